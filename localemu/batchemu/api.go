@@ -31,7 +31,7 @@ func invalid(format string, args ...any) error {
 	return status.Errorf(codes.InvalidArgument, format, args...)
 }
 
-// CreateJob validates the job as Batch does and lets it run. A repeated request id returns the job of the first request.
+// CreateJob validates the job as Batch does and starts it. A repeated request id returns the job of the first request.
 func (s *Server) CreateJob(_ context.Context, r *batchpb.CreateJobRequest) (*batchpb.Job, error) {
 	if !parentPattern.MatchString(r.GetParent()) {
 		return nil, invalid("parent %.200q is not projects/PROJECT/locations/LOCATION", r.GetParent())
@@ -57,7 +57,7 @@ func (s *Server) CreateJob(_ context.Context, r *batchpb.CreateJobRequest) (*bat
 	defer s.mu.Unlock()
 	name := r.GetParent() + "/jobs/" + id
 	if made, ok := s.creations[r.GetParent()+" "+r.GetRequestId()]; ok && r.GetRequestId() != "" {
-		return made.view(), nil // even when the job was deleted since
+		return made.view(), nil // even if the job was deleted since
 	}
 	if err := s.admit(name, id); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (s *Server) CreateJob(_ context.Context, r *batchpb.CreateJobRequest) (*bat
 	return view, nil
 }
 
-// admit refuses a job whose name, or whose folder, is taken. The lock is held.
+// admit refuses a job whose name or folder is taken. The lock is held.
 func (s *Server) admit(name, id string) error {
 	if s.closed {
 		return status.Error(codes.Unavailable, "localemu is shutting down")
@@ -90,7 +90,7 @@ func (s *Server) admit(name, id string) error {
 	return nil
 }
 
-// complete is the job as Batch stores it: with its names, times and the defaults filled in.
+// complete returns the job as Batch stores it: with its names, times and defaults filled in.
 func complete(in *batchpb.Job, name, id string, p plan) *batchpb.Job {
 	job := proto.CloneOf(in)
 	job.Name = name
@@ -116,7 +116,7 @@ func checkRequestID(id string) error {
 	return nil
 }
 
-// GetJob describes one job.
+// GetJob returns one job.
 func (s *Server) GetJob(_ context.Context, r *batchpb.GetJobRequest) (*batchpb.Job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,14 +160,13 @@ func (s *Server) DeleteJob(_ context.Context, r *batchpb.DeleteJobRequest) (*lon
 	})
 }
 
-// forget removes a job. The request that made it is remembered, as Batch does for an hour: repeated, it makes nothing. The
-// lock is held.
+// forget removes a job. The request that made it is remembered, as Batch does for an hour: repeating it creates no job. The lock is held.
 func (s *Server) forget(name string) {
 	delete(s.jobs, name)
 	s.notify()
 }
 
-// GetTask describes one task.
+// GetTask returns one task.
 func (s *Server) GetTask(_ context.Context, r *batchpb.GetTaskRequest) (*batchpb.Task, error) {
 	m := taskPattern.FindStringSubmatch(r.GetName())
 	if m == nil {
@@ -187,7 +186,7 @@ func (s *Server) GetTask(_ context.Context, r *batchpb.GetTaskRequest) (*batchpb
 	return j.taskView(j.tasks[index]), nil
 }
 
-// groupJob is the job of a task group's name. The lock is held.
+// groupJob returns the job that a task group's name belongs to. The lock is held.
 func (s *Server) groupJob(parent string) (*job, error) {
 	m := groupPattern.FindStringSubmatch(parent)
 	if m == nil {
@@ -203,7 +202,7 @@ func (s *Server) groupJob(parent string) (*job, error) {
 // zonesOf are the letters of a region's zones.
 var zonesOf = []string{"a", "b", "c", "f"}
 
-// places are the zones in which the job's machines may be: the allowed ones, or all of the region.
+// places returns the zones in which the job's machines may be: the allowed ones, or all of the region.
 func places(location string, allowed []string) []string {
 	var zones []string
 	for _, a := range allowed {

@@ -11,7 +11,7 @@ import (
 	"coppice/localemu/internal/proc"
 )
 
-// cause is why an attempt was ended from outside.
+// cause is the outside reason for which an attempt was ended.
 type cause int
 
 const (
@@ -25,8 +25,8 @@ const (
 	causeRecreated
 )
 
-// Exit codes that Batch gives to a task itself, and the words of its status event.
-// Source: https://cloud.google.com/batch/docs/troubleshooting#reserved-exit-codes
+// Exit codes that Batch itself gives a task, and the text of the status event. Source:
+// https://cloud.google.com/batch/docs/troubleshooting#reserved-exit-codes
 var reserved = map[cause]struct {
 	code  int32
 	why   string
@@ -43,8 +43,8 @@ var reserved = map[cause]struct {
 // unknownFailure is the exit code of a task that failed without one, such as one whose program cannot be started.
 const unknownFailure = 50000
 
-// attempt is one go at a task: a process for each of its runnables. task, number, vm and place never change; the rest is
-// guarded by the server's lock until the attempt has been sent to its job's ended channel.
+// attempt is one execution of a task: a process for each of its runnables. task, number, vm and place never change; the rest is guarded by
+// the server's lock until the attempt has been sent to its job's ended channel.
 type attempt struct {
 	job    *job
 	task   *task
@@ -52,11 +52,11 @@ type attempt struct {
 	vm     *machine
 	place  string // zones/Z/instances/I
 
-	step    int           // of the runnables: which script, or after all of them the container
+	step    int           // of the runnables: the index of a script, or the number of scripts for the container
 	process *proc.Process // nil when it could not be started
 	cause   cause
 
-	abandoned chan struct{} // closed when the attempt has ended for Batch and its process lives on
+	abandoned chan struct{} // closed when the attempt has ended for Batch while its process lives on
 }
 
 // start begins the task's next attempt on the machine. The lock is held.
@@ -73,13 +73,13 @@ func (j *job) start(t *task, vm *machine) {
 	}
 	a.process = process
 
-	// The state an event names as the former one is PENDING: Batch assigns and starts in one event.
+	// The event gives PENDING as the previous state: Batch assigns and starts in one event.
 	t.state = batchpb.TaskStatus_PENDING
 	t.set(j, batchpb.TaskStatus_RUNNING, a.place, ".", nil)
 	go a.watch()
 }
 
-// watch waits for the processes, one after the other, and ends it when its time is over or a scripted preemption is due.
+// watch waits for the processes, one after the other, and ends the attempt when its time is up or a scripted preemption is due.
 func (a *attempt) watch() {
 	p := a.job.plan
 	var due timers
@@ -110,7 +110,7 @@ func (a *attempt) watch() {
 	a.job.ended <- a
 }
 
-// end ends the attempt from outside; the first cause counts. Only a stopped task is asked first. The lock is held.
+// end ends the attempt from outside; the first cause counts. Only a stopped task gets time to end by itself. The lock is held.
 func (a *attempt) end(c cause) {
 	if c == causeStopped {
 		a.endAfter(c, a.job.srv.opts.Grace)
@@ -119,7 +119,7 @@ func (a *attempt) end(c cause) {
 	a.endAfter(c, 0)
 }
 
-// endAfter is end with SIGTERM, so long before SIGKILL. The lock is held.
+// endAfter is end with SIGTERM, and SIGKILL after the notice. The lock is held.
 func (a *attempt) endAfter(c cause, notice time.Duration) {
 	if a.cause != causeNone || a.process == nil || a.over() {
 		return
@@ -132,8 +132,7 @@ func (a *attempt) endAfter(c cause, notice time.Duration) {
 	a.process.Kill()
 }
 
-// outcome is the exit code that Batch reports, and why in the words of the status event. It may be asked when the
-// attempt has ended.
+// outcome returns the exit code that Batch reports, and the reason as in the status event. The attempt must have ended.
 func (a *attempt) outcome() (code int32, why string) {
 	if r, ok := reserved[a.cause]; ok {
 		return r.code, r.why
@@ -144,7 +143,7 @@ func (a *attempt) outcome() (code int32, why string) {
 	return int32(a.process.ExitCode()), ""
 }
 
-// indexes are the variables that Batch itself sets.
+// indexes returns the variables that Batch itself sets.
 func (a *attempt) indexes() []string {
 	return []string{
 		"BATCH_TASK_COUNT=" + strconv.Itoa(a.job.plan.tasks),

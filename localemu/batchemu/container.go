@@ -23,25 +23,25 @@ func ContainerTools() []string { return []string{"buildah", "podman", "docker"} 
 //go:embed container.sh
 var buildahScript string
 
-// removeLimit is how long a tool may take to forget a container.
+// removeLimit is how long a tool may take to remove a container.
 const removeLimit = time.Minute
 
-// image is what a job's image name stands for here: a local program, or an image of the container tool.
+// image returns what a job's image name stands for here: a local program, or an image of the container tool.
 func (s *Server) image(name string) (string, bool) {
 	found, ok := s.opts.Images[name]
 	if !ok && s.opts.Containers != "" {
-		return name, true // as in the cloud: who runs it will see whether it is there
+		return name, true // as in the cloud: running it will show whether it exists
 	}
 	return found, ok
 }
 
-// container is the attempt's container; two local clouds on one machine must not meet.
+// container returns the name of the attempt's container, which is different for two local clouds on one machine.
 func (a *attempt) container() string {
 	return fmt.Sprintf("localemu-%d-%s-%d-%d", os.Getpid(), a.job.id, a.task.index, a.number)
 }
 
-// contained is the command line that runs the attempt in a container of its image, with the variables of the job, where its account
-// finds the other emulators, and nothing else: read-only root, the network of this machine, the image's own user.
+// contained returns the command that runs the attempt in a container of its image: read-only root, the network of this machine, the image's
+// own user. Its only environment is the job's variables and the addresses of the emulators for its account.
 func (a *attempt) contained() proc.Command {
 	o, p := &a.job.srv.opts, a.job.plan
 
@@ -70,7 +70,7 @@ func (a *attempt) contained() proc.Command {
 	return proc.Command{Path: lookUp(program), Args: args, Env: o.Environ, Dir: a.vm.dir}
 }
 
-// lookUp leaves a name alone that cannot be found: starting it will say so.
+// lookUp returns the program's path; a name that cannot be found is returned unchanged, and starting it will fail with the reason.
 func lookUp(program string) string {
 	if path, err := exec.LookPath(program); err == nil {
 		return path
@@ -78,7 +78,7 @@ func lookUp(program string) string {
 	return program
 }
 
-// removeContainer has the tool end and forget the attempt's container: its client may have been killed, or have had no time.
+// removeContainer makes the tool stop and remove the attempt's container: its client may have been killed, or have run out of time.
 func (a *attempt) removeContainer() {
 	o := &a.job.srv.opts
 	if o.Containers == "" {
@@ -100,7 +100,7 @@ func (a *attempt) removeContainer() {
 	}
 }
 
-// gone recognises a container that does not exist: it never came to be, or --rm has removed it.
+// gone recognises the error about a container that does not exist: it was never created, or --rm has removed it.
 func gone(text string) bool {
 	text = strings.ToLower(text)
 	return strings.Contains(text, "no such container") || strings.Contains(text, "not known") || strings.Contains(text, "no container with name")

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Faults are what goes wrong on purpose, in every job alike. Each happens once per job.
+// Faults are the failures to inject, in every job alike. Each happens once per job.
 type Faults struct {
 	Preempt     []Preemption
 	LoseMachine []MachineLoss
@@ -18,8 +18,8 @@ type Faults struct {
 	RetryPause  time.Duration // from the end of an attempt to the next one of the task
 }
 
-// Shortage means that machines of the type in the zone cannot be had: a job that may be nowhere else stays SCHEDULED until
-// somebody cancels it, or fails at once. Empty fields are any type, any zone, any kind.
+// Shortage means that machines of the type cannot be had in the zone: a job that may run nowhere else stays SCHEDULED until it is
+// cancelled, or fails at once. Empty fields match any type, any zone, any kind.
 type Shortage struct {
 	MachineType string
 	Zone        string // such as us-central1-a
@@ -29,9 +29,14 @@ type Shortage struct {
 
 // Preemption takes a Spot machine away. Jobs on standard machines are not preempted.
 //
-// With Task and Attempt set, only that attempt dies, After its start, and its machine's other tasks go on: the smallest
-// test of a retry. With VM set, the whole machine goes After the job began to run: all its attempts die and its local SSD
-// is lost, as it really happens.
+// With Task and Attempt set, only that attempt dies, After its start, and its machine's other tasks go on: the smallest test of a retry.
+// With VM set, the whole machine goes, After the job began to run: all its attempts die and its local SSD is lost, as happens in the cloud.
+//
+// Notice is how long before its end a task gets SIGTERM; with 0 it is killed without warning. Whatever its exit code in that time, Batch
+// reports 50001.
+//
+// AfterMessages, if not 0, takes the place of After: the fault strikes when Published is told of that many messages, if the attempt or the
+// machine is there at that moment.
 //
 // Notice is how long before its end a task is told with SIGTERM; at 0 it is killed without a word. Whatever it ends with in that
 // time, Batch says 50001.
@@ -47,16 +52,16 @@ type Preemption struct {
 	AfterMessages int
 }
 
-// MachineLoss lets the machine number VM vanish After the job began to run, whatever its kind: its tasks end with 50002,
-// its local SSD is lost, and a new machine takes its place. AfterMessages is that of Preemption.
+// MachineLoss makes the machine number VM vanish, After the job began to run, whatever its kind: its tasks end with 50002, its local SSD is
+// lost, and a new machine takes its place. AfterMessages is as in Preemption.
 type MachineLoss struct {
 	VM            int
 	After         time.Duration
 	AfterMessages int
 }
 
-// Published tells the number of messages published so far, for the faults that wait for it. What work was done decides when
-// they strike, not how fast the machine is.
+// Published tells the number of messages published so far to the faults that wait for it. So the amount of work done decides when they
+// strike, not the speed of the machine.
 func (s *Server) Published(total int) {
 	due := func(after int) bool { return after > s.messages && after <= total }
 	s.mu.Lock()
@@ -108,7 +113,7 @@ func (j *job) scheduleFaults() timers {
 	return all
 }
 
-// strike loses the machine number vm, if the job has as many. The lock is held.
+// strike takes away the machine number vm, if the job has that many. The lock is held.
 func (j *job) strike(vm int, c cause, notice time.Duration) {
 	if vm < len(j.vms) {
 		j.lose(j.vms[vm], c, notice)
@@ -126,7 +131,7 @@ func (j *job) preempt(p Preemption) {
 	}
 }
 
-// mayPreempt says whether the job's machines are Spot, and tells the log when a scripted preemption finds none.
+// mayPreempt reports whether the job's machines are Spot, and logs when a scripted preemption finds none.
 func (j *job) mayPreempt() bool {
 	if !j.plan.spot {
 		j.srv.opts.Log.Warn("scripted preemption has no effect: the job runs on standard machines", "job", j.id)
@@ -134,7 +139,7 @@ func (j *job) mayPreempt() bool {
 	return j.plan.spot
 }
 
-// shortage is the fault because of which a zone has no machines for the job; nil when it has.
+// shortage returns the fault that leaves a zone without machines for the job; nil if there is none.
 func (j *job) shortage(zone string) *Shortage {
 	for i, f := range j.srv.opts.Faults.NoCapacity {
 		if (f.MachineType == "" || f.MachineType == j.plan.machineType) && (f.Zone == "" || "zones/"+f.Zone == zone) && (f.Spot == nil || *f.Spot == j.plan.spot) {
@@ -144,8 +149,8 @@ func (j *job) shortage(zone string) *Shortage {
 	return nil
 }
 
-// settleIn chooses the first zone that has machines for the job. Where none has, the job's events say so, and it fails or is
-// to wait. The texts are those of the service.
+// settleIn chooses the first zone that has machines for the job. If none has, it says so in the job's events, and the job fails or waits.
+// The texts are those of the service.
 func (j *job) settleIn() (found, fail bool) {
 	for _, zone := range j.plan.zones {
 		f := j.shortage(zone)

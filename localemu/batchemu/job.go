@@ -15,18 +15,18 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// job is one job with its tasks and machines. Only its own goroutine (run) moves it from state to state; everybody else
-// reads it under the server's lock, or asks it to stop.
+// job is one job with its tasks and machines. Only its own goroutine (run) moves it from state to state; all others read it under the
+// server's lock, or ask it to stop.
 type job struct {
 	srv  *Server
 	id   string
 	spec *batchpb.Job // as created: never changed, never handed out
 	plan plan
 
-	ended chan *attempt // attempts that have ended; room for all that can run at once
-	again chan struct{} // a task may be tried again, after its pause
-	stop  chan struct{} // closed by whoever wants the job to stop
-	done  chan struct{} // closed when it will never change again
+	ended chan *attempt // attempts that have ended; has room for all that can run at once
+	again chan struct{} // a task may be tried again: its pause is over
+	stop  chan struct{} // closed to make the job stop
+	done  chan struct{} // closed when the job will not change any more
 
 	// Guarded by the server's lock:
 	state    batchpb.JobStatus_State
@@ -37,11 +37,11 @@ type job struct {
 	vms      []*machine
 	zone     string // of the machines
 	updated  time.Time
-	began    time.Time // when it came to run; zero before
+	began    time.Time // when it came to be running; zero before
 	finished time.Time
 }
 
-// plan is what a job's specification means.
+// plan is a job's specification as this server executes it.
 type plan struct {
 	tasks       int
 	parallelism int
@@ -60,15 +60,15 @@ type plan struct {
 	timeLimit   time.Duration // of one attempt; 0 is none
 }
 
-// mount is a volume: where the job expects it, and which folder of the machine stands for it.
+// mount is a volume: the path where the job expects it, and the machine's folder that stands for it.
 type mount struct{ path, folder string }
 
 // task is one index of the array.
 type task struct {
 	index   int
 	state   batchpb.TaskStatus_State
-	attempt int  // of the next or the present attempt
-	pausing bool // before it
+	attempt int  // number of the next or the running attempt
+	pausing bool // before that attempt
 	events  []*batchpb.StatusEvent
 }
 
@@ -98,7 +98,7 @@ func terminal(s batchpb.JobStatus_State) bool {
 	return s == batchpb.JobStatus_SUCCEEDED || s == batchpb.JobStatus_FAILED || s == batchpb.JobStatus_CANCELLED
 }
 
-// set moves the job on and writes the event that Batch writes. The lock is held.
+// set moves the job to the state and adds the event that Batch writes. The lock is held.
 func (j *job) set(state batchpb.JobStatus_State, because string) {
 	text := fmt.Sprintf("Job state is set from %s to %s for job %s.%s", j.state, state, j.spec.Name, because)
 	now := time.Now()
@@ -114,7 +114,7 @@ func (j *job) set(state batchpb.JobStatus_State, because string) {
 	j.srv.notify()
 }
 
-// askToStop makes the job's goroutine stop its tasks; harmless when it has been asked before. The lock is held.
+// askToStop makes the job's goroutine stop its tasks; repeating it is harmless. The lock is held.
 func (j *job) askToStop() {
 	if !j.stopping {
 		j.stopping = true
@@ -122,7 +122,7 @@ func (j *job) askToStop() {
 	}
 }
 
-// view is the job as clients see it. The lock is held.
+// view returns the job as clients see it. The lock is held.
 func (j *job) view() *batchpb.Job {
 	out := proto.CloneOf(j.spec)
 	out.UpdateTime = timestamppb.New(j.updated)
@@ -161,7 +161,7 @@ func (j *job) group() *batchpb.JobStatus_TaskGroupStatus {
 	return g
 }
 
-// taskView is one task as clients see it. The lock is held.
+// taskView returns one task as clients see it. The lock is held.
 func (j *job) taskView(t *task) *batchpb.Task {
 	out := &batchpb.Task{Name: fmt.Sprintf("%s/taskGroups/group0/tasks/%d", j.spec.Name, t.index), Status: &batchpb.TaskStatus{State: t.state}}
 	for _, e := range t.events {
@@ -170,8 +170,8 @@ func (j *job) taskView(t *task) *batchpb.Task {
 	return out
 }
 
-// set moves the task on and writes the event that Batch writes; place is where it runs, why the reason with its leading
-// space. The server's lock is held.
+// set moves the task to the state and adds the event that Batch writes; place is where it runs, why the reason with a leading space. The
+// server's lock is held.
 func (t *task) set(j *job, state batchpb.TaskStatus_State, place, why string, execution *batchpb.TaskExecution) string {
 	text := fmt.Sprintf("Task state is updated from %s to %s on %s%s", t.state, state, place, why)
 	if execution != nil && execution.ExitCode != 0 {
@@ -186,7 +186,7 @@ func (t *task) set(j *job, state batchpb.TaskStatus_State, place, why string, ex
 	return text
 }
 
-// environment is a job's variables in a fixed order; later ones override earlier ones.
+// environment returns a job's variables in a fixed order; later ones override earlier ones.
 func environment(parts ...*batchpb.Environment) []string {
 	merged := map[string]string{}
 	for _, p := range parts {
@@ -216,7 +216,7 @@ func rewrite(text string, mounts []mount) string {
 	return out.String()
 }
 
-// mountAt is the mount with the longest path that begins at text[i], if a path begins there at all.
+// mountAt returns the mount with the longest path that begins at text[i], nil if none does.
 func mountAt(text string, i int, mounts []mount) *mount {
 	if i > 0 && pathByte(text[i-1]) {
 		return nil
@@ -232,7 +232,7 @@ func mountAt(text string, i int, mounts []mount) *mount {
 	return best
 }
 
-// pathByte says whether c would make a neighbouring path a longer one.
+// pathByte reports whether c, next to a path, would make it a different path.
 func pathByte(c byte) bool {
 	return c == '/' || c == '.' || c == '-' || c == '_' || c >= 0x80 ||
 		c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'

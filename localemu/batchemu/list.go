@@ -97,7 +97,7 @@ func (s *Server) ListTasks(_ context.Context, r *batchpb.ListTasksRequest) (*bat
 	return out, nil
 }
 
-// jobOrder is the sort key of order_by.
+// jobOrder returns the sort key for order_by.
 func jobOrder(by string) (key func(*job) string, descending bool, err error) {
 	field, descending := strings.CutSuffix(by, " desc")
 	switch field {
@@ -111,8 +111,8 @@ func jobOrder(by string) (key func(*job) string, descending bool, err error) {
 	return nil, false, invalid("order_by %.80q: use name or create_time, with or without \" desc\"", by)
 }
 
-// page picks the keys of one page. A token is the last key of the page before, so that items that come and go between two
-// calls neither repeat nor hide others.
+// page returns the keys of one page. A token is the last key of the previous page, so items that come and go between two calls neither
+// repeat nor hide others.
 func page[T any](found map[string]T, descending bool, size int32, token string) (keys []string, next string, err error) {
 	if size < 0 {
 		return nil, "", invalid("page_size is %d", size)
@@ -147,7 +147,7 @@ func page[T any](found map[string]T, descending bool, size int32, token string) 
 // fields gives the value of an item's field; ok is false when the item has no such field.
 type fields func(field string) (value string, ok bool)
 
-// jobField knows the fields by which jobs can be filtered.
+// jobField returns the fields by which jobs can be filtered.
 func jobField(j *job) fields {
 	return func(field string) (string, bool) {
 		switch field {
@@ -165,8 +165,8 @@ func jobField(j *job) fields {
 	}
 }
 
-// parseFilter reads the part of AIP-160 that people use here: FIELD = "value" and FIELD != "value", joined by AND. Label
-// keys and values may be quoted. An item without the field passes no "=" and every "!=".
+// parseFilter reads the common part of AIP-160: FIELD = "value" and FIELD != "value", joined by AND. Label keys and values may be quoted.
+// An item without the field passes no "=" and every "!=".
 func parseFilter(text string) (func(fields) bool, error) {
 	var terms []func(fields) bool
 	p := filterParser{rest: text}

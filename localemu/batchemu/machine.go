@@ -17,9 +17,9 @@ type machine struct {
 	mounts []mount // where the job's volumes are on this machine
 	zone   string
 
-	instance uint64 // Compute Engine's id; another one after the machine was replaced
+	instance uint64 // Compute Engine's id; a replaced machine gets another one
 	attempts []*attempt
-	lost     bool // no task may start on it until it has been replaced
+	lost     bool // no task may start on it until it is replaced
 }
 
 // ssdFolder is the folder that stands for a machine's local SSD.
@@ -27,7 +27,7 @@ const ssdFolder = "ssd"
 
 func (m *machine) place() string { return fmt.Sprintf("%s/instances/%d", m.zone, m.instance) }
 
-// makeMachines makes all machines of the job with their empty disks.
+// makeMachines makes all machines of the job, with empty disks.
 func (j *job) makeMachines() error {
 	s := j.srv
 	vms := make([]*machine, j.plan.vms)
@@ -53,8 +53,8 @@ func (j *job) makeMachines() error {
 	return nil
 }
 
-// makeFolders makes the machine's folders. Volumes belong to who runs localemu and only he may write to them, as in the cloud
-// to root: whoever lets the container's user do so is the job.
+// makeFolders makes the machine's folders. Volumes belong to the user running localemu and only they may write to them, as in the cloud
+// only root may: the job itself must grant access to the container's user.
 func (m *machine) makeFolders() error {
 	for _, folder := range []string{ssdFolder, "home", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(m.dir, folder), 0o755); err != nil {
@@ -91,10 +91,10 @@ func (j *job) lose(vm *machine, c cause, notice time.Duration) {
 	}
 }
 
-// replace puts a new machine with an empty disk in the place of a lost one. The lock is held: nothing may start there
-// before the old disk is gone.
+// replace puts a new machine with an empty disk in the place of a lost one. The lock is held, so that no task starts there before the old
+// disk is gone.
 func (j *job) replace(vm *machine) {
-	// Aside first: a process that lives on may write to the old disk while it is removed.
+	// Renamed first: a process that lives on may write to the old disk while it is being removed.
 	old := fmt.Sprintf("%s.lost-%d", vm.dir, vm.instance)
 	err := os.Rename(vm.dir, old)
 	if err == nil {
@@ -112,7 +112,7 @@ func (j *job) replace(vm *machine) {
 	vm.lost = false
 }
 
-// release gives the machines back: Batch deletes a job's resources before the job reaches its final state.
+// release removes the machines: Batch deletes a job's resources before the job reaches its final state.
 func (j *job) release() {
 	if err := os.RemoveAll(filepath.Join(j.srv.machines, j.id)); err != nil {
 		j.srv.opts.Log.Error("remove the job's machines", "job", j.id, "error", err)

@@ -28,7 +28,7 @@ func (j *job) watchMemory() *memoryWatch {
 	return w
 }
 
-// stop takes no more samples and writes the report of the finished job.
+// stop ends the sampling and writes the report of the finished job.
 func (w *memoryWatch) stop() {
 	close(w.quit)
 	w.ended.Wait()
@@ -59,7 +59,7 @@ func (w *memoryWatch) loop() {
 	}
 }
 
-// sample looks at every machine once, and says whether there is something new to report.
+// sample measures every machine once, and reports whether there is anything new.
 func (w *memoryWatch) sample() (news bool) {
 	for _, look := range w.job.looks() {
 		s, err := residency.Measure(look.dir, look.pids)
@@ -79,7 +79,7 @@ func (w *memoryWatch) sample() (news bool) {
 	return news
 }
 
-// look is what has to be measured on one machine.
+// look is what to measure on one machine.
 type look struct {
 	machine string
 	dir     string

@@ -10,7 +10,7 @@ import (
 	"cloud.google.com/go/batch/apiv1/batchpb"
 )
 
-// Notification is what is published when a job changes its state. Google documents neither attributes nor text; both are as
+// Notification is what is published when a job changes its state. Google documents neither its attributes nor its text; both are as
 // programs that read such messages expect them.
 type Notification struct {
 	Topic      string // projects/P/topics/T
@@ -20,7 +20,7 @@ type Notification struct {
 
 var topicPattern = regexp.MustCompile(`^projects/[a-z0-9:.-]+/topics/[A-Za-z][A-Za-z0-9._~%+-]{2,254}$`)
 
-// checkNotifications refuses what would be told of otherwise here than in the cloud.
+// checkNotifications refuses notifications that would behave differently here than in the cloud.
 func (s *Server) checkNotifications(all []*batchpb.JobNotification) error {
 	if len(all) > 0 && s.opts.Notify == nil {
 		return unimitated("notifications where it has no Pub/Sub")
@@ -36,8 +36,8 @@ func (s *Server) checkNotifications(all []*batchpb.JobNotification) error {
 	return nil
 }
 
-// tell publishes the job's coming into the state where that was asked for: a notification without a message asks for nothing,
-// one without a state for every change. The lock is held.
+// tell publishes that the job has reached the state, where the job asks for it: a notification without a message asks for nothing, one
+// without a state for every change. The lock is held.
 func (j *job) tell(state batchpb.JobStatus_State, now time.Time) {
 	for _, n := range j.spec.GetNotifications() {
 		m := n.GetMessage()

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// operation is a long-running operation on a job: it is done when the job has come to rest.
+// operation is a long-running operation on a job: it is done when the job has ended.
 type operation struct {
 	name    string
 	job     *job
@@ -88,7 +88,7 @@ func (op *operation) view() (*longrunningpb.Operation, error) {
 	return out, nil
 }
 
-// endOf is when the operation was over: at once for a job that had finished before.
+// endOf returns when the operation ended: at once if the job had finished before it began.
 func (s *Server) endOf(op *operation) time.Time {
 	if op.job.finished.After(op.created) {
 		return op.job.finished
@@ -96,7 +96,7 @@ func (s *Server) endOf(op *operation) time.Time {
 	return op.created
 }
 
-// GetOperation describes an operation; clients poll it.
+// GetOperation returns an operation; clients poll it.
 func (s *Server) GetOperation(_ context.Context, r *longrunningpb.GetOperationRequest) (*longrunningpb.Operation, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

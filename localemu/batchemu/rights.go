@@ -15,24 +15,24 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Rights say who may do what. They are asked from any goroutine.
+// Rights decide who may do what. They are asked from any goroutine.
 type Rights interface {
-	// Allow is nil when whoever calls at the address may.
+	// Allow returns nil if the caller of the address has the permission.
 	Allow(at net.Addr, kind, name, permission string) error
-	// AllowAccount is nil when the service account may; an empty one is the project's default account.
+	// AllowAccount returns nil if the service account has it; an empty one is the project's default account.
 	AllowAccount(email, kind, name, permission string) error
-	// Environment is what a program that runs as the account finds, instead of Options.Env.
+	// Environment is what a program that runs as the account gets instead of Options.Env.
 	Environment(email string) []string
 }
 
-// needs are the permissions on the project that calls ask for. There is none for cancelling, which the jobs editor may do and
-// which counts as deleting. Source: https://cloud.google.com/iam/docs/roles-permissions/batch
+// needs are the permissions on the project that calls require. There is none for cancelling, which the jobs editor may do and which counts
+// as deleting. Source: https://cloud.google.com/iam/docs/roles-permissions/batch
 var needs = map[string]string{
 	"CreateJob": "batch.jobs.create", "GetJob": "batch.jobs.get", "ListJobs": "batch.jobs.list", "CancelJob": "batch.jobs.delete",
 	"DeleteJob": "batch.jobs.delete", "GetTask": "batch.tasks.get", "ListTasks": "batch.tasks.list",
 }
 
-// authorize refuses what the caller has no right to.
+// authorize refuses calls that the caller has no right to make.
 func (s *Server) authorize(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if s.opts.Rights == nil {
 		return next(ctx, req)
@@ -60,10 +60,10 @@ func (s *Server) authorize(ctx context.Context, req any, info *grpc.UnaryServerI
 
 func accountOf(j *batchpb.Job) string { return j.GetAllocationPolicy().GetServiceAccount().GetEmail() }
 
-// account is the service account in whose name the job's tasks run.
+// account returns the service account that the job's tasks run as.
 func (j *job) account() string { return accountOf(j.spec) }
 
-// environment is where a task finds the other emulators.
+// environment tells a task where the other emulators are.
 func (s *Server) environment(account string) []string {
 	if s.opts.Rights == nil {
 		return s.opts.Env
@@ -71,8 +71,8 @@ func (s *Server) environment(account string) []string {
 	return s.opts.Rights.Environment(account)
 }
 
-// unfit is why no task of a job of this account would ever start: the agent on the machine cannot report, or the image cannot
-// be pulled. Batch waits a quarter of an hour for the former; here it is known at once.
+// unfit returns why no task of a job of this account would ever start: the agent on the machine cannot report, or the image cannot be
+// pulled. Batch waits a quarter of an hour for the agent; here the answer is immediate.
 func (s *Server) unfit(account string) string {
 	if s.opts.Rights == nil {
 		return ""

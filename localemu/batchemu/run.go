@@ -10,7 +10,7 @@ import (
 	"cloud.google.com/go/batch/apiv1/batchpb"
 )
 
-// run is the job's life.
+// run is the job's life, from queued to its end.
 func (j *job) run() {
 	s := j.srv
 	defer close(j.done)
@@ -44,7 +44,7 @@ func (j *job) run() {
 
 const closedText = "Job failed because localemu ended."
 
-// work makes the machines and runs the tasks on them. It returns how the job ends when no process of it is left.
+// work makes the machines and runs the tasks on them. It returns how the job ends, once no process of it is left.
 func (j *job) work() (end batchpb.JobStatus_State, because string) {
 	if found, fail := j.settleIn(); !found {
 		return j.starve(fail)
@@ -63,7 +63,7 @@ func (j *job) work() (end batchpb.JobStatus_State, because string) {
 
 	for {
 		select {
-		case <-j.srv.closing: // before anything else is started in vain
+		case <-j.srv.closing: // before starting anything in vain
 			j.drain()
 			return batchpb.JobStatus_FAILED, closedText
 		default:
@@ -89,7 +89,7 @@ func (j *job) work() (end batchpb.JobStatus_State, because string) {
 	}
 }
 
-// starve is the rest of the life of a job for which there are no machines.
+// starve is what remains of the life of a job for which there are no machines.
 func (j *job) starve(fail bool) (end batchpb.JobStatus_State, because string) {
 	if fail {
 		return batchpb.JobStatus_FAILED, "Job failed due to resource exhaustion: CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED."
@@ -102,7 +102,7 @@ func (j *job) starve(fail bool) (end batchpb.JobStatus_State, because string) {
 	}
 }
 
-// assign starts as many pending tasks as there is room for, in order. It says whether anything is left to do.
+// assign starts as many pending tasks as there is room for, in order. It reports whether anything is left to do.
 func (j *job) assign() (left bool) {
 	s := j.srv
 	s.mu.Lock()
@@ -144,8 +144,8 @@ func (j *job) freeMachine() *machine {
 	return nil
 }
 
-// settle records how an attempt ended, and decides whether the task gets another one. failed means that the task, and so
-// the job, has failed for good.
+// settle records how an attempt ended, and decides whether the task gets another one. failed means that the task, and so the job, has
+// failed permanently.
 func (j *job) settle(a *attempt) (because string, failed bool) {
 	s := j.srv
 	s.mu.Lock()
@@ -168,7 +168,7 @@ func (j *job) settle(a *attempt) (because string, failed bool) {
 	return fmt.Sprintf("Job failed due to task failure. Specifically, task with index %d failed due to the following task event: %q", t.index, text), true
 }
 
-// pause lets the task's next attempt wait, where a fault says so. The lock is held.
+// pause delays the task's next attempt, if a fault says so. The lock is held.
 func (j *job) pause(t *task) {
 	pause := j.srv.opts.Faults.RetryPause
 	if pause <= 0 {
@@ -183,13 +183,13 @@ func (j *job) pause(t *task) {
 		t.pausing = false
 		select {
 		case j.again <- struct{}{}:
-		default: // somebody has said so already
+		default: // already signalled
 		}
 	})
 }
 
-// record writes down how the attempt ended; a task that was stopped with its job counts as not executed. It returns the
-// exit code and the text of the event. The lock is held.
+// record records how the attempt ended; a task that was stopped with its job counts as not executed. It returns the exit code and the text
+// of the event. The lock is held.
 func (a *attempt) record() (code int32, text string) {
 	code, why := a.outcome()
 	switch {
@@ -201,7 +201,7 @@ func (a *attempt) record() (code int32, text string) {
 	return code, a.task.set(a.job, batchpb.TaskStatus_FAILED, a.place, why, &batchpb.TaskExecution{ExitCode: code})
 }
 
-// vacate frees the attempt's slot; a lost machine is replaced when its last attempt has gone. The lock is held.
+// vacate frees the attempt's slot; a lost machine is replaced when its last attempt is gone. The lock is held.
 func (j *job) vacate(a *attempt) {
 	vm := a.vm
 	vm.attempts = slices.DeleteFunc(vm.attempts, func(x *attempt) bool { return x == a })
@@ -210,7 +210,7 @@ func (j *job) vacate(a *attempt) {
 	}
 }
 
-// retryable says what the lifecycle policy makes of an exit code. Without a policy every failure is retried.
+// retryable reports whether the lifecycle policy retries an exit code. Without a policy every failure is retried.
 func retryable(p *batchpb.LifecyclePolicy, code int32) bool {
 	listed := slices.Contains(p.GetActionCondition().GetExitCodes(), code)
 	switch p.GetAction() {

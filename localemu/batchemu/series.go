@@ -11,10 +11,9 @@ import (
 	"cloud.google.com/go/batch/apiv1/batchpb"
 )
 
-// What machines there are. This is written from Google's pages and not from what the project's own client believes, so that
-// the one finds the other's mistakes.
-// Source: https://docs.cloud.google.com/batch/docs/get-started and https://docs.cloud.google.com/compute/docs/disks/local-ssd,
-// April 2026.
+// The machine series that Batch runs. Written from Google's pages and not from what the project's own client believes, so that each can
+// reveal the other's mistakes. Source: https://docs.cloud.google.com/batch/docs/get-started and
+// https://docs.cloud.google.com/compute/docs/disks/local-ssd, April 2026.
 const supported = " c4 c4a c4d c3 c3d e2 n4 n2d n2 n1 t2d c2 c2d h3 m3 m2 m1 a4 a3 a2 g2 "
 
 // hyperdiskOnly are the series without Persistent Disks.
@@ -23,7 +22,7 @@ const hyperdiskOnly = " c4 c4a c4d n4 "
 // noLocalSSD are the series to which no local SSD can be attached.
 const noLocalSSD = " e2 n4 t2d h3 m2 c3 c3d c4 c4a c4d "
 
-// lssd are how many local SSDs come with the types whose names end in -lssd.
+// lssd maps the types whose names end in -lssd to their number of local SSDs.
 const lssd = ` c3-standard-4:1 c3-standard-8:2 c3-standard-22:4 c3-standard-44:8 c3-standard-88:16 c3-standard-176:32
  c3d-highmem-8:1 c3d-highmem-16:1 c3d-highmem-30:2 c3d-highmem-60:4 c3d-highmem-90:8 c3d-highmem-180:16 c3d-highmem-360:32
  c4-highmem-4:1 c4-highmem-8:1 c4-highmem-16:2 c4-highmem-24:4 c4-highmem-32:5 c4-highmem-48:8 c4-highmem-96:16 c4-highmem-144:24 c4-highmem-192:32 c4-highmem-288:48
@@ -61,12 +60,12 @@ func checkMachine(policy *batchpb.AllocationPolicy_InstancePolicy) error {
 	return nil
 }
 
-// mayAttach says whether a machine may have so many local SSDs.
+// mayAttach reports whether a machine may have that many local SSDs.
 func mayAttach(name, family string, disks int) bool {
 	if base, ok := strings.CutSuffix(name, "-lssd"); ok {
 		_, rest, known := strings.Cut(lssd, " "+base+":")
 		if !known {
-			return true // of types that nothing is known about Batch itself would say more
+			return true // a type unknown here; Batch itself would check it
 		}
 		count, err := strconv.Atoi(strings.Fields(rest)[0])
 		return err == nil && disks == count
@@ -102,7 +101,7 @@ func mayAttach(name, family string, disks int) bool {
 	return disks >= least && slices.Contains([]int{1, 2, 4, 8, 16, 24}, disks)
 }
 
-// step is the value of the first bound that v does not pass.
+// step returns the value of the first bound that is at least v.
 func step(v int, bounds, values []int) int {
 	for i, b := range bounds {
 		if v <= b {

@@ -30,23 +30,24 @@ type Options struct {
 	Images map[string]string
 	// Containers is the tool that runs tasks as containers of their images, one of ContainerTools; "" runs local programs.
 	Containers string
-	// Environ is the environment of that tool, which looks there for its storage and hands none of it on.
+	// Environ is the environment of that tool, which finds its own storage there and passes none of it on.
 	Environ []string
-	// Env is what every task finds in its environment beside its job's variables, NAME=VALUE: where the other emulators are.
+	// Env is what every task has in its environment beside its job's variables, NAME=VALUE: where the other emulators are.
 	Env []string
-	// Rights are asked before every call and in the name of every task; nil allows everything.
+	// Rights are asked before every call, and on behalf of every task; nil allows everything.
 	Rights Rights
-	// Notify publishes what a job's notifications ask for; nil refuses jobs that have any. It must neither block nor call back.
+	// Notify publishes what a job's notifications ask for; with nil, jobs that have notifications are refused. It must neither block nor
+	// call back.
 	Notify func(Notification)
-	// Faults are what goes wrong on purpose.
+	// Faults are the failures to inject.
 	Faults Faults
-	// Struck is told of every fault that strikes, by its class; nil is nobody. It must neither block nor call back.
+	// Struck, if not nil, is called for every fault that strikes, with its class. It must neither block nor call back.
 	Struck func(class string)
-	// Grace is how long a task that is stopped may take to end by itself; 0 is 10 s.
+	// Grace is how long a stopped task may take to end by itself; 0 is 10 s.
 	Grace time.Duration
 	// SampleEvery is how often the machines' memory is measured; 0 is 250 ms.
 	SampleEvery time.Duration
-	// Log gets what is worth knowing and no client is told; nil is nowhere.
+	// Log, if not nil, gets what is worth knowing but no client is told.
 	Log *slog.Logger
 }
 
@@ -66,9 +67,9 @@ type Server struct {
 	mu        sync.Mutex // guards everything below, and all jobs, tasks and machines
 	closed    bool
 	jobs      map[string]*job   // by name
-	messages  int               // published so far, as Published was told
-	requests  map[string]string // operations by request
-	creations map[string]*job   // what each request made, by parent and request id
+	messages  int               // published so far, as passed to Published
+	requests  map[string]string // names of operations by request
+	creations map[string]*job   // the job each request made, by parent and request id
 	ops       map[string]*operation
 	serial    int           // numbers machines and operations
 	changed   chan struct{} // closed and replaced whenever a job has changed
@@ -77,7 +78,7 @@ type Server struct {
 // maxMessage bounds a request: Batch itself refuses jobs over 1 MB.
 const maxMessage = 4 << 20
 
-// Start serves on the listener until Close. What earlier machines have left in the data folder is removed.
+// Start serves on the listener until Close. It removes what earlier machines left in the data folder.
 func Start(l net.Listener, o Options) (*Server, error) {
 	if o.LogDir == "" {
 		o.LogDir = filepath.Join(o.Dir, "logs")
@@ -126,7 +127,7 @@ func (s *Server) Open(l net.Listener) {
 	})
 }
 
-// emptyFolder makes the folder, removes what is in it, and names it as the kernel does in /proc.
+// emptyFolder makes the folder, removes what is in it, and returns its path as the kernel shows it in /proc.
 func emptyFolder(path string) (string, error) {
 	if err := os.RemoveAll(path); err != nil {
 		return "", err
@@ -144,7 +145,7 @@ func emptyFolder(path string) (string, error) {
 // Addr is host:port.
 func (s *Server) Addr() string { return s.addr }
 
-// Close kills every task, waits until all jobs have come to rest and stops serving. A second Close does nothing.
+// Close kills every task, waits until all jobs have ended and stops serving. A second Close does nothing.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if s.closed {
@@ -169,8 +170,8 @@ func (s *Server) Close() {
 	s.served.Wait()
 }
 
-// Wait returns the job as soon as done says yes to it, or an error when the job does not exist or ctx ends. It is the
-// door for tests and for whoever runs the server in its own process; clients poll GetJob.
+// Wait returns the job as soon as done returns true for it, or an error when the job does not exist or ctx ends. It is for tests and for
+// programs that run the server in their own process; clients poll GetJob.
 func (s *Server) Wait(ctx context.Context, name string, done func(*batchpb.Job) bool) (*batchpb.Job, error) {
 	for {
 		s.mu.Lock()

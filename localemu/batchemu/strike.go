@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// Blow is what becomes of a machine on purpose.
+// Blow is a scripted loss of a machine.
 type Blow struct {
-	Code   int32         // that Batch reports of its tasks, one of BlowCodes; 0 is 50002
-	Notice time.Duration // SIGTERM comes so long before SIGKILL
-	// Lingers is how long its tasks run on, unseen, while Batch takes them for gone and starts others in their place. Their machine's
-	// disk is gone but for what they have open.
+	Code   int32         // that Batch reports for its tasks, one of BlowCodes; 0 is 50002
+	Notice time.Duration // between SIGTERM and SIGKILL
+	// Lingers is how long its tasks run on, unseen, after Batch has taken them for gone and started others in their place. Their machine's
+	// disk is gone except for files they have open.
 	Lingers time.Duration
 }
 
-// BlowCodes are the exit codes that Batch may give a task for what has become of its machine.
+// BlowCodes returns the exit codes that Batch may give a task because of its machine.
 func BlowCodes() []int32 { return []int32{50001, 50002, 50003, 50004, 50006} }
 
-// causeOf is the cause with the exit code.
+// causeOf returns the cause with the exit code.
 func causeOf(code int32) cause {
 	for c, r := range reserved {
 		if r.code == code {
@@ -57,7 +57,7 @@ func (s *Server) Strike(vm int, b Blow) {
 	}
 }
 
-// abandon takes the attempt for ended, and kills its process only after a while. The lock is held.
+// abandon ends the attempt for Batch at once, and kills its process only after a while. The lock is held.
 func (a *attempt) abandon(c cause, lingers time.Duration) {
 	if a.cause != causeNone || a.process == nil || a.over() {
 		return
@@ -75,7 +75,7 @@ func (s *Server) KillTask(task int) {
 	})
 }
 
-// PauseTask stops the processes of a task of every running job for a while: they do nothing, and nobody tells Batch.
+// PauseTask stops the processes of a task of every running job for a while: they do nothing, and Batch is not told.
 func (s *Server) PauseTask(task int, pause time.Duration) {
 	s.eachAttempt(task, func(a *attempt) {
 		s.struck("task paused")
@@ -100,7 +100,7 @@ func (s *Server) eachAttempt(task int, do func(*attempt)) {
 	}
 }
 
-// Disks are the folders that stand for the local disks of machine number vm of every job.
+// Disks returns the folders that stand for the local disks of machine number vm of every job.
 func (s *Server) Disks(vm int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,13 +115,13 @@ func (s *Server) Disks(vm int) []string {
 	return folders
 }
 
-// FullDisk is a machine whose local disk takes no dataset for a while after it was made.
+// FullDisk is a machine whose local disk cannot take a dataset for a while after the machine was made.
 type FullDisk struct {
 	VM  int
 	For time.Duration
 }
 
-// fill makes the first local disk of machine number k one that takes nothing: a file is in the way.
+// fill makes the first local disk of machine number k unwritable: a file is in the place of the dataset's folder.
 func (j *job) fill(k int, vm *machine) {
 	for _, f := range j.srv.opts.Faults.FullDisk {
 		if f.VM != k || len(vm.mounts) == 0 {
@@ -137,7 +137,7 @@ func (j *job) fill(k int, vm *machine) {
 	}
 }
 
-// struck tells that a fault has struck.
+// struck reports a strike of a fault to Options.Struck.
 func (s *Server) struck(class string) {
 	if s.opts.Struck != nil {
 		s.opts.Struck(class)

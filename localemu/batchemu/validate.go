@@ -39,12 +39,12 @@ var (
 	sizePattern     = regexp.MustCompile(`-([0-9]+)(-lssd)?$`)
 )
 
-// unimitated is the answer to what Batch can do and this server cannot.
+// unimitated is the error for what Batch can do and this server cannot.
 func unimitated(what string) error {
 	return status.Errorf(codes.Unimplemented, "localemu does not imitate %s", what)
 }
 
-// interpret validates a job as Batch does, and says what it means.
+// interpret validates a job as Batch does, and returns the plan for executing it.
 func (s *Server) interpret(parent string, job *batchpb.Job) (plan, error) {
 	var p plan
 	if job == nil {
@@ -96,7 +96,7 @@ func checkLabels(labels map[string]string) error {
 	return nil
 }
 
-// readAllocation takes over what the machines are.
+// readAllocation reads which machines the job asks for.
 func (p *plan) readAllocation(parent string, a *batchpb.AllocationPolicy) error {
 	_, location, _ := strings.Cut(parent, "/locations/")
 	allowed := a.GetLocation().GetAllowedLocations()
@@ -118,7 +118,7 @@ func (p *plan) readAllocation(parent string, a *batchpb.AllocationPolicy) error 
 		return invalid("allocation_policy has %d instances; only one is supported", n)
 	}
 
-	// What is left out gets Batch's default.
+	// Batch's defaults for what is left out.
 	p.machineType = "e2-standard-4"
 	if len(a.GetInstances()) == 0 {
 		return nil
@@ -171,7 +171,7 @@ func checkDisks(disks []*batchpb.AllocationPolicy_AttachedDisk) error {
 	return nil
 }
 
-// readSpec takes over what every task is: its volumes, limits and retries.
+// readSpec reads what every task has: its volumes, limits and retries.
 func (p *plan) readSpec(spec *batchpb.TaskSpec, a *batchpb.AllocationPolicy) error {
 	if spec == nil {
 		return invalid("task_spec is missing")
@@ -242,7 +242,7 @@ func (p *plan) readVolume(v *batchpb.Volume, a *batchpb.AllocationPolicy) error 
 	return invalid("volume at %s: no disk has the device name %.80q", at, v.GetDeviceName())
 }
 
-// readCounts takes over how many tasks run on how many machines.
+// readCounts reads how many tasks run on how many machines.
 func (p *plan) readCounts(g *batchpb.TaskGroup) error {
 	switch {
 	case len(g.GetTaskEnvironments()) > 0:
@@ -285,7 +285,7 @@ func (p *plan) readCounts(g *batchpb.TaskGroup) error {
 	return nil
 }
 
-// tasksThatFit is Batch's default for tasks per machine: as many as there are CPUs for. Memory is not asked.
+// tasksThatFit returns Batch's default for tasks per machine: as many as there are CPUs for. Memory is not considered.
 func tasksThatFit(machineType string, spec *batchpb.TaskSpec) int {
 	cpus := 1
 	if m := sizePattern.FindStringSubmatch(machineType); m != nil {

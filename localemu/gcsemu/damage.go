@@ -14,7 +14,7 @@ import (
 	"github.com/fsouza/fake-gcs-server/fakestorage"
 )
 
-// Damages are what can be done to stored bytes: one bit changed in the middle, all of them zeroed, the second half cut off, none left.
+// Damages are the ways to damage stored bytes: one bit flipped in the middle, all zeroed, the second half cut off, none left.
 var Damages = []string{"flip", "zero", "cut", "empty"}
 
 // Spoil damages bytes.
@@ -37,8 +37,8 @@ func Spoil(data []byte, how string) ([]byte, error) {
 	return nil, fmt.Errorf("damage %q: use one of %s", how, strings.Join(Damages, ", "))
 }
 
-// Damage replaces one of the objects whose names match by damaged contents, as somebody would who writes there by mistake: another
-// generation, with checksums of its own. choose picks one of so many. Without any it does nothing.
+// Damage overwrites one of the objects whose names match with damaged contents, as a mistaken writer would: a new generation, with its own
+// checksums. choose picks one of n. Without a match it does nothing.
 func (s *Server) Damage(match, how string, choose func(n int) int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *Server) Damage(match, how string, choose func(n int) int) error {
 	return err
 }
 
-// matching are the places of objects whose names match, in order. The lock is held.
+// matching returns the places of objects whose names match, in order. The lock is held.
 func (s *Server) matching(match string) ([]place, error) {
 	var found []place
 	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {

@@ -9,27 +9,27 @@ import (
 	"sync"
 )
 
-// Faults are what goes wrong on purpose. Each entry strikes Times times, then no more.
+// Faults are the failures to inject. Each entry strikes Times times.
 type Faults struct {
 	// RefuseWrite answers a write (upload, delete, copy ...) with an error, and writes nothing.
 	RefuseWrite []Refusal
 	// LoseAnswer writes the object and answers 503, as when a connection breaks at the worst moment.
 	LoseAnswer []Refusal
-	// Read strikes those who read contents.
+	// Read strikes reads of contents.
 	Read []ReadFault
-	// Seed is of what is left to chance.
+	// Seed is for the random choices.
 	Seed uint64
 }
 
-// Refusal says which writes are struck. Match is compared with the object's name, part by part: "*" within a part, "**"
-// for any number of parts. Status 0 is 503.
+// Refusal selects the writes to strike. Match is compared with the object's name, part by part: "*" within a part, "**" for any number of
+// parts. Status 0 is 503.
 type Refusal struct {
 	Match  string
 	Times  int
 	Status int
 }
 
-// Check says what is wrong with a refusal.
+// Check returns what is wrong with a refusal.
 func (f Refusal) Check() error {
 	if err := CheckPattern(f.Match); err != nil {
 		return err
@@ -58,12 +58,12 @@ func newFaultState(f Faults) *faultState {
 		reads: newReadFaults(f.Read), random: newRandom(f.Seed)}
 }
 
-// refuse is the answer to a write that is refused on purpose, else nil.
+// refuse returns the answer to a write that a fault refuses, else nil.
 func (f *faultState) refuse(object string) *response {
 	return f.strike(f.refuses, object, "refused on purpose", "write refused")
 }
 
-// lose is the answer that takes the place of a successful one, else nil.
+// lose returns the answer that takes the place of a successful one, else nil.
 func (f *faultState) lose(object string) *response {
 	return f.strike(f.loses, object, "answer lost on purpose", "answer lost")
 }
@@ -89,12 +89,12 @@ func (f *faultState) strike(entries []Refusal, object, why, class string) *respo
 	return nil
 }
 
-// Matches says whether a pattern of object names, as in Refusal, covers a name.
+// Matches reports whether a pattern of object names, as in Refusal, covers a name.
 func Matches(pattern, name string) bool {
 	return matches(strings.Split(pattern, "/"), strings.Split(name, "/"))
 }
 
-// CheckPattern says what is wrong with a pattern of object names.
+// CheckPattern returns what is wrong with a pattern of object names.
 func CheckPattern(pattern string) error {
 	if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
 		return fmt.Errorf("match %q is not a pattern of object names", pattern)

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// selection is what the parameter fields asks for: a name with what is wanted below it, nothing for all of it. "*" is every name.
-// Source: https://cloud.google.com/storage/docs/json_api#partial-response
+// selection is a parsed "fields" parameter: each name with the selection below it, nil for all of it. "*" is every name. Source:
+// https://cloud.google.com/storage/docs/json_api#partial-response
 type selection map[string]selection
 
 // parseFields reads a selector such as items(name,metadata/k),nextPageToken.
@@ -38,7 +38,7 @@ func (p *fieldParser) unexpected() error {
 	return fmt.Errorf("invalid field selection %.80q at character %d", p.text, p.at+1)
 }
 
-// take goes on behind a character, if it is the next.
+// take consumes the character if it is next.
 func (p *fieldParser) take(c byte) bool {
 	if p.at < len(p.text) && p.text[p.at] == c {
 		p.at++
@@ -60,7 +60,7 @@ func (p *fieldParser) list() (selection, error) {
 	}
 }
 
-// field is a name, NAME/FIELD or NAME(LIST), which is added to s.
+// field parses a name, NAME/FIELD or NAME(LIST), and adds it to s.
 func (p *fieldParser) field(s selection) error {
 	if p.deep++; p.deep > deepestFields {
 		return p.unexpected()
@@ -93,7 +93,7 @@ func (p *fieldParser) field(s selection) error {
 	return err
 }
 
-// add joins what is asked for of one name: all of it is more than a part.
+// add merges two selections of one name: all of it includes any part.
 func (s selection) add(name string, below selection) {
 	had, known := s[name]
 	switch {
@@ -108,7 +108,7 @@ func (s selection) add(name string, below selection) {
 	}
 }
 
-// of is what is selected of a value that came from JSON; keep is false where nothing is.
+// of returns the selected part of a decoded JSON value; keep is false where nothing is selected.
 func (s selection) of(v any) (selected any, keep bool) {
 	if len(s) == 0 {
 		return v, true
@@ -141,7 +141,7 @@ func (s selection) of(v any) (selected any, keep bool) {
 	return nil, false // nothing is below a plain value
 }
 
-// finished is an answer as the client gets it: with all that is to be told, and of its fields those that were asked for.
+// finished returns an answer as the client gets it: with what fake-gcs-server leaves out, and only the fields that were asked for.
 func (s *Server) finished(a *response, fields string) *response {
 	if a.status >= http.StatusMultipleChoices || a.body.Len() == 0 {
 		return a

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// compileGlob makes a regular expression of the pattern in matchGlob: "*" is any characters but "/", "**" any characters, "**/" also none,
-// "?" one character but "/", [abc], [a-c] and [!abc] one of those, or of the others, {a*,b} one of these patterns. A backslash takes a
-// character as it is. Source: https://cloud.google.com/storage/docs/json_api/v1/objects/list#list-objects-and-prefixes-using-glob
+// compileGlob translates a matchGlob pattern to a regular expression: "*" is any characters but "/", "**" any characters, "**/" also none,
+// "?" one character but "/", [abc], [a-c] and [!abc] one of those, or of the others, {a*,b} one of these patterns. A backslash makes the
+// next character literal. Source: https://cloud.google.com/storage/docs/json_api/v1/objects/list#list-objects-and-prefixes-using-glob
 func compileGlob(pattern string) (*regexp.Regexp, error) {
 	if !utf8.ValidString(pattern) {
 		return nil, errors.New("it is not UTF-8")
@@ -34,13 +34,13 @@ func compileGlob(pattern string) (*regexp.Regexp, error) {
 type globParser struct {
 	rest   string
 	out    strings.Builder
-	braces int  // that are open
+	braces int  // number of open ones
 	begins bool // a part of the path begins here
 
-	braceBegins bool // one began before the latest {
+	braceBegins bool // a part began before the latest {
 }
 
-// take goes on behind text, if it is the next.
+// take consumes the text if it is next.
 func (p *globParser) take(text string) bool {
 	rest, ok := strings.CutPrefix(p.rest, text)
 	if ok {
@@ -81,7 +81,7 @@ func (p *globParser) next() error {
 	return nil
 }
 
-// literal translates a character that means itself.
+// literal translates a literal character.
 func (p *globParser) literal() error {
 	if p.take(`\`) && p.rest == "" {
 		return errors.New(`a \ at the end`)

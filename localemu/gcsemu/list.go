@@ -16,17 +16,17 @@ import (
 	"strings"
 )
 
-// listing is what a list of objects is asked for. Source: https://cloud.google.com/storage/docs/json_api/v1/objects/list
+// listing is a request for a list of objects. Source: https://cloud.google.com/storage/docs/json_api/v1/objects/list
 type listing struct {
 	prefix, delimiter  string
-	from, before       string // names at or above the one, below the other; "" is no bound
-	after              string // the page before ended with this
+	from, before       string // names >= from and < before; "" is no bound
+	after              string // the last name or prefix of the previous page
 	trailing, versions bool
 	glob               *regexp.Regexp
 	most               int
 }
 
-// mostListed is how much a page holds at most.
+// mostListed is the maximum page size.
 const mostListed = 1000
 
 func parseListing(q url.Values) (listing, error) {
@@ -59,7 +59,7 @@ func parseListing(q url.Values) (listing, error) {
 	return l, nil
 }
 
-// listed is a page in the words of the JSON API.
+// listed is a page in the form of the JSON API.
 type listed struct {
 	Kind     string           `json:"kind"`
 	Items    []map[string]any `json:"items,omitempty"`
@@ -67,7 +67,8 @@ type listed struct {
 	Next     string           `json:"nextPageToken,omitempty"`
 }
 
-// list answers with a page of a bucket's objects, which fake-gcs-server tells in two lists where some of them are kept elsewhere. The lock is held.
+// list answers with a page of a bucket's objects. fake-gcs-server returns them in two lists if some are kept in the overflow folder (see
+// place). The lock is held.
 func (s *Server) list(r *http.Request, c call) *response {
 	l, err := parseListing(r.URL.Query())
 	if err != nil {
@@ -106,7 +107,7 @@ func nameOf(resource map[string]any) string {
 	return name
 }
 
-// resources are all objects with the prefix that fake-gcs-server has in a bucket.
+// resources returns all objects with the prefix that fake-gcs-server has in a bucket.
 func (s *Server) resources(r *http.Request, bucket, prefix string, versions bool) ([]map[string]any, *response) {
 	all := r.Clone(r.Context())
 	all.URL.Path = "/storage/v1/b/" + bucket + "/o"
@@ -126,7 +127,7 @@ func (s *Server) resources(r *http.Request, bucket, prefix string, versions bool
 	return l.Items, nil
 }
 
-// page is a page of the objects, which are in order. What has one name, or one prefix, is on one page.
+// page returns a page of the objects, which must be in order. All that has one name, or one prefix, is on one page.
 func (l listing) page(objects []map[string]any) listed {
 	out := listed{Kind: "storage#objects"}
 	last := ""
@@ -136,7 +137,7 @@ func (l listing) page(objects []map[string]any) listed {
 			continue
 		}
 
-		// An object whose name goes on behind a delimiter is told by its prefix.
+		// An object whose name continues after a delimiter is represented by its prefix.
 		shown, below := name, false
 		if i := strings.Index(name[len(l.prefix):], l.delimiter); i >= 0 && l.delimiter != "" {
 			shown, below = name[:len(l.prefix)+i+len(l.delimiter)], true

@@ -19,23 +19,23 @@ import (
 	"github.com/pkg/xattr"
 )
 
-// metas are what is to be told of objects and fake-gcs-server does not keep: the metagenerations of those whose metadata have been changed, which is 1 of
-// all others, and of how many components those consist that were composed.
+// metas keeps what fake-gcs-server does not: the metageneration of objects whose metadata were changed (it is 1 for all others), and the
+// number of components of composed objects.
 type metas struct {
-	file string // that keeps them; "" keeps them in memory
+	file string // where they are kept; "" keeps them in memory
 
 	mu sync.RWMutex
 	of map[string]described // by bucket/object
 }
 
-// described is how often the metadata of one generation of an object were written, and its components if it was composed.
+// described is how often the metadata of one generation of an object were written, and its number of components if it was composed.
 type described struct {
 	Generation     int64 `json:"generation"`
 	Metageneration int64 `json:"metageneration"`
 	Components     int   `json:"components,omitempty"`
 }
 
-// metasFile is beside the buckets, none of which begins with a dot.
+// metasFile is beside the buckets, whose names do not begin with a dot.
 const metasFile = ".metagenerations"
 
 func openMetas(dir string) (*metas, error) {
@@ -57,7 +57,7 @@ func openMetas(dir string) (*metas, error) {
 	return m, nil
 }
 
-// get is what is to be told of an object that has a generation.
+// get returns what is kept of one generation of an object.
 func (m *metas) get(bucket, object string, generation int64) described {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -71,7 +71,7 @@ func (m *metas) now(bucket, object string, generation int64) int64 {
 	return m.get(bucket, object, generation).Metageneration
 }
 
-// components is how many an object counts as in a composition.
+// components returns how many components an object counts as in a composition.
 func (m *metas) components(bucket, object string, generation int64) int {
 	return max(m.get(bucket, object, generation).Components, 1)
 }
@@ -83,7 +83,7 @@ func (m *metas) next(bucket, object string, generation int64) error {
 	return m.put(bucket, object, d)
 }
 
-// composed notes the components of a new object.
+// composed records the number of components of a new object.
 func (m *metas) composed(bucket, object string, generation int64, components int) error {
 	return m.put(bucket, object, described{generation, 1, components})
 }
@@ -106,7 +106,7 @@ func (m *metas) put(bucket, object string, d described) error {
 	return os.Rename(m.file+".new", m.file)
 }
 
-// into writes what is to be told of an object into its resource. A composed object has no MD5.
+// into adds what is kept of an object to its resource. A composed object has no MD5.
 func (m *metas) into(resource map[string]any) {
 	bucket, _ := resource["bucket"].(string)
 	text, _ := resource["generation"].(string)
@@ -123,7 +123,8 @@ func (m *metas) into(resource map[string]any) {
 	}
 }
 
-// tell completes resources that fake-gcs-server has made, and lists of them: with what it does not know, under the names that objects have.
+// tell completes resources and lists of them that fake-gcs-server has made: it adds what fake-gcs-server does not know, under the objects'
+// own names.
 func (s *Server) tell(v any) {
 	resource, ok := v.(map[string]any)
 	if !ok {
@@ -153,8 +154,8 @@ func (s *Server) tell(v any) {
 	}
 }
 
-// redescribe lets fake-gcs-server change an object's metadata. On disk it writes the object anew for that, under another generation: the
-// object keeps the one that it has. The lock is held.
+// redescribe lets fake-gcs-server change an object's metadata. On disk, fake-gcs-server rewrites the object for that, with a new
+// generation; redescribe restores the old one. The lock is held.
 func (s *Server) redescribe(r *http.Request, c call) *response {
 	body, err := again(r)
 	if err != nil {
@@ -184,7 +185,7 @@ func (s *Server) redescribe(r *http.Request, c call) *response {
 	return s.describe(c.bucket, c.object)
 }
 
-// firstNull is the path of the first name, in their order, that has null; "" where none has.
+// firstNull returns the path of the first name, in order, whose value is null; "" if there is none.
 func firstNull(above string, changes map[string]any) string {
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
 		switch v := changes[name].(type) {
@@ -199,10 +200,11 @@ func firstNull(above string, changes map[string]any) string {
 	return ""
 }
 
-// attributes is where fake-gcs-server keeps its notes on a file: in an attribute of it or, where the file system has none, beside it.
+// attributes is where fake-gcs-server keeps its notes on a file: in an extended attribute or, where the file system has none, in a file
+// beside it.
 const attributes = "user.metadata"
 
-// regenerate writes another generation into what fake-gcs-server has noted of an object on disk.
+// regenerate sets the generation in fake-gcs-server's notes on an object on disk.
 func (s *Server) regenerate(bucket, object string, generation int64) error {
 	path := s.file(s.place(bucket, object))
 	beside := false

@@ -11,20 +11,20 @@ import (
 	"unicode/utf8"
 )
 
-// place is where fake-gcs-server keeps an object. In memory, and on disk as a rule, that is under the object's own name: the path of
-// its file is BUCKET/NAME. A name that is no path ("a//b", "dir/"), or whose path is taken by a folder or leads through a file ("k" beside
-// "k/b"), has a file in the folder "BUCKET+", which no bucket is called, under the name escaped.
+// place is where fake-gcs-server keeps an object. In memory, and usually on disk, that is the object's own name: the path of its file is
+// BUCKET/NAME. An object whose name is not a valid path ("a//b", "dir/"), or whose path is taken by a folder or leads through a file ("k"
+// beside "k/b"), has a file with an escaped name in the folder "BUCKET+", which is no valid bucket name.
 type place struct{ bucket, name string }
 
 const (
 	overflowSuffix = "+"         // of the folder beside a bucket's
 	sidecarSuffix  = ".metadata" // of fake-gcs-server's notes on a file, where the file system has no attributes
 	longestPart    = 255         // bytes of a file's name
-	longestWritten = 230         // of one that is written, which has a longer name at first
+	longestWritten = 230         // of one being written, which has a longer name at first
 	longestEscaped = 200         // of one part of an escaped name
 )
 
-// isPath says whether an object's name is the path of its file.
+// isPath reports whether an object's name can be the path of its file.
 func isPath(object string) bool {
 	for part := range strings.SplitSeq(object, "/") {
 		if part == "" || part == "." || part == ".." || len(part) > longestPart {
@@ -34,11 +34,11 @@ func isPath(object string) bool {
 	return !strings.HasSuffix(object, sidecarSuffix)
 }
 
-// escape makes a path of any name: one part, or several where that would be too long, of which all but the last end in "+". It changes
-// "/", "%", "+", control characters, a point at the beginning of a part, and the point of a final ".metadata".
+// escape makes a path of any name: one part, or several if that would be too long, all but the last ending in "+". It escapes "/", "%",
+// "+", control characters, a dot at the beginning of a part, and the dot of a final ".metadata".
 func escape(object string) string {
 	var path strings.Builder
-	length := 0 // of the part that is being written
+	length := 0 // of the part being written
 	for i, r := range object {
 		piece := string(r)
 		hidden := r == '.' && (length == 0 || length+len(piece) > longestEscaped || object[i:] == sidecarSuffix)
@@ -56,21 +56,21 @@ func escape(object string) string {
 	return path.String()
 }
 
-// unescaped is the name of which escape has made the path; ok is false for a path that it has not made.
+// unescaped reverses escape; ok is false for a path that escape did not make.
 func unescaped(path string) (object string, ok bool) {
 	object, err := url.PathUnescape(strings.ReplaceAll(path, "+/", ""))
 	return object, err == nil && utf8.ValidString(object) && escape(object) == path
 }
 
-// overflow is where an object is kept that cannot be under its own name.
+// overflow returns the place of an object that cannot be under its own name.
 func overflow(bucket, object string) place { return place{bucket + overflowSuffix, escape(object)} }
 
-// file is the path of an object on disk.
+// file returns the path of an object on disk.
 func (s *Server) file(p place) string {
 	return filepath.Join(s.dir, url.PathEscape(p.bucket), filepath.FromSlash(p.name))
 }
 
-// place is where the object is, or would be looked for. The lock is held.
+// place returns where the object is, or would be looked for. The lock is held.
 func (s *Server) place(bucket, object string) place {
 	own := place{bucket, object}
 	if s.dir == "" {
@@ -87,7 +87,7 @@ func (s *Server) place(bucket, object string) place {
 	return own
 }
 
-// room is where the object is to be written: where it is, or where there is room for it. The lock is held.
+// room returns where to write the object: where it is, or where there is room for it. The lock is held.
 func (s *Server) room(bucket, object string) place {
 	p := s.place(bucket, object)
 	if s.dir == "" || p.bucket != bucket || s.fits(p) {
@@ -96,7 +96,7 @@ func (s *Server) room(bucket, object string) place {
 	return overflow(bucket, object)
 }
 
-// fits says whether a file can be written at the place: no folder is there, and only folders are above it.
+// fits reports whether a file can be written at the place: no folder is there, and only folders are above it.
 func (s *Server) fits(p place) bool {
 	path := s.file(p)
 	info, err := os.Lstat(path)
@@ -120,7 +120,7 @@ func (s *Server) fits(p place) bool {
 	return len(filepath.Base(path)) <= longestWritten
 }
 
-// inside is the request as fake-gcs-server has to see it: with the object's place instead of its name. The lock is held.
+// inside returns the request as fake-gcs-server must see it: with the object's place instead of its name. The lock is held.
 func (s *Server) inside(r *http.Request, c call) *http.Request {
 	if s.dir == "" || c.object == "" {
 		return r
@@ -140,12 +140,12 @@ func (s *Server) inside(r *http.Request, c call) *http.Request {
 	return out
 }
 
-// objectPath is the part of an address that names an object.
+// objectPath returns the part of a URL that names an object.
 func objectPath(p place) string {
 	return "/b/" + url.PathEscape(p.bucket) + "/o/" + url.PathEscape(p.name)
 }
 
-// named gives an object's resource that fake-gcs-server has made the object's own name.
+// named restores the object's own name in a resource that fake-gcs-server has made.
 func named(resource map[string]any) {
 	bucket, _ := resource["bucket"].(string)
 	name, _ := resource["name"].(string)

@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-// door is the address at which a request came in.
+// door returns the address at which a request came in.
 func door(r *http.Request) net.Addr {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
@@ -19,7 +19,7 @@ func door(r *http.Request) net.Addr {
 // need is a permission on a bucket.
 type need struct{ bucket, permission string }
 
-// needs are the permissions that the service asks for; what is overwritten is known when an object is complete.
+// needs returns the permissions that the service requires, except that for overwriting, which is known only when an object is complete.
 // Source: https://cloud.google.com/storage/docs/access-control/iam-json
 func needs(c call, r *http.Request) []need {
 	switch c.kind {
@@ -46,10 +46,10 @@ func needs(c call, r *http.Request) []need {
 		return []need{{c.bucket, "storage.objects.update"}}
 	}
 
-	return nil // health, and what belongs to an upload that was allowed to begin
+	return nil // health, and the rest of an upload that was allowed to begin
 }
 
-// authorize refuses what the caller has no right to.
+// authorize refuses calls that the caller has no right to make.
 func (s *Server) authorize(c call, r *http.Request) *response {
 	for _, n := range needs(c, r) {
 		if err := s.allow(door(r), "bucket", n.bucket, n.permission); err != nil {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// kind is what a request wants.
+// kind is what a request asks for.
 type kind int
 
 const (
@@ -43,7 +43,7 @@ var (
 	copyPattern   = regexp.MustCompile(`^(.+)/(rewriteTo|copyTo)/b/([^/]+)/o/(.+)$`)
 )
 
-// classify understands the paths of the JSON API, and of the XML API for reading.
+// classify recognises the paths of the JSON API, and of the XML API for reading.
 func classify(r *http.Request) call {
 	path := r.URL.EscapedPath()
 	switch {
@@ -96,7 +96,7 @@ func classifyUpload(r *http.Request, rest string) call {
 	return c
 }
 
-// classifyObject understands B, B/o, B/o/OBJECT and what comes after the object's name.
+// classifyObject recognises B, B/o, B/o/OBJECT and what follows the object's name.
 func classifyObject(r *http.Request, rest string, reads kind) call {
 	bucket, tail, below := strings.Cut(rest, "/")
 	c := call{bucket: unescape(bucket)}
@@ -146,7 +146,7 @@ func unescape(s string) string {
 	return s
 }
 
-// impossible says why the service itself has no object of the name.
+// impossible returns why the service itself cannot have an object of the name; "" if it can.
 func impossible(object string) string {
 	switch {
 	case object == "" || len(object) > 1024 || !utf8.ValidString(object):

@@ -16,20 +16,19 @@ import (
 	"github.com/fsouza/fake-gcs-server/fakestorage"
 )
 
-// Options say where objects are kept and what goes wrong.
+// Options say where objects are kept and which failures to inject.
 type Options struct {
 	// Dir keeps the buckets as folders; "" keeps them in memory.
 	Dir string
-	// Faults are what goes wrong on purpose.
+	// Faults are the failures to inject.
 	Faults Faults
-	// OnWrite is called after every write of an object, before the writer is answered, and without a lock: it may take its time. nil
-	// is nobody.
+	// OnWrite, if not nil, is called after every write of an object, before the writer is answered. No lock is held, so it may take time.
 	OnWrite func(bucket, object string)
-	// Struck is told of every fault that strikes, by its class; nil is nobody. It must not block.
+	// Struck, if not nil, is called for every fault that strikes, with its class. It must not block.
 	Struck func(class string)
 	// Allow is asked before every call, with the address that was called; nil allows everything. See Server.Open.
 	Allow func(at net.Addr, kind, name, permission string) error
-	// Log gets what is worth knowing and no client is told; nil is nowhere.
+	// Log, if not nil, gets what is worth knowing but no client is told.
 	Log *slog.Logger
 }
 
@@ -49,7 +48,7 @@ type Server struct {
 
 	// mu makes every write one step, and keeps a read's header and contents together.
 	mu   sync.RWMutex
-	last int64 // generation given last, in microseconds since 1970, as fake-gcs-server makes them
+	last int64 // the generation given last, in microseconds since 1970, as fake-gcs-server makes them
 
 	metas    *metas
 	settings map[string]settings // of buckets
@@ -113,10 +112,10 @@ func (s *Server) Open(l net.Listener) {
 	})
 }
 
-// Addr is host:port; http:// before it makes the value for STORAGE_EMULATOR_HOST.
+// Addr returns host:port; with http:// before it, that is the value for STORAGE_EMULATOR_HOST.
 func (s *Server) Addr() string { return s.addr }
 
-// CreateBucket makes the bucket; one that exists is left as it is.
+// CreateBucket makes the bucket; an existing one is left unchanged.
 func (s *Server) CreateBucket(name string) error {
 	if !bucketPattern.MatchString(name) {
 		return fmt.Errorf("bucket name %.80q: use 3 to 63 of a-z, 0-9, '-', '_' and '.'", name)
@@ -141,20 +140,20 @@ func (s *Server) Close() {
 	s.uploads.closeAll()
 }
 
-// HasBucket says whether the bucket exists.
+// HasBucket reports whether the bucket exists.
 func (s *Server) HasBucket(name string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.hasBucket(name)
 }
 
-// hasBucket says whether the bucket exists. The lock is held.
+// hasBucket is HasBucket with the lock held.
 func (s *Server) hasBucket(name string) bool {
 	_, err := s.fake.Backend().GetBucket(name)
 	return err == nil
 }
 
-// generation is the object's present generation, 0 when there is none. The lock is held.
+// generation returns the object's present generation, 0 if it does not exist. The lock is held.
 func (s *Server) generation(bucket, object string) int64 {
 	p := s.place(bucket, object)
 	o, err := s.fake.GetObjectStreaming(p.bucket, p.name)
@@ -165,8 +164,8 @@ func (s *Server) generation(bucket, object string) int64 {
 	return o.Generation
 }
 
-// tick waits until the clock can give a generation that no object has had: fake-gcs-server takes the microsecond. A clock
-// that was set back by more than a second is not waited for. The lock is held.
+// tick waits until the clock can give a generation that no object has had: fake-gcs-server takes the microsecond. It does not wait for a
+// clock that was set back by more than a second. The lock is held.
 func (s *Server) tick() {
 	for {
 		now := time.Now().UnixMicro()
@@ -177,5 +176,5 @@ func (s *Server) tick() {
 	}
 }
 
-// ticked remembers a generation that was given. The lock is held.
+// ticked remembers the generation just given. The lock is held.
 func (s *Server) ticked() { s.last = time.Now().UnixMicro() }

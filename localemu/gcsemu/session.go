@@ -15,10 +15,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// maxSessions bounds the unfinished uploads; beyond it the oldest is given up.
+// maxSessions bounds the unfinished uploads; beyond it the oldest is abandoned.
 const maxSessions = 1000
 
-// uploads are the resumable uploads that have been begun.
+// uploads are the unfinished resumable uploads.
 type uploads struct {
 	mu   sync.Mutex
 	open map[string]*session
@@ -29,10 +29,10 @@ type session struct {
 	mu       sync.Mutex
 	begun    time.Time
 	upload   *upload
-	finished *response // the answer to the chunk that completed the upload, for whoever asks again
+	finished *response // the answer to the chunk that completed the upload, for a client that asks again
 }
 
-// openSession answers with the address to which the contents have to be sent.
+// openSession answers with the address to send the contents to.
 func (s *Server) openSession(r *http.Request, u *upload) *response {
 	if t := r.Header.Get("X-Upload-Content-Type"); t != "" && u.attrs.ContentType == "" {
 		u.attrs.ContentType = t
@@ -92,8 +92,7 @@ func (s *Server) abandonUpload(r *http.Request) *response {
 	return answer(499, "The upload was cancelled.") // the service's own status
 }
 
-// continueUpload takes a chunk. A chunk that comes again, because the answer to it was lost, is skipped as far as it is
-// known already.
+// continueUpload takes a chunk. A chunk that is sent again, because its answer was lost, is skipped as far as it is already stored.
 func (s *Server) continueUpload(r *http.Request) *response {
 	o := s.uploads.get(r.URL.Query().Get("upload_id"))
 	if o == nil {
@@ -115,7 +114,7 @@ func (s *Server) continueUpload(r *http.Request) *response {
 		return incomplete(r, body.size)
 	}
 
-	// Skip what has come before, and keep what is new.
+	// Skip what is already stored, and keep the rest.
 	if _, err := io.CopyN(io.Discard, r.Body, body.size-from); err == nil {
 		if _, err := io.Copy(body, r.Body); err != nil {
 			return incomplete(r, body.size) // what has arrived stays
@@ -139,8 +138,8 @@ func (s *Server) continueUpload(r *http.Request) *response {
 	return a
 }
 
-// parseContentRange reads "bytes 0-99/*", "bytes 100-199/200", "bytes */200" and "bytes */*"; without the header the body
-// is all of the rest. from is where the chunk begins, total the size of the object or -1 while it is unknown.
+// parseContentRange reads "bytes 0-99/*", "bytes 100-199/200", "bytes */200" and "bytes */*"; without the header the body is all that
+// remains. from is where the chunk begins, total the size of the object or -1 while it is unknown.
 func parseContentRange(text string, have int64) (from, total int64, err error) {
 	invalid := fmt.Errorf("invalid Content-Range %.60q", text)
 	if text == "" {

@@ -16,13 +16,13 @@ import (
 	"strings"
 )
 
-// settings are what a bucket has been given beside its name. They change nothing but what is told of it, and the class of new objects.
+// settings are a bucket's settings beside its name. They only affect what is reported of the bucket, and the class of new objects.
 type settings struct {
 	StorageClass string            `json:"storageClass,omitempty"` // "" is STANDARD
 	Labels       map[string]string `json:"labels,omitempty"`
 }
 
-// settingsFile is beside the buckets, none of which begins with a dot.
+// settingsFile is beside the buckets, whose names do not begin with a dot.
 const settingsFile = ".buckets"
 
 // classes are the storage classes. Source: https://cloud.google.com/storage/docs/storage-classes
@@ -55,7 +55,7 @@ func openSettings(dir string) (map[string]settings, error) {
 	return of, nil
 }
 
-// set gives a bucket settings, or forgets them. The lock is held.
+// set gives a bucket settings, or with none forgets the bucket. The lock is held.
 func (s *Server) set(bucket string, to settings) error {
 	if to.StorageClass == "" && len(to.Labels) == 0 {
 		if _, had := s.settings[bucket]; !had {
@@ -80,7 +80,7 @@ func (s *Server) set(bucket string, to settings) error {
 	return os.Rename(path+".new", path)
 }
 
-// buckets lets fake-gcs-server answer about buckets, and keeps what it does not.
+// buckets lets fake-gcs-server answer about buckets, and keeps the settings that it does not.
 func (s *Server) buckets(r *http.Request, c call) *response {
 	if a := receive(r); a != nil {
 		return a
@@ -126,13 +126,13 @@ func notEmpty() *response {
 	return answer(http.StatusConflict, "The bucket you tried to delete is not empty.")
 }
 
-// change is what a request says of a bucket's settings; labels that are nil are taken away.
+// change is a request's change of a bucket's settings; nil labels are removed.
 type change struct {
 	name, class string
 	labels      map[string]*string
 }
 
-// onto is what the settings become: all new for replaces, else what they were with the change.
+// onto returns the settings after the change: entirely new if replaces, else now with the change applied.
 func (c change) onto(now settings, replaces bool) settings {
 	out := settings{StorageClass: now.StorageClass, Labels: maps.Clone(now.Labels)}
 	if replaces {
@@ -155,7 +155,7 @@ func (c change) onto(now settings, replaces bool) settings {
 	return out
 }
 
-// checkSettings reads the settings of a bucket, and refuses those that would be forgotten in silence.
+// checkSettings reads the settings of a bucket from a request, and refuses those that would be silently ignored.
 func (s *Server) checkSettings(r *http.Request) (change, *response) {
 	var out change
 	if r.Method != http.MethodPost && r.Method != http.MethodPatch && r.Method != http.MethodPut {
@@ -192,7 +192,7 @@ func (s *Server) checkSettings(r *http.Request) (change, *response) {
 	return out, out.invalid()
 }
 
-// invalid is the service's answer to a class or to labels that it does not take.
+// invalid is the service's answer to a class or labels that it does not accept.
 func (c change) invalid() *response {
 	if c.class != "" && !slices.Contains(classes, c.class) {
 		return answer(http.StatusBadRequest, fmt.Sprintf("The storage class %.60q is invalid: use one of %s", c.class, strings.Join(classes, ", ")))
@@ -208,7 +208,7 @@ func (c change) invalid() *response {
 	return nil
 }
 
-// keeps says whether a setting of a bucket is kept, or changes nothing.
+// keeps reports whether a setting of a bucket is kept, or has no effect anyway.
 func (s *Server) keeps(name string, value any) bool {
 	switch v := value.(type) {
 	case nil, string:

@@ -62,7 +62,7 @@ func (s *spool) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// content is what was written, from the beginning. Closing it does nothing: the spool may be read again.
+// content returns what was written, from the beginning. Closing it does nothing: the spool may be read again.
 func (s *spool) content() io.ReadSeekCloser {
 	if s.file != nil {
 		return &keepOpen{io.NewSectionReader(s.file, 0, s.size)}
@@ -92,7 +92,7 @@ func (s *spool) md5sum() string { return base64.StdEncoding.EncodeToString(s.md5
 
 var errChecksum = errors.New("checksum mismatch")
 
-// verify compares the checksums that the client has declared; "" is not compared.
+// verify compares the checksums that the client declared; "" is not compared.
 func (s *spool) verify(crc32c, md5sum string) error {
 	if crc32c != "" && crc32c != s.crc32c() {
 		return fmt.Errorf("%w: Provided CRC32C %q doesn't match calculated CRC32C %q", errChecksum, crc32c, s.crc32c())

@@ -24,14 +24,14 @@ import (
 // maxMetadata bounds the JSON that describes an upload; the service allows 8 KiB of custom metadata.
 const maxMetadata = 64 << 10
 
-// upload is one object on its way.
+// upload is an object being uploaded.
 type upload struct {
 	bucket string
 	object string
 	query  url.Values // with the preconditions
 	attrs  uploadAttrs
 	body   *spool
-	door   net.Addr // at which it was begun
+	door   net.Addr // where it was begun
 
 	components int // of a composition, else 0
 }
@@ -158,7 +158,7 @@ func (s *Server) commit(u *upload) *response {
 	return a
 }
 
-// write is commit while nothing else is written. The lock is held.
+// write is commit without concurrent writes. The lock is held.
 func (s *Server) write(u *upload) (a *response, written bool) {
 	if a := s.missing(call{bucket: u.bucket}); a != nil {
 		return a, false
@@ -171,7 +171,7 @@ func (s *Server) write(u *upload) (a *response, written bool) {
 		return a, false
 	}
 
-	if s.generation(u.bucket, u.object) != 0 { // whoever overwrites an object deletes one
+	if s.generation(u.bucket, u.object) != 0 { // overwriting an object deletes one
 		if err := s.allow(u.door, "bucket", u.bucket, "storage.objects.delete"); err != nil {
 			return answer(http.StatusForbidden, err.Error()), false
 		}
@@ -198,9 +198,9 @@ func (s *Server) write(u *upload) (a *response, written bool) {
 	return s.describe(u.bucket, u.object), true
 }
 
-// store hands the object to fake-gcs-server. On disk that would hold all of it in memory, several times over while its
-// buffer grows, so a long object is made empty, is given the attributes of its contents, and is then filled in place: its
-// file is new, and nobody has it open. The lock is held.
+// store hands the object to fake-gcs-server. With buckets on disk, that would hold all of it in memory, several times over while its buffer
+// grows. So a long object is created empty, gets the attributes of its contents, and is then filled in place: its file is new, and no
+// reader has it open. The lock is held.
 func (s *Server) store(u *upload) error {
 	p := s.room(u.bucket, u.object)
 	o := u.streaming(p, s.settings[u.bucket].StorageClass)
@@ -238,13 +238,13 @@ func (s *Server) store(u *upload) error {
 	return errors.Join(u.body.copyTo(f), f.Close())
 }
 
-// unconditional is fake-gcs-server's own word for "whatever is there".
+// unconditional is fake-gcs-server's interface for a write without preconditions.
 type unconditional struct{}
 
-// ConditionsMet says yes.
+// ConditionsMet always returns true.
 func (unconditional) ConditionsMet(int64) bool { return true }
 
-// streaming is the object as fake-gcs-server takes it, for a place, of a class unless the upload names one.
+// streaming returns the object as fake-gcs-server takes it, in a place, with its storage class unless the upload names one.
 func (u *upload) streaming(p place, class string) fakestorage.StreamingObject {
 	now := time.Now()
 	a := u.attrs
@@ -266,7 +266,7 @@ func (u *upload) streaming(p place, class string) fakestorage.StreamingObject {
 	}
 }
 
-// describe is the object's resource. The lock is held.
+// describe returns the object's resource. The lock is held.
 func (s *Server) describe(bucket, object string) *response {
 	target := "http://" + s.addr + "/storage/v1" + objectPath(s.place(bucket, object))
 	r, err := http.NewRequest(http.MethodGet, target, http.NoBody) //nolint:noctx // answered by a function call
@@ -276,7 +276,7 @@ func (s *Server) describe(bucket, object string) *response {
 	return s.ask(r)
 }
 
-// declared takes the checksums of an "X-Goog-Hash: crc32c=...,md5=..." header over.
+// declared takes over the checksums of an "X-Goog-Hash: crc32c=...,md5=..." header.
 func (a *uploadAttrs) declared(h http.Header) {
 	for _, line := range h.Values("X-Goog-Hash") {
 		for item := range strings.SplitSeq(line, ",") {

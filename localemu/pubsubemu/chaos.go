@@ -12,16 +12,16 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Faults are what goes wrong on purpose. Which messages are struck depends on Seed and on the order of publishing only.
+// Faults are the failures to inject. Which messages are struck depends only on Seed and on the order of publishing.
 type Faults struct {
 	Duplicate bool    // every message is published a second time, with another id
-	Shuffle   bool    // messages are held back for a moment and published in another order, with ids of their own
+	Shuffle   bool    // messages are held back for a moment and published in another order, with new ids
 	Drop      float64 // this share of messages is accepted and never delivered
 	LoseAcks  float64 // this share of acknowledgements is lost: the message comes again
 	Seed      uint64
 }
 
-// Check says what is wrong with the faults.
+// Check returns what is wrong with the faults.
 func (f Faults) Check() error {
 	if !(f.Drop >= 0 && f.Drop <= 1) {
 		return fmt.Errorf("drop_messages is %v: use a share from 0 to 1", f.Drop)
@@ -67,7 +67,7 @@ func newChaos(f Faults, later func(string, []*pubsubpb.PubsubMessage)) *chaos {
 	return c
 }
 
-// plain drops and doubles.
+// plain drops and duplicates.
 func (c *chaos) plain(ctx context.Context, r *pubsubpb.PublishRequest, next grpc.UnaryHandler) (any, error) {
 	kept, ids := c.drop(r.GetMessages())
 	repeats := 1
@@ -96,7 +96,7 @@ func (c *chaos) plain(ctx context.Context, r *pubsubpb.PublishRequest, next grpc
 	return &pubsubpb.PublishResponse{MessageIds: ids}, nil
 }
 
-// fill puts the given ids into the places of ids that are still empty.
+// fill puts the given ids into the ids that are still empty.
 func fill(ids, given []string) {
 	for i := range ids {
 		if ids[i] == "" {
@@ -106,7 +106,7 @@ func fill(ids, given []string) {
 	}
 }
 
-// drop leaves out the messages that are lost; those have an id already.
+// drop removes the messages that are to be lost; those get their ids here.
 func (c *chaos) drop(all []*pubsubpb.PubsubMessage) (kept []*pubsubpb.PubsubMessage, ids []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,13 +132,13 @@ func clones(ms []*pubsubpb.PubsubMessage) []*pubsubpb.PubsubMessage {
 	return out
 }
 
-// shuffled holds messages back until there are enough of them to change places.
+// shuffled holds messages back until there are enough to change their order.
 func (c *chaos) shuffled(_ context.Context, r *pubsubpb.PublishRequest, _ grpc.UnaryHandler) (any, error) {
 	kept, ids := c.drop(r.GetMessages())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	// The answer needs ids now; messages get their own when they are released.
+	// The answer needs ids now; messages get their real ids when they are released.
 	for i := range ids {
 		if ids[i] == "" {
 			c.serial++
@@ -167,7 +167,7 @@ func (c *chaos) shuffled(_ context.Context, r *pubsubpb.PublishRequest, _ grpc.U
 	return &pubsubpb.PublishResponse{MessageIds: ids}, nil
 }
 
-// release publishes what waits, in random order. The lock is held.
+// release publishes the held messages, in random order. The lock is held.
 func (c *chaos) release() {
 	if c.stopped {
 		return
@@ -180,7 +180,7 @@ func (c *chaos) release() {
 	c.waiting = nil
 }
 
-// acks are those acknowledgements that are not lost.
+// acks returns the acknowledgements that are not lost.
 func (c *chaos) acks(ids []string) []string {
 	if c.faults.LoseAcks == 0 {
 		return ids
@@ -199,7 +199,7 @@ func (c *chaos) acks(ids []string) []string {
 	return kept
 }
 
-// stop publishes no more.
+// stop ends publishing.
 func (c *chaos) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,11 +22,11 @@ const (
 	sourceTime    = "CloudPubSubDeadLetterSourceTopicPublishTime"
 )
 
-// sourceTimeLayout is how the service writes the time in sourceTime.
+// sourceTimeLayout is the service's format of the time in sourceTime.
 const sourceTimeLayout = "2006-01-02T15:04:05.000-07:00"
 
-// deadLetters keeps the dead letter policies of subscriptions and does what they ask for. pstest never sees a policy: it
-// counts deliveries of a message over all subscriptions together, and does not say where a dead letter comes from.
+// deadLetters keeps the dead letter policies of subscriptions and applies them. pstest never sees a policy: it counts deliveries of a
+// message over all subscriptions together, and does not say where a dead letter comes from.
 type deadLetters struct {
 	fake *pstest.GServer
 	log  *slog.Logger
@@ -47,7 +47,7 @@ func newDeadLetters(fake *pstest.GServer, log *slog.Logger) *deadLetters {
 	return &deadLetters{fake: fake, log: log, policies: map[string]*pubsubpb.DeadLetterPolicy{}, attempts: map[string]map[string]*attempt{}}
 }
 
-// check is whether the policy's topic exists; no policy is fine.
+// check returns an error if the policy's topic does not exist; no policy is fine.
 func (d *deadLetters) check(ctx context.Context, p *pubsubpb.DeadLetterPolicy) error {
 	if p == nil {
 		return nil
@@ -56,7 +56,7 @@ func (d *deadLetters) check(ctx context.Context, p *pubsubpb.DeadLetterPolicy) e
 	return err
 }
 
-// set gives the subscription the policy, or takes it away.
+// set gives the subscription the policy; nil removes it.
 func (d *deadLetters) set(subscription string, p *pubsubpb.DeadLetterPolicy) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,7 +76,7 @@ func (d *deadLetters) set(subscription string, p *pubsubpb.DeadLetterPolicy) {
 	}
 }
 
-// shown is pstest's subscription with its policy.
+// shown returns pstest's subscription with its policy added.
 func (d *deadLetters) shown(sub *pubsubpb.Subscription) *pubsubpb.Subscription {
 	sub = proto.CloneOf(sub)
 	d.mu.Lock()
@@ -85,7 +85,7 @@ func (d *deadLetters) shown(sub *pubsubpb.Subscription) *pubsubpb.Subscription {
 	return sub
 }
 
-// deliver counts the messages' deliveries, and leaves out those that had all of theirs and are dead letters now.
+// deliver counts the messages' deliveries, and leaves out those that have had all of theirs and are dead letters now.
 func (d *deadLetters) deliver(ctx context.Context, subscription string, messages []*pubsubpb.ReceivedMessage) []*pubsubpb.ReceivedMessage {
 	var out []*pubsubpb.ReceivedMessage
 	for _, m := range messages {
@@ -103,7 +103,7 @@ func (d *deadLetters) deliver(ctx context.Context, subscription string, messages
 	return out
 }
 
-// count notes one more delivery; without a policy there is nothing to count.
+// count records one more delivery; without a policy there is nothing to count.
 func (d *deadLetters) count(subscription string, m *pubsubpb.ReceivedMessage) (attempt, *pubsubpb.DeadLetterPolicy) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,7 +123,7 @@ func (d *deadLetters) count(subscription string, m *pubsubpb.ReceivedMessage) (a
 	return *a, policy
 }
 
-// refused is whether the refusal of that delivery made the message a dead letter: it was the last one that its policy allows.
+// refused reports whether refusing that delivery made the message a dead letter: it was the last one that its policy allows.
 func (d *deadLetters) refused(ctx context.Context, subscription, ackID string) bool {
 	d.mu.Lock()
 	policy := d.policies[subscription]
@@ -164,7 +164,7 @@ func (d *deadLetters) forward(ctx context.Context, subscription string, policy *
 	return true
 }
 
-// acknowledged forgets messages that will not come again.
+// acknowledged forgets messages that will not be delivered again.
 func (d *deadLetters) acknowledged(subscription string, ackIDs []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -176,13 +176,13 @@ func (d *deadLetters) acknowledged(subscription string, ackIDs []string) {
 	}
 }
 
-// messageOf is the id of the message in an acknowledgement id of pstest's, MESSAGE:DELIVERY.
+// messageOf returns the message id in one of pstest's acknowledgement ids, MESSAGE:DELIVERY.
 func messageOf(ackID string) string {
 	id, _, _ := strings.Cut(ackID, ":")
 	return id
 }
 
-// createSubscription is pstest's, past which the dead letter policy is led.
+// createSubscription is pstest's, except for the dead letter policy, which is kept here.
 func (s *Server) createSubscription(ctx context.Context, sub *pubsubpb.Subscription) (*pubsubpb.Subscription, error) {
 	if err := checkSubscription(sub); err != nil {
 		return nil, err
@@ -202,7 +202,7 @@ func (s *Server) createSubscription(ctx context.Context, sub *pubsubpb.Subscript
 	return s.dead.shown(made), nil
 }
 
-// updateSubscription does with a change of the policy what createSubscription does with a policy.
+// updateSubscription is pstest's, except for the dead letter policy.
 func (s *Server) updateSubscription(ctx context.Context, r *pubsubpb.UpdateSubscriptionRequest) (*pubsubpb.Subscription, error) {
 	if err := checkUpdate(r.GetUpdateMask()); err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ const (
 	picky      = "projects/p/subscriptions/picky"
 )
 
-// letters is a world with a topic of dead letters, its subscription, and picky, which gives messages up after five deliveries.
+// letters is a world with a dead letter topic, its subscription, and picky, which gives up messages after five deliveries.
 func letters(t *testing.T) *world {
 	t.Helper()
 	w := start(t, Options{}, nil)
@@ -40,7 +40,7 @@ func fiveAttempts() *pubsubpb.DeadLetterPolicy {
 	return &pubsubpb.DeadLetterPolicy{DeadLetterTopic: dead}
 }
 
-// pull takes what the subscription has.
+// pull returns the messages that the subscription has.
 func (w *world) pull(subscription string) []*pubsubpb.ReceivedMessage {
 	w.Helper()
 	r, err := w.client.SubscriptionAdminClient.Pull(w.ctx, &pubsubpb.PullRequest{Subscription: subscription, MaxMessages: 100})
@@ -57,8 +57,8 @@ func (w *world) refuse(subscription string, m *pubsubpb.ReceivedMessage) {
 	}
 }
 
-// TestDeadLetters has one subscription refuse a message while another takes it: five deliveries, counted for the one alone, and
-// a letter that says where it comes from.
+// TestDeadLetters has one subscription refuse a message while another takes it: five deliveries, counted for that subscription alone, and a
+// dead letter that says where it comes from.
 func TestDeadLetters(t *testing.T) {
 	w := letters(t)
 	before := time.Now().UTC()

@@ -50,7 +50,7 @@ func checkSubscription(s *pubsubpb.Subscription) error {
 	return checkName(s.GetName(), "subscriptions")
 }
 
-// checkUpdate refuses an update that does not say what it changes; pstest would end for want of a mask.
+// checkUpdate refuses an update without a mask; pstest would crash.
 func checkUpdate(mask *fieldmaskpb.FieldMask) error {
 	if len(mask.GetPaths()) == 0 {
 		return status.Error(codes.InvalidArgument, "The update_mask in the request must be set and must contain a non-empty list of paths.")

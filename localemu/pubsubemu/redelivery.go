@@ -13,9 +13,8 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// modifyAckDeadline turns the refusal of a message (a deadline of 0) into a deadline at which it comes back, as the
-// subscription's retry policy has it. The client extends deadlines in the background: what it still says of a message
-// that it has refused is left out.
+// modifyAckDeadline turns the refusal of a message (a deadline of 0) into a deadline at which it is delivered again, by the subscription's
+// retry policy. The client extends deadlines in the background: extensions of a message that it has refused are dropped.
 func (s *Server) modifyAckDeadline(ctx context.Context, r *pubsubpb.ModifyAckDeadlineRequest, next grpc.UnaryHandler) (any, error) {
 	policy := s.retryPolicy(ctx, r.GetSubscription())
 	for _, id := range r.GetAckIds() {
@@ -84,8 +83,8 @@ func (s *Server) retryPolicy(ctx context.Context, subscription string) retry {
 	return p
 }
 
-// pause is the number of seconds until a refused message comes back. pstest's acknowledgement ids end in the number of
-// the delivery.
+// pause returns the number of seconds until a refused message is delivered again. pstest's acknowledgement ids end in the number of the
+// delivery.
 func (r retry) pause(ackID string) int32 {
 	if r.low <= 0 {
 		return 0
@@ -101,13 +100,13 @@ func (r retry) pause(ackID string) int32 {
 	return int32((pause + time.Second - 1) / time.Second)
 }
 
-// stream sees StreamingPull.
+// stream intercepts StreamingPull.
 func (s *Server) stream(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	return next(srv, &pullStream{ServerStream: ss, server: s})
 }
 
-// pullStream answers keep-alive pings itself: pstest answers them while it holds its one lock, and would stop for ever if
-// the client went away at that moment.
+// pullStream answers keep-alive pings itself: pstest answers them while it holds its only lock, and would hang forever if the client went
+// away at that moment.
 type pullStream struct {
 	grpc.ServerStream
 	server *Server

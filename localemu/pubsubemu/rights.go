@@ -10,10 +10,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// need is the permission that a call asks for, by the last part of its method's name.
+// need is the permission that a call requires, by the last part of its method's name.
 type need struct{ kind, permission string }
 
-// Source: https://cloud.google.com/pubsub/docs/access-control. A call that is not here is for the owner only.
+// Source: https://cloud.google.com/pubsub/docs/access-control. A call that is not listed is for the owner only.
 var needs = map[string]need{
 	"Publish":            {"topic", "pubsub.topics.publish"},
 	"GetTopic":           {"topic", "pubsub.topics.get"},
@@ -25,7 +25,7 @@ var needs = map[string]need{
 	"CreateSubscription": {"project", "pubsub.subscriptions.create"},
 }
 
-// authorize refuses what the caller has no right to; the stream of StreamingPull asks when it knows its subscription.
+// authorize refuses calls that the caller has no right to make; StreamingPull is checked once its subscription is known.
 func (s *Server) authorize(ctx context.Context, method string, req any) error {
 	n, ok := needs[method[strings.LastIndexByte(method, '/')+1:]]
 	if !ok {

@@ -28,17 +28,17 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Options say what goes wrong, and who wants to know.
+// Options say which failures to inject, and what to call when.
 type Options struct {
 	Faults Faults
 	// OnPublish is called after every accepted publish request with the number of messages published so far, over all
 	// topics. It must not block.
 	OnPublish func(total int)
-	// Struck is told of every fault that strikes, by its class; nil is nobody. It must not block.
+	// Struck, if not nil, is called for every fault that strikes, with its class. It must not block.
 	Struck func(class string)
 	// Allow is asked before every call, with the address that was called; nil allows everything. See Server.Open.
 	Allow func(at net.Addr, kind, name, permission string) error
-	// Log gets what is worth knowing and no client is told; nil is nowhere.
+	// Log, if not nil, gets what is worth knowing but no client is told.
 	Log *slog.Logger
 }
 
@@ -114,7 +114,7 @@ func (s *Server) Close() {
 	s.fake.Close()
 }
 
-// CreateTopic makes the topic; one that exists is left as it is.
+// CreateTopic makes the topic; an existing one is left unchanged.
 func (s *Server) CreateTopic(ctx context.Context, name string) error {
 	_, err := s.fake.GServer.CreateTopic(ctx, &pubsubpb.Topic{Name: name})
 	if err != nil && status.Code(err) != codes.AlreadyExists {
@@ -123,7 +123,7 @@ func (s *Server) CreateTopic(ctx context.Context, name string) error {
 	return nil
 }
 
-// CreateSubscription makes the subscription; one that exists is left as it is.
+// CreateSubscription makes the subscription; an existing one is left unchanged.
 func (s *Server) CreateSubscription(ctx context.Context, sub *pubsubpb.Subscription) error {
 	_, err := s.createSubscription(ctx, sub)
 	if err != nil && status.Code(err) != codes.AlreadyExists {
@@ -132,12 +132,12 @@ func (s *Server) CreateSubscription(ctx context.Context, sub *pubsubpb.Subscript
 	return nil
 }
 
-// Topic is the topic of the full name, or the service's error.
+// Topic returns the topic of the full name, or the service's error.
 func (s *Server) Topic(ctx context.Context, name string) (*pubsubpb.Topic, error) {
 	return s.fake.GServer.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: name})
 }
 
-// Subscription is the subscription of the full name, or the service's error.
+// Subscription returns the subscription of the full name, or the service's error.
 func (s *Server) Subscription(ctx context.Context, name string) (*pubsubpb.Subscription, error) {
 	sub, err := s.fake.GServer.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: name})
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *Server) Subscription(ctx context.Context, name string) (*pubsubpb.Subsc
 	return s.dead.shown(sub), nil
 }
 
-// unary sees every call but StreamingPull.
+// unary intercepts every call but StreamingPull.
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if err := s.authorize(ctx, info.FullMethod, req); err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return s.answer(ctx, req, reply), nil
 }
 
-// answer puts into pstest's answer what pstest does not know: dead letter policies and who has had a message how often.
+// answer adds to pstest's answer what pstest does not know: dead letter policies, and the delivery attempts of each message.
 func (s *Server) answer(ctx context.Context, req, reply any) any {
 	switch r := req.(type) {
 	case *pubsubpb.PullRequest:
@@ -229,8 +229,8 @@ func (s *Server) publish(ctx context.Context, r *pubsubpb.PublishRequest, next g
 	return reply, nil
 }
 
-// PublishOwn publishes a message of the cloud's own, such as Batch's about a job: past the faults, which are made for what the
-// programs publish, and not counted by OnPublish.
+// PublishOwn publishes a message of the cloud itself, such as Batch's about a job. It bypasses the faults, which are meant for what the
+// programs publish, and OnPublish does not count it.
 func (s *Server) PublishOwn(ctx context.Context, topic string, m *pubsubpb.PubsubMessage) error {
 	r := &pubsubpb.PublishRequest{Topic: topic, Messages: []*pubsubpb.PubsubMessage{m}}
 	if err := checkPublish(r); err != nil {

@@ -1,13 +1,12 @@
 //go:build unix
 
-// Package restemu answers the REST calls with which `launcher doctor` looks at a project: who is calling, what is allowed to
-// whom, which buckets, topics and subscriptions there are. A call of https://SERVICE/PATH is answered at
-// http://ADDRESS/SERVICE/PATH.
+// Package restemu answers the REST calls with which `launcher doctor` examines a project: who is calling, who may do what, and which
+// buckets, topics and subscriptions there are. A call of https://SERVICE/PATH is answered at http://ADDRESS/SERVICE/PATH.
 //
-// Not imitated, and answered with 501: enabled services, regions, quotas, machine types, images, and everything that changes
-// anything. Policies are those of the local cloud's table of rights and have no conditions and no etags; a bucket has a name
-// and a place and no other settings. There are no tokens: who is calling follows from the address that is called, and tokeninfo
-// always says it, where Google's leaves the e-mail address out for a token without the scope userinfo.email.
+// Not imitated, and answered with 501: enabled services, regions, quotas, machine types, images, and every call that changes anything.
+// Policies are those of the local cloud's table of rights and have no conditions and no etags; a bucket has a name and a place and no other
+// settings. There are no tokens: the caller's identity follows from the address that is called, and tokeninfo always returns it, where
+// Google's leaves the e-mail address out for a token without the scope userinfo.email.
 package restemu
 
 import (
@@ -31,25 +30,25 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Rights say who may do what.
+// Rights decide who may do what.
 type Rights interface {
-	// Caller is the e-mail address of whoever calls at the address.
+	// Caller returns the e-mail address of the callers of the address.
 	Caller(at net.Addr) string
-	// Allow is nil when whoever calls at the address may.
+	// Allow returns nil if the caller of the address has the permission.
 	Allow(at net.Addr, kind, name, permission string) error
-	// Policy are the roles on exactly this resource, each with its members.
+	// Policy returns the roles on exactly this resource, each with its members.
 	Policy(kind, name string) map[string][]string
 }
 
-// Resources are what there is in the local cloud.
+// Resources are what exists in the local cloud.
 type Resources interface {
 	Bucket(name string) bool
-	// Topic and Subscription are gRPC errors as the service gives them, when there is none.
+	// Topic and Subscription return the service's gRPC errors if there is none.
 	Topic(ctx context.Context, name string) (*pubsubpb.Topic, error)
 	Subscription(ctx context.Context, name string) (*pubsubpb.Subscription, error)
 }
 
-// Options say what is answered.
+// Options say what to answer.
 type Options struct {
 	Project   string
 	Number    string // of the project
@@ -96,7 +95,7 @@ func (s *Server) Close() {
 	s.served.Wait()
 }
 
-// failure is an error in the words of Google's APIs.
+// failure is an error in the form of Google's APIs.
 type failure struct {
 	code int
 	text string
@@ -138,7 +137,7 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// door is the address at which a request came in.
+// door returns the address at which a request came in.
 func door(r *http.Request) net.Addr {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
@@ -147,7 +146,7 @@ func door(r *http.Request) net.Addr {
 	return addr
 }
 
-// reply sends the answer, or the error in the services' form. Web pages may not reach into the local cloud.
+// reply sends the answer, or the error in the services' form. Web pages may not call the local cloud.
 func (s *Server) reply(w http.ResponseWriter, r *http.Request, answer func(*http.Request) (any, error)) {
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 
@@ -178,7 +177,7 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, answer func(*http
 	}
 }
 
-// test answers testIamPermissions: those of the permissions that the caller has.
+// test answers testIamPermissions: the given permissions that the caller has.
 func (s *Server) test(r *http.Request, kind, name string, permissions []string) (any, error) {
 	if permissions == nil {
 		var body struct {
@@ -225,7 +224,7 @@ func (s *Server) policy(r *http.Request, kind, name, permission string) (any, er
 	return map[string]any{"version": 1, "bindings": bindings}, nil
 }
 
-// verbs answers NAME:testIamPermissions and NAME:getIamPolicy; without a verb get answers.
+// verbs answers NAME:testIamPermissions and NAME:getIamPolicy; without a verb, get answers.
 func (s *Server) verbs(r *http.Request, kind, parent, getPolicy string, get func(name string) (any, error)) (any, error) {
 	last, verb, _ := strings.Cut(r.PathValue("last"), ":")
 	name := parent + last

@@ -22,20 +22,20 @@ import (
 	"coppice/sweep"
 )
 
-// State is the world outside of localemu.
+// State is what localemu gets from its environment.
 type State struct {
 	Args       []string // without the program's name
 	Env        []string
 	Stdin      *os.File
 	Stdout     *os.File
 	Stderr     *os.File
-	Terminal   bool             // standard input is a terminal, whose signals a command gets itself
+	Terminal   bool             // standard input is a terminal; a command started there receives the terminal's signals itself
 	Signals    <-chan os.Signal // SIGINT, SIGTERM and SIGHUP
 	Executable string           // localemu's own path: other binaries are expected beside it
 	Version    string
 }
 
-// out and err are for what localemu itself says; the command of exec is given the files.
+// out and err are for localemu's own output; the command of exec gets the files.
 func (s *State) out() program.Output { return program.To(s.Stdout) }
 func (s *State) err() program.Output { return program.To(s.Stderr) }
 
@@ -54,7 +54,7 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// ExitStatus is how a program ends with it.
+// ExitStatus returns the program's exit code.
 func (e *exitError) ExitStatus() int { return e.code }
 
 // Run executes one command line and returns the exit code.
@@ -136,7 +136,7 @@ func (f *flags) add(c *cobra.Command) {
 	fs.StringVar(&f.faults, "faults", "", "YAML file that says what goes wrong on purpose (localemu help faults)")
 }
 
-// options checks the flags and makes them the local cloud's options.
+// options checks the flags and turns them into the local cloud's options.
 func (f *flags) options(s *State) (world.Options, error) {
 	o := world.Options{
 		Data: f.data, LogDir: f.logDir, PortBase: f.portBase, Aggregators: f.aggregators, Environ: s.Env, Stderr: s.err(),
@@ -180,7 +180,7 @@ func usage(format string, args ...any) error {
 	return &exitError{sweep.ExitUsage, fmt.Errorf(format, args...)}
 }
 
-// imageMap is what --image says, and the task program beside localemu where it says nothing.
+// imageMap returns the images of --image, and the task program beside localemu if the flag does not name one.
 func (f *flags) imageMap(s *State) (map[string]string, error) {
 	images := map[string]string{}
 	for _, entry := range f.images {
@@ -200,7 +200,7 @@ func (f *flags) imageMap(s *State) (map[string]string, error) {
 		images[name] = path
 	}
 
-	if images[world.LauncherImage] == "" { // few need it: a job that does and finds none is refused with the way out
+	if images[world.LauncherImage] == "" { // rarely needed: a job that needs it and finds none is refused with a message that says how to get it
 		if path, err := executable(filepath.Join(filepath.Dir(s.Executable), "launcher")); err == nil {
 			images[world.LauncherImage] = path
 		}
@@ -234,7 +234,7 @@ func (f *flags) aggregatorPath(s *State) (string, error) {
 	return found, nil
 }
 
-// executable is the absolute path of an executable file.
+// executable returns the absolute path of an executable file.
 func executable(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 	exitNotFound      = 127
 )
 
-// commandGrace is how long the command may take to end when the local cloud has failed under it.
+// commandGrace is how long the command may take to end after the local cloud has failed.
 const commandGrace = 10 * time.Second
 
 func execCommand(s *State) *cobra.Command {
@@ -88,7 +88,7 @@ func runExec(ctx context.Context, s *State, f *flags, args []string) error {
 	return nil
 }
 
-// accompany passes signals on until the command has ended, and ends it when the local cloud fails.
+// accompany passes signals on until the command has ended, and stops the command if the local cloud fails.
 func accompany(s *State, w *world.World, p *proc.Process) (code int, err error) {
 	asked := 0
 	for {
@@ -98,7 +98,7 @@ func accompany(s *State, w *world.World, p *proc.Process) (code int, err error) 
 
 		case err := <-w.Failed():
 			select {
-			case <-p.Done(): // it was over anyway
+			case <-p.Done(): // it has just ended by itself
 				return p.ExitCode(), nil
 			default:
 			}
@@ -113,7 +113,8 @@ func accompany(s *State, w *world.World, p *proc.Process) (code int, err error) 
 	}
 }
 
-// pass gives a signal to the command. Ctrl-C at a terminal has reached it already; whoever asks again means it.
+// pass forwards a signal to the command; asked counts the signals so far. Ctrl-C at a terminal has reached the command already. If
+// signals are repeated (twice, at a terminal three times), the command is killed.
 func pass(s *State, p *proc.Process, sig os.Signal, asked int) {
 	number, ok := sig.(syscall.Signal)
 	switch {

@@ -24,8 +24,8 @@ import (
 	"coppice/blob"
 )
 
-// TestMain makes the test binary every program of these tests: localemu itself, the aggregator, the command that runs
-// inside, and the task. Its first argument says which.
+// TestMain makes the test binary every program of these tests: localemu itself, the aggregator, the command that runs inside, and the task,
+// chosen by its first argument.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch kind, what, _ := strings.Cut(os.Args[1], ":"); kind {
@@ -151,7 +151,7 @@ func publish(ctx context.Context) error {
 	})
 }
 
-// poll asks until the answer is yes.
+// poll repeats the question until the answer is yes.
 func poll(ctx context.Context, done func() (bool, error)) error {
 	for range time.Tick(2 * time.Millisecond) {
 		if yes, err := done(); yes || err != nil || ctx.Err() != nil {
@@ -248,7 +248,7 @@ func alive(pid int) bool {
 	return !strings.HasPrefix(after, "Z")
 }
 
-// eventually waits for what no channel tells.
+// eventually polls a condition that no channel signals.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)

@@ -12,7 +12,7 @@ import (
 	"coppice/terraform"
 )
 
-// rightsFlags say whether everybody may do everything.
+// rightsFlags choose the rights in the local cloud.
 type rightsFlags struct {
 	enforce bool
 	without []string
@@ -26,7 +26,7 @@ func (f *rightsFlags) add(c *cobra.Command) {
 	fs.StringVar(&f.as, "as", "", "with --enforce-iam, as whom the command runs: launcher, task, stager, aggregator, or "+rights.Owner+", who may do everything (default launcher)")
 }
 
-// table is the table of rights to enforce, nil for none, and as whom the command runs.
+// table returns the table of rights to enforce, nil for none, and the identity the command runs as.
 func (f *rightsFlags) table() (*terraform.Table, string, error) {
 	if !f.enforce && len(f.without) == 0 {
 		if f.as != "" {

@@ -47,13 +47,13 @@ func runUp(ctx context.Context, s *State, f *flags) error {
 	}
 	defer w.Close()
 
-	// Other terminals find it through this file, as long as it is up.
+	// Other terminals find the local cloud through this file while it is up.
 	env := exports(w.Env())
 	path := filepath.Join(w.Data(), "env")
 	if err := renameio.WriteFile(path, []byte(env), 0o644); err != nil {
 		return fmt.Errorf("write settings: %w", err)
 	}
-	defer os.Remove(path) // they lead nowhere any more
+	defer os.Remove(path) // its addresses are dead by then
 
 	fmt.Fprint(s.out(), env)
 	fmt.Fprintf(s.err(), "localemu: the local cloud is up; in another terminal: . %s\nlocalemu: Ctrl-C ends it\n", quote(path))
@@ -67,7 +67,7 @@ func runUp(ctx context.Context, s *State, f *flags) error {
 	}
 }
 
-// exports are the variables as lines for a shell.
+// exports returns the variables as lines for a shell.
 func exports(env []string) string {
 	var out strings.Builder
 	for _, v := range env {
@@ -77,7 +77,7 @@ func exports(env []string) string {
 	return out.String()
 }
 
-// quote makes text one word of a shell, and leaves plain words plain.
+// quote makes text one word of a shell, and leaves plain words unquoted.
 func quote(text string) string {
 	plain := func(r rune) bool {
 		return strings.ContainsRune("-_./:@%+,", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'

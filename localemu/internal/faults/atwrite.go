@@ -13,8 +13,8 @@ import (
 	"coppice/sweep"
 )
 
-// AtWrite strikes when the Nth object whose name matches has been written, before its writer hears of it. What work was done decides
-// when, not how fast the machine is.
+// AtWrite strikes when the Nth object whose name matches has been written, before its writer gets the answer. So the amount of work done
+// decides when, not the speed of the machine.
 type AtWrite struct {
 	Match string `yaml:"match"`
 	Nth   int    `yaml:"nth"` // 0 is the first
@@ -43,7 +43,7 @@ const (
 
 var deeds = []string{LoseMachine, KillTask, PauseTask, KillAggregators, PauseAggregators, DamageObject, DamageDisk}
 
-// Blow is what becomes of the machine.
+// Blow returns what happens to the machine.
 func (a AtWrite) Blow() batchemu.Blow {
 	return batchemu.Blow{Code: int32(a.Code), Notice: time.Duration(a.Notice), Lingers: time.Duration(a.Lingers)} //nolint:gosec // checked
 }

@@ -1,7 +1,6 @@
 //go:build unix
 
-// Package faults reads the file that says what goes wrong on purpose in the local cloud. Example shows every key; all are
-// optional.
+// Package faults reads the file of failures to inject into the local cloud. Example shows every key; all are optional.
 package faults
 
 import (
@@ -61,7 +60,7 @@ at_write:                               # when the nth such object has been writ
   - {match: "sweeps/*/trials/*/result.json", does: damage_disk, vm: 0, target: "**/train/targets.arrow", how: zero}
 `
 
-// Spec is the file's contents. The zero Spec is a world in which all goes well.
+// Spec is the file's contents. The zero Spec injects no failure.
 type Spec struct {
 	Seed      uint64        `yaml:"seed"`
 	Duplicate bool          `yaml:"duplicate_messages"`
@@ -134,12 +133,12 @@ type Kill struct {
 	Restart       *bool `yaml:"restart"` // default true
 }
 
-// Restarts says whether the aggregators are started again.
+// Restarts reports whether the aggregators are started again.
 func (k Kill) Restarts() bool { return k.Restart == nil || *k.Restart }
 
 var zonePattern = regexp.MustCompile(`^[a-z]+-[a-z]+[0-9]+-[a-z]$`)
 
-// maxNotice bounds how long a machine that is taken away may still run.
+// maxNotice bounds the time between a machine's notice and its end.
 const maxNotice = 5 * time.Minute
 
 // maxAfter bounds how long a fault may wait: no Batch job runs longer.
@@ -198,10 +197,10 @@ func Parse(file string, data []byte) (*Spec, error) {
 	return &s, s.checkRest(doc)
 }
 
-// maxForeign bounds the messages that no program of ours has sent.
+// maxForeign bounds the number of messages that none of our programs sends.
 const maxForeign = 10_000
 
-// checkRest checks what has no kind of its own.
+// checkRest checks the keys that no other check covers.
 func (s *Spec) checkRest(doc *strictyaml.Document) error {
 	switch {
 	case s.Foreign < 0 || s.Foreign > maxForeign:
@@ -225,7 +224,7 @@ func (s *Spec) checkRest(doc *strictyaml.Document) error {
 	return nil
 }
 
-// checkPreempt checks which attempts and machines go when.
+// checkPreempt checks which attempts and machines are preempted, and when.
 func (s *Spec) checkPreempt(doc *strictyaml.Document) error {
 	for i, p := range s.Preempt {
 		at := fmt.Sprintf("preempt[%d]", i)
@@ -261,7 +260,7 @@ func checkMoment(doc *strictyaml.Document, at string, after sweep.Duration, mess
 	return nil
 }
 
-// Storage are the faults of writes and reads.
+// Storage returns the faults of writes and reads.
 func (s *Spec) Storage() gcsemu.Faults {
 	f := gcsemu.Faults{Seed: s.Seed}
 	for _, r := range s.Read {
@@ -276,12 +275,12 @@ func (s *Spec) Storage() gcsemu.Faults {
 	return f
 }
 
-// PubSub are the faults of messages.
+// PubSub returns the faults of messages.
 func (s *Spec) PubSub() pubsubemu.Faults {
 	return pubsubemu.Faults{Duplicate: s.Duplicate, Shuffle: s.Shuffle, Drop: s.Drop, LoseAcks: s.LoseAcks, Seed: s.Seed}
 }
 
-// Batch are the faults of machines and tasks.
+// Batch returns the faults of machines and tasks.
 func (s *Spec) Batch() batchemu.Faults {
 	f := batchemu.Faults{RetryPause: time.Duration(s.RetryPause)}
 	for _, d := range s.FullDisk {

@@ -1,8 +1,8 @@
 //go:build unix
 
-// Package proc starts the processes of the local cloud and sees to it that none outlives it: each one leads a process
-// group of its own, which is killed as a whole when its leader has ended, and on Linux the kernel kills the leaders when
-// localemu itself is killed. What a process starts and moves into another group or session is out of its reach.
+// Package proc starts the processes of the local cloud and makes sure that none outlives it: each one leads its own process group, which is
+// killed as a whole when its leader has ended, and on Linux the kernel kills the leaders when localemu itself is killed. It cannot reach
+// processes that have moved into another group or session.
 package proc
 
 import (
@@ -37,7 +37,7 @@ type Command struct {
 // ErrClosed means that the Set has been closed.
 var ErrClosed = errors.New("the local cloud is shutting down")
 
-// Set is the processes that live no longer than it. All methods may be called from any goroutine.
+// Set is a set of processes that end with it. All methods may be called from any goroutine.
 type Set struct {
 	spawn chan func() // executed on one thread: a parent-death signal is tied to the thread that made the child
 
@@ -67,7 +67,7 @@ type Process struct {
 	code   int // valid after done
 }
 
-// Start starts c, or says why that is impossible; ErrClosed after Close.
+// Start starts c, or returns why that is impossible; ErrClosed after Close.
 func (s *Set) Start(c Command) (*Process, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +113,7 @@ func command(c Command) *exec.Cmd {
 	return cmd
 }
 
-// Close kills what still runs and returns when all of it is gone. A second Close does nothing.
+// Close kills what still runs and returns when all of it has ended. A second Close does nothing.
 func (s *Set) Close() {
 	s.mu.Lock()
 	if s.closed {
@@ -143,7 +143,7 @@ func (p *Process) wait() {
 	state := p.cmd.ProcessState
 
 	switch {
-	case state == nil: // never happens after a successful start, and must not look like success
+	case state == nil: // cannot happen after a successful start, but must not look like success
 		fmt.Fprintln(program.FromOS("").Err, "localemu: wait for", p.cmd.Path, err)
 		p.code = 1
 	case state.Exited():
@@ -166,11 +166,11 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done is closed when the process has ended and its group has been killed.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// ExitCode is what the process ended with: its own code, or 128 + N when signal N killed it, as shells and containers
-// report it. It may only be asked for after Done.
+// ExitCode returns the process's own exit code, or 128 + N if signal N killed it, as shells and containers report it. It is valid only
+// after Done.
 func (p *Process) ExitCode() int { return p.code }
 
-// Signal sends sig to the group; one that has ended is left alone.
+// Signal sends sig to the group; a group that has ended is left alone.
 func (p *Process) Signal(sig syscall.Signal) {
 	select {
 	case <-p.done:

@@ -53,7 +53,7 @@ func waitGone(t *testing.T, pid int) {
 	t.Fatalf("process %d is still there", pid)
 }
 
-// running tells a live process from one that is gone or only waits to be reaped by init.
+// running tells a live process from one that has ended or only waits to be reaped by init.
 func running(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

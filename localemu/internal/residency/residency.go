@@ -2,8 +2,8 @@
 // together: pages of one file that several processes have mapped are in memory once. It is the proof, or the refutation,
 // of "one copy of the data per machine".
 //
-// Rss counts a shared page in every process that has touched it, so the sum over processes is what private copies would
-// cost. Pss divides a shared page by the number of processes that map it, so the sum is what it does cost.
+// Rss counts a shared page in every process that has touched it, so the sum over processes is what private copies would cost. Pss divides a
+// shared page by the number of processes that map it, so the sum is the memory actually used.
 package residency
 
 import (
@@ -28,17 +28,17 @@ var ErrUnsupported = errors.New("shared memory can only be measured on Linux")
 type Sample struct {
 	At        time.Time `json:"at"`
 	Processes int       `json:"processes"`
-	// Dataset is how many distinct bytes of files in the machine's SSD folder are mapped by any of the processes.
+	// Dataset is the number of distinct bytes of files in the machine's SSD folder that any of the processes maps.
 	Dataset int64 `json:"dataset_bytes"`
 	RSS     int64 `json:"sum_rss_bytes"` // of those mappings, over all processes
 	PSS     int64 `json:"sum_pss_bytes"` // of those mappings, over all processes
-	// Private is what the processes hold for themselves outside of those mappings.
+	// Private is what each process holds outside of those mappings.
 	Private []int64 `json:"private_bytes"`
 }
 
-// Supersedes says whether s is to be kept rather than old: it shows more processes at once, or as many with more of the
-// data in memory, or the same with less memory for it. The last, because processes are looked at one after another: a
-// page that others map later or have let go already is divided by too few, so a sum of PSS can be too high, not too low.
+// Supersedes reports whether s should replace old: it shows more processes at once, or as many with more of the data in memory, or the same
+// with less memory for it. Less is better because processes are looked at one after another: a page that others map later or have already
+// unmapped is divided by too few, so a sum of PSS can be too high, but not too low.
 func (s Sample) Supersedes(old Sample) bool {
 	switch {
 	case s.Processes != old.Processes:
@@ -68,7 +68,7 @@ func (s *Sample) add(maps []Mapping, dir string, extents extents) {
 	s.Private = append(s.Private, private)
 }
 
-// file is a mapped file, whatever it is called.
+// file is a mapped file, identified by device and inode rather than by name.
 type file struct {
 	device string
 	inode  uint64
@@ -82,7 +82,7 @@ func (e extents) add(m Mapping) {
 	e[key] = append(e[key], [2]int64{m.Offset, m.Offset + m.Size})
 }
 
-// bytes is how many distinct bytes the extents cover.
+// bytes returns how many distinct bytes the extents cover.
 func (e extents) bytes() int64 {
 	var sum int64
 	for _, parts := range e {
@@ -107,12 +107,12 @@ type Machine struct {
 // Report is what was measured while one Batch job ran. It lies in the data folder as machines-report/JOB.json.
 type Report struct {
 	Job      string    `json:"job"`
-	Finished bool      `json:"finished"` // the job has ended; before that, the report is of what was seen so far
+	Finished bool      `json:"finished"` // the job has ended; before that, the report covers what was seen so far
 	Error    string    `json:"error,omitempty"`
 	Machines []Machine `json:"machines"`
 }
 
-// Folder is where the reports of a data folder lie.
+// Folder returns where the reports of a data folder are.
 func Folder(data string) string { return filepath.Join(data, "machines-report") }
 
 // maxReport bounds a report's size: one of 2,000 machines with 20 processes each has about a megabyte.
@@ -135,7 +135,7 @@ func (r *Report) Write(folder string) error {
 
 var jobPattern = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// Read reads the report of one job. fs.ErrNotExist is in the error when there is none.
+// Read reads the report of one job. The error wraps fs.ErrNotExist if there is none.
 func Read(folder, job string) (*Report, error) {
 	if !jobPattern.MatchString(job) {
 		return nil, fmt.Errorf("%.80q is no job id", job)
@@ -158,7 +158,7 @@ func Read(folder, job string) (*Report, error) {
 	return &r, nil
 }
 
-// List is the ids of the jobs with a report, the most recently written first.
+// List returns the ids of the jobs that have a report, the most recently written first.
 func List(folder string) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {

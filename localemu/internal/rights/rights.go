@@ -1,9 +1,9 @@
-// Package rights says who may do what in the local cloud: what terraform/iam.yaml gives them, and nothing else. Who calls is
-// known by the address that was called: each identity has addresses of its own (doors), which only its programs are told. So
-// programs and client libraries are the same with and without rights, and nobody takes another's identity by accident.
+// Package rights decides who may do what in the local cloud: what terraform/iam.yaml grants, and nothing else. A caller is identified by
+// the address it called: each identity has its own listening addresses (doors), which only its programs are told. So programs and client
+// libraries are the same with and without rights, and no program takes another's identity by accident.
 //
-// Not imitated: conditions, deny policies, groups, inheritance from folders, the minutes that a change takes to be felt, and
-// everything that follows from a permission that no role in terraform/roles.yaml has.
+// Not imitated: conditions, deny policies, groups, inheritance from folders, the minutes a change takes to become effective, and everything
+// that follows from a permission that no role in terraform/roles.yaml has.
 package rights
 
 import (
@@ -15,10 +15,10 @@ import (
 	"coppice/terraform"
 )
 
-// Owner is whoever made the local cloud: it may do everything, and is in no table.
+// Owner is the user who started the local cloud: it may do everything, and is in no table.
 const Owner = "owner"
 
-// Guard answers whether somebody may do something. It may be used from any goroutine.
+// Guard decides whether a caller may do something. It may be used from any goroutine.
 type Guard struct {
 	table   *terraform.Table
 	project string
@@ -28,8 +28,8 @@ type Guard struct {
 	listeners map[string]string // address to identity
 }
 
-// New is a guard by the table. names says which resource of the table stands for a KIND/NAME of a service, such as
-// bucket/coppice-sweeps for bucket/sweeps.
+// New returns a guard that enforces the table. names maps KIND/NAME as a service names a resource to its name in the table, such as
+// bucket/coppice-sweeps to bucket/sweeps.
 func New(table *terraform.Table, project string, names map[string]string) *Guard {
 	return &Guard{table: table, project: project, names: names, listeners: map[string]string{}}
 }
@@ -45,14 +45,14 @@ func (e *DeniedError) Error() string {
 	return fmt.Sprintf("%s does not have %s access to %s. Permission '%s' denied on resource (or it may not exist).", e.Member, e.Permission, e.Resource, e.Permission)
 }
 
-// Door says that whoever calls at the address is the identity.
+// Door makes the identity that of every caller of the address.
 func (g *Guard) Door(address net.Addr, identity string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.listeners[address.String()] = identity
 }
 
-// At is the identity of whoever calls at the address; "" is nobody.
+// At returns the identity of callers of the address; "" if the address is no identity's.
 func (g *Guard) At(address net.Addr) string {
 	if address == nil {
 		return ""
@@ -62,10 +62,10 @@ func (g *Guard) At(address net.Addr) string {
 	return g.listeners[address.String()]
 }
 
-// domain is that of the project's service accounts.
+// domain is the mail domain of the project's service accounts.
 func (g *Guard) domain() string { return "@" + g.project + ".iam.gserviceaccount.com" }
 
-// Email is the address of an identity's service account.
+// Email returns the e-mail address of an identity's service account.
 func (g *Guard) Email(identity string) string {
 	if identity == Owner {
 		return "owner@example.com"
@@ -73,7 +73,7 @@ func (g *Guard) Email(identity string) string {
 	return "coppice-" + identity + g.domain()
 }
 
-// Identity is whose service account has the address; "" is nobody's.
+// Identity returns the identity whose service account has the e-mail address; "" if none has.
 func (g *Guard) Identity(email string) string {
 	name, ours := strings.CutSuffix(email, g.domain())
 	identity, named := strings.CutPrefix(name, "coppice-")
@@ -83,7 +83,7 @@ func (g *Guard) Identity(email string) string {
 	return ""
 }
 
-// resource is the table's name for KIND/NAME. A bucket that is not one of the deployment's is one that tables are staged from.
+// resource returns the table's name for KIND/NAME. A bucket that is not one of the deployment's counts as one that tables are staged from.
 func (g *Guard) resource(kind, name string) string {
 	if kind == "project" {
 		return terraform.Project
@@ -101,13 +101,13 @@ func (g *Guard) resource(kind, name string) string {
 	return kind + "/" + name
 }
 
-// Allow says nil, or a *DeniedError, to a call at the address: kind is project, bucket, topic, subscription, account or
-// repository, name what the service calls it.
+// Allow returns nil, or a *DeniedError if the identity of the address lacks the permission. kind is project, bucket, topic, subscription,
+// account or repository; name is what the service calls the resource.
 func (g *Guard) Allow(address net.Addr, kind, name, permission string) error {
 	return g.allow(g.At(address), kind, name, permission)
 }
 
-// AllowAccount says the same to what is done in the name of a service account.
+// AllowAccount is Allow for something done in the name of a service account.
 func (g *Guard) AllowAccount(email, kind, name, permission string) error {
 	return g.allow(g.Identity(email), kind, name, permission)
 }
@@ -123,7 +123,7 @@ func (g *Guard) allow(identity, kind, name, permission string) error {
 	return &DeniedError{Member: who, Permission: permission, Resource: strings.TrimSuffix(kind+" "+name, " ")}
 }
 
-// Policy are the roles on exactly this resource, each with its members: what the deployment has set there.
+// Policy returns the roles granted on exactly this resource, each with its members.
 func (g *Guard) Policy(kind, name string) map[string][]string {
 	policy := map[string][]string{}
 	resource := g.resource(kind, name)

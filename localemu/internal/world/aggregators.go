@@ -20,7 +20,7 @@ import (
 // aggregators are the aggregator processes of the local cloud.
 type aggregators struct {
 	w      *World
-	failed chan error // the first that ended unexpectedly
+	failed chan error // the first unexpected end
 
 	mu       sync.Mutex
 	stopping bool
@@ -29,10 +29,10 @@ type aggregators struct {
 	watching sync.WaitGroup
 }
 
-// aggregator is one of them, over all its lives.
+// aggregator is one aggregator, over all its restarts.
 type aggregator struct {
 	index  int
-	life   int // how often it was started
+	life   int // number of starts
 	killed bool
 	revive bool // after having been killed
 	gone   bool

@@ -17,15 +17,15 @@ import (
 	"coppice/terraform"
 )
 
-// Everybody has addresses of their own while rights are enforced; see package rights.
+// While rights are enforced, each identity has its own addresses; see package rights.
 
 // addresses are where an identity finds the four emulators.
 type addresses struct{ storage, messages, batch, rest string }
 
-// identities are those whose programs run in the local cloud, and whoever made it.
+// identities are those that programs run as, and that of the user who started the local cloud.
 var identities = []string{terraform.Launcher, terraform.Task, terraform.Stager, terraform.Aggregator, rights.Owner}
 
-// CheckIdentity is an error unless programs can run as the identity.
+// CheckIdentity returns an error unless programs can run as the identity.
 func CheckIdentity(name string) error {
 	for _, i := range identities {
 		if i == name {
@@ -35,7 +35,7 @@ func CheckIdentity(name string) error {
 	return fmt.Errorf("%.80q is nobody here; there are %q", name, identities)
 }
 
-// newGuard is the guard of this world: by the table of Options, or by the whole one, which then hinders nobody.
+// newGuard returns the guard of this world. It enforces the table of Options; without one it takes the full table and denies nothing.
 func newGuard(o Options) (*rights.Guard, error) {
 	table := o.Rights
 	if table == nil {
@@ -61,7 +61,7 @@ func newGuard(o Options) (*rights.Guard, error) {
 func topic(id string) string { return "projects/" + project + "/topics/" + id }
 func sub(id string) string   { return "projects/" + project + "/subscriptions/" + id }
 
-// self is as whom the command runs: with no rights enforced, as one who may do everything.
+// self is the identity the command runs as: the owner, who may do everything, if no rights are enforced.
 func (o Options) self() string {
 	switch {
 	case o.Rights == nil:
@@ -72,7 +72,7 @@ func (o Options) self() string {
 	return o.As
 }
 
-// openDoors gives everybody else addresses of their own.
+// openDoors gives every other identity its own addresses.
 func (w *World) openDoors() error {
 	if w.opts.Rights == nil {
 		return nil
@@ -101,7 +101,7 @@ func (w *World) openDoors() error {
 	return nil
 }
 
-// startREST starts what answers a doctor.
+// startREST starts the emulator of the APIs that the doctor asks.
 func (w *World) startREST() error {
 	l, err := w.listen(3)
 	if err != nil {
@@ -114,15 +114,16 @@ func (w *World) startREST() error {
 	return nil
 }
 
-// caller knows whoever calls by an e-mail address.
+// caller identifies callers by an e-mail address.
 type caller struct{ *rights.Guard }
 
 func (c caller) Caller(at net.Addr) string { return c.Email(c.At(at)) }
 
-// storageHost is the variable for Google's storage clients, with a scheme: Go's takes an address without one, Python's does not.
+// storageHost returns the variable for Google's storage clients, with a scheme: Go's client also takes an address without one, Python's
+// does not.
 func storageHost(address string) string { return "STORAGE_EMULATOR_HOST=http://" + address }
 
-// tenants is where the tasks of a job find the emulators.
+// tenants tells where the tasks of a job find the emulators.
 type tenants struct {
 	*rights.Guard
 	w *World
@@ -133,7 +134,7 @@ func (t tenants) Environment(email string) []string {
 	return []string{storageHost(at.storage), "PUBSUB_EMULATOR_HOST=" + at.messages}
 }
 
-// resources are what a doctor can look at.
+// resources are what the doctor can look at.
 type resources struct{ w *World }
 
 func (t resources) Bucket(name string) bool { return t.w.storage.HasBucket(name) }
@@ -146,21 +147,21 @@ func (t resources) Subscription(ctx context.Context, name string) (*pubsubpb.Sub
 	return t.w.pubsub.Subscription(ctx, name)
 }
 
-// at is where an identity finds the emulators.
+// at returns where an identity finds the emulators.
 func (w *World) at(identity string) addresses {
 	if at, ok := w.listeners[identity]; ok {
 		return at
 	}
 	if w.opts.Rights != nil && identity != w.opts.self() {
-		return addresses{} // nobody whom the table knows
+		return addresses{} // not in the table
 	}
 	return addresses{w.storage.Addr(), w.pubsub.Addr(), w.batch.Addr(), w.rest.Addr()}
 }
 
-// Env is the environment in which the command finds the local cloud, NAME=VALUE.
+// Env returns the environment in which the command finds the local cloud, as NAME=VALUE.
 func (w *World) Env() []string { return w.env(w.opts.self()) }
 
-// env is the environment in which a program of an identity finds the local cloud.
+// env returns the environment in which a program of an identity finds the local cloud.
 func (w *World) env(identity string) []string {
 	at := w.at(identity)
 	return []string{
@@ -189,17 +190,18 @@ func (w *World) env(identity string) []string {
 	}
 }
 
-// Environ is environ with the local cloud in it as the command sees it, and without what would lead a program past it.
+// Environ returns environ with the local cloud in it as the command sees it, and without variables that would lead a program to another
+// cloud.
 func (w *World) Environ(environ []string) []string { return w.environ(environ, w.opts.self()) }
 
 func (w *World) environ(environ []string, identity string) []string {
 	return append(slices.DeleteFunc(slices.Clone(environ), leadsPast), w.env(identity)...)
 }
 
-// leadsPast says whether a variable, NAME=VALUE, belongs to another deployment: its names, its emulators, and Cloud Monitoring,
-// whose address Terraform prints with the others and for which a local task has no credentials. A collector's address may stay:
-// whoever has named one wants the measurements of the local cloud, too. So may a webhook on this machine; that of a deployment would call
-// people who know nothing of the local cloud.
+// leadsPast reports whether a variable, NAME=VALUE, belongs to another deployment: its names, its emulators, and Cloud Monitoring, whose
+// address Terraform prints with the others and for which a local task has no credentials. A collector's address stays: it was set to
+// collect the local cloud's measurements too. So does a webhook on this machine; a deployment's would notify people who know nothing of the
+// local cloud.
 func leadsPast(variable string) bool {
 	name, value, _ := strings.Cut(variable, "=")
 	switch name {

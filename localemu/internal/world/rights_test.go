@@ -26,7 +26,7 @@ import (
 	"coppice/terraform"
 )
 
-// enforced is a local cloud in which everybody has the rights of the table.
+// enforced is a local cloud in which every identity has the rights of the table.
 func enforced(t *testing.T) *World {
 	t.Helper()
 	table, err := terraform.Load()
@@ -41,7 +41,7 @@ func enforced(t *testing.T) *World {
 	return w
 }
 
-// bucket is a bucket as an identity sees it, through the adapter and Google's library.
+// bucket returns a bucket as an identity sees it, through the adapter and Google's library.
 func (w *World) bucket(t *testing.T, identity, name string) blob.Store {
 	t.Helper()
 	c, err := gcs.New(t.Context(), option.WithEndpoint("http://"+w.at(identity).storage+"/storage/v1/"), option.WithoutAuthentication())
@@ -150,7 +150,7 @@ func TestRightsOfJobs(t *testing.T) {
 		identity, account string
 		want              codes.Code
 	}{
-		"launcher as task":       {terraform.Launcher, w.guard.Email(terraform.Task), codes.InvalidArgument}, // it may, but this is no job
+		"launcher as task":       {terraform.Launcher, w.guard.Email(terraform.Task), codes.InvalidArgument}, // allowed, but this is no job
 		"launcher as aggregator": {terraform.Launcher, w.guard.Email(terraform.Aggregator), codes.PermissionDenied},
 		"launcher as default":    {terraform.Launcher, "", codes.PermissionDenied},
 		"aggregator":             {terraform.Aggregator, w.guard.Email(terraform.Task), codes.PermissionDenied},
@@ -171,7 +171,7 @@ func TestRightsOfJobs(t *testing.T) {
 	}
 }
 
-// TestInspect: what the adapter reads of a project is what there is in the local cloud, as far as the caller may know.
+// TestInspect: the adapter reads what exists in the local cloud, as far as the caller may know it.
 func TestInspect(t *testing.T) {
 	w, ctx := enforced(t), t.Context()
 	as := func(identity string) *inspect.Client {

@@ -22,7 +22,7 @@ import (
 	"coppice/localemu/internal/faults"
 )
 
-// script lets faults strike when objects are written, and counts what has struck.
+// script strikes with faults when objects are written, and counts the strikes.
 type script struct {
 	w *World
 
@@ -48,7 +48,7 @@ func (s *script) struck(class string) {
 	s.counts[class]++
 }
 
-// written is told of every write of an object, before its writer is.
+// written is called for every write of an object, before its writer gets the answer.
 func (s *script) written(_, object string) {
 	s.mu.Lock()
 	var due []faults.AtWrite
@@ -101,7 +101,7 @@ func (s *script) choose(n int) int {
 	return s.random.IntN(n)
 }
 
-// damageDisk damages the files of a machine's local disks that match, in place: who has them mapped sees it.
+// damageDisk damages the matching files of a machine's local disks in place, so that processes that have them mapped see the damage.
 func (s *script) damageDisk(a faults.AtWrite) error {
 	for _, folder := range s.w.batch.Disks(a.VM) {
 		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
@@ -115,7 +115,7 @@ func (s *script) damageDisk(a faults.AtWrite) error {
 			return spoilFile(path, a.How)
 		})
 
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // the machine may go meanwhile
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // the machine may disappear meanwhile
 			return err
 		}
 	}
@@ -142,11 +142,11 @@ func spoilFile(path, how string) error {
 	return errors.Join(err, f.Close())
 }
 
-// foreign are messages that no program of ours has sent, in turn.
+// foreign are messages that none of our programs sends; sendForeign publishes them in turn.
 var foreign = []string{"no JSON", "", "{}", "[1, 2", `{"format": 99}`, `{"format":1,"sweep":"nobody-knows-it","trial":0,"claim":0,"attempt":0,"status":"done","score":1}`,
 	`{"format":1,"sweep":"../../plans","trial":-1}`, strings.Repeat("x", 60<<10)}
 
-// sendForeign publishes so many messages that no program of ours has sent.
+// sendForeign publishes n messages that none of our programs sends.
 func (w *World) sendForeign(ctx context.Context, n int) error {
 	for i := range n {
 		m := &pubsubpb.PubsubMessage{Data: []byte(foreign[i%len(foreign)]), Attributes: map[string]string{"number": fmt.Sprint(i)}}
@@ -158,10 +158,10 @@ func (w *World) sendForeign(ctx context.Context, n int) error {
 	return nil
 }
 
-// FaultsFile in the data folder says how often each class of faults has struck, when the local cloud has ended.
+// FaultsFile, in the data folder, says how often each class of faults struck; it is written when the local cloud ends.
 const FaultsFile = "faults.json"
 
-// report writes the counts, if anything was to go wrong.
+// report writes the counts, if any faults were ordered.
 func (s *script) report() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

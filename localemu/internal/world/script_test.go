@@ -14,8 +14,8 @@ import (
 	"coppice/localemu/internal/faults"
 )
 
-// TestAnObjectIsDamagedAtAWrite: the second plan's writing damages the first one, as another object with checksums of its own, once; what
-// has struck is written down at the end, with messages that nobody of ours has sent.
+// TestAnObjectIsDamagedAtAWrite: writing the second plan damages the first one, once, as another object with its own checksums; the report
+// at the end counts it, and the foreign messages.
 func TestAnObjectIsDamagedAtAWrite(t *testing.T) {
 	spec, err := faults.Parse("f", []byte("foreign_messages: 9\nat_write:\n  - {match: \"plans/*\", nth: 2, does: damage_object, target: \"plans/a*\", how: cut}\n"))
 	if err != nil {

@@ -1,9 +1,9 @@
 //go:build unix
 
-// Package world puts the local cloud together: the four emulators on ports of this machine, the buckets, topics and
-// subscriptions that Terraform would have made, and the aggregator that the deployment would have running. Nothing is pushed:
-// scores are pulled by the aggregator, and what Batch tells of jobs, which in the cloud has the aggregator look at once, waits in
-// its subscription for whoever wants to see it, since the aggregator looks at all open sweeps every ten seconds here.
+// Package world assembles the local cloud: the four emulators on ports of this machine, the buckets, topics and subscriptions that
+// Terraform would have made, and the aggregator that the deployment would have running. Nothing is pushed: the aggregator pulls scores.
+// Batch's job notifications, which in the cloud make the aggregator look at once, stay in their subscription for anyone who pulls it, since
+// the aggregator here looks at all open sweeps every ten seconds.
 package world
 
 import (
@@ -33,15 +33,15 @@ import (
 	"coppice/terraform"
 )
 
-// What the local cloud is called.
+// Names in the local cloud.
 const (
 	project       = "local-project"
 	location      = "us-central1"
 	scoresTopic   = "coppice-scores"
 	subscription  = "coppice-aggregator"
 	deadLetters   = "coppice-scores-dead"
-	jobsTopic     = "coppice-jobs"     // and its subscription, which nobody here pulls
-	verdictsTopic = "coppice-verdicts" // and its subscription, for whoever wants to see them
+	jobsTopic     = "coppice-jobs"     // and its subscription, which nothing here pulls
+	verdictsTopic = "coppice-verdicts" // and its subscription, for tests and users to pull
 	taskImage     = "coppice-task"
 	stageImage    = "coppice-launcher"
 )
@@ -58,19 +58,19 @@ const TaskImage = taskImage
 // LauncherImage is the image under which the launcher asks for itself, to stage in the cloud.
 const LauncherImage = stageImage
 
-// Options say what the local cloud consists of.
+// Options describe the local cloud.
 type Options struct {
 	Data        string            // folder that keeps everything; "" is a temporary one
 	LogDir      string            // "" is Data/logs
 	PortBase    int               // first of four ports; 0 takes any that are free
 	Images      map[string]string // of tasks: container image to local program
-	Containers  string            // tool that runs the images themselves, and then Images are its names for them; "" is none
+	Containers  string            // tool that runs the images themselves, and then Images are its names for them; "" runs local programs
 	Aggregator  string            // program; "" runs none
 	Aggregators int               // how many of it; 0 is 1
 	Faults      *faults.Spec      // nil is none
-	Rights      *terraform.Table  // enforced; nil lets everybody do everything
-	As          string            // while rights are enforced, as whom the command runs; "" is the launcher
-	Environ     []string          // environment that the aggregator gets beside the local cloud's, and the container tool
+	Rights      *terraform.Table  // enforced; nil allows everything
+	As          string            // while rights are enforced, the identity the command runs as; "" is the launcher
+	Environ     []string          // environment of the aggregator beside the local cloud's, and of the container tool
 	Stderr      io.Writer         // for warnings
 }
 
@@ -87,7 +87,7 @@ type World struct {
 	batch     *batchemu.Server
 	rest      *restemu.Server
 	guard     *rights.Guard
-	listeners map[string]addresses // of everybody but the command, while rights are enforced
+	listeners map[string]addresses // of every identity but the command's, while rights are enforced
 	procs     *proc.Set
 
 	aggregators *aggregators
@@ -95,14 +95,14 @@ type World struct {
 	closing     sync.Once
 }
 
-// InUseError means that another localemu works in the data folder.
+// InUseError means that another localemu is using the data folder.
 type InUseError struct{ Data string }
 
 func (e *InUseError) Error() string {
 	return fmt.Sprintf("another localemu is using %s; end it, or use another --data folder", e.Data)
 }
 
-// IsConflict says that somebody else is at it.
+// IsConflict marks the error as a conflict with another process.
 func (*InUseError) IsConflict() bool { return true }
 
 // Start brings the local cloud up. Close takes it down again.
@@ -133,7 +133,7 @@ func (w *World) start(ctx context.Context) error {
 	}
 	w.aggregators = newAggregators(w)
 
-	// Batch tells its tasks where Pub/Sub is, and Pub/Sub reports to Batch: so its address comes first.
+	// Batch tells its tasks where Pub/Sub is, and Pub/Sub reports to Batch, so Pub/Sub's address comes first.
 	messages, err := w.listen(1)
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (w *World) start(ctx context.Context) error {
 	return w.aggregators.start()
 }
 
-// openData makes and locks the data folder.
+// openData creates and locks the data folder.
 func (w *World) openData() error {
 	w.data = w.opts.Data
 	if w.data == "" {
@@ -197,7 +197,7 @@ func (w *World) openData() error {
 	return nil
 }
 
-// listen opens the port number i of ours.
+// listen opens our port number i.
 func (w *World) listen(i int) (net.Listener, error) {
 	port := 0
 	if w.opts.PortBase > 0 {
@@ -253,7 +253,7 @@ func (w *World) startPubSub(ctx context.Context, l net.Listener) (err error) {
 		}
 	}
 
-	// The pauses are shorter than those of the deployment, where minutes do not matter.
+	// The pauses are shorter than the deployment's, where minutes do not matter.
 	retry := &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Second), MaximumBackoff: durationpb.New(10 * time.Second)}
 	dead := &pubsubpb.DeadLetterPolicy{DeadLetterTopic: topic(deadLetters), MaxDeliveryAttempts: 20}
 
@@ -293,7 +293,7 @@ func (w *World) startBatch(messages string) error {
 	return nil
 }
 
-// notify publishes what Batch has to say of a job.
+// notify publishes a job's notification.
 func (w *World) notify(n batchemu.Notification) {
 	m := &pubsubpb.PubsubMessage{Attributes: n.Attributes, Data: []byte(n.Data)}
 	if err := w.pubsub.PublishOwn(context.Background(), n.Topic, m); err != nil {
@@ -307,10 +307,10 @@ func (w *World) Data() string { return w.data }
 // Procs starts processes that do not outlive the local cloud.
 func (w *World) Procs() *proc.Set { return w.procs }
 
-// Failed gives the error when a part of the local cloud has ended that should not have.
+// Failed delivers the error when a part of the local cloud ends that should not have.
 func (w *World) Failed() <-chan error { return w.aggregators.failed }
 
-// Close takes everything down, in the order in which nobody misses anything: programs, tasks, emulators, folder. A second
+// Close takes everything down in an order in which no part loses another that it still needs: programs, tasks, emulators, folder. A second
 // Close does nothing.
 func (w *World) Close() {
 	w.closing.Do(func() {

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// freeBase is the first of three ports that were free a moment ago.
+// freeBase returns the first of three ports that were free a moment ago.
 func freeBase(t *testing.T) int {
 	t.Helper()
 	for range 50 {
@@ -52,7 +52,7 @@ func TestPorts(t *testing.T) {
 	}
 	defer w.Close()
 	for i, name := range []string{"STORAGE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST", "COPPICE_BATCH_ENDPOINT"} {
-		scheme := map[string]string{"STORAGE_EMULATOR_HOST": "http://"}[name] // without one Python's client has no adapter for it
+		scheme := map[string]string{"STORAGE_EMULATOR_HOST": "http://"}[name] // without one, Python's client has no adapter for it
 		if want := name + "=" + scheme + "127.0.0.1:" + strconv.Itoa(base+i); !slices.Contains(w.Env(), want) {
 			t.Errorf("no %s in %q", want, w.Env())
 		}
@@ -104,7 +104,7 @@ func TestEnviron(t *testing.T) {
 	if !slices.Equal(mine, before) {
 		t.Errorf("the caller's environment has become %q", mine)
 	}
-	// Measurements do not go to the cloud from here; to a collector that somebody has named they do.
+	// Measurements do not go to the cloud from here; they do go to a collector that was configured.
 	for value, kept := range map[string]bool{
 		"https://telemetry.googleapis.com": false, "https://telemetry.googleapis.com/": false, "http://collector:4318": true, "": true, "%": true,
 		"http://collector:4318/telemetry.googleapis.com": true,
@@ -116,7 +116,7 @@ func TestEnviron(t *testing.T) {
 	}
 }
 
-// TestJobsAreToldOf: what Batch says of a job waits in the subscription that the deployment has for it.
+// TestJobsAreToldOf: Batch's notification of a job waits in the subscription that the deployment has for it.
 func TestJobsAreToldOf(t *testing.T) {
 	w, err := Start(t.Context(), Options{Data: t.TempDir(), Images: map[string]string{TaskImage: "/bin/true"}, Stderr: io.Discard})
 	if err != nil {
