@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-// layers: a package may import packages of lower layers only. Contract and engines know nobody but the YAML reader;
+// layers: a package may import packages of lower layers only. Contract and engines know only the YAML reader;
 // adapters know contract and engines; stages know all of those, never each other. See docs/design/001-layers.md.
 var layers = map[string]int{
 	"strictyaml": 0,
@@ -43,7 +43,7 @@ var layers = map[string]int{
 	"cloud/idtoken": 2, // who calls
 	"cloud/billing": 2,
 	"cloud/inspect": 2,
-	"cloud/webhook": 2, // verdicts, posted to an address of somebody's
+	"cloud/webhook": 2, // verdicts, posted to a user's address
 	"notify":        2, // who is told what became of a night
 	"sweepstore":    2, // the objects of a sweep
 	"fit":           2, // one candidate on one dataset

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// nobody is a loopback address at which nobody listens.
+// nobody is a loopback address without a listener.
 func nobody(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -45,7 +45,7 @@ func TestFreshnessOfLabelsThatComeLate(t *testing.T) {
 	}
 }
 
-// TestAsOfIsNotWhatNightsAreToldApartBy: whoever states the moment states another one every night, and nights are compared all the same.
+// TestAsOfIsNotWhatNightsAreToldApartBy: the stated moment differs every night, and nights are still compared.
 func TestAsOfIsNotWhatNightsAreToldApartBy(t *testing.T) {
 	hashes := func(label string) [2]string {
 		t.Helper()

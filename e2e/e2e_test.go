@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// builder is the environment of whoever builds: `go env -w` keeps settings in the folder that is another one for all tests.
+// builder is the environment for building: `go env -w` keeps settings in a folder that the tests replace.
 var builder []string
 
 // priceSettings makes a folder of settings in which the prices are.
@@ -99,7 +99,7 @@ func newLocal(t *testing.T, args ...string) *local {
 	return &local{t: t, dir: dir, data: filepath.Join(dir, "cloud"), args: args}
 }
 
-// priceFile are the prices of every test: neither what whoever runs it has refreshed, nor a newer table in the program, changes what
+// priceFile are the prices of every test: neither prices that the developer has refreshed, nor a newer table in the program, change what
 // a budget buys. Its date is after all others, since the newer price counts.
 const priceFile = `{"sources": {"test": "made up"}, "prices": [{"family": "n2", "region": "us-central1", "date": "9999-12-31", "source": "test",
   "on_demand": {"vcpu": 0.031611, "gib": 0.004237, "ssd": 0.08}, "spot": {"vcpu": 0.01814, "gib": 0.002432, "ssd": 0.048}}]}

@@ -104,7 +104,7 @@ func (w *iamWorld) copy(from, to string) {
 	}
 }
 
-// with runs a script as somebody, with the table less some bindings.
+// with runs a script as an identity, with the table less some bindings.
 func (w *iamWorld) with(s seen, without ...string) ran {
 	w.t.Helper()
 	w.restore(s.world)
@@ -125,7 +125,7 @@ func (w *iamWorld) must(s seen) {
 	}
 }
 
-// newIAMWorld has the states exported (a table in a bucket), staged (and as a dataset), trained (all trials have ended, nobody has concluded),
+// newIAMWorld has the states exported (a table in a bucket), staged (and as a dataset), trained (all trials have ended, not concluded),
 // concluded (version 1 is registered) and orphaned (a sweep whose job is gone). Every step has the rights of its program only.
 func newIAMWorld(t *testing.T) *iamWorld {
 	t.Helper()

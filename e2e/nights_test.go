@@ -68,7 +68,7 @@ func (n *nights) stage(name string, table nightstest.Table, flags ...string) (st
 	return s, r
 }
 
-// forget blocks a bad night that nobody has noticed, so that those after it are judged by good nights alone.
+// forget blocks a bad night that was not noticed, so that those after it are judged by good nights alone.
 func (n *nights) forget(version string) {
 	n.t.Helper()
 	name := sweep.DatasetNight("clicks", version)

@@ -6,7 +6,7 @@
 // fifty trainers are to share one table, and a model is to be the same bytes however it is trained (on processors of one
 // architecture: the logarithm that boosting starts from may differ in its last bit on another):
 //
-//   - The table is borrowed, not owned: Data is slices over somebody's mapping, in row order for histograms and in column order
+//   - The table is borrowed, not owned: Data is slices over the caller's mapping, in row order for histograms and in column order
 //     for partitioning. Nothing of it is copied; private memory is about 20 bytes per row.
 //   - Gradients and hessians are rounded, once per tree, to 16-bit fixed point and added as integers. Integer sums do
 //     not depend on the order of adding, so neither threads nor interruptions can change a model.
@@ -14,12 +14,12 @@
 //
 // DIVERGENCE.md lists where results differ from LightGBM's and why. The package shows three things:
 //
-// Training. train.go is boosting, grow.go one tree and children.go what comes of a split, pool.go the goroutines that share the
+// Training. train.go is boosting, grow.go one tree and children.go the two leaves of a split, pool.go the goroutines that share the
 // work. params.go and params_check.go are the parameters, with lists of columns in columns.go, monotone.go and interaction.go.
 // objective.go makes gradients, sample.go draws rows and features, split.go and split_categorical.go choose a split,
 // split_bounded.go is what limits it and coarse.go what max_bin leaves of it. checkpoint.go suspends a training between two
-// trees and resumes it (checkpoint_format.go), input.go continues a finished model, refit.go renews its leaves, memory.go says
-// what all of it takes.
+// trees and resumes it (checkpoint_format.go), input.go continues a finished model, refit.go renews its leaves, memory.go estimates
+// the memory for all of it.
 //
 // Model and prediction. data.go is a binned table, model.go and tree.go are what comes out, model_read.go and model_write.go
 // LightGBM's text. predict.go and predict_compile.go score raw rows, route.go binned ones; contribution.go takes a score apart by features.
@@ -27,7 +27,7 @@
 // Kernels. histogram.go adds gradients up by bin, with the most frequent ones left out where that pays (frequent.go), and
 // partition.go moves rows to their leaves. Files ending in _hot.go hold the loops in which the time goes, and the only unsafe
 // code: histogram_hot.go, partition_hot.go, split_hot.go, gradient_hot.go, probability_hot.go, predict_hot.go.
-// kernel_amd64.s has those for which Go has no words, prefetching and vectors of AVX-512, each beside a twin in Go that gives
+// kernel_amd64.s has what cannot be written in Go, prefetching and AVX-512 vectors, each beside a twin in Go that gives
 // the same bits; kernel_amd64_hot.go calls them, and kernel_other_hot.go stands in for them elsewhere.
 //
 // docs/design/016-one-trainer.md says why these are not three packages.

@@ -31,7 +31,7 @@ func channels(heard map[string]int, broken *bool) []notify.Channel {
 	}
 }
 
-// TestEachChannelOnce: a channel that fails is tried again when somebody tells again, and the other one is not.
+// TestEachChannelOnce: a channel that failed is tried again at the next call, and the other one is not.
 func TestEachChannelOnce(t *testing.T) {
 	heard, broken := map[string]int{}, true
 	var log bytes.Buffer

@@ -141,7 +141,7 @@ func TestEveryErrorHasItsExitCode(t *testing.T) {
 	}
 }
 
-// TestNoErrorIsForgotten looks into the sources: whoever adds a type of error decides how a program ends with it.
+// TestNoErrorIsForgotten reads the sources: every type of error must decide how a program ends with it.
 func TestNoErrorIsForgotten(t *testing.T) {
 	listed := slices.Clone(elsewhere)
 	for _, tc := range known {

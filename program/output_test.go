@@ -86,7 +86,7 @@ func TestTablesStayStraight(t *testing.T) {
 	}
 }
 
-// TestJSONKeepsItsValue: what is escaped on the way means the same to whoever parses it.
+// TestJSONKeepsItsValue: what is escaped on the way is parsed as the same value.
 func TestJSONKeepsItsValue(t *testing.T) {
 	var out bytes.Buffer
 	if err := json.NewEncoder(program.To(&out)).Encode(hostile); err != nil {

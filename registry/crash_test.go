@@ -232,7 +232,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestLostAnswerAndARival: the move lands, its answer is lost, and somebody moves the alias on before we look.
+// TestLostAnswerAndARival: the move lands, its answer is lost, and another writer moves the alias on before we look.
 func TestLostAnswerAndARival(t *testing.T) {
 	s := blob.Memory()
 	calm := registry.New(s)
@@ -255,7 +255,7 @@ func TestLostAnswerAndARival(t *testing.T) {
 	}
 }
 
-// rivalled loses the answer to the first write of an alias, and lets somebody else act before that is known.
+// rivalled loses the answer to the first write of an alias, and lets another writer act before that is known.
 type rivalled struct {
 	blob.Store
 	after func()

@@ -9,8 +9,8 @@ import (
 	"coppice/registry"
 )
 
-// TestAMoveBeginsWhereTheLastOneEnded: an event that somebody wrote by hand, in the form of builds that did not chain moves, says where the
-// alias was, and there it was not.
+// TestAMoveBeginsWhereTheLastOneEnded: an event written by hand, in the form of builds that did not chain moves, claims a
+// previous version at which the alias was not.
 func TestAMoveBeginsWhereTheLastOneEnded(t *testing.T) {
 	const mallory = `{"format":1,"model":"ctr","kind":"promoted","alias":"champion","sequence":%SEQ,"from":%FROM,"to":2,"by":"mallory","why":"x","at":"2026-11-01T00:00:00Z"}`
 	for name, tc := range map[string]struct{ sequence, from, says string }{

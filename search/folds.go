@@ -88,7 +88,7 @@ func unmet(c *sweep.Rated, require []*Condition) string {
 	return ""
 }
 
-// nobody says how many configurations there are in which state.
+// nobody explains that no configuration can win: how many configurations are in each state.
 func nobody(b sweep.Board) string {
 	count := map[string]int{}
 	for _, c := range b.Configurations {

@@ -85,7 +85,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// TestPickUntilOneCanBeUsed is how a caller asks: exclude and ask again until somebody is left or nobody.
+// TestPickUntilOneCanBeUsed is how a caller asks: exclude the winner and ask again, until it can be used or none is left.
 func TestPickUntilOneCanBeUsed(t *testing.T) {
 	r := search.PickRequest{Board: board(true, []float64{0.5, 0.9, 0.7}, []int{1, 1, 1}), Metric: "auc", Maximize: true, Exclude: map[int]string{}}
 	var order []int

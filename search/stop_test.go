@@ -67,7 +67,7 @@ func TestStopping(t *testing.T) {
 		}
 	}
 
-	// A loss is better lower, and a difference below the noise stops nobody.
+	// A loss is better lower, and a difference below the noise stops no trial.
 	s.Rule, s.Maximize = search.StopASHA, false
 	if v := judge(t, s, 8); v.Action != search.Stop {
 		t.Errorf("the highest loss: %+v", v)
@@ -116,7 +116,7 @@ func TestStoppingNotANumber(t *testing.T) {
 	}
 }
 
-// TestPromote sends a stopped trial on when others that came later were worse, the highest rung first, and nobody twice.
+// TestPromote sends a stopped trial on when others that came later were worse, the highest rung first, and none twice.
 func TestPromote(t *testing.T) {
 	s := search.Stopping{Rule: search.StopASHA, Rungs: []int{2, 4}, Eta: 2, Maximize: true, Curves: []search.Curve{
 		rising(0, 8, 0.9, search.TrialDone), rising(1, 4, 0.8, search.TrialStopped), rising(2, 2, 0.7, search.TrialStopped),

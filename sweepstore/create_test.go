@@ -105,7 +105,7 @@ func (u unread) Open(context.Context, string, blob.Range) (io.ReadCloser, blob.A
 	return nil, blob.Attrs{}, errUnread
 }
 
-// TestWhatCannotBeSettledIsAnError: nobody is told that it has lost, or won, who may not have.
+// TestWhatCannotBeSettledIsAnError: a writer is not told that it has lost, or won, when it may not have.
 func TestWhatCannotBeSettledIsAnError(t *testing.T) {
 	p := &sweep.Plan{Sweep: "night-1", Trials: make([]sweep.Trial, 1)}
 	claim := sweep.Claim{Format: 1, Sweep: p.Sweep}

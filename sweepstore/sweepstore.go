@@ -53,7 +53,7 @@ var (
 	resultKind     = kind{"result", 16 << 20}
 )
 
-// read is the object's bytes and what decode makes of them, without the id of its write, which is nobody's business but its writer's. An object that is not there is blob.ErrNotExist, one that cannot
+// read is the object's bytes and what decode makes of them, without the id of its write, which only its writer needs. An object that is not there is blob.ErrNotExist, one that cannot
 // be read as its kind a *DamagedError; other errors are the store's.
 func read[T any](ctx context.Context, s blob.Store, k kind, object string, decode func([]byte) (*T, error)) (*T, []byte, error) {
 	data, _, err := blob.ReadAll(ctx, s, object, k.limit)

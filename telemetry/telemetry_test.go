@@ -142,7 +142,7 @@ func TestFlush(t *testing.T) {
 		defer r.mu.Unlock()
 		return r.got[len(r.got)-1].ResourceMetrics[0].ScopeMetrics[0].Metrics[0].GetSum().DataPoints[0].GetAsInt()
 	}
-	cancel() // whoever asked has gone
+	cancel() // the caller is gone
 	c.Add(ctx, 3)
 	m.Flush(ctx)
 	if len(r.got) != 1 || last() != 3 {

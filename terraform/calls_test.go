@@ -133,8 +133,8 @@ var libraries = map[string]struct {
 	"cloud/pubsub": {receivers: []string{"p.p", "s.s", "c.c"}, local: []string{"Stop", "Close", "Publisher", "Subscriber"}},
 }
 
-// TestCallsAreThoseOfTheAdapters reads the adapters: a call of a service that is not in calls is a right that nobody has
-// thought about, and one in calls that is not made is a right too much.
+// TestCallsAreThoseOfTheAdapters reads the adapters: a call of a service that is not in calls is a right that was not
+// considered, and one in calls that is not made is an unneeded right.
 func TestCallsAreThoseOfTheAdapters(t *testing.T) {
 	for adapter, library := range libraries {
 		files, err := filepath.Glob("../" + adapter + "/*.go")

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// ones are files that somebody's own deployment of an example has beside its main.tf. With any of them, a copy that is made to
+// ones are files that a user's own deployment of an example has beside its main.tf. With any of them, a copy that is made to
 // try something is not the project's: it would deploy their images, change their names, or act on what they have in the cloud.
 var ones = []string{
 	".terraform/environment", ".terraform.lock.hcl", "terraform.tfstate", "terraform.tfstate.backup", "terraform.tfstate.d/other/terraform.tfstate", "terraform.tfvars",
@@ -144,7 +144,7 @@ func TestDeployWalk(t *testing.T) {
 	}
 }
 
-// TestCheckTakesNothingAlong: variables of somebody's deployment are none of those that the module's tests set.
+// TestCheckTakesNothingAlong: a deployment's own variables are not those that the module's tests set.
 func TestCheckTakesNothingAlong(t *testing.T) {
 	t.Parallel()
 	r := walking(t, "echo the-stand-in.rc")

@@ -204,7 +204,7 @@ func TestOnlyTheTableGrants(t *testing.T) {
 				t.Errorf("%s: %s: no account has a key", name, kind)
 			}
 			if kind == "google_project_iam_audit_config" && name == "audit.tf" {
-				continue // gives nobody anything
+				continue // grants nothing
 			}
 			if kind == "google_project_iam_custom_role" && name == "iam.tf" && value == "local.own_roles" {
 				continue // of roles.yaml, and given by the table alone

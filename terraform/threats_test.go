@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// said is what the threat model's table says of somebody.
+// said is one row of the threat model's table.
 type said struct{ reads, writes, also string }
 
 // threatRows reads the table of docs/design/008-threat-model.md under the heading "Who may do what".
@@ -72,7 +72,7 @@ func TestThreatModelSaysWhoMay(t *testing.T) {
 	}
 }
 
-// inWords is what somebody reads and writes, as the table puts it.
+// inWords returns what an identity reads and writes, in the table's words.
 func inWords(may func(permission, resource string) bool) (reads, writes string) {
 	var read, written []string
 	for _, bucket := range []string{DatasetsBucket, SweepsBucket, RegistryBucket, SourceBuckets} {

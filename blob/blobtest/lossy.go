@@ -11,7 +11,7 @@ import (
 	"coppice/blob"
 )
 
-// ErrLost is a write of which nobody knows whether it was done: its answer never came.
+// ErrLost is a write that may or may not have been done: its answer never came.
 var ErrLost = errors.New("the answer was lost")
 
 // Lossy is a store behind a line that loses the answers to some writes, all of which are done.

@@ -277,7 +277,7 @@ func TestUnavailableIsRetried(t *testing.T) {
 	}
 }
 
-// TestRequestIDIsMadeOfTheJob: whoever wants the same job for the same plan makes the same request; for another plan, another.
+// TestRequestIDIsMadeOfTheJob: the same job for the same plan is the same request; for another plan, another.
 func TestRequestIDIsMadeOfTheJob(t *testing.T) {
 	for _, other := range []string{requestID("jobs/b", "plan", 0), requestID("jobs/a", "plan2", 0), requestID("jobs/a", "plan", 1), requestID("jobs/ap", "lan", 0)} {
 		if id := requestID("jobs/a", "plan", 0); id != requestID("jobs/a", "plan", 0) || id == other {
@@ -392,7 +392,7 @@ func TestExistingJobIsComparedWhenReadable(t *testing.T) {
 			return nil, status.Error(codes.AlreadyExists, "exists")
 		},
 		get: func() (*batchpb.Job, error) {
-			if reads.Add(1) <= 2 { // before and just after somebody else created it
+			if reads.Add(1) <= 2 { // before and just after another client created it
 				return nil, status.Error(codes.NotFound, "not yet")
 			}
 			return &batchpb.Job{Labels: spotJob().Labels}, nil

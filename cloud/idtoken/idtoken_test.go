@@ -263,7 +263,7 @@ func TestOptionsThatBelieveAnybody(t *testing.T) {
 	}
 }
 
-// TestBehindCloudRun has the signature taken off by whoever checked it. All else is still checked, and a token that has a
+// TestBehindCloudRun has the signature removed by Cloud Run, which checked it. All else is still checked, and a token that has a
 // signature still has to have a good one.
 func TestBehindCloudRun(t *testing.T) {
 	g := newGoogle(t)

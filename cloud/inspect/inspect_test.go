@@ -94,7 +94,7 @@ func TestProject(t *testing.T) {
 }
 
 // TestCallerOfAnAccount is what the launcher's account meets: Google names an account only to a token that was asked for with
-// the scope of e-mail addresses. The token of New comes from a real exchange, and whoever answers looks at what it was asked for.
+// the scope of e-mail addresses. The token of New comes from a real exchange, and the fake checks the scopes it was asked for.
 func TestCallerOfAnAccount(t *testing.T) {
 	const who = "coppice-launcher@p1.iam.gserviceaccount.com"
 	key, err := rsa.GenerateKey(rand.Reader, 2048)

@@ -16,7 +16,7 @@ import (
 	"coppice/sweep"
 )
 
-// token is the part of an address that nobody may see.
+// token is the secret part of an address.
 const token = "T000/B000/very-secret"
 
 // server answers with the statuses, one after the other, the last again and again, and keeps the bodies.
@@ -113,7 +113,7 @@ func TestAgainWhereItHelps(t *testing.T) {
 	}
 }
 
-// TestNobodyThere: nobody listens, and the error does not say where.
+// TestNobodyThere: the connection is refused, and the error does not reveal the address.
 func TestNobodyThere(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	s.Close()

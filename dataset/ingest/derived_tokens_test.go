@@ -9,7 +9,7 @@ import (
 	"coppice/dataset"
 )
 
-// Numbers under missing: are what somebody wrote for a missing value. An hour of 6, a Monday and an age of no days are nobody's writing.
+// Numbers under missing: stand for a missing value in the written column. A derived hour of 6, Monday or age of 0 days is not such a value.
 func TestMissingNumbersAreNotThoseOfCalendars(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,ts,born,id,n\n")

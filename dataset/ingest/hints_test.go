@@ -94,7 +94,7 @@ func TestDictionariesAreCategories(t *testing.T) {
 	}
 }
 
-// Metadata that somebody has damaged says nothing, and stops nothing.
+// Damaged metadata gives no hint, and no error.
 func TestDictionariesOfDamagedMetadata(t *testing.T) {
 	for _, text := range []string{"", "AAAA", "!", "/////w==", "//////////8=", "/////xAAAAD/////////////////////", strings.Repeat("A", 1000)} {
 		out := map[string]bool{}

@@ -97,8 +97,8 @@ func (accounts) Allow(net.Addr, string, string, string) error      { return nil 
 func (accounts) AllowAccount(string, string, string, string) error { return nil }
 func (accounts) Environment(email string) []string                 { return []string{"STORAGE_EMULATOR_HOST=" + email} }
 
-// TestContainerHasTheRightsOfItsAccount: a task in a container talks to the addresses of its own account, not to those of whoever
-// started localemu.
+// TestContainerHasTheRightsOfItsAccount: a task in a container talks to the addresses of its own account, not to those of the
+// user who started localemu.
 func TestContainerHasTheRightsOfItsAccount(t *testing.T) {
 	spec := &batchpb.Job{AllocationPolicy: &batchpb.AllocationPolicy{ServiceAccount: &batchpb.ServiceAccount{Email: "task@p"}}}
 	for _, tool := range ContainerTools() {

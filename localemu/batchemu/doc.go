@@ -16,7 +16,7 @@
 //     be written, and how much memory tasks share is not measured. A localemu that is killed may leave its containers (named localemu-...) behind.
 //   - Machines. All pretend machines share the CPUs and the memory of the real one; machine types only say how many tasks
 //     fit when the job does not, and which disks may be attached. There is no boot time, no quota.
-//   - A machine's own system. A script runs with the rights of whoever runs localemu, who stands for root, beside everything
+//   - A machine's own system. A script runs with the rights of the user running localemu, who stands for root, beside everything
 //     else on this machine, from the machine's folder; there the path of a mount is replaced by one from that folder (./ssd), so a
 //     script that goes elsewhere does not find it.
 //   - Runnables other than scripts for /bin/sh and then one container, entrypoints, container options, task environments, secret

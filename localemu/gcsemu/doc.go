@@ -7,7 +7,7 @@
 // listings with the service's pages, prefixes and matchGlob; component counts; the errors that the real service gives for a missing bucket
 // and an impossible name; and scripted faults.
 //
-// On disk an object is the file BUCKET/NAME. One whose name is no path ("dir/", "a//b") or whose path is taken ("k" beside "k/b") is a file in the
+// On disk an object is the file BUCKET/NAME. One whose name is not a valid path ("dir/", "a//b") or whose path is taken ("k" beside "k/b") is a file in the
 // folder BUCKET+, with an escaped name.
 //
 // Not imitated:
@@ -16,9 +16,10 @@
 //   - Object versioning with the filesystem backend, lifecycle rules, soft delete, retention, holds, IAM beyond what Options.Allow says, access lists,
 //     signed URLs, form uploads, gzip-encoded uploads, the batch endpoint, the gRPC API, rate limits (429).
 //   - Settings of buckets other than name, labels, storage class and, in memory, versioning: refused (501), as are softDeleted, filter, and matchGlob with
-//     a delimiter in listings. A location is taken and means nothing; a class is told, and costs nothing. Folders that are no objects (managed ones, and those of
-//     hierarchical buckets) there are none. Of partial responses (fields) a name that no resource has is left out, not refused.
+//     a delimiter in listings. A location is accepted and has no effect; a class is reported, and costs nothing. There are no folders that are not objects
+//     (managed ones, and those of hierarchical buckets). In partial responses (fields) a name that no resource has is left out, not refused.
 //   - With the memory backend an object is held twice while it is written. On disk a long object is written in place: a
 //     crash at that moment leaves one whose checksum is wrong, which readers notice.
-//   - Without Options.Allow anyone on this machine may do anything, with it whoever finds out the address of an identity is it; requests that come from a web page or under another host name are refused.
+//   - Without Options.Allow anyone on this machine may do anything; with it, anyone who learns an identity's address may act as it. Requests that come from a web
+//     page or under another host name are refused.
 package gcsemu

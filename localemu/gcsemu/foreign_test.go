@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The requests here are those of clients that nobody here wrote, word for word; e2e/clients has the clients themselves.
+// The requests here are those of third-party clients, verbatim; e2e/clients has the clients themselves.
 
 // TestBoundaryInSingleQuotes is an upload as gcloud sends it: the quotes belong to the header alone.
 func TestBoundaryInSingleQuotes(t *testing.T) {

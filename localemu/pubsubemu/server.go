@@ -9,7 +9,7 @@
 // Not imitated:
 //   - Push, BigQuery and Cloud Storage delivery, snapshots and seeking, schemas, changing IAM policies: UNIMPLEMENTED.
 //   - Exactly-once delivery is announced but not kept: an acknowledgement that comes too late is accepted in silence.
-//   - Messages that nobody took within ten minutes are dropped, whatever the subscription's retention says.
+//   - Messages not taken within ten minutes are dropped, whatever the subscription's retention says.
 //   - A message whose last deadline passed in silence becomes a dead letter when the next subscriber would get it, not before.
 //   - Everything published stays in memory until the server ends, and nothing survives it.
 package pubsubemu

@@ -17,7 +17,7 @@ func notJSON() map[string]string {
 	}
 }
 
-// damagedPlan: nobody can go on with the sweep, and repeating does not help.
+// damagedPlan: the sweep cannot go on, and repeating does not help.
 func (t *tester) damagedPlan() {
 	object := sweep.Names(t.plan.Sweep).Plan()
 	for what, contents := range notJSON() {
@@ -36,7 +36,7 @@ func (t *tester) damagedPlan() {
 	}
 }
 
-// damagedClaim: the number is taken, and nobody knows by whom.
+// damagedClaim: the number is taken, by an unknown holder.
 func (t *tester) damagedClaim() {
 	object := sweep.Names(t.plan.Sweep).Claim(1, 0)
 	for what, contents := range notJSON() {
@@ -145,7 +145,7 @@ func (t *tester) damagedCurve() {
 	}
 }
 
-// damagedEnd: that the sweep is ending or was concluded holds; how, nobody knows.
+// damagedEnd: the sweep is known to be ending or concluded, but not how.
 func (t *tester) damagedEnd() {
 	id := t.plan.Sweep
 	for what, contents := range notJSON() {

@@ -170,7 +170,7 @@ func TestTaskTellsFollower(t *testing.T) {
 	}
 }
 
-// TestStageLike: the task finds the dataset that it is to be like in the bucket, as whoever submitted it has looked it up, and says so where it is gone.
+// TestStageLike: the task finds the dataset that it is to be like in the bucket, as the submitter looked it up, and says so if it is gone.
 func TestStageLike(t *testing.T) {
 	store := blob.Memory()
 	first := task(t, store, table(t, 2000))

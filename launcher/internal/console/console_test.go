@@ -287,7 +287,7 @@ func TestWhoHasGoneWaitsForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet)
 		h := c.Handler([]string{"localhost:1"})
-		c.first <- struct{}{} // somebody reads a large sweep
+		c.first <- struct{}{} // another request reads a large sweep
 
 		ctx, leave := context.WithCancel(t.Context())
 		answered := make(chan int, 1)

@@ -243,7 +243,7 @@ func TestManyLaunchersSettleAlike(t *testing.T) {
 	}
 }
 
-// TestCancelledMeanwhile: whoever cancels the sweep may do so at any step, also just before the next job is submitted.
+// TestCancelledMeanwhile: the sweep may be cancelled at any step, also just before the next job is submitted.
 func TestCancelledMeanwhile(t *testing.T) {
 	for at := 1; ; at++ {
 		w := newCloud(t, map[string]Status{"nightly-1-f2": running})

@@ -322,7 +322,7 @@ func TestStaleWorkspacesAreSwept(t *testing.T) {
 			if err := os.MkdirAll(filepath.Join(base+name, "dataset"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if name != "foreign" { // somebody else's folder of the same name
+			if name != "foreign" { // another user's folder of the same name
 				if err := os.WriteFile(filepath.Join(base+name, "lock"), nil, 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -393,7 +393,7 @@ func TestResolve(t *testing.T) {
 			t.Errorf("stager.Resolve(store, ref): got %s: %v; want an error, not err of the type of none", ref, err)
 		}
 	}
-	// A pointer that somebody forged cannot lead anywhere.
+	// A forged pointer cannot lead outside.
 	if _, err := store.Put(t.Context(), sweep.DatasetLatest("clicks"), blob.Any, strings.NewReader(`{"version":"../../secrets"}`)); err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func newWorkspace(parent, prefix string) (*workspace, error) {
 		}
 		dir, err := os.MkdirTemp(parent, prefix)
 		if os.IsNotExist(err) {
-			continue // somebody else removed the empty parent
+			continue // another process removed the empty parent
 		}
 		if err != nil {
 			return nil, fmt.Errorf("make a folder to work in: %w", err)
@@ -98,7 +98,7 @@ func sweepStale(parent, prefix string) {
 
 		lock := flock.New(filepath.Join(dir, lockFile), flock.SetFlag(os.O_RDWR))
 		if stale, err := lock.TryLock(); err == nil && stale {
-			_ = os.RemoveAll(dir) // while the lock is held: nobody begins to use it meanwhile
+			_ = os.RemoveAll(dir) // while the lock is held, so that no process begins to use it
 		}
 		_ = lock.Close()
 	}
