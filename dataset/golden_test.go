@@ -36,7 +36,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// damage is a replacement in a manifest's text, and what is said of it.
+// damage is a replacement in a manifest's text, and the error it causes.
 type damage struct{ old, with, want string }
 
 // refused expects a good manifest to be refused with it.

@@ -11,8 +11,8 @@ import (
 	"coppice/strictyaml"
 )
 
-// EncodingsSpec says what is made of ids (docs/ids.md). If it is left out, or is the word auto, Coppice chooses; with the word none, a
-// column of ids keeps its most frequent levels and nothing else is made of it.
+// EncodingsSpec says how ids are encoded (docs/ids.md). If it is left out, or is the word auto, Coppice chooses; with the word none, a
+// column of ids keeps its most frequent levels and gets no encodings.
 type EncodingsSpec struct {
 	Off     bool                       `json:"off,omitempty"`                    // the word none
 	Columns map[string]ColumnEncodings `yaml:"columns" json:"columns,omitempty"` // encodings of these columns, overriding Coppice's choice

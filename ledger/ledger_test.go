@@ -188,7 +188,7 @@ func TestHowAttemptsEnd(t *testing.T) {
 	}
 }
 
-// TestDamage has objects that are none of ours: they cost nothing, and are counted.
+// TestDamage has objects that are not ours: they cost nothing, and are counted.
 func TestDamage(t *testing.T) {
 	w := newWorld(t, 6, 1, 4)
 	w.claim(0, 0, 0, 0, "a", 10)

@@ -7,8 +7,8 @@ import (
 	"coppice/sweep"
 )
 
-// TestAMachineThatGoesCostsAnAttempt: however early a task is told to go, or whatever tells it, it is tried again; what will be as
-// wrong the next time is not.
+// TestAMachineThatGoesCostsAnAttempt: a task that is stopped from outside, however early, is tried again; a failure that
+// would recur is not.
 func TestAMachineThatGoesCostsAnAttempt(t *testing.T) {
 	codes := sweep.RetryableExitCodes()
 	for code, want := range map[int]bool{

@@ -12,7 +12,7 @@ import (
 	"coppice/dataset"
 )
 
-// world is a small table with all that a Maker is told of it.
+// world is a small table with everything that a Maker is given about it.
 type world struct {
 	c      Config
 	parts  [][]uint64 // of each part and row, one split behind the other

@@ -37,12 +37,6 @@ type Shortage struct {
 //
 // AfterMessages, if not 0, takes the place of After: the fault strikes when Published is told of that many messages, if the attempt or the
 // machine is there at that moment.
-//
-// Notice is how long before its end a task is told with SIGTERM; at 0 it is killed without a word. Whatever it ends with in that
-// time, Batch says 50001.
-//
-// AfterMessages, when it is not 0, takes the place of After: it strikes when Published is told of so many messages, if the
-// attempt or the machine is there at that moment.
 type Preemption struct {
 	VM            *int
 	Task          int

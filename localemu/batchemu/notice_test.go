@@ -11,8 +11,8 @@ import (
 	"cloud.google.com/go/batch/apiv1/batchpb"
 )
 
-// TestNoticeOfPreemption: a task and a machine that are taken away with notice are told, and what the task makes of it is reported
-// as any preemption.
+// TestNoticeOfPreemption: a task or a machine that is taken away with notice gets SIGTERM, and its end is reported like
+// any preemption, whatever its exit code.
 func TestNoticeOfPreemption(t *testing.T) {
 	vm := 0
 	for name, p := range map[string]Preemption{"task": {Notice: time.Minute, AfterMessages: 1}, "machine": {VM: &vm, Notice: time.Minute, AfterMessages: 1}} {

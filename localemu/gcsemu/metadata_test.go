@@ -13,7 +13,7 @@ import (
 	"cloud.google.com/go/storage"
 )
 
-// TestMetadataKeepTheGeneration: a change of them counts the metageneration up, and nothing else is another object for it; a write is, and begins anew.
+// TestMetadataKeepTheGeneration: changing them only increments the metageneration; a write makes a new object, whose metageneration begins at 1.
 func TestMetadataKeepTheGeneration(t *testing.T) {
 	everywhere(t, func(w *world) {
 		g := w.mustPut("a", "contents")

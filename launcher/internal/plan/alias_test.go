@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestAliasesDrawWhatTheyDrew pins the trials and ids of specs as they were when aliases came as far as the plan. Whoever uses
-// canonical names has the same ids; under an alias the trials are the same, and the sweep has the id of its canonical names.
+// TestAliasesDrawWhatTheyDrew pins the trials and ids of specs from when plans still contained aliases. Specs with
+// canonical names keep their ids; under an alias the trials are the same, and the sweep has the id of its canonical names.
 func TestAliasesDrawWhatTheyDrew(t *testing.T) {
 	const drawn = "{num_leaves: {log_int: [15, 255]}}"
 	for name, tc := range map[string]struct {

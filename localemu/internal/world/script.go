@@ -158,7 +158,7 @@ func (w *World) sendForeign(ctx context.Context, n int) error {
 	return nil
 }
 
-// FaultsFile, in the data folder, says how often each class of faults struck; it is written when the local cloud ends.
+// FaultsFile in the data folder says how often each class of faults struck; it is written when the local cloud ends.
 const FaultsFile = "faults.json"
 
 // report writes the counts, if any faults were ordered.
