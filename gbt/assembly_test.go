@@ -62,8 +62,8 @@ func TestCountingEqualsGo(t *testing.T) {
 				same := func(name string, f, g func(*workspace) int64) {
 					a, b := newHistogramBuilder(&Data{Features: make([]Feature, width)}, poolOf(1)).spaces[0], workspace{words: make([]int64, stride*width), rowWords: make([]int64, kernelRows)}
 					x, y := f(&a), g(&b)
-					for at := MaxBins; at < len(a.words); at += stride {
-						clear(a.words[at : at+stride-MaxBins]) // behind the bins anything may lie
+					for at := byteBins; at < len(a.words); at += stride {
+						clear(a.words[at : at+stride-byteBins]) // behind the bins anything may lie
 					}
 					if x != y || !slices.Equal(a.words, b.words) {
 						t.Errorf("width %d, shift %d, %d rows: the assembly adds %s otherwise", width, shift, len(rows), name)
@@ -251,9 +251,9 @@ func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
 			continue // such a leaf is never split
 		}
 		s := newSplitScorer(&p, pack, nil)
-		task := s.task(total, 1000)
+		task := s.sumsTarget(total, 1000)
 		for _, extra := range []sums{{}, miss} {
-			for _, goal := range []float64{task.shift, 0, math.MaxFloat64} {
+			for _, goal := range []float64{task.minGain, 0, math.MaxFloat64} {
 				gain, at := s.bestWord(words, extra, &task, goal)
 				wantGain, wantAt := s.bestWordGo(words, extra, &task, goal)
 				if gain != wantGain || at != wantAt {
@@ -313,7 +313,7 @@ func TestAddScoresEqualsRowByRow(t *testing.T) {
 			}
 			for _, threads := range []int{1, 3} {
 				got := slices.Clone(scores)
-				addScores(context.Background(), trees, d.Columns, d.rows(), got, newWalks(testPool(t, threads)))
+				addPredictions(context.Background(), trees, d.Columns, d.rows(), got, newWalks(testPool(t, threads)))
 				if !slices.Equal(got, want) {
 					t.Fatalf("%d leaves, %d rows, %d threads: other scores", leaves, d.Used(), threads)
 				}

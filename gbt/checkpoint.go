@@ -24,7 +24,7 @@ type Checkpoint struct {
 	roundsWithoutSplit int
 	best               int
 	bestIn             int
-	bestAt             float64
+	bestMetric         float64
 	elapsed            time.Duration
 }
 
@@ -152,7 +152,7 @@ func (r *run) same(here *run) error {
 // checkpoint returns the state between two trees. Nothing is copied: finished trees are never changed.
 func (b *booster) checkpoint() *Checkpoint {
 	return &Checkpoint{run: b.run, bias: b.bias, trees: b.trees[:len(b.trees):len(b.trees)], round: b.round, roundsWithoutSplit: b.roundsWithoutSplit,
-		best: b.best, bestIn: b.bestIn, bestAt: b.bestAt, elapsed: b.elapsed()}
+		best: b.best, bestIn: b.bestIn, bestMetric: b.bestMetric, elapsed: b.elapsed()}
 }
 
 // resume puts a fresh booster into the state of c, which must belong to the same run.
@@ -163,24 +163,24 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 	b.roundsWithoutSplit = c.roundsWithoutSplit
 	b.best = c.best
 	b.bestIn = c.bestIn
-	b.bestAt = c.bestAt
+	b.bestMetric = c.bestMetric
 	b.before = c.elapsed
 	b.resumed = len(c.trees)
 
 	// A checkpoint holds no scores: recompute them from an input model and then from the trees.
 	if b.opt.Input != nil {
-		addScores(ctx, b.trees, b.data.Columns, b.data.rows(), b.score, b.walks)
+		addPredictions(ctx, b.trees, b.data.Columns, b.data.rows(), b.raw, b.walks)
 		if b.opt.Valid != nil {
-			addScores(ctx, b.trees, b.opt.Valid.Columns, b.opt.Valid.rows(), b.validScore, b.walks)
+			addPredictions(ctx, b.trees, b.opt.Valid.Columns, b.opt.Valid.rows(), b.validRaw, b.walks)
 		}
 		b.decide()
 		return ctx.Err()
 	}
-	if err := replay(ctx, b.trees, b.data, b.score, b.bias, b.walks); err != nil {
+	if err := replay(ctx, b.trees, b.data, b.raw, b.bias, b.walks); err != nil {
 		return err
 	}
 	if b.opt.Valid != nil {
-		if err := replay(ctx, b.shifted(b.trees), b.opt.Valid, b.validScore, b.bias, b.walks); err != nil {
+		if err := replay(ctx, b.shifted(b.trees), b.opt.Valid, b.validRaw, b.bias, b.walks); err != nil {
 			return err
 		}
 	}

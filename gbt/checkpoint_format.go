@@ -60,7 +60,7 @@ func (c *Checkpoint) AppendBinary(out []byte) ([]byte, error) {
 	for _, n := range []int{c.round, c.roundsWithoutSplit, c.best, c.bestIn} {
 		w.u32(n)
 	}
-	w.f64(c.bestAt)
+	w.f64(c.bestMetric)
 	w.u64(uint64(c.elapsed))
 	w.u32(len(c.trees))
 	for _, t := range c.trees {
@@ -277,7 +277,7 @@ func (r *checkpointReader) checkpoint() *Checkpoint {
 	c.roundsWithoutSplit = r.atMost(uint64(r.u32()), c.round)
 	c.best = r.atMost(uint64(r.u32()), c.round)
 	c.bestIn = r.atMost(uint64(r.u32()), c.round)
-	c.bestAt = r.f64()
+	c.bestMetric = r.f64()
 	c.elapsed = time.Duration(r.atMost(r.u64(), maxElapsed))
 
 	n := r.count(treeBytes)

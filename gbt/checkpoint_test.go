@@ -164,7 +164,7 @@ func TestAnyKillsSameBytes(t *testing.T) {
 		if !bytes.Equal(text(t, got.Model), text(t, want.Model)) {
 			t.Fatalf("seed %d: killed and resumed, another model: %+v, want %+v", seed, got, want)
 		}
-		same := math.Float64bits(got.Score) == math.Float64bits(want.Score) && got.Grown == want.Grown && got.Best == want.Best && got.Stopped == want.Stopped
+		same := math.Float64bits(got.Metric) == math.Float64bits(want.Metric) && got.Grown == want.Grown && got.Best == want.Best && got.Stopped == want.Stopped
 		if !same || got.Resumed > got.Grown {
 			t.Fatalf("seed %d: got %+v, want %+v", seed, got, want)
 		}
@@ -196,7 +196,7 @@ func TestReplayMakesTheSameScores(t *testing.T) {
 	}
 	again := make([]float64, d.Rows)
 	_ = replay(context.Background(), b.trees, &d.Data, again, b.bias, newWalks(testPool(t, 3)))
-	for r, s := range b.score {
+	for r, s := range b.raw {
 		if math.Float64bits(s) != math.Float64bits(again[r]) {
 			t.Fatalf("row %d: %v, replayed %v", r, s, again[r])
 		}
@@ -320,7 +320,7 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 
 // golden is a checkpoint made of literals, so that its bytes depend only on the format.
 func golden() *Checkpoint {
-	c := &Checkpoint{bias: -1.5, round: 3, roundsWithoutSplit: 1, best: 1, bestIn: 2, bestAt: 0.25, elapsed: 90 * time.Second}
+	c := &Checkpoint{bias: -1.5, round: 3, roundsWithoutSplit: 1, best: 1, bestIn: 2, bestMetric: 0.25, elapsed: 90 * time.Second}
 	c.run = run{identity: "golden", params: []string{"[num_leaves: 2]"}, features: 2, rows: 10, used: 9, validMaximizes: true}
 	for i := range c.run.describe {
 		c.run.describe[i], c.run.target[i], c.run.valid[i] = byte(i), byte(2*i), byte(3*i)

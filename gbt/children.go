@@ -10,7 +10,7 @@ import "slices"
 // leaf i together after all.
 func (g *grower) prepare(i int) {
 	splits := g.p.NumLeaves - len(g.leaves)
-	next := g.ahead(i, splits)
+	next := g.nextByGain(i, splits)
 	if len(next) == 1 || len(next) < g.pool.size {
 		g.prepareTogether(&g.leaves[i], splits > 1)
 		return
@@ -18,7 +18,7 @@ func (g *grower) prepare(i int) {
 
 	for _, i := range next { // allocation is not concurrent
 		g.leaves[i].children = g.newChildren()
-		g.leaves[i].children.free = histogram{packed: g.histograms.takePacked()}
+		g.leaves[i].children.spareHist = histogram{packed: g.histograms.takePacked()}
 	}
 
 	g.pool.parallel(len(next), 1, func(worker, lo, hi int) {
@@ -59,13 +59,13 @@ func (g *grower) isSmall(l *leaf) bool {
 	return len(l.rows)*max(len(g.features), smallColumns) <= smallLeaf*smallColumns
 }
 
-// ahead returns leaf i and, if it is small and there are several goroutines, the small leaves likely to be split next. It predicts which
+// nextByGain returns leaf i and, if it is small and there are several goroutines, the small leaves likely to be split next. It predicts which
 // will be split from the gains in the previous tree, and takes at most half as many as there are splits to come, since new leaves may have
 // more gain. If features or thresholds are drawn per node, a leaf's split can only be found once its parent has a number.
-func (g *grower) ahead(i, splits int) []int {
-	g.next = append(g.next[:0], i)
+func (g *grower) nextByGain(i, splits int) []int {
+	g.nextLeaves = append(g.nextLeaves[:0], i)
 	if g.pool.size == 1 || !g.isSmall(&g.leaves[i]) || g.p.FeatureFractionByNode < 1 || g.p.ExtraTrees {
-		return g.next
+		return g.nextLeaves
 	}
 
 	// Leaves that are prepared but not yet split count towards the limit.
@@ -77,11 +77,11 @@ func (g *grower) ahead(i, splits int) []int {
 	}
 
 	// Next by gain, as long as they are likely to be split at all.
-	for len(g.next) < min((splits+1)/2, leavesEach*g.pool.size-known) {
-		best, gain := -1, g.minPrevGain/g.score.gainUnit()
+	for len(g.nextLeaves) < min((splits+1)/2, leavesEach*g.pool.size-known) {
+		best, gain := -1, g.minPrevGain/g.splitScorer.gainUnit()
 		for j := range g.leaves {
 			l := &g.leaves[j]
-			if l.best.gain > gain && l.children == nil && g.isSmall(l) && !slices.Contains(g.next, j) {
+			if l.best.gain > gain && l.children == nil && g.isSmall(l) && !slices.Contains(g.nextLeaves, j) {
 				best, gain = j, l.best.gain
 			}
 		}
@@ -89,9 +89,9 @@ func (g *grower) ahead(i, splits int) []int {
 		if best < 0 {
 			break
 		}
-		g.next = append(g.next, best)
+		g.nextLeaves = append(g.nextLeaves, best)
 	}
-	return g.next
+	return g.nextLeaves
 }
 
 // prepareTogether prepares one leaf with all goroutines. The smaller child's rows are added up; the larger child is the difference to the
@@ -116,7 +116,7 @@ func (g *grower) prepareTogether(l *leaf, furtherSplits bool) {
 // prepareAlone does the same for a small leaf in one goroutine.
 func (g *grower) prepareAlone(l *leaf, worker int) {
 	small, large := g.shareRows(l, partition(l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left))
-	small.hist = l.children.free
+	small.hist = l.children.spareHist
 	large.hist = l.hist
 	l.hist = histogram{}
 
@@ -133,20 +133,20 @@ func (g *grower) prepareAlone(l *leaf, worker int) {
 // shareRows makes the children of a leaf whose rows have been divided, with n rows on the left. The left rows are at the front of the
 // leaf's rows, the right ones at the front of its spare; what remains of each slice is as long as the other child's rows.
 func (g *grower) shareRows(l *leaf, n int) (small, large *leaf) {
-	c := &l.best
+	best := &l.best
 	rows := l.rows
 	spare := l.spare
 	next := len(g.tree.Feature) // the parent's number if it is split at once; otherwise split sets it, and nothing random depends on it
 	there := len(rows) - n
 
-	left := leaf{depth: l.depth + 1, sums: c.sums, l2: c.l2, parent: next, isLeft: true, rows: rows[:n], spare: spare[there:]}
-	right := leaf{depth: l.depth + 1, sums: l.sums.minus(c.sums), l2: c.l2, parent: next, rows: spare[:there], spare: rows[n:]}
-	if !g.score.plain {
-		g.score.inherit(l, &left, &right)
+	left := leaf{depth: l.depth + 1, sums: best.sums, l2: best.l2, parent: next, isLeft: true, rows: rows[:n], spare: spare[there:]}
+	right := leaf{depth: l.depth + 1, sums: l.sums.minus(best.sums), l2: best.l2, parent: next, rows: spare[:there], spare: rows[n:]}
+	if !g.splitScorer.plain {
+		g.splitScorer.inherit(l, &left, &right)
 	}
-	if g.together != nil {
-		left.groups = meeting(g.together, l.groups, c.feature)
-		right.groups = left.groups
+	if g.interactions != nil {
+		left.allowedGroups = meeting(g.interactions, l.allowedGroups, best.feature)
+		right.allowedGroups = left.allowedGroups
 	}
 
 	l.children.left = left
@@ -190,7 +190,7 @@ func (g *grower) splittable(l *leaf) bool {
 // splitFinder finds the best split of one leaf.
 type splitFinder struct {
 	leaf     *leaf
-	task     leafTask
+	target   splitTarget
 	features []int   // that the node may use, ascending
 	best     []split // per goroutine
 }
@@ -210,7 +210,7 @@ func newSplitScratch(workers int) splitScratch {
 }
 
 // findSplits sets the leaves' best splits, and frees the histogram of a leaf that has none. Goroutines share the features; a feature's sums
-// are reduced (if m still holds them per goroutine) and scored while they are in the cache.
+// are reduced (if pair still holds them per goroutine) and scored while they are in the cache.
 func (g *grower) findSplits(pair *histogramPair, leaves ...*leaf) {
 	finders := g.finders(0, leaves...)
 	g.pool.parallel(len(g.features), minFeatures, func(worker, lo, hi int) { g.scoreFeatures(pair, finders, worker, lo, hi) })
@@ -265,15 +265,15 @@ func (g *grower) newFinder(l *leaf, best []split) splitFinder {
 	}
 
 	may := g.features
-	if g.together != nil {
-		may = allowed(g.together, l.groups, may)
+	if g.interactions != nil {
+		may = allowed(g.interactions, l.allowedGroups, may)
 	}
 
 	clear(best)
-	s := splitFinder{leaf: l, task: g.score.leafTask(l), features: nodeFeatures(g.p, g.number, node, len(g.features), may), best: best}
+	s := splitFinder{leaf: l, target: g.splitScorer.target(l), features: nodeFeatures(g.p, g.number, node, len(g.features), may), best: best}
 
 	if g.p.ExtraTrees {
-		s.task.draw = key(newKey(g.p.Seed, forThresholds, g.number).at(uint64(node)))
+		s.target.draw = key(newKey(g.p.Seed, forThresholds, g.number).at(uint64(node)))
 	}
 	return s
 }
@@ -287,14 +287,14 @@ func (s *splitFinder) mayUse(f int) bool {
 func (s *splitFinder) end() {
 	best := &s.leaf.best
 	*best = s.best[0]
-	for _, c := range s.best[1:] {
-		if c.gain > best.gain || c.gain == best.gain && c.feature < best.feature {
-			*best = c
+	for _, found := range s.best[1:] {
+		if found.gain > best.gain || found.gain == best.gain && found.feature < best.feature {
+			*best = found
 		}
 	}
 }
 
-// minFeatures is the fewest features worth a range of their own.
+// minFeatures is the fewest features worth a chunk of their own.
 const minFeatures = 4
 
 func (g *grower) scoreFeature(f int, s *splitFinder, worker int) {
@@ -303,8 +303,8 @@ func (g *grower) scoreFeature(f int, s *splitFinder, worker int) {
 	best := &s.best[worker]
 
 	if feature.Categorical {
-		g.score.categorical(s.leaf.hist, from, feature.Bins, g.usable[f], &s.task, f, best, g.cats[worker])
+		g.splitScorer.categorical(s.leaf.hist, from, feature.Bins, g.leftBins[f], &s.target, f, best, g.cats[worker])
 		return
 	}
-	g.score.numerical(s.leaf.hist, from, feature, g.groups[f], &g.scans[worker], &s.task, f, best)
+	g.splitScorer.numerical(s.leaf.hist, from, feature, g.coarseBin[f], &g.scans[worker], &s.target, f, best)
 }

@@ -3,31 +3,31 @@ package gbt
 // coarsen prepares for a max_bin below the data's. Bins and histograms stay as they are; only those thresholds are scored that divide the
 // training rows most evenly. So one table serves every max_bin of a sweep.
 func (g *grower) coarsen() {
-	g.groups = make([][]uint8, len(g.data.Features))
-	g.usable = make([]int, len(g.data.Features))
+	g.coarseBin = make([][]uint8, len(g.data.Features))
+	g.leftBins = make([]int, len(g.data.Features))
 
 	g.pool.parallel(len(g.data.Features), 1, func(_, lo, hi int) {
 		for f := lo; f < hi; f++ {
 			feature := &g.data.Features[f]
-			g.usable[f] = feature.Bins
+			g.leftBins[f] = feature.Bins
 			if feature.Bins <= g.p.MaxBin {
 				continue
 			}
-			if feature.Categorical { // bins are in order of frequency: the rarest may no longer go left
-				g.usable[f] = g.p.MaxBin - 1
+			if feature.Categorical { // bins are in order of frequency: the rarest share the last of the max_bin bins, which never goes left
+				g.leftBins[f] = g.p.MaxBin - 1
 				continue
 			}
 
 			// The missing bin is kept; the value bins share the rest of the allowance.
 			allowed := g.p.MaxBin - (feature.Bins - feature.valueBins())
-			g.groups[f] = evenGroups(g.countBins(f), max(allowed, 1))
+			g.coarseBin[f] = evenCoarseBins(g.countBins(f), max(allowed, 1))
 		}
 	})
 }
 
 // countBins returns the number of used rows in each value bin of feature f.
 func (g *grower) countBins(f int) []int {
-	counts := make([]int, MaxBins)
+	counts := make([]int, byteBins)
 	column := g.data.Columns[f]
 	if g.data.Subset == nil {
 		for _, b := range column {
@@ -41,25 +41,25 @@ func (g *grower) countBins(f int) []int {
 	return counts[:g.data.Features[f].valueBins()]
 }
 
-// evenGroups assigns consecutive bins to at most groups groups of about equal numbers of rows; a bin with more than its share is a group of
-// its own.
-func evenGroups(counts []int, groups int) []uint8 {
-	left := 0
+// evenCoarseBins joins consecutive bins, whose numbers of rows are counts, to at most most coarse bins of about equal numbers of rows, and
+// returns the coarse bin of each bin. A bin with more than its share is a coarse bin by itself.
+func evenCoarseBins(counts []int, most int) []uint8 {
+	remaining := 0 // rows in this coarse bin and those to come
 	for _, c := range counts {
-		left += c
+		remaining += c
 	}
 
 	out := make([]uint8, len(counts))
-	group, inGroup := 0, 0
+	coarse, rows := 0, 0
 	for b, c := range counts {
-		share := float64(left) / float64(groups-group)
-		if inGroup > 0 && group < groups-1 && float64(inGroup)+float64(c)/2 > share {
-			left -= inGroup
-			group, inGroup = group+1, 0
+		share := float64(remaining) / float64(most-coarse)
+		if rows > 0 && coarse < most-1 && float64(rows)+float64(c)/2 > share {
+			remaining -= rows
+			coarse, rows = coarse+1, 0
 		}
 
-		out[b] = uint8(group)
-		inGroup += c
+		out[b] = uint8(coarse)
+		rows += c
 	}
 	return out
 }

@@ -5,8 +5,9 @@ import (
 	"math"
 )
 
-// MaxBins is the most bins that a feature can have: a bin is a byte.
-const MaxBins = 256
+// byteBins is how many values a bin's byte can have, and so the most bins of a feature. Kernels and bin sets have room for all of them,
+// whatever a feature's number of bins.
+const byteBins = 256
 
 // Feature describes one column of Data.
 type Feature struct {
@@ -20,7 +21,8 @@ type Feature struct {
 	Bounds []float64
 	// Missing is the bin of missing values in a numerical feature, always the last; -1 if no value is missing.
 	Missing int
-	// Min and Max are the range of the raw values, used only for the model file's feature_infos.
+	// Min and Max are the range of the raw values, for the model file's feature_infos, for the thresholds of an
+	// input model, which move to edges of bins (OnBins), and to tell one run's checkpoints from another's.
 	Min, Max float64
 }
 
@@ -130,7 +132,7 @@ func (d *Data) checkTarget() error {
 }
 
 func (f *Feature) check() error {
-	if f.Bins < 1 || f.Bins > MaxBins {
+	if f.Bins < 1 || f.Bins > byteBins {
 		return fmt.Errorf("%d bins", f.Bins)
 	}
 	if f.Categorical {

@@ -16,7 +16,7 @@ func findFrequentBins(d *Data) frequentBins {
 	rows := min(d.Rows, frequentSample)
 
 	for f := range n {
-		var counts [MaxBins]int
+		var counts [byteBins]int
 		for i := range rows {
 			counts[d.Columns[f][i*(d.Rows/rows)]]++
 		}

@@ -7,7 +7,7 @@ import "math"
 // thousands of equal gradients the same way, and with them every leaf.
 
 // fillBinaryGo is logistic loss: g = p - y, h = p (1 - p).
-func fillBinaryGo(gh []uint32, score []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int, k key) {
+func fillBinaryGo(gh []uint32, raw []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int, k key) {
 	gInv, hInv := 1/pack.g1, 1/pack.h1
 	for r := lo; r < hi; r++ {
 		y := float64(label[r])
@@ -16,7 +16,7 @@ func fillBinaryGo(gh []uint32, score []float64, label, weight []float32, class [
 			w *= float64(weight[r])
 		}
 
-		p := sigmoid(score[r])
+		p := sigmoid(raw[r])
 		g := float64((p-y)*w) * gInv
 		h := float64(float64(p*(1-p))*w) * hInv
 
@@ -25,13 +25,13 @@ func fillBinaryGo(gh []uint32, score []float64, label, weight []float32, class [
 	}
 }
 
-// fillRegression is squared error: g = score - y, h = 1.
-func fillRegression(gh []uint32, score []float64, label, weight []float32, pack packing, lo, hi int, k key) {
+// fillRegression is squared error: g = raw - y, h = 1.
+func fillRegression(gh []uint32, raw []float64, label, weight []float32, pack packing, lo, hi int, k key) {
 	gInv, hInv := 1/pack.g1, 1/pack.h1
 
 	if pack.hessianBits == bitsUnitHessian {
 		for r := lo; r < hi; r++ {
-			g := (score[r] - float64(label[r])) * gInv
+			g := (raw[r] - float64(label[r])) * gInv
 			gh[r] = uint32(roundRandomly(g, k.at(uint64(r))))
 		}
 		return
@@ -39,7 +39,7 @@ func fillRegression(gh []uint32, score []float64, label, weight []float32, pack 
 
 	for r := lo; r < hi; r++ {
 		w := float64(weight[r])
-		g := float64((score[r]-float64(label[r]))*w) * gInv
+		g := float64((raw[r]-float64(label[r]))*w) * gInv
 		u := k.at(uint64(r))
 		gh[r] = uint32(roundRandomly(g, u))<<16 | uint32(roundRandomly(w*hInv, u>>32))&0xffff
 	}

@@ -13,12 +13,12 @@ type grower struct {
 	data           *Data
 	pool           *pool
 	histograms     *histogramBuilder
-	groups         [][]uint8 // by feature, the coarser bin of each bin; nil if max_bin is as fine as the data
+	coarseBin      [][]uint8 // by feature, the coarse bin of each bin; nil if max_bin is as fine as the data
 	usableFeatures []int     // the features that may split; only these count for feature_fraction
-	usable         []int     // by categorical feature, how many bins may go left
+	leftBins       []int     // by feature, how many bins may go left; of a numerical one, all
 
-	directions []int8  // of monotone_constraints, by feature; nil without any
-	together   [][]int // the groups of interaction_constraints; nil without any
+	directions   []int8  // of monotone_constraints, by feature; nil without any
+	interactions [][]int // by group of interaction_constraints, its features; nil without any
 
 	order  []uint32 // the bag's rows, reordered by leaf, then the other rows in use
 	spare  []uint32 // as long as order
@@ -27,15 +27,15 @@ type grower struct {
 	cats   [][]category
 
 	scratch      []splitScratch // per goroutine
-	next         []int          // result of ahead
+	nextLeaves   []int          // result of nextByGain
 	freeChildren []*children    // for reuse
 	minPrevGain  float64        // the least gain of a split in the previous tree
 
 	// State of the current tree.
-	number   int
-	tree     *Tree
-	score    splitScorer
-	features []int
+	number      int
+	tree        *Tree
+	splitScorer splitScorer
+	features    []int
 }
 
 // leaf is a leaf that may still be split.
@@ -50,9 +50,9 @@ type leaf struct {
 	parent int // node number; -1 for the root
 	isLeft bool
 
-	out       float64 // its value, if that does not follow from sums alone
-	low, high float64 // bounds of its value
-	groups    []int   // the interaction_constraints groups that contain all features on its path
+	out           float64 // its value, if that does not follow from sums alone
+	low, high     float64 // bounds of its value
+	allowedGroups []int   // indexes of the interactions that contain all features on its path
 
 	children *children // nil until the best split is prepared; then they own its rows and histogram
 }
@@ -60,7 +60,7 @@ type leaf struct {
 // children are the two leaves that a split makes.
 type children struct {
 	left, right leaf
-	free        histogram // for the smaller one, when a single goroutine prepares them
+	spareHist   histogram // memory for the smaller one's, when a single goroutine prepares them
 }
 
 func newGrower(p *Params, d *Data, pool *pool) *grower {
@@ -76,12 +76,12 @@ func newGrower(p *Params, d *Data, pool *pool) *grower {
 
 	g.cats = make([][]category, pool.size)
 	for i := range g.cats {
-		g.cats[i] = make([]category, 0, MaxBins)
+		g.cats[i] = make([]category, 0, byteBins)
 	}
 
 	g.usableFeatures = eligible(p, d.Features)
 	g.directions = p.MonotoneConstraints.among(d.Features)
-	g.together = p.InteractionConstraints.among(d.Features)
+	g.interactions = p.InteractionConstraints.among(d.Features)
 
 	g.coarsen()
 	return g
@@ -96,7 +96,7 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 
 	g.number = tree
 	g.tree = g.newTree()
-	g.score = newSplitScorer(g.p, pack, g.directions)
+	g.splitScorer = newSplitScorer(g.p, pack, g.directions)
 	g.features = treeFeatures(g.p, tree, g.usableFeatures)
 	g.histograms.begin(g.features, gh, pack)
 	if err := g.growRoot(bag); err != nil {
@@ -154,17 +154,17 @@ func (g *grower) growRoot(bag int) error {
 	})
 	g.histograms.release(pair)
 
-	root := leaf{rows: g.order[:bag], spare: g.spare[:bag], parent: -1, l2: g.score.l2, hist: pair.smaller}
+	root := leaf{rows: g.order[:bag], spare: g.spare[:bag], parent: -1, l2: g.splitScorer.l2, hist: pair.smaller}
 	if f := g.histograms.stray(); f >= 0 {
 		return fmt.Errorf("%w: feature %q has rows with a bin beyond its %d", ErrData, g.data.Features[f].Name, g.data.Features[f].Bins)
 	}
 	root.sums = g.histograms.total(root.hist)
-	root.out = g.score.output(root.sums, root.l2)
+	root.out = g.splitScorer.output(root.sums, root.l2)
 	root.low, root.high = -inf, inf
 
 	// At the root, every group of interacting features is still allowed.
-	for i := range g.together {
-		root.groups = append(root.groups, i)
+	for i := range g.interactions {
+		root.allowedGroups = append(root.allowedGroups, i)
 	}
 
 	g.leaves = append(g.leaves[:0], root)
@@ -197,7 +197,7 @@ func (g *grower) split(i int) {
 
 // addNode appends the internal node that replaces leaf i.
 func (g *grower) addNode(i int, l *leaf) int {
-	t, c := g.tree, &l.best
+	t, best := g.tree, &l.best
 	node := len(t.Feature)
 
 	// The parent still points at the leaf.
@@ -210,39 +210,39 @@ func (g *grower) addNode(i int, l *leaf) int {
 	}
 
 	// The split in the model's terms: a set of categories, or a threshold.
-	feature := &g.data.Features[c.feature]
+	feature := &g.data.Features[best.feature]
 	threshold := math.MaxFloat64 // all present values go left
 	decision := uint8(missingNaN)
 	switch {
 	case feature.Categorical:
-		threshold = float64(t.addCategories(&c.left))
+		threshold = float64(t.addCategories(&best.left))
 		decision = decisionCategorical | missingNaN
-	case c.at < len(feature.Bounds):
-		threshold = feature.Bounds[c.at]
+	case best.at < len(feature.Bounds):
+		threshold = feature.Bounds[best.at]
 	}
-	if c.missing {
+	if best.missing {
 		decision |= decisionDefaultLeft
 	}
 
-	t.Feature = append(t.Feature, c.feature)
+	t.Feature = append(t.Feature, best.feature)
 	t.Threshold = append(t.Threshold, threshold)
 	t.Decision = append(t.Decision, decision)
 	t.Left = append(t.Left, ^i)
 	t.Right = append(t.Right, ^len(g.leaves))
-	t.Gain = append(t.Gain, c.gain*g.score.gainUnit())
+	t.Gain = append(t.Gain, best.gain*g.splitScorer.gainUnit())
 	t.InternalValue = append(t.InternalValue, g.value(l))
-	t.InternalWeight = append(t.InternalWeight, l.sums.h*g.score.pack.h1)
+	t.InternalWeight = append(t.InternalWeight, l.sums.h*g.splitScorer.pack.h1)
 	t.InternalCount = append(t.InternalCount, len(l.rows))
-	t.left = append(t.left, c.left)
+	t.left = append(t.left, best.left)
 
 	return node
 }
 
 func (g *grower) value(l *leaf) float64 {
-	if !g.score.plain {
-		return l.out * g.score.outputUnit() * g.p.LearningRate
+	if !g.splitScorer.plain {
+		return l.out * g.splitScorer.outputUnit() * g.p.LearningRate
 	}
-	return g.score.output(l.sums, l.l2) * g.score.outputUnit() * g.p.LearningRate
+	return g.splitScorer.output(l.sums, l.l2) * g.splitScorer.outputUnit() * g.p.LearningRate
 }
 
 // finish writes the leaf values into the tree and frees all histograms.
@@ -251,7 +251,7 @@ func (g *grower) finish() {
 		l := &g.leaves[i]
 		g.undoSplit(l)
 		g.tree.LeafValue = append(g.tree.LeafValue, g.value(l))
-		g.tree.LeafWeight = append(g.tree.LeafWeight, l.sums.h*g.score.pack.h1)
+		g.tree.LeafWeight = append(g.tree.LeafWeight, l.sums.h*g.splitScorer.pack.h1)
 		g.tree.LeafCount = append(g.tree.LeafCount, len(l.rows))
 		g.histograms.free(l.hist)
 		l.hist = histogram{}
@@ -280,11 +280,11 @@ func (g *grower) scattered() float64 {
 
 // addLeafValues adds the tree's values to the scores of the bag's rows, whose leaves are known. Going leaf by leaf would jump across all
 // scores and share cache lines between goroutines; so it goes by windows of neighbouring rows and, within a window, by leaf.
-func (g *grower) addLeafValues(score []float64) {
+func (g *grower) addLeafValues(raw []float64) {
 	span := max(window, 64*len(g.leaves)) // several dozen rows per leaf and window
 
 	// Each leaf's rows are ascending: advance through all leaves side by side, so that scores are written in order.
-	g.pool.parallel(len(score), span, func(_, lo, hi int) {
+	g.pool.parallel(len(raw), span, func(_, lo, hi int) {
 		at := make([]int, len(g.leaves))
 		for i := range g.leaves {
 			at[i], _ = slices.BinarySearch(g.leaves[i].rows, uint32(lo))
@@ -296,7 +296,7 @@ func (g *grower) addLeafValues(score []float64) {
 				rows, v := g.leaves[i].rows[at[i]:], g.tree.LeafValue[i]
 				n := 0
 				for n < len(rows) && int(rows[n]) < lo {
-					score[rows[n]] += v
+					raw[rows[n]] += v
 					n++
 				}
 				at[i] += n

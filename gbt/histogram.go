@@ -108,7 +108,7 @@ func (hb *histogramBuilder) stray() int {
 	for s := range hb.spaces {
 		for i, f := range hb.features {
 			at := hb.place(i) * stride
-			for _, w := range hb.spaces[s].words[at+hb.data.Features[f].Bins : at+MaxBins] {
+			for _, w := range hb.spaces[s].words[at+hb.data.Features[f].Bins : at+byteBins] {
 				if w != 0 {
 					return f
 				}

@@ -203,20 +203,20 @@ func (b *booster) begin(ctx context.Context) error {
 		return nil
 	}
 
-	if err := replay(ctx, m.Trees, b.data, b.score, 0, b.walks); err != nil {
+	if err := replay(ctx, m.Trees, b.data, b.raw, 0, b.walks); err != nil {
 		return err
 	}
 	if b.opt.Shift != 0 {
-		b.pool.parallel(len(b.score), grain, func(_, lo, hi int) {
+		b.pool.parallel(len(b.raw), grain, func(_, lo, hi int) {
 			for r := lo; r < hi; r++ {
-				b.score[r] -= b.opt.Shift
+				b.raw[r] -= b.opt.Shift
 			}
 		})
 	}
 	if b.opt.Valid == nil {
 		return nil
 	}
-	return replay(ctx, m.Trees, b.opt.Valid, b.validScore, 0, b.walks)
+	return replay(ctx, m.Trees, b.opt.Valid, b.validRaw, 0, b.walks)
 }
 
 // carried is the part of Options.Shift that the first tree takes on: nothing if the input model includes it.

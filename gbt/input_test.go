@@ -201,7 +201,7 @@ func TestContinuedFromCheckpoint(t *testing.T) {
 		}
 		opt.Resume = c
 		got := mustTrain(t, &d.Data, p, opt)
-		if !bytes.Equal(text(t, got.Model), text(t, want.Model)) || got.Score != want.Score {
+		if !bytes.Equal(text(t, got.Model), text(t, want.Model)) || got.Metric != want.Metric {
 			t.Fatalf("resumed after %d trees, it ends with another model or score", i)
 		}
 	}
@@ -359,8 +359,8 @@ func TestRefitHere(t *testing.T) {
 			t.Errorf("shift %v, row %d: %v, and %v before", shift, r, got[r], want[r])
 		}
 		raw, _ := res.Model.PredictBinned(&v.Data, 1)
-		if score, _ := logLoss(v.Label)(raw); math.Abs(score-res.Score) > 1e-12 || trees != len(m.Trees) || res.Stopped != StopRefit {
-			t.Errorf("score %v, of the model %v; told of %d trees; %s", res.Score, score, trees, res.Stopped)
+		if score, _ := logLoss(v.Label)(raw); math.Abs(score-res.Metric) > 1e-12 || trees != len(m.Trees) || res.Stopped != StopRefit {
+			t.Errorf("score %v, of the model %v; told of %d trees; %s", res.Metric, score, trees, res.Stopped)
 		}
 	}
 }

@@ -26,13 +26,13 @@ func trainChecked(t *testing.T, trial *trial, opt Options) int {
 		t.Fatal(err)
 	}
 	for b.stopped == "" {
-		w := &watch{booster: b, table: trial.table, score: slices.Clone(b.score)}
+		w := &watch{booster: b, table: trial.table, score: slices.Clone(b.raw)}
 		trees := len(b.trees)
 		if err := b.step(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if len(b.trees) == trees {
-			if !slices.Equal(b.score, w.score) {
+			if !slices.Equal(b.raw, w.score) {
 				t.Fatalf("%v\nround %d has no tree and changes scores", trial, b.round)
 			}
 			continue
@@ -139,7 +139,7 @@ func (w *watch) checkGradients(*Tree) error {
 	if b, ok := w.obj.(*binary); ok {
 		weights = b.weight
 	}
-	pack := w.grow.score.pack
+	pack := w.grow.splitScorer.pack
 	for _, r := range usedRows(w.data) {
 		y, weight := float64(w.data.Label[r]), 1.0
 		if w.data.Weight != nil {
@@ -162,7 +162,7 @@ func (w *watch) checkGradients(*Tree) error {
 
 // checkSums adds up the rows of every leaf and every subtree, in whole units, and compares with the sums of the grower and the tree.
 func (w *watch) checkSums(t *Tree) error {
-	pack := w.grow.score.pack
+	pack := w.grow.splitScorer.pack
 	w.node, w.leaf = make([]wide, len(t.Feature)), make([]wide, t.Leaves())
 	for i := range w.grow.leaves {
 		l := &w.grow.leaves[i]
@@ -202,7 +202,7 @@ func (w *watch) sums(t *Tree, child int) (wide, int) {
 
 // best is the output for rows with these sums, in units of the loss and by the formulas of the paper.
 func (w *watch) best(s wide, l2 float64) (value float64) {
-	pack := w.grow.score.pack
+	pack := w.grow.splitScorer.pack
 	h := float64(s.h)*pack.h1 + l2
 	if h <= 0 {
 		return 0
@@ -215,13 +215,13 @@ func (w *watch) best(s wide, l2 float64) (value float64) {
 }
 
 func (w *watch) soft(s wide) float64 {
-	g := float64(s.g) * w.grow.score.pack.g1
+	g := float64(s.g) * w.grow.splitScorer.pack.g1
 	return math.Copysign(max(math.Abs(g)-w.p.LambdaL1, 0), g)
 }
 
 // taken is the gain of rows that get this value.
 func (w *watch) taken(s wide, l2, value float64) float64 {
-	h := float64(s.h)*w.grow.score.pack.h1 + l2
+	h := float64(s.h)*w.grow.splitScorer.pack.h1 + l2
 	return -(2*w.soft(s)*value + h*value*value)
 }
 
@@ -340,7 +340,7 @@ func (w *watch) checkSizes(t *Tree, node int) error {
 	copies := float64(max(w.data.Copies, 1))
 	for _, child := range []int{t.Left[node], t.Right[node]} {
 		s, _ := w.sums(t, child)
-		h := float64(s.h) * w.grow.score.pack.h1
+		h := float64(s.h) * w.grow.splitScorer.pack.h1
 		if s.h < 1 || float64(s.h)*perH+0.5 < copies*float64(w.p.MinDataInLeaf)*(1-1e-9) || h < copies*w.p.MinSumHessian*(1-1e-9) {
 			return fmt.Errorf("child %d of node %d has sums %v, about %v rows", child, node, s, float64(s.h)*perH)
 		}
@@ -354,17 +354,17 @@ func (w *watch) checkScores(t *Tree) error {
 	for _, r := range usedRows(w.data) {
 		v := t.LeafValue[w.leafOf(t, r)]
 		if len(w.trees) == 1 { // the bias was added to the tree after the scores
-			if l := w.leafOf(t, r); !near(w.booster.score[r]-w.score[r], v-w.bias, 1) {
-				return fmt.Errorf("row %d of leaf %d went from %v to %v, the leaf's value is %v", r, l, w.score[r], w.booster.score[r], v-w.bias)
+			if l := w.leafOf(t, r); !near(w.booster.raw[r]-w.score[r], v-w.bias, 1) {
+				return fmt.Errorf("row %d of leaf %d went from %v to %v, the leaf's value is %v", r, l, w.score[r], w.booster.raw[r], v-w.bias)
 			}
-			want[r] = w.booster.score[r]
+			want[r] = w.booster.raw[r]
 			continue
 		}
 		want[r] += v
 	}
 	for r := range want {
-		if want[r] != w.booster.score[r] {
-			return fmt.Errorf("row %d went from %v to %v, expected %v", r, w.score[r], w.booster.score[r], want[r])
+		if want[r] != w.booster.raw[r] {
+			return fmt.Errorf("row %d went from %v to %v, expected %v", r, w.score[r], w.booster.raw[r], want[r])
 		}
 	}
 	return nil
@@ -408,14 +408,14 @@ func checkHistograms(g *grower) error {
 		}
 		owner[memory] = i
 		for _, f := range g.features {
-			var want [MaxBins]wide
+			var want [byteBins]wide
 			for _, r := range l.rows {
-				gs, hs := g.score.pack.sums(g.score.pack.word(g.histograms.kernel.gh[r]))
+				gs, hs := g.splitScorer.pack.sums(g.splitScorer.pack.word(g.histograms.kernel.gh[r]))
 				b := g.data.Columns[f][r]
 				want[b] = want[b].and(wide{gs, hs})
 			}
 			for b := range g.data.Features[f].Bins {
-				if gs, hs := l.hist.at(g.histograms.offset[f]+b, g.score.pack); (wide{gs, hs}) != want[b] {
+				if gs, hs := l.hist.at(g.histograms.offset[f]+b, g.splitScorer.pack); (wide{gs, hs}) != want[b] {
 					return fmt.Errorf("leaf %d of %d rows, feature %d, bin %d: %d, %d in the histogram, %v in the rows", i, len(l.rows), f, b, gs, hs, want[b])
 				}
 			}
@@ -442,9 +442,9 @@ func knownLeaves(g *grower) []*leaf {
 func growChecked(b *booster) (splits, early int, err error) {
 	g := b.grow
 	b.drawRows(0)
-	pack := b.obj.prepare(b.score, g.order, b.pool)
-	b.obj.fill(b.gh, b.score, 0, len(b.gh), newKey(b.p.Seed, forRounding, 0))
-	g.number, g.tree, g.score = 0, &Tree{}, newSplitScorer(g.p, pack, g.directions)
+	pack := b.obj.prepare(b.raw, g.order, b.pool)
+	b.obj.fill(b.gh, b.raw, 0, len(b.gh), newKey(b.p.Seed, forRounding, 0))
+	g.number, g.tree, g.splitScorer = 0, &Tree{}, newSplitScorer(g.p, pack, g.directions)
 	g.features = treeFeatures(&b.p, 0, g.usableFeatures)
 	if len(g.features) == 0 {
 		return 0, 0, nil

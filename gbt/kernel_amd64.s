@@ -321,14 +321,14 @@ next:
 done:
 	RET
 
-// func fillBinary8(c *binaryConstants, gh *uint32, score *float64, label, weight *float32, n int)
+// func fillBinary8(c *binaryConstants, gh *uint32, raw *float64, label, weight *float32, n int)
 //
 // The gradients of n rows, a multiple of eight, as fillBinaryGo computes them: the same operations in the same order,
 // none of them fused.
 TEXT ·fillBinary8(SB), NOSPLIT, $0-48
 	MOVQ c+0(FP), AX
 	MOVQ gh+8(FP), BX
-	MOVQ score+16(FP), SI
+	MOVQ raw+16(FP), SI
 	MOVQ label+24(FP), DI
 	MOVQ weight+32(FP), R8
 	MOVQ n+40(FP), CX
@@ -491,7 +491,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func scanWords(words *int64, n int, t *scanTask)
+// func scanWords(words *int64, n int, t *scanLanes)
 //
 // Eight thresholds at a time: running sums of the words, the gain of each, and the best so far of each lane. Go picks the
 // best lane.
@@ -501,14 +501,14 @@ TEXT ·scanWords(SB), NOSPLIT, $0-24
 	MOVQ t+16(FP), AX
 	VPXORQ Z0, Z0, Z0
 	VPXORQ Z1, Z1, Z1 // sum of the words so far, in all lanes
-	VPBROADCASTQ scanTask_shift(AX), Z2
-	VPBROADCASTQ scanTask_mask(AX), Z3
-	VBROADCASTSD scanTask_l2(AX), Z4
-	VBROADCASTSD scanTask_minH(AX), Z5
-	VMOVUPD scanTask_gain(AX), Z6 // best gain of each lane
-	VMOVDQU64 scanTask_at(AX), Z7  // and its bin
-	VMOVDQU64 scanTask_lanes(AX), Z8 // these bins
-	VPBROADCASTQ scanTask_eight(AX), Z9
+	VPBROADCASTQ scanLanes_hessianBits(AX), Z2
+	VPBROADCASTQ scanLanes_hessianMask(AX), Z3
+	VBROADCASTSD scanLanes_l2(AX), Z4
+	VBROADCASTSD scanLanes_minH(AX), Z5
+	VMOVUPD scanLanes_gain(AX), Z6 // best gain of each lane
+	VMOVDQU64 scanLanes_at(AX), Z7  // and its bin
+	VMOVDQU64 scanLanes_lanes(AX), Z8 // these bins
+	VPBROADCASTQ scanLanes_eight(AX), Z9
 	MOVQ $7, R8
 	VPBROADCASTQ R8, Z10
 	MOVQ $255, R9
@@ -537,10 +537,10 @@ load:
 	VPANDQ Z3, Z11, Z13
 	VCVTQQ2PD Z12, Z12
 	VCVTQQ2PD Z13, Z13
-	VADDPD.BCST scanTask_extraG(AX), Z12, Z12
-	VADDPD.BCST scanTask_extraH(AX), Z13, Z13
-	VBROADCASTSD scanTask_totalG(AX), Z14
-	VBROADCASTSD scanTask_totalH(AX), Z15
+	VADDPD.BCST scanLanes_extraG(AX), Z12, Z12
+	VADDPD.BCST scanLanes_extraH(AX), Z13, Z13
+	VBROADCASTSD scanLanes_totalG(AX), Z14
+	VBROADCASTSD scanLanes_totalH(AX), Z15
 	VSUBPD Z12, Z14, Z14
 	VSUBPD Z13, Z15, Z15
 	VCMPPD $AT_LEAST, Z5, Z13, K1, K2
@@ -561,8 +561,8 @@ load:
 	JMP  eight
 
 done:
-	VMOVUPD Z6, scanTask_gain(AX)
-	VMOVDQU64 Z7, scanTask_at(AX)
+	VMOVUPD Z6, scanLanes_gain(AX)
+	VMOVDQU64 Z7, scanLanes_at(AX)
 	VZEROUPPER
 	RET
 
@@ -621,7 +621,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func drawRows8(t *drawTask, rows, spare *uint32, end int)
+// func drawRows8(t *drawLanes, rows, spare *uint32, end int)
 //
 // Goes on with a draw in steps of eight rows, until fewer than eight are left before end or a step where a row is drawn or
 // not depending on the seven before it: a row is drawn when its number, scaled to the rows left, is below the rows still
@@ -631,18 +631,18 @@ TEXT ·drawRows8(SB), NOSPLIT, $0-32
 	MOVQ rows+8(FP), SI
 	MOVQ spare+16(FP), DI
 	MOVQ end+24(FP), CX
-	MOVQ drawTask_at(AX), R8
-	MOVQ drawTask_in(AX), R9
-	MOVQ drawTask_want(AX), R10
+	MOVQ drawLanes_at(AX), R8
+	MOVQ drawLanes_in(AX), R9
+	MOVQ drawLanes_want(AX), R10
 	SUBQ R9, R10 // still wanted
 	MOVQ R8, R11
 	SUBQ R9, R11 // rows in spare
-	VMOVDQU64 drawTask_counter(AX), Z15
-	VMOVDQU64 drawTask_left(AX), Z14
-	VPBROADCASTQ drawTask_step(AX), Z13
-	VPBROADCASTQ drawTask_mul1(AX), Z12
-	VPBROADCASTQ drawTask_mul2(AX), Z11
-	VPBROADCASTQ drawTask_eight(AX), Z10
+	VMOVDQU64 drawLanes_counter(AX), Z15
+	VMOVDQU64 drawLanes_remaining(AX), Z14
+	VPBROADCASTQ drawLanes_step(AX), Z13
+	VPBROADCASTQ drawLanes_mul1(AX), Z12
+	VPBROADCASTQ drawLanes_mul2(AX), Z11
+	VPBROADCASTQ drawLanes_eight(AX), Z10
 
 eight:
 	LEAQ 8(R8), R12
@@ -692,12 +692,12 @@ eight:
 	JMP  eight
 
 done:
-	MOVQ R8, drawTask_at(AX)
-	MOVQ R9, drawTask_in(AX)
+	MOVQ R8, drawLanes_at(AX)
+	MOVQ R9, drawLanes_in(AX)
 	VZEROUPPER
 	RET
 
-// func routeBlocks(p *routePlan, blocks *block, n int, score *float64)
+// func routeBlocks(p *routePlan, blocks *block, n int, raw *float64)
 //
 // Adds a tree's values to the scores of n blocks of 64 neighbouring rows; n is even. Which rows of a block reach a node is a
 // mask of 64 bits; a node divides it by the bins of all 64 rows at once, without a jump. Children have higher numbers than
@@ -774,7 +774,7 @@ leaf:
 	VMOVDQU64 Z7, 64(SP)
 
 	MOVQ routePlan_values(AX), R14
-	MOVQ score+24(FP), R13
+	MOVQ raw+24(FP), R13
 	LEAQ 0(SP), R12
 	MOVL $2, CX
 block: // a gather takes longer than the loads it is made of

@@ -25,19 +25,19 @@ func pickSparse(p *picker, n, ahead, from int)
 func addIndexes(p *picker, words, rowWords *int64, n int)
 
 //go:noescape
-func fillBinary8(c *binaryConstants, gh *uint32, score *float64, label, weight *float32, n int)
+func fillBinary8(c *binaryConstants, gh *uint32, raw *float64, label, weight *float32, n int)
 
 //go:noescape
 func probabilities8(c *probabilityConstants, scores *float64, n int)
 
 //go:noescape
-func drawRows8(t *drawTask, rows, spare *uint32, end int)
+func drawRows8(t *drawLanes, rows, spare *uint32, end int)
 
 //go:noescape
-func scanWords(words *int64, n int, t *scanTask)
+func scanWords(words *int64, n int, t *scanLanes)
 
 //go:noescape
-func routeBlocks(p *routePlan, blocks *block, n int, score *float64)
+func routeBlocks(p *routePlan, blocks *block, n int, raw *float64)
 
 // pause tells the processor that this loop is waiting, so that the core's other thread runs faster.
 func pause()
@@ -183,20 +183,20 @@ type binaryConstants struct {
 }
 
 // fillBinary writes the packed gradients of rows lo..hi-1.
-func fillBinary(gh []uint32, score []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int, k key) {
+func fillBinary(gh []uint32, raw []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int, k key) {
 	if !hasVectors() {
-		fillBinaryGo(gh, score, label, weight, class, pack, lo, hi, k)
+		fillBinaryGo(gh, raw, label, weight, class, pack, lo, hi, k)
 		return
 	}
 
 	for hi-lo > pieceRows { // a goroutine in assembly cannot be preempted, even by the garbage collector
-		fillBinary(gh, score, label, weight, class, pack, lo, lo+pieceRows, k)
+		fillBinary(gh, raw, label, weight, class, pack, lo, lo+pieceRows, k)
 		lo += pieceRows
 	}
 
 	n := (hi - lo) &^ 7
 	if n == 0 {
-		fillBinaryGo(gh, score, label, weight, class, pack, lo, hi, k)
+		fillBinaryGo(gh, raw, label, weight, class, pack, lo, hi, k)
 		return
 	}
 	c := binaryConstants{
@@ -211,8 +211,8 @@ func fillBinary(gh []uint32, score []float64, label, weight []float32, class [2]
 	if weight != nil {
 		w = &weight[lo : lo+n][0]
 	}
-	fillBinary8(&c, &gh[lo : lo+n][0], &score[lo : lo+n][0], &label[lo : lo+n][0], w, n)
-	fillBinaryGo(gh, score, label, weight, class, pack, lo+n, hi, k)
+	fillBinary8(&c, &gh[lo : lo+n][0], &raw[lo : lo+n][0], &label[lo : lo+n][0], w, n)
+	fillBinaryGo(gh, raw, label, weight, class, pack, lo+n, hi, k)
 }
 
 // probabilityConstants holds probabilities8's constants, so that assembly and Go compute with the same numbers.
@@ -233,12 +233,12 @@ func Probabilities(scores []float64) {
 	probabilitiesGo(scores)
 }
 
-// drawTask is the state of drawRows8; its lanes are eight rows.
-type drawTask struct {
-	counter, left    [8]uint64 // of each lane: the position in the sequence of its random number, and the rows from it to the end
-	at, in, want     int
-	step, mul1, mul2 uint64
-	eight            int64
+// drawLanes is the state of drawRows8; its lanes are eight rows.
+type drawLanes struct {
+	counter, remaining [8]uint64 // of each lane: the position in the sequence of its random number, and the rows from it to the end
+	at, in, want       int
+	step, mul1, mul2   uint64
+	eight              int64
 }
 
 // drawRows draws want of rows by Knuth's algorithm S and moves them to the front of rows, and the others to spare, both in order. It
@@ -248,10 +248,10 @@ func drawRows(k key, rows, spare []uint32, want int) int {
 	for d.at < len(rows) {
 		end := min(d.at+pieceRows, len(rows))
 		if hasVectors() && end-d.at >= 8 {
-			t := drawTask{at: d.at, in: d.in, want: want, step: 8 * mixStep & math.MaxUint64, mul1: mixMul1, mul2: mixMul2, eight: 8}
+			t := drawLanes{at: d.at, in: d.in, want: want, step: 8 * mixStep & math.MaxUint64, mul1: mixMul1, mul2: mixMul2, eight: 8}
 			for i := range t.counter {
 				t.counter[i] = uint64(k) + uint64(d.at+i)*mixStep
-				t.left[i] = uint64(len(rows) - d.at - i)
+				t.remaining[i] = uint64(len(rows) - d.at - i)
 			}
 			drawRows8(&t, &rows[0], &spare[0], end)
 			d.at, d.in = t.at, t.in
@@ -284,9 +284,9 @@ func partition(rows, right []uint32, column []byte, left *binSet) int {
 	return partitionGo(rows, right, column, left, n, front)
 }
 
-// scanTask holds scanWords's arguments, and its result for each lane.
-type scanTask struct {
-	shift, mask                              int64
+// scanLanes holds scanWords's arguments, and its result for each lane.
+type scanLanes struct {
+	hessianBits, hessianMask                 int64
 	extraG, extraH, totalG, totalH, l2, minH float64
 	eight                                    int64
 	lanes                                    [8]int64
@@ -296,12 +296,12 @@ type scanTask struct {
 
 // bestWord finds the best threshold in words, with extra added to every running sum. It returns the gain of both sides together and the bin
 // before the threshold; -1 if no gain exceeds goal. On a tie, the lowest bin. It does not support l1 or bounds.
-func (s *splitScorer) bestWord(words []int64, extra sums, t *leafTask, goal float64) (gain float64, at int) {
+func (s *splitScorer) bestWord(words []int64, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
 	if !hasVectors() || len(words) == 0 {
 		return s.bestWordGo(words, extra, t, goal)
 	}
 
-	r := scanTask{shift: int64(s.pack.hessianBits), mask: 1<<s.pack.hessianBits - 1, extraG: extra.g, extraH: extra.h,
+	r := scanLanes{hessianBits: int64(s.pack.hessianBits), hessianMask: 1<<s.pack.hessianBits - 1, extraG: extra.g, extraH: extra.h,
 		totalG: t.total.g, totalH: t.total.h, l2: s.l2, minH: t.minH, eight: 8}
 	for i := range r.lanes {
 		r.lanes[i], r.gain[i], r.at[i] = int64(i), goal, -1
@@ -368,7 +368,7 @@ func newRoutePlan(t *Tree, columns [][]byte) *routePlan {
 		node := routeNode{column: unsafe.Pointer(&columns[t.Feature[i]][0]), left: mask(t.Left[i]), right: mask(t.Right[i])}
 		var ok bool
 		if node.last, node.other, ok = t.left[i].splitForm(); !ok {
-			table := new([MaxBins]uint8)
+			table := new([byteBins]uint8)
 			for b := range table {
 				if t.left[i].has(b) {
 					table[b] = 1
@@ -383,8 +383,8 @@ func newRoutePlan(t *Tree, columns [][]byte) *routePlan {
 
 // run adds the tree's values to the scores of the blocks' rows. The number of blocks is a multiple of blocksTogether; reach has room for
 // that many blocks' masks of each node and leaf.
-func (p *routePlan) run(blocks []block, reach []uint64, score []float64) {
+func (p *routePlan) run(blocks []block, reach []uint64, raw []float64) {
 	here := *p
 	here.reach = &reach[0]
-	routeBlocks(&here, &blocks[0], len(blocks), &score[0])
+	routeBlocks(&here, &blocks[0], len(blocks), &raw[0])
 }

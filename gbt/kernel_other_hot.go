@@ -18,8 +18,8 @@ func (k *kernel) addSparse(space *workspace, rows []uint32) int64 {
 	return k.addSparseGo(space, rows)
 }
 
-func fillBinary(gh []uint32, score []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int, k key) {
-	fillBinaryGo(gh, score, label, weight, class, pack, lo, hi, k)
+func fillBinary(gh []uint32, raw []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int, k key) {
+	fillBinaryGo(gh, raw, label, weight, class, pack, lo, hi, k)
 }
 
 // Probabilities applies Probability to all scores in place.
@@ -39,7 +39,7 @@ func partition(rows, right []uint32, column []byte, left *binSet) int {
 
 // bestWord finds the best threshold in words, with extra added to every running sum. It returns the gain of both sides together and the bin
 // before the threshold; -1 if no gain exceeds goal. On a tie, the lowest bin. It does not support l1 or bounds.
-func (s *splitScorer) bestWord(words []int64, extra sums, t *leafTask, goal float64) (gain float64, at int) {
+func (s *splitScorer) bestWord(words []int64, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
 	return s.bestWordGo(words, extra, t, goal)
 }
 

@@ -253,7 +253,7 @@ func TestLimitsSameBytes(t *testing.T) {
 			for _, threads := range []int{2, 4} {
 				opt.Threads = threads
 				got := mustTrain(t, &d.Data, p, opt)
-				if !bytes.Equal(text(t, got.Model), text(t, want.Model)) || got.Score != want.Score {
+				if !bytes.Equal(text(t, got.Model), text(t, want.Model)) || got.Metric != want.Metric {
 					t.Fatalf("%d threads make another model: %s", threads, firstDifference(text(t, got.Model), text(t, want.Model)))
 				}
 			}
@@ -265,7 +265,7 @@ func TestLimitsSameBytes(t *testing.T) {
 				again := opt
 				again.Resume, again.Threads = c, 2
 				got := mustTrain(t, &d.Data, p, again)
-				if got.Resumed != after || !bytes.Equal(text(t, got.Model), text(t, want.Model)) || got.Score != want.Score {
+				if got.Resumed != after || !bytes.Equal(text(t, got.Model), text(t, want.Model)) || got.Metric != want.Metric {
 					t.Fatalf("resumed after %d trees: %+v, expected %+v", after, got, want)
 				}
 			}

@@ -3,10 +3,10 @@ package gbt
 // PrivateBytes is the memory that training takes beside the table that it borrows: at most, and within a few percent for
 // tables of over a million rows. features are the numbers of bins.
 //
-//	20 per row                score 8, packed gradient 4, row order 4, room to reorder rows 4
-//	16 per valid row          scores of all rows 8, of those in use 8
+//	20 per row                raw score 8, packed gradient 4, row order 4, room to reorder rows 4
+//	16 per valid row          raw scores of all rows 8, of those in use 8
 //	8 per bin and leaf        histograms, of leaves of up to 65,536 rows; several threads have 4 leaves each more
-//	16 per bin and large leaf the others; there are at most rows/65,536 + depth of them
+//	16 per bin and large leaf the others, at most 2 x rows/65,536 + 1 of them, and one per thread
 //	2,112 per feature and thread   the kernel's workspace
 //	256 KiB per thread          windows of rows on their way through a tree, picked bytes
 func PrivateBytes(p Params, rows, validRows int, features []int, threads int) int64 {

@@ -77,18 +77,18 @@ func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {
 		}
 	}
 
-	score := make([]float64, d.Rows)
+	raw := make([]float64, d.Rows)
 	pool := newPool(threads)
 	defer pool.close()
-	addScores(context.Background(), m.Trees, d.Columns, d.rows(), score, newWalks(pool))
+	addPredictions(context.Background(), m.Trees, d.Columns, d.rows(), raw, newWalks(pool))
 
 	if d.Subset == nil {
-		return score, nil
+		return raw, nil
 	}
 
 	out := make([]float64, len(d.Subset))
 	for i, r := range d.Subset {
-		out[i] = score[r]
+		out[i] = raw[r]
 	}
 	return out, nil
 }

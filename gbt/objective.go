@@ -6,14 +6,15 @@ import (
 	"math"
 )
 
-// objective computes gradients and hessians of the loss from scores. Sums of both are kept in fixed point; see packing.
+// objective computes gradients and hessians of the loss from raw scores. Sums of both are kept in fixed point; see packing.
 type objective interface {
-	// init returns the constant score to begin with.
+	// init returns the constant raw score to begin with.
 	init(fromAverage bool) float64
-	// fill writes the packed gradient of every row lo <= r < hi, given the rows' scores, with the random numbers of k for rounding.
-	fill(gh []uint32, score []float64, lo, hi int, k key)
-	// prepare is called before fill and sets the units for this tree. rows are the rows in use, in any order.
-	prepare(score []float64, rows []uint32, pool *pool) packing
+	// prepare is called before each tree and sets its units. rows are the rows in use, in any order.
+	prepare(raw []float64, rows []uint32, pool *pool) packing
+	// fill writes the packed gradients of rows lo <= r < hi, whose raw scores are raw[r], to gh[r], with the random numbers of k for
+	// rounding. It is called after prepare, for parts of the rows at once.
+	fill(gh []uint32, raw []float64, lo, hi int, k key)
 	// String returns the objective as written in the model file.
 	String() string
 }
@@ -113,7 +114,7 @@ func newBinary(p *Params, d *Data) (*binary, error) {
 	}
 
 	b.heaviest = max(heaviest[0]*b.weight[0], heaviest[1]*b.weight[1])
-	// |gradient| < weight and hessian <= weight/4 for any scores, so the grid is the same for every tree.
+	// |gradient| < weight and hessian <= weight/4 for any raw scores, so the grid is the same for every tree.
 	b.pack = packing{hessianBits: bitsVaryingHessian, g1: b.heaviest / maxG16, h1: b.heaviest / 4 / maxH16}
 
 	return b, nil
@@ -134,8 +135,8 @@ func (b *binary) init(fromAverage bool) float64 {
 func (b *binary) prepare([]float64, []uint32, *pool) packing { return b.pack }
 func (b *binary) String() string                             { return "binary sigmoid:1" }
 
-func (b *binary) fill(gh []uint32, score []float64, lo, hi int, k key) {
-	fillBinary(gh, score, b.d.Label, b.d.Weight, b.weight, b.pack, lo, hi, k)
+func (b *binary) fill(gh []uint32, raw []float64, lo, hi int, k key) {
+	fillBinary(gh, raw, b.d.Label, b.d.Weight, b.weight, b.pack, lo, hi, k)
 }
 
 // regression is squared error. Without weights all hessians are 1.
@@ -176,7 +177,7 @@ func (o *regression) init(fromAverage bool) float64 {
 }
 
 // prepare finds the largest gradient, which becomes the end of the grid.
-func (o *regression) prepare(score []float64, rows []uint32, pool *pool) packing {
+func (o *regression) prepare(raw []float64, rows []uint32, pool *pool) packing {
 	// The largest gradient and the heaviest row decide how fine the grid can be.
 	largest := make([]float64, pool.size)
 	heaviest := make([]float64, pool.size)
@@ -189,7 +190,7 @@ func (o *regression) prepare(score []float64, rows []uint32, pool *pool) packing
 				w = float64(o.d.Weight[r])
 				h = max(h, w)
 			}
-			g = max(g, math.Abs(score[r]-float64(o.d.Label[r]))*w)
+			g = max(g, math.Abs(raw[r]-float64(o.d.Label[r]))*w)
 		}
 		largest[worker], heaviest[worker] = g, h
 	})
@@ -213,8 +214,8 @@ func (o *regression) prepare(score []float64, rows []uint32, pool *pool) packing
 
 func (o *regression) String() string { return "regression" }
 
-func (o *regression) fill(gh []uint32, score []float64, lo, hi int, k key) {
-	fillRegression(gh, score, o.d.Label, o.d.Weight, o.pack, lo, hi, k)
+func (o *regression) fill(gh []uint32, raw []float64, lo, hi int, k key) {
+	fillRegression(gh, raw, o.d.Label, o.d.Weight, o.pack, lo, hi, k)
 }
 
 // each calls f with every used row and its weight, ascending, until the first error.

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// grain is the fewest rows worth a range of their own: some tens of microseconds of work.
+// grain is the fewest rows worth a chunk of their own: some tens of microseconds of work.
 const grain = 1 << 14
 
-// pool is the goroutines that share one training's work. A tree takes a hundred or more pieces of work, of 20 to 5,000 microseconds with
+// pool is the goroutines that share one training's work. A tree takes a hundred or more jobs, of 20 to 5,000 microseconds with
 // next to nothing between them, while waking a goroutine on an idle processor takes 50 to 100. So goroutines spin for a while before they
 // sleep.
 type pool struct {
@@ -20,115 +20,115 @@ type pool struct {
 	once   sync.Once
 	closed atomic.Bool
 
-	// The current piece of work; it does not change while a goroutine works on one of its ranges.
+	// The current job: f on 0..n, in so many chunks. It does not change while a goroutine works on one of them.
 	f         func(worker, lo, hi int)
-	n, ranges int
+	n, chunks int
 	panics    []any
 
-	pieces, total uint32        // pieces so far, and their ranges
-	left          atomic.Uint64 // the current piece, and the number of its ranges not yet taken (low half)
-	begun, done   barrier       // pieces begun, ranges done
+	jobs, chunksTotal uint32        // jobs begun, and the chunks of all of them
+	remaining         atomic.Uint64 // the current job's number, and in the low half how many of its chunks are not yet taken
+	begun, done       barrier       // jobs begun, chunks done
 }
 
-// poolOf returns a pool of the calling goroutine and size-1 others, which start with the first piece of work large enough for two. The
+// poolOf returns a pool of the calling goroutine and size-1 others, which start with the first job large enough for two. The
 // caller must close it.
 func poolOf(size int) *pool {
-	c := &pool{size: max(size, 1)}
-	c.begun.changed.L = &c.begun.mu
-	c.done.changed.L = &c.done.mu
-	c.panics = make([]any, c.size)
-	return c
+	p := &pool{size: max(size, 1)}
+	p.begun.changed.L = &p.begun.mu
+	p.done.changed.L = &p.done.mu
+	p.panics = make([]any, p.size)
+	return p
 }
 
 // newPool returns a pool of threads goroutines, but at most one per processor.
 func newPool(threads int) *pool { return poolOf(min(threads, runtime.GOMAXPROCS(0))) }
 
-// parallel calls f with ranges that cover 0..n, each at least atLeast long, on up to size goroutines, and waits. worker numbers the
-// goroutines from 0; each takes ranges in ascending order as it finishes. The results must not depend on the ranges' boundaries: integer
+// parallel calls f with chunks that cover 0..n, each at least atLeast long, on up to size goroutines, and waits. worker numbers the
+// goroutines from 0; each takes chunks in ascending order as it finishes. The results must not depend on the chunks' boundaries: integer
 // sums and writes to a row's own place do not. parallel must be called from one goroutine at a time, and not from within f.
-func (c *pool) parallel(n, atLeast int, f func(worker, lo, hi int)) {
-	workers := c.workersFor(n, atLeast)
+func (p *pool) parallel(n, atLeast int, f func(worker, lo, hi int)) {
+	workers := p.workersFor(n, atLeast)
 	if workers == 1 {
 		f(0, 0, n)
 		return
 	}
 
-	c.once.Do(func() {
-		for w := 1; w < c.size; w++ {
-			go c.work(w)
+	p.once.Do(func() {
+		for w := 1; w < p.size; w++ {
+			go p.work(w)
 		}
 	})
 
-	// Publish the work, then wake the workers.
-	c.f = f
-	c.n = n
-	c.ranges = min(c.size*rangesEach, n/max(atLeast, 1))
-	c.pieces++
-	c.total += uint32(c.ranges)
-	c.left.Store(uint64(c.pieces)<<32 | uint64(c.ranges))
-	c.begun.add()
+	// Publish the job, then wake the workers.
+	p.f = f
+	p.n = n
+	p.chunks = min(p.size*chunksEach, n/max(atLeast, 1))
+	p.jobs++
+	p.chunksTotal += uint32(p.chunks)
+	p.remaining.Store(uint64(p.jobs)<<32 | uint64(p.chunks))
+	p.begun.add()
 
 	// This goroutine works, too, and then waits for the others.
-	c.take(0, c.pieces)
-	c.done.reach(c.total)
-	c.raise()
+	p.take(0, p.jobs)
+	p.done.reach(p.chunksTotal)
+	p.raise()
 }
 
-// rangesEach is how many ranges there are per goroutine, if there is enough work: processors differ in speed while other processes use
-// them. A goroutine without a processor takes no range, and so delays no one.
-const rangesEach = 4
+// chunksEach is how many chunks there are per goroutine, if there is enough work: processors differ in speed while other processes use
+// them. A goroutine without a processor takes no chunk, and so delays no one.
+const chunksEach = 4
 
 // workersFor is how many goroutines have something to do.
-func (c *pool) workersFor(n, atLeast int) int { return max(min(c.size, n/max(atLeast, 1)), 1) }
+func (p *pool) workersFor(n, atLeast int) int { return max(min(p.size, n/max(atLeast, 1)), 1) }
 
 // work is the loop of the pool's other goroutines.
-func (c *pool) work(worker int) {
-	for piece := uint32(1); ; piece++ {
-		c.begun.reach(piece)
-		if c.closed.Load() {
+func (p *pool) work(worker int) {
+	for job := uint32(1); ; job++ {
+		p.begun.reach(job)
+		if p.closed.Load() {
 			return
 		}
-		c.take(worker, piece)
+		p.take(worker, job)
 	}
 }
 
-// take works on the piece's ranges until all are taken. A goroutine that comes late finds another piece.
-func (c *pool) take(worker int, piece uint32) {
+// take works on the job's chunks until all are taken. A goroutine that comes late finds another job.
+func (p *pool) take(worker int, job uint32) {
 	for {
-		state := c.left.Load()
-		if uint32(state>>32) != piece || uint32(state) == 0 {
+		state := p.remaining.Load()
+		if uint32(state>>32) != job || uint32(state) == 0 {
 			return
 		}
-		if c.left.CompareAndSwap(state, state-1) {
-			c.run(worker, c.ranges-int(uint32(state)))
+		if p.remaining.CompareAndSwap(state, state-1) {
+			p.run(worker, p.chunks-int(uint32(state)))
 		}
 	}
 }
 
-func (c *pool) run(worker, i int) {
+func (p *pool) run(worker, i int) {
 	defer func() {
 		if v := recover(); v != nil {
-			c.panics[worker] = fmt.Sprintf("%v\n%s", v, debug.Stack())
+			p.panics[worker] = fmt.Sprintf("%v\n%s", v, debug.Stack())
 		}
-		c.done.add()
+		p.done.add()
 	}()
-	c.f(worker, c.n*i/c.ranges, c.n*(i+1)/c.ranges)
+	p.f(worker, p.n*i/p.chunks, p.n*(i+1)/p.chunks)
 }
 
 // raise re-panics in the caller's goroutine, where the panic can be recovered; elsewhere it would end the process.
-func (c *pool) raise() {
-	for _, p := range c.panics {
-		if p != nil {
-			clear(c.panics)
-			panic(p)
+func (p *pool) raise() {
+	for _, v := range p.panics {
+		if v != nil {
+			clear(p.panics)
+			panic(v)
 		}
 	}
 }
 
-// close ends the other goroutines. No piece of work may be running.
-func (c *pool) close() {
-	c.closed.Store(true)
-	c.begun.add()
+// close ends the other goroutines. No job may be running.
+func (p *pool) close() {
+	p.closed.Store(true)
+	p.begun.add()
 }
 
 // barrier is a counter that goroutines can wait for.

@@ -52,8 +52,8 @@ func (l *refLeaf) node() int {
 type refSplit struct {
 	gain    float64 // 0 is no split
 	feature int
-	left    [MaxBins]bool // bins that go left
-	last    int           // numerical: the last bin of present values that goes left
+	left    [byteBins]bool // bins that go left
+	last    int            // numerical: the last bin of present values that goes left
 	missing bool
 	l2      float64
 }
@@ -78,12 +78,12 @@ func newReference(d *Data, p Params) *reference {
 		case feature.Categorical:
 			r.usable[f] = p.MaxBin - 1
 		default:
-			counts := make([]int, MaxBins)
+			counts := make([]int, byteBins)
 			for _, row := range usedRows(d) {
 				counts[d.Columns[f][row]]++
 			}
 			missing := feature.Bins - feature.valueBins()
-			r.groups[f] = evenGroups(counts[:feature.valueBins()], max(p.MaxBin-missing, 1))
+			r.groups[f] = evenCoarseBins(counts[:feature.valueBins()], max(p.MaxBin-missing, 1))
 		}
 	}
 	return r
@@ -179,7 +179,7 @@ func (r *reference) sum(rows []uint32) (s wide) {
 // refTree adds to a tree the bins that go left at each node.
 type refTree struct {
 	*Tree
-	sets [][MaxBins]bool
+	sets [][byteBins]bool
 }
 
 func (r *reference) leafOf(t *refTree, row uint32) int {
@@ -268,7 +268,7 @@ func (r *reference) addNode(t *refTree, l *refLeaf, leaf int) {
 		} else {
 			threshold--
 		}
-		var words [MaxBins / 32]uint32
+		var words [byteBins / 32]uint32
 		used := 1
 		for b, in := range best.left {
 			if in {
@@ -381,7 +381,7 @@ type question struct {
 	feature *Feature
 	number  int
 	total   wide
-	bins    [MaxBins]wide
+	bins    [byteBins]wide
 	unsplit float64 // gain that a split must exceed
 	leastH  float64 // least hessian on both sides
 	perH    float64 // rows per unit of hessian

@@ -40,7 +40,7 @@ func Refit(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 			return nil, fmt.Errorf("%w at tree %d: a leaf's value is not finite; use more lambda_l2", ErrDiverged, len(r.trees)+1)
 		}
 		r.add(renewed)
-		if err := r.rate(renewed, start); err != nil {
+		if err := r.evaluate(renewed, start); err != nil {
 			return nil, err
 		}
 	}
@@ -57,12 +57,12 @@ type refit struct {
 	walks   walks
 	started time.Time
 
-	bias       float64
-	score      []float64 // of all rows of data, without Options.Shift
-	validScore []float64
-	trees      []*Tree // without Options.Shift
-	valid      float64 // the last score of Valid
-	scratch    [][2][]uint32
+	bias     float64
+	raw      []float64 // of all rows of data, without Options.Shift
+	validRaw []float64
+	trees    []*Tree // without Options.Shift
+	metric   float64 // Eval's last result
+	scratch  [][2][]uint32
 }
 
 func newRefit(d *Data, p Params, opt Options, pool *pool) (*refit, error) {
@@ -87,14 +87,14 @@ func newRefit(d *Data, p Params, opt Options, pool *pool) (*refit, error) {
 		return nil, err
 	}
 
-	r := &refit{p: p, opt: opt, data: d, obj: obj, pool: pool, walks: newWalks(pool), started: time.Now(), valid: math.NaN(),
+	r := &refit{p: p, opt: opt, data: d, obj: obj, pool: pool, walks: newWalks(pool), started: time.Now(), metric: math.NaN(),
 		bias: obj.init(p.BoostFromAverage), scratch: make([][2][]uint32, pool.size)}
-	r.score = filled(d.Rows, r.bias)
+	r.raw = filled(d.Rows, r.bias)
 	if v := opt.Valid; v != nil {
 		if err := v.check(false); err != nil {
 			return nil, fmt.Errorf("valid: %w", err)
 		}
-		r.validScore = filled(v.Rows, opt.Shift)
+		r.validRaw = filled(v.Rows, opt.Shift)
 	}
 	return r, nil
 }
@@ -123,9 +123,9 @@ func (r *refit) renew(t *Tree) *Tree {
 // sums returns the sums of each leaf. Blocks of rows are summed separately, then in order.
 func (r *refit) sums(t *Tree) []leafSums {
 	rows := r.data.rows()
-	blocks := make([][]leafSums, (rows.len()+refitRows-1)/refitRows)
+	chunks := make([][]leafSums, (rows.len()+refitRows-1)/refitRows)
 
-	r.pool.parallel(len(blocks), 1, func(worker, lo, hi int) {
+	r.pool.parallel(len(chunks), 1, func(worker, lo, hi int) {
 		use := &r.scratch[worker]
 		for b := lo; b < hi; b++ {
 			from := b * refitRows
@@ -135,12 +135,12 @@ func (r *refit) sums(t *Tree) []leafSums {
 
 			sums := make([]leafSums, t.Leaves())
 			t.route(r.data.Columns, use[0], use[1], func(leaf int, part []uint32) { r.addGradients(&sums[leaf], part) })
-			blocks[b] = sums
+			chunks[b] = sums
 		}
 	})
 
 	total := make([]leafSums, t.Leaves())
-	for _, sums := range blocks {
+	for _, sums := range chunks {
 		for leaf, s := range sums {
 			total[leaf].g += s.g
 			total[leaf].h += s.h
@@ -158,9 +158,9 @@ func (r *refit) addGradients(s *leafSums, rows []uint32) {
 			w = float64(r.data.Weight[row])
 		}
 
-		g, h := r.score[row]-y, 1.0
+		g, h := r.raw[row]-y, 1.0
 		if b != nil {
-			p := Probability(r.score[row])
+			p := Probability(r.raw[row])
 			g, h = p-y, float64(p*(1-p))
 			w *= b.weight[int(y)]
 		}
@@ -180,38 +180,38 @@ func (r *refit) output(s leafSums) float64 {
 	return out
 }
 
-// add adds a renewed tree to the scores.
+// add adds a renewed tree to the raw scores.
 func (r *refit) add(t *Tree) {
-	whole := context.Background() // never leave scores partly updated
+	whole := context.Background() // never leave raw scores partly updated
 	if len(r.trees) == 0 {
-		clear(r.score) // the tree carries the constant that they began with
+		clear(r.raw) // the tree carries the constant that they began with
 	}
 	r.trees = append(r.trees, t)
-	addScores(whole, []*Tree{t}, r.data.Columns, r.data.rows(), r.score, r.walks)
+	addPredictions(whole, []*Tree{t}, r.data.Columns, r.data.rows(), r.raw, r.walks)
 	if v := r.opt.Valid; v != nil {
-		addScores(whole, []*Tree{t}, v.Columns, v.rows(), r.validScore, r.walks)
+		addPredictions(whole, []*Tree{t}, v.Columns, v.rows(), r.validRaw, r.walks)
 	}
 }
 
-func (r *refit) rate(t *Tree, start time.Time) error {
+func (r *refit) evaluate(t *Tree, start time.Time) error {
 	n := len(r.trees)
 	if v := r.opt.Valid; v != nil && r.opt.Eval != nil {
 		raw := make([]float64, v.Used())
-		copy(raw, r.validScore)
+		copy(raw, r.validRaw)
 		for i, row := range v.Subset {
-			raw[i] = r.validScore[row]
+			raw[i] = r.validRaw[row]
 		}
-		score, err := r.opt.Eval(raw)
+		metric, err := r.opt.Eval(raw)
 		if err != nil {
 			return fmt.Errorf("evaluate tree %d: %w", n, err)
 		}
-		r.valid = score
+		r.metric = metric
 	}
 
 	if r.opt.OnTree == nil {
 		return nil
 	}
-	return r.opt.OnTree(Progress{Tree: n, Leaves: t.Leaves(), Score: r.valid, Best: n, Took: time.Since(start)})
+	return r.opt.OnTree(Progress{Tree: n, Leaves: t.Leaves(), Metric: r.metric, Best: n, Took: time.Since(start)})
 }
 
 func (r *refit) result() *Result {
@@ -226,5 +226,5 @@ func (r *refit) result() *Result {
 		}
 		m.Trees[0] = &first
 	}
-	return &Result{Model: m, Grown: len(m.Trees), Best: len(m.Trees), Score: r.valid, Stopped: StopRefit, Took: time.Since(r.started)}
+	return &Result{Model: m, Grown: len(m.Trees), Best: len(m.Trees), Metric: r.metric, Stopped: StopRefit, Took: time.Since(r.started)}
 }

@@ -11,10 +11,10 @@ import (
 // window is how many rows pass through all trees before the next rows do, so that their bins and scores stay in the second-level cache.
 const window = 1 << 14
 
-// addScores adds the trees' predictions for rows to score, which is indexed by row, tree by tree. If ctx ends, some rows lack predictions.
-func addScores(ctx context.Context, trees []*Tree, columns [][]byte, rows rowSet, score []float64, walks walks) {
+// addPredictions adds the trees' predictions for rows to raw, which is indexed by row, tree by tree. If ctx ends, some rows lack predictions.
+func addPredictions(ctx context.Context, trees []*Tree, columns [][]byte, rows rowSet, raw []float64, walks walks) {
 	for ; len(trees) > plansAtOnce; trees = trees[plansAtOnce:] {
-		addScores(ctx, trees[:plansAtOnce], columns, rows, score, walks)
+		addPredictions(ctx, trees[:plansAtOnce], columns, rows, raw, walks)
 	}
 
 	plans := make([]*routePlan, len(trees))
@@ -32,7 +32,7 @@ func addScores(ctx context.Context, trees []*Tree, columns [][]byte, rows rowSet
 		for ; lo < hi && ctx.Err() == nil; lo += window {
 			w.enter(rows, lo, min(lo+window, hi))
 			for i, t := range trees {
-				w.add(t, plans[i], most, columns, score)
+				w.add(t, plans[i], most, columns, raw)
 			}
 		}
 	})
@@ -45,9 +45,9 @@ const plansAtOnce = 64
 // order. The first tree carries the bias by now, and bias + value is its leaf value, so rows in use begin at zero.
 //
 // It takes up to a tenth of the time that growing took, which may be minutes, and stops with ctx's error.
-func replay(ctx context.Context, trees []*Tree, d *Data, score []float64, bias float64, walks walks) error {
-	for i := range score {
-		score[i] = bias
+func replay(ctx context.Context, trees []*Tree, d *Data, raw []float64, bias float64, walks walks) error {
+	for i := range raw {
+		raw[i] = bias
 	}
 	if len(trees) == 0 {
 		return nil
@@ -60,11 +60,11 @@ func replay(ctx context.Context, trees []*Tree, d *Data, score []float64, bias f
 		part := own[:min(len(own), rows.len()-lo)]
 		rows.copy(part, lo)
 		for _, r := range part {
-			score[r] = 0
+			raw[r] = 0
 		}
 	}
 
-	addScores(ctx, trees, d.Columns, rows, score, walks)
+	addPredictions(ctx, trees, d.Columns, rows, raw, walks)
 	return ctx.Err()
 }
 
@@ -132,10 +132,10 @@ func (w *walk) gather(rows []uint32) {
 	}
 }
 
-func (w *walk) add(t *Tree, plan *routePlan, most int, columns [][]byte, score []float64) {
+func (w *walk) add(t *Tree, plan *routePlan, most int, columns [][]byte, raw []float64) {
 	if plan != nil && len(w.blocks)*len(t.Feature) <= most*(w.hi-w.lo) {
 		w.reach = resized(w.reach, blocksTogether*(2*len(t.Feature)+1))
-		plan.run(w.blocks, w.reach, score)
+		plan.run(w.blocks, w.reach, raw)
 		return
 	}
 
@@ -146,7 +146,7 @@ func (w *walk) add(t *Tree, plan *routePlan, most int, columns [][]byte, score [
 	t.route(columns, w.part, w.scratch, func(leaf int, rows []uint32) {
 		v := t.LeafValue[leaf]
 		for _, r := range rows {
-			score[r] += v
+			raw[r] += v
 		}
 	})
 }
@@ -161,11 +161,11 @@ func resized[T any](s []T, n int) []T {
 // splitForm says how membership in a set of bins can be tested by comparison: all bins up to last, and other (equal to last if there is
 // none). Every split of a numerical feature has this form; ok is false for other sets.
 func (s *binSet) splitForm() (last, other uint8, ok bool) {
-	count, first := 0, MaxBins // number of members; the first bin that is not one
+	count, first := 0, byteBins // number of members; the first bin that is not one
 
 	for i, w := range s {
 		count += bits.OnesCount64(w)
-		if first == MaxBins && w != 1<<64-1 {
+		if first == byteBins && w != 1<<64-1 {
 			first = i*64 + bits.TrailingZeros64(^w)
 		}
 	}
@@ -176,7 +176,7 @@ func (s *binSet) splitForm() (last, other uint8, ok bool) {
 
 	last, other = uint8(first-1), uint8(first-1)
 	if count == first+1 {
-		for b := first + 1; b < MaxBins; b++ {
+		for b := first + 1; b < byteBins; b++ {
 			if s.has(b) {
 				other = uint8(b)
 			}

@@ -132,22 +132,22 @@ func drawBag(p *Params, tree int, label []float32, rows, scratch []uint32) int {
 
 // drawByClass is drawRows with separate fractions for negative and positive rows, each drawn independently.
 func drawByClass(k key, label []float32, rows, spare []uint32, fraction [2]float64) int {
-	var left, want [2]uint64 // of each class, the rows not yet visited and how many of them are still to be drawn
+	var remaining, want [2]uint64 // of each class, the rows not yet visited and how many of them are still to be drawn
 	for _, r := range rows {
-		left[int(label[r])&1]++
+		remaining[int(label[r])&1]++
 	}
-	for c := range left {
-		want[c] = uint64(fractionOf(int(left[c]), fraction[c]))
+	for c := range remaining {
+		want[c] = uint64(fractionOf(int(remaining[c]), fraction[c]))
 	}
 
 	in := 0
 	for i, r := range rows { // branch-free, as draw.to
 		c := int(label[r]) & 1
-		hi, _ := bits.Mul64(k.at(uint64(i)), left[c])
+		hi, _ := bits.Mul64(k.at(uint64(i)), remaining[c])
 		rows[in] = r // never ahead of i
 		spare[i-in] = r
 		_, drawn := bits.Sub64(hi, want[c], 0)
-		left[c]--
+		remaining[c]--
 		want[c] -= drawn
 		in += int(drawn)
 	}

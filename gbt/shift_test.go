@@ -67,8 +67,8 @@ func TestShiftRightsDownSampling(t *testing.T) {
 	if math.Abs(predicted/positive-1) > 0.05 {
 		t.Errorf("%.0f positive rows are predicted, there are %.0f", predicted, positive)
 	}
-	if !(right.Score < wrong.Score-0.1) {
-		t.Errorf("log loss of all rows: %v with the shift, %v without", right.Score, wrong.Score)
+	if !(right.Metric < wrong.Metric-0.1) {
+		t.Errorf("log loss of all rows: %v with the shift, %v without", right.Metric, wrong.Metric)
 	}
 }
 

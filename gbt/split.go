@@ -78,26 +78,26 @@ func (s *splitScorer) gain(x sums, l2 float64) float64 {
 	return -(float64(2*g*o) + float64(float64((x.h+l2)*o)*o))
 }
 
-// leafTask describes a leaf whose best split is wanted.
-type leafTask struct {
-	total sums
-	rows  int
-	shift float64 // gain that a split must exceed: the unsplit leaf's plus min_gain_to_split
-	minH  float64 // smallest hessian of a child, from min_data_in_leaf and min_sum_hessian_in_leaf
-	perH  float64 // rows per unit of hessian
+// splitTarget describes a leaf whose best split is wanted.
+type splitTarget struct {
+	total   sums
+	rows    int
+	minGain float64 // gain that a split must exceed: the unsplit leaf's plus min_gain_to_split
+	minH    float64 // smallest hessian of a child, from min_data_in_leaf and min_sum_hessian_in_leaf
+	perH    float64 // rows per unit of hessian
 
-	catShift  float64 // shift for categorical features
-	draw      key     // random numbers for extra_trees
-	out       float64 // the leaf's own value, if the splitScorer is not plain
-	weight    float64 // weight of a child's output per unit of hessian, relative to out; 0 without path_smooth
-	low, high float64 // bounds of the children's values
-	direction int8    // of the numerical feature being scored
+	catMinGain float64 // minGain for categorical features
+	draw       key     // random numbers for extra_trees
+	out        float64 // the leaf's own value, if the splitScorer is not plain
+	weight     float64 // weight of a child's output per unit of hessian, relative to out; 0 without path_smooth
+	low, high  float64 // bounds of the children's values
+	direction  int8    // of the numerical feature being scored
 }
 
-func (s *splitScorer) task(total sums, rows int) leafTask {
-	t := leafTask{total: total, rows: rows}
-	t.shift = s.gain(total, s.l2) + s.p.MinGainToSplit/s.gainUnit()
-	t.catShift = t.shift
+func (s *splitScorer) sumsTarget(total sums, rows int) splitTarget {
+	t := splitTarget{total: total, rows: rows}
+	t.minGain = s.gain(total, s.l2) + s.p.MinGainToSplit/s.gainUnit()
+	t.catMinGain = t.minGain
 	t.perH = float64(rows) / total.h
 	// LightGBM estimates a child's number of rows from its hessian, which the histogram has, and rounds to nearest; this is exact for
 	// squared error without weights, where the hessian is the count.
@@ -113,16 +113,16 @@ type threshold struct {
 	missing    bool // missing values are on the left
 }
 
-// numerical scores every threshold of a feature, with the missing values on either side, and updates best. group joins bins if max_bin is
-// coarser than the data.
-func (s *splitScorer) numerical(h histogram, from int, f *Feature, group []uint8, c *scan, t *leafTask, feature int, best *split) {
+// numerical scores every threshold of a feature, with the missing values on either side, and updates best. group is the coarse bin
+// of each bin if max_bin is coarser than the data, and nil otherwise.
+func (s *splitScorer) numerical(h histogram, from int, f *Feature, group []uint8, c *scan, t *splitTarget, feature int, best *split) {
 	values := f.valueBins()
 	var miss sums
 	if f.Missing >= 0 {
 		miss = h.sums(from+f.Missing, s.pack)
 	}
 
-	// All features share the leaf's task; the direction is the feature's own.
+	// All features share the leaf's target; the direction is the feature's own.
 	if s.directions != nil {
 		directed := *t
 		directed.direction = s.directions[feature]
@@ -144,9 +144,9 @@ func (s *splitScorer) numerical(h histogram, from int, f *Feature, group []uint8
 		found, ok = s.amongEntries(c, miss, t)
 	}
 
-	// Features are compared by their net gains, so that their order and the number of goroutines cannot matter: adding the shift back to
+	// Features are compared by their net gains, so that their order and the number of goroutines cannot matter: adding minGain back to
 	// best's gain could round differently.
-	if !ok || found.gain-t.shift <= best.gain {
+	if !ok || found.gain-t.minGain <= best.gain {
 		return
 	}
 
@@ -154,30 +154,30 @@ func (s *splitScorer) numerical(h histogram, from int, f *Feature, group []uint8
 }
 
 // splitAt builds the split at a threshold of a feature. miss are the sums of missing values.
-func (s *splitScorer) splitAt(at *threshold, miss sums, f *Feature, feature int, t *leafTask) split {
-	c := split{gain: at.gain - t.shift, feature: feature, sums: at.left, missing: at.missing, l2: s.l2}
+func (s *splitScorer) splitAt(at *threshold, miss sums, f *Feature, feature int, t *splitTarget) split {
+	made := split{gain: at.gain - t.minGain, feature: feature, sums: at.left, missing: at.missing, l2: s.l2}
 	if miss == (sums{}) { // no training row shows where missing values should go: with the heavier side
-		c.missing = 2*at.left.h >= t.total.h
+		made.missing = 2*at.left.h >= t.total.h
 	}
 
-	c.at = f.valueBins() - 1
+	made.at = f.valueBins() - 1
 	if at.next >= 0 { // any bin in the empty gap divides these rows alike; its middle is the best guess for other rows
-		c.at = (at.last + at.next - 1) / 2
+		made.at = (at.last + at.next - 1) / 2
 	}
 
-	for b := range c.at + 1 {
-		c.left.add(b)
+	for b := range made.at + 1 {
+		made.left.add(b)
 	}
-	if c.missing && f.Missing >= 0 {
-		c.left.add(f.Missing)
+	if made.missing && f.Missing >= 0 {
+		made.left.add(f.Missing)
 	}
 
-	return c
+	return made
 }
 
 // amongWords finds the best threshold in a packed histogram.
-func (s *splitScorer) amongWords(words []int64, miss sums, t *leafTask) (threshold, bool) {
-	gain, at := s.bestWord(words, sums{}, t, t.shift)
+func (s *splitScorer) amongWords(words []int64, miss sums, t *splitTarget) (threshold, bool) {
+	gain, at := s.bestWord(words, sums{}, t, t.minGain)
 
 	// Try again with the missing values on the left, which has to beat the first result.
 	missing := false
@@ -217,15 +217,15 @@ func (s *splitScorer) amongWords(words []int64, miss sums, t *leafTask) (thresho
 
 // scan is one feature's histogram of one leaf, decoded: running sums over its non-empty bins.
 type scan struct {
-	n     int            // entries in use
-	first [MaxBins]uint8 // lowest bin of entry i
-	last  [MaxBins]uint8 // highest bin of entry i
-	below [MaxBins]sums  // sums of entries 0..i
+	n     int             // entries in use
+	first [byteBins]uint8 // lowest bin of entry i
+	last  [byteBins]uint8 // highest bin of entry i
+	below [byteBins]sums  // sums of entries 0..i
 }
 
 // amongEntries finds the best threshold in a scan.
-func (s *splitScorer) amongEntries(c *scan, miss sums, t *leafTask) (threshold, bool) {
-	gain, at := s.bestThreshold(c.below[:c.n], sums{}, t, t.shift)
+func (s *splitScorer) amongEntries(c *scan, miss sums, t *splitTarget) (threshold, bool) {
+	gain, at := s.bestThreshold(c.below[:c.n], sums{}, t, t.minGain)
 
 	missing := false
 	if miss != (sums{}) {
@@ -250,26 +250,26 @@ func (s *splitScorer) amongEntries(c *scan, miss sums, t *leafTask) (threshold, 
 }
 
 // decode fills the scan from the histogram's bins of present values, which begin at from.
-func (c *scan) decode(h histogram, from, values int, pack packing) {
+func (sc *scan) decode(h histogram, from, values int, pack packing) {
 	if h.packed != nil {
-		c.decodePacked(h.packed[from:from+values], pack)
+		sc.decodePacked(h.packed[from:from+values], pack)
 	} else {
-		c.decodeWide(h.wide[from : from+values])
+		sc.decodeWide(h.wide[from : from+values])
 	}
 }
 
-// coarsen joins entries whose bins have the same group: a coarser grid of thresholds than the data's.
-func (c *scan) coarsen(group []uint8) {
+// coarsen joins entries that are in the same coarse bin: a coarser grid of thresholds than the data's.
+func (sc *scan) coarsen(coarse []uint8) {
 	n := 0
-	for i := range c.n {
-		if n > 0 && group[c.last[n-1]] == group[c.first[i]] {
-			c.last[n-1], c.below[n-1] = c.last[i], c.below[i]
+	for i := range sc.n {
+		if n > 0 && coarse[sc.last[n-1]] == coarse[sc.first[i]] {
+			sc.last[n-1], sc.below[n-1] = sc.last[i], sc.below[i]
 			continue
 		}
 
-		c.first[n], c.last[n], c.below[n] = c.first[i], c.last[i], c.below[i]
+		sc.first[n], sc.last[n], sc.below[n] = sc.first[i], sc.last[i], sc.below[i]
 		n++
 	}
 
-	c.n = n
+	sc.n = n
 }

@@ -11,14 +11,14 @@ import (
 // leastSmooth is the largest path_smooth that has no effect, as in LightGBM: weights must stay finite.
 const leastSmooth = 1e-15
 
-// childOutput is the value of a child of the task's leaf.
-func (s *splitScorer) childOutput(x sums, l2 float64, t *leafTask) float64 {
+// childOutput is the value of a child of the target's leaf.
+func (s *splitScorer) childOutput(x sums, l2 float64, t *splitTarget) float64 {
 	return t.limited(s.output(x, l2), x.h)
 }
 
 // limited applies path_smooth and monotone bounds to an output of rows with this hessian: it is drawn towards the leaf's own value, the
 // more the fewer the rows, and kept within the bounds set by monotone splits above.
-func (t *leafTask) limited(output, h float64) float64 {
+func (t *splitTarget) limited(output, h float64) float64 {
 	if t.weight > 0 {
 		output = smoothed(output, h*t.weight, t.out)
 	}
@@ -42,7 +42,7 @@ func (s *splitScorer) gainAt(x sums, l2, output float64) float64 {
 }
 
 // sides is the gain of both children together, or -Inf if their values violate the direction.
-func (s *splitScorer) sides(left, right sums, l2 float64, t *leafTask) float64 {
+func (s *splitScorer) sides(left, right sums, l2 float64, t *splitTarget) float64 {
 	if s.plain {
 		return s.gain(left, l2) + s.gain(right, l2)
 	}
@@ -53,10 +53,10 @@ func (s *splitScorer) sides(left, right sums, l2 float64, t *leafTask) float64 {
 	return s.gainAt(left, l2, a) + s.gainAt(right, l2, b)
 }
 
-// leafTask returns the task of a leaf in the tree. As in LightGBM, a smoothed leaf is compared with its loss reduction at its own value;
+// target returns the splitTarget of a leaf in the tree. As in LightGBM, a smoothed leaf is compared with its loss reduction at its own value;
 // for numerical features that value is smoothed towards itself once more.
-func (s *splitScorer) leafTask(l *leaf) leafTask {
-	t := s.task(l.sums, len(l.rows))
+func (s *splitScorer) target(l *leaf) splitTarget {
+	t := s.sumsTarget(l.sums, len(l.rows))
 	if s.plain {
 		return t
 	}
@@ -68,8 +68,8 @@ func (s *splitScorer) leafTask(l *leaf) leafTask {
 	if s.smooth > 0 {
 		t.weight = t.perH / s.smooth
 		least := s.p.MinGainToSplit / s.gainUnit()
-		t.catShift = s.gainAt(l.sums, s.l2, l.out) + least
-		t.shift = s.gainAt(l.sums, s.l2, smoothed(s.output(l.sums, s.l2), float64(len(l.rows))/s.smooth, l.out)) + least
+		t.catMinGain = s.gainAt(l.sums, s.l2, l.out) + least
+		t.minGain = s.gainAt(l.sums, s.l2, smoothed(s.output(l.sums, s.l2), float64(len(l.rows))/s.smooth, l.out)) + least
 	}
 
 	return t
@@ -79,7 +79,7 @@ func (s *splitScorer) leafTask(l *leaf) leafTask {
 // values (LightGBM's basic method).
 func (s *splitScorer) inherit(l, left, right *leaf) {
 
-	t := s.leafTask(l)
+	t := s.target(l)
 	left.out = s.childOutput(left.sums, left.l2, &t)
 	right.out = s.childOutput(right.sums, right.l2, &t)
 	left.low, left.high = l.low, l.high
@@ -111,7 +111,7 @@ func pick(random uint64, n int) int {
 }
 
 // drawnThreshold is the one threshold of a numerical feature that extra_trees tries, with missing values on the better side.
-func (s *splitScorer) drawnThreshold(h histogram, from int, f *Feature, group []uint8, miss sums, t *leafTask, feature int) (threshold, bool) {
+func (s *splitScorer) drawnThreshold(h histogram, from int, f *Feature, group []uint8, miss sums, t *splitTarget, feature int) (threshold, bool) {
 	at := drawnBin(f.valueBins(), group, t.draw.at(uint64(feature)))
 
 	var g, hs int64
@@ -120,7 +120,7 @@ func (s *splitScorer) drawnThreshold(h histogram, from int, f *Feature, group []
 		g, hs = g+bg, hs+bh
 	}
 
-	found := threshold{gain: t.shift, last: at, next: at + 1}
+	found := threshold{gain: t.minGain, last: at, next: at + 1}
 	if found.next == f.valueBins() {
 		found.next = -1
 	}
@@ -147,17 +147,17 @@ func (s *splitScorer) drawnThreshold(h histogram, from int, f *Feature, group []
 	return found, ok
 }
 
-// drawnBin draws the last bin on the left. With a single bin or group of bins, only missing values can be on the right.
-func drawnBin(values int, group []uint8, random uint64) int {
-	if group == nil {
+// drawnBin draws the last bin on the left. With a single bin or coarse bin, only missing values can be on the right.
+func drawnBin(values int, coarse []uint8, random uint64) int {
+	if coarse == nil {
 		return pick(random, max(values-1, 1))
 	}
-	last := pick(random, max(int(group[values-1]), 1))
-	if group[values-1] == 0 {
+	last := pick(random, max(int(coarse[values-1]), 1))
+	if coarse[values-1] == 0 {
 		return values - 1
 	}
 	at := 0
-	for at+1 < values && int(group[at+1]) <= last {
+	for at+1 < values && int(coarse[at+1]) <= last {
 		at++
 	}
 	return at

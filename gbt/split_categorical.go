@@ -13,9 +13,9 @@ type category struct {
 }
 
 // categorical scores splits of an unordered feature and updates best. With few categories, each against the rest. With many, as in LightGBM
-// and after Fisher (1958): sorted by gradient over hessian, the best of all subsets is a run from either end. usable bounds the bins that
+// and after Fisher (1958): sorted by gradient over hessian, the best of all subsets is a run from either end. leftBins is the number of bins that
 // may go left (for a coarser max_bin).
-func (s *splitScorer) categorical(h histogram, from, bins, usable int, t *leafTask, feature int, best *split, buf []category) {
+func (s *splitScorer) categorical(h histogram, from, bins, leftBins int, t *splitTarget, feature int, best *split, buf []category) {
 	all := buf[:0]
 
 	for b := range bins {
@@ -25,14 +25,14 @@ func (s *splitScorer) categorical(h histogram, from, bins, usable int, t *leafTa
 		} else {
 			g, hs = h.wide[from+b].g, h.wide[from+b].h
 		}
-		if hs > 0 && b < usable {
+		if hs > 0 && b < leftBins {
 			all = append(all, category{bin: b, sums: sums{float64(g), float64(hs)}})
 		}
 	}
 
 	if bins <= s.p.MaxCatToOnehot {
 		if s.draws {
-			drawn := pick(t.draw.at(uint64(feature)), usable)
+			drawn := pick(t.draw.at(uint64(feature)), leftBins)
 			all = slices.DeleteFunc(all, func(c category) bool { return c.bin != drawn })
 		}
 		s.oneAgainstRest(all, t, feature, best)
@@ -41,20 +41,20 @@ func (s *splitScorer) categorical(h histogram, from, bins, usable int, t *leafTa
 	}
 }
 
-func (s *splitScorer) oneAgainstRest(all []category, t *leafTask, feature int, best *split) {
+func (s *splitScorer) oneAgainstRest(all []category, t *splitTarget, feature int, best *split) {
 	for _, c := range all {
 		rest := t.total.minus(c.sums)
 		if c.sums.h < t.minH || rest.h < t.minH {
 			continue
 		}
-		if gain := s.sides(c.sums, rest, s.l2, t) - t.catShift; gain > max(best.gain, 0) {
+		if gain := s.sides(c.sums, rest, s.l2, t) - t.catMinGain; gain > max(best.gain, 0) {
 			*best = split{gain: gain, feature: feature, sums: c.sums, l2: s.l2}
 			best.left.add(c.bin)
 		}
 	}
 }
 
-func (s *splitScorer) sortedSubset(all []category, t *leafTask, feature int, best *split) {
+func (s *splitScorer) sortedSubset(all []category, t *splitTarget, feature int, best *split) {
 	smooth := s.p.CatSmooth / s.pack.h1
 	sorted := slices.DeleteFunc(all, func(c category) bool { return float64(c.sums.h*t.perH)+0.5 < s.p.CatSmooth })
 	for i := range sorted {
@@ -70,7 +70,7 @@ func (s *splitScorer) sortedSubset(all []category, t *leafTask, feature int, bes
 
 // runFromEnd scores the first 1, 2, 3 ... categories as the left side. It skips steps that add fewer than min_data_per_group rows, which
 // would fit noise.
-func (s *splitScorer) runFromEnd(sorted []category, t *leafTask, feature int, best *split) {
+func (s *splitScorer) runFromEnd(sorted []category, t *splitTarget, feature int, best *split) {
 	l2 := s.l2 + s.catL2
 	left := sums{}
 	since := 0.0
@@ -103,7 +103,7 @@ func (s *splitScorer) runFromEnd(sorted []category, t *leafTask, feature int, be
 			continue
 		}
 
-		if gain := s.sides(left, rest, l2, t) - t.catShift; gain > max(best.gain, 0) {
+		if gain := s.sides(left, rest, l2, t) - t.catMinGain; gain > max(best.gain, 0) {
 			*best = split{gain: gain, feature: feature, sums: left, l2: l2}
 			found = i + 1
 		}

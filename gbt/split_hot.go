@@ -3,7 +3,7 @@ package gbt
 // The loops below run once per bin, feature and leaf; with many small leaves they cost as much as the histograms.
 
 // decodePacked makes running sums of the words, skipping empty bins. Words are added whole: a sum of words is the word of the sums.
-func (c *scan) decodePacked(words []int64, pack packing) {
+func (sc *scan) decodePacked(words []int64, pack packing) {
 	var sum int64
 	n := 0
 	for b, w := range words {
@@ -13,16 +13,16 @@ func (c *scan) decodePacked(words []int64, pack packing) {
 
 		sum += w
 		g, h := pack.sums(sum)
-		c.first[n&(MaxBins-1)], c.last[n&(MaxBins-1)] = uint8(b), uint8(b)
-		c.below[n&(MaxBins-1)] = sums{float64(g), float64(h)}
+		sc.first[n&(byteBins-1)], sc.last[n&(byteBins-1)] = uint8(b), uint8(b)
+		sc.below[n&(byteBins-1)] = sums{float64(g), float64(h)}
 		n++
 	}
 
-	c.n = n
+	sc.n = n
 }
 
 // decodeWide is decodePacked for a large leaf.
-func (c *scan) decodeWide(pairs []wide) {
+func (sc *scan) decodeWide(pairs []wide) {
 	var g, h int64
 	n := 0
 	for b, w := range pairs {
@@ -31,18 +31,18 @@ func (c *scan) decodeWide(pairs []wide) {
 		}
 
 		g, h = g+w.g, h+w.h
-		c.first[n&(MaxBins-1)], c.last[n&(MaxBins-1)] = uint8(b), uint8(b)
-		c.below[n&(MaxBins-1)] = sums{float64(g), float64(h)}
+		sc.first[n&(byteBins-1)], sc.last[n&(byteBins-1)] = uint8(b), uint8(b)
+		sc.below[n&(byteBins-1)] = sums{float64(g), float64(h)}
 		n++
 	}
 
-	c.n = n
+	sc.n = n
 }
 
 // bestThreshold finds the best threshold in running sums, with extra added to each. It returns the gain of both sides together and the
 // entry before the threshold; -1 if no gain exceeds goal. Hessians grow from entry to entry, so the loop ends at the first right side that
 // is too small; beyond the last entry nothing is left on the right, except missing values.
-func (s *splitScorer) bestThreshold(below []sums, extra sums, t *leafTask, goal float64) (gain float64, at int) {
+func (s *splitScorer) bestThreshold(below []sums, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
 	gain, at = goal, -1
 	if s.l1 == 0 && s.clip == inf && !s.plain {
 		return s.bestLimited(below, extra, t, goal)
@@ -81,7 +81,7 @@ func (s *splitScorer) bestThreshold(below []sums, extra sums, t *leafTask, goal 
 }
 
 // bestLimited is bestThreshold for children with limited values; see sides.
-func (s *splitScorer) bestLimited(below []sums, extra sums, t *leafTask, goal float64) (gain float64, at int) {
+func (s *splitScorer) bestLimited(below []sums, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
 	gain, at = goal, -1
 	l2, minH, total, direction := s.l2, t.minH, t.total, t.direction
 
@@ -110,7 +110,7 @@ func (s *splitScorer) bestLimited(below []sums, extra sums, t *leafTask, goal fl
 }
 
 // bestWordGo is bestThreshold over the words of a packed histogram.
-func (s *splitScorer) bestWordGo(words []int64, extra sums, t *leafTask, goal float64) (gain float64, at int) {
+func (s *splitScorer) bestWordGo(words []int64, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
 	gain, at = goal, -1
 	l2, minH, total := s.l2, t.minH, t.total
 

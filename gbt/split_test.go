@@ -42,7 +42,7 @@ func TestNumericalIsTheBestThreshold(t *testing.T) {
 		}
 		s := newSplitScorer(&p, pack, nil)
 		rows := 60
-		task := s.task(total, rows)
+		task := s.sumsTarget(total, rows)
 		var scan scan
 		best := split{}
 		feature := Feature{Bins: values, Missing: missing}
@@ -126,7 +126,7 @@ func TestSortedSubsetFindsTheBestSubset(t *testing.T) {
 		p := Defaults()
 		p.MinDataInLeaf, p.MinSumHessian, p.MinDataPerGroup, p.CatSmooth, p.CatL2 = 1, 0, 1, 0, 0
 		s := newSplitScorer(&p, pack, nil)
-		task := s.task(total, int(total.h))
+		task := s.sumsTarget(total, int(total.h))
 		best := split{}
 		s.categorical(h, 0, bins, bins, &task, 0, &best, nil)
 		want := 0.0
@@ -138,7 +138,7 @@ func TestSortedSubsetFindsTheBestSubset(t *testing.T) {
 					left = left.plus(sums{float64(g), float64(hs)})
 				}
 			}
-			want = max(want, s.gain(left, 0)+s.gain(total.minus(left), 0)-task.shift)
+			want = max(want, s.gain(left, 0)+s.gain(total.minus(left), 0)-task.minGain)
 		}
 		if math.Abs(best.gain-want) > 1e-9*(1+want) {
 			t.Fatalf("round %d: gain %v, best of all subsets %v", round, best.gain, want)
@@ -156,7 +156,7 @@ func TestEvenGroups(t *testing.T) {
 			total += counts[i]
 		}
 		limit := 1 + rng.IntN(100)
-		groups := evenGroups(counts, limit)
+		groups := evenCoarseBins(counts, limit)
 		size := map[uint8]int{}
 		for i, g := range groups {
 			if i > 0 && g != groups[i-1] && g != groups[i-1]+1 {

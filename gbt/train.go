@@ -14,12 +14,12 @@ import (
 type Options struct {
 	Threads int // goroutines; at least 1
 
-	// Valid are held-out rows with the training data's features, scored after every tree.
+	// Valid are held-out rows with the training data's features, predicted after every tree.
 	Valid *Data
 	// Eval computes the metric from the raw scores of the used rows of Valid, in their order. It is called after every tree, from one
 	// goroutine, and must not retain its argument.
 	Eval func(raw []float64) (float64, error)
-	// Maximize says that a higher score is better.
+	// Maximize says that a higher metric is better.
 	Maximize bool
 
 	// Shift is added to every raw score of the finished model, and to those passed to Eval; training rows are learnt from without it. If
@@ -48,17 +48,17 @@ type Options struct {
 type Progress struct {
 	Tree   int // 1, 2, 3 ...
 	Leaves int
-	Score  float64 // on Valid; NaN without Eval
-	Best   int     // the tree with the best score so far, 0 without Eval
+	Metric float64 // Eval's result on Valid; NaN without Eval
+	Best   int     // the tree with the best metric so far, 0 without Eval
 	Took   time.Duration
 }
 
 // Result is a finished training run.
 type Result struct {
-	Model *Model // up to the best tree, with early stopping
-	Grown int    // trees grown in total, without an input model's
-	Best  int    // trees in Model
-	Score float64
+	Model  *Model  // up to the best tree, with early stopping
+	Grown  int     // trees grown in total, without an input model's; 1 if no split was found at all, for the tree of a constant
+	Best   int     // trees in Model
+	Metric float64 // the best tree's, even where Model has more trees, of a refit the last's; NaN without Eval
 	// Stopped says why training ended.
 	Stopped Stop
 	Resumed int           // trees taken from Options.Resume
@@ -115,19 +115,19 @@ type booster struct {
 	pool  *pool
 	walks walks
 
-	bias       float64   // the initial constant; the first tree carries it
-	score      []float64 // of all rows of data
-	validScore []float64 // of all rows of opt.Valid
-	valid      []float64 // those of the used rows, for Eval
-	gh         []uint32
-	bag        int
+	bias     float64   // the initial constant; the first tree carries it
+	raw      []float64 // raw scores by row of data; of rows that are not in use they mean nothing
+	validRaw []float64 // raw scores by row of opt.Valid
+	evalRaw  []float64 // those of its used rows, in their order, for Eval
+	gh       []uint32  // by row of data, the gradient and hessian in the current packing; of rows that are not in use they mean nothing
+	bag      int       // how many of grow.order's rows the current tree learns from
 
 	trees              []*Tree
 	round              int // trees tried, by which random choices are keyed; a round without a split adds no tree
 	roundsWithoutSplit int // consecutive rounds without a split
-	best               int // number of trees at the best score
-	bestIn             int // round of the best score
-	bestAt             float64
+	best               int // number of trees at the best metric
+	bestIn             int // round of the best metric
+	bestMetric         float64
 	stopped            Stop
 
 	run     run // identifies its checkpoints; empty if there are none
@@ -175,7 +175,7 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 		}
 	}
 
-	b := &booster{p: p, opt: opt, data: d, obj: obj, bestAt: math.NaN(), started: time.Now(), pool: pool, walks: newWalks(pool)}
+	b := &booster{p: p, opt: opt, data: d, obj: obj, bestMetric: math.NaN(), started: time.Now(), pool: pool, walks: newWalks(pool)}
 	// Check the checkpoint before allocating memory for all rows.
 	if opt.Checkpoint != nil || opt.Resume != nil {
 		b.run = newRun(d, p, opt)
@@ -191,11 +191,11 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 	b.grow = newGrower(&perCopy, d, pool)
 	b.gh = make([]uint32, d.Rows)
 	b.bias = obj.init(p.BoostFromAverage && opt.Input == nil)
-	b.score = filled(d.Rows, b.bias)
+	b.raw = filled(d.Rows, b.bias)
 
 	if opt.Valid != nil {
-		b.validScore = filled(opt.Valid.Rows, b.bias)
-		b.valid = make([]float64, opt.Valid.Used())
+		b.validRaw = filled(opt.Valid.Rows, b.bias)
+		b.evalRaw = make([]float64, opt.Valid.Used())
 	}
 
 	if err := b.begin(ctx); err != nil {
@@ -215,18 +215,18 @@ func filled(n int, x float64) []float64 {
 	return s
 }
 
-// step grows one tree, adds it to the scores, evaluates it and decides whether to go on. If no split is found among its features and rows,
+// step grows one tree, adds it to the raw scores, evaluates it and decides whether to go on. If no split is found among its features and rows,
 // the next round may still find one in others.
 func (b *booster) step(ctx context.Context) error {
 	start := time.Now()
 	tree := b.treesBefore() + b.round
 	b.round++
 
-	// Gradients at the current scores, for the rows that this tree learns from.
+	// Gradients at the current raw scores, for the rows that this tree learns from.
 	b.drawRows(tree)
-	pack := b.obj.prepare(b.score, b.grow.order, b.pool)
+	pack := b.obj.prepare(b.raw, b.grow.order, b.pool)
 	k := newKey(b.p.Seed, forRounding, tree)
-	b.pool.parallel(len(b.gh), grain, func(_, lo, hi int) { b.obj.fill(b.gh, b.score, lo, hi, k) })
+	b.pool.parallel(len(b.gh), grain, func(_, lo, hi int) { b.obj.fill(b.gh, b.raw, lo, hi, k) })
 
 	t, err := b.grow.grow(ctx, tree, b.bag, b.gh, pack)
 	if err != nil {
@@ -236,7 +236,11 @@ func (b *booster) step(ctx context.Context) error {
 	// No split was found. With another bag or other features the next round may find one.
 	if t == nil {
 		b.decide()
-		if b.roundsWithoutSplit++; !b.sampled() || b.roundsWithoutSplit >= maxRoundsWithoutSplit || b.stopped != "" && len(b.trees) == 0 {
+		b.roundsWithoutSplit++
+		alwaysSame := !b.sampled()
+		tooMany := b.roundsWithoutSplit >= maxRoundsWithoutSplit
+		neverSplit := b.stopped != "" && len(b.trees) == 0
+		if alwaysSame || tooMany || neverSplit {
 			b.stopped = StopNoSplit
 		}
 		return nil
@@ -247,19 +251,19 @@ func (b *booster) step(ctx context.Context) error {
 		return fmt.Errorf("%w at tree %d: a leaf's value is not finite; use a smaller learning_rate or more lambda_l2", ErrDiverged, len(b.trees)+1)
 	}
 
-	// Never leave scores partly updated.
+	// Never leave raw scores partly updated.
 	whole := context.WithoutCancel(ctx)
 	b.addValues(whole, t)
 	if b.opt.Valid != nil {
-		addScores(whole, []*Tree{t}, b.opt.Valid.Columns, b.opt.Valid.rows(), b.validScore, b.walks)
+		addPredictions(whole, []*Tree{t}, b.opt.Valid.Columns, b.opt.Valid.rows(), b.validRaw, b.walks)
 	}
 
-	// The first tree carries the bias, so that the trees alone sum up to a score.
+	// The first tree carries the bias, so that the trees alone sum up to a raw score.
 	if len(b.trees) == 0 {
 		t.addBias(b.bias)
 		if shift := b.carried(); shift != 0 {
-			for r := range b.validScore {
-				b.validScore[r] += shift
+			for r := range b.validRaw {
+				b.validRaw[r] += shift
 			}
 		}
 	}
@@ -268,23 +272,30 @@ func (b *booster) step(ctx context.Context) error {
 	return b.evaluate(t, start)
 }
 
-// addValues adds the tree's values to the scores of all rows in use. The leaves of the bag's rows are known, but the rows lie in leaf
-// order, and jumping to one row's score costs about as much as passing 64 neighbouring rows through sixty nodes at once costs per row. The
-// other rows in use have to be routed anyway, which alone takes longer. If only few of the table's rows are in use, routing finds few
-// neighbours per block, too.
+// addValues adds the tree's values to the raw scores of all rows in use: by blocks, which pass all rows of the table through all nodes, or
+// apart, the bag's rows by leaf and the others by routing them alone. The leaves of the bag's rows are known, but the rows lie in leaf
+// order, and each has to be jumped to. If only few of the table's rows are in use, routing finds few neighbours per block, too.
 func (b *booster) addValues(ctx context.Context, t *Tree) {
 	out := b.grow.order[b.bag:]
 	byBlocks := float64(len(t.Feature)) * float64(b.data.Rows)
-	apart := 60*b.grow.scattered()*float64(b.bag) + 2048*float64(len(out))
+	apart := jumpCost*b.grow.scattered()*float64(b.bag) + routeCost*float64(len(out))
 	if byBlocks <= apart && routable(t, b.data.Columns) {
-		addScores(ctx, []*Tree{t}, b.data.Columns, b.data.rows(), b.score, b.walks)
+		addPredictions(ctx, []*Tree{t}, b.data.Columns, b.data.rows(), b.raw, b.walks)
 		return
 	}
-	b.grow.addLeafValues(b.score)
+	b.grow.addLeafValues(b.raw)
 	if len(out) > 0 {
-		addScores(ctx, []*Tree{t}, b.data.Columns, rowSet{subset: out}, b.score, b.walks)
+		addPredictions(ctx, []*Tree{t}, b.data.Columns, rowSet{subset: out}, b.raw, b.walks)
 	}
 }
+
+// What addValues compares with the cost of one node for one of 64 neighbouring rows that pass it at once: the jump to the raw score of a
+// row in leaf order, as measured, and routing a row without its neighbours. The latter decides as soon as an eighth of the rows is outside
+// the bag: a tree that can go by blocks has at most routeNodes, 255, which is less than routeCost/8.
+const (
+	jumpCost  = 60
+	routeCost = 2048
+)
 
 // drawRows fills the grower's order with the rows in use, the bag first, both parts ascending.
 func (b *booster) drawRows(tree int) {
@@ -295,31 +306,31 @@ func (b *booster) drawRows(tree int) {
 
 func (b *booster) evaluate(t *Tree, start time.Time) error {
 	n := len(b.trees)
-	score := math.NaN()
+	metric := math.NaN()
 	if b.opt.Eval != nil {
 		valid := b.opt.Valid
 		if valid.Subset == nil {
-			copy(b.valid, b.validScore)
+			copy(b.evalRaw, b.validRaw)
 		} else {
 			for i, r := range valid.Subset {
-				b.valid[i] = b.validScore[r]
+				b.evalRaw[i] = b.validRaw[r]
 			}
 		}
 
-		s, err := b.opt.Eval(b.valid)
+		s, err := b.opt.Eval(b.evalRaw)
 		if err != nil {
 			return fmt.Errorf("evaluate tree %d: %w", n, err)
 		}
-		score = s
+		metric = s
 		if b.improved(s) {
 			b.best = n
 			b.bestIn = b.round
-			b.bestAt = s
+			b.bestMetric = s
 		}
 	}
 
 	if b.opt.OnTree != nil {
-		if err := b.opt.OnTree(Progress{Tree: n, Leaves: t.Leaves(), Score: score, Best: b.best, Took: time.Since(start)}); err != nil {
+		if err := b.opt.OnTree(Progress{Tree: n, Leaves: t.Leaves(), Metric: metric, Best: b.best, Took: time.Since(start)}); err != nil {
 			return err
 		}
 	}
@@ -349,12 +360,12 @@ func (b *booster) sampled() bool {
 
 func (b *booster) improved(s float64) bool {
 	switch {
-	case math.IsNaN(b.bestAt):
+	case math.IsNaN(b.bestMetric):
 		return true
 	case b.opt.Maximize:
-		return s > b.bestAt+b.p.EarlyStoppingDelta
+		return s > b.bestMetric+b.p.EarlyStoppingDelta
 	}
-	return s < b.bestAt-b.p.EarlyStoppingDelta
+	return s < b.bestMetric-b.p.EarlyStoppingDelta
 }
 
 // shifted returns the trees with Options.Shift added to the first. The booster's own trees do not have it, since the training rows' scores
@@ -383,7 +394,7 @@ func (b *booster) result() *Result {
 	}
 	m.FeatureNames, m.FeatureInfos = describe(b.data.Features)
 
-	r := &Result{Model: m, Grown: len(b.trees), Best: len(m.Trees), Score: b.bestAt, Stopped: b.stopped, Resumed: b.resumed, Took: b.elapsed()}
+	r := &Result{Model: m, Grown: len(b.trees), Best: len(m.Trees), Metric: b.bestMetric, Stopped: b.stopped, Resumed: b.resumed, Took: b.elapsed()}
 	if b.p.EarlyStoppingRound > 0 && b.best > 0 {
 		r.Best = b.treesBefore() + b.best
 		r.Model = m.truncated(r.Best)

@@ -357,14 +357,14 @@ func TestTrainingLearns(t *testing.T) {
 	p.NumIterations, p.EarlyStoppingRound = 400, 20
 	var seen []float64
 	res := mustTrain(t, &train.Data, p, Options{Threads: 2, Valid: &valid.Data, Eval: eval, OnTree: func(p Progress) error {
-		seen = append(seen, p.Score)
+		seen = append(seen, p.Metric)
 		return nil
 	}})
 	if res.Stopped != StopEarly || res.Grown != len(seen) || res.Best != res.Grown-20 || len(res.Model.Trees) != res.Best {
 		t.Errorf("stopped %q with %d trees, best %d, in the model %d", res.Stopped, res.Grown, res.Best, len(res.Model.Trees))
 	}
-	if slices.Min(seen) != seen[res.Best-1] || res.Score != seen[res.Best-1] || !(res.Score < base-0.1) {
-		t.Errorf("log loss %v at the best tree, %v without a model; best of all %v", res.Score, base, slices.Min(seen))
+	if slices.Min(seen) != seen[res.Best-1] || res.Metric != seen[res.Best-1] || !(res.Metric < base-0.1) {
+		t.Errorf("log loss %v at the best tree, %v without a model; best of all %v", res.Metric, base, slices.Min(seen))
 	}
 	// With the sign of the score reversed, it stops at its own best.
 	p.NumIterations = 60
@@ -372,8 +372,8 @@ func TestTrainingLearns(t *testing.T) {
 		s, err := eval(raw)
 		return -s, err
 	}})
-	if up.Score != -seen[up.Best-1] {
-		t.Errorf("maximising the negative gives %v, minimising %v", up.Score, seen[up.Best-1])
+	if up.Metric != -seen[up.Best-1] {
+		t.Errorf("maximising the negative gives %v, minimising %v", up.Metric, seen[up.Best-1])
 	}
 }
 

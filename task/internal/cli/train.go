@@ -358,8 +358,8 @@ func (w *World) treePrinter(trees int, name string) func(gbt.Progress) error {
 		}
 
 		line := fmt.Sprintf("tree %5d  %4d leaves  %7.1f ms/tree", p.Tree, p.Leaves, took.Seconds()*1e3/float64(grown))
-		if !math.IsNaN(p.Score) {
-			line += fmt.Sprintf("  valid %s %.6f (best %d)", name, p.Score, p.Best)
+		if !math.IsNaN(p.Metric) {
+			line += fmt.Sprintf("  valid %s %.6f (best %d)", name, p.Metric, p.Best)
 		}
 		_, err := fmt.Fprintln(w.Out, line)
 		return err

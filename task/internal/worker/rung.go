@@ -65,9 +65,9 @@ func (w *Worker) rung(ctx context.Context, claim *sweep.Claim, g gbt.Progress) (
 		return nil, err
 	}
 
-	own := sweep.Reached{Step: g.Tree, Trial: claim.Trial, Score: g.Score}
-	w.rungs[sweepstore.RungKey{Step: g.Tree, Trial: claim.Trial}] = g.Score
-	r := &sweep.Rung{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim, Step: g.Tree, Score: g.Score,
+	own := sweep.Reached{Step: g.Tree, Trial: claim.Trial, Score: g.Metric}
+	w.rungs[sweepstore.RungKey{Step: g.Tree, Trial: claim.Trial}] = g.Metric
+	r := &sweep.Rung{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim, Step: g.Tree, Score: g.Metric,
 		Seen: sweepstore.ReachedOf(w.rungs, claim.Trial, from, g.Tree), At: time.Now().UTC()}
 	v, err := search.AtRung(w.plan, own, r.Seen)
 	if err != nil {
@@ -86,6 +86,6 @@ func (w *Worker) rung(ctx context.Context, claim *sweep.Claim, g gbt.Progress) (
 		}
 		return there, err
 	}
-	w.Log.Info("rung", "trial", claim.Trial, "trees", g.Tree, "score", g.Score, "stop", r.Stop, "reason", r.Reason)
+	w.Log.Info("rung", "trial", claim.Trial, "trees", g.Tree, "score", g.Metric, "stop", r.Stop, "reason", r.Reason)
 	return r, nil
 }

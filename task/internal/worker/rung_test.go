@@ -124,7 +124,7 @@ func TestTheMedianRuleLooksAtTheWholeWay(t *testing.T) {
 			if err := worker.open(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			r, err := worker.rung(t.Context(), &sweep.Claim{Trial: 5, Claim: 1}, gbt.Progress{Tree: 9, Score: 0.45})
+			r, err := worker.rung(t.Context(), &sweep.Claim{Trial: 5, Claim: 1}, gbt.Progress{Tree: 9, Metric: 0.45})
 			if err != nil {
 				t.Fatal(err)
 			}

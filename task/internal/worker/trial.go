@@ -468,11 +468,11 @@ func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort c
 }
 
 func (p *pulse) tree(g gbt.Progress) error {
-	p.measures.tree(p.trial, g.Score)
+	p.measures.tree(p.trial, g.Metric)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.trees, p.score = g.Tree, g.Score
-	p.curve.Add(g.Tree, g.Score)
+	p.trees, p.score = g.Tree, g.Metric
+	p.curve.Add(g.Tree, g.Metric)
 	if p.last = time.Now(); p.began.IsZero() {
 		p.began = p.last
 		return nil
