@@ -169,6 +169,23 @@ func chaosClasses() []chaosClass {
 	}
 }
 
+// laterClasses came when seeds had been written down: they are drawn apart, so that a seed keeps what it had.
+func laterClasses() []chaosClass {
+	return []chaosClass{
+		{"one client alone", most, func(r *rand.Rand, s *chaosScript) {
+			does := []string{"refuse", "cut", "flip", "slow, delay: 2s", "hang, delay: 3s"}[r.IntN(5)]
+			s.add("read_fault", `match: "%s", does: %s, times: %d, client: task-%d`, []string{"datasets/**", "sweeps/**"}[r.IntN(2)], does, 1+r.IntN(5), r.IntN(4))
+			s.add("read_fault", `match: "sweeps/**", does: %s, times: %d, client: %s`, does, 1+r.IntN(3), []string{"aggregator", "launcher"}[r.IntN(2)])
+			s.add("refuse_write", `match: "sweeps/*/trials/**", times: %d, client: task-%d`, 1+r.IntN(4), r.IntN(4))
+			s.add("lose_answer", `match: "%s", times: 1, client: aggregator`, []string{"sweeps/*/ending.json", "registry/**"}[r.IntN(2)])
+		}},
+		{"memory limit", most, func(r *rand.Rand, s *chaosScript) {
+			s.add("memory_limit", "task: %d, mib: %d, times: 1", r.IntN(4), 6+r.IntN(8))
+			s.add("memory_limit", "vm: %d, mib: %d, times: 1", r.IntN(2), 10+r.IntN(16))
+		}},
+	}
+}
+
 // newScript is the script of a seed.
 func newScript(seed uint64) *chaosScript {
 	r := rand.New(rand.NewPCG(seed, 0xc4a05))
@@ -180,6 +197,13 @@ func newScript(seed uint64) *chaosScript {
 		}
 	}
 	s.args = []string{"--aggregators", strconv.Itoa(1 + r.IntN(3))}
+
+	r = rand.New(rand.NewPCG(seed, 0x1a7e))
+	for _, c := range laterClasses() {
+		if r.Float64() < c.share {
+			c.add(r, s)
+		}
+	}
 	return s
 }
 
@@ -240,7 +264,7 @@ func TestE2EChaos(t *testing.T) {
 	if len(done) < 20 { // too few to say anything of shares
 		return
 	}
-	for _, c := range chaosClasses() {
+	for _, c := range slices.Concat(chaosClasses(), laterClasses()) {
 		if n := fired(done, c.counted); float64(n) < 0.4*float64(len(done)) {
 			t.Errorf("%s: in %d of %d runs; want 40 %% of them", c.counted, n, len(done))
 		}
@@ -376,7 +400,7 @@ func fired(runs []chaosRun, class string) (n int) {
 func chaosTable(runs []chaosRun) string {
 	t := table.NewWriter()
 	t.AppendHeader(table.Row{"fault", "runs", "share", "times"})
-	for _, c := range chaosClasses() {
+	for _, c := range slices.Concat(chaosClasses(), laterClasses()) {
 		times, n := 0, fired(runs, c.counted)
 		for _, r := range runs {
 			times += r.struck[c.counted]

@@ -9,12 +9,13 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Faults are the failures to inject, in every job alike. Each happens once per job.
+// Faults are the failures to inject, in every job alike. Each happens once per job, unless it says how often.
 type Faults struct {
 	Preempt     []Preemption
 	LoseMachine []MachineLoss
 	NoCapacity  []Shortage
 	FullDisk    []FullDisk
+	Memory      []MemoryLimit
 	RetryPause  time.Duration // from the end of an attempt to the next one of the task
 }
 

@@ -3,12 +3,14 @@
 package batchemu
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -64,6 +66,11 @@ func helper(mode string) int {
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ignoring SIGTERM")
 		hang()
+	case "hold-once":
+		if attempt == "0" {
+			hold()
+		}
+		return 0
 	case "told":
 		return told()
 	case "env":
@@ -86,6 +93,13 @@ func helper(mode string) int {
 // hang waits for a signal to end the process. An empty select would not do: without cgo the runtime sees that as a deadlock.
 func hang() {
 	<-time.After(time.Hour)
+}
+
+// hold takes 64 MiB, and keeps them.
+func hold() {
+	held := bytes.Repeat([]byte("x"), 64<<20)
+	hang()
+	runtime.KeepAlive(held)
 }
 
 // told waits on the first attempt until it is told to go, and says so.

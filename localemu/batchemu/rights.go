@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"cloud.google.com/go/batch/apiv1/batchpb"
@@ -64,11 +65,15 @@ func accountOf(j *batchpb.Job) string { return j.GetAllocationPolicy().GetServic
 func (j *job) account() string { return accountOf(j.spec) }
 
 // environment tells a task where the other emulators are.
-func (s *Server) environment(account string) []string {
-	if s.opts.Rights == nil {
-		return s.opts.Env
+func (s *Server) environment(account string, task int) []string {
+	env := s.opts.Env
+	if s.opts.Rights != nil {
+		env = s.opts.Rights.Environment(account)
 	}
-	return s.opts.Rights.Environment(account)
+	if s.opts.TaskEnv == nil {
+		return env
+	}
+	return slices.Concat(env, s.opts.TaskEnv(account, task))
 }
 
 // unfit returns why no task of a job of this account would ever start: the agent on the machine cannot report, or the image cannot be

@@ -60,6 +60,8 @@ func (j *job) work() (end batchpb.JobStatus_State, because string) {
 	defer watch.stop()
 	faults := j.scheduleFaults()
 	defer faults.stop()
+	limits := j.limitMemory()
+	defer limits.stop()
 
 	for {
 		select {

@@ -34,6 +34,9 @@ type Options struct {
 	Environ []string
 	// Env is what every task has in its environment beside its job's variables, NAME=VALUE: where the other emulators are.
 	Env []string
+	// TaskEnv, if not nil, returns what a task of a service account has in its environment beside that, by the task's index. It must not call
+	// back.
+	TaskEnv func(account string, index int) []string
 	// Rights are asked before every call, and on behalf of every task; nil allows everything.
 	Rights Rights
 	// Notify publishes what a job's notifications ask for; with nil, jobs that have notifications are refused. It must neither block nor

@@ -109,7 +109,7 @@ func (a uploadAttrs) over(o fakestorage.ObjectAttrs) uploadAttrs {
 
 // join writes the parts, of the bucket c.from, as one object, which describe describes. It says how long that is.
 func (s *Server) join(r *http.Request, c call, parts []part, describe func(*upload, []fakestorage.ObjectAttrs)) (*response, int64) {
-	if a := s.faults.refuse(c.object); a != nil {
+	if a := s.faults.refuse(c.object, s.client(door(r))); a != nil {
 		return a, 0
 	}
 

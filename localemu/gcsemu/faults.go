@@ -22,11 +22,12 @@ type Faults struct {
 }
 
 // Refusal selects the writes to strike. Match is compared with the object's name, part by part: "*" within a part, "**" for any number of
-// parts. Status 0 is 503.
+// parts. Status 0 is 503. With a Client, only that client's writes are struck (see Options.Client).
 type Refusal struct {
 	Match  string
 	Times  int
 	Status int
+	Client string
 }
 
 // Check returns what is wrong with a refusal.
@@ -59,27 +60,27 @@ func newFaultState(f Faults) *faultState {
 }
 
 // refuse returns the answer to a write that a fault refuses, else nil.
-func (f *faultState) refuse(object string) *response {
-	return f.strike(f.refuses, object, "refused on purpose", "write refused")
+func (f *faultState) refuse(object, client string) *response {
+	return f.strike(f.refuses, object, client, "refused on purpose", "write refused")
 }
 
 // lose returns the answer that takes the place of a successful one, else nil.
-func (f *faultState) lose(object string) *response {
-	return f.strike(f.loses, object, "answer lost on purpose", "answer lost")
+func (f *faultState) lose(object, client string) *response {
+	return f.strike(f.loses, object, client, "answer lost on purpose", "answer lost")
 }
 
-func (f *faultState) strike(entries []Refusal, object, why, class string) *response {
+func (f *faultState) strike(entries []Refusal, object, client, why, class string) *response {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 
 	for i := range entries {
 		e := &entries[i]
-		if e.Times == 0 || !Matches(e.Match, object) {
+		if e.Times == 0 || !Matches(e.Match, object) || !hits(e.Client, client) {
 			continue
 		}
 
 		e.Times--
-		f.struck(class)
+		f.tell(class, e.Client)
 		status := e.Status
 		if status == 0 {
 			status = http.StatusServiceUnavailable
@@ -87,6 +88,19 @@ func (f *faultState) strike(entries []Refusal, object, why, class string) *respo
 		return answer(status, "localemu: "+why)
 	}
 	return nil
+}
+
+// hits reports whether a fault for the client wanted ("" is everybody) strikes this client. "task" covers task-0, task-1 and so on.
+func hits(wanted, client string) bool {
+	return wanted == "" || client == wanted || strings.HasPrefix(client, wanted+"-")
+}
+
+// tell counts a fault that strikes.
+func (f *faultState) tell(class, wanted string) {
+	f.struck(class)
+	if wanted != "" {
+		f.struck("one client alone")
+	}
 }
 
 // Matches reports whether a pattern of object names, as in Refusal, covers a name.

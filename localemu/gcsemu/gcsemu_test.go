@@ -450,7 +450,7 @@ func TestRateOfReadFaults(t *testing.T) {
 	struck := func(seed uint64) (hits []int) {
 		f := newFaultState(Faults{Seed: seed, Read: []ReadFault{{Match: "**", Does: "flip", Rate: 0.25}}})
 		for i := range 1000 {
-			if f.read("x") != nil {
+			if f.read("x", "") != nil {
 				hits = append(hits, i)
 			}
 		}

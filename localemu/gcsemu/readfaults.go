@@ -20,6 +20,7 @@ type ReadFault struct {
 	Rate   float64
 	Status int           // of "refuse"; 0 is 503
 	Delay  time.Duration // of "slow"; of "hang", after which the connection breaks
+	Client string        // as in Refusal
 }
 
 // ReadFaults are what can be done to a read: answer with an error; send the first half and break the connection; change one bit in
@@ -66,13 +67,13 @@ func newReadFaults(faults []ReadFault) []readFault {
 }
 
 // read is what happens to a read of the object on purpose; nil is nothing.
-func (f *faultState) read(object string) *ReadFault {
+func (f *faultState) read(object, client string) *ReadFault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 
 	for i := range f.reads {
 		r := &f.reads[i]
-		if r.left == 0 || !Matches(r.Match, object) {
+		if r.left == 0 || !Matches(r.Match, object) || !hits(r.Client, client) {
 			continue
 		}
 		if r.Rate > 0 && f.random.Float64() >= r.Rate {
@@ -82,7 +83,7 @@ func (f *faultState) read(object string) *ReadFault {
 		if r.left > 0 {
 			r.left--
 		}
-		f.struck("read: " + r.Does)
+		f.tell("read: "+r.Does, r.Client)
 		return &r.ReadFault
 	}
 

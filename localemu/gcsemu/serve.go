@@ -123,7 +123,7 @@ func absent(bucket, object string) *response {
 // read sends an object's contents. The lock is held until the first byte leaves: by then the file is open, and a write
 // puts another file in its place.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, c call) {
-	if f := s.faults.read(c.object); f != nil {
+	if f := s.faults.read(c.object, s.client(door(r))); f != nil {
 		if f.before(r.Context(), w) {
 			return
 		}
@@ -211,7 +211,7 @@ func (s *Server) change(r *http.Request, c call) *response {
 	if a := receive(r); a != nil {
 		return a
 	}
-	if a := s.faults.refuse(c.object); a != nil {
+	if a := s.faults.refuse(c.object, s.client(door(r))); a != nil {
 		return a
 	}
 

@@ -28,6 +28,8 @@ type Options struct {
 	Struck func(class string)
 	// Allow is asked before every call, with the address that was called; nil allows everything. See Server.Open.
 	Allow func(at net.Addr, kind, name, permission string) error
+	// Client, if not nil, names the client that calls at an address ("" if unknown), for faults that strike one client. See Server.Open.
+	Client func(at net.Addr) string
 	// Log, if not nil, gets what is worth knowing but no client is told.
 	Log *slog.Logger
 }
@@ -41,6 +43,7 @@ type Server struct {
 	dir    string
 	log    *slog.Logger
 	allow  func(at net.Addr, kind, name, permission string) error
+	client func(at net.Addr) string
 	served sync.WaitGroup
 	faults *faultState
 
@@ -71,6 +74,10 @@ func Start(l net.Listener, o Options) (*Server, error) {
 		o.Allow = func(net.Addr, string, string, string) error { return nil }
 	}
 
+	if o.Client == nil {
+		o.Client = func(net.Addr) string { return "" }
+	}
+
 	described, err := openMetas(o.Dir)
 	if err != nil {
 		return nil, err
@@ -90,7 +97,7 @@ func Start(l net.Listener, o Options) (*Server, error) {
 		return nil, fmt.Errorf("start fake-gcs-server: %w", err)
 	}
 
-	s := &Server{fake: fake, inner: fake.HTTPHandler(), addr: addr, dir: o.Dir, log: o.Log, metas: described, settings: given, allow: o.Allow, faults: newFaultState(o.Faults), onWrite: o.OnWrite}
+	s := &Server{fake: fake, inner: fake.HTTPHandler(), addr: addr, dir: o.Dir, log: o.Log, metas: described, settings: given, allow: o.Allow, client: o.Client, faults: newFaultState(o.Faults), onWrite: o.OnWrite}
 	if s.onWrite == nil {
 		s.onWrite = func(string, string) {}
 	}

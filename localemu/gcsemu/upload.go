@@ -145,7 +145,7 @@ func (u *upload) readMultipart(r *http.Request) error {
 
 // commit makes the uploaded bytes the object, if its conditions and checksums hold.
 func (s *Server) commit(u *upload) *response {
-	if a := s.faults.refuse(u.object); a != nil {
+	if a := s.faults.refuse(u.object, s.client(u.door)); a != nil {
 		return a
 	}
 
@@ -192,7 +192,7 @@ func (s *Server) write(u *upload) (a *response, written bool) {
 	}
 
 	// The object is written; only the answer may get lost.
-	if a := s.faults.lose(u.object); a != nil {
+	if a := s.faults.lose(u.object, s.client(u.door)); a != nil {
 		return a, true
 	}
 	return s.describe(u.bucket, u.object), true

@@ -4,9 +4,11 @@
 package faults
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"time"
 
 	"coppice/localemu/batchemu"
@@ -26,6 +28,9 @@ lose_acks: 0.3                 # this share of acknowledgements is lost
 retry_pause: 2s                # from the end of a task's attempt to the next
 full_disk:
   - {vm: 0, for: 3s}                   # this machine's local SSD takes no dataset at first
+memory_limit:
+  - {task: 2, mib: 400, times: 1}        # this task is killed when it holds more for itself, as by the kernel (code 137); without times always
+  - {vm: 0, mib: 1500, times: 1}         # this machine is lost when its tasks hold more together (code 50002)
 preempt:
   - {task: 0, attempt: 0, after: 2s}   # this attempt of a task on Spot machines ends 2s after its start (code 50001)
   - {vm: 1, after: 3s}                 # this Spot machine goes 3s after the job began to run, with its local SSD
@@ -46,6 +51,7 @@ read_fault:                             # of objects' contents; without times al
   - {match: "sweeps/*/trials/**", does: refuse, times: 5, status: 429}
   - {match: "plans/*", does: slow, delay: 2s, rate: 0.5}
   - {match: "registry/**", does: hang, times: 1}                # until the client gives up; with delay, until the connection breaks
+  - {match: "datasets/**", does: slow, delay: 1s, client: task-1}    # only of launcher (the command), aggregator, task, or the task of an index
 kill_aggregator:
   - {after_messages: 10, restart: true}   # all aggregators, with SIGKILL
 at_write:                               # when the nth such object has been written, before the writer is told (nth: 1)
@@ -78,12 +84,20 @@ type Spec struct {
 	LoseAcks   float64        `yaml:"lose_acks"`
 	RetryPause sweep.Duration `yaml:"retry_pause"`
 	FullDisk   []fullDisk     `yaml:"full_disk"`
+	Memory     []memoryLimit  `yaml:"memory_limit"`
 	AtWrite    []AtWrite      `yaml:"at_write"`
 }
 
 type fullDisk struct {
 	VM  int            `yaml:"vm"`
 	For sweep.Duration `yaml:"for"`
+}
+
+type memoryLimit struct {
+	Task  *int `yaml:"task"`
+	VM    *int `yaml:"vm"`
+	MiB   int  `yaml:"mib"`
+	Times int  `yaml:"times"`
 }
 
 type preemption struct {
@@ -112,6 +126,7 @@ type refusal struct {
 	Match  string `yaml:"match"`
 	Times  int    `yaml:"times"`
 	Status int    `yaml:"status"`
+	Client string `yaml:"client"`
 }
 
 type readFault struct {
@@ -121,10 +136,11 @@ type readFault struct {
 	Rate   float64        `yaml:"rate"`
 	Status int            `yaml:"status"`
 	Delay  sweep.Duration `yaml:"delay"`
+	Client string         `yaml:"client"`
 }
 
 func (f readFault) storage() gcsemu.ReadFault {
-	return gcsemu.ReadFault{Match: f.Match, Does: f.Does, Times: f.Times, Rate: f.Rate, Status: f.Status, Delay: time.Duration(f.Delay)}
+	return gcsemu.ReadFault{Match: f.Match, Does: f.Does, Times: f.Times, Rate: f.Rate, Status: f.Status, Delay: time.Duration(f.Delay), Client: f.Client}
 }
 
 // Kill ends all aggregators with SIGKILL when AfterMessages messages have been published.
@@ -177,14 +193,14 @@ func Parse(file string, data []byte) (*Spec, error) {
 
 	for name, entries := range map[string][]refusal{"refuse_write": s.Refuse, "lose_answer": s.LoseReply} {
 		for i, r := range entries {
-			if err := gcsemu.Refusal(r).Check(); err != nil {
+			if err := errors.Join(gcsemu.Refusal(r).Check(), checkClient(r.Client)); err != nil {
 				return nil, doc.Errorf(fmt.Sprintf("%s[%d]", name, i), "%v", err)
 			}
 		}
 	}
 
 	for i, r := range s.Read {
-		if err := r.storage().Check(); err != nil {
+		if err := errors.Join(r.storage().Check(), checkClient(r.Client)); err != nil {
 			return nil, doc.Errorf(fmt.Sprintf("read_fault[%d]", i), "%v", err)
 		}
 	}
@@ -216,12 +232,49 @@ func (s *Spec) checkRest(doc *strictyaml.Document) error {
 			return doc.Errorf(fmt.Sprintf("full_disk[%d]", i), "vm is %d and for %s: vm counts from 0, and for is 1s to %s", d.VM, d.For, maxAfter)
 		}
 	}
+	for i, m := range s.Memory {
+		at := fmt.Sprintf("memory_limit[%d]", i)
+		switch {
+		case (m.Task == nil) == (m.VM == nil):
+			return doc.Errorf(at, "give either task or vm")
+		case m.Task != nil && *m.Task < 0 || m.VM != nil && *m.VM < 0 || m.Times < 0:
+			return doc.Errorf(at, "task and vm count from 0, and times is 1 or more")
+		case m.MiB < 1 || m.MiB > math.MaxInt32:
+			return doc.Errorf(at, "mib is %d: use 1 or more", m.MiB)
+		}
+	}
 	for i, a := range s.AtWrite {
 		if err := a.check(); err != nil {
 			return doc.Errorf(fmt.Sprintf("at_write[%d]", i), "%v", err)
 		}
 	}
 	return nil
+}
+
+// Clients that a fault can be limited to. The launcher is the command and everything it runs.
+const (
+	Launcher   = "launcher"
+	Aggregator = "aggregator"
+	Task       = "task" // or task-3
+)
+
+var clientPattern = regexp.MustCompile(`^(launcher|aggregator|task(-(0|[1-9][0-9]{0,5}))?)$`)
+
+func checkClient(name string) error {
+	if name == "" || clientPattern.MatchString(name) {
+		return nil
+	}
+	return fmt.Errorf("client is %.40q: use launcher, aggregator, task, or task-3 for the task with that index", name)
+}
+
+// ByClient reports whether any fault is limited to one client.
+func (s *Spec) ByClient() bool {
+	for _, entries := range [][]refusal{s.Refuse, s.LoseReply} {
+		if slices.ContainsFunc(entries, func(r refusal) bool { return r.Client != "" }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.Read, func(r readFault) bool { return r.Client != "" })
 }
 
 // checkPreempt checks which attempts and machines are preempted, and when.
@@ -294,6 +347,9 @@ func (s *Spec) Batch() batchemu.Faults {
 		f.Preempt = append(f.Preempt, e)
 	}
 
+	for _, m := range s.Memory {
+		f.Memory = append(f.Memory, batchemu.MemoryLimit{Task: m.Task, VM: m.VM, Bytes: int64(m.MiB) << 20, Times: m.Times})
+	}
 	for _, l := range s.Lose {
 		f.LoseMachine = append(f.LoseMachine, batchemu.MachineLoss{VM: l.VM, After: time.Duration(l.After), AfterMessages: l.AfterMessages})
 	}

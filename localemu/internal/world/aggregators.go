@@ -76,7 +76,7 @@ func (as *aggregators) launch(a *aggregator) error {
 	defer log.Close() // the process has its own
 
 	a.proc, err = as.w.procs.Start(proc.Command{
-		Path: as.w.opts.Aggregator, Args: []string{"pull"}, Env: as.w.environ(as.w.opts.Environ, terraform.Aggregator), Stdout: log, Stderr: log,
+		Path: as.w.opts.Aggregator, Args: []string{"pull"}, Env: as.w.environ(as.w.opts.Environ, terraform.Aggregator, faults.Aggregator), Stdout: log, Stderr: log,
 	})
 	if err != nil {
 		return fmt.Errorf("aggregator: %w", err)

@@ -12,6 +12,7 @@ import (
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 
+	"coppice/localemu/internal/faults"
 	"coppice/localemu/internal/rights"
 	"coppice/localemu/restemu"
 	"coppice/terraform"
@@ -159,7 +160,9 @@ func (w *World) at(identity string) addresses {
 }
 
 // Env returns the environment in which the command finds the local cloud, as NAME=VALUE.
-func (w *World) Env() []string { return w.env(w.opts.self()) }
+func (w *World) Env() []string {
+	return w.clients.with(w.env(w.opts.self()), w.opts.self(), faults.Launcher)
+}
 
 // env returns the environment in which a program of an identity finds the local cloud.
 func (w *World) env(identity string) []string {
@@ -192,10 +195,12 @@ func (w *World) env(identity string) []string {
 
 // Environ returns environ with the local cloud in it as the command sees it, and without variables that would lead a program to another
 // cloud.
-func (w *World) Environ(environ []string) []string { return w.environ(environ, w.opts.self()) }
+func (w *World) Environ(environ []string) []string {
+	return w.environ(environ, w.opts.self(), faults.Launcher)
+}
 
-func (w *World) environ(environ []string, identity string) []string {
-	return append(slices.DeleteFunc(slices.Clone(environ), leadsPast), w.env(identity)...)
+func (w *World) environ(environ []string, identity, client string) []string {
+	return append(slices.DeleteFunc(slices.Clone(environ), leadsPast), w.clients.with(w.env(identity), identity, client)...)
 }
 
 // leadsPast reports whether a variable, NAME=VALUE, belongs to another deployment: its names, its emulators, and Cloud Monitoring, whose

@@ -88,6 +88,7 @@ type World struct {
 	rest      *restemu.Server
 	guard     *rights.Guard
 	listeners map[string]addresses // of every identity but the command's, while rights are enforced
+	clients   *clients
 	procs     *proc.Set
 
 	aggregators *aggregators
@@ -120,6 +121,7 @@ func Start(ctx context.Context, o Options) (*World, error) {
 
 func (w *World) start(ctx context.Context) error {
 	w.script = newScript(w)
+	w.clients = newClients(w)
 	if err := w.openData(); err != nil {
 		return err
 	}
@@ -222,7 +224,7 @@ func (w *World) startStorage() error {
 
 	w.guard.Door(l.Addr(), w.opts.self())
 	w.storage, err = gcsemu.Start(l, gcsemu.Options{Dir: filepath.Join(w.data, "gcs"), Faults: w.opts.Faults.Storage(),
-		OnWrite: w.script.written, Struck: w.script.struck, Allow: w.guard.Allow, Log: w.log})
+		OnWrite: w.script.written, Struck: w.script.struck, Allow: w.guard.Allow, Client: w.clients.at, Log: w.log})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -280,7 +282,7 @@ func (w *World) startBatch(messages string) error {
 
 	o := batchemu.Options{
 		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers, Environ: w.opts.Environ, Faults: w.opts.Faults.Batch(), Struck: w.script.struck, Log: w.log, Notify: w.notify,
-		Env: []string{storageHost(w.storage.Addr()), "PUBSUB_EMULATOR_HOST=" + messages},
+		Env: []string{storageHost(w.storage.Addr()), "PUBSUB_EMULATOR_HOST=" + messages}, TaskEnv: w.clients.task,
 	}
 	if w.opts.Rights != nil {
 		o.Rights = tenants{w.guard, w}

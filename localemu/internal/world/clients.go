@@ -1,0 +1,88 @@
+//go:build unix
+
+package world
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+
+	"coppice/localemu/internal/faults"
+)
+
+// clients tells the storage's callers apart if any fault is limited to one client: each client then has an address of its own, which is opened
+// when its environment is made.
+type clients struct {
+	w *World
+
+	mu    sync.Mutex
+	doors map[string]string // identity and client, to address
+	names map[string]string // address, to client
+}
+
+func newClients(w *World) *clients {
+	return &clients{w: w, doors: map[string]string{}, names: map[string]string{}}
+}
+
+// at returns the client that calls at the address, "" if it is nobody in particular.
+func (c *clients) at(address net.Addr) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.names[address.String()]
+}
+
+// task returns what the task with an index has in its environment beside what all tasks have.
+func (c *clients) task(account string, index int) []string {
+	identity := c.w.opts.self()
+	if c.w.opts.Rights != nil {
+		identity = c.w.guard.Identity(account)
+	}
+	return c.with(nil, identity, fmt.Sprintf("%s-%d", faults.Task, index))
+}
+
+// with returns the environment with the client's own address of the storage in it, if the client has one.
+func (c *clients) with(env []string, identity, client string) []string {
+	if !c.w.opts.Faults.ByClient() {
+		return env
+	}
+	address, err := c.door(identity, client)
+	if err != nil {
+		c.w.log.Error("give a client an address of its own", "client", client, "error", err)
+		return env
+	}
+
+	host := storageHost(address)
+	name, _, _ := strings.Cut(host, "=")
+	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, name+"=") })
+	return append(env, host)
+}
+
+// door returns the client's address of the storage, and opens it if need be.
+func (c *clients) door(identity, client string) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := identity + " " + client
+	if address, ok := c.doors[key]; ok {
+		return address, nil
+	}
+
+	l, err := c.w.listenAt(0)
+	if err != nil {
+		return "", err
+	}
+	address := l.Addr().String()
+	c.doors[key], c.names[address] = address, client
+	c.w.guard.Door(l.Addr(), identityOf(c.w, identity))
+	c.w.storage.Open(l)
+	return address, nil
+}
+
+// identityOf returns whom the storage takes a caller for: without rights, the command, which may do everything.
+func identityOf(w *World, identity string) string {
+	if w.opts.Rights == nil {
+		return w.opts.self()
+	}
+	return identity
+}
