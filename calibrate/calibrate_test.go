@@ -409,7 +409,7 @@ func TestJSONBringsBackTheSame(t *testing.T) {
 func TestDecodeRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                                               "EOF",
-		`{"format":1,"method":"none"} {}`:                                "there is more behind byte 30",
+		`{"format":1,"method":"none"} {}`:                                "there is more data after byte 30",
 		`{"format":3,"method":"none"}`:                                   "format 3; this build reads 1 and 2",
 		`{"format":1,"method":"spline"}`:                                 `calibrate: unknown method "spline" (known: [isotonic platt beta none])`,
 		`{"format":1,"method":"none","d":1}`:                             `json: unknown field "d"`,

@@ -82,7 +82,7 @@ func Decode(text []byte) (*Calibrator, error) {
 		return nil, &DecodeError{err}
 	}
 	if _, err := r.Token(); err != io.EOF {
-		return nil, &DecodeError{fmt.Errorf("there is more behind byte %d", r.InputOffset())}
+		return nil, &DecodeError{fmt.Errorf("there is more data after byte %d", r.InputOffset())}
 	}
 
 	if e.Format != format && e.Format != segmented {

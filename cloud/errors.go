@@ -65,7 +65,7 @@ func Dial(service string, err error) error {
 func Environment(service string, err error) error {
 	if addr, ok := NobodyAt(err); ok {
 		return &SetupError{
-			What: fmt.Sprintf("nobody answers for %s at %s", service, addr),
+			What: fmt.Sprintf("no answer for %s at %s", service, addr),
 			Hint: "the local cloud is not running any more: start it again (`localemu up --data DIR`, then `. DIR/env`), or start the command with localemu exec -- COMMAND; " +
 				"else unset the *_EMULATOR_HOST and the COPPICE_*_ENDPOINT variables that are left over from it",
 			Err: err,

@@ -142,19 +142,19 @@ func (u usual) doubt() float64 {
 // checkRules checks the night against the spec's own rules.
 func (c *comparison) checkRules(at time.Time) {
 	if !c.rules.Rows.Holds(float64(c.p.Rows)) {
-		c.add(Blocking, CodeRows, "", "%d rows, and contract.rows allows %s", c.p.Rows, rangeText(c.rules.Rows))
+		c.add(Blocking, CodeRows, "", "%d rows, but contract.rows allows %s", c.p.Rows, rangeText(c.rules.Rows))
 	}
 	if !c.rules.Label.Holds(c.p.Label.Mean) {
-		c.add(Blocking, CodeLabelRate, "", "the label's mean is %.6g, and contract.label allows %s", c.p.Label.Mean, rangeText(c.rules.Label))
+		c.add(Blocking, CodeLabelRate, "", "the label's mean is %.6g, but contract.label allows %s", c.p.Label.Mean, rangeText(c.rules.Label))
 	}
 
 	limit := time.Duration(c.rules.MaxAge)
 	switch {
 	case limit == 0:
 	case c.p.TimeColumn == "":
-		c.add(Blocking, CodeStale, "", "no column says how old the rows are, and contract.max_age is %v; name it under contract.time", limit)
+		c.add(Blocking, CodeStale, "", "contract.max_age is %v, but no column says how old the rows are; name it under contract.time", limit)
 	case at.Sub(c.p.Newest) > limit:
-		c.add(Blocking, CodeStale, c.p.TimeColumn, "the newest row is of %s, %v old, and contract.max_age is %v", stamp(c.p.Newest), at.Sub(c.p.Newest).Round(time.Minute), limit)
+		c.add(Blocking, CodeStale, c.p.TimeColumn, "the newest row is from %s, %v old, but contract.max_age is %v", stamp(c.p.Newest), at.Sub(c.p.Newest).Round(time.Minute), limit)
 	}
 }
 

@@ -20,17 +20,17 @@ func (c *comparison) checkColumns() {
 		case old == nil:
 			came = append(came, k)
 		case old.Kind != k.Kind && old.Kind != None && k.Kind != None:
-			c.add(Blocking, CodeKindChanged, k.Name, "the column holds %s, and held %s", plural(k.Kind), plural(old.Kind))
+			c.add(Blocking, CodeKindChanged, k.Name, "the column holds %s, but held %s before", plural(k.Kind), plural(old.Kind))
 		}
 	}
 
 	for _, old := range gone {
 		i := slices.IndexFunc(came, func(k *Column) bool { return alike(k, old) })
 		if i < 0 {
-			c.add(Blocking, CodeColumnMissing, old.Name, "the column is not there; every night before had it")
+			c.add(Blocking, CodeColumnMissing, old.Name, "the column is missing; every earlier night had it")
 			continue
 		}
-		c.add(Blocking, CodeColumnRenamed, old.Name, "the column is not there, and the new column %q has contents like it: rename it back, or rename it in the spec, too", came[i].Name)
+		c.add(Blocking, CodeColumnRenamed, old.Name, "the column is missing, but the new column %q has similar contents: rename it back, or rename it in the spec, too", came[i].Name)
 		came = slices.Delete(came, i, i+1)
 	}
 	for _, k := range came {

@@ -21,17 +21,17 @@ func (c *comparison) checkPrints() {
 	case overlap > 0.99 && before.hi < 0.99:
 		c.add(Blocking, CodeSameRows, "", "%s of the rows are last night's: it is the same table again", percent(overlap))
 	case before.nights > 0 && beyond(overlap, before, 0.05):
-		c.add(Blocking, CodeOldRows, "", "%s of the rows are last night's, and on other nights at most %s were", percent(overlap), percent(before.hi))
+		c.add(Blocking, CodeOldRows, "", "%s of the rows are last night's, but on other nights at most %s were", percent(overlap), percent(before.hi))
 	}
 
 	repeated := c.learn(func(p *Profile) (float64, bool) { return p.Repeated, true })
 	shared := c.learn(func(p *Profile) (float64, bool) { return p.Shared, true })
 	sharedToo := beyond(c.p.Shared, shared, 0.005)
 	if beyond(c.p.Repeated, repeated, 0.0007) && !(sharedToo && c.p.Shared > 2*c.p.Repeated) {
-		c.add(Blocking, CodeRepeatedRows, "", "%s of the rows are there more than once, and on other nights at most %s were", percent(c.p.Repeated), percent(repeated.hi))
+		c.add(Blocking, CodeRepeatedRows, "", "%s of the rows occur more than once, but on other nights at most %s did", percent(c.p.Repeated), percent(repeated.hi))
 	}
 	if sharedToo {
-		c.add(Blocking, CodeSharedRows, "", "%s of the rows of test are in train, too, and on other nights at most %s were", percent(c.p.Shared), percent(shared.hi))
+		c.add(Blocking, CodeSharedRows, "", "%s of the rows of test are also in train, but on other nights at most %s were", percent(c.p.Shared), percent(shared.hi))
 	}
 }
 
@@ -71,9 +71,9 @@ func (c *comparison) checkVolume() {
 
 	switch {
 	case rows < low*u.lo || rows > high*u.hi:
-		c.add(Blocking, CodeRows, "", "%d rows, and the nights before had %.0f to %.0f", c.p.Rows, u.lo, u.hi)
+		c.add(Blocking, CodeRows, "", "%d rows, but earlier nights had %.0f to %.0f", c.p.Rows, u.lo, u.hi)
 	case rows < 0.8*u.lo || rows > 1.25*u.hi:
-		c.add(Warning, CodeRows, "", "%d rows, and the nights before had %.0f to %.0f", c.p.Rows, u.lo, u.hi)
+		c.add(Warning, CodeRows, "", "%d rows, but earlier nights had %.0f to %.0f", c.p.Rows, u.lo, u.hi)
 	}
 }
 
@@ -101,7 +101,7 @@ func (c *comparison) checkTimes() {
 		return
 	}
 	if !c.p.Newest.After(c.last.Newest) && moves.nights > 0 && usually > 0 {
-		c.add(Blocking, CodeStale, c.p.TimeColumn, "the newest row is of %s, and last night's was of %s", stamp(c.p.Newest), stamp(c.last.Newest))
+		c.add(Blocking, CodeStale, c.p.TimeColumn, "the newest row is from %s, and last night's was from %s", stamp(c.p.Newest), stamp(c.last.Newest))
 		return
 	}
 	if moves.nights < 2 || usually <= 0 {
@@ -112,15 +112,15 @@ func (c *comparison) checkTimes() {
 	whole := newest%usually == 0 || (newest+slack)%usually < 2*slack // one or more nights were skipped
 	switch {
 	case newest.Abs() > slack && (newest-oldest).Abs() <= slack && newest.Abs() < usually*3/4:
-		c.add(Blocking, CodeClock, c.p.TimeColumn, "all times are %v %s than expected: the newest row is of %s", newest.Abs().Round(time.Minute), direction(newest), stamp(c.p.Newest))
+		c.add(Blocking, CodeClock, c.p.TimeColumn, "all times are %v %s than expected: the newest row is from %s", newest.Abs().Round(time.Minute), direction(newest), stamp(c.p.Newest))
 	case newest > slack && whole:
-		c.add(Warning, CodeFuture, c.p.TimeColumn, "the newest row is of %s, %v after last night's, and usually it is %v: was a night left out?", stamp(c.p.Newest), c.p.Newest.Sub(c.last.Newest), usually)
+		c.add(Warning, CodeFuture, c.p.TimeColumn, "the newest row is from %s, %v after last night's, but usually it is %v: was a night left out?", stamp(c.p.Newest), c.p.Newest.Sub(c.last.Newest), usually)
 	case newest > slack:
-		c.add(Blocking, CodeFuture, c.p.TimeColumn, "the newest row is of %s, %v later than expected", stamp(c.p.Newest), newest.Round(time.Minute))
+		c.add(Blocking, CodeFuture, c.p.TimeColumn, "the newest row is from %s, %v later than expected", stamp(c.p.Newest), newest.Round(time.Minute))
 	case newest < -slack:
-		c.add(Blocking, CodeStale, c.p.TimeColumn, "the newest row is of %s, %v older than expected", stamp(c.p.Newest), -newest.Round(time.Minute))
+		c.add(Blocking, CodeStale, c.p.TimeColumn, "the newest row is from %s, %v older than expected", stamp(c.p.Newest), -newest.Round(time.Minute))
 	case oldest > max(slack, usually/20):
-		c.add(Blocking, CodeStale, c.p.TimeColumn, "the oldest row is of %s, %v newer than expected: the beginning is missing", stamp(c.p.Oldest), oldest.Round(time.Minute))
+		c.add(Blocking, CodeStale, c.p.TimeColumn, "the oldest row is from %s, %v newer than expected: the beginning is missing", stamp(c.p.Oldest), oldest.Round(time.Minute))
 	}
 	c.checkGaps()
 }
@@ -164,7 +164,7 @@ func (c *comparison) checkGaps() {
 		}
 	}
 	if lost > 0 {
-		c.add(Blocking, CodeGap, c.p.TimeColumn, "%d hours have hardly any rows, the first of them from %s on", lost, stamp(time.Unix(first, 0)))
+		c.add(Blocking, CodeGap, c.p.TimeColumn, "%d hours have hardly any rows, beginning with %s", lost, stamp(time.Unix(first, 0)))
 	}
 }
 

@@ -57,7 +57,7 @@ func (r *Record) Old(now time.Time) string {
 		what, at = "it", r.At
 	}
 	if age := now.Sub(at); age > time.Duration(r.MaxAge) {
-		return fmt.Sprintf("%s is of %s, %v ago, and contract.max_age is %v", what, stamp(at), age.Round(time.Minute), time.Duration(r.MaxAge))
+		return fmt.Sprintf("%s is from %s, %v ago, but contract.max_age is %v", what, stamp(at), age.Round(time.Minute), time.Duration(r.MaxAge))
 	}
 	return ""
 }
@@ -173,7 +173,7 @@ func (c *Column) check() error {
 func (p *Profile) checkShares() error {
 	for _, x := range []float64{p.Card, p.Worst, p.Self} {
 		if !(x >= 0 && x <= 1) {
-			return fmt.Errorf("%v is no AUC", x)
+			return fmt.Errorf("%v is not an AUC", x)
 		}
 	}
 	if p.Ratio < 0 || math.IsNaN(p.Label.Mean) {

@@ -62,7 +62,7 @@ func (p *parser) file() *arrowFile {
 
 	magicAt := size - int64(len(arrowMagic))
 	if string(p.data[magicAt:]) != arrowMagic {
-		p.fail(magicAt, "an Arrow file ends with ARROW1; this one may be cut off")
+		p.fail(magicAt, "an Arrow file ends with ARROW1; this one may be truncated")
 		return nil
 	}
 

@@ -317,7 +317,7 @@ func decodeJSON(data []byte, v any) error {
 		return &ManifestError{Err: err}
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return &ManifestError{Err: fmt.Errorf("more follows behind the JSON")}
+		return &ManifestError{Err: fmt.Errorf("there is more data after the JSON")}
 	}
 	return nil
 }

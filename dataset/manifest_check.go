@@ -71,7 +71,7 @@ func (m *Manifest) check() error {
 	}
 
 	if name, version, _ := strings.Cut(m.Like, "@"); m.Like != "" && (CheckName(name) != nil || !versionPattern.MatchString(version)) {
-		return &ManifestError{"like", fmt.Errorf("%.60q is no dataset's NAME@VERSION", m.Like)}
+		return &ManifestError{"like", fmt.Errorf("%.60q is not a dataset's NAME@VERSION", m.Like)}
 	}
 
 	if err := checkFeatures(m.Features); err != nil {

@@ -130,7 +130,7 @@ func (d *Dataset) open() error {
 func (d *Dataset) checkSize(f FileInfo) error {
 	info, err := os.Stat(filepath.Join(d.dir, f.Name))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() != f.Bytes {
-		return &FormatError{f.Name, -1, fmt.Sprintf("the file is missing or has not the %d bytes that the manifest says", f.Bytes)}
+		return &FormatError{f.Name, -1, fmt.Sprintf("the file is missing or does not have the %d bytes given by the manifest", f.Bytes)}
 	}
 	return err
 }

@@ -248,13 +248,13 @@ func TestOpenRefuses(t *testing.T) {
 		want   string
 	}{
 		"truncated rows":    {truncate("train/rows.arrow", 1), "train/rows.arrow: byte 569: the file has 569 bytes where the manifest says 570"},
-		"truncated sample":  {truncate("sample.arrow", 1), "sample.arrow: the file is missing or has not"},
+		"truncated sample":  {truncate("sample.arrow", 1), "sample.arrow: the file is missing or does not have"},
 		"missing file":      {remove("test/columns.arrow"), "test/columns.arrow: the file is missing"},
 		"missing manifest":  {remove(ManifestFile), "no dataset in"},
 		"altered manifest":  {replace(ManifestFile, `"max_bin":255`, `"max_bin":254`), "it was altered"},
 		"unknown key":       {replace(ManifestFile, `"max_bin"`, `"max_bins"`), `unknown field "max_bins"`},
 		"cut manifest":      {truncate(ManifestFile, 3), "unexpected EOF"},
-		"two manifests":     {replace(ManifestFile, "\n", "\n{}"), "more follows behind the JSON"},
+		"two manifests":     {replace(ManifestFile, "\n", "\n{}"), "there is more data after the JSON"},
 		"other magic":       {replace("valid/rows.arrow", "ARROW1\x00", "ARROW2\x00"), "valid/rows.arrow: byte 0: an Arrow file begins with ARROW1"},
 		"other end":         {replace("valid/rows.arrow", "\x00ARROW1", "\x00ARROW2"), "an Arrow file ends with ARROW1"},
 		"renamed column":    {replace("test/columns.arrow", "city", "town"), "test/columns.arrow: its columns are not those that the manifest says"},

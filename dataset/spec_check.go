@@ -85,7 +85,7 @@ func (s *Spec) checkLabel() error {
 	case l.Positive != nil && l.Above != nil:
 		return s.Errorf("label.above", "give positive or above, not both")
 	case l.Negative != nil && l.Positive == nil:
-		return s.Errorf("label.negative", "negative needs positive beside it")
+		return s.Errorf("label.negative", "negative needs positive")
 	case l.Negative != nil && *l.Negative == *l.Positive:
 		return s.Errorf("label.negative", "positive and negative are both %q", *l.Negative)
 	case l.Positive != nil && s.isToken(*l.Positive):
@@ -106,7 +106,7 @@ func (s *Spec) checkMaturity() error {
 	if l.Matures == 0 && !s.doc.Has("label.matures") {
 		for key, text := range map[string]string{"label.at": l.At, "label.as_of": l.AsOf} {
 			if text != "" {
-				return s.Errorf(key, "it says nothing without matures: how old a row has to be for its label to be final, such as matures: 24h")
+				return s.Errorf(key, "it has no effect without matures: how old a row must be for its label to be final, such as matures: 24h")
 			}
 		}
 		return nil
@@ -134,7 +134,7 @@ func (s *Spec) checkMaturity() error {
 		order.Delay = l.Matures
 	}
 	if order.Delay < l.Matures {
-		return s.Errorf("encodings.order.delay", "delay is %v and label.matures %v: statistics would see labels that nobody had when their rows came; leave it out, or use %v or more",
+		return s.Errorf("encodings.order.delay", "delay is %v but label.matures is %v: statistics would see labels that were not yet known; leave it out, or use %v or more",
 			time.Duration(order.Delay), time.Duration(l.Matures), time.Duration(l.Matures))
 	}
 	return nil
@@ -150,7 +150,7 @@ func (s *Spec) tokenError(path, class, text string) error {
 	if !s.doc.Has("missing") {
 		hint = "list under `missing` what does, such as `missing: [\"\", NA]`; by default " + fmt.Sprintf("%q", s.Missing) + " do"
 	}
-	return s.Errorf(path, "%s is %q, which stands for a missing value, so that its rows would be left out; %s", class, text, hint)
+	return s.Errorf(path, "%s is %q, which stands for a missing value, so its rows would be left out; %s", class, text, hint)
 }
 
 func (s *Spec) checkSplit() error {

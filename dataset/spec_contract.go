@@ -78,7 +78,7 @@ func (s *Spec) checkContract() error {
 	}
 	for i, text := range c.Allow {
 		if !findingPattern.MatchString(text) {
-			return s.Errorf(fmt.Sprintf("contract.allow[%d]", i), "%q is no finding: use CODE or CODE:COLUMN, such as drift:price", strings.ToValidUTF8(text, "?"))
+			return s.Errorf(fmt.Sprintf("contract.allow[%d]", i), "%q is not a finding: use CODE or CODE:COLUMN, such as drift:price", strings.ToValidUTF8(text, "?"))
 		}
 	}
 	return nil

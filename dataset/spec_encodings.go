@@ -244,7 +244,7 @@ func (s *Spec) checkOrder() error {
 	}
 
 	if s.OrderBy() == OrderTime && o.Copies > 1 {
-		return s.Errorf("encodings.order.copies", "there is one order by time, so that copies must be 1")
+		return s.Errorf("encodings.order.copies", "there is only one order by time, so copies must be 1")
 	}
 	return nil
 }

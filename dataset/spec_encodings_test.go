@@ -58,8 +58,8 @@ var wrongOrders = map[string]struct{ in, want string }{
 	"copies below 0":    {"encodings: {order: {copies: -1}}\n", "d.yaml:4:29: copies is -1: use 1 to 16"},
 	"many copies":       {"encodings: {order: {copies: 17}}\n", "d.yaml:4:29: copies is 17: use 1 to 16"},
 	"time of what":      {"encodings: {order: {by: time}}\n", "d.yaml:4:21: an order by time needs column where the split is not by time"},
-	"copies by time":    {"encodings: {order: {column: t, copies: 2}}\n", "d.yaml:4:40: there is one order by time, so that copies must be 1"},
-	"copies of a split": {"split: {by: time, column: t, train: 1}\nencodings: {order: {copies: 3}}\n", "d.yaml:5:29: there is one order by time, so that copies must be 1"},
+	"copies by time":    {"encodings: {order: {column: t, copies: 2}}\n", "d.yaml:4:40: there is only one order by time, so copies must be 1"},
+	"copies of a split": {"split: {by: time, column: t, train: 1}\nencodings: {order: {copies: 3}}\n", "d.yaml:5:29: there is only one order by time, so copies must be 1"},
 }
 
 var wrongDerivations = map[string]struct{ in, want string }{

@@ -101,7 +101,7 @@ func TestE2EBudget(t *testing.T) {
 		t.Fatalf("execute(...): got %d; want out.code = 0\n%s\n%s", out.code, out.out, out.errOut)
 	}
 	t.Logf("%s", out.out)
-	if !strings.Contains(out.out, "0.0998 USD each an hour (price of 9999-12-31)") {
+	if !strings.Contains(out.out, "0.0998 USD per hour each (price of 9999-12-31)") {
 		t.Error("the prices are not those of the test")
 	}
 	text, err := os.ReadFile(filepath.Join(l.dir, "sweep.json"))
@@ -151,7 +151,7 @@ func TestE2EBillOfAPreemptedSweep(t *testing.T) {
 		}
 	}
 	shown := l.must("launcher", "bill", string(c.Sweep), "--attempts")
-	for _, part := range []string{"lost with machines", "1 attempts did not end their trial", "on Spot", "came out at"} {
+	for _, part := range []string{"lost with machines", "1 attempts did not end their trial", "on Spot", "actual"} {
 		if !strings.Contains(shown, part) {
 			t.Errorf("it does not show %q:\n%s", part, shown)
 		}

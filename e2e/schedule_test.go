@@ -205,7 +205,7 @@ test $code = 7
 	if jobs := l.ranJobs(); len(jobs) != 0 {
 		t.Errorf("jobs %q", jobs)
 	}
-	if out := l.read("out.txt"); !strings.Contains(out, "going on with n2-highmem-4, Spot in us-central1-a") {
-		t.Errorf(`l.read("out.txt"): got %s; want out with "going on with n2-highmem-4, Spot in us-central1-a"`, out)
+	if out := l.read("out.txt"); !strings.Contains(out, "continuing with n2-highmem-4, Spot in us-central1-a") {
+		t.Errorf(`l.read("out.txt"): got %s; want out with "continuing with n2-highmem-4, Spot in us-central1-a"`, out)
 	}
 }

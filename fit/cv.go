@@ -58,7 +58,7 @@ func Folds(m *dataset.Manifest, s Scheme, k int) ([]Fold, error) {
 	// No fold may be evaluated with statistics that have seen its groups, its future or its keys.
 	by := m.Order
 	if by != nil && (s == GroupKFold || s == Forward && by.By != dataset.OrderTime || s == KFold && m.Split.By == dataset.SplitByHash) {
-		return nil, fmt.Errorf("%w: the statistics of ids in dataset %s were made of all rows of train, so that rows would be rated that a "+
+		return nil, fmt.Errorf("%w: the statistics of ids in dataset %s were made from all rows of train, so rows would be evaluated that a "+
 			"statistic has seen the %s of; stage it with encodings: none", ErrScheme, m.Name,
 			map[Scheme]string{GroupKFold: "group", Forward: "future", KFold: "key"}[s])
 	}

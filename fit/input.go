@@ -87,7 +87,7 @@ func (m *matcher) feature(i int) error {
 	}
 	if is.From != nil && is.From.Table >= 0 && !m.sameTables(was.From.Table, is.From.Table) && !m.likeTables(was.From.Table, is.From.Table) {
 		return refuse("%.60q is a statistic of ids, and its table is of dataset %s@%s, which is not made like the input model's %s@%s: "+
-			"its thresholds would mean other numbers; stage it with encodings: {like: MODEL@VERSION} of the input model, train anew, or continue on the same dataset",
+			"its thresholds would mean other numbers; stage it with encodings: {like: MODEL@VERSION} of the input model, train from scratch, or continue on the same dataset",
 			is.Name, m.here.Name, m.here.Version, m.old.Name, m.old.Version)
 	}
 
@@ -189,7 +189,7 @@ func lost(was, is *dataset.Feature, known map[string]bool) error {
 	}
 
 	if share := float64(gone) / float64(max(all, 1)); share > maxLost {
-		return refuse("%.60q: %.1f %% of the rows that the input model was trained on have categories that are among the others now, %.60q above all; train anew",
+		return refuse("%.60q: %.1f %% of the rows that the input model was trained on have categories that now count as other, mainly %.60q; train from scratch",
 			is.Name, 100*share, name)
 	}
 	return nil

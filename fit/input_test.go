@@ -237,7 +237,7 @@ func TestInputRefused(t *testing.T) {
 	}{
 		"a column that is gone":    {change(func(o *datasettest.Options) { o.Edit = edit(",price,", ",cost,") }), base, text, `splits by "price", which dataset clicks@`},
 		"another kind":             {change(func(o *datasettest.Options) { o.Edit = edit(",40,", ",forty,") }), base, text, `"age" is categorical in dataset clicks@`},
-		"categories of last night": {change(func(o *datasettest.Options) { o.Edit = edit(",site3", ",place3") }), base, text, `have categories that are among the others now, "site3`},
+		"categories of last night": {change(func(o *datasettest.Options) { o.Edit = edit(",site3", ",place3") }), base, text, `have categories that now count as other, mainly "site3`},
 		"statistics of other rows": {ids(1), first, idText, `"site:rate" is a statistic of ids, and its table is of dataset`},
 		"a statistic that is one":  {base, first, idText, `which dataset clicks@`},
 		"not the model's manifest": {base, first, text, `and has other features`},

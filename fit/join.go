@@ -39,7 +39,7 @@ func (t *Table) CheckGroups() error {
 	}
 	for r, g := range s.Group {
 		if want := encode.Fold(g, dataset.Folds); s.Fold[r] != want {
-			return fmt.Errorf("%w: row %d of %s is in fold %d, and its group in fold %d, so that a group would be trained on and rated; the dataset is damaged, stage it again",
+			return fmt.Errorf("%w: row %d of %s is in fold %d, but its group in fold %d, so a group would be both trained on and evaluated; the dataset is damaged, stage it again",
 				ErrScheme, r, s.Name, s.Fold[r], want)
 		}
 	}

@@ -38,7 +38,7 @@ func parseColumns(text string) (ColumnList, error) {
 	for _, word := range words(text) {
 		n, err := strconv.ParseUint(word, 10, 31)
 		if err != nil {
-			return "", fmt.Errorf("%.60q is no column's number; numbers count from 0, names come after %s", word, byName)
+			return "", fmt.Errorf("%.60q is not a column number; numbers count from 0, names come after %s", word, byName)
 		}
 		numbers = append(numbers, int(n))
 	}
@@ -167,7 +167,7 @@ func matching(pattern string, columns []string) ([]int, error) {
 	for i, name := range columns {
 		ok, err := path.Match(plain(pattern), plain(name))
 		if err != nil {
-			return nil, fmt.Errorf("the pattern %.60q cannot be read; a bracket is open, or nothing is behind the last backslash", pattern)
+			return nil, fmt.Errorf("the pattern %.60q cannot be read; a bracket is open, or nothing follows the last backslash", pattern)
 		}
 		if ok {
 			out = append(out, i)

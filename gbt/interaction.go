@@ -43,7 +43,7 @@ func parseGroups(value any) (FeatureGroups, error) {
 			}
 			n, err := strconv.ParseUint(word, 10, 31)
 			if err != nil {
-				return "", fmt.Errorf("%.60q is no column's number; numbers count from 0, names come after %s", word, byName)
+				return "", fmt.Errorf("%.60q is not a column number; numbers count from 0, names come after %s", word, byName)
 			}
 			group[i] = strconv.FormatUint(n, 10)
 		}
@@ -124,7 +124,7 @@ func bracketed(text string) ([][]string, error) {
 		}
 		rest = strings.TrimSpace(rest)
 		if rest == "" {
-			return nil, fmt.Errorf("expected a group behind the last comma of %.60q", text)
+			return nil, fmt.Errorf("expected a group after the last comma of %.60q", text)
 		}
 	}
 

@@ -65,7 +65,7 @@ func parseDirections(text string) (MonotoneList, error) {
 func direction(word string) (int8, error) {
 	d, err := strconv.ParseInt(word, 10, 8)
 	if err != nil || d < -1 || d > 1 {
-		return 0, fmt.Errorf("%.60q is no direction; 1 is upwards, -1 downwards and 0 either; names come after %s", word, byName)
+		return 0, fmt.Errorf("%.60q is not a direction; 1 is upwards, -1 downwards and 0 either; names come after %s", word, byName)
 	}
 	return int8(d), nil
 }

@@ -283,7 +283,7 @@ func TestWriteAndReadAgain(t *testing.T) {
 func TestPlaceOfErrors(t *testing.T) {
 	for name, tc := range map[string]struct{ text, says string }{
 		"family":        {strings.Replace(newer, "family: n2,", "family: N2,", 1), `newer.yaml:4:14: family "N2"`},
-		"region":        {strings.Replace(newer, "region: us-central1", "region: here", 1), `newer.yaml:4:26: "here" is no region`},
+		"region":        {strings.Replace(newer, "region: us-central1", "region: here", 1), `newer.yaml:4:26: "here" is not a region`},
 		"twice":         {strings.Replace(newer, "family: n2d", "family: n2", 1), "n2 in us-central1 has a price before"},
 		"source":        {strings.Replace(newer, "source: catalog", "source: hearsay", 1), `source "hearsay" is not among sources`},
 		"date":          {strings.Replace(newer, "2026-11-01", "2026-13-01", 1), "write YYYY-MM-DD"},

@@ -91,7 +91,7 @@ func ReadPrices(file string, data []byte) (*Prices, error) {
 		case !familyPattern.MatchString(e.Family):
 			return nil, doc.Errorf(at+".family", "family %.40q: use letters and digits", e.Family)
 		case !regionPattern.MatchString(e.Region):
-			return nil, doc.Errorf(at+".region", "%.40q is no region, such as us-central1", e.Region)
+			return nil, doc.Errorf(at+".region", "%.40q is not a region such as us-central1", e.Region)
 		case seen[key]:
 			return nil, doc.Errorf(at, "%s in %s has a price before", e.Family, e.Region)
 		case p.Sources[e.Source] == "":

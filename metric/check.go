@@ -120,7 +120,7 @@ func (e *Evaluator) checkProbabilities(m Metric) error {
 	}
 	for i, p := range e.in.Pred {
 		if !(p >= 0 && p <= 1) {
-			return fault(m, i, ErrPrediction, "%v is no probability; raw scores need the sigmoid first", p)
+			return fault(m, i, ErrPrediction, "%v is not a probability; raw scores need the sigmoid first", p)
 		}
 	}
 	return nil

@@ -242,7 +242,7 @@ func TestInputErrors(t *testing.T) {
 		"grade":           {"ndcg", metric.Input{Label: []float32{1, 31}, Pred: two, Group: []uint64{1, 1}}, metric.ErrLabel, "ndcg: row 1: the label cannot be used: 31, and ndcg is for whole grades 0 to 30"},
 		"nan prediction":  {"auc", metric.Input{Label: ok, Pred: []float64{0.1, nan}}, metric.ErrPrediction, "auc: row 1: the prediction cannot be used: NaN is not a finite number"},
 		"inf prediction":  {"rmse", metric.Input{Label: ok, Pred: []float64{inf, 0}}, metric.ErrPrediction, "rmse: row 0: the prediction cannot be used: +Inf is not a finite number"},
-		"raw score":       {"log_loss", metric.Input{Label: ok, Pred: []float64{0.5, -3}}, metric.ErrPrediction, "log_loss: row 1: the prediction cannot be used: -3 is no probability; raw scores need the sigmoid first"},
+		"raw score":       {"log_loss", metric.Input{Label: ok, Pred: []float64{0.5, -3}}, metric.ErrPrediction, "log_loss: row 1: the prediction cannot be used: -3 is not a probability; raw scores need the sigmoid first"},
 		"label":           {"brier", metric.Input{Label: []float32{0.5, 1}, Pred: two}, metric.ErrLabel, "brier: row 0: the label cannot be used: 0.5, and brier is for labels 0 and 1"},
 		"nan label":       {"auc", metric.Input{Label: []float32{1, float32(nan)}, Pred: two}, metric.ErrLabel, "auc: row 1: the label cannot be used: NaN, and auc is for labels 0 and 1"},
 		"weighted label":  {"auc", metric.Input{Label: []float32{1, 2}, Weight: ok, Pred: two}, metric.ErrLabel, "auc: row 1: the label cannot be used: 2, and auc is for labels 0 and 1"},
@@ -302,7 +302,7 @@ func TestLookup(t *testing.T) {
 		"recall@99999999999": "metric recall@99999999999: give the top rows as a share or a count: @1% and @0.01 are the top hundredth, @100 is a hundred rows",
 		"ece@1":              "metric ece@1: give the number of bins, 2 to 10000",
 		"ndcg@x":             "metric ndcg@x: give the number of places, 1 or more",
-		"auc@5":              "metric auc@5: this metric takes nothing behind an @",
+		"auc@5":              "metric auc@5: this metric takes nothing after an @",
 	} {
 		_, err := metric.Lookup(name)
 		if err == nil || err.Error() != want {

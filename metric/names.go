@@ -176,7 +176,7 @@ func (d definition) argument(arg string, has bool) (k cutoff, suffix string, err
 	}
 
 	if has {
-		return wrong("this metric takes nothing behind an @")
+		return wrong("this metric takes nothing after an @")
 	}
 	return cutoff{}, "", nil
 }

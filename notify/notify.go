@@ -102,7 +102,7 @@ func (n *Notifier) Tell(ctx context.Context, m sweep.VerdictMessage, marks Marks
 func (n *Notifier) tell(ctx context.Context, c Channel, m *sweep.VerdictMessage, marks Marks, log *slog.Logger) bool {
 	told, err := marks.Has(ctx, c.Name)
 	if err != nil {
-		log.Warn("whether a verdict was told is not known", "error", err.Error())
+		log.Warn("it is not known whether a verdict was sent", "error", err.Error())
 		return false
 	}
 	if told {
@@ -110,20 +110,20 @@ func (n *Notifier) tell(ctx context.Context, c Channel, m *sweep.VerdictMessage,
 	}
 
 	if n.rests(c.Name) {
-		log.Debug("a verdict is not told yet: the channel has just failed")
+		log.Debug("a verdict is not sent yet: the channel has just failed")
 		return false
 	}
 	began := n.Now()
 	if err := c.Send(ctx, m); err != nil {
 		n.failed(c.Name, began)
-		log.Error("a verdict could not be told", "error", err.Error())
+		log.Error("a verdict could not be sent", "error", err.Error())
 		return false
 	}
 	log.Info("verdict told")
 
 	// Without its mark it would be sent again, which is better than never.
 	if err := marks.Put(ctx, m.ID, c.Name, n.Now()); err != nil {
-		log.Warn("that a verdict was told could not be marked", "error", err.Error())
+		log.Warn("could not mark a verdict as sent", "error", err.Error())
 		return false
 	}
 	return true

@@ -116,7 +116,7 @@ func (p *backtestPage) over(i int, label string, of func(*BacktestNight) float64
 
 // values draws the metric of the night's models and of older ones.
 func (p *backtestPage) values() *plot.Chart {
-	c := plot.Lines{Chart: plot.Chart{ID: "value", Title: p.Metric + " on the day after", W: 980, H: 320, Wide: true}, X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Label: p.Metric + ", " + p.Better()}}
+	c := plot.Lines{Chart: plot.Chart{ID: "value", Title: p.Metric + " on the following day", W: 980, H: 320, Wide: true}, X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Label: p.Metric + ", " + p.Better()}}
 	columns := []string{"night", "value"}
 	for i, a := range p.Ages {
 		name := fmt.Sprintf("%s older", counted(a.Age, "day", "days"))
@@ -129,7 +129,7 @@ func (p *backtestPage) values() *plot.Chart {
 	}
 	l, k := p.over(0, "tonight's model", func(n *BacktestNight) float64 { return n.Value })
 	c.Lines, c.Keys = append(c.Lines, l), append([]plot.Key{k}, c.Keys...)
-	c.Summary = "The night's model, and models grown so many nights before, each on the day after the night."
+	c.Summary = "The night's model, and models that many nights older, each on the day after the night."
 	p.data.table("value", c.Title, columns...)
 	return c.Draw()
 }
@@ -150,7 +150,7 @@ func (p *backtestPage) gates() *plot.Chart {
 			best = i
 		}
 	}
-	c.Summary = "On the day after each night, of the model that the rule would have had live."
+	c.Summary = "On the day after each night, for the model that the rule would have had live."
 	if best >= 0 {
 		c.Summary += fmt.Sprintf(" On average %s did best, with %s.", p.Rules[best].Name, plot.Plain.Format(p.Rules[best].Mean))
 	}
@@ -182,8 +182,8 @@ func (p *backtestPage) live() *plot.Chart {
 			g.Spans = append(g.Spans, plot.Span{Trial: plot.None, Row: i, From: from, To: from + 1, Class: class, Text: text})
 		}
 	}
-	g.Keys = []plot.Key{{Class: "at key a0", Label: "promoted, and no worse than the one before"}, {Class: "at key a3", Label: "promoted, and worse on the day after"}}
-	g.Summary = "Each piece is a champion, from the first day that it would have served to the last; its name is the night that grew it."
+	g.Keys = []plot.Key{{Class: "at key a0", Label: "promoted, and no worse than the previous one"}, {Class: "at key a3", Label: "promoted, but worse on the following day"}}
+	g.Summary = "Each piece is a champion, from the first day that it would have served to the last; its name is the night that trained it."
 	p.data.table("champions", g.Title, p.championColumns()...)
 	return g.Draw()
 }
@@ -212,7 +212,7 @@ func (p *backtestPage) gain(i int) *plot.Chart {
 	if slices.ContainsFunc(l.Y, func(v float64) bool { return !math.IsNaN(v) }) {
 		c.Lines = []plot.Line{l}
 	}
-	c.Summary = fmt.Sprintf("With its 95 %% interval, paired on the rows of the day after; above 0 the night's model is better. On %d of %d nights it was, on %d beyond chance.", a.Better, a.Nights, a.Surely)
+	c.Summary = fmt.Sprintf("With its 95 %% interval, paired on the rows of the following day; above 0 the night's model is better. It was on %d of %d nights, on %d beyond chance.", a.Better, a.Nights, a.Surely)
 	for _, k := range []struct {
 		key, name string
 		of        func(BacktestGain) float64

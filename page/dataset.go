@@ -249,7 +249,7 @@ func (p *datasetPage) drifts() []*plot.Chart {
 			}
 			c.Points = append(c.Points, plot.Point{Trial: plot.None, X: day(n.At), Y: v, Class: class})
 		}
-		c.Summary = fmt.Sprintf("At most %s from the night before.", plot.Plain.Format(math.Round(1000*most[name])/1000))
+		c.Summary = fmt.Sprintf("At most %s from the previous night.", plot.Plain.Format(math.Round(1000*most[name])/1000))
 		if found > 0 {
 			c.Summary += fmt.Sprintf(" Findings in %s.", counted(found, "night", "nights"))
 		}

@@ -133,7 +133,7 @@ func (p *modelPage) compare() {
 		text(key, name, func(v Version) string { return v.param(name) })
 		keys = append(keys, key)
 	}
-	d.table("compare", "Two versions beside each other", keys...)
+	d.table("compare", "Two versions side by side", keys...)
 	if len(versions) < 2 {
 		return
 	}
@@ -220,9 +220,9 @@ func (p *modelPage) trees() []*plot.Chart {
 		c := plot.Tree{Chart: plot.Chart{ID: "tree-" + strconv.Itoa(i), Title: fmt.Sprintf("Tree %d of %d", t.Number, p.Grown)}, Nodes: t.Nodes}
 		c.Summary = fmt.Sprintf("%d leaves.", t.Leaves)
 		if shown := len(t.Nodes)/2 + 1; shown < t.Leaves {
-			c.Summary = fmt.Sprintf("%d leaves; below where few rows come, they are counted and not drawn.", t.Leaves)
+			c.Summary = fmt.Sprintf("%d leaves; parts that few rows reach are counted, not drawn.", t.Leaves)
 		}
-		c.Summary += " The upper branch is for rows of which the condition holds; the wider a branch, the more rows. Leaves add what they say to the raw score."
+		c.Summary += " The upper branch is for rows that meet the condition; the wider a branch, the more rows. Leaves add their value to the raw score."
 		rows := []int{}
 		for j := range t.Nodes {
 			rows = append(rows, j)

@@ -17,7 +17,7 @@ type weight = search.Weight
 var endings = []struct{ end, class, label string }{
 	{"finished", "a0", "ended its trial"},
 	{"running", "a1", "running"},
-	{"released", "a2", "given back: told to go"},
+	{"released", "a2", "released: told to stop"},
 	{"lost", "a3", "lost, taken over"},
 	{"silent", "a4", "silent"},
 }
@@ -69,7 +69,7 @@ func (p *sweepPage) gantt() *plot.Chart {
 		last[a.Trial] = here
 	}
 
-	g.Summary = fmt.Sprintf("%d attempts, %d hosts; %d were told to go and gave their trial back, %d were lost and taken over, %d are silent. A dashed line leads to the attempt that took a trial over, a dot marks one that went on from a checkpoint.",
+	g.Summary = fmt.Sprintf("%d attempts, %d hosts; %d were told to stop and released their trial, %d were lost and taken over, %d are silent. A dashed line leads to the attempt that took a trial over, a dot marks one that resumed from a checkpoint.",
 		len(attempts), len(hosts), counts["released"], counts["lost"], counts["silent"])
 	for _, e := range endings {
 		if counts[e.end] > 0 {
@@ -100,7 +100,7 @@ func (p *sweepPage) memory() *plot.Chart {
 		shared += m.Shared + m.Private
 		apart += m.Apart
 	}
-	c.Summary = "No trial has said yet what memory it needed."
+	c.Summary = "No trial has reported its memory yet."
 	if shared > 0 {
 		c.Summary = fmt.Sprintf("The table is mapped once on each machine and shared by its tasks. All machines together held %s; with a copy of the table for each task it would be %s.",
 			plot.Bytes.Format(shared), plot.Bytes.Format(apart))
@@ -160,7 +160,7 @@ func (p *sweepPage) money() *plot.Chart {
 			c.Summary += fmt.Sprintf(" The budget, the line across the total, is %s.", plot.USD.Format(m.Budget))
 		}
 		if m.Saved > 0 {
-			c.Summary += " What stopping early saved is reckoned at the trials' own pace up to the number of trees that they were allowed."
+			c.Summary += " The saving by stopping early is estimated from the trials' own pace, up to their maximum number of trees."
 		}
 	}
 	add(p.data, "c-name", "what", plot.Plain, rows, func(r spending) any { return r.name })

@@ -46,7 +46,7 @@ func (p *sweepPage) objective() []*plot.Chart {
 		draw("objective-time", "Score over time", "elapsed", plot.Axis{Label: "since the plan was written", Unit: plot.Seconds}, elapsed),
 	}
 	if p.Sweep.Money != nil && p.Sweep.Money.Known {
-		charts = append(charts, draw("objective-cost", "Score over money", "spent", plot.Axis{Label: "cost of trials that have ended", Unit: plot.USD}, spent))
+		charts = append(charts, draw("objective-cost", "Score over cost", "spent", plot.Axis{Label: "cost of trials that have ended", Unit: plot.USD}, spent))
 	}
 	return append(charts, p.pareto())
 }
@@ -166,9 +166,9 @@ func (p *sweepPage) importance() *plot.Chart {
 	case len(p.weights) == 0:
 		c.Summary = "Too few trials have a score to tell which parameters matter."
 	case len(above) == 0:
-		c.Summary = "How differently the best trials are spread along each parameter (PED-ANOVA), less what chance does on average. No parameter is above what chance does in one of twenty draws (the line)."
+		c.Summary = "How differently the best trials are spread along each parameter (PED-ANOVA), minus the average effect of chance. No parameter is above what chance exceeds in one of twenty draws (the line)."
 	default:
-		c.Summary = fmt.Sprintf("How differently the best trials are spread along each parameter (PED-ANOVA), less what chance does on average. Above what chance does in one of twenty draws (the line): %s.", list(above))
+		c.Summary = fmt.Sprintf("How differently the best trials are spread along each parameter (PED-ANOVA), minus the average effect of chance. Above what chance exceeds in one of twenty draws (the line): %s.", list(above))
 	}
 	add(p.data, "i-name", "parameter", plot.Plain, p.weights, func(w weight) any { return w.Name })
 	add(p.data, "i-share", "importance", plot.Percent, p.weights, func(w weight) any { return w.Share })

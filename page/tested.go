@@ -96,12 +96,12 @@ func reliability(d *data, t *Tested) *plot.Chart {
 		c.X.Log, c.Y.Log = positive, positive
 		c.X.Unit, c.Y.Unit = plot.Percent, plot.Percent
 		c.Lines = []plot.Line{before, after}
-		c.Keys = []plot.Key{{Class: "rel r0", Label: "before calibration"}, {Class: "rel r1", Label: "after, with what chance allows"}}
-		c.Summary = "Test rows in bins by their prediction: how often the label came. On the diagonal a prediction means what it says. " + reliable(bins)
+		c.Keys = []plot.Key{{Class: "rel r0", Label: "before calibration"}, {Class: "rel r1", Label: "after, with the range that chance allows"}}
+		c.Summary = "Test rows in bins by their prediction: how often the label was positive. On the diagonal, predictions are exact. " + reliable(bins)
 	} else {
 		before.Class, before.Dots = "rel r1", "dots r1"
 		c.Lines = []plot.Line{before}
-		c.Summary = "Test rows in bins by their prediction: the mean of the label. On the diagonal a prediction means what it says."
+		c.Summary = "Test rows in bins by their prediction: the mean of the label. On the diagonal, predictions are exact."
 	}
 
 	add(d, "r-rows", "rows", plot.Plain, bins, func(b metric.Bin) any { return b.Rows })
@@ -124,7 +124,7 @@ func reliable(bins []metric.Bin) string {
 			within++
 		}
 	}
-	return fmt.Sprintf("After calibration %d of %d bins are within what chance allows.", within, len(bins))
+	return fmt.Sprintf("After calibration %d of %d bins are within the range that chance allows.", within, len(bins))
 }
 
 // gains draws what share of the positive rows is found among the rows that rank highest, and how many times more than by lot.
@@ -150,7 +150,7 @@ func gains(d *data, t *Tested) (gain, lift *plot.Chart) {
 	g := plot.Lines{Chart: plot.Chart{ID: "gain", Title: "Gain", W: 460, H: 330}, X: plot.Axis{Label: "of the rows, best first", Unit: plot.Percent, Low: 0, High: 1},
 		Y: plot.Axis{Label: "of the positive ones", Unit: plot.Percent, Low: 0, High: 1}, Diagonal: true}
 	l := plot.Lines{Chart: plot.Chart{ID: "lift", Title: "Lift", W: 460, H: 330}, X: plot.Axis{Label: "of the rows, best first", Unit: plot.Percent, Low: 0, High: 1},
-		Y: plot.Axis{Label: "times as many as by lot"}, Levels: []float64{1}}
+		Y: plot.Axis{Label: "times as many as at random"}, Levels: []float64{1}}
 	all := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1}
 	times := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1, Dots: "dots r1"}
 	for i, p := range points {
@@ -164,7 +164,7 @@ func gains(d *data, t *Tested) (gain, lift *plot.Chart) {
 
 	tenth := slices.IndexFunc(points, func(p point) bool { return p.rows >= 0.1-1e-9 })
 	at := points[tenth]
-	g.Summary = fmt.Sprintf("The highest %s of the rows hold %s of the positive ones; the diagonal is what lots would find.", plot.Percent.Format(at.rows), plot.Percent.Format(at.found))
+	g.Summary = fmt.Sprintf("The highest %s of the rows hold %s of the positive ones; the diagonal is a random order.", plot.Percent.Format(at.rows), plot.Percent.Format(at.found))
 	l.Summary = fmt.Sprintf("Among the highest %s of the rows are %s times as many positive ones as among any.", plot.Percent.Format(points[1].rows), plot.Plain.Format(math.Round(100*points[1].found/points[1].rows)/100))
 	add(d, "g-rows", "share of the rows", plot.Percent, points, func(p point) any { return p.rows })
 	add(d, "g-found", "share of the positive rows", plot.Percent, points, func(p point) any { return p.found })
@@ -217,7 +217,7 @@ func segments(d *data, t *Tested) *plot.Chart {
 			}
 		}
 	}
-	c.Summary = fmt.Sprintf("By %s, on sampled test rows: what was predicted as a multiple of what came, with what chance allows; behind it, how many %s of how many were positive. %d of %d segments hold 1.",
+	c.Summary = fmt.Sprintf("By %s, on sampled test rows: predicted divided by observed, with the range that chance allows; next to it, how many %s of how many were positive. 1 is within the range of %d of %d segments.",
 		list(t.By), unit, within, len(t.Segments))
 	c.Keys = []plot.Key{{Class: "dot key pale", Label: "before calibration"}, {Class: "dot key r1", Label: "after"}}
 	add(d, "s-name", "segment", plot.Plain, t.Segments, func(s Segment) any { return name(s) })
@@ -259,10 +259,10 @@ func (w *Winner) rivals(d *data) *plot.Chart {
 		case r.High < 0:
 			sure = append(sure, "worse than "+r.Name)
 		default:
-			sure = append(sure, "not told apart from "+r.Name)
+			sure = append(sure, "not distinguishable from "+r.Name)
 		}
 	}
-	c.Summary = "With the gate's intervals (of 95 % unless it was told otherwise), both models on the same rows; right of the line the winner is better. It is " + list(sure) + "."
+	c.Summary = "With the gate's intervals (95 % unless set otherwise), both models on the same rows; right of the line the winner is better. It is " + list(sure) + "."
 	c.Keys = []plot.Key{{Class: "dot key good", Label: "better beyond chance"}, {Class: "dot key open", Label: "may be chance"}, {Class: "dot key bad", Label: "worse beyond chance"}}
 	add(d, "v-other", "against", plot.Plain, all, func(r Rival) any { return r.Name })
 	add(d, "v-metric", "metric", plot.Plain, all, func(r Rival) any { return r.Metric })

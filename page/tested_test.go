@@ -25,7 +25,7 @@ func TestSegmentsThatNothingCameIn(t *testing.T) {
 		t.Fatal("the segments of a winner are not drawn")
 	}
 
-	if want := "2 of 4 segments hold 1."; !strings.HasSuffix(charts[at].Summary, want) {
+	if want := "1 is within the range of 2 of 4 segments."; !strings.HasSuffix(charts[at].Summary, want) {
 		t.Errorf("300 and 3.7 were predicted where nothing came, 3.6 where that may be chance: %q, expected %q at its end", charts[at].Summary, want)
 	}
 	var labels []string
@@ -57,7 +57,7 @@ func TestWeightsDoNotMakeRows(t *testing.T) {
 		weighted := metric.Bin{Rows: segment.Rows, Weight: 50 * segment.Weight, Positive: 50 * segment.Positive, After: 50 * segment.After, Squares: 2500 * segment.Weight}
 		for _, b := range []metric.Bin{segment, weighted} {
 			s.Winner.Tested.Segments = []page.Segment{{Name: "campaign", Bin: b}}
-			if got, want := chart(t, s, "segments").Summary, "1 of 1 segments hold 1."; !strings.HasSuffix(got, want) {
+			if got, want := chart(t, s, "segments").Summary, "1 is within the range of 1 of 1 segments."; !strings.HasSuffix(got, want) {
 				t.Errorf("segment %d, %+v: %q, expected %q at its end", i, b, got, want)
 			}
 		}

@@ -60,7 +60,7 @@ func (w *World) refuseKeys() error {
 	}
 
 	if key {
-		return &cloud.SetupError{What: fmt.Sprintf("GOOGLE_APPLICATION_CREDENTIALS is %s, the key of a service account, and Coppice works without keys", name),
+		return &cloud.SetupError{What: fmt.Sprintf("GOOGLE_APPLICATION_CREDENTIALS is %s, a service account key, which Coppice does not accept", name),
 			Hint: "unset it and delete the key: " + withoutKeys}
 	}
 	return nil
@@ -89,7 +89,7 @@ func isKey(name string) (bool, error) {
 		Source credentials `json:"source_credentials"` // for impersonation
 	}
 	if json.Unmarshal(text, &c) != nil {
-		return false, fmt.Errorf("%s holds no credentials: it is not their JSON", name)
+		return false, fmt.Errorf("%s holds no credentials: it is not valid credentials JSON", name)
 	}
 	const key = "service_account"
 	return c.Type == key || c.Source.Type == key || c.PrivateKey != "" || c.Source.PrivateKey != "", nil

@@ -89,16 +89,16 @@ func TestKeysAreRefused(t *testing.T) {
 		emulator    []string // empty, or what the variable is set to
 		refused     string
 	}{
-		"a key":                      {credentials: key, refused: "the key of a service account"},
-		"a key under another name":   {credentials: file("odd.json", `{"type":"other","private_key":"`+private+`"}`), refused: "the key of a service account"},
-		"an impersonation by key":    {credentials: file("both.json", `{"type":"impersonated_service_account","source_credentials":{"type":"service_account"}}`), refused: "the key of a service account"},
+		"a key":                      {credentials: key, refused: "a service account key"},
+		"a key under another name":   {credentials: file("odd.json", `{"type":"other","private_key":"`+private+`"}`), refused: "a service account key"},
+		"an impersonation by key":    {credentials: file("both.json", `{"type":"impersonated_service_account","source_credentials":{"type":"service_account"}}`), refused: "a service account key"},
 		"an impersonation by login":  {credentials: file("login.json", `{"type":"impersonated_service_account","source_credentials":{"type":"authorized_user","refresh_token":"x"}}`)},
 		"workload identity":          {credentials: file("external.json", `{"type":"external_account"}`)},
 		"no file":                    {credentials: filepath.Join(dir, "nowhere"), refused: "no such file"},
-		"no JSON":                    {credentials: file("text", private), refused: "not their JSON"},
+		"no JSON":                    {credentials: file("text", private), refused: "not valid credentials JSON"},
 		"nothing":                    {},
 		"a key, and an emulator":     {credentials: key, emulator: []string{"127.0.0.1:1"}},
-		"a key, an emulator's blank": {credentials: key, emulator: []string{""}, refused: "the key of a service account"},
+		"a key, an emulator's blank": {credentials: key, emulator: []string{""}, refused: "a service account key"},
 	} {
 		env := map[string]string{"GOOGLE_APPLICATION_CREDENTIALS": tc.credentials}
 		for _, host := range tc.emulator {

@@ -56,7 +56,7 @@ func RefuseZero(cmd *cobra.Command, names ...string) error {
 	for _, name := range names {
 		f := cmd.Flags().Lookup(name)
 		if value := f.Value.String(); f.Changed && (value == "0" || value == "0s") {
-			return Usagef("--%s is %s: give it more, or leave it out", name, value)
+			return Usagef("--%s is %s: give it a larger value, or leave it out", name, value)
 		}
 	}
 	return nil
@@ -73,7 +73,7 @@ func wrongArguments(cmd *cobra.Command, given int, err error) error {
 	if given < len(names) {
 		return Usagef("give %s: %s", strings.Join(names[given:], " "), line)
 	}
-	return Usagef("%d arguments are too many: %s", given, line)
+	return Usagef("%d arguments too many: %s", given, line)
 }
 
 // arguments returns the words of a Use line after the command's name, up to the first flag.

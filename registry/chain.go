@@ -62,7 +62,7 @@ func broken(model string, events []recordedEvent) error {
 			errs = append(errs, &CorruptError{object, errors.New("it does not say what the move before it was, and moves before it do; " +
 				"it was written by an older build, or by hand")})
 		case e.Previous != "" && known && e.Previous != want:
-			errs = append(errs, &CorruptError{object, fmt.Errorf("it follows a record with SHA-256 %.12s..., and the one before it has %.12s...: one of them was changed",
+			errs = append(errs, &CorruptError{object, fmt.Errorf("it follows a record with SHA-256 %.12s..., but the one before it has %.12s...: one of them was changed",
 				e.Previous, want)})
 		}
 		chained = chained || e.Previous != ""

@@ -51,7 +51,7 @@ type ConflictError struct {
 func (e *ConflictError) Error() string {
 	if e.Alias != "" {
 		const text = "registry: %s of %s points at %s, not at %s as expected: " +
-			"somebody moved it meanwhile; look at the history and decide again"
+			"it was moved in the meantime; look at the history and decide again"
 		return fmt.Sprintf(text, e.Alias, e.Model, versionName(e.Found), versionName(e.Expected))
 	}
 	return fmt.Sprintf("registry: version %d of %s was registered for %s with another %s; register under another key",

@@ -214,7 +214,7 @@ func (i Info) check() error {
 			return err
 		}
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return &InputError{"metric " + name, fmt.Sprintf("%v is no finite number", v)}
+			return &InputError{"metric " + name, fmt.Sprintf("%v is not a finite number", v)}
 		}
 	}
 

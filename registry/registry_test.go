@@ -172,7 +172,7 @@ func TestAliases(t *testing.T) {
 		}, 1, nil, ""},
 		{"promote 3, believing that there is none", func() (registry.Alias, error) {
 			return r.Promote(ctx, "ctr", 3, registry.Expect{}, act(2, "no"))
-		}, 1, nil, "registry: champion of ctr points at version 1, not at no version as expected: somebody moved it meanwhile; look at the history and decide again"},
+		}, 1, nil, "registry: champion of ctr points at version 1, not at no version as expected: it was moved in the meantime; look at the history and decide again"},
 		{"promote 2", func() (registry.Alias, error) {
 			return r.Promote(ctx, "ctr", 2, registry.Expect{Version: 1}, act(3, "better"))
 		}, 2, []int{1}, ""},
@@ -184,7 +184,7 @@ func TestAliases(t *testing.T) {
 		}, 3, []int{1, 2}, `registry: there is no version "4" of ctr (its versions are 1-3)`},
 		{"roll back from 2", func() (registry.Alias, error) {
 			return r.Rollback(ctx, "ctr", "champion", registry.Expect{Version: 2}, act(6, "no"))
-		}, 3, []int{1, 2}, "registry: champion of ctr points at version 3, not at version 2 as expected: somebody moved it meanwhile; look at the history and decide again"},
+		}, 3, []int{1, 2}, "registry: champion of ctr points at version 3, not at version 2 as expected: it was moved in the meantime; look at the history and decide again"},
 		{"roll back", func() (registry.Alias, error) {
 			return r.Rollback(ctx, "ctr", "champion", registry.Expect{Version: 3}, act(6, "alarm"))
 		}, 2, []int{1}, ""},

@@ -48,7 +48,7 @@ func (s *Spec) checkMethod(doc *strictyaml.Document, _ Vocabulary) error {
 	case q.Method != "" && !slices.Contains(Methods(), q.Method):
 		return doc.Errorf("search.method", "unknown method %.60q%s; use one of %v", q.Method, strictyaml.Suggest(q.Method, Methods()), Methods())
 	case q.Method != "" && len(q.Random) == 0:
-		return doc.Errorf("search.method", "search.method says how the trials under search.random are proposed, and there is no search.random")
+		return doc.Errorf("search.method", "search.method says how the trials under search.random are proposed, but there is no search.random")
 	case q.WarmStart != "" && q.WarmStart != WarmAuto:
 		return doc.Errorf("search.warm_start", "warm_start is %.60q: use auto, or leave it out", q.WarmStart)
 	case q.WarmStart != "" && q.Method != MethodAuto && q.Method != MethodGP:
@@ -225,7 +225,7 @@ func (p *Plan) checkTrials() error {
 		case t.Open && len(p.Base) == 0:
 			return fmt.Errorf("trial %d is open in a plan without base", t.Number)
 		case t.Open && p.Spec.Search.Listed():
-			return fmt.Errorf("trial %d is open, and the search has no method that decides it", t.Number)
+			return fmt.Errorf("trial %d is open, but the search has no method that decides it", t.Number)
 		}
 	}
 

@@ -70,7 +70,7 @@ func CheckWebhook(address Secret) error {
 	u, err := url.Parse(string(address))
 	switch {
 	case err != nil || u.Host == "":
-		return errors.New("the environment variable COPPICE_WEBHOOK is no URL")
+		return errors.New("the environment variable COPPICE_WEBHOOK is not a URL")
 	case u.Scheme == "https":
 		return nil
 	case u.Scheme == "http" && loopback(u.Hostname()):

@@ -171,7 +171,7 @@ func (p *Plan) checkFolds() error {
 	f := p.Folds
 	if f == nil {
 		if i := slices.IndexFunc(p.Trials, func(t Trial) bool { return t.Refit || t.Fold != 0 || t.Configuration != 0 }); i >= 0 {
-			return fmt.Errorf("trial %d is of a fold, and the plan has none", i)
+			return fmt.Errorf("trial %d is of a fold, but the plan has none", i)
 		}
 		return nil
 	}

@@ -36,7 +36,7 @@ func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
 	case !slices.Contains(StopRules(), q.Rule):
 		return doc.Errorf("search.stop.rule", "unknown rule %.60q%s; use one of %v", q.Rule, strictyaml.Suggest(q.Rule, StopRules()), StopRules())
 	case q.Eta < 2 || q.Eta > 100:
-		return doc.Errorf("search.stop.eta", "eta is %d: one in so many trials goes on at a rung; use 2 to 100", q.Eta)
+		return doc.Errorf("search.stop.eta", "eta is %d: one in eta trials continues at a rung; use 2 to 100", q.Eta)
 	case q.MinTrees < 1 || q.MinTrees > math.MaxInt32:
 		return doc.Errorf("search.stop.min_trees", "min_trees is %d: use 1 or more", q.MinTrees)
 	case !(q.Noise >= 0) || math.IsInf(q.Noise, 1):

@@ -180,7 +180,7 @@ func Verdicts() []Verdict {
 func CheckVerdicts(words []string) error {
 	for _, w := range words {
 		if !slices.Contains(Verdicts(), Verdict(w)) {
-			return fmt.Errorf("%.40q is no verdict; there are %v", w, Verdicts())
+			return fmt.Errorf("%.40q is not a verdict; use %v", w, Verdicts())
 		}
 	}
 	return nil

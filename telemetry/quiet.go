@@ -11,7 +11,7 @@ func (q *quiet) Export(ctx context.Context, m *metricdata.ResourceMetrics) error
 	err := q.Exporter.Export(ctx, m)
 	switch {
 	case err != nil && !q.failing:
-		q.log.Warn("push measurements; will go on trying", "endpoint", q.endpoint, "error", err.Error())
+		q.log.Warn("push metrics; will keep trying", "endpoint", q.endpoint, "error", err.Error())
 	case err == nil && q.failing:
 		q.log.Info("measurements are being pushed again", "endpoint", q.endpoint)
 	}

@@ -281,7 +281,7 @@ func TestParquetCountsWhatIsThere(t *testing.T) {
 	if err := run(t, &got, "parquet", bad); err != nil {
 		t.Fatal(err)
 	}
-	if got.What != "error" || !strings.Contains(got.Error, "not a whole Parquet file") {
+	if got.What != "error" || !strings.Contains(got.Error, "not a complete Parquet file") {
 		t.Errorf("reading a cut file: got %+v, want an error that it is not whole", got)
 	}
 }

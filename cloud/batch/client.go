@@ -70,10 +70,10 @@ var projectPattern = regexp.MustCompile(`^[a-z0-9:.-]+$`)
 // New connects. Missing settings or credentials, and an endpoint that is not on this machine, are a *cloud.SetupError.
 func New(ctx context.Context, o Options) (*Client, error) {
 	if !projectPattern.MatchString(o.Project) {
-		return nil, &cloud.SetupError{What: fmt.Sprintf("%.80q is no project", o.Project), Hint: "set COPPICE_PROJECT"}
+		return nil, &cloud.SetupError{What: fmt.Sprintf("%.80q is not a project", o.Project), Hint: "set COPPICE_PROJECT"}
 	}
 	if !regionPattern.MatchString(o.Location) {
-		return nil, &cloud.SetupError{What: fmt.Sprintf("%.80q is no region", o.Location), Hint: "set COPPICE_LOCATION, for example to us-central1"}
+		return nil, &cloud.SetupError{What: fmt.Sprintf("%.80q is not a region", o.Location), Hint: "set COPPICE_LOCATION, for example to us-central1"}
 	}
 
 	var opts []option.ClientOption
@@ -196,7 +196,7 @@ func (c *Client) create(ctx context.Context, id string, job *batchpb.Job) (got *
 type GoneError struct{ Name string }
 
 func (e *GoneError) Error() string {
-	return fmt.Sprintf("batch job %s was created %d times and is gone each time; somebody deletes it: use another sweep id", e.Name, maxAgain)
+	return fmt.Sprintf("batch job %s was created %d times and was gone each time; something deletes it: use another sweep id", e.Name, maxAgain)
 }
 
 // find gets a job that must exist, although it may not be readable yet.

@@ -116,14 +116,14 @@ func (j Job) check() error {
 func (j Job) identityRules() []held {
 	rules := []held{
 		{RuleJobID, "ID", idPattern.MatchString(j.ID), fmt.Sprintf("%.80q must have 1 to 63 of a-z, 0-9 and '-', begin with a letter and not end with '-'", j.ID)},
-		{RuleImage, "Image", j.Image != "" && !strings.ContainsAny(j.Image, " \t\n"), fmt.Sprintf("%.80q is no container image", j.Image)},
+		{RuleImage, "Image", j.Image != "" && !strings.ContainsAny(j.Image, " \t\n"), fmt.Sprintf("%.80q is not a valid container image", j.Image)},
 	}
 	for _, k := range slices.Sorted(maps.Keys(j.Env)) {
 		ok := variablePattern.MatchString(k) && !strings.HasPrefix(k, "BATCH_") && !strings.ContainsRune(j.Env[k], 0)
 		rules = append(rules, held{RuleVariable, "Env", ok, fmt.Sprintf("%.80q must have letters, digits and '_', not begin with BATCH_, and hold no zero byte", k)})
 	}
 	for _, topic := range j.Notify {
-		rules = append(rules, held{RuleTopic, "Notify", topicPattern.MatchString(topic), fmt.Sprintf("%.80q is no topic: use projects/PROJECT/topics/TOPIC", topic)})
+		rules = append(rules, held{RuleTopic, "Notify", topicPattern.MatchString(topic), fmt.Sprintf("%.80q is not a valid topic: use projects/PROJECT/topics/TOPIC", topic)})
 	}
 	return rules
 }
@@ -177,7 +177,7 @@ func (j Job) machineRules() []held {
 	builtIn := strings.HasSuffix(j.MachineType, "-lssd")
 	allowed := j.LocalSSDs >= 0 && j.LocalSSDs <= maxLocalSSDs && (!known || slices.Contains(counts, j.LocalSSDs) || j.LocalSSDs == 0 && !builtIn)
 	return []held{
-		{RuleMachineType, "MachineType", machinePattern.MatchString(j.MachineType), fmt.Sprintf("%.80q is no machine type such as n2-highmem-16", j.MachineType)},
+		{RuleMachineType, "MachineType", machinePattern.MatchString(j.MachineType), fmt.Sprintf("%.80q is not a machine type such as n2-highmem-16", j.MachineType)},
 		{RuleSeries, "MachineType", slices.Contains(series, seriesOf(j.MachineType)), fmt.Sprintf("Batch has no machines such as %.80q; it has %s", j.MachineType, strings.Join(series, ", "))},
 		{RuleLocalSSDs, "LocalSSDs", allowed, fmt.Sprintf("%d, and a %.80s may have %s, at most %d", j.LocalSSDs, j.MachineType, countsText(counts), maxLocalSSDs)},
 		{RuleMountPath, "MountPath", j.LocalSSDs == 0 && j.MountPath == "" || j.LocalSSDs > 0 && mountPattern.MatchString(j.MountPath),
@@ -187,8 +187,8 @@ func (j Job) machineRules() []held {
 
 func (j Job) placeRules() []held {
 	rules := []held{
-		{RuleRegion, "Location", regionPattern.MatchString(j.Location), fmt.Sprintf("%.80q is no region such as us-central1", j.Location)},
-		{RuleServiceAccount, "ServiceAccount", j.ServiceAccount == "" || accountPattern.MatchString(j.ServiceAccount), fmt.Sprintf("%.80q is no e-mail address of a service account", j.ServiceAccount)},
+		{RuleRegion, "Location", regionPattern.MatchString(j.Location), fmt.Sprintf("%.80q is not a region such as us-central1", j.Location)},
+		{RuleServiceAccount, "ServiceAccount", j.ServiceAccount == "" || accountPattern.MatchString(j.ServiceAccount), fmt.Sprintf("%.80q is not the e-mail address of a service account", j.ServiceAccount)},
 		{RuleNetwork, "Network", j.Network == "" || networkPattern.MatchString(j.Network), fmt.Sprintf("%.120q: use global/networks/NAME or projects/PROJECT/global/networks/NAME", j.Network)},
 	}
 
@@ -198,7 +198,7 @@ func (j Job) placeRules() []held {
 
 	for _, z := range j.Zones {
 		zone, ok := strings.CutPrefix(z, j.Location+"-")
-		rules = append(rules, held{RuleZones, "Zones", ok && len(zone) == 1, fmt.Sprintf("%.80q is no zone of %s, which is where the job is", z, j.Location)})
+		rules = append(rules, held{RuleZones, "Zones", ok && len(zone) == 1, fmt.Sprintf("%.80q is not a zone of %s, where the job is", z, j.Location)})
 	}
 	return rules
 }

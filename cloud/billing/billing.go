@@ -66,8 +66,8 @@ const endpointVariable = "COPPICE_BILLING_ENDPOINT"
 func checkEndpoint(endpoint string) error {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
-		return &cloud.SetupError{What: fmt.Sprintf("the endpoint %.100q is no URL, such as http://127.0.0.1:8080", endpoint),
-			Hint: "mend or unset " + endpointVariable, Err: err}
+		return &cloud.SetupError{What: fmt.Sprintf("the endpoint %.100q is not a URL such as http://127.0.0.1:8080", endpoint),
+			Hint: "fix or unset " + endpointVariable, Err: err}
 	}
 	return cloud.Loopback(endpointVariable, u.Host)
 }

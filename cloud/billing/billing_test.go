@@ -227,7 +227,7 @@ func TestWhatCannotBeAPrice(t *testing.T) {
 	c, _ := serve(t, catalogue()[:1], 100, nil)
 	_, err := c.Prices(t.Context(), Request{Families: families(t), Regions: []string{"us-central1"}, Date: "2026-11-21"})
 	var bad *CatalogError
-	if !errors.As(err, &bad) || !strings.Contains(err.Error(), "among 1 SKUs") || !strings.Contains(err.Error(), "us-central1") {
+	if !errors.As(err, &bad) || !strings.Contains(err.Error(), "none of 1 SKUs") || !strings.Contains(err.Error(), "us-central1") {
 		t.Errorf("nothing of use: %v", err)
 	}
 }

@@ -180,7 +180,7 @@ func (f *finder) prices(skus int) (*machines.Prices, error) {
 		if len(f.request.Regions) > 0 {
 			where = strings.Join(f.request.Regions, ", ")
 		}
-		return nil, &CatalogError{fmt.Sprintf("among %d SKUs there is no complete price of a known family in %.200s; check the region's name, else the descriptions may have changed", skus, where)}
+		return nil, &CatalogError{fmt.Sprintf("none of %d SKUs gives a complete price of a known family in %.200s; check the region's name, or the descriptions may have changed", skus, where)}
 	}
 
 	slices.SortFunc(out.Prices, func(a, b machines.Price) int {

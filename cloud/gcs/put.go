@@ -32,7 +32,7 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	case cond > 0:
 		o = o.If(storage.Conditions{GenerationMatch: int64(cond)})
 	case cond != blob.Any:
-		return blob.Attrs{}, fmt.Errorf("put %s: condition %d is no generation", name, cond)
+		return blob.Attrs{}, fmt.Errorf("put %s: condition %d is not a generation", name, cond)
 	}
 
 	// A short object is sent in one request, a long one in chunks.

@@ -128,7 +128,7 @@ func (o Options) check() error {
 	}
 	for _, c := range o.Callers {
 		if a, err := mail.ParseAddress(c); err != nil || a.Address != c {
-			return fmt.Errorf("caller %.200q is no e-mail address of an account", c)
+			return fmt.Errorf("caller %.200q is not the e-mail address of an account", c)
 		}
 	}
 	return nil
@@ -146,7 +146,7 @@ func (v *Verifier) Verify(ctx context.Context, authorization string) (email stri
 	keys := &attempt{keys: v.keys}
 	if strings.HasSuffix(raw, "."+removed) {
 		if !v.behind {
-			return "", &TokenError{errors.New("the token's signature was taken off by Cloud Run, and nothing says that the service stands behind its IAM check; where it does, set COPPICE_SIGNATURES=cloud-run as terraform/ does")}
+			return "", &TokenError{errors.New("the token's signature was removed by Cloud Run, but it is not configured that the service is behind Cloud Run's IAM check; if it is, set COPPICE_SIGNATURES=cloud-run as terraform/ does")}
 		}
 		keys.keys = checkedBefore{}
 	}

@@ -229,7 +229,7 @@ func (c *Client) Caller(ctx context.Context) (string, error) {
 // Number returns the project's number.
 func (c *Client) Number(ctx context.Context) (string, error) {
 	if !projectPattern.MatchString(c.opts.Project) {
-		return "", &cloud.SetupError{What: fmt.Sprintf("%.80q is no project", c.opts.Project), Hint: "set COPPICE_PROJECT"}
+		return "", &cloud.SetupError{What: fmt.Sprintf("%.80q is not a project", c.opts.Project), Hint: "set COPPICE_PROJECT"}
 	}
 	var p struct {
 		Number string `json:"projectNumber"`

@@ -41,7 +41,7 @@ type Client struct {
 // New makes a Client from the environment's settings. A URL that is not https, unless it is on this machine, is a *cloud.SetupError.
 func New(env sweep.VerdictsEnv) (*Client, error) {
 	if err := env.Check(); err != nil {
-		return nil, &cloud.SetupError{What: "the webhook cannot be used", Hint: "mend or unset it", Err: err}
+		return nil, &cloud.SetupError{What: "the webhook cannot be used", Hint: "fix or unset it", Err: err}
 	}
 	// Redirects are not followed: they could lead anywhere, including to unencrypted URLs. They count as a failure.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -240,7 +240,7 @@ func (m *Maker) Floor() int { return m.floor }
 // one slice per feature, valid during the call. progress, which may be nil, counts rows.
 func (m *Maker) Run(ctx context.Context, progress func(done, total int64), write func(split, first int, columns [][]uint8) error) error {
 	if !(m.weights > 0) {
-		return errors.New("the weights of all rows of train are 0, so that there is no mean label to make statistics of")
+		return errors.New("the weights of all rows of train are 0, so there is no mean label to make statistics of")
 	}
 
 	m.chooseFloor()

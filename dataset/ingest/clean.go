@@ -86,7 +86,7 @@ func (c *cleanReader) fill() {
 	case err == nil || err == io.EOF || errors.As(err, new(*TableError)):
 		c.err = err
 	default:
-		c.err = &TableError{File: c.uri, Msg: "the file cannot be read to its end; it may be cut off", Err: err}
+		c.err = &TableError{File: c.uri, Msg: "the file cannot be read to its end; it may be truncated", Err: err}
 	}
 }
 
@@ -102,7 +102,7 @@ func check(p []byte, end bool) (good int, bad string) {
 		if good, bad := check(p[:i], true); bad != "" {
 			return good, bad
 		}
-		return i, "a NUL byte; this is no text file, or a damaged one"
+		return i, "a NUL byte; this is not a text file, or a damaged one"
 	}
 
 	if utf8.Valid(p) {

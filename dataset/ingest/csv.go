@@ -149,7 +149,7 @@ func (s *csvSource) open(fields int) (*csvReader, error) {
 	case strings.HasPrefix(s.head, magicGzip):
 		z, err := newGzipReader(r.raw)
 		if err != nil {
-			return nil, errors.Join(&TableError{File: r.uri, Msg: "not a gzip file, or cut off", Err: err}, r.Close())
+			return nil, errors.Join(&TableError{File: r.uri, Msg: "not a gzip file, or truncated", Err: err}, r.Close())
 		}
 		plain = z
 	case strings.HasPrefix(s.head, magicZstd):
@@ -201,7 +201,7 @@ func (r *csvReader) next() ([]string, error) {
 
 	var parse *csv.ParseError
 	if !errors.As(err, &parse) {
-		return nil, &TableError{File: r.uri, Msg: "the file cannot be read to its end; it may be cut off", Err: err}
+		return nil, &TableError{File: r.uri, Msg: "the file cannot be read to its end; it may be truncated", Err: err}
 	}
 	if errors.As(r.clean.err, &table) && parse.Line >= r.clean.line { // the quote is unclosed because the text was rejected there
 		return nil, table
@@ -213,7 +213,7 @@ func (r *csvReader) next() ([]string, error) {
 		e.Line = parse.StartLine
 		e.Msg = fmt.Sprintf("%d fields where the first line has %d", len(record), r.fields)
 	case errors.Is(err, csv.ErrQuote), errors.Is(err, csv.ErrBareQuote):
-		e.Msg = fmt.Sprintf("a quote out of place at character %d: quote whole fields, and double the quotes in them, or say csv: {quote: none}", parse.Column)
+		e.Msg = fmt.Sprintf("a misplaced quote at character %d: quote whole fields, and double the quotes in them, or use csv: {quote: none}", parse.Column)
 		if parse.StartLine != parse.Line {
 			e.Msg += fmt.Sprintf("; the row begins in line %d", parse.StartLine)
 		}

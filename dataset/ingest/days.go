@@ -21,7 +21,7 @@ func NewTimes(column string, missing []string) *Times {
 func (t *Times) Seconds(b *Batch) ([]float64, error) {
 	v := b.Column(t.column)
 	if v == nil {
-		return nil, &TableError{File: b.file, Column: t.column, Msg: "the table has no such column, and it says when a row was"}
+		return nil, &TableError{File: b.file, Column: t.column, Msg: "the table has no such column, which should hold the row's time"}
 	}
 
 	out := make([]float64, b.Rows)
@@ -34,7 +34,7 @@ func (t *Times) Seconds(b *Batch) ([]float64, error) {
 		case v.Type == dataset.Text:
 			sec, nsec, ok := parseTime(v.Text[i])
 			if !ok {
-				return nil, b.errorAt(i, t.column, "%q is no time", brief(v.Text[i]))
+				return nil, b.errorAt(i, t.column, "%q is not a time", brief(v.Text[i]))
 			}
 			out[i] = dataset.Seconds(sec, nsec)
 		default:

@@ -78,8 +78,8 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 	}
 
 	if delay := p.spec.Order.Delay; delay > 0 && s.orderKind() == dataset.Numeric {
-		return nil, s.spec.Errorf("encodings.order.delay", "column %q holds numbers, whose unit is not known, so that a delay of %v "+
-			"cannot be kept; make times of them", s.spec.TimeColumn(), time.Duration(delay))
+		return nil, s.spec.Errorf("encodings.order.delay", "column %q holds numbers in an unknown unit, so a delay of %v "+
+			"cannot be applied; convert them to times", s.spec.TimeColumn(), time.Duration(delay))
 	}
 	p.dropUseless()
 	p.findAtoms()
@@ -220,8 +220,8 @@ func (p *designer) goesOn(c *sampledColumn) bool {
 	}
 
 	p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
-		Text: "it goes on with time, so that later rows have values that earlier ones do not have, and in train its latest values did not " +
-			"tell what came next: no feature is made of the column; list it under numeric: to keep it"})
+		Text: "it increases with time, so later rows have values that earlier ones do not have, and in train its latest values did not " +
+			"predict what came next: the column is not used as a feature; list it under numeric: to keep it"})
 	return true
 }
 
@@ -233,7 +233,7 @@ func (p *designer) checkNames() error {
 	}
 	for _, column := range slices.Sorted(maps.Keys(p.spec.Columns)) {
 		if !slices.Contains(names, column) {
-			return p.s.spec.Errorf("encodings.columns."+column, "column %q is no feature of the table%s", column, suggest(column, names))
+			return p.s.spec.Errorf("encodings.columns."+column, "column %q is not a feature of the table%s", column, suggest(column, names))
 		}
 	}
 	return nil
@@ -303,7 +303,7 @@ func (p *designer) choose(c *sampledColumn) (want dataset.ColumnEncodings, why s
 		return dataset.ColumnEncodings{dataset.EncodeCategories}, "few levels"
 	case c.present >= idRows && float64(c.levels) >= idShare*float64(p.s.rows):
 		p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
-			Text: "nearly every row has a value of its own, of which nothing can be learnt for other rows: no feature is made of the column"})
+			Text: "nearly every row has a value of its own, from which nothing can be learnt for other rows: the column is not used as a feature"})
 		return dataset.ColumnEncodings{dataset.EncodeNone}, "nearly every row has its own"
 	}
 	return dataset.ColumnEncodings{string(dataset.DeriveRate), string(dataset.DeriveCount)}, "many levels"

@@ -160,7 +160,7 @@ func (p *designer) atomOf(i int, word string) (int, error) {
 	}
 
 	if found < 0 {
-		return -1, p.s.spec.Errorf(path, "%q is no column that can be part of a key%s", word, suggest(word, known))
+		return -1, p.s.spec.Errorf(path, "%q is not a column that can be part of a key%s", word, suggest(word, known))
 	}
 	return found, nil
 }
@@ -332,7 +332,7 @@ func (p *designer) findParents(ctx context.Context, threads int) error {
 	for _, child := range slices.Sorted(maps.Keys(of)) {
 		for _, name := range []string{child, of[child]} {
 			if p.exactAtomOf(name) < 0 {
-				return p.s.spec.Errorf("encodings.back_off."+child, "column %q is no feature of the table that holds ids", name)
+				return p.s.spec.Errorf("encodings.back_off."+child, "column %q is not a feature of the table that holds ids", name)
 			}
 		}
 		p.parents[p.exactAtomOf(child)] = p.exactAtomOf(of[child])

@@ -23,7 +23,7 @@ func checkFeatureNames(spec *dataset.Spec, m *dataset.Manifest) error {
 		if !made.IsDerived() {
 			made, column = column, made
 		}
-		return spec.Errorf("encodings", "%s and %s are both features called %q; rename a column in the table, or take one of the two out with drop: or encodings.columns",
+		return spec.Errorf("encodings", "%s and %s are both features called %q; rename a column in the table, or remove one of the two with drop: or encodings.columns",
 			describeFeature(m, column), describeFeature(m, made), f.Name)
 	}
 	return nil

@@ -100,7 +100,7 @@ func (e *Encoder) segments(rows int, file string, column func(string) *dataset.V
 	for _, name := range by {
 		v := column(name)
 		if v == nil || v.Len() != rows {
-			return nil, &TableError{File: file, Column: name, Msg: "the column is missing, and the model is calibrated by it"}
+			return nil, &TableError{File: file, Column: name, Msg: "the column is missing, but the model is calibrated by it"}
 		}
 		if err := newPartReader(dataset.Part{Column: name, Kind: dataset.Categorical}, e.markers).hashes(v, part); err != nil {
 			return nil, err
@@ -127,7 +127,7 @@ func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Val
 	for _, name := range e.inputs {
 		v := column(name)
 		if v == nil {
-			return nil, &TableError{File: file, Column: name, Msg: "the column is missing, and the model needs it"}
+			return nil, &TableError{File: file, Column: name, Msg: "the column is missing, but the model needs it"}
 		}
 		if v.Len() != rows {
 			return nil, &TableError{File: file, Column: name, Msg: fmt.Sprintf("%d values in %d rows", v.Len(), rows)}

@@ -93,7 +93,7 @@ func TestEncoderErrors(t *testing.T) {
 	}}, nil)
 	times := text("2017-01-01", "2017-01-01")
 	for want, b := range map[string]*Batch{
-		`x.csv: column "t": the column is missing, and the model needs it`:               {Names: []string{"n"}, Columns: []dataset.Values{text("1", "2")}, Rows: 2},
+		`x.csv: column "t": the column is missing, but the model needs it`:               {Names: []string{"n"}, Columns: []dataset.Values{text("1", "2")}, Rows: 2},
 		`x.csv:8: column "n": "two" is not a number`:                                     {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "two"), times}, Rows: 2, lines: []int{5, 8}},
 		`x.csv: row 2: column "t": "soon" is not a time`:                                 {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2"), text("2017-01-01", "soon")}, Rows: 2},
 		`column "t": the column holds values of type float`:                              {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2"), {Type: dataset.Float, Float: []float64{1, 2}}}, Rows: 2},

@@ -87,7 +87,7 @@ func findCode(all []distinct, rows int) *code {
 // hints reports what else may be worth knowing about one feature.
 func (f *built) hints(warn func(code, format string, args ...any)) {
 	if f.looksLikeIDs() {
-		warn(HintIDs, "%d whole numbers on %d sampled rows are taken for a quantity, by its size; if they are ids, list the column under categorical:, and if not, under numeric:",
+		warn(HintIDs, "%d whole numbers on %d sampled rows are treated as quantities; if they are ids, list the column under categorical:, otherwise under numeric:",
 			f.different, f.present)
 	}
 	if c := f.code; c != nil {
@@ -105,5 +105,5 @@ func (s *survey) keyHint() []dataset.Warning {
 		return nil
 	}
 	return []dataset.Warning{{Code: HintKey, Column: key,
-		Text: fmt.Sprintf("split.key keeps the rows of each %s in one split, so the column is no feature: a model would meet none of its values again", key)}}
+		Text: fmt.Sprintf("split.key keeps the rows of each %s in one split, so the column is not a feature: a model would see none of its values again", key)}}
 }

@@ -223,16 +223,16 @@ func (l *labeler) resolve() error {
 		if len(l.texts) == 2 && len(l.numbers) == 0 {
 			example = rarest(l.texts)
 		}
-		return fail("holds text (%s): say which value is positive, such as `label: {column: %s, positive: %q}`", listTexts(l.texts), column, example)
+		return fail("holds text (%s): name the positive value, such as `label: {column: %s, positive: %q}`", listTexts(l.texts), column, example)
 	case len(l.numbers) == 2 && l.numbers[0] > 0 && l.numbers[1] > 0:
 		l.info.Kind = dataset.Binary
 		l.positives, l.negatives = l.numbers[1], l.numbers[0]
 		return nil
 	case l.spec.Sample.Negatives > 0:
-		return l.spec.Errorf("sample.negatives", "label column %q holds %s: only of a label of two classes can negative rows be left out",
+		return l.spec.Errorf("sample.negatives", "label column %q holds %s: negative rows can be left out only if the label has two classes",
 			column, listNumbers(l.numbers))
 	case l.info.Kind == dataset.Binary || len(l.numbers) <= maxListed:
-		return fail("holds %s, which is neither 0 and 1 nor a regression: say `label: {column: %s, positive: \"%v\"}`, `{column: %s, above: %v}` or `{column: %s, kind: regression}`",
+		return fail("holds %s, which is neither 0 and 1 nor a regression: use `label: {column: %s, positive: \"%v\"}`, `{column: %s, above: %v}` or `{column: %s, kind: regression}`",
 			listNumbers(l.numbers), column, greatest(l.numbers), column, smallest(l.numbers), column)
 	}
 

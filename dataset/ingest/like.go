@@ -85,7 +85,7 @@ func (p *designer) follow(old *dataset.Manifest) error {
 			}
 		} else if known[c.Name] == "" && !c.from.auto {
 			p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
-				Text: fmt.Sprintf("no feature is made of the column, because dataset %s, which this one is made like, has none", name)})
+				Text: fmt.Sprintf("the column is not used as a feature, because dataset %s, which this one is made like, does not use it", name)})
 		}
 	}
 
@@ -108,7 +108,7 @@ func (p *designer) followTable(old *dataset.Manifest, number int) error {
 	for _, part := range was.Of {
 		place := slices.Index(p.s.roles.read, part.Column)
 		if place < 0 {
-			return p.s.spec.Errorf("encodings.like", "column %q is not in the table, or has another role, and dataset %s@%s has statistics of it",
+			return p.s.spec.Errorf("encodings.like", "column %q is not in the table, or has another role, but dataset %s@%s has statistics of it",
 				part.Column, old.Name, old.Version)
 		}
 		key.Parts = append(key.Parts, p.reader(part, place, p.few(&part)))
@@ -134,7 +134,7 @@ func (p *designer) followTable(old *dataset.Manifest, number int) error {
 	}
 
 	if was.Recency && p.s.spec.OrderBy() != dataset.OrderTime {
-		return p.s.spec.Errorf("encodings.like", "dataset %s@%s says how long ago levels were seen, and needs an order by time: give a split by time, or encodings.order.column",
+		return p.s.spec.Errorf("encodings.like", "dataset %s@%s has the feature recency, which needs an order by time: give a split by time, or encodings.order.column",
 			old.Name, old.Version)
 	}
 	key.Recency = was.Recency
@@ -165,8 +165,8 @@ func (p *designer) warnOfScale(old *dataset.Manifest) {
 		return
 	}
 	p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnScale,
-		Text: fmt.Sprintf("train has %d rows, and %d in dataset %s@%s, which this one is made like: counts are on another scale, and rates of other numbers of rows; "+
-			"continue a model on about as many rows as it was grown on", is, was, old.Name, old.Version)})
+		Text: fmt.Sprintf("train has %d rows, but %d in dataset %s@%s, which this one is made like: counts are on another scale, and rates are of other numbers of rows; "+
+			"continue a model on about as many rows as it was trained on", is, was, old.Name, old.Version)})
 }
 
 // likeBounds returns another dataset's bounds, limited to one fewer than the allowed bins.

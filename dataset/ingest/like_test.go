@@ -55,7 +55,7 @@ func TestLike(t *testing.T) {
 	}) {
 		t.Errorf("tables %+v, want those of %+v", m.Tables, old.Tables)
 	}
-	for code, says := range map[string]string{ingest.WarnDropped: "which this one is made like, has none", ingest.WarnScale: "counts are on another scale"} {
+	for code, says := range map[string]string{ingest.WarnDropped: "which this one is made like, does not use it", ingest.WarnScale: "counts are on another scale"} {
 		if !slices.ContainsFunc(m.About.Warnings, func(w dataset.Warning) bool { return w.Code == code && strings.Contains(w.Text, says) }) {
 			t.Errorf("no warning %s with %q: %+v", code, says, m.About.Warnings)
 		}

@@ -58,7 +58,7 @@ func guard(fn func() error) (err error) {
 
 // damagedFile is an error about the file as a whole.
 func (s *parquetSource) damagedFile(err error) error {
-	return &TableError{File: s.file.URI, Msg: "not a whole Parquet file", Err: err}
+	return &TableError{File: s.file.URI, Msg: "not a complete Parquet file", Err: err}
 }
 
 // open reads the file's metadata. The caller closes the reader, which also closes the file.

@@ -37,7 +37,7 @@ const (
 )
 
 // errShort means that the header continues beyond the data.
-var errShort = errors.New("the page header is cut off")
+var errShort = errors.New("the page header is truncated")
 
 // maxDepth bounds the nesting of skipped fields.
 const maxDepth = 8

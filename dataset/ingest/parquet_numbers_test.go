@@ -220,10 +220,10 @@ func TestDamagedRuns(t *testing.T) {
 		"packed":           {[]byte{3, 0b00_10_01_00, 0}, 2, 5, "[0 1 2 0 0] 2"},
 		"last group cut":   {[]byte{3, 0b00_10_01_00}, 2, 4, "[0 1 2 0] 2"},
 		"packed, repeated": {[]byte{3, 0b00_10_01_00, 0, 4, 1}, 2, 10, "[0 1 2 0 0 0 0 0 1 1] 2"},
-		"cut off":          {[]byte{3, 0b00_10_01_00}, 2, 5, "a page whose indices are cut off"},
-		"ends early":       {[]byte{6, 2}, 2, 4, "a page whose indices are cut off"},
-		"no value":         {[]byte{6}, 2, 3, "a page whose indices are cut off"},
-		"empty run":        {[]byte{0, 2, 6, 2}, 2, 3, "a page whose indices are cut off"},
+		"cut off":          {[]byte{3, 0b00_10_01_00}, 2, 5, "a page whose indices are truncated"},
+		"ends early":       {[]byte{6, 2}, 2, 4, "a page whose indices are truncated"},
+		"no value":         {[]byte{6}, 2, 3, "a page whose indices are truncated"},
+		"empty run":        {[]byte{0, 2, 6, 2}, 2, 3, "a page whose indices are truncated"},
 		"32 bits":          {[]byte{3, 1, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0, 0}, 32, 2, "[1 2147483648] 2147483648"},
 	} {
 		out := make([]uint32, tc.n)
@@ -244,9 +244,9 @@ func TestDamagedRuns(t *testing.T) {
 		"repeated":      {[]byte{8, 1}, "[false false false false] 4 <nil>"},
 		"both":          {[]byte{2, 0, 3, 0b101}, "[true false true false] 2 <nil>"},
 		"more than one": {[]byte{8, 2}, "[true true true true] 0 <nil>"},
-		"ends early":    {[]byte{4, 1}, "a page whose levels are cut off"},
-		"no bits":       {[]byte{3}, "a page whose levels are cut off"},
-		"no level":      {[]byte{8}, "a page whose levels are cut off"},
+		"ends early":    {[]byte{4, 1}, "a page whose levels are truncated"},
+		"no bits":       {[]byte{3}, "a page whose levels are truncated"},
+		"no level":      {[]byte{8}, "a page whose levels are truncated"},
 	} {
 		null := make([]bool, 4)
 		levels := levelRuns{data: tc.data}

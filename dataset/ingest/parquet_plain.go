@@ -87,7 +87,7 @@ func joinStreams(data []byte, width int, to []byte) {
 	}
 }
 
-var errDelta = errors.New("a page whose deltas are cut off or out of bounds")
+var errDelta = errors.New("a page whose deltas are truncated or out of bounds")
 
 // readDeltaTexts reads values of width bytes that are stored as a prefix shared with the previous value, and a suffix (DELTA_BYTE_ARRAY).
 func readDeltaTexts(data []byte, width int) ([]byte, error) {

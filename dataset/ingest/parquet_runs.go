@@ -124,7 +124,7 @@ func (l *levelRuns) head() error {
 	return nil
 }
 
-var errLevels = errors.New("a page whose levels are cut off")
+var errLevels = errors.New("a page whose levels are truncated")
 
 // read fills null for the next rows and returns how many have a value.
 func (l *levelRuns) read(null []bool) (there int, err error) {
@@ -172,7 +172,7 @@ type indexRuns struct {
 	bit   uint   // of data, of the next packed index
 }
 
-var errIndices = errors.New("a page whose indices are cut off")
+var errIndices = errors.New("a page whose indices are truncated")
 
 // head reads the head of the next run.
 func (r *indexRuns) head() error {

@@ -180,7 +180,7 @@ func TestTruncatedParquet(t *testing.T) {
 	for n := len(data) - 1; n > 4; n -= 97 {
 		_, _, err := readAll([]File{writeFile(t, "t.parquet", string(data[:n]))}, dataset.CSVSpec{}, 3)
 		var e *TableError
-		if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), "t.parquet: not a whole Parquet file: ") {
+		if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), "t.parquet: not a complete Parquet file: ") {
 			t.Fatalf("%d bytes: %v", n, err)
 		}
 	}

@@ -175,7 +175,7 @@ func (k kind) int96s(values []parquet.Int96, out *dataset.Values) error {
 		nanos := int64(binary.LittleEndian.Uint64(v[:8]))
 		days := int64(binary.LittleEndian.Uint32(v[8:])) - julian1970
 		if days > maxDays {
-			return &valueError{i, fmt.Sprintf("a timestamp %d days behind 1970 is more than microseconds can count", days)}
+			return &valueError{i, fmt.Sprintf("a timestamp %d days after 1970 is more than microseconds can count", days)}
 		}
 
 		micros := nanos / 1000

@@ -58,11 +58,11 @@ func (r *ripener) resolve(ctx context.Context, t *Table, progress func(done, tot
 // time returns the time of row i.
 func (r *ripener) time(b *Batch, v *dataset.Values, i int) (float64, error) {
 	if missing(v, i, r.markers) {
-		return 0, b.errorAt(i, r.spec.Label.At, "whether the row's label is final cannot be told: its time is missing")
+		return 0, b.errorAt(i, r.spec.Label.At, "it is not known whether the row's label is final: its time is missing")
 	}
 	x, ok := timeAt(v, i)
 	if !ok {
-		return 0, b.errorAt(i, r.spec.Label.At, "whether the row's label is final cannot be told: %q is no time (such as 2017-07-02T10:03:20Z)", brief(v.TextOf(i)))
+		return 0, b.errorAt(i, r.spec.Label.At, "it is not known whether the row's label is final: %q is not a time (such as 2017-07-02T10:03:20Z)", brief(v.TextOf(i)))
 	}
 	return x, nil
 }
@@ -115,7 +115,7 @@ func (r *ripener) warnings(ripe int64) []dataset.Warning {
 		return []dataset.Warning{{Code: WarnUnripe, Column: r.spec.Label.At, Text: fmt.Sprintf(format, args...)}}
 	}
 	if r.left > ripe {
-		return warn("of %d rows only %d are as old as label.matures says: is the newest row right?", r.left+ripe, ripe)
+		return warn("only %[2]d of %[1]d rows are as old as label.matures requires: is the newest row's time right?", r.left+ripe, ripe)
 	}
 
 	// The expected number of unripe rows is extrapolated from the ripe ones, if they span enough time.
@@ -127,7 +127,7 @@ func (r *ripener) warnings(ripe int64) []dataset.Warning {
 	}
 	even := float64(ripe) * matures.Seconds() / span
 	if even >= enoughUnripe && float64(r.left) < fewUnripe*even {
-		return warn("%d rows are less than %v older than the newest one, and about %.0f could be: is that one of the future? Then labels that are not final pass for it", r.left, matures, even)
+		return warn("%d rows are within %v of the newest one, but about %.0f are expected: is its time in the future? Then labels that are not final count as final", r.left, matures, even)
 	}
 	return nil
 }

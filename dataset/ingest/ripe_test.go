@@ -85,8 +85,8 @@ func TestUnripeDependsOnNoOrder(t *testing.T) {
 func TestUnripeRefuses(t *testing.T) {
 	table := lateTable(500, 490)
 	for name, tc := range map[string]struct{ spec, csv, want string }{
-		"a time is missing": {"label: {column: y, matures: 10h, at: ts}\n", table + "1,s1,3,\n", "whether the row's label is final cannot be told: its time is missing"},
-		"numbers":           {"label: {column: y, matures: 10h, at: x}\n", table, `is no time`},
+		"a time is missing": {"label: {column: y, matures: 10h, at: ts}\n", table + "1,s1,3,\n", "it is not known whether the row's label is final: its time is missing"},
+		"numbers":           {"label: {column: y, matures: 10h, at: x}\n", table, `is not a time`},
 		"none is ripe":      {"label: {column: y, matures: 1000h, at: ts}\n", table, "no label is final: no row is as old as label.matures, 1000h"},
 		"no such column":    {"label: {column: y, matures: 10h, at: tz}\n", table, `column "tz" is not in`},
 	} {
@@ -102,7 +102,7 @@ func TestUnripeRefuses(t *testing.T) {
 // TestWrongNewestRowIsTold: one row of the future makes all others look old enough, and of few rows none is.
 func TestWrongNewestRowIsTold(t *testing.T) {
 	future := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n", lateTable(900, 850)+"0,s1,3,2027-01-30T00:00:00Z\n")
-	if w := future.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnUnripe || !strings.Contains(w[0].Text, "1 rows are less than 48h0m0s older than the newest one") {
+	if w := future.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnUnripe || !strings.Contains(w[0].Text, "1 rows are within 48h0m0s of the newest one") {
 		t.Errorf("with a row of the future: warnings %+v", w)
 	}
 	if usual := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n", lateTable(900, 850)); len(usual.Manifest.About.Warnings) > 0 && usual.Manifest.About.Warnings[0].Code == WarnUnripe {
@@ -124,7 +124,7 @@ func TestWrongNewestRowIsTold(t *testing.T) {
 	}
 
 	s := mustStage(t, "label: {column: y, matures: 300h, at: ts}\ndrop: [ts]\n", lateTable(500, 500))
-	if w := s.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnUnripe || !strings.Contains(w[0].Text, "of 500 rows only 200") {
+	if w := s.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnUnripe || !strings.Contains(w[0].Text, "only 200 of 500 rows") {
 		t.Errorf("warnings %+v", w)
 	}
 }

@@ -106,7 +106,7 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *missingMarkers) (*roles, err
 		}
 		if asksForCategories(spec, f.column.Name) {
 			return nil, spec.Errorf("encodings.columns."+f.column.Name,
-				"%q is a number made of a time and cannot be categories; leave it out here, and list [%s] under encodings.keys for statistics of it",
+				"%q is a number derived from a time and cannot be categorical; leave it out here, and list [%s] under encodings.keys for statistics of it",
 				f.column.Name, f.column.Name)
 		}
 		r.features = append(r.features, f)
@@ -145,7 +145,7 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *Table, taken []string, need f
 				return err
 			}
 			if slices.Contains(taken, name) || slices.Contains(spec.Drop, name) {
-				return spec.Errorf(path, "column %q is dropped, or splits the rows, and is no feature; leave it out here", name)
+				return spec.Errorf(path, "column %q is dropped, or splits the rows, so it is not a feature; leave it out here", name)
 			}
 			forced[name] = list.kind
 		}

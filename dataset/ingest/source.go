@@ -36,7 +36,7 @@ func Expand(pattern string) ([]File, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, &NotFoundError{pattern, "no such file or folder"}
 		}
-		return nil, &TableError{File: pattern, Msg: "the file cannot be looked at", Err: underlying(err)}
+		return nil, &TableError{File: pattern, Msg: "the file cannot be inspected", Err: underlying(err)}
 	}
 
 	paths, err := filepath.Glob(pattern)

@@ -98,7 +98,7 @@ func (s *splitter) place(b *Batch, column *dataset.Values, i int) (split uint8, 
 		s.buf = column.AppendText(s.buf[:0], i)
 		var known bool
 		if split, known = s.values[string(s.buf)]; !known {
-			return 0, 0, b.errorAt(i, s.spec.Split.Column, "%q is no split; known are %s. Map it in the spec, such as split: {by: column, column: %s, train: [%s], ...}",
+			return 0, 0, b.errorAt(i, s.spec.Split.Column, "%q is not a split; known are %s. Map it in the spec, such as split: {by: column, column: %s, train: [%s], ...}",
 				brief(string(s.buf)), list(slices.Sorted(maps.Keys(s.values))), s.spec.Split.Column, brief(string(s.buf)))
 		}
 	case dataset.SplitByTime:
@@ -233,7 +233,7 @@ func (s *splitter) resolveTime(counts *[4]int64) error {
 	}
 
 	if len(buckets) < wanted {
-		return s.spec.Errorf("split", "column %q has %d distinct times, too few for %d splits: rows of one time stay together", s.spec.Split.Column, len(buckets), wanted)
+		return s.spec.Errorf("split", "column %q has %d distinct times, too few for %d splits: rows with the same time stay together", s.spec.Split.Column, len(buckets), wanted)
 	}
 
 	s.rule.Until = map[string]float64{}
@@ -298,7 +298,7 @@ func (s *splitter) keyless(rows int64) string {
 	if s.keys.none == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d rows have no %s; each is split as a key of its own", s.keys.none, rows, s.spec.Split.Key)
+	return fmt.Sprintf("%d of %d rows have no %s; each is treated as a key of its own", s.keys.none, rows, s.spec.Split.Key)
 }
 
 func finite(x float64) bool { return x-x == 0 }

@@ -133,7 +133,7 @@ func openSource(f File, o TableOptions) (source, error) {
 	case isParquet:
 		return nil, &TableError{File: f.URI, Msg: fmt.Sprintf("the name says Parquet, but the file begins with %q, not PAR1", head[:min(4, len(head))])}
 	case packed != "":
-		return nil, &TableError{File: f.URI, Msg: fmt.Sprintf("compressed with %s, which is not read; unpack it, or pack it with gzip or zstd", packed)}
+		return nil, &TableError{File: f.URI, Msg: fmt.Sprintf("compressed with %s, which is not supported; decompress it, or use gzip or zstd", packed)}
 	}
 	return openCSV(f, head, o.CSV)
 }
@@ -164,7 +164,7 @@ func matchColumns(first File, want []Column, f File, have []Column) ([]int, erro
 	for i, c := range want {
 		place, ok := at[c.Name]
 		if !ok {
-			return nil, &TableError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("missing here, but there in %s%s", first.URI, suggest(c.Name, names))}
+			return nil, &TableError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("missing here, but present in %s%s", first.URI, suggest(c.Name, names))}
 		}
 
 		other := have[place]
@@ -178,7 +178,7 @@ func matchColumns(first File, want []Column, f File, have []Column) ([]int, erro
 
 	for _, c := range have {
 		if _, extra := at[c.Name]; extra {
-			return nil, &TableError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("there here, but missing in %s", first.URI)}
+			return nil, &TableError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("present here, but missing in %s", first.URI)}
 		}
 	}
 	return places, nil

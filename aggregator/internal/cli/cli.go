@@ -86,8 +86,8 @@ func pullCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pull",
 		Short: "Conclude sweeps on a pull subscription",
-		Long: `Receives score messages from a pull subscription and looks at every open sweep from time to time, since messages may be
-lost. Any number of them may run at once. Ends with Ctrl-C.`,
+		Long: `Receives score messages from a pull subscription and checks every open sweep from time to time, since messages may be
+lost. Any number of aggregators may run at once. Ctrl-C ends it.`,
 		Example: "  localemu exec --aggregator none -- aggregator pull",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -101,7 +101,7 @@ lost. Any number of them may run at once. Ends with Ctrl-C.`,
 	}
 
 	metrics.add(cmd)
-	cmd.Flags().DurationVar(&every, "reconcile", every, "how often to look at every open sweep")
+	cmd.Flags().DurationVar(&every, "reconcile", every, "how often to check every open sweep")
 	return cmd
 }
 
@@ -139,7 +139,7 @@ func pull(ctx context.Context, a *conclude.Aggregator, b *Backends, every time.D
 func reconcileCommand(w *World) *cobra.Command {
 	return &cobra.Command{
 		Use:     "reconcile",
-		Short:   "Look at every open sweep once and conclude those that are over",
+		Short:   "Check every open sweep once and conclude those that are over",
 		Example: "  aggregator reconcile",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

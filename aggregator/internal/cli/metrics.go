@@ -31,7 +31,7 @@ func newPage() *page { return &page{address: "127.0.0.1:9464"} } // the port tha
 
 func (p *page) add(cmd *cobra.Command) {
 	p.cmd = cmd
-	cmd.Flags().StringVar(&p.address, metricsFlag, p.address, "address of the page /metrics for Prometheus; empty is none")
+	cmd.Flags().StringVar(&p.address, metricsFlag, p.address, "address of the page /metrics for Prometheus; empty for none")
 }
 
 // open serves the page and returns its metric readers. If the default port is taken, another is used, since several aggregators may run on
@@ -46,7 +46,7 @@ func (p *page) open(ctx context.Context, log *slog.Logger) ([]telemetry.Reader, 
 		l, err = config.Listen(ctx, "tcp", "127.0.0.1:0")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s for /metrics: %w; --%s says where, or nothing", p.address, err, metricsFlag)
+		return nil, fmt.Errorf("listen on %s for /metrics: %w; set another address with --%s, or an empty one for none", p.address, err, metricsFlag)
 	}
 
 	reader, handler, err := scrape.New()
@@ -57,7 +57,7 @@ func (p *page) open(ctx context.Context, log *slog.Logger) ([]telemetry.Reader, 
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", handler)
 	p.server, p.done = &http.Server{Handler: prompt(mux), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute}, make(chan error, 1)
-	log.Info("measurements for Prometheus", "address", "http://"+l.Addr().String()+"/metrics")
+	log.Info("metrics for Prometheus", "address", "http://"+l.Addr().String()+"/metrics")
 	go func() { p.done <- p.server.Serve(l) }()
 	return []telemetry.Reader{reader}, nil
 }

@@ -23,7 +23,7 @@ func scraped(t *testing.T, args ...string) (text, log string) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	serving := make(chan struct{})
-	out := lockedBuffer{wants: "measurements for Prometheus", seen: serving}
+	out := lockedBuffer{wants: "metrics for Prometheus", seen: serving}
 	done := make(chan int)
 	go func() {
 		done <- Run(ctx, world(&out, blob.Memory(), &script{messages: [][]byte{[]byte("x"), []byte("y")}}, args...))
@@ -133,7 +133,7 @@ func TestPrometheusPageOfTheSecond(t *testing.T) {
 		t.Errorf("at %s, which is taken", address)
 	}
 	var out lockedBuffer
-	if code := Run(t.Context(), world(&out, blob.Memory(), &script{}, "pull", "--metrics", newPage().address)); code == 0 || !strings.Contains(out.String(), "--metrics says where") {
-		t.Errorf(`Run(...): got %d %s; want code other than 0, out.String() with "--metrics says where"`, code, out.String())
+	if code := Run(t.Context(), world(&out, blob.Memory(), &script{}, "pull", "--metrics", newPage().address)); code == 0 || !strings.Contains(out.String(), "set another address with --metrics") {
+		t.Errorf(`Run(...): got %d %s; want code other than 0, out.String() with "set another address with --metrics"`, code, out.String())
 	}
 }

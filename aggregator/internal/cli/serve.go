@@ -25,13 +25,13 @@ func serveCommand(w *World) *cobra.Command {
 		Use:   "serve",
 		Short: "Conclude sweeps behind a Pub/Sub push endpoint",
 		Long: `Serves HTTP:
-  POST /push       a Pub/Sub push message (204: done with; 5xx: send it again)
-  POST /reconcile  look at every open sweep, for Cloud Scheduler
+  POST /push       a Pub/Sub push message (204: handled; 5xx: send it again)
+  POST /reconcile  check every open sweep, for Cloud Scheduler
   GET  /healthz    200 while the server runs
-It listens on this machine only unless told otherwise; on Cloud Run, --listen :8080. Then every POST needs an identity token
-that Google has signed for the audience COPPICE_AUDIENCE in the name of one of the accounts COPPICE_CALLERS (e-mail addresses,
-by commas); terraform/ sets both, and without them it does not start. COPPICE_SIGNATURES=cloud-run says that Cloud Run has
-checked the token's signature, and taken it off, before the request comes here.`,
+It listens on this machine only unless told otherwise; on Cloud Run, use --listen :8080. Then every POST needs an identity token
+signed by Google for the audience COPPICE_AUDIENCE and one of the accounts COPPICE_CALLERS (comma-separated e-mail addresses);
+terraform/ sets both, and without them it does not start. COPPICE_SIGNATURES=cloud-run means that Cloud Run has verified the
+token's signature, and removed it, before the request arrives.`,
 		Example: "  aggregator serve --listen 127.0.0.1:8080",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -106,7 +106,7 @@ func (w *World) callersAt(ctx context.Context, at net.Addr) (Callers, error) {
 		if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
 			return nil, nil
 		}
-		return nil, &cloud.SetupError{What: fmt.Sprintf("%s can be reached from other machines, and nobody said who may call", at), Hint: callersRemedy}
+		return nil, &cloud.SetupError{What: fmt.Sprintf("%s can be reached from other machines, but the allowed callers are not set", at), Hint: callersRemedy}
 	}
 	return w.Callers(ctx, env)
 }

@@ -53,7 +53,7 @@ func TestABudgetEndsASweep(t *testing.T) {
 	if c == nil || c.Outcome != sweep.OutcomeWinner || c.Done != 2 || c.Version != 1 {
 		t.Fatalf("w.at(t, 905*time.Second): got %+v; want c other than nil, c.Outcome = sweep.OutcomeWinner, c.Done = 2, c.Version = 1", c)
 	}
-	contains(t, c.Reason, "2 of 4 trials had not ended when 0.905 USD of the budget of 1 USD were spent and 0.1 kept back to stop")
+	contains(t, c.Reason, "2 of 4 trials had not ended when 0.905 USD of the budget of 1 USD were spent and 0.1 reserved for stopping")
 	if c.Cost == nil || math.Abs(c.Cost.USD-0.905) > 1e-9 || math.Abs(c.Cost.MachineHours-905./3600) > 1e-9 || len(c.Cost.Unpriced) > 0 {
 		t.Errorf("concluded when 0.905 USD were spent, with the cost %+v; expected 0.905 USD for 905 s of one machine", c.Cost)
 	}
@@ -89,7 +89,7 @@ func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
 	if err != nil || c == nil || c.Outcome != sweep.OutcomeNoWinner {
 		t.Fatalf(`at(several{"night-1": running}, 975*time.Second): got %+v %v; want no error, c other than nil, c.Outcome = sweep.OutcomeNoWinner`, c, err)
 	}
-	contains(t, c.Reason, "2 of 2 trials had not ended when 1.81 USD of the budget of 2 USD were spent and 0.2 kept back to stop")
+	contains(t, c.Reason, "2 of 2 trials had not ended when 1.81 USD of the budget of 2 USD were spent and 0.2 reserved for stopping")
 	waiting := JobState{Name: "SCHEDULED"}
 	if c, err := at(several{"night-1": waiting}, time.Hour); err != nil || c != nil {
 		t.Errorf("a job without machines: %+v %v", c, err)

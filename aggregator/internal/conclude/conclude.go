@@ -153,7 +153,7 @@ func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, m metric
 		}
 
 		// Try the next best. The conclusion records what was wrong with this one.
-		a.Log.Warn("trial passed over", "sweep", k.plan.Sweep, "trial", trial, "reason", unfit.Error())
+		a.Log.Warn("trial skipped", "sweep", k.plan.Sweep, "trial", trial, "reason", unfit.Error())
 		exclude[trial] = unfit.Error()
 	}
 }

@@ -75,7 +75,7 @@ func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version
 
 	switch do.Why {
 	case protocol.Unreadable:
-		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable, Reason: fmt.Sprintf("where the champion points cannot be read: %v; version %d is registered and was not promoted: repair the record, then promote by hand",
+		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable, Reason: fmt.Sprintf("the champion alias cannot be read: %v; version %d is registered but was not promoted: repair the record, then promote by hand",
 			damage, v.Number)}, nil
 	case protocol.Before:
 		return m.passed(ctx, before)

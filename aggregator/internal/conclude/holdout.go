@@ -155,7 +155,7 @@ func (a *Aggregator) readFile(ctx context.Context, prefix string, m *dataset.Man
 			continue
 		}
 		if f.Bytes > limit {
-			return nil, &dataError{fmt.Errorf("dataset file %s has %d bytes, more than the %d that can be read", name, f.Bytes, limit)}
+			return nil, &dataError{fmt.Errorf("dataset file %s has %d bytes, more than the maximum of %d", name, f.Bytes, limit)}
 		}
 		data, err := a.read(ctx, prefix+name, f.Bytes)
 		if err != nil {

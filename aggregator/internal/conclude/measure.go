@@ -75,7 +75,7 @@ func (a *Aggregator) Measure(meter otel.Meter) error {
 		return c
 	}
 
-	a.messages = counter("coppice.aggregator.messages", "{message}", "Messages, by what became of them: handled, ignored (no score message), failed (will come again)")
+	a.messages = counter("coppice.aggregator.messages", "{message}", "Messages by outcome: handled, ignored (not a score message), failed (will be redelivered)")
 	a.conclusions = counter("coppice.aggregator.conclusions", "{sweep}", "Sweeps concluded here, by outcome")
 	a.verdicts = counter("coppice.aggregator.verdicts", "{sweep}", "Sweeps concluded here, by verdict: whether the winner became the champion")
 	var all []otel.Observable
@@ -98,13 +98,13 @@ func (a *Aggregator) Measure(meter otel.Meter) error {
 	}
 
 	trials := gauge("coppice.sweep.trials", "{trial}", "Trials by status; waiting are those that have not ended")
-	takeovers := gauge("coppice.sweep.takeovers", "{trial}", "Times that a trial of those ended was taken over: preemptions, as far as they cost something")
+	takeovers := gauge("coppice.sweep.takeovers", "{trial}", "Takeovers of trials that have ended: preemptions that had a cost")
 	trees := gauge("coppice.sweep.trees", "{tree}", "Trees grown by the trials that have ended")
-	private := gauge("coppice.sweep.memory.private", "By", "The most private memory that a task had at the end of a trial")
-	pss := gauge("coppice.sweep.memory.pss", "By", "The highest proportional set size that a task was seen with")
+	private := gauge("coppice.sweep.memory.private", "By", "Highest private memory of a task at the end of a trial")
+	pss := gauge("coppice.sweep.memory.pss", "By", "Highest proportional set size seen of a task")
 	best := float("coppice.sweep.best_score", "", "The best score so far")
-	train := float("coppice.sweep.train", "s", "Training time of the trials that have ended; trees by it are trees per second")
-	cpu := float("coppice.sweep.cpu", "s", "Processor time of the trials that have ended")
+	train := float("coppice.sweep.train", "s", "Training time of the trials that have ended; trees divided by it are trees per second")
+	cpu := float("coppice.sweep.cpu", "s", "CPU time of the trials that have ended")
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func (n Nights) Blocked(ctx context.Context, p *sweep.Plan) ([]string, error) {
 	case errors.Is(err, blob.ErrNotExist):
 		return nil, nil
 	case errors.Is(err, blob.ErrTooLong):
-		return []string{fmt.Sprintf("the record of the night %s@%s is too long to be one; stage it again", name, version)}, nil
+		return []string{fmt.Sprintf("the record of the night %s@%s is too long to be valid; stage it again", name, version)}, nil
 	case err != nil:
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 // TestNightsSayWhatIsBlocked: a blocked night blocks, an accepted or unknown one does not, and a damaged record does not pass as good.
 func TestNightsSayWhatIsBlocked(t *testing.T) {
 	p := &sweep.Plan{Dataset: sweep.DatasetRef{Name: "clicks", Version: "0123456789abcdef"}}
-	found := []contract.Finding{{Code: contract.CodeInverted, Level: contract.Blocking, Text: "positive and negative look exchanged"}}
+	found := []contract.Finding{{Code: contract.CodeInverted, Level: contract.Blocking, Text: "positive and negative look swapped"}}
 	record := func(change func(*contract.Record)) string {
 		r := &contract.Record{Format: 1, Dataset: p.Dataset.Name, Version: p.Dataset.Version, Profile: &contract.Profile{}, Findings: found}
 		change(r)
@@ -29,7 +29,7 @@ func TestNightsSayWhatIsBlocked(t *testing.T) {
 		want   string // part of the reason; empty: not blocked
 	}{
 		"unknown": {"", ""},
-		"blocked": {record(func(*contract.Record) {}), "look exchanged"},
+		"blocked": {record(func(*contract.Record) {}), "look swapped"},
 		"accepted": {record(func(r *contract.Record) {
 			r.Accepted = &contract.Acceptance{By: "ann", Why: "so it is", At: time.Unix(0, 0)}
 		}), ""},

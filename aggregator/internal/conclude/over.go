@@ -53,7 +53,7 @@ func (a *Aggregator) spent(ctx context.Context, k *known, jobs *jobHistory) (str
 	if !l.Exceeds(p, budget) {
 		return "", nil
 	}
-	return fmt.Sprintf("when %.4g USD of the budget of %.4g USD were spent and %.4g kept back to stop", l.Cost, budget, p.Quote.ReserveCost()), nil
+	return fmt.Sprintf("when %.4g USD of the budget of %.4g USD were spent and %.4g reserved for stopping", l.Cost, budget, p.Quote.ReserveCost()), nil
 }
 
 // reader is the sweep's ledger. It is kept, so that each call reads only what has changed since the last.

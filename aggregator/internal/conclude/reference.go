@@ -59,7 +59,7 @@ func decodeReference(data []byte) (*reference, error) {
 // night may have been a bad one. note says why there are none.
 func (a *Aggregator) references(ctx context.Context, p *sweep.Plan, self int, g *sweep.GateReference) (out []reference, note string, err error) {
 	if *g.Nights == 0 {
-		return nil, "the gate asks for none", nil
+		return nil, "the gate uses none", nil
 	}
 	events, err := a.Registry.History(ctx, p.Spec.Model)
 	if err != nil && !onlyDamage(err) {
@@ -71,7 +71,7 @@ func (a *Aggregator) references(ctx context.Context, p *sweep.Plan, self int, g 
 	}
 
 	tonight := p.Dataset.Name + "@" + p.Dataset.Version
-	note = "the earlier champions keep no rows that could be used"
+	note = "the earlier champions have no usable rows"
 	for _, number := range versions {
 		if len(out) == *g.Nights {
 			break

@@ -96,7 +96,7 @@ func (a *Aggregator) unreadable(ctx context.Context, id sweep.ID, v *registry.Ve
 		*out = *c
 		out.Version = v.Number
 	}
-	out.Reason = fmt.Sprintf("version %d was registered, and its record cannot be read: %v; repair or replace it", v.Number, damage)
+	out.Reason = fmt.Sprintf("version %d was registered, but its record cannot be read: %v; repair or replace it", v.Number, damage)
 
 	before, done, err := a.promoted(ctx, v.Model, v.Number)
 	if err != nil && !onlyDamage(err) {
@@ -191,9 +191,9 @@ func (a *Aggregator) gateVersion(ctx context.Context, p *sweep.Plan, v *registry
 	undecided := func(why error) *sweep.GateDecision {
 		if done {
 			return &sweep.GateDecision{Passed: true, Promoted: true, Verdict: sweep.VerdictPromoted, Champion: before,
-				Reason: fmt.Sprintf("it has become the champion; what it was compared by cannot be read any more: %v", why)}
+				Reason: fmt.Sprintf("it has become the champion; the records of its comparison can no longer be read: %v", why)}
 		}
-		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable, Reason: fmt.Sprintf("version %d cannot be compared any more: %v; promote by hand", v.Number, why)}
+		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable, Reason: fmt.Sprintf("version %d can no longer be compared: %v; promote by hand", v.Number, why)}
 	}
 	if p == nil {
 		return undecided(why), nil

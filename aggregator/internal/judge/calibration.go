@@ -100,11 +100,11 @@ func (d *decision) segments(c *sweep.GateCalibration, confidence float64, r *Row
 		}
 		if wrong++; worst.Passed || m.Score(i.Value) > m.Score(worst.Value) {
 			worst = sweep.GateCheck{Name: checkSegments, Value: i.Value, Low: i.Low, High: i.High, Rows: len(s.rows.New),
-				Reason: fmt.Sprintf("in segment %.80q %.4g positive rows were predicted and %.4g came, outside %.3g to %.4g times", s.name, s.predicted, s.positive, c.Segment[0], c.Segment[1])}
+				Reason: fmt.Sprintf("in segment %.80q %.4g positive rows were predicted and %.4g observed, outside %.3g to %.4g times", s.name, s.predicted, s.positive, c.Segment[0], c.Segment[1])}
 		}
 	}
 	if wrong > 1 {
-		worst.Reason += fmt.Sprintf("; %d segments of %d are so", wrong, len(large))
+		worst.Reason += fmt.Sprintf("; this holds for %d of %d segments", wrong, len(large))
 	}
 	d.add(worst)
 }
@@ -150,7 +150,7 @@ func (d *decision) ece(c *sweep.GateCalibration, seed uint64, r *Rows) {
 
 	excess := max(value-chance, 0) / base
 	check := sweep.GateCheck{Name: checkECE, Passed: excess <= c.ECE, Value: excess, Rows: len(in.Pred)}
-	check.Reason = fmt.Sprintf("the calibration error on %d test rows is %.3g, %.3g more than chance makes it: %.3g of the base rate, where %.3g is allowed",
+	check.Reason = fmt.Sprintf("the calibration error on %d test rows is %.3g, %.3g more than by chance: %.3g of the base rate, where %.3g is allowed",
 		len(in.Pred), value, max(value-chance, 0), excess, c.ECE)
 	d.add(check)
 }

@@ -59,7 +59,7 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 	case notReference != "":
 		why += "; on rows of earlier nights, " + notReference
 	}
-	d.add(sweep.GateCheck{Name: checkTonight, Reason: fmt.Sprintf("version %d cannot be compared: %s; mend that, or promote by hand", d.Champion, why)})
+	d.add(sweep.GateCheck{Name: checkTonight, Reason: fmt.Sprintf("version %d cannot be compared: %s; fix that, or promote by hand", d.Champion, why)})
 	return false
 }
 

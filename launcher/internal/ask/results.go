@@ -142,11 +142,11 @@ func parse(text []byte, metric string, names []string) (k search.Known, err erro
 
 func trialOf(raw json.RawMessage) (int, error) {
 	if raw == nil {
-		return 0, errors.New(`it has no "trial", the number that the proposal had`)
+		return 0, errors.New(`it has no "trial", the number of the proposal`)
 	}
 	var n float64
 	if err := json.Unmarshal(raw, &n); err != nil || n != math.Trunc(n) || n < 0 || n > maxTrial {
-		return 0, fmt.Errorf(`"trial" is %.40s: use the number that the proposal had`, raw)
+		return 0, fmt.Errorf(`"trial" is %.40s: use the number of the proposal`, raw)
 	}
 	return int(n), nil
 }
@@ -210,7 +210,7 @@ func statusOf(fields map[string]json.RawMessage, metric string) (string, error) 
 		return "", fmt.Errorf(`"status" is %.40s: use one of %v`, raw, statuses)
 	}
 	if status == search.TrialDone && !valued {
-		return "", errors.New(`it is done and has no "value"; a trial without one has the status "failed"`)
+		return "", errors.New(`it is done but has no "value"; a trial without one has the status "failed"`)
 	}
 	return status, nil
 }

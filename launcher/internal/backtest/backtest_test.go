@@ -270,7 +270,7 @@ func TestSpecSaysWhatIsWrong(t *testing.T) {
 	for text, want := range map[string]string{
 		"window: 28\n": "dataset is missing",
 		"dataset: d\n": "from",
-		"dataset: d\nfrom: 2026-11-01\nto: 2026-10-01\n":                                       "backtest.yaml:3:5: from 2026-11-01 to 2026-10-01",
+		"dataset: d\nfrom: 2026-11-01\nto: 2026-10-01\n":                                       "backtest.yaml:3:5: 2026-11-01 to 2026-10-01 is",
 		"dataset: d\nfrom: 2026-11-01\nto: 2026-11-02\nwindow: 3\n":                            "nothing is left to train on",
 		"dataset: d\nfrom: 2026-11-01\nto: 2026-11-02\nparams: {num_leafs: 3}\n":               "num_leaves",
 		"dataset: d\nfrom: 2026-11-01\nto: 2026-11-02\nmetric: acu\n":                          "auc",
@@ -303,7 +303,7 @@ func TestLabelsThatComeLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.late(late); err == nil || !strings.Contains(err.Error(), "labels are final after 2 days") {
+	if err := s.late(late); err == nil || !strings.Contains(err.Error(), "labels are final only after 2 days") {
 		t.Errorf("a shorter delay: %v", err)
 	}
 }

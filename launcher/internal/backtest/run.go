@@ -74,7 +74,7 @@ func (s *Spec) Column(table *dataset.Spec) (string, error) {
 		column = table.Split.Column
 	}
 	if column == "" {
-		return "", s.doc.Errorf("time", "the dataset is not split by time: say which column says when a row was, such as `time: ts`")
+		return "", s.doc.Errorf("time", "the dataset is not split by time: name the column with the row's time, such as `time: ts`")
 	}
 	return column, s.late(&table.Label)
 }

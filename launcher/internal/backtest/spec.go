@@ -98,7 +98,7 @@ func (s *Spec) checkDays() error {
 		*d.to = int(t.Unix() / (24 * 60 * 60))
 	}
 	if n := s.to - s.from + 1; n < 1 || n > maxNights {
-		return s.doc.Errorf("to", "from %s to %s are %d nights: use 1 to %d", s.From, s.To, n, maxNights)
+		return s.doc.Errorf("to", "%s to %s is %d nights: use 1 to %d", s.From, s.To, n, maxNights)
 	}
 
 	for _, d := range []struct {
@@ -110,7 +110,7 @@ func (s *Spec) checkDays() error {
 		}
 	}
 	if held := s.Valid + s.Calib + s.Test; held >= s.Window {
-		return s.doc.Errorf("window", "window is %d days, and valid, calib and test take %d of them: nothing is left to train on", s.Window, held)
+		return s.doc.Errorf("window", "window is %d days, but valid, calib and test take %d of them: nothing is left to train on", s.Window, held)
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func (s *Spec) checkRules() error {
 	s.Stale = slices.Compact(s.Stale)
 
 	if s.WarmStart != 0 && (s.WarmStart < 2 || s.WarmStart > maxNights) || s.WarmStart == 0 && s.doc.Has("warm_start") {
-		return s.doc.Errorf("warm_start", "warm_start is %d: of how many nights does the first begin from nothing? Use 2 to %d, or leave it out", s.WarmStart, maxNights)
+		return s.doc.Errorf("warm_start", "warm_start is %d: it is the number of nights after which one starts from scratch; use 2 to %d, or leave it out", s.WarmStart, maxNights)
 	}
 
 	names := map[string]bool{}
@@ -195,7 +195,7 @@ func (s *Spec) late(l *dataset.LabelSpec) error {
 		s.Delay = days
 	}
 	if s.Delay < days {
-		return s.doc.Errorf("delay", "delay is %d, and by the dataset's label.matures labels are final after %d days: use %d or more, or leave it out", s.Delay, days, days)
+		return s.doc.Errorf("delay", "delay is %d, but according to the dataset's label.matures labels are final only after %d days: use %d or more, or leave it out", s.Delay, days, days)
 	}
 	return nil
 }

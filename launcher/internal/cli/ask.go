@@ -22,9 +22,9 @@ func askCommand(w *World) *cobra.Command {
 	var f askFlags
 	cmd := &cobra.Command{
 		Use:   "ask SPACE.yaml",
-		Short: "Propose the next configurations of a search whose trials somebody else runs",
-		Long: `Prints configurations to try next, one JSON object a line: {"trial":, "params":, "source":, "reason":}. Nothing is trained, written or
-asked of a cloud; whatever has parameters and a metric can be searched. The same files give the same bytes, in whatever order the results stand.
+		Short: "Propose the next configurations of a search whose trials run elsewhere",
+		Long: `Prints configurations to try next, one JSON object per line: {"trial":, "params":, "source":, "reason":}. It trains and writes nothing and uses
+no cloud; anything with parameters and a metric can be searched. The same files give the same bytes, whatever the order of the results.
 
 SPACE.yaml:
 
@@ -32,19 +32,18 @@ SPACE.yaml:
   seed: 7
   search:
     method: auto                       # or gp, tpe, halton, random; see docs/search.md
-    random:                            # what is searched: uniform, log_uniform, int, log_int, step, choice
+random:                            # what to search: uniform, log_uniform, int, log_int, step, choice
       eta: {log_uniform: [0.001, 0.3]}
       max_depth: {int: [2, 14]}
       booster: {choice: [gbtree, dart]}
       rate_drop: {uniform: [0, 0.5], when: booster == "dart"}
     constraints: [max_depth < 10 or eta > 0.01]
 
-Results are JSON Lines, one trial each, from this search so far (--results) and from former ones (--earlier, newest last):
+Results are JSON Lines, one trial each, of this search so far (--results) and of earlier ones (--earlier, newest last):
 
   {"trial": 3, "params": {"eta": 0.1, "max_depth": 6, "booster": "gbtree"}, "value": 0.81, "status": "done"}
 
-with the status done, running, failed or stopped, and a "curve": [...] if there is one. Trials that run must be told, too, or they may be
-proposed again.`,
+with status done, running, failed or stopped, and a "curve": [...] if there is one. List running trials, too, or they may be proposed again.`,
 		Example: `  launcher ask space.yaml --n 16
   launcher ask space.yaml --results results.jsonl --n 16
   launcher ask space.yaml --results results.jsonl --earlier friday.jsonl --earlier saturday.jsonl --n 1`,
@@ -57,9 +56,9 @@ proposed again.`,
 		},
 	}
 
-	cmd.Flags().StringVar(&f.results, "results", "", "file of this search's results so far")
-	cmd.Flags().StringArrayVar(&f.earlier, "earlier", nil, "file of a former search's results; again for each, newest last")
-	cmd.Flags().IntVar(&f.n, "n", 1, "how many configurations")
+	cmd.Flags().StringVar(&f.results, "results", "", "file with this search's results so far")
+	cmd.Flags().StringArrayVar(&f.earlier, "earlier", nil, "file with an earlier search's results; repeat for each, newest last")
+	cmd.Flags().IntVar(&f.n, "n", 1, "number of configurations")
 	return cmd
 }
 

@@ -32,11 +32,11 @@ func backtestCommand(w *World) *cobra.Command {
 	var f backtestFlags
 	cmd := &cobra.Command{
 		Use:   "backtest backtest.yaml",
-		Short: "Play past nights again: what a window, a configuration or a gate would have brought",
-		Long: `For each day of a range, trains as that night would have trained, on rows that were there by then and no others, lets each rule of the gate
-decide on what the night knew, and measures all of it on the day after. Prints by day the metric, the gain over yesterday's model and over older
-ones, and by rule how many models it would have promoted and how many of those were wrong; --out keeps it as JSON and as a page of curves. It runs on
-this machine and needs no cloud or, with --batch, as a Batch job next to a table in a bucket; docs/backtest.md has the keys of backtest.yaml.`,
+		Short: "Replay past nights: what a window, a configuration or a gate would have achieved",
+		Long: `For each day of a range, trains as it would have trained that night, on the rows that existed by then and no others, lets each rule of the gate
+decide with what that night knew, and measures everything on the following day. Prints the metric and the gain over yesterday's and older models
+by day, and by rule how many models it would have promoted and how many of those were wrong; --out keeps it as JSON and as a page of curves. It
+runs on this machine without a cloud or, with --batch, as a Batch job next to a table in a bucket; docs/backtest.md has the keys of backtest.yaml.`,
 		Example: `  launcher backtest backtest.yaml --out build/backtest
   launcher backtest backtest.yaml --batch --out build/backtest   # in the cloud; the dataset.yaml's source is gs://BUCKET/export/*.parquet`,
 		Args: cobra.ExactArgs(1),
@@ -50,8 +50,8 @@ this machine and needs no cloud or, with --batch, as a Batch job next to a table
 
 	f.batch.add(cmd, "play it")
 	cmd.Flags().StringVar(&f.out, "out", "", "folder for backtest.json and backtest.html")
-	cmd.Flags().StringVar(&f.scratch, "scratch", "", "folder for files on their way; the system's without")
-	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads; all CPUs without")
+	cmd.Flags().StringVar(&f.scratch, "scratch", "", "folder for temporary files (default: the system's)")
+	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads (default: all CPUs)")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
 }
@@ -103,7 +103,7 @@ func (w *World) backtest(ctx context.Context, file string, f backtestFlags) erro
 
 	t := b.table
 	if stager.Remote(t.Source) {
-		return t.Errorf("source", "%s lies in a bucket: play it there with --batch, or copy it here first", t.Source)
+		return t.Errorf("source", "%s is in a bucket: use --batch to run there, or copy it here first", t.Source)
 	}
 	if !filepath.IsAbs(t.Source) {
 		t.Source = filepath.Join(filepath.Dir(b.tableFile), t.Source)
@@ -121,7 +121,7 @@ func (w *World) backtest(ctx context.Context, file string, f backtestFlags) erro
 
 // nightLine is the line shown when a night is complete.
 func nightLine(n backtest.Night, metric string, took time.Duration) string {
-	return fmt.Sprintf("night of %s: %s rows, %d trees, %s %s on %s rows of the day after, %.1f s", n.Night, humanize.Comma(int64(n.TrainRows)),
+	return fmt.Sprintf("night of %s: %s rows, %d trees, %s %s on %s rows of the following day, %.1f s", n.Night, humanize.Comma(int64(n.TrainRows)),
 		n.Trees, metric, number(n.Value), humanize.Comma(int64(n.TestRows)), took.Seconds())
 }
 
@@ -138,7 +138,7 @@ func (w *World) backtested(r *backtest.Report, f backtestFlags) error {
 
 	w.showBacktest(r)
 	if f.out != "" {
-		fmt.Fprintf(w.Out, "%s has the curves\n", filepath.Join(f.out, backtest.PageFile))
+		fmt.Fprintf(w.Out, "%s shows the curves\n", filepath.Join(f.out, backtest.PageFile))
 	}
 	return nil
 }

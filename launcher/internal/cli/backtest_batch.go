@@ -23,7 +23,7 @@ const dailyFactor = 4
 // identical run is shown at once.
 func (w *World) backtestInBatch(ctx context.Context, b *backtestSpecs, f backtestFlags) error {
 	if !stager.Remote(b.table.Source) {
-		return program.Usagef("--batch plays a table that lies in a bucket, and the source of %s is %.100q; copy it there first: gcloud storage cp", b.tableFile, b.table.Source)
+		return program.Usagef("--batch needs a table in a bucket, but the source of %s is %.100q; copy it to a bucket first: gcloud storage cp", b.tableFile, b.table.Source)
 	}
 	if _, err := b.spec.Column(b.table); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (w *World) backtestInBatch(ctx context.Context, b *backtestSpecs, f backtes
 		if r == nil {
 			r, key, err = w.playInBatch(ctx, c, b, in, machine, key, f)
 		} else if !f.json {
-			fmt.Fprintln(w.Err, "this backtest was played before; here is its report")
+			fmt.Fprintln(w.Err, "this backtest was run before; here is its report")
 		}
 		if err != nil {
 			return err
@@ -56,7 +56,7 @@ func (w *World) backtestInBatch(ctx context.Context, b *backtestSpecs, f backtes
 		if err := w.backtested(r, f); err != nil || f.json {
 			return err
 		}
-		fmt.Fprintf(w.Out, "the report is kept in gs://%s/%s\n", c.env.DatasetsBucket, sweep.DatasetBacktest(b.table.Name, key))
+		fmt.Fprintf(w.Out, "the report is in gs://%s/%s\n", c.env.DatasetsBucket, sweep.DatasetBacktest(b.table.Name, key))
 		return nil
 	})
 }
@@ -79,7 +79,7 @@ func (w *World) playInBatch(ctx context.Context, c *cloud, b *backtestSpecs, in 
 
 	r, err := cloudjob.ReadBacktest(ctx, c.datasets, b.table.Name, o.Report)
 	if err == nil && r == nil {
-		err = fmt.Errorf("the job ended well, and its report gs://%s/%s%s is not there, or damaged: run the command again", c.env.DatasetsBucket,
+		err = fmt.Errorf("the job succeeded, but its report gs://%s/%s%s is missing or damaged: run the command again", c.env.DatasetsBucket,
 			sweep.DatasetBacktest(b.table.Name, o.Report), backtest.ReportFile)
 	}
 	return r, o.Report, err
@@ -89,7 +89,7 @@ func (w *World) playInBatch(ctx context.Context, c *cloud, b *backtestSpecs, in 
 func backtestTaskCommand(w *World) *cobra.Command {
 	return &cobra.Command{
 		Use:    "backtest-task",
-		Short:  "Play a backtest as the task of a Batch job",
+		Short:  "Run a backtest as the task of a Batch job",
 		Long:   "What `launcher backtest --batch` runs in the cloud. All settings come from the environment, which it writes into the job.",
 		Hidden: true,
 		Args:   cobra.NoArgs,

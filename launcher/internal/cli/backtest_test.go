@@ -59,14 +59,14 @@ func TestBacktestBatchRefuses(t *testing.T) {
 		code int
 		args []string
 	}{
-		"gcloud storage cp":            {sweep.ExitUsage, []string{here, "--batch"}},
-		"play it there with --batch":   {sweep.ExitInput, []string{cloud}},
-		"none/*.csv":                   {sweep.ExitNotFound, []string{cloud, "--batch"}},
-		"--scratch says nothing with":  {sweep.ExitUsage, []string{cloud, "--batch", "--scratch", w.dir}},
-		"--spot says nothing without":  {sweep.ExitUsage, []string{cloud, "--spot"}},
-		"q9-big-4":                     {sweep.ExitUsage, []string{cloud, "--batch", "--machine", "q9-big-4"}},
-		"the dataset is not split by":  {sweep.ExitInput, []string{w.file("c.yaml", "dataset: cloud.yaml\n"+nights), "--batch"}},
-		"labels are final after 2 day": {sweep.ExitInput, []string{w.file("d.yaml", "dataset: cloud.yaml\ntime: day\ndelay: 1\n"+nights), "--batch"}},
+		"gcloud storage cp":                 {sweep.ExitUsage, []string{here, "--batch"}},
+		"use --batch to run there":          {sweep.ExitInput, []string{cloud}},
+		"none/*.csv":                        {sweep.ExitNotFound, []string{cloud, "--batch"}},
+		"--scratch has no effect with":      {sweep.ExitUsage, []string{cloud, "--batch", "--scratch", w.dir}},
+		"--spot has no effect without":      {sweep.ExitUsage, []string{cloud, "--spot"}},
+		"q9-big-4":                          {sweep.ExitUsage, []string{cloud, "--batch", "--machine", "q9-big-4"}},
+		"the dataset is not split by":       {sweep.ExitInput, []string{w.file("c.yaml", "dataset: cloud.yaml\n"+nights), "--batch"}},
+		"labels are final only after 2 day": {sweep.ExitInput, []string{w.file("d.yaml", "dataset: cloud.yaml\ntime: day\ndelay: 1\n"+nights), "--batch"}},
 	} {
 		w.refused(c.code, says, append([]string{"backtest"}, c.args...)...)
 	}

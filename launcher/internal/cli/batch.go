@@ -26,10 +26,10 @@ type batchFlags struct {
 
 // add adds the flags to a command; what describes --batch.
 func (f *batchFlags) add(cmd *cobra.Command, what string) {
-	cmd.Flags().BoolVar(&f.on, "batch", false, what+" in the cloud, as a Batch job of one task next to the data; Ctrl-C cancels it, unless it had been started before")
+	cmd.Flags().BoolVar(&f.on, "batch", false, what+" in the cloud, as a Batch job with one task next to the data; Ctrl-C cancels the job, unless it was already running")
 	cmd.Flags().StringVar(&f.machine, "machine", "n2-highmem-8", "machine type for --batch")
 	cmd.Flags().BoolVar(&f.spot, "spot", false, "use a Spot machine for --batch")
-	cmd.Flags().IntVar(&f.localSSD, "local-ssd", 0, "local SSDs for --batch; as few as should hold what it needs without")
+	cmd.Flags().IntVar(&f.localSSD, "local-ssd", 0, "local SSDs for --batch (default: as few as it should need)")
 }
 
 // check rejects contradictory flags: here lists those that only apply to this machine. cmd knows which were given.
@@ -43,7 +43,7 @@ func (f batchFlags) check(cmd *cobra.Command, here ...string) error {
 
 	for _, name := range others {
 		if cmd.Flags().Changed(name) {
-			return program.Usagef("--%s says nothing %s --batch", name, where)
+			return program.Usagef("--%s has no effect %s --batch", name, where)
 		}
 	}
 
@@ -111,7 +111,7 @@ func (w *World) inBatch(ctx context.Context, c *cloud, q cloudjob.Request, folde
 	}
 
 	if j.Attached {
-		say("job %s is doing the same already; attached to it\n", j.ID)
+		say("job %s is already doing this; attached to it\n", j.ID)
 	}
 
 	bar := w.stageBar(quiet)
@@ -126,7 +126,7 @@ func (w *World) inBatch(ctx context.Context, c *cloud, q cloudjob.Request, folde
 	}
 
 	if j.Attached { // another launcher may be waiting for it, too
-		return nil, fmt.Errorf("%w; job %s had been started before and goes on: the same command follows it again, `gcloud batch jobs cancel %s` ends it",
+		return nil, fmt.Errorf("%w; job %s was already running and continues: run the same command to follow it again, or `gcloud batch jobs cancel %s` to end it",
 			program.ErrInterrupted, j.ID, j.Name)
 	}
 
@@ -135,7 +135,7 @@ func (w *World) inBatch(ctx context.Context, c *cloud, q cloudjob.Request, folde
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), taskGoodbye)
 	defer stop()
 	if _, err := c.Tasks.Cancel(last, j.Name); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w; job %s may go on", program.ErrInterrupted, j.Name), err)
+		return nil, errors.Join(fmt.Errorf("%w; job %s may still be running", program.ErrInterrupted, j.Name), err)
 	}
 	return nil, fmt.Errorf("%w; job %s is cancelled", program.ErrInterrupted, j.ID)
 }
@@ -143,7 +143,7 @@ func (w *World) inBatch(ctx context.Context, c *cloud, q cloudjob.Request, folde
 // jobTask does the work of a task in a job submitted by `launcher WHAT --batch`.
 func (w *World) jobTask(ctx context.Context, what string, work func(*cloudjob.Task, *stager.Stager) error) (err error) {
 	var env sweep.LauncherTaskEnv
-	if err := w.Environment(ctx, &env, "this command is started by the Batch job that `launcher stage --batch` or `launcher backtest --batch` submits"); err != nil {
+	if err := w.Environment(ctx, &env, "this command is only for the Batch job that `launcher stage --batch` or `launcher backtest --batch` submits"); err != nil {
 		return err
 	}
 

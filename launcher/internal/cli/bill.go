@@ -22,10 +22,10 @@ func billCommand(w *World) *cobra.Command {
 	var attempts, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "bill SWEEP",
-		Short: "Show what a sweep has cost, by trial, against its quote",
-		Long: `Reckons machine-hours from the sweep's own objects (when which task lived on which host) and money from the price that was
-written down when the sweep was planned. It is no invoice: what machines cost before their first trial is assumed, and storage, messages and
-network are not in it.`,
+		Short: "Show what a sweep has cost, by trial, compared with its quote",
+		Long: `Calculates machine-hours from the sweep's own objects (which task ran on which host, and when) and the cost from the price recorded
+when the sweep was planned. It is not an invoice: what machines cost before their first trial is assumed, and storage, messages and
+network are not included.`,
 		Example: `  launcher bill nightly-ctr-1a2b3c4d
   launcher bill nightly-ctr-1a2b3c4d --attempts
   launcher bill nightly-ctr-1a2b3c4d --json`,
@@ -95,7 +95,7 @@ func (w *World) showBill(b *bill.Bill, rows int, attempts bool) {
 		[2]string{"cost", usd(b, b.Cost)},
 		[2]string{"  training that counts", usd(b, b.UsefulCost)},
 		[2]string{"  trials without a model", usd(b, b.StoppedCost)},
-		[2]string{"  lost with machines", fmt.Sprintf("%s: %d attempts did not end their trial, %s of work was done again", usd(b, b.LostCost), b.Interrupted, seconds(b.LostSeconds))},
+		[2]string{"  lost with machines", fmt.Sprintf("%s: %d attempts did not finish their trial, %s of work was repeated", usd(b, b.LostCost), b.Interrupted, seconds(b.LostSeconds))},
 		[2]string{"  starting machines", fmt.Sprintf("%s (assumed: %s each)", usd(b, b.LeadCost), seconds(b.LeadEach))},
 		[2]string{"  waiting and idle", usd(b, b.IdleCost)},
 		[2]string{"budget", budgetText(b.Budget)},
@@ -103,10 +103,10 @@ func (w *World) showBill(b *bill.Bill, rows int, attempts bool) {
 
 	w.showQuoted(b, rows)
 	if jobs, all := b.Unpriced(); len(jobs) > 0 && !all {
-		fmt.Fprintf(w.Out, "note: no price is known for job %s, which is not in the sums\n", strings.Trim(fmt.Sprint(jobs), "[]"))
+		fmt.Fprintf(w.Out, "note: the price of job %s is not known, so it is not in the totals\n", strings.Trim(fmt.Sprint(jobs), "[]"))
 	}
 	if b.Unreadable > 0 {
-		fmt.Fprintf(w.Out, "note: %d claims cannot be read and are not in the sums\n", b.Unreadable)
+		fmt.Fprintf(w.Out, "note: %d claims cannot be read and are not in the totals\n", b.Unreadable)
 	}
 }
 
@@ -114,11 +114,11 @@ func (w *World) showBill(b *bill.Bill, rows int, attempts bool) {
 func (w *World) showQuoted(b *bill.Bill, rows int) {
 	q := b.Quote
 	if q == nil {
-		fmt.Fprintln(w.Out, "note: the sweep was planned by a build that made no quotes, so there is no price")
+		fmt.Fprintln(w.Out, "note: the sweep was planned by a build without quotes, so there is no price")
 		return
 	}
 
-	t := w.newTable("", "quoted", "came out at", "ratio")
+	t := w.newTable("", "quoted", "actual", "ratio")
 	row := func(what, quoted, actual string, q, a float64) {
 		ratio := ""
 		if q > 0 && a > 0 {
@@ -139,7 +139,7 @@ func (w *World) showQuoted(b *bill.Bill, rows int) {
 		return
 	}
 	if least := quote.Measured().Smallest(); rows < least { // where launcher plan warns, too
-		fmt.Fprintf(w.Out, "note: %d rows are too few for a speed to quote with: below %d, what a tree costs whatever the rows is most of it\n", rows, least)
+		fmt.Fprintf(w.Out, "note: %d rows are too few for a speed to quote with: below %d the fixed cost of a tree dominates\n", rows, least)
 		return
 	}
 	fmt.Fprintf(w.Out, "for the next quote on such machines: --ns-per-value %.3f\n", b.NsPerValue)
@@ -164,7 +164,7 @@ func machinesOf(b *bill.Bill) (lines [][2]string) {
 	for _, j := range b.Jobs {
 		price := "no price"
 		if j.Hourly > 0 {
-			price = fmt.Sprintf("%.4f USD each an hour", j.Hourly)
+			price = fmt.Sprintf("%.4f USD per hour each", j.Hourly)
 			if j.PriceDate != "" {
 				price += fmt.Sprintf(" (price of %s)", j.PriceDate)
 			}

@@ -27,8 +27,8 @@ func TestABillSaysWhichJobHasNoPrice(t *testing.T) {
 			t.Errorf("got the line %q; want 2.25 USD for the first, no price for the second, and no date for m9-large-2", line)
 		}
 	}
-	for _, part := range []string{"2.50 USD", "4 x n2-highmem-8 on Spot, 1.0000 USD each an hour (price of 2026-08-20) in", "3 x m9-large-2 on demand, no price in us-central1 ",
-		"2 x n2-highmem-16 on demand, 2.0000 USD each an hour (price of 2026-08-01) in", "note: no price is known for job 1, which is not in the sums"} {
+	for _, part := range []string{"2.50 USD", "4 x n2-highmem-8 on Spot, 1.0000 USD per hour each (price of 2026-08-20) in", "3 x m9-large-2 on demand, no price in us-central1 ",
+		"2 x n2-highmem-16 on demand, 2.0000 USD per hour each (price of 2026-08-01) in", "note: the price of job 1 is not known, so it is not in the totals"} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("it does not show %q:\n%s", part, out.String())
 		}
@@ -37,7 +37,7 @@ func TestABillSaysWhichJobHasNoPrice(t *testing.T) {
 
 // TestABillRecommendsNoSpeedOfAToy: what a trial of milliseconds took for each value says nothing about a large table.
 func TestABillRecommendsNoSpeedOfAToy(t *testing.T) {
-	const speed, note = "for the next quote on such machines: --ns-per-value 9.827\n", "note: 4253 rows are too few for a speed to quote with: below 1000000,"
+	const speed, note = "for the next quote on such machines: --ns-per-value 9.827\n", "note: 4253 rows are too few for a speed to quote with: below 1000000 the fixed cost"
 	for _, tc := range []struct {
 		rows        int
 		ns          float64

@@ -24,16 +24,16 @@ func cleanCommand(w *World) *cobra.Command {
 	var f cleanFlags
 	cmd := &cobra.Command{
 		Use:   "clean --dry-run",
-		Short: "Show what may be removed from the buckets, and what holds the rest",
-		Long: `Lists dataset versions, sweeps and deleted versions with what holds them: a dataset that a registered version was grown on, the trial
-that became a version with the sweep's records, what is open, the newest version of a dataset, and what is younger than --days. It removes nothing:
-no program here has the right to. --urls prints the objects that may go, for a command that has.`,
+		Short: "Show what can be removed from the buckets, and what keeps the rest",
+		Long: `Lists dataset versions, sweeps and deleted versions with what keeps them: a registered version needs the dataset it was trained on, its trial and
+the sweep's records; open sweeps, the newest version of a dataset and everything younger than --days stay, too. It removes nothing, because no program
+here has the right to. --urls prints the objects that can be removed, for a command that has that right.`,
 		Example: `  launcher clean --dry-run
   launcher clean --dry-run --urls | gcloud storage rm --read-paths-from-stdin`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !f.dryRun {
-				return program.Usagef("clean removes nothing itself; say --dry-run to see what may go")
+				return program.Usagef("clean removes nothing itself; use --dry-run to see what can be removed")
 			}
 			if f.days < 0 {
 				return program.Usagef("--days %d: give 0 or more", f.days)
@@ -42,9 +42,9 @@ no program here has the right to. --urls prints the objects that may go, for a c
 		},
 	}
 
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show, and do nothing (required)")
-	cmd.Flags().IntVar(&f.days, "days", 30, "what is younger stays")
-	cmd.Flags().BoolVar(&f.urls, "urls", false, "print the URLs of the objects that may go, one a line")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only show (required)")
+	cmd.Flags().IntVar(&f.days, "days", 30, "keep what is younger")
+	cmd.Flags().BoolVar(&f.urls, "urls", false, "print the URLs of the objects that can be removed, one per line")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print a JSON array")
 	return cmd
 }
@@ -88,6 +88,6 @@ func (w *World) clean(ctx context.Context, c *cloud, f cleanFlags) error {
 		t.AppendRow(table.Row{i.Kind, i.Name, humanize.IBytes(uint64(i.Bytes)), newest, may, strings.Join(i.HeldBy, "; ")})
 	}
 	t.Render()
-	fmt.Fprintf(w.Out, "%s may go; nothing was removed (--urls prints what may)\n", humanize.IBytes(uint64(free)))
+	fmt.Fprintf(w.Out, "%s can be removed; nothing was removed (--urls prints which objects)\n", humanize.IBytes(uint64(free)))
 	return nil
 }

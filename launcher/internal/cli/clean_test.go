@@ -79,7 +79,7 @@ func TestClean(t *testing.T) {
 	}
 
 	w.now = time.Now()
-	if out := w.must("clean", "--dry-run"); !strings.Contains(out, "younger than 30 days") || !strings.Contains(out, "0 B may go") {
+	if out := w.must("clean", "--dry-run"); !strings.Contains(out, "younger than 30 days") || !strings.Contains(out, "0 B can be removed") {
 		t.Errorf("on the day itself:\n%s", out)
 	}
 	w.refused(sweep.ExitUsage, "--dry-run", "clean")

@@ -77,8 +77,8 @@ func Run(ctx context.Context, w World) int {
 		Long: `Coppice stages a table as a binned dataset, trains many gradient-boosted candidates on one mapped copy of it per
 machine, picks, verifies and calibrates the best, and registers it.
 
-Exit codes: 0 done, 1 unexpected error, 2 wrong flag or argument, 3 unusable spec or data, 4 not found, 5 in conflict with
-what is there, 6 environment or credentials incomplete, 7 the sweep ended without a winner, 8 tonight's table is blocked, 130 interrupted.`,
+Exit codes: 0 done, 1 unexpected error, 2 wrong flag or argument, 3 unusable spec or data, 4 not found, 5 conflict with
+what exists, 6 environment or credentials incomplete, 7 the sweep ended without a winner, 8 tonight's table is blocked, 130 interrupted.`,
 		Example: `  launcher stage dataset.yaml
   launcher plan sweep.yaml
   launcher sweep sweep.yaml --budget 12.50

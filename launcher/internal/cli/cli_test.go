@@ -280,13 +280,13 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	if err := json.Unmarshal([]byte(w.must("status", string(id), "--json")), &snap); err != nil || snap.Done != 4 || snap.Best.Trial != 3 || snap.Conclusion == nil {
 		t.Errorf(`json.Unmarshal([]byte(w.must("status", string(id), "--json")), &snap): got %+v %v; want no error, snap.Done = 4, snap.Best.Trial = 3, snap.Conclusion other than nil`, snap, err)
 	}
-	if out := w.must("cancel", string(id)); !strings.Contains(out, "its job, which still ran, is cancelled") || !w.jobs.cancelled {
-		t.Errorf(`w.must("cancel", string(id)): got %s; want out with "its job, which still ran, is cancelled", w.jobs.cancelled`, out)
+	if out := w.must("cancel", string(id)); !strings.Contains(out, "its job, which was still running, is cancelled") || !w.jobs.cancelled {
+		t.Errorf(`w.must("cancel", string(id)): got %s; want out with "its job, which was still running, is cancelled", w.jobs.cancelled`, out)
 	}
 	w.refused(sweep.ExitConflict, "nothing to cancel", "cancel", string(id))
 	w.refused(sweep.ExitNotFound, "launcher ls", "watch", "nobody")
-	if out := w.must("sweep", file, "--no-wait"); !strings.Contains(out, "has ended before (winner)") || strings.Contains(out, "submitted") {
-		t.Errorf(`w.must("sweep", file, "--no-wait"): got %s; want out with "has ended before (winner)", not out with "submitted"`, out)
+	if out := w.must("sweep", file, "--no-wait"); !strings.Contains(out, "has already ended (winner)") || strings.Contains(out, "submitted") {
+		t.Errorf(`w.must("sweep", file, "--no-wait"): got %s; want out with "has already ended (winner)", not out with "submitted"`, out)
 	}
 	w.refused(sweep.ExitUsage, "--top is -3", "leaderboard", string(id), "--top", "-3")
 	w.refused(sweep.ExitInput, "use 1 to 63 of", "status", "Night")
@@ -314,8 +314,8 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 func TestNoPlanWithoutBatch(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
-	w.jobs.away = errors.New("nobody answers")
-	w.refused(sweep.ExitError, "nobody answers", "sweep", w.file("sweep.yaml", sweepYAML))
+	w.jobs.away = errors.New("no answer")
+	w.refused(sweep.ExitError, "no answer", "sweep", w.file("sweep.yaml", sweepYAML))
 	for attrs, err := range w.buckets["sweeps"].List(t.Context(), "") {
 		t.Errorf("the bucket has %q (%v), want it empty: no plan without a job", attrs.Name, err)
 	}
@@ -327,7 +327,7 @@ func TestCtrlCSaysThatTheSweepGoesOn(t *testing.T) {
 	w.staged()
 	ctx, stop := context.WithCancel(t.Context())
 	w.ctx, w.jobs.run = ctx, func(*sweep.Plan) { stop() }
-	w.refused(sweep.ExitInterrupt, "sweep night-1 goes on: `launcher watch night-1`", "sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1")
+	w.refused(sweep.ExitInterrupt, "sweep night-1 continues: `launcher watch night-1`", "sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1")
 }
 
 func TestSweepWithoutAWinner(t *testing.T) {
@@ -564,11 +564,11 @@ func TestPredictRefuses(t *testing.T) {
 	stray := w.file("stray.csv", "user_id,campaign_id,site,hour,age,price,day\nu1,4000,si\"te2,3,20,1.5,2026-11-01\n")
 	w.refused(sweep.ExitInput, "stray.csv", "predict", "--model", "ctr", "--in", stray, "--out", out)
 	w.must("predict", "--model", "ctr", "--in", stray, "--out", filepath.Join(w.dir, "stray-out.csv"), "--quote", "none")
-	w.refused(sweep.ExitUsage, "--out nodir/x.csv: there is no folder nodir\n", "predict", "--model", "ctr", "--in", in, "--out", "nodir/x.csv")
-	w.refused(sweep.ExitUsage, "--out gs://b/x.csv: predictions are written to a file of this machine\n", "predict", "--model", "ctr", "--in", in, "--out", "gs://b/x.csv")
+	w.refused(sweep.ExitUsage, "--out nodir/x.csv: folder nodir does not exist\n", "predict", "--model", "ctr", "--in", in, "--out", "nodir/x.csv")
+	w.refused(sweep.ExitUsage, "--out gs://b/x.csv: predictions are written to a local file\n", "predict", "--model", "ctr", "--in", in, "--out", "gs://b/x.csv")
 	folder := t.TempDir()
 	w.refused(sweep.ExitUsage, "--out "+folder+" is a folder; give the file's name, too\n", "predict", "--model", "ctr", "--in", in, "--out", folder)
-	w.refused(sweep.ExitUsage, "files of this machine", "predict", "--model", "ctr", "--in", "gs://b/x.csv", "--out", out)
+	w.refused(sweep.ExitUsage, "only local files", "predict", "--model", "ctr", "--in", "gs://b/x.csv", "--out", out)
 	before, err := os.ReadFile(in)
 	if err != nil {
 		t.Fatal(err)

@@ -14,11 +14,11 @@ func consoleCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "console",
 		Short: "Serve sweeps, datasets and models as pages on this machine",
-		Long: `Serves, until Ctrl-C, a list of all sweeps, datasets and models and a page for each: the bytes that launcher report writes. The page of a
-running sweep renews itself. The console only reads, with your own rights, and however many look, at most one request a second goes to
-the buckets once a sweep has been read for the first time.
+		Long: `Serves, until Ctrl-C, a list of all sweeps, datasets and models and a page for each: the same bytes as launcher report. The page of a
+running sweep updates itself. The console only reads, with your own permissions. However many viewers there are, it makes at most one request
+a second to the buckets once a sweep has been read for the first time.
 
-It listens on this machine only: it does not ask who calls. From elsewhere: ssh -L 8765:127.0.0.1:8765 MACHINE.`,
+It listens on this machine only, because it does not authenticate callers. From elsewhere: ssh -L 8765:127.0.0.1:8765 MACHINE.`,
 		Example: "  launcher console --listen 127.0.0.1:8765",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -55,7 +55,7 @@ func (c *cloud) input(ctx context.Context, s *sweep.Spec, m *dataset.Manifest) (
 		return nil, fmt.Errorf("continue version %d of model %s: %w", v.Number, v.Model, err)
 	}
 	if was, _, _ := strings.Cut(moved.Objective, " "); was != s.Objective {
-		return nil, &fit.InputError{Msg: fmt.Sprintf("version %d of model %s has objective %s, and the sweep %s", v.Number, v.Model, was, s.Objective)}
+		return nil, &fit.InputError{Msg: fmt.Sprintf("version %d of model %s has objective %s, but the sweep has %s", v.Number, v.Model, was, s.Objective)}
 	}
 	in.plan = plan.Input{Model: v.Model, Version: v.Number, Trees: len(moved.Trees), Cuts: moved.Cuts, Moved: moved.Moved, Text: in.text, Dataset: in.dataset, Trained: old}
 	return in, nil

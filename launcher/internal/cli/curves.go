@@ -49,7 +49,7 @@ func (w *World) leaderboardWithCurves(ctx context.Context, s *sweepview.Sweep, b
 
 	low, high := span(curves)
 	if low > high {
-		fmt.Fprintf(w.Out, "no trial of sweep %s has a learning curve yet: trees are scored where trials stop early (early_stopping_rounds), and a curve is written when its trial ends\n", s.Plan.Sweep)
+		fmt.Fprintf(w.Out, "no trial of sweep %s has a learning curve yet: trees are scored only with early stopping (early_stopping_rounds), and a curve is written when its trial ends\n", s.Plan.Sweep)
 	}
 	t := w.newTable("rank", "trial", s.Plan.Spec.Metric, "trees", "best", fmt.Sprintf("%s on valid, %s to %s", s.Plan.Spec.Metric, number(low), number(high)))
 	for i, row := range b.Rows {

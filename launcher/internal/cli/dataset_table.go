@@ -28,7 +28,7 @@ func (w *World) showDataset(s *stager.Staged) {
 		fmt.Fprintf(w.Out, "left out: %s rows after %s, whose labels are not final: %s matures in %s\n", humanize.Comma(u.Rows), u.Until.Format(time.RFC3339), m.Label.Column, u.Matures)
 	}
 	if m.Negatives > 0 {
-		fmt.Fprintf(w.Out, "left out: %s of the negative rows; the others stand for them with weight %s where models are measured, and "+
+		fmt.Fprintf(w.Out, "left out: %s of the negative rows; the others represent them with weight %s in metrics, and "+
 			"scores are right for all rows\n",
 			humanize.Comma(m.Thinned), number(1/m.Negatives))
 	}
@@ -85,11 +85,11 @@ func (w *World) showEncodings(m *dataset.Manifest) {
 		t.AppendRow(table.Row{e.Name, humanize.Comma(int64(e.Levels)), kept, lumped, made(&e), worth(e.Gain), e.Why})
 	}
 	t.Render()
-	fmt.Fprintf(w.Out, "%s statistics of %s levels; by how much less loss they are worth was measured on sampled rows of train that they "+
+	fmt.Fprintf(w.Out, "%s statistics of %s levels; what they are worth in loss was measured on sampled rows of train that they "+
 		"had not seen\n",
 		humanize.Comma(int64(statistics(m))), humanize.Comma(int64(levels(m))))
 	if d := m.About.Delay; d != nil && m.Order != nil {
-		fmt.Fprintf(w.Out, "a row of train sees rows that are %v older, as rows to come will: of the latest rows of train that lost %s less; "+
+		fmt.Fprintf(w.Out, "a row of train sees only rows at least %v older, as future rows will: on the latest rows of train that reduced the loss by %s; "+
 			"`encodings: {order: {delay: 0s}}` lets it see all rows before it\n", time.Duration(m.Order.DelaySeconds*float64(time.Second)), percent(d.Gain))
 	}
 }

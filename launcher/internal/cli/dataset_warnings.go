@@ -44,7 +44,7 @@ func (w *World) showWarnings(warnings []dataset.Warning) {
 	for _, reason := range []struct{ code, text string }{
 		{ingest.WarnAllMissing, "no value at all"},
 		{ingest.WarnConstant, "the same value in every row"},
-		{ingest.WarnIDLike, "a value of its own in nearly every row, as ids have"},
+		{ingest.WarnIDLike, "nearly every row has a value of its own, as with ids"},
 	} {
 		var of []string
 		for _, warning := range warnings {
@@ -60,7 +60,7 @@ func (w *World) showWarnings(warnings []dataset.Warning) {
 	for i, column := range drop {
 		drop[i] = yamlText(column)
 	}
-	fmt.Fprintf(w.Out, "nothing can be learnt of these %d columns; to leave them out, add to the dataset's YAML, or to the drop: that is there:\ndrop: [%s]\n",
+	fmt.Fprintf(w.Out, "nothing can be learnt from these %d columns; to leave them out, add this to the dataset's YAML, or to its existing drop:\ndrop: [%s]\n",
 		len(drop), strings.Join(drop, ", "))
 }
 

@@ -18,8 +18,8 @@ import (
 func datasetsCommand(w *World) *cobra.Command {
 	cmd := program.Group(&cobra.Command{
 		Use:   "datasets",
-		Short: "Look after staged datasets",
-		Long:  "A dataset is named NAME, one of its versions NAME@VERSION; NAME alone means the version that was staged last.",
+		Short: "Manage staged datasets",
+		Long:  "A dataset is called NAME, one of its versions NAME@VERSION; NAME alone means the version staged last.",
 	})
 	cmd.AddCommand(datasetsListCommand(w), datasetsShowCommand(w), datasetsAcceptCommand(w), datasetsPullCommand(w))
 	return cmd
@@ -121,7 +121,7 @@ func datasetsPullCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "pull NAME[@VERSION]",
 		Short:   "Copy a dataset version out of the bucket",
-		Long:    "Copies a version into the folder OUT/NAME/VERSION, where `task train --dataset` takes it. It appears whole, with the right checksums, or not at all.",
+		Long:    "Copies a version into the folder OUT/NAME/VERSION, for `task train --dataset`. It appears complete, with the right checksums, or not at all.",
 		Example: "  launcher datasets pull clicks --out data",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

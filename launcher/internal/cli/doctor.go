@@ -27,13 +27,13 @@ func doctorCommand(w *World) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor [SWEEP.yaml]",
-		Short: "Examine the deployment before anything runs in it, and say how to mend what is wrong",
-		Long: `Looks at credentials, enabled services, the rights of each account (terraform/iam.yaml), buckets, topics, subscriptions and
-images, and with a sweep at its dataset, its machine types and the quotas that it needs. It only reads. Each finding is ok, a
-warning, a problem or not checked, and comes with the command that mends it. As the launcher's account it sees only that account's
-own rights; whoever made the deployment sees all of them with a login of their own.
+		Short: "Check the deployment before anything runs in it, and say how to fix what is wrong",
+		Long: `Checks credentials, enabled services, the permissions of each account (terraform/iam.yaml), buckets, topics, subscriptions and
+images and, given a sweep, its dataset, its machine types and the quotas that it needs. It only reads. Each finding is ok, a
+warning, a problem or not checked, and comes with the command that fixes it. As the launcher's account it sees only that account's
+own permissions; with the login of a project owner it sees all of them.
 
-The exit code is 6 when there is a problem, and 0 otherwise. In the local cloud what does not exist there is not checked.`,
+The exit code is 6 if there is a problem, and 0 otherwise. In the local cloud, what does not exist there is not checked.`,
 		Example: `  launcher doctor
   launcher doctor sweep.yaml
   launcher doctor sweep.yaml --json
@@ -81,9 +81,9 @@ func (e *UnwellError) Error() string {
 	case e.Mends < e.Problems:
 		return english.Plural(e.Problems, "problem", "") + ", see above"
 	case e.Problems == 1:
-		return "1 problem; the command beside it mends it"
+		return "1 problem; the command next to it fixes it"
 	}
-	return fmt.Sprintf("%d problems; the commands beside them mend them", e.Problems)
+	return fmt.Sprintf("%d problems; the commands next to them fix them", e.Problems)
 }
 
 // IsSetup says that the environment is at fault, permanently.

@@ -70,8 +70,8 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	if code != sweep.ExitSetup || !strings.HasSuffix(errOut, "1 problem; the command beside it mends it\n") {
-		t.Errorf("got %d %s; want code = sweep.ExitSetup, errOut ending in \"1 problem; the command beside it mends it\\n\"", code, errOut)
+	if code != sweep.ExitSetup || !strings.HasSuffix(errOut, "1 problem; the command next to it fixes it\n") {
+		t.Errorf("got %d %s; want code = sweep.ExitSetup, errOut ending in \"1 problem; the command next to it fixes it\\n\"", code, errOut)
 	}
 	if strings.Index(out, "│ problem") > strings.Index(out, "│ ok") {
 		t.Errorf("the problem is not shown first:\n%s", out)

@@ -17,13 +17,14 @@ func extendCommand(w *World) *cobra.Command {
 	var trials int
 	cmd := &cobra.Command{
 		Use:   "extend SWEEP --trials N",
-		Short: "Go on with a sweep that has ended, by more trials",
-		Long: `Starts a sweep that goes on where another has ended: the same spec on the same version of the dataset, with so many trials more. It has an id, a
-job, a budget and a conclusion of its own; the other stays as it is. The other's trials are the first of the new one, under their numbers: methods that learn know all of
-their results, none of their configurations is tried again, and they compete. Only a trial that is better than the version that the other has registered becomes a version; where none
-is, the sweep ends without a winner and says so. What the other was to train and did not come to, because it was cancelled or ended early, comes first.
+		Short: "Continue a sweep that has ended, with more trials",
+		Long: `Starts a sweep that continues where another has ended: the same spec on the same version of the dataset, with N more trials. It has its own id,
+job, budget and conclusion; the other sweep stays as it is. The other's trials come first in the new one, under the same numbers: methods that learn
+use all their results, none of their configurations is tried again, and they compete. Only a trial that is better than the version registered by the
+other sweep becomes a version; if there is none, the sweep ends without a winner and says so. Trials that the other sweep did not get to, because it
+was cancelled or ended early, come first.
 
-Run again with the same number, it attaches to the sweep that is there. Sweeps with validate are not extended.`,
+Run again with the same number, it attaches to the existing sweep. Sweeps with validate cannot be extended.`,
 		Example: `  launcher extend nightly-ctr-1a2b3c4d --trials 20
   launcher extend nightly-ctr-1a2b3c4d --trials 20 --dry-run
   launcher extend nightly-ctr-1a2b3c4d --trials 20 --budget 5 --no-wait --json`,
@@ -33,19 +34,19 @@ Run again with the same number, it attaches to the sweep that is there. Sweeps w
 				return err
 			}
 			if trials < 1 || trials >= sweep.MaxTrials {
-				return program.Usagef("--trials is %d: say how many trials more, 1 to %d", trials, sweep.MaxTrials-1)
+				return program.Usagef("--trials is %d: give the number of additional trials, 1 to %d", trials, sweep.MaxTrials-1)
 			}
 			return w.extend(cmd.Context(), sweep.ID(args[0]), trials, f)
 		},
 	}
 
 	f.add(cmd)
-	cmd.Flags().IntVar(&trials, "trials", 0, "how many trials more")
-	cmd.Flags().Float64Var(&f.budget, "budget", 0, "USD of machines that the new trials may cost; the spec's without")
-	cmd.Flags().StringVar(&f.id, "id", "", "the new sweep's id; made of the other's and the number of trials without")
+	cmd.Flags().IntVar(&trials, "trials", 0, "number of additional trials")
+	cmd.Flags().Float64Var(&f.budget, "budget", 0, "USD that the machines of the new trials may cost (default: the spec's)")
+	cmd.Flags().StringVar(&f.id, "id", "", "the new sweep's id (default: made from the other's and the number of trials)")
 	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "submit and return")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show trials, Batch request and memory; submit nothing")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON: one object, or while watching one per change")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON: one object, or one per change while watching")
 	return cmd
 }
 

@@ -202,7 +202,7 @@ func TestExtendRefuses(t *testing.T) {
 		from, to     string
 		says, trials string
 	}{
-		{"folds", "dataset: clicks", "dataset: plain\nvalidate: {kfold: 2}", "cross-validates", "3"},
+		{"folds", "dataset: clicks", "dataset: plain\nvalidate: {kfold: 2}", "uses cross-validation", "3"},
 		{"grid", "random: {num_leaves: {log_int: [4, 40]}}", "grid: {num_leaves: [4, 8, 16, 32]}", "has tried every configuration", "3"},
 		{"learns", "random:", "method: gp, random:", "at most 1000", "997"},
 	} {

@@ -55,7 +55,7 @@ func TestPredictOnRespeltIDs(t *testing.T) {
 	}
 
 	prefixed := respelt(3000, 2, func(site string) string { return "www." + site })
-	if code, _, _, errOut = score(prefixed); code != 0 || !strings.Contains(errOut, "warning: site: 100 % of the values are unseen, and 0 % of the dataset's held-out rows") {
+	if code, _, _, errOut = score(prefixed); code != 0 || !strings.Contains(errOut, "warning: site: 100 % of the values are unseen, compared with 0 % of the dataset's held-out rows") {
 		t.Errorf("sites that the model does not know: ended with %d\n%s", code, errOut)
 	}
 	if code, _, _, errOut = score(prefixed, "--max-unseen", "0.2"); code != int(sweep.ExitInput) || !strings.Contains(errOut, "site (100 %, usually 0 %)") || !strings.Contains(errOut, "nothing was written") {
@@ -81,7 +81,7 @@ func TestPredictOnRespeltIDs(t *testing.T) {
 	if age.Missing.Now != 1 || !age.Missing.High || age.Missing.Usual == nil || *age.Missing.Usual < 0.1 || *age.Missing.Usual > 0.3 || age.Unseen != nil {
 		t.Errorf("age: %+v, want all missing where a fifth is usual", age)
 	}
-	if site.Unseen == nil || site.Unseen.High || site.Missing.Now != 0 || len(said.Warnings) != 1 || !strings.HasPrefix(said.Warnings[0], "age: 100 % of the values are missing, and ") {
+	if site.Unseen == nil || site.Unseen.High || site.Missing.Now != 0 || len(said.Warnings) != 1 || !strings.HasPrefix(said.Warnings[0], "age: 100 % of the values are missing, compared with ") {
 		t.Errorf("site: %+v; warnings %q, want one about age", site, said.Warnings)
 	}
 }
@@ -129,7 +129,7 @@ func TestStageTellsOfIDs(t *testing.T) {
 	out := w.must("stage", w.file("d.yaml", "name: t\nsource: t.csv\nlabel: is_click\nencodings: none\nsplit: {by: hash, key: shop_id, train: 0.8, valid: 0.2}\n"))
 	for _, want := range []string{
 		"10.9.9.9 8.", " levels, all others together ",
-		"hint: shop_id: split.key keeps the rows of each shop_id in one split, so the column is no feature",
+		"hint: shop_id: split.key keeps the rows of each shop_id in one split, so the column is not a feature",
 		"sampled rows have -999999, and all others 0",
 		"warning: no value at all: empty\n", "warning: the same value in every row: same, odd name\n",
 		"drop: [same, empty, serial, \"odd name\"]\n",

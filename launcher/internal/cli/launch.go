@@ -21,18 +21,18 @@ type slotFlags struct{ schedule, zone string }
 
 func (f *slotFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.schedule, "schedule", "", "the cron schedule that starts this command: its newest time, in UTC, makes the sweep's id")
-	cmd.Flags().StringVar(&f.zone, "time-zone", "", "of --schedule, such as Europe/Berlin; UTC without")
+	cmd.Flags().StringVar(&f.zone, "time-zone", "", "time zone of --schedule, such as Europe/Berlin (default: UTC)")
 }
 
 // id is the sweep's id: the given one, or that of the schedule's latest time. If it is empty, the plan chooses.
 func (f slotFlags) id(given sweep.ID, name string, now time.Time) (id sweep.ID, scheduled bool, err error) {
 	switch {
 	case f.schedule == "" && f.zone != "":
-		return "", false, program.Usagef("--time-zone is that of --schedule, which is missing")
+		return "", false, program.Usagef("--time-zone needs --schedule")
 	case f.schedule == "":
 		return given, false, nil
 	case given != "":
-		return "", false, program.Usagef("give --id or --schedule: both make the sweep's id")
+		return "", false, program.Usagef("give either --id or --schedule: both determine the sweep's id")
 	}
 
 	s, err := slot.Parse(f.schedule, f.zone)
@@ -56,7 +56,7 @@ func (e *sharedSlotError) Error() string {
 	of := func(p *sweep.Plan) string {
 		return fmt.Sprintf("model %q on dataset %q", p.Spec.Model, p.Dataset.Name)
 	}
-	return fmt.Sprintf("sweep %s has been started with %s, and this spec trains %s; two scheduled sweeps have the name %q: give one of them another `name:`",
+	return fmt.Sprintf("sweep %s was started with %s, but this spec trains %s; two scheduled sweeps have the name %q: give one of them another `name:`",
 		e.id, of(e.there), of(e.mine), e.mine.Spec.Name)
 }
 
@@ -85,7 +85,7 @@ func (c *cloud) provisioner(w *World, p *sweep.Plan, asJSON bool) *provision.Pro
 			_ = json.NewEncoder(w.Out).Encode(map[string]any{"sweep": p.Sweep, "moved": map[string]any{"job": p.JobName(n), "machine": provision.Describe(p, n), "reason": reason}})
 			return
 		}
-		fmt.Fprintf(w.Out, "no machines for %s: %s\ngoing on with %s\n", provision.Describe(p, n-1), reason, provision.Describe(p, n))
+		fmt.Fprintf(w.Out, "no machines for %s: %s\ncontinuing with %s\n", provision.Describe(p, n-1), reason, provision.Describe(p, n))
 	}}
 }
 
@@ -107,7 +107,7 @@ func (c *cloud) settle(ctx context.Context, w *World, p *sweep.Plan, f sweepFlag
 	}
 	err := provisioner.Settle(ctx)
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w; sweep %s goes on waiting for the machines that it asked for last: run the same command again to have the next ones tried, or `launcher cancel %s`", program.ErrInterrupted, p.Sweep, p.Sweep)
+		return fmt.Errorf("%w; sweep %s is still waiting for the machines that it requested last: run the same command again to try the next ones, or `launcher cancel %s`", program.ErrInterrupted, p.Sweep, p.Sweep)
 	}
 	return err
 }

@@ -57,8 +57,8 @@ func TestSlotsOfTwoSweeps(t *testing.T) {
 	w.must("stage", w.file("views.yaml", "name: views\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\n"))
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--schedule", "0 3 * * *", "--no-wait", "--json")
 	for _, c := range [][3]string{
-		{"model: ctr", "model: cvr", `started with model "ctr" on dataset "clicks", and this spec trains model "cvr" on dataset "clicks"; two scheduled sweeps have the name "night"`},
-		{"dataset: clicks", "dataset: views", `started with model "ctr" on dataset "clicks", and this spec trains model "ctr" on dataset "views"`},
+		{"model: ctr", "model: cvr", `started with model "ctr" on dataset "clicks", but this spec trains model "cvr" on dataset "clicks"; two scheduled sweeps have the name "night"`},
+		{"dataset: clicks", "dataset: views", `started with model "ctr" on dataset "clicks", but this spec trains model "ctr" on dataset "views"`},
 	} {
 		w.refused(sweep.ExitInput, c[2], "sweep", w.file("other.yaml", strings.Replace(sweepYAML, c[0], c[1], 1)), "--schedule", "0 3 * * *", "--no-wait", "--json")
 	}

@@ -27,7 +27,7 @@ func (w *World) like(ctx context.Context, c *cloud, spec *dataset.Spec, quiet bo
 	var absent interface{ IsNotFound() bool }
 	if ref == sweep.Champion && errors.As(err, &absent) { // the first night
 		if !quiet {
-			fmt.Fprintf(w.Err, "model %s has no champion to be like yet: encodings are chosen as without like:\n", model)
+			fmt.Fprintf(w.Err, "model %s has no champion yet, so encodings are chosen as if there were no like:\n", model)
 		}
 		spec.Encodings.Like = ""
 		return nil, nil
@@ -55,7 +55,7 @@ func (c *cloud) inBucket(ctx context.Context, like *dataset.Manifest) error {
 	}
 	_, err := stager.Manifest(ctx, c.datasets, like.Name, like.Version)
 	if errors.Is(err, blob.ErrNotExist) {
-		return fmt.Errorf("encodings.like, of whose model dataset %s@%s is not in the bucket any more; stage without --batch, which reads it from the registry: %w",
+		return fmt.Errorf("encodings.like: the model's dataset %s@%s is no longer in the bucket; stage without --batch, which reads it from the registry: %w",
 			like.Name, like.Version, &stager.NotStagedError{Ref: like.Name + "@" + like.Version})
 	}
 	return err

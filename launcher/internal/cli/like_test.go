@@ -27,11 +27,11 @@ func TestStageLikeTheChampion(t *testing.T) {
 		return m
 	}
 
-	if code, out, errOut := w.run("stage", like); code != 0 || !strings.Contains(errOut, "model ctr has no champion to be like yet") || strings.Contains(out, "made like") {
+	if code, out, errOut := w.run("stage", like); code != 0 || !strings.Contains(errOut, "model ctr has no champion yet") || strings.Contains(out, "made like") {
 		t.Errorf("without a champion: exit code %d, want 0 and encodings that are chosen\n%s\n%s", code, out, errOut)
 	}
 	g := w.grow(6)
-	w.must("registry", "promote", "ctr@1", "--why", "it is the first")
+	w.must("registry", "promote", "ctr@1", "--why", "this is the first")
 	staged(anew)
 	w.refused(sweep.ExitInput, "encodings: {like: MODEL@VERSION}", "sweep", night, "--dry-run")
 

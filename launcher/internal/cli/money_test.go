@@ -114,19 +114,19 @@ func TestPlanFlags(t *testing.T) {
 	spec := w.file("sweep.yaml", sweepYAML)
 	size := []string{"--rows", "1000", "--features", "4"}
 	for says, args := range map[string][]string{
-		"go together":          {"--rows", "5"},
-		"--vms is -1":          {"--vms", "-1"},
-		"give one of them":     {"--vms", "1", "--within", "1h"},
-		"a budget of -1":       {"--budget", "-1"},
-		"--preemptions is 100": {"--preemptions", "100"},
-		"--download is 0":      {"--download", "0"},
-		"--startup is -1s":     {"--startup", "-1s"},
-		"--ns-per-value is -1": {"--ns-per-value", "-1"},
-		"use 1 to":             {"--rows", "1000", "--features", "999999999"},
-		"--rows is -5":         {"--rows", "-5", "--features", "-5"},
-		"--held-out -3":        {"--rows", "1000", "--features", "4", "--held-out", "-3"},
-		"--held-out is of a":   {"--held-out", "300"},
-		"--vms is 2001":        {"--vms", "2001"},
+		"go together":                            {"--rows", "5"},
+		"--vms is -1":                            {"--vms", "-1"},
+		"give only one of them":                  {"--vms", "1", "--within", "1h"},
+		"a budget of -1":                         {"--budget", "-1"},
+		"--preemptions is 100":                   {"--preemptions", "100"},
+		"--download is 0":                        {"--download", "0"},
+		"--startup is -1s":                       {"--startup", "-1s"},
+		"--ns-per-value is -1":                   {"--ns-per-value", "-1"},
+		"use 1 to":                               {"--rows", "1000", "--features", "999999999"},
+		"--rows is -5":                           {"--rows", "-5", "--features", "-5"},
+		"--held-out -3":                          {"--rows", "1000", "--features", "4", "--held-out", "-3"},
+		"--held-out needs --rows and --features": {"--held-out", "300"},
+		"--vms is 2001":                          {"--vms", "2001"},
 	} {
 		w.refused(sweep.ExitUsage, says, append([]string{"plan", spec}, args...)...)
 	}
@@ -185,7 +185,7 @@ func TestOldPricesAreSaid(t *testing.T) {
 	w.staged()
 	file := w.file("sweep.yaml", sweepYAML)
 	for _, args := range [][]string{{"sweep", file, "--dry-run"}, {"sweep", file, "--dry-run", "--json"}, {"plan", file}, {"plan", file, "--json"}} {
-		if out := w.must(args...); strings.Count(out, "the oldest price is of 2026-08-20, 93 days ago") != 1 {
+		if out := w.must(args...); strings.Count(out, "the oldest price is from 2026-08-20, 93 days ago") != 1 {
 			t.Errorf("%q does not say it once:\n%s", args, out)
 		}
 	}
@@ -281,7 +281,7 @@ func TestBill(t *testing.T) {
 	w.must("sweep", spec, "--no-wait", "--id", "night-1")
 	w.now = began.Add(2 * time.Hour)
 	out := w.must("bill", "night-1", "--attempts")
-	for _, part := range []string{"1 x n2-highmem-2 on Spot", "us-central1", "price of 2026-08-20", "0.650, from", "quoted", "came out at", "training that counts", "lost with machines", "no budget", "finished"} {
+	for _, part := range []string{"1 x n2-highmem-2 on Spot", "us-central1", "price of 2026-08-20", "0.650, from", "quoted", "actual", "training that counts", "lost with machines", "no budget", "finished"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("it does not show %q:\n%s", part, out)
 		}

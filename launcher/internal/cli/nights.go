@@ -17,7 +17,7 @@ import (
 type datasetFlags struct{ in string }
 
 func (f *datasetFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.in, "in", "", "folder or gs://BUCKET that the dataset was staged into; the datasets bucket without")
+	cmd.Flags().StringVar(&f.in, "in", "", "folder or gs://BUCKET that the dataset was staged into (default: the datasets bucket)")
 }
 
 // at opens the location of a dataset.
@@ -39,8 +39,8 @@ func datasetsShowCommand(w *World) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show NAME[@VERSION]",
-		Short: "Show what was found out about a night's table",
-		Long:  "Shows what staging found when it compared the table with those of the nights before, and whether the dataset may be trained on.",
+		Short: "Show what staging found in a night's table",
+		Long:  "Shows what staging found when it compared the table with those of earlier nights, and whether the dataset may be trained on.",
 		Example: `  launcher datasets show clicks
   launcher datasets show clicks@1a2b3c4d5e6f7a8b --json`,
 		Args: cobra.ExactArgs(1),
@@ -70,7 +70,7 @@ func datasetsAcceptCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "accept NAME[@VERSION] --why REASON",
 		Short:   "Let a blocked night pass",
-		Long:    "Lets a dataset be trained on though staging has blocked it. Who did so and why stays in the night's record, and later nights are compared with it.",
+		Long:    "Allows training on a dataset that staging has blocked. Who did so, and why, stays in the night's record, and later nights are compared with it.",
 		Example: `  launcher datasets accept clicks@1a2b3c4d5e6f7a8b --why "prices are in USD from today on"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -123,7 +123,7 @@ func findNight(ctx context.Context, dst stager.Destination, ref string) (*contra
 type noRecordError struct{ ref string }
 
 func (e *noRecordError) Error() string {
-	return fmt.Sprintf("nothing is known of the night of dataset %s: it is not staged here, or was staged before nights were compared", e.ref)
+	return fmt.Sprintf("there is no record for dataset %s: it was not staged here, or was staged before nights were compared", e.ref)
 }
 
 // IsNotFound says that the record does not exist.
@@ -163,7 +163,7 @@ func (w *World) showNight(r *contract.Record) {
 	if p.TimeColumn != "" {
 		rows = append(rows, [2]string{p.TimeColumn, fmt.Sprintf("%s to %s", p.Oldest.Format(time.RFC3339), p.Newest.Format(time.RFC3339))})
 	}
-	compared := "nothing: it is the first night of this spec"
+	compared := "nothing: this is the first night of this spec"
 	if n := len(r.Against); n > 0 {
 		compared = fmt.Sprintf("%d nights, the last of them %s", n, r.Against[n-1])
 	}

@@ -83,7 +83,7 @@ func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 			t.Errorf("%q lets %U through:\n%q\n%q", line, found, out, errOut)
 		}
 		if out+errOut == "" {
-			t.Errorf("%q says nothing", line)
+			t.Errorf("%q has no effect", line)
 		}
 	}
 

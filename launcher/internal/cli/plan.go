@@ -27,10 +27,10 @@ type assumptionFlags struct {
 
 func (f *assumptionFlags) add(cmd *cobra.Command) {
 	f.Assumptions = quote.Assumed()
-	cmd.Flags().StringVar(&f.prices, "prices", "", "file of prices, which count where those that came with the program are not newer; else $COPPICE_PRICES or what \"launcher prices refresh\" wrote")
-	cmd.Flags().Float64Var(&f.NsPerValue, "ns-per-value", 0, "nanoseconds per row, feature and tree of a trial with the sweep's threads, as \"launcher bill\" shows them; 0 is the calibration")
+	cmd.Flags().StringVar(&f.prices, "prices", "", "file with prices, used unless the built-in ones are newer (default: $COPPICE_PRICES, or what \"launcher prices refresh\" wrote)")
+	cmd.Flags().Float64Var(&f.NsPerValue, "ns-per-value", 0, "nanoseconds per row, feature and tree of a trial with the sweep's threads, as \"launcher bill\" shows them; 0 uses the calibration")
 	cmd.Flags().DurationVar(&f.Startup, "startup", f.Startup, "assumed: from a machine's first charged second to its first task")
-	cmd.Flags().Float64Var(&f.Preemptions, "preemptions", f.Preemptions, "assumed: how often a Spot machine is taken away, per hour")
+	cmd.Flags().Float64Var(&f.Preemptions, "preemptions", f.Preemptions, "assumed: preemptions per hour of a Spot machine")
 	cmd.Flags().Float64Var(&f.Download, "download", f.Download, "assumed: bytes per second from Cloud Storage to local SSD")
 }
 
@@ -65,11 +65,11 @@ func planCommand(w *World) *cobra.Command {
 	var f planFlags
 	cmd := &cobra.Command{
 		Use:   "plan SWEEP.yaml",
-		Short: "Compare what a sweep takes on several machine types: tasks, memory, hours, money",
-		Long: `Says what the sweep would take on its own machine type and on others, on Spot and on demand, and which is the cheapest that ends in
-time. Nothing is written or submitted. With --rows and --features the dataset need not exist, and no cloud is asked.
+		Short: "Compare what a sweep needs on several machine types: tasks, memory, hours, cost",
+		Long: `Shows what the sweep would need on its own machine type and on others, on Spot and on demand, and which is the cheapest that finishes in
+time. Nothing is written or submitted. With --rows and --features the dataset need not exist, and no cloud is used.
 
-Hours come from a calibration (docs/cost.md) and assume that every tree is grown; the range in brackets says how sure that is. Local SSDs are
+Hours come from a calibration (docs/cost.md) and assume that every tree is grown; the range in brackets shows the uncertainty. Local SSDs are
 in the price; Cloud Storage, Pub/Sub, Cloud Run and network are not.`,
 		Example: `  launcher plan sweep.yaml
   launcher plan sweep.yaml --within 1h --machines n2-highmem-64,c3d-highmem-60-lssd,c4d-highmem-64-lssd
@@ -87,14 +87,14 @@ in the price; Cloud Storage, Pub/Sub, Cloud Run and network are not.`,
 	}
 
 	f.add(cmd)
-	cmd.Flags().StringSliceVar(&f.machines, "machines", nil, "machine types to compare; those that resemble the sweep's without")
-	cmd.Flags().IntVar(&f.vms, "vms", 0, "machines of each type; about as many vCPUs as the sweep's without")
-	cmd.Flags().DurationVar(&f.within, "within", 0, "when the sweep should have ended: as few machines of each type as are expected to do that")
-	cmd.Flags().Float64Var(&f.budget, "budget", 0, "USD that the sweep may cost; the spec's without")
-	cmd.Flags().StringVar(&f.region, "region", "", "region of the prices; $COPPICE_LOCATION or us-central1 without")
-	cmd.Flags().IntVar(&f.rows, "rows", 0, "rows to train on, of a dataset that is not there")
+	cmd.Flags().StringSliceVar(&f.machines, "machines", nil, "machine types to compare (default: those similar to the sweep's)")
+	cmd.Flags().IntVar(&f.vms, "vms", 0, "machines of each type (default: about as many vCPUs as the sweep's)")
+	cmd.Flags().DurationVar(&f.within, "within", 0, "time within which the sweep should finish: uses as few machines of each type as that is expected to take")
+	cmd.Flags().Float64Var(&f.budget, "budget", 0, "USD that the sweep may cost (default: the spec's)")
+	cmd.Flags().StringVar(&f.region, "region", "", "region of the prices (default: $COPPICE_LOCATION or us-central1)")
+	cmd.Flags().IntVar(&f.rows, "rows", 0, "rows to train on, if the dataset does not exist")
 	cmd.Flags().IntVar(&f.features, "features", 0, "its features")
-	cmd.Flags().IntVar(&f.heldOut, "held-out", 0, "its rows in each of valid, calib and test; a fiftieth of --rows without")
+	cmd.Flags().IntVar(&f.heldOut, "held-out", 0, "its rows in each of valid, calib and test (default: a fiftieth of --rows)")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
 }
@@ -110,13 +110,13 @@ func (f *planFlags) check() error {
 	case (f.rows > 0) != (f.features > 0):
 		return program.Usagef("--rows and --features go together")
 	case f.heldOut > 0 && f.rows == 0:
-		return program.Usagef("--held-out is of a dataset that is not there; give --rows and --features with it, or leave it out")
+		return program.Usagef("--held-out needs --rows and --features; give them, or leave it out")
 	case f.vms < 0 || f.vms > 2000:
 		return program.Usagef("--vms is %d: use 1 to 2000", f.vms)
 	case f.within < 0:
 		return program.Usagef("--within is %s: use a duration above 0", f.within)
 	case f.vms > 0 && f.within > 0:
-		return program.Usagef("--vms says how many machines, --within finds out; give one of them")
+		return program.Usagef("--vms sets the number of machines, --within finds it; give only one of them")
 	}
 
 	if f.budget != 0 {
@@ -214,7 +214,7 @@ func (w *World) compareOn(spec *sweep.Spec, m *dataset.Manifest, prices *machine
 	}
 
 	if spec.Machine.SpotAuto {
-		p.Notes = append(p.Notes, "spot: auto decides when the sweep is started, by the prices of that day: on demand where Spot is expected to cost as much or to exceed limits.sweep")
+		p.Notes = append(p.Notes, "spot: auto decides when the sweep is started, by the prices of that day: on demand if Spot is expected to cost as much or to exceed limits.sweep")
 	}
 	w.showComparison(p, &q, c)
 	if c.Recommended != nil {
@@ -290,7 +290,7 @@ func machineLine(m sweep.Machine, r *quote.Recommended) string {
 		kept = append(kept, "wait", "fallback")
 	}
 	if len(kept) > 0 {
-		line += fmt.Sprintf(" # without %s: keep what the sweep's machine: has of them, which was not compared", strings.Join(kept, ", "))
+		line += fmt.Sprintf(" # without %s: keep those of the sweep's machine:, which were not compared", strings.Join(kept, ", "))
 	}
 	return line
 }

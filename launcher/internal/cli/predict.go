@@ -31,13 +31,13 @@ func predictCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "predict --model MODEL[@VERSION|@ALIAS] --in FILE --out FILE",
 		Short: "Score a table with a registered model",
-		Long: `Reads a CSV or Parquet table with the columns that the model was trained on (others do not matter) and writes one
+		Long: `Reads a CSV or Parquet table with the columns that the model was trained on (others are ignored) and writes one
 calibrated probability per row, in the same order, into the column "prediction" (for regression, the predicted value).
-It says which share of each column of ids is missing, unseen to the model or rare, beside what was so in the dataset's
-held-out rows, and warns where it is more than twice that.`,
+For each column of ids it shows which share of the values is missing, unseen by the model or rare, next to the shares in
+the dataset's held-out rows, and warns if a share is more than twice as large.`,
 		Example: `  launcher predict --model ctr --in today.parquet --out scored.parquet --keep user_id,ad_id
   launcher predict --model ctr@3 --in today.csv --out scored.csv --raw
-  launcher predict --model ctr --in today.csv --out scored.csv --max-unseen 0.2   # nothing is written where ids have changed`,
+  launcher predict --model ctr --in today.csv --out scored.csv --max-unseen 0.2   # writes nothing if ids have changed`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return w.predict(cmd.Context(), f) },
 	}
@@ -47,10 +47,10 @@ held-out rows, and warns where it is more than twice that.`,
 	cmd.Flags().StringVar(&f.out, "out", "", "file to write: .csv, .tsv or .parquet (required)")
 	cmd.Flags().StringSliceVar(&f.keep, "keep", nil, "columns of the table to repeat in the output")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "write the raw score, too")
-	cmd.Flags().StringVar(&f.delimiter, "delimiter", "", "of delimited text; by the file's name without")
-	cmd.Flags().StringVar(&f.quote, "quote", "", "none where a quote in delimited text is a character like others, as csv: {quote: none} says it for staging")
+	cmd.Flags().StringVar(&f.delimiter, "delimiter", "", "delimiter of delimited text (default: by the file's name)")
+	cmd.Flags().StringVar(&f.quote, "quote", "", "none if a quote in delimited text is an ordinary character, like csv: {quote: none} for staging")
 	cmd.Flags().BoolVar(&f.noHeader, "no-header", false, "the first line of delimited text is data; columns are c0, c1 ...")
-	cmd.Flags().Float64Var(&f.maxUnseen, "max-unseen", 1, "fail, and write nothing, where a greater share of a column is unseen to the model, above what is usual")
+	cmd.Flags().Float64Var(&f.maxUnseen, "max-unseen", 1, "fail, and write nothing, if in some column the share of unseen values exceeds the usual share by more than this")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print a summary as JSON")
 	for _, name := range []string{"model", "in", "out"} {
 		_ = cmd.MarkFlagRequired(name)
@@ -76,13 +76,13 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 	}
 
 	if strings.Contains(f.out, "://") {
-		return program.Usagef("--out %s: predictions are written to a file of this machine", f.out)
+		return program.Usagef("--out %s: predictions are written to a local file", f.out)
 	}
 	if info, err := os.Stat(f.out); err == nil && info.IsDir() {
 		return program.Usagef("--out %s is a folder; give the file's name, too", f.out)
 	}
 	if info, err := os.Stat(filepath.Dir(f.out)); err != nil || !info.IsDir() {
-		return program.Usagef("--out %s: there is no folder %s", f.out, filepath.Dir(f.out))
+		return program.Usagef("--out %s: folder %s does not exist", f.out, filepath.Dir(f.out))
 	}
 
 	return w.with(ctx, func(c *cloud) error {

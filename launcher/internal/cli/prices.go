@@ -22,7 +22,7 @@ type PriceList interface {
 }
 
 func pricesCommand(w *World) *cobra.Command {
-	cmd := program.Group(&cobra.Command{Use: "prices", Short: "Look after the prices that quotes are made of"})
+	cmd := program.Group(&cobra.Command{Use: "prices", Short: "Manage the prices used for quotes"})
 	cmd.AddCommand(pricesRefreshCommand(w))
 	return cmd
 }
@@ -35,16 +35,15 @@ func pricesRefreshCommand(w *World) *cobra.Command {
 		Use:   "refresh",
 		Short: "Read prices from the Cloud Billing Catalog",
 		Long: `Reads what machines and local SSDs cost from the Cloud Billing Catalog API, with the application default credentials, and writes a file of
-prices that counts wherever those that came with the program are not newer. What the file had of other regions stays. Nothing is written unless all of it could
-be read.`,
+prices that is used unless the built-in ones are newer. The file keeps its prices of other regions. Nothing is written unless everything could be read.`,
 		Example: `  launcher prices refresh
   launcher prices refresh --region us-central1,europe-west4 --out prices.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return w.refresh(cmd.Context(), out, regions, asJSON) },
 	}
 
-	cmd.Flags().StringVar(&out, "out", "", "file to write; $COPPICE_PRICES, or coppice/prices.json in the user's configuration folder, without")
-	cmd.Flags().StringSliceVar(&regions, "region", nil, "regions to read; all without")
+	cmd.Flags().StringVar(&out, "out", "", "file to write (default: $COPPICE_PRICES, or coppice/prices.json in the user's configuration folder)")
+	cmd.Flags().StringSliceVar(&regions, "region", nil, "regions to read (default: all)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
@@ -53,13 +52,13 @@ func (w *World) refresh(ctx context.Context, out string, regions []string, asJSO
 	if out == "" {
 		var ok bool
 		if out, ok = w.pricesFile(); !ok {
-			return program.Usagef("there is no folder to keep prices in; give --out or set COPPICE_PRICES")
+			return program.Usagef("there is no folder for prices; give --out or set COPPICE_PRICES")
 		}
 	}
 
 	old, err := readPrices(out)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the prices that are there: %w; remove the file to begin anew", err)
+		return fmt.Errorf("the existing prices: %w; remove the file to start over", err)
 	}
 
 	known, err := machines.Types()

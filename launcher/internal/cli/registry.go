@@ -25,8 +25,8 @@ import (
 func registryCommand(w *World) *cobra.Command {
 	cmd := program.Group(&cobra.Command{
 		Use:   "registry",
-		Short: "Look after registered models",
-		Long:  "A model is named MODEL, one of its versions MODEL@3, MODEL@champion, or MODEL alone for the champion (the newest version where there is none).",
+		Short: "Manage registered models",
+		Long:  "A model is called MODEL, its versions MODEL@3 or MODEL@champion; MODEL alone means the champion (or the newest version if there is none).",
 	})
 	cmd.AddCommand(registryListCommand(w), registryShowCommand(w), registryPromoteCommand(w), registryRollbackCommand(w), registryHistoryCommand(w), registryVerifyCommand(w),
 		registryTagCommand(w), registryNoteCommand(w), registryBadCommand(w), registryAliasCommand(w), registryDeleteCommand(w),
@@ -223,7 +223,7 @@ func registryShowCommand(w *World) *cobra.Command {
 	}
 
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	cmd.Flags().StringVar(&file, "file", "", "print this file of the version, checked against its SHA-256")
+	cmd.Flags().StringVar(&file, "file", "", "print this file of the version, verified against its SHA-256")
 	return cmd
 }
 
@@ -339,7 +339,7 @@ func registryPromoteCommand(w *World) *cobra.Command {
 					return err
 				}
 				if now == number {
-					fmt.Fprintf(w.Out, "version %d is the champion of %s already\n", number, model)
+					fmt.Fprintf(w.Out, "version %d is already the champion of %s\n", number, model)
 					return nil
 				}
 				a, err := c.registry.Promote(cmd.Context(), model, number, registry.Expect{Version: now}, w.act(why))
@@ -383,7 +383,7 @@ func registryRollbackCommand(w *World) *cobra.Command {
 					return err
 				}
 				if now.Version == to {
-					fmt.Fprintf(w.Out, "version %d is the champion of %s already\n", to, args[0])
+					fmt.Fprintf(w.Out, "version %d is already the champion of %s\n", to, args[0])
 					return nil
 				}
 				expect := registry.Expect{Version: now.Version}
@@ -401,7 +401,7 @@ func registryRollbackCommand(w *World) *cobra.Command {
 		},
 	}
 
-	cmd.Flags().IntVar(&to, "to", 0, "a version that was the champion before; the last one without")
+	cmd.Flags().IntVar(&to, "to", 0, "a version that was the champion before (default: the previous one)")
 	cmd.Flags().StringVar(&why, "why", "", "reason, for the history")
 	return cmd
 }

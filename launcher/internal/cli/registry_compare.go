@@ -32,9 +32,9 @@ func registryCompareCommand(w *World) *cobra.Command {
 		Use:   "compare A B [--on DATASET|FILE] [--by COLUMN]",
 		Short: "Score two versions on the same rows, and say which is better beyond chance",
 		Long: `Scores versions A and B (MODEL@VERSION or MODEL@ALIAS, of one model or of two) on the same raw rows, each through its own encoding, and
-shows each metric with the interval of B's gain over A on these rows (paired: what the rows do to both cancels out). Without --on the rows are the
-sampled test rows of B's dataset; rows that either version was calibrated on are left out. --on FILE takes every row of a CSV or Parquet
-table that has the label: take care that neither version was trained on it.`,
+shows each metric with the paired confidence interval of B's gain over A: what the rows do to both cancels out. By default the rows are the
+sampled test rows of B's dataset, without those on which either version was calibrated. --on FILE takes every row of a CSV or Parquet
+table that has the label: make sure that neither version was trained on it.`,
 		Example: `  launcher registry compare ctr@champion ctr@12
   launcher registry compare ctr@11 ctr@12 --on clicks --by campaign_id
   launcher registry compare ctr@11 ctr@12 --on today.parquet --metric log_loss,auc`,
@@ -47,10 +47,10 @@ table that has the label: take care that neither version was trained on it.`,
 		},
 	}
 
-	cmd.Flags().StringVar(&f.on, "on", "", "dataset NAME[@VERSION], or a table of this machine; B's dataset without")
-	cmd.Flags().StringVar(&f.by, "by", "", "column whose values get a line each, by the first metric")
-	cmd.Flags().StringSliceVar(&f.metrics, "metric", nil, "metrics; log_loss, normalized_entropy, auc, average_precision and calibration_ratio (or rmse and mae) without")
-	cmd.Flags().Float64Var(&f.confidence, "confidence", 0.95, "of the intervals")
+	cmd.Flags().StringVar(&f.on, "on", "", "dataset NAME[@VERSION], or a local table (default: B's dataset)")
+	cmd.Flags().StringVar(&f.by, "by", "", "column whose values get a line each, with the first metric")
+	cmd.Flags().StringSliceVar(&f.metrics, "metric", nil, "metrics (default: log_loss, normalized_entropy, auc, average_precision and calibration_ratio, or rmse and mae)")
+	cmd.Flags().Float64Var(&f.confidence, "confidence", 0.95, "confidence level of the intervals")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
 }

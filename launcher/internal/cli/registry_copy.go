@@ -28,9 +28,9 @@ func registryCopyCommand(w *World, verb, flag, short, example string, sides func
 	cmd := &cobra.Command{
 		Use:   fmt.Sprintf("%s MODEL[@VERSION|@ALIAS] --%s gs://BUCKET", verb, flag),
 		Short: short,
-		Long: `Reads every file of the version, holds it against its checksum, registers it there under the next number, and reads it again. The copy's label
-copied_from says which version it was and the SHA-256 of its record. Repeating it is harmless. Aliases, tags and the history stay; the
-dataset does too, so that reproduce needs it where it is run.`,
+		Long: `Reads every file of the version, verifies its checksum, registers it there under the next number, and reads it again. The copy's label
+copied_from gives the original version and the SHA-256 of its record. Repeating the command is harmless. Aliases, tags and history are not
+copied, nor is the dataset, which reproduce needs where it runs.`,
 		Example: example,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

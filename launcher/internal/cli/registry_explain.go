@@ -26,11 +26,11 @@ func registryExplainCommand(w *World) *cobra.Command {
 	var f explainFlags
 	cmd := &cobra.Command{
 		Use:   "explain MODEL[@VERSION|@ALIAS]",
-		Short: "Show what a version's predictions come from",
-		Long: `Explains a version by test rows of its night, which it keeps in reference.arrow. Of each feature: how many splits of the trees and
-which share of their gain it has; its contribution, the mean of |SHAP value| in the raw score (log odds), which tells how much it moves
-predictions; and its worth, by how much the metric gets worse when its values are shuffled among the rows, with a 95 % interval. Features of
-the same columns are shown together, too, since they move a prediction together and each may stand in for the other.`,
+		Short: "Explain a version's predictions by its features",
+		Long: `Explains a version with test rows of its night, which it keeps in reference.arrow. For each feature it shows the number of splits and the
+share of their gain; its contribution, the mean of |SHAP value| in the raw score (log odds), which says how much it moves predictions; and its
+worth: how much worse the metric gets when its values are shuffled among the rows, with a 95 % interval. Features made from the same columns are
+also shown together, since they move a prediction together and each can replace the other.`,
 		Example: "  launcher registry explain ctr\n  launcher registry explain ctr@12 --metric auc --rows 10000 --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,9 +48,9 @@ the same columns are shown together, too, since they move a prediction together 
 		},
 	}
 
-	cmd.Flags().StringSliceVar(&f.metrics, "metric", nil, "what a feature's worth is measured by; log_loss without, for regression rmse")
-	cmd.Flags().IntVar(&f.rows, "rows", 2000, "rows at most; SHAP values take up to some milliseconds each")
-	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads; all CPUs without")
+	cmd.Flags().StringSliceVar(&f.metrics, "metric", nil, "metric by which a feature's worth is measured (default: log_loss, for regression rmse)")
+	cmd.Flags().IntVar(&f.rows, "rows", 2000, "maximum number of rows; the SHAP values of a row take up to a few milliseconds")
+	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads (default: all CPUs)")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
 }
@@ -67,7 +67,7 @@ func (w *World) explain(ctx context.Context, c *cloud, model, ref string, f expl
 
 	name := fmt.Sprintf("%s@%d", v.Model, v.Number)
 	if _, ok := v.File(scorer.FileReference); !ok {
-		return &explain.Error{Msg: fmt.Sprintf("%s keeps no test rows (%s), which versions of earlier builds did not; register it again with this one", name, scorer.FileReference)}
+		return &explain.Error{Msg: fmt.Sprintf("%s keeps no test rows (%s), because an earlier build made it; register it again with this one", name, scorer.FileReference)}
 	}
 	data, err := c.registry.ReadFile(ctx, v.Version, scorer.FileReference)
 	if err != nil {
@@ -103,7 +103,7 @@ func (w *World) explain(ctx context.Context, c *cloud, model, ref string, f expl
 const explainedOverhead = 85
 
 func (w *World) showExplained(name string, r *explain.Report) {
-	fmt.Fprintf(w.Out, "%s by %d test rows of its night: %s %s; the raw score of a row of which nothing is known is %s\n",
+	fmt.Fprintf(w.Out, "%s on %d test rows of its night: %s %s; the raw score of a row about which nothing is known is %s\n",
 		name, r.Rows, r.Metric, number(r.Value), number(r.Expected))
 
 	t := w.newTable("feature", "splits", "gain", "contribution", "worth in "+r.Metric, "95 % interval")
@@ -118,7 +118,7 @@ func (w *World) showExplained(name string, r *explain.Report) {
 	}
 	t.Render()
 	if unused > 0 {
-		fmt.Fprintf(w.Out, "no tree looks at %d more features\n", unused)
+		fmt.Fprintf(w.Out, "%d more features are not used by any tree\n", unused)
 	}
 
 	if len(r.Columns) == len(r.Features) {

@@ -128,7 +128,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("%d rows by %s", few.Rows, few.Metric)
 	}
 	out := w.must("registry", "explain", "ctr@2")
-	for _, part := range []string{"ctr@2 by ", "test rows of its night: log_loss 0.", "campaign_id", "95 % INTERVAL", "site:rate"} {
+	for _, part := range []string{"ctr@2 on ", "test rows of its night: log_loss 0.", "campaign_id", "95 % INTERVAL", "site:rate"} {
 		if !strings.Contains(strings.ToUpper(out), strings.ToUpper(part)) {
 			t.Errorf("no %q in\n%s", part, out)
 		}

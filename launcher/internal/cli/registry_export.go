@@ -26,9 +26,9 @@ func registryExportCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export MODEL[@VERSION|@ALIAS] --mlflow DIR",
 		Short: "Write a version as a run of an MLflow file store",
-		Long: `Adds a run to a folder that MLflow reads as its tracking store: parameters, metrics on valid and test, tags, the dataset, and the model with
+		Long: `Adds a run to a folder that MLflow uses as its tracking store: parameters, metrics on valid and test, tags, the dataset, and the model with
 all files of the version. mlflow.pyfunc.load_model takes raw rows and gives the calibrated predictions of "launcher predict", through the Python
-package coppice (python/); mlflow.lightgbm.load_model gives LightGBM's Booster. Tracking servers are not spoken to.`,
+package coppice (python/); mlflow.lightgbm.load_model gives LightGBM's Booster. Tracking servers are not supported.`,
 		Example: "  launcher registry export ctr --mlflow mlruns",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -37,7 +37,7 @@ package coppice (python/); mlflow.lightgbm.load_model gives LightGBM's Booster. 
 				return err
 			}
 			if scheme, _, remote := strings.Cut(f.mlflow, "://"); remote || f.mlflow == "databricks" {
-				return program.Usagef("--mlflow %s: %s is not spoken; give a folder, and import it from there", f.mlflow, scheme)
+				return program.Usagef("--mlflow %s: %s is not supported; give a folder, and import it from there", f.mlflow, scheme)
 			}
 			return w.with(cmd.Context(), func(c *cloud) error {
 				v, err := c.registry.Get(cmd.Context(), model, ref)

@@ -88,12 +88,12 @@ func TestExport(t *testing.T) {
 		t.Errorf("the record is\n%s", record)
 	}
 
-	w.refused(sweep.ExitConflict, "is there already", "registry", "export", "ctr@1", "--mlflow", dir)
+	w.refused(sweep.ExitConflict, "already exists", "registry", "export", "ctr@1", "--mlflow", dir)
 	if left, _ := filepath.Glob(filepath.Join(dir, ".export-*")); len(left) > 0 {
 		t.Errorf("drafts are left: %v", left)
 	}
 	for _, uri := range []string{"http://localhost:5000", "sqlite:///x.db", "databricks"} {
-		w.refused(sweep.ExitUsage, "is not spoken", "registry", "export", "ctr@1", "--mlflow", uri)
+		w.refused(sweep.ExitUsage, "is not supported", "registry", "export", "ctr@1", "--mlflow", uri)
 	}
 
 	// Names from outside stay within their folder, and do not stand for the export's own.

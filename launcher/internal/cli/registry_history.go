@@ -22,7 +22,7 @@ func registryHistoryCommand(w *World) *cobra.Command {
 	var at string
 	cmd := &cobra.Command{
 		Use:   "history MODEL",
-		Short: "Show who registered and moved what, when and why, or what was live at a time",
+		Short: "Show who registered and moved what, when and why, or what was live at a given time",
 		Example: `  launcher registry history ctr
   launcher registry history ctr --at 2026-11-18T14:00`,
 		Args: cobra.ExactArgs(1),
@@ -126,11 +126,10 @@ func registryVerifyCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [MODEL]",
 		Short: "Check every file's checksum and every history along its chain",
-		Long: `Reads all that the registry has of a model, or of all models: each version's files are compared with the checksums that were
-registered, each history is followed move by move (each holds the SHA-256 of the one before and of the version's record that it made
-live), and each alias must be where its history ends. Prints the end of each history. Whoever writes that SHA-256 down elsewhere can
-ask with --head later whether it is still part of the history: then nothing up to it was changed, not even by someone who wrote the
-whole chain anew.`,
+		Long: `Reads everything in the registry about a model, or about all models: compares each version's files with their registered checksums,
+follows each history move by move (each holds the SHA-256 of the previous move and of the record of the version that it made live), and
+checks that each alias is where its history ends. Prints the end of each history. Write that SHA-256 down elsewhere, and --head can
+later check that it is still part of the history: then nothing up to it was changed, not even by someone who rewrote the whole chain.`,
 		Example: `  launcher registry verify
   launcher registry verify ctr --head 8c1f...`,
 		Args: cobra.MaximumNArgs(1),
@@ -152,7 +151,7 @@ whole chain anew.`,
 	}
 
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
-	cmd.Flags().StringVar(&head, "head", "", "SHA-256 of a move that has to be in the model's history, as verify printed it")
+	cmd.Flags().StringVar(&head, "head", "", "SHA-256 of a move that must be in the model's history, as verify printed it")
 	return cmd
 }
 
@@ -167,7 +166,7 @@ func (w *World) verifyModels(cmd *cobra.Command, c *cloud, models []string, head
 		}
 		verified = append(verified, v)
 		if head != "" && !v.Has(head) {
-			errs = append(errs, &registry.CorruptError{Object: "the history of " + model, Err: errors.New("no move in it has the SHA-256 that --head gives; it was written anew since that was noted")})
+			errs = append(errs, &registry.CorruptError{Object: "the history of " + model, Err: errors.New("no move in it has the SHA-256 that --head gives; it was rewritten since that was noted")})
 		}
 	}
 
@@ -192,6 +191,6 @@ func (w *World) verifyModels(cmd *cobra.Command, c *cloud, models []string, head
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	fmt.Fprintln(w.Out, "everything is as it was written")
+	fmt.Fprintln(w.Out, "everything is unchanged")
 	return nil
 }

@@ -57,10 +57,10 @@ func TestVerify(t *testing.T) {
 		t.Fatalf("got %s (%v), want one model with three moves", out, err)
 	}
 	head := verified[0].Heads[0].SHA256
-	if out := w.must("registry", "verify", "ctr", "--head", head); !strings.Contains(out, head) || !strings.Contains(out, "as it was written") {
+	if out := w.must("registry", "verify", "ctr", "--head", head); !strings.Contains(out, head) || !strings.Contains(out, "everything is unchanged") {
 		t.Errorf("got\n%s", out)
 	}
-	w.refused(sweep.ExitInput, "written anew", "registry", "verify", "ctr", "--head", strings.Repeat("ab", 32))
+	w.refused(sweep.ExitInput, "rewritten", "registry", "verify", "ctr", "--head", strings.Repeat("ab", 32))
 	w.refused(sweep.ExitUsage, "64 digits", "registry", "verify", "ctr", "--head", "abc")
 	w.refused(sweep.ExitNotFound, "ctx", "registry", "verify", "ctx")
 

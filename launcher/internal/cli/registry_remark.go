@@ -41,7 +41,7 @@ func registryTagCommand(w *World) *cobra.Command {
 	var remove []string
 	cmd := &cobra.Command{
 		Use:     "tag MODEL@VERSION [NAME=VALUE ...]",
-		Short:   "Set tags of a version, or take some away",
+		Short:   "Set tags of a version, or remove some",
 		Example: "  launcher registry tag ctr@3 team=ranking reviewed=yes\n  launcher registry tag ctr@3 --remove reviewed",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -65,7 +65,7 @@ func registryTagCommand(w *World) *cobra.Command {
 	}
 
 	cmd.Flags().StringVar(&why, "why", "", "reason, for the history")
-	cmd.Flags().StringSliceVar(&remove, "remove", nil, "names of tags to take away")
+	cmd.Flags().StringSliceVar(&remove, "remove", nil, "names of tags to remove")
 	return cmd
 }
 
@@ -106,13 +106,13 @@ func registryBadCommand(w *World) *cobra.Command {
 	var undo bool
 	cmd := &cobra.Command{
 		Use:   "bad MODEL@VERSION --why TEXT",
-		Short: "Mark a version bad: no alias is moved to it any more, and rollback passes it over",
+		Short: "Mark a version bad: no alias can be moved to it, and rollback skips it",
 		Example: `  launcher registry bad ctr@12 --why "labels of 18 November were shuffled"
   launcher registry bad ctr@12 --undo --why "they were not"`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if strings.TrimSpace(why) == "" {
-				return program.Usagef("say --why; whoever meets the mark later has nothing else")
+				return program.Usagef("give --why; it is all that later readers of the mark will know")
 			}
 			return w.onVersion(cmd, args[0], func(c *cloud, v registry.Version) error {
 				if undo {
@@ -132,7 +132,7 @@ func registryBadCommand(w *World) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&why, "why", "", "reason (required)")
-	cmd.Flags().BoolVar(&undo, "undo", false, "take the mark back")
+	cmd.Flags().BoolVar(&undo, "undo", false, "remove the mark")
 	return cmd
 }
 
@@ -147,7 +147,7 @@ func (w *World) warnLive(ctx context.Context, c *cloud, v registry.Version) erro
 		switch {
 		case a.Version != v.Number:
 		case a.Name == registry.Champion:
-			fmt.Fprintf(w.Out, "it is still the champion; to leave it: launcher registry rollback %s\n", v.Model)
+			fmt.Fprintf(w.Out, "it is still the champion; to go back to the one before: launcher registry rollback %s\n", v.Model)
 		default:
 			fmt.Fprintf(w.Out, "%s still points at it; to move that: launcher registry alias %s@VERSION %s\n", a.Name, v.Model, a.Name)
 		}
@@ -180,7 +180,7 @@ is moved by promote and rollback.`,
 					if _, err := c.registry.RemoveAlias(cmd.Context(), v.Model, name, registry.Expect{Version: v.Number}, w.act(why)); err != nil {
 						return err
 					}
-					fmt.Fprintf(w.Out, "%s of %s is no more\n", name, v.Model)
+					fmt.Fprintf(w.Out, "%s of %s is removed\n", name, v.Model)
 					return nil
 				}
 
@@ -195,7 +195,7 @@ is moved by promote and rollback.`,
 		},
 	}
 	cmd.Flags().StringVar(&why, "why", "", "reason, for the history")
-	cmd.Flags().BoolVar(&remove, "remove", false, "take the alias away")
+	cmd.Flags().BoolVar(&remove, "remove", false, "remove the alias")
 	return cmd
 }
 
@@ -205,14 +205,14 @@ func registryDeleteCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete MODEL@VERSION --why TEXT",
 		Short: "Delete a version for good, unless an alias points at it",
-		Long: `Hides a version for good: it is listed and found no more, and neither its number nor its sweep makes another. What an alias points
-at is never deleted. The history keeps who, why and when. The files stay in the bucket until its owner removes them: launcher clean
---dry-run names them. Asks first; --yes answers.`,
+		Long: `Hides a version for good: it is no longer listed or found, and neither its number nor its sweep is used again. A version that an alias
+points at is never deleted. The history records who, why and when. The files stay in the bucket until its owner removes them: launcher clean
+--dry-run lists them. Asks first, unless --yes is given.`,
 		Example: `  launcher registry delete ctr@4 --why "trained on data that had to go"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if strings.TrimSpace(why) == "" {
-				return program.Usagef("say --why; it is all that remains of the version")
+				return program.Usagef("give --why; it is all that remains of the version")
 			}
 			return w.onVersion(cmd, args[0], func(c *cloud, v registry.Version) error {
 				name := fmt.Sprintf("%s@%d", v.Model, v.Number)
@@ -241,9 +241,9 @@ at is never deleted. The history keeps who, why and when. The files stay in the 
 // confirm asks a person to type a name before something irreversible.
 func (w *World) confirm(what, name string) error {
 	if w.In == nil {
-		return program.Usagef("nobody can be asked here; --yes does it without")
+		return program.Usagef("cannot ask here; use --yes")
 	}
-	fmt.Fprintf(w.Out, "%s\nType %s to go on: ", what, name)
+	fmt.Fprintf(w.Out, "%s\nType %s to continue: ", what, name)
 	line, _ := bufio.NewReader(w.In).ReadString('\n')
 	if strings.TrimSpace(line) != name {
 		return program.Usagef("that is not %s; nothing was changed", name)

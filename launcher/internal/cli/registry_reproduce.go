@@ -33,9 +33,9 @@ func registryReproduceCommand(w *World) *cobra.Command {
 	var f reproduceFlags
 	cmd := &cobra.Command{
 		Use:   "reproduce MODEL[@VERSION|@ALIAS]",
-		Short: "Grow a version again on this machine and compare the bytes",
+		Short: "Train a version again on this machine and compare the bytes",
 		Long: `Fetches the dataset that the version was trained on, trains its trial again with the parameters of its plan, calibrates it again, and
-compares the files with the registered ones: the same bytes, or where they part (exit code 5). Nothing is written to the registry. The
+compares the files with the registered ones: the same bytes, or where they first differ (exit code 5). Nothing is written to the registry. The
 number of threads does not matter; another build of Coppice may grow other trees, and then the report names both builds.`,
 		Example: "  launcher registry reproduce ctr@12\n  launcher registry reproduce ctr --dataset build/data/clicks/0123456789ab",
 		Args:    cobra.ExactArgs(1),
@@ -54,9 +54,9 @@ number of threads does not matter; another build of Coppice may grow other trees
 		},
 	}
 
-	cmd.Flags().StringVar(&f.dataset, "dataset", "", "folder that has the dataset version already; it is fetched without")
-	cmd.Flags().StringVar(&f.scratch, "scratch", "", "folder for the fetched dataset; the system's without")
-	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads; all CPUs without")
+	cmd.Flags().StringVar(&f.dataset, "dataset", "", "folder that already has the dataset version (default: fetch it)")
+	cmd.Flags().StringVar(&f.scratch, "scratch", "", "folder for the fetched dataset (default: the system's temporary folder)")
+	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads (default: all CPUs)")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
 }
@@ -72,7 +72,7 @@ func (*differsError) IsConflict() bool { return true }
 func (w *World) reproduce(ctx context.Context, c *cloud, v compared, f reproduceFlags) error {
 	name := fmt.Sprintf("%s@%d", v.Model, v.Number)
 	if v.plan == nil {
-		return &reproduce.Error{Msg: name + " has no plan among its files; it was not registered by a sweep"}
+		return &reproduce.Error{Msg: name + " has no plan among its files, so it was not registered by a sweep"}
 	}
 	q := reproduce.Request{Plan: v.plan, Files: map[string][]byte{}, Dir: f.dataset, Threads: f.threads}
 
@@ -140,7 +140,7 @@ func (c *cloud) inputOf(ctx context.Context, p *sweep.Plan, q *reproduce.Request
 			return err
 		}
 		if is := sweepstore.InputObject(p.Sweep, *part.to).SHA256; is != part.want.SHA256 {
-			return &differsError{fmt.Sprintf("version %d of model %s, which it continues, has another %s than the plan says: %s instead of %s",
+			return &differsError{fmt.Sprintf("version %d of model %s, which it continues, has another %s than in the plan: %s instead of %s",
 				in.Version, in.Model, part.file, is, part.want.SHA256)}
 		}
 	}
@@ -198,14 +198,14 @@ func (w *World) reproduced(name string, v compared, r *reproduce.Report, asJSON 
 				parts = append(parts, f.Name+": "+f.Differs)
 			}
 		}
-		msg := fmt.Sprintf("%s grown again on %s differs in %s", name, r.Dataset, strings.Join(parts, "; "))
+		msg := fmt.Sprintf("%s trained again on %s differs in %s", name, r.Dataset, strings.Join(parts, "; "))
 		if v.plan.Coppice != w.Version {
 			msg += fmt.Sprintf("; it was planned by build %s, and this is %s", v.plan.Coppice, w.Version)
 		}
 		return &differsError{msg}
 	}
 	if !asJSON {
-		fmt.Fprintf(w.Out, "%s grown again on %s, %d trees in %.1f s: the same bytes\n", name, r.Dataset, r.Trees, r.Seconds)
+		fmt.Fprintf(w.Out, "%s trained again on %s, %d trees in %.1f s: the same bytes\n", name, r.Dataset, r.Trees, r.Seconds)
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func TestReproduceContinued(t *testing.T) {
 	g.changed("3", map[string]func(string) string{scorer.FilePlan: func(text string) string {
 		return strings.Replace(text, `"version": 2`, `"version": 1`, 1)
 	}})
-	w.refused(sweep.ExitConflict, "version 1 of model ctr, which it continues, has another model.txt than the plan says", "registry", "reproduce", "ctr@4")
+	w.refused(sweep.ExitConflict, "version 1 of model ctr, which it continues, has another model.txt than in the plan", "registry", "reproduce", "ctr@4")
 	w.must("registry", "delete", "ctr@1", "--yes", "--why", "tidying up")
 	w.refused(sweep.ExitNotFound, "the model that it continues", "registry", "reproduce", "ctr@2")
 }

@@ -27,15 +27,16 @@ func reportCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report SWEEP|DATASET|MODEL|backtest.json",
 		Short: "Write a sweep, a dataset, a model or a backtest as a page",
-		Long: `Writes one HTML file with everything that there is to see of a sweep: leaderboard, learning curves, parameters, machines, money and
-the winner; of a dataset, NAME or NAME@VERSION: its nights, what staging found, drift, and what the table holds; or of a model: versions, what was
-live when, metrics and features. A name is first looked for among the sweeps, then among the datasets and the models; dataset:NAME and
-model:NAME say which is meant. A file that ends in .json is what launcher backtest has kept. The page needs nothing else: it can be mailed, archived and opened anywhere. The same objects give the same bytes.`,
+		Long: `Writes one HTML file about a sweep: leaderboard, learning curves, parameters, machines, cost and the winner; about a dataset, NAME or
+NAME@VERSION: its nights, what staging found, drift, and what the table holds; or about a model: versions, what was live when, metrics and
+features. A name is looked up among the sweeps, then the datasets, then the models; dataset:NAME and model:NAME say which is meant. A file
+that ends in .json is the result of launcher backtest. The page is self-contained: it can be mailed, archived and opened anywhere. The same
+objects give the same bytes.`,
 		Example: "  launcher report nightly-ctr-1a2b3c4d --out sweep.html\n  launcher report clicks --out nights.html\n  launcher report model:ctr --out model.html",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
-				return program.Usagef("say with --out where the page is to go; - is the standard output")
+				return program.Usagef("give the page's file with --out; - is the standard output")
 			}
 			if strings.HasSuffix(args[0], ".json") {
 				view, err := viewBacktest(args[0])
@@ -54,7 +55,7 @@ model:NAME say which is meant. A file that ends in .json is what launcher backte
 		},
 	}
 
-	cmd.Flags().StringVar(&out, "out", "", "file to write, whole or not at all; - is the standard output")
+	cmd.Flags().StringVar(&out, "out", "", "file to write; - is the standard output")
 	return cmd
 }
 
@@ -160,15 +161,15 @@ var drawings = []struct{ word, chart, what string }{
 	{"importance", "importance", "parameter importance"},
 	{"objective", "objective-trials", "score by trial"},
 	{"time", "objective-time", "score over time"},
-	{"cost", "objective-cost", "score over money"},
-	{"pareto", "pareto", "score by training time, and what no other trial beats in both"},
+	{"cost", "objective-cost", "score over cost"},
+	{"pareto", "pareto", "score by training time, with the trials that no other beats in both"},
 	{"parallel", "parallel", "parameters together"},
 	{"rank", "rank", "rank by the two most important parameters"},
 	{"gantt", "gantt", "machines and slots"},
 	{"memory", "memory", "memory by machine"},
 	{"money", "money", "what was spent on what"},
 	{"features", "features", "the winner's features"},
-	{"reliability", "reliability", "the winner's predictions against what came"},
+	{"reliability", "reliability", "the winner's predictions against the outcomes"},
 	{"gain", "gain", "the winner's gain curve"},
 	{"lift", "lift", "the winner's lift"},
 	{"rivals", "rivals", "the winner against runner-up and champion"},
@@ -182,13 +183,13 @@ func plotCommand(w *World) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:     "plot SWEEP PLOT",
-		Short:   "Write one drawing of a sweep as SVG",
-		Long:    "Writes one of the drawings of a sweep's page as an SVG file. PLOT is one of:\n" + words,
+		Short:   "Write one plot of a sweep as SVG",
+		Long:    "Writes one of the plots of a sweep's page as an SVG file. PLOT is one of:\n" + words,
 		Example: "  launcher plot nightly-ctr-1a2b3c4d curves --out curves.svg",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
-				return program.Usagef("say with --out where the drawing is to go; - is the standard output")
+				return program.Usagef("give the plot's file with --out; - is the standard output")
 			}
 			id := ""
 			for _, d := range drawings {
@@ -197,7 +198,7 @@ func plotCommand(w *World) *cobra.Command {
 				}
 			}
 			if id == "" {
-				return program.Usagef("there is no plot %q; one of:%s", args[1], words)
+				return program.Usagef("there is no plot %q; use one of:%s", args[1], words)
 			}
 			return w.with(cmd.Context(), func(c *cloud) error {
 				view, err := w.viewSweep(cmd.Context(), c, args[0])
@@ -209,12 +210,12 @@ func plotCommand(w *World) *cobra.Command {
 						return w.save(out, func(to io.Writer) error { return chart.WriteSVG(to, page.Style()) })
 					}
 				}
-				return &nothingError{fmt.Errorf("sweep %s has nothing to draw as %s yet", args[0], args[1])}
+				return &nothingError{fmt.Errorf("sweep %s has no data for the plot %s yet", args[0], args[1])}
 			})
 		},
 	}
 
-	cmd.Flags().StringVar(&out, "out", "", "file to write, whole or not at all; - is the standard output")
+	cmd.Flags().StringVar(&out, "out", "", "file to write; - is the standard output")
 	return cmd
 }
 

@@ -33,9 +33,9 @@ func stageCommand(w *World) *cobra.Command {
 		Long: `Reads the table that DATASET.yaml describes (CSV or Parquet, local or gs://), bins it and stores it as a new version of
 the dataset. The same input is recognised and not read again. A relative source: is relative to the folder of DATASET.yaml.
 
-The table is compared with those of the nights before: columns, rows, times, values and labels. What is not as usual is printed; a
-finding that blocks ends with exit code 8, and nothing is trained on the dataset until --accept, or launcher datasets accept, says why
-it may be.`,
+The table is compared with those of earlier nights: columns, rows, times, values and labels. What is unusual is printed; a
+finding that blocks ends with exit code 8, and nothing is trained on the dataset until --accept, or launcher datasets accept, gives a
+reason why it may be.`,
 		Example: `  launcher stage clicks.yaml                      # into the datasets bucket
   launcher stage clicks.yaml --out data           # into the folder data/NAME/VERSION, without any cloud
   launcher stage clicks.yaml --json | jq .version
@@ -51,11 +51,11 @@ it may be.`,
 	}
 
 	f.batch.add(cmd, "stage")
-	cmd.Flags().StringVar(&f.out, "out", "", "folder or gs://BUCKET to store into; the datasets bucket without")
-	cmd.Flags().StringVar(&f.scratch, "scratch", "", "folder for temporary files; it must hold the source (if in a bucket) and the dataset")
-	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads; all CPUs without. The dataset does not depend on them")
-	cmd.Flags().StringVar(&f.accept, "accept", "", "let the table pass though it is blocked, for this reason")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print the manifest, and what was found, as JSON")
+	cmd.Flags().StringVar(&f.out, "out", "", "folder or gs://BUCKET to store into (default: the datasets bucket)")
+	cmd.Flags().StringVar(&f.scratch, "scratch", "", "folder for temporary files; it needs space for the source (if in a bucket) and the dataset")
+	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads (default: all CPUs); the dataset does not depend on them")
+	cmd.Flags().StringVar(&f.accept, "accept", "", "accept the table even if it is blocked, for this reason")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the manifest and the findings as JSON")
 	return cmd
 }
 

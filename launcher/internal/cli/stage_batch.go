@@ -42,7 +42,7 @@ func diskNeed(spec *dataset.Spec, bytes int64) int64 {
 // stageInBatch stages a source in a bucket as a job, and follows it to its end.
 func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec *dataset.Spec, f stageFlags) error {
 	if !stager.Remote(spec.Source) {
-		return program.Usagef("--batch stages what lies in a bucket, and the source of %s is %.100q; copy it there first: gcloud storage cp", file, spec.Source)
+		return program.Usagef("--batch needs a source in a bucket, but the source of %s is %.100q; copy it to a bucket first: gcloud storage cp", file, spec.Source)
 	}
 
 	machine, err := f.batch.machineType()

@@ -70,7 +70,7 @@ func TestCtrlCOfAStagingJob(t *testing.T) {
 		cancels int
 	}{
 		"own":      {false, "is cancelled", 1},
-		"attached": {true, "had been started before and goes on", 0},
+		"attached": {true, "was already running and continues", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &stages{existed: c.existed}

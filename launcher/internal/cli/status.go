@@ -23,7 +23,7 @@ func statusCommand(w *World) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "status SWEEP",
-		Short:   "Show where a sweep stands",
+		Short:   "Show the state of a sweep",
 		Example: "  launcher status nightly-ctr-1a2b3c4d --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -69,7 +69,7 @@ func (w *World) showStatus(s *sweepview.Sweep, st sweepview.State, job JobStatus
 		{"dataset", p.Dataset.Name + "@" + p.Dataset.Version},
 		{"job", fmt.Sprintf("%s (%s)", job.State, job.Name)},
 		{"failure", job.Failure},
-		{"trials", fmt.Sprintf("%d done, %d running, %d failed, %d not yet begun", snap.Done, snap.Running, snap.Failed, snap.Waiting-snap.Running)},
+		{"trials", fmt.Sprintf("%d done, %d running, %d failed, %d not started", snap.Done, snap.Running, snap.Failed, snap.Waiting-snap.Running)},
 	}
 	if f := snap.Folds; f != nil {
 		rows = append(rows, [2]string{"configurations", fmt.Sprintf("%s, in %d folds", f, len(p.Folds.Rounds))})
@@ -111,7 +111,7 @@ func cancelCommand(w *World) *cobra.Command {
 	return &cobra.Command{
 		Use:     "cancel SWEEP",
 		Short:   "Stop a sweep",
-		Long:    "Asks every task to stop, cancels the Batch job and returns when it has come to rest. What has been trained stays readable; nothing is registered.",
+		Long:    "Asks every task to stop, cancels the Batch job and returns when it has stopped. What has been trained stays readable; nothing is registered.",
 		Example: `  launcher cancel nightly-ctr-1a2b3c4d`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -119,7 +119,7 @@ func cancelCommand(w *World) *cobra.Command {
 			return w.look(ctx, args[0], func(c *cloud, s *sweepview.Sweep, st sweepview.State) error {
 				id := s.Plan.Sweep
 				if end := st.Conclusion; end != nil && end.Outcome == sweep.OutcomeCancelled {
-					fmt.Fprintf(w.Out, "sweep %s was cancelled before\n", id)
+					fmt.Fprintf(w.Out, "sweep %s was already cancelled\n", id)
 					return nil
 				} else if end != nil {
 					return w.stopJob(ctx, c, s.Plan, end)
@@ -157,7 +157,7 @@ func (w *World) stopJob(ctx context.Context, c *cloud, p *sweep.Plan, end *sweep
 	if job, err = c.cancelJobs(ctx, p); err != nil {
 		return err
 	}
-	fmt.Fprintf(w.Out, "sweep %s had ended (%s); its job, which still ran, is cancelled (job %s)\n", p.Sweep, end.Outcome, job.State)
+	fmt.Fprintf(w.Out, "sweep %s had ended (%s); its job, which was still running, is cancelled (job %s)\n", p.Sweep, end.Outcome, job.State)
 	return nil
 }
 
@@ -167,9 +167,9 @@ func leaderboardCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "leaderboard SWEEP",
 		Short: "Show a sweep's trials, best first",
-		Long: `Shows a sweep's trials, best first; of a sweep with folds its configurations, by their mean over the folds with its standard error. With --curves also how each got there: the metric on valid after its trees, from the first tree
-on the left to the last; all rows share one scale, on which up is better. Trials whose trees are not scored, because they do not stop early,
-have no curve.`,
+		Long: `Shows a sweep's trials, best first; for a sweep with folds, its configurations by their mean over the folds, with its standard error. With
+--curves it also shows the metric on valid after each tree, from the first tree on the left to the last; all rows share one scale, on which up
+is better. Trials without early stopping have no curve, because their trees are not scored.`,
 		Example: "  launcher leaderboard nightly-ctr-1a2b3c4d --top 5 --curves",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -195,7 +195,7 @@ have no curve.`,
 
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cmd.Flags().BoolVar(&curves, "curves", false, "with the trials' learning curves")
-	cmd.Flags().IntVar(&top, "top", 0, "only so many; all without")
+	cmd.Flags().IntVar(&top, "top", 0, "show only so many (default: all)")
 	return cmd
 }
 

@@ -54,15 +54,15 @@ func sweepCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep SWEEP.yaml",
 		Short: "Train a sweep's candidates as one Batch job and register the winner",
-		Long: `Writes the plan, submits exactly one Batch job and watches it until the aggregator has concluded. The sweep does not need
-the launcher: Ctrl-C only stops watching. Run again with the same spec, dataset version and id, it attaches to the sweep that is
-there. Started for a slot of a schedule, it attaches to the sweep of that slot, even when the dataset's version or the spec has changed
+		Long: `Writes the plan, submits exactly one Batch job and watches it until the aggregator has concluded the sweep. The sweep does not need
+the launcher: Ctrl-C only stops watching. Run again with the same spec, dataset version and id, it attaches to the existing sweep.
+Started for a slot of a schedule, it attaches to the sweep of that slot, even if the dataset's version or the spec has changed
 since: a scheduler that fires twice makes one sweep. If that sweep trains another model or on another dataset, two schedules share a
-name, and it is refused. With validate in the spec every configuration is trained on several folds, a trial each, and the best on all
-rows of train and valid (docs/sweep.md). With machine.fallback in the spec it first waits until a job has machines, --no-wait or not; run again,
-it goes on where it was.
+name, and the command is refused. With validate in the spec every configuration is trained on several folds, one trial each, and the best on
+all rows of train and valid (docs/sweep.md). With machine.fallback in the spec the command first waits until a job has machines, even with
+--no-wait; run again, it continues where it was.
 
-With a budget, a sweep that is expected to cost more is refused, and one that does is stopped before the money is spent: what has been
+With a budget, a sweep that is expected to cost more is refused, and one that turns out to is stopped before the money is spent: what has been
 trained by then is concluded, if the quorum is reached.`,
 		Example: `  launcher sweep sweep.yaml
   launcher sweep sweep.yaml --dry-run
@@ -79,12 +79,12 @@ trained by then is concluded, if the quorum is reached.`,
 	}
 
 	f.add(cmd)
-	cmd.Flags().Float64Var(&f.budget, "budget", 0, "USD of machines that the sweep may cost; the spec's without")
-	cmd.Flags().StringVar(&f.id, "id", "", "the sweep's id; made of the spec and the dataset's version without")
+	cmd.Flags().Float64Var(&f.budget, "budget", 0, "USD that the sweep's machines may cost (default: the spec's)")
+	cmd.Flags().StringVar(&f.id, "id", "", "the sweep's id (default: made from the spec and the dataset's version)")
 	f.slot.add(cmd)
 	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "submit and return")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show trials, Batch request and memory; submit nothing")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON: one object, or while watching one per change")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON: one object, or one per change while watching")
 	return cmd
 }
 
@@ -165,7 +165,7 @@ func (w *World) start(ctx context.Context, c *cloud, p *plan.Plan, in *inputMode
 	w.log(c).Info("sweep submitted", "sweep", p.Sweep, "job", p.Job, "model", p.Spec.Model, "dataset", p.Dataset.Name+"@"+p.Dataset.Version,
 		"trials", len(p.Own()), "tasks", p.Sizing.Tasks, "ended_before", ended != nil)
 	if ended != nil && !f.json {
-		fmt.Fprintf(w.Out, "sweep %s has ended before (%s); to train it anew, give another --id\n", p.Sweep, ended.Outcome)
+		fmt.Fprintf(w.Out, "sweep %s has already ended (%s); to train it again, give another --id\n", p.Sweep, ended.Outcome)
 	}
 
 	if f.noWait {
@@ -187,7 +187,7 @@ func (c *cloud) plan(ctx context.Context, w *World, spec *sweep.Spec, m *dataset
 	}
 
 	if spec.Continue != nil && in == nil {
-		p.Notes = append(p.Notes, fmt.Sprintf("model %s has no %s to continue yet: the trials begin with nothing", spec.Model, sweep.Champion))
+		p.Notes = append(p.Notes, fmt.Sprintf("model %s has no %s to continue yet: the trials start from scratch", spec.Model, sweep.Champion))
 	}
 	return p, in, nil
 }
@@ -245,9 +245,9 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, q
 	switch {
 	case err != nil || quiet || created && !existed:
 	case existed:
-		fmt.Fprintf(w.Out, "sweep %s had been started; attached to it\n", p.Sweep)
+		fmt.Fprintf(w.Out, "sweep %s is already running; attached to it\n", p.Sweep)
 	default:
-		fmt.Fprintf(w.Out, "sweep %s had been planned, and its job was not there; submitted, finished trials are kept\n", p.Sweep)
+		fmt.Fprintf(w.Out, "sweep %s was planned, but had no job; submitted, finished trials are kept\n", p.Sweep)
 	}
 	return nil, err
 }
@@ -334,7 +334,7 @@ func (w *World) showSizing(z sweep.Sizing) {
 	w.pairs(
 		[2]string{"machine", fmt.Sprintf("%d x %s: %d vCPUs, %s", z.VMs, z.MachineType, z.VCPUs, bytes(z.MemoryBytes))},
 		[2]string{"dataset, once per machine", bytes(z.DatasetBytes)},
-		[2]string{"left to the system", bytes(z.ReserveBytes)},
+		[2]string{"reserved for the system", bytes(z.ReserveBytes)},
 		[2]string{"private to a trial, at most", bytes(z.TrialBytes)},
 		[2]string{"tasks per machine", fmt.Sprintf("%d (%s), %d threads each", z.TasksPerVM, z.LimitedBy, z.ThreadsPerTask)},
 		[2]string{"memory in use, at most", fmt.Sprintf("%s of %s", bytes(z.DatasetBytes+z.ReserveBytes+int64(z.TasksPerVM)*z.TrialBytes), bytes(z.MemoryBytes))},
@@ -396,7 +396,7 @@ type NoWinnerError struct {
 func (e *NoWinnerError) Error() string {
 	text := fmt.Sprintf("sweep %s ended without a winner: %s", e.Conclusion.Sweep, e.Conclusion.Reason)
 	if e.Failure != "" {
-		text += "\n" + e.Failure + "\nWhy the task failed is the last line of its log: in Cloud Logging, or in the folder logs/ of the local cloud's data."
+		text += "\n" + e.Failure + "\nThe last line of the task's log says why it failed: in Cloud Logging, or in the folder logs/ of the local cloud's data."
 	}
 	return text
 }

@@ -46,7 +46,7 @@ func (w *World) tell(ctx context.Context, c *cloud, m sweep.VerdictMessage, mark
 	defer closeAll()
 	n := &notify.Notifier{Channels: channels, Now: w.Now, Log: w.log(c)}
 	if !n.Tell(ctx, m, marks) && !w.Structured() {
-		fmt.Fprintf(w.Err, "note: not everybody could be told that %s\n", m.Title())
+		fmt.Fprintf(w.Err, "note: a notification could not be sent: %s\n", m.Title())
 	}
 }
 

@@ -41,7 +41,7 @@ func TestBlockedNightIsTold(t *testing.T) {
 	night := w.file("sweep.yaml", sweepYAML)
 
 	// A channel that fails changes nothing about how the command ends.
-	w.refused(sweep.ExitBlocked, "note: not everybody could be told that dataset clicks@", "stage", spec)
+	w.refused(sweep.ExitBlocked, "note: a notification could not be sent: dataset clicks@", "stage", spec)
 	fail = nil
 	for range 2 {
 		w.refused(sweep.ExitBlocked, "is blocked", "stage", spec)

@@ -23,7 +23,7 @@ func watchCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "watch SWEEP",
 		Short:   "Watch a sweep until it has ended",
-		Long:    "Shows the sweep's progress until the aggregator has concluded it. Ctrl-C stops watching; the sweep goes on.",
+		Long:    "Shows the sweep's progress until the aggregator has concluded it. Ctrl-C only stops watching; the sweep continues.",
 		Example: "  launcher watch nightly-ctr-1a2b3c4d",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -150,7 +150,7 @@ func interrupted(ctx context.Context, id sweep.ID, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return fmt.Errorf("%w; sweep %s goes on: `launcher watch %s` or `launcher cancel %s`", program.ErrInterrupted, id, id, id)
+	return fmt.Errorf("%w; sweep %s continues: `launcher watch %s` or `launcher cancel %s`", program.ErrInterrupted, id, id, id)
 }
 
 // view draws snapshots: a bar on a terminal, a line per change elsewhere, an object per change as JSON.

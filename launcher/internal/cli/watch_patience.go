@@ -52,5 +52,5 @@ func (p *patience) lost(id sweep.ID, st sweepview.State, job JobStatus, now time
 type MissingJobError struct{ Sweep sweep.ID }
 
 func (e *MissingJobError) Error() string {
-	return fmt.Sprintf("sweep %s has trials left, but its job is not there (was the local cloud restarted?); `launcher sweep SWEEP.yaml --id %s` with the same file goes on with it, and keeps the finished trials", e.Sweep, e.Sweep)
+	return fmt.Sprintf("sweep %s has trials left, but its job is gone (was the local cloud restarted?); `launcher sweep SWEEP.yaml --id %s` with the same file continues it, and keeps the finished trials", e.Sweep, e.Sweep)
 }

@@ -22,13 +22,13 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 		}
 		w.jobs.status = &JobStatus{State: StateMissing, Finished: true}
 		began := time.Now()
-		w.refused(sweep.ExitError, "its job is not there (was the local cloud restarted?); `launcher sweep SWEEP.yaml --id fifth`", "watch", "fifth")
+		w.refused(sweep.ExitError, "its job is gone (was the local cloud restarted?); `launcher sweep SWEEP.yaml --id fifth`", "watch", "fifth")
 		if took := time.Since(began); took < 2*time.Second || took > time.Minute {
 			t.Errorf("it was said after %s", took)
 		}
 		delete(w.jobs.submitted, "fifth")
-		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); !strings.Contains(out, "sweep fifth had been planned, and its job was not there; submitted, finished trials are kept\n") || w.jobs.submitted["fifth"] != 1 {
-			t.Errorf("w.must(\"sweep\", file, \"--id\", \"fifth\", \"--no-wait\"): got %s; want out with \"sweep fifth had been planned, and its job was not there; submitted, finished trials are kept\\n\", w.jobs.submitted[\"fifth\"] = 1", out)
+		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); !strings.Contains(out, "sweep fifth was planned, but had no job; submitted, finished trials are kept\n") || w.jobs.submitted["fifth"] != 1 {
+			t.Errorf("w.must(\"sweep\", file, \"--id\", \"fifth\", \"--no-wait\"): got %s; want out with \"sweep fifth was planned, but had no job; submitted, finished trials are kept\\n\", w.jobs.submitted[\"fifth\"] = 1", out)
 		}
 		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); !strings.Contains(out, "attached to it") {
 			t.Errorf(`w.must("sweep", file, "--id", "fifth", "--no-wait"): got %s; want out with "attached to it"`, out)
@@ -47,7 +47,7 @@ func TestPatience(t *testing.T) {
 		says    string // empty where it goes on waiting
 	}{
 		"not yet visible":      {[]JobStatus{gone, gone}, waiting, 0, ""},
-		"gone":                 {[]JobStatus{gone, gone, gone}, waiting, 0, "its job is not there"},
+		"gone":                 {[]JobStatus{gone, gone, gone}, waiting, 0, "its job is gone"},
 		"there between":        {[]JobStatus{gone, gone, {State: "QUEUED"}, gone}, waiting, 0, ""},
 		"there, long ago":      {[]JobStatus{gone, {State: "RUNNING"}}, waiting, time.Hour, ""},
 		"all trials ended":     {[]JobStatus{gone, gone, gone}, sweepview.State{}, 0, ""},

@@ -27,8 +27,8 @@ func whyCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why SWEEP TRIAL",
 		Short: "Say why a trial was tried, and why it was stopped",
-		Long: `Says where a trial's configuration comes from and why, in numbers: for a trial that was decided when a task claimed it, what was known of the others at that moment, and
-whether the same decision comes out of that again. Of a sweep that stops trials it shows how the trial stood at each rung.`,
+		Long: `Shows in numbers where a trial's configuration comes from, and why. For a trial that was decided when a task claimed it, it shows what was known of
+the others at that moment, and whether that gives the same decision again. If the sweep stops trials, it shows how the trial compared at each rung.`,
 		Example: "  launcher why nightly-ctr-1a2b3c4d 17",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -85,7 +85,7 @@ func (c *cloud) why(ctx context.Context, p *sweep.Plan, st sweepview.State, tria
 			return y, err
 		}
 		if d := y.Decision; d != nil {
-			y.Replayed = "the same comes out of what it had seen"
+			y.Replayed = "repeating the decision gives the same result"
 			if err := search.Replay(p, d); err != nil {
 				y.Replayed = err.Error()
 			}
@@ -147,16 +147,16 @@ func (w *World) showWhy(p *sweep.Plan, y reasons) {
 			[2]string{"decided", fmt.Sprintf("%s, by task %d under claim %d", humanize.Time(d.At), d.Task, d.Claim)},
 			[2]string{"had seen", seenText(p, d)}, [2]string{"again", y.Replayed})
 		if n := len(d.Refused); n > 0 {
-			rows = append(rows, [2]string{"refused", fmt.Sprintf("%d proposals before it, which another trial had taken or the trainer does not accept", n)})
+			rows = append(rows, [2]string{"refused", fmt.Sprintf("%d earlier proposals, which another trial had taken or the trainer does not accept", n)})
 		}
 	case y.Trial.Refit:
 		rows = append(rows, [2]string{"because", y.Refit})
 	case y.Trial.Open:
-		rows = append(rows, [2]string{"because", "it has not been decided: that is done when a task claims it"})
+		rows = append(rows, [2]string{"because", "it has not been decided yet: that happens when a task claims it"})
 	default:
 		why := y.Trial.Reason
 		if why == "" {
-			why = "it stands in the plan: " + y.Trial.Source
+			why = "it is in the plan: " + y.Trial.Source
 		}
 		rows = append(rows, [2]string{"because", why}, [2]string{"parameters", settings(y.Trial.Shown(), varied(p.Trials))})
 	}

@@ -48,8 +48,8 @@ func TestWhy(t *testing.T) {
 	}
 
 	for trial, wants := range map[string][]string{
-		"0": {"fixed", "it stands in the plan"},
-		"1": {"halton", "fills the space evenly", "by task 3 under claim 0", "1 results; the best was trial 0 with 0.75", "the same comes out of what it had seen", "stopped: at 11 trees: rank 4 of 4"},
+		"0": {"fixed", "it is in the plan"},
+		"1": {"halton", "fills the space evenly", "by task 3 under claim 0", "1 results; the best was trial 0 with 0.75", "repeating the decision gives the same result", "stopped: at 11 trees: rank 4 of 4"},
 		"2": {"it has not been decided"},
 	} {
 		out := w.must("why", "night-1", trial)

@@ -291,7 +291,7 @@ func (c *Console) serveStill(w http.ResponseWriter, r *http.Request, render func
 	case renew:
 		go func() { // no faster than the bucket should be polled
 			if _, err := build(context.WithoutCancel(r.Context())); err != nil {
-				c.log.Warn("a page cannot be made anew", "path", path, "error", err.Error())
+				c.log.Warn("a page cannot be updated", "path", path, "error", err.Error())
 				c.mu.Lock()
 				s.renewed = false
 				c.mu.Unlock()
@@ -369,7 +369,7 @@ func (c *Console) serveEvents(w http.ResponseWriter, r *http.Request) {
 type AddressError struct{ Address string }
 
 func (e *AddressError) Error() string {
-	return fmt.Sprintf("%s can be reached from other machines, and the console asks nobody who they are: listen on 127.0.0.1, and reach it from elsewhere through `ssh -L`", e.Address)
+	return fmt.Sprintf("%s can be reached from other machines, but the console does not authenticate callers: listen on 127.0.0.1, and use `ssh -L` from elsewhere", e.Address)
 }
 
 // IsInput says that the input is at fault, permanently.

@@ -48,7 +48,7 @@ type machine struct {
 func (d *Doctor) sweep(ctx context.Context, s *Sweep) []machine {
 	switch {
 	case s == nil:
-		d.add("sweep", NotChecked, "no file", "launcher doctor sweep.yaml", "no sweep was named, so dataset, quotas and machine types are not looked at")
+		d.add("sweep", NotChecked, "no file", "launcher doctor sweep.yaml", "no sweep was given, so dataset, quotas and machine types are not checked")
 		return nil
 	case s.Err != nil:
 		d.add("sweep", Problem, s.File, "", "%v", s.Err)
@@ -58,7 +58,7 @@ func (d *Doctor) sweep(ctx context.Context, s *Sweep) []machine {
 	// Without its dataset, a sweep only tells which machines it needs.
 	m := d.dataset(ctx, s.Spec.Dataset)
 	if m == nil {
-		d.add("sweep", NotChecked, s.File, "", "it is well formed; whether it fits its dataset is not known")
+		d.add("sweep", NotChecked, s.File, "", "it is well formed; not checked against its dataset")
 		var wanted []machine
 		for i := range len(s.Spec.Machine.Fallback) + 1 {
 			wanted = append(wanted, d.wanted(s.Spec.Machine.Choice(i), i))
@@ -134,7 +134,7 @@ func (d *Doctor) dataset(ctx context.Context, ref string) *dataset.Manifest {
 	for _, f := range m.Files {
 		a, err := d.Datasets.Stat(ctx, sweep.DatasetDir(m.Name, m.Version)+f.Name)
 		if errors.Is(err, blob.ErrNotExist) || err == nil && a.Size != f.Bytes {
-			d.add("dataset", Problem, where, "launcher stage dataset.yaml", "%s is missing, or has not the %d bytes that it should have", f.Name, f.Bytes)
+			d.add("dataset", Problem, where, "launcher stage dataset.yaml", "%s is missing, or does not have the %d bytes that it should", f.Name, f.Bytes)
 			return nil
 		}
 		if err != nil {
@@ -143,6 +143,6 @@ func (d *Doctor) dataset(ctx context.Context, ref string) *dataset.Manifest {
 		}
 	}
 
-	d.add("dataset", OK, where, "", "complete: %d files of %s; checksums are verified by whoever reads them", len(m.Files), humanize.IBytes(uint64(m.Bytes())))
+	d.add("dataset", OK, where, "", "complete: %d files of %s; checksums are verified by each reader", len(m.Files), humanize.IBytes(uint64(m.Bytes())))
 	return m
 }

@@ -90,8 +90,8 @@ func TestFindings(t *testing.T) {
 		fix     string // part of the command
 	}{
 		"credentials":        {func(_ *Doctor, f *fake) { f.errs["Caller"] = &cloud.SetupError{What: "bad token", Hint: "log in"} }, "", "credentials", Problem, "bad token", "application-default login"},
-		"nameless":           {func(_ *Doctor, f *fake) { f.caller = "" }, "", "credentials", Warning, "do not say whose", "application-default login"},
-		"no such project":    {func(_ *Doctor, f *fake) { f.errs["Number"] = denied }, "", "credentials", NotChecked, owner + " may not look", ""},
+		"nameless":           {func(_ *Doctor, f *fake) { f.caller = "" }, "", "credentials", Warning, "do not show an account", "application-default login"},
+		"no such project":    {func(_ *Doctor, f *fake) { f.errs["Number"] = denied }, "", "credentials", NotChecked, owner + " may not read it", ""},
 		"api":                {func(_ *Doctor, f *fake) { f.enabled = drop(f.enabled, "batch.googleapis.com") }, "", "service", Problem, "batch.googleapis.com is not enabled", "gcloud services enable batch.googleapis.com --project p1"},
 		"lesser api":         {func(_ *Doctor, f *fake) { f.enabled = drop(f.enabled, "run.googleapis.com") }, "", "service", Warning, "run.googleapis.com", "gcloud services enable run.googleapis.com"},
 		"measurements":       {func(_ *Doctor, f *fake) { f.enabled = drop(f.enabled, "telemetry.googleapis.com") }, "", "service", Warning, "telemetry.googleapis.com", "gcloud services enable telemetry.googleapis.com"},
@@ -109,33 +109,33 @@ func TestFindings(t *testing.T) {
 		"other topic": {func(_ *Doctor, f *fake) {
 			resubscribe(f, func(s *cloud.Subscription) { s.Topic = "projects/p1/topics/x" })
 		}, "", "subscription", Problem, "topics/x", apply},
-		"no dead letters":   {func(_ *Doctor, f *fake) { resubscribe(f, func(s *cloud.Subscription) { s.DeadLetterTopic = "" }) }, "", "subscription", Warning, "no dead letters", "gcloud pubsub subscriptions update coppice-aggregator --dead-letter-topic=coppice-scores-dead"},
-		"no image":          {func(_ *Doctor, f *fake) { f.images = drop(f.images, "coppice-task:v1") }, "", "image", Problem, "does not exist", "make images push REGISTRY=us-central1-docker.pkg.dev/p1/coppice"},
-		"no launcher image": {func(_ *Doctor, f *fake) { f.images = drop(f.images, "coppice-launcher:v1") }, "", "image", Warning, "does not exist", "make images push"},
-		"foreign image":     {func(d *Doctor, _ *fake) { d.Deployment.TaskImage = "docker.io/me/task" }, "", "image", NotChecked, "not in Artifact Registry", ""},
-		"few preemptible":   {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_CPUS", 2, 0) }, "", "quota", Problem, "need 4 vCPUs, 2 of 2 are free", "iam-admin/quotas?project=p1"},
-		"no preemptible":    {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_CPUS", 0, 0); quota(f, "N2_CPUS", 3, 0) }, "", "quota", Problem, "need 4 vCPUs, 3 of 3", "quotas"},
-		"few on demand":     {func(_ *Doctor, f *fake) { quota(f, "N2_CPUS", 3, 0) }, "{type: n2-highmem-2, vms: 2, threads_per_task: 1, spot: false}", "quota", Problem, "3 of 3", "quotas"},
-		"in use":            {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_CPUS", 10, 8) }, "", "quota", Warning, "2 of 10 are free", "quotas"},
-		"local ssd":         {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_LOCAL_SSD_GB", 700, 0) }, "", "quota", Problem, "need 750 GB of local SSD", "quotas"},
-		"machines":          {func(_ *Doctor, f *fake) { quota(f, "INSTANCES", 1, 0) }, "", "quota", Problem, "need 2 machines", "quotas"},
-		"quota unknown":     {func(_ *Doctor, f *fake) { delete(f.region.Quotas, "INSTANCES") }, "", "quota", NotChecked, "does not show it", "quotas"},
-		"series unknown":    {func(*Doctor, *fake) {}, "{type: c4d-highmem-8-lssd, vms: 2, threads_per_task: 1}", "quota", NotChecked, "quota of c4d", "quotas"},
-		"region disabled":   {func(_ *Doctor, f *fake) { f.errs["Region"] = disabled("compute") }, "", "quota", NotChecked, "compute.googleapis.com, which would tell, is not enabled", "gcloud services enable compute.googleapis.com --project p1"},
-		"images disabled":   {func(_ *Doctor, f *fake) { f.errs["Image"] = disabled("artifactregistry") }, "", "image", NotChecked, "is not enabled", "gcloud services enable artifactregistry.googleapis.com --project p1"},
-		"policies disabled": {func(_ *Doctor, f *fake) { f.errs["Policy"] = disabled("pubsub") }, "", "right", NotChecked, "pubsub.googleapis.com, which would tell, is not enabled", "gcloud services enable pubsub.googleapis.com --project p1"},
-		"policies lost":     {func(_ *Doctor, f *fake) { f.errs["Policy"] = empty }, "", "right", NotChecked, "no route", ""},
+		"no dead-letter topic": {func(_ *Doctor, f *fake) { resubscribe(f, func(s *cloud.Subscription) { s.DeadLetterTopic = "" }) }, "", "subscription", Warning, "no dead-letter topic", "gcloud pubsub subscriptions update coppice-aggregator --dead-letter-topic=coppice-scores-dead"},
+		"no image":             {func(_ *Doctor, f *fake) { f.images = drop(f.images, "coppice-task:v1") }, "", "image", Problem, "does not exist", "make images push REGISTRY=us-central1-docker.pkg.dev/p1/coppice"},
+		"no launcher image":    {func(_ *Doctor, f *fake) { f.images = drop(f.images, "coppice-launcher:v1") }, "", "image", Warning, "does not exist", "make images push"},
+		"foreign image":        {func(d *Doctor, _ *fake) { d.Deployment.TaskImage = "docker.io/me/task" }, "", "image", NotChecked, "not in Artifact Registry", ""},
+		"few preemptible":      {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_CPUS", 2, 0) }, "", "quota", Problem, "need 4 vCPUs, 2 of 2 are free", "iam-admin/quotas?project=p1"},
+		"no preemptible":       {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_CPUS", 0, 0); quota(f, "N2_CPUS", 3, 0) }, "", "quota", Problem, "need 4 vCPUs, 3 of 3", "quotas"},
+		"few on demand":        {func(_ *Doctor, f *fake) { quota(f, "N2_CPUS", 3, 0) }, "{type: n2-highmem-2, vms: 2, threads_per_task: 1, spot: false}", "quota", Problem, "3 of 3", "quotas"},
+		"in use":               {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_CPUS", 10, 8) }, "", "quota", Warning, "2 of 10 are free", "quotas"},
+		"local ssd":            {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_LOCAL_SSD_GB", 700, 0) }, "", "quota", Problem, "need 750 GB of local SSD", "quotas"},
+		"machines":             {func(_ *Doctor, f *fake) { quota(f, "INSTANCES", 1, 0) }, "", "quota", Problem, "need 2 machines", "quotas"},
+		"quota unknown":        {func(_ *Doctor, f *fake) { delete(f.region.Quotas, "INSTANCES") }, "", "quota", NotChecked, "does not show it", "quotas"},
+		"series unknown":       {func(*Doctor, *fake) {}, "{type: c4d-highmem-8-lssd, vms: 2, threads_per_task: 1}", "quota", NotChecked, "quota of c4d", "quotas"},
+		"region disabled":      {func(_ *Doctor, f *fake) { f.errs["Region"] = disabled("compute") }, "", "quota", NotChecked, "compute.googleapis.com, which would know, is not enabled", "gcloud services enable compute.googleapis.com --project p1"},
+		"images disabled":      {func(_ *Doctor, f *fake) { f.errs["Image"] = disabled("artifactregistry") }, "", "image", NotChecked, "is not enabled", "gcloud services enable artifactregistry.googleapis.com --project p1"},
+		"policies disabled":    {func(_ *Doctor, f *fake) { f.errs["Policy"] = disabled("pubsub") }, "", "right", NotChecked, "pubsub.googleapis.com, which would know, is not enabled", "gcloud services enable pubsub.googleapis.com --project p1"},
+		"policies lost":        {func(_ *Doctor, f *fake) { f.errs["Policy"] = empty }, "", "right", NotChecked, "no route", ""},
 		"dataset disabled": {func(d *Doctor, _ *fake) {
 			d.Datasets = refusing{store, &cloud.PermissionError{What: "bucket d", Hint: "enable"}}
 		}, "", "dataset", NotChecked, "is not enabled", apply},
-		"region unknown":  {func(_ *Doctor, f *fake) { f.errs["Region"] = denied }, "", "quota", NotChecked, "may not look", ""},
+		"region unknown":  {func(_ *Doctor, f *fake) { f.errs["Region"] = denied }, "", "quota", NotChecked, "may not read it", ""},
 		"not offered":     {func(_ *Doctor, f *fake) { f.offered = nil }, "", "machine", Problem, "no zone has it", "gcloud compute machine-types list"},
 		"not in one zone": {func(_ *Doctor, f *fake) { f.offered["us-central1-b"] = nil }, "{type: n2-highmem-2, vms: 2, threads_per_task: 1, zones: [us-central1-a, us-central1-b]}", "machine", Warning, "us-central1-b has none", "machine-types list"},
 		"fallback":        {func(*Doctor, *fake) {}, "{type: n2-highmem-2, threads_per_task: 1, fallback: [{type: n2-highmem-4}]}", "machine", Warning, "no zone has it", "machine-types list"},
 		"offers unknown":  {func(_ *Doctor, f *fake) { f.errs["Offered"] = empty }, "", "machine", NotChecked, "no route", ""},
 		"not staged":      {func(d *Doctor, _ *fake) { d.Datasets = blob.Memory() }, "", "dataset", Problem, "not staged", "launcher stage dataset.yaml"},
-		"dataset cut":     {func(d *Doctor, _ *fake) { d.Datasets = cut(t, store) }, "", "dataset", Problem, "is missing, or has not the", "launcher stage dataset.yaml"},
-		"dataset denied":  {func(d *Doctor, _ *fake) { d.Datasets = refusing{store, denied} }, "", "dataset", NotChecked, "may not look", ""},
+		"dataset cut":     {func(d *Doctor, _ *fake) { d.Datasets = cut(t, store) }, "", "dataset", Problem, "is missing, or does not have the", "launcher stage dataset.yaml"},
+		"dataset denied":  {func(d *Doctor, _ *fake) { d.Datasets = refusing{store, denied} }, "", "dataset", NotChecked, "may not read it", ""},
 		"does not fit":    {func(*Doctor, *fake) {}, "{type: n2-highmem-2, threads_per_task: 64}", "sweep", Problem, "no trial fits", ""},
 		"rule of Batch":   {func(d *Doctor, _ *fake) { d.Jobs = &jobs{err: errors.New("rule broken")} }, "", "sweep", Problem, "rule broken", ""},
 	} {
@@ -167,7 +167,7 @@ func TestFindings(t *testing.T) {
 
 func TestNoSweepAndBrokenSweep(t *testing.T) {
 	r := examineSweep(t, newDoctor(t, newFake(t)), nil)
-	has(t, r, "sweep", NotChecked, "no sweep was named")
+	has(t, r, "sweep", NotChecked, "no sweep was given")
 	r = examineSweep(t, newDoctor(t, newFake(t)), &Sweep{File: "x.yaml", Err: errors.New("x.yaml:3:1: no")})
 	has(t, r, "sweep", Problem, "x.yaml:3:1")
 	r = NoCredentials(&cloud.SetupError{What: "none", Hint: "log in"})
@@ -187,7 +187,7 @@ func TestLocalCloudThatHasStopped(t *testing.T) {
 	d := newDoctor(t, f)
 	d.Deployment.InspectEndpoint = "127.0.0.1:4443"
 	r := examineSweep(t, d, nil)
-	has(t, r, "local cloud", Problem, "nobody answers for Google Cloud at 127.0.0.1:4443")
+	has(t, r, "local cloud", Problem, "no answer for Google Cloud at 127.0.0.1:4443")
 	if first := r.Sorted()[0]; len(r.Findings) != 2 || r.Counts[Problem] != 1 || !strings.HasPrefix(first.Fix, "localemu up --data DIR") || !strings.HasSuffix(first.Fix, ". DIR/env") {
 		t.Errorf(`got %+v; want len(r.Findings) = 2, r.Counts[Problem] = 1, first.Fix beginning with "localemu up --data DIR", first.Fix ending in ". DIR/env"`, r.Findings)
 	}

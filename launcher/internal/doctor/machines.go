@@ -38,7 +38,7 @@ func (d *Doctor) machines(ctx context.Context, wanted []machine) {
 		d.offered(ctx, w, region)
 		d.quotas(w, region)
 	}
-	d.add("quota", NotChecked, "Batch", "", "Batch's own limits cannot be read; those on one job were held against the sweep")
+	d.add("quota", NotChecked, "Batch", "", "Batch's own limits cannot be read; those on a single job were checked against the sweep")
 }
 
 // offered checks in which of the zones the machine type exists.
@@ -66,7 +66,7 @@ func (d *Doctor) offered(ctx context.Context, w machine, region cloud.Region) {
 	fix := fmt.Sprintf("gcloud compute machine-types list --filter='name=%s AND zone~^%s-' --project %s", w.name, d.Deployment.Location, d.Deployment.Project)
 	switch {
 	case len(with) == 0:
-		d.add("machine", w.badly(), where, fix, "no zone has it: choose another machine.type, or machine.zones among those that the command lists")
+		d.add("machine", w.badly(), where, fix, "no zone has it: choose another machine.type, or machine.zones from those that the command lists")
 	case len(without) > 0 && len(w.zones) > 0:
 		d.add("machine", Warning, where, fix, "%s has none", strings.Join(without, ", "))
 	default:
@@ -85,7 +85,7 @@ func (w machine) badly() Verdict {
 // quotas checks the machines against the project's limits.
 func (d *Doctor) quotas(w machine, region cloud.Region) {
 	if w.vcpus == 0 {
-		d.add("quota", NotChecked, w.name, "", "how many vCPUs and disks are needed follows from the dataset, which is not known")
+		d.add("quota", NotChecked, w.name, "", "the vCPUs and disks needed depend on the dataset, which is not known")
 		return
 	}
 
@@ -127,7 +127,7 @@ func (d *Doctor) quota(w machine, region cloud.Region, metric, preemptible, what
 	if float64(need) <= q.Limit { // other machines may be gone by then
 		verdict = Warning
 	}
-	d.add("quota", verdict, where, d.quotaPage(), "%d x %s need %d %s, %.0f of %.0f are free: ask for more, or use fewer machines", w.vms, w.name, need, what, free, q.Limit)
+	d.add("quota", verdict, where, d.quotaPage(), "%d x %s need %d %s, %.0f of %.0f are free: request more, or use fewer machines", w.vms, w.name, need, what, free, q.Limit)
 }
 
 // quotaPage is where to request more; there is no stable command for it.

@@ -19,7 +19,7 @@ func (d *Doctor) credentials(ctx context.Context, email string, err error) {
 	case err != nil:
 		d.cannot("credentials", "this machine", err)
 	case email == "":
-		d.add("credentials", Warning, "this machine", ownLogin, "they are accepted, but do not say whose they are")
+		d.add("credentials", Warning, "this machine", ownLogin, "they are accepted, but do not show an account")
 	default:
 		d.caller = email
 		d.add("credentials", OK, "this machine", "", "calls are made as %s", email)
@@ -36,7 +36,7 @@ func (d *Doctor) credentials(ctx context.Context, email string, err error) {
 func NoCredentials(err error) *Report {
 	var d Doctor
 	d.add("credentials", Problem, "this machine", ownLogin, "%v", err)
-	d.add("everything else", NotChecked, "the cloud", "", "there are no credentials to look with")
+	d.add("everything else", NotChecked, "the cloud", "", "there are no credentials")
 	return NewReport("", d.findings)
 }
 
@@ -45,7 +45,7 @@ func NoCredentials(err error) *Report {
 func noLocalCloud(err error) *Report {
 	var d Doctor
 	d.add("local cloud", Problem, "this machine", "localemu up --data DIR    # and in this terminal: . DIR/env", "%v", err)
-	d.add("everything else", NotChecked, "the cloud", "", "there is no local cloud to look at")
+	d.add("everything else", NotChecked, "the cloud", "", "there is no local cloud")
 	return NewReport("", d.findings)
 }
 
@@ -59,15 +59,15 @@ var services = []struct {
 	{"compute.googleapis.com", Problem, "is where Batch gets machines"},
 	{"storage.googleapis.com", Problem, "holds datasets, sweeps and models"},
 	{"pubsub.googleapis.com", Problem, "carries the scores"},
-	{"logging.googleapis.com", Problem, "takes the logs of the machines"},
+	{"logging.googleapis.com", Problem, "receives the logs of the machines"},
 	{"artifactregistry.googleapis.com", Problem, "has the images"},
 	{"iam.googleapis.com", Problem, "knows the accounts"},
 	{"iamcredentials.googleapis.com", Warning, "lets a person act as the launcher"},
 	{"run.googleapis.com", Warning, "runs the aggregator and scheduled launchers"},
-	{"cloudscheduler.googleapis.com", Warning, "starts what is scheduled, and reconciles"},
+	{"cloudscheduler.googleapis.com", Warning, "starts scheduled jobs and reconciliation"},
 	{"monitoring.googleapis.com", Warning, "has dashboard and alerts"},
 	{"cloudbilling.googleapis.com", Warning, "tells prices"},
-	{telemetryService, Warning, "takes what is measured"},
+	{telemetryService, Warning, "receives the metrics"},
 }
 
 // telemetryService is needed only if measurements go to it.

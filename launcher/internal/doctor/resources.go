@@ -52,14 +52,14 @@ func (d *Doctor) settings(where string, b cloud.Bucket, versioned, undelete bool
 	}
 
 	update := func(flag string) string { return "gcloud storage buckets update " + where + " " + flag }
-	d.setting(where, b.Uniform, Problem, update("--uniform-bucket-level-access"), "uniform access", "access lists of single objects count beside the bucket's policy")
+	d.setting(where, b.Uniform, Problem, update("--uniform-bucket-level-access"), "uniform access", "access lists of single objects apply in addition to the bucket's policy")
 	d.setting(where, b.PublicPrevented, Warning, update("--public-access-prevention"), "public access prevention", "a mistake could make objects public")
 	if versioned {
-		d.setting(where, b.Versioned, Warning, update("--versioning"), "versioning", "an alias or a model that is overwritten cannot be brought back")
+		d.setting(where, b.Versioned, Warning, update("--versioning"), "versioning", "an overwritten alias or model cannot be restored")
 	}
 	if !undelete {
 		d.setting(where, b.SoftDelete == 0, Warning, update("--clear-soft-delete"), "no soft delete",
-			fmt.Sprintf("what is overwritten is kept and billed for %s, and heartbeats are overwritten every few seconds", b.SoftDelete))
+			fmt.Sprintf("overwritten objects are kept and billed for %s, and heartbeats are overwritten every few seconds", b.SoftDelete))
 	}
 }
 
@@ -93,15 +93,15 @@ func (d *Doctor) messages(ctx context.Context) {
 		d.cannot("subscription", name, err)
 		return
 	case s.Topic != scores:
-		d.add("subscription", Problem, name, apply, "it is one of %s, and scores are published to %s", s.Topic, scores)
+		d.add("subscription", Problem, name, apply, "it is a subscription to %s, but scores are published to %s", s.Topic, scores)
 	default:
-		d.add("subscription", OK, name, "", "it is one of %s", s.Topic)
+		d.add("subscription", OK, name, "", "it is a subscription to %s", s.Topic)
 	}
 
 	last := name[strings.LastIndexByte(name, '/')+1:]
 	if s.DeadLetterTopic == "" {
 		d.add("subscription", Warning, name, d.gcloud("pubsub subscriptions update", last+" --dead-letter-topic="+d.Deployment.ScoresTopic+"-dead --max-delivery-attempts=20"),
-			"it has no dead letters: a message that the aggregator cannot use would come again and again")
+			"it has no dead-letter topic: a message that the aggregator cannot use would be redelivered forever")
 		return
 	}
 	d.add("subscription", OK, name, "", "after %d attempts a message goes to %s", s.MaxAttempts, s.DeadLetterTopic)
@@ -134,7 +134,7 @@ func (d *Doctor) images(ctx context.Context) {
 		if !ok {
 			why := "it is not in Artifact Registry (LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE:TAG)"
 			if d.Deployment.local() {
-				why = "in the local cloud it stands for a program on this machine"
+				why = "in the local cloud a program on this machine runs in its place"
 			}
 			d.add("image", NotChecked, i.reference, "", "%s", why)
 			continue

@@ -54,7 +54,7 @@ func (d *Doctor) rights(ctx context.Context) {
 		}
 	}
 	d.add("right", NotChecked, "scheduler, push, operators, model_readers, Google's agents on a key or another project's network, a webhook's secret", "terraform plan",
-		"what only schedules, people or options of the deployment need is left to Terraform")
+		"permissions needed only by schedules, people or options of the deployment are left to Terraform")
 	d.impersonation(ctx)
 }
 
@@ -113,7 +113,7 @@ func (d *Doctor) resourcesOf(resource string) (rs []cloud.Resource, why string) 
 		return one(d.Deployment.RegistryBucket)
 	case terraform.SourceBuckets:
 		if len(d.sources) == 0 {
-			return nil, "no dataset was looked at that was staged from a bucket"
+			return nil, "no dataset staged from a bucket was checked"
 		}
 		for _, bucket := range d.sources {
 			rs = append(rs, cloud.Resource{Kind: kind, Name: bucket})
@@ -143,7 +143,7 @@ func (d *Doctor) resourcesOf(resource string) (rs []cloud.Resource, why string) 
 	case resource == "topic/dead_letters":
 		return one(d.topic(d.Deployment.ScoresTopic + "-dead"))
 	case d.Deployment.JobsTopic == "":
-		return nil, "COPPICE_JOBS_TOPIC is not set: Batch tells nobody of its jobs"
+		return nil, "COPPICE_JOBS_TOPIC is not set: Batch sends no notifications about its jobs"
 	case resource == terraform.JobsTopic:
 		return one(d.topic(d.Deployment.JobsTopic))
 	case resource == "subscription/jobs" && d.name != "":
@@ -232,7 +232,7 @@ func (d *Doctor) given(ctx context.Context, role, member string, r cloud.Resourc
 	}
 
 	if len(others) > 0 {
-		return Warning, fmt.Sprintf("%s is not given; whether %s holds what is needed is not known", role, strings.Join(others, ", ")), ""
+		return Warning, fmt.Sprintf("%s is not granted; whether %s has the needed permissions is not known", role, strings.Join(others, ", ")), ""
 	}
 	return Problem, role + " is missing", ""
 }
@@ -252,7 +252,7 @@ func (d *Doctor) own(ctx context.Context, role string, r cloud.Resource) (v Verd
 	}
 	if err != nil {
 		why, fix := d.unread(err)
-		return NotChecked, fmt.Sprintf("%s: what the caller may do on %s cannot be asked: %s", role, r, why), fix
+		return NotChecked, fmt.Sprintf("%s: the caller's permissions on %s cannot be read: %s", role, r, why), fix
 	}
 
 	missing := slices.DeleteFunc(slices.Clone(wanted), func(p string) bool { return slices.Contains(held, p) })

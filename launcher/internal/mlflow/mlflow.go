@@ -50,7 +50,7 @@ type Exported struct {
 type ExistsError struct{ Path string }
 
 func (e *ExistsError) Error() string {
-	return fmt.Sprintf("%s is there already: a version that was exported does not change; remove the folder to export it again", e.Path)
+	return fmt.Sprintf("%s already exists: an exported version does not change; remove the folder to export it again", e.Path)
 }
 
 // IsConflict says that the target exists already.

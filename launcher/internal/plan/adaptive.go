@@ -100,7 +100,7 @@ func (p *Plan) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
 		}
 	}
 	if n := of[search.SourceWarm]; n > 0 {
-		note("warm_start: %d of %d trials begin with a winner, %d are fresh", n, len(p.Trials), fresh)
+		note("warm_start: %d of %d trials start from an earlier winner, %d are new", n, len(p.Trials), fresh)
 	}
 }
 
@@ -147,11 +147,11 @@ func (p *Plan) climb() error {
 	}
 
 	if stop.Rungs = search.Rungs(stop.MinTrees, most, stop.Eta); len(stop.Rungs) == 0 {
-		return errorf("search.stop: of %d trees, a %d-th are fewer than min_trees, %d, so that no trial would ever be stopped; lower min_trees, raise num_iterations, or leave stop out",
+		return errorf("search.stop: of %d trees, a %d-th is fewer than min_trees, %d, so no trial would ever be stopped; lower min_trees, raise num_iterations, or leave stop out",
 			most, stop.Eta, stop.MinTrees)
 	}
 	p.Spec.Search.Stop = &stop
 	p.Adapt()
-	p.Notes = append(p.Notes, fmt.Sprintf("search.stop: trials are compared after %v trees (%s, one in %d goes on)", stop.Rungs, stop.Rule, stop.Eta))
+	p.Notes = append(p.Notes, fmt.Sprintf("search.stop: trials are compared after %v trees (%s, one in %d continues)", stop.Rungs, stop.Rule, stop.Eta))
 	return nil
 }

@@ -177,7 +177,7 @@ func TestWarmStart(t *testing.T) {
 		}
 	}
 	notes := strings.Join(p.Notes, "\n")
-	for _, want := range []string{"2 results of night-3, on clicks@0123456789abcde3", "trial 2 is number 1 of night-3, with 0.9", "3 of 20 trials begin with a winner, 15 are fresh"} {
+	for _, want := range []string{"2 results of night-3, on clicks@0123456789abcde3", "trial 2 is number 1 of night-3, with 0.9", "3 of 20 trials start from an earlier winner, 15 are new"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("the notes do not say %q:\n%s", want, notes)
 		}

@@ -21,7 +21,7 @@ func checkClasses(s *sweep.Spec, m *dataset.Manifest, h sweep.Holdout) error {
 		if rows.LabelMean >= 1 {
 			class = "negative"
 		}
-		return errorf("none of the %d rows of %s in dataset %s@%s is %s, so that there is nothing %s; give %s more rows, or others, under split: in its dataset.yaml and stage it again",
+		return errorf("none of the %d rows of %s in dataset %s@%s is %s, so there is nothing %s; give %s more or other rows under split: in its dataset.yaml and stage it again",
 			rows.Rows, part.split, m.Name, m.Version, class, part.purpose, part.split)
 	}
 	return nil

@@ -16,9 +16,9 @@ func TestHeldOutRowsOfOneClass(t *testing.T) {
 		mean   float64
 		want   string
 	}{
-		"calib without positives": {all, "calib", 0, "none of the 1000000 rows of calib in dataset clicks@0123456789abcdef is positive, so that there is nothing to calibrate by"},
+		"calib without positives": {all, "calib", 0, "none of the 1000000 rows of calib in dataset clicks@0123456789abcdef is positive, so there is nothing to calibrate by"},
 		"calib without negatives": {all, "calib", 1, "of calib in dataset clicks@0123456789abcdef is negative"},
-		"valid without positives": {all, "valid", 0, "of valid in dataset clicks@0123456789abcdef is positive, so that there is nothing to select by"},
+		"valid without positives": {all, "valid", 0, "of valid in dataset clicks@0123456789abcdef is positive, so there is nothing to select by"},
 		"calib out of valid":      {[]string{"train", "valid"}, "valid", 0, "of valid in dataset clicks@0123456789abcdef is positive"},
 		"one positive":            {all, "calib", 1e-6, ""},
 	} {

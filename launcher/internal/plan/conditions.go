@@ -72,8 +72,8 @@ func (p *Plan) noteConditions() {
 
 		note := fmt.Sprintf("search.random: %s exists when %s: in %d of %d configurations", name, search.ConditionText(random[name].When), has, of)
 		if open {
-			note += " that stand in the plan"
+			note += " in the plan"
 		}
-		p.Notes = append(p.Notes, note+"; the others train with what it has without being searched")
+		p.Notes = append(p.Notes, note+"; the others train with its value in params or its default")
 	}
 }

@@ -29,9 +29,9 @@ func Extend(q Request, old *Ended, more int) (*Plan, error) {
 	before, total := len(was.Trials), len(was.Trials)+more
 	switch most := limitOf(&was.Spec); {
 	case was.Folds != nil:
-		return nil, errorf("sweep %s cross-validates, and its refit has been chosen from all of its configurations: such a sweep is not extended; sweep anew with more trials", was.Sweep)
+		return nil, errorf("sweep %s uses cross-validation, and its refit was chosen from all of its configurations, so it cannot be extended; start a new sweep with more trials", was.Sweep)
 	case total > most:
-		return nil, errorf("sweep %s has %d trials, and with %d more there are %d; such a search has at most %d: use fewer", was.Sweep, before, more, total, most)
+		return nil, errorf("sweep %s has %d trials, and with %d more it has %d; such a search has at most %d: use fewer", was.Sweep, before, more, total, most)
 	}
 
 	id := q.ID
@@ -101,7 +101,7 @@ func (p *Plan) goOn(q Request, old *Ended, more int) error {
 		}
 		had[sweep.ConfigurationKey(t.Params)] = true
 		if r := &p.Extends.Results[i]; left > 0 && untrained(r) {
-			p.Expected = append(p.Expected, sweep.Trial{Source: t.Source, Params: t.Params, Absent: t.Absent, Reason: fmt.Sprintf("trial %d of sweep %s, which was not trained to its end", i, old.Plan.Sweep)})
+			p.Expected = append(p.Expected, sweep.Trial{Source: t.Source, Params: t.Params, Absent: t.Absent, Reason: fmt.Sprintf("trial %d of sweep %s, which was not finished", i, old.Plan.Sweep)})
 			left--
 		}
 	}
@@ -112,7 +112,7 @@ func (p *Plan) goOn(q Request, old *Ended, more int) error {
 	}
 	p.Expected = append(p.Expected, fresh...)
 	if len(p.Expected) == 0 {
-		return errorf("sweep %s has tried every configuration that its spec has; widen search.random in another sweep", old.Plan.Sweep)
+		return errorf("sweep %s has tried every configuration of its spec; widen search.random in another sweep", old.Plan.Sweep)
 	}
 
 	for i := range p.Expected {
@@ -179,13 +179,13 @@ func (p *Plan) noteExtension(again, more int) {
 	}
 	note("extends sweep %s: %d results of its %d trials compete with the new ones, and no configuration is tried again", e.Sweep, ended, len(e.Results))
 	if again > 0 {
-		note("%d trials are those that sweep %s was to train and did not come to the end of", again, e.Sweep)
+		note("%d trials are those that sweep %s did not finish", again, e.Sweep)
 	}
 	if w := e.Winner; w != nil {
 		note("the best so far is trial %d, version %d of %s: only a new trial that is better becomes a version", w.Trial, w.Version, w.Model)
 	}
 	if own := len(p.Own()); own < more {
-		note("there are only %d more configurations; %d were asked for", own, more)
+		note("there are only %d more configurations; %d were requested", own, more)
 	}
 	if p.Open() {
 		note("%d trials are decided when they are claimed (search.method: %s)", len(p.Own())-again, p.Spec.Search.Method)

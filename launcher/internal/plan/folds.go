@@ -37,7 +37,7 @@ func (p *Plan) validate(v *sweep.Validate, m *dataset.Manifest) error {
 	p.Folds = sweep.NewFolds(string(scheme), rounds, v.Drops())
 	p.Trials = p.Folds.Expand(configurations)
 	if len(p.Trials) > sweep.MaxTrials {
-		return errorf("%d configurations in %d folds are %d trials with the refit; use fewer: at most %d are possible", len(configurations), len(rounds), len(p.Trials), sweep.MaxTrials)
+		return errorf("%d configurations in %d folds are %d trials including the refit; use fewer: at most %d are possible", len(configurations), len(rounds), len(p.Trials), sweep.MaxTrials)
 	}
 
 	// The refit is expected to train the largest configuration.
@@ -58,7 +58,7 @@ func (p *Plan) noteFolds(configurations int) {
 	note := fmt.Sprintf("validate: %d configurations in %d folds of train (%s) are %d trials, and one more trains the best on all rows of train and valid",
 		configurations, len(f.Rounds), f.Scheme, configurations*len(f.Rounds))
 	if f.First < len(f.Rounds) {
-		note += fmt.Sprintf("; those that are behind after %d folds are not trained on the others, for which nothing is taken off here", f.First)
+		note += fmt.Sprintf("; those that are behind after %d folds are not trained on the others, which is not deducted here", f.First)
 	}
 	p.Notes = append(p.Notes, note)
 }

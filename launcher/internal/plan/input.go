@@ -33,7 +33,7 @@ func checkRefit(s *sweep.Spec, trials []sweep.Trial) error {
 	usual := gbt.Defaults().Map()[refitDecayRate]
 	for _, t := range trials {
 		if given, ok := t.Params[refitDecayRate]; ok && given != usual {
-			return errorf("%s is %v in trial %d, and only a refit uses it: add continue: {from: champion, mode: refit}, or leave it out", refitDecayRate, given, t.Number)
+			return errorf("%s is %v in trial %d, but only a refit uses it: add continue: {from: champion, mode: refit}, or leave it out", refitDecayRate, given, t.Number)
 		}
 	}
 	return nil
@@ -50,7 +50,7 @@ func checkSmooth(s *sweep.Spec, trials []sweep.Trial) error {
 	for _, t := range trials {
 		given, ok := t.Params[pathSmooth]
 		if drawn || ok && given != gbt.Defaults().Map()[pathSmooth] {
-			return errorf("%s is given, and a refit does not smooth: leave it out, or use continue: {mode: grow}", pathSmooth)
+			return errorf("%s is given, but a refit does not smooth: leave it out, or use continue: {mode: grow}", pathSmooth)
 		}
 	}
 	return nil
@@ -74,8 +74,8 @@ func (p *Plan) begin(in *Input, s *sweep.Spec, now *dataset.Manifest) {
 	p.Notes = append(p.Notes, note)
 
 	if why := mixed(in.Trained, now); why != "" {
-		p.Notes = append(p.Notes, fmt.Sprintf("rows that version %d was trained on may lie in valid, calib and test: %s. What it has learnt by heart passes for skill there, and metrics, "+
-			"calibration and gate come out too good; split by time or by a hash of an id, alike in all versions of the dataset, or leave continue out", in.Version, why))
+		p.Notes = append(p.Notes, fmt.Sprintf("rows that version %d was trained on may be in valid, calib and test: %s. It has memorised these rows, so metrics, "+
+			"calibration and gate look too good; split by time or by a hash of an id, the same way in all versions of the dataset, or leave continue out", in.Version, why))
 	}
 }
 
@@ -87,9 +87,9 @@ func mixed(old, now *dataset.Manifest) string {
 	was, is := old.Split, now.Split
 	switch {
 	case is.By == dataset.SplitByRandom:
-		return "this dataset is split at random, by the places of its rows, and the version's was another"
+		return "this dataset is split at random by row number, and the version was trained on another"
 	case was.By != is.By || was.Column != is.Column:
-		return fmt.Sprintf("its dataset was split by %s, and this one is by %s", rule(was), rule(is))
+		return fmt.Sprintf("its dataset was split by %s, but this one is split by %s", rule(was), rule(is))
 	case is.By == dataset.SplitByHash && !maps.Equal(was.Shares, is.Shares):
 		return fmt.Sprintf("its dataset was split into other shares, %v, than this one, %v", was.Shares, is.Shares)
 	case is.By == dataset.SplitByTime && was.Until[dataset.TrainSplit] > is.Until[dataset.TrainSplit]:

@@ -22,9 +22,9 @@ func TestContinuedRowsMayBeKeptBack(t *testing.T) {
 		"random":            {dataset.SplitRule{By: "random", Seed: 1}, dataset.SplitRule{By: "random", Seed: 1}, false, "split at random"},
 		"the same dataset":  {dataset.SplitRule{By: "random"}, dataset.SplitRule{By: "random"}, true, ""},
 		"hash":              {dataset.SplitRule{By: "hash", Column: "user", Shares: shares}, dataset.SplitRule{By: "hash", Column: "user", Shares: shares}, false, ""},
-		"of another column": {dataset.SplitRule{By: "hash", Column: "user"}, dataset.SplitRule{By: "hash", Column: "site"}, false, "split by hash of user, and this one is by hash of site"},
+		"of another column": {dataset.SplitRule{By: "hash", Column: "user"}, dataset.SplitRule{By: "hash", Column: "site"}, false, "split by hash of user, but this one is split by hash of site"},
 		"other shares":      {dataset.SplitRule{By: "hash", Column: "user", Shares: shares}, dataset.SplitRule{By: "hash", Column: "user", Shares: map[string]float64{"train": 0.5, "valid": 0.5}}, false, "other shares"},
-		"random before":     {dataset.SplitRule{By: "random"}, dataset.SplitRule{By: "time", Column: "ts"}, false, "was split by random, and this one is by time of ts"},
+		"random before":     {dataset.SplitRule{By: "random"}, dataset.SplitRule{By: "time", Column: "ts"}, false, "was split by random, but this one is split by time of ts"},
 		"night after night": {dataset.SplitRule{By: "time", Column: "ts", Until: until(100)}, dataset.SplitRule{By: "time", Column: "ts", Until: until(200)}, false, ""},
 		"an older table":    {dataset.SplitRule{By: "time", Column: "ts", Until: until(200)}, dataset.SplitRule{By: "time", Column: "ts", Until: until(100)}, false, "train ends later"},
 	} {
@@ -42,7 +42,7 @@ func TestContinuedRowsMayBeKeptBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			notes := strings.Join(p.Notes, "\n")
-			if warned := strings.Contains(notes, "version 7 was trained on may lie in valid, calib and test"); warned != (c.want != "") || !strings.Contains(notes, c.want) {
+			if warned := strings.Contains(notes, "version 7 was trained on may be in valid, calib and test"); warned != (c.want != "") || !strings.Contains(notes, c.want) {
 				t.Errorf("from %+v to %+v the notes are\n%s\nexpected %q", c.old, c.now, notes, c.want)
 			}
 			if c.want != "" && !strings.Contains(notes, "split by time or by a hash of an id") {

@@ -66,7 +66,7 @@ func Build(q Request) (*Plan, error) {
 		return nil, err
 	}
 	if s.Objective == "binary" && q.Manifest.Label.Kind != dataset.Binary {
-		return nil, errorf("objective binary needs a label of 0 and 1, and the label of dataset %s is a quantity; stage it with positive: or above:, or use objective: regression", q.Manifest.Name)
+		return nil, errorf("objective binary needs a label of 0 and 1, but the label of dataset %s is a quantity; stage it with positive: or above:, or use objective: regression", q.Manifest.Name)
 	}
 
 	p := &Plan{}
@@ -283,17 +283,17 @@ func holdout(m *dataset.Manifest) (sweep.Holdout, []string, error) {
 
 	var h sweep.Holdout
 	if !has(sweep.Train) || !has(sweep.Valid) {
-		return h, nil, errorf("dataset %s@%s has no %s split: a sweep trains on train and selects on valid; say so under split: in its dataset.yaml and stage it again",
+		return h, nil, errorf("dataset %s@%s has no %s split: a sweep trains on train and selects on valid; add it under split: in its dataset.yaml and stage it again",
 			m.Name, m.Version, map[bool]string{true: sweep.Valid, false: sweep.Train}[has(sweep.Train)])
 	}
 	if m.Sample.Rows == 0 {
-		return h, nil, errorf("dataset %s@%s has no sample of raw rows, so that no model can be verified; stage it again without sample: 0", m.Name, m.Version)
+		return h, nil, errorf("dataset %s@%s has no sample of raw rows, so no model can be verified; stage it again without sample: 0", m.Name, m.Version)
 	}
 
 	h = sweep.Holdout{Valid: sweep.Rows{Split: sweep.Valid}, Calib: sweep.Rows{Split: sweep.Calib}, Test: sweep.Rows{Split: sweep.Test}}
 	carved := func(split string, folds ...uint8) sweep.Rows { return sweep.Rows{Split: split, Folds: folds} }
 	note := func(what, share, of, purpose string) []string {
-		return []string{fmt.Sprintf("dataset %s has no %s split: %s of %s, by fold number, serves instead and no longer %s", m.Name, what, share, of, purpose)}
+		return []string{fmt.Sprintf("dataset %s has no %s split: %s of %s, by fold number, is used for it and no longer %s", m.Name, what, share, of, purpose)}
 	}
 
 	switch {

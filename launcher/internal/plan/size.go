@@ -37,7 +37,7 @@ func disksFor(m sweep.Machine, t machines.Type, d *dataset.Manifest) (int, error
 		return n, nil
 	}
 	if room := int64(m.LocalSSD) * machines.DiskBytes; d.Bytes() > room {
-		return 0, errorf("the dataset has %s, %d local SSDs hold %s; raise machine.local_ssd, or leave it out", gib(d.Bytes()), m.LocalSSD, gib(room))
+		return 0, errorf("the dataset has %s, but %d local SSDs hold %s; raise machine.local_ssd, or leave it out", gib(d.Bytes()), m.LocalSSD, gib(room))
 	}
 	return int(m.LocalSSD), nil
 }
@@ -48,7 +48,7 @@ func tasksFor(m sweep.Machine, t machines.Type, datasetBytes int64, trials int, 
 		ReserveBytes: max(leastReserve, memory/reserveShare), VMs: m.VMs, ThreadsPerTask: m.ThreadsPerTask}
 	byMemory := int((memory - z.DatasetBytes - z.ReserveBytes) / need)
 	if z.RefitBytes > 0 && z.RefitBytes > memory-z.DatasetBytes-z.ReserveBytes {
-		return z, errorf("the refit on all rows of train and valid does not fit a %s: it has a copy of them and needs %s, beside %s dataset and %s reserve of %s; use a larger machine, or leave validate out",
+		return z, errorf("the refit on all rows of train and valid does not fit a %s: it has a copy of them and needs %s, in addition to %s dataset and %s reserve of %s; use a larger machine, or leave validate out",
 			t.Name, gib(z.RefitBytes), gib(z.DatasetBytes), gib(z.ReserveBytes), gib(memory))
 	}
 

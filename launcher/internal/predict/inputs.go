@@ -86,7 +86,7 @@ func (r *Result) Warnings() []string {
 			what  string
 		}{{&in.Missing, "missing"}, {in.Unseen, "unseen"}, {in.Rare, "rare"}} {
 			if s := of.share; s != nil && s.High {
-				out = append(out, fmt.Sprintf("%s: %.3g %% of the values are %s, and %.3g %% of the dataset's held-out rows; are they written as they were for training?",
+				out = append(out, fmt.Sprintf("%s: %.3g %% of the values are %s, compared with %.3g %% of the dataset's held-out rows; are they written as they were for training?",
 					in.Column, 100*s.Now, of.what, 100**s.Usual))
 			}
 		}
@@ -110,7 +110,7 @@ func (e *UnseenError) Error() string {
 		}
 		columns[i] += ")"
 	}
-	return fmt.Sprintf("more values than --max-unseen %g allows are unseen to the model, above what is usual: %s; nothing was written. Are they written as they were for training?",
+	return fmt.Sprintf("more values than usual are unseen by the model, beyond what --max-unseen %g allows: %s; nothing was written. Are they written as they were for training?",
 		e.Max, strings.Join(columns, ", "))
 }
 

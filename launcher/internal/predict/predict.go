@@ -50,7 +50,7 @@ type writer interface{ Write(*ingest.Batch) error }
 // Run scores q.In into q.Out, which appears atomically.
 func Run(ctx context.Context, q Request) (done *Result, err error) {
 	if strings.Contains(q.In, "://") {
-		return nil, &Error{fmt.Sprintf("--in %s: only files of this machine can be read; copy the table here first", q.In)}
+		return nil, &Error{fmt.Sprintf("--in %s: only local files can be read; copy the table here first", q.In)}
 	}
 
 	files, err := ingest.Expand(q.In)

@@ -103,7 +103,7 @@ func (l *Provisioner) record(ctx context.Context, n int, why string) error {
 	r := sweep.JobRecord{Format: sweep.FormatVersion, Sweep: l.Plan.Sweep, Number: n, Job: l.Plan.JobName(n), Reason: shorten(why), At: l.Now().UTC()}
 	created, err := sweepstore.New(l.Store, l.Plan.Sweep).CreateJob(ctx, r)
 	if err != nil {
-		return fmt.Errorf("write down job %s: %w", r.Job, err)
+		return fmt.Errorf("record job %s: %w", r.Job, err)
 	}
 	if created && l.Moved != nil {
 		l.Moved(n, r.Reason)

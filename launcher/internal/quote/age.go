@@ -31,6 +31,6 @@ func age(dates []string, now time.Time) []string {
 	if oldest.IsZero() || now.Sub(oldest) <= oldPrice {
 		return nil
 	}
-	return []string{fmt.Sprintf("the oldest price is of %s, %d days ago, and may have changed; `launcher prices refresh` reads those of today",
+	return []string{fmt.Sprintf("the oldest price is from %s, %d days ago, and may have changed; `launcher prices refresh` reads today's",
 		oldest.Format(time.DateOnly), int(now.Sub(oldest).Hours()/24))}
 }

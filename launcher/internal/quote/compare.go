@@ -264,18 +264,18 @@ func (c *Comparison) recommend(w wanted) {
 	within := time.Duration(c.Within * float64(time.Hour)).Round(time.Second)
 	switch {
 	case cheapest != nil && w.budget > 0:
-		c.Reason = fmt.Sprintf("%s that is expected to end within %s for at most %s USD, with what is kept back to stop in time", c.cheapest(), within, USD(w.budget))
+		c.Reason = fmt.Sprintf("%s that is expected to finish within %s for at most %s USD, including the reserve for stopping in time", c.cheapest(), within, USD(w.budget))
 	case cheapest != nil:
-		c.Reason = fmt.Sprintf("%s that is expected to end within %s", c.cheapest(), within)
+		c.Reason = fmt.Sprintf("%s that is expected to finish within %s", c.cheapest(), within)
 	case least != nil:
-		c.Reason = fmt.Sprintf("none of these is expected to end within %s for at most %s USD, with what is kept back to stop in time; %s needs a budget of %s USD",
+		c.Reason = fmt.Sprintf("none of these is expected to finish within %s for at most %s USD, including the reserve for stopping in time; %s needs a budget of %s USD",
 			within, USD(w.budget), least, USD(roundUp(least.need(w.reserve))))
 	case fastest != nil:
-		c.Reason = fmt.Sprintf("none of these is expected to end within %s at a price that is known; the fastest, %s, takes %.2f hours", within, fastest, fastest.side.Hours.Expected)
+		c.Reason = fmt.Sprintf("none of these is expected to finish within %s at a known price; the fastest, %s, takes %.2f hours", within, fastest, fastest.side.Hours.Expected)
 	case len(c.Offers) == 0:
 		c.Reason = "no machine type fits"
 	default:
-		c.Reason = fmt.Sprintf("no price of these is known in %s; check --region, else `launcher prices refresh` reads them", w.region)
+		c.Reason = fmt.Sprintf("no price of these is known in %s; check --region, or run `launcher prices refresh`", w.region)
 	}
 }
 
@@ -299,7 +299,7 @@ func (c *Comparison) untried() []string {
 	if len(names) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s: the local SSDs come with the machine, and whether Batch mounts such disks is not documented; try it with a small one before relying on it (docs/acceptance.md, MACHINE and SSDS)",
+	return []string{fmt.Sprintf("%s: the local SSDs come with the machine, and it is not documented whether Batch mounts such disks; try it with a small one before relying on it (docs/acceptance.md, MACHINE and SSDS)",
 		strings.Join(names, ", "))}
 }
 
@@ -322,7 +322,7 @@ func (q *Request) notes() []string {
 		}
 	}
 	if least := q.Smallest(); rows < least && q.NsPerValue == 0 {
-		notes = append(notes, fmt.Sprintf("nothing was measured below %d rows; on %d, what a tree costs whatever the rows is not in the sums", least, rows))
+		notes = append(notes, fmt.Sprintf("nothing was measured below %d rows; with %d, the fixed cost of a tree is not included", least, rows))
 	}
 	return notes
 }

@@ -189,7 +189,7 @@ func TestWhatIsNotKnownHasNoPrice(t *testing.T) {
 			t.Errorf("got %+v; want o.Spot.Cost = nil, o.OnDemand.Cost = nil, o.Spot.Hours.Expected > 0", o)
 		}
 	}
-	if says := "no price of these is known in mars-north1; check --region, else `launcher prices refresh` reads them"; c.Recommended != nil || c.Reason != says {
+	if says := "no price of these is known in mars-north1; check --region, or run `launcher prices refresh`"; c.Recommended != nil || c.Reason != says {
 		t.Errorf("got %+v %s; want c.Recommended = nil, c.Reason = says", c.Recommended, c.Reason)
 	}
 	// On demand has a price where Spot has none.
@@ -323,7 +323,7 @@ func TestWhatIsRecommendedIsNotRefused(t *testing.T) {
 	}
 	enough := math.Ceil(need*100) / 100
 	c := on(enough)
-	if c.Recommended == nil || !strings.Contains(c.Reason, fmt.Sprintf("for at most %.2f USD, with what is kept back", enough)) {
+	if c.Recommended == nil || !strings.Contains(c.Reason, fmt.Sprintf("for at most %.2f USD, including the reserve", enough)) {
 		t.Fatalf("%v USD of %v: %s", enough, need, c.Reason)
 	}
 	if err := quote.Hold(recommended(t, q, c), c.Recommended.Machine, enough); err != nil {
@@ -339,7 +339,7 @@ func TestTheFastestHasAPrice(t *testing.T) {
 	q := request(t, large)
 	c := compare(t, q, quote.Wish{Machines: []string{"m3-ultramem-128", "n2-highmem-16"}, VMs: 1, Within: time.Hour})
 	if c.Recommended != nil || len(c.Offers) != 2 || c.Offers[1].OnDemand.Cost != nil || c.Offers[1].OnDemand.Hours.Expected >= c.Offers[0].OnDemand.Hours.Expected ||
-		!strings.Contains(c.Reason, "none of these is expected to end within 1h0m0s at a price that is known; the fastest, 1 x n2-highmem-16 on demand, takes ") {
+		!strings.Contains(c.Reason, "none of these is expected to finish within 1h0m0s at a known price; the fastest, 1 x n2-highmem-16 on demand, takes ") {
 		t.Errorf("%+v, %d offers: %s", c.Recommended, len(c.Offers), c.Reason)
 	}
 }
@@ -348,7 +348,7 @@ func TestHold(t *testing.T) {
 	q := &sweep.Quote{Region: "us-central1", Spot: true, Hourly: 1, VMs: 2, Reserve: 360, Cost: sweep.Range{Low: 1, Expected: 2, High: 4}}
 	for budget, says := range map[float64]string{
 		0: "", 2.2: "", 100: "",
-		2.19: "the budget of 2.19 USD is too small: 2 x n2-highmem-64 are expected to cost 2.00 (1.00 to 4.00), and 0.20 is kept back to stop in time; give --budget 2.20",
+		2.19: "the budget of 2.19 USD is too small: 2 x n2-highmem-64 are expected to cost 2.00 (1.00 to 4.00), and 0.20 is reserved for stopping in time; give --budget 2.20",
 		1:    "too small", 0.0015: "the budget of 0.0015 USD",
 	} {
 		err := quote.Hold(q, "n2-highmem-64", budget)
@@ -366,7 +366,7 @@ func TestHold(t *testing.T) {
 		t.Errorf("%v USD kept back", got)
 	}
 	q.Fallback[1].Machine, q.Fallback[1].VMs, q.Fallback[1].Cost = "n2d-highmem-64", 2, sweep.Range{Low: 3, Expected: 6, High: 12}
-	says := "the budget of 6.99 USD is too small for machine.fallback[1]: 2 x n2d-highmem-64 on demand are expected to cost 6.00 (3.00 to 12.00), and 1.00 is kept back to stop in time; remove that fallback, or give --budget 7.00"
+	says := "the budget of 6.99 USD is too small for machine.fallback[1]: 2 x n2d-highmem-64 on demand are expected to cost 6.00 (3.00 to 12.00), and 1.00 is reserved for stopping in time; remove that fallback, or give --budget 7.00"
 	var bad *quote.BudgetError
 	if err := quote.Hold(q, "n2-highmem-64", 6.99); !errors.As(err, &bad) || bad.Msg != says {
 		t.Errorf(`quote.Hold(q, "n2-highmem-64", 6.99): got %v; want err of the type of bad, bad.Msg = says`, err)
@@ -379,8 +379,8 @@ func TestHold(t *testing.T) {
 		t.Errorf(`quote.Hold(q, "n2-highmem-64", 100): got %v; want an error, err.Error() with "no on-demand price of machine.fallback[1] in us-central1"`, err)
 	}
 	q.Hourly = 0
-	if err := quote.Hold(q, "c4-highmem-96-lssd", 5); err == nil || !strings.Contains(err.Error(), "no Spot price of c4-highmem-96-lssd in us-central1 is known; `launcher prices refresh`") {
-		t.Errorf("quote.Hold(q, \"c4-highmem-96-lssd\", 5): got %v; want an error, err.Error() with \"no Spot price of c4-highmem-96-lssd in us-central1 is known; `launcher prices refresh`\"", err)
+	if err := quote.Hold(q, "c4-highmem-96-lssd", 5); err == nil || !strings.Contains(err.Error(), "no Spot price of c4-highmem-96-lssd in us-central1 is known; run `launcher prices refresh`") {
+		t.Errorf("quote.Hold(q, \"c4-highmem-96-lssd\", 5): got %v; want an error, err.Error() with \"no Spot price of c4-highmem-96-lssd in us-central1 is known; run `launcher prices refresh`\"", err)
 	}
 	if err := quote.Hold(q, "c4-highmem-96-lssd", 0); err != nil {
 		t.Error(err)
@@ -435,11 +435,11 @@ func TestOldPricesArePointedOut(t *testing.T) {
 	if notes := quote.Age(q, day(29)); notes != nil {
 		t.Errorf("after 29 days: %q", notes)
 	}
-	if notes := quote.Age(q, day(30)); len(notes) != 1 || !strings.Contains(notes[0], "the oldest price is of 2026-09-01, 30 days ago") {
+	if notes := quote.Age(q, day(30)); len(notes) != 1 || !strings.Contains(notes[0], "the oldest price is from 2026-09-01, 30 days ago") {
 		t.Errorf("after 30 days: %q", notes)
 	}
 	q.Fallback = []sweep.FallbackPrice{{PriceDate: "2026-08-01"}, {}}
-	if notes := quote.Age(q, day(29)); len(notes) != 1 || !strings.Contains(notes[0], "of 2026-08-01, 60 days ago") {
+	if notes := quote.Age(q, day(29)); len(notes) != 1 || !strings.Contains(notes[0], "from 2026-08-01, 60 days ago") {
 		t.Errorf("of a fallback: %q", notes)
 	}
 	if notes := quote.Age(&sweep.Quote{}, day(100)); notes != nil {

@@ -24,7 +24,7 @@ func (q *Request) Decide(o *Offer) (spot bool, why string) {
 		return false, fmt.Sprintf("at %v preemptions an hour Spot is expected to take %s hours, more than limits.sweep (%s), on demand %s",
 			q.Preemptions, hoursText(o.Spot.Hours.Expected), limit, hoursText(o.OnDemand.Hours.Expected))
 	case o.Spot.Cost == nil || o.OnDemand.Cost == nil:
-		return true, "without both prices nothing speaks against it"
+		return true, "one of the two prices is not known"
 	case o.Spot.Cost.Expected >= o.OnDemand.Cost.Expected:
 		return false, fmt.Sprintf("at %v preemptions an hour %s", q.Preemptions, o.compared())
 	}
@@ -55,7 +55,7 @@ func (q *Request) Unpaid(o *Offer) []string {
 	if o.Spot.Cost == nil || o.OnDemand.Cost == nil || o.Spot.Cost.Expected < o.OnDemand.Cost.Expected {
 		return nil
 	}
-	return []string{fmt.Sprintf("Spot does not pay on %s: at %v preemptions an hour %s; it pays below %.1f an hour, and spot: auto in sweep.yaml takes whichever is cheaper",
+	return []string{fmt.Sprintf("Spot does not pay on %s: at %v preemptions an hour %s; it pays below %.1f an hour, and spot: auto in sweep.yaml chooses the cheaper",
 		o.Machine, q.Preemptions, o.compared(), o.SpotPays)}
 }
 

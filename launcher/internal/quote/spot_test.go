@@ -76,7 +76,7 @@ func TestSpotAutoGoesByTheRule(t *testing.T) {
 		"cheaper":                {0.05, []string{"spot: true", "spot: auto"}, 0, true, "spot: auto chose Spot: at 0.05 preemptions an hour Spot is expected to take "},
 		"dearer":                 {15, []string{"spot: true", "spot: auto"}, 0, false, "spot: auto chose on-demand: at 15 preemptions an hour Spot is expected to take "},
 		"too late":               {3, []string{"spot: true", "spot: auto"}, 2 * time.Hour, false, "more than limits.sweep (2h0m0s)"},
-		"no price":               {15, []string{"spot: true", "spot: auto", "n2-highmem-64", "m1-ultramem-40"}, 400 * time.Hour, true, "without both prices"},
+		"no price":               {15, []string{"spot: true", "spot: auto", "n2-highmem-64", "m1-ultramem-40"}, 400 * time.Hour, true, "one of the two prices"},
 		"said by the spec":       {0.05, nil, 0, true, ""},
 		"said, and does not pay": {15, nil, 0, true, "Spot does not pay on n2-highmem-64"},
 	} {

@@ -135,7 +135,7 @@ func (d *Datasets) record(ctx context.Context, name string, attrs blob.Attrs) (k
 	case err != nil:
 		return k, err
 	case r == nil:
-		k.why = "it went away"
+		k.why = "it disappeared"
 	default:
 		r.Profile.Prints, r.Profile.Ties = nil, nil
 		for i := range r.Profile.Columns {
@@ -273,9 +273,9 @@ func table(m *dataset.Manifest) *page.Table {
 		t.Encodings = append(t.Encodings, v)
 	}
 	if o := m.Order; o != nil {
-		t.Order = "Statistics of train are of rows before each, in the order of " + o.Column
+		t.Order = "In train, statistics use only the rows before each row, in the order of " + o.Column
 		if o.By != dataset.OrderTime {
-			t.Order = fmt.Sprintf("Statistics of train are of the rows before each in %d random orders, one copy of train for each", o.Copies)
+			t.Order = fmt.Sprintf("In train, statistics use only the rows before each row, in %d random orders with one copy of train each", o.Copies)
 		}
 		if o.DelaySeconds > 0 {
 			t.Order += fmt.Sprintf(", at least %v older", time.Duration(o.DelaySeconds*float64(time.Second)))

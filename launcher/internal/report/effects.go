@@ -29,7 +29,7 @@ func effects(ctx context.Context, reg *registry.Registry, m *page.Model, v regis
 	}
 	levels, _ := v.File(scorer.FileLevels)
 	if rows.Bytes+levels.Bytes > effectBytes || effectCost(model) > effectSteps {
-		m.Notes = append(m.Notes, fmt.Sprintf("What moves predictions is not drawn: version %d is large. launcher registry explain %s@%d shows it.", v.Number, v.Model, v.Number))
+		m.Notes = append(m.Notes, fmt.Sprintf("Contributions are not drawn, because version %d is large. launcher registry explain %s@%d shows them.", v.Number, v.Model, v.Number))
 		return nil
 	}
 

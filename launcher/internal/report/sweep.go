@@ -133,7 +133,7 @@ func (s *Sweep) view(state sweepview.State, listing sweepstore.Listing, l *ledge
 		Version: p.Coppice, Maximize: p.Maximize, State: stateOf(state), Planned: p.Created, Features: p.Dataset.Features, Rows: p.Dataset.Rows,
 		Winner: s.winner, Notes: slices.Clone(s.notes)}
 	if l.Unreadable > 0 {
-		v.Notes = append(v.Notes, fmt.Sprintf("%d claims cannot be read; what was done under them is not shown.", l.Unreadable))
+		v.Notes = append(v.Notes, fmt.Sprintf("%d claims cannot be read; the work done under them is not shown.", l.Unreadable))
 	}
 	if s.Online {
 		v.Links = links(p)
@@ -219,13 +219,13 @@ func waiting(listed sweepstore.Trial, state sweepview.State) (string, string) {
 	case state.Conclusion != nil && len(listed.Claims) > 0:
 		return page.StateCancelled, "had not ended when the sweep was concluded"
 	case state.Conclusion != nil:
-		return page.StateCancelled, "was not begun when the sweep was concluded"
+		return page.StateCancelled, "had not started when the sweep was concluded"
 	case !listed.Free():
 		return page.StateRunning, "running"
 	case len(listed.Claims) > 0:
-		return page.StateWaiting, "given back; waits for a task"
+		return page.StateWaiting, "released; waiting for a task"
 	}
-	return page.StateWaiting, "not yet begun"
+	return page.StateWaiting, "not started"
 }
 
 // ending is how and why a trial ended.

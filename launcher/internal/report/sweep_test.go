@@ -157,8 +157,8 @@ func TestSweepInTheMiddle(t *testing.T) {
 		{page.StateEarly, "no better after tree 40; stopped at 50 of 100", 0.8},
 		{page.StateFailed, "out of <memory>", math.NaN()},
 		{page.StateRunning, "task 0 on vm-a, 44 trees", math.NaN()},
-		{page.StateWaiting, "not yet begun", math.NaN()},
-		{page.StateWaiting, "not yet begun", math.NaN()},
+		{page.StateWaiting, "not started", math.NaN()},
+		{page.StateWaiting, "not started", math.NaN()},
 	}
 	for i, w := range want {
 		g := v.Trials[i]

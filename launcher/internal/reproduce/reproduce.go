@@ -68,14 +68,14 @@ func (*Error) IsInput() bool { return true }
 func Run(ctx context.Context, q Request) (*Report, error) {
 	p := q.Plan
 	if q.Trial < 0 || q.Trial >= len(p.Trials) {
-		return nil, &Error{fmt.Sprintf("the version is of trial %d, and its plan has %d", q.Trial, len(p.Trials))}
+		return nil, &Error{fmt.Sprintf("the version is of trial %d, but its plan has %d trials", q.Trial, len(p.Trials))}
 	}
 	given := p.Trials[q.Trial].Params
 	if p.Trials[q.Trial].Open || p.Trials[q.Trial].Refit {
 		given = q.Params
 	}
 	if len(given) == 0 {
-		return nil, &Error{fmt.Sprintf("what trial %d was trained with was decided when it was claimed, and the version's result does not say it", q.Trial)}
+		return nil, &Error{fmt.Sprintf("the configuration of trial %d was decided when it was claimed, but the version's result does not contain it", q.Trial)}
 	}
 	params, err := gbt.ParseParams(given)
 	if err != nil {
@@ -95,7 +95,7 @@ func Run(ctx context.Context, q Request) (*Report, error) {
 	}
 	defer ds.Close()
 	if ds.Manifest.Name != p.Dataset.Name || ds.Manifest.Version != p.Dataset.Version {
-		return nil, &Error{fmt.Sprintf("the dataset is %s@%s, and the version was grown on %s@%s", ds.Manifest.Name, ds.Manifest.Version, p.Dataset.Name, p.Dataset.Version)}
+		return nil, &Error{fmt.Sprintf("the dataset is %s@%s, but the version was trained on %s@%s", ds.Manifest.Name, ds.Manifest.Version, p.Dataset.Name, p.Dataset.Version)}
 	}
 
 	threads := q.Threads
@@ -192,7 +192,7 @@ func compare(name string, was, is []byte, had, has bool) File {
 	case !had:
 		f.Differs = "the version has no such file"
 	case !has:
-		f.Differs = "growing it again makes no such file"
+		f.Differs = "training it again makes no such file"
 	case name == scorer.FileModel:
 		f.Differs = treesApart(was, is)
 	case name == scorer.FileLevels:

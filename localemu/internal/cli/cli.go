@@ -62,9 +62,9 @@ func Run(ctx context.Context, s State) int {
 	root := &cobra.Command{
 		Use:   "localemu",
 		Short: "The cloud on one machine: Storage, Pub/Sub and Batch for Coppice",
-		Long: `localemu serves Google Cloud Storage, Pub/Sub and Batch on this machine, makes the buckets, topics and
+		Long: `localemu serves Google Cloud Storage, Pub/Sub and Batch on this machine, creates the buckets, topics and
 subscriptions that Coppice expects, and runs the aggregator. Batch tasks run as processes on pretend machines, each
-with its own folder for a local SSD. Everything listens on 127.0.0.1 only.`,
+with its own folder as local SSD. Everything listens on 127.0.0.1 only.`,
 		Version:       s.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -72,8 +72,8 @@ with its own folder for a local SSD. Everything listens on 127.0.0.1 only.`,
 
 	root.AddCommand(execCommand(&s), upCommand(&s), machinesCommand(&s), &cobra.Command{
 		Use:   "faults",
-		Short: "The file for --faults, which says what goes wrong on purpose",
-		Long:  "A file for --faults. All keys are optional. In match, * stands for a part of a name and ** for any number of parts.\n\n" + faults.Example,
+		Short: "The format of the --faults file, which describes planned faults",
+		Long:  "A file for --faults. All keys are optional. In match, * stands for one part of a name and ** for any number of parts.\n\n" + faults.Example,
 	})
 
 	root.SetArgs(s.Args)
@@ -125,15 +125,15 @@ type flags struct {
 
 func (f *flags) add(c *cobra.Command) {
 	fs := c.Flags()
-	fs.StringVar(&f.data, "data", "", "folder that keeps buckets, machines and logs; without it a temporary one that is removed at the end")
+	fs.StringVar(&f.data, "data", "", "folder for buckets, machines and logs (default: a temporary one, removed at the end)")
 	fs.StringVar(&f.logDir, "log", "", "folder for logs, one file for every process (default DATA/logs)")
 	fs.IntVar(&f.portBase, "port-base", 0, "first of four ports: Storage, Pub/Sub, Batch, and the REST calls of launcher doctor (default any that are free)")
-	fs.StringArrayVar(&f.images, "image", nil, "NAME=PATH: the program that stands for a container image; repeatable (default "+world.TaskImage+"=the task program beside localemu, "+world.LauncherImage+"=the launcher beside it)")
-	fs.StringVar(&f.containers, "containers", "", "run tasks as containers with this tool: "+strings.Join(batchemu.ContainerTools(), ", ")+"; --image NAME=IMAGE then says what the tool calls it (needs root's rights)")
-	fs.StringVar(&f.aggregator, "aggregator", "", "aggregator program, run as \"PATH pull\", or none (default the one beside localemu)")
-	fs.IntVar(&f.aggregators, "aggregators", 1, "how many aggregators to run; more than one must change nothing")
+	fs.StringArrayVar(&f.images, "image", nil, "NAME=PATH: the program that runs in place of a container image; repeatable (default "+world.TaskImage+"=the task program next to localemu, "+world.LauncherImage+"=the launcher next to it)")
+	fs.StringVar(&f.containers, "containers", "", "run tasks as containers with this tool: "+strings.Join(batchemu.ContainerTools(), ", ")+"; --image NAME=IMAGE then gives the tool's name for an image (needs root)")
+	fs.StringVar(&f.aggregator, "aggregator", "", "aggregator program, run as \"PATH pull\", or none (default the one next to localemu)")
+	fs.IntVar(&f.aggregators, "aggregators", 1, "how many aggregators to run; the result must be the same for any number")
 	f.rights.add(c)
-	fs.StringVar(&f.faults, "faults", "", "YAML file that says what goes wrong on purpose (localemu help faults)")
+	fs.StringVar(&f.faults, "faults", "", "YAML file with planned faults (localemu help faults)")
 }
 
 // options checks the flags and turns them into the local cloud's options.
@@ -229,7 +229,7 @@ func (f *flags) aggregatorPath(s *State) (string, error) {
 	}
 	found, err := executable(path)
 	if err != nil {
-		return "", usage("no aggregator: %v; build it beside localemu, or say --aggregator PATH or --aggregator none", err)
+		return "", usage("no aggregator: %v; build it next to localemu, or give --aggregator PATH or --aggregator none", err)
 	}
 	return found, nil
 }
@@ -245,7 +245,7 @@ func executable(path string) (string, error) {
 		return "", err
 	}
 	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-		return "", fmt.Errorf("%s is no program", path)
+		return "", fmt.Errorf("%s is not a program", path)
 	}
 	return path, nil
 }

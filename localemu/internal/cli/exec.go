@@ -33,10 +33,10 @@ func execCommand(s *State) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "exec [flags] -- COMMAND [ARGUMENTS]",
 		Short: "Run a command inside the local cloud and end with its exit code",
-		Long: `exec brings the local cloud up, runs the command in it, takes everything down when the command has ended, and
-ends with the command's exit code. The command finds the local cloud through its environment (COPPICE_*,
-STORAGE_EMULATOR_HOST, PUBSUB_EMULATOR_HOST). Signals reach the command; a second one kills it (at a terminal, where
-Ctrl-C reaches the command directly, the third).`,
+		Long: `exec starts the local cloud, runs the command in it, stops everything when the command has ended, and
+returns the command's exit code. The command finds the local cloud through its environment (COPPICE_*,
+STORAGE_EMULATOR_HOST, PUBSUB_EMULATOR_HOST). Signals are passed to the command; a second one kills it (at a terminal,
+where Ctrl-C reaches the command directly, the third).`,
 		Example: `  localemu exec -- launcher sweep sweep.yaml
   localemu exec --data build/cloud -- sh -c 'launcher stage dataset.yaml && launcher sweep sweep.yaml'
   localemu exec --faults faults.yaml --aggregators 2 -- launcher sweep sweep.yaml
@@ -104,7 +104,7 @@ func accompany(s *State, w *world.World, p *proc.Process) (code int, err error) 
 			}
 
 			p.Stop(commandGrace)
-			return sweep.ExitError, fmt.Errorf("the local cloud has failed, the command was ended: %w", err)
+			return sweep.ExitError, fmt.Errorf("the local cloud failed, so the command was stopped: %w", err)
 
 		case sig := <-s.Signals:
 			asked++

@@ -25,11 +25,11 @@ func machinesCommand(s *State) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "machines --data DIR [JOB]",
-		Short: "Show how much memory the tasks of a job have shared",
-		Long: `machines shows, for every pretend machine of a job (the latest without JOB), how many tasks ran on it at once, how much
-of the dataset they had mapped, what that would have cost as private copies (the sum of RSS) and what it did cost (the
-sum of PSS, in which shared pages count once), and what the tasks held for themselves. It is measured while the job runs,
-at the moment with the most tasks, and can be measured on Linux only.`,
+		Short: "Show how much memory the tasks of a job shared",
+		Long: `machines shows, for every pretend machine of a job (default: the latest job), how many tasks ran on it at once, how much
+of the dataset they had mapped, what that would have taken as private copies (the sum of RSS) and what it did take (the
+sum of PSS, in which shared pages count once), and the tasks' private memory. It is measured while the job runs,
+at the moment with the most tasks, and on Linux only.`,
 		Example: `  localemu machines --data build/cloud
   localemu machines --data build/cloud nightly-ctr-20261120 --json`,
 		Args: cobra.MaximumNArgs(1),
@@ -97,7 +97,7 @@ func printReport(w program.Output, r *residency.Report) error {
 	}
 	fmt.Fprintf(w, "job %s (%s), at the moment with the most tasks\n", r.Job, state)
 
-	t := tables.New(w, "machine", "tasks at once", "dataset mapped", "as private copies (sum RSS)", "in memory (sum PSS)", "tasks' own, each at most")
+	t := tables.New(w, "machine", "tasks at once", "dataset mapped", "as private copies (sum RSS)", "in memory (sum PSS)", "private, maximum per task")
 
 	var columns []table.ColumnConfig
 	for i := 2; i <= 6; i++ {

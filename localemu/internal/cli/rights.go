@@ -21,16 +21,16 @@ type rightsFlags struct {
 
 func (f *rightsFlags) add(c *cobra.Command) {
 	fs := c.Flags()
-	fs.BoolVar(&f.enforce, "enforce-iam", false, "give every program the rights of its service account in terraform/iam.yaml, and no others")
+	fs.BoolVar(&f.enforce, "enforce-iam", false, "give every program the permissions of its service account in terraform/iam.yaml, and no others")
 	fs.StringArrayVar(&f.without, "without", nil, `"IDENTITY RESOURCE ROLE": leave this binding of terraform/iam.yaml out; repeatable, and implies --enforce-iam`)
-	fs.StringVar(&f.as, "as", "", "with --enforce-iam, as whom the command runs: launcher, task, stager, aggregator, or "+rights.Owner+", who may do everything (default launcher)")
+	fs.StringVar(&f.as, "as", "", "with --enforce-iam, the identity the command runs as: launcher, task, stager, aggregator, or "+rights.Owner+", who may do everything (default launcher)")
 }
 
 // table returns the table of rights to enforce, nil for none, and the identity the command runs as.
 func (f *rightsFlags) table() (*terraform.Table, string, error) {
 	if !f.enforce && len(f.without) == 0 {
 		if f.as != "" {
-			return nil, "", usage("--as %s: it needs --enforce-iam", f.as)
+			return nil, "", usage("--as %s needs --enforce-iam", f.as)
 		}
 		return nil, "", nil
 	}

@@ -21,7 +21,7 @@ func upCommand(s *State) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up --data DIR [flags]",
 		Short: "Keep the local cloud running until Ctrl-C",
-		Long: `up brings the local cloud up on a folder and keeps it running until Ctrl-C. It prints the settings with which other
+		Long: `up starts the local cloud on a folder and keeps it running until Ctrl-C. It prints the settings with which other
 terminals find it, and writes them to DIR/env.`,
 		Example: `  localemu up --data build/cloud --port-base 9500
   . build/cloud/env && launcher sweep sweep.yaml        # in another terminal`,
@@ -56,7 +56,7 @@ func runUp(ctx context.Context, s *State, f *flags) error {
 	defer os.Remove(path) // its addresses are dead by then
 
 	fmt.Fprint(s.out(), env)
-	fmt.Fprintf(s.err(), "localemu: the local cloud is up; in another terminal: . %s\nlocalemu: Ctrl-C ends it\n", quote(path))
+	fmt.Fprintf(s.err(), "localemu: the local cloud is up; in another terminal: . %s\nlocalemu: Ctrl-C stops it\n", quote(path))
 	select {
 	case err := <-w.Failed():
 		return &exitError{sweep.ExitError, err}

@@ -19,33 +19,33 @@ import (
 )
 
 // Example is a file with every key, for people to start from.
-const Example = `seed: 7                        # of everything that is random
+const Example = `seed: 7                        # of everything random
 duplicate_messages: true       # every message is delivered twice, with two ids
 shuffle_messages: true         # messages change places
 drop_messages: 0.5             # this share of messages is never delivered
-foreign_messages: 5            # so many arrive that no program of ours has sent
+foreign_messages: 5            # this many messages arrive that no program of Coppice has sent
 lose_acks: 0.3                 # this share of acknowledgements is lost
 retry_pause: 2s                # from the end of a task's attempt to the next
 full_disk:
-  - {vm: 0, for: 3s}                   # this machine's local SSD takes no dataset at first
+  - {vm: 0, for: 3s}                   # this machine's local SSD is full at first
 memory_limit:
-  - {task: 2, mib: 400, times: 1}        # this task is killed when it holds more for itself, as by the kernel (code 137); without times always
-  - {vm: 0, mib: 1500, times: 1}         # this machine is lost when its tasks hold more together (code 50002)
+  - {task: 2, mib: 400, times: 1}        # this task is killed when its private memory exceeds this, as by the kernel (code 137); default: always (times)
+  - {vm: 0, mib: 1500, times: 1}         # this machine is lost when its tasks together exceed this (code 50002)
 preempt:
   - {task: 0, attempt: 0, after: 2s}   # this attempt of a task on Spot machines ends 2s after its start (code 50001)
-  - {vm: 1, after: 3s}                 # this Spot machine goes 3s after the job began to run, with its local SSD
+  - {vm: 1, after: 3s}                 # this Spot machine is preempted 3s after the job began to run, with its local SSD
   - {vm: 1, after_messages: 5}         # the same, when 5 messages have been published
-  - {task: 2, after: 2s, notice: 20s}  # it is told so long before its end, with SIGTERM; without notice it is just killed
+  - {task: 2, after: 2s, notice: 20s}  # SIGTERM this long before its end; without notice it is just killed
 lose_machine:
   - {vm: 1, after: 3s}                 # this machine is lost, with its local SSD (code 50002)
 no_capacity:
-  - {type: n2-highmem-16, zone: us-central1-a, spot: true}      # no such machines there: a job that may be nowhere else waits
+  - {type: n2-highmem-16, zone: us-central1-a, spot: true}      # no such machines there: a job allowed nowhere else waits
   - {type: n2-highmem-32, fail: true}                           # nowhere in the region, and the job fails at once
 refuse_write:
-  - {match: "sweeps/*/trials/0003/**", times: 2, status: 503}   # objects; nothing is written
+  - {match: "sweeps/*/trials/0003/**", times: 2, status: 503}   # the write fails; nothing is written
 lose_answer:
-  - {match: "sweeps/*/trials/*/result.json", times: 1}          # it is written, and the client is told 503
-read_fault:                             # of objects' contents; without times always, without rate every one
+  - {match: "sweeps/*/trials/*/result.json", times: 1}          # it is written, but the client gets 503
+read_fault:                             # reads of objects' contents; default: always (times), every read (rate)
   - {match: "datasets/**", does: flip, rate: 0.01}              # one bit
   - {match: "datasets/**", does: cut, times: 3}                 # half of it, then the connection breaks
   - {match: "sweeps/*/trials/**", does: refuse, times: 5, status: 429}
@@ -54,10 +54,10 @@ read_fault:                             # of objects' contents; without times al
   - {match: "datasets/**", does: slow, delay: 1s, client: task-1}    # only of launcher (the command), aggregator, task, or the task of an index
 kill_aggregator:
   - {after_messages: 10, restart: true}   # all aggregators, with SIGKILL
-at_write:                               # when the nth such object has been written, before the writer is told (nth: 1)
+at_write:                               # when the nth such object has been written, before the writer gets the response (nth: 1)
   - {match: "sweeps/*/trials/*/claims/*", nth: 3, does: lose_machine, vm: 1, code: 50004}   # 50001, 50002, 50003, 50004 or 50006
   - {match: "sweeps/*/trials/*/checkpoints/**", does: lose_machine, vm: 0, notice: 5s}
-  - {match: "sweeps/*/trials/*/checkpoints/**", does: lose_machine, vm: 0, lingers: 20s}    # its tasks run on, beside those in their place
+  - {match: "sweeps/*/trials/*/checkpoints/**", does: lose_machine, vm: 0, lingers: 20s}    # its tasks keep running next to their replacements
   - {match: "sweeps/*/trials/*/result.json", nth: 2, does: kill_task, task: 0}              # SIGKILL: 137
   - {match: "sweeps/*/trials/*/claims/*", nth: 5, does: pause_task, task: 3, for: 20s}
   - {match: "sweeps/*/ending.json", does: kill_aggregators}                                 # and starts them again

@@ -138,7 +138,7 @@ var jobPattern = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 // Read reads the report of one job. The error wraps fs.ErrNotExist if there is none.
 func Read(folder, job string) (*Report, error) {
 	if !jobPattern.MatchString(job) {
-		return nil, fmt.Errorf("%.80q is no job id", job)
+		return nil, fmt.Errorf("%.80q is not a job id", job)
 	}
 
 	path := filepath.Join(folder, job+".json")

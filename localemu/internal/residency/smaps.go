@@ -70,7 +70,7 @@ func parseHeader(line string) (Mapping, error) {
 	from, err1 := strconv.ParseUint(low, 16, 64)
 	to, err2 := strconv.ParseUint(high, 16, 64)
 	if !ok || err1 != nil || err2 != nil || to < from || to-from > 1<<61 {
-		return m, fmt.Errorf("%.40q is no address range", addresses)
+		return m, fmt.Errorf("%.40q is not an address range", addresses)
 	}
 	m.Size = int64(to - from)
 

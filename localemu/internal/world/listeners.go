@@ -33,7 +33,7 @@ func CheckIdentity(name string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%.80q is nobody here; there are %q", name, identities)
+	return fmt.Errorf("there is no %.80q here, only %q", name, identities)
 }
 
 // newGuard returns the guard of this world. It enforces the table of Options; without one it takes the full table and denies nothing.

@@ -126,10 +126,10 @@ func TestTrainRefuses(t *testing.T) {
 		"value":             {"learning_rate: -1\n", nil, sweep.ExitInput, "params.yaml:1:16: learning_rate: -1 is outside"},
 		"metric":            {"metric: acu\n", nil, sweep.ExitInput, `params.yaml:1:9`},
 		"metric's kind":     {"metric: rmse\n", nil, sweep.ExitInput, "params.yaml:1:9: metric rmse is for regression"},
-		"metric's type":     {"metric: [auc, 3]\n", nil, sweep.ExitInput, "params.yaml:1:9: metric: 3 is no name of a metric"},
+		"metric's type":     {"metric: [auc, 3]\n", nil, sweep.ExitInput, "params.yaml:1:9: metric: 3 is not the name of a metric"},
 		"threads":           {"", []string{"--threads", "0"}, sweep.ExitUsage, "--threads is 0"},
 		"folder as model":   {"", []string{"--out", dir}, sweep.ExitUsage, "is a folder"},
-		"model nowhere":     {"", []string{"--out", dir + "/no/m.txt"}, sweep.ExitUsage, "there is no folder"},
+		"model nowhere":     {"", []string{"--out", dir + "/no/m.txt"}, sweep.ExitUsage, "does not exist"},
 		"manifest":          {"", []string{"--dataset", dir + "/manifest.json"}, sweep.ExitNotFound, "it is a file; give the folder of the dataset version, such as " + dir + "\n"},
 		"no dataset":        {"", []string{"--dataset", "nowhere"}, sweep.ExitNotFound, "nowhere"},
 	} {
@@ -219,7 +219,7 @@ func TestTrainContinues(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"--refit"}, sweep.ExitUsage, "--input-model, which is missing"},
+		{[]string{"--refit"}, sweep.ExitUsage, "need --input-model"},
 		{[]string{"--input-model", half}, sweep.ExitUsage, "--input-model needs --input-dataset"},
 		{[]string{"--input-model", half, "--input-dataset", half}, sweep.ExitInput, "half.txt"},
 		{append(again, "--params", params(t, "objective: regression\n")), sweep.ExitInput, "its objective is"},

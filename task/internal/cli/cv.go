@@ -62,11 +62,11 @@ func (f *trainFlags) checkCross(cmd *cobra.Command) error {
 	case !slices.Contains(names, f.cv):
 		return program.Usagef("--cv %s: use %s", f.cv, strings.Join(names, ", "))
 	case f.folds < 2 || f.folds > dataset.Folds:
-		return program.Usagef("--folds is %d: use 2 to %d, which is how many the dataset has", f.folds, dataset.Folds)
+		return program.Usagef("--folds is %d: use 2 to %d, the number of folds in the dataset", f.folds, dataset.Folds)
 	case f.checkpoint != "" || f.noRate:
-		return program.Usagef("--checkpoint and --no-rate cannot go with --cv, whose models are rated and thrown away")
+		return program.Usagef("--checkpoint and --no-rate cannot be used with --cv, whose models are evaluated and discarded")
 	case f.out != "":
-		return program.Usagef("--out cannot go with --cv: cross-validation trains a model for each fold, of a part of the rows, to judge the parameters; train the model with the same command without --cv")
+		return program.Usagef("--out cannot be used with --cv: cross-validation trains a model for each fold, on part of the rows, to evaluate the parameters; to train the model, use the same command without --cv")
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (w *World) crossValidate(cmd *cobra.Command, f trainFlags) error {
 		q.OnTree = func(p gbt.Progress) error { return show(p) }
 		q.OnFold = func(f fit.Fold, train, rated int) error {
 			show = w.treePrinter(params.NumIterations, metrics[0].Name)
-			_, err := fmt.Fprintf(w.Out, "fold %d of %d: %s rows train, %s are rated\n", f.Number, f.Of, humanize.Comma(int64(train)), humanize.Comma(int64(rated)))
+			_, err := fmt.Fprintf(w.Out, "fold %d of %d: %s rows for training, %s for evaluation\n", f.Number, f.Of, humanize.Comma(int64(train)), humanize.Comma(int64(rated)))
 			return err
 		}
 	}

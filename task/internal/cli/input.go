@@ -19,15 +19,15 @@ type inputFlags struct {
 }
 
 func (f *inputFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.model, "input-model", "", "LightGBM text of a model to go on from")
-	cmd.Flags().StringVar(&f.dataset, "input-dataset", "", "of --input-model: the manifest of the dataset that it was trained on (of a version: dataset.json)")
+	cmd.Flags().StringVar(&f.model, "input-model", "", "LightGBM text of a model to continue")
+	cmd.Flags().StringVar(&f.dataset, "input-dataset", "", "manifest of the dataset on which --input-model was trained (of a version: dataset.json)")
 	cmd.Flags().BoolVar(&f.refit, "refit", false, "keep the trees of --input-model and renew their values")
 }
 
 func (f *inputFlags) check() error {
 	switch {
 	case f.model == "" && (f.dataset != "" || f.refit):
-		return program.Usagef("--input-dataset and --refit are about --input-model, which is missing")
+		return program.Usagef("--input-dataset and --refit need --input-model")
 	case f.model != "" && f.dataset == "":
 		return program.Usagef("--input-model needs --input-dataset: the manifest of the dataset that the model was trained on says what its categories and ids mean")
 	}
@@ -67,7 +67,7 @@ func readFile(name string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > most {
-		return nil, program.Usagef("%s is no regular file of at most %d bytes", name, most)
+		return nil, program.Usagef("%s is not a regular file of at most %d bytes", name, most)
 	}
 	return os.ReadFile(name)
 }

@@ -31,7 +31,7 @@ func (w *World) openSaved(ctx context.Context, f trainFlags, q *fit.Request) (*s
 	if errors.As(err, &busy) {
 		return nil, err
 	} else if err != nil {
-		return nil, program.Usagef("--checkpoint %s is no folder that can be used: %w", f.checkpoint, err)
+		return nil, program.Usagef("--checkpoint %s is not a usable folder: %w", f.checkpoint, err)
 	}
 
 	s := &saved{dir: f.checkpoint, folder: folder,
@@ -42,7 +42,7 @@ func (w *World) openSaved(ctx context.Context, f trainFlags, q *fit.Request) (*s
 	}
 
 	if q.Resume != nil && !f.json {
-		fmt.Fprintf(w.Out, "going on from the checkpoint after tree %d in %s\n", q.Resume.Trees(), s.dir)
+		fmt.Fprintf(w.Out, "resuming from the checkpoint after tree %d in %s\n", q.Resume.Trees(), s.dir)
 	}
 
 	q.Checkpoint = func(c *gbt.Checkpoint) error {
@@ -59,9 +59,9 @@ func (s *saved) explain(ctx context.Context, err error) error {
 	case s.folder == nil:
 		return err
 	case errors.As(err, &other):
-		return fmt.Errorf("--checkpoint %s: %w; give the command as it was, or another folder, or delete the files in this one", s.dir, err)
+		return fmt.Errorf("--checkpoint %s: %w; repeat the command unchanged, use another folder, or delete the files in this one", s.dir, err)
 	case ctx.Err() != nil:
-		return fmt.Errorf("%w; the same command goes on from the checkpoint in %s", program.ErrInterrupted, s.dir)
+		return fmt.Errorf("%w; the same command resumes from the checkpoint in %s", program.ErrInterrupted, s.dir)
 	}
 	return err
 }

@@ -60,8 +60,8 @@ func TestTrainGoesOnFromItsCheckpoint(t *testing.T) {
 	command := []string{"train", "--dataset", dir, "--params", p, "--out", model, "--checkpoint", saved}
 
 	code, errOut := interrupted(t, "tree    21", command...)
-	if code != sweep.ExitInterrupt || !strings.Contains(errOut, saved) || !strings.Contains(errOut, "the same command goes on") || len(checkpointFiles(t, saved)) != 1 {
-		t.Fatalf(`interrupted(t, "tree 21", command...): got %d %s: %v; want code = sweep.ExitInterrupt, errOut with saved, errOut with "the same command goes on", len(checkpointFiles(t, saved)) = 1`, code, errOut, checkpointFiles(t, saved))
+	if code != sweep.ExitInterrupt || !strings.Contains(errOut, saved) || !strings.Contains(errOut, "the same command resumes") || len(checkpointFiles(t, saved)) != 1 {
+		t.Fatalf(`interrupted(t, "tree 21", command...): got %d %s: %v; want code = sweep.ExitInterrupt, errOut with saved, errOut with "the same command resumes", len(checkpointFiles(t, saved)) = 1`, code, errOut, checkpointFiles(t, saved))
 	}
 	code, errOut = interrupted(t, "tree    42", append(command, "--checkpoint-every", "0")...)
 	if code != sweep.ExitInterrupt || len(checkpointFiles(t, saved)) != 2 {
@@ -121,16 +121,16 @@ func TestTrainPassesOverDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errOut := run(t, nil, command...)
-	if code != 0 || !strings.Contains(errOut, "damaged") || !strings.Contains(errOut, filepath.Base(files[0])) || strings.Contains(out, "going on") {
+	if code != 0 || !strings.Contains(errOut, "damaged") || !strings.Contains(errOut, filepath.Base(files[0])) || strings.Contains(out, "resuming") {
 		t.Errorf("run(t, nil, command...): got %d; want code = 0, errOut with \"damaged\", errOut with filepath.Base(files[0]), not out with \"going on\"\n%s\n%s", code, out, errOut)
 	}
 	if code, errOut := interrupted(t, "tree    20", command...); code != sweep.ExitInterrupt {
 		t.Fatalf(`interrupted(t, "tree 20", command...): got %v, %v; want code = sweep.ExitInterrupt`, code, errOut)
 	}
-	if code, out, errOut := run(t, nil, command...); code != 0 || !strings.Contains(out, "going on from the checkpoint after tree 2") || !strings.Contains(out, "of them before a checkpoint") {
-		t.Errorf("run(t, nil, command...): got %d; want code = 0, out with \"going on from the checkpoint after tree 2\", out with \"of them before a checkpoint\"\n%s\n%s", code, out, errOut)
+	if code, out, errOut := run(t, nil, command...); code != 0 || !strings.Contains(out, "resuming from the checkpoint after tree 2") || !strings.Contains(out, "of them before a checkpoint") {
+		t.Errorf("run(t, nil, command...): got %d; want code = 0, out with \"resuming from the checkpoint after tree 2\", out with \"of them before a checkpoint\"\n%s\n%s", code, out, errOut)
 	}
-	for flags, says := range map[string]string{"--checkpoint-every -1s": "--checkpoint-every is -1s", "--checkpoint " + p: "no folder"} {
+	for flags, says := range map[string]string{"--checkpoint-every -1s": "--checkpoint-every is -1s", "--checkpoint " + p: "not a usable folder"} {
 		if code, _, errOut := run(t, nil, append([]string{"train", "--dataset", dir}, strings.Fields(flags)...)...); code != sweep.ExitUsage || !strings.Contains(errOut, says) {
 			t.Errorf("run(...): got %s: %d %s; want code = sweep.ExitUsage, errOut with says", flags, code, errOut)
 		}

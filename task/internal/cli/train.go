@@ -47,19 +47,19 @@ func trainCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "train --dataset DIR [--params params.yaml] [--out model.txt]",
 		Short: "Train one model on a dataset folder",
-		Long: `Trains one model on a folder that "launcher stage --out" made and prints the time per tree, metrics on the valid
-split and memory. params.yaml holds training parameters by name, one a line: LightGBM's (docs/sweep.md has them all), and
-metric: NAME or a list of names (the first one stops the training early when early_stopping_round is set).
+		Long: `Trains one model on a folder made by "launcher stage --out" and prints the time per tree, metrics on the valid
+split and memory. params.yaml holds training parameters by name, one per line: LightGBM's (docs/sweep.md lists them all), and
+metric: NAME or a list of names (the first one is used for early stopping if early_stopping_round is set).
 
-With --cv it trains and rates a model for each fold of the train split instead, over the same mapped table, and prints mean
-and standard deviation: kfold rates each fold by a model of the others, group the same where the dataset has a group column,
-forward by a model of the folds before it, where the dataset is split by time. It writes no model.
+With --cv it instead trains and evaluates a model for each fold of the train split, over the same mapped table, and prints mean
+and standard deviation: kfold evaluates each fold with a model of the others, group does the same if the dataset has a group
+column, forward uses a model of the folds before it, if the dataset is split by time. It writes no model.
 
-With --checkpoint, the training is saved into a folder as it goes on and before it ends on Ctrl-C or SIGTERM; the same
-command, given again, goes on from there and ends with the same model, byte for byte. The folder is emptied at the end.
+With --checkpoint, it saves the training into a folder at intervals and before it ends on Ctrl-C or SIGTERM; the same
+command resumes from there and ends with the same model, byte for byte. The folder is emptied at the end.
 
-With --input-model, it adds num_iterations trees to a model, or with --refit renews the values of its leaves (refit_decay_rate of each
-stays). What a model's categories and ids mean is in the manifest of its own dataset, which is asked for beside it.`,
+With --input-model, it adds num_iterations trees to a model, or with --refit renews the values of its leaves (keeping refit_decay_rate
+of each). It also needs the manifest of the model's own dataset, which says what the model's categories and ids mean.`,
 		Example: `  launcher stage clicks.yaml --out data
   task train --dataset data/clicks/0123456789abcdef --params params.yaml --out model.txt --threads 2
   task train --dataset data/clicks/0123456789abcdef --params params.yaml --cv kfold --folds 5
@@ -69,16 +69,16 @@ stays). What a model's categories and ids mean is in the manifest of its own dat
 	}
 
 	cmd.Flags().StringVar(&f.dataset, "dataset", "", "folder of a dataset version (required)")
-	cmd.Flags().StringVar(&f.params, "params", "", "YAML file of parameters; LightGBM's defaults without")
+	cmd.Flags().StringVar(&f.params, "params", "", "YAML file of parameters (default: LightGBM's defaults)")
 	cmd.Flags().StringVar(&f.out, "out", "", "where to write the model as LightGBM text")
 	cmd.Flags().IntVar(&f.threads, "threads", 1, "threads; the model does not depend on them")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object instead of text")
-	cmd.Flags().BoolVar(&f.noVerify, "no-verify", false, "do not compare the dataset with its checksums first")
+	cmd.Flags().BoolVar(&f.noVerify, "no-verify", false, "do not verify the dataset's checksums first")
 	cmd.Flags().StringVar(&f.cv, "cv", "", "cross-validate instead: kfold, group or forward")
-	cmd.Flags().IntVar(&f.folds, "folds", dataset.Folds, "folds of --cv; fewer than the dataset's are made by joining neighbours")
-	cmd.Flags().StringVar(&f.checkpoint, "checkpoint", "", "folder to save the training in, and to go on from")
-	cmd.Flags().DurationVar(&f.every, "checkpoint-every", 30*time.Second, "how long the training may go on unsaved")
-	cmd.Flags().BoolVar(&f.noRate, "no-rate", false, "measure the finished model on valid, but not every tree (early stopping still does)")
+	cmd.Flags().IntVar(&f.folds, "folds", dataset.Folds, "folds of --cv; to get fewer than the dataset's, neighbouring folds are joined")
+	cmd.Flags().StringVar(&f.checkpoint, "checkpoint", "", "folder to save the training in, and to resume from")
+	cmd.Flags().DurationVar(&f.every, "checkpoint-every", 30*time.Second, "maximum time between checkpoints")
+	cmd.Flags().BoolVar(&f.noRate, "no-rate", false, "evaluate only the finished model on valid, not every tree (early stopping still does)")
 	f.input.add(cmd)
 	_ = cmd.MarkFlagRequired("dataset")
 	return cmd
@@ -241,7 +241,7 @@ func checkOut(out string) error {
 		return program.Usagef("--out %s is a folder; give the model's file name, too", out)
 	}
 	if info, err := os.Stat(filepath.Dir(out)); err != nil || !info.IsDir() {
-		return program.Usagef("--out %s: there is no folder %s", out, filepath.Dir(out))
+		return program.Usagef("--out %s: folder %s does not exist", out, filepath.Dir(out))
 	}
 	return nil
 }
@@ -284,7 +284,7 @@ func readParams(file string, label dataset.LabelKind) (gbt.Params, []metric.Metr
 		return params, nil, err
 	}
 	if kind == metric.Binary && label != dataset.Binary {
-		return params, nil, at(doc, "objective", fmt.Errorf("objective binary needs a label of 0 and 1, and this dataset's is a quantity; stage it with positive: or above:, or use objective: regression"))
+		return params, nil, at(doc, "objective", fmt.Errorf("objective binary needs a label of 0 and 1, but this dataset's is a quantity; stage it with positive: or above:, or use objective: regression"))
 	}
 
 	var metrics []metric.Metric
@@ -323,7 +323,7 @@ func metricNames(v any) ([]string, error) {
 		for _, n := range v {
 			name, ok := n.(string)
 			if !ok {
-				return nil, fmt.Errorf("metric: %v is no name of a metric", n)
+				return nil, fmt.Errorf("metric: %v is not the name of a metric", n)
 			}
 			names = append(names, name)
 		}

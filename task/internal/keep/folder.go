@@ -33,7 +33,7 @@ type Folder struct {
 type BusyError struct{ Dir string }
 
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("another training keeps its checkpoints in %s now; wait for its end or use another folder", e.Dir)
+	return fmt.Sprintf("another training is using %s for its checkpoints; wait until it ends or use another folder", e.Dir)
 }
 
 // IsConflict marks the error as a conflict with another process.
@@ -123,7 +123,7 @@ func (f *Folder) Write(_ context.Context, name string, data []byte) error {
 	}
 
 	if !bytes.Equal(written, data) {
-		return fmt.Errorf("%s: the disk gives other bytes than were written", path)
+		return fmt.Errorf("%s: the disk returns other bytes than were written", path)
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func (k *Keeper) Newest(ctx context.Context) (*gbt.Checkpoint, error) {
 
 		c, err := gbt.ReadCheckpoint(data)
 		if err != nil {
-			k.Log.Warn("a damaged checkpoint is passed over", "name", name, "error", err.Error())
+			k.Log.Warn("skipped a damaged checkpoint", "name", name, "error", err.Error())
 			k.kept = append(k.kept, kept{name, -1})
 			continue
 		}
@@ -136,7 +136,7 @@ func (k *Keeper) Offer(ctx context.Context, c *gbt.Checkpoint) {
 	k.took = k.at.Sub(start)
 
 	if err != nil {
-		k.Log.Warn("no checkpoint could be saved; the training goes on", "trees", c.Trees(), "error", err.Error())
+		k.Log.Warn("could not save a checkpoint; training continues", "trees", c.Trees(), "error", err.Error())
 		return
 	}
 

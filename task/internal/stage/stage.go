@@ -325,7 +325,7 @@ func (q *Request) untilWhole(ctx context.Context, name string, fetch func() erro
 	_, err := backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, fetch() },
 		backoff.WithBackOff(pauses), backoff.WithMaxTries(fetches), backoff.WithMaxElapsedTime(0),
 		backoff.WithNotify(func(err error, _ time.Duration) {
-			q.Log.Warn("what was fetched is not whole; it is fetched again", "object", name, "error", err.Error())
+			q.Log.Warn("the fetched file is incomplete or damaged; fetching it again", "object", name, "error", err.Error())
 		}))
 	return err
 }

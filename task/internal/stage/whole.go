@@ -52,7 +52,7 @@ func (q *Request) isWhole(ctx context.Context, dir string) (bool, error) {
 		return false, nil
 	}
 	if q.marked(dir) {
-		q.Log.Info("dataset is there", "dir", dir)
+		q.Log.Info("dataset found", "dir", dir)
 		return true, nil
 	}
 
@@ -65,7 +65,7 @@ func (q *Request) isWhole(ctx context.Context, dir string) (bool, error) {
 		err = &VersionError{q.Dataset.Name + "@" + q.Dataset.Version, m.Name + "@" + m.Version}
 	}
 	if err == nil {
-		q.Log.Info("dataset is there and whole", "dir", dir, "bytes", m.Bytes(), "seconds", time.Since(start).Seconds())
+		q.Log.Info("dataset found and intact", "dir", dir, "bytes", m.Bytes(), "seconds", time.Since(start).Seconds())
 		q.leaveMark(dir, m)
 		return true, nil
 	}
@@ -75,11 +75,11 @@ func (q *Request) isWhole(ctx context.Context, dir string) (bool, error) {
 
 // discard removes a damaged copy and reports it.
 func (q *Request) discard(dir string, why error) error {
-	q.Log.Warn("the machine's copy of the dataset is damaged; it is fetched again", "dir", dir, "error", why.Error())
+	q.Log.Warn("the machine's copy of the dataset is damaged; fetching it again", "dir", dir, "error", why.Error())
 	if q.Replaced != nil {
 		q.Replaced()
 	}
-	return onDisk("take the damaged copy away", discard(dir))
+	return onDisk("remove the damaged copy", discard(dir))
 }
 
 // discard removes a copy. Processes that have it mapped keep it until they unmap it.
@@ -124,6 +124,6 @@ func (q *Request) leaveMark(dir string, m *dataset.Manifest) {
 		}
 	}
 	if err != nil {
-		q.Log.Warn("note that the dataset is whole", "dir", dir, "error", err.Error())
+		q.Log.Warn("record that the dataset is intact", "dir", dir, "error", err.Error())
 	}
 }

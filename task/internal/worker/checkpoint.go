@@ -94,12 +94,12 @@ func (w *Worker) saved(ctx context.Context, c *sweep.Claim, m metric.Metric) (sa
 
 	s.from = from
 	if from != nil && w.replaced && w.wasHere(ctx, c) {
-		s.keeper.Log.Warn("the trial begins again: it was saved on a copy of the dataset that turned out damaged")
+		s.keeper.Log.Warn("the trial starts over: it was saved on a copy of the dataset that turned out to be damaged")
 		s.clear()
 	}
 	identity := w.table.Identity(w.request(c.Trial, fit.Request{Metric: m}))
 	if s.from != nil && from.Identity() != identity {
-		s.keeper.Log.Warn("the trial begins again", "checkpoint", from.Identity(), "this", identity)
+		s.keeper.Log.Warn("the trial starts over", "checkpoint", from.Identity(), "this", identity)
 		s.clear()
 	}
 	return s, nil
@@ -132,7 +132,7 @@ func (w *Worker) fit(ctx context.Context, s saving, q fit.Request) (*fit.Outcome
 	if !errors.As(err, &other) {
 		return o, err
 	}
-	s.keeper.Log.Warn("the trial begins again", "error", err.Error())
+	s.keeper.Log.Warn("the trial starts over", "error", err.Error())
 	s.clear()
 	q.Resume = nil
 	return w.table.Train(ctx, q)

@@ -35,7 +35,7 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 	case protocol.AllEnded:
 		w.Log.Info("every trial has ended")
 	case protocol.LivingHands:
-		w.Log.Info("the remaining trials are in living hands", "remaining", look.remaining())
+		w.Log.Info("the remaining trials have live holders", "remaining", look.remaining())
 	}
 	if do.Why != protocol.Broken {
 		w.tidy(ctx)
@@ -175,7 +175,7 @@ func (w *Worker) tidy(ctx context.Context) {
 	}
 	for _, t := range list.Trials {
 		if t.Ended && slices.ContainsFunc(t.Claims, func(c sweepstore.Claim) bool { return c.Kept }) {
-			w.Log.Info("checkpoints were left of a trial that has ended; they are dropped", "trial", t.Number)
+			w.Log.Info("dropping checkpoints left by a trial that has ended", "trial", t.Number)
 			w.dropCheckpoints(ctx, t.Number)
 		}
 	}
@@ -221,7 +221,7 @@ func (w *Worker) giveUp(ctx context.Context, trial, claim, dead int) error {
 	}
 	return w.finish(ctx, ending{why: protocol.GivenUp, r: &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: trial, Claim: claim, Task: w.Task,
 		Attempt: w.Attempt, Params: params, Metrics: map[string]float64{}, Status: sweep.StatusFailed, Started: now, Ended: now,
-		Reason: fmt.Sprintf("%d tasks died while they trained it and got no further; it may need more memory than the machine has", dead)}})
+		Reason: fmt.Sprintf("%d tasks died while training it without making progress; it may need more memory than the machine has", dead)}})
 }
 
 // release gives a claim back, so that no task has to wait until its holder counts as dead.

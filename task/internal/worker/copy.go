@@ -55,7 +55,7 @@ func (w *Worker) onCopies(ctx context.Context) error {
 		if !errors.As(err, &damaged) || n == maxCopies {
 			return err
 		}
-		w.Log.Warn("going on with another copy of the dataset", "reason", damaged.Error())
+		w.Log.Warn("continuing with another copy of the dataset", "reason", damaged.Error())
 		since = time.Now()
 	}
 }
@@ -97,7 +97,7 @@ func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset
 		return nil, err
 	}, backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(diskPatience),
 		backoff.WithNotify(func(err error, pause time.Duration) {
-			w.Log.Warn("the disk takes no copy of the dataset; waiting", "error", err.Error(), "seconds", pause.Seconds())
+			w.Log.Warn("cannot write a copy of the dataset to the disk; waiting", "error", err.Error(), "seconds", pause.Seconds())
 		}))
 }
 

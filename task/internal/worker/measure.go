@@ -81,19 +81,19 @@ func (m *measures) instruments(meter otel.Meter) error {
 	}
 
 	m.trees = counter("coppice.task.trees", "{tree}", "Trees grown")
-	m.rows = counter("coppice.task.rows", "{row}", "Rows of the train split, once for each tree grown on them")
+	m.rows = counter("coppice.task.rows", "{row}", "Rows of the train split, counted once per tree grown on them")
 	m.ended = counter("coppice.task.trials", "{trial}", "Trials ended, by status")
-	m.takeovers = counter("coppice.task.takeovers", "{trial}", "Trials taken over from a task that had gone: preempted, or lost with its machine")
-	m.interruptions = counter("coppice.task.interruptions", "{trial}", "Trials given back because this task was told to go")
+	m.takeovers = counter("coppice.task.takeovers", "{trial}", "Trials taken over from a task that was preempted or lost with its machine")
+	m.interruptions = counter("coppice.task.interruptions", "{trial}", "Trials released because this task was told to stop")
 
 	var err error
-	m.waiting, err = meter.Int64Gauge("coppice.task.queue", otel.WithUnit("{trial}"), otel.WithDescription("Trials that nobody has, when this task last looked"))
+	m.waiting, err = meter.Int64Gauge("coppice.task.queue", otel.WithUnit("{trial}"), otel.WithDescription("Trials without a holder, when this task last looked"))
 	errs.add(err)
 	m.score, err = meter.Float64Gauge("coppice.task.score", otel.WithDescription("The trial's score on valid after its last tree"))
 	errs.add(err)
 
 	m.mapped = gauge("coppice.task.dataset.mapped", "Bytes of the dataset mapped, shared by the tasks of a machine")
-	m.pss = gauge("coppice.task.memory.pss", "Proportional set size: private memory and the share of what is shared")
+	m.pss = gauge("coppice.task.memory.pss", "Proportional set size: private memory and the task's share of shared memory")
 	m.private = gauge("coppice.task.memory.private", "Anonymous memory")
 	m.cpu, err = meter.Float64ObservableCounter("coppice.task.cpu", otel.WithUnit("s"), otel.WithDescription("Processor time"))
 	errs.add(err)

@@ -30,7 +30,7 @@ func (w *Worker) atRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress)
 	var damaged *sweepstore.DamagedError
 	switch {
 	case errors.As(err, &damaged):
-		w.Log.Warn("what became of the trial at a rung cannot be read; it goes on", "trial", claim.Trial, "trees", g.Tree, "error", err.Error())
+		w.Log.Warn("the decision about the trial at a rung cannot be read; it continues", "trial", claim.Trial, "trees", g.Tree, "error", err.Error())
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err() // not saved beyond the rung yet, so the next holder decides it again
 	case err != nil:
@@ -82,7 +82,7 @@ func (w *Worker) rung(ctx context.Context, claim *sweep.Claim, g gbt.Progress) (
 	if !created { // another holder of the trial was faster
 		there, err := w.trials.Rung(ctx, claim.Trial, g.Tree)
 		if there == nil && err == nil {
-			err = fmt.Errorf("trial %d at %d trees: nothing is there after all", claim.Trial, g.Tree)
+			err = fmt.Errorf("trial %d at %d trees: its record has disappeared", claim.Trial, g.Tree)
 		}
 		return there, err
 	}

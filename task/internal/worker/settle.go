@@ -71,7 +71,7 @@ func (d *deciding) do(ctx context.Context, a protocol.Action) (answer protocol.A
 		there, err := w.trials.Decision(ctx, a.Trial)
 		var damaged *sweepstore.DamagedError
 		if errors.As(err, &damaged) {
-			d.why = fmt.Errorf("what it was to train cannot be read: %w", damaged)
+			d.why = fmt.Errorf("its configuration cannot be read: %w", damaged)
 			return protocol.Answer{Unreadable: true}, nil
 		}
 		if there != nil {
@@ -82,7 +82,7 @@ func (d *deciding) do(ctx context.Context, a protocol.Action) (answer protocol.A
 	case protocol.Propose:
 		if !d.gathered {
 			if err := w.trials.Gather(ctx, w.listing, a.Trial, w.known()); err != nil {
-				return answer, fmt.Errorf("what is known of the other trials: %w", err)
+				return answer, fmt.Errorf("read the other trials: %w", err)
 			}
 			d.gathered = true
 		}
@@ -126,7 +126,7 @@ func (d *deciding) propose() bool {
 			At: time.Now().UTC(), Params: complete, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen, Refused: slices.Clone(d.refused)}
 		return true
 	}
-	d.why = fmt.Errorf("%d configurations were proposed for it, and all of them are another trial's or cannot be trained", len(d.refused))
+	d.why = fmt.Errorf("%d configurations were proposed for it, but all of them belong to other trials or cannot be trained", len(d.refused))
 	return false
 }
 

@@ -287,7 +287,7 @@ func (w *Worker) leave(ctx, longer context.Context, a protocol.Action, e ending)
 		case err != nil:
 			return answer, fmt.Errorf("write the result of trial %d: %w", a.Trial, err)
 		case !answer.Yes:
-			w.Log.Warn("another task had ended the trial before", "trial", a.Trial, "claim", a.Claim)
+			w.Log.Warn("another task had already ended the trial", "trial", a.Trial, "claim", a.Claim)
 		default:
 			w.measures.end(e.r.Status)
 			if w.plan.Open() {

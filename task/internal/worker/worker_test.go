@@ -500,8 +500,8 @@ func TestADeadlyTrialIsGivenUp(t *testing.T) {
 		if err := w.worker(0).Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if r := w.result(t, 1); r.Status != sweep.StatusFailed || !strings.Contains(r.Reason, "5 tasks died while they trained it") {
-			t.Errorf(`w.result(t, 1): got %+v; want r.Status = sweep.StatusFailed, r.Reason with "5 tasks died while they trained it"`, r)
+		if r := w.result(t, 1); r.Status != sweep.StatusFailed || !strings.Contains(r.Reason, "5 tasks died while training it") {
+			t.Errorf(`w.result(t, 1): got %+v; want r.Status = sweep.StatusFailed, r.Reason with "5 tasks died while training it"`, r)
 		}
 		if r := w.result(t, 0); r.Status != sweep.StatusDone {
 			t.Errorf("w.result(t, 0): got %+v; want r.Status = sweep.StatusDone", r)
