@@ -354,17 +354,17 @@ func (w *watch) checkScores(t *Tree) error {
 	for _, r := range usedRows(w.data) {
 		v := t.LeafValue[w.leafOf(t, r)]
 		if len(w.trees) == 1 { // the bias was added to the tree after the scores
-			if l := w.leafOf(t, r); !near(w.booster.raw[r]-w.score[r], v-w.bias, 1) {
-				return fmt.Errorf("row %d of leaf %d went from %v to %v, the leaf's value is %v", r, l, w.score[r], w.booster.raw[r], v-w.bias)
+			if l := w.leafOf(t, r); !near(w.raw[r]-w.score[r], v-w.bias, 1) {
+				return fmt.Errorf("row %d of leaf %d went from %v to %v, the leaf's value is %v", r, l, w.score[r], w.raw[r], v-w.bias)
 			}
-			want[r] = w.booster.raw[r]
+			want[r] = w.raw[r]
 			continue
 		}
 		want[r] += v
 	}
 	for r := range want {
-		if want[r] != w.booster.raw[r] {
-			return fmt.Errorf("row %d went from %v to %v, expected %v", r, w.score[r], w.booster.raw[r], want[r])
+		if want[r] != w.raw[r] {
+			return fmt.Errorf("row %d went from %v to %v, expected %v", r, w.score[r], w.raw[r], want[r])
 		}
 	}
 	return nil
