@@ -53,8 +53,8 @@ func TestE2EBacktestInBatch(t *testing.T) {
 	}
 
 	again := w.run("launcher", "backtest", "backtest.yaml", "--batch")
-	if again.code != 0 || !strings.Contains(again.errOut, "was played before") {
-		t.Errorf("backtest --batch again: exit code %d, want 0 and that it was played before\n%s", again.code, again.errOut)
+	if again.code != 0 || !strings.Contains(again.errOut, "was run before") {
+		t.Errorf("backtest --batch again: exit code %d, want 0 and that it was run before\n%s", again.code, again.errOut)
 	}
 	w.file("late.yaml", strings.NewReplacer("11-10", "11-20", "11-12", "11-20").Replace(nights))
 	checkRefused(t, w.run("launcher", "backtest", "late.yaml", "--batch"), badInput{code: sweep.ExitInput, says: []string{"backtest job backtest-clicks-", "no row on 2026-11-21"}})
