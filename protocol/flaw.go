@@ -17,6 +17,7 @@ const (
 	deleteBeforeCopy // checkpoints are dropped before the result is written
 	retryIsAttempt   // every claim counts as a death
 	resumedZombie    // a holder does not check whether another task has taken its trial
+	beatOrNothing    // a holder whose heartbeat failed checks nothing until the next one
 	doubleFold       // a result that is read twice counts twice
 	endingUnread     // an aggregator that loses the creation of the ending uses its own
 	conclusionFirst  // the conclusion is written before the version

@@ -11,10 +11,14 @@ type Pulse struct {
 // Begin starts the machine.
 func (p Pulse) Begin() (Pulse, Action) { return p.about(Beat, p.Claim) }
 
-// Next takes the answer to the last action. After a storage failure the check is repeated with the next heartbeat.
+// Next takes the answer to the last action. One that failed is repeated with the next heartbeat and does not keep the holder from what
+// follows: a holder whose heartbeats get lost is the one that another task takes for dead. Without an answer it trains on.
 func (p Pulse) Next(a Answer) (Pulse, Action) {
 	if a.Failed {
-		return p.end(GoOn, Unknown)
+		a = Answer{}
+		if p.flaw == beatOrNothing {
+			return p.end(GoOn, Unknown)
+		}
 	}
 
 	switch p.doing {

@@ -72,6 +72,7 @@ func TestPlantedBugs(t *testing.T) {
 		{deleteBeforeCopy, "deleted before the copy", []sharing{one}, "checkpoints are dropped before there is a result"},
 		{retryIsAttempt, "retry counted as an attempt", []sharing{one, two}, "a trial was given up over which too few tasks had died"},
 		{resumedZombie, "resumed zombie", []sharing{one}, "a task trains on that has lost its trial"},
+		{beatOrNothing, "no check after a failed heartbeat", []sharing{two}, "a task trains on that has lost its trial"},
 		{releaseOfAnother, "release of another's claim", []sharing{one}, "a claim was released by a task that does not hold it"},
 		{decisionUnread, "own decision instead of the written one", []sharing{open}, "a trial is trained with two configurations"},
 		{decideAnew, "decided anew after a takeover", []sharing{open}, "a trial is trained with what no decision says"},

@@ -205,7 +205,12 @@ func (m sharing) restart(s *shared, i int) {
 func (v visitor) hold(s shared, i int) {
 	t := &s.tasks[i]
 	if !t.beaten {
-		v.pulse(s, i)
+		v.pulse(s, i, true)
+		if v.m.may(&s, noAnswer) {
+			lost := s
+			lost.faults--
+			v.pulse(lost, i, false)
+		}
 	}
 	if t.finish != None {
 		v.finish(s, i)
@@ -229,8 +234,9 @@ func (v visitor) hold(s shared, i int) {
 	}
 }
 
-// pulse is a heartbeat and the checks that follow it.
-func (v visitor) pulse(s shared, i int) {
+// pulse is a heartbeat and the checks that follow it. If the heartbeat does not arrive, the task may be taken for dead, although nine in a
+// row would have to fail; here one is enough.
+func (v visitor) pulse(s shared, i int, arrives bool) {
 	t := &s.tasks[i]
 	trial := &s.trials[t.trial]
 	p, do := Pulse{Trial: int(t.trial), Claim: int(t.claim), flaw: v.m.flaw}.Begin()
@@ -239,8 +245,14 @@ func (v visitor) pulse(s shared, i int) {
 		switch do.Do {
 		case Beat:
 			claim := &trial.claims[do.Claim]
-			claim.beat, claim.beaten = 31, 0 // a value that no other heartbeat has
 			t.beaten = true
+			if arrives {
+				claim.beat, claim.beaten = 31, 0 // a value that no other heartbeat has
+				break
+			}
+			a.Failed, t.suspect, claim.lost = true, true, true
+		case LookForEnd:
+			a.Failed = !arrives
 		case LookForClaim:
 			a.Yes = do.Claim < int(trial.made)
 		case LookForResult:
@@ -257,7 +269,11 @@ func (v visitor) pulse(s shared, i int) {
 		v.ends(s, i, "gives a sign of life and has lost the trial", false, do.Why)
 		return
 	}
-	v.go_(i, "gives a sign of life", s, wrong)
+	what := "gives a sign of life"
+	if !arrives {
+		what = "gives a sign of life in vain"
+	}
+	v.go_(i, what, s, wrong)
 }
 
 // ends begins the end of a training. The files go into a folder that no other task uses.
