@@ -439,24 +439,16 @@ func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort c
 		p.peak()
 	}
 
+	// A step that failed says nothing about the next one: a holder whose heartbeats do not arrive has most need to look for a successor.
 	var over, failed error
 	s, do := protocol.Pulse{Trial: claim.Trial, Claim: claim.Claim}.Begin()
 	for !do.Final() {
-		var answer protocol.Answer
-		var err error
-		switch do.Do {
-		case protocol.Beat:
-			err = w.trials.Beat(ctx, do.Trial, do.Claim, h)
-		case protocol.LookForEnd:
-			over, err = w.over(ctx)
-			answer.Yes = over != nil
-		case protocol.LookForClaim:
-			answer.Yes, err = w.trials.HasClaim(ctx, do.Trial, do.Claim)
-		case protocol.LookForResult:
-			answer.Yes, err = w.trials.HasResult(ctx, do.Trial)
-		}
+		answer, why, err := w.beatStep(ctx, do, h)
 		if err != nil {
-			answer.Failed, failed = true, err
+			answer.Failed, failed = true, errors.Join(failed, err)
+		}
+		if why != nil {
+			over = why
 		}
 		s, do = s.Next(answer)
 	}
@@ -465,6 +457,33 @@ func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort c
 		abort(map[protocol.Why]error{protocol.Over: over, protocol.Superseded: errSuperseded, protocol.EndedElsewhere: errEndedElsewhere}[do.Why])
 	}
 	return failed
+}
+
+// beatStep carries out one action of a heartbeat. over says why the sweep is over, if it is. A store's client retries for longer than a
+// takeover takes, so the step has a limit of its own.
+func (w *Worker) beatStep(ctx context.Context, a protocol.Action, h sweep.Heartbeat) (answer protocol.Answer, over, err error) {
+	ctx, cancel := context.WithTimeout(ctx, w.beatLimit())
+	defer cancel()
+
+	switch a.Do {
+	case protocol.Beat:
+		err = w.trials.Beat(ctx, a.Trial, a.Claim, h)
+	case protocol.LookForEnd:
+		over, err = w.over(ctx)
+		answer.Yes = over != nil
+	case protocol.LookForClaim:
+		answer.Yes, err = w.trials.HasClaim(ctx, a.Trial, a.Claim)
+	case protocol.LookForResult:
+		answer.Yes, err = w.trials.HasResult(ctx, a.Trial)
+	}
+	return answer, over, err
+}
+
+// beatLimit is how long one step of a heartbeat may take. Even if all four steps hang, the next heartbeat is on its way long before the
+// holder has been silent for the takeover time.
+func (w *Worker) beatLimit() time.Duration {
+	const least, share = time.Second, 9
+	return max(least, w.heartbeat(), time.Duration(w.plan.Takeover)/share)
 }
 
 func (p *pulse) tree(g gbt.Progress) error {

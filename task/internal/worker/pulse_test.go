@@ -1,0 +1,70 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"coppice/blob"
+	"coppice/sweep"
+)
+
+// hanging is a store that answers no write whose name contains a part, as long as the caller waits.
+type hanging struct {
+	blob.Store
+	part string
+}
+
+func (h hanging) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
+	if strings.Contains(name, h.part) {
+		<-ctx.Done()
+		return blob.Attrs{}, ctx.Err()
+	}
+	return h.Store.Put(ctx, name, g, r)
+}
+
+// TestAHeartbeatThatHangs: a store that takes no heartbeat holds the holder up for a small part of the takeover time, and it still notices
+// that the sweep was cancelled, or that another task has its trial or has ended it.
+func TestAHeartbeatThatHangs(t *testing.T) {
+	names := sweep.Names("test-1")
+	for name, tc := range map[string]struct {
+		object string
+		want   error
+	}{
+		"nothing happened": {"", nil},
+		"cancelled":        {names.Cancel(), errCancelled},
+		"superseded":       {names.Claim(0, 1), errSuperseded},
+		"ended":            {names.Result(0), errEndedElsewhere},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, nil)
+			if tc.object != "" {
+				if _, err := blob.Create(t.Context(), w.sweeps, tc.object, []byte("{}")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			synctest.Test(t, func(t *testing.T) {
+				worker := w.worker(0)
+				worker.Sweeps = hanging{w.sweeps, "/heartbeats/"}
+				if err := worker.open(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+
+				training, abort := context.WithCancelCause(t.Context())
+				defer abort(nil)
+				start := time.Now()
+				err := worker.beat(t.Context(), &sweep.Claim{Trial: 0}, &pulse{sampled: start}, abort)
+				if took, limit := time.Since(start), time.Duration(w.plan.Takeover)/4; !errors.Is(err, context.DeadlineExceeded) || took > limit {
+					t.Errorf("a heartbeat that hangs took %s and ended with %v; want it to miss its deadline within %s", took, err, limit)
+				}
+				if got := context.Cause(training); !errors.Is(got, tc.want) {
+					t.Errorf("after a heartbeat that hung the training was ended with %v, want %v", got, tc.want)
+				}
+			})
+		})
+	}
+}
