@@ -40,6 +40,9 @@ type Keeper struct {
 	Every time.Duration
 	// Soon saves more often at first, from the first tree on, for a training that may vanish without notice.
 	Soon bool
+	// Last is for the last save of a process that was told to stop: it outlives the training's context for as long as there is time. nil
+	// gives the last save lastLimit.
+	Last context.Context
 	Log  *slog.Logger
 
 	kept  []kept    // the next to be dropped first
@@ -63,8 +66,7 @@ const (
 const (
 	// saveLimit is how long training waits for a place that does not answer.
 	saveLimit = 10 * time.Second
-	// lastLimit is for the last checkpoint of a process that was told to stop: a container is killed ten seconds after SIGTERM, and a
-	// worker still has to release its claim.
+	// lastLimit is for the last checkpoint of a process that was told to stop: a container is killed ten seconds after SIGTERM.
 	lastLimit = 4 * time.Second
 )
 
@@ -106,8 +108,8 @@ func (k *Keeper) Newest(ctx context.Context) (*gbt.Checkpoint, error) {
 	return newest, nil
 }
 
-// Offer saves c if a save is due, or if ctx has ended (the process was told to stop) and c has more rounds than the last save. It has the
-// signature of gbt.Options.Checkpoint.
+// Offer saves c if a save is due, or if ctx has ended (the process was told to stop) and c has more rounds than the last save.
+// gbt.Options.Checkpoint of a training calls it.
 func (k *Keeper) Offer(ctx context.Context, c *gbt.Checkpoint) {
 	if k.at.IsZero() {
 		k.at = time.Now()
@@ -117,7 +119,10 @@ func (k *Keeper) Offer(ctx context.Context, c *gbt.Checkpoint) {
 	// A process told to stop saves what it has; otherwise a save waits until it is worth its cost.
 	limit := saveLimit
 	if ctx.Err() != nil {
-		ctx, limit = context.WithoutCancel(ctx), lastLimit
+		limit = lastLimit
+		if ctx = context.WithoutCancel(ctx); k.Last != nil {
+			ctx = k.Last
+		}
 	} else if time.Since(k.at) < protocol.Unsaved(k.trained(), k.Every, k.took) {
 		return
 	}
@@ -151,9 +156,10 @@ func (k *Keeper) trained() time.Duration {
 	return k.at.Sub(k.began)
 }
 
-// save writes c under a free name and then drops the oldest checkpoint beyond two.
+// save writes c under a free name and then drops the oldest checkpoint beyond two. That it could not be dropped is only logged: c is saved,
+// and the next save begins with what is left over.
 func (k *Keeper) save(ctx context.Context, c *gbt.Checkpoint) (bytes int, err error) {
-	if err := k.trim(ctx); err != nil { // leftovers that an earlier attempt could not drop
+	if err := k.trim(ctx); err != nil { // leftovers that an earlier attempt or save could not drop
 		return 0, err
 	}
 	data, err := c.AppendBinary(nil)
@@ -166,7 +172,10 @@ func (k *Keeper) save(ctx context.Context, c *gbt.Checkpoint) (bytes int, err er
 		return 0, err
 	}
 	k.kept, k.saved = append(k.kept, kept{name, c.Rounds()}), c.Rounds()
-	return len(data), k.trim(ctx)
+	if err := k.trim(ctx); err != nil {
+		k.Log.Warn("a checkpoint was saved, and an older one stays for now", "trees", c.Trees(), "error", err.Error())
+	}
+	return len(data), nil
 }
 
 // trim drops all but the last two verified checkpoints.

@@ -390,6 +390,32 @@ func TestErrorsOfThePlace(t *testing.T) {
 	}
 }
 
+// undroppable is a place that drops nothing.
+type undroppable struct{ Place }
+
+func (undroppable) Drop(context.Context, string) error { return errors.New("nothing is dropped here") }
+
+// TestAnOlderCheckpointThatStays: a checkpoint is saved although an older one cannot be dropped, and the log says so. The next one would have
+// no name, and the log says that.
+func TestAnOlderCheckpointThatStays(t *testing.T) {
+	all := checkpoints(t)
+	place := undroppable{bucket(blob.Memory())}
+	k, log := keeper(place, inBucket+"0/")
+	for _, c := range all[1:4] {
+		k.at = time.Now().Add(-time.Hour)
+		k.Offer(t.Context(), c)
+	}
+	if got, text := rounds(t, place), log.String(); !slices.Equal(got, []int{1, 2, 3}) || strings.Contains(text, "no checkpoint could be saved") || !strings.Contains(text, "an older one stays") {
+		t.Errorf("three were saved and none could be dropped: rounds %v, log:\n%s\nwant rounds 1, 2 and 3, and a warning about the older one", got, text)
+	}
+
+	k.at = time.Now().Add(-time.Hour)
+	k.Offer(t.Context(), all[4])
+	if got, text := rounds(t, place), log.String(); !slices.Equal(got, []int{1, 2, 3}) || !strings.Contains(text, "no checkpoint could be saved") {
+		t.Errorf("a fourth was offered: rounds %v, log:\n%s\nwant the three before, and a warning", got, text)
+	}
+}
+
 // The folder may hold the user's other files, the model itself among them.
 func TestOthersFilesStay(t *testing.T) {
 	dir := t.TempDir()
