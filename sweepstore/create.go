@@ -49,8 +49,8 @@ func createBytes(ctx context.Context, s blob.Store, object string, data []byte) 
 	return false, fmt.Errorf("write %s: %w", object, err)
 }
 
-// lastLookLimit is a small part of the time left to a process that was told to stop.
-const lastLookLimit = 2 * time.Second
+// LookLimit is how long a process that was told to stop checks the outcome of a write: a small part of the time it has left.
+const LookLimit = 1500 * time.Millisecond
 
 // lastLook returns a context for checking the outcome of a write. Even if ctx has ended, the write may have succeeded, and a process that
 // is stopping then has a claim to release.
@@ -58,7 +58,7 @@ func lastLook(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() == nil {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(context.WithoutCancel(ctx), lastLookLimit)
+	return context.WithTimeout(context.WithoutCancel(ctx), LookLimit)
 }
 
 // holds reports whether an object's contents are data. A missing object is blob.ErrNotExist.

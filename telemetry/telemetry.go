@@ -53,9 +53,12 @@ const (
 	pushLimit = 10 * time.Second // per push, including retries
 	nowLimit  = 2 * time.Second  // for a push that delays a caller
 	nowEvery  = 5 * time.Second  // Cloud Monitoring accepts one point of a time series per this interval; https://cloud.google.com/monitoring/quotas
-	lastLimit = 5 * time.Second  // for the last push: a Spot machine that is taken away has half a minute for everything
+	lastLimit = 5 * time.Second  // for the last push
 	askLimit  = 2 * time.Second  // for the metadata server to describe this machine
 )
+
+// HurryLimit bounds the last push of a process that was told to stop: it is killed a few seconds later and has other things to do.
+const HurryLimit = 1500 * time.Millisecond
 
 // Telemetry exports a program's measurements. Close sends the last ones. It is safe for concurrent use.
 type Telemetry struct {
@@ -120,7 +123,11 @@ func (t *Telemetry) Flush(ctx context.Context) {
 
 // Close sends the last measurements and stops. ctx may have ended already, as it has when most programs end.
 func (t *Telemetry) Close(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLimit)
+	limit := lastLimit
+	if ctx.Err() != nil {
+		limit = HurryLimit
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	// A failed push has been logged already, and nothing can be done if there was not enough time.
 	_ = t.provider.Shutdown(ctx)

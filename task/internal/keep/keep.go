@@ -173,7 +173,7 @@ func (k *Keeper) save(ctx context.Context, c *gbt.Checkpoint) (bytes int, err er
 	}
 	k.kept, k.saved = append(k.kept, kept{name, c.Rounds()}), c.Rounds()
 	if err := k.trim(ctx); err != nil {
-		k.Log.Warn("a checkpoint was saved, and an older one stays for now", "trees", c.Trees(), "error", err.Error())
+		k.Log.Warn("saved a checkpoint but could not drop an older one; the next save tries again", "trees", c.Trees(), "error", err.Error())
 	}
 	return len(data), nil
 }

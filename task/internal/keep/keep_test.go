@@ -405,13 +405,13 @@ func TestAnOlderCheckpointThatStays(t *testing.T) {
 		k.at = time.Now().Add(-time.Hour)
 		k.Offer(t.Context(), c)
 	}
-	if got, text := rounds(t, place), log.String(); !slices.Equal(got, []int{1, 2, 3}) || strings.Contains(text, "no checkpoint could be saved") || !strings.Contains(text, "an older one stays") {
+	if got, text := rounds(t, place), log.String(); !slices.Equal(got, []int{1, 2, 3}) || strings.Contains(text, "could not save a checkpoint") || !strings.Contains(text, "could not drop an older one") {
 		t.Errorf("three were saved and none could be dropped: rounds %v, log:\n%s\nwant rounds 1, 2 and 3, and a warning about the older one", got, text)
 	}
 
 	k.at = time.Now().Add(-time.Hour)
 	k.Offer(t.Context(), all[4])
-	if got, text := rounds(t, place), log.String(); !slices.Equal(got, []int{1, 2, 3}) || !strings.Contains(text, "no checkpoint could be saved") {
+	if got, text := rounds(t, place), log.String(); !slices.Equal(got, []int{1, 2, 3}) || !strings.Contains(text, "could not save a checkpoint") {
 		t.Errorf("a fourth was offered: rounds %v, log:\n%s\nwant the three before, and a warning", got, text)
 	}
 }

@@ -25,6 +25,7 @@ func (w *Worker) keeper(c *sweep.Claim, place *soundCopy) *keep.Keeper {
 		Prefix: place.Prefix(c.Claim),
 		Every:  min(keepEvery, time.Duration(w.plan.Takeover)),
 		Soon:   true,
+		Last:   w.after.work,
 		Log:    w.Log.With("trial", c.Trial, "claim", c.Claim),
 	}
 }

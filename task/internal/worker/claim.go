@@ -229,12 +229,13 @@ func (w *Worker) release(ctx context.Context, c *sweep.Claim) {
 	if ctx.Err() != nil {
 		w.measures.count(w.measures.interruptions)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit) // ctx has usually ended already
+
+	ctx, cancel := context.WithTimeout(w.after.release, releasePatience)
 	defer cancel()
 	if err := w.trials.Release(ctx, c.Trial, c.Claim); err != nil {
 		w.Log.Warn("release the claim", "trial", c.Trial, "error", err.Error())
 	}
 }
 
-// releaseLimit is well below the notice that a Spot machine gets.
-const releaseLimit = 5 * time.Second
+// releasePatience limits the release of a claim while there is no hurry. After that its holder counts as dead sooner or later.
+const releasePatience = 10 * time.Second

@@ -40,7 +40,19 @@ func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric)
 	pulse := w.startPulse(ctx, claim, stop)
 	defer pulse.end() // after the upload, which may take longer than the takeover time
 
-	return w.finish(ctx, w.attempt(ctx, training, claim, m, pulse))
+	e := w.attempt(ctx, training, claim, m, pulse)
+
+	// A reader who sees the result finds the curve, so it is written before. Where there is no result, the claim is released first: other
+	// tasks wait for that.
+	if e.why == protocol.Unknown {
+		hurry, cancel := outlive(ctx, curveFor)
+		w.leaveCurve(hurry, claim, pulse)
+		cancel()
+		return w.finish(ctx, e)
+	}
+	err := w.finish(ctx, e)
+	w.leaveCurve(w.after.curve, claim, pulse)
+	return err
 }
 
 // ending says how a training ended.
@@ -63,22 +75,23 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 	training, cancel := context.WithTimeoutCause(training, w.timeLeft(s.from), errTimeLimit)
 	defer cancel()
 	r, out, err := w.train(training, claim, m, pulse, s)
-	ended := time.Now().UTC()
-	w.leaveCurve(ctx, claim, pulse)
+	ended, cause := time.Now().UTC(), context.Cause(training)
 
-	cause := context.Cause(training)
+	// First match wins: what says nothing about the configuration comes before what does.
+	broken, damaged := new(brokenError), new(copyError)
 	switch {
-	case ctx.Err() != nil: // the machine is being taken away; the next attempt resumes the trial
+	case err != nil && ctx.Err() != nil: // the machine is being taken away; the next attempt resumes the trial
 		return ending{claim: claim, why: protocol.ToldToGo, err: ctx.Err()}
 	case err != nil && errors.Is(cause, errSuperseded):
 		return ending{claim: claim, why: protocol.Superseded, r: r, err: cause}
 	case err != nil && errors.Is(cause, errEndedElsewhere):
 		return ending{claim: claim, why: protocol.EndedElsewhere, r: r, err: cause}
-	}
-	if broken := new(brokenError); errors.As(err, &broken) && !unwanted(cause) {
+	case errors.As(err, &broken) && !unwanted(cause):
 		return ending{claim: claim, why: protocol.Broken, err: fmt.Errorf("trial %d: %w", claim.Trial, broken)}
+	case errors.As(err, &damaged) && !unwanted(cause): // whatever another verification finds: this training saw wrong data
+		return ending{claim: claim, why: protocol.Broken, err: damaged}
 	}
-	if damage := w.intact(ctx, claim.Trial, err != nil && unwanted(cause)); damage != nil {
+	if damage := w.intact(w.after.work, claim.Trial, err != nil && unwanted(cause)); damage != nil {
 		return ending{claim: claim, why: protocol.Broken, err: damage}
 	}
 
@@ -244,7 +257,7 @@ func (w *Worker) upload(ctx context.Context, r *sweep.Result, out *finished) err
 }
 
 // finish writes a trial's outcome in the order that package protocol prescribes. A trained model is not thrown away because the machine is
-// going: if ctx ends after the upload, the remaining steps still run, within finishLimit.
+// going: if ctx ends, the remaining steps still run, as far as deadlines.go gives them time.
 func (w *Worker) finish(ctx context.Context, e ending) error {
 	f := protocol.Finish{}
 	switch {
@@ -253,13 +266,11 @@ func (w *Worker) finish(ctx context.Context, e ending) error {
 	default:
 		f.Trial, f.Claim = e.r.Trial, e.r.Claim
 	}
-	longer, cancel := outlive(ctx, finishLimit)
-	defer cancel()
 
 	f, do := f.Begin(e.out != nil, e.why)
 	failed := e.err
 	for !do.Final() {
-		answer, err := w.leave(ctx, longer, do, e)
+		answer, err := w.leave(ctx, do, e)
 		if err != nil {
 			answer.Failed = true
 			failed = err
@@ -276,13 +287,13 @@ func (w *Worker) finish(ctx context.Context, e ending) error {
 }
 
 // leave carries out one action of a trial's end.
-func (w *Worker) leave(ctx, longer context.Context, a protocol.Action, e ending) (answer protocol.Answer, err error) {
+func (w *Worker) leave(ctx context.Context, a protocol.Action, e ending) (answer protocol.Answer, err error) {
 	switch a.Do {
 	case protocol.Upload:
-		return answer, w.upload(ctx, e.r, e.out)
+		return answer, w.upload(w.after.work, e.r, e.out)
 
 	case protocol.CreateResult:
-		answer.Yes, err = w.trials.CreateResult(longer, *e.r)
+		answer.Yes, err = w.trials.CreateResult(w.after.work, *e.r)
 		switch {
 		case err != nil:
 			return answer, fmt.Errorf("write the result of trial %d: %w", a.Trial, err)
@@ -297,10 +308,10 @@ func (w *Worker) leave(ctx, longer context.Context, a protocol.Action, e ending)
 		}
 
 	case protocol.Publish:
-		return answer, w.publish(longer, e.r)
+		return answer, w.publish(w.after.work, e.r)
 
 	case protocol.DropCheckpoints: // after the message, on which the aggregator waits
-		w.dropCheckpoints(longer, a.Trial)
+		w.dropCheckpoints(w.after.release, a.Trial)
 
 	case protocol.Release:
 		w.release(ctx, e.claim)
@@ -324,26 +335,7 @@ func (w *Worker) publish(ctx context.Context, r *sweep.Result) error {
 	return nil
 }
 
-// finishLimit is for what remains when a trial has ended and the process has been told to stop: two small objects, a message and up to
-// three emptied checkpoints. A container is killed ten seconds after SIGTERM.
-const finishLimit = 5 * time.Second
-
-// outlive returns a context with the values of ctx that ends limit after ctx does.
-func outlive(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		if pause(longer, limit) == nil {
-			cancel()
-		}
-	})
-	return longer, func() {
-		stop()
-		cancel()
-	}
-}
-
-// leaveCurve writes the trial's learning curve. It is written before the result, so that a reader who sees the result finds the curve.
-// There is none when trees are not scored one by one. A failure is only logged.
+// leaveCurve writes the trial's learning curve. There is none when trees are not scored one by one. A failure is only logged.
 func (w *Worker) leaveCurve(ctx context.Context, claim *sweep.Claim, p *pulse) {
 	p.mu.Lock()
 	c := p.curve
@@ -351,20 +343,13 @@ func (w *Worker) leaveCurve(ctx context.Context, claim *sweep.Claim, p *pulse) {
 	if len(c.Scores) == 0 {
 		return
 	}
-	ctx, cancel := outlive(ctx, curveLimit)
+
+	ctx, cancel := context.WithTimeout(ctx, curvePatience)
 	defer cancel()
-	ctx, cancelSoon := context.WithTimeout(ctx, curvePatience)
-	defer cancelSoon()
 	if _, err := w.trials.CreateCurve(ctx, c); err != nil {
 		w.Log.Warn("write the learning curve", "trial", claim.Trial, "error", err.Error())
 	}
 }
-
-// Limits on writing a learning curve: after the process was told to stop, and in general.
-const (
-	curveLimit    = time.Second
-	curvePatience = 10 * time.Second
-)
 
 // pulse keeps a claim alive while its trial trains, and stops the training when the sweep no longer wants it.
 type pulse struct {

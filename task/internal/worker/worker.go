@@ -59,6 +59,7 @@ type Worker struct {
 	mapped   int64
 	replaced bool // an earlier copy of the dataset on this machine was found damaged
 	measures *measures
+	after    deadlines // of what is done after the process was told to stop
 
 	// Cache of the sweep's objects, so that this task reads none twice.
 	listing sweepstore.Listing // the latest
@@ -80,6 +81,9 @@ func (*TransientError) ExitStatus() int { return sweep.ExitTransient }
 
 // Run trains trials until none is left, the sweep is cancelled or ctx ends. A trial that fails is a result, not an error.
 func (w *Worker) Run(ctx context.Context) error {
+	w.after = newDeadlines(ctx)
+	defer w.after.cancel()
+
 	if err := w.open(ctx); err != nil {
 		return w.classify(err)
 	}
