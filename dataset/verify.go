@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -83,24 +82,10 @@ func (d *Dataset) Verify(ctx context.Context, progress func(done, total int64)) 
 // different. The error is a *CorruptError, even if the file has become shorter since it was mapped, when touching the slice would end the
 // process.
 func (d *Dataset) VerifyMapped(ctx context.Context, threads int) error {
-	return d.verifyMapped(ctx, threads, func(string) bool { return true })
-}
-
-// VerifyTargets is VerifyMapped for labels, weights, groups and folds only: a small part of the bytes, in which damage gives a model that
-// is wrong but looks right.
-func (d *Dataset) VerifyTargets(ctx context.Context, threads int) error {
-	return d.verifyMapped(ctx, threads, func(file string) bool { return path.Base(file) == targetsFile })
-}
-
-func (d *Dataset) verifyMapped(ctx context.Context, threads int, wanted func(file string) bool) error {
 	g, inner := errgroup.WithContext(ctx)
 	g.SetLimit(threads)
 
 	for i, info := range d.mapped {
-		if !wanted(info.Name) {
-			continue
-		}
-
 		data := d.mappings[i].data
 		for block := range info.Blocks {
 			g.Go(func() error {

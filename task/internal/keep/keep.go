@@ -43,7 +43,10 @@ type Keeper struct {
 	// Last is for the last save of a process that was told to stop: it outlives the training's context for as long as there is time. nil
 	// gives the last save lastLimit.
 	Last context.Context
-	Log  *slog.Logger
+	// Sound, which may be nil, is asked before every save; its error refuses it. The time it takes counts as the save's, which paces the
+	// next one, but not towards saveLimit.
+	Sound func(context.Context) error
+	Log   *slog.Logger
 
 	kept  []kept    // the next to be dropped first
 	saved int       // rounds in the newest checkpoint
@@ -131,11 +134,8 @@ func (k *Keeper) Offer(ctx context.Context, c *gbt.Checkpoint) {
 		return
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-
 	start := time.Now()
-	bytes, err := k.save(ctx, c)
+	bytes, err := k.save(ctx, c, limit)
 	// A failed save counts too: the next is as far off as after a successful one.
 	k.at = time.Now()
 	k.took = k.at.Sub(start)
@@ -158,7 +158,15 @@ func (k *Keeper) trained() time.Duration {
 
 // save writes c under a free name and then drops the oldest checkpoint beyond two. That it could not be dropped is only logged: c is saved,
 // and the next save begins with what is left over.
-func (k *Keeper) save(ctx context.Context, c *gbt.Checkpoint) (bytes int, err error) {
+func (k *Keeper) save(ctx context.Context, c *gbt.Checkpoint, limit time.Duration) (bytes int, err error) {
+	if k.Sound != nil {
+		if err := k.Sound(ctx); err != nil {
+			return 0, err
+		}
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	if err := k.trim(ctx); err != nil { // leftovers that an earlier attempt or save could not drop
 		return 0, err
 	}

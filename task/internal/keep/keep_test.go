@@ -390,6 +390,49 @@ func TestErrorsOfThePlace(t *testing.T) {
 	}
 }
 
+// TestSoundIsAskedFirst: what must not be saved is not. Asking may take longer than a save may, and delays the next save accordingly; after
+// the process was told to stop it has no more time than the save itself.
+func TestSoundIsAskedFirst(t *testing.T) {
+	all := checkpoints(t)
+	synctest.Test(t, func(t *testing.T) {
+		place := bucket(blob.Memory())
+		k, log := keeper(place, inBucket+"0/")
+		wrong, takes := errors.New("the data is wrong"), 3*saveLimit
+		k.Soon = true
+		k.Sound = func(ctx context.Context) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(takes):
+				return wrong
+			}
+		}
+		k.Offer(t.Context(), all[1])
+		if got := rounds(t, place); got != nil || !strings.Contains(log.String(), wrong.Error()) {
+			t.Errorf("what is unsound was offered: rounds %v, log:\n%s\nwant none, and the reason", got, log)
+		}
+
+		wrong = nil
+		start := time.Now()
+		for len(rounds(t, place)) == 0 {
+			<-time.After(time.Second)
+			k.Offer(t.Context(), all[1])
+		}
+		if waited := time.Since(start); waited < 10*takes {
+			t.Errorf("after a save that took %s the next one ended %s later; want it far off", takes, waited)
+		}
+
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		last, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		k.Last, start = last, time.Now()
+		if k.Offer(ended, all[2]); time.Since(start) != time.Second || len(rounds(t, place)) != 1 {
+			t.Errorf("a process told to stop, with a second left, was held up for %s and has rounds %v; want a second and none more", time.Since(start), rounds(t, place))
+		}
+	})
+}
+
 // undroppable is a place that drops nothing.
 type undroppable struct{ Place }
 

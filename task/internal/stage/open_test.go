@@ -34,8 +34,8 @@ func TestACopyThatIsDamagedBeforeItIsOpened(t *testing.T) {
 		_, q, m := world(t)
 		dir := filepath.Join(q.Scratch, "datasets", m.Name, m.Version)
 		left, replaced := times, 0
-		q.Replaced = func() { replaced++ }
-		q.Log = slog.New(hearing{slog.NewTextHandler(io.Discard, nil), "dataset staged", func() {
+		again := hearing{slog.NewTextHandler(io.Discard, nil), "the machine's copy of the dataset is damaged; fetching it again", func() { replaced++ }}
+		q.Log = slog.New(hearing{again, "dataset staged", func() {
 			if left--; left >= 0 {
 				if err := os.Truncate(filepath.Join(dir, dataset.TrainSplit, "rows.arrow"), 1000); err != nil {
 					t.Error(err)

@@ -33,8 +33,6 @@ type Request struct {
 	// Since is the earliest acceptable time of the copy's last verification, by any task; an older one is repeated now. With the zero time
 	// a copy is trusted if it has not changed since it was verified.
 	Since time.Time
-	// Replaced, which may be nil, is called when the existing copy is damaged and is about to be replaced.
-	Replaced func()
 	// Progress, which may be nil, is called with the bytes present and the total, from several goroutines.
 	Progress func(done, total int64)
 }

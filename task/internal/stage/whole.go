@@ -76,9 +76,6 @@ func (q *Request) isWhole(ctx context.Context, dir string) (bool, error) {
 // discard removes a damaged copy and reports it.
 func (q *Request) discard(dir string, why error) error {
 	q.Log.Warn("the machine's copy of the dataset is damaged; fetching it again", "dir", dir, "error", why.Error())
-	if q.Replaced != nil {
-		q.Replaced()
-	}
 	return onDisk("remove the damaged copy", discard(dir))
 }
 

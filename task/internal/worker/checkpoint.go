@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"coppice/blob"
 	"coppice/fit"
 	"coppice/gbt"
 	"coppice/metric"
@@ -19,41 +18,32 @@ import (
 const keepEvery = time.Minute
 
 // keeper returns the keeper of a trial's checkpoints: it reads those of every claim and writes those of claim c.
-func (w *Worker) keeper(c *sweep.Claim, place *soundCopy) *keep.Keeper {
+//
+// It saves nothing once the machine's copy of the dataset is damaged: a checkpoint outlives the copy, and another task, here or on another
+// machine, resumes from it on good data. So the whole copy is verified before every save. Damage on a disk does not heal, so a copy that
+// verifies now was whole during all the training so far, and every checkpoint in the bucket is of good data. That takes about as long as one
+// tree, and a save that takes longer comes less often.
+func (w *Worker) keeper(c *sweep.Claim, damage *error) *keep.Keeper {
+	place := w.place(c.Trial)
 	return &keep.Keeper{
 		Place:  place,
 		Prefix: place.Prefix(c.Claim),
 		Every:  min(keepEvery, time.Duration(w.plan.Takeover)),
 		Soon:   true,
 		Last:   w.after.work,
-		Log:    w.Log.With("trial", c.Trial, "claim", c.Claim),
+		Sound: func(ctx context.Context) error {
+			err := w.verify(ctx, "before a checkpoint")
+			if damaged := new(copyError); errors.As(err, &damaged) {
+				*damage = damaged
+			}
+			return err
+		},
+		Log: w.Log.With("trial", c.Trial, "claim", c.Claim),
 	}
 }
 
 func (w *Worker) place(trial int) sweepstore.Checkpoints {
 	return w.trials.Checkpoints(trial, gbt.MaxCheckpointBytes)
-}
-
-// soundCopy is a checkpoint store that refuses to save once the machine's copy of the dataset is damaged. A checkpoint of trees grown on
-// damaged data would outlive the copy: another machine would resume from it on good data. Damage on a disk does not heal, so a copy that
-// verifies now was whole during all the training so far. The verification counts as part of the save, whose share of the time is limited.
-type soundCopy struct {
-	sweepstore.Checkpoints
-	w      *Worker
-	damage error // a *copyError, once it has been found
-}
-
-// Write writes the checkpoint, unless the machine's copy turns out damaged.
-func (p *soundCopy) Write(ctx context.Context, name string, data []byte) error {
-	err := p.w.soFar(ctx)
-	var damaged *copyError
-	if errors.As(err, &damaged) {
-		p.damage = damaged
-	}
-	if err != nil {
-		return err
-	}
-	return p.Checkpoints.Write(ctx, name, data)
 }
 
 // dropCheckpoints deletes the checkpoints of a trial that has its result. Any that remain do no harm; they are deleted with the sweep.
@@ -79,25 +69,21 @@ func (w *Worker) timeLeft(from *gbt.Checkpoint) time.Duration {
 type saving struct {
 	ctx    context.Context
 	keeper *keep.Keeper
-	place  *soundCopy // the keeper's
+	damage error // a *copyError, once a save has found it
 	from   *gbt.Checkpoint
 }
 
 // saved finds the checkpoint that a claimed trial resumes from. A checkpoint of another build is dropped here, before the time spent on it
 // is deducted from this trial's limit.
-func (w *Worker) saved(ctx context.Context, c *sweep.Claim, m metric.Metric) (saving, error) {
-	s := saving{ctx: ctx, place: &soundCopy{Checkpoints: w.place(c.Trial), w: w}}
-	s.keeper = w.keeper(c, s.place)
+func (w *Worker) saved(ctx context.Context, c *sweep.Claim, m metric.Metric) (*saving, error) {
+	s := &saving{ctx: ctx}
+	s.keeper = w.keeper(c, &s.damage)
 	from, err := s.keeper.Newest(ctx)
 	if err != nil {
 		return s, err
 	}
 
 	s.from = from
-	if from != nil && w.replaced && w.wasHere(ctx, c) {
-		s.keeper.Log.Warn("the trial starts over: it was saved on a copy of the dataset that turned out to be damaged")
-		s.clear()
-	}
 	identity := w.table.Identity(w.request(c.Trial, fit.Request{Metric: m}))
 	if s.from != nil && from.Identity() != identity {
 		s.keeper.Log.Warn("the trial starts over", "checkpoint", from.Identity(), "this", identity)
@@ -106,27 +92,12 @@ func (w *Worker) saved(ctx context.Context, c *sweep.Claim, m metric.Metric) (sa
 	return s, nil
 }
 
-// wasHere reports whether an earlier claim of the trial was held by a task of this machine or by an earlier attempt of this task: its
-// checkpoints may then hold trees grown on the damaged copy. A claim that cannot be read counts as one of them.
-func (w *Worker) wasHere(ctx context.Context, c *sweep.Claim) bool {
-	for n := range c.Claim {
-		before, err := w.trials.Claim(ctx, c.Trial, n)
-		if errors.Is(err, blob.ErrNotExist) {
-			continue
-		}
-		if err != nil || before.Host == w.Host || before.Job == w.Job && before.Task == w.Task {
-			return true
-		}
-	}
-	return false
-}
-
 // fit trains from the trial's checkpoint. Checkpoints of another build cannot be resumed; they are dropped and training starts over.
-func (w *Worker) fit(ctx context.Context, s saving, q fit.Request) (*fit.Outcome, error) {
+func (w *Worker) fit(ctx context.Context, s *saving, q fit.Request) (*fit.Outcome, error) {
 	q.Resume = s.from
 	q.Checkpoint = func(c *gbt.Checkpoint) error {
 		s.keeper.Offer(s.ctx, c)
-		return s.place.damage // trees grown from here on would be wasted
+		return s.damage // trees grown from here on would be wasted
 	}
 	o, err := w.table.Train(ctx, q)
 	var other *gbt.MismatchError

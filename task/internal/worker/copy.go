@@ -83,8 +83,7 @@ func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset
 	pauses.InitialInterval, pauses.Multiplier, pauses.MaxInterval = firstDiskPause, 2, maxDiskPause
 
 	return backoff.Retry(ctx, func() (*dataset.Dataset, error) {
-		ds, err := stage.Open(ctx, stage.Request{Store: w.Datasets, Dataset: w.plan.Dataset, Scratch: w.Scratch, Log: w.Log, Since: since,
-			Replaced: func() { w.replaced = true }})
+		ds, err := stage.Open(ctx, stage.Request{Store: w.Datasets, Dataset: w.plan.Dataset, Scratch: w.Scratch, Log: w.Log, Since: since})
 		var disk *stage.DiskError
 		if !errors.As(err, &disk) {
 			return ds, backoff.Permanent(err)
@@ -101,40 +100,22 @@ func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset
 		}))
 }
 
-// quickCheck is how many bytes per thread are verified in about a tenth of a second.
-const quickCheck = 128 << 20
-
-// soFar returns a *copyError if the copy has changed since it was staged. Training waits for the check, and a slow checkpoint is taken less
-// often; so a small dataset is verified entirely, a large one only in its labels, weights, groups and folds.
-func (w *Worker) soFar(ctx context.Context) error {
-	threads := max(1, w.plan.Sizing.ThreadsPerTask)
-	verify := w.dataset.VerifyTargets
-	if w.mapped <= quickCheck*int64(threads) {
-		verify = w.dataset.VerifyMapped
-	}
-
-	err := verify(ctx, threads)
+// verify verifies the whole copy. The error is a *copyError, which says when, if it has changed since it was staged.
+func (w *Worker) verify(ctx context.Context, when string) error {
+	err := w.dataset.VerifyMapped(ctx, max(1, w.plan.Sizing.ThreadsPerTask))
 	var corrupt *dataset.CorruptError
 	if errors.As(err, &corrupt) {
-		return &copyError{fmt.Errorf("found before a checkpoint: %w", corrupt)}
+		return &copyError{fmt.Errorf("found %s: %w", when, corrupt)}
 	}
 	return err
 }
 
-// intact verifies the whole copy after a trial, which takes about as long as one tree. A trial that failed may have failed because of the
-// damage, which says nothing about its configuration; one trained on changed labels could win the sweep, and one trained on changed bins
-// would give a model that no other machine reproduces. A stopped trial leaves nothing that could be wrong. On damage the trial's
-// checkpoints are dropped as well, since nobody knows when it occurred.
-func (w *Worker) intact(ctx context.Context, trial int, stopped bool) error {
+// intact verifies the copy after a trial. A trial that failed may have failed because of the damage, which says nothing about its
+// configuration; one trained on changed labels could win the sweep, and one trained on changed bins would give a model that no other machine
+// reproduces. A stopped trial leaves nothing that could be wrong. The trial's checkpoints are good: each was saved after a verification.
+func (w *Worker) intact(ctx context.Context, stopped bool) error {
 	if stopped {
 		return nil
 	}
-	err := w.dataset.VerifyMapped(ctx, max(1, w.plan.Sizing.ThreadsPerTask))
-
-	var corrupt *dataset.CorruptError
-	if errors.As(err, &corrupt) {
-		w.dropCheckpoints(ctx, trial)
-		return &copyError{fmt.Errorf("found after a trial: %w", corrupt)}
-	}
-	return err
+	return w.verify(ctx, "after a trial")
 }

@@ -91,7 +91,7 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 	case errors.As(err, &damaged) && !unwanted(cause): // whatever another verification finds: this training saw wrong data
 		return ending{claim: claim, why: protocol.Broken, err: damaged}
 	}
-	if damage := w.intact(w.after.work, claim.Trial, err != nil && unwanted(cause)); damage != nil {
+	if damage := w.intact(w.after.work, err != nil && unwanted(cause)); damage != nil {
 		return ending{claim: claim, why: protocol.Broken, err: damage}
 	}
 
@@ -118,7 +118,7 @@ type finished struct {
 
 // train trains and evaluates the trial's configuration. A panic is recovered as an error of the configuration: one bad configuration must
 // not fail the task, and with it the whole Batch job.
-func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric, p *pulse, s saving) (r *sweep.Result, out *finished, err error) {
+func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric, p *pulse, s *saving) (r *sweep.Result, out *finished, err error) {
 	of := w.plan.Trials[claim.Trial]
 	r = &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim,
 		Task: w.Task, Attempt: w.Attempt, Configuration: of.Configuration, Fold: of.Fold, Metrics: map[string]float64{}}

@@ -57,7 +57,6 @@ type Worker struct {
 	table    *fit.Table
 	input    *gbt.InputModel // the model that trials continue, if any
 	mapped   int64
-	replaced bool // an earlier copy of the dataset on this machine was found damaged
 	measures *measures
 	after    deadlines // of what is done after the process was told to stop
 
