@@ -52,6 +52,9 @@ const (
 	TrialStopped = "stopped" // before its end, by a rule: what it has is a result that would not have become the best
 )
 
+// trialCancelled is one that nobody wanted to its end: its configuration is known, and says nothing.
+const trialCancelled = "cancelled"
+
 // Methods by which trials are proposed once the fixed configurations and the grid are through.
 const (
 	MethodAuto   = sweep.MethodAuto

@@ -177,6 +177,8 @@ func statusOf(s sweep.Status) string {
 		return TrialDone
 	case sweep.StatusStopped:
 		return TrialStopped
+	case sweep.StatusCancelled: // by a person, or with the sweep that this one extends
+		return trialCancelled
 	}
 	return TrialFailed
 }

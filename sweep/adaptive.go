@@ -184,7 +184,7 @@ func (p *Plan) Open() bool {
 // Adapt gives the plan the format that its trials need.
 func (p *Plan) Adapt() {
 	switch {
-	case p.Extends != nil:
+	case p.Extends != nil || p.EndsByRule():
 		p.Format = FormatExtended
 	case p.Folds != nil:
 		p.Format = FormatFolds

@@ -12,7 +12,7 @@ type Board struct {
 	Done    int   `json:"done"`
 	Failed  int   `json:"failed"` // failed, over time or cancelled
 	Waiting int   `json:"waiting"`
-	Stopped int   `json:"stopped,omitempty"` // because others were better
+	Stopped int   `json:"stopped,omitempty"` // because others were better, or the sweep had enough
 
 	Configurations []Rated `json:"configurations,omitempty"` // of a plan with folds, best first
 }
@@ -111,7 +111,15 @@ func (b Board) Best() *Result {
 }
 
 // Tally counts trials by how they ended.
-type Tally struct{ Done, Failed, Stopped, Waiting int }
+type Tally struct {
+	Done, Failed, Waiting int
+	Stopped               int // because others were better
+	Untrained             int // because the sweep had enough
+	Cancelled             int // by a person, each by itself
+}
+
+// Ended is how many have ended.
+func (t Tally) Ended() int { return t.Done + t.Failed + t.Stopped + t.Untrained + t.Cancelled }
 
 // Tally counts the trials of the sweep's own: those of a sweep that it extends have ended there.
 func (b Board) Tally(p *Plan) (t Tally) {
@@ -122,8 +130,12 @@ func (b Board) Tally(p *Plan) (t Tally) {
 			t.Waiting++
 		case r.Status == StatusDone:
 			t.Done++
+		case r.Untrained():
+			t.Untrained++
 		case r.Status == StatusStopped:
 			t.Stopped++
+		case r.ByHand:
+			t.Cancelled++
 		default:
 			t.Failed++
 		}

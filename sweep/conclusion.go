@@ -31,7 +31,7 @@ type Ending struct {
 	Format    int       `json:"format"`
 	Sweep     ID        `json:"sweep"`
 	Cancelled bool      `json:"cancelled,omitempty"`
-	Early     string    `json:"early,omitempty"` // why it ended before all trials; empty if all have ended
+	Early     string    `json:"early,omitempty"` // why not every trial has ended or was trained; empty otherwise
 	Trials    []int     `json:"trials"`          // trials with results that count, ascending
 	At        time.Time `json:"at"`
 

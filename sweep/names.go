@@ -66,6 +66,9 @@ func (n Names) Cancel() string { return n.Prefix() + "cancel.json" }
 // Ending is the object that says which results count; later ones do not.
 func (n Names) Ending() string { return n.Prefix() + "ending.json" }
 
+// Enough is the object that says that the sweep starts no more trials, and why.
+func (n Names) Enough() string { return n.Prefix() + "enough.json" }
+
 // Conclusion is the object that concludes a sweep.
 func (n Names) Conclusion() string { return n.Prefix() + "conclusion.json" }
 

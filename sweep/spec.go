@@ -162,6 +162,9 @@ type Limits struct {
 	Trial  Duration `yaml:"trial" json:"trial"`
 	Sweep  Duration `yaml:"sweep" json:"sweep"`
 	Quorum float64  `yaml:"quorum" json:"quorum"`
+
+	Target   *float64  `yaml:"target" json:"target,omitempty"`     // of the metric on valid: once a trial has it, no more are started
+	Patience *Patience `yaml:"patience" json:"patience,omitempty"` // so many trials without improvement, and no more are started
 }
 
 // Duration is a time.Duration that is written "90s" or "2h" in YAML and JSON.
@@ -243,7 +246,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	s.normalizeNumbers()
 
 	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
-		s.checkNames, s.checkSearch, s.checkMethod, s.checkStop, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue, s.checkValidate,
+		s.checkNames, s.checkSearch, s.checkMethod, s.checkStop, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue, s.checkValidate, s.checkEnough,
 	} {
 		if err := check(doc, v); err != nil {
 			return nil, err

@@ -25,6 +25,8 @@ type Trial struct {
 	Claims []Claim // ascending; the last one holds the trial
 	Ended  bool    // it has a result, readable or not
 
+	Result blob.Generation // of its result; 0 while there is none, and for trials of a sweep that the plan extends
+
 	Rungs map[int]blob.Generation // where it was compared with others, by number of trees
 
 	Decided blob.Generation // of the decision about what it trains; 0 if there is none
@@ -78,7 +80,7 @@ func (t *Trials) List(ctx context.Context) (Listing, error) {
 			continue
 		}
 		if part == sweep.PartResult {
-			l.Trials[trial].Ended = true
+			l.Trials[trial].Ended, l.Trials[trial].Result = true, attrs.Generation
 			continue
 		}
 		if part == sweep.PartDecision {

@@ -39,6 +39,7 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		{"listing", (*tester).listing},
 		{"strangers in a listing", (*tester).strangers},
 		{"extended", (*tester).extended},
+		{"ended by rule", (*tester).endedByRule},
 
 		{"damaged plan", (*tester).damagedPlan},
 		{"damaged claim", (*tester).damagedClaim},

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -300,7 +301,15 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 // end writes the ending: why the sweep ends, and which results count.
 func (o *concluding) end(ctx context.Context, why protocol.Why) (created bool, err error) {
 	p := o.k.plan
-	e := ending(why, o.k.board(nil), p, o.spent, o.state)
+	b := o.k.board(nil)
+	e := ending(why, b, p, o.spent, o.state)
+	enough, err := o.a.enough(ctx, p, b)
+	if err != nil {
+		return false, err
+	}
+	if enough != "" && !e.Cancelled {
+		e.Early = strings.TrimPrefix(e.Early+"; "+enough, "; ")
+	}
 	e.Format, e.Sweep, e.At, e.Trials = sweep.FormatVersion, p.Sweep, o.a.Now().UTC(), slices.Sorted(maps.Keys(o.k.results))
 	o.ending = e
 	return o.a.sweep(p.Sweep).CreateEnding(ctx, *e)

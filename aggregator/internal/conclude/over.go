@@ -2,6 +2,7 @@ package conclude
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"coppice/ledger"
 	"coppice/protocol"
 	"coppice/sweep"
+	"coppice/sweepstore"
 )
 
 // ending says why a sweep is concluded. Ending before all trials have ended needs a reason.
@@ -96,6 +98,22 @@ func early(when string, p *sweep.Plan, b sweep.Board) *sweep.Ending {
 	return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended %s", b.Waiting, len(p.Own()), when)}
 }
 
+// enough says why the sweep started no more trials, and how many were not trained for that; empty while it starts them.
+func (a *Aggregator) enough(ctx context.Context, p *sweep.Plan, b sweep.Board) (string, error) {
+	if !p.EndsByRule() {
+		return "", nil
+	}
+	e, err := a.sweep(p.Sweep).Enough(ctx)
+	var damaged *sweepstore.DamagedError
+	if errors.As(err, &damaged) {
+		e, err = &sweep.Enough{Reason: damaged.Error()}, nil
+	}
+	if e == nil || err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d of %d trials were not trained, the sweep had enough: %s", b.Tally(p).Untrained, len(p.Own()), e.Reason), nil
+}
+
 // ended counts what the quorum applies to, trials or, in a cross-validated sweep, configurations, that are done, and gives the text for
 // when they are too few.
 func ended(p *sweep.Plan, b sweep.Board) (done int, short string) {
@@ -112,16 +130,17 @@ func ended(p *sweep.Plan, b sweep.Board) (done int, short string) {
 }
 
 // quorum is how many trials must be done for a sweep to have a winner, whether it ended early or most of its trials failed. Trials stopped
-// because others were better do not count against it.
+// because others were better do not count against it, and those that nobody wanted any more, by a rule of the sweep or one by one, not at all.
 func quorum(p *sweep.Plan, b sweep.Board) int {
-	stopped := b.Tally(p).Stopped
+	own := b.Tally(p)
+	wanted, stopped := p.Configurations()-own.Untrained-own.Cancelled, own.Stopped
 	if b.Configurations != nil {
-		stopped = 0
+		wanted, stopped = p.Configurations(), 0
 		for _, c := range b.Configurations {
 			if c.State == sweep.ConfigurationDropped {
 				stopped++
 			}
 		}
 	}
-	return max(1, int(math.Ceil(p.Spec.Limits.Quorum*float64(p.Configurations())))-stopped)
+	return max(1, int(math.Ceil(p.Spec.Limits.Quorum*float64(wanted)))-stopped)
 }

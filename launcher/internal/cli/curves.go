@@ -55,7 +55,7 @@ func (w *World) leaderboardWithCurves(ctx context.Context, s *sweepview.Sweep, b
 	for i, row := range b.Rows {
 		line := table.Row{"", row.Trial.Number, "-", "", "", bars(curves[row.Trial.Number], curveWidth, low, high, s.Plan.Maximize)}
 		if r := row.Result; r != nil {
-			line[2], line[3] = r.Status, r.TreesGrown
+			line[2], line[3] = r.State(), r.TreesGrown
 			if r.Status == sweep.StatusDone {
 				line[0], line[2], line[4] = i+1, number(r.Score), r.BestIteration
 			}

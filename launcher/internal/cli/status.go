@@ -16,7 +16,6 @@ import (
 	"coppice/launcher/internal/sweepview"
 	"coppice/program"
 	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 func statusCommand(w *World) *cobra.Command {
@@ -77,6 +76,12 @@ func (w *World) showStatus(s *sweepview.Sweep, st sweepview.State, job JobStatus
 	if snap.Stopped > 0 && snap.Folds == nil {
 		rows = append(rows, [2]string{"stopped", fmt.Sprintf("%d trials, because others were better (`launcher why %s TRIAL`)", snap.Stopped, p.Sweep)})
 	}
+	if snap.Cancelled > 0 {
+		rows = append(rows, [2]string{"cancelled", fmt.Sprintf("%d trials, each by itself", snap.Cancelled)})
+	}
+	if e := st.Enough; e != nil {
+		rows = append(rows, [2]string{"ended by rule", fmt.Sprintf("no more trials are started, %d were not trained: %s", snap.Untrained, e.Reason)})
+	}
 	if e := p.Extends; e != nil {
 		rows = append(rows, [2]string{"extends", fmt.Sprintf("%s, with %d trials", e.Sweep, len(e.Results))})
 	}
@@ -105,60 +110,6 @@ func (w *World) showStatus(s *sweepview.Sweep, st sweepview.State, job JobStatus
 	default:
 		fmt.Fprintf(w.Out, "ended without a winner: %s\n", c.Reason)
 	}
-}
-
-func cancelCommand(w *World) *cobra.Command {
-	return &cobra.Command{
-		Use:     "cancel SWEEP",
-		Short:   "Stop a sweep",
-		Long:    "Asks every task to stop, cancels the Batch job and returns when it has stopped. What has been trained stays readable; nothing is registered.",
-		Example: `  launcher cancel nightly-ctr-1a2b3c4d`,
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			return w.look(ctx, args[0], func(c *cloud, s *sweepview.Sweep, st sweepview.State) error {
-				id := s.Plan.Sweep
-				if end := st.Conclusion; end != nil && end.Outcome == sweep.OutcomeCancelled {
-					fmt.Fprintf(w.Out, "sweep %s was already cancelled\n", id)
-					return nil
-				} else if end != nil {
-					return w.stopJob(ctx, c, s.Plan, end)
-				}
-
-				if st.Ending {
-					return &conflictError{fmt.Errorf("sweep %s is being concluded; it is too late to cancel. `launcher watch %s` shows how it ends", id, id)}
-				}
-
-				// Tasks see the object and stop; Batch ends what is left.
-				if _, err := sweepstore.New(c.sweeps, id).Cancel(ctx, w.Now().UTC()); err != nil { // it may have been cancelled before
-					return fmt.Errorf("ask sweep %s to stop: %w", id, err)
-				}
-
-				job, err := c.cancelJobs(ctx, s.Plan)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(w.Out, "sweep %s is cancelled (job %s)\n", id, job.State)
-				return nil
-			})
-		},
-	}
-}
-
-// stopJob cancels the job of a sweep that has ended, if it is still running: its results are no longer needed.
-func (w *World) stopJob(ctx context.Context, c *cloud, p *sweep.Plan, end *sweep.Conclusion) error {
-	job, err := c.job(ctx, p)
-	if err != nil {
-		return err
-	}
-	if job.Finished {
-		return &conflictError{fmt.Errorf("sweep %s has ended (%s); there is nothing to cancel", p.Sweep, end.Outcome)}
-	}
-	if job, err = c.cancelJobs(ctx, p); err != nil {
-		return err
-	}
-	fmt.Fprintf(w.Out, "sweep %s had ended (%s); its job, which was still running, is cancelled (job %s)\n", p.Sweep, end.Outcome, job.State)
-	return nil
 }
 
 func leaderboardCommand(w *World) *cobra.Command {

@@ -52,7 +52,10 @@ type snapshot struct {
 	Done       int               `json:"done"`
 	Running    int               `json:"running"`
 	Failed     int               `json:"failed"`
-	Waiting    int               `json:"waiting"` // running ones among them
+	Waiting    int               `json:"waiting"`               // running ones among them
+	Cancelled  int               `json:"cancelled,omitempty"`   // each by itself
+	Untrained  int               `json:"not_trained,omitempty"` // the sweep had enough
+	Enough     string            `json:"enough,omitempty"`      // why
 	Stopped    int               `json:"stopped,omitempty"`
 	Best       *best             `json:"best,omitempty"` // with folds the refit
 	Folds      *folded           `json:"configurations,omitempty"`
@@ -67,9 +70,12 @@ type best struct {
 
 func newSnapshot(s *sweepview.Sweep, st sweepview.State, job JobStatus) snapshot {
 	b, own := st.Board, st.Board.Tally(s.Plan)
-	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, Running: st.Running, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped, Folds: newFolded(b), Conclusion: st.Conclusion}
+	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, Running: st.Running, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped, Cancelled: own.Cancelled, Untrained: own.Untrained, Folds: newFolded(b), Conclusion: st.Conclusion}
 	if job.Finished || st.Conclusion != nil {
 		snap.Running = 0 // whoever held a trial is gone
+	}
+	if st.Enough != nil {
+		snap.Enough = st.Enough.Reason
 	}
 	if r := b.Best(); r != nil {
 		snap.Best = &best{r.Trial, r.Score}
@@ -204,7 +210,7 @@ func (v *view) show(s snapshot, st sweepview.State) {
 		v.jsonLine(s)
 	case v.bar != nil:
 		v.bar.Describe(program.Visible(v.summary(s)))
-		_ = v.bar.Set(s.Done + s.Stopped + s.Failed) // a bar that cannot be drawn is no reason to stop
+		_ = v.bar.Set(s.Done + s.Stopped + s.Failed + s.Cancelled + s.Untrained) // a bar that cannot be drawn is no reason to stop
 	default:
 		v.lines(s, st)
 	}
@@ -227,6 +233,12 @@ func (v *view) summary(s snapshot) string {
 	parts := []string{fmt.Sprintf("%d/%d done", s.Done, len(v.plan.Own())), fmt.Sprintf("%d running", s.Running)}
 	if s.Stopped > 0 {
 		parts = append(parts, fmt.Sprintf("%d stopped", s.Stopped))
+	}
+	if s.Untrained > 0 {
+		parts = append(parts, fmt.Sprintf("%d not trained", s.Untrained))
+	}
+	if s.Cancelled > 0 {
+		parts = append(parts, fmt.Sprintf("%d cancelled", s.Cancelled))
 	}
 	if s.Failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d failed", s.Failed))
@@ -265,7 +277,7 @@ func (v *view) lines(s snapshot, st sweepview.State) {
 		v.seen[r.Trial] = true
 		how := fmt.Sprintf("%s %s, %d trees, %.1f s", v.plan.Spec.Metric, number(r.Score), r.Trees, r.Usage.TrainSeconds)
 		if r.Status != sweep.StatusDone {
-			how = fmt.Sprintf("%s: %s", r.Status, firstLine(r.Reason))
+			how = fmt.Sprintf("%s: %s", r.State(), firstLine(r.Reason))
 		}
 		fmt.Fprintf(v.w.Out, "trial %3d  %s%s%s  |  %s\n", r.Trial, ofFold(row.Trial), how, spark(v.curves[r.Trial], v.plan.Maximize), v.summary(s))
 	}
@@ -338,7 +350,7 @@ func (w *World) showBoard(p *sweep.Plan, b sweep.Board, top int) {
 		case r == nil:
 			add(row.Trial, "", row.Trial.Number, "-", "", "", what)
 		case r.Status != sweep.StatusDone:
-			add(row.Trial, "", r.Trial, r.Status, "", "", shorten(firstLine(r.Reason))+"  "+what)
+			add(row.Trial, "", r.Trial, r.State(), "", "", shorten(firstLine(r.Reason))+"  "+what)
 		default:
 			add(row.Trial, i+1, r.Trial, number(r.Score), r.Trees, fmt.Sprintf("%.1f", r.Usage.TrainSeconds), what)
 		}

@@ -65,6 +65,7 @@ type reasons struct {
 	Rungs    []sweep.Rung    `json:"rungs,omitempty"`
 	Refit    string          `json:"refit,omitempty"` // why the last trial of a cross-validated sweep trains what it does
 	Result   *sweep.Result   `json:"result,omitempty"`
+	Enough   *sweep.Enough   `json:"enough,omitempty"` // why no more trials were started, for one that was not trained
 }
 
 func (c *cloud) why(ctx context.Context, p *sweep.Plan, st sweepview.State, trial int) (y reasons, err error) {
@@ -76,6 +77,13 @@ func (c *cloud) why(ctx context.Context, p *sweep.Plan, st sweepview.State, tria
 		}
 	}
 
+	if r := y.Result; r != nil && r.Untrained() && st.Enough != nil {
+		y.Enough, y.Replayed = st.Enough, "the same comes out of what it had seen"
+		if err := search.ReplayEnough(p, y.Enough); err != nil {
+			y.Replayed = err.Error()
+		}
+		return y, nil
+	}
 	if y.Trial.Refit {
 		y.Refit, err = whyRefit(p, st.Board)
 		return y, err
@@ -167,9 +175,13 @@ func (w *World) showWhy(p *sweep.Plan, y reasons) {
 	if r := y.Result; r != nil {
 		how := fmt.Sprintf("%s after %d trees, %s %s", r.Status, r.TreesGrown, p.Spec.Metric, number(r.Score))
 		if r.Reason != "" {
-			how = fmt.Sprintf("%s: %s", r.Status, firstLine(r.Reason))
+			how = fmt.Sprintf("%s: %s", r.State(), firstLine(r.Reason))
 		}
 		rows = append(rows, [2]string{"ended", how})
+	}
+	if e := y.Enough; e != nil {
+		rows = append(rows, [2]string{"rule", fmt.Sprintf("%s, found by task %d when it had claimed trial %d", e.Rule, e.Task, e.Trial)},
+			[2]string{"had seen", fmt.Sprintf("%d trials that had ended", len(e.Seen))}, [2]string{"again", y.Replayed})
 	}
 	w.pairs(rows...)
 	if len(y.Rungs) == 0 {

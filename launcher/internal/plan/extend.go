@@ -135,7 +135,7 @@ func (p *Plan) goOn(q Request, old *Ended, more int) error {
 
 // untrained reports whether a trial was not finished because its sweep ended first. A trial cancelled by a person is not wanted.
 func untrained(r *sweep.Result) bool {
-	return r.Status == sweep.StatusCancelled && !r.ByHand || r.Status == sweep.StatusStopped && r.TreesGrown == 0
+	return r.Status == sweep.StatusCancelled && !r.ByHand || r.Untrained()
 }
 
 // fresh returns at most most configurations that the sweep has not had: what it trains next or, with a method that learns, an expectation
@@ -173,7 +173,7 @@ func (p *Plan) noteExtension(again, more int) {
 	note := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
 	e, ended := p.Extends, 0
 	for _, r := range e.Results {
-		if r.Status == sweep.StatusDone || r.Status == sweep.StatusStopped && r.TreesGrown > 0 {
+		if r.Status == sweep.StatusDone || r.Status == sweep.StatusStopped && !r.Untrained() {
 			ended++
 		}
 	}

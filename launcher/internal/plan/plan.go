@@ -131,6 +131,7 @@ func Build(q Request) (*Plan, error) {
 		return nil, err
 	}
 
+	p.Adapt()
 	p.noteConditions()
 
 	err = p.fit(s.Machine, q.Manifest)

@@ -135,6 +135,9 @@ func (s *Sweep) view(state sweepview.State, listing sweepstore.Listing, l *ledge
 	if l.Unreadable > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("%d claims cannot be read; the work done under them is not shown.", l.Unreadable))
 	}
+	if e := state.Enough; e != nil {
+		v.Notes = append(v.Notes, fmt.Sprintf("The sweep had enough and started no more trials: %s.", e.Reason))
+	}
 	if s.Online {
 		v.Links = links(p)
 	}
@@ -168,6 +171,8 @@ func stateOf(s sweepview.State) string {
 		return "being cancelled"
 	case s.Ending:
 		return "being concluded"
+	case s.Enough != nil:
+		return "ending by rule"
 	}
 	return "running"
 }
@@ -234,6 +239,9 @@ func ending(r *sweep.Result, params sweep.Params) (state, reason string) {
 	case sweep.StatusFailed:
 		return page.StateFailed, r.Reason
 	case sweep.StatusStopped:
+		if r.Untrained() { // it was never begun, like those that a conclusion finds
+			return page.StateCancelled, r.Reason
+		}
 		return page.StateEarly, r.Reason
 	case sweep.StatusTimedOut:
 		return page.StateTimedOut, r.Reason

@@ -34,6 +34,7 @@ type State struct {
 	Running    int // trials that are claimed and have not ended
 	Cancelled  bool
 	Ending     bool              // the aggregator is concluding it: no further results count
+	Enough     *sweep.Enough     // why no more trials are started; nil while they are
 	Conclusion *sweep.Conclusion // nil until it has ended
 }
 
@@ -99,6 +100,16 @@ func (s *Sweep) Look(ctx context.Context) (State, error) {
 	}
 	if state.Ending, err = s.whole.HasEnding(ctx); err != nil {
 		return State{}, err
+	}
+	if s.Plan.EndsByRule() {
+		var damaged *sweepstore.DamagedError
+		state.Enough, err = s.whole.Enough(ctx)
+		if errors.As(err, &damaged) {
+			state.Enough, err = &sweep.Enough{Sweep: s.Plan.Sweep, Reason: damaged.Error()}, nil
+		}
+		if err != nil {
+			return State{}, err
+		}
 	}
 	state.Conclusion, err = s.whole.Conclusion(ctx)
 	return state, err

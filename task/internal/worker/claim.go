@@ -50,7 +50,7 @@ func (w *Worker) rules() protocol.Task {
 	first, own := w.plan.Inherits(), len(w.plan.Own())
 	t.Start = first
 	switch tasks := w.plan.Sizing.Tasks; {
-	case w.plan.Open(): // the first trials of an adaptive search inform all later ones, so they start first
+	case w.plan.Open() || w.plan.EndsByRule(): // the first trials of an adaptive search inform all later ones, so they start first
 		t.Start += w.Task % own
 	case tasks > 0:
 		t.Start += w.Task % tasks * own / tasks

@@ -129,6 +129,10 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 		}
 	}()
 
+	r.Params = of.Params
+	if err := w.enough(ctx, claim); err != nil {
+		return r, nil, err
+	}
 	var chosen *search.Choice
 	if w.plan.Folds != nil {
 		r.Params, chosen, err = w.settleFold(ctx, claim.Trial)
@@ -216,7 +220,10 @@ func (w *Worker) failure(cause, err error) (sweep.Status, string) {
 	}
 	var stopped *stoppedError
 	var dropped *droppedError
+	var enough *enoughError
 	switch {
+	case errors.As(err, &enough):
+		return sweep.StatusStopped, enough.Error()
 	case errors.As(err, &dropped):
 		return sweep.StatusStopped, dropped.reason
 	case errors.As(err, &stopped):

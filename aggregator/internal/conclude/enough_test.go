@@ -1,0 +1,47 @@
+package conclude
+
+import (
+	"testing"
+
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// TestASweepThatHadEnough: the quorum is of the trials that were wanted, and the conclusion says why there were no more.
+func TestASweepThatHadEnough(t *testing.T) {
+	for name, tc := range map[string]struct {
+		failed  int // trials that have, of six
+		outcome sweep.Outcome
+		says    string
+	}{
+		"one is done, and it is enough": {0, sweep.OutcomeWinner, "trial 0 has the highest auc"},
+		"most of the wanted failed":     {2, sweep.OutcomeNoWinner, "1 are done, the quorum is 2"},
+	} {
+		w := newWorld(t, options{leaves: []int{4, 8, 6, 3, 5, 7},
+			change: func(p *sweep.Plan) {
+				p.Spec.Limits.Target = new(0.5)
+				p.Adapt()
+			},
+			store: func(r *sweep.Result, _ map[string][]byte) {
+				switch {
+				case r.Trial == 0:
+				case r.Trial <= tc.failed:
+					r.Status, r.Reason = sweep.StatusFailed, "no luck"
+				case r.Trial == 5: // a person has cancelled it
+					r.Status, r.ByHand, r.Reason = sweep.StatusCancelled, true, "a person has cancelled this trial"
+				default:
+					r.Status, r.Reason, r.TreesGrown = sweep.StatusStopped, "not trained, the sweep has enough: trial 0 has it", 0
+				}
+			}})
+		e := sweep.Enough{Format: 1, Sweep: w.plan.Sweep, Rule: sweep.RuleTarget, Reason: "trial 0 has it"}
+		if _, err := sweepstore.New(w.sweeps, w.plan.Sweep).CreateEnough(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		c := w.mustConclude(t)
+		if c.Outcome != tc.outcome || c.Done != 1 || c.Failed != tc.failed {
+			t.Errorf("%s: the end is %s with %d done, %d failed (%s); want %s, 1 and %d", name, c.Outcome, c.Done, c.Failed, c.Reason, tc.outcome, tc.failed)
+		}
+		contains(t, c.Reason, tc.says)
+		contains(t, c.Reason, "of 6 trials were not trained, the sweep had enough: trial 0 has it")
+	}
+}

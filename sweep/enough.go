@@ -1,0 +1,107 @@
+package sweep
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"coppice/strictyaml"
+)
+
+// The rules by which a sweep stops starting trials.
+const (
+	RuleTarget   = "target"   // a trial has reached limits.target
+	RulePatience = "patience" // limits.patience.trials trials in a row have not improved on the best
+)
+
+// Patience says after how many trials without improvement a sweep starts no more of them.
+type Patience struct {
+	Trials int     `yaml:"trials" json:"trials"`
+	Noise  float64 `yaml:"noise" json:"noise"` // a trial improves on the best when it is better by more than this; default is that of search.stop
+}
+
+// Enough says that a sweep starts no more trials, and why. It is created once, by a task that has claimed a trial, and before it acts on it: trials that are claimed from then on are not trained.
+type Enough struct {
+	Format  int    `json:"format"`
+	Sweep   ID     `json:"sweep"`
+	Rule    string `json:"rule"`
+	Reason  string `json:"reason"`
+	Trial   int    `json:"trial"` // that had been claimed
+	Claim   int    `json:"claim"`
+	Task    int    `json:"task"`
+	Attempt int    `json:"attempt"`
+
+	// Seen are the sweep's own trials that had come to their end or were stopped at a rung, in the order in which they ended, by the store's clock. With the plan it is all that the decision rests on.
+	Seen []Finished `json:"seen"`
+	At   time.Time  `json:"at"`
+
+	Written
+}
+
+// Finished is a trial that counts for a rule by which a sweep ends.
+type Finished struct {
+	Trial  int     `json:"trial"`
+	Status Status  `json:"status"` // done or stopped
+	Score  float64 `json:"score"`
+}
+
+// EndsByRule says whether a rule may end the sweep before all its trials are trained.
+func (p *Plan) EndsByRule() bool {
+	return p.Spec.Limits.Target != nil || p.Spec.Limits.Patience != nil
+}
+
+// Untrained says that a trial was ended without training, because its sweep had enough.
+func (r *Result) Untrained() bool {
+	return r.Status == StatusStopped && r.TreesGrown == 0 && r.Fold == 0
+}
+
+// State is the result's status in words.
+func (r *Result) State() string {
+	if r.Untrained() {
+		return "not trained"
+	}
+	return string(r.Status)
+}
+
+// DecodeEnough reads why a sweep starts no more trials.
+func DecodeEnough(data []byte) (*Enough, error) {
+	var e Enough
+	if err := decode("end by rule", data, &e, func() int { return e.Format }); err != nil {
+		return nil, err
+	}
+	if !slices.Contains([]string{RuleTarget, RulePatience}, e.Rule) {
+		return nil, &DecodeError{"end by rule", fmt.Errorf("rule %.40q", e.Rule)}
+	}
+	for _, s := range e.Seen {
+		if s.Trial < 0 || s.Trial >= MaxTrials || math.IsNaN(s.Score) || math.IsInf(s.Score, 0) {
+			return nil, &DecodeError{"end by rule", fmt.Errorf("it has seen trial %d", s.Trial)}
+		}
+	}
+	return &e, nil
+}
+
+// checkEnough checks the rules by which a sweep ends.
+func (s *Spec) checkEnough(doc *strictyaml.Document, _ Vocabulary) error {
+	l := &s.Limits
+	if l.Target == nil && l.Patience == nil {
+		return nil
+	}
+	if s.Validate != nil {
+		return doc.Errorf("limits", "target and patience end a sweep by the results of trials, and with validate a trial is one fold of a configuration; leave them out, or validate")
+	}
+	if t := l.Target; t != nil && (math.IsNaN(*t) || math.IsInf(*t, 0)) {
+		return doc.Errorf("limits.target", "target is %v: use a value of %s", *t, s.Metric)
+	}
+
+	switch p := l.Patience; {
+	case p == nil:
+	case p.Trials < 1 || p.Trials >= s.Trials:
+		return doc.Errorf("limits.patience", "patience.trials is %d of %d trials: use 1 to %d, after how many trials without improvement no more are started", p.Trials, s.Trials, s.Trials-1)
+	case !(p.Noise >= 0) || math.IsInf(p.Noise, 1):
+		return doc.Errorf("limits.patience.noise", "noise is %v: use 0 or more, in the metric's units", p.Noise)
+	case !doc.Has("limits.patience.noise") && s.Search.Stop != nil:
+		p.Noise = s.Search.Stop.Noise
+	}
+	return nil
+}

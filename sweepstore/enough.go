@@ -1,0 +1,48 @@
+package sweepstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"coppice/sweep"
+)
+
+// An end by rule names every trial that has ended.
+var enoughKind = kind{"end by rule", 16 << 20}
+
+// Enough reads why the sweep starts no more trials; nil as long as it does. A *DamagedError says that it starts none, and that nobody knows why.
+func (s *Sweep) Enough(ctx context.Context) (*sweep.Enough, error) {
+	return optional(ctx, s.bucket, enoughKind, s.names.Enough(), func(data []byte) (*sweep.Enough, error) {
+		e, err := sweep.DecodeEnough(data)
+		if err == nil && e.Sweep != s.id {
+			err = fmt.Errorf("it is of sweep %s", e.Sweep)
+		}
+		return e, err
+	})
+}
+
+// CreateEnough writes down that the sweep starts no more trials. created is false if that was decided before.
+func (s *Sweep) CreateEnough(ctx context.Context, e sweep.Enough) (created bool, err error) {
+	e.Written = written()
+	return create(ctx, s.bucket, s.names.Enough(), e)
+}
+
+// Finished are the plan's own trials in a listing that have come to their end or were stopped at a rung, in the order in which they ended. Results are added to known, so that none is read twice.
+func (t *Trials) Finished(ctx context.Context, l Listing, known map[int]sweep.Result) ([]sweep.Finished, error) {
+	if err := t.Results(ctx, l, known, nil); err != nil {
+		return nil, err
+	}
+	ended := slices.Clone(l.Trials[t.plan.Inherits():])
+	slices.SortStableFunc(ended, func(a, b Trial) int { return cmp.Compare(a.Result, b.Result) })
+
+	out := []sweep.Finished{}
+	for _, listed := range ended {
+		r, has := known[listed.Number]
+		if has && listed.Ended && (r.Status == sweep.StatusDone || r.Status == sweep.StatusStopped && !r.Untrained()) {
+			out = append(out, sweep.Finished{Trial: listed.Number, Status: r.Status, Score: r.Score})
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,29 @@
+package worker
+
+import (
+	"testing"
+
+	"coppice/blob/blobtest"
+	"coppice/sweep"
+)
+
+// TestACancelledTrialIsLeft: its result is there before it is trained to its end. The task stops it, leaves the result as it is, and takes the next trial.
+func TestACancelledTrialIsLeft(t *testing.T) {
+	w := newWorld(t, 2, slow)
+	cancelled := sweep.Result{Format: 1, Sweep: "test-1", Trial: 0, Status: sweep.StatusCancelled, ByHand: true, Reason: "a person has cancelled this trial"}
+	worker := w.worker(0)
+	worker.Sweeps = &hooked{Store: w.sweeps, part: "heartbeats", do: func() {
+		if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(0), cancelled); err != nil {
+			t.Error(err)
+		}
+	}}
+	if err := worker.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.result(t, 0); !r.ByHand || r.Reason != cancelled.Reason {
+		t.Errorf("trial 0, cancelled while it trained, ended %s: %s; want it cancelled as it was", r.Status, r.Reason)
+	}
+	if r := w.result(t, 1); r.Status != sweep.StatusDone {
+		t.Errorf("trial 1 ended %s: %s; want the task to have gone on with it", r.Status, r.Reason)
+	}
+}

@@ -1,0 +1,73 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"coppice/search"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// enoughError ends a claimed trial before it is trained: a rule of the sweep says that it has enough.
+type enoughError struct{ reason string }
+
+func (e *enoughError) Error() string { return "not trained, the sweep has enough: " + e.reason }
+
+// enough says whether a claimed trial is still to be trained. Whoever finds first that the sweep has enough writes it down, with what it has seen; everybody else goes by that. A *brokenError is the
+// store's, an *enoughError says why the trial is not trained.
+func (w *Worker) enough(ctx context.Context, claim *sweep.Claim) error {
+	if !w.plan.EndsByRule() {
+		return nil
+	}
+	there, err := w.readEnough(ctx)
+	if there != nil || err != nil {
+		return asEnough(there, err)
+	}
+
+	if w.results == nil {
+		w.results = map[int]sweep.Result{}
+	}
+	seen, err := w.trials.Finished(ctx, w.listing, w.results)
+	if err != nil {
+		return &brokenError{fmt.Errorf("results of the other trials: %w", err)}
+	}
+	rule, reason := search.Enough(w.plan, seen)
+	if rule == "" {
+		return nil
+	}
+
+	e := sweep.Enough{Format: sweep.FormatVersion, Sweep: w.Sweep, Rule: rule, Reason: reason, Trial: claim.Trial, Claim: claim.Claim, Task: w.Task, Attempt: w.Attempt,
+		Seen: seen, At: time.Now().UTC()}
+	created, err := w.whole.CreateEnough(ctx, e)
+	if err != nil {
+		return &brokenError{err}
+	}
+	if !created {
+		return asEnough(w.readEnough(ctx))
+	}
+	w.Log.Info("the sweep has enough; no more trials are started", "rule", rule, "reason", reason, "seen", len(seen))
+	return asEnough(&e, nil)
+}
+
+// readEnough reads what was decided; if it cannot be read, the sweep starts no more trials all the same.
+func (w *Worker) readEnough(ctx context.Context) (*sweep.Enough, error) {
+	e, err := w.whole.Enough(ctx)
+	var damaged *sweepstore.DamagedError
+	if errors.As(err, &damaged) {
+		return &sweep.Enough{Reason: "why, cannot be read"}, nil
+	}
+	return e, err
+}
+
+func asEnough(e *sweep.Enough, err error) error {
+	switch {
+	case err != nil:
+		return &brokenError{err}
+	case e == nil:
+		return &brokenError{errors.New("somebody has ended the sweep by a rule, and nothing is there")}
+	}
+	return &enoughError{e.Reason}
+}
