@@ -20,10 +20,10 @@ func cancelCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel SWEEP [TRIAL]",
 		Short: "Stop a sweep, or one of its trials",
-		Long: `Asks every task to stop, cancels the Batch job and returns when it has come to rest. What has been trained stays readable; nothing is registered.
+		Long: `Asks every task to stop, cancels the Batch job and returns when it has stopped. What has been trained stays readable; nothing is registered.
 
-With TRIAL, only that trial is cancelled, and the sweep goes on: a task that trains it stops with its next heartbeat and takes another, it is not tried again, cannot win, and says
-nothing to a search that learns; the quorum is that of the other trials. A trial that has ended cannot be cancelled.`,
+With TRIAL, only that trial is cancelled, and the sweep goes on: a task that trains it stops with its next heartbeat and takes another, it is not retried, cannot win, and does not
+inform the search; the quorum is that of the other trials. A trial that has ended cannot be cancelled.`,
 		Example: `  launcher cancel nightly-ctr-1a2b3c4d
   launcher cancel nightly-ctr-1a2b3c4d 17 --json`,
 		Args: cobra.RangeArgs(1, 2),
@@ -45,7 +45,7 @@ nothing to a search that learns; the quorum is that of the other trials. A trial
 func (w *World) cancelSweep(ctx context.Context, c *cloud, s *sweepview.Sweep, st sweepview.State, asJSON bool) error {
 	id := s.Plan.Sweep
 	if end := st.Conclusion; end != nil && end.Outcome == sweep.OutcomeCancelled {
-		return w.cancelled(asJSON, map[string]any{"sweep": id, "before": true}, "sweep %s was cancelled before\n", id)
+		return w.cancelled(asJSON, map[string]any{"sweep": id, "before": true}, "sweep %s was already cancelled\n", id)
 	} else if end != nil {
 		return w.stopJob(ctx, c, s.Plan, end, asJSON)
 	}
@@ -54,8 +54,8 @@ func (w *World) cancelSweep(ctx context.Context, c *cloud, s *sweepview.Sweep, s
 		return &conflictError{fmt.Errorf("sweep %s is being concluded; it is too late to cancel. `launcher watch %s` shows how it ends", id, id)}
 	}
 
-	// Tasks see the mark and stop; Batch ends what is left.
-	if _, err := sweepstore.New(c.sweeps, id).Cancel(ctx, w.Now().UTC()); err != nil { // somebody may have done so before
+	// Tasks see the object and stop; Batch ends what is left.
+	if _, err := sweepstore.New(c.sweeps, id).Cancel(ctx, w.Now().UTC()); err != nil { // it may have been cancelled before
 		return fmt.Errorf("ask sweep %s to stop: %w", id, err)
 	}
 
@@ -75,7 +75,7 @@ func (w *World) cancelled(asJSON bool, object map[string]any, format string, arg
 	return nil
 }
 
-// stopJob cancels the job of a sweep that has ended, if it still runs: nobody waits for what it trains.
+// stopJob cancels the job of a sweep that has ended, if it is still running: its results are no longer needed.
 func (w *World) stopJob(ctx context.Context, c *cloud, p *sweep.Plan, end *sweep.Conclusion, asJSON bool) error {
 	job, err := c.job(ctx, p)
 	if err != nil {
@@ -87,7 +87,7 @@ func (w *World) stopJob(ctx context.Context, c *cloud, p *sweep.Plan, end *sweep
 	if job, err = c.cancelJobs(ctx, p); err != nil {
 		return err
 	}
-	return w.cancelled(asJSON, map[string]any{"sweep": p.Sweep, "job": job.State, "ended": end.Outcome}, "sweep %s had ended (%s); its job, which still ran, is cancelled (job %s)\n", p.Sweep, end.Outcome, job.State)
+	return w.cancelled(asJSON, map[string]any{"sweep": p.Sweep, "job": job.State, "ended": end.Outcome}, "sweep %s had ended (%s); its job, which was still running, is cancelled (job %s)\n", p.Sweep, end.Outcome, job.State)
 }
 
 // cancelTrial ends one trial of a sweep: with a result, as whoever trains it would. The first result of a trial is its result, and its holder looks for one with every heartbeat.
@@ -123,7 +123,7 @@ func (w *World) cancelTrial(ctx context.Context, c *cloud, s *sweepview.Sweep, s
 	case err != nil:
 		return err
 	case there.ByHand:
-		return w.cancelled(asJSON, map[string]any{"sweep": p.Sweep, "trial": n, "before": true}, "trial %d of sweep %s was cancelled before\n", n, p.Sweep)
+		return w.cancelled(asJSON, map[string]any{"sweep": p.Sweep, "trial": n, "before": true}, "trial %d of sweep %s was already cancelled\n", n, p.Sweep)
 	}
 	return &conflictError{fmt.Errorf("trial %d of sweep %s has ended (%s); there is nothing to cancel", n, p.Sweep, there.State())}
 }

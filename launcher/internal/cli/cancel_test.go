@@ -33,7 +33,7 @@ func TestCancelATrial(t *testing.T) {
 	if out := w.must("cancel", "night-1", "0"); out != "trial 0 of sweep night-1 is cancelled\n" {
 		t.Errorf("cancelled a trial that nobody has: got %q", out)
 	}
-	if out := w.must("cancel", "night-1", "0"); !strings.Contains(out, "was cancelled before") {
+	if out := w.must("cancel", "night-1", "0"); !strings.Contains(out, "was already cancelled") {
 		t.Errorf("cancelled it once more: got %q", out)
 	}
 	r, _, err := trials.Result(t.Context(), 1)
