@@ -44,7 +44,7 @@ func TestCancelATrial(t *testing.T) {
 	w.refused(sweep.ExitConflict, "trial 2 of sweep night-1 has ended (failed)", "cancel", "night-1", "2")
 	w.refused(sweep.ExitUsage, "there is no trial 9", "cancel", "night-1", "9")
 	w.refused(sweep.ExitUsage, "use a number", "cancel", "night-1", "one")
-	if out := w.must("status", "night-1"); !strings.Contains(out, "2 trials, each by itself") || !strings.Contains(out, "0 done, 0 running, 1 failed, 1 not yet begun") {
+	if out := w.must("status", "night-1"); !strings.Contains(out, "2 trials, each by itself") || !strings.Contains(out, "0 done, 0 running, 1 failed, 1 not started") {
 		t.Errorf("the status is\n%s\nwant two trials cancelled, one failed, one left", out)
 	}
 	if out := w.must("leaderboard", "night-1"); strings.Count(out, "cancelled") < 2 {
