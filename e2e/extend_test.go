@@ -45,7 +45,7 @@ func TestE2EExtend(t *testing.T) {
 			t.Errorf("trial %d was decided knowing %+v, made again: %v; want it to know the score of the first sweep's trial", n, d.Seen, err)
 		}
 	}
-	if out := l.must("launcher", "why", string(second.Sweep), "1"); !strings.Contains(out, "1 of them of "+string(first.Sweep)) || !strings.Contains(out, "the same comes out") {
+	if out := l.must("launcher", "why", string(second.Sweep), "1"); !strings.Contains(out, "1 of them of "+string(first.Sweep)) || !strings.Contains(out, "repeating the decision gives the same result") {
 		t.Errorf("why the first new trial was tried: got\n%s\nwant what it knew of the first sweep", out)
 	}
 }

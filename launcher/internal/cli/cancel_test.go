@@ -92,7 +92,7 @@ func TestEndedByRuleIsShown(t *testing.T) {
 		{[]string{"status", "night-1"}, []string{"no more trials are started, 1 were not trained: " + reason}},
 		{[]string{"status", "night-1", "--json"}, []string{`"enough": "` + reason, `"not_trained": 1`}},
 		{[]string{"leaderboard", "night-1"}, []string{"not trained"}},
-		{[]string{"why", "night-1", "1"}, []string{"target, found by task 2 when it had claimed trial 1", "the same comes out of what it had seen", "not trained: "}},
+		{[]string{"why", "night-1", "1"}, []string{"target, found by task 2 when it had claimed trial 1", "repeating the decision gives the same result", "not trained: "}},
 	} {
 		out := strings.Join(strings.Fields(strings.ReplaceAll(w.must(tc.args...), "│", " ")), " ")
 		for _, want := range tc.wants {

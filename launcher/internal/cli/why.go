@@ -78,7 +78,7 @@ func (c *cloud) why(ctx context.Context, p *sweep.Plan, st sweepview.State, tria
 	}
 
 	if r := y.Result; r != nil && r.Untrained() && st.Enough != nil {
-		y.Enough, y.Replayed = st.Enough, "the same comes out of what it had seen"
+		y.Enough, y.Replayed = st.Enough, "repeating the decision gives the same result"
 		if err := search.ReplayEnough(p, y.Enough); err != nil {
 			y.Replayed = err.Error()
 		}
