@@ -40,8 +40,8 @@ func (m *Model) Of(features []Feature) bool {
 // OnBins translates a model to a table with these features. to gives the table's feature for each of the model's, below 0 for none; if to
 // is nil, features are matched by name. Names in a model file are sanitised, so two of the table's names may become the same; a caller that
 // knows the table that the model was trained on passes to. If a threshold is inside one of the table's bins, no split between bins is
-// equivalent, and the nearer edge is used. codes gives, for a categorical feature of the table, the model's category of each bin; nil if
-// they are the same numbers.
+// equivalent, and the nearer edge is used. codes gives, for a categorical feature of the table, the model's category of each bin; if
+// codes or what it gives is nil, they are the same numbers.
 //
 // A model that splits on a feature that the table lacks, or has as another kind, is refused with an *InputError.
 func (m *Model) OnBins(features []Feature, to func(feature int) int, codes func(feature int) []int) (*InputModel, error) {
@@ -54,6 +54,9 @@ func (m *Model) OnBins(features []Feature, to func(feature int) int, codes func(
 		out.SHA256 = sumOf(text.Bytes())
 	}
 	out.FeatureNames, out.FeatureInfos = describe(features)
+	if codes == nil {
+		codes = func(int) []int { return nil }
+	}
 	if to == nil {
 		to = func(feature int) int { return slices.Index(out.FeatureNames, m.FeatureNames[feature]) }
 	}
@@ -228,7 +231,8 @@ func (b *booster) carried() float64 {
 }
 
 // treesBefore is the number of trees in the input model. Random choices continue from there: a model continued on the data it was grown on
-// gets the same trees as an uninterrupted training.
+// gets the same trees as an uninterrupted training, on two conditions. Random choices are keyed by rounds, so every round so far must have
+// given a tree. And there must be no Options.Shift: adding and subtracting it rounds the scores.
 func (b *booster) treesBefore() int {
 	if b.opt.Input == nil {
 		return 0

@@ -57,6 +57,27 @@ func onBins(t testing.TB, m *Model, d *Data) *InputModel {
 	return in
 }
 
+// TestOnBinsWithoutCodes: a table whose categories have the model's numbers needs no codes.
+func TestOnBinsWithoutCodes(t *testing.T) {
+	d := randomTable(tableSpec{rows: 2000, categorical: 3, bins: 10, seed: 4})
+	res := mustTrain(t, &d.Data, small(), Options{Threads: 1})
+	in, err := res.Model.OnBins(d.Features, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := in.PredictBinned(&d.Data, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := res.Model.PredictBinned(&d.Data, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, want) {
+		t.Error("a model of three categories, translated to its own table without codes, predicts other scores than before")
+	}
+}
+
 // farthest is the largest difference between two lists of scores.
 func farthest(a, b []float64) (distance float64, row int) {
 	for r := range a {

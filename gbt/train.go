@@ -17,7 +17,7 @@ type Options struct {
 	// Valid are held-out rows with the training data's features, predicted after every tree.
 	Valid *Data
 	// Eval computes the metric from the raw scores of the used rows of Valid, in their order. It is called after every tree, from one
-	// goroutine, and must not retain its argument.
+	// goroutine, and must not retain its argument. NaN ends the training with an error: nothing could be compared with it.
 	Eval func(raw []float64) (float64, error)
 	// Maximize says that a higher metric is better.
 	Maximize bool
@@ -320,6 +320,9 @@ func (b *booster) evaluate(t *Tree, start time.Time) error {
 		s, err := b.opt.Eval(b.evalRaw)
 		if err != nil {
 			return fmt.Errorf("evaluate tree %d: %w", n, err)
+		}
+		if math.IsNaN(s) {
+			return fmt.Errorf("evaluate tree %d: the metric is not a number", n)
 		}
 		metric = s
 		if b.improved(s) {

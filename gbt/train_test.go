@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dmitryikh/leaves"
@@ -150,6 +151,17 @@ func TestDivergenceIsAnError(t *testing.T) {
 	p.Objective, p.LearningRate, p.NumIterations = "regression", 50, 300
 	if _, err := Train(t.Context(), &d.Data, p, Options{}); !errors.Is(err, ErrDiverged) {
 		t.Errorf("Train(&d.Data, p, Options{}): got %v; want err wrapping ErrDiverged", err)
+	}
+}
+
+// TestAMetricThatIsNotANumber ends the training: every tree would count as an improvement over it, and patience never run out.
+func TestAMetricThatIsNotANumber(t *testing.T) {
+	d := randomTable(tableSpec{rows: 500, numerical: 3, bins: 10, seed: 2})
+	p := small()
+	p.EarlyStoppingRound = 2
+	res, err := Train(t.Context(), &d.Data, p, Options{Threads: 1, Valid: &d.Data, Eval: func([]float64) (float64, error) { return math.NaN(), nil }})
+	if err == nil || !strings.Contains(err.Error(), "evaluate tree 1") {
+		t.Errorf("a training whose metric is NaN gave %+v and the error %v; want an error about tree 1", res, err)
 	}
 }
 
