@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Status is how a trial ended.
@@ -144,6 +145,21 @@ type Usage struct {
 }
 
 const maxReason = 4096
+
+// CutReason returns text as the reason of a result: valid UTF-8, and cut between two characters if it is longer than DecodeResult accepts.
+func CutReason(text string) string {
+	const more = " ..."
+	text = strings.ToValidUTF8(text, string(utf8.RuneError))
+	if len(text) <= maxReason {
+		return text
+	}
+
+	end := maxReason - len(more)
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + more
+}
 
 // DecodeResult reads a trial's result.
 func DecodeResult(data []byte) (*Result, error) {

@@ -99,6 +99,7 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 	r.Usage.CPUSeconds, r.Usage.PeakPSSBytes, r.Usage.MappedBytes = (usage.CPU() - cpu).Seconds(), pulse.peak(), w.mapped
 	if err != nil {
 		r.Status, r.Reason = w.failure(cause, err)
+		r.Reason = sweep.CutReason(r.Reason)
 		w.Log.Warn("trial ended without a model", "trial", claim.Trial, "status", r.Status, "reason", r.Reason)
 		return ending{claim: claim, r: r}
 	}
@@ -213,11 +214,6 @@ func (w *Worker) score(model *gbt.Model, threads int) (*finished, error) {
 
 // failure gives the status and reason of a trial without a model.
 func (w *Worker) failure(cause, err error) (sweep.Status, string) {
-	const longest = 2000
-	reason := err.Error()
-	if len(reason) > longest {
-		reason = reason[:longest] + " ..."
-	}
 	var stopped *stoppedError
 	var dropped *droppedError
 	var enough *enoughError
@@ -234,7 +230,7 @@ func (w *Worker) failure(cause, err error) (sweep.Status, string) {
 		return sweep.StatusCancelled, cause.Error()
 	}
 
-	return sweep.StatusFailed, reason
+	return sweep.StatusFailed, err.Error()
 }
 
 // upload writes the trial's files, in parallel, into the folder of this claim.
