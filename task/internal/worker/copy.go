@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -77,27 +78,50 @@ func (w *Worker) onCopy(ctx context.Context, since time.Time) error {
 }
 
 // provide opens the machine's copy of the dataset. While the disk cannot take it, this task waits; other machines may do all the work
-// meanwhile. It returns nil, nil when the sweep has ended.
+// meanwhile. It returns nil, nil when the sweep has ended, even if that is while a task of this machine, or this one, copies the dataset.
 func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset, error) {
+	ctx, stop := w.untilOver(ctx)
+	defer stop()
+
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.Multiplier, pauses.MaxInterval = firstDiskPause, 2, maxDiskPause
 
-	return backoff.Retry(ctx, func() (*dataset.Dataset, error) {
+	ds, err := backoff.Retry(ctx, func() (*dataset.Dataset, error) {
 		ds, err := stage.Open(ctx, stage.Request{Store: w.Datasets, Dataset: w.plan.Dataset, Scratch: w.Scratch, Log: w.Log, Since: since})
 		var disk *stage.DiskError
 		if !errors.As(err, &disk) {
 			return ds, backoff.Permanent(err)
-		}
-
-		over, failed := w.over(ctx)
-		if over != nil || failed != nil {
-			return nil, backoff.Permanent(failed)
 		}
 		return nil, err
 	}, backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(diskPatience),
 		backoff.WithNotify(func(err error, pause time.Duration) {
 			w.Log.Warn("cannot write a copy of the dataset to the disk; waiting", "error", err.Error(), "seconds", pause.Seconds())
 		}))
+	if err != nil && unwanted(context.Cause(ctx)) {
+		return nil, nil
+	}
+	return ds, err
+}
+
+// untilOver returns a context that ends when the sweep does; its cause says how. stop ends the watch.
+func (w *Worker) untilOver(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for pause(ctx, w.heartbeat()) == nil {
+			over, err := w.over(ctx)
+			if err != nil && ctx.Err() == nil {
+				w.Log.Warn("could not see whether the sweep has ended", "error", err.Error())
+			}
+			if over != nil {
+				cancel(over)
+			}
+		}
+	})
+	return ctx, func() {
+		cancel(nil)
+		watch.Wait()
+	}
 }
 
 // verify verifies the whole copy. The error is a *copyError, which says when, if it has changed since it was staged.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,6 +80,45 @@ func TestADiskThatStaysFull(t *testing.T) {
 			})
 		})
 	}
+}
+
+// stuck is a store whose objects of some size never arrive.
+type stuck struct{ blob.Store }
+
+func (s stuck) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
+	if strings.HasSuffix(name, dataset.ManifestFile) {
+		return s.Store.Open(ctx, name, r)
+	}
+	<-ctx.Done()
+	return nil, blob.Attrs{}, ctx.Err()
+}
+
+// TestCancelledDuringTheCopy: neither the task that copies the dataset nor one that waits for it keeps its machine when the sweep is over.
+func TestCancelledDuringTheCopy(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	synctest.Test(t, func(t *testing.T) {
+		timer := time.AfterFunc(5*time.Minute, func() {
+			if _, err := blob.Create(context.WithoutCancel(t.Context()), w.sweeps, sweep.Names(w.plan.Sweep).Cancel(), []byte("{}")); err != nil {
+				t.Error(err)
+			}
+		})
+		defer timer.Stop()
+
+		start := time.Now()
+		var tasks sync.WaitGroup
+		for task := range 2 {
+			tasks.Go(func() {
+				worker := w.worker(task)
+				worker.Datasets = stuck{w.datasets}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				if err := worker.Run(ctx); err != nil || time.Since(start) > 5*time.Minute+3*time.Duration(w.plan.Heartbeat) {
+					t.Errorf("task %d ended with %v, %s after its dataset began not to arrive; want no error soon after the sweep was cancelled, at five minutes", task, err, time.Since(start))
+				}
+			})
+		}
+		tasks.Wait()
+	})
 }
 
 // spoiling damages something once, when an object whose name ends in suffix is written.
