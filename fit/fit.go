@@ -126,12 +126,15 @@ type Request struct {
 	Refit bool
 	// RateTrees asks for Metric after every tree even without early stopping.
 	RateTrees bool
+	// StandardError asks for that of Metric, too.
+	StandardError bool
 }
 
 // Outcome is a trained model with its evaluation.
 type Outcome struct {
 	*gbt.Result
 	Score      float64            // Metric's Score on valid at the best iteration; NaN without valid
+	ScoreSE    float64            // its standard error, if asked for; NaN if it has none
 	Metrics    map[string]float64 // on valid
 	Seconds    float64            // of training, including evaluation and the time of resumed trees
 	NsPerValue float64            // per row, feature and tree
@@ -225,8 +228,9 @@ func (o *Outcome) rate(q Request, valid *Rows) error {
 	}
 
 	transform(q.Params.Objective, raw)
+	in := metric.Input{Label: valid.Label, Weight: valid.Weight, Pred: raw, Group: valid.Group}
 	var e metric.Evaluator
-	e.Reset(metric.Input{Label: valid.Label, Weight: valid.Weight, Pred: raw, Group: valid.Group})
+	e.Reset(in)
 
 	o.Metrics = map[string]float64{}
 	for _, m := range q.Metrics {
@@ -240,5 +244,12 @@ func (o *Outcome) rate(q Request, valid *Rows) error {
 		return err
 	}
 	o.Metrics[q.Metric.Name], o.Score = value, q.Metric.Score(value)
+	if q.StandardError {
+		const resamples = 100 // of a metric whose error has no formula: enough for two digits of it
+		i, err := q.Metric.Interval(in, metric.Confidence{Seed: q.Params.Seed, Samples: resamples})
+		if o.ScoreSE = i.Error; err != nil {
+			o.ScoreSE = math.NaN()
+		}
+	}
 	return nil
 }

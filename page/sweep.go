@@ -165,6 +165,7 @@ func (p *sweepPage) columns() {
 		add(d, paramKey(i), q.Name, plot.Plain, rows, func(t *Trial) any { return q.value(t.Values[i]) })
 	}
 	all := []string{"rank", "trial", "state", "score", "reason", "trees", "grown", "seconds", "cost", "attempts", "private", "ended"}
+	all = append(all, p.goalColumns()...)
 	d.table("board", "Trials", append(all, p.paramKeys()...)...)
 }
 
@@ -190,6 +191,19 @@ func (q *Param) value(v float64) any {
 		return q.Categories[i]
 	}
 	return nil
+}
+
+// Reached is what a trial has come to in the objectives after the metric, as text.
+func (p *sweepPage) Reached(t *Trial) []string {
+	var out []string
+	for g := 1; g < len(p.Goals); g++ {
+		v := math.NaN()
+		if t.Goals != nil {
+			v = t.Goals[g]
+		}
+		out = append(out, p.Goals[g].Unit.Format(v))
+	}
+	return out
 }
 
 // Value is a trial's value of its parameter number i, as text.
@@ -312,6 +326,12 @@ func (p *sweepPage) Heads() []head {
 		h = append(h, head{"cost", "cost", true})
 	}
 	h = append(h, head{"attempts", "attempts", true})
+	if len(p.Goals) > 0 {
+		for g, goal := range p.Goals[1:] {
+			h = append(h, head{goalKey(g + 1), goal.Name, true})
+		}
+		h = append(h, head{"front", "front", false})
+	}
 	for i, q := range p.Params {
 		h = append(h, head{paramKey(i), q.Name, q.Categories == nil})
 	}

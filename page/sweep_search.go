@@ -48,7 +48,79 @@ func (p *sweepPage) objective() []*plot.Chart {
 	if p.Sweep.Money != nil && p.Sweep.Money.Known {
 		charts = append(charts, draw("objective-cost", "Score over cost", "spent", plot.Axis{Label: "cost of trials that have ended", Unit: plot.USD}, spent))
 	}
+	if len(p.Goals) > 0 {
+		return append(charts, p.fronts()...)
+	}
 	return append(charts, p.pareto())
+}
+
+// fronts draws the metric over each of the other objectives. A trial that no other beats in all is marked.
+func (p *sweepPage) fronts() []*plot.Chart {
+	var charts []*plot.Chart
+	for g, goal := range p.Goals[1:] {
+		id := "pareto"
+		if g > 0 {
+			id += "-" + strconv.Itoa(g+1)
+		}
+		charts = append(charts, p.frontOver(id, g+1, goal))
+	}
+	return charts
+}
+
+func (p *sweepPage) frontOver(id string, g int, goal Goal) *plot.Chart {
+	c := plot.Scatter{Chart: plot.Chart{ID: id, Title: p.Metric + " by " + goal.Name, W: 420, H: 250}, X: plot.Axis{Label: goal.Name, Unit: goal.Unit}, Y: plot.Axis{Label: p.Metric}}
+	if len(p.Goals) == 2 && !goal.Maximize { // then the front is what is best so far from the left
+		c.Best = p.sign()
+		c.Keys = append(c.Keys, plot.Key{Class: "best", Label: "front"})
+	}
+
+	var front []string
+	c.X.Log = true
+	for _, t := range slices.Backward(p.scored()) {
+		if t.Goals == nil {
+			continue
+		}
+		c.X.Log = c.X.Log && t.Goals[g] > 0
+		c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Goals[g], Y: t.Score, Class: t.Class()})
+		if t.Front {
+			front = append(front, strconv.Itoa(t.Number))
+		}
+	}
+	c.Summary = "Nothing has been trained yet."
+	if len(front) > 0 {
+		c.Summary = fmt.Sprintf("No other trial is better in all objectives than %s.", list(front))
+	}
+	c.Keys = append(c.Keys, plot.Key{Class: "s0 key", Label: "trial"})
+	p.data.table(c.ID, c.Title, append(append([]string{"trial", "score"}, p.goalKeys()...), "front", "state")...)
+	return c.Draw()
+}
+
+func goalKey(g int) string { return "g" + strconv.Itoa(g) }
+
+// goalKeys are the columns of the objectives after the metric.
+func (p *sweepPage) goalKeys() []string {
+	var keys []string
+	for g := 1; g < len(p.Goals); g++ {
+		keys = append(keys, goalKey(g))
+	}
+	return keys
+}
+
+// goalColumns are the objectives as columns of the table of trials, which has the metric.
+func (p *sweepPage) goalColumns() []string {
+	if len(p.Goals) == 0 {
+		return nil
+	}
+	for g := 1; g < len(p.Goals); g++ {
+		add(p.data, goalKey(g), p.Goals[g].Name, p.Goals[g].Unit, p.Ranked, func(t *Trial) any {
+			if t.Goals == nil {
+				return math.NaN()
+			}
+			return t.Goals[g]
+		})
+	}
+	add(p.data, "front", "front", plot.Plain, p.Ranked, func(t *Trial) any { return map[bool]string{true: "front"}[t.Front] })
+	return append(p.goalKeys(), "front")
 }
 
 // pareto draws the score over what training took. The line is of the trials that no other beats in both.

@@ -110,6 +110,45 @@ func trialOf(rng *rand.Rand, i int, planned time.Time) page.Trial {
 var charts = []string{"objective-trials", "objective-time", "objective-cost", "pareto", "curves", "parallel", "importance", "rank", "slice-0", "slice-3", "gantt", "memory", "money",
 	"measures", "reliability", "gain", "lift", "segments", "rivals", "features"}
 
+// goals is a sample with several objectives.
+func goals(n int) *page.Sweep {
+	s := sample(n)
+	s.Goals = []page.Goal{{Name: s.Metric, Maximize: true}, {Name: "model_bytes", Unit: plot.Bytes}}
+	best := math.Inf(-1)
+	for i := range s.Trials {
+		if t := &s.Trials[i]; !math.IsNaN(t.Score) {
+			t.Goals = []float64{t.Score, 1e4 * math.Pow(1.2, float64(i))}
+			t.Front = t.Score > best
+			best = max(best, t.Score)
+		}
+	}
+	return s
+}
+
+// TestFront: a sweep with several objectives is drawn over them instead of over time, and the front is named.
+func TestFront(t *testing.T) {
+	s := goals(30)
+	for _, c := range s.Charts() {
+		if c.ID != "pareto" {
+			continue
+		}
+		text := write(t, svg{c})
+		for _, want := range []string{"average_precision by model_bytes", "No other trial is better in all objectives than 0 and 1", "KiB"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in %s", want, text)
+			}
+		}
+	}
+	if text := write(t, s); !strings.Contains(text, ">model_bytes</button>") || !strings.Contains(text, "<td>front</td>") {
+		t.Error("the leaderboard has no column of the bytes, or does not say which trials are on the front")
+	}
+}
+
+// svg writes a chart by itself.
+type svg struct{ *plot.Chart }
+
+func (s svg) Write(w io.Writer) error { return s.WriteSVG(w, page.Style()) }
+
 // writer is a view of any kind.
 type writer interface{ Write(w io.Writer) error }
 
@@ -208,7 +247,7 @@ func TestPageIsWhole(t *testing.T) {
 	empty := &page.Sweep{ID: "empty", Metric: "auc", State: "running"}
 	one := sample(1)
 	one.Winner, one.Money, one.Attempts, one.Memory = nil, nil, nil, nil
-	checkPages(t, map[string]writer{"many": sample(60), "empty": empty, "one": one})
+	checkPages(t, map[string]writer{"many": sample(60), "empty": empty, "one": one, "objectives": goals(40)})
 }
 
 // checkPages: nothing comes from outside, nothing is drawn at NaN, whatever has an id has it alone, whatever labels is there, every table has its columns.

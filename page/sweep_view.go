@@ -16,6 +16,7 @@ type Sweep struct {
 	Features                              int
 	Rows                                  map[string]int
 	Params                                []Param         // those that differ between trials
+	Goals                                 []Goal          // of a sweep with several objectives, the metric first
 	Trials                                []Trial         // by number
 	Configurations                        []Configuration // of a sweep with folds, best first; a trial with a score stands for one, with its mean
 	Attempts                              []Attempt
@@ -43,6 +44,13 @@ const (
 // States are all of them, in the order in which a page lists them.
 var States = []string{StateComplete, StateEarly, StateFailed, StateTimedOut, StateCancelled, StateRunning, StateWaiting}
 
+// Goal is one of several objectives.
+type Goal struct {
+	Name     string
+	Maximize bool
+	Unit     plot.Unit
+}
+
 // Param is a parameter that differs between trials.
 type Param struct {
 	Name       string
@@ -69,6 +77,9 @@ type Trial struct {
 	CurveX    []float64
 	CurveY    []float64
 	Highlight bool // it won
+
+	Goals []float64 // its value of each objective; nil where one is not known
+	Front bool      // no other trial is better in all objectives
 }
 
 // Configuration is what is cross-validated. Numbers that are not known are NaN.

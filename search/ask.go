@@ -33,6 +33,7 @@ type Known struct {
 	Status string  // one of the Trial constants
 	Value  float64 // of the metric; NaN when there is none
 	Curve  []float64
+	Values []float64 // in each goal, of a search with several
 
 	// apart says that other parameters than the space's are not those that its configurations have: what it found is worth knowing, and its configuration is still to be tried.
 	apart bool

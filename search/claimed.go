@@ -69,7 +69,11 @@ func (a *asker) fromSequence(method string, half bool) *proposal {
 // refused before. Errors are *SpecError, *ExpressionError and *ExhaustedError.
 func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params) (Suggestion, error) {
 	listed := slices.DeleteFunc(slices.Clone(p.Trials), func(t sweep.Trial) bool { return t.Open })
-	a, err := newAsker(askOf(p, listed, seen))
+	ask, weights := askOf(p, listed, seen), ""
+	if goals := p.Spec.Goals; len(goals) > 0 {
+		weights = ask.scalarized(goals, trial)
+	}
+	a, err := newAsker(ask)
 	if err != nil {
 		return Suggestion{}, err
 	}
@@ -81,6 +85,9 @@ func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params)
 	proposal := a.byMethod()
 	if proposal == nil {
 		return Suggestion{}, &ExhaustedError{Wanted: 1, Tried: len(a.tried), Space: a.extent()}
+	}
+	if weights != "" {
+		proposal.reason += "; " + weights
 	}
 	return Suggestion{Trial: trial, Params: proposal.params, Source: proposal.source, Reason: proposal.reason}, nil
 }
@@ -132,7 +139,7 @@ func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
 		if s.Params == nil {
 			continue // it ended before it was decided
 		}
-		k := Known{Trial: s.Trial, Params: ownOf(p, s.Params), Status: statusOf(s.Status), Value: math.NaN(), apart: apart[s.Trial]}
+		k := Known{Trial: s.Trial, Params: ownOf(p, s.Params), Status: statusOf(s.Status), Value: math.NaN(), Values: s.Values, apart: apart[s.Trial]}
 		if s.Score != nil {
 			k.Value = *s.Score
 		}
@@ -143,7 +150,7 @@ func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
 	for _, e := range slices.Backward(p.Earlier) { // newest last
 		one := Sweep{Name: string(e.Sweep)}
 		for _, f := range e.Trials {
-			one.Results = append(one.Results, Known{Trial: f.Trial, Params: f.Params, Status: TrialDone, Value: f.Score})
+			one.Results = append(one.Results, Known{Trial: f.Trial, Params: f.Params, Status: TrialDone, Value: f.Score, Values: f.Values})
 		}
 		q.Earlier = append(q.Earlier, one)
 	}
@@ -204,8 +211,12 @@ func Fitting(p *sweep.Plan, results []sweep.Result, most int) ([]sweep.Found, er
 	for _, r := range results {
 		own := a.spelled(normalized(ownOf(p, r.Params)))
 		a.prune(own)
+		values := p.Spec.Values(&r)
+		if len(p.Spec.Goals) > 0 && values == nil {
+			continue
+		}
 		if r.Status == sweep.StatusDone && finite(r.Score) && a.fits(own) {
-			out = append(out, sweep.Found{Trial: r.Trial, Score: r.Score, Params: own})
+			out = append(out, sweep.Found{Trial: r.Trial, Score: r.Score, Params: own, Values: values})
 		}
 	}
 	slices.SortFunc(out, func(x, y sweep.Found) int {

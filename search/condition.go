@@ -137,24 +137,10 @@ func (c *Condition) Eval(values map[string]float64) (bool, error) {
 
 // FactNames are the names, beside those of metrics, of what is known about a finished trial.
 func FactNames() []string {
-	return []string{"score", "trees", "trees_grown", "best_iteration", "model_bytes", "train_seconds", "private_bytes"}
+	return []string{"score", "trees", "trees_grown", "best_iteration", "leaves", "model_bytes", "train_seconds", "private_bytes"}
 }
 
 // Facts are the metrics of a finished trial and what FactNames lists.
 func Facts(r *sweep.Result) map[string]float64 {
-	facts := maps.Clone(r.Metrics)
-	if facts == nil {
-		facts = map[string]float64{}
-	}
-
-	facts["score"] = r.Score
-	facts["trees"] = float64(r.Trees)
-	facts["trees_grown"] = float64(r.TreesGrown)
-	facts["best_iteration"] = float64(r.BestIteration)
-	facts["train_seconds"] = r.Usage.TrainSeconds
-	facts["private_bytes"] = float64(r.Usage.PrivateBytes)
-	if r.Model != nil {
-		facts["model_bytes"] = float64(r.Model.Bytes)
-	}
-	return facts
+	return r.Facts()
 }

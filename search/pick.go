@@ -15,6 +15,7 @@ type PickRequest struct {
 	Maximize bool
 	Require  []*Condition   // all of which the winner meets
 	Exclude  map[int]string // trials that may not win after all, and why: their model could not be verified, say
+	Rule     *PickRule      // of several objectives; nil takes the best score
 }
 
 // Selection is the order in which trials may win, with reasons.
@@ -46,13 +47,15 @@ func Pick(r PickRequest) Selection {
 		switch {
 		case why == "":
 			eligible = append(eligible, row.Result)
-			s.Candidates = append(s.Candidates, row.Trial.Number)
 		case len(eligible) == 0:
 			s.Rejected = append(s.Rejected, sweep.Rejected{Trial: row.Trial.Number, Reason: why})
 		}
 	}
 
 	s.Reason = r.reason(eligible, s.Rejected)
+	for _, e := range eligible {
+		s.Candidates = append(s.Candidates, e.Trial)
+	}
 	return s
 }
 
@@ -62,6 +65,9 @@ func (r PickRequest) objection(result *sweep.Result) string {
 		return why
 	}
 
+	if r.Rule != nil && r.Rule.Spec.Values(result) == nil {
+		return "one of its objectives is not known"
+	}
 	facts := Facts(result)
 	for _, c := range r.Require {
 		holds, err := c.Eval(facts)
@@ -83,11 +89,19 @@ func valuesOf(c *Condition, facts map[string]float64) string {
 	return text.String()
 }
 
-// reason compares the winner with the next one that could have won.
+// reason compares the winner with the next one that could have won. With a rule it puts these in their order first.
 func (r PickRequest) reason(eligible []*sweep.Result, rejected []sweep.Rejected) string {
 	if len(eligible) == 0 {
 		return fmt.Sprintf("no trial can win: %d done, of which %d passed over; %d ended without a model; %d have not ended",
 			r.Board.Done, len(rejected), r.Board.Failed, r.Board.Waiting)
+	}
+
+	if r.Rule != nil {
+		text := r.Rule.order(eligible)
+		if n := len(rejected); n > 0 {
+			text += fmt.Sprintf("; %d with a better %s may not win", n, r.Metric)
+		}
+		return text
 	}
 
 	best := eligible[0]

@@ -36,6 +36,9 @@ const MaxOpen = 1000
 // FormatOpen is the format of plans with trials that are open or may be stopped: a build that does not know of them would train defaults, and take the stopped for damaged.
 const FormatOpen = 3
 
+// FormatGoals is the format of plans with several objectives: a build that does not know of them would let the best by the first win.
+const FormatGoals = 6
+
 // Listed says whether every trial of the search stands in the plan: its method looks at no result.
 func (s *Search) Listed() bool {
 	return s.Method == "" || s.Method == MethodRandom || s.Method == MethodHalton
@@ -75,6 +78,8 @@ type Found struct {
 	Trial  int     `json:"trial"`
 	Score  float64 `json:"score"`
 	Params Params  `json:"params"`
+
+	Values []float64 `json:"values,omitempty"` // in each goal, of a plan with several
 }
 
 // Bounds of what a plan holds of earlier sweeps.
@@ -113,6 +118,8 @@ type Seen struct {
 	Status Status   `json:"status"`           // of its result, or StatusRunning
 	Score  *float64 `json:"score,omitempty"`  // of one that has a score
 	Params Params   `json:"params,omitempty"` // of an open trial: those of the space
+
+	Values []float64 `json:"values,omitempty"` // in each goal, of one that is done in a sweep with several
 }
 
 // StatusRunning is that of a trial without a result, for Seen.
@@ -137,7 +144,7 @@ func DecodeDecision(data []byte) (*Decision, error) {
 		return nil, &DecodeError{"decision", fmt.Errorf("of trial %d: what it has seen is not in order", d.Trial)}
 	}
 	for _, s := range d.Seen {
-		if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == d.Trial || s.Score != nil && (math.IsNaN(*s.Score) || math.IsInf(*s.Score, 0)) {
+		if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == d.Trial || s.Score != nil && (math.IsNaN(*s.Score) || math.IsInf(*s.Score, 0)) || len(s.Values) > MaxGoals {
 			return nil, &DecodeError{"decision", fmt.Errorf("of trial %d: has seen trial %d", d.Trial, s.Trial)}
 		}
 	}
@@ -184,6 +191,8 @@ func (p *Plan) Open() bool {
 // Adapt gives the plan the format that its trials need.
 func (p *Plan) Adapt() {
 	switch {
+	case len(p.Spec.Goals) > 0:
+		p.Format = FormatGoals
 	case p.Extends != nil || p.EndsByRule():
 		p.Format = FormatExtended
 	case p.Folds != nil:

@@ -21,6 +21,7 @@ type Board struct {
 type Row struct {
 	Trial  Trial   `json:"trial"`
 	Result *Result `json:"result,omitempty"` // nil as long as the trial has not ended
+	Front  bool    `json:"front,omitempty"`  // of several objectives: no other trial is better in all
 }
 
 // Fold makes the board. Results of another sweep or of trials that the plan does not have are left out; of several results
@@ -58,6 +59,9 @@ func Fold(p *Plan, results []Result) Board {
 		return b
 	}
 	slices.SortStableFunc(b.Rows, func(x, y Row) int { return compareRows(x, y, p.Maximize) })
+	if len(p.Spec.Goals) > 0 {
+		b.markFront(&p.Spec)
+	}
 	return b
 }
 

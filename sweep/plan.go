@@ -161,7 +161,7 @@ func (p *Plan) Fingerprint() string {
 // DecodePlan reads a plan object and checks what later code relies on.
 func DecodePlan(data []byte) (*Plan, error) {
 	var p Plan
-	if err := decodeUpTo(FormatExtended, "plan", data, &p, func() int { return p.Format }); err != nil {
+	if err := decodeUpTo(FormatGoals, "plan", data, &p, func() int { return p.Format }); err != nil {
 		return nil, err
 	}
 
@@ -185,6 +185,9 @@ func DecodePlan(data []byte) (*Plan, error) {
 	}
 
 	if err := p.checkTrials(); err != nil {
+		return nil, &DecodeError{"plan", err}
+	}
+	if err := p.checkObjectives(); err != nil {
 		return nil, &DecodeError{"plan", err}
 	}
 	if err := p.checkFolds(); err != nil {

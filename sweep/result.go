@@ -107,8 +107,12 @@ type Result struct {
 	Score         float64            `json:"score"`   // the spec's metric on valid, at the best iteration
 	Metrics       map[string]float64 `json:"metrics"` // on valid, at the best iteration
 	BestIteration int                `json:"best_iteration"`
-	Trees         int                `json:"trees"`       // in the model
-	TreesGrown    int                `json:"trees_grown"` // before it stopped
+	Trees         int                `json:"trees"`            // in the model
+	TreesGrown    int                `json:"trees_grown"`      // before it stopped
+	Leaves        int                `json:"leaves,omitempty"` // of all trees of the model
+
+	// ScoreSE is the standard error of Score on valid, of a sweep that picks its winner by it.
+	ScoreSE *float64 `json:"score_se,omitempty"`
 
 	Model  *Object `json:"model,omitempty"`
 	Scores *Scored `json:"scores,omitempty"`

@@ -15,9 +15,15 @@ type Spec struct {
 	Dataset   string `yaml:"dataset" json:"dataset"`     // NAME, or NAME@VERSION
 	Model     string `yaml:"model" json:"model"`         // name in the registry
 	Objective string `yaml:"objective" json:"objective"` // binary or regression
-	Metric    string `yaml:"metric" json:"metric"`       // selects the winner, on valid
+	Metric    string `yaml:"-" json:"metric"`            // selects the winner, on valid; of several objectives the first
 	Trials    int    `yaml:"trials" json:"trials"`
 	Seed      uint64 `yaml:"seed" json:"seed"`
+
+	Metrics MetricNames `yaml:"metric" json:"-"` // as written; ParseSpec makes Metric and Goals of it
+
+	// Goals are the objectives of a sweep with several, Metric first; none otherwise. Pick says which trial then wins.
+	Goals []Goal `yaml:"-" json:"goals,omitempty"`
+	Pick  *Pick  `yaml:"pick" json:"pick,omitempty"`
 
 	// EarlyStoppingRounds ends a trial when Metric has not improved on valid for so many trees; 0 never does.
 	EarlyStoppingRounds int `yaml:"early_stopping_rounds" json:"early_stopping_rounds,omitempty"`
@@ -190,6 +196,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // function says nil or what is wrong and what would be right, but for names.
 type Vocabulary struct {
 	Metric     func(name string) error                     // is there such a metric?
+	Goal       func(name string) (Goal, error)             // of several objectives one: a metric, or one of GoalFacts
 	ParamName  func(name string) string                    // the canonical name of a training parameter; an unknown name as it is
 	Param      func(name string, value any) error          // is there such a training parameter, and may it have this value?
 	Constraint func(expression string) (string, error)     // this condition on parameters by their canonical names, if it can be evaluated
@@ -246,7 +253,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	s.normalizeNumbers()
 
 	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
-		s.checkNames, s.checkSearch, s.checkMethod, s.checkStop, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue, s.checkValidate, s.checkEnough,
+		s.checkNames, s.checkGoals, s.checkSearch, s.checkMethod, s.checkStop, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue, s.checkValidate, s.checkEnough,
 	} {
 		if err := check(doc, v); err != nil {
 			return nil, err
@@ -290,6 +297,9 @@ func (s *Spec) refuseZeros(doc *strictyaml.Document) error {
 }
 
 func (s *Spec) fillDefaults() {
+	if len(s.Metrics) > 0 {
+		s.Metric = s.Metrics[0]
+	}
 	if s.Objective == "" {
 		s.Objective = "binary"
 	}

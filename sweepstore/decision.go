@@ -126,7 +126,7 @@ func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]s
 		if err != nil {
 			return err
 		}
-		known[listed.Number] = seenResult(known[listed.Number], r)
+		known[listed.Number] = t.seenResult(known[listed.Number], r)
 	}
 	return nil
 }
@@ -144,8 +144,8 @@ func learn(known map[int]sweep.Seen, own int, d *sweep.Decision) {
 }
 
 // seenResult adds a result to what was known of its trial.
-func seenResult(was sweep.Seen, r *sweep.Result) sweep.Seen {
-	was.Trial, was.Status, was.Score = r.Trial, r.Status, nil
+func (t *Trials) seenResult(was sweep.Seen, r *sweep.Result) sweep.Seen {
+	was.Trial, was.Status, was.Score, was.Values = r.Trial, r.Status, nil, t.plan.Spec.Values(r)
 	if r.Status == sweep.StatusDone || r.Status == sweep.StatusStopped && r.TreesGrown > 0 {
 		was.Score = &r.Score
 	}
@@ -153,6 +153,6 @@ func seenResult(was sweep.Seen, r *sweep.Result) sweep.Seen {
 }
 
 // SeenResult records a result that the caller has just written.
-func SeenResult(known map[int]sweep.Seen, r *sweep.Result) {
-	known[r.Trial] = seenResult(known[r.Trial], r)
+func (t *Trials) SeenResult(known map[int]sweep.Seen, r *sweep.Result) {
+	known[r.Trial] = t.seenResult(known[r.Trial], r)
 }

@@ -110,7 +110,7 @@ func simulate(t *testing.T, store *counting, tasks, trials int) float64 {
 				r := sweep.Result{Format: 1, Sweep: plan.Sweep, Trial: now.trial, Status: sweep.StatusFailed, Reason: "simulated"}
 				_, err := bucket.CreateResult(t.Context(), r)
 				must(err)
-				sweepstore.SeenResult(now.known, &r)
+				bucket.SeenResult(now.known, &r)
 			}
 			if free == trials {
 				continue

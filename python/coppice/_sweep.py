@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MAX_PLAN = 64 << 20
 MAX_RESULT = 4 << 20
-PLAN_FORMAT = 5  # the highest that this package reads
+PLAN_FORMAT = 6  # the highest that this package reads
 _ID = re.compile(r"[a-z][a-z0-9-]{0,62}\Z")
 _PLACE = re.compile(r"^(?P<place>.*?)/?(?:sweeps/(?P<folder>[^/]+)/?|plans/(?P<plan>[^/]+)\.json)$")
 _TRIAL = re.compile(r"sweeps/[^/]+/trials/([0-9]{4,})/(claims|curves|releases)/(0|[1-9][0-9]*)\Z")
@@ -148,7 +148,9 @@ class Sweep:
             done = r.get("status") == "done"
             row: dict[str, Any] = {"trial": number, "state": self._state(number), "reason": r.get("reason", ""), "score": r.get("score") if done else None}
             row |= {"trees": r.get("trees"), "trees_grown": r.get("trees_grown"), "best_iteration": r.get("best_iteration"), "claims": len(self._claims.get(number, ()))}
+            row |= {"leaves": r.get("leaves"), "model_bytes": (r.get("model") or {}).get("bytes")}
             row |= {"started": r.get("started"), "ended": r.get("ended"), "train_seconds": usage.get("train_seconds"), "private_bytes": usage.get("private_bytes")}
+            row |= {"configuration": t.get("configuration", 0), "fold": t.get("fold", 0)} if "folds" in self.plan else {}
             row |= {f"metrics.{k}": v for k, v in sorted((r.get("metrics") or {}).items())} if done else {}
             params = r.get("params") or self._decided.get(number, {}).get("params") or t.get("params") or {}
             absent = self._absent(t)
@@ -157,16 +159,17 @@ class Sweep:
         frame = pd.DataFrame(rows)
         for column in ("started", "ended"):
             frame[column] = pd.to_datetime(frame[column], utc=True, format="ISO8601")
-        for column in ("trees", "trees_grown", "best_iteration", "private_bytes"):
+        for column in ("trees", "trees_grown", "best_iteration", "leaves", "model_bytes", "private_bytes"):
             frame[column] = frame[column].astype("Int64")
         for column in ("score", "train_seconds"):
             frame[column] = frame[column].astype("float64")
         return frame.set_index("trial")
 
     def board(self) -> pandas.DataFrame:
-        """The trials that are done, best first as the leaderboard has them: rank, score, trees, and the parameters that differ."""
+        """The trials that are done, best first by the (first) metric as the leaderboard has them: rank, score, trees, and the parameters that differ. Of a sweep
+        with folds this is the refit alone: scores of different folds do not compare."""
         frame = self.trials()
-        frame = frame[frame["state"] == "done"].copy()
+        frame = frame[(frame["state"] == "done") & (frame["fold"] == 0 if "fold" in frame else True)].copy()
         frame["_loss"] = -frame["score"] if self.maximize else frame["score"]
         frame = frame.reset_index().sort_values(["_loss", "trees", "trial"]).set_index("trial")
         frame.insert(0, "rank", range(1, len(frame) + 1))

@@ -113,7 +113,7 @@ func (t *tester) gathered() {
 	if _, has := own[2]; has {
 		t.Errorf("gathered for trial 2: %+v; want nothing of itself", own[2])
 	}
-	sweepstore.SeenResult(own, &failed)
+	t.trials.SeenResult(own, &failed)
 	t.equal("a result of one's own", own[2].Status, sweep.StatusFailed)
 }
 

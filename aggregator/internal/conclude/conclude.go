@@ -128,7 +128,7 @@ func judges(p *sweep.Plan) (metric.Metric, []*search.Condition, error) {
 func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, m metric.Metric, require []*search.Condition, h *holdout) (*winner, search.Selection, error) {
 	exclude := map[int]string{}
 	for {
-		s := search.Pick(search.PickRequest{Board: b, Metric: m.RatedBy(), Maximize: m.Maximize, Require: require, Exclude: exclude})
+		s := search.Pick(search.PickRequest{Board: b, Metric: m.RatedBy(), Maximize: m.Maximize, Require: require, Exclude: exclude, Rule: search.RuleOf(k.plan)})
 		if k.plan.Folds != nil {
 			s.Reason = search.WhyRefit(k.plan, b, require, s)
 		}

@@ -56,6 +56,31 @@ func TestConcludesWithTheBest(t *testing.T) {
 	checkVersion(t, w, c)
 }
 
+// TestConcludesWithTheSmallest: of several objectives the rule of the plan picks, here the smallest model of all within a half of the best score, and says so.
+func TestConcludesWithTheSmallest(t *testing.T) {
+	w := newWorld(t, options{change: func(p *sweep.Plan) {
+		p.Spec.Goals = []sweep.Goal{{Name: "auc", Maximize: true}, {Name: "model_bytes"}}
+		p.Spec.Pick = &sweep.Pick{Best: "auc", Within: "50%"}
+		p.Adapt()
+	}})
+	c := w.mustConclude(t)
+	smallest, bytes := 0, int64(0)
+	for i := range w.plan.Trials {
+		var r sweep.Result
+		if _, err := blob.ReadJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(i), &r); err != nil {
+			t.Fatal(err)
+		}
+		if bytes == 0 || r.Model.Bytes < bytes {
+			smallest, bytes = i, r.Model.Bytes
+		}
+	}
+	if c.Trial != smallest || c.Version != 1 {
+		t.Errorf("trial %d won as version %d (%s); trial %d is the smallest", c.Trial, c.Version, c.Reason, smallest)
+	}
+	contains(t, c.Reason, "the lowest model_bytes")
+	contains(t, c.Reason, "3 trials within 50% of the best auc")
+}
+
 func score(t *testing.T, w *world, trial int) float64 {
 	t.Helper()
 	var r sweep.Result

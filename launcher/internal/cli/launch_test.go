@@ -67,6 +67,25 @@ func TestSlotsOfTwoSweeps(t *testing.T) {
 	}
 }
 
+// TestObjectivesAreShown: the plan says who wins, and the board what the trials have come to and which none beats.
+func TestObjectivesAreShown(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	spec := strings.Replace(sweepYAML, "metric: auc", "metric: [auc, model_bytes, trees]\npick: {within: 0.1%}", 1)
+	if out := w.must("sweep", w.file("sweep.yaml", spec), "--dry-run"); !strings.Contains(out, "objectives: high auc, low model_bytes, low trees; the winner is the best by the others of the trials within 0.1% of the best auc") {
+		t.Errorf("the plan does not say what the sweep is to be good at:\n%s", out)
+	}
+	w.refused(sweep.ExitInput, "calibration_ratio is best at 1", "plan", w.file("bad.yaml", strings.Replace(sweepYAML, "metric: auc", "metric: [auc, calibration_ratio]", 1)))
+	w.refused(sweep.ExitInput, "bad.yaml:5:15: ", "plan", w.file("bad.yaml", strings.Replace(sweepYAML, "metric: auc", "metric: [auc, model_byte]", 1)))
+
+	w.jobs.run = w.concluded(sweep.OutcomeWinner)
+	w.must("sweep", w.file("sweep.yaml", spec), "--id", "night-1")
+	out := w.must("leaderboard", "night-1")
+	if strings.Count(out, "*") != 5 || !strings.Contains(out, "model_bytes") || !strings.Contains(out, "the winner is picked within 0.1% of the best auc") {
+		t.Errorf("the board is\n%s\nexpected bytes, and a mark at each of four trials, of which every better one has more trees", out)
+	}
+}
+
 // TestConditionsAreShown: a configuration without a parameter has no value of it in the plan, and why says what it trains with.
 func TestConditionsAreShown(t *testing.T) {
 	w := newWorld(t)

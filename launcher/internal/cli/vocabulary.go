@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"coppice/gbt"
+	"coppice/launcher/internal/plan"
 	"coppice/machines"
 	"coppice/metric"
 	"coppice/search"
@@ -14,6 +15,7 @@ import (
 func vocabulary() sweep.Vocabulary {
 	return sweep.Vocabulary{
 		Metric:    func(name string) error { _, err := metric.Lookup(name); return err },
+		Goal:      plan.Goal,
 		ParamName: gbt.CanonicalName,
 		Param:     gbt.CheckParam,
 		Constraint: func(text string) (string, error) {

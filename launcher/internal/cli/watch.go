@@ -325,18 +325,37 @@ func (w *World) showBoard(p *sweep.Plan, b sweep.Board, top int) {
 		return
 	}
 	names := varied(p.Trials)
-	header := []any{"rank", "trial", p.Spec.Metric, "trees", "seconds", "parameters"}
+	others := otherGoals(p)
+	header := []any{"rank", "trial", p.Spec.Metric}
+	for _, g := range others {
+		header = append(header, p.Spec.Goals[g].Name)
+	}
+	header = append(header, "trees", "seconds")
+	if len(p.Spec.Goals) > 0 {
+		header = append(header, "front")
+	}
+	header = append(header, "parameters")
+	parameters := table.ColumnConfig{Number: len(header), WidthMax: w.textWidth(boardOverhead + goalWidth*(len(header)-6)), WidthMaxEnforcer: text.WrapSoft}
 	if p.Open() || p.Extends != nil { // where each comes from is news then
 		header = append(header, "from")
 	}
 	t := w.newTable(header...)
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 6, WidthMax: w.textWidth(boardOverhead), WidthMaxEnforcer: text.WrapSoft}})
-	add := func(of sweep.Trial, cells ...any) {
-		switch r := p.Inherited(of.Number); {
+	t.SetColumnConfigs([]table.ColumnConfig{parameters})
+	add := func(row sweep.Row, rank, trial, score, trees, seconds, what any) {
+		cells := []any{rank, trial, score}
+		for _, value := range goalCells(p, row, others) {
+			cells = append(cells, value)
+		}
+		cells = append(cells, trees, seconds)
+		if len(p.Spec.Goals) > 0 {
+			cells = append(cells, map[bool]string{true: "*"}[row.Front])
+		}
+		cells = append(cells, what)
+		switch r := p.Inherited(row.Trial.Number); {
 		case r != nil:
 			cells = append(cells, "sweep "+string(r.Sweep))
 		case p.Open() || p.Extends != nil:
-			cells = append(cells, of.Source)
+			cells = append(cells, row.Trial.Source)
 		}
 		t.AppendRow(cells)
 	}
@@ -348,14 +367,42 @@ func (w *World) showBoard(p *sweep.Plan, b sweep.Board, top int) {
 		what := configuration(row.Trial, names)
 		switch r := row.Result; {
 		case r == nil:
-			add(row.Trial, "", row.Trial.Number, "-", "", "", what)
+			add(row, "", row.Trial.Number, "-", "", "", what)
 		case r.Status != sweep.StatusDone:
-			add(row.Trial, "", r.Trial, r.State(), "", "", shorten(firstLine(r.Reason))+"  "+what)
+			add(row, "", r.Trial, r.State(), "", "", shorten(firstLine(r.Reason))+"  "+what)
 		default:
-			add(row.Trial, i+1, r.Trial, number(r.Score), r.Trees, fmt.Sprintf("%.1f", r.Usage.TrainSeconds), what)
+			add(row, i+1, r.Trial, number(r.Score), r.Trees, fmt.Sprintf("%.1f", r.Usage.TrainSeconds), what)
 		}
 	}
 	t.Render()
+	if s := &p.Spec; len(s.Goals) > 0 {
+		fmt.Fprintf(w.Out, "*: no other trial is better in all objectives; the winner is picked within %s of the best %s\n", s.Pick.Within, s.Pick.Best)
+	}
+}
+
+// goalWidth is about that of a column of an objective.
+const goalWidth = 12
+
+// otherGoals are the numbers of the objectives for which the board has no column as it is.
+func otherGoals(p *sweep.Plan) []int {
+	var out []int
+	for i, g := range p.Spec.Goals {
+		if i > 0 && g.Name != "trees" && g.Name != "train_seconds" {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// goalCells are what a trial has come to in some of the objectives.
+func goalCells(p *sweep.Plan, row sweep.Row, goals []int) []string {
+	out := make([]string, len(goals))
+	if values := p.Spec.Values(row.Result); values != nil {
+		for i, g := range goals {
+			out[i] = number(values[g])
+		}
+	}
+	return out
 }
 
 func (w *World) showWinner(p *sweep.Plan, c *sweep.Conclusion) {

@@ -13,9 +13,9 @@ import (
 
 // canonicalConditions returns a spec whose mapping conditions use the trials' spelling of values: otherwise a list given as text would not
 // match.
-func canonicalConditions(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
+func canonicalConditions(s *sweep.Spec, m *dataset.Manifest) *sweep.Spec {
 	if !search.Conditional(s.Search) {
-		return s, nil
+		return s
 	}
 
 	columns := features(m)
@@ -48,7 +48,7 @@ func canonicalConditions(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error
 		d.When = when
 		out.Search.Random[name] = d
 	}
-	return &out, nil
+	return &out
 }
 
 // noteConditions says how many configurations have each conditional parameter, as far as they are known.

@@ -54,6 +54,7 @@ func Extend(q Request, old *Ended, more int) (*Plan, error) {
 		return nil, err
 	}
 	p.Spec.Trials = len(p.Trials)
+	p.Adapt()
 	return p, p.fit(q.Spec.Machine, q.Manifest)
 }
 

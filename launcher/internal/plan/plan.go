@@ -82,10 +82,7 @@ func Build(q Request) (*Plan, error) {
 		return nil, err
 	}
 
-	s, err = canonicalConditions(s, q.Manifest)
-	if err != nil {
-		return nil, err
-	}
+	s = canonicalConditions(s, q.Manifest)
 	if p.Proposal, err = search.Propose(request(s, q.Manifest)); err != nil {
 		return nil, err
 	}
@@ -133,6 +130,8 @@ func Build(q Request) (*Plan, error) {
 
 	p.Adapt()
 	p.noteConditions()
+	p.noteGoals()
+	p.Adapt()
 
 	err = p.fit(s.Machine, q.Manifest)
 	// A caller who compares machines wants the plan, too, when this one is too small.
@@ -242,6 +241,11 @@ func reported(s *sweep.Spec) ([]string, error) {
 
 	// What the spec judges by: its metric, the gate's and those in requirements.
 	wanted := []string{s.Metric}
+	for _, g := range s.Goals {
+		if !slices.Contains(sweep.GoalFacts(), g.Name) {
+			wanted = append(wanted, g.Name)
+		}
+	}
 	if s.Gate != nil {
 		wanted = append(wanted, s.Gate.Metric)
 	}

@@ -18,6 +18,7 @@ import (
 	"coppice/launcher/internal/sweepview"
 	"coppice/ledger"
 	"coppice/page"
+	"coppice/page/plot"
 	"coppice/registry"
 	"coppice/sweep"
 	"coppice/sweepstore"
@@ -143,17 +144,22 @@ func (s *Sweep) view(state sweepview.State, listing sweepstore.Listing, l *ledge
 	}
 	params := newParams(p)
 	v.Params = params.shown
+	for _, g := range p.Spec.Goals {
+		v.Goals = append(v.Goals, page.Goal{Name: g.Name, Maximize: g.Maximize, Unit: map[string]plot.Unit{"model_bytes": plot.Bytes, "train_seconds": plot.Seconds}[g.Name]})
+	}
 
-	results := map[int]*sweep.Result{}
+	results, front := map[int]*sweep.Result{}, map[int]bool{}
 	for _, row := range state.Board.Rows {
-		results[row.Trial.Number] = row.Result
+		results[row.Trial.Number], front[row.Trial.Number] = row.Result, row.Front
 	}
 	costs := map[int]bill.Trial{}
 	for _, t := range b.Trials {
 		costs[t.Trial] = t
 	}
 	for _, t := range p.Trials {
-		v.Trials = append(v.Trials, s.trial(t, results[t.Number], listing.Trials[t.Number], costs[t.Number], params, state))
+		one := s.trial(t, results[t.Number], listing.Trials[t.Number], costs[t.Number], params, state)
+		one.Goals, one.Front = p.Spec.Values(results[t.Number]), front[t.Number]
+		v.Trials = append(v.Trials, one)
 	}
 	v.Configurations = configurations(v.Trials, state.Board, params)
 	v.Attempts = attempts(l, b, listing)

@@ -119,6 +119,33 @@ func TestOpenTrialsAreDecided(t *testing.T) {
 	}
 }
 
+// TestOpenTrialsOfSeveralObjectives: results have what the objectives need, and decisions what the others have come to.
+func TestOpenTrialsOfSeveralObjectives(t *testing.T) {
+	w := newWorld(t, 11, func(p *sweep.Plan) {
+		open(sweep.MethodGP, wide)(p)
+		p.Spec.Goals = []sweep.Goal{{Name: "auc", Maximize: true}, {Name: "model_bytes"}, {Name: "leaves"}}
+		p.Spec.Pick = &sweep.Pick{Best: "auc", Within: sweep.DefaultWithin}
+		p.Adapt()
+	})
+	if err := w.worker(0).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	last := w.decided(t)[10]
+	for i, s := range last.Seen {
+		r := w.result(t, i)
+		if want := []float64{r.Score, float64(r.Model.Bytes), float64(r.Leaves)}; !reflect.DeepEqual(s.Values, want) || r.Leaves < r.Trees {
+			t.Errorf("trial %d was seen with %v, expected %v of a model with %d trees", i, s.Values, want, r.Trees)
+		}
+		if r.ScoreSE == nil || !(*r.ScoreSE > 0 && *r.ScoreSE < 0.2) {
+			t.Errorf("the standard error of trial %d is %v, expected some hundredths", i, r.ScoreSE)
+		}
+	}
+	if last.Source != search.SourceGP || !strings.Contains(last.Reason, "; weights auc 0.") {
+		t.Errorf("trial 10 is from %s: %s; expected the process, and by which weights", last.Source, last.Reason)
+	}
+}
+
 // TestOpenTrialsOverAFoulStore: lost answers, stalls and returning tasks, as in TestTasksOverAFoulStore, in a space with only one
 // configuration more than needed.
 func TestOpenTrialsOverAFoulStore(t *testing.T) {

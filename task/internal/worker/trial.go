@@ -20,7 +20,6 @@ import (
 	"coppice/protocol"
 	"coppice/search"
 	"coppice/sweep"
-	"coppice/sweepstore"
 	"coppice/task/internal/usage"
 )
 
@@ -153,7 +152,7 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 
 	threads := w.plan.Sizing.ThreadsPerTask
 	o, err := w.fit(ctx, s, w.request(claim.Trial, fit.Request{Params: params, Metric: m, Metrics: w.metrics, Threads: threads,
-		RateTrees: w.plan.Spec.Search.Stop != nil,
+		RateTrees: w.plan.Spec.Search.Stop != nil, StandardError: w.plan.Spec.PicksByError(),
 		OnTree: func(g gbt.Progress) error {
 			if err := p.tree(g); err != nil {
 				return err
@@ -171,6 +170,12 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 
 	r.Status, r.Score, r.Metrics = sweep.StatusDone, o.Score, o.Metrics
 	r.BestIteration, r.Trees, r.TreesGrown = o.Best, len(o.Model.Trees), o.Grown
+	for _, t := range o.Model.Trees {
+		r.Leaves += len(t.LeafValue)
+	}
+	if se := o.ScoreSE; w.plan.Spec.PicksByError() && !math.IsNaN(se) && !math.IsInf(se, 0) {
+		r.ScoreSE = &o.ScoreSE
+	}
 	if w.plan.Folds != nil {
 		r.TrainRows = o.TrainRows
 	}
@@ -305,7 +310,7 @@ func (w *Worker) leave(ctx context.Context, a protocol.Action, e ending) (answer
 		default:
 			w.measures.end(e.r.Status)
 			if w.plan.Open() {
-				sweepstore.SeenResult(w.known(), e.r)
+				w.trials.SeenResult(w.known(), e.r)
 			}
 			w.Log.Info("trial ended", "trial", a.Trial, "status", e.r.Status, "score", e.r.Score, "trees", e.r.Trees, "seconds", e.r.Usage.TrainSeconds)
 		}
