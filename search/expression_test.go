@@ -208,7 +208,7 @@ func TestCompileRequireAsksForMetrics(t *testing.T) {
 
 func TestFacts(t *testing.T) {
 	r := &sweep.Result{
-		Score: 0.7, Metrics: map[string]float64{"auc": 0.7}, Trees: 3, TreesGrown: 5, BestIteration: 3,
+		Score: 0.7, Metrics: map[string]float64{"auc": 0.7}, Trees: 3, Leaves: 12, TreesGrown: 5, BestIteration: 3,
 		Model: &sweep.Object{Bytes: 99}, Usage: sweep.Usage{TrainSeconds: 1.5, PrivateBytes: 7},
 	}
 	facts := search.Facts(r)
