@@ -57,6 +57,10 @@ demo: build ## generate clicks, stage them, sweep 50 candidates on the local clo
 test: ## run the tests
 	$(GO) test ./...
 
+.PHONY: pictures
+pictures: ## the pictures of docs/page.md, of made-up sweeps and nights (needs chromium)
+	$(GO) test -tags browser,$(TAGS) -count 1 -run Pictures ./page -pictures $(abspath docs/images)
+
 .PHONY: page-check
 page-check: build/axe/package/axe.min.js ## the pages in a browser without a window: plots, filters, keys, nothing leaves, axe-core (needs chromium and npm; pictures in build/shots)
 	@mkdir -p build/shots

@@ -152,7 +152,7 @@ func (p *backtestPage) gates() *plot.Chart {
 	}
 	c.Summary = "On the day after each night, for the model that the rule would have had live."
 	if best >= 0 {
-		c.Summary += fmt.Sprintf(" On average %s did best, with %s.", p.Rules[best].Name, plot.Plain.Format(p.Rules[best].Mean))
+		c.Summary += fmt.Sprintf(" The rule that did best on average is: %s, with %s.", p.Rules[best].Name, plot.Plain.Format(p.Rules[best].Mean))
 	}
 	p.data.table("gates", c.Title, columns...)
 	return c.Draw()

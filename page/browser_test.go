@@ -289,11 +289,18 @@ func TestBrowserPages(t *testing.T) {
 		url := "file://" + path
 		p := b.Open(url, 1280, 1800)
 		p.Dark(false)
+		p.Eval("localStorage.clear()", nil) // the page before was left in the dark
+		p.Go("about:blank")
+		p.Go(url)
+		light := p.Text("getComputedStyle(document.body).backgroundColor")
 		empty := p.Text(`[...document.querySelectorAll('figure')].filter(f => f.querySelectorAll('svg.plot path:not(.g)').length < 1).map(f => f.id).join()`)
 		want(t, tc.name+", plots without marks", empty, "")
 		judge(t, p, tc.name+", light")
 		shot(p, "11-"+tc.name)
 		p.Eval("document.getElementById('theme').click()", nil)
+		if dark := p.Text("getComputedStyle(document.body).backgroundColor"); light != "rgb(255, 255, 255)" || dark == light {
+			t.Errorf("%s is %s in the light and %s in the dark, expected white and something else", tc.name, light, dark)
+		}
 		judge(t, p, tc.name+", dark")
 		shot(p, "12-"+tc.name+"-dark")
 		tc.do(p)

@@ -85,7 +85,7 @@ func (p *datasetPage) columns() {
 	add(d, "at", "staged", plot.Plain, n, func(n Night) any { return n.At })
 	add(d, "version", "version", plot.Plain, n, func(n Night) any { return n.Version })
 	add(d, "state", "night", plot.Plain, n, func(n Night) any { return n.State })
-	add(d, "verdict", "verdict", plot.Plain, n, func(n Night) any { return n.Verdict })
+	add(d, "verdict", "verdict", plot.Plain, n, func(n Night) any { return words(n.Verdict) })
 	add(d, "sweep", "sweep", plot.Plain, n, func(n Night) any { return n.Sweep })
 	add(d, "estimated", "cost is estimated", plot.Plain, n, func(n Night) any {
 		if math.IsNaN(n.Cost) {
@@ -106,8 +106,8 @@ var trends = []struct {
 	level     []float64
 	of        func(*Night) float64
 }{
-	{"value", "", plot.Plain, "Of the night's winner, on its own test rows.", nil, func(n *Night) float64 { return n.Value }},
-	{"ratio", "calibration ratio", plot.Plain, "Predictions by labels on the night's test rows; 1 is right.", []float64{1}, func(n *Night) float64 { return n.Ratio }},
+	{"value", "", plot.Plain, "The night's winner on its own test rows.", nil, func(n *Night) float64 { return n.Value }},
+	{"ratio", "calibration ratio", plot.Plain, "Predictions divided by labels on the night's test rows; 1 is calibrated.", []float64{1}, func(n *Night) float64 { return n.Ratio }},
 	{"label", "label rate", plot.Plain, "The mean of the label in the table.", nil, func(n *Night) float64 { return n.LabelRate }},
 	{"rows", "rows", plot.Count, "Rows of the table that have a label.", nil, func(n *Night) float64 { return n.Rows }},
 	{"took", "duration", plot.Seconds, "From the sweep's plan to its conclusion.", nil, func(n *Night) float64 { return n.Seconds }},
@@ -130,7 +130,7 @@ func (n *Night) Class() string {
 const contractBlocked = "blocked"
 
 func verdictKeys() []plot.Key {
-	return []plot.Key{{Class: "s1 key", Label: "its winner became the champion"}, {Class: "s0 key", Label: "it did not"}, {Class: "s4 key", Label: "no sweep has ended"}, {Class: "s2x", Label: "blocked"}}
+	return []plot.Key{{Class: "s1 key", Label: "promoted to champion"}, {Class: "s0 key", Label: "not promoted"}, {Class: "s4 key", Label: "no finished sweep"}, {Class: "s2x", Label: "blocked"}}
 }
 
 // Quiet says that nothing was found in any night.
@@ -169,7 +169,7 @@ func (p *datasetPage) trends() []*plot.Chart {
 
 // costWords say what the costs of nights are made of.
 func (p *datasetPage) costWords() string {
-	const bill = "What each sweep's machines were used for, at the prices of its plan, as launcher bill adds it up."
+	const bill = "What the sweep's machines cost, as launcher bill adds it up."
 	known, estimated := 0, 0
 	for _, n := range p.Nights {
 		switch {
@@ -339,7 +339,7 @@ func says(k *contract.Column) string {
 		text += fmt.Sprintf(", %s missing", plot.Percent.Format(k.Missing))
 	}
 	if k.AUC > 0 {
-		text += fmt.Sprintf("; alone it ranks the label with an AUC of %s", plot.Plain.Format(math.Round(1000*k.AUC)/1000))
+		text += fmt.Sprintf("; by itself it predicts the label with an AUC of %s", plot.Plain.Format(math.Round(1000*k.AUC)/1000))
 	}
 	return text + "."
 }
@@ -363,7 +363,7 @@ func (p *datasetPage) TrendKeys() []plot.Key { return verdictKeys() }
 
 // DriftKeys are the colours of drifts.
 func (p *datasetPage) DriftKeys() []plot.Key {
-	return []plot.Key{{Class: "s0 key", Label: "nothing found"}, {Class: "s5 key", Label: "a warning"}, {Class: "s2x", Label: "it blocked the night"}}
+	return []plot.Key{{Class: "s0 key", Label: "no finding"}, {Class: "s5 key", Label: "warning"}, {Class: "s2x", Label: "blocked the night"}}
 }
 
 // slab is a range of a column's numbers.

@@ -16,7 +16,10 @@ import (
 	"html"
 	"html/template"
 	"io"
+	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
 
 	"coppice/page/plot"
 )
@@ -27,7 +30,7 @@ var files embed.FS
 var (
 	style  = read("page.css")
 	script = read("page.js")
-	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "unit": format, "count": func(n int) float64 { return float64(n) }}).ParseFS(files, "*.html"))
+	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "unit": format, "count": func(n int) float64 { return float64(n) }, "comma": func(n int) string { return humanize.Comma(int64(n)) }, "words": words}).ParseFS(files, "*.html"))
 )
 
 // Style is the style sheet, for drawings that stand alone.
@@ -99,6 +102,9 @@ func when(t time.Time) template.HTML {
 	t = t.UTC()
 	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s UTC</time>`, t.Format(time.RFC3339), t.Format("2006-01-02 15:04:05")))
 }
+
+// words is a name of a state or a verdict as text.
+func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
 // format is a number with its unit.
 func format(u string, v float64) string { return plot.Unit(u).Format(v) }

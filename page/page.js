@@ -23,7 +23,7 @@
     switch (c.u) {
       case 's': return a === 0 ? '0 s' : a < 1 ? digits(v * 1000, 3) + ' ms' : a < 120 ? digits(v, 3) + ' s' : a < 7200 ? digits(v / 60, 3) + ' min' : digits(v / 3600, 3) + ' h';
       case 'B': { let i = 0; while (Math.abs(v) >= 1024 && i < 4) { v /= 1024; i++; } return digits(v, 3) + ' ' + ['B', 'KiB', 'MiB', 'GiB', 'TiB'][i]; }
-      case 'USD': return '$' + digits(v, 3);
+      case 'USD': return (v < 0 ? '-$' : '$') + (a < 0.995 ? digits(a, 3).replace(/^(0\.\d)$/, '$10') : a.toLocaleString('en', {minimumFractionDigits: 2, maximumFractionDigits: 2}));
       case '#': return v.toLocaleString('en');
       case '%': return digits(100 * v, 3) + ' %';
     }
@@ -146,7 +146,7 @@
       b.setAttribute('class', 'brush');
       b.setAttribute('d', `M${a.x - 7} ${y}h14v${(high - low) * (a.low - a.top)}h-14z`);
       a.ends[0].before(b);
-      const chip = make('button', {type: 'button', title: 'all values again'}, `${name}: ${at(a, low)} to ${at(a, high)} ×`);
+      const chip = make('button', {type: 'button', title: 'remove this range'}, `${name}: ${at(a, low)} to ${at(a, high)} ×`);
       chip.onclick = () => { delete state.ranges[name]; apply(); };
       chips && chips.append(chip);
     }
@@ -256,7 +256,7 @@
     $$('th[aria-sort]', table).forEach(th => th.setAttribute('aria-sort', th.firstElementChild.dataset.sort !== state.sort ? 'none' : state.down ? 'descending' : 'ascending'));
   }
 
-  // Two versions beside each other, any two.
+  // Two versions compared, any two.
   function compare() {
     const [a, b] = ['#va', '#vb'].map(q => column('n').v.indexOf(+$(q).value));
     const body = $('#compare tbody'), heads = $$('#compare thead th');

@@ -15,7 +15,7 @@ type weight = search.Weight
 
 // endings are how an attempt is painted, and what that means.
 var endings = []struct{ end, class, label string }{
-	{"finished", "a0", "ended its trial"},
+	{"finished", "a0", "finished its trial"},
 	{"running", "a1", "running"},
 	{"released", "a2", "released: told to stop"},
 	{"lost", "a3", "lost, taken over"},
@@ -92,7 +92,7 @@ func (p *sweepPage) gantt() *plot.Chart {
 
 // memory draws what each machine held: the table once, and what each task needs for itself.
 func (p *sweepPage) memory() *plot.Chart {
-	c := plot.Bars{Chart: plot.Chart{ID: "memory", Title: "Memory by machine", W: 460}, X: plot.Axis{Unit: plot.Bytes, Label: "at the fullest moment"}, Room: 130}
+	c := plot.Bars{Chart: plot.Chart{ID: "memory", Title: "Memory by machine", W: 460}, X: plot.Axis{Unit: plot.Bytes, Label: "at the peak"}, Room: 130}
 	var shared, apart float64
 	for _, m := range p.Sweep.Memory {
 		c.Bars = append(c.Bars, plot.Bar{Label: m.Host, Parts: []plot.Part{{Class: "bar shared", Value: m.Shared}, {Class: "bar private", Value: m.Private}},
@@ -102,7 +102,7 @@ func (p *sweepPage) memory() *plot.Chart {
 	}
 	c.Summary = "No trial has reported its memory yet."
 	if shared > 0 {
-		c.Summary = fmt.Sprintf("The table is mapped once on each machine and shared by its tasks. All machines together held %s; with a copy of the table for each task it would be %s.",
+		c.Summary = fmt.Sprintf("The table is mapped once per machine and shared by its tasks. All machines together held %s; with a copy of the table per task it would be %s.",
 			plot.Bytes.Format(shared), plot.Bytes.Format(apart))
 	}
 	c.Keys = []plot.Key{{Class: "bar key shared", Label: "table, shared"}, {Class: "bar key private", Label: "tasks, private"}}
@@ -110,7 +110,7 @@ func (p *sweepPage) memory() *plot.Chart {
 	add(p.data, "m-shared", "shared", plot.Bytes, p.Sweep.Memory, func(m Memory) any { return m.Shared })
 	add(p.data, "m-private", "private", plot.Bytes, p.Sweep.Memory, func(m Memory) any { return m.Private })
 	add(p.data, "m-tasks", "tasks at once", plot.Plain, p.Sweep.Memory, func(m Memory) any { return m.Tasks })
-	add(p.data, "m-apart", "with a copy each", plot.Bytes, p.Sweep.Memory, func(m Memory) any { return m.Apart })
+	add(p.data, "m-apart", "with one copy per task", plot.Bytes, p.Sweep.Memory, func(m Memory) any { return m.Apart })
 	p.data.table("memory", c.Title, "m-host", "m-shared", "m-private", "m-tasks", "m-apart")
 	return c.Draw()
 }
@@ -127,7 +127,7 @@ func (p *sweepPage) money() *plot.Chart {
 	if m == nil {
 		return nil
 	}
-	c := plot.Bars{Chart: plot.Chart{ID: "money", Title: "Money", W: 460}, X: plot.Axis{Unit: plot.USD, Label: "USD"}, Room: 150}
+	c := plot.Bars{Chart: plot.Chart{ID: "money", Title: "Cost", W: 460}, X: plot.Axis{Unit: plot.USD, Label: "USD"}, Room: 150}
 	rows := []spending{
 		{"trials with a model", "m0", m.Useful}, {"trials without", "m1", m.Stopped}, {"work lost", "m2", m.Lost}, {"machines starting", "m3", m.Lead}, {"idle slots", "m4", m.Idle},
 		{"total", "m5", m.Total},
@@ -152,7 +152,7 @@ func (p *sweepPage) money() *plot.Chart {
 	case !m.Known:
 		c.Summary = fmt.Sprintf("No price is known for these machines. They ran for %s.", plot.Seconds.Format(3600*m.MachineHours))
 	default:
-		c.Summary = fmt.Sprintf("%s for %s of machines.", plot.USD.Format(m.Total), plot.Seconds.Format(3600*m.MachineHours))
+		c.Summary = fmt.Sprintf("%s for %s of machine time.", plot.USD.Format(m.Total), plot.Seconds.Format(3600*m.MachineHours))
 		if m.Quote > 0 {
 			c.Summary += fmt.Sprintf(" The quote before was %s (%s to %s).", plot.USD.Format(m.Quote), plot.USD.Format(m.QuoteLow), plot.USD.Format(m.QuoteHigh))
 		}

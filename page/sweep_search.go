@@ -175,7 +175,6 @@ func (p *sweepPage) curves() *plot.Chart {
 		}
 		if place := p.Standing[t.Number]; place <= topCurves && t.scored() {
 			l.Class = "curve k k" + strconv.Itoa(place)
-			l.Label = "#" + strconv.Itoa(t.Number)
 			l.Peak = peak
 		}
 		c.Lines = append(c.Lines, l)
@@ -184,10 +183,12 @@ func (p *sweepPage) curves() *plot.Chart {
 	}
 	c.Y.Low, c.Y.High = p.window(with)
 
-	c.Summary = fmt.Sprintf("%d curves of at most %d points each; the best %d are bright, with a dot at the iteration that counts. %d ended early.",
+	c.Summary = fmt.Sprintf("%d curves of at most %d points each; the best %d are highlighted, with a dot at the iteration that was scored. %d ended early.",
 		len(with), keep, min(topCurves, len(p.scored())), early)
-	c.Keys = []plot.Key{{Class: "curve k k1", Label: "first"}, {Class: "curve k k2", Label: "second"}, {Class: "curve k k3", Label: "third"}, {Class: "curve k k4", Label: "fourth"},
-		{Class: "curve k k5", Label: "fifth"}, {Class: "curve", Label: "others"}}
+	for i, t := range p.scored()[:min(topCurves, len(p.scored()))] {
+		c.Keys = append(c.Keys, plot.Key{Class: "curve k k" + strconv.Itoa(i+1), Label: fmt.Sprintf("%d: trial %d", i+1, t.Number)})
+	}
+	c.Keys = append(c.Keys, plot.Key{Class: "curve", Label: "others"})
 	p.data.Curves = kept
 	p.data.table("curves", "Learning curves", "trial", "tree", "score")
 	return c.Draw()
@@ -244,7 +245,7 @@ func (p *sweepPage) importance() *plot.Chart {
 	}
 	add(p.data, "i-name", "parameter", plot.Plain, p.weights, func(w weight) any { return w.Name })
 	add(p.data, "i-share", "importance", plot.Percent, p.weights, func(w weight) any { return w.Share })
-	add(p.data, "i-chance", "by chance", plot.Percent, p.weights, func(w weight) any { return w.Chance })
+	add(p.data, "i-chance", "exceeded by chance once in 20", plot.Percent, p.weights, func(w weight) any { return w.Chance })
 	p.data.table("importance", c.Title, "i-name", "i-share", "i-chance")
 	return c.Draw()
 }
@@ -268,8 +269,8 @@ func (p *sweepPage) parallel() *plot.Chart {
 		}
 		c.Lines = append(c.Lines, plot.ParallelLine{Trial: l.Trial, Class: l.Class, Values: append(l.Values, t.Score)})
 	}
-	c.Summary = "One line for each trial, through its parameters (the most important on the left) to its score; the brighter, the better. " +
-		"Drag on an axis, or move its two handles with the arrow keys, to keep only the trials within. Lines below an axis have no such parameter, or no score."
+	c.Summary = "One line per trial, through its parameters (the most important on the left) to its score; brighter is better. " +
+		"Drag along an axis, or move its two handles with the arrow keys, to keep only the trials in that range. A line below an axis has no such parameter, or no score."
 	c.Keys = qualityKeys()
 	p.data.table("parallel", c.Title, append([]string{"trial", "score", "state"}, p.paramKeys()...)...)
 	return c.Draw()
@@ -299,9 +300,9 @@ func (p *sweepPage) pairRank() *plot.Chart {
 	for _, t := range slices.Backward(p.scored()) {
 		c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Values[a], Y: t.Values[b], Class: "rk " + p.quality(t)})
 	}
-	c.Summary = fmt.Sprintf("Every trial by %s and %s, which are the most important; the brighter, the better its rank.", p.Params[a].Name, p.Params[b].Name)
+	c.Summary = fmt.Sprintf("Every trial by %s and %s, the two most important parameters; brighter is a better rank.", p.Params[a].Name, p.Params[b].Name)
 	if len(p.weights) == 0 {
-		c.Summary = fmt.Sprintf("Every trial by %s and %s; the brighter, the better its rank.", p.Params[a].Name, p.Params[b].Name)
+		c.Summary = fmt.Sprintf("Every trial by %s and %s; brighter is a better rank.", p.Params[a].Name, p.Params[b].Name)
 	}
 	c.Keys = []plot.Key{{Class: "rk key q7", Label: "best eighth"}, {Class: "rk key q4", Label: ""}, {Class: "rk key q0", Label: "worst eighth"}}
 	p.data.table("rank", c.Title, "trial", paramKey(a), paramKey(b), "rank", "score")

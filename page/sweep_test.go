@@ -42,7 +42,7 @@ func sample(n int) *page.Sweep {
 		end := ends[i%len(ends)]
 		s.Attempts = append(s.Attempts, page.Attempt{Trial: i, Task: i % 4, Host: fmt.Sprint("vm-", i%4/2), From: from, To: from.Add(50 * time.Second), End: end, Trees: i, Cost: 0.001})
 		if end == "lost" || end == "released" {
-			s.Attempts = append(s.Attempts, page.Attempt{Trial: i, Claim: 1, Job: 1, Task: 1, Host: "vm-9", From: from.Add(2 * time.Minute), To: from.Add(3 * time.Minute), End: "finished", Trees: i, Cost: 0.002, Resumed: end == "released"})
+			s.Attempts = append(s.Attempts, page.Attempt{Trial: i, Claim: 1, Job: 1, Task: i % 2, Host: "vm-9", From: from.Add(2 * time.Minute), To: from.Add(3 * time.Minute), End: "finished", Trees: i, Cost: 0.002, Resumed: end == "released"})
 		}
 	}
 	s.Memory = []page.Memory{{Host: "vm-0", Shared: 3e8, Private: 2e8, Tasks: 2, Apart: 8e8}, {Host: "vm-1", Shared: 3e8, Private: 1e8, Tasks: 1, Apart: 4e8}}
@@ -247,7 +247,42 @@ func TestPageIsWhole(t *testing.T) {
 	empty := &page.Sweep{ID: "empty", Metric: "auc", State: "running"}
 	one := sample(1)
 	one.Winner, one.Money, one.Attempts, one.Memory = nil, nil, nil, nil
-	checkPages(t, map[string]writer{"many": sample(60), "empty": empty, "one": one, "objectives": goals(40)})
+	lone := sample(1)
+	lone.Params = nil
+	for i := range lone.Trials {
+		lone.Trials[i].Values = nil
+	}
+	pages := map[string]writer{"many": sample(60), "empty": empty, "one": one, "one with a winner": sample(1), "one without parameters": lone, "objectives": goals(40)}
+	for _, state := range page.States { // of every trial
+		pages["all "+state] = allAre(state)
+	}
+	checkPages(t, pages)
+}
+
+// allAre is a sweep whose trials have all come to the same, none of them to a score that is a number.
+func allAre(state string) *page.Sweep {
+	s := sample(8)
+	s.State, s.Winner = "no_winner", &page.Winner{Outcome: "no_winner", Reason: "all 8 trials have ended, 0 of them with a model; the quorum is 4"}
+	for i := range s.Trials {
+		r := &s.Trials[i]
+		r.State, r.Score, r.Seconds, r.Cost, r.Ended, r.Trees, r.Highlight = state, []float64{math.NaN(), math.Inf(1), math.Inf(-1)}[i%3], math.NaN(), math.NaN(), time.Time{}, 0, false
+		for k := range r.CurveY {
+			r.CurveY[k] = math.NaN()
+		}
+	}
+	return s
+}
+
+// TestWithoutAScore: of a sweep that nothing came of, the page says so where it would draw.
+func TestWithoutAScore(t *testing.T) {
+	for _, state := range page.States {
+		text := visible(write(t, allAre(state)))
+		for _, want := range []string{"No winner", "Nothing to draw yet.", "No trial has a score", "8 trials have ended"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("all trials are %s and have no score: the page does not say %q", state, want)
+			}
+		}
+	}
 }
 
 // checkPages: nothing comes from outside, nothing is drawn at NaN, whatever has an id has it alone, whatever labels is there, every table has its columns.

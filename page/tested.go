@@ -247,7 +247,7 @@ func (w *Winner) rivals(d *data) *plot.Chart {
 		return nil
 	}
 
-	c := plot.Ranges{Chart: plot.Chart{ID: "rivals", Title: "How sure the winner is to be better", W: 460}, X: plot.Axis{Label: "gain, as a share of the other's value", Unit: plot.Percent}, Line: 0, Room: 170, NoteRoom: 110}
+	c := plot.Ranges{Chart: plot.Chart{ID: "rivals", Title: "How certain the gain is", W: 460}, X: plot.Axis{Label: "gain, as a share of the other's value", Unit: plot.Percent}, Line: 0, Room: 170, NoteRoom: 110}
 	var sure []string
 	for _, r := range all {
 		by := math.Abs(r.Old)

@@ -122,6 +122,14 @@ func (b *Browser) read(from *os.File) {
 // call calls a method and decodes its result.
 func (b *Browser) call(session, method string, params, result any) {
 	b.t.Helper()
+	if refused := b.ask(session, method, params, result); refused != "" {
+		b.t.Fatalf("the browser refuses %s: %s", method, refused)
+	}
+}
+
+// ask is call; it says why the browser refuses.
+func (b *Browser) ask(session, method string, params, result any) (refused string) {
+	b.t.Helper()
 	text, err := json.Marshal(params)
 	if err != nil {
 		b.t.Fatal(err)
@@ -147,7 +155,7 @@ func (b *Browser) call(session, method string, params, result any) {
 	select {
 	case got := <-answer:
 		if got.Error != nil {
-			b.t.Fatalf("the browser refuses %s: %s", method, got.Error.Message)
+			return got.Error.Message
 		}
 		if result != nil {
 			if err := json.Unmarshal(got.Result, result); err != nil {
@@ -157,6 +165,7 @@ func (b *Browser) call(session, method string, params, result any) {
 	case <-time.After(patience):
 		b.t.Fatalf("%s: the browser gave no answer", method)
 	}
+	return ""
 }
 
 // Open opens an address in a window of a size, and waits until it is there.
@@ -232,10 +241,11 @@ func (p *Page) Text(expression string) (v string) {
 func (p *Page) Until(expression string) {
 	p.b.t.Helper()
 	end := time.Now().Add(patience)
+	wait := "new Promise(r => { const f = () => (" + expression + ") ? r(true) : performance.now() - t > 500 ? r(false) : setTimeout(f, 20); const t = performance.now(); f(); })"
 	for time.Now().Before(end) {
-		var ok bool
-		p.Eval("new Promise(r => { const f = () => ("+expression+") ? r(true) : performance.now() - t > 500 ? r(false) : setTimeout(f, 20); const t = performance.now(); f(); })", &ok)
-		if ok {
+		var got struct{ Result struct{ Value any } }
+		refused := p.b.ask(p.session, "Runtime.evaluate", map[string]any{"expression": wait, "awaitPromise": true, "returnByValue": true}, &got)
+		if refused == "" && got.Result.Value == true { // it refuses where the page is left meanwhile
 			return
 		}
 	}

@@ -1,5 +1,7 @@
 package plot
 
+import "strings"
+
 // Span is a time in a row.
 type Span struct {
 	Trial    int
@@ -77,7 +79,7 @@ func (g *Gantt) Draw() *Chart {
 			c.point(span.Start, span.Trial, x, top+rowHeight/2)
 		}
 		if w > 8*float64(len([]rune(span.Text)))+4 && span.Text != "" {
-			c.Labels = append(c.Labels, Text{at(x + w/2), at(top + 14), "in m", span.Trial, span.Text})
+			c.Labels = append(c.Labels, Text{at(x + w/2), at(top + 14), "in m on-" + strings.TrimPrefix(span.Class, "at "), span.Trial, span.Text})
 		}
 	}
 	for _, a := range g.Arrows {

@@ -1,9 +1,6 @@
 package plot
 
-import (
-	"math"
-	"slices"
-)
+import "slices"
 
 // Line is a curve of one trial, or of none.
 type Line struct {
@@ -12,7 +9,6 @@ type Line struct {
 	X, Y  []float64
 	End   string // class of a mark at the last point, if any
 	Peak  int    // index of a point that is marked, -1 without
-	Label string // written at the end
 
 	Low, High []float64 // an interval around each point; nil without
 	Dots      string    // class of a dot at each point; empty without
@@ -100,10 +96,6 @@ func (l *Lines) Draw() *Chart {
 		c.whiskers(f, s)
 		c.curve(f, s)
 	}
-	var taken [][2]float64
-	for _, s := range slices.Backward(l.Lines) { // what lies on top has its name beside it
-		c.name(f, s, &taken)
-	}
 	return &c
 }
 
@@ -152,18 +144,4 @@ func (c *Chart) curve(f *frame, s Line) {
 	if s.Peak >= 0 && s.Peak < len(s.X) && finite(s.X[s.Peak], s.Y[s.Peak]) {
 		c.point("peak", s.Trial, f.x.at(s.X[s.Peak]), f.y.at(s.Y[s.Peak]))
 	}
-}
-
-// name writes what a line is called at its end, below the names that are taken already.
-func (c *Chart) name(f *frame, s Line, taken *[][2]float64) {
-	last := len(s.X) - 1
-	if s.Label == "" || last < 0 || !finite(s.X[last], s.Y[last]) {
-		return
-	}
-	x, y := min(f.x.at(s.X[last])+6, c.W-4-7*float64(len(s.Label))), f.y.at(s.Y[last])
-	for slices.ContainsFunc(*taken, func(p [2]float64) bool { return math.Abs(p[0]-x) < 34 && math.Abs(p[1]-y) < 11 }) {
-		y += 11
-	}
-	*taken = append(*taken, [2]float64{x, y})
-	c.Labels = append(c.Labels, Text{at(x), at(y + 4), "l", s.Trial, s.Label})
 }

@@ -4,7 +4,10 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Unit is what a number counts.
@@ -31,7 +34,7 @@ func (u Unit) Format(v float64) string {
 	case u == Bytes:
 		return binary(v)
 	case u == USD:
-		return "$" + digits(v, 3)
+		return dollars(v)
 	case u == Percent:
 		return digits(100*v, 3) + " %"
 	case u == Count && math.Abs(v) >= 1e6:
@@ -54,6 +57,24 @@ func digits(v float64, n int) string {
 		return strconv.FormatFloat(v, 'g', -1, 64)
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// dollars is money as people write it: cents, or three digits of what is less than a dollar.
+func dollars(v float64) string {
+	text := digits(math.Abs(v), 3)
+	if a := math.Abs(v); a >= 0.995 {
+		text = humanize.CommafWithDigits(math.Round(100*a)/100, 2)
+		if !strings.Contains(text, ".") {
+			text += ".00"
+		}
+	}
+	if point := strings.IndexByte(text, '.'); point >= 0 && len(text)-point == 2 {
+		text += "0"
+	}
+	if v < 0 {
+		return "-$" + text
+	}
+	return "$" + text
 }
 
 func duration(v float64) string {

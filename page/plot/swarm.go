@@ -88,7 +88,8 @@ func (c *Chart) pile(points []SwarmPoint, x scale, y float64) {
 		pens[class].to('M', x.at(p.X), y+off)
 		pens[class] = append(pens[class], "h0"...)
 	}
-	for class, p := range pens {
-		c.add(swarmClasses[class], None, p)
+	// Those in the middle lie beneath, lest the highest values hide the others.
+	for _, class := range []int{5, 2, 1, 3, 0, 4} {
+		c.add(swarmClasses[class], None, pens[class])
 	}
 }

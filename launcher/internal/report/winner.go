@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/dustin/go-humanize"
+
 	"coppice/gbt"
 	"coppice/page"
 	"coppice/registry"
@@ -28,7 +30,7 @@ func (s *Sweep) readWinner(ctx context.Context, c *sweep.Conclusion) error {
 		w.Method, w.Because = k.Method, k.Reason
 	}
 	if v := c.Verified; v != nil {
-		w.Verified = fmt.Sprintf("Verified: %s agrees on %d raw rows, to %.2g.", v.Scorer, v.Rows, v.MaxDiff)
+		w.Verified = fmt.Sprintf("Verified: the independent scorer %s predicts the same on %s raw rows, to %.2g.", v.Scorer, humanize.Comma(int64(v.Rows)), v.MaxDiff)
 	}
 	if g := c.Gate; g != nil {
 		w.Gate = &page.Gate{Passed: g.Passed, Promoted: g.Promoted, Metric: g.Metric, Reason: g.Reason, Champion: g.Champion, Old: g.Old, New: g.New, Rows: g.Rows}
