@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -341,13 +342,8 @@ func TestBrowserHostile(t *testing.T) {
 // A thousand trials are usable, and fifty are there at once.
 func TestBrowserSpeed(t *testing.T) {
 	b := pagetest.Start(t)
-	p := b.Open("about:blank", 1280, 900)
-	p.Busy() // it counts from here
-	p.Go(file(t, sample(50)))
-	p.Until("performance.getEntriesByName('first-contentful-paint').length > 0")
-	t.Logf("50 trials: first paint after %.0f ms; the whole page took %.0f ms of a processor", p.Number("performance.getEntriesByName('first-contentful-paint')[0].startTime"), p.Busy())
-
-	p = b.Open(file(t, sample(1000)), 1280, 900)
+	testPaint(t, b)
+	p := b.Open(file(t, sample(1000)), 1280, 900)
 	p.Until("performance.getEntriesByName('first-contentful-paint').length > 0")
 	t.Logf("1,000 trials: first paint after %.0f ms", p.Number("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
 
@@ -360,7 +356,7 @@ func TestBrowserSpeed(t *testing.T) {
 		{"board", "sorting", `document.querySelector('[data-sort=seconds]').click()`},
 		{"board", "picking out", `document.querySelectorAll('#board tbody tr')[i].click()`},
 	} {
-		const times = 7
+		const times = 5
 		scrollTo(p, tc.at)
 		var all []float64
 		for i := range times {
@@ -377,6 +373,25 @@ func TestBrowserSpeed(t *testing.T) {
 		}
 	}
 	testList(t, p)
+}
+
+// testPaint opens fifty trials three times. What a processor had done when the first picture was seen to be there bounds the time until it is painted where
+// little else runs; the time that passed depends on what else does.
+func testPaint(t *testing.T, b *pagetest.Browser) {
+	t.Helper()
+	url, least := file(t, sample(50)), math.Inf(1)
+	for range 3 {
+		p := b.Open("about:blank", 1280, 900)
+		p.Busy() // it counts from here
+		p.Go(url)
+		p.Until("performance.getEntriesByName('first-contentful-paint').length > 0")
+		busy := p.Busy()
+		t.Logf("50 trials: first paint after %.0f ms, and %.0f ms of a processor", p.Number("performance.getEntriesByName('first-contentful-paint')[0].startTime"), busy)
+		least = min(least, busy)
+	}
+	if least > 200 {
+		t.Errorf("the first paint of 50 trials takes %.0f ms of a processor, expected at most 200 in the best of three times", least)
+	}
 }
 
 // testList: of a thousand rows a hundred are listed, and more for whoever looks for them.
