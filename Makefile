@@ -211,6 +211,10 @@ bench-search-sweeps: ## whole sweeps of fifty trials on a part of nycflights13: 
 bench-search-nights: build $(PEERS_READY) ## fourteen nights of flights: 25, then 10 trials that know the nights before beside 50 random ones (DATA=folder of real tables; half an hour)
 	$(PEERS) bench/search_nights.py --data $(DATA) --bin bin --out $(BENCH)/nights
 
+.PHONY: bench-search-quality
+bench-search-quality: build $(PEERS_READY) ## one default, fifty random, fifty that learn, 25 that know the day before, on every real table (DATA=, ONLY=; hours; goes on where it was)
+	$(PEERS) bench/search_quality.py --data $(DATA) --bin bin --out $(BENCH)/quality $(if $(ONLY),--only $(ONLY))
+
 .PHONY: bench-search-surrogate
 bench-search-surrogate: $(PEERS_READY)
 	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) > $(BENCH)/search.jsonl

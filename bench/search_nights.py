@@ -43,6 +43,8 @@ DATASET = "name: night\nsource: {path}\nlabel: label\nsplit: {{by: column, colum
 class Night:
     """A staged dataset of seven days, and what its configurations have come to."""
 
+    fixed, space = FIXED, SPACE
+
     def __init__(self, programs, folder, days):
         self.programs, self.folder, self.known = programs, folder, {}
         table = pd.concat(days).rename(columns={"date": "ts"})
@@ -55,7 +57,7 @@ class Night:
 
     def train(self, params):
         with open(f"{self.folder}/params.yaml", "w") as f:
-            f.writelines(f"{k}: {json.dumps(v)}\n" for k, v in {**FIXED, **params}.items())
+            f.writelines(f"{k}: {json.dumps(v)}\n" for k, v in {**self.fixed, **params}.items())
         return json.loads(run(f"{self.programs}/task", "train", "--dataset", self.place, "--params", f"{self.folder}/params.yaml",
                               "--threads", "1", "--out", f"{self.folder}/model.txt", "--json", "--no-rate", "--no-verify"))
 
@@ -81,11 +83,11 @@ def run(*command):
     return done.stdout
 
 
-def ask(programs, folder, method, seed, n, results=None, earlier=()):
-    with open(f"{folder}/space.yaml", "w") as f:
-        f.write(SPACE.format(method=method, seed=seed))
+def ask(night, method, seed, n, results=None, earlier=()):
+    with open(f"{night.folder}/space.yaml", "w") as f:
+        f.write(night.space.format(method=method, seed=seed))
     more = [f"--results={results}"] * (results is not None) + [f"--earlier={e}" for e in earlier]
-    return [json.loads(line) for line in run(f"{programs}/launcher", "ask", f"{folder}/space.yaml", "--n", str(n), *more).splitlines()]
+    return [json.loads(line) for line in run(f"{night.programs}/launcher", "ask", f"{night.folder}/space.yaml", "--n", str(n), *more).splitlines()]
 
 
 def warm(night, path, seed, trials, earlier):
@@ -93,7 +95,7 @@ def warm(night, path, seed, trials, earlier):
     tried = []
     open(path, "w").close()
     for _ in range(trials):
-        asked = ask(night.programs, night.folder, "auto", seed, 1, path, earlier)[0]
+        asked = ask(night, "auto", seed, 1, path, earlier)[0]
         tried.append(asked["params"])
         with open(path, "a") as f:
             f.write(json.dumps({"trial": asked["trial"], "params": asked["params"], "value": night.value(asked["params"]), "status": "done"}) + "\n")
@@ -123,7 +125,7 @@ def main():
             night = Night(programs, folder, by_day[n:n + TRAIN + 2])
             trials = a.first if n < WEEK else a.weekly
             path = os.path.abspath(f"{a.out}/night-{n:02}.jsonl")
-            drawn = [c["params"] for c in ask(programs, folder, "random", 1000 + n, a.random)]
+            drawn = [c["params"] for c in ask(night, "random", 1000 + n, a.random)]
             line = {"night": n, "trials": trials, "warm": night.judge(warm(night, path, n, trials, earlier)), "random": night.judge(drawn)}
             median = statistics.median(map(night.value, drawn))
         earlier.append(path)
