@@ -65,7 +65,7 @@ pictures: ## the pictures of docs/page.md, of made-up sweeps and nights (needs c
 page-check: build/axe/package/axe.min.js ## the pages in a browser without a window: plots, filters, keys, nothing leaves, axe-core (needs chromium and npm; pictures in build/shots)
 	@mkdir -p build/shots
 	$(GO) test -tags browser,$(TAGS) -count 1 -v -run Browser ./page -axe $(abspath $<) -shots $(abspath build/shots)
-	$(GO) test -tags browser,$(TAGS) -count 1 -v -run Browser ./launcher/internal/console
+	$(GO) test -tags browser,$(TAGS) -count 1 -v -run Browser ./launcher/internal/console -shots $(abspath build/shots)
 
 # For tests only; nothing of it is in a program or a page.
 build/axe/package/axe.min.js:

@@ -13,10 +13,12 @@ import (
 	"coppice/cloud/batch"
 	"coppice/cloud/billing"
 	"coppice/cloud/gcs"
+	"coppice/cloud/idtoken"
 	"coppice/cloud/pubsub"
 	"coppice/cloud/webhook"
 	"coppice/launcher/internal/cli"
 	"coppice/launcher/internal/cloudjob"
+	"coppice/launcher/internal/console"
 	"coppice/machines"
 	"coppice/notify"
 	"coppice/sweep"
@@ -68,6 +70,11 @@ func verdicts(ctx context.Context, env cli.Env) (channels []notify.Channel, clos
 	}
 
 	return channels, closeAll, nil
+}
+
+// callers authenticates callers by ID tokens signed by Google.
+func callers(ctx context.Context, env sweep.CallersEnv) (console.Callers, error) {
+	return idtoken.New(ctx, idtoken.Options{Audience: env.Audience, Callers: env.Callers, CloudRunChecks: env.Signatures == sweep.SignaturesCloudRun})
 }
 
 // billingEndpoint is the environment variable with a stand-in for the Cloud Billing Catalog on this machine.

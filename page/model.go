@@ -100,6 +100,12 @@ func (m *Model) Write(w io.Writer) error {
 	p.Swarm = p.swarm()
 	p.Grove = p.trees()
 	p.compare()
+	if p.data.Champion = m.Champion; len(m.Versions) > 0 {
+		p.data.Acts = append(p.data.Acts, "promote")
+	}
+	if m.Champion > 0 {
+		p.data.Acts = append(p.data.Acts, "rollback")
+	}
 	return write(w, m.Name, "model.html", p, p.data)
 }
 

@@ -268,6 +268,48 @@
     }));
   }
 
+  // --- actions: a console that was started to act offers them. Each needs its token, and the name of what it is about, typed ------------------
+  const acts = {
+    cancel: ['Cancel this sweep', 'Every task stops, and nothing is registered. What has been trained can still be read.'],
+    promote: ['Promote a version', 'The version becomes the champion. The gate is not asked.'],
+    rollback: ['Roll back', 'The version that was the champion before this one becomes the champion again.'],
+  };
+  let offered = [];
+  function offer() {
+    const may = (data.acts || []).filter(a => offered.includes(a)), old = $('#acts');
+    if (old) old.remove();
+    if (may.length) $('#main header').append(make('p', {class: 'tools', id: 'acts'}, ...may.flatMap(a => [make('button', {type: 'button', 'data-act': a}, acts[a][0] + ' …'), ' '])));
+  }
+  function act(what) {
+    const input = type => make('input', {type, autocomplete: 'off', spellcheck: 'false'}), [title, text] = acts[what];
+    const version = make('select', {}), why = input('text'), typed = input('text'), token = input('password'), said = make('p', {role: 'status'});
+    if (what === 'promote') version.append(...column('n').v.filter(n => n !== data.champion).sort((a, b) => b - a).map(n => make('option', {}, String(n))));
+    const target = () => what === 'promote' ? `${data.id}@${version.value}` : data.id, name = make('strong', {});
+    const go = make('button', {type: 'button'}, title), close = make('button', {type: 'button'}, 'Close');
+    const box = make('dialog', {id: 'act', 'aria-labelledby': 'act-h'}, make('h2', {id: 'act-h'}, title), make('p', {}, text),
+      what === 'promote' ? make('label', {}, 'Version', version) : '', what === 'cancel' ? '' : make('label', {}, 'Reason, for the history', why),
+      make('label', {}, 'To confirm, type ', name, typed), make('label', {}, 'Token that the console printed', token), said, go, ' ', close);
+    let done = false;
+    const check = () => { name.textContent = target(); go.disabled = done || typed.value !== target() || !token.value; };
+    box.addEventListener('input', check);
+    box.addEventListener('close', () => { box.remove(); if (done) location.reload(); });
+    close.addEventListener('click', () => box.close());
+    go.addEventListener('click', async () => {
+      go.disabled = true;
+      said.textContent = 'Wait …';
+      try {
+        const answer = await fetch('/actions', {method: 'POST', headers: {'Content-Type': 'application/json', 'Coppice-Token': token.value},
+          body: JSON.stringify({do: what, name: data.id, version: +version.value || 0, champion: data.champion || 0, why: why.value, confirm: typed.value})});
+        done = answer.ok;
+        said.textContent = (done ? 'Done: ' : 'Not done: ') + await answer.text();
+      } catch { said.textContent = 'No connection. Whether it was done is not known: close and look.'; }
+      check();
+    });
+    check();
+    document.body.append(box);
+    box.showModal();
+  }
+
   const keep = (of, e) => { const t = +e.dataset.t; of.has(t) ? of.get(t).push(e) : of.set(t, [e]); };
 
   // --- begin, and begin again with news --------------------------------------------------------------------------------------------------
@@ -293,6 +335,7 @@
     if (!live) $$('a.in').forEach(a => a.removeAttribute('href')); // a file has no pages beside it
     $$('time').forEach(e => { e.title = e.dateTime; e.textContent = local(new Date(e.dateTime)); });
     recall();
+    offer();
   }
 
   document.addEventListener('click', e => {
@@ -303,6 +346,7 @@
     if (b.id === 'more') { more(Infinity); return; }
     if (b.id === 'clear') { state.hide.clear(); state.ranges = {}; state.top = 0; state.pick !== null && pick(null); remember(); recall(); return; }
     if (b.id === 'link') { navigator.clipboard && navigator.clipboard.writeText(location.href).then(() => { b.textContent = 'Copied'; setTimeout(() => { b.textContent = 'Copy link'; }, 1500); }, () => {}); return; }
+    if (d.act) { act(d.act); return; }
     if (d.table) { toggleTable(b); return; }
     if (d.csv) {
       const a = make('a', {href: URL.createObjectURL(new Blob([csv(d.csv)], {type: 'text/csv'})), download: `${data.id}-${d.csv}.csv`});
@@ -428,6 +472,7 @@
     focus && $('#' + focus) && $('#' + focus).focus({preventScroll: true});
   }
   begin();
+  if (live) fetch('/actions').then(r => r.json()).then(a => { offered = a; offer(); }).catch(() => {});
   if (live && data.kind !== 'still') {
     const say = $('#live'), news = new EventSource('/events' + location.pathname);
     let waiting = null;

@@ -75,6 +75,9 @@ func (e *TokenError) Error() string { return "the caller is not known: " + e.Err
 // Unwrap returns the cause.
 func (e *TokenError) Unwrap() error { return e.Err }
 
+// HTTPStatus is what such a request is answered with.
+func (*TokenError) HTTPStatus() int { return http.StatusUnauthorized }
+
 // CallerError is a valid token of a caller who is not allowed: HTTP 403.
 type CallerError struct {
 	Email  string
@@ -84,6 +87,9 @@ type CallerError struct {
 func (e *CallerError) Error() string {
 	return fmt.Sprintf("%.200q may not call: %s", e.Email, e.Reason)
 }
+
+// HTTPStatus is what such a request is answered with.
+func (*CallerError) HTTPStatus() int { return http.StatusForbidden }
 
 // KeysError means that Google's keys are not available, so that no token can be verified: HTTP 503, to be retried.
 type KeysError struct{ Err error }

@@ -12,6 +12,7 @@ import (
 
 	"coppice/blob"
 	"coppice/launcher/internal/cloudjob"
+	"coppice/launcher/internal/console"
 	"coppice/launcher/internal/doctor"
 	"coppice/launcher/internal/provision"
 	"coppice/notify"
@@ -27,6 +28,8 @@ type World struct {
 	Connect func(context.Context, Env) (*Backends, error)
 	// PriceList opens Google's price list.
 	PriceList func(context.Context) (PriceList, error)
+	// Callers authenticates the callers of a console that other machines can reach.
+	Callers func(context.Context, sweep.CallersEnv) (console.Callers, error)
 	// Inspect opens what the doctor examines.
 	Inspect func(context.Context, Env) (Inspection, error)
 }

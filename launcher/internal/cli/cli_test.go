@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -108,16 +109,22 @@ func (j *jobs) Cancel(context.Context, string) (JobStatus, error) {
 // run is one command line.
 func (w *world) run(args ...string) (code int, out, errOut string) {
 	var o, e bytes.Buffer
+	code = w.runTo(&o, &e, args...)
+	return code, o.String(), e.String()
+}
+
+// runTo is run for a command that goes on while its output is read.
+func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
 	env := envconfig.MultiLookuper(envconfig.MapLookuper(w.env), envconfig.MapLookuper(map[string]string{
 		"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"}))
-	code = Run(w.ctx, World{
-		World:     program.World{Args: args, Out: program.To(&o), Err: program.To(&e), Version: "v1", Now: func() time.Time { return w.now }, Env: env},
+	return Run(w.ctx, World{
+		World:     program.World{Args: args, Out: program.To(out), Err: program.To(errOut), Version: "v1", Now: func() time.Time { return w.now }, Env: env},
 		PriceList: func(context.Context) (PriceList, error) { return w.list, nil },
 		Connect: func(context.Context, Env) (*Backends, error) {
 			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: w.jobs, Verdicts: w.verdicts, Close: func() error { return nil }}, nil
 		},
+		Callers: someCallers,
 	})
-	return code, o.String(), e.String()
 }
 
 func (w *world) must(args ...string) string {

@@ -1,46 +1,133 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"coppice/launcher/internal/console"
+	"coppice/launcher/internal/sweepview"
+	"coppice/program"
+	"coppice/registry"
+	"coppice/sweep"
 )
 
+// ConsoleEnv is the environment of a console that other machines can reach, or that has a token of somebody's choice.
+type ConsoleEnv struct {
+	sweep.CallersEnv
+	Token string `env:"COPPICE_CONSOLE_TOKEN"` // for actions; empty for a random one
+}
+
+// shortestToken is how many characters a token of somebody's choice has at least.
+const shortestToken = 20
+
 func consoleCommand(w *World) *cobra.Command {
-	listen := "127.0.0.1:8765"
+	listen, actions := "127.0.0.1:8765", false
 	cmd := &cobra.Command{
 		Use:   "console",
-		Short: "Serve sweeps, datasets and models as pages on this machine",
+		Short: "Serve sweeps, datasets and models as pages",
 		Long: `Serves, until Ctrl-C, a list of all sweeps, datasets and models and a page for each: the same bytes as launcher report. The page of a
-running sweep updates itself. The console only reads, with your own permissions. However many viewers there are, it makes at most one request
+running sweep updates itself. The console reads with your own permissions. However many viewers there are, it makes at most one request
 a second to the buckets once a sweep has been read for the first time.
 
-It listens on this machine only, because it does not authenticate callers. From elsewhere: ssh -L 8765:127.0.0.1:8765 MACHINE.`,
-		Example: "  launcher console --listen 127.0.0.1:8765",
+With --actions, viewers can cancel a sweep, promote a version and roll a champion back, with your permissions too. Each action needs the token
+that is printed (or COPPICE_CONSOLE_TOKEN), and the name of what it is about, typed.
+
+It listens on this machine only; from elsewhere: ssh -L 8765:127.0.0.1:8765 MACHINE. On another address every request needs an identity token
+signed by Google for the audience COPPICE_AUDIENCE and one of the accounts COPPICE_CALLERS (comma-separated e-mail addresses), and has to be
+for that address or for the host of COPPICE_AUDIENCE. COPPICE_SIGNATURES=cloud-run means that Cloud Run has verified the token's signature.`,
+		Example: "  launcher console --listen 127.0.0.1:8765\n  launcher console --actions",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			l, hosts, err := console.Listen(ctx, listen)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			return w.with(ctx, func(c *cloud) error {
-				fmt.Fprintf(w.Out, "http://%s\n", l.Addr())
-				log := slog.New(slog.NewTextHandler(w.Err, nil))
-				if w.Structured() {
-					log = w.log(c)
-				}
-				served := console.New(c.sweeps, c.datasets, c.Bucket(c.env.RegistryBucket), w.Now, log)
-				served.Online = c.online()
-				return served.Serve(ctx, l, hosts)
-			})
+			return w.console(cmd.Context(), listen, actions)
 		},
 	}
 
-	cmd.Flags().StringVar(&listen, "listen", listen, "address on this machine")
+	cmd.Flags().StringVar(&listen, "listen", listen, "address to listen on")
+	cmd.Flags().BoolVar(&actions, "actions", false, "allow viewers with the token to cancel, promote and roll back")
 	return cmd
+}
+
+func (w *World) console(ctx context.Context, listen string, actions bool) error {
+	var env ConsoleEnv
+	if err := w.Environment(ctx, &env, "set COPPICE_AUDIENCE and COPPICE_CALLERS, or listen on 127.0.0.1"); err != nil {
+		return err
+	}
+	if n := len(env.Token); n > 0 && n < shortestToken {
+		return program.Usagef("COPPICE_CONSOLE_TOKEN has %d characters: use at least %d, or leave it out for a random one", n, shortestToken)
+	}
+	var callers console.Callers
+	if env.Audience != "" || len(env.Callers) > 0 {
+		var err error
+		if callers, err = w.Callers(ctx, env.CallersEnv); err != nil {
+			return err
+		}
+	}
+
+	l, hosts, err := console.Listen(ctx, listen, env.Audience)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	return w.with(ctx, func(c *cloud) error {
+		fmt.Fprintf(w.Out, "http://%s\n", l.Addr())
+		log := slog.New(slog.NewTextHandler(w.Err, nil))
+		if w.Structured() {
+			log = w.log(c)
+		}
+		served := console.New(c.sweeps, c.datasets, c.Bucket(c.env.RegistryBucket), w.Now, log)
+		served.Online, served.Callers = c.online(), callers
+		if actions {
+			served.Actions = console.Actions{Token: cmp.Or(env.Token, rand.Text()), Do: func(ctx context.Context, a console.Action) (string, error) { return w.perform(ctx, c, a) }}
+			if env.Token == "" {
+				fmt.Fprintf(w.Out, "token for actions: %s\n", served.Actions.Token)
+			}
+		}
+		return served.Serve(ctx, l, hosts)
+	})
+}
+
+// perform does what a viewer of the console asks for, as the command of that name does it.
+func (w *World) perform(ctx context.Context, c *cloud, a console.Action) (string, error) {
+	var said bytes.Buffer
+	quiet := *w
+	quiet.Out = program.To(&said)
+
+	act := w.act(cmp.Or(a.Why, "by hand, in the console"))
+	act.By = cmp.Or(a.By, act.By)
+	expect := registry.Expect{Version: a.Champion}
+	var moved registry.Alias
+	var err error
+	switch a.Do {
+	case console.Cancel:
+		err = quiet.cancelByID(ctx, c, a.Name)
+	case console.Promote:
+		moved, err = c.registry.Promote(ctx, a.Name, a.Version, expect, act)
+		err = quiet.moved(moved, a.Champion, err)
+	case console.Rollback:
+		moved, err = c.registry.Rollback(ctx, a.Name, registry.Champion, expect, act)
+		err = quiet.moved(moved, a.Champion, err)
+	default:
+		err = fmt.Errorf("there is no action %q", a.Do)
+	}
+	return strings.TrimSpace(said.String()), err
+}
+
+// cancelByID stops a sweep.
+func (w *World) cancelByID(ctx context.Context, c *cloud, id string) error {
+	s, err := sweepview.Open(ctx, c.sweeps, sweep.ID(id))
+	if err != nil {
+		return err
+	}
+	state, err := s.Look(ctx)
+	if err != nil {
+		return err
+	}
+	return w.cancelSweep(ctx, c, s, state, false)
 }

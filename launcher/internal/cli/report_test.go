@@ -56,7 +56,6 @@ func TestReportAndPlot(t *testing.T) {
 	}
 	w.refused(sweep.ExitNotFound, "dataset ctr is not staged", "report", "dataset:ctr", "--out", "-")
 
-	w.refused(sweep.ExitInput, "ssh -L", "console", "--listen", "0.0.0.0:8765")
 	w.refused(sweep.ExitUsage, "--out", "report", "night-1")
 	w.refused(sweep.ExitUsage, `no plot "pie"`, "plot", "night-1", "pie", "--out", "-")
 	w.refused(sweep.ExitNotFound, "no data for the plot curves", "plot", "night-1", "curves", "--out", "-")

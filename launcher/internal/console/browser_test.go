@@ -4,20 +4,27 @@ package console
 
 import (
 	"context"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
 	"coppice/blob"
 	"coppice/page/pagetest"
+	"coppice/registry"
 	"coppice/sweep"
 )
+
+var shots = flag.String("shots", "", "folder for pictures")
 
 // An open page of a running sweep renews itself, and keeps what its reader has set.
 func TestBrowserLive(t *testing.T) {
 	bucket, p, trials := night(t, 6)
 	c := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet)
 	c.sweeps.limit.SetLimit(1000)
-	l, hosts, err := Listen(t.Context(), "127.0.0.1:0")
+	l, hosts, err := Listen(t.Context(), "127.0.0.1:0", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,6 +54,67 @@ func TestBrowserLive(t *testing.T) {
 	conclude(t, bucket, p)
 	page.Until("document.getElementById('live').textContent === 'ended' && document.body.textContent.includes('none met the requirements')")
 	if e := page.Errors(url); len(e) > 0 {
+		t.Errorf("the page said or asked: %q", e)
+	}
+}
+
+// A reader promotes a version: the button is there only where the console acts, and nothing is sent before name and token are typed.
+func TestBrowserAction(t *testing.T) {
+	bucket, _, _ := night(t, 1)
+	models := blob.Memory()
+	reg := registry.New(models)
+	act := registry.Act{By: "test", Why: "because", At: planned}
+	for _, key := range []string{"one", "two"} {
+		if _, err := reg.Register(t.Context(), "ctr", key, map[string][]byte{"model.txt": []byte(key)}, registry.Info{At: planned, By: "test", Why: "best", Metrics: map[string]float64{"auc": 0.6}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := reg.Promote(t.Context(), "ctr", 1, registry.Expect{}, act); err != nil {
+		t.Fatal(err)
+	}
+	c := New(bucket, blob.Memory(), models, time.Now, quiet)
+	c.Actions = Actions{Token: token, Do: func(ctx context.Context, a Action) (string, error) {
+		_, err := reg.Promote(ctx, a.Name, a.Version, registry.Expect{Version: a.Champion}, registry.Act{By: "ann", Why: a.Why, At: planned})
+		return "moved", err
+	}}
+	l, hosts, err := Listen(t.Context(), "127.0.0.1:0", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- c.Serve(ctx, l, hosts) }()
+	defer func() { stop(); <-served }()
+
+	url := "http://" + hosts[0] + "/models/ctr"
+	page := pagetest.Start(t).Open(url, 1280, 900)
+	page.Until("document.querySelectorAll('#acts button').length === 2")
+	page.Eval("document.querySelector('[data-act=promote]').click()", nil)
+	const ready = "!document.querySelector('#act button').disabled"
+	typed := func(field int, text string) {
+		page.Eval(fmt.Sprintf("(() => { const e = document.querySelectorAll('#act input')[%d]; e.value = %q; e.dispatchEvent(new Event('input', {bubbles: true})); })()", field, text), nil)
+	}
+	for _, step := range []struct {
+		field int
+		text  string
+		ready bool
+	}{{0, "the ranking team agreed", false}, {1, "ctr@1", false}, {2, token, false}, {1, "ctr@2", true}} {
+		typed(step.field, step.text)
+		if got := page.Text("String(" + ready + ")"); got != strconv.FormatBool(step.ready) {
+			t.Errorf("after %q in field %d the button is ready: %s, expected %t", step.text, step.field, got, step.ready)
+		}
+	}
+	if *shots != "" {
+		page.Shot(filepath.Join(*shots, "14-action.png"))
+	}
+	page.Eval("document.querySelector('#act button').click()", nil)
+	page.Until("document.querySelector('#act [role=status]').textContent === 'Done: moved\\n'")
+	page.Eval("document.querySelectorAll('#act button')[1].click()", nil)
+	page.Until("document.body.textContent.includes('champion: version 2') && !document.getElementById('act')")
+	if a, err := reg.Alias(t.Context(), "ctr", registry.Champion); err != nil || a.Version != 2 || a.Last.Why != "the ranking team agreed" {
+		t.Errorf("the champion is %+v, error %v; expected version 2, with the reason", a, err)
+	}
+	if e := page.Errors(url, "http://"+hosts[0]+"/actions"); len(e) > 0 {
 		t.Errorf("the page said or asked: %q", e)
 	}
 }

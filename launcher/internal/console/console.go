@@ -2,9 +2,10 @@
 // The page of a running sweep is notified by server-sent events when it has changed, and reloads. A single poller reads for all viewers,
 // with at most one request a second (steady).
 //
-// It is read-only: nothing can be started, cancelled or promoted through it. It listens on this machine only and has no authentication:
-// anyone who can connect to this machine's loopback sees what the user of `launcher console` may see. Requests for another host are
-// rejected, so that a foreign page cannot read this one through a browser (DNS rebinding).
+// It reads, and acts only if it was started to: then a viewer with its token can cancel a sweep, promote a version and roll a champion back
+// (Actions). On loopback it has no authentication: anyone who can connect to this machine's loopback sees what the user of `launcher console`
+// may see. On another address every request needs an identity token (Callers). Requests for another host are rejected, so that a foreign page
+// cannot read this one through a browser (DNS rebinding).
 package console
 
 import (
@@ -15,7 +16,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -39,7 +39,9 @@ const (
 
 // Console serves the pages.
 type Console struct {
-	Online bool // as in report.Sweep
+	Online  bool // as in report.Sweep
+	Actions Actions
+	Callers Callers // nil only on a loopback address
 
 	sweeps, datasets, models *steady
 
@@ -49,11 +51,12 @@ type Console struct {
 	now    func() time.Time
 	log    *slog.Logger
 
-	first turn // serialises first reads of sweeps
-	made  turn // serialises other pages, whose data are not safe for concurrent use
-	mu    sync.Mutex
-	open  map[sweep.ID]*watched
-	still map[string]*still // pages by path
+	first  turn // serialises first reads of sweeps
+	made   turn // serialises other pages, whose data are not safe for concurrent use
+	acting turn // serialises actions
+	mu     sync.Mutex
+	open   map[sweep.ID]*watched
+	still  map[string]*still // pages by path
 }
 
 // turn is a lock that can be waited for with a context.
@@ -91,7 +94,7 @@ type still struct {
 
 // New returns a console on three buckets.
 func New(sweeps, datasets, models blob.Store, now func() time.Time, log *slog.Logger) *Console {
-	c := &Console{sweeps: newSteady(sweeps, now), datasets: newSteady(datasets, now), models: newSteady(models, now), now: now, log: log, first: make(turn, 1), made: make(turn, 1), open: map[sweep.ID]*watched{}, still: map[string]*still{}}
+	c := &Console{sweeps: newSteady(sweeps, now), datasets: newSteady(datasets, now), models: newSteady(models, now), now: now, log: log, first: make(turn, 1), made: make(turn, 1), acting: make(turn, 1), open: map[sweep.ID]*watched{}, still: map[string]*still{}}
 	c.models.limit, c.datasets.limit = c.sweeps.limit, c.sweeps.limit // one limit for all
 	c.reg = registry.New(c.models)
 	c.index = report.NewIndex(c.sweeps, c.datasets, c.reg)
@@ -233,7 +236,9 @@ func (c *Console) Handler(hosts []string) http.Handler {
 
 	mux.HandleFunc("GET /sweeps/{id}", c.serveSweep)
 	mux.HandleFunc("GET /events/sweeps/{id}", c.serveEvents)
-	return guarded(hosts, mux)
+	mux.HandleFunc("GET /actions", c.serveOffer)
+	mux.HandleFunc("POST /actions", c.serveAction)
+	return guarded(hosts, c.verified(mux))
 }
 
 // guarded rejects requests for other hosts, and sets security headers on every response.
@@ -346,6 +351,10 @@ func (c *Console) serveEvents(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	beat := time.NewTicker(15 * time.Second) // intermediaries cut silent connections
 	defer beat.Stop()
+	var over <-chan time.Time // never on loopback
+	if c.Callers != nil {
+		over = time.After(streamLife)
+	}
 
 	for {
 		_, version, ended, more := c.state(s)
@@ -359,49 +368,19 @@ func (c *Console) serveEvents(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-r.Context().Done():
 			return
+		case <-over:
+			return
 		case <-more:
 		case <-beat.C:
 		}
 	}
 }
 
-// AddressError reports an address that the console does not listen on.
-type AddressError struct{ Address string }
-
-func (e *AddressError) Error() string {
-	return fmt.Sprintf("%s can be reached from other machines, but the console does not authenticate callers: listen on 127.0.0.1, and use `ssh -L` from elsewhere", e.Address)
-}
-
-// IsInput says that the input is at fault, permanently.
-func (*AddressError) IsInput() bool { return true }
-
-// Listen listens on a loopback address of this machine; any other is an *AddressError. hosts are the names under which it may be requested.
-func Listen(ctx context.Context, address string) (l net.Listener, hosts []string, err error) {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, nil, &AddressError{address}
-	}
-	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
-		return nil, nil, &AddressError{address}
-	}
-
-	var config net.ListenConfig
-	if l, err = config.Listen(ctx, "tcp", address); err != nil {
-		return nil, nil, fmt.Errorf("listen on %s: %w", address, err)
-	}
-	at := l.Addr().String()
-	_, port, err := net.SplitHostPort(at)
-	if err != nil {
-		return nil, nil, errors.Join(err, l.Close())
-	}
-	return l, []string{at, "localhost:" + port, "127.0.0.1:" + port, "[::1]:" + port}, nil
-}
-
 // Serve serves until ctx ends.
 func (c *Console) Serve(ctx context.Context, l net.Listener, hosts []string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	server := &http.Server{Handler: http.MaxBytesHandler(c.Handler(hosts), 0), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+	server := &http.Server{Handler: http.MaxBytesHandler(c.Handler(hosts), mostAction), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelWarn), BaseContext: func(net.Listener) context.Context { return ctx }}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()

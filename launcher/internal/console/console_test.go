@@ -162,9 +162,10 @@ func TestOthersAreRefused(t *testing.T) {
 	}
 }
 
+// Other machines reach a console only with identity tokens, under its own address or the host that the tokens are for.
 func TestListensOnThisMachineOnly(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", ":8765", "[::]:0", "192.168.1.2:0", "example.com:80", "nonsense"} {
-		l, _, err := Listen(t.Context(), address)
+		l, _, err := Listen(t.Context(), address, "")
 		var refused *AddressError
 		if !errors.As(err, &refused) {
 			t.Errorf("listen on %s: %v, expected it to be refused", address, err)
@@ -173,13 +174,22 @@ func TestListensOnThisMachineOnly(t *testing.T) {
 			l.Close()
 		}
 	}
-	l, hosts, err := Listen(t.Context(), "127.0.0.1:0")
+	l, hosts, err := Listen(t.Context(), "127.0.0.1:0", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	if hosts[0] != l.Addr().String() {
 		t.Errorf("it answers to %q at %s", hosts, l.Addr())
+	}
+
+	open, hosts, err := Listen(t.Context(), "0.0.0.0:0", "https://console.example/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	if len(hosts) != 2 || hosts[1] != "console.example" {
+		t.Errorf("with tokens for https://console.example it answers to %q, expected its address and that host", hosts)
 	}
 }
 
@@ -234,7 +244,7 @@ func TestNews(t *testing.T) {
 	bucket, p, trials := night(t, 2)
 	c := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet)
 	c.sweeps.limit.SetLimit(1000) // the test does not wait for seconds
-	l, hosts, err := Listen(t.Context(), "127.0.0.1:0")
+	l, hosts, err := Listen(t.Context(), "127.0.0.1:0", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,6 +68,16 @@ func (s *steady) next() {
 	clear(s.listings)
 }
 
+// forget makes every object that has changed worth reading again, however recently it was read.
+func (s *steady) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, k := range s.objects {
+		k.at = time.Time{}
+		s.objects[name] = k
+	}
+}
+
 // Stat asks the store.
 func (s *steady) Stat(ctx context.Context, name string) (blob.Attrs, error) {
 	if err := s.wait(ctx); err != nil {
