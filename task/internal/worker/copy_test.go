@@ -126,12 +126,12 @@ type spoiling struct {
 	blob.Store
 	suffix string
 	spoil  func()
+	once   sync.Once
 }
 
 func (s *spoiling) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	if s.spoil != nil && strings.HasSuffix(name, s.suffix) {
-		s.spoil()
-		s.spoil = nil
+	if strings.HasSuffix(name, s.suffix) {
+		s.once.Do(s.spoil)
 	}
 	return s.Store.Put(ctx, name, cond, r)
 }
@@ -156,7 +156,7 @@ func TestDamageUnderATrial(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 3, nil)
 			worker := w.worker(0)
-			worker.Sweeps = &spoiling{w.sweeps, "trials/0001/claims/0", func() {
+			worker.Sweeps = &spoiling{Store: w.sweeps, suffix: "trials/0001/claims/0", spoil: func() {
 				if err := w.overwrite(tc.with, tc.files...); err != nil {
 					t.Error(err)
 				}

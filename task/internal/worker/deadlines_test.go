@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -38,6 +39,7 @@ type dying struct {
 	told          atomic.Bool
 	stop          context.CancelFunc
 	at            time.Time
+	mu            sync.Mutex
 	order         []string // of what was written after the signal
 }
 
@@ -53,7 +55,9 @@ func (d *dying) Put(ctx context.Context, name string, g blob.Generation, r io.Re
 	}
 	a, err := d.Store.Put(ctx, name, g, r)
 	if err == nil && d.told.Load() && !strings.Contains(name, "/heartbeats/") {
+		d.mu.Lock()
 		d.order = append(d.order, name)
+		d.mu.Unlock()
 	}
 	return a, err
 }
@@ -124,12 +128,12 @@ type reacting struct {
 	slog.Handler
 	part string
 	do   func()
+	once sync.Once
 }
 
 func (r *reacting) Handle(ctx context.Context, record slog.Record) error {
-	if r.do != nil && strings.Contains(record.Message, r.part) {
-		r.do()
-		r.do = nil
+	if strings.Contains(record.Message, r.part) {
+		r.once.Do(r.do)
 	}
 	return r.Handler.Handle(ctx, record)
 }
@@ -145,7 +149,7 @@ func TestDamageThatHeals(t *testing.T) {
 	}
 	var whole []byte
 	worker := w.worker(0)
-	worker.Sweeps = &spoiling{w.sweeps, "/checkpoints/0/0", func() {
+	worker.Sweeps = &spoiling{Store: w.sweeps, suffix: "/checkpoints/0/0", spoil: func() {
 		var err error
 		if whole, err = os.ReadFile(path()); err == nil {
 			err = w.overwrite(0xff, dataset.TargetsFile(dataset.TestSplit))
@@ -155,7 +159,7 @@ func TestDamageThatHeals(t *testing.T) {
 		}
 	}}
 	healed := false
-	worker.Log = slog.New(&reacting{slog.NewTextHandler(io.Discard, nil), "could not save a checkpoint", func() {
+	worker.Log = slog.New(&reacting{Handler: slog.NewTextHandler(io.Discard, nil), part: "could not save a checkpoint", do: func() {
 		healed = true
 		f, err := os.OpenFile(path(), os.O_RDWR, 0)
 		if err == nil {
