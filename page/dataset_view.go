@@ -28,7 +28,7 @@ type Night struct {
 	Findings  []contract.Finding
 	Drift     map[string]float64 // of each column, its distance to the night before; 0 is the same distribution
 
-	// Of the newest sweep that trained on it; empty where there is none.
+	// Of the newest sweep with a winner that trained on it, else of the newest one; empty where there is none.
 	Sweep, Verdict, Reason, Model string
 	Number                        int // of the model's version
 	Value                         float64

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"coppice/page/plot"
 )
 
@@ -305,7 +307,7 @@ func (p *modelPage) live() *plot.Chart {
 		}
 		c.Spans = append(c.Spans, plot.Span{Trial: plot.None, Row: row, From: along(m.At), To: along(last), Class: kind, Text: "@" + strconv.Itoa(m.To)})
 	}
-	c.Summary = fmt.Sprintf("%d moves of %d aliases since %s UTC.", len(p.Moves), len(rows), first.UTC().Format("2006-01-02 15:04"))
+	c.Summary = fmt.Sprintf("%s of %s since %s UTC.", english.Plural(len(p.Moves), "move", ""), english.Plural(len(rows), "alias", "aliases"), first.UTC().Format("2006-01-02 15:04"))
 	if p.Champion > 0 {
 		c.Summary += fmt.Sprintf(" Version %d is the champion.", p.Champion)
 	}

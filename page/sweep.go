@@ -169,7 +169,17 @@ func (p *sweepPage) columns() {
 	}
 	all := []string{"rank", "trial", "state", "score", "reason", "trees", "grown", "seconds", "cost", "attempts", "private", "ended"}
 	all = append(all, p.goalColumns()...)
-	d.table("board", "Trials", append(all, p.paramKeys()...)...)
+	all = append(all, p.paramKeys()...)
+	if p.Decided() {
+		add(d, "tried", "why it was tried", plot.Plain, rows, func(t *Trial) any { return t.Tried })
+		all = append(all, "tried")
+	}
+	d.table("board", "Trials", all...)
+}
+
+// Decided says that something decided which trials were tried, with reasons.
+func (p *sweepPage) Decided() bool {
+	return slices.ContainsFunc(p.Trials, func(t Trial) bool { return t.Tried != "" })
 }
 
 func paramKey(i int) string { return "p" + strconv.Itoa(i) }
@@ -337,6 +347,9 @@ func (p *sweepPage) Heads() []head {
 	}
 	for i, q := range p.Params {
 		h = append(h, head{paramKey(i), q.Name, q.Categories == nil})
+	}
+	if p.Decided() {
+		h = append(h, head{"tried", "why it was tried", false})
 	}
 	return h
 }

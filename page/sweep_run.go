@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/dustin/go-humanize/english"
+
 	"coppice/page/plot"
 	"coppice/search"
 )
@@ -53,6 +55,9 @@ func (p *sweepPage) gantt() *plot.Chart {
 		if a.Resumed {
 			s.Start = "resumed"
 		}
+		if a.Saved {
+			s.Stop = "saved"
+		}
 		counts[a.End]++
 		spans[key{a.Trial, a.Claim}] = len(g.Spans)
 		g.Spans = append(g.Spans, s)
@@ -69,8 +74,8 @@ func (p *sweepPage) gantt() *plot.Chart {
 		last[a.Trial] = here
 	}
 
-	g.Summary = fmt.Sprintf("%d attempts, %d hosts; %d were told to stop and released their trial, %d were lost and taken over, %d are silent. A dashed line leads to the attempt that took a trial over, a dot marks one that resumed from a checkpoint.",
-		len(attempts), len(hosts), counts["released"], counts["lost"], counts["silent"])
+	g.Summary = fmt.Sprintf("%s on %s; %d were told to stop and released their trial, %d were lost and taken over, %d are silent. A dashed line leads to the attempt that took a trial over; a dot at the end of an attempt marks a checkpoint that it left, one at the beginning that it resumed from one.",
+		english.Plural(len(attempts), "attempt", ""), english.Plural(len(hosts), "machine", ""), counts["released"], counts["lost"], counts["silent"])
 	for _, e := range endings {
 		if counts[e.end] > 0 {
 			g.Keys = append(g.Keys, plot.Key{Class: "at key " + e.class, Label: e.label})
@@ -85,9 +90,19 @@ func (p *sweepPage) gantt() *plot.Chart {
 	add(p.data, "a-to", "to", plot.Plain, attempts, func(a Attempt) any { return a.To })
 	add(p.data, "a-end", "how it ended", plot.Plain, attempts, func(a Attempt) any { return a.End })
 	add(p.data, "a-trees", "trees", plot.Plain, attempts, func(a Attempt) any { return a.Trees })
+	add(p.data, "a-resumed", "resumed from a checkpoint", plot.Plain, attempts, func(a Attempt) any { return yes(a.Resumed) })
+	add(p.data, "a-saved", "left a checkpoint", plot.Plain, attempts, func(a Attempt) any { return yes(a.Saved) })
 	add(p.data, "a-cost", "cost", plot.USD, attempts, func(a Attempt) any { return a.Cost })
-	p.data.table("gantt", g.Title, "a-host", "a-task", "a-trial", "a-claim", "a-from", "a-to", "a-end", "a-trees", "a-cost")
+	p.data.table("gantt", g.Title, "a-host", "a-task", "a-trial", "a-claim", "a-from", "a-to", "a-end", "a-trees", "a-resumed", "a-saved", "a-cost")
 	return g.Draw()
+}
+
+// yes is a mark in a table.
+func yes(is bool) string {
+	if is {
+		return "yes"
+	}
+	return ""
 }
 
 // memory draws what each machine held: the table once, and what each task needs for itself.

@@ -6,19 +6,36 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"time"
 
 	"coppice/page/plot"
+	"coppice/search"
 )
 
-// objective draws the scores over the trials in the order in which they ended, over time and over money.
+// known is when a trial's score was known.
+func (t *Trial) known() time.Time {
+	if !t.Known.IsZero() {
+		return t.Known
+	}
+	return t.Ended
+}
+
+// objective draws the scores over the trials in the order in which they ended, over time and over money. Trials without a score count and
+// cost, too.
 func (p *sweepPage) objective() []*plot.Chart {
-	ended := slices.DeleteFunc(slices.Clone(p.scored()), func(t *Trial) bool { return t.Ended.IsZero() })
-	slices.SortStableFunc(ended, func(a, b *Trial) int { return cmp.Or(a.Ended.Compare(b.Ended), cmp.Compare(a.Number, b.Number)) })
+	all := slices.DeleteFunc(slices.Clone(p.Ranked), func(t *Trial) bool { return t.Ended.IsZero() })
+	slices.SortStableFunc(all, func(a, b *Trial) int { return cmp.Or(a.known().Compare(b.known()), cmp.Compare(a.Number, b.Number)) })
 	order, elapsed, spent := map[int]float64{}, map[int]float64{}, map[int]float64{}
+	var ended []*Trial
 	sum := 0.0
-	for i, t := range ended {
-		sum += t.Cost
-		order[t.Number], elapsed[t.Number], spent[t.Number] = float64(i+1), t.Ended.Sub(p.Planned).Seconds(), sum
+	for i, t := range all {
+		if !math.IsNaN(t.Cost) {
+			sum += t.Cost
+		}
+		if t.scored() {
+			ended = append(ended, t)
+			order[t.Number], elapsed[t.Number], spent[t.Number] = float64(i+1), t.known().Sub(p.Planned).Seconds(), sum
+		}
 	}
 	of := func(m map[int]float64) func(t *Trial) any {
 		return func(t *Trial) any {
@@ -81,6 +98,9 @@ func (p *sweepPage) frontOver(id string, g int, goal Goal) *plot.Chart {
 			continue
 		}
 		c.X.Log = c.X.Log && t.Goals[g] > 0
+		if t.Front {
+			c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Goals[g], Y: t.Score, Class: "ring"})
+		}
 		c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Goals[g], Y: t.Score, Class: t.Class()})
 		if t.Front {
 			front = append(front, strconv.Itoa(t.Number))
@@ -90,7 +110,7 @@ func (p *sweepPage) frontOver(id string, g int, goal Goal) *plot.Chart {
 	if len(front) > 0 {
 		c.Summary = fmt.Sprintf("No other trial is better in all objectives than %s.", list(front))
 	}
-	c.Keys = append(c.Keys, plot.Key{Class: "s0 key", Label: "trial"})
+	c.Keys = append(c.Keys, plot.Key{Class: "s0 key", Label: "trial"}, plot.Key{Class: "ring key", Label: "on the front of all objectives"})
 	p.data.table(c.ID, c.Title, append(append([]string{"trial", "score"}, p.goalKeys()...), "front", "state")...)
 	return c.Draw()
 }
@@ -236,8 +256,10 @@ func (p *sweepPage) importance() *plot.Chart {
 		c.Bars = append(c.Bars, plot.Bar{Label: w.Name, Parts: []plot.Part{{Class: kind, Value: w.Share}}, Limit: w.Chance, Note: plot.Percent.Format(math.Round(1000*w.Share) / 1000)})
 	}
 	switch {
+	case len(p.scored()) < search.FewestForImportance:
+		c.Summary = fmt.Sprintf("Too few trials have a score to tell which parameters matter: %d, and it takes %d.", len(p.scored()), search.FewestForImportance)
 	case len(p.weights) == 0:
-		c.Summary = "Too few trials have a score to tell which parameters matter."
+		c.Summary = "The best trials are not spread differently along any parameter than by chance."
 	case len(above) == 0:
 		c.Summary = "How differently the best trials are spread along each parameter (PED-ANOVA), minus the average effect of chance. No parameter is above what chance exceeds in one of twenty draws (the line)."
 	default:

@@ -40,7 +40,7 @@ func sample(n int) *page.Sweep {
 	for i := range n {
 		from := planned.Add(time.Duration(i/4) * time.Minute)
 		end := ends[i%len(ends)]
-		s.Attempts = append(s.Attempts, page.Attempt{Trial: i, Task: i % 4, Host: fmt.Sprint("vm-", i%4/2), From: from, To: from.Add(50 * time.Second), End: end, Trees: i, Cost: 0.001})
+		s.Attempts = append(s.Attempts, page.Attempt{Trial: i, Task: i % 4, Host: fmt.Sprint("vm-", i%4/2), From: from, To: from.Add(50 * time.Second), End: end, Trees: i, Cost: 0.001, Saved: end == "released"})
 		if end == "lost" || end == "released" {
 			s.Attempts = append(s.Attempts, page.Attempt{Trial: i, Claim: 1, Job: 1, Task: i % 2, Host: "vm-9", From: from.Add(2 * time.Minute), To: from.Add(3 * time.Minute), End: "finished", Trees: i, Cost: 0.002, Resumed: end == "released"})
 		}

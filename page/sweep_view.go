@@ -63,6 +63,7 @@ type Trial struct {
 	Number    int
 	State     string
 	Reason    string // why it ended, or where it stands
+	Tried     string // why it was tried; empty where nobody decided
 	Score     float64
 	Metrics   map[string]float64
 	Values    []float64 // of Params: numbers, or of categories theirs
@@ -73,7 +74,8 @@ type Trial struct {
 	Attempts  int
 	Private   float64 // bytes
 	Ended     time.Time
-	Best      int // the iteration of the score
+	Known     time.Time // of a score that was known only later: when
+	Best      int       // the iteration of the score
 	CurveX    []float64
 	CurveY    []float64
 	Highlight bool // it won
@@ -104,6 +106,7 @@ type Attempt struct {
 	Trees                   int
 	Cost                    float64
 	Resumed                 bool // it went on from a checkpoint
+	Saved                   bool // it left a checkpoint that goes further than those before
 }
 
 // Memory is what one machine held, at its fullest.

@@ -30,12 +30,14 @@ type Weight struct {
 const (
 	bestShare     = 0.1 // of the trials count as the best
 	fewestBest    = 8
-	fewestTrials  = 3 * fewestBest
 	gridCells     = 50
 	chanceDraws   = 100
 	chanceIsAbove = 0.95
 	evenly        = 0.1 // weight of the uniform part of every density
 )
+
+// FewestForImportance is how many trials have to have a parameter for its importance to be told.
+const FewestForImportance = 3 * fewestBest
 
 // Importance ranks parameters by how differently the best trials are distributed along each, compared with all trials: the Pearson
 // divergence of two one-dimensional densities (PED-ANOVA: Watanabe, Bansal and Hutter 2023), less its mean when the best trials are chosen
@@ -54,7 +56,7 @@ func Importance(dims []Dimension, loss []float64) []Weight {
 	for i := range dims {
 		values := dims[i].ofThoseThatHaveIt(order)
 		n := len(values)
-		if n < fewestTrials {
+		if n < FewestForImportance {
 			continue
 		}
 		m := newMarginal(values, dims[i].Categories, dims[i].Log)

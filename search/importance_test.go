@@ -77,7 +77,7 @@ func TestImportanceOfThoseThatHaveIt(t *testing.T) {
 		} else {
 			few[0].Values, fewLoss = append(few[0].Values, dims[0].Values[i]), append(fewLoss, loss[i])
 		}
-		if i >= fewestTrials-1 {
+		if i >= FewestForImportance-1 {
 			dims[2].Values[i] = math.NaN()
 		}
 	}
@@ -85,7 +85,7 @@ func TestImportanceOfThoseThatHaveIt(t *testing.T) {
 	got, alone := Importance(dims, loss), Importance(few, fewLoss)
 	place := func(name string) int { return slices.IndexFunc(got, func(w Weight) bool { return w.Name == name }) }
 	if place("idle") >= 0 || place("rate") != 0 || len(alone) != 1 {
-		t.Fatalf("got %+v; expected rate to be first and idle, which %d trials have, not to be there", got, fewestTrials-1)
+		t.Fatalf("got %+v; expected rate to be first and idle, which %d trials have, not to be there", got, FewestForImportance-1)
 	}
 	if a, b := got[0].Chance/got[0].Share, alone[0].Chance/alone[0].Share; math.Abs(a-b) > 1e-9 {
 		t.Errorf("chance is %v of the importance among all trials, and %v among those that have the parameter; expected the same", a, b)
@@ -93,7 +93,7 @@ func TestImportanceOfThoseThatHaveIt(t *testing.T) {
 }
 
 func TestImportanceOfLittle(t *testing.T) {
-	dims, loss := drawn(fewestTrials-1, 1)
+	dims, loss := drawn(FewestForImportance-1, 1)
 	if got := Importance(dims, loss); got != nil {
 		t.Errorf("%d trials have the importances %+v, expected none", len(loss), got)
 	}

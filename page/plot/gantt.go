@@ -10,6 +10,7 @@ type Span struct {
 	Class    string
 	Text     string // written into it where there is room
 	Start    string // class of a mark at its beginning, if any
+	Stop     string // and at its end
 }
 
 // Arrow leads from the end of one span to the beginning of another.
@@ -77,6 +78,9 @@ func (g *Gantt) Draw() *Chart {
 		c.Marks = append(c.Marks, Mark{span.Class, span.Trial, box(x, top+2, w, rowHeight-4)})
 		if span.Start != "" {
 			c.point(span.Start, span.Trial, x, top+rowHeight/2)
+		}
+		if span.Stop != "" {
+			c.point(span.Stop, span.Trial, x+w, top+rowHeight/2)
 		}
 		if w > 8*float64(len([]rune(span.Text)))+4 && span.Text != "" {
 			c.Labels = append(c.Labels, Text{at(x + w/2), at(top + 14), "in m on-" + strings.TrimPrefix(span.Class, "at "), span.Trial, span.Text})

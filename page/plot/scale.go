@@ -143,6 +143,9 @@ func (a *Axis) fit(values []float64) {
 	room := 0.04 * (a.High - a.Low)
 	if room == 0 {
 		room = max(math.Abs(a.High)/10, 1e-9)
+		if a.Unit == Days {
+			room = 1
+		}
 	}
 	nonnegative := a.Low >= 0
 	a.Low, a.High = a.Low-room, a.High+room
@@ -179,6 +182,9 @@ func (s scale) say(v float64) string {
 	if s.zero && v <= s.Low*(1+1e-9) {
 		return "0"
 	}
+	if s.Unit == Days && s.High-s.Low < shortDays {
+		return time.Unix(int64(math.Round(v*24*3600)), 0).UTC().Format("Jan 2 15:04")
+	}
 	if s.Categories == nil {
 		return s.Unit.Format(v)
 	}
@@ -187,6 +193,9 @@ func (s scale) say(v float64) string {
 	}
 	return ""
 }
+
+// shortDays is how long an axis of days has to be to have days as ticks.
+const shortDays = 2
 
 // ticks are about n round numbers within the axis.
 func (s scale) ticks(n int) []float64 {
@@ -203,6 +212,10 @@ func (s scale) ticks(n int) []float64 {
 	}
 	if s.Log {
 		return logTicks(s.Low, s.High, n)
+	}
+
+	if s.Unit == Days && s.High-s.Low < shortDays { // two times that are far enough apart to be written
+		return []float64{s.value(0.2), s.value(0.8)}
 	}
 
 	step := niceStep((s.High-s.Low)/float64(n), s.Unit)

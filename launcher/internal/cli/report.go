@@ -205,12 +205,16 @@ func plotCommand(w *World) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				why := ""
 				for _, chart := range view.Charts() {
 					if chart.ID == id && !chart.Empty() {
 						return w.save(out, func(to io.Writer) error { return chart.WriteSVG(to, page.Style()) })
 					}
+					if chart.ID == id {
+						why = ": " + chart.Summary
+					}
 				}
-				return &nothingError{fmt.Errorf("sweep %s has no data for the plot %s yet", args[0], args[1])}
+				return &nothingError{fmt.Errorf("sweep %s has no data for the plot %s yet%s", args[0], args[1], why)}
 			})
 		},
 	}

@@ -187,7 +187,8 @@ func drift(tonight, before *contract.Profile) map[string]float64 {
 	return out
 }
 
-// sweeps adds the outcome to each night, from the newest sweep that trained on it.
+// sweeps adds the outcome to each night, from the newest sweep with a winner that trained on it, else from the newest one: a sweep that went
+// on without finding anything better has not undone what the one before it found.
 func (d *Datasets) sweeps(ctx context.Context, out *page.Dataset) error {
 	newest, _, err := d.index.read(ctx)
 	if err != nil {
@@ -199,7 +200,8 @@ func (d *Datasets) sweeps(ctx context.Context, out *page.Dataset) error {
 			continue
 		}
 		out.Metric = cmp.Or(out.Metric, s.metric)
-		if _, ok := by[s.dataset.Version]; !ok {
+		won := func(s seen) bool { return s.conclusion.Outcome == sweep.OutcomeWinner }
+		if before, ok := by[s.dataset.Version]; !ok || won(s) && !won(before) {
 			by[s.dataset.Version] = s
 		}
 	}

@@ -22,11 +22,10 @@ func attempts(l *ledger.Ledger, b *bill.Bill, listing sweepstore.Listing) []page
 			v.Cost = b.Attempts[i].Cost
 		}
 
-		// It resumed from a checkpoint if an earlier claim left one.
+		// It resumed from a checkpoint if an earlier claim left one. One that finished its trial has no more use for its own.
 		for _, c := range listing.Trials[a.Trial].Claims {
-			if c.Number < a.Claim && c.Saved {
-				v.Resumed = true
-			}
+			v.Resumed = v.Resumed || c.Saved && c.Number < a.Claim
+			v.Saved = v.Saved || c.Saved && c.Number == a.Claim && a.End != ledger.Finished
 		}
 		out = append(out, v)
 	}

@@ -136,6 +136,9 @@ func (s *Sweep) view(state sweepview.State, listing sweepstore.Listing, l *ledge
 	if l.Unreadable > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("%d claims cannot be read; the work done under them is not shown.", l.Unreadable))
 	}
+	if e := p.Extends; e != nil {
+		v.Notes = append(v.Notes, fmt.Sprintf("This sweep goes on from sweep %s: trials 0 to %d are that sweep's, with their results. Their attempts and costs are not counted here.", e.Sweep, p.Inherits()-1))
+	}
 	if e := state.Enough; e != nil {
 		v.Notes = append(v.Notes, fmt.Sprintf("The sweep had enough and started no more trials: %s.", e.Reason))
 	}
@@ -189,6 +192,9 @@ func (s *Sweep) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Trial, c
 	if cost.Attempts > 0 && !cost.Unpriced {
 		out.Cost = cost.Cost
 	}
+	if t.Reason != "" {
+		out.Tried = fmt.Sprintf("%s: %s", t.Source, t.Reason)
+	}
 	for _, c := range s.curves[t.Number].points {
 		out.CurveX, out.CurveY = append(out.CurveX, float64(c.Tree)), append(out.CurveY, c.Score)
 	}
@@ -206,9 +212,6 @@ func (s *Sweep) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Trial, c
 	if r.Sweep != s.follow.Plan.Sweep {
 		out.Reason = fmt.Sprintf("of sweep %s, which this one extends: %s", r.Sweep, out.Reason)
 		out.Ended = s.follow.Plan.Created // the best so far begins with theirs
-	}
-	if t.Reason != "" {
-		out.Reason += fmt.Sprintf("; from %s: %s", t.Source, t.Reason)
 	}
 	if r.Status == sweep.StatusDone {
 		out.Score = r.Score

@@ -1,0 +1,79 @@
+package report_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/blob"
+	"coppice/blob/blobtest"
+	"coppice/launcher/internal/report"
+	"coppice/registry"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// TestExtendedSweepSaysSo: a sweep that goes on from another one says whose trials the first ones are, why a new one was tried, and that the
+// others' cost is not its own.
+func TestExtendedSweepSaysSo(t *testing.T) {
+	n := newNight(t)
+	plan := n.plan
+	plan.Sweep = "night-2"
+	plan.Extends = &sweep.Extension{Sweep: "night-1", Results: []sweep.Result{{Format: 1, Sweep: "night-1", Trial: 0, Status: sweep.StatusStopped, Reason: "left behind"}}}
+	plan.Trials[1].Source, plan.Trials[1].Reason = "gp", "expected improvement 0.2"
+	plan.Adapt()
+	if _, err := sweepstore.New(n.bucket, plan.Sweep).CreatePlan(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	n.plan = plan
+	v, _ := n.look()
+	if len(v.Notes) != 1 || !strings.Contains(v.Notes[0], "goes on from sweep night-1: trials 0 to 0 are that sweep's") {
+		t.Errorf("the notes are %q, expected one that names the sweep and its trials", v.Notes)
+	}
+	if one := v.Trials[1]; one.Tried != "gp: expected improvement 0.2" || strings.Contains(one.Reason, "improvement") {
+		t.Errorf("trial 1 was tried because of %q and is %q; expected the reason to try it apart", one.Tried, one.Reason)
+	}
+}
+
+// TestCheckpointsOfAttempts: who left one that was needed, and who went on from it.
+func TestCheckpointsOfAttempts(t *testing.T) {
+	n := middle(t)
+	for trial, claim := range map[int]int{0: 0, 3: 0} { // trial 0 finished and needs it no more
+		name := sweep.Names(n.plan.Sweep).Checkpoint(trial, claim) + "checkpoint"
+		if _, err := blobtest.CreateJSON(t.Context(), n.bucket, name, "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v, _ := n.look()
+	for _, a := range v.Attempts {
+		saved, resumed := a.Trial == 3 && a.Claim == 0, a.Trial == 3 && a.Claim == 1
+		if a.Saved != saved || a.Resumed != resumed {
+			t.Errorf("attempt %d of trial %d, which is %s, left a checkpoint: %t, resumed from one: %t; expected %t and %t", a.Claim, a.Trial, a.End, a.Saved, a.Resumed, saved, resumed)
+		}
+	}
+}
+
+// TestAWinnerIsTheOutcomeOfANight: a later sweep on the same table that found nothing better has not undone it.
+func TestAWinnerIsTheOutcomeOfANight(t *testing.T) {
+	store, sweeps := blob.Memory(), blob.Memory()
+	records := stagedNights(t, store, 1, -1)
+	swept(t, sweeps, "night-1", records[0], sweep.VerdictPromoted)
+	n := newNight(t)
+	plan := n.plan
+	plan.Sweep, plan.Created, plan.Dataset = "night-2", records[0].At.Add(3*time.Hour), sweep.DatasetRef{Name: records[0].Dataset, Version: records[0].Version}
+	if _, err := sweepstore.New(sweeps, plan.Sweep).CreatePlan(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	end := sweep.Conclusion{Format: 1, Sweep: plan.Sweep, Outcome: sweep.OutcomeNoWinner, Reason: "none is better", At: plan.Created.Add(time.Minute)}
+	if _, err := sweepstore.New(sweeps, plan.Sweep).CreateConclusion(t.Context(), end); err != nil {
+		t.Fatal(err)
+	}
+
+	v, err := report.NewDatasets(store, report.NewIndex(sweeps, store, registry.New(blob.Memory()))).Look(t.Context(), records[0].Dataset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if night := v.Nights[0]; night.Sweep != "night-1" || night.Verdict != "promoted" {
+		t.Errorf("the night is that of sweep %s, %s; expected night-1, promoted", night.Sweep, night.Verdict)
+	}
+}
