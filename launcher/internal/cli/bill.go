@@ -95,7 +95,7 @@ func (w *World) showBill(b *bill.Bill, rows int, attempts bool) {
 		[2]string{"cost", usd(b, b.Cost)},
 		[2]string{"  training that counts", usd(b, b.UsefulCost)},
 		[2]string{"  trials without a model", usd(b, b.StoppedCost)},
-		[2]string{"  lost with machines", fmt.Sprintf("%s: %d attempts did not finish their trial, %s of work was repeated", usd(b, b.LostCost), b.Interrupted, seconds(b.LostSeconds))},
+		[2]string{"  lost with machines", fmt.Sprintf("%s: unfinished attempts: %d, %s of work was repeated", usd(b, b.LostCost), b.Interrupted, seconds(b.LostSeconds))},
 		[2]string{"  starting machines", fmt.Sprintf("%s (assumed: %s each)", usd(b, b.LeadCost), seconds(b.LeadEach))},
 		[2]string{"  waiting and idle", usd(b, b.IdleCost)},
 		[2]string{"budget", budgetText(b.Budget)},
