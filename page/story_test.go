@@ -3,6 +3,7 @@ package page_test
 import (
 	"math"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -116,4 +117,61 @@ func TestTooFewToTell(t *testing.T) {
 	if got := chart(t, sample(12), "importance").Summary; !strings.Contains(got, "and it takes 24") {
 		t.Errorf("of twelve trials importance says %q, expected how many it takes", got)
 	}
+}
+
+// TestMachinesAreToldApart: names of machines that begin alike are drawn by their ends; the tables have them whole.
+func TestMachinesAreToldApart(t *testing.T) {
+	s := sample(4)
+	const begin = "night-ctr-1a2b3c4d-0b7c9f-group0-0-"
+	for i := range s.Attempts {
+		s.Attempts[i].Host = begin + []string{"x7kq", "x9pz"}[s.Attempts[i].Task/2]
+	}
+	s.Memory[0].Host, s.Memory[1].Host = begin+"x7kq", begin+"x9pz"
+	for _, id := range []string{"gantt", "memory"} {
+		var texts []string
+		for _, l := range chart(t, s, id).Labels {
+			texts = append(texts, l.String)
+		}
+		all := strings.Join(texts, " ")
+		if !strings.Contains(all, "x7kq") || !strings.Contains(all, "x9pz") || strings.Contains(all, "group0") {
+			t.Errorf("%s calls its machines %q, expected x7kq and x9pz", id, texts)
+		}
+	}
+	if text := write(t, s); !strings.Contains(values(t, text, "a-host"), begin+"x9pz") {
+		t.Error("the table of attempts does not have the machines' whole names")
+	}
+
+	for i := range s.Attempts {
+		s.Attempts[i].Host = "vm"
+	}
+	for _, l := range chart(t, s, "gantt").Labels {
+		if strings.HasPrefix(l.String, "machine") && !strings.HasPrefix(l.String, "machine vm") {
+			t.Errorf("a machine alone is called %q, expected machine vm", l.String)
+		}
+	}
+}
+
+// TestABudgetFarAway: where there is no room for the total behind the budget's line, it stands before it.
+func TestABudgetFarAway(t *testing.T) {
+	s := sample(4)
+	s.Money.Total, s.Money.Budget = 0.000456, 5
+	c := chart(t, s, "money")
+	line := ""
+	for _, m := range c.Marks {
+		if m.Class == "limit" {
+			line = strings.TrimPrefix(m.D[:strings.IndexByte(m.D, ' ')], "M")
+		}
+	}
+	for _, l := range c.Labels {
+		if l.String != "$0.000456" {
+			continue
+		}
+		x, xErr := strconv.ParseFloat(l.X, 64)
+		at, atErr := strconv.ParseFloat(line, 64)
+		if xErr != nil || atErr != nil || l.Class != "l" || x+60 > at {
+			t.Errorf("the total stands at %s as %q, the budget's line at %s; expected the total to end before it", l.X, l.Class, line)
+		}
+		return
+	}
+	t.Error("the total is not written")
 }

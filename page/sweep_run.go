@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/dustin/go-humanize/english"
 
@@ -32,6 +33,11 @@ func (p *sweepPage) gantt() *plot.Chart {
 		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Task, b.Task), a.From.Compare(b.From), cmp.Compare(a.Trial, b.Trial))
 	})
 
+	var names []string
+	for _, a := range attempts {
+		names = append(names, a.Host)
+	}
+	short := newHostNames(names)
 	counts := map[string]int{}
 	hosts := map[string]bool{}
 	last := map[int]int{} // the span of each trial's claim before
@@ -39,7 +45,7 @@ func (p *sweepPage) gantt() *plot.Chart {
 	spans := map[key]int{}
 	for i, a := range attempts {
 		if i == 0 || a.Job != attempts[i-1].Job || a.Host != attempts[i-1].Host || a.Task != attempts[i-1].Task {
-			group := "machine " + a.Host
+			group := "machine " + strings.TrimPrefix(short.of(a.Host), "machine ")
 			if a.Job > 0 {
 				group += fmt.Sprintf(" (job %d)", a.Job)
 			}
@@ -108,9 +114,14 @@ func yes(is bool) string {
 // memory draws what each machine held: the table once, and what each task needs for itself.
 func (p *sweepPage) memory() *plot.Chart {
 	c := plot.Bars{Chart: plot.Chart{ID: "memory", Title: "Memory by machine", W: 460}, X: plot.Axis{Unit: plot.Bytes, Label: "at the peak"}, Room: 130}
+	var names []string
+	for _, m := range p.Sweep.Memory {
+		names = append(names, m.Host)
+	}
+	short := newHostNames(names)
 	var shared, apart float64
 	for _, m := range p.Sweep.Memory {
-		c.Bars = append(c.Bars, plot.Bar{Label: m.Host, Parts: []plot.Part{{Class: "bar shared", Value: m.Shared}, {Class: "bar private", Value: m.Private}},
+		c.Bars = append(c.Bars, plot.Bar{Label: short.of(m.Host), Parts: []plot.Part{{Class: "bar shared", Value: m.Shared}, {Class: "bar private", Value: m.Private}},
 			Note: fmt.Sprintf("%s, %d tasks", plot.Bytes.Format(m.Shared+m.Private), m.Tasks)})
 		shared += m.Shared + m.Private
 		apart += m.Apart

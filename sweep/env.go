@@ -158,6 +158,7 @@ type TaskEnv struct {
 	Job            string `env:"COPPICE_JOB, required"`     // the Batch job's id: a sweep may have several, one after the other
 	Task           int    `env:"BATCH_TASK_INDEX"`
 	Attempt        int    `env:"BATCH_TASK_RETRY_ATTEMPT"`
+	Host           string `env:"HOSTNAME"`                    // as containers have it; empty for what the system says
 	OTLPEndpoint   string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"` // where measurements are pushed; empty for nowhere
 }
 

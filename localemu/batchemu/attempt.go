@@ -143,9 +143,10 @@ func (a *attempt) outcome() (code int32, why string) {
 	return int32(a.process.ExitCode()), ""
 }
 
-// indexes returns the variables that Batch itself sets.
+// indexes returns the variables that Batch itself sets, and the one that a container has.
 func (a *attempt) indexes() []string {
 	return []string{
+		"HOSTNAME=" + a.vm.host(a.job.id),
 		"BATCH_TASK_COUNT=" + strconv.Itoa(a.job.plan.tasks),
 		"BATCH_TASK_INDEX=" + strconv.Itoa(a.task.index),
 		"BATCH_TASK_RETRY_ATTEMPT=" + strconv.Itoa(a.number),

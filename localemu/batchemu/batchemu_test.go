@@ -97,7 +97,7 @@ func TestEnvironmentIsTheJobsOwn(t *testing.T) {
 		"STORAGE_EMULATOR_HOST=127.0.0.1:1",
 		"HELPER=env", "SCRATCH=" + ssd, "MEET=" + w.meet, "PARTY=override",
 		"PLACES=a=" + ssd + "/x:" + testSSD + "2:/srv" + testSSD,
-		"BATCH_TASK_COUNT=1", "BATCH_TASK_INDEX=0", "BATCH_TASK_RETRY_ATTEMPT=0",
+		"HOSTNAME=env-1-vm-0", "BATCH_TASK_COUNT=1", "BATCH_TASK_INDEX=0", "BATCH_TASK_RETRY_ATTEMPT=0",
 	}
 	slices.Sort(want)
 	if d := cmp.Diff(want, lines); d != "" {

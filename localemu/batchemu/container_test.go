@@ -58,7 +58,7 @@ func TestContainerIsRunAsInTheCloud(t *testing.T) {
 	ssd := filepath.Join(w.dir, "machines", "boxed-1", "vm-0", "ssd")
 	got := noted(t, filepath.Join(notes, "run"))
 	want := fmt.Sprintf("run --rm --name %s --pull=never --network=host --read-only --volume %s:%s --env STORAGE_EMULATOR_HOST=127.0.0.1:1 "+
-		"--env HELPER=env --env MEET=%s --env PARTY=1 --env SCRATCH=%s --env BATCH_TASK_COUNT=1 --env BATCH_TASK_INDEX=0 "+
+		"--env HELPER=env --env MEET=%s --env PARTY=1 --env SCRATCH=%s --env HOSTNAME=boxed-1-vm-0 --env BATCH_TASK_COUNT=1 --env BATCH_TASK_INDEX=0 "+
 		"--env BATCH_TASK_RETRY_ATTEMPT=0 IMAGE run --scratch=%s", name, ssd, testSSD, w.meet, testSSD, testSSD)
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("run as\n%s\nwant\n%s", got, want)
@@ -114,10 +114,10 @@ func TestContainerHasTheRightsOfItsAccount(t *testing.T) {
 func TestBuildahCommand(t *testing.T) {
 	s := &Server{opts: Options{Containers: "buildah", Env: []string{"A=1"}, Environ: []string{"PATH=/bin"}}}
 	j := &job{srv: s, id: "job", plan: plan{program: "IMAGE", args: []string{"run", "--x"}, env: []string{"B=2"}, tasks: 3}}
-	a := &attempt{job: j, task: &task{index: 2}, number: 1, vm: &machine{mounts: []mount{{"/mnt/disks/a", "/data/ssd"}}}}
+	a := &attempt{job: j, task: &task{index: 2}, number: 1, vm: &machine{name: "vm-1", replaced: 2, mounts: []mount{{"/mnt/disks/a", "/data/ssd"}}}}
 	c := a.contained()
 	want := []string{"--mount", "sh", "-c", buildahScript, "sh", fmt.Sprintf("localemu-%d-job-2-1", os.Getpid()), "IMAGE", "/data/ssd:/mnt/disks/a", "--",
-		"A=1", "B=2", "BATCH_TASK_COUNT=3", "BATCH_TASK_INDEX=2", "BATCH_TASK_RETRY_ATTEMPT=1", "--", "run", "--x"}
+		"A=1", "B=2", "HOSTNAME=job-vm-1-2", "BATCH_TASK_COUNT=3", "BATCH_TASK_INDEX=2", "BATCH_TASK_RETRY_ATTEMPT=1", "--", "run", "--x"}
 	if filepath.Base(c.Path) != "unshare" || !slices.Equal(c.Args, want) || !slices.Equal(c.Env, []string{"PATH=/bin"}) {
 		t.Errorf(`got %s %q %q; want filepath.Base(c.Path) = "unshare", c.Args = want, c.Env = []string{"PATH=/bin"}`, c.Path, c.Args, c.Env)
 	}

@@ -18,6 +18,7 @@ type machine struct {
 	zone   string
 
 	instance uint64 // Compute Engine's id; a replaced machine gets another one
+	replaced int    // how often
 	attempts []*attempt
 	lost     bool // no task may start on it until it is replaced
 }
@@ -26,6 +27,14 @@ type machine struct {
 const ssdFolder = "ssd"
 
 func (m *machine) place() string { return fmt.Sprintf("%s/instances/%d", m.zone, m.instance) }
+
+// host is the machine's host name, which its containers have, too. A new machine in the place of a lost one has another.
+func (m *machine) host(job string) string {
+	if m.replaced > 0 {
+		return fmt.Sprintf("%s-%s-%d", job, m.name, m.replaced)
+	}
+	return job + "-" + m.name
+}
 
 // makeMachines makes all machines of the job, with empty disks.
 func (j *job) makeMachines() error {
@@ -109,6 +118,7 @@ func (j *job) replace(vm *machine) {
 	}
 
 	vm.instance = j.srv.instanceID(j.spec.Uid)
+	vm.replaced++
 	vm.lost = false
 }
 

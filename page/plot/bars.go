@@ -76,7 +76,10 @@ func (b *Bars) Draw() *Chart {
 		if row.Note != "" {
 			x, class := s.at(sum)+5, "l"
 			if limit := s.at(row.Limit); row.Limit > 0 && finite(row.Limit) && limit > s.at(sum)-2 { // it does not go through the line
-				x = limit + 5
+				width := noteWidth * float64(len([]rune(row.Note)))
+				if x+width > limit-4 || limit+5 <= c.W-14-width {
+					x = limit + 5
+				}
 			}
 			if x > c.W-14-noteWidth*float64(len([]rune(row.Note))) {
 				x, class = c.W-14, "l e"

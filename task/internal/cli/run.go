@@ -47,10 +47,13 @@ func (w *World) run(cmd *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, backends.Close()) }()
 
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
+	host, nonce := env.Host, uuid.NewString()
+	if host == "" {
+		if host, err = os.Hostname(); err != nil {
+			host = "unknown"
+		}
 	}
+	host = worker.MachineName(env.Scratch, host, nonce)
 	log := program.Logger(w.Out, program.Origin{Program: "task", Version: w.Version, Project: env.Project}).With("sweep", env.Sweep, "job", env.Job, "task", env.Task, "attempt", env.Attempt)
 	defer func() {
 		if err != nil {
@@ -67,7 +70,7 @@ func (w *World) run(cmd *cobra.Command) (err error) {
 		Meter:    measuring.Meter(),
 		Datasets: backends.Datasets, Sweeps: backends.Sweeps, Scores: backends.Scores, Log: log,
 		Sweep: sweep.ID(env.Sweep), Job: env.Job, Task: env.Task, Attempt: env.Attempt, Scratch: env.Scratch,
-		Host: host, Nonce: uuid.NewString(), Version: w.Version, Available: worker.Memory,
+		Host: host, Nonce: nonce, Version: w.Version, Available: worker.Memory,
 	}
 	return worker.Run(ctx)
 }
