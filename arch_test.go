@@ -34,19 +34,20 @@ var layers = map[string]int{
 	"terraform": 1, // the deployment's table of rights
 	"protocol":  1, // the rules by which tasks and aggregators share a sweep, without I/O
 
-	"contract":      2, // what a night's table has to keep to
-	"search":        2,
-	"registry":      2,
-	"cloud/gcs":     2,
-	"cloud/pubsub":  2,
-	"cloud/batch":   2,
-	"cloud/idtoken": 2, // who calls
-	"cloud/billing": 2,
-	"cloud/inspect": 2,
-	"cloud/webhook": 2, // verdicts, posted to a user's address
-	"notify":        2, // who is told what became of a night
-	"sweepstore":    2, // the objects of a sweep
-	"fit":           2, // one candidate on one dataset
+	"contract":       2, // what a night's table has to keep to
+	"search":         2,
+	"registry":       2,
+	"cloud/gcs":      2,
+	"cloud/pubsub":   2,
+	"cloud/batch":    2,
+	"cloud/idtoken":  2, // who calls
+	"cloud/billing":  2,
+	"cloud/inspect":  2,
+	"cloud/webhook":  2, // verdicts, posted to a user's address
+	"cloud/tracking": 2, // versions, exported to an MLflow server
+	"notify":         2, // who is told what became of a night
+	"sweepstore":     2, // the objects of a sweep
+	"fit":            2, // one candidate on one dataset
 
 	"dataset/datasettest": 2, // for tests of everything above
 

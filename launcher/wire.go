@@ -15,10 +15,12 @@ import (
 	"coppice/cloud/gcs"
 	"coppice/cloud/idtoken"
 	"coppice/cloud/pubsub"
+	"coppice/cloud/tracking"
 	"coppice/cloud/webhook"
 	"coppice/launcher/internal/cli"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/console"
+	"coppice/launcher/internal/mlflow"
 	"coppice/machines"
 	"coppice/notify"
 	"coppice/sweep"
@@ -32,6 +34,7 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 	}
 
 	b := &cli.Backends{Bucket: func(name string) blob.Store { return storage.Bucket(name) }, Close: storage.Close}
+	b.Tracking = func(address string) (mlflow.Server, error) { return tracking.New(address, env.Tracking) }
 	if env.Project == "" { // only buckets are needed
 		return b, nil
 	}

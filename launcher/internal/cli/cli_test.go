@@ -20,9 +20,11 @@ import (
 
 	"coppice/blob"
 	"coppice/blob/blobtest"
+	"coppice/cloud/tracking"
 	"coppice/dataset"
 	"coppice/dataset/datasettest"
 	"coppice/gbt"
+	"coppice/launcher/internal/mlflow"
 	"coppice/notify"
 	"coppice/program"
 	"coppice/registry"
@@ -120,8 +122,9 @@ func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
 	return Run(w.ctx, World{
 		World:     program.World{Args: args, Out: program.To(out), Err: program.To(errOut), Version: "v1", Now: func() time.Time { return w.now }, Env: env},
 		PriceList: func(context.Context) (PriceList, error) { return w.list, nil },
-		Connect: func(context.Context, Env) (*Backends, error) {
-			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: w.jobs, Verdicts: w.verdicts, Close: func() error { return nil }}, nil
+		Connect: func(_ context.Context, env Env) (*Backends, error) {
+			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: w.jobs, Verdicts: w.verdicts, Close: func() error { return nil },
+				Tracking: func(address string) (mlflow.Server, error) { return tracking.New(address, env.Tracking) }}, nil
 		},
 		Callers: someCallers,
 	})

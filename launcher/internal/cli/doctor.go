@@ -122,7 +122,7 @@ func (w *World) examine(ctx context.Context, file string) (*doctor.Report, error
 
 	var r *doctor.Report
 	err = w.with(ctx, func(c *cloud) error {
-		d := &doctor.Doctor{Deployment: doctor.Deployment(env), Table: rights, Cloud: eyes, Datasets: c.datasets, Jobs: c.Plans, Now: w.Now(), Version: w.Version}
+		d := &doctor.Doctor{Deployment: doctor.Deployment{Deployment: env.Deployment, BatchEnv: env.BatchEnv}, Table: rights, Cloud: eyes, Datasets: c.datasets, Jobs: c.Plans, Now: w.Now(), Version: w.Version}
 		r, err = d.Examine(ctx, readSweep(file))
 		return err
 	})

@@ -17,27 +17,47 @@ import (
 )
 
 type exportFlags struct {
-	mlflow string
-	json   bool
+	mlflow   string
+	register bool
+	json     bool
+}
+
+// server says whether the target is a tracking server. Others than those that speak MLflow's REST interface are refused.
+func (f exportFlags) server() (bool, error) {
+	scheme, _, remote := strings.Cut(f.mlflow, "://")
+	switch {
+	case remote && (scheme == "http" || scheme == "https"):
+		return true, nil
+	case remote || f.mlflow == "databricks":
+		return false, program.Usagef("--mlflow %s: %s is not supported; give a folder, or the http(s) address of a tracking server", f.mlflow, scheme)
+	case f.register:
+		return false, program.Usagef("--register is for a tracking server; %s is a folder", f.mlflow)
+	}
+	return false, nil
 }
 
 func registryExportCommand(w *World) *cobra.Command {
 	var f exportFlags
 	cmd := &cobra.Command{
-		Use:   "export MODEL[@VERSION|@ALIAS] --mlflow DIR",
-		Short: "Write a version as a run of an MLflow file store",
-		Long: `Adds a run to a folder that MLflow uses as its tracking store: parameters, metrics on valid and test, tags, the dataset, and the model with
-all files of the version. mlflow.pyfunc.load_model takes raw rows and gives the calibrated predictions of "launcher predict", through the Python
-package coppice (python/); mlflow.lightgbm.load_model gives LightGBM's Booster. Tracking servers are not supported.`,
-		Example: "  launcher registry export ctr --mlflow mlruns",
-		Args:    cobra.ExactArgs(1),
+		Use:   "export MODEL[@VERSION|@ALIAS] --mlflow DIR|URL",
+		Short: "Write a version as a run of MLflow",
+		Long: `Adds a run to an MLflow tracking server, or to a folder that is MLflow's file store: parameters, metrics on valid and test, tags, the dataset,
+and the model with all files of the version. mlflow.pyfunc.load_model takes raw rows and gives the calibrated predictions of "launcher predict",
+through the Python package coppice (python/); mlflow.lightgbm.load_model gives LightGBM's Booster.
+
+A server has to accept artifacts itself (mlflow server --serve-artifacts). Credentials are read as MLflow does, from MLFLOW_TRACKING_USERNAME and
+MLFLOW_TRACKING_PASSWORD or MLFLOW_TRACKING_TOKEN, and sent over https only, except to this machine. Exporting a version to a server again changes
+nothing, or completes what was interrupted; a folder that has it already is refused.`,
+		Example: `  launcher registry export ctr --mlflow mlruns
+  MLFLOW_TRACKING_TOKEN=... launcher registry export ctr@12 --mlflow https://mlflow.example.com --register`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			model, ref, err := splitRef(args[0])
 			if err != nil {
 				return err
 			}
-			if scheme, _, remote := strings.Cut(f.mlflow, "://"); remote || f.mlflow == "databricks" {
-				return program.Usagef("--mlflow %s: %s is not supported; give a folder, and import it from there", f.mlflow, scheme)
+			if _, err := f.server(); err != nil {
+				return err
 			}
 			return w.with(cmd.Context(), func(c *cloud) error {
 				v, err := c.registry.Get(cmd.Context(), model, ref)
@@ -48,14 +68,15 @@ package coppice (python/); mlflow.lightgbm.load_model gives LightGBM's Booster. 
 			})
 		},
 	}
-	cmd.Flags().StringVar(&f.mlflow, "mlflow", "", "folder of the file store (required)")
+	cmd.Flags().StringVar(&f.mlflow, "mlflow", "", "folder of the file store, or address of the tracking server (required)")
+	cmd.Flags().BoolVar(&f.register, "register", false, "also make it a version of the server's registered model of the same name")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	_ = cmd.MarkFlagRequired("mlflow")
 	return cmd
 }
 
 func (w *World) export(ctx context.Context, c *cloud, v registry.Version, f exportFlags) error {
-	q := mlflow.Request{Dir: f.mlflow, Version: v, Files: map[string][]byte{}, Result: &sweep.Result{}, Program: w.Version}
+	q := mlflow.Request{Version: v, Files: map[string][]byte{}, Result: &sweep.Result{}, Program: w.Version}
 	var err error
 	for _, file := range v.Files {
 		if q.Files[file.Name], err = c.registry.ReadFile(ctx, v, file.Name); err != nil {
@@ -79,16 +100,42 @@ func (w *World) export(ctx context.Context, c *cloud, v registry.Version, f expo
 	defer s.Close()
 	q.Inputs = s.Columns() // including those that it is calibrated by
 
-	if err := os.MkdirAll(f.mlflow, 0o755); err != nil {
-		return err
-	}
-	out, err := mlflow.Write(q)
+	out, err := f.write(ctx, c, q)
 	if err != nil {
 		return err
 	}
 	if f.json {
 		return w.printJSON(out)
 	}
-	fmt.Fprintf(w.Out, "%s@%d is run %s of experiment %s (%s) in %s\nmlflow.pyfunc.load_model(%q)\n", v.Model, v.Number, out.Run, out.Experiment, v.Model, f.mlflow, out.Model)
+	existed := ""
+	if out.Existed {
+		existed = "already "
+	}
+	fmt.Fprintf(w.Out, "%s@%d is %srun %s of experiment %s (%s) in %s\n", v.Model, v.Number, existed, out.Run, out.Experiment, v.Model, f.mlflow)
+	if out.Registered != "" {
+		fmt.Fprintf(w.Out, "and version %s of its registered model %s\n", out.Registered, v.Model)
+	}
+	fmt.Fprintf(w.Out, "mlflow.pyfunc.load_model(%q)\n", out.Model)
 	return nil
+}
+
+// write exports to a server or a folder.
+func (f exportFlags) write(ctx context.Context, c *cloud, q mlflow.Request) (*mlflow.Exported, error) {
+	remote, err := f.server()
+	if err != nil {
+		return nil, err
+	}
+	if remote {
+		server, err := c.Tracking(f.mlflow)
+		if err != nil {
+			return nil, err
+		}
+		return mlflow.Send(ctx, server, q, f.register)
+	}
+
+	if err := os.MkdirAll(f.mlflow, 0o755); err != nil {
+		return nil, err
+	}
+	q.Dir = f.mlflow
+	return mlflow.Write(q)
 }

@@ -4,7 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,9 +95,10 @@ func TestExport(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, ".export-*")); len(left) > 0 {
 		t.Errorf("drafts are left: %v", left)
 	}
-	for _, uri := range []string{"http://localhost:5000", "sqlite:///x.db", "databricks"} {
+	for _, uri := range []string{"sqlite:///x.db", "databricks"} {
 		w.refused(sweep.ExitUsage, "is not supported", "registry", "export", "ctr@1", "--mlflow", uri)
 	}
+	w.refused(sweep.ExitUsage, "is for a tracking server", "registry", "export", "ctr@1", "--mlflow", dir, "--register")
 
 	// Names from outside stay within their folder, and do not stand for the export's own.
 	v.Info.Labels["../../escape"] = "x"
@@ -126,5 +130,30 @@ func TestExport(t *testing.T) {
 
 	if keep := os.Getenv("COPPICE_KEEP_EXPORT"); keep != "" {
 		_ = os.CopyFS(keep, os.DirFS(dir))
+	}
+}
+
+// TestExportToServer: errors of a server have the exit code of the environment, and nothing shows the credentials. What is sent is tested with
+// package mlflow, and `make interop` has MLflow's server.
+func TestExportToServer(t *testing.T) {
+	w := newWorld(t)
+	w.grow(3, 4)
+	const token = "very-secret-token"
+	w.env = map[string]string{"MLFLOW_TRACKING_TOKEN": token}
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		rw.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprintf(rw, `{"error_code": "UNAUTHENTICATED", "message": "who is %s?"}`, r.Header.Get("Authorization"))
+	}))
+	defer s.Close()
+
+	for address, says := range map[string]string{
+		s.URL:                               "who is Bearer (secret)?",
+		"http://mlflow.example.com":         "credentials are sent encrypted",
+		"https://a:" + token + "@localhost": "must not contain credentials",
+	} {
+		code, out, errOut := w.run("registry", "export", "ctr@1", "--mlflow", address)
+		if code != sweep.ExitSetup || !strings.Contains(errOut, says) || strings.Contains(out+errOut, token) {
+			t.Errorf("exported to a server that refuses: code %d, want %d and %q without the token\n%s\n%s", code, sweep.ExitSetup, says, out, errOut)
+		}
 	}
 }

@@ -1,8 +1,8 @@
-// Package mlflow writes a registered version as a run of an MLflow file store: parameters, metrics, tags, the dataset and the model, for
-// MLflow's own programs to read. It contacts no server.
+// Package mlflow writes a registered version as a run of MLflow, into a folder that is its file store (Write) or to a tracking server
+// (Send): parameters, metrics, tags, the dataset and the model, for MLflow's own programs to read.
 //
-// The layout is MLflow's (mlflow/store/tracking/file_store.py, mlflow/models/model.py). Ids are derived from the version, so that the same
-// version is the same run.
+// The layout is MLflow's (mlflow/store/tracking/file_store.py, mlflow/models/model.py). In a file store ids are derived from the version,
+// so that the same version is the same run; a server makes its own, and finds the version's run by a tag.
 package mlflow
 
 import (
@@ -30,7 +30,7 @@ import (
 
 // Request is a version to export.
 type Request struct {
-	Dir      string // of the file store, which may contain other runs
+	Dir      string // of the file store, which may contain other runs; nothing for a server
 	Version  registry.Version
 	Files    map[string][]byte // of the version, by name
 	Result   *sweep.Result     // of the trial that became the version
@@ -43,7 +43,9 @@ type Request struct {
 type Exported struct {
 	Experiment string `json:"experiment"` // id; its name is the model's
 	Run        string `json:"run"`
-	Model      string `json:"model"` // folder that mlflow loads
+	Model      string `json:"model"`                // folder or URI that mlflow loads
+	Existed    bool   `json:"existed,omitempty"`    // the server had it already, complete
+	Registered string `json:"registered,omitempty"` // version of the server's registered model, if one was asked for
 }
 
 // ExistsError reports a version that the store already has.
@@ -61,6 +63,7 @@ const (
 	metaFile    = "meta.yaml"
 	datasetsDir = "datasets"
 	modelDir    = "model"
+	fileMLmodel = "MLmodel"
 	filesDir    = "version" // of the registered version, within modelDir
 	active      = "active"
 	finished    = 3 // of run states
@@ -177,12 +180,7 @@ func fileURI(path string) string { return "file://" + filepath.ToSlash(path) }
 // fill writes all files of a run into a folder that will be called run.
 func (q *Request) fill(draft, run string, out *Exported, data string) error {
 	v := q.Version
-	at := v.Info.At.UnixMilli()
-	began := at
-	if q.Result.Usage.TrainSeconds > 0 {
-		began -= int64(q.Result.Usage.TrainSeconds * 1000)
-	}
-
+	began, at := q.times()
 	if err := writeYAML(filepath.Join(draft, metaFile), mapping{
 		"artifact_uri": fileURI(filepath.Join(run, "artifacts")), "end_time": at, "entry_point_name": "", "experiment_id": out.Experiment, "lifecycle_stage": active,
 		"run_id": out.Run, "run_name": q.runName(), "run_uuid": out.Run, "source_name": "", "source_type": sourceJob, "source_version": "", "start_time": began,
@@ -198,45 +196,76 @@ func (q *Request) fill(draft, run string, out *Exported, data string) error {
 	}); err != nil {
 		return err
 	}
-	return q.model(filepath.Join(draft, "artifacts", modelDir), out)
+
+	files, err := q.model(out.Run)
+	if err != nil {
+		return err
+	}
+	for name, data := range files {
+		if err := write(filepath.Join(draft, "artifacts", modelDir, filepath.FromSlash(name)), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// times are when the training began and when the version was registered, in milliseconds.
+func (q *Request) times() (began, at int64) {
+	at = q.Version.Info.At.UnixMilli()
+	return at - max(0, int64(q.Result.Usage.TrainSeconds*1000)), at
 }
 
 func (q *Request) runName() string { return fmt.Sprintf("%s@%d", q.Version.Model, q.Version.Number) }
 
 // facts writes parameters, metrics and tags, one file each.
 func (q *Request) facts(draft string, at int64) error {
-	v := q.Version
 	for _, folder := range []string{"params", "metrics", "tags"} { // MLflow requires them all, even if empty
 		if err := os.Mkdir(filepath.Join(draft, folder), 0o755); err != nil {
 			return err
 		}
 	}
-	for name, value := range q.Result.Params {
-		if err := write(filepath.Join(draft, "params", plain(name)), []byte(shown(value))); err != nil {
-			return err
-		}
+	metrics := map[string]string{}
+	for name, value := range q.metrics() {
+		metrics[name] = fmt.Sprintf("%d %s 0\n", at, strconv.FormatFloat(value, 'g', -1, 64))
 	}
 
-	for prefix, values := range map[string]map[string]float64{"valid.": q.Result.Metrics, "test.": v.Info.Metrics} {
+	for folder, values := range map[string]map[string]string{"params": q.params(), "metrics": metrics, "tags": q.tags()} {
 		for name, value := range values {
-			line := fmt.Sprintf("%d %s 0\n", at, strconv.FormatFloat(value, 'g', -1, 64))
-			if err := write(filepath.Join(draft, "metrics", plain(prefix+name)), []byte(line)); err != nil {
+			if err := write(filepath.Join(draft, folder, name), []byte(value)); err != nil {
 				return err
 			}
 		}
 	}
+	return nil
+}
 
-	tags := map[string]string{"mlflow.runName": q.runName(), "mlflow.user": v.Info.By, "mlflow.source.type": "LOCAL", "mlflow.note.content": v.Info.Why,
-		"coppice.model": v.Model, "coppice.version": strconv.Itoa(v.Number), "coppice.key": v.Key, "coppice.program": q.Program}
-	for name, value := range labelTags(v.Info.Labels, tags) {
-		tags[name] = value
+// params are the trial's, by their keys in MLflow.
+func (q *Request) params() map[string]string {
+	out := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(q.Result.Params)) {
+		out[plain(name)] = shown(q.Result.Params[name])
 	}
-	for name, value := range tags {
-		if err := write(filepath.Join(draft, "tags", plain(name)), []byte(value)); err != nil {
-			return err
+	return out
+}
+
+// metrics are those on valid and test, by their keys in MLflow.
+func (q *Request) metrics() map[string]float64 {
+	out := map[string]float64{}
+	for prefix, values := range map[string]map[string]float64{"valid.": q.Result.Metrics, "test.": q.Version.Info.Metrics} {
+		for name, value := range values {
+			out[plain(prefix+name)] = value
 		}
 	}
-	return nil
+	return out
+}
+
+// tags are what else is known of the version, its labels among it, by their keys in MLflow.
+func (q *Request) tags() map[string]string {
+	v := q.Version
+	out := map[string]string{"mlflow.runName": q.runName(), "mlflow.user": v.Info.By, "mlflow.source.type": "LOCAL", "mlflow.note.content": v.Info.Why,
+		"coppice.model": v.Model, "coppice.version": strconv.Itoa(v.Number), "coppice.key": v.Key, "coppice.program": q.Program}
+	maps.Copy(out, labelTags(v.Info.Labels, out))
+	return out
 }
 
 // labelTags maps a version's labels to tag names, which are file names: coppice.NAME, or coppice.label.NAME if that is taken. Labels whose
@@ -312,31 +341,24 @@ func columns(names []string) []column {
 	return out
 }
 
-// model writes the model's folder: the registered version unchanged, and how MLflow loads it.
-func (q *Request) model(dir string, out *Exported) error {
+// model returns the files of the model's folder: the registered version unchanged, and how MLflow loads it.
+func (q *Request) model(run string) (map[string][]byte, error) {
 	record, err := q.Version.Record()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := write(filepath.Join(dir, filesDir, "version.json"), record); err != nil {
-		return err
-	}
+	out := map[string][]byte{filesDir + "/version.json": record}
 	for name, data := range q.Files {
-		if err := write(filepath.Join(dir, filesDir, name), data); err != nil {
-			return err
-		}
+		out[filesDir+"/"+name] = data
 	}
 
 	// The loader's package is not listed: no index has it, and the one of that name on PyPI is a different project.
-	needs := "mlflow\nlightgbm>=4.0\nnumpy>=1.24\npyarrow>=14\n"
-	if err := write(filepath.Join(dir, "requirements.txt"), []byte(needs)); err != nil {
-		return err
+	out["requirements.txt"] = []byte("mlflow\nlightgbm>=4.0\nnumpy>=1.24\npyarrow>=14\n")
+	if out["python_env.yaml"], err = strictyaml.Encode(mapping{"python": python, "dependencies": []string{"-r requirements.txt"}}); err != nil {
+		return nil, err
 	}
-	if err := writeYAML(filepath.Join(dir, "python_env.yaml"), mapping{"python": python, "dependencies": []string{"-r requirements.txt"}}); err != nil {
-		return err
-	}
-	return writeYAML(filepath.Join(dir, "MLmodel"), mapping{
-		"artifact_path": modelDir, "run_id": out.Run, "model_uuid": id("model", out.Run), "utc_time_created": q.Version.Info.At.UTC().Format("2006-01-02 15:04:05.000000"),
+	out[fileMLmodel], err = strictyaml.Encode(mapping{
+		"artifact_path": modelDir, "run_id": run, "model_uuid": id("model", run), "utc_time_created": q.Version.Info.At.UTC().Format("2006-01-02 15:04:05.000000"),
 		"signature": mapping{"inputs": text(columns(q.Inputs)), "outputs": text([]column{{Type: "double", Required: true}}), "params": nil},
 		"metadata":  mapping{"model": q.Version.Model, "version": q.Version.Number, "dataset": q.Manifest.Name + "@" + q.Manifest.Version},
 		"flavors": mapping{
@@ -345,6 +367,7 @@ func (q *Request) model(dir string, out *Exported) error {
 				"env": mapping{"virtualenv": "python_env.yaml"}},
 		},
 	})
+	return out, err
 }
 
 // Versions that the export targets; the text format is older than both.
