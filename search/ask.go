@@ -11,52 +11,53 @@ import (
 	"coppice/sweep"
 )
 
-// Ask asks for the next trials of a search whose trials somebody else runs. The same Ask has the same answer, in whatever order
-// its results stand, and asking for two trials is the same as asking for one, and for another once the first is running.
+// Ask asks for the next trials of a search whose trials another program runs. The result does not depend on the order of the known trials,
+// and asking for two trials gives the same as asking for one, and for another once the first is running.
 type Ask struct {
 	Search   sweep.Search
 	Method   string // one of Methods; empty is auto
 	Maximize bool
 	Seed     uint64
 	Known    []Known // this search's trials so far
-	Earlier  []Sweep // former searches for the same, newest last
-	Number   int     // how many trials are wanted
+	Earlier  []Sweep // earlier searches for the same, newest last
+	Number   int     // number of trials wanted
 
-	// Base are parameters that every trial has beneath its own, for constraints that look at them.
+	// Base are the parameters beneath every trial's own, for constraints that refer to them.
 	Base sweep.Params
 }
 
-// Known is what is known of one trial.
+// Known is what is known about one trial.
 type Known struct {
 	Trial  int
 	Params sweep.Params
 	Status string  // one of the Trial constants
-	Value  float64 // of the metric; NaN when there is none
+	Value  float64 // of the metric; NaN if there is none
 	Curve  []float64
-	Values []float64 // in each goal, of a search with several
+	Values []float64 // in each goal, for a search with several
 
-	// apart says that other parameters than the space's are not those that its configurations have: what it found is worth knowing, and its configuration is still to be tried.
+	// apart marks a trial whose parameters outside the space differ from those of the space's configurations: its result informs the
+	// search, but its configuration is still to be tried.
 	apart bool
 }
 
-// Sweep is what a former search found.
+// Sweep holds the results of an earlier search.
 type Sweep struct {
 	Name    string // for reasons
 	Results []Known
 }
 
-// What a trial may be.
+// The states of a trial.
 const (
 	TrialDone    = "done"
 	TrialRunning = "running"
 	TrialFailed  = "failed"
-	TrialStopped = "stopped" // before its end, by a rule: what it has is a result that would not have become the best
+	TrialStopped = "stopped" // by a rule, before its end: its result would not have become the best
 )
 
-// trialCancelled is one that nobody wanted to its end: its configuration is known, and says nothing.
+// trialCancelled is a trial that a person stopped: its configuration is known, its result says nothing.
 const trialCancelled = "cancelled"
 
-// Methods by which trials are proposed once the fixed configurations and the grid are through.
+// Methods that propose trials after the fixed configurations and the grid.
 const (
 	MethodAuto   = sweep.MethodAuto
 	MethodRandom = sweep.MethodRandom
@@ -65,19 +66,19 @@ const (
 	MethodGP     = sweep.MethodGP
 )
 
-// Methods are the names of all methods.
+// Methods returns the names of all methods.
 func Methods() []string { return sweep.Methods() }
 
 // More sources of a trial.
 const (
-	SourceWarm      = "warm"      // a winner of a former search
+	SourceWarm      = "warm"      // a winner of an earlier search
 	SourcePortfolio = "portfolio" // a configuration that is known to be good for boosted trees
 	SourceHalton    = "halton"
 	SourceTPE       = "tpe"
 	SourceGP        = "gp"
 )
 
-// Suggestion is a trial to be run, where it comes from and why.
+// Suggestion is a trial to run, with its source and the reason.
 type Suggestion struct {
 	Trial  int          `json:"trial"`
 	Params sweep.Params `json:"params"`
@@ -85,20 +86,20 @@ type Suggestion struct {
 	Reason string       `json:"reason"`
 }
 
-// ExhaustedError says that every configuration of a finite search is known already.
+// ExhaustedError says that all configurations of a finite search are known already.
 type ExhaustedError struct {
 	Wanted, Found int
 	Tried         int // configurations known or proposed
 	Space         string
 }
 
-// Error says what there was, and the remedy.
+// Error states the numbers, and the remedy.
 func (e *ExhaustedError) Error() string {
 	return fmt.Sprintf("search: no configuration is left for %d of %d trials: %s, and %d are known; widen the ranges, loosen the constraints or ask for fewer",
 		e.Wanted-e.Found, e.Wanted, e.Space, e.Tried)
 }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*ExhaustedError) IsInput() bool { return true }
 
 // MaxAsk bounds the trials of one Ask.
@@ -114,18 +115,18 @@ type asker struct {
 	history history
 	grid    *gridWalk
 	warm    []winner
-	model   *fittedModel // fitted on the finished trials; nil before
+	model   *fittedModel // fitted to the finished trials; nil before
 	spread  *mat.Dense   // the first points of the sequence; nil before
 }
 
-// proposal is a configuration, with its source and reason; nil is none.
+// proposal is a configuration, with its source and reason; nil if there is none.
 type proposal struct {
 	params sweep.Params
 	source string
 	reason string
 }
 
-// Next proposes the next trials. Errors are *SpecError, *ExpressionError and *ExhaustedError; with the last come the
+// Next proposes the next trials. Errors are *SpecError, *ExpressionError and *ExhaustedError; the last is returned together with the
 // suggestions that could be made.
 func Next(r Ask) ([]Suggestion, error) {
 	a, err := newAsker(r)
@@ -146,7 +147,7 @@ func Next(r Ask) ([]Suggestion, error) {
 	return out, nil
 }
 
-// Check says what is wrong with a space, without proposing from it. Errors are *SpecError, and *ExpressionError in them.
+// Check reports errors in a space, without proposing from it. Errors are *SpecError, and *ExpressionError in them.
 func Check(r Ask) error {
 	r.Known, r.Earlier = nil, nil
 	_, err := newAsker(r)
@@ -185,7 +186,7 @@ func newAsker(r Ask) (*asker, error) {
 	return a, nil
 }
 
-// remember takes a trial into account.
+// remember adds a trial.
 func (a *asker) remember(k Known) {
 	k.Params = a.spelled(normalized(k.Params))
 	a.next = max(a.next, k.Trial+1)
@@ -197,8 +198,8 @@ func (a *asker) remember(k Known) {
 
 func (a *asker) isTried(params sweep.Params) bool { return a.tried[keyOf(params)] > 0 }
 
-// propose makes one decision. The configurations that a person wrote down come first, then those that were good elsewhere, then
-// what the method makes of the results.
+// propose makes one decision: first the configurations that a person listed, then those that were good elsewhere, then what the method
+// makes of the results.
 func (a *asker) propose() *proposal {
 	for _, from := range []func() *proposal{a.fromFixed, a.fromGrid} {
 		if p := from(); p != nil {
@@ -220,7 +221,7 @@ func (a *asker) propose() *proposal {
 	return a.byMethod()
 }
 
-// byMethod is what the method makes of the results.
+// byMethod returns the method's proposal.
 func (a *asker) byMethod() *proposal {
 	var p *proposal
 	switch a.Method {
@@ -260,7 +261,7 @@ func (a *asker) fromGrid() *proposal {
 	}
 }
 
-// attempts are how often a method that draws tries to find a configuration that is new and breaks no constraint.
+// attempts is how often a method that draws tries to find a configuration that is new and violates no constraint.
 const attempts = 2000
 
 func (a *asker) fromRandom() *proposal {
@@ -276,12 +277,12 @@ func (a *asker) fromRandom() *proposal {
 	return nil
 }
 
-// usable says whether a configuration may be proposed.
+// usable reports whether a configuration may be proposed.
 func (a *asker) usable(params sweep.Params) bool {
 	return a.violated(params) == nil && !a.isTried(params)
 }
 
-// fromRest goes through a space that can be counted, when drawing from it brings nothing new any more.
+// fromRest enumerates a countable space once drawing finds nothing new.
 func (a *asker) fromRest() *proposal {
 	if a.size == 0 || a.size > maxEnumerated {
 		return nil
@@ -302,7 +303,7 @@ func (a *asker) fromRest() *proposal {
 	return nil
 }
 
-// extent says how many configurations there are.
+// extent returns the number of configurations.
 func (a *asker) extent() string {
 	switch {
 	case len(a.axes) == 0:

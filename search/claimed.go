@@ -9,9 +9,9 @@ import (
 	"coppice/sweep"
 )
 
-// Begin are the trials with which a sweep that learns begins, before anything is known of it: winners of earlier sweeps, or, where there are
-// none and names say that trees are boosted, a portfolio. There are at most so many, of total, as leave half of the trials fresh. known are configurations
-// that the plan has already. complete gives a configuration all its parameters, and refuses what cannot be trained.
+// Begin returns the trials that a sweep that learns begins with, before it has any result: winners of earlier sweeps or, if there are none
+// and the names suggest boosted trees, a portfolio. At least half of the total trials stay free. known are configurations that the plan has
+// already. complete fills in all parameters of a configuration, and rejects what cannot be trained.
 func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Params) (sweep.Params, error)) ([]sweep.Trial, error) {
 	a, err := newAsker(askOf(p, known, nil))
 	if err != nil {
@@ -32,7 +32,7 @@ func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Pa
 
 		full, err := complete(proposal.params)
 		if err != nil || keys[sweep.ConfigurationKey(full)] {
-			continue // nobody wrote it down: it is left out
+			continue // no person listed it: it is left out
 		}
 		keys[sweep.ConfigurationKey(full)] = true
 		out = append(out, sweep.Trial{Number: len(known) + len(out), Source: proposal.source, Reason: proposal.reason, Params: full,
@@ -41,7 +41,7 @@ func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Pa
 	return out, nil
 }
 
-// fromSequence is the next trial that depends on no result of the sweep; nil is none.
+// fromSequence returns the next trial that depends on no result of the sweep; nil if there is none.
 func (a *asker) fromSequence(method string, half bool) *proposal {
 	switch method {
 	case MethodHalton:
@@ -65,8 +65,8 @@ func (a *asker) fromSequence(method string, half bool) *proposal {
 	return nil
 }
 
-// Decide says what an open trial of a plan trains: a pure function of the plan, of what is known of its other trials, and of the proposals that were
-// refused before. Errors are *SpecError, *ExpressionError and *ExhaustedError.
+// Decide says what an open trial of a plan trains. It is a pure function of the plan, of what is known about its other trials, and of the
+// proposals that were refused before. Errors are *SpecError, *ExpressionError and *ExhaustedError.
 func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params) (Suggestion, error) {
 	listed := slices.DeleteFunc(slices.Clone(p.Trials), func(t sweep.Trial) bool { return t.Open })
 	ask, weights := askOf(p, listed, seen), ""
@@ -92,7 +92,8 @@ func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params)
 	return Suggestion{Trial: trial, Params: proposal.params, Source: proposal.source, Reason: proposal.reason}, nil
 }
 
-// Replay makes a recorded decision again, from what it has seen. It is nil where the same comes out; a *ReplayError says what else did.
+// Replay repeats a recorded decision, from what it has seen. It returns nil if the outcome is the same; otherwise a *ReplayError with the
+// other outcome.
 func Replay(p *sweep.Plan, d *sweep.Decision) error {
 	s, err := Decide(p, d.Trial, d.Seen, d.Refused)
 	if err != nil {
@@ -104,20 +105,20 @@ func Replay(p *sweep.Plan, d *sweep.Decision) error {
 	return nil
 }
 
-// ReplayError is a decision that does not come out of what it is said to rest on.
+// ReplayError is a decision that does not follow from what it has seen.
 type ReplayError struct {
 	Trial int
 	Was   sweep.Params
 	Is    Suggestion
 }
 
-// Error says what came out.
+// Error states the outcome of repeating it.
 func (e *ReplayError) Error() string {
 	return fmt.Sprintf("search: trial %d was decided as %s; from what it has seen comes %s (%s: %s). Another build, or another kind of processor, may choose otherwise between nearly equal candidates",
 		e.Trial, describe(e.Was), describe(e.Is.Params), e.Is.Source, e.Is.Reason)
 }
 
-// askOf is what a plan asks for. A trial that stands in the plan and of which nothing is known is about to be run.
+// askOf returns the request of a plan. A listed trial about which nothing is known is treated as running.
 func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
 	q := Ask{Search: sweep.Search{Random: p.Spec.Search.Random, Constraints: p.Spec.Search.Constraints}, Method: methodOf(p), Maximize: p.Maximize, Seed: p.Spec.Seed,
 		Number: 1, Base: p.Base}
@@ -157,7 +158,8 @@ func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
 	return q
 }
 
-// isApart says whether complete parameters differ from the plan's base where the space does not: a point of a grid over other parameters does.
+// isApart reports whether complete parameters differ from the plan's base in parameters outside the space, as a point of a grid over other
+// parameters does.
 func isApart(p *sweep.Plan, complete sweep.Params) bool {
 	for name, v := range complete {
 		_, drawn := p.Spec.Search.Random[name]
@@ -168,7 +170,7 @@ func isApart(p *sweep.Plan, complete sweep.Params) bool {
 	return false
 }
 
-// methodOf is what decides an open trial: what auto begins with stands in the plan.
+// methodOf returns the method that decides an open trial: the plan lists what auto begins with.
 func methodOf(p *sweep.Plan) string {
 	if p.Spec.Search.Method == MethodAuto {
 		return MethodGP
@@ -190,7 +192,7 @@ func statusOf(s sweep.Status) string {
 	return TrialFailed
 }
 
-// ownOf are those of complete parameters that belong to the space.
+// ownOf returns those of complete parameters that belong to the space.
 func ownOf(p *sweep.Plan, complete sweep.Params) sweep.Params {
 	own := sweep.Params{}
 	for name := range p.Spec.Search.Random {
@@ -201,7 +203,7 @@ func ownOf(p *sweep.Plan, complete sweep.Params) sweep.Params {
 	return own
 }
 
-// Fitting are the results of an earlier sweep that are configurations of a plan's space, best first, at most so many.
+// Fitting returns at most so many results of an earlier sweep whose configurations are in a plan's space, best first.
 func Fitting(p *sweep.Plan, results []sweep.Result, most int) ([]sweep.Found, error) {
 	a, err := newAsker(askOf(p, nil, nil))
 	if err != nil {

@@ -12,18 +12,17 @@ import (
 	"coppice/sweep"
 )
 
-// Condition is a condition on a finished trial, such as log_loss <= 0.3 && trees <= 500. Metrics stand in it under the
-// names that they have everywhere, precision@1% too, or as identifiers: precision_at_1pct. It may be used by many
-// goroutines.
+// Condition is a condition on a finished trial, such as log_loss <= 0.3 && trees <= 500. It refers to metrics by their usual names, such as
+// precision@1%, or as identifiers: precision_at_1pct. It is safe for concurrent use.
 type Condition struct {
 	text  string
 	e     *expression
 	names map[string]string // of the values, by identifier in the expression
 }
 
-// CompileRequire compiles a condition on results. Names in it are facts about a trial (FactNames) or metrics, which cannot be
-// listed, because there is one for every k of precision@k: resolve is asked under which name a metric's value will be found,
-// or what is wrong with it. Condition.Names says which values are needed. Errors are *ExpressionError.
+// CompileRequire compiles a condition on results. Names in it are facts about a trial (FactNames) or metrics, which cannot be listed
+// because there is one for every k of precision@k: resolve returns the name under which a metric's value will be found, or an error.
+// Condition.Names lists the values needed. Errors are *ExpressionError.
 func CompileRequire(text string, resolve func(metric string) (string, error)) (*Condition, error) {
 	if len(text) > maxExpression {
 		_, err := compile(text, nil)
@@ -34,7 +33,7 @@ func CompileRequire(text string, resolve func(metric string) (string, error)) (*
 	plain, origin := withoutAt(text)
 	example := map[string]any{}
 
-	// Names become identifiers, each with an example value from which its type is known.
+	// Names become identifiers, each with an example value that determines its type.
 	for _, at := range wordPattern.FindAllStringIndex(text, -1) {
 		word := text[at[0]:at[1]]
 		if slices.Contains(keywords, word) || slices.Contains(functionNames(), word) {
@@ -61,18 +60,17 @@ func CompileRequire(text string, resolve func(metric string) (string, error)) (*
 }
 
 var (
-	// wordPattern finds names, with what may stand behind an @. The boundary keeps it off the e of 1e5.
+	// wordPattern finds names, including a part after an @. The boundary excludes the e of 1e5.
 	wordPattern = regexp.MustCompile(`\b[A-Za-z_]\w*(?:@[0-9][0-9.]*%?)?`)
 	keywords    = []string{"and", "or", "not", "in", "true", "false"}
 )
 
-// Identifier is a metric's name with nothing but letters, digits and underscores: precision_at_1pct for precision@1%.
+// Identifier is a metric's name in letters, digits and underscores only: precision_at_1pct for precision@1%.
 func Identifier(name string) string {
 	return strings.NewReplacer("@", "_at_", "%", "pct", ".", "_").Replace(name)
 }
 
-// withoutAt writes every name as an identifier. origin is, for every character of the result and its end, the column in
-// text that it came from.
+// withoutAt replaces every name by an identifier. origin is the column in text of every character of the result, and of its end.
 func withoutAt(text string) (plain string, origin []int) {
 	var out strings.Builder
 	column := 1
@@ -101,7 +99,7 @@ func withoutAt(text string) (plain string, origin []int) {
 	return out.String(), append(origin, column)
 }
 
-// placed gives an error about the plain expression the place in the text that a person wrote.
+// placed converts an error about the plain expression to positions in the text that a person wrote.
 func (c *Condition) placed(err error, origin []int) error {
 	if e, ok := err.(*ExpressionError); ok { //nolint:errorlint // compile's own error, never wrapped
 		place := &ExpressionError{Expression: c.text, Msg: e.Msg}
@@ -113,16 +111,15 @@ func (c *Condition) placed(err error, origin []int) error {
 	return err
 }
 
-// String is the condition as it was written.
+// String returns the condition as written.
 func (c *Condition) String() string { return c.text }
 
-// Names are the names of the values that the condition looks at, ascending.
+// Names returns the names of the values that the condition refers to, ascending.
 func (c *Condition) Names() []string {
 	return slices.Compact(slices.Sorted(maps.Values(c.names)))
 }
 
-// Eval says whether values satisfy the condition. A value that the condition looks at and that is missing or NaN is an
-// *ExpressionError.
+// Eval reports whether values satisfy the condition. A value that is missing or NaN is an *ExpressionError if the condition refers to it.
 func (c *Condition) Eval(values map[string]float64) (bool, error) {
 	env := make(map[string]any, len(c.names))
 	for identifier, name := range c.names {
@@ -135,12 +132,12 @@ func (c *Condition) Eval(values map[string]float64) (bool, error) {
 	return c.e.run(env)
 }
 
-// FactNames are the names, beside those of metrics, of what is known about a finished trial.
+// FactNames returns the names of the facts about a finished trial, beside metrics.
 func FactNames() []string {
 	return []string{"score", "trees", "trees_grown", "best_iteration", "leaves", "model_bytes", "train_seconds", "private_bytes"}
 }
 
-// Facts are the metrics of a finished trial and what FactNames lists.
+// Facts returns the metrics of a finished trial and the facts that FactNames lists.
 func Facts(r *sweep.Result) map[string]float64 {
 	return r.Facts()
 }

@@ -7,9 +7,9 @@ import (
 	"coppice/sweep"
 )
 
-// Enough says whether a sweep has found what it was to find, by which of its rules, and why; an empty rule says that it goes on. It is a pure function of the plan and of the sweep's own trials that have
-// come to their end or were stopped at a rung, in the order in which they ended. What a sweep that it extends has found is what has to be improved on, and reaches no target: a person
-// has asked for more trials knowing it.
+// Enough says whether a sweep has found what it was to find, by which of its rules, and why; with an empty rule the sweep continues. It is
+// a pure function of the plan and of the sweep's own trials that are done or were stopped at a rung, in the order in which they ended. The
+// best of a sweep that it extends has to be improved on, but reaches no target: a person who knew it has asked for more trials.
 func Enough(p *sweep.Plan, seen []sweep.Finished) (rule, reason string) {
 	if target := p.Spec.Limits.Target; target != nil {
 		for _, s := range seen {
@@ -38,7 +38,7 @@ func Enough(p *sweep.Plan, seen []sweep.Finished) (rule, reason string) {
 	return sweep.RulePatience, fmt.Sprintf("the last %d trials that ended have not improved on the %s %.6g of trial %d by more than %.3g", since, p.Spec.Metric, best.Score, best.Trial, patience.Noise)
 }
 
-// inherited is the best trial of the sweep that the plan extends; nil where there is none.
+// inherited returns the best trial of the sweep that the plan extends; nil if there is none.
 func inherited(p *sweep.Plan) (best *sweep.Finished) {
 	for n := range p.Inherits() {
 		r := p.Inherited(n)
@@ -49,7 +49,7 @@ func inherited(p *sweep.Plan) (best *sweep.Finished) {
 	return best
 }
 
-// ahead says whether a score is better than another.
+// ahead reports whether a score is better than another.
 func ahead(p *sweep.Plan, score, other float64) bool {
 	if p.Maximize {
 		return score > other
@@ -57,7 +57,7 @@ func ahead(p *sweep.Plan, score, other float64) bool {
 	return score < other
 }
 
-// improves says whether a score is better by more than the noise.
+// improves reports whether a score is better by more than the noise.
 func improves(p *sweep.Plan, score, best, noise float64) bool {
 	if p.Maximize {
 		return score-best > noise
@@ -65,7 +65,7 @@ func improves(p *sweep.Plan, score, best, noise float64) bool {
 	return best-score > noise
 }
 
-// ReplayEnough makes a recorded decision again, from what it has seen. It is nil if the same comes out.
+// ReplayEnough repeats a recorded decision, from what it has seen. It returns nil if the outcome is the same.
 func ReplayEnough(p *sweep.Plan, e *sweep.Enough) error {
 	rule, reason := Enough(p, slices.Clone(e.Seen))
 	if rule != e.Rule || reason != e.Reason {

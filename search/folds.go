@@ -43,7 +43,7 @@ func Choose(p *sweep.Plan, b sweep.Board, require []*Condition) (*Choice, error)
 		}
 	}
 	if len(eligible) == 0 {
-		return nil, &NoChoiceError{nobody(b) + passed}
+		return nil, &NoChoiceError{explainNoChoice(b) + passed}
 	}
 
 	best := &eligible[0]
@@ -88,8 +88,8 @@ func unmet(c *sweep.Rated, require []*Condition) string {
 	return ""
 }
 
-// nobody explains that no configuration can win: how many configurations are in each state.
-func nobody(b sweep.Board) string {
+// explainNoChoice explains that no configuration can win: how many configurations are in each state.
+func explainNoChoice(b sweep.Board) string {
 	count := map[string]int{}
 	for _, c := range b.Configurations {
 		count[c.State]++

@@ -10,12 +10,13 @@ import (
 	"coppice/sweep"
 )
 
-// chebyshev is how much the sum of the losses counts beside the largest: a trial that is as good in the worst and better in another is better.
+// chebyshev is the weight of the sum of the losses beside the largest: of two trials with an equal worst loss, the one that is better
+// elsewhere is better.
 const chebyshev = 0.05
 
-// scalarized makes one objective of several, for the decision about one trial (ParEGO: Knowles 2006): the largest of the losses, each on a scale from 0 to 1 and
-// times a weight that is drawn for the trial. Every weight asks for another place of the front, so the trials spread along it. It says which
-// weights these were.
+// scalarized makes one objective of several, for the decision about one trial (ParEGO: Knowles 2006): the largest of the losses, each on a
+// scale from 0 to 1 and times a weight that is drawn for the trial. Each set of weights aims at another part of the front, so the trials
+// spread along it. The weights are returned as text.
 func (r *Ask) scalarized(goals []sweep.Goal, trial int) string {
 	var all []*Known
 	for i := range r.Known {
@@ -54,7 +55,7 @@ func (r *Ask) scalarized(goals []sweep.Goal, trial int) string {
 	return "weights " + strings.Join(text, ", ")
 }
 
-// weightsOf are drawn evenly from all that add up to 1.
+// weightsOf draws weights uniformly from all that add up to 1.
 func weightsOf(seed uint64, trial int, goals []sweep.Goal) []float64 {
 	weights := make([]float64, len(goals))
 	sum := 0.0
@@ -68,8 +69,8 @@ func weightsOf(seed uint64, trial int, goals []sweep.Goal) []float64 {
 	return weights
 }
 
-// onScale are the losses of trials in a goal from 0, the best, to 1: half where each is between best and worst, with the bad end drawn in, half its rank. Bytes of models
-// lie decades apart, and values alone would make all but the largest look the same.
+// onScale maps the losses of trials in a goal to 0 (the best) to 1: half by position between best and worst, with the bad end clipped, half
+// by rank. Bytes of models differ by orders of magnitude, and values alone would make all but the largest look the same.
 func onScale(all []*Known, g int, goal sweep.Goal) []float64 {
 	scores := make([]float64, len(all))
 	for i, k := range all {
@@ -88,12 +89,12 @@ func onScale(all []*Known, g int, goal sweep.Goal) []float64 {
 	return out
 }
 
-// PickRule is how the winner of a sweep with several objectives is picked.
+// PickRule says how the winner of a sweep with several objectives is picked.
 type PickRule struct {
 	Spec *sweep.Spec
 }
 
-// RuleOf is the rule of a plan; nil where it has one objective.
+// RuleOf returns the rule of a plan; nil if it has one objective.
 func RuleOf(p *sweep.Plan) *PickRule {
 	if len(p.Spec.Goals) == 0 {
 		return nil
@@ -101,8 +102,8 @@ func RuleOf(p *sweep.Plan) *PickRule {
 	return &PickRule{&p.Spec}
 }
 
-// order puts the trials that may win in the order in which they may, and says why the first is: first those that are close enough to the best in the goal that counts most, by
-// the other goals in their order, then the others by that goal.
+// order sorts the trials that may win, and says why the first is first: those close enough to the best in the most important goal come
+// first, by the other goals in their order, then the others by that goal.
 func (r *PickRule) order(eligible []*sweep.Result) (reason string) {
 	if len(eligible) == 0 {
 		return ""
@@ -133,11 +134,11 @@ func (r *PickRule) order(eligible []*sweep.Result) (reason string) {
 	return r.because(eligible, of, first, best, near, allowed)
 }
 
-// reach is how far from the best value a trial may be.
+// reach returns how far from the best value a trial may be.
 func (r *PickRule) reach(best *sweep.Result, value float64) (within float64, text string) {
 	t, err := r.Spec.Pick.Tolerance()
 	switch {
-	case err != nil: // ParseSpec and DecodePlan refuse it
+	case err != nil: // ParseSpec and DecodePlan reject it
 		return 0, "0"
 	case t.Share > 0:
 		return t.Share * math.Abs(value), r.Spec.Pick.Within

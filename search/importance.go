@@ -36,7 +36,7 @@ const (
 	evenly        = 0.1 // weight of the uniform part of every density
 )
 
-// FewestForImportance is how many trials have to have a parameter for its importance to be told.
+// FewestForImportance is how many trials need to have a parameter before its importance is computed.
 const FewestForImportance = 3 * fewestBest
 
 // Importance ranks parameters by how differently the best trials are distributed along each, compared with all trials: the Pearson

@@ -10,22 +10,22 @@ import (
 
 // PickRequest asks for the winner of a sweep.
 type PickRequest struct {
-	Board    sweep.Board // best first, as sweep.Fold makes it
-	Metric   string      // what Score is, for the reasons
+	Board    sweep.Board // best first, in the order of sweep.Fold
+	Metric   string      // the name of Score, for the reasons
 	Maximize bool
-	Require  []*Condition   // all of which the winner meets
-	Exclude  map[int]string // trials that may not win after all, and why: their model could not be verified, say
-	Rule     *PickRule      // of several objectives; nil takes the best score
+	Require  []*Condition   // the winner has to meet all of them
+	Exclude  map[int]string // trials that may not win after all, and why: for example, their model could not be verified
+	Rule     *PickRule      // for several objectives; nil takes the best score
 }
 
 // Selection is the order in which trials may win, with reasons.
 type Selection struct {
 	Candidates []int            // numbers of the trials that may win, best first; the first is the winner
-	Rejected   []sweep.Rejected // trials that scored at least as well as the winner and may not win, best first; all of them when nobody may
+	Rejected   []sweep.Rejected // trials at least as good as the winner that may not win, best first; all if there is no winner
 	Reason     string           // why the winner wins, or why there is none, for people
 }
 
-// Winner is the trial that wins; ok is false when none does.
+// Winner returns the trial that wins; ok is false if there is none.
 func (s Selection) Winner() (trial int, ok bool) {
 	if len(s.Candidates) == 0 {
 		return 0, false
@@ -33,13 +33,13 @@ func (s Selection) Winner() (trial int, ok bool) {
 	return s.Candidates[0], true
 }
 
-// Pick decides which trial wins. It knows nothing but the request: whoever finds out that the winner cannot be used
-// excludes it and asks again.
+// Pick decides which trial wins. It knows nothing but the request: a caller that finds that the winner cannot be used excludes it and calls
+// Pick again.
 func Pick(r PickRequest) Selection {
 	var s Selection
 	var eligible []*sweep.Result
 	for _, row := range r.Board.Rows {
-		if row.Result == nil || row.Result.Status != sweep.StatusDone || row.Trial.Fold > 0 { // a fold's model is thrown away
+		if row.Result == nil || row.Result.Status != sweep.StatusDone || row.Trial.Fold > 0 { // a fold's model is discarded
 			continue
 		}
 
@@ -59,7 +59,7 @@ func Pick(r PickRequest) Selection {
 	return s
 }
 
-// objection says why a finished trial may not win, or nothing.
+// objection says why a finished trial may not win, or "".
 func (r PickRequest) objection(result *sweep.Result) string {
 	if why, excluded := r.Exclude[result.Trial]; excluded {
 		return why
@@ -89,7 +89,7 @@ func valuesOf(c *Condition, facts map[string]float64) string {
 	return text.String()
 }
 
-// reason compares the winner with the next one that could have won. With a rule it puts these in their order first.
+// reason compares the winner with the next trial that could have won. A rule first sorts them.
 func (r PickRequest) reason(eligible []*sweep.Result, rejected []sweep.Rejected) string {
 	if len(eligible) == 0 {
 		return fmt.Sprintf("no trial can win: %d done, of which %d passed over; %d ended without a model; %d have not ended",

@@ -7,7 +7,7 @@ import (
 	"coppice/sweep"
 )
 
-// AtRung decides whether a trial of a plan goes on from the rung that it reached with own: a pure function of the plan and of the scores
+// AtRung decides whether a trial of a plan continues from the rung that it reached with own: a pure function of the plan and of the scores
 // seen, others' up to that rung and its own at earlier ones. Errors are *SpecError.
 func AtRung(p *sweep.Plan, own sweep.Reached, seen []sweep.Reached) (Verdict, error) {
 	rule := p.Spec.Search.Stop

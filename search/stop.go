@@ -18,11 +18,11 @@ const (
 // StopRules returns the names of all rules.
 func StopRules() []string { return []string{StopASHA, StopHalving, StopHyperband, StopMedian} }
 
-// Stopping asks whether a trial goes on. It contains everything that the decision depends on.
+// Stopping asks whether a trial continues. It contains everything that the decision depends on.
 type Stopping struct {
 	Rule     string
 	Rungs    []int   // the steps at which trials are compared, ascending, without the final step: see Rungs
-	Eta      int     // for asha and its variants: one in eta goes on at a rung; at least 2
+	Eta      int     // for asha and its variants: one in eta continues at a rung; at least 2
 	Maximize bool    // of the metric
 	Noise    float64 // standard error of the difference of two trials' values; only a larger gap stops a trial
 	Trials   int     // of the sweep; halving waits for them
@@ -83,7 +83,7 @@ func (s *Stopping) check() error {
 	return nil
 }
 
-// Judge decides whether a trial goes on from the last rung that it has reached. Errors are *SpecError.
+// Judge decides whether a trial continues from the last rung that it has reached. Errors are *SpecError.
 func Judge(s Stopping, trial int) (Verdict, error) {
 	if err := s.check(); err != nil {
 		return Verdict{}, err
@@ -189,8 +189,8 @@ func (c *Curve) at(step int) (v float64, known bool) {
 	return v, known
 }
 
-// byRank is successive halving: of those that have reached the rung, the best one in eta go on, and those that are behind the last of these
-// by no more than noise.
+// byRank is successive halving: of those that have reached the rung, the best one in eta continue, as do those that are behind the last of
+// these by no more than noise.
 func (s *Stopping) byRank(c Curve, rung int) Verdict {
 	field := s.field(rung, s.bracketOf(c.Trial))
 	if missing := s.missing(rung); s.Rule == StopHalving && missing > 0 {
@@ -270,8 +270,8 @@ func (s *Stopping) byMedian(c Curve, rung int) Verdict {
 	return Verdict{Action: GoOn, Rung: rung, Reason: fmt.Sprintf("its best up to rung %d is not below the median of %d others", rung, len(means))}
 }
 
-// Promote finds a trial that was stopped at a rung and would now go on, because worse ones have arrived. It prefers the highest rung, and
-// its best trial. Errors are *SpecError.
+// Promote finds a trial that was stopped at a rung and would now continue, because worse ones have arrived. It prefers the highest rung,
+// and its best trial. Errors are *SpecError.
 func Promote(s Stopping) (trial int, v Verdict, found bool, err error) {
 	if err := s.check(); err != nil || s.Rule == StopMedian || s.Rule == StopHalving {
 		return 0, Verdict{}, false, err

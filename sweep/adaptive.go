@@ -13,7 +13,7 @@ import (
 	"coppice/strictyaml"
 )
 
-// Methods by which trials are proposed that nobody wrote down one by one. Without one they are drawn at random when the sweep is planned.
+// Methods that propose trials from a space. Without one, trials are drawn at random when the sweep is planned.
 const (
 	MethodAuto   = "auto"
 	MethodGP     = "gp"
@@ -22,29 +22,30 @@ const (
 	MethodRandom = "random"
 )
 
-// Methods are the names of all methods.
+// Methods returns the names of all methods.
 func Methods() []string {
 	return []string{MethodAuto, MethodGP, MethodTPE, MethodHalton, MethodRandom}
 }
 
-// WarmAuto makes a sweep begin with what the bucket's earlier sweeps of the same model have found.
+// WarmAuto makes a sweep begin with the best results of the bucket's earlier sweeps of the same model.
 const WarmAuto = "auto"
 
 // MaxOpen bounds the trials of a sweep that are decided when they are claimed: every decision names all that it has seen.
 const MaxOpen = 1000
 
-// FormatOpen is the format of plans with trials that are open or may be stopped: a build that does not know of them would train defaults, and take the stopped for damaged.
+// FormatOpen is the format of plans with trials that are open or may be stopped: an older build would train defaults, and take stopped
+// trials for damaged.
 const FormatOpen = 3
 
-// FormatGoals is the format of plans with several objectives: a build that does not know of them would let the best by the first win.
+// FormatGoals is the format of plans with several objectives: an older build would let the best by the first win.
 const FormatGoals = 6
 
-// Listed says whether every trial of the search stands in the plan: its method looks at no result.
+// Listed reports whether the plan lists every trial of the search with its parameters: its method uses no results.
 func (s *Search) Listed() bool {
 	return s.Method == "" || s.Method == MethodRandom || s.Method == MethodHalton
 }
 
-// checkMethod checks what makes a sweep learn.
+// checkMethod checks the settings of a search that learns.
 func (s *Spec) checkMethod(doc *strictyaml.Document, _ Vocabulary) error {
 	q := &s.Search
 	switch {
@@ -64,8 +65,8 @@ func (s *Spec) checkMethod(doc *strictyaml.Document, _ Vocabulary) error {
 	return nil
 }
 
-// Earlier is what an earlier sweep of the same model has found, as far as it fits this one's space. The plan holds it, so that every
-// decision can be made again when the earlier sweep is gone.
+// Earlier holds the results of an earlier sweep of the same model, as far as they fit this one's space. The plan includes them, so that
+// every decision can be reproduced when the earlier sweep is gone.
 type Earlier struct {
 	Sweep   ID        `json:"sweep"`
 	Dataset string    `json:"dataset"` // NAME@VERSION
@@ -79,22 +80,22 @@ type Found struct {
 	Score  float64 `json:"score"`
 	Params Params  `json:"params"`
 
-	Values []float64 `json:"values,omitempty"` // in each goal, of a plan with several
+	Values []float64 `json:"values,omitempty"` // in each goal, for a plan with several
 }
 
-// Bounds of what a plan holds of earlier sweeps.
+// Limits on a plan's results of earlier sweeps.
 const (
 	MaxEarlier = 10
 	MaxFound   = 50 // of one sweep, the best
 )
 
-// Decision says what an open trial trains, and why. It is created once, by a holder of the trial and before it trains; whoever takes the
-// trial over goes by it.
+// Decision says what an open trial trains, and why. A holder of the trial creates it once, before it trains; a task that takes the trial
+// over follows it.
 type Decision struct {
 	Format  int       `json:"format"`
 	Sweep   ID        `json:"sweep"`
 	Trial   int       `json:"trial"`
-	Claim   int       `json:"claim"` // under which it was decided
+	Claim   int       `json:"claim"` // of the claim that decided
 	Task    int       `json:"task"`
 	Attempt int       `json:"attempt"`
 	At      time.Time `json:"at"`
@@ -104,28 +105,28 @@ type Decision struct {
 	Source string `json:"source"`
 	Reason string `json:"reason"`
 
-	// Seen are the other trials that have ended or been decided, ascending by number. With Refused it is all that the decision rests on beside the
-	// plan, so that it can be made again.
+	// Seen are the other trials that have ended or been decided, ascending by number. The decision follows from the plan, Seen and Refused
+	// alone, and can be reproduced from them.
 	Seen    []Seen   `json:"seen"`
-	Refused []Params `json:"refused,omitempty"` // proposals for this trial that another trial had taken, or that the trainer does not accept
+	Refused []Params `json:"refused,omitempty"` // proposals for this trial that another trial had taken, or that the trainer rejects
 
 	Written
 }
 
-// Seen is what a decision knew of another trial.
+// Seen is what a decision knew about another trial.
 type Seen struct {
 	Trial  int      `json:"trial"`
 	Status Status   `json:"status"`           // of its result, or StatusRunning
-	Score  *float64 `json:"score,omitempty"`  // of one that has a score
+	Score  *float64 `json:"score,omitempty"`  // of a trial that has one
 	Params Params   `json:"params,omitempty"` // of an open trial: those of the space
 
-	Values []float64 `json:"values,omitempty"` // in each goal, of one that is done in a sweep with several
+	Values []float64 `json:"values,omitempty"` // in each goal, for a done trial of a sweep with several
 }
 
-// StatusRunning is that of a trial without a result, for Seen.
+// StatusRunning is the status of a trial without a result, for Seen.
 const StatusRunning Status = "running"
 
-// DecodeDecision reads what was decided about an open trial.
+// DecodeDecision decodes the decision about an open trial.
 func DecodeDecision(data []byte) (*Decision, error) {
 	var d Decision
 	if err := decode("decision", data, &d, func() int { return d.Format }); err != nil {
@@ -151,7 +152,7 @@ func DecodeDecision(data []byte) (*Decision, error) {
 	return &d, nil
 }
 
-// Configuration says which trial has taken a configuration: no other trains it.
+// Configuration says which trial has reserved a configuration: no other trains it.
 type Configuration struct {
 	Format int    `json:"format"`
 	Sweep  ID     `json:"sweep"`
@@ -161,7 +162,7 @@ type Configuration struct {
 	Written
 }
 
-// DecodeConfiguration reads who has taken a configuration.
+// DecodeConfiguration decodes the reservation of a configuration.
 func DecodeConfiguration(data []byte) (*Configuration, error) {
 	var c Configuration
 	if err := decode("configuration", data, &c, func() int { return c.Format }); err != nil {
@@ -173,22 +174,22 @@ func DecodeConfiguration(data []byte) (*Configuration, error) {
 	return &c, nil
 }
 
-// ConfigurationKey is equal for complete parameters that train the same model, and only for those.
+// ConfigurationKey is equal exactly for complete parameters that train the same model.
 func ConfigurationKey(complete Params) string {
 	text, err := json.Marshal(complete)
 	if err != nil {
-		panic(fmt.Sprintf("parameters that cannot be written as JSON: %v", err)) // the trainer's own have no such
+		panic(fmt.Sprintf("parameters that cannot be written as JSON: %v", err)) // the trainer's parameters contain no such value
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
 }
 
-// Open says whether any trial is decided when it is claimed.
+// Open reports whether any trial is decided when it is claimed.
 func (p *Plan) Open() bool {
 	return slices.ContainsFunc(p.Trials, func(t Trial) bool { return t.Open })
 }
 
-// Adapt gives the plan the format that its trials need.
+// Adapt sets the plan's format to the one that its trials need.
 func (p *Plan) Adapt() {
 	switch {
 	case len(p.Spec.Goals) > 0:
@@ -202,7 +203,7 @@ func (p *Plan) Adapt() {
 	}
 }
 
-// WithDecisions is the plan with what was decided about its open trials, for whoever shows them.
+// WithDecisions returns the plan with the decisions about its open trials, for display.
 func (p *Plan) WithDecisions(decisions map[int]*Decision) *Plan {
 	out := *p
 	out.Trials = slices.Clone(p.Trials)
@@ -215,7 +216,7 @@ func (p *Plan) WithDecisions(decisions map[int]*Decision) *Plan {
 	return &out
 }
 
-// checkTrials checks open trials and what the plan knows of earlier sweeps.
+// checkTrials checks open trials and the plan's results of earlier sweeps.
 func (p *Plan) checkTrials() error {
 	stop := p.Spec.Search.Stop
 	switch {
@@ -251,7 +252,7 @@ func (p *Plan) checkTrials() error {
 	return nil
 }
 
-// Base are the parameters beneath every trial's own: what the spec sets by keys of its own is among them.
+// Base returns the parameters beneath every trial's own, including those that the spec sets by keys of their own.
 func (s *Spec) Base() Params {
 	base := Params{"objective": s.Objective, "early_stopping_round": float64(s.EarlyStoppingRounds), "seed": float64(s.Seed)}
 	for name, value := range s.Params {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Board is a sweep as its results show it. It depends on nothing but the plan and the set of results: neither their order
-// nor repetitions matter.
+// Board is the state of a sweep according to its results. It depends only on the plan and the set of results, not on their order or
+// repetitions.
 type Board struct {
 	Rows    []Row `json:"rows"` // done trials best first, then the others by number; with folds the refit, then by configuration
 	Done    int   `json:"done"`
@@ -20,12 +20,12 @@ type Board struct {
 // Row is one trial on the board.
 type Row struct {
 	Trial  Trial   `json:"trial"`
-	Result *Result `json:"result,omitempty"` // nil as long as the trial has not ended
-	Front  bool    `json:"front,omitempty"`  // of several objectives: no other trial is better in all
+	Result *Result `json:"result,omitempty"` // nil until the trial has ended
+	Front  bool    `json:"front,omitempty"`  // with several objectives: no other trial is better in all
 }
 
-// Fold makes the board. Results of another sweep or of trials that the plan does not have are left out; of several results
-// of one trial, which create-only objects exclude, the one with the lowest claim counts.
+// Fold makes the board. Results of another sweep or of trials that the plan does not have are left out. If one trial has several results,
+// which create-only objects exclude, the one with the lowest claim counts.
 func Fold(p *Plan, results []Result) Board {
 	by := make(map[int]*Result, len(results))
 	for i := range results {
@@ -65,7 +65,7 @@ func Fold(p *Plan, results []Result) Board {
 	return b
 }
 
-// byConfiguration puts the refit first, then the folds of the best configuration, and so on: scores of different folds do not compare.
+// byConfiguration puts the refit first, then the folds of the best configuration, and so on: scores of different folds are not comparable.
 func (b *Board) byConfiguration() {
 	places := make([]int, len(b.Configurations))
 	for i, c := range b.Configurations {
@@ -82,7 +82,7 @@ func (b *Board) byConfiguration() {
 	})
 }
 
-// compareRows puts the better score first; of equal scores the smaller model, then the lower number.
+// compareRows puts the better score first; on a tie the smaller model, then the lower number.
 func compareRows(x, y Row, maximize bool) int {
 	if x.done() != y.done() {
 		if x.done() {
@@ -106,7 +106,7 @@ func compareRows(x, y Row, maximize bool) int {
 
 func (r Row) done() bool { return r.Result != nil && r.Result.Status == StatusDone }
 
-// Best is the trial at the top, or nil when none is done. Of a sweep with folds it is the refit, the only one that may win.
+// Best returns the trial at the top, or nil if none is done. In a sweep with folds it is the refit, the only one that may win.
 func (b Board) Best() *Result {
 	if b.Done == 0 || !b.Rows[0].done() {
 		return nil
@@ -114,18 +114,18 @@ func (b Board) Best() *Result {
 	return b.Rows[0].Result
 }
 
-// Tally counts trials by how they ended.
+// Tally counts trials by outcome.
 type Tally struct {
 	Done, Failed, Waiting int
 	Stopped               int // because others were better
 	Untrained             int // because the sweep had enough
-	Cancelled             int // by a person, each by itself
+	Cancelled             int // by a person, individually
 }
 
-// Ended is how many have ended.
+// Ended returns how many have ended.
 func (t Tally) Ended() int { return t.Done + t.Failed + t.Stopped + t.Untrained + t.Cancelled }
 
-// Tally counts the trials of the sweep's own: those of a sweep that it extends have ended there.
+// Tally counts the sweep's own trials: those of a sweep that it extends ended there.
 func (b Board) Tally(p *Plan) (t Tally) {
 	for _, row := range b.Rows {
 		switch r := row.Result; {

@@ -18,40 +18,42 @@ const (
 // Patience says after how many trials without improvement a sweep starts no more of them.
 type Patience struct {
 	Trials int     `yaml:"trials" json:"trials"`
-	Noise  float64 `yaml:"noise" json:"noise"` // a trial improves on the best when it is better by more than this; default is that of search.stop
+	Noise  float64 `yaml:"noise" json:"noise"` // smallest improvement on the best that counts; default: that of search.stop
 }
 
-// Enough says that a sweep starts no more trials, and why. It is created once, by a task that has claimed a trial, and before it acts on it: trials that are claimed from then on are not trained.
+// Enough says that a sweep starts no more trials, and why. A task that has claimed a trial creates it once, before it acts on it: trials
+// that are claimed from then on are not trained.
 type Enough struct {
 	Format  int    `json:"format"`
 	Sweep   ID     `json:"sweep"`
 	Rule    string `json:"rule"`
 	Reason  string `json:"reason"`
-	Trial   int    `json:"trial"` // that had been claimed
+	Trial   int    `json:"trial"` // the claimed one
 	Claim   int    `json:"claim"`
 	Task    int    `json:"task"`
 	Attempt int    `json:"attempt"`
 
-	// Seen are the sweep's own trials that had come to their end or were stopped at a rung, in the order in which they ended, by the store's clock. With the plan it is all that the decision rests on.
+	// Seen are the sweep's own trials that were done or stopped at a rung, in the order in which they ended, by the store's clock. The
+	// decision follows from the plan and Seen alone.
 	Seen []Finished `json:"seen"`
 	At   time.Time  `json:"at"`
 
 	Written
 }
 
-// Finished is a trial that counts for a rule by which a sweep ends.
+// Finished is a trial that counts for a rule that ends a sweep.
 type Finished struct {
 	Trial  int     `json:"trial"`
 	Status Status  `json:"status"` // done or stopped
 	Score  float64 `json:"score"`
 }
 
-// EndsByRule says whether a rule may end the sweep before all its trials are trained.
+// EndsByRule reports whether a rule may end the sweep before all its trials are trained.
 func (p *Plan) EndsByRule() bool {
 	return p.Spec.Limits.Target != nil || p.Spec.Limits.Patience != nil
 }
 
-// Untrained says that a trial was ended without training, because its sweep had enough.
+// Untrained reports whether a trial was ended without training because its sweep had enough.
 func (r *Result) Untrained() bool {
 	return r.Status == StatusStopped && r.TreesGrown == 0 && r.Fold == 0
 }
@@ -64,7 +66,7 @@ func (r *Result) State() string {
 	return string(r.Status)
 }
 
-// DecodeEnough reads why a sweep starts no more trials.
+// DecodeEnough decodes why a sweep starts no more trials.
 func DecodeEnough(data []byte) (*Enough, error) {
 	var e Enough
 	if err := decode("end by rule", data, &e, func() int { return e.Format }); err != nil {
@@ -81,7 +83,7 @@ func DecodeEnough(data []byte) (*Enough, error) {
 	return &e, nil
 }
 
-// checkEnough checks the rules by which a sweep ends.
+// checkEnough checks the rules that end a sweep.
 func (s *Spec) checkEnough(doc *strictyaml.Document, _ Vocabulary) error {
 	l := &s.Limits
 	if l.Target == nil && l.Patience == nil {

@@ -12,7 +12,7 @@ import (
 	"coppice/strictyaml"
 )
 
-// MetricNames is what a spec's metric may be: one name, or a list.
+// MetricNames is the value of a spec's metric: one name, or a list.
 type MetricNames []string
 
 // UnmarshalYAML accepts a name or a list of names.
@@ -25,19 +25,19 @@ func (m *MetricNames) UnmarshalYAML(decode func(any) error) error {
 	return decode((*[]string)(m))
 }
 
-// YAMLBare says that a single name is a text.
+// YAMLBare makes a single name a text.
 func (MetricNames) YAMLBare() any { return "" }
 
-// Goal is one of several things that a sweep is to be good at.
+// Goal is one of several objectives of a sweep.
 type Goal struct {
 	Name     string `json:"name"` // of a metric, or one of GoalFacts
 	Maximize bool   `json:"maximize,omitempty"`
 }
 
-// GoalFacts are what a goal can be beside a metric; the lower, the better.
+// GoalFacts are the goals that are not metrics; lower is better.
 func GoalFacts() []string { return []string{"model_bytes", "trees", "leaves", "train_seconds"} }
 
-// Loss is a value of the goal's so that lower is better.
+// Loss converts a value of the goal so that lower is better.
 func (g Goal) Loss(value float64) float64 {
 	if g.Maximize {
 		return -value
@@ -45,24 +45,24 @@ func (g Goal) Loss(value float64) float64 {
 	return value
 }
 
-// MaxGoals bounds them: of many, nearly every trial is better than all others in something.
+// MaxGoals bounds them: with many goals, nearly every trial is better than all others in one.
 const MaxGoals = 4
 
-// Pick says which trial of those that no other beats in everything wins.
+// Pick says which trial of the Pareto front wins.
 type Pick struct {
-	Best   string `yaml:"best" json:"best"`     // the goal that comes first; the spec's metric by default
-	Within string `yaml:"within" json:"within"` // how far from the best value of that a trial may be: 0.1% of it, 0.002, or 1se; default 1se
+	Best   string `yaml:"best" json:"best"`     // the most important goal; the spec's metric by default
+	Within string `yaml:"within" json:"within"` // how far from its best value a trial may be: 0.1% of it, 0.002, or 1se; default 1se
 }
 
-// DefaultWithin is one standard error of the best value on valid: less is no difference that the rows show.
+// DefaultWithin is one standard error of the best value on valid: a smaller difference may be due to chance.
 const DefaultWithin = "1se"
 
-// Tolerance is a Pick's Within as numbers, of which one is set.
+// Tolerance is a Pick's Within as numbers, one of which is set.
 type Tolerance struct {
 	Share, Absolute, Errors float64
 }
 
-// Tolerance reads Within.
+// Tolerance parses Within.
 func (p *Pick) Tolerance() (t Tolerance, err error) {
 	text, to, scale := p.Within, &t.Absolute, 1.0
 	if number, is := strings.CutSuffix(text, "%"); is {
@@ -78,7 +78,7 @@ func (p *Pick) Tolerance() (t Tolerance, err error) {
 	return t, nil
 }
 
-// PicksByError says whether the winner is picked by a standard error, which trials then have to measure.
+// PicksByError reports whether the winner is picked by a standard error, which every trial then has to measure.
 func (s *Spec) PicksByError() bool {
 	if s.Pick == nil {
 		return false
@@ -87,7 +87,7 @@ func (s *Spec) PicksByError() bool {
 	return err == nil && t.Errors > 0
 }
 
-// checkGoals checks what a sweep with several goals is to be good at, and how its winner is picked.
+// checkGoals checks the goals of a sweep with several, and how its winner is picked.
 func (s *Spec) checkGoals(doc *strictyaml.Document, v Vocabulary) error {
 	if len(s.Metrics) <= 1 {
 		if s.Pick != nil {
@@ -158,7 +158,7 @@ func (p *Plan) checkObjectives() error {
 	return err
 }
 
-// Facts are the metrics of a finished trial, and what else is known of it.
+// Facts returns the metrics of a finished trial and the other facts about it.
 func (r *Result) Facts() map[string]float64 {
 	facts := maps.Clone(r.Metrics)
 	if facts == nil {
@@ -180,13 +180,13 @@ func (r *Result) Facts() map[string]float64 {
 	return facts
 }
 
-// Values are what a finished trial has come to in each of the goals; nil where one of them is not known.
+// Values returns a finished trial's value in each goal; nil if one of them is unknown.
 func (s *Spec) Values(r *Result) []float64 {
 	if len(s.Goals) == 0 || r == nil || r.Status != StatusDone {
 		return nil
 	}
 	facts := r.Facts()
-	facts[s.Goals[0].Name] = r.Score // what the sweep goes by, where a metric has an aim
+	facts[s.Goals[0].Name] = r.Score // what the metric is optimized by, if it has a target value
 	out := make([]float64, len(s.Goals))
 	for i, g := range s.Goals {
 		v, known := facts[g.Name]
@@ -198,7 +198,7 @@ func (s *Spec) Values(r *Result) []float64 {
 	return out
 }
 
-// Dominates says whether a trial with the values a is at least as good as one with b in every goal, and better in one.
+// Dominates reports whether a trial with the values a is at least as good as one with b in every goal, and better in one.
 func (s *Spec) Dominates(a, b []float64) bool {
 	better := false
 	for i, g := range s.Goals {
@@ -212,7 +212,7 @@ func (s *Spec) Dominates(a, b []float64) bool {
 	return better
 }
 
-// markFront marks the rows that no other beats in everything.
+// markFront marks the rows that no other dominates.
 func (b *Board) markFront(s *Spec) {
 	values := make([][]float64, len(b.Rows))
 	for i, row := range b.Rows {

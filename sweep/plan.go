@@ -20,13 +20,13 @@ const (
 	Test  = "test"
 )
 
-// Written is part of every object that is created once. Its writer makes up an id; when the answer to the write is lost, reading the
-// object tells whether it is the writer's own. Objects of earlier builds have none.
+// Written is part of every create-only object. Its writer generates an id; if the answer to the write is lost, reading the object tells
+// whether it is the writer's own. Objects of earlier builds have none.
 type Written struct {
 	WriteID string `json:"write_id,omitempty"`
 }
 
-// ForgetWrite takes the id off an object that was read: two objects that say the same are equal then.
+// ForgetWrite removes the id from an object that was read: two objects with the same contents are then equal.
 func (w *Written) ForgetWrite() { *w = Written{} }
 
 // Plan is everything that is decided before the first machine starts. It is written once, create-only.
@@ -41,31 +41,31 @@ type Plan struct {
 
 	// Maximize says whether a higher value of Spec.Metric is better.
 	Maximize bool     `json:"maximize"`
-	Metrics  []string `json:"metrics"` // what every trial is measured by on valid, beside Spec.Metric
+	Metrics  []string `json:"metrics"` // measured on valid for every trial, beside Spec.Metric
 	Holdout  Holdout  `json:"holdout"`
 	Sizing   Sizing   `json:"sizing"`
-	Fallback []Sizing `json:"fallback,omitempty"` // on the machines of Spec.Machine.Fallback, one each
+	Fallback []Sizing `json:"fallback,omitempty"` // on the machines of Spec.Machine.Fallback, one for each
 
 	// A claim's holder rewrites its heartbeat every Heartbeat; a task that sees no change for Takeover may take the trial.
 	Heartbeat Duration `json:"heartbeat"`
 	Takeover  Duration `json:"takeover"`
 
-	// Quote is what the sweep was expected to take when it was planned; nil in plans made before there were quotes.
+	// Quote is the expected cost and time of the sweep when it was planned; nil in plans made before there were quotes.
 	Quote *Quote `json:"quote,omitempty"`
 
-	// Input is the model that the trials start from; nil where they start from nothing.
+	// Input is the model that the trials start from; nil if they start from scratch.
 	Input *Input `json:"input,omitempty"`
 
-	// Base are the complete parameters beneath the own ones of open trials; none in a plan without such.
+	// Base are the complete parameters beneath open trials' own; empty in a plan without open trials.
 	Base Params `json:"base,omitempty"`
 
-	// Earlier is what the bucket's earlier sweeps of the model have found, newest first; none without search.warm_start.
+	// Earlier are the results of the bucket's earlier sweeps of the model, newest first; empty without search.warm_start.
 	Earlier []Earlier `json:"earlier,omitempty"`
 
-	// Extends, when not nil, is the sweep that this one goes on from.
+	// Extends, if not nil, is the sweep that this one continues.
 	Extends *Extension `json:"extends,omitempty"`
 
-	// Folds, when not nil, cross-validate.
+	// Folds, if not nil, says how the trials cross-validate.
 	Folds *Folds `json:"folds,omitempty"`
 
 	Trials  []Trial `json:"trials"`
@@ -83,21 +83,21 @@ type DatasetRef struct {
 	Bytes    int64          `json:"bytes"` // on disk, all files
 }
 
-// Holdout says which held-out rows serve which purpose. Where a dataset has no calib or test split, they are carved out
-// of another by fold number, so that rows of one group stay together.
+// Holdout says which held-out rows serve which purpose. If a dataset has no calib or test split, they are carved out of another by fold
+// number, so that rows of one group stay together.
 type Holdout struct {
 	Valid Rows `json:"valid"`
 	Calib Rows `json:"calib"`
 	Test  Rows `json:"test"`
 }
 
-// Rows is a set of rows: those of Split whose fold number is among Folds, or all when there are none.
+// Rows is a set of rows: those of Split whose fold number is among Folds, or all if Folds is empty.
 type Rows struct {
 	Split string  `json:"split"`
 	Folds []uint8 `json:"folds,omitempty"`
 }
 
-// Sizing is how the task array was sized, with the sums that led there. Bytes are bytes.
+// Sizing is how the task array was sized, with the sums behind it. Bytes are bytes.
 type Sizing struct {
 	MachineType    string `json:"machine_type"`
 	VCPUs          int    `json:"vcpus"`
@@ -105,39 +105,39 @@ type Sizing struct {
 	DatasetBytes   int64  `json:"dataset_bytes"`         // once per machine
 	ReserveBytes   int64  `json:"reserve_bytes"`         // left to the system
 	TrialBytes     int64  `json:"trial_bytes"`           // private to each trial, at most
-	RefitBytes     int64  `json:"refit_bytes,omitempty"` // private to the refit of a sweep with folds, which runs alone: it has a copy of the rows
+	RefitBytes     int64  `json:"refit_bytes,omitempty"` // private to the refit, which runs alone: it has a copy of the rows
 	VMs            int    `json:"vms"`
 	TasksPerVM     int    `json:"tasks_per_vm"`
 	ThreadsPerTask int    `json:"threads_per_task"`
-	Tasks          int    `json:"tasks"`      // VMs x TasksPerVM, or fewer where there are fewer trials
+	Tasks          int    `json:"tasks"`      // VMs x TasksPerVM, or fewer if there are fewer trials
 	LimitedBy      string `json:"limited_by"` // why not more tasks on a VM
 }
 
 // Trial is one configuration to train.
 type Trial struct {
 	Number int    `json:"number"` // 0, 1, 2 ...
-	Source string `json:"source"` // fixed, grid or random; of a search that learns also warm, portfolio or its method
+	Source string `json:"source"` // fixed, grid or random; in a search that learns also warm, portfolio or its method
 	Params Params `json:"params"` // complete: the spec's, the trial's and the trainer's defaults
 
-	// Absent are the parameters of the search that the configuration does not have, ascending: their conditions do not hold. Among Params they have
-	// what the trainer takes instead.
+	// Absent are the search's parameters that the configuration does not have, ascending: their conditions do not hold. Params has the
+	// values that the trainer uses instead.
 	Absent []string `json:"absent,omitempty"`
 
-	Reason string `json:"reason,omitempty"` // of a trial that is there for what was found elsewhere
+	Reason string `json:"reason,omitempty"` // why it is in the plan, if because of results from elsewhere
 
-	// In a plan with folds, which configuration the trial is a fold of, from 0, and which fold, from 1. The refit is none; what it trains follows from the
-	// results of the others.
+	// In a plan with folds: which configuration the trial is a fold of, from 0, and which fold, from 1. The refit has neither; what it
+	// trains follows from the results of the others.
 	Configuration int  `json:"configuration,omitempty"`
 	Fold          int  `json:"fold,omitempty"`
 	Refit         bool `json:"refit,omitempty"`
 
-	Open bool `json:"open,omitempty"` // what it trains is decided when it is claimed, and written into its Decision
+	Open bool `json:"open,omitempty"` // what it trains is decided when it is claimed, and recorded in its Decision
 }
 
-// Fingerprint is a hash of all that makes two plans the same sweep: everything but when and by which build they were
-// written, and what the sweep was expected or allowed to cost, since prices change and trials do not depend on them. So with spot: auto it
-// does not matter either what prices have decided. What earlier sweeps have found, and so which trials begin a search that learns, grows
-// from day to day, and with them the rungs, which go by the most trees that any trial is expected to have: the plan that is there keeps its own.
+// Fingerprint is a hash of all that makes two plans the same sweep: everything except when and by which build they were written, and the
+// sweep's expected and allowed cost, since prices change and trials do not depend on them. For the same reason, with spot: auto, it leaves
+// out what prices have decided. It also leaves out the results of earlier sweeps, the trials that follow from them, and the rungs, which
+// depend on the most trees that any trial is expected to have: all of these change from day to day, and an existing plan keeps its own.
 func (p *Plan) Fingerprint() string {
 	same := *p
 	same.Created, same.Coppice, same.Quote, same.Spec.Budget = time.Time{}, "", nil, 0
@@ -151,14 +151,14 @@ func (p *Plan) Fingerprint() string {
 	}
 	data, err := json.Marshal(same)
 	if err != nil {
-		panic(fmt.Sprintf("a plan that cannot be written as JSON: %v", err)) // only a NaN among parameters, which ParseSpec refuses
+		panic(fmt.Sprintf("a plan that cannot be written as JSON: %v", err)) // only for a NaN among parameters, which ParseSpec rejects
 	}
 
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
-// DecodePlan reads a plan object and checks what later code relies on.
+// DecodePlan decodes a plan and checks what later code relies on.
 func DecodePlan(data []byte) (*Plan, error) {
 	var p Plan
 	if err := decodeUpTo(FormatGoals, "plan", data, &p, func() int { return p.Format }); err != nil {
@@ -169,7 +169,7 @@ func DecodePlan(data []byte) (*Plan, error) {
 		return nil, &DecodeError{"plan", err}
 	}
 
-	// Whoever cancels a sweep cancels the job that the plan names. Without a name there is nothing to cancel.
+	// Cancelling a sweep cancels the job that the plan names. Without a name there is nothing to cancel.
 	if p.Job != "" && p.Job != p.JobName(0) {
 		return nil, &DecodeError{"plan", fmt.Errorf("job %.200q is not that of sweep %s", p.Job, p.Sweep)}
 	}
@@ -197,7 +197,7 @@ func DecodePlan(data []byte) (*Plan, error) {
 		return nil, &DecodeError{"plan", err}
 	}
 
-	// With a takeover before the next heartbeat, tasks that are alive would lose their trials.
+	// If a takeover came before the next heartbeat, live tasks would lose their trials.
 	if p.Heartbeat <= 0 || p.Takeover <= p.Heartbeat {
 		return nil, &DecodeError{"plan", fmt.Errorf("heartbeat %s, takeover %s", p.Heartbeat, p.Takeover)}
 	}
@@ -233,7 +233,7 @@ func DecodePlan(data []byte) (*Plan, error) {
 	return &p, nil
 }
 
-// DecodeError is an object or message that is not what its name promises.
+// DecodeError is an object or message that is not what its name says.
 type DecodeError struct {
 	Kind string
 	Err  error
@@ -241,10 +241,10 @@ type DecodeError struct {
 
 func (e *DecodeError) Error() string { return fmt.Sprintf("not a %s of Coppice: %v", e.Kind, e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*DecodeError) IsInput() bool { return true }
 
 func decode(kind string, data []byte, v any, format func() int) error {
@@ -261,8 +261,8 @@ func decodeUpTo(newest int, kind string, data []byte, v any, format func() int) 
 	return nil
 }
 
-// Select gives the numbers of the rows that belong to r, ascending, where fold holds the fold number of each row of the
-// split; nil means all of them.
+// Select returns the numbers of the rows that belong to r, ascending, where fold holds the fold number of each row of the split; nil means
+// all of them.
 func (r Rows) Select(fold []uint8) []uint32 {
 	if r.Folds == nil {
 		return nil
@@ -273,7 +273,7 @@ func (r Rows) Select(fold []uint8) []uint32 {
 		in[f] = true
 	}
 
-	// Counted first, so that room is made once, and only for as many.
+	// Counted first, to allocate once and no more than needed.
 	count := 0
 	for _, f := range fold {
 		if in[f] {

@@ -18,8 +18,8 @@ const (
 	StatusDone      Status = "done"      // trained; may win
 	StatusFailed    Status = "failed"    // its own parameters or data made training impossible
 	StatusTimedOut  Status = "timed_out" // over the spec's limit for a trial
-	StatusCancelled Status = "cancelled" // the sweep was cancelled under it
-	StatusStopped   Status = "stopped"   // others were better at a rung; Score is what it had there
+	StatusCancelled Status = "cancelled" // by a person, or with the sweep
+	StatusStopped   Status = "stopped"   // others were better at a rung; Score is the one at that rung
 )
 
 // Claim says which task works on a trial. It is created once and never changed; a later claim takes the trial over.
@@ -32,13 +32,13 @@ type Claim struct {
 	Task    int       `json:"task"`    // index in the Batch array
 	Attempt int       `json:"attempt"` // which attempt of that task, from 0
 	Host    string    `json:"host"`
-	Nonce   string    `json:"nonce"` // tells a writer whether an object that is there is its own
+	Nonce   string    `json:"nonce"` // tells a writer whether an existing object is its own
 	At      time.Time `json:"at"`
 
 	Written
 }
 
-// Heartbeat shows that the holder of a claim lives. Readers watch whether it changes, not what time it says.
+// Heartbeat shows that a claim's holder is alive. Readers check whether it changes, not the time in it.
 type Heartbeat struct {
 	Format int       `json:"format"`
 	Nonce  string    `json:"nonce"`
@@ -47,14 +47,14 @@ type Heartbeat struct {
 	At     time.Time `json:"at"`
 }
 
-// Release says that the holder of a claim has gone. Whatever an object of that name holds, the claim is given back.
+// Release says that the holder of a claim has left. The claim is given back whatever the object's contents.
 type Release struct {
 	Format int `json:"format"`
 
 	Written
 }
 
-// DecodeClaim reads a claim of a trial.
+// DecodeClaim decodes a claim of a trial.
 func DecodeClaim(data []byte) (*Claim, error) {
 	var c Claim
 	if err := decode("claim", data, &c, func() int { return c.Format }); err != nil {
@@ -69,7 +69,7 @@ func DecodeClaim(data []byte) (*Claim, error) {
 	return &c, nil
 }
 
-// DecodeHeartbeat reads a claim's sign of life.
+// DecodeHeartbeat decodes a heartbeat of a claim's holder.
 func DecodeHeartbeat(data []byte) (*Heartbeat, error) {
 	var h Heartbeat
 	if err := decode("heartbeat", data, &h, func() int { return h.Format }); err != nil {
@@ -78,14 +78,14 @@ func DecodeHeartbeat(data []byte) (*Heartbeat, error) {
 	return &h, nil
 }
 
-// Object is a file that a trial left beside its result.
+// Object is a file of a trial beside its result.
 type Object struct {
 	Name   string `json:"name"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 }
 
-// Result is how a trial ended, and where what it made lies.
+// Result is the outcome of a trial, and where its files are.
 type Result struct {
 	Format  int            `json:"format"`
 	Sweep   ID             `json:"sweep"`
@@ -94,12 +94,12 @@ type Result struct {
 	Task    int            `json:"task"`
 	Attempt int            `json:"attempt"`
 	Status  Status         `json:"status"`
-	Reason  string         `json:"reason,omitempty"` // for every status but done
+	Reason  string         `json:"reason,omitempty"` // for every status except done
 	Params  map[string]any `json:"params"`
-	ByHand  bool           `json:"by_hand,omitempty"` // a person has cancelled this trial, and not its sweep
+	ByHand  bool           `json:"by_hand,omitempty"` // a person has cancelled this trial, not its sweep
 
-	// Of a plan with folds: which fold of which configuration it is of, and how many rows were trained on. The refit has none of them, and the means over the
-	// folds of what it trains as score and metrics.
+	// In a plan with folds: the fold and configuration of the trial, and the number of rows trained on. The refit has none of these; its
+	// score and metrics are the means over the folds of its configuration.
 	Configuration int `json:"configuration,omitempty"`
 	Fold          int `json:"fold,omitempty"`
 	TrainRows     int `json:"train_rows,omitempty"`
@@ -107,11 +107,11 @@ type Result struct {
 	Score         float64            `json:"score"`   // the spec's metric on valid, at the best iteration
 	Metrics       map[string]float64 `json:"metrics"` // on valid, at the best iteration
 	BestIteration int                `json:"best_iteration"`
-	Trees         int                `json:"trees"`            // in the model
+	Trees         int                `json:"trees"`            // of the model
 	TreesGrown    int                `json:"trees_grown"`      // before it stopped
 	Leaves        int                `json:"leaves,omitempty"` // of all trees of the model
 
-	// ScoreSE is the standard error of Score on valid, of a sweep that picks its winner by it.
+	// ScoreSE is the standard error of Score on valid, in a sweep that picks its winner by it.
 	ScoreSE *float64 `json:"score_se,omitempty"`
 
 	Model  *Object `json:"model,omitempty"`
@@ -124,28 +124,28 @@ type Result struct {
 	Written
 }
 
-// Scored are the model's raw scores on held-out rows, for the aggregator: it calibrates and measures without the dataset.
+// Scored are the model's raw scores on held-out rows, for the aggregator, which calibrates and measures without the dataset.
 type Scored struct {
 	Calib Object `json:"calib"`
 	Test  Object `json:"test"`
 }
 
-// Usage is what a trial cost.
+// Usage is the resources that a trial used.
 type Usage struct {
-	// TrainSeconds is training in all, as far as it went into the model: what a claim before had spent up to the checkpoint
-	// that was gone on from is in it, what it did after that is lost and is not.
+	// TrainSeconds is the training time that went into the model. It includes an earlier claim's time up to the checkpoint that was resumed
+	// from, but not the time after that, which was lost.
 	TrainSeconds float64 `json:"train_seconds"`
-	ResumedTrees int     `json:"resumed_trees,omitempty"` // how many of the trees grown came from a claim before
+	ResumedTrees int     `json:"resumed_trees,omitempty"` // how many of the trees grown came from an earlier claim
 	NsPerValue   float64 `json:"ns_per_value"`            // per row x feature x tree
 	PrivateBytes int64   `json:"private_bytes"`           // of the process, at the end of training
 	SharedBytes  int64   `json:"shared_bytes"`            // of the dataset, mapped
 	PSSBytes     int64   `json:"pss_bytes"`               // proportional share of all
 
-	// Of every trial that a task has ended, with or without a model; 0 in results of older builds and where the system does not tell.
+	// For every trial that a task has ended, with or without a model; 0 in results of older builds and where the system does not report it.
 	CPUSeconds     float64 `json:"cpu_seconds,omitempty"`      // of the process, from the claim to the end of training, all threads
 	PeakPSSBytes   int64   `json:"peak_pss_bytes,omitempty"`   // the highest of samples half a minute apart, and of the one at the end
 	MappedBytes    int64   `json:"mapped_bytes,omitempty"`     // of the dataset's files, whether or not they were in memory
-	TreesPerSecond float64 `json:"trees_per_second,omitempty"` // of this claim, after its first tree, ratings included
+	TreesPerSecond float64 `json:"trees_per_second,omitempty"` // of this claim, after its first tree, including evaluation
 }
 
 const maxReason = 4096
@@ -165,7 +165,7 @@ func CutReason(text string) string {
 	return text[:end] + more
 }
 
-// DecodeResult reads a trial's result.
+// DecodeResult decodes a trial's result.
 func DecodeResult(data []byte) (*Result, error) {
 	var r Result
 	if err := decode("result", data, &r, func() int { return r.Format }); err != nil {
@@ -204,7 +204,7 @@ func (r *Result) check() error {
 		return fmt.Errorf("score %v", r.Score)
 	}
 
-	if r.Fold > 0 { // its model is rated and thrown away
+	if r.Fold > 0 { // its model is evaluated and discarded
 		if r.Fold > MaxFolds || r.Configuration < 0 || r.Configuration >= MaxTrials || r.TrainRows < 1 || r.Model != nil || r.Scores != nil {
 			return fmt.Errorf("fold %d of configuration %d, %d rows", r.Fold, r.Configuration, r.TrainRows)
 		}
@@ -221,12 +221,12 @@ func (r *Result) check() error {
 	return nil
 }
 
-// MaxObjectBytes bounds a file that a trial leaves: whoever reads one holds it in memory.
+// MaxObjectBytes bounds a trial's file: readers hold it in memory.
 const MaxObjectBytes = 4 << 30
 
 var filePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// check refuses an object that is not a plain file of the attempt's folder. Its SHA-256 is the reader's to compare.
+// check rejects an object that is not a plain file of the attempt's folder. The reader compares its SHA-256.
 func (o Object) check(folder string) error {
 	file, inside := strings.CutPrefix(o.Name, folder)
 	if !inside || !filePattern.MatchString(file) {
@@ -238,7 +238,7 @@ func (o Object) check(folder string) error {
 	return nil
 }
 
-// ScoreMessage tells the aggregator that a trial has ended. It is a hint: the result object is the truth.
+// ScoreMessage tells the aggregator that a trial has ended. It is only a hint: the result object counts.
 type ScoreMessage struct {
 	Format  int     `json:"format"`
 	Sweep   ID      `json:"sweep"`
@@ -252,7 +252,7 @@ type ScoreMessage struct {
 // MaxMessage bounds a score message; a longer one is not ours.
 const MaxMessage = 64 << 10
 
-// DecodeScoreMessage reads the data of a Pub/Sub message.
+// DecodeScoreMessage decodes the data of a Pub/Sub message.
 func DecodeScoreMessage(data []byte) (*ScoreMessage, error) {
 	if len(data) > MaxMessage {
 		return nil, &DecodeError{"score message", fmt.Errorf("%d bytes", len(data))}

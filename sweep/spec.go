@@ -8,24 +8,23 @@ import (
 	"coppice/strictyaml"
 )
 
-// Spec is a sweep.yaml: what a person asks for. ParseSpec has checked everything that can be checked without knowing the
-// dataset.
+// Spec is a sweep.yaml: what a person asks for. ParseSpec has checked everything that can be checked without the dataset.
 type Spec struct {
 	Name      string `yaml:"name" json:"name"`
 	Dataset   string `yaml:"dataset" json:"dataset"`     // NAME, or NAME@VERSION
 	Model     string `yaml:"model" json:"model"`         // name in the registry
 	Objective string `yaml:"objective" json:"objective"` // binary or regression
-	Metric    string `yaml:"-" json:"metric"`            // selects the winner, on valid; of several objectives the first
+	Metric    string `yaml:"-" json:"metric"`            // selects the winner, on valid; with several objectives the first
 	Trials    int    `yaml:"trials" json:"trials"`
 	Seed      uint64 `yaml:"seed" json:"seed"`
 
-	Metrics MetricNames `yaml:"metric" json:"-"` // as written; ParseSpec makes Metric and Goals of it
+	Metrics MetricNames `yaml:"metric" json:"-"` // as written; ParseSpec derives Metric and Goals from it
 
-	// Goals are the objectives of a sweep with several, Metric first; none otherwise. Pick says which trial then wins.
+	// Goals are the objectives of a sweep with several, Metric first; otherwise empty. Pick then says which trial wins.
 	Goals []Goal `yaml:"-" json:"goals,omitempty"`
 	Pick  *Pick  `yaml:"pick" json:"pick,omitempty"`
 
-	// EarlyStoppingRounds ends a trial when Metric has not improved on valid for so many trees; 0 never does.
+	// EarlyStoppingRounds ends a trial when Metric has not improved on valid for that many trees; 0 never does.
 	EarlyStoppingRounds int `yaml:"early_stopping_rounds" json:"early_stopping_rounds,omitempty"`
 
 	Params  Params  `yaml:"params" json:"params,omitempty"` // for every trial, beneath the trial's own
@@ -34,19 +33,18 @@ type Spec struct {
 	Limits  Limits  `yaml:"limits" json:"limits"`
 	Gate    *Gate   `yaml:"gate" json:"gate,omitempty"`
 
-	// Continue, when not nil, starts every trial from a registered model instead of from nothing.
+	// Continue, if not nil, starts every trial from a registered model instead of from scratch.
 	Continue *Continue `yaml:"continue" json:"continue,omitempty"`
 
-	// Validate, when not nil, rates configurations by cross-validation instead of on valid.
+	// Validate, if not nil, evaluates configurations by cross-validation instead of on valid.
 	Validate *Validate `yaml:"validate" json:"validate,omitempty"`
 
 	Calibrate *Calibrate `yaml:"calibrate" json:"calibrate,omitempty"`
 
-	// Budget is how many USD of machines the sweep may use; 0 is no bound. It is no part of what makes two sweeps the same.
+	// Budget is the USD that the sweep's machines may cost; 0 is no limit. It does not affect the sweep's identity.
 	Budget float64 `yaml:"budget" json:"budget,omitempty"`
 
-	// Require are conditions on a finished trial, such as "log_loss <= 0.3" or "trees <= 500"; only trials that meet them
-	// all may win.
+	// Require are conditions on a finished trial, such as "log_loss <= 0.3" or "trees <= 500"; only trials that meet all of them may win.
 	Require []string `yaml:"require" json:"require,omitempty"`
 }
 
@@ -60,10 +58,10 @@ type Search struct {
 
 	Method    string `yaml:"method" json:"method,omitempty"`         // one of Methods; empty draws at random when the sweep is planned
 	WarmStart string `yaml:"warm_start" json:"warm_start,omitempty"` // WarmAuto, or empty
-	Stop      *Stop  `yaml:"stop" json:"stop,omitempty"`             // nil lets every trial come to its end
+	Stop      *Stop  `yaml:"stop" json:"stop,omitempty"`             // nil lets every trial run to its end
 }
 
-// Distribution is what one parameter is drawn from; exactly one field is set.
+// Distribution is what a parameter is drawn from; exactly one field is set.
 type Distribution struct {
 	Uniform    []float64 `yaml:"uniform" json:"uniform,omitempty"`         // [low, high)
 	LogUniform []float64 `yaml:"log_uniform" json:"log_uniform,omitempty"` // [low, high), uniform in the logarithm
@@ -72,12 +70,12 @@ type Distribution struct {
 	Step       []float64 `yaml:"step" json:"step,omitempty"`               // [low, high, step]: low, low+step ... up to high
 	Choice     []any     `yaml:"choice" json:"choice,omitempty"`           // one of these
 
-	// When is the condition under which the parameter exists at all: an expression over other parameters, or a mapping from their
-	// names to the value, or the list of values, that they have. Without one it always does.
+	// When is the condition under which the parameter exists at all: an expression over other parameters, or a mapping from their names to
+	// a value or list of values. Without a condition it always exists.
 	When any `yaml:"when" json:"when,omitempty"`
 
-	// DrawnAs is the alias under which the spec names the parameter, if it does: draws are keyed by the name that was written, and
-	// a sweep draws the same values whenever it is planned.
+	// DrawnAs is the alias under which the spec names the parameter, if any: draws are keyed by the name as written, so that a sweep draws
+	// the same values whenever it is planned.
 	DrawnAs string `yaml:"-" json:"drawn_as,omitempty"`
 }
 
@@ -91,14 +89,14 @@ type Machine struct {
 	TasksPerVM     Auto   `yaml:"tasks_per_vm" json:"tasks_per_vm"`         // default auto: as many as CPU and memory allow
 	LocalSSD       Auto   `yaml:"local_ssd" json:"local_ssd"`               // disks of 375 GiB on each VM, default auto: the fewest that hold the dataset
 
-	Zones []string `yaml:"zones" json:"zones,omitempty"` // where the VMs may be; the deployment's choice without
+	Zones []string `yaml:"zones" json:"zones,omitempty"` // where the VMs may be; default: the deployment's choice
 
-	// Wait is how long a job may be without machines before the next entry of Fallback is tried, default 10m. The last entry
-	// waits as long as it takes.
+	// Wait is how long a job may go without machines before the next entry of Fallback is tried, default 10m. The last entry waits for as
+	// long as it takes.
 	Wait     Duration   `yaml:"wait" json:"wait,omitzero"`
 	Fallback []Fallback `yaml:"fallback" json:"fallback,omitempty"`
 
-	// Asked is spot as it is written, default true; ParseSpec makes Spot and SpotAuto of it.
+	// Asked is spot as written, default true; ParseSpec derives Spot and SpotAuto from it.
 	Asked *SpotChoice `yaml:"spot" json:"-"`
 }
 
@@ -118,19 +116,18 @@ func (c *SpotChoice) UnmarshalYAML(decode func(any) error) error {
 	return nil
 }
 
-// Fallback is what a sweep runs on when the machines before it in the order cannot be had. What it does not say is as in
-// Machine.
+// Fallback is what a sweep runs on if the machines before it in the order are not available. Unset fields are as in Machine.
 type Fallback struct {
 	Type     string   `yaml:"type" json:"type,omitempty"`
 	Zones    []string `yaml:"zones" json:"zones,omitempty"`
 	Spot     *bool    `yaml:"spot" json:"spot,omitempty"`
-	LocalSSD Auto     `yaml:"local_ssd" json:"local_ssd,omitempty"` // of its own, since every type allows other numbers; default auto
+	LocalSSD Auto     `yaml:"local_ssd" json:"local_ssd,omitempty"` // not inherited, since each type allows other numbers; default auto
 }
 
 // MaxFallbacks bounds the list of fallbacks.
 const MaxFallbacks = 20
 
-// Choice is what the sweep's job number n runs on: the machine itself, or what a fallback makes of it.
+// Choice returns the machines of the sweep's job number n: Machine itself, or Machine changed by a fallback.
 func (m Machine) Choice(n int) Machine {
 	if n == 0 {
 		return m
@@ -162,15 +159,14 @@ func (a *Auto) UnmarshalYAML(decode func(any) error) error {
 	return decode((*int)(a))
 }
 
-// Limits end what takes too long. Quorum is the share of trials that must have ended well for the sweep to be concluded
-// at its time limit.
+// Limits end what takes too long. Quorum is the share of trials that must be done or stopped by a rule for a sweep to have a winner.
 type Limits struct {
 	Trial  Duration `yaml:"trial" json:"trial"`
 	Sweep  Duration `yaml:"sweep" json:"sweep"`
 	Quorum float64  `yaml:"quorum" json:"quorum"`
 
-	Target   *float64  `yaml:"target" json:"target,omitempty"`     // of the metric on valid: once a trial has it, no more are started
-	Patience *Patience `yaml:"patience" json:"patience,omitempty"` // so many trials without improvement, and no more are started
+	Target   *float64  `yaml:"target" json:"target,omitempty"`     // of the metric on valid: once a trial reaches it, no more are started
+	Patience *Patience `yaml:"patience" json:"patience,omitempty"` // after so many trials without improvement, no more are started
 }
 
 // Duration is a time.Duration that is written "90s" or "2h" in YAML and JSON.
@@ -192,25 +188,25 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Vocabulary is what the contract does not know and whoever parses a spec must lend: the words of the engines. Every
-// function says nil or what is wrong and what would be right, but for names.
+// Vocabulary is what the contract does not know and the caller of ParseSpec has to provide: the engines' names. Errors say what is wrong and
+// what would be right.
 type Vocabulary struct {
 	Metric     func(name string) error                     // is there such a metric?
-	Goal       func(name string) (Goal, error)             // of several objectives one: a metric, or one of GoalFacts
-	ParamName  func(name string) string                    // the canonical name of a training parameter; an unknown name as it is
+	Goal       func(name string) (Goal, error)             // one of several objectives: a metric, or one of GoalFacts
+	ParamName  func(name string) string                    // the canonical name of a training parameter; an unknown name unchanged
 	Param      func(name string, value any) error          // is there such a training parameter, and may it have this value?
 	Constraint func(expression string) (string, error)     // this condition on parameters by their canonical names, if it can be evaluated
-	Conditions func(s *Spec) error                         // do the conditions on its parameters go together? An error has the Path of the part that it is about
+	Conditions func(s *Spec) error                         // are the conditions on its parameters consistent? Errors have a Path
 	Require    func(expression string) error               // can this condition on results be evaluated?
-	Objective  func(objective string, metric string) error // do these go together?
+	Objective  func(objective string, metric string) error // can these be combined?
 	Machine    func(machineType string) error              // is there such a machine type?
-	LocalSSD   func(machineType string, disks int) error   // may it have so many local SSDs?
+	LocalSSD   func(machineType string, disks int) error   // may it have that many local SSDs?
 }
 
 var namePattern = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$`)
 
-// CheckName refuses a sweep's, a dataset's or a model's name that is not 1 to 40 characters of a-z, 0-9 and '-', from a
-// letter to a letter or digit: the rule of Batch job ids, which are made from them, and safe in paths.
+// CheckName rejects a sweep's, dataset's or model's name that is not 1 to 40 characters of a-z, 0-9 and '-', beginning with a letter and
+// ending with a letter or digit: the rule of Batch job ids, which are made from them, and safe in paths.
 func CheckName(kind, name string) error {
 	if !namePattern.MatchString(name) {
 		return &NameError{Kind: kind, Name: name}
@@ -218,7 +214,7 @@ func CheckName(kind, name string) error {
 	return nil
 }
 
-// NameError is a name that cannot be used.
+// NameError is an invalid name.
 type NameError struct{ Kind, Name string }
 
 func (e *NameError) Error() string {
@@ -229,14 +225,14 @@ func (e *NameError) Error() string {
 	return fmt.Sprintf("%s %.60q: use 1 to %d of a-z, 0-9 and '-', beginning with a letter and not ending with '-'", what, e.Name, longest)
 }
 
-// IsInput says that what was handed in is at fault, and will be the next time.
+// IsInput says that the input is at fault, permanently.
 func (*NameError) IsInput() bool { return true }
 
 // MaxTrials bounds a sweep; Batch would run no more tasks anyway.
 const MaxTrials = 10_000
 
-// ParseSpec reads a sweep.yaml. Every error is a *strictyaml.Error that names line and column. Numbers among parameters
-// come out as float64, so that a spec is the same after a round trip through JSON, and names of parameters are the canonical ones.
+// ParseSpec parses a sweep.yaml. Every error is a *strictyaml.Error that names line and column. Numbers among parameters become float64, so
+// that a spec is the same after a round trip through JSON, and names of parameters are the canonical ones.
 func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	var s Spec
 	doc, err := strictyaml.Decode(file, data, &s)
@@ -248,7 +244,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 		return nil, err
 	}
 
-	// What is checked is what the sweep will run with, defaults included.
+	// The check is of what the sweep will run with, defaults included.
 	s.fillDefaults()
 	s.normalizeNumbers()
 
@@ -267,7 +263,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	return &s, nil
 }
 
-// refuseZeros refuses a 0 that would silently become the default.
+// refuseZeros rejects a 0 that would silently become the default.
 func (s *Spec) refuseZeros(doc *strictyaml.Document) error {
 	for _, path := range []string{"machine.vms", "machine.threads_per_task", "limits.quorum"} {
 		if x, given := doc.Number(path); given && x == 0 {

@@ -15,13 +15,13 @@ import (
 	"coppice/sweepstore"
 )
 
-// writer is one of several who want to create the same object, each with contents that tell whose it is.
+// writer is one of several that want to create the same object, each with contents of its own.
 type writer struct {
 	create func(ctx context.Context) (bool, error)
 	sign   string
 }
 
-// writers are four who want the same object each: claim, result, ending and conclusion of a sweep, by a name.
+// writers are four that want the same object: for a sweep's claim, result, ending and conclusion, by name.
 func writers(s blob.Store, round int) map[string][]writer {
 	p := &sweep.Plan{Sweep: sweep.ID(fmt.Sprintf("night-%d", round)), Trials: make([]sweep.Trial, 1)}
 	whole, trials := sweepstore.New(s, p.Sweep), sweepstore.NewTrials(s, p)
@@ -47,8 +47,8 @@ func writers(s blob.Store, round int) map[string][]writer {
 	return all
 }
 
-// TestLostAnswersAreSettled: of several who create the same object at once while three of ten answers are lost, exactly one is
-// told that it did, and it is the one whose object is there; whether the store's client repeats a write or gives up.
+// TestLostAnswersAreSettled: if several writers create the same object at once while three of ten answers are lost, exactly one is told
+// that it did, and its object is the one that exists; whether the store's client repeats a write or gives up.
 func TestLostAnswersAreSettled(t *testing.T) {
 	for _, repeats := range []bool{true, false} {
 		lost := 0
@@ -74,7 +74,7 @@ func TestLostAnswersAreSettled(t *testing.T) {
 	}
 }
 
-// race lets all writers create at once and returns who was told that it did.
+// race lets all writers create at once and returns which were told that they did.
 func race(t *testing.T, all []writer) (winners []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -105,7 +105,7 @@ func (u unread) Open(context.Context, string, blob.Range) (io.ReadCloser, blob.A
 	return nil, blob.Attrs{}, errUnread
 }
 
-// TestWhatCannotBeSettledIsAnError: a writer is not told that it has lost, or won, when it may not have.
+// TestWhatCannotBeSettledIsAnError: a writer is not told that it has lost, or won, if that is uncertain.
 func TestWhatCannotBeSettledIsAnError(t *testing.T) {
 	p := &sweep.Plan{Sweep: "night-1", Trials: make([]sweep.Trial, 1)}
 	claim := sweep.Claim{Format: 1, Sweep: p.Sweep}

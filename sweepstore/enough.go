@@ -12,7 +12,8 @@ import (
 // An end by rule names every trial that has ended.
 var enoughKind = kind{"end by rule", 16 << 20}
 
-// Enough reads why the sweep starts no more trials; nil as long as it does. A *DamagedError says that it starts none, and that nobody knows why.
+// Enough reads why the sweep starts no more trials; nil as long as it does. A *DamagedError means that it starts none, for an unknown
+// reason.
 func (s *Sweep) Enough(ctx context.Context) (*sweep.Enough, error) {
 	return optional(ctx, s.bucket, enoughKind, s.names.Enough(), func(data []byte) (*sweep.Enough, error) {
 		e, err := sweep.DecodeEnough(data)
@@ -23,13 +24,14 @@ func (s *Sweep) Enough(ctx context.Context) (*sweep.Enough, error) {
 	})
 }
 
-// CreateEnough writes down that the sweep starts no more trials. created is false if that was decided before.
+// CreateEnough records that the sweep starts no more trials. created is false if that was decided before.
 func (s *Sweep) CreateEnough(ctx context.Context, e sweep.Enough) (created bool, err error) {
 	e.Written = written()
 	return create(ctx, s.bucket, s.names.Enough(), e)
 }
 
-// Finished are the plan's own trials in a listing that have come to their end or were stopped at a rung, in the order in which they ended. Results are added to known, so that none is read twice.
+// Finished returns the plan's own trials in a listing that are done or were stopped at a rung, in the order in which they ended. Results
+// are added to known, so that none is read twice.
 func (t *Trials) Finished(ctx context.Context, l Listing, known map[int]sweep.Result) ([]sweep.Finished, error) {
 	if err := t.Results(ctx, l, known, nil); err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 	"coppice/sweepstore"
 )
 
-// counting counts what is asked of a store.
+// counting counts the requests to a store.
 type counting struct {
 	blob.Store
 	asked int
@@ -56,9 +56,9 @@ func (e *events) Pop() any {
 	return last
 }
 
-// TestADecisionTakesFewObjects simulates many tasks that claim, decide and train at once. From its listing to its write a task takes a two-hundredth of a training,
-// in which it sees nothing of what others do. What it asks the bucket for beyond the listing that it goes by anyway, with the configuration and the decision that it
-// writes, is five objects on average.
+// TestADecisionTakesFewObjects simulates many tasks that claim, decide and train at once. From its listing to its write a task takes a
+// two-hundredth of a training, during which it sees nothing of what others do. Beyond the listing that it needs anyway, and the
+// configuration and decision that it writes, it requests five objects from the bucket on average.
 func TestADecisionTakesFewObjects(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ tasks, trials int }{{1, 60}, {16, 200}, {100, 600}} {
@@ -74,7 +74,7 @@ func TestADecisionTakesFewObjects(t *testing.T) {
 	}
 }
 
-// simulate says how many objects were asked for per decision.
+// simulate returns the number of objects requested per decision.
 func simulate(t *testing.T, store *counting, tasks, trials int) float64 {
 	const latency = 0.005
 	plan := &sweep.Plan{Format: sweep.FormatOpen, Sweep: "night-1", Base: sweep.Params{"seed": 1.0}}
@@ -141,7 +141,8 @@ func simulate(t *testing.T, store *counting, tasks, trials int) float64 {
 	return float64(decided) / float64(trials)
 }
 
-// TestARungTakesFewObjects simulates many tasks whose trials come to three rungs each. What a task asks the bucket for at a rung, beyond one listing, is five objects on average.
+// TestARungTakesFewObjects simulates many tasks whose trials reach three rungs each. Beyond one listing, a task requests five objects per
+// rung on average.
 func TestARungTakesFewObjects(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ tasks, trials int }{{1, 60}, {16, 200}, {100, 600}} {
@@ -157,7 +158,7 @@ func TestARungTakesFewObjects(t *testing.T) {
 	}
 }
 
-// simulateRungs says how many objects were asked for per rung that a trial came to.
+// simulateRungs returns the number of objects requested per rung that a trial reached.
 func simulateRungs(t *testing.T, store *counting, tasks, trials int) float64 {
 	const latency, rungs = 0.005, 3
 	plan := &sweep.Plan{Format: 1, Sweep: "night-1", Trials: make([]sweep.Trial, trials)}

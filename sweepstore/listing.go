@@ -27,7 +27,7 @@ type Trial struct {
 
 	Result blob.Generation // of its result; 0 while there is none, and for trials of a sweep that the plan extends
 
-	Rungs map[int]blob.Generation // where it was compared with others, by number of trees
+	Rungs map[int]blob.Generation // rungs at which it was compared with others, by number of trees
 
 	Decided blob.Generation // of the decision about what it trains; 0 if there is none
 }

@@ -53,8 +53,8 @@ var (
 	resultKind     = kind{"result", 16 << 20}
 )
 
-// read is the object's bytes and what decode makes of them, without the id of its write, which only its writer needs. An object that is not there is blob.ErrNotExist, one that cannot
-// be read as its kind a *DamagedError; other errors are the store's.
+// read returns an object's bytes and decode's value, without the write id, which only the writer needs. A missing object is
+// blob.ErrNotExist, a damaged one a *DamagedError; other errors are the store's.
 func read[T any](ctx context.Context, s blob.Store, k kind, object string, decode func([]byte) (*T, error)) (*T, []byte, error) {
 	data, _, err := blob.ReadAll(ctx, s, object, k.limit)
 	if errors.Is(err, blob.ErrTooLong) {
@@ -74,7 +74,7 @@ func read[T any](ctx context.Context, s blob.Store, k kind, object string, decod
 	return v, data, nil
 }
 
-// optional is read, except that an object that is not there is nil and no error.
+// optional is read, except that a missing object is nil and no error.
 func optional[T any](ctx context.Context, s blob.Store, k kind, object string, decode func([]byte) (*T, error)) (*T, error) {
 	v, _, err := read(ctx, s, k, object, decode)
 	if errors.Is(err, blob.ErrNotExist) {
@@ -83,7 +83,7 @@ func optional[T any](ctx context.Context, s blob.Store, k kind, object string, d
 	return v, err
 }
 
-// exists says whether an object is there, whatever it holds.
+// exists reports whether an object exists, whatever its contents.
 func exists(ctx context.Context, s blob.Store, object string) (bool, error) {
 	_, err := s.Stat(ctx, object)
 	if errors.Is(err, blob.ErrNotExist) {

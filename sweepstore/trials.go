@@ -79,8 +79,8 @@ func (t *Trials) LastBeat(ctx context.Context, trial, claim int) (blob.Generatio
 	return attrs.Generation, nil
 }
 
-// Release gives a claim back. It does not look what has come of a write that was not confirmed: whoever releases is about to go and could
-// do nothing with the answer.
+// Release gives a claim back. It does not check the outcome of an unconfirmed write: a task that releases is about to exit and could do
+// nothing about it.
 func (t *Trials) Release(ctx context.Context, trial, claim int) error {
 	data, err := json.MarshalIndent(sweep.Release{Format: sweep.FormatVersion, Written: written()}, "", "  ")
 	if err != nil {

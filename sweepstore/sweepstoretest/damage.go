@@ -9,7 +9,7 @@ import (
 	"coppice/sweep"
 )
 
-// notJSON are contents that are no object of any kind.
+// notJSON are contents that are not an object of any kind.
 func notJSON() map[string]string {
 	return map[string]string{
 		"empty": "", "text": "damaged", "half": `{"format":1,"sweep":"ni`, "null": "null", "a list": "[1]", "no format": `{"sweep":"night-1"}`,
@@ -17,7 +17,7 @@ func notJSON() map[string]string {
 	}
 }
 
-// damagedPlan: the sweep cannot go on, and repeating does not help.
+// damagedPlan: the sweep cannot continue, and retrying does not help.
 func (t *tester) damagedPlan() {
 	object := sweep.Names(t.plan.Sweep).Plan()
 	for what, contents := range notJSON() {
@@ -60,7 +60,7 @@ func (t *tester) damagedClaim() {
 	t.created("claim 1 after a damaged one", true)(t.trials.CreateClaim(t.ctx, t.claim(1, 1)))
 }
 
-// damagedHeartbeat: a change of it is a sign of life all the same.
+// damagedHeartbeat: a change of it is still a sign of life.
 func (t *tester) damagedHeartbeat() {
 	t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(1, 0)))
 	object := sweep.Names(t.plan.Sweep).Heartbeat(1, 0)
@@ -76,7 +76,7 @@ func (t *tester) damagedHeartbeat() {
 	}
 }
 
-// damagedResult: the trial has ended and has failed, for everybody.
+// damagedResult: the trial has ended and failed, for every reader.
 func (t *tester) damagedResult() {
 	object := sweep.Names(t.plan.Sweep).Result(1)
 	contents := notJSON()
@@ -92,7 +92,7 @@ func (t *tester) damagedResult() {
 	t.created("result after a damaged one", false)(t.trials.CreateResult(t.ctx, t.result(1)))
 }
 
-// failedFor holds that trial 1 has failed by all ways to ask.
+// failedFor checks that trial 1 has failed, through every method that reads results.
 func (t *tester) failedFor(what, object string) {
 	t.Helper()
 	r, damage, err := t.trials.Result(t.ctx, 1)
@@ -120,7 +120,7 @@ func (t *tester) failedFor(what, object string) {
 	}
 }
 
-// damagedCurve: there is none of that claim.
+// damagedCurve: that claim has none.
 func (t *tester) damagedCurve() {
 	for claim := range 2 {
 		t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(1, claim)))
@@ -174,7 +174,7 @@ func (t *tester) damagedEnd() {
 	}
 }
 
-// contentsDoNotMatter: a cancellation and a release are what their names say, whatever they hold.
+// contentsDoNotMatter: a cancellation and a release are what their names say, whatever their contents.
 func (t *tester) contentsDoNotMatter() {
 	t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(1, 0)))
 	for what, contents := range notJSON() {
@@ -214,7 +214,7 @@ func (t *tester) earlierBuilds() {
 	}
 }
 
-// cancelled: a context's end is the context's error and never damage.
+// cancelled: the end of a context is the context's error and never damage.
 func (t *tester) cancelled() {
 	t.created("plan", true)(t.sweep.CreatePlan(t.ctx, *t.plan))
 	t.created("result", true)(t.trials.CreateResult(t.ctx, t.result(1)))

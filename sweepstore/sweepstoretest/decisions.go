@@ -12,7 +12,7 @@ func (t *tester) decision(trial int, seen ...sweep.Seen) sweep.Decision {
 		Own: sweep.Params{"num_leaves": float64(trial)}, Source: "gp", Reason: "why", Seen: seen}
 }
 
-// decisions are created once, listed, and a configuration is one trial's.
+// decisions are created once, and listed; a configuration belongs to one trial.
 func (t *tester) decisions() {
 	none, err := t.trials.Decision(t.ctx, 1)
 	if none != nil || err != nil {
@@ -52,7 +52,7 @@ func (t *tester) decisions() {
 	}
 }
 
-// damagedDecision: nobody knows what the trial was to train; whose a damaged configuration is, nobody knows either.
+// damagedDecision: what the trial was to train is lost, and so is the owner of a damaged configuration.
 func (t *tester) damagedDecision() {
 	object := sweep.Names(t.plan.Sweep).Decision(1)
 	contents := notJSON()
@@ -84,7 +84,7 @@ func (t *tester) damagedDecision() {
 	t.equal("a damaged configuration taken", taken, false)
 }
 
-// gathered: what is known of other trials comes from few objects, and nothing that is known is read again.
+// gathered: few objects tell what is known about other trials, and nothing known is read again.
 func (t *tester) gathered() {
 	score := 0.25
 	t.created("result", true)(t.trials.CreateResult(t.ctx, t.result(0)))
@@ -93,7 +93,7 @@ func (t *tester) gathered() {
 	l, err := t.trials.List(t.ctx)
 	t.must("list", err)
 
-	// The newest decision tells the rest, so that what it has seen of the other objects counts.
+	// The newest decision includes the rest, so what it has seen of the other objects counts.
 	known := map[int]sweep.Seen{}
 	t.must("gather", t.trials.Gather(t.ctx, l, 3, known))
 	want := map[int]sweep.Seen{0: {Trial: 0, Status: sweep.StatusDone, Score: &score}, 1: {Trial: 1, Status: sweep.StatusRunning, Params: sweep.Params{"num_leaves": 1.0}},
@@ -121,7 +121,7 @@ func (t *tester) rung(trial, step int, seen ...sweep.Reached) sweep.Rung {
 	return sweep.Rung{Format: 1, Sweep: t.plan.Sweep, Trial: trial, Step: step, Score: float64(trial), Reason: "why", Seen: seen, At: at}
 }
 
-// rungs are created once and listed; the newest tells of those that it has seen, and a damaged one is passed over.
+// rungs are created once and listed; the newest includes those that it has seen, and a damaged one is skipped.
 func (t *tester) rungs() {
 	first := t.rung(1, 9)
 	t.created("rung", true)(t.trials.CreateRung(t.ctx, first))

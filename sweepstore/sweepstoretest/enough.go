@@ -7,7 +7,7 @@ import (
 	"coppice/sweepstore"
 )
 
-// endedByRule: why a sweep starts no more trials is created once, and what it is decided from are results in the order in which they came.
+// endedByRule: why a sweep starts no more trials is created once, from results in the order in which they came.
 func (t *tester) endedByRule() {
 	none, err := t.sweep.Enough(t.ctx)
 	if none != nil || err != nil {

@@ -5,7 +5,7 @@ import (
 	"coppice/sweepstore"
 )
 
-// extended: trials of the sweep that a plan extends have ended, with what stands in the plan, and nothing that lies in the new sweep's folder is theirs.
+// extended: trials of the sweep that a plan extends have ended, as the plan says, and no object in the new sweep's folder is theirs.
 func (t *tester) extended() {
 	score := sweep.Result{Format: 1, Sweep: "night-0", Trial: 0, Status: sweep.StatusStopped, Reason: "at 3 trees: rank 2 of 2", Score: 0.25, TreesGrown: 3, Metrics: map[string]float64{}}
 	t.plan.Extends = &sweep.Extension{Sweep: "night-0", Results: []sweep.Result{score}, Reached: []sweep.Reached{{Step: 3, Trial: 0, Score: 0.25}}}

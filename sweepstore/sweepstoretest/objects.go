@@ -53,7 +53,7 @@ func (t *tester) sweeps() {
 	t.equal("sweeps", ids, []sweep.ID{"night-1", "other"})
 }
 
-// createdOnce creates every object of those that are created once again, and compares its bytes.
+// createdOnce creates every create-only object again, and compares its bytes.
 func (t *tester) createdOnce() {
 	id := t.plan.Sweep
 	steps := []struct {
@@ -107,7 +107,7 @@ func number(second bool) int {
 	return 1
 }
 
-// absent tells what is not there from what cannot be read.
+// absent distinguishes missing objects from unreadable ones.
 func (t *tester) absent() {
 	if _, _, err := t.sweep.Plan(t.ctx); !errors.Is(err, blob.ErrNotExist) {
 		t.Errorf("plan: error %v, want ErrNotExist", err)
@@ -294,7 +294,7 @@ func (t *tester) listing() {
 	}
 }
 
-// strangers are names that no Coppice wrote. None of them may end, hold or free a trial.
+// strangers are names that Coppice never writes. None of them may end, hold or free a trial.
 func (t *tester) strangers() {
 	t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(1, 0)))
 	before := t.list()

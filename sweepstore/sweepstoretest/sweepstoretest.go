@@ -1,6 +1,5 @@
-// Package sweepstoretest holds the behaviour of package sweepstore as a test, to be run over every blob.Store: what is written
-// is read back, what is created once stays as it was, and an object of each kind that is not what its name promises means to
-// every reader what sweep/WIRE.md says.
+// Package sweepstoretest tests the behaviour of package sweepstore over any blob.Store: what is written is read back, create-only objects
+// stay as they are, and a damaged object of each kind means to every reader what sweep/WIRE.md says.
 package sweepstoretest
 
 import (
@@ -88,7 +87,7 @@ func newPlan() *sweep.Plan {
 	return p
 }
 
-// must fails unless a step went well.
+// must fails unless a step succeeded.
 func (t *tester) must(what string, err error) {
 	t.Helper()
 	if err != nil {
@@ -96,7 +95,7 @@ func (t *tester) must(what string, err error) {
 	}
 }
 
-// created fails unless a create came out as wanted.
+// created fails unless a create had the expected outcome.
 func (t *tester) created(what string, want bool) func(bool, error) {
 	t.Helper()
 	return func(created bool, err error) {
@@ -122,7 +121,7 @@ func (t *tester) put(name, data string) {
 	}
 }
 
-// putJSON writes v under a name as its kind's writer would not.
+// putJSON writes v under a name, which its kind's writer would not do.
 func (t *tester) putJSON(name string, v any) {
 	t.Helper()
 	data, err := json.Marshal(v)
@@ -130,7 +129,7 @@ func (t *tester) putJSON(name string, v any) {
 	t.put(name, string(data))
 }
 
-// text is what lies under a name.
+// text returns the contents of a name.
 func (t *tester) text(name string) string {
 	t.Helper()
 	data, _, err := blob.ReadAll(t.ctx, t.bucket, name, 1<<20)
@@ -138,7 +137,7 @@ func (t *tester) text(name string) string {
 	return string(data)
 }
 
-// wantDamaged fails unless err says that the named object is damaged, in a way that everybody takes for permanent.
+// wantDamaged fails unless err says that the named object is damaged, and is permanent for every caller.
 func (t *tester) wantDamaged(what string, err error, object string) {
 	t.Helper()
 	var damaged *sweepstore.DamagedError
