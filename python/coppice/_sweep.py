@@ -65,8 +65,6 @@ class Sweep:
         if not isinstance(spec, dict) or not isinstance(trials, list) or not trials:
             raise CorruptError(f"{store.describe(f'plans/{sweep_id}.json')}: a plan without spec or trials")
         self.metric, self.maximize = str(spec.get("metric")), bool(self.plan.get("maximize"))
-        if self.plan.get("folds"):
-            raise FormatError(f"{store.describe(f'plans/{sweep_id}.json')}: a sweep with folds, whose trials do not compare; `launcher leaderboard --json` has its configurations")
         self._list()
         self._inherit()
 
@@ -138,7 +136,7 @@ class Sweep:
     def trials(self) -> pandas.DataFrame:
         """One row for each planned trial, by number: its state (done, stopped, failed, timed_out, cancelled, running, waiting), why it ended, its score,
         metrics.NAME on valid, params.NAME, trees, times and memory. What is not known is missing, and so is a parameter that a trial does not have
-        (search.random.NAME.when)."""
+        (search.random.NAME.when). Of a sweep with folds each trial is one fold, from 1, of one configuration; the refit is fold 0 of none."""
         pd = _pandas()
         rows = []
         for t in self.plan["trials"]:
@@ -150,7 +148,7 @@ class Sweep:
             row |= {"trees": r.get("trees"), "trees_grown": r.get("trees_grown"), "best_iteration": r.get("best_iteration"), "claims": len(self._claims.get(number, ()))}
             row |= {"leaves": r.get("leaves"), "model_bytes": (r.get("model") or {}).get("bytes")}
             row |= {"started": r.get("started"), "ended": r.get("ended"), "train_seconds": usage.get("train_seconds"), "private_bytes": usage.get("private_bytes")}
-            row |= {"configuration": t.get("configuration", 0), "fold": t.get("fold", 0)} if "folds" in self.plan else {}
+            row |= {"configuration": None if t.get("refit") else t.get("configuration", 0), "fold": t.get("fold", 0)} if self.plan.get("folds") else {}
             row |= {f"metrics.{k}": v for k, v in sorted((r.get("metrics") or {}).items())} if done else {}
             params = r.get("params") or self._decided.get(number, {}).get("params") or t.get("params") or {}
             absent = self._absent(t)
@@ -159,15 +157,39 @@ class Sweep:
         frame = pd.DataFrame(rows)
         for column in ("started", "ended"):
             frame[column] = pd.to_datetime(frame[column], utc=True, format="ISO8601")
-        for column in ("trees", "trees_grown", "best_iteration", "leaves", "model_bytes", "private_bytes"):
+        for column in ("trees", "trees_grown", "best_iteration", "leaves", "model_bytes", "private_bytes", *(("configuration",) if "configuration" in frame else ())):
             frame[column] = frame[column].astype("Int64")
         for column in ("score", "train_seconds"):
             frame[column] = frame[column].astype("float64")
         return frame.set_index("trial")
 
+    def configurations(self) -> pandas.DataFrame:
+        """Of a sweep with folds, one row for each configuration, best first: rank, its state (done, open, dropped, failed), the mean of its folds' scores
+        with its standard error, how many folds have one, of how many, and params.NAME. Only those that are done have a rank."""
+        if not self.plan.get("folds"):
+            raise Error(f"{self.id}: a sweep without folds, whose trials are its configurations; see trials() and board()")
+        pd = _pandas()
+        frame = self.trials()
+        rows = []
+        for number, of in frame[frame["fold"] > 0].groupby("configuration"):
+            state, scores = "done", of["score"].dropna()
+            for s in of["state"]:
+                if s in ("waiting", "running"):
+                    state = "open" if state == "done" else state
+                elif s != "done" and state in ("done", "open"):
+                    state = "dropped" if s == "stopped" else "failed"
+            row = {"configuration": number, "state": state, "mean": scores.mean(), "se": scores.sem(), "folds": len(scores), "of": len(of)}
+            rows.append(row | {c: of[c].iloc[0] for c in of.columns if c.startswith("params.")})
+        out = pd.DataFrame(rows)
+        out["_place"] = out["state"].map({"done": 0, "open": 1, "dropped": 2, "failed": 3}.get)
+        out["_loss"] = (-out["mean"] if self.maximize else out["mean"]).where(out["state"] == "done", -out["folds"])
+        out = out.sort_values(["_place", "_loss", "configuration"]).drop(columns=["_place", "_loss"]).set_index("configuration")
+        out.insert(0, "rank", pd.array([i + 1 if s == "done" else None for i, s in enumerate(out["state"])], dtype="Int64"))
+        return out
+
     def board(self) -> pandas.DataFrame:
         """The trials that are done, best first by the (first) metric as the leaderboard has them: rank, score, trees, and the parameters that differ. Of a sweep
-        with folds this is the refit alone: scores of different folds do not compare."""
+        with folds this is the refit alone: scores of different folds do not compare, and configurations() has their means."""
         frame = self.trials()
         frame = frame[(frame["state"] == "done") & (frame["fold"] == 0 if "fold" in frame else True)].copy()
         frame["_loss"] = -frame["score"] if self.maximize else frame["score"]

@@ -74,11 +74,27 @@ class SweepTest(unittest.TestCase):
         self.assertEqual((frame.loc[0, "state"], frame.loc[0, "score"], frame.loc[0, "params.num_leaves"]), ("done", 0.9, 10))
         self.assertEqual(list(coppice.sweep(ID, self.place).board().index), [0, 1, 2])
 
-    def test_a_sweep_with_folds_is_refused(self) -> None:
-        plan = json.loads((self.place / "plans" / f"{ID}.json").read_text()) | {"format": 4, "folds": {"rounds": []}}
+    def test_a_sweep_with_folds_has_configurations(self) -> None:
+        plan = json.loads((self.place / "plans" / f"{ID}.json").read_text()) | {"format": 4, "folds": {"rounds": [{}, {}]}}
+        for i, t in enumerate(plan["trials"]):  # configurations 0, 1 and 0, 1, then 2, whose second fold is not there, and the refit
+            t |= {"configuration": [0, 1, 0, 1, 2, 0][i], "fold": [1, 1, 2, 2, 1, 0][i], "params": {"num_leaves": [10, 11, 10, 11, 12, 10][i]}}
+        plan["trials"][5] |= {"refit": True}
         write(self.place / "plans" / f"{ID}.json", plan)
-        with self.assertRaises(coppice.FormatError):
-            coppice.sweep(ID, self.place)
+        write(self.trial(5) / "result.json", {"format": 1, "sweep": ID, "trial": 5, "status": "done", "score": 0.7, "trees": 9})
+        s = coppice.sweep(ID, self.place)
+        frame = s.configurations()
+        self.assertEqual(list(frame.index), [0, 2, 1])
+        self.assertEqual(list(frame["state"]), ["done", "open", "failed"])
+        self.assertEqual(frame.loc[0, ["rank", "folds", "of", "params.num_leaves"]].tolist(), [1, 2, 2, 10])
+        self.assertAlmostEqual(frame.loc[0, "mean"], 0.7)
+        self.assertAlmostEqual(frame.loc[0, "se"], 0)
+        self.assertTrue(frame["rank"].isna()[1:].all())
+        self.assertEqual(list(s.board().index), [5], "the refit alone")
+        self.assertTrue(s.trials()["configuration"].isna()[5])
+
+    def test_without_folds_there_are_no_configurations(self) -> None:
+        with self.assertRaises(coppice.Error):
+            coppice.sweep(ID, self.place).configurations()
 
     def test_open_trials_say_what_was_decided(self) -> None:
         write(self.trial(5) / "decision.json", {"format": 1, "sweep": ID, "trial": 5, "params": {"num_leaves": 99}})
