@@ -247,6 +247,7 @@ func TestOnePercentIsSeen(t *testing.T) {
 			seen++
 		}
 	}
+	t.Logf("a gain of 1 %% of log loss on 200,000 rows was seen in %d of %d nights", seen, nights)
 	if seen < nights*8/10 {
 		t.Errorf("a gain of 1 %% was seen in %d of %d nights, want 80 %%", seen, nights)
 	}

@@ -103,17 +103,33 @@ func (w *World) listDatasets(ctx context.Context, c *cloud, name string, asJSON 
 // nightState is the state of a version's night in a word, and when it was staged.
 func (c *cloud) nightState(ctx context.Context, name, version string) (string, time.Time) {
 	r, err := stager.Destination{Store: c.datasets}.Night(ctx, name, version)
+	if r == nil {
+		return stateOf(r, err), time.Time{}
+	}
+	return stateOf(r, err), r.At
+}
+
+// States of a dataset version's night.
+const (
+	nightGood       = "good"
+	nightAccepted   = "accepted"
+	nightBlocked    = "blocked"
+	nightUnknown    = "unknown" // it has no record
+	nightUnreadable = "unreadable"
+)
+
+func stateOf(r *contract.Record, err error) string {
 	switch {
 	case err != nil:
-		return "unreadable", time.Time{}
+		return nightUnreadable
 	case r == nil:
-		return "unknown", time.Time{}
+		return nightUnknown
 	case r.Blocked():
-		return "blocked", r.At
+		return nightBlocked
 	case contract.Blocked(r.Findings):
-		return "accepted", r.At
+		return nightAccepted
 	}
-	return "good", r.At
+	return nightGood
 }
 
 func datasetsPullCommand(w *World) *cobra.Command {

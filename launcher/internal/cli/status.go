@@ -12,7 +12,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"coppice/contract"
 	"coppice/launcher/internal/provision"
+	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
 	"coppice/program"
 	"coppice/sweep"
@@ -31,10 +33,12 @@ func statusCommand(w *World) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				snap := newSnapshot(s, st, job)
+				snap.Night = c.nightOf(cmd.Context(), s.Plan)
 				if asJSON {
-					return w.printJSON(newSnapshot(s, st, job))
+					return w.printJSON(snap)
 				}
-				w.showStatus(s, st, job)
+				w.showStatus(s, st, job, snap)
 				return nil
 			})
 		},
@@ -59,17 +63,61 @@ func (w *World) look(ctx context.Context, id string, use func(*cloud, *sweepview
 	})
 }
 
-func (w *World) showStatus(s *sweepview.Sweep, st sweepview.State, job JobStatus) {
-	p := s.Plan
-	snap := newSnapshot(s, st, job)
+// night is what staging found in the dataset of a sweep.
+type night struct {
+	State    string               `json:"state"` // good, accepted, blocked, unknown or unreadable
+	Findings []contract.Finding   `json:"findings,omitempty"`
+	Accepted *contract.Acceptance `json:"accepted,omitempty"`
+	Error    string               `json:"error,omitempty"`
+}
 
+// nightOf reads the record of a sweep's dataset. A record that cannot be read says so itself, and keeps nothing else from being shown.
+func (c *cloud) nightOf(ctx context.Context, p *sweep.Plan) *night {
+	r, err := stager.Destination{Store: c.datasets}.Night(ctx, p.Dataset.Name, p.Dataset.Version)
+	n := &night{State: stateOf(r, err)}
+	if err != nil {
+		n.Error = err.Error()
+	} else if r != nil {
+		n.Findings, n.Accepted = r.Findings, r.Accepted
+	}
+	return n
+}
+
+// shownFindings is how many findings status shows; the most serious come first.
+const shownFindings = 5
+
+// rows are the lines of a status.
+func (n *night) rows(ref string) (rows [][2]string) {
+	switch n.State {
+	case nightGood, nightUnknown:
+	case nightAccepted:
+		rows = append(rows, [2]string{"night", fmt.Sprintf("accepted by %s: %s", n.Accepted.By, n.Accepted.Why)})
+	case nightUnreadable:
+		rows = append(rows, [2]string{"night", "unreadable: " + n.Error})
+	default:
+		rows = append(rows, [2]string{"night", n.State})
+	}
+
+	for i, f := range n.Findings {
+		if i == shownFindings {
+			return append(rows, [2]string{"", fmt.Sprintf("and %d more: launcher datasets show %s", len(n.Findings)-i, ref)})
+		}
+		rows = append(rows, [2]string{"found", f.String()})
+	}
+	return rows
+}
+
+func (w *World) showStatus(s *sweepview.Sweep, st sweepview.State, job JobStatus, snap snapshot) {
+	p := s.Plan
+	ref := p.Dataset.Name + "@" + p.Dataset.Version
 	rows := [][2]string{
 		{"sweep", fmt.Sprintf("%s, planned %s", p.Sweep, humanize.Time(p.Created))},
-		{"dataset", p.Dataset.Name + "@" + p.Dataset.Version},
+		{"dataset", ref},
 		{"job", fmt.Sprintf("%s (%s)", job.State, job.Name)},
 		{"failure", job.Failure},
 		{"trials", fmt.Sprintf("%d done, %d running, %d failed, %d not started", snap.Done, snap.Running, snap.Failed, snap.Waiting-snap.Running)},
 	}
+	rows = slices.Insert(rows, 2, snap.Night.rows(ref)...)
 	if f := snap.Folds; f != nil {
 		rows = append(rows, [2]string{"configurations", fmt.Sprintf("%s, in %d folds", f, len(p.Folds.Rounds))})
 	}

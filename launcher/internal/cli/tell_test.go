@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/contract"
 	"coppice/dataset"
 	"coppice/dataset/datasettest"
 	"coppice/notify"
@@ -73,6 +74,41 @@ func TestBlockedNightIsTold(t *testing.T) {
 	if i := slices.IndexFunc(heard, func(m sweep.VerdictMessage) bool { return m.Next == "" }); i >= 0 {
 		t.Errorf("no word on what to do: %+v", heard[i])
 	}
+}
+
+// TestStatusShowsTheNight: what staging found in the dataset that a sweep trains on, whatever became of it since.
+func TestStatusShowsTheNight(t *testing.T) {
+	w := newWorld(t)
+	w.file("clicks.csv", string(datasettest.Table(datasettest.Options{Rows: 1200})))
+	spec := w.file("dataset.yaml", "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\ncontract: {rows: {min: 100000}}\n")
+	w.must("stage", spec, "--accept", "a small test")
+	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1", "--no-wait")
+	says := func(parts ...string) {
+		t.Helper()
+		out := w.must("status", "night-1")
+		for _, part := range parts {
+			if !strings.Contains(out, part) {
+				t.Errorf("status says\n%s\nexpected %q in it", out, part)
+			}
+		}
+	}
+
+	says("accepted by", ": a small test", "blocking: ", "(rows)")
+	var got struct {
+		Night struct {
+			State    string
+			Findings []contract.Finding
+		}
+	}
+	if err := json.Unmarshal([]byte(w.must("status", "night-1", "--json")), &got); err != nil || got.Night.State != "accepted" || len(got.Night.Findings) == 0 || got.Night.Findings[0].Code != contract.CodeRows {
+		t.Errorf("status --json has the night %+v, %v; expected an accepted one with the finding %q", got.Night, err, contract.CodeRows)
+	}
+
+	// A record that is damaged or gone is no reason to say nothing about the sweep.
+	for object := range w.buckets["datasets"].List(t.Context(), sweep.DatasetNights("clicks")) {
+		w.put("datasets", object.Name, "{")
+	}
+	says("unreadable", "not started")
 }
 
 // TestStageSaysWhatIsNotFinal, to people and as JSON.

@@ -61,6 +61,7 @@ type snapshot struct {
 	Folds      *folded           `json:"configurations,omitempty"`
 	Left       float64           `json:"seconds_left,omitempty"`
 	Conclusion *sweep.Conclusion `json:"conclusion,omitempty"`
+	Night      *night            `json:"night,omitempty"` // of status
 }
 
 type best struct {
