@@ -158,8 +158,8 @@ func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, m metric
 	}
 }
 
-// registeredBefore says that the best trial is the winner of the sweep that this one extends; empty where it is not. It is a version already, and to register the same
-// model once more would be no news.
+// registeredBefore says that the best trial is the registered winner of the sweep that this one extends; empty if it is not. It is a
+// version already, and must not become a second one.
 func registeredBefore(p *sweep.Plan, trial int) string {
 	if p.Extends == nil || p.Extends.Winner == nil || p.Extends.Winner.Trial != trial {
 		return ""

@@ -51,7 +51,7 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 	fresh, err := scorer.New(w.trees, w.calibrator, h.manifest.Encoding(), h.levels)
 	if err != nil {
 		m.evidence.NotTonight, m.evidence.NotReference = err.Error(), err.Error()
-		return m, nil //nolint:nilerr // it is evidence
+		return m, nil //nolint:nilerr // the error is the evidence
 	}
 
 	// Tonight's test rows. The calib rows do not qualify, since the calibrator was fitted to them.

@@ -66,10 +66,10 @@ func (a *Aggregator) reader(k *known) *ledger.Reader {
 	return k.costs
 }
 
-// costPatience bounds how long a conclusion waits for the sum of what the sweep has cost.
+// costPatience bounds how long a conclusion waits for the sweep's cost to be computed.
 const costPatience = time.Minute
 
-// cost is what the sweep has cost now that it is concluded. A conclusion does without it where the plan or the claims cannot be read.
+// cost returns the cost of a concluded sweep. If the plan or the claims cannot be read, the conclusion is written without it.
 func (a *Aggregator) cost(ctx context.Context, k *known, c *sweep.Conclusion) *sweep.Cost {
 	if k.plan == nil {
 		return nil
@@ -98,7 +98,7 @@ func early(when string, p *sweep.Plan, b sweep.Board) *sweep.Ending {
 	return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended %s", b.Waiting, len(p.Own()), when)}
 }
 
-// enough says why the sweep started no more trials, and how many were not trained for that; empty while it starts them.
+// enough says why the sweep started no more trials, and how many were not trained because of that; empty as long as it starts trials.
 func (a *Aggregator) enough(ctx context.Context, p *sweep.Plan, b sweep.Board) (string, error) {
 	if !p.EndsByRule() {
 		return "", nil
@@ -130,7 +130,8 @@ func ended(p *sweep.Plan, b sweep.Board) (done int, short string) {
 }
 
 // quorum is how many trials must be done for a sweep to have a winner, whether it ended early or most of its trials failed. Trials stopped
-// because others were better do not count against it, and those that nobody wanted any more, by a rule of the sweep or one by one, not at all.
+// because others were better do not count against it. Trials that a rule of the sweep left untrained, or that a person cancelled, do not
+// count at all.
 func quorum(p *sweep.Plan, b sweep.Board) int {
 	own := b.Tally(p)
 	wanted, stopped := p.Configurations()-own.Untrained-own.Cancelled, own.Stopped

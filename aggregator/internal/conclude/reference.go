@@ -46,7 +46,7 @@ func (r *reference) encode() ([]byte, error) {
 	return (&scorer.Reference{Sample: r.sample, Targets: r.targets}).Encode()
 }
 
-// decodeReference reads what encode wrote.
+// decodeReference decodes what encode wrote.
 func decodeReference(data []byte) (*reference, error) {
 	r, err := scorer.DecodeReference(data)
 	if err != nil {

@@ -66,7 +66,7 @@ func (w *World) cancelSweep(ctx context.Context, c *cloud, s *sweepview.Sweep, s
 	return w.cancelled(asJSON, map[string]any{"sweep": id, "job": job.State}, "sweep %s is cancelled (job %s)\n", id, job.State)
 }
 
-// cancelled says what was cancelled.
+// cancelled reports what was cancelled.
 func (w *World) cancelled(asJSON bool, object map[string]any, format string, args ...any) error {
 	if asJSON {
 		return w.printJSON(object)
@@ -90,7 +90,8 @@ func (w *World) stopJob(ctx context.Context, c *cloud, p *sweep.Plan, end *sweep
 	return w.cancelled(asJSON, map[string]any{"sweep": p.Sweep, "job": job.State, "ended": end.Outcome}, "sweep %s had ended (%s); its job, which was still running, is cancelled (job %s)\n", p.Sweep, end.Outcome, job.State)
 }
 
-// cancelTrial ends one trial of a sweep: with a result, as whoever trains it would. The first result of a trial is its result, and its holder looks for one with every heartbeat.
+// cancelTrial ends one trial of a sweep by writing its result, as its holder would. The first result of a trial is its result, and the
+// holder looks for one with every heartbeat.
 func (w *World) cancelTrial(ctx context.Context, c *cloud, s *sweepview.Sweep, st sweepview.State, text string, asJSON bool) error {
 	p := s.Plan
 	n, err := strconv.Atoi(text)
@@ -128,7 +129,7 @@ func (w *World) cancelTrial(ctx context.Context, c *cloud, s *sweepview.Sweep, s
 	return &conflictError{fmt.Errorf("trial %d of sweep %s has ended (%s); there is nothing to cancel", n, p.Sweep, there.State())}
 }
 
-// cancelledResult is the result of a trial that a person cancels, with what its holder had done by then; nil if the trial has ended.
+// cancelledResult is the result of a trial that a person cancels, with its holder's progress; nil if the trial has ended.
 func (w *World) cancelledResult(ctx context.Context, trials *sweepstore.Trials, p *sweep.Plan, n int) (*sweep.Result, error) {
 	list, err := trials.List(ctx)
 	if err != nil {
@@ -145,7 +146,7 @@ func (w *World) cancelledResult(ctx context.Context, trials *sweepstore.Trials, 
 		return r, nil
 	}
 
-	// The claim's own task is said to have ended it, so that its time is not taken for lost.
+	// The result names the claim's own task, so that its time does not count as lost.
 	r.Claim = listed.Last().Number
 	claim, err := trials.Claim(ctx, n, r.Claim)
 	if err == nil {
@@ -164,7 +165,7 @@ func (w *World) cancelledResult(ctx context.Context, trials *sweepstore.Trials, 
 	return r, nil
 }
 
-// known says that an error, if there is one, says something about the object and not about the store.
+// known reports whether an error, if any, is about the object and not about the store.
 func known(err error) bool {
 	var damaged *sweepstore.DamagedError
 	return err == nil || errors.Is(err, blob.ErrNotExist) || errors.As(err, &damaged)

@@ -61,7 +61,7 @@ type Jobs interface {
 	Name(sweep.ID) string
 	// Request is the job in the service's JSON format, for people.
 	Request(*sweep.Plan) ([]byte, error)
-	// Submit starts the plan's job; existed says that it had been started before.
+	// Submit starts the plan's job; existed says that it was started before.
 	Submit(context.Context, *sweep.Plan) (existed bool, err error)
 	JobController
 }

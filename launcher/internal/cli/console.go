@@ -18,13 +18,13 @@ import (
 	"coppice/sweep"
 )
 
-// ConsoleEnv is the environment of a console that other machines can reach, or that has a token of somebody's choice.
+// ConsoleEnv is the environment of a console that other machines can reach, or that has a given token.
 type ConsoleEnv struct {
 	sweep.CallersEnv
 	Token string `env:"COPPICE_CONSOLE_TOKEN"` // for actions; empty for a random one
 }
 
-// shortestToken is how many characters a token of somebody's choice has at least.
+// shortestToken is the minimum number of characters of a given token.
 const shortestToken = 20
 
 func consoleCommand(w *World) *cobra.Command {
@@ -93,7 +93,7 @@ func (w *World) console(ctx context.Context, listen string, actions bool) error 
 	})
 }
 
-// perform does what a viewer of the console asks for, as the command of that name does it.
+// perform carries out a viewer's request, like the command of that name.
 func (w *World) perform(ctx context.Context, c *cloud, a console.Action) (string, error) {
 	var said bytes.Buffer
 	quiet := *w

@@ -80,7 +80,7 @@ func span(curves map[int][]sweep.CurvePoint) (low, high float64) {
 	return low, high
 }
 
-// heights are eight bars.
+// heights are the eight bars of a curve.
 var heights = []rune("▁▂▃▄▅▆▇█")
 
 // bars draws a curve from its first tree to its last: each character is the last score of its share of the trees, and up is better.

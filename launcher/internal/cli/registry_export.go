@@ -22,7 +22,7 @@ type exportFlags struct {
 	json     bool
 }
 
-// server says whether the target is a tracking server. Others than those that speak MLflow's REST interface are refused.
+// server reports whether the target is a tracking server. Servers that do not speak MLflow's REST interface are rejected.
 func (f exportFlags) server() (bool, error) {
 	scheme, _, remote := strings.Cut(f.mlflow, "://")
 	switch {

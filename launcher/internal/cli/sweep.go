@@ -192,9 +192,9 @@ func (c *cloud) plan(ctx context.Context, w *World, spec *sweep.Spec, m *dataset
 	return p, in, nil
 }
 
-// launch writes the plan and submits its job, or finds that both are there. A sweep that has ended is not started again; its
-// conclusion is returned. What can be known to fail does so before the plan is written, since a plan without a job would be
-// concluded, and its id be spent. Of a scheduled slot the plan that is there counts, and becomes p's.
+// launch writes the plan and submits its job, or finds that both exist. A sweep that has ended is not started again; its conclusion is
+// returned. Foreseeable failures come before the plan is written, since a plan without a job would be concluded, and its id would be spent.
+// If a scheduled slot has a plan already, that plan counts, and replaces p.
 func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, quiet bool) (*sweep.Conclusion, error) {
 	for n := range len(p.Fallback) + 1 {
 		if _, err := c.Jobs.Request(p.Placed(n)); err != nil {
@@ -209,7 +209,7 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, q
 	if err != nil {
 		return nil, fmt.Errorf("write the plan of sweep %s: %w", p.Sweep, err)
 	}
-	// The sweep is there already: it has to be the same one, and may have ended.
+	// The sweep exists already: it must be the same one, and may have ended.
 	if !created {
 		there, err := sweepview.Open(ctx, c.sweeps, p.Sweep)
 		if err != nil {
@@ -230,7 +230,7 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, q
 			fmt.Fprintf(w.Out, "note: sweep %s was started with %s, and keeps it\n", p.Sweep, budgetText(has))
 		}
 
-		// What spot: auto came to then holds, whatever prices say by now, and so does what earlier sweeps had found.
+		// The existing plan's choice for spot: auto holds, whatever the prices are now, and so do the results of earlier sweeps.
 		if p.Spec.Machine.SpotAuto || p.Spec.Search.WarmStart != "" {
 			p.Plan = there.Plan
 		}
@@ -282,7 +282,7 @@ func (w *World) submitted(ctx context.Context, c *cloud, p *plan.Plan, ended *sw
 	return nil
 }
 
-// showPlan is --dry-run.
+// showPlan implements --dry-run.
 func (w *World) showPlan(c *cloud, p *plan.Plan, asJSON bool) error {
 	request, err := c.Jobs.Request(p.Plan)
 	if err != nil {
@@ -345,11 +345,11 @@ func (w *World) showSizing(z sweep.Sizing) {
 // absent stands for a parameter that a configuration does not have.
 const absent = "-"
 
-// varied are the parameters in which the trials differ, by name. One that a trial does not have differs, too.
+// varied returns the parameters in which the trials differ, by name. A parameter that only some trials have differs, too.
 func varied(trials []sweep.Trial) []string {
 	values := map[string]map[string]bool{}
 	for _, t := range trials {
-		if t.Refit { // it has another number of trees than what it refits
+		if t.Refit { // its number of trees differs from that of the configuration it refits
 			continue
 		}
 		own := t.Shown()
@@ -364,7 +364,7 @@ func varied(trials []sweep.Trial) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(values)), func(name string) bool { return len(values[name]) < 2 })
 }
 
-// configuration are a trial's values of some parameters, as far as it is known what it trains.
+// configuration returns a trial's values of some parameters, as far as its parameters are known.
 func configuration(t sweep.Trial, names []string) string {
 	if t.Open && t.Params == nil {
 		return "decided when it is claimed"
@@ -372,7 +372,7 @@ func configuration(t sweep.Trial, names []string) string {
 	return settings(t.Shown(), names)
 }
 
-// settings are a trial's values of some parameters, without those that it does not have.
+// settings returns a trial's values of some parameters, without those that it does not have.
 func settings(params map[string]any, names []string) string {
 	var parts []string
 	for _, n := range names {
@@ -401,7 +401,7 @@ func (e *NoWinnerError) Error() string {
 	return text
 }
 
-// ExitStatus is how a program ends with it.
+// ExitStatus is the program's exit code for it.
 func (*NoWinnerError) ExitStatus() int { return sweep.ExitNoWinner }
 
 // NotPromotedError is a sweep whose winner did not become the champion.
@@ -412,7 +412,7 @@ func (e *NotPromotedError) Error() string {
 	return fmt.Sprintf("sweep %s: version %d of %s is registered and was not promoted (%s): %s", c.Sweep, c.Version, c.Model, c.Verdict(), c.Why())
 }
 
-// ExitStatus is how a program ends with it.
+// ExitStatus is the program's exit code for it.
 func (e *NotPromotedError) ExitStatus() int {
 	if e.Conclusion.Verdict() == sweep.VerdictBlocked {
 		return sweep.ExitBlocked

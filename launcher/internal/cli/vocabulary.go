@@ -11,7 +11,7 @@ import (
 	"coppice/sweep"
 )
 
-// vocabulary lends the engines' words to the spec's parser.
+// vocabulary provides the engines' names to the spec's parser.
 func vocabulary() sweep.Vocabulary {
 	return sweep.Vocabulary{
 		Metric:    func(name string) error { _, err := metric.Lookup(name); return err },

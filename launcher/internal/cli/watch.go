@@ -38,11 +38,11 @@ func watchCommand(w *World) *cobra.Command {
 // How often a watcher looks, and how long it waits for a conclusion after the job's end.
 const (
 	lookEvery   = time.Second
-	lookQuick   = 300 * time.Millisecond // for sweeps whose tasks beat every second, and while the winner is being chosen
-	quickLooks  = 30                     // in that while; a winner is chosen within seconds, unless nobody is there to do it
+	lookQuick   = 300 * time.Millisecond // for sweeps with a heartbeat every second, and while the winner is being chosen
+	quickLooks  = 30                     // during that; a winner is chosen within seconds, unless no aggregator is running
 	jobEvery    = 10                     // looks between two questions to Batch
 	concludeFor = 3 * time.Minute
-	missingFor  = 3 // questions to Batch: a job may not be visible in the moment of its creation
+	missingFor  = 3 // questions to Batch: a job may not be visible right after its creation
 )
 
 // snapshot is what --json prints at every change.
@@ -53,7 +53,7 @@ type snapshot struct {
 	Running    int               `json:"running"`
 	Failed     int               `json:"failed"`
 	Waiting    int               `json:"waiting"`               // running ones among them
-	Cancelled  int               `json:"cancelled,omitempty"`   // each by itself
+	Cancelled  int               `json:"cancelled,omitempty"`   // individually
 	Untrained  int               `json:"not_trained,omitempty"` // the sweep had enough
 	Enough     string            `json:"enough,omitempty"`      // why
 	Stopped    int               `json:"stopped,omitempty"`
@@ -73,7 +73,7 @@ func newSnapshot(s *sweepview.Sweep, st sweepview.State, job JobStatus) snapshot
 	b, own := st.Board, st.Board.Tally(s.Plan)
 	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, Running: st.Running, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped, Cancelled: own.Cancelled, Untrained: own.Untrained, Folds: newFolded(b), Conclusion: st.Conclusion}
 	if job.Finished || st.Conclusion != nil {
-		snap.Running = 0 // whoever held a trial is gone
+		snap.Running = 0 // their holders are gone
 	}
 	if st.Enough != nil {
 		snap.Enough = st.Enough.Reason
@@ -106,7 +106,7 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 			return interrupted(ctx, id, err)
 		}
 
-		// Batch is asked more rarely than the bucket.
+		// Batch is asked less often than the bucket.
 		if look%jobEvery == 0 && st.Conclusion == nil {
 			if job, err = c.job(ctx, s.Plan); err != nil {
 				return interrupted(ctx, id, err)
@@ -122,7 +122,7 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 			return w.concluded(ctx, c, s, st, asJSON)
 		}
 
-		if st.Cancelled && !st.Ending && job.Finished { // the aggregator will say so, too; nothing more is going to happen
+		if st.Cancelled && !st.Ending && job.Finished { // the aggregator will say so, too; nothing more will happen
 			return &NoWinnerError{Conclusion: &sweep.Conclusion{Sweep: id, Outcome: sweep.OutcomeCancelled, Reason: "it was cancelled"}}
 		}
 		if err := left.lost(id, st, job, w.Now()); err != nil {
@@ -144,7 +144,7 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 	}
 }
 
-// lookInterval is how often a sweep is worth a look.
+// lookInterval is how often to look at a sweep.
 func lookInterval(p *sweep.Plan) time.Duration {
 	if time.Duration(p.Heartbeat) <= time.Second {
 		return lookQuick
@@ -152,7 +152,7 @@ func lookInterval(p *sweep.Plan) time.Duration {
 	return lookEvery
 }
 
-// interrupted tells whoever pressed Ctrl-C that the sweep goes on.
+// interrupted says after Ctrl-C that the sweep continues.
 func interrupted(ctx context.Context, id sweep.ID, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -174,7 +174,7 @@ type view struct {
 
 func (w *World) newView(s *sweepview.Sweep, asJSON bool) *view {
 	v := &view{w: w, json: asJSON, plan: s.Plan, seen: map[int]bool{}}
-	for n := range s.Plan.Inherits() { // they have ended in another sweep
+	for n := range s.Plan.Inherits() { // they ended in another sweep
 		v.seen[n] = true
 	}
 	if w.Terminal && !asJSON {
@@ -219,7 +219,7 @@ func (v *view) show(s snapshot, st sweepview.State) {
 
 func (v *view) jsonLine(s snapshot) {
 	left := s.Left
-	s.Left = 0 // the estimate alone is no change
+	s.Left = 0 // a change of the estimate alone does not count
 	key, err := json.Marshal(s)
 	if err != nil || string(key) == v.last {
 		return
@@ -264,7 +264,7 @@ func (v *view) summary(s snapshot) string {
 
 // lines prints every trial that has ended since the last look.
 func (v *view) lines(s snapshot, st sweepview.State) {
-	if v.last == "" && s.Job.State != "" { // empty where the sweep had ended at the first look
+	if v.last == "" && s.Job.State != "" { // empty if the sweep had ended at the first look
 		fmt.Fprintf(v.w.Out, "job %s\n", s.Job.State)
 		v.last = s.Job.State
 	}
@@ -337,7 +337,7 @@ func (w *World) showBoard(p *sweep.Plan, b sweep.Board, top int) {
 	}
 	header = append(header, "parameters")
 	parameters := table.ColumnConfig{Number: len(header), WidthMax: w.textWidth(boardOverhead + goalWidth*(len(header)-6)), WidthMaxEnforcer: text.WrapSoft}
-	if p.Open() || p.Extends != nil { // where each comes from is news then
+	if p.Open() || p.Extends != nil { // then the source of each trial is worth showing
 		header = append(header, "from")
 	}
 	t := w.newTable(header...)
@@ -384,7 +384,7 @@ func (w *World) showBoard(p *sweep.Plan, b sweep.Board, top int) {
 // goalWidth is about that of a column of an objective.
 const goalWidth = 12
 
-// otherGoals are the numbers of the objectives for which the board has no column as it is.
+// otherGoals returns the numbers of the objectives for which the board has no column anyway.
 func otherGoals(p *sweep.Plan) []int {
 	var out []int
 	for i, g := range p.Spec.Goals {
@@ -395,7 +395,7 @@ func otherGoals(p *sweep.Plan) []int {
 	return out
 }
 
-// goalCells are what a trial has come to in some of the objectives.
+// goalCells formats a trial's values in some of the objectives.
 func goalCells(p *sweep.Plan, row sweep.Row, goals []int) []string {
 	out := make([]string, len(goals))
 	if values := p.Spec.Values(row.Result); values != nil {

@@ -237,5 +237,6 @@ func (w *Worker) release(ctx context.Context, c *sweep.Claim) {
 	}
 }
 
-// releasePatience limits the release of a claim while there is no hurry. After that its holder counts as dead sooner or later.
+// releasePatience limits the release of a claim when the process is not stopping. A holder that fails to release counts as dead sooner or
+// later.
 const releasePatience = 10 * time.Second

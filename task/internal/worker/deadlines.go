@@ -8,19 +8,19 @@ import (
 	"coppice/telemetry"
 )
 
-// killedAfter is when a process is killed that was told to stop with SIGTERM. A Spot machine has 30 seconds, but its containers are stopped
-// as `docker stop` does it, and that gives them ten.
+// killedAfter is when a process that got SIGTERM is killed. A Spot machine has 30 seconds, but its containers are stopped as by `docker
+// stop`, which gives them ten.
 const killedAfter = 10 * time.Second
 
-// What a task does with that time. The steps follow one another, and each deadline counts from the signal, not from the end of the step
-// before, so the time that one leaves is the next one's. TestDeadlines adds the table up.
+// What a task does with that time. The steps follow one another, and each deadline counts from the signal, not from the end of the previous
+// step, so time left over by one step goes to the next. TestDeadlines adds the table up.
 const (
 	// workFor is for what must not be lost. A training ends at the next split, the copy of the dataset is verified and the last checkpoint
-	// saved. A trained model is verified, and its files, its result and its message are written.
+	// is saved. A trained model is verified, and its files, its result and its message are written.
 	workFor = 4 * time.Second
-	// lookFor is for finding out whether a claim or a result was written whose answer did not come.
+	// lookFor is for finding out whether an unconfirmed claim or result was written.
 	lookFor = sweepstore.LookLimit
-	// releaseFor is for giving the claim back, without which other tasks would wait for the takeover time; or, of a trial that has its
+	// releaseFor is for giving the claim back, since other tasks would otherwise wait for the takeover time, or, if the trial has its
 	// result, for dropping up to three checkpoints.
 	releaseFor = 2 * time.Second
 	// curveFor is for the learning curve, which only makes a plot complete.
@@ -29,16 +29,16 @@ const (
 	measureFor = telemetry.HurryLimit
 )
 
-// curvePatience limits the writing of a learning curve while there is no hurry.
+// curvePatience limits the writing of a learning curve when the process is not stopping.
 const curvePatience = 10 * time.Second
 
-// deadlines are contexts for the steps after the task's context has ended. Until then they are like that context itself.
+// deadlines are contexts for the steps after the task's context has ended. Until then they behave like that context.
 type deadlines struct {
 	work, release, curve context.Context
 	cancel               func()
 }
 
-// newDeadlines watches ctx. cancel has to be called in the end; it ends the contexts.
+// newDeadlines watches ctx. The caller must call cancel, which ends the contexts.
 func newDeadlines(ctx context.Context) deadlines {
 	work, cancelWork := outlive(ctx, workFor)
 	release, cancelRelease := outlive(ctx, workFor+lookFor+releaseFor)

@@ -11,13 +11,13 @@ import (
 	"coppice/sweepstore"
 )
 
-// enoughError ends a claimed trial before it is trained: a rule of the sweep says that it has enough.
+// enoughError ends a claimed trial before it is trained: by a rule, the sweep has enough.
 type enoughError struct{ reason string }
 
 func (e *enoughError) Error() string { return "not trained, the sweep has enough: " + e.reason }
 
-// enough says whether a claimed trial is still to be trained. Whoever finds first that the sweep has enough writes it down, with what it has seen; everybody else goes by that. A *brokenError is the
-// store's, an *enoughError says why the trial is not trained.
+// enough says whether a claimed trial is still to be trained. The task that first finds that the sweep has enough records it, with what it
+// has seen; all other tasks follow that record. A *brokenError is the store's, an *enoughError says why the trial is not trained.
 func (w *Worker) enough(ctx context.Context, claim *sweep.Claim) error {
 	if !w.plan.EndsByRule() {
 		return nil
@@ -52,7 +52,7 @@ func (w *Worker) enough(ctx context.Context, claim *sweep.Claim) error {
 	return asEnough(&e, nil)
 }
 
-// readEnough reads what was decided; if it cannot be read, the sweep starts no more trials all the same.
+// readEnough reads the decision; even if it cannot be read, the sweep starts no more trials.
 func (w *Worker) readEnough(ctx context.Context) (*sweep.Enough, error) {
 	e, err := w.whole.Enough(ctx)
 	var damaged *sweepstore.DamagedError

@@ -8,19 +8,18 @@ import (
 	"regexp"
 )
 
-// machineFile is where the first task on a machine writes down its host name, in the folder that all tasks of the machine share.
+// machineFile is where the first task on a machine writes its host name, in the folder that all tasks of the machine share.
 const machineFile = "machine"
 
-// MachineName is the name of this machine: the host name of its first task. A task's own host name may be that of its container, and then all
-// tasks would seem to have machines of their own. If the folder cannot be written, it is the task's own. nonce is
-// unique to the process.
+// MachineName is the name of this machine: the host name of its first task. A task's own host name may be that of its container, and then
+// every task would seem to have its own machine. If the folder cannot be written, it is the task's own. nonce is unique to the process.
 func MachineName(scratch, host, nonce string) string {
 	path := filepath.Join(scratch, machineFile)
 	if name, ok := readName(path); ok {
 		return name
 	}
 
-	// Written beside it and linked: nobody reads half a name, and only one task's counts.
+	// Written to another file and linked: no task reads a partial name, and only one task's name counts.
 	part := filepath.Join(scratch, "."+machineFile+"-"+nonce)
 	defer os.Remove(part)
 	if os.MkdirAll(scratch, 0o755) != nil || os.WriteFile(part, []byte(host+"\n"), 0o644) != nil {
@@ -35,7 +34,7 @@ func MachineName(scratch, host, nonce string) string {
 	return host
 }
 
-// hostName is what such a file holds. Whatever else another program may have left under its name does not count.
+// hostName matches valid contents of such a file: another program may have written it.
 var hostName = regexp.MustCompile(`^([A-Za-z0-9._-]{1,253})\n$`)
 
 func readName(path string) (string, bool) {

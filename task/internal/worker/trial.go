@@ -41,8 +41,8 @@ func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric)
 
 	e := w.attempt(ctx, training, claim, m, pulse)
 
-	// A reader who sees the result finds the curve, so it is written before. Where there is no result, the claim is released first: other
-	// tasks wait for that.
+	// A reader of the result must find the curve, so it is written before. If there is no result, the claim is released first: other tasks
+	// wait for that.
 	if e.why == protocol.Unknown {
 		hurry, cancel := outlive(ctx, curveFor)
 		w.leaveCurve(hurry, claim, pulse)
@@ -76,7 +76,7 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 	r, out, err := w.train(training, claim, m, pulse, s)
 	ended, cause := time.Now().UTC(), context.Cause(training)
 
-	// First match wins: what says nothing about the configuration comes before what does.
+	// The first match wins: causes that say nothing about the configuration come before those that do.
 	broken, damaged := new(brokenError), new(copyError)
 	switch {
 	case err != nil && ctx.Err() != nil: // the machine is being taken away; the next attempt resumes the trial
@@ -87,7 +87,7 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 		return ending{claim: claim, why: protocol.EndedElsewhere, r: r, err: cause}
 	case errors.As(err, &broken) && !unwanted(cause):
 		return ending{claim: claim, why: protocol.Broken, err: fmt.Errorf("trial %d: %w", claim.Trial, broken)}
-	case errors.As(err, &damaged) && !unwanted(cause): // whatever another verification finds: this training saw wrong data
+	case errors.As(err, &damaged) && !unwanted(cause): // this training saw wrong data, even if a later verification succeeds
 		return ending{claim: claim, why: protocol.Broken, err: damaged}
 	}
 	if damage := w.intact(w.after.work, err != nil && unwanted(cause)); damage != nil {
@@ -343,7 +343,7 @@ func (w *Worker) publish(ctx context.Context, r *sweep.Result) error {
 	return nil
 }
 
-// leaveCurve writes the trial's learning curve. There is none when trees are not scored one by one. A failure is only logged.
+// leaveCurve writes the trial's learning curve. There is none if trees are not scored one by one. A failure is only logged.
 func (w *Worker) leaveCurve(ctx context.Context, claim *sweep.Claim, p *pulse) {
 	p.mu.Lock()
 	c := p.curve
@@ -432,7 +432,8 @@ func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort c
 		p.peak()
 	}
 
-	// A step that failed says nothing about the next one: a holder whose heartbeats do not arrive has most need to look for a successor.
+	// A step that failed says nothing about the next one: a holder whose heartbeats do not arrive has the most need to look for a
+	// successor.
 	var over, failed error
 	s, do := protocol.Pulse{Trial: claim.Trial, Claim: claim.Claim}.Begin()
 	for !do.Final() {

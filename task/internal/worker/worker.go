@@ -58,7 +58,7 @@ type Worker struct {
 	input    *gbt.InputModel // the model that trials continue, if any
 	mapped   int64
 	measures *measures
-	after    deadlines // of what is done after the process was told to stop
+	after    deadlines // of the steps after the process was told to stop
 
 	// Cache of the sweep's objects, so that this task reads none twice.
 	listing sweepstore.Listing // the latest
