@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"coppice/strictyaml"
 )
 
 // Dataset is an open dataset. Its slices are in read-only memory shared with other processes: writing to them is a fault, and they are
@@ -54,7 +56,7 @@ func (d *Dataset) Mapped() int64 {
 
 // ReadManifest reads the manifest in folder dir. Without one the folder is not a complete dataset, and the error is an fs.ErrNotExist.
 func ReadManifest(dir string) (*Manifest, error) {
-	f, err := os.Open(filepath.Join(dir, ManifestFile))
+	f, err := strictyaml.Open(filepath.Join(dir, ManifestFile))
 	if err != nil {
 		return nil, fmt.Errorf("no dataset in %s: %w", dir, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -364,5 +365,27 @@ func TestDamageUnderTheMapping(t *testing.T) {
 				t.Errorf("VerifyMapped after damage to %s says %v; want damage noticed: %t", tc.file, err, tc.noticed)
 			}
 		})
+	}
+}
+
+// TestAFolderThatIsNone: what is given for a dataset's folder is refused as input, and a missing folder is recognised.
+func TestAFolderThatIsNone(t *testing.T) {
+	dir := t.TempDir()
+	loop, file := filepath.Join(dir, "loop"), filepath.Join(dir, "file")
+	for _, err := range []error{os.Symlink(loop, loop), os.WriteFile(file, nil, 0o600), syscall.Mkfifo(filepath.Join(dir, ManifestFile), 0o600)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	for path, says := range map[string]string{loop: "symbolic links", file: "not a directory", dir: "a pipe", "/dev/zero": "not a directory"} {
+		_, err := ReadManifest(path)
+		var input interface{ IsInput() bool }
+		if !errors.As(err, &input) || !strings.Contains(err.Error(), says) {
+			t.Errorf("reading the manifest in %s: %v, expected an error of the input with %q", path, err, says)
+		}
+	}
+	if _, err := ReadManifest(filepath.Join(dir, "nowhere")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("reading the manifest of a folder that is not there: %v, expected fs.ErrNotExist", err)
 	}
 }

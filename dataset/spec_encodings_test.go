@@ -16,7 +16,7 @@ const specHead = "name: a\nsource: x.csv\nlabel: y\n" // three lines; what is te
 var wrongEncodings = map[string]struct{ in, want string }{
 	"word":                 {"encodings: sometimes\n", `d.yaml:4:12: encodings "sometimes": use auto, none or a mapping`},
 	"number":               {"encodings: 5\n", `d.yaml:4:12: encodings "5": use auto, none or a mapping`},
-	"list":                 {"encodings: [rate]\n", "d.yaml:4:12: sequence was used where mapping is expected"},
+	"list":                 {"encodings: [rate]\n", "d.yaml:4:12: expected a mapping, found a list"},
 	"unknown key":          {"encodings: {colums: {}}\n", `d.yaml:4:13: unknown key "colums" (did you mean "columns"?)`},
 	"unknown order key":    {"encodings:\n  order: {dely: 1h}\n", `d.yaml:5:11: unknown key "dely" (did you mean "delay"?)`},
 	"encoding":             {"encodings: {columns: {c: rat}}\n", `d.yaml:4:26: encoding "rat" (did you mean "rate"?)`},
@@ -27,11 +27,11 @@ var wrongEncodings = map[string]struct{ in, want string }{
 	"categories, levels":   {"encodings: {columns: {c: [categories, levels]}}\n", "d.yaml:4:26: categories, levels: use none alone, or some of rate, count, recency, categories, levels, none; categories or levels, not both"},
 	"second column":        {"encodings:\n  columns:\n    a: rate\n    b: lvels\n", `d.yaml:7:8: encoding "lvels" (did you mean "levels"?)`},
 	"dropped":              {"drop: [c]\nencodings: {columns: {c: rate}}\n", `d.yaml:5:26: column "c" is dropped; leave it out of one of the two`},
-	"mapping of encodings": {"encodings: {columns: {c: {}}}\n", "d.yaml:4:26: mapping was used where sequence is expected"},
+	"mapping of encodings": {"encodings: {columns: {c: {}}}\n", "d.yaml:4:26: expected a list, found a mapping"},
 	"empty key":            {"encodings: {keys: [[]]}\n", "d.yaml:4:20: a key of 0 columns; 1 to 4 are possible"},
 	"long key":             {"encodings: {keys: [[a, b], [a, b, c, d, e]]}\n", "d.yaml:4:28: a key of 5 columns; 1 to 4 are possible"},
 	"part twice":           {"encodings: {keys: [[a, b], [a, c, a]]}\n", `d.yaml:4:28: "a" is listed twice`},
-	"keys that are words":  {"encodings: {keys: [a, b]}\n", "d.yaml:4:20: string was used where sequence is expected"},
+	"keys that are words":  {"encodings: {keys: [a, b]}\n", "d.yaml:4:20: expected a list, found text"},
 	"budget below 0":       {"encodings: {budget: -1}\n", "d.yaml:4:21: budget is -1: use 0 to 512"},
 	"great budget":         {"encodings: {budget: 513}\n", "d.yaml:4:21: budget is 513: use 0 to 512"},
 	"budget in words":      {"encodings: {budget: many}\n", `d.yaml:4:21: expected a whole number, found "many"`},
@@ -42,12 +42,12 @@ var wrongEncodings = map[string]struct{ in, want string }{
 	"back_off to itself":   {"encodings: {back_off: {a: a}}\n", `d.yaml:4:27: "a" falls back to itself`},
 	"back_off in a circle": {"encodings: {back_off: {a: b, b: c, c: a}}\n", `d.yaml:4:27: "a" falls back to itself`},
 	"back_off word":        {"encodings: {back_off: some}\n", `d.yaml:4:23: back_off "some": use auto, none or a mapping such as`},
-	"back_off list":        {"encodings: {back_off: [a, b]}\n", "d.yaml:4:23: sequence was used where mapping is expected"},
+	"back_off list":        {"encodings: {back_off: [a, b]}\n", "d.yaml:4:23: expected a mapping, found a list"},
 }
 
 var wrongOrders = map[string]struct{ in, want string }{
 	"by":                {"encodings: {order: {by: tim}}\n", `d.yaml:4:25: by "tim" (did you mean "time"?)`},
-	"word":              {"encodings: {order: time}\n", "d.yaml:4:20: string was used where mapping is expected"},
+	"word":              {"encodings: {order: time}\n", "d.yaml:4:20: expected a mapping, found text"},
 	"random and column": {"encodings: {order: {by: random, column: t}}\n", "d.yaml:4:21: column and delay are for an order by time"},
 	"random and delay":  {"encodings: {order: {by: random, delay: 1h}}\n", "d.yaml:4:21: column and delay are for an order by time"},
 	"delay alone":       {"encodings: {order: {delay: 36h}}\n", "d.yaml:4:28: delay is for an order by time: give column, too, or split by time"},
@@ -67,7 +67,7 @@ var wrongDerivations = map[string]struct{ in, want string }{
 	"nearly":            {"derive: {t: [hour, weekdy]}\n", `d.yaml:4:13: "weekdy" (did you mean "weekday"?)`},
 	"twice":             {"derive: {t: [hour, hour]}\n", "d.yaml:4:13: hour, hour: list each once, and none alone"},
 	"none with others":  {"derive: {t: [none, hour]}\n", "d.yaml:4:13: none, hour: list each once, and none alone"},
-	"list":              {"derive: [t]\n", "d.yaml:4:9: sequence was used where mapping is expected"},
+	"list":              {"derive: [t]\n", "d.yaml:4:9: expected a mapping, found a list"},
 	"age without now":   {"derive: {t: age}\n", `d.yaml:4:13: age is the time from "t" to the row's own time, which a split by time or encodings.order.column gives`},
 	"age of now":        {"derive: {t: age}\nencodings: {order: {column: t}}\n", `d.yaml:4:13: age is the time from "t" to the row's own time`},
 	"first of two":      {"derive:\n  b: moment\n  a: minute\n", `d.yaml:6:6: "minute"`}, // by the alphabet, and so the same every time

@@ -8,28 +8,44 @@ import (
 	"os"
 )
 
-// ReadFile reads a file written by a person: a regular file of at most MaxBytes. A folder, a pipe or a device is an *Error, and so is a
-// file that cannot be opened; a missing file is fs.ErrNotExist.
-func ReadFile(file string) ([]byte, error) {
+// Open opens a regular file that a person named. A folder, a pipe or a device is an *Error, and so is a file that cannot be opened; a
+// missing file is fs.ErrNotExist.
+func Open(file string) (*os.File, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, unreadable(file, err)
 	}
 	if !info.Mode().IsRegular() { // opening a pipe waits for a writer, and a device may never end
-		return nil, &Error{File: file, Msg: fmt.Sprintf("it is %s, not a file that can be read whole", kindOf(info.Mode()))}
+		return nil, &Error{File: file, Msg: fmt.Sprintf("it is %s, not a file that can be read whole", Kind(info.Mode()))}
 	}
 
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, unreadable(file, err)
 	}
+	return f, nil
+}
+
+// ReadFile reads a file written by a person, of at most MaxBytes, with the errors of Open.
+func ReadFile(file string) ([]byte, error) { return read(file, MaxBytes, tooLong(file)) }
+
+// ReadUpTo reads a file of at most most bytes, with the errors of Open.
+func ReadUpTo(file string, most int64) ([]byte, error) {
+	return read(file, most, &Error{File: file, Msg: fmt.Sprintf("more than %d bytes", most)})
+}
+
+func read(file string, most int64, long error) ([]byte, error) {
+	f, err := Open(file)
+	if err != nil {
+		return nil, err
+	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
 		return nil, unreadable(file, err)
 	}
-	if len(text) > MaxBytes {
-		return nil, tooLong(file)
+	if int64(len(text)) > most {
+		return nil, long
 	}
 	return text, nil
 }
@@ -47,7 +63,8 @@ func unreadable(file string, err error) error {
 	return &Error{File: file, Msg: path.Err.Error()}
 }
 
-func kindOf(mode fs.FileMode) string {
+// Kind names what is not a regular file: "a folder", "a pipe".
+func Kind(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():
 		return "a folder"

@@ -327,7 +327,7 @@ func Nearest(word string, words []string) string {
 		return ""
 	}
 	sorted := slices.Sorted(slices.Values(words))
-	best, distance := "", len(word)/2+1
+	best, distance := "", min(len(word)/2, (len(word)+2)/3)+1 // up to a third of it may be mistyped
 	for _, w := range sorted {
 		if len(w) > maxMistyped {
 			continue
@@ -360,10 +360,39 @@ func translate(file string, err error) error {
 	if errors.As(err, &te) {
 		return d.at(te.Token, fmt.Sprintf("expected %s, found %s", kindName(te.DstType), valueName(te)))
 	}
+	var kind *yaml.UnexpectedNodeTypeError
+	if errors.As(err, &kind) {
+		return d.at(kind.Token, fmt.Sprintf("expected %s, found %s", nodeName(kind.Expected), nodeName(kind.Actual)))
+	}
 	return d.at(ye.GetToken(), strings.TrimSpace(ye.GetMessage()))
 }
 
+// nodeName is what a person calls a part of a YAML file.
+func nodeName(t ast.NodeType) string {
+	switch t {
+	case ast.MappingType, ast.MappingValueType:
+		return "a mapping"
+	case ast.SequenceType:
+		return "a list"
+	case ast.IntegerType, ast.FloatType, ast.InfinityType, ast.NanType:
+		return "a number"
+	case ast.BoolType:
+		return "true or false"
+	case ast.StringType, ast.LiteralType:
+		return "text"
+	case ast.NullType:
+		return "nothing"
+	}
+	return t.YAMLName()
+}
+
 func valueName(te *yaml.TypeError) string {
+	if te.Token != nil && te.Token.Type == token.SequenceStartType {
+		return "a list"
+	}
+	if te.Token != nil && te.Token.Type == token.MappingStartType {
+		return "a mapping"
+	}
 	if te.Token != nil && te.Token.Value != "" {
 		return fmt.Sprintf("%q", te.Token.Value)
 	}

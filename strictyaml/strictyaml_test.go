@@ -48,7 +48,7 @@ func TestDecodeNamesThePlace(t *testing.T) {
 		"unknown key in list":  {"list:\n  - x: 1\n  - z: 1\n", `f.yaml:3:5: unknown key "z" (known: x)`},
 		"wrong type":           {"name: a\ntrials: many\n", `f.yaml:2:9: expected a whole number, found "many"`},
 		"wrong type of bool":   {"spot: 3\n", `f.yaml:1:7: expected true or false, found "3"`},
-		"wrong type in list":   {"list:\n  - x: [1]\n", `f.yaml:2:8: expected a whole number, found "["`},
+		"wrong type in list":   {"list:\n  - x: [1]\n", `f.yaml:2:8: expected a whole number, found a list`},
 		"repeated key":         {"name: a\nname: b\n", `f.yaml:2:1: mapping key "name" already defined at [1:1]`},
 		"two documents":        {"name: a\n---\nname: b\n", "f.yaml:3:5: a second YAML document; one file holds one specification"},
 		"anchor":               {"name: &x a\ntrials: 1\n", "f.yaml:1:7: anchors, aliases and tags are not used here; write the value out"},
@@ -59,7 +59,7 @@ func TestDecodeNamesThePlace(t *testing.T) {
 		"too deep":             {"name: a\ngrid: " + strings.Repeat("[", 100_000), "f.yaml:2:207: more than 200 brackets are open here"},
 		"too deep, hidden":     {"# " + strings.Repeat("]", 300) + "\nname: " + strings.Repeat("[", 300), "f.yaml:2:207: more than 200 brackets are open here"},
 		"too many lists":       {strings.Repeat("- ", 20_000), "f.yaml:1:403: more than 200 lists begin on this line"},
-		"scalar for struct":    {"just text\n", `f.yaml:1:1: string was used where mapping is expected`},
+		"scalar for struct":    {"just text\n", `f.yaml:1:1: expected a mapping, found text`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s spec
@@ -91,6 +91,9 @@ func TestSuggestOnlyWhatIsNear(t *testing.T) {
 		"num_l":                   {[]string{"a", "num_leaves"}, ` (did you mean "num_leaves"?)`},
 		"num_leaves_of_all":       {[]string{"a", "num_leaves"}, ` (did you mean "num_leaves"?)`},
 		strings.Repeat("a", 5000): {[]string{"a", "aa"}, " (known: a, aa)"},
+		"boosting":                {[]string{"bagging", "num_leaves"}, " (known: bagging, num_leaves)"},
+		"contract":                {[]string{"continue"}, " (known: continue)"},
+		"rnadom":                  {[]string{"random"}, ` (did you mean "random"?)`},
 		"zzz":                     {many, " (known: " + strings.Join(many[:40], ", ") + " and 1960 more)"},
 	} {
 		if got := strictyaml.Suggest(word, tc.words); got != tc.want {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -43,7 +42,7 @@ const (
 // ReadResults reads JSON Lines, one trial per line. metric is an alternative name for "value"; names are the parameters of the space, or
 // nil for an earlier search, whose space may differ.
 func ReadResults(file, metric string, names []string) ([]search.Known, error) {
-	in, err := os.Open(file)
+	in, err := strictyaml.Open(file)
 	if err != nil {
 		return nil, err
 	}

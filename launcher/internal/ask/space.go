@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 
 	"coppice/search"
@@ -45,7 +44,7 @@ const (
 
 // ReadSpec reads a SPACE.yaml. An error in it has line and column.
 func ReadSpec(file string) (*Spec, error) {
-	text, err := os.ReadFile(file)
+	text, err := strictyaml.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}

@@ -51,6 +51,9 @@ func (e *ReportError) Unwrap() error { return e.Err }
 // IsInput says that the input is at fault, permanently.
 func (*ReportError) IsInput() bool { return true }
 
+// MaxReport is how many bytes a report may have.
+const MaxReport = 1 << 28
+
 // Decode reads a report. Errors are *ReportError.
 func Decode(text []byte) (*Report, error) {
 	r := &Report{}

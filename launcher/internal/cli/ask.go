@@ -32,7 +32,7 @@ SPACE.yaml:
   seed: 7
   search:
     method: auto                       # or gp, tpe, halton, random; see docs/search.md
-random:                            # what to search: uniform, log_uniform, int, log_int, step, choice
+    random:                            # what to search: uniform, log_uniform, int, log_int, step, choice
       eta: {log_uniform: [0.001, 0.3]}
       max_depth: {int: [2, 14]}
       booster: {choice: [gbtree, dart]}

@@ -67,3 +67,16 @@ func TestAskRefuses(t *testing.T) {
 	all := w.file("all.jsonl", `{"trial": 0, "params": {"a": 1}, "status": "failed"}`+"\n"+`{"trial": 1, "params": {"a": 2}, "status": "running"}`+"\n")
 	w.refused(3, "search: no configuration is left for 1 of 1 trials: search.random has 2 configurations", "ask", finite, "--results", all)
 }
+
+// TestAskHelpIsASpace: what the help shows can be pasted.
+func TestAskHelpIsASpace(t *testing.T) {
+	w := newWorld(t)
+	_, space, found := strings.Cut(w.must("ask", "--help"), "SPACE.yaml:\n")
+	space, _, ends := strings.Cut(space, "Results are JSON Lines")
+	if !found || !ends {
+		t.Fatal("the help of ask has no SPACE.yaml any more")
+	}
+	if out := w.must("ask", w.file("space.yaml", space), "--n", "2"); strings.Count(out, "\n") != 2 || !strings.Contains(out, `"booster"`) {
+		t.Errorf("the space of the help proposes\n%s\nexpected two configurations with a booster", out)
+	}
+}

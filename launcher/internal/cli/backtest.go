@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -91,9 +89,7 @@ func (w *World) backtest(ctx context.Context, file string, f backtestFlags) erro
 		return err
 	}
 	if f.out != "" {
-		if info, err := os.Stat(f.out); err == nil && !info.IsDir() {
-			return program.Usagef("--out %s is a file; give a folder", f.out)
-		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := program.CheckOutFolder("--out", f.out); err != nil {
 			return err
 		}
 	}

@@ -141,6 +141,9 @@ func datasetsPullCommand(w *World) *cobra.Command {
 		Example: "  launcher datasets pull clicks --out data",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := program.CheckOutFolder("--out", out); err != nil {
+				return err
+			}
 			return w.with(cmd.Context(), func(c *cloud) error {
 				m, err := stager.Resolve(cmd.Context(), c.datasets, args[0])
 				if err != nil {

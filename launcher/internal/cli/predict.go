@@ -78,11 +78,8 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 	if strings.Contains(f.out, "://") {
 		return program.Usagef("--out %s: predictions are written to a local file", f.out)
 	}
-	if info, err := os.Stat(f.out); err == nil && info.IsDir() {
-		return program.Usagef("--out %s is a folder; give the file's name, too", f.out)
-	}
-	if info, err := os.Stat(filepath.Dir(f.out)); err != nil || !info.IsDir() {
-		return program.Usagef("--out %s: folder %s does not exist", f.out, filepath.Dir(f.out))
+	if err := program.CheckOutFile("--out", f.out); err != nil {
+		return err
 	}
 
 	return w.with(ctx, func(c *cloud) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -56,6 +57,12 @@ func (w *World) refresh(ctx context.Context, out string, regions []string, asJSO
 		}
 	}
 
+	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
+		return err
+	}
+	if err := program.CheckOutFile("--out", out); err != nil {
+		return err
+	}
 	old, err := readPrices(out)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the existing prices: %w; remove the file to start over", err)

@@ -59,6 +59,9 @@ nothing, or completes what was interrupted; a folder that has it already is refu
 			if _, err := f.server(); err != nil {
 				return err
 			}
+			if err := program.CheckOutFolder("--mlflow", f.mlflow); err != nil {
+				return err
+			}
 			return w.with(cmd.Context(), func(c *cloud) error {
 				v, err := c.registry.Get(cmd.Context(), model, ref)
 				if err != nil {

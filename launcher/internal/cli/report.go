@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/google/renameio/v2"
@@ -19,6 +18,7 @@ import (
 	"coppice/page"
 	"coppice/program"
 	"coppice/registry"
+	"coppice/strictyaml"
 	"coppice/sweep"
 )
 
@@ -37,6 +37,9 @@ objects give the same bytes.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return program.Usagef("give the page's file with --out; - is the standard output")
+			}
+			if err := checkOut(out); err != nil {
+				return err
 			}
 			if strings.HasSuffix(args[0], ".json") {
 				view, err := viewBacktest(args[0])
@@ -108,7 +111,7 @@ func isAbsent(err error) bool {
 
 // viewBacktest reads a backtest's report from a file.
 func viewBacktest(file string) (written, error) {
-	text, err := os.ReadFile(file)
+	text, err := strictyaml.ReadUpTo(file, backtest.MaxReport)
 	if err != nil {
 		return nil, err
 	}
@@ -136,6 +139,14 @@ func (w *World) viewSweep(ctx context.Context, c *cloud, id string) (*page.Sweep
 	s.Online = c.online()
 	view, _, err := s.Look(ctx)
 	return view, err
+}
+
+// checkOut checks a --out that may be the standard output.
+func checkOut(path string) error {
+	if path == "-" {
+		return nil
+	}
+	return program.CheckOutFile("--out", path)
 }
 
 // save writes a file atomically, and says so.
@@ -199,6 +210,9 @@ func plotCommand(w *World) *cobra.Command {
 			}
 			if id == "" {
 				return program.Usagef("there is no plot %q; use one of:%s", args[1], words)
+			}
+			if err := checkOut(out); err != nil {
+				return err
 			}
 			return w.with(cmd.Context(), func(c *cloud) error {
 				view, err := w.viewSweep(cmd.Context(), c, args[0])

@@ -60,5 +60,5 @@ func TestReportAndPlot(t *testing.T) {
 	w.refused(sweep.ExitUsage, `no plot "pie"`, "plot", "night-1", "pie", "--out", "-")
 	w.refused(sweep.ExitNotFound, "no data for the plot curves", "plot", "night-1", "curves", "--out", "-")
 	w.refused(sweep.ExitNotFound, "there is no sweep", "report", "night-2", "--out", "-")
-	w.refused(sweep.ExitNotFound, "write", "report", "night-1", "--out", filepath.Join(w.dir, "no", "folder.html"))
+	w.refused(sweep.ExitUsage, "does not exist", "report", "night-1", "--out", filepath.Join(w.dir, "no", "folder.html"))
 }

@@ -73,6 +73,11 @@ func (w *World) stage(ctx context.Context, file string, f stageFlags) error {
 		return err
 	}
 
+	if f.out != "" && !stager.Remote(f.out) {
+		if err := program.CheckOutFolder("--out", f.out); err != nil {
+			return err
+		}
+	}
 	if f.batch.on {
 		return w.stageInBatch(ctx, file, text, spec, f)
 	}

@@ -140,9 +140,10 @@ func TestOnlyFilesAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	long := w.file("long.yaml", strings.Repeat("# a long comment\n", 1<<17))
+	space := w.file("space.yaml", spaceYAML)
 
 	for file, says := range map[string]string{"/dev/zero": "a device", w.dir: "a folder", pipe: "a pipe", loop: "symbolic links", "a\x00b": "invalid argument", long: "more than the 1048576 bytes"} {
-		for _, line := range [][]string{{"plan", file}, {"sweep", file}, {"stage", file}, {"plan", night, "--prices", file}} {
+		for _, line := range [][]string{{"plan", file}, {"sweep", file}, {"stage", file}, {"ask", file}, {"plan", night, "--prices", file}} {
 			start := time.Now()
 			w.refused(sweep.ExitInput, says, line...)
 			if took := time.Since(start); took > 30*time.Second {
@@ -152,11 +153,58 @@ func TestOnlyFilesAreRead(t *testing.T) {
 		if file == w.dir || file == long {
 			continue
 		}
+		for _, line := range [][]string{{"ask", space, "--results", file}, {"ask", space, "--earlier", file}} {
+			w.refused(sweep.ExitInput, says, line...)
+		}
 		source := strings.ReplaceAll(file, "\x00", `\0`)
 		w.refused(sweep.ExitInput, "", "stage", w.file("d.yaml", strings.Replace(datasetYAML, "clicks.csv", `"`+source+`"`, 1)))
 		w.refused(sweep.ExitInput, "", "predict", "--model", "ctr", "--in", file, "--out", scored)
 	}
 	w.refused(sweep.ExitNotFound, "nowhere.yaml", "plan", "nowhere.yaml")
+	w.refused(sweep.ExitNotFound, "nowhere.jsonl", "ask", space, "--results", "nowhere.jsonl")
+
+	report := filepath.Join(w.dir, "pipe.json") // of a backtest
+	if err := syscall.Mkfifo(report, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.refused(sweep.ExitInput, "a pipe", "report", report, "--out", scored)
+}
+
+// TestOnlyFilesAreReplaced: an output is renamed into place, which would make a file of /dev/null; and a folder is found out before the work.
+func TestOnlyFilesAreReplaced(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.register(1)
+	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1", "--no-wait")
+	in := w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50})))
+	folder, pipe, loop := filepath.Join(w.dir, "folder.csv"), filepath.Join(w.dir, "pipe.csv"), filepath.Join(w.dir, "loop.csv")
+	for _, err := range []error{os.Mkdir(folder, 0o700), syscall.Mkfifo(pipe, 0o600), os.Symlink(loop, loop)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	for path, says := range map[string]string{folder: "a folder", pipe: "a pipe", loop: "symbolic links"} {
+		for _, line := range [][]string{
+			{"predict", "--model", "ctr", "--in", in, "--out", path}, {"report", "night-1", "--out", path}, {"plot", "night-1", "gantt", "--out", path},
+			{"prices", "refresh", "--out", path},
+		} {
+			before, err := os.Lstat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.refused(sweep.ExitUsage, says, line...)
+			if after, err := os.Lstat(path); err != nil || after.Mode() != before.Mode() {
+				t.Errorf("%q made another thing of %s, which was %s", line, path, before.Mode())
+			}
+		}
+	}
+	scored := w.file("o.csv", "what was there")
+	if w.must("predict", "--model", "ctr", "--in", in, "--out", scored); true {
+		if text, err := os.ReadFile(scored); err != nil || string(text) == "what was there" {
+			t.Errorf("a file was not replaced: %v", err)
+		}
+	}
 }
 
 // TestADamagedCalibratorIsInput: what is in a registry and cannot be used is no unexpected error.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -103,6 +104,8 @@ func exitCode(err error) int {
 		return sweep.ExitInput
 	case errors.As(err, &conflict):
 		return sweep.ExitConflict
+	case errors.Is(err, fs.ErrNotExist):
+		return sweep.ExitNotFound
 	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "required flag"):
 		return sweep.ExitUsage
 	}
@@ -142,6 +145,11 @@ func (f *flags) options(s *State) (world.Options, error) {
 		Data: f.data, LogDir: f.logDir, PortBase: f.portBase, Aggregators: f.aggregators, Environ: s.Env, Stderr: s.err(),
 	}
 
+	for flag, folder := range map[string]string{"--data": f.data, "--log": f.logDir} {
+		if err := program.CheckOutFolder(flag, folder); folder != "" && err != nil {
+			return o, &exitError{sweep.ExitUsage, err}
+		}
+	}
 	if f.portBase < 0 || f.portBase > 65532 {
 		return o, usage("--port-base %d: use 1 to 65532", f.portBase)
 	}

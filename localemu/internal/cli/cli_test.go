@@ -100,7 +100,7 @@ func TestUsage(t *testing.T) {
 		{execArgs([]string{"--aggregators", "0"}, "true"), 2, "--aggregators 0"},
 		{execArgs([]string{"--port-base", "70000"}, "true"), 2, "--port-base"},
 		{execArgs([]string{"--faults", faults}, "true"), 3, faults + ":2:1: unknown key \"drop_massages\""},
-		{execArgs([]string{"--faults", filepath.Join(dir, "absent")}, "true"), 1, "absent"},
+		{execArgs([]string{"--faults", filepath.Join(dir, "absent")}, "true"), 4, "absent"},
 		{execArgs(nil, "no-such-command"), 127, "no-such-command"},
 		{execArgs(nil, plain), 126, "permission denied"},
 		{[]string{"machines", "--data", dir}, 4, "no machine report"},
@@ -108,6 +108,8 @@ func TestUsage(t *testing.T) {
 		{[]string{"machines", "--data", dir, "../x"}, 1, "not a job id"},
 		{[]string{"--version"}, 0, ""},
 		{[]string{"exec", "--help"}, 0, ""},
+		{execArgs([]string{"--data", faults}, "true"), 2, "--data " + faults + " is a file; give a folder"},
+		{execArgs([]string{"--log", faults}, "true"), 2, "--log " + faults + " is a file; give a folder"},
 		{[]string{"help", "faults"}, 0, ""},
 	} {
 		p := localemu(t, nil, c.args...)

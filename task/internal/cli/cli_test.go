@@ -116,6 +116,10 @@ func TestTrainRegressionAndTrainOnly(t *testing.T) {
 
 func TestTrainRefuses(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 500})
+	loop := filepath.Join(t.TempDir(), "loop")
+	if err := os.Symlink(loop, loop); err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct {
 		params string
 		args   []string
@@ -129,6 +133,9 @@ func TestTrainRefuses(t *testing.T) {
 		"metric's type":     {"metric: [auc, 3]\n", nil, sweep.ExitInput, "params.yaml:1:9: metric: 3 is not the name of a metric"},
 		"threads":           {"", []string{"--threads", "0"}, sweep.ExitUsage, "--threads is 0"},
 		"folder as model":   {"", []string{"--out", dir}, sweep.ExitUsage, "is a folder"},
+		"device as model":   {"", []string{"--out", "/dev/null"}, sweep.ExitUsage, "is a device; give the name of a file"},
+		"input from device": {"", []string{"--input-model", "/dev/zero", "--input-dataset", dir + "/manifest.json"}, sweep.ExitInput, "it is a device"},
+		"loop as dataset":   {"", []string{"--dataset", loop}, sweep.ExitInput, "too many levels of symbolic links"},
 		"model nowhere":     {"", []string{"--out", dir + "/no/m.txt"}, sweep.ExitUsage, "does not exist"},
 		"manifest":          {"", []string{"--dataset", dir + "/manifest.json"}, sweep.ExitNotFound, "it is a file; give the folder of the dataset version, such as " + dir + "\n"},
 		"no dataset":        {"", []string{"--dataset", "nowhere"}, sweep.ExitNotFound, "nowhere"},

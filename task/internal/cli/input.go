@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -10,6 +9,7 @@ import (
 	"coppice/fit"
 	"coppice/gbt"
 	"coppice/program"
+	"coppice/strictyaml"
 )
 
 // inputFlags select the model that a training continues.
@@ -40,11 +40,11 @@ func (f *inputFlags) open(here *dataset.Manifest, q *fit.Request) error {
 		return nil
 	}
 
-	text, err := readFile(f.model, gbt.MaxModelBytes)
+	text, err := strictyaml.ReadUpTo(f.model, gbt.MaxModelBytes)
 	if err != nil {
 		return err
 	}
-	manifest, err := readFile(f.dataset, dataset.MaxManifest)
+	manifest, err := strictyaml.ReadUpTo(f.dataset, dataset.MaxManifest)
 	if err != nil {
 		return err
 	}
@@ -58,18 +58,6 @@ func (f *inputFlags) open(here *dataset.Manifest, q *fit.Request) error {
 	}
 	q.Refit = f.refit
 	return nil
-}
-
-// readFile reads a file of at most most bytes.
-func readFile(name string, most int64) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > most {
-		return nil, program.Usagef("%s is not a regular file of at most %d bytes", name, most)
-	}
-	return os.ReadFile(name)
 }
 
 func (w *World) describeInput(q fit.Request) {

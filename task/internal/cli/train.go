@@ -237,13 +237,7 @@ func checkOut(out string) error {
 	if out == "" {
 		return nil
 	}
-	if info, err := os.Stat(out); err == nil && info.IsDir() {
-		return program.Usagef("--out %s is a folder; give the model's file name, too", out)
-	}
-	if info, err := os.Stat(filepath.Dir(out)); err != nil || !info.IsDir() {
-		return program.Usagef("--out %s: folder %s does not exist", out, filepath.Dir(out))
-	}
-	return nil
+	return program.CheckOutFile("--out", out)
 }
 
 // readParams reads params.yaml; an empty name gives the defaults for the kind of label.
