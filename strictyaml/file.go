@@ -40,6 +40,7 @@ func read(file string, most int64, long error) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+
 	text, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
 		return nil, unreadable(file, err)

@@ -355,6 +355,7 @@ func translate(file string, err error) error {
 	if !errors.As(err, &ye) {
 		return &Error{File: file, Msg: err.Error()}
 	}
+
 	d := &Document{file: file}
 	var te *yaml.TypeError
 	if errors.As(err, &te) {
@@ -383,6 +384,7 @@ func nodeName(t ast.NodeType) string {
 	case ast.NullType:
 		return "nothing"
 	}
+
 	return t.YAMLName()
 }
 

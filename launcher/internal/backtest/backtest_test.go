@@ -122,6 +122,11 @@ func TestWarmStart(t *testing.T) {
 			t.Errorf("warm_start: %s: %v", bad, err)
 		}
 	}
+	for _, bad := range []string{"0", "-1", "0.5", "1"} { // 0 would mean the same as no confidence at all
+		if _, err := ParseSpec("backtest.yaml", []byte(plain+"gates: [{name: chance, confidence: "+bad+"}]\n")); err == nil || !strings.Contains(err.Error(), "confidence is "+bad) {
+			t.Errorf("confidence: %s: %v", bad, err)
+		}
+	}
 }
 
 // TestWarmStartWithIDs: nights that go on have the statistics of ids of the night that they go on from, of their own rows, and are better on the

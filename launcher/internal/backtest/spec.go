@@ -177,7 +177,7 @@ func (s *Spec) checkRules() error {
 			return s.doc.Errorf(at, "give the rule a name of up to 60 characters")
 		case names[g.Name]:
 			return s.doc.Errorf(at, "there are two rules called %q", g.Name)
-		case g.Confidence != 0 && !(g.Confidence > 0.5 && g.Confidence < 1):
+		case s.doc.Has(at+".confidence") && !(g.Confidence > 0.5 && g.Confidence < 1):
 			return s.doc.Errorf(at, "confidence is %v: use a share above 0.5 and below 1, such as 0.95", g.Confidence)
 		}
 		names[g.Name] = true

@@ -84,6 +84,9 @@ func readBacktest(file string) (b *backtestSpecs, err error) {
 }
 
 func (w *World) backtest(ctx context.Context, file string, f backtestFlags) error {
+	if err := checkThreads(f.threads); err != nil {
+		return err
+	}
 	b, err := readBacktest(file)
 	if err != nil {
 		return err

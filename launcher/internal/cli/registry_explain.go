@@ -41,8 +41,8 @@ also shown together, since they move a prediction together and each can replace 
 			if f.rows < 2 || f.rows > maxExplained {
 				return program.Usagef("--rows is %d: use 2 to %d", f.rows, maxExplained)
 			}
-			if f.threads < 0 || f.threads > 1024 {
-				return program.Usagef("--threads is %d: use 1 to 1024, or leave it out", f.threads)
+			if err := checkThreads(f.threads); err != nil {
+				return err
 			}
 			return w.with(cmd.Context(), func(c *cloud) error { return w.explain(cmd.Context(), c, model, ref, f) })
 		},

@@ -71,6 +71,7 @@ nothing, or completes what was interrupted; a folder that has it already is refu
 			})
 		},
 	}
+
 	cmd.Flags().StringVar(&f.mlflow, "mlflow", "", "folder of the file store, or address of the tracking server (required)")
 	cmd.Flags().BoolVar(&f.register, "register", false, "also make it a version of the server's registered model of the same name")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")

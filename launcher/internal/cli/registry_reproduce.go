@@ -40,10 +40,14 @@ number of threads does not matter; another build of Coppice may grow other trees
 		Example: "  launcher registry reproduce ctr@12\n  launcher registry reproduce ctr --dataset build/data/clicks/0123456789ab",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkThreads(f.threads); err != nil {
+				return err
+			}
 			model, ref, err := splitRef(args[0])
 			if err != nil {
 				return err
 			}
+
 			return w.with(cmd.Context(), func(c *cloud) error {
 				v, err := c.comparable(cmd.Context(), model, ref)
 				if err != nil {

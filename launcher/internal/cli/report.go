@@ -155,6 +155,7 @@ func (w *World) save(path string, write func(io.Writer) error) error {
 	if err := write(&text); err != nil {
 		return err
 	}
+
 	if path == "-" {
 		_, err := w.Out.Write(text.Bytes())
 		return err

@@ -59,9 +59,17 @@ reason why it may be.`,
 	return cmd
 }
 
+// checkThreads checks a --threads for which 0 stands for all CPUs.
+func checkThreads(threads int) error {
+	if threads < 0 || threads > 1024 {
+		return program.Usagef("--threads is %d: use 1 to 1024, or leave it out", threads)
+	}
+	return nil
+}
+
 func (w *World) stage(ctx context.Context, file string, f stageFlags) error {
-	if f.threads < 0 {
-		return program.Usagef("--threads is %d", f.threads)
+	if err := checkThreads(f.threads); err != nil {
+		return err
 	}
 
 	text, err := strictyaml.ReadFile(file)

@@ -121,6 +121,8 @@ func TestFlagsGivenNothing(t *testing.T) {
 		"--out is empty": {"stage", w.file("d.yaml", datasetYAML), "--out", ""}, "--why is empty": {"registry", "promote", "ctr@1", "--why", ""},
 		"--budget is 0": {"sweep", night, "--budget", "0"}, "--vms is 0": {"plan", night, "--vms", "0"}, "--within is 0s": {"plan", night, "--within", "0s"},
 		"--rows is 0": {"plan", night, "--rows", "0"}, "--held-out is 0": {"plan", night, "--rows", "9", "--features", "9", "--held-out", "0"},
+		"--threads is -1": {"registry", "reproduce", "ctr@1", "--threads", "-1"}, "--threads is -2": {"registry", "explain", "ctr@1", "--threads", "-2"},
+		"--threads is -3": {"stage", "d.yaml", "--threads", "-3"}, "--threads is -4": {"backtest", "b.yaml", "--threads", "-4"}, "--threads is 2000": {"stage", "d.yaml", "--threads", "2000"},
 	} {
 		w.refused(sweep.ExitUsage, says, line...)
 	}
