@@ -33,7 +33,7 @@ func (f exportFlags) server() (bool, error) {
 	case f.register:
 		return false, program.Usagef("--register is for a tracking server; %s is a folder", f.mlflow)
 	}
-	return false, nil
+	return false, program.CheckOutFolder("--mlflow", f.mlflow)
 }
 
 func registryExportCommand(w *World) *cobra.Command {
@@ -57,9 +57,6 @@ nothing, or completes what was interrupted; a folder that has it already is refu
 				return err
 			}
 			if _, err := f.server(); err != nil {
-				return err
-			}
-			if err := program.CheckOutFolder("--mlflow", f.mlflow); err != nil {
 				return err
 			}
 			return w.with(cmd.Context(), func(c *cloud) error {
