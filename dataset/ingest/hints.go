@@ -3,6 +3,7 @@ package ingest
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"coppice/dataset"
@@ -49,7 +50,13 @@ func namedID(name string) bool {
 		}
 	}
 
-	return isID && (head == "" || strings.ContainsAny(head[len(head)-1:], "_-. "))
+	return isID && (head == "" || strings.ContainsAny(head[len(head)-1:], "_-. ") || slices.Contains(joinedToID, strings.ToLower(head)))
+}
+
+// joinedToID are words to which "id" is often joined without a mark: uid, userid. Other words end in these letters: paid, bid, grid.
+var joinedToID = []string{
+	"u", "uu", "gu", "p", "c", "g", "s", "t", "user", "item", "ad", "app", "shop", "store", "site", "page", "campaign", "creative", "advertiser", "publisher",
+	"device", "product", "account", "customer", "client", "session", "order", "query", "document", "category", "region", "city", "country", "zone",
 }
 
 // code is a number that likely stands for something other than a quantity.

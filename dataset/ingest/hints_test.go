@@ -31,7 +31,7 @@ func TestHints(t *testing.T) {
 		codes[i] = 10_000 + rng.IntN(90_000)
 	}
 	var b strings.Builder
-	b.WriteString("y,user,shop_id,campaignId,solid,paid,age,hour,price,code,amount,years,count,flag,forced_id\n")
+	b.WriteString("y,user,shop_id,campaignId,solid,paid,age,hour,price,code,amount,years,count,flag,forced_id,uid,bid\n")
 	for i := range 6000 {
 		amount, years := fmt.Sprintf("%.2f", 100*rng.Float64()), fmt.Sprint(18+rng.IntN(60))
 		if i%40 == 0 {
@@ -40,12 +40,12 @@ func TestHints(t *testing.T) {
 		if i%300 == 7 {
 			years = "9999"
 		}
-		fmt.Fprintf(&b, "%d,u%d,%d,%d,%d,%d,%d,%d,%d,%d,%s,%s,%d,%d,%d\n", i/3%2, i/4, 1+rng.IntN(300), 1+rng.IntN(9), rng.IntN(50), rng.IntN(40), 18+rng.IntN(60), rng.IntN(24),
-			int(1e6*rng.Float64()), codes[rng.IntN(60)], amount, years, int(rng.ExpFloat64()*3), []int{0, 1000, 1001, 1002, 1003}[rng.IntN(5)], rng.IntN(40))
+		fmt.Fprintf(&b, "%d,u%d,%d,%d,%d,%d,%d,%d,%d,%d,%s,%s,%d,%d,%d,%d,%d\n", i/3%2, i/4, 1+rng.IntN(300), 1+rng.IntN(9), rng.IntN(50), rng.IntN(40), 18+rng.IntN(60), rng.IntN(24),
+			int(1e6*rng.Float64()), codes[rng.IntN(60)], amount, years, int(rng.ExpFloat64()*3), []int{0, 1000, 1001, 1002, 1003}[rng.IntN(5)], rng.IntN(40), rng.IntN(30), rng.IntN(30))
 	}
 	s := mustStage(t, "label: y\nnumeric: [forced_id]\nsplit: {by: hash, key: user, train: 0.8, test: 0.2}\n", b.String())
 	for code, want := range map[string][]string{
-		HintIDs:  {"campaignId", "code", "shop_id"},
+		HintIDs:  {"campaignId", "code", "shop_id", "uid"},
 		WarnCode: {"amount", "years"},
 		HintKey:  {"user"},
 	} {
