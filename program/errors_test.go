@@ -19,6 +19,7 @@ import (
 	"coppice/cloud/batch"
 	"coppice/cloud/billing"
 	"coppice/cloud/idtoken"
+	"coppice/cloud/tracking"
 	"coppice/cloud/webhook"
 	"coppice/contract"
 	"coppice/dataset"
@@ -94,6 +95,7 @@ var known = []struct {
 	{&batch.GoneError{}, sweep.ExitError},
 	{&billing.CatalogError{}, sweep.ExitError},
 	{&webhook.RefusedError{}, sweep.ExitError},
+	{&tracking.RefusedError{Status: 401}, sweep.ExitSetup},
 	{&idtoken.TokenError{Err: errCause}, sweep.ExitError},
 	{&idtoken.CallerError{}, sweep.ExitError},
 	{&idtoken.KeysError{Err: errCause}, sweep.ExitError},
