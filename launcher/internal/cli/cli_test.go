@@ -42,6 +42,7 @@ type world struct {
 	now     time.Time
 	ctx     context.Context
 	env     map[string]string // beside the deployment's
+	screen  bool              // the output is a terminal
 	// verdicts are the ways on which people are told.
 	verdicts func(context.Context) ([]notify.Channel, func(), error)
 }
@@ -120,7 +121,7 @@ func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
 	env := envconfig.MultiLookuper(envconfig.MapLookuper(w.env), envconfig.MapLookuper(map[string]string{
 		"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"}))
 	return Run(w.ctx, World{
-		World:     program.World{Args: args, Out: program.To(out), Err: program.To(errOut), Version: "v1", Now: func() time.Time { return w.now }, Env: env},
+		World:     program.World{Args: args, Out: program.To(out), Err: program.To(errOut), Version: "v1", Now: func() time.Time { return w.now }, Env: env, Terminal: w.screen},
 		PriceList: func(context.Context) (PriceList, error) { return w.list, nil },
 		Connect: func(_ context.Context, env Env) (*Backends, error) {
 			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: w.jobs, Verdicts: w.verdicts, Close: func() error { return nil },

@@ -70,6 +70,10 @@ func TestLeaderboardWithCurves(t *testing.T) {
 	if out := w.must("watch", "night-1"); !strings.Contains(out, " ▁▃▄█  |  ") {
 		t.Errorf("watching shows\n%s\nwant the curve of trial 3, ▁▃▄█, on its line", out)
 	}
+	w.screen = true
+	if out := w.must("watch", "night-1"); !strings.Contains(out, " ▁▃▄█\n") || strings.Contains(out, "job RUNNING") {
+		t.Errorf("watching on a terminal shows\n%s\nwant the curve of trial 3, ▁▃▄█, at the end of its line, and what the job does beside the bar alone", out)
+	}
 	var got boardWithCurves
 	if err := json.Unmarshal([]byte(w.must("leaderboard", "night-1", "--curves", "--json")), &got); err != nil || len(got.Rows) != 4 || len(got.Curves) != 1 || len(got.Curves[3]) != 4 {
 		t.Errorf("as JSON: %d rows, curves %v, %v; want 4 rows and four scores of trial 3", len(got.Rows), got.Curves, err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -160,7 +161,7 @@ func interrupted(ctx context.Context, id sweep.ID, err error) error {
 	return fmt.Errorf("%w; sweep %s continues: `launcher watch %s` or `launcher cancel %s`", program.ErrInterrupted, id, id, id)
 }
 
-// view draws snapshots: a bar on a terminal, a line per change elsewhere, an object per change as JSON.
+// view draws snapshots: a line for each trial that has ended, with its learning curve, on a terminal above a bar; an object per change as JSON.
 type view struct {
 	w    *World
 	json bool
@@ -188,7 +189,7 @@ func (w *World) newView(s *sweepview.Sweep, asJSON bool) *view {
 // reason to stop watching.
 func (v *view) readCurves(ctx context.Context, s *sweepview.Sweep, st sweepview.State) {
 	v.curves = nil
-	if v.json || v.bar != nil {
+	if v.json {
 		return
 	}
 	var ended []int
@@ -210,8 +211,12 @@ func (v *view) show(s snapshot, st sweepview.State) {
 	case v.json:
 		v.jsonLine(s)
 	case v.bar != nil:
+		if v.news(st) {
+			_ = v.bar.Clear() // a bar that cannot be drawn is no reason to stop
+			v.lines(s, st)
+		}
 		v.bar.Describe(program.Visible(v.summary(s)))
-		_ = v.bar.Set(s.Done + s.Stopped + s.Failed + s.Cancelled + s.Untrained) // a bar that cannot be drawn is no reason to stop
+		_ = v.bar.Set(s.Done + s.Stopped + s.Failed + s.Cancelled + s.Untrained)
 	default:
 		v.lines(s, st)
 	}
@@ -262,9 +267,14 @@ func (v *view) summary(s snapshot) string {
 	return strings.Join(parts, " · ")
 }
 
+// news says that trials have ended since the last look.
+func (v *view) news(st sweepview.State) bool {
+	return slices.ContainsFunc(st.Board.Rows, func(row sweep.Row) bool { return row.Result != nil && !v.seen[row.Result.Trial] })
+}
+
 // lines prints every trial that has ended since the last look.
 func (v *view) lines(s snapshot, st sweepview.State) {
-	if v.last == "" && s.Job.State != "" { // empty if the sweep had ended at the first look
+	if v.bar == nil && v.last == "" && s.Job.State != "" { // empty if the sweep had ended at the first look
 		fmt.Fprintf(v.w.Out, "job %s\n", s.Job.State)
 		v.last = s.Job.State
 	}
@@ -280,7 +290,11 @@ func (v *view) lines(s snapshot, st sweepview.State) {
 		if r.Status != sweep.StatusDone {
 			how = fmt.Sprintf("%s: %s", r.State(), firstLine(r.Reason))
 		}
-		fmt.Fprintf(v.w.Out, "trial %3d  %s%s%s  |  %s\n", r.Trial, ofFold(row.Trial), how, spark(v.curves[r.Trial], v.plan.Maximize), v.summary(s))
+		line := fmt.Sprintf("trial %3d  %s%s%s", r.Trial, ofFold(row.Trial), how, spark(v.curves[r.Trial], v.plan.Maximize))
+		if v.bar == nil { // the bar has the summary
+			line += "  |  " + v.summary(s)
+		}
+		fmt.Fprintln(v.w.Out, line)
 	}
 }
 
