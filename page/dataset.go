@@ -207,7 +207,10 @@ func lastOf(points []plot.Point, unit plot.Unit) string {
 		for _, q := range points[:len(points)-1] {
 			low, high = min(low, q.Y), max(high, q.Y)
 		}
-		text += fmt.Sprintf("; before, %s to %s", unit.Format(low), unit.Format(high))
+		text += "; before, " + unit.Format(low)
+		if low < high {
+			text += " to " + unit.Format(high)
+		}
 	}
 	return text + "."
 }

@@ -198,6 +198,7 @@ func (v *view) readCurves(ctx context.Context, s *sweepview.Sweep, st sweepview.
 			ended = append(ended, row.Result.Trial)
 		}
 	}
+
 	if len(ended) == 0 {
 		return
 	}
