@@ -142,7 +142,7 @@ func (s *Server) CancelJob(_ context.Context, r *batchpb.CancelJobRequest) (*lon
 	})
 }
 
-// DeleteJob stops the job's tasks and forgets the job.
+// DeleteJob stops the job's tasks and removes the job.
 func (s *Server) DeleteJob(_ context.Context, r *batchpb.DeleteJobRequest) (*longrunningpb.Operation, error) {
 	return s.operate(r.GetName(), r.GetRequestId(), "delete", func(j *job) error {
 		if j.deleted {
@@ -199,7 +199,7 @@ func (s *Server) groupJob(parent string) (*job, error) {
 	return j, nil
 }
 
-// zonesOf are the letters of a region's zones.
+// zonesOf returns the letters of a region's zones.
 var zonesOf = []string{"a", "b", "c", "f"}
 
 // places returns the zones in which the job's machines may be: the allowed ones, or all of the region.

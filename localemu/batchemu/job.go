@@ -20,7 +20,7 @@ import (
 type job struct {
 	srv  *Server
 	id   string
-	spec *batchpb.Job // as created: never changed, never handed out
+	spec *batchpb.Job // as created: never changed, never returned
 	plan plan
 
 	ended chan *attempt // attempts that have ended; has room for all that can run at once
@@ -31,7 +31,7 @@ type job struct {
 	// Guarded by the server's lock:
 	state    batchpb.JobStatus_State
 	stopping bool // stop is closed
-	deleted  bool // to be forgotten when done
+	deleted  bool // to be removed when done
 	events   []*batchpb.StatusEvent
 	tasks    []*task
 	vms      []*machine
@@ -49,7 +49,7 @@ type plan struct {
 	vms         int
 	spot        bool
 	machineType string
-	zones       []string // where machines may be, as zones/Z; the first one that has room gets them
+	zones       []string // allowed zones, as zones/Z; the first one with room gets the machines
 	scripts     []script // run on the machine before the container
 	program     string   // the local program behind the image, or the image
 	args        []string
@@ -93,7 +93,7 @@ func newJob(s *Server, id string, spec *batchpb.Job, p plan) *job {
 	return j
 }
 
-// terminal says whether a job in state s stays in it.
+// terminal reports whether a job stays in state s.
 func terminal(s batchpb.JobStatus_State) bool {
 	return s == batchpb.JobStatus_SUCCEEDED || s == batchpb.JobStatus_FAILED || s == batchpb.JobStatus_CANCELLED
 }

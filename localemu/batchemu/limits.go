@@ -25,7 +25,7 @@ const limitEvery = 20 * time.Millisecond
 // limiter enforces the memory limits of a job.
 type limiter struct {
 	job   *job
-	left  []int // times; -1 is for ever
+	left  []int // times; -1: without limit
 	done  map[*attempt]bool
 	quit  chan struct{}
 	ended sync.WaitGroup
@@ -107,7 +107,7 @@ func (l *limiter) look() error {
 	return nil
 }
 
-// strike ends what is over limit number i.
+// strike ends the attempts over limit number i.
 func (l *limiter) strike(i int, end func()) {
 	if l.left[i] > 0 {
 		l.left[i]--

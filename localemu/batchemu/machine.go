@@ -28,7 +28,7 @@ const ssdFolder = "ssd"
 
 func (m *machine) place() string { return fmt.Sprintf("%s/instances/%d", m.zone, m.instance) }
 
-// host is the machine's host name, which its containers have, too. A new machine in the place of a lost one has another.
+// host is the machine's host name, which its containers have, too. A new machine that replaces a lost one has another.
 func (m *machine) host(job string) string {
 	if m.replaced > 0 {
 		return fmt.Sprintf("%s-%s-%d", job, m.name, m.replaced)
@@ -86,7 +86,7 @@ func (s *Server) instanceID(uid string) uint64 {
 	return h.Sum64()%9e18 + 1e18
 }
 
-// lose takes the machine away, with everything on it. The lock is held.
+// lose removes the machine, with everything on it. The lock is held.
 func (j *job) lose(vm *machine, c cause, notice time.Duration) {
 	if vm.lost || terminal(j.state) {
 		return

@@ -19,7 +19,7 @@ type memoryWatch struct {
 	err   error
 }
 
-// errContainers: what a container maps has other names outside of it, and its process may be a daemon's.
+// errContainers: files mapped by a container have other names outside of it, and its process may be a daemon's child.
 var errContainers = errors.New("the memory of tasks in containers is not measured")
 
 func (j *job) watchMemory() *memoryWatch {

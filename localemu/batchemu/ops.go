@@ -107,8 +107,7 @@ func (s *Server) GetOperation(_ context.Context, r *longrunningpb.GetOperationRe
 	return op.view()
 }
 
-// WaitOperation returns when the operation is done, or with its present state when the timeout or the caller's deadline
-// has passed.
+// WaitOperation returns when the operation is done, or with its current state once the timeout or the caller's deadline has passed.
 func (s *Server) WaitOperation(ctx context.Context, r *longrunningpb.WaitOperationRequest) (*longrunningpb.Operation, error) {
 	s.mu.Lock()
 	op := s.ops[r.GetName()]

@@ -17,7 +17,7 @@ type script struct {
 	env  []string // NAME=VALUE, with mount paths as in the job
 }
 
-// readRunnables takes over what a task executes: scripts, if any, and then one container.
+// readRunnables reads what a task executes: scripts, if any, and then one container.
 func (p *plan) readRunnables(image func(string) (string, bool), spec *batchpb.TaskSpec) error {
 	all := spec.GetRunnables()
 	if len(all) == 0 {

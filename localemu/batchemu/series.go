@@ -30,7 +30,7 @@ const lssd = ` c3-standard-4:1 c3-standard-8:2 c3-standard-22:4 c3-standard-44:8
 
 var typePattern = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)+$`)
 
-// checkMachine refuses machines that Batch does not run, and disks that do not fit them.
+// checkMachine rejects machines that Batch does not run, and disks that do not fit them.
 func checkMachine(policy *batchpb.AllocationPolicy_InstancePolicy) error {
 	name := policy.GetMachineType()
 	if name == "" { // left to Batch

@@ -20,13 +20,13 @@ import (
 	"coppice/localemu/internal/residency"
 )
 
-// Options say where the pretend machines live and what runs on them.
+// Options say where the pretend machines' folders are and what runs on them.
 type Options struct {
 	// Dir is the data folder: machines/JOB/vm-K/ while a job runs, machines-report/JOB.json after it.
 	Dir string
 	// LogDir gets JOB/task-I.attempt-A.log; "" is Dir/logs.
 	LogDir string
-	// Images maps the names of container images to local programs, or with Containers to images as the tool knows them.
+	// Images maps the names of container images to local programs or, with Containers, to the tool's names of images.
 	Images map[string]string
 	// Containers is the tool that runs tasks as containers of their images, one of ContainerTools; "" runs local programs.
 	Containers string
@@ -34,7 +34,7 @@ type Options struct {
 	Environ []string
 	// Env is what every task has in its environment beside its job's variables, NAME=VALUE: where the other emulators are.
 	Env []string
-	// TaskEnv, if not nil, returns what a task of a service account has in its environment beside that, by the task's index. It must not call
+	// TaskEnv, if not nil, returns additional environment variables for a service account's task, by the task's index. It must not call
 	// back.
 	TaskEnv func(account string, index int) []string
 	// Rights are asked before every call, and on behalf of every task; nil allows everything.
@@ -78,7 +78,7 @@ type Server struct {
 	changed   chan struct{} // closed and replaced whenever a job has changed
 }
 
-// maxMessage bounds a request: Batch itself refuses jobs over 1 MB.
+// maxMessage bounds a request: Batch itself rejects jobs over 1 MB.
 const maxMessage = 4 << 20
 
 // Start serves on the listener until Close. It removes what earlier machines left in the data folder.
@@ -121,7 +121,7 @@ func Start(l net.Listener, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Open serves at another address, too.
+// Open serves at another address as well.
 func (s *Server) Open(l net.Listener) {
 	s.served.Go(func() {
 		if err := s.grpc.Serve(l); err != nil {
@@ -197,7 +197,7 @@ func (s *Server) Wait(ctx context.Context, name string, done func(*batchpb.Job) 
 	}
 }
 
-// notify wakes everyone in Wait. The lock is held.
+// notify wakes all callers of Wait. The lock is held.
 func (s *Server) notify() {
 	close(s.changed)
 	s.changed = make(chan struct{})

@@ -11,13 +11,13 @@ import (
 	"coppice/localemu/internal/proc"
 )
 
-// An attempt executes its runnables one after the other: the job's scripts, then the container. Its step counts them.
+// An attempt executes its runnables one after the other: the job's scripts, then the container. Its step is the index of the current one.
 
-// contains says whether the attempt has come to its container.
+// contains reports whether the attempt has reached its container.
 func (a *attempt) contains() bool { return a.step == len(a.job.plan.scripts) }
 
-// over says whether the attempt has ended by itself: its last runnable has, or one has failed, after which no other is
-// executed. The lock is held.
+// over reports whether the attempt has ended by itself: its last runnable has ended, or one has failed, after which no other is executed.
+// The lock is held.
 func (a *attempt) over() bool {
 	select {
 	case <-a.process.Done():
@@ -27,8 +27,8 @@ func (a *attempt) over() bool {
 	}
 }
 
-// next starts the runnable after the one that has ended, unless the attempt is over or was ended from outside, also when
-// that came between two of them. The new process is nil when it could not be started.
+// next starts the following runnable, unless the attempt is over or was ended from outside, even between two runnables. The new process is
+// nil if it could not be started.
 func (a *attempt) next() (more bool) {
 	s := a.job.srv
 	s.mu.Lock()
@@ -49,7 +49,7 @@ func (a *attempt) next() (more bool) {
 	return true
 }
 
-// wait returns when the attempt's last process has ended, or Batch takes it for gone.
+// wait returns when the attempt's last process has ended, or Batch considers it gone.
 func (a *attempt) wait() {
 	for {
 		a.job.srv.mu.Lock()
@@ -67,7 +67,7 @@ func (a *attempt) wait() {
 	}
 }
 
-// launch starts the process of the attempt's present runnable. All runnables of an attempt write to one log.
+// launch starts the process of the attempt's current runnable. All runnables of an attempt write to one log.
 func (a *attempt) launch() (*proc.Process, error) {
 	j := a.job
 	dir := filepath.Join(j.srv.opts.LogDir, j.id)
@@ -80,7 +80,7 @@ func (a *attempt) launch() (*proc.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // the process has its own
+	defer log.Close() // the process has its own copy
 
 	process, err := a.run(log)
 	if err != nil {
@@ -107,9 +107,9 @@ func (a *attempt) run(log *os.File) (*proc.Process, error) {
 	return a.job.srv.procs.Start(c)
 }
 
-// scripted is the command line that runs the present script on the machine: as the user who runs localemu, who stands for
-// root, and in the machine's folder. There a mount's path becomes one from that folder, ./ssd say, since the folder's own name
-// may have characters that mean something to a shell. The text is a file, as on Batch's machines: an argument has to be short.
+// scripted is the command line that runs the current script on the machine: as the user who runs localemu, who stands for root, and in the
+// machine's folder. There a mount's path is replaced by one relative to that folder, such as ./ssd, since the folder's own name may have
+// characters that are special to a shell. The script is a file, as on Batch's machines: an argument has to be short.
 func (a *attempt) scripted() (proc.Command, error) {
 	vm, s := a.vm, a.job.plan.scripts[a.step]
 	near := make([]mount, len(vm.mounts))
@@ -123,7 +123,7 @@ func (a *attempt) scripted() (proc.Command, error) {
 	return proc.Command{Path: "/bin/sh", Args: []string{file}, Env: a.environment(s.env), Dir: vm.dir}, nil
 }
 
-// command is the container's command line and environment, as they are on this machine.
+// command is the container's command line and environment on this machine.
 func (a *attempt) command() proc.Command {
 	j, vm := a.job, a.vm
 	args := make([]string, len(j.plan.args))

@@ -23,14 +23,14 @@ type composition struct {
 	Destination   uploadAttrs
 }
 
-// part is one source of a composition, or the one of a copy, with what it has to be.
+// part is a source of a composition or copy, with its preconditions.
 type part struct {
 	Name                string
 	Generation          json.Number
 	ObjectPreconditions struct{ IfGenerationMatch json.Number }
 }
 
-// compose makes one object of several. fake-gcs-server would hold all of them in memory, and knows no component counts.
+// compose makes one object of several. fake-gcs-server would hold all of them in memory, and has no component counts.
 func (s *Server) compose(r *http.Request, c call) *response {
 	if a := receive(r); a != nil {
 		return a
@@ -59,7 +59,7 @@ func (s *Server) compose(r *http.Request, c call) *response {
 	return a
 }
 
-// copied makes an object of another one. What the request does not say of it is as with the source, but for its class, which is the bucket's.
+// copied copies an object. Attributes that the request does not set are the source's, except for the storage class, which is the bucket's.
 func (s *Server) copied(r *http.Request, c call) *response {
 	if a := receive(r); a != nil {
 		return a
@@ -90,7 +90,7 @@ func (s *Server) copied(r *http.Request, c call) *response {
 	return out
 }
 
-// over is an object's attributes with those of the request over them.
+// over returns an object's attributes, overlaid with those of the request.
 func (a uploadAttrs) over(o fakestorage.ObjectAttrs) uploadAttrs {
 	a.ContentType = cmp.Or(a.ContentType, o.ContentType)
 	a.ContentEncoding = cmp.Or(a.ContentEncoding, o.ContentEncoding)
@@ -103,11 +103,11 @@ func (a uploadAttrs) over(o fakestorage.ObjectAttrs) uploadAttrs {
 	if a.CustomTime.IsZero() {
 		a.CustomTime = o.CustomTime
 	}
-	a.CRC32C, a.MD5 = "", "" // they are not the request's to declare
+	a.CRC32C, a.MD5 = "", "" // a request cannot set them
 	return a
 }
 
-// join writes the parts, of the bucket c.from, as one object, which describe describes. It says how long that is.
+// join writes the parts, from the bucket c.from, as one object with the attributes set by describe. It returns the object's length.
 func (s *Server) join(r *http.Request, c call, parts []part, describe func(*upload, []fakestorage.ObjectAttrs)) (*response, int64) {
 	if a := s.faults.refuse(c.object, s.client(door(r))); a != nil {
 		return a, 0
@@ -122,7 +122,7 @@ func (s *Server) join(r *http.Request, c call, parts []part, describe func(*uplo
 	return a, u.body.size
 }
 
-// joined is join while nothing else is written.
+// joined is join under the lock that excludes other writes.
 func (s *Server) joined(r *http.Request, c call, u *upload, parts []part, describe func(*upload, []fakestorage.ObjectAttrs)) (a *response, written bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +155,7 @@ func (s *Server) joined(r *http.Request, c call, u *upload, parts []part, descri
 	return s.write(u)
 }
 
-// unmet is the first source that is not there, or is not what the request expects. The lock is held.
+// unmet returns the error for the first source that does not exist or does not meet its preconditions. The lock is held.
 func (s *Server) unmet(bucket string, parts []part) *response {
 	for _, p := range parts {
 		now := s.generation(bucket, p.Name)

@@ -90,7 +90,7 @@ func (f *faultState) strike(entries []Refusal, object, client, why, class string
 	return nil
 }
 
-// hits reports whether a fault for the client wanted ("" is everybody) strikes this client. "task" covers task-0, task-1 and so on.
+// hits reports whether a fault for the client wanted ("" for all) strikes this client. "task" covers task-0, task-1 and so on.
 func hits(wanted, client string) bool {
 	return wanted == "" || client == wanted || strings.HasPrefix(client, wanted+"-")
 }

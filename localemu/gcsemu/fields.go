@@ -31,7 +31,7 @@ type fieldParser struct {
 	deep int
 }
 
-// deepestFields bounds how far selectors are nested.
+// deepestFields bounds the nesting of selectors.
 const deepestFields = 20
 
 func (p *fieldParser) unexpected() error {
@@ -47,7 +47,7 @@ func (p *fieldParser) take(c byte) bool {
 	return false
 }
 
-// list is one or more fields with commas between them.
+// list is one or more comma-separated fields.
 func (p *fieldParser) list() (selection, error) {
 	s := selection{}
 	for {
@@ -138,7 +138,7 @@ func (s selection) of(v any) (selected any, keep bool) {
 		}
 		return out, true
 	}
-	return nil, false // nothing is below a plain value
+	return nil, false // a plain value has no fields
 }
 
 // finished returns an answer as the client gets it: with what fake-gcs-server leaves out, and only the fields that were asked for.

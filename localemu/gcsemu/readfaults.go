@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// ReadFault is what goes wrong with reading contents on purpose. It strikes Times times, or for ever when Times is 0, each time with
-// the probability Rate, or 1 when that is 0.
+// ReadFault is an injected fault in reading contents. It strikes Times times, or always if Times is 0, each time with the probability Rate,
+// or 1 if that is 0.
 type ReadFault struct {
 	Match  string // as in Refusal
 	Does   string // one of ReadFaults
@@ -23,11 +23,12 @@ type ReadFault struct {
 	Client string        // as in Refusal
 }
 
-// ReadFaults are what can be done to a read: answer with an error; send the first half and break the connection; change one bit in
-// the middle, with the header's checksums as they were; wait before the first byte; send nothing until the client gives up, or the connection breaks.
+// ReadFaults are the possible faults of a read: refuse answers with an error; cut sends the first half and breaks the connection; flip
+// changes one bit in the middle, but not the checksums in the header; slow waits before the first byte; hang sends nothing until the client
+// gives up, or the connection breaks.
 var ReadFaults = []string{"refuse", "cut", "flip", "slow", "hang"}
 
-// Check says what is wrong with a fault.
+// Check reports an invalid fault.
 func (f ReadFault) Check() error {
 	if err := CheckPattern(f.Match); err != nil {
 		return err
@@ -52,7 +53,7 @@ func (f ReadFault) Check() error {
 // readFault is a ReadFault that counts.
 type readFault struct {
 	ReadFault
-	left int // -1 is for ever
+	left int // -1: without limit
 }
 
 func newReadFaults(faults []ReadFault) []readFault {
@@ -66,7 +67,7 @@ func newReadFaults(faults []ReadFault) []readFault {
 	return out
 }
 
-// read is what happens to a read of the object on purpose; nil is nothing.
+// read returns the fault that strikes a read of the object; nil if none does.
 func (f *faultState) read(object, client string) *ReadFault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,7 +93,7 @@ func (f *faultState) read(object, client string) *ReadFault {
 
 func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x72656164)) }
 
-// before does what a fault does before anything is sent; done means that there is nothing more to send.
+// before carries out the part of a fault that comes before any contents; done means that nothing more is to be sent.
 func (f *ReadFault) before(ctx context.Context, w http.ResponseWriter) (done bool) {
 	switch f.Does {
 	case "refuse":
@@ -120,7 +121,7 @@ func (f *ReadFault) before(ctx context.Context, w http.ResponseWriter) (done boo
 	return false
 }
 
-// pause waits, and says whether the client has, too.
+// pause waits, and reports whether the client waited, too.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -152,7 +153,7 @@ func (w *spoiling) Write(p []byte) (int, error) {
 	}
 
 	if w.does == "cut" {
-		_, _ = w.ResponseWriter.Write(p[:at]) // the client may have gone
+		_, _ = w.ResponseWriter.Write(p[:at]) // the client may have left
 		if f, ok := w.ResponseWriter.(http.Flusher); ok {
 			f.Flush()
 		}

@@ -14,18 +14,18 @@ import (
 type kind int
 
 const (
-	kindRefused  kind = iota // what this server does not imitate
+	kindRefused  kind = iota // not imitated by this server
 	kindHealth               // GET /_internal/healthcheck
 	kindBuckets              // list or create buckets, read, change or delete one
 	kindList                 // list objects
 	kindMetadata             // read an object's metadata
 	kindContents             // read an object
-	kindChange               // delete, patch, update: fake-gcs-server does it
+	kindChange               // delete, patch, update: done by fake-gcs-server
 	kindCompose              // make one object of several
 	kindCopy                 // make one object of another
-	kindUpload               // begin an upload, or do all of it
+	kindUpload               // begin an upload, or complete a short one
 	kindChunk                // continue an upload
-	kindAbandon              // give an upload up
+	kindAbandon              // abandon an upload
 )
 
 // call is a classified request. object is the one that is read or written.

@@ -62,8 +62,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.finished(a, r.URL.Query().Get("fields")).send(w)
 }
 
-// foreign says why a request does not come from a client of the local cloud: web pages may not reach into it, neither
-// directly nor with a host name of theirs that leads here.
+// foreign says why a request does not come from a client of the local cloud: web pages must not reach it, neither directly nor through a
+// host name of theirs that resolves to this machine.
 func (s *Server) foreign(r *http.Request) string {
 	if r.Header.Get("Origin") != "" {
 		return "requests from web pages are refused"
@@ -76,7 +76,7 @@ func (s *Server) foreign(r *http.Request) string {
 	return ""
 }
 
-// check refuses what is not imitated and names that cannot be.
+// check rejects what is not imitated, and invalid names.
 func (s *Server) check(c call, r *http.Request) *response {
 	q := r.URL.Query()
 	switch {
@@ -120,8 +120,8 @@ func absent(bucket, object string) *response {
 	return answer(http.StatusNotFound, fmt.Sprintf("No such object: %s/%s", bucket, object))
 }
 
-// read sends an object's contents. The lock is held until the first byte leaves: by then the file is open, and a write
-// puts another file in its place.
+// read sends an object's contents. The lock is held until the first byte is sent: by then the file is open, and a write replaces the file
+// instead of changing it.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, c call) {
 	if f := s.faults.read(c.object, s.client(door(r))); f != nil {
 		if f.before(r.Context(), w) {
@@ -150,7 +150,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, c call) {
 	s.inner.ServeHTTP(&releasing{w, release}, s.inside(r, c))
 }
 
-// releasing calls release when contents begin to flow. It is no io.ReaderFrom, so that every byte passes Write.
+// releasing calls release when contents begin to flow. It does not implement io.ReaderFrom, so that every byte passes Write.
 type releasing struct {
 	http.ResponseWriter
 	release func()
@@ -161,7 +161,7 @@ func (w *releasing) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// lookUp answers what reads no contents. The lock is held.
+// lookUp answers requests that read no contents. The lock is held.
 func (s *Server) lookUp(r *http.Request, c call) *response {
 	if c.kind == kindHealth {
 		return s.ask(r)
@@ -186,14 +186,14 @@ func (s *Server) missing(c call) *response {
 	return answer(http.StatusNotFound, "The specified bucket does not exist.")
 }
 
-// again is a body that was received, which can be read once more afterwards.
+// again is a received body that can be read a second time.
 func again(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return body, err
 }
 
-// receive reads the whole request, which is small, so that no slow client is waited for under the lock.
+// receive reads the whole request, which is small, so that a slow client is not waited for under the lock.
 func receive(r *http.Request) *response {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err != nil || len(body) > maxBody {
@@ -206,7 +206,7 @@ func receive(r *http.Request) *response {
 // maxBody bounds a request that carries no contents: the longest composes 32 objects.
 const maxBody = 1 << 20
 
-// change lets fake-gcs-server do a write other than an upload, if the conditions hold.
+// change passes a write other than an upload to fake-gcs-server, if its conditions hold.
 func (s *Server) change(r *http.Request, c call) *response {
 	if a := receive(r); a != nil {
 		return a
@@ -269,7 +269,7 @@ func (s *Server) compare(q url.Values, match, notMatch, bucket, object string, r
 	now := s.generation(bucket, object)
 	if strings.Contains(match, "Metageneration") {
 		if now == 0 && reading {
-			return nil // it is not there, which comes to more
+			return nil // the read itself answers that the object is missing
 		}
 		if now != 0 {
 			now = s.metas.now(bucket, object, now)
@@ -301,14 +301,14 @@ type response struct {
 	body   bytes.Buffer
 }
 
-// ask has fake-gcs-server answer.
+// ask passes a request to fake-gcs-server.
 func (s *Server) ask(r *http.Request) *response {
 	a := &response{header: http.Header{}}
 	s.inner.ServeHTTP(a, r)
 	return a
 }
 
-// answer is an error in the words of the JSON API.
+// answer is an error in the format of the JSON API.
 func answer(status int, message string) *response {
 	a := &response{status: status, header: http.Header{"Content-Type": {"application/json; charset=UTF-8"}}}
 	reason := map[int]string{
@@ -339,7 +339,7 @@ func answer(status int, message string) *response {
 // Header, WriteHeader and Write make response an http.ResponseWriter.
 func (a *response) Header() http.Header { return a.header }
 
-// WriteHeader takes the first status; the others of a request are not for the client.
+// WriteHeader keeps the first status; later ones are not meant for the client.
 func (a *response) WriteHeader(status int) {
 	if a.status == 0 {
 		a.status = status
@@ -362,6 +362,6 @@ func (a *response) send(w http.ResponseWriter) {
 	}
 	w.WriteHeader(a.status)
 	if a.status != http.StatusNotModified && a.status != http.StatusNoContent {
-		_, _ = w.Write(a.body.Bytes()) // the client may have gone
+		_, _ = w.Write(a.body.Bytes()) // the client may have left
 	}
 }

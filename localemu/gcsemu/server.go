@@ -110,7 +110,7 @@ func Start(l net.Listener, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Open serves at another address, too.
+// Open serves at another address as well.
 func (s *Server) Open(l net.Listener) {
 	s.served.Go(func() {
 		if err := s.http.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {

@@ -80,7 +80,7 @@ func (us *uploads) closeAll() {
 	}
 }
 
-// abandonUpload forgets an upload.
+// abandonUpload drops an upload.
 func (s *Server) abandonUpload(r *http.Request) *response {
 	id := r.URL.Query().Get("upload_id")
 	s.uploads.mu.Lock()
@@ -110,14 +110,14 @@ func (s *Server) continueUpload(r *http.Request) *response {
 	if err != nil {
 		return answer(http.StatusBadRequest, err.Error())
 	}
-	if from > body.size { // a gap: tell the client where we are
+	if from > body.size { // a gap: tell the client where to continue
 		return incomplete(r, body.size)
 	}
 
 	// Skip what is already stored, and keep the rest.
 	if _, err := io.CopyN(io.Discard, r.Body, body.size-from); err == nil {
 		if _, err := io.Copy(body, r.Body); err != nil {
-			return incomplete(r, body.size) // what has arrived stays
+			return incomplete(r, body.size) // received bytes stay
 		}
 	}
 
@@ -128,7 +128,7 @@ func (s *Server) continueUpload(r *http.Request) *response {
 		return answer(http.StatusBadRequest, fmt.Sprintf("%d bytes came for an upload of %d", body.size, total))
 	}
 
-	// All of it has arrived.
+	// Everything has arrived.
 	o.upload.attrs.declared(r.Header)
 	a := s.commit(o.upload)
 	if a.status < 500 {
@@ -171,7 +171,7 @@ func parseContentRange(text string, have int64) (from, total int64, err error) {
 	return from, total, nil
 }
 
-// incomplete is "308 Resume Incomplete", in the form that the client understands.
+// incomplete is "308 Resume Incomplete", in the form that the client expects.
 func incomplete(r *http.Request, have int64) *response {
 	a := &response{status: http.StatusPermanentRedirect, header: http.Header{}}
 	if have > 0 {

@@ -39,7 +39,7 @@ func (s *spool) Write(p []byte) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("make room for an upload: %w", err)
 		}
-		os.Remove(f.Name()) // it lives as long as it is open
+		os.Remove(f.Name()) // it exists as long as it is open
 		if _, err := f.Write(s.buf.Bytes()); err != nil {
 			f.Close()
 			return 0, fmt.Errorf("keep an upload: %w", err)
@@ -70,7 +70,7 @@ func (s *spool) content() io.ReadSeekCloser {
 	return &keepOpen{bytes.NewReader(s.buf.Bytes())}
 }
 
-// copyTo writes the file's contents to f, without passing them through memory where the system can do that.
+// copyTo writes the file's contents to f, without passing them through memory if the system supports that.
 func (s *spool) copyTo(f *os.File) error {
 	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
 		return err

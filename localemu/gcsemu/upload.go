@@ -51,7 +51,7 @@ type uploadAttrs struct {
 	CRC32C             string            `json:"crc32c"`
 }
 
-// beginUpload does a whole upload (uploadType media and multipart) or opens a session (resumable).
+// beginUpload handles a whole upload (uploadType media and multipart) or opens a session (resumable).
 func (s *Server) beginUpload(r *http.Request, c call) *response {
 	u := &upload{bucket: c.bucket, query: r.URL.Query(), body: newSpool(s.dir), door: door(r)}
 	s.mu.RLock()
@@ -114,7 +114,7 @@ var singleQuoted = regexp.MustCompile(`boundary='([^'"]*)'`)
 
 // readMultipart reads multipart/related: the metadata, then the contents.
 func (u *upload) readMultipart(r *http.Request) error {
-	// gcloud puts the boundary into single quotes, which quote nothing in a media type, and leaves them out before the parts.
+	// gcloud puts the boundary in single quotes, which do not quote anything in a media type, and omits them before the parts.
 	quoted := singleQuoted.ReplaceAllString(r.Header.Get("Content-Type"), `boundary="$1"`)
 	_, params, err := mime.ParseMediaType(quoted)
 	if err != nil {
@@ -191,7 +191,7 @@ func (s *Server) write(u *upload) (a *response, written bool) {
 		return answer(http.StatusInternalServerError, err.Error()), false
 	}
 
-	// The object is written; only the answer may get lost.
+	// The object is written; only the answer may be lost.
 	if a := s.faults.lose(u.object, s.client(u.door)); a != nil {
 		return a, true
 	}

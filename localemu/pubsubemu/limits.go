@@ -27,7 +27,7 @@ const (
 
 var namePattern = regexp.MustCompile(`^projects/[^/]+/(topics|subscriptions)/([A-Za-z][A-Za-z0-9_.~+%-]{2,254})$`)
 
-// checkName refuses names that the service would refuse; kind is topics or subscriptions.
+// checkName rejects names that the service would reject; kind is topics or subscriptions.
 func checkName(name, kind string) error {
 	m := namePattern.FindStringSubmatch(name)
 	if m == nil || m[1] != kind || strings.HasPrefix(m[2], "goog") {

@@ -37,7 +37,7 @@ func (s *Server) modifyAckDeadline(ctx context.Context, r *pubsubpb.ModifyAckDea
 	return &emptypb.Empty{}, nil
 }
 
-// refusals remembers which deliveries were refused; old ones are forgotten.
+// refusals remembers which deliveries were refused; old ones are dropped.
 type refusals struct {
 	mu     sync.Mutex
 	recent map[[2]string]struct{}
@@ -114,7 +114,7 @@ type pullStream struct {
 	first        sync.Once
 	subscription string
 	pings        bool
-	sending      sync.Mutex // two goroutines send: pstest's and the one that answers pings
+	sending      sync.Mutex // pstest's goroutine sends, and the one that answers pings
 }
 
 func (p *pullStream) SendMsg(m any) error {

@@ -58,7 +58,7 @@ type Server struct {
 	published int
 }
 
-// maxRequest is above the largest request of the service, 10 MB, so that one that is too large gets the service's answer.
+// maxRequest is above the largest request of the service, 10 MB, so that one that is too large gets the service's error.
 const maxRequest = 20 << 20
 
 // Start serves on the listener until Close.
@@ -94,7 +94,7 @@ func Start(l net.Listener, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Open serves at another address, too.
+// Open serves at another address as well.
 func (s *Server) Open(l net.Listener) {
 	s.served.Go(func() {
 		if err := s.grpc.Serve(l); err != nil {

@@ -77,7 +77,7 @@ func Start(l net.Listener, o Options) *Server {
 	return s
 }
 
-// Open serves at another address, too.
+// Open serves at another address as well.
 func (s *Server) Open(l net.Listener) {
 	s.served.Go(func() {
 		if err := s.http.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
@@ -106,7 +106,7 @@ func (f *failure) Error() string { return f.text }
 // maxBody bounds a request: the longest lists permissions.
 const maxBody = 64 << 10
 
-// routes are the calls that are imitated.
+// routes are the imitated calls.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	handle := func(pattern string, answer func(*http.Request) (any, error)) {
@@ -262,7 +262,7 @@ func (s *Server) bucket(r *http.Request) (any, error) {
 	return map[string]any{"kind": "storage#bucket", "name": name, "location": strings.ToUpper(s.opts.Location), "locationType": "region"}, nil
 }
 
-// message is a thing of Pub/Sub as REST shows it.
+// message is a resource of Pub/Sub in its REST form.
 func message(m proto.Message, err error) (any, error) {
 	if err != nil {
 		return nil, err
@@ -293,7 +293,7 @@ func (s *Server) account(r *http.Request) (any, error) {
 	return s.verbs(r, "account", "", "iam.serviceAccounts.getIamPolicy", nil)
 }
 
-// repository has one for all images: there is no other in the local cloud.
+// repository is the only one, for all images.
 func (s *Server) repository(r *http.Request) (any, error) {
 	_, verb, _ := strings.Cut(r.PathValue("last"), ":")
 	r.SetPathValue("last", "images:"+verb)

@@ -30,7 +30,7 @@ type AtWrite struct {
 	How     string         `yaml:"how"`
 }
 
-// What AtWrite can do.
+// The actions of AtWrite.
 const (
 	LoseMachine      = "lose_machine"
 	KillTask         = "kill_task"

@@ -18,7 +18,7 @@ import (
 	"coppice/sweep"
 )
 
-// Example is a file with every key, for people to start from.
+// Example is a file with every key, as a starting point.
 const Example = `seed: 7                        # of everything random
 duplicate_messages: true       # every message is delivered twice, with two ids
 shuffle_messages: true         # messages change places

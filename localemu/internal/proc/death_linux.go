@@ -2,5 +2,5 @@ package proc
 
 import "syscall"
 
-// dieWithParent has the kernel kill the process when localemu ends without having been able to do so itself.
+// dieWithParent makes the kernel kill the process if localemu ends without being able to do so itself.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }

@@ -4,5 +4,5 @@ package proc
 
 import "syscall"
 
-// dieWithParent can do nothing here: when localemu is killed with SIGKILL, its processes go on.
+// dieWithParent can do nothing here: if localemu is killed with SIGKILL, its processes continue.
 func dieWithParent(*syscall.SysProcAttr) {}

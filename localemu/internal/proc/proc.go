@@ -19,8 +19,7 @@ import (
 	"coppice/program"
 )
 
-// Command is what to start. The streams are files, so that nothing has to be copied and no process blocks on its reader;
-// nil is /dev/null.
+// Command is what to start. The streams are files, so that nothing has to be copied and no process blocks on its reader; nil is /dev/null.
 type Command struct {
 	Path   string
 	Args   []string // without the program's own name
@@ -39,7 +38,7 @@ var ErrClosed = errors.New("the local cloud is shutting down")
 
 // Set is a set of processes that end with it. All methods may be called from any goroutine.
 type Set struct {
-	spawn chan func() // executed on one thread: a parent-death signal is tied to the thread that made the child
+	spawn chan func() // executed on one thread: a parent-death signal is tied to the thread that started the child
 
 	mu     sync.Mutex
 	closed bool
@@ -187,7 +186,7 @@ func (p *Process) Signal(sig syscall.Signal) {
 // Kill ends the group at once, without waiting for it.
 func (p *Process) Kill() { p.Signal(syscall.SIGKILL) }
 
-// Stop asks the group to end with SIGTERM, kills it when it has not ended after grace, and returns when it has.
+// Stop asks the group to end with SIGTERM, kills it if it has not ended after grace, and returns when it has.
 func (p *Process) Stop(grace time.Duration) {
 	p.Signal(syscall.SIGTERM)
 	timer := time.NewTimer(grace)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Measure looks at the processes pids, which keep their shared data below dir (an absolute path without symbolic links).
-// A process that has ended meanwhile is left out.
+// Measure samples the processes pids, which keep their shared data below dir (an absolute path without symbolic links). A process that has
+// ended meanwhile is left out.
 func Measure(dir string, pids []int) (Sample, error) {
 	s := Sample{At: time.Now().UTC()}
 	mapped := extents{}
@@ -27,7 +27,7 @@ func Measure(dir string, pids []int) (Sample, error) {
 
 		maps, err := ParseSmaps(f)
 		f.Close()
-		if errors.Is(err, syscall.ESRCH) || err == nil && len(maps) == 0 { // it ended while we read, or is a zombie
+		if errors.Is(err, syscall.ESRCH) || err == nil && len(maps) == 0 { // it ended while being read, or is a zombie
 			continue
 		}
 		if err != nil {

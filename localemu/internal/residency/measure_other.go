@@ -2,7 +2,7 @@
 
 package residency
 
-// Measure cannot measure here.
+// Measure is not supported on this system.
 func Measure(string, []int) (Sample, error) { return Sample{}, ErrUnsupported }
 
 // Held is not supported on this system.

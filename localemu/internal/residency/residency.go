@@ -21,7 +21,7 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// ErrUnsupported means that this system does not tell how processes share memory; only Linux does (/proc/PID/smaps).
+// ErrUnsupported means that this system does not report how processes share memory; only Linux does (/proc/PID/smaps).
 var ErrUnsupported = errors.New("shared memory can only be measured on Linux")
 
 // Sample is one look at the processes of one machine. Sizes are in bytes.
@@ -104,7 +104,7 @@ type Machine struct {
 	Sample
 }
 
-// Report is what was measured while one Batch job ran. It lies in the data folder as machines-report/JOB.json.
+// Report holds the measurements of one Batch job. It is stored in the data folder as machines-report/JOB.json.
 type Report struct {
 	Job      string    `json:"job"`
 	Finished bool      `json:"finished"` // the job has ended; before that, the report covers what was seen so far
@@ -118,7 +118,7 @@ func Folder(data string) string { return filepath.Join(data, "machines-report") 
 // maxReport bounds a report's size: one of 2,000 machines with 20 processes each has about a megabyte.
 const maxReport = 16 << 20
 
-// Write puts the report into its folder in one step, so that a reader never sees half of it.
+// Write writes the report into its folder atomically.
 func (r *Report) Write(folder string) error {
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -181,7 +181,7 @@ func List(folder string) ([]string, error) {
 
 		info, err := e.Info()
 		if err != nil {
-			continue // replaced while we looked
+			continue // replaced while being read
 		}
 		all = append(all, found{job, info.ModTime()})
 	}

@@ -15,7 +15,7 @@ type Mapping struct {
 	Device  string // with Inode, the file behind the region; Inode is 0 for anonymous memory
 	Inode   uint64
 	Path    string // "" for anonymous memory, "[heap]" and the like for special regions
-	Deleted bool   // the file's name is gone
+	Deleted bool   // the file was deleted
 	RSS     int64
 	PSS     int64
 	Private int64 // Private_Clean + Private_Dirty
@@ -89,7 +89,7 @@ func parseHeader(line string) (Mapping, error) {
 	return m, nil
 }
 
-// field takes over one "Name:   123 kB" line; names of no interest, and those of kernels to come, are skipped.
+// field reads one "Name:   123 kB" line; irrelevant and unknown names are skipped.
 func (m *Mapping) field(key, value string) error {
 	var into *int64
 	switch key {

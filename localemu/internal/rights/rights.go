@@ -22,7 +22,7 @@ const Owner = "owner"
 type Guard struct {
 	table   *terraform.Table
 	project string
-	names   map[string]string // KIND/NAME as a service names things, to the table's resource
+	names   map[string]string // KIND/NAME in the service's terms, to the table's resource
 
 	mu        sync.RWMutex
 	listeners map[string]string // address to identity
@@ -38,7 +38,7 @@ func New(table *terraform.Table, project string, names map[string]string) *Guard
 type DeniedError struct {
 	Member     string // the caller's e-mail address
 	Permission string
-	Resource   string // as the service names it
+	Resource   string // in the service's terms
 }
 
 func (e *DeniedError) Error() string {

@@ -40,7 +40,7 @@ type aggregator struct {
 	log    string
 }
 
-// aggregatorGrace is how long an aggregator may take to end when the local cloud does.
+// aggregatorGrace is how long an aggregator may take to end when the local cloud ends.
 const aggregatorGrace = 10 * time.Second
 
 func newAggregators(w *World) *aggregators {
@@ -66,14 +66,14 @@ func (as *aggregators) start() error {
 	return nil
 }
 
-// launch starts one life of an aggregator, with a log of its own. The lock is held.
+// launch starts an aggregator process, with a log of its own. The lock is held.
 func (as *aggregators) launch(a *aggregator) error {
 	a.log = filepath.Join(as.w.opts.LogDir, fmt.Sprintf("aggregator-%d.%d.log", a.index, a.life))
 	log, err := os.Create(a.log)
 	if err != nil {
 		return fmt.Errorf("aggregator log: %w", err)
 	}
-	defer log.Close() // the process has its own
+	defer log.Close() // the process has its own copy
 
 	a.proc, err = as.w.procs.Start(proc.Command{
 		Path: as.w.opts.Aggregator, Args: []string{"pull"}, Env: as.w.environ(as.w.opts.Environ, terraform.Aggregator, faults.Aggregator), Stdout: log, Stderr: log,
@@ -87,7 +87,7 @@ func (as *aggregators) launch(a *aggregator) error {
 	return nil
 }
 
-// watch waits for the end of each life, and starts the next one if that was ordered.
+// watch waits for the end of each process, and starts the next one if a fault requested that.
 func (as *aggregators) watch(a *aggregator) {
 	for {
 		as.mu.Lock()
@@ -100,7 +100,7 @@ func (as *aggregators) watch(a *aggregator) {
 	}
 }
 
-// ended decides what an aggregator's end means. again says that it was started anew.
+// ended decides what the end of an aggregator means. again says that it was restarted.
 func (as *aggregators) ended(a *aggregator, process *proc.Process) (again bool) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -130,7 +130,7 @@ func (as *aggregators) ended(a *aggregator, process *proc.Process) (again bool) 
 	return false
 }
 
-// published is told the number of messages so far, and kills when it is time.
+// published gets the number of messages so far, and kills when a fault is due.
 func (as *aggregators) published(total int) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -206,7 +206,7 @@ func (as *aggregators) stop() {
 // tailBytes is how much of a log is shown.
 const tailBytes = 2000
 
-// tail is the end of a log file.
+// tail returns the end of a log file.
 func tail(path string) string {
 	f, err := os.Open(path)
 	if err != nil {

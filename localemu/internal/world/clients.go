@@ -12,7 +12,7 @@ import (
 	"coppice/localemu/internal/faults"
 )
 
-// clients tells the storage's callers apart if any fault is limited to one client: each client then has an address of its own, which is opened
+// clients distinguishes the storage's callers if any fault is limited to one client: each client then has its own address, which is opened
 // when its environment is made.
 type clients struct {
 	w *World
@@ -26,14 +26,14 @@ func newClients(w *World) *clients {
 	return &clients{w: w, doors: map[string]string{}, names: map[string]string{}}
 }
 
-// at returns the client that calls at the address, "" if it is nobody in particular.
+// at returns the client that calls at the address, "" if there is none.
 func (c *clients) at(address net.Addr) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.names[address.String()]
 }
 
-// task returns what the task with an index has in its environment beside what all tasks have.
+// task returns the additional environment of the task with an index.
 func (c *clients) task(account string, index int) []string {
 	identity := c.w.opts.self()
 	if c.w.opts.Rights != nil {
@@ -42,7 +42,7 @@ func (c *clients) task(account string, index int) []string {
 	return c.with(nil, identity, fmt.Sprintf("%s-%d", faults.Task, index))
 }
 
-// with returns the environment with the client's own address of the storage in it, if the client has one.
+// with returns the environment with the client's own storage address in it, if the client has one.
 func (c *clients) with(env []string, identity, client string) []string {
 	if !c.w.opts.Faults.ByClient() {
 		return env
@@ -59,7 +59,7 @@ func (c *clients) with(env []string, identity, client string) []string {
 	return append(env, host)
 }
 
-// door returns the client's address of the storage, and opens it if need be.
+// door returns the client's storage address, and opens it if need be.
 func (c *clients) door(identity, client string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +79,7 @@ func (c *clients) door(identity, client string) (string, error) {
 	return address, nil
 }
 
-// identityOf returns whom the storage takes a caller for: without rights, the command, which may do everything.
+// identityOf returns the identity that the storage assigns to a caller: without rights, the command, which may do everything.
 func identityOf(w *World, identity string) string {
 	if w.opts.Rights == nil {
 		return w.opts.self()

@@ -52,10 +52,10 @@ var buckets = map[string]string{
 	"COPPICE_REGISTRY_BUCKET": "coppice-registry",
 }
 
-// TaskImage is the image under which the launcher asks for the task program here.
+// TaskImage is the image name under which the launcher requests the task program here.
 const TaskImage = taskImage
 
-// LauncherImage is the image under which the launcher asks for itself, to stage in the cloud.
+// LauncherImage is the image name under which the launcher requests itself, to stage in the cloud.
 const LauncherImage = stageImage
 
 // Options describe the local cloud.
@@ -66,7 +66,7 @@ type Options struct {
 	Images      map[string]string // of tasks: container image to local program
 	Containers  string            // tool that runs the images themselves, and then Images are its names for them; "" runs local programs
 	Aggregator  string            // program; "" runs none
-	Aggregators int               // how many of it; 0 is 1
+	Aggregators int               // how many of them; 0 is 1
 	Faults      *faults.Spec      // nil is none
 	Rights      *terraform.Table  // enforced; nil allows everything
 	As          string            // while rights are enforced, the identity the command runs as; "" is the launcher
@@ -191,7 +191,7 @@ func (w *World) openData() error {
 		return fmt.Errorf("lock %s: %w", data, err)
 	}
 	if !locked {
-		w.temporary = false // it is not ours to remove
+		w.temporary = false // not ours to remove
 		return &InUseError{data}
 	}
 
@@ -272,7 +272,7 @@ func (w *World) startPubSub(ctx context.Context, l net.Listener) (err error) {
 	return w.sendForeign(ctx, w.opts.Faults.Foreign)
 }
 
-// startBatch starts Batch, whose tasks will find Pub/Sub at the address messages.
+// startBatch starts Batch. Its tasks reach Pub/Sub at the address messages.
 func (w *World) startBatch(messages string) error {
 	l, err := w.listen(2)
 	if err != nil {
@@ -333,7 +333,7 @@ func (w *World) Close() {
 			w.storage.Close()
 		}
 
-		if w.lock != nil { // the folder is this one's
+		if w.lock != nil { // the folder belongs to this local cloud
 			if err := w.script.report(); err != nil {
 				w.log.Error("write down what has gone wrong", "error", err)
 			}
