@@ -13,7 +13,7 @@ import (
 	"coppice/registry"
 )
 
-// contents is an object's text.
+// contents returns an object's text.
 func contents(t *testing.T, s blob.Store, object string) string {
 	t.Helper()
 	rc, _, err := s.Open(t.Context(), object, blob.Range{})
@@ -28,7 +28,7 @@ func contents(t *testing.T, s blob.Store, object string) string {
 	return string(text)
 }
 
-// chained is a model with three versions, of which each became the champion.
+// chained is a model with three versions, each of which became the champion.
 func chained(t *testing.T) (blob.Store, *registry.Registry) {
 	t.Helper()
 	s := blob.Memory()
@@ -57,7 +57,7 @@ func TestVerifyWholeHistory(t *testing.T) {
 	}
 }
 
-// Whatever is changed in a history, a version's record or a file, verify names the object.
+// If anything is changed in a history, a version's record or a file, Verify names the object.
 func TestVerifyNoticesEveryChange(t *testing.T) {
 	const history, champion = "registry/ctr/history/champion/", "registry/ctr/aliases/champion.json"
 	for name, tc := range map[string]struct{ object, old, fresh, named string }{
@@ -88,7 +88,7 @@ func TestVerifyNoticesEveryChange(t *testing.T) {
 	}
 }
 
-// A history that is consistent in itself but another alias's, or cut and led on, does not verify either.
+// A consistent history that belongs to another alias, or was cut and continued, does not verify either.
 func TestVerifyNoticesAnotherHistory(t *testing.T) {
 	s, r := chained(t)
 	if _, err := r.SetAlias(t.Context(), "ctr", "canary", 2, registry.Expect{}, act(5, "watch")); err != nil {
@@ -101,7 +101,7 @@ func TestVerifyNoticesAnotherHistory(t *testing.T) {
 	}
 }
 
-// unchain makes of a record what builds wrote that did not chain moves.
+// unchain turns a record into one of builds that did not chain moves.
 func unchain(t *testing.T, s blob.Store, object string) {
 	t.Helper()
 	var record map[string]any
@@ -117,7 +117,7 @@ func unchain(t *testing.T, s blob.Store, object string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if record["last"] == nil { // in the order of keys in which builds write them
+	if record["last"] == nil { // in the order in which builds write the keys
 		if err := json.Unmarshal(text, &event); err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func unchain(t *testing.T, s blob.Store, object string) {
 
 func asMap(v any) map[string]any { m, _ := v.(map[string]any); return m }
 
-// Histories from before there was a chain stay as readable as they were, and the chain begins with the next move.
+// Histories from before chains stay readable, and the chain begins with the next move.
 func TestOldHistoriesGoOn(t *testing.T) {
 	s, r := chained(t)
 	for i := range 3 {

@@ -17,7 +17,7 @@ import (
 
 var errCrash = errors.New("the process died")
 
-// mortal is a store as one process sees it: with its last write, before or after it took effect, everything ends.
+// mortal is a store as seen by one process, which ends with its last write, before or after that took effect.
 type mortal struct {
 	blob.Store
 	left   int  // writes until the end
@@ -55,7 +55,7 @@ func (m *mortal) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, 
 	return m.Store.List(ctx, prefix)
 }
 
-// story is a life of a model, in steps each of which is repeated until it succeeds.
+// story is the life of a model, in steps, each repeated until it succeeds.
 func story(t *testing.T) []func(r *registry.Registry) error {
 	ctx := t.Context()
 	do := func(key string, day int) func(r *registry.Registry) error {
@@ -77,7 +77,7 @@ func story(t *testing.T) []func(r *registry.Registry) error {
 	}
 }
 
-// tell runs the story in a process that dies at write k of it, and goes on in a new one that does not.
+// tell runs the story in a process that dies at its write k, and continues in a new process that does not.
 func tell(t *testing.T, s blob.Store, k int, landed bool) (died bool) {
 	t.Helper()
 	m := &mortal{Store: s, left: k, landed: landed}
@@ -95,8 +95,8 @@ func tell(t *testing.T, s blob.Store, k int, landed bool) (died bool) {
 	return m.dead
 }
 
-// TestDyingAtEveryWrite: whichever write is the last of a process, and whether or not it took effect, the next process
-// ends with the same objects.
+// TestDyingAtEveryWrite: whichever write is the last of a process, and whether or not it took effect, the next process ends with the same
+// objects.
 func TestDyingAtEveryWrite(t *testing.T) {
 	calm := blob.Memory()
 	if tell(t, calm, 1<<30, false) {
@@ -134,8 +134,8 @@ func TestDyingAtEveryWrite(t *testing.T) {
 	}
 }
 
-// TestDyingAndBeingOvertaken: after the crash another key registers, then the first comes back, with other bytes and a
-// later time. It gets the number that it had claimed, or, if it had claimed none, the next.
+// TestDyingAndBeingOvertaken: after the crash another key registers, then the first comes back, with other bytes and a later time. It gets
+// the number that it had claimed or, if it had claimed none, the next.
 func TestDyingAndBeingOvertaken(t *testing.T) {
 	ctx := t.Context()
 	for _, landed := range []bool{false, true} {
@@ -152,7 +152,7 @@ func TestDyingAndBeingOvertaken(t *testing.T) {
 			}
 			first, err := r.Register(ctx, "ctr", "first", files("new"), info(2))
 			var conflict *registry.ConflictError
-			if errors.As(err, &conflict) { // the first had committed, and only did not live to hear it
+			if errors.As(err, &conflict) { // the first had committed, but died before the answer
 				if !landed {
 					t.Fatalf("write %d: %v", k, err)
 				}
@@ -179,7 +179,7 @@ func TestDyingAndBeingOvertaken(t *testing.T) {
 	}
 }
 
-// TestBytesOfADeadAttemptStandAside also looks where the new bytes lie.
+// TestBytesOfADeadAttemptStandAside also checks where the new bytes are stored.
 func TestBytesOfADeadAttemptStandAside(t *testing.T) {
 	s := blob.Memory()
 	m := &mortal{Store: s, left: 7, landed: true} // claim, model, key, three files, version
@@ -209,7 +209,7 @@ func (l *lastNotLanded) Put(ctx context.Context, name string, cond blob.Generati
 	return l.mortal.Put(ctx, name, cond, r)
 }
 
-// deaf is a store whose every answer to a write is lost once: the client tries again and is told that it lost a race.
+// deaf is a store that loses every answer to a write once: the client retries and is told that it lost a race.
 type deaf struct{ blob.Store }
 
 func (d *deaf) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
@@ -271,8 +271,7 @@ func (s *rivalled) Put(ctx context.Context, name string, cond blob.Generation, r
 	return attrs, err
 }
 
-// TestMovesWithoutCopies: when no copy of an event can be written, the alias stays where it is after one move, and nothing
-// is lost.
+// TestMovesWithoutCopies: if no copy of an event can be written, the alias stays where it is after one move, and nothing is lost.
 func TestMovesWithoutCopies(t *testing.T) {
 	s := blob.Memory()
 	r := registry.New(s)

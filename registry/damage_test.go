@@ -14,7 +14,7 @@ import (
 	"coppice/registry"
 )
 
-// overwrite puts other bytes in the place of an object.
+// overwrite replaces the contents of an object.
 func overwrite(t *testing.T, s blob.Store, object, text string) {
 	t.Helper()
 	if _, err := s.Put(t.Context(), object, blob.Any, strings.NewReader(text)); err != nil {
@@ -196,8 +196,8 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestFindWhateverIsDamaged: what was registered under a key is found by any of the records that say so, and registering it again
-// is as harmless as ever.
+// TestFindWhateverIsDamaged: what was registered under a key is found by any of the records that say so, and registering it again is still
+// harmless.
 func TestFindWhateverIsDamaged(t *testing.T) {
 	const (
 		key, claim, version = "registry/ctr/keys/a.json", "registry/ctr/versions/1/claim.json", "registry/ctr/versions/1/version.json"

@@ -17,7 +17,7 @@ import (
 	"coppice/registry"
 )
 
-// jostled lets other goroutines go first, a random number of times, before everything that is asked of the store.
+// jostled lets other goroutines go first, a random number of times, before every call of the store.
 type jostled struct{ blob.Store }
 
 func jostle() {
@@ -76,7 +76,7 @@ func TestConcurrentRegister(t *testing.T) {
 	}
 }
 
-// checkNumbers holds that every key has one number of its own, and that they are 1 to as many as there are keys.
+// checkNumbers checks that every key has one number of its own, and that these are 1 to the number of keys.
 func checkNumbers(t *testing.T, s blob.Store, numbers map[string]map[int]bool) {
 	t.Helper()
 	all, err := registry.New(s).Versions(t.Context(), "ctr")
@@ -93,7 +93,7 @@ func checkNumbers(t *testing.T, s blob.Store, numbers map[string]map[int]bool) {
 	}
 }
 
-// TestConcurrentOtherBytes: with one key and different bytes one attempt wins whole, and the others are told.
+// TestConcurrentOtherBytes: with one key and different bytes one attempt wins whole, and the others get an error.
 func TestConcurrentOtherBytes(t *testing.T) {
 	for range 50 {
 		s := jostled{blob.Memory()}
@@ -146,7 +146,7 @@ func TestConcurrentMoves(t *testing.T) {
 			t.Errorf("event %d: %+v", i, e)
 		}
 	}
-	// Of many who believe the same, one moves the alias.
+	// Of many callers that expect the same state, one moves the alias.
 	at := events[7].To
 	moved := make([]bool, 8)
 	for i := range moved {
@@ -162,7 +162,7 @@ func TestConcurrentMoves(t *testing.T) {
 	if n := len(history(t, r, "ctr")); n != 17 || !slices.Contains(moved, true) {
 		t.Errorf("%d events, moved: %v", n, moved)
 	}
-	// Many who roll back from the same version roll back once.
+	// Many callers that roll back from the same version roll back once.
 	a, err := r.Alias(t.Context(), "ctr", "champion")
 	if err != nil {
 		t.Fatal(err)

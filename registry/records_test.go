@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// FuzzRecords holds that whatever a record says, what is believed lies where it must and survives being written again.
+// FuzzRecords checks that a decoded record refers only to valid names, and survives being written again.
 func FuzzRecords(f *testing.F) {
 	at := time.Date(2026, 11, 21, 1, 2, 3, 4, time.UTC)
 	v := Version{Model: "ctr", Number: 3, Key: "k", Info: Info{At: at, By: "x", Metrics: map[string]float64{"auc": 0.7}},

@@ -249,7 +249,7 @@ func describe(events []registry.Event) []string {
 	return out
 }
 
-// TestHistoryTrustsSequencesMoreThanClocks: a move whose clock was behind stays behind the move before it.
+// TestHistoryTrustsSequencesMoreThanClocks: a move whose clock was behind stays after the previous move.
 func TestHistoryTrustsSequencesMoreThanClocks(t *testing.T) {
 	r := registry.New(blob.Memory())
 	ctx := t.Context()

@@ -57,7 +57,7 @@ func TestRemarks(t *testing.T) {
 	}
 }
 
-// A version that was marked bad is no longer promoted, and rolling back passes it over.
+// A version that was marked bad is no longer promoted, and rolling back skips it.
 func TestRollbackPassesOverBadVersions(t *testing.T) {
 	_, r := chained(t)
 	ctx := t.Context()
@@ -169,7 +169,7 @@ func TestDelete(t *testing.T) {
 	_ = s
 }
 
-// meanwhile does something else just before, or just after, the first write of an object whose name has the part.
+// meanwhile runs something else just before, or just after, the first write of an object whose name has the part.
 type meanwhile struct {
 	blob.Store
 	part  string
@@ -193,8 +193,8 @@ func (m *meanwhile) Put(ctx context.Context, name string, cond blob.Generation, 
 	return a, err
 }
 
-// TestDeletingWhatIsBeingPromoted: whichever of the two comes in between the other's look and its write, no alias points at a
-// deleted version afterwards.
+// TestDeletingWhatIsBeingPromoted: if either of the two happens between the other's look and its write, no alias points at a deleted
+// version afterwards.
 func TestDeletingWhatIsBeingPromoted(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		s, calm := chained(t)
@@ -212,7 +212,7 @@ func TestDeletingWhatIsBeingPromoted(t *testing.T) {
 	}
 }
 
-// agree checks that not both have succeeded, and that what is there says what they were told.
+// agree checks that not both have succeeded, and that the objects match the answers.
 func agree(t *testing.T, r *registry.Registry, name string, promoted, deleted error) {
 	t.Helper()
 	if promoted == nil && deleted == nil {

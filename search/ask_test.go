@@ -14,7 +14,7 @@ import (
 	"coppice/sweep"
 )
 
-// spaces are what every method has to cope with.
+// spaces are those that every method has to handle.
 func spaces() map[string]sweep.Search {
 	type dist = sweep.Distribution
 	return map[string]sweep.Search{
@@ -45,7 +45,7 @@ func spaces() map[string]sweep.Search {
 	}
 }
 
-// value is what a configuration is worth, and what becomes of the trial: some fail, some are stopped, some are not finite.
+// value returns a configuration's value and the trial's outcome: some fail, some are stopped, some are not finite.
 func value(trial int, params sweep.Params) search.Known {
 	k := search.Known{Trial: trial, Params: params, Status: search.TrialDone, Value: quality(params)}
 	switch trial % 11 {
@@ -76,7 +76,7 @@ func quality(params sweep.Params) float64 {
 	return sum
 }
 
-// checkSuggestion holds what is true of every proposal.
+// checkSuggestion checks what is true of every proposal.
 func checkSuggestion(t *testing.T, s sweep.Search, got search.Suggestion, seen map[string]bool) {
 	t.Helper()
 	text, err := json.Marshal(got.Params)
@@ -114,7 +114,7 @@ func checkSuggestion(t *testing.T, s sweep.Search, got search.Suggestion, seen m
 	}
 }
 
-// wanted says whether a parameter of the space "conditional" belongs to a configuration; all others always do.
+// wanted reports whether a parameter of the space "conditional" belongs to a configuration; all others always do.
 func wanted(name string, params sweep.Params) bool {
 	booster, conditional := params["booster"]
 	depth, _ := params["depth"].(float64)
@@ -164,7 +164,7 @@ func next(t *testing.T, r search.Ask) []search.Suggestion {
 	return got
 }
 
-// TestAsk holds every method to what must be true of a search on every space.
+// TestAsk checks every method on every space.
 func TestAsk(t *testing.T) {
 	for _, method := range search.Methods() {
 		for name, s := range spaces() {
@@ -188,7 +188,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// checkSame asks again: with the results in another order, and for one after the other.
+// checkSame asks again: with the results in another order, and for one trial at a time.
 func checkSame(t *testing.T, r search.Ask, first []search.Suggestion) {
 	t.Helper()
 	want := asJSON(t, first)
@@ -224,7 +224,7 @@ func asJSON(t *testing.T, v any) string {
 	return string(text)
 }
 
-// TestAskExhausts goes through a finite space: every configuration once, then an error that says so.
+// TestAskExhausts enumerates a finite space: every configuration once, then an error that says so.
 func TestAskExhausts(t *testing.T) {
 	s := sweep.Search{
 		Fixed: []sweep.Params{{"n": 9.0, "k": "a"}},
@@ -256,7 +256,7 @@ func TestAskExhausts(t *testing.T) {
 	}
 }
 
-// TestAskLearns compares with random draws on a function whose best is known, seen from above and from below.
+// TestAskLearns compares with random draws on a function whose optimum is known, maximized and minimized.
 func TestAskLearns(t *testing.T) {
 	s := sweep.Search{Random: map[string]sweep.Distribution{
 		"x": {Uniform: []float64{0, 1}}, "y": {LogUniform: []float64{1e-3, 1}}, "z": {Uniform: []float64{0, 1}},
@@ -338,7 +338,7 @@ func TestAskRefuses(t *testing.T) {
 	}
 }
 
-// night is a former search: a grid of one parameter with a best place.
+// night is an earlier search: a grid of one parameter with an optimum.
 func night(name string, best, level float64, params func(x float64) sweep.Params) search.Sweep {
 	s := search.Sweep{Name: name}
 	for i := range 30 {
@@ -348,7 +348,7 @@ func night(name string, best, level float64, params func(x float64) sweep.Params
 	return s
 }
 
-// TestAskWarm begins with the winners of former searches, newest first, and keeps half of the trials fresh.
+// TestAskWarm begins with the winners of earlier searches, newest first, and keeps half of the trials free.
 func TestAskWarm(t *testing.T) {
 	s := sweep.Search{Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}}, "y": {Uniform: []float64{0, 1}}}}
 	full := func(x float64) sweep.Params { return sweep.Params{"x": x, "y": math.Mod(x*7, 1)} }
@@ -374,7 +374,7 @@ func TestAskWarm(t *testing.T) {
 		t.Errorf("the first says %q", reason)
 	}
 
-	// What was good then says where to look now.
+	// Earlier optima tell where to look now.
 	near := 0
 	for _, one := range got[warm:] {
 		if math.Abs(one.Params["x"].(float64)-0.6) < 0.2 {
@@ -385,7 +385,7 @@ func TestAskWarm(t *testing.T) {
 		t.Errorf("only %d of the fresh trials are near the former best: %s", near, asJSON(t, got[warm:]))
 	}
 
-	// One at a time, too, never more than every second trial is a copy.
+	// One at a time, too, at most every second trial is a copy.
 	r.Number = 1
 	copies := 0
 	for range 12 {
@@ -450,7 +450,7 @@ func BenchmarkAsk(b *testing.B) {
 	}
 }
 
-// TestSpellingsAreOneValue: a value is known however a table writes it, and counted once however often a choice lists it.
+// TestSpellingsAreOneValue: a value is recognized in every spelling, and counted once however often a choice lists it.
 func TestSpellingsAreOneValue(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -23,7 +23,7 @@ func learning(method string, trials int) *sweep.Plan {
 	return p
 }
 
-// scored decides so many trials of a plan, one after the other, each with a score once it has ended.
+// scored decides that many trials of a plan, one after the other, each with a score once it has ended.
 func scored(t testing.TB, p *sweep.Plan, trials int) []sweep.Seen {
 	t.Helper()
 	score := func(own sweep.Params) *float64 {
@@ -42,8 +42,8 @@ func scored(t testing.TB, p *sweep.Plan, trials int) []sweep.Seen {
 	return seen
 }
 
-// TestDecide: a constraint may look at a parameter of all trials, no configuration comes twice, refused ones do not come at all, and a method that learns beats
-// one that does not.
+// TestDecide: a constraint may refer to a parameter of all trials, no configuration comes twice, refused ones do not come at all, and a
+// method that learns beats one that does not.
 func TestDecide(t *testing.T) {
 	best := map[string]float64{}
 	for _, method := range []string{sweep.MethodAuto, sweep.MethodTPE, sweep.MethodHalton} {
@@ -78,7 +78,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestAGridOverOtherParametersTakesNothing: a finite space is gone through to its end, whatever a grid over other parameters has tried with the space's at their defaults.
+// TestAGridOverOtherParametersTakesNothing: a finite space is enumerated to its end, although a grid over other parameters has tried its
+// parameters' defaults.
 func TestAGridOverOtherParametersTakesNothing(t *testing.T) {
 	for _, method := range []string{sweep.MethodGP, sweep.MethodHalton, sweep.MethodTPE} {
 		p := &sweep.Plan{Format: sweep.FormatOpen, Base: sweep.Params{"num_leaves": 31.0, "max_bin": 255.0}}
@@ -109,7 +110,7 @@ func TestAGridOverOtherParametersTakesNothing(t *testing.T) {
 	}
 }
 
-// TestReplay: a decision comes out of what it has seen, and one that was changed does not.
+// TestReplay: a decision follows from what it has seen, and a changed one does not.
 func TestReplay(t *testing.T) {
 	p := learning(sweep.MethodGP, 31)
 	seen := scored(t, p, 15)

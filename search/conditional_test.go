@@ -12,7 +12,7 @@ import (
 	"coppice/sweep"
 )
 
-// dart is a space in which one parameter exists under a condition on another, and one under a condition on that.
+// dart is a space in which one parameter exists under a condition on another, and a third under a condition on that.
 func dart() sweep.Search {
 	return sweep.Search{Random: map[string]sweep.Distribution{
 		"boosting":         {Choice: []any{"gbdt", "dart"}},
@@ -21,14 +21,14 @@ func dart() sweep.Search {
 	}}
 }
 
-// exists says what a configuration of dart has.
+// exists returns the parameters that a configuration of dart has.
 func exists(params sweep.Params) (lambda, leaf bool) {
 	lambda = params["boosting"] == "dart"
 	return lambda, lambda && params["lambda_l2"].(float64) > 1
 }
 
-// TestProposeUnderConditions: a configuration without a parameter trains with the base's value or the default and says that it has none, and two that differ only in such
-// a parameter are one.
+// TestProposeUnderConditions: a configuration that lacks a parameter trains with the base's value or the default and lists it as absent,
+// and two that differ only in such a parameter are the same.
 func TestProposeUnderConditions(t *testing.T) {
 	r := request(12, dart())
 	r.Base["lambda_l2"] = 0.5
@@ -53,7 +53,7 @@ func TestProposeUnderConditions(t *testing.T) {
 	}
 }
 
-// TestGridUnderConditions: what a grid says of a parameter that does not exist does not count, and neither does a constraint on it.
+// TestGridUnderConditions: values of a grid for an absent parameter do not count, nor do constraints on it.
 func TestGridUnderConditions(t *testing.T) {
 	s := dart()
 	s.Grid = map[string][]any{"boosting": {"gbdt", "dart"}, "lambda_l2": {1.0, 2.0, 3.0}}
@@ -70,8 +70,8 @@ func TestGridUnderConditions(t *testing.T) {
 	}
 }
 
-// TestDecideUnderConditions: every method, in a sweep whose trials are decided one after the other, proposes no parameter where it does not exist, repeats nothing and
-// is replayed.
+// TestDecideUnderConditions: in a sweep whose trials are decided one after the other, every method proposes only parameters that exist,
+// repeats nothing and can be replayed.
 func TestDecideUnderConditions(t *testing.T) {
 	for _, method := range []string{sweep.MethodAuto, sweep.MethodGP, sweep.MethodTPE} {
 		p := &sweep.Plan{Format: sweep.FormatOpen, Base: sweep.Params{"boosting": "gbdt", "lambda_l2": 0.5, "min_data_in_leaf": 20.0, "learning_rate": 0.1}}
@@ -112,7 +112,8 @@ func TestDecideUnderConditions(t *testing.T) {
 	}
 }
 
-// TestEarlierResultsFitConditions: a result of an earlier sweep is one of the configurations that there are now, without the parameters that do not exist there.
+// TestEarlierResultsFitConditions: a result of an earlier sweep becomes a configuration of this space, without the parameters that do not
+// exist in it.
 func TestEarlierResultsFitConditions(t *testing.T) {
 	p := &sweep.Plan{Base: sweep.Params{"boosting": "gbdt", "lambda_l2": 0.5, "min_data_in_leaf": 20.0}}
 	p.Spec.Search = dart()
@@ -127,7 +128,7 @@ func TestEarlierResultsFitConditions(t *testing.T) {
 	}
 }
 
-// TestConditionsThatCannotBe: each is refused with the part that it is about.
+// TestConditionsThatCannotBe: each is rejected with the part that it is about.
 func TestConditionsThatCannotBe(t *testing.T) {
 	whole := func(low, high int64, when any) sweep.Distribution {
 		return sweep.Distribution{Int: []int64{low, high}, When: when}

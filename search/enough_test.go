@@ -15,7 +15,7 @@ func stopped(trial int, score float64) sweep.Finished {
 	return sweep.Finished{Trial: trial, Status: sweep.StatusStopped, Score: score}
 }
 
-// TestEnough: a target in the metric's direction, and patience that takes no difference within the noise for an improvement.
+// TestEnough: a target in the metric's direction, and patience that ignores improvements within the noise.
 func TestEnough(t *testing.T) {
 	for name, tc := range map[string]struct {
 		maximize bool

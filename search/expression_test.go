@@ -260,7 +260,7 @@ func FuzzConstraint(f *testing.F) {
 	})
 }
 
-// TestRenameInConstraint: parameters, wherever they stand, and nothing else.
+// TestRenameInConstraint: parameters anywhere, and nothing else.
 func TestRenameInConstraint(t *testing.T) {
 	name := func(alias string) string {
 		if full, ok := map[string]string{"eta": "learning_rate", "log": "loglog", "max_leaves": "num_leaves"}[alias]; ok {
@@ -274,7 +274,7 @@ func TestRenameInConstraint(t *testing.T) {
 		"log(eta) < max(max_leaves, eta, 3)":    "log(learning_rate) < max(num_leaves, learning_rate, 3)",
 		`boosting != "etaä" && -eta ** 2 < 1`:   `boosting != "etaä" && -learning_rate ** 2 < 1`,
 		"eta in [0.1, eta] ? true : etas < 1":   "learning_rate in [0.1, learning_rate] ? true : etas < 1",
-		"eta <":                                 "eta <", // what is wrong is said of what was written
+		"eta <":                                 "eta <", // errors quote the original text
 		"":                                      "",
 		strings.Repeat("eta + ", 500) + "1 < 2": strings.Repeat("eta + ", 500) + "1 < 2",
 	} {

@@ -9,7 +9,7 @@ import (
 	"coppice/sweep"
 )
 
-// foldedBoard is a sweep of configurations in five folds with these scores; NaN-free, and 0 is a fold that has not ended.
+// foldedBoard is a sweep of configurations in five folds with these scores; none is NaN, and 0 is a fold that has not ended.
 func foldedBoard(maximize bool, scores ...[]float64) (*sweep.Plan, sweep.Board) {
 	p := &sweep.Plan{Sweep: "s-1", Maximize: maximize, Spec: sweep.Spec{Metric: "auc", Validate: &sweep.Validate{KFold: 5}}}
 	var rounds []sweep.Round

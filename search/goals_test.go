@@ -15,12 +15,12 @@ import (
 	"coppice/sweep"
 )
 
-// twoGoals is a spec of a sweep that is to have high precision and small models.
+// twoGoals is the spec of a sweep with precision and model size as objectives.
 func twoGoals(within string) sweep.Spec {
 	return sweep.Spec{Goals: []sweep.Goal{{Name: "average_precision", Maximize: true}, {Name: "model_bytes"}}, Pick: &sweep.Pick{Best: "average_precision", Within: within}}
 }
 
-// TestPickOfSeveralObjectives: who is close enough to the best in the first wins by the second, and says so.
+// TestPickOfSeveralObjectives: among the trials close enough to the best in the first objective the second decides, and the reason says so.
 func TestPickOfSeveralObjectives(t *testing.T) {
 	se := 0.02
 	boardOf := func(spec sweep.Spec) (*sweep.Plan, sweep.Board) {
@@ -49,7 +49,7 @@ func TestPickOfSeveralObjectives(t *testing.T) {
 		}
 	}
 
-	// The smallest model first, of those that are at most twice as large the best.
+	// The smallest model first, among those at most twice as large as the best.
 	spec := twoGoals("100%")
 	spec.Pick.Best = "model_bytes"
 	p, b := boardOf(spec)
@@ -69,7 +69,7 @@ func TestPickOfSeveralObjectives(t *testing.T) {
 	}
 }
 
-// dominated is the share of what the best front dominates that a sweep of so many trials does, of which each is decided after the one before.
+// dominated is how much of the area dominated by the best front a sweep of so many trials dominates, each decided after the one before.
 func dominated(t *testing.T, method string, seed uint64, trials int) float64 {
 	t.Helper()
 	p := &sweep.Plan{Format: sweep.FormatGoals, Maximize: true, Base: sweep.Params{"seed": 1.0}, Spec: twoGoals("1%")}
@@ -94,7 +94,7 @@ func dominated(t *testing.T, method string, seed uint64, trials int) float64 {
 	return area(points) / best()
 }
 
-// best is what a front of fifty thousand random configurations dominates.
+// best is the area dominated by the front of fifty thousand random configurations.
 var best = sync.OnceValue(func() float64 {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var points [][2]float64
@@ -106,7 +106,7 @@ var best = sync.OnceValue(func() float64 {
 	return area(points)
 })
 
-// precisionAndBytes is like a sweep of boosted trees: larger models are better up to a point, if rate and the rest go with them.
+// precisionAndBytes resembles a sweep of boosted trees: larger models are better up to a point, if rate and the rest match.
 func precisionAndBytes(p sweep.Params) []float64 {
 	of := func(name string) float64 { return p[name].(float64) }
 	kind := map[any]float64{"a": 0.03, "b": 0, "c": 0.015}[p["kind"]]
@@ -130,7 +130,7 @@ func area(points [][2]float64) float64 {
 	return sum
 }
 
-// TestTwoObjectives: what learns leaves less of the best front than random draws do, after as many trials.
+// TestTwoObjectives: after as many trials, a method that learns dominates more of the area below the best front than random draws.
 func TestTwoObjectives(t *testing.T) {
 	const seeds, trials = 2, 30
 	missing := map[string]float64{}
@@ -145,7 +145,8 @@ func TestTwoObjectives(t *testing.T) {
 	}
 }
 
-// TestDecideForSeveralObjectives: the same comes out again, another trial asks for another place of the front, and results that lack an objective are passed over.
+// TestDecideForSeveralObjectives: a decision can be reproduced, another trial aims at another part of the front, and results that lack an
+// objective are skipped.
 func TestDecideForSeveralObjectives(t *testing.T) {
 	p := &sweep.Plan{Format: sweep.FormatGoals, Maximize: true, Base: sweep.Params{"seed": 1.0}, Spec: twoGoals("1%")}
 	p.Spec.Search = sweep.Search{Method: sweep.MethodGP, Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}}}}

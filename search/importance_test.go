@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// drawn are trials of four parameters, two of which decide.
+// drawn returns trials of four parameters, two of which matter.
 func drawn(n int, seed uint64) (dims []Dimension, loss []float64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	dims = []Dimension{{Name: "rate", Log: true}, {Name: "kind", Categories: 3}, {Name: "idle"}, {Name: "none", Categories: 2}}
@@ -25,12 +25,12 @@ func drawn(n int, seed uint64) (dims []Dimension, loss []float64) {
 	return dims, loss
 }
 
-// What decides stands first and above chance; what does not, is not above it.
+// Parameters that matter come first and above chance; the others are not above it.
 func TestImportanceFindsWhatDecides(t *testing.T) {
 	for _, n := range []int{50, 200, 1000} {
 		dims, loss := drawn(n, 7)
 		got := Importance(dims, loss)
-		if got[0].Name != "rate" || n >= 200 && got[1].Name != "kind" { // fifty trials have eight best ones, which is few for the second
+		if got[0].Name != "rate" || n >= 200 && got[1].Name != "kind" { // fifty trials have eight best ones, too few for the second parameter
 			t.Errorf("%d trials: rate decides, then kind, and the order is %+v", n, got)
 		}
 		if got[0].Share < got[0].Chance || got[3].Share > 2*got[3].Chance {
@@ -53,7 +53,7 @@ func TestImportanceIsStable(t *testing.T) {
 		t.Errorf("shares add up to %v, expected 1", sum)
 	}
 
-	// The unit of the loss does not matter, nor does one of a parameter that is measured by its logarithm.
+	// The unit of the loss does not matter, nor does that of a parameter measured by its logarithm.
 	for i := range loss {
 		loss[i] = 1000*loss[i] - 3
 		dims[0].Values[i] *= 7
@@ -65,7 +65,8 @@ func TestImportanceIsStable(t *testing.T) {
 	}
 }
 
-// TestImportanceOfThoseThatHaveIt: a parameter that some trials lack counts among the others as if these were all, and one that hardly any has is not ranked.
+// TestImportanceOfThoseThatHaveIt: a parameter that some trials lack is ranked as if the trials that have it were all, and one that hardly
+// any trial has is not ranked.
 func TestImportanceOfThoseThatHaveIt(t *testing.T) {
 	dims, loss := drawn(200, 3)
 	few, fewLoss := make([]Dimension, 1), []float64{}
@@ -73,7 +74,7 @@ func TestImportanceOfThoseThatHaveIt(t *testing.T) {
 	for i := range loss {
 		if i%2 == 0 {
 			dims[0].Values[i] = math.NaN()
-			loss[i] = -1 // what is best has no rate
+			loss[i] = -1 // the best trials have no rate
 		} else {
 			few[0].Values, fewLoss = append(few[0].Values, dims[0].Values[i]), append(fewLoss, loss[i])
 		}

@@ -16,7 +16,7 @@ import (
 	"coppice/sweep"
 )
 
-// trainer stands for the real one: it knows aliases, defaults and bounds.
+// trainer is a fake trainer: it knows aliases, defaults and bounds.
 func trainer(params map[string]any) (map[string]any, error) {
 	full := map[string]any{
 		"num_leaves": 31.0, "max_depth": -1.0, "learning_rate": 0.1, "min_data_in_leaf": 20.0, "lambda_l2": 0.0,
@@ -51,7 +51,7 @@ func propose(t *testing.T, r search.Request) search.Proposal {
 	return p
 }
 
-// checkProposal holds what is true of every proposal.
+// checkProposal checks what is true of every proposal.
 func checkProposal(t *testing.T, r search.Request, p search.Proposal) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -162,7 +162,7 @@ func TestNothingToSearchIsOneTrial(t *testing.T) {
 	}
 }
 
-// wide is a search in which every form of distribution occurs.
+// wide is a search with every form of distribution.
 func wide() sweep.Search {
 	return sweep.Search{
 		Fixed: []sweep.Params{{"num_leaves": 31.0, "max_depth": 6.0}},
@@ -197,7 +197,7 @@ func TestSameRequestSameProposal(t *testing.T) {
 	}
 }
 
-// TestAProposalNeverChanges pins the first draws: a plan that is made again must come out the same in every later version.
+// TestAProposalNeverChanges pins the first draws: a plan that is made again must be the same in every later version.
 func TestAProposalNeverChanges(t *testing.T) {
 	s := wide()
 	s.Fixed, s.Grid = nil, nil
@@ -225,7 +225,7 @@ func TestAnotherParameterChangesNoDraw(t *testing.T) {
 	}
 }
 
-// draws are n values of one distribution.
+// draws returns n values of one distribution.
 func draws(t *testing.T, n int, d sweep.Distribution) []float64 {
 	t.Helper()
 	counter := 0.0
@@ -249,8 +249,8 @@ func draws(t *testing.T, n int, d sweep.Distribution) []float64 {
 	return out
 }
 
-// TestDistributions compares 10,000 draws with what was asked for by Kolmogorov's distance: above 0.02 once in 2,000 cases
-// if the seed were not fixed.
+// TestDistributions compares 10,000 draws with the expected distribution by Kolmogorov's distance: without the fixed seed it would be above
+// 0.02 once in 2,000 cases.
 func TestDistributions(t *testing.T) {
 	const n = 10_000
 	for name, tc := range map[string]struct {
@@ -396,7 +396,7 @@ func TestProposeErrors(t *testing.T) {
 	}
 }
 
-// TestAnySearch throws random searches at Propose and holds the invariants.
+// TestAnySearch passes random searches to Propose and checks the invariants.
 func TestAnySearch(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

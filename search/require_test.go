@@ -7,7 +7,7 @@ import (
 	"coppice/strictyaml"
 )
 
-// known resolves the names of results that have these values and no others.
+// known resolves the names of results that have only these values.
 func known(names []string) func(string) (string, error) {
 	by := make(map[string]string, len(names))
 	for _, name := range names {

@@ -7,8 +7,8 @@ import (
 	"coppice/sweep"
 )
 
-// TestAskWithstandsFailures has every eighth trial fail wherever it is, as preempted machines do: what is proposed is near the best all
-// the same.
+// TestAskWithstandsFailures makes every eighth trial fail whatever its configuration, as preempted machines do: proposals are still near
+// the best.
 func TestAskWithstandsFailures(t *testing.T) {
 	s := sweep.Search{Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}}, "y": {Uniform: []float64{0, 1}}}}
 	loss := func(p sweep.Params) float64 {

@@ -10,7 +10,7 @@ import (
 	"coppice/search"
 )
 
-// rising is a curve that comes nearer to its final value with every step.
+// rising is a curve that approaches its final value with every step.
 func rising(trial, steps int, final float64, status string) search.Curve {
 	c := search.Curve{Trial: trial, Status: status}
 	for step := 1; step <= steps; step++ {
@@ -39,7 +39,7 @@ func TestRungs(t *testing.T) {
 	}
 }
 
-// TestStopping tells each rule about nine trials at a rung, in any order, and asks about each.
+// TestStopping gives each rule nine trials at a rung, in any order, and judges each.
 func TestStopping(t *testing.T) {
 	s := search.Stopping{Rungs: []int{3, 9}, Eta: 3, Maximize: true, Trials: 9}
 	for i := range 9 {
@@ -81,7 +81,7 @@ func TestStopping(t *testing.T) {
 	}
 }
 
-// TestStoppingSaysNothingEarly lets trials go on that nothing can be said of.
+// TestStoppingSaysNothingEarly lets trials continue while there is too little to compare.
 func TestStoppingSaysNothingEarly(t *testing.T) {
 	s := search.Stopping{Rule: search.StopASHA, Rungs: []int{3, 9}, Eta: 3, Trials: 9, Curves: []search.Curve{
 		rising(0, 2, 5, search.TrialRunning), rising(1, 3, 7, search.TrialRunning), rising(2, 3, 8, search.TrialRunning), {Trial: 3, Status: search.TrialRunning},
@@ -103,7 +103,7 @@ func TestStoppingSaysNothingEarly(t *testing.T) {
 	}
 }
 
-// TestStoppingNotANumber ranks what is not a number last, and does not promote it.
+// TestStoppingNotANumber ranks NaN last, and does not promote it.
 func TestStoppingNotANumber(t *testing.T) {
 	s := search.Stopping{Rule: search.StopASHA, Rungs: []int{1}, Eta: 2, Maximize: true}
 	for i, v := range []float64{math.NaN(), 0.5, math.Inf(1), 0.4} {
@@ -143,7 +143,7 @@ func TestHyperband(t *testing.T) {
 		s.Curves = append(s.Curves, rising(i, 27, rand.New(rand.NewPCG(3, uint64(i))).Float64(), search.TrialRunning))
 	}
 
-	// At which rung a trial of a bracket was compared first shows in how it is judged after one step, three and nine.
+	// The rung at which a trial of a bracket is first compared shows in its verdicts after one step, three and nine.
 	first := map[int]int{}
 	for i := range trials {
 		for _, rung := range []int{1, 3, 9, 27} {

@@ -9,7 +9,7 @@ import (
 	"coppice/sweep"
 )
 
-// partError is what the search says about a part of a spec.
+// partError is an error of package search about a part of a spec.
 type partError struct {
 	error
 	path string
@@ -18,7 +18,7 @@ type partError struct {
 func (e partError) Path() string  { return e.path }
 func (e partError) Unwrap() error { return e.error }
 
-// TestWhen: conditions come out with canonical names and numbers, and what is wrong with one is an error at its place.
+// TestWhen: conditions get canonical names and numbers, and errors in them have their position.
 func TestWhen(t *testing.T) {
 	v := words()
 	v.Conditions = func(*sweep.Spec) error { return nil }
@@ -46,7 +46,7 @@ func TestWhen(t *testing.T) {
 		}
 	}
 
-	// What only the whole search shows is an error where the file says it, under the name that it has there.
+	// Errors that only the whole search reveals have the position and name in the file.
 	v.Conditions = func(*sweep.Spec) error {
 		return partError{errors.New("it never holds"), "search.random.lambda_l2.when"}
 	}
@@ -55,7 +55,7 @@ func TestWhen(t *testing.T) {
 	}
 }
 
-// TestAbsent: a trial that is decided when it is claimed lacks the parameters that the decision does not give, and what is shown lacks them, too.
+// TestAbsent: an open trial lacks the parameters that its decision does not set, and so do the displayed parameters.
 func TestAbsent(t *testing.T) {
 	p := &sweep.Plan{Trials: []sweep.Trial{{Number: 0, Open: true}}}
 	p.Spec.Search.Random = map[string]sweep.Distribution{"a": {}, "b": {When: "a > 1"}, "c": {When: "a > 2"}}

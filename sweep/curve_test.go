@@ -9,7 +9,7 @@ import (
 	"coppice/sweep"
 )
 
-// TestCurvesAreBounded adds trees without end: the curve keeps its bound, its first tree and its pace.
+// TestCurvesAreBounded keeps adding trees: the curve keeps its bound, its first tree and its interval.
 func TestCurvesAreBounded(t *testing.T) {
 	for _, n := range []int{0, 1, 2, sweep.MaxCurve, sweep.MaxCurve + 1, 5*sweep.MaxCurve + 17, 100_000} {
 		c := sweep.Curve{Format: 1, Sweep: "night-1"}
@@ -37,7 +37,7 @@ func TestCurvesAreBounded(t *testing.T) {
 	}
 }
 
-// TestCurvesBeginAnew where a training does, and after a score that JSON cannot hold.
+// TestCurvesBeginAnew where a training starts over, and after a score that JSON cannot represent.
 func TestCurvesBeginAnew(t *testing.T) {
 	var c sweep.Curve
 	for tree := 7; tree <= 9; tree++ {

@@ -7,7 +7,7 @@ import (
 	"coppice/sweep"
 )
 
-// TestLimitsByRule: what may be written, and where it says that it is wrong.
+// TestLimitsByRule: valid limits, and the position of errors in invalid ones.
 func TestLimitsByRule(t *testing.T) {
 	parse := func(limits, more string) (*sweep.Spec, error) {
 		text := strings.Replace(good, "limits: {trial: 2h, sweep: 6h}", "limits: {"+limits+"}"+more, 1)
@@ -39,7 +39,7 @@ func TestLimitsByRule(t *testing.T) {
 	}
 }
 
-// TestNoiseOfPatience: it is that of search.stop where it is not given.
+// TestNoiseOfPatience: the default is that of search.stop.
 func TestNoiseOfPatience(t *testing.T) {
 	for patience, want := range map[string]float64{"{trials: 5}": 0.01, "{trials: 5, noise: 0}": 0, "{trials: 5, noise: 0.02}": 0.02} {
 		text := strings.NewReplacer("limits: {trial: 2h, sweep: 6h}", "limits: {patience: "+patience+"}", "search:\n", "search:\n  stop: {rule: asha, noise: 0.01}\n").Replace(good)

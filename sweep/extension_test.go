@@ -8,7 +8,7 @@ import (
 	"coppice/sweep"
 )
 
-// extended is plan with its first two trials taken over from another sweep.
+// extended is plan with its first two trials taken from another sweep.
 func extended() *sweep.Plan {
 	p := plan()
 	o := sweep.Object{Name: sweep.Names("nightly-0").Attempt(0, 0) + "model.txt"}
@@ -20,7 +20,7 @@ func extended() *sweep.Plan {
 	return p
 }
 
-// TestExtendedPlans: what stands in a plan of the sweep before is what the board shows, and a plan that cannot be is refused.
+// TestExtendedPlans: the board shows the earlier sweep's results from the plan, and an inconsistent plan is rejected.
 func TestExtendedPlans(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*sweep.Plan)

@@ -83,7 +83,7 @@ func TestPlansWithFolds(t *testing.T) {
 	}
 }
 
-// TestFoldsThatLeakAreRefused plants folds into a plan that do not keep apart what they should, and trials that are not those of its folds.
+// TestFoldsThatLeakAreRefused puts folds into a plan that do not separate what they should, and trials that do not match its folds.
 func TestFoldsThatLeakAreRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*sweep.Plan){
 		"trained on and rated":  func(p *sweep.Plan) { p.Folds.Rounds[2].Train.Folds[0] = 2 },

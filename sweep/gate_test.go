@@ -32,7 +32,7 @@ func TestGateIsRefused(t *testing.T) {
 	}
 }
 
-// A plan holds what was written; what is not comes from Gated, and a spec without a gate has one.
+// A plan holds the settings as written; Gated adds the defaults, also for a spec without a gate.
 func TestGated(t *testing.T) {
 	g := (&sweep.Spec{Metric: "auc", Calibrate: &sweep.Calibrate{By: []string{"site"}}}).Gated()
 	if g.Metric != "auc" || g.Against != sweep.AgainstChampion || g.Confidence != 0.95 || g.MaxShare != 0.9 || *g.Reference.Nights != 7 || g.Reference.Rows != 50_000 ||

@@ -11,7 +11,7 @@ import (
 	"coppice/sweep"
 )
 
-// TestSeveralObjectives: a list of metrics has goals and a pick, and what is wrong with either is an error at its place.
+// TestSeveralObjectives: a list of metrics has goals and a pick, and an error in either has its position.
 func TestSeveralObjectives(t *testing.T) {
 	v := words()
 	v.Goal = func(name string) (sweep.Goal, error) {
@@ -71,7 +71,7 @@ func TestSeveralObjectives(t *testing.T) {
 		}
 	}
 
-	// Before, a metric was a text, and it still is in the plan.
+	// Earlier builds had a text as metric, and plans still do.
 	s, err := read("metric: average_precision")
 	text, _ := json.Marshal(s)
 	if err != nil || !strings.Contains(string(text), `"metric":"average_precision","trials"`) || strings.Contains(string(text), "goals") {
@@ -79,7 +79,7 @@ func TestSeveralObjectives(t *testing.T) {
 	}
 }
 
-// TestPlansOfSeveralObjectives: a plan without a rule, or in the format of builds that do not know of objectives, is refused.
+// TestPlansOfSeveralObjectives: a plan without a rule, or in a format of builds without objectives, is rejected.
 func TestPlansOfSeveralObjectives(t *testing.T) {
 	for want, change := range map[string]func(*sweep.Plan){
 		"":                                   func(*sweep.Plan) {},
@@ -101,7 +101,7 @@ func TestPlansOfSeveralObjectives(t *testing.T) {
 	}
 }
 
-// TestValues: what a trial has come to in each goal, if all are known.
+// TestValues: a trial's value in each goal, if all are known.
 func TestValues(t *testing.T) {
 	s := &sweep.Spec{Goals: []sweep.Goal{{Name: "auc", Maximize: true}, {Name: "log_loss"}, {Name: "model_bytes"}, {Name: "leaves"}}}
 	r := &sweep.Result{Status: sweep.StatusDone, Score: 0.7, Metrics: map[string]float64{"auc": 0.7, "log_loss": 0.3}, Leaves: 40, Model: &sweep.Object{Bytes: 1234}}

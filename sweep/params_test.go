@@ -8,8 +8,8 @@ import (
 	"coppice/sweep"
 )
 
-// TestAliasesAreResolved: whoever reads a spec finds one name for each parameter, and the same spec under canonical names is
-// the same but for what its draws are keyed by.
+// TestAliasesAreResolved: a parsed spec has one name for each parameter, and equals the same spec under canonical names except for the keys
+// of its draws.
 func TestAliasesAreResolved(t *testing.T) {
 	rename := strings.NewReplacer(
 		"learning_rate: 0.05", "eta: 0.05", "learning_rate: 0.03", "shrinkage_rate: 0.03", "{num_leaves: 31}", "{max_leaves: 31}",
@@ -36,7 +36,7 @@ func TestAliasesAreResolved(t *testing.T) {
 	}
 }
 
-// TestNoAliasGetsRound the names that the spec keeps for itself, or past another name of the same parameter.
+// TestNoAliasGetsRound the reserved names, or another name of the same parameter.
 func TestNoAliasGetsRound(t *testing.T) {
 	const say = "; say it there, and take it out here"
 	for name, tc := range map[string]struct{ old, new, want string }{

@@ -9,7 +9,7 @@ import (
 	"coppice/sweep"
 )
 
-// TestCutReason: whatever a trial's error says, the result that gives it as its reason can be read again.
+// TestCutReason: a result whose reason is a trial's error can always be decoded, whatever the error's text.
 func TestCutReason(t *testing.T) {
 	for name, text := range map[string]string{
 		"short": "no luck", "empty": "", "as long as may be": strings.Repeat("x", 4096), "long": strings.Repeat("x", 5000),

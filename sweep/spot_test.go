@@ -8,7 +8,7 @@ import (
 	"coppice/sweep"
 )
 
-// TestSpotIsTrueFalseOrAuto: what is written is what is parsed, and comes back out of JSON as plans have it.
+// TestSpotIsTrueFalseOrAuto: each value is parsed as written, and survives the JSON of a plan.
 func TestSpotIsTrueFalseOrAuto(t *testing.T) {
 	for text, want := range map[string]sweep.SpotChoice{
 		"{spot: true}": {Spot: true}, "{spot: false}": {}, "{spot: auto}": {Spot: true, Auto: true}, `{spot: "auto"}`: {Spot: true, Auto: true}, "{vms: 1}": {Spot: true},

@@ -7,7 +7,8 @@ import (
 	"coppice/sweep"
 )
 
-// TestStopBoundsTheTrials: every trial writes down at every rung what it has seen of all others, so a sweep of 10,000 would write gigabytes.
+// TestStopBoundsTheTrials: at every rung every trial records all that it has seen of the others, so a sweep of 10,000 would write
+// gigabytes.
 func TestStopBoundsTheTrials(t *testing.T) {
 	parse := func(trials, search string) error {
 		t.Helper()
@@ -32,7 +33,7 @@ func TestStopBoundsTheTrials(t *testing.T) {
 	}
 }
 
-// TestRungsOfWinnersAreNoOtherSweep: with warm_start the rungs follow from the trees that earlier winners had, and these change from day to day.
+// TestRungsOfWinnersAreNoOtherSweep: with warm_start the rungs follow from the trees of earlier winners, which change from day to day.
 func TestRungsOfWinnersAreNoOtherSweep(t *testing.T) {
 	with := func(warm string, rungs ...int) *sweep.Plan {
 		p := plan()

@@ -158,7 +158,7 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 	}
 }
 
-// refused says that the good spec with one edit is refused with an error that contains want.
+// refused checks that the good spec with one edit is rejected with an error that contains want.
 func refused(t *testing.T, old, edit, want string) {
 	t.Helper()
 	text := strings.Replace(good, old, edit, 1)
@@ -385,7 +385,7 @@ func TestDecodeResultRefuses(t *testing.T) {
 	}
 }
 
-// FuzzNames holds that whatever a decoder lets through makes names that every store accepts, inside the sweep's own folders.
+// FuzzNames checks that names from decoded values are accepted by every store, and stay inside the sweep's own folders.
 func FuzzNames(f *testing.F) {
 	for _, v := range []any{plan(), done(1, 0.5, 3), sweep.ScoreMessage{Format: 1, Sweep: "a"}} {
 		data, _ := json.Marshal(v)

@@ -67,7 +67,7 @@ func TestDecodeVerdictMessageRefuses(t *testing.T) {
 	}
 }
 
-// TestSecretIsNotPrinted, however one prints it.
+// TestSecretIsNotPrinted in any format.
 func TestSecretIsNotPrinted(t *testing.T) {
 	env := sweep.VerdictsEnv{Webhook: "https://hooks.slack.com/services/hush"}
 	text, err := json.Marshal(env)

@@ -147,7 +147,7 @@ func (c counting) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs,
 	return c.Store.List(ctx, prefix)
 }
 
-// lockedBuffer is a log that can be waited for.
+// lockedBuffer is a log that tests can wait for.
 type lockedBuffer struct {
 	mu    sync.Mutex
 	b     bytes.Buffer

@@ -152,7 +152,7 @@ func TestMoreBudgetNeverEarlier(t *testing.T) {
 	}
 }
 
-// TestACostThatCannotBeRead: a sweep without prices says for how long its machines ran, and one whose claims cannot be listed is concluded without a cost.
+// TestACostThatCannotBeRead: without prices the conclusion has only the machines' hours, and if the claims cannot be listed it has no cost.
 func TestACostThatCannotBeRead(t *testing.T) {
 	w := newWorld(t, options{})
 	w.write(t, sweep.Names(w.plan.Sweep).Claim(0, 0), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Host: "vm", At: created})
@@ -170,7 +170,7 @@ func TestACostThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// broken is a store that does not list.
+// broken is a store whose listings fail.
 type broken struct{ blob.Store }
 
 func (broken) List(context.Context, string) iter.Seq2[blob.Attrs, error] {

@@ -56,7 +56,8 @@ func TestConcludesWithTheBest(t *testing.T) {
 	checkVersion(t, w, c)
 }
 
-// TestConcludesWithTheSmallest: of several objectives the rule of the plan picks, here the smallest model of all within a half of the best score, and says so.
+// TestConcludesWithTheSmallest: with several objectives the plan's rule picks the winner, here the smallest model within a half of the best
+// score, and the conclusion says so.
 func TestConcludesWithTheSmallest(t *testing.T) {
 	w := newWorld(t, options{change: func(p *sweep.Plan) {
 		p.Spec.Goals = []sweep.Goal{{Name: "auc", Maximize: true}, {Name: "model_bytes"}}
@@ -383,7 +384,7 @@ func (j jobs) State(context.Context, string) (JobState, error) {
 	return JobState{Name: j.state, Ended: j.ended, Began: j.ended}, j.err
 }
 
-// finishing is a job that ends just now.
+// finishing is a job that is just ending.
 type finishing struct{ end func() }
 
 func (f finishing) State(context.Context, string) (JobState, error) {
@@ -431,7 +432,7 @@ func TestWhenASweepIsOver(t *testing.T) {
 		contains(t, c.Reason, "the Batch job was not there")
 	}
 
-	// The last trial ends between the look at the results and the look at the job.
+	// The last trial ends between the reading of the results and the look at the job.
 	late := unfinished(1, 1, 1)
 	c = consider(late, finishing{func() { late.train(t, 3, nil) }})
 	if c == nil || c.Done != 4 || strings.Contains(c.Reason, "had not ended") {

@@ -7,10 +7,10 @@ import (
 	"coppice/sweepstore"
 )
 
-// TestASweepThatHadEnough: the quorum is of the trials that were wanted, and the conclusion says why there were no more.
+// TestASweepThatHadEnough: the quorum is a share of the trials that were to be trained, and the conclusion says why there were no more.
 func TestASweepThatHadEnough(t *testing.T) {
 	for name, tc := range map[string]struct {
-		failed  int // trials that have, of six
+		failed  int // trials with results, of six
 		outcome sweep.Outcome
 		says    string
 	}{

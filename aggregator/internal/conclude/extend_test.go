@@ -7,7 +7,7 @@ import (
 	"coppice/sweepstore"
 )
 
-// extending is a sweep that extends w's by trials with so many leaves, whose scores are moved by better.
+// extending is a sweep that extends w's by trials with these numbers of leaves, whose scores are shifted by better.
 func extending(t *testing.T, w *world, won *sweep.Inherited, better float64, leaves ...int) *world {
 	t.Helper()
 	old, trials := w.plan, sweepstore.NewTrials(w.sweeps, w.plan)
@@ -31,7 +31,8 @@ func extending(t *testing.T, w *world, won *sweep.Inherited, better float64, lea
 		store: func(r *sweep.Result, _ map[string][]byte) { r.Score += better }})
 }
 
-// TestExtendedSweeps: a new trial that is better becomes a version; where the best is the version of the sweep before there is no other, and where that sweep had no winner its best may win.
+// TestExtendedSweeps: a new trial that is better becomes a version; if the extended sweep's version is the best, there is no other; and if
+// that sweep had no winner, its best trial may win.
 func TestExtendedSweeps(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first   func(*sweep.Plan)
@@ -75,7 +76,7 @@ func TestExtendedSweeps(t *testing.T) {
 	}
 }
 
-// TestAnExtensionNeedsItsOwnQuorum: what the sweep before has done is none of it.
+// TestAnExtensionNeedsItsOwnQuorum: trials of the extended sweep do not count for it.
 func TestAnExtensionNeedsItsOwnQuorum(t *testing.T) {
 	w := newWorld(t, options{leaves: []int{2, 8, 4}})
 	w.mustConclude(t)

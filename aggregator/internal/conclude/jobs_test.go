@@ -63,7 +63,7 @@ func TestASweepWithSeveralJobs(t *testing.T) {
 	}
 }
 
-// counted counts how often Batch is asked.
+// counted counts the requests to Batch.
 type counted struct {
 	Jobs
 	asked map[string]int

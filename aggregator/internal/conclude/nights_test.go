@@ -25,7 +25,7 @@ func TestNightsSayWhatIsBlocked(t *testing.T) {
 	}
 
 	for name, tc := range map[string]struct {
-		record string // empty: there is none
+		record string // empty for no record
 		want   string // part of the reason; empty: not blocked
 	}{
 		"unknown": {"", ""},

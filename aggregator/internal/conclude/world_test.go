@@ -41,7 +41,7 @@ type options struct {
 	leaves     []int                                  // of each trial, in turn
 	trees      int                                    // of each trial; default 12
 	change     func(*sweep.Plan)                      // before it is written
-	skip       func(int) bool                         // trials that have not ended
+	skip       func(int) bool                         // open trials
 	into       *world                                 // use its stores
 	store      func(*sweep.Result, map[string][]byte) // edits a trial's result and files
 }
@@ -125,7 +125,7 @@ func (w *world) data(part sweep.Rows) *gbt.Data {
 	return d
 }
 
-// train does what a task does with one trial.
+// train does a task's work for one trial.
 func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[string][]byte)) {
 	t.Helper()
 	params, err := gbt.ParseParams(w.plan.Trials[trial].Params)

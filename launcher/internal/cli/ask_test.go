@@ -19,8 +19,8 @@ search:
     share: {uniform: [0, 1], when: kind == "b"}
 `
 
-// TestAsk goes through a search whose trials the test runs: what is printed, told as results, leads to other trials, and the same
-// files to the same bytes.
+// TestAsk runs a search whose trials the test executes: passing its output back as results gives other trials, and the same files give the
+// same bytes.
 func TestAsk(t *testing.T) {
 	w := newWorld(t)
 	space := w.file("space.yaml", spaceYAML)

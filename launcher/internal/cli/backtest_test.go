@@ -12,7 +12,7 @@ import (
 	"coppice/sweep"
 )
 
-// TestBacktestCommand needs no cloud, reads paths in the specs' folders, and keeps what it prints.
+// TestBacktestCommand needs no cloud, reads paths relative to the specs' folders, and keeps its output.
 func TestBacktestCommand(t *testing.T) {
 	w := newWorld(t)
 	w.file("clicks.csv", string(datasettest.Table(datasettest.Options{Rows: 4000}))) // 20 days of November
@@ -48,7 +48,7 @@ func TestBacktestCommand(t *testing.T) {
 	w.refused(sweep.ExitInput, "backtest.yaml", "backtest", w.file("wrong/../backtest.yaml", "dataset: dataset.yaml\nfrom: tomorrow\nto: 2026-11-12\n"))
 }
 
-// TestBacktestBatchRefuses what no machine should be started for, with what to do.
+// TestBacktestBatchRefuses requests for which no machine should be started, with the remedy.
 func TestBacktestBatchRefuses(t *testing.T) {
 	w := newWorld(t)
 	nights := "from: 2026-11-10\nto: 2026-11-12\nwindow: 8\n"

@@ -11,7 +11,7 @@ import (
 	"coppice/sweep"
 )
 
-// TestABillSaysWhichJobHasNoPrice: the last job has none, and the first one's money is shown all the same.
+// TestABillSaysWhichJobHasNoPrice: the last job has none, and the first one's cost is shown nevertheless.
 func TestABillSaysWhichJobHasNoPrice(t *testing.T) {
 	var out bytes.Buffer
 	w := &World{World: program.World{Out: program.To(&out)}}
@@ -35,7 +35,7 @@ func TestABillSaysWhichJobHasNoPrice(t *testing.T) {
 	}
 }
 
-// TestABillRecommendsNoSpeedOfAToy: what a trial of milliseconds took for each value says nothing about a large table.
+// TestABillRecommendsNoSpeedOfAToy: the time per value of a trial of milliseconds says nothing about a large table.
 func TestABillRecommendsNoSpeedOfAToy(t *testing.T) {
 	const speed, note = "for the next quote on such machines: --ns-per-value 9.827\n", "note: 4253 rows are too few for a speed to quote with: below 1000000 the fixed cost"
 	for _, tc := range []struct {

@@ -10,7 +10,7 @@ import (
 	"coppice/sweepstore"
 )
 
-// TestCancelATrial: one that runs, one that nobody has, and what cannot be cancelled.
+// TestCancelATrial: one that is running, one without a holder, and trials that cannot be cancelled.
 func TestCancelATrial(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
@@ -56,7 +56,7 @@ func TestCancelATrial(t *testing.T) {
 	w.refused(sweep.ExitConflict, "has ended or is about to", "cancel", "night-1", "3")
 }
 
-// TestEndedByRuleIsShown: in status, on the board, as why a trial was not trained, and as JSON.
+// TestEndedByRuleIsShown: in status, on the leaderboard, as the reason why a trial was not trained, and as JSON.
 func TestEndedByRuleIsShown(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
@@ -109,7 +109,7 @@ func TestEndedByRuleIsShown(t *testing.T) {
 	}
 }
 
-// fileText is what a file holds.
+// fileText returns the contents of a file.
 func fileText(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -12,8 +12,8 @@ import (
 	"coppice/sweepstore"
 )
 
-// TestClean: what a registered version, an open sweep or a newest dataset needs is held and says by whom; the rest may go, and its URLs
-// are those of its objects alone.
+// TestClean: what a registered version, an open sweep or a newest dataset needs is kept, with the reason; the rest may be removed, and the
+// URLs match its objects alone.
 func TestClean(t *testing.T) {
 	w := newWorld(t)
 	w.now = time.Now().AddDate(0, 0, 60)

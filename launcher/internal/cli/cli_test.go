@@ -43,7 +43,7 @@ type world struct {
 	ctx     context.Context
 	env     map[string]string // beside the deployment's
 	screen  bool              // the output is a terminal
-	// verdicts are the ways on which people are told.
+	// verdicts are the channels for notifications.
 	verdicts func(context.Context) ([]notify.Channel, func(), error)
 }
 
@@ -56,14 +56,14 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// jobs counts what is submitted; run, when set, stands for everything that happens in the cloud.
+// jobs counts submissions; run, if set, stands for everything that happens in the cloud.
 type jobs struct {
 	mu        sync.Mutex
 	sweeps    blob.Store
 	submitted map[sweep.ID]int
-	spot      bool // what was asked for last
+	spot      bool // the last request
 	cancelled bool
-	status    *JobStatus // what Batch says, where that is not the usual
+	status    *JobStatus // Batch's answer, if it is not the usual one
 	away      error      // Batch cannot be reached
 	run       func(*sweep.Plan)
 	err       error
@@ -116,7 +116,7 @@ func (w *world) run(args ...string) (code int, out, errOut string) {
 	return code, o.String(), e.String()
 }
 
-// runTo is run for a command that goes on while its output is read.
+// runTo is run for a command that continues while its output is read.
 func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
 	env := envconfig.MultiLookuper(envconfig.MapLookuper(w.env), envconfig.MapLookuper(map[string]string{
 		"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"}))
@@ -140,7 +140,7 @@ func (w *world) must(args ...string) string {
 	return out
 }
 
-// refused runs what has to fail.
+// refused runs a command that has to fail.
 func (w *world) refused(code int, says string, args ...string) {
 	w.t.Helper()
 	got, out, errOut := w.run(args...)
@@ -194,7 +194,7 @@ func (w *world) concluded(outcome sweep.Outcome) func(*sweep.Plan) {
 	}
 }
 
-// TestNotPromoted: a winner that stays behind ends the launcher with a code and a sentence of its own.
+// TestNotPromoted: if the winner is not promoted, the launcher ends with an exit code and a sentence of its own.
 func TestNotPromoted(t *testing.T) {
 	for verdict, reason := range map[sweep.Verdict]string{
 		sweep.VerdictNotPromoted:   "log_loss 0.3 is not shown to be better",
@@ -267,7 +267,7 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 			t.Errorf("it does not show %q:\n%s", part, out)
 		}
 	}
-	// Once more: it has ended, so nothing is submitted.
+	// Again: the sweep has ended, so nothing is submitted.
 	w.must("sweep", file, "--json")
 	for id, n := range w.jobs.submitted {
 		if n != 1 {
@@ -321,7 +321,7 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	w.refused(sweep.ExitInput, "not a conclusion", "status", string(id))
 }
 
-// TestNoPlanWithoutBatch: a plan without a job would be concluded, and its id be spent.
+// TestNoPlanWithoutBatch: a plan without a job would be concluded, and its id would be spent.
 func TestNoPlanWithoutBatch(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
@@ -365,7 +365,7 @@ func TestSweepIDs(t *testing.T) {
 	w.refused(sweep.ExitUsage, "sweep id", "sweep", file, "--id", "../x")
 }
 
-// TestSubmissionThatFailsIsTakenUp: the plan is written before the job is submitted.
+// TestSubmissionThatFailsIsTakenUp: the plan is written before the job is submitted, so the next run can submit it.
 func TestSubmissionThatFailsIsTakenUp(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
@@ -542,7 +542,7 @@ func TestPredict(t *testing.T) {
 			t.Fatalf("row %d: %q", i, row)
 		}
 	}
-	// Through Parquet, and back in: the same predictions.
+	// Through Parquet and back: the same predictions.
 	parquet := filepath.Join(w.dir, "out.parquet")
 	w.must("predict", "--model", "ctr@1", "--in", in, "--out", parquet, "--keep", "user_id,campaign_id,site,hour,age,price,day")
 	again := filepath.Join(w.dir, "again.csv")

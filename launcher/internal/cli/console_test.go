@@ -16,7 +16,7 @@ import (
 	"coppice/sweep"
 )
 
-// A console that acts: a sweep is cancelled, a version promoted and the champion rolled back as the commands of these names do it.
+// A console with actions: a sweep is cancelled, a version promoted and the champion rolled back as by the commands of these names.
 func TestConsoleActs(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
@@ -97,7 +97,7 @@ func TestConsoleActs(t *testing.T) {
 	}
 }
 
-// someCallers authenticates callers if it is said who they are, and then refuses them all.
+// someCallers authenticates callers if any are configured, and then rejects them all.
 func someCallers(_ context.Context, env sweep.CallersEnv) (console.Callers, error) {
 	if env.Audience == "" || len(env.Callers) == 0 {
 		return nil, errors.New("nobody may call")

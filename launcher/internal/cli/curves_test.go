@@ -39,7 +39,7 @@ func TestBars(t *testing.T) {
 	}
 }
 
-// TestLeaderboardWithCurves: two claims of trial 3 have left curves, trial 2 one that is damaged, the others none.
+// TestLeaderboardWithCurves: trial 3 has curves of two claims, trial 2 a damaged one, the others none.
 func TestLeaderboardWithCurves(t *testing.T) {
 	w := newWorld(t)
 	w.staged()

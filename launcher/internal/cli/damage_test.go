@@ -11,7 +11,7 @@ import (
 	"coppice/sweep"
 )
 
-// TestPredictRefusesAFlippedByte: whatever byte of a registered model has changed, nothing is scored with it.
+// TestPredictRefusesAFlippedByte: if any byte of a registered model has changed, nothing is scored with it.
 func TestPredictRefusesAFlippedByte(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)

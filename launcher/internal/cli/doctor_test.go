@@ -17,7 +17,7 @@ import (
 	"coppice/sweep"
 )
 
-// unknown is a project of which nothing can be read but who is asking, and whose scores topic is missing.
+// unknown is a project of which only the caller can be read, and whose scores topic is missing.
 type unknown struct{}
 
 func (unknown) Caller(context.Context) (string, error)    { return "ana@example.com", nil }
@@ -87,7 +87,7 @@ func TestDoctor(t *testing.T) {
 	for name, tc := range map[string][2]string{
 		"is missing": {w.dir + "/none.yaml", "none.yaml: no such file or directory"},
 		"is wrong":   {bad, "bad.yaml:1:1: "},
-	} { // nothing but its author mends a spec, and no command is promised
+	} { // only its author can repair a spec: no command is promised
 		code, out, errOut := w.examined(open, tc[0])
 		plain := strings.Join(strings.FieldsFunc(out, func(r rune) bool { return strings.ContainsRune("│ \n", r) }), " ")
 		if code != sweep.ExitSetup || !strings.Contains(out, "2 problems") || !strings.HasSuffix(errOut, "2 problems, see above\n") ||

@@ -19,7 +19,7 @@ import (
 	"coppice/sweep"
 )
 
-// TestExitCodes pins how the launcher ends.
+// TestExitCodes pins the launcher's exit codes.
 func TestExitCodes(t *testing.T) {
 	some := &sweep.Plan{}
 	for err, want := range map[error]int{
@@ -35,8 +35,8 @@ func TestExitCodes(t *testing.T) {
 		&cloudjob.FailedError{Code: sweep.ExitInterrupt}:           sweep.ExitInterrupt,
 		&cloudjob.TooOftenError{}:                                  sweep.ExitError,
 		&plan.Error{}:                                              sweep.ExitInput,
-		&predict.Error{}:                                           sweep.ExitError, // the command makes a usage error of it
-		&slot.Error{Err: errors.New("x")}:                          sweep.ExitError, // so does this
+		&predict.Error{}:                                           sweep.ExitError, // the command turns it into a usage error
+		&slot.Error{Err: errors.New("x")}:                          sweep.ExitError, // and this as well
 		&stager.NotStagedError{}:                                   sweep.ExitNotFound,
 		&sweepview.NotFoundError{}:                                 sweep.ExitNotFound,
 		&MissingJobError{}:                                         sweep.ExitError,

@@ -11,7 +11,7 @@ import (
 	"coppice/sweepstore"
 )
 
-// plan is a sweep's plan as it lies in the bucket.
+// plan reads a sweep's plan from the bucket.
 func (w *world) plan(id sweep.ID) *sweep.Plan {
 	w.t.Helper()
 	p, _, err := sweepstore.New(w.buckets["sweeps"], id).Plan(w.t.Context())
@@ -21,7 +21,7 @@ func (w *world) plan(id sweep.ID) *sweep.Plan {
 	return p
 }
 
-// distinct fails where two trials have the same configuration.
+// distinct fails if two trials have the same configuration.
 func distinct(t *testing.T, p *sweep.Plan) {
 	t.Helper()
 	of := map[string]int{}
@@ -37,7 +37,7 @@ func distinct(t *testing.T, p *sweep.Plan) {
 	}
 }
 
-// TestExtend goes on with a sweep that has ended, twice.
+// TestExtend extends a sweep that has ended, twice.
 func TestExtend(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
@@ -67,7 +67,7 @@ func TestExtend(t *testing.T) {
 		}
 	}
 
-	// What random search would have tried next.
+	// These are the trials that random search would have tried next.
 	longer := strings.Replace(sweepYAML, "trials: 4", "trials: 7", 1)
 	w.must("sweep", w.file("longer.yaml", longer), "--id", "longer", "--no-wait")
 	if got, want := jsonOf(t, p.Trials[4:]), jsonOf(t, w.plan("longer").Trials[4:]); got != want {
@@ -92,7 +92,7 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-// ended writes the results of a plan's own trials, all with one score, and the end.
+// ended writes the results of a plan's own trials, all with one score, and the ending.
 func (w *world) ended(p *sweep.Plan, c sweep.Conclusion, score float64) {
 	w.t.Helper()
 	trials := sweepstore.NewTrials(w.buckets["sweeps"], p)
@@ -109,7 +109,8 @@ func (w *world) ended(p *sweep.Plan, c sweep.Conclusion, score float64) {
 	}
 }
 
-// TestExtendACancelledSweep: what it was to train comes first, but for what a person did not want, and what came after its ending does not count.
+// TestExtendACancelledSweep: trials that it did not train come first, except those that a person cancelled, and results written after its
+// ending do not count.
 func TestExtendACancelledSweep(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
@@ -144,7 +145,7 @@ func TestExtendACancelledSweep(t *testing.T) {
 	}
 }
 
-// TestExtendASearchThatLearns: the new trials are open, in the knowledge of all results and of what they had at rungs; a decision comes out again of what it has seen.
+// TestExtendASearchThatLearns: the new trials are open, decisions use all results and their scores at rungs, and can be reproduced.
 func TestExtendASearchThatLearns(t *testing.T) {
 	w := newWorld(t)
 	w.staged()

@@ -9,7 +9,7 @@ import (
 	"coppice/sweep"
 )
 
-// TestBoardOfConfigurations shows three configurations in two folds: one that is done, one that has one fold, one that was dropped.
+// TestBoardOfConfigurations shows three configurations in two folds: one that is done, one with one fold, one that was dropped.
 func TestBoardOfConfigurations(t *testing.T) {
 	p := &sweep.Plan{Sweep: "night-1", Maximize: true, Spec: sweep.Spec{Metric: "auc"}, Folds: &sweep.Folds{Rounds: make([]sweep.Round, 2), First: 1}}
 	var configurations []sweep.Trial

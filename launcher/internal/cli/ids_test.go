@@ -16,7 +16,7 @@ import (
 	"coppice/sweep"
 )
 
-// What people's tables do to ids, and what they are told of it.
+// What people's tables do to ids, and how the launcher reports it.
 
 // respelt is the click table with some text replaced in one of its columns.
 func respelt(rows int, column int, spell func(string) string) string {
@@ -29,7 +29,7 @@ func respelt(rows int, column int, spell func(string) string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// TestPredictOnRespeltIDs: an id is the same as 3 and as 3.0; one that the model cannot know is counted, told of, and refused where asked.
+// TestPredictOnRespeltIDs: 3 and 3.0 are the same id; ids that the model cannot know are counted, reported, and rejected on request.
 func TestPredictOnRespeltIDs(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
@@ -86,7 +86,7 @@ func TestPredictOnRespeltIDs(t *testing.T) {
 	}
 }
 
-// usualInputs counts what the dataset's sample holds, as the aggregator does.
+// usualInputs counts the values in the dataset's sample, as the aggregator does.
 func usualInputs(t *testing.T, dir string, ds *dataset.Dataset) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, dataset.SampleFile))
@@ -108,7 +108,7 @@ func usualInputs(t *testing.T, dir string, ds *dataset.Dataset) []byte {
 	return text
 }
 
-// TestStageTellsOfIDs: shares are of all rows, levels are counted, and what to do about columns can be pasted.
+// TestStageTellsOfIDs: shares are of all rows, levels are counted, and the advice about columns can be pasted.
 func TestStageTellsOfIDs(t *testing.T) {
 	w := newWorld(t)
 	rng := rand.New(rand.NewPCG(3, 1))
@@ -142,7 +142,7 @@ func TestStageTellsOfIDs(t *testing.T) {
 		t.Errorf("columns to drop are told of one by one:\n%s", out)
 	}
 
-	// The list is YAML that takes the columns away.
+	// The list is YAML that removes the columns.
 	list := ""
 	if at := strings.Index(out, "\ndrop: ["); at >= 0 {
 		list = strings.SplitN(out[at+1:], "\n", 2)[0]
@@ -174,7 +174,7 @@ func TestSweepRefusesACalibWithoutPositives(t *testing.T) {
 	}
 }
 
-// TestYAMLText: names of columns come back as they are out of the list that is printed for pasting.
+// TestYAMLText: column names survive the list that is printed for pasting.
 func TestYAMLText(t *testing.T) {
 	for _, name := range []string{"user_id", "odd name", "null", "No", "1", "a,b", "a: b", "x]", "#", "é", "\u202e", "-", "~", `"`, "a.b-c", "tab\t"} {
 		spec, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\nlabel: y\ndrop: ["+yamlText(name)+"]\n"))

@@ -9,7 +9,7 @@ import (
 	"coppice/sweep"
 )
 
-// TestSlots: whatever changes between two starts for one slot, it stays the plan and the job of the first.
+// TestSlots: if anything changes between two starts for one slot, the plan and the job of the first stay.
 func TestSlots(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
@@ -50,7 +50,7 @@ func TestSlots(t *testing.T) {
 	w.refused(sweep.ExitUsage, "Mars", "sweep", file, "--schedule", "0 3 * * *", "--time-zone", "Mars/Olympus")
 }
 
-// TestSlotsOfTwoSweeps: two schedules whose specs share a name do not become one sweep in silence.
+// TestSlotsOfTwoSweeps: two schedules whose specs share a name do not silently become one sweep.
 func TestSlotsOfTwoSweeps(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
@@ -67,7 +67,7 @@ func TestSlotsOfTwoSweeps(t *testing.T) {
 	}
 }
 
-// TestObjectivesAreShown: the plan says who wins, and the board what the trials have come to and which none beats.
+// TestObjectivesAreShown: the plan says how the winner is picked, and the leaderboard shows the trials' values and the front.
 func TestObjectivesAreShown(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
@@ -86,7 +86,7 @@ func TestObjectivesAreShown(t *testing.T) {
 	}
 }
 
-// TestConditionsAreShown: a configuration without a parameter has no value of it in the plan, and why says what it trains with.
+// TestConditionsAreShown: the plan shows no value for an absent parameter, and why says what the trial trains with.
 func TestConditionsAreShown(t *testing.T) {
 	w := newWorld(t)
 	w.staged()

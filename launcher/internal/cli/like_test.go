@@ -11,8 +11,8 @@ import (
 	"coppice/sweep"
 )
 
-// TestStageLikeTheChampion: a table of ids that is staged like the champion's dataset can be continued on, which one that is staged anew cannot;
-// before there is a champion, encodings are chosen.
+// TestStageLikeTheChampion: a table of ids that is staged like the champion's dataset can be continued on, unlike one that is staged from
+// scratch; before there is a champion, encodings are chosen.
 func TestStageLikeTheChampion(t *testing.T) {
 	w := newWorld(t)
 	w.file("clicks.csv", string(datasettest.Table(datasettest.Options{Rows: 3000, Seed: 5})))
@@ -43,7 +43,7 @@ func TestStageLikeTheChampion(t *testing.T) {
 		t.Errorf("the sweep does not continue the champion:\n%s", out)
 	}
 
-	// The same anywhere, and no second time.
+	// The same result, and it is not staged twice.
 	if here := staged(like, "--out", filepath.Join(w.dir, "here")); here.Version != m.Version {
 		t.Errorf("into a folder: version %s, want %s", here.Version, m.Version)
 	}

@@ -8,7 +8,7 @@ import (
 	"coppice/sweep"
 )
 
-// TestLogOfALauncherNobodyWatches is the launcher as a Cloud Run job: what it says can be found by the sweep's trace.
+// TestLogOfALauncherNobodyWatches runs the launcher as a Cloud Run job: its log can be found by the sweep's trace.
 func TestLogOfALauncherNobodyWatches(t *testing.T) {
 	w := newWorld(t)
 	w.staged()

@@ -32,7 +32,7 @@ func (p *priceList) Prices(_ context.Context, families []machines.Family, region
 	return p.prices, p.err
 }
 
-// empty says what is in a bucket in which nothing should be.
+// empty lists the objects of a bucket that should have none.
 func (w *world) empty(bucket string) {
 	w.t.Helper()
 	for attrs, err := range w.buckets[bucket].List(w.t.Context(), "") {
@@ -68,7 +68,7 @@ func TestPlanNeedsNoCloud(t *testing.T) {
 	}
 }
 
-// TestQuoteOfTheDocs runs the command of docs/cost.md, whose output stands there.
+// TestQuoteOfTheDocs runs the command of docs/cost.md, which shows its output.
 func TestQuoteOfTheDocs(t *testing.T) {
 	w := newWorld(t)
 	out := w.must("plan", "../../../examples/quote/sweep.yaml", "--rows", "130000000", "--features", "40", "--within", "1h",
@@ -136,7 +136,7 @@ func TestPlanFlags(t *testing.T) {
 	w.refused(sweep.ExitInput, "bad.json:1:", append([]string{"plan", spec, "--prices", filepath.Join(w.dir, "bad.json")}, size...)...)
 }
 
-// TestTheLineToPasteIsTheOffer puts the line that a plan ends with into the sweep: what is recommended then is the same.
+// TestTheLineToPasteIsTheOffer puts the line at the end of a plan into the sweep: the recommendation is then the same.
 func TestTheLineToPasteIsTheOffer(t *testing.T) {
 	w := newWorld(t)
 	asked := func(machine string, flags ...string) (line string, recommended string) {
@@ -169,7 +169,7 @@ func TestTheLineToPasteIsTheOffer(t *testing.T) {
 	}
 }
 
-// TestAnEmptyPricesVariableIsUnset: no file has to be there because of it.
+// TestAnEmptyPricesVariableIsUnset: no file is required because of it.
 func TestAnEmptyPricesVariableIsUnset(t *testing.T) {
 	w := newWorld(t)
 	w.env = map[string]string{"COPPICE_PRICES": "", "HOME": w.dir}
@@ -179,7 +179,7 @@ func TestAnEmptyPricesVariableIsUnset(t *testing.T) {
 	w.refused(sweep.ExitNotFound, "there.json", args...)
 }
 
-// TestOldPricesAreSaid: those that come with the program are three months old in this world.
+// TestOldPricesAreSaid: the built-in ones are three months old in this world.
 func TestOldPricesAreSaid(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
@@ -195,7 +195,7 @@ func TestOldPricesAreSaid(t *testing.T) {
 	}
 }
 
-// TestMachineOfASweep has machines that Batch would refuse: the place in the file is said before anything is looked up.
+// TestMachineOfASweep has machines that Batch would refuse: the error names the place in the file before anything is looked up.
 func TestMachineOfASweep(t *testing.T) {
 	w := newWorld(t)
 	for machine, says := range map[string]string{
@@ -251,7 +251,7 @@ func TestTheQuoteIsKept(t *testing.T) {
 	if !strings.Contains(out, "was started with a budget of 12.50 USD, and keeps it") {
 		t.Errorf(`w.must(...): got %s; want out with "was started with a budget of 12.50 USD, and keeps it"`, out)
 	}
-	// Nor is it refused, now that it would cost more than its budget.
+	// Nor is it rejected because it would now cost more than its budget.
 	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "12.50", "--startup", "20h", "--prices", filepath.Join(w.dir, "prices.json"))
 	if !strings.Contains(out, "attached to it") {
 		t.Errorf(`w.must(...): got %s; want out with "attached to it"`, out)
@@ -334,8 +334,8 @@ func TestPricesRefresh(t *testing.T) {
 	w.refused(sweep.ExitInput, "remove the file", "prices", "refresh", "--out", w.file("bad.json", "{}"))
 }
 
-// TestSpotAutoReachesTheRequest: what it chose is in the plan, in the notes and in what Batch is asked for; started again under other
-// prices, the sweep is the one that is there.
+// TestSpotAutoReachesTheRequest: its choice is in the plan, in the notes and in the request to Batch; started again under other prices, the
+// sweep is the existing one.
 func TestSpotAutoReachesTheRequest(t *testing.T) {
 	w := newWorld(t)
 	w.staged()

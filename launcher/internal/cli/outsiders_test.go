@@ -15,7 +15,7 @@ import (
 	"coppice/sweep"
 )
 
-// hostile clears the screen, rings, and turns around what follows; in C0, in C1, by bidirectional and by invisible characters.
+// hostile clears the screen, rings, and reverses the text after it; in C0, in C1, by bidirectional and by invisible characters.
 const hostile = "x\x1b[2J\x07\u009b31m\u202e\u2066y\u200b\ufeffz\x7f"
 
 // obeyed are the characters of text that a terminal would obey, or not show.
@@ -29,7 +29,7 @@ func obeyed(text string) []rune {
 	return found
 }
 
-// TestOutsidersDoNotCommandTheTerminal: what tables, tasks and typing errors contain is shown, and is seen in every output.
+// TestOutsidersDoNotCommandTheTerminal: the contents of tables, tasks' texts and typing errors are shown harmlessly in every output.
 func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
@@ -87,14 +87,14 @@ func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 		}
 	}
 
-	// It is not lost, either.
+	// Nothing of it is lost.
 	out, columns := w.must("stage", spec), w.must("stage", spec, "--json")
 	if !strings.Contains(out, `\u001b[2J`) || !strings.Contains(out, `a\u202e\u200b\u009b`) || !strings.Contains(columns, `"a\u202e\u200b\u009b"`) {
 		t.Errorf("the hostile columns are not shown:\n%s", out)
 	}
 }
 
-// TestStagingReportsOfJobs: the words of a task come through an object.
+// TestStagingReportsOfJobs: a task's text arrives through an object.
 func TestStagingReportsOfJobs(t *testing.T) {
 	err := &cloudjob.FailedError{Job: hostile, State: hostile, Text: hostile, Code: sweep.ExitInput}
 	if err.Error() == "" {
@@ -130,7 +130,7 @@ func TestLongValuesMakeNoLongErrors(t *testing.T) {
 	}
 }
 
-// TestFilesAreWrittenAsTheyAre: a file of a version that is redirected has its own bytes.
+// TestFilesAreWrittenAsTheyAre: a version's file that is redirected keeps its bytes.
 func TestFilesAreWrittenAsTheyAre(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)

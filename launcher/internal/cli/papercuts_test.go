@@ -12,7 +12,7 @@ import (
 	"coppice/sweep"
 )
 
-// TestLsShowsTheNewestFirst: names do not say when.
+// TestLsShowsTheNewestFirst: names do not tell the time.
 func TestLsShowsTheNewestFirst(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
@@ -59,7 +59,7 @@ func TestRollbackTo(t *testing.T) {
 	}
 }
 
-// TestParametersOfAResultCanBeFedBack: all of them, as result.json has them, empty lists of columns among them.
+// TestParametersOfAResultCanBeFedBack: all of them, as in result.json, including empty lists of columns.
 func TestParametersOfAResultCanBeFedBack(t *testing.T) {
 	text, err := json.Marshal(gbt.Defaults().Map())
 	if err != nil {
@@ -70,7 +70,7 @@ func TestParametersOfAResultCanBeFedBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, own := range []string{"objective", "metric", "early_stopping_round", "num_threads", "seed"} {
-		delete(params, own) // the spec has keys for them
+		delete(params, own) // the spec has keys of its own for them
 	}
 	if text, err = json.Marshal(params); err != nil {
 		t.Fatal(err)

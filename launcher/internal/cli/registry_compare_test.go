@@ -22,7 +22,7 @@ import (
 	"coppice/sweep"
 )
 
-// grown are versions of a staged dataset as sweeps leave them: all but the report is there.
+// grown are versions of a staged dataset as sweeps create them, but without the report.
 type grown struct {
 	*world
 	manifest *dataset.Manifest
@@ -63,10 +63,10 @@ func (w *world) put(bucket, object, text string) {
 	}
 }
 
-// version trains and registers one version, in the way of the aggregator.
+// version trains and registers one version, as the aggregator does.
 func (g *grown) version(i, trees int) registry.Version { return g.continued(i, trees, nil) }
 
-// continued is version, of trials that start from a model where in is not nil.
+// continued is version, but trials start from a model if in is not nil.
 func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 	g.t.Helper()
 	ds, err := dataset.Open(g.dir)
@@ -155,7 +155,7 @@ func TestCompareVersions(t *testing.T) {
 	w := newWorld(t)
 	g := w.grow(1, 60, 60)
 
-	// On the dataset's sample: only test rows of the plan, which calibration has not seen.
+	// On the dataset's sample: only the plan's test rows, which calibration has not seen.
 	c := g.compared("ctr@1", "ctr@2")
 	ds, err := dataset.Open(g.dir)
 	if err != nil {
@@ -167,7 +167,7 @@ func TestCompareVersions(t *testing.T) {
 		t.Errorf("on the sample: %+v, want a gain within its interval on %d rows", l, want)
 	}
 
-	// On a file: the same numbers as predicting it with each version and measuring that.
+	// On a file: the same numbers as from predicting it with each version and computing the metrics.
 	text := datasettest.Table(datasettest.Options{Rows: 900, Seed: 5})
 	in := w.file("today.csv", string(text))
 	c = g.compared("ctr@1", "ctr@2", "--on", in, "--by", "campaign_id", "--metric", "auc")
@@ -216,7 +216,7 @@ func labelsOf(t *testing.T, _ *world, in string) (label []float32) {
 	return label
 }
 
-// predicted are the predictions of a file, through launcher predict.
+// predicted returns the predictions for a file, through launcher predict.
 func (w *world) predicted(model, in string) (out []float64) {
 	w.t.Helper()
 	path := filepath.Join(w.dir, "predicted.csv")

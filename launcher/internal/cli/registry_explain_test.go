@@ -137,7 +137,7 @@ func TestExplain(t *testing.T) {
 	w.refused(sweep.ExitUsage, "--metric", "registry", "explain", "ctr@2", "--metric", "beauty")
 }
 
-// TestListAcrossNights: the newest version comes first, with the day of its slot and whatever points at it.
+// TestListAcrossNights: the newest version comes first, with the day of its slot and the aliases that point at it.
 func TestListAcrossNights(t *testing.T) {
 	w := newWorld(t)
 	g := w.grow(2, 3)

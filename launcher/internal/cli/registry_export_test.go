@@ -20,7 +20,7 @@ import (
 	"coppice/sweep"
 )
 
-// TestExport reads back what is written for MLflow; `make interop` has MLflow itself do so.
+// TestExport reads back what is written for MLflow; `make interop` reads it with MLflow itself.
 func TestExport(t *testing.T) {
 	w := newWorld(t)
 	g := w.grow(3, 4)
@@ -53,7 +53,7 @@ func TestExport(t *testing.T) {
 		}
 	}
 
-	// All YAML can be read, and says what MLflow asks for.
+	// All YAML can be parsed, and has the keys that MLflow requires.
 	var yamls int
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".yaml" && d.Name() != "MLmodel" {
@@ -100,7 +100,7 @@ func TestExport(t *testing.T) {
 	}
 	w.refused(sweep.ExitUsage, "is for a tracking server", "registry", "export", "ctr@1", "--mlflow", dir, "--register")
 
-	// Names from outside stay within their folder, and do not stand for the export's own.
+	// Names from outside stay within their folder, and cannot replace the export's own.
 	v.Info.Labels["../../escape"] = "x"
 	for name, value := range map[string]string{"version": "seven", "a b": "blank", "a_b": "line"} {
 		v.Info.Labels[name] = value
@@ -133,8 +133,8 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestExportToServer: errors of a server have the exit code of the environment, and nothing shows the credentials. What is sent is tested with
-// package mlflow, and `make interop` has MLflow's server.
+// TestExportToServer: errors of a server have the exit code of the environment, and no output shows the credentials. Package mlflow tests
+// the requests, and `make interop` uses MLflow's server.
 func TestExportToServer(t *testing.T) {
 	w := newWorld(t)
 	w.grow(3, 4)

@@ -90,7 +90,7 @@ func (g *grown) input(here *dataset.Manifest, in *sweep.Input) *gbt.InputModel {
 	return m
 }
 
-// A version that continues another is grown again from that one, as long as it is the same.
+// A version that continues another is trained again from that one, as long as it is unchanged.
 func TestReproduceContinued(t *testing.T) {
 	w := newWorld(t)
 	g := w.grow(6)
@@ -128,7 +128,7 @@ func TestSweepContinues(t *testing.T) {
 		return strings.Join(got.Notes, "\n"), got.Plan
 	}
 
-	// There is no champion yet, and then there is one.
+	// First there is no champion, then there is one.
 	notes, plan := planned("sweep", night("continue: {from: champion}\n"))
 	if plan.Input != nil || plan.Format != 1 || !strings.Contains(notes, "model ctr has no champion to continue yet") {
 		t.Errorf("without a champion: %+v\n%s", plan.Input, notes)
@@ -156,7 +156,7 @@ func TestSweepContinues(t *testing.T) {
 		t.Errorf("mode %q", started.Input.Mode)
 	}
 
-	// What cannot be continued is refused before a machine starts.
+	// A version that cannot be continued is rejected before a machine starts.
 	for _, c := range [][2]string{
 		{"continue: {mode: refit}\n", "from is missing"},
 		{"continue: {from: champion, mode: anew}\n", `mode "anew": use grow`},
@@ -167,12 +167,12 @@ func TestSweepContinues(t *testing.T) {
 		w.refused(sweep.ExitInput, c[1], "sweep", night(c[0]), "--dry-run")
 	}
 	w.refused(sweep.ExitNotFound, "7", "sweep", night("continue: {from: 7}\n"), "--dry-run")
-	w.staged() // with ids' statistics of other rows
+	w.staged() // with statistics of ids from other rows
 	w.refused(sweep.ExitInput, "continue version 1 of model ctr: ", "sweep", night("continue: {from: champion}\n"), "--dry-run")
 	_ = g
 }
 
-// A version that does not come out again says which file differs, and where.
+// If a version cannot be reproduced, the message says which file differs, and where.
 func TestReproduceDiffers(t *testing.T) {
 	w := newWorld(t)
 	g := w.grow(6)
@@ -191,7 +191,7 @@ func TestReproduceDiffers(t *testing.T) {
 	g.changed("1", map[string]func(string) string{scorer.FileCalibrator: replace(`"method"`, `"method" `)})
 	w.refused(sweep.ExitConflict, "differs in calibrator.json: line 1", "registry", "reproduce", "ctr@3")
 
-	// A plan with another parameter grows other trees, and a newer build is named as a reason.
+	// A plan with another parameter grows other trees; a newer build is named as a reason.
 	v := g.changed("1", map[string]func(string) string{scorer.FilePlan: func(text string) string {
 		text = strings.Replace(text, `"learning_rate": 0.1`, `"learning_rate": 0.2`, 1)
 		return strings.Replace(text, `"coppice": "v1"`, `"coppice": "v0"`, 1)

@@ -11,7 +11,7 @@ import (
 	"coppice/dataset"
 )
 
-// shipped are the specs that people copy: by file and, for blocks of the documentation, by their number in it.
+// shipped returns the specs that people copy: by file and, for blocks of the documentation, by document.
 func shipped(t *testing.T) map[string]string {
 	t.Helper()
 	const root = "../../.."

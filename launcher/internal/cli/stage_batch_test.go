@@ -16,9 +16,9 @@ import (
 	"coppice/sweep"
 )
 
-// stages is a Batch that keeps what is submitted; after a submission, whoever waits for the job is interrupted.
+// stages is a Batch that records submissions; after a submission, the command that waits for the job is interrupted.
 type stages struct {
-	existed   bool // the jobs had been started before
+	existed   bool // jobs that were started before
 	interrupt context.CancelFunc
 	submitted []cloudjob.Request
 	cancelled []string
@@ -62,7 +62,7 @@ func (w *world) stageInBatch(s *stages, flags ...string) (code int, errOut strin
 	return code, e.String()
 }
 
-// TestCtrlCOfAStagingJob: the command that started the job cancels it; one that follows it lets it go on.
+// TestCtrlCOfAStagingJob: the command that started the job cancels it; one that only follows it does not.
 func TestCtrlCOfAStagingJob(t *testing.T) {
 	for name, c := range map[string]struct {
 		existed bool
@@ -82,7 +82,7 @@ func TestCtrlCOfAStagingJob(t *testing.T) {
 	}
 }
 
-// TestDisksOfAStagingJob: as many as the catalogue says that the type takes, and no others.
+// TestDisksOfAStagingJob: a number that the catalogue allows for the type, and no other.
 func TestDisksOfAStagingJob(t *testing.T) {
 	for machine, want := range map[string]int{"n2-highmem-8": 1, "n2-highmem-16": 2, "c2-standard-60": 8, "c4-standard-32-lssd": 5, "c3d-standard-30-lssd": 2, "n1-standard-8": 1} {
 		s := &stages{}

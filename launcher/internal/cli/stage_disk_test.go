@@ -13,7 +13,7 @@ import (
 	"coppice/dataset/ingest"
 )
 
-// narrowIDs is a table of little but ids, as well compressed Parquet or as short text: what is made of it is large beside it.
+// narrowIDs is a table of ids, as well compressed Parquet or as short text: the data derived from it are large in comparison.
 func narrowIDs(t *testing.T, ext string, rows int) ingest.File {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(6, 1))
@@ -59,8 +59,8 @@ func narrowIDs(t *testing.T, ext string, rows int) ingest.File {
 	return ingest.File{URI: path, Path: path, Bytes: info.Size()}
 }
 
-// spooled is how many bytes of temporary files the statistics of a dataset take: of each row number, label, time and a hash for each part
-// of the tables; and for each row of each copy its number and its bins, of counts in random orders the number of the level.
+// spooled is the size of the temporary files for a dataset's statistics: for each row its number, label, time and a hash for each part of
+// the tables; and for each row of each copy its number and its bins, and, for counts in random orders, the number of the level.
 func spooled(m *dataset.Manifest) int64 {
 	parts := map[string]bool{}
 	for i := range m.Tables {
@@ -85,8 +85,8 @@ func spooled(m *dataset.Manifest) int64 {
 	return bytes
 }
 
-// The disk of a staging job holds the source, the dataset and what the statistics spool, even of a source of well compressed ids of which
-// as many keys are made as the search makes of a large table.
+// The disk of a staging job holds the source, the dataset and the statistics' temporary files, even for a source of well compressed ids
+// with as many keys as the search makes for a large table.
 func TestDiskHoldsWhatIsSpooled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it is long: run it without -short")
@@ -96,7 +96,8 @@ func TestDiskHoldsWhatIsSpooled(t *testing.T) {
 		keys = append(keys, "["+strings.NewReplacer("0", "id0", "1", "id1", "2", "id2", "3", "id3").Replace(pair)+"]")
 	}
 	asked := "keys: [" + strings.Join(keys, ", ") + "]"
-	// Statistics of twelve keys take their time; without them a table has to be large beside the 50,000 rows that are kept for the next night.
+	// Statistics of twelve keys take long; without them a table has to be large compared with the 50,000 rows that are kept for the next
+	// night.
 	parquet, text, plain := narrowIDs(t, ".parquet", 40_000), narrowIDs(t, ".csv", 20_000), narrowIDs(t, ".parquet", 150_000)
 	for name, tc := range map[string]struct {
 		file      ingest.File

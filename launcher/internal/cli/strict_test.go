@@ -93,7 +93,7 @@ func TestStrictIsStrict(t *testing.T) {
 	w.must("stage", w.file("strict.yaml", datasetYAML))
 }
 
-// TestColumnsAreCalledAsWritten: a name or value that looks like a number is not made one on the way.
+// TestColumnsAreCalledAsWritten: a name or value that looks like a number stays a text.
 func TestColumnsAreCalledAsWritten(t *testing.T) {
 	w := newWorld(t)
 	var b strings.Builder
@@ -108,7 +108,7 @@ func TestColumnsAreCalledAsWritten(t *testing.T) {
 	}
 }
 
-// TestFlagsGivenNothing: a shell whose variable is not set must not get the default.
+// TestFlagsGivenNothing: a shell variable that is not set must not select the default.
 func TestFlagsGivenNothing(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
@@ -128,7 +128,7 @@ func TestFlagsGivenNothing(t *testing.T) {
 	}
 }
 
-// TestOnlyFilesAreRead: pipes, devices, folders and loops are refused at once, as unusable input.
+// TestOnlyFilesAreRead: pipes, devices, folders and loops are rejected at once, as unusable input.
 func TestOnlyFilesAreRead(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
@@ -209,7 +209,7 @@ func TestOnlyFilesAreReplaced(t *testing.T) {
 	}
 }
 
-// TestADamagedCalibratorIsInput: what is in a registry and cannot be used is no unexpected error.
+// TestADamagedCalibratorIsInput: a damaged file of the registry is not an unexpected error.
 func TestADamagedCalibratorIsInput(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)

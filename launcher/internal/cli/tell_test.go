@@ -16,7 +16,7 @@ import (
 	"coppice/sweep"
 )
 
-// listens makes a channel that keeps what it is told, or fails.
+// listens makes a channel that records its messages, or fails.
 func (w *world) listens(heard *[]sweep.VerdictMessage, fail *error) {
 	send := func(_ context.Context, m *sweep.VerdictMessage) error {
 		if *fail == nil {
@@ -29,8 +29,8 @@ func (w *world) listens(heard *[]sweep.VerdictMessage, fail *error) {
 	}
 }
 
-// TestBlockedNightIsTold: when it is staged, and by the scheduled sweep that is not started because of it; each once, and not where nobody
-// else trains on the dataset or a person looks on.
+// TestBlockedNightIsTold: when it is staged, and by the scheduled sweep that is not started because of it; each once, and not if no sweep
+// trains on the dataset or a person runs the command.
 func TestBlockedNightIsTold(t *testing.T) {
 	w := newWorld(t)
 	var heard []sweep.VerdictMessage
@@ -41,7 +41,7 @@ func TestBlockedNightIsTold(t *testing.T) {
 	spec := w.file("dataset.yaml", "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\ncontract: {rows: {min: 100000}}\n")
 	night := w.file("sweep.yaml", sweepYAML)
 
-	// A channel that fails changes nothing about how the command ends.
+	// A channel that fails does not change how the command ends.
 	w.refused(sweep.ExitBlocked, "note: a notification could not be sent: dataset clicks@", "stage", spec)
 	fail = nil
 	for range 2 {
@@ -65,7 +65,7 @@ func TestBlockedNightIsTold(t *testing.T) {
 		t.Errorf("when the sweep was not started: %+v", refused)
 	}
 
-	// Once a person has let the night pass, there is nothing to tell.
+	// Once a person has accepted the night, there is no message.
 	w.must("datasets", "accept", staged.Dataset, "--why", "a small test")
 	w.must("sweep", night, "--schedule", "0 3 * * *", "--no-wait", "--json")
 	if len(heard) != 2 {

@@ -7,7 +7,7 @@ import (
 	"coppice/sweep"
 )
 
-// TestSameSpec: a night is not another because of what it may cost, nor because of what the nights before have found.
+// TestSameSpec: neither the allowed cost nor the results of earlier nights make another sweep.
 func TestSameSpec(t *testing.T) {
 	spec := func(warm string, eta int, budget float64, rungs ...int) *sweep.Spec {
 		s := &sweep.Spec{Model: "ctr", Budget: budget}

@@ -10,8 +10,8 @@ import (
 	"coppice/sweep"
 )
 
-// TestWatchOfAJobThatIsGone: a local cloud that was started anew has the sweep's objects and not its job. The watcher says soon how to
-// go on, and so do the words of whoever follows it.
+// TestWatchOfAJobThatIsGone: a restarted local cloud has the sweep's objects but not its job. The watcher soon says how to continue, and so
+// does a launcher that attaches to it.
 func TestWatchOfAJobThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -36,7 +36,7 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 	})
 }
 
-// TestPatience: after which answers of Batch a watcher gives up, and with which words.
+// TestPatience: after which answers of Batch a watcher gives up, and with which message.
 func TestPatience(t *testing.T) {
 	gone, at := JobStatus{State: StateMissing, Finished: true}, time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	waiting := sweepview.State{Board: sweep.Board{Waiting: 1}}
@@ -44,7 +44,7 @@ func TestPatience(t *testing.T) {
 		answers []JobStatus
 		st      sweepview.State
 		later   time.Duration
-		says    string // empty where it goes on waiting
+		says    string // empty if it keeps waiting
 	}{
 		"not yet visible":      {[]JobStatus{gone, gone}, waiting, 0, ""},
 		"gone":                 {[]JobStatus{gone, gone, gone}, waiting, 0, "its job is gone"},

@@ -11,7 +11,7 @@ import (
 	"coppice/sweepstore"
 )
 
-// TestWhy: a trial that stands in the plan, one that is decided and one that is not, and one that was stopped at a rung.
+// TestWhy: a listed trial, an open one that is decided and one that is not, and one that was stopped at a rung.
 func TestWhy(t *testing.T) {
 	w := newWorld(t)
 	w.staged()

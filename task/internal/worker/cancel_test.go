@@ -7,7 +7,8 @@ import (
 	"coppice/sweep"
 )
 
-// TestACancelledTrialIsLeft: its result is there before it is trained to its end. The task stops it, leaves the result as it is, and takes the next trial.
+// TestACancelledTrialIsLeft: its result appears while it is being trained. The task stops it, leaves the result as it is, and takes the
+// next trial.
 func TestACancelledTrialIsLeft(t *testing.T) {
 	w := newWorld(t, 2, slow)
 	cancelled := sweep.Result{Format: 1, Sweep: "test-1", Trial: 0, Status: sweep.StatusCancelled, ByHand: true, Reason: "a person has cancelled this trial"}

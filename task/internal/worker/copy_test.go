@@ -93,7 +93,7 @@ func (s stuck) Open(ctx context.Context, name string, r blob.Range) (io.ReadClos
 	return nil, blob.Attrs{}, ctx.Err()
 }
 
-// TestCancelledDuringTheCopy: neither the task that copies the dataset nor one that waits for it keeps its machine when the sweep is over.
+// TestCancelledDuringTheCopy: neither the task that copies the dataset nor one that waits for it keeps its machine after the sweep's end.
 func TestCancelledDuringTheCopy(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	synctest.Test(t, func(t *testing.T) {
@@ -243,8 +243,8 @@ func TestNoCheckpointOfADamagedCopy(t *testing.T) {
 	}
 }
 
-// TestACheckpointOutlivesItsCopy: a checkpoint is saved only after all data that it grew on was verified. So it is resumed by any task, on
-// this machine or another, whatever becomes of the copy afterwards.
+// TestACheckpointOutlivesItsCopy: a checkpoint is saved only after all data that it was trained on has been verified. So any task, on this
+// machine or another, can resume from it, even if the copy is damaged later.
 func TestACheckpointOutlivesItsCopy(t *testing.T) {
 	calm := newWorld(t, 1, patient)
 	if err := calm.worker(0).Run(t.Context()); err != nil {

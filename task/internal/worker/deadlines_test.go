@@ -20,7 +20,7 @@ import (
 	"coppice/sweep"
 )
 
-// TestDeadlines adds up what a task does after SIGTERM: it has to be done before the process is killed.
+// TestDeadlines adds up the steps of a task after SIGTERM, which must end before the process is killed.
 func TestDeadlines(t *testing.T) {
 	sum := time.Duration(0)
 	for _, step := range []time.Duration{workFor, lookFor, releaseFor, curveFor, measureFor} {
@@ -31,8 +31,8 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// dying is a store whose machine is told to go with the first write to a name that contains signal. From then on no write to a name that
-// contains hangs is answered.
+// dying is a store whose machine gets the stop signal with the first write to a name that contains signal. From then on writes to names
+// that contain hangs are not answered.
 type dying struct {
 	blob.Store
 	signal, hangs string
@@ -113,7 +113,7 @@ func TestToldToGo(t *testing.T) {
 	}
 }
 
-// indexOf returns where a name that contains part is; -1 if nowhere.
+// indexOf returns the index of the first name that contains part; -1 if there is none.
 func indexOf(names []string, part string) int {
 	for i, name := range names {
 		if strings.Contains(name, part) {
@@ -140,8 +140,8 @@ func (r *reacting) Handle(ctx context.Context, record slog.Record) error {
 
 func (r *reacting) WithAttrs([]slog.Attr) slog.Handler { return r }
 
-// TestDamageThatHeals: damage is found before a checkpoint and is gone when the trial has ended, as after a page that was read badly once.
-// The training saw wrong data all the same: it is repeated, and is not a failure of its configuration.
+// TestDamageThatHeals: damage found before a checkpoint is gone when the trial has ended, as after a single bad read of a page. The
+// training saw wrong data nevertheless: it is repeated, and does not count as a failure of its configuration.
 func TestDamageThatHeals(t *testing.T) {
 	w := newWorld(t, 1, long)
 	path := func() string {

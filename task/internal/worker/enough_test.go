@@ -11,7 +11,8 @@ import (
 	"coppice/sweepstore"
 )
 
-// ended checks that every trial has ended, trained or because the sweep had enough, and that this comes out again of what had been seen. It gives how many were trained.
+// ended checks that every trial has ended, trained or because the sweep had enough, and that the decision can be reproduced. It returns how
+// many were trained.
 func (w *world) enough(t *testing.T) (trained int, e *sweep.Enough) {
 	t.Helper()
 	e, err := sweepstore.New(w.sweeps, w.plan.Sweep).Enough(t.Context())
@@ -46,7 +47,7 @@ func TestATargetEndsASweep(t *testing.T) {
 	}
 }
 
-// TestPatienceEndsASweepThatLearns: three tasks at once; trials that run come to their end.
+// TestPatienceEndsASweepThatLearns: three tasks at once; running trials run to their end.
 func TestPatienceEndsASweepThatLearns(t *testing.T) {
 	const tasks, patience = 3, 2
 	w := newWorld(t, 12, func(p *sweep.Plan) {
@@ -69,7 +70,7 @@ func TestPatienceEndsASweepThatLearns(t *testing.T) {
 	}
 }
 
-// TestAnEndByRuleThatCannotBeRead starts no more trials all the same.
+// TestAnEndByRuleThatCannotBeRead still ends the sweep: no more trials are started.
 func TestAnEndByRuleThatCannotBeRead(t *testing.T) {
 	w := newWorld(t, 2, func(p *sweep.Plan) {
 		p.Spec.Limits.Target = new(2.0)

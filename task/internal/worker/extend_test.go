@@ -7,7 +7,7 @@ import (
 	"coppice/sweepstore"
 )
 
-// TestExtendedSweepTrainsNothingAgain: three trials of another sweep stand in the plan, and those after them are decided in the knowledge of all three.
+// TestExtendedSweepTrainsNothingAgain: the plan lists three trials of another sweep, and the trials after them are decided from all three.
 func TestExtendedSweepTrainsNothingAgain(t *testing.T) {
 	const before = 3
 	first := newWorld(t, before, open(sweep.MethodGP, narrow))

@@ -24,7 +24,7 @@ func newFolded(t *testing.T, configurations int, change func(*sweep.Plan)) *worl
 	return newWorldOn(t, datasettest.Options{Rows: 1500, Encodings: dataset.EncodeNone, Split: "{by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\ngroup: user_id"}, configurations, change)
 }
 
-// folded makes trials of folds of the plan's configurations.
+// folded returns trials for the folds of the plan's configurations.
 func folded(k int, drop bool) func(*sweep.Plan) {
 	return func(p *sweep.Plan) {
 		p.Spec.Validate = &sweep.Validate{KFold: k, Drop: &drop}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTasksOfAMachineAgreeOnItsName: whatever each thinks, all have the name that the first wrote down, even if all come at once; another
-// machine's have another.
+// TestTasksOfAMachineAgreeOnItsName: all tasks use the name that the first wrote, even if all start at once; another machine's tasks use
+// another.
 func TestTasksOfAMachineAgreeOnItsName(t *testing.T) {
 	scratch := filepath.Join(t.TempDir(), "not-there-yet")
 	names := make([]string, 8)
@@ -30,7 +30,7 @@ func TestTasksOfAMachineAgreeOnItsName(t *testing.T) {
 	}
 }
 
-// TestMachineWithoutAName: where nothing can be read or written, a task has its own host name.
+// TestMachineWithoutAName: if nothing can be read or written, a task uses its own host name.
 func TestMachineWithoutAName(t *testing.T) {
 	for what, make := range map[string]func(path string) error{
 		"a folder": func(path string) error { return os.Mkdir(path, 0o755) },

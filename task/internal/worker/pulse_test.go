@@ -13,7 +13,7 @@ import (
 	"coppice/sweep"
 )
 
-// hanging is a store that answers no write whose name contains a part, as long as the caller waits.
+// hanging is a store in which writes to names that contain a part hang until the caller gives up.
 type hanging struct {
 	blob.Store
 	part string
@@ -27,8 +27,8 @@ func (h hanging) Put(ctx context.Context, name string, g blob.Generation, r io.R
 	return h.Store.Put(ctx, name, g, r)
 }
 
-// TestAHeartbeatThatHangs: a store that takes no heartbeat holds the holder up for a small part of the takeover time, and it still notices
-// that the sweep was cancelled, or that another task has its trial or has ended it.
+// TestAHeartbeatThatHangs: a store that hangs on heartbeats delays the holder by a small part of the takeover time, and the holder still
+// notices that the sweep was cancelled, or that another task has taken or ended its trial.
 func TestAHeartbeatThatHangs(t *testing.T) {
 	names := sweep.Names("test-1")
 	for name, tc := range map[string]struct {

@@ -119,7 +119,7 @@ func TestOpenTrialsAreDecided(t *testing.T) {
 	}
 }
 
-// TestOpenTrialsOfSeveralObjectives: results have what the objectives need, and decisions what the others have come to.
+// TestOpenTrialsOfSeveralObjectives: results have what the objectives need, and decisions the others' values.
 func TestOpenTrialsOfSeveralObjectives(t *testing.T) {
 	w := newWorld(t, 11, func(p *sweep.Plan) {
 		open(sweep.MethodGP, wide)(p)
@@ -238,7 +238,7 @@ func TestADecisionOutlivesItsTask(t *testing.T) {
 	}
 }
 
-// vanishing is the store of a task that is gone as soon as it has written an object.
+// vanishing is the store of a task that disappears as soon as it has written an object.
 type vanishing struct {
 	blob.Store
 	at     string

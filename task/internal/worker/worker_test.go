@@ -251,7 +251,7 @@ func TestLeavesTheLivingAlone(t *testing.T) {
 		w.claimed(t, 1, 0, 9, 0)
 		ctx, stop := context.WithCancel(t.Context())
 		var other sync.WaitGroup
-		other.Go(func() { // the other task's heart
+		other.Go(func() { // the other task's heartbeat
 			for i := 0; pause(ctx, 700*time.Millisecond) == nil; i++ {
 				if _, err := w.sweeps.Put(ctx, sweep.Names(w.plan.Sweep).Heartbeat(1, 0), blob.Any, strings.NewReader(strconv.Itoa(i))); err != nil {
 					t.Error(err)
