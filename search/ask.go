@@ -211,8 +211,8 @@ func (a *asker) propose() *proposal {
 	}
 
 	if a.Method == MethodAuto {
-		for _, from := range []func() *proposal{a.fromWarm, a.fromPortfolio} {
-			if p := from(); p != nil {
+		for _, from := range []func(total int) *proposal{a.fromWarm, a.fromPortfolio} {
+			if p := from(a.total); p != nil {
 				return p
 			}
 		}

@@ -475,3 +475,37 @@ func TestSpellingsAreOneValue(t *testing.T) {
 		}
 	}
 }
+
+// TestAskPortfolioAfterOtherSearches: a search that knows earlier ones gives the portfolio a quarter of its trials, asked for one by one or all at
+// once. Winners of one region could not tell that another has become better.
+func TestAskPortfolioAfterOtherSearches(t *testing.T) {
+	narrow := search.Sweep{Name: "yesterday.jsonl"}
+	for i := range 20 {
+		x := float64(i) / 20
+		params := sweep.Params{"eta": 0.5 + x/4, "nrounds": 50.0 + float64(i), "max_depth": 3.0, "impute": "mean"}
+		narrow.Results = append(narrow.Results, search.Known{Trial: i, Params: params, Status: search.TrialDone, Value: x})
+	}
+	from := func(all []search.Suggestion) map[string]int {
+		n := map[string]int{}
+		for _, one := range all {
+			n[one.Source]++
+		}
+		return n
+	}
+
+	r := search.Ask{Search: spaces()["trees"], Maximize: true, Number: 12, Earlier: []search.Sweep{narrow}}
+	if n := from(next(t, r)); n[search.SourcePortfolio] != 3 || n[search.SourceWarm] != 5 || n[search.SourceGP] != 4 {
+		t.Errorf("12 trials at once are from %v; want 3 of the portfolio, 5 winners and 4 of the process", n)
+	}
+
+	r.Number = 1
+	var all []search.Suggestion
+	for range 12 {
+		one := next(t, r)[0]
+		all = append(all, one)
+		r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone, Value: 0.5})
+	}
+	if n := from(all); n[search.SourcePortfolio] != 3 {
+		t.Errorf("12 trials one by one are from %v; want 3 of the portfolio", n)
+	}
+}

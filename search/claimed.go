@@ -9,9 +9,9 @@ import (
 	"coppice/sweep"
 )
 
-// Begin returns the trials that a sweep that learns begins with, before it has any result: winners of earlier sweeps or, if there are none
-// and the names suggest boosted trees, a portfolio. At least half of the total trials stay free. known are configurations that the plan has
-// already. complete fills in all parameters of a configuration, and rejects what cannot be trained.
+// Begin lists the first trials of a sweep that learns, which do not depend on its results: winners of earlier sweeps, and a portfolio if names
+// suggest boosted trees. They are at most half of total trials, or three quarters if there are both. known are the configurations that
+// the plan has already. complete gives a configuration all its parameters, and refuses one that cannot be trained.
 func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Params) (sweep.Params, error)) ([]sweep.Trial, error) {
 	a, err := newAsker(askOf(p, known, nil))
 	if err != nil {
@@ -24,7 +24,7 @@ func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Pa
 
 	var out []sweep.Trial
 	for len(a.axes) > 0 && len(known)+len(out) < total {
-		proposal := a.fromSequence(p.Spec.Search.Method, len(out) < (total-len(known))/2)
+		proposal := a.fromSequence(p.Spec.Search.Method, len(out), total-len(known))
 		if proposal == nil {
 			break
 		}
@@ -41,8 +41,8 @@ func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Pa
 	return out, nil
 }
 
-// fromSequence returns the next trial that depends on no result of the sweep; nil if there is none.
-func (a *asker) fromSequence(method string, half bool) *proposal {
+// fromSequence is the next trial that depends on no result of the sweep, after so many of wanted; nil is none.
+func (a *asker) fromSequence(method string, after, wanted int) *proposal {
 	switch method {
 	case MethodHalton:
 		if p := a.fromHalton("the next point of the sequence"); p != nil {
@@ -54,13 +54,14 @@ func (a *asker) fromSequence(method string, half bool) *proposal {
 		return nil
 	}
 
+	half := after < wanted/2
 	for i := range a.warm {
 		if !a.isTried(a.warm[i].params) && half {
 			return a.warmProposal(&a.warm[i])
 		}
 	}
-	if method == MethodAuto && half {
-		return a.fromPortfolio()
+	if method == MethodAuto && (half || len(a.history.earlier) > 0) {
+		return a.fromPortfolio(wanted)
 	}
 	return nil
 }

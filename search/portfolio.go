@@ -1,7 +1,6 @@
 package search
 
 import (
-	"fmt"
 	"slices"
 
 	"coppice/sweep"
@@ -80,9 +79,14 @@ func (d *domain) settingsOf() map[int]setting {
 	return found
 }
 
-// fromPortfolio starts a first search with generally good configurations, if the names suggest boosted trees.
-func (a *asker) fromPortfolio() *proposal {
-	if len(a.history.earlier) > 0 || a.next >= 3*len(portfolio) {
+// portfolioShare is the part of a search's trials that the portfolio may have where there are earlier searches. These mostly tried what was
+// good then, and cannot tell what would be better now elsewhere; the portfolio's configurations are far apart, and the same in every search.
+const portfolioShare = 0.25
+
+// fromPortfolio proposes generally good configurations, if the names suggest boosted trees: a first search begins with them, a later one of so
+// many trials in total has some among its own.
+func (a *asker) fromPortfolio(total int) *proposal {
+	if a.next >= 3*len(portfolio) {
 		return nil
 	}
 	known := a.settingsOf()
@@ -96,12 +100,20 @@ func (a *asker) fromPortfolio() *proposal {
 		return nil
 	}
 
+	var next *proposal
+	taken := 0
 	for i, entry := range portfolio {
-		if params := a.entry(i, entry.values, known); a.usable(params) {
-			return &proposal{params, SourcePortfolio, fmt.Sprintf("boosted trees, no former search: %s", entry.name)}
+		switch params := a.entry(i, entry.values, known); {
+		case a.isTried(params):
+			taken++
+		case next == nil && a.usable(params):
+			next = &proposal{params, SourcePortfolio, "boosted trees: " + entry.name}
 		}
 	}
-	return nil
+	if len(a.history.earlier) > 0 && float64(taken+1) > portfolioShare*float64(total)+0.5 {
+		return nil
+	}
+	return next
 }
 
 // entry returns a configuration of the portfolio, clamped to the space. A parameter that it does not name gets the usual value, or each

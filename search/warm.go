@@ -54,8 +54,8 @@ func (a *asker) winners() []winner {
 	return out
 }
 
-// fromWarm returns the next winner of an earlier search, as long as at least half of the trials are new.
-func (a *asker) fromWarm() *proposal {
+// fromWarm returns the next winner of an earlier search, as long as at least half of so many trials in total are new.
+func (a *asker) fromWarm(total int) *proposal {
 	taken := 0
 	var next *winner
 	for i := range a.warm {
@@ -67,7 +67,6 @@ func (a *asker) fromWarm() *proposal {
 		}
 	}
 
-	total := a.total
 	if next == nil || 2*(taken+1) > total+total%2 {
 		return nil
 	}
