@@ -148,7 +148,8 @@ func TestOtherMethods(t *testing.T) {
 	}
 }
 
-// TestWarmStart: winners of the nights before come first, at least half of the trials are fresh, and the plan says what is from where.
+// TestWarmStart: winners of the nights before come first, then a quarter of the trials from the portfolio, at least half of the trials are new, and
+// the plan says what is from where.
 func TestWarmStart(t *testing.T) {
 	s := learner(t, "method: auto", "method: auto\n  warm_start: auto")
 	night := func(n int, trials ...sweep.Found) sweep.Earlier {
@@ -168,7 +169,7 @@ func TestWarmStart(t *testing.T) {
 	}
 
 	p := build(s, night(3, found(4, 0.9, 100), found(5, 0.8, 50)), night(2, found(1, 0.95, 77), found(2, 0.85, 100)))
-	if got, want := sources(p), "fixed 2, warm 3, auto 15"; got != want {
+	if got, want := sources(p), "fixed 2, warm 3, portfolio 5, auto 10"; got != want {
 		t.Fatalf("trials are from %s, want %s", got, want)
 	}
 	for i, want := range []float64{100, 77, 50} {
