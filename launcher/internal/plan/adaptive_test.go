@@ -186,7 +186,7 @@ func TestWarmStart(t *testing.T) {
 
 	// Of few trials at most half are winners.
 	few := build(learner(t, "method: auto", "method: auto\n  warm_start: auto", "trials: 20", "trials: 5"), night(3, found(1, 0.9, 100), found(2, 0.8, 90), found(3, 0.7, 80)))
-	if got, want := sources(few), "fixed 2, warm 1, auto 2"; got != want {
+	if got, want := sources(few), "fixed 2, warm 1, portfolio 1, auto 1"; got != want {
 		t.Errorf("trials are from %s, want %s", got, want)
 	}
 
