@@ -200,7 +200,7 @@ func TestPreemptionAfterMessages(t *testing.T) {
 	}
 }
 
-// TestFaultsAfterATime has a machine lost by the clock.
+// TestFaultsAfterATime loses a machine after a time.
 func TestFaultsAfterATime(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
 		o.Faults = Faults{LoseMachine: []MachineLoss{{VM: 0, After: 300 * time.Millisecond}}}
@@ -390,7 +390,7 @@ func TestIdempotence(t *testing.T) {
 	}
 }
 
-// TestADeletedJobsRequestMakesNothing: Batch remembers the request, and answers it with a job that is gone.
+// TestADeletedJobsRequestMakesNothing: Batch remembers the request, and answers it with a job that no longer exists.
 func TestADeletedJobsRequestMakesNothing(t *testing.T) {
 	w := newWorld(t, nil)
 	r := w.request("gone-1", "ok", 1, nil)
@@ -412,7 +412,7 @@ func TestADeletedJobsRequestMakesNothing(t *testing.T) {
 	}
 }
 
-// TestNoCapacity: where machines cannot be had, a job goes to the next allowed zone, waits to be cancelled, or fails.
+// TestNoCapacity: if no machines are available, a job goes to the next allowed zone, waits to be cancelled, or fails.
 func TestNoCapacity(t *testing.T) {
 	spot := true
 	w := newWorld(t, func(o *Options) {
@@ -572,7 +572,7 @@ func TestMemoryReport(t *testing.T) {
 		t.Fatalf("report %+v", r)
 	}
 	for _, m := range r.Machines {
-		rounding := mappedSize - m.PSS // the kernel gives each process whole kilobytes of its third
+		rounding := mappedSize - m.PSS // the kernel rounds each process's third to whole kilobytes
 		if m.Processes != 3 || m.Dataset != mappedSize || m.RSS != 3*mappedSize || rounding < 0 || rounding > 3<<10 || len(m.Private) == 0 || slices.Min(m.Private) <= 0 {
 			t.Errorf("%+v: want 3 processes, %d bytes, RSS three times, PSS once", m, mappedSize)
 		}

@@ -14,7 +14,7 @@ import (
 	"cloud.google.com/go/batch/apiv1/batchpb"
 )
 
-// fakeTool stands for podman: it notes its arguments and does what the container would, which is the test binary's part.
+// fakeTool stands for podman: it records its arguments and does what the container would, using the test binary.
 const fakeTool = `#!/bin/sh
 verb=$1
 echo "$@" >> "$NOTES/$verb"
@@ -31,7 +31,7 @@ exec "$PROGRAM" "$@"
 func containers(t *testing.T) (w *world, notes string) {
 	t.Helper()
 	bin, notes := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "podman"), []byte(fakeTool), 0o755); err != nil { //nolint:gosec // it is to be run
+	if err := os.WriteFile(filepath.Join(bin, "podman"), []byte(fakeTool), 0o755); err != nil { //nolint:gosec // to be run
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
@@ -90,7 +90,7 @@ func TestUnknownImageIsTheToolsBusiness(t *testing.T) {
 	})
 }
 
-// accounts are Rights under which everything is allowed and every account finds addresses of its own.
+// accounts are Rights that allow everything and give every account its own addresses.
 type accounts struct{}
 
 func (accounts) Allow(net.Addr, string, string, string) error      { return nil }
@@ -110,7 +110,7 @@ func TestContainerHasTheRightsOfItsAccount(t *testing.T) {
 	}
 }
 
-// TestBuildahCommand: the script gets what it needs in the order that it expects; `make images-check` runs it for real.
+// TestBuildahCommand: the script gets its arguments in the expected order; `make images-check` runs it for real.
 func TestBuildahCommand(t *testing.T) {
 	s := &Server{opts: Options{Containers: "buildah", Env: []string{"A=1"}, Environ: []string{"PATH=/bin"}}}
 	j := &job{srv: s, id: "job", plan: plan{program: "IMAGE", args: []string{"run", "--x"}, env: []string{"B=2"}, tasks: 3}}

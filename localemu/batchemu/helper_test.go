@@ -95,14 +95,14 @@ func hang() {
 	<-time.After(time.Hour)
 }
 
-// hold takes 64 MiB, and keeps them.
+// hold allocates 64 MiB, and keeps them.
 func hold() {
 	held := bytes.Repeat([]byte("x"), 64<<20)
 	hang()
 	runtime.KeepAlive(held)
 }
 
-// told waits on the first attempt until it is told to go, and says so.
+// told waits on the first attempt until it is told to stop, and reports it.
 func told() int {
 	if os.Getenv("BATCH_TASK_RETRY_ATTEMPT") != "0" {
 		return 0
@@ -115,7 +115,7 @@ func told() int {
 	return 75
 }
 
-// scratchThenHang says whether the machine's disk was empty, leaves a file on it, and hangs on the first attempt.
+// scratchThenHang reports whether the machine's disk was empty, leaves a file on it, and hangs on the first attempt.
 func scratchThenHang() int {
 	file := filepath.Join(os.Getenv("SCRATCH"), "left")
 	_, err := os.Stat(file)
@@ -329,7 +329,7 @@ func (w *world) log(id string, task, attempt int) string {
 	return string(data)
 }
 
-// eventually waits for what no channel tells.
+// eventually polls for a condition that no channel signals.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)

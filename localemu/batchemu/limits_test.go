@@ -9,7 +9,7 @@ import (
 	"cloud.google.com/go/batch/apiv1/batchpb"
 )
 
-// TestMemoryLimits: a task over its limit ends with 137, the tasks of a machine over its limit with 50002, and each is tried again.
+// TestMemoryLimits: a task over its limit ends with 137, the tasks of a machine over its limit with 50002, and each is retried.
 func TestMemoryLimits(t *testing.T) {
 	first, none := 0, 7
 	for name, c := range map[string]struct {
@@ -51,7 +51,7 @@ func TestMemoryLimits(t *testing.T) {
 	}
 }
 
-// TestAMemoryLimitForAlways strikes until the task may not be tried again.
+// TestAMemoryLimitForAlways strikes until the task may not be retried.
 func TestAMemoryLimitForAlways(t *testing.T) {
 	first, struck := 0, 0
 	w := newWorld(t, func(o *Options) {

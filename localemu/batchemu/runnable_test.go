@@ -37,8 +37,8 @@ func first(scripts ...string) func(*batchpb.Job) {
 // openSSD is the script of our jobs.
 const openSSD = "set -e\nmkdir -p " + testSSD + "\nchmod 1777 " + testSSD + "\n"
 
-// TestScriptsComeFirst: in order, with the job's variables, on the machine's own folders, into the task's log; also where the
-// data folder has a name that a shell would take apart.
+// TestScriptsComeFirst: in order, with the job's variables, in the machine's own folders, into the task's log; even if the name of the data
+// folder has characters that are special to a shell.
 func TestScriptsComeFirst(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Dir = filepath.Join(o.Dir, "a b;$HOME") })
 	w.dir = filepath.Join(w.dir, "a b;$HOME")
@@ -80,7 +80,7 @@ func TestOnlyTheJobOpensItsVolumes(t *testing.T) {
 	}
 }
 
-// TestFailingScript: its code is the task's, the lifecycle policy applies to it, and what comes after it is not executed.
+// TestFailingScript: its exit code is the task's, the lifecycle policy applies to it, and the following runnables are not executed.
 func TestFailingScript(t *testing.T) {
 	w, notes := containers(t)
 	job := w.create("broken-1", "env", 1, first("echo no such disk >&2\nexit 7\n", "echo never"))
@@ -122,7 +122,7 @@ func exitCodes(task *batchpb.Task) []int32 {
 	return codes
 }
 
-// TestScriptsAreStoppedWithTheirJob: a script that hangs ends by cancelling and by the task's time limit.
+// TestScriptsAreStoppedWithTheirJob: a hanging script is ended by cancelling and by the task's time limit.
 func TestScriptsAreStoppedWithTheirJob(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("hang-1", "env", 1, first("exec sleep 3600"))
@@ -144,13 +144,14 @@ func TestScriptsAreStoppedWithTheirJob(t *testing.T) {
 	}
 }
 
-// TestEndedBetweenRunnables: who is ended when its script has succeeded and its container is not there yet has not ended by itself.
+// TestEndedBetweenRunnables: an attempt that is ended after its script has succeeded and before its container starts has not ended by
+// itself.
 func TestEndedBetweenRunnables(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, c := range []struct {
 		exit    string
 		scripts int
-		code    int32 // reported by a preemption that comes when the process has ended
+		code    int32 // reported by a preemption that comes after the process has ended
 	}{{"0", 1, 50001}, {"7", 1, 7}, {"0", 0, 0}, {"7", 0, 7}} {
 		p, err := w.server.procs.Start(proc.Command{Path: "/bin/sh", Args: []string{"-c", "exit " + c.exit}})
 		if err != nil {

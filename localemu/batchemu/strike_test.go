@@ -11,10 +11,10 @@ import (
 	"cloud.google.com/go/batch/apiv1/batchpb"
 )
 
-// retrying lets a job's tasks be tried again after any exit code.
+// retrying lets a job's tasks be retried after any exit code.
 func retrying(j *batchpb.Job) { j.TaskGroups[0].TaskSpec.LifecyclePolicies = nil }
 
-// TestStrikes: whatever becomes of a machine, Batch reports its code and the task gets another attempt, at once or after the pause.
+// TestStrikes: whichever fault strikes a machine, Batch reports its code and the task gets another attempt, at once or after the pause.
 func TestStrikes(t *testing.T) {
 	for _, code := range BlowCodes() {
 		struck := map[string]int{}
@@ -36,7 +36,7 @@ func TestStrikes(t *testing.T) {
 	}
 }
 
-// TestATaskThatLingers runs beside the attempt in its place.
+// TestATaskThatLingers runs beside the attempt that replaces it.
 func TestATaskThatLingers(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("spot-3", "told", 1, retrying)
@@ -56,7 +56,7 @@ func TestATaskThatLingers(t *testing.T) {
 	<-first.Done()
 }
 
-// TestATaskIsKilledAndPaused: what is killed ends with 137; what is paused does nothing until its time has come.
+// TestATaskIsKilledAndPaused: a killed task ends with 137; a paused one does nothing until the pause ends.
 func TestATaskIsKilledAndPaused(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("spot-3", "told", 1, retrying)
@@ -70,7 +70,7 @@ func TestATaskIsKilledAndPaused(t *testing.T) {
 	}
 }
 
-// TestAFullDisk takes nothing at first: a file is where a folder would be.
+// TestAFullDisk accepts nothing at first: a file is in the place of a folder.
 func TestAFullDisk(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Faults.FullDisk = []FullDisk{{VM: 0, For: 300 * time.Millisecond}} })
 	job := w.create("spot-3", "hang", 1, retrying)

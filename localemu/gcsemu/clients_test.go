@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestFaultsOfOneClient strike those who call at its address, and nobody else.
+// TestFaultsOfOneClient strike only those who call at its address.
 func TestFaultsOfOneClient(t *testing.T) {
 	names := map[string]string{}
 	struck := map[string]int{}

@@ -11,7 +11,7 @@ import (
 
 // The requests here are those of third-party clients, verbatim; e2e/clients has the clients themselves.
 
-// TestBoundaryInSingleQuotes is an upload as gcloud sends it: the quotes belong to the header alone.
+// TestBoundaryInSingleQuotes is an upload as gcloud sends it: the quotes appear only in the header.
 func TestBoundaryInSingleQuotes(t *testing.T) {
 	everywhere(t, func(w *world) {
 		const boundary = "===============7330845974216740156=="
@@ -27,7 +27,7 @@ func TestBoundaryInSingleQuotes(t *testing.T) {
 	})
 }
 
-// TestComposeHoldsItsSources: each may name its generation in two ways, and has to be there.
+// TestComposeHoldsItsSources: the generation of each may be given in two ways, and each has to exist.
 func TestComposeHoldsItsSources(t *testing.T) {
 	everywhere(t, func(w *world) {
 		a, b := w.mustPut("a", "one "), w.mustPut("b", "two")

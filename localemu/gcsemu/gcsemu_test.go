@@ -123,7 +123,7 @@ func TestComposeStaysInItsBucket(t *testing.T) {
 	}
 }
 
-// TestPreconditions: what fake-gcs-server checks on uploads only holds on every call here.
+// TestPreconditions: on every call, while fake-gcs-server checks them on uploads only.
 func TestPreconditions(t *testing.T) {
 	everywhere(t, func(w *world) {
 		old := w.mustPut("head", "1")
@@ -191,7 +191,7 @@ func TestGenerationsAreUnique(t *testing.T) {
 	})
 }
 
-// do sends a request as it stands.
+// do sends a request unchanged.
 func (w *world) do(method, path string, header http.Header, body string) (int, string) {
 	w.Helper()
 	r, err := http.NewRequestWithContext(w.ctx, method, "http://"+w.server.Addr()+path, strings.NewReader(body))
@@ -257,8 +257,8 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-// TestResumable speaks the upload protocol by hand: chunks that come twice, in part, too early, and the question how far
-// the server is.
+// TestResumable sends the upload protocol's requests itself: chunks that are repeated, overlap or come too early, and the question how much
+// has arrived.
 func TestResumable(t *testing.T) {
 	everywhere(t, func(w *world) {
 		begin := "/upload/storage/v1/b/bucket/o?uploadType=resumable&name=r"
@@ -276,11 +276,11 @@ func TestResumable(t *testing.T) {
 		send("bytes 0-3/*", "0123", 308)
 		send("bytes 0-3/*", "0123", 308)    // its answer was lost
 		send("bytes 2-5/*", "2345", 308)    // overlaps
-		send("bytes 8-9/*", "89", 308)      // leaves a gap: nothing is taken
+		send("bytes 8-9/*", "89", 308)      // leaves a gap: nothing is stored
 		send("bytes 6-x/*", "67", 400)      // nonsense
 		send("bytes 6-9/8", "6789", 400)    // beyond its own total
 		send("bytes 6-9/10", "6789", 200)   // the end
-		send("bytes 6-9/10", "6789", 200)   // once more
+		send("bytes 6-9/10", "6789", 200)   // again
 		send("bytes 0-9/10", "XXXXXX", 200) // a finished upload does not change
 		data, err := w.read(w.b.Object("r"))
 		if err != nil || data != "0123456789" {
@@ -370,7 +370,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestReadFaults: each fault strikes as often as it is to, and then the object is read whole.
+// TestReadFaults: each fault strikes the given number of times, and then the object is read whole.
 func TestReadFaults(t *testing.T) {
 	const text = "abcdefghij"
 	for name, tc := range map[string]struct {
@@ -409,8 +409,8 @@ func TestReadFaults(t *testing.T) {
 	}
 }
 
-// TestAReadThatIsCut: half of the object, then the connection breaks. The client goes on from there with another request, so it is
-// looked at without one.
+// TestAReadThatIsCut: half of the object, then the connection breaks. The client would continue from there with another request, so the
+// test does not use one.
 func TestAReadThatIsCut(t *testing.T) {
 	w := start(t, Options{Faults: Faults{Read: []ReadFault{{Match: "**", Does: "cut", Times: 1}}}})
 	if _, err := w.put(w.b.Object("x"), "abcdefghij"); err != nil {
@@ -512,7 +512,7 @@ func FuzzContentRange(f *testing.F) {
 	})
 }
 
-// FuzzRequest sends arbitrary requests: whatever comes, nothing is written outside of the buckets and nothing panics.
+// FuzzRequest sends arbitrary requests: nothing is ever written outside of the buckets, and nothing panics.
 func FuzzRequest(f *testing.F) {
 	f.Add("POST", "/upload/storage/v1/b/bucket/o?uploadType=multipart", "multipart/related; boundary=x", "--x\r\n\r\n{\"name\":\"a\"}\r\n--x\r\n\r\nhello\r\n--x--")
 	f.Add("PUT", "/storage/v1/b/bucket/o/a", "application/json", "{}")

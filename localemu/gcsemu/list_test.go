@@ -12,8 +12,8 @@ import (
 	"google.golang.org/api/iterator"
 )
 
-// TestListing tells items and prefixes as the service does: with folders as gcloud and the console make them, which are empty
-// objects whose names end in a slash.
+// TestListing separates items and prefixes as the service does: with folders as gcloud and the console make them, which are empty objects
+// whose names end in a slash.
 func TestListing(t *testing.T) {
 	all := []string{"a", "a/", "a/b", "a/c/d", "a/c/e", "a//x", "b-1", "b/", "z"}
 	slices.Sort(all)
@@ -48,7 +48,7 @@ func TestListing(t *testing.T) {
 	})
 }
 
-// TestPages: pages of every size give the same, whatever they end with.
+// TestPages: pages of every size list the same, wherever a page ends.
 func TestPages(t *testing.T) {
 	everywhere(t, func(w *world) {
 		for i := range 7 {
@@ -68,7 +68,7 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// pages lists in pages of a size, and fails if one is longer, or empty though there are more.
+// pages lists in pages of a size, and fails if one is longer, or is empty although more follow.
 func (w *world) pages(q storage.Query, size int) []string {
 	w.Helper()
 	var got []string
@@ -114,7 +114,7 @@ func TestGlobs(t *testing.T) {
 	}
 }
 
-// FuzzGlob: whatever comes, the pattern compiles or is refused, and a plain name matches itself alone.
+// FuzzGlob: any pattern compiles or is rejected, and a plain name matches only itself.
 func FuzzGlob(f *testing.F) {
 	for _, s := range []string{"**/{a,b}", "[a-c]", `\*`, "a/{b,**/c}"} {
 		f.Add(s, "a/b")

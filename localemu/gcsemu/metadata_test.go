@@ -78,7 +78,7 @@ func TestMetagenerationsOutliveTheServer(t *testing.T) {
 	}
 }
 
-// TestFields: an answer has the fields that were asked for, whatever the request.
+// TestFields: an answer has the requested fields, for every kind of request.
 func TestFields(t *testing.T) {
 	w := start(t, Options{})
 	w.mustPut("dir/a", "one")

@@ -17,14 +17,14 @@ import (
 	"google.golang.org/api/iterator"
 )
 
-// oddNames are those of objects that a folder with files cannot hold under these names, or not together.
+// oddNames are names of objects that a folder with files cannot hold as they are, or not together.
 var oddNames = []string{
 	"dir/", "a//b", "/abs", "//", "k", "k/b", "k/b/c", "k/", "../escaped", "a/../../../escaped", "a/..", "a/./b", "./x", "...", ".hidden", ".hidden/x",
 	"a.metadata", "a/.metadata", "per%2Fcent//x", "plus+/", "plus+//", strings.Repeat("x", 300), strings.Repeat("y", 245), strings.Repeat("/", 1024),
 	strings.Repeat("日", 341), "tab\there//", "\x7f//",
 }
 
-// TestOddNames: every name that the service takes is an object's here, beside all others, and its own after a restart.
+// TestOddNames: every name that the service accepts works here, beside all others, and still does after a restart.
 func TestOddNames(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, Options{Dir: filepath.Join(dir, "gcs")})
@@ -54,12 +54,12 @@ func TestOddNames(t *testing.T) {
 	}
 }
 
-// TestOddNamesInMemory: there is one kind of place there.
+// TestOddNamesInMemory: in memory all names are stored in the same way.
 func TestOddNamesInMemory(t *testing.T) {
 	everyName(start(t, Options{}), oddNames)
 }
 
-// everyName writes objects of all names, and looks at them in every way.
+// everyName writes objects of all names, and reads them in every way.
 func everyName(w *world, names []string) {
 	w.Helper()
 	for _, name := range names {
@@ -97,7 +97,7 @@ func everyName(w *world, names []string) {
 	}
 }
 
-// list is what a listing tells, with prefixes as they are.
+// list is a listing, with prefixes as they are.
 func (w *world) list(q *storage.Query) []string {
 	w.Helper()
 	var names []string
@@ -114,7 +114,7 @@ func (w *world) list(q *storage.Query) []string {
 	}
 }
 
-// TestImpossibleNames are refused, as by the service.
+// TestImpossibleNames are rejected, as by the service.
 func TestImpossibleNames(t *testing.T) {
 	everywhere(t, func(w *world) {
 		for _, name := range []string{".", "..", "a\nb", "a\rb", "a\x00b", strings.Repeat("x", 1025)} {
@@ -137,7 +137,7 @@ func TestImpossibleNames(t *testing.T) {
 	})
 }
 
-// TestPathsAreNames: what can be a file under its own name is one, so that people find it, and folders of before are read.
+// TestPathsAreNames: a name that can be a file's is one, so that people find it, and folders of earlier builds are read.
 func TestPathsAreNames(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, Options{Dir: dir})
@@ -152,7 +152,7 @@ func TestPathsAreNames(t *testing.T) {
 		t.Errorf("there is a folder for other names: %v", err)
 	}
 
-	// A folder whose objects are gone makes room.
+	// A folder without objects is replaced by a file.
 	w.mustPut("f/x", "x")
 	if err := w.b.Object("f/x").Delete(w.ctx); err != nil {
 		t.Fatal(err)
@@ -163,17 +163,17 @@ func TestPathsAreNames(t *testing.T) {
 	}
 }
 
-// TestALongObjectOfAnOddName is filled in place, too.
+// TestALongObjectOfAnOddName is also written in place.
 func TestALongObjectOfAnOddName(t *testing.T) {
 	w := start(t, Options{Dir: t.TempDir()})
-	data := strings.Repeat("0123456789abcdef", 400_000) // above what is kept in memory
+	data := strings.Repeat("0123456789abcdef", 400_000) // too long for memory
 	w.mustPut("long//", data)
 	if got, err := w.read(w.b.Object("long//")); err != nil || got != data {
 		t.Errorf("read %d bytes, %v; expected %d", len(got), err, len(data))
 	}
 }
 
-// TestABucketOfOddNames is full, and is deleted with their folder.
+// TestABucketOfOddNames is not empty, and is deleted with the folder of odd names.
 func TestABucketOfOddNames(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, Options{Dir: dir})
@@ -207,7 +207,7 @@ func TestDamageOfAnOddName(t *testing.T) {
 	}
 }
 
-// FuzzPlaces: a name has one path, within its bucket, of parts that a file system takes, and the path gives the name back.
+// FuzzPlaces: a name has one path, within its bucket, of parts that a file system accepts, and the path maps back to the name.
 func FuzzPlaces(f *testing.F) {
 	for _, name := range oddNames {
 		f.Add(name)
@@ -234,7 +234,7 @@ func FuzzPlaces(f *testing.F) {
 	})
 }
 
-// FuzzEscapedPaths: of any path in the folder, one name at most comes, and only of the path that the name has.
+// FuzzEscapedPaths: any path in the folder maps to at most one name, and only if it is that name's path.
 func FuzzEscapedPaths(f *testing.F) {
 	for _, path := range []string{"dir%2F", "a%2f", "a+/b", "%2E", "x%zz", "a%252Fb"} {
 		f.Add(path)

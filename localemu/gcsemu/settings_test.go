@@ -11,7 +11,7 @@ import (
 	"cloud.google.com/go/storage"
 )
 
-// TestSettingsOfABucket are kept and told, or refused rather than forgotten in silence; a client does not retry on 501.
+// TestSettingsOfABucket are kept and returned, or rejected instead of silently dropped; a client does not retry on 501.
 func TestSettingsOfABucket(t *testing.T) {
 	w := start(t, Options{Dir: t.TempDir()})
 	for settings, want := range map[string]int{
@@ -35,7 +35,7 @@ func TestSettingsOfABucket(t *testing.T) {
 	}
 }
 
-// TestSettingsAreKept over changes and a restart, and are gone with their bucket.
+// TestSettingsAreKept after changes and a restart, and are removed with their bucket.
 func TestSettingsAreKept(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, Options{Dir: dir})
@@ -85,7 +85,7 @@ func TestSettingsAreKept(t *testing.T) {
 	told("made again", "STANDARD", nil)
 }
 
-// TestComponents are counted through compositions of compositions, survive a change of the metadata, and are no one's else.
+// TestComponents are counted through compositions of compositions, survive a change of the metadata, and do not affect other objects.
 func TestComponents(t *testing.T) {
 	everywhere(t, func(w *world) {
 		for _, name := range []string{"a", "b", "c"} {
@@ -128,7 +128,7 @@ func TestComponents(t *testing.T) {
 	})
 }
 
-// TestCopies take what the request does not say from their source, and the class from their bucket.
+// TestCopies take unset attributes from their source, and the class from their bucket.
 func TestCopies(t *testing.T) {
 	everywhere(t, func(w *world) {
 		writer := w.b.Object("source").NewWriter(w.ctx)

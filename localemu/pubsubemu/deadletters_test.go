@@ -125,7 +125,7 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// TestDeadLettersOfSilence: deadlines that pass count as refusals, and what was acknowledged in time is no dead letter.
+// TestDeadLettersOfSilence: expired deadlines count as refusals, and a message acknowledged in time does not become a dead letter.
 func TestDeadLettersOfSilence(t *testing.T) {
 	w := letters(t)
 	w.publish("slow", "good")
@@ -152,7 +152,7 @@ func TestDeadLettersOfSilence(t *testing.T) {
 	}
 }
 
-// TestDeadLetterPolicies are shown as they were given, in every answer, and follow updates.
+// TestDeadLetterPolicies are returned as they were set, in every answer, and follow updates.
 func TestDeadLetterPolicies(t *testing.T) {
 	w := letters(t)
 	api := w.client.SubscriptionAdminClient

@@ -77,7 +77,7 @@ func (w *world) publish(data ...string) {
 	}
 }
 
-// receive collects deliveries until done says that it is enough. ack decides about each.
+// receive collects deliveries until done returns true. ack decides about each.
 func (w *world) receive(done func([]string) bool, ack func(*pubsub.Message) bool) []string {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -259,7 +259,7 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// TestPing speaks to the stream by hand: a ping is answered, and acknowledgements still work after it.
+// TestPing uses the stream directly: a ping is answered, and acknowledgements still work after it.
 func TestPing(t *testing.T) {
 	w := start(t, Options{}, nil)
 	stream, err := w.client.SubscriptionAdminClient.StreamingPull(w.ctx)
@@ -285,7 +285,7 @@ func TestPing(t *testing.T) {
 		t.Fatalf("stream.Recv(): got %v, %v; want no error, len(r.ReceivedMessages) = 1", r, err)
 	}
 	send(&pubsubpb.StreamingPullRequest{AckIds: []string{r.ReceivedMessages[0].AckId}})
-	send(&pubsubpb.StreamingPullRequest{}) // its answer says that the acknowledgement has been taken
+	send(&pubsubpb.StreamingPullRequest{}) // its answer confirms the acknowledgement
 	if _, err := stream.Recv(); err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func TestPing(t *testing.T) {
 	}
 }
 
-// TestSubscriptionsAreHeldToTheLimits of the service: what it would refuse is refused here.
+// TestSubscriptionsAreHeldToTheLimits of the service: what it would reject is rejected here.
 func TestSubscriptionsAreHeldToTheLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		seconds, attempts int32

@@ -1,17 +1,17 @@
-// Package pubsubemu is Google Cloud Pub/Sub on one machine: Google's own fake (pstest) on a server of ours that adds what
-// the fake leaves out and Coppice relies on.
+// Package pubsubemu is Google Cloud Pub/Sub on one machine: Google's own fake (pstest) behind a server that adds what the fake lacks and
+// Coppice relies on.
 //
-// Added: messages up to the service's 10 MB (pstest's own server stops at 4 MiB), and the service's limits on sizes,
-// names, deadlines and delivery attempts; a subscription's retry policy, so that a refused message comes back after a pause that doubles each time rather
-// than at once; dead letters by subscription, with the attributes that say where they come from; answers to keep-alive pings that cannot block the whole
+// Added: messages up to the service's 10 MB (pstest's own server stops at 4 MiB), and the service's limits on sizes, names, deadlines and
+// delivery attempts; a subscription's retry policy, so that a refused message comes back after a pause that doubles each time rather than at
+// once; dead letters by subscription, with the attributes that name their origin; answers to keep-alive pings that cannot block the whole
 // server; scripted faults.
 //
 // Not imitated:
 //   - Push, BigQuery and Cloud Storage delivery, snapshots and seeking, schemas, changing IAM policies: UNIMPLEMENTED.
-//   - Exactly-once delivery is announced but not kept: an acknowledgement that comes too late is accepted in silence.
-//   - Messages not taken within ten minutes are dropped, whatever the subscription's retention says.
-//   - A message whose last deadline passed in silence becomes a dead letter when the next subscriber would get it, not before.
-//   - Everything published stays in memory until the server ends, and nothing survives it.
+//   - Exactly-once delivery is announced but not kept: a late acknowledgement is silently accepted.
+//   - Messages not delivered within ten minutes are dropped, regardless of the subscription's retention.
+//   - A message whose last deadline has expired becomes a dead letter when the next subscriber would get it, not before.
+//   - Everything published stays in memory until the server ends, and does not survive it.
 package pubsubemu
 
 import (

@@ -119,7 +119,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// signalled starts a command that says when it is ready, by a file with the process id of a child of its own.
+// signalled starts a command that reports that it is ready by a file with the process id of its child.
 func signalled(t *testing.T, script string) (p *instance, child int) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pid")
@@ -174,7 +174,7 @@ func TestKilledLocalemuTakesProcessesAlong(t *testing.T) {
 	eventually(t, "the command ends with localemu", func() bool { return !alive(command) })
 }
 
-// TestTasksEndWithTheWorld: the command leaves while its Batch job runs.
+// TestTasksEndWithTheWorld: the command exits while its Batch job runs.
 func TestTasksEndWithTheWorld(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pid")

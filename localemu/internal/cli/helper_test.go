@@ -60,7 +60,7 @@ func report(err error) int {
 	return 0
 }
 
-// aggregatorProgram leaves its process id in the log and runs until it is asked to end, or fails at once.
+// aggregatorProgram writes its process id to the log and runs until it is asked to end, or fails at once.
 func aggregatorProgram(mode string) int {
 	fmt.Println("aggregator", os.Getpid(), os.Getenv("COPPICE_SUBSCRIPTION"))
 	if mode == "die" {
@@ -74,7 +74,7 @@ func aggregatorProgram(mode string) int {
 	return 0
 }
 
-// taskProgram leaves its process id where the command finds it, and hangs.
+// taskProgram writes its process id to where the command finds it, and hangs.
 func taskProgram() error {
 	if err := os.WriteFile(os.Getenv("PIDFILE")+".new", []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		return err
@@ -86,7 +86,7 @@ func taskProgram() error {
 	return errors.New("nobody ended this task")
 }
 
-// commandProgram is what runs inside of the local cloud.
+// commandProgram runs inside the local cloud.
 func commandProgram(what string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -145,7 +145,7 @@ func publish(ctx context.Context) error {
 			return err
 		}
 	}
-	return poll(ctx, func() (bool, error) { // until the second life of both aggregators has begun
+	return poll(ctx, func() (bool, error) { // until both aggregators have been restarted
 		lives, err := filepath.Glob(filepath.Join(os.Getenv("LOGS"), "aggregator-*.1.log"))
 		return len(lives) == 2, err
 	})
@@ -161,7 +161,7 @@ func poll(ctx context.Context, done func() (bool, error)) error {
 	return nil
 }
 
-// submitTask runs a Batch job whose task is this binary, and leaves while it runs.
+// submitTask runs a Batch job whose task is this binary, and exits while it runs.
 func submitTask(ctx context.Context) error {
 	c, err := batch.New(ctx, batch.Options{
 		Project: os.Getenv("COPPICE_PROJECT"), Location: os.Getenv("COPPICE_LOCATION"), Endpoint: os.Getenv("COPPICE_BATCH_ENDPOINT"),
@@ -199,7 +199,7 @@ func localemu(t *testing.T, env []string, args ...string) *instance {
 	p.cmd = exec.Command(os.Args[0], append([]string{"localemu"}, args...)...)
 	p.cmd.Env = append(append(os.Environ(), "TMPDIR="+p.tmp), env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
-	p.cmd.WaitDelay = 5 * time.Second // a stray that kept a stream open would show as an error
+	p.cmd.WaitDelay = 5 * time.Second // a leftover process that kept a stream open would show as an error
 	return p
 }
 

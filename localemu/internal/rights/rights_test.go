@@ -29,7 +29,7 @@ func TestDoors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		port                       int
 		kind, resource, permission string
-		denied                     string // whom the refusal names
+		denied                     string // named by the refusal
 	}{
 		"task writes":                 {2, "bucket", "my-sweeps", "storage.objects.create", ""},
 		"task in another bucket":      {2, "bucket", "elsewhere", "storage.objects.get", "coppice-task@p1.iam.gserviceaccount.com"},

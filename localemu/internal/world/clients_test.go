@@ -13,7 +13,7 @@ import (
 	"coppice/terraform"
 )
 
-// storageOf is the address of the storage in an environment.
+// storageOf returns the address of the storage in an environment.
 func storageOf(t *testing.T, env []string) string {
 	t.Helper()
 	for _, v := range slices.Backward(env) {
@@ -25,7 +25,7 @@ func storageOf(t *testing.T, env []string) string {
 	return ""
 }
 
-// TestFaultsOfOneClient: each client has an address of its own, with the rights that it has, and only the one that is meant is struck.
+// TestFaultsOfOneClient: each client has an address of its own, with its own rights, and only the named client is struck.
 func TestFaultsOfOneClient(t *testing.T) {
 	spec, err := faults.Parse("faults.yaml", []byte(`read_fault: [{match: "**", does: refuse, status: 429, client: task-1}]`))
 	if err != nil {
@@ -75,7 +75,7 @@ func TestFaultsOfOneClient(t *testing.T) {
 	}
 }
 
-// TestOneAddressForAll: without faults of one client there is one.
+// TestOneAddressForAll: without faults of single clients there is only one.
 func TestOneAddressForAll(t *testing.T) {
 	w, err := Start(t.Context(), Options{Data: t.TempDir(), Stderr: io.Discard})
 	if err != nil {
