@@ -1,6 +1,6 @@
 package protocol
 
-// Pulse is one heartbeat of a claim's holder, followed by a check whether it should go on training: the sweep may be over, another task may
+// Pulse is one heartbeat of a claim's holder, followed by a check whether it should continue training: the sweep may be over, another task may
 // have taken the trial, or an earlier holder that was taken for dead may have ended it.
 type Pulse struct {
 	Trial, Claim int

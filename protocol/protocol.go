@@ -67,7 +67,7 @@ const (
 	Decide            // run the gate on the champion
 	CreateConclusion  // create-only; was it created?
 	ReadConclusion    // the one that another aggregator has written
-	Leave             // the sweep goes on; final
+	Leave             // the sweep continues; final
 	Concluded         // final
 	registerAnew      // for a planted bug
 

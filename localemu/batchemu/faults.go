@@ -30,7 +30,7 @@ type Shortage struct {
 
 // Preemption takes a Spot machine away. Jobs on standard machines are not preempted.
 //
-// With Task and Attempt set, only that attempt dies, After its start, and its machine's other tasks go on: the smallest test of a retry.
+// With Task and Attempt set, only that attempt dies, After its start, and its machine's other tasks continue: the smallest test of a retry.
 // With VM set, the whole machine goes, After the job began to run: all its attempts die and its local SSD is lost, as happens in the cloud.
 //
 // Notice is how long before its end a task gets SIGTERM; with 0 it is killed without warning. Whatever its exit code in that time, Batch

@@ -137,7 +137,7 @@ func (a *Aggregator) Reconcile(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// Consider concludes the sweep if it is over and sends the notification. It returns the conclusion, or nil while the sweep goes on.
+// Consider concludes the sweep if it is over and sends the notification. It returns the conclusion, or nil while the sweep continues.
 func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusion, error) {
 	c, err := a.settle(ctx, id)
 	if c != nil {
@@ -217,7 +217,7 @@ func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*swee
 }
 
 // fromObjects follows the rules of package protocol, from looking for an ending to writing the conclusion. The conclusion is nil while the
-// sweep goes on. With an error it may be what the sweep would otherwise have been concluded with.
+// sweep continues. With an error it may be what the sweep would otherwise have been concluded with.
 func (a *Aggregator) fromObjects(ctx context.Context, id sweep.ID, k *known) (*sweep.Conclusion, error) {
 	if err := a.readPlan(ctx, id, k); err != nil || k.plan == nil {
 		return nil, err

@@ -538,7 +538,7 @@ func TestForeignMessages(t *testing.T) {
 	}
 }
 
-// TestADamagedPlanIsNobodysMessage: redelivering the message would not help, and other sweeps must go on.
+// TestADamagedPlanIsNobodysMessage: redelivering the message would not help, and other sweeps must continue.
 func TestADamagedPlanIsNobodysMessage(t *testing.T) {
 	w := newWorld(t, options{})
 	if _, err := blob.Create(t.Context(), w.sweeps, sweep.Names("aaa").Plan(), []byte("{")); err != nil {

@@ -32,7 +32,7 @@ func TestASweepWithSeveralJobs(t *testing.T) {
 		records []time.Duration // of jobs 1, 2 ..., after the plan
 		jobs    several
 		age     time.Duration
-		want    string // the state; "" while the sweep goes on
+		want    string // the state; "" while the sweep continues
 	}{
 		"the first waits":                      {nil, several{"j": waiting}, time.Hour, ""},
 		"the first failed, the next may come":  {nil, several{"j": failed}, 19 * time.Minute, ""},

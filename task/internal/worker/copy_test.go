@@ -136,7 +136,7 @@ func (s *spoiling) Put(ctx context.Context, name string, cond blob.Generation, r
 	return s.Store.Put(ctx, name, cond, r)
 }
 
-// TestDamageUnderATrial: what is trained on a damaged copy is not a result, good or bad. The task goes on with another copy, and the models
+// TestDamageUnderATrial: what is trained on a damaged copy is not a result, good or bad. The task continues with another copy, and the models
 // are those of an undisturbed sweep.
 func TestDamageUnderATrial(t *testing.T) {
 	undisturbed := newWorld(t, 3, nil)

@@ -18,8 +18,8 @@ type stoppedError struct{ rung *sweep.Rung }
 
 func (e *stoppedError) Error() string { return e.rung.Reason }
 
-// atRung decides, after each tree at a rung, whether the trial goes on. The decision is written before it is acted on, and binds a later
-// holder of the trial. When the store cannot say what the other trials reached, the trial goes on.
+// atRung decides, after each tree at a rung, whether the trial continues. The decision is written before it is acted on, and binds a later
+// holder of the trial. When the store cannot say what the other trials reached, the trial continues.
 func (w *Worker) atRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress) error {
 	stop := w.plan.Spec.Search.Stop
 	if stop == nil || !slices.Contains(stop.Rungs, g.Tree) {

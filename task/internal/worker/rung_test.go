@@ -97,7 +97,7 @@ func TestTrialsBehindAreStopped(t *testing.T) {
 	}
 }
 
-// TestTheMedianRuleLooksAtTheWholeWay: a trial whose best score so far is above the median of the others' means goes on even if it is below
+// TestTheMedianRuleLooksAtTheWholeWay: a trial whose best score so far is above the median of the others' means continues even if it is below
 // now, whichever task held it before.
 func TestTheMedianRuleLooksAtTheWholeWay(t *testing.T) {
 	for _, c := range []struct {
@@ -138,7 +138,7 @@ func TestTheMedianRuleLooksAtTheWholeWay(t *testing.T) {
 	}
 }
 
-// TestAModelDoesNotDependOnRungs: a trial that goes on has the same bytes as without rungs.
+// TestAModelDoesNotDependOnRungs: a trial that continues has the same bytes as without rungs.
 func TestAModelDoesNotDependOnRungs(t *testing.T) {
 	model := func(change func(*sweep.Plan)) string {
 		w := newWorld(t, 1, change)

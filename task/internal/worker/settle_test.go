@@ -265,7 +265,7 @@ func (s *vanishing) Put(ctx context.Context, name string, cond blob.Generation, 
 	return attrs, err
 }
 
-// TestADamagedDecision: what the trial was to train cannot be recovered, so it fails and the sweep goes on.
+// TestADamagedDecision: what the trial was to train cannot be recovered, so it fails and the sweep continues.
 func TestADamagedDecision(t *testing.T) {
 	w := newWorld(t, 4, open(sweep.MethodGP, wide))
 	if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Decision(2), blob.Any, strings.NewReader("damaged")); err != nil {

@@ -418,7 +418,7 @@ func (w *Worker) startPulse(ctx context.Context, claim *sweep.Claim, abort conte
 	return p
 }
 
-// beat writes the heartbeat and checks whether this task should go on training the trial.
+// beat writes the heartbeat and checks whether this task should continue training the trial.
 func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort context.CancelCauseFunc) error {
 	h := sweep.Heartbeat{Format: sweep.FormatVersion, Nonce: w.Nonce, At: time.Now().UTC()}
 	p.mu.Lock()

@@ -193,7 +193,7 @@ var (
 	errEnded     = errors.New("the sweep was concluded without it")
 )
 
-// over returns why no more trials are to be trained, or nil while the sweep goes on.
+// over returns why no more trials are to be trained, or nil while the sweep continues.
 func (w *Worker) over(ctx context.Context) (why, err error) {
 	for _, end := range []struct {
 		there func(context.Context) (bool, error)
