@@ -34,6 +34,9 @@ func (*ModelError) IsInput() bool { return true }
 // Errors in the text are *ModelError.
 func ReadModel(r io.Reader) (*Model, error) {
 	var text strings.Builder // its String does not copy
+	if known, ok := r.(interface{ Len() int }); ok {
+		text.Grow(min(known.Len(), MaxModelBytes+1))
+	}
 	hash := sha256.New()
 	if _, err := io.Copy(io.MultiWriter(&text, hash), io.LimitReader(r, MaxModelBytes+1)); err != nil {
 		return nil, fmt.Errorf("read model: %w", err)

@@ -1,6 +1,7 @@
 package strictyaml
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -41,14 +42,22 @@ func read(file string, most int64, long error) ([]byte, error) {
 	}
 	defer f.Close()
 
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	// Room for the whole file at once: growing would take several times its size.
+	info, err := f.Stat()
 	if err != nil {
 		return nil, unreadable(file, err)
 	}
-	if int64(len(text)) > most {
+	if info.Size() > most {
 		return nil, long
 	}
-	return text, nil
+	text := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
+	if _, err := text.ReadFrom(io.LimitReader(f, most+1)); err != nil {
+		return nil, unreadable(file, err)
+	}
+	if int64(text.Len()) > most { // it has grown, or has no size, as in /proc
+		return nil, long
+	}
+	return text.Bytes(), nil
 }
 
 func tooLong(file string) error {

@@ -179,6 +179,18 @@ func TestOnlyFilesAreRead(t *testing.T) {
 	if _, err := strictyaml.ReadFile(at("nowhere")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what is not there: %v", err)
 	}
+	if text, err := strictyaml.ReadUpTo(at("good"), 5); err != nil || string(text) != "a: 1\n" {
+		t.Errorf("a file of five bytes, five allowed: %q, %v", text, err)
+	}
+	if _, err := strictyaml.ReadUpTo(at("good"), 4); err == nil || !strings.Contains(err.Error(), "more than 4 bytes") {
+		t.Errorf("a file of five bytes, four allowed: %v", err)
+	}
+	if text, err := strictyaml.ReadUpTo("/proc/self/stat", 1<<20); err != nil || len(text) == 0 { // its size is said to be 0
+		t.Errorf("a file of no size that has text: %d bytes, %v", len(text), err)
+	}
+	if _, err := strictyaml.ReadUpTo("/proc/self/stat", 3); err == nil {
+		t.Error("a file of no size that has more text than allowed was read")
+	}
 	if text, err := strictyaml.ReadFile(at("good")); err != nil || string(text) != "a: 1\n" {
 		t.Errorf("a good file: %q, %v", text, err)
 	}

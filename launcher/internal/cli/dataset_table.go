@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"coppice/dataset"
@@ -207,7 +208,7 @@ func values(f *dataset.Feature, about *dataset.EncodingInfo) string {
 	case about.Levels > len(f.Categories):
 		text += fmt.Sprintf("; %s of %s levels, all others together %s", humanize.Comma(int64(len(f.Categories))), humanize.Comma(int64(about.Levels)), percent(about.Lumped))
 	default:
-		text += fmt.Sprintf("; %s levels", humanize.Comma(int64(about.Levels)))
+		text += fmt.Sprintf("; %s %s", humanize.Comma(int64(about.Levels)), english.PluralWord(about.Levels, "level", ""))
 	}
 	return text
 }

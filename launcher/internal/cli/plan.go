@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"coppice/dataset"
@@ -239,7 +240,7 @@ func (w *World) showComparison(p *plan.Plan, q *quote.Request, c *quote.Comparis
 	if n := q.Manifest.Copies(); n > 1 {
 		rows += fmt.Sprintf(", in %d orders", n)
 	}
-	fmt.Fprintf(w.Out, "%d trials on %s: %s, %d features, %s staged; prices in %s\n", len(p.Trials), p.Dataset.Name,
+	fmt.Fprintf(w.Out, "%s on %s: %s, %d features, %s staged; prices in %s\n", english.Plural(len(p.Trials), "trial", ""), p.Dataset.Name,
 		rows, p.Dataset.Features, humanize.IBytes(uint64(p.Dataset.Bytes)), q.Region)
 	t := w.newTable("machine", "VMs", "tasks x threads", "waves", "memory of each", "SSDs", "hours on demand", "USD on demand", "hours on Spot", "USD on Spot")
 	for _, o := range c.Offers {

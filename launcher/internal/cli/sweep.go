@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
@@ -258,7 +259,8 @@ func (w *World) announce(p *plan.Plan) {
 	if p.Extends != nil {
 		more = " more"
 	}
-	fmt.Fprintf(w.Out, "sweep %s: %d%s trials on %s@%s, %d tasks on %d x %s\n", p.Sweep, len(p.Own()), more, p.Dataset.Name, p.Dataset.Version, z.Tasks, z.VMs, z.MachineType)
+	fmt.Fprintf(w.Out, "sweep %s: %d%s %s on %s@%s, %s on %d x %s\n", p.Sweep, len(p.Own()), more, english.PluralWord(len(p.Own()), "trial", ""), p.Dataset.Name, p.Dataset.Version,
+		english.Plural(z.Tasks, "task", ""), z.VMs, z.MachineType)
 	if q := p.Quote; q != nil {
 		fmt.Fprintf(w.Out, "expected: %s hours, %s, %s\n", hours(q.Hours), quotedCost(q), budgetText(p.Spec.Budget))
 	}
