@@ -131,6 +131,7 @@ func registryBadCommand(w *World) *cobra.Command {
 			})
 		},
 	}
+
 	cmd.Flags().StringVar(&why, "why", "", "reason (required)")
 	cmd.Flags().BoolVar(&undo, "undo", false, "remove the mark")
 	return cmd

@@ -363,6 +363,7 @@ func varied(trials []sweep.Trial) []string {
 			values[name][fmt.Sprint(has, v)] = true
 		}
 	}
+
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(values)), func(name string) bool { return len(values[name]) < 2 })
 }
 
