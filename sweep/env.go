@@ -216,17 +216,21 @@ func (e TaskEnv) Check() error {
 	return CheckID(e.Sweep)
 }
 
-// LauncherTaskEnv is the environment of a job that runs the launcher itself: `launcher stage-task` and `launcher backtest-task` read it.
+// LauncherTaskEnv is the environment of a job that runs the launcher itself: `launcher stage-task`, `backtest-task` and
+// `reproduce-task` read it.
 type LauncherTaskEnv struct {
 	Project        string `env:"COPPICE_PROJECT, required"`
 	DatasetsBucket string `env:"COPPICE_DATASETS_BUCKET, required"`
 	Job            string `env:"COPPICE_JOB, required"`
 	Scratch        string `env:"COPPICE_SCRATCH, required"`
-	File           string `env:"COPPICE_STAGE_FILE, required"` // name of the dataset.yaml's file, for errors
-	Spec           string `env:"COPPICE_STAGE_SPEC, required"` // contents of the dataset.yaml
-	Like           string `env:"COPPICE_STAGE_LIKE"`           // the dataset to follow, NAME@VERSION; empty for none
-	BacktestFile   string `env:"COPPICE_BACKTEST_FILE"`        // likewise for the backtest.yaml, if there is one
+	File           string `env:"COPPICE_STAGE_FILE"`    // name of the dataset.yaml's file, for errors
+	Spec           string `env:"COPPICE_STAGE_SPEC"`    // contents of the dataset.yaml
+	Like           string `env:"COPPICE_STAGE_LIKE"`    // the dataset to follow, NAME@VERSION; empty for none
+	BacktestFile   string `env:"COPPICE_BACKTEST_FILE"` // likewise for the backtest.yaml, if there is one
 	Backtest       string `env:"COPPICE_BACKTEST_SPEC"`
+	Reproduce      string `env:"COPPICE_REPRODUCE"`         // the version to train again, MODEL@NUMBER, instead of a dataset.yaml
+	Dataset        string `env:"COPPICE_REPRODUCE_DATASET"` // name of its dataset
+	RegistryBucket string `env:"COPPICE_REGISTRY_BUCKET"`
 	Attempt        int    `env:"BATCH_TASK_RETRY_ATTEMPT"`
 }
 
@@ -237,10 +241,13 @@ func (e LauncherTaskEnv) Variables() map[string]string {
 		"COPPICE_DATASETS_BUCKET": e.DatasetsBucket,
 		"COPPICE_JOB":             e.Job,
 		"COPPICE_SCRATCH":         e.Scratch,
-		"COPPICE_STAGE_FILE":      e.File,
-		"COPPICE_STAGE_SPEC":      e.Spec,
+	}
+	if e.Reproduce != "" {
+		v["COPPICE_REPRODUCE"], v["COPPICE_REPRODUCE_DATASET"], v["COPPICE_REGISTRY_BUCKET"] = e.Reproduce, e.Dataset, e.RegistryBucket
+		return v
 	}
 
+	v["COPPICE_STAGE_FILE"], v["COPPICE_STAGE_SPEC"] = e.File, e.Spec
 	if e.Like != "" {
 		v["COPPICE_STAGE_LIKE"] = e.Like
 	}

@@ -238,6 +238,11 @@ func DatasetBacktestRun(name, job string) string {
 	return "datasets/" + name + "/backtests/jobs/" + job + "/"
 }
 
+// DatasetReproduction is the folder in which the job that trains a version again reports, ending in a slash.
+func DatasetReproduction(name, job string) string {
+	return "datasets/" + name + "/reproductions/" + job + "/"
+}
+
 // DatasetInput is the object with the version that an input, identified by its fingerprint, was staged as.
 func DatasetInput(name, fingerprint string) string {
 	return "datasets/" + name + "/inputs/" + fingerprint + ".json"

@@ -143,7 +143,7 @@ func (w *World) inBatch(ctx context.Context, c *cloud, q cloudjob.Request, folde
 // jobTask does the work of a task in a job submitted by `launcher WHAT --batch`.
 func (w *World) jobTask(ctx context.Context, what string, work func(*cloudjob.Task, *stager.Stager) error) (err error) {
 	var env sweep.LauncherTaskEnv
-	if err := w.Environment(ctx, &env, "this command is only for the Batch job that `launcher stage --batch` or `launcher backtest --batch` submits"); err != nil {
+	if err := w.Environment(ctx, &env, "this command is only for the Batch job that `launcher stage`, `backtest` or `registry reproduce` submits with --batch"); err != nil {
 		return err
 	}
 

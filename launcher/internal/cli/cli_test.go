@@ -24,6 +24,7 @@ import (
 	"coppice/dataset"
 	"coppice/dataset/datasettest"
 	"coppice/gbt"
+	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/mlflow"
 	"coppice/notify"
 	"coppice/program"
@@ -43,6 +44,7 @@ type world struct {
 	ctx     context.Context
 	env     map[string]string // beside the deployment's
 	screen  bool              // the output is a terminal
+	tasks   cloudjob.Jobs
 	// verdicts are the channels for notifications.
 	verdicts func(context.Context) ([]notify.Channel, func(), error)
 }
@@ -124,7 +126,7 @@ func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
 		World:     program.World{Args: args, Out: program.To(out), Err: program.To(errOut), Version: "v1", Now: func() time.Time { return w.now }, Env: env, Terminal: w.screen},
 		PriceList: func(context.Context) (PriceList, error) { return w.list, nil },
 		Connect: func(_ context.Context, env Env) (*Backends, error) {
-			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: w.jobs, Verdicts: w.verdicts, Close: func() error { return nil },
+			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: w.jobs, Tasks: w.tasks, Verdicts: w.verdicts, Close: func() error { return nil },
 				Tracking: func(address string) (mlflow.Server, error) { return tracking.New(address, env.Tracking) }}, nil
 		},
 		Callers: someCallers,

@@ -27,17 +27,19 @@ type reproduceFlags struct {
 	dataset, scratch string
 	threads          int
 	json             bool
+	batch            batchFlags
 }
 
 func registryReproduceCommand(w *World) *cobra.Command {
 	var f reproduceFlags
 	cmd := &cobra.Command{
 		Use:   "reproduce MODEL[@VERSION|@ALIAS]",
-		Short: "Train a version again on this machine and compare the bytes",
+		Short: "Train a version again and compare the bytes",
 		Long: `Fetches the dataset that the version was trained on, trains its trial again with the parameters of its plan, calibrates it again, and
 compares the files with the registered ones: the same bytes, or where they first differ (exit code 5). Nothing is written to the registry. The
-number of threads does not matter; another build of Coppice may grow other trees, and then the report names both builds.`,
-		Example: "  launcher registry reproduce ctr@12\n  launcher registry reproduce ctr --dataset build/data/clicks/0123456789ab",
+number of threads does not matter; another build of Coppice may grow other trees, and then the report names both builds. With --batch all of
+this happens in a Batch job of one task, next to the dataset.`,
+		Example: "  launcher registry reproduce ctr@12\n  launcher registry reproduce ctr --dataset build/data/clicks/0123456789ab\n  launcher registry reproduce ctr@12 --batch --spot",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkThreads(f.threads); err != nil {
@@ -47,13 +49,24 @@ number of threads does not matter; another build of Coppice may grow other trees
 			if err != nil {
 				return err
 			}
+			if err := f.batch.check(cmd, "dataset", "scratch", "threads"); err != nil {
+				return err
+			}
 
 			return w.with(cmd.Context(), func(c *cloud) error {
 				v, err := c.comparable(cmd.Context(), model, ref)
 				if err != nil {
 					return err
 				}
-				return w.reproduce(cmd.Context(), c, v, f)
+				grow := w.reproduceHere
+				if f.batch.on {
+					grow = w.reproduceInBatch
+				}
+				r, err := grow(cmd.Context(), c, v, f)
+				if err != nil {
+					return err
+				}
+				return w.reproduced(v, r, f.json)
 			})
 		},
 	}
@@ -62,6 +75,7 @@ number of threads does not matter; another build of Coppice may grow other trees
 	cmd.Flags().StringVar(&f.scratch, "scratch", "", "folder for the fetched dataset (default: the system's temporary folder)")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads (default: all CPUs)")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+	f.batch.add(cmd, "train")
 	return cmd
 }
 
@@ -73,16 +87,26 @@ func (e *differsError) Error() string { return e.msg }
 // IsConflict says that something else exists.
 func (*differsError) IsConflict() bool { return true }
 
-func (w *World) reproduce(ctx context.Context, c *cloud, v compared, f reproduceFlags) error {
-	name := fmt.Sprintf("%s@%d", v.Model, v.Number)
+// grown rejects a version that cannot be trained again.
+func (v compared) grown() error {
 	if v.plan == nil {
-		return &reproduce.Error{Msg: name + " has no plan among its files, so it was not registered by a sweep"}
+		return &reproduce.Error{Msg: v.name() + " has no plan among its files, so it was not registered by a sweep"}
+	}
+	return nil
+}
+
+func (v compared) name() string { return fmt.Sprintf("%s@%d", v.Model, v.Number) }
+
+// reproduceHere trains the version on this machine.
+func (w *World) reproduceHere(ctx context.Context, c *cloud, v compared, f reproduceFlags) (*reproduce.Report, error) {
+	if err := v.grown(); err != nil {
+		return nil, err
 	}
 	q := reproduce.Request{Plan: v.plan, Files: map[string][]byte{}, Dir: f.dataset, Threads: f.threads}
 
 	var result sweep.Result
 	if err := c.readJSONFile(ctx, v.Version, scorer.FileResult, &result); err != nil {
-		return err
+		return nil, err
 	}
 	q.Trial, q.Params = result.Trial, result.Params
 	for _, file := range []string{scorer.FileModel, scorer.FileFeatures, scorer.FileLevels, scorer.FileCalibrator} {
@@ -91,24 +115,24 @@ func (w *World) reproduce(ctx context.Context, c *cloud, v compared, f reproduce
 		}
 		data, err := c.registry.ReadFile(ctx, v.Version, file)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		q.Files[file] = data
 	}
 
 	if err := c.inputOf(ctx, v.plan, &q); err != nil {
-		return err
+		return nil, err
 	}
 
 	if q.Dir == "" {
 		dir, err := w.fetchDataset(ctx, c, v.manifest, f.scratch)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer os.RemoveAll(dir)
 		q.Dir = dir
 	} else if _, err := dataset.Check(ctx, q.Dir, nil); err != nil {
-		return err
+		return nil, err
 	}
 
 	if w.Terminal && !f.json {
@@ -119,9 +143,10 @@ func (w *World) reproduce(ctx context.Context, c *cloud, v compared, f reproduce
 	}
 	r, err := reproduce.Run(ctx, q)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return w.reproduced(name, v, r, f.json)
+	r.Build = w.Version
+	return r, nil
 }
 
 // inputOf reads the model that a version continues, and checks that it is the one named in the version's plan.
@@ -173,7 +198,7 @@ func (w *World) fetchDataset(ctx context.Context, c *cloud, m *dataset.Manifest,
 const reproducedOverhead = 45
 
 // reproduced prints the outcome.
-func (w *World) reproduced(name string, v compared, r *reproduce.Report, asJSON bool) error {
+func (w *World) reproduced(v compared, r *reproduce.Report, asJSON bool) error {
 	if asJSON {
 		if err := w.printJSON(r); err != nil {
 			return err
@@ -202,14 +227,14 @@ func (w *World) reproduced(name string, v compared, r *reproduce.Report, asJSON 
 				parts = append(parts, f.Name+": "+f.Differs)
 			}
 		}
-		msg := fmt.Sprintf("%s trained again on %s differs in %s", name, r.Dataset, strings.Join(parts, "; "))
-		if v.plan.Coppice != w.Version {
-			msg += fmt.Sprintf("; it was planned by build %s, and this is %s", v.plan.Coppice, w.Version)
+		msg := fmt.Sprintf("%s trained again on %s differs in %s", v.name(), r.Dataset, strings.Join(parts, "; "))
+		if v.plan.Coppice != r.Build {
+			msg += fmt.Sprintf("; it was planned by build %s, and trained again by %s", v.plan.Coppice, r.Build)
 		}
 		return &differsError{msg}
 	}
 	if !asJSON {
-		fmt.Fprintf(w.Out, "%s trained again on %s, %d trees in %.1f s: the same bytes\n", name, r.Dataset, r.Trees, r.Seconds)
+		fmt.Fprintf(w.Out, "%s trained again on %s, %d trees in %.1f s: the same bytes\n", v.name(), r.Dataset, r.Trees, r.Seconds)
 	}
 	return nil
 }

@@ -197,7 +197,7 @@ func TestReproduceDiffers(t *testing.T) {
 		return strings.Replace(text, `"coppice": "v1"`, `"coppice": "v0"`, 1)
 	}})
 	_, out, errOut := w.run("registry", "reproduce", "ctr@4")
-	if v.Number != 4 || !strings.Contains(errOut, "from tree 1 of 6 on") || !strings.Contains(errOut, "planned by build v0, and this is v1") {
+	if v.Number != 4 || !strings.Contains(errOut, "from tree 1 of 6 on") || !strings.Contains(errOut, "planned by build v0, and trained again by v1") {
 		t.Errorf("another learning rate: got\n%s%s", out, errOut)
 	}
 

@@ -88,7 +88,7 @@ func TestSubmit(t *testing.T) {
 	if _, err := Submit(t.Context(), c, request()); !errors.As(err, &often) {
 		t.Errorf("Submit(c, request()): got %v; want err of the type of often", err)
 	}
-	for _, kind := range []Kind{Stage, Backtest} {
+	for _, kind := range []Kind{Stage, Backtest, Reproduce} {
 		for _, name := range []string{"d", strings.Repeat("d", 36) + "-ddd", strings.Repeat("d", 40)} { // none is longer
 			q := Request{Kind: kind, Dataset: name, Fingerprint: fingerprint}
 			id := jobID(&q, maxRuns-1)

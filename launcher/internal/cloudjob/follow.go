@@ -18,8 +18,9 @@ type Kind string
 
 // The kinds.
 const (
-	Stage    Kind = "stage"
-	Backtest Kind = "backtest"
+	Stage     Kind = "stage"
+	Backtest  Kind = "backtest"
+	Reproduce Kind = "reproduce"
 )
 
 // noun is the kind as it appears in errors.

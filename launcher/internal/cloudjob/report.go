@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"coppice/blob"
+	"coppice/launcher/internal/reproduce"
 	"coppice/launcher/internal/stager"
 	"coppice/sweep"
 )
@@ -27,14 +28,16 @@ type Progress struct {
 
 // Outcome is how a task ended. Every attempt overwrites the previous one's.
 type Outcome struct {
-	Format  int       `json:"format"`
-	Attempt int       `json:"attempt"`
-	Version string    `json:"version,omitempty"` // of the staged dataset
-	Existed bool      `json:"existed,omitempty"`
-	Report  string    `json:"report,omitempty"` // key of a backtest's report
-	Error   string    `json:"error,omitempty"`  // "" on success
-	Code    int       `json:"code,omitempty"`   // exit code
-	At      time.Time `json:"at"`
+	Format  int    `json:"format"`
+	Attempt int    `json:"attempt"`
+	Version string `json:"version,omitempty"` // of the staged dataset
+	Existed bool   `json:"existed,omitempty"`
+	Report  string `json:"report,omitempty"` // key of a backtest's report
+	Error   string `json:"error,omitempty"`  // "" on success
+	// Reproduced is what became of a version that was trained again.
+	Reproduced *reproduce.Report `json:"reproduced,omitempty"`
+	Code       int               `json:"code,omitempty"` // exit code
+	At         time.Time         `json:"at"`
 }
 
 const (
@@ -97,7 +100,7 @@ func decodeOutcome(data []byte) (*Outcome, error) {
 	case err != nil:
 	case o.Format != 1:
 		err = fmt.Errorf("format %d; this build reads 1", o.Format)
-	case o.Error == "" && o.Version == "" && o.Report == "":
+	case o.Error == "" && o.Version == "" && o.Report == "" && o.Reproduced == nil:
 		err = fmt.Errorf("neither a result nor an error")
 	case o.Report != "" && !keyPattern.MatchString(o.Report):
 		err = fmt.Errorf("the report's key is %.40q", o.Report)

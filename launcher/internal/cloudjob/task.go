@@ -1,5 +1,5 @@
-// Package cloudjob runs a launcher command as a Batch job of one task, close to the data: staging a dataset, or a backtest. The task is the
-// launcher itself, with the same code as on a laptop; it writes its progress and outcome to two objects of the datasets bucket, which the
+// Package cloudjob runs a launcher command as a Batch job of one task, close to the data: staging a dataset, a backtest, or training a
+// version again. The task is the launcher itself, with the same code as on a laptop; it writes its progress and outcome to two objects of the datasets bucket, which the
 // submitter reads.
 package cloudjob
 

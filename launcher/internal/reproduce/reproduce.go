@@ -46,6 +46,7 @@ type File struct {
 // Report is the outcome.
 type Report struct {
 	Dataset string  `json:"dataset"`
+	Build   string  `json:"build,omitempty"` // that trained it now
 	Trees   int     `json:"trees"`
 	Seconds float64 `json:"seconds"`
 	Files   []File  `json:"files"`
