@@ -61,11 +61,12 @@ test: ## run the tests
 pictures: ## the pictures of docs/page.md, of made-up sweeps and nights (needs chromium)
 	$(GO) test -tags browser,$(TAGS) -count 1 -run Pictures ./page -pictures $(abspath docs/images)
 
+SHOTS ?= build/shots
 .PHONY: page-check
-page-check: build/axe/package/axe.min.js ## the pages in a browser without a window: plots, filters, keys, nothing leaves, axe-core (needs chromium and npm; pictures in build/shots)
-	@mkdir -p build/shots
-	$(GO) test -tags browser,$(TAGS) -count 1 -v -run Browser ./page -axe $(abspath $<) -shots $(abspath build/shots)
-	$(GO) test -tags browser,$(TAGS) -count 1 -v -run Browser ./launcher/internal/console -shots $(abspath build/shots)
+page-check: build/axe/package/axe.min.js ## the pages in a browser without a window: plots, filters, keys, nothing leaves, axe-core (needs chromium and npm; pictures in SHOTS=build/shots, empty for none)
+	@mkdir -p build $(SHOTS)
+	$(GO) test -tags browser,$(TAGS) -count 1 -v -run Browser ./page -axe $(abspath $<) -shots "$(abspath $(SHOTS))"
+	$(GO) test -tags browser,$(TAGS) -count 1 -v -run Browser ./launcher/internal/console -axe $(abspath $<) -shots "$(abspath $(SHOTS))"
 
 # For tests only; nothing of it is in a program or a page.
 build/axe/package/axe.min.js:

@@ -202,6 +202,7 @@ func (n Night) Price() string {
 func lastOf(points []plot.Point, unit plot.Unit) string {
 	last := points[len(points)-1].Y
 	text := "Last " + unit.Format(last)
+
 	if len(points) > 1 {
 		low, high := math.Inf(1), math.Inf(-1)
 		for _, q := range points[:len(points)-1] {

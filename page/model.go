@@ -96,12 +96,14 @@ func (m *Model) Write(w io.Writer) error {
 		}
 	}
 	p.Metrics = slices.Sorted(maps.Keys(names))
+
 	p.Live = p.live()
 	p.Trends = p.trends()
 	p.Chart = featureChart(p.data, m.Features)
 	p.Swarm = p.swarm()
 	p.Grove = p.trees()
 	p.compare()
+
 	if p.data.Champion = m.Champion; len(m.Versions) > 0 {
 		p.data.Acts = append(p.data.Acts, "promote")
 	}

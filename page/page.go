@@ -16,6 +16,7 @@ import (
 	"html"
 	"html/template"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ var files embed.FS
 
 var (
 	style  = read("page.css")
-	script = read("page.js")
+	script = dense(read("page.js"))
 	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "unit": format, "count": func(n int) float64 { return float64(n) }, "comma": func(n int) string { return humanize.Comma(int64(n)) }, "words": words}).ParseFS(files, "*.html"))
 )
 
@@ -46,6 +47,11 @@ func read(name string) []byte {
 		panic(err) // it is embedded
 	}
 	return data
+}
+
+// dense is a script without indentation and lines of comment, which every page would carry. No text in it goes over lines.
+func dense(script []byte) []byte {
+	return regexp.MustCompile(`(?m)^ *//.*\n|^ +`).ReplaceAll(script, nil)
 }
 
 func hash(text []byte) string {

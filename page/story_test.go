@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"bytes"
 	"math"
 	"regexp"
 	"strconv"
@@ -67,6 +68,12 @@ func TestFrontIsMarked(t *testing.T) {
 	if got := marks(chart(t, s, "pareto"), "ring"); got != front || front == 0 {
 		t.Errorf("%d trials are marked, expected the %d of the front", got, front)
 	}
+
+	var svg bytes.Buffer
+	if err := chart(t, s, "pareto").WriteSVG(&svg, ""); err != nil {
+		t.Fatal(err)
+	}
+	isAsItWas(t, "pareto-goals.svg", bytes.ReplaceAll(svg.Bytes(), []byte("><"), []byte(">\n<")))
 }
 
 // TestWhyATrialWasTried: it is a column of its own, and only where something decided.

@@ -339,6 +339,7 @@ func (p *sweepPage) Heads() []head {
 		h = append(h, head{"cost", "cost", true})
 	}
 	h = append(h, head{"attempts", "attempts", true})
+
 	if len(p.Goals) > 0 {
 		for g, goal := range p.Goals[1:] {
 			h = append(h, head{goalKey(g + 1), goal.Name, true})

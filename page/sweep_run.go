@@ -119,6 +119,7 @@ func (p *sweepPage) memory() *plot.Chart {
 		names = append(names, m.Host)
 	}
 	short := newHostNames(names)
+
 	var shared, apart float64
 	for _, m := range p.Sweep.Memory {
 		c.Bars = append(c.Bars, plot.Bar{Label: short.of(m.Host), Parts: []plot.Part{{Class: "bar shared", Value: m.Shared}, {Class: "bar private", Value: m.Private}},

@@ -237,8 +237,10 @@ func TestSize(t *testing.T) {
 			t.Errorf("%d trials: %d bytes, expected at most %d", n, len(text), most)
 		}
 	}
-	if script := regexp.MustCompile(`(?s)<script>(.*)</script>`).FindStringSubmatch(write(t, sample(3)))[1]; len(script) > 30_000 {
-		t.Errorf("the script has %d bytes, expected at most 30,000", len(script))
+	script := regexp.MustCompile(`(?s)<script>(.*)</script>`).FindStringSubmatch(write(t, sample(3)))[1]
+	t.Logf("the script: %d bytes", len(script))
+	if len(script) > 30_000 || regexp.MustCompile(`(?m)^ |^//`).MatchString(script) || strings.Count(script, "\n") < 300 {
+		t.Errorf("the script has %d bytes, expected at most 30,000, in its lines, without indentation and lines of comment", len(script))
 	}
 }
 

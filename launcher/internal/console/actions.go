@@ -130,6 +130,7 @@ func (a Action) check() error {
 	default:
 		return fmt.Errorf("there is no action %.40q: use %s", a.Do, strings.Join([]string{Cancel, Promote, Rollback}, ", "))
 	}
+
 	switch {
 	case name != nil:
 		return name

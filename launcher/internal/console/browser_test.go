@@ -17,7 +17,10 @@ import (
 	"coppice/sweep"
 )
 
-var shots = flag.String("shots", "", "folder for pictures")
+var (
+	axe   = flag.String("axe", "", "axe.min.js of axe-core")
+	shots = flag.String("shots", "", "folder for pictures")
+)
 
 // An open page of a running sweep renews itself, and keeps what its reader has set.
 func TestBrowserLive(t *testing.T) {
@@ -106,6 +109,9 @@ func TestBrowserAction(t *testing.T) {
 	}
 	if *shots != "" {
 		page.Shot(filepath.Join(*shots, "14-action.png"))
+	}
+	if serious, _ := page.Axe(*axe); len(serious) > 0 {
+		t.Errorf("axe-core, with the dialog: %q", serious)
 	}
 	page.Eval("document.querySelector('#act button').click()", nil)
 	page.Until("document.querySelector('#act [role=status]').textContent === 'Done: moved\\n'")

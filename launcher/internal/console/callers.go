@@ -42,6 +42,7 @@ func (c *Console) verified(next http.Handler) http.Handler {
 			if errors.As(err, &refused) {
 				status = refused.HTTPStatus()
 			}
+
 			if status == http.StatusUnauthorized {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 			}

@@ -248,6 +248,7 @@ func guarded(hosts []string, next http.Handler) http.Handler {
 		for _, h := range hosts {
 			known = known || strings.EqualFold(r.Host, h)
 		}
+
 		if !known {
 			http.Error(w, "this console answers to "+strings.Join(hosts, ", "), http.StatusMisdirectedRequest)
 			return

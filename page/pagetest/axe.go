@@ -1,0 +1,40 @@
+package pagetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+)
+
+// Axe has axe-core, which the file holds, look for what keeps people out: what is serious or critical, and the rest.
+func (p *Page) Axe(file string) (serious, minor []string) {
+	p.b.t.Helper()
+	if file == "" {
+		p.b.t.Fatal("-axe is missing: run make page-check")
+	}
+	source, err := os.ReadFile(file)
+	if err != nil {
+		p.b.t.Fatal(err)
+	}
+
+	p.Eval("document.documentElement.classList.add('still')", nil)
+	p.Eval(string(source)+";0", nil)
+	var found []struct {
+		ID, Impact, Help string
+		Nodes            []struct{ HTML, FailureSummary string }
+	}
+	if err := json.Unmarshal([]byte(p.Text(`axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations))`)), &found); err != nil {
+		p.b.t.Fatal(err)
+	}
+
+	for _, f := range found {
+		first := f.Nodes[0]
+		text := fmt.Sprintf("%s, %s: %s in %d places: %.300s\n%s", f.Impact, f.ID, f.Help, len(f.Nodes), first.HTML, first.FailureSummary)
+		if f.Impact == "serious" || f.Impact == "critical" {
+			serious = append(serious, text)
+		} else {
+			minor = append(minor, text)
+		}
+	}
+	return serious, minor
+}
