@@ -49,6 +49,16 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+// TestPagesAreMerged: no page has the markers of an unresolved merge, which no compiler would notice there.
+func TestPagesAreMerged(t *testing.T) {
+	marker := regexp.MustCompile(`(?m)^(<<<<<<<|>>>>>>>)( |$)`)
+	for page, text := range pages(t) {
+		if found := marker.FindString(text); found != "" {
+			t.Errorf("%s has the marker %q of a merge; expected a resolved page", page, found)
+		}
+	}
+}
+
 // pages are the project's Markdown files, without what is made by building or tests.
 func pages(t *testing.T) map[string]string {
 	t.Helper()

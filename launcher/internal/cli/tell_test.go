@@ -105,7 +105,10 @@ func TestStatusShowsTheNight(t *testing.T) {
 	}
 
 	// A record that is damaged or gone is no reason to say nothing about the sweep.
-	for object := range w.buckets["datasets"].List(t.Context(), sweep.DatasetNights("clicks")) {
+	for object, err := range w.buckets["datasets"].List(t.Context(), sweep.DatasetNights("clicks")) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		w.put("datasets", object.Name, "{")
 	}
 	says("unreadable", "not started")

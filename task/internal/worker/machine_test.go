@@ -32,7 +32,7 @@ func TestTasksOfAMachineAgreeOnItsName(t *testing.T) {
 
 // TestMachineWithoutAName: if nothing can be read or written, a task uses its own host name.
 func TestMachineWithoutAName(t *testing.T) {
-	for what, make := range map[string]func(path string) error{
+	for what, create := range map[string]func(path string) error{
 		"a folder": func(path string) error { return os.Mkdir(path, 0o755) },
 		"nothing":  func(path string) error { return os.WriteFile(path, nil, 0o600) },
 		"two lines": func(path string) error {
@@ -40,7 +40,7 @@ func TestMachineWithoutAName(t *testing.T) {
 		},
 	} {
 		scratch := t.TempDir()
-		if err := make(filepath.Join(scratch, machineFile)); err != nil {
+		if err := create(filepath.Join(scratch, machineFile)); err != nil {
 			t.Fatal(err)
 		}
 		if name := MachineName(scratch, "own", "n"); name != "own" {
