@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -198,5 +201,32 @@ func TestCallersAreVerified(t *testing.T) {
 	}
 	if got := post(t, h, cancel, header("Authorization", "Bearer ann")); got.Code != http.StatusOK || len(*done) != 1 || (*done)[0].By != "ann@example.com" {
 		t.Errorf("an action of ann: %d, done is %+v, expected it to be hers", got.Code, *done)
+	}
+}
+
+// TestStrangersAreAnsweredAtOnce: a request that is refused is answered without waiting for the body that it announced.
+func TestStrangersAreAnsweredAtOnce(t *testing.T) {
+	_, h, _ := acting(t)
+	server := httptest.NewServer(h)
+	defer server.Close()
+
+	for request, want := range map[string]string{"POST /actions": "415", "POST /admin": "404", "PUT /sweeps/night-1": "405"} {
+		for _, body := range []string{"Content-Length: 1000\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n3e8\r\n{"} {
+			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost:1\r\n%s", request, body)
+			answer, err := io.ReadAll(conn) // until the connection is closed
+			if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 "+want) {
+				t.Errorf("%s with a body that does not come: %.100q, %v; expected %s and the end", request, answer, err, want)
+			}
+			if err := conn.Close(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }

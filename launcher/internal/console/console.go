@@ -238,7 +238,21 @@ func (c *Console) Handler(hosts []string) http.Handler {
 	mux.HandleFunc("GET /events/sweeps/{id}", c.serveEvents)
 	mux.HandleFunc("GET /actions", c.serveOffer)
 	mux.HandleFunc("POST /actions", c.serveAction)
-	return guarded(hosts, c.verified(mux))
+	return prompt(guarded(hosts, c.verified(mux)))
+}
+
+// prompt answers a request with a body as soon as there is an answer, and closes the connection: otherwise the server would first wait for
+// the rest of the body, which a stranger need not send.
+func prompt(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength == 0 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Connection", "close")
+		next.ServeHTTP(w, r)
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // if unsupported, ReadTimeout applies
+	})
 }
 
 // guarded rejects requests for other hosts, and sets security headers on every response.
