@@ -54,6 +54,10 @@ func write(path string, rows int, seed uint64) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
+	if err := program.CheckOutFile("--out", path); err != nil {
+		return err
+	}
+
 	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
 	if err != nil {
 		return err
