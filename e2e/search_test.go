@@ -37,7 +37,7 @@ gate: {against: none}
 `
 
 // TestSearchMeasured compares sweeps of fifty trials on a part of a real table, four tasks at once: drawn at random and trained to the end, decided when they are claimed, and
-// with ASHA as well. COPPICE_SEARCH_SEEDS says how many seeds, COPPICE_SEARCH_ROWS how many rows.
+// with ASHA at two etas as well. COPPICE_SEARCH_SEEDS says how many seeds, COPPICE_SEARCH_ROWS how many rows.
 func TestSearchMeasured(t *testing.T) {
 	number := func(name string, otherwise int) int {
 		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
@@ -50,12 +50,13 @@ func TestSearchMeasured(t *testing.T) {
 	l.must("launcher", "stage", l.file("dataset.yaml", "name: flights\nsource: "+table+realTables["flights"].dataset), "--json")
 
 	ways := []struct{ name, method string }{
-		{"random", "method: random"}, {"auto", "method: auto"}, {"auto-asha", "method: auto\n  stop: {rule: asha, eta: 3, min_trees: 10}"},
+		{"random", "method: random"}, {"auto", "method: auto"}, {"asha, eta 3", "method: auto\n  stop: {rule: asha, eta: 3, min_trees: 10}"},
+		{"asha, eta 4", "method: auto\n  stop: {rule: asha, eta: 4, min_trees: 10}"},
 	}
 	best, trees := map[string][]float64{}, map[string][]float64{}
 	for seed := range number("COPPICE_SEARCH_SEEDS", 3) {
-		for _, way := range ways {
-			name := fmt.Sprintf("%s-%d", way.name, seed)
+		for i, way := range ways {
+			name := fmt.Sprintf("way-%d-%d", i, seed)
 			text := strings.NewReplacer("MODEL", name, "SEED", strconv.Itoa(seed), "METHOD", way.method).Replace(measuredSweep)
 			c := conclusion(t, l.must("launcher", "sweep", l.file(name+".yaml", "name: "+name+"\n"+text), "--json"))
 			objects, grown := l.objects(), 0
@@ -68,13 +69,13 @@ func TestSearchMeasured(t *testing.T) {
 			}
 			v := c.Valid["average_precision"]
 			best[way.name], trees[way.name] = append(best[way.name], v), append(trees[way.name], float64(grown))
-			t.Logf("seed %d, %-9s: best on valid %.5f, %d trees, %d done", seed, way.name, v, grown, c.Done)
+			t.Logf("seed %d, %-11s: best on valid %.5f, %d trees, %d done", seed, way.name, v, grown, c.Done)
 		}
 	}
 	for _, way := range ways {
 		m, e := meanAndError(best[way.name])
 		n, _ := meanAndError(trees[way.name])
-		t.Logf("%-9s: best on valid %.5f, standard error %.5f, %.0f trees", way.name, m, e, n)
+		t.Logf("%-11s: best on valid %.5f, standard error %.5f, %.0f trees", way.name, m, e, n)
 	}
 }
 
