@@ -10,6 +10,7 @@ import (
 	"github.com/sethvargo/go-envconfig"
 
 	"coppice/blob"
+	"coppice/cloud"
 	"coppice/cloud/batch"
 	"coppice/cloud/billing"
 	"coppice/cloud/gcs"
@@ -77,6 +78,10 @@ func verdicts(ctx context.Context, env cli.Env) (channels []notify.Channel, clos
 
 // callers authenticates callers by ID tokens signed by Google.
 func callers(ctx context.Context, env sweep.CallersEnv) (console.Callers, error) {
+	if env.Signatures == sweep.SignaturesCloudRun && !env.OnCloudRun() {
+		return nil, &cloud.SetupError{What: "COPPICE_SIGNATURES=cloud-run outside Cloud Run",
+			Hint: "only Cloud Run verifies signatures and removes them; leave the variable out, and the console verifies them itself"}
+	}
 	return idtoken.New(ctx, idtoken.Options{Audience: env.Audience, Callers: env.Callers, CloudRunChecks: env.Signatures == sweep.SignaturesCloudRun})
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/cloud"
 	"coppice/cloud/batch"
 	"coppice/launcher/internal/cli"
 	"coppice/launcher/internal/cloudjob"
@@ -91,6 +92,19 @@ func TestJobsOfFallbacks(t *testing.T) {
 	var rule *batch.RuleError
 	if _, err := j.Request(p); !errors.As(err, &rule) || rule.Rule != batch.RuleLocalSSDs {
 		t.Errorf("disks that the machine does not take: %v", err)
+	}
+}
+
+// TestOnlyCloudRunRemovesSignatures: elsewhere anybody could write a token whose signature seems to have been removed.
+func TestOnlyCloudRunRemovesSignatures(t *testing.T) {
+	env := sweep.CallersEnv{Audience: "https://console.example", Callers: []string{"a@example.com"}, Signatures: sweep.SignaturesCloudRun}
+	var setup *cloud.SetupError
+	if _, err := callers(t.Context(), env); !errors.As(err, &setup) {
+		t.Errorf("outside Cloud Run, tokens without signatures are accepted (%v); want a *cloud.SetupError", err)
+	}
+	env.Service = "console"
+	if _, err := callers(t.Context(), env); err != nil {
+		t.Errorf("on Cloud Run: %v; want no error", err)
 	}
 }
 

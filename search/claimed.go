@@ -10,7 +10,7 @@ import (
 )
 
 // Begin lists the first trials of a sweep that learns, which do not depend on its results: winners of earlier sweeps, and a portfolio if names
-// suggest boosted trees. They are at most half of total trials, or three quarters if there are both. known are the configurations that
+// suggest boosted trees. Winners are at most half of total trials, and the portfolio about a quarter if there are winners, else at most half. known are the configurations that
 // the plan has already. complete gives a configuration all its parameters, and refuses one that cannot be trained.
 func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Params) (sweep.Params, error)) ([]sweep.Trial, error) {
 	a, err := newAsker(askOf(p, known, nil))

@@ -49,11 +49,19 @@ func TestPickOfSeveralObjectives(t *testing.T) {
 		}
 	}
 
+	// A winner that cannot be used is recorded, though another one has a better score.
+	p, b := boardOf(twoGoals("1%"))
+	s := search.Pick(search.PickRequest{Board: b, Metric: "average_precision", Maximize: true, Rule: search.RuleOf(p), Exclude: map[int]string{1: "its scores differ"}})
+	if want := []sweep.Rejected{{Trial: 1, Reason: "its scores differ"}}; !slices.Equal(s.Candidates, []int{5, 0, 4, 2, 3}) || !slices.Equal(s.Rejected, want) ||
+		!strings.HasSuffix(s.Reason, "; of the others, 1 may not win") {
+		t.Errorf("without the rule's first: %+v; want 5 first, and %v rejected", s, want)
+	}
+
 	// The smallest model first, among those at most twice as large as the best.
 	spec := twoGoals("100%")
 	spec.Pick.Best = "model_bytes"
-	p, b := boardOf(spec)
-	s := search.Pick(search.PickRequest{Board: b, Metric: "average_precision", Maximize: true, Rule: search.RuleOf(p), Exclude: map[int]string{0: "its scores differ"}})
+	p, b = boardOf(spec)
+	s = search.Pick(search.PickRequest{Board: b, Metric: "average_precision", Maximize: true, Rule: search.RuleOf(p), Exclude: map[int]string{0: "its scores differ"}})
 	if !slices.Equal(s.Candidates, []int{2, 3, 1, 5, 4}) || len(s.Rejected) != 1 {
 		t.Errorf("by bytes first: %+v, expected 2, then 3, 1, 5 and 4, and 0 rejected", s)
 	}

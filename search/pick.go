@@ -47,7 +47,7 @@ func Pick(r PickRequest) Selection {
 		switch {
 		case why == "":
 			eligible = append(eligible, row.Result)
-		case len(eligible) == 0:
+		case len(eligible) == 0 || r.Rule != nil: // by a rule, the winner may be further down
 			s.Rejected = append(s.Rejected, sweep.Rejected{Trial: row.Trial.Number, Reason: why})
 		}
 	}
@@ -99,7 +99,7 @@ func (r PickRequest) reason(eligible []*sweep.Result, rejected []sweep.Rejected)
 	if r.Rule != nil {
 		text := r.Rule.order(eligible)
 		if n := len(rejected); n > 0 {
-			text += fmt.Sprintf("; %d with a better %s may not win", n, r.Metric)
+			text += fmt.Sprintf("; of the others, %d may not win", n)
 		}
 		return text
 	}

@@ -79,8 +79,9 @@ func (d *domain) settingsOf() map[int]setting {
 	return found
 }
 
-// portfolioShare is the part of a search's trials that the portfolio may have where there are earlier searches. These mostly tried what was
-// good then, and cannot tell what would be better now elsewhere; the portfolio's configurations are far apart, and the same in every search.
+// portfolioShare is the part of a search's trials, rounded, that the portfolio may have if there are earlier searches. These mostly tried what
+// was good then, and cannot tell what would be better elsewhere now. The portfolio's configurations are far apart and the same in every search,
+// so that the levels of searches can be compared by them.
 const portfolioShare = 0.25
 
 // fromPortfolio proposes generally good configurations, if the names suggest boosted trees: a first search begins with them, a later one of so
@@ -107,13 +108,21 @@ func (a *asker) fromPortfolio(total int) *proposal {
 		case a.isTried(params):
 			taken++
 		case next == nil && a.usable(params):
-			next = &proposal{params, SourcePortfolio, "boosted trees: " + entry.name}
+			next = &proposal{params, SourcePortfolio, a.whyPortfolio() + entry.name}
 		}
 	}
 	if len(a.history.earlier) > 0 && float64(taken+1) > portfolioShare*float64(total)+0.5 {
 		return nil
 	}
 	return next
+}
+
+// whyPortfolio begins the reason. Plans of running sweeps are recognised by a checksum that includes it, so the words of a first search stay.
+func (a *asker) whyPortfolio() string {
+	if len(a.history.earlier) == 0 {
+		return "boosted trees, no former search: "
+	}
+	return "boosted trees: "
 }
 
 // entry returns a configuration of the portfolio, clamped to the space. A parameter that it does not name gets the usual value, or each

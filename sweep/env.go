@@ -143,7 +143,11 @@ type CallersEnv struct {
 	// Signatures says who verifies Google's signature on the token: empty for the aggregator itself; SignaturesCloudRun for Cloud Run in
 	// front of it, which forwards tokens without signatures.
 	Signatures string `env:"COPPICE_SIGNATURES"`
+	Service    string `env:"K_SERVICE"` // set by Cloud Run
 }
+
+// OnCloudRun reports whether this process is a service of Cloud Run.
+func (e CallersEnv) OnCloudRun() bool { return e.Service != "" }
 
 // SignaturesCloudRun is the only other value of COPPICE_SIGNATURES.
 const SignaturesCloudRun = "cloud-run"

@@ -26,7 +26,7 @@ import (
 // Limits of one call.
 const (
 	attemptLimit = 30 * time.Second
-	slowest      = 1 << 20 // bytes per second that an upload may take beyond attemptLimit
+	slowest      = 128 << 10 // bytes per second: an upload may take so much longer than attemptLimit
 	retryFor     = 2 * time.Minute
 	maxAttempts  = 5
 	maxPause     = 15 * time.Second
@@ -141,7 +141,7 @@ func (c *Client) call(ctx context.Context, q *request, out any) error {
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		last = c.attempt(ctx, q, out)
 		return struct{}{}, again(last, q.once)
-	}, backoff.WithBackOff(pauses), backoff.WithMaxTries(maxAttempts), backoff.WithMaxElapsedTime(retryFor))
+	}, backoff.WithBackOff(pauses), backoff.WithMaxTries(maxAttempts), backoff.WithMaxElapsedTime(retryFor+q.limit()))
 	if err == nil {
 		return nil
 	}
@@ -181,10 +181,14 @@ func again(err error, once bool) error {
 	return err
 }
 
+// limit is the time for one attempt.
+func (q *request) limit() time.Duration {
+	return attemptLimit + time.Duration(len(q.body)/slowest)*time.Second
+}
+
 // attempt makes one.
 func (c *Client) attempt(ctx context.Context, q *request, out any) error {
-	limit := attemptLimit + time.Duration(len(q.body)/slowest)*time.Second
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, q.limit())
 	defer cancel()
 	target := *c.base
 	target.Path, target.RawQuery = c.base.Path+q.path, q.query
@@ -200,7 +204,7 @@ func (c *Client) attempt(ctx context.Context, q *request, out any) error {
 
 	answer, err := c.http.Do(r)
 	if err != nil {
-		return short(err, limit)
+		return short(err, q.limit())
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode/100 != 2 {
@@ -209,7 +213,7 @@ func (c *Client) attempt(ctx context.Context, q *request, out any) error {
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return short(err, limit)
+		return short(err, q.limit())
 	case len(text) > maxAnswer:
 		return &answerError{fmt.Sprintf("its answer is larger than %d MiB", maxAnswer>>20)}
 	case out == nil:

@@ -18,6 +18,9 @@ func (w *World) reproduceInBatch(ctx context.Context, c *cloud, v compared, f re
 	if err := v.grown(); err != nil {
 		return nil, err
 	}
+	if _, err := stager.Resolve(ctx, c.datasets, v.manifest.Name+"@"+v.manifest.Version); err != nil { // before a machine costs anything
+		return nil, err
+	}
 	machine, err := f.batch.machineType()
 	if err != nil {
 		return nil, err

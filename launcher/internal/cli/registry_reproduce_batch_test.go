@@ -91,6 +91,24 @@ func TestReproduceInBatch(t *testing.T) {
 
 	w.refused(sweep.ExitUsage, "--threads has no effect with --batch", "registry", "reproduce", "ctr@1", "--batch", "--threads", "2")
 	w.refused(sweep.ExitUsage, "--spot has no effect without --batch", "registry", "reproduce", "ctr@1", "--spot")
+
+	// A dataset that is gone is noticed here, one whose files are damaged by the job.
+	datasets := w.buckets["datasets"]
 	w.buckets["datasets"] = blob.Memory()
-	w.refused(sweep.ExitNotFound, "reproduce job reproduce-clicks-", "registry", "reproduce", "ctr@1", "--batch")
+	w.refused(sweep.ExitNotFound, "is not staged", "registry", "reproduce", "ctr@1", "--batch")
+	if len(m.jobs) != 3 {
+		t.Errorf("%d jobs were submitted; want 3, none for a dataset that is gone", len(m.jobs))
+	}
+	w.buckets["datasets"] = datasets
+	for object, err := range datasets.List(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(object.Name, ".arrow") {
+			if _, err := datasets.Put(t.Context(), object.Name, object.Generation, strings.NewReader("")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.refused(sweep.ExitInput, "reproduce job reproduce-clicks-", "registry", "reproduce", "ctr@1", "--batch")
 }

@@ -244,6 +244,7 @@ func TestDamagedOutcomesSayWhatIsWrong(t *testing.T) {
 	for text, says := range map[string]string{
 		`{"format":2,"version":"v"}`:              "format 2; this build reads 1",
 		`{"format":1}`:                            "neither a result nor an error",
+		`{"format":1,"reproduced":{}}`:            "compares no model",
 		`{"format":1,"report":"../../x"}`:         "the report's key",
 		`{"format":1,"error":"e","code":256}`:     "code is 256, and exit codes are 0 to 255",
 		`{"format":1,"version":"v","code":-1}`:    "code is -1, and exit codes are 0 to 255",

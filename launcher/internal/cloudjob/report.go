@@ -102,6 +102,8 @@ func decodeOutcome(data []byte) (*Outcome, error) {
 		err = fmt.Errorf("format %d; this build reads 1", o.Format)
 	case o.Error == "" && o.Version == "" && o.Report == "" && o.Reproduced == nil:
 		err = fmt.Errorf("neither a result nor an error")
+	case o.Reproduced != nil && !o.Reproduced.Complete():
+		err = fmt.Errorf("the report of a version that was trained again compares no model")
 	case o.Report != "" && !keyPattern.MatchString(o.Report):
 		err = fmt.Errorf("the report's key is %.40q", o.Report)
 	case o.Code < 0 || o.Code > 255:

@@ -74,10 +74,12 @@ func (c *Console) serveAction(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), status)
 		return
 	}
-	if err := c.acting.take(r.Context()); err != nil {
-		return // the viewer has left
+	acting := c.acting[a.Do] // a cancellation takes minutes, and must not delay a rollback
+	if err := acting.take(r.Context()); err != nil {
+		http.Error(w, "the console is closing, or you have left: nothing was done", http.StatusServiceUnavailable)
+		return
 	}
-	defer c.acting.give()
+	defer acting.give()
 
 	// What has begun is brought to its end, even if the viewer leaves.
 	said, err := c.Actions.Do(context.WithoutCancel(r.Context()), a)

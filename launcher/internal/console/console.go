@@ -51,9 +51,9 @@ type Console struct {
 	now    func() time.Time
 	log    *slog.Logger
 
-	first  turn // serialises first reads of sweeps
-	made   turn // serialises other pages, whose data are not safe for concurrent use
-	acting turn // serialises actions
+	first  turn            // serialises first reads of sweeps
+	made   turn            // serialises other pages, whose data are not safe for concurrent use
+	acting map[string]turn // serialises actions of one kind
 	mu     sync.Mutex
 	open   map[sweep.ID]*watched
 	still  map[string]*still // pages by path
@@ -94,7 +94,7 @@ type still struct {
 
 // New returns a console on three buckets.
 func New(sweeps, datasets, models blob.Store, now func() time.Time, log *slog.Logger) *Console {
-	c := &Console{sweeps: newSteady(sweeps, now), datasets: newSteady(datasets, now), models: newSteady(models, now), now: now, log: log, first: make(turn, 1), made: make(turn, 1), acting: make(turn, 1), open: map[sweep.ID]*watched{}, still: map[string]*still{}}
+	c := &Console{sweeps: newSteady(sweeps, now), datasets: newSteady(datasets, now), models: newSteady(models, now), now: now, log: log, first: make(turn, 1), made: make(turn, 1), acting: map[string]turn{Cancel: make(turn, 1), Promote: make(turn, 1), Rollback: make(turn, 1)}, open: map[sweep.ID]*watched{}, still: map[string]*still{}}
 	c.models.limit, c.datasets.limit = c.sweeps.limit, c.sweeps.limit // one limit for all
 	c.reg = registry.New(c.models)
 	c.index = report.NewIndex(c.sweeps, c.datasets, c.reg)

@@ -57,6 +57,11 @@ func (r *Report) Same() bool {
 	return !slices.ContainsFunc(r.Files, func(f File) bool { return !f.Same })
 }
 
+// Complete reports whether the model was compared: a report of another build, or a damaged one, may lack it.
+func (r *Report) Complete() bool {
+	return slices.ContainsFunc(r.Files, func(f File) bool { return f.Name == scorer.FileModel })
+}
+
 // Error reports a version that cannot be trained again.
 type Error struct{ Msg string }
 
