@@ -79,7 +79,7 @@ portable: ## the trainer without assembly, and the engine compiled and vetted fo
 	GOARCH=arm64 $(GO) vet ./gbt ./dataset ./metric ./calibrate
 
 # -short leaves out what is long and shows no race that shorter tests do not; `make test` runs it. SEQUENTIAL are packages that start nothing and lock nothing, whose long simulations the race detector would watch for minutes to see nothing. A test keeps it so.
-SEQUENTIAL := coppice/contract coppice/fit coppice/metric coppice/protocol coppice/search coppice/aggregator/internal/judge coppice/launcher/internal/backtest coppice/launcher/internal/doctor coppice/launcher/internal/quote coppice/launcher/internal/slot coppice/terraform
+SEQUENTIAL := coppice/contract coppice/fit coppice/metric coppice/page coppice/protocol coppice/search coppice/aggregator/internal/judge coppice/launcher/internal/backtest coppice/launcher/internal/doctor coppice/launcher/internal/quote coppice/launcher/internal/slot coppice/terraform
 # What CI leaves to whoever runs `make race`: three and a half minutes each, most of it one goroutine's staging and training.
 RACE_LEFT :=
 race: export CGO_ENABLED = 1
@@ -115,7 +115,7 @@ acceptance-destroy: ## remove what an acceptance run that stopped has left, in i
 
 e2e: ## whole sweeps through the built programs: a real table, killed aggregators, bad input (DATA=folder of real tables)
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath $(wildcard build/venv/bin/python)) \
-	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run E2E ./e2e
+	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -parallel 4 -v -run E2E ./e2e
 
 .PHONY: e2e-tables
 e2e-tables: ## a sweep of fifty candidates over 337,000 flights, in minutes (DATA=folder of real tables)
