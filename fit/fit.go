@@ -245,11 +245,7 @@ func (o *Outcome) rate(q Request, valid *Rows) error {
 	}
 	o.Metrics[q.Metric.Name], o.Score = value, q.Metric.Score(value)
 	if q.StandardError {
-		const resamples = 100 // of a metric whose error has no formula: enough for two digits of it
-		i, err := q.Metric.Interval(in, metric.Confidence{Seed: q.Params.Seed, Samples: resamples})
-		if o.ScoreSE = i.Error; err != nil {
-			o.ScoreSE = math.NaN()
-		}
+		o.ScoreSE = standardError(q.Metric, in, q.Params.Seed, errorRows)
 	}
 	return nil
 }

@@ -304,6 +304,7 @@
         said.textContent = (done ? 'Done: ' : 'Not done: ') + await answer.text();
       } catch { said.textContent = 'No connection. Whether it was done is not known: close and look.'; }
       check();
+      if (done && !box.isConnected) location.reload(); // it was closed meanwhile
     });
     check();
     document.body.append(box);

@@ -412,5 +412,17 @@ func (c *Console) Serve(ctx context.Context, l net.Listener, hosts []string) err
 	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
+
+	// Actions that have begun are brought to their end, as far as that takes seconds: all orders of a cancellation are given by then.
+	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), actionGrace)
+	defer cancel()
+	for _, kind := range c.acting {
+		if kind.take(rest) != nil {
+			c.log.Warn("the console ends during an action; what it has come to is shown by `launcher status`")
+		}
+	}
 	return nil
 }
+
+// actionGrace is how long a console that ends waits for actions.
+const actionGrace = 10 * time.Second
