@@ -115,7 +115,7 @@ acceptance-destroy: ## remove what an acceptance run that stopped has left, in i
 
 e2e: ## whole sweeps through the built programs: a real table, killed aggregators, bad input (DATA=folder of real tables)
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath $(wildcard build/venv/bin/python)) \
-	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -parallel 4 -v -run E2E ./e2e
+	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run E2E ./e2e
 
 .PHONY: e2e-tables
 e2e-tables: ## a sweep of fifty candidates over 337,000 flights, in minutes (DATA=folder of real tables)
