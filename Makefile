@@ -55,7 +55,7 @@ demo: build ## generate clicks, stage them, sweep 50 candidates on the local clo
 	bin/localemu exec --data $(DEMO)/cloud -- sh examples/clicks/demo.sh $(DEMO)/cloud
 
 test: ## run the tests
-	$(GO) test ./...
+	$(GO) test -timeout 20m ./...
 
 .PHONY: pictures
 pictures: ## the pictures of docs/page.md, of made-up sweeps and nights (needs chromium)

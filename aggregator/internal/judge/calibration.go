@@ -26,7 +26,7 @@ func (d *decision) calibration(g sweep.Gate, e Evidence) {
 	if len(t.New) == 0 {
 		return
 	}
-	d.ratio(checkCalibration, "tonight's test rows", c.Ratio, g.Confidence, t)
+	d.ratio(checkCalibration, "test rows of tonight", c.Ratio, g.Confidence, t)
 	if e.Champion != 0 && len(e.Reference.New) > 0 {
 		d.ratio(checkCalibration, "rows of earlier nights", c.Reference, g.Confidence, &e.Reference)
 	}

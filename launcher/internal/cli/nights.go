@@ -165,7 +165,7 @@ func (w *World) showNight(r *contract.Record) {
 	}
 	compared := "nothing: this is the first night of this spec"
 	if n := len(r.Against); n > 0 {
-		compared = fmt.Sprintf("%d nights, the last of them %s", n, r.Against[n-1])
+		compared = fmt.Sprintf("the nights before (%d), the last of them %s", n, r.Against[n-1])
 	}
 	rows = append(rows, [2]string{"compared with", compared})
 	if a := r.Accepted; a != nil {

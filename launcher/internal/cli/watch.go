@@ -158,7 +158,8 @@ func interrupted(ctx context.Context, id sweep.ID, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return fmt.Errorf("%w; sweep %s continues: `launcher watch %s` or `launcher cancel %s`", program.ErrInterrupted, id, id, id)
+	return fmt.Errorf("%w; sweep %s continues: `launcher watch %s` or `launcher cancel %s`; if its local cloud has ended, too, the same command resumes it",
+		program.ErrInterrupted, id, id, id)
 }
 
 // view draws snapshots: a line for each trial that has ended, with its learning curve, on a terminal above a bar; an object per change as JSON.
@@ -262,7 +263,7 @@ func (v *view) summary(s snapshot) string {
 		parts = append(parts, fmt.Sprintf("%s left", time.Duration(s.Left)*time.Second))
 	case s.Done == 0 && s.Job.State != "RUNNING":
 		parts = append(parts, strings.ToLower(s.Job.State))
-	case s.Waiting == 0:
+	case s.Waiting == 0 && s.Conclusion == nil:
 		parts = append(parts, "concluding")
 	}
 	return strings.Join(parts, " · ")

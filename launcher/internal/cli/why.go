@@ -164,7 +164,7 @@ func (w *World) showWhy(p *sweep.Plan, y reasons) {
 	default:
 		why := y.Trial.Reason
 		if why == "" {
-			why = "it is in the plan: " + y.Trial.Source
+			why = "it is in the plan since before the first trial began"
 		}
 		rows = append(rows, [2]string{"because", why}, [2]string{"parameters", settings(y.Trial.Shown(), varied(p.Trials))})
 	}
