@@ -170,6 +170,7 @@ func (p *backtestPage) live() *plot.Chart {
 			if v.Wrong {
 				class = "at a3"
 			}
+
 			from := day(n.Test)
 			if last := len(g.Spans) - 1; last >= 0 && g.Spans[last].Row == i && !v.Promoted {
 				g.Spans[last].To = from + 1
@@ -182,6 +183,7 @@ func (p *backtestPage) live() *plot.Chart {
 			g.Spans = append(g.Spans, plot.Span{Trial: plot.None, Row: i, From: from, To: from + 1, Class: class, Text: text})
 		}
 	}
+
 	g.Keys = []plot.Key{{Class: "at key a0", Label: "promoted, and no worse than the previous one"}, {Class: "at key a3", Label: "promoted, but worse on the following day"}}
 	g.Summary = "Each piece is a champion, from the first day that it would have served to the last; its name is the night that trained it."
 	p.data.table("champions", g.Title, p.championColumns()...)

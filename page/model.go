@@ -196,6 +196,7 @@ func (p *modelPage) swarm() *plot.Chart {
 	if len(p.Effects) == 0 {
 		return nil
 	}
+
 	c := plot.Swarm{Chart: plot.Chart{ID: "shap", Title: "What moves predictions", W: 460}, X: plot.Axis{Label: "SHAP value: added to the raw score of a row"}, Room: 180}
 	type row struct {
 		name                  string
@@ -213,8 +214,10 @@ func (p *modelPage) swarm() *plot.Chart {
 		rows = append(rows, r)
 		c.Rows = append(c.Rows, plot.SwarmRow{Label: e.Feature, Points: points})
 	}
+
 	c.Summary = fmt.Sprintf("Each dot is one of %d test rows. Right of the line the feature raises the prediction, left of it, lowers it; %s has the largest effect. Categories and missing values are grey.",
 		len(p.Effects[0].Shap), p.Effects[0].Feature)
+
 	add(p.data, "e-name", "feature", plot.Plain, rows, func(r row) any { return r.name })
 	add(p.data, "e-mean", "mean of |SHAP value|", plot.Plain, rows, func(r row) any { return r.mean })
 	add(p.data, "e-least", "least", plot.Plain, rows, func(r row) any { return r.least })

@@ -108,6 +108,7 @@ func (p *sweepPage) rank() {
 		p.Ranked = append(p.Ranked, &p.Trials[i])
 		counts[p.Trials[i].State]++
 	}
+
 	slices.SortStableFunc(p.Ranked, func(a, b *Trial) int {
 		if a.scored() != b.scored() {
 			if a.scored() {
@@ -122,6 +123,7 @@ func (p *sweepPage) rank() {
 		}
 		return cmp.Compare(a.Number, b.Number)
 	})
+
 	for i, t := range p.Ranked {
 		p.Standing[t.Number] = i + 1
 	}
@@ -167,6 +169,7 @@ func (p *sweepPage) columns() {
 	for i, q := range p.Params {
 		add(d, paramKey(i), q.Name, plot.Plain, rows, func(t *Trial) any { return q.value(t.Values[i]) })
 	}
+
 	all := []string{"rank", "trial", "state", "score", "reason", "trees", "grown", "seconds", "cost", "attempts", "private", "ended"}
 	all = append(all, p.goalColumns()...)
 	all = append(all, p.paramKeys()...)
@@ -399,6 +402,7 @@ func (p *sweepPage) facts() []Pair {
 			ended += c.Count
 		}
 	}
+
 	facts := []Pair{{"trials ended", fmt.Sprintf("%d of %d", ended, len(p.Trials))}}
 	if s := p.scored(); len(s) > 0 {
 		facts = append(facts, Pair{"best " + p.Metric, plot.Plain.Format(s[0].Score)})
@@ -406,6 +410,7 @@ func (p *sweepPage) facts() []Pair {
 	if r := p.Rows["train"]; r > 0 {
 		facts = append(facts, Pair{"rows of train", humanize.Comma(int64(r))}, Pair{"features", fmt.Sprint(p.Features)})
 	}
+
 	if n := len(p.Sweep.Memory); n > 0 {
 		facts = append(facts, Pair{"machines", fmt.Sprint(n)})
 	}

@@ -255,6 +255,7 @@ func (p *sweepPage) importance() *plot.Chart {
 		}
 		c.Bars = append(c.Bars, plot.Bar{Label: w.Name, Parts: []plot.Part{{Class: kind, Value: w.Share}}, Limit: w.Chance, Note: plot.Percent.Format(math.Round(1000*w.Share) / 1000)})
 	}
+
 	switch {
 	case len(p.scored()) < search.FewestForImportance:
 		c.Summary = fmt.Sprintf("Too few trials have a score to tell which parameters matter: %d, and it takes %d.", len(p.scored()), search.FewestForImportance)
@@ -265,6 +266,7 @@ func (p *sweepPage) importance() *plot.Chart {
 	default:
 		c.Summary = fmt.Sprintf("How differently the best trials are spread along each parameter (PED-ANOVA), minus the average effect of chance. Above what chance exceeds in one of twenty draws (the line): %s.", list(above))
 	}
+
 	add(p.data, "i-name", "parameter", plot.Plain, p.weights, func(w weight) any { return w.Name })
 	add(p.data, "i-share", "importance", plot.Percent, p.weights, func(w weight) any { return w.Share })
 	add(p.data, "i-chance", "exceeded by chance once in 20", plot.Percent, p.weights, func(w weight) any { return w.Chance })

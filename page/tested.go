@@ -192,23 +192,26 @@ func segments(d *data, t *Tested) *plot.Chart {
 		}
 		return s.Name
 	}
+
 	c := plot.Ranges{Chart: plot.Chart{ID: "segments", Title: "Reliability by segment", W: 460}, X: plot.Axis{Label: "predicted / observed", Log: true}, Line: 1, Room: 190, NoteRoom: 96}
 	within, unit := 0, "rows"
 	for i, s := range t.Segments {
 		if s.Squares > 0 {
 			unit = "rows, by their weights,"
 		}
+
 		value, low, high := s.After/s.Positive, math.NaN(), math.NaN()
 		if s.Positive > 0 {
 			reach := math.Exp(z / math.Sqrt(s.Count()))
 			low, high = value/reach, value*reach
 		}
+		if low <= 1 && 1 <= high || s.Positive == 0 && s.After*s.Effective() <= mostOfNone*s.Weight {
+			within++
+		}
+
 		note := fmt.Sprintf("%s of %s", plot.Plain.Format(s.Positive), plot.Plain.Format(s.Weight))
 		if s.Positive == 0 {
 			note += ", " + plot.Plain.Format(math.Round(10*s.After)/10) + " predicted" // what the drawing cannot show
-		}
-		if low <= 1 && 1 <= high || s.Positive == 0 && s.After*s.Effective() <= mostOfNone*s.Weight {
-			within++
 		}
 		if i < mostSegments {
 			c.Rows = append(c.Rows, plot.Range{Label: name(s), Note: note, Class: "r1", Value: value, Low: low, High: high, Before: s.Before / s.Positive})
@@ -217,9 +220,11 @@ func segments(d *data, t *Tested) *plot.Chart {
 			}
 		}
 	}
+
 	c.Summary = fmt.Sprintf("By %s, on sampled test rows: predicted divided by observed, with the range that chance allows; next to it, how many %s of how many were positive. 1 is within the range of %d of %d segments.",
 		list(t.By), unit, within, len(t.Segments))
 	c.Keys = []plot.Key{{Class: "dot key pale", Label: "before calibration"}, {Class: "dot key r1", Label: "after"}}
+
 	add(d, "s-name", "segment", plot.Plain, t.Segments, func(s Segment) any { return name(s) })
 	add(d, "s-rows", "rows", plot.Plain, t.Segments, func(s Segment) any { return s.Rows })
 	add(d, "s-positive", "positive", plot.Plain, t.Segments, func(s Segment) any { return s.Positive })

@@ -100,16 +100,8 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *missingMarkers) (*roles, err
 		return nil, err
 	}
 
-	for _, f := range r.derivedFeatures() {
-		if f.auto && slices.ContainsFunc(r.features, func(o feature) bool { return o.column.Name == f.column.Name }) {
-			continue // known from the table itself
-		}
-		if asksForCategories(spec, f.column.Name) {
-			return nil, spec.Errorf("encodings.columns."+f.column.Name,
-				"%q is a number derived from a time and cannot be categorical; leave it out here, and list [%s] under encodings.keys for statistics of it",
-				f.column.Name, f.column.Name)
-		}
-		r.features = append(r.features, f)
+	if err := r.addDerived(spec); err != nil {
+		return nil, err
 	}
 
 	// The contract's time and that of late labels need not be features.
@@ -117,6 +109,22 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *missingMarkers) (*roles, err
 	mature, err := use("label.at", spec.Label.At)
 	r.mature = mature
 	return r, cmp.Or(contract, err)
+}
+
+// addDerived adds the features derived from times.
+func (r *roles) addDerived(spec *dataset.Spec) error {
+	for _, f := range r.derivedFeatures() {
+		if f.auto && slices.ContainsFunc(r.features, func(o feature) bool { return o.column.Name == f.column.Name }) {
+			continue // known from the table itself
+		}
+		if asksForCategories(spec, f.column.Name) {
+			return spec.Errorf("encodings.columns."+f.column.Name,
+				"%q is a number derived from a time and cannot be categorical; leave it out here, and list [%s] under encodings.keys for statistics of it",
+				f.column.Name, f.column.Name)
+		}
+		r.features = append(r.features, f)
+	}
+	return nil
 }
 
 // asksForCategories reports whether the spec declares a column categorical.

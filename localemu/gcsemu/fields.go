@@ -113,6 +113,7 @@ func (s selection) of(v any) (selected any, keep bool) {
 	if len(s) == 0 {
 		return v, true
 	}
+
 	switch v := v.(type) {
 	case map[string]any:
 		out := map[string]any{}
@@ -129,6 +130,7 @@ func (s selection) of(v any) (selected any, keep bool) {
 			}
 		}
 		return out, true
+
 	case []any:
 		out := []any{}
 		for _, value := range v {

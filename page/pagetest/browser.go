@@ -329,6 +329,7 @@ func (p *Page) Shot(path string) {
 func (p *Page) note(m message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	var e struct {
 		Request          struct{ URL string }
 		Type             string
@@ -341,6 +342,7 @@ func (p *Page) note(m message) {
 	if json.Unmarshal(m.Params, &e) != nil {
 		return
 	}
+
 	switch m.Method {
 	case "Network.requestWillBeSent":
 		p.requests = append(p.requests, e.Request.URL)

@@ -236,6 +236,7 @@ func niceStep(rough float64, u Unit) float64 {
 	if !finite(rough) || rough <= 0 {
 		return 1
 	}
+
 	if u == Seconds && rough > 5 {
 		for _, d := range []time.Duration{10 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute,
 			15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour} {
@@ -252,12 +253,13 @@ func niceStep(rough float64, u Unit) float64 {
 		}
 		return 364 * math.Ceil(rough/364)
 	}
-	base := 10.0
-	magnitude := math.Pow(base, math.Floor(math.Log10(rough)))
 	if u == Bytes {
 		unit := math.Pow(1024, math.Floor(math.Log(rough)/math.Log(1024)))
 		return niceStep(rough/unit, Plain) * unit
 	}
+
+	base := 10.0
+	magnitude := math.Pow(base, math.Floor(math.Log10(rough)))
 	for _, m := range []float64{1, 2, 2.5, 5, 10} {
 		if m*magnitude >= rough*(1-1e-9) {
 			return m * magnitude

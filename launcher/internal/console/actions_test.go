@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"coppice/blob"
@@ -112,6 +113,88 @@ func TestNoActionsUnlessAsked(t *testing.T) {
 	}
 }
 
+// twoVersions is a registry with two versions of a model, the first of which is the champion.
+func twoVersions(t *testing.T) (models blob.Store, reg *registry.Registry) {
+	t.Helper()
+	models = blob.Memory()
+	reg = registry.New(models)
+	for _, key := range []string{"one", "two"} {
+		if _, err := reg.Register(t.Context(), "ctr", key, map[string][]byte{"model.txt": []byte(key)}, registry.Info{At: planned, By: "test", Why: "best", Metrics: map[string]float64{"auc": 0.6}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := reg.Promote(t.Context(), "ctr", 1, registry.Expect{}, registry.Act{By: "test", Why: "because", At: planned}); err != nil {
+		t.Fatal(err)
+	}
+	return models, reg
+}
+
+// TestARollbackDoesNotWaitForACancellation: that takes until Batch has come to rest, minutes. A second one does wait, and is told when its
+// viewer leaves that nothing was done.
+func TestARollbackDoesNotWaitForACancellation(t *testing.T) {
+	c, h, done := acting(t)
+	begun, rest := make(chan struct{}), make(chan struct{})
+	quick := c.Actions.Do
+	c.Actions.Do = func(ctx context.Context, a Action) (string, error) {
+		if a.Do == Cancel {
+			close(begun)
+			<-rest
+			return "cancelled", nil
+		}
+		return quick(ctx, a)
+	}
+
+	cancel := Action{Do: Cancel, Name: "night-1", Confirm: "night-1"}
+	first := make(chan *httptest.ResponseRecorder)
+	go func() { first <- post(t, h, cancel) }()
+	<-begun
+	impatient := func(r *http.Request) {
+		ctx, leave := context.WithCancel(r.Context())
+		leave()
+		*r = *r.WithContext(ctx)
+	}
+	if got := post(t, h, Action{Do: Rollback, Name: "ctr", Confirm: "ctr"}, limited(t)); got.Code != http.StatusOK || len(*done) != 1 {
+		t.Errorf("a rollback during a cancellation: %d %q, %d done; want %d and one", got.Code, got.Body, len(*done), http.StatusOK)
+	}
+	if got := post(t, h, cancel, impatient); got.Code != http.StatusServiceUnavailable || !strings.Contains(got.Body.String(), "nothing was done") {
+		t.Errorf("a second cancellation whose viewer has left: %d %q; want %d and that nothing was done", got.Code, got.Body, http.StatusServiceUnavailable)
+	}
+	close(rest)
+	if got := <-first; got.Code != http.StatusOK || got.Body.String() != "cancelled\n" {
+		t.Errorf("the cancellation: %d %q; want %d", got.Code, got.Body, http.StatusOK)
+	}
+}
+
+// limited gives a request five seconds, so that one that waits fails.
+func limited(t *testing.T) func(*http.Request) {
+	return func(r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
+		t.Cleanup(cancel)
+		*r = *r.WithContext(ctx)
+	}
+}
+
+// TestAnEndWaitsForActions: a console that ends waits for actions, but not for long ones.
+func TestAnEndWaitsForActions(t *testing.T) {
+	for last, want := range map[time.Duration]time.Duration{0: 0, 3 * time.Second: 3 * time.Second, time.Hour: actionGrace} {
+		synctest.Test(t, func(t *testing.T) {
+			c, _, _ := acting(t)
+			if err := c.acting[Cancel].take(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(last, c.acting[Cancel].give)
+
+			ctx, stop := context.WithCancel(t.Context())
+			stop()
+			began := time.Now()
+			c.finishActions(ctx)
+			if took := time.Since(began); took != want {
+				t.Errorf("with an action of %s, the console ends after %s; want %s", last, took, want)
+			}
+		})
+	}
+}
+
 // conflict is an error of its class.
 type conflict struct{ error }
 
@@ -120,23 +203,13 @@ func (conflict) IsConflict() bool { return true }
 // After an action a page shows what has become of it; an action that fails says why.
 func TestActionsShow(t *testing.T) {
 	bucket, _, _ := night(t, 1)
-	models := blob.Memory()
-	reg := registry.New(models)
-	act := registry.Act{By: "test", Why: "because", At: planned}
-	for _, key := range []string{"one", "two"} {
-		if _, err := reg.Register(t.Context(), "ctr", key, map[string][]byte{"model.txt": []byte(key)}, registry.Info{At: planned, By: "test", Why: "best", Metrics: map[string]float64{"auc": 0.6}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := reg.Promote(t.Context(), "ctr", 1, registry.Expect{}, act); err != nil {
-		t.Fatal(err)
-	}
+	models, reg := twoVersions(t)
 	c := New(bucket, blob.Memory(), models, time.Now, quiet)
 	c.Actions = Actions{Token: token, Do: func(ctx context.Context, a Action) (string, error) {
 		if a.Champion != 1 {
 			return "", conflict{errors.New("the champion is another")}
 		}
-		_, err := reg.Promote(ctx, a.Name, a.Version, registry.Expect{Version: a.Champion}, act)
+		_, err := reg.Promote(ctx, a.Name, a.Version, registry.Expect{Version: a.Champion}, registry.Act{By: "test", Why: "because", At: planned})
 		return "moved", err
 	}}
 	h := c.Handler([]string{"localhost:1"})

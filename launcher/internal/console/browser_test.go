@@ -22,21 +22,27 @@ var (
 	shots = flag.String("shots", "", "folder for pictures")
 )
 
+// serve has a console listen until the test ends, and returns its host.
+func serve(t *testing.T, c *Console) string {
+	t.Helper()
+	l, hosts, err := Listen(t.Context(), "127.0.0.1:0", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- c.Serve(ctx, l, hosts) }()
+	t.Cleanup(func() { stop(); <-served })
+	return hosts[0]
+}
+
 // An open page of a running sweep renews itself, and keeps what its reader has set.
 func TestBrowserLive(t *testing.T) {
 	bucket, p, trials := night(t, 6)
 	c := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet)
 	c.sweeps.limit.SetLimit(1000)
-	l, hosts, err := Listen(t.Context(), "127.0.0.1:0", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- c.Serve(ctx, l, hosts) }()
-	defer func() { stop(); <-served }()
-
-	url := "http://" + hosts[0] + "/"
+	host := serve(t, c)
+	url := "http://" + host + "/"
 	page := pagetest.Start(t).Open(url, 1280, 900)
 	page.Eval("document.querySelector('main a').click()", nil)
 	page.Until("location.pathname === '/sweeps/night-1' && document.getElementById('live')?.textContent === 'live'")
@@ -64,32 +70,14 @@ func TestBrowserLive(t *testing.T) {
 // A reader promotes a version: the button is there only where the console acts, and nothing is sent before name and token are typed.
 func TestBrowserAction(t *testing.T) {
 	bucket, _, _ := night(t, 1)
-	models := blob.Memory()
-	reg := registry.New(models)
-	act := registry.Act{By: "test", Why: "because", At: planned}
-	for _, key := range []string{"one", "two"} {
-		if _, err := reg.Register(t.Context(), "ctr", key, map[string][]byte{"model.txt": []byte(key)}, registry.Info{At: planned, By: "test", Why: "best", Metrics: map[string]float64{"auc": 0.6}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := reg.Promote(t.Context(), "ctr", 1, registry.Expect{}, act); err != nil {
-		t.Fatal(err)
-	}
+	models, reg := twoVersions(t)
 	c := New(bucket, blob.Memory(), models, time.Now, quiet)
 	c.Actions = Actions{Token: token, Do: func(ctx context.Context, a Action) (string, error) {
 		_, err := reg.Promote(ctx, a.Name, a.Version, registry.Expect{Version: a.Champion}, registry.Act{By: "ann", Why: a.Why, At: planned})
 		return "moved", err
 	}}
-	l, hosts, err := Listen(t.Context(), "127.0.0.1:0", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- c.Serve(ctx, l, hosts) }()
-	defer func() { stop(); <-served }()
-
-	url := "http://" + hosts[0] + "/models/ctr"
+	host := serve(t, c)
+	url := "http://" + host + "/models/ctr"
 	page := pagetest.Start(t).Open(url, 1280, 900)
 	page.Until("document.querySelectorAll('#acts button').length === 2")
 	page.Eval("document.querySelector('[data-act=promote]').click()", nil)
@@ -120,7 +108,7 @@ func TestBrowserAction(t *testing.T) {
 	if a, err := reg.Alias(t.Context(), "ctr", registry.Champion); err != nil || a.Version != 2 || a.Last.Why != "the ranking team agreed" {
 		t.Errorf("the champion is %+v, error %v; expected version 2, with the reason", a, err)
 	}
-	if e := page.Errors(url, "http://"+hosts[0]+"/actions"); len(e) > 0 {
+	if e := page.Errors(url, "http://"+host+"/actions"); len(e) > 0 {
 		t.Errorf("the page said or asked: %q", e)
 	}
 }

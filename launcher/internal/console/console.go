@@ -413,16 +413,21 @@ func (c *Console) Serve(ctx context.Context, l net.Listener, hosts []string) err
 		return err
 	}
 
-	// Actions that have begun are brought to their end, as far as that takes seconds: all orders of a cancellation are given by then.
-	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), actionGrace)
-	defer cancel()
-	for _, kind := range c.acting {
-		if kind.take(rest) != nil {
-			c.log.Warn("the console ends during an action; what it has come to is shown by `launcher status`")
-		}
-	}
+	c.finishActions(ctx)
 	return nil
 }
 
 // actionGrace is how long a console that ends waits for actions.
 const actionGrace = 10 * time.Second
+
+// finishActions waits for actions that have begun, as far as that takes seconds: all orders of a cancellation are given by then. No other
+// action begins afterwards.
+func (c *Console) finishActions(ctx context.Context) {
+	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), actionGrace)
+	defer cancel()
+	for kind, acting := range c.acting {
+		if acting.take(rest) != nil {
+			c.log.Warn("the console ends during an action, whose outcome `launcher status` or `launcher registry show` tells", "do", kind)
+		}
+	}
+}

@@ -131,7 +131,6 @@ func Build(q Request) (*Plan, error) {
 	p.Adapt()
 	p.noteConditions()
 	p.noteGoals()
-	p.Adapt()
 
 	err = p.fit(s.Machine, q.Manifest)
 	// A caller who compares machines wants the plan, too, when this one is too small.

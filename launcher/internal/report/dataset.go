@@ -223,6 +223,8 @@ func became(n *page.Night, s seen, metric string) {
 	if v, ok := c.Test[metric]; ok {
 		n.Value = v
 	}
+
+	// What it cost is known exactly since conclusions hold it; before, it is estimated from the hours.
 	if took := c.At.Sub(s.Planned); took > 0 {
 		n.Seconds = took.Seconds()
 		if s.hourly > 0 {
@@ -235,6 +237,7 @@ func became(n *page.Night, s seen, metric string) {
 			n.Cost = math.NaN()
 		}
 	}
+
 	g := c.Gate
 	if g == nil {
 		return
@@ -249,6 +252,7 @@ func became(n *page.Night, s seen, metric string) {
 // table converts a manifest for a page.
 func table(m *dataset.Manifest) *page.Table {
 	t := &page.Table{Version: m.Version, LeftOut: m.LeftOut, Thinned: m.Thinned, Bytes: m.Bytes(), Label: m.Label.Column, Kind: string(m.Label.Kind), Weight: m.Weight, Group: m.Group, SplitBy: splitWords(m)}
+
 	for _, s := range m.Splits {
 		rows := m.TableRows(s.Name)
 		t.Rows += int64(rows)
@@ -264,6 +268,7 @@ func table(m *dataset.Manifest) *page.Table {
 		}
 		t.Warnings = append(t.Warnings, text)
 	}
+
 	for i := range m.Features {
 		t.Features = append(t.Features, featureOf(m, &m.Features[i], t.Rows))
 	}
@@ -274,6 +279,7 @@ func table(m *dataset.Manifest) *page.Table {
 		}
 		t.Encodings = append(t.Encodings, v)
 	}
+
 	if o := m.Order; o != nil {
 		t.Order = "In train, statistics use only the rows before each row, in the order of " + o.Column
 		if o.By != dataset.OrderTime {
