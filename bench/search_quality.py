@@ -1,11 +1,12 @@
 """What a search is worth on real tables: one default configuration, fifty drawn at random, fifty that learn, and twenty-five that know a
 search of the day before as well.
 
-usage: search_quality.py --data FOLDER --bin FOLDER --out FOLDER [--only TABLE,...] [--trials N] [--warm N]
+usage: search_quality.py --data FOLDER --bin FOLDER --out FOLDER [--only TABLE,...] [--rows N] [--trials N] [--warm N]
 
 Everybody chooses by the log loss on valid and shows one model to test. The day before is the table's own train split, the first 70 % of
 which train there and the rest choose (by time, or at random where rows have none): nothing of tonight's valid or test is in it. One JSON
-object a table, then a table of all; a table whose object is in FOLDER already is not measured again.
+object a table, then a table of all; a table whose object is in FOLDER already is not measured again. Of a larger table, --rows rows are
+drawn, in their order: fifty configurations of a table say more about a search than one of all its rows.
 """
 import argparse
 import json
@@ -82,9 +83,16 @@ def before(frame, timed):
     return t
 
 
-def measure(programs, table, source, trials, few):
+def drawn(frame, rows):
+    """rows of the table, in their order, or all of a smaller one."""
+    if not 0 < rows < len(frame):
+        return frame
+    return frame.iloc[np.sort(np.random.default_rng(28).choice(len(frame), rows, replace=False))].reset_index(drop=True)
+
+
+def measure(programs, table, source, rows, trials, few):
     with tempfile.TemporaryDirectory() as folder:
-        frame = pd.concat(table.frames(source), ignore_index=True)
+        frame = drawn(pd.concat(table.frames(source), ignore_index=True), rows)
         yesterday, tonight = Night(programs, folder + "/before", table, before(frame, table.timed)), Night(programs, folder + "/tonight", table, frame)
         earlier = folder + "/before.jsonl"
         search_nights.warm(yesterday, earlier, 1, trials, [])
@@ -103,7 +111,7 @@ def main():
     for name in ("data", "bin", "out"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--only", default="")
-    for name, n in (("trials", 50), ("warm", 25)):
+    for name, n in (("rows", 50_000), ("trials", 50), ("warm", 25)):
         parser.add_argument(f"--{name}", type=int, default=n)
     a = parser.parse_args()
     os.makedirs(a.out, exist_ok=True)
@@ -114,7 +122,7 @@ def main():
             continue
         path = f"{a.out}/{table.name}.json"
         if not os.path.exists(path):
-            line = measure(os.path.abspath(a.bin), table, Source(a.data, SIZE, 0), a.trials, a.warm)
+            line = measure(os.path.abspath(a.bin), table, Source(a.data, SIZE, 0), a.rows, a.trials, a.warm)
             with open(path + ".part", "w") as f:
                 json.dump(line, f)
             os.replace(path + ".part", path)

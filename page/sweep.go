@@ -35,6 +35,7 @@ type sweepPage struct {
 	Memory     *plot.Chart
 	Money      *plot.Chart
 	Won        []*plot.Chart // of the winner
+	Sure       string        // whether the winner is better beyond chance
 
 	weights []search.Weight
 	data    *data
@@ -81,7 +82,7 @@ func (s *Sweep) lay() *sweepPage {
 	p.Memory = p.memory()
 	p.Money = p.money()
 	won := p.winner()
-	p.Won = won.all()
+	p.Won, p.Sure = won.all(), won.Sure
 	return p
 }
 
@@ -408,7 +409,7 @@ func (p *sweepPage) facts() []Pair {
 		facts = append(facts, Pair{"best " + p.Metric, plot.Plain.Format(s[0].Score)})
 	}
 	if r := p.Rows["train"]; r > 0 {
-		facts = append(facts, Pair{"rows of train", humanize.Comma(int64(r))}, Pair{"features", fmt.Sprint(p.Features)})
+		facts = append(facts, Pair{"rows trained on", humanize.Comma(int64(r))}, Pair{"features", fmt.Sprint(p.Features)})
 	}
 
 	if n := len(p.Sweep.Memory); n > 0 {

@@ -199,6 +199,7 @@ func (p *sweepPage) money() *plot.Chart {
 // winnerCharts are the drawings of a winner; nil where there is nothing to draw.
 type winnerCharts struct {
 	Measures, Reliable, Segments, Gain, Lift, Rivals, Features *plot.Chart
+	Sure                                                       string // what Rivals shows, in a sentence
 }
 
 // all are those that there are.
@@ -220,7 +221,7 @@ func (p *sweepPage) winner() (c winnerCharts) {
 	p.data.table("measures", "The winner's metrics", "w-name", "w-valid", "w-before", "w-after", "w-test")
 
 	c.Measures = calibrationChart(w)
-	c.Rivals = w.rivals(p.data)
+	c.Rivals, c.Sure = w.rivals(p.data)
 	if t := w.Tested; t != nil && len(t.Bins) > 0 {
 		c.Reliable = reliability(p.data, t)
 		c.Gain, c.Lift = gains(p.data, t)

@@ -81,6 +81,7 @@ func reliability(d *data, t *Tested) *plot.Chart {
 	bins := merged(t.Bins, 15, t.Calibrated)
 	before := plot.Line{Trial: plot.None, Class: "rel r0", Peak: -1, Dots: "dots r0"}
 	after := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1, Dots: "dots r1"}
+	exact := plot.Key{Class: "diagonal", Label: "exact"}
 	ratio := func(v, w float64) float64 { return v / w }
 	positive := true
 	for _, b := range bins {
@@ -96,11 +97,12 @@ func reliability(d *data, t *Tested) *plot.Chart {
 		c.X.Log, c.Y.Log = positive, positive
 		c.X.Unit, c.Y.Unit = plot.Percent, plot.Percent
 		c.Lines = []plot.Line{before, after}
-		c.Keys = []plot.Key{{Class: "rel r0", Label: "before calibration"}, {Class: "rel r1", Label: "after, with the range that chance allows"}}
+		c.Keys = []plot.Key{{Class: "rel r0", Label: "before calibration"}, {Class: "rel r1", Label: "after, with the range that chance allows"}, exact}
 		c.Summary = "Test rows in bins by their prediction: how often the label was positive. On the diagonal, predictions are exact. " + reliable(bins)
 	} else {
 		before.Class, before.Dots = "rel r1", "dots r1"
 		c.Lines = []plot.Line{before}
+		c.Keys = []plot.Key{{Class: "rel r1", Label: "not calibrated"}, exact}
 		c.Summary = "Test rows in bins by their prediction: the mean of the label. On the diagonal, predictions are exact."
 	}
 
@@ -235,7 +237,7 @@ func segments(d *data, t *Tested) *plot.Chart {
 }
 
 // rivals draws by how much the winner is better than the runner-up and the champion, each as a share of what the other has.
-func (w *Winner) rivals(d *data) *plot.Chart {
+func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 	var all []Rival
 	if w.Tested != nil && w.Tested.RunnerUp != nil {
 		all = append(all, *w.Tested.RunnerUp)
@@ -249,34 +251,35 @@ func (w *Winner) rivals(d *data) *plot.Chart {
 	}
 	all = slices.DeleteFunc(all, func(r Rival) bool { return r.Old == 0 || math.IsNaN(r.Old) })
 	if len(all) == 0 {
-		return nil
+		return nil, ""
 	}
 
-	c := plot.Ranges{Chart: plot.Chart{ID: "rivals", Title: "How certain the gain is", W: 460}, X: plot.Axis{Label: "gain, as a share of the other's value", Unit: plot.Percent}, Line: 0, Room: 170, NoteRoom: 110}
-	var sure []string
-	for _, r := range all {
-		by := math.Abs(r.Old)
-		c.Rows = append(c.Rows, plot.Range{Label: r.Name, Note: r.Metric, Class: cmp.Or(map[bool]string{true: "good"}[r.Low > 0], map[bool]string{true: "bad"}[r.High < 0], "open"),
-			Value: r.Gain / by, Low: r.Low / by, High: r.High / by, Before: math.NaN()})
+	r := plot.Ranges{Chart: plot.Chart{ID: "rivals", Title: "How certain the gain is", W: 460}, X: plot.Axis{Label: "gain, as a share of the other's value", Unit: plot.Percent}, Line: 0, Room: 170, NoteRoom: 110}
+	var is []string
+	for _, o := range all {
+		by := math.Abs(o.Old)
+		r.Rows = append(r.Rows, plot.Range{Label: o.Name, Note: o.Metric, Class: cmp.Or(map[bool]string{true: "good"}[o.Low > 0], map[bool]string{true: "bad"}[o.High < 0], "open"),
+			Value: o.Gain / by, Low: o.Low / by, High: o.High / by, Before: math.NaN()})
 		switch {
-		case r.Low > 0:
-			sure = append(sure, "better than "+r.Name)
-		case r.High < 0:
-			sure = append(sure, "worse than "+r.Name)
+		case o.Low > 0:
+			is = append(is, "better than "+o.Name)
+		case o.High < 0:
+			is = append(is, "worse than "+o.Name)
 		default:
-			sure = append(sure, "not distinguishable from "+r.Name)
+			is = append(is, "not distinguishable from "+o.Name)
 		}
 	}
-	c.Summary = "With the gate's intervals (95 % unless set otherwise), both models on the same rows; right of the line the winner is better. It is " + list(sure) + "."
-	c.Keys = []plot.Key{{Class: "dot key good", Label: "better beyond chance"}, {Class: "dot key open", Label: "may be chance"}, {Class: "dot key bad", Label: "worse beyond chance"}}
+	sure = "On the same rows it is " + list(is) + "."
+	r.Summary = "With the gate's intervals (95 % unless set otherwise), both models on the same rows; right of the line the winner is better. It is " + list(is) + "."
+	r.Keys = []plot.Key{{Class: "dot key good", Label: "better beyond chance"}, {Class: "dot key open", Label: "may be chance"}, {Class: "dot key bad", Label: "worse beyond chance"}}
 	add(d, "v-other", "against", plot.Plain, all, func(r Rival) any { return r.Name })
 	add(d, "v-metric", "metric", plot.Plain, all, func(r Rival) any { return r.Metric })
 	add(d, "v-rows", "rows", plot.Plain, all, func(r Rival) any { return r.Rows })
 	add(d, "v-gain", "gain", plot.Plain, all, func(r Rival) any { return r.Gain })
 	add(d, "v-low", "lowest", plot.Plain, all, func(r Rival) any { return r.Low })
 	add(d, "v-high", "highest", plot.Plain, all, func(r Rival) any { return r.High })
-	d.table("rivals", c.Title, "v-other", "v-metric", "v-rows", "v-gain", "v-low", "v-high")
-	return c.Draw()
+	d.table("rivals", r.Title, "v-other", "v-metric", "v-rows", "v-gain", "v-low", "v-high")
+	return r.Draw(), sure
 }
 
 // Compares says whether a gate's check of that name compares with the champion.

@@ -67,8 +67,11 @@ func tooLong(file string) error {
 // unreadable is the reason why a file cannot be read, without the name of the failed call.
 func unreadable(file string, err error) error {
 	var path *fs.PathError
-	if errors.Is(err, fs.ErrNotExist) || !errors.As(err, &path) {
+	switch {
+	case !errors.As(err, &path):
 		return err
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: %w", file, path.Err)
 	}
 	return &Error{File: file, Msg: path.Err.Error()}
 }

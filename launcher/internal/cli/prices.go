@@ -23,7 +23,7 @@ type PriceList interface {
 }
 
 func pricesCommand(w *World) *cobra.Command {
-	cmd := program.Group(&cobra.Command{Use: "prices", Short: "Manage the prices used for quotes"})
+	cmd := program.Group(&cobra.Command{Use: "prices", Short: "Manage the prices used for quotes", Example: "  launcher prices refresh"})
 	cmd.AddCommand(pricesRefreshCommand(w))
 	return cmd
 }

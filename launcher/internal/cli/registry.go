@@ -27,6 +27,10 @@ func registryCommand(w *World) *cobra.Command {
 		Use:   "registry",
 		Short: "Manage registered models",
 		Long:  "A model is called MODEL, its versions MODEL@3 or MODEL@champion; MODEL alone means the champion (or the newest version if there is none).",
+		Example: `  launcher registry list
+  launcher registry show ctr
+  launcher registry history ctr
+  launcher registry rollback ctr --why "wrong labels on 20 November"`,
 	})
 	cmd.AddCommand(registryListCommand(w), registryShowCommand(w), registryPromoteCommand(w), registryRollbackCommand(w), registryHistoryCommand(w), registryVerifyCommand(w),
 		registryTagCommand(w), registryNoteCommand(w), registryBadCommand(w), registryAliasCommand(w), registryDeleteCommand(w),
