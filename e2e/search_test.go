@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,7 +38,8 @@ gate: {against: none}
 `
 
 // TestSearchMeasured compares sweeps of fifty trials on a part of a real table, four tasks at once: drawn at random and trained to the end, decided when they are claimed, and
-// with ASHA at two etas as well. COPPICE_SEARCH_SEEDS says how many seeds, COPPICE_SEARCH_ROWS how many rows.
+// with ASHA at two etas as well, by trees and by rows. COPPICE_SEARCH_SEEDS says how many seeds, COPPICE_SEARCH_ROWS how many rows, and COPPICE_SEARCH_WAYS is
+// a part of the names of those to compare.
 func TestSearchMeasured(t *testing.T) {
 	number := func(name string, otherwise int) int {
 		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
@@ -52,6 +54,10 @@ func TestSearchMeasured(t *testing.T) {
 	ways := []struct{ name, method string }{
 		{"random", "method: random"}, {"auto", "method: auto"}, {"asha, eta 3", "method: auto\n  stop: {rule: asha, eta: 3, min_trees: 10}"},
 		{"asha, eta 4", "method: auto\n  stop: {rule: asha, eta: 4, min_trees: 10}"},
+		{"asha by rows, eta 3", "method: auto\n  stop: {rule: asha, by: rows, eta: 3}"}, {"asha by rows, eta 4", "method: auto\n  stop: {rule: asha, by: rows, eta: 4}"},
+	}
+	if only := os.Getenv("COPPICE_SEARCH_WAYS"); only != "" {
+		ways = slices.DeleteFunc(ways, func(w struct{ name, method string }) bool { return !strings.Contains(w.name, only) })
 	}
 	best, trees := map[string][]float64{}, map[string][]float64{}
 	for seed := range number("COPPICE_SEARCH_SEEDS", 3) {
@@ -66,6 +72,9 @@ func TestSearchMeasured(t *testing.T) {
 					t.Fatal(err)
 				}
 				grown += r.TreesGrown
+				if strings.Contains(way.method, sweep.ByRows) {
+					grown += sampled(t, objects, c.Sweep, r)
+				}
 			}
 			v := c.Valid["average_precision"]
 			best[way.name], trees[way.name] = append(best[way.name], v), append(trees[way.name], float64(grown))
@@ -77,6 +86,26 @@ func TestSearchMeasured(t *testing.T) {
 		n, _ := meanAndError(trees[way.name])
 		t.Logf("%-11s: best on valid %.5f, standard error %.5f, %.0f trees", way.name, m, e, n)
 	}
+}
+
+// sampled is how many trees cost as much as a trial's samples, beyond those that its result counts.
+func sampled(t *testing.T, objects map[string]string, id sweep.ID, r *sweep.Result) int {
+	t.Helper()
+	trees := 0
+	for name, text := range objects {
+		if !strings.HasPrefix(name, "coppice-sweeps/"+sweep.Names(id).Trial(r.Trial)+"rungs/") {
+			continue
+		}
+		rung, err := sweep.DecodeRung([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		trees += rung.Step
+	}
+	if r.Status == sweep.StatusStopped {
+		trees -= r.TreesGrown
+	}
+	return trees
 }
 
 // headOf is the beginning of a compressed text, without cutting a line.

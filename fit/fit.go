@@ -114,6 +114,7 @@ type Request struct {
 	Metric  metric.Metric   // for early stopping and as the score
 	Metrics []metric.Metric // reported in addition, where they are defined
 	Rows    []sweep.Rows    // to train on: nil for all of train; else a part of it, or all of it and another split's, which is copied
+	OneIn   int             // to train on one in so many of these rows, with parameters that fit so few; 0 and 1: on all
 	Valid   *sweep.Rows     // nil trains without held-out rows
 	Threads int
 	OnTree  func(gbt.Progress) error
@@ -146,6 +147,11 @@ func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 	train, err := t.trainingRows(q.Rows)
 	if err != nil {
 		return nil, err
+	}
+
+	if q.OneIn > 1 {
+		train.Subset = oneIn(train, q.OneIn)
+		q.Params = forSample(q.Params, q.OneIn)
 	}
 
 	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize,
@@ -187,6 +193,9 @@ func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 // identity is not resumed.
 func (t *Table) Identity(q Request) string {
 	id := fmt.Sprintf("task %s, dataset %s@%s", q.Program, t.ds.Manifest.Name, t.ds.Manifest.Version)
+	if q.OneIn > 1 {
+		id += fmt.Sprintf(", trained on one row in %d", q.OneIn)
+	}
 	for i, part := range q.Rows {
 		if i > 0 || part.Folds != nil {
 			id += fmt.Sprintf(", trained on %s %v", part.Split, part.Folds)

@@ -40,6 +40,10 @@ const FormatOpen = 3
 // FormatGoals is the format of plans with several objectives: an older build would let the best by the first win.
 const FormatGoals = 6
 
+// FormatSamples is the format of plans whose trials are compared by what a sample of the rows shows: an earlier build would compare them by
+// their first trees.
+const FormatSamples = 7
+
 // Listed reports whether the plan lists every trial of the search with its parameters: its method uses no results.
 func (s *Search) Listed() bool {
 	return s.Method == "" || s.Method == MethodRandom || s.Method == MethodHalton
@@ -191,7 +195,9 @@ func (p *Plan) Open() bool {
 
 // Adapt sets the plan's format to the one that its trials need.
 func (p *Plan) Adapt() {
-	switch {
+	switch stop := p.Spec.Search.Stop; {
+	case stop != nil && stop.By == ByRows:
+		p.Format = FormatSamples
 	case len(p.Spec.Goals) > 0:
 		p.Format = FormatGoals
 	case p.Extends != nil || p.EndsByRule():
@@ -224,6 +230,8 @@ func (p *Plan) checkTrials() error {
 		return fmt.Errorf("format %d, and no trial is open or may be stopped", p.Format)
 	case stop != nil && (stop.Eta < 2 || !slices.IsSorted(stop.Rungs) || !slices.Contains(StopRules(), stop.Rule)):
 		return fmt.Errorf("rule %.40q with eta %d and %d rungs", stop.Rule, stop.Eta, len(stop.Rungs))
+	case stop != nil && stop.By != "" && stop.By != ByTrees && (stop.By != ByRows || len(stop.Rungs) > MaxSamples):
+		return fmt.Errorf("compares by %.40q at %d rungs", stop.By, len(stop.Rungs))
 	}
 
 	for _, t := range p.Trials {

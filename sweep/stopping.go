@@ -16,16 +16,55 @@ const (
 	StopMedian    = "median"    // stops a trial worse than half of the others so far
 )
 
+// What a trial that is compared has been trained with.
+const (
+	ByTrees = "trees" // the first of its trees
+	ByRows  = "rows"  // all of its trees, on a sample of the rows of train
+)
+
+const (
+	MaxSamples = 3     // of growing size, before a trial has all rows
+	fewestRows = 1_000 // of a sample
+)
+
 // StopRules lists the rules available to a sweep.
 func StopRules() []string { return []string{StopASHA, StopHyperband, StopMedian} }
 
 // Stop says when a trial is stopped because others are better.
 type Stop struct {
 	Rule     string  `yaml:"rule" json:"rule"`
+	By       string  `yaml:"by" json:"by,omitempty"`     // ByTrees, the default, or ByRows
 	Eta      int     `yaml:"eta" json:"eta"`             // one in eta continues at a rung, default 3
 	MinTrees int     `yaml:"min_trees" json:"min_trees"` // first rung, default 10
 	Noise    float64 `yaml:"noise" json:"noise"`         // standard error of the difference of two trials' metric; a smaller gap does not stop a trial
-	Rungs    []int   `yaml:"-" json:"rungs,omitempty"`   // numbers of trees after which trials are compared; set by the plan
+	Rungs    []int   `yaml:"-" json:"rungs,omitempty"`   // numbers of trees after which trials are compared, or which cost as much as the samples; set by the plan
+}
+
+// Samples returns the rungs of trials of so many trees on so many rows, ByRows: numbers of trees that cost as much, ascending.
+func (s *Stop) Samples(trees, rows int) []int {
+	var rungs []int
+	for of := s.Eta; len(rungs) < MaxSamples && trees/of >= 1 && rows/of >= fewestRows; of *= s.Eta {
+		rungs = append(rungs, trees/of)
+	}
+	slices.Reverse(rungs)
+	return rungs
+}
+
+// OneIn is one in how many rows of train a trial is trained on before it is compared at a rung, by its position, ByRows.
+func (s *Stop) OneIn(rung int) int {
+	of := 1
+	for range len(s.Rungs) - rung {
+		of *= s.Eta
+	}
+	return of
+}
+
+// Reached says in words what a trial has been trained with at a rung of that many trees.
+func (s *Stop) Reached(step int) string {
+	if i := slices.Index(s.Rungs, step); s.By == ByRows && i >= 0 {
+		return fmt.Sprintf("on one row in %d", s.OneIn(i))
+	}
+	return fmt.Sprintf("at %d trees", step)
 }
 
 func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
@@ -35,6 +74,10 @@ func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
 		return nil
 	case !slices.Contains(StopRules(), q.Rule):
 		return doc.Errorf("search.stop.rule", "unknown rule %.60q%s; use one of %v", q.Rule, strictyaml.Suggest(q.Rule, StopRules()), StopRules())
+	case q.By != "" && q.By != ByTrees && q.By != ByRows:
+		return doc.Errorf("search.stop.by", "unknown %.60q%s; use %s or %s", q.By, strictyaml.Suggest(q.By, []string{ByTrees, ByRows}), ByTrees, ByRows)
+	case q.By == ByRows && q.Rule == StopMedian:
+		return doc.Errorf("search.stop.by", "rule %s compares whole curves, which samples of rows do not have; use %v, or by: %s", StopMedian, []string{StopASHA, StopHyperband}, ByTrees)
 	case q.Eta < 2 || q.Eta > 100:
 		return doc.Errorf("search.stop.eta", "eta is %d: one in eta trials continues at a rung; use 2 to 100", q.Eta)
 	case q.MinTrees < 1 || q.MinTrees > math.MaxInt32:

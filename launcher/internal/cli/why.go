@@ -138,7 +138,7 @@ func whyRefit(p *sweep.Plan, b sweep.Board) (string, error) {
 }
 
 // whyOverhead is the width of a rung's other columns.
-const whyOverhead = 50
+const whyOverhead = 60
 
 func (w *World) showWhy(p *sweep.Plan, y reasons) {
 	rows := [][2]string{{"trial", fmt.Sprintf("%d of sweep %s", y.Trial.Number, p.Sweep)}, {"from", y.Trial.Source}}
@@ -188,14 +188,14 @@ func (w *World) showWhy(p *sweep.Plan, y reasons) {
 		return
 	}
 
-	t := w.newTable("trees", p.Spec.Metric, "others", "", "because")
+	t := w.newTable("reached", p.Spec.Metric, "others", "", "because")
 	t.SetColumnConfigs([]table.ColumnConfig{{Number: 5, WidthMax: w.textWidth(whyOverhead), WidthMaxEnforcer: text.WrapSoft}})
 	for _, r := range y.Rungs {
 		does := search.GoOn
 		if r.Stop {
 			does = search.Stop
 		}
-		t.AppendRow(table.Row{r.Step, number(r.Score), len(r.Seen), does, r.Reason})
+		t.AppendRow(table.Row{p.Spec.Search.Stop.Reached(r.Step), number(r.Score), len(r.Seen), does, r.Reason})
 	}
 	t.Render()
 }

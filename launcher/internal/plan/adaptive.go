@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"coppice/fit"
 	"coppice/search"
@@ -146,6 +147,9 @@ func (p *Plan) climb() error {
 		most = max(most, int(n))
 	}
 
+	if stop.By == sweep.ByRows {
+		return p.climbSamples(&stop, most)
+	}
 	if stop.Rungs = search.Rungs(stop.MinTrees, most, stop.Eta); len(stop.Rungs) == 0 {
 		return errorf("search.stop: of %d trees, a %d-th is fewer than min_trees, %d, so no trial would ever be stopped; lower min_trees, raise num_iterations, or leave stop out",
 			most, stop.Eta, stop.MinTrees)
@@ -153,5 +157,22 @@ func (p *Plan) climb() error {
 	p.Spec.Search.Stop = &stop
 	p.Adapt()
 	p.Notes = append(p.Notes, fmt.Sprintf("search.stop: trials are compared after %v trees (%s, one in %d continues)", stop.Rungs, stop.Rule, stop.Eta))
+	return nil
+}
+
+// climbSamples sets the rungs of trials that are compared by what samples of the rows show.
+func (p *Plan) climbSamples(stop *sweep.Stop, trees int) error {
+	rows := int(p.Dataset.Rows[sweep.Train])
+	if stop.Rungs = stop.Samples(trees, rows); len(stop.Rungs) == 0 {
+		return errorf("search.stop: one in %d of %d rows, or of %d trees, is too little to compare trials by; lower eta, or leave stop out", stop.Eta, rows, trees)
+	}
+
+	p.Spec.Search.Stop = stop
+	p.Adapt()
+	var samples []string
+	for i := range stop.Rungs {
+		samples = append(samples, fmt.Sprint(stop.OneIn(i)))
+	}
+	p.Notes = append(p.Notes, fmt.Sprintf("search.stop: trials are compared after training on one row in %s (%s, one in %d continues)", strings.Join(samples, ", then "), stop.Rule, stop.Eta))
 	return nil
 }

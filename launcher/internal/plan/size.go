@@ -119,7 +119,11 @@ func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads
 		if err != nil {
 			return 0, err
 		}
-		return gbt.PrivateBytes(p, rows[sweep.Train], rows[sweep.Valid], features, threads) + scoring(rows) + processBytes, nil
+		sample := int64(0) // its mask, while there are no scores yet
+		if stop := plan.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
+			sample = maskBytes * int64(rows[sweep.Train]/stop.Eta)
+		}
+		return gbt.PrivateBytes(p, rows[sweep.Train], rows[sweep.Valid], features, threads) + max(scoring(rows), sample) + processBytes, nil
 	}
 	if plan.Folds != nil {
 		return needOfFolds(d, plan, expected, rows, features, threads)

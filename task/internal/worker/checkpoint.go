@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"coppice/fit"
@@ -84,16 +85,31 @@ func (w *Worker) saved(ctx context.Context, c *sweep.Claim, m metric.Metric) (*s
 	}
 
 	s.from = from
-	identity := w.table.Identity(w.request(c.Trial, fit.Request{Metric: m}))
-	if s.from != nil && from.Identity() != identity {
-		s.keeper.Log.Warn("the trial starts over", "checkpoint", from.Identity(), "this", identity)
+	if of := w.identities(c.Trial, m); s.from != nil && !slices.Contains(of, from.Identity()) {
+		s.keeper.Log.Warn("the trial starts over", "checkpoint", from.Identity(), "this", of[0])
 		s.clear()
 	}
 	return s, nil
 }
 
+// identities are those of a trial's checkpoints: of its training on all rows, and of those on samples.
+func (w *Worker) identities(trial int, m metric.Metric) []string {
+	q := w.request(trial, fit.Request{Metric: m})
+	all := []string{w.table.Identity(q)}
+	if stop := w.plan.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
+		for i := range stop.Rungs {
+			q.OneIn = stop.OneIn(i)
+			all = append(all, w.table.Identity(q))
+		}
+	}
+	return all
+}
+
 // fit trains from the trial's checkpoint. Checkpoints of another build cannot be resumed; they are dropped and training starts over.
 func (w *Worker) fit(ctx context.Context, s *saving, q fit.Request) (*fit.Outcome, error) {
+	if s.from != nil && s.from.Identity() != w.table.Identity(q) { // it is of a sample of the rows, which has served its purpose
+		s.clear()
+	}
 	q.Resume = s.from
 	q.Checkpoint = func(c *gbt.Checkpoint) error {
 		s.keeper.Offer(s.ctx, c)

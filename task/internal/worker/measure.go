@@ -120,6 +120,13 @@ func (m *measures) tree(trial int, score float64) {
 	}
 }
 
+// sampled counts one tree grown on one row in so many.
+func (m *measures) sampled(of int) {
+	labels := otel.WithAttributes(m.sweep)
+	m.trees.Add(context.Background(), 1, labels)
+	m.rows.Add(context.Background(), m.rowsATree/int64(of), labels)
+}
+
 func (m *measures) end(s sweep.Status) {
 	m.ended.Add(context.Background(), 1, otel.WithAttributes(m.sweep, attribute.String("status", string(s))))
 }

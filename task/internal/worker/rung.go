@@ -22,9 +22,14 @@ func (e *stoppedError) Error() string { return e.rung.Reason }
 // holder of the trial. When the store cannot say what the other trials reached, the trial continues.
 func (w *Worker) atRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress) error {
 	stop := w.plan.Spec.Search.Stop
-	if stop == nil || !slices.Contains(stop.Rungs, g.Tree) {
+	if stop == nil || stop.By == sweep.ByRows || !slices.Contains(stop.Rungs, g.Tree) {
 		return nil
 	}
+	return w.compare(ctx, claim, g)
+}
+
+// compare decides whether a trial that has reached a rung continues.
+func (w *Worker) compare(ctx context.Context, claim *sweep.Claim, g gbt.Progress) error {
 
 	r, err := w.rung(ctx, claim, g)
 	var damaged *sweepstore.DamagedError

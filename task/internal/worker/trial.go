@@ -151,7 +151,7 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 	}
 
 	threads := w.plan.Sizing.ThreadsPerTask
-	o, err := w.fit(ctx, s, w.request(claim.Trial, fit.Request{Params: params, Metric: m, Metrics: w.metrics, Threads: threads,
+	q := w.request(claim.Trial, fit.Request{Params: params, Metric: m, Metrics: w.metrics, Threads: threads,
 		RateTrees: w.plan.Spec.Search.Stop != nil, StandardError: w.plan.Spec.PicksByError(),
 		OnTree: func(g gbt.Progress) error {
 			if err := p.tree(g); err != nil {
@@ -159,7 +159,11 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 			}
 			return w.atRung(ctx, claim, g)
 		},
-		Input: w.input, Refit: w.input != nil && w.plan.Input.Mode == sweep.RefitMode}))
+		Input: w.input, Refit: w.input != nil && w.plan.Input.Mode == sweep.RefitMode})
+	o, err := (*fit.Outcome)(nil), w.trySamples(ctx, claim, s, q, p)
+	if err == nil {
+		o, err = w.fit(ctx, s, q)
+	}
 	if stopped := new(stoppedError); errors.As(err, &stopped) {
 		r.Score, r.TreesGrown = stopped.rung.Score, stopped.rung.Step
 		r.Usage = sweep.Usage{TreesPerSecond: p.rate(), PrivateBytes: usage.Self().Private}
@@ -228,7 +232,7 @@ func (w *Worker) failure(cause, err error) (sweep.Status, string) {
 	case errors.As(err, &dropped):
 		return sweep.StatusStopped, dropped.reason
 	case errors.As(err, &stopped):
-		return sweep.StatusStopped, fmt.Sprintf("at %d trees: %s", stopped.rung.Step, stopped.rung.Reason)
+		return sweep.StatusStopped, fmt.Sprintf("%s: %s", w.plan.Spec.Search.Stop.Reached(stopped.rung.Step), stopped.rung.Reason)
 	case errors.Is(cause, errTimeLimit):
 		return sweep.StatusTimedOut, fmt.Sprintf("%v (%s)", errTimeLimit, w.plan.Spec.Limits.Trial)
 	case errors.Is(cause, errCancelled), errors.Is(cause, errEnded):
