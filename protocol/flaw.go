@@ -29,5 +29,10 @@ const (
 	takenUnasked     // a configuration is decided on without being reserved
 	trainedUnwritten // a trial is trained before its decision is written
 	stageUnread      // a trial is claimed before those of earlier stages have ended
+	pauseUnread      // a holder trains on without looking whether the trial was paused
+	rungUnread       // a holder that loses the creation of a rung follows its own comparison
+	verdictOfAnother // a verdict on an earlier pause is taken for one on this
+	closedUnwritten  // a paused trial is ended without a verdict
+	lastUnread       // a trial that is held counts as one that comes to no rung any more
 	releaseOfAnother // a task that fails releases the trial's last claim instead of its own
 )

@@ -67,11 +67,13 @@ type Finish struct {
 }
 
 // Begin starts the machine. trained says that there is a model. why says why training ended early: a trial that was taken over or ended by
-// another task is left to that task, and a task told to stop releases its claim. Giving up a trial goes the same way, by a task that does
+// another task is left to that task, a task told to stop releases its claim, and one whose trial is paused marks it before that. Giving up a trial goes the same way, by a task that does
 // not hold it.
 func (f Finish) Begin(trained bool, why Why) (Finish, Action) {
 	f.why = why
 	switch {
+	case why == Paused:
+		return f.about(MarkPaused)
 	case why == ToldToGo || why == Broken:
 		return f.about(Release)
 	case why == Superseded || why == EndedElsewhere:
@@ -122,7 +124,16 @@ func (f Finish) Next(a Answer) (Finish, Action) {
 	case overwriteResult:
 		return f.about(Publish)
 
+	case MarkPaused: // without the mark, the next holder finds that the trial has to pause
+		if a.Failed {
+			f.why = Broken
+		}
+		return f.about(Release)
+
 	default: // Release
+		if f.why == Paused {
+			return f.about(SearchAgain)
+		}
 		return f.stop()
 	}
 }

@@ -32,6 +32,8 @@ const (
 	Wait          // for one heartbeat
 	Train         // Trial is held under Claim; final
 	Stop          // no trial for this task, Action.Why; final
+	AskVerdict    // can it be decided what becomes of a paused trial? Answer.Trial; Action.Last
+	CreateVerdict // create-only, record that for Trial; the answer does not matter: the one that is there binds
 
 	// Actions of the holder of a claim on an open trial, before it trains: Settle.
 	ReadDecision      // is it decided what Trial trains? Answer.Unreadable if the decision is damaged
@@ -39,6 +41,15 @@ const (
 	TakeConfiguration // create-only, reserve the proposed configuration for Trial; does Trial have it?
 	CreateDecision    // create-only, record that Trial trains the proposed configuration; was it created?
 	Settled           // Trial trains what its decision says; final
+
+	// Actions of the holder of a claim at a rung, and before it trains: Climb.
+	LookForPause // has an earlier holder come to a rung beyond which the trial may not go by itself? Answer.Rung
+	ReadRung     // is it decided whether Trial passes the rung? Answer.Standing; Answer.Unreadable if the record is damaged
+	CompareTrial // with the others at the rung: Answer.Standing
+	CreateRung   // create-only, record that; was it created?
+	ReadVerdict  // what has become of Trial, paused at the rung? Answer.Standing; Answer.Unreadable if the verdict is damaged
+	Pause        // leave Trial until a verdict comes; final
+	Close        // end Trial without a model: others are better; final
 
 	// Actions of the holder of a claim: Pulse and Finish.
 	Beat            // write the heartbeat
@@ -49,6 +60,7 @@ const (
 	CreateResult    // create-only; was it created?
 	Publish         // tell the aggregator
 	DropCheckpoints // empty the checkpoints of Trial
+	MarkPaused      // create-only, show in listings that Trial is paused at its rung
 	Release         // create-only, give Claim back
 	SearchAgain     // done with the trial; final
 	overwriteResult // for a planted bug
@@ -103,6 +115,7 @@ const (
 	MovedByOthers      // others changed the champion too often
 	Unreadable         // the champion's record or a trial's decision is damaged; retrying does not help
 	NothingLeft        // the space has no other configuration to propose
+	Paused             // the trial waits at a rung
 )
 
 // Action is what a machine asks for.
@@ -110,12 +123,13 @@ type Action struct {
 	Do           Op
 	Trial, Claim int
 	Why          Why
+	Last         bool // for AskVerdict: every trial has ended or is paused, so none will come to a rung any more
 }
 
 // Final reports whether the machine has stopped.
 func (a Action) Final() bool {
 	switch a.Do {
-	case Train, Stop, Settled, GoOn, Abort, SearchAgain, Leave, Concluded, Decided:
+	case Train, Stop, Settled, GoOn, Pause, Close, Abort, SearchAgain, Leave, Concluded, Decided:
 		return true
 	}
 	return false
@@ -124,13 +138,27 @@ func (a Action) Final() bool {
 // Answer is the outcome of an action.
 type Answer struct {
 	Failed     bool // outcome unknown: the store did not answer
-	Unreadable bool // for a Gate or a Settle: the object is damaged, permanently
+	Unreadable bool // for a Gate, a Settle or a Climb: the object is damaged, permanently
 	Yes        bool
 	Beat       int64
 	Listing    Listing
 	Full       bool // with a listing: no memory is free for another trial
 	Results    int  // the number of trials with a result
+	Trial      int
+	Rung       int // a number of trees
+	Standing   Standing
 }
+
+// Standing is what has been decided about a trial at a rung.
+type Standing uint8
+
+// The standings.
+const (
+	Undecided Standing = iota
+	Continues          // it passes the rung
+	Waits              // it is paused there until a verdict on it, which is Continues or Ends
+	Ends               // it ends there
+)
 
 // Listing is the state of the trials according to names and generations of the sweep's objects. Each entry was true at some moment between
 // Began and Ended, not all at the same one.
@@ -145,6 +173,9 @@ type Trial struct {
 	Claims int   // number of claims made
 	Deaths int   // number of claims whose holders died on the trial, counting the last one as dead
 	Last   Claim // the claim that holds the trial
+
+	Paused  bool // at a rung, without a verdict: not to be claimed
+	Resumed bool // a verdict on its latest pause says what becomes of it: to be claimed before trials that have not begun
 }
 
 // Claim is a claim in a listing.

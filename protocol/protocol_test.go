@@ -11,7 +11,8 @@ const every = 997
 
 // TestTasksShareTrials explores all that tasks, time and faults can do to a sweep of two trials. In every order: a trial has one result,
 // its end is published and its checkpoints are dropped only after that, a live task that shows it keeps its trial, only trials on which
-// tasks have died are given up, and all trials end.
+// tasks have died are given up, and all trials end. Where trials may be paused, none goes on that is not promoted, none that is promoted is
+// stopped, and none is given up while another may still come to its rung.
 func TestTasksShareTrials(t *testing.T) {
 	t.Parallel()
 	for _, m := range []sharing{
@@ -19,8 +20,11 @@ func TestTasksShareTrials(t *testing.T) {
 		{tasks: 2, trials: 1, faults: 2},
 		{tasks: 2, trials: 2, faults: 1, alike: true, unsaved: true, open: true},
 		{tasks: 2, trials: 2, faults: 1, alike: true, unsaved: true, staged: true},
+		{tasks: 2, trials: 1, faults: 1, alike: true, unsaved: true, rungs: 2},
+		{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1},
+		{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1, inStep: true},
 	} {
-		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults, open %t, staged %t", m.tasks, m.trials, m.faults, m.open, m.staged), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults, open %t, staged %t, %d rungs, in step %t", m.tasks, m.trials, m.faults, m.open, m.staged, m.rungs, m.inStep), func(t *testing.T) {
 			t.Parallel()
 			whole(t, explore(m, mostStates, every, m.comesToEnd))
 		})
@@ -56,6 +60,9 @@ func TestPlantedBugs(t *testing.T) {
 	one, two := sharing{tasks: 2, trials: 1, faults: 1}, sharing{tasks: 2, trials: 1, faults: 2}
 	open := sharing{tasks: 2, trials: 2, faults: 1, unsaved: true, open: true}
 	staged := sharing{tasks: 2, trials: 2, faults: 1, unsaved: true, staged: true}
+	climb := sharing{tasks: 2, trials: 1, faults: 1, unsaved: true, rungs: 2}
+	compete := sharing{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1}
+	overtake := sharing{tasks: 2, trials: 2, faults: 1, only: paused, alike: true, unsaved: true, rungs: 1}
 	for _, tc := range []struct {
 		flaw   flaw
 		name   string
@@ -79,6 +86,11 @@ func TestPlantedBugs(t *testing.T) {
 		{takenUnasked, "configuration not taken", []sharing{open}, "two trials train the same configuration"},
 		{trainedUnwritten, "trained before it is written", []sharing{open}, "a trial is trained with what no decision says"},
 		{stageUnread, "a later stage taken early", []sharing{staged}, "a trial is trained before an earlier stage has ended"},
+		{pauseUnread, "a pause not looked for", []sharing{climb}, "a paused trial goes on that is not promoted"},
+		{rungUnread, "own comparison instead of the written one", []sharing{overtake}, "a paused trial goes on that is not promoted"},
+		{verdictOfAnother, "promoted twice by one verdict", []sharing{climb}, "a paused trial goes on that is not promoted"},
+		{closedUnwritten, "stopped without a verdict", []sharing{compete}, "a promoted trial is stopped"},
+		{lastUnread, "given up while others are on their way", []sharing{compete}, "a paused trial is given up while another may come to its rung"},
 		{doubleFold, "double fold", nil, "a sweep is said to have ended that waits for a trial"},
 		{endingUnread, "own ending instead of the written one", nil, "two aggregators conclude a sweep from different results"},
 		{conclusionFirst, "conclusion before its version", nil, "a conclusion names a version that is not there"},

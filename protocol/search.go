@@ -29,6 +29,8 @@ type Search struct {
 	list  Listing
 	pass  pass
 	index int // of the trial, relative to Task.Start
+
+	subject int // the paused trial about which a verdict is written
 }
 
 // pass is one of the passes over a listing.
@@ -36,7 +38,8 @@ type pass uint8
 
 const (
 	leftBehind pass = iota // trials left by an earlier attempt of this task
-	free                   // trials that no task holds
+	resumed                // trials with a verdict that no task holds
+	free                   // other trials that no task holds
 	silent                 // trials whose holder is dead
 	passes
 )
@@ -74,6 +77,19 @@ func (t Task) Next(s Search, a Answer) (Search, Action) {
 
 	case List:
 		return t.listed(s, a)
+
+	case AskVerdict:
+		if !a.Yes {
+			return t.look(s)
+		}
+		s.subject = a.Trial
+		if t.flaw == closedUnwritten && t.last(s.list) {
+			return t.look(s.decided())
+		}
+		return s.about(CreateVerdict, a.Trial, 0)
+
+	case CreateVerdict: // whoever wrote it, the trial may be claimed; its holder reads what it says
+		return t.look(s.decided())
 
 	case ReadClaim:
 		if a.Yes {
@@ -131,7 +147,27 @@ func (t Task) listed(s Search, a Answer) (Search, Action) {
 		s.idle = s.list.Ended
 		return t.rest(s)
 	}
+	if slices.ContainsFunc(s.list.Trials, func(of Trial) bool { return of.Paused && !of.Ended }) {
+		s.doing = AskVerdict
+		return s, Action{Do: AskVerdict, Last: t.last(s.list)}
+	}
 	return t.look(s)
+}
+
+// last reports whether no trial will come to a rung any more, unless a paused one is promoted.
+func (t Task) last(l Listing) bool {
+	return !slices.ContainsFunc(l.Trials, func(of Trial) bool {
+		held := of.Claims > 0 && !of.Last.Released
+		return !of.Ended && !of.Paused && (t.flaw != lastUnread || !held)
+	})
+}
+
+// decided marks the search's subject as one with a verdict.
+func (s Search) decided() Search {
+	s.list.Trials = slices.Clone(s.list.Trials)
+	of := &s.list.Trials[s.subject]
+	of.Paused, of.Resumed = false, true
+	return s
 }
 
 // look continues through the listing to the next action.
@@ -143,12 +179,12 @@ func (t Task) look(s Search) (Search, Action) {
 			trial := s.list.Trials[number]
 
 			switch {
-			case trial.Ended || t.Stages != nil && t.Stages[number] > stage:
+			case trial.Ended || trial.Paused || t.Stages != nil && t.Stages[number] > stage:
 
 			case s.pass == leftBehind && t.Attempt > 0 && trial.Claims > 0:
 				return s.about(ReadClaim, number, trial.Last.Number)
 
-			case s.pass == free && trial.Free():
+			case s.pass == resumed && trial.Resumed && trial.Free(), s.pass == free && trial.Free():
 				return t.take(s)
 
 			case s.pass == silent && trial.Claims > 0:
@@ -215,13 +251,15 @@ func (t Task) take(s Search) (Search, Action) {
 
 // rest decides what to do when there is nothing to claim. A holder that still trains has been alive for as long as it takes to be declared
 // dead. If it is killed later, Batch restarts it; waiting for that would only keep a machine busy. Trials of later stages are worth waiting
-// for if they outnumber the holders, each of which will take one.
+// for if they outnumber the holders, each of which will take one; so are paused trials, some of which will go on.
 func (t Task) rest(s Search) (Search, Action) {
-	stage, ended, held, later := t.stage(s.list), 0, 0, 0
+	stage, ended, held, later, paused := t.stage(s.list), 0, 0, 0, 0
 	for n, trial := range s.list.Trials {
 		switch {
 		case trial.Ended:
 			ended++
+		case trial.Paused:
+			paused++
 		case t.Stages != nil && t.Stages[n] > stage:
 			later++
 		default:
@@ -232,7 +270,7 @@ func (t Task) rest(s Search) (Search, Action) {
 	switch {
 	case ended == len(s.list.Trials):
 		return s.stop(AllEnded)
-	case later > held:
+	case later > held, held > 0 && paused > held:
 		return s.do(Wait)
 	case s.list.Began.Sub(s.idle) >= t.Takeover+t.Heartbeat:
 		return s.stop(LivingHands)

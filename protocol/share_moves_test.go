@@ -50,6 +50,12 @@ func (v visitor) search(s shared, i int) {
 			v.decide(then, i, "has the listing, as it was", Answer{})
 			v.m.look(&then, i)
 			v.decide(then, i, "has the listing, as it is", Answer{})
+			if v.m.rungs > 0 {
+				for n, was := range s.tasks[i].list {
+					then.tasks[i].list[n].paused, then.tasks[i].list[n].resumed, then.tasks[i].list[n].reached = was.paused, was.resumed, was.reached
+				}
+				v.decide(then, i, "has the listing, the pauses as they were", Answer{})
+			}
 			return
 		}
 		v.m.look(&then, i)
@@ -59,6 +65,9 @@ func (v visitor) search(s shared, i int) {
 			then.faults--
 			v.go_(i, "begins a listing that takes long", then, "")
 		}
+
+	case CreateVerdict:
+		v.createVerdict(s, i)
 
 	case ReadClaim:
 		c := trial.claims[listed.last]
@@ -80,7 +89,7 @@ func (v visitor) search(s shared, i int) {
 	case GiveUp:
 		wrong, lost := "", 0
 		for _, c := range trial.claims[:trial.made] {
-			if c.lost && !c.released && (!c.saved || c.living) { // a living one may have come back after the listing
+			if c.lost && (!c.released || v.m.rungs > 0) && (!c.saved || c.living) { // a living one may have come back after the listing, and pauses its trial
 				lost++
 			}
 		}
@@ -184,6 +193,10 @@ func (v visitor) decideOr(s shared, i int, what string, a Answer, wrong string) 
 	if do.Do == Stop && do.Why == Broken {
 		v.m.restart(&s, i)
 	}
+	if do.Do == AskVerdict { // it depends on the listing alone
+		v.askVerdict(s, i, what, wrong)
+		return
+	}
 	v.go_(i, what, s, wrong)
 }
 
@@ -222,7 +235,11 @@ func (v visitor) hold(s shared, i int) {
 		return
 	}
 
-	v.ends(s, i, "has trained", true, Unknown)
+	if t.climbing != None || !t.begun && v.m.rungs > 0 || t.at < v.m.rungs {
+		v.climb(s, i)
+	} else {
+		v.ends(s, i, "has trained", true, Unknown)
+	}
 	if claim := s.trials[t.trial].claims[t.claim]; !v.m.unsaved && !claim.saved && t.claim+1 == s.trials[t.trial].made {
 		then := s
 		then.trials[t.trial].claims[t.claim].saved = true
@@ -305,7 +322,7 @@ func (v visitor) finish(s shared, i int) {
 			return
 		}
 		there.result, there.accepts = true, there.accepts+1
-		wrong := ""
+		wrong := v.m.stopsWrongly(trial, t)
 		if trial.result {
 			wrong = "a result was replaced"
 		}
@@ -321,6 +338,15 @@ func (v visitor) finish(s shared, i int) {
 		answer("writes the result, and the answer is lost; again", Answer{Yes: own, Failed: !known}, "")
 		there.accepts--
 		answer("writes the result, and no answer comes", Answer{Failed: true}, "")
+
+	case MarkPaused:
+		if v.m.may(&s, noAnswer) {
+			then.faults--
+			answer("does not reach the store to mark the pause", Answer{Failed: true}, "")
+			then.faults++
+		}
+		there.paused[t.rung-1] = true
+		answer("marks the pause", Answer{Yes: true}, "")
 
 	case Release:
 		there.claims[t.claim].released = true

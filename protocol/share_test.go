@@ -35,6 +35,12 @@ type sharedTrial struct {
 
 	decision uint8 // the configuration decided on; 0 before
 	trained  uint8 // the configuration it was trained with
+
+	// Where trials may be paused.
+	rungs    [rungsHere]Standing // what was found at each
+	paused   [rungsHere]bool     // marked
+	verdicts [rungsHere]Standing // on the pause there
+	kept     uint8               // the last rung in its checkpoint
 }
 
 type sharedClaim struct {
@@ -74,6 +80,17 @@ type sharedTask struct {
 	proposal uint8
 	refused  uint8 // bit set of proposals
 	training uint8 // the configuration; 0 before that is settled
+
+	// Where trials may be paused.
+	begun    bool     // it has looked where its trial stands
+	at       uint8    // the last rung that its training has passed
+	climbing Op       // None between two rungs
+	rung     uint8    // that it is about
+	own      Standing // as compared by this task
+	stopping bool     // it ends its trial without a model
+
+	subject, mark uint8    // of a search: the trial, from 1, and the rung of a verdict
+	verdict       Standing // to be written
 }
 
 type sharedSighting struct {
@@ -88,6 +105,10 @@ type sharedListed struct {
 	last, beat      uint8
 	released, saved bool
 	beaten          uint8
+
+	paused  uint8 // the rung of a pause without a verdict
+	resumed bool
+	reached uint8 // rungs that it has come to
 }
 
 // fault is a kind of fault.
@@ -113,6 +134,8 @@ type sharing struct {
 	unsaved       bool  // no task saves, which halves the number of states
 	open          bool  // what a trial trains is decided when it is claimed
 	staged        bool  // the second trial may be claimed once the first has ended
+	rungs         uint8 // at which trials may be paused
+	inStep        bool  // all trials wait at a rung for all others
 	flaw          flaw
 }
 
@@ -165,7 +188,7 @@ func age(from, to time.Time, most uint8) uint8 {
 func (m sharing) search(s *shared, i int) (Search, time.Time) {
 	t := &s.tasks[i]
 	ended := clockOf(i).Add(-ticks(t.ended))
-	q := Search{doing: t.doing, pass: t.pass, index: int(t.index), seen: make([]sighting, trialsHere)}
+	q := Search{doing: t.doing, pass: t.pass, index: int(t.index), subject: int(t.subject) - 1, seen: make([]sighting, trialsHere)}
 	if t.idle > 0 {
 		q.idle = ended.Add(-ticks(t.idle - 1))
 	}
@@ -183,7 +206,7 @@ func (m sharing) listed(t *sharedTask, ended time.Time) Listing {
 	l := Listing{Began: ended.Add(-ticks(t.began)), Ended: ended, Trials: make([]Trial, trialsHere)}
 	for n, v := range t.list {
 		l.Trials[n] = Trial{Ended: v.ended, Claims: int(v.claims), Deaths: int(v.deaths), Last: Claim{Number: int(v.last), Beat: int64(v.beat),
-			Released: v.released, Saved: v.saved, beaten: epoch.Add(-ticks(v.beaten + t.ended))}}
+			Released: v.released, Saved: v.saved, beaten: epoch.Add(-ticks(v.beaten + t.ended))}, Paused: v.paused > 0, Resumed: v.resumed}
 	}
 	return l
 }
@@ -197,6 +220,7 @@ func (m sharing) look(s *shared, i int) {
 		}
 		listed := sharedListed{ended: trial.result, claims: uint8(v.Claims), deaths: uint8(v.Deaths), last: uint8(v.Last.Number), beat: uint8(v.Last.Beat),
 			released: v.Last.Released, saved: v.Last.Saved}
+		trial.listPauses(&listed)
 		if m.flaw == leaseByOwnClock && v.Claims > 0 {
 			listed.beaten = trial.claims[v.Claims-1].beaten
 		}
@@ -222,6 +246,9 @@ func (m sharing) answer(s *shared, i int, a Answer) Action {
 		t.suspect = held.suspect && do.Do == Train
 		return do
 	}
+	if do.Do == CreateVerdict {
+		t.subject, t.mark, t.verdict = held.subject, held.mark, held.verdict
+	}
 	t.ended = age(ended, clockOf(i), longestBegan)
 	if !q.idle.IsZero() {
 		t.idle = age(q.idle, ended, longestSince) + 1
@@ -233,6 +260,12 @@ func (m sharing) answer(s *shared, i int, a Answer) Action {
 	}
 	if do.Do != LookForEnd && do.Do != List && do.Do != Wait {
 		t.list, t.began = held.list, held.began
+		for n, of := range q.list.Trials {
+			if !of.Paused {
+				t.list[n].paused = 0
+			}
+			t.list[n].resumed = of.Resumed
+		}
 	} else {
 		t.pass, t.index = 0, 0
 	}

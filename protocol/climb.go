@@ -1,0 +1,88 @@
+package protocol
+
+// Climb is what the holder of a claim does at a rung, where its trial may have to let others pass, and before it trains at all: an earlier
+// holder may have come to a rung beyond which the trial may not go by itself. What was found at the rung is written once, create-only, and
+// binds every holder. A trial that has to wait is paused: its holder leaves, and a verdict, also written once by whichever task comes to it,
+// says whether the trial goes on. So a trial that is promoted cannot be ended by a task that knew nothing of it, nor the other way round.
+type Climb struct {
+	Trial, Claim int
+	Rung         int // a number of trees; 0 before training
+	doing        Op
+	own          Standing // as compared by this holder
+	flaw         flaw
+}
+
+// Begin starts the machine.
+func (c Climb) Begin() (Climb, Action) {
+	switch {
+	case c.Rung > 0:
+		return c.about(ReadRung)
+	case c.flaw == pauseUnread:
+		return c.about(GoOn)
+	}
+	return c.about(LookForPause)
+}
+
+// Next takes the answer to the last action. A damaged record will not be written again: the trial passes the rung.
+func (c Climb) Next(a Answer) (Climb, Action) {
+	if a.Failed {
+		c.doing = Stop
+		return c, Action{Do: Stop, Trial: c.Trial, Claim: c.Claim, Why: Broken}
+	}
+
+	switch c.doing {
+	case LookForPause:
+		if !a.Yes {
+			return c.about(GoOn)
+		}
+		c.Rung = a.Rung
+		return c.about(ReadRung)
+
+	case ReadRung:
+		switch {
+		case a.Unreadable:
+			return c.about(GoOn)
+		case !a.Yes:
+			return c.about(CompareTrial)
+		}
+		return c.follow(a.Standing)
+
+	case CompareTrial:
+		c.own = a.Standing
+		return c.about(CreateRung)
+
+	case CreateRung:
+		switch {
+		case !a.Yes && c.flaw != rungUnread:
+			return c.about(ReadRung)
+		case c.own == Waits: // there is no verdict before the mark of a pause
+			return c.about(Pause)
+		}
+		return c.follow(c.own)
+
+	default: // ReadVerdict
+		switch {
+		case a.Unreadable || a.Standing == Continues:
+			return c.about(GoOn)
+		case a.Standing == Ends || c.flaw == closedUnwritten:
+			return c.about(Close)
+		}
+		return c.about(Pause)
+	}
+}
+
+// follow does what stands at the rung.
+func (c Climb) follow(at Standing) (Climb, Action) {
+	switch at {
+	case Waits:
+		return c.about(ReadVerdict)
+	case Ends:
+		return c.about(Close)
+	}
+	return c.about(GoOn)
+}
+
+func (c Climb) about(op Op) (Climb, Action) {
+	c.doing = op
+	return c, Action{Do: op, Trial: c.Trial, Claim: c.Claim}
+}
