@@ -66,10 +66,10 @@ func (a *asker) fromSequence(method string, after, wanted int) *proposal {
 	return nil
 }
 
-// Decide says what an open trial of a plan trains. It is a pure function of the plan, of what is known about its other trials, and of the
+// Decide says what an open trial of a plan trains; in a plan with folds what a configuration does, by the number of its first fold. It is a pure function of the plan, of what is known about its other trials, and of the
 // proposals that were refused before. Errors are *SpecError, *ExpressionError and *ExhaustedError.
 func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params) (Suggestion, error) {
-	listed := slices.DeleteFunc(slices.Clone(p.Trials), func(t sweep.Trial) bool { return t.Open })
+	listed := slices.DeleteFunc(slices.Clone(p.Trials), func(t sweep.Trial) bool { return t.Open || t.Refit || t.Fold > 1 })
 	ask, weights := askOf(p, listed, seen), ""
 	if goals := p.Spec.Goals; len(goals) > 0 {
 		weights = ask.scalarized(goals, trial)
@@ -81,7 +81,7 @@ func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params)
 	for _, params := range refused {
 		a.tried[keyOf(normalized(params))] = trial + 1
 	}
-	a.next = trial
+	a.next = p.Ordinal(trial)
 
 	proposal := a.byMethod()
 	if proposal == nil {

@@ -3,6 +3,7 @@ package search
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -103,6 +104,46 @@ func TestChooseByRequirements(t *testing.T) {
 		}
 		if want < 0 || err != nil || c.Configuration != want {
 			t.Errorf("with %s: chose %+v, error %v; want configuration %d", text, c, err, want)
+		}
+	}
+}
+
+// TestDecideConfigurations: a search over configurations in folds proposes what a search over trials with the same results does.
+func TestDecideConfigurations(t *testing.T) {
+	score := func(own sweep.Params) *float64 {
+		v := own["learning_rate"].(float64) + own["num_leaves"].(float64)/100
+		return &v
+	}
+	for _, method := range []string{sweep.MethodAuto, sweep.MethodTPE} {
+		plain := &sweep.Plan{Format: sweep.FormatOpen, Maximize: true, Base: sweep.Params{"seed": 1.0}}
+		plain.Spec.Seed, plain.Spec.Search = 3, sweep.Search{Method: method, Constraints: []string{"num_leaves <= 200 * learning_rate"},
+			Random: map[string]sweep.Distribution{"learning_rate": {LogUniform: []float64{0.01, 0.5}}, "num_leaves": {LogInt: []int64{4, 64}}}}
+		plain.Trials = []sweep.Trial{{Number: 0, Params: sweep.Params{"learning_rate": 0.1, "num_leaves": 16.0, "seed": 1.0}}}
+		for n := 1; n < 14; n++ {
+			plain.Trials = append(plain.Trials, sweep.Trial{Number: n, Source: method, Open: true})
+		}
+		cross, _ := foldedBoard(true)
+		cross.Base, cross.Spec = plain.Base, plain.Spec
+		cross.Trials = cross.Folds.Expand(plain.Trials)
+
+		seen := []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: score(plain.Trials[0].Params)}}
+		for n := 1; n < len(plain.Trials); n++ {
+			want, err := Decide(plain, n, seen, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			folded := slices.Clone(seen)
+			for i := range folded {
+				folded[i].Trial = 3 * folded[i].Trial // of the first of three first folds
+			}
+			got, err := Decide(cross, 3*n, folded, nil)
+			if err != nil || got.Trial != 3*n || keyOf(got.Params) != keyOf(want.Params) || got.Reason != want.Reason {
+				t.Fatalf("%s: configuration %d was decided as %+v, error %v; want trial %d with what a search over trials comes to, %+v", method, n, got, err, 3*n, want)
+			}
+			if err := Replay(cross, &sweep.Decision{Trial: 3 * n, Own: got.Params, Source: got.Source, Reason: got.Reason, Seen: folded}); err != nil {
+				t.Errorf("%s: configuration %d, made again: %v; want the same", method, n, err)
+			}
+			seen = append(seen, sweep.Seen{Trial: n, Status: sweep.StatusDone, Score: score(want.Params), Params: want.Params})
 		}
 	}
 }

@@ -94,12 +94,14 @@ const (
 )
 
 // Decision says what an open trial trains, and why. A holder of the trial creates it once, before it trains; a task that takes the trial
-// over follows it.
+// over follows it. In a plan with folds it is about a configuration, under the number of its first fold (Plan.Decider), and the holder of
+// whichever fold comes first creates it.
 type Decision struct {
 	Format  int       `json:"format"`
 	Sweep   ID        `json:"sweep"`
 	Trial   int       `json:"trial"`
-	Claim   int       `json:"claim"` // of the claim that decided
+	Claim   int       `json:"claim"`            // of the claim that decided
+	Holder  int       `json:"holder,omitempty"` // the claimed trial if it is not Trial: a later fold of the configuration
 	Task    int       `json:"task"`
 	Attempt int       `json:"attempt"`
 	At      time.Time `json:"at"`
@@ -117,7 +119,7 @@ type Decision struct {
 	Written
 }
 
-// Seen is what a decision knew about another trial.
+// Seen is what a decision knew about another trial. In a plan with folds it is about a configuration, by the trial of its first fold.
 type Seen struct {
 	Trial  int      `json:"trial"`
 	Status Status   `json:"status"`           // of its result, or StatusRunning
@@ -141,7 +143,7 @@ func DecodeDecision(data []byte) (*Decision, error) {
 	}
 
 	switch {
-	case d.Trial < 0 || d.Trial >= MaxTrials || d.Claim < 0:
+	case d.Trial < 0 || d.Trial >= MaxTrials || d.Claim < 0 || d.Holder < 0 || d.Holder >= MaxTrials:
 		return nil, &DecodeError{"decision", fmt.Errorf("trial %d, claim %d", d.Trial, d.Claim)}
 	case len(d.Params) == 0 || len(d.Own) == 0:
 		return nil, &DecodeError{"decision", fmt.Errorf("of trial %d without parameters", d.Trial)}
@@ -213,9 +215,9 @@ func (p *Plan) Adapt() {
 func (p *Plan) WithDecisions(decisions map[int]*Decision) *Plan {
 	out := *p
 	out.Trials = slices.Clone(p.Trials)
-	for n, d := range decisions {
-		if n >= 0 && n < len(out.Trials) && out.Trials[n].Open && d != nil {
-			t := &out.Trials[n]
+	for n := range out.Trials {
+		t := &out.Trials[n]
+		if d := decisions[p.Decider(n)]; t.Open && d != nil {
 			t.Params, t.Source, t.Reason, t.Absent = d.Params, d.Source, d.Reason, d.Absent(p)
 		}
 	}

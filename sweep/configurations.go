@@ -39,7 +39,7 @@ func rated(p *Plan, by map[int]*Result) []Rated {
 		return nil
 	}
 	of := make([]Rated, p.Configurations())
-	results := make([][]*Result, len(of))
+	results, decided := make([][]*Result, len(of)), make([]Params, len(of))
 	for i := range of {
 		of[i] = Rated{Configuration: i, Of: len(p.Folds.Rounds), Metrics: map[string]float64{}}
 	}
@@ -50,10 +50,17 @@ func rated(p *Plan, by map[int]*Result) []Rated {
 		}
 		c := &of[t.Configuration]
 		c.Source, c.Params, c.Absent = t.Source, t.Params, t.Absent
+		if r := by[t.Number]; t.Open && decided[t.Configuration] == nil && r != nil {
+			decided[t.Configuration] = r.Params
+		}
 		c.Trials = append(c.Trials, t.Number)
 		results[t.Configuration] = append(results[t.Configuration], by[t.Number])
 	}
 	for i := range of {
+		// A task reads no decisions for this: every fold of an open configuration says what it has trained.
+		if of[i].Params == nil {
+			of[i].Params = decided[i]
+		}
 		of[i].fold(results[i])
 	}
 

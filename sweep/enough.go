@@ -84,7 +84,7 @@ func DecodeEnough(data []byte) (*Enough, error) {
 }
 
 // checkEnough checks the rules that end a sweep.
-func (s *Spec) checkEnough(doc *strictyaml.Document, _ Vocabulary) error {
+func (s *Spec) checkEnough(doc *strictyaml.Document, v Vocabulary) error {
 	l := &s.Limits
 	if l.Target == nil && l.Patience == nil {
 		return nil
@@ -92,8 +92,10 @@ func (s *Spec) checkEnough(doc *strictyaml.Document, _ Vocabulary) error {
 	if s.Validate != nil {
 		return doc.Errorf("limits", "target and patience end a sweep by the results of trials, and with validate a trial is one fold of a configuration; leave them out, or validate")
 	}
-	if t := l.Target; t != nil && (math.IsNaN(*t) || math.IsInf(*t, 0)) {
-		return doc.Errorf("limits.target", "target is %v: use a value of %s", *t, s.Metric)
+	if l.Target != nil {
+		if err := v.Value(s.Metric, *l.Target); err != nil {
+			return doc.Errorf("limits.target", "target: %v", err)
+		}
 	}
 
 	switch p := l.Patience; {

@@ -47,8 +47,6 @@ func (s *Spec) checkValidate(doc *strictyaml.Document, _ Vocabulary) error {
 		return doc.Errorf("validate", "validate cannot go with continue: the model that is continued has seen the rows that a fold rates; take one of them out")
 	case s.Search.Stop != nil:
 		return doc.Errorf("validate", "validate cannot go with search.stop: curves of different folds do not compare; take search.stop out, weak configurations are dropped after their first folds")
-	case !s.Search.Listed():
-		return doc.Errorf("validate", "validate cannot go with search.method: %s, which learns from results: use random or halton, or leave method out", s.Search.Method)
 	case s.Trials*v.Number() >= MaxTrials:
 		return doc.Errorf("trials", "%d configurations in %d folds are over %d trials, the most that a sweep can have; use fewer", s.Trials, v.Number(), MaxTrials-1)
 	}
@@ -135,6 +133,56 @@ func (p *Plan) Configurations() int {
 	return (len(p.Trials) - 1) / len(p.Folds.Rounds)
 }
 
+// Decider returns the trial under whose number it is decided what a trial trains: the first fold of its configuration, as all folds of a
+// configuration train the same parameters. Without folds every trial is its own.
+func (p *Plan) Decider(trial int) int {
+	if t := p.Trials[trial]; p.Folds != nil && !t.Refit {
+		return t.Configuration * p.Folds.First
+	}
+	return trial
+}
+
+// Ordinal is the place of a trial's configuration among those that the sweep tries, from 0.
+func (p *Plan) Ordinal(trial int) int {
+	if p.Folds != nil {
+		return p.Trials[trial].Configuration
+	}
+	return trial
+}
+
+// FirstFolds returns the trials that decide how good a configuration is for a search that learns. All configurations are compared on the
+// same rows, since decisions are made before any later fold is trained.
+func (p *Plan) FirstFolds(configuration int) []Trial {
+	return p.Trials[configuration*p.Folds.First : (configuration+1)*p.Folds.First]
+}
+
+// SeenConfiguration returns what a search knows about a configuration once its first folds have ended: their mean, under the number of the
+// first. ok is false while results are missing. Without one of the scores the mean would not compare, so the configuration has failed; if
+// people cancelled what is missing, nothing is known about it.
+func (p *Plan) SeenConfiguration(configuration int, results map[int]Result) (s Seen, ok bool) {
+	folds := p.FirstFolds(configuration)
+	s = Seen{Trial: folds[0].Number, Status: StatusDone}
+	mean := 0.0
+	for _, t := range folds {
+		r, ended := results[t.Number]
+		switch {
+		case !ended:
+			return Seen{}, false
+		case r.Status == StatusDone:
+			mean += r.Score / float64(len(folds))
+		case s.Status != StatusFailed:
+			s.Status = StatusFailed
+			if r.Status == StatusCancelled {
+				s.Status = StatusCancelled
+			}
+		}
+	}
+	if s.Status == StatusDone {
+		s.Score = &mean
+	}
+	return s, true
+}
+
 // Stages returns the stages of the trials: one may be claimed once all of earlier stages have ended. nil for a plan with one stage.
 func (p *Plan) Stages() []int {
 	if p.Folds == nil {
@@ -180,8 +228,8 @@ func (p *Plan) checkFolds() error {
 	if p.Format < FormatFolds || p.Spec.Validate == nil || rounds < 2 || rounds > MaxFolds || f.First < 1 || f.First > rounds {
 		return fmt.Errorf("%d folds, %d of them first, in a plan of format %d", rounds, f.First, p.Format)
 	}
-	if p.Open() || p.Spec.Search.Stop != nil || p.Input != nil {
-		return fmt.Errorf("folds in a sweep that learns, stops trials or continues a model")
+	if p.Spec.Search.Stop != nil || p.Input != nil {
+		return fmt.Errorf("folds in a sweep that stops trials or continues a model")
 	}
 	for i, r := range f.Rounds {
 		if err := r.check(f.Scheme, p.Spec.Validate); err != nil {
@@ -200,8 +248,8 @@ func (p *Plan) checkFolds() error {
 	}
 	for i, want := range f.Expand(configurations) {
 		t := p.Trials[i]
-		if t.Configuration != want.Configuration || t.Fold != want.Fold || t.Refit != want.Refit || t.Refit == (t.Params != nil) ||
-			ConfigurationKey(t.Params) != ConfigurationKey(want.Params) {
+		if t.Configuration != want.Configuration || t.Fold != want.Fold || t.Refit != want.Refit || t.Open != want.Open ||
+			(t.Refit || t.Open) == (t.Params != nil) || ConfigurationKey(t.Params) != ConfigurationKey(want.Params) {
 			return fmt.Errorf("trial %d is fold %d of configuration %d, where fold %d of configuration %d is expected", i, t.Fold, t.Configuration, want.Fold, want.Configuration)
 		}
 	}

@@ -21,7 +21,6 @@ func TestValidateIsRefused(t *testing.T) {
 		"by":            {validate: "{kfold: 5, by: user}", want: `by is "user": with kfold, use group`},
 		"forward by":    {validate: "{forward: 5, by: group}", want: `by is "group": with kfold, use group`},
 		"a misspelling": {validate: "{kfolds: 5}", want: `unknown key "kfolds" (did you mean "kfold"?)`},
-		"learns":        {validate: "{kfold: 5}", old: "search:\n", new: "search:\n  method: gp\n", want: "cannot go with search.method: gp, which learns from results"},
 		"stops":         {validate: "{kfold: 5}", old: "search:\n", new: "search:\n  stop: {rule: asha}\n", want: "cannot go with search.stop"},
 		"continues":     {validate: "{kfold: 5}", old: "search:\n", new: "continue: {from: champion}\nsearch:\n", want: "cannot go with continue"},
 		"trials":        {validate: "{kfold: 10}", old: "trials: 50", new: "trials: 1000", want: "1000 configurations in 10 folds are over"},
@@ -36,6 +35,10 @@ func TestValidateIsRefused(t *testing.T) {
 		if err != nil || s.Validate.Drops() == strings.Contains(fine, "drop") {
 			t.Errorf("validate: %s gave %+v, error %v; want it taken", fine, s, err)
 		}
+	}
+	text := strings.Replace(good, "search:\n", "search:\n  method: gp\n", 1) + "validate: {kfold: 5}\n"
+	if _, err := sweep.ParseSpec("sweep.yaml", []byte(text), words()); err != nil {
+		t.Errorf("validate with search.method: gp gave %v; want it taken", err)
 	}
 }
 
@@ -110,6 +113,100 @@ func TestFoldsThatLeakAreRefused(t *testing.T) {
 		}
 		if _, err := sweep.DecodePlan(data); err == nil {
 			t.Errorf("%s: the plan was read; want it refused", name)
+		}
+	}
+}
+
+// openFolds is a plan of two configurations in four folds, the second of which is open.
+func openFolds() *sweep.Plan {
+	p := foldedPlan()
+	p.Spec.Search.Method, p.Base = sweep.MethodGP, p.Trials[0].Params
+	p.Trials = p.Folds.Expand([]sweep.Trial{{Source: "fixed", Params: p.Trials[0].Params}, {Source: "gp", Open: true}})
+	p.Adapt()
+	return p
+}
+
+// TestPlansWithOpenFolds: all folds of an open configuration are open, and one decision serves them.
+func TestPlansWithOpenFolds(t *testing.T) {
+	p := openFolds()
+	read := func(p *sweep.Plan) (*sweep.Plan, error) {
+		t.Helper()
+		data, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sweep.DecodePlan(data)
+	}
+	back, err := read(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var deciders []int
+	for n := range back.Trials {
+		deciders = append(deciders, back.Decider(n))
+	}
+	if got, want := fmt.Sprint(deciders), "[0 0 0 3 3 3 0 3 8]"; got != want || back.Ordinal(4) != 1 {
+		t.Errorf("trials are decided under %s, trial 4 is of configuration %d; want %s and 1", got, back.Ordinal(4), want)
+	}
+
+	own := sweep.Params{"num_leaves": 9.0}
+	shown := back.WithDecisions(map[int]*sweep.Decision{3: {Trial: 3, Params: own, Own: own, Source: "gp", Reason: "why"}})
+	for _, n := range []int{3, 4, 5, 7} {
+		if got := shown.Trials[n]; got.Params["num_leaves"] != 9.0 || got.Reason != "why" || !got.Open {
+			t.Errorf("trial %d is shown as %+v; want it open, with the parameters and reason of the decision", n, got)
+		}
+	}
+
+	for name, spoil := range map[string]func(*sweep.Plan){
+		"one fold open":     func(p *sweep.Plan) { p.Trials[1].Open, p.Trials[1].Params = true, nil },
+		"one fold listed":   func(p *sweep.Plan) { p.Trials[7].Open, p.Trials[7].Params = false, own },
+		"open and listed":   func(p *sweep.Plan) { p.Trials[7].Params = own },
+		"no base":           func(p *sweep.Plan) { p.Base = nil },
+		"no method":         func(p *sweep.Plan) { p.Spec.Search.Method = sweep.MethodHalton },
+		"the refit is open": func(p *sweep.Plan) { p.Trials[8].Open = true },
+	} {
+		p := openFolds()
+		spoil(p)
+		if _, err := read(p); err == nil {
+			t.Errorf("%s: the plan was read; want it refused", name)
+		}
+	}
+}
+
+// TestSeenConfigurations: a search learns a configuration's mean once all of its first folds have ended, and the board has its parameters
+// from its results.
+func TestSeenConfigurations(t *testing.T) {
+	p := openFolds()
+	own := sweep.Params{"num_leaves": 9.0}
+	results := map[int]sweep.Result{}
+	for n, score := range map[int]float64{3: 0.5, 4: 0.6, 5: 0.7, 7: 0.9} {
+		r := rate(p, n, score, 10, 100)
+		r.Params = own
+		results[n] = r
+	}
+	s, ok := p.SeenConfiguration(1, results)
+	if !ok || s.Trial != 3 || s.Status != sweep.StatusDone || math.Abs(*s.Score-0.6) > 1e-12 {
+		t.Errorf("configuration 1 is seen as %+v, %t; want trial 3 done with the mean of its first three folds, 0.6", s, ok)
+	}
+	if s, ok := p.SeenConfiguration(0, results); ok {
+		t.Errorf("configuration 0, none of whose folds has ended, is seen as %+v", s)
+	}
+
+	ends := func(n int, status sweep.Status) { results[n] = sweep.Result{Sweep: p.Sweep, Trial: n, Status: status} }
+	for _, c := range []struct {
+		trial        int
+		status, want sweep.Status
+	}{{4, sweep.StatusCancelled, sweep.StatusCancelled}, {5, sweep.StatusTimedOut, sweep.StatusFailed}, {3, sweep.StatusCancelled, sweep.StatusFailed}} {
+		ends(c.trial, c.status)
+		if s, ok := p.SeenConfiguration(1, results); !ok || s.Status != c.want || s.Score != nil {
+			t.Errorf("after trial %d was %s the configuration is seen as %+v, %t; want it %s without a score", c.trial, c.status, s, ok, c.want)
+		}
+	}
+
+	board := sweep.Fold(p, []sweep.Result{results[3], results[7]})
+	for _, c := range board.Configurations {
+		if c.Configuration == 1 && c.Params["num_leaves"] != 9.0 {
+			t.Errorf("the open configuration's parameters are %v on the board; want those of its results, %v", c.Params, own)
 		}
 	}
 }

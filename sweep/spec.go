@@ -199,6 +199,7 @@ type Vocabulary struct {
 	Conditions func(s *Spec) error                         // are the conditions on its parameters consistent? Errors have a Path
 	Require    func(expression string) error               // can this condition on results be evaluated?
 	Objective  func(objective string, metric string) error // can these be combined?
+	Value      func(metric string, value float64) error    // can the metric have this value?
 	Machine    func(machineType string) error              // is there such a machine type?
 	LocalSSD   func(machineType string, disks int) error   // may it have that many local SSDs?
 }

@@ -80,7 +80,13 @@ func words() sweep.Vocabulary {
 			return param(paramName(name))
 		},
 		Objective: func(objective, _ string) error { return known("objective", "binary", "regression")(objective) },
-		Machine:   known("machine", "n2-highmem-64", "n2-highmem-32", "n2-highmem-16", "n2-highmem-8", "n2d-highmem-64"),
+		Value: func(metric string, value float64) error {
+			if value > 1 {
+				return fmt.Errorf("%v is no value of %s", value, metric)
+			}
+			return nil
+		},
+		Machine: known("machine", "n2-highmem-64", "n2-highmem-32", "n2-highmem-16", "n2-highmem-8", "n2d-highmem-64"),
 		LocalSSD: func(machine string, disks int) error {
 			if disks != 4 {
 				return fmt.Errorf("%s takes 4, not %d", machine, disks)

@@ -97,7 +97,8 @@ func (t *Trials) Decisions(ctx context.Context, l Listing, known map[int]*sweep.
 
 // Gather adds to known what a listing shows of the plan's trials: results of those that have ended, and parameters of open ones that have
 // been decided. A decision includes what it has seen, so the newest is read first and few others are needed. own is left out, since it is
-// to be decided. Damaged results count as failed, damaged decisions are skipped.
+// to be decided. Damaged results count as failed, damaged decisions are skipped. In a plan with folds it reads decisions only, and GatherFolds
+// the results.
 func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]sweep.Seen) error {
 	decided := slices.DeleteFunc(slices.Clone(l.Trials), func(x Trial) bool { return x.Decided == blob.Absent || x.Number == own })
 	slices.SortFunc(decided, func(a, b Trial) int { return cmp.Compare(b.Decided, a.Decided) })
@@ -118,6 +119,9 @@ func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]s
 		}
 	}
 
+	if t.plan.Folds != nil {
+		return nil
+	}
 	for _, listed := range l.Trials {
 		if was, have := known[listed.Number]; !listed.Ended || listed.Number == own || have && was.Status != sweep.StatusRunning {
 			continue
@@ -127,6 +131,37 @@ func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]s
 			return err
 		}
 		known[listed.Number] = t.seenResult(known[listed.Number], r)
+	}
+	return nil
+}
+
+// GatherFolds adds to known those configurations of a plan with folds whose first folds have all ended: their means, by the trial of the
+// first. It reads the results that are not in results, and adds them. own is left out. A decision that was read before contains the means that
+// it has seen, so they are not read again.
+func (t *Trials) GatherFolds(ctx context.Context, l Listing, own int, known map[int]sweep.Seen, results map[int]sweep.Result) error {
+	var ended []int
+	need := Listing{}
+	for c := range t.plan.Configurations() {
+		folds := t.plan.FirstFolds(c)
+		was, have := known[folds[0].Number]
+		open := func(f sweep.Trial) bool { return !l.Trials[f.Number].Ended }
+		if folds[0].Number == own || have && was.Status != sweep.StatusRunning || slices.ContainsFunc(folds, open) {
+			continue
+		}
+		ended = append(ended, c)
+		for _, f := range folds {
+			need.Trials = append(need.Trials, l.Trials[f.Number])
+		}
+	}
+	if err := t.Results(ctx, need, results, nil); err != nil {
+		return err
+	}
+
+	for _, c := range ended {
+		if s, ok := t.plan.SeenConfiguration(c, results); ok {
+			s.Params = known[s.Trial].Params
+			known[s.Trial] = s
+		}
 	}
 	return nil
 }

@@ -61,12 +61,12 @@ func (e *events) Pop() any {
 // configuration and decision that it writes, it requests five objects from the bucket on average.
 func TestADecisionTakesFewObjects(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ tasks, trials int }{{1, 60}, {16, 200}, {100, 600}} {
-		t.Run(fmt.Sprintf("%d tasks", c.tasks), func(t *testing.T) {
+	for _, c := range []struct{ tasks, trials, folds int }{{1, 60, 0}, {16, 200, 0}, {100, 600, 0}, {1, 20, 3}, {16, 60, 3}, {100, 100, 3}} {
+		t.Run(fmt.Sprintf("%d tasks, %d folds", c.tasks, c.folds), func(t *testing.T) {
 			t.Parallel()
 			store := &counting{Store: blob.Memory()}
-			per := simulate(t, store, c.tasks, c.trials)
-			t.Logf("%d tasks, %d trials: %.2f objects a decision", c.tasks, c.trials, per)
+			per := simulate(t, store, c.tasks, c.trials, c.folds)
+			t.Logf("%d tasks, %d trials, %d folds: %.2f objects a decision", c.tasks, c.trials, c.folds, per)
 			if per > 5 {
 				t.Errorf("%.2f objects a decision, want at most 5", per)
 			}
@@ -74,12 +74,17 @@ func TestADecisionTakesFewObjects(t *testing.T) {
 	}
 }
 
-// simulate returns the number of objects requested per decision.
-func simulate(t *testing.T, store *counting, tasks, trials int) float64 {
+// simulate returns the number of objects requested per decision, or per fold that needs one if that many configurations have folds.
+func simulate(t *testing.T, store *counting, tasks, trials, folds int) float64 {
 	const latency = 0.005
 	plan := &sweep.Plan{Format: sweep.FormatOpen, Sweep: "night-1", Base: sweep.Params{"seed": 1.0}}
 	for n := range trials {
 		plan.Trials = append(plan.Trials, sweep.Trial{Number: n, Open: true})
+	}
+	if folds > 0 {
+		plan.Folds = sweep.NewFolds("kfold", make([]sweep.Round, folds), false)
+		plan.Trials = plan.Folds.Expand(plan.Trials)
+		trials *= folds
 	}
 	bucket := sweepstore.NewTrials(store, plan)
 	must := func(err error) {
@@ -91,13 +96,14 @@ func simulate(t *testing.T, store *counting, tasks, trials int) float64 {
 
 	type task struct {
 		known  map[int]sweep.Seen
+		ended  map[int]sweep.Result
 		trial  int // it decides, or trains, -1 before the first
 		listed *sweepstore.Listing
 	}
 	all := make([]task, tasks)
 	var todo events
 	for i := range all {
-		all[i] = task{known: map[int]sweep.Seen{}, trial: -1}
+		all[i] = task{known: map[int]sweep.Seen{}, ended: map[int]sweep.Result{}, trial: -1}
 		heap.Push(&todo, event{0, i})
 	}
 
@@ -110,7 +116,9 @@ func simulate(t *testing.T, store *counting, tasks, trials int) float64 {
 				r := sweep.Result{Format: 1, Sweep: plan.Sweep, Trial: now.trial, Status: sweep.StatusFailed, Reason: "simulated"}
 				_, err := bucket.CreateResult(t.Context(), r)
 				must(err)
-				bucket.SeenResult(now.known, &r)
+				if now.ended[r.Trial] = r; folds == 0 {
+					bucket.SeenResult(now.known, &r)
+				}
 			}
 			if free == trials {
 				continue
@@ -124,17 +132,23 @@ func simulate(t *testing.T, store *counting, tasks, trials int) float64 {
 		}
 
 		before := store.asked
-		_, err := bucket.Decision(t.Context(), now.trial)
+		decider := plan.Decider(now.trial)
+		own := sweep.Params{"x": float64(decider)}
+		was, err := bucket.Decision(t.Context(), decider)
 		must(err)
-		must(bucket.Gather(t.Context(), *now.listed, now.trial, now.known))
-		_, err = bucket.TakeConfiguration(t.Context(), now.trial, fmt.Sprint(now.trial))
-		must(err)
-		own := sweep.Params{"x": float64(now.trial)}
-		seen := slices.SortedFunc(maps.Values(now.known), func(a, b sweep.Seen) int { return a.Trial - b.Trial })
-		_, err = bucket.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: now.trial, Params: own, Own: own, Seen: seen})
-		must(err)
+		if was == nil {
+			must(bucket.Gather(t.Context(), *now.listed, decider, now.known))
+			if folds > 0 {
+				must(bucket.GatherFolds(t.Context(), *now.listed, decider, now.known, now.ended))
+			}
+			_, err = bucket.TakeConfiguration(t.Context(), decider, fmt.Sprint(decider))
+			must(err)
+			seen := slices.SortedFunc(maps.Values(now.known), func(a, b sweep.Seen) int { return a.Trial - b.Trial })
+			_, err = bucket.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: decider, Params: own, Own: own, Seen: seen})
+			must(err)
+		}
 		decided += store.asked - before
-		now.known[now.trial] = sweep.Seen{Trial: now.trial, Status: sweep.StatusRunning, Params: own}
+		now.known[decider] = sweep.Seen{Trial: decider, Status: sweep.StatusRunning, Params: own}
 		now.listed = nil
 		heap.Push(&todo, event{e.at + 0.5 + rng.Float64(), e.task})
 	}

@@ -39,8 +39,11 @@ func (t *Trials) Result(ctx context.Context, trial int) (r *sweep.Result, damage
 			err = fmt.Errorf("it is of sweep %s, trial %d", r.Sweep, r.Trial)
 		}
 		if err == nil && r.Status == sweep.StatusDone && trial < len(t.plan.Trials) {
-			if of := t.plan.Trials[trial]; r.Fold != of.Fold || r.Configuration != of.Configuration {
+			switch of := t.plan.Trials[trial]; {
+			case r.Fold != of.Fold || r.Configuration != of.Configuration:
 				err = fmt.Errorf("it is of fold %d of configuration %d, and the trial is fold %d of %d", r.Fold, r.Configuration, of.Fold, of.Configuration)
+			case of.Open && of.Fold > 0 && len(r.Params) == 0: // later folds and the refit train what it says
+				err = errors.New("it does not say what the trial has trained")
 			}
 		}
 		return r, err

@@ -117,6 +117,50 @@ func (t *tester) gathered() {
 	t.equal("a result of one's own", own[2].Status, sweep.StatusFailed)
 }
 
+// gatheredFolds: a configuration is known by the mean of its first folds once all of them have ended, nothing is read twice, and a result that
+// does not say what it has trained is damaged.
+func (t *tester) gatheredFolds() {
+	t.plan.Folds = sweep.NewFolds("kfold", make([]sweep.Round, 4), true)
+	t.plan.Trials = t.plan.Folds.Expand([]sweep.Trial{{Params: sweep.Params{"num_leaves": 2.0}}, {Open: true}, {Open: true}})
+	ends := func(trial int, score float64) {
+		of := t.plan.Trials[trial]
+		t.created("result", true)(t.trials.CreateResult(t.ctx, sweep.Result{Format: 1, Sweep: t.plan.Sweep, Trial: trial, Configuration: of.Configuration, Fold: of.Fold,
+			Status: sweep.StatusDone, Score: score, TrainRows: 1, Params: sweep.Params{"num_leaves": 3.0}}))
+	}
+	known, results := map[int]sweep.Seen{}, map[int]sweep.Result{}
+	gathered := func(what string, want map[int]sweep.Seen) {
+		t.Helper()
+		l, err := t.trials.List(t.ctx)
+		t.must("list", err)
+		t.must("gather", t.trials.Gather(t.ctx, l, 6, known))
+		t.must("gather folds", t.trials.GatherFolds(t.ctx, l, 6, known, results))
+		t.equal(what, known, want)
+	}
+
+	t.created("decision", true)(t.trials.CreateDecision(t.ctx, t.decision(3)))
+	own := sweep.Params{"num_leaves": 3.0}
+	for trial, score := range map[int]float64{0: 0.25, 1: 0.5, 3: 0.5, 4: 0.5} {
+		ends(trial, score)
+	}
+	gathered("two of three folds ended", map[int]sweep.Seen{3: {Trial: 3, Status: sweep.StatusRunning, Params: own}})
+
+	half := 0.5
+	ends(2, 0.75)
+	ends(5, 0.5)
+	all := map[int]sweep.Seen{0: {Trial: 0, Status: sweep.StatusDone, Score: &half}, 3: {Trial: 3, Status: sweep.StatusDone, Score: &half, Params: own}}
+	gathered("all first folds ended", all)
+	for trial := range 6 {
+		t.put(sweep.Names(t.plan.Sweep).Result(trial), "damaged")
+	}
+	gathered("read again", all)
+
+	silent := sweep.Result{Format: 1, Sweep: t.plan.Sweep, Trial: 6, Configuration: 2, Fold: 1, Status: sweep.StatusDone, TrainRows: 1}
+	t.created("result", true)(t.trials.CreateResult(t.ctx, silent))
+	if r, damage, err := t.trials.Result(t.ctx, 6); err != nil || damage == nil || r.Status != sweep.StatusFailed {
+		t.Errorf("a result of an open fold without parameters: read %+v, damage %v, error %v; want it damaged", r, damage, err)
+	}
+}
+
 func (t *tester) rung(trial, step int, seen ...sweep.Reached) sweep.Rung {
 	return sweep.Rung{Format: 1, Sweep: t.plan.Sweep, Trial: trial, Step: step, Score: float64(trial), Reason: "why", Seen: seen, At: at}
 }

@@ -34,6 +34,7 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		{"curves", (*tester).curves},
 		{"decisions", (*tester).decisions},
 		{"gathered", (*tester).gathered},
+		{"gathered folds", (*tester).gatheredFolds},
 		{"rungs", (*tester).rungs},
 		{"listing", (*tester).listing},
 		{"strangers in a listing", (*tester).strangers},

@@ -39,6 +39,14 @@ func vocabulary() sweep.Vocabulary {
 			return m.CheckObjective(objective)
 		},
 
+		Value: func(name string, value float64) error {
+			m, err := metric.Lookup(name)
+			if err != nil {
+				return err
+			}
+			return m.CheckValue(value)
+		},
+
 		Machine: func(name string) error { _, err := findType(name); return err },
 		LocalSSD: func(name string, disks int) error {
 			t, err := findType(name)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,7 +90,7 @@ func (c *cloud) why(ctx context.Context, p *sweep.Plan, st sweepview.State, tria
 		return y, err
 	}
 	if y.Trial.Open {
-		if y.Decision, err = trials.Decision(ctx, trial); err != nil {
+		if y.Decision, err = trials.Decision(ctx, p.Decider(trial)); err != nil {
 			return y, err
 		}
 		if d := y.Decision; d != nil {
@@ -152,7 +153,7 @@ func (w *World) showWhy(p *sweep.Plan, y reasons) {
 			[2]string{"parameters", settings(y.Trial.Params, varied(p.Trials))})
 	case d != nil:
 		rows = append(rows, [2]string{"because", d.Reason}, [2]string{"parameters", settings(d.Own, slices.Sorted(maps.Keys(d.Own)))},
-			[2]string{"decided", fmt.Sprintf("%s, by task %d under claim %d", humanize.Time(d.At), d.Task, d.Claim)},
+			[2]string{"decided", decidedText(p, d)},
 			[2]string{"had seen", seenText(p, d)}, [2]string{"again", y.Replayed})
 		if n := len(d.Refused); n > 0 {
 			rows = append(rows, [2]string{"refused", fmt.Sprintf("%d earlier proposals, which another trial had taken or the trainer does not accept", n)})
@@ -160,7 +161,11 @@ func (w *World) showWhy(p *sweep.Plan, y reasons) {
 	case y.Trial.Refit:
 		rows = append(rows, [2]string{"because", y.Refit})
 	case y.Trial.Open:
-		rows = append(rows, [2]string{"because", "it has not been decided yet: that happens when a task claims it"})
+		when := "it has not been decided yet: that happens when a task claims it"
+		if p.Folds != nil {
+			when = "its configuration has not been decided yet: that happens when a task claims one of its folds"
+		}
+		rows = append(rows, [2]string{"because", when})
 	default:
 		why := y.Trial.Reason
 		if why == "" {
@@ -209,6 +214,15 @@ func withoutText(p *sweep.Plan, t sweep.Trial) string {
 	return strings.Join(parts, "; ")
 }
 
+// decidedText says when and by whom a decision was made.
+func decidedText(p *sweep.Plan, d *sweep.Decision) string {
+	text := fmt.Sprintf("%s, by task %d under claim %d", humanize.Time(d.At), d.Task, d.Claim)
+	if p.Folds != nil {
+		text += fmt.Sprintf(" of trial %d, for all folds of the configuration", cmp.Or(d.Holder, d.Trial))
+	}
+	return text
+}
+
 // seenText says what a decision knew.
 func seenText(p *sweep.Plan, d *sweep.Decision) string {
 	results, inherited, best := 0, 0, (*sweep.Seen)(nil)
@@ -226,6 +240,9 @@ func seenText(p *sweep.Plan, d *sweep.Decision) string {
 	}
 
 	text := fmt.Sprintf("%d results", results)
+	if p.Folds != nil {
+		text = fmt.Sprintf("%d configurations with a result", results)
+	}
 	if e := p.Extends; e != nil {
 		text += fmt.Sprintf(", %d of them of %s", inherited, e.Sweep)
 	}
@@ -233,7 +250,10 @@ func seenText(p *sweep.Plan, d *sweep.Decision) string {
 		text += fmt.Sprintf(", %d of %s", len(e.Trials), e.Sweep)
 	}
 
-	if best != nil {
+	switch {
+	case best != nil && p.Folds != nil:
+		text += fmt.Sprintf("; the best was configuration %d with %s, the mean of its first %d folds", p.Ordinal(best.Trial), number(*best.Score), p.Folds.First)
+	case best != nil:
 		text += fmt.Sprintf("; the best was trial %d with %s", best.Trial, number(*best.Score))
 	}
 	return text

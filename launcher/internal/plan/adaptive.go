@@ -76,13 +76,17 @@ func canonicalChoices(random map[string]sweep.Distribution, complete func(sweep.
 // noteAdaptive says what an adaptive search begins with, and where that comes from.
 func (p *Plan) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
 	note := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
+	one, many, claimed := "trial", "trials", "when they are claimed"
+	if p.Spec.Validate != nil {
+		one, many, claimed = "configuration", "configurations", "when their first fold is claimed"
+	}
 	of := map[string]int{}
 	for _, t := range begin {
 		of[t.Source]++
 	}
 	fresh := len(p.Trials) - listed - of[search.SourceWarm]
 	if p.Open() {
-		note("%d trials are decided when they are claimed (search.method: %s)", len(p.Trials)-listed-len(begin), p.Spec.Search.Method)
+		note("%d %s are decided %s (search.method: %s)", len(p.Trials)-listed-len(begin), many, claimed, p.Spec.Search.Method)
 	}
 
 	switch {
@@ -97,11 +101,11 @@ func (p *Plan) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
 	}
 	for _, t := range begin {
 		if t.Source == search.SourceWarm {
-			note("warm_start: trial %d is %s", t.Number, t.Reason)
+			note("warm_start: %s %d is %s", one, t.Number, t.Reason)
 		}
 	}
 	if n := of[search.SourceWarm]; n > 0 {
-		note("warm_start: %d of %d trials start from an earlier winner, %d are new", n, len(p.Trials), fresh)
+		note("warm_start: %d of %d %s start from an earlier winner, %d are new", n, len(p.Trials), many, fresh)
 	}
 }
 

@@ -33,7 +33,7 @@ func (p *Plan) validate(v *sweep.Validate, m *dataset.Manifest) error {
 		rounds[i] = sweep.Round{Train: f.Train, Rated: f.Rated}
 	}
 
-	configurations := p.Trials
+	configurations, expected := p.Trials, p.Expected
 	p.Folds = sweep.NewFolds(string(scheme), rounds, v.Drops())
 	p.Trials = p.Folds.Expand(configurations)
 	if len(p.Trials) > sweep.MaxTrials {
@@ -41,8 +41,8 @@ func (p *Plan) validate(v *sweep.Validate, m *dataset.Manifest) error {
 	}
 
 	// The refit is expected to train the largest configuration.
-	p.Expected = slices.Clone(p.Trials)
-	p.Expected[len(p.Trials)-1].Params = slices.MaxFunc(configurations, func(a, b sweep.Trial) int { return cmp.Compare(trees(a), trees(b)) }).Params
+	p.Expected = p.Folds.Expand(expected)
+	p.Expected[len(p.Trials)-1].Params = slices.MaxFunc(expected, func(a, b sweep.Trial) int { return cmp.Compare(trees(a), trees(b)) }).Params
 	p.Adapt()
 	p.noteFolds(len(configurations))
 	return nil

@@ -154,15 +154,34 @@ func needOfFolds(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, 
 	all := train + max(1, d.Copies())*rows[sweep.Valid]
 	heldOut := scoring(map[string]int{sweep.Calib: rows[sweep.Calib], sweep.Test: rows[sweep.Test]})
 
+	fold := func(params sweep.Params) (int64, error) {
+		p, err := gbt.ParseParams(params)
+		if err != nil {
+			return 0, err
+		}
+		return gbt.PrivateBytes(p, train, train, features, threads) + maskBytes*int64(train) + ratedBytes*int64(rated) + processBytes, nil
+	}
+	refit := func(params sweep.Params) (int64, error) {
+		p, err := gbt.ParseParams(params)
+		if err != nil {
+			return 0, err
+		}
+		return gbt.PrivateBytes(p, all, 0, features, threads) + fit.JoinedBytes(all, len(features)) + heldOut + processBytes, nil
+	}
+
+	if plan.Open() { // what needs most memory on some rows need not be what needs most on others
+		expected = append(slices.Clone(expected), sweep.Trial{Params: largest(plan, fold)}, sweep.Trial{Params: largest(plan, refit)})
+	}
 	for _, t := range expected {
-		p, err := gbt.ParseParams(t.Params)
+		n, err := fold(t.Params)
 		if err != nil {
 			return need, err
 		}
-		fold := gbt.PrivateBytes(p, train, train, features, threads) + maskBytes*int64(train) + ratedBytes*int64(rated) + processBytes
-		need.Trial = max(need.Trial, fold)
-		refit := gbt.PrivateBytes(p, all, 0, features, threads) + fit.JoinedBytes(all, len(features)) + heldOut + processBytes
-		need.Refit = max(need.Refit, refit)
+		need.Trial = max(need.Trial, n)
+		if n, err = refit(t.Params); err != nil {
+			return need, err
+		}
+		need.Refit = max(need.Refit, n)
 	}
 	return need, nil
 }

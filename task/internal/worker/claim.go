@@ -216,7 +216,7 @@ func (w *Worker) giveUp(ctx context.Context, trial, claim, dead int) error {
 	now := time.Now().UTC()
 	w.Log.Warn("trial given up", "trial", trial, "deaths", dead)
 	params := w.plan.Trials[trial].Params
-	if d, err := w.trials.Decision(ctx, trial); w.plan.Trials[trial].Open && err == nil && d != nil {
+	if d, err := w.trials.Decision(ctx, w.plan.Decider(trial)); w.plan.Trials[trial].Open && err == nil && d != nil {
 		params = d.Params
 	}
 	return w.finish(ctx, ending{why: protocol.GivenUp, r: &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: trial, Claim: claim, Task: w.Task,

@@ -30,19 +30,18 @@ func (w *Worker) checkFolds() error {
 	return w.table.CheckGroups()
 }
 
-// settleFold decides what a trial of a cross-validated sweep trains. It depends only on the results of earlier stages, all of which exist
-// and none of which can change. chosen is the refit's configuration. A *brokenError is a storage failure; a *droppedError says why there is
-// nothing to train.
-func (w *Worker) settleFold(ctx context.Context, trial int) (params sweep.Params, chosen *search.Choice, err error) {
+// settleFold returns what a claimed trial of a cross-validated sweep trains. The first folds of an open configuration settle that; all
+// others depend only on the results of earlier stages, all of which exist and none of which can change. chosen is the refit's
+// configuration. A *brokenError is a storage failure; a *droppedError says why there is nothing to train.
+func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params sweep.Params, chosen *search.Choice, err error) {
+	trial := claim.Trial
 	t := w.plan.Trials[trial]
 	if w.plan.Stages()[trial] == 0 {
-		return t.Params, nil, nil
+		params, err = w.settle(ctx, claim)
+		return params, nil, err
 	}
 
-	if w.results == nil {
-		w.results = map[int]sweep.Result{}
-	}
-	if err := w.trials.Results(ctx, w.listing, w.results, nil); err != nil {
+	if err := w.trials.Results(ctx, w.listing, w.ended(), nil); err != nil {
 		return t.Params, nil, &brokenError{fmt.Errorf("results of the other folds: %w", err)}
 	}
 	var results []sweep.Result
@@ -52,10 +51,11 @@ func (w *Worker) settleFold(ctx context.Context, trial int) (params sweep.Params
 	board := sweep.Fold(w.plan, results)
 
 	if !t.Refit {
+		params = paramsOf(board, t.Configuration)
 		if why := search.Drop(w.plan, board, t.Configuration); why != "" {
-			return t.Params, nil, &droppedError{why}
+			return params, nil, &droppedError{why}
 		}
-		return t.Params, nil, nil
+		return params, nil, nil
 	}
 
 	var require []*search.Condition
@@ -71,4 +71,14 @@ func (w *Worker) settleFold(ctx context.Context, trial int) (params sweep.Params
 	}
 	w.Log.Info("refit", "trial", trial, "configuration", chosen.Configuration, "trees", chosen.Trees, "reason", chosen.Reason)
 	return chosen.Params, chosen, nil
+}
+
+// paramsOf returns what the first folds of a configuration have trained. If it was never decided, none of them has a score.
+func paramsOf(b sweep.Board, configuration int) sweep.Params {
+	for i := range b.Configurations {
+		if c := &b.Configurations[i]; c.Configuration == configuration {
+			return c.Params
+		}
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +16,9 @@ import (
 	"coppice/fit"
 	"coppice/gbt"
 	"coppice/metric"
+	"coppice/search"
 	"coppice/sweep"
+	"coppice/sweepstore"
 )
 
 // newFolded plans n configurations on a small table without statistics of ids, which folds do not support.
@@ -245,4 +248,141 @@ func TestFoldsByGroup(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "has no groups") || !permanent(err) {
 		t.Errorf("folds by group of a dataset without groups: %v; want that it has none, for good", err)
 	}
+}
+
+// openFolds leaves all configurations but the first open, each in four folds of which three are first.
+func openFolds(random map[string]sweep.Distribution) func(*sweep.Plan) {
+	return func(p *sweep.Plan) {
+		open(sweep.MethodAuto, random)(p)
+		folded(4, true)(p)
+	}
+}
+
+// decidedFolds returns the decisions by configuration. It fails unless each open configuration was decided once, all of its folds have trained
+// what the decision says, no two configurations are alike, and every decision can be reproduced from what it records.
+func (w *world) decidedFolds(t *testing.T) map[int]*sweep.Decision {
+	t.Helper()
+	trials := sweepstore.NewTrials(w.sweeps, w.plan)
+	decisions, by := map[int]*sweep.Decision{}, map[string]int{}
+	for n, trial := range w.plan.Trials[:len(w.plan.Trials)-1] {
+		d, err := trials.Decision(t.Context(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if decides := trial.Open && trial.Fold == 1; (d != nil) != decides {
+			t.Fatalf("trial %d is fold %d of configuration %d, and has its own decision: %t; want one for each open configuration, under its first fold", n, trial.Fold, trial.Configuration, d != nil)
+		}
+		if d != nil {
+			decisions[trial.Configuration] = d
+			if err := search.Replay(w.plan, d); err != nil {
+				t.Errorf("made the decision about configuration %d again: %v", trial.Configuration, err)
+			}
+		}
+
+		want := trial.Params
+		if trial.Open {
+			want = decisions[trial.Configuration].Params
+		}
+		r, key := w.result(t, n), sweep.ConfigurationKey(want)
+		if got := sweep.ConfigurationKey(r.Params); got != key {
+			t.Errorf("fold %d of configuration %d has trained %v; want %v", trial.Fold, trial.Configuration, r.Params, want)
+		}
+		if other, known := by[key]; known && other != trial.Configuration {
+			t.Errorf("configurations %d and %d are the same", other, trial.Configuration)
+		}
+		by[key] = trial.Configuration
+	}
+	return decisions
+}
+
+// TestOpenConfigurationsAreDecidedOnce: one task decides each from the means of the first folds of all before; of three that reach the same
+// configuration at once one does; and the refit trains the best.
+func TestOpenConfigurationsAreDecidedOnce(t *testing.T) {
+	for _, tasks := range []int{1, 3} {
+		w := newFolded(t, 11, openFolds(wide))
+		var store blob.Store = w.sweeps
+		if tasks > 1 { // the decision about configuration 1 is written when all have made it
+			store = &together{Store: w.sweeps, part: "trials/0003/decision", wait: make(chan struct{}), need: tasks}
+		}
+		var wg sync.WaitGroup
+		for task := range tasks {
+			wg.Go(func() {
+				worker := w.worker(task)
+				worker.Sweeps = store
+				if err := worker.Run(t.Context()); err != nil {
+					t.Errorf("task %d of %d: %v", task, tasks, err)
+				}
+			})
+		}
+		wg.Wait()
+
+		decisions := w.decidedFolds(t)
+		w.checkRefit(t, w.board(t))
+		if tasks > 1 {
+			continue
+		}
+		for c, d := range decisions {
+			if len(d.Seen) != c || d.Holder != 0 {
+				t.Errorf("configuration %d was decided for trial %d by what %d others have shown; want its first fold, and all %d", c, d.Holder, len(d.Seen), c)
+			}
+			for i, s := range d.Seen {
+				mean := 0.0
+				for _, f := range w.plan.FirstFolds(i) {
+					mean += w.result(t, f.Number).Score / 3
+				}
+				if s.Status != sweep.StatusDone || s.Score == nil || *s.Score != mean {
+					t.Errorf("configuration %d has seen configuration %d as %+v; want the mean of its first three folds, %v", c, i, s, mean)
+				}
+			}
+		}
+		if last := decisions[10]; last.Source != search.SourceGP {
+			t.Errorf("the last configuration is from %s: %s; want it from a model of the results", last.Source, last.Reason)
+		}
+	}
+}
+
+// TestOpenConfigurationsOutliveTheirTask: a task that vanishes before its decision, or between the decision and the first tree, makes no
+// difference; nor does a first fold that a person has cancelled.
+func TestOpenConfigurationsOutliveTheirTask(t *testing.T) {
+	for _, at := range []string{"configurations/", "0003/decision.json"} {
+		w := newFolded(t, 3, openFolds(wide))
+		ctx, cancel := context.WithCancel(t.Context())
+		first := w.worker(0)
+		first.Sweeps = &vanishing{Store: w.sweeps, at: at, vanish: cancel}
+		if err := first.Run(ctx); err == nil {
+			t.Fatalf("%s: a task whose machine vanished ended without an error", at)
+		}
+		cancel()
+		before, err := sweepstore.NewTrials(w.sweeps, w.plan).Decision(t.Context(), 3)
+		if written := strings.Contains(at, "decision"); err != nil || (before != nil) != written {
+			t.Fatalf("%s: the task vanished, and the decision about configuration 1 is %+v, error %v; want it written: %t", at, before, err, written)
+		}
+
+		second := w.worker(0)
+		second.Attempt = 1
+		if err := second.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if after := w.decidedFolds(t)[1]; before != nil && !reflect.DeepEqual(before, after) {
+			t.Errorf("the decision was %+v and is %+v", before, after)
+		}
+		w.checkRefit(t, w.board(t))
+	}
+
+	w := newFolded(t, 3, openFolds(wide))
+	if _, err := sweepstore.NewTrials(w.sweeps, w.plan).CreateResult(t.Context(), sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: 3, Configuration: 1, Fold: 1,
+		Status: sweep.StatusCancelled, ByHand: true, Reason: "a person"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.worker(0).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d, err := sweepstore.NewTrials(w.sweeps, w.plan).Decision(t.Context(), 3)
+	if err != nil || d == nil || d.Holder != 4 || sweep.ConfigurationKey(w.result(t, 5).Params) != sweep.ConfigurationKey(d.Params) {
+		t.Errorf("the first fold was cancelled, and the decision is %+v, error %v; want it made for trial 4, and followed by trial 5", d, err)
+	}
+	if r := w.result(t, 10); r.Status != sweep.StatusStopped || !strings.Contains(r.Reason, "has no score in fold 1") {
+		t.Errorf("the last fold of the configuration is %s: %s; want it not trained for want of a score", r.Status, r.Reason)
+	}
+	w.checkRefit(t, w.board(t))
 }

@@ -28,13 +28,14 @@ func (e *brokenError) Unwrap() error { return e.err }
 // settle returns the parameters of a claimed trial. For an open trial they are decided here, or read if they were decided before; package
 // protocol orders the steps. A *brokenError is a storage failure; any other error means that no task can train the trial.
 func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (sweep.Params, error) {
-	trial := w.plan.Trials[claim.Trial]
-	if !trial.Open {
+	if trial := w.plan.Trials[claim.Trial]; !trial.Open {
 		return trial.Params, nil
 	}
 
-	d := &deciding{w: w, claim: claim}
-	s, do := protocol.Settle{Trial: claim.Trial, Claim: claim.Claim}.Begin()
+	// Holders of folds of one configuration share its decision, as two holders of one trial do.
+	decider := w.plan.Decider(claim.Trial)
+	d := &deciding{w: w, claim: claim, trial: decider}
+	s, do := protocol.Settle{Trial: decider, Claim: claim.Claim}.Begin()
 	for !do.Final() {
 		answer, err := d.do(ctx, do)
 		if err != nil {
@@ -46,7 +47,7 @@ func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (sweep.Params, 
 
 	switch {
 	case do.Do == protocol.Settled:
-		w.known()[claim.Trial] = sweep.Seen{Trial: claim.Trial, Status: sweep.StatusRunning, Params: d.decision.Own}
+		w.known()[decider] = sweep.Seen{Trial: decider, Status: sweep.StatusRunning, Params: d.decision.Own}
 		return d.decision.Params, nil
 	case do.Why == protocol.Broken:
 		return nil, &brokenError{d.why}
@@ -58,6 +59,7 @@ func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (sweep.Params, 
 type deciding struct {
 	w        *Worker
 	claim    *sweep.Claim
+	trial    int // the decision is under its number
 	gathered bool
 	decision *sweep.Decision // found in the store, or about to be written
 	refused  []sweep.Params
@@ -81,7 +83,7 @@ func (d *deciding) do(ctx context.Context, a protocol.Action) (answer protocol.A
 
 	case protocol.Propose:
 		if !d.gathered {
-			if err := w.trials.Gather(ctx, w.listing, a.Trial, w.known()); err != nil {
+			if err := w.gather(ctx, a.Trial); err != nil {
 				return answer, fmt.Errorf("read the other trials: %w", err)
 			}
 			d.gathered = true
@@ -98,7 +100,7 @@ func (d *deciding) do(ctx context.Context, a protocol.Action) (answer protocol.A
 	case protocol.CreateDecision:
 		answer.Yes, err = w.trials.CreateDecision(ctx, *d.decision)
 		if answer.Yes {
-			w.Log.Info("decided", "trial", a.Trial, "source", d.decision.Source, "reason", d.decision.Reason, "seen", len(d.decision.Seen))
+			w.Log.Info("decided", "trial", d.claim.Trial, "source", d.decision.Source, "reason", d.decision.Reason, "seen", len(d.decision.Seen))
 		}
 	}
 	return answer, err
@@ -108,10 +110,10 @@ func (d *deciding) do(ctx context.Context, a protocol.Action) (answer protocol.A
 func (d *deciding) propose() bool {
 	w := d.w
 	seen := slices.SortedFunc(maps.Values(w.seen), func(a, b sweep.Seen) int { return cmp.Compare(a.Trial, b.Trial) })
-	seen = slices.DeleteFunc(seen, func(s sweep.Seen) bool { return s.Trial == d.claim.Trial })
+	seen = slices.DeleteFunc(seen, func(s sweep.Seen) bool { return s.Trial == d.trial })
 
 	for len(d.refused) < maxRefused {
-		s, err := search.Decide(w.plan, d.claim.Trial, seen, d.refused)
+		s, err := search.Decide(w.plan, d.trial, seen, d.refused)
 		if err != nil {
 			d.why = err
 			return false
@@ -122,15 +124,48 @@ func (d *deciding) propose() bool {
 			continue
 		}
 
-		d.decision = &sweep.Decision{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: d.claim.Trial, Claim: d.claim.Claim, Task: w.Task, Attempt: w.Attempt,
+		d.decision = &sweep.Decision{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: d.trial, Claim: d.claim.Claim, Task: w.Task, Attempt: w.Attempt,
 			At: time.Now().UTC(), Params: complete, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen, Refused: slices.Clone(d.refused)}
+		if d.claim.Trial != d.trial {
+			d.decision.Holder = d.claim.Trial
+		}
 		return true
 	}
 	d.why = fmt.Errorf("%d configurations were proposed for it, but all of them belong to other trials or cannot be trained", len(d.refused))
 	return false
 }
 
-// known returns what this task knows of other trials, on which decisions about later ones are based.
+// gather reads what is new about all trials but one, which is to be decided.
+func (w *Worker) gather(ctx context.Context, own int) error {
+	if err := w.trials.Gather(ctx, w.listing, own, w.known()); err != nil {
+		return err
+	}
+	if w.plan.Folds == nil {
+		return nil
+	}
+	return w.trials.GatherFolds(ctx, w.listing, own, w.known(), w.ended())
+}
+
+// remember keeps a result that this task has written, so that it need not be read.
+func (w *Worker) remember(r *sweep.Result) {
+	switch {
+	case w.plan.Folds != nil:
+		w.ended()[r.Trial] = *r
+	case w.plan.Open():
+		w.trials.SeenResult(w.known(), r)
+	}
+}
+
+// ended returns the results that this task knows, in a cross-validated sweep.
+func (w *Worker) ended() map[int]sweep.Result {
+	if w.results == nil {
+		w.results = map[int]sweep.Result{}
+	}
+	return w.results
+}
+
+// known returns what this task knows of other trials, on which decisions about later ones are based. In a cross-validated sweep it is about
+// configurations, by the number of their first fold.
 func (w *Worker) known() map[int]sweep.Seen {
 	if w.seen == nil {
 		w.seen = map[int]sweep.Seen{}

@@ -135,7 +135,7 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 	}
 	var chosen *search.Choice
 	if w.plan.Folds != nil {
-		r.Params, chosen, err = w.settleFold(ctx, claim.Trial)
+		r.Params, chosen, err = w.settleFold(ctx, claim)
 	} else {
 		r.Params, err = w.settle(ctx, claim)
 	}
@@ -313,9 +313,7 @@ func (w *Worker) leave(ctx context.Context, a protocol.Action, e ending) (answer
 			w.Log.Warn("another task had already ended the trial", "trial", a.Trial, "claim", a.Claim)
 		default:
 			w.measures.end(e.r.Status)
-			if w.plan.Open() {
-				w.trials.SeenResult(w.known(), e.r)
-			}
+			w.remember(e.r)
 			w.Log.Info("trial ended", "trial", a.Trial, "status", e.r.Status, "score", e.r.Score, "trees", e.r.Trees, "seconds", e.r.Usage.TrainSeconds)
 		}
 
