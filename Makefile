@@ -208,6 +208,11 @@ bench-search-sweeps: ## whole sweeps of fifty trials on a part of nycflights13: 
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_SEARCH_SEEDS=$(SEARCH_SEEDS) COPPICE_SEARCH_ROWS=$(ROWS) COPPICE_SEARCH_WAYS=$(WAYS) \
 	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 4h -v -run TestSearchMeasured ./e2e
 
+.PHONY: bench-search-folds
+bench-search-folds: ## cross-validated sweeps of twenty configurations on a part of nycflights13: random and auto (SEARCH_SEEDS=3, ROWS=10000; DATA=folder of real tables)
+	COPPICE_DATA=$(abspath $(DATA)) COPPICE_SEARCH_SEEDS=$(SEARCH_SEEDS) COPPICE_SEARCH_ROWS=$(ROWS) \
+	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 1h -v -run TestSearchFoldsMeasured ./e2e
+
 .PHONY: bench-search-nights
 bench-search-nights: build $(PEERS_READY) ## fourteen nights of flights: 25, then 10 trials that know the nights before beside 50 random ones (DATA=folder of real tables; half an hour)
 	$(PEERS) bench/search_nights.py --data $(DATA) --bin bin --out $(BENCH)/nights

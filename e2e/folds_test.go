@@ -12,8 +12,8 @@ import (
 	"coppice/sweep"
 )
 
-// TestE2EFolds cross-validates three configurations by group, with two workers of which one is killed after the fourth fold. The weak configuration is dropped after its first folds, the best
-// is trained on all rows of train and valid, registered, promoted, and grows again with the same bytes.
+// TestE2EFolds cross-validates four configurations by group, the last of which a method that learns decides, with two workers of which one is killed after the fourth fold. The weak configuration is dropped after
+// its first folds, the best is trained on all rows of train and valid, registered, promoted, and grows again with the same bytes.
 func TestE2EFolds(t *testing.T) {
 	l := newLocal(t)
 	l.args = []string{"--faults", l.file("faults.yaml", "preempt: [{task: 1, attempt: 0, after_messages: 4}]\n")}
@@ -28,17 +28,17 @@ name: folds
 dataset: clicks
 model: ctr
 metric: log_loss
-trials: 3
+trials: 4
 seed: 5
 early_stopping_rounds: 10
 validate: {kfold: 4, by: group}
 params: {num_iterations: 40, learning_rate: 0.1}
-search: {fixed: [{num_leaves: 7}, {learning_rate: 0.00001}, {num_leaves: 15, min_data_in_leaf: 100}]}
+search: {method: gp, fixed: [{num_leaves: 7}, {learning_rate: 0.00001}, {num_leaves: 15, min_data_in_leaf: 100}], random: {num_leaves: {log_int: [4, 31]}}}
 machine: {type: n2-highmem-2, vms: 2, threads_per_task: 1, tasks_per_vm: 1}
 limits: {trial: 5m, sweep: 15m}
 `), "--json"))
-	if c.Outcome != sweep.OutcomeWinner || c.Trial != 12 || !strings.Contains(c.Reason, "over 4 folds") || !strings.Contains(c.Reason, "on all rows of train and valid") {
-		t.Errorf("the sweep's end: %+v; want trial 12, the refit, to win for its configuration's mean over 4 folds", c)
+	if c.Outcome != sweep.OutcomeWinner || c.Trial != 16 || !strings.Contains(c.Reason, "over 4 folds") || !strings.Contains(c.Reason, "on all rows of train and valid") {
+		t.Errorf("the sweep's end: %+v; want trial 16, the refit, to win for its configuration's mean over 4 folds", c)
 	}
 
 	var board sweep.Board
@@ -46,15 +46,18 @@ limits: {trial: 5m, sweep: 15m}
 		t.Fatal(err)
 	}
 	refit, best := board.Rows[0].Result, board.Configurations[0]
-	if refit.Trial != 12 || refit.Score != *best.Mean || refit.Trees != best.Trees || refit.TrainRows < 8000 {
+	if refit.Trial != 16 || refit.Score != *best.Mean || refit.Trees != best.Trees || refit.TrainRows < 8000 {
 		t.Errorf("the refit is %+v; want it to have the mean and the trees of %+v", refit, best)
 	}
-	if weak := board.Configurations[2]; weak.Configuration != 1 || weak.State != sweep.ConfigurationDropped || weak.Folds != 3 {
+	if weak := board.Configurations[3]; weak.Configuration != 1 || weak.State != sweep.ConfigurationDropped || weak.Folds != 3 {
 		t.Errorf("the last configuration is %+v; want number 1, dropped after 3 folds", weak)
 	}
 
-	if out := l.must("launcher", "status", string(c.Sweep)); !strings.Contains(out, "2 done, 1 dropped") {
+	if out := l.must("launcher", "status", string(c.Sweep)); !strings.Contains(out, "3 done, 1 dropped") {
 		t.Errorf("launcher status printed\n%s\nwant how many configurations are done", out)
+	}
+	if out := l.must("launcher", "why", string(c.Sweep), "11"); !strings.Contains(out, "for all folds of the configuration") || !strings.Contains(out, "repeating the decision gives the same result") {
+		t.Errorf("launcher why of the third fold of the open configuration printed\n%s\nwant the decision, and that it can be repeated", out)
 	}
 	page := filepath.Join(l.dir, "folds.html")
 	l.must("launcher", "report", string(c.Sweep), "--out", page)

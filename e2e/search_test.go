@@ -41,14 +41,8 @@ gate: {against: none}
 // with ASHA at two etas as well, by trees and by rows. COPPICE_SEARCH_SEEDS says how many seeds, COPPICE_SEARCH_ROWS how many rows, and COPPICE_SEARCH_WAYS is
 // a part of the names of those to compare.
 func TestSearchMeasured(t *testing.T) {
-	number := func(name string, otherwise int) int {
-		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
-			return n
-		}
-		return otherwise
-	}
 	l := newLocal(t)
-	table := l.file("flights.csv", headOf(t, realData(t, "nycflights13_337k.csv.gz"), number("COPPICE_SEARCH_ROWS", 60000)))
+	table := l.file("flights.csv", headOf(t, realData(t, "nycflights13_337k.csv.gz"), number(t, "COPPICE_SEARCH_ROWS", 60000)))
 	l.must("launcher", "stage", l.file("dataset.yaml", "name: flights\nsource: "+table+realTables["flights"].dataset), "--json")
 
 	ways := []struct{ name, method string }{
@@ -60,7 +54,7 @@ func TestSearchMeasured(t *testing.T) {
 		ways = slices.DeleteFunc(ways, func(w struct{ name, method string }) bool { return !strings.Contains(w.name, only) })
 	}
 	best, trees := map[string][]float64{}, map[string][]float64{}
-	for seed := range number("COPPICE_SEARCH_SEEDS", 3) {
+	for seed := range number(t, "COPPICE_SEARCH_SEEDS", 3) {
 		for i, way := range ways {
 			name := fmt.Sprintf("way-%d-%d", i, seed)
 			text := strings.NewReplacer("MODEL", name, "SEED", strconv.Itoa(seed), "METHOD", way.method).Replace(measuredSweep)
@@ -106,6 +100,32 @@ func sampled(t *testing.T, objects map[string]string, id sweep.ID, r *sweep.Resu
 		trees -= r.TreesGrown
 	}
 	return trees
+}
+
+// TestSearchFoldsMeasured compares cross-validated sweeps of twenty configurations in five folds, on a part of a real table: drawn at random, and decided when they are claimed. None is dropped, so that
+// both grow the same number of trees. COPPICE_SEARCH_SEEDS says how many seeds, COPPICE_SEARCH_ROWS how many rows.
+func TestSearchFoldsMeasured(t *testing.T) {
+	l := newLocal(t)
+	table := l.file("flights.csv", headOf(t, realData(t, "nycflights13_337k.csv.gz"), number(t, "COPPICE_SEARCH_ROWS", 10000)))
+	l.must("launcher", "stage", l.file("dataset.yaml", "name: flights\nsource: "+table+realTables["flights"].dataset+"encodings: none\n"), "--json")
+
+	ways := []string{"random", "auto"}
+	folds, test := map[string][]float64{}, map[string][]float64{}
+	for seed := range number(t, "COPPICE_SEARCH_SEEDS", 3) {
+		for _, way := range ways {
+			name := fmt.Sprintf("%s-%d", way, seed)
+			text := strings.NewReplacer("MODEL", name, "SEED", strconv.Itoa(seed), "METHOD", "method: "+way, "trials: 50", "trials: 20\nvalidate: {kfold: 5, drop: false}").Replace(measuredSweep)
+			c := conclusion(t, l.must("launcher", "sweep", l.file(name+".yaml", "name: "+name+"\n"+text), "--json"))
+			mean, held := c.Valid["average_precision"], c.Test["average_precision"]
+			folds[way], test[way] = append(folds[way], mean), append(test[way], held)
+			t.Logf("seed %d, %-6s: best mean over folds %.5f, on test %.5f, %d done", seed, way, mean, held, c.Done)
+		}
+	}
+	for _, way := range ways {
+		m, e := meanAndError(folds[way])
+		n, f := meanAndError(test[way])
+		t.Logf("%-6s: best mean over folds %.5f, standard error %.5f; on test %.5f, standard error %.5f", way, m, e, n, f)
+	}
 }
 
 // headOf is the beginning of a compressed text, without cutting a line.

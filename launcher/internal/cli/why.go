@@ -241,7 +241,7 @@ func seenText(p *sweep.Plan, d *sweep.Decision) string {
 
 	text := fmt.Sprintf("%d results", results)
 	if p.Folds != nil {
-		text = fmt.Sprintf("%d configurations with a result", results)
+		text = fmt.Sprintf("results of %d configurations", results)
 	}
 	if e := p.Extends; e != nil {
 		text += fmt.Sprintf(", %d of them of %s", inherited, e.Sweep)
@@ -252,7 +252,7 @@ func seenText(p *sweep.Plan, d *sweep.Decision) string {
 
 	switch {
 	case best != nil && p.Folds != nil:
-		text += fmt.Sprintf("; the best was configuration %d with %s, the mean of its first %d folds", p.Ordinal(best.Trial), number(*best.Score), p.Folds.First)
+		text += fmt.Sprintf("; the best was configuration %d with %s over %d folds", p.Ordinal(best.Trial), number(*best.Score), p.Folds.First)
 	case best != nil:
 		text += fmt.Sprintf("; the best was trial %d with %s", best.Trial, number(*best.Score))
 	}

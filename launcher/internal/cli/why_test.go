@@ -69,6 +69,44 @@ func TestWhy(t *testing.T) {
 	w.refused(sweep.ExitUsage, "there is no trial 7", "why", "night-1", "7")
 }
 
+// TestWhyOfFolds: the decision about a configuration is shown for each of its folds.
+func TestWhyOfFolds(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.must("stage", w.file("dataset.yaml", "name: plain\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\ncategorical: [campaign_id]\nencodings: none\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\n"))
+	file := w.file("sweep.yaml", strings.NewReplacer("search: {random: {num_leaves: {log_int: [4, 40]}}}", "search: {method: gp, fixed: [{num_leaves: 9}], random: {num_leaves: {log_int: [4, 40]}}}",
+		"dataset: clicks", "dataset: plain\nvalidate: {kfold: 4}").Replace(sweepYAML))
+	if out := strings.Join(strings.Fields(w.must("sweep", file, "--dry-run")), " "); !strings.Contains(out, "3 configurations are decided when their first fold is claimed") || strings.Count(out, "│ gp │") != 3 {
+		t.Errorf("the plan is\n%s\nwant three configurations that are decided later, one line each", out)
+	}
+	w.must("sweep", file, "--id", "night-1", "--no-wait")
+
+	plan, trials, score := w.plan("night-1"), sweepstore.NewTrials(w.buckets["sweeps"], w.plan("night-1")), 0.75
+	seen := []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: &score}}
+	s, err := search.Decide(plan, 3, seen, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, err := fit.Complete(plan.Base, s.Params, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := trials.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: 3, Task: 2, Claim: 1, Holder: 4, At: w.now, Params: full, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen}); err != nil {
+		t.Fatal(err)
+	}
+
+	decided := []string{"of configuration 1", "fills the space evenly", "by task 2 under claim 1 of trial 4, for all folds of the configuration",
+		"results of 1 configurations; the best was configuration 0 with 0.75 over 3 folds", "repeating the decision gives the same result"}
+	for trial, wants := range map[string][]string{"0": {"it is in the plan"}, "3": decided, "5": decided, "13": decided, "6": {"its configuration has not been decided yet"}} {
+		out := strings.Join(strings.Fields(w.must("why", "night-1", trial)), " ")
+		for _, want := range wants {
+			if !strings.Contains(out, want) {
+				t.Errorf("why night-1 %s: got\n%s\nwant %q in it", trial, out, want)
+			}
+		}
+	}
+}
+
 func jsonOf(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"coppice/dataset"
+	"coppice/launcher/internal/plan"
 	"coppice/sweep"
 )
 
@@ -79,5 +80,51 @@ func TestARefitThatDoesNotFit(t *testing.T) {
 	_, err := build(cross(t, "{kfold: 5}", "n2-highmem-64", "n2-standard-4", "num_leaves: {log_int: [15, 255]}", "num_leaves: {log_int: [2, 4]}"), manifest(all...))
 	if err == nil || !strings.Contains(err.Error(), "the refit on all rows of train and valid does not fit a n2-standard-4") {
 		t.Errorf("a machine of 16 GiB for a table of 11 GiB twice: %v; want it refused for the refit", err)
+	}
+}
+
+// TestFoldsOfASearchThatLearns: winners, portfolio and open configurations each become folds, and what is expected has parameters and folds.
+func TestFoldsOfASearchThatLearns(t *testing.T) {
+	s := learner(t, "machine:", "validate: {kfold: 5}\nmachine:", "method: auto", "method: auto\n  warm_start: auto")
+	earlier := []sweep.Earlier{{Sweep: "night-3", Trials: []sweep.Found{{Trial: 4, Score: 0.9, Params: sweep.Params{"num_leaves": 100.0, "learning_rate": 0.1, "min_data_in_leaf": 20.0}}}}}
+	p, err := plan.Build(plan.Request{Spec: s, Manifest: manifest(all...), Job: func(id sweep.ID) string { return "jobs/" + string(id) },
+		Earlier: func(*sweep.Plan) ([]sweep.Earlier, error) { return earlier, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Job = p.JobName(0)
+	data, err := json.Marshal(p.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sweep.DecodePlan(data); err != nil && !strings.Contains(err.Error(), "job") {
+		t.Fatalf("the plan is refused by its reader: %v", err)
+	}
+
+	if got, want := sources(p), "fixed 10, warm 5, portfolio 25, auto 60, refit 1"; got != want || p.Configurations() != 20 {
+		t.Errorf("the folds of %d configurations are from %s; want 20, from %s", p.Configurations(), got, want)
+	}
+	for i, expected := range p.Expected {
+		trial := p.Trials[i]
+		if trial.Open != (trial.Source == "auto") || len(expected.Params) == 0 || expected.Fold != trial.Fold || expected.Configuration != trial.Configuration || expected.Refit != trial.Refit {
+			t.Errorf("trial %d is %+v, and expected as %+v; want the same fold, with parameters, open where the search decides", i, trial, expected)
+		}
+	}
+	notes := strings.Join(p.Notes, "\n")
+	for _, want := range []string{"12 configurations are decided when their first fold is claimed", "20 configurations in 5 folds of train (kfold) are 100 trials", "warm_start: configuration 2 is number 1 of night-3",
+		"warm_start: 1 of 20 configurations start from an earlier winner, 17 are new"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("the notes do not say %q:\n%s", want, notes)
+		}
+	}
+
+	// Folds and refit may become the largest that the space has.
+	largest, err := build(cross(t, "{kfold: 5}", "fixed: [{}, {learning_rate: 0.2}]", "fixed: [{num_leaves: 255, min_data_in_leaf: 5}]"), manifest(all...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Sizing.TrialBytes < largest.Sizing.TrialBytes || p.Sizing.RefitBytes < largest.Sizing.RefitBytes {
+		t.Errorf("open folds are given %d bytes and the refit %d; the largest configuration of the space needs %d and %d", p.Sizing.TrialBytes, p.Sizing.RefitBytes,
+			largest.Sizing.TrialBytes, largest.Sizing.RefitBytes)
 	}
 }

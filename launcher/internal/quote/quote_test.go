@@ -516,4 +516,10 @@ func TestFoldsCostTimesTheirNumber(t *testing.T) {
 	if all := folds.Waves * folds.Tasks; all < 251 || folds.Waves*one.Tasks < 4*one.Waves*one.Tasks {
 		t.Errorf("%d waves of %d tasks, and %d of %d without folds; want 251 trials in one and 50 in the other", folds.Waves, folds.Tasks, one.Waves, one.Tasks)
 	}
+
+	// What a search that learns decides later is expected to be like random draws.
+	learns := offer("machine:", "validate: {kfold: 5}\nmachine:", "{random:", "{method: gp, random:")
+	if learns.Waves != folds.Waves || math.Abs(learns.Trial.Expected/folds.Trial.Expected-1) > 0.01 {
+		t.Errorf("with method: gp there are %d waves of %v seconds a trial; want those of random draws, %d of %v", learns.Waves, learns.Trial.Expected, folds.Waves, folds.Trial.Expected)
+	}
 }

@@ -87,3 +87,40 @@ func TestReadIsBounded(t *testing.T) {
 		t.Errorf("read %d sweeps; want the %d newest, the newest first", len(found), sweep.MaxEarlier)
 	}
 }
+
+// TestReadMeans: a cross-validated sweep informs by the means of its configurations, also of those that were decided while it ran, under the
+// number of their first fold.
+func TestReadMeans(t *testing.T) {
+	bucket := blob.Memory()
+	p := plan("folds")
+	p.Spec.Validate = &sweep.Validate{KFold: 2}
+	half := func(f ...uint8) sweep.Rows { return sweep.Rows{Split: "train", Folds: f} }
+	p.Folds = sweep.NewFolds("kfold", []sweep.Round{{Train: half(0, 1), Rated: half(2, 3)}, {Train: half(2, 3), Rated: half(0, 1)}}, true)
+	p.Trials = p.Folds.Expand([]sweep.Trial{{Source: "fixed", Params: sweep.Params{"num_leaves": 8.0, "seed": 1.0}}, {Source: "gp", Open: true}, {Source: "gp", Open: true}})
+	p.Adapt()
+	if _, err := sweepstore.New(bucket, p.Sweep).CreatePlan(t.Context(), *p); err != nil {
+		t.Fatal(err)
+	}
+	for trial, score := range []float64{0.5, 0.7, 0.8, 0.9, 0.95} { // one fold of the last configuration has not ended
+		of := p.Trials[trial]
+		r := sweep.Result{Format: 1, Sweep: p.Sweep, Trial: trial, Status: sweep.StatusDone, Score: score, Configuration: of.Configuration, Fold: of.Fold, TrainRows: 10,
+			Params: sweep.Params{"num_leaves": 8 + float64(of.Configuration), "seed": 1.0}}
+		if _, err := sweepstore.NewTrials(bucket, p).CreateResult(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	found, err := warm.Read(t.Context(), bucket, plan("tonight"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, e := range found {
+		for _, f := range e.Trials {
+			got += fmt.Sprintf("%s/%d %.2f %v; ", e.Sweep, f.Trial, f.Score, f.Params)
+		}
+	}
+	if want := "folds/2 0.85 map[num_leaves:9]; folds/0 0.60 map[num_leaves:8]; "; got != want {
+		t.Errorf("read %s\nwant %s", got, want)
+	}
+}
