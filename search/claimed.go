@@ -137,6 +137,7 @@ func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
 		of[t.Number] = s
 		apart[t.Number] = isApart(p, t.Params)
 	}
+	ends := expectedEnds(seen)
 	for _, s := range of {
 		if s.Params == nil {
 			continue // it ended before it was decided
@@ -144,6 +145,9 @@ func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
 		k := Known{Trial: s.Trial, Params: ownOf(p, s.Params), Status: statusOf(s.Status), Value: math.NaN(), Values: s.Values, apart: apart[s.Trial]}
 		if s.Score != nil {
 			k.Value = *s.Score
+		}
+		if end, stopped := ends[s.Trial]; stopped {
+			k.Value = end
 		}
 		q.Known = append(q.Known, k)
 	}

@@ -126,6 +126,8 @@ type Seen struct {
 	Score  *float64 `json:"score,omitempty"`  // of a trial that has one
 	Params Params   `json:"params,omitempty"` // of an open trial: those of the space
 
+	Rungs []RungScore `json:"rungs,omitempty"` // of a trial that has ended
+
 	Values []float64 `json:"values,omitempty"` // in each goal, for a done trial of a sweep with several
 }
 

@@ -111,6 +111,9 @@ type Result struct {
 	TreesGrown    int                `json:"trees_grown"`      // before it stopped
 	Leaves        int                `json:"leaves,omitempty"` // of all trees of the model
 
+	// Rungs are the trial's scores at the rungs of search.stop that its last holder has seen, ascending.
+	Rungs []RungScore `json:"rungs,omitempty"`
+
 	// ScoreSE is the standard error of Score on valid, in a sweep that picks its winner by it.
 	ScoreSE *float64 `json:"score_se,omitempty"`
 
@@ -190,6 +193,9 @@ func (r *Result) check() error {
 	}
 	if len(r.Reason) > maxReason {
 		return fmt.Errorf("a reason of %d bytes", len(r.Reason))
+	}
+	if err := checkRungs(r.Rungs); err != nil {
+		return err
 	}
 
 	// Only a trial that is done has left files.

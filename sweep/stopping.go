@@ -131,6 +131,22 @@ type Rung struct {
 	Written
 }
 
+// RungScore is a score at a rung.
+type RungScore struct {
+	Step  int     `json:"step"`
+	Score float64 `json:"score"`
+}
+
+// maxRungs is how many rungs there can be: each is at least twice the one before, in trees.
+const maxRungs = 31
+
+func checkRungs(rungs []RungScore) error {
+	if len(rungs) > maxRungs || !slices.IsSortedFunc(rungs, func(a, b RungScore) int { return a.Step - b.Step }) {
+		return fmt.Errorf("%d rungs, or not in their order", len(rungs))
+	}
+	return nil
+}
+
 // Reached is a trial's score at a rung.
 type Reached struct {
 	Step  int     `json:"step"`

@@ -181,6 +181,7 @@ func learn(known map[int]sweep.Seen, own int, d *sweep.Decision) {
 // seenResult adds a result to what was known of its trial.
 func (t *Trials) seenResult(was sweep.Seen, r *sweep.Result) sweep.Seen {
 	was.Trial, was.Status, was.Score, was.Values = r.Trial, r.Status, nil, t.plan.Spec.Values(r)
+	was.Rungs = r.Rungs
 	if r.Status == sweep.StatusDone || r.Status == sweep.StatusStopped && r.TreesGrown > 0 {
 		was.Score = &r.Score
 	}

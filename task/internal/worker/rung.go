@@ -40,8 +40,11 @@ func (w *Worker) compare(ctx context.Context, claim *sweep.Claim, g gbt.Progress
 		return ctx.Err() // not saved beyond the rung yet, so the next holder decides it again
 	case err != nil:
 		w.Log.Warn("the trial is not compared with the others at a rung", "trial", claim.Trial, "trees", g.Tree, "error", err.Error())
-	case err == nil && r.Stop:
-		return &stoppedError{r}
+	default:
+		w.passed = append(w.passed, sweep.RungScore{Step: r.Step, Score: r.Score})
+		if r.Stop {
+			return &stoppedError{r}
+		}
 	}
 	return nil
 }

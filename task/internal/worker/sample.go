@@ -27,10 +27,13 @@ func (w *Worker) trySamples(ctx context.Context, claim *sweep.Claim, s *saving, 
 			if damaged := new(sweepstore.DamagedError); err != nil && !errors.As(err, &damaged) {
 				return &brokenError{err}
 			}
-			if r != nil && r.Stop {
-				return &stoppedError{r}
+			if r != nil {
+				w.passed = append(w.passed, sweep.RungScore{Step: r.Step, Score: r.Score})
 			}
-			if r != nil || err != nil {
+			switch {
+			case r != nil && r.Stop:
+				return &stoppedError{r}
+			case r != nil || err != nil:
 				continue
 			}
 		}

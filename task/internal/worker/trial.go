@@ -160,10 +160,12 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 			return w.atRung(ctx, claim, g)
 		},
 		Input: w.input, Refit: w.input != nil && w.plan.Input.Mode == sweep.RefitMode})
+	w.passed = nil
 	o, err := (*fit.Outcome)(nil), w.trySamples(ctx, claim, s, q, p)
 	if err == nil {
 		o, err = w.fit(ctx, s, q)
 	}
+	r.Rungs = w.passed
 	if stopped := new(stoppedError); errors.As(err, &stopped) {
 		r.Score, r.TreesGrown = stopped.rung.Score, stopped.rung.Step
 		r.Usage = sweep.Usage{TreesPerSecond: p.rate(), PrivateBytes: usage.Self().Private}

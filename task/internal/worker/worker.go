@@ -64,6 +64,7 @@ type Worker struct {
 	listing sweepstore.Listing // the latest
 	seen    map[int]sweep.Seen // by trial
 	rungs   map[sweepstore.RungKey]float64
+	passed  []sweep.RungScore    // of the trial that is trained
 	results map[int]sweep.Result // by trial, in a cross-validated sweep
 }
 
