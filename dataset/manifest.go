@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"time"
 )
 
@@ -199,16 +198,8 @@ func (m *Manifest) format() int {
 }
 
 // HasWeights reports whether the files have row weights: from a column, or because negative rows were sampled. In the latter case rows of
-// train only have the column's weights, if any: models learn from the rows as they are, and ScoreShift corrects their scores.
+// train only have the column's weights, if any: models learn from the rows as they are, and fit corrects their scores.
 func (m *Manifest) HasWeights() bool { return m.Weight != "" || m.Negatives > 0 }
-
-// ScoreShift is the correction to add to the log odds of a model trained on sampled negatives.
-func (m *Manifest) ScoreShift() float64 {
-	if m.Negatives == 0 {
-		return 0
-	}
-	return math.Log(m.Negatives)
-}
 
 // Copies is how often the train split contains each of its rows: more than once if statistics were made in several orders.
 func (m *Manifest) Copies() int {

@@ -155,7 +155,7 @@ func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 	}
 
 	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize,
-		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.Identity(q), Shift: t.ds.Manifest.ScoreShift(), Input: q.Input}
+		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.Identity(q), Shift: t.scoreShift(), Input: q.Input}
 	if q.Valid != nil && q.Valid.Split == dataset.TrainSplit {
 		opt.Shift = 0 // the rows that evaluate it are sampled like those it learns from
 	}
@@ -187,6 +187,14 @@ func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 		err = o.rate(q, valid)
 	}
 	return o, err
+}
+
+// scoreShift is the correction to add to the log odds of a model trained on sampled negatives.
+func (t *Table) scoreShift() float64 {
+	if t.ds.Manifest.Negatives == 0 {
+		return 0
+	}
+	return gbt.Log(t.ds.Manifest.Negatives)
 }
 
 // Identity is what gbt cannot see of a run: the version of the dataset, what evaluates it, and the build. A checkpoint with another

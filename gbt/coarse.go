@@ -53,7 +53,7 @@ func evenCoarseBins(counts []int, most int) []uint8 {
 	coarse, rows := 0, 0
 	for b, c := range counts {
 		share := float64(remaining) / float64(most-coarse)
-		if rows > 0 && coarse < most-1 && float64(rows)+float64(c)/2 > share {
+		if rows > 0 && coarse < most-1 && float64(rows)+float64(float64(c)/2) > share {
 			remaining -= rows
 			coarse, rows = coarse+1, 0
 		}

@@ -57,7 +57,7 @@ func (t *Tree) expected() (float64, error) {
 		if n < 1 {
 			return 0, &ModelError{0, fmt.Sprintf("leaf %d has no count of rows, without which nothing can be said of contributions", leaf)}
 		}
-		sum += float64(n) * t.LeafValue[leaf]
+		sum += float64(float64(n) * t.LeafValue[leaf])
 		rows += n
 	}
 	for node, n := range t.InternalCount {
@@ -123,7 +123,7 @@ func (w *shapWalk) visit(node, from, n int, zero, one float64, feature int) {
 	if node < 0 {
 		value := t.LeafValue[^node]
 		for i := 1; i < len(path); i++ {
-			w.phi[path[i].feature] += without(path, i) * (path[i].one - path[i].zero) * value
+			w.phi[path[i].feature] += float64(without(path, i) * (path[i].one - path[i].zero) * value)
 		}
 		return
 	}

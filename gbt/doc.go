@@ -3,23 +3,24 @@
 //
 // It is LightGBM's algorithm (Ke et al., NeurIPS 2017): leaf-wise growth, histograms, the smaller child added up and the
 // larger one subtracted, many-valued categories split by sorted statistics. Three things are different, because
-// fifty trainers are to share one table, and a model is to be the same bytes however it is trained (on processors of one
-// architecture: the logarithm that boosting starts from may differ in its last bit on another):
+// fifty trainers are to share one table, and a model is to be the same bytes however and wherever it is trained:
 //
 //   - The table is borrowed, not owned: Data is slices over the caller's mapping, in row order for histograms and in column order
 //     for partitioning. Nothing of it is copied; private memory is about 20 bytes per row.
 //   - Gradients and hessians are rounded, once per tree, to 16-bit fixed point and added as integers. Integer sums do
 //     not depend on the order of adding, so neither threads nor interruptions can change a model.
 //   - Every random choice comes from a generator keyed by (seed, tree, purpose), never from a shared stream.
+//   - Every operation on floating-point numbers rounds alike on all processors: float64(x*y) + z keeps a compiler from fusing the
+//     two, as Go does on arm64, and nothing is left to a library whose last bit differs between processors (Log, Probability).
 //
 // DIVERGENCE.md lists where results differ from LightGBM's and why. The package shows three things:
 //
 // Training. train.go is boosting, grow.go one tree and children.go the two leaves of a split, pool.go the goroutines that share the
 // work. params.go and params_check.go are the parameters, with lists of columns in columns.go, monotone.go and interaction.go.
-// objective.go makes gradients, sample.go draws rows and features, split.go and split_categorical.go choose a split,
-// split_bounded.go is what limits it and coarse.go what max_bin leaves of it. checkpoint.go suspends a training between two
-// trees and resumes it (checkpoint_format.go), input.go continues a finished model, refit.go renews its leaves, memory.go estimates
-// the memory for all of it.
+// objective.go makes gradients, logarithm.go where boosting starts, sample.go draws rows and features, split.go and
+// split_categorical.go choose a split, split_bounded.go is what limits it and coarse.go what max_bin leaves of it. checkpoint.go
+// suspends a training between two trees and resumes it (checkpoint_format.go), input.go continues a finished model, refit.go renews
+// its leaves, memory.go estimates the memory for all of it.
 //
 // Model and prediction. data.go is a binned table, model.go and tree.go are what comes out, model_read.go and model_write.go
 // LightGBM's text. predict.go and predict_compile.go score raw rows, route.go binned ones; contribution.go takes a score apart by features.

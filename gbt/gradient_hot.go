@@ -4,7 +4,8 @@ import "math"
 
 // The gradient loops run once per row and tree. Both round g/g1 and h/h1 to whole numbers at random, up with the
 // probability of the fraction (as in quantized training, Shi et al., NeurIPS 2022): rounding to nearest would shift
-// thousands of equal gradients the same way, and with them every leaf.
+// thousands of equal gradients the same way, and with them every leaf. Conversions of products prevent that arm64's compiler fuses them with
+// roundRandomly's addition.
 
 // fillBinaryGo is logistic loss: g = p - y, h = p (1 - p).
 func fillBinaryGo(gh []uint32, raw []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int, k key) {
@@ -17,8 +18,8 @@ func fillBinaryGo(gh []uint32, raw []float64, label, weight []float32, class [2]
 		}
 
 		p := sigmoid(raw[r])
-		g := float64((p-y)*w) * gInv
-		h := float64(float64(p*(1-p))*w) * hInv
+		g := float64(float64((p-y)*w) * gInv)
+		h := float64(float64(float64(p*(1-p))*w) * hInv)
 
 		u := k.at(uint64(r))
 		gh[r] = uint32(roundRandomly(g, u))<<16 | uint32(roundRandomly(h, u>>32))&0xffff
@@ -31,7 +32,7 @@ func fillRegression(gh []uint32, raw []float64, label, weight []float32, pack pa
 
 	if pack.hessianBits == bitsUnitHessian {
 		for r := lo; r < hi; r++ {
-			g := (raw[r] - float64(label[r])) * gInv
+			g := float64((raw[r] - float64(label[r])) * gInv)
 			gh[r] = uint32(roundRandomly(g, k.at(uint64(r))))
 		}
 		return
@@ -39,16 +40,16 @@ func fillRegression(gh []uint32, raw []float64, label, weight []float32, pack pa
 
 	for r := lo; r < hi; r++ {
 		w := float64(weight[r])
-		g := float64((raw[r]-float64(label[r]))*w) * gInv
+		g := float64(float64((raw[r]-float64(label[r]))*w) * gInv)
 		u := k.at(uint64(r))
-		gh[r] = uint32(roundRandomly(g, u))<<16 | uint32(roundRandomly(w*hInv, u>>32))&0xffff
+		gh[r] = uint32(roundRandomly(g, u))<<16 | uint32(roundRandomly(float64(w*hInv), u>>32))&0xffff
 	}
 }
 
 // roundRandomly rounds x up with the probability of its fraction, else down, as decided by the low 32 bits of u. The offset turns the
 // conversion, which truncates towards zero, into a floor.
 func roundRandomly(x float64, u uint64) int32 {
-	return int32(int64(x+float64(uint32(u))*randomUnit+roundOffset) - roundOffset)
+	return int32(int64(x+float64(float64(uint32(u))*randomUnit)+roundOffset) - roundOffset)
 }
 
 const (

@@ -129,7 +129,7 @@ func (b *binary) init(fromAverage bool) float64 {
 		sum[int(b.d.Label[r])] += float64(w * b.weight[int(b.d.Label[r])]) // not fused, as everywhere
 		return nil
 	})
-	return math.Log(sum[1] / sum[0])
+	return Log(sum[1] / sum[0])
 }
 
 func (b *binary) prepare([]float64, []uint32, *pool) packing { return b.pack }

@@ -137,9 +137,9 @@ func randomParams(rng *rand.Rand, regression bool) Params {
 	some(4, func() { p.MaxDeltaStep = 0.05 + rng.Float64()/2 })
 	some(4, func() { p.MinGainToSplit = rng.ExpFloat64() / 10 })
 	some(3, func() { p.MinSumHessian = []float64{0, 1, 8}[rng.IntN(3)] })
-	some(3, func() { p.FeatureFraction = 0.2 + 0.8*rng.Float64() })
-	some(3, func() { p.FeatureFractionByNode = 0.2 + 0.8*rng.Float64() })
-	some(3, func() { p.BaggingFraction, p.BaggingFreq = 0.2+0.8*rng.Float64(), 1+rng.IntN(3) })
+	some(3, func() { p.FeatureFraction = 0.2 + float64(0.8*rng.Float64()) })
+	some(3, func() { p.FeatureFractionByNode = 0.2 + float64(0.8*rng.Float64()) })
+	some(3, func() { p.BaggingFraction, p.BaggingFreq = 0.2+float64(0.8*rng.Float64()), 1+rng.IntN(3) })
 	some(3, func() { p.MaxBin = 2 + rng.IntN(60) })
 	some(4, func() { p.BoostFromAverage = false })
 	some(2, func() { p.MaxCatToOnehot = 1 + rng.IntN(40) })
@@ -154,9 +154,9 @@ func randomParams(rng *rand.Rand, regression bool) Params {
 	}
 	some(5, func() {
 		p.BaggingFraction, p.BaggingFreq = 1, 1+rng.IntN(3)
-		p.PosBaggingFraction, p.NegBaggingFraction = 0.2+0.8*rng.Float64(), 0.2+0.8*rng.Float64()
+		p.PosBaggingFraction, p.NegBaggingFraction = 0.2+float64(0.8*rng.Float64()), 0.2+float64(0.8*rng.Float64())
 	})
-	some(4, func() { p.ScalePosWeight = 0.1 + 5*rng.Float64() })
+	some(4, func() { p.ScalePosWeight = 0.1 + float64(5*rng.Float64()) })
 	if p.ScalePosWeight == 1 {
 		some(4, func() { p.IsUnbalance = true })
 	}

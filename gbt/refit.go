@@ -110,7 +110,7 @@ func (r *refit) renew(t *Tree) *Tree {
 
 	for leaf, s := range r.sums(t) {
 		was := t.LeafValue[leaf]
-		is := r.output(s) * t.Shrinkage
+		is := float64(r.output(s) * t.Shrinkage)
 		if first { // which carries the constant
 			was -= r.opt.Shift
 			is += r.bias

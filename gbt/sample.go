@@ -64,7 +64,7 @@ func (k key) choose(chosen []int, n, count int) []int {
 
 // fractionOf is how many of n a fraction stands for: rounded, and at least one.
 func fractionOf(n int, fraction float64) int {
-	return min(max(int(float64(n)*fraction+0.5), 1), n)
+	return min(max(int(float64(float64(n)*fraction)+0.5), 1), n)
 }
 
 // eligible returns the features that may split, ascending: those with more than one bin that are not ignored and, with interaction

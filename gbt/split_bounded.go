@@ -20,7 +20,7 @@ func (s *splitScorer) childOutput(x sums, l2 float64, t *splitTarget) float64 {
 // more the fewer the rows, and kept within the bounds set by monotone splits above.
 func (t *splitTarget) limited(output, h float64) float64 {
 	if t.weight > 0 {
-		output = smoothed(output, h*t.weight, t.out)
+		output = smoothed(output, float64(h*t.weight), t.out)
 	}
 	if output < t.low {
 		return t.low

@@ -54,10 +54,10 @@ func randomTable(s tableSpec) *table {
 				signal += effect
 			}
 		}
-		signal += float64(t.Columns[0][r]%7)*0.2 - 0.6
+		signal += float64(float64(t.Columns[0][r]%7)*0.2) - 0.6
 		if s.together > 0 {
 			half := byte(s.bins / 2)
-			signal -= effects[0] + float64(t.Columns[0][r]%7)*0.2 - 0.6
+			signal -= effects[0] + float64(float64(t.Columns[0][r]%7)*0.2) - 0.6
 			signal += s.together
 			if (t.Columns[0][r] < half) == (t.Columns[1][r] < half) {
 				signal -= 2 * s.together
@@ -83,7 +83,7 @@ func randomFeature(rng *rand.Rand, s tableSpec, i int) Feature {
 	}
 	feature := Feature{Name: "num" + string(rune('a'+i)), Bins: s.bins, Missing: -1, Min: 0, Max: float64(s.bins)}
 	for b := 1; b < s.bins; b++ {
-		feature.Bounds = append(feature.Bounds, float64(b)-0.5+rng.Float64()*0.4)
+		feature.Bounds = append(feature.Bounds, float64(b)-0.5+float64(rng.Float64()*0.4))
 	}
 	if s.missing > 0 {
 		feature.Missing = feature.Bins
@@ -92,17 +92,18 @@ func randomFeature(rng *rand.Rand, s tableSpec, i int) Feature {
 	return feature
 }
 
-// randomCell returns a bin, a raw value in it, and its contribution to the label's log odds.
+// randomCell returns a bin, a raw value in it, and its contribution to the label's log odds. Its conversions, like those above, prevent fused
+// operations: the tables are the same on every processor.
 func randomCell(rng *rand.Rand, f *Feature, missing float64) (bin byte, raw, effect float64) {
 	if f.Categorical {
 		b := min(int(rng.ExpFloat64()*float64(f.Bins)/4), f.Bins-1)
-		return byte(b), float64(b), math.Sin(float64(b*b)) * 0.7
+		return byte(b), float64(b), float64(math.Sin(float64(b*b)) * 0.7)
 	}
 	if rng.Float64() < missing {
 		return byte(f.Missing), math.NaN(), 0.5
 	}
 	b := rng.IntN(f.valueBins())
-	return byte(b), float64(b), 0.8 * math.Sin(6*float64(b)/float64(f.valueBins()))
+	return byte(b), float64(b), float64(0.8 * math.Sin(6*float64(b)/float64(f.valueBins())))
 }
 
 // row returns one row's raw values.

@@ -1,0 +1,31 @@
+package gbt
+
+import (
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+)
+
+// TestLog compares with the library: on amd64, whose bits Log has on all processors, exactly; elsewhere the last bit may differ.
+func TestLog(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	numbers := []float64{0, 1, 2, 0.5, math.Sqrt2, math.Sqrt2 / 2, math.Nextafter(1, 0), math.Nextafter(1, 2), math.Inf(1), math.NaN(), -1,
+		math.MaxFloat64, 0x1p-1022}
+	for range 200_000 {
+		numbers = append(numbers, math.Float64frombits(rng.Uint64N(0x7fe<<mantissaBits-1<<mantissaBits)+1<<mantissaBits), math.Exp(rng.NormFloat64()))
+	}
+
+	for _, x := range numbers {
+		got, want := Log(x), math.Log(x)
+		last := math.Nextafter(math.Abs(want), math.Inf(1)) - math.Abs(want)
+		same := math.Float64bits(got) == math.Float64bits(want) || math.IsNaN(got) && math.IsNaN(want)
+		if near := math.Abs(got-want) <= last; !same && (runtime.GOARCH == "amd64" || !near) {
+			t.Fatalf("the logarithm of %v is %v, expected %v", x, got, want)
+		}
+	}
+	// What it is on amd64.
+	if got := math.Float64bits(Log(3)); got != 0x3ff193ea7aad030a {
+		t.Errorf("Log(3) has the bits %#x, expected 0x3ff193ea7aad030a on every processor", got)
+	}
+}
