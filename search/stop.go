@@ -9,9 +9,9 @@ import (
 
 // Rules for stopping trials early.
 const (
-	StopASHA      = "asha"      // asynchronous successive halving: at each rung, stops a trial that is not among the best of those that have reached it
+	StopASHA      = "asha"      // asynchronous successive halving: at each rung, a trial that is not among the best of those that have reached it waits
 	StopHalving   = "halving"   // the same, decided once all trials have arrived, so that the decisions do not depend on their order
-	StopHyperband = "hyperband" // asha in brackets; later brackets stop later, which is safer if short training is misleading
+	StopHyperband = "hyperband" // asha in brackets; later brackets compare later, which is safer if short training is misleading
 	StopMedian    = "median"    // stops a trial worse than half of the others so far
 )
 
@@ -26,6 +26,8 @@ type Stopping struct {
 	Maximize bool    // of the metric
 	Noise    float64 // standard error of the difference of two trials' values; only a larger gap stops a trial
 	Trials   int     // of the sweep; halving waits for them
+	Pauses   bool    // a trial that is behind waits, since it may be promoted later; so do the first ones at a rung
+	Last     bool    // no other trial will come to the rung: at least one goes on
 	Curves   []Curve // of all trials that have begun
 }
 
@@ -33,7 +35,7 @@ type Stopping struct {
 type Curve struct {
 	Trial  int
 	Points []CurvePoint
-	Status string // one of the Trial constants; failed trials are not compared, stopped ones may be promoted
+	Status string // one of the Trial constants; failed trials are not compared
 }
 
 // CurvePoint is a value of the metric after a number of steps.
@@ -198,10 +200,15 @@ func (s *Stopping) byRank(c Curve, rung int) Verdict {
 	}
 
 	keep := len(field) / s.Eta
+	if s.Last {
+		keep = max(keep, 1)
+	}
 	rank := slices.IndexFunc(field, func(e entry) bool { return e.trial == c.Trial }) + 1
 	switch {
 	case rank == 0: // its first measurement came after the rung
 		return Verdict{Action: GoOn, Rung: rung, Reason: fmt.Sprintf("it has no value at rung %d", rung)}
+	case keep == 0 && s.Pauses:
+		return Verdict{Action: Wait, Rung: rung, Reason: fmt.Sprintf("%d have come to rung %d, fewer than %d", len(field), rung, s.Eta)}
 	case keep == 0:
 		return Verdict{Action: GoOn, Rung: rung, Reason: fmt.Sprintf("%d have come to rung %d, fewer than %d", len(field), rung, s.Eta)}
 	case rank <= keep:
@@ -211,7 +218,7 @@ func (s *Stopping) byRank(c Curve, rung int) Verdict {
 		fmt.Sprintf("rank %d of %d at rung %d; %d go on", rank, len(field), rung, keep))
 }
 
-// beyondNoise stops a trial that is behind by more than noise.
+// beyondNoise stops a trial that is behind by more than noise, or lets it wait.
 func (s *Stopping) beyondNoise(score, needed float64, rung int, why string) Verdict {
 	behind := needed - score
 	switch {
@@ -221,6 +228,9 @@ func (s *Stopping) beyondNoise(score, needed float64, rung int, why string) Verd
 		why = fmt.Sprintf("%s, and it is behind by %.3g, more than the noise of %.3g", why, behind, s.Noise)
 	default:
 		why = fmt.Sprintf("%s, and it is behind by %.3g", why, behind)
+	}
+	if s.Pauses && !s.Last {
+		return Verdict{Action: Wait, Rung: rung, Reason: why}
 	}
 	return Verdict{Action: Stop, Rung: rung, Reason: why}
 }
@@ -268,34 +278,4 @@ func (s *Stopping) byMedian(c Curve, rung int) Verdict {
 		return s.beyondNoise(best, half, rung, fmt.Sprintf("its best up to rung %d is below the median of %d others", rung, len(means)))
 	}
 	return Verdict{Action: GoOn, Rung: rung, Reason: fmt.Sprintf("its best up to rung %d is not below the median of %d others", rung, len(means))}
-}
-
-// Promote finds a trial that was stopped at a rung and would now continue, because worse ones have arrived. It prefers the highest rung,
-// and its best trial. Errors are *SpecError.
-func Promote(s Stopping) (trial int, v Verdict, found bool, err error) {
-	if err := s.check(); err != nil || s.Rule == StopMedian || s.Rule == StopHalving {
-		return 0, Verdict{}, false, err
-	}
-
-	for _, rung := range slices.Backward(s.Rungs) {
-		for bracket := range len(s.Rungs) {
-			field := s.field(rung, bracket)
-			for rank, e := range field[:len(field)/s.Eta] {
-				if finite(e.score) && s.waits(e.trial, rung) {
-					why := fmt.Sprintf("rank %d of %d at rung %d now; %d go on", rank+1, len(field), rung, len(field)/s.Eta)
-					return e.trial, Verdict{Action: GoOn, Rung: rung, Reason: why}, true, nil
-				}
-			}
-		}
-	}
-	return 0, Verdict{}, false, nil
-}
-
-// waits reports whether a trial was stopped at this rung, and not at a later one.
-func (s *Stopping) waits(trial, rung int) bool {
-	c := s.Curves[slices.IndexFunc(s.Curves, func(c Curve) bool { return c.Trial == trial })]
-	rungs := s.rungsOf(trial)
-	i := slices.Index(rungs, rung)
-	last := i == len(rungs)-1
-	return c.Status == TrialStopped && i >= 0 && (last || c.reached() < rungs[i+1])
 }

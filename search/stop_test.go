@@ -103,7 +103,7 @@ func TestStoppingSaysNothingEarly(t *testing.T) {
 	}
 }
 
-// TestStoppingNotANumber ranks NaN last, and does not promote it.
+// TestStoppingNotANumber ranks NaN last.
 func TestStoppingNotANumber(t *testing.T) {
 	s := search.Stopping{Rule: search.StopASHA, Rungs: []int{1}, Eta: 2, Maximize: true}
 	for i, v := range []float64{math.NaN(), 0.5, math.Inf(1), 0.4} {
@@ -113,25 +113,6 @@ func TestStoppingNotANumber(t *testing.T) {
 		if v := judge(t, s, trial); v.Action != want {
 			t.Errorf("trial %d: %+v, expected %s", trial, v, want)
 		}
-	}
-}
-
-// TestPromote sends a stopped trial on when others that came later were worse, the highest rung first, and none twice.
-func TestPromote(t *testing.T) {
-	s := search.Stopping{Rule: search.StopASHA, Rungs: []int{2, 4}, Eta: 2, Maximize: true, Curves: []search.Curve{
-		rising(0, 8, 0.9, search.TrialDone), rising(1, 4, 0.8, search.TrialStopped), rising(2, 2, 0.7, search.TrialStopped),
-	}}
-	if trial, v, found, err := search.Promote(s); found || err != nil {
-		t.Errorf("trial %d is promoted with %+v, %v, expected none", trial, v, err)
-	}
-	s.Curves = append(s.Curves, rising(3, 2, 0.6, search.TrialStopped), rising(4, 2, 0.5, search.TrialStopped), rising(5, 2, 0.4, search.TrialStopped))
-	if trial, v, found, err := search.Promote(s); !found || trial != 2 || v.Rung != 2 || err != nil {
-		t.Errorf("trial %d, %+v, %t, %v; expected trial 2 from rung 2", trial, v, found, err)
-	}
-	s.Curves[2] = rising(2, 4, 0.7, search.TrialStopped)
-	s.Curves = append(s.Curves, rising(6, 4, 0.3, search.TrialStopped))
-	if trial, v, found, err := search.Promote(s); !found || trial != 1 || v.Rung != 4 || err != nil {
-		t.Errorf("trial %d, %+v, %t, %v; expected trial 1 from rung 4", trial, v, found, err)
 	}
 }
 
@@ -173,9 +154,6 @@ func TestStoppingRefuses(t *testing.T) {
 		change(&s)
 		if _, err := search.Judge(s, 0); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
-		}
-		if _, _, _, err := search.Promote(s); err == nil || err.Error() != want {
-			t.Errorf("promote: got %v, want %s", err, want)
 		}
 	}
 }

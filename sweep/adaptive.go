@@ -126,7 +126,7 @@ type Seen struct {
 	Score  *float64 `json:"score,omitempty"`  // of a trial that has one
 	Params Params   `json:"params,omitempty"` // of an open trial: those of the space
 
-	Rungs []RungScore `json:"rungs,omitempty"` // of a trial that has ended
+	Rungs []RungScore `json:"rungs,omitempty"` // of a trial that has ended or was paused
 
 	Values []float64 `json:"values,omitempty"` // in each goal, for a done trial of a sweep with several
 }
@@ -200,8 +200,8 @@ func (p *Plan) Open() bool {
 // Adapt sets the plan's format to the one that its trials need.
 func (p *Plan) Adapt() {
 	switch stop := p.Spec.Search.Stop; {
-	case stop != nil && stop.By == ByRows:
-		p.Format = FormatSamples
+	case stop != nil && stop.Rule != StopMedian:
+		p.Format = FormatPauses
 	case len(p.Spec.Goals) > 0:
 		p.Format = FormatGoals
 	case p.Extends != nil || p.EndsByRule():
@@ -234,6 +234,10 @@ func (p *Plan) checkTrials() error {
 		return fmt.Errorf("format %d, and no trial is open or may be stopped", p.Format)
 	case stop != nil && (stop.Eta < 2 || !slices.IsSorted(stop.Rungs) || !slices.Contains(StopRules(), stop.Rule)):
 		return fmt.Errorf("rule %.40q with eta %d and %d rungs", stop.Rule, stop.Eta, len(stop.Rungs))
+	case stop != nil && stop.Rule == StopHalving && p.Format < FormatPauses:
+		return fmt.Errorf("rule %s in format %d", stop.Rule, p.Format)
+	case p.Format == FormatPauses && !p.Pauses():
+		return fmt.Errorf("format %d, and no trial pauses", p.Format)
 	case stop != nil && stop.By != "" && stop.By != ByTrees && (stop.By != ByRows || len(stop.Rungs) > MaxSamples):
 		return fmt.Errorf("compares by %.40q at %d rungs", stop.By, len(stop.Rungs))
 	}

@@ -117,6 +117,14 @@ func (n Names) Decision(trial int) string { return n.Trial(trial) + "decision.js
 // Rung is the decision about a trial at a number of trees.
 func (n Names) Rung(trial, step int) string { return fmt.Sprintf("%srungs/%d", n.Trial(trial), step) }
 
+// Pause shows in listings that a trial waits at a number of trees.
+func (n Names) Pause(trial, step int) string { return fmt.Sprintf("%spauses/%d", n.Trial(trial), step) }
+
+// Promotion says what becomes of a trial that was paused at a number of trees.
+func (n Names) Promotion(trial, step int) string {
+	return fmt.Sprintf("%spromotions/%d", n.Trial(trial), step)
+}
+
 // Configuration is the object by which an open trial reserves a configuration, identified by its ConfigurationKey.
 func (n Names) Configuration(key string) string {
 	return n.Prefix() + "configurations/" + key + ".json"
@@ -156,12 +164,15 @@ const (
 	PartCheckpoint Part = "checkpoint"
 	PartCurve      Part = "curve"
 	PartDecision   Part = "decision"
-	PartRung       Part = "rung" // its number is the number of trees
+	PartRung       Part = "rung"      // its number is the number of trees, as that of the next two
+	PartPause      Part = "pause"     // the trial waits there
+	PartPromotion  Part = "promotion" // a pause there has ended, for better or worse
 	PartOther      Part = "other"
 )
 
-// numbered lists the folders of a trial with one object per claim.
-var numbered = map[string]Part{"claims": PartClaim, "heartbeats": PartHeartbeat, "releases": PartRelease, "curves": PartCurve, "rungs": PartRung}
+// numbered lists the folders of a trial with one object per claim or number of trees.
+var numbered = map[string]Part{"claims": PartClaim, "heartbeats": PartHeartbeat, "releases": PartRelease, "curves": PartCurve, "rungs": PartRung,
+	"pauses": PartPause, "promotions": PartPromotion}
 
 // ParseTrialObject splits an object's name under Trials. ok is false for invalid names: each number has only one valid spelling, that of
 // the methods above.

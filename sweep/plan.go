@@ -161,7 +161,7 @@ func (p *Plan) Fingerprint() string {
 // DecodePlan decodes a plan and checks what later code relies on.
 func DecodePlan(data []byte) (*Plan, error) {
 	var p Plan
-	if err := decodeUpTo(FormatSamples, "plan", data, &p, func() int { return p.Format }); err != nil {
+	if err := decodeUpTo(FormatPauses, "plan", data, &p, func() int { return p.Format }); err != nil {
 		return nil, err
 	}
 

@@ -12,7 +12,8 @@ import (
 // Rules for stopping trials early.
 const (
 	StopASHA      = "asha"      // asynchronous successive halving
-	StopHyperband = "hyperband" // asha in brackets; later brackets stop later
+	StopHalving   = "halving"   // the same, decided once all trials have come to a rung
+	StopHyperband = "hyperband" // asha in brackets; later brackets pause later
 	StopMedian    = "median"    // stops a trial worse than half of the others so far
 )
 
@@ -28,7 +29,7 @@ const (
 )
 
 // StopRules lists the rules available to a sweep.
-func StopRules() []string { return []string{StopASHA, StopHyperband, StopMedian} }
+func StopRules() []string { return []string{StopASHA, StopHalving, StopHyperband, StopMedian} }
 
 // Stop says when a trial is stopped because others are better.
 type Stop struct {
@@ -77,7 +78,7 @@ func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
 	case q.By != "" && q.By != ByTrees && q.By != ByRows:
 		return doc.Errorf("search.stop.by", "unknown %.60q%s; use %s or %s", q.By, strictyaml.Suggest(q.By, []string{ByTrees, ByRows}), ByTrees, ByRows)
 	case q.By == ByRows && q.Rule == StopMedian:
-		return doc.Errorf("search.stop.by", "rule %s compares whole curves, which samples of rows do not have; use %v, or by: %s", StopMedian, []string{StopASHA, StopHyperband}, ByTrees)
+		return doc.Errorf("search.stop.by", "rule %s compares whole curves, which samples of rows do not have; use %v, or by: %s", StopMedian, []string{StopASHA, StopHalving, StopHyperband}, ByTrees)
 	case q.Eta < 2 || q.Eta > 100:
 		return doc.Errorf("search.stop.eta", "eta is %d: one in eta trials continues at a rung; use 2 to 100", q.Eta)
 	case q.MinTrees < 1 || q.MinTrees > math.MaxInt32:
@@ -124,6 +125,7 @@ type Rung struct {
 	Step   int       `json:"step"` // trees
 	Score  float64   `json:"score"`
 	Stop   bool      `json:"stop"`
+	Pause  bool      `json:"pause,omitempty"` // the trial waits here for a Promotion
 	Reason string    `json:"reason"`
 	Seen   []Reached `json:"seen"` // of other trials and, if the rule compares whole curves, this one's earlier scores, ascending by step and trial; with plan and Score, all that the decision is based on
 	At     time.Time `json:"at"`
@@ -145,6 +147,69 @@ func checkRungs(rungs []RungScore) error {
 		return fmt.Errorf("%d rungs, or not in their order", len(rungs))
 	}
 	return nil
+}
+
+// FormatPauses is the format of plans whose trials pause at rungs: an older build would train paused trials on.
+const FormatPauses = 8
+
+// Pauses reports whether trials that are behind at a rung are paused, and may be promoted later. In plans of older builds, and by the median
+// rule, they end there.
+func (p *Plan) Pauses() bool {
+	stop := p.Spec.Search.Stop
+	return stop != nil && stop.Rule != StopMedian && p.Format >= FormatPauses
+}
+
+// Pause marks a trial as paused at a rung; its contents do not matter. It is created after the Rung that says so, and after the trial's
+// checkpoint.
+type Pause struct {
+	Format int `json:"format"`
+	Claim  int `json:"claim"`
+
+	Written
+}
+
+// Promotion says what becomes of a paused trial: it goes on, or ends with the score that it has at the rung. Any task may create it, once.
+// The trial is then claimed, and every holder follows it.
+type Promotion struct {
+	Format   int     `json:"format"`
+	Sweep    ID      `json:"sweep"`
+	Trial    int     `json:"trial"`
+	Step     int     `json:"step"` // trees
+	Score    float64 `json:"score"`
+	Promoted bool    `json:"promoted"`
+	Reason   string  `json:"reason"`
+	Enough   bool    `json:"enough,omitempty"` // not promoted, because the sweep has enough
+
+	// Seen are other trials' scores at the rung, and Last says that no trial was left that could come to it by itself. With the plan and
+	// Score, they are all that the decision is based on.
+	Seen []Reached `json:"seen"`
+	Last bool      `json:"last,omitempty"`
+
+	Task    int       `json:"task"`
+	Attempt int       `json:"attempt"`
+	At      time.Time `json:"at"`
+
+	Written
+}
+
+// DecodePromotion decodes what becomes of a paused trial.
+func DecodePromotion(data []byte) (*Promotion, error) {
+	var r Promotion
+	if err := decode("promotion", data, &r, func() int { return r.Format }); err != nil {
+		return nil, err
+	}
+	if err := CheckID(string(r.Sweep)); err != nil {
+		return nil, &DecodeError{"promotion", err}
+	}
+	if r.Trial < 0 || r.Trial >= MaxTrials || r.Step < 1 {
+		return nil, &DecodeError{"promotion", fmt.Errorf("trial %d, %d trees", r.Trial, r.Step)}
+	}
+	for _, s := range r.Seen {
+		if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == r.Trial || s.Step != r.Step {
+			return nil, &DecodeError{"promotion", fmt.Errorf("of trial %d: has seen trial %d at %d trees", r.Trial, s.Trial, s.Step)}
+		}
+	}
+	return &r, nil
 }
 
 // Reached is a trial's score at a rung.

@@ -95,10 +95,10 @@ func (t *Trials) Decisions(ctx context.Context, l Listing, known map[int]*sweep.
 	return nil
 }
 
-// Gather adds to known what a listing shows of the plan's trials: results of those that have ended, and parameters of open ones that have
-// been decided. A decision includes what it has seen, so the newest is read first and few others are needed. own is left out, since it is
-// to be decided. Damaged results count as failed, damaged decisions are skipped. In a plan with folds it reads decisions only, and GatherFolds
-// the results.
+// Gather adds to known what a listing shows of the plan's trials: results of those that have ended, scores of those that were paused at a rung, which count as stopped there,
+// and parameters of open ones that have been decided. A decision includes what it has seen, so the newest is read first and few others are needed. own is left out, since it is
+// to be decided. Damaged results count as failed, damaged decisions are skipped. In a plan with folds it
+// reads decisions only, and GatherFolds the results.
 func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]sweep.Seen) error {
 	decided := slices.DeleteFunc(slices.Clone(l.Trials), func(x Trial) bool { return x.Decided == blob.Absent || x.Number == own })
 	slices.SortFunc(decided, func(a, b Trial) int { return cmp.Compare(b.Decided, a.Decided) })
@@ -123,14 +123,29 @@ func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]s
 		return nil
 	}
 	for _, listed := range l.Trials {
-		if was, have := known[listed.Number]; !listed.Ended || listed.Number == own || have && was.Status != sweep.StatusRunning {
-			continue
+		was, have := known[listed.Number]
+		stopped := have && was.Status == sweep.StatusStopped && was.Score != nil
+		switch {
+		case listed.Number == own:
+		case listed.Ended:
+			if have && was.Status != sweep.StatusRunning && !(stopped && len(listed.Pauses) > 0) {
+				continue
+			}
+			r, err := t.endOf(ctx, listed.Number)
+			if err != nil {
+				return err
+			}
+			known[listed.Number] = t.seenResult(was, r)
+		case len(listed.Pauses) > 1 || len(listed.Pauses) == 1 && !stopped:
+			passed, err := t.AtPause(ctx, listed)
+			if err != nil {
+				return err
+			}
+			if n := len(passed); n > 0 {
+				was.Trial, was.Status, was.Score, was.Rungs = listed.Number, sweep.StatusStopped, &passed[n-1].Score, passed
+				known[listed.Number] = was
+			}
 		}
-		r, _, err := t.Result(ctx, listed.Number)
-		if err != nil {
-			return err
-		}
-		known[listed.Number] = t.seenResult(known[listed.Number], r)
 	}
 	return nil
 }
@@ -164,6 +179,18 @@ func (t *Trials) GatherFolds(ctx context.Context, l Listing, own int, known map[
 		}
 	}
 	return nil
+}
+
+// endOf reads a result, once.
+func (t *Trials) endOf(ctx context.Context, trial int) (*sweep.Result, error) {
+	if r, read := t.ended.Load(trial); read {
+		return r.(*sweep.Result), nil
+	}
+	r, _, err := t.Result(ctx, trial)
+	if err == nil {
+		t.ended.Store(trial, r)
+	}
+	return r, err
 }
 
 // learn adopts a decision, and what it has seen.

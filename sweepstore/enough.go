@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"coppice/blob"
 	"coppice/sweep"
 )
 
@@ -30,17 +31,34 @@ func (s *Sweep) CreateEnough(ctx context.Context, e sweep.Enough) (created bool,
 	return create(ctx, s.bucket, s.names.Enough(), e)
 }
 
-// Finished returns the plan's own trials in a listing that are done or were stopped at a rung, in the order in which they ended. Results
-// are added to known, so that none is read twice.
+// Finished returns the plan's own trials in a listing that are done or were stopped or paused at a rung, in the order in which that
+// happened. Results are added to known, so that none is read twice.
 func (t *Trials) Finished(ctx context.Context, l Listing, known map[int]sweep.Result) ([]sweep.Finished, error) {
 	if err := t.Results(ctx, l, known, nil); err != nil {
 		return nil, err
 	}
 	ended := slices.Clone(l.Trials[t.plan.Inherits():])
-	slices.SortStableFunc(ended, func(a, b Trial) int { return cmp.Compare(a.Result, b.Result) })
+	at := func(listed Trial) blob.Generation {
+		step, _ := listed.Paused()
+		if r, has := known[listed.Number]; step > 0 && (!has || r.Status == sweep.StatusStopped) {
+			return listed.Pauses[step]
+		}
+		return listed.Result
+	}
+	slices.SortStableFunc(ended, func(a, b Trial) int { return cmp.Compare(at(a), at(b)) })
 
 	out := []sweep.Finished{}
 	for _, listed := range ended {
+		if !listed.Ended && len(listed.Pauses) > 0 {
+			passed, err := t.AtPause(ctx, listed)
+			if err != nil {
+				return nil, err
+			}
+			if n := len(passed); n > 0 {
+				out = append(out, sweep.Finished{Trial: listed.Number, Status: sweep.StatusStopped, Score: passed[n-1].Score})
+			}
+			continue
+		}
 		r, has := known[listed.Number]
 		if has && listed.Ended && (r.Status == sweep.StatusDone || r.Status == sweep.StatusStopped && !r.Untrained()) {
 			out = append(out, sweep.Finished{Trial: listed.Number, Status: r.Status, Score: r.Score})

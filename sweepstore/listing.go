@@ -29,6 +29,8 @@ type Trial struct {
 
 	Rungs map[int]blob.Generation // rungs at which it was compared with others, by number of trees
 
+	Pauses, Promotions map[int]blob.Generation // where it was paused, and where it is decided what becomes of it, by number of trees
+
 	Decided blob.Generation // of the decision about what it trains; 0 if there is none
 }
 
@@ -62,13 +64,33 @@ func (t Trial) Next() int {
 // Free reports whether no task holds the trial: it was never claimed, or its last claim was released.
 func (t Trial) Free() bool { return len(t.Claims) == 0 || t.Last().Released }
 
+// Paused returns the rung at which the trial was paused last, and whether it is still undecided what becomes of it; 0 if it never was.
+func (t Trial) Paused() (step int, undecided bool) {
+	for at := range t.Pauses {
+		step = max(step, at)
+	}
+	_, decided := t.Promotions[step]
+	return step, step > 0 && !decided && !t.Ended
+}
+
+// ListTrial lists one trial. That of a sweep that the plan extends has no objects.
+func (t *Trials) ListTrial(ctx context.Context, trial int) (Trial, error) {
+	l, err := t.list(ctx, t.names.Trial(trial))
+	if err != nil {
+		return Trial{}, err
+	}
+	return l.Trials[trial], nil
+}
+
 // List lists all trials. Objects with invalid names, of trials that are not in the plan, or of claims that do not exist are left out.
 // Trials of the sweep that the plan extends have ended, and have no objects here.
-func (t *Trials) List(ctx context.Context) (Listing, error) {
+func (t *Trials) List(ctx context.Context) (Listing, error) { return t.list(ctx, t.names.Trials()) }
+
+func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
 	l := Listing{Began: time.Now(), Trials: make([]Trial, len(t.plan.Trials))}
 	claims := make([]map[int]*Claim, len(l.Trials))
 
-	for attrs, err := range t.bucket.List(ctx, t.names.Trials()) {
+	for attrs, err := range t.bucket.List(ctx, prefix) {
 		if err != nil {
 			return Listing{}, fmt.Errorf("list the trials of sweep %s: %w", t.plan.Sweep, err)
 		}
@@ -88,11 +110,7 @@ func (t *Trials) List(ctx context.Context) (Listing, error) {
 			continue
 		}
 
-		if part == sweep.PartRung {
-			if l.Trials[trial].Rungs == nil {
-				l.Trials[trial].Rungs = map[int]blob.Generation{}
-			}
-			l.Trials[trial].Rungs[number] = attrs.Generation
+		if l.Trials[trial].climbs(part, number, attrs.Generation) {
 			continue
 		}
 
@@ -122,6 +140,19 @@ func (t *Trials) List(ctx context.Context) (Listing, error) {
 		slices.SortFunc(l.Trials[i].Claims, func(a, b Claim) int { return cmp.Compare(a.Number, b.Number) })
 	}
 	return l, nil
+}
+
+// climbs records an object of a rung; it reports whether it is one.
+func (t *Trial) climbs(part sweep.Part, step int, at blob.Generation) bool {
+	of := map[sweep.Part]*map[int]blob.Generation{sweep.PartRung: &t.Rungs, sweep.PartPause: &t.Pauses, sweep.PartPromotion: &t.Promotions}[part]
+	if of == nil {
+		return false
+	}
+	if *of == nil {
+		*of = map[int]blob.Generation{}
+	}
+	(*of)[step] = at
+	return true
 }
 
 // note records that the claim has an object.

@@ -12,7 +12,10 @@ import (
 	"coppice/sweep"
 )
 
-var rungKind = kind{"rung", 16 << 20}
+var (
+	rungKind      = kind{"rung", 16 << 20}
+	promotionKind = kind{"promotion", 16 << 20}
+)
 
 // RungKey identifies a trial at a rung.
 type RungKey struct{ Step, Trial int }
@@ -32,6 +35,72 @@ func (t *Trials) Rung(ctx context.Context, trial, step int) (*sweep.Rung, error)
 func (t *Trials) CreateRung(ctx context.Context, r sweep.Rung) (created bool, err error) {
 	r.Written = written()
 	return create(ctx, t.bucket, t.names.Rung(r.Trial, r.Step), r)
+}
+
+// CreatePause marks a trial as paused at a rung; that it was marked before is the same.
+func (t *Trials) CreatePause(ctx context.Context, trial, claim, step int) error {
+	_, err := create(ctx, t.bucket, t.names.Pause(trial, step), sweep.Pause{Format: sweep.FormatVersion, Claim: claim, Written: written()})
+	return err
+}
+
+// Promotion reads what becomes of a trial paused at a rung; nil while that is not decided.
+func (t *Trials) Promotion(ctx context.Context, trial, step int) (*sweep.Promotion, error) {
+	return optional(ctx, t.bucket, promotionKind, t.names.Promotion(trial, step), func(data []byte) (*sweep.Promotion, error) {
+		r, err := sweep.DecodePromotion(data)
+		if err == nil && (r.Sweep != t.plan.Sweep || r.Trial != trial || r.Step != step) {
+			err = fmt.Errorf("it is of trial %d of sweep %s at %d trees", r.Trial, r.Sweep, r.Step)
+		}
+		return r, err
+	})
+}
+
+// CreatePromotion records what becomes of a paused trial. created is false if that was decided before.
+func (t *Trials) CreatePromotion(ctx context.Context, r sweep.Promotion) (created bool, err error) {
+	r.Written = written()
+	return create(ctx, t.bucket, t.names.Promotion(r.Trial, r.Step), r)
+}
+
+// AtPause returns the scores of a listed trial up to the rung where it was paused last; none if it never was. Damaged ones are left out.
+func (t *Trials) AtPause(ctx context.Context, listed Trial) (passed []sweep.RungScore, err error) {
+	step, _ := listed.Paused()
+	for _, at := range slices.Sorted(maps.Keys(listed.Rungs)) {
+		if at > step {
+			break
+		}
+		key := RungKey{at, listed.Number}
+		if score, read := t.paused.Load(key); read {
+			passed = append(passed, sweep.RungScore{Step: at, Score: score.(float64)})
+			continue
+		}
+		all, err := t.RungsTo(ctx, Trial{Number: listed.Number, Rungs: map[int]blob.Generation{at: listed.Rungs[at]}}, at)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range all {
+			t.paused.Store(key, r.Score)
+			passed = append(passed, sweep.RungScore{Step: at, Score: r.Score})
+		}
+	}
+	return passed, nil
+}
+
+// RungsTo reads the rungs of a listed trial up to one of them, ascending, without damaged ones.
+func (t *Trials) RungsTo(ctx context.Context, listed Trial, last int) (rungs []*sweep.Rung, err error) {
+	for _, step := range slices.Sorted(maps.Keys(listed.Rungs)) {
+		if step > last {
+			break
+		}
+		r, err := t.Rung(ctx, listed.Number, step)
+		var damaged *DamagedError
+		switch {
+		case errors.As(err, &damaged):
+		case err != nil:
+			return nil, err
+		case r != nil:
+			rungs = append(rungs, r)
+		}
+	}
+	return rungs, nil
 }
 
 // GatherRungs adds to known the scores that a listing shows at rungs from one step to another, except that of trial own at the last one,

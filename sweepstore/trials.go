@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"coppice/blob"
 	"coppice/sweep"
@@ -16,11 +17,15 @@ type Trials struct {
 	bucket blob.Store
 	plan   *sweep.Plan
 	names  sweep.Names
+
+	// What has been read of paused trials, and will not change.
+	paused sync.Map // scores by RungKey
+	ended  sync.Map // *sweep.Result by trial
 }
 
 // NewTrials returns the trials of a plan in the sweeps bucket.
 func NewTrials(bucket blob.Store, p *sweep.Plan) *Trials {
-	return &Trials{bucket, p, sweep.Names(p.Sweep)}
+	return &Trials{bucket: bucket, plan: p, names: sweep.Names(p.Sweep)}
 }
 
 // Claim reads a claim of a trial. A *DamagedError means that the number is taken by an unknown holder.

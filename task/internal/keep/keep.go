@@ -130,6 +130,13 @@ func (k *Keeper) Offer(ctx context.Context, c *gbt.Checkpoint) {
 		return
 	}
 
+	k.saveNow(ctx, c, limit)
+}
+
+// Save saves c, due or not: the training is interrupted here, and another process will continue it.
+func (k *Keeper) Save(ctx context.Context, c *gbt.Checkpoint) { k.saveNow(ctx, c, saveLimit) }
+
+func (k *Keeper) saveNow(ctx context.Context, c *gbt.Checkpoint, limit time.Duration) {
 	if c.Rounds() <= k.saved {
 		return
 	}

@@ -64,6 +64,7 @@ type looking struct {
 	list  sweepstore.Listing // the latest
 	rules protocol.Listing   // the latest, as the rules see it
 	claim *sweep.Claim       // the latest created
+	due   sweep.Promotion    // the latest found
 	short bool               // waiting for memory has been logged
 	err   error              // the first one
 }
@@ -77,6 +78,12 @@ func (l *looking) do(ctx context.Context, a protocol.Action) (answer protocol.An
 
 	case protocol.List:
 		return l.look(ctx)
+
+	case protocol.AskVerdict:
+		return l.verdict(ctx, a.Last)
+
+	case protocol.CreateVerdict:
+		return answer, l.decide(ctx)
 
 	case protocol.ReadClaim:
 		answer.Yes, err = w.mine(ctx, a.Trial, a.Claim)
@@ -132,6 +139,7 @@ func rulesOf(l sweepstore.Listing) protocol.Listing {
 	out := protocol.Listing{Began: l.Began, Ended: l.Ended, Trials: make([]protocol.Trial, len(l.Trials))}
 	for i, t := range l.Trials {
 		out.Trials[i].Ended = t.Ended
+		out.Trials[i].Paused, out.Trials[i].Resumed = pausedBy(t)
 		for _, c := range t.Claims {
 			out.Trials[i].Note(protocol.Claim{Number: c.Number, Beat: int64(c.Beat), Released: c.Released, Saved: c.Saved})
 		}

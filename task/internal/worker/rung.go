@@ -8,18 +8,27 @@ import (
 	"time"
 
 	"coppice/gbt"
+	"coppice/protocol"
 	"coppice/search"
 	"coppice/sweep"
 	"coppice/sweepstore"
 )
 
-// stoppedError ends the training of a trial that has fallen behind at a rung.
-type stoppedError struct{ rung *sweep.Rung }
+// stoppedError ends a trial that has fallen behind at a rung.
+type stoppedError struct {
+	step   int
+	score  float64
+	reason string
+}
 
-func (e *stoppedError) Error() string { return e.rung.Reason }
+func (e *stoppedError) Error() string { return e.reason }
 
-// atRung decides, after each tree at a rung, whether the trial continues. The decision is written before it is acted on, and binds a later
-// holder of the trial. When the store cannot say what the other trials reached, the trial continues.
+// pausedError ends the training of a trial that waits at a rung.
+type pausedError struct{ step int }
+
+func (e *pausedError) Error() string { return fmt.Sprintf("paused at %d trees", e.step) }
+
+// atRung decides, after each tree at a rung, whether the trial continues.
 func (w *Worker) atRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress) error {
 	stop := w.plan.Spec.Search.Stop
 	if stop == nil || stop.By == sweep.ByRows || !slices.Contains(stop.Rungs, g.Tree) {
@@ -28,72 +37,192 @@ func (w *Worker) atRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress)
 	return w.compare(ctx, claim, g)
 }
 
-// compare decides whether a trial that has reached a rung continues.
+// compare decides whether a trial that has reached a rung continues. In a plan whose trials pause, a decision that cannot be made ends the
+// attempt; in others the trial then continues.
 func (w *Worker) compare(ctx context.Context, claim *sweep.Claim, g gbt.Progress) error {
-
-	r, err := w.rung(ctx, claim, g)
-	var damaged *sweepstore.DamagedError
+	c := &climbing{w: w, claim: claim, at: g}
+	err := c.run(ctx, g.Tree)
+	if c.rung != nil {
+		w.pass(c.rung)
+	}
+	broken := new(brokenError)
 	switch {
-	case errors.As(err, &damaged):
-		w.Log.Warn("the decision about the trial at a rung cannot be read; it continues", "trial", claim.Trial, "trees", g.Tree, "error", err.Error())
-	case err != nil && ctx.Err() != nil:
+	case !errors.As(err, &broken):
+		return err
+	case ctx.Err() != nil:
 		return ctx.Err() // not saved beyond the rung yet, so the next holder decides it again
-	case err != nil:
-		w.Log.Warn("the trial is not compared with the others at a rung", "trial", claim.Trial, "trees", g.Tree, "error", err.Error())
-	default:
-		w.passed = append(w.passed, sweep.RungScore{Step: r.Step, Score: r.Score})
-		if r.Stop {
-			return &stoppedError{r}
+	case w.plan.Pauses():
+		return err
+	}
+	w.Log.Warn("the trial is not compared with the others at a rung", "trial", claim.Trial, "trees", g.Tree, "error", err.Error())
+	return nil
+}
+
+// stand says, before a trial is trained, whether it may be: an earlier holder may have paused it. rung is the last one that it has come to, if
+// it was paused there.
+func (w *Worker) stand(ctx context.Context, claim *sweep.Claim, from *gbt.Checkpoint) (rung *sweep.Rung, err error) {
+	if !w.plan.Pauses() || claim.Claim == 0 {
+		return nil, nil
+	}
+	if w.plan.Spec.Search.Stop.By == sweep.ByRows { // a sample's checkpoint says nothing about rungs
+		from = nil
+	}
+	c := &climbing{w: w, claim: claim, from: from}
+	err = c.run(ctx, 0)
+	for _, r := range c.before {
+		w.pass(r)
+	}
+	return c.rung, err
+}
+
+// pass notes the score of the trial that is trained at a rung, once.
+func (w *Worker) pass(r *sweep.Rung) {
+	i, noted := slices.BinarySearchFunc(w.passed, r.Step, func(at sweep.RungScore, step int) int { return at.Step - step })
+	if !noted {
+		w.passed = slices.Insert(w.passed, i, sweep.RungScore{Step: r.Step, Score: r.Score})
+	}
+}
+
+// climbing carries out the actions of a holder at a rung, or before training.
+type climbing struct {
+	w     *Worker
+	claim *sweep.Claim
+	at    gbt.Progress    // at the rung
+	from  *gbt.Checkpoint // before training
+	rung  *sweep.Rung     // found in the store, or about to be written
+	after *sweep.Promotion
+	why   error
+
+	before []*sweep.Rung // those up to the last pause
+}
+
+// run returns nil if the trial continues, a *pausedError, a *stoppedError, or a *brokenError if the store failed. Package protocol orders the
+// steps: the record of a rung is written before it is acted on, and binds a later holder of the trial.
+func (c *climbing) run(ctx context.Context, step int) error {
+	s, do := protocol.Climb{Trial: c.claim.Trial, Claim: c.claim.Claim, Rung: step}.Begin()
+	for !do.Final() {
+		answer, err := c.do(ctx, do.Do, s.Rung)
+		if err != nil {
+			answer.Failed, c.why = true, err
 		}
+		s, do = s.Next(answer)
+	}
+
+	switch {
+	case do.Do == protocol.Pause:
+		return &pausedError{s.Rung}
+	case do.Do == protocol.Close && c.after != nil:
+		return &stoppedError{s.Rung, c.rung.Score, c.after.Reason}
+	case do.Do == protocol.Close:
+		return &stoppedError{s.Rung, c.rung.Score, c.rung.Reason}
+	case do.Do == protocol.Stop:
+		return &brokenError{c.why}
 	}
 	return nil
 }
 
-// rung decides about the trial at a rung, or reads an earlier decision.
-func (w *Worker) rung(ctx context.Context, claim *sweep.Claim, g gbt.Progress) (*sweep.Rung, error) {
-	if claim.Claim > 0 { // an earlier holder may have reached the rung
-		there, err := w.trials.Rung(ctx, claim.Trial, g.Tree)
-		if there != nil || err != nil {
-			return there, err
+func (c *climbing) do(ctx context.Context, op protocol.Op, step int) (answer protocol.Answer, err error) {
+	w, trial := c.w, c.claim.Trial
+	var damaged *sweepstore.DamagedError
+	switch op {
+	case protocol.LookForPause:
+		listed, err := w.trials.ListTrial(ctx, trial)
+		if err != nil {
+			return answer, err
 		}
+		for at := range listed.Rungs {
+			_, paused := listed.Pauses[at]
+			if at > answer.Rung && (paused || c.from != nil && at <= c.from.Trees()) {
+				answer.Yes, answer.Rung = true, at
+			}
+		}
+		c.before, err = w.trials.RungsTo(ctx, listed, answer.Rung)
+		return answer, err
+
+	case protocol.ReadRung:
+		if c.claim.Claim == 0 { // no earlier holder has reached it
+			return answer, nil
+		}
+		there, err := w.trials.Rung(ctx, trial, step)
+		if errors.As(err, &damaged) {
+			w.Log.Warn("the decision about the trial at a rung cannot be read; it continues", "trial", trial, "trees", step, "error", err.Error())
+			return protocol.Answer{Unreadable: true}, nil
+		}
+		if there == nil {
+			return answer, err
+		}
+		c.rung = there
+		return protocol.Answer{Yes: true, Standing: standing(there)}, nil
+
+	case protocol.CompareTrial:
+		if c.rung, err = w.newRung(ctx, c.claim, c.at); err != nil {
+			return answer, err
+		}
+		return protocol.Answer{Standing: standing(c.rung)}, nil
+
+	case protocol.CreateRung:
+		if answer.Yes, err = w.trials.CreateRung(ctx, *c.rung); answer.Yes {
+			w.Log.Info("rung", "trial", trial, "trees", step, "score", c.rung.Score, "stop", c.rung.Stop, "pause", c.rung.Pause, "reason", c.rung.Reason)
+		}
+		return answer, err
+
+	default: // ReadVerdict
+		c.after, err = w.trials.Promotion(ctx, trial, step)
+		if errors.As(err, &damaged) {
+			w.Log.Warn("what becomes of the paused trial cannot be read; it continues", "trial", trial, "trees", step, "error", err.Error())
+			return protocol.Answer{Unreadable: true}, nil
+		}
+		switch {
+		case c.after == nil:
+		case c.after.Promoted:
+			answer.Standing = protocol.Continues
+		default:
+			answer.Standing = protocol.Ends
+		}
+		return answer, err
+	}
+}
+
+func standing(r *sweep.Rung) protocol.Standing {
+	switch {
+	case r.Stop:
+		return protocol.Ends
+	case r.Pause:
+		return protocol.Waits
+	}
+	return protocol.Continues
+}
+
+// newRung compares a trial with the others at a rung.
+func (w *Worker) newRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress) (*sweep.Rung, error) {
+	rule := w.plan.Spec.Search.Stop.Rule
+	r := &sweep.Rung{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim, Step: g.Tree, Score: g.Metric, Seen: []sweep.Reached{},
+		At: time.Now().UTC()}
+	if rule != sweep.StopHalving { // there it depends on no other
+		list, err := w.trials.List(ctx)
+		if err != nil {
+			return nil, err
+		}
+		from := g.Tree
+		if rule == sweep.StopMedian { // it compares the whole curve
+			from = 1
+		}
+		if err := w.trials.GatherRungs(ctx, list, claim.Trial, from, g.Tree, w.scores()); err != nil {
+			return nil, err
+		}
+		w.scores()[sweepstore.RungKey{Step: g.Tree, Trial: claim.Trial}] = g.Metric
+		r.Seen = sweepstore.ReachedOf(w.scores(), claim.Trial, from, g.Tree)
 	}
 
-	list, err := w.trials.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	from := g.Tree
-	if w.plan.Spec.Search.Stop.Rule == sweep.StopMedian { // the median rule compares the whole curve
-		from = 1
-	}
+	v, err := search.AtRung(w.plan, sweep.Reached{Step: g.Tree, Trial: claim.Trial, Score: g.Metric}, r.Seen)
+	r.Stop, r.Pause, r.Reason = v.Action == search.Stop, v.Action == search.Wait, v.Reason
+	return r, err
+}
+
+// scores returns what this task knows of trials at rungs.
+func (w *Worker) scores() map[sweepstore.RungKey]float64 {
 	if w.rungs == nil {
 		w.rungs = map[sweepstore.RungKey]float64{}
 	}
-	if err := w.trials.GatherRungs(ctx, list, claim.Trial, from, g.Tree, w.rungs); err != nil {
-		return nil, err
-	}
-
-	own := sweep.Reached{Step: g.Tree, Trial: claim.Trial, Score: g.Metric}
-	w.rungs[sweepstore.RungKey{Step: g.Tree, Trial: claim.Trial}] = g.Metric
-	r := &sweep.Rung{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim, Step: g.Tree, Score: g.Metric,
-		Seen: sweepstore.ReachedOf(w.rungs, claim.Trial, from, g.Tree), At: time.Now().UTC()}
-	v, err := search.AtRung(w.plan, own, r.Seen)
-	if err != nil {
-		return nil, err
-	}
-	r.Stop, r.Reason = v.Action == search.Stop, v.Reason
-
-	created, err := w.trials.CreateRung(ctx, *r)
-	if err != nil {
-		return nil, err
-	}
-	if !created { // another holder of the trial was faster
-		there, err := w.trials.Rung(ctx, claim.Trial, g.Tree)
-		if there == nil && err == nil {
-			err = fmt.Errorf("trial %d at %d trees: its record has disappeared", claim.Trial, g.Tree)
-		}
-		return there, err
-	}
-	w.Log.Info("rung", "trial", claim.Trial, "trees", g.Tree, "score", g.Metric, "stop", r.Stop, "reason", r.Reason)
-	return r, nil
+	return w.rungs
 }

@@ -27,13 +27,10 @@ func (w *Worker) trySamples(ctx context.Context, claim *sweep.Claim, s *saving, 
 			if damaged := new(sweepstore.DamagedError); err != nil && !errors.As(err, &damaged) {
 				return &brokenError{err}
 			}
-			if r != nil {
-				w.passed = append(w.passed, sweep.RungScore{Step: r.Step, Score: r.Score})
-			}
-			switch {
-			case r != nil && r.Stop:
-				return &stoppedError{r}
-			case r != nil || err != nil:
+			if r != nil || err != nil {
+				if err := w.compare(ctx, claim, gbt.Progress{Tree: step}); err != nil { // it follows what is there
+					return err
+				}
 				continue
 			}
 		}

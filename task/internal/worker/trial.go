@@ -60,6 +60,7 @@ type ending struct {
 	why   protocol.Why // set when it ended early
 	r     *sweep.Result
 	out   *finished // nil if there is no model
+	step  int       // where the trial was paused
 	err   error
 }
 
@@ -77,7 +78,7 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 	ended, cause := time.Now().UTC(), context.Cause(training)
 
 	// The first match wins: causes that say nothing about the configuration come before those that do.
-	broken, damaged := new(brokenError), new(copyError)
+	broken, damaged, paused := new(brokenError), new(copyError), new(pausedError)
 	switch {
 	case err != nil && ctx.Err() != nil: // the machine is being taken away; the next attempt resumes the trial
 		return ending{claim: claim, why: protocol.ToldToGo, err: ctx.Err()}
@@ -89,11 +90,20 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 		return ending{claim: claim, why: protocol.Broken, err: fmt.Errorf("trial %d: %w", claim.Trial, broken)}
 	case errors.As(err, &damaged) && !unwanted(cause): // this training saw wrong data, even if a later verification succeeds
 		return ending{claim: claim, why: protocol.Broken, err: damaged}
+	case errors.As(err, &paused):
+		w.Log.Info("paused", "trial", claim.Trial, "trees", paused.step)
+		return ending{claim: claim, why: protocol.Paused, step: paused.step}
 	}
-	if damage := w.intact(w.after.work, err != nil && unwanted(cause)); damage != nil {
+	stopped := new(stoppedError)
+	idle := errors.As(err, &stopped) && pulse.grew() == 0 // it was stopped where an earlier holder had left it
+	if damage := w.intact(w.after.work, err != nil && (unwanted(cause) || idle)); damage != nil {
 		return ending{claim: claim, why: protocol.Broken, err: damage}
 	}
 
+	if errors.As(err, &stopped) {
+		r.Score, r.TreesGrown = stopped.score, stopped.step
+		r.Usage = sweep.Usage{TreesPerSecond: pulse.rate(), PrivateBytes: usage.Self().Private}
+	}
 	r.Started, r.Ended = started, ended
 	r.Usage.CPUSeconds, r.Usage.PeakPSSBytes, r.Usage.MappedBytes = (usage.CPU() - cpu).Seconds(), pulse.peak(), w.mapped
 	if err != nil {
@@ -130,15 +140,8 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 	}()
 
 	r.Params = of.Params
-	if err := w.enough(ctx, claim); err != nil {
-		return r, nil, err
-	}
-	var chosen *search.Choice
-	if w.plan.Folds != nil {
-		r.Params, chosen, err = w.settleFold(ctx, claim)
-	} else {
-		r.Params, err = w.settle(ctx, claim)
-	}
+	chosen, err := w.begin(ctx, claim, r, s)
+	r.Rungs = w.passed
 	if err != nil {
 		return r, nil, err
 	}
@@ -157,19 +160,14 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 			if err := p.tree(g); err != nil {
 				return err
 			}
-			return w.atRung(ctx, claim, g)
+			return w.climb(ctx, claim, g, s)
 		},
 		Input: w.input, Refit: w.input != nil && w.plan.Input.Mode == sweep.RefitMode})
-	w.passed = nil
 	o, err := (*fit.Outcome)(nil), w.trySamples(ctx, claim, s, q, p)
 	if err == nil {
 		o, err = w.fit(ctx, s, q)
 	}
 	r.Rungs = w.passed
-	if stopped := new(stoppedError); errors.As(err, &stopped) {
-		r.Score, r.TreesGrown = stopped.rung.Score, stopped.rung.Step
-		r.Usage = sweep.Usage{TreesPerSecond: p.rate(), PrivateBytes: usage.Self().Private}
-	}
 	if err != nil {
 		return r, nil, err
 	}
@@ -196,6 +194,48 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 
 	out, err = w.score(o.Model, threads)
 	return r, out, err
+}
+
+// begin finds out whether a claimed trial is to be trained and with which parameters, which it notes in r. For a refit it returns what was
+// chosen.
+func (w *Worker) begin(ctx context.Context, claim *sweep.Claim, r *sweep.Result, s *saving) (chosen *search.Choice, err error) {
+	w.passed = nil
+	rung, waits := w.stand(ctx, claim, s.from)
+	stopped := new(stoppedError)
+	if waits != nil && !errors.As(waits, &stopped) {
+		return nil, waits
+	}
+
+	if waits == nil {
+		over := new(enoughError)
+		switch err := w.enough(ctx, claim); {
+		case errors.As(err, &over) && rung != nil: // it was trained, up to there
+			waits = &stoppedError{rung.Step, rung.Score, over.Error()}
+		case err != nil:
+			return nil, err
+		}
+	}
+
+	if w.plan.Folds != nil {
+		r.Params, chosen, err = w.settleFold(ctx, claim)
+	} else {
+		r.Params, err = w.settle(ctx, claim)
+	}
+	return chosen, errors.Join(err, waits)
+}
+
+// climb is what a training does after each tree: at a rung it may have to wait. It then ends with the checkpoint of that tree, or with the
+// next tree in a training that has none.
+func (w *Worker) climb(ctx context.Context, claim *sweep.Claim, g gbt.Progress, s *saving) error {
+	if s.pause > 0 {
+		return &pausedError{s.pause}
+	}
+	err := w.atRung(ctx, claim, g)
+	if paused := new(pausedError); errors.As(err, &paused) {
+		s.pause = paused.step
+		return nil
+	}
+	return err
 }
 
 // score predicts the calibration and test rows. The aggregator does not map the dataset; it calibrates on and verifies the model with these
@@ -234,7 +274,7 @@ func (w *Worker) failure(cause, err error) (sweep.Status, string) {
 	case errors.As(err, &dropped):
 		return sweep.StatusStopped, dropped.reason
 	case errors.As(err, &stopped):
-		return sweep.StatusStopped, fmt.Sprintf("%s: %s", w.plan.Spec.Search.Stop.Reached(stopped.rung.Step), stopped.rung.Reason)
+		return sweep.StatusStopped, fmt.Sprintf("%s: %s", w.plan.Spec.Search.Stop.Reached(stopped.step), stopped.reason)
 	case errors.Is(cause, errTimeLimit):
 		return sweep.StatusTimedOut, fmt.Sprintf("%v (%s)", errTimeLimit, w.plan.Spec.Limits.Trial)
 	case errors.Is(cause, errCancelled), errors.Is(cause, errEnded):
@@ -325,6 +365,11 @@ func (w *Worker) leave(ctx context.Context, a protocol.Action, e ending) (answer
 	case protocol.DropCheckpoints: // after the message, on which the aggregator waits
 		w.dropCheckpoints(w.after.release, a.Trial)
 
+	case protocol.MarkPaused:
+		if err := w.trials.CreatePause(w.after.work, a.Trial, a.Claim, e.step); err != nil {
+			return answer, fmt.Errorf("mark trial %d as paused: %w", a.Trial, err)
+		}
+
 	case protocol.Release:
 		w.release(ctx, e.claim)
 	}
@@ -392,6 +437,13 @@ func (p *pulse) peak() int64 {
 	defer p.mu.Unlock()
 	p.highest, p.sampled = max(p.highest, pss), time.Now()
 	return p.highest
+}
+
+// grew is the number of the task's last tree; 0 if it grew none.
+func (p *pulse) grew() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.trees
 }
 
 // rate is this task's trees per second after its first tree; the time before that is mostly setup.

@@ -1,0 +1,137 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"coppice/protocol"
+	"coppice/search"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// verdict finds a paused trial of which can be said what becomes of it. last says that every trial has ended or is paused.
+func (l *looking) verdict(ctx context.Context, last bool) (protocol.Answer, error) {
+	w := l.w
+	var paused []sweep.Reached
+	for _, t := range l.list.Trials {
+		if step, undecided := t.Paused(); undecided {
+			paused = append(paused, sweep.Reached{Step: step, Trial: t.Number})
+		}
+	}
+	enough, err := w.hasEnough(ctx)
+	if err != nil {
+		return protocol.Answer{}, err
+	}
+
+	var due []sweep.Promotion
+	if enough != nil && last {
+		due, err = l.closed(ctx, paused, enough)
+	} else if enough == nil {
+		due, err = l.resumable(ctx, paused, last)
+	}
+	if err != nil || len(due) == 0 {
+		return protocol.Answer{}, err
+	}
+	l.due = due[w.Task%len(due)] // not all tasks want the same trial next
+	return protocol.Answer{Yes: true, Trial: l.due.Trial}, nil
+}
+
+// hasEnough reads why the sweep starts no more trials; nil if it does.
+func (w *Worker) hasEnough(ctx context.Context) (*sweep.Enough, error) {
+	if !w.plan.EndsByRule() {
+		return nil, nil
+	}
+	return w.readEnough(ctx)
+}
+
+// resumable returns the verdicts that are due on paused trials.
+func (l *looking) resumable(ctx context.Context, paused []sweep.Reached, last bool) ([]sweep.Promotion, error) {
+	w, q := l.w, search.Ladder{Coming: map[int]int{}, Last: last}
+	halving := w.plan.Spec.Search.Stop.Rule == sweep.StopHalving
+	var unread []sweep.Promotion
+	for _, p := range paused {
+		if halving {
+			if q.Coming[p.Step] = l.coming(p.Step); q.Coming[p.Step] > 0 {
+				continue
+			}
+		}
+		if err := w.trials.GatherRungs(ctx, l.list, -1, p.Step, p.Step, w.scores()); err != nil {
+			return nil, err
+		}
+		score, known := w.scores()[sweepstore.RungKey{Step: p.Step, Trial: p.Trial}]
+		if !known { // a damaged record: the trial passes the rung
+			unread = append(unread, w.promotion(p, true, "its score at the rung cannot be read"))
+			continue
+		}
+		p.Score = score
+		q.Paused = append(q.Paused, p)
+	}
+	if len(unread) > 0 {
+		return unread, nil
+	}
+	for key, score := range w.scores() {
+		q.Reached = append(q.Reached, sweep.Reached{Step: key.Step, Trial: key.Trial, Score: score})
+	}
+
+	found, err := search.Resumable(w.plan, q)
+	var due []sweep.Promotion
+	for _, r := range found {
+		p := w.promotion(r.Reached, r.Verdict.Action == search.GoOn, r.Verdict.Reason)
+		p.Seen, p.Last = r.Seen, r.Last
+		due = append(due, p)
+	}
+	return due, err
+}
+
+// coming counts the trials that may still come to a rung.
+func (l *looking) coming(step int) (n int) {
+	for _, t := range l.list.Trials {
+		come := t.Ended
+		for at := range t.Rungs {
+			come = come || at >= step
+		}
+		if !come {
+			n++
+		}
+	}
+	return n
+}
+
+// closed returns the end of all paused trials of a sweep that has enough.
+func (l *looking) closed(ctx context.Context, paused []sweep.Reached, enough *sweep.Enough) (due []sweep.Promotion, err error) {
+	for _, p := range paused {
+		passed, err := l.w.trials.AtPause(ctx, l.list.Trials[p.Trial])
+		if err != nil {
+			return nil, err
+		}
+		if n := len(passed); n > 0 {
+			p.Score = passed[n-1].Score
+		}
+		end := l.w.promotion(p, false, "the sweep has enough: "+enough.Reason)
+		end.Enough = true
+		due = append(due, end)
+	}
+	return due, nil
+}
+
+// promotion returns what becomes of a paused trial.
+func (w *Worker) promotion(of sweep.Reached, promoted bool, reason string) sweep.Promotion {
+	return sweep.Promotion{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: of.Trial, Step: of.Step, Score: of.Score, Promoted: promoted, Reason: reason,
+		Seen: []sweep.Reached{}, Task: w.Task, Attempt: w.Attempt, At: time.Now().UTC()}
+}
+
+// decide writes the verdict that was found last. Whoever is faster, its holder reads it.
+func (l *looking) decide(ctx context.Context) error {
+	created, err := l.w.trials.CreatePromotion(ctx, l.due)
+	if created {
+		l.w.Log.Info("what becomes of a paused trial", "trial", l.due.Trial, "trees", l.due.Step, "promoted", l.due.Promoted, "reason", l.due.Reason)
+	}
+	return err
+}
+
+// pausedBy converts the pauses of a listing to what the rules see of them.
+func pausedBy(t sweepstore.Trial) (paused, resumed bool) {
+	step, undecided := t.Paused()
+	return undecided, step > 0 && !undecided
+}

@@ -1,0 +1,163 @@
+package worker
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"coppice/blob"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// decisions returns all rungs and promotions of the sweep, without times and without who wrote them, and the models.
+func (w *world) decisions(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for attrs, err := range w.sweeps.List(t.Context(), sweep.Names(w.plan.Sweep).Trials()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, part, _, _ := sweep.Names(w.plan.Sweep).ParseTrialObject(attrs.Name)
+		switch data, _, err := blob.ReadAll(t.Context(), w.sweeps, attrs.Name, 1<<24); {
+		case err != nil:
+			t.Fatal(err)
+		case part == sweep.PartRung || part == sweep.PartPromotion:
+			var v map[string]any
+			if err := json.Unmarshal(data, &v); err != nil {
+				t.Fatal(err)
+			}
+			maps.DeleteFunc(v, func(key string, _ any) bool {
+				return slices.Contains([]string{"at", "write_id", "task", "attempt"}, key)
+			})
+			out[attrs.Name] = fmt.Sprint(v)
+		case strings.HasSuffix(attrs.Name, "model.txt"):
+			out[attrs.Name] = string(data)
+		}
+	}
+	return out
+}
+
+// TestHalvingIsTheSameForAnyNumberOfTasks: rungs, what becomes of paused trials, and models.
+func TestHalvingIsTheSameForAnyNumberOfTasks(t *testing.T) {
+	var want map[string]string
+	for _, tasks := range []int{1, 2, 5} {
+		w := newWorld(t, 9, stopping(sweep.StopHalving))
+		w.tasks(t, tasks)
+		if stopped, done := w.stopped(t, true); stopped != 8 || done != 1 {
+			t.Errorf("%d tasks, nine trials, one in three goes on at two rungs: %d stopped, %d done; want 8 and 1", tasks, stopped, done)
+		}
+		got := w.decisions(t)
+		if want == nil {
+			want = got
+		}
+		for name := range maps.Keys(want) {
+			if got[name] != want[name] {
+				t.Errorf("%d tasks: %s is %.300q; with one task it is %.300q", tasks, name, got[name], want[name])
+			}
+		}
+		if len(got) != len(want) || len(got) < 9+3+9+3 {
+			t.Errorf("%d tasks: %d rungs, promotions and models; with one task %d", tasks, len(got), len(want))
+		}
+	}
+}
+
+// tasks runs so many at once, until all have ended well.
+func (w *world) tasks(t *testing.T, n int) {
+	t.Helper()
+	var all sync.WaitGroup
+	for task := range n {
+		all.Go(func() {
+			if err := w.worker(task).Run(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestAPromotedTrialIsTheSame: trials arrive from the worst to the best, so that many are paused and promoted, by several tasks; some have lost
+// their checkpoints. Those that are done have the models of a sweep without rungs.
+func TestAPromotedTrialIsTheSame(t *testing.T) {
+	reversed := func(p *sweep.Plan) {
+		stopping(sweep.StopASHA)(p)
+		for i := range p.Trials {
+			p.Trials[i].Params["learning_rate"] = 0.3 / float64(len(p.Trials)-i)
+		}
+	}
+	plain := newWorld(t, 9, func(p *sweep.Plan) {
+		reversed(p)
+		p.Spec.Search.Stop, p.Format = nil, 1
+	})
+	plain.tasks(t, 1)
+
+	for _, lost := range []bool{false, true} {
+		w := newWorld(t, 9, reversed)
+		worker := w.worker(0)
+		if lost {
+			worker.Sweeps = &hooked{Store: w.sweeps, part: "promotions", do: func() { w.dropAll(t) }}
+		}
+		if err := worker.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, done := w.stopped(t, true); done < 1 {
+			t.Errorf("checkpoints lost %t: no trial is done; want one at least", lost)
+		}
+		promoted := 0
+		for i := range w.plan.Trials {
+			if _, err := w.sweeps.Stat(t.Context(), sweep.Names("test-1").Promotion(i, 3)); err == nil {
+				promoted++
+			}
+			if r := w.result(t, i); r.Status == sweep.StatusDone {
+				if got, want := w.model(t, i), plain.model(t, i); !bytes.Equal(got, want) {
+					t.Errorf("checkpoints lost %t: the model of trial %d, once paused, has %d bytes; want the %d bytes of one never paused", lost, i, len(got), len(want))
+				}
+			}
+		}
+		if promoted < 3 {
+			t.Errorf("checkpoints lost %t: %d trials were paused at 3 trees; want some, or nothing was tested", lost, promoted)
+		}
+	}
+}
+
+// dropAll empties all checkpoints.
+func (w *world) dropAll(t *testing.T) {
+	t.Helper()
+	for trial := range w.plan.Trials {
+		_, names := w.checkpointsOf(t, trial)
+		for _, name := range names {
+			if _, err := w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader("")); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestPausedTrialsOfASweepThatHasEnough end with the scores that they have; the others are not trained.
+func TestPausedTrialsOfASweepThatHasEnough(t *testing.T) {
+	w := newWorld(t, 4, func(p *sweep.Plan) {
+		p.Spec.Limits.Target = new(2.0)
+		stopping(sweep.StopHalving)(p)
+	})
+	worker := w.worker(0)
+	worker.Sweeps = &hooked{Store: w.sweeps, part: "pauses", do: func() {
+		e := sweep.Enough{Format: 1, Sweep: "test-1", Rule: sweep.RuleTarget, Reason: "that will do"}
+		if created, err := sweepstore.New(w.sweeps, "test-1").CreateEnough(t.Context(), e); err != nil || !created {
+			t.Errorf("write that the sweep has enough: created %t, error %v", created, err)
+		}
+	}}
+	if err := worker.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		r := w.result(t, i)
+		if paused := r.TreesGrown == 3 && r.Score > 0.5; paused != (i == 0) || r.Status != sweep.StatusStopped || !strings.Contains(r.Reason, "that will do") {
+			t.Errorf("trial %d ended %s with %v after %d trees: %s; want the first stopped at its pause and the others not trained", i, r.State(), r.Score, r.TreesGrown, r.Reason)
+		}
+	}
+}
