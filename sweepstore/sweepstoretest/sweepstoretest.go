@@ -33,6 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		{"checkpoints", (*tester).checkpoints},
 		{"curves", (*tester).curves},
 		{"decisions", (*tester).decisions},
+		{"promotions", (*tester).promotions},
 		{"gathered", (*tester).gathered},
 		{"gathered folds", (*tester).gatheredFolds},
 		{"rungs", (*tester).rungs},

@@ -115,11 +115,14 @@ func (w *World) showStatus(s *sweepview.Sweep, st sweepview.State, job JobStatus
 		{"dataset", ref},
 		{"job", fmt.Sprintf("%s (%s)", job.State, job.Name)},
 		{"failure", job.Failure},
-		{"trials", fmt.Sprintf("%d done, %d running, %d failed, %d not started", snap.Done, snap.Running, snap.Failed, snap.Waiting-snap.Running)},
+		{"trials", fmt.Sprintf("%d done, %d running, %d failed, %d not started", snap.Done, snap.Running, snap.Failed, snap.Waiting-snap.Running-snap.Paused)},
 	}
 	rows = slices.Insert(rows, 2, snap.Night.rows(ref)...)
 	if f := snap.Folds; f != nil {
 		rows = append(rows, [2]string{"configurations", fmt.Sprintf("%s, in %d folds", f, len(p.Folds.Rounds))})
+	}
+	if snap.Paused > 0 && st.Conclusion == nil {
+		rows = append(rows, [2]string{"paused", fmt.Sprintf("%d trials, because others are better so far; they go on if more turn out worse (`launcher why %s TRIAL`)", snap.Paused, p.Sweep)})
 	}
 	if snap.Stopped > 0 && snap.Folds == nil {
 		rows = append(rows, [2]string{"stopped", fmt.Sprintf("%d trials, because others were better (`launcher why %s TRIAL`)", snap.Stopped, p.Sweep)})

@@ -58,7 +58,8 @@ type snapshot struct {
 	Untrained  int               `json:"not_trained,omitempty"` // the sweep had enough
 	Enough     string            `json:"enough,omitempty"`      // why
 	Stopped    int               `json:"stopped,omitempty"`
-	Best       *best             `json:"best,omitempty"` // with folds the refit
+	Paused     int               `json:"paused,omitempty"` // of those that wait: at a rung
+	Best       *best             `json:"best,omitempty"`   // with folds the refit
 	Folds      *folded           `json:"configurations,omitempty"`
 	Left       float64           `json:"seconds_left,omitempty"`
 	Conclusion *sweep.Conclusion `json:"conclusion,omitempty"`
@@ -72,7 +73,7 @@ type best struct {
 
 func newSnapshot(s *sweepview.Sweep, st sweepview.State, job JobStatus) snapshot {
 	b, own := st.Board, st.Board.Tally(s.Plan)
-	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, Running: st.Running, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped, Cancelled: own.Cancelled, Untrained: own.Untrained, Folds: newFolded(b), Conclusion: st.Conclusion}
+	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, Running: st.Running, Paused: st.Paused, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped, Cancelled: own.Cancelled, Untrained: own.Untrained, Folds: newFolded(b), Conclusion: st.Conclusion}
 	if job.Finished || st.Conclusion != nil {
 		snap.Running = 0 // their holders are gone
 	}
@@ -239,6 +240,9 @@ func (v *view) jsonLine(s snapshot) {
 // summary is the text before the bar.
 func (v *view) summary(s snapshot) string {
 	parts := []string{fmt.Sprintf("%d/%d done", s.Done, len(v.plan.Own())), fmt.Sprintf("%d running", s.Running)}
+	if s.Paused > 0 {
+		parts = append(parts, fmt.Sprintf("%d paused", s.Paused))
+	}
 	if s.Stopped > 0 {
 		parts = append(parts, fmt.Sprintf("%d stopped", s.Stopped))
 	}

@@ -64,9 +64,12 @@ type reasons struct {
 	Decision *sweep.Decision `json:"decision,omitempty"` // for an open trial
 	Replayed string          `json:"replayed,omitempty"` // the outcome of reproducing it
 	Rungs    []sweep.Rung    `json:"rungs,omitempty"`
-	Refit    string          `json:"refit,omitempty"` // why the last trial of a cross-validated sweep trains what it does
-	Result   *sweep.Result   `json:"result,omitempty"`
-	Enough   *sweep.Enough   `json:"enough,omitempty"` // why no more trials were started, for one that was not trained
+	// Promotions say what became of the trial at the rungs where it was paused; Unlike says why one of them would be decided otherwise now.
+	Promotions []sweep.Promotion `json:"promotions,omitempty"`
+	Unlike     string            `json:"unlike,omitempty"`
+	Refit      string            `json:"refit,omitempty"` // why the last trial of a cross-validated sweep trains what it does
+	Result     *sweep.Result     `json:"result,omitempty"`
+	Enough     *sweep.Enough     `json:"enough,omitempty"` // why no more trials were started, for one that was not trained
 }
 
 func (c *cloud) why(ctx context.Context, p *sweep.Plan, st sweepview.State, trial int) (y reasons, err error) {
@@ -108,6 +111,17 @@ func (c *cloud) why(ctx context.Context, p *sweep.Plan, st sweepview.State, tria
 			}
 			if r != nil {
 				y.Rungs = append(y.Rungs, *r)
+			}
+			after, err := trials.Promotion(ctx, trial, step)
+			if err != nil {
+				return y, err
+			}
+			if after == nil {
+				continue
+			}
+			y.Promotions = append(y.Promotions, *after)
+			if err := search.ReplayPromotion(p, after); err != nil {
+				y.Unlike = err.Error()
 			}
 		}
 	}
@@ -196,13 +210,29 @@ func (w *World) showWhy(p *sweep.Plan, y reasons) {
 	t := w.newTable("reached", p.Spec.Metric, "others", "", "because")
 	t.SetColumnConfigs([]table.ColumnConfig{{Number: 5, WidthMax: w.textWidth(whyOverhead), WidthMaxEnforcer: text.WrapSoft}})
 	for _, r := range y.Rungs {
-		does := search.GoOn
-		if r.Stop {
+		does, reached := search.GoOn, p.Spec.Search.Stop.Reached(r.Step)
+		switch {
+		case r.Stop:
 			does = search.Stop
+		case r.Pause:
+			does = search.Wait
 		}
-		t.AppendRow(table.Row{p.Spec.Search.Stop.Reached(r.Step), number(r.Score), len(r.Seen), does, r.Reason})
+		t.AppendRow(table.Row{reached, number(r.Score), len(r.Seen), does, r.Reason})
+		for _, after := range y.Promotions {
+			if after.Step != r.Step {
+				continue
+			}
+			does := search.Stop
+			if after.Promoted {
+				does = search.GoOn
+			}
+			t.AppendRow(table.Row{reached + ", later", number(after.Score), len(after.Seen), does, after.Reason})
+		}
 	}
 	t.Render()
+	if y.Unlike != "" {
+		w.pairs([2]string{"again", y.Unlike})
+	}
 }
 
 // withoutText says which parameters a trial lacks, why, and what it trains with instead.

@@ -67,6 +67,34 @@ func TestWhy(t *testing.T) {
 		t.Errorf("the status of a sweep with a stopped trial is\n%s\nwant one stopped and none failed", out)
 	}
 	w.refused(sweep.ExitUsage, "there is no trial 7", "why", "night-1", "7")
+
+	// Trial 2 waits at a rung, and is promoted.
+	other := sweep.Reached{Step: 11, Trial: 0, Score: 0.6}
+	if _, err := trials.CreateRung(t.Context(), sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: 2, Step: 11, Score: 0.5, Pause: true, Reason: "2 have come to rung 11, fewer than 3", Seen: []sweep.Reached{other}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := trials.CreatePause(t.Context(), 2, 0, 11); err != nil {
+		t.Fatal(err)
+	}
+	if out := w.must("status", "night-1"); !strings.Contains(out, "1 trials, because others are better so far") || !strings.Contains(out, "0 running") {
+		t.Errorf("the status of a sweep with a paused trial is\n%s\nwant one paused and none running", out)
+	}
+	after, err := search.AfterPause(plan, sweep.Reached{Step: 11, Trial: 2, Score: 0.5}, []sweep.Reached{other}, true)
+	if err != nil || after.Action != search.Stop {
+		t.Fatalf("the worse of two, when no other comes: got %+v, error %v; want it to stop", after, err)
+	}
+	if _, err := trials.CreatePromotion(t.Context(), sweep.Promotion{Format: 1, Sweep: plan.Sweep, Trial: 2, Step: 11, Score: 0.5, Reason: after.Reason, Seen: []sweep.Reached{other}, Last: true}); err != nil {
+		t.Fatal(err)
+	}
+	out := strings.Join(strings.Fields(w.must("why", "night-1", "2")), " ")
+	for _, want := range []string{"at 11 trees │ 0.5", "wait", "at 11 trees, later", "rank 2 of 2 at rung 11"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("why night-1 2, once paused: got\n%s\nwant %q in it", out, want)
+		}
+	}
+	if strings.Contains(out, "again") {
+		t.Errorf("why night-1 2: got\n%s\nwant no word of a decision that came out otherwise", out)
+	}
 }
 
 // TestWhyOfFolds: the decision about a configuration is shown for each of its folds.

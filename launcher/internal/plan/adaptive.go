@@ -161,7 +161,16 @@ func (p *Plan) climb() error {
 	p.Spec.Search.Stop = &stop
 	p.Adapt()
 	p.Notes = append(p.Notes, fmt.Sprintf("search.stop: trials are compared after %v trees (%s, one in %d continues)", stop.Rungs, stop.Rule, stop.Eta))
+	p.noteOrder()
 	return nil
+}
+
+// noteOrder says when the order of the tasks matters although the rule does not depend on it.
+func (p *Plan) noteOrder() {
+	if p.Spec.Search.Stop.Rule == sweep.StopHalving && p.Open() {
+		p.Notes = append(p.Notes, fmt.Sprintf("search.stop: %s compares trials in no order, but method %s proposes them from the results of those before; with method %s or %s the whole sweep is the same for any number of tasks",
+			sweep.StopHalving, p.Spec.Search.Method, sweep.MethodHalton, sweep.MethodRandom))
+	}
 }
 
 // climbSamples sets the rungs of trials that are compared by what samples of the rows show.
@@ -178,5 +187,6 @@ func (p *Plan) climbSamples(stop *sweep.Stop, trees int) error {
 		samples = append(samples, fmt.Sprint(stop.OneIn(i)))
 	}
 	p.Notes = append(p.Notes, fmt.Sprintf("search.stop: trials are compared after training on one row in %s (%s, one in %d continues)", strings.Join(samples, ", then "), stop.Rule, stop.Eta))
+	p.noteOrder()
 	return nil
 }

@@ -25,8 +25,8 @@ func TestTrialsComparedBySamples(t *testing.T) {
 	}
 
 	stop := p.Spec.Search.Stop
-	if len(stop.Rungs) != sweep.MaxSamples || stop.OneIn(0) != 27 || p.Format != sweep.FormatSamples {
-		t.Errorf("rungs %v, the first of one row in %d, format %d; want three, 27 and %d", stop.Rungs, stop.OneIn(0), p.Format, sweep.FormatSamples)
+	if len(stop.Rungs) != sweep.MaxSamples || stop.OneIn(0) != 27 || p.Format != sweep.FormatPauses {
+		t.Errorf("rungs %v, the first of one row in %d, format %d; want three, 27 and %d", stop.Rungs, stop.OneIn(0), p.Format, sweep.FormatPauses)
 	}
 	if want := "after training on one row in 27, then 9, then 3 (asha, one in 3 continues)"; !slices.ContainsFunc(p.Notes, func(n string) bool { return strings.Contains(n, want) }) {
 		t.Errorf("the notes are %q; want one with %q", p.Notes, want)

@@ -200,7 +200,7 @@ func (s *Sweep) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Trial, c
 	}
 
 	if r == nil {
-		out.State, out.Reason = waiting(listed, state)
+		out.State, out.Reason = s.waiting(listed, state)
 		return out
 	}
 	out.Trees, out.Grown, out.Best, out.Ended = r.Trees, r.TreesGrown, r.BestIteration, r.Ended
@@ -228,12 +228,17 @@ func (s *Sweep) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Trial, c
 }
 
 // waiting is the state of a trial that has no result.
-func waiting(listed sweepstore.Trial, state sweepview.State) (string, string) {
+func (s *Sweep) waiting(listed sweepstore.Trial, state sweepview.State) (string, string) {
+	step, paused := listed.Paused()
 	switch {
 	case state.Conclusion != nil && len(listed.Claims) > 0:
 		return page.StateCancelled, "had not ended when the sweep was concluded"
 	case state.Conclusion != nil:
 		return page.StateCancelled, "had not started when the sweep was concluded"
+	case paused:
+		return page.StateWaiting, fmt.Sprintf("paused %s: others are better so far, and it goes on if more turn out worse", s.follow.Plan.Spec.Search.Stop.Reached(step))
+	case step > 0 && listed.Free():
+		return page.StateWaiting, fmt.Sprintf("was paused %s; waiting for a task", s.follow.Plan.Spec.Search.Stop.Reached(step))
 	case !listed.Free():
 		return page.StateRunning, "running"
 	case len(listed.Claims) > 0:

@@ -31,7 +31,8 @@ type Sweep struct {
 // State is a sweep's state at one moment.
 type State struct {
 	Board      sweep.Board
-	Running    int // trials that are claimed and have not ended
+	Running    int // trials that are claimed and have neither ended nor been paused
+	Paused     int // trials that wait at a rung
 	Cancelled  bool
 	Ending     bool              // the aggregator is concluding it: no further results count
 	Enough     *sweep.Enough     // why no more trials are started; nil while they are
@@ -91,7 +92,13 @@ func (s *Sweep) Look(ctx context.Context) (State, error) {
 	var state State
 	state.Board = sweep.Fold(s.Plan, slices.Collect(maps.Values(s.results)))
 	for _, t := range l.Trials {
-		if _, ended := s.results[t.Number]; len(t.Claims) > 0 && !ended {
+		_, ended := s.results[t.Number]
+		_, paused := t.Paused()
+		switch {
+		case ended:
+		case paused:
+			state.Paused++
+		case len(t.Claims) > 0:
 			state.Running++
 		}
 	}
