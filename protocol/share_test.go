@@ -24,7 +24,7 @@ type shared struct {
 	trials [trialsHere]sharedTrial
 	tasks  [tasksHere]sharedTask
 	faults uint8                  // still allowed
-	taken  [configsHere + 1]uint8 // the trial, from 1, that has reserved a configuration
+	taken  [configsHere + 1]uint8 // the trials, as bits, that have reserved a configuration, each after those before were decided otherwise
 }
 
 type sharedTrial struct {

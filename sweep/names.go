@@ -125,8 +125,12 @@ func (n Names) Promotion(trial, step int) string {
 	return fmt.Sprintf("%spromotions/%d", n.Trial(trial), step)
 }
 
-// Configuration is the object by which an open trial reserves a configuration, identified by its ConfigurationKey.
-func (n Names) Configuration(key string) string {
+// Configuration is the object by which an open trial reserves a configuration, identified by its ConfigurationKey, after that many trials
+// that reserved it and were decided otherwise.
+func (n Names) Configuration(key string, after int) string {
+	if after > 0 {
+		key = fmt.Sprintf("%s.%d", key, after)
+	}
 	return n.Prefix() + "configurations/" + key + ".json"
 }
 

@@ -37,24 +37,50 @@ func (t *Trials) CreateDecision(ctx context.Context, d sweep.Decision) (created 
 	return create(ctx, t.bucket, t.names.Decision(d.Trial), d)
 }
 
-// TakeConfiguration reserves a configuration, identified by its sweep.ConfigurationKey, for a trial. taken is false if another trial has
-// it; a trial keeps its reservation, whichever task holds the trial. A damaged reservation is treated as another trial's.
-func (t *Trials) TakeConfiguration(ctx context.Context, trial int, key string) (taken bool, err error) {
-	object := t.names.Configuration(key)
-	c := sweep.Configuration{Format: sweep.FormatVersion, Sweep: t.plan.Sweep, Trial: trial, Key: key, Written: written()}
-	if taken, err = create(ctx, t.bucket, object, c); err != nil || taken {
-		return taken, err
-	}
+// maxReservations bounds the trials that reserve a configuration one after the other.
+const maxReservations = 100
 
-	there, _, err := read(ctx, t.bucket, configurationKind, object, sweep.DecodeConfiguration)
+// TakeConfiguration reserves a configuration, identified by its sweep.ConfigurationKey, for a trial. taken is false if another trial has
+// it; a trial keeps its reservation, whichever task holds the trial. If the other trial has been decided otherwise, by a task that was
+// faster, it will never train the configuration, and the next reservation counts. A damaged reservation is treated as another trial's.
+func (t *Trials) TakeConfiguration(ctx context.Context, trial int, key string) (taken bool, err error) {
+	for after := range maxReservations {
+		object := t.names.Configuration(key, after)
+		c := sweep.Configuration{Format: sweep.FormatVersion, Sweep: t.plan.Sweep, Trial: trial, Key: key, Written: written()}
+		if taken, err = create(ctx, t.bucket, object, c); err != nil || taken {
+			return taken, err
+		}
+
+		there, _, err := read(ctx, t.bucket, configurationKind, object, sweep.DecodeConfiguration)
+		var damaged *DamagedError
+		switch {
+		case errors.As(err, &damaged):
+			return false, nil
+		case err != nil:
+			return false, err
+		case there.Sweep != t.plan.Sweep || there.Key != key:
+			return false, nil
+		case there.Trial == trial:
+			return true, nil
+		}
+
+		otherwise, err := t.decidedOtherwise(ctx, there.Trial, key)
+		if err != nil || !otherwise {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// decidedOtherwise reports whether a trial will never train a configuration that it has reserved. A decision is written once, so the answer
+// true stays true.
+func (t *Trials) decidedOtherwise(ctx context.Context, trial int, key string) (bool, error) {
+	d, err := t.Decision(ctx, trial)
 	var damaged *DamagedError
 	if errors.As(err, &damaged) {
 		return false, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	return there.Sweep == t.plan.Sweep && there.Trial == trial && there.Key == key, nil
+	return d != nil && sweep.ConfigurationKey(d.Params) != key, err
 }
 
 // Decisions reads those decisions in a listing that are not in known, and adds them to it without what they are based on, which for a

@@ -50,6 +50,18 @@ func (t *tester) decisions() {
 		t.must("configuration", err)
 		t.equal("a configuration taken "+c.what, taken, c.taken)
 	}
+
+	// What a trial has reserved and does not train is left to another, and to one only.
+	spare := sweep.ConfigurationKey(sweep.Params{"num_leaves": 77.0})
+	for _, c := range []struct {
+		what  string
+		trial int
+		taken bool
+	}{{"by a trial that is decided otherwise", 1, true}, {"after it", 2, true}, {"once more", 2, true}, {"after one that is not decided", 3, false}} {
+		taken, err := t.trials.TakeConfiguration(t.ctx, c.trial, spare)
+		t.must("configuration", err)
+		t.equal("a configuration taken "+c.what, taken, c.taken)
+	}
 }
 
 // damagedDecision: what the trial was to train is lost, and so is the owner of a damaged configuration.
@@ -78,7 +90,7 @@ func (t *tester) damagedDecision() {
 	t.must("gather", t.trials.Gather(t.ctx, l, 0, map[int]sweep.Seen{}))
 	t.equal("decisions beside a damaged one", len(known), 0)
 
-	t.put(sweep.Names(t.plan.Sweep).Configuration("0a"), "damaged")
+	t.put(sweep.Names(t.plan.Sweep).Configuration("0a", 0), "damaged")
 	taken, err := t.trials.TakeConfiguration(t.ctx, 1, "0a")
 	t.must("configuration", err)
 	t.equal("a damaged configuration taken", taken, false)

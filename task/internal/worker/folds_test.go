@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"coppice/blob"
 	"coppice/dataset"
@@ -385,4 +386,15 @@ func TestOpenConfigurationsOutliveTheirTask(t *testing.T) {
 		t.Errorf("the last fold of the configuration is %s: %s; want it not trained for want of a score", r.Status, r.Reason)
 	}
 	w.checkRefit(t, w.board(t))
+}
+
+// TestOpenFoldsOverAFoulStore: lost answers, stalls and returning tasks, as in TestTasksOverAFoulStore: each configuration is decided once, and
+// its folds train the same.
+func TestOpenFoldsOverAFoulStore(t *testing.T) {
+	for seed := range uint64(3) {
+		w := newFolded(t, 5, openFolds(wide))
+		synctest.Test(t, func(t *testing.T) { w.foul(t, seed) })
+		w.decidedFolds(t)
+		w.checkRefit(t, w.board(t))
+	}
 }
