@@ -1,6 +1,6 @@
 """Optuna's samplers on the tasks of the surrogate: normalised regret after some trials, one JSON object for each task and batch.
 
-    search_optuna.py SURROGATE_FOLDER SAMPLER BATCH[,BATCH] SEEDS [TRIALS]      SAMPLER: tpe, gp or random
+    search_optuna.py SURROGATE_FOLDER SAMPLER BATCH[,BATCH] SEEDS [TRIALS]      SAMPLER: tpe, gp, cmaes, nsga2 or random
 """
 import json
 import sys
@@ -21,6 +21,10 @@ def sampler(name, batch, seed):
         return optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=batch > 1)
     if name == "gp":
         return optuna.samplers.GPSampler(seed=seed)
+    if name == "cmaes":  # in a Python that has the package cmaes
+        return optuna.samplers.CmaEsSampler(seed=seed)
+    if name == "nsga2":
+        return optuna.samplers.NSGAIISampler(seed=seed)
     return optuna.samplers.RandomSampler(seed=seed)
 
 
@@ -38,14 +42,14 @@ def suggest(trial):
 
 def search(name, task, metric, batch, seed, trials):
     study = optuna.create_study(direction="maximize", sampler=sampler(name, batch, seed))
-    best = -np.inf
+    curve = []  # the best value after each trial
     while len(study.trials) < trials:
         asked = [study.ask() for _ in range(min(batch, trials - len(study.trials)))]
         values = surrogate.evaluate(task, metric, [suggest(t) for t in asked])[0]
         for t, v in zip(asked, values):
             study.tell(t, float(v))
-        best = max(best, float(values.max()))
-    return best
+            curve.append(max(float(f"{v:.7g}"), curve[-1] if curve else -np.inf))
+    return curve
 
 
 def main():
@@ -53,8 +57,8 @@ def main():
     trials = int(sys.argv[5]) if len(sys.argv) > 5 else 50
     for batch in batches:
         for task, metric in surrogate.TASKS:
-            found = [search(name, task, metric, batch, s, trials) for s in range(seeds)]
-            print(json.dumps({"method": "optuna-" + name, "task": f"{task} {metric}", "batch": batch, "trials": trials, "found": found}), flush=True)
+            curves = [search(name, task, metric, batch, s, trials) for s in range(seeds)]
+            print(json.dumps({"method": "optuna-" + name, "task": f"{task} {metric}", "batch": batch, "trials": trials, "found": [c[-1] for c in curves], "curves": curves}), flush=True)
 
 
 main()

@@ -70,6 +70,7 @@ func TestWhatCannotBeDrawn(t *testing.T) {
 	for name, c := range map[string]*plot.Chart{
 		"swarm":     (&plot.Swarm{Chart: plot.Chart{ID: "c", W: 300}, Room: 90, Rows: []plot.SwarmRow{{Label: "a", Points: []plot.SwarmPoint{{X: none, Rank: none}}}, {Label: "b"}}}).Draw(),
 		"lines":     (&plot.Lines{Chart: plot.Chart{ID: "c", W: 300, H: 200}, Lines: []plot.Line{{X: nan(3), Y: nan(3), Low: nan(3), High: nan(3), Peak: 1, End: "end"}}}).Draw(),
+		"band":      (&plot.Lines{Chart: plot.Chart{ID: "c", W: 300, H: 200}, Lines: []plot.Line{{X: nan(3), Y: nan(3), Low: nan(3), High: nan(3), Peak: -1, Band: "band", Name: "a"}, {Name: "none"}}}).Draw(),
 		"scatter":   (&plot.Scatter{Chart: plot.Chart{ID: "c", W: 300, H: 200}, Points: []plot.Point{{X: none, Y: 1}, {X: 1, Y: none}}, Best: 1, Joined: true}).Draw(),
 		"parallel":  (&plot.Parallel{Chart: plot.Chart{ID: "c", W: 300, H: 200}, Axes: make([]plot.Axis, 2), Lines: []plot.ParallelLine{{Values: nan(2)}}}).Draw(),
 		"histogram": (&plot.Histogram{Chart: plot.Chart{ID: "c", W: 300, H: 200}, Slabs: []plot.Slab{{Low: none, High: none, Share: none}}}).Draw(),

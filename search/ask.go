@@ -22,6 +22,10 @@ type Ask struct {
 	Earlier  []Sweep // earlier searches for the same, newest last
 	Number   int     // number of trials wanted
 
+	// Goals are the objectives of a search with several, of which the trials have Values. NSGA-II looks at them; for the others several
+	// become one before.
+	Goals []sweep.Goal
+
 	// Base are the parameters beneath every trial's own, for constraints that refer to them.
 	Base sweep.Params
 }
@@ -64,6 +68,8 @@ const (
 	MethodHalton = sweep.MethodHalton
 	MethodTPE    = sweep.MethodTPE
 	MethodGP     = sweep.MethodGP
+	MethodCMAES  = sweep.MethodCMAES
+	MethodNSGA2  = sweep.MethodNSGA2
 )
 
 // Methods returns the names of all methods.
@@ -76,6 +82,8 @@ const (
 	SourceHalton    = "halton"
 	SourceTPE       = "tpe"
 	SourceGP        = "gp"
+	SourceCMAES     = "cmaes"
+	SourceNSGA2     = "nsga2"
 )
 
 // Suggestion is a trial to run, with its source and the reason.
@@ -117,6 +125,8 @@ type asker struct {
 	warm    []winner
 	model   *fittedModel // fitted to the finished trials; nil before
 	spread  *mat.Dense   // the first points of the sequence; nil before
+
+	evolution *evolution // as far as the known generations go; nil before
 }
 
 // proposal is a configuration, with its source and reason; nil if there is none.
@@ -179,6 +189,9 @@ func newAsker(r Ask) (*asker, error) {
 
 	known := slices.SortedFunc(slices.Values(r.Known), func(x, y Known) int { return cmp.Compare(x.Trial, y.Trial) })
 	for _, k := range known {
+		if len(r.Goals) > 0 && len(k.Values) != len(r.Goals) {
+			k.Value, k.Curve = math.NaN(), nil
+		}
 		a.remember(k)
 	}
 	a.warm = a.winners()
@@ -231,6 +244,10 @@ func (a *asker) byMethod() *proposal {
 		p = a.fromHalton("the next point of the sequence")
 	case MethodTPE:
 		p = a.fromTPE()
+	case MethodCMAES:
+		p = a.fromCMAES()
+	case MethodNSGA2:
+		p = a.fromNSGA2()
 	default:
 		p = a.fromGP()
 	}

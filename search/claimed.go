@@ -72,7 +72,7 @@ func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params)
 	listed := slices.DeleteFunc(slices.Clone(p.Trials), func(t sweep.Trial) bool { return t.Open || t.Refit || t.Fold > 1 })
 	ask, weights := askOf(p, listed, seen), ""
 	if goals := p.Spec.Goals; len(goals) > 0 {
-		weights = ask.scalarized(goals, trial)
+		weights = ask.aim(goals, trial)
 	}
 	a, err := newAsker(ask)
 	if err != nil {

@@ -14,6 +14,7 @@ type history struct {
 	finished []observation // of this search, by trial
 	failed   []point
 	pending  []point
+	order    []turn        // of all trials of this search, by trial
 	earlier  []observation // of earlier searches, at the level of the newest of them
 	level    map[string]float64
 }
@@ -21,9 +22,16 @@ type history struct {
 // observation is a configuration with its score.
 type observation struct {
 	point
-	trial int
-	score float64
-	age   int // in searches; 0 is this one
+	trial  int
+	score  float64
+	values []float64 // in each goal, for a search with several
+	age    int       // in searches; 0 is this one
+}
+
+// turn is what became of a trial, for the methods that learn generation by generation.
+type turn struct {
+	ended  bool
+	result int // its index in finished, or -1
 }
 
 // add adds a trial of this search. One whose configuration is not in the space is ignored.
@@ -33,15 +41,18 @@ func (h *history) add(d *domain, k Known, maximize bool) {
 		return
 	}
 
+	after := turn{ended: k.Status != TrialRunning, result: -1}
 	score, known := scoreOf(k, maximize)
 	switch {
 	case k.Status == TrialRunning:
 		h.pending = append(h.pending, p)
 	case known:
-		h.finished = append(h.finished, observation{point: p, trial: k.Trial, score: score})
+		after.result = len(h.finished)
+		h.finished = append(h.finished, observation{point: p, trial: k.Trial, score: score, values: k.Values})
 	case k.Status == TrialFailed, k.Status == TrialDone:
 		h.failed = append(h.failed, p)
 	}
+	h.order = append(h.order, after)
 }
 
 // scoreOf returns a trial's score. A stopped trial may only have a curve, whose best value counts. A value that is not finite is no score.

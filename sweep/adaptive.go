@@ -18,13 +18,15 @@ const (
 	MethodAuto   = "auto"
 	MethodGP     = "gp"
 	MethodTPE    = "tpe"
+	MethodCMAES  = "cmaes"
+	MethodNSGA2  = "nsga2"
 	MethodHalton = "halton"
 	MethodRandom = "random"
 )
 
 // Methods returns the names of all methods.
 func Methods() []string {
-	return []string{MethodAuto, MethodGP, MethodTPE, MethodHalton, MethodRandom}
+	return []string{MethodAuto, MethodGP, MethodTPE, MethodCMAES, MethodNSGA2, MethodHalton, MethodRandom}
 }
 
 // WarmAuto makes a sweep begin with the best results of the bucket's earlier sweeps of the same model.
@@ -59,8 +61,8 @@ func (s *Spec) checkMethod(doc *strictyaml.Document, _ Vocabulary) error {
 		return doc.Errorf("search.method", "search.method says how the trials under search.random are proposed, but there is no search.random")
 	case q.WarmStart != "" && q.WarmStart != WarmAuto:
 		return doc.Errorf("search.warm_start", "warm_start is %.60q: use auto, or leave it out", q.WarmStart)
-	case q.WarmStart != "" && q.Method != MethodAuto && q.Method != MethodGP:
-		return doc.Errorf("search.warm_start", "the results of earlier sweeps inform method: auto and method: gp, not %s; change search.method, or take warm_start out",
+	case q.WarmStart != "" && !slices.Contains([]string{MethodAuto, MethodGP, MethodCMAES}, q.Method):
+		return doc.Errorf("search.warm_start", "the results of earlier sweeps inform method: auto, gp and cmaes, not %s; change search.method, or take warm_start out",
 			cmp.Or(q.Method, MethodRandom))
 	case !q.Listed() && s.Trials > MaxOpen:
 		return doc.Errorf("trials", "trials is %d: a search that learns takes at most %d; use fewer, or search.method: halton", s.Trials, MaxOpen)

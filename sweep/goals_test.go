@@ -61,13 +61,14 @@ func TestSeveralObjectives(t *testing.T) {
 			t.Errorf("%s: got %v, expected %s", metric, err, want)
 		}
 	}
-	for from, to := range map[string][2]string{
-		"search:\n":           {"search:\n  stop: {rule: asha}\n", "search.stop cannot go with several objectives"},
-		"limits: {trial: 2h,": {"limits: {patience: {trials: 5}, trial: 2h,", "patience cannot go with several objectives"},
+	for _, c := range []struct{ from, to, want string }{
+		{"search:\n", "search:\n  stop: {rule: asha}\n", "search.stop cannot go with several objectives"},
+		{"search:\n", "search:\n  method: cmaes\n", "cmaes cannot go with several objectives"},
+		{"limits: {trial: 2h,", "limits: {patience: {trials: 5}, trial: 2h,", "patience cannot go with several objectives"},
 	} {
-		text := strings.NewReplacer("metric: average_precision", "metric: [auc, trees]", from, to[0]).Replace(good)
-		if _, err := sweep.ParseSpec("sweep.yaml", []byte(text), v); err == nil || !strings.Contains(err.Error(), to[1]) {
-			t.Errorf("several objectives and %s: %v, expected %s", to[0], err, to[1])
+		text := strings.NewReplacer("metric: average_precision", "metric: [auc, trees]", c.from, c.to).Replace(good)
+		if _, err := sweep.ParseSpec("sweep.yaml", []byte(text), v); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("several objectives and %s: %v, expected %s", c.to, err, c.want)
 		}
 	}
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/xml"
 	"fmt"
 	"io"
 	"math"
@@ -229,6 +230,54 @@ func TestRegretTable(t *testing.T) {
 
 	if err := regretTable(io.Discard, all[1:]); err == nil {
 		t.Error("regretTable of a peer alone, whose task has no median: got no error, want one")
+	}
+}
+
+// The curves of a real run are drawn, each with its name, in colours for light and dark; a run without curves is refused.
+func TestRegretCurves(t *testing.T) {
+	dir := t.TempDir()
+	results, svg := filepath.Join(dir, "search.jsonl"), filepath.Join(dir, "curves.svg")
+	var lines bytes.Buffer
+	c := command(&lines)
+	c.SetArgs([]string{"regret", "--methods", "random,nsga2", "--seeds", "2", "--trials", "20", "--batches", "4"})
+	if err := c.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(results, lines.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	draw := func(args ...string) error {
+		c := command(io.Discard)
+		c.SetArgs(append([]string{"regret-curves", results, "--svg", svg}, args...))
+		c.SilenceErrors, c.SilenceUsage = true, true
+		return c.ExecuteContext(t.Context())
+	}
+	if err := draw("--batch", "4", "--trials", "20"); err != nil {
+		t.Fatal(err)
+	}
+	drawn, err := os.ReadFile(svg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{">random</text>", ">nsga2</text>", `class="band l1"`, "prefers-color-scheme:dark", "trials, 4 at once", "After the last trial: random 0."} {
+		if !strings.Contains(string(drawn), want) {
+			t.Errorf("drawing two methods: got an SVG without %q", want)
+		}
+	}
+	if len(drawn) > 12_000 || xml.Unmarshal(drawn, new(struct{ XMLName xml.Name })) != nil {
+		t.Errorf("drawing two methods: got %d bytes; want XML of at most 12,000", len(drawn))
+	}
+
+	if err := draw("--batch", "1"); err == nil || !strings.Contains(err.Error(), "0 ways of searching") {
+		t.Errorf("drawing searches that are not in the file: got %v, want an error that says so", err)
+	}
+	old := strings.NewReplacer(`"curves":`, `"other":`).Replace(lines.String())
+	if err := os.WriteFile(results, []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := draw("--batch", "4", "--trials", "20"); err == nil || !strings.Contains(err.Error(), "run them again") {
+		t.Errorf("drawing a run without curves: got %v, want an error that says what to do", err)
 	}
 }
 

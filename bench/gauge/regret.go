@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,9 +57,13 @@ type searched struct {
 	Batch  int       `json:"batch"`
 	Trials int       `json:"trials"`
 	Found  []float64 `json:"found"` // by seed
-	Millis float64   `json:"ms_per_proposal,omitempty"`
-	Best   *float64  `json:"best,omitempty"`
-	Median *float64  `json:"median,omitempty"`
+
+	// Curves are the best values after each trial, by seed.
+	Curves [][]float64 `json:"curves,omitempty"`
+
+	Millis float64  `json:"ms_per_proposal,omitempty"`
+	Best   *float64 `json:"best,omitempty"`
+	Median *float64 `json:"median,omitempty"`
 }
 
 func (f *regretFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
@@ -97,12 +102,13 @@ func (f *regretFlags) searchAll(tasks []task, out io.Writer) error {
 				}
 				var spent time.Duration
 				for seed := range f.seeds {
-					found, took, err := f.search(t, search.Ask{Search: t.Space, Method: method, Maximize: true, Seed: uint64(seed), Number: batch})
+					curve, took, err := f.search(t, search.Ask{Search: t.Space, Method: method, Maximize: true, Seed: uint64(seed), Number: batch})
 					if err != nil {
 						return fmt.Errorf("%s on %s: %w", method, t.Name, err)
 					}
 					spent += took
-					r.Found = append(r.Found, found)
+					r.Found = append(r.Found, curve[len(curve)-1])
+					r.Curves = append(r.Curves, curve)
 				}
 
 				r.Millis = float64(spent.Microseconds()) / 1000 / float64(f.trials*f.seeds)
@@ -115,16 +121,16 @@ func (f *regretFlags) searchAll(tasks []task, out io.Writer) error {
 	return nil
 }
 
-// search runs one search to its end: the best value, and the time that proposing took.
-func (f *regretFlags) search(t *task, r search.Ask) (best float64, spent time.Duration, err error) {
+// search runs one search to its end: the best value after each trial, and the time that proposing took.
+func (f *regretFlags) search(t *task, r search.Ask) (curve []float64, spent time.Duration, err error) {
 	batch := r.Number
-	best = math.Inf(-1)
+	best := math.Inf(-1)
 	for len(r.Known) < f.trials {
 		r.Number = min(batch, f.trials-len(r.Known))
 		start := time.Now()
 		next, err := search.Next(r)
 		if err != nil {
-			return 0, 0, err
+			return nil, 0, err
 		}
 		spent += time.Since(start)
 
@@ -134,14 +140,24 @@ func (f *regretFlags) search(t *task, r search.Ask) (best float64, spent time.Du
 		}
 		values, err := t.Values(configs)
 		if err != nil {
-			return 0, 0, err
+			return nil, 0, err
 		}
 		for i, n := range next {
-			best = max(best, values[i])
+			best = max(best, rounded(values[i]))
+			curve = append(curve, best)
 			r.Known = append(r.Known, search.Known{Trial: n.Trial, Params: n.Params, Status: search.TrialDone, Value: values[i]})
 		}
 	}
-	return best, spent, nil
+	return curve, spent, nil
+}
+
+// rounded leaves seven digits, which keep files of curves short.
+func rounded(v float64) float64 {
+	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 7, 64), 64)
+	if err != nil {
+		return v
+	}
+	return short
 }
 
 func regretTableCommand(out io.Writer) *cobra.Command {
@@ -149,17 +165,24 @@ func regretTableCommand(out io.Writer) *cobra.Command {
 		Use: "regret-table FILE...", Short: "What regret and peers wrote as a table: mean normalised regret with its standard error", Args: cobra.MinimumNArgs(1),
 		Example: "  gauge regret-table build/bench/search.jsonl",
 		RunE: func(_ *cobra.Command, files []string) error {
-			var all []searched
-			for _, file := range files {
-				some, err := readSearched(file)
-				if err != nil {
-					return err
-				}
-				all = append(all, some...)
+			all, err := readAll(files)
+			if err != nil {
+				return err
 			}
 			return regretTable(out, all)
 		},
 	}
+}
+
+func readAll(files []string) (all []searched, err error) {
+	for _, file := range files {
+		some, err := readSearched(file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
 }
 
 func readSearched(file string) ([]searched, error) {
@@ -170,6 +193,7 @@ func readSearched(file string) ([]searched, error) {
 	defer in.Close()
 	var all []searched
 	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 16<<20) // a line holds all curves of one way on one task
 	for lines.Scan() {
 		var s searched
 		if err := json.Unmarshal(lines.Bytes(), &s); err != nil {

@@ -9,7 +9,7 @@ type frame struct {
 
 // newFrame draws the grid of a chart with two axes.
 func newFrame(c *Chart, x, y Axis) *frame {
-	f := &frame{chart: c, left: 52, right: c.W - 14, top: 26, bottom: c.H - 38}
+	f := &frame{chart: c, left: 52, right: c.W - 14 - c.margin, top: 26, bottom: c.H - 38}
 	f.x = scale{x, f.left, f.right}
 	f.y = scale{y, f.bottom, f.top}
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -92,7 +93,7 @@ func (w *world) decided(t *testing.T) map[int]*sweep.Decision {
 
 // TestOpenTrialsAreDecided: one task decides them one after the other, each knowing all before.
 func TestOpenTrialsAreDecided(t *testing.T) {
-	for _, method := range []string{sweep.MethodAuto, sweep.MethodGP, sweep.MethodTPE} {
+	for _, method := range []string{sweep.MethodAuto, sweep.MethodGP, sweep.MethodTPE, sweep.MethodCMAES, sweep.MethodNSGA2} {
 		t.Run(method, func(t *testing.T) {
 			w := newWorld(t, 14, open(method, wide))
 			if err := w.worker(0).Run(t.Context()); err != nil {
@@ -108,7 +109,7 @@ func TestOpenTrialsAreDecided(t *testing.T) {
 						t.Errorf("trial %d has seen %+v; want the result of a trial that is done", i, s)
 					}
 				}
-				if d.Source == search.SourceGP || d.Source == search.SourceTPE {
+				if slices.Contains([]string{search.SourceGP, search.SourceTPE, search.SourceCMAES, search.SourceNSGA2}, d.Source) {
 					learnt++
 				}
 			}
