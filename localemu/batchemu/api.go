@@ -66,8 +66,10 @@ func (s *Server) CreateJob(_ context.Context, r *batchpb.CreateJobRequest) (*bat
 	j := newJob(s, id, complete(r.GetJob(), name, id, plan), plan)
 	s.jobs[name] = j
 	if r.GetRequestId() != "" {
-		s.creations[r.GetParent()+" "+r.GetRequestId()] = j
+		j.request = r.GetParent() + " " + r.GetRequestId()
+		s.creations[j.request] = j
 	}
+	j.keep()
 
 	view := j.view()
 	go j.run()
@@ -162,6 +164,9 @@ func (s *Server) DeleteJob(_ context.Context, r *batchpb.DeleteJobRequest) (*lon
 
 // forget removes a job. The request that made it is remembered, as Batch does for an hour: repeating it creates no job. The lock is held.
 func (s *Server) forget(name string) {
+	if j := s.jobs[name]; j != nil {
+		s.forgetKept(j)
+	}
 	delete(s.jobs, name)
 	s.notify()
 }

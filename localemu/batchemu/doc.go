@@ -27,7 +27,7 @@
 //   - Cloud Logging: output goes to one file per attempt, regardless of the job's logs policy.
 //   - IAM and service accounts beyond what Options.Rights says, networks, labels on machines, priorities among jobs, the limits on requests
 //     per minute.
-//   - Persistence: a restarted server knows no earlier job. Finished jobs stay until they are deleted, not for 60 days.
+//   - Persistence, unless Options.Keep: otherwise a restarted server knows no earlier job. Operations are forgotten either way. Finished jobs stay until they are deleted, not for 60 days.
 //   - The same job id in several projects or locations at a time: folders are named after it.
 //   - What Google does with running tasks once another one has failed permanently is not documented. Here they are stopped like those of a
 //     cancelled job (SIGTERM, then SIGKILL) and become UNEXECUTED.

@@ -18,10 +18,11 @@ import (
 // job is one job with its tasks and machines. Only its own goroutine (run) moves it from state to state; all others read it under the
 // server's lock, or ask it to stop.
 type job struct {
-	srv  *Server
-	id   string
-	spec *batchpb.Job // as created: never changed, never returned
-	plan plan
+	srv     *Server
+	id      string
+	request string       // that made it, as in Server.creations
+	spec    *batchpb.Job // as created: never changed, never returned
+	plan    plan
 
 	ended chan *attempt // attempts that have ended; has room for all that can run at once
 	again chan struct{} // a task may be tried again: its pause is over
@@ -30,8 +31,9 @@ type job struct {
 
 	// Guarded by the server's lock:
 	state    batchpb.JobStatus_State
-	stopping bool // stop is closed
-	deleted  bool // to be removed when done
+	stopping bool   // stop is closed
+	deleted  bool   // to be removed when done
+	broken   string // why the job fails, once a task has failed for good
 	events   []*batchpb.StatusEvent
 	tasks    []*task
 	vms      []*machine
@@ -111,6 +113,7 @@ func (j *job) set(state batchpb.JobStatus_State, because string) {
 	if terminal(state) {
 		j.finished = now
 	}
+	j.keep()
 	j.srv.notify()
 }
 
@@ -182,6 +185,7 @@ func (t *task) set(j *job, state batchpb.TaskStatus_State, place, why string, ex
 		Type: "STATUS_CHANGED", Description: text, EventTime: timestamppb.New(now), TaskState: state, TaskExecution: execution,
 	})
 	t.state, j.updated = state, now
+	j.keep()
 	j.srv.notify()
 	return text
 }

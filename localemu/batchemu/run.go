@@ -46,6 +46,9 @@ const closedText = "Job failed because localemu ended."
 
 // work makes the machines and runs the tasks on them. It returns how the job ends, once no process of it is left.
 func (j *job) work() (end batchpb.JobStatus_State, because string) {
+	if j.broken != "" { // before the server was started again
+		return batchpb.JobStatus_FAILED, j.broken
+	}
 	if found, fail := j.settleIn(); !found {
 		return j.starve(fail)
 	}
@@ -153,21 +156,26 @@ func (j *job) settle(a *attempt) (because string, failed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	t := a.task
 	j.vacate(a)
 	code, text := a.record()
-	if t.state != batchpb.TaskStatus_FAILED {
+	if a.task.state != batchpb.TaskStatus_FAILED {
 		return "", false
 	}
+	j.retry(a.task, code, text)
+	return j.broken, j.broken != ""
+}
 
-	if a.number < j.plan.retries && retryable(j.plan.policy, code) {
-		t.attempt++
-		t.state = batchpb.TaskStatus_PENDING
-		j.pause(t)
-		s.notify()
-		return "", false
+// retry gives a failed task another attempt, or notes that the job has failed with it. The lock is held.
+func (j *job) retry(t *task, code int32, text string) {
+	if t.attempt >= j.plan.retries || !retryable(j.plan.policy, code) {
+		j.broken = fmt.Sprintf("Job failed due to task failure. Specifically, task with index %d failed due to the following task event: %q", t.index, text)
+		return
 	}
-	return fmt.Sprintf("Job failed due to task failure. Specifically, task with index %d failed due to the following task event: %q", t.index, text), true
+	t.attempt++
+	t.state = batchpb.TaskStatus_PENDING
+	j.pause(t)
+	j.keep()
+	j.srv.notify()
 }
 
 // pause delays the task's next attempt, if a fault says so. The lock is held.

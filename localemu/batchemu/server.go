@@ -48,6 +48,8 @@ type Options struct {
 	Struck func(class string)
 	// Grace is how long a stopped task may take to end by itself; 0 is 10 s.
 	Grace time.Duration
+	// Keep makes jobs outlive the server, in Dir/jobs: Resume takes them up.
+	Keep bool
 	// SampleEvery is how often the machines' memory is measured; 0 is 250 ms.
 	SampleEvery time.Duration
 	// Log, if not nil, gets what is worth knowing but no client is told.

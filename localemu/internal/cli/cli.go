@@ -123,6 +123,7 @@ type flags struct {
 	aggregator  string
 	aggregators int
 	faults      string
+	keepJobs    bool
 	rights      rightsFlags
 }
 
@@ -135,6 +136,7 @@ func (f *flags) add(c *cobra.Command) {
 	fs.StringVar(&f.containers, "containers", "", "run tasks as containers with this tool: "+strings.Join(batchemu.ContainerTools(), ", ")+"; --image NAME=IMAGE then gives the tool's name for an image (needs root)")
 	fs.StringVar(&f.aggregator, "aggregator", "", "aggregator program, run as \"PATH pull\", or none (default the one next to localemu)")
 	fs.IntVar(&f.aggregators, "aggregators", 1, "how many aggregators to run; the result must be the same for any number")
+	fs.BoolVar(&f.keepJobs, "keep-jobs", false, "keep Batch's jobs in the --data folder: the next localemu on it with this flag shows those that have ended and takes up the others, whose tasks start anew")
 	f.rights.add(c)
 	fs.StringVar(&f.faults, "faults", "", "YAML file with planned faults (localemu help faults)")
 }
@@ -160,7 +162,11 @@ func (f *flags) options(s *State) (world.Options, error) {
 		return o, usage("--containers %q: use one of %s", f.containers, strings.Join(batchemu.ContainerTools(), ", "))
 	}
 
-	o.Containers = f.containers
+	if f.keepJobs && f.data == "" {
+		return o, usage("--keep-jobs needs --data, the folder that keeps them")
+	}
+
+	o.Containers, o.KeepJobs = f.containers, f.keepJobs
 	var err error
 	if o.Rights, o.As, err = f.rights.table(); err != nil {
 		return o, err

@@ -68,6 +68,7 @@ type Options struct {
 	Aggregator  string            // program; "" runs none
 	Aggregators int               // how many of them; 0 is 1
 	Faults      *faults.Spec      // nil is none
+	KeepJobs    bool              // jobs outlive the local cloud: the next one on Data takes them up
 	Rights      *terraform.Table  // enforced; nil allows everything
 	As          string            // while rights are enforced, the identity the command runs as; "" is the launcher
 	Environ     []string          // environment of the aggregator beside the local cloud's, and of the container tool
@@ -154,7 +155,10 @@ func (w *World) start(ctx context.Context) error {
 	if err := w.openDoors(); err != nil {
 		return err
 	}
-	return w.aggregators.start()
+	if err := w.aggregators.start(); err != nil {
+		return err
+	}
+	return w.resumeJobs()
 }
 
 // openData creates and locks the data folder.
@@ -281,7 +285,7 @@ func (w *World) startBatch(messages string) error {
 	w.guard.Door(l.Addr(), w.opts.self())
 
 	o := batchemu.Options{
-		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers, Environ: w.opts.Environ, Faults: w.opts.Faults.Batch(), Struck: w.script.struck, Log: w.log, Notify: w.notify,
+		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers, Environ: w.opts.Environ, Faults: w.opts.Faults.Batch(), Struck: w.script.struck, Log: w.log, Notify: w.notify, Keep: w.opts.KeepJobs,
 		Env: []string{storageHost(w.storage.Addr()), "PUBSUB_EMULATOR_HOST=" + messages}, TaskEnv: w.clients.task,
 	}
 	if w.opts.Rights != nil {
@@ -293,6 +297,15 @@ func (w *World) startBatch(messages string) error {
 		return errors.Join(err, l.Close())
 	}
 	return nil
+}
+
+// resumeJobs takes up the jobs of an earlier local cloud, now that all that their tasks call is there.
+func (w *World) resumeJobs() error {
+	ended, resumed, err := w.batch.Resume()
+	if err == nil && ended+resumed > 0 {
+		w.log.Warn("jobs of an earlier local cloud are back", "ended", ended, "resumed", resumed)
+	}
+	return err
 }
 
 // notify publishes a job's notification.
