@@ -186,6 +186,27 @@ func laterClasses() []chaosClass {
 	}
 }
 
+// latestClasses came after those, and are drawn apart for the same reason.
+func latestClasses() []chaosClass {
+	return []chaosClass{
+		{"machine slow", most, func(r *rand.Rand, s *chaosScript) {
+			s.add("at_write", "%s, does: slow_machine, vm: %d, for: %ds", early(r), r.IntN(2), 2+r.IntN(10))
+		}},
+		{"clock wrong", 0.65, func(r *rand.Rand, s *chaosScript) {
+			for _, task := range r.Perm(4)[:2] {
+				s.add("clock_offset", "client: task-%d, ahead: %ds", task, []int{-400, 400, -7200, 7200, 30}[r.IntN(5)])
+			}
+			s.add("clock_offset", "client: aggregator, ahead: %ds", []int{-400, 400}[r.IntN(2)])
+		}},
+		{"Batch restarted", 0.65, func(r *rand.Rand, s *chaosScript) {
+			s.add("at_write", "%s, does: restart_batch", early(r))
+		}},
+	}
+}
+
+// allClasses are those of the table.
+func allClasses() []chaosClass { return slices.Concat(chaosClasses(), laterClasses(), latestClasses()) }
+
 // newScript is the script of a seed.
 func newScript(seed uint64) *chaosScript {
 	r := rand.New(rand.NewPCG(seed, 0xc4a05))
@@ -200,6 +221,13 @@ func newScript(seed uint64) *chaosScript {
 
 	r = rand.New(rand.NewPCG(seed, 0x1a7e))
 	for _, c := range laterClasses() {
+		if r.Float64() < c.share {
+			c.add(r, s)
+		}
+	}
+
+	r = rand.New(rand.NewPCG(seed, 0x1a7e57))
+	for _, c := range latestClasses() {
 		if r.Float64() < c.share {
 			c.add(r, s)
 		}
@@ -264,7 +292,7 @@ func TestE2EChaos(t *testing.T) {
 	if len(done) < 20 { // too few to say anything of shares
 		return
 	}
-	for _, c := range slices.Concat(chaosClasses(), laterClasses()) {
+	for _, c := range allClasses() {
 		if n := fired(done, c.counted); float64(n) < 0.4*float64(len(done)) {
 			t.Errorf("%s: in %d of %d runs; want 40 %% of them", c.counted, n, len(done))
 		}
@@ -400,7 +428,7 @@ func fired(runs []chaosRun, class string) (n int) {
 func chaosTable(runs []chaosRun) string {
 	t := table.NewWriter()
 	t.AppendHeader(table.Row{"fault", "runs", "share", "times"})
-	for _, c := range slices.Concat(chaosClasses(), laterClasses()) {
+	for _, c := range allClasses() {
 		times, n := 0, fired(runs, c.counted)
 		for _, r := range runs {
 			times += r.struck[c.counted]

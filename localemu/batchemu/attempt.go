@@ -55,6 +55,7 @@ type attempt struct {
 	step    int           // of the runnables: the index of a script, or the number of scripts for the container
 	process *proc.Process // nil when it could not be started
 	cause   cause
+	paused  time.Time // until then, by a fault
 
 	abandoned chan struct{} // closed when the attempt has ended for Batch while its process lives on
 }

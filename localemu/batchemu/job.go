@@ -105,7 +105,9 @@ func (j *job) set(state batchpb.JobStatus_State, because string) {
 	text := fmt.Sprintf("Job state is set from %s to %s for job %s.%s", j.state, state, j.spec.Name, because)
 	now := time.Now()
 	j.events = append(j.events, &batchpb.StatusEvent{Type: "STATUS_CHANGED", Description: text, EventTime: timestamppb.New(now)})
-	j.tell(state, now)
+	if !j.srv.away { // what a restart does to jobs is undone
+		j.tell(state, now)
+	}
 	j.state, j.updated = state, now
 	if state == batchpb.JobStatus_RUNNING {
 		j.began = now

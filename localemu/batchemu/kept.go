@@ -14,6 +14,8 @@ import (
 	"cloud.google.com/go/batch/apiv1/batchpb"
 	"github.com/google/renameio/v2"
 	"google.golang.org/protobuf/encoding/protojson"
+
+	"coppice/localemu/internal/proc"
 )
 
 // With Options.Keep jobs outlive the server: each is a file that is written whenever the job changes. Resume reads them. To a task, a
@@ -98,6 +100,11 @@ func (s *Server) Resume() (ended, resumed int, err error) {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.takeUp(files)
+}
+
+// takeUp makes the jobs of these files the server's. The lock is held.
+func (s *Server) takeUp(files []string) (ended, resumed int, err error) {
 	for _, file := range files {
 		j, err := s.restore(file)
 		if err != nil {
@@ -118,6 +125,36 @@ func (s *Server) Resume() (ended, resumed int, err error) {
 		go j.run()
 	}
 	return ended, resumed, nil
+}
+
+// Restart does to jobs, tasks and clients what ending and starting again does: all machines are lost, calls meanwhile are UNAVAILABLE,
+// operations are forgotten, and the jobs are taken up from their files. It needs Options.Keep.
+func (s *Server) Restart() error {
+	s.ending.Lock()
+	defer s.ending.Unlock()
+	jobs, open := s.halt(true)
+	if !open {
+		return nil
+	}
+	machines, err := emptyFolder(s.machines)
+	if err != nil {
+		return fmt.Errorf("empty the folder of the pretend machines: %w", err)
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.machines, s.procs, s.closing = machines, proc.NewSet(), make(chan struct{})
+	s.closed, s.away = false, false
+	s.jobs, s.creations, s.requests, s.ops = map[string]*job{}, map[string]*job{}, map[string]string{}, map[string]*operation{}
+	s.struck("Batch restarted")
+
+	files := make([]string, len(jobs))
+	for i, j := range jobs {
+		files[i] = s.keptFile(j.id)
+	}
+	_, _, err = s.takeUp(files)
+	s.notify()
+	return err
 }
 
 // restore reads a job's file.

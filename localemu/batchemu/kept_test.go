@@ -81,3 +81,25 @@ func TestAKeptJobThatIsDamaged(t *testing.T) {
 		}
 	}
 }
+
+// TestRestart: jobs go on as after the loss of all machines, and what clients were told does not change.
+func TestRestart(t *testing.T) {
+	struck := map[string]int{}
+	w := newWorld(t, func(o *Options) { o.Keep, o.Struck = true, func(class string) { struck[class]++ } })
+	ended, running := w.create("ended", "ok", 1, nil), w.create("running", "hang-once", 2, nil)
+	w.waitState(ended.Name, batchpb.JobStatus_SUCCEEDED)
+	w.waitCount(running.Name, "RUNNING", 2)
+	if err := w.server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+
+	w.waitState(ended.Name, batchpb.JobStatus_SUCCEEDED)
+	w.waitState(running.Name, batchpb.JobStatus_SUCCEEDED)
+	if struck["Batch restarted"] != 1 || len(struck) != 1 {
+		t.Errorf("struck %v; expected one restart", struck)
+	}
+	w.server.Close()
+	if err := w.server.Restart(); err != nil || struck["Batch restarted"] != 1 {
+		t.Errorf("restarting a closed server: %v, struck %v; expected nothing to happen", err, struck)
+	}
+}

@@ -35,6 +35,12 @@ var needs = map[string]string{
 
 // authorize refuses calls that the caller has no right to make.
 func (s *Server) authorize(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	s.mu.Lock()
+	away := s.away
+	s.mu.Unlock()
+	if away {
+		return nil, status.Error(codes.Unavailable, "localemu: Batch is starting again")
+	}
 	if s.opts.Rights == nil {
 		return next(ctx, req)
 	}

@@ -68,9 +68,11 @@ type Server struct {
 	addr     string
 	closing  chan struct{}
 	served   sync.WaitGroup
+	ending   sync.Mutex // held by Close and Restart
 
 	mu        sync.Mutex // guards everything below, and all jobs, tasks and machines
 	closed    bool
+	away      bool              // for a moment: Restart
 	jobs      map[string]*job   // by name
 	messages  int               // published so far, as passed to Published
 	requests  map[string]string // names of operations by request
@@ -152,27 +154,34 @@ func (s *Server) Addr() string { return s.addr }
 
 // Close kills every task, waits until all jobs have ended and stops serving. A second Close does nothing.
 func (s *Server) Close() {
+	s.ending.Lock()
+	defer s.ending.Unlock()
+	if _, open := s.halt(false); open {
+		s.grpc.Stop()
+		s.served.Wait()
+	}
+}
+
+// halt kills every task and waits until all jobs have ended. It returns the jobs, and false if the server had been closed before.
+func (s *Server) halt(away bool) (jobs []*job, open bool) {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return
+		return nil, false
 	}
 
-	s.closed = true
+	s.closed, s.away = true, away
 	close(s.closing)
-	running := make([]*job, 0, len(s.jobs))
 	for _, j := range s.jobs {
-		running = append(running, j)
+		jobs = append(jobs, j)
 	}
 	s.mu.Unlock()
 
 	s.procs.Close()
-	for _, j := range running {
+	for _, j := range jobs {
 		<-j.done
 	}
-
-	s.grpc.Stop()
-	s.served.Wait()
+	return jobs, true
 }
 
 // Wait returns the job as soon as done returns true for it, or an error when the job does not exist or ctx ends. It is for tests and for

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"coppice/localemu/internal/proc"
 )
 
 // Blow is a scripted loss of a machine.
@@ -79,10 +81,57 @@ func (s *Server) KillTask(task int) {
 func (s *Server) PauseTask(task int, pause time.Duration) {
 	s.eachAttempt(task, func(a *attempt) {
 		s.struck("task paused")
+		a.paused = time.Now().Add(pause)
 		p := a.process
 		p.Signal(syscall.SIGSTOP)
 		time.AfterFunc(pause, func() { p.Signal(syscall.SIGCONT) })
 	})
+}
+
+// A slow machine stands still for stall, runs for breath, and so on.
+const (
+	stall  = 80 * time.Millisecond
+	breath = 20 * time.Millisecond
+)
+
+// SlowMachine makes all tasks on machine number vm of every running job stand still most of the time, for a while, as when a slow disk
+// holds up whatever touches the mapped dataset.
+func (s *Server) SlowMachine(vm int, d time.Duration) {
+	end := time.Now().Add(d)
+	var stop func(first bool)
+	stop = func(first bool) {
+		still := s.signalMachine(vm, syscall.SIGSTOP)
+		if first && len(still) > 0 {
+			s.struck("machine slow")
+		}
+		time.AfterFunc(stall, func() {
+			for _, p := range still {
+				p.Signal(syscall.SIGCONT)
+			}
+			if time.Now().Before(end) {
+				time.AfterFunc(breath, func() { stop(false) })
+			}
+		})
+	}
+	stop(true)
+}
+
+// signalMachine sends the signal to every task on the machine that is not paused, and returns their processes.
+func (s *Server) signalMachine(vm int, sig syscall.Signal) (processes []*proc.Process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		if vm >= len(j.vms) {
+			continue
+		}
+		for _, a := range j.vms[vm].attempts {
+			if a.cause == causeNone && a.process != nil && !a.over() && time.Now().After(a.paused) {
+				a.process.Signal(sig)
+				processes = append(processes, a.process)
+			}
+		}
+	}
+	return processes
 }
 
 // eachAttempt calls do for every running attempt of a task. The lock is held.

@@ -5,6 +5,7 @@ package batchemu
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,4 +85,22 @@ func TestAFullDisk(t *testing.T) {
 		t.Error("a full disk takes a folder")
 	}
 	eventually(t, "the disk has room", func() bool { return !blocked() })
+}
+
+// TestASlowMachine holds up its tasks, which end all the same.
+func TestASlowMachine(t *testing.T) {
+	struck := map[string]int{}
+	w := newWorld(t, func(o *Options) { o.Struck = func(class string) { struck[class]++ } })
+	job := w.create("spot-3", "told", 1, retrying)
+	eventually(t, "the task listens", func() bool { return exists(filepath.Join(w.meet, "listens")) })
+	w.server.SlowMachine(0, 200*time.Millisecond)
+	w.server.SlowMachine(5, time.Hour) // there is none
+	w.server.Strike(0, Blow{Notice: 30 * time.Second})
+	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+	if struck["machine slow"] != 1 {
+		t.Errorf("struck %v; expected one slow machine", struck)
+	}
+	if text := w.log(job.Name[strings.LastIndexByte(job.Name, '/')+1:], 0, 0); !strings.Contains(text, "told to go") {
+		t.Errorf("the slow task has written %q; expected that it was told to go within the notice", text)
+	}
 }

@@ -17,6 +17,8 @@ type Faults struct {
 	LoseAnswer []Refusal
 	// Read strikes reads of contents.
 	Read []ReadFault
+	// Clocks are clients whose clocks are wrong.
+	Clocks []Clock
 	// Seed is for the random choices.
 	Seed uint64
 }
@@ -50,13 +52,14 @@ type faultState struct {
 	refuses []Refusal
 	loses   []Refusal
 	reads   []readFault
+	clocks  []Clock
 	random  *rand.Rand
 	struck  func(class string)
 }
 
 func newFaultState(f Faults) *faultState {
 	return &faultState{struck: func(string) {}, refuses: append([]Refusal(nil), f.RefuseWrite...), loses: append([]Refusal(nil), f.LoseAnswer...),
-		reads: newReadFaults(f.Read), random: newRandom(f.Seed)}
+		reads: newReadFaults(f.Read), clocks: f.Clocks, random: newRandom(f.Seed)}
 }
 
 // refuse returns the answer to a write that a fault refuses, else nil.

@@ -33,7 +33,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
+	ahead := s.faults.ahead(s.client(door(r)))
 	if c.kind == kindContents {
+		if ahead != 0 {
+			w = &shifting{ResponseWriter: w, ahead: ahead}
+		}
 		s.read(w, r, c)
 		return
 	}
@@ -59,7 +63,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		a = s.lookUp(r, c)
 		s.mu.RUnlock()
 	}
-	s.finished(a, r.URL.Query().Get("fields")).send(w)
+	a = s.finished(a, r.URL.Query().Get("fields"))
+	if ahead != 0 {
+		a.shift(ahead)
+	}
+	a.send(w)
 }
 
 // foreign says why a request does not come from a client of the local cloud: web pages must not reach it, neither directly nor through a

@@ -36,12 +36,14 @@ const (
 	KillTask         = "kill_task"
 	PauseTask        = "pause_task"
 	KillAggregators  = "kill_aggregators"
+	SlowMachine      = "slow_machine"
+	RestartBatch     = "restart_batch"
 	PauseAggregators = "pause_aggregators"
 	DamageObject     = "damage_object"
 	DamageDisk       = "damage_disk"
 )
 
-var deeds = []string{LoseMachine, KillTask, PauseTask, KillAggregators, PauseAggregators, DamageObject, DamageDisk}
+var deeds = []string{LoseMachine, KillTask, PauseTask, SlowMachine, RestartBatch, KillAggregators, PauseAggregators, DamageObject, DamageDisk}
 
 // Blow returns what happens to the machine.
 func (a AtWrite) Blow() batchemu.Blow {
@@ -53,7 +55,7 @@ func (a AtWrite) check() error {
 		return err
 	}
 
-	pauses, damages := a.Does == PauseTask || a.Does == PauseAggregators, a.Does == DamageObject || a.Does == DamageDisk
+	lasts, damages := slices.Contains([]string{PauseTask, PauseAggregators, SlowMachine}, a.Does), a.Does == DamageObject || a.Does == DamageDisk
 	switch {
 	case !slices.Contains(deeds, a.Does):
 		return fmt.Errorf("does is %.40q: use one of %s", a.Does, strings.Join(deeds, ", "))
@@ -65,8 +67,8 @@ func (a AtWrite) check() error {
 		return fmt.Errorf("notice, lingers and for are 0s to %s", maxNotice)
 	case a.Notice > 0 && a.Lingers > 0 || max(a.Notice, a.Lingers) > 0 && a.Does != LoseMachine:
 		return fmt.Errorf("notice or lingers goes with %s, and not both", LoseMachine)
-	case pauses != (a.For > 0):
-		return fmt.Errorf("for goes with %s and %s, and with nothing else", PauseTask, PauseAggregators)
+	case lasts != (a.For > 0):
+		return fmt.Errorf("for goes with %s, %s and %s, and with nothing else", PauseTask, PauseAggregators, SlowMachine)
 	case damages != (a.Target != "") || damages != slices.Contains(gcsemu.Damages, a.How):
 		return fmt.Errorf("target, and how as one of %s, go with %s and %s, and with nothing else", strings.Join(gcsemu.Damages, ", "), DamageObject, DamageDisk)
 	case damages:

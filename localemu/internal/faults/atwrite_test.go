@@ -10,11 +10,15 @@ import (
 // TestFaultsAtWritesAreChecked: each mistake is named with its line.
 func TestFaultsAtWritesAreChecked(t *testing.T) {
 	for entry, says := range map[string]string{
-		`{match: "a", does: lose_machine, vm: 1, code: 50004}`:      "",
-		`{match: "a", does: lose_machine, notice: 3s}`:              "",
-		`{match: "a", does: lose_machine, lingers: 3s, nth: 4}`:     "",
-		`{match: "a", does: pause_task, task: 2, for: 3s}`:          "",
-		`{match: "a", does: damage_disk, target: "**/x", how: cut}`: "",
+		`{match: "a", does: lose_machine, vm: 1, code: 50004}`:          "",
+		`{match: "a", does: slow_machine, vm: 1, for: 3s}`:              "",
+		`{match: "a", does: restart_batch}`:                             "",
+		`{match: "a", does: slow_machine}`:                              "for goes with",
+		`{match: "a", does: restart_batch, for: 3s}`:                    "for goes with",
+		`{match: "a", does: lose_machine, notice: 3s}`:                  "",
+		`{match: "a", does: lose_machine, lingers: 3s, nth: 4}`:         "",
+		`{match: "a", does: pause_task, task: 2, for: 3s}`:              "",
+		`{match: "a", does: damage_disk, target: "**/x", how: cut}`:     "",
 		`{does: kill_task}`:                                             "pattern",
 		`{match: "[", does: kill_task}`:                                 "pattern",
 		`{match: "a", does: dance}`:                                     "lose_machine, kill_task",

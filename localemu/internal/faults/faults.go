@@ -52,6 +52,8 @@ read_fault:                             # reads of objects' contents; default: a
   - {match: "plans/*", does: slow, delay: 2s, rate: 0.5}
   - {match: "registry/**", does: hang, times: 1}                # until the client gives up; with delay, until the connection breaks
   - {match: "datasets/**", does: slow, delay: 1s, client: task-1}    # only of launcher (the command), aggregator, task, or the task of an index
+clock_offset:                           # objects' times, as this client sees them, are moved the other way
+  - {client: task-1, ahead: 400s}          # or -400s; launcher, aggregator, task or the task of an index
 kill_aggregator:
   - {after_messages: 10, restart: true}   # all aggregators, with SIGKILL
 at_write:                               # when the nth such object has been written, before the writer gets the response (nth: 1)
@@ -60,6 +62,8 @@ at_write:                               # when the nth such object has been writ
   - {match: "sweeps/*/trials/*/checkpoints/**", does: lose_machine, vm: 0, lingers: 20s}    # its tasks keep running next to their replacements
   - {match: "sweeps/*/trials/*/result.json", nth: 2, does: kill_task, task: 0}              # SIGKILL: 137
   - {match: "sweeps/*/trials/*/claims/*", nth: 5, does: pause_task, task: 3, for: 20s}
+  - {match: "sweeps/*/trials/*/claims/*", nth: 6, does: slow_machine, vm: 0, for: 20s}      # its tasks stand still four fifths of the time
+  - {match: "sweeps/*/trials/*/claims/*", nth: 7, does: restart_batch}                      # as --keep-jobs: all machines are lost, jobs go on
   - {match: "sweeps/*/ending.json", does: kill_aggregators}                                 # and starts them again
   - {match: "sweeps/*/ending.json", does: pause_aggregators, for: 3s}
   - {match: "sweeps/*/trials/*/result.json", does: damage_object, target: "sweeps/*/trials/*/heartbeats/*", how: flip}   # or zero, cut, empty
@@ -78,6 +82,7 @@ type Spec struct {
 	Refuse    []refusal     `yaml:"refuse_write"`
 	LoseReply []refusal     `yaml:"lose_answer"`
 	Read      []readFault   `yaml:"read_fault"`
+	Clocks    []clock       `yaml:"clock_offset"`
 	Kill      []Kill        `yaml:"kill_aggregator"`
 
 	Foreign    int            `yaml:"foreign_messages"`
@@ -127,6 +132,15 @@ type refusal struct {
 	Times  int    `yaml:"times"`
 	Status int    `yaml:"status"`
 	Client string `yaml:"client"`
+}
+
+type clock struct {
+	Client string         `yaml:"client"`
+	Ahead  sweep.Duration `yaml:"ahead"`
+}
+
+func (c clock) storage() gcsemu.Clock {
+	return gcsemu.Clock{Client: c.Client, Ahead: time.Duration(c.Ahead)}
 }
 
 type readFault struct {
@@ -205,6 +219,12 @@ func Parse(file string, data []byte) (*Spec, error) {
 		}
 	}
 
+	for i, c := range s.Clocks {
+		if err := errors.Join(c.storage().Check(), checkClient(c.Client)); err != nil {
+			return nil, doc.Errorf(fmt.Sprintf("clock_offset[%d]", i), "%v", err)
+		}
+	}
+
 	for i, k := range s.Kill {
 		if k.AfterMessages < 1 || k.AfterMessages > math.MaxInt32 {
 			return nil, doc.Errorf(fmt.Sprintf("kill_aggregator[%d]", i), "after_messages is %d: use 1 or more", k.AfterMessages)
@@ -274,7 +294,12 @@ func (s *Spec) ByClient() bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(s.Read, func(r readFault) bool { return r.Client != "" })
+	return len(s.Clocks) > 0 || slices.ContainsFunc(s.Read, func(r readFault) bool { return r.Client != "" })
+}
+
+// RestartsBatch reports whether a fault restarts Batch, which needs the jobs' files.
+func (s *Spec) RestartsBatch() bool {
+	return slices.ContainsFunc(s.AtWrite, func(a AtWrite) bool { return a.Does == RestartBatch })
 }
 
 // checkPreempt checks which attempts and machines are preempted, and when.
@@ -318,6 +343,9 @@ func (s *Spec) Storage() gcsemu.Faults {
 	f := gcsemu.Faults{Seed: s.Seed}
 	for _, r := range s.Read {
 		f.Read = append(f.Read, r.storage())
+	}
+	for _, c := range s.Clocks {
+		f.Clocks = append(f.Clocks, c.storage())
 	}
 	for _, r := range s.Refuse {
 		f.RefuseWrite = append(f.RefuseWrite, gcsemu.Refusal(r))

@@ -82,6 +82,14 @@ func (s *script) strike(a faults.AtWrite) error {
 		w.batch.KillTask(a.Task)
 	case faults.PauseTask:
 		w.batch.PauseTask(a.Task, time.Duration(a.For))
+	case faults.SlowMachine:
+		w.batch.SlowMachine(a.VM, time.Duration(a.For))
+	case faults.RestartBatch:
+		go func() { // the writer may be a task, which it ends
+			if err := w.batch.Restart(); err != nil {
+				w.log.Error("restart Batch on purpose", "error", err)
+			}
+		}()
 	case faults.KillAggregators:
 		w.aggregators.kill(true)
 	case faults.PauseAggregators:

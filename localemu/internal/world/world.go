@@ -285,7 +285,7 @@ func (w *World) startBatch(messages string) error {
 	w.guard.Door(l.Addr(), w.opts.self())
 
 	o := batchemu.Options{
-		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers, Environ: w.opts.Environ, Faults: w.opts.Faults.Batch(), Struck: w.script.struck, Log: w.log, Notify: w.notify, Keep: w.opts.KeepJobs,
+		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers, Environ: w.opts.Environ, Faults: w.opts.Faults.Batch(), Struck: w.script.struck, Log: w.log, Notify: w.notify, Keep: w.opts.KeepJobs || w.opts.Faults.RestartsBatch(),
 		Env: []string{storageHost(w.storage.Addr()), "PUBSUB_EMULATOR_HOST=" + messages}, TaskEnv: w.clients.task,
 	}
 	if w.opts.Rights != nil {
@@ -301,6 +301,9 @@ func (w *World) startBatch(messages string) error {
 
 // resumeJobs takes up the jobs of an earlier local cloud, now that all that their tasks call is there.
 func (w *World) resumeJobs() error {
+	if !w.opts.KeepJobs {
+		return nil
+	}
 	ended, resumed, err := w.batch.Resume()
 	if err == nil && ended+resumed > 0 {
 		w.log.Warn("jobs of an earlier local cloud are back", "ended", ended, "resumed", resumed)
