@@ -46,9 +46,9 @@ func TestSearchMeasured(t *testing.T) {
 	l.must("launcher", "stage", l.file("dataset.yaml", "name: flights\nsource: "+table+realTables["flights"].dataset), "--json")
 
 	ways := []struct{ name, method string }{
-		{"random", "method: random"}, {"auto", "method: auto"}, {"asha, eta 3", "method: auto\n  stop: {rule: asha, eta: 3, min_trees: 10}"},
-		{"asha, eta 4", "method: auto\n  stop: {rule: asha, eta: 4, min_trees: 10}"},
-		{"asha by rows, eta 3", "method: auto\n  stop: {rule: asha, by: rows, eta: 3}"}, {"asha by rows, eta 4", "method: auto\n  stop: {rule: asha, by: rows, eta: 4}"},
+		{"random", "method: random"}, {"auto", "method: auto"}, {"asha, eta 3", "method: auto\n  stop: {rule: asha, by: trees}"},
+		{"asha, eta 4", "method: auto\n  stop: {rule: asha, by: trees, eta: 4}"},
+		{"asha by rows", "method: auto\n  stop: {rule: asha, by: rows}"}, {"asha by rows, eta 4", "method: auto\n  stop: {rule: asha, by: rows, eta: 4}"},
 	}
 	if only := os.Getenv("COPPICE_SEARCH_WAYS"); only != "" {
 		ways = slices.DeleteFunc(ways, func(w struct{ name, method string }) bool { return !strings.Contains(w.name, only) })

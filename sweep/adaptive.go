@@ -42,10 +42,6 @@ const FormatOpen = 3
 // FormatGoals is the format of plans with several objectives: an older build would let the best by the first win.
 const FormatGoals = 6
 
-// FormatSamples is the format of plans whose trials are compared by what a sample of the rows shows: an earlier build would compare them by
-// their first trees.
-const FormatSamples = 7
-
 // Listed reports whether the plan lists every trial of the search with its parameters: its method uses no results.
 func (s *Search) Listed() bool {
 	return s.Method == "" || s.Method == MethodRandom || s.Method == MethodHalton
@@ -240,8 +236,8 @@ func (p *Plan) checkTrials() error {
 		return fmt.Errorf("rule %s in format %d", stop.Rule, p.Format)
 	case p.Format == FormatPauses && !p.Pauses():
 		return fmt.Errorf("format %d, and no trial pauses", p.Format)
-	case stop != nil && stop.By != "" && stop.By != ByTrees && (stop.By != ByRows || len(stop.Rungs) > MaxSamples):
-		return fmt.Errorf("compares by %.40q at %d rungs", stop.By, len(stop.Rungs))
+	case stop != nil && stop.By != "" && stop.By != ByTrees && (stop.By != ByRows || len(stop.Rungs) != 1 || stop.OneIn < 2):
+		return fmt.Errorf("compares by %.40q at %d rungs, one row in %d", stop.By, len(stop.Rungs), stop.OneIn)
 	}
 
 	for _, t := range p.Trials {

@@ -8,48 +8,49 @@ import (
 	"coppice/sweep"
 )
 
-// TestSamples: samples grow by eta, up to three of them, none too small to compare trials by.
-func TestSamples(t *testing.T) {
+// TestStopFillsWhatTheSpecLeavesOpen: trials are compared by rows where the table has enough of them.
+func TestStopFillsWhatTheSpecLeavesOpen(t *testing.T) {
+	asha := func(by string, eta int) sweep.Stop { return sweep.Stop{Rule: sweep.StopASHA, By: by, Eta: eta} }
 	for _, c := range []struct {
-		eta, trees, rows int
-		want             []int
+		given       sweep.Stop
+		trees, rows int
+		want        sweep.Stop
+		fits        bool
 	}{
-		{3, 270, 1_000_000, []int{10, 30, 90}},
-		{3, 270, 30_000, []int{10, 30, 90}},
-		{3, 270, 20_000, []int{30, 90}},
-		{3, 270, 2_000, nil},
-		{3, 2, 1_000_000, nil},
-		{4, 20, 1_000_000, []int{1, 5}},
+		{asha("", 0), 100, 1_000_000, sweep.Stop{By: sweep.ByRows, Eta: 5, OneIn: 25, Rungs: []int{4}}, true},
+		{asha("", 3), 270, 1_000_000, sweep.Stop{By: sweep.ByRows, Eta: 3, OneIn: 9, Rungs: []int{30}}, true},
+		{asha("", 0), 10, 12_499, sweep.Stop{By: sweep.ByRows, Eta: 5, OneIn: 5, Rungs: []int{2}}, true},
+		{asha("", 0), 10, 12_500, sweep.Stop{By: sweep.ByRows, Eta: 5, OneIn: 25, Rungs: []int{1}}, true},
+		{asha("", 0), 100, 2_499, sweep.Stop{By: sweep.ByTrees, Eta: 3}, true},
+		{asha(sweep.ByTrees, 0), 100, 1_000_000, sweep.Stop{By: sweep.ByTrees, Eta: 3}, true},
+		{asha(sweep.ByRows, 0), 100, 2_499, sweep.Stop{By: sweep.ByRows, Eta: 5}, false},
+		{sweep.Stop{Rule: sweep.StopMedian}, 100, 1_000_000, sweep.Stop{By: sweep.ByTrees, Eta: 3}, true},
 	} {
-		s := sweep.Stop{By: sweep.ByRows, Eta: c.eta}
-		s.Rungs = s.Samples(c.trees, c.rows)
-		if !slices.Equal(s.Rungs, c.want) {
-			t.Errorf("eta %d, %d trees, %d rows: rungs %v, want %v", c.eta, c.trees, c.rows, s.Rungs, c.want)
-		}
-		for i := range s.Rungs {
-			if of := s.OneIn(i); c.rows/of < 1000 || i == len(s.Rungs)-1 && of != c.eta {
-				t.Errorf("eta %d, %d rows: rung %d of %v is one row in %d; want 1,000 rows at least, and one in %d at the last", c.eta, c.rows, i, s.Rungs, of, c.eta)
-			}
+		got := c.given
+		fits := got.Fill(c.trees, c.rows)
+		if fits != c.fits || got.By != c.want.By || got.Eta != c.want.Eta || got.OneIn != c.want.OneIn || !slices.Equal(got.Rungs, c.want.Rungs) {
+			t.Errorf("%+v with %d trees, %d rows: got %+v, fits %t; want %+v, %t", c.given, c.trees, c.rows, got, fits, c.want, c.fits)
 		}
 	}
 
-	s := sweep.Stop{By: sweep.ByRows, Eta: 3, Rungs: []int{10, 30, 90}}
-	if got := s.Reached(10); got != "on one row in 27" {
-		t.Errorf("the first of %v is reached %q, want on one row in 27", s.Rungs, got)
+	rows, trees := sweep.Stop{By: sweep.ByRows, OneIn: 16, Rungs: []int{4}}, sweep.Stop{Rungs: []int{10, 30}}
+	if got := rows.Reached(4); got != "on one row in 16" {
+		t.Errorf("by rows, the rung is reached %q, want on one row in 16", got)
 	}
-	if s.By = ""; s.Reached(10) != "at 10 trees" {
-		t.Errorf("by trees, the first of %v is reached %q, want at 10 trees", s.Rungs, s.Reached(10))
+	if got := trees.Reached(10); got != "at 10 trees" {
+		t.Errorf("by trees, the first rung is reached %q, want at 10 trees", got)
 	}
 }
 
 // TestStopByIsChecked: what cannot be compared is refused, at its place.
 func TestStopByIsChecked(t *testing.T) {
 	for stop, want := range map[string]string{
-		"{rule: asha, by: rows}":      "",
-		"{rule: hyperband, by: rows}": "",
-		"{rule: median, by: trees}":   "",
-		"{rule: asha, by: row}":       `unknown "row"`,
-		"{rule: median, by: rows}":    "compares whole curves",
+		"{rule: asha, by: rows}":               "",
+		"{rule: hyperband, by: rows}":          "",
+		"{rule: median, by: trees}":            "",
+		"{rule: asha, by: rows, min_trees: 5}": "min_trees is the first rung by: trees",
+		"{rule: asha, by: row}":                `unknown "row"`,
+		"{rule: median, by: rows}":             "compares whole curves",
 	} {
 		_, err := sweep.ParseSpec("sweep.yaml", []byte(strings.Replace(good, "search:\n", "search:\n  stop: "+stop+"\n", 1)), words())
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

@@ -23,10 +23,14 @@ const (
 	ByRows  = "rows"  // all of its trees, on a sample of the rows of train
 )
 
+// Defaults of Stop.Eta. A sample ranks well enough to keep fewer.
 const (
-	MaxSamples = 3     // of growing size, before a trial has all rows
-	fewestRows = 1_000 // of a sample
+	etaByTrees = 3
+	etaByRows  = 5
 )
+
+// fewestRows of a sample.
+const fewestRows = 500
 
 // StopRules lists the rules available to a sweep.
 func StopRules() []string { return []string{StopASHA, StopHalving, StopHyperband, StopMedian} }
@@ -34,36 +38,52 @@ func StopRules() []string { return []string{StopASHA, StopHalving, StopHyperband
 // Stop says when a trial is stopped because others are better.
 type Stop struct {
 	Rule     string  `yaml:"rule" json:"rule"`
-	By       string  `yaml:"by" json:"by,omitempty"`     // ByTrees, the default, or ByRows
-	Eta      int     `yaml:"eta" json:"eta"`             // one in eta continues at a rung, default 3
-	MinTrees int     `yaml:"min_trees" json:"min_trees"` // first rung, default 10
-	Noise    float64 `yaml:"noise" json:"noise"`         // standard error of the difference of two trials' metric; a smaller gap does not stop a trial
-	Rungs    []int   `yaml:"-" json:"rungs,omitempty"`   // numbers of trees after which trials are compared, or which cost as much as the samples; set by the plan
+	By       string  `yaml:"by" json:"by,omitempty"`        // ByTrees or ByRows; the default is by rows where the table has enough, unless the rule is median
+	Eta      int     `yaml:"eta" json:"eta"`                // one in eta continues at a rung, default 3 by trees and 5 by rows
+	MinTrees int     `yaml:"min_trees" json:"min_trees"`    // first rung by trees, default 10
+	Noise    float64 `yaml:"noise" json:"noise"`            // standard error of the difference of two trials' metric; a smaller gap does not stop a trial
+	Rungs    []int   `yaml:"-" json:"rungs,omitempty"`      // numbers of trees after which trials are compared, or that which costs as much as the sample; set by the plan
+	OneIn    int     `yaml:"-" json:"one_row_in,omitempty"` // by rows: the sample has one row in so many; set by the plan
 }
 
-// Samples returns the rungs of trials of so many trees on so many rows, ByRows: numbers of trees that cost as much, ascending.
-func (s *Stop) Samples(trees, rows int) []int {
-	var rungs []int
-	for of := s.Eta; len(rungs) < MaxSamples && trees/of >= 1 && rows/of >= fewestRows; of *= s.Eta {
-		rungs = append(rungs, trees/of)
+// Fill decides by what trials of so many trees on so many rows are compared, as far as the spec leaves it open, and at which sample. It
+// reports whether they can be: by rows, the sample may be too small, and by trees, the caller sets the rungs.
+func (s *Stop) Fill(trees, rows int) bool {
+	byRows := Stop{Eta: s.Eta, By: ByRows}
+	if s.By != ByTrees && s.Rule != StopMedian && byRows.sample(trees, rows) {
+		s.By, s.Eta, s.OneIn, s.Rungs = ByRows, byRows.Eta, byRows.OneIn, byRows.Rungs
+		return true
 	}
-	slices.Reverse(rungs)
-	return rungs
+	if s.By == ByRows {
+		s.Eta = byRows.Eta
+		return false
+	}
+
+	s.By = ByTrees
+	if s.Eta == 0 {
+		s.Eta = etaByTrees
+	}
+	return true
 }
 
-// OneIn is one in how many rows of train a trial is trained on before it is compared at a rung, by its position, ByRows.
-func (s *Stop) OneIn(rung int) int {
-	of := 1
-	for range len(s.Rungs) - rung {
-		of *= s.Eta
+// sample draws one row in eta squared, so that a sweep spends on the samples a part of what it spends on the trials that continue; of a
+// small table one in eta. It reports whether that is enough. The rung is the number of trees that cost as much.
+func (s *Stop) sample(trees, rows int) bool {
+	if s.Eta == 0 {
+		s.Eta = etaByRows
 	}
-	return of
+	s.OneIn = s.Eta * s.Eta
+	if rows/s.OneIn < fewestRows {
+		s.OneIn = s.Eta
+	}
+	s.Rungs = []int{max(1, trees/s.OneIn)}
+	return rows/s.OneIn >= fewestRows
 }
 
 // Reached says in words what a trial has been trained with at a rung of that many trees.
 func (s *Stop) Reached(step int) string {
-	if i := slices.Index(s.Rungs, step); s.By == ByRows && i >= 0 {
-		return fmt.Sprintf("on one row in %d", s.OneIn(i))
+	if s.By == ByRows {
+		return fmt.Sprintf("on one row in %d", s.OneIn)
 	}
 	return fmt.Sprintf("at %d trees", step)
 }
@@ -79,7 +99,9 @@ func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
 		return doc.Errorf("search.stop.by", "unknown %.60q%s; use %s or %s", q.By, strictyaml.Suggest(q.By, []string{ByTrees, ByRows}), ByTrees, ByRows)
 	case q.By == ByRows && q.Rule == StopMedian:
 		return doc.Errorf("search.stop.by", "rule %s compares whole curves, which samples of rows do not have; use %v, or by: %s", StopMedian, []string{StopASHA, StopHalving, StopHyperband}, ByTrees)
-	case q.Eta < 2 || q.Eta > 100:
+	case q.By == ByRows && doc.Has("search.stop.min_trees"):
+		return doc.Errorf("search.stop.min_trees", "min_trees is the first rung by: %s; take one of the two out", ByTrees)
+	case q.Eta != 0 && (q.Eta < 2 || q.Eta > 100):
 		return doc.Errorf("search.stop.eta", "eta is %d: one in eta trials continues at a rung; use 2 to 100", q.Eta)
 	case q.MinTrees < 1 || q.MinTrees > math.MaxInt32:
 		return doc.Errorf("search.stop.min_trees", "min_trees is %d: use 1 or more", q.MinTrees)
@@ -89,6 +111,9 @@ func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
 		return doc.Errorf("trials", "trials is %d: with search.stop a sweep has at most %d; use fewer, or take search.stop out", s.Trials, MaxOpen)
 	}
 
+	if doc.Has("search.stop.min_trees") { // whoever sets it means trees
+		q.By = ByTrees
+	}
 	return nil
 }
 
@@ -99,16 +124,13 @@ func (s *Spec) ForgetHistory() {
 		return
 	}
 	stop := *s.Search.Stop
-	stop.Rungs = nil
+	stop.Rungs, stop.OneIn = nil, 0
 	s.Search.Stop = &stop
 }
 
 func (s *Stop) fillDefaults() {
 	if s == nil {
 		return
-	}
-	if s.Eta == 0 {
-		s.Eta = 3
 	}
 	if s.MinTrees == 0 {
 		s.MinTrees = 10
@@ -149,8 +171,8 @@ func checkRungs(rungs []RungScore) error {
 	return nil
 }
 
-// FormatPauses is the format of plans whose trials pause at rungs: an older build would train paused trials on.
-const FormatPauses = 8
+// FormatPauses is the format of plans whose trials pause at rungs, by trees or by rows: an older build would train paused trials on.
+const FormatPauses = 7
 
 // Pauses reports whether trials that are behind at a rung are paused, and may be promoted later. In plans of older builds, and by the median
 // rule, they end there.

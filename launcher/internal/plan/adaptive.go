@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"coppice/fit"
 	"coppice/search"
@@ -151,9 +150,18 @@ func (p *Plan) climb() error {
 		most = max(most, int(n))
 	}
 
-	if stop.By == sweep.ByRows {
-		return p.climbSamples(&stop, most)
+	rows := p.Dataset.Rows[sweep.Train]
+	if !stop.Fill(most, rows) {
+		return errorf("search.stop: by rows, one in %d of %d is too small a sample; lower eta, take by: %s, or leave stop out", stop.Eta, rows, sweep.ByTrees)
 	}
+	if stop.By == sweep.ByRows {
+		p.Spec.Search.Stop = &stop
+		p.Adapt()
+		p.Notes = append(p.Notes, fmt.Sprintf("search.stop: trials are compared after training on one row in %d (%s, one in %d continues)", stop.OneIn, stop.Rule, stop.Eta))
+		p.noteOrder()
+		return nil
+	}
+
 	if stop.Rungs = search.Rungs(stop.MinTrees, most, stop.Eta); len(stop.Rungs) == 0 {
 		return errorf("search.stop: of %d trees, a %d-th is fewer than min_trees, %d, so no trial would ever be stopped; lower min_trees, raise num_iterations, or leave stop out",
 			most, stop.Eta, stop.MinTrees)
@@ -171,22 +179,4 @@ func (p *Plan) noteOrder() {
 		p.Notes = append(p.Notes, fmt.Sprintf("search.stop: %s compares trials in no order, but method %s proposes them from the results of those before; with method %s or %s the whole sweep is the same for any number of tasks",
 			sweep.StopHalving, p.Spec.Search.Method, sweep.MethodHalton, sweep.MethodRandom))
 	}
-}
-
-// climbSamples sets the rungs of trials that are compared by what samples of the rows show.
-func (p *Plan) climbSamples(stop *sweep.Stop, trees int) error {
-	rows := int(p.Dataset.Rows[sweep.Train])
-	if stop.Rungs = stop.Samples(trees, rows); len(stop.Rungs) == 0 {
-		return errorf("search.stop: one in %d of %d rows, or of %d trees, is too little to compare trials by; lower eta, or leave stop out", stop.Eta, rows, trees)
-	}
-
-	p.Spec.Search.Stop = stop
-	p.Adapt()
-	var samples []string
-	for i := range stop.Rungs {
-		samples = append(samples, fmt.Sprint(stop.OneIn(i)))
-	}
-	p.Notes = append(p.Notes, fmt.Sprintf("search.stop: trials are compared after training on one row in %s (%s, one in %d continues)", strings.Join(samples, ", then "), stop.Rule, stop.Eta))
-	p.noteOrder()
-	return nil
 }

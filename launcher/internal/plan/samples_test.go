@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/dataset"
 	"coppice/sweep"
 )
 
@@ -25,18 +26,25 @@ func TestTrialsComparedBySamples(t *testing.T) {
 	}
 
 	stop := p.Spec.Search.Stop
-	if len(stop.Rungs) != sweep.MaxSamples || stop.OneIn(0) != 27 || p.Format != sweep.FormatPauses {
-		t.Errorf("rungs %v, the first of one row in %d, format %d; want three, 27 and %d", stop.Rungs, stop.OneIn(0), p.Format, sweep.FormatPauses)
+	if len(stop.Rungs) != 1 || stop.OneIn != 25 || stop.Eta != 5 || p.Format != sweep.FormatPauses {
+		t.Errorf("rungs %v, of one row in %d, eta %d, format %d; want one, 25, 5 and %d", stop.Rungs, stop.OneIn, stop.Eta, p.Format, sweep.FormatPauses)
 	}
-	if want := "after training on one row in 27, then 9, then 3 (asha, one in 3 continues)"; !slices.ContainsFunc(p.Notes, func(n string) bool { return strings.Contains(n, want) }) {
+	if want := "after training on one row in 25 (asha, one in 5 continues)"; !slices.ContainsFunc(p.Notes, func(n string) bool { return strings.Contains(n, want) }) {
 		t.Errorf("the notes are %q; want one with %q", p.Notes, want)
 	}
 
 	small := manifest(all...)
 	for i := range small.Splits {
-		small.Splits[i].Rows = 2000
+		small.Splits[i].Rows = 1900
 	}
-	if _, err := build(spec, small); err == nil || !strings.Contains(err.Error(), "one in 3 of 2000 rows") {
+	if _, err := build(spec, small); err == nil || !strings.Contains(err.Error(), "one in 5 of 1900 is too small a sample") {
 		t.Errorf("of a small table: got error %v, want one that names its rows", err)
+	}
+
+	// A spec that does not say by what leaves it to the table.
+	for m, want := range map[*dataset.Manifest]string{small: sweep.ByTrees, manifest(all...): sweep.ByRows} {
+		if p, err := build(parse(t, "search:", "search:\n  stop: {rule: asha}"), m); err != nil || p.Spec.Search.Stop.By != want {
+			t.Errorf("stop: {rule: asha} on %d rows: got error %v, want trials to be compared by %s", m.Splits[0].Rows, err, want)
+		}
 	}
 }

@@ -121,7 +121,7 @@ func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads
 		}
 		sample := int64(0) // its mask, while there are no scores yet
 		if stop := plan.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
-			sample = maskBytes * int64(rows[sweep.Train]/stop.Eta)
+			sample = maskBytes * int64(rows[sweep.Train]/stop.OneIn)
 		}
 		return gbt.PrivateBytes(p, rows[sweep.Train], rows[sweep.Valid], features, threads) + max(scoring(rows), sample) + processBytes, nil
 	}

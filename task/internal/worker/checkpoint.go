@@ -93,15 +93,13 @@ func (w *Worker) saved(ctx context.Context, c *sweep.Claim, m metric.Metric) (*s
 	return s, nil
 }
 
-// identities are those of a trial's checkpoints: of its training on all rows, and of those on samples.
+// identities are those of a trial's checkpoints: of its training on all rows, and of that on a sample.
 func (w *Worker) identities(trial int, m metric.Metric) []string {
 	q := w.request(trial, fit.Request{Metric: m})
 	all := []string{w.table.Identity(q)}
 	if stop := w.plan.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
-		for i := range stop.Rungs {
-			q.OneIn = stop.OneIn(i)
-			all = append(all, w.table.Identity(q))
-		}
+		q.OneIn = stop.OneIn
+		all = append(all, w.table.Identity(q))
 	}
 	return all
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 
 	"coppice/fit"
 	"coppice/gbt"
@@ -13,9 +12,9 @@ import (
 	"coppice/sweepstore"
 )
 
-// trySamples trains a trial on growing samples of the rows, if the plan compares trials by them, and compares it after each. A
-// *stoppedError says that it has fallen behind. q is the request for all rows.
-func (w *Worker) trySamples(ctx context.Context, claim *sweep.Claim, s *saving, q fit.Request, p *pulse) error {
+// compareBySample trains a trial on a sample of the rows, if the plan compares trials by it, and compares it. A *stoppedError says that it has
+// fallen behind. q is the request for all rows.
+func (w *Worker) compareBySample(ctx context.Context, claim *sweep.Claim, s *saving, q fit.Request, p *pulse) error {
 	stop := w.plan.Spec.Search.Stop
 	if stop == nil || stop.By != sweep.ByRows {
 		return nil
@@ -35,7 +34,7 @@ func (w *Worker) trySamples(ctx context.Context, claim *sweep.Claim, s *saving, 
 			}
 		}
 
-		score, err := w.trySample(ctx, s, q, p, stop.OneIn(slices.Index(stop.Rungs, step)))
+		score, err := w.trySample(ctx, s, q, p, stop.OneIn)
 		if none := gbt.ErrData; errors.Is(err, none) { // so few rows are not fit to train on, such as without positives
 			w.Log.Warn("a sample of the rows cannot be trained on; the trial continues", "trial", claim.Trial, "error", err.Error())
 			continue
