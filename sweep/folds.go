@@ -237,7 +237,12 @@ func (p *Plan) checkFolds() error {
 		}
 	}
 
-	// A configuration is the same in all of its folds.
+	return p.checkFoldTrials()
+}
+
+// checkFoldTrials checks that the trials are those of the plan's folds, and that a configuration is the same in all of its folds.
+func (p *Plan) checkFoldTrials() error {
+	f, rounds := p.Folds, len(p.Folds.Rounds)
 	n := p.Configurations()
 	if n < 1 || n*rounds+1 != len(p.Trials) {
 		return fmt.Errorf("%d trials of %d folds", len(p.Trials), rounds)

@@ -301,7 +301,7 @@ func (w *world) decidedFolds(t *testing.T) map[int]*sweep.Decision {
 func TestOpenConfigurationsAreDecidedOnce(t *testing.T) {
 	for _, tasks := range []int{1, 3} {
 		w := newFolded(t, 11, openFolds(wide))
-		var store blob.Store = w.sweeps
+		store := w.sweeps
 		if tasks > 1 { // the decision about configuration 1 is written when all have made it
 			store = &together{Store: w.sweeps, part: "trials/0003/decision", wait: make(chan struct{}), need: tasks}
 		}
