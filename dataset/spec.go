@@ -12,20 +12,21 @@ import (
 // Spec is a dataset.yaml: which table becomes a dataset, and how. ParseSpec checks everything that can be checked without knowing the
 // table.
 type Spec struct {
-	Name        string     `yaml:"name" json:"name"`
-	Source      string     `yaml:"source" json:"-"` // file, glob or folder, local or gs://
-	Label       LabelSpec  `yaml:"label" json:"label"`
-	Weight      string     `yaml:"weight" json:"weight,omitempty"`           // column of row weights
-	Group       string     `yaml:"group" json:"group,omitempty"`             // column that says which rows belong together
-	Drop        []string   `yaml:"drop" json:"drop,omitempty"`               // columns that are not features
-	Categorical []string   `yaml:"categorical" json:"categorical,omitempty"` // features that are categories, even if they look like numbers
-	Numeric     []string   `yaml:"numeric" json:"numeric,omitempty"`         // features that are numbers, even if they look like categories
-	Missing     Tokens     `yaml:"missing" json:"missing"`                   // texts that stand for a missing value
-	CSV         CSVSpec    `yaml:"csv" json:"csv"`
-	MaxBin      int        `yaml:"max_bin" json:"max_bin"` // bins of a feature, including that of missing values
-	Split       SplitSpec  `yaml:"split" json:"split"`
-	Sample      SampleSpec `yaml:"sample" json:"sample"`                             // held-out rows kept with raw values; sampling of negative rows
-	BinRows     int        `yaml:"sample_rows_for_bins" json:"sample_rows_for_bins"` // rows of train to make bins from
+	Name        string    `yaml:"name" json:"name"`
+	Source      string    `yaml:"source" json:"-"` // file, glob or folder, local or gs://
+	Label       LabelSpec `yaml:"label" json:"label"`
+	Weight      string    `yaml:"weight" json:"weight,omitempty"`           // column of row weights
+	Group       string    `yaml:"group" json:"group,omitempty"`             // column that says which rows belong together
+	Drop        []string  `yaml:"drop" json:"drop,omitempty"`               // columns that are not features
+	Categorical []string  `yaml:"categorical" json:"categorical,omitempty"` // features that are categories, even if they look like numbers
+	Numeric     []string  `yaml:"numeric" json:"numeric,omitempty"`         // features that are numbers, even if they look like categories
+	Missing     Tokens    `yaml:"missing" json:"missing"`                   // texts that stand for a missing value
+	CSV         CSVSpec   `yaml:"csv" json:"csv"`
+	MaxBin      int       `yaml:"max_bin" json:"max_bin"` // bins of a feature, including that of missing values
+	Split       SplitSpec `yaml:"split" json:"split"`
+	// Held-out rows kept with raw values; sampling of negative rows.
+	Sample  SampleSpec `yaml:"sample" json:"sample"`
+	BinRows int        `yaml:"sample_rows_for_bins" json:"sample_rows_for_bins"` // rows of train to make bins from
 
 	Encodings EncodingsSpec `yaml:"encodings" json:"encodings"`
 	Derive    DeriveSpec    `yaml:"derive" json:"derive,omitempty"` // for columns of times, what becomes a feature

@@ -182,7 +182,8 @@ func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 
 	o := &Outcome{Result: res, Score: math.NaN(), Seconds: res.Took.Seconds()}
 	o.TrainRows = train.Used()
-	o.NsPerValue = o.Seconds * 1e9 / float64(train.Used()) / float64(t.Features()) / float64(max(res.Grown, 1)) // a continued model may get no tree
+	// A continued model may get no tree.
+	o.NsPerValue = o.Seconds * 1e9 / float64(train.Used()) / float64(t.Features()) / float64(max(res.Grown, 1))
 	if valid != nil {
 		err = o.rate(q, valid)
 	}

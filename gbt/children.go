@@ -16,20 +16,20 @@ func (g *grower) prepare(i int) {
 		return
 	}
 
-	for _, i := range next { // allocation is not concurrent
-		g.leaves[i].children = g.newChildren()
-		g.leaves[i].children.spareHist = histogram{packed: g.histograms.takePacked()}
+	for _, k := range next { // allocation is not concurrent
+		g.leaves[k].children = g.newChildren()
+		g.leaves[k].children.spareHist = histogram{packed: g.histograms.takePacked()}
 	}
 
 	g.pool.parallel(len(next), 1, func(worker, lo, hi int) {
-		for _, i := range next[lo:hi] {
-			g.prepareAlone(&g.leaves[i], worker)
+		for _, k := range next[lo:hi] {
+			g.prepareAlone(&g.leaves[k], worker)
 		}
 	})
 
 	// A leaf without a useful split needs no histogram.
-	for _, i := range next {
-		c := g.leaves[i].children
+	for _, k := range next {
+		c := g.leaves[k].children
 		g.freeUseless(&c.left)
 		g.freeUseless(&c.right)
 	}
@@ -95,7 +95,7 @@ func (g *grower) nextByGain(i, splits int) []int {
 }
 
 // prepareTogether prepares one leaf with all goroutines. The smaller child's rows are added up; the larger child is the difference to the
-// parent.
+// parent. The tree's last split needs no histograms of its children.
 func (g *grower) prepareTogether(l *leaf, furtherSplits bool) {
 	l.children = g.newChildren()
 	small, large := g.shareRows(l, divide(g.pool, l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left))

@@ -74,7 +74,8 @@ const (
 	mantissaBits = 52 // of a float64; the exponent stands above them
 )
 
-// expTaylor are the coefficients of t^8 down to t^2; the last two are 1.
+// expTaylor are the coefficients of t^8 down to t^2; the last two are 1. The table is for the assembly; expNegative has them as constants of
+// its straight line, which a loop over a table would slow down.
 var expTaylor = [7]float64{1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5}
 
 // expNegative is e^-x for |x| <= 40: 2^n e^t with |t| <= ln(2)/2 and a Taylor polynomial of degree 8, whose error is

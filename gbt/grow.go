@@ -238,6 +238,8 @@ func (g *grower) addNode(i int, l *leaf) int {
 	return node
 }
 
+// value is a leaf's value in the model: its output in units of raw scores, shrunk by learning_rate. The output is kept in the leaf only where
+// it depends on the leaf's ancestors (path_smooth, monotone bounds); elsewhere it follows from the sums.
 func (g *grower) value(l *leaf) float64 {
 	if !g.splitScorer.plain {
 		return l.out * g.splitScorer.outputUnit() * g.p.LearningRate

@@ -80,7 +80,8 @@ func (k *kernel) addRowsGo(words unsafe.Pointer, rows []uint32, rowWords []int64
 		w := rowWords[i]
 		p := unsafe.Add(k.table, int(r)*k.width)
 		for at := 0; at < whole; at += kernelWidth {
-			bins := *(*uint64)(unsafe.Add(p, at)) // of eight neighbouring features; the first one's is the lowest byte on little-endian processors, which all of Batch's are
+			// Of eight neighbouring features; the first one's is the lowest byte on little-endian processors, which all of Batch's are.
+			bins := *(*uint64)(unsafe.Add(p, at))
 			h := unsafe.Add(words, at*strideBytes)
 			*(*int64)(unsafe.Add(h, uintptr(bins&255)*8)) += w
 			*(*int64)(unsafe.Add(h, 1*strideBytes+uintptr(bins>>8&255)*8)) += w

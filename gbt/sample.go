@@ -49,7 +49,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>mixShift3
 }
 
-// choose fills chosen with count of the numbers 0..n-1, ascending, each subset equally likely (Knuth's algorithm S).
+// choose fills chosen with count of the numbers 0..n-1, ascending, each subset equally likely (Knuth's algorithm S). The key decides which.
 func (k key) choose(chosen []int, n, count int) []int {
 	chosen = chosen[:0]
 	for i := 0; i < n && len(chosen) < count; i++ {

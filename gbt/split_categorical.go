@@ -19,14 +19,8 @@ func (s *splitScorer) categorical(h histogram, from, bins, leftBins int, t *spli
 	all := buf[:0]
 
 	for b := range bins {
-		var g, hs int64
-		if h.packed != nil {
-			g, hs = s.pack.sums(h.packed[from+b])
-		} else {
-			g, hs = h.wide[from+b].g, h.wide[from+b].h
-		}
-		if hs > 0 && b < leftBins {
-			all = append(all, category{bin: b, sums: sums{float64(g), float64(hs)}})
+		if x := h.sums(from+b, s.pack); x.h > 0 && b < leftBins {
+			all = append(all, category{bin: b, sums: x})
 		}
 	}
 

@@ -43,27 +43,15 @@ func (sc *scan) decodeWide(pairs []wide) {
 // entry before the threshold; -1 if no gain exceeds goal. Hessians grow from entry to entry, so the loop ends at the first right side that
 // is too small; beyond the last entry nothing is left on the right, except missing values.
 func (s *splitScorer) bestThreshold(below []sums, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
-	gain, at = goal, -1
-	if s.l1 == 0 && s.clip == inf && !s.plain {
+	switch unclipped := s.l1 == 0 && s.clip == inf; {
+	case !unclipped: // an L1 penalty or a bound on outputs, perhaps with limited values
+		return s.bestClipped(below, extra, t, goal)
+	case !s.plain: // smoothing or directions
 		return s.bestLimited(below, extra, t, goal)
 	}
 
-	// The general case, with an L1 penalty or a bound on outputs.
-	if s.l1 > 0 || s.clip < inf {
-		for i, x := range below {
-			x = x.plus(extra)
-			rest := t.total.minus(x)
-			if rest.h < t.minH {
-				break
-			}
-			if v := s.sides(x, rest, s.l2, t); v > gain && x.h >= t.minH {
-				gain, at = v, i
-			}
-		}
-		return gain, at
-	}
-
-	// The usual case: no penalty, bound, smoothing or direction.
+	// The usual case: none of these.
+	gain, at = goal, -1
 	l2, minH, total := s.l2, t.minH, t.total
 	for i, x := range below {
 		g, h := x.g+extra.g, x.h+extra.h
@@ -77,6 +65,22 @@ func (s *splitScorer) bestThreshold(below []sums, extra sums, t *splitTarget, go
 		}
 	}
 
+	return gain, at
+}
+
+// bestClipped is bestThreshold for the general case.
+func (s *splitScorer) bestClipped(below []sums, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
+	gain, at = goal, -1
+	for i, x := range below {
+		x = x.plus(extra)
+		rest := t.total.minus(x)
+		if rest.h < t.minH {
+			break
+		}
+		if v := s.sides(x, rest, s.l2, t); v > gain && x.h >= t.minH {
+			gain, at = v, i
+		}
+	}
 	return gain, at
 }
 

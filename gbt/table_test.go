@@ -18,10 +18,11 @@ type tableSpec struct {
 	bins                         int // of each numerical feature, without the missing one
 	missing                      float64
 	duplicates                   float64 // probability that a row repeats the bins of the previous one
-	together                     float64 // strength of an interaction of the first two features, which then have no effect by themselves; 0: no interaction
-	weights                      bool
-	regression                   bool
-	seed                         uint64
+	// Strength of an interaction of the first two features, which then have no effect by themselves; 0: no interaction.
+	together   float64
+	weights    bool
+	regression bool
+	seed       uint64
 }
 
 func randomTable(s tableSpec) *table {

@@ -82,7 +82,8 @@ func (w world) run(settings map[string]string, args ...string) (*asked, string) 
 	code := cli.Run(w.t.Context(), cli.World{
 		World: program.World{Args: args, Out: program.To(&out), Err: program.To(&out), Version: "v1", Now: func() time.Time { return time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC) }, Env: envconfig.MapLookuper(env)},
 		Connect: func(ctx context.Context, env cli.Env) (*cli.Backends, error) {
-			client, err := batch.New(ctx, batch.Options{Project: env.Project, Location: env.Location, Endpoint: "127.0.0.1:1"}) // for the names of jobs
+			// For the names of jobs.
+			client, err := batch.New(ctx, batch.Options{Project: env.Project, Location: env.Location, Endpoint: "127.0.0.1:1"})
 			if err != nil {
 				return nil, err
 			}

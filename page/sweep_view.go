@@ -15,16 +15,17 @@ type Sweep struct {
 	Planned, AsOf                         time.Time
 	Features                              int
 	Rows                                  map[string]int
-	Params                                []Param         // those that differ between trials
-	Goals                                 []Goal          // of a sweep with several objectives, the metric first
-	Trials                                []Trial         // by number
-	Configurations                        []Configuration // of a sweep with folds, best first; a trial with a score stands for one, with its mean
-	Attempts                              []Attempt
-	Memory                                []Memory
-	Money                                 *Money
-	Winner                                *Winner
-	Notes                                 []string
-	Links                                 []Link // to pages about it elsewhere
+	Params                                []Param // those that differ between trials
+	Goals                                 []Goal  // of a sweep with several objectives, the metric first
+	Trials                                []Trial // by number
+	// Of a sweep with folds, best first; a trial with a score stands for one, with its mean.
+	Configurations []Configuration
+	Attempts       []Attempt
+	Memory         []Memory
+	Money          *Money
+	Winner         *Winner
+	Notes          []string
+	Links          []Link // to pages about it elsewhere
 }
 
 // Link leads out of a page. It is followed only when somebody asks for it.

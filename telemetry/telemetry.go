@@ -52,9 +52,10 @@ const (
 	pushEvery = 30 * time.Second
 	pushLimit = 10 * time.Second // per push, including retries
 	nowLimit  = 2 * time.Second  // for a push that delays a caller
-	nowEvery  = 5 * time.Second  // Cloud Monitoring accepts one point of a time series per this interval; https://cloud.google.com/monitoring/quotas
-	lastLimit = 5 * time.Second  // for the last push
-	askLimit  = 2 * time.Second  // for the metadata server to describe this machine
+	// Cloud Monitoring accepts one point of a time series per this interval; https://cloud.google.com/monitoring/quotas
+	nowEvery  = 5 * time.Second
+	lastLimit = 5 * time.Second // for the last push
+	askLimit  = 2 * time.Second // for the metadata server to describe this machine
 )
 
 // HurryLimit bounds the last push of a process that was told to stop: it is killed a few seconds later and has other things to do.

@@ -72,8 +72,9 @@ func TestColumnsThatGoOnWithTime(t *testing.T) {
 		rest    string
 		dropped bool
 	}{
-		"trend":                  {func(m int) float64 { return 0.1 + 0.6*float64(m)/months }, "", false},
-		"one change":             {func(m int) float64 { return []float64{0.2, 0.5}[2*m/months] }, "", false}, // from then on, all rows before are the worse guess
+		"trend": {func(m int) float64 { return 0.1 + 0.6*float64(m)/months }, "", false},
+		// From then on, all rows before are the worse guess.
+		"one change":             {func(m int) float64 { return []float64{0.2, 0.5}[2*m/months] }, "", false},
 		"to and fro":             {func(m int) float64 { return []float64{0.2, 0.5}[m/6%2] }, "", true},
 		"nothing":                {func(int) float64 { return 0.3 }, "", true},
 		"nothing, but asked for": {func(int) float64 { return 0.3 }, "numeric: [month]\n", false},

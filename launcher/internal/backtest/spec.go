@@ -31,9 +31,10 @@ type Spec struct {
 	Seed       uint64           `yaml:"seed"`
 	Params     map[string]any   `yaml:"params"`
 	Candidates []map[string]any `yaml:"candidates"` // overrides of params; the best on valid is the night's model
-	WarmStart  int              `yaml:"warm_start"` // if n > 0, every n-th night starts from nothing and the others continue the previous model
-	Stale      []int            `yaml:"stale"`      // ages of models to compare with
-	Gates      []Gate           `yaml:"gates"`
+	// If n > 0, every n-th night starts from nothing and the others continue the previous model.
+	WarmStart int    `yaml:"warm_start"`
+	Stale     []int  `yaml:"stale"` // ages of models to compare with
+	Gates     []Gate `yaml:"gates"`
 
 	from, to int // days since 1970
 	params   []gbt.Params

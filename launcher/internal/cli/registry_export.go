@@ -29,7 +29,8 @@ func (f exportFlags) server() (bool, error) {
 	case remote && (scheme == "http" || scheme == "https"):
 		return true, nil
 	case remote || f.mlflow == "databricks":
-		return false, program.Usagef("--mlflow: %s is not supported; give a folder, or the http(s) address of a tracking server", scheme) // the rest may hold a secret
+		// The rest may hold a secret.
+		return false, program.Usagef("--mlflow: %s is not supported; give a folder, or the http(s) address of a tracking server", scheme)
 	case f.register:
 		return false, program.Usagef("--register is for a tracking server; %s is a folder", f.mlflow)
 	}

@@ -107,13 +107,21 @@ func (n *night) rows(ref string) (rows [][2]string) {
 	return rows
 }
 
+// jobText is a job's state and name. Batch forgets jobs, and a sweep that has ended does not need its own any more.
+func jobText(job JobStatus, concluded bool) string {
+	if job.State == StateMissing && concluded {
+		return fmt.Sprintf("no longer known to Batch, nor needed (%s)", job.Name)
+	}
+	return fmt.Sprintf("%s (%s)", job.State, job.Name)
+}
+
 func (w *World) showStatus(s *sweepview.Sweep, st sweepview.State, job JobStatus, snap snapshot) {
 	p := s.Plan
 	ref := p.Dataset.Name + "@" + p.Dataset.Version
 	rows := [][2]string{
 		{"sweep", fmt.Sprintf("%s, planned %s", p.Sweep, humanize.Time(p.Created))},
 		{"dataset", ref},
-		{"job", fmt.Sprintf("%s (%s)", job.State, job.Name)},
+		{"job", jobText(job, st.Conclusion != nil)},
 		{"failure", job.Failure},
 		{"trials", fmt.Sprintf("%d done, %d running, %d failed, %d not started", snap.Done, snap.Running, snap.Failed, snap.Waiting-snap.Running-snap.Paused)},
 	}

@@ -36,6 +36,16 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 	})
 }
 
+// TestJobOfAnEndedSweep: a concluded sweep's status does not make a forgotten job sound like a fault.
+func TestJobOfAnEndedSweep(t *testing.T) {
+	gone := JobStatus{Name: "sweep-1", State: StateMissing, Finished: true}
+	for concluded, want := range map[bool]string{true: "no longer known to Batch, nor needed (sweep-1)", false: "not there (sweep-1)"} {
+		if got := jobText(gone, concluded); got != want {
+			t.Errorf("concluded: %v: the job is %q, expected %q", concluded, got, want)
+		}
+	}
+}
+
 // TestPatience: after which answers of Batch a watcher gives up, and with which message.
 func TestPatience(t *testing.T) {
 	gone, at := JobStatus{State: StateMissing, Finished: true}, time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)

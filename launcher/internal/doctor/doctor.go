@@ -30,7 +30,8 @@ const (
 
 // Finding is the result of one check.
 type Finding struct {
-	Check   string   `json:"check"` // local cloud, credentials, service, right, bucket, topic, subscription, image, quota, machine, dataset, sweep
+	// Local cloud, credentials, service, right, bucket, topic, subscription, image, quota, machine, dataset, sweep.
+	Check   string   `json:"check"`
 	Verdict Verdict  `json:"verdict"`
 	What    string   `json:"what"`
 	Where   string   `json:"where"`

@@ -19,7 +19,8 @@ func TestServicesAreTerraforms(t *testing.T) {
 		wanted = append(wanted, s.name)
 	}
 	for _, m := range regexp.MustCompile(`"([a-z0-9]+\.googleapis\.com)"`).FindAllSubmatch(text, -1) {
-		if name := string(m[1]); !slices.Contains([]string{"cloudkms.googleapis.com", "secretmanager.googleapis.com", "billingbudgets.googleapis.com"}, name) { // of options
+		// Of options.
+		if name := string(m[1]); !slices.Contains([]string{"cloudkms.googleapis.com", "secretmanager.googleapis.com", "billingbudgets.googleapis.com"}, name) {
 			enabled = append(enabled, name)
 		}
 	}

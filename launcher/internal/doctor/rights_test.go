@@ -29,7 +29,8 @@ func TestEveryBinding(t *testing.T) {
 	d := newDoctor(t, newFake(t))
 	seen := 0
 	for _, b := range d.Table.Bindings {
-		if !slices.Contains(examined, b.Identity) || optional(b.Resource) || b.Resource == terraform.SourceBuckets { // the last has a test of its own
+		// The last has a test of its own.
+		if !slices.Contains(examined, b.Identity) || optional(b.Resource) || b.Resource == terraform.SourceBuckets {
 			continue
 		}
 		seen++

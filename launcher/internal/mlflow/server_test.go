@@ -217,7 +217,8 @@ func TestSend(t *testing.T) {
 	// Again: nothing is written. Another version of the same name, from another registry, is another run.
 	before := len(f.requests)
 	again, err := mlflow.Send(t.Context(), s, q, true)
-	if err != nil || !again.Existed || again.Run != out.Run || again.Registered != "1" || len(f.requests) != before+1 { // it tries to make the registered model
+	// It tries to make the registered model.
+	if err != nil || !again.Existed || again.Run != out.Run || again.Registered != "1" || len(f.requests) != before+1 {
 		t.Errorf("exported again: %+v, %v, requests %q; expected the same run, and nothing written", again, err, f.requests[before:])
 	}
 	q.Version.Info.Why = "grown elsewhere"

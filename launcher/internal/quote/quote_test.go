@@ -129,7 +129,8 @@ func TestByHand(t *testing.T) {
 	o := compare(t, q, quote.Wish{Machines: []string{"n2-highmem-64"}, VMs: 4}).Offers[0]
 	measured := quote.Measured()
 	one := measuredAt(t, measured.Base, 130e6) * measuredAt(t, measured.Leaves, 31) * measuredAt(t, measured.Features, 1) // ns of one thread
-	two := measured.TwoThreads[len(measured.TwoThreads)-1]                                                                // times as fast as one
+	// Times as fast as one.
+	two := measured.TwoThreads[len(measured.TwoThreads)-1]
 	if two.X > 130e6 {
 		t.Fatalf("two threads were measured at %v rows: the last value is not the nearest any more", two.X)
 	}

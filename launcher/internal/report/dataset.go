@@ -243,7 +243,8 @@ func became(n *page.Night, s seen, metric string) {
 		return
 	}
 	n.Reason = g.Reason
-	if i := slices.IndexFunc(g.Checks, func(k sweep.GateCheck) bool { return k.Name == "calibration" }); i >= 0 { // the first is for tonight's rows
+	// The first is for tonight's rows.
+	if i := slices.IndexFunc(g.Checks, func(k sweep.GateCheck) bool { return k.Name == "calibration" }); i >= 0 {
 		k := g.Checks[i]
 		n.Ratio, n.RatioLow, n.RatioHigh = k.Value, k.Low, k.High
 	}

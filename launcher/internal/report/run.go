@@ -53,7 +53,8 @@ func memory(p *sweep.Plan, l *ledger.Ledger, results map[int]*sweep.Result) []pa
 
 	var out []page.Memory
 	for host, list := range changes {
-		slices.SortStableFunc(list, func(a, b change) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.tasks, b.tasks)) }) // ends before begins
+		// Ends before begins.
+		slices.SortStableFunc(list, func(a, b change) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.tasks, b.tasks)) })
 		m := page.Memory{Host: host, Shared: tables[host], Machine: float64(p.Sizing.MemoryBytes), Reserved: float64(p.Sizing.ReserveBytes)}
 		private, tasks := 0.0, 0
 		for _, c := range list {

@@ -214,7 +214,8 @@ func (f *flags) imageMap(s *State) (map[string]string, error) {
 		images[name] = path
 	}
 
-	if images[world.LauncherImage] == "" { // rarely needed: a job that needs it and finds none is refused with a message that says how to get it
+	// Rarely needed: a job that needs it and finds none is refused with a message that says how to get it.
+	if images[world.LauncherImage] == "" {
 		if path, err := executable(filepath.Join(filepath.Dir(s.Executable), "launcher")); err == nil {
 			images[world.LauncherImage] = path
 		}

@@ -66,11 +66,11 @@ func (w *World) run(cmd *cobra.Command) (err error) {
 		Instance: fmt.Sprintf("%s/%d", host, env.Task)})
 	defer measuring.Close(ctx)
 
-	worker := &worker.Worker{
+	task := &worker.Worker{
 		Meter:    measuring.Meter(),
 		Datasets: backends.Datasets, Sweeps: backends.Sweeps, Scores: backends.Scores, Log: log,
 		Sweep: sweep.ID(env.Sweep), Job: env.Job, Task: env.Task, Attempt: env.Attempt, Scratch: env.Scratch,
 		Host: host, Nonce: nonce, Version: w.Version, Available: worker.Memory,
 	}
-	return worker.Run(ctx)
+	return task.Run(ctx)
 }

@@ -86,10 +86,11 @@ of each). It also needs the manifest of the model's own dataset, which says what
 
 // trained is what --json prints.
 type trained struct {
-	Dataset    string             `json:"dataset"`
-	Trees      int                `json:"trees"`
-	TreesGrown int                `json:"trees_grown"`
-	Resumed    int                `json:"resumed_trees,omitempty"` // how many of the grown trees came from a checkpoint; seconds includes their time
+	Dataset    string `json:"dataset"`
+	Trees      int    `json:"trees"`
+	TreesGrown int    `json:"trees_grown"`
+	// How many of the grown trees came from a checkpoint; seconds includes their time.
+	Resumed    int                `json:"resumed_trees,omitempty"`
 	Stopped    gbt.Stop           `json:"stopped"`
 	Seconds    float64            `json:"seconds"`
 	MsPerTree  float64            `json:"ms_per_tree"`

@@ -26,7 +26,7 @@ type Place interface {
 	Read(ctx context.Context, name string) ([]byte, error)
 	// Write stores data under name atomically, and returns once it has verified what was stored.
 	Write(ctx context.Context, name string, data []byte) error
-	// Drop deletes a checkpoint.
+	// Drop frees a checkpoint's contents. In a bucket the empty object stays: it shows that its claim got further than the one before.
 	Drop(ctx context.Context, name string) error
 }
 
