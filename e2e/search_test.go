@@ -49,6 +49,7 @@ func TestSearchMeasured(t *testing.T) {
 		{"random", "method: random"}, {"auto", "method: auto"}, {"asha, eta 3", "method: auto\n  stop: {rule: asha, by: trees}"},
 		{"asha, eta 4", "method: auto\n  stop: {rule: asha, by: trees, eta: 4}"},
 		{"asha by rows", "method: auto\n  stop: {rule: asha, by: rows}"}, {"asha by rows, eta 4", "method: auto\n  stop: {rule: asha, by: rows, eta: 4}"},
+		{"halving", "method: auto\n  stop: {rule: halving, by: trees}"}, {"halving by rows", "method: auto\n  stop: {rule: halving, by: rows}"},
 	}
 	if only := os.Getenv("COPPICE_SEARCH_WAYS"); only != "" {
 		ways = slices.DeleteFunc(ways, func(w struct{ name, method string }) bool { return !strings.Contains(w.name, only) })

@@ -195,6 +195,11 @@ func standing(r *sweep.Rung) protocol.Standing {
 
 // newRung compares a trial with the others at a rung.
 func (w *Worker) newRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress) (*sweep.Rung, error) {
+	if w.plan.Pauses() { // what is written here binds the sweep, so it has to be of good data
+		if err := w.verify(ctx, "before a trial was compared"); err != nil {
+			return nil, err
+		}
+	}
 	rule := w.plan.Spec.Search.Stop.Rule
 	r := &sweep.Rung{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim, Step: g.Tree, Score: g.Metric, Seen: []sweep.Reached{},
 		At: time.Now().UTC()}
