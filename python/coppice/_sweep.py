@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 MAX_PLAN = 64 << 20
 MAX_RESULT = 4 << 20
-PLAN_FORMAT = 6  # the highest that this package reads
+PLAN_FORMAT = 8  # the highest that this package reads
 _ID = re.compile(r"[a-z][a-z0-9-]{0,62}\Z")
 _PLACE = re.compile(r"^(?P<place>.*?)/?(?:sweeps/(?P<folder>[^/]+)/?|plans/(?P<plan>[^/]+)\.json)$")
-_TRIAL = re.compile(r"sweeps/[^/]+/trials/([0-9]{4,})/(claims|curves|releases)/(0|[1-9][0-9]*)\Z")
+_TRIAL = re.compile(r"sweeps/[^/]+/trials/([0-9]{4,})/(claims|curves|releases|pauses|promotions)/(0|[1-9][0-9]*)\Z")
 _SINGLE = re.compile(r"sweeps/[^/]+/trials/([0-9]{4,})/(result|decision)\.json\Z")
 
 
@@ -88,6 +88,9 @@ class Sweep:
         self._claims: dict[int, set[int]] = {}
         self._released: dict[int, set[int]] = {}
         self._curves: dict[int, list[int]] = {}
+        self._paused: dict[int, set[int]] = {}
+        self._promoted: dict[int, set[int]] = {}
+        sets = {"claims": self._claims, "releases": self._released, "pauses": self._paused, "promotions": self._promoted}
         known = {t.get("number") for t in self.plan["trials"] if isinstance(t, dict)}
         for name in self._store.list(self._root + "trials"):
             if (m := _SINGLE.search(name)) and int(m[1]) in known:
@@ -101,7 +104,7 @@ class Sweep:
                 if m[2] == "curves":
                     self._curves.setdefault(number, []).append(claim)
                 else:
-                    (self._claims if m[2] == "claims" else self._released).setdefault(number, set()).add(claim)
+                    sets[m[2]].setdefault(number, set()).add(claim)
 
     def _inherit(self) -> None:
         """Trials of a sweep that this one extends have ended there; what came of them stands in the plan."""
@@ -122,6 +125,9 @@ class Sweep:
             return str(self._results[number].get("status"))
         if self.conclusion is not None:
             return "cancelled"
+        pauses = self._paused.get(number, set())
+        if pauses and max(pauses) not in self._promoted.get(number, set()):
+            return "paused"
         claims = self._claims.get(number, set())
         return "running" if claims and max(claims) not in self._released.get(number, set()) else "waiting"
 
@@ -134,7 +140,7 @@ class Sweep:
         return {name for name, d in space.items() if d.get("when") is not None and name not in decided["own"]}
 
     def trials(self) -> pandas.DataFrame:
-        """One row for each planned trial, by number: its state (done, stopped, failed, timed_out, cancelled, running, waiting), why it ended, its score,
+        """One row for each planned trial, by number: its state (done, stopped, failed, timed_out, cancelled, running, paused, waiting), why it ended, its score,
         metrics.NAME on valid, params.NAME, trees, times and memory. What is not known is missing, and so is a parameter that a trial does not have
         (search.random.NAME.when). Of a sweep with folds each trial is one fold, from 1, of one configuration; the refit is fold 0 of none."""
         pd = _pandas()

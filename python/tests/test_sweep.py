@@ -66,6 +66,14 @@ class SweepTest(unittest.TestCase):
         self.assertEqual(s.conclusion["trial"], 1)
         self.assertEqual(list(s.trials()["state"])[4:], ["cancelled", "cancelled"])
 
+    def test_a_trial_waits_at_a_rung(self) -> None:
+        plan = json.loads((self.place / "plans" / f"{ID}.json").read_text()) | {"format": 8}
+        write(self.place / "plans" / f"{ID}.json", plan)
+        write(self.trial(4) / "pauses" / "9", {"format": 1})
+        self.assertEqual(coppice.sweep(ID, self.place).trials()["state"][4], "paused")
+        write(self.trial(4) / "promotions" / "9", {"format": 1, "sweep": ID, "trial": 4})
+        self.assertEqual(coppice.sweep(ID, self.place).trials()["state"][4], "running")
+
     def test_an_extension_has_the_results_of_the_sweep_before(self) -> None:
         plan = json.loads((self.place / "plans" / f"{ID}.json").read_text()) | {"format": 5}
         plan["extends"] = {"sweep": "night-0", "results": [{"format": 1, "sweep": "night-0", "trial": 0, "status": "done", "score": 0.9, "trees": 3, "params": None}]}
