@@ -27,6 +27,7 @@ const (
 	Finished End = "finished" // it wrote the trial's result
 	Running  End = "running"  // its last sign of life is within the takeover time
 	Released End = "released" // it had to stop and released the trial
+	Paused   End = "paused"   // it released the trial because that had to wait at a rung
 	Lost     End = "lost"     // another attempt took the trial over
 	Silent   End = "silent"   // no sign of life, and the trial was not taken over
 )
@@ -73,6 +74,7 @@ type claimed struct {
 	claim    sweep.Claim
 	beat     sweep.Heartbeat // zero before the first
 	released bool
+	paused   bool
 }
 
 // clock is the time, as the ledger knows it.
@@ -129,6 +131,8 @@ func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, 
 		if end := within(r.Ended); end.After(a.To) {
 			a.To = end
 		}
+	case c.paused:
+		a.End = Paused
 	case c.released:
 		a.End = Released
 	case !last || ended:

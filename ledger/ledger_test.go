@@ -177,12 +177,18 @@ func TestHowAttemptsEnd(t *testing.T) {
 	w.claim(4, 0, 1, 1, "a", 60) // given up by task 0, which writes the dead claim's number
 	w.beat(4, 0, 70)
 	w.result(4, 0, 0, 0, 200)
+	w.claim(5, 0, 2, 0, "a", 10) // waited at a rung, and was taken up again
+	w.beat(5, 0, 20)
+	w.put(sweep.Names(w.plan.Sweep).Pause(5, 9), struct{}{})
+	w.put(sweep.Names(w.plan.Sweep).Release(5, 0), struct{}{})
+	w.claim(5, 1, 2, 0, "a", 30)
+	w.put(sweep.Names(w.plan.Sweep).Release(5, 1), struct{}{})
 	l := w.read(300)
 	var got []string
 	for _, a := range l.Attempts {
 		got = append(got, fmt.Sprintf("%d/%d %s %.0f", a.Trial, a.Claim, a.End, a.Seconds()))
 	}
-	want := []string{"0/0 finished 40", "1/0 released 0", "2/0 lost 30", "2/1 running 160", "3/0 silent 0", "4/0 lost 10"}
+	want := []string{"0/0 finished 40", "1/0 released 0", "2/0 lost 30", "2/1 running 160", "3/0 silent 0", "4/0 lost 10", "5/0 paused 10", "5/1 released 0"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

@@ -123,7 +123,7 @@ func (r *Reader) list(ctx context.Context) ([]wanted, error) {
 				e = &entry{}
 				r.claims[k] = e
 			}
-			e.released = c.Released
+			e.released, e.paused = c.Released, c.Paused
 
 			if e.claimRead != c.Made {
 				e.claimRead = c.Made

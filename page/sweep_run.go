@@ -21,6 +21,7 @@ var endings = []struct{ end, class, label string }{
 	{"finished", "a0", "finished its trial"},
 	{"running", "a1", "running"},
 	{"released", "a2", "released: told to stop"},
+	{"paused", "a5", "paused its trial at a rung"},
 	{"lost", "a3", "lost, taken over"},
 	{"silent", "a4", "silent"},
 }
@@ -80,8 +81,12 @@ func (p *sweepPage) gantt() *plot.Chart {
 		last[a.Trial] = here
 	}
 
-	g.Summary = fmt.Sprintf("%s on %s; %d were told to stop and released their trial, %d were lost and taken over, %d are silent. A dashed line leads to the attempt that took a trial over; a dot at the end of an attempt marks a checkpoint that it left, one at the beginning that it resumed from one.",
-		english.Plural(len(attempts), "attempt", ""), english.Plural(len(hosts), "machine", ""), counts["released"], counts["lost"], counts["silent"])
+	paused := ""
+	if n := counts["paused"]; n > 0 {
+		paused = fmt.Sprintf(" %d paused it at a rung,", n)
+	}
+	g.Summary = fmt.Sprintf("%s on %s; %d were told to stop and released their trial,%s %d were lost and taken over, %d are silent. A dashed line leads to the attempt that took a trial over; a dot at the end of an attempt marks a checkpoint that it left, one at the beginning that it resumed from one.",
+		english.Plural(len(attempts), "attempt", ""), english.Plural(len(hosts), "machine", ""), counts["released"], paused, counts["lost"], counts["silent"])
 	for _, e := range endings {
 		if counts[e.end] > 0 {
 			g.Keys = append(g.Keys, plot.Key{Class: "at key " + e.class, Label: e.label})

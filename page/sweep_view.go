@@ -103,7 +103,7 @@ type Attempt struct {
 	Trial, Claim, Job, Task int
 	Host                    string
 	From, To                time.Time
-	End                     string // finished, running, released, lost, silent
+	End                     string // finished, running, released, paused, lost, silent
 	Trees                   int
 	Cost                    float64
 	Resumed                 bool // it went on from a checkpoint

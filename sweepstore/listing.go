@@ -40,6 +40,7 @@ type Claim struct {
 	Made     blob.Generation // of the claim object
 	Beat     blob.Generation // of its heartbeat; 0 before the first
 	Released bool            // given back by its holder
+	Paused   bool            // because its trial had to wait at a rung
 	Saved    bool            // its holder got further than the previous claim: it wrote a checkpoint, which may have been emptied since
 	Kept     bool            // one of its checkpoints is not empty
 	Curve    bool            // it has a learning curve
@@ -138,6 +139,7 @@ func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
 			}
 		}
 		slices.SortFunc(l.Trials[i].Claims, func(a, b Claim) int { return cmp.Compare(a.Number, b.Number) })
+		l.Trials[i].notePauses()
 	}
 	return l, nil
 }
@@ -153,6 +155,18 @@ func (t *Trial) climbs(part sweep.Part, step int, at blob.Generation) bool {
 	}
 	(*of)[step] = at
 	return true
+}
+
+// notePauses finds the claims whose holders paused the trial: the last ones made before its pauses.
+func (t *Trial) notePauses() {
+	for _, at := range t.Pauses {
+		for i := range slices.Backward(t.Claims) {
+			if c := &t.Claims[i]; c.Made < at {
+				c.Paused = c.Released
+				break
+			}
+		}
+	}
 }
 
 // note records that the claim has an object.

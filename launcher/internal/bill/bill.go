@@ -32,7 +32,7 @@ type Bill struct {
 	IdleCost     float64      `json:"idle_cost"`    // of tasks without a trial and vCPUs without a task
 	LostSeconds  float64      `json:"lost_seconds"`
 	LeadEach     float64      `json:"lead_seconds_each"`
-	Interrupted  int          `json:"interrupted"` // attempts followed by another one of the same trial
+	Interrupted  int          `json:"interrupted"` // attempts followed by another one of the same trial, not counting those that paused it
 	Budget       float64      `json:"budget,omitempty"`
 	NsPerValue   float64      `json:"ns_per_value"`       // median over the trials that are done
 	MeanTrial    float64      `json:"mean_trial_seconds"` // over those that are done
@@ -153,7 +153,7 @@ func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, seco
 		t.Trees = max(t.Trees, a.Trees)
 
 		// Later claims of a trial come later in the list.
-		if i+1 < len(attempts) && attempts[i+1].Trial == a.Trial {
+		if i+1 < len(attempts) && attempts[i+1].Trial == a.Trial && a.End != ledger.Paused {
 			lost[a.Trial] = sum{lost[a.Trial].seconds + a.Seconds(), lost[a.Trial].cost + cost}
 			b.Interrupted++
 		}

@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"coppice/blob"
 	"coppice/blob/blobtest"
 	"coppice/launcher/internal/report"
+	"coppice/page"
 	"coppice/registry"
 	"coppice/sweep"
 	"coppice/sweepstore"
@@ -50,6 +52,37 @@ func TestCheckpointsOfAttempts(t *testing.T) {
 		if a.Saved != saved || a.Resumed != resumed {
 			t.Errorf("attempt %d of trial %d, which is %s, left a checkpoint: %t, resumed from one: %t; expected %t and %t", a.Claim, a.Trial, a.End, a.Saved, a.Resumed, saved, resumed)
 		}
+	}
+}
+
+// TestAPausedTrialWaits: it is neither running nor released, and goes on after its promotion.
+func TestAPausedTrialWaits(t *testing.T) {
+	n := middle(t)
+	n.plan.Spec.Search.Stop = &sweep.Stop{Rule: sweep.StopASHA, Eta: 3, MinTrees: 10, Rungs: []int{44}}
+	n.plan.Sweep = "night-2"
+	n.plan.Adapt()
+	if _, err := sweepstore.New(n.bucket, n.plan.Sweep).CreatePlan(t.Context(), n.plan); err != nil {
+		t.Fatal(err)
+	}
+	n.trials = sweepstore.NewTrials(n.bucket, &n.plan)
+	n.claim(3, 0, 0, "vm-a", time.Minute)
+	n.beat(3, 0, 44, 2*time.Minute)
+	if err := errors.Join(n.trials.CreatePause(t.Context(), 3, 0, 44), n.trials.Release(t.Context(), 3, 0)); err != nil {
+		t.Fatal(err)
+	}
+	v, _ := n.look()
+	if got := v.Trials[3]; got.State != page.StateWaiting || !strings.Contains(got.Reason, "paused at 44 trees") {
+		t.Errorf("a paused trial is %s: %s; expected it to wait, paused at 44 trees", got.State, got.Reason)
+	}
+	if len(v.Attempts) != 1 || v.Attempts[0].End != "paused" || v.Money.Lost != 0 {
+		t.Errorf("the attempts are %+v, and %v USD are lost; expected one that paused its trial, and nothing lost", v.Attempts, v.Money.Lost)
+	}
+	if _, err := n.trials.CreatePromotion(t.Context(), sweep.Promotion{Format: 1, Sweep: n.plan.Sweep, Trial: 3, Step: 44, Promoted: true}); err != nil {
+		t.Fatal(err)
+	}
+	n.claim(3, 1, 1, "vm-b", 3*time.Minute)
+	if v, _ = n.look(); v.Trials[3].State != page.StateRunning || v.Attempts[0].End != "paused" || v.Money.Lost != 0 {
+		t.Errorf("a promoted trial is %s, its first attempt %s, and %v USD are lost; expected it to run, paused, and nothing", v.Trials[3].State, v.Attempts[0].End, v.Money.Lost)
 	}
 }
 
