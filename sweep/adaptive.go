@@ -226,18 +226,11 @@ func (p *Plan) WithDecisions(decisions map[int]*Decision) *Plan {
 
 // checkTrials checks open trials and the plan's results of earlier sweeps.
 func (p *Plan) checkTrials() error {
-	stop := p.Spec.Search.Stop
-	switch {
-	case p.Format == FormatOpen && !p.Open() && stop == nil:
+	if p.Format == FormatOpen && !p.Open() && p.Spec.Search.Stop == nil {
 		return fmt.Errorf("format %d, and no trial is open or may be stopped", p.Format)
-	case stop != nil && (stop.Eta < 2 || !slices.IsSorted(stop.Rungs) || !slices.Contains(StopRules(), stop.Rule)):
-		return fmt.Errorf("rule %.40q with eta %d and %d rungs", stop.Rule, stop.Eta, len(stop.Rungs))
-	case stop != nil && stop.Rule == StopHalving && p.Format < FormatPauses:
-		return fmt.Errorf("rule %s in format %d", stop.Rule, p.Format)
-	case p.Format == FormatPauses && !p.Pauses():
-		return fmt.Errorf("format %d, and no trial pauses", p.Format)
-	case stop != nil && stop.By != "" && stop.By != ByTrees && (stop.By != ByRows || len(stop.Rungs) != 1 || stop.OneIn < 2):
-		return fmt.Errorf("compares by %.40q at %d rungs, one row in %d", stop.By, len(stop.Rungs), stop.OneIn)
+	}
+	if err := p.checkStop(); err != nil {
+		return err
 	}
 
 	for _, t := range p.Trials {

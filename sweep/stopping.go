@@ -262,3 +262,27 @@ func DecodeRung(data []byte) (*Rung, error) {
 
 	return &r, nil
 }
+
+// checkStop checks the rule by which trials of a plan are stopped.
+func (p *Plan) checkStop() error {
+	stop := p.Spec.Search.Stop
+	if p.Format == FormatPauses && !p.Pauses() {
+		return fmt.Errorf("format %d, and no trial pauses", p.Format)
+	}
+	if stop == nil {
+		return nil
+	}
+
+	switch {
+	case stop.Eta < 2 || !slices.IsSorted(stop.Rungs) || !slices.Contains(StopRules(), stop.Rule):
+		return fmt.Errorf("rule %.40q with eta %d and %d rungs", stop.Rule, stop.Eta, len(stop.Rungs))
+	case stop.Rule == StopHalving && p.Format < FormatPauses:
+		return fmt.Errorf("rule %s in format %d", stop.Rule, p.Format)
+	case stop.By == ByRows && (len(stop.Rungs) != 1 || stop.OneIn < 2):
+		return fmt.Errorf("compares by rows at %d rungs, one row in %d", len(stop.Rungs), stop.OneIn)
+	case stop.By != "" && stop.By != ByTrees && stop.By != ByRows:
+		return fmt.Errorf("compares by %.40q", stop.By)
+	}
+
+	return nil
+}
