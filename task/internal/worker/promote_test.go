@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"coppice/blob"
 	"coppice/sweep"
@@ -159,5 +161,27 @@ func TestPausedTrialsOfASweepThatHasEnough(t *testing.T) {
 		if paused := r.TreesGrown == 3 && r.Score > 0.5; paused != (i == 0) || r.Status != sweep.StatusStopped || !strings.Contains(r.Reason, "that will do") {
 			t.Errorf("trial %d ended %s with %v after %d trees: %s; want the first stopped at its pause and the others not trained", i, r.State(), r.Score, r.TreesGrown, r.Reason)
 		}
+	}
+}
+
+// TestALaterHolderWasFirstAtTheRung: a holder that was taken for dead, and is not, follows what its successor has written at the rung.
+func TestALaterHolderWasFirstAtTheRung(t *testing.T) {
+	w := newWorld(t, 1, stopping(sweep.StopASHA))
+	worker := w.worker(0)
+	// The successor writes between this holder's look at the others and its own write.
+	worker.Sweeps = &hooked{Store: w.sweeps, part: "/rungs/3", do: func() {
+		r := sweep.Rung{Format: sweep.FormatVersion, Sweep: w.plan.Sweep, Claim: 1, Step: 3, Score: 0.7, Reason: "it goes on"}
+		if created, err := sweepstore.NewTrials(w.sweeps, w.plan).CreateRung(t.Context(), r); err != nil || !created {
+			t.Errorf("the successor at the rung: created %t, error %v", created, err)
+		}
+	}}
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a holder that never reads what is there tries to write for ever
+	defer cancel()
+	if err := worker.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.result(t, 0); r.Status != sweep.StatusDone || len(r.Rungs) != 2 || r.Rungs[0].Score != 0.7 {
+		t.Errorf("it ended %s with %v at rungs: %s; want done, past both rungs, with 0.7 at the first as written there", r.Status, r.Rungs, r.Reason)
 	}
 }

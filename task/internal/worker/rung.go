@@ -140,7 +140,7 @@ func (c *climbing) do(ctx context.Context, op protocol.Op, step int) (answer pro
 		return answer, err
 
 	case protocol.ReadRung:
-		if c.claim.Claim == 0 { // no earlier holder has reached it
+		if c.claim.Claim == 0 && c.rung == nil { // no earlier holder has reached it; a later one may have, which the attempt to create it shows
 			return answer, nil
 		}
 		there, err := w.trials.Rung(ctx, trial, step)
