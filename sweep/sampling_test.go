@@ -8,28 +8,31 @@ import (
 	"coppice/sweep"
 )
 
-// TestStopFillsWhatTheSpecLeavesOpen: trials are compared by rows where the table has enough of them.
+// TestStopFillsWhatTheSpecLeavesOpen: trials are compared by rows where the table has enough of them, unless the metric is of ranks.
 func TestStopFillsWhatTheSpecLeavesOpen(t *testing.T) {
 	asha := func(by string, eta int) sweep.Stop { return sweep.Stop{Rule: sweep.StopASHA, By: by, Eta: eta} }
 	for _, c := range []struct {
 		given       sweep.Stop
 		trees, rows int
+		rankOnly    bool
 		want        sweep.Stop
 		fits        bool
 	}{
-		{asha("", 0), 100, 1_000_000, sweep.Stop{By: sweep.ByRows, Eta: 5, OneIn: 25, Rungs: []int{4}}, true},
-		{asha("", 3), 270, 1_000_000, sweep.Stop{By: sweep.ByRows, Eta: 3, OneIn: 9, Rungs: []int{30}}, true},
-		{asha("", 0), 10, 12_499, sweep.Stop{By: sweep.ByRows, Eta: 5, OneIn: 5, Rungs: []int{2}}, true},
-		{asha("", 0), 10, 12_500, sweep.Stop{By: sweep.ByRows, Eta: 5, OneIn: 25, Rungs: []int{1}}, true},
-		{asha("", 0), 100, 2_499, sweep.Stop{By: sweep.ByTrees, Eta: 3}, true},
-		{asha(sweep.ByTrees, 0), 100, 1_000_000, sweep.Stop{By: sweep.ByTrees, Eta: 3}, true},
-		{asha(sweep.ByRows, 0), 100, 2_499, sweep.Stop{By: sweep.ByRows, Eta: 5}, false},
-		{sweep.Stop{Rule: sweep.StopMedian}, 100, 1_000_000, sweep.Stop{By: sweep.ByTrees, Eta: 3}, true},
+		{asha("", 0), 100, 1_000_000, false, sweep.Stop{By: sweep.ByRows, Eta: 5, OneIn: 25, Rungs: []int{4}}, true},
+		{asha("", 3), 270, 1_000_000, false, sweep.Stop{By: sweep.ByRows, Eta: 3, OneIn: 9, Rungs: []int{30}}, true},
+		{asha("", 0), 10, 49_999, false, sweep.Stop{By: sweep.ByRows, Eta: 5, OneIn: 5, Rungs: []int{2}}, true},
+		{asha("", 0), 10, 50_000, false, sweep.Stop{By: sweep.ByRows, Eta: 5, OneIn: 25, Rungs: []int{1}}, true},
+		{asha("", 0), 100, 9_999, false, sweep.Stop{By: sweep.ByTrees, Eta: 3}, true},
+		{asha(sweep.ByTrees, 0), 100, 1_000_000, false, sweep.Stop{By: sweep.ByTrees, Eta: 3}, true},
+		{asha(sweep.ByRows, 0), 100, 9_999, false, sweep.Stop{By: sweep.ByRows, Eta: 5}, false},
+		{asha("", 0), 100, 1_000_000, true, sweep.Stop{By: sweep.ByTrees, Eta: 3}, true},
+		{asha(sweep.ByRows, 0), 100, 1_000_000, true, sweep.Stop{By: sweep.ByRows, Eta: 5, OneIn: 25, Rungs: []int{4}}, true},
+		{sweep.Stop{Rule: sweep.StopMedian}, 100, 1_000_000, false, sweep.Stop{By: sweep.ByTrees, Eta: 3}, true},
 	} {
 		got := c.given
-		fits := got.Fill(c.trees, c.rows)
+		fits := got.Fill(c.trees, c.rows, c.rankOnly)
 		if fits != c.fits || got.By != c.want.By || got.Eta != c.want.Eta || got.OneIn != c.want.OneIn || !slices.Equal(got.Rungs, c.want.Rungs) {
-			t.Errorf("%+v with %d trees, %d rows: got %+v, fits %t; want %+v, %t", c.given, c.trees, c.rows, got, fits, c.want, c.fits)
+			t.Errorf("%+v with %d trees, %d rows, a metric of ranks %t: got %+v, fits %t; want %+v, %t", c.given, c.trees, c.rows, c.rankOnly, got, fits, c.want, c.fits)
 		}
 	}
 

@@ -29,8 +29,8 @@ const (
 	etaByRows  = 5
 )
 
-// fewestRows of a sample.
-const fewestRows = 500
+// fewestRows of a sample: of a table of flights 720 rows ranked configurations hardly better than chance, 3,600 did well.
+const fewestRows = 2_000
 
 // StopRules lists the rules available to a sweep.
 func StopRules() []string { return []string{StopASHA, StopHalving, StopHyperband, StopMedian} }
@@ -38,7 +38,7 @@ func StopRules() []string { return []string{StopASHA, StopHalving, StopHyperband
 // Stop says when a trial is stopped because others are better.
 type Stop struct {
 	Rule     string  `yaml:"rule" json:"rule"`
-	By       string  `yaml:"by" json:"by,omitempty"`        // ByTrees or ByRows; the default is by rows where the table has enough, unless the rule is median
+	By       string  `yaml:"by" json:"by,omitempty"`        // ByTrees or ByRows; the default follows from rule, metric and table: Fill
 	Eta      int     `yaml:"eta" json:"eta"`                // one in eta continues at a rung, default 3 by trees and 5 by rows
 	MinTrees int     `yaml:"min_trees" json:"min_trees"`    // first rung by trees, default 10
 	Noise    float64 `yaml:"noise" json:"noise"`            // standard error of the difference of two trials' metric; a smaller gap does not stop a trial
@@ -48,9 +48,12 @@ type Stop struct {
 
 // Fill decides by what trials of so many trees on so many rows are compared, as far as the spec leaves it open, and at which sample. It
 // reports whether they can be: by rows, the sample may be too small, and by trees, the caller sets the rungs.
-func (s *Stop) Fill(trees, rows int) bool {
+//
+// The first trees of a model with a small learning rate order the rows well, but their predictions have not come far from the mean. So first
+// trees compare trials by a metric of ranks, samples by any other (docs/search.md).
+func (s *Stop) Fill(trees, rows int, rankOnly bool) bool {
 	byRows := Stop{Eta: s.Eta, By: ByRows}
-	if s.By != ByTrees && s.Rule != StopMedian && byRows.sample(trees, rows) {
+	if (s.By == ByRows || s.By == "" && !rankOnly && s.Rule != StopMedian) && byRows.sample(trees, rows) {
 		s.By, s.Eta, s.OneIn, s.Rungs = ByRows, byRows.Eta, byRows.OneIn, byRows.Rungs
 		return true
 	}

@@ -67,7 +67,7 @@ class SweepTest(unittest.TestCase):
         self.assertEqual(list(s.trials()["state"])[4:], ["cancelled", "cancelled"])
 
     def test_a_trial_waits_at_a_rung(self) -> None:
-        plan = json.loads((self.place / "plans" / f"{ID}.json").read_text()) | {"format": 8}
+        plan = json.loads((self.place / "plans" / f"{ID}.json").read_text()) | {"format": 7}
         write(self.place / "plans" / f"{ID}.json", plan)
         write(self.trial(4) / "pauses" / "9", {"format": 1})
         self.assertEqual(coppice.sweep(ID, self.place).trials()["state"][4], "paused")

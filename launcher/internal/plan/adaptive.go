@@ -5,7 +5,9 @@ import (
 	"maps"
 	"slices"
 
+	"coppice/dataset"
 	"coppice/fit"
+	"coppice/metric"
 	"coppice/search"
 	"coppice/sweep"
 )
@@ -139,7 +141,7 @@ func largest(p *sweep.Plan, need func(sweep.Params) (int64, error)) sweep.Params
 
 // climb sets the rungs at which trials are compared, if the search stops those that are behind. They are the same for all trials, however
 // many trees these have: what is compared is the score at that number of trees.
-func (p *Plan) climb() error {
+func (p *Plan) climb(m metric.Metric, d *dataset.Manifest) error {
 	if p.Spec.Search.Stop == nil {
 		return nil
 	}
@@ -150,8 +152,8 @@ func (p *Plan) climb() error {
 		most = max(most, int(n))
 	}
 
-	rows := p.Dataset.Rows[sweep.Train]
-	if !stop.Fill(most, rows) {
+	rows := p.Dataset.Rows[sweep.Train] / max(1, d.Copies())
+	if !stop.Fill(most, rows, m.RankOnly) {
 		return errorf("search.stop: by rows, one in %d of %d is too small a sample; lower eta, take by: %s, or leave stop out", stop.Eta, rows, sweep.ByTrees)
 	}
 	if stop.By == sweep.ByRows {

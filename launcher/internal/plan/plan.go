@@ -121,7 +121,7 @@ func Build(q Request) (*Plan, error) {
 	if err := p.adapt(q); err != nil {
 		return nil, err
 	}
-	if err := p.climb(); err != nil {
+	if err := p.climb(m, q.Manifest); err != nil {
 		return nil, err
 	}
 	if err := p.validate(s.Validate, q.Manifest); err != nil {

@@ -35,16 +35,20 @@ func TestTrialsComparedBySamples(t *testing.T) {
 
 	small := manifest(all...)
 	for i := range small.Splits {
-		small.Splits[i].Rows = 1900
+		small.Splits[i].Rows = 9900
 	}
-	if _, err := build(spec, small); err == nil || !strings.Contains(err.Error(), "one in 5 of 1900 is too small a sample") {
+	if _, err := build(spec, small); err == nil || !strings.Contains(err.Error(), "one in 5 of 9900 is too small a sample") {
 		t.Errorf("of a small table: got error %v, want one that names its rows", err)
 	}
 
-	// A spec that does not say by what leaves it to the table.
-	for m, want := range map[*dataset.Manifest]string{small: sweep.ByTrees, manifest(all...): sweep.ByRows} {
-		if p, err := build(parse(t, "search:", "search:\n  stop: {rule: asha}"), m); err != nil || p.Spec.Search.Stop.By != want {
-			t.Errorf("stop: {rule: asha} on %d rows: got error %v, want trials to be compared by %s", m.Splits[0].Rows, err, want)
+	// A spec that does not say by what leaves it to metric and table.
+	for _, c := range []struct {
+		metric string
+		m      *dataset.Manifest
+		want   string
+	}{{"log_loss", small, sweep.ByTrees}, {"log_loss", manifest(all...), sweep.ByRows}, {"auc", manifest(all...), sweep.ByTrees}} {
+		if p, err := build(parse(t, "metric: ap", "metric: "+c.metric, "search:", "search:\n  stop: {rule: asha}"), c.m); err != nil || p.Spec.Search.Stop.By != c.want {
+			t.Errorf("stop: {rule: asha} for %s on %d rows: got error %v, want trials to be compared by %s", c.metric, c.m.Splits[0].Rows, err, c.want)
 		}
 	}
 }
