@@ -70,8 +70,14 @@ func (l *looking) resumable(ctx context.Context, paused []sweep.Reached, last bo
 	if len(unread) > 0 {
 		return unread, nil
 	}
+	lost, err := l.lost(ctx, last && !halving)
+	if err != nil {
+		return nil, err
+	}
 	for key, score := range w.scores() {
-		q.Reached = append(q.Reached, sweep.Reached{Step: key.Step, Trial: key.Trial, Score: score})
+		if !lost[key.Trial] {
+			q.Reached = append(q.Reached, sweep.Reached{Step: key.Step, Trial: key.Trial, Score: score})
+		}
 	}
 
 	found, err := search.Resumable(w.plan, q)
@@ -82,6 +88,23 @@ func (l *looking) resumable(ctx context.Context, paused []sweep.Reached, last bo
 		due = append(due, p)
 	}
 	return due, err
+}
+
+// lost returns the trials that have ended without a model for another reason than that others were better. When nothing is left to train, they
+// count no more at their rungs: the next best goes on in their place, so that a sweep whose best trials fail has a model nevertheless. With
+// halving this would depend on how soon a trial fails.
+func (l *looking) lost(ctx context.Context, asked bool) (map[int]bool, error) {
+	out := map[int]bool{}
+	if !asked {
+		return out, nil
+	}
+	if err := l.w.trials.Results(ctx, l.list, l.w.ended(), nil); err != nil {
+		return nil, err
+	}
+	for trial, r := range l.w.results {
+		out[trial] = r.Status != sweep.StatusDone && r.Status != sweep.StatusStopped
+	}
+	return out, nil
 }
 
 // coming counts the trials that may still come to a rung.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"coppice/blob"
+	"coppice/blob/blobtest"
+	"coppice/search"
 	"coppice/sweep"
 	"coppice/sweepstore"
 )
@@ -183,5 +185,40 @@ func TestALaterHolderWasFirstAtTheRung(t *testing.T) {
 	}
 	if r := w.result(t, 0); r.Status != sweep.StatusDone || len(r.Rungs) != 2 || r.Rungs[0].Score != 0.7 {
 		t.Errorf("it ended %s with %v at rungs: %s; want done, past both rungs, with 0.7 at the first as written there", r.Status, r.Rungs, r.Reason)
+	}
+}
+
+// TestTheNextBestReplacesAFailedTrial: when nothing is left to train, a promoted trial that has failed no longer keeps others from going on.
+func TestTheNextBestReplacesAFailedTrial(t *testing.T) {
+	w := newWorld(t, 2, stopping(sweep.StopASHA))
+	worker, best := w.worker(0), -1
+	worker.Sweeps = &hooked{Store: w.sweeps, part: "claims/1", do: func() { // of the one that is promoted first
+		for i := range w.plan.Trials {
+			if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Promotion(i, 3)); err != nil {
+				continue
+			}
+			best = i
+			r := sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: i, Status: sweep.StatusFailed, Reason: "its tasks died"}
+			if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(i), r); !ok || err != nil {
+				t.Errorf("fail trial %d: created %t, error %v", i, ok, err)
+			}
+		}
+	}}
+	if err := worker.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if best < 0 {
+		t.Fatal("no trial was promoted; want one, or nothing was tested")
+	}
+	other := w.result(t, 1-best)
+	if other.Status != sweep.StatusDone {
+		t.Errorf("trial %d was promoted and failed, and the other ended %s: %s; want done", best, other.Status, other.Reason)
+	}
+	p, err := sweepstore.NewTrials(w.sweeps, w.plan).Promotion(t.Context(), 1-best, 3)
+	if err != nil || p == nil || !p.Promoted || len(p.Seen) != 0 {
+		t.Fatalf("what became of the other: %+v, error %v; want that it was promoted, having seen no trial that counts", p, err)
+	}
+	if err := search.ReplayPromotion(w.plan, p); err != nil {
+		t.Error(err)
 	}
 }
