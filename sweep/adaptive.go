@@ -154,6 +154,9 @@ func DecodeDecision(data []byte) (*Decision, error) {
 		if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == d.Trial || s.Score != nil && (math.IsNaN(*s.Score) || math.IsInf(*s.Score, 0)) || len(s.Values) > MaxGoals {
 			return nil, &DecodeError{"decision", fmt.Errorf("of trial %d: has seen trial %d", d.Trial, s.Trial)}
 		}
+		if err := checkRungs(s.Rungs); err != nil {
+			return nil, &DecodeError{"decision", fmt.Errorf("of trial %d: has seen trial %d with %w", d.Trial, s.Trial, err)}
+		}
 	}
 	return &d, nil
 }
