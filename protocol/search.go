@@ -16,6 +16,8 @@ type Task struct {
 
 	// Stages gives each trial's stage: a trial may be claimed once all trials of lower stages have ended. nil means one stage.
 	Stages []int
+	// Together says that the trials at a rung wait for each other, and then several go on at once.
+	Together bool
 
 	flaw flaw
 }
@@ -251,7 +253,8 @@ func (t Task) take(s Search) (Search, Action) {
 
 // rest decides what to do when there is nothing to claim. A holder that still trains has been alive for as long as it takes to be declared
 // dead. If it is killed later, Batch restarts it; waiting for that would only keep a machine busy. Trials of later stages are worth waiting
-// for if they outnumber the holders, each of which will take one; so are paused trials, some of which will go on.
+// for if they outnumber the holders, each of which will take one. So are paused trials that wait for each other; otherwise a paused trial is
+// promoted when another comes to its rung and is paused, and then that one's task is free to take it.
 func (t Task) rest(s Search) (Search, Action) {
 	stage, ended, held, later, paused := t.stage(s.list), 0, 0, 0, 0
 	for n, trial := range s.list.Trials {
@@ -270,7 +273,7 @@ func (t Task) rest(s Search) (Search, Action) {
 	switch {
 	case ended == len(s.list.Trials):
 		return s.stop(AllEnded)
-	case later > held, held > 0 && paused > held:
+	case later > held, t.Together && held > 0 && paused > held:
 		return s.do(Wait)
 	case s.list.Began.Sub(s.idle) >= t.Takeover+t.Heartbeat:
 		return s.stop(LivingHands)

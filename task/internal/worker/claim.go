@@ -46,7 +46,7 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 // rules returns the protocol's parameters for this task.
 func (w *Worker) rules() protocol.Task {
 	t := protocol.Task{Attempt: w.Attempt, Heartbeat: w.heartbeat(), Takeover: time.Duration(w.plan.Takeover), MaxDeaths: sweep.MaxClaims,
-		Stages: w.plan.Stages()}
+		Stages: w.plan.Stages(), Together: w.plan.Pauses() && w.plan.Spec.Search.Stop.Rule == sweep.StopHalving}
 	first, own := w.plan.Inherits(), len(w.plan.Own())
 	t.Start = first
 	switch tasks := w.plan.Sizing.Tasks; {
