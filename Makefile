@@ -239,8 +239,8 @@ bench-search-nights: build $(PEERS_READY) ## fourteen nights of flights: 25, the
 	$(PEERS) bench/search_nights.py --data $(DATA) --bin bin --out $(BENCH)/nights
 
 .PHONY: bench-search-quality
-bench-search-quality: build $(PEERS_READY) ## one default, fifty random, fifty that learn, 25 that know the day before, on every real table (DATA=, ONLY=; hours; goes on where it was)
-	$(PEERS) bench/search_quality.py --data $(DATA) --bin bin --out $(BENCH)/quality $(if $(ONLY),--only $(ONLY))
+bench-search-quality: build $(PEERS_READY) ## one default, fifty random, fifty that learn, 25 that know the day before, on every real table (DATA=, ONLY=, ROWS=; hours; goes on where it was)
+	$(PEERS) bench/search_quality.py --data $(DATA) --bin bin --out $(BENCH)/quality $(if $(ONLY),--only $(ONLY)) $(if $(ROWS),--rows $(ROWS))
 
 .PHONY: bench-search-surrogate
 bench-search-surrogate: $(PEERS_READY)
