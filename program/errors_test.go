@@ -67,6 +67,7 @@ var known = []struct {
 	{&gbt.CheckpointError{}, sweep.ExitError},
 	{&metric.UnknownError{}, sweep.ExitInput},
 	{&metric.ArgumentError{}, sweep.ExitInput},
+	{&metric.RangeError{}, sweep.ExitInput},
 	{&metric.InputError{Err: errCause}, sweep.ExitInput},
 	{&calibrate.DataError{Err: errCause}, sweep.ExitError},
 	{&calibrate.MethodError{}, sweep.ExitError},
