@@ -205,6 +205,7 @@ func (p *backtestPage) gain(i int) *plot.Chart {
 	a := p.Ages[i]
 	id := "gain-" + strconv.Itoa(a.Age)
 	c := plot.Lines{Chart: plot.Chart{ID: id, Title: fmt.Sprintf("Gain over a model %s older", counted(a.Age, "day", "days")), W: 460, H: 260}, X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Label: "gain in " + p.Metric}, Levels: []float64{0}}
+
 	l, _ := p.over(0, "gain", func(n *BacktestNight) float64 { return n.Stale[i].Gain })
 	l.Class = "rel join0 n0"
 	for j := range p.Nights {
@@ -215,6 +216,7 @@ func (p *backtestPage) gain(i int) *plot.Chart {
 		c.Lines = []plot.Line{l}
 	}
 	c.Summary = fmt.Sprintf("With its 95 %% interval, paired on the rows of the following day; above 0 the night's model is better. It was on %d of %d nights, on %d beyond chance.", a.Better, a.Nights, a.Surely)
+
 	for _, k := range []struct {
 		key, name string
 		of        func(BacktestGain) float64

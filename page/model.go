@@ -236,6 +236,7 @@ func (p *modelPage) trees() []*plot.Chart {
 			c.Summary = fmt.Sprintf("%d leaves; parts that few rows reach are counted, not drawn.", t.Leaves)
 		}
 		c.Summary += " The upper branch is for rows that meet the condition; the wider a branch, the more rows. Leaves add their value to the raw score."
+
 		rows := []int{}
 		for j := range t.Nodes {
 			rows = append(rows, j)
@@ -340,6 +341,7 @@ func (p *modelPage) trends() []*plot.Chart {
 				c.Points = append(c.Points, plot.Point{Trial: plot.None, X: float64(v.Number), Y: x, Class: "s0"})
 			}
 		}
+
 		c.Summary = fmt.Sprintf("On each version's own test rows; %s.", counted(len(c.Points), "version", "versions"))
 		key := "t" + strconv.Itoa(i)
 		add(p.data, key, name, plot.Plain, p.Versions, func(v Version) any {

@@ -264,12 +264,14 @@ func featureChart(d *data, features []Importance) *plot.Chart {
 	if len(features) == 0 {
 		return nil
 	}
+
 	c := plot.Bars{Chart: plot.Chart{ID: "features", Title: "Feature importance", W: 460}, X: plot.Axis{Unit: plot.Percent, Label: "share of the gain of all splits"}, Room: 180}
 	for i, f := range features {
 		if i < mostFeatures && f.Splits > 0 {
 			c.Bars = append(c.Bars, plot.Bar{Label: f.Feature, Parts: []plot.Part{{Class: "bar", Value: f.Gain}}, Note: plot.Percent.Format(f.Gain) + ", " + strconv.Itoa(f.Splits) + " splits"})
 		}
 	}
+
 	used := 0
 	for _, f := range features {
 		if f.Splits > 0 {
@@ -277,6 +279,7 @@ func featureChart(d *data, features []Importance) *plot.Chart {
 		}
 	}
 	c.Summary = fmt.Sprintf("%d of %d features are used; %s contributes most.", used, len(features), features[0].Feature)
+
 	add(d, "f-name", "feature", plot.Plain, features, func(f Importance) any { return f.Feature })
 	add(d, "f-gain", "share of gain", plot.Percent, features, func(f Importance) any { return f.Gain })
 	add(d, "f-splits", "splits", plot.Plain, features, func(f Importance) any { return f.Splits })

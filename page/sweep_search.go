@@ -106,6 +106,7 @@ func (p *sweepPage) frontOver(id string, g int, goal Goal) *plot.Chart {
 			front = append(front, strconv.Itoa(t.Number))
 		}
 	}
+
 	c.Summary = "Nothing has been trained yet."
 	if len(front) > 0 {
 		c.Summary = fmt.Sprintf("No other trial is better in all objectives than %s.", list(front))
@@ -148,6 +149,7 @@ func (p *sweepPage) pareto() *plot.Chart {
 	c := plot.Scatter{Chart: plot.Chart{ID: "pareto", Title: "Score by training time", W: 420, H: 250}, X: plot.Axis{Label: "training", Unit: plot.Seconds, Log: true}, Y: plot.Axis{Label: p.Metric}, Best: p.sign()}
 	byTime := slices.Clone(p.scored()) // best first
 	slices.SortStableFunc(byTime, func(a, b *Trial) int { return cmp.Compare(a.Seconds, b.Seconds) })
+
 	var front []string
 	best := math.Inf(1)
 	for _, t := range byTime {
@@ -160,6 +162,7 @@ func (p *sweepPage) pareto() *plot.Chart {
 			front = append(front, strconv.Itoa(t.Number))
 		}
 	}
+
 	c.Summary = "Nothing has been trained yet."
 	if len(front) > 0 {
 		c.Summary = fmt.Sprintf("No other trial is both better and faster than %s.", list(front))

@@ -43,6 +43,7 @@ func merged(bins []metric.Bin, n int, both bool) []metric.Bin {
 	for _, b := range bins {
 		total += b.Weight
 	}
+
 	var out []metric.Bin
 	var sum metric.Bin
 	for _, b := range bins {
@@ -53,6 +54,8 @@ func merged(bins []metric.Bin, n int, both bool) []metric.Bin {
 			sum = metric.Bin{}
 		}
 	}
+
+	// What is left at the end says too little by itself.
 	if sum.Rows == 0 {
 		return out
 	}

@@ -153,6 +153,7 @@ func (a *asker) cross(rng *rand.Rand, x, y *parent) []float64 {
 	for j := range a.axes {
 		u, v := x.at[j], y.at[j]
 		lackX, lackY := x.absent != nil && x.absent[j], y.absent != nil && y.absent[j]
+
 		switch {
 		case lackX && lackY:
 			u = rng.Float64()
@@ -166,6 +167,7 @@ func (a *asker) cross(rng *rand.Rand, x, y *parent) []float64 {
 				u = simulatedBinary(rng, u, v)
 			}
 		}
+
 		child[j] = a.axes[j].inside(u)
 	}
 	return child

@@ -177,6 +177,7 @@ func (p *Plan) SeenConfiguration(configuration int, results map[int]Result) (s S
 			}
 		}
 	}
+
 	if s.Status == StatusDone {
 		s.Score = &mean
 	}

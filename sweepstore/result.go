@@ -33,6 +33,7 @@ func (t *Trials) Result(ctx context.Context, trial int) (r *sweep.Result, damage
 	if r := t.plan.Inherited(trial); r != nil {
 		return r, nil, nil
 	}
+
 	r, _, err = read(ctx, t.bucket, resultKind, t.names.Result(trial), func(data []byte) (*sweep.Result, error) {
 		r, err := sweep.DecodeResult(data)
 		if err == nil && (r.Sweep != t.plan.Sweep || r.Trial != trial) {
@@ -48,6 +49,7 @@ func (t *Trials) Result(ctx context.Context, trial int) (r *sweep.Result, damage
 		}
 		return r, err
 	})
+
 	var bad *DamagedError
 	if errors.As(err, &bad) {
 		return t.Unreadable(trial, bad.Err), bad, nil

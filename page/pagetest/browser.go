@@ -106,10 +106,12 @@ func (b *Browser) read(from *os.File) {
 		if json.Unmarshal(text[:len(text)-1], &m) != nil {
 			continue
 		}
+
 		b.mu.Lock()
 		answer, page := b.answers[m.ID], b.pages[m.Session]
 		delete(b.answers, m.ID)
 		b.mu.Unlock()
+
 		switch {
 		case m.ID != 0 && answer != nil:
 			answer <- m

@@ -64,7 +64,8 @@ type reasons struct {
 	Decision *sweep.Decision `json:"decision,omitempty"` // for an open trial
 	Replayed string          `json:"replayed,omitempty"` // the outcome of reproducing it
 	Rungs    []sweep.Rung    `json:"rungs,omitempty"`
-	// Promotions say what became of the trial at the rungs where it was paused; Unlike says why one of them would be decided otherwise now.
+	// Promotions say what became of the trial at the rungs where it was paused; Unlike says why one of them would be decided otherwise now, or
+	// cannot be read.
 	Promotions []sweep.Promotion `json:"promotions,omitempty"`
 	Unlike     string            `json:"unlike,omitempty"`
 	Refit      string            `json:"refit,omitempty"` // why the last trial of a cross-validated sweep trains what it does
@@ -103,29 +104,42 @@ func (c *cloud) why(ctx context.Context, p *sweep.Plan, st sweepview.State, tria
 			}
 		}
 	}
-	if stop := p.Spec.Search.Stop; stop != nil {
-		for _, step := range stop.Rungs {
-			r, err := trials.Rung(ctx, trial, step)
-			if err != nil {
-				return y, err
-			}
-			if r != nil {
-				y.Rungs = append(y.Rungs, *r)
-			}
-			after, err := trials.Promotion(ctx, trial, step)
-			if err != nil {
-				return y, err
-			}
-			if after == nil {
-				continue
-			}
+	err = y.readRungs(ctx, p, trials)
+	return y, err
+}
+
+// readRungs reads how the trial compared at each rung, and what became of it there. A damaged record is told of and hides no other.
+func (y *reasons) readRungs(ctx context.Context, p *sweep.Plan, trials *sweepstore.Trials) error {
+	if p.Spec.Search.Stop == nil {
+		return nil
+	}
+
+	var damaged *sweepstore.DamagedError
+	for _, step := range p.Spec.Search.Stop.Rungs {
+		r, err := trials.Rung(ctx, y.Trial.Number, step)
+		switch {
+		case errors.As(err, &damaged):
+			y.Unlike = err.Error()
+		case err != nil:
+			return err
+		case r != nil:
+			y.Rungs = append(y.Rungs, *r)
+		}
+
+		after, err := trials.Promotion(ctx, y.Trial.Number, step)
+		switch {
+		case errors.As(err, &damaged):
+			y.Unlike = err.Error()
+		case err != nil:
+			return err
+		case after != nil:
 			y.Promotions = append(y.Promotions, *after)
 			if err := search.ReplayPromotion(p, after); err != nil {
 				y.Unlike = err.Error()
 			}
 		}
 	}
-	return y, nil
+	return nil
 }
 
 // whyRefit says what the refit trains, or that this is not known yet.
@@ -203,10 +217,16 @@ func (w *World) showWhy(p *sweep.Plan, y reasons) {
 			[2]string{"had seen", fmt.Sprintf("%d trials that had ended", len(e.Seen))}, [2]string{"again", y.Replayed})
 	}
 	w.pairs(rows...)
-	if len(y.Rungs) == 0 {
-		return
+	if len(y.Rungs) > 0 {
+		w.showRungs(p, y)
 	}
+	if y.Unlike != "" {
+		w.pairs([2]string{"again", y.Unlike})
+	}
+}
 
+// showRungs shows how the trial compared at each rung.
+func (w *World) showRungs(p *sweep.Plan, y reasons) {
 	t := w.newTable("reached", p.Spec.Metric, "others", "", "because")
 	t.SetColumnConfigs([]table.ColumnConfig{{Number: 5, WidthMax: w.textWidth(whyOverhead), WidthMaxEnforcer: text.WrapSoft}})
 	for _, r := range y.Rungs {
@@ -230,9 +250,6 @@ func (w *World) showWhy(p *sweep.Plan, y reasons) {
 		}
 	}
 	t.Render()
-	if y.Unlike != "" {
-		w.pairs([2]string{"again", y.Unlike})
-	}
 }
 
 // withoutText says which parameters a trial lacks, why, and what it trains with instead.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/blob"
 	"coppice/fit"
 	"coppice/search"
 	"coppice/sweep"
@@ -94,6 +95,17 @@ func TestWhy(t *testing.T) {
 	}
 	if strings.Contains(out, "again") {
 		t.Errorf("why night-1 2: got\n%s\nwant no word of a decision that came out otherwise", out)
+	}
+
+	// A damaged record hides no other.
+	if _, err := w.buckets["sweeps"].Put(t.Context(), sweep.Names(plan.Sweep).Rung(2, 33), blob.Any, strings.NewReader("{")); err != nil {
+		t.Fatal(err)
+	}
+	out = strings.Join(strings.Fields(w.must("why", "night-1", "2")), " ")
+	for _, want := range []string{"at 11 trees │ 0.5", "rank 2 of 2 at rung 11", "rungs/33"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("why night-1 2 with a damaged rung at 33 trees: got\n%s\nwant %q in it", out, want)
+		}
 	}
 }
 

@@ -126,6 +126,7 @@ func (d *Datasets) record(ctx context.Context, name string, attrs blob.Attrs) (k
 	if k, ok := d.known[attrs.Name]; ok && k.generation == attrs.Generation {
 		return k, nil
 	}
+
 	k := kept{generation: attrs.Generation}
 	r, err := stager.Destination{Store: d.store}.Night(ctx, name, strings.TrimSuffix(path.Base(attrs.Name), ".json"))
 	var damaged *contract.DamagedError
@@ -143,6 +144,7 @@ func (d *Datasets) record(ctx context.Context, name string, attrs blob.Attrs) (k
 		}
 		k.record = r
 	}
+
 	d.known[attrs.Name] = k
 	return k, nil
 }

@@ -109,6 +109,7 @@ func (w *Worker) fit(ctx context.Context, s *saving, q fit.Request) (*fit.Outcom
 	if s.from != nil && s.from.Identity() != w.table.Identity(q) { // it is of a sample of the rows, which has served its purpose
 		s.clear()
 	}
+
 	q.Resume = s.from
 	q.Checkpoint = func(c *gbt.Checkpoint) error {
 		if s.pause == 0 {
@@ -120,6 +121,7 @@ func (w *Worker) fit(ctx context.Context, s *saving, q fit.Request) (*fit.Outcom
 		}
 		return &pausedError{s.pause}
 	}
+
 	o, err := w.table.Train(ctx, q)
 	var other *gbt.MismatchError
 	if !errors.As(err, &other) {

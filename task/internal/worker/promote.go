@@ -50,14 +50,18 @@ func (l *looking) resumable(ctx context.Context, paused []sweep.Reached, last bo
 	w, q := l.w, search.Ladder{Coming: map[int]int{}, Last: last}
 	halving := w.plan.Spec.Search.Stop.Rule == sweep.StopHalving
 	var unread []sweep.Promotion
+	gathered := map[int]bool{}
 	for _, p := range paused {
 		if halving {
 			if q.Coming[p.Step] = l.coming(p.Step); q.Coming[p.Step] > 0 {
 				continue
 			}
 		}
-		if err := w.trials.GatherRungs(ctx, l.list, -1, p.Step, p.Step, w.scores()); err != nil {
-			return nil, err
+		if !gathered[p.Step] {
+			if err := w.trials.GatherRungs(ctx, l.list, -1, p.Step, p.Step, w.scores()); err != nil {
+				return nil, err
+			}
+			gathered[p.Step] = true
 		}
 		score, known := w.scores()[sweepstore.RungKey{Step: p.Step, Trial: p.Trial}]
 		if !known { // a damaged record: the trial passes the rung
