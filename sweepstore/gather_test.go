@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"coppice/blob"
@@ -15,24 +16,24 @@ import (
 	"coppice/sweepstore"
 )
 
-// counting counts the requests to a store.
+// counting counts the requests to a store, which may come at once.
 type counting struct {
 	blob.Store
-	asked int
+	asked atomic.Int64
 }
 
 func (c *counting) Stat(ctx context.Context, name string) (blob.Attrs, error) {
-	c.asked++
+	c.asked.Add(1)
 	return c.Store.Stat(ctx, name)
 }
 
 func (c *counting) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	c.asked++
+	c.asked.Add(1)
 	return c.Store.Open(ctx, name, r)
 }
 
 func (c *counting) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	c.asked++
+	c.asked.Add(1)
 	return c.Store.Put(ctx, name, cond, r)
 }
 
@@ -107,7 +108,7 @@ func simulate(t *testing.T, store *counting, tasks, trials, folds int) float64 {
 		heap.Push(&todo, event{0, i})
 	}
 
-	rng, free, decided := rand.New(rand.NewPCG(1, 2)), 0, 0
+	rng, free, decided := rand.New(rand.NewPCG(1, 2)), 0, int64(0)
 	for len(todo) > 0 {
 		e := heap.Pop(&todo).(event)
 		now := &all[e.task]
@@ -131,7 +132,7 @@ func simulate(t *testing.T, store *counting, tasks, trials, folds int) float64 {
 			continue
 		}
 
-		before := store.asked
+		before := store.asked.Load()
 		decider := plan.Decider(now.trial)
 		own := sweep.Params{"x": float64(decider)}
 		was, err := bucket.Decision(t.Context(), decider)
@@ -147,7 +148,7 @@ func simulate(t *testing.T, store *counting, tasks, trials, folds int) float64 {
 			_, err = bucket.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: decider, Params: own, Own: own, Seen: seen})
 			must(err)
 		}
-		decided += store.asked - before
+		decided += store.asked.Load() - before
 		now.known[decider] = sweep.Seen{Trial: decider, Status: sweep.StatusRunning, Params: own}
 		now.listed = nil
 		heap.Push(&todo, event{e.at + 0.5 + rng.Float64(), e.task})
@@ -225,5 +226,5 @@ func simulateRungs(t *testing.T, store *counting, tasks, trials int) float64 {
 		}
 		heap.Push(&todo, event{e.at + 0.5 + rng.Float64(), e.task})
 	}
-	return float64(store.asked) / float64(reached)
+	return float64(store.asked.Load()) / float64(reached)
 }
