@@ -48,7 +48,7 @@ func compared(p *sweep.Plan, own sweep.Reached, seen []sweep.Reached) Stopping {
 	return s
 }
 
-// Ladder is what is known when a task asks what becomes of paused trials.
+// Ladder is what is known when a task asks what becomes of paused trials. A trial has one score at a rung.
 type Ladder struct {
 	Paused  []sweep.Reached // the paused trials without a verdict: their rungs and scores there
 	Reached []sweep.Reached // the scores of all trials at rungs
@@ -56,12 +56,24 @@ type Ladder struct {
 	Last    bool            // every trial has ended or is paused
 }
 
-// Resumption is a verdict on a paused trial, with the others' scores at its rung.
+// Resumption is a verdict on a paused trial.
 type Resumption struct {
 	sweep.Reached
-	Verdict Verdict // GoOn or Stop
-	Seen    []sweep.Reached
+	Verdict Verdict // GoOn, Stop or Wait
 	Last    bool
+
+	rung []sweep.Reached // all scores at the rung, by trial
+}
+
+// Seen returns the others' scores at the rung, by trial. With the plan and Last, the verdict follows from them.
+func (r *Resumption) Seen() []sweep.Reached {
+	seen := make([]sweep.Reached, 0, len(r.rung))
+	for _, other := range r.rung {
+		if other.Trial != r.Trial {
+			seen = append(seen, other)
+		}
+	}
+	return seen
 }
 
 // Resumable returns the paused trials of which can be said what becomes of them: those to be promoted, the highest rung and its best trial
@@ -69,31 +81,17 @@ type Resumption struct {
 // come to its rung, and ends when nothing is left that could change that. With halving all trials at a rung get their verdicts once none is
 // on its way to it. Of the last ones at a rung the best goes on, so that a sweep has a model. Errors are *SpecError.
 func Resumable(p *sweep.Plan, l Ladder) ([]Resumption, error) {
-	halving := p.Spec.Search.Stop.Rule == sweep.StopHalving
-	best := slices.SortedFunc(slices.Values(l.Paused), func(a, b sweep.Reached) int {
-		byScore := cmp.Compare(a.Score, b.Score)
-		if p.Maximize {
-			byScore = -byScore
-		}
-		return cmp.Or(cmp.Compare(b.Step, a.Step), byScore, cmp.Compare(a.Trial, b.Trial))
-	})
+	if p.Spec.Search.Stop.Rule == sweep.StopHalving {
+		l.Last = true
+		l.Paused = slices.DeleteFunc(slices.Clone(l.Paused), func(r sweep.Reached) bool { return l.Coming[r.Step] > 0 })
+	}
+	all, err := l.verdicts(p)
+	if err != nil {
+		return nil, err
+	}
 
 	var promoted, ended []Resumption
-	for _, own := range best {
-		if halving && l.Coming[own.Step] > 0 {
-			continue
-		}
-		r := Resumption{Reached: own, Seen: []sweep.Reached{}, Last: l.Last || halving}
-		for _, other := range l.Reached {
-			if other.Step == own.Step && other.Trial != own.Trial {
-				r.Seen = append(r.Seen, other)
-			}
-		}
-		slices.SortFunc(r.Seen, func(a, b sweep.Reached) int { return cmp.Compare(a.Trial, b.Trial) })
-		var err error
-		if r.Verdict, err = AfterPause(p, own, r.Seen, r.Last); err != nil {
-			return nil, err
-		}
+	for _, r := range all {
 		switch r.Verdict.Action {
 		case GoOn:
 			promoted = append(promoted, r)
@@ -105,6 +103,71 @@ func Resumable(p *sweep.Plan, l Ladder) ([]Resumption, error) {
 		return promoted, nil
 	}
 	return ended, nil
+}
+
+// Behind returns those of the paused trials, ascending, that others beat: they would end if none came to their rungs any more. Errors are
+// *SpecError.
+func Behind(p *sweep.Plan, l Ladder) (trials []int, err error) {
+	l.Last = true
+	all, err := l.verdicts(p)
+	for _, r := range all {
+		if r.Verdict.Action == Stop {
+			trials = append(trials, r.Trial)
+		}
+	}
+	slices.Sort(trials)
+	return trials, err
+}
+
+// verdicts judges every paused trial, the highest rung and its best trial first. Each rung is put in order once, not for each trial: there
+// may be a thousand, and every task asks again and again.
+func (l *Ladder) verdicts(p *sweep.Plan) ([]Resumption, error) {
+	s := stopping(p)
+	s.Pauses, s.Last = true, l.Last
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+
+	// The scores at each rung, by trial, and best first for each bracket.
+	type field struct{ step, bracket int }
+	rungs, fields := map[int][]sweep.Reached{}, map[field][]entry{}
+	for _, r := range l.Reached {
+		f := field{r.Step, s.bracketOf(r.Trial)}
+		rungs[r.Step] = append(rungs[r.Step], r)
+		fields[f] = append(fields[f], entry{r.Trial, s.score(r.Score)})
+	}
+	for _, rung := range rungs {
+		slices.SortFunc(rung, func(a, b sweep.Reached) int { return cmp.Compare(a.Trial, b.Trial) })
+	}
+	for _, entries := range fields {
+		slices.SortFunc(entries, compareEntries)
+	}
+
+	all := make([]Resumption, 0, len(l.Paused))
+	for _, own := range l.Paused {
+		r := Resumption{Reached: own, Last: l.Last, rung: rungs[own.Step]}
+		among := fields[field{own.Step, s.bracketOf(own.Trial)}]
+		at, listed := slices.BinarySearchFunc(among, entry{own.Trial, s.score(own.Score)}, compareEntries)
+
+		if listed && slices.Contains(s.rungsOf(own.Trial), own.Step) {
+			r.Verdict = s.ranked(among, at+1, own.Step)
+		} else {
+			var err error
+			if r.Verdict, err = AfterPause(p, own, r.Seen(), l.Last); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, r)
+	}
+
+	slices.SortFunc(all, func(a, b Resumption) int {
+		byScore := cmp.Compare(a.Score, b.Score)
+		if p.Maximize {
+			byScore = -byScore
+		}
+		return cmp.Or(cmp.Compare(b.Step, a.Step), byScore, cmp.Compare(a.Trial, b.Trial))
+	})
+	return all, nil
 }
 
 // AfterPause says what becomes of a trial that is paused at a rung, given the others' scores there: it goes on, stops or keeps waiting. last

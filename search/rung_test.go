@@ -1,6 +1,10 @@
 package search_test
 
 import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +41,7 @@ func resumable(t *testing.T, p *sweep.Plan, l search.Ladder, action string, want
 		if r.Verdict.Action != action {
 			t.Errorf("what becomes of trial %d: got %+v, want it to %s", r.Trial, r.Verdict, action)
 		}
-		written := sweep.Promotion{Trial: r.Trial, Step: r.Step, Score: r.Score, Promoted: r.Verdict.Action == search.GoOn, Reason: r.Verdict.Reason, Seen: r.Seen, Last: r.Last}
+		written := sweep.Promotion{Trial: r.Trial, Step: r.Step, Score: r.Score, Promoted: r.Verdict.Action == search.GoOn, Reason: r.Verdict.Reason, Seen: r.Seen(), Last: r.Last}
 		if err := search.ReplayPromotion(p, &written); err != nil {
 			t.Errorf("made the verdict on trial %d again: %v", r.Trial, err)
 		}
@@ -102,5 +106,119 @@ func TestHalvingWaitsForAll(t *testing.T) {
 	v, err := search.AfterPause(p, at[0], at[1:], true)
 	if err != nil || !strings.Contains(v.Reason, "rank 4 of 7 at rung 3; 2 go on, and it is behind by 0.15") {
 		t.Errorf("the fourth of seven: got %+v, error %v", v, err)
+	}
+}
+
+// oneByOne is what Resumable has to find, with every paused trial compared by itself.
+func oneByOne(t *testing.T, p *sweep.Plan, l search.Ladder) (found []string, behind []int) {
+	t.Helper()
+	best := slices.SortedFunc(slices.Values(l.Paused), func(a, b sweep.Reached) int {
+		byScore := cmp.Compare(a.Score, b.Score)
+		if p.Maximize {
+			byScore = -byScore
+		}
+		return cmp.Or(cmp.Compare(b.Step, a.Step), byScore, cmp.Compare(a.Trial, b.Trial))
+	})
+	judged := func(own sweep.Reached, last bool) (search.Verdict, []sweep.Reached) {
+		seen := []sweep.Reached{}
+		for _, other := range l.Reached {
+			if other.Step == own.Step && other.Trial != own.Trial {
+				seen = append(seen, other)
+			}
+		}
+		slices.SortFunc(seen, func(a, b sweep.Reached) int { return cmp.Compare(a.Trial, b.Trial) })
+		v, err := search.AfterPause(p, own, seen, last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v, seen
+	}
+
+	var promoted, ended []string
+	halving := p.Spec.Search.Stop.Rule == sweep.StopHalving
+	for _, own := range best {
+		if v, _ := judged(own, true); v.Action == search.Stop {
+			behind = append(behind, own.Trial)
+		}
+		if halving && l.Coming[own.Step] > 0 {
+			continue
+		}
+		switch v, seen := judged(own, l.Last || halving); v.Action {
+		case search.GoOn:
+			promoted = append(promoted, fmt.Sprint(own, v, seen, l.Last || halving))
+		case search.Stop:
+			ended = append(ended, fmt.Sprint(own, v, seen, l.Last || halving))
+		}
+	}
+	slices.Sort(behind)
+	if len(promoted) > 0 {
+		return promoted, behind
+	}
+	return ended, behind
+}
+
+// TestVerdictsOfAllAreThoseOfEach: that each rung is put in order once changes no verdict, whatever the rule, ties, noise, scores that are no
+// numbers, and trials of which the ladder does not know the score.
+func TestVerdictsOfAllAreThoseOfEach(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	values := []float64{0.1, 0.2, 0.2, 0.25, 0.3, 0.4, 0.5, math.Inf(1), math.Inf(-1), math.NaN()}
+	verdicts := 0
+	for n := range 2000 {
+		p := pausing([]string{sweep.StopASHA, sweep.StopHalving, sweep.StopHyperband}[n%3])
+		stop := p.Spec.Search.Stop
+		stop.Eta, stop.Noise, p.Maximize = 2+r.IntN(3), []float64{0, 0, 0.1}[r.IntN(3)], r.IntN(2) == 0
+		l := search.Ladder{Last: r.IntN(2) == 0, Coming: map[int]int{9: r.IntN(2)}}
+		for trial := range r.IntN(20) {
+			at := sweep.Reached{Step: 3, Trial: trial, Score: values[r.IntN(len(values))]}
+			if r.IntN(3) == 0 { // it has been promoted, and may wait again
+				l.Reached = append(l.Reached, at)
+				at.Step, at.Score = 9, r.Float64()
+			}
+			if r.IntN(10) > 0 {
+				l.Reached = append(l.Reached, at)
+			}
+			if r.IntN(4) > 0 {
+				l.Paused = append(l.Paused, at)
+			}
+		}
+		r.Shuffle(len(l.Reached), func(i, j int) { l.Reached[i], l.Reached[j] = l.Reached[j], l.Reached[i] })
+
+		want, beaten := oneByOne(t, p, l)
+		found, err := search.Resumable(p, l)
+		var got []string
+		for _, f := range found {
+			got = append(got, fmt.Sprint(f.Reached, f.Verdict, f.Seen(), f.Last))
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Fatalf("ladder %d, %+v with %+v: got %q, error %v; one by one %q", n, *stop, l, got, err, want)
+		}
+		behind, err := search.Behind(p, l)
+		if err != nil || !slices.Equal(behind, beaten) {
+			t.Fatalf("ladder %d, %+v with %+v: behind are %v, error %v; one by one %v", n, *stop, l, behind, err, beaten)
+		}
+		verdicts += len(got)
+	}
+	if verdicts < 2000 {
+		t.Errorf("there were %d verdicts on 2000 ladders; want more, or little was tested", verdicts)
+	}
+}
+
+// thousand is a ladder with a thousand paused trials.
+func thousand() (l search.Ladder) {
+	for trial := range 1000 {
+		at := sweep.Reached{Step: 3, Trial: trial, Score: float64(trial*7919%1000) / 1000}
+		l.Paused, l.Reached = append(l.Paused, at), append(l.Reached, at)
+	}
+	l.Last = true
+	return l
+}
+
+// BenchmarkResumable is what each look of a task costs at the end of the largest sweep.
+func BenchmarkResumable(b *testing.B) {
+	p, l := pausing(sweep.StopASHA), thousand()
+	for b.Loop() {
+		if found, err := search.Resumable(p, l); err != nil || len(found) == 0 {
+			b.Fatalf("%d verdicts, error %v", len(found), err)
+		}
 	}
 }

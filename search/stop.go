@@ -159,8 +159,12 @@ func (s *Stopping) field(rung, bracket int) []entry {
 			out = append(out, entry{c.Trial, s.score(v)})
 		}
 	}
-	slices.SortFunc(out, func(a, b entry) int { return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.trial, b.trial)) })
+	slices.SortFunc(out, compareEntries)
 	return out
+}
+
+func compareEntries(a, b entry) int {
+	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.trial, b.trial))
 }
 
 func (s *Stopping) score(v float64) float64 {
@@ -199,11 +203,15 @@ func (s *Stopping) byRank(c Curve, rung int) Verdict {
 		return Verdict{Action: Wait, Rung: rung, Reason: fmt.Sprintf("%d of %d trials have not come to rung %d", missing, s.Trials, rung)}
 	}
 
+	return s.ranked(field, slices.IndexFunc(field, func(e entry) bool { return e.trial == c.Trial })+1, rung)
+}
+
+// ranked is byRank for the trial of a rank, from 1, in the order of those at the rung; 0 if it is not among them.
+func (s *Stopping) ranked(field []entry, rank, rung int) Verdict {
 	keep := len(field) / s.Eta
 	if s.Last {
 		keep = max(keep, 1)
 	}
-	rank := slices.IndexFunc(field, func(e entry) bool { return e.trial == c.Trial }) + 1
 	switch {
 	case rank == 0: // its first measurement came after the rung
 		return Verdict{Action: GoOn, Rung: rung, Reason: fmt.Sprintf("it has no value at rung %d", rung)}

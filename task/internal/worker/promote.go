@@ -24,18 +24,21 @@ func (l *looking) verdict(ctx context.Context, last bool) (protocol.Answer, erro
 		return protocol.Answer{}, err
 	}
 
-	var due []sweep.Promotion
+	var due *sweep.Promotion
 	if enough != nil && last {
 		due, err = l.closed(ctx, paused, enough)
 	} else if enough == nil {
 		due, err = l.resumable(ctx, paused, last)
 	}
-	if err != nil || len(due) == 0 {
+	if err != nil || due == nil {
 		return protocol.Answer{}, err
 	}
-	l.due = due[w.Task%len(due)] // not all tasks want the same trial next
+	l.due = *due
 	return protocol.Answer{Yes: true, Trial: l.due.Trial}, nil
 }
+
+// turn picks one of the verdicts that are due: not all tasks want the same trial next.
+func turn[T any](w *Worker, due []T) T { return due[w.Task%len(due)] }
 
 // hasEnough reads why the sweep starts no more trials; nil if it does.
 func (w *Worker) hasEnough(ctx context.Context) (*sweep.Enough, error) {
@@ -45,26 +48,29 @@ func (w *Worker) hasEnough(ctx context.Context) (*sweep.Enough, error) {
 	return w.readEnough(ctx)
 }
 
-// resumable returns the verdicts that are due on paused trials.
-func (l *looking) resumable(ctx context.Context, paused []sweep.Reached, last bool) ([]sweep.Promotion, error) {
+// resumable returns one of the verdicts that are due on paused trials; nil if none is.
+func (l *looking) resumable(ctx context.Context, paused []sweep.Reached, last bool) (*sweep.Promotion, error) {
 	w, q := l.w, search.Ladder{Coming: map[int]int{}, Last: last}
 	halving := w.plan.Spec.Search.Stop.Rule == sweep.StopHalving
-	var unread []sweep.Promotion
-	gathered := map[int]bool{}
+	var unread []*sweep.Promotion
+	known := map[int]bool{} // the rungs about which all is known
 	for _, p := range paused {
-		if halving {
-			if q.Coming[p.Step] = l.coming(p.Step); q.Coming[p.Step] > 0 {
-				continue
+		if !known[p.Step] {
+			if halving {
+				q.Coming[p.Step] = l.coming(p.Step)
 			}
-		}
-		if !gathered[p.Step] {
-			if err := w.trials.GatherRungs(ctx, l.list, -1, p.Step, p.Step, w.scores()); err != nil {
-				return nil, err
+			if q.Coming[p.Step] == 0 {
+				if err := w.trials.GatherRungs(ctx, l.list, -1, p.Step, p.Step, w.scores()); err != nil {
+					return nil, err
+				}
 			}
-			gathered[p.Step] = true
+			known[p.Step] = true
 		}
-		score, known := w.scores()[sweepstore.RungKey{Step: p.Step, Trial: p.Trial}]
-		if !known { // a damaged record: the trial passes the rung
+		if q.Coming[p.Step] > 0 {
+			continue
+		}
+		score, read := w.scores()[sweepstore.RungKey{Step: p.Step, Trial: p.Trial}]
+		if !read { // a damaged record: the trial passes the rung
 			unread = append(unread, w.promotion(p, true, "its score at the rung cannot be read"))
 			continue
 		}
@@ -72,7 +78,7 @@ func (l *looking) resumable(ctx context.Context, paused []sweep.Reached, last bo
 		q.Paused = append(q.Paused, p)
 	}
 	if len(unread) > 0 {
-		return unread, nil
+		return turn(w, unread), nil
 	}
 	lost, err := l.lost(ctx, last && !halving)
 	if err != nil {
@@ -85,13 +91,13 @@ func (l *looking) resumable(ctx context.Context, paused []sweep.Reached, last bo
 	}
 
 	found, err := search.Resumable(w.plan, q)
-	var due []sweep.Promotion
-	for _, r := range found {
-		p := w.promotion(r.Reached, r.Verdict.Action == search.GoOn, r.Verdict.Reason)
-		p.Seen, p.Last = r.Seen, r.Last
-		due = append(due, p)
+	if err != nil || len(found) == 0 {
+		return nil, err
 	}
-	return due, err
+	r := turn(w, found)
+	p := w.promotion(r.Reached, r.Verdict.Action == search.GoOn, r.Verdict.Reason)
+	p.Seen, p.Last = r.Seen(), r.Last
+	return p, nil
 }
 
 // lost returns the trials that have ended without a model for another reason than that others were better. When nothing is left to train, they
@@ -125,26 +131,24 @@ func (l *looking) coming(step int) (n int) {
 	return n
 }
 
-// closed returns the end of all paused trials of a sweep that has enough.
-func (l *looking) closed(ctx context.Context, paused []sweep.Reached, enough *sweep.Enough) (due []sweep.Promotion, err error) {
-	for _, p := range paused {
-		passed, err := l.w.trials.AtPause(ctx, l.list.Trials[p.Trial])
-		if err != nil {
-			return nil, err
-		}
-		if n := len(passed); n > 0 {
-			p.Score = passed[n-1].Score
-		}
-		end := l.w.promotion(p, false, "the sweep has enough: "+enough.Reason)
-		end.Enough = true
-		due = append(due, end)
+// closed returns the end of one of the paused trials of a sweep that has enough.
+func (l *looking) closed(ctx context.Context, paused []sweep.Reached, enough *sweep.Enough) (*sweep.Promotion, error) {
+	of := turn(l.w, paused)
+	passed, err := l.w.trials.AtPause(ctx, l.list.Trials[of.Trial])
+	if err != nil {
+		return nil, err
 	}
-	return due, nil
+	if n := len(passed); n > 0 {
+		of.Score = passed[n-1].Score
+	}
+	end := l.w.promotion(of, false, "the sweep has enough: "+enough.Reason)
+	end.Enough = true
+	return end, nil
 }
 
 // promotion returns what becomes of a paused trial.
-func (w *Worker) promotion(of sweep.Reached, promoted bool, reason string) sweep.Promotion {
-	return sweep.Promotion{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: of.Trial, Step: of.Step, Score: of.Score, Promoted: promoted, Reason: reason,
+func (w *Worker) promotion(of sweep.Reached, promoted bool, reason string) *sweep.Promotion {
+	return &sweep.Promotion{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: of.Trial, Step: of.Step, Score: of.Score, Promoted: promoted, Reason: reason,
 		Seen: []sweep.Reached{}, Task: w.Task, Attempt: w.Attempt, At: time.Now().UTC()}
 }
 
