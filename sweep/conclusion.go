@@ -31,8 +31,9 @@ type Ending struct {
 	Format    int       `json:"format"`
 	Sweep     ID        `json:"sweep"`
 	Cancelled bool      `json:"cancelled,omitempty"`
-	Early     string    `json:"early,omitempty"` // why not every trial has ended or was trained; empty otherwise
-	Trials    []int     `json:"trials"`          // trials with results that count, ascending
+	Early     string    `json:"early,omitempty"`  // why not every trial has ended or was trained; empty otherwise
+	Trials    []int     `json:"trials"`           // trials with results that count, ascending
+	Behind    []int     `json:"behind,omitempty"` // trials without a result that were paused and that others beat, ascending: for the quorum they count as stopped
 	At        time.Time `json:"at"`
 
 	Written
@@ -48,9 +49,16 @@ func DecodeEnding(data []byte, n int) (*Ending, error) {
 		return nil, &DecodeError{"ending", err}
 	}
 
-	for i, t := range e.Trials {
-		if t < 0 || t >= n || i > 0 && t <= e.Trials[i-1] {
-			return nil, &DecodeError{"ending", fmt.Errorf("trial %d", t)}
+	for _, trials := range [][]int{e.Trials, e.Behind} {
+		for i, t := range trials {
+			if t < 0 || t >= n || i > 0 && t <= trials[i-1] {
+				return nil, &DecodeError{"ending", fmt.Errorf("trial %d", t)}
+			}
+		}
+	}
+	for _, t := range e.Behind {
+		if _, counts := slices.BinarySearch(e.Trials, t); counts {
+			return nil, &DecodeError{"ending", fmt.Errorf("trial %d has a result and is behind", t)}
 		}
 	}
 

@@ -439,7 +439,8 @@ func FuzzNames(f *testing.F) {
 }
 
 func FuzzDecoders(f *testing.F) {
-	for _, v := range []any{plan(), done(1, 0.5, 3), sweep.ScoreMessage{Format: 1, Sweep: "a"}, sweep.Conclusion{Format: 1, Sweep: "a", Outcome: "winner"}, sweep.Ending{Format: 1, Sweep: "a", Trials: []int{0, 2}},
+	for _, v := range []any{plan(), done(1, 0.5, 3), sweep.ScoreMessage{Format: 1, Sweep: "a"}, sweep.Conclusion{Format: 1, Sweep: "a", Outcome: "winner"}, sweep.Ending{Format: 1, Sweep: "a", Trials: []int{0, 2}, Behind: []int{1}},
+		sweep.Ending{Format: 1, Sweep: "a", Trials: []int{0, 1, 2}, Behind: []int{1}},
 		sweep.Claim{Format: 1, Sweep: "a", Trial: 1}, sweep.Heartbeat{Format: 1, Trees: 3},
 		sweep.Curve{Format: 1, Sweep: "a", First: 1, Every: 1, Scores: []float64{.5}}} {
 		data, _ := json.Marshal(v)
@@ -467,8 +468,10 @@ func FuzzDecoders(f *testing.F) {
 		check(err)
 		_, err = sweep.DecodeConclusion(data)
 		check(err)
-		_, err = sweep.DecodeEnding(data, 3)
-		check(err)
+		e, err := sweep.DecodeEnding(data, 3)
+		if check(err); err == nil && len(e.Trials)+len(e.Behind) > 3 {
+			t.Fatalf("of three trials %v have results and %v are behind; want an error", e.Trials, e.Behind)
+		}
 		_, err = sweep.DecodeClaim(data)
 		check(err)
 		c, err := sweep.DecodeCurve(data)

@@ -71,10 +71,11 @@ type known struct {
 	planText []byte
 	trials   *sweepstore.Trials // of the plan
 	results  map[int]sweep.Result
-	planned  time.Time      // write time of the plan, by the store's clock
-	latest   time.Time      // write time of the newest object at the last listing, by the store's clock
-	seen     time.Time      // when that was first seen, by the aggregator's clock
-	costs    *ledger.Reader // nil before the first use
+	listing  sweepstore.Listing // from which results were last read
+	planned  time.Time          // write time of the plan, by the store's clock
+	latest   time.Time          // write time of the newest object at the last listing, by the store's clock
+	seen     time.Time          // when that was first seen, by the aggregator's clock
+	costs    *ledger.Reader     // nil before the first use
 	ended    *sweep.Conclusion
 	wrote    bool                     // this process wrote the conclusion
 	dataset  string                   // the plan's dataset, once the sweep has ended
@@ -169,7 +170,7 @@ func (a *Aggregator) settle(ctx context.Context, id sweep.ID) (*sweep.Conclusion
 		if k.plan != nil {
 			k.dataset = k.plan.Dataset.Name + "@" + k.plan.Dataset.Version
 		}
-		k.plan, k.planText, k.trials, k.results, k.costs = nil, nil, nil, nil, nil // free the memory: an aggregator lives for months
+		k.plan, k.planText, k.trials, k.results, k.listing, k.costs = nil, nil, nil, nil, sweepstore.Listing{}, nil // free the memory: an aggregator lives for months
 	}
 
 	return c, nil
@@ -303,6 +304,14 @@ func (o *concluding) end(ctx context.Context, why protocol.Why) (created bool, e
 	p := o.k.plan
 	b := o.k.board(nil)
 	e := ending(why, b, p, o.spent, o.state)
+	if why != protocol.AllEnded {
+		if e.Behind, err = o.a.behind(ctx, o.k); err != nil {
+			return false, err
+		}
+	}
+	if n := len(e.Behind); n > 0 && e.Early != "" {
+		e.Early += fmt.Sprintf("; %d of them were paused at a rung, behind others, and count as stopped", n)
+	}
 	enough, err := o.a.enough(ctx, p, b)
 	if err != nil {
 		return false, err
@@ -379,6 +388,7 @@ func (a *Aggregator) readResults(ctx context.Context, k *known) error {
 	if l.Latest.After(k.latest) {
 		k.latest, k.seen = l.Latest, a.Now()
 	}
+	k.listing = l
 	return k.trials.Results(ctx, l, k.results, func(trial int, why error) { a.damaged(k.plan, trial, why) })
 }
 

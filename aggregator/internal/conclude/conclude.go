@@ -28,18 +28,18 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	c := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner, Done: own.Done, Failed: own.Failed, At: a.Now().UTC()}
 
 	// Cancelled, or below the quorum: no winner.
-	switch done, short := ended(p, b); {
+	switch done, short := ended(p, b, e); {
 	case e.Cancelled:
 		c.Outcome, c.Reason = sweep.OutcomeCancelled, "the sweep was cancelled"
 		return c, nil, nil
-	case done >= quorum(p, b):
+	case done >= quorum(p, b, e):
 	case e.Early != "":
 		c.Reason = e.Early + "; " + short
 		return c, nil, nil
 	default:
 		c.Reason = short
 		if p.Folds == nil {
-			c.Reason = fmt.Sprintf("all %d trials have ended, %d of them with a model; the quorum is %d", len(p.Own()), own.Done, quorum(p, b))
+			c.Reason = fmt.Sprintf("all %d trials have ended, %d of them with a model; the quorum is %d", len(p.Own()), own.Done, quorum(p, b, e))
 		}
 		return c, nil, nil
 	}

@@ -116,25 +116,25 @@ func (a *Aggregator) enough(ctx context.Context, p *sweep.Plan, b sweep.Board) (
 
 // ended counts what the quorum applies to, trials or, in a cross-validated sweep, configurations, that are done, and gives the text for
 // when they are too few.
-func ended(p *sweep.Plan, b sweep.Board) (done int, short string) {
+func ended(p *sweep.Plan, b sweep.Board, e *sweep.Ending) (done int, short string) {
 	if p.Folds == nil {
 		done = b.Tally(p).Done
-		return done, fmt.Sprintf("%d are done, the quorum is %d", done, quorum(p, b))
+		return done, fmt.Sprintf("%d are done, the quorum is %d", done, quorum(p, b, e))
 	}
 	for _, c := range b.Configurations {
 		if c.State == sweep.ConfigurationDone {
 			done++
 		}
 	}
-	return done, fmt.Sprintf("of %d configurations %d have all of their folds, the quorum is %d", len(b.Configurations), done, quorum(p, b))
+	return done, fmt.Sprintf("of %d configurations %d have all of their folds, the quorum is %d", len(b.Configurations), done, quorum(p, b, e))
 }
 
 // quorum is how many trials must be done for a sweep to have a winner, whether it ended early or most of its trials failed. Trials stopped
-// because others were better do not count against it. Trials that a rule of the sweep left untrained, or that a person cancelled, do not
+// because others were better do not count against it, nor do paused ones that the ending finds to be behind: they would have been stopped. Trials that a rule of the sweep left untrained, or that a person cancelled, do not
 // count at all.
-func quorum(p *sweep.Plan, b sweep.Board) int {
+func quorum(p *sweep.Plan, b sweep.Board, e *sweep.Ending) int {
 	own := b.Tally(p)
-	wanted, stopped := p.Configurations()-own.Untrained-own.Cancelled, own.Stopped
+	wanted, stopped := p.Configurations()-own.Untrained-own.Cancelled, own.Stopped+len(e.Behind)
 	if b.Configurations != nil {
 		wanted, stopped = p.Configurations(), 0
 		for _, c := range b.Configurations {

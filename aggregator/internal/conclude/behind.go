@@ -1,0 +1,82 @@
+package conclude
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"coppice/search"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// behind returns the trials without a result that others beat, ascending: those that were paused at a rung and would end if no other came to
+// it, and those of which that is decided. A sweep that ends before they do counts them as stopped. A paused trial that is among the best at
+// its rung is not one of them, nor is one whose score there cannot be read: both would have gone on.
+func (a *Aggregator) behind(ctx context.Context, k *known) ([]int, error) {
+	if !k.plan.Pauses() {
+		return nil, nil
+	}
+
+	var trials []int
+	var ladder search.Ladder
+	scores := map[sweepstore.RungKey]float64{}
+	gathered := map[int]bool{}
+	for _, t := range k.listing.Trials {
+		step, undecided := t.Paused()
+		if _, ended := k.results[t.Number]; ended || step == 0 {
+			continue
+		}
+		if !undecided {
+			ends, err := a.decidedToEnd(ctx, k, t.Number, step)
+			if err != nil {
+				return nil, err
+			}
+			if ends {
+				trials = append(trials, t.Number)
+			}
+			continue
+		}
+
+		if !gathered[step] {
+			if err := k.trials.GatherRungs(ctx, k.listing, -1, step, step, scores); err != nil {
+				return nil, err
+			}
+			gathered[step] = true
+		}
+		if score, read := scores[sweepstore.RungKey{Step: step, Trial: t.Number}]; read {
+			ladder.Paused = append(ladder.Paused, sweep.Reached{Step: step, Trial: t.Number, Score: score})
+		}
+	}
+
+	// As for the tasks, trials that have failed count no more at their rungs, except with halving.
+	halving := k.plan.Spec.Search.Stop.Rule == sweep.StopHalving
+	for key, score := range scores {
+		r, ended := k.results[key.Trial]
+		if halving || !ended || r.Status == sweep.StatusDone || r.Status == sweep.StatusStopped {
+			ladder.Reached = append(ladder.Reached, sweep.Reached{Step: key.Step, Trial: key.Trial, Score: score})
+		}
+	}
+
+	beaten, err := search.Behind(k.plan, ladder)
+	if err != nil {
+		return nil, &dataError{err}
+	}
+	trials = append(trials, beaten...)
+	slices.Sort(trials)
+	return trials, nil
+}
+
+// decidedToEnd reports whether it was decided that a paused trial ends. A decision that cannot be read lets it continue.
+func (a *Aggregator) decidedToEnd(ctx context.Context, k *known, trial, step int) (bool, error) {
+	after, err := k.trials.Promotion(ctx, trial, step)
+	var damaged *sweepstore.DamagedError
+	switch {
+	case errors.As(err, &damaged):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("what becomes of trial %d: %w", trial, err)
+	}
+	return after != nil && !after.Promoted, nil
+}
