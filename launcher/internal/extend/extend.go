@@ -38,7 +38,7 @@ func Read(ctx context.Context, bucket blob.Store, id sweep.ID) (*plan.Ended, err
 		return nil, &OpenError{id}
 	}
 
-	old := &plan.Ended{Plan: view.Plan, Results: map[int]sweep.Result{}}
+	old := &plan.Ended{Plan: view.Plan, Results: map[int]sweep.Result{}, Unfinished: map[int]bool{}}
 	ending, err := sweepstore.New(bucket, id).Ending(ctx, len(old.Plan.Trials))
 	if err != nil {
 		return nil, fmt.Errorf("which results of sweep %s count: %w", id, err)
@@ -59,7 +59,7 @@ func Read(ctx context.Context, bucket blob.Store, id sweep.ID) (*plan.Ended, err
 		old.Winner = nil // its result can no longer be read
 	}
 
-	if old.Reached, err = reached(ctx, bucket, old.Plan); err != nil {
+	if err := rungs(ctx, bucket, ending, old); err != nil {
 		return nil, err
 	}
 	if in := old.Plan.Input; in != nil {
@@ -74,20 +74,21 @@ func Read(ctx context.Context, bucket blob.Store, id sweep.ID) (*plan.Ended, err
 	return old, nil
 }
 
-// reached returns the scores of a sweep's trials at its rungs.
-func reached(ctx context.Context, bucket blob.Store, p *sweep.Plan) ([]sweep.Reached, error) {
-	if p.Spec.Search.Stop == nil {
-		return nil, nil
+// rungs reads the scores of the sweep's trials at its rungs, and what has become of those that were paused there.
+func rungs(ctx context.Context, bucket blob.Store, ending *sweep.Ending, old *plan.Ended) error {
+	if old.Plan.Spec.Search.Stop == nil {
+		return nil
 	}
-	trials := sweepstore.NewTrials(bucket, p)
+	trials := sweepstore.NewTrials(bucket, old.Plan)
 	list, err := trials.List(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 
 	known := map[sweepstore.RungKey]float64{}
 	if err := trials.GatherRungs(ctx, list, -1, 1, math.MaxInt, known); err != nil {
-		return nil, fmt.Errorf("what the trials of sweep %s had at rungs: %w", p.Sweep, err)
+		return fmt.Errorf("what the trials of sweep %s had at rungs: %w", old.Plan.Sweep, err)
 	}
-	return sweepstore.ReachedOf(known, -1, 1, math.MaxInt), nil
+	old.Reached = sweepstore.ReachedOf(known, -1, 1, math.MaxInt)
+	return paused(ctx, trials, list, ending, old)
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -15,9 +16,12 @@ import (
 // Ended is an ended sweep, as needed to extend it.
 type Ended struct {
 	Plan    *sweep.Plan          // with the decisions about open trials
-	Results map[int]sweep.Result // that its ending counts
+	Results map[int]sweep.Result // that its ending counts, and stopped ones of paused trials that are behind
 	Reached []sweep.Reached      // scores of its trials at rungs
 	Winner  *sweep.Inherited
+
+	// Unfinished are trials with a result that were stopped at a rung, and would have gone on if the sweep had not had enough.
+	Unfinished map[int]bool
 
 	Text, Dataset []byte // of the model that it continued, if any
 }
@@ -41,7 +45,7 @@ func Extend(q Request, old *Ended, more int) (*Plan, error) {
 	p := &Plan{Plan: &sweep.Plan{
 		Format: sweep.FormatExtended, Sweep: id, Created: q.Now.UTC(), Coppice: q.Version, Job: q.Job(id), Spec: *q.Spec, Dataset: was.Dataset,
 		Maximize: was.Maximize, Metrics: was.Metrics, Holdout: was.Holdout, Heartbeat: was.Heartbeat, Takeover: was.Takeover, Earlier: was.Earlier,
-		Extends: &sweep.Extension{Sweep: was.Sweep, Reached: old.Reached, Winner: old.Winner},
+		Extends: &sweep.Extension{Sweep: was.Sweep, Reached: slices.Clone(old.Reached), Winner: old.Winner},
 	}}
 	p.inherit(old)
 	if in := was.Input; in != nil {
@@ -95,19 +99,20 @@ func (p *Plan) inherit(old *Ended) {
 // goOn adds the trials that the sweep trains itself: first those that the other sweep did not finish, then new ones, as its search would
 // have continued.
 func (p *Plan) goOn(q Request, old *Ended, more int) error {
-	had, left := map[string]bool{}, more
-	for i, t := range p.Trials {
-		if t.Params == nil {
-			continue
-		}
-		had[sweep.ConfigurationKey(t.Params)] = true
-		if r := &p.Extends.Results[i]; left > 0 && untrained(r) {
-			p.Expected = append(p.Expected, sweep.Trial{Source: t.Source, Params: t.Params, Absent: t.Absent, Reason: fmt.Sprintf("trial %d of sweep %s, which was not finished", i, old.Plan.Sweep)})
-			left--
-		}
+	for _, i := range p.unfinished(old, more) {
+		t := p.Trials[i]
+		p.Expected = append(p.Expected, sweep.Trial{Source: t.Source, Params: t.Params, Absent: t.Absent, Reason: fmt.Sprintf("trial %d of sweep %s, which was not finished", i, old.Plan.Sweep)})
+		p.supersede(i)
 	}
 	known := len(p.Expected)
-	fresh, err := p.fresh(q, had, left)
+
+	had := map[string]bool{}
+	for _, t := range p.Trials {
+		if t.Params != nil {
+			had[sweep.ConfigurationKey(t.Params)] = true
+		}
+	}
+	fresh, err := p.fresh(q, had, more-known)
 	if err != nil {
 		return err
 	}
@@ -132,6 +137,44 @@ func (p *Plan) goOn(q Request, old *Ended, more int) error {
 	}
 	p.noteExtension(known, more)
 	return nil
+}
+
+// unfinished returns those of the other sweep's trials that are to be trained again, at most so many: those that had come furthest first, since
+// they were promoted before others. A configuration that another trial has finished, as in the extension of an extension, is not among them.
+func (p *Plan) unfinished(old *Ended, most int) []int {
+	furthest := map[int]int{}
+	for _, r := range p.Extends.Reached {
+		furthest[r.Trial] = max(furthest[r.Trial], r.Step)
+	}
+	open := func(i int) bool { return untrained(&p.Extends.Results[i]) || old.Unfinished[i] }
+	had := map[string]bool{}
+	for i, t := range p.Trials {
+		if t.Params != nil && !open(i) {
+			had[sweep.ConfigurationKey(t.Params)] = true
+		}
+	}
+
+	var again []int
+	for i, t := range slices.Backward(p.Trials) {
+		if t.Params == nil || !open(i) {
+			continue
+		}
+		if key := sweep.ConfigurationKey(t.Params); !had[key] {
+			had[key] = true
+			again = append(again, i)
+		}
+	}
+	slices.SortFunc(again, func(a, b int) int { return cmp.Or(cmp.Compare(furthest[b], furthest[a]), cmp.Compare(a, b)) })
+	return again[:min(len(again), most)]
+}
+
+// supersede takes back what one of the other sweep's trials had found, since it is trained again: its scores would count twice.
+func (p *Plan) supersede(i int) {
+	p.Extends.Reached = slices.DeleteFunc(p.Extends.Reached, func(r sweep.Reached) bool { return r.Trial == i })
+	if r := p.Extends.Results[i]; !untrained(&r) {
+		p.Extends.Results[i] = sweep.Result{Format: r.Format, Sweep: r.Sweep, Trial: i, Status: sweep.StatusCancelled, Metrics: map[string]float64{},
+			Reason: sweep.CutReason("it was to go on when its sweep had enough, and is trained again: " + r.Reason)}
+	}
 }
 
 // untrained reports whether a trial was not finished because its sweep ended first. A trial cancelled by a person is not wanted.
