@@ -180,8 +180,13 @@ func AfterPause(p *sweep.Plan, own sweep.Reached, seen []sweep.Reached, last boo
 
 // ReplayPromotion repeats a recorded verdict on a paused trial, from what it has seen. It returns nil if the outcome is the same.
 func ReplayPromotion(p *sweep.Plan, r *sweep.Promotion) error {
-	if r.Enough { // the reason is the sweep's
+	switch {
+	case r.Enough && !r.Promoted: // the reason is the sweep's
 		return nil
+	case r.Unread && r.Promoted: // nothing could be compared
+		return nil
+	case r.Enough || r.Unread:
+		return fmt.Errorf("search: trial %d at %d trees: promoted is %t (%s), although the sweep has enough (%t) or its score could not be read (%t)", r.Trial, r.Step, r.Promoted, r.Reason, r.Enough, r.Unread)
 	}
 	v, err := AfterPause(p, sweep.Reached{Step: r.Step, Trial: r.Trial, Score: r.Score}, r.Seen, r.Last)
 	if err != nil {

@@ -93,6 +93,23 @@ func TestPausedTrialsArePromoted(t *testing.T) {
 	resumable(t, p, search.Ladder{Paused: at, Reached: at}, search.GoOn, 1, 2)
 }
 
+// TestPromotionsThatFollowFromNoScore are the same when made again, unless they say the opposite.
+func TestPromotionsThatFollowFromNoScore(t *testing.T) {
+	for _, r := range []sweep.Promotion{
+		{Promoted: true, Unread: true, Reason: "its score at the rung cannot be read"},
+		{Promoted: false, Enough: true, Reason: "the sweep has enough: trial 3 has it"},
+	} {
+		r.Trial, r.Step = 4, 3
+		if err := search.ReplayPromotion(pausing(sweep.StopASHA), &r); err != nil {
+			t.Errorf("made again that promoted is %t, %s: %v", r.Promoted, r.Reason, err)
+		}
+		r.Promoted = !r.Promoted
+		if err := search.ReplayPromotion(pausing(sweep.StopASHA), &r); err == nil {
+			t.Errorf("made again that promoted is %t, %s: got no error, want one", r.Promoted, r.Reason)
+		}
+	}
+}
+
 // TestHalvingWaitsForAll that may come to a rung; then the best of it go on, and next the others end.
 func TestHalvingWaitsForAll(t *testing.T) {
 	p := pausing(sweep.StopHalving)

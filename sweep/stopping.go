@@ -204,6 +204,7 @@ type Promotion struct {
 	Promoted bool    `json:"promoted"`
 	Reason   string  `json:"reason"`
 	Enough   bool    `json:"enough,omitempty"` // not promoted, because the sweep has enough
+	Unread   bool    `json:"unread,omitempty"` // promoted, because its score at the rung could not be read: Score is none
 
 	// Seen are other trials' scores at the rung, and Last says that no trial was left that could come to it by itself. With the plan and
 	// Score, they are all that the decision is based on.

@@ -123,11 +123,14 @@ func (w *World) showStatus(s *sweepview.Sweep, st sweepview.State, job JobStatus
 		{"dataset", ref},
 		{"job", jobText(job, st.Conclusion != nil)},
 		{"failure", job.Failure},
-		{"trials", fmt.Sprintf("%d done, %d running, %d failed, %d not started", snap.Done, snap.Running, snap.Failed, snap.Waiting-snap.Running-snap.Paused)},
+		{"trials", fmt.Sprintf("%d done, %d running, %d failed, %d not started", snap.Done, snap.Running, snap.Failed, snap.Waiting-snap.Running-snap.Ready-snap.Paused)},
 	}
 	rows = slices.Insert(rows, 2, snap.Night.rows(ref)...)
 	if f := snap.Folds; f != nil {
 		rows = append(rows, [2]string{"configurations", fmt.Sprintf("%s, in %d folds", f, len(p.Folds.Rounds))})
+	}
+	if snap.Ready > 0 {
+		rows = append(rows, [2]string{"waiting", fmt.Sprintf("%d trials for a task: promoted after a pause, or given back by a machine that had to go", snap.Ready)})
 	}
 	if snap.Paused > 0 && st.Conclusion == nil {
 		rows = append(rows, [2]string{"paused", fmt.Sprintf("%d trials, because others are better so far; they go on if more turn out worse (`launcher why %s TRIAL`)", snap.Paused, p.Sweep)})

@@ -54,6 +54,7 @@ type snapshot struct {
 	Running    int               `json:"running"`
 	Failed     int               `json:"failed"`
 	Waiting    int               `json:"waiting"`               // running ones among them
+	Ready      int               `json:"ready,omitempty"`       // of those that wait: begun, and promoted or given back since
 	Cancelled  int               `json:"cancelled,omitempty"`   // individually
 	Untrained  int               `json:"not_trained,omitempty"` // the sweep had enough
 	Enough     string            `json:"enough,omitempty"`      // why
@@ -73,9 +74,9 @@ type best struct {
 
 func newSnapshot(s *sweepview.Sweep, st sweepview.State, job JobStatus) snapshot {
 	b, own := st.Board, st.Board.Tally(s.Plan)
-	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, Running: st.Running, Paused: st.Paused, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped, Cancelled: own.Cancelled, Untrained: own.Untrained, Folds: newFolded(b), Conclusion: st.Conclusion}
+	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, Running: st.Running, Ready: st.Ready, Paused: st.Paused, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped, Cancelled: own.Cancelled, Untrained: own.Untrained, Folds: newFolded(b), Conclusion: st.Conclusion}
 	if job.Finished || st.Conclusion != nil {
-		snap.Running = 0 // their holders are gone
+		snap.Running, snap.Ready = 0, 0 // their holders are gone
 	}
 	if st.Enough != nil {
 		snap.Enough = st.Enough.Reason
@@ -240,6 +241,9 @@ func (v *view) jsonLine(s snapshot) {
 // summary is the text before the bar.
 func (v *view) summary(s snapshot) string {
 	parts := []string{fmt.Sprintf("%d/%d done", s.Done, len(v.plan.Own())), fmt.Sprintf("%d running", s.Running)}
+	if s.Ready > 0 {
+		parts = append(parts, fmt.Sprintf("%d waiting for a task", s.Ready))
+	}
 	if s.Paused > 0 {
 		parts = append(parts, fmt.Sprintf("%d paused", s.Paused))
 	}

@@ -31,7 +31,8 @@ type Sweep struct {
 // State is a sweep's state at one moment.
 type State struct {
 	Board      sweep.Board
-	Running    int // trials that are claimed and have neither ended nor been paused
+	Running    int // trials that a task holds
+	Ready      int // trials that were begun and wait for a task: promoted after a pause, or given back
 	Paused     int // trials that wait at a rung
 	Cancelled  bool
 	Ending     bool              // the aggregator is concluding it: no further results count
@@ -98,6 +99,8 @@ func (s *Sweep) Look(ctx context.Context) (State, error) {
 		case ended:
 		case paused:
 			state.Paused++
+		case len(t.Claims) > 0 && t.Free():
+			state.Ready++
 		case len(t.Claims) > 0:
 			state.Running++
 		}

@@ -83,6 +83,33 @@ func TestLook(t *testing.T) {
 	}
 }
 
+// TestWhoHoldsATrial: one that was promoted after a pause, or given back, waits for a task and does not run.
+func TestWhoHoldsATrial(t *testing.T) {
+	store, p := world(t)
+	names := sweep.Names(p.Sweep)
+	for trial := range 4 { // 0 runs, 1 was given back, 2 was paused, 3 was promoted, 4 has not begun
+		put(t, store, names.Claim(trial, 0), sweep.Claim{})
+		if trial > 0 {
+			put(t, store, names.Release(trial, 0), sweep.Release{})
+		}
+		if trial > 1 {
+			put(t, store, names.Pause(trial, 3), sweep.Pause{})
+		}
+	}
+	put(t, store, names.Promotion(3, 3), sweep.Promotion{})
+	s, err := sweepview.Open(t.Context(), store, p.Sweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, err := s.Look(t.Context()); err != nil || st.Running != 1 || st.Ready != 2 || st.Paused != 1 {
+		t.Errorf("of five trials %d run, %d wait for a task, %d are paused, error %v; want 1, 2 and 1", st.Running, st.Ready, st.Paused, err)
+	}
+	put(t, store, names.Claim(3, 1), sweep.Claim{})
+	if st, err := s.Look(t.Context()); err != nil || st.Running != 2 || st.Ready != 1 {
+		t.Errorf("after the promoted trial was claimed %d run and %d wait for a task, error %v; want 2 and 1", st.Running, st.Ready, err)
+	}
+}
+
 // TestADamagedResultIsAFailedTrial: a watcher sees what the aggregator counts, and goes on watching.
 func TestADamagedResultIsAFailedTrial(t *testing.T) {
 	for name, contents := range map[string]any{

@@ -71,7 +71,9 @@ func (l *looking) resumable(ctx context.Context, paused []sweep.Reached, last bo
 		}
 		score, read := w.scores()[sweepstore.RungKey{Step: p.Step, Trial: p.Trial}]
 		if !read { // a damaged record: the trial passes the rung
-			unread = append(unread, w.promotion(p, true, "its score at the rung cannot be read"))
+			passes := w.promotion(p, true, "its score at the rung cannot be read")
+			passes.Unread = true
+			unread = append(unread, passes)
 			continue
 		}
 		p.Score = score

@@ -166,6 +166,27 @@ func TestPausedTrialsOfASweepThatHasEnough(t *testing.T) {
 	}
 }
 
+// TestAPausedTrialWhoseScoreIsLost is promoted, and the record says why, so that it can be made again.
+func TestAPausedTrialWhoseScoreIsLost(t *testing.T) {
+	w := newWorld(t, 4, stopping(sweep.StopHalving))
+	worker, trials := w.worker(0), sweepstore.NewTrials(w.sweeps, w.plan)
+	worker.Sweeps = &hooked{Store: w.sweeps, part: "pauses", do: func() { // of trial 0, the first to be paused
+		if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Rung(0, 3), blob.Any, strings.NewReader("{")); err != nil {
+			t.Error(err)
+		}
+	}}
+	if err := worker.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p, err := trials.Promotion(t.Context(), 0, 3)
+	if err != nil || p == nil || !p.Promoted || !p.Unread {
+		t.Fatalf("what became of a trial whose rung is damaged: got %+v, error %v; want it promoted because its score is unread", p, err)
+	}
+	if err := search.ReplayPromotion(w.plan, p); err != nil {
+		t.Errorf("made again that a trial whose score is unread goes on: %v", err)
+	}
+}
+
 // TestALaterHolderWasFirstAtTheRung: a holder that was taken for dead, and is not, follows what its successor has written at the rung.
 func TestALaterHolderWasFirstAtTheRung(t *testing.T) {
 	w := newWorld(t, 1, stopping(sweep.StopASHA))
