@@ -131,3 +131,26 @@ func TestEvolutionIsFast(t *testing.T) {
 		}
 	}
 }
+
+// TestCMAESIgnoresCancelledTrials: what a person cancelled, or an extended sweep did not come to, belongs to no generation, and no trial of one
+// counts as better because of it.
+func TestCMAESIgnoresCancelledTrials(t *testing.T) {
+	r := search.Ask{Search: numbers(3), Method: search.MethodCMAES, Number: 12}
+	all := next(t, r)
+	var known, cancelled []search.Known
+	for i, one := range all {
+		k := search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone, Value: one.Params["x0"].(float64)}
+		if i < 4 {
+			k.Status, k.Value = "cancelled", math.NaN()
+			cancelled = append(cancelled, k)
+			continue
+		}
+		known = append(known, k)
+	}
+	r.Number, r.Known = 1, known
+	want := next(t, r)[0]
+	r.Known = append(cancelled, known...)
+	if got := next(t, r)[0]; got.Reason != want.Reason || got.Params["x0"] != want.Params["x0"] {
+		t.Errorf("with 4 cancelled trials the next is %v: %s; without them %v: %s", got.Params, got.Reason, want.Params, want.Reason)
+	}
+}

@@ -14,7 +14,7 @@ type history struct {
 	finished []observation // of this search, by trial
 	failed   []point
 	pending  []point
-	order    []turn        // of all trials of this search, by trial
+	order    []turn        // of all trials of this search that were not cancelled, by trial
 	earlier  []observation // of earlier searches, at the level of the newest of them
 	level    map[string]float64
 }
@@ -52,7 +52,9 @@ func (h *history) add(d *domain, k Known, maximize bool) {
 	case k.Status == TrialFailed, k.Status == TrialDone:
 		h.failed = append(h.failed, p)
 	}
-	h.order = append(h.order, after)
+	if k.Status != trialCancelled { // its result says nothing, not even that it was one of the worst
+		h.order = append(h.order, after)
+	}
 }
 
 // scoreOf returns a trial's score. A stopped trial may only have a curve, whose best value counts. A value that is not finite is no score.
