@@ -37,7 +37,7 @@ func (e Ender) Next(a Answer) (Ender, Action) {
 		}
 		return e.do(LookForCancel)
 
-	case LookForCancel, AskAge, AskBudget, AskJob:
+	case LookForCancel, AskAge, AskBudget, AskJob, LookForHalt:
 		return e.over(a.Yes)
 
 	case CreateEnding:
@@ -108,7 +108,10 @@ func (e Ender) over(yes bool) (Ender, Action) {
 	case e.doing == AskBudget:
 		return e.do(AskJob)
 
-	case yes: // results written between the last look and the job's end count too
+	case e.doing == AskJob && yes && e.flaw != haltIsOver:
+		return e.do(LookForHalt)
+
+	case e.doing == AskJob && yes || e.doing == LookForHalt && !yes: // results written between the last look and the job's end count too
 		e.job = true
 		return e.do(ReadResults)
 	}

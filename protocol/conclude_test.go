@@ -14,14 +14,17 @@ type ended struct {
 	cancelled bool
 	late      bool // the time limit was reached
 	idle      bool // its jobs have ended
-	ending    sharedEnding
-	versions  uint8 // versions registered from the sweep
-	winner    sharedEnding
-	champion  uint8 // 1 is the old one, 2 a person's, 3 the sweep's
-	told      uint8 // aggregators that were told that they wrote the conclusion
-	concluded bool
-	enders    [endersHere]sharedEnder
-	crashes   uint8 // still allowed
+
+	halted, resumed bool // it was paused, and then given another job
+	idleAgain       bool // which has ended, too
+	ending          sharedEnding
+	versions        uint8 // versions registered from the sweep
+	winner          sharedEnding
+	champion        uint8 // 1 is the old one, 2 a person's, 3 the sweep's
+	told            uint8 // aggregators that were told that they wrote the conclusion
+	concluded       bool
+	enders          [endersHere]sharedEnder
+	crashes         uint8 // still allowed
 }
 
 // sharedEnding is the set of results that a sweep is concluded from.
@@ -36,13 +39,17 @@ type sharedEnder struct {
 	why          Why
 	ended        uint8
 	job          bool
+	second, rest bool  // when it asked Batch: the sweep had been resumed, and it was paused
 	known        uint8 // results read
 	ending       sharedEnding
 	read, judged uint8 // champion read, and champion compared with
 	lost         uint8
 }
 
-type ending struct{ flaw flaw }
+type ending struct {
+	flaw  flaw
+	halts bool // the sweep may be paused and go on, instead of being cancelled while a person changes the champion
+}
 
 func (m ending) start() (s ended) {
 	s.champion, s.crashes = 1, 1
@@ -66,18 +73,15 @@ func (m ending) next(s ended, visit func(step, ended, string)) {
 		}
 	}
 	then := s
-	then.cancelled = true
-	visit(step{-1, "the sweep is cancelled"}, then, "")
-	then = s
 	then.late = true
 	visit(step{-1, "the limit has come"}, then, "")
 	then = s
 	then.idle = true
 	visit(step{-1, "the jobs have ended"}, then, "")
-	if s.champion == 1 {
-		then = s
-		then.champion = 2
-		visit(step{-1, "a person moves the champion"}, then, "")
+	if m.halts {
+		m.halt(s, visit)
+	} else {
+		m.person(s, visit)
 	}
 
 	for i := range s.enders {
@@ -99,6 +103,33 @@ func (m ending) next(s ended, visit func(step, ended, string)) {
 			continue
 		}
 		m.end(s, i, visit)
+	}
+}
+
+// person is what people do to a sweep, but for pausing it.
+func (m ending) person(s ended, visit func(step, ended, string)) {
+	then := s
+	then.cancelled = true
+	visit(step{-1, "the sweep is cancelled"}, then, "")
+	if s.champion == 1 {
+		then = s
+		then.champion = 2
+		visit(step{-1, "a person moves the champion"}, then, "")
+	}
+}
+
+// halt pauses the sweep, or gives it another job, which ends like the first.
+func (m ending) halt(s ended, visit func(step, ended, string)) {
+	switch {
+	case !s.halted:
+		s.halted = true
+		visit(step{-1, "the sweep is paused"}, s, "")
+	case !s.resumed:
+		s.resumed = true
+		visit(step{-1, "the sweep goes on"}, s, "")
+	default:
+		s.idleAgain = true
+		visit(step{-1, "the job after the pause has ended"}, s, "")
 	}
 }
 
@@ -124,10 +155,13 @@ func (m ending) end(s ended, i int, visit func(step, ended, string)) {
 	case LookForCancel:
 		a.Yes = s.cancelled
 	case AskAge:
-		a.Yes = s.late
+		a.Yes = s.late && (s.resumed || !s.halted)
 	case AskBudget:
 	case AskJob:
-		a.Yes = s.idle
+		e.second, e.rest = s.resumed, s.halted && !s.resumed
+		a.Yes = s.idle && (s.idleAgain || !s.resumed)
+	case LookForHalt:
+		a.Yes = s.halted && !e.second
 
 	case CreateEnding:
 		what = "writes the ending"
@@ -137,6 +171,9 @@ func (m ending) end(s ended, i int, visit func(step, ended, string)) {
 		}
 		if e.why == AllEnded && e.known != allResults {
 			wrong = "a sweep is said to have ended that waits for a trial"
+		}
+		if e.why == JobOver && e.rest {
+			wrong = "a sweep that is paused ends because its jobs have"
 		}
 
 	case Register, registerAnew:

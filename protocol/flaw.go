@@ -34,5 +34,7 @@ const (
 	verdictOfAnother // a verdict on an earlier pause is taken for one on this
 	closedUnwritten  // a paused trial is ended without a verdict
 	lastUnread       // a trial that is held counts as one that comes to no rung any more
+	haltUnread       // a holder trains on in a sweep that was paused
+	haltIsOver       // a sweep that was paused ends because its jobs have
 	releaseOfAnother // a task that fails releases the trial's last claim instead of its own
 )

@@ -29,6 +29,9 @@ func (p Pulse) Next(a Answer) (Pulse, Action) {
 		if a.Yes {
 			return p.end(Abort, Over)
 		}
+		if a.Leave && p.flaw != haltUnread {
+			return p.end(Abort, ToldToGo)
+		}
 		if p.flaw == resumedZombie {
 			return p.end(GoOn, Unknown)
 		}

@@ -23,8 +23,10 @@ func TestTasksShareTrials(t *testing.T) {
 		{tasks: 2, trials: 1, faults: 1, alike: true, unsaved: true, rungs: 2},
 		{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1},
 		{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1, inStep: true},
+		{tasks: 2, trials: 1, faults: 1, alike: true, unsaved: true, halts: true},
+		{tasks: 2, trials: 2, alike: true, unsaved: true, halts: true},
 	} {
-		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults, open %t, staged %t, %d rungs, in step %t", m.tasks, m.trials, m.faults, m.open, m.staged, m.rungs, m.inStep), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults, open %t, staged %t, %d rungs, in step %t, paused %t", m.tasks, m.trials, m.faults, m.open, m.staged, m.rungs, m.inStep, m.halts), func(t *testing.T) {
 			t.Parallel()
 			whole(t, explore(m, mostStates, every, m.comesToEnd))
 		})
@@ -32,11 +34,12 @@ func TestTasksShareTrials(t *testing.T) {
 }
 
 // TestASweepEndsOnce explores all that two aggregators, each of which may die at any time, can do at once while trials end, the sweep is
-// cancelled, the limit comes and a person changes the champion. In every order: there is one conclusion and one version, made of the
+// cancelled, the limit comes and a person changes the champion, or pauses the sweep and lets it go on. In every order: there is one conclusion and one version, made of the
 // results that the first ending names, and no champion is replaced that the version was not compared with.
 func TestASweepEndsOnce(t *testing.T) {
-	m := ending{}
-	whole(t, explore(m, mostStates, every, m.comesToEnd))
+	for _, m := range []ending{{}, {halts: true}} {
+		whole(t, explore(m, mostStates, every, m.comesToEnd))
+	}
 }
 
 // whole fails if the exploration found an error or was cut short.
@@ -62,6 +65,7 @@ func TestPlantedBugs(t *testing.T) {
 	staged := sharing{tasks: 2, trials: 2, faults: 1, unsaved: true, staged: true}
 	climb := sharing{tasks: 2, trials: 1, faults: 1, unsaved: true, rungs: 2}
 	compete := sharing{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1}
+	halt := sharing{tasks: 2, trials: 1, faults: 1, halts: true}
 	overtake := sharing{tasks: 2, trials: 2, faults: 1, only: paused, alike: true, unsaved: true, rungs: 1}
 	for _, tc := range []struct {
 		flaw   flaw
@@ -91,6 +95,8 @@ func TestPlantedBugs(t *testing.T) {
 		{verdictOfAnother, "promoted twice by one verdict", []sharing{climb}, "a paused trial goes on that is not promoted"},
 		{closedUnwritten, "stopped without a verdict", []sharing{compete}, "a promoted trial is stopped"},
 		{lastUnread, "given up while others are on their way", []sharing{compete}, "a paused trial is given up while another may come to its rung"},
+		{haltUnread, "a pause of the sweep not looked for", []sharing{halt}, "a task trains on in a sweep that is paused"},
+		{haltIsOver, "a pause of the sweep taken for its end", nil, "a sweep that is paused ends because its jobs have"},
 		{doubleFold, "double fold", nil, "a sweep is said to have ended that waits for a trial"},
 		{endingUnread, "own ending instead of the written one", nil, "two aggregators conclude a sweep from different results"},
 		{conclusionFirst, "conclusion before its version", nil, "a conclusion names a version that is not there"},
@@ -104,7 +110,7 @@ func TestPlantedBugs(t *testing.T) {
 		}
 		var f found
 		if tc.within == nil {
-			f = explore(ending{tc.flaw}, mostStates, every, nil)
+			f = explore(ending{flaw: tc.flaw, halts: tc.flaw == haltIsOver}, mostStates, every, nil)
 		}
 		for _, m := range tc.within {
 			m.flaw = tc.flaw

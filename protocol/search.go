@@ -75,6 +75,9 @@ func (t Task) Next(s Search, a Answer) (Search, Action) {
 		if a.Yes {
 			return s.stop(Over)
 		}
+		if a.Leave {
+			return s.stop(ToldToGo)
+		}
 		return s.do(List)
 
 	case List:

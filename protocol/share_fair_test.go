@@ -9,6 +9,9 @@ const fairRounds = 60
 // comesToEnd returns an error text if the sweep does not reach its end from s on.
 func (m sharing) comesToEnd(s shared) (wrong string) {
 	m.fair, s.faults = true, 0
+	if s.resumed = s.halted; s.resumed {
+		m.settle(&s)
+	}
 	for range fairRounds {
 		var moved bool
 		if s, moved, wrong = m.round(s); !moved || wrong != "" {

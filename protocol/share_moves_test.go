@@ -211,7 +211,7 @@ func (m sharing) restart(s *shared, i int) {
 			}
 		}
 	}
-	s.tasks[i] = sharedTask{doing: LookForEnd, retry: true}
+	s.tasks[i] = sharedTask{doing: LookForEnd, retry: true, second: s.tasks[i].second}
 }
 
 // hold is what the holder of a claim may do: send a heartbeat, save, and go through the end of its training.
@@ -269,7 +269,7 @@ func (v visitor) pulse(s shared, i int, arrives bool) {
 			}
 			a.Failed, t.suspect, claim.lost = true, true, true
 		case LookForEnd:
-			a.Failed = !arrives
+			a.Failed, a.Leave = !arrives, s.leaves(i)
 		case LookForClaim:
 			a.Yes = do.Claim < int(trial.made)
 		case LookForResult:
@@ -282,8 +282,11 @@ func (v visitor) pulse(s shared, i int, arrives bool) {
 	if do.Do == GoOn && (int(t.claim)+1 < int(trial.made) || trial.result) && t.finish == None {
 		wrong = "a task trains on that has lost its trial"
 	}
+	if do.Do == GoOn && arrives && s.leaves(i) && t.finish == None {
+		wrong = "a task trains on in a sweep that is paused"
+	}
 	if do.Do == Abort && t.finish == None {
-		v.ends(s, i, "gives a sign of life and has lost the trial", false, do.Why)
+		v.ends(s, i, "gives a sign of life, and has to leave the trial", false, do.Why)
 		return
 	}
 	what := "gives a sign of life"
@@ -368,7 +371,7 @@ func (v visitor) left(s shared, i int, what string, f Finish, do Action, wrong s
 
 	switch do.Do {
 	case SearchAgain:
-		*t = sharedTask{doing: LookForEnd, retry: t.retry}
+		*t = sharedTask{doing: LookForEnd, retry: t.retry, second: t.second}
 	case Stop:
 		v.m.restart(&s, i)
 	default:

@@ -21,10 +21,12 @@ const (
 
 // shared is a state of that world: the bucket, and the tasks. Every field is a byte.
 type shared struct {
-	trials [trialsHere]sharedTrial
-	tasks  [tasksHere]sharedTask
-	faults uint8                  // still allowed
-	taken  [configsHere + 1]uint8 // the trials, as bits, that have reserved a configuration, each after those before were decided otherwise
+	trials          [trialsHere]sharedTrial
+	tasks           [tasksHere]sharedTask
+	faults          uint8 // still allowed
+	halted, resumed bool  // the sweep was paused, and then given another job
+
+	taken [configsHere + 1]uint8 // the trials, as bits, that have reserved a configuration, each after those before were decided otherwise
 }
 
 type sharedTrial struct {
@@ -57,6 +59,7 @@ type sharedTask struct {
 	doing  Op // of the search; Train while holding a claim, Stop at the end
 	retry  bool
 	paused bool
+	second bool // of the job after the pause of the sweep
 
 	// While searching.
 	listing bool // the bucket was listed, the answer is on its way
@@ -136,6 +139,7 @@ type sharing struct {
 	staged        bool  // the second trial may be claimed once the first has ended
 	rungs         uint8 // at which trials may be paused
 	inStep        bool  // all trials wait at a rung for all others
+	halts         bool  // the sweep may be paused, and go on
 	flaw          flaw
 }
 
@@ -146,7 +150,7 @@ func (m sharing) may(s *shared, kind fault) bool {
 func (m sharing) start() (s shared) {
 	for i := range s.tasks {
 		if s.tasks[i].doing = LookForEnd; i >= m.tasks {
-			s.tasks[i].doing = Stop
+			s.tasks[i].doing, s.tasks[i].second = Stop, true // there is no such task
 		}
 	}
 	for n := m.trials; n < trialsHere; n++ {
@@ -240,7 +244,7 @@ func (m sharing) answer(s *shared, i int, a Answer) Action {
 
 	// Back into bytes, with times only as far as they still matter.
 	held := *t
-	*t = sharedTask{doing: do.Do, retry: held.retry, pass: q.pass, index: uint8(q.index)}
+	*t = sharedTask{doing: do.Do, retry: held.retry, second: held.second, pass: q.pass, index: uint8(q.index)}
 	if do.Final() {
 		t.trial, t.claim = uint8(do.Trial), uint8(do.Claim)
 		t.suspect = held.suspect && do.Do == Train
@@ -275,7 +279,12 @@ func (m sharing) answer(s *shared, i int, a Answer) Action {
 // settle takes those steps that no other task can see.
 func (m sharing) settle(s *shared) {
 	for i := range s.tasks {
-		if s.tasks[i].doing == LookForEnd {
+		t := &s.tasks[i]
+		if t.doing == LookForEnd {
+			m.answer(s, i, Answer{Leave: s.leaves(i)})
+		}
+		if t.doing == Stop && s.resumed && !t.second {
+			*t = sharedTask{doing: LookForEnd, second: true}
 			m.answer(s, i, Answer{})
 		}
 	}
@@ -284,6 +293,9 @@ func (m sharing) settle(s *shared) {
 	}
 	s.rename()
 }
+
+// leaves reports whether the sweep was paused after task i's job was started.
+func (s *shared) leaves(i int) bool { return s.halted && !s.tasks[i].second }
 
 // sort puts interchangeable tasks in a canonical order.
 func (s *shared) sort() {
@@ -371,6 +383,14 @@ func (m sharing) next(s shared, visit func(step, shared, string)) {
 	}
 	if s.mayTick() {
 		v.go_(-1, "a heartbeat passes", s.tick(m.flaw), "")
+	}
+	if m.halts && !m.fair && !s.resumed {
+		what := "the sweep is paused"
+		if s.halted {
+			what, s.resumed = "the sweep goes on", true
+		}
+		s.halted = true
+		v.go_(-1, what, s, "")
 	}
 }
 
