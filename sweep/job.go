@@ -6,6 +6,19 @@ import (
 	"time"
 )
 
+// MaxHalts bounds how many times a sweep may be paused.
+const MaxHalts = 20
+
+// Halt pauses a sweep: it is written before anything else, and what matters is that it is there. The tasks of all jobs before it leave.
+type Halt struct {
+	Format int       `json:"format"`
+	Sweep  ID        `json:"sweep"`
+	Number int       `json:"number"` // from 1
+	At     time.Time `json:"at"`
+
+	Written
+}
+
 // JobRecord is a Batch job of a sweep after its first, submitted because the machines of the previous job were not available. It is written
 // create-only before the previous job is cancelled and its own is submitted, so that any process that continues after a crash, or
 // concurrently, does the same.
@@ -26,11 +39,29 @@ func DecodeJobRecord(data []byte, p *Plan, n int) (*JobRecord, error) {
 	if err := decode("job record", data, &r, func() int { return r.Format }); err != nil {
 		return nil, err
 	}
-	if r.Sweep != p.Sweep || r.Number != n || n < 1 || n > len(p.Fallback) || r.Job != p.JobName(n) || len(r.Reason) > maxReason {
+	if r.Sweep != p.Sweep || r.Number != n || n < 1 || n > p.lastJob() || r.Job != p.JobName(n) || len(r.Reason) > maxReason {
 		return nil, &DecodeError{"job record", fmt.Errorf("number %d of sweep %.80q, job %.200q", r.Number, r.Sweep, r.Job)}
 	}
 	return &r, nil
 }
+
+// A sweep's jobs are numbered from 0: the one on its machine, those on its fallbacks in turn, and then from the beginning again after each
+// pause. Numbers that were not needed have no job.
+
+// Turn is how many pauses came before job n.
+func (p *Plan) Turn(n int) int { return n / (len(p.Fallback) + 1) }
+
+// Choice is which of the sweep's machines job n is for: 0 for Spec.Machine, and then the fallbacks.
+func (p *Plan) Choice(n int) int { return n % (len(p.Fallback) + 1) }
+
+// FirstJob is the first job after that many pauses.
+func (p *Plan) FirstJob(turn int) int { return turn * (len(p.Fallback) + 1) }
+
+// LastChoice reports whether no machine is left to try after job n.
+func (p *Plan) LastChoice(n int) bool { return p.Choice(n) == len(p.Fallback) }
+
+// lastJob is the highest number that a job may have.
+func (p *Plan) lastJob() int { return p.FirstJob(MaxHalts+1) - 1 }
 
 // JobName is the full name of job n.
 func (p *Plan) JobName(n int) string {
@@ -43,6 +74,9 @@ func (p *Plan) Placed(n int) *Plan {
 		return p
 	}
 	placed := *p
-	placed.Job, placed.Spec.Machine, placed.Sizing = p.JobName(n), p.Spec.Machine.Choice(n), p.Fallback[n-1]
+	placed.Job = p.JobName(n)
+	if choice := p.Choice(n); choice > 0 {
+		placed.Spec.Machine, placed.Sizing = p.Spec.Machine.Choice(choice), p.Fallback[choice-1]
+	}
 	return &placed
 }

@@ -3,6 +3,8 @@ package sweep
 import (
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 )
 
 // Quote is what a sweep was expected to take, with the prices used for its cost from then on. The launcher writes it into the plan; the
@@ -41,25 +43,24 @@ type FallbackPrice struct {
 
 // Price is the hourly price of a machine of job n and its price model; 0 if unknown.
 func (p *Plan) Price(n int) (hourly float64, spot bool) {
-	switch q := p.Quote; {
+	switch q, choice := p.Quote, p.Choice(n); {
 	case q == nil:
 		return 0, false
-	case n == 0:
+	case choice == 0:
 		return q.Hourly, q.Spot
-	case n <= len(q.Fallback):
-		return q.Fallback[n-1].Hourly, q.Fallback[n-1].Spot
+	case choice <= len(q.Fallback):
+		return q.Fallback[choice-1].Hourly, q.Fallback[choice-1].Spot
 	}
 	return 0, false
 }
 
 // JobNumber is the number of the sweep's job with an id; 0, the plan's own, for an unknown id.
 func (p *Plan) JobNumber(job string) int {
-	for n := range p.Fallback {
-		if string(p.Sweep.JobID(n+1)) == job {
-			return n + 1
-		}
+	n, err := strconv.Atoi(job[strings.LastIndexByte(job, 'f')+1:])
+	if err != nil || n < 1 || n > p.lastJob() || string(p.Sweep.JobID(n)) != job {
+		return 0
 	}
-	return 0
+	return n
 }
 
 // Range is an expected value between a low and a high one.

@@ -72,7 +72,8 @@ type saving struct {
 	keeper *keep.Keeper
 	damage error // a *copyError, once a save has found it
 	from   *gbt.Checkpoint
-	pause  int // the trees at which the trial waits for others; 0 while it does not
+	pause  int  // the trees at which the trial waits for others; 0 while it does not
+	halted bool // the sweep is paused
 }
 
 // saved finds the checkpoint that a claimed trial resumes from. A checkpoint of another build is dropped here, before the time spent on it
@@ -112,12 +113,16 @@ func (w *Worker) fit(ctx context.Context, s *saving, q fit.Request) (*fit.Outcom
 
 	q.Resume = s.from
 	q.Checkpoint = func(c *gbt.Checkpoint) error {
-		if s.pause == 0 {
+		halted := w.halted.Load()
+		if s.pause == 0 && !halted {
 			s.keeper.Offer(s.ctx, c)
 			return s.damage // trees grown from here on would be wasted
 		}
 		if s.keeper.Save(s.ctx, c); s.damage != nil {
 			return s.damage
+		}
+		if s.pause == 0 {
+			return errHalted
 		}
 		return &pausedError{s.pause}
 	}

@@ -34,6 +34,8 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 	switch do.Why {
 	case protocol.AllEnded:
 		w.Log.Info("every trial has ended")
+	case protocol.ToldToGo:
+		w.Log.Info("the sweep was paused")
 	case protocol.LivingHands:
 		w.Log.Info("the remaining trials have live holders", "remaining", look.remaining())
 	}
@@ -73,8 +75,7 @@ func (l *looking) do(ctx context.Context, a protocol.Action) (answer protocol.An
 	w := l.w
 	switch a.Do {
 	case protocol.LookForEnd:
-		over, err := w.over(ctx)
-		return protocol.Answer{Yes: over != nil}, err
+		answer, _, err = w.lookForEnd(ctx)
 
 	case protocol.List:
 		return l.look(ctx)

@@ -86,6 +86,8 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 		return ending{claim: claim, why: protocol.Superseded, r: r, err: cause}
 	case err != nil && errors.Is(cause, errEndedElsewhere):
 		return ending{claim: claim, why: protocol.EndedElsewhere, r: r, err: cause}
+	case errors.Is(err, errHalted):
+		return ending{claim: claim, why: protocol.ToldToGo, err: errHalted}
 	case errors.As(err, &broken) && !unwanted(cause):
 		return ending{claim: claim, why: protocol.Broken, err: fmt.Errorf("trial %d: %w", claim.Trial, broken)}
 	case errors.As(err, &damaged) && !unwanted(cause): // this training saw wrong data, even if a later verification succeeds
@@ -224,17 +226,21 @@ func (w *Worker) begin(ctx context.Context, claim *sweep.Claim, r *sweep.Result,
 	return chosen, errors.Join(err, waits)
 }
 
-// climb is what a training does after each tree: at a rung it may have to wait. It then ends with the checkpoint of that tree, or with the
-// next tree in a training that has none.
+// climb is what a training does after each tree: at a rung it may have to wait, and in a sweep that is paused it has to. It then ends with the
+// checkpoint of that tree, or with the next tree in a training that has none.
 func (w *Worker) climb(ctx context.Context, claim *sweep.Claim, g gbt.Progress, s *saving) error {
 	if s.pause > 0 {
 		return &pausedError{s.pause}
+	}
+	if s.halted {
+		return errHalted
 	}
 	err := w.atRung(ctx, claim, g)
 	if paused := new(pausedError); errors.As(err, &paused) {
 		s.pause = paused.step
 		return nil
 	}
+	s.halted = w.halted.Load()
 	return err
 }
 
@@ -503,7 +509,11 @@ func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort c
 		s, do = s.Next(answer)
 	}
 
-	if do.Do == protocol.Abort {
+	switch {
+	case do.Do != protocol.Abort:
+	case do.Why == protocol.ToldToGo: // nothing hurries: the next tree is saved first
+		w.halted.Store(true)
+	default:
 		abort(map[protocol.Why]error{protocol.Over: over, protocol.Superseded: errSuperseded, protocol.EndedElsewhere: errEndedElsewhere}[do.Why])
 	}
 	return failed
@@ -519,8 +529,7 @@ func (w *Worker) beatStep(ctx context.Context, a protocol.Action, h sweep.Heartb
 	case protocol.Beat:
 		err = w.trials.Beat(ctx, a.Trial, a.Claim, h)
 	case protocol.LookForEnd:
-		over, err = w.over(ctx)
-		answer.Yes = over != nil
+		answer, over, err = w.lookForEnd(ctx)
 	case protocol.LookForClaim:
 		answer.Yes, err = w.trials.HasClaim(ctx, a.Trial, a.Claim)
 	case protocol.LookForResult:

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	otel "go.opentelemetry.io/otel/metric"
@@ -17,6 +18,7 @@ import (
 	"coppice/fit"
 	"coppice/gbt"
 	"coppice/metric"
+	"coppice/protocol"
 	"coppice/sweep"
 	"coppice/sweepstore"
 	"coppice/task/internal/usage"
@@ -58,7 +60,8 @@ type Worker struct {
 	input    *gbt.InputModel // the model that trials continue, if any
 	mapped   int64
 	measures *measures
-	after    deadlines // of the steps after the process was told to stop
+	after    deadlines   // of the steps after the process was told to stop
+	halted   atomic.Bool // a heartbeat has seen that the sweep is paused
 
 	// Cache of the sweep's objects, so that this task reads none twice.
 	listing sweepstore.Listing // the latest
@@ -79,7 +82,7 @@ func (e *TransientError) Unwrap() error { return e.Err }
 // ExitStatus makes Batch retry the task. An interruption is transient as well.
 func (*TransientError) ExitStatus() int { return sweep.ExitTransient }
 
-// Run trains trials until none is left, the sweep is cancelled or ctx ends. A trial that fails is a result, not an error.
+// Run trains trials until none is left, the sweep is cancelled or paused, or ctx ends. A trial that fails is a result, not an error.
 func (w *Worker) Run(ctx context.Context) error {
 	w.after = newDeadlines(ctx)
 	defer w.after.cancel()
@@ -93,7 +96,11 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		return w.classify(err)
 	}
-	return w.classify(w.onCopies(ctx))
+	if err := w.onCopies(ctx); !errors.Is(err, errHalted) {
+		return w.classify(err)
+	}
+	w.Log.Info("the sweep was paused; its trial is saved and released")
+	return nil
 }
 
 // open reads the sweep's plan.
@@ -192,14 +199,19 @@ func permanent(err error) bool {
 var (
 	errCancelled = errors.New("the sweep was cancelled")
 	errEnded     = errors.New("the sweep was concluded without it")
+	errHalted    = errors.New("the sweep was paused")
 )
 
-// over returns why no more trials are to be trained, or nil while the sweep continues.
+// over returns why this task is to train no more trials, or nil while the sweep continues.
 func (w *Worker) over(ctx context.Context) (why, err error) {
+	// A pause concerns the jobs before it. This task's own is known by its id.
+	halted := func(ctx context.Context) (bool, error) {
+		return w.whole.HasHalt(ctx, w.plan.Turn(w.plan.JobNumber(w.Job))+1)
+	}
 	for _, end := range []struct {
 		there func(context.Context) (bool, error)
 		why   error
-	}{{w.whole.Cancelled, errCancelled}, {w.whole.HasEnding, errEnded}} {
+	}{{w.whole.Cancelled, errCancelled}, {w.whole.HasEnding, errEnded}, {halted, errHalted}} {
 		there, err := end.there(ctx)
 		if err != nil {
 			return nil, err
@@ -210,4 +222,11 @@ func (w *Worker) over(ctx context.Context) (why, err error) {
 	}
 
 	return nil, nil
+}
+
+// lookForEnd is the answer to protocol.LookForEnd.
+func (w *Worker) lookForEnd(ctx context.Context) (answer protocol.Answer, over, err error) {
+	over, err = w.over(ctx)
+	halted := errors.Is(over, errHalted)
+	return protocol.Answer{Yes: over != nil && !halted, Leave: halted}, over, err
 }
