@@ -94,6 +94,22 @@ func (c *Course) Rested() (total time.Duration) {
 	return total
 }
 
+// Halted returns since when the sweep is paused, by the store's clock; zero while it is not. A sweep that never was takes one listing.
+func (s *Sweep) Halted(ctx context.Context, p *sweep.Plan) (since time.Time, err error) {
+	for _, err := range s.bucket.List(ctx, s.names.Halts()) {
+		if err != nil {
+			return since, fmt.Errorf("list the pauses of sweep %s: %w", s.id, err)
+		}
+		c, err := s.Course(ctx, p)
+		if err != nil {
+			return since, err
+		}
+		since, _ = c.Halted()
+		return since, nil
+	}
+	return since, nil
+}
+
 // HasHalt reports whether the sweep was paused for the number-th time, from 1, readable or not.
 func (s *Sweep) HasHalt(ctx context.Context, number int) (bool, error) {
 	return exists(ctx, s.bucket, s.names.Halt(number))

@@ -267,7 +267,7 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 		answer.Yes, err = a.sweep(k.plan.Sweep).Cancelled(ctx)
 
 	case protocol.AskAge:
-		answer.Yes = k.age(a.Now()).Reached(time.Duration(k.plan.Spec.Limits.Sweep))
+		answer.Yes, err = o.jobs.aged(ctx, k.age(a.Now()))
 
 	case protocol.AskBudget:
 		o.spent, err = a.spent(ctx, k, o.jobs)
@@ -277,6 +277,9 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 		if a.Jobs != nil {
 			answer.Yes, o.state, err = o.jobs.ended(ctx)
 		}
+
+	case protocol.LookForHalt:
+		answer.Yes, err = o.jobs.halted(ctx)
 
 	case protocol.CreateEnding:
 		answer.Yes, err = o.end(ctx, do.Why)

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"coppice/ledger"
+	"coppice/protocol"
 	"coppice/sweep"
+	"coppice/sweepstore"
 )
 
 // Jobs tells whether a Batch job will still run tasks.
@@ -35,7 +37,8 @@ const submission = 10 * time.Minute
 type jobHistory struct {
 	a    *Aggregator
 	plan *sweep.Plan
-	read []*pastJob
+	run  *sweepstore.Course
+	read map[int]*pastJob
 }
 
 // pastJob is a job that was recorded for the sweep.
@@ -45,83 +48,108 @@ type pastJob struct {
 	there bool // Batch knows it
 }
 
-// get returns job n, or nil if it was never recorded. Jobs must be requested in order.
-func (t *jobHistory) get(ctx context.Context, n int) (*pastJob, error) {
-	if n < len(t.read) {
-		return t.read[n], nil
+// course returns which jobs and pauses have been recorded.
+func (t *jobHistory) course(ctx context.Context) (_ *sweepstore.Course, err error) {
+	if t.run == nil {
+		t.run, err = t.a.sweep(t.plan.Sweep).Course(ctx, t.plan)
 	}
-	found, err := t.look(ctx, n)
-	if err != nil {
-		return nil, err
-	}
-	t.read = append(t.read, found)
-	return found, nil
+	return t.run, err
 }
 
-func (t *jobHistory) look(ctx context.Context, n int) (*pastJob, error) {
-	since := t.plan.Created
-	if n > 0 {
-		r, err := t.a.sweep(t.plan.Sweep).Job(ctx, t.plan, n)
-		if r == nil || err != nil {
-			return nil, err
-		}
-		since = r.At
+// get returns a job that was recorded at that time.
+func (t *jobHistory) get(ctx context.Context, n int, since time.Time) (*pastJob, error) {
+	if j := t.read[n]; j != nil {
+		return j, nil
 	}
-
 	state, err := t.a.Jobs.State(ctx, t.plan.JobName(n))
 	if err != nil && !errors.Is(err, ErrNoJob) {
 		return nil, err
 	}
-	return &pastJob{since, state, err == nil}, nil
+	if t.read == nil {
+		t.read = map[int]*pastJob{}
+	}
+	t.read[n] = &pastJob{since, state, err == nil}
+	return t.read[n], nil
+}
+
+// each calls use for every job in order, until it returns false.
+func (t *jobHistory) each(ctx context.Context, use func(n int, j *pastJob) bool) error {
+	course, err := t.course(ctx)
+	if err != nil {
+		return err
+	}
+	for i, n := range course.Numbers() {
+		since := t.plan.Created
+		if i > 0 {
+			since = course.Jobs[i-1].At
+		}
+		j, err := t.get(ctx, n, since)
+		if err != nil || !use(n, j) {
+			return err
+		}
+	}
+	return nil
+}
+
+// aged reports whether the sweep has reached its time limit. A pause does not count. Where the records of its jobs are damaged, its pauses are
+// unknown.
+func (t *jobHistory) aged(ctx context.Context, age protocol.Age) (bool, error) {
+	limit := time.Duration(t.plan.Spec.Limits.Sweep)
+	course, err := t.course(ctx)
+	var damaged *sweepstore.DamagedError
+	if errors.As(err, &damaged) {
+		return age.Reached(limit), nil
+	}
+	if err != nil {
+		return false, err
+	}
+	_, halted := course.Halted()
+	return !halted && age.Reached(limit+course.Rested()), nil
 }
 
 // ended reports whether the sweep's jobs will run nothing more, and the state of the newest one. A sweep has several jobs if the machines
 // of the first were not available; while there are machines left to try and no job has got any, a launcher may be about to submit another.
 func (t *jobHistory) ended(ctx context.Context) (ended bool, state string, err error) {
 	p, now := t.plan, t.a.Now()
-	since, began := p.Created, false
+	last, since, began, lives := 0, p.Created, false, false
 
-	for n := range len(p.Fallback) + 1 {
-		j, err := t.get(ctx, n)
-		if err != nil {
-			return false, "", err
-		}
-
-		// The next job is not recorded. It will not be, once one has begun or the launcher is overdue.
-		if j == nil {
-			return began || now.Sub(since) >= time.Duration(p.Spec.Machine.Wait)+submission, state, nil
-		}
-
-		// Batch may learn of a job some time after it was recorded.
+	err = t.each(ctx, func(n int, j *pastJob) bool {
 		s := j.state
-		if !j.there {
+		if !j.there { // Batch may learn of a job some time after it was recorded
 			s = JobState{Name: "not there", Ended: now.Sub(j.since) >= submission}
 		}
-
-		if !s.Ended {
-			return false, "", nil
+		if p.Turn(n) > p.Turn(last) { // it begins with the first machines again
+			began = false
 		}
-		since, state, began = j.since, s.Name, began || s.Began
+		last, since, state, began, lives = n, j.since, s.Name, began || s.Began, !s.Ended
+		return !lives
+	})
+	if err != nil || lives {
+		return false, "", err
 	}
-	return true, state, nil
+
+	// If there are machines left to try, the next job is not recorded. It will not be, once one has begun or the launcher is overdue.
+	ended = p.LastChoice(last) || began || now.Sub(since) >= time.Duration(p.Spec.Machine.Wait)+submission
+	return ended, state, nil
+}
+
+// halted reports whether the sweep was paused while it had only the jobs that ended has looked at.
+func (t *jobHistory) halted(ctx context.Context) (bool, error) {
+	course, err := t.course(ctx)
+	if err != nil {
+		return false, err
+	}
+	return t.a.sweep(t.plan.Sweep).HasHalt(ctx, course.Next())
 }
 
 // minimumUsage lists the jobs that began, each with the period during which it has machines whether or not they claim a trial. A job
 // unknown to Batch is not listed.
-func (t *jobHistory) minimumUsage(ctx context.Context) ([]ledger.MinimumUsage, error) {
-	var usage []ledger.MinimumUsage
-	for n := range len(t.plan.Fallback) + 1 {
-		j, err := t.get(ctx, n)
-		if err != nil {
-			return nil, err
-		}
-		if j == nil {
-			break
-		}
+func (t *jobHistory) minimumUsage(ctx context.Context) (usage []ledger.MinimumUsage, err error) {
+	err = t.each(ctx, func(n int, j *pastJob) bool {
 		if j.there && j.state.Began {
 			usage = append(usage, ledger.MinimumUsage{Job: n, Submitted: j.since, Began: j.state.From, Ended: j.state.To})
 		}
-	}
-
-	return usage, nil
+		return true
+	})
+	return usage, err
 }

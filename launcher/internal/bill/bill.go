@@ -102,7 +102,7 @@ func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 	for _, n := range used {
 		placed := p.Placed(n)
 		hourly, _ := p.Price(n)
-		j := Job{Number: n, Machine: placed.Sizing.MachineType, VMs: l.MachinesOf(n), Model: "on demand", Hourly: hourly, PriceDate: priceDate(p.Quote, n)}
+		j := Job{Number: n, Machine: placed.Sizing.MachineType, VMs: l.MachinesOf(n), Model: "on demand", Hourly: hourly, PriceDate: priceDate(p, n)}
 		if spot := placed.Spec.Machine.Spot; spot != nil && *spot {
 			j.Model = "on Spot"
 		}
@@ -120,14 +120,16 @@ func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 }
 
 // priceDate is when the price of job n was read; empty if unknown.
-func priceDate(q *sweep.Quote, n int) string {
-	switch {
-	case q == nil || n > len(q.Fallback):
+func priceDate(p *sweep.Plan, n int) string {
+	q := p.Quote
+	switch choice := p.Choice(n); {
+	case q == nil || choice > len(q.Fallback):
 		return ""
-	case n == 0:
+	case choice == 0:
 		return q.PriceDate
+	default:
+		return q.Fallback[choice-1].PriceDate
 	}
-	return q.Fallback[n-1].PriceDate
 }
 
 // add adds up attempts and trials; second is the price of a task's second in each job.

@@ -119,8 +119,11 @@ func (c *cloud) job(ctx context.Context, p *sweep.Plan) (JobStatus, error) {
 
 // jobName returns the name of the sweep's current job.
 func (c *cloud) jobName(ctx context.Context, p *sweep.Plan) (string, error) {
-	records, err := provision.Records(ctx, c.sweeps, p)
-	return p.JobName(len(records)), err
+	course, err := provision.Course(ctx, c.sweeps, p)
+	if err != nil {
+		return "", err
+	}
+	return p.JobName(course.Current()), nil
 }
 
 // cancelJobs stops all jobs of a sweep.

@@ -126,6 +126,9 @@ func (w *World) showStatus(s *sweepview.Sweep, st sweepview.State, job JobStatus
 		{"trials", fmt.Sprintf("%d done, %d running, %d failed, %d not started", snap.Done, snap.Running, snap.Failed, snap.Waiting-snap.Running-snap.Ready-snap.Paused)},
 	}
 	rows = slices.Insert(rows, 2, snap.Night.rows(ref)...)
+	if !snap.Halted.IsZero() {
+		rows = append(rows, [2]string{"paused", fmt.Sprintf("%s, the whole sweep: `launcher resume %s` lets it go on", humanize.Time(snap.Halted), p.Sweep)})
+	}
 	if f := snap.Folds; f != nil {
 		rows = append(rows, [2]string{"configurations", fmt.Sprintf("%s, in %d folds", f, len(p.Folds.Rounds))})
 	}
@@ -151,8 +154,12 @@ func (w *World) showStatus(s *sweepview.Sweep, st sweepview.State, job JobStatus
 		rows = append(rows, [2]string{"warm from", fmt.Sprintf("%d earlier sweeps, the newest %s", n, p.Earlier[0].Sweep)})
 	}
 
-	for i, e := range job.Earlier {
-		rows = append(rows, [2]string{"given up", fmt.Sprintf("%s: %s", provision.Describe(p, i), e.Reason)})
+	for _, e := range job.Earlier {
+		what := "given up"
+		if e.Paused {
+			what = "before"
+		}
+		rows = append(rows, [2]string{what, fmt.Sprintf("%s: %s", provision.Describe(p, e.Number), e.Reason)})
 	}
 	switch {
 	case snap.Folds != nil && snap.Folds.Best != nil:

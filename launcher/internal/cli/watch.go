@@ -14,6 +14,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/sweepview"
 	"coppice/program"
 	"coppice/sweep"
@@ -63,6 +64,7 @@ type snapshot struct {
 	Best       *best             `json:"best,omitempty"`   // with folds the refit
 	Folds      *folded           `json:"configurations,omitempty"`
 	Left       float64           `json:"seconds_left,omitempty"`
+	Halted     time.Time         `json:"paused_since,omitzero"` // the whole sweep
 	Conclusion *sweep.Conclusion `json:"conclusion,omitempty"`
 	Night      *night            `json:"night,omitempty"` // of status
 }
@@ -74,7 +76,10 @@ type best struct {
 
 func newSnapshot(s *sweepview.Sweep, st sweepview.State, job JobStatus) snapshot {
 	b, own := st.Board, st.Board.Tally(s.Plan)
-	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, Running: st.Running, Ready: st.Ready, Paused: st.Paused, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped, Cancelled: own.Cancelled, Untrained: own.Untrained, Folds: newFolded(b), Conclusion: st.Conclusion}
+	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, Running: st.Running, Ready: st.Ready, Paused: st.Paused, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped, Cancelled: own.Cancelled, Untrained: own.Untrained, Folds: newFolded(b), Halted: st.Halted, Conclusion: st.Conclusion}
+	if st.Conclusion != nil {
+		snap.Halted = time.Time{}
+	}
 	if job.Finished || st.Conclusion != nil {
 		snap.Running, snap.Ready = 0, 0 // their holders are gone
 	}
@@ -127,6 +132,9 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 
 		if st.Cancelled && !st.Ending && job.Finished { // the aggregator will say so, too; nothing more will happen
 			return &NoWinnerError{Conclusion: &sweep.Conclusion{Sweep: id, Outcome: sweep.OutcomeCancelled, Reason: "it was cancelled"}}
+		}
+		if !st.Halted.IsZero() && job.Finished && st.Board.Waiting > 0 {
+			return &provision.HaltedError{Sweep: id, Since: st.Halted}
 		}
 		if err := left.lost(id, st, job, w.Now()); err != nil {
 			return err
@@ -267,6 +275,8 @@ func (v *view) summary(s snapshot) string {
 	}
 
 	switch {
+	case !s.Halted.IsZero():
+		parts = append(parts, "paused: its tasks save and leave")
 	case s.Left > 0:
 		parts = append(parts, fmt.Sprintf("%s left", time.Duration(s.Left)*time.Second))
 	case s.Done == 0 && s.Job.State != "RUNNING":

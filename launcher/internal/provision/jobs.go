@@ -10,30 +10,23 @@ import (
 	"coppice/sweepstore"
 )
 
-// Records returns the records of the sweep's jobs after the first, in order. A sweep without fallbacks has none.
-func Records(ctx context.Context, store blob.Store, p *sweep.Plan) ([]sweep.JobRecord, error) {
-	var all []sweep.JobRecord
-	for n := 1; n <= len(p.Fallback); n++ {
-		r, err := sweepstore.New(store, p.Sweep).Job(ctx, p, n)
-		if err != nil {
-			return nil, fmt.Errorf("sweep %s: %w", p.Sweep, err)
-		}
-		if r == nil {
-			return all, nil
-		}
-		all = append(all, *r)
+// Course returns which jobs and pauses of a sweep are recorded.
+func Course(ctx context.Context, store blob.Store, p *sweep.Plan) (*sweepstore.Course, error) {
+	c, err := sweepstore.New(store, p.Sweep).Course(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("sweep %s: %w", p.Sweep, err)
 	}
-	return all, nil
+	return c, nil
 }
 
 // Look returns the status of the sweep's current job. It counts as finished when all jobs have finished.
 func Look(ctx context.Context, store blob.Store, jobs Jobs, p *sweep.Plan) (Status, error) {
-	records, err := Records(ctx, store, p)
+	course, err := Course(ctx, store, p)
 	if err != nil {
 		return Status{}, err
 	}
 
-	n := len(records)
+	n := course.Current()
 	s, err := jobs.Status(ctx, p.JobName(n))
 	if err != nil {
 		return s, err
@@ -41,16 +34,17 @@ func Look(ctx context.Context, store blob.Store, jobs Jobs, p *sweep.Plan) (Stat
 
 	// Earlier jobs were abandoned, but may still be running.
 	s.Name = p.JobName(n)
-	for i, r := range records {
-		s.Earlier = append(s.Earlier, Earlier{p.JobName(i), r.Reason})
+	for i, r := range course.Jobs {
+		before := course.Numbers()[i]
+		s.Earlier = append(s.Earlier, Earlier{before, p.JobName(before), r.Reason, p.Turn(before) < p.Turn(r.Number)})
 		if !s.Finished {
 			continue
 		}
-		before, err := jobs.Status(ctx, p.JobName(i))
+		earlier, err := jobs.Status(ctx, p.JobName(before))
 		if err != nil {
 			return s, err
 		}
-		s.Finished = before.Finished
+		s.Finished = earlier.Finished
 	}
 	return s, nil
 }
@@ -60,18 +54,20 @@ func Look(ctx context.Context, store blob.Store, jobs Jobs, p *sweep.Plan) (Stat
 func Cancel(ctx context.Context, store blob.Store, jobs Jobs, p *sweep.Plan) (Status, error) {
 	var last Status
 	var failed []error
-	for n := 0; ; n++ {
-		records, err := Records(ctx, store, p) // read again each time: a job may have been added
+	for i := 0; ; i++ {
+		course, err := Course(ctx, store, p) // read again each time: a job may have been added
 		if err != nil {
 			return last, errors.Join(append(failed, err)...)
 		}
-		if n > len(records) {
-			last.Name = p.JobName(n - 1)
+		numbers := course.Numbers()
+		if i >= len(numbers) {
+			last.Name = p.JobName(course.Current())
 			return last, errors.Join(failed...)
 		}
 
-		if last, err = jobs.Cancel(ctx, p.JobName(n)); err != nil {
-			failed = append(failed, fmt.Errorf("cancel job %s: %w", p.JobName(n), err))
+		name := p.JobName(numbers[i])
+		if last, err = jobs.Cancel(ctx, name); err != nil {
+			failed = append(failed, fmt.Errorf("cancel job %s: %w", name, err))
 		}
 	}
 }

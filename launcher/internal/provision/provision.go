@@ -30,31 +30,37 @@ type Provisioner struct {
 	Moved func(n int, reason string)
 }
 
-// Submit starts the current job; existed says that it had been started before.
+// Submit starts the current job; existed says that it had been started before. A sweep that is paused is a *HaltedError.
 func (l *Provisioner) Submit(ctx context.Context) (existed bool, err error) {
-	records, err := Records(ctx, l.Store, l.Plan)
+	course, err := Course(ctx, l.Store, l.Plan)
 	if err != nil {
 		return false, err
 	}
-	return l.Jobs.Submit(ctx, l.Plan.Placed(len(records)))
+	if since, halted := course.Halted(); halted {
+		return false, &HaltedError{l.Plan.Sweep, since}
+	}
+	return l.Jobs.Submit(ctx, l.Plan.Placed(course.Current()))
 }
 
-// Settle returns when nothing is left to decide: a job of the sweep has machines, or is the last of the list, or the sweep is over. It may
+// Settle returns when nothing is left to decide: a job of the sweep has machines, or is the last of the list, or the sweep is over or paused. It may
 // be interrupted at any time, and called again by any process.
 func (l *Provisioner) Settle(ctx context.Context) error {
 	submitted := -1
 	for {
-		records, err := Records(ctx, l.Store, l.Plan)
+		course, err := Course(ctx, l.Store, l.Plan)
 		if err != nil {
 			return err
 		}
-		n := len(records)
+		n := course.Current()
+		if _, halted := course.Halted(); halted {
+			return nil
+		}
 		if over, err := l.over(ctx); err != nil || over {
 			return err
 		}
 
 		if n != submitted {
-			if err := l.begin(ctx, n); err != nil {
+			if err := l.begin(ctx, course); err != nil {
 				return err
 			}
 			submitted = n
@@ -83,9 +89,13 @@ func (l *Provisioner) Settle(ctx context.Context) error {
 
 // begin abandons the jobs before n and starts that one. Two of them should not have machines at once; if it happens, their tasks share the
 // trials.
-func (l *Provisioner) begin(ctx context.Context, n int) error {
-	for i := range n {
-		name := l.Plan.JobName(i)
+func (l *Provisioner) begin(ctx context.Context, course *sweepstore.Course) error {
+	current := course.Current()
+	for _, n := range course.Numbers() {
+		if n == current {
+			break
+		}
+		name := l.Plan.JobName(n)
 		s, err := l.Jobs.Status(ctx, name)
 		if err == nil && !s.Finished {
 			_, err = l.Jobs.Cancel(ctx, name)
@@ -94,21 +104,26 @@ func (l *Provisioner) begin(ctx context.Context, n int) error {
 			return fmt.Errorf("give up job %s: %w", name, err)
 		}
 	}
-	_, err := l.Jobs.Submit(ctx, l.Plan.Placed(n))
+	_, err := l.Jobs.Submit(ctx, l.Plan.Placed(current))
 	return err
 }
 
 // record makes job n the current one. It does not matter if another process already has.
 func (l *Provisioner) record(ctx context.Context, n int, why string) error {
-	r := sweep.JobRecord{Format: sweep.FormatVersion, Sweep: l.Plan.Sweep, Number: n, Job: l.Plan.JobName(n), Reason: shorten(why), At: l.Now().UTC()}
-	created, err := sweepstore.New(l.Store, l.Plan.Sweep).CreateJob(ctx, r)
-	if err != nil {
-		return fmt.Errorf("record job %s: %w", r.Job, err)
-	}
+	why = shorten(why)
+	created, err := l.create(ctx, n, why)
 	if created && l.Moved != nil {
-		l.Moved(n, r.Reason)
+		l.Moved(n, why)
 	}
-	return nil
+	return err
+}
+
+func (l *Provisioner) create(ctx context.Context, n int, why string) (created bool, err error) {
+	r := sweep.JobRecord{Format: sweep.FormatVersion, Sweep: l.Plan.Sweep, Number: n, Job: l.Plan.JobName(n), Reason: why, At: l.Now().UTC()}
+	if created, err = sweepstore.New(l.Store, l.Plan.Sweep).CreateJob(ctx, r); err != nil {
+		return false, fmt.Errorf("record job %s: %w", r.Job, err)
+	}
+	return created, nil
 }
 
 // maxReason is well below the limit of a record.

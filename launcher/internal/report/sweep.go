@@ -180,6 +180,8 @@ func stateOf(s sweepview.State) string {
 		return "being cancelled"
 	case s.Ending:
 		return "being concluded"
+	case !s.Halted.IsZero():
+		return "paused"
 	case s.Enough != nil:
 		return "ending by rule"
 	}

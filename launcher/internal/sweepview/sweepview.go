@@ -35,6 +35,7 @@ type State struct {
 	Ready      int // trials that were begun and wait for a task: promoted after a pause, or given back
 	Paused     int // trials that wait at a rung
 	Cancelled  bool
+	Halted     time.Time         // since when the whole sweep is paused; zero while it is not
 	Ending     bool              // the aggregator is concluding it: no further results count
 	Enough     *sweep.Enough     // why no more trials are started; nil while they are
 	Conclusion *sweep.Conclusion // nil until it has ended
@@ -109,6 +110,9 @@ func (s *Sweep) Look(ctx context.Context) (State, error) {
 		return State{}, err
 	}
 	if state.Ending, err = s.whole.HasEnding(ctx); err != nil {
+		return State{}, err
+	}
+	if state.Halted, err = s.whole.Halted(ctx, s.Plan); err != nil {
 		return State{}, err
 	}
 	if s.Plan.EndsByRule() {
