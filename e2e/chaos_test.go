@@ -46,6 +46,7 @@ type chaosScript struct {
 	entries map[string][]string
 	plain   []string
 	args    []string
+	pauses  []string // seconds after which a person pauses the sweep, each from when it last went on
 }
 
 func (s *chaosScript) say(format string, args ...any) {
@@ -206,8 +207,24 @@ func latestClasses() []chaosClass {
 	}
 }
 
+// sweepPaused is what a person does, and not counted by localemu.
+const sweepPaused = "sweep paused and resumed"
+
+// humanClasses came last, and are drawn apart for the same reason.
+func humanClasses() []chaosClass {
+	return []chaosClass{
+		{sweepPaused, most, func(r *rand.Rand, s *chaosScript) {
+			for range 1 + r.IntN(3) {
+				s.pauses = append(s.pauses, fmt.Sprintf("%.1f", 6*r.Float64()))
+			}
+		}},
+	}
+}
+
 // allClasses are those of the table.
-func allClasses() []chaosClass { return slices.Concat(chaosClasses(), laterClasses(), latestClasses()) }
+func allClasses() []chaosClass {
+	return slices.Concat(chaosClasses(), laterClasses(), latestClasses(), humanClasses())
+}
 
 // newScript is the script of a seed.
 func newScript(seed uint64) *chaosScript {
@@ -234,13 +251,36 @@ func newScript(seed uint64) *chaosScript {
 			c.add(r, s)
 		}
 	}
+
+	r = rand.New(rand.NewPCG(seed, 0x9a05e))
+	for _, c := range humanClasses() {
+		if r.Float64() < c.share {
+			c.add(r, s)
+		}
+	}
 	return s
 }
 
-// follow runs the sweep and returns when no task of it runs any more: what they leave is looked at.
-const follow = `"$1" sweep sweep.yaml --id chaos --json || exit $?
+// follow runs the sweep, pauses it after each of so many seconds and lets it go on, and returns when no task of it runs any more: what they
+// leave is looked at. A sweep that has ended cannot be paused, which is no error (5). Under faults a command may fail, and is given again.
+const follow = `launcher=$1; shift
+again() {
+  for i in 1 2 3 4 5 6 7 8 9 10; do
+    "$@" >&2 && return 0
+    [ $? = 5 ] && return 5
+    sleep 1
+  done
+  return 1
+}
+if [ $# -gt 0 ]; then again "$launcher" sweep sweep.yaml --id chaos --no-wait --json || exit $?; fi
+for after; do
+  sleep "$after"
+  again "$launcher" pause chaos || { [ $? = 5 ] && break; exit 1; }
+  again "$launcher" resume chaos --no-wait || { [ $? = 5 ] && break; exit 1; }
+done
+"$launcher" sweep sweep.yaml --id chaos --json || exit $?
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40; do
-  "$1" status chaos --json | grep -q '"finished": *true' && exit 0
+  "$launcher" status chaos --json | grep -q '"finished": *true' && exit 0
   sleep 1
 done
 echo 'the tasks do not end' >&2
@@ -351,8 +391,8 @@ func (l *local) disturbed(seed uint64, want chaosRun) chaosRun {
 	}
 	own.args = append(s.args, "--faults", own.file("faults.yaml", s.text()))
 
-	run := own.chaos(fmt.Sprint("seed ", seed))
-	run.seed, run.script = seed, s.text()
+	run := own.chaos(fmt.Sprint("seed ", seed), s.pauses...)
+	run.seed, run.script = seed, s.text()+"pauses after "+strings.Join(s.pauses, ", ")+" seconds\n"
 	anyOrder := chaosStop() == "" || chaosStop() == sweep.StopHalving
 	if got := run.outcome; len(run.wrong) == 0 && anyOrder && got != want.outcome {
 		run.wrong = append(run.wrong, fmt.Sprintf("it ended with %+v, undisturbed with %+v", got, want.outcome))
@@ -366,13 +406,14 @@ func (l *local) disturbed(seed uint64, want chaosRun) chaosRun {
 }
 
 // chaos runs the sweep and looks at what it leaves.
-func (l *local) chaos(name string) (run chaosRun) {
+func (l *local) chaos(name string, pauses ...string) (run chaosRun) {
 	wrong := func(format string, args ...any) { run.wrong = append(run.wrong, fmt.Sprintf(format, args...)) }
 	start := time.Now()
-	args := slices.Concat([]string{"300", binaryOf(l.t, "localemu"), "exec", "--data", l.data}, l.args, []string{"--", "sh", filepath.Join(l.dir, "follow.sh"), binaryOf(l.t, "launcher")})
+	args := slices.Concat([]string{"300", binaryOf(l.t, "localemu"), "exec", "--data", l.data}, l.args, []string{"--", "sh", filepath.Join(l.dir, "follow.sh"), binaryOf(l.t, "launcher")}, pauses)
 	r := execute(l.t, l.dir, nil, "timeout", args...)
 	run.took = time.Since(start)
 
+	run.struck = map[string]int{}
 	if text, err := os.ReadFile(filepath.Join(l.data, "faults.json")); err == nil {
 		if err := json.Unmarshal(text, &run.struck); err != nil {
 			wrong("%v", err)
@@ -417,6 +458,9 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) {
 			run.claims++
 		case ours && part == sweep.PartOther && !strings.Contains(name, "/attempts/"), ours && trial >= chaosTrials:
 			wrong("%s is nobody's", name)
+		case strings.HasPrefix(name, names.Halts()):
+			run.struck[sweepPaused]++
+		case strings.HasPrefix(name, names.Jobs()): // the job that follows a pause
 		case !ours && !slices.Contains([]string{names.Plan(), names.Ending(), names.Conclusion(), names.Told(sweep.OccasionConcluded, "topic")}, name):
 			wrong("%s is nobody's", name)
 		}
