@@ -379,15 +379,9 @@ type chaosRun struct {
 // disturbed is a run under the script of a seed. Its folder stays where something is wrong.
 func (l *local) disturbed(seed uint64, want chaosRun) chaosRun {
 	s := newScript(seed)
-	dir, err := os.MkdirTemp("", "coppice-chaos-")
+	own, err := l.twin()
 	if err != nil {
 		return chaosRun{seed: seed, wrong: []string{err.Error()}}
-	}
-	own := &local{t: l.t, dir: dir, data: filepath.Join(dir, "cloud")}
-	// With the attributes that fake-gcs-server keeps beside the files.
-	copied := fmt.Sprintf("mkdir -p %s/gcs && cp -a %s/gcs/coppice-datasets* %s/gcs/ && cp %s/sweep.yaml %s/follow.sh %s/", own.data, l.data, own.data, l.dir, l.dir, dir)
-	if out, err := exec.Command("sh", "-c", copied).CombinedOutput(); err != nil {
-		return chaosRun{seed: seed, wrong: []string{fmt.Sprintf("%v: %s", err, out)}}
 	}
 	own.args = append(s.args, "--faults", own.file("faults.yaml", s.text()))
 
@@ -398,11 +392,45 @@ func (l *local) disturbed(seed uint64, want chaosRun) chaosRun {
 		run.wrong = append(run.wrong, fmt.Sprintf("it ended with %+v, undisturbed with %+v", got, want.outcome))
 	}
 	if len(run.wrong) == 0 {
-		os.RemoveAll(dir)
+		os.RemoveAll(own.dir)
 	} else {
-		run.wrong = append(run.wrong, "see "+dir)
+		run.wrong = append(run.wrong, "see "+own.dir)
 	}
 	return run
+}
+
+// twin is another local cloud with the same dataset and the same files of a sweep, in a folder that stays.
+func (l *local) twin() (*local, error) {
+	dir, err := os.MkdirTemp("", "coppice-chaos-")
+	if err != nil {
+		return nil, err
+	}
+	own := &local{t: l.t, dir: dir, data: filepath.Join(dir, "cloud")}
+	// With the attributes that fake-gcs-server keeps beside the files.
+	copied := fmt.Sprintf("mkdir -p %s/gcs && cp -a %s/gcs/coppice-datasets* %s/gcs/ && cp %s/sweep.yaml %s/follow.sh %s/", own.data, l.data, own.data, l.dir, l.dir, dir)
+	if out, err := exec.Command("sh", "-c", copied).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
+	return own, nil
+}
+
+// TestE2EPause: a sweep that is paused twice, and goes on, ends like one that never was.
+func TestE2EPause(t *testing.T) {
+	t.Parallel()
+	calm := newLocal(t)
+	calm.smallSweep(chaosTrials)
+	calm.file("follow.sh", follow)
+	want := calm.chaos("calm")
+
+	paused, err := calm.twin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(paused.dir)
+	got := paused.chaos("paused", "0.5", "1")
+	if len(got.wrong) > 0 || got.outcome != want.outcome || got.struck[sweepPaused] == 0 {
+		t.Errorf("paused %d times: %+v, wrong: %q; want it paused at least once, and %+v, as without a pause", got.struck[sweepPaused], got.outcome, got.wrong, want.outcome)
+	}
 }
 
 // chaos runs the sweep and looks at what it leaves.

@@ -287,3 +287,95 @@ func TestDamagedRecord(t *testing.T) {
 		}
 	}
 }
+
+// TestPauseAndResume: a sweep that is paused gets no job, whoever asks, until it is resumed; then it begins with the first machines again. At whichever step
+// the launcher crashes, giving the command again does the same.
+func TestPauseAndResume(t *testing.T) {
+	for at := 1; ; at++ {
+		w := newCloud(t, map[string]Status{"nightly-1-f1": running, "nightly-1-f4": exhausted, "nightly-1-f5": running})
+		l := w.provisioner(plan())
+		if err := l.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+
+		steps := 0
+		again := func(what string, do func(context.Context) error) {
+			t.Helper()
+			ctx, crash := context.WithCancelCause(t.Context())
+			step := func(string) {
+				if steps++; steps == at {
+					crash(errCrash)
+				}
+			}
+			w.before, w.store.before = step, func(what string) error { step(what); return ctx.Err() }
+			err := do(ctx)
+			w.before, w.store.before = nil, nil
+			if err != nil && context.Cause(ctx) != nil {
+				err = do(t.Context())
+			}
+			if err != nil {
+				t.Fatalf("%s, with a crash before step %d: %v; want no error when it is done again", what, at, err)
+			}
+		}
+		again("paused", func(ctx context.Context) error {
+			if _, err := l.Halt(ctx); err != nil {
+				return err
+			}
+			_, err := l.Leave(ctx, 0)
+			return err
+		})
+		halted := new(HaltedError)
+		if _, err := l.Submit(t.Context()); !errors.As(err, &halted) {
+			t.Errorf("submitted a sweep that is paused: %v; want a *HaltedError", err)
+		}
+		if err := l.Settle(t.Context()); err != nil || len(w.alive()) > 0 || len(w.order) != 2 {
+			t.Errorf("looked for machines for a sweep that is paused: error %v, jobs %q, %q of them alive; want no other job", err, w.order, w.alive())
+		}
+
+		again("resumed", func(ctx context.Context) error {
+			if _, err := l.Resume(ctx); err != nil {
+				return err
+			}
+			if _, err := l.Submit(ctx); err != nil {
+				return err
+			}
+			return l.Settle(ctx)
+		})
+		if want := []string{"nightly-1-f4 on n2-highmem-64, Spot in us-central1-a", "nightly-1-f5 on n2-highmem-64, Spot in us-central1-f"}; !slices.Equal(w.order[2:], want) || !slices.Equal(w.alive(), []string{"nightly-1-f5"}) {
+			t.Errorf("resumed, with a crash before step %d: jobs %q, %q of them alive; want %q, and the last alive", at, w.order[2:], w.alive(), want)
+		}
+		if s, err := Look(t.Context(), w.store, w, plan()); err != nil || len(s.Earlier) != 3 || s.Earlier[0].Paused || !s.Earlier[1].Paused || s.Earlier[2].Paused || s.Finished {
+			t.Errorf("the status after that: %+v, error %v; want three earlier jobs, the second one from before the pause, and that it is not finished", s, err)
+		}
+		if steps < at {
+			if at < 10 {
+				t.Fatalf("only %d steps", at)
+			}
+			return
+		}
+	}
+}
+
+// TestPausedTooOften: the numbers of jobs are limited, and so are pauses.
+func TestPausedTooOften(t *testing.T) {
+	w := newCloud(t, map[string]Status{"nightly-1": running})
+	l := w.provisioner(plan())
+	for n := range sweep.MaxHalts {
+		if created, err := l.Halt(t.Context()); !created || err != nil {
+			t.Fatalf("pause %d: created %t, error %v; want it created", n+1, created, err)
+		}
+		if created, err := l.Halt(t.Context()); created || err != nil {
+			t.Fatalf("pause %d once more: created %t, error %v; want neither", n+1, created, err)
+		}
+		if resumed, err := l.Resume(t.Context()); !resumed || err != nil {
+			t.Fatalf("resumed after pause %d: %t, error %v; want it resumed", n+1, resumed, err)
+		}
+	}
+	if resumed, err := l.Resume(t.Context()); resumed || err != nil {
+		t.Errorf("resumed a sweep that is not paused: %t, error %v; want neither", resumed, err)
+	}
+	often := new(PausedTooOftenError)
+	if _, err := l.Halt(t.Context()); !errors.As(err, &often) {
+		t.Errorf("paused after %d pauses: %v; want a *PausedTooOftenError", sweep.MaxHalts, err)
+	}
+}

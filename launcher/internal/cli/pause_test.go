@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"coppice/launcher/internal/provision"
+	"coppice/sweep"
+	"coppice/sweepstore"
+)
+
+// TestPauseAndResume: what a person is told, and what the sweep's other commands say of a sweep that is paused.
+func TestPauseAndResume(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	file := w.file("sweep.yaml", sweepYAML)
+	w.must("sweep", file, "--id", "x", "--no-wait")
+	w.refused(sweep.ExitConflict, "is not paused", "resume", "x")
+	w.refused(sweep.ExitNotFound, "there is no sweep y", "pause", "y")
+
+	// A job whose machines are not there yet is cancelled.
+	if out := w.must("pause", "x"); !strings.Contains(out, "sweep x is paused and has no machines (job CANCELLED); 0 of 4 trials have ended") || !strings.Contains(out, "launcher resume x") || !w.jobs.cancelled {
+		t.Errorf("paused: got %q, job cancelled %t; want it paused without machines, and the command that lets it go on", out, w.jobs.cancelled)
+	}
+	var said struct {
+		Paused, Before, Resumed bool
+		Job                     string
+	}
+	if err := json.Unmarshal([]byte(w.must("pause", "x", "--no-wait", "--json")), &said); err != nil || !said.Paused || !said.Before {
+		t.Errorf("paused again, as JSON: got %+v, error %v; want it paused before", said, err)
+	}
+	if out := w.must("status", "x"); !strings.Contains(out, "the whole sweep: `launcher resume x`") {
+		t.Errorf("status of a sweep that is paused: got\n%s\nwant how it goes on", out)
+	}
+	w.refused(sweep.ExitConflict, "`launcher resume x` lets it go on", "watch", "x")
+	w.refused(sweep.ExitConflict, "`launcher resume x` lets it go on", "sweep", file, "--id", "x")
+
+	if err := json.Unmarshal([]byte(w.must("resume", "x", "--no-wait", "--json")), &said); err != nil || !said.Resumed || !strings.HasSuffix(said.Job, "/x-f1") {
+		t.Errorf("resumed, as JSON: got %+v, error %v; want job x-f1", said, err)
+	}
+	if out := w.must("resume", "x", "--no-wait"); !strings.Contains(out, "sweep x was resumed before; attached to it as projects/p/locations/l/jobs/x-f1") {
+		t.Errorf("resumed again: got %q; want that it was resumed before", out)
+	}
+	if out := w.must("status", "x"); strings.Contains(out, "the whole sweep") || !strings.Contains(out, "the sweep was paused") {
+		t.Errorf("status of a sweep that goes on: got\n%s\nwant that it was paused after its first job", out)
+	}
+
+	w.must("cancel", "x")
+	w.refused(sweep.ExitConflict, "was cancelled", "pause", "x")
+	w.refused(sweep.ExitConflict, "was cancelled", "resume", "x")
+}
+
+// TestPauseTooLate: an ending that the aggregator writes while the sweep is being paused counts.
+func TestPauseTooLate(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
+	if _, err := sweepstore.New(w.buckets["sweeps"], "x").CreateEnding(t.Context(), sweep.Ending{Format: 1, Sweep: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	w.refused(sweep.ExitConflict, "is being concluded", "pause", "x")
+
+	for _, err := range []interface{ IsConflict() bool }{&provision.HaltedError{}, &provision.PausedTooOftenError{}} {
+		if !err.IsConflict() {
+			t.Errorf("%T is no conflict; want exit code %d", err, sweep.ExitConflict)
+		}
+	}
+}
