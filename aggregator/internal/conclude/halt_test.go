@@ -28,14 +28,14 @@ func TestAPausedSweepWaits(t *testing.T) {
 		}
 
 		still("that has just begun")
-		time.Sleep(4 * time.Hour)
+		<-time.After(4 * time.Hour) // by the bubble's clock
 		still("of four hours")
 		if _, err := store.CreateHalt(t.Context(), 1, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		jobs["night-1"] = gone
 		still("whose tasks have left")
-		time.Sleep(30 * 24 * time.Hour)
+		<-time.After(30 * 24 * time.Hour) // by the bubble's clock
 		still("that has been paused for thirty days")
 
 		r := sweep.JobRecord{Format: 1, Sweep: "night-1", Number: 1, Job: w.plan.JobName(1), Reason: "the sweep was paused", At: time.Now()}
@@ -44,7 +44,7 @@ func TestAPausedSweepWaits(t *testing.T) {
 		}
 		still("whose next job is recorded, and not yet submitted")
 		jobs["night-1-f1"] = JobState{Name: "RUNNING", Began: true}
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour) // by the bubble's clock
 		still("that has run for five hours in all")
 
 		late := newWorld(t, options{into: w, sweep: "night-2", skip: func(i int) bool { return i > 1 }, change: func(p *sweep.Plan) { p.Created = time.Now() }})
@@ -54,7 +54,7 @@ func TestAPausedSweepWaits(t *testing.T) {
 			t.Fatalf("a sweep whose tasks have left and that was not paused: concluded as %+v, error %v; want it concluded", c, err)
 		}
 
-		time.Sleep(time.Hour + time.Minute)
+		<-time.After(time.Hour + time.Minute) // by the bubble's clock
 		c, err = a.Consider(t.Context(), w.plan.Sweep)
 		if err != nil || c == nil || c.Outcome != sweep.OutcomeWinner {
 			t.Fatalf("a sweep that has run for six hours in all: concluded as %+v, error %v; want its winner", c, err)
