@@ -27,6 +27,8 @@ SEEDS       ?= 10
 SIZE        ?= 1
 PEERS       ?= build/venv-peers/bin/python
 PEERS_READY := $(if $(filter build/venv-peers/%,$(PEERS)),build/venv-peers/ok)
+SEARCH_PEERS ?= build/venv-search/bin/python
+SEARCH_PEERS_READY := $(if $(filter build/venv-search/%,$(SEARCH_PEERS)),build/venv-search/ok)
 BENCH       := build/bench
 comma       := ,
 # Pinned, so that a new linter release cannot break a build that did not change.
@@ -253,6 +255,20 @@ bench-search-surrogate: $(PEERS_READY)
 	bin/gauge regret-curves $(BENCH)/search.jsonl $(SEARCH_CURVES) --batch 1 --svg docs/search-one.svg
 	bin/gauge regret-curves $(BENCH)/search.jsonl $(SEARCH_CURVES) --batch 16 --svg docs/search-batches.svg
 
+.PHONY: bench-search-peers
+bench-search-peers: SEEDS = 4
+bench-search-peers: bench-programs $(SEARCH_PEERS_READY) ## SMAC and Syne Tune, and the ways of Ray Tune and Syne Tune to stop trials, beside ours on the surrogate's tasks (SEEDS=, SEARCH_PEERS=a Python that has bench/requirements-search.txt, DATA=folder of the surrogate; an hour and a half, most of it SMAC and BORE)
+	@mkdir -p $(BENCH)
+	[ -f $(BENCH)/search.jsonl ] || bin/gauge regret --data $(DATA)/surrogate --python $(SEARCH_PEERS) --seeds $(SEEDS) --methods auto,random > $(BENCH)/search.jsonl
+	rm -f $(BENCH)/search-peers.jsonl
+	for m in syne-tune-kde syne-tune-cqr syne-tune-bore smac; do $(SEARCH_PEERS) bench/search_peers.py $(DATA)/surrogate $$m 1,16 $(SEEDS) >> $(BENCH)/search-peers.jsonl || exit 1; done
+	bin/gauge regret-table $(BENCH)/search.jsonl $(BENCH)/search-peers.jsonl
+	bin/gauge regret-stopping --data $(DATA)/surrogate --python $(SEARCH_PEERS) --seeds $(SEEDS) --rule asha > $(BENCH)/search-stopping.jsonl
+	bin/gauge regret-stopping --data $(DATA)/surrogate --python $(SEARCH_PEERS) --seeds $(SEEDS) --rule none >> $(BENCH)/search-stopping.jsonl
+	for m in ray-asha syne-tune-asha syne-tune-bohb syne-tune-asha-cqr; do $(SEARCH_PEERS) bench/search_stopping.py $(DATA)/surrogate $$m 4 $(SEEDS) >> $(BENCH)/search-stopping.jsonl || exit 1; done
+	$(SEARCH_PEERS) bench/search_stopping.py $(DATA)/surrogate ray-asha 4 $(SEEDS) 100 >> $(BENCH)/search-stopping.jsonl
+	bin/gauge regret-table $(BENCH)/search-stopping.jsonl
+
 bench-ids-staging: build $(PEERS_READY) ## what encodings of ids cost while staging, at two sizes of a made table (ROWS=20000000)
 	$(PEERS) bench/ids_staging.py --bin bin --out $(BENCH)/staging --rows $(or $(ROWS),20000000)
 
@@ -277,6 +293,11 @@ bench-arrow: bench-programs $(PEERS_READY) ## our reader of Parquet beside arrow
 build/venv-peers/ok: bench/requirements-peers.txt
 	python3 -m venv build/venv-peers
 	build/venv-peers/bin/pip install --quiet --disable-pip-version-check -r bench/requirements-peers.txt
+	@touch $@
+
+build/venv-search/ok: bench/requirements-search.txt
+	python3 -m venv build/venv-search
+	build/venv-search/bin/pip install --quiet --disable-pip-version-check -r bench/requirements-search.txt
 	@touch $@
 
 clean: ## remove what was built

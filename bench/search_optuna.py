@@ -2,18 +2,14 @@
 
     search_optuna.py SURROGATE_FOLDER SAMPLER BATCH[,BATCH] SEEDS [TRIALS]      SAMPLER: tpe, gp, cmaes, nsga2 or random
 """
-import json
-import sys
 import warnings
 
-sys.path.insert(0, sys.argv[1])
-import numpy as np  # noqa: E402
-import optuna  # noqa: E402
-import surrogate  # noqa: E402
+import optuna
+
+import search_tasks
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 warnings.filterwarnings("ignore")
-SPACE = surrogate.space()
 
 
 def sampler(name, batch, seed):
@@ -30,7 +26,7 @@ def sampler(name, batch, seed):
 
 def suggest(trial):
     r = {}
-    for name, s in SPACE.items():
+    for name, s in search_tasks.SPACE.items():
         if "choice" in s:
             r[name] = trial.suggest_categorical(name, s["choice"])
         elif s["int"]:
@@ -40,25 +36,21 @@ def suggest(trial):
     return r
 
 
-def search(name, task, metric, batch, seed, trials):
-    study = optuna.create_study(direction="maximize", sampler=sampler(name, batch, seed))
-    curve = []  # the best value after each trial
-    while len(study.trials) < trials:
-        asked = [study.ask() for _ in range(min(batch, trials - len(study.trials)))]
-        values = surrogate.evaluate(task, metric, [suggest(t) for t in asked])[0]
-        for t, v in zip(asked, values):
-            study.tell(t, float(v))
-            curve.append(max(float(f"{v:.7g}"), curve[-1] if curve else -np.inf))
-    return curve
+class Study:
+    def __init__(self, name, batch, seed):
+        self.study = optuna.create_study(direction="maximize", sampler=sampler(name, batch, seed))
+
+    def ask(self):
+        trial = self.study.ask()
+        return trial, suggest(trial)
+
+    def tell(self, trial, value):
+        self.study.tell(trial, value)
 
 
 def main():
-    name, batches, seeds = sys.argv[2], [int(b) for b in sys.argv[3].split(",")], int(sys.argv[4])
-    trials = int(sys.argv[5]) if len(sys.argv) > 5 else 50
-    for batch in batches:
-        for task, metric in surrogate.TASKS:
-            curves = [search(name, task, metric, batch, s, trials) for s in range(seeds)]
-            print(json.dumps({"method": "optuna-" + name, "task": f"{task} {metric}", "batch": batch, "trials": trials, "found": [c[-1] for c in curves], "curves": curves}), flush=True)
+    name, batches, seeds, trials = search_tasks.arguments()
+    search_tasks.report("optuna-" + name, lambda batch, seed, _: Study(name, batch, seed), batches, seeds, trials)
 
 
 main()

@@ -61,6 +61,9 @@ type searched struct {
 	// Curves are the best values after each trial, by seed.
 	Curves [][]float64 `json:"curves,omitempty"`
 
+	// Trainings are the trees that were grown, as whole trainings, by seed, of searches that stop trials early.
+	Trainings []float64 `json:"trainings,omitempty"`
+
 	Millis float64  `json:"ms_per_proposal,omitempty"`
 	Best   *float64 `json:"best,omitempty"`
 	Median *float64 `json:"median,omitempty"`
@@ -243,7 +246,7 @@ func regretTable(out io.Writer, all []searched) error {
 		method        string
 		batch, trials int
 	}
-	reference, shared, millis := map[way][]float64{}, map[way][]float64{}, map[way][]float64{}
+	reference, shared, millis, trainings := map[way][]float64{}, map[way][]float64{}, map[way][]float64{}, map[way][]float64{}
 	var order []way
 	for _, s := range all {
 		w, y := way{s.Method, s.Batch, s.Trials}, of[s.Task]
@@ -254,14 +257,17 @@ func regretTable(out io.Writer, all []searched) error {
 			reference[w] = append(reference[w], (y.reference-found)/(y.reference-y.median))
 			shared[w] = append(shared[w], (y.shared-found)/(y.shared-y.median))
 		}
-		millis[w] = append(millis[w], s.Millis)
+		millis[w], trainings[w] = append(millis[w], s.Millis), append(trainings[w], s.Trainings...)
 	}
 
-	fmt.Fprintln(out, "| method | trials | at once | regret against the reference | standard error | against the best of all | standard error | ms per proposal |")
-	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|")
+	fmt.Fprintln(out, "| method | trials | at once | regret against the reference | standard error | against the best of all | standard error | ms per proposal | whole trainings |")
+	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|")
 	for _, w := range order {
-		took := strings.TrimSuffix(fmt.Sprintf("%.1f", stat.Mean(millis[w], nil)), ".0")
-		fmt.Fprintf(out, "| %s | %d | %d | %s | %s | %s |\n", w.method, w.trials, w.batch, meanAndError(reference[w]), meanAndError(shared[w]), took)
+		took, cost := strings.TrimSuffix(fmt.Sprintf("%.1f", stat.Mean(millis[w], nil)), ".0"), float64(w.trials)
+		if len(trainings[w]) > 0 {
+			cost = stat.Mean(trainings[w], nil)
+		}
+		fmt.Fprintf(out, "| %s | %d | %d | %s | %s | %s | %.1f |\n", w.method, w.trials, w.batch, meanAndError(reference[w]), meanAndError(shared[w]), took, cost)
 	}
 	return nil
 }
