@@ -102,6 +102,9 @@ SEQUENTIAL := coppice/contract coppice/fit coppice/metric coppice/page coppice/p
 # What CI leaves to whoever runs `make race`: three and a half minutes each, most of it one goroutine's staging and training.
 RACE_LEFT :=
 race: export CGO_ENABLED = 1
+# A watched program sleeps a second before it exits, in case other threads still have a race to report; with some hundred programs that the
+# tests start, that is minutes. By then tests have waited for their goroutines.
+race: export GORACE := atexit_sleep_ms=50
 race: ## run the tests under the race detector (needs a C compiler; RACE_LEFT=packages to leave out)
 	$(GO) test -race -short -timeout 20m $(filter-out $(SEQUENTIAL) $(RACE_LEFT),$(shell $(GO) list ./...))
 

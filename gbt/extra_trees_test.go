@@ -53,6 +53,7 @@ func TestExtraTreesDrawThresholds(t *testing.T) {
 
 // TestExtraTreesDrawCategories: one of a few categories, or one length of the sorted run of many.
 func TestExtraTreesDrawCategories(t *testing.T) {
+	unraced(t)
 	d := randomTable(tableSpec{rows: 20_000, categorical: 1, bins: 2, seed: 4})
 	p := small()
 	p.NumLeaves, p.NumIterations, p.LearningRate, p.MinDataPerGroup, p.CatSmooth = 2, 300, 1e-4, 1, 1

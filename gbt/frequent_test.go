@@ -143,6 +143,9 @@ func TestStrayByteOfAnIgnoredColumnIsNoError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := Defaults()
 			p.NumIterations, p.FeatureFraction, p.IgnoreColumn = 12, 0.6, "7"
+			if raceEnabled {
+				p.NumIterations = 4
+			}
 			want := mustTrain(t, &d.Data, p, Options{Threads: 2})
 			for r := range d.Rows {
 				if r%3 == 0 {

@@ -167,6 +167,7 @@ func TestInteractionsStayApart(t *testing.T) {
 
 // TestBagsByClass checks the bags' sizes, and that a bag lasts for bagging_freq trees.
 func TestBagsByClass(t *testing.T) {
+	unraced(t)
 	p := Defaults()
 	p.PosBaggingFraction, p.NegBaggingFraction, p.BaggingFreq = 0.5, 0.1, 2
 	label := make([]float32, 5000)
@@ -240,24 +241,28 @@ func limited() map[string]func(*Params) {
 
 // TestLimitsSameBytes: for any number of threads, and after resuming with a different one.
 func TestLimitsSameBytes(t *testing.T) {
-	d := randomTable(tableSpec{rows: 80_000, numerical: 6, categorical: 3, bins: 80, missing: 0.05, weights: true, seed: 10})
+	rows, trees, counts, kept := 80_000, 6, []int{2, 4}, []int{1, 4}
+	if raceEnabled { // two chunks of rows instead of four, and one of each kind of check
+		rows, trees, counts, kept = 40_000, 3, []int{4}, []int{2}
+	}
+	d := randomTable(tableSpec{rows: rows, numerical: 6, categorical: 3, bins: 80, missing: 0.05, weights: true, seed: 10})
 	v := randomTable(tableSpec{rows: 5000, numerical: 6, categorical: 3, bins: 80, missing: 0.05, seed: 10})
 	d.Copies = 2
 	for name, change := range limited() {
 		t.Run(name, func(t *testing.T) {
 			p := small()
-			p.NumIterations, p.NumLeaves, p.EarlyStoppingRound = 6, 40, 50
+			p.NumIterations, p.NumLeaves, p.EarlyStoppingRound = trees, 40, 50
 			change(&p)
 			opt := Options{Threads: 1, Valid: &v.Data, Eval: logLoss(v.Label), Shift: -1}
 			want := mustTrain(t, &d.Data, p, opt)
-			for _, threads := range []int{2, 4} {
+			for _, threads := range counts {
 				opt.Threads = threads
 				got := mustTrain(t, &d.Data, p, opt)
 				if !bytes.Equal(text(t, got.Model), text(t, want.Model)) || got.Metric != want.Metric {
 					t.Fatalf("%d threads make another model: %s", threads, firstDifference(text(t, got.Model), text(t, want.Model)))
 				}
 			}
-			for _, after := range []int{1, 4} {
+			for _, after := range kept {
 				c, err := ReadCheckpoint(encoded(t, checkpointed(t, &d.Data, p, opt, after)))
 				if err != nil {
 					t.Fatal(err)

@@ -172,7 +172,7 @@ func (t *trial) String() string {
 // "go test -run - -fuzz NAME ./gbt" looks for others. A failure prints its seed and size, and the fuzzer keeps them under testdata/fuzz.
 func trials(f *testing.F, n int) {
 	if raceEnabled {
-		n /= 4
+		n = 12
 	}
 	for i := range uint64(n) {
 		s := tableOfFew

@@ -16,9 +16,12 @@ import (
 // TestTasksOverAFoulStore runs three tasks in a synctest bubble over a store that loses the answers of three in ten writes and stalls for
 // longer than the takeover time; for half of the seeds the client gives up at once, so that attempts end. Every trial must be done once,
 // with the model of an undisturbed sweep, be published at most once, and leave no checkpoint. A failure names its seed.
-// checkpoint. A failure names its seed.
 func TestTasksOverAFoulStore(t *testing.T) {
-	const trials, seeds = 5, 16
+	const trials = 5
+	seeds := 16
+	if testing.Short() {
+		seeds = 6
+	}
 	calm := newWorld(t, trials, nil)
 	if err := calm.worker(0).Run(t.Context()); err != nil {
 		t.Fatal(err)

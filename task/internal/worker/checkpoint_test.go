@@ -112,8 +112,12 @@ func TestMachinesVanishAnywhere(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
 	deaths, resumed := 0, 0
+	rounds := 3
+	if testing.Short() {
+		rounds = 1
+	}
 	// The number of saves depends on the trainer's speed here and now, so some rounds may resume nothing.
-	for round := 0; round < 3 || round < 30 && (deaths < 2 || resumed == 0); round++ {
+	for round := 0; round < rounds || round < 30 && (deaths < 2 || resumed == 0); round++ {
 		w := newWorld(t, 2, long)
 		for attempt := 0; ; attempt++ {
 			ctx, cancel := context.WithCancel(t.Context())
