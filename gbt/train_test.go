@@ -318,23 +318,29 @@ func checkTree(t *testing.T, tree *Tree, d *table, p *Params, whole bool) {
 	}
 }
 
+// TestSubsetIsLikeACopy: a mask over the first rows trains the model of a copy of them, also if they are so few that gradients are computed for
+// them alone.
 func TestSubsetIsLikeACopy(t *testing.T) {
-	d := randomTable(tableSpec{rows: 9000, numerical: 6, categorical: 1, bins: 30, missing: 0.1, seed: 4})
-	p := small()
-	p.MinDataInLeaf = 5
-	half := d.head(d.Rows / 2)
-	masked := d.Data
-	for r := range half.Rows {
-		masked.Subset = append(masked.Subset, uint32(r))
-	}
-	a := mustTrain(t, &half.Data, p, Options{})
-	b := mustTrain(t, &masked, p, Options{Threads: 2})
-	if !bytes.Equal(text(t, a.Model), text(t, b.Model)) {
-		t.Error("a mask over the first half trains another model than a copy of it")
-	}
-	scores, err := b.Model.PredictBinned(&masked, 1)
-	if err != nil || len(scores) != half.Rows {
-		t.Fatalf("b.Model.PredictBinned(&masked, 1): got %v, %v; want no error, len(scores) = half.Rows", len(scores), err)
+	for _, objective := range []string{"binary", "regression"} {
+		d := randomTable(tableSpec{rows: 9000, numerical: 6, categorical: 1, bins: 30, missing: 0.1, seed: 4})
+		p := small()
+		p.Objective, p.MinDataInLeaf = objective, 5
+		for _, share := range []int{2, 20} {
+			part := d.head(d.Rows / share)
+			masked := d.Data
+			for r := range part.Rows {
+				masked.Subset = append(masked.Subset, uint32(r))
+			}
+			a := mustTrain(t, &part.Data, p, Options{})
+			b := mustTrain(t, &masked, p, Options{Threads: 2})
+			if !bytes.Equal(text(t, a.Model), text(t, b.Model)) {
+				t.Errorf("%s: a mask over the first of %d parts trains another model than a copy of it", objective, share)
+			}
+			scores, err := b.Model.PredictBinned(&masked, 1)
+			if err != nil || len(scores) != part.Rows {
+				t.Fatalf("%s: predicted the first of %d parts: got %d scores, error %v; want %d", objective, share, len(scores), err, part.Rows)
+			}
+		}
 	}
 }
 

@@ -61,7 +61,7 @@ func (a *Aggregator) behind(ctx context.Context, k *known) ([]int, error) {
 
 	beaten, err := search.Behind(k.plan, ladder)
 	if err != nil {
-		return nil, &dataError{err}
+		return nil, err
 	}
 	trials = append(trials, beaten...)
 	slices.Sort(trials)
