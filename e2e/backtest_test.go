@@ -16,6 +16,7 @@ import (
 // TestE2EBacktestInBatch: a job plays past nights with the stager's rights, and its report has the bytes of the same backtest played here. Asked
 // again, the report is read and nothing is played again; a job that fails says why.
 func TestE2EBacktestInBatch(t *testing.T) {
+	t.Parallel()
 	w := &iamWorld{local: newLocal(t)}
 	w.file("clicks.csv", string(datasettest.Table(datasettest.Options{Rows: 4000}))) // 20 days of November
 	w.export("clicks.csv")

@@ -138,7 +138,7 @@ func TestE2EBillOfAPreemptedSweep(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
 	l.args = append(l.args, "--faults", l.file("faults.yaml", "preempt: [{task: 1, attempt: 0, after_messages: 4}]\n"))
-	file := l.trees("0.5", 300, 300, 3000, 3000, 300, 300, 3000, 3000)
+	file := l.trees("0.5", 150, 150, 1500, 1500, 150, 150, 1500, 1500)
 	c := conclusion(t, l.must("launcher", "sweep", file, "--json"))
 	b := readBill(t, l.must("launcher", "bill", string(c.Sweep), "--json"))
 	// What was lost is estimated from what was not, and is nothing where a checkpoint had just been saved.

@@ -287,10 +287,10 @@ echo 'the tasks do not end' >&2
 exit 1
 `
 
-// TestE2EChaos runs COPPICE_CHAOS_RUNS sweeps, 4 unless told otherwise, under random scripts, the seeds counting up from COPPICE_CHAOS_SEED.
+// TestE2EChaos runs COPPICE_CHAOS_RUNS sweeps, 2 unless told otherwise, under random scripts, the seeds counting up from COPPICE_CHAOS_SEED.
 // `make chaos RUNS=200 SEED=1` does it at length.
 func TestE2EChaos(t *testing.T) {
-	runs, seed := number(t, "COPPICE_CHAOS_RUNS", 4), uint64(number(t, "COPPICE_CHAOS_SEED", int(time.Now().Unix()%1e6)))
+	runs, seed := number(t, "COPPICE_CHAOS_RUNS", 2), uint64(number(t, "COPPICE_CHAOS_SEED", int(time.Now().Unix()%1e6)))
 	limit := time.Duration(number(t, "COPPICE_CHAOS_MINUTES", 600)) * time.Minute
 
 	calm := newLocal(t)

@@ -62,7 +62,7 @@ func TestE2EKilledTrainingSameBytes(t *testing.T) {
 	kills := 0
 	for {
 		span := time.Duration(float64(calm) * (0.1 + 0.4*rng.Float64()))
-		if kills == 30 {
+		if kills == 10 {
 			span = 10 * time.Minute
 		}
 		ended, out := life(t, l.dir, span, binaryOf(t, "task"), command...)
@@ -103,7 +103,7 @@ func TestE2EVanishedMachineIsGoneOnFrom(t *testing.T) {
 	}
 	l.must("launcher", "stage", l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
 		"split: {by: hash, key: user_id, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n"), "--json")
-	file := l.file("sweep.yaml", "name: long\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 1\nparams: {num_iterations: 1500, learning_rate: 0.01}\nsearch: {fixed: [{}]}\n"+
+	file := l.file("sweep.yaml", "name: long\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 1\nparams: {num_iterations: 500, learning_rate: 0.01}\nsearch: {fixed: [{}]}\n"+
 		"machine: {type: n2-highmem-2, vms: 1, threads_per_task: 1, tasks_per_vm: 1}\nlimits: {trial: 8m, sweep: 15m}\n")
 	c := conclusion(t, l.must("launcher", "sweep", file, "--json"))
 	if c.Outcome != sweep.OutcomeWinner {

@@ -46,6 +46,9 @@ func TestMain(m *testing.M) {
 	os.Setenv("XDG_CONFIG_HOME", settings) // localemu hands on no COPPICE_PRICES
 	code := m.Run()
 	os.RemoveAll(settings)
+	if iamStates.dir != "" {
+		os.RemoveAll(iamStates.dir)
+	}
 	if programs.dir != "" {
 		os.RemoveAll(programs.dir)
 	}
@@ -258,7 +261,10 @@ split: {by: hash, key: tailnum, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}
 }
 
 // TestE2EAds runs a sweep of 50 candidates over a real table of ads.
-func TestE2EAds(t *testing.T) { sweepOver(t, "ads") }
+func TestE2EAds(t *testing.T) {
+	t.Parallel()
+	sweepOver(t, "ads")
+}
 
 // TestTableFlights does so over the flights of a year, which takes minutes. `make e2e-tables` runs it.
 func TestTableFlights(t *testing.T) { sweepOver(t, "flights") }
@@ -428,6 +434,7 @@ func TestE2ESameEndWhateverGoesWrong(t *testing.T) {
 
 // TestE2EAttachAndCancel starts one sweep several times at once, and cancels another.
 func TestE2EAttachAndCancel(t *testing.T) {
+	t.Parallel()
 	l := newLocal(t)
 	file := l.smallSweep(6)
 	script := l.file("twice.sh", `set -e

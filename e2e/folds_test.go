@@ -15,6 +15,7 @@ import (
 // TestE2EFolds cross-validates four configurations by group, the last of which a method that learns decides, with two workers of which one is killed after the fourth fold. The weak configuration is dropped after
 // its first folds, the best is trained on all rows of train and valid, registered, promoted, and grows again with the same bytes.
 func TestE2EFolds(t *testing.T) {
+	t.Parallel()
 	l := newLocal(t)
 	l.args = []string{"--faults", l.file("faults.yaml", "preempt: [{task: 1, attempt: 0, after_messages: 4}]\n")}
 	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "12000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {

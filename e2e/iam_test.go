@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"coppice/localemu/gcsemu"
@@ -127,11 +128,46 @@ func (w *iamWorld) must(s seen) {
 	}
 }
 
+// iamStates are made once; every test puts them back into a folder of its own. files are what the commands are given.
+var iamStates struct {
+	once        sync.Once
+	dir         string // "" if they could not be made
+	kept, files string
+}
+
 // newIAMWorld has the states exported (a table in a bucket), staged (and as a dataset), trained (all trials have ended, not concluded),
-// concluded (version 1 is registered) and orphaned (a sweep whose job is gone). Every step has the rights of its program only.
+// concluded (version 1 is registered) and orphaned (a sweep whose job is gone).
 func newIAMWorld(t *testing.T) *iamWorld {
 	t.Helper()
-	w := &iamWorld{local: newLocal(t), kept: t.TempDir()}
+	iamStates.once.Do(func() { makeIAMStates(t) })
+	if iamStates.dir == "" {
+		t.Fatal("the states of the world could not be made: the first test that wanted them says why")
+	}
+	w := &iamWorld{local: newLocal(t), kept: iamStates.kept}
+	if err := os.CopyFS(w.dir, os.DirFS(iamStates.files)); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// makeIAMStates runs every step with the rights of its program only.
+func makeIAMStates(t *testing.T) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "coppice-iam-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := false
+	defer func() {
+		if !made {
+			os.RemoveAll(dir)
+		}
+	}()
+
+	w := &iamWorld{local: newLocal(t), kept: filepath.Join(dir, "kept")}
+	if err := os.Mkdir(w.kept, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	w.smallSweep(2)
 	w.file("sweep.yaml", strings.Replace(w.read("sweep.yaml"), "num_iterations: 80", "num_iterations: 5", 1))
 	w.file("long.yaml", strings.Replace(w.read("sweep.yaml"), "early_stopping_rounds: 10\nparams: {num_iterations: 5}", "params: {num_iterations: 100000}", 1))
@@ -149,7 +185,13 @@ func newIAMWorld(t *testing.T) *iamWorld {
 	w.keep("concluded")
 	w.must(seen{"staged", terraform.Launcher, `"$1" sweep long.yaml --no-wait`})
 	w.keep("orphaned")
-	return w
+
+	if err := os.RemoveAll(w.data); err != nil {
+		t.Fatal(err)
+	}
+	iamStates.kept, iamStates.files = w.kept, filepath.Join(dir, "files")
+	w.copy(w.dir, iamStates.files)
+	iamStates.dir, made = dir, true
 }
 
 // export puts a file into a bucket that the deployment did not make.

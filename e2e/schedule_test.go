@@ -55,6 +55,7 @@ func (l *local) ranJobs() []string {
 // change of the spec: it stays one job, one sweep, one registered version. The schedule's slot is new year's day, so that none
 // begins while the test runs.
 func TestE2EOneSlotOneJob(t *testing.T) {
+	t.Parallel()
 	l := newLocal(t)
 	file := l.smallSweep(6)
 	other := filepath.Join(l.dir, "clicks-2.parquet")
@@ -185,6 +186,7 @@ id=$("$1" ls --json | sed -n 's/.*"sweep": "\(.*\)",/\1/p')
 // TestE2ECancelWithoutMachines cancels a sweep that waits for machines, none of which can be had: all its jobs end, and the
 // launcher that waits for them says how.
 func TestE2ECancelWithoutMachines(t *testing.T) {
+	t.Parallel()
 	l, file := fallbackSweep(t, "no_capacity: [{}]\n")
 	r := l.script(`
 "$1" sweep "$2" --id long-1 >out.txt 2>err.txt & first=$!
