@@ -31,47 +31,65 @@ machine: {type: n2-highmem-2, vms: 2, threads_per_task: 1, tasks_per_vm: 2}
 limits: {trial: 5m, sweep: 15m}
 `
 
-// learnt is what a sweep that learns has left. It fails unless every trial was trained with what is written down of it, no two with the same, and every decision
-// comes out again of what it has seen.
+// learnt is what a sweep that learns has left. It fails unless every trial is done, was trained with what is written down of it, no two with the same, and every
+// decision comes out again of what it has seen.
 func learnt(t *testing.T, l *local, id sweep.ID) (plan *sweep.Plan, claims int, decisions map[int]*sweep.Decision) {
 	t.Helper()
 	objects := l.objects()
+	plan, decisions = learntFrom(objects, id, t.Errorf)
+	if plan == nil {
+		t.FailNow()
+	}
+	for n := range plan.Trials {
+		r, err := sweep.DecodeResult([]byte(objects["coppice-sweeps/"+sweep.Names(id).Result(n)]))
+		if err != nil || r.Status != sweep.StatusDone {
+			t.Fatalf("sweep %s, trial %d: result %+v, error %v; want it done", id, n, r, err)
+		}
+		claims = max(claims, r.Claim)
+	}
+	return plan, claims, decisions
+}
+
+// learntFrom reads the objects of a sweep that learns, whose trials may have been stopped. Without a readable plan there is none.
+func learntFrom(objects map[string]string, id sweep.ID, wrong func(string, ...any)) (plan *sweep.Plan, decisions map[int]*sweep.Decision) {
 	text := func(name string) []byte { return []byte(objects["coppice-sweeps/"+name]) }
 	plan, err := sweep.DecodePlan(text(sweep.Names(id).Plan()))
 	if err != nil {
-		t.Fatal(err)
+		wrong("the plan of sweep %s: %v", id, err)
+		return nil, nil
 	}
 
 	decisions = map[int]*sweep.Decision{}
 	by := map[string]int{}
 	for n, trial := range plan.Trials {
 		r, err := sweep.DecodeResult(text(sweep.Names(id).Result(n)))
-		if err != nil || r.Status != sweep.StatusDone {
-			t.Fatalf("sweep %s, trial %d: result %+v, error %v; want it done", id, n, r, err)
+		if err != nil {
+			wrong("sweep %s, trial %d: %v", id, n, err)
+			continue
 		}
-		claims = max(claims, r.Claim)
 		params := trial.Params
 		if trial.Open {
 			d, err := sweep.DecodeDecision(text(sweep.Names(id).Decision(n)))
 			if err != nil {
-				t.Fatalf("sweep %s, trial %d: %v", id, n, err)
+				wrong("sweep %s, trial %d: %v", id, n, err)
+				continue
 			}
 			if err := search.Replay(plan, d); err != nil {
-				t.Errorf("sweep %s, trial %d: made its decision again: %v", id, n, err)
+				wrong("sweep %s, trial %d: made its decision again: %v", id, n, err)
 			}
 			decisions[n], params = d, d.Params
 		}
 
 		key := sweep.ConfigurationKey(r.Params)
 		if sweep.ConfigurationKey(params) != key {
-			t.Errorf("sweep %s: trial %d was trained with %v, and %v is written down", id, n, r.Params, params)
+			wrong("sweep %s: trial %d was trained with %v, and %v is written down", id, n, r.Params, params)
 		}
 		if other, twice := by[key]; twice {
-			t.Errorf("sweep %s: trials %d and %d have trained the same configuration", id, other, n)
+			wrong("sweep %s: trials %d and %d have trained the same configuration", id, other, n)
 		}
 		by[key] = n
 	}
-	return plan, claims, decisions
+	return plan, decisions
 }
 
 // TestE2EAdaptive runs two nights of sweeps that learn, the first of which loses two workers at once. The trials are decided when they are claimed, a killed worker's

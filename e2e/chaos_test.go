@@ -28,6 +28,8 @@ import (
 //   - it is the trial that wins undisturbed, and its model and calibrator have the same bytes;
 //   - every trial is done or, with COPPICE_CHAOS_STOP, stopped as it was decided: none that was promoted is lost. Only where the order of arrival
 //     counts, with asha and hyperband, another trial may win;
+//   - with COPPICE_CHAOS_METHOD, which finds configurations while the sweep runs, another trial may win too, but no two trials have the same one, each
+//     was trained with what was decided, and every decision comes out again of what it has seen;
 //   - nobody's work is left behind: no checkpoint that holds anything, no object or file with a name that is
 //     none of a sweep's, no machine.
 //
@@ -295,13 +297,18 @@ func TestE2EChaos(t *testing.T) {
 
 	calm := newLocal(t)
 	file := calm.smallSweep(chaosTrials)
-	if rule := chaosStop(); rule != "" {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		calm.file("sweep.yaml", strings.Replace(string(text), "search: {", "search: {stop: {rule: "+rule+", min_trees: 5}, ", 1))
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
 	}
+	setting := "search: {"
+	if rule := chaosStop(); rule != "" {
+		setting += "stop: {rule: " + rule + ", min_trees: 5}, "
+	}
+	if method := chaosMethod(); method != "" {
+		setting += "method: " + method + ", "
+	}
+	calm.file("sweep.yaml", strings.Replace(string(text), "search: {", setting, 1))
 	calm.file("follow.sh", follow)
 	want := calm.chaos("calm")
 	if len(want.wrong) > 0 {
@@ -351,6 +358,9 @@ func TestE2EChaos(t *testing.T) {
 // chaosStop is the rule by which the sweeps' trials are paused and promoted; empty if all run to their ends.
 func chaosStop() string { return os.Getenv("COPPICE_CHAOS_STOP") }
 
+// chaosMethod is how the sweeps' configurations are found while they run; empty if they are drawn at random before.
+func chaosMethod() string { return os.Getenv("COPPICE_CHAOS_METHOD") }
+
 // number is a setting.
 func number(t *testing.T, name string, otherwise int) int {
 	t.Helper()
@@ -387,7 +397,7 @@ func (l *local) disturbed(seed uint64, want chaosRun) chaosRun {
 
 	run := own.chaos(fmt.Sprint("seed ", seed), s.pauses...)
 	run.seed, run.script = seed, s.text()+"pauses after "+strings.Join(s.pauses, ", ")+" seconds\n"
-	anyOrder := chaosStop() == "" || chaosStop() == sweep.StopHalving
+	anyOrder := chaosMethod() == "" && (chaosStop() == "" || chaosStop() == sweep.StopHalving)
 	if got := run.outcome; len(run.wrong) == 0 && anyOrder && got != want.outcome {
 		run.wrong = append(run.wrong, fmt.Sprintf("it ended with %+v, undisturbed with %+v", got, want.outcome))
 	}
@@ -467,6 +477,9 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) {
 	names := sweep.Names("chaos")
 	objects := l.objects()
 	promises(objects, wrong)
+	if chaosMethod() != "" {
+		learntFrom(objects, "chaos", wrong)
+	}
 	for object, data := range objects {
 		bucket, name, _ := strings.Cut(object, "/")
 		trial, part, _, ours := names.ParseTrialObject(name)
@@ -489,6 +502,7 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) {
 		case strings.HasPrefix(name, names.Halts()):
 			run.struck[sweepPaused]++
 		case strings.HasPrefix(name, names.Jobs()): // the job that follows a pause
+		case chaosMethod() != "" && strings.HasPrefix(name, names.Configurations()):
 		case !ours && !slices.Contains([]string{names.Plan(), names.Ending(), names.Conclusion(), names.Told(sweep.OccasionConcluded, "topic")}, name):
 			wrong("%s is nobody's", name)
 		}

@@ -151,8 +151,11 @@ func (n Names) Configuration(key string, after int) string {
 	if after > 0 {
 		key = fmt.Sprintf("%s.%d", key, after)
 	}
-	return n.Prefix() + "configurations/" + key + ".json"
+	return n.Configurations() + key + ".json"
 }
+
+// Configurations is the folder of the reserved configurations, ending in a slash.
+func (n Names) Configurations() string { return n.Prefix() + "configurations/" }
 
 // Curve is the learning curve of the trees grown under one claim.
 func (n Names) Curve(trial, claim int) string {

@@ -12,7 +12,6 @@ import (
 	"coppice/launcher/internal/sweepview"
 	"coppice/program"
 	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 // leavePatience is how long the tasks of a sweep that was paused may take to leave. They notice with their next heartbeat, finish the tree that they
@@ -36,7 +35,7 @@ concluded.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			return w.look(ctx, args[0], func(c *cloud, s *sweepview.Sweep, st sweepview.State) error {
-				return w.pauseSweep(ctx, c, s.Plan, st, noWait, asJSON)
+				return w.pauseSweep(ctx, c, s, st, noWait, asJSON)
 			})
 		},
 	}
@@ -54,13 +53,15 @@ func over(id sweep.ID, st sweepview.State) error {
 		return &conflictError{fmt.Errorf("sweep %s is being concluded; `launcher watch %s` shows how it ends", id, id)}
 	case st.Cancelled:
 		return &conflictError{fmt.Errorf("sweep %s was cancelled", id)}
+	case st.Board.Waiting == 0:
+		return &conflictError{fmt.Errorf("all trials of sweep %s have ended, and it is about to be concluded; `launcher watch %s` shows how", id, id)}
 	}
 	return nil
 }
 
 // pauseSweep pauses a sweep and waits until its machines are free.
-func (w *World) pauseSweep(ctx context.Context, c *cloud, p *sweep.Plan, st sweepview.State, noWait, asJSON bool) error {
-	id := p.Sweep
+func (w *World) pauseSweep(ctx context.Context, c *cloud, s *sweepview.Sweep, st sweepview.State, noWait, asJSON bool) error {
+	p, id := s.Plan, s.Plan.Sweep
 	if err := over(id, st); err != nil {
 		return err
 	}
@@ -70,13 +71,12 @@ func (w *World) pauseSweep(ctx context.Context, c *cloud, p *sweep.Plan, st swee
 		return err
 	}
 
-	// The aggregator may have decided that the sweep is over while this command was deciding that it is not.
-	ending, err := sweepstore.New(c.sweeps, id).HasEnding(ctx)
+	// The sweep may have ended while this command was looking.
+	if st, err = s.Look(ctx); err == nil {
+		err = over(id, st)
+	}
 	if err != nil {
 		return err
-	}
-	if ending {
-		return over(id, sweepview.State{Ending: true})
 	}
 	if noWait {
 		return w.paused(p, st, created, "", asJSON)
@@ -91,6 +91,12 @@ func (w *World) pauseSweep(ctx context.Context, c *cloud, p *sweep.Plan, st swee
 	}
 	if err != nil {
 		return fmt.Errorf("sweep %s is paused and its tasks leave by themselves, but: %w", id, err)
+	}
+	if st, err = s.Look(ctx); err == nil {
+		err = over(id, st)
+	}
+	if err != nil {
+		return err
 	}
 	return w.paused(p, st, created, job.State, asJSON)
 }

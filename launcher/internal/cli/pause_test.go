@@ -55,11 +55,25 @@ func TestPauseAndResume(t *testing.T) {
 func TestPauseTooLate(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
-	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
+	file := w.file("sweep.yaml", sweepYAML)
+	w.must("sweep", file, "--id", "x", "--no-wait")
 	if _, err := sweepstore.New(w.buckets["sweeps"], "x").CreateEnding(t.Context(), sweep.Ending{Format: 1, Sweep: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	w.refused(sweep.ExitConflict, "is being concluded", "pause", "x")
+
+	// It was paused too late: it is over, and neither shown nor treated as paused.
+	w.must("sweep", file, "--id", "y", "--no-wait")
+	w.must("pause", "y")
+	if _, err := sweepstore.New(w.buckets["sweeps"], "y").CreateEnding(t.Context(), sweep.Ending{Format: 1, Sweep: "y"}); err != nil {
+		t.Fatal(err)
+	}
+	if out := w.must("sweep", file, "--id", "y", "--no-wait"); !strings.Contains(out, "attached to it") {
+		t.Errorf("the same sweep again, after a pause that came too late: got %q; want it attached", out)
+	}
+	if out := w.must("status", "y"); strings.Contains(out, "the whole sweep") {
+		t.Errorf("its status: got\n%s\nwant no word of a pause", out)
+	}
 
 	for _, err := range []interface{ IsConflict() bool }{&provision.HaltedError{}, &provision.PausedTooOftenError{}} {
 		if !err.IsConflict() {

@@ -15,6 +15,7 @@ import (
 
 	"coppice/dataset"
 	"coppice/launcher/internal/plan"
+	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
 	"coppice/launcher/internal/warm"
@@ -243,6 +244,9 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, q
 	}
 
 	existed, err := c.provisioner(w, p.Plan, quiet).Submit(ctx)
+	if halted := new(provision.HaltedError); errors.As(err, &halted) {
+		existed, err = c.needsNoJob(ctx, p.Plan, err)
+	}
 	switch {
 	case err != nil || quiet || created && !existed:
 	case existed:
@@ -251,6 +255,19 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, q
 		fmt.Fprintf(w.Out, "sweep %s was planned, but had no job; submitted, finished trials are kept\n", p.Sweep)
 	}
 	return nil, err
+}
+
+// needsNoJob reports whether a sweep was paused so late that it is over nevertheless; otherwise it returns the error.
+func (c *cloud) needsNoJob(ctx context.Context, p *sweep.Plan, halted error) (bool, error) {
+	view, err := sweepview.Open(ctx, c.sweeps, p.Sweep)
+	if err != nil {
+		return false, err
+	}
+	st, err := view.Look(ctx)
+	if err == nil && !st.Halted.IsZero() {
+		err = halted
+	}
+	return err == nil, err
 }
 
 func (w *World) announce(p *plan.Plan) {

@@ -77,9 +77,6 @@ type best struct {
 func newSnapshot(s *sweepview.Sweep, st sweepview.State, job JobStatus) snapshot {
 	b, own := st.Board, st.Board.Tally(s.Plan)
 	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, Running: st.Running, Ready: st.Ready, Paused: st.Paused, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped, Cancelled: own.Cancelled, Untrained: own.Untrained, Folds: newFolded(b), Halted: st.Halted, Conclusion: st.Conclusion}
-	if st.Conclusion != nil {
-		snap.Halted = time.Time{}
-	}
 	if job.Finished || st.Conclusion != nil {
 		snap.Running, snap.Ready = 0, 0 // their holders are gone
 	}
@@ -133,7 +130,7 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 		if st.Cancelled && !st.Ending && job.Finished { // the aggregator will say so, too; nothing more will happen
 			return &NoWinnerError{Conclusion: &sweep.Conclusion{Sweep: id, Outcome: sweep.OutcomeCancelled, Reason: "it was cancelled"}}
 		}
-		if !st.Halted.IsZero() && job.Finished && st.Board.Waiting > 0 {
+		if !st.Halted.IsZero() && job.Finished {
 			return &provision.HaltedError{Sweep: id, Since: st.Halted}
 		}
 		if err := left.lost(id, st, job, w.Now()); err != nil {
