@@ -274,7 +274,7 @@ func (b *booster) step(ctx context.Context) error {
 
 // fillGradients computes the gradients of the bag's rows: with those of all others, since neighbours take less time, unless there are few.
 func (b *booster) fillGradients(k key) {
-	together := 2 // neighbouring rows that are filled in the time of one by itself, as measured
+	together := 2 // about how many neighbouring rows are filled in the time of one by itself; the bits are the same either way
 	if hasVectors() {
 		together = 8
 	}

@@ -12,6 +12,7 @@ import (
 	"coppice/launcher/internal/sweepview"
 	"coppice/program"
 	"coppice/sweep"
+	"coppice/sweepstore"
 )
 
 // leavePatience is how long the tasks of a sweep that was paused may take to leave. They notice with their next heartbeat, finish the tree that they
@@ -135,7 +136,14 @@ saved. Then it watches the sweep, as launcher sweep does. Run again, it submits 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			return w.look(ctx, args[0], func(c *cloud, s *sweepview.Sweep, st sweepview.State) error {
-				return w.resumeSweep(ctx, c, s.Plan, st, f)
+				if err := over(s.Plan.Sweep, st); err != nil {
+					return err
+				}
+				p, _, err := sweepstore.New(c.sweeps, s.Plan.Sweep).Plan(ctx) // s.Plan has what was decided since, and another fingerprint
+				if err != nil {
+					return err
+				}
+				return w.resumeSweep(ctx, c, p, st, f)
 			})
 		},
 	}
@@ -146,9 +154,6 @@ saved. Then it watches the sweep, as launcher sweep does. Run again, it submits 
 
 // resumeSweep gives a paused sweep its next job.
 func (w *World) resumeSweep(ctx context.Context, c *cloud, p *sweep.Plan, st sweepview.State, f sweepFlags) error {
-	if err := over(p.Sweep, st); err != nil {
-		return err
-	}
 	provisioner := c.provisioner(w, p, f.json)
 
 	// Tasks that are still saving are not disturbed.

@@ -81,3 +81,29 @@ func TestPauseTooLate(t *testing.T) {
 		}
 	}
 }
+
+// TestAResumedSweepHasItsPlan: its job is compared with the plan that was written, by fingerprint, whatever has been decided since.
+func TestAResumedSweepHasItsPlan(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.must("sweep", w.file("sweep.yaml", strings.Replace(sweepYAML, "search: {", "search: {method: gp, ", 1)), "--id", "x", "--no-wait")
+	p := w.plan("x")
+	decided := sweep.Params{}
+	for name, v := range p.Base {
+		decided[name] = v
+	}
+	decided["num_leaves"] = 9.0
+	d := sweep.Decision{Format: 1, Sweep: "x", Trial: 0, Params: decided, Own: sweep.Params{"num_leaves": 9.0}, Source: "halton", Reason: "it fills the space"}
+	if created, err := sweepstore.NewTrials(w.buckets["sweeps"], p).CreateDecision(t.Context(), d); !created || err != nil {
+		t.Fatalf("decide about trial 0: created %t, error %v", created, err)
+	}
+
+	w.must("pause", "x")
+	w.jobs.submitted["x"] = 0
+	var got *sweep.Plan
+	w.jobs.run = func(p *sweep.Plan) { got = p }
+	w.must("resume", "x", "--no-wait")
+	if got == nil || got.Fingerprint() != p.Placed(1).Fingerprint() {
+		t.Errorf("resumed after a decision: submitted %+v; want the plan that was written, on the machines of job 1", got)
+	}
+}
