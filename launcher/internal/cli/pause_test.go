@@ -33,6 +33,9 @@ func TestPauseAndResume(t *testing.T) {
 	if out := w.must("status", "x"); !strings.Contains(out, "the whole sweep: `launcher resume x`") {
 		t.Errorf("status of a sweep that is paused: got\n%s\nwant how it goes on", out)
 	}
+	if out := w.must("ls"); !strings.Contains(out, "paused") {
+		t.Errorf("the list with a sweep that is paused: got\n%s\nwant it paused", out)
+	}
 	w.refused(sweep.ExitConflict, "`launcher resume x` lets it go on", "watch", "x")
 	w.refused(sweep.ExitConflict, "`launcher resume x` lets it go on", "sweep", file, "--id", "x")
 

@@ -18,6 +18,7 @@ import (
 	"coppice/launcher/internal/sweepview"
 	"coppice/program"
 	"coppice/sweep"
+	"coppice/sweepstore"
 )
 
 func statusCommand(w *World) *cobra.Command {
@@ -240,7 +241,7 @@ type listed struct {
 	Created time.Time `json:"created"`
 	Dataset string    `json:"dataset"`
 	Trials  int       `json:"trials"`
-	Outcome string    `json:"outcome"` // of the conclusion, or "open"
+	Outcome string    `json:"outcome"` // of the conclusion, "open" or "paused"
 	Model   string    `json:"model"`
 	Version int       `json:"version,omitempty"`
 }
@@ -273,6 +274,14 @@ func (w *World) list(ctx context.Context, c *cloud, asJSON bool) error {
 			return err
 		case end != nil:
 			l.Outcome, l.Version = string(end.Outcome), end.Version
+		default:
+			halted, err := sweepstore.New(c.sweeps, id).Halted(ctx, p)
+			if err != nil && !errors.As(err, &damaged) {
+				return err
+			}
+			if !halted.IsZero() {
+				l.Outcome = "paused"
+			}
 		}
 		out = append(out, l)
 	}
