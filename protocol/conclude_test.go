@@ -48,7 +48,7 @@ type sharedEnder struct {
 
 type ending struct {
 	flaw  flaw
-	halts bool // the sweep may be paused and go on, instead of being cancelled while a person changes the champion
+	halts bool // the sweep may be paused and go on, instead of a person changing the champion
 }
 
 func (m ending) start() (s ended) {
@@ -78,10 +78,15 @@ func (m ending) next(s ended, visit func(step, ended, string)) {
 	then = s
 	then.idle = true
 	visit(step{-1, "the jobs have ended"}, then, "")
+	then = s
+	then.cancelled = true
+	visit(step{-1, "the sweep is cancelled"}, then, "")
 	if m.halts {
 		m.halt(s, visit)
-	} else {
-		m.person(s, visit)
+	} else if s.champion == 1 {
+		then = s
+		then.champion = 2
+		visit(step{-1, "a person moves the champion"}, then, "")
 	}
 
 	for i := range s.enders {
@@ -103,18 +108,6 @@ func (m ending) next(s ended, visit func(step, ended, string)) {
 			continue
 		}
 		m.end(s, i, visit)
-	}
-}
-
-// person is what people do to a sweep, but for pausing it.
-func (m ending) person(s ended, visit func(step, ended, string)) {
-	then := s
-	then.cancelled = true
-	visit(step{-1, "the sweep is cancelled"}, then, "")
-	if s.champion == 1 {
-		then = s
-		then.champion = 2
-		visit(step{-1, "a person moves the champion"}, then, "")
 	}
 }
 

@@ -39,7 +39,7 @@ func DecodeJobRecord(data []byte, p *Plan, n int) (*JobRecord, error) {
 	if err := decode("job record", data, &r, func() int { return r.Format }); err != nil {
 		return nil, err
 	}
-	if r.Sweep != p.Sweep || r.Number != n || n < 1 || n > p.lastJob() || r.Job != p.JobName(n) || len(r.Reason) > maxReason {
+	if r.Sweep != p.Sweep || r.Number != n || n < 1 || n > p.LastJob() || r.Job != p.JobName(n) || len(r.Reason) > maxReason {
 		return nil, &DecodeError{"job record", fmt.Errorf("number %d of sweep %.80q, job %.200q", r.Number, r.Sweep, r.Job)}
 	}
 	return &r, nil
@@ -60,8 +60,8 @@ func (p *Plan) FirstJob(turn int) int { return turn * (len(p.Fallback) + 1) }
 // LastChoice reports whether no machine is left to try after job n.
 func (p *Plan) LastChoice(n int) bool { return p.Choice(n) == len(p.Fallback) }
 
-// lastJob is the highest number that a job may have.
-func (p *Plan) lastJob() int { return p.FirstJob(MaxHalts+1) - 1 }
+// LastJob is the highest number that a job may have.
+func (p *Plan) LastJob() int { return p.FirstJob(MaxHalts+1) - 1 }
 
 // JobName is the full name of job n.
 func (p *Plan) JobName(n int) string {

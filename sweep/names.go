@@ -28,6 +28,11 @@ func CheckID(id string) error {
 	return nil
 }
 
+var jobPattern = regexp.MustCompile(`-f[0-9]{1,3}$`)
+
+// LikeJob reports whether an id looks like that of another sweep's job after its first: no new sweep should have it.
+func (id ID) LikeJob() bool { return jobPattern.MatchString(string(id)) }
+
 // JobID is the Batch id of job n: the sweep's own id for the first one. If there is no room for the suffix, the end of the id is replaced
 // by a hash of the whole and the suffix.
 func (id ID) JobID(n int) ID {

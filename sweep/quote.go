@@ -57,7 +57,7 @@ func (p *Plan) Price(n int) (hourly float64, spot bool) {
 // JobNumber is the number of the sweep's job with an id; 0, the plan's own, for an unknown id.
 func (p *Plan) JobNumber(job string) int {
 	n, err := strconv.Atoi(job[strings.LastIndexByte(job, 'f')+1:])
-	if err != nil || n < 1 || n > p.lastJob() || string(p.Sweep.JobID(n)) != job {
+	if err != nil || n < 1 || n > p.LastJob() || string(p.Sweep.JobID(n)) != job {
 		return 0
 	}
 	return n

@@ -28,7 +28,7 @@ func (s *Sweep) Course(ctx context.Context, p *sweep.Plan) (*Course, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list the jobs of sweep %s: %w", s.id, err)
 		}
-		if n, ok := s.names.ParseJobRecord(attrs.Name); ok {
+		if n, ok := s.names.ParseJobRecord(attrs.Name); ok && n <= p.LastJob() { // others are nobody's
 			jobs[n] = attrs.Updated
 		}
 	}
@@ -51,7 +51,7 @@ func (s *Sweep) Course(ctx context.Context, p *sweep.Plan) (*Course, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list the pauses of sweep %s: %w", s.id, err)
 		}
-		if n, ok := s.names.ParseHalt(attrs.Name); ok {
+		if n, ok := s.names.ParseHalt(attrs.Name); ok && n <= sweep.MaxHalts {
 			c.written[n] = attrs.Updated
 		}
 	}
@@ -110,8 +110,11 @@ func (s *Sweep) Halted(ctx context.Context, p *sweep.Plan) (since time.Time, err
 	return since, nil
 }
 
-// HasHalt reports whether the sweep was paused for the number-th time, from 1, readable or not.
+// HasHalt reports whether the sweep was paused for the number-th time, from 1 to sweep.MaxHalts, readable or not.
 func (s *Sweep) HasHalt(ctx context.Context, number int) (bool, error) {
+	if number > sweep.MaxHalts {
+		return false, nil
+	}
 	return exists(ctx, s.bucket, s.names.Halt(number))
 }
 

@@ -1,10 +1,12 @@
 package conclude
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"coppice/blob"
 	"coppice/sweep"
 	"coppice/sweepstore"
 )
@@ -70,21 +72,21 @@ func TestTheJobAfterAPauseEndsTheSweep(t *testing.T) {
 		jobs several
 		want string
 	}{
-		"it runs":                     {several{"night-1": began, "night-1-f2": {Name: "RUNNING", Began: true}}, ""},
-		"it had no machines":          {several{"night-1": began, "night-1-f2": given}, ""}, // the fallback may come
-		"it ended":                    {several{"night-1": began, "night-1-f2": began}, "1 of 3 trials had not ended when the Batch job was FAILED"},
-		"the first one still trains":  {several{"night-1": {Name: "RUNNING", Began: true}, "night-1-f2": began}, ""},
-		"Batch does not know it, yet": {several{"night-1": began}, ""},
+		"it runs":                    {several{"night-1": began, "night-1-f2": {Name: "RUNNING", Began: true}}, ""},
+		"it had no machines":         {several{"night-1": began, "night-1-f2": given}, ""}, // the fallback may come
+		"it ended":                   {several{"night-1": began, "night-1-f2": began}, "1 of 3 trials had not ended when the Batch job was FAILED"},
+		"the first one still trains": {several{"night-1": {Name: "RUNNING", Began: true}, "night-1-f2": began}, ""},
+		"Batch does not know it":     {several{"night-1": began}, ""}, // whoever resumed it is to try again, until the limit
 	} {
 		w := newWorld(t, options{skip: func(i int) bool { return i > 1 }, change: func(p *sweep.Plan) {
 			p.Fallback, p.Spec.Machine.Fallback = make([]sweep.Sizing, 1), make([]sweep.Fallback, 1)
-			p.Spec.Machine.Wait = sweep.Duration(time.Hour)
+			p.Spec.Machine.Wait = sweep.Duration(2 * time.Hour)
 		}})
 		store := sweepstore.New(w.sweeps, w.plan.Sweep)
 		if _, err := store.CreateHalt(t.Context(), 1, created); err != nil {
 			t.Fatal(err)
 		}
-		r := sweep.JobRecord{Format: 1, Sweep: "night-1", Number: 2, Job: w.plan.JobName(2), Reason: "the sweep was paused", At: w.now}
+		r := sweep.JobRecord{Format: 1, Sweep: "night-1", Number: 2, Job: w.plan.JobName(2), Reason: "the sweep was paused", At: w.now.Add(-time.Hour)}
 		if _, err := store.CreateJob(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
@@ -101,5 +103,21 @@ func TestTheJobAfterAPauseEndsTheSweep(t *testing.T) {
 		case tc.want != "":
 			contains(t, c.Reason, tc.want)
 		}
+	}
+}
+
+// TestForeignJobsAndPausesAreIgnored: numbers that no job and no pause of the sweep can have, readable or not.
+func TestForeignJobsAndPausesAreIgnored(t *testing.T) {
+	w := newWorld(t, options{skip: func(i int) bool { return i > 1 }})
+	names := sweep.Names(w.plan.Sweep)
+	for _, object := range []string{names.JobRecord(999), names.Halt(999), names.Halt(0), names.Jobs() + "01.json", names.Halts() + "1", names.Halts() + "1.json/2"} {
+		if _, err := w.sweeps.Put(t.Context(), object, blob.Any, strings.NewReader("{")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := w.aggregator()
+	a.Jobs = several{"night-1": {Name: "FAILED", Ended: true, Began: true}}
+	if c, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || c == nil {
+		t.Errorf("a sweep whose job has failed, beside objects with foreign numbers: %+v, error %v; want it concluded", c, err)
 	}
 }

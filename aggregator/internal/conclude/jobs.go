@@ -110,13 +110,20 @@ func (t *jobHistory) aged(ctx context.Context, age protocol.Age) (bool, error) {
 // ended reports whether the sweep's jobs will run nothing more, and the state of the newest one. A sweep has several jobs if the machines
 // of the first were not available; while there are machines left to try and no job has got any, a launcher may be about to submit another.
 func (t *jobHistory) ended(ctx context.Context) (ended bool, state string, err error) {
-	p, now := t.plan, t.a.Now()
+	course, err := t.course(ctx)
+	if err != nil {
+		return false, "", err
+	}
+	p, now, current := t.plan, t.a.Now(), course.Current()
 	last, since, began, lives := 0, p.Created, false, false
 
 	err = t.each(ctx, func(n int, j *pastJob) bool {
 		s := j.state
 		if !j.there { // Batch may learn of a job some time after it was recorded
 			s = JobState{Name: "not there", Ended: now.Sub(j.since) >= submission}
+		}
+		if !j.there && n == current && p.Turn(n) > 0 && p.Choice(n) == 0 { // it was to resume the sweep and could not be submitted: only the limit ends the sweep
+			s.Ended = false
 		}
 		if p.Turn(n) > p.Turn(last) { // it begins with the first machines again
 			began = false

@@ -68,6 +68,7 @@ type jobs struct {
 	status    *JobStatus // Batch's answer, if it is not the usual one
 	away      error      // Batch cannot be reached
 	run       func(*sweep.Plan)
+	leaving   func() // called when a job is cancelled
 	err       error
 }
 
@@ -107,6 +108,9 @@ func (j *jobs) Status(context.Context, string) (JobStatus, error) {
 }
 
 func (j *jobs) Cancel(context.Context, string) (JobStatus, error) {
+	if j.leaving != nil {
+		j.leaving()
+	}
 	j.cancelled = true
 	return JobStatus{State: "CANCELLED", Finished: true}, nil
 }

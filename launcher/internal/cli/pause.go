@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/launcher/internal/provision"
+	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
 	"coppice/program"
 	"coppice/sweep"
@@ -67,7 +68,7 @@ func (w *World) pauseSweep(ctx context.Context, c *cloud, s *sweepview.Sweep, st
 		return err
 	}
 	provisioner := c.provisioner(w, p, true)
-	created, err := provisioner.Halt(ctx)
+	number, created, err := provisioner.Halt(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,17 +81,23 @@ func (w *World) pauseSweep(ctx context.Context, c *cloud, s *sweepview.Sweep, st
 		return err
 	}
 	if noWait {
+		if _, _, err := provisioner.Dismiss(ctx, number, false); err != nil {
+			return err
+		}
 		return w.paused(p, st, created, "", asJSON)
 	}
 
 	if !asJSON {
 		fmt.Fprintf(w.Out, "sweep %s is paused; waiting until its tasks have saved their trials and left\n", id)
 	}
-	job, err := provisioner.Leave(ctx, leavePatience)
-	if ctx.Err() != nil {
+	job, err := provisioner.Leave(ctx, number, leavePatience)
+	resumed := new(provision.ResumedError)
+	switch {
+	case ctx.Err() != nil:
 		return fmt.Errorf("%w; sweep %s is paused nevertheless, and its tasks leave by themselves", program.ErrInterrupted, id)
-	}
-	if err != nil {
+	case errors.As(err, &resumed):
+		return err
+	case err != nil:
 		return fmt.Errorf("sweep %s is paused and its tasks leave by themselves, but: %w", id, err)
 	}
 	if st, err = s.Look(ctx); err == nil {
@@ -99,7 +106,7 @@ func (w *World) pauseSweep(ctx context.Context, c *cloud, s *sweepview.Sweep, st
 	if err != nil {
 		return err
 	}
-	return w.paused(p, st, created, job.State, asJSON)
+	return w.paused(p, st, created, job, asJSON)
 }
 
 // paused says that a sweep is paused.
@@ -139,11 +146,7 @@ saved. Then it watches the sweep, as launcher sweep does. Run again, it submits 
 				if err := over(s.Plan.Sweep, st); err != nil {
 					return err
 				}
-				p, _, err := sweepstore.New(c.sweeps, s.Plan.Sweep).Plan(ctx) // s.Plan has what was decided since, and another fingerprint
-				if err != nil {
-					return err
-				}
-				return w.resumeSweep(ctx, c, p, st, f)
+				return w.resumeSweep(ctx, c, s, f)
 			})
 		},
 	}
@@ -153,23 +156,17 @@ saved. Then it watches the sweep, as launcher sweep does. Run again, it submits 
 }
 
 // resumeSweep gives a paused sweep its next job.
-func (w *World) resumeSweep(ctx context.Context, c *cloud, p *sweep.Plan, st sweepview.State, f sweepFlags) error {
-	provisioner := c.provisioner(w, p, f.json)
-
-	// Tasks that are still saving are not disturbed.
-	if !st.Halted.IsZero() {
-		_, err := provisioner.Leave(ctx, leavePatience)
-		if ctx.Err() != nil {
-			return fmt.Errorf("%w; sweep %s is still paused", program.ErrInterrupted, p.Sweep)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	resumed, err := provisioner.Resume(ctx)
+func (w *World) resumeSweep(ctx context.Context, c *cloud, s *sweepview.Sweep, f sweepFlags) error {
+	p, _, err := sweepstore.New(c.sweeps, s.Plan.Sweep).Plan(ctx) // s.Plan has what was decided since, and another fingerprint
 	if err != nil {
 		return err
 	}
+	provisioner := c.provisioner(w, p, f.json)
+	resumed, err := w.goOn(ctx, c, s, provisioner)
+	if err != nil {
+		return err
+	}
+
 	course, err := provision.Course(ctx, c.sweeps, p)
 	if err != nil {
 		return err
@@ -177,23 +174,24 @@ func (w *World) resumeSweep(ctx context.Context, c *cloud, p *sweep.Plan, st swe
 	if p.Turn(course.Current()) == 0 {
 		return &conflictError{fmt.Errorf("sweep %s is not paused; `launcher watch %s` shows it", p.Sweep, p.Sweep)}
 	}
-
 	existed, err := provisioner.Submit(ctx)
-	var halted *provision.HaltedError
-	switch {
-	case errors.As(err, &halted):
+	if halted := new(provision.HaltedError); errors.As(err, &halted) {
 		return &conflictError{fmt.Errorf("somebody has paused sweep %s again", p.Sweep)}
-	case err != nil:
-		return fmt.Errorf("sweep %s is no longer paused, but has no job yet; run the same command again: %w", p.Sweep, err)
+	}
+	if err != nil {
+		return fmt.Errorf("sweep %s is to go on, but its job could not be submitted: give the same command again before its time limit: %w", p.Sweep, err)
+	}
+
+	// It may have been cancelled before the job was there to be cancelled.
+	if st, err := s.Look(ctx); err != nil {
+		return err
+	} else if st.Cancelled {
+		_, err := c.cancelJobs(ctx, p)
+		return errors.Join(over(p.Sweep, st), err)
 	}
 	if !f.json {
-		what := "goes on"
-		if existed && !resumed {
-			what = "was resumed before; attached to it"
-		}
-		fmt.Fprintf(w.Out, "sweep %s %s as %s\n", p.Sweep, what, p.JobName(course.Current()))
+		w.sayResumed(p, course.Current(), existed && !resumed)
 	}
-
 	if err := c.settle(ctx, w, p, f); err != nil {
 		return err
 	}
@@ -208,4 +206,52 @@ func (w *World) resumeSweep(ctx context.Context, c *cloud, p *sweep.Plan, st swe
 		return err
 	}
 	return w.printJSON(map[string]any{"sweep": p.Sweep, "job": job, "resumed": resumed})
+}
+
+// goOn waits until the tasks that are still saving have left, and records the next job, if nothing has ended the sweep by then. resumed is false
+// if it was not paused.
+func (w *World) goOn(ctx context.Context, c *cloud, s *sweepview.Sweep, provisioner *provision.Provisioner) (resumed bool, err error) {
+	id := s.Plan.Sweep
+	course, err := provision.Course(ctx, c.sweeps, s.Plan)
+	if err != nil {
+		return false, err
+	}
+	if _, halted := course.Halted(); !halted {
+		return false, nil
+	}
+	if _, err := stager.Resolve(ctx, c.datasets, s.Plan.Dataset.Name+"@"+s.Plan.Dataset.Version); err != nil {
+		return false, fmt.Errorf("sweep %s cannot go on without its dataset: %w", id, err)
+	}
+
+	_, err = provisioner.Leave(ctx, course.Next(), leavePatience)
+	gone := new(provision.ResumedError)
+	switch {
+	case ctx.Err() != nil:
+		return false, fmt.Errorf("%w; sweep %s is still paused", program.ErrInterrupted, id)
+	case errors.As(err, &gone): // somebody else was faster
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+
+	st, err := s.Look(ctx)
+	if err != nil {
+		return false, err
+	}
+	if err := over(id, st); err != nil {
+		return false, err
+	}
+	return provisioner.Resume(ctx)
+}
+
+// sayResumed says that a sweep goes on, and what its trials lose by another build.
+func (w *World) sayResumed(p *sweep.Plan, job int, before bool) {
+	what := "goes on"
+	if before {
+		what = "was resumed before; attached to it"
+	}
+	fmt.Fprintf(w.Out, "sweep %s %s as %s\n", p.Sweep, what, p.JobName(job))
+	if p.Coppice != w.Version {
+		fmt.Fprintf(w.Out, "note: it was planned by build %s, and the job runs the deployment's present one (this launcher is %s): trials that another build has saved start over\n", p.Coppice, w.Version)
+	}
 }

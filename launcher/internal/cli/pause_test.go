@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/blob"
 	"coppice/launcher/internal/provision"
 	"coppice/sweep"
 	"coppice/sweepstore"
@@ -78,7 +79,7 @@ func TestPauseTooLate(t *testing.T) {
 		t.Errorf("its status: got\n%s\nwant no word of a pause", out)
 	}
 
-	for _, err := range []interface{ IsConflict() bool }{&provision.HaltedError{}, &provision.PausedTooOftenError{}} {
+	for _, err := range []interface{ IsConflict() bool }{&provision.HaltedError{}, &provision.PausedTooOftenError{}, &provision.ResumedError{}} {
 		if !err.IsConflict() {
 			t.Errorf("%T is no conflict; want exit code %d", err, sweep.ExitConflict)
 		}
@@ -108,5 +109,42 @@ func TestAResumedSweepHasItsPlan(t *testing.T) {
 	w.must("resume", "x", "--no-wait")
 	if got == nil || got.Fingerprint() != p.Placed(1).Fingerprint() {
 		t.Errorf("resumed after a decision: submitted %+v; want the plan that was written, on the machines of job 1", got)
+	}
+}
+
+// TestADamagedJobRecordKeepsNobodyFromCancelling: also in a sweep that was paused once.
+func TestADamagedJobRecordKeepsNobodyFromCancelling(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
+	w.must("pause", "x")
+	w.must("resume", "x", "--no-wait")
+	if _, err := w.buckets["sweeps"].Put(t.Context(), sweep.Names("x").JobRecord(1), blob.Any, strings.NewReader("{")); err != nil {
+		t.Fatal(err)
+	}
+	w.must("leaderboard", "x")
+	w.refused(sweep.ExitInput, "jobs/1.json", "cancel", "x")
+	if _, err := w.buckets["sweeps"].Stat(t.Context(), sweep.Names("x").Cancel()); err != nil {
+		t.Errorf("cancelled a sweep with a damaged job record: %v; want its tasks asked to stop", err)
+	}
+	w.refused(sweep.ExitUsage, "ends like the id of a later job", "sweep", w.file("sweep.yaml", sweepYAML), "--id", "x-f1")
+}
+
+// TestCancelledWhileItIsResumed: whoever resumes a sweep looks once more when its tasks have left.
+func TestCancelledWhileItIsResumed(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
+	w.must("pause", "x", "--no-wait")
+	w.jobs.cancelled, w.jobs.submitted["x"] = false, 0
+	w.jobs.status = &JobStatus{State: "RUNNING"}
+	w.jobs.leaving = func() {
+		if _, err := sweepstore.New(w.buckets["sweeps"], "x").Cancel(t.Context(), w.now); err != nil {
+			t.Error(err)
+		}
+	}
+	w.refused(sweep.ExitConflict, "sweep x was cancelled", "resume", "x", "--no-wait")
+	if n := w.jobs.submitted["x"]; n != 0 {
+		t.Errorf("resumed a sweep that was cancelled meanwhile: %d jobs submitted; want none", n)
 	}
 }

@@ -279,7 +279,14 @@ func (w *World) list(ctx context.Context, c *cloud, asJSON bool) error {
 			if err != nil && !errors.As(err, &damaged) {
 				return err
 			}
-			if !halted.IsZero() {
+			if halted.IsZero() {
+				break
+			}
+			st, err := s.Look(ctx) // whether it is over nevertheless
+			if err != nil && !errors.As(err, &damaged) {
+				return err
+			}
+			if !st.Halted.IsZero() {
 				l.Outcome = "paused"
 			}
 		}

@@ -42,6 +42,9 @@ func (f *sweepFlags) check() error {
 		if err := sweep.CheckID(f.id); err != nil {
 			return &program.UsageError{Err: err}
 		}
+		if sweep.ID(f.id).LikeJob() {
+			return program.Usagef("--id %s ends like the id of a later job of another sweep, -f and a number: choose another", f.id)
+		}
 	}
 	if f.budget != 0 {
 		if err := sweep.CheckBudget(f.budget); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"coppice/launcher/internal/plan"
 	"coppice/search"
@@ -39,16 +40,17 @@ func paused(ctx context.Context, trials *sweepstore.Trials, list sweepstore.List
 	if !old.Plan.EndsByRule() {
 		return nil
 	}
-	return cutShort(ctx, trials, list, old)
+	return cutShort(ctx, trials, list, behind, old)
 }
 
-// cutShort finds the trials that were stopped at a rung because their sweep had enough, and not because others were better.
-func cutShort(ctx context.Context, trials *sweepstore.Trials, list sweepstore.Listing, old *plan.Ended) error {
+// cutShort finds the trials that were stopped at a rung because their sweep had enough, and not because others were better. Those that the ending
+// has counted as stopped are, whatever was decided about them later.
+func cutShort(ctx context.Context, trials *sweepstore.Trials, list sweepstore.Listing, counted []int, old *plan.Ended) error {
 	ladder := search.Ladder{}
 	for _, t := range list.Trials {
 		step, _ := t.Paused()
 		r, ended := old.Results[t.Number]
-		if !ended || r.Status != sweep.StatusStopped || step == 0 {
+		if !ended || r.Status != sweep.StatusStopped || step == 0 || slices.Contains(counted, t.Number) {
 			continue
 		}
 		after, err := trials.Promotion(ctx, t.Number, step)

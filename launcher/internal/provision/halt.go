@@ -34,37 +34,81 @@ func (e *PausedTooOftenError) Error() string {
 // IsConflict says that the sweep's state does not allow it.
 func (*PausedTooOftenError) IsConflict() bool { return true }
 
-// Halt pauses the sweep: its tasks will save their trials and leave, and nothing else submits a job for it. created is false if it is paused
-// already.
-func (l *Provisioner) Halt(ctx context.Context) (created bool, err error) {
-	course, err := Course(ctx, l.Store, l.Plan)
-	if err != nil {
-		return false, err
-	}
-	if course.Next() > sweep.MaxHalts {
-		return false, &PausedTooOftenError{l.Plan.Sweep}
-	}
-	if created, err = sweepstore.New(l.Store, l.Plan.Sweep).CreateHalt(ctx, course.Next(), l.Now().UTC()); err != nil {
-		return false, fmt.Errorf("pause sweep %s: %w", l.Plan.Sweep, err)
-	}
-	return created, nil
+// ResumedError reports a sweep that somebody has let go on meanwhile.
+type ResumedError struct{ Sweep sweep.ID }
+
+func (e *ResumedError) Error() string {
+	return fmt.Sprintf("somebody has let sweep %s go on meanwhile; `launcher watch %s` shows it", e.Sweep, e.Sweep)
 }
 
-// Leave waits until the jobs of a sweep that was paused have ended. It cancels them if they have no machines yet, or if their tasks have not
-// left after that time: they lose what they have trained since their last checkpoint.
-func (l *Provisioner) Leave(ctx context.Context, patience time.Duration) (Status, error) {
+// IsConflict says that somebody else has changed it.
+func (*ResumedError) IsConflict() bool { return true }
+
+// Halt pauses the sweep: its tasks will save their trials and leave, and nothing else submits a job for it. created is false if it is paused
+// already, by the pause of that number.
+func (l *Provisioner) Halt(ctx context.Context) (number int, created bool, err error) {
+	course, err := Course(ctx, l.Store, l.Plan)
+	if err != nil {
+		return 0, false, err
+	}
+	if number = course.Next(); number > sweep.MaxHalts {
+		return 0, false, &PausedTooOftenError{l.Plan.Sweep}
+	}
+	if created, err = sweepstore.New(l.Store, l.Plan.Sweep).CreateHalt(ctx, number, l.Now().UTC()); err != nil {
+		return 0, false, fmt.Errorf("pause sweep %s: %w", l.Plan.Sweep, err)
+	}
+	return number, created, nil
+}
+
+// Leave waits until the jobs before the pause of that number have ended, and returns the state of the last. It cancels them if they have no
+// machines yet, or if their tasks have not left after patience: they lose what they have trained since their last checkpoint. A sweep that
+// goes on meanwhile is a *ResumedError; its new job is left alone.
+func (l *Provisioner) Leave(ctx context.Context, number int, patience time.Duration) (state string, err error) {
 	for begun := l.Now(); ; {
-		s, err := Look(ctx, l.Store, l.Jobs, l.Plan)
-		if err != nil || s.Finished {
-			return s, err
-		}
-		if !s.Began || l.Now().Sub(begun) >= patience {
-			return Cancel(ctx, l.Store, l.Jobs, l.Plan)
+		state, lives, err := l.Dismiss(ctx, number, l.Now().Sub(begun) >= patience)
+		if err != nil || !lives {
+			return state, err
 		}
 		if err := l.pause(ctx); err != nil {
-			return s, err
+			return state, err
 		}
 	}
+}
+
+// Dismiss cancels those jobs before the pause of that number that have no machines yet, or with all, all that have not ended. lives says that
+// one has not ended.
+func (l *Provisioner) Dismiss(ctx context.Context, number int, all bool) (state string, lives bool, err error) {
+	course, err := Course(ctx, l.Store, l.Plan)
+	if err != nil {
+		return "", false, err
+	}
+	if l.Plan.Turn(course.Current()) >= number {
+		return "", false, &ResumedError{l.Plan.Sweep}
+	}
+
+	var alive []string
+	began := false
+	for _, n := range course.Numbers() { // all are before the pause
+		s, err := l.Jobs.Status(ctx, l.Plan.JobName(n))
+		if err != nil {
+			return "", false, err
+		}
+		if state = s.State; !s.Finished {
+			alive = append(alive, l.Plan.JobName(n))
+			began = began || s.Began
+		}
+	}
+	if began && !all {
+		return state, true, nil
+	}
+	for _, name := range alive {
+		s, err := l.Jobs.Cancel(ctx, name)
+		if err != nil {
+			return "", false, fmt.Errorf("cancel job %s: %w", name, err)
+		}
+		state = s.State
+	}
+	return state, false, nil
 }
 
 // Resume gives a sweep that is paused its next job, which Submit starts. resumed is false if it was not paused.

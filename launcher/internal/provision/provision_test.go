@@ -318,10 +318,10 @@ func TestPauseAndResume(t *testing.T) {
 			}
 		}
 		again("paused", func(ctx context.Context) error {
-			if _, err := l.Halt(ctx); err != nil {
-				return err
+			number, _, err := l.Halt(ctx)
+			if err == nil {
+				_, err = l.Leave(ctx, number, 0)
 			}
-			_, err := l.Leave(ctx, 0)
 			return err
 		})
 		halted := new(HaltedError)
@@ -361,10 +361,10 @@ func TestPausedTooOften(t *testing.T) {
 	w := newCloud(t, map[string]Status{"nightly-1": running})
 	l := w.provisioner(plan())
 	for n := range sweep.MaxHalts {
-		if created, err := l.Halt(t.Context()); !created || err != nil {
+		if _, created, err := l.Halt(t.Context()); !created || err != nil {
 			t.Fatalf("pause %d: created %t, error %v; want it created", n+1, created, err)
 		}
-		if created, err := l.Halt(t.Context()); created || err != nil {
+		if _, created, err := l.Halt(t.Context()); created || err != nil {
 			t.Fatalf("pause %d once more: created %t, error %v; want neither", n+1, created, err)
 		}
 		if resumed, err := l.Resume(t.Context()); !resumed || err != nil {
@@ -375,7 +375,104 @@ func TestPausedTooOften(t *testing.T) {
 		t.Errorf("resumed a sweep that is not paused: %t, error %v; want neither", resumed, err)
 	}
 	often := new(PausedTooOftenError)
-	if _, err := l.Halt(t.Context()); !errors.As(err, &often) {
+	if _, _, err := l.Halt(t.Context()); !errors.As(err, &often) {
 		t.Errorf("paused after %d pauses: %v; want a *PausedTooOftenError", sweep.MaxHalts, err)
+	}
+}
+
+// TestAPauseLeavesTheNextJobAlone: at whichever step of a pause, or of a resumption, somebody else pauses the sweep and lets it go on, its new job lives.
+func TestAPauseLeavesTheNextJobAlone(t *testing.T) {
+	for what, do := range map[string]func(*Provisioner, context.Context) error{
+		"pause": func(l *Provisioner, ctx context.Context) error {
+			number, _, err := l.Halt(ctx)
+			if err == nil {
+				_, err = l.Leave(ctx, number, 0)
+			}
+			return err
+		},
+		"resume": func(l *Provisioner, ctx context.Context) error {
+			if _, err := l.Leave(ctx, 1, 0); err != nil {
+				return err
+			}
+			if _, err := l.Resume(ctx); err != nil {
+				return err
+			}
+			_, err := l.Submit(ctx)
+			return err
+		},
+	} {
+		for at := 1; ; at++ {
+			w := newCloud(t, map[string]Status{"nightly-1": running, "nightly-1-f4": running})
+			l, other := w.provisioner(plan()), w.provisioner(plan())
+			if err := l.Settle(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if what == "resume" {
+				if _, _, err := l.Halt(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+
+			steps := 0
+			meanwhile := func() {
+				if steps++; steps != at {
+					return
+				}
+				w.before, w.store.before = nil, nil
+				if course, err := Course(t.Context(), w.store, l.Plan); err != nil || course.Next() > 1 { // it goes on already
+					return
+				}
+				if _, _, err := other.Halt(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := other.Leave(t.Context(), 1, 0); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := other.Resume(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := other.Submit(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.before, w.store.before = func(string) { meanwhile() }, func(string) error { meanwhile(); return nil }
+			err := do(l, t.Context())
+			w.before, w.store.before = nil, nil
+			if steps < at {
+				if at < 4 {
+					t.Fatalf("%s: only %d steps", what, at)
+				}
+				break
+			}
+			if resumed := new(ResumedError); err != nil && !errors.As(err, &resumed) {
+				t.Errorf("%s, another at step %d: %v; want no error or a *ResumedError", what, at, err)
+			}
+			if alive := w.alive(); !slices.Equal(alive, []string{"nightly-1-f4"}) {
+				t.Errorf("%s, another at step %d: %q live; want the job of whoever resumed it", what, at, alive)
+			}
+		}
+	}
+}
+
+// TestAJobThatTrainsMayFinish: it was given up, and got its machines after all, while the next one has none.
+func TestAJobThatTrainsMayFinish(t *testing.T) {
+	w := newCloud(t, nil)
+	l := w.provisioner(plan())
+	first := &Status{State: "RUNNING", Began: true}
+	w.jobs["projects/p/locations/l/jobs/nightly-1"] = first
+	if err := l.record(t.Context(), 1, "no machines"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := l.Halt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	looks := 0
+	w.before = func(string) {
+		if looks++; looks == 5 {
+			first.State, first.Finished = "SUCCEEDED", true
+		}
+	}
+	if state, err := l.Leave(t.Context(), 1, time.Hour); err != nil || first.State != "SUCCEEDED" {
+		t.Errorf("left with %q, error %v, the job that trained is %s; want it to have ended by itself", state, err, first.State)
 	}
 }

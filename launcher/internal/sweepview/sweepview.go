@@ -113,7 +113,8 @@ func (s *Sweep) Look(ctx context.Context) (State, error) {
 		return State{}, err
 	}
 	if over := state.Cancelled || state.Ending || state.Board.Waiting == 0; !over {
-		if state.Halted, err = s.whole.Halted(ctx, s.Plan); err != nil {
+		var damaged *sweepstore.DamagedError
+		if state.Halted, err = s.whole.Halted(ctx, s.Plan); err != nil && !errors.As(err, &damaged) { // a damaged record hides nothing else, nor keeps from cancelling
 			return State{}, err
 		}
 	}
