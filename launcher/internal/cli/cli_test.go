@@ -54,7 +54,7 @@ func newWorld(t *testing.T) *world {
 	for _, name := range []string{"datasets", "sweeps", "registry"} {
 		w.buckets[name] = blob.Memory()
 	}
-	w.jobs = &jobs{sweeps: w.buckets["sweeps"], submitted: map[sweep.ID]int{}}
+	w.jobs = &jobs{sweeps: w.buckets["sweeps"], submitted: map[sweep.ID]int{}, leaving: func() {}}
 	return w
 }
 
@@ -65,10 +65,10 @@ type jobs struct {
 	submitted map[sweep.ID]int
 	spot      bool // the last request
 	cancelled bool
+	leaving   func()     // called when a job is cancelled
 	status    *JobStatus // Batch's answer, if it is not the usual one
 	away      error      // Batch cannot be reached
 	run       func(*sweep.Plan)
-	leaving   func() // called when a job is cancelled
 	err       error
 }
 
@@ -108,9 +108,7 @@ func (j *jobs) Status(context.Context, string) (JobStatus, error) {
 }
 
 func (j *jobs) Cancel(context.Context, string) (JobStatus, error) {
-	if j.leaving != nil {
-		j.leaving()
-	}
+	j.leaving()
 	j.cancelled = true
 	return JobStatus{State: "CANCELLED", Finished: true}, nil
 }
