@@ -48,11 +48,14 @@ type sharedEnder struct {
 
 type ending struct {
 	flaw  flaw
-	halts bool // the sweep may be paused and go on, instead of a person changing the champion
+	halts bool // the sweep may be paused and go on, instead of being cancelled or of a person changing the champion
+	calm  bool // no aggregator crashes; then a sweep that may be paused may be cancelled, too
 }
 
 func (m ending) start() (s ended) {
-	s.champion, s.crashes = 1, 1
+	if s.champion = 1; !m.calm {
+		s.crashes = 1
+	}
 	for i := range s.enders {
 		s.enders[i].doing = LookForConclusion
 	}
@@ -78,9 +81,11 @@ func (m ending) next(s ended, visit func(step, ended, string)) {
 	then = s
 	then.idle = true
 	visit(step{-1, "the jobs have ended"}, then, "")
-	then = s
-	then.cancelled = true
-	visit(step{-1, "the sweep is cancelled"}, then, "")
+	if !m.halts || m.calm {
+		then = s
+		then.cancelled = true
+		visit(step{-1, "the sweep is cancelled"}, then, "")
+	}
 	if m.halts {
 		m.halt(s, visit)
 	} else if s.champion == 1 {

@@ -37,7 +37,7 @@ func TestTasksShareTrials(t *testing.T) {
 // cancelled, the limit comes and a person changes the champion, or pauses the sweep and lets it go on. In every order: there is one conclusion and one version, made of the
 // results that the first ending names, and no champion is replaced that the version was not compared with.
 func TestASweepEndsOnce(t *testing.T) {
-	for _, m := range []ending{{}, {halts: true}} {
+	for _, m := range []ending{{}, {halts: true}, {halts: true, calm: true}} {
 		whole(t, explore(m, mostStates, every, m.comesToEnd))
 	}
 }
