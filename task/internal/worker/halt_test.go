@@ -67,18 +67,24 @@ func (w *world) claimless(t *testing.T) map[string]string {
 // without a pause. Twice, and with trials that wait for each other at rungs.
 func TestAPausedSweepGoesOn(t *testing.T) {
 	for name, change := range map[string]func(*sweep.Plan){
-		"plain": patient,
+		"plain": func(*sweep.Plan) {},
 		"halving": func(p *sweep.Plan) {
-			patient(p)
-			p.Spec.Search.Stop = &sweep.Stop{Rule: sweep.StopHalving, Eta: 2, MinTrees: 100, Rungs: []int{100, 200}}
+			p.Spec.Search.Stop = &sweep.Stop{Rule: sweep.StopHalving, Eta: 2, MinTrees: 40, Rungs: []int{40, 80}}
 			p.Adapt()
 		},
 	} {
-		calm := newWorld(t, 4, change)
+		shorter := func(p *sweep.Plan) {
+			patient(p)
+			for i := range p.Trials {
+				p.Trials[i].Params["num_iterations"] = 200.0
+			}
+			change(p)
+		}
+		calm := newWorld(t, 4, shorter)
 		calm.tasks(t, 1)
 
-		w := newWorld(t, 4, change)
-		for turn, trees := range []int{20, 60} {
+		w := newWorld(t, 4, shorter)
+		for turn, trees := range []int{10, 50} {
 			job := w.plan.Sweep.JobID(turn)
 			w.pauseAt(t, string(job), turn+1, trees)
 
@@ -127,8 +133,8 @@ func TestAPausedSweepGoesOn(t *testing.T) {
 				t.Errorf("%s: %s after two pauses: %.300q; want %.300q, as without a pause", name, object, got[object], want)
 			}
 		}
-		if n := w.resumedTrees(t); n < 60 {
-			t.Errorf("%s: %d trees were resumed; want 60 at least", name, n)
+		if n := w.resumedTrees(t); n < 50 {
+			t.Errorf("%s: %d trees were resumed; want 50 at least", name, n)
 		}
 	}
 }
