@@ -133,15 +133,19 @@ func (w *watch) leafOf(t *Tree, row uint32) int {
 	return ^node
 }
 
-// checkGradients recomputes the gradients of the bag with the library's exponential; rounding may move them by one unit. Those of other rows are of an
-// earlier tree where the bag is small.
+// checkGradients recomputes every gradient with the library's exponential; rounding may move it by one unit. Where the bag is small, those of other
+// rows are of an earlier tree.
 func (w *watch) checkGradients(*Tree) error {
 	weights := [2]float64{1, w.p.ScalePosWeight}
 	if b, ok := w.obj.(*binary); ok {
 		weights = b.weight
 	}
 	pack := w.grow.splitScorer.pack
-	for _, r := range w.grow.order[:w.bag] {
+	rows := usedRows(w.data)
+	if !fillsAll(w.bag, w.data.Rows) {
+		rows = w.grow.order[:w.bag]
+	}
+	for _, r := range rows {
 		y, weight := float64(w.data.Label[r]), 1.0
 		if w.data.Weight != nil {
 			weight = float64(w.data.Weight[r])

@@ -274,11 +274,7 @@ func (b *booster) step(ctx context.Context) error {
 
 // fillGradients computes the gradients of the bag's rows: with those of all others, since neighbours take less time, unless there are few.
 func (b *booster) fillGradients(k key) {
-	together := 2 // about how many neighbouring rows are filled in the time of one by itself; the bits are the same either way
-	if hasVectors() {
-		together = 8
-	}
-	if b.bag >= len(b.gh)/together {
+	if fillsAll(b.bag, len(b.gh)) {
 		b.pool.parallel(len(b.gh), grain, func(_, lo, hi int) { b.obj.fill(b.gh, b.raw, lo, hi, k) })
 		return
 	}
@@ -289,6 +285,15 @@ func (b *booster) fillGradients(k key) {
 			b.obj.fill(b.gh, b.raw, int(r), int(r)+1, k)
 		}
 	})
+}
+
+// fillsAll reports whether the gradients of all rows are computed for a bag of so many.
+func fillsAll(bag, rows int) bool {
+	together := 2 // about how many neighbouring rows are filled in the time of one by itself; the bits are the same either way
+	if hasVectors() {
+		together = 8
+	}
+	return bag >= rows/together
 }
 
 // addValues adds the tree's values to the raw scores of all rows in use: by blocks, which pass all rows of the table through all nodes, or

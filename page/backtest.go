@@ -137,6 +137,7 @@ func (p *backtestPage) values() *plot.Chart {
 // gates draws what each rule would have had live.
 func (p *backtestPage) gates() *plot.Chart {
 	c := plot.Lines{Chart: plot.Chart{ID: "gates", Title: p.Metric + " of the champion, by rule", W: 980, H: 320, Wide: true}, X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Label: p.Metric + ", " + p.Better()}}
+
 	columns := []string{"night"}
 	best := -1
 	for i, r := range p.Rules {
@@ -150,6 +151,7 @@ func (p *backtestPage) gates() *plot.Chart {
 			best = i
 		}
 	}
+
 	c.Summary = "On the day after each night, for the model that the rule would have had live."
 	if best >= 0 {
 		c.Summary += fmt.Sprintf(" The rule that did best on average is: %s, with %s.", p.Rules[best].Name, plot.Plain.Format(p.Rules[best].Mean))

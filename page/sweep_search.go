@@ -340,17 +340,20 @@ func (p *sweepPage) pairRank() *plot.Chart {
 func (p *sweepPage) slices() []*plot.Chart {
 	var charts []*plot.Chart
 	scored := p.scored()
+
 	for _, i := range p.byWeight() {
 		q := &p.Params[i]
 		id := "slice-" + strconv.Itoa(i)
 		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: q.Name, W: 300, H: 200}, X: q.axis(), Y: plot.Axis{Label: p.Metric}}
 		c.X.Label = ""
+
 		for _, t := range slices.Backward(scored) {
 			c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Values[i], Y: t.Score, Class: t.Class()})
 		}
 		if len(scored) > 0 {
 			c.Summary = fmt.Sprintf("The best trial has %s.", p.Value(scored[0], i))
 		}
+
 		p.data.table(id, "Score over "+q.Name, "trial", paramKey(i), "score", "state")
 		charts = append(charts, c.Draw())
 	}

@@ -43,6 +43,8 @@ func (s *Spec) checkValidate(doc *strictyaml.Document, _ Vocabulary) error {
 		return doc.Errorf("validate.forward", "forward is %d: use 3 to %d; the first fold is not rated, and a mean takes two", v.Forward, MaxFolds)
 	case v.By != "" && (v.By != ByGroup || v.Forward > 0):
 		return doc.Errorf("validate.by", "by is %.40q: with kfold, use group, or leave it out", v.By)
+
+	// What it cannot go with.
 	case s.Continue != nil:
 		return doc.Errorf("validate", "validate cannot go with continue: the model that is continued has seen the rows that a fold rates; take one of them out")
 	case s.Search.Stop != nil:
@@ -248,10 +250,12 @@ func (p *Plan) checkFoldTrials() error {
 	if n < 1 || n*rounds+1 != len(p.Trials) {
 		return fmt.Errorf("%d trials of %d folds", len(p.Trials), rounds)
 	}
+
 	configurations := make([]Trial, n)
 	for i := range configurations {
 		configurations[i] = p.Trials[i*f.First]
 	}
+
 	for i, want := range f.Expand(configurations) {
 		t := p.Trials[i]
 		if t.Configuration != want.Configuration || t.Fold != want.Fold || t.Refit != want.Refit || t.Open != want.Open ||

@@ -69,7 +69,7 @@ type searched struct {
 	Median *float64 `json:"median,omitempty"`
 }
 
-func (f *regretFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
+func (f *regretFlags) run(ctx context.Context, out, errOut io.Writer) error {
 	if f.data == "" {
 		tasks, err := synthetic()
 		if err != nil {
@@ -78,7 +78,12 @@ func (f *regretFlags) run(ctx context.Context, out, errOut io.Writer) (err error
 		return f.searchAll(tasks, out)
 	}
 
-	s, err := startSurrogates(ctx, errOut, f.python, f.script, f.data)
+	return withSurrogates(ctx, errOut, f.python, f.script, f.data, f.anonymous, func(tasks []task) error { return f.searchAll(tasks, out) })
+}
+
+// withSurrogates starts the program that answers configurations, uses its tasks, and ends it.
+func withSurrogates(ctx context.Context, errOut io.Writer, python, script, data string, anonymous bool, use func([]task) error) (err error) {
+	s, err := startSurrogates(ctx, errOut, python, script, data)
 	if err != nil {
 		return err
 	}
@@ -87,11 +92,12 @@ func (f *regretFlags) run(ctx context.Context, out, errOut io.Writer) (err error
 			err = closed
 		}
 	}()
-	tasks, err := s.tasks(f.anonymous)
+
+	tasks, err := s.tasks(anonymous)
 	if err != nil {
 		return err
 	}
-	return f.searchAll(tasks, out)
+	return use(tasks)
 }
 
 func (f *regretFlags) searchAll(tasks []task, out io.Writer) error {

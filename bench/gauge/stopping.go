@@ -56,21 +56,11 @@ same time. A search finds the best of the trials that were trained to their end;
 	return cmd
 }
 
-func (f *stoppingFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
-	s, err := startSurrogates(ctx, errOut, f.python, f.script, f.data)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if closed := s.close(); err == nil {
-			err = closed
-		}
-	}()
-	tasks, err := s.tasks(false)
-	if err != nil {
-		return err
-	}
+func (f *stoppingFlags) run(ctx context.Context, out, errOut io.Writer) error {
+	return withSurrogates(ctx, errOut, f.python, f.script, f.data, false, func(tasks []task) error { return f.sweepAll(tasks, out) })
+}
 
+func (f *stoppingFlags) sweepAll(tasks []task, out io.Writer) error {
 	for _, method := range f.methods {
 		for i := range tasks {
 			t := &tasks[i]

@@ -213,10 +213,12 @@ func (p *Page) Eval(expression string, into any) {
 			Exception struct{ Description string }
 		}
 	}
+
 	p.b.call(p.session, "Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true}, &got)
 	if e := got.ExceptionDetails; e != nil {
 		p.b.t.Fatalf("evaluating %.200s in the page: %s %s", expression, e.Text, e.Exception.Description)
 	}
+
 	if into == nil {
 		return
 	}

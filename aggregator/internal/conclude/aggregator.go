@@ -307,6 +307,7 @@ func (o *concluding) end(ctx context.Context, why protocol.Why) (created bool, e
 	p := o.k.plan
 	b := o.k.board(nil)
 	e := ending(why, b, p, o.spent, o.state)
+
 	if why != protocol.AllEnded {
 		if e.Behind, err = o.a.behind(ctx, o.k); err != nil {
 			return false, err
@@ -315,6 +316,7 @@ func (o *concluding) end(ctx context.Context, why protocol.Why) (created bool, e
 	if n := len(e.Behind); n > 0 && e.Early != "" {
 		e.Early += fmt.Sprintf("; %d of them were paused at a rung, behind others, and count as stopped", n)
 	}
+
 	enough, err := o.a.enough(ctx, p, b)
 	if err != nil {
 		return false, err
@@ -322,6 +324,7 @@ func (o *concluding) end(ctx context.Context, why protocol.Why) (created bool, e
 	if enough != "" && !e.Cancelled {
 		e.Early = strings.TrimPrefix(e.Early+"; "+enough, "; ")
 	}
+
 	e.Format, e.Sweep, e.At, e.Trials = sweep.FormatVersion, p.Sweep, o.a.Now().UTC(), slices.Sorted(maps.Keys(o.k.results))
 	o.ending = e
 	return o.a.sweep(p.Sweep).CreateEnding(ctx, *e)

@@ -41,6 +41,7 @@ concluded.
 			})
 		},
 	}
+
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return as soon as the sweep is marked as paused")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
@@ -150,6 +151,7 @@ saved. Then it watches the sweep, as launcher sweep does. Run again, it submits 
 			})
 		},
 	}
+
 	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "submit and return")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON: one object, or one per change while watching")
 	return cmd

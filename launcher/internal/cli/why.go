@@ -229,6 +229,7 @@ func (w *World) showWhy(p *sweep.Plan, y reasons) {
 func (w *World) showRungs(p *sweep.Plan, y reasons) {
 	t := w.newTable("reached", p.Spec.Metric, "others", "", "because")
 	t.SetColumnConfigs([]table.ColumnConfig{{Number: 5, WidthMax: w.textWidth(whyOverhead), WidthMaxEnforcer: text.WrapSoft}})
+
 	for _, r := range y.Rungs {
 		does, reached := search.GoOn, p.Spec.Search.Stop.Reached(r.Step)
 		switch {
@@ -238,6 +239,7 @@ func (w *World) showRungs(p *sweep.Plan, y reasons) {
 			does = search.Wait
 		}
 		t.AppendRow(table.Row{reached, number(r.Score), len(r.Seen), does, r.Reason})
+
 		for _, after := range y.Promotions {
 			if after.Step != r.Step {
 				continue

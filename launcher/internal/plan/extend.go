@@ -215,6 +215,7 @@ func (p *Plan) halton(q Request, most int) (fresh []sweep.Trial, err error) {
 // noteExtension says what the sweep extends.
 func (p *Plan) noteExtension(again, more int) {
 	note := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
+
 	e, ended := p.Extends, 0
 	for _, r := range e.Results {
 		if r.Status == sweep.StatusDone || r.Status == sweep.StatusStopped && !r.Untrained() {
@@ -222,6 +223,7 @@ func (p *Plan) noteExtension(again, more int) {
 		}
 	}
 	note("extends sweep %s: %d results of its %d trials compete with the new ones, and no configuration is tried again", e.Sweep, ended, len(e.Results))
+
 	if again > 0 {
 		note("%d trials are those that sweep %s did not finish", again, e.Sweep)
 	}

@@ -75,8 +75,8 @@ func (l *Provisioner) Leave(ctx context.Context, number int, patience time.Durat
 	}
 }
 
-// Dismiss cancels those jobs before the pause of that number that have no machines yet, or with all, all that have not ended. lives says that
-// one has not ended.
+// Dismiss cancels the jobs before the pause of that number if none of them has machines, or, with all, in any case. lives says that they go on
+// until their tasks have left.
 func (l *Provisioner) Dismiss(ctx context.Context, number int, all bool) (state string, lives bool, err error) {
 	course, err := Course(ctx, l.Store, l.Plan)
 	if err != nil {

@@ -196,6 +196,7 @@ func (d *Datasets) sweeps(ctx context.Context, out *page.Dataset) error {
 	if err != nil {
 		return err
 	}
+
 	by := map[string]seen{}
 	for _, s := range newest {
 		if s.dataset.Name != out.Name || s.conclusion == nil {
@@ -207,6 +208,7 @@ func (d *Datasets) sweeps(ctx context.Context, out *page.Dataset) error {
 			by[s.dataset.Version] = s
 		}
 	}
+
 	for i := range out.Nights {
 		if s, ok := by[out.Nights[i].Version]; ok {
 			became(&out.Nights[i], s, out.Metric)
@@ -322,6 +324,7 @@ func featureOf(m *dataset.Manifest, f *dataset.Feature, rows int64) page.TableFe
 	if r := f.Range; r != nil && f.Kind != dataset.Temporal {
 		out.Min, out.Median, out.Max = r.Min, r.Median, r.Max
 	}
+
 	if f.From != nil {
 		parts := f.From.Of
 		if f.From.Table >= 0 && f.From.Table < len(m.Tables) {

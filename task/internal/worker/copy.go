@@ -106,6 +106,7 @@ func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset
 // untilOver returns a context that ends when the sweep does; its cause says how. stop ends the watch.
 func (w *Worker) untilOver(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
+
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		for pause(ctx, w.heartbeat()) == nil {
@@ -118,6 +119,7 @@ func (w *Worker) untilOver(ctx context.Context) (_ context.Context, stop func())
 			}
 		}
 	})
+
 	return ctx, func() {
 		cancel(nil)
 		watch.Wait()
