@@ -66,6 +66,7 @@ const (
 	MethodAuto   = sweep.MethodAuto
 	MethodRandom = sweep.MethodRandom
 	MethodHalton = sweep.MethodHalton
+	MethodSobol  = sweep.MethodSobol
 	MethodTPE    = sweep.MethodTPE
 	MethodGP     = sweep.MethodGP
 	MethodCMAES  = sweep.MethodCMAES
@@ -79,7 +80,8 @@ func Methods() []string { return sweep.Methods() }
 const (
 	SourceWarm      = "warm"      // a winner of an earlier search
 	SourcePortfolio = "portfolio" // a configuration that is known to be good for boosted trees
-	SourceHalton    = "halton"
+	SourceHalton    = MethodHalton
+	SourceSobol     = MethodSobol
 	SourceTPE       = "tpe"
 	SourceGP        = "gp"
 	SourceCMAES     = "cmaes"
@@ -240,8 +242,8 @@ func (a *asker) byMethod() *proposal {
 	switch a.Method {
 	case MethodRandom:
 		p = a.fromRandom()
-	case MethodHalton:
-		p = a.fromHalton("the next point of the sequence")
+	case MethodHalton, MethodSobol:
+		p = a.fromPoints(a.Method, nextPoint)
 	case MethodTPE:
 		p = a.fromTPE()
 	case MethodCMAES:

@@ -44,8 +44,8 @@ func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Pa
 // fromSequence is the next trial that depends on no result of the sweep, after so many of wanted; nil is none.
 func (a *asker) fromSequence(method string, after, wanted int) *proposal {
 	switch method {
-	case MethodHalton:
-		if p := a.fromHalton("the next point of the sequence"); p != nil {
+	case MethodHalton, MethodSobol:
+		if p := a.fromPoints(method, nextPoint); p != nil {
 			return p
 		}
 		return a.fromRest()

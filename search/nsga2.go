@@ -29,7 +29,7 @@ type parent struct {
 // that no task waits for a generation. With one objective it is a genetic algorithm.
 func (a *asker) fromNSGA2() *proposal {
 	if len(a.history.finished) < 2 || a.next < parents {
-		return a.fromHalton(fmt.Sprintf("a point of the sequence that fills the space evenly: the first generation are %d", parents))
+		return a.fromPoints(SourceHalton, fmt.Sprintf("a point of the sequence that fills the space evenly: the first generation are %d", parents))
 	}
 	population := a.population()
 

@@ -21,12 +21,13 @@ const (
 	MethodCMAES  = "cmaes"
 	MethodNSGA2  = "nsga2"
 	MethodHalton = "halton"
+	MethodSobol  = "sobol"
 	MethodRandom = "random"
 )
 
 // Methods returns the names of all methods.
 func Methods() []string {
-	return []string{MethodAuto, MethodGP, MethodTPE, MethodCMAES, MethodNSGA2, MethodHalton, MethodRandom}
+	return []string{MethodAuto, MethodGP, MethodTPE, MethodCMAES, MethodNSGA2, MethodHalton, MethodSobol, MethodRandom}
 }
 
 // WarmAuto makes a sweep begin with the best results of the bucket's earlier sweeps of the same model.
@@ -44,7 +45,12 @@ const FormatGoals = 6
 
 // Listed reports whether the plan lists every trial of the search with its parameters: its method uses no results.
 func (s *Search) Listed() bool {
-	return s.Method == "" || s.Method == MethodRandom || s.Method == MethodHalton
+	return s.Method == "" || s.Method == MethodRandom || s.Sequence()
+}
+
+// Sequence reports whether the search takes the points of a sequence in their order.
+func (s *Search) Sequence() bool {
+	return s.Method == MethodHalton || s.Method == MethodSobol
 }
 
 // checkMethod checks the settings of a search that learns.
@@ -61,7 +67,7 @@ func (s *Spec) checkMethod(doc *strictyaml.Document, _ Vocabulary) error {
 		return doc.Errorf("search.warm_start", "the results of earlier sweeps inform method: auto, gp and cmaes, not %s; change search.method, or take warm_start out",
 			cmp.Or(q.Method, MethodRandom))
 	case !q.Listed() && s.Trials > MaxOpen:
-		return doc.Errorf("trials", "trials is %d: a search that learns takes at most %d; use fewer, or search.method: halton", s.Trials, MaxOpen)
+		return doc.Errorf("trials", "trials is %d: a search that learns takes at most %d; use fewer, or search.method: sobol or halton", s.Trials, MaxOpen)
 	}
 
 	return nil

@@ -178,7 +178,7 @@ func (p *Plan) climb(m metric.Metric, d *dataset.Manifest) error {
 // noteOrder says when the order of the tasks matters although the rule does not depend on it.
 func (p *Plan) noteOrder() {
 	if p.Spec.Search.Stop.Rule == sweep.StopHalving && p.Open() {
-		p.Notes = append(p.Notes, fmt.Sprintf("search.stop: %s compares trials in no order, but method %s proposes them from the results of those before; with method %s or %s the whole sweep is the same for any number of tasks",
-			sweep.StopHalving, p.Spec.Search.Method, sweep.MethodHalton, sweep.MethodRandom))
+		p.Notes = append(p.Notes, fmt.Sprintf("search.stop: %s compares trials in no order, but method %s proposes them from the results of those before; with method %s, %s or %s the whole sweep is the same for any number of tasks",
+			sweep.StopHalving, p.Spec.Search.Method, sweep.MethodHalton, sweep.MethodSobol, sweep.MethodRandom))
 	}
 }

@@ -188,8 +188,8 @@ func (p *Plan) fresh(q Request, had map[string]bool, most int) ([]sweep.Trial, e
 	if most == 0 || len(p.Spec.Search.Random) == 0 {
 		return nil, nil
 	}
-	if p.Spec.Search.Method == sweep.MethodHalton {
-		return p.halton(q, most)
+	if p.Spec.Search.Sequence() {
+		return p.sequence(q, most)
 	}
 
 	asked := request(&p.Spec, q.Manifest)
@@ -202,8 +202,8 @@ func (p *Plan) fresh(q Request, had map[string]bool, most int) ([]sweep.Trial, e
 	return fresh[:min(len(fresh), most)], nil
 }
 
-// halton continues the sequence.
-func (p *Plan) halton(q Request, most int) (fresh []sweep.Trial, err error) {
+// sequence continues the sequence.
+func (p *Plan) sequence(q Request, most int) (fresh []sweep.Trial, err error) {
 	columns := features(q.Manifest)
 	plan := *p.Plan
 	if plan.Base, err = fit.Complete(p.Spec.Base(), nil, columns); err != nil {
