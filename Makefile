@@ -157,9 +157,9 @@ NIGHTS_SEEDS ?= 5
 nights: ## every kind of bad night on NIGHTS_SEEDS streams, through the built programs (about 15 minutes)
 	NIGHTS_SEEDS=$(NIGHTS_SEEDS) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 120m -v -run NightsOfAllKinds ./e2e
 
-interop: build/venv/ok ## have Python's lightgbm load our models and compare scores, and Google's Python clients use the local cloud
+interop: build/venv/ok ## have Python's lightgbm load our models and compare scores, and Google's Python clients use the local cloud (DATA=folder of real tables)
 	PYTHONDONTWRITEBYTECODE=1 build/venv/bin/python -W error -m unittest discover -s python/tests
-	COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run Interop ./e2e ./dataset/ingest
+	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run 'Interop|TestE2EAds$$' ./e2e ./dataset/ingest
 
 quality: build/venv/ok ## compare validation losses with LightGBM's on real tables (some minutes)
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 30m -v -run Quality ./e2e
