@@ -67,6 +67,9 @@ func learntFrom(objects map[string]string, id sweep.ID, wrong func(string, ...an
 			wrong("sweep %s, trial %d: %v", id, n, err)
 			continue
 		}
+		if r.Untrained() {
+			continue
+		}
 		params := trial.Params
 		if trial.Open {
 			d, err := sweep.DecodeDecision(text(sweep.Names(id).Decision(n)))

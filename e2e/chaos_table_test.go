@@ -1,0 +1,48 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+)
+
+// fired is in how many runs a class has struck.
+func fired(runs []chaosRun, class string) (n int) {
+	for _, r := range runs {
+		if r.struck[class] > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// chaosTable is what struck how often.
+func chaosTable(runs []chaosRun) string {
+	t := table.NewWriter()
+	t.AppendHeader(table.Row{"fault", "runs", "share", "times"})
+	for _, c := range allClasses() {
+		times, n := 0, fired(runs, c.counted)
+		for _, r := range runs {
+			times += r.struck[c.counted]
+		}
+		t.AppendRow(table.Row{c.counted, n, fmt.Sprintf("%.0f %%", 100*float64(n)/float64(max(1, len(runs)))), times})
+	}
+
+	var took time.Duration
+	wrong, claims, ended, untrained := 0, 0, 0, 0
+	for _, r := range runs {
+		took += r.took
+		claims += r.claims
+		if untrained += r.untrained; r.untrained > 0 {
+			ended++
+		}
+		if len(r.wrong) > 0 {
+			wrong++
+		}
+	}
+	return fmt.Sprintf("%s\n\n%d sweeps of %d trials, %d of them ended by a rule with %d trials not trained, %d claims, %d broke a promise; %.1f s a sweep\n", t.RenderMarkdown(), len(runs),
+		chaosTrials, ended, untrained, claims, wrong, took.Seconds()/float64(max(1, len(runs))))
+}
