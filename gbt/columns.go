@@ -120,6 +120,28 @@ func (l ColumnList) numbers(columns []string) ([]int, error) {
 	return slices.Compact(out), nil
 }
 
+// Names returns the names of the list's columns in a table, in the table's order.
+func (l ColumnList) Names(columns []string) ([]string, error) {
+	numbers, err := l.numbers(columns)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(numbers))
+	for i, n := range numbers {
+		names[i] = columns[n]
+	}
+	return names, nil
+}
+
+// ColumnNamed returns the columns that a word of a list of names stands for: the one of this name or, if there is none, all that match it as a
+// pattern.
+func ColumnNamed(word string, columns []string) ([]string, error) {
+	if slices.Contains(columns, word) {
+		return []string{word}, nil
+	}
+	return ColumnList(byName + word).Names(columns)
+}
+
 func numberFinder(columns []string) func(string) (int, error) {
 	return func(word string) (int, error) {
 		n, err := strconv.Atoi(word)

@@ -67,8 +67,11 @@ func (a *asker) fromSequence(method string, after, wanted int) *proposal {
 }
 
 // Decide says what an open trial of a plan trains; in a plan with folds what a configuration does, by the number of its first fold. It is a pure function of the plan, of what is known about its other trials, and of the
-// proposals that were refused before. Errors are *SpecError, *ExpressionError and *ExhaustedError.
+// proposals that were refused before. Errors are *SpecError, *ExpressionError, *ExhaustedError and *SelectedError.
 func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params) (Suggestion, error) {
+	if p.Spec.Search.Features != nil {
+		return decideForward(p, trial, seen)
+	}
 	listed := slices.DeleteFunc(slices.Clone(p.Trials), func(t sweep.Trial) bool { return t.Open || t.Refit || t.Fold > 1 })
 	ask, weights := askOf(p, listed, seen), ""
 	if goals := p.Spec.Goals; len(goals) > 0 {

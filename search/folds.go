@@ -159,15 +159,13 @@ func behind(p *sweep.Plan, own, best *sweep.Rated) string {
 	}
 
 	gaps := make([]float64, first)
-	share, mean, squares := 0.0, 0.0, 0.0
+	mean, squares := 0.0, 0.0
 	for f := range gaps {
 		gaps[f] = *own.Scores[f] - *best.Scores[f]
 		if p.Maximize {
 			gaps[f] = -gaps[f]
 		}
 		mean += gaps[f] / n
-		r := p.Folds.Rounds[f]
-		share += float64(len(r.Rated.Folds)) / float64(len(r.Train.Folds)) / n
 	}
 	if !(mean > 0) {
 		return ""
@@ -176,7 +174,7 @@ func behind(p *sweep.Plan, own, best *sweep.Rated) string {
 		squares += float64((g - mean) * (g - mean))
 	}
 
-	se := math.Sqrt(squares / (n - 1) * (1/n + share))
+	se := math.Sqrt(squares / (n - 1) * (1/n + sharedRows(p, first)))
 	chance := 0.0 // of the same gap in every fold
 	if se > 0 {
 		chance = distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Survival(mean / se)
@@ -186,6 +184,16 @@ func behind(p *sweep.Plan, own, best *sweep.Rated) string {
 	}
 	return fmt.Sprintf("configuration %d is behind configuration %d by %.3g ± %.2g %s over the same %d folds (paired t-test, p = %.2g); its other folds are not trained",
 		own.Configuration, best.Configuration, mean, se, p.Spec.Metric, first, chance)
+}
+
+// sharedRows returns what is added to 1/n in the variance of a mean over the first n folds because their models share training rows: the
+// mean ratio of rated to trained rows.
+func sharedRows(p *sweep.Plan, n int) float64 {
+	share := 0.0
+	for _, r := range p.Folds.Rounds[:n] {
+		share += float64(len(r.Rated.Folds)) / float64(len(r.Train.Folds)) / float64(n)
+	}
+	return share
 }
 
 // WhyRefit says why the refit of a cross-validated sweep wins, or why nothing does.

@@ -45,7 +45,7 @@ const FormatGoals = 6
 
 // Listed reports whether the plan lists every trial of the search with its parameters: its method uses no results.
 func (s *Search) Listed() bool {
-	return s.Method == "" || s.Method == MethodRandom || s.Sequence()
+	return !s.forward() && (s.Method == "" || s.Method == MethodRandom || s.Sequence())
 }
 
 // Sequence reports whether the search takes the points of a sequence in their order.

@@ -188,15 +188,20 @@ func (p *Plan) SeenConfiguration(configuration int, results map[int]Result) (s S
 
 // Stages returns the stages of the trials: one may be claimed once all of earlier stages have ended. nil for a plan with one stage.
 func (p *Plan) Stages() []int {
-	if p.Folds == nil {
+	forward := p.Spec.Search.forward() && p.Open()
+	if p.Folds == nil && !forward {
 		return nil
 	}
 
 	stages := make([]int, len(p.Trials))
 	for i, t := range p.Trials {
 		switch {
+		case t.Refit && forward:
+			stages[i] = slices.Max(stages) + 1
 		case t.Refit:
 			stages[i] = 2
+		case forward: // a step is decided when the one before has ended
+			stages[i], _, _ = p.Spec.Search.Features.Step(p.Ordinal(i))
 		case t.Fold > p.Folds.First:
 			stages[i] = 1
 		}

@@ -193,6 +193,9 @@ func DecodePlan(data []byte) (*Plan, error) {
 	if err := p.checkFolds(); err != nil {
 		return nil, &DecodeError{"plan", err}
 	}
+	if err := p.checkFeatureSets(); err != nil {
+		return nil, &DecodeError{"plan", err}
+	}
 	if err := p.checkExtension(); err != nil {
 		return nil, &DecodeError{"plan", err}
 	}

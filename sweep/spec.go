@@ -15,7 +15,7 @@ type Spec struct {
 	Model     string `yaml:"model" json:"model"`         // name in the registry
 	Objective string `yaml:"objective" json:"objective"` // binary or regression
 	Metric    string `yaml:"-" json:"metric"`            // selects the winner, on valid; with several objectives the first
-	Trials    int    `yaml:"trials" json:"trials"`
+	Trials    int    `yaml:"trials" json:"trials"`       // in a spec 0 with Search.Features: as many as it takes
 	Seed      uint64 `yaml:"seed" json:"seed"`
 
 	Metrics MetricNames `yaml:"metric" json:"-"` // as written; ParseSpec derives Metric and Goals from it
@@ -55,6 +55,9 @@ type Search struct {
 	Grid        map[string][]any        `yaml:"grid" json:"grid,omitempty"`
 	Random      map[string]Distribution `yaml:"random" json:"random,omitempty"`
 	Constraints []string                `yaml:"constraints" json:"constraints,omitempty"`
+
+	// Features, if not nil, makes the trials differ in their columns instead; all other fields are empty then.
+	Features *Features `yaml:"features" json:"features,omitempty"`
 
 	Method    string `yaml:"method" json:"method,omitempty"`         // one of Methods; empty draws at random when the sweep is planned
 	WarmStart string `yaml:"warm_start" json:"warm_start,omitempty"` // WarmAuto, or empty
@@ -250,7 +253,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	s.normalizeNumbers()
 
 	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
-		s.checkNames, s.checkGoals, s.checkSearch, s.checkMethod, s.checkStop, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue, s.checkValidate, s.checkEnough,
+		s.checkNames, s.checkGoals, s.checkSearch, s.checkFeatures, s.checkMethod, s.checkStop, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue, s.checkValidate, s.checkEnough,
 	} {
 		if err := check(doc, v); err != nil {
 			return nil, err

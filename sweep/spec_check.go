@@ -54,7 +54,9 @@ func SplitDatasetRef(ref string) (name, version string, err error) {
 }
 
 func (s *Spec) checkSearch(doc *strictyaml.Document, _ Vocabulary) error {
-	if s.Trials < 1 || s.Trials > MaxTrials {
+	if s.Search.Features != nil && !doc.Has("trials") {
+		s.Trials = 0 // the plan counts them
+	} else if s.Trials < 1 || s.Trials > MaxTrials {
 		return doc.Errorf("trials", "trials is %d: use 1 to %d", s.Trials, MaxTrials)
 	}
 	if s.EarlyStoppingRounds < 0 {

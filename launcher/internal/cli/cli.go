@@ -97,7 +97,7 @@ what exists, 6 environment or credentials incomplete, 7 the sweep ended without 
 	root.AddCommand(stageCommand(&w), stageTaskCommand(&w), backtestTaskCommand(&w), reproduceTaskCommand(&w), datasetsCommand(&w), planCommand(&w), sweepCommand(&w), extendCommand(&w), watchCommand(&w), statusCommand(&w), cancelCommand(&w), pauseCommand(&w), resumeCommand(&w),
 		leaderboardCommand(&w), billCommand(&w), lsCommand(&w), pricesCommand(&w), registryCommand(&w), predictCommand(&w), askCommand(&w), doctorCommand(&w))
 	root.AddCommand(reportCommand(&w), plotCommand(&w), consoleCommand(&w))
-	root.AddCommand(cleanCommand(&w), backtestCommand(&w), whyCommand(&w))
+	root.AddCommand(cleanCommand(&w), backtestCommand(&w), whyCommand(&w), featuresCommand(&w))
 	return program.Execute(ctx, w.World, root)
 }
 

@@ -64,14 +64,14 @@ const foldsOverhead = 84
 func (w *World) showConfigurations(p *sweep.Plan, b sweep.Board, top int) {
 	t := w.newTable("rank", "configuration", p.Spec.Metric+" (mean ± SE)", "folds", "trees", "trials", "parameters")
 	t.SetColumnConfigs([]table.ColumnConfig{{Number: 7, WidthMax: w.textWidth(foldsOverhead), WidthMaxEnforcer: text.WrapSoft}})
-	names := varied(p.Trials)
+	differ := differing(p)
 	for i := range b.Configurations {
 		if top > 0 && i >= top {
 			break
 		}
 
 		c := &b.Configurations[i]
-		rank, what := any(""), settings(c.Shown(), names)
+		rank, what := any(""), differ.of(c.Shown())
 		switch c.State {
 		case sweep.ConfigurationDone:
 			rank = i + 1

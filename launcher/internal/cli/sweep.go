@@ -315,7 +315,8 @@ func (w *World) showPlan(c *cloud, p *plan.Plan, asJSON bool) error {
 	}
 
 	w.announce(p)
-	names := varied(p.Trials)
+	differ := differing(p.Plan)
+	names := differ.names
 	header := []any{"trial", "from"}
 	for _, n := range names {
 		header = append(header, n)
@@ -330,6 +331,10 @@ func (w *World) showPlan(c *cloud, p *plan.Plan, asJSON bool) error {
 		for _, n := range names {
 			if trial.Open {
 				row = append(row, "when claimed")
+				continue
+			}
+			if differ.features != nil {
+				row = append(row, differ.of(trial.Params))
 				continue
 			}
 			if v, has := trial.Shown()[n]; has {
@@ -385,14 +390,6 @@ func varied(trials []sweep.Trial) []string {
 	}
 
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(values)), func(name string) bool { return len(values[name]) < 2 })
-}
-
-// configuration returns a trial's values of some parameters, as far as its parameters are known.
-func configuration(t sweep.Trial, names []string) string {
-	if t.Open && t.Params == nil {
-		return "decided when it is claimed"
-	}
-	return settings(t.Shown(), names)
 }
 
 // settings returns a trial's values of some parameters, without those that it does not have.

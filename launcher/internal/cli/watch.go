@@ -356,7 +356,7 @@ func (w *World) showBoard(p *sweep.Plan, b sweep.Board, top int) {
 		w.showConfigurations(p, b, top)
 		return
 	}
-	names := varied(p.Trials)
+	differ := differing(p)
 	others := otherGoals(p)
 	header := []any{"rank", "trial", p.Spec.Metric}
 	for _, g := range others {
@@ -396,7 +396,7 @@ func (w *World) showBoard(p *sweep.Plan, b sweep.Board, top int) {
 		if top > 0 && i >= top {
 			break
 		}
-		what := configuration(row.Trial, names)
+		what := differ.configuration(row.Trial)
 		switch r := row.Result; {
 		case r == nil:
 			add(row, "", row.Trial.Number, "-", "", "", what)
@@ -440,7 +440,7 @@ func goalCells(p *sweep.Plan, row sweep.Row, goals []int) []string {
 func (w *World) showWinner(p *sweep.Plan, c *sweep.Conclusion) {
 	rows := [][2]string{
 		{"winner", fmt.Sprintf("trial %d of sweep %s", c.Trial, c.Sweep)},
-		{"parameters", settings(p.Trials[c.Trial].Shown(), varied(p.Trials))},
+		{"parameters", differing(p).of(p.Trials[c.Trial].Shown())},
 		{"because", c.Reason},
 		{"valid", metrics(c.Valid, p.Spec.Metric)},
 		{"test", metrics(c.Test, p.Spec.Metric)},

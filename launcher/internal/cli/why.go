@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -178,9 +177,9 @@ func (w *World) showWhy(p *sweep.Plan, y reasons) {
 	case p.Inherited(y.Trial.Number) != nil:
 		of := p.Inherited(y.Trial.Number).Sweep
 		rows = append(rows, [2]string{"because", fmt.Sprintf("it is a trial of sweep %s, which this one extends: `launcher why %s %d`", of, of, y.Trial.Number)},
-			[2]string{"parameters", settings(y.Trial.Params, varied(p.Trials))})
+			[2]string{"parameters", differing(p).of(y.Trial.Params)})
 	case d != nil:
-		rows = append(rows, [2]string{"because", d.Reason}, [2]string{"parameters", settings(d.Own, slices.Sorted(maps.Keys(d.Own)))},
+		rows = append(rows, [2]string{"because", d.Reason}, [2]string{"parameters", decidedParams(p, d)},
 			[2]string{"decided", decidedText(p, d)},
 			[2]string{"had seen", seenText(p, d)}, [2]string{"again", y.Replayed})
 		if n := len(d.Refused); n > 0 {
@@ -199,7 +198,7 @@ func (w *World) showWhy(p *sweep.Plan, y reasons) {
 		if why == "" {
 			why = "it is in the plan since before the first trial began"
 		}
-		rows = append(rows, [2]string{"because", why}, [2]string{"parameters", settings(y.Trial.Shown(), varied(p.Trials))})
+		rows = append(rows, [2]string{"because", why}, [2]string{"parameters", differing(p).of(y.Trial.Shown())})
 	}
 	if text := withoutText(p, y.Trial); text != "" {
 		rows = append(rows, [2]string{"without", text})

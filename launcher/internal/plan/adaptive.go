@@ -18,6 +18,10 @@ import (
 func (p *Plan) adapt(q Request) (err error) {
 	s := q.Spec
 	p.Expected = p.Trials
+	if s.Search.Features != nil {
+		p.Spec.Trials = len(p.Trials)
+		return p.expectFeatures(q.Manifest)
+	}
 	if s.Search.Method == "" || s.Search.Method == sweep.MethodRandom {
 		return nil
 	}

@@ -32,6 +32,8 @@ func Extend(q Request, old *Ended, more int) (*Plan, error) {
 	was := old.Plan
 	before, total := len(was.Trials), len(was.Trials)+more
 	switch most := limitOf(&was.Spec); {
+	case was.Spec.Search.Features != nil && was.Open():
+		return nil, errorf("sweep %s selects columns step by step, and its later steps depend on all trials of those before, so it cannot be extended; start a new sweep with more trials", was.Sweep)
 	case was.Folds != nil:
 		return nil, errorf("sweep %s uses cross-validation, and its refit was chosen from all of its configurations, so it cannot be extended; start a new sweep with more trials", was.Sweep)
 	case total > most:
@@ -117,6 +119,9 @@ func (p *Plan) goOn(q Request, old *Ended, more int) error {
 		return err
 	}
 	p.Expected = append(p.Expected, fresh...)
+	if f := p.Spec.Search.Features; len(p.Expected) == 0 && f != nil {
+		return errorf("sweep %s has compared every set that %s has; use another try, or other groups, in another sweep", old.Plan.Sweep, f.Try)
+	}
 	if len(p.Expected) == 0 {
 		return errorf("sweep %s has tried every configuration of its spec; widen search.random in another sweep", old.Plan.Sweep)
 	}
@@ -185,6 +190,9 @@ func untrained(r *sweep.Result) bool {
 // fresh returns at most most configurations that the sweep has not had: what it trains next or, with a method that learns, an expectation
 // of that.
 func (p *Plan) fresh(q Request, had map[string]bool, most int) ([]sweep.Trial, error) {
+	if most > 0 && p.Spec.Search.Features != nil {
+		return p.moreSets(q, had, most)
+	}
 	if most == 0 || len(p.Spec.Search.Random) == 0 {
 		return nil, nil
 	}

@@ -82,8 +82,10 @@ func Build(q Request) (*Plan, error) {
 		return nil, err
 	}
 
-	s = canonicalConditions(s, q.Manifest)
-	if p.Proposal, err = search.Propose(request(s, q.Manifest)); err != nil {
+	if s, err = resolveFeatures(canonicalConditions(s, q.Manifest), q.Manifest); err != nil {
+		return nil, err
+	}
+	if p.Proposal, err = propose(s, q.Manifest); err != nil {
 		return nil, err
 	}
 	p.Notes = append(p.Notes, p.Proposal.Notes...)
@@ -189,6 +191,14 @@ func (e *Error) Error() string { return e.Msg }
 func (*Error) IsInput() bool { return true }
 
 func errorf(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
+
+// propose lists the sweep's trials, before a method that learns opens some of them.
+func propose(s *sweep.Spec, m *dataset.Manifest) (search.Proposal, error) {
+	if s.Search.Features != nil {
+		return proposeFeatures(s, m, s.Trials)
+	}
+	return search.Propose(request(s, m))
+}
 
 // request asks for trials whose parameters are complete: what the spec sets by keys of its own is among them.
 func request(s *sweep.Spec, m *dataset.Manifest) search.Request {

@@ -124,3 +124,15 @@ func TestReadMeans(t *testing.T) {
 		t.Errorf("read %s\nwant %s", got, want)
 	}
 }
+
+// TestReadWithAllColumns: of a sweep that compared sets of columns only the set of all informs.
+func TestReadWithAllColumns(t *testing.T) {
+	bucket := blob.Memory()
+	earlier(t, bucket, "sets", func(p *sweep.Plan) {
+		p.Spec.Search = sweep.Search{Features: &sweep.Features{Try: sweep.TryDropOne, Groups: map[string][]string{"a": {"x"}, "b": {"y"}}}}
+	}, 10, 30, 20)
+	found, err := warm.Read(t.Context(), bucket, plan("tonight"))
+	if err != nil || len(found) != 1 || len(found[0].Trials) != 1 || found[0].Trials[0].Trial != 0 {
+		t.Errorf("found %+v, error %v; want trial 0 of the sweep alone", found, err)
+	}
+}

@@ -10,7 +10,8 @@ import (
 	"coppice/sweep"
 )
 
-// droppedError reports that a fold is not trained: its configuration fell behind after the first folds, or one of its folds has no score.
+// droppedError reports that a trial is not trained: its configuration fell behind after the first folds, one of its folds has no score, or the
+// selection of columns ended before it.
 type droppedError struct{ reason string }
 
 func (e *droppedError) Error() string { return e.reason }
@@ -36,7 +37,7 @@ func (w *Worker) checkFolds() error {
 func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params sweep.Params, chosen *search.Choice, err error) {
 	trial := claim.Trial
 	t := w.plan.Trials[trial]
-	if w.plan.Stages()[trial] == 0 {
+	if !t.Refit && t.Fold <= w.plan.Folds.First {
 		params, err = w.settle(ctx, claim)
 		return params, nil, err
 	}

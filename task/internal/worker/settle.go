@@ -52,6 +52,10 @@ func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (sweep.Params, 
 	case do.Why == protocol.Broken:
 		return nil, &brokenError{d.why}
 	}
+	var selected *search.SelectedError
+	if errors.As(d.why, &selected) {
+		return nil, &droppedError{selected.Reason}
+	}
 	return nil, d.why
 }
 

@@ -1,0 +1,159 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"coppice/dataset"
+	"coppice/fit"
+	"coppice/gbt"
+	"coppice/search"
+	"coppice/sweep"
+)
+
+// resolveFeatures returns a spec whose groups of columns are the names of the dataset's columns. A spec without search.features is returned
+// as it is.
+func resolveFeatures(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
+	if s.Search.Features == nil {
+		return s, nil
+	}
+	columns := make([]string, len(m.Features))
+	for i := range m.Features {
+		columns[i] = m.Features[i].Name
+	}
+
+	f := *s.Search.Features
+	base, err := fit.Complete(s.Base(), nil, features(m))
+	if err != nil {
+		return nil, errorf("params: dataset %s: %v", m.Name, err)
+	}
+	ignored, _ := base[sweep.IgnoreColumn].(string)
+	if f.Ignored, err = gbt.ColumnList(ignored).Names(columns); err != nil {
+		return nil, errorf("params.%s: dataset %s: %v", sweep.IgnoreColumn, m.Name, err)
+	}
+
+	of := map[string]string{} // the group of each column
+	for _, c := range f.Ignored {
+		of[c] = ""
+	}
+	groups := map[string][]string{}
+	for _, name := range f.Names() {
+		for _, word := range f.Groups[name] {
+			found, err := gbt.ColumnNamed(word, columns)
+			if err != nil {
+				return nil, errorf("search.features.groups: %s: dataset %s: %v", name, m.Name, err)
+			}
+			for _, c := range found {
+				if other, taken := of[c]; taken && other != name {
+					if other == "" {
+						return nil, errorf("search.features.groups: %s: params.%s leaves out the column %s already; take it out of one of them", name, sweep.IgnoreColumn, c)
+					}
+					return nil, errorf("search.features.groups: the column %s is in the groups %s and %s; a column belongs to one", c, other, name)
+				}
+				if of[c] = name; !slices.Contains(groups[name], c) {
+					groups[name] = append(groups[name], c)
+				}
+			}
+		}
+		if len(groups[name]) == 0 { // a pattern of statistics may match none
+			return nil, errorf("search.features.groups: %s: dataset %s has no column that matches; take the group out", name, m.Name)
+		}
+	}
+	if len(f.Groups) == 0 {
+		for _, c := range columns {
+			if _, out := of[c]; !out {
+				groups[c] = []string{c}
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		slices.Sort(groups[name])
+		f.Rest -= len(groups[name])
+		for _, c := range groups[name] {
+			if err := nameable(c, columns); err != nil {
+				return nil, errorf("search.features: group %s: dataset %s: %v", name, m.Name, err)
+			}
+		}
+	}
+	f.Groups = groups
+	f.Rest += len(columns) - len(f.Ignored)
+
+	out := *s
+	out.Search.Features = &f
+	return &out, nil
+}
+
+// nameable returns an error if a column cannot be given by its name in a list.
+func nameable(column string, columns []string) error {
+	if got, err := gbt.ColumnList("name:" + column).Names(columns); err != nil || !slices.Equal(got, []string{column}) {
+		return fmt.Errorf("the column %.60q cannot be written in %s by its name, which has a comma or is another's too; leave it out of the groups, or rename it", column, sweep.IgnoreColumn)
+	}
+	return nil
+}
+
+// proposeFeatures lists the sets of columns that the sweep compares, from the first of them on.
+func proposeFeatures(s *sweep.Spec, m *dataset.Manifest, most int) (search.Proposal, error) {
+	f := s.Search.Features
+	sets, open, err := search.Sets(f, most, s.Seed)
+	if err != nil {
+		return search.Proposal{}, err
+	}
+	if len(sets)+open > sweep.MaxTrials || open > 0 && len(sets)+open > sweep.MaxOpen {
+		return search.Proposal{}, errorf("search.features: %s with %d groups takes %d trials; use fewer groups, or set trials", f.Try, len(f.Groups), len(sets)+open)
+	}
+
+	var q search.Proposal
+	for _, kept := range sets {
+		full, err := fit.Complete(s.Base(), f.Params(kept), features(m))
+		if err != nil {
+			return q, errorf("search.features: %s of dataset %s: %v", f.Describe(kept), m.Name, err)
+		}
+		q.Trials = append(q.Trials, sweep.Trial{Number: len(q.Trials), Source: f.Try, Params: full, Reason: f.Describe(kept)})
+	}
+	for range open {
+		q.Trials = append(q.Trials, sweep.Trial{Number: len(q.Trials), Source: f.Try, Open: true})
+	}
+
+	note := fmt.Sprintf("search.features: %s of %d groups: %d sets of columns", f.Try, len(f.Groups), len(q.Trials))
+	switch {
+	case open > 0:
+		note += " at most; later steps are decided when those before have ended, and the selection ends when no group helps"
+	case len(q.Trials) < most:
+		note += fmt.Sprintf("; %d were requested, and there are no more", most)
+	}
+	q.Notes = append(q.Notes, note)
+	if f.Rest > 0 {
+		q.Notes = append(q.Notes, fmt.Sprintf("search.features: %d columns are in no group, and in every set", f.Rest))
+	}
+	return q, nil
+}
+
+// expectFeatures completes a plan that compares sets of columns: trials whose set is still to be decided are expected to train on all columns.
+func (p *Plan) expectFeatures(m *dataset.Manifest) (err error) {
+	p.Expected = slices.Clone(p.Trials)
+	for i := range p.Expected {
+		if p.Expected[i].Open {
+			p.Expected[i].Params, p.Expected[i].Open = p.Trials[0].Params, false
+		}
+	}
+	if p.Open() {
+		p.Base, err = fit.Complete(p.Spec.Base(), nil, features(m))
+	}
+	return err
+}
+
+// moreSets returns sets that the extended sweep has not compared.
+func (p *Plan) moreSets(q Request, had map[string]bool, most int) ([]sweep.Trial, error) {
+	f := p.Spec.Search.Features
+	if f.Try != sweep.TrySubsets {
+		return nil, nil // it has all of them
+	}
+	// Those that it has are among the first draws; an extension of an extension has drawn more than it lists.
+	proposal, err := proposeFeatures(&p.Spec, q.Manifest, min(len(p.Trials)+most, sweep.MaxTrials))
+	if err != nil {
+		return nil, err
+	}
+	fresh := slices.DeleteFunc(proposal.Trials, func(t sweep.Trial) bool { return had[sweep.ConfigurationKey(t.Params)] })
+	return fresh[:min(len(fresh), most)], nil
+}

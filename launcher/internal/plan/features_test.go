@@ -1,0 +1,160 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/dataset"
+	"coppice/launcher/internal/plan"
+	"coppice/sweep"
+)
+
+// sets is a spec that compares sets of columns, with these settings of features, and other lines at its end.
+func sets(t *testing.T, features string, edits ...string) *sweep.Spec {
+	t.Helper()
+	return parse(t, append([]string{"search:\n  fixed: [{}, {learning_rate: 0.2}]\n  random: {num_leaves: {log_int: [15, 255]}}\n", "search: {features: " + features + "}\n", "trials: 8\n", ""}, edits...)...)
+}
+
+// columns is a dataset with these features.
+func columns(names ...string) *dataset.Manifest {
+	m := manifest(all...)
+	m.Features = nil
+	for _, n := range names {
+		m.Features = append(m.Features, dataset.Feature{Name: n, Bins: 20})
+	}
+	return m
+}
+
+// ignored are the trials' columns to ignore, "open" for one that is still to be decided.
+func ignored(p *plan.Plan) (out []string) {
+	for _, t := range p.Trials {
+		switch {
+		case t.Open:
+			out = append(out, "open")
+		case t.Fold < 2 && !t.Refit:
+			out = append(out, fmt.Sprint(t.Params[sweep.IgnoreColumn]))
+		}
+	}
+	return out
+}
+
+// TestSetsOfColumns: groups by name, pattern or each column, beside columns in no group and some that the spec ignores anyway.
+func TestSetsOfColumns(t *testing.T) {
+	m := columns("age", "site", "site:count", "site:rate", "user_a", "user_b")
+	for name, tc := range map[string]struct {
+		spec *sweep.Spec
+		want []string
+	}{
+		"patterns": {sets(t, `{try: drop_one, groups: {site: [site, "site:*"], user: ["user_?"]}}`), []string{"", "name:site,site:count,site:rate", "name:user_a,user_b"}},
+		"alone":    {sets(t, `{try: add_one, groups: {user: ["user_*"], age: [age]}}`), []string{"", "name:age,user_a,user_b", "name:user_a,user_b", "name:age"}},
+		"each":     {sets(t, `{try: drop_one}`, "params: {eta: 0.05}", `params: {ignore_column: "name:site*"}`), []string{"name:site,site:count,site:rate", "name:age,site,site:count,site:rate", "name:site,site:count,site:rate,user_a", "name:site,site:count,site:rate,user_b"}},
+		"forward":  {sets(t, `{try: forward, groups: {user: ["user_*"], age: [age]}}`), []string{"", "name:age,user_a,user_b", "open", "open"}},
+		"folds":    {sets(t, `{try: drop_one, groups: {user: ["user_*"]}}`, "machine:", "validate: {kfold: 5}\nmachine:"), []string{"", "name:user_a,user_b"}},
+	} {
+		p, err := build(tc.spec, m)
+		if err != nil {
+			t.Errorf("%s: the spec was planned: got error %v, want none", name, err)
+			continue
+		}
+		if got := ignored(p); !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%s: the trials ignore %q, want %q", name, got, tc.want)
+		}
+		if p.Spec.Trials != p.Configurations() || len(p.Expected) != len(p.Trials) || slices.ContainsFunc(p.Expected, func(e sweep.Trial) bool { return e.Params == nil }) {
+			t.Errorf("%s: %d trials, %d in the spec, %d expected; want the same number, each with parameters", name, p.Configurations(), p.Spec.Trials, len(p.Expected))
+		}
+		if p.Folds != nil && p.Folds.First != 5 {
+			t.Errorf("%s: sets are dropped after %d folds, want all folds of every set", name, p.Folds.First)
+		}
+		data, err := json.Marshal(p.Plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sweep.DecodePlan(data); err != nil {
+			t.Errorf("%s: the plan is refused by its reader: %v", name, err)
+		}
+	}
+}
+
+func TestSetsOfColumnsRefused(t *testing.T) {
+	m := columns("age", "a,b", "site", "site:rate")
+	for want, s := range map[string]*sweep.Spec{
+		`groups: g: dataset clicks: there is no column "sitr" (did you mean "site"?)`:     sets(t, "{try: drop_one, groups: {g: [sitr]}}"),
+		"the column site is in the groups g and h":                                        sets(t, `{try: drop_one, groups: {g: [site], h: ["site*"]}}`),
+		"no column that matches; take the group out":                                      sets(t, `{try: drop_one, groups: {g: ["age:*"], h: [site]}}`),
+		"params.ignore_column leaves out the column site already":                         sets(t, `{try: drop_one, groups: {g: [site]}}`, "params: {eta: 0.05}", `params: {ignore_column: "name:site"}`),
+		`group a,b: dataset clicks: the column "a,b" cannot be written`:                   sets(t, "{try: drop_one}"),
+		"drop_one with 2 groups takes at least 3 trials, and trials is 2":                 sets(t, "{try: drop_one, groups: {g: [site], h: [age]}}", "seed: 3", "seed: 3\ntrials: 2"),
+		"all columns are in one group":                                                    sets(t, `{try: drop_one, groups: {g: ["*"]}}`),
+		"forward with 45 groups takes 1035 trials; use fewer groups, or set trials":       sets(t, "{try: forward}"),
+		"subsets of 2 groups: 4 sets of columns; 9 were requested, and there are no more": sets(t, "{try: subsets, groups: {g: [site], h: [age]}}", "seed: 3", "seed: 3\ntrials: 9"),
+	} {
+		table := m
+		if strings.Contains(want, "in one group") {
+			table = columns("age", "site")
+		}
+		if strings.Contains(want, "45 groups") {
+			var names []string
+			for i := range 45 {
+				names = append(names, fmt.Sprint("c", i))
+			}
+			table = columns(names...)
+		}
+		p, err := build(s, table)
+		if err != nil {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("got error %v, want %q", err, want)
+			}
+			if in := new(interface{ IsInput() bool }); !errors.As(err, in) {
+				t.Errorf("the error %v does not say that the input is at fault", err)
+			}
+			continue
+		}
+		if !strings.Contains(strings.Join(p.Notes, "\n"), want) {
+			t.Errorf("got the notes %q, want %q", p.Notes, want)
+		}
+	}
+}
+
+// TestExtendedSubsets: an extension draws what the sweep would have drawn next, as far as it has not had it; a selection is not extended, and of
+// drop_one nothing is left.
+func TestExtendedSubsets(t *testing.T) {
+	m := columns("a", "b", "c", "d", "e", "f")
+	plan32, err := build(sets(t, "{try: subsets}", "seed: 3", "seed: 3\ntrials: 32"), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan20, err := build(sets(t, "{try: subsets}", "seed: 3", "seed: 3\ntrials: 20"), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	extend := func(of *plan.Plan, more int) (*plan.Plan, error) {
+		results := map[int]sweep.Result{}
+		for i := range of.Trials {
+			results[i] = sweep.Result{Format: 1, Sweep: of.Sweep, Trial: i, Status: sweep.StatusDone, Score: 0.7, Metrics: map[string]float64{}}
+		}
+		spec := of.Spec
+		return plan.Extend(plan.Request{Spec: &spec, Manifest: m, Job: func(id sweep.ID) string { return "jobs/" + string(id) }}, &plan.Ended{Plan: of.Plan, Results: results}, more)
+	}
+	longer, err := extend(plan20, 12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := ignored(longer), ignored(plan32); !reflect.DeepEqual(got, want) {
+		t.Errorf("20 sets and 12 more are %q, want the 32 of one sweep, %q", got, want)
+	}
+
+	for try, want := range map[string]string{"forward": "step by step", "drop_one": "has compared every set"} {
+		p, err := build(sets(t, "{try: "+try+"}"), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := extend(p, 3); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("extended a sweep with %s: got error %v, want one with %q", try, err, want)
+		}
+	}
+}
