@@ -289,11 +289,37 @@ func (s *Sweep) tellRunning(v *page.Sweep, l *ledger.Ledger) {
 	}
 }
 
-// params are the parameters that differ between a plan's trials.
-type params struct{ shown []page.Param }
+// params are the parameters that differ between a plan's trials. In a sweep over groups of columns the groups take their place.
+type params struct {
+	shown    []page.Param
+	features *sweep.Features
+}
+
+// maxGroups is up to how many groups of columns each is shown as a parameter of its own.
+const maxGroups = 12
+
+// of returns the parameters to show of a trial that has these.
+func (p *params) of(own sweep.Params) sweep.Params {
+	if p.features == nil {
+		return own
+	}
+	kept, ok := p.features.Kept(own)
+	if !ok {
+		return nil
+	}
+	if len(kept) > maxGroups {
+		return sweep.Params{"columns": p.features.Describe(kept)}
+	}
+	out := sweep.Params{}
+	for i, name := range p.features.Names() {
+		out[name] = map[bool]string{true: "with", false: "without"}[kept[i]]
+	}
+	return out
+}
 
 // newParams finds them. What is not a number in every trial that has it is a category.
 func newParams(p *sweep.Plan) *params {
+	out := &params{features: p.Spec.Search.Features}
 	texts := map[string]map[string]bool{}
 	numbers, without := map[string]bool{}, map[string]bool{}
 	for _, t := range p.Trials {
@@ -303,7 +329,7 @@ func newParams(p *sweep.Plan) *params {
 		for _, name := range t.Absent {
 			without[name] = true
 		}
-		for name, v := range t.Shown() {
+		for name, v := range out.of(t.Shown()) {
 			if texts[name] == nil {
 				texts[name], numbers[name] = map[string]bool{}, true
 			}
@@ -313,7 +339,6 @@ func newParams(p *sweep.Plan) *params {
 		}
 	}
 
-	out := &params{}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		if len(texts[name]) < 2 && !without[name] {
 			continue
@@ -335,7 +360,8 @@ func newParams(p *sweep.Plan) *params {
 }
 
 // values are a trial's, in the order of the parameters.
-func (p *params) values(of sweep.Params) []float64 {
+func (p *params) values(own sweep.Params) []float64 {
+	of := p.of(own)
 	out := make([]float64, len(p.shown))
 	for i, q := range p.shown {
 		v, ok := of[q.Name]
