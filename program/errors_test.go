@@ -79,6 +79,7 @@ var known = []struct {
 	{&search.ReplayError{}, sweep.ExitError},
 	{&search.ExhaustedError{}, sweep.ExitInput},
 	{&search.NoChoiceError{}, sweep.ExitError},
+	{&search.SelectedError{}, sweep.ExitError},
 	{&registry.InputError{}, sweep.ExitInput},
 	{&registry.CorruptError{Err: errCause}, sweep.ExitInput},
 	{&registry.ConflictError{}, sweep.ExitConflict},
