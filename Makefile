@@ -258,6 +258,29 @@ bench-search-surrogate: $(PEERS_READY)
 	bin/gauge regret-curves $(BENCH)/search.jsonl $(SEARCH_CURVES) --batch 1 --svg docs/search-one.svg
 	bin/gauge regret-curves $(BENCH)/search.jsonl $(SEARCH_CURVES) --batch 16 --svg docs/search-batches.svg
 
+# Methods of bench/search_peers.py with the package that each needs: run in the first Python that has it.
+TRAINED_PEERS := smac:smac syne-tune-kde:syne_tune
+
+.PHONY: bench-search-trained
+bench-search-trained: SEEDS = 4
+bench-search-trained: TRIALS = 50
+bench-search-trained: BATCHES = 1
+bench-search-trained: ROWS = 20000
+bench-search-trained: REFERENCE = 200
+bench-search-trained: TRAINED = $(BENCH)/trained-$(ROWS)
+bench-search-trained: bench-programs $(PEERS_READY) ## auto and random beside Optuna's TPE and, where PEERS or SEARCH_PEERS has them, SMAC and Syne Tune, each trial a training of ours on ROWS=20000 rows of real tables (DATA=, SEEDS=4, TRIALS=50, BATCHES=1, REFERENCE=200, ONLY=clicks; no configuration is trained twice)
+	$(PEERS) bench/search_trained.py --data $(DATA) --bin bin --out $(TRAINED) --rows $(ROWS) --reference $(REFERENCE) $(if $(ONLY),--only $(ONLY))
+	bin/gauge regret --data $(TRAINED) --python $(PEERS) --seeds $(SEEDS) --trials $(TRIALS) --batches $(BATCHES) --methods auto,random > $(TRAINED)/search.jsonl
+	bin/gauge regret --data $(TRAINED) --python $(PEERS) --seeds $(SEEDS) --trials $(TRIALS) --batches $(BATCHES) --methods auto --anonymous >> $(TRAINED)/search.jsonl
+	$(PEERS) bench/search_optuna.py $(TRAINED) tpe $(BATCHES) $(SEEDS) $(TRIALS) >> $(TRAINED)/search.jsonl
+	@for m in $(TRAINED_PEERS); do \
+	  for p in $(PEERS) $(SEARCH_PEERS) ""; do [ -n "$$p" ] || break; ! "$$p" -c "import $${m#*:}" 2>/dev/null || break; done; \
+	  if [ -z "$$p" ]; then echo "$${m%:*}: NOT RUN, neither $(PEERS) nor $(SEARCH_PEERS) has it (bench/requirements-search.txt)"; continue; fi; \
+	  echo "$$p bench/search_peers.py $(TRAINED) $${m%:*} $(BATCHES) $(SEEDS) $(TRIALS)"; \
+	  "$$p" bench/search_peers.py $(TRAINED) $${m%:*} $(BATCHES) $(SEEDS) $(TRIALS) >> $(TRAINED)/search.jsonl || exit 1; \
+	done
+	bin/gauge regret-table $(TRAINED)/search.jsonl
+
 .PHONY: bench-search-peers
 bench-search-peers: SEEDS = 4
 bench-search-peers: bench-programs $(SEARCH_PEERS_READY) ## SMAC and Syne Tune, and the ways of Ray Tune and Syne Tune to stop trials, beside ours on the surrogate's tasks (SEEDS=, SEARCH_PEERS=a Python that has bench/requirements-search.txt, DATA=folder of the surrogate; an hour and a half, most of it SMAC and BORE)

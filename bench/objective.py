@@ -1,25 +1,27 @@
 """Answers configurations with values, for bench/gauge: one JSON object a line in, one a line out.
 
-    objective.py SURROGATE_FOLDER      {"space": true}                                   -> the space as JSON
+    objective.py FOLDER                {"space": true}                                   -> the space as JSON
                                        {"tasks": true}                                   -> [[task, metric], ...]
                                        {"task": "31", "metric": "auc", "reference": true} -> {"best":, "median":}
                                        {"task": "31", "metric": "auc", "configs": [...]}  -> [value, ...]
+
+FOLDER is the surrogate's, or one that search_trained.py has made.
 """
 import json
 import sys
 
-sys.path.insert(0, sys.argv[1])
-import surrogate  # noqa: E402
+import search_trained
 
+objective = search_trained.opened(sys.argv[1])
 for line in sys.stdin:
     q = json.loads(line)
     if "space" in q:
-        out = surrogate.space()
+        out = objective.space()
     elif "tasks" in q:
-        out = surrogate.TASKS
+        out = objective.TASKS
     elif "reference" in q:
-        best, median = surrogate.reference(q["task"], q["metric"])
+        best, median = objective.reference(q["task"], q["metric"])
         out = {"best": best, "median": median}
     else:
-        out = [float(v) for v in surrogate.evaluate(q["task"], q["metric"], q["configs"])[0]]
+        out = [float(v) for v in objective.evaluate(q["task"], q["metric"], q["configs"])[0]]
     print(json.dumps(out), flush=True)

@@ -1,6 +1,6 @@
-"""SMAC and Syne Tune on the tasks of the surrogate: normalised regret after some trials, one JSON object for each task and batch.
+"""SMAC and Syne Tune on the tasks of the surrogate, or of trained tables: normalised regret after some trials, one JSON object for each task and batch.
 
-    search_peers.py SURROGATE_FOLDER METHOD BATCH[,BATCH] SEEDS [TRIALS]
+    search_peers.py FOLDER METHOD BATCH[,BATCH] SEEDS [TRIALS]
     METHOD: smac, smac-every (its forest is fitted again after every trial instead of every eighth), syne-tune-bore, -cqr or -kde
 
 Both answer any number of questions before the first result. What they know then of the trials that run: SMAC that they are not to be proposed

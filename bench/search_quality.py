@@ -71,6 +71,13 @@ class Night(search_nights.Night):
             f.write(table.spec(f"{folder}/table.parquet", None))
         self.place = json.loads(search_nights.run(f"{programs}/launcher", "stage", f"{folder}/dataset.yaml", "--out", f"{folder}/staged", "--json"))["place"]
 
+    @classmethod
+    def of(cls, programs, folder, place):
+        """A table that is staged already; what is trained on it goes into the folder."""
+        night = cls.__new__(cls)
+        night.programs, night.folder, night.known, night.place = programs, folder, {}, place
+        return night
+
     def train(self, params):
         return super().train(({"bagging_freq": 1} if "bagging_fraction" in params else {}) | params)
 

@@ -16,7 +16,7 @@ import warnings
 
 import search_peers
 import search_tasks
-from search_tasks import surrogate
+from search_tasks import objective
 
 warnings.filterwarnings("ignore")
 logging.getLogger("syne_tune").setLevel("ERROR")
@@ -89,7 +89,7 @@ def sweep(peer, task, metric, workers, trials):
             return search_tasks.short(best), grown / TREES
 
         now, number, trees, trial = heapq.heappop(arrivals)
-        value = float(surrogate.evaluate(task, metric, [dict(trial.config) | {AXIS: trees}])[0][0])
+        value = float(objective.evaluate(task, metric, [dict(trial.config) | {AXIS: trees}])[0][0])
         if peer.goes_on(trial, trees, value) and trees < TREES:
             more = RUNGS[RUNGS.index(trees) + 1]
             heapq.heappush(arrivals, (now + more - trees, number, more, trial))
@@ -100,7 +100,7 @@ def sweep(peer, task, metric, workers, trials):
 def main():
     name, (workers,), seeds, trials = search_tasks.arguments()
     of = Ray if name.startswith("ray") else SyneTune
-    for task, metric in surrogate.TASKS:
+    for task, metric in objective.TASKS:
         found, trainings = zip(*(sweep(of(name, s), task, metric, workers, trials) for s in range(seeds)))
         print(json.dumps({"method": name, "task": f"{task} {metric}", "batch": workers, "trials": trials, "found": found, "trainings": trainings}), flush=True)
 

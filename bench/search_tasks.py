@@ -1,16 +1,17 @@
-"""What the peers of the search are measured with: the surrogate's tasks, and one JSON object for each task and batch, as `gauge regret` writes.
+"""What the peers of the search are measured with: the tasks of a folder, and one JSON object for each task and batch, as `gauge regret` writes.
 
-The first argument of the program that imports this is the surrogate's folder.
+The first argument of the program that imports this is the surrogate's folder, or one that search_trained.py has made.
 """
 import json
 import sys
 import time
 
-sys.path.insert(0, sys.argv[1])
-import numpy as np  # noqa: E402
-import surrogate  # noqa: E402
+import numpy as np
 
-SPACE = surrogate.space()
+import search_trained
+
+objective = search_trained.opened(sys.argv[1])
+SPACE = objective.space()
 
 
 def short(value):
@@ -26,7 +27,7 @@ def search(peer, task, metric, batch, trials):
         asked = [peer.ask() for _ in range(min(batch, trials - len(curve)))]
         spent += time.perf_counter() - start
 
-        values = surrogate.evaluate(task, metric, [configuration for _, configuration in asked])[0]
+        values = objective.evaluate(task, metric, [configuration for _, configuration in asked])[0]
         start = time.perf_counter()
         for (which, _), v in zip(asked, values):
             peer.tell(which, float(v))
@@ -38,7 +39,7 @@ def search(peer, task, metric, batch, trials):
 def report(method, peer, batches, seeds, trials):
     """peer(batch, seed, trials) begins a search."""
     for batch in batches:
-        for task, metric in surrogate.TASKS:
+        for task, metric in objective.TASKS:
             curves, took = zip(*(search(peer(batch, s, trials), task, metric, batch, trials) for s in range(seeds)))
             print(json.dumps({"method": method, "task": f"{task} {metric}", "batch": batch, "trials": trials, "found": [c[-1] for c in curves], "curves": curves,
                               "ms_per_proposal": 1000 * sum(took) / trials / seeds}), flush=True)

@@ -40,7 +40,7 @@ func regretCommand(out io.Writer) *cobra.Command {
 
 	cmd.Flags().StringVar(&f.python, "python", "python3", "a Python with numpy and onnxruntime")
 	cmd.Flags().StringVar(&f.script, "objective", "bench/objective.py", "the program that answers configurations")
-	cmd.Flags().StringVar(&f.data, "data", "", "folder of the surrogate; synthetic functions without")
+	cmd.Flags().StringVar(&f.data, "data", "", "folder of the surrogate, or one that bench/search_trained.py has made; synthetic functions without")
 	cmd.Flags().StringSliceVar(&f.methods, "methods", search.Methods(), "ways of searching")
 	cmd.Flags().IntSliceVar(&f.batches, "batches", []int{1, 16}, "trials asked for at once")
 	cmd.Flags().IntVar(&f.seeds, "seeds", 4, "searches with each")
