@@ -29,6 +29,7 @@ type sweepPage struct {
 	Curves     *plot.Chart
 	Parallel   *plot.Chart
 	Importance *plot.Chart
+	WorthChart *plot.Chart
 	Rank       *plot.Chart
 	Slices     []*plot.Chart
 	Gantt      *plot.Chart
@@ -55,7 +56,7 @@ func (s *Sweep) Write(w io.Writer) error {
 // Charts are the page's drawings.
 func (s *Sweep) Charts() []*plot.Chart {
 	p := s.lay()
-	all := append([]*plot.Chart{p.Curves, p.Parallel, p.Importance, p.Rank, p.Gantt, p.Memory, p.Money}, p.Objective...)
+	all := append([]*plot.Chart{p.Curves, p.WorthChart, p.Parallel, p.Importance, p.Rank, p.Gantt, p.Memory, p.Money}, p.Objective...)
 	all = append(all, p.Won...)
 	return slices.DeleteFunc(append(all, p.Slices...), func(c *plot.Chart) bool { return c == nil })
 }
@@ -75,6 +76,7 @@ func (s *Sweep) lay() *sweepPage {
 	p.Objective = p.objective()
 	p.Curves = p.curves()
 	p.Importance = p.importance()
+	p.WorthChart = p.worthChart()
 	p.Parallel = p.parallel()
 	p.Rank = p.pairRank()
 	p.Slices = p.slices()

@@ -515,3 +515,31 @@ func TestPolicy(t *testing.T) {
 		t.Error("an attribute that the policy forbids")
 	}
 }
+
+// TestWorths: groups of columns are drawn with their intervals, those whose worth is not known are in the table only, and the summary names what
+// helps beyond chance.
+func TestWorths(t *testing.T) {
+	s := sample(12)
+	if charts := s.Charts(); slices.ContainsFunc(charts, func(c *plot.Chart) bool { return c.ID == "worths" }) {
+		t.Error("a sweep over parameters has a chart of groups of columns")
+	}
+	none := math.NaN()
+	s.Worths = &page.Worths{How: "intervals of 95 %", Groups: []page.Worth{{Group: "sites", Columns: 3, Value: 0.02, Low: 0.01, High: 0.03}, {Group: "user", Columns: 1, Value: 0.001, Low: -0.01, High: 0.012},
+		{Group: "noise", Columns: 2, Value: -0.004, Low: none, High: none}, {Group: "late", Columns: 2, Value: none, Low: none, High: none}}}
+	c := chart(t, s, "worths")
+	if want := "Beyond chance: sites."; !strings.Contains(c.Summary, want) {
+		t.Errorf("the summary is %q, expected that it says %q", c.Summary, want)
+	}
+	text := write(t, svg{c})
+	for _, want := range []string{"sites", "3 columns", "1 column", "noise", "dot good", "dot open"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the chart of worths does not say %q", want)
+		}
+	}
+	if strings.Contains(text, ">late<") || strings.Contains(text, "dot bad") {
+		t.Error("the chart of worths shows a group without a worth, or calls one without an interval bad beyond chance")
+	}
+	if text := write(t, s); !strings.Contains(text, "late") {
+		t.Error("the page does not list a group without a worth")
+	}
+}

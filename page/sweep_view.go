@@ -17,6 +17,7 @@ type Sweep struct {
 	Rows                                  map[string]int
 	Params                                []Param // those that differ between trials
 	Goals                                 []Goal  // of a sweep with several objectives, the metric first
+	Worths                                *Worths // of a sweep over groups of columns
 	Trials                                []Trial // by number
 	// Of a sweep with folds, best first; a trial with a score stands for one, with its mean.
 	Configurations []Configuration

@@ -146,7 +146,7 @@ func (s *Sweep) view(state sweepview.State, listing sweepstore.Listing, l *ledge
 		v.Links = links(p)
 	}
 	params := newParams(p)
-	v.Params = params.shown
+	v.Params, v.Worths = params.shown, worths(p, state.Board)
 	for _, g := range p.Spec.Goals {
 		v.Goals = append(v.Goals, page.Goal{Name: g.Name, Maximize: g.Maximize, Unit: map[string]plot.Unit{"model_bytes": plot.Bytes, "train_seconds": plot.Seconds}[g.Name]})
 	}
