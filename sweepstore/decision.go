@@ -124,9 +124,10 @@ func (t *Trials) Decisions(ctx context.Context, l Listing, known map[int]*sweep.
 // Gather adds to known what a listing shows of the plan's trials: results of those that have ended, scores of those that were paused at a rung, which count as stopped there,
 // and parameters of open ones that have been decided. A decision includes what it has seen, so the newest is read first and few others are needed. own is left out, since it is
 // to be decided. Damaged results count as failed, damaged decisions are skipped. In a plan with folds it
-// reads decisions only, and GatherFolds the results.
+// reads decisions only, and GatherFolds the results. In one that selects columns it reads no decisions, since only scores count.
 func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]sweep.Seen) error {
-	decided := slices.DeleteFunc(slices.Clone(l.Trials), func(x Trial) bool { return x.Decided == blob.Absent || x.Number == own })
+	scoresOnly := t.plan.Spec.Search.Features != nil
+	decided := slices.DeleteFunc(slices.Clone(l.Trials), func(x Trial) bool { return x.Decided == blob.Absent || x.Number == own || scoresOnly })
 	slices.SortFunc(decided, func(a, b Trial) int { return cmp.Compare(b.Decided, a.Decided) })
 	for _, listed := range decided {
 		if known[listed.Number].Params != nil {

@@ -138,6 +138,9 @@ func (w *world) selection(t *testing.T) (text string) {
 		}
 		ended := map[int]bool{}
 		for _, s := range d.Seen {
+			if s.Params != nil {
+				t.Errorf("the decision of trial %d repeats the columns of trial %d, %v; want its score only", trial, s.Trial, s.Params)
+			}
 			ended[w.plan.Ordinal(s.Trial)] = s.Status == sweep.StatusDone
 		}
 		for before := range f.StepBegins(step) {

@@ -115,6 +115,12 @@ func (d *deciding) propose() bool {
 	w := d.w
 	seen := slices.SortedFunc(maps.Values(w.seen), func(a, b sweep.Seen) int { return cmp.Compare(a.Trial, b.Trial) })
 	seen = slices.DeleteFunc(seen, func(s sweep.Seen) bool { return s.Trial == d.trial })
+	if w.plan.Spec.Search.Features != nil {
+		// A selection of columns needs scores only, and lists of columns are long: a thousand of them are more than a decision may have.
+		for i := range seen {
+			seen[i].Params = nil
+		}
+	}
 
 	for len(d.refused) < maxRefused {
 		s, err := search.Decide(w.plan, d.trial, seen, d.refused)
