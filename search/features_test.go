@@ -410,7 +410,66 @@ func TestWorthsOfASelection(t *testing.T) {
 	near(t, "the worth of c", worthOf(w, "c").Worth, 0.2)
 	near(t, "the worth of a", worthOf(w, "a").Worth, 0.05)
 	near(t, "the worth of b", worthOf(w, "b").Worth, -0.01)
+	if w.Missing != 0 {
+		t.Errorf("%d sets are missing, want none", w.Missing)
+	}
 	if !reflect.DeepEqual(w.Selected, []string{"c", "a"}) || worthOf(w, "a").Step != 2 || worthOf(w, "d").Step != 0 {
 		t.Errorf("selected %v, a at step %d, d at %d; want c and a, 2 and 0", w.Selected, worthOf(w, "a").Step, worthOf(w, "d").Step)
+	}
+}
+
+// scoredSelection is what a selection has found when its first trials have ended, as many as given.
+func scoredSelection(t *testing.T, ended int, score func(kept []bool) float64) *Worths {
+	t.Helper()
+	p := forward(true)
+	var over *SelectedError
+	seen, _, err := runForward(p, score)
+	if err != nil && !errors.As(err, &over) {
+		t.Fatal(err)
+	}
+	var results []sweep.Result
+	for n := range min(ended, len(p.Trials)) {
+		r := sweep.Result{Sweep: p.Sweep, Trial: n, Status: sweep.StatusStopped, Reason: "the selection ended"}
+		if n < len(seen) {
+			r.Status, r.Reason, r.Score, r.Params = sweep.StatusDone, "", *seen[n].Score, p.Trials[n].Params
+			if seen[n].Params != nil {
+				r.Params = seen[n].Params
+			}
+		}
+		results = append(results, r)
+	}
+	return NewWorths(p, sweep.Fold(p, results))
+}
+
+// TestLastGroup: when every group helps, the last one is selected, too, by the set of all groups.
+func TestLastGroup(t *testing.T) {
+	w := scoredSelection(t, 99, func(k []bool) float64 {
+		return 0.5 + 0.04*float64(boolean(k[0])) + 0.03*float64(boolean(k[1])) + 0.02*float64(boolean(k[2])) + 0.01*float64(boolean(k[3]))
+	})
+	near(t, "the worth of d, selected last", worthOf(w, "d").Worth, 0.01)
+	near(t, "the score with d", worthOf(w, "d").Score, 0.6)
+	if !reflect.DeepEqual(w.Selected, []string{"a", "b", "c", "d"}) || worthOf(w, "d").Step != 4 {
+		t.Errorf("selected %v, d at step %d; want all four, d at 4", w.Selected, worthOf(w, "d").Step)
+	}
+}
+
+// TestWorthsBeforeTheEnd: a step selects nothing before all of its trials have ended, and trials beyond the end of a selection are no missing
+// sets.
+func TestWorthsBeforeTheEnd(t *testing.T) {
+	onlyC := func(k []bool) float64 {
+		return 0.5 + 0.2*float64(boolean(k[2])) + 0.1*float64(boolean(k[0] && !k[2]))
+	}
+	for ended, want := range map[int]struct {
+		selected []string
+		missing  int
+	}{
+		4:  {nil, 7}, // a is the best so far, and the trial of c has not ended
+		6:  {[]string{"c"}, 5},
+		11: {[]string{"c"}, 0},
+	} {
+		w := scoredSelection(t, ended, onlyC)
+		if !reflect.DeepEqual(w.Selected, want.selected) || w.Missing != want.missing {
+			t.Errorf("after %d trials %v is selected and %d sets are missing, want %v and %d", ended, w.Selected, w.Missing, want.selected, want.missing)
+		}
 	}
 }

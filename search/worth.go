@@ -123,19 +123,38 @@ func boolean(b bool) int {
 
 // evaluation holds the sets that have all of their scores.
 type evaluation struct {
-	p    *sweep.Plan
-	f    *sweep.Features
-	sets []columnSet
+	p     *sweep.Plan
+	f     *sweep.Features
+	sets  []columnSet
+	place map[string]int // in sets, by setKey
+
+	waiting int // the first configuration that has not ended; the number of all if none
 }
 
-// read takes the sets and their scores from the board, and returns how many sets have no complete score.
+// setKey is equal exactly for equal sets.
+func setKey(kept []bool) string {
+	key := make([]byte, len(kept))
+	for i, k := range kept {
+		key[i] = byte(boolean(k))
+	}
+	return string(key)
+}
+
+// read takes the sets and their scores from the board, and returns how many sets have no complete score. Trials of steps that a selection does
+// not reach have no set.
 func (e *evaluation) read(b sweep.Board) (missing int) {
+	e.place, e.waiting = map[string]int{}, e.p.Configurations()
+	without := map[string]bool{}
 	add := func(params sweep.Params, scores []float64) {
-		if kept, ok := e.f.Kept(params); ok && scores != nil && e.find(kept) == nil {
+		kept, ok := e.f.Kept(params)
+		if key := setKey(kept); !ok {
+			missing++
+		} else if _, found := e.place[key]; scores == nil {
+			without[key] = true
+		} else if !found {
+			e.place[key] = len(e.sets)
 			e.sets = append(e.sets, columnSet{kept, scores})
-			return
 		}
-		missing++
 	}
 
 	for _, c := range b.Configurations {
@@ -148,32 +167,44 @@ func (e *evaluation) read(b sweep.Board) (missing int) {
 		if len(scores) < c.Of {
 			scores = nil
 		}
-		add(c.Params, scores)
-	}
-	if b.Configurations != nil {
-		return missing
+		if c.State == sweep.ConfigurationOpen {
+			e.waiting = min(e.waiting, c.Configuration)
+		}
+		if c.State != sweep.ConfigurationDropped {
+			add(c.Params, scores)
+		}
 	}
 
 	for _, row := range b.Rows {
-		params := row.Trial.Params
-		if row.Result != nil && row.Result.Params != nil {
-			params = row.Result.Params
+		if b.Configurations != nil {
+			break // they have the scores of all folds
 		}
-		if row.Result != nil && row.Result.Status == sweep.StatusDone {
-			add(params, []float64{row.Result.Score})
-			continue
+		r := row.Result
+		switch {
+		case r == nil:
+			e.waiting = min(e.waiting, row.Trial.Number)
+			add(row.Trial.Params, nil)
+		case r.Status == sweep.StatusDone && r.Params != nil:
+			add(r.Params, []float64{r.Score})
+		case r.Status == sweep.StatusDone:
+			add(row.Trial.Params, []float64{r.Score})
+		case r.Status != sweep.StatusStopped:
+			add(row.Trial.Params, nil)
 		}
-		missing++
+	}
+
+	for key := range without { // an extension trains sets again that the sweep before did not finish
+		if _, found := e.place[key]; !found {
+			missing++
+		}
 	}
 	return missing
 }
 
 // find returns the set with exactly these groups, or nil.
 func (e *evaluation) find(kept []bool) *columnSet {
-	for i := range e.sets {
-		if slices.Equal(e.sets[i].kept, kept) {
-			return &e.sets[i]
-		}
+	if i, found := e.place[setKey(kept)]; found {
+		return &e.sets[i]
 	}
 	return nil
 }
@@ -218,10 +249,11 @@ func (w *Worth) within(se, freedom float64) {
 	w.Low, w.High = &low, &high
 }
 
-// steps repeats a forward selection and sets each group's worth at the step that last tried it.
+// steps repeats a forward selection and sets each group's worth at the step that last tried it. Nothing is selected at a step before all of
+// its trials have ended. The last group makes all of them, a set that is not trained again.
 func (e *evaluation) steps(groups []Worth) (selected []string) {
 	kept := make([]bool, len(groups))
-	for range len(groups) - 1 {
+	for step := range groups {
 		before := e.find(kept)
 		var best *columnSet
 		at := -1
@@ -237,7 +269,7 @@ func (e *evaluation) steps(groups []Worth) (selected []string) {
 				best, at = set, i
 			}
 		}
-		if best == nil || before != nil && e.sign()*best.mean() <= e.sign()*before.mean() {
+		if best == nil || e.waiting < min(e.f.StepBegins(step+1), e.p.Configurations()) || before != nil && e.sign()*best.mean() <= e.sign()*before.mean() {
 			return selected
 		}
 		kept[at] = true

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -83,7 +84,7 @@ func (w *World) showWorths(v *search.Worths) {
 		fmt.Fprintf(w.Out, ", %s with none", number(*v.None))
 	}
 	if v.Try == sweep.TryForward {
-		fmt.Fprintf(w.Out, "; selected: %s", strings.Join(v.Selected, ", "))
+		fmt.Fprintf(w.Out, "; selected: %s", cmp.Or(strings.Join(v.Selected, ", "), "none"))
 	}
 	fmt.Fprintf(w.Out, "\n%s\n", v.How)
 	if v.Missing > 0 {
