@@ -188,7 +188,7 @@ func (p *Plan) SeenConfiguration(configuration int, results map[int]Result) (s S
 
 // Stages returns the stages of the trials: one may be claimed once all of earlier stages have ended. nil for a plan with one stage.
 func (p *Plan) Stages() []int {
-	forward := p.Spec.Search.forward() && p.Open()
+	forward := p.Selects()
 	if p.Folds == nil && !forward {
 		return nil
 	}
@@ -207,6 +207,22 @@ func (p *Plan) Stages() []int {
 		}
 	}
 	return stages
+}
+
+// Selects reports whether the plan selects groups of columns step by step: each step waits for the one before.
+func (p *Plan) Selects() bool { return p.Spec.Search.forward() && p.Open() }
+
+// AtOnce is how many of the sweep's own trials can be trained at the same time: in a selection those of one step.
+func (p *Plan) AtOnce() int {
+	if !p.Selects() {
+		return len(p.Own())
+	}
+	of, most := map[int]int{}, 0
+	for _, stage := range p.Stages() {
+		of[stage]++
+		most = max(most, of[stage])
+	}
+	return most
 }
 
 // RowsOf returns the rows that a trial trains on, and those that evaluate it: nil for the refit, which trains on all of them.

@@ -162,7 +162,7 @@ func (p *Plan) fit(m sweep.Machine, d *dataset.Manifest) error {
 		if err != nil {
 			return sweep.Sizing{}, 0, errorf("%v", err)
 		}
-		z, disks, err := Size(m, t, d, len(p.Own()), need)
+		z, disks, err := Size(m, t, d, p.AtOnce(), need)
 		return z, sweep.Auto(disks), err
 	}
 

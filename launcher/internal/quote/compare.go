@@ -145,7 +145,7 @@ func (q *Request) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, erro
 
 	with := func(vms int) (*Offer, error) {
 		m.VMs = vms
-		z, disks, err := plan.Size(m, t, q.Manifest, len(w.seconds), w.need)
+		z, disks, err := plan.Size(m, t, q.Manifest, min(len(w.seconds), q.Plan.AtOnce()), w.need)
 		if err != nil {
 			return nil, err
 		}

@@ -108,6 +108,7 @@ func (o *Offer) Side(spot bool) *Side {
 type work struct {
 	need    plan.Memory
 	seconds []float64 // by trial, in the plan's order
+	steps   []int     // by trial, where each step of a selection waits for the one before; else nil
 	mean    float64
 	ns      float64 // per value, mean
 	low     float64
@@ -161,9 +162,26 @@ func (q *Request) work() (*work, error) {
 		values += of
 	}
 
+	if q.Plan.Selects() {
+		w.steps = q.Plan.Stages()
+	}
 	w.ns = w.mean * 1e9 / max(values, 1)
 	w.mean /= float64(len(w.seconds))
 	return w, nil
+}
+
+// together gives the trials that wait only for a free task: those of one step after the other, else all.
+func (w *work) together() (out [][]float64) {
+	if w.steps == nil {
+		return [][]float64{w.seconds}
+	}
+	for i, s := range w.seconds {
+		if i == 0 || w.steps[i] != w.steps[i-1] {
+			out = append(out, nil)
+		}
+		out[len(out)-1] = append(out[len(out)-1], s)
+	}
+	return out
 }
 
 // of is the table as seen by a trial: a fold trains on a part of train and evaluates on another; the refit also trains on valid.
@@ -197,14 +215,18 @@ func (q *Request) Offer(t machines.Type) (*Offer, error) {
 func (q *Request) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *Offer {
 	vms := (z.Tasks + z.TasksPerVM - 1) / z.TasksPerVM
 	o := &Offer{Machine: t.Name, CPU: t.CPU, VCPUs: t.VCPUs, VMs: vms, TasksPerVM: z.TasksPerVM, ThreadsPerTask: z.ThreadsPerTask, Tasks: z.Tasks,
-		LimitedBy: z.LimitedBy, Waves: (len(w.seconds) + z.Tasks - 1) / z.Tasks, MemoryBytes: t.MemoryBytes, LocalSSD: disks,
+		LimitedBy: z.LimitedBy, MemoryBytes: t.MemoryBytes, LocalSSD: disks,
 		UsedBytes: z.DatasetBytes + z.ReserveBytes + int64(z.TasksPerVM)*z.TrialBytes, NsPerValue: w.ns, BuiltIn: t.BuiltIn}
 
 	lead := q.Startup.Seconds() + float64(z.DatasetBytes)/q.Download
 	o.Lead = sweep.Range{Low: lead / 2, Expected: lead, High: 2 * lead}
 	o.Trial = sweep.Range{Low: w.mean * w.low, Expected: w.mean, High: w.mean * w.high}
 
-	training := makespan(w.seconds, z.Tasks)
+	training := 0.0
+	for _, seconds := range w.together() {
+		training += makespan(seconds, z.Tasks)
+		o.Waves += (len(seconds) + z.Tasks - 1) / z.Tasks
+	}
 	for _, spot := range []bool{false, true} {
 		s := o.Side(spot)
 		s.Hours = sweep.Range{

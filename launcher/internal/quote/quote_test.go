@@ -524,3 +524,26 @@ func TestFoldsCostTimesTheirNumber(t *testing.T) {
 		t.Errorf("with method: gp there are %d waves of %v seconds a trial; want those of random draws, %d of %v", learns.Waves, learns.Trial.Expected, folds.Waves, folds.Trial.Expected)
 	}
 }
+
+// TestStepsWaitForEachOther: a selection among ten groups takes no more tasks than its longest step has trials, and as long as all of its steps
+// one after the other.
+func TestStepsWaitForEachOther(t *testing.T) {
+	q := request(t, quote.Stated{Rows: 10_000_000, Features: 10, HeldOut: 1_000_000},
+		"trials: 50\n", "", "search: {random: {learning_rate: {log_uniform: [0.05, 0.2]}}}", "search: {features: {try: forward}}")
+	if z, want := q.Plan.Sizing, 11; z.Tasks != want { // all groups, and the first step: no column is in no group
+		t.Errorf("a selection among ten groups was planned with %d tasks (%s), want %d", z.Tasks, z.LimitedBy, want)
+	}
+	known, _ := catalogue(t)
+	machine, err := known.Find(q.Plan.Spec.Machine.Type)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := q.Offer(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	training := 3600*o.OnDemand.Hours.Expected - o.Lead.Expected
+	if steps := training / o.Trial.Expected; math.Abs(steps-9) > 1e-6 || o.Waves != 9 {
+		t.Errorf("nine steps on %d tasks were offered as the time of %v trials, in %d waves; want 9 of both", q.Plan.Sizing.Tasks, steps, o.Waves)
+	}
+}
