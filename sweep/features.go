@@ -81,6 +81,9 @@ func (f *Features) Kept(complete Params) (kept []bool, ok bool) {
 	return kept, ok
 }
 
+// described is how many groups Describe names.
+const described = 20
+
 // Describe says which groups a set has, in the fewest words.
 func (f *Features) Describe(kept []bool) string {
 	var with, without []string
@@ -97,9 +100,16 @@ func (f *Features) Describe(kept []bool) string {
 	case len(with) == 0:
 		return "no group"
 	case len(without) < len(with):
-		return "all but " + strings.Join(without, ", ")
+		return "all but " + firstOf(without)
 	}
-	return "only " + strings.Join(with, ", ")
+	return "only " + firstOf(with)
+}
+
+func firstOf(names []string) string {
+	if more := len(names) - described; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:described], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // Step returns which step of a forward selection a configuration belongs to, from 0, and which of the step's candidates it is: the groups
@@ -144,7 +154,13 @@ func (s *Spec) checkFeatures(doc *strictyaml.Document, _ Vocabulary) error {
 	if f.Try == TrySubsets && !doc.Has("trials") {
 		return doc.Errorf("search.features", "try: %s needs trials: the number of sets to compare, twice the number of groups or more", TrySubsets)
 	}
+	if f.Try == TryForward && s.Trials > MaxOpen {
+		return doc.Errorf("trials", "trials is %d: try: %s takes at most %d; use fewer, or leave it out", s.Trials, TryForward, MaxOpen)
+	}
 	for _, name := range f.Names() {
+		if name == "" {
+			return doc.Errorf("search.features.groups", "a group has no name")
+		}
 		if len(f.Groups[name]) == 0 {
 			return doc.Errorf("search.features.groups", "the group %.60q has no columns", name)
 		}

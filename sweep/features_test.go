@@ -36,6 +36,8 @@ func TestParseFeaturesRefuses(t *testing.T) {
 		{"  features: {}\n", "", "", `try is ""`},
 		{"  features: {try: subsets}\n", "", "", "try: subsets needs trials"},
 		{"  features: {try: drop_one, groups: {a: []}}\n", "", "", `the group "a" has no columns`},
+		{"  features: {try: drop_one, groups: {\"\": [age]}}\n", "", "", "a group has no name"},
+		{"  features: {try: forward}\n", "seed: 7", "seed: 7\ntrials: 2000", "try: forward takes at most 1000; use fewer, or leave it out"},
 		{"  features: {try: drop_one, groups: {}}\n", "", "", "there are no groups"},
 		{"  features: {try: drop_one}\n  fixed: [{}]\n", "", "", "search.fixed cannot go with search.features"},
 		{"  features: {try: drop_one}\n  random: {num_leaves: {int: [2, 9]}}\n", "", "", "search.random cannot go with search.features"},
@@ -73,6 +75,19 @@ func TestKept(t *testing.T) {
 		if got := f.Describe(kept); got != want {
 			t.Errorf("%v is described as %q, want %q", kept, got, want)
 		}
+	}
+}
+
+// TestDescribeMany: a set of many groups is described by the first of them.
+func TestDescribeMany(t *testing.T) {
+	f := &sweep.Features{Groups: map[string][]string{}}
+	kept := make([]bool, 60)
+	for i := range kept {
+		f.Groups[string(rune('A'+i))] = []string{"x"}
+		kept[i] = i < 25
+	}
+	if got, want := f.Describe(kept), "only A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S, T and 5 more"; got != want {
+		t.Errorf("25 of 60 groups are described as %q, want %q", got, want)
 	}
 }
 

@@ -35,6 +35,9 @@ func resolveFeatures(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 
 	of := map[string]string{} // the group of each column
 	for _, c := range f.Ignored {
+		if err := nameable(c, columns); err != nil {
+			return nil, errorf("params.%s: dataset %s: %v", sweep.IgnoreColumn, m.Name, err)
+		}
 		of[c] = ""
 	}
 	groups := map[string][]string{}
@@ -67,6 +70,7 @@ func resolveFeatures(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 			}
 		}
 	}
+	f.Rest = len(columns) - len(f.Ignored)
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		slices.Sort(groups[name])
 		f.Rest -= len(groups[name])
@@ -77,7 +81,6 @@ func resolveFeatures(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 		}
 	}
 	f.Groups = groups
-	f.Rest += len(columns) - len(f.Ignored)
 
 	out := *s
 	out.Search.Features = &f
@@ -87,10 +90,13 @@ func resolveFeatures(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 // nameable returns an error if a column cannot be given by its name in a list.
 func nameable(column string, columns []string) error {
 	if got, err := gbt.ColumnList("name:" + column).Names(columns); err != nil || !slices.Equal(got, []string{column}) {
-		return fmt.Errorf("the column %.60q cannot be written in %s by its name, which has a comma or is another's too; leave it out of the groups, or rename it", column, sweep.IgnoreColumn)
+		return fmt.Errorf("the column %.60q cannot be written in %s by its name, which has a comma or is another's too; with search.features, leave it in every set, rename it, or drop it from the dataset", column, sweep.IgnoreColumn)
 	}
 	return nil
 }
+
+// maxLists bounds the bytes of all lists of columns in a plan: all of it may have 64 MiB (sweepstore), also with the results of an extension.
+const maxLists = 16 << 20
 
 // proposeFeatures lists the sets of columns that the sweep compares, from the first of them on.
 func proposeFeatures(s *sweep.Spec, m *dataset.Manifest, most int) (search.Proposal, error) {
@@ -103,9 +109,19 @@ func proposeFeatures(s *sweep.Spec, m *dataset.Manifest, most int) (search.Propo
 		return search.Proposal{}, errorf("search.features: %s with %d groups takes %d trials; use fewer groups, or set trials", f.Try, len(f.Groups), len(sets)+open)
 	}
 
+	folds := 1
+	if s.Validate != nil {
+		folds = s.Validate.Number()
+	}
 	var q search.Proposal
+	bytes := 0
 	for _, kept := range sets {
-		full, err := fit.Complete(s.Base(), f.Params(kept), features(m))
+		own := f.Params(kept)
+		if bytes += len(own[sweep.IgnoreColumn].(string)) * folds; bytes > maxLists {
+			return q, errorf("search.features: %s with %d groups in %d sets: the lists of the columns that trials ignore have over %d MiB, more than a plan may have; use fewer groups, sets or folds",
+				f.Try, len(f.Groups), len(sets), maxLists>>20)
+		}
+		full, err := fit.Complete(s.Base(), own, features(m))
 		if err != nil {
 			return q, errorf("search.features: %s of dataset %s: %v", f.Describe(kept), m.Name, err)
 		}
@@ -123,6 +139,9 @@ func proposeFeatures(s *sweep.Spec, m *dataset.Manifest, most int) (search.Propo
 		note += fmt.Sprintf("; %d were requested, and there are no more", most)
 	}
 	q.Notes = append(q.Notes, note)
+	if least := len(f.Groups) + 1; f.Try == sweep.TrySubsets && len(sets) < least {
+		q.Notes = append(q.Notes, fmt.Sprintf("search.features: %d sets will not tell what %d groups are worth; that takes %d or more", len(sets), len(f.Groups), least))
+	}
 	if f.Rest > 0 {
 		q.Notes = append(q.Notes, fmt.Sprintf("search.features: %d columns are in no group, and in every set", f.Rest))
 	}

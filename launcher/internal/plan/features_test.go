@@ -89,6 +89,9 @@ func TestSetsOfColumnsRefused(t *testing.T) {
 		"params.ignore_column leaves out the column site already":                         sets(t, `{try: drop_one, groups: {g: [site]}}`, "params: {eta: 0.05}", `params: {ignore_column: "name:site"}`),
 		`group a,b: dataset clicks: the column "a,b" cannot be written`:                   sets(t, "{try: drop_one}"),
 		"drop_one with 2 groups takes at least 3 trials, and trials is 2":                 sets(t, "{try: drop_one, groups: {g: [site], h: [age]}}", "seed: 3", "seed: 3\ntrials: 2"),
+		`params.ignore_column: dataset clicks: the column "a,b" cannot be written`:        sets(t, "{try: drop_one, groups: {g: [site]}}", "params: {eta: 0.05}", `params: {ignore_column: "1"}`),
+		"3 sets will not tell what 3 groups are worth; that takes 4 or more":              sets(t, "{try: subsets, groups: {g: [site], h: [age], i: [\"site:rate\"]}}", "seed: 3", "seed: 3\ntrials: 3"),
+		"add_one with 400 groups in 401 sets: the lists of the columns":                   sets(t, "{try: add_one}"),
 		"all columns are in one group":                                                    sets(t, `{try: drop_one, groups: {g: ["*"]}}`),
 		"forward with 45 groups takes 1035 trials; use fewer groups, or set trials":       sets(t, "{try: forward}"),
 		"subsets of 2 groups: 4 sets of columns; 9 were requested, and there are no more": sets(t, "{try: subsets, groups: {g: [site], h: [age]}}", "seed: 3", "seed: 3\ntrials: 9"),
@@ -101,6 +104,13 @@ func TestSetsOfColumnsRefused(t *testing.T) {
 			var names []string
 			for i := range 45 {
 				names = append(names, fmt.Sprint("c", i))
+			}
+			table = columns(names...)
+		}
+		if strings.Contains(want, "400 groups") {
+			var names []string
+			for i := range 400 {
+				names = append(names, fmt.Sprintf("%0250d", i))
 			}
 			table = columns(names...)
 		}
