@@ -28,7 +28,7 @@ const mostGroups = 30
 
 // worthChart draws what groups of columns are worth.
 func (p *sweepPage) worthChart() *plot.Chart {
-	w := p.Sweep.Worths
+	w := p.Worths
 	if w == nil {
 		return nil
 	}

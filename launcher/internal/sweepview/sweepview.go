@@ -185,8 +185,26 @@ func (s *Sweep) Left(state State) (left time.Duration, ok bool) {
 	if n == 0 {
 		return 0, false
 	}
-	waves := float64(state.Board.Waiting) / float64(max(s.Plan.Sizing.Tasks, 1))
-	return time.Duration(waves * float64(spent) / float64(n)), true
+	return time.Duration(s.waves(state) * float64(spent) / float64(n)), true
+}
+
+// waves is how many trials the remaining ones take one after the other, with all tasks at work. In a selection every step waits for the one
+// before.
+func (s *Sweep) waves(state State) (waves float64) {
+	tasks := float64(max(s.Plan.Sizing.Tasks, 1))
+	if !s.Plan.Selects() {
+		return float64(state.Board.Waiting) / tasks
+	}
+	stages, waiting := s.Plan.Stages(), map[int]int{}
+	for _, row := range state.Board.Rows {
+		if row.Result == nil {
+			waiting[stages[row.Trial.Number]]++
+		}
+	}
+	for _, trials := range waiting {
+		waves += max(1, float64(trials)/tasks)
+	}
+	return waves
 }
 
 // List returns the ids of all sweeps.

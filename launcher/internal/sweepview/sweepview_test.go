@@ -158,3 +158,28 @@ func TestOpen(t *testing.T) {
 		t.Errorf(`sweepview.List(store): got %v %v; want no error, len(ids) = 2, ids[0] = p.Sweep, ids[1] = "other"`, ids, err)
 	}
 }
+
+// TestLeftOfASelection: two of five trials are of the second step, which takes as long as a trial even with a task for each, and waits for the
+// first.
+func TestLeftOfASelection(t *testing.T) {
+	store, p := world(t)
+	p.Format, p.Sizing.Tasks, p.Base = sweep.FormatOpen, 8, sweep.Params{"num_leaves": 31.0}
+	p.Spec.Search.Features = &sweep.Features{Try: sweep.TryForward, Groups: map[string][]string{"a": {"x"}, "b": {"y"}, "c": {"z"}}}
+	p.Trials = append(p.Trials, sweep.Trial{Number: 5})
+	for i := range p.Trials {
+		p.Trials[i].Open = i > 0
+	}
+	put(t, store, sweep.Names(p.Sweep).Plan(), p)
+	put(t, store, sweep.Names(p.Sweep).Result(0), result(p, 0, 0.5))
+	s, err := sweepview.Open(t.Context(), store, p.Sweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := s.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, ok := s.Left(st); !ok || left != 20*time.Second {
+		t.Errorf("two steps of three and two trials with eight tasks, 10 s a trial: %v are left (%t), want 20s", left, ok)
+	}
+}
