@@ -156,7 +156,10 @@ func (s *Server) Addr() string { return s.addr }
 func (s *Server) Close() {
 	s.ending.Lock()
 	defer s.ending.Unlock()
-	if _, open := s.halt(false); open {
+	if jobs, open := s.halt(false); open {
+		for _, j := range jobs {
+			j.release() // again: a process that outlived its job may have written a new folder where the machine's was
+		}
 		s.grpc.Stop()
 		s.served.Wait()
 	}

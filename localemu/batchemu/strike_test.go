@@ -53,8 +53,17 @@ func TestATaskThatLingers(t *testing.T) {
 		t.Error("the job has ended with another attempt, and the first one's process, too; want it to live on")
 	default:
 	}
-	first.Kill()
+
+	// What it still writes goes with the server.
+	again := filepath.Join(w.server.machines, "spot-3", "vm-0", "ssd")
+	if err := os.MkdirAll(again, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.server.Close()
 	<-first.Done()
+	if exists(filepath.Dir(again)) {
+		t.Errorf("a process that outlived its job wrote %s, and it is there after the server has ended; want no machine left", again)
+	}
 }
 
 // TestATaskIsKilledAndPaused: a killed task ends with 137; a paused one does nothing until the pause ends.
