@@ -153,3 +153,35 @@ func TestE2EAdaptive(t *testing.T) {
 		t.Errorf("the second night begins with %d winners and decides %d trials, the first is %+v; want 5, 2 (the portfolio has 3), and %v first", len(warmed), len(decisions), warmed[0], winner.Params)
 	}
 }
+
+// TestE2EPopulation trains a population of five in three generations, all of whose workers die in the second, and trains the winner again from
+// its lineage.
+func TestE2EPopulation(t *testing.T) {
+	t.Parallel()
+	l := newLocal(t)
+	faults := "at_write:\n"
+	for task := range 4 {
+		faults += fmt.Sprintf("  - {match: \"sweeps/*/trials/0007/claims/*\", nth: 1, does: kill_task, task: %d}\n", task)
+	}
+	l.args = []string{"--faults", l.file("faults.yaml", faults)}
+	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
+		t.Fatalf("clicks: got %v; want r.code = 0", r.errOut)
+	}
+	l.must("launcher", "stage", l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
+		"split: {by: hash, key: user_id, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}\n"))
+
+	spec := strings.NewReplacer("METHOD", "method: pbt\n  population: 5", "num_iterations: 300", "num_iterations: 20").Replace(learningSweep)
+	c := conclusion(t, l.must("launcher", "sweep", l.file("bred.yaml", "name: bred\ntrials: 15\n"+spec), "--json"))
+	if c.Outcome != sweep.OutcomeWinner || c.Done != 15 {
+		t.Errorf("a population of 15 trials ended as %s with %d done; want a winner of all", c.Outcome, c.Done)
+	}
+	if out := l.must("launcher", "registry", "reproduce", "ctr@1"); !strings.Contains(out, "the same bytes") {
+		t.Errorf("the winner of a population, trained again from its lineage: got\n%s\nwant the same bytes", out)
+	}
+	if out := l.must("launcher", "why", string(c.Sweep), "12"); !strings.Contains(out, "generation 3") || !strings.Contains(out, "repeating the decision gives the same result") {
+		t.Errorf("why trial 12 was trained:\n%s\nwant its generation, and that the decision can be repeated", out)
+	}
+	if _, taken := l.objects()["coppice-sweeps/"+sweep.Names(c.Sweep).Claim(7, 1)]; !taken {
+		t.Error("trial 7 was not taken over, although whoever claimed it died")
+	}
+}

@@ -73,8 +73,10 @@ const (
 	MethodNSGA2  = sweep.MethodNSGA2
 )
 
-// Methods returns the names of all methods.
-func Methods() []string { return sweep.Methods() }
+// Methods returns the names of all methods of a search whose trials another program runs: a population needs our trainer.
+func Methods() []string {
+	return slices.DeleteFunc(sweep.Methods(), func(m string) bool { return m == sweep.MethodPBT })
+}
 
 // More sources of a trial.
 const (
@@ -94,6 +96,8 @@ type Suggestion struct {
 	Params sweep.Params `json:"params"`
 	Source string       `json:"source"`
 	Reason string       `json:"reason"`
+
+	Parent *int `json:"-"` // of a population: the trial whose model it continues
 }
 
 // ExhaustedError says that all configurations of a finite search are known already.

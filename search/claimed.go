@@ -72,6 +72,9 @@ func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params)
 	if p.Spec.Search.Features != nil {
 		return decideForward(p, trial, seen)
 	}
+	if p.Breeds() {
+		return decidePopulation(p, trial, seen, refused)
+	}
 	listed := slices.DeleteFunc(slices.Clone(p.Trials), func(t sweep.Trial) bool { return t.Open || t.Refit || t.Fold > 1 })
 	ask, weights := askOf(p, listed, seen), ""
 	if goals := p.Spec.Goals; len(goals) > 0 {
@@ -103,7 +106,7 @@ func Replay(p *sweep.Plan, d *sweep.Decision) error {
 	if err != nil {
 		return err
 	}
-	if keyOf(s.Params) != keyOf(normalized(d.Own)) || s.Source != d.Source || s.Reason != d.Reason {
+	if keyOf(s.Params) != keyOf(normalized(d.Own)) || s.Source != d.Source || s.Reason != d.Reason || (s.Parent == nil) != (d.From == nil) || s.Parent != nil && *s.Parent != d.From.Trial {
 		return &ReplayError{Trial: d.Trial, Was: d.Own, Is: s}
 	}
 	return nil
@@ -207,6 +210,15 @@ func ownOf(p *sweep.Plan, complete sweep.Params) sweep.Params {
 		if v, has := complete[name]; has {
 			own[name] = v
 		}
+	}
+	return own
+}
+
+// Own returns those of complete parameters that belong to the plan's space and that the configuration has.
+func Own(p *sweep.Plan, complete sweep.Params) sweep.Params {
+	own := ownOf(p, complete)
+	if d, err := newDomain(sweep.Search{Random: p.Spec.Search.Random}, p.Base); err == nil {
+		d.prune(own)
 	}
 	return own
 }

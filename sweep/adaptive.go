@@ -23,11 +23,12 @@ const (
 	MethodHalton = "halton"
 	MethodSobol  = "sobol"
 	MethodRandom = "random"
+	MethodPBT    = "pbt"
 )
 
 // Methods returns the names of all methods.
 func Methods() []string {
-	return []string{MethodAuto, MethodGP, MethodTPE, MethodCMAES, MethodNSGA2, MethodHalton, MethodSobol, MethodRandom}
+	return []string{MethodAuto, MethodGP, MethodTPE, MethodCMAES, MethodNSGA2, MethodHalton, MethodSobol, MethodRandom, MethodPBT}
 }
 
 // WarmAuto makes a sweep begin with the best results of the bucket's earlier sweeps of the same model.
@@ -117,7 +118,10 @@ type Decision struct {
 
 	// Seen are the other trials that have ended or been decided, ascending by number. The decision follows from the plan, Seen and Refused
 	// alone, and can be reproduced from them.
-	Seen    []Seen   `json:"seen"`
+	Seen []Seen `json:"seen"`
+	// From, in a sweep that trains a population, is whose model the trial continues; nil in the first generation.
+	From *Origin `json:"from,omitempty"`
+
 	Refused []Params `json:"refused,omitempty"` // proposals for this trial that another trial had taken, or that the trainer rejects
 
 	Written
@@ -156,6 +160,9 @@ func DecodeDecision(data []byte) (*Decision, error) {
 	case !slices.IsSortedFunc(d.Seen, func(a, b Seen) int { return cmp.Compare(a.Trial, b.Trial) }):
 		return nil, &DecodeError{"decision", fmt.Errorf("of trial %d: what it has seen is not in order", d.Trial)}
 	}
+	if err := d.From.check(d.Trial); err != nil {
+		return nil, &DecodeError{"decision", err}
+	}
 	for _, s := range d.Seen {
 		if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == d.Trial || s.Score != nil && (math.IsNaN(*s.Score) || math.IsInf(*s.Score, 0)) || len(s.Values) > MaxGoals {
 			return nil, &DecodeError{"decision", fmt.Errorf("of trial %d: has seen trial %d", d.Trial, s.Trial)}
@@ -189,6 +196,14 @@ func DecodeConfiguration(data []byte) (*Configuration, error) {
 	return &c, nil
 }
 
+// Key is equal exactly for decisions that train the same model: in a population that depends on the model that is continued, too.
+func (d *Decision) Key() string {
+	if d.From == nil {
+		return ConfigurationKey(d.Params)
+	}
+	return ConfigurationKey(Params{"from": d.From.Trial, "params": d.Params})
+}
+
 // ConfigurationKey is equal exactly for complete parameters that train the same model.
 func ConfigurationKey(complete Params) string {
 	text, err := json.Marshal(complete)
@@ -209,6 +224,8 @@ func (p *Plan) Adapt() {
 	switch stop := p.Spec.Search.Stop; {
 	case stop != nil && stop.Rule != StopMedian:
 		p.Format = FormatPauses
+	case p.Breeds():
+		p.Format = FormatPopulation
 	case len(p.Spec.Goals) > 0:
 		p.Format = FormatGoals
 	case p.Extends != nil || p.EndsByRule():

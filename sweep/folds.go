@@ -188,6 +188,13 @@ func (p *Plan) SeenConfiguration(configuration int, results map[int]Result) (s S
 
 // Stages returns the stages of the trials: one may be claimed once all of earlier stages have ended. nil for a plan with one stage.
 func (p *Plan) Stages() []int {
+	if p.Breeds() {
+		stages := make([]int, len(p.Trials))
+		for i := range stages {
+			stages[i] = p.Generation(i)
+		}
+		return stages
+	}
 	forward := p.Selects()
 	if p.Folds == nil && !forward {
 		return nil
@@ -209,8 +216,12 @@ func (p *Plan) Stages() []int {
 	return stages
 }
 
-// Selects reports whether the plan selects groups of columns step by step: each step waits for the one before.
-func (p *Plan) Selects() bool { return p.Spec.Search.forward() && p.Open() }
+// Selects reports whether the plan's trials are decided in steps, each of which waits for the one before: a selection of groups of columns, or
+// a population.
+func (p *Plan) Selects() bool { return p.Breeds() || p.Spec.Search.forward() && p.Open() }
+
+// Breeds reports whether the plan trains a population.
+func (p *Plan) Breeds() bool { return p.Spec.Search.breeds() }
 
 // AtOnce is how many of the sweep's own trials can be trained at the same time: in a selection those of one step.
 func (p *Plan) AtOnce() int {

@@ -161,7 +161,7 @@ func (p *Plan) Fingerprint() string {
 // DecodePlan decodes a plan and checks what later code relies on.
 func DecodePlan(data []byte) (*Plan, error) {
 	var p Plan
-	if err := decodeUpTo(FormatPauses, "plan", data, &p, func() int { return p.Format }); err != nil {
+	if err := decodeUpTo(FormatPopulation, "plan", data, &p, func() int { return p.Format }); err != nil {
 		return nil, err
 	}
 
@@ -194,6 +194,9 @@ func DecodePlan(data []byte) (*Plan, error) {
 		return nil, &DecodeError{"plan", err}
 	}
 	if err := p.checkFeatureSets(); err != nil {
+		return nil, &DecodeError{"plan", err}
+	}
+	if err := p.checkPopulation(); err != nil {
 		return nil, &DecodeError{"plan", err}
 	}
 	if err := p.checkExtension(); err != nil {

@@ -59,9 +59,10 @@ type Search struct {
 	// Features, if not nil, makes the trials differ in their columns instead; all other fields are empty then.
 	Features *Features `yaml:"features" json:"features,omitempty"`
 
-	Method    string `yaml:"method" json:"method,omitempty"`         // one of Methods; empty draws at random when the sweep is planned
-	WarmStart string `yaml:"warm_start" json:"warm_start,omitempty"` // WarmAuto, or empty
-	Stop      *Stop  `yaml:"stop" json:"stop,omitempty"`             // nil lets every trial run to its end
+	Method     string `yaml:"method" json:"method,omitempty"`         // one of Methods; empty draws at random when the sweep is planned
+	Population int    `yaml:"population" json:"population,omitempty"` // of MethodPBT
+	WarmStart  string `yaml:"warm_start" json:"warm_start,omitempty"` // WarmAuto, or empty
+	Stop       *Stop  `yaml:"stop" json:"stop,omitempty"`             // nil lets every trial run to its end
 }
 
 // Distribution is what a parameter is drawn from; exactly one field is set.
@@ -253,7 +254,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	s.normalizeNumbers()
 
 	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
-		s.checkNames, s.checkGoals, s.checkSearch, s.checkFeatures, s.checkMethod, s.checkStop, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue, s.checkValidate, s.checkEnough,
+		s.checkNames, s.checkGoals, s.checkSearch, s.checkFeatures, s.checkMethod, s.checkPopulation, s.checkStop, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue, s.checkValidate, s.checkEnough,
 	} {
 		if err := check(doc, v); err != nil {
 			return nil, err

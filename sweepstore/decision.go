@@ -80,7 +80,7 @@ func (t *Trials) decidedOtherwise(ctx context.Context, trial int, key string) (b
 	if errors.As(err, &damaged) {
 		return false, nil
 	}
-	return d != nil && sweep.ConfigurationKey(d.Params) != key, err
+	return d != nil && d.Key() != key, err
 }
 
 // Decisions reads those decisions in a listing that are not in known, and adds them to it without what they are based on, which for a

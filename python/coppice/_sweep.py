@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MAX_PLAN = 64 << 20
 MAX_RESULT = 4 << 20
-PLAN_FORMAT = 7  # the highest that this package reads
+PLAN_FORMAT = 8  # the highest that this package reads
 _ID = re.compile(r"[a-z][a-z0-9-]{0,62}\Z")
 _PLACE = re.compile(r"^(?P<place>.*?)/?(?:sweeps/(?P<folder>[^/]+)/?|plans/(?P<plan>[^/]+)\.json)$")
 _TRIAL = re.compile(r"sweeps/[^/]+/trials/([0-9]{4,})/(claims|curves|releases|pauses|promotions)/(0|[1-9][0-9]*)\Z")

@@ -109,6 +109,9 @@ func (w *World) reproduceHere(ctx context.Context, c *cloud, v compared, f repro
 		return nil, err
 	}
 	q.Trial, q.Params = result.Trial, result.Params
+	if result.From != nil {
+		q.Lineage = result.From.Lineage
+	}
 	for _, file := range []string{scorer.FileModel, scorer.FileFeatures, scorer.FileLevels, scorer.FileCalibrator} {
 		if _, ok := v.File(file); !ok {
 			continue

@@ -36,6 +36,10 @@ func (p *Plan) adapt(q Request) (err error) {
 			return err
 		}
 	}
+	if p.Breeds() {
+		p.populate()
+		return nil
+	}
 	total, listed := len(p.Trials), p.Proposal.Fixed+p.Proposal.Grid
 	if total > sweep.MaxOpen && !s.Search.Listed() {
 		return errorf("%d trials: a search that learns takes at most %d", total, sweep.MaxOpen)

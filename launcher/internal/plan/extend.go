@@ -34,6 +34,8 @@ func Extend(q Request, old *Ended, more int) (*Plan, error) {
 	switch most := limitOf(&was.Spec); {
 	case was.Spec.Search.Features != nil && was.Open():
 		return nil, errorf("sweep %s selects columns step by step, and its later steps depend on all trials of those before, so it cannot be extended; start a new sweep with more trials", was.Sweep)
+	case was.Breeds():
+		return nil, errorf("sweep %s trains a population, whose generations continue each other, so it cannot be extended; continue its winner with continue: {from: VERSION}, or start a sweep with more trials", was.Sweep)
 	case was.Folds != nil:
 		return nil, errorf("sweep %s uses cross-validation, and its refit was chosen from all of its configurations, so it cannot be extended; start a new sweep with more trials", was.Sweep)
 	case total > most:

@@ -30,6 +30,8 @@ type Request struct {
 	Dir    string            // folder of the complete, verified dataset
 	// Input is the text of the model that the plan continues, and InputDataset the manifest of its dataset.
 	Input, InputDataset []byte
+	// Lineage are the space's parameters of the trials whose model the trial continues, oldest first, in a plan that trains a population.
+	Lineage []sweep.Params
 	// OnTree, which may be nil, is called after each tree.
 	OnTree  func(gbt.Progress) error
 	Threads int // 0 for all CPUs; the bytes do not depend on it
@@ -121,6 +123,11 @@ func Run(ctx context.Context, q Request) (*Report, error) {
 		}
 		request.Refit = p.Input.Mode == sweep.RefitMode
 	}
+	for i, own := range q.Lineage {
+		if request.Input, err = ancestor(ctx, table, ds.Manifest, p.Base, own, request); err != nil {
+			return nil, fmt.Errorf("generation %d: %w", i+1, err)
+		}
+	}
 	o, err := table.Train(ctx, request)
 	if err != nil {
 		return nil, err
@@ -139,6 +146,26 @@ func Run(ctx context.Context, q Request) (*Report, error) {
 		}
 	}
 	return r, nil
+}
+
+// ancestor trains a model that the version goes back to, itself continuing the request's input.
+func ancestor(ctx context.Context, table *fit.Table, m *dataset.Manifest, base, own sweep.Params, request fit.Request) (*gbt.InputModel, error) {
+	complete, err := table.Complete(base, own)
+	if err != nil {
+		return nil, err
+	}
+	if request.Params, err = gbt.ParseParams(complete); err != nil {
+		return nil, err
+	}
+	o, err := table.Train(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	if _, err := o.Model.WriteTo(&text); err != nil {
+		return nil, err
+	}
+	return fit.Input(m, m, text.Bytes())
 }
 
 // remake makes the files that depend on the trees, as an aggregator does.

@@ -80,16 +80,20 @@ func one(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Plan) (*s
 	for trial := range old.Inherits() { // results of the sweep that it extends are read there
 		delete(results, trial)
 	}
-	fitting, err := search.Fitting(p, withColumns(old, rated(old, slices.Collect(maps.Values(results)))), sweep.MaxFound)
+	fitting, err := search.Fitting(p, informing(old, rated(old, slices.Collect(maps.Values(results)))), sweep.MaxFound)
 	if err != nil || len(fitting) == 0 {
 		return nil, err
 	}
 	return &sweep.Earlier{Sweep: id, Dataset: old.Dataset.Name + "@" + old.Dataset.Version, Created: old.Created, Trials: fitting}, nil
 }
 
-// withColumns leaves out the results of trials that did without some columns, to find what these are worth: they say little about the
-// parameters, which are the same for all of them. The first trial has all columns.
-func withColumns(p *sweep.Plan, results []sweep.Result) []sweep.Result {
+// informing leaves out the results of trials that did without some columns, to find what these are worth: they say little about the
+// parameters, which are the same for all of them. The first trial has all columns. Scores of a population are those of models that several
+// configurations have trained, and say as little.
+func informing(p *sweep.Plan, results []sweep.Result) []sweep.Result {
+	if p.Breeds() {
+		return nil
+	}
 	if p.Spec.Search.Features == nil {
 		return results
 	}

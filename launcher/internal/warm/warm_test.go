@@ -136,3 +136,16 @@ func TestReadWithAllColumns(t *testing.T) {
 		t.Errorf("found %+v, error %v; want trial 0 of the sweep alone", found, err)
 	}
 }
+
+// TestReadNoPopulation: a population's scores are those of models that several configurations have trained.
+func TestReadNoPopulation(t *testing.T) {
+	bucket := blob.Memory()
+	earlier(t, bucket, "bred", func(p *sweep.Plan) {
+		p.Format, p.Spec.Search.Method, p.Spec.Search.Population = sweep.FormatPopulation, sweep.MethodPBT, 2
+		p.Spec.Search.WarmStart = ""
+	}, 10, 30, 20, 15)
+	found, err := warm.Read(t.Context(), bucket, plan("tonight"))
+	if err != nil || len(found) != 0 {
+		t.Errorf("found %+v, error %v; want nothing of a population", found, err)
+	}
+}

@@ -38,7 +38,7 @@ func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params swe
 	trial := claim.Trial
 	t := w.plan.Trials[trial]
 	if !t.Refit && t.Fold <= w.plan.Folds.First {
-		params, err = w.settle(ctx, claim)
+		params, _, err = w.settle(ctx, claim)
 		return params, nil, err
 	}
 

@@ -2,11 +2,14 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"coppice/dataset"
 	"coppice/fit"
+	"coppice/gbt"
 	"coppice/sweep"
+	"coppice/sweepstore"
 )
 
 // openInput reads the model that the trials continue, if any, and translates its thresholds to the bins of the mapped dataset.
@@ -35,4 +38,20 @@ func (w *Worker) openInput(ctx context.Context) error {
 	w.Log.Info("continuing a model", "model", in.Model, "version", in.Version, "mode", in.Mode, "trees", len(w.input.Trees),
 		"thresholds", w.input.Cuts, "moved", w.input.Moved)
 	return nil
+}
+
+// inputOf returns the model that a trial continues: that of the whole sweep, or in a population the one of another trial.
+func (w *Worker) inputOf(ctx context.Context, from *sweep.Origin) (*gbt.InputModel, error) {
+	if from == nil {
+		return w.input, nil
+	}
+	text, err := w.trials.File(ctx, from.Model)
+	var lost *sweepstore.FileError
+	switch {
+	case errors.As(err, &lost):
+		return nil, fmt.Errorf("the model of trial %d, which it continues: %w", from.Trial, err)
+	case err != nil:
+		return nil, &brokenError{fmt.Errorf("the model of trial %d, which it continues: %w", from.Trial, err)}
+	}
+	return fit.Input(w.dataset.Manifest, w.dataset.Manifest, text)
 }

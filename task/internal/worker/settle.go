@@ -25,11 +25,11 @@ func (e *brokenError) Error() string { return e.err.Error() }
 
 func (e *brokenError) Unwrap() error { return e.err }
 
-// settle returns the parameters of a claimed trial. For an open trial they are decided here, or read if they were decided before; package
+// settle returns the parameters of a claimed trial and, in a population, whose model it continues. For an open trial they are decided here, or read if they were decided before; package
 // protocol orders the steps. A *brokenError is a storage failure; any other error means that no task can train the trial.
-func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (sweep.Params, error) {
+func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (sweep.Params, *sweep.Origin, error) {
 	if trial := w.plan.Trials[claim.Trial]; !trial.Open {
-		return trial.Params, nil
+		return trial.Params, nil, nil
 	}
 
 	// Holders of folds of one configuration share its decision, as two holders of one trial do.
@@ -48,15 +48,15 @@ func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (sweep.Params, 
 	switch {
 	case do.Do == protocol.Settled:
 		w.known()[decider] = sweep.Seen{Trial: decider, Status: sweep.StatusRunning, Params: d.decision.Own}
-		return d.decision.Params, nil
+		return d.decision.Params, d.decision.From, nil
 	case do.Why == protocol.Broken:
-		return nil, &brokenError{d.why}
+		return nil, nil, &brokenError{d.why}
 	}
 	var selected *search.SelectedError
 	if errors.As(d.why, &selected) {
-		return nil, &droppedError{selected.Reason}
+		return nil, nil, &droppedError{selected.Reason}
 	}
-	return nil, d.why
+	return nil, nil, d.why
 }
 
 // deciding carries out the actions of settling a trial.
@@ -92,10 +92,12 @@ func (d *deciding) do(ctx context.Context, a protocol.Action) (answer protocol.A
 			}
 			d.gathered = true
 		}
-		answer.Yes = d.propose()
+		if answer.Yes = d.propose(); answer.Yes {
+			answer.Yes, err = d.adopt(ctx)
+		}
 
 	case protocol.TakeConfiguration:
-		answer.Yes, err = w.trials.TakeConfiguration(ctx, a.Trial, sweep.ConfigurationKey(d.decision.Params))
+		answer.Yes, err = w.trials.TakeConfiguration(ctx, a.Trial, d.decision.Key())
 		if err == nil && !answer.Yes {
 			d.refused = append(d.refused, d.decision.Own)
 			w.Log.Info("another trial has the configuration", "trial", a.Trial, "source", d.decision.Source)
@@ -139,10 +141,35 @@ func (d *deciding) propose() bool {
 		if d.claim.Trial != d.trial {
 			d.decision.Holder = d.claim.Trial
 		}
+		if s.Parent != nil {
+			d.decision.From = &sweep.Origin{Trial: *s.Parent}
+		}
 		return true
 	}
 	d.why = fmt.Errorf("%d configurations were proposed for it, but all of them belong to other trials or cannot be trained", len(d.refused))
 	return false
+}
+
+// adopt completes where a proposal's trial goes on from, by the result of the trial whose model that is. It is false if there is no model.
+func (d *deciding) adopt(ctx context.Context) (bool, error) {
+	from := d.decision.From
+	if from == nil {
+		return true, nil
+	}
+	r, damage, err := d.w.trials.Result(ctx, from.Trial)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("the trial that it continues: %w", err)
+	case r == nil || damage != nil || r.Status != sweep.StatusDone || r.Model == nil:
+		d.why = fmt.Errorf("trial %d, which it continues, has no model any more (%w)", from.Trial, cmp.Or(damage, errors.New("no result")))
+		return false, nil
+	}
+	from.Model = *r.Model
+	if r.From != nil {
+		from.Lineage = slices.Clone(r.From.Lineage)
+	}
+	from.Lineage = append(from.Lineage, search.Own(d.w.plan, r.Params))
+	return true, nil
 }
 
 // gather reads what is new about all trials but one, which is to be decided.

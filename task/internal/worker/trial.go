@@ -155,6 +155,10 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 		params.RefitDecayRate = gbt.Defaults().RefitDecayRate
 	}
 
+	input, err := w.inputOf(ctx, r.From)
+	if err != nil {
+		return r, nil, err
+	}
 	threads := w.plan.Sizing.ThreadsPerTask
 	q := w.request(claim.Trial, fit.Request{Params: params, Metric: m, Metrics: w.metrics, Threads: threads,
 		RateTrees: w.plan.Spec.Search.Stop != nil, StandardError: w.plan.Spec.PicksByError(),
@@ -164,7 +168,7 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 			}
 			return w.climb(ctx, claim, g, s)
 		},
-		Input: w.input, Refit: w.input != nil && w.plan.Input.Mode == sweep.RefitMode})
+		Input: input, Refit: w.plan.Input != nil && w.plan.Input.Mode == sweep.RefitMode})
 	o, err := (*fit.Outcome)(nil), w.compareBySample(ctx, claim, s, q, p)
 	if err == nil {
 		o, err = w.fit(ctx, s, q)
@@ -221,7 +225,7 @@ func (w *Worker) begin(ctx context.Context, claim *sweep.Claim, r *sweep.Result,
 	if w.plan.Folds != nil {
 		r.Params, chosen, err = w.settleFold(ctx, claim)
 	} else {
-		r.Params, err = w.settle(ctx, claim)
+		r.Params, r.From, err = w.settle(ctx, claim)
 	}
 	return chosen, errors.Join(err, waits)
 }
