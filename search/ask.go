@@ -123,9 +123,10 @@ const MaxAsk = 1000
 type asker struct {
 	Ask
 	*domain
-	tried   map[string]int // number of the trial with this configuration
-	next    int            // number of the next trial
-	total   int            // trials after this Ask
+	tried   map[string]int          // number of the trial with this configuration
+	tabu    func(sweep.Params) bool // what else may not be proposed; nil is nothing
+	next    int                     // number of the next trial
+	total   int                     // trials after this Ask
 	history history
 	grid    *gridWalk
 	warm    []winner
@@ -302,7 +303,7 @@ func (a *asker) fromRandom() *proposal {
 
 // usable reports whether a configuration may be proposed.
 func (a *asker) usable(params sweep.Params) bool {
-	return a.violated(params) == nil && !a.isTried(params)
+	return a.violated(params) == nil && !a.isTried(params) && (a.tabu == nil || !a.tabu(params))
 }
 
 // fromRest enumerates a countable space once drawing finds nothing new.

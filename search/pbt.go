@@ -23,7 +23,8 @@ var pbtFactors = [2]float64{0.8, 1.25}
 // decidePopulation says what a trial of a population trains and whose model it continues (population-based training: Jaderberg et al. 2017,
 // with generations that wait for each other). In the first generation parameters are drawn at random. Later, a member goes on from its own
 // model with the same parameters; the worst fifth go on from models of the best fifth, with parameters changed by a factor. It looks at the
-// generation before only, all of which has ended, so it is the same for any number of tasks.
+// generation before only, all of which has ended, and leaves out what members of its own with lower numbers come to by that, so it is the same
+// for any number of tasks.
 func decidePopulation(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params) (Suggestion, error) {
 	q := Ask{Search: sweep.Search{Random: p.Spec.Search.Random, Constraints: p.Spec.Search.Constraints}, Method: MethodRandom, Maximize: p.Maximize, Seed: p.Spec.Seed,
 		Number: 1, Base: p.Base}
@@ -31,48 +32,97 @@ func decidePopulation(p *sweep.Plan, trial int, seen []sweep.Seen, refused []swe
 	if err != nil {
 		return Suggestion{}, err
 	}
-	a.next = trial
+	b := &breeder{asker: a, p: p, taken: map[string]bool{}}
+
+	size := p.Spec.Search.Population
+	first := p.Generation(trial) * size
+	if first > 0 {
+		if b.before = b.ranked(first-size, seen); len(b.before) == 0 {
+			return Suggestion{}, &SelectedError{fmt.Sprintf("the population has died out: no trial of generation %d has a model", first/size)}
+		}
+	}
+	for n := first; n < trial; n++ {
+		if s, err := b.member(n); err == nil {
+			b.taken[keyFrom(s.Parent, s.Params)] = true
+		}
+	}
 	for _, params := range refused {
 		a.tried[keyOf(normalized(params))] = trial + 1
 	}
+	return b.member(trial)
+}
 
-	generation, size := p.Generation(trial), p.Spec.Search.Population
-	if generation == 0 {
-		proposal := a.byMethod()
+// breeder decides the members of one generation, in the order of their numbers.
+type breeder struct {
+	*asker
+	p      *sweep.Plan
+	before []sweep.Seen    // of the generation before, those with a model, best first
+	taken  map[string]bool // by members with lower numbers
+}
+
+// ranked returns the trials of the generation that starts at first which have a model, best first.
+func (b *breeder) ranked(first int, seen []sweep.Seen) (before []sweep.Seen) {
+	for _, s := range seen {
+		if b.p.Generation(s.Trial) == b.p.Generation(first) && s.Status == sweep.StatusDone && s.Score != nil && finite(*s.Score) && s.Params != nil {
+			before = append(before, s)
+		}
+	}
+	slices.SortFunc(before, func(x, y sweep.Seen) int {
+		return cmp.Or(cmp.Compare(b.sign()**y.Score, b.sign()**x.Score), cmp.Compare(x.Trial, y.Trial))
+	})
+	return before
+}
+
+func (b *breeder) member(trial int) (Suggestion, error) {
+	b.next = trial
+	exhausted := func() error { return &ExhaustedError{Wanted: 1, Tried: len(b.tried) + len(b.taken), Space: b.extent()} }
+	if b.before == nil {
+		b.tabu = func(params sweep.Params) bool { return b.taken[keyFrom(nil, params)] }
+		proposal := b.byMethod()
 		if proposal == nil {
-			return Suggestion{}, &ExhaustedError{Wanted: 1, Tried: len(a.tried), Space: a.extent()}
+			return Suggestion{}, exhausted()
 		}
 		return Suggestion{Trial: trial, Params: proposal.params, Source: sweep.MethodPBT, Reason: "the first generation is drawn by the seed and the trial's number"}, nil
 	}
 
-	var before []sweep.Seen // of the generation before, best first
-	for _, s := range seen {
-		if p.Generation(s.Trial) == generation-1 && s.Status == sweep.StatusDone && s.Score != nil && finite(*s.Score) && s.Params != nil {
-			before = append(before, s)
-		}
-	}
-	if len(before) == 0 {
-		return Suggestion{}, &SelectedError{fmt.Sprintf("the population has died out: no trial of generation %d has a model", generation)}
-	}
-	slices.SortFunc(before, func(x, y sweep.Seen) int {
-		return cmp.Or(cmp.Compare(a.sign()**y.Score, a.sign()**x.Score), cmp.Compare(x.Trial, y.Trial))
-	})
-
-	own := slices.IndexFunc(before, func(s sweep.Seen) bool { return s.Trial == trial-size })
+	size, metric := b.p.Spec.Search.Population, b.p.Spec.Metric
+	generation := b.p.Generation(trial) + 1
+	own := slices.IndexFunc(b.before, func(s sweep.Seen) bool { return s.Trial == trial-size })
 	replaced := max(1, int(math.Round(pbtReplaced*float64(size))))
-	rng := rand.New(rand.NewPCG(p.Spec.Seed^pbtStream, uint64(trial)))
+	goesOn := own >= 0 && !b.isTried(normalized(b.before[own].Params))
 	// Members without a model count as the worst.
-	if own >= 0 && own < size-replaced && !a.isTried(normalized(before[own].Params)) {
-		s := before[own]
-		return from(trial, s, normalized(s.Params), fmt.Sprintf("generation %d: it goes on from trial %d, number %d of %d with %s %.6g", generation+1, s.Trial, own+1, len(before), p.Spec.Metric, *s.Score)), nil
+	if goesOn && own < size-replaced {
+		s := b.before[own]
+		return from(trial, s, normalized(s.Params), fmt.Sprintf("generation %d: it goes on from trial %d, number %d of %d with %s %.6g", generation, s.Trial, own+1, len(b.before), metric, *s.Score)), nil
 	}
 
-	best := before[rng.IntN(min(replaced, len(before)))]
 	why := fmt.Sprintf("trial %d has no model", trial-size)
 	if own >= 0 {
-		why = fmt.Sprintf("trial %d was number %d of %d with %s %.6g", trial-size, own+1, len(before), p.Spec.Metric, *before[own].Score)
+		why = fmt.Sprintf("trial %d was number %d of %d with %s %.6g", trial-size, own+1, len(b.before), metric, *b.before[own].Score)
 	}
-	return from(trial, best, a.changed(rng, normalized(best.Params)), fmt.Sprintf("generation %d: %s; it goes on from trial %d with %.6g, with other parameters", generation+1, why, best.Trial, *best.Score)), nil
+	rng := rand.New(rand.NewPCG(b.p.Spec.Seed^pbtStream, uint64(trial)))
+	best := b.before[:min(replaced, len(b.before))]
+	chosen := rng.IntN(len(best))
+	for i := range best {
+		parent := best[(chosen+i)%len(best)]
+		b.tabu = func(params sweep.Params) bool { return b.taken[keyFrom(&parent.Trial, params)] }
+		if params := b.changed(rng, normalized(parent.Params)); params != nil {
+			return from(trial, parent, params, fmt.Sprintf("generation %d: %s; it goes on from trial %d with %.6g, with other parameters", generation, why, parent.Trial, *parent.Score)), nil
+		}
+	}
+	if !goesOn {
+		return Suggestion{}, exhausted()
+	}
+	s := b.before[own]
+	return from(trial, s, normalized(s.Params), fmt.Sprintf("generation %d: %s; it goes on from its own model, since no other parameters are left for those of the best", generation, why)), nil
+}
+
+// keyFrom is equal exactly for members that train the same model.
+func keyFrom(parent *int, params sweep.Params) string {
+	if parent == nil {
+		return keyOf(params)
+	}
+	return fmt.Sprintf("%d %s", *parent, keyOf(params))
 }
 
 func from(trial int, parent sweep.Seen, params sweep.Params, reason string) Suggestion {
@@ -80,7 +130,7 @@ func from(trial int, parent sweep.Seen, params sweep.Params, reason string) Sugg
 }
 
 // changed returns parameters with every number multiplied by one of the factors and every other choice drawn again now and then, within the
-// space. If no attempt is allowed by the constraints, they stay as they are.
+// space. It is nil if no attempt comes to something new that the constraints allow.
 func (a *asker) changed(rng *rand.Rand, params sweep.Params) sweep.Params {
 	for range attempts {
 		at := make([]float64, len(a.axes))
@@ -93,7 +143,7 @@ func (a *asker) changed(rng *rand.Rand, params sweep.Params) sweep.Params {
 			case !has || !known:
 				u = rng.Float64()
 			case axis.ordered && number:
-				if moved, ok := axis.place(x * pbtFactors[rng.IntN(len(pbtFactors))]); ok {
+				if moved, ok := axis.times(x, pbtFactors[rng.IntN(len(pbtFactors))]); ok {
 					u = moved
 				} else if rng.Float64() < pbtRedrawn { // one of a list of numbers
 					u = rng.Float64()
@@ -107,5 +157,18 @@ func (a *asker) changed(rng *rand.Rand, params sweep.Params) sweep.Params {
 			return out
 		}
 	}
-	return params
+	return nil
+}
+
+// times returns the position of a number multiplied by a factor. Small whole numbers would be rounded to what they were, so a number of steps
+// moves by one of them at least.
+func (a *axis) times(x, factor float64) (u float64, ok bool) {
+	was, _ := a.place(x)
+	u, ok = a.place(x * factor)
+	if ok && a.step > 0 && a.value(u) == a.value(was) {
+		if u, ok = a.place(x + math.Copysign(a.step, x*(factor-1))); !ok { // below a logarithm's numbers
+			return was, true
+		}
+	}
+	return u, ok
 }

@@ -2,6 +2,7 @@ package search_test
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -139,5 +140,85 @@ func TestPopulationLoses(t *testing.T) {
 	var over *search.SelectedError
 	if _, err := search.Decide(p, 5, seen, nil); !errors.As(err, &over) || !strings.Contains(over.Reason, "died out") {
 		t.Errorf("no trial of the first generation has a model: got error %v, want that the population has died out", err)
+	}
+}
+
+// TestPopulationOfFew: where a space has few configurations, members of a generation come to different ones by themselves, whichever of them
+// is decided first, and a member for which none is left goes on from its own model.
+func TestPopulationOfFew(t *testing.T) {
+	p := breeding(true)
+	p.Spec.Search.Population = 10
+	for n := 20; n < 60; n++ {
+		p.Trials = append(p.Trials, sweep.Trial{Number: n, Source: sweep.MethodPBT, Open: true})
+	}
+	p.Spec.Search.Constraints = nil
+	p.Spec.Search.Random = map[string]sweep.Distribution{"num_leaves": {Int: []int64{1, 10}}}
+	seen, all := raised(t, p, 60, func(n int, _ sweep.Params) float64 { return float64(n*7%10) + 0.5 })
+	models := map[string]int{}
+	for n, s := range all {
+		key := sweep.ConfigurationKey(sweep.Params{"generation": n / 10, "params": s.Params, "from": s.Parent})
+		if other, has := models[key]; has {
+			t.Errorf("trials %d and %d are both %v of trial %v; want each model trained once", other, n, s.Params, s.Parent)
+		}
+		models[key] = n
+		// Nothing of its own generation has been decided.
+		again, err := search.Decide(p, n, seen[:n/10*10], nil)
+		if err != nil || !equal(again.Params, s.Params) || again.Reason != s.Reason {
+			t.Errorf("trial %d, decided before all others of its generation, is %+v (%v); want %+v", n, again, err, s)
+		}
+	}
+
+	// The worst of two, in a space with one configuration that the constraint allows.
+	p = breeding(true)
+	p.Spec.Search.Population, p.Spec.Search.Constraints = 2, []string{"bagging_freq <= 0"}
+	p.Spec.Search.Random = map[string]sweep.Distribution{"bagging_freq": {Choice: []any{0.0, 1.0}}}
+	only := sweep.Params{"bagging_freq": 0.0}
+	seen = nil
+	for n := range 2 {
+		score := float64(n)
+		seen = append(seen, sweep.Seen{Trial: n, Status: sweep.StatusDone, Score: &score, Params: only})
+	}
+	s, err := search.Decide(p, 2, seen, nil)
+	if err != nil || s.Parent == nil || *s.Parent != 0 || !equal(s.Params, only) || !strings.Contains(s.Reason, "no other parameters are left") {
+		t.Errorf("trial 2, for which no other parameters are left, is %+v (%v); want it to go on from its own model, of trial 0", s, err)
+	}
+	var exhausted *search.ExhaustedError
+	if s, err = search.Decide(p, 2, seen, []sweep.Params{only}); !errors.As(err, &exhausted) {
+		t.Errorf("trial 2, whose own parameters have been refused too, is %+v (%v); want an *ExhaustedError", s, err)
+	}
+}
+
+// TestPopulationMovesSmallNumbers: whole and stepped numbers that a factor would leave where they are move by a step.
+func TestPopulationMovesSmallNumbers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		d    sweep.Distribution
+		from float64
+		want []float64
+	}{
+		"whole":     {sweep.Distribution{Int: []int64{0, 9}}, 1, []float64{0, 2}},
+		"zero":      {sweep.Distribution{Int: []int64{-3, 3}}, 0, []float64{-1, 1}},
+		"negative":  {sweep.Distribution{Int: []int64{-5, 5}}, -1, []float64{-2, 0}},
+		"end":       {sweep.Distribution{Int: []int64{1, 3}}, 1, []float64{2}},
+		"logarithm": {sweep.Distribution{LogInt: []int64{1, 50}}, 1, []float64{2}},
+		"stepped":   {sweep.Distribution{Step: []float64{0, 2, 0.5}}, 1, []float64{0.5, 1.5}},
+	} {
+		came := map[float64]bool{}
+		for seed := range uint64(40) {
+			p := breeding(true)
+			p.Spec.Seed, p.Spec.Search.Constraints = seed, nil
+			p.Spec.Search.Random = map[string]sweep.Distribution{"max_depth": tc.d}
+			p.Base["max_depth"] = 1.0
+			one := 0.5
+			seen := []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: &one, Params: sweep.Params{"max_depth": tc.from}}}
+			s, err := search.Decide(p, 6, seen, nil)
+			if err != nil {
+				t.Fatalf("%s: decided trial 6, whose member has no model: got error %v, want none", name, err)
+			}
+			came[s.Params["max_depth"].(float64)] = true
+		}
+		got := slices.Sorted(maps.Keys(came))
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v of %+v became %v in 40 seeds; want %v", name, tc.from, tc.d, got, tc.want)
+		}
 	}
 }

@@ -25,8 +25,9 @@ func (e *brokenError) Error() string { return e.err.Error() }
 
 func (e *brokenError) Unwrap() error { return e.err }
 
-// settle returns the parameters of a claimed trial and, in a population, whose model it continues. For an open trial they are decided here, or read if they were decided before; package
-// protocol orders the steps. A *brokenError is a storage failure; any other error means that no task can train the trial.
+// settle returns the parameters of a claimed trial and, in a population, whose model it continues. For an open trial they are decided here, or
+// read if they were decided before; package protocol orders the steps. A *brokenError is a storage failure; any other error means that no task
+// can train the trial.
 func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (sweep.Params, *sweep.Origin, error) {
 	if trial := w.plan.Trials[claim.Trial]; !trial.Open {
 		return trial.Params, nil, nil
