@@ -37,8 +37,7 @@ func (p *Plan) adapt(q Request) (err error) {
 		}
 	}
 	if p.Breeds() {
-		p.populate()
-		return nil
+		return p.populate()
 	}
 	total, listed := len(p.Trials), p.Proposal.Fixed+p.Proposal.Grid
 	if total > sweep.MaxOpen && !s.Search.Listed() {

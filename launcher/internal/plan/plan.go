@@ -203,7 +203,11 @@ func propose(s *sweep.Spec, m *dataset.Manifest) (search.Proposal, error) {
 // request asks for trials whose parameters are complete: what the spec sets by keys of its own is among them.
 func request(s *sweep.Spec, m *dataset.Manifest) search.Request {
 	all := features(m)
-	return search.Request{Search: s.Search, Base: s.Base(), Trials: s.Trials, Seed: s.Seed,
+	trials := s.Trials
+	if s.Search.Method == sweep.MethodPBT { // only its first generation is drawn
+		trials = s.Search.Population
+	}
+	return search.Request{Search: s.Search, Base: s.Base(), Trials: trials, Seed: s.Seed,
 		Canonical: func(params map[string]any) (map[string]any, error) { return fit.Complete(params, nil, all) }}
 }
 

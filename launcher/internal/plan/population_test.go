@@ -35,3 +35,44 @@ func TestPopulation(t *testing.T) {
 		t.Errorf("extended a population: got error %v, want it refused", err)
 	}
 }
+
+// TestPopulationOfFew: a space with fewer configurations than the population has members is refused, and one with as many is enough for all
+// generations.
+func TestPopulationOfFew(t *testing.T) {
+	few := func(values string) error {
+		s := parse(t, "  fixed: [{}, {learning_rate: 0.2}]\n", "  method: pbt\n  population: 4\n", "trials: 8", "trials: 12")
+		s.Search.Grid, s.Search.Constraints = nil, nil
+		choice := []any{}
+		for _, v := range values {
+			choice = append(choice, float64(v-'0'))
+		}
+		s.Search.Random = map[string]sweep.Distribution{"min_data_in_leaf": {Choice: choice}}
+		p, err := build(s, manifest(all...))
+		if err == nil && strings.Contains(strings.Join(p.Notes, "; "), "there are only") {
+			t.Errorf("%d configurations for a population of 4: the notes are %q, want none about too few", len(choice), p.Notes)
+		}
+		return err
+	}
+	if err := few("2345"); err != nil {
+		t.Errorf("four configurations for a population of 4: got error %v, want none", err)
+	}
+	if err := few("234"); err == nil || !strings.Contains(err.Error(), "only 3 different configurations for a population of 4") {
+		t.Errorf("three configurations for a population of 4: got error %v, want it refused", err)
+	}
+}
+
+// TestPopulationNeedsMemory: a trial has memory for the trees that it continues.
+func TestPopulationNeedsMemory(t *testing.T) {
+	need := func(trials string) int64 {
+		s := parse(t, "  fixed: [{}, {learning_rate: 0.2}]\n", "  method: pbt\n  population: 4\n", "trials: 8", trials)
+		p, err := build(s, manifest(all...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Sizing.TrialBytes
+	}
+	two, three := need("trials: 8"), need("trials: 12")
+	if grown := three - two; grown < 100*255*100 { // trees, leaves, and bytes of a leaf at least
+		t.Errorf("a third generation adds %d bytes to a trial's memory (%d after %d); want those of the second's trees", grown, three, two)
+	}
+}

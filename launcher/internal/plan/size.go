@@ -123,7 +123,7 @@ func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads
 		if stop := plan.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
 			sample = maskBytes * int64(rows[sweep.Train]/stop.OneIn)
 		}
-		return gbt.PrivateBytes(p, rows[sweep.Train], rows[sweep.Valid], features, threads) + max(scoring(rows), sample) + processBytes, nil
+		return gbt.PrivateBytes(p, rows[sweep.Train], rows[sweep.Valid], features, threads) + max(scoring(rows), sample) + inheritedBytes(plan, p, rows[sweep.Train]) + processBytes, nil
 	}
 	if plan.Folds != nil {
 		return needOfFolds(d, plan, expected, rows, features, threads)
