@@ -85,6 +85,9 @@ func Run(ctx context.Context, q Request) (*Report, error) {
 	if len(given) == 0 {
 		return nil, &Error{fmt.Sprintf("the configuration of trial %d was decided when it was claimed, but the version's result does not contain it", q.Trial)}
 	}
+	if err := checkLineage(q); err != nil {
+		return nil, err
+	}
 	params, err := gbt.ParseParams(given)
 	if err != nil {
 		return nil, err
@@ -146,6 +149,25 @@ func Run(ctx context.Context, q Request) (*Report, error) {
 		}
 	}
 	return r, nil
+}
+
+// checkLineage rejects a lineage that cannot be that of the trial: training it would make another model, or take as long as its author likes.
+func checkLineage(q Request) error {
+	generation := 0
+	if q.Plan.Breeds() {
+		generation = q.Plan.Generation(q.Trial)
+	}
+	if len(q.Lineage) != generation {
+		return &Error{fmt.Sprintf("trial %d is of generation %d, but the version's result has a lineage of %d", q.Trial, generation+1, len(q.Lineage))}
+	}
+	for i, own := range q.Lineage {
+		for name := range own {
+			if _, drawn := q.Plan.Spec.Search.Random[name]; !drawn {
+				return &Error{fmt.Sprintf("the version's result has a lineage with %.60q in generation %d, which the sweep does not search", name, i+1)}
+			}
+		}
+	}
+	return nil
 }
 
 // ancestor trains a model that the version goes back to, itself continuing the request's input.
