@@ -102,6 +102,8 @@ func (s *Spec) check(doc *strictyaml.Document) error {
 		return doc.Errorf("metric", "the metric has no name: metric: {name: auc, maximize: true}")
 	case !doc.Has("metric.maximize"):
 		return doc.Errorf("metric", "say whether the metric is to be maximized: metric: {name: %.60q, maximize: true}", s.Metric.Name)
+	case s.Search.Method == sweep.MethodPBT:
+		return doc.Errorf("search.method", "method %s continues models, which takes the trainer of a sweep (launcher sweep): use one of %v", sweep.MethodPBT, search.Methods())
 	case s.Search.Method != "" && !slices.Contains(search.Methods(), s.Search.Method):
 		return doc.Errorf("search.method", "unknown method %.60q%s", s.Search.Method, strictyaml.Suggest(s.Search.Method, search.Methods()))
 	case len(s.Search.Random) == 0 && len(s.Search.Grid) == 0 && len(s.Search.Fixed) == 0:
