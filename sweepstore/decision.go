@@ -40,8 +40,9 @@ func (t *Trials) CreateDecision(ctx context.Context, d sweep.Decision) (created 
 // maxReservations bounds the trials that reserve a configuration one after the other.
 const maxReservations = 100
 
-// TakeConfiguration reserves a configuration, identified by its decision's Key, for a trial. taken is false if another trial has it; a trial keeps its reservation, whichever task holds the trial. If the other trial has been decided otherwise, by a task that was
-// faster, it will never train the configuration, and the next reservation counts. A damaged reservation is treated as another trial's.
+// TakeConfiguration reserves a configuration, identified by its decision's Key, for a trial. taken is false if another trial has it; a trial
+// keeps its reservation, whichever task holds the trial. If the other trial has been decided otherwise, by a task that was faster, it will
+// never train the configuration, and the next reservation counts. A damaged reservation is treated as another trial's.
 func (t *Trials) TakeConfiguration(ctx context.Context, trial int, key string) (taken bool, err error) {
 	for after := range maxReservations {
 		object := t.names.Configuration(key, after)
