@@ -139,6 +139,9 @@ func (s *Sweep) view(state sweepview.State, listing sweepstore.Listing, l *ledge
 	if e := p.Extends; e != nil {
 		v.Notes = append(v.Notes, fmt.Sprintf("This sweep goes on from sweep %s: trials 0 to %d are that sweep's, with their results. Their attempts and costs are not counted here.", e.Sweep, p.Inherits()-1))
 	}
+	if p.Breeds() {
+		v.Notes = append(v.Notes, fmt.Sprintf("This sweep trains a population of %d: from trial %d on, each trial continues the model of one before. Parameters are those of its own trees, scores and trees those of the whole model; importance and the plots over parameters mix both.", p.Spec.Search.Population, p.Spec.Search.Population))
+	}
 	if e := state.Enough; e != nil {
 		v.Notes = append(v.Notes, fmt.Sprintf("The sweep had enough and started no more trials: %s.", e.Reason))
 	}

@@ -162,7 +162,10 @@ func (d *deciding) adopt(ctx context.Context) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("the trial that it continues: %w", err)
 	case r == nil || damage != nil || r.Status != sweep.StatusDone || r.Model == nil:
-		d.why = fmt.Errorf("trial %d, which it continues, has no model any more (%w)", from.Trial, cmp.Or(damage, errors.New("no result")))
+		d.why = fmt.Errorf("trial %d, which it continues, has no model any more (%w)", from.Trial, cmp.Or(damage, errors.New("its result has none")))
+		return false, nil
+	case r.Model.Bytes > sweep.MaxInput:
+		d.why = fmt.Errorf("the model of trial %d has %d bytes, and one that is continued may have %d; use fewer trees, leaves or generations", from.Trial, r.Model.Bytes, int64(sweep.MaxInput))
 		return false, nil
 	}
 	from.Model = *r.Model
