@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -96,22 +97,33 @@ func learntFrom(objects map[string]string, id sweep.ID, wrong func(string, ...an
 	return plan, decisions
 }
 
+// killAll has all tasks killed when the nth object that matches is written: by writes and not by time, since on a fast machine a sweep is over
+// in four seconds. Whichever task writes that object dies with it.
+func (l *local) killAll(match string, nth int) {
+	faults := "at_write:\n"
+	for task := range 4 {
+		faults += fmt.Sprintf("  - {match: %q, nth: %d, does: kill_task, task: %d}\n", match, nth, task)
+	}
+	l.args = []string{"--faults", l.file("faults.yaml", faults)}
+}
+
+// stageClicks stages so many of the example's clicks.
+func (l *local) stageClicks(rows int) {
+	l.t.Helper()
+	if r := execute(l.t, l.dir, nil, binaryOf(l.t, "clicks"), "--rows", strconv.Itoa(rows), "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
+		l.t.Fatalf("generated %d clicks: got exit code %d and %s; want 0", rows, r.code, r.errOut)
+	}
+	l.must("launcher", "stage", l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
+		"split: {by: hash, key: user_id, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}\n"))
+}
+
 // TestE2EAdaptive runs two nights of sweeps that learn, the first of which loses all of its workers at once. The trials are decided when they are claimed, a killed worker's
 // trial is trained with what was decided, the winner grows again with the same bytes, and the second night begins with the first's winners.
 func TestE2EAdaptive(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
-	// By writes and not by time: on a fast machine the sweep is over in four seconds. Whichever task writes the sixth claim dies with it.
-	faults := "at_write:\n"
-	for task := range 4 {
-		faults += fmt.Sprintf("  - {match: \"sweeps/*/trials/*/claims/*\", nth: 6, does: kill_task, task: %d}\n", task)
-	}
-	l.args = []string{"--faults", l.file("faults.yaml", faults)}
-	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "40000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
-		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-	}
-	l.must("launcher", "stage", l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
-		"split: {by: hash, key: user_id, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}\n"))
+	l.killAll("sweeps/*/trials/*/claims/*", 6)
+	l.stageClicks(40_000)
 
 	first := conclusion(t, l.must("launcher", "sweep", l.file("first.yaml", "name: first\ntrials: 16\n"+strings.Replace(learningSweep, "METHOD", "method: gp", 1)), "--json"))
 	plan, claims, decisions := learnt(t, l, first.Sweep)
@@ -159,16 +171,8 @@ func TestE2EAdaptive(t *testing.T) {
 func TestE2EPopulation(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
-	faults := "at_write:\n"
-	for task := range 4 {
-		faults += fmt.Sprintf("  - {match: \"sweeps/*/trials/0007/claims/*\", nth: 1, does: kill_task, task: %d}\n", task)
-	}
-	l.args = []string{"--faults", l.file("faults.yaml", faults)}
-	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
-		t.Fatalf("clicks: got %v; want r.code = 0", r.errOut)
-	}
-	l.must("launcher", "stage", l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
-		"split: {by: hash, key: user_id, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}\n"))
+	l.killAll("sweeps/*/trials/0007/claims/*", 1)
+	l.stageClicks(20_000)
 
 	spec := strings.NewReplacer("METHOD", "method: pbt\n  population: 5", "num_iterations: 300", "num_iterations: 20").Replace(learningSweep)
 	c := conclusion(t, l.must("launcher", "sweep", l.file("bred.yaml", "name: bred\ntrials: 15\n"+spec), "--json"))

@@ -258,6 +258,7 @@ func (a *asker) byMethod() *proposal {
 	default:
 		p = a.fromGP()
 	}
+
 	if p == nil {
 		p = a.fromRest()
 	}

@@ -229,6 +229,7 @@ func Fitting(p *sweep.Plan, results []sweep.Result, most int) ([]sweep.Found, er
 	if err != nil {
 		return nil, err
 	}
+
 	var out []sweep.Found
 	for _, r := range results {
 		own := a.spelled(normalized(ownOf(p, r.Params)))
@@ -241,6 +242,7 @@ func Fitting(p *sweep.Plan, results []sweep.Result, most int) ([]sweep.Found, er
 			out = append(out, sweep.Found{Trial: r.Trial, Score: r.Score, Params: own, Values: values})
 		}
 	}
+
 	slices.SortFunc(out, func(x, y sweep.Found) int {
 		return cmp.Or(cmp.Compare(a.sign()*y.Score, a.sign()*x.Score), cmp.Compare(x.Trial, y.Trial))
 	})

@@ -73,6 +73,7 @@ func subsets(f *sweep.Features, most int, seed uint64) (out [][]bool) {
 	had := map[string]bool{}
 	const stream = 0x5e75
 	draw := rand.New(rand.NewPCG(seed, stream))
+
 	for misses := 0; len(out) < most && misses < maxSubsetMisses; misses++ {
 		set, kept := make([]bool, groups), 0
 		for i := range set {
@@ -80,6 +81,7 @@ func subsets(f *sweep.Features, most int, seed uint64) (out [][]bool) {
 				kept++
 			}
 		}
+
 		if key := setKey(set); kept < groups && kept+f.Rest > 0 && !had[key] {
 			had[key] = true
 			out, misses = append(out, set), 0
@@ -88,7 +90,8 @@ func subsets(f *sweep.Features, most int, seed uint64) (out [][]bool) {
 	return out
 }
 
-// SelectedError says that a forward selection has ended before a trial's step: no group that it tried helped.
+// SelectedError says that there is nothing left for a trial to train: a forward selection has ended before its step, since no group that it
+// tried helped, or the generation that a population's trial would continue has no model.
 type SelectedError struct{ Reason string }
 
 func (e *SelectedError) Error() string { return e.Reason }

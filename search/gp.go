@@ -228,11 +228,13 @@ func (a *asker) mutate(rng *rand.Rand, at []float64, sigma float64) []float64 {
 		if few && j != always && rng.Float64() > 0.2 {
 			continue
 		}
+
 		axis := &a.axes[j]
 		step := sigma
 		if axis.size > 1 {
 			step = max(step, 0.7/float64(axis.size))
 		}
+
 		switch {
 		case !axis.ordered && (few || rng.Float64() < 0.1):
 			u[j] = rng.Float64()

@@ -23,6 +23,7 @@ func newFolded(b sweep.Board) *folded {
 	if b.Configurations == nil {
 		return nil
 	}
+
 	f := &folded{}
 	for _, c := range b.Configurations {
 		switch c.State {
@@ -36,6 +37,7 @@ func newFolded(b sweep.Board) *folded {
 			f.Open++
 		}
 	}
+
 	if f.Done > 0 {
 		f.Best = &b.Configurations[0]
 	}

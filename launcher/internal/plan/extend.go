@@ -87,12 +87,14 @@ func (p *Plan) inherit(old *Ended) {
 			r = sweep.Result{Format: sweep.FormatVersion, Sweep: old.Plan.Sweep, Trial: i, Status: sweep.StatusCancelled, Metrics: map[string]float64{},
 				Reason: fmt.Sprintf("it had not ended when sweep %s was concluded", old.Plan.Sweep)}
 		}
+
 		if r.Params != nil {
 			t.Params, t.Open = r.Params, false
 		}
 		if t.Params != nil {
 			t.Open = false
 		}
+
 		r.Params = nil
 		r.ForgetWrite()
 		p.Trials = append(p.Trials, t)

@@ -40,28 +40,9 @@ func resolveFeatures(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 		}
 		of[c] = ""
 	}
-	groups := map[string][]string{}
-	for _, name := range f.Names() {
-		for _, word := range f.Groups[name] {
-			found, err := gbt.ColumnNamed(word, columns)
-			if err != nil {
-				return nil, errorf("search.features.groups: %s: dataset %s: %v", name, m.Name, err)
-			}
-			for _, c := range found {
-				if other, taken := of[c]; taken && other != name {
-					if other == "" {
-						return nil, errorf("search.features.groups: %s: params.%s leaves out the column %s already; take it out of one of them", name, sweep.IgnoreColumn, c)
-					}
-					return nil, errorf("search.features.groups: the column %s is in the groups %s and %s; a column belongs to one", c, other, name)
-				}
-				if of[c] = name; !slices.Contains(groups[name], c) {
-					groups[name] = append(groups[name], c)
-				}
-			}
-		}
-		if len(groups[name]) == 0 { // a pattern of statistics may match none
-			return nil, errorf("search.features.groups: %s: dataset %s has no column that matches; take the group out", name, m.Name)
-		}
+	groups, err := groupColumns(&f, columns, of)
+	if err != nil {
+		return nil, errorf("search.features.groups: dataset %s: %v", m.Name, err)
 	}
 	if len(f.Groups) == 0 {
 		for _, c := range columns {
@@ -70,6 +51,7 @@ func resolveFeatures(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 			}
 		}
 	}
+
 	f.Rest = len(columns) - len(f.Ignored)
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		slices.Sort(groups[name])
@@ -85,6 +67,37 @@ func resolveFeatures(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 	out := *s
 	out.Search.Features = &f
 	return &out, nil
+}
+
+// groupColumns returns the columns of the groups that a spec names, and adds them to of, the group of each column; "" is none, for a column
+// that is ignored anyway.
+func groupColumns(f *sweep.Features, columns []string, of map[string]string) (map[string][]string, error) {
+	groups := map[string][]string{}
+	for _, name := range f.Names() {
+		for _, word := range f.Groups[name] {
+			found, err := gbt.ColumnNamed(word, columns)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+
+			for _, c := range found {
+				switch other, taken := of[c]; {
+				case taken && other == "":
+					return nil, fmt.Errorf("%s: params.%s leaves out the column %s already; take it out of one of them", name, sweep.IgnoreColumn, c)
+				case taken && other != name:
+					return nil, fmt.Errorf("the column %s is in the groups %s and %s; a column belongs to one", c, other, name)
+				case !taken:
+					of[c] = name
+					groups[name] = append(groups[name], c)
+				}
+			}
+		}
+
+		if len(groups[name]) == 0 { // a pattern of statistics may match none
+			return nil, fmt.Errorf("%s: no column that matches; take the group out", name)
+		}
+	}
+	return groups, nil
 }
 
 // nameable returns an error if a column cannot be given by its name in a list.
@@ -114,14 +127,14 @@ func proposeFeatures(s *sweep.Spec, m *dataset.Manifest, most int) (search.Propo
 		folds = s.Validate.Number()
 	}
 	var q search.Proposal
-	bytes := 0
+	all, bytes := features(m), 0
 	for _, kept := range sets {
 		own := f.Params(kept)
 		if bytes += len(own[sweep.IgnoreColumn].(string)) * folds; bytes > maxLists {
 			return q, errorf("search.features: %s with %d groups in %d sets: the lists of the columns that trials ignore have over %d MiB, more than a plan may have; use fewer groups, sets or folds",
 				f.Try, len(f.Groups), len(sets), maxLists>>20)
 		}
-		full, err := fit.Complete(s.Base(), own, features(m))
+		full, err := fit.Complete(s.Base(), own, all)
 		if err != nil {
 			return q, errorf("search.features: %s of dataset %s: %v", f.Describe(kept), m.Name, err)
 		}

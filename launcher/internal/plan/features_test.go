@@ -83,7 +83,7 @@ func TestSetsOfColumns(t *testing.T) {
 func TestSetsOfColumnsRefused(t *testing.T) {
 	m := columns("age", "a,b", "site", "site:rate")
 	for want, s := range map[string]*sweep.Spec{
-		`groups: g: dataset clicks: there is no column "sitr" (did you mean "site"?)`:     sets(t, "{try: drop_one, groups: {g: [sitr]}}"),
+		`groups: dataset clicks: g: there is no column "sitr" (did you mean "site"?)`:     sets(t, "{try: drop_one, groups: {g: [sitr]}}"),
 		"the column site is in the groups g and h":                                        sets(t, `{try: drop_one, groups: {g: [site], h: ["site*"]}}`),
 		"no column that matches; take the group out":                                      sets(t, `{try: drop_one, groups: {g: ["age:*"], h: [site]}}`),
 		"params.ignore_column leaves out the column site already":                         sets(t, `{try: drop_one, groups: {g: [site]}}`, "params: {eta: 0.05}", `params: {ignore_column: "name:site"}`),

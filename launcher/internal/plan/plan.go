@@ -93,13 +93,10 @@ func Build(q Request) (*Plan, error) {
 		return nil, err
 	}
 
-	id := q.ID
-	if id == "" {
-		if id, err = defaultID(q.Spec, q.Manifest.Version, q.Input); err != nil {
-			return nil, err
-		}
+	id, err := q.id()
+	if err != nil {
+		return nil, err
 	}
-
 	metrics, err := reported(s)
 	if err != nil {
 		return nil, err
@@ -209,6 +206,14 @@ func request(s *sweep.Spec, m *dataset.Manifest) search.Request {
 	}
 	return search.Request{Search: s.Search, Base: s.Base(), Trials: trials, Seed: s.Seed,
 		Canonical: func(params map[string]any) (map[string]any, error) { return fit.Complete(params, nil, all) }}
+}
+
+// id is the sweep's: the one that was asked for, or else the default.
+func (q *Request) id() (sweep.ID, error) {
+	if q.ID != "" {
+		return q.ID, nil
+	}
+	return defaultID(q.Spec, q.Manifest.Version, q.Input)
 }
 
 // defaultID names a sweep after what it does: the same spec on the same data is the same sweep, so that running the

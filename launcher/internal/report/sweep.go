@@ -115,6 +115,7 @@ func (s *Sweep) readCurves(ctx context.Context, l sweepstore.Listing) error {
 				claims++
 			}
 		}
+
 		if claims == s.curves[t.Number].claims {
 			continue
 		}
@@ -249,6 +250,7 @@ func (s *Sweep) waiting(listed sweepstore.Trial, state sweepview.State) (string,
 	case len(listed.Claims) > 0:
 		return page.StateWaiting, "released; waiting for a task"
 	}
+
 	return page.StateWaiting, "not started"
 }
 
@@ -267,6 +269,7 @@ func ending(r *sweep.Result, params sweep.Params) (state, reason string) {
 	case sweep.StatusCancelled:
 		return page.StateCancelled, r.Reason
 	}
+
 	if most := allowed(params); most > 0 && r.TreesGrown < most {
 		return page.StateEarly, fmt.Sprintf("no better after tree %d; stopped at %d of %d", r.BestIteration, r.TreesGrown, most)
 	}
@@ -369,6 +372,7 @@ func (p *params) values(own sweep.Params) []float64 {
 	for i, q := range p.shown {
 		v, ok := of[q.Name]
 		out[i] = math.NaN()
+
 		if x, number := v.(float64); number && q.Categories == nil {
 			out[i] = x
 		} else if q.Categories != nil && ok {

@@ -179,10 +179,12 @@ func ancestor(ctx context.Context, table *fit.Table, m *dataset.Manifest, base, 
 	if request.Params, err = gbt.ParseParams(complete); err != nil {
 		return nil, err
 	}
+
 	o, err := table.Train(ctx, request)
 	if err != nil {
 		return nil, err
 	}
+
 	var text bytes.Buffer
 	if _, err := o.Model.WriteTo(&text); err != nil {
 		return nil, err
