@@ -61,13 +61,13 @@ test: ## run the tests
 
 .PHONY: pictures
 pictures: ## the pictures of docs/page.md, of made-up sweeps and nights (needs chromium)
-	$(GO) test -tags browser,$(TAGS) -count 1 -run Pictures ./page -pictures $(abspath docs/images)
+	$(GO) test -tags browser,$(TAGS) -count 1 -run Pictures ./internal/page -pictures $(abspath docs/images)
 
 SHOTS ?= build/shots
 .PHONY: page-check
 page-check: build/axe/package/axe.min.js ## the pages in a browser without a window: plots, filters, keys, nothing leaves, axe-core (needs chromium and npm; pictures in SHOTS=build/shots, empty for none)
 	@mkdir -p build $(SHOTS)
-	$(GO) test -tags browser,$(TAGS) -count 1 -v -run Browser ./page -axe $(abspath $<) -shots "$(abspath $(SHOTS))"
+	$(GO) test -tags browser,$(TAGS) -count 1 -v -run Browser ./internal/page -axe $(abspath $<) -shots "$(abspath $(SHOTS))"
 	$(GO) test -tags browser,$(TAGS) -count 1 -v -run Browser ./launcher/internal/console -axe $(abspath $<) -shots "$(abspath $(SHOTS))"
 
 # For tests only; nothing of it is in a program or a page.
@@ -77,8 +77,8 @@ build/axe/package/axe.min.js:
 
 .PHONY: portable portable-arm64
 portable: ## the trainer without assembly, and for arm64, on which qemu-user runs it: the same models
-	$(GO) test -short -tags purego,$(TAGS) ./gbt
-	GOARCH=arm64 $(GO) vet ./gbt ./dataset ./metric ./calibrate
+	$(GO) test -short -tags purego,$(TAGS) ./internal/gbt
+	GOARCH=arm64 $(GO) vet ./internal/gbt ./internal/dataset ./internal/metric ./internal/calibrate
 	@$(MAKE) --no-print-directory portable-arm64
 
 # Two proofs that arm64 trains the same models. Its compiler fuses x*y + z unless a conversion forbids it, which changes last bits: its
@@ -87,18 +87,18 @@ portable: ## the trainer without assembly, and for arm64, on which qemu-user run
 QEMU     := $(firstword $(foreach q,qemu-aarch64 qemu-aarch64-static,$(shell command -v $(q))))
 SLOW_ARM := ^Fuzz|SameBytes|DrawCategories|TrainingLearns|EqualGains|TestPredictions
 portable-arm64:
-	@GOARCH=arm64 $(GO) build -gcflags=-S ./gbt 2>&1 | awk '/\tFN?M(ADD|SUB)[SD]\t/ { if (/probability_hot/) seen = 1; else { bad = 1; print } } \
+	@GOARCH=arm64 $(GO) build -gcflags=-S ./internal/gbt 2>&1 | awk '/\tFN?M(ADD|SUB)[SD]\t/ { if (/probability_hot/) seen = 1; else { bad = 1; print } } \
 	  END { if (bad) print "gbt: these operations are fused on arm64, and models differ: write float64(x*y) + z"; \
 	    else if (!seen) { bad = 1; print "gbt: the listing for arm64 shows not even the fused operations of Probability: the check sees nothing" } \
 	    exit bad }'
 ifneq ($(QEMU),)
-	GOARCH=arm64 $(GO) test -short -exec $(QEMU) -skip '$(SLOW_ARM)' ./gbt
+	GOARCH=arm64 $(GO) test -short -exec $(QEMU) -skip '$(SLOW_ARM)' ./internal/gbt
 else
 	@echo "portable: gbt was NOT RUN on arm64, only compiled: install qemu-user"
 endif
 
 # -short leaves out what is long and shows no race that shorter tests do not; `make test` runs it. SEQUENTIAL are packages that start nothing and lock nothing, whose long simulations the race detector would watch for minutes to see nothing. A test keeps it so.
-SEQUENTIAL := coppice/contract coppice/fit coppice/metric coppice/page coppice/protocol coppice/search coppice/aggregator/internal/judge coppice/launcher/internal/backtest coppice/launcher/internal/doctor coppice/launcher/internal/quote coppice/launcher/internal/slot coppice/terraform
+SEQUENTIAL := coppice/internal/nights coppice/internal/fit coppice/internal/metric coppice/internal/page coppice/internal/protocol coppice/internal/search coppice/aggregator/internal/judge coppice/launcher/internal/backtest coppice/launcher/internal/doctor coppice/launcher/internal/quote coppice/launcher/internal/slot coppice/terraform
 # What CI leaves to whoever runs `make race`: three and a half minutes each, most of it one goroutine's staging and training.
 RACE_LEFT :=
 race: export CGO_ENABLED = 1
@@ -112,7 +112,7 @@ lint: ## gofmt, go vet, golangci-lint
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags e2e,$(TAGS) ./e2e
-	$(GO) vet -tags browser,$(TAGS) ./page ./launcher/internal/console
+	$(GO) vet -tags browser,$(TAGS) ./internal/page ./launcher/internal/console
 	$(GO) run $(GOLANGCI) run ./...
 
 .PHONY: terraform-check deploy-walk doctor-local
@@ -159,7 +159,7 @@ nights: ## every kind of bad night on NIGHTS_SEEDS streams, through the built pr
 
 interop: build/venv/ok ## have Python's lightgbm load our models and compare scores, and Google's Python clients use the local cloud (DATA=folder of real tables)
 	PYTHONDONTWRITEBYTECODE=1 build/venv/bin/python -W error -m unittest discover -s python/tests
-	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run 'Interop|TestE2EAds$$' ./e2e ./dataset/ingest
+	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run 'Interop|TestE2EAds$$' ./e2e ./internal/dataset/ingest
 
 quality: build/venv/ok ## compare validation losses with LightGBM's on real tables (some minutes)
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 30m -v -run Quality ./e2e
@@ -189,14 +189,14 @@ push: ## push the images and print their digests (REGISTRY=LOCATION-docker.pkg.d
 	@sh container/push.sh $(IMAGED)
 
 vulncheck: build/tools/ok ## known vulnerabilities that the programs can reach (VULN_STRICT=1 fails where the database is out of reach)
-	@sh tools/vulncheck.sh -tags=$(TAGS) $(BINARIES:%=./%)
+	@sh .ci/tools/vulncheck.sh -tags=$(TAGS) $(BINARIES:%=./%)
 
-licences: build/tools/ok ## the licences of all dependencies against tools/licences.allow; the report is build/licences.csv
-	@GOFLAGS=-tags=$(TAGS) sh tools/licences.sh $(BINARIES:%=./%)
+licences: build/tools/ok ## the licences of all dependencies against .ci/tools/licences.allow; the report is build/licences.csv
+	@GOFLAGS=-tags=$(TAGS) sh .ci/tools/licences.sh $(BINARIES:%=./%)
 
-# Pinned in tools/go.mod, with checksums.
-build/tools/ok: tools/go.mod tools/go.sum
-	GOFLAGS='-trimpath -buildvcs=false' $(GO) build -C tools -o $(abspath build/tools)/ tool
+# Pinned in .ci/tools/go.mod, with checksums.
+build/tools/ok: .ci/tools/go.mod .ci/tools/go.sum
+	GOFLAGS='-trimpath -buildvcs=false' $(GO) build -C .ci/tools -o $(abspath build/tools)/ tool
 	@touch $@
 
 fuzz: ## run every fuzz test for FUZZ_TIME (default 20s each)
@@ -206,7 +206,7 @@ fuzz: ## run every fuzz test for FUZZ_TIME (default 20s each)
 	  done; done
 
 bench: ## run the Go benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem ./gbt ./metric ./calibrate ./dataset/...
+	$(GO) test -run '^$$' -bench . -benchmem ./internal/gbt ./internal/metric ./internal/calibrate ./internal/dataset/...
 
 bench-programs: build
 	$(GO) build $(BUILD_FLAGS) -o bin/ ./bench/gauge

@@ -1,13 +1,13 @@
-// Command aggregator ends sweeps: it receives a message for every trial that has ended and, when a sweep is over, picks, verifies,
-// calibrates and registers the winner. `aggregator serve` is the Cloud Run service; `aggregator pull` does the same from a pull
-// subscription.
+// Command aggregator ends sweeps: it receives a message for every trial that has ended and, when a sweep is over,
+// picks, verifies, calibrates and registers the winner. `aggregator serve` is the Cloud Run service; `aggregator pull`
+// does the same from a pull subscription.
 package main
 
 import (
 	"os"
 
 	"coppice/aggregator/internal/cli"
-	"coppice/program"
+	"coppice/internal/program"
 )
 
 // version is set by the linker.

@@ -8,13 +8,13 @@ import (
 
 	"coppice/aggregator/internal/cli"
 	"coppice/aggregator/internal/conclude"
-	"coppice/cloud/batch"
-	"coppice/cloud/gcs"
-	"coppice/cloud/idtoken"
-	"coppice/cloud/pubsub"
-	"coppice/cloud/webhook"
-	"coppice/notify"
-	"coppice/sweep"
+	"coppice/internal/cloud/batch"
+	"coppice/internal/cloud/gcs"
+	"coppice/internal/cloud/idtoken"
+	"coppice/internal/cloud/pubsub"
+	"coppice/internal/cloud/webhook"
+	"coppice/internal/notify"
+	"coppice/internal/sweep"
 )
 
 // connect opens the aggregator's backends: three buckets, its subscription, and Batch, read only.
@@ -42,7 +42,8 @@ func connect(ctx context.Context, env sweep.Deployment) (_ *cli.Backends, err er
 		return nil, err
 	}
 	closers = append(closers, messages.Close)
-	jobs, err := batch.New(ctx, batch.Options{Project: env.Project, Location: env.Location, Endpoint: env.BatchEndpoint})
+	jobs, err := batch.New(ctx, batch.Options{Project: env.Project, Location: env.Location,
+		Endpoint: env.BatchEndpoint})
 	if err != nil {
 		return nil, err
 	}
@@ -51,8 +52,10 @@ func connect(ctx context.Context, env sweep.Deployment) (_ *cli.Backends, err er
 	channels, closeChannels := verdicts(messages, env.Verdicts)
 	closers = slices.Insert(closers, 0, closeChannels) // before the connection that they use
 	return &cli.Backends{
-		Datasets: storage.Bucket(env.DatasetsBucket), Sweeps: storage.Bucket(env.SweepsBucket), Registry: storage.Bucket(env.RegistryBucket),
-		Messages: receiver{messages.Subscription(env.Subscription)}, Jobs: watcher{jobs}, Channels: channels, Close: closeAll,
+		Datasets: storage.Bucket(env.DatasetsBucket), Sweeps: storage.Bucket(env.SweepsBucket),
+		Registry: storage.Bucket(env.RegistryBucket),
+		Messages: receiver{messages.Subscription(env.Subscription)}, Jobs: watcher{jobs}, Channels: channels,
+		Close: closeAll,
 	}, nil
 }
 
@@ -78,7 +81,8 @@ func verdicts(messages *pubsub.Client, env sweep.VerdictsEnv) (channels []notify
 
 // callers authenticates callers by ID tokens signed by Google.
 func callers(ctx context.Context, env sweep.CallersEnv) (cli.Callers, error) {
-	v, err := idtoken.New(ctx, idtoken.Options{Audience: env.Audience, Callers: env.Callers, CloudRunChecks: env.Signatures == sweep.SignaturesCloudRun})
+	v, err := idtoken.New(ctx, idtoken.Options{Audience: env.Audience, Callers: env.Callers,
+		CloudRunChecks: env.Signatures == sweep.SignaturesCloudRun})
 	if err != nil {
 		return nil, err
 	}
@@ -120,5 +124,6 @@ func (w watcher) State(ctx context.Context, job string) (conclude.JobState, erro
 		return conclude.JobState{}, err
 	}
 	from, to := status.Lived()
-	return conclude.JobState{Name: string(status.State), Ended: status.State.Finished(), Began: status.Began(), From: from, To: to}, nil
+	return conclude.JobState{Name: string(status.State), Ended: status.State.Finished(), Began: status.Began(),
+		From: from, To: to}, nil
 }

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"coppice/aggregator/internal/cli"
-	"coppice/cloud"
-	"coppice/sweep"
+	"coppice/internal/cloud"
+	"coppice/internal/sweep"
 )
 
 func TestCallers(t *testing.T) {
-	env := sweep.CallersEnv{Audience: "coppice-aggregator.example", Callers: []string{"push@example.iam.gserviceaccount.com"}}
+	env := sweep.CallersEnv{Audience: "coppice-aggregator.example",
+		Callers: []string{"push@example.iam.gserviceaccount.com"}}
 	c, err := callers(t.Context(), env)
 	if err != nil {
 		t.Fatal(err)
@@ -20,7 +21,8 @@ func TestCallers(t *testing.T) {
 	if _, err := c.Verify(t.Context(), ""); !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized {
 		t.Errorf("without a token: %v", err)
 	}
-	for _, env := range []sweep.CallersEnv{{Audience: "a"}, {Callers: env.Callers}, {Audience: "a", Callers: []string{""}}} {
+	for _, env := range []sweep.CallersEnv{{Audience: "a"}, {Callers: env.Callers}, {Audience: "a",
+		Callers: []string{""}}} {
 		var setup *cloud.SetupError
 		if _, err := callers(t.Context(), env); !errors.As(err, &setup) {
 			t.Errorf("callers(env): got %+v: %v; want err of the type of setup", env, err)

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/search"
-	"coppice/sweep"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
 )
 
 const learningSweep = `

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/dataset/datasettest"
-	"coppice/sweep"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/sweep"
 	"coppice/terraform"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 // badInput is one way of being wrong: what is typed, and what has to be said.

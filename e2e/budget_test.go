@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/ledger"
-	"coppice/sweep"
+	"coppice/internal/ledger"
+	"coppice/internal/sweep"
 )
 
 // billed is what `launcher bill --json` prints.

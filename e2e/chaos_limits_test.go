@@ -15,9 +15,9 @@ import (
 
 	"github.com/pkg/xattr"
 
-	"coppice/search"
-	"coppice/strictyaml"
-	"coppice/sweep"
+	"coppice/internal/search"
+	"coppice/internal/strictyaml"
+	"coppice/internal/sweep"
 )
 
 // With COPPICE_CHAOS_LIMITS, such as "patience: {trials: 3}", the sweeps of a chaos run have these limits, and a rule among them may end

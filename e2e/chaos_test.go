@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 // A chaos run is a whole sweep, by the built programs on the local cloud, under a random script of faults. Whatever strikes, these hold:

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 // life runs a program for at most so long, then kills it with SIGKILL, and says whether it had ended by itself.

@@ -17,11 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"coppice/dataset"
-	"coppice/gbt"
-	"coppice/metric"
-	"coppice/registry"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
 )
 
 // programs are built once for all whole-program tests.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/search"
-	"coppice/sweep"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
 )
 
 // TestE2EExtend: a sweep of one poor configuration has a winner, the sweep that extends it a better one, which was decided in the knowledge of the first and grows again with the same bytes.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 // TestE2EFolds cross-validates four configurations by group, the last of which a method that learns decides, with two workers of which one is killed after the fourth fold. The weak configuration is dropped after

@@ -15,8 +15,8 @@ import (
 	"sync"
 	"testing"
 
+	"coppice/internal/sweep"
 	"coppice/localemu/gcsemu"
-	"coppice/sweep"
 	"coppice/terraform"
 )
 

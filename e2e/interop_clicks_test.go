@@ -10,7 +10,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"coppice/metric"
+	"coppice/internal/metric"
 )
 
 // TestInteropClicks compares the metrics of clicks and their paired errors with a reading of the definitions in numpy.

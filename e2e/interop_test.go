@@ -12,10 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/dataset"
-	"coppice/dataset/datasettest"
-	"coppice/gbt"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/gbt"
+	"coppice/internal/sweep"
 )
 
 // python is the interpreter that has the peers; without it nothing can be compared.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"coppice/dataset/datasettest"
+	"coppice/internal/dataset/datasettest"
 )
 
 // mlflowRun is what bench/mlflow_check.py prints.

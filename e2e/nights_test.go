@@ -15,21 +15,21 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
-	"coppice/contract"
-	"coppice/contract/nightstest"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/nights"
+	"coppice/internal/nights/nightstest"
+	"coppice/internal/sweep"
 )
 
-// nights is a local cloud that stays up, with a stream of clicks.
-type nights struct {
+// nightly is a local cloud that stays up, with a stream of clicks.
+type nightly struct {
 	*export
 	stream nightstest.Stream
 }
 
-func newNights(t *testing.T, seed uint64, rows int) *nights {
+func newNights(t *testing.T, seed uint64, rows int) *nightly {
 	t.Helper()
-	n := &nights{&export{local: newLocal(t)}, nightstest.Stream{Seed: seed, Rows: rows}}
+	n := &nightly{&export{local: newLocal(t)}, nightstest.Stream{Seed: seed, Rows: rows}}
 	n.up()
 	n.file("sweep.yaml", "name: nightly\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 2\nseed: 3\nparams: {num_iterations: 30}\n"+
 		"search: {random: {num_leaves: {log_int: [4, 16]}}}\nmachine: {type: n2-highmem-2, vms: 1, threads_per_task: 1, tasks_per_vm: 2}\nlimits: {trial: 2m, sweep: 5m}\n"+
@@ -38,7 +38,7 @@ func newNights(t *testing.T, seed uint64, rows int) *nights {
 }
 
 // launcher runs the launcher in the cloud.
-func (n *nights) launcher(args ...string) ran {
+func (n *nightly) launcher(args ...string) ran {
 	n.t.Helper()
 	return execute(n.t, n.dir, n.env, binaryOf(n.t, "launcher"), args...)
 }
@@ -48,11 +48,11 @@ type staged struct {
 	Version  string
 	Existed  bool
 	Blocked  bool
-	Findings []contract.Finding
+	Findings []nights.Finding
 }
 
 // stage stages a table under the name of a file.
-func (n *nights) stage(name string, table nightstest.Table, flags ...string) (staged, ran) {
+func (n *nightly) stage(name string, table nightstest.Table, flags ...string) (staged, ran) {
 	n.t.Helper()
 	if err := os.WriteFile(filepath.Join(n.dir, name+".csv"), table.CSV(), 0o600); err != nil {
 		n.t.Fatal(err)
@@ -69,18 +69,18 @@ func (n *nights) stage(name string, table nightstest.Table, flags ...string) (st
 }
 
 // forget blocks a bad night that was not noticed, so that those after it are judged by good nights alone.
-func (n *nights) forget(version string) {
+func (n *nightly) forget(version string) {
 	n.t.Helper()
 	name := sweep.DatasetNight("clicks", version)
-	text, _, err := blob.ReadAll(n.t.Context(), n.bucket, name, contract.MaxRecord)
+	text, _, err := blob.ReadAll(n.t.Context(), n.bucket, name, nights.MaxRecord)
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	r, err := contract.DecodeRecord(text, "clicks", version)
+	r, err := nights.DecodeRecord(text, "clicks", version)
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	r.Findings = append(r.Findings, contract.Finding{Code: contract.CodeRows, Level: contract.Blocking, Text: "it was not noticed"})
+	r.Findings = append(r.Findings, nights.Finding{Code: nights.CodeRows, Level: nights.Blocking, Text: "it was not noticed"})
 	if text, err = r.Encode(); err == nil {
 		_, err = n.bucket.Put(n.t.Context(), name, blob.Any, bytes.NewReader(text))
 	}
@@ -90,13 +90,13 @@ func (n *nights) forget(version string) {
 }
 
 // slot runs the sweep of a schedule's slot: the first day of a month of this year, or of the last one.
-func (n *nights) slot(month int) ran {
+func (n *nightly) slot(month int) ran {
 	n.t.Helper()
 	return n.launcher("sweep", "sweep.yaml", "--schedule", fmt.Sprintf("0 0 1 %d *", month), "--json")
 }
 
 // slotID is the sweep of that slot.
-func (n *nights) slotID(month int) string {
+func (n *nightly) slotID(month int) string {
 	now := time.Now().UTC()
 	at := time.Date(now.Year(), time.Month(month), 1, 0, 0, 0, 0, time.UTC)
 	if at.After(now) {
@@ -106,7 +106,7 @@ func (n *nights) slotID(month int) string {
 }
 
 // champion is the version that is live; 0 when there is none.
-func (n *nights) champion() int {
+func (n *nightly) champion() int {
 	n.t.Helper()
 	r := n.launcher("registry", "list", "--json")
 	var models []struct{ Champion int }
@@ -233,7 +233,7 @@ func TestNightsOfAllKinds(t *testing.T) {
 			case s.Existed:
 				first = "existed"
 			}
-			if slices.Contains(k.Want, contract.Code(first)) || len(k.Want) == 0 && first == "refused" || first == "existed" {
+			if slices.Contains(k.Want, nights.Code(first)) || len(k.Want) == 0 && first == "refused" || first == "existed" {
 				right[i]++
 			}
 			if firsts[i] == nil {

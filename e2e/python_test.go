@@ -15,9 +15,9 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/dataset"
-	"coppice/dataset/ingest"
-	"coppice/scorer"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/scorer"
 )
 
 // compared is what python/tests/compare.py prints.

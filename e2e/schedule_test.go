@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 // script runs a shell script inside the local cloud, with the launcher as $1 and further arguments after it.

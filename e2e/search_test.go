@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 const measuredSweep = `

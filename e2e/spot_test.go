@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 const (

@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
-	"coppice/cloud/gcs"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/cloud/gcs"
+	"coppice/internal/sweep"
 )
 
 const clicksTable = "label: is_click\ndrop: [impression_id, ts]\ncategorical: [campaign_id, publisher_id]\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\n"

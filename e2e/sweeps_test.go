@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"testing"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 // TestInteropSweepTables has the Python package read a sweep from its folder and from the bucket, and finds what the launcher shows: the

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 // hook is a webhook of this machine, which everything that is started afterwards posts to.

@@ -4,8 +4,8 @@ package main
 import (
 	"os"
 
+	"coppice/internal/program"
 	"coppice/launcher/internal/cli"
-	"coppice/program"
 )
 
 // version is set by the linker.

@@ -16,13 +16,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/sethvargo/go-envconfig"
 
-	"coppice/blob"
-	"coppice/cloud/batch"
-	"coppice/dataset/datasettest"
+	"coppice/internal/blob"
+	"coppice/internal/cloud/batch"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/cli"
 	"coppice/launcher/internal/cloudjob"
-	"coppice/program"
-	"coppice/sweep"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files under testdata")

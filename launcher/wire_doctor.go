@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 
-	"coppice/cloud/inspect"
+	"coppice/internal/cloud/inspect"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/cli"
-	"coppice/sweep"
 )
 
 // examine opens what `launcher doctor` examines.

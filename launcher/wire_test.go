@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"coppice/cloud"
-	"coppice/cloud/batch"
+	"coppice/internal/cloud"
+	"coppice/internal/cloud/batch"
+	"coppice/internal/machines"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/cli"
 	"coppice/launcher/internal/cloudjob"
-	"coppice/machines"
-	"coppice/program"
-	"coppice/sweep"
 )
 
 func plan() *sweep.Plan {

@@ -5,7 +5,7 @@ package main
 import (
 	"os"
 
-	"coppice/program"
+	"coppice/internal/program"
 	"coppice/task/internal/cli"
 	"coppice/task/internal/notice"
 )

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"coppice/cloud/gcs"
-	"coppice/cloud/pubsub"
-	"coppice/sweep"
+	"coppice/internal/cloud/gcs"
+	"coppice/internal/cloud/pubsub"
+	"coppice/internal/sweep"
 	"coppice/task/internal/cli"
 )
 

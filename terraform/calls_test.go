@@ -26,7 +26,7 @@ type call struct {
 // https://cloud.google.com/storage/docs/access-control/iam-json, https://cloud.google.com/pubsub/docs/access-control,
 // https://cloud.google.com/batch/docs/get-started#prerequisites, read 2026-11-21.
 var calls = map[string][]call{
-	"cloud/batch": {
+	"internal/cloud/batch": {
 		{"CreateJob", []string{"batch.jobs.create"}, "project", true, false, false}, // and to act as the job's account: below
 		{"GetJob", []string{"batch.jobs.get"}, "project", true, false, true},
 		{"CancelJob", []string{"batch.jobs.delete"}, "project", true, false, false},
@@ -34,13 +34,13 @@ var calls = map[string][]call{
 		{"ListJobs", []string{"batch.jobs.list"}, "project", true, false, false},
 		{"ListTasks", []string{"batch.tasks.list"}, "project", true, false, false},
 	},
-	"cloud/gcs": {
+	"internal/cloud/gcs": {
 		{"Attrs", []string{"storage.objects.get"}, "bucket", true, true, true},
 		{"NewRangeReader", []string{"storage.objects.get"}, "bucket", true, true, true},
 		{"Objects", []string{"storage.objects.list"}, "bucket", true, true, true},
 		{"NewWriter", []string{"storage.objects.create"}, "bucket", true, true, true}, // and delete, where it overwrites: below
 	},
-	"cloud/pubsub": {
+	"internal/cloud/pubsub": {
 		{"Publish", []string{"pubsub.topics.publish"}, "topic", false, true, false}, // and launcher and aggregator, verdicts: below
 		{"Receive", []string{"pubsub.subscriptions.consume"}, "subscription", false, false, true},
 	},
@@ -55,11 +55,11 @@ var writes = []struct {
 }{
 	{Launcher, DatasetsBucket, true, "launcher/internal/stager/version.go: the name of the latest version"},
 	{Stager, DatasetsBucket, true, "launcher/internal/stager/version.go: the name of the latest version"},
-	{Launcher, SweepsBucket, false, "sweepstore/create.go: plan, cancellation, records of jobs and marks of what was told"},
-	{Launcher, RegistryBucket, true, "registry/alias.go: promote and rollback"},
-	{Task, SweepsBucket, true, "sweepstore/trials.go: heartbeats; sweepstore/checkpoints.go: checkpoints"},
-	{Aggregator, SweepsBucket, false, "sweepstore/create.go: ending, conclusion and marks of what was told"},
-	{Aggregator, RegistryBucket, true, "registry/alias.go: the champion"},
+	{Launcher, SweepsBucket, false, "internal/sweepstore/create.go: plan, cancellation, records of jobs and marks of what was told"},
+	{Launcher, RegistryBucket, true, "internal/registry/alias.go: promote and rollback"},
+	{Task, SweepsBucket, true, "internal/sweepstore/trials.go: heartbeats; internal/sweepstore/checkpoints.go: checkpoints"},
+	{Aggregator, SweepsBucket, false, "internal/sweepstore/create.go: ending, conclusion and marks of what was told"},
+	{Aggregator, RegistryBucket, true, "internal/registry/alias.go: the champion"},
 }
 
 // reads are the buckets that each program reads.
@@ -128,9 +128,9 @@ var libraries = map[string]struct {
 	receivers []string // last parts of the expressions on which the calls are made
 	local     []string // calls on them that do not reach the service
 }{
-	"cloud/batch":  {receivers: []string{"c.c"}, local: []string{"Close"}},
-	"cloud/gcs":    {receivers: []string{"o", "b.b", "c.c", "p.object"}, local: []string{"Object", "Bucket", "Generation", "If", "Close", "SetRetry"}},
-	"cloud/pubsub": {receivers: []string{"p.p", "s.s", "c.c"}, local: []string{"Stop", "Close", "Publisher", "Subscriber"}},
+	"internal/cloud/batch":  {receivers: []string{"c.c"}, local: []string{"Close"}},
+	"internal/cloud/gcs":    {receivers: []string{"o", "b.b", "c.c", "p.object"}, local: []string{"Object", "Bucket", "Generation", "If", "Close", "SetRetry"}},
+	"internal/cloud/pubsub": {receivers: []string{"p.p", "s.s", "c.c"}, local: []string{"Stop", "Close", "Publisher", "Subscriber"}},
 }
 
 // TestCallsAreThoseOfTheAdapters reads the adapters: a call of a service that is not in calls is a right that was not

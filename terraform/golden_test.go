@@ -15,7 +15,7 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 var update = flag.Bool("update", false, "write tests/golden anew")

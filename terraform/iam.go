@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"coppice/strictyaml"
+	"coppice/internal/strictyaml"
 )
 
 //go:embed iam.yaml

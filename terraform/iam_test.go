@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/strictyaml"
+	"coppice/internal/strictyaml"
 )
 
 func load(t *testing.T) *Table {

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"gonum.org/v1/gonum/stat"
 
-	"coppice/page/plot"
-	"coppice/program"
+	"coppice/internal/page/plot"
+	"coppice/internal/program"
 )
 
 // curvesFlags say which searches are drawn, and where to.

@@ -2,8 +2,8 @@ package main
 
 import (
 	"bytes"
-	"coppice/search"
-	"coppice/sweep"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
@@ -14,9 +14,9 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/dataset"
-	"coppice/dataset/datasettest"
-	"coppice/dataset/ingest"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/dataset/ingest"
 )
 
 // run executes one subcommand and decodes what it prints.
@@ -317,7 +317,7 @@ func TestRefusals(t *testing.T) {
 
 func TestParquetCountsWhatIsThere(t *testing.T) {
 	var got outcome
-	path := filepath.FromSlash("../../dataset/ingest/testdata/foreign/pyarrow.parquet")
+	path := filepath.FromSlash("../../internal/dataset/ingest/testdata/foreign/pyarrow.parquet")
 	if err := run(t, &got, "parquet", path); err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/dataset"
-	"coppice/program"
+	"coppice/internal/dataset"
+	"coppice/internal/program"
 )
 
 func main() {

@@ -10,8 +10,8 @@ import (
 	"os/exec"
 	"slices"
 
-	"coppice/search"
-	"coppice/sweep"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
 )
 
 // task is something to search: a space, and what its configurations are worth. Higher is better.

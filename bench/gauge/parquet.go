@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/dataset/ingest"
+	"coppice/internal/dataset/ingest"
 )
 
 // outcome is what came of reading a file, in the words of testdata/arrow, which reads them with others.

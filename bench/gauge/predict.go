@@ -15,8 +15,8 @@ import (
 	"github.com/dmitryikh/leaves"
 	"github.com/spf13/cobra"
 
-	"coppice/gbt"
-	"coppice/program"
+	"coppice/internal/gbt"
+	"coppice/internal/program"
 )
 
 type predictOptions struct {

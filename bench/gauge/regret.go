@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/cobra"
 	"gonum.org/v1/gonum/stat"
 
-	"coppice/program"
-	"coppice/search"
-	"coppice/sweep"
+	"coppice/internal/program"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
 )
 
 // regretFlags say what is searched, and how.

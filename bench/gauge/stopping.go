@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/search"
-	"coppice/sweep"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
 )
 
 // stoppingFlags say what sweeps are simulated.

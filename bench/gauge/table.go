@@ -17,9 +17,9 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
-	"coppice/dataset"
-	"coppice/dataset/ingest"
-	"coppice/program"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/program"
 )
 
 // tableOptions say what table is made.

@@ -1,4 +1,4 @@
-"""Raw columns to model values. dataset/ingest/encoder.go, coder.go and part.go are the counterparts."""
+"""Raw columns to model values. internal/dataset/ingest/encoder.go, coder.go and part.go are the counterparts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hashes of levels, for whole arrays at once: dataset/encode/hash.go says the same for one value."""
+"""The hashes of levels, for whole arrays at once: internal/dataset/encode/hash.go says the same for one value."""
 
 from __future__ import annotations
 

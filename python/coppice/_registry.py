@@ -1,4 +1,4 @@
-"""Where the files of a version are and whether they are what was registered: registry/FORMAT.md is the counterpart."""
+"""Where the files of a version are and whether they are what was registered: internal/registry/FORMAT.md is the counterpart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sweeps as tables: what was tried, how it went, who is ahead. sweep/WIRE.md is the counterpart."""
+"""Sweeps as tables: what was tried, how it went, who is ahead. internal/sweep/WIRE.md is the counterpart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hashes against constants that dataset/encode/hash.go gives."""
+"""Hashes against constants that internal/dataset/encode/hash.go gives."""
 
 import math
 import unittest

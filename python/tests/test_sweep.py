@@ -1,4 +1,4 @@
-"""Sweeps as tables: written as sweep/WIRE.md has it, in the middle of things and damaged."""
+"""Sweeps as tables: written as internal/sweep/WIRE.md has it, in the middle of things and damaged."""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ import (
 
 // Callers authenticates callers. Verify may be called concurrently, before a request's body is read.
 type Callers interface {
-	// Verify returns the sender of a request, given the value of its Authorization header. A caller who is not allowed gets a
+	// Verify returns the sender of a request, given the value of its Authorization header. A caller who is not allowed
+	// gets a
 	// *RefusedError; any other error means that this cannot be determined now.
 	Verify(ctx context.Context, authorization string) (caller string, err error)
 }
@@ -25,8 +26,8 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// guarded passes on only requests that callers accepts; nil accepts all. A rejected caller sees only the status; the reason goes to the
-// log, which never contains a token.
+// guarded passes on only requests that callers accepts; nil accepts all. A rejected caller sees only the status; the
+// reason goes to the log, which never contains a token.
 func guarded(log *slog.Logger, callers Callers, next http.HandlerFunc) http.HandlerFunc {
 	if callers == nil {
 		return func(w http.ResponseWriter, r *http.Request) {

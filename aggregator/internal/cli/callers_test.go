@@ -15,9 +15,9 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
-	"coppice/blob"
-	"coppice/program"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 )
 
 // guests accepts callers by their whole Authorization header; package idtoken tests real tokens.
@@ -44,7 +44,8 @@ func (u unread) Read([]byte) (int, error) {
 
 func TestOnlyCallersAreLetIn(t *testing.T) {
 	const good, other, unsure = "Bearer very.secret.token", "Bearer anothers.secret.token", "Bearer unsure.secret.token"
-	known := guests{good: nil, other: &RefusedError{http.StatusForbidden, errors.New("eve may not call")}, unsure: errors.New("no keys to be had")}
+	known := guests{good: nil, other: &RefusedError{http.StatusForbidden, errors.New("eve may not call")},
+		unsure: errors.New("no keys to be had")}
 	message, oversized := push("x"), push(strings.Repeat("x", maxEnvelope))
 	for name, tc := range map[string]struct {
 		method, path, header string
@@ -63,7 +64,8 @@ func TestOnlyCallersAreLetIn(t *testing.T) {
 		"health, as anybody":  {"GET", "/healthz", "", "", 200, ""},
 		"push, as a guest":    {"POST", "/push", good, message, 204, ""},
 		"oversized, as guest": {"POST", "/push", good, oversized, 413, "too large"},
-		"reconcile, as guest": {"POST", "/reconcile", good, "", 204, ""}, // a change of a job's state: the body does not matter
+		// a change of a job's state: the body does not matter
+		"reconcile, as guest": {"POST", "/reconcile", good, "", 204, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -82,24 +84,28 @@ func TestOnlyCallersAreLetIn(t *testing.T) {
 			if rec.Code != tc.want || !strings.Contains(log.String(), tc.log) {
 				t.Errorf("%d, want %d; log %s", rec.Code, tc.want, log.String())
 			}
-			if all := log.String() + rec.Body.String(); strings.Contains(all, "secret") || strings.Contains(all, "made.up") {
+			if all := log.String() + rec.Body.String(); strings.Contains(all, "secret") || strings.Contains(all,
+				"made.up") {
 				t.Errorf("the token is told: %s", all)
 			}
-			if body := rec.Body.String(); rec.Code >= 401 && rec.Code <= 403 && strings.TrimSpace(body) != http.StatusText(rec.Code) {
+			if body := rec.Body.String(); rec.Code >= 401 && rec.Code <= 403 &&
+				strings.TrimSpace(body) != http.StatusText(rec.Code) {
 				t.Errorf("a stranger is told %q", body)
 			}
 		})
 	}
 }
 
-// TestStrangersAreAnsweredAtOnce: a rejected request whose announced body never comes is answered at once, not after readTime.
+// TestStrangersAreAnsweredAtOnce: a rejected request whose announced body never comes is answered at once, not after
+// readTime.
 func TestStrangersAreAnsweredAtOnce(t *testing.T) {
 	a := aggregator(blob.Memory())
 	a.Log = program.Logger(io.Discard, program.Origin{})
 	server := httptest.NewServer(handler(a, guests{}, func(context.Context) {}))
 	defer server.Close()
 
-	for request, want := range map[string]string{"POST /push": "401", "POST /reconcile": "401", "POST /admin": "404", "PUT /push": "405"} {
+	for request, want := range map[string]string{"POST /push": "401", "POST /reconcile": "401", "POST /admin": "404",
+		"PUT /push": "405"} {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -135,7 +141,8 @@ func TestNobodyIsLetInByAccident(t *testing.T) {
 		"IPv6, everywhere":      {at: &net.TCPAddr{IP: net.IPv6unspecified}, refuses: "COPPICE_AUDIENCE"},
 		"only an audience":      {at: near, env: map[string]string{"COPPICE_AUDIENCE": "a"}, refuses: "0 callers"},
 		"only callers":          {at: near, env: map[string]string{"COPPICE_CALLERS": "x@y.z"}, refuses: "no audience"},
-		"misspelt":              {at: far, env: map[string]string{"COPPICE_SIGNATURES": "cloudrun"}, refuses: "COPPICE_SIGNATURES"},
+		"misspelt": {at: far, env: map[string]string{"COPPICE_SIGNATURES": "cloudrun"},
+			refuses: "COPPICE_SIGNATURES"},
 	} {
 		w := World{World: program.World{Env: envconfig.MapLookuper(tc.env)},
 			Callers: func(_ context.Context, env sweep.CallersEnv) (Callers, error) { // as in wire.go
@@ -148,7 +155,8 @@ func TestNobodyIsLetInByAccident(t *testing.T) {
 				return guests{}, nil
 			}}
 		got, err := w.callersAt(t.Context(), tc.at)
-		if (got != nil) != tc.checked || (err != nil) != (tc.refuses != "") || err != nil && !strings.Contains(err.Error(), tc.refuses) {
+		if (got != nil) != tc.checked || (err != nil) != (tc.refuses != "") || err != nil &&
+			!strings.Contains(err.Error(), tc.refuses) {
 			t.Errorf("%s: callers %v, error %v", name, got, err)
 		}
 	}
@@ -157,7 +165,8 @@ func TestNobodyIsLetInByAccident(t *testing.T) {
 // TestServeRefusesTheWorld starts the command as a careless deployment would.
 func TestServeRefusesTheWorld(t *testing.T) {
 	var out lockedBuffer
-	if code := Run(t.Context(), world(&out, blob.Memory(), nil, "serve", "--metrics", "", "--listen", ":0")); code != sweep.ExitSetup || !strings.Contains(out.String(), "COPPICE_CALLERS") {
+	if code := Run(t.Context(), world(&out, blob.Memory(), nil, "serve", "--metrics", "", "--listen",
+		":0")); code != sweep.ExitSetup || !strings.Contains(out.String(), "COPPICE_CALLERS") {
 		t.Errorf("exit code %d: %s", code, out.String())
 	}
 }

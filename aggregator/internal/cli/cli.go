@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"coppice/aggregator/internal/conclude"
-	"coppice/blob"
-	"coppice/notify"
-	"coppice/program"
-	"coppice/registry"
-	"coppice/sweep"
-	"coppice/telemetry"
+	"coppice/internal/blob"
+	"coppice/internal/notify"
+	"coppice/internal/program"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
+	"coppice/internal/telemetry"
 )
 
 // World is everything outside the process.
@@ -37,8 +37,8 @@ type Backends struct {
 	Close                      func() error
 }
 
-// Receiver passes the data of each message to handle, from several goroutines, until ctx ends; a message for which handle returns an error
-// is redelivered.
+// Receiver passes the data of each message to handle, from several goroutines, until ctx ends; a message for which
+// handle returns an error is redelivered.
 type Receiver interface {
 	Receive(ctx context.Context, handle func(context.Context, []byte) error) error
 }
@@ -52,9 +52,10 @@ func Run(ctx context.Context, w World) int {
 	return program.Execute(ctx, w.World, root)
 }
 
-// with connects, runs use with an aggregator, and closes what was opened. Metrics are served on page, if there is one, and pushed every so
-// often to OTEL_EXPORTER_OTLP_ENDPOINT, if set.
-func (w *World) with(ctx context.Context, page *page, every time.Duration, use func(*conclude.Aggregator, *Backends, *telemetry.Telemetry) error) (err error) {
+// with connects, runs use with an aggregator, and closes what was opened. Metrics are served on page, if there is one,
+// and pushed every so often to OTEL_EXPORTER_OTLP_ENDPOINT, if set.
+func (w *World) with(ctx context.Context, page *page, every time.Duration, use func(*conclude.Aggregator, *Backends,
+	*telemetry.Telemetry) error) (err error) {
 	var env sweep.Deployment
 	if err := w.Environment(ctx, &env, remedy); err != nil {
 		return err
@@ -65,15 +66,17 @@ func (w *World) with(ctx context.Context, page *page, every time.Duration, use f
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	log := program.Logger(w.Out, program.Origin{Program: "aggregator", Version: w.Version, Project: env.Project})
-	a := &conclude.Aggregator{Datasets: b.Datasets, Sweeps: b.Sweeps, Registry: registry.New(b.Registry), Jobs: b.Jobs, Contract: conclude.Nights{Datasets: b.Datasets},
-		Notify: &notify.Notifier{Channels: b.Channels, Now: w.Now, Log: log}, Now: w.Now, Log: log}
+	a := &conclude.Aggregator{Datasets: b.Datasets, Sweeps: b.Sweeps, Registry: registry.New(b.Registry), Jobs: b.Jobs,
+		Contract: conclude.Nights{Datasets: b.Datasets},
+		Notify:   &notify.Notifier{Channels: b.Channels, Now: w.Now, Log: log}, Now: w.Now, Log: log}
 	readers, err := page.open(ctx, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, page.close()) }()
-	measuring := telemetry.Start(ctx, telemetry.Options{Program: "aggregator", Version: w.Version, Project: env.Project, Endpoint: env.OTLPEndpoint,
-		Log: log, Readers: readers, Instance: uuid.NewString(), Every: every})
+	measuring := telemetry.Start(ctx, telemetry.Options{Program: "aggregator", Version: w.Version, Project: env.Project,
+		Endpoint: env.OTLPEndpoint,
+		Log:      log, Readers: readers, Instance: uuid.NewString(), Every: every})
 	defer measuring.Close(ctx)
 	if err := a.Measure(measuring.Meter()); err != nil {
 		return err
@@ -94,7 +97,8 @@ lost. Any number of aggregators may run at once. Ctrl-C ends it.`,
 			if every < time.Second {
 				return program.Usagef("--reconcile is %s: use 1s or more", every)
 			}
-			return w.with(cmd.Context(), metrics, 0, func(a *conclude.Aggregator, b *Backends, _ *telemetry.Telemetry) error {
+			return w.with(cmd.Context(), metrics, 0, func(a *conclude.Aggregator, b *Backends,
+				_ *telemetry.Telemetry) error {
 				return pull(cmd.Context(), a, b, every)
 			})
 		},
@@ -143,7 +147,8 @@ func reconcileCommand(w *World) *cobra.Command {
 		Example: "  aggregator reconcile",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), nil, 0, func(a *conclude.Aggregator, _ *Backends, _ *telemetry.Telemetry) error {
+			return w.with(cmd.Context(), nil, 0, func(a *conclude.Aggregator, _ *Backends,
+				_ *telemetry.Telemetry) error {
 				return a.Reconcile(cmd.Context())
 			})
 		},

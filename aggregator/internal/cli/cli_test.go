@@ -19,11 +19,11 @@ import (
 	"github.com/sethvargo/go-envconfig"
 
 	"coppice/aggregator/internal/conclude"
-	"coppice/blob"
-	"coppice/blob/blobtest"
-	"coppice/program"
-	"coppice/registry"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/program"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
 )
 
 // broken is a store whose listings fail.
@@ -36,22 +36,27 @@ func (broken) List(context.Context, string) iter.Seq2[blob.Attrs, error] {
 }
 
 func aggregator(sweeps blob.Store) *conclude.Aggregator {
-	return &conclude.Aggregator{Datasets: blob.Memory(), Sweeps: sweeps, Registry: registry.New(blob.Memory()), Now: time.Now, Log: program.Logger(io.Discard, program.Origin{})}
+	return &conclude.Aggregator{Datasets: blob.Memory(), Sweeps: sweeps, Registry: registry.New(blob.Memory()),
+		Now: time.Now, Log: program.Logger(io.Discard, program.Origin{})}
 }
 
 func push(data string) string {
-	return `{"message":{"data":"` + base64.StdEncoding.EncodeToString([]byte(data)) + `","messageId":"1"},"subscription":"s"}`
+	return `{"message":{"data":"` + base64.StdEncoding.EncodeToString([]byte(data)) +
+		`","messageId":"1"},"subscription":"s"}`
 }
 
 func TestEndpoints(t *testing.T) {
 	message, _ := json.Marshal(sweep.ScoreMessage{Format: 1, Sweep: "night-1"})
 	fine, bad := aggregator(blob.Memory()), aggregator(broken{blob.Memory()})
 	// A cancelled sweep is concluded at once, which shows that a push about it reached the handler.
-	plan := sweep.Plan{Format: 1, Sweep: "night-1", Job: "projects/p/locations/l/jobs/night-1", Heartbeat: 1, Takeover: 2, Trials: []sweep.Trial{{}}, Dataset: sweep.DatasetRef{Name: "d", Version: "0123456789abcdef"}}
+	plan := sweep.Plan{Format: 1, Sweep: "night-1", Job: "projects/p/locations/l/jobs/night-1", Heartbeat: 1,
+		Takeover: 2, Trials: []sweep.Trial{{}}, Dataset: sweep.DatasetRef{Name: "d", Version: "0123456789abcdef"}}
 	plan.Spec.Model = "m"
-	plan.Holdout = sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"}, Test: sweep.Rows{Split: "test"}}
+	plan.Holdout = sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"},
+		Test: sweep.Rows{Split: "test"}}
 	for _, a := range []*conclude.Aggregator{fine, bad} {
-		if ok, err := blobtest.CreateJSON(t.Context(), a.Sweeps, sweep.Names(plan.Sweep).Plan(), plan); !ok || err != nil {
+		if ok, err := blobtest.CreateJSON(t.Context(), a.Sweeps, sweep.Names(plan.Sweep).Plan(), plan); !ok ||
+			err != nil {
 			t.Fatalf("blobtest.CreateJSON(a.Sweeps, sweep.Names(plan.Sweep).Plan(), plan): got %v, %v; want ok, no error", ok, err)
 		}
 		if _, err := blob.Create(t.Context(), a.Sweeps, sweep.Names(plan.Sweep).Cancel(), []byte("{}")); err != nil {
@@ -76,7 +81,8 @@ func TestEndpoints(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec := httptest.NewRecorder()
-			handler(tc.a, nil, func(context.Context) {}).ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), tc.method, tc.path, strings.NewReader(tc.body)))
+			handler(tc.a, nil, func(context.Context) {}).ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(),
+				tc.method, tc.path, strings.NewReader(tc.body)))
 			if rec.Code != tc.want {
 				t.Errorf("%d, want %d: %s", rec.Code, tc.want, rec.Body)
 			}
@@ -107,11 +113,14 @@ func (s *script) Receive(ctx context.Context, handle func(context.Context, []byt
 }
 
 func world(out io.Writer, sweeps blob.Store, r Receiver, args ...string) World {
-	env := map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "d", "COPPICE_SWEEPS_BUCKET": "s", "COPPICE_REGISTRY_BUCKET": "r"}
+	env := map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "d", "COPPICE_SWEEPS_BUCKET": "s",
+		"COPPICE_REGISTRY_BUCKET": "r"}
 	return World{
-		World: program.World{Args: args, Env: envconfig.MapLookuper(env), Out: program.To(out), Err: program.To(out), Now: time.Now},
+		World: program.World{Args: args, Env: envconfig.MapLookuper(env), Out: program.To(out), Err: program.To(out),
+			Now: time.Now},
 		Connect: func(context.Context, sweep.Deployment) (*Backends, error) {
-			return &Backends{Datasets: blob.Memory(), Sweeps: sweeps, Registry: blob.Memory(), Messages: r, Close: func() error { return nil }}, nil
+			return &Backends{Datasets: blob.Memory(), Sweeps: sweeps, Registry: blob.Memory(), Messages: r,
+				Close: func() error { return nil }}, nil
 		},
 	}
 }
@@ -124,7 +133,8 @@ func TestPullReconcilesUntilInterrupted(t *testing.T) {
 		var out lockedBuffer
 		done := make(chan int)
 		go func() {
-			done <- Run(ctx, world(&out, sweeps, &script{messages: [][]byte{[]byte("x")}}, "pull", "--reconcile", "5s", "--metrics", ""))
+			done <- Run(ctx, world(&out, sweeps, &script{messages: [][]byte{[]byte("x")}}, "pull", "--reconcile", "5s",
+				"--metrics", ""))
 		}()
 		<-time.After(12 * time.Second) // by the bubble's clock
 		stop()
@@ -194,6 +204,7 @@ func TestMissingEnvironment(t *testing.T) {
 	w := world(&out, blob.Memory(), nil, "reconcile")
 	w.Env = envconfig.MapLookuper(nil)
 	if code := Run(t.Context(), w); code != sweep.ExitSetup || !strings.Contains(out.String(), "COPPICE_PROJECT") {
-		t.Errorf(`Run(w): got %d: %s; want code = sweep.ExitSetup, out.String() with "COPPICE_PROJECT"`, code, out.String())
+		t.Errorf(`Run(w): got %d: %s; want code = sweep.ExitSetup, out.String() with "COPPICE_PROJECT"`, code,
+			out.String())
 	}
 }

@@ -12,12 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/telemetry"
-	"coppice/telemetry/scrape"
+	"coppice/internal/telemetry"
+	"coppice/internal/telemetry/scrape"
 )
 
-// page is where Prometheus scrapes the aggregator's metrics. It has a port of its own: the one of /push is open to the internet on Cloud
-// Run. nil is no page.
+// page is where Prometheus scrapes the aggregator's metrics. It has a port of its own: the one of /push is open to the
+// internet on Cloud Run. nil is no page.
 type page struct {
 	address string
 	cmd     *cobra.Command
@@ -31,11 +31,12 @@ func newPage() *page { return &page{address: "127.0.0.1:9464"} } // the port tha
 
 func (p *page) add(cmd *cobra.Command) {
 	p.cmd = cmd
-	cmd.Flags().StringVar(&p.address, metricsFlag, p.address, "address of the page /metrics for Prometheus; empty for none")
+	cmd.Flags().StringVar(&p.address, metricsFlag, p.address,
+		"address of the page /metrics for Prometheus; empty for none")
 }
 
-// open serves the page and returns its metric readers. If the default port is taken, another is used, since several aggregators may run on
-// a machine; if a requested port is taken, that is an error.
+// open serves the page and returns its metric readers. If the default port is taken, another is used, since several
+// aggregators may run on a machine; if a requested port is taken, that is an error.
 func (p *page) open(ctx context.Context, log *slog.Logger) ([]telemetry.Reader, error) {
 	if p == nil || p.address == "" {
 		return nil, nil
@@ -46,7 +47,8 @@ func (p *page) open(ctx context.Context, log *slog.Logger) ([]telemetry.Reader, 
 		l, err = config.Listen(ctx, "tcp", "127.0.0.1:0")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s for /metrics: %w; set another address with --%s, or an empty one for none", p.address, err, metricsFlag)
+		return nil, fmt.Errorf("listen on %s for /metrics: %w; set another address with --%s, or an empty one for none",
+			p.address, err, metricsFlag)
 	}
 
 	reader, handler, err := scrape.New()
@@ -56,7 +58,8 @@ func (p *page) open(ctx context.Context, log *slog.Logger) ([]telemetry.Reader, 
 
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", handler)
-	p.server, p.done = &http.Server{Handler: prompt(mux), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute}, make(chan error, 1)
+	p.server, p.done = &http.Server{Handler: prompt(mux), ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout: time.Minute}, make(chan error, 1)
 	log.Info("metrics for Prometheus", "address", "http://"+l.Addr().String()+"/metrics")
 	go func() { p.done <- p.server.Serve(l) }()
 	return []telemetry.Reader{reader}, nil

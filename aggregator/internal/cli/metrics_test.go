@@ -14,7 +14,7 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
-	"coppice/blob"
+	"coppice/internal/blob"
 )
 
 // scraped runs an aggregator until its page has been read once.
@@ -62,12 +62,14 @@ func scraped(t *testing.T, args ...string) (text, log string) {
 
 func TestPrometheusPage(t *testing.T) {
 	text, address := scraped(t, "pull", "--metrics", "127.0.0.1:0")
-	if !strings.Contains(text, "coppice_aggregator_messages_total{") || !strings.HasPrefix(address, "http://127.0.0.1:") {
+	if !strings.Contains(text, "coppice_aggregator_messages_total{") || !strings.HasPrefix(address,
+		"http://127.0.0.1:") {
 		t.Errorf(`scraped(t, "pull", "--metrics", "127.0.0.1:0"): got %s: %s; want text with "coppice_aggregator_messages_total{", address beginning with "http://127.0.0.1:"`, address, text)
 	}
 }
 
-// TestAPushExportsBeforeItAnswers: after the answer, the CPU may be gone. A collector that refuses does not fail the request.
+// TestAPushExportsBeforeItAnswers: after the answer, the CPU may be gone. A collector that refuses does not fail the
+// request.
 func TestAPushExportsBeforeItAnswers(t *testing.T) {
 	for name, status := range map[string]int{"takes": http.StatusOK, "refuses": http.StatusBadRequest} {
 		for _, path := range []string{"/push", "/reconcile"} {
@@ -83,11 +85,13 @@ func TestAPushExportsBeforeItAnswers(t *testing.T) {
 				serving := make(chan struct{})
 				out := lockedBuffer{wants: "aggregator serves", seen: serving}
 				w := world(&out, blob.Memory(), nil, "serve", "--listen", "127.0.0.1:0", "--metrics", "")
-				w.Env = envconfig.MultiLookuper(w.Env, envconfig.MapLookuper(map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL}))
+				w.Env = envconfig.MultiLookuper(w.Env,
+					envconfig.MapLookuper(map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL}))
 				done := make(chan int, 1)
 				go func() { done <- Run(ctx, w) }()
 				<-serving
-				q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+served(t, out.String())+path, strings.NewReader(push("nonsense")))
+				q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+served(t, out.String())+path,
+					strings.NewReader(push("nonsense")))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -133,7 +137,9 @@ func TestPrometheusPageOfTheSecond(t *testing.T) {
 		t.Errorf("at %s, which is taken", address)
 	}
 	var out lockedBuffer
-	if code := Run(t.Context(), world(&out, blob.Memory(), &script{}, "pull", "--metrics", newPage().address)); code == 0 || !strings.Contains(out.String(), "set another address with --metrics") {
-		t.Errorf(`Run(...): got %d %s; want code other than 0, out.String() with "set another address with --metrics"`, code, out.String())
+	if code := Run(t.Context(), world(&out, blob.Memory(), &script{}, "pull", "--metrics",
+		newPage().address)); code == 0 || !strings.Contains(out.String(), "set another address with --metrics") {
+		t.Errorf(`Run(...): got %d %s; want code other than 0, out.String() with "set another address with --metrics"`,
+			code, out.String())
 	}
 }

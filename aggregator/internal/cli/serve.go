@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/aggregator/internal/conclude"
-	"coppice/cloud"
-	"coppice/sweep"
-	"coppice/telemetry"
+	"coppice/internal/cloud"
+	"coppice/internal/sweep"
+	"coppice/internal/telemetry"
 )
 
 func serveCommand(w *World) *cobra.Command {
@@ -35,7 +35,8 @@ token's signature, and removed it, before the request arrives.`,
 		Example: "  aggregator serve --listen 127.0.0.1:8080",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), metrics, pushEvery, func(a *conclude.Aggregator, _ *Backends, m *telemetry.Telemetry) error {
+			return w.with(cmd.Context(), metrics, pushEvery, func(a *conclude.Aggregator, _ *Backends,
+				m *telemetry.Telemetry) error {
 				return w.serve(cmd.Context(), a, listen, m.Flush)
 			})
 		},
@@ -72,7 +73,8 @@ func (w *World) serve(ctx context.Context, a *conclude.Aggregator, address strin
 		return errors.Join(err, l.Close())
 	}
 
-	server := &http.Server{Handler: handler(a, callers, flush), ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: answerTime, IdleTimeout: idleTime,
+	server := &http.Server{Handler: handler(a, callers, flush), ReadHeaderTimeout: headerTime, ReadTimeout: readTime,
+		WriteTimeout: answerTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.Log.Handler(), slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }}
 	a.Log.Info("aggregator serves", "address", l.Addr().String(), "callers_checked", callers != nil)
@@ -95,8 +97,8 @@ func (w *World) serve(ctx context.Context, a *conclude.Aggregator, address strin
 	return nil
 }
 
-// callersAt creates the authenticator for a server at an address. It returns nil, which accepts all callers, only if nothing is configured
-// and the address is reachable only from this machine.
+// callersAt creates the authenticator for a server at an address. It returns nil, which accepts all callers, only if
+// nothing is configured and the address is reachable only from this machine.
 func (w *World) callersAt(ctx context.Context, at net.Addr) (Callers, error) {
 	var env sweep.CallersEnv
 	if err := w.Environment(ctx, &env, callersRemedy); err != nil {
@@ -126,7 +128,8 @@ type pushed struct {
 // maxEnvelope leaves room for base64 and the envelope's own fields.
 const maxEnvelope = 2 * sweep.MaxMessage
 
-// handler calls flush, which pushes metrics, before the caller has the answer: after the answer Cloud Run takes the CPU away.
+// handler calls flush, which pushes metrics, before the caller has the answer: after the answer Cloud Run takes the CPU
+// away.
 func handler(a *conclude.Aggregator, callers Callers, flush func(context.Context)) http.Handler {
 	post := func(act http.HandlerFunc) http.HandlerFunc {
 		return guarded(a.Log, callers, func(w http.ResponseWriter, r *http.Request) {
@@ -144,8 +147,8 @@ func handler(a *conclude.Aggregator, callers Callers, flush func(context.Context
 	return http.MaxBytesHandler(prompt(mux), maxEnvelope)
 }
 
-// prompt answers rejected and unhandled requests at once: otherwise the server would first read the announced body, for up to readTime. The
-// connection is closed after the answer, and the rest of it is not waited for.
+// prompt answers rejected and unhandled requests at once: otherwise the server would first read the announced body, for
+// up to readTime. The connection is closed after the answer, and the rest of it is not waited for.
 func prompt(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {

@@ -1,6 +1,7 @@
-// Package conclude ends sweeps. It folds a sweep's results into a board and, when all trials have ended or no more results can come,
-// concludes once: pick, verify, calibrate, measure, register, promote. Every step reads objects and may be repeated by any process at any
-// time with the same outcome, so the order, loss and duplication of messages do not matter.
+// Package conclude ends sweeps. It folds a sweep's results into a board and, when all trials have ended or no more
+// results can come, concludes once: pick, verify, calibrate, measure, register, promote. Every step reads objects and
+// may be repeated by any process at any time with the same outcome, so the order, loss and duplication of messages do
+// not matter.
 package conclude
 
 import (
@@ -18,13 +19,13 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	otel "go.opentelemetry.io/otel/metric"
 
-	"coppice/blob"
-	"coppice/ledger"
-	"coppice/notify"
-	"coppice/protocol"
-	"coppice/registry"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/blob"
+	"coppice/internal/ledger"
+	"coppice/internal/notify"
+	"coppice/internal/protocol"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // SweepError is an error about one sweep.
@@ -84,8 +85,8 @@ type known struct {
 	progress atomic.Pointer[progress] // nil before the plan is read and after the end
 }
 
-// Handle processes one score message. After an error the message should be redelivered; a message that is not a score message is logged and
-// dropped.
+// Handle processes one score message. After an error the message should be redelivered; a message that is not a score
+// message is logged and dropped.
 func (a *Aggregator) Handle(ctx context.Context, data []byte) error {
 	m, err := sweep.DecodeScoreMessage(data)
 	if err != nil {
@@ -103,8 +104,8 @@ func (a *Aggregator) Handle(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// dropPermanent logs and swallows an error that a retry would not fix: an object of the sweep that cannot be decoded. Once the object is
-// repaired, the next reconciliation concludes the sweep.
+// dropPermanent logs and swallows an error that a retry would not fix: an object of the sweep that cannot be decoded.
+// Once the object is repaired, the next reconciliation concludes the sweep.
 func (a *Aggregator) dropPermanent(id sweep.ID, err error) error {
 	var damaged *sweep.DecodeError
 	if errors.As(err, &damaged) {
@@ -114,8 +115,8 @@ func (a *Aggregator) dropPermanent(id sweep.ID, err error) error {
 	return err
 }
 
-// Reconcile checks every sweep that has not ended: messages may be lost, and silence must be noticed too. It continues after an error and
-// returns all errors. Notifications come last, since a slow channel must not delay the next sweep.
+// Reconcile checks every sweep that has not ended: messages may be lost, and silence must be noticed too. It continues
+// after an error and returns all errors. Notifications come last, since a slow channel must not delay the next sweep.
 func (a *Aggregator) Reconcile(ctx context.Context) error {
 	var failed []error
 	var ended []sweep.ID
@@ -138,7 +139,8 @@ func (a *Aggregator) Reconcile(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// Consider concludes the sweep if it is over and sends the notification. It returns the conclusion, or nil while the sweep continues.
+// Consider concludes the sweep if it is over and sends the notification. It returns the conclusion, or nil while the
+// sweep continues.
 func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusion, error) {
 	c, err := a.settle(ctx, id)
 	if c != nil {
@@ -170,7 +172,8 @@ func (a *Aggregator) settle(ctx context.Context, id sweep.ID) (*sweep.Conclusion
 		if k.plan != nil {
 			k.dataset = k.plan.Dataset.Name + "@" + k.plan.Dataset.Version
 		}
-		k.plan, k.planText, k.trials, k.results, k.listing, k.costs = nil, nil, nil, nil, sweepstore.Listing{}, nil // free the memory: an aggregator lives for months
+		// free the memory: an aggregator lives for months
+		k.plan, k.planText, k.trials, k.results, k.listing, k.costs = nil, nil, nil, nil, sweepstore.Listing{}, nil
 	}
 
 	return c, nil
@@ -217,8 +220,9 @@ func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*swee
 	return a.sweep(id).Conclusion(ctx)
 }
 
-// fromObjects follows the rules of package protocol, from looking for an ending to writing the conclusion. The conclusion is nil while the
-// sweep continues. With an error it may be what the sweep would otherwise have been concluded with.
+// fromObjects follows the rules of package protocol, from looking for an ending to writing the conclusion. The
+// conclusion is nil while the sweep continues. With an error it may be what the sweep would otherwise have been
+// concluded with.
 func (a *Aggregator) fromObjects(ctx context.Context, id sweep.ID, k *known) (*sweep.Conclusion, error) {
 	if err := a.readPlan(ctx, id, k); err != nil || k.plan == nil {
 		return nil, err
@@ -325,7 +329,8 @@ func (o *concluding) end(ctx context.Context, why protocol.Why) (created bool, e
 		e.Early = strings.TrimPrefix(e.Early+"; "+enough, "; ")
 	}
 
-	e.Format, e.Sweep, e.At, e.Trials = sweep.FormatVersion, p.Sweep, o.a.Now().UTC(), slices.Sorted(maps.Keys(o.k.results))
+	e.Format, e.Sweep, e.At, e.Trials = sweep.FormatVersion, p.Sweep, o.a.Now().UTC(),
+		slices.Sorted(maps.Keys(o.k.results))
 	o.ending = e
 	return o.a.sweep(p.Sweep).CreateEnding(ctx, *e)
 }
@@ -400,7 +405,8 @@ func (a *Aggregator) readResults(ctx context.Context, k *known) error {
 
 // age returns what is known about how long the sweep has run.
 func (k *known) age(now time.Time) protocol.Age {
-	return protocol.Age{Planned: k.planned, Latest: k.latest, Watched: now.Sub(k.seen), Created: k.plan.Created, Now: now}
+	return protocol.Age{Planned: k.planned, Latest: k.latest, Watched: now.Sub(k.seen), Created: k.plan.Created,
+		Now: now}
 }
 
 // damaged logs that a result cannot be read, which fails its trial.
@@ -430,7 +436,8 @@ func (a *Aggregator) write(ctx context.Context, k *known, c *sweep.Conclusion) (
 	if a.verdicts != nil {
 		a.verdicts.Add(ctx, 1, otel.WithAttributes(attribute.String("verdict", string(c.Verdict()))))
 	}
-	words := []any{"sweep", c.Sweep, "outcome", c.Outcome, "verdict", c.Verdict(), "model", c.Model, "version", c.Version, "reason", c.Reason}
+	words := []any{"sweep", c.Sweep, "outcome", c.Outcome, "verdict", c.Verdict(), "model", c.Model, "version",
+		c.Version, "reason", c.Reason}
 	if c.Outcome == sweep.OutcomeWinner {
 		words = append(words, "trial", c.Trial) // without a winner, Trial is 0 and would read as trial 0
 	}
@@ -438,7 +445,8 @@ func (a *Aggregator) write(ctx context.Context, k *known, c *sweep.Conclusion) (
 
 	// A night that needs attention gets a line of its own with the gate's reason.
 	if v := c.Verdict(); v != sweep.VerdictPromoted && v != sweep.VerdictCancelled {
-		a.Log.Warn("not promoted", "sweep", c.Sweep, "verdict", v, "model", c.Model, "version", c.Version, "reason", c.Why())
+		a.Log.Warn("not promoted", "sweep", c.Sweep, "verdict", v, "model", c.Model, "version", c.Version, "reason",
+			c.Why())
 	}
 	return true, nil
 }

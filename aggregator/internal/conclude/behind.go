@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"slices"
 
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
-// behind returns the trials without a result that others beat, ascending: those that were paused at a rung and would end if no other came to
-// it, and those of which that is decided. A sweep that ends before they do counts them as stopped. A paused trial that is among the best at
-// its rung is not one of them, nor is one whose score there cannot be read: both would have gone on.
+// behind returns the trials without a result that others beat, ascending: those that were paused at a rung and would
+// end if no other came to it, and those of which that is decided. A sweep that ends before they do counts them as
+// stopped. A paused trial that is among the best at its rung is not one of them, nor is one whose score there cannot be
+// read: both would have gone on.
 func (a *Aggregator) behind(ctx context.Context, k *known) ([]int, error) {
 	if !k.plan.Pauses() {
 		return nil, nil
@@ -68,7 +69,8 @@ func (a *Aggregator) behind(ctx context.Context, k *known) ([]int, error) {
 	return trials, nil
 }
 
-// decidedToEnd reports whether it was decided that a paused trial ends. A decision that cannot be read lets it continue.
+// decidedToEnd reports whether it was decided that a paused trial ends. A decision that cannot be read lets it
+// continue.
 func (a *Aggregator) decidedToEnd(ctx context.Context, k *known, trial, step int) (bool, error) {
 	after, err := k.trials.Promotion(ctx, trial, step)
 	var damaged *sweepstore.DamagedError

@@ -8,15 +8,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/blob"
-	"coppice/blob/blobtest"
-	"coppice/registry"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
 )
 
-// TestAggregatorsOverAFoulStore: three aggregators repeatedly consider a sweep that is over, in a synctest bubble. Three in ten answers to
-// their writes are lost, with a client that retries or one that gives up, and calls stall for minutes. They all reach one conclusion, the
-// one of an undisturbed run, and the registry has one version, promoted once. A failure names its seed.
+// TestAggregatorsOverAFoulStore: three aggregators repeatedly consider a sweep that is over, in a synctest bubble.
+// Three in ten answers to their writes are lost, with a client that retries or one that gives up, and calls stall for
+// minutes. They all reach one conclusion, the one of an undisturbed run, and the registry has one version, promoted
+// once. A failure names its seed.
 func TestAggregatorsOverAFoulStore(t *testing.T) {
 	clean := newWorld(t, options{})
 	sweeps := without(t, clean.sweeps)
@@ -35,7 +36,8 @@ func TestAggregatorsOverAFoulStore(t *testing.T) {
 			all, failures := w.consideredBy(t, 3, seed)
 			failed += failures
 			for i, c := range all {
-				if c == nil || c.Outcome != sweep.OutcomeWinner || c.Trial != want.Trial || c.Version != 1 || !c.Gate.Promoted {
+				if c == nil || c.Outcome != sweep.OutcomeWinner || c.Trial != want.Trial || c.Version != 1 ||
+					!c.Gate.Promoted {
 					t.Errorf("seed %d: aggregator %d concluded with %+v; want trial %d as version 1, promoted; its gate: %+v", seed, i, c, want.Trial, c.Gate)
 				}
 			}
@@ -53,7 +55,8 @@ func TestAggregatorsOverAFoulStore(t *testing.T) {
 	}
 }
 
-// consideredBy lets n aggregators consider the sweep until each knows how it ended, and returns how often one of them failed.
+// consideredBy lets n aggregators consider the sweep until each knows how it ended, and returns how often one of them
+// failed.
 func (w *world) consideredBy(t *testing.T, n int, seed uint64) (all []*sweep.Conclusion, failures int) {
 	var mu sync.Mutex
 	var group sync.WaitGroup

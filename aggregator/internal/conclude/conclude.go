@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"strconv"
 
-	"coppice/metric"
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/search"
-	"coppice/sweep"
+	"coppice/internal/metric"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
 )
 
 // won is a sweep's winner and its version.
@@ -21,11 +21,14 @@ type won struct {
 	version registry.Version
 }
 
-// conclude decides how the sweep ended and, if it has a winner, registers it. It is idempotent. Whether the version becomes the champion is
-// decided by the gate. If the winner cannot be registered, the conclusion is returned together with the error.
-func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *sweep.Ending) (*sweep.Conclusion, *won, error) {
+// conclude decides how the sweep ended and, if it has a winner, registers it. It is idempotent. Whether the version
+// becomes the champion is decided by the gate. If the winner cannot be registered, the conclusion is returned together
+// with the error.
+func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *sweep.Ending) (*sweep.Conclusion, *won,
+	error) {
 	p, own := k.plan, b.Tally(k.plan)
-	c := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner, Done: own.Done, Failed: own.Failed, At: a.Now().UTC()}
+	c := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner, Done: own.Done,
+		Failed: own.Failed, At: a.Now().UTC()}
 
 	// Cancelled, or below the quorum: no winner.
 	switch done, short := ended(p, b, e); {
@@ -39,7 +42,8 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	default:
 		c.Reason = short
 		if p.Folds == nil {
-			c.Reason = fmt.Sprintf("all %d trials have ended, %d of them with a model; the quorum is %d", len(p.Own()), own.Done, quorum(p, b, e))
+			c.Reason = fmt.Sprintf("all %d trials have ended, %d of them with a model; the quorum is %d", len(p.Own()),
+				own.Done, quorum(p, b, e))
 		}
 		return c, nil, nil
 	}
@@ -89,8 +93,8 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	return c, &won{w, h, v}, nil
 }
 
-// unusable ends the sweep without a winner if the dataset itself is the reason, which a retry would not change. Storage errors are
-// returned, and lead to a retry.
+// unusable ends the sweep without a winner if the dataset itself is the reason, which a retry would not change. Storage
+// errors are returned, and lead to a retry.
 func unusable(c *sweep.Conclusion, err error) (*sweep.Conclusion, *won, error) {
 	var data *dataError
 	if !errors.As(err, &data) {
@@ -125,10 +129,12 @@ func judges(p *sweep.Plan) (metric.Metric, []*search.Condition, error) {
 }
 
 // pick returns the best trial that meets the requirements and whose scores an independent implementation reproduces.
-func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, m metric.Metric, require []*search.Condition, h *holdout) (*winner, search.Selection, error) {
+func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, m metric.Metric, require []*search.Condition,
+	h *holdout) (*winner, search.Selection, error) {
 	exclude := map[int]string{}
 	for {
-		s := search.Pick(search.PickRequest{Board: b, Metric: m.RatedBy(), Maximize: m.Maximize, Require: require, Exclude: exclude, Rule: search.RuleOf(k.plan)})
+		s := search.Pick(search.PickRequest{Board: b, Metric: m.RatedBy(), Maximize: m.Maximize, Require: require,
+			Exclude: exclude, Rule: search.RuleOf(k.plan)})
 		if k.plan.Folds != nil {
 			s.Reason = search.WhyRefit(k.plan, b, require, s)
 		}
@@ -158,8 +164,8 @@ func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, m metric
 	}
 }
 
-// registeredBefore says that the best trial is the registered winner of the sweep that this one extends; empty if it is not. It is a
-// version already, and must not become a second one.
+// registeredBefore says that the best trial is the registered winner of the sweep that this one extends; empty if it is
+// not. It is a version already, and must not become a second one.
 func registeredBefore(p *sweep.Plan, trial int) string {
 	if p.Extends == nil || p.Extends.Winner == nil || p.Extends.Winner.Trial != trial {
 		return ""
@@ -190,10 +196,12 @@ type report struct {
 }
 
 // register makes the winner a version, with all files needed to use it and to train it again.
-func (a *Aggregator) register(ctx context.Context, k *known, w *winner, h *holdout, c *sweep.Conclusion) (registry.Version, error) {
+func (a *Aggregator) register(ctx context.Context, k *known, w *winner, h *holdout,
+	c *sweep.Conclusion) (registry.Version, error) {
 	p := k.plan
 	ref := p.Dataset.Name + "@" + p.Dataset.Version
-	files := map[string][]byte{scorer.FileModel: w.model, scorer.FilePlan: k.planText, scorer.FileDataset: h.manifestText}
+	files := map[string][]byte{scorer.FileModel: w.model, scorer.FilePlan: k.planText,
+		scorer.FileDataset: h.manifestText}
 
 	encoding, levels := scorer.Compact(w.trees, h.manifest.Encoding(), h.levels)
 	if levels != nil {
@@ -211,7 +219,8 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, h *holdo
 		scorer.FileInputs:   inputs,
 		scorer.FileResult:   w.result,
 		scorer.FileTested:   w.tested,
-		scorer.FileReport: report{Sweep: p.Sweep, Trial: c.Trial, Dataset: ref, Reason: c.Reason, Valid: c.Valid, Test: c.Test,
+		scorer.FileReport: report{Sweep: p.Sweep, Trial: c.Trial, Dataset: ref, Reason: c.Reason, Valid: c.Valid,
+			Test:        c.Test,
 			Calibration: c.Calibration, Verified: c.Verified},
 	} {
 		text, err := json.MarshalIndent(v, "", "  ")
@@ -239,6 +248,7 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, h *holdo
 
 	return a.Registry.Register(ctx, p.Spec.Model, string(p.Sweep), files, registry.Info{
 		At: a.Now().UTC(), By: "aggregator", Why: c.Reason, Metrics: c.Test,
-		Labels: map[string]string{"sweep": string(p.Sweep), "trace": p.Sweep.Trace(), "trial": strconv.Itoa(c.Trial), "dataset": ref, "objective": p.Spec.Objective},
+		Labels: map[string]string{"sweep": string(p.Sweep), "trace": p.Sweep.Trace(), "trial": strconv.Itoa(c.Trial),
+			"dataset": ref, "objective": p.Spec.Objective},
 	})
 }

@@ -19,13 +19,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"coppice/blob"
-	"coppice/calibrate"
-	"coppice/dataset"
-	"coppice/gbt"
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/calibrate"
+	"coppice/internal/dataset"
+	"coppice/internal/gbt"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 )
 
 func TestConcludesWithTheBest(t *testing.T) {
@@ -56,8 +56,8 @@ func TestConcludesWithTheBest(t *testing.T) {
 	checkVersion(t, w, c)
 }
 
-// TestConcludesWithTheSmallest: with several objectives the plan's rule picks the winner, here the smallest model within a half of the best
-// score, and the conclusion says so.
+// TestConcludesWithTheSmallest: with several objectives the plan's rule picks the winner, here the smallest model
+// within a half of the best score, and the conclusion says so.
 func TestConcludesWithTheSmallest(t *testing.T) {
 	w := newWorld(t, options{change: func(p *sweep.Plan) {
 		p.Spec.Goals = []sweep.Goal{{Name: "auc", Maximize: true}, {Name: "model_bytes"}}
@@ -121,7 +121,8 @@ func checkVersion(t *testing.T, w *world, c *sweep.Conclusion) {
 		t.Error("the plan in the registry is another one", err)
 	}
 	var r report
-	if err := json.Unmarshal(read(scorer.FileReport), &r); err != nil || r.Trial != c.Trial || r.Test["auc"] != c.Test["auc"] {
+	if err := json.Unmarshal(read(scorer.FileReport), &r); err != nil || r.Trial != c.Trial ||
+		r.Test["auc"] != c.Test["auc"] {
 		t.Errorf(`json.Unmarshal(read(scorer.FileReport), &r): got %+v, %v; want no error, r.Trial = c.Trial, r.Test["auc"] = c.Test["auc"]`, r, err)
 	}
 }
@@ -173,8 +174,8 @@ func without(t *testing.T, s blob.Store, names ...string) blob.Store {
 	return out
 }
 
-// TestKilledAnywhereTheEndIsTheSame lets the aggregator die at each of its writes, before and after the write has landed, and starts
-// another one.
+// TestKilledAnywhereTheEndIsTheSame lets the aggregator die at each of its writes, before and after the write has
+// landed, and starts another one.
 func TestKilledAnywhereTheEndIsTheSame(t *testing.T) {
 	w := newWorld(t, options{leaves: []int{4, 8}})
 	trained := w.sweeps
@@ -186,7 +187,8 @@ func TestKilledAnywhereTheEndIsTheSame(t *testing.T) {
 			t.Fatal("it writes more than 60 objects")
 		}
 		for _, landed := range []bool{false, true} {
-			w.models, w.sweeps = blob.Memory(), without(t, trained, sweep.Names(w.plan.Sweep).Ending(), sweep.Names(w.plan.Sweep).Conclusion())
+			w.models, w.sweeps = blob.Memory(), without(t, trained, sweep.Names(w.plan.Sweep).Ending(),
+				sweep.Names(w.plan.Sweep).Conclusion())
 			var puts atomic.Int64
 			a := w.aggregator()
 			a.Sweeps = dying{w.sweeps, &puts, k, landed}
@@ -211,8 +213,8 @@ func TestKilledAnywhereTheEndIsTheSame(t *testing.T) {
 	}
 }
 
-// TestWhatComesLateDoesNotCount stops the aggregator between registering and concluding; then the best trial of all ends, and the sweep is
-// cancelled.
+// TestWhatComesLateDoesNotCount stops the aggregator between registering and concluding; then the best trial of all
+// ends, and the sweep is cancelled.
 func TestWhatComesLateDoesNotCount(t *testing.T) {
 	const late = 3
 	w := newWorld(t, options{leaves: []int{2, 3, 4, 31}, skip: func(i int) bool { return i == late }})
@@ -232,7 +234,8 @@ func TestWhatComesLateDoesNotCount(t *testing.T) {
 	w.sweeps = without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
 	a.Sweeps = unlisted{w.sweeps}
 	if got, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || cmp.Diff(want, got) != "" {
-		t.Errorf(`a.Consider(w.plan.Sweep): got %v: %s; want no error, cmp.Diff(want, got) = ""`, err, cmp.Diff(want, got))
+		t.Errorf(`a.Consider(w.plan.Sweep): got %v: %s; want no error, cmp.Diff(want, got) = ""`, err, cmp.Diff(want,
+			got))
 	}
 }
 
@@ -250,7 +253,8 @@ func TestARollbackIsNotUndone(t *testing.T) {
 	w := newWorld(t, options{sweep: "night-2", into: first, leaves: []int{4}, change: withoutGate})
 	want := w.mustConclude(t)
 	reg := registry.New(w.models)
-	if _, err := reg.Rollback(t.Context(), "ctr", "champion", registry.Expect{Version: 2}, registry.Act{By: "on call", Why: "it broke", At: w.now}); err != nil {
+	if _, err := reg.Rollback(t.Context(), "ctr", "champion", registry.Expect{Version: 2}, registry.Act{By: "on call",
+		Why: "it broke", At: w.now}); err != nil {
 		t.Fatal(err)
 	}
 	w.sweeps = without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
@@ -305,10 +309,15 @@ func TestAModelThatLiesIsPassedOver(t *testing.T) {
 			}
 			f["test.scores"] = sweep.EncodeScores(scores)
 		}, "predicts"},
-		"no model":       {func(_ *sweep.Result, f map[string][]byte) { f["model.txt"] = []byte("hello") }, "LightGBM text"},
-		"too few scores": {func(_ *sweep.Result, f map[string][]byte) { f["calib.scores"] = sweep.EncodeScores([]float64{1}) }, "it scored 1 calib"},
+		"no model": {func(_ *sweep.Result, f map[string][]byte) { f["model.txt"] = []byte("hello") },
+			"LightGBM text"},
+		"too few scores": {func(_ *sweep.Result,
+			f map[string][]byte) {
+			f["calib.scores"] = sweep.EncodeScores([]float64{1})
+		}, "it scored 1 calib"},
 		"damaged scores": {func(_ *sweep.Result, f map[string][]byte) { f["test.scores"][20] ^= 1 }, "checksum"},
-		"feature count":  {func(_ *sweep.Result, f map[string][]byte) { f["model.txt"] = []byte(otherModel) }, "features"},
+		"feature count": {func(_ *sweep.Result, f map[string][]byte) { f["model.txt"] = []byte(otherModel) },
+			"features"},
 		"leaves' own trap": {func(_ *sweep.Result, f map[string][]byte) {
 			f["model.txt"] = bytes.Replace(f["model.txt"], []byte("version=v3"), []byte("version=v4"), 1)
 		}, "leaves cannot read"},
@@ -354,7 +363,8 @@ func TestDamagedAndMissingObjects(t *testing.T) {
 		t.Errorf("a model that is not there won: %+v", c)
 	}
 	w.models, w.sweeps = blob.Memory(), without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
-	if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Result(c.Trial), blob.Any, strings.NewReader("{")); err != nil {
+	if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Result(c.Trial), blob.Any,
+		strings.NewReader("{")); err != nil {
 		t.Fatal(err)
 	}
 	if last := w.mustConclude(t); last.Failed != 1 || last.Trial == c.Trial {
@@ -394,7 +404,10 @@ func (f finishing) State(context.Context, string) (JobState, error) {
 
 func TestWhenASweepIsOver(t *testing.T) {
 	unfinished := func(done ...int) *world {
-		return newWorld(t, options{leaves: []int{2, 3, 4, 5}, skip: func(i int) bool { return i >= len(done) || done[i] == 0 }})
+		return newWorld(t, options{leaves: []int{2, 3, 4, 5}, skip: func(i int) bool {
+			return i >= len(done) ||
+				done[i] == 0
+		}})
 	}
 	consider := func(w *world, j Jobs) *sweep.Conclusion {
 		a := w.aggregator()
@@ -445,10 +458,12 @@ func TestWhenASweepIsOver(t *testing.T) {
 	if c == nil || c.Outcome != sweep.OutcomeNoWinner {
 		t.Fatalf("consider(few, nil): got %+v; want c other than nil, c.Outcome = sweep.OutcomeNoWinner", c)
 	}
-	contains(t, c.Reason, "3 of 4 trials had not ended after 6h0m0s, the sweep's time limit; 1 are done, the quorum is 2")
+	contains(t, c.Reason,
+		"3 of 4 trials had not ended after 6h0m0s, the sweep's time limit; 1 are done, the quorum is 2")
 
 	gone := unfinished(1, 1, 1, 1)
-	if _, err := blob.Create(t.Context(), gone.sweeps, sweep.Names(gone.plan.Sweep).Cancel(), []byte("{}")); err != nil {
+	if _, err := blob.Create(t.Context(), gone.sweeps, sweep.Names(gone.plan.Sweep).Cancel(),
+		[]byte("{}")); err != nil {
 		t.Fatal(err)
 	}
 	if c := consider(gone, nil); c.Outcome != sweep.OutcomeCancelled || c.Version != 0 {
@@ -457,7 +472,10 @@ func TestWhenASweepIsOver(t *testing.T) {
 }
 
 func TestAllTrialsFailed(t *testing.T) {
-	w := newWorld(t, options{store: func(r *sweep.Result, _ map[string][]byte) { r.Status, r.Reason = sweep.StatusFailed, "no luck" }})
+	w := newWorld(t, options{store: func(r *sweep.Result, _ map[string][]byte) {
+		r.Status,
+			r.Reason = sweep.StatusFailed, "no luck"
+	}})
 	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeNoWinner || c.Failed != 3 || c.Reason == "" {
 		t.Errorf(`w.mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeNoWinner, c.Failed = 3, c.Reason other than ""`, c)
 	}
@@ -468,15 +486,20 @@ func TestLogOfAConclusion(t *testing.T) {
 	for _, c := range []struct {
 		edit    func(*sweep.Result, map[string][]byte)
 		outcome sweep.Outcome
-	}{{nil, sweep.OutcomeWinner}, {func(r *sweep.Result, _ map[string][]byte) { r.Status, r.Reason = sweep.StatusFailed, "no luck" }, sweep.OutcomeNoWinner}} {
+	}{{nil, sweep.OutcomeWinner}, {func(r *sweep.Result, _ map[string][]byte) {
+		r.Status, r.Reason = sweep.StatusFailed,
+			"no luck"
+	}, sweep.OutcomeNoWinner}} {
 		w := newWorld(t, options{store: c.edit})
 		var log bytes.Buffer
 		a := w.aggregator()
 		a.Log = slog.New(slog.NewTextHandler(&log, nil))
 		if end, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || end == nil || end.Outcome != c.outcome {
-			t.Fatalf("a.Consider(w.plan.Sweep): got %v, %v; want no error, end other than nil, end.Outcome = c.outcome", end, err)
+			t.Fatalf("a.Consider(w.plan.Sweep): got %v, %v; want no error, end other than nil, end.Outcome = c.outcome",
+				end, err)
 		}
-		if said := log.String(); strings.Contains(said, " trial=") != (c.outcome == sweep.OutcomeWinner) || !strings.Contains(said, "sweep concluded") {
+		if said := log.String(); strings.Contains(said, " trial=") != (c.outcome == sweep.OutcomeWinner) ||
+			!strings.Contains(said, "sweep concluded") {
 			t.Errorf(`log.String(): got %s: %s; want strings.Contains(said, " trial=") = (c.outcome == sweep.OutcomeWinner), said with "sweep concluded"`, c.outcome, said)
 		}
 	}
@@ -484,7 +507,8 @@ func TestLogOfAConclusion(t *testing.T) {
 
 func TestRegressionAndCarvedHoldout(t *testing.T) {
 	c := newWorld(t, options{regression: true}).mustConclude(t)
-	if c.Outcome != sweep.OutcomeWinner || c.Calibration != nil || c.Test["rmse"] == 0 || c.Verified.Rows == 0 || !c.Gate.Promoted {
+	if c.Outcome != sweep.OutcomeWinner || c.Calibration != nil || c.Test["rmse"] == 0 || c.Verified.Rows == 0 ||
+		!c.Gate.Promoted {
 		t.Errorf(`newWorld(t, options{regression: true}).mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Calibration = nil, c.Test["rmse"] other than 0, c.Verified.Rows other than 0, c.Gate.Promoted`, c)
 	}
 	carved := newWorld(t, options{carve: true}).mustConclude(t)
@@ -497,10 +521,13 @@ func TestRegressionAndCarvedHoldout(t *testing.T) {
 func TestTheGateNeedsUntouchedRows(t *testing.T) {
 	first := newWorld(t, options{})
 	first.mustConclude(t)
-	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{20}, carve: true, change: func(p *sweep.Plan) {
-		p.Holdout.Valid, p.Holdout.Calib, p.Holdout.Test = sweep.Rows{Split: "train", Folds: []uint8{0, 1, 2}}, sweep.Rows{Split: "valid"}, sweep.Rows{Split: "train", Folds: []uint8{3, 4}}
-	}})
-	if c := second.mustConclude(t); c.Verified.Rows == 0 || c.Gate.Passed || c.Gate.Promoted || !strings.Contains(c.Gate.Reason, "no row of the test part") {
+	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{20}, carve: true,
+		change: func(p *sweep.Plan) {
+			p.Holdout.Valid, p.Holdout.Calib, p.Holdout.Test = sweep.Rows{Split: "train", Folds: []uint8{0, 1, 2}},
+				sweep.Rows{Split: "valid"}, sweep.Rows{Split: "train", Folds: []uint8{3, 4}}
+		}})
+	if c := second.mustConclude(t); c.Verified.Rows == 0 || c.Gate.Passed || c.Gate.Promoted ||
+		!strings.Contains(c.Gate.Reason, "no row of the test part") {
 		t.Errorf(`second.mustConclude(t): got %+v %+v; want c.Verified.Rows other than 0, not c.Gate.Passed, not c.Gate.Promoted, c.Gate.Reason with "no row of the test part"`, c.Gate, c.Verified)
 	}
 }
@@ -518,9 +545,11 @@ func TestHopelessDataEndsTheSweep(t *testing.T) {
 func TestACalibrationThatFailsSaysSoOnce(t *testing.T) {
 	raw := []float64{1, 2}
 	trial := winner{result: &sweep.Result{Trial: 7}, trees: new(gbt.Model), calib: raw, testRaw: raw}
-	err := trial.calibrate(&sweep.Plan{Spec: sweep.Spec{Objective: "binary"}}, &holdout{calib: dataset.Targets{Label: []float32{1, 1}}})
+	err := trial.calibrate(&sweep.Plan{Spec: sweep.Spec{Objective: "binary"}},
+		&holdout{calib: dataset.Targets{Label: []float32{1, 1}}})
 	var data *dataError
-	if !errors.As(err, &data) || !errors.Is(err, calibrate.ErrOneClass) || !strings.HasPrefix(err.Error(), "trial 7: calibrate: all labels are alike: ") {
+	if !errors.As(err, &data) || !errors.Is(err, calibrate.ErrOneClass) || !strings.HasPrefix(err.Error(),
+		"trial 7: calibrate: all labels are alike: ") {
 		t.Errorf(`got %v; want err of the type of data, err wrapping calibrate.ErrOneClass, err.Error() beginning with "trial 7: calibrate: all labels are alike: "`, err)
 	}
 }
@@ -528,7 +557,8 @@ func TestACalibrationThatFailsSaysSoOnce(t *testing.T) {
 func TestForeignMessages(t *testing.T) {
 	w := newWorld(t, options{skip: func(int) bool { return true }})
 	a := w.aggregator()
-	for _, m := range []string{"", "{}", "not json", `{"format":1,"sweep":"../x"}`, `{"format":1,"sweep":"nobody","trial":1}`, fmt.Sprintf(`{"format":1,"sweep":%q,"trial":3}`, w.plan.Sweep)} {
+	for _, m := range []string{"", "{}", "not json", `{"format":1,"sweep":"../x"}`,
+		`{"format":1,"sweep":"nobody","trial":1}`, fmt.Sprintf(`{"format":1,"sweep":%q,"trial":3}`, w.plan.Sweep)} {
 		if err := a.Handle(t.Context(), []byte(m)); err != nil {
 			t.Errorf("a.Handle([]byte(m)): got %q: %v; want no error", m, err)
 		}
@@ -579,21 +609,23 @@ func (c clocked) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, 
 	}
 }
 
-// TestWrongClocksEndNoSweep: the launcher's clock is 400 s behind, the aggregator's 400 s ahead, and the limit is ten minutes. It is
-// enforced by the clock of the store, which stamped all objects.
+// TestWrongClocksEndNoSweep: the launcher's clock is 400 s behind, the aggregator's 400 s ahead, and the limit is ten
+// minutes. It is enforced by the clock of the store, which stamped all objects.
 func TestWrongClocksEndNoSweep(t *testing.T) {
 	const limit, wrong = 10 * time.Minute, 400 * time.Second
 	for _, tc := range []struct {
 		lasted time.Duration
 		ends   bool
 	}{{time.Minute, false}, {limit - time.Second, false}, {limit, true}} {
-		w := newWorld(t, options{leaves: []int{2, 3, 4}, skip: func(i int) bool { return i == 2 }, change: func(p *sweep.Plan) {
-			p.Spec.Limits.Sweep = sweep.Duration(limit)
-			p.Created = created.Add(-wrong)
-		}})
+		w := newWorld(t, options{leaves: []int{2, 3, 4}, skip: func(i int) bool { return i == 2 },
+			change: func(p *sweep.Plan) {
+				p.Spec.Limits.Sweep = sweep.Duration(limit)
+				p.Created = created.Add(-wrong)
+			}})
 		w.sweeps = clocked{w.sweeps, created, created.Add(tc.lasted)}
 		if c := w.at(t, tc.lasted+wrong); (c != nil) != tc.ends {
-			t.Errorf("considered %s after the plan by the store's clock: %+v, want a conclusion %t", tc.lasted, c, tc.ends)
+			t.Errorf("considered %s after the plan by the store's clock: %+v, want a conclusion %t", tc.lasted, c,
+				tc.ends)
 		}
 	}
 }

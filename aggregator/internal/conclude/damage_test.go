@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/blob"
-	"coppice/dataset"
-	"coppice/scorer"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 )
 
 // flip changes one byte in the middle of an object and returns a function that restores it.
@@ -36,29 +36,34 @@ func flip(t *testing.T, s blob.Store, name string) (mend func()) {
 func TestAFlippedByteOfTheDatasetEndsWithoutAWinner(t *testing.T) {
 	w := newWorld(t, options{})
 	prefix := sweep.DatasetDir(w.plan.Dataset.Name, w.plan.Dataset.Version)
-	for _, file := range []string{dataset.ManifestFile, dataset.SampleFile, dataset.TargetsFile("calib"), dataset.TargetsFile("test")} {
+	for _, file := range []string{dataset.ManifestFile, dataset.SampleFile, dataset.TargetsFile("calib"),
+		dataset.TargetsFile("test")} {
 		mend := flip(t, w.datasets, prefix+file)
 		c := w.mustConclude(t)
-		if c.Outcome != sweep.OutcomeNoWinner || !strings.Contains(c.Reason, "dataset") && !strings.Contains(c.Reason, file) {
+		if c.Outcome != sweep.OutcomeNoWinner || !strings.Contains(c.Reason, "dataset") && !strings.Contains(c.Reason,
+			file) {
 			t.Errorf(`w.mustConclude(t): got %s: %+v; want c.Outcome = sweep.OutcomeNoWinner, not (!strings.Contains(c.Reason, "dataset") and !strings.Contains(c.Reason, file))`, file, c)
 		}
 		if n := len(state(t, w.models, "")); n != 0 {
 			t.Errorf("%s: %d objects in the registry", file, n)
 		}
 		mend()
-		w.sweeps = without(t, without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion()), sweep.Names(w.plan.Sweep).Ending())
+		w.sweeps = without(t, without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion()),
+			sweep.Names(w.plan.Sweep).Ending())
 	}
 	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeWinner {
 		t.Errorf("put right again: %+v", c)
 	}
 }
 
-// TestAFlippedByteOfTheWinner: a trial with damaged scores is passed over, as TestDamagedAndMissingObjects shows for models.
+// TestAFlippedByteOfTheWinner: a trial with damaged scores is passed over, as TestDamagedAndMissingObjects shows for
+// models.
 func TestAFlippedByteOfTheWinner(t *testing.T) {
 	for _, file := range []string{"model.txt", "calib.scores", "test.scores"} {
 		w := newWorld(t, options{})
 		best := w.mustConclude(t).Trial
-		w.models, w.sweeps = blob.Memory(), without(t, without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion()), sweep.Names(w.plan.Sweep).Ending())
+		w.models, w.sweeps = blob.Memory(), without(t, without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion()),
+			sweep.Names(w.plan.Sweep).Ending())
 		flip(t, w.sweeps, sweep.Names(w.plan.Sweep).Attempt(best, 0)+file)
 		if c := w.mustConclude(t); c.Outcome != sweep.OutcomeWinner || c.Trial == best || len(c.Rejected) == 0 {
 			t.Errorf("w.mustConclude(t): got %s: %+v; want c.Outcome = sweep.OutcomeWinner, c.Trial other than best, len(c.Rejected) other than 0", file, c)
@@ -80,28 +85,33 @@ func TestAFlippedByteOfTheChampion(t *testing.T) {
 	}
 }
 
-// TestADamagedChampionRecordEndsTheSweep: the champion's alias or record cannot be read. The next sweep's version is registered but not
-// promoted, and its conclusion says why; retrying would never end. Earlier promotions stand.
+// TestADamagedChampionRecordEndsTheSweep: the champion's alias or record cannot be read. The next sweep's version is
+// registered but not promoted, and its conclusion says why; retrying would never end. Earlier promotions stand.
 func TestADamagedChampionRecordEndsTheSweep(t *testing.T) {
 	const alias, record = "registry/ctr/aliases/champion.json", "registry/ctr/versions/1/version.json"
 	for name, tc := range map[string]struct {
 		spoil func(*testing.T, *world)
 		says  string
 	}{
-		"alias":          {func(t *testing.T, w *world) { overwrite(t, w.models, alias, "{") }, "champion.json is damaged"},
-		"alias, emptied": {func(t *testing.T, w *world) { overwrite(t, w.models, alias, "") }, "champion.json is damaged"},
-		"version":        {func(t *testing.T, w *world) { overwrite(t, w.models, record, "{") }, "version.json is damaged"},
-		"version gone":   {func(t *testing.T, w *world) { w.models = without(t, w.models, record) }, "there is no"},
+		"alias": {func(t *testing.T, w *world) { overwrite(t, w.models, alias, "{") },
+			"champion.json is damaged"},
+		"alias, emptied": {func(t *testing.T, w *world) { overwrite(t, w.models, alias, "") },
+			"champion.json is damaged"},
+		"version": {func(t *testing.T, w *world) { overwrite(t, w.models, record, "{") },
+			"version.json is damaged"},
+		"version gone": {func(t *testing.T, w *world) { w.models = without(t, w.models, record) }, "there is no"},
 		"event": {func(t *testing.T, w *world) {
 			overwrite(t, w.models, "registry/ctr/history/champion/00000001.json", "{")
 		}, ""},
 	} {
-		for _, gate := range []*sweep.Gate{{Metric: "log_loss", Against: sweep.AgainstNone}, {Metric: "log_loss", Against: sweep.AgainstChampion, MinGain: -1}} {
+		for _, gate := range []*sweep.Gate{{Metric: "log_loss", Against: sweep.AgainstNone}, {Metric: "log_loss",
+			Against: sweep.AgainstChampion, MinGain: -1}} {
 			t.Run(fmt.Sprintf("%s, gate against %s", name, gate.Against), func(t *testing.T) {
 				first := newWorld(t, options{leaves: []int{2}})
 				first.mustConclude(t)
 				tc.spoil(t, first)
-				second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{4}, change: func(p *sweep.Plan) { p.Spec.Gate = gate }})
+				second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{4},
+					change: func(p *sweep.Plan) { p.Spec.Gate = gate }})
 				second.models = first.models
 
 				c, err := second.aggregator().Consider(t.Context(), "night-2")
@@ -109,22 +119,27 @@ func TestADamagedChampionRecordEndsTheSweep(t *testing.T) {
 					t.Fatalf("concluding gives %+v and %v; want a winner with a decision of the gate", c, err)
 				}
 				if c.Outcome != sweep.OutcomeWinner || c.Version == 0 {
-					t.Errorf("concluded with %s, version %d (%s); want a registered winner", c.Outcome, c.Version, c.Reason)
+					t.Errorf("concluded with %s, version %d (%s); want a registered winner", c.Outcome, c.Version,
+						c.Reason)
 				}
 				compared := gate.Against != sweep.AgainstNone || strings.HasPrefix(name, "alias")
-				if stays := tc.says != "" && compared; c.Gate.Promoted == stays || stays && !strings.Contains(c.Gate.Reason, tc.says) {
-					t.Errorf("promoted %t: %s; want the champion to stay: %t, because %q", c.Gate.Promoted, c.Gate.Reason, stays, tc.says)
+				if stays := tc.says != "" && compared; c.Gate.Promoted == stays || stays &&
+					!strings.Contains(c.Gate.Reason, tc.says) {
+					t.Errorf("promoted %t: %s; want the champion to stay: %t, because %q", c.Gate.Promoted,
+						c.Gate.Reason, stays, tc.says)
 				}
 			})
 		}
 	}
 }
 
-// TestAnEndingWithoutAResult: the ending counts a trial whose result no longer exists. The sweep is concluded without it.
+// TestAnEndingWithoutAResult: the ending counts a trial whose result no longer exists. The sweep is concluded without
+// it.
 func TestAnEndingWithoutAResult(t *testing.T) {
 	w := newWorld(t, options{})
 	best := w.mustConclude(t).Trial
-	w.models, w.sweeps = blob.Memory(), without(t, without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion()), sweep.Names(w.plan.Sweep).Result(best))
+	w.models, w.sweeps = blob.Memory(), without(t, without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion()),
+		sweep.Names(w.plan.Sweep).Result(best))
 	c := w.mustConclude(t)
 	if c.Outcome != sweep.OutcomeWinner || c.Trial == best || c.Done != 2 || c.Failed != 1 {
 		t.Errorf("w.mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Trial other than best, c.Done = 2, c.Failed = 1", c)
@@ -142,7 +157,8 @@ func TestAPlanOfAnotherSweepIsHopeless(t *testing.T) {
 		t.Fatal(err)
 	}
 	var bad *sweep.DecodeError
-	if _, err := w.aggregator().Consider(t.Context(), "night-9"); !errors.As(err, &bad) || !strings.Contains(err.Error(), "it is of sweep night-1") {
+	if _, err := w.aggregator().Consider(t.Context(), "night-9"); !errors.As(err, &bad) ||
+		!strings.Contains(err.Error(), "it is of sweep night-1") {
 		t.Errorf(`w.aggregator().Consider("night-9"): got %v; want err of the type of bad, err.Error() with "it is of sweep night-1"`, err)
 	}
 	if err := w.aggregator().Reconcile(t.Context()); err != nil {

@@ -3,11 +3,12 @@ package conclude
 import (
 	"testing"
 
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
-// TestASweepThatHadEnough: the quorum is a share of the trials that were to be trained, and the conclusion says why there were no more.
+// TestASweepThatHadEnough: the quorum is a share of the trials that were to be trained, and the conclusion says why
+// there were no more.
 func TestASweepThatHadEnough(t *testing.T) {
 	for name, tc := range map[string]struct {
 		failed  int // trials with results, of six
@@ -30,7 +31,8 @@ func TestASweepThatHadEnough(t *testing.T) {
 				case r.Trial == 5: // a person has cancelled it
 					r.Status, r.ByHand, r.Reason = sweep.StatusCancelled, true, "a person has cancelled this trial"
 				default:
-					r.Status, r.Reason, r.TreesGrown = sweep.StatusStopped, "not trained, the sweep has enough: trial 0 has it", 0
+					r.Status, r.Reason, r.TreesGrown = sweep.StatusStopped,
+						"not trained, the sweep has enough: trial 0 has it", 0
 				}
 			}})
 		e := sweep.Enough{Format: 1, Sweep: w.plan.Sweep, Rule: sweep.RuleTarget, Reason: "trial 0 has it"}
@@ -39,7 +41,8 @@ func TestASweepThatHadEnough(t *testing.T) {
 		}
 		c := w.mustConclude(t)
 		if c.Outcome != tc.outcome || c.Done != 1 || c.Failed != tc.failed {
-			t.Errorf("%s: the end is %s with %d done, %d failed (%s); want %s, 1 and %d", name, c.Outcome, c.Done, c.Failed, c.Reason, tc.outcome, tc.failed)
+			t.Errorf("%s: the end is %s with %d done, %d failed (%s); want %s, 1 and %d", name, c.Outcome, c.Done,
+				c.Failed, c.Reason, tc.outcome, tc.failed)
 		}
 		contains(t, c.Reason, tc.says)
 		contains(t, c.Reason, "of 6 trials were not trained, the sweep had enough: trial 0 has it")

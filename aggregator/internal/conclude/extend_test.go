@@ -3,8 +3,8 @@ package conclude
 import (
 	"testing"
 
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // extending is a sweep that extends w's by trials with these numbers of leaves, whose scores are shifted by better.
@@ -22,7 +22,8 @@ func extending(t *testing.T, w *world, won *sweep.Inherited, better float64, lea
 	}
 
 	n := len(old.Trials)
-	return newWorld(t, options{sweep: "night-2", into: w, leaves: append(make([]int, n), leaves...), skip: func(i int) bool { return i < n },
+	return newWorld(t, options{sweep: "night-2", into: w, leaves: append(make([]int, n), leaves...),
+		skip: func(i int) bool { return i < n },
 		change: func(p *sweep.Plan) {
 			copy(p.Trials, old.Trials)
 			p.Extends = e
@@ -31,8 +32,8 @@ func extending(t *testing.T, w *world, won *sweep.Inherited, better float64, lea
 		store: func(r *sweep.Result, _ map[string][]byte) { r.Score += better }})
 }
 
-// TestExtendedSweeps: a new trial that is better becomes a version; if the extended sweep's version is the best, there is no other; and if
-// that sweep had no winner, its best trial may win.
+// TestExtendedSweeps: a new trial that is better becomes a version; if the extended sweep's version is the best, there
+// is no other; and if that sweep had no winner, its best trial may win.
 func TestExtendedSweeps(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first   func(*sweep.Plan)
@@ -43,7 +44,8 @@ func TestExtendedSweeps(t *testing.T) {
 		says    string
 	}{
 		"a new trial is better": {nil, 0.1, sweep.OutcomeWinner, 3, 2, "trial 3 has the highest auc"},
-		"none is better":        {nil, -0.3, sweep.OutcomeNoWinner, 0, 0, "none of the 2 new trials is better than trial 2 of sweep night-1, which is version 1 of ctr already: trial 2 has the highest auc"},
+		"none is better": {nil, -0.3, sweep.OutcomeNoWinner, 0, 0,
+			"none of the 2 new trials is better than trial 2 of sweep night-1, which is version 1 of ctr already: trial 2 has the highest auc"},
 		"there was no winner": {func(p *sweep.Plan) { p.Spec.Limits.Quorum = 1 }, -0.3, sweep.OutcomeWinner, 2, 1,
 			"trial 2 has the highest auc"},
 	} {
@@ -66,11 +68,13 @@ func TestExtendedSweeps(t *testing.T) {
 			x := extending(t, w, won, tc.better, 5, 6)
 			c = x.mustConclude(t)
 			if c.Outcome != tc.outcome || c.Done != 2 || c.Failed != 0 {
-				t.Fatalf("the end is %s with %d done, %d failed (%s); want %s, 2 done of its own, none failed", c.Outcome, c.Done, c.Failed, c.Reason, tc.outcome)
+				t.Fatalf("the end is %s with %d done, %d failed (%s); want %s, 2 done of its own, none failed",
+					c.Outcome, c.Done, c.Failed, c.Reason, tc.outcome)
 			}
 			contains(t, c.Reason, tc.says)
 			if c.Outcome == sweep.OutcomeWinner && (c.Trial != tc.trial || c.Version != tc.version) {
-				t.Errorf("trial %d is version %d; want trial %d as version %d", c.Trial, c.Version, tc.trial, tc.version)
+				t.Errorf("trial %d is version %d; want trial %d as version %d", c.Trial, c.Version, tc.trial,
+					tc.version)
 			}
 		})
 	}
@@ -86,7 +90,8 @@ func TestAnExtensionNeedsItsOwnQuorum(t *testing.T) {
 		t.Errorf("trial 0 has ended in the sweep before: got %t, %v", ended, err)
 	}
 
-	y := newWorld(t, options{sweep: "night-3", into: w, leaves: []int{2, 8, 4, 5, 6}, skip: func(i int) bool { return i < 3 },
+	y := newWorld(t, options{sweep: "night-3", into: w, leaves: []int{2, 8, 4, 5, 6},
+		skip:   func(i int) bool { return i < 3 },
 		change: func(p *sweep.Plan) { p.Extends, p.Spec.Limits.Quorum = x.plan.Extends, 1; p.Adapt() },
 		store: func(r *sweep.Result, _ map[string][]byte) {
 			if r.Trial == 4 {

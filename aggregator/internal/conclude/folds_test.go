@@ -5,16 +5,18 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
 )
 
-// crossed is a sweep of three configurations in two folds, with the given fold scores by configuration and n trials ended, the refit last.
+// crossed is a sweep of three configurations in two folds, with the given fold scores by configuration and n trials
+// ended, the refit last.
 func crossed(t *testing.T, ended int, change func(*sweep.Plan), scores ...[2]float64) *world {
 	t.Helper()
 	var rounds []sweep.Round
 	for f := range uint8(2) {
-		rounds = append(rounds, sweep.Round{Train: sweep.Rows{Split: "train", Folds: []uint8{1 - f}}, Rated: sweep.Rows{Split: "train", Folds: []uint8{f}}})
+		rounds = append(rounds, sweep.Round{Train: sweep.Rows{Split: "train", Folds: []uint8{1 - f}},
+			Rated: sweep.Rows{Split: "train", Folds: []uint8{f}}})
 	}
 	w := newWorld(t, options{skip: func(int) bool { return true }, change: func(p *sweep.Plan) {
 		p.Spec.Validate = &sweep.Validate{KFold: 2}
@@ -28,7 +30,8 @@ func crossed(t *testing.T, ended int, change func(*sweep.Plan), scores ...[2]flo
 
 	for i, trial := range w.plan.Trials[:min(ended, 6)] {
 		score := scores[trial.Configuration][trial.Fold-1]
-		r := sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: i, Status: sweep.StatusDone, Params: trial.Params, Configuration: trial.Configuration, Fold: trial.Fold,
+		r := sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: i, Status: sweep.StatusDone, Params: trial.Params,
+			Configuration: trial.Configuration, Fold: trial.Fold,
 			Score: score, Metrics: map[string]float64{"auc": score}, BestIteration: 7, Trees: 7, TrainRows: 900}
 		if score == 0 {
 			r.Status, r.Reason = sweep.StatusFailed, "out of memory"
@@ -48,7 +51,8 @@ func TestASweepOfFolds(t *testing.T) {
 	if c.Outcome != sweep.OutcomeWinner || c.Trial != 6 || c.Version != 1 {
 		t.Fatalf("the sweep's end: %+v; want trial 6, the refit, to win", c)
 	}
-	contains(t, c.Reason, "configuration 1 has the highest mean auc over 2 folds, 0.75 ± 0.05; next is configuration 0 with 0.61")
+	contains(t, c.Reason,
+		"configuration 1 has the highest mean auc over 2 folds, 0.75 ± 0.05; next is configuration 0 with 0.61")
 	contains(t, c.Reason, "trial 6 trains it on all rows of train and valid, with 7 trees")
 }
 
@@ -62,7 +66,8 @@ func TestASweepOfFoldsWithoutAWinner(t *testing.T) {
 	}{
 		"no time for the refit": {6, good, "the refit, trial 6, had not ended"},
 		"folds are missing":     {4, good, "had not ended after 6h0m0s, the sweep's time limit"},
-		"folds have failed":     {7, [][2]float64{{0, 0.6}, {0.7, 0}, {0.8, 0.8}}, "of 3 configurations 1 have all of their folds, the quorum is 2"},
+		"folds have failed": {7, [][2]float64{{0, 0.6}, {0.7, 0}, {0.8, 0.8}},
+			"of 3 configurations 1 have all of their folds, the quorum is 2"},
 	} {
 		w := crossed(t, tc.ended, nil, tc.scores...)
 		w.now = created.Add(7 * time.Hour)
@@ -76,7 +81,8 @@ func TestASweepOfFoldsWithoutAWinner(t *testing.T) {
 	}
 }
 
-// TestAResultOfAnotherFold: a result that names another fold than its trial's is damaged, and its configuration cannot win.
+// TestAResultOfAnotherFold: a result that names another fold than its trial's is damaged, and its configuration cannot
+// win.
 func TestAResultOfAnotherFold(t *testing.T) {
 	w := crossed(t, 7, nil, [2]float64{0.6, 0.62}, [2]float64{0.7, 0.8}, [2]float64{0.5, 0.5})
 	name := sweep.Names(w.plan.Sweep).Result(2)
@@ -84,7 +90,8 @@ func TestAResultOfAnotherFold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader(strings.Replace(string(data), `"fold":1`, `"fold":2`, 1))); err != nil {
+	if _, err := w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader(strings.Replace(string(data), `"fold":1`,
+		`"fold":2`, 1))); err != nil {
 		t.Fatal(err)
 	}
 	contains(t, w.mustConclude(t).Reason, "configuration 0 has the highest mean auc")

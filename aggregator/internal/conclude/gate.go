@@ -6,18 +6,19 @@ import (
 	"fmt"
 
 	"coppice/aggregator/internal/judge"
-	"coppice/metric"
-	"coppice/protocol"
-	"coppice/registry"
-	"coppice/sweep"
+	"coppice/internal/metric"
+	"coppice/internal/protocol"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
 )
 
 // moves is how many changes of the champion during the gate's decision are tolerated.
 const moves = 5
 
-// gate decides whether the new version becomes the champion, and moves the alias by compare-and-swap. After losing the swap to another
-// version, it compares with that one.
-func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version, w *winner, h *holdout) (*sweep.GateDecision, error) {
+// gate decides whether the new version becomes the champion, and moves the alias by compare-and-swap. After losing the
+// swap to another version, it compares with that one.
+func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version, w *winner,
+	h *holdout) (*sweep.GateDecision, error) {
 	var now registry.Alias // the champion as last read
 	var before int         // the champion before this version
 	var d *sweep.GateDecision
@@ -39,7 +40,8 @@ func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version
 		case protocol.ReadChampion:
 			now, err = a.champion(ctx, p.Spec.Model)
 
-			// Another aggregator may have promoted the version since the history was read: do not compare it with itself.
+			// Another aggregator may have promoted the version since the history was read: do not compare it with
+			// itself.
 			if err == nil && now.Version == v.Number {
 				before, done, err := a.promoted(ctx, p.Spec.Model, v.Number)
 				if err != nil {
@@ -75,18 +77,20 @@ func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version
 
 	switch do.Why {
 	case protocol.Unreadable:
-		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable, Reason: fmt.Sprintf("the champion alias cannot be read: %v; version %d is registered but was not promoted: repair the record, then promote by hand",
-			damage, v.Number)}, nil
+		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable,
+			Reason: fmt.Sprintf("the champion alias cannot be read: %v; version %d is registered but was not promoted: repair the record, then promote by hand",
+				damage, v.Number)}, nil
 	case protocol.Before:
 		return m.passed(ctx, before)
 	case protocol.MovedByOthers:
-		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable, Reason: fmt.Sprintf("the champion was moved by others %d times while the gate was deciding; promote by hand", moves)}, nil
+		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable,
+			Reason: fmt.Sprintf("the champion was moved by others %d times while the gate was deciding; promote by hand", moves)}, nil
 	}
 	return d, nil
 }
 
-// promoted reports whether the version has been the champion, through an earlier attempt or another aggregator, and which version preceded
-// it. A person may have moved the alias since; that is not undone.
+// promoted reports whether the version has been the champion, through an earlier attempt or another aggregator, and
+// which version preceded it. A person may have moved the alias since; that is not undone.
 func (a *Aggregator) promoted(ctx context.Context, model string, version int) (before int, done bool, err error) {
 	events, err := a.Registry.History(ctx, model)
 	for _, e := range events {

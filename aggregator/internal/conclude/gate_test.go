@@ -11,12 +11,12 @@ import (
 	"testing"
 
 	"coppice/aggregator/internal/judge"
-	"coppice/dataset"
-	"coppice/dataset/datasettest"
-	"coppice/metric"
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/metric"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 )
 
 // edited is a click table whose rows are changed by a test; header changes the names, too.
@@ -91,11 +91,14 @@ func TestBrokenLabelsDoNotGoLive(t *testing.T) {
 				}
 				return row
 			})
-			night := newWorld(t, options{into: first, sweep: sweep.ID(fmt.Sprintf("night-%d", nights)), leaves: []int{7}, trees: 40, table: table})
+			night := newWorld(t, options{into: first, sweep: sweep.ID(fmt.Sprintf("night-%d", nights)),
+				leaves: []int{7}, trees: 40, table: table})
 			c := night.mustConclude(t)
-			held := c.Gate.Verdict == sweep.VerdictNotPromoted || c.Gate.Verdict == sweep.VerdictBlocked // either part may find out first
+			// either part may find out first
+			held := c.Gate.Verdict == sweep.VerdictNotPromoted || c.Gate.Verdict == sweep.VerdictBlocked
 			if c.Version == 0 || c.Gate.Promoted || !held {
-				t.Errorf("version %d, %s: %s; want it registered, and not promoted or blocked", c.Version, c.Gate.Verdict, c.Gate.Reason)
+				t.Errorf("version %d, %s: %s; want it registered, and not promoted or blocked", c.Version,
+					c.Gate.Verdict, c.Gate.Reason)
 			}
 			contains(t, c.Gate.Reason, "earlier nights")
 			t.Log(c.Gate.Reason)
@@ -120,7 +123,8 @@ func TestALeakIsRefused(t *testing.T) {
 	contains(t, c.Gate.Reason, `column "leaked" carries 0.9`)
 
 	honest := champion(t, datasettestOptions(8000, 6))
-	later := newWorld(t, options{into: honest, sweep: "night-2", leaves: []int{15}, trees: 40, table: edited(8000, 5, leak)})
+	later := newWorld(t, options{into: honest, sweep: "night-2", leaves: []int{15}, trees: 40, table: edited(8000, 5,
+		leak)})
 	c = later.mustConclude(t)
 	if c.Gate.Promoted {
 		t.Errorf("later: %+v", c.Gate)
@@ -151,14 +155,18 @@ func TestOtherSchemas(t *testing.T) {
 		verdict sweep.Verdict
 		says    []string
 	}{
-		{"without", dropping, sweep.VerdictPromoted, []string{`version 1 cannot score them: it needs the column "hour"`, "rows of earlier nights", "is better than"}},
-		{"with", with, sweep.VerdictPromoted, []string{"sampled test rows is better than", `the new model cannot score those of version 1: it needs the column "news"`}},
-		{"both", both, sweep.VerdictNotComparable, []string{"version 1 cannot be compared", `it needs the column "hour"`, `it needs the column "news"`, "by hand"}},
+		{"without", dropping, sweep.VerdictPromoted, []string{`version 1 cannot score them: it needs the column "hour"`,
+			"rows of earlier nights", "is better than"}},
+		{"with", with, sweep.VerdictPromoted, []string{"sampled test rows is better than",
+			`the new model cannot score those of version 1: it needs the column "news"`}},
+		{"both", both, sweep.VerdictNotComparable, []string{"version 1 cannot be compared",
+			`it needs the column "hour"`, `it needs the column "news"`, "by hand"}},
 	} {
 		models := without(t, first.models)
 		into := *first
 		into.models = models
-		c := newWorld(t, options{into: &into, sweep: sweep.ID(fmt.Sprintf("night-%d", i+2)), leaves: []int{15}, trees: 100, table: edited(40_000, 8, tc.edit)}).mustConclude(t)
+		c := newWorld(t, options{into: &into, sweep: sweep.ID(fmt.Sprintf("night-%d", i+2)), leaves: []int{15},
+			trees: 100, table: edited(40_000, 8, tc.edit)}).mustConclude(t)
 		if c.Gate.Verdict != tc.verdict {
 			t.Errorf("%s a column: %s, want %s", tc.name, c.Gate.Verdict, tc.verdict)
 		}
@@ -192,8 +200,10 @@ func TestReferenceRows(t *testing.T) {
 		t.Fatalf("%d rows kept of %d", len(got.sample.Row), len(h.testRows))
 	}
 	for i, p := range h.testRows {
-		if got.targets.Label[i] != h.test.Label[p.part] || got.sample.Row[i] != h.sample.Row[p.sample] || got.sample.Column("price").TextOf(i) != h.sample.Column("price").TextOf(p.sample) {
-			t.Fatalf("row %d: label %v, number %d, where the dataset has %v and %d", i, got.targets.Label[i], got.sample.Row[i], h.test.Label[p.part], h.sample.Row[p.sample])
+		if got.targets.Label[i] != h.test.Label[p.part] || got.sample.Row[i] != h.sample.Row[p.sample] ||
+			got.sample.Column("price").TextOf(i) != h.sample.Column("price").TextOf(p.sample) {
+			t.Fatalf("row %d: label %v, number %d, where the dataset has %v and %d", i, got.targets.Label[i],
+				got.sample.Row[i], h.test.Label[p.part], h.sample.Row[p.sample])
 		}
 	}
 
@@ -210,8 +220,10 @@ func TestReferenceRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	thin := got.thinned(10)
-	if !slices.Equal(got.targets.Weight, full.targets.Weight) || !slices.Equal(got.targets.Group, full.targets.Group) || len(thin.sample.Row) != 10 || thin.targets.Weight[9] != 90./4 {
-		t.Errorf("weights %v, groups %v; the tenth of ten has weight %v", got.targets.Weight[:3], got.targets.Group[:3], thin.targets.Weight[9])
+	if !slices.Equal(got.targets.Weight, full.targets.Weight) || !slices.Equal(got.targets.Group, full.targets.Group) ||
+		len(thin.sample.Row) != 10 || thin.targets.Weight[9] != 90./4 {
+		t.Errorf("weights %v, groups %v; the tenth of ten has weight %v", got.targets.Weight[:3], got.targets.Group[:3],
+			thin.targets.Weight[9])
 	}
 	for name, bad := range map[string][]byte{"cut": data[:len(data)/2], "empty": nil} {
 		if _, err := decodeReference(bad); err == nil {
@@ -243,7 +255,8 @@ func TestVersionsOfEarlierBuilds(t *testing.T) {
 		t.Fatalf("%v, %v; want %d rows", r, err, len(h.testRows))
 	}
 	gone := first.aggregator()
-	gone.Datasets = without(t, first.datasets, sweep.DatasetDir("clicks", first.plan.Dataset.Version)+dataset.ManifestFile)
+	gone.Datasets = without(t, first.datasets, sweep.DatasetDir("clicks", first.plan.Dataset.Version)+
+		dataset.ManifestFile)
 	if r, err := gone.referenceFromDataset(t.Context(), v); r != nil || err == nil {
 		t.Errorf("without the dataset: %v, %v", r, err)
 	}
@@ -315,7 +328,8 @@ func TestShares(t *testing.T) {
 			t.Errorf("%v is not in order", all)
 		}
 	}
-	if total < 1-1e-9 || total > 1+1e-9 || slices.ContainsFunc(all, func(s judge.Share) bool { return s.Column == "" }) {
+	if total < 1-1e-9 || total > 1+1e-9 || slices.ContainsFunc(all,
+		func(s judge.Share) bool { return s.Column == "" }) {
 		t.Errorf("shares %v add up to %v", all, total)
 	}
 }
@@ -326,14 +340,16 @@ func TestGateAgainstTheChampion(t *testing.T) {
 		t.Fatalf("first.mustConclude(t): got %+v; want c.Gate.Promoted", c.Gate)
 	}
 	// A worse model, from a dataset with other categories and fewer rows, on another day.
-	worse := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{2}, trees: 1, table: datasettestOptions(3000, 9)})
+	worse := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{2}, trees: 1,
+		table: datasettestOptions(3000, 9)})
 	c := worse.mustConclude(t)
 	if c.Version != 2 || c.Gate.Passed || c.Gate.Promoted || c.Gate.Champion != 1 || c.Gate.Rows == 0 {
 		t.Fatalf("version %d, %+v", c.Version, c.Gate)
 	}
 	contains(t, c.Gate.Reason, "not shown to be better than")
 	contains(t, c.Gate.Reason, "rows of earlier nights (those of version 1) is worse than")
-	better := newWorld(t, options{into: first, sweep: "night-3", leaves: []int{7}, trees: 120, table: datasettestOptions(40_000, 9)})
+	better := newWorld(t, options{into: first, sweep: "night-3", leaves: []int{7}, trees: 120,
+		table: datasettestOptions(40_000, 9)})
 	c = better.mustConclude(t)
 	if c.Version != 3 || !c.Gate.Promoted || c.Gate.Champion != 1 || !(c.Gate.New < c.Gate.Old) {
 		t.Fatalf("version %d, %+v", c.Version, c.Gate)
@@ -342,7 +358,8 @@ func TestGateAgainstTheChampion(t *testing.T) {
 	if c := none.mustConclude(t); !c.Gate.Promoted {
 		t.Errorf("without a gate: %+v", c.Gate)
 	}
-	// The same sweep judged again, after others have changed the champion, keeps its version and does not change the champion back.
+	// The same sweep judged again, after others have changed the champion, keeps its version and does not change the
+	// champion back.
 	again := *better
 	again.sweeps = without(t, better.sweeps, sweep.Names(better.plan.Sweep).Conclusion())
 	if c := again.mustConclude(t); c.Version != 3 {
@@ -350,8 +367,8 @@ func TestGateAgainstTheChampion(t *testing.T) {
 	}
 }
 
-// TestCalibratedBySegment: campaigns deviate in ways that the trees do not see. The version's calibrator corrects them, the exported
-// version predicts as the gate measured, and rows used for fitting are not used to judge.
+// TestCalibratedBySegment: campaigns deviate in ways that the trees do not see. The version's calibrator corrects them,
+// the exported version predicts as the gate measured, and rows used for fitting are not used to judge.
 func TestCalibratedBySegment(t *testing.T) {
 	by := func(p *sweep.Plan) {
 		p.Spec.Calibrate = &sweep.Calibrate{By: []string{"campaign_id", "site"}}
@@ -398,13 +415,15 @@ func TestCalibratedBySegment(t *testing.T) {
 	}
 	got, err := loss.Eval(metric.Input{Label: r.targets.Label, Pred: pred})
 	if err != nil || got-s.After["log_loss"] > 1e-12 || s.After["log_loss"]-got > 1e-12 {
-		t.Errorf("the version's log loss on the rows that it keeps is %v (%v), the conclusion says %v", got, err, s.After["log_loss"])
+		t.Errorf("the version's log loss on the rows that it keeps is %v (%v), the conclusion says %v", got, err,
+			s.After["log_loss"])
 	}
 	if !slices.Contains(version.Columns(), "campaign_id") {
 		t.Errorf("columns %v: campaign_id is missing, and the model is calibrated by it", version.Columns())
 	}
 
-	unknown := newWorld(t, options{sweep: "night-2", leaves: []int{5}, change: func(p *sweep.Plan) { p.Spec.Calibrate = &sweep.Calibrate{By: []string{"nobody"}} }})
+	unknown := newWorld(t, options{sweep: "night-2", leaves: []int{5},
+		change: func(p *sweep.Plan) { p.Spec.Calibrate = &sweep.Calibrate{By: []string{"nobody"}} }})
 	if c := unknown.mustConclude(t); c.Outcome != sweep.OutcomeNoWinner {
 		t.Errorf("by a column that is not there: %+v", c)
 	} else {

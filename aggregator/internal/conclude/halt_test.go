@@ -6,17 +6,19 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/blob"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
-// TestAPausedSweepWaits: neither its jobs' end nor its time limit ends a sweep that is paused. When it goes on, both do as if it had not been
-// paused.
+// TestAPausedSweepWaits: neither its jobs' end nor its time limit ends a sweep that is paused. When it goes on, both do
+// as if it had not been paused.
 func TestAPausedSweepWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		w := newWorld(t, options{skip: func(i int) bool { return i > 1 }, change: func(p *sweep.Plan) { p.Created = begun }}) // its limit is six hours
+		// its limit is six hours
+		w := newWorld(t, options{skip: func(i int) bool { return i > 1 },
+			change: func(p *sweep.Plan) { p.Created = begun }})
 		store := sweepstore.New(w.sweeps, w.plan.Sweep)
 		gone := JobState{Name: "SUCCEEDED", Ended: true, Began: true}
 		jobs := several{"night-1": {Name: "RUNNING", Began: true}}
@@ -40,7 +42,8 @@ func TestAPausedSweepWaits(t *testing.T) {
 		<-time.After(30 * 24 * time.Hour) // by the bubble's clock
 		still("that has been paused for thirty days")
 
-		r := sweep.JobRecord{Format: 1, Sweep: "night-1", Number: 1, Job: w.plan.JobName(1), Reason: "the sweep was paused", At: time.Now()}
+		r := sweep.JobRecord{Format: 1, Sweep: "night-1", Number: 1, Job: w.plan.JobName(1),
+			Reason: "the sweep was paused", At: time.Now()}
 		if _, err := store.CreateJob(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +52,8 @@ func TestAPausedSweepWaits(t *testing.T) {
 		<-time.After(time.Hour) // by the bubble's clock
 		still("that has run for five hours in all")
 
-		late := newWorld(t, options{into: w, sweep: "night-2", skip: func(i int) bool { return i > 1 }, change: func(p *sweep.Plan) { p.Created = time.Now() }})
+		late := newWorld(t, options{into: w, sweep: "night-2", skip: func(i int) bool { return i > 1 },
+			change: func(p *sweep.Plan) { p.Created = time.Now() }})
 		jobs["night-2"] = gone
 		c, err := a.Consider(t.Context(), late.plan.Sweep)
 		if err != nil || c == nil {
@@ -72,11 +76,13 @@ func TestTheJobAfterAPauseEndsTheSweep(t *testing.T) {
 		jobs several
 		want string
 	}{
-		"it runs":                    {several{"night-1": began, "night-1-f2": {Name: "RUNNING", Began: true}}, ""},
-		"it had no machines":         {several{"night-1": began, "night-1-f2": given}, ""}, // the fallback may come
-		"it ended":                   {several{"night-1": began, "night-1-f2": began}, "1 of 3 trials had not ended when the Batch job was FAILED"},
+		"it runs":            {several{"night-1": began, "night-1-f2": {Name: "RUNNING", Began: true}}, ""},
+		"it had no machines": {several{"night-1": began, "night-1-f2": given}, ""}, // the fallback may come
+		"it ended": {several{"night-1": began, "night-1-f2": began},
+			"1 of 3 trials had not ended when the Batch job was FAILED"},
 		"the first one still trains": {several{"night-1": {Name: "RUNNING", Began: true}, "night-1-f2": began}, ""},
-		"Batch does not know it":     {several{"night-1": began}, ""}, // whoever resumed it is to try again, until the limit
+		// whoever resumed it is to try again, until the limit
+		"Batch does not know it": {several{"night-1": began}, ""},
 	} {
 		w := newWorld(t, options{skip: func(i int) bool { return i > 1 }, change: func(p *sweep.Plan) {
 			p.Fallback, p.Spec.Machine.Fallback = make([]sweep.Sizing, 1), make([]sweep.Fallback, 1)
@@ -86,7 +92,8 @@ func TestTheJobAfterAPauseEndsTheSweep(t *testing.T) {
 		if _, err := store.CreateHalt(t.Context(), 1, created); err != nil {
 			t.Fatal(err)
 		}
-		r := sweep.JobRecord{Format: 1, Sweep: "night-1", Number: 2, Job: w.plan.JobName(2), Reason: "the sweep was paused", At: w.now.Add(-time.Hour)}
+		r := sweep.JobRecord{Format: 1, Sweep: "night-1", Number: 2, Job: w.plan.JobName(2),
+			Reason: "the sweep was paused", At: w.now.Add(-time.Hour)}
 		if _, err := store.CreateJob(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +117,8 @@ func TestTheJobAfterAPauseEndsTheSweep(t *testing.T) {
 func TestForeignJobsAndPausesAreIgnored(t *testing.T) {
 	w := newWorld(t, options{skip: func(i int) bool { return i > 1 }})
 	names := sweep.Names(w.plan.Sweep)
-	for _, object := range []string{names.JobRecord(999), names.Halt(999), names.Halt(0), names.Jobs() + "01.json", names.Halts() + "1", names.Halts() + "1.json/2"} {
+	for _, object := range []string{names.JobRecord(999), names.Halt(999), names.Halt(0), names.Jobs() + "01.json",
+		names.Halts() + "1", names.Halts() + "1.json/2"} {
 		if _, err := w.sweeps.Put(t.Context(), object, blob.Any, strings.NewReader("{")); err != nil {
 			t.Fatal(err)
 		}
@@ -118,6 +126,7 @@ func TestForeignJobsAndPausesAreIgnored(t *testing.T) {
 	a := w.aggregator()
 	a.Jobs = several{"night-1": {Name: "FAILED", Ended: true, Began: true}}
 	if c, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || c == nil {
-		t.Errorf("a sweep whose job has failed, beside objects with foreign numbers: %+v, error %v; want it concluded", c, err)
+		t.Errorf("a sweep whose job has failed, beside objects with foreign numbers: %+v, error %v; want it concluded",
+			c, err)
 	}
 }

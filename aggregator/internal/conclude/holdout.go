@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"slices"
 
-	"coppice/blob"
-	"coppice/dataset"
-	"coppice/dataset/ingest"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/sweep"
 )
 
-// holdout is the part of the dataset that the aggregator needs: targets of the held-out rows and the sample's raw values. It never reads
-// the table itself.
+// holdout is the part of the dataset that the aggregator needs: targets of the held-out rows and the sample's raw
+// values. It never reads the table itself.
 type holdout struct {
 	manifest     *dataset.Manifest
 	manifestText []byte
@@ -48,7 +48,8 @@ func (a *Aggregator) readHoldout(ctx context.Context, p *sweep.Plan) (*holdout, 
 		return nil, &dataError{fmt.Errorf("dataset %s@%s: %w", p.Dataset.Name, p.Dataset.Version, err)}
 	}
 	if h.manifest.Version != p.Dataset.Version {
-		return nil, &dataError{fmt.Errorf("dataset %s@%s: its manifest says %s", p.Dataset.Name, p.Dataset.Version, h.manifest.Version)}
+		return nil, &dataError{fmt.Errorf("dataset %s@%s: its manifest says %s", p.Dataset.Name, p.Dataset.Version,
+			h.manifest.Version)}
 	}
 	sample, err := a.readFile(ctx, prefix, h.manifest, dataset.SampleFile, maxSample)
 	if err != nil {
@@ -106,7 +107,8 @@ func usualInputs(e *dataset.Encoding, levels *dataset.Levels, h *holdout) (*inge
 }
 
 // readPart reads a part's targets and locates its rows in the sample.
-func (a *Aggregator) readPart(ctx context.Context, prefix string, h *holdout, part sweep.Rows) (dataset.Targets, []place, error) {
+func (a *Aggregator) readPart(ctx context.Context, prefix string, h *holdout, part sweep.Rows) (dataset.Targets,
+	[]place, error) {
 	data, err := a.readFile(ctx, prefix, h.manifest, dataset.TargetsFile(part.Split), maxTargets)
 	if err != nil {
 		return dataset.Targets{}, nil, err
@@ -119,7 +121,8 @@ func (a *Aggregator) readPart(ctx context.Context, prefix string, h *holdout, pa
 	rows := part.Select(all.Fold)
 	targets := all
 	if rows != nil {
-		targets = dataset.Targets{Label: pick(all.Label, rows), Weight: pick(all.Weight, rows), Group: pick(all.Group, rows), Fold: pick(all.Fold, rows)}
+		targets = dataset.Targets{Label: pick(all.Label, rows), Weight: pick(all.Weight, rows), Group: pick(all.Group,
+			rows), Fold: pick(all.Fold, rows)}
 	}
 	var places []place
 	if h.sample.Split == part.Split {
@@ -149,13 +152,15 @@ func pick[T any](all []T, rows []uint32) []T {
 }
 
 // readFile reads one file of the dataset and verifies it against the manifest's checksums.
-func (a *Aggregator) readFile(ctx context.Context, prefix string, m *dataset.Manifest, name string, limit int64) ([]byte, error) {
+func (a *Aggregator) readFile(ctx context.Context, prefix string, m *dataset.Manifest, name string,
+	limit int64) ([]byte, error) {
 	for _, f := range m.Files {
 		if f.Name != name {
 			continue
 		}
 		if f.Bytes > limit {
-			return nil, &dataError{fmt.Errorf("dataset file %s has %d bytes, more than the maximum of %d", name, f.Bytes, limit)}
+			return nil, &dataError{fmt.Errorf("dataset file %s has %d bytes, more than the maximum of %d", name,
+				f.Bytes, limit)}
 		}
 		data, err := a.read(ctx, prefix+name, f.Bytes)
 		if err != nil {
@@ -163,7 +168,8 @@ func (a *Aggregator) readFile(ctx context.Context, prefix string, m *dataset.Man
 		}
 
 		if int64(len(data)) != f.Bytes {
-			return nil, &dataError{fmt.Errorf("dataset file %s has %d bytes, the manifest says %d", name, len(data), f.Bytes)}
+			return nil, &dataError{fmt.Errorf("dataset file %s has %d bytes, the manifest says %d", name, len(data),
+				f.Bytes)}
 		}
 
 		for i := range f.Blocks {

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"coppice/ledger"
-	"coppice/protocol"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/ledger"
+	"coppice/internal/protocol"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // Jobs tells whether a Batch job will still run tasks.
@@ -32,8 +32,8 @@ var ErrNoJob = errors.New("there is no such job")
 // submission is how long after it was recorded a job may still be unknown to Batch.
 const submission = 10 * time.Minute
 
-// jobHistory is a sweep's jobs by number. Each is read once, on first use, so that all parts of a decision use the same reading and Batch
-// is asked only once.
+// jobHistory is a sweep's jobs by number. Each is read once, on first use, so that all parts of a decision use the same
+// reading and Batch is asked only once.
 type jobHistory struct {
 	a    *Aggregator
 	plan *sweep.Plan
@@ -91,8 +91,8 @@ func (t *jobHistory) each(ctx context.Context, use func(n int, j *pastJob) bool)
 	return nil
 }
 
-// aged reports whether the sweep has reached its time limit. A pause does not count. Where the records of its jobs are damaged, its pauses are
-// unknown.
+// aged reports whether the sweep has reached its time limit. A pause does not count. Where the records of its jobs are
+// damaged, its pauses are unknown.
 func (t *jobHistory) aged(ctx context.Context, age protocol.Age) (bool, error) {
 	limit := time.Duration(t.plan.Spec.Limits.Sweep)
 	course, err := t.course(ctx)
@@ -107,8 +107,9 @@ func (t *jobHistory) aged(ctx context.Context, age protocol.Age) (bool, error) {
 	return !halted && age.Reached(limit+course.Rested()), nil
 }
 
-// ended reports whether the sweep's jobs will run nothing more, and the state of the newest one. A sweep has several jobs if the machines
-// of the first were not available; while there are machines left to try and no job has got any, a launcher may be about to submit another.
+// ended reports whether the sweep's jobs will run nothing more, and the state of the newest one. A sweep has several
+// jobs if the machines of the first were not available; while there are machines left to try and no job has got any, a
+// launcher may be about to submit another.
 func (t *jobHistory) ended(ctx context.Context) (ended bool, state string, err error) {
 	course, err := t.course(ctx)
 	if err != nil {
@@ -122,7 +123,8 @@ func (t *jobHistory) ended(ctx context.Context) (ended bool, state string, err e
 		if !j.there { // Batch may learn of a job some time after it was recorded
 			s = JobState{Name: "not there", Ended: now.Sub(j.since) >= submission}
 		}
-		if !j.there && n == current && p.Turn(n) > 0 && p.Choice(n) == 0 { // it was to resume the sweep and could not be submitted: only the limit ends the sweep
+		// it was to resume the sweep and could not be submitted: only the limit ends the sweep
+		if !j.there && n == current && p.Turn(n) > 0 && p.Choice(n) == 0 {
 			s.Ended = false
 		}
 		if p.Turn(n) > p.Turn(last) { // it begins with the first machines again
@@ -135,7 +137,8 @@ func (t *jobHistory) ended(ctx context.Context) (ended bool, state string, err e
 		return false, "", err
 	}
 
-	// If there are machines left to try, the next job is not recorded. It will not be, once one has begun or the launcher is overdue.
+	// If there are machines left to try, the next job is not recorded. It will not be, once one has begun or the
+	// launcher is overdue.
 	ended = p.LastChoice(last) || began || now.Sub(since) >= time.Duration(p.Spec.Machine.Wait)+submission
 	return ended, state, nil
 }
@@ -149,12 +152,13 @@ func (t *jobHistory) halted(ctx context.Context) (bool, error) {
 	return t.a.sweep(t.plan.Sweep).HasHalt(ctx, course.Next())
 }
 
-// minimumUsage lists the jobs that began, each with the period during which it has machines whether or not they claim a trial. A job
-// unknown to Batch is not listed.
+// minimumUsage lists the jobs that began, each with the period during which it has machines whether or not they claim a
+// trial. A job unknown to Batch is not listed.
 func (t *jobHistory) minimumUsage(ctx context.Context) (usage []ledger.MinimumUsage, err error) {
 	err = t.each(ctx, func(n int, j *pastJob) bool {
 		if j.there && j.state.Began {
-			usage = append(usage, ledger.MinimumUsage{Job: n, Submitted: j.since, Began: j.state.From, Ended: j.state.To})
+			usage = append(usage, ledger.MinimumUsage{Job: n, Submitted: j.since, Began: j.state.From,
+				Ended: j.state.To})
 		}
 		return true
 	})

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
-	"coppice/blob/blobtest"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/sweep"
 )
 
 // several are a sweep's jobs by the number at the end of their names; a missing one does not exist.
@@ -27,32 +27,43 @@ func (s several) State(_ context.Context, job string) (JobState, error) {
 // TestASweepWithSeveralJobs: the first job's end is not the sweep's while other jobs run or may follow.
 func TestASweepWithSeveralJobs(t *testing.T) {
 	waiting, running := JobState{Name: "SCHEDULED"}, JobState{Name: "RUNNING", Began: true}
-	given, failed, broke := JobState{Name: "CANCELLED", Ended: true}, JobState{Name: "FAILED", Ended: true}, JobState{Name: "FAILED", Ended: true, Began: true}
+	given, failed, broke := JobState{Name: "CANCELLED", Ended: true}, JobState{Name: "FAILED", Ended: true},
+		JobState{Name: "FAILED", Ended: true, Began: true}
 	for name, c := range map[string]struct {
 		records []time.Duration // of jobs 1, 2 ..., after the plan
 		jobs    several
 		age     time.Duration
 		want    string // the state; "" while the sweep continues
 	}{
-		"the first waits":                      {nil, several{"j": waiting}, time.Hour, ""},
-		"the first failed, the next may come":  {nil, several{"j": failed}, 19 * time.Minute, ""},
-		"the first failed, and nobody came":    {nil, several{"j": failed}, 20 * time.Minute, "FAILED"},
-		"the first ran and failed":             {nil, several{"j": broke}, time.Second, "FAILED"},
-		"the second is not there yet":          {[]time.Duration{time.Hour}, several{"j": given}, time.Hour + 9*time.Minute, ""},
-		"the second was never submitted":       {[]time.Duration{time.Hour}, several{"j": given}, time.Hour + 20*time.Minute, "not there"},
-		"the second runs":                      {[]time.Duration{time.Hour}, several{"j": given, "j-f1": running}, 5 * time.Hour, ""},
-		"the second runs, the first is gone":   {[]time.Duration{time.Hour}, several{"j-f1": running}, 5 * time.Hour, ""},
-		"the second ran":                       {[]time.Duration{time.Hour}, several{"j": given, "j-f1": broke}, time.Hour, "FAILED"},
-		"the second failed, a third may come":  {[]time.Duration{time.Hour}, several{"j": given, "j-f1": failed}, time.Hour + 19*time.Minute, ""},
-		"the first lives on beside the second": {[]time.Duration{time.Hour}, several{"j": running, "j-f1": broke}, time.Hour, ""},
-		"all have ended":                       {[]time.Duration{time.Hour, 2 * time.Hour}, several{"j": given, "j-f1": failed, "j-f2": failed}, 2 * time.Hour, "FAILED"},
+		"the first waits":                     {nil, several{"j": waiting}, time.Hour, ""},
+		"the first failed, the next may come": {nil, several{"j": failed}, 19 * time.Minute, ""},
+		"the first failed, and nobody came":   {nil, several{"j": failed}, 20 * time.Minute, "FAILED"},
+		"the first ran and failed":            {nil, several{"j": broke}, time.Second, "FAILED"},
+		"the second is not there yet": {[]time.Duration{time.Hour}, several{"j": given}, time.Hour +
+			9*time.Minute, ""},
+		"the second was never submitted": {[]time.Duration{time.Hour}, several{"j": given}, time.Hour +
+			20*time.Minute, "not there"},
+		"the second runs": {[]time.Duration{time.Hour}, several{"j": given, "j-f1": running},
+			5 * time.Hour, ""},
+		"the second runs, the first is gone": {[]time.Duration{time.Hour}, several{"j-f1": running}, 5 * time.Hour,
+			""},
+		"the second ran": {[]time.Duration{time.Hour}, several{"j": given, "j-f1": broke},
+			time.Hour, "FAILED"},
+		"the second failed, a third may come": {[]time.Duration{time.Hour}, several{"j": given, "j-f1": failed},
+			time.Hour + 19*time.Minute, ""},
+		"the first lives on beside the second": {[]time.Duration{time.Hour}, several{"j": running, "j-f1": broke},
+			time.Hour, ""},
+		"all have ended": {[]time.Duration{time.Hour, 2 * time.Hour}, several{"j": given,
+			"j-f1": failed, "j-f2": failed}, 2 * time.Hour, "FAILED"},
 	} {
-		p := &sweep.Plan{Format: 1, Sweep: "j", Job: "projects/p/locations/l/jobs/j", Created: created, Fallback: make([]sweep.Sizing, 2)}
+		p := &sweep.Plan{Format: 1, Sweep: "j", Job: "projects/p/locations/l/jobs/j", Created: created,
+			Fallback: make([]sweep.Sizing, 2)}
 		p.Spec.Machine.Wait = sweep.Duration(10 * time.Minute)
 		a := &Aggregator{Sweeps: blob.Memory(), Jobs: c.jobs, Now: func() time.Time { return created.Add(c.age) }}
 		for i, at := range c.records {
 			r := sweep.JobRecord{Format: 1, Sweep: "j", Number: i + 1, Job: p.JobName(i + 1), At: created.Add(at)}
-			if _, err := blobtest.CreateJSON(t.Context(), a.Sweeps, sweep.Names(p.Sweep).JobRecord(i+1), r); err != nil {
+			if _, err := blobtest.CreateJSON(t.Context(), a.Sweeps, sweep.Names(p.Sweep).JobRecord(i+1),
+				r); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -74,17 +85,19 @@ func (c counted) State(ctx context.Context, job string) (JobState, error) {
 	return c.Jobs.State(ctx, job)
 }
 
-// TestBatchIsAskedOncePerDecision: spending and the jobs' end are judged by the same reading, including for a sweep with a budget and
-// several jobs.
+// TestBatchIsAskedOncePerDecision: spending and the jobs' end are judged by the same reading, including for a sweep
+// with a budget and several jobs.
 func TestBatchIsAskedOncePerDecision(t *testing.T) {
 	w := budgeted(t, 1000, 0.5, 2)
 	w.plan.Fallback, w.plan.Spec.Machine.Fallback = make([]sweep.Sizing, 2), make([]sweep.Fallback, 2)
 	w.plan.Quote.Fallback = make([]sweep.FallbackPrice, 2)
 	id := w.plan.Sweep
 	w.write(t, sweep.Names(id).Plan(), w.plan)
-	w.write(t, sweep.Names(id).JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: w.plan.JobName(1), At: created.Add(time.Minute)})
+	w.write(t, sweep.Names(id).JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: w.plan.JobName(1),
+		At: created.Add(time.Minute)})
 	a := w.aggregator()
-	asked := counted{several{"night-1": {Name: "CANCELLED", Ended: true}, "night-1-f1": {Name: "RUNNING", Began: true, From: created.Add(2 * time.Minute)}}, map[string]int{}}
+	asked := counted{several{"night-1": {Name: "CANCELLED", Ended: true}, "night-1-f1": {Name: "RUNNING", Began: true,
+		From: created.Add(2 * time.Minute)}}, map[string]int{}}
 	a.Jobs, a.Now = asked, func() time.Time { return created.Add(time.Hour) }
 	if c, err := a.Consider(t.Context(), id); err != nil || c != nil {
 		t.Fatalf("a.Consider(id): got %+v %v; want no error, c = nil", c, err)
@@ -95,9 +108,11 @@ func TestBatchIsAskedOncePerDecision(t *testing.T) {
 }
 
 func TestADamagedJobRecordIsNoEnd(t *testing.T) {
-	p := &sweep.Plan{Format: 1, Sweep: "j", Job: "projects/p/locations/l/jobs/j", Created: created, Fallback: make([]sweep.Sizing, 2)}
+	p := &sweep.Plan{Format: 1, Sweep: "j", Job: "projects/p/locations/l/jobs/j", Created: created,
+		Fallback: make([]sweep.Sizing, 2)}
 	a := &Aggregator{Sweeps: blob.Memory(), Jobs: several{"j": {Ended: true}}, Now: func() time.Time { return created }}
-	if _, err := a.Sweeps.Put(t.Context(), sweep.Names(p.Sweep).JobRecord(1), blob.Any, strings.NewReader(`{"format":1,"sweep":"k"}`)); err != nil {
+	if _, err := a.Sweeps.Put(t.Context(), sweep.Names(p.Sweep).JobRecord(1), blob.Any,
+		strings.NewReader(`{"format":1,"sweep":"k"}`)); err != nil {
 		t.Fatal(err)
 	}
 	var bad *sweep.DecodeError

@@ -10,14 +10,14 @@ import (
 	"strings"
 
 	"coppice/aggregator/internal/judge"
-	"coppice/dataset"
-	"coppice/gbt"
-	"coppice/scorer"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/gbt"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 )
 
-// Contract reports, in sentences, what is wrong with a plan's dataset if it must not produce a champion. An error means that this cannot be
-// determined now.
+// Contract reports, in sentences, what is wrong with a plan's dataset if it must not produce a champion. An error means
+// that this cannot be determined now.
 type Contract interface {
 	Blocked(ctx context.Context, p *sweep.Plan) ([]string, error)
 }
@@ -37,7 +37,8 @@ type match struct {
 // newMatch scores the new model on all rows that it may be compared on, through its own encoding.
 func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w *winner, h *holdout) (*match, error) {
 	m := &match{a: a, plan: p, gate: p.Spec.Gated()}
-	m.evidence = judge.Evidence{Binary: p.Spec.Objective == "binary", Seed: p.Spec.Seed, Shares: shares(w.trees, h.manifest.Encoding())}
+	m.evidence = judge.Evidence{Binary: p.Spec.Objective == "binary", Seed: p.Spec.Seed, Shares: shares(w.trees,
+		h.manifest.Encoding())}
 	if a.Contract != nil {
 		var err error
 		if m.evidence.Blocked, err = a.Contract.Blocked(ctx, p); err != nil {
@@ -149,7 +150,8 @@ func (m *match) against(ctx context.Context, champion int) (judge.Evidence, erro
 		return e, nil
 	}
 
-	// A version whose record or files are damaged or missing can never be compared; a storage error is returned and retried.
+	// A version whose record or files are damaged or missing can never be compared; a storage error is returned and
+	// retried.
 	old, err := m.open(ctx, champion)
 	var bad *scorer.UnfitError
 	if isUnusable(err) || errors.As(err, &bad) {
@@ -213,13 +215,13 @@ func segments(s *dataset.Sample, by []string) []string {
 	return out
 }
 
-// firstTrees is the number of trees whose gain counts for the shares. If one column tells nearly everything, later trees fit the remainder
-// on rows that are all but certain, with gains of any size: over all trees a planted leak had a quarter of the gain on one table, but 0.99
-// in the first ten.
+// firstTrees is the number of trees whose gain counts for the shares. If one column tells nearly everything, later
+// trees fit the remainder on rows that are all but certain, with gains of any size: over all trees a planted leak had a
+// quarter of the gain on one table, but 0.99 in the first ten.
 const firstTrees = 10
 
-// shares returns the columns' shares of the gain of the model's first trees, in descending order. The gain of a feature made of several
-// columns is split evenly between them.
+// shares returns the columns' shares of the gain of the model's first trees, in descending order. The gain of a feature
+// made of several columns is split evenly between them.
 func shares(m *gbt.Model, e *dataset.Encoding) []judge.Share {
 	gains := make([]float64, m.Features())
 	for _, t := range m.Trees[:min(firstTrees, len(m.Trees))] {

@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	otel "go.opentelemetry.io/otel/metric"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 // progress sums up an open sweep's results when they were last read.
@@ -38,7 +38,8 @@ func (k *known) note() {
 		p.trees += int64(r.TreesGrown)
 		p.trainSeconds += r.Usage.TrainSeconds
 		p.cpuSeconds += r.Usage.CPUSeconds
-		p.peakPrivateBytes, p.mostBytes = max(p.peakPrivateBytes, r.Usage.PrivateBytes), max(p.mostBytes, r.Usage.PeakPSSBytes)
+		p.peakPrivateBytes, p.mostBytes = max(p.peakPrivateBytes, r.Usage.PrivateBytes), max(p.mostBytes,
+			r.Usage.PeakPSSBytes)
 	}
 
 	switch {
@@ -63,8 +64,9 @@ func (a *Aggregator) open() map[sweep.ID]*progress {
 	return out
 }
 
-// Measure creates the aggregator's instruments: counters of messages and conclusions, and the state of open sweeps. If used, it must be
-// called before any other method. A concluded sweep is no longer reported: its numbers are in the registry and the bucket.
+// Measure creates the aggregator's instruments: counters of messages and conclusions, and the state of open sweeps. If
+// used, it must be called before any other method. A concluded sweep is no longer reported: its numbers are in the
+// registry and the bucket.
 func (a *Aggregator) Measure(meter otel.Meter) error {
 	var err error
 	counter := func(name, unit, what string) otel.Int64Counter {
@@ -75,9 +77,11 @@ func (a *Aggregator) Measure(meter otel.Meter) error {
 		return c
 	}
 
-	a.messages = counter("coppice.aggregator.messages", "{message}", "Messages by outcome: handled, ignored (not a score message), failed (will be redelivered)")
+	a.messages = counter("coppice.aggregator.messages", "{message}",
+		"Messages by outcome: handled, ignored (not a score message), failed (will be redelivered)")
 	a.conclusions = counter("coppice.aggregator.conclusions", "{sweep}", "Sweeps concluded here, by outcome")
-	a.verdicts = counter("coppice.aggregator.verdicts", "{sweep}", "Sweeps concluded here, by verdict: whether the winner became the champion")
+	a.verdicts = counter("coppice.aggregator.verdicts", "{sweep}",
+		"Sweeps concluded here, by verdict: whether the winner became the champion")
 	var all []otel.Observable
 	gauge := func(name, unit, what string) otel.Int64Observable {
 		g, e := meter.Int64ObservableGauge(name, otel.WithUnit(unit), otel.WithDescription(what))
@@ -98,12 +102,14 @@ func (a *Aggregator) Measure(meter otel.Meter) error {
 	}
 
 	trials := gauge("coppice.sweep.trials", "{trial}", "Trials by status; waiting are those that have not ended")
-	takeovers := gauge("coppice.sweep.takeovers", "{trial}", "Takeovers of trials that have ended: preemptions that had a cost")
+	takeovers := gauge("coppice.sweep.takeovers", "{trial}",
+		"Takeovers of trials that have ended: preemptions that had a cost")
 	trees := gauge("coppice.sweep.trees", "{tree}", "Trees grown by the trials that have ended")
 	private := gauge("coppice.sweep.memory.private", "By", "Highest private memory of a task at the end of a trial")
 	pss := gauge("coppice.sweep.memory.pss", "By", "Highest proportional set size seen of a task")
 	best := float("coppice.sweep.best_score", "", "The best score so far")
-	train := float("coppice.sweep.train", "s", "Training time of the trials that have ended; trees divided by it are trees per second")
+	train := float("coppice.sweep.train", "s",
+		"Training time of the trials that have ended; trees divided by it are trees per second")
 	cpu := float("coppice.sweep.cpu", "s", "CPU time of the trials that have ended")
 	if err != nil {
 		return err
@@ -119,7 +125,8 @@ func (a *Aggregator) Measure(meter otel.Meter) error {
 				o.ObserveFloat64(best, p.best, otel.WithAttributes(of, attribute.String("metric", p.metric)))
 			}
 			labels := otel.WithAttributes(of)
-			for g, v := range map[otel.Int64Observable]int64{takeovers: p.takeovers, trees: p.trees, private: p.peakPrivateBytes, pss: p.mostBytes} {
+			for g, v := range map[otel.Int64Observable]int64{takeovers: p.takeovers, trees: p.trees,
+				private: p.peakPrivateBytes, pss: p.mostBytes} {
 				o.ObserveInt64(g, v, labels)
 			}
 			o.ObserveFloat64(train, p.trainSeconds, labels)

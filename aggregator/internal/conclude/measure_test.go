@@ -9,8 +9,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
-	"coppice/blob"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
 )
 
 // numbers are what an in-memory reader collects, by instrument and its attribute values, in the order of their names.
@@ -105,7 +105,8 @@ func TestOpenSweepsAreMeasured(t *testing.T) {
 		t.Fatalf("a.Consider(w.plan.Sweep): got %+v, %v; want no error, c other than nil", c, err)
 	}
 	got = numbers(t, reader)
-	if got["coppice.aggregator.conclusions winner"] != 1 || got["coppice.aggregator.verdicts promoted"] != 1 || len(got) != 2 {
+	if got["coppice.aggregator.conclusions winner"] != 1 || got["coppice.aggregator.verdicts promoted"] != 1 ||
+		len(got) != 2 {
 		t.Errorf("after the end: %v", got)
 	}
 }

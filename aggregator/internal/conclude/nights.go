@@ -5,34 +5,35 @@ import (
 	"errors"
 	"fmt"
 
-	"coppice/blob"
-	"coppice/contract"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/nights"
+	"coppice/internal/sweep"
 )
 
-// Nights is the Contract recorded by staging beside the datasets. The launcher does not start a sweep on a blocked night; this check covers
-// sweeps that were started before, or by other means.
+// Nights is the Contract recorded by staging beside the datasets. The launcher does not start a sweep on a blocked
+// night; this check covers sweeps that were started before, or by other means.
 type Nights struct{ Datasets blob.Store }
 
 // Blocked says why the night of the plan's dataset is blocked, if it is. A night without a record is not blocked.
 func (n Nights) Blocked(ctx context.Context, p *sweep.Plan) ([]string, error) {
 	name, version := p.Dataset.Name, p.Dataset.Version
-	text, _, err := blob.ReadAll(ctx, n.Datasets, sweep.DatasetNight(name, version), contract.MaxRecord)
+	text, _, err := blob.ReadAll(ctx, n.Datasets, sweep.DatasetNight(name, version), nights.MaxRecord)
 	switch {
 	case errors.Is(err, blob.ErrNotExist):
 		return nil, nil
 	case errors.Is(err, blob.ErrTooLong):
-		return []string{fmt.Sprintf("the record of the night %s@%s is too long to be valid; stage it again", name, version)}, nil
+		return []string{fmt.Sprintf("the record of the night %s@%s is too long to be valid; stage it again", name,
+			version)}, nil
 	case err != nil:
 		return nil, err
 	}
 
-	r, err := contract.DecodeRecord(text, name, version)
+	r, err := nights.DecodeRecord(text, name, version)
 	if err != nil {
 		return []string{err.Error()}, nil //nolint:nilerr // a damaged record must not pass as good
 	}
 	if !r.Blocked() {
 		return nil, nil
 	}
-	return []string{contract.Reason(r.Findings)}, nil
+	return []string{nights.Reason(r.Findings)}, nil
 }

@@ -5,17 +5,20 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
-	"coppice/contract"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/nights"
+	"coppice/internal/sweep"
 )
 
-// TestNightsSayWhatIsBlocked: a blocked night blocks, an accepted or unknown one does not, and a damaged record does not pass as good.
+// TestNightsSayWhatIsBlocked: a blocked night blocks, an accepted or unknown one does not, and a damaged record does
+// not pass as good.
 func TestNightsSayWhatIsBlocked(t *testing.T) {
 	p := &sweep.Plan{Dataset: sweep.DatasetRef{Name: "clicks", Version: "0123456789abcdef"}}
-	found := []contract.Finding{{Code: contract.CodeInverted, Level: contract.Blocking, Text: "positive and negative look swapped"}}
-	record := func(change func(*contract.Record)) string {
-		r := &contract.Record{Format: 1, Dataset: p.Dataset.Name, Version: p.Dataset.Version, Profile: &contract.Profile{}, Findings: found}
+	found := []nights.Finding{{Code: nights.CodeInverted, Level: nights.Blocking,
+		Text: "positive and negative look swapped"}}
+	record := func(change func(*nights.Record)) string {
+		r := &nights.Record{Format: 1, Dataset: p.Dataset.Name, Version: p.Dataset.Version, Profile: &nights.Profile{},
+			Findings: found}
 		change(r)
 		text, err := r.Encode()
 		if err != nil {
@@ -29,17 +32,19 @@ func TestNightsSayWhatIsBlocked(t *testing.T) {
 		want   string // part of the reason; empty: not blocked
 	}{
 		"unknown": {"", ""},
-		"blocked": {record(func(*contract.Record) {}), "look swapped"},
-		"accepted": {record(func(r *contract.Record) {
-			r.Accepted = &contract.Acceptance{By: "ann", Why: "so it is", At: time.Unix(0, 0)}
+		"blocked": {record(func(*nights.Record) {}), "look swapped"},
+		"accepted": {record(func(r *nights.Record) {
+			r.Accepted = &nights.Acceptance{By: "ann", Why: "so it is", At: time.Unix(0, 0)}
 		}), ""},
-		"good":      {record(func(r *contract.Record) { r.Findings = nil }), ""},
-		"damaged":   {"{", "damaged"},
-		"another's": {strings.ReplaceAll(record(func(*contract.Record) {}), p.Dataset.Version, "fedcba9876543210"), "damaged"},
+		"good":    {record(func(r *nights.Record) { r.Findings = nil }), ""},
+		"damaged": {"{", "damaged"},
+		"another's": {strings.ReplaceAll(record(func(*nights.Record) {}), p.Dataset.Version, "fedcba9876543210"),
+			"damaged"},
 	} {
 		store := blob.Memory()
 		if tc.record != "" {
-			if _, err := store.Put(t.Context(), sweep.DatasetNight("clicks", p.Dataset.Version), blob.Absent, strings.NewReader(tc.record)); err != nil {
+			if _, err := store.Put(t.Context(), sweep.DatasetNight("clicks", p.Dataset.Version), blob.Absent,
+				strings.NewReader(tc.record)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -7,10 +7,10 @@ import (
 	"math"
 	"time"
 
-	"coppice/ledger"
-	"coppice/protocol"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/ledger"
+	"coppice/internal/protocol"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // ending says why a sweep is concluded. Ending before all trials have ended needs a reason.
@@ -28,8 +28,8 @@ func ending(why protocol.Why, b sweep.Board, p *sweep.Plan, spent, state string)
 	return &sweep.Ending{}
 }
 
-// spent says why the sweep's budget counts as used up; it is empty if it does not. Tasks stop when they see the ending that follows, as at
-// the time limit.
+// spent says why the sweep's budget counts as used up; it is empty if it does not. Tasks stop when they see the ending
+// that follows, as at the time limit.
 func (a *Aggregator) spent(ctx context.Context, k *known, jobs *jobHistory) (string, error) {
 	p := k.plan
 	budget := p.Spec.Budget
@@ -55,7 +55,8 @@ func (a *Aggregator) spent(ctx context.Context, k *known, jobs *jobHistory) (str
 	if !l.Exceeds(p, budget) {
 		return "", nil
 	}
-	return fmt.Sprintf("when %.4g USD of the budget of %.4g USD were spent and %.4g reserved for stopping", l.Cost, budget, p.Quote.ReserveCost()), nil
+	return fmt.Sprintf("when %.4g USD of the budget of %.4g USD were spent and %.4g reserved for stopping", l.Cost,
+		budget, p.Quote.ReserveCost()), nil
 }
 
 // reader is the sweep's ledger. It is kept, so that each call reads only what has changed since the last.
@@ -69,7 +70,8 @@ func (a *Aggregator) reader(k *known) *ledger.Reader {
 // costPatience bounds how long a conclusion waits for the sweep's cost to be computed.
 const costPatience = time.Minute
 
-// cost returns the cost of a concluded sweep. If the plan or the claims cannot be read, the conclusion is written without it.
+// cost returns the cost of a concluded sweep. If the plan or the claims cannot be read, the conclusion is written
+// without it.
 func (a *Aggregator) cost(ctx context.Context, k *known, c *sweep.Conclusion) *sweep.Cost {
 	if k.plan == nil {
 		return nil
@@ -98,7 +100,8 @@ func early(when string, p *sweep.Plan, b sweep.Board) *sweep.Ending {
 	return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended %s", b.Waiting, len(p.Own()), when)}
 }
 
-// enough says why the sweep started no more trials, and how many were not trained because of that; empty as long as it starts trials.
+// enough says why the sweep started no more trials, and how many were not trained because of that; empty as long as it
+// starts trials.
 func (a *Aggregator) enough(ctx context.Context, p *sweep.Plan, b sweep.Board) (string, error) {
 	if !p.EndsByRule() {
 		return "", nil
@@ -111,11 +114,12 @@ func (a *Aggregator) enough(ctx context.Context, p *sweep.Plan, b sweep.Board) (
 	if e == nil || err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d of %d trials were not trained, the sweep had enough: %s", b.Tally(p).Untrained, len(p.Own()), e.Reason), nil
+	return fmt.Sprintf("%d of %d trials were not trained, the sweep had enough: %s", b.Tally(p).Untrained, len(p.Own()),
+		e.Reason), nil
 }
 
-// ended counts what the quorum applies to, trials or, in a cross-validated sweep, configurations, that are done, and gives the text for
-// when they are too few.
+// ended counts what the quorum applies to, trials or, in a cross-validated sweep, configurations, that are done, and
+// gives the text for when they are too few.
 func ended(p *sweep.Plan, b sweep.Board, e *sweep.Ending) (done int, short string) {
 	if p.Folds == nil {
 		done = b.Tally(p).Done
@@ -126,12 +130,14 @@ func ended(p *sweep.Plan, b sweep.Board, e *sweep.Ending) (done int, short strin
 			done++
 		}
 	}
-	return done, fmt.Sprintf("of %d configurations %d have all of their folds, the quorum is %d", len(b.Configurations), done, quorum(p, b, e))
+	return done, fmt.Sprintf("of %d configurations %d have all of their folds, the quorum is %d", len(b.Configurations),
+		done, quorum(p, b, e))
 }
 
-// quorum is how many trials must be done for a sweep to have a winner, whether it ended early or most of its trials failed. Trials stopped
-// because others were better do not count against it, nor do paused ones that the ending finds to be behind: they would have been stopped. Trials that a rule of the sweep left untrained, or that a person cancelled, do not
-// count at all.
+// quorum is how many trials must be done for a sweep to have a winner, whether it ended early or most of its trials
+// failed. Trials stopped because others were better do not count against it, nor do paused ones that the ending finds
+// to be behind: they would have been stopped. Trials that a rule of the sweep left untrained, or that a person
+// cancelled, do not count at all.
 func quorum(p *sweep.Plan, b sweep.Board, e *sweep.Ending) int {
 	own := b.Tally(p)
 	wanted, stopped := p.Configurations()-own.Untrained-own.Cancelled, own.Stopped+len(e.Behind)

@@ -7,14 +7,14 @@ import (
 	"fmt"
 	"slices"
 
-	"coppice/dataset"
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 )
 
-// A version keeps some of its test rows, raw and with that night's labels. Later nights compare models on them: whatever happens to a later
-// night's labels, these stay as they were.
+// A version keeps some of its test rows, raw and with that night's labels. Later nights compare models on them:
+// whatever happens to a later night's labels, these stay as they were.
 
 // maxReference bounds the rows that a version keeps.
 const maxReference = 20_000
@@ -26,7 +26,8 @@ type reference struct {
 	targets dataset.Targets
 }
 
-// referenceOf takes up to most rows, evenly spread, of the holdout's test part that are in its sample. It is nil if there are none.
+// referenceOf takes up to most rows, evenly spread, of the holdout's test part that are in its sample. It is nil if
+// there are none.
 func referenceOf(h *holdout, most int) *reference {
 	places := h.testRows
 	if len(places) == 0 {
@@ -38,7 +39,8 @@ func referenceOf(h *holdout, most int) *reference {
 		rows[i], parts[i] = p.sample, uint32(p.part)
 	}
 	t := h.test
-	return &reference{sample: h.sample.Select(rows), targets: dataset.Targets{Label: pick(t.Label, parts), Weight: pick(t.Weight, parts), Group: pick(t.Group, parts)}}
+	return &reference{sample: h.sample.Select(rows), targets: dataset.Targets{Label: pick(t.Label, parts),
+		Weight: pick(t.Weight, parts), Group: pick(t.Group, parts)}}
 }
 
 // encode writes the reference in the form that a version keeps.
@@ -55,9 +57,10 @@ func decodeReference(data []byte) (*reference, error) {
 	return &reference{sample: r.Sample, targets: r.Targets}, nil
 }
 
-// references returns the rows of earlier nights that recent champions keep, except this version and those that were rolled back, whose
-// night may have been a bad one. note says why there are none.
-func (a *Aggregator) references(ctx context.Context, p *sweep.Plan, self int, g *sweep.GateReference) (out []reference, note string, err error) {
+// references returns the rows of earlier nights that recent champions keep, except this version and those that were
+// rolled back, whose night may have been a bad one. note says why there are none.
+func (a *Aggregator) references(ctx context.Context, p *sweep.Plan, self int, g *sweep.GateReference) (out []reference,
+	note string, err error) {
 	if *g.Nights == 0 {
 		return nil, "the gate uses none", nil
 	}
@@ -92,7 +95,8 @@ func (a *Aggregator) references(ctx context.Context, p *sweep.Plan, self int, g 
 	return out, note, nil
 }
 
-// lastChampions returns the versions that have been the champion, latest first, except version but and those that were rolled back.
+// lastChampions returns the versions that have been the champion, latest first, except version but and those that were
+// rolled back.
 func lastChampions(events []registry.Event, but int) []int {
 	var out []int
 	for _, e := range events {
@@ -108,8 +112,8 @@ func lastChampions(events []registry.Event, but int) []int {
 	return out
 }
 
-// reference reads the rows that a version keeps; for versions of earlier builds, which keep none, they come from the dataset if it still
-// exists. It returns nil if there are no usable rows. of is the dataset they come from.
+// reference reads the rows that a version keeps; for versions of earlier builds, which keep none, they come from the
+// dataset if it still exists. It returns nil if there are no usable rows. of is the dataset they come from.
 func (a *Aggregator) reference(ctx context.Context, model string, number int) (r *reference, of string, err error) {
 	useless := func(err error) (*reference, string, error) {
 		a.Log.Warn("a version's reference rows cannot be used", "model", model, "version", number, "error", err.Error())
@@ -182,5 +186,6 @@ func (r *reference) thinned(most int) reference {
 		parts[i] = uint32(rows[i])
 	}
 	t := r.targets
-	return reference{r.version, r.sample.Select(rows), dataset.Targets{Label: pick(t.Label, parts), Weight: pick(t.Weight, parts), Group: pick(t.Group, parts)}}
+	return reference{r.version, r.sample.Select(rows), dataset.Targets{Label: pick(t.Label, parts),
+		Weight: pick(t.Weight, parts), Group: pick(t.Group, parts)}}
 }

@@ -7,19 +7,21 @@ import (
 	"fmt"
 	"strconv"
 
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
-// A sweep with a version in the registry has a winner, whatever has happened to its objects since. An aggregator may stop between
-// registering and concluding, and the next may find the sample, the winner's result, the plan or the ending damaged, or word the report
-// differently. So the registry is always checked before a sweep ends without a winner or cannot be concluded.
+// A sweep with a version in the registry has a winner, whatever has happened to its objects since. An aggregator may
+// stop between registering and concluding, and the next may find the sample, the winner's result, the plan or the
+// ending damaged, or word the report differently. So the registry is always checked before a sweep ends without a
+// winner or cannot be concluded.
 
-// orRegistered returns c or err, unless the registry has a version of the sweep: then the conclusion names it. c may be what the sweep
-// would have been concluded with but for err.
-func (a *Aggregator) orRegistered(ctx context.Context, id sweep.ID, k *known, c *sweep.Conclusion, err error) (*sweep.Conclusion, error) {
+// orRegistered returns c or err, unless the registry has a version of the sweep: then the conclusion names it. c may be
+// what the sweep would have been concluded with but for err.
+func (a *Aggregator) orRegistered(ctx context.Context, id sweep.ID, k *known, c *sweep.Conclusion,
+	err error) (*sweep.Conclusion, error) {
 	switch {
 	case err == nil && (c == nil || c.Outcome == sweep.OutcomeWinner):
 		return c, nil
@@ -42,7 +44,8 @@ func (a *Aggregator) orRegistered(ctx context.Context, id sweep.ID, k *known, c 
 	if why == nil {
 		why = errors.New(c.Reason)
 	}
-	a.Log.Warn("the registry has a version of a sweep that could not be concluded from its objects", "sweep", id, "model", v.Model,
+	a.Log.Warn("the registry has a version of a sweep that could not be concluded from its objects", "sweep", id,
+		"model", v.Model,
 		"version", v.Number, "error", why.Error())
 	if damage != nil {
 		return a.unreadable(ctx, id, v, c, damage)
@@ -50,8 +53,8 @@ func (a *Aggregator) orRegistered(ctx context.Context, id sweep.ID, k *known, c 
 	return a.fromVersion(ctx, id, k, v, c, why)
 }
 
-// isDamage reports whether an error is about objects that a retry cannot fix, or about a version whose files differ from those that this
-// build produces.
+// isDamage reports whether an error is about objects that a retry cannot fix, or about a version whose files differ
+// from those that this build produces.
 func isDamage(err error) bool {
 	for _, kind := range []any{new(*sweep.DecodeError), new(*registry.CorruptError), new(*registry.ConflictError)} {
 		if errors.As(err, kind) {
@@ -61,9 +64,10 @@ func isDamage(err error) bool {
 	return false
 }
 
-// findVersion looks for the sweep's version; nil if there is none. Without a plan the model is unknown, so all models are searched. damage
-// is that of the version's own record.
-func (a *Aggregator) findVersion(ctx context.Context, id sweep.ID, p *sweep.Plan) (v *registry.Version, damage, err error) {
+// findVersion looks for the sweep's version; nil if there is none. Without a plan the model is unknown, so all models
+// are searched. damage is that of the version's own record.
+func (a *Aggregator) findVersion(ctx context.Context, id sweep.ID, p *sweep.Plan) (v *registry.Version, damage,
+	err error) {
 	var models []string
 	if p != nil {
 		models = []string{p.Spec.Model}
@@ -90,25 +94,29 @@ func (a *Aggregator) findVersion(ctx context.Context, id sweep.ID, p *sweep.Plan
 }
 
 // unreadable concludes with a version whose record is damaged: it cannot be used, and the champion stays as it is.
-func (a *Aggregator) unreadable(ctx context.Context, id sweep.ID, v *registry.Version, c *sweep.Conclusion, damage error) (*sweep.Conclusion, error) {
+func (a *Aggregator) unreadable(ctx context.Context, id sweep.ID, v *registry.Version, c *sweep.Conclusion,
+	damage error) (*sweep.Conclusion, error) {
 	out := a.winner(id, v, c)
 	if c != nil && c.Outcome == sweep.OutcomeWinner { // keep what it was registered with
 		*out = *c
 		out.Version = v.Number
 	}
-	out.Reason = fmt.Sprintf("version %d was registered, but its record cannot be read: %v; repair or replace it", v.Number, damage)
+	out.Reason = fmt.Sprintf("version %d was registered, but its record cannot be read: %v; repair or replace it",
+		v.Number, damage)
 
 	before, done, err := a.promoted(ctx, v.Model, v.Number)
 	if err != nil && !onlyDamage(err) {
 		return nil, err
 	}
-	out.Gate = &sweep.GateDecision{Passed: done, Promoted: done, Champion: before, Reason: "the version cannot be read any more"}
+	out.Gate = &sweep.GateDecision{Passed: done, Promoted: done, Champion: before,
+		Reason: "the version cannot be read any more"}
 	return out, nil
 }
 
 // winner returns a conclusion that names the version.
 func (a *Aggregator) winner(id sweep.ID, v *registry.Version, c *sweep.Conclusion) *sweep.Conclusion {
-	out := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: id, Outcome: sweep.OutcomeWinner, Model: v.Model, Version: v.Number, At: a.Now().UTC()}
+	out := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: id, Outcome: sweep.OutcomeWinner, Model: v.Model,
+		Version: v.Number, At: a.Now().UTC()}
 	if c != nil {
 		out.Done, out.Failed = c.Done, c.Failed
 	}
@@ -116,7 +124,8 @@ func (a *Aggregator) winner(id sweep.ID, v *registry.Version, c *sweep.Conclusio
 }
 
 // fromVersion concludes from what the registry has.
-func (a *Aggregator) fromVersion(ctx context.Context, id sweep.ID, k *known, v *registry.Version, c *sweep.Conclusion, why error) (*sweep.Conclusion, error) {
+func (a *Aggregator) fromVersion(ctx context.Context, id sweep.ID, k *known, v *registry.Version, c *sweep.Conclusion,
+	why error) (*sweep.Conclusion, error) {
 	out := a.winner(id, v, c)
 	out.Reason, out.Test = v.Info.Why, v.Info.Metrics
 	if trial, err := strconv.Atoi(v.Info.Labels["trial"]); err == nil {
@@ -124,7 +133,10 @@ func (a *Aggregator) fromVersion(ctx context.Context, id sweep.ID, k *known, v *
 	}
 
 	var r report
-	if err := a.readRecord(ctx, v, scorer.FileReport, func(text []byte) error { return json.Unmarshal(text, &r) }); err != nil {
+	if err := a.readRecord(ctx, v, scorer.FileReport, func(text []byte) error {
+		return json.Unmarshal(text,
+			&r)
+	}); err != nil {
 		return nil, err
 	}
 	if r.Sweep == id {
@@ -134,7 +146,11 @@ func (a *Aggregator) fromVersion(ctx context.Context, id sweep.ID, k *known, v *
 
 	p := k.plan
 	if p == nil {
-		err := a.readRecord(ctx, v, scorer.FilePlan, func(text []byte) (err error) { p, err = sweep.DecodePlan(text); return err })
+		err := a.readRecord(ctx, v, scorer.FilePlan, func(text []byte) (err error) {
+			p,
+				err = sweep.DecodePlan(text)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -154,11 +170,13 @@ func (a *Aggregator) fromVersion(ctx context.Context, id sweep.ID, k *known, v *
 }
 
 // readRecord reads a file of a version; a missing or damaged one is skipped.
-func (a *Aggregator) readRecord(ctx context.Context, v *registry.Version, name string, decode func([]byte) error) error {
+func (a *Aggregator) readRecord(ctx context.Context, v *registry.Version, name string,
+	decode func([]byte) error) error {
 	text, err := a.Registry.ReadFile(ctx, *v, name)
 	if err == nil {
 		if err := decode(text); err != nil {
-			a.Log.Warn("a version's file cannot be read", "model", v.Model, "version", v.Number, "file", name, "error", err.Error())
+			a.Log.Warn("a version's file cannot be read", "model", v.Model, "version", v.Number, "file", name, "error",
+				err.Error())
 		}
 		return nil
 	}
@@ -166,7 +184,8 @@ func (a *Aggregator) readRecord(ctx context.Context, v *registry.Version, name s
 	var corrupt *registry.CorruptError
 	var absent *registry.NotFoundError
 	if errors.As(err, &corrupt) || errors.As(err, &absent) {
-		a.Log.Warn("a version's file cannot be read", "model", v.Model, "version", v.Number, "file", name, "error", err.Error())
+		a.Log.Warn("a version's file cannot be read", "model", v.Model, "version", v.Number, "file", name, "error",
+			err.Error())
 		return nil
 	}
 	return err
@@ -181,9 +200,10 @@ func (a *Aggregator) boardOf(ctx context.Context, p *sweep.Plan) (sweep.Board, e
 	return k.board(nil), nil
 }
 
-// gateVersion runs the gate for a version that is already registered. If the comparison is no longer possible, the champion stays and a
-// person has to decide.
-func (a *Aggregator) gateVersion(ctx context.Context, p *sweep.Plan, v *registry.Version, why error) (*sweep.GateDecision, error) {
+// gateVersion runs the gate for a version that is already registered. If the comparison is no longer possible, the
+// champion stays and a person has to decide.
+func (a *Aggregator) gateVersion(ctx context.Context, p *sweep.Plan, v *registry.Version,
+	why error) (*sweep.GateDecision, error) {
 	before, done, err := a.promoted(ctx, v.Model, v.Number)
 	if err != nil {
 		return nil, err
@@ -193,7 +213,8 @@ func (a *Aggregator) gateVersion(ctx context.Context, p *sweep.Plan, v *registry
 			return &sweep.GateDecision{Passed: true, Promoted: true, Verdict: sweep.VerdictPromoted, Champion: before,
 				Reason: fmt.Sprintf("it has become the champion; the records of its comparison can no longer be read: %v", why)}
 		}
-		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable, Reason: fmt.Sprintf("version %d can no longer be compared: %v; promote by hand", v.Number, why)}
+		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable,
+			Reason: fmt.Sprintf("version %d can no longer be compared: %v; promote by hand", v.Number, why)}
 	}
 	if p == nil {
 		return undecided(why), nil

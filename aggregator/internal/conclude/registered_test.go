@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/blob"
-	"coppice/dataset"
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 )
 
 // overwrite replaces an object's bytes.
@@ -35,7 +35,8 @@ func (w *world) reworded(t *testing.T) blob.Store {
 			t.Fatal(err)
 		}
 	}
-	files[scorer.FileReport] = bytes.Replace(files[scorer.FileReport], []byte("has the highest"), []byte("is the best by"), 1)
+	files[scorer.FileReport] = bytes.Replace(files[scorer.FileReport], []byte("has the highest"),
+		[]byte("is the best by"), 1)
 
 	out := blob.Memory()
 	if _, err := registry.New(out).Register(t.Context(), "ctr", string(w.plan.Sweep), files, v.Info); err != nil {
@@ -44,8 +45,9 @@ func (w *world) reworded(t *testing.T) blob.Store {
 	return out
 }
 
-// TestDamageAfterRegistering: an aggregator stops between registering and concluding, before or after moving the champion, and something is
-// damaged before the next one runs. The sweep still has a winner, because the registry has its version.
+// TestDamageAfterRegistering: an aggregator stops between registering and concluding, before or after moving the
+// champion, and something is damaged before the next one runs. The sweep still has a winner, because the registry has
+// its version.
 func TestDamageAfterRegistering(t *testing.T) {
 	clean := newWorld(t, options{})
 	want := clean.mustConclude(t)
@@ -57,17 +59,26 @@ func TestDamageAfterRegistering(t *testing.T) {
 		promotes bool // expected if not promoted before
 		unread   bool // the version's record cannot be read, and so neither can the report
 	}{
-		"nothing":         {func(*testing.T, *world) {}, true, false},
-		"sample":          {func(t *testing.T, w *world) { flip(t, w.datasets, data+dataset.SampleFile) }, false, false},
-		"winner's result": {func(t *testing.T, w *world) { overwrite(t, w.sweeps, names.Result(want.Trial), "{") }, true, false},
-		"winner's model":  {func(t *testing.T, w *world) { flip(t, w.sweeps, names.Attempt(want.Trial, 0)+"model.txt") }, true, false},
-		"plan":            {func(t *testing.T, w *world) { overwrite(t, w.sweeps, names.Plan(), "{") }, true, false},
-		"ending":          {func(t *testing.T, w *world) { overwrite(t, w.sweeps, names.Ending(), "{") }, true, false},
+		"nothing": {func(*testing.T, *world) {}, true, false},
+		"sample": {func(t *testing.T, w *world) { flip(t, w.datasets, data+dataset.SampleFile) }, false,
+			false},
+		"winner's result": {func(t *testing.T, w *world) { overwrite(t, w.sweeps, names.Result(want.Trial), "{") },
+			true, false},
+		"winner's model": {func(t *testing.T, w *world) {
+			flip(t, w.sweeps, names.Attempt(want.Trial, 0)+
+				"model.txt")
+		}, true, false},
+		"plan":   {func(t *testing.T, w *world) { overwrite(t, w.sweeps, names.Plan(), "{") }, true, false},
+		"ending": {func(t *testing.T, w *world) { overwrite(t, w.sweeps, names.Ending(), "{") }, true, false},
 		"key": {func(t *testing.T, w *world) {
 			overwrite(t, w.models, "registry/ctr/keys/"+string(w.plan.Sweep)+".json", "{")
 		}, true, false},
-		"another's wording": {func(t *testing.T, w *world) { w.models = merged(t, w.models, w.reworded(t)) }, true, false},
-		"version":           {func(t *testing.T, w *world) { overwrite(t, w.models, "registry/ctr/versions/1/version.json", "{") }, false, true},
+		"another's wording": {func(t *testing.T, w *world) { w.models = merged(t, w.models, w.reworded(t)) }, true,
+			false},
+		"version": {func(t *testing.T, w *world) {
+			overwrite(t, w.models,
+				"registry/ctr/versions/1/version.json", "{")
+		}, false, true},
 	} {
 		for _, promoted := range []bool{true, false} {
 			when := ", not promoted yet"
@@ -77,7 +88,8 @@ func TestDamageAfterRegistering(t *testing.T) {
 			t.Run(name+when, func(t *testing.T) {
 				w := newWorldLike(t, clean)
 				if !promoted {
-					w.models = without(t, w.models, "registry/ctr/aliases/champion.json", "registry/ctr/history/champion/00000001.json")
+					w.models = without(t, w.models, "registry/ctr/aliases/champion.json",
+						"registry/ctr/history/champion/00000001.json")
 				}
 				tc.spoil(t, w)
 
@@ -86,10 +98,13 @@ func TestDamageAfterRegistering(t *testing.T) {
 					t.Fatalf("concluding gives %+v and %v; want a winner", c, err)
 				}
 				if c.Outcome != sweep.OutcomeWinner || c.Version != 1 || c.Model != "ctr" {
-					t.Fatalf("concluded with %s, version %d of %q (%s); want version 1 of ctr as winner", c.Outcome, c.Version, c.Model, c.Reason)
+					t.Fatalf("concluded with %s, version %d of %q (%s); want version 1 of ctr as winner", c.Outcome,
+						c.Version, c.Model, c.Reason)
 				}
-				if !tc.unread && (c.Trial != want.Trial || c.Test["auc"] != want.Test["auc"] || c.Verified == nil || c.Calibration == nil) {
-					t.Errorf("concluded with trial %d, auc %v; want trial %d, auc %v, as registered", c.Trial, c.Test["auc"], want.Trial, want.Test["auc"])
+				if !tc.unread && (c.Trial != want.Trial || c.Test["auc"] != want.Test["auc"] || c.Verified == nil ||
+					c.Calibration == nil) {
+					t.Errorf("concluded with trial %d, auc %v; want trial %d, auc %v, as registered", c.Trial,
+						c.Test["auc"], want.Trial, want.Test["auc"])
 				}
 				if moved := promoted || tc.promotes; c.Gate == nil || c.Gate.Promoted != moved {
 					t.Errorf("the gate says %+v; want the version promoted: %t", c.Gate, moved)

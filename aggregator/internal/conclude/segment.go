@@ -4,16 +4,16 @@ import (
 	"errors"
 	"fmt"
 
-	"coppice/calibrate"
-	"coppice/dataset"
-	"coppice/dataset/ingest"
-	"coppice/metric"
-	"coppice/sweep"
+	"coppice/internal/calibrate"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/metric"
+	"coppice/internal/sweep"
 )
 
-// segment adjusts the calibrator by segment. A row's segment is derived from raw values, which only the sample has. The adjustment is
-// fitted to the sample's calib rows or, if it has none (a sample is drawn from one split), to every other one of its test rows. Those are
-// no longer test rows: neither the gate nor a later night compares on them.
+// segment adjusts the calibrator by segment. A row's segment is derived from raw values, which only the sample has. The
+// adjustment is fitted to the sample's calib rows or, if it has none (a sample is drawn from one split), to every other
+// one of its test rows. Those are no longer test rows: neither the gate nor a later night compares on them.
 func (w *winner) segment(p *sweep.Plan, h *holdout) error {
 	by := p.Spec.Calibrate.By
 	encoder, err := ingest.NewEncoder(h.manifest.Encoding(), h.levels)
@@ -46,7 +46,8 @@ func (w *winner) segment(p *sweep.Plan, h *holdout) error {
 
 	// Measured on sampled test rows that it was not fitted to.
 	t := rowsOf(h.testRows, h.test, w.testRaw, keys)
-	report := &sweep.SegmentCalibration{By: by, Rows: len(s.raw), Segments: adjusted.SegmentCount(), TestRows: len(t.raw)}
+	report := &sweep.SegmentCalibration{By: by, Rows: len(s.raw), Segments: adjusted.SegmentCount(),
+		TestRows: len(t.raw)}
 	if report.Before, err = t.measure(w.calibrator.PredictAll(nil, t.raw)); err != nil {
 		return err
 	}
@@ -67,7 +68,8 @@ type segmented struct {
 func rowsOf(places []place, t dataset.Targets, raw []float64, keys []uint64) segmented {
 	var s segmented
 	for _, p := range places {
-		s.raw, s.label, s.keys = append(s.raw, raw[p.part]), append(s.label, t.Label[p.part]), append(s.keys, keys[p.sample])
+		s.raw, s.label, s.keys = append(s.raw, raw[p.part]), append(s.label, t.Label[p.part]), append(s.keys,
+			keys[p.sample])
 		if t.Weight != nil {
 			s.weight = append(s.weight, t.Weight[p.part])
 		}

@@ -4,11 +4,12 @@ import (
 	"context"
 	"time"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 const (
-	// tellOthers is how long the writer of a conclusion has to send the notification before other aggregators assume that it cannot.
+	// tellOthers is how long the writer of a conclusion has to send the notification before other aggregators assume
+	// that it cannot.
 	tellOthers = 3 * time.Minute
 	// tellFor is how long a notification is attempted; after that it is no longer news.
 	tellFor = 6 * time.Hour
@@ -16,8 +17,8 @@ const (
 	tellAgain = 5 * time.Minute
 )
 
-// tell sends the notification of a sweep that has ended, on the channels that have not had it. A failure does not affect the sweep; it is
-// retried when the sweep is next considered.
+// tell sends the notification of a sweep that has ended, on the channels that have not had it. A failure does not
+// affect the sweep; it is retried when the sweep is next considered.
 func (a *Aggregator) tell(ctx context.Context, id sweep.ID) {
 	k := a.remember(id)
 	k.mu.Lock()
@@ -36,7 +37,8 @@ func (a *Aggregator) tell(ctx context.Context, id sweep.ID) {
 		return
 	}
 
-	if k.told = a.Notify.Tell(ctx, c.Message(a.datasetOf(ctx, c.Sweep, k)), a.sweep(c.Sweep).Told(sweep.OccasionConcluded)); !k.told {
+	if k.told = a.Notify.Tell(ctx, c.Message(a.datasetOf(ctx, c.Sweep, k)),
+		a.sweep(c.Sweep).Told(sweep.OccasionConcluded)); !k.told {
 		k.tellNext = a.Now().Add(tellAgain) // counted from the end of the attempt, which may have taken long
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob/blobtest"
-	"coppice/notify"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/notify"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // told is a channel that records its messages, or fails.
@@ -29,7 +29,8 @@ func (t *told) notifier(now func() time.Time) *notify.Notifier {
 		}
 		return t.fail
 	}
-	return &notify.Notifier{Channels: []notify.Channel{{Name: "webhook", Send: send}}, Now: now, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	return &notify.Notifier{Channels: []notify.Channel{{Name: "webhook", Send: send}}, Now: now,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 }
 
 func (t *told) aggregator(w *world) *Aggregator {
@@ -45,7 +46,8 @@ func (t *told) ids() (ids []string) {
 	return ids
 }
 
-// TestVerdictIsToldOnce: at once, by the aggregator that concludes, and by no other, however often the sweep is considered.
+// TestVerdictIsToldOnce: at once, by the aggregator that concludes, and by no other, however often the sweep is
+// considered.
 func TestVerdictIsToldOnce(t *testing.T) {
 	w, ch := newWorld(t, options{}), &told{}
 	first, second := ch.aggregator(w), ch.aggregator(w)
@@ -64,12 +66,14 @@ func TestVerdictIsToldOnce(t *testing.T) {
 	if want := []string{"sweep/night-1/concluded"}; !slices.Equal(ch.ids(), want) {
 		t.Fatalf("told %q, want %q", ch.ids(), want)
 	}
-	if m := ch.heard[0]; m.Verdict != sweep.VerdictPromoted || m.Model != "ctr" || m.Version != 1 || m.Dataset != w.plan.Dataset.Name+"@"+w.plan.Dataset.Version || m.Reason == "" {
+	if m := ch.heard[0]; m.Verdict != sweep.VerdictPromoted || m.Model != "ctr" || m.Version != 1 ||
+		m.Dataset != w.plan.Dataset.Name+"@"+w.plan.Dataset.Version || m.Reason == "" {
 		t.Errorf("told %+v", m)
 	}
 }
 
-// TestVerdictIsToldByAnother: if the aggregator that concluded could not notify, another does after a while, unless it is too late.
+// TestVerdictIsToldByAnother: if the aggregator that concluded could not notify, another does after a while, unless it
+// is too late.
 func TestVerdictIsToldByAnother(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after time.Duration
@@ -96,7 +100,8 @@ func TestVerdictIsToldByAnother(t *testing.T) {
 	}
 }
 
-// TestFailingChannelFailsNothing: the sweep is concluded and its winner promoted all the same, and the notification is sent later.
+// TestFailingChannelFailsNothing: the sweep is concluded and its winner promoted all the same, and the notification is
+// sent later.
 func TestFailingChannelFailsNothing(t *testing.T) {
 	w, ch := newWorld(t, options{}), &told{fail: errors.New("no answer")}
 	a := ch.aggregator(w)
@@ -119,8 +124,8 @@ func TestFailingChannelFailsNothing(t *testing.T) {
 	}
 }
 
-// TestFailingChannelIsLeftAlone: a failing channel is not retried for some minutes, since an attempt may take most of a minute, during
-// which no other sweep is considered.
+// TestFailingChannelIsLeftAlone: a failing channel is not retried for some minutes, since an attempt may take most of a
+// minute, during which no other sweep is considered.
 func TestFailingChannelIsLeftAlone(t *testing.T) {
 	w, ch := newWorld(t, options{}), &told{fail: errors.New("no answer")}
 	a := ch.aggregator(w)
@@ -128,14 +133,16 @@ func TestFailingChannelIsLeftAlone(t *testing.T) {
 		after time.Duration // the previous attempt
 		tries int           // attempts by then
 	}{
-		{0, 1}, {0, 1}, {time.Minute, 1}, {tellAgain - time.Minute - time.Second, 1}, {time.Second, 2}, {time.Second, 2}, {tellAgain, 3},
+		{0, 1}, {0, 1}, {time.Minute, 1}, {tellAgain - time.Minute - time.Second, 1}, {time.Second, 2}, {time.Second,
+			2}, {tellAgain, 3},
 	} {
 		w.now = w.now.Add(step.after)
 		if err := a.Reconcile(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if ch.tries != step.tries {
-			t.Fatalf("%s after the look before, the channel was tried %d times in all; want %d", step.after, ch.tries, step.tries)
+			t.Fatalf("%s after the look before, the channel was tried %d times in all; want %d", step.after, ch.tries,
+				step.tries)
 		}
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"math"
 	"slices"
 
-	"coppice/dataset"
-	"coppice/dataset/ingest"
-	"coppice/metric"
-	"coppice/scorer"
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/metric"
+	"coppice/internal/scorer"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 const (
@@ -22,8 +22,10 @@ const (
 	mostSegments = 30 // the largest ones; the others are summed up
 )
 
-// describe bins the winner's test rows, and compares it with the runner-up. It is for reports only: no decision uses it.
-func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *winner, h *holdout, s search.Selection) (t *scorer.Tested, err error) {
+// describe bins the winner's test rows, and compares it with the runner-up. It is for reports only: no decision uses
+// it.
+func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *winner, h *holdout,
+	s search.Selection) (t *scorer.Tested, err error) {
 	t = &scorer.Tested{Format: 1, Calibrated: w.calibrator != nil}
 	var after []float64
 	if w.calibrator != nil {
@@ -78,7 +80,10 @@ func (w *winner) segmentBins(h *holdout, by []string, before []float64) ([]score
 	for _, s := range found {
 		all = append(all, *s)
 	}
-	slices.SortFunc(all, func(a, b scorer.Segment) int { return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(all, func(a, b scorer.Segment) int {
+		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.Name,
+			b.Name))
+	})
 	if len(all) <= mostSegments {
 		return all, nil
 	}
@@ -119,9 +124,10 @@ func (w *winner) sampledPredictions(h *holdout) ([]float64, error) {
 	return w.calibrator.PredictSegments(nil, raw, keys), nil
 }
 
-// runnerUp compares the winner with the next-best eligible trial on the sampled test rows: the difference is often within chance. It is nil
-// if there is no such trial, or its files cannot be read.
-func (a *Aggregator) runnerUp(ctx context.Context, k *known, b sweep.Board, w *winner, h *holdout, s search.Selection, before []float64) (*scorer.Rival, error) {
+// runnerUp compares the winner with the next-best eligible trial on the sampled test rows: the difference is often
+// within chance. It is nil if there is no such trial, or its files cannot be read.
+func (a *Aggregator) runnerUp(ctx context.Context, k *known, b sweep.Board, w *winner, h *holdout, s search.Selection,
+	before []float64) (*scorer.Rival, error) {
 	if len(s.Candidates) < 2 || len(h.testRows) == 0 {
 		return nil, nil
 	}
@@ -147,9 +153,12 @@ func (a *Aggregator) runnerUp(ctx context.Context, k *known, b sweep.Board, w *w
 	for i, p := range h.testRows {
 		parts[i] = uint32(p.part)
 	}
-	t := dataset.Targets{Label: pick(h.test.Label, parts), Weight: pick(h.test.Weight, parts), Group: pick(h.test.Group, parts)}
-	old := pick(predictions(w.trees, nil, raw), parts) // both trials have the sweep's objective, so the same transformation applies
-	c, err := m.Compare(metric.Input{Label: t.Label, Weight: t.Weight, Group: t.Group, Pred: pick(before, parts)}, old, metric.Confidence{Seed: k.plan.Spec.Seed})
+	t := dataset.Targets{Label: pick(h.test.Label, parts), Weight: pick(h.test.Weight, parts), Group: pick(h.test.Group,
+		parts)}
+	// both trials have the sweep's objective, so the same transformation applies
+	old := pick(predictions(w.trees, nil, raw), parts)
+	c, err := m.Compare(metric.Input{Label: t.Label, Weight: t.Weight, Group: t.Group, Pred: pick(before, parts)}, old,
+		metric.Confidence{Seed: k.plan.Spec.Seed})
 	var undefined *metric.InputError
 	if errors.As(err, &undefined) {
 		return nil, nil
@@ -162,5 +171,6 @@ func (a *Aggregator) runnerUp(ctx context.Context, k *known, b sweep.Board, w *w
 			return nil, nil
 		}
 	}
-	return &scorer.Rival{Trial: r.Trial, Metric: m.Name, Rows: len(parts), New: c.New, Old: c.Old, Gain: c.Gain, Low: c.Low, High: c.High}, nil
+	return &scorer.Rival{Trial: r.Trial, Metric: m.Name, Rows: len(parts), New: c.New, Old: c.Old, Gain: c.Gain,
+		Low: c.Low, High: c.High}, nil
 }

@@ -4,10 +4,10 @@ import (
 	"math"
 	"testing"
 
-	"coppice/metric"
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/sweep"
+	"coppice/internal/metric"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 )
 
 // tested is the file of that name in a world's version.
@@ -34,7 +34,8 @@ func (w *world) tested(t *testing.T) *scorer.Tested {
 
 func sumOf(bins []metric.Bin) (sum metric.Bin) {
 	for _, b := range bins {
-		sum.Rows, sum.Weight, sum.Positive, sum.Before, sum.After = sum.Rows+b.Rows, sum.Weight+b.Weight, sum.Positive+b.Positive, sum.Before+b.Before, sum.After+b.After
+		sum.Rows, sum.Weight, sum.Positive, sum.Before, sum.After = sum.Rows+b.Rows, sum.Weight+b.Weight, sum.Positive+
+			b.Positive, sum.Before+b.Before, sum.After+b.After
 	}
 	return sum
 }
@@ -51,20 +52,24 @@ func TestTestedRows(t *testing.T) {
 		positive += float64(y)
 	}
 	sum := sumOf(d.Bins)
-	if !d.Calibrated || len(d.Bins) < 5 || len(d.Bins) > testBins || sum.Rows != s.Rows || sum.Weight != float64(s.Rows) || sum.Positive != positive {
-		t.Errorf("%d bins sum up to %+v, calibrated %t; expected %d rows with %v positive", len(d.Bins), sum, d.Calibrated, s.Rows, positive)
+	if !d.Calibrated || len(d.Bins) < 5 || len(d.Bins) > testBins || sum.Rows != s.Rows ||
+		sum.Weight != float64(s.Rows) || sum.Positive != positive {
+		t.Errorf("%d bins sum up to %+v, calibrated %t; expected %d rows with %v positive", len(d.Bins), sum,
+			d.Calibrated, s.Rows, positive)
 	}
 	if off := sum.After/positive - 1; math.Abs(off) > 0.3 {
 		t.Errorf("calibrated predictions sum up to %v, labels to %v", sum.After, positive)
 	}
 	for i := 1; i < len(d.Bins); i++ {
-		if a, b := d.Bins[i-1], d.Bins[i]; !(a.Before/a.Weight < b.Before/b.Weight) || a.After/a.Weight > b.After/b.Weight+1e-12 {
+		if a, b := d.Bins[i-1], d.Bins[i]; !(a.Before/a.Weight < b.Before/b.Weight) ||
+			a.After/a.Weight > b.After/b.Weight+1e-12 {
 			t.Errorf("bin %d follows on bin %d: %+v, %+v", i, i-1, a, b)
 		}
 	}
 
 	r := d.RunnerUp
-	if r == nil || r.Trial == c.Trial || r.Metric != "auc" || r.Rows == 0 || !(r.Low < r.Gain && r.Gain < r.High) || math.Abs(r.New-r.Old-r.Gain) > 1e-9 {
+	if r == nil || r.Trial == c.Trial || r.Metric != "auc" || r.Rows == 0 || !(r.Low < r.Gain && r.Gain < r.High) ||
+		math.Abs(r.New-r.Old-r.Gain) > 1e-9 {
 		t.Fatalf("the runner-up is %+v", r)
 	}
 	if len(d.Segments) != 0 {

@@ -10,12 +10,12 @@ import (
 
 	"github.com/dmitryikh/leaves"
 
-	"coppice/calibrate"
-	"coppice/gbt"
-	"coppice/metric"
-	"coppice/scorer"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/calibrate"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // winner is the trial to be registered, with all that is derived from it.
@@ -38,8 +38,8 @@ type files interface {
 	File(ctx context.Context, o sweep.Object) ([]byte, error)
 }
 
-// readWinner reads a trial's files. unfit says why the trial cannot win: its files are missing, damaged or not a model. err is a storage
-// error, which says nothing about the trial.
+// readWinner reads a trial's files. unfit says why the trial cannot win: its files are missing, damaged or not a model.
+// err is a storage error, which says nothing about the trial.
 func readWinner(ctx context.Context, trials files, r *sweep.Result, h *holdout) (w *winner, unfit, err error) {
 	w = &winner{result: r}
 
@@ -70,10 +70,12 @@ func readWinner(ctx context.Context, trials files, r *sweep.Result, h *holdout) 
 
 	// From here on, rows and features are matched by position only.
 	if len(w.calib) != len(h.calib.Label) || len(w.testRaw) != len(h.test.Label) {
-		return nil, fmt.Errorf("it scored %d calib and %d test rows, the dataset has %d and %d", len(w.calib), len(w.testRaw), len(h.calib.Label), len(h.test.Label)), nil
+		return nil, fmt.Errorf("it scored %d calib and %d test rows, the dataset has %d and %d", len(w.calib),
+			len(w.testRaw), len(h.calib.Label), len(h.test.Label)), nil
 	}
 	if w.trees.Features() != len(h.manifest.Features) {
-		return nil, fmt.Errorf("the model has %d features, the dataset %d", w.trees.Features(), len(h.manifest.Features)), nil
+		return nil, fmt.Errorf("the model has %d features, the dataset %d", w.trees.Features(),
+			len(h.manifest.Features)), nil
 	}
 
 	return w, nil, nil
@@ -82,8 +84,9 @@ func readWinner(ctx context.Context, trials files, r *sweep.Result, h *holdout) 
 // tolerance of a raw score, absolute up to 1 and relative above.
 const tolerance = 1e-9
 
-// verify scores the sample's raw values with leaves, an implementation that shares nothing with the trainer but the model's text format,
-// and with our own predictor, and compares both with the scores that the trainer computed from bins.
+// verify scores the sample's raw values with leaves, an implementation that shares nothing with the trainer but the
+// model's text format, and with our own predictor, and compares both with the scores that the trainer computed from
+// bins.
 func (w *winner) verify(h *holdout) (err error) {
 	defer func() {
 		if v := recover(); v != nil { // leaves panics on some texts
@@ -107,7 +110,8 @@ func (w *winner) verify(h *holdout) (err error) {
 				diff := math.Abs(other.score - want)
 				// Written this way round so that NaN fails, too.
 				if !(diff <= tolerance*max(1, math.Abs(want))) {
-					return fmt.Errorf("on row %d of the %s sample %s predicts %v, the trainer %v", h.sample.Row[p.sample], h.sample.Split, other.name, other.score, want)
+					return fmt.Errorf("on row %d of the %s sample %s predicts %v, the trainer %v",
+						h.sample.Row[p.sample], h.sample.Split, other.name, other.score, want)
 				}
 				w.verified.MaxDiff = max(w.verified.MaxDiff, diff)
 			}
@@ -157,7 +161,8 @@ func (w *winner) calibrate(p *sweep.Plan, h *holdout) error {
 	return nil
 }
 
-// predictions turns raw scores into probabilities, calibrated once there is a calibrator; for regression they stay raw scores.
+// predictions turns raw scores into probabilities, calibrated once there is a calibrator; for regression they stay raw
+// scores.
 func (w *winner) predictions(raw []float64) []float64 {
 	return predictions(w.trees, w.calibrator, append([]float64(nil), raw...))
 }
@@ -171,7 +176,8 @@ func predictions(m *gbt.Model, c *calibrate.Calibrator, raw []float64) []float64
 	return raw
 }
 
-// measure evaluates metrics of predictions on test. A metric that is undefined there (for instance on a single class) is left out.
+// measure evaluates metrics of predictions on test. A metric that is undefined there (for instance on a single class)
+// is left out.
 func measure(h *holdout, pred []float64, names ...string) (map[string]float64, error) {
 	var e metric.Evaluator
 	e.Reset(metric.Input{Label: h.test.Label, Weight: h.test.Weight, Pred: pred, Group: h.test.Group})

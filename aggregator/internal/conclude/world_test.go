@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
-	"coppice/blob/blobtest"
-	"coppice/dataset"
-	"coppice/dataset/datasettest"
-	"coppice/gbt"
-	"coppice/metric"
-	"coppice/registry"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
 )
 
 var created = time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
@@ -69,7 +69,8 @@ func newWorld(t testing.TB, o options) *world {
 	}
 	t.Cleanup(func() { w.ds.Close() })
 	w.plan = o.plan(m)
-	if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), w.plan); !ok || err != nil {
+	if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), w.plan); !ok ||
+		err != nil {
 		t.Fatalf("blobtest.CreateJSON(...): got %v, %v; want ok, no error", ok, err)
 	}
 	for i := range w.plan.Trials {
@@ -87,21 +88,25 @@ func (o options) plan(m *dataset.Manifest) *sweep.Plan {
 	if o.leaves == nil {
 		o.leaves = []int{2, 15, 6}
 	}
-	p := &sweep.Plan{Format: 1, Sweep: o.sweep, Created: created, Job: "projects/p/locations/l/jobs/" + string(o.sweep), Maximize: true,
-		Metrics:   []string{"log_loss", "auc", "average_precision", "brier", "ece"},
-		Dataset:   sweep.DatasetRef{Name: m.Name, Version: m.Version},
-		Holdout:   sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"}, Test: sweep.Rows{Split: "test"}},
+	p := &sweep.Plan{Format: 1, Sweep: o.sweep, Created: created, Job: "projects/p/locations/l/jobs/" + string(o.sweep),
+		Maximize: true,
+		Metrics:  []string{"log_loss", "auc", "average_precision", "brier", "ece"},
+		Dataset:  sweep.DatasetRef{Name: m.Name, Version: m.Version},
+		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"},
+			Test: sweep.Rows{Split: "test"}},
 		Heartbeat: sweep.Duration(time.Second), Takeover: sweep.Duration(time.Minute),
 	}
 	p.Spec = sweep.Spec{Name: "night", Model: "ctr", Objective: "binary", Metric: "auc", Seed: 5,
 		Limits: sweep.Limits{Trial: sweep.Duration(time.Hour), Sweep: sweep.Duration(6 * time.Hour), Quorum: 0.5},
 		Gate:   &sweep.Gate{Metric: "log_loss", Against: "champion"}}
 	if o.regression {
-		p.Spec.Objective, p.Spec.Metric, p.Spec.Gate.Metric, p.Maximize, p.Metrics = "regression", "rmse", "mae", false, []string{"rmse", "mae", "r2"}
+		p.Spec.Objective, p.Spec.Metric, p.Spec.Gate.Metric, p.Maximize, p.Metrics = "regression", "rmse", "mae", false,
+			[]string{"rmse", "mae", "r2"}
 	}
 	if o.carve {
 		p.Holdout = sweep.Holdout{Valid: sweep.Rows{Split: "valid", Folds: []uint8{0, 1, 2, 3, 4}},
-			Calib: sweep.Rows{Split: "valid", Folds: []uint8{5, 6, 7}}, Test: sweep.Rows{Split: "valid", Folds: []uint8{8, 9}}}
+			Calib: sweep.Rows{Split: "valid", Folds: []uint8{5, 6, 7}}, Test: sweep.Rows{Split: "valid",
+				Folds: []uint8{8, 9}}}
 	}
 	for i, leaves := range o.leaves {
 		params := gbt.Defaults()
@@ -120,7 +125,8 @@ func (w *world) data(part sweep.Rows) *gbt.Data {
 	d := &gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Label: s.Label, Subset: part.Select(s.Fold)}
 	for i := range w.ds.Manifest.Features {
 		f := &w.ds.Manifest.Features[i]
-		d.Features = append(d.Features, gbt.Feature{Name: f.Name, Bins: f.Bins, Categorical: f.Kind == dataset.Categorical, Bounds: f.Bounds, Missing: f.MissingBin})
+		d.Features = append(d.Features, gbt.Feature{Name: f.Name, Bins: f.Bins,
+			Categorical: f.Kind == dataset.Categorical, Bounds: f.Bounds, Missing: f.MissingBin})
 	}
 	return d
 }
@@ -147,9 +153,12 @@ func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[stri
 	if _, err := res.Model.WriteTo(&text); err != nil {
 		t.Fatal(err)
 	}
-	files := map[string][]byte{"model.txt": text.Bytes(), "calib.scores": sweep.EncodeScores(scores(w.plan.Holdout.Calib)), "test.scores": sweep.EncodeScores(scores(w.plan.Holdout.Test))}
-	r := &sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: trial, Status: sweep.StatusDone, Params: w.plan.Trials[trial].Params,
-		Trees: len(res.Model.Trees), Metrics: map[string]float64{}}
+	files := map[string][]byte{"model.txt": text.Bytes(),
+		"calib.scores": sweep.EncodeScores(scores(w.plan.Holdout.Calib)),
+		"test.scores":  sweep.EncodeScores(scores(w.plan.Holdout.Test))}
+	r := &sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: trial, Status: sweep.StatusDone,
+		Params: w.plan.Trials[trial].Params,
+		Trees:  len(res.Model.Trees), Metrics: map[string]float64{}}
 	valid := scores(w.plan.Holdout.Valid)
 	res.Model.Transform(valid)
 	s := w.ds.Split(w.plan.Holdout.Valid.Split)
@@ -173,16 +182,19 @@ func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[stri
 	objects := map[string]*sweep.Object{}
 	for name, data := range files {
 		sum := sha256.Sum256(data)
-		objects[name] = &sweep.Object{Name: sweep.Names(r.Sweep).Attempt(trial, 0) + name, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
+		objects[name] = &sweep.Object{Name: sweep.Names(r.Sweep).Attempt(trial, 0) + name, Bytes: int64(len(data)),
+			SHA256: hex.EncodeToString(sum[:])}
 		if _, err := w.sweeps.Put(t.Context(), objects[name].Name, blob.Any, bytes.NewReader(data)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if r.Status == sweep.StatusDone {
-		r.Model, r.Scores = objects["model.txt"], &sweep.Scored{Calib: *objects["calib.scores"], Test: *objects["test.scores"]}
+		r.Model, r.Scores = objects["model.txt"], &sweep.Scored{Calib: *objects["calib.scores"],
+			Test: *objects["test.scores"]}
 	}
 	if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(r.Sweep).Result(trial), r); !ok || err != nil {
-		t.Fatalf("blobtest.CreateJSON(w.sweeps, sweep.Names(r.Sweep).Result(trial), r): got %v, %v; want ok, no error", ok, err)
+		t.Fatalf("blobtest.CreateJSON(w.sweeps, sweep.Names(r.Sweep).Result(trial), r): got %v, %v; want ok, no error",
+			ok, err)
 	}
 }
 
@@ -199,7 +211,8 @@ func (w *world) write(t testing.TB, name string, v any) {
 }
 
 func (w *world) aggregator() *Aggregator {
-	return &Aggregator{Datasets: w.datasets, Sweeps: w.sweeps, Registry: registry.New(w.models), Now: func() time.Time { return w.now },
+	return &Aggregator{Datasets: w.datasets, Sweeps: w.sweeps, Registry: registry.New(w.models),
+		Now: func() time.Time { return w.now },
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 }
 
@@ -229,8 +242,8 @@ func state(t testing.TB, s blob.Store, prefix string) map[string]string {
 	return out
 }
 
-// dying is a store as seen by a process that dies at its k-th Put: it gets no answer to that call or any later one. landed says whether
-// that Put reaches the store.
+// dying is a store as seen by a process that dies at its k-th Put: it gets no answer to that call or any later one.
+// landed says whether that Put reaches the store.
 type dying struct {
 	blob.Store
 	puts   *atomic.Int64

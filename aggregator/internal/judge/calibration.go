@@ -7,19 +7,21 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"coppice/metric"
-	"coppice/sweep"
+	"coppice/internal/metric"
+	"coppice/internal/sweep"
 )
 
 const (
-	// segmentClicks is the minimum of positive rows that a segment has, or is predicted to have; fewer are not significant.
+	// segmentClicks is the minimum of positive rows that a segment has, or is predicted to have; fewer are not
+	// significant.
 	segmentClicks = 25
 	// maxECE bounds the rows on which the calibration error is measured, since each resample ranks them again.
 	maxECE = 200_000
 	draws  = 20
 )
 
-// calibration requires that probabilities are right: in total, by segment, over their range, and better than the base rate.
+// calibration requires that probabilities are right: in total, by segment, over their range, and better than the base
+// rate.
 func (d *decision) calibration(g sweep.Gate, e Evidence) {
 	c := g.Calibration
 	t := &e.Tonight
@@ -43,7 +45,8 @@ func (d *decision) ratio(name, rows string, bounds []float64, confidence float64
 		return // no positive row: left to the comparison and the entropy check
 	}
 
-	check := sweep.GateCheck{Name: name, Passed: i.High >= bounds[0] && i.Low <= bounds[1], Value: i.Value, Low: i.Low, High: i.High, Rows: len(r.New)}
+	check := sweep.GateCheck{Name: name, Passed: i.High >= bounds[0] && i.Low <= bounds[1], Value: i.Value, Low: i.Low,
+		High: i.High, Rows: len(r.New)}
 	verdict := "within"
 	if !check.Passed {
 		verdict = "outside"
@@ -53,8 +56,8 @@ func (d *decision) ratio(name, rows string, bounds []float64, confidence float64
 	d.add(check)
 }
 
-// segments applies the same check to every segment with enough rows. The confidence level grows with their number, so that all of them
-// together err as rarely as one.
+// segments applies the same check to every segment with enough rows. The confidence level grows with their number, so
+// that all of them together err as rarely as one.
 func (d *decision) segments(c *sweep.GateCalibration, confidence float64, r *Rows) {
 	if r.Segment == nil {
 		return
@@ -88,7 +91,9 @@ func (d *decision) segments(c *sweep.GateCalibration, confidence float64, r *Row
 
 	m := named("calibration_ratio")
 	level := 1 - (1-confidence)/float64(max(len(large), 1))
-	worst := sweep.GateCheck{Name: checkSegments, Passed: true, Reason: fmt.Sprintf("%d segments of %d have at least %d positive rows, all calibrated", len(large), len(found), segmentClicks)}
+	worst := sweep.GateCheck{Name: checkSegments, Passed: true,
+		Reason: fmt.Sprintf("%d segments of %d have at least %d positive rows, all calibrated", len(large), len(found),
+			segmentClicks)}
 	wrong := 0
 	for _, s := range large {
 		i, err := m.Interval(s.rows.input(s.rows.New), metric.Confidence{Level: level})
@@ -99,7 +104,8 @@ func (d *decision) segments(c *sweep.GateCalibration, confidence float64, r *Row
 			continue
 		}
 		if wrong++; worst.Passed || m.Score(i.Value) > m.Score(worst.Value) {
-			worst = sweep.GateCheck{Name: checkSegments, Value: i.Value, Low: i.Low, High: i.High, Rows: len(s.rows.New),
+			worst = sweep.GateCheck{Name: checkSegments, Value: i.Value, Low: i.Low, High: i.High,
+				Rows:   len(s.rows.New),
 				Reason: fmt.Sprintf("in segment %.80q %.4g positive rows were predicted and %.4g observed, outside %.3g to %.4g times", s.name, s.predicted, s.positive, c.Segment[0], c.Segment[1])}
 		}
 	}
@@ -174,14 +180,15 @@ func thinned(r *Rows) metric.Input {
 	return out
 }
 
-// entropy requires that the model beats the base rate. It tests the value, not its interval: on a table of weak signal and few rows a first
-// night could never pass, and every later one is compared with the champion beyond chance anyway.
+// entropy requires that the model beats the base rate. It tests the value, not its interval: on a table of weak signal
+// and few rows a first night could never pass, and every later one is compared with the champion beyond chance anyway.
 func (d *decision) entropy(c *sweep.GateCalibration, confidence float64, r *Rows) {
 	i, err := named("normalized_entropy").Interval(r.input(r.New), metric.Confidence{Level: confidence})
 	if err != nil {
 		return
 	}
-	check := sweep.GateCheck{Name: checkEntropy, Passed: i.Value < c.NormalizedEntropy, Value: i.Value, Low: i.Low, High: i.High, Rows: len(r.New)}
+	check := sweep.GateCheck{Name: checkEntropy, Passed: i.Value < c.NormalizedEntropy, Value: i.Value, Low: i.Low,
+		High: i.High, Rows: len(r.New)}
 	check.Reason = fmt.Sprintf("the normalized entropy on %d test rows is %.4g (%.4g %% interval %.4g to %.4g), where less than %.4g is required",
 		len(r.New), i.Value, 100*confidence, i.Low, i.High, c.NormalizedEntropy)
 	if !check.Passed && i.Value >= 1 {
@@ -197,7 +204,8 @@ func (d *decision) balance(g sweep.Gate, shares []Share) {
 	}
 	top := shares[0]
 	check := sweep.GateCheck{Name: checkShare, Passed: top.Share <= g.MaxShare, Value: top.Share}
-	check.Reason = fmt.Sprintf("column %.60q carries %.3g of the gain of the first trees, where %.3g is allowed", top.Column, top.Share, g.MaxShare)
+	check.Reason = fmt.Sprintf("column %.60q carries %.3g of the gain of the first trees, where %.3g is allowed",
+		top.Column, top.Share, g.MaxShare)
 	if !check.Passed {
 		check.Reason += ": does it know the label? Drop it, or raise gate.max_share"
 	}

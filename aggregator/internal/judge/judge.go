@@ -1,13 +1,14 @@
-// Package judge decides whether a model may become the champion, from predictions alone: it reads nothing, and the same evidence gives the
-// same verdict. It has three parts, each of which gives a reason in a sentence: selection (is it better than the champion, beyond chance),
-// calibration (are its probabilities right) and balance (does no column carry the model by itself).
+// Package judge decides whether a model may become the champion, from predictions alone: it reads nothing, and the same
+// evidence gives the same verdict. It has three parts, each of which gives a reason in a sentence: selection (is it
+// better than the champion, beyond chance), calibration (are its probabilities right) and balance (does no column carry
+// the model by itself).
 package judge
 
 import (
 	"strings"
 
-	"coppice/metric"
-	"coppice/sweep"
+	"coppice/internal/metric"
+	"coppice/internal/sweep"
 )
 
 // Rows holds predictions of both models on the same rows.

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"coppice/aggregator/internal/judge"
-	"coppice/metric"
-	"coppice/sweep"
+	"coppice/internal/metric"
+	"coppice/internal/sweep"
 )
 
 // world generates clicks of known probability, and models whose errors have a given size in log odds.
@@ -61,7 +61,8 @@ func TestEqualModelsAreNotPromoted(t *testing.T) {
 	m, promoted := logLoss(t), 0
 	for night := range uint64(1000) {
 		w := world{rand.New(rand.NewPCG(night, 7)), -3}
-		e := judge.Evidence{Binary: true, Seed: night, Champion: 1, Tonight: w.rows(2000, 0.3, 0.3), Reference: w.rows(1500, 0.3, 0.3), Nights: []int{1}, Shares: even}
+		e := judge.Evidence{Binary: true, Seed: night, Champion: 1, Tonight: w.rows(2000, 0.3, 0.3),
+			Reference: w.rows(1500, 0.3, 0.3), Nights: []int{1}, Shares: even}
 		if judge.Judge(gate(nil), m, e).Passed {
 			promoted++
 		}
@@ -77,7 +78,8 @@ func TestBetterModelsArePromoted(t *testing.T) {
 	m, promoted := logLoss(t), 0
 	for night := range uint64(20) {
 		w := world{rand.New(rand.NewPCG(night, 8)), -3}
-		e := judge.Evidence{Binary: true, Seed: night, Champion: 1, Tonight: w.rows(40_000, 0.2, 0.6), Reference: w.rows(20_000, 0.2, 0.6), Nights: []int{1}, Shares: even}
+		e := judge.Evidence{Binary: true, Seed: night, Champion: 1, Tonight: w.rows(40_000, 0.2, 0.6),
+			Reference: w.rows(20_000, 0.2, 0.6), Nights: []int{1}, Shares: even}
 		if d := judge.Judge(gate(nil), m, e); d.Passed {
 			promoted++
 		} else {
@@ -93,7 +95,8 @@ func TestBetterModelsArePromoted(t *testing.T) {
 func TestSentences(t *testing.T) {
 	w := func(seed uint64) world { return world{rand.New(rand.NewPCG(seed, 9)), -2} }
 	good := func() judge.Evidence {
-		return judge.Evidence{Binary: true, Champion: 3, Tonight: w(1).rows(20_000, 0.2, 0.6), Reference: w(2).rows(10_000, 0.2, 0.6), Nights: []int{2, 3}, Shares: even}
+		return judge.Evidence{Binary: true, Champion: 3, Tonight: w(1).rows(20_000, 0.2, 0.6),
+			Reference: w(2).rows(10_000, 0.2, 0.6), Nights: []int{2, 3}, Shares: even}
 	}
 	for name, tc := range map[string]struct {
 		change  func(*judge.Evidence)
@@ -101,24 +104,43 @@ func TestSentences(t *testing.T) {
 		verdict sweep.Verdict
 		says    []string
 	}{
-		"good":                    {nil, nil, sweep.VerdictPromoted, []string{"20000 sampled test rows is better than", "of version 3", "95 % interval", "not worse than", "versions 2, 3"}},
-		"first":                   {func(e *judge.Evidence) { e.Champion = 0 }, nil, sweep.VerdictPromoted, []string{"there was no champion"}},
-		"no gate":                 {func(e *judge.Evidence) { e.Shares[0].Share = 1 }, func(g *sweep.Gate) { g.Against = sweep.AgainstNone }, sweep.VerdictPromoted, []string{"no gate"}},
-		"blocked":                 {func(e *judge.Evidence) { e.Blocked = []string{"half the labels are gone"} }, nil, sweep.VerdictBlocked, []string{"blocked: half the labels are gone"}},
-		"blocked without a gate":  {func(e *judge.Evidence) { e.Blocked = []string{"x"} }, func(g *sweep.Gate) { g.Against = sweep.AgainstNone }, sweep.VerdictBlocked, []string{"blocked: x"}},
-		"noise":                   {func(e *judge.Evidence) { e.Tonight = w(3).rows(15_536, 0.30, 0.301) }, nil, sweep.VerdictNotPromoted, []string{"not shown to be better", "required above 0"}},
-		"worse":                   {func(e *judge.Evidence) { e.Tonight = w(3).rows(20_000, 0.8, 0.2) }, nil, sweep.VerdictNotPromoted, []string{"is worse than"}},
-		"not enough":              {nil, func(g *sweep.Gate) { g.MinGain = 0.1 }, sweep.VerdictNotPromoted, []string{"not enough better than", "required above 0.1"}},
-		"refresh":                 {func(e *judge.Evidence) { e.Tonight = w(3).rows(20_000, 0.3, 0.3) }, func(g *sweep.Gate) { g.Margin = 0.01 }, sweep.VerdictPromoted, []string{"no further behind than the gate allows"}},
-		"the same":                {func(e *judge.Evidence) { e.Tonight.Old = slices.Clone(e.Tonight.New) }, func(g *sweep.Gate) { g.Margin = 0.01 }, sweep.VerdictNotPromoted, []string{"on every row the same as"}},
-		"worse on earlier nights": {func(e *judge.Evidence) { e.Reference = w(4).rows(10_000, 0.7, 0.2) }, nil, sweep.VerdictNotPromoted, []string{"rows of earlier nights", "is worse than"}},
-		"margin on earlier nights": {func(e *judge.Evidence) { e.Reference = w(4).rows(2_000, 0.3, 0.3) }, func(g *sweep.Gate) { g.Reference.Margin = new(float64) },
+		"good": {nil, nil, sweep.VerdictPromoted, []string{"20000 sampled test rows is better than",
+			"of version 3", "95 % interval", "not worse than", "versions 2, 3"}},
+		"first": {func(e *judge.Evidence) { e.Champion = 0 }, nil, sweep.VerdictPromoted,
+			[]string{"there was no champion"}},
+		"no gate": {func(e *judge.Evidence) { e.Shares[0].Share = 1 },
+			func(g *sweep.Gate) { g.Against = sweep.AgainstNone }, sweep.VerdictPromoted, []string{"no gate"}},
+		"blocked": {func(e *judge.Evidence) { e.Blocked = []string{"half the labels are gone"} }, nil,
+			sweep.VerdictBlocked, []string{"blocked: half the labels are gone"}},
+		"blocked without a gate": {func(e *judge.Evidence) { e.Blocked = []string{"x"} },
+			func(g *sweep.Gate) { g.Against = sweep.AgainstNone }, sweep.VerdictBlocked, []string{"blocked: x"}},
+		"noise": {func(e *judge.Evidence) { e.Tonight = w(3).rows(15_536, 0.30, 0.301) }, nil,
+			sweep.VerdictNotPromoted, []string{"not shown to be better", "required above 0"}},
+		"worse": {func(e *judge.Evidence) { e.Tonight = w(3).rows(20_000, 0.8, 0.2) }, nil,
+			sweep.VerdictNotPromoted, []string{"is worse than"}},
+		"not enough": {nil, func(g *sweep.Gate) { g.MinGain = 0.1 }, sweep.VerdictNotPromoted,
+			[]string{"not enough better than", "required above 0.1"}},
+		"refresh": {func(e *judge.Evidence) { e.Tonight = w(3).rows(20_000, 0.3, 0.3) },
+			func(g *sweep.Gate) { g.Margin = 0.01 }, sweep.VerdictPromoted,
+			[]string{"no further behind than the gate allows"}},
+		"the same": {func(e *judge.Evidence) { e.Tonight.Old = slices.Clone(e.Tonight.New) },
+			func(g *sweep.Gate) { g.Margin = 0.01 }, sweep.VerdictNotPromoted, []string{"on every row the same as"}},
+		"worse on earlier nights": {func(e *judge.Evidence) { e.Reference = w(4).rows(10_000, 0.7, 0.2) }, nil,
+			sweep.VerdictNotPromoted, []string{"rows of earlier nights", "is worse than"}},
+		"margin on earlier nights": {func(e *judge.Evidence) { e.Reference = w(4).rows(2_000, 0.3, 0.3) },
+			func(g *sweep.Gate) { g.Reference.Margin = new(float64) },
 			sweep.VerdictNotPromoted, []string{"not shown to be as good as the gate demands"}},
-		"promises too much":          {func(e *judge.Evidence) { e.Tonight.New = scaled(e.Tonight.New, 1.5) }, nil, sweep.VerdictNotPromoted, []string{"add up to 1.", "times the labels", "outside 0.8 to 1.25"}},
-		"a third of the labels lost": {func(e *judge.Evidence) { e.Reference.New = scaled(e.Reference.New, 0.6) }, nil, sweep.VerdictNotPromoted, []string{"rows of earlier nights add up to 0.6", "outside 0.75"}},
-		"a segment":                  {func(e *judge.Evidence) { segment(&e.Tonight) }, nil, sweep.VerdictNotPromoted, []string{`segment "campaign 7"`, "were predicted"}},
-		"bent":                       {func(e *judge.Evidence) { bend(&e.Tonight) }, func(g *sweep.Gate) { g.Calibration.Ratio = []float64{0.1, 10} }, sweep.VerdictNotPromoted, []string{"calibration error", "of the base rate, where 0.25 is allowed"}},
-		"knows nothing":              {func(e *judge.Evidence) { e.Champion = 0; nothing(&e.Tonight) }, nil, sweep.VerdictNotPromoted, []string{"normalized entropy", "the base rate would be as good"}},
+		"promises too much": {func(e *judge.Evidence) { e.Tonight.New = scaled(e.Tonight.New, 1.5) }, nil,
+			sweep.VerdictNotPromoted, []string{"add up to 1.", "times the labels", "outside 0.8 to 1.25"}},
+		"a third of the labels lost": {func(e *judge.Evidence) { e.Reference.New = scaled(e.Reference.New, 0.6) }, nil,
+			sweep.VerdictNotPromoted, []string{"rows of earlier nights add up to 0.6", "outside 0.75"}},
+		"a segment": {func(e *judge.Evidence) { segment(&e.Tonight) }, nil, sweep.VerdictNotPromoted,
+			[]string{`segment "campaign 7"`, "were predicted"}},
+		"bent": {func(e *judge.Evidence) { bend(&e.Tonight) },
+			func(g *sweep.Gate) { g.Calibration.Ratio = []float64{0.1, 10} }, sweep.VerdictNotPromoted,
+			[]string{"calibration error", "of the base rate, where 0.25 is allowed"}},
+		"knows nothing": {func(e *judge.Evidence) { e.Champion = 0; nothing(&e.Tonight) }, nil,
+			sweep.VerdictNotPromoted, []string{"normalized entropy", "the base rate would be as good"}},
 		"leak": {func(e *judge.Evidence) {
 			e.Shares = []judge.Share{{Column: "is_paid", Share: 0.94}, {Column: "a", Share: 0.06}}
 		}, nil, sweep.VerdictNotPromoted,
@@ -128,14 +150,17 @@ func TestSentences(t *testing.T) {
 			e.Shares = []judge.Share{{Column: "is_paid", Share: 0.94}, {Column: "a", Share: 0.06}}
 		}, nil,
 			sweep.VerdictNotPromoted, []string{`column "is_paid"`}},
-		"another schema": {func(e *judge.Evidence) { e.NotTonight = "it needs the column \"x\"" }, nil, sweep.VerdictPromoted, []string{`needs the column "x"`, "rows of earlier nights", "is better than"}},
+		"another schema": {func(e *judge.Evidence) { e.NotTonight = "it needs the column \"x\"" }, nil,
+			sweep.VerdictPromoted, []string{`needs the column "x"`, "rows of earlier nights", "is better than"}},
 		"no earlier rows": {func(e *judge.Evidence) {
 			e.Reference, e.NotReference = judge.Rows{}, "no earlier version has been the champion"
 		}, nil, sweep.VerdictPromoted,
 			[]string{"not compared on rows of earlier nights: no earlier"}},
-		"neither": {func(e *judge.Evidence) { e.NotTonight, e.NotReference = "it needs \"x\"", "it needs \"y\"" }, nil, sweep.VerdictNotComparable,
+		"neither": {func(e *judge.Evidence) { e.NotTonight, e.NotReference = "it needs \"x\"", "it needs \"y\"" }, nil,
+			sweep.VerdictNotComparable,
 			[]string{`version 3 cannot be compared`, `needs "x"`, `needs "y"`, "by hand"}},
-		"one class": {func(e *judge.Evidence) { clear(e.Tonight.Label); e.NotReference = "none" }, func(g *sweep.Gate) { g.Metric = "auc" }, sweep.VerdictNotComparable, []string{"cannot be compared"}},
+		"one class": {func(e *judge.Evidence) { clear(e.Tonight.Label); e.NotReference = "none" },
+			func(g *sweep.Gate) { g.Metric = "auc" }, sweep.VerdictNotComparable, []string{"cannot be compared"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := good()

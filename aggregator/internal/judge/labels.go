@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"math"
 
-	"coppice/metric"
+	"coppice/internal/metric"
 )
 
-// Tonight's labels are not trusted if the champion, which cannot have been influenced by them, predicts them far worse than those of
-// earlier nights: they were shuffled, inverted, lost or made up. Nights differ naturally, so the evidence must be far beyond chance.
+// Tonight's labels are not trusted if the champion, which cannot have been influenced by them, predicts them far worse
+// than those of earlier nights: they were shuffled, inverted, lost or made up. Nights differ naturally, so the evidence
+// must be far beyond chance.
 const (
 	labelsLevel = 0.999 // confidence of the intervals
 	labelsKept  = 0.6   // least remaining share of the champion's ranking quality above chance

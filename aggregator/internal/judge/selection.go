@@ -5,13 +5,14 @@ import (
 	"slices"
 	"strings"
 
-	"coppice/metric"
-	"coppice/sweep"
+	"coppice/internal/metric"
+	"coppice/internal/sweep"
 )
 
-// selection compares on tonight's rows, where the new model has to be better, and on those of earlier nights, where it must not be worse:
-// with drift a new model fits old rows somewhat less well, with broken labels far worse. If the champion cannot score tonight's rows, the
-// new model has to be better on the earlier ones instead. It reports whether the models could be compared at all.
+// selection compares on tonight's rows, where the new model has to be better, and on those of earlier nights, where it
+// must not be worse: with drift a new model fits old rows somewhat less well, with broken labels far worse. If the
+// champion cannot score tonight's rows, the new model has to be better on the earlier ones instead. It reports whether
+// the models could be compared at all.
 func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compared bool) {
 	confidence := metric.Confidence{Level: g.Confidence, Seed: e.Seed}
 
@@ -38,7 +39,8 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 		if notReference == "" {
 			d.add(d.notWorse(g, m, reference, e))
 		} else if *g.Reference.Nights > 0 {
-			d.add(sweep.GateCheck{Name: checkReference, Passed: true, Reason: "not compared on rows of earlier nights: " + notReference})
+			d.add(sweep.GateCheck{Name: checkReference, Passed: true,
+				Reason: "not compared on rows of earlier nights: " + notReference})
 		}
 		return true
 	}
@@ -59,7 +61,8 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 	case notReference != "":
 		why += "; on rows of earlier nights, " + notReference
 	}
-	d.add(sweep.GateCheck{Name: checkTonight, Reason: fmt.Sprintf("version %d cannot be compared: %s; fix that, or promote by hand", d.Champion, why)})
+	d.add(sweep.GateCheck{Name: checkTonight,
+		Reason: fmt.Sprintf("version %d cannot be compared: %s; fix that, or promote by hand", d.Champion, why)})
 	return false
 }
 
@@ -73,13 +76,16 @@ func (d *decision) earlier(e Evidence) string {
 	if len(names) > 1 {
 		word = "versions"
 	}
-	return fmt.Sprintf("%d rows of earlier nights (those of %s %s)", len(e.Reference.New), word, strings.Join(names, ", "))
+	return fmt.Sprintf("%d rows of earlier nights (those of %s %s)", len(e.Reference.New), word, strings.Join(names,
+		", "))
 }
 
 // better requires a gain above MinGain, or above -Margin, beyond chance.
-func (d *decision) better(g sweep.Gate, m metric.Metric, c metric.Comparison, name, rows string, r *Rows) sweep.GateCheck {
+func (d *decision) better(g sweep.Gate, m metric.Metric, c metric.Comparison, name, rows string,
+	r *Rows) sweep.GateCheck {
 	required := g.MinGain - g.Margin
-	check := sweep.GateCheck{Name: name, Passed: c.Better(required), Value: c.Gain, Low: c.Low, High: c.High, Rows: len(r.New), New: c.New, Old: c.Old}
+	check := sweep.GateCheck{Name: name, Passed: c.Better(required), Value: c.Gain, Low: c.Low, High: c.High,
+		Rows: len(r.New), New: c.New, Old: c.Old}
 
 	verdict := "not shown to be better than"
 	switch {
@@ -94,13 +100,16 @@ func (d *decision) better(g sweep.Gate, m metric.Metric, c metric.Comparison, na
 	case c.Better(0):
 		verdict = "not enough better than"
 	}
-	check.Reason = fmt.Sprintf("%s %.6g on %s is %s %.6g of version %d (%s, required above %.3g)", m.Name, c.New, rows, verdict, c.Old, d.Champion, gain(g, c), required)
+	check.Reason = fmt.Sprintf("%s %.6g on %s is %s %.6g of version %d (%s, required above %.3g)", m.Name, c.New, rows,
+		verdict, c.Old, d.Champion, gain(g, c), required)
 	return check
 }
 
-// notWorse requires that the new model is not shown to be worse or, with a margin, that it is shown to be no worse than the margin.
+// notWorse requires that the new model is not shown to be worse or, with a margin, that it is shown to be no worse than
+// the margin.
 func (d *decision) notWorse(g sweep.Gate, m metric.Metric, c metric.Comparison, e Evidence) sweep.GateCheck {
-	check := sweep.GateCheck{Name: checkReference, Passed: !c.Worse(), Value: c.Gain, Low: c.Low, High: c.High, Rows: len(e.Reference.New), New: c.New, Old: c.Old}
+	check := sweep.GateCheck{Name: checkReference, Passed: !c.Worse(), Value: c.Gain, Low: c.Low, High: c.High,
+		Rows: len(e.Reference.New), New: c.New, Old: c.Old}
 	verdict, required := "not worse than", ""
 	if margin := g.Reference.Margin; margin != nil {
 		check.Passed = c.Better(-*margin)
@@ -114,7 +123,8 @@ func (d *decision) notWorse(g sweep.Gate, m metric.Metric, c metric.Comparison, 
 		}
 	}
 
-	check.Reason = fmt.Sprintf("%s %.6g on %s is %s %.6g of version %d (%s%s)", m.Name, c.New, d.earlier(e), verdict, c.Old, d.Champion, gain(g, c), required)
+	check.Reason = fmt.Sprintf("%s %.6g on %s is %s %.6g of version %d (%s%s)", m.Name, c.New, d.earlier(e), verdict,
+		c.Old, d.Champion, gain(g, c), required)
 	return check
 }
 

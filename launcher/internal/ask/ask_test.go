@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/search"
+	"coppice/internal/search"
 )
 
 const space = `

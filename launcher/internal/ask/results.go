@@ -13,9 +13,9 @@ import (
 	"reflect"
 	"slices"
 
-	"coppice/search"
-	"coppice/strictyaml"
-	"coppice/sweep"
+	"coppice/internal/search"
+	"coppice/internal/strictyaml"
+	"coppice/internal/sweep"
 )
 
 // Error reports an invalid line of results.

@@ -8,9 +8,9 @@ import (
 	"maps"
 	"slices"
 
-	"coppice/search"
-	"coppice/strictyaml"
-	"coppice/sweep"
+	"coppice/internal/search"
+	"coppice/internal/strictyaml"
+	"coppice/internal/sweep"
 )
 
 // Spec is a SPACE.yaml.

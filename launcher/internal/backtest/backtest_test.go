@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"coppice/dataset"
+	"coppice/internal/dataset"
 )
 
 // row is one line of the table; poison changes those of a day.

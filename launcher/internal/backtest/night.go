@@ -10,15 +10,15 @@ import (
 	"path/filepath"
 	"slices"
 
-	"coppice/calibrate"
-	"coppice/dataset"
-	"coppice/dataset/ingest"
-	"coppice/fit"
-	"coppice/gbt"
+	"coppice/internal/calibrate"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
-	"coppice/metric"
-	"coppice/scorer"
-	"coppice/sweep"
 )
 
 // grown is what was trained on a night.

@@ -8,7 +8,7 @@ import (
 	"math"
 	"time"
 
-	"coppice/page"
+	"coppice/internal/page"
 )
 
 // Names of a report's files.

@@ -7,9 +7,9 @@ import (
 	"runtime"
 	"time"
 
-	"coppice/dataset"
-	"coppice/dataset/ingest"
-	"coppice/metric"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/metric"
 )
 
 // Request is a backtest to run.

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"coppice/dataset"
-	"coppice/gbt"
-	"coppice/metric"
-	"coppice/strictyaml"
+	"coppice/internal/dataset"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/strictyaml"
 )
 
 // Spec is a backtest.yaml. Lengths are in days.

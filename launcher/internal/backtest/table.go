@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"coppice/dataset"
-	"coppice/dataset/ingest"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
 )
 
 // dayColumn holds each row's day, by name; a night's dataset is split by it.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"coppice/ledger"
-	"coppice/sweep"
+	"coppice/internal/ledger"
+	"coppice/internal/sweep"
 )
 
 // Bill is what a sweep has cost. Amounts are USD, excluding jobs without a known price (Hourly 0).

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
+	"coppice/internal/blob"
+	"coppice/internal/ledger"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/bill"
-	"coppice/ledger"
-	"coppice/sweep"
 )
 
 var began = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"coppice/blob"
+	"coppice/internal/blob"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/stager"
-	"coppice/registry"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 // Request says where to look.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/program"
+	"coppice/internal/search"
 	"coppice/launcher/internal/ask"
-	"coppice/program"
-	"coppice/search"
 )
 
 type askFlags struct {

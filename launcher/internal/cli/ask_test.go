@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/search"
+	"coppice/internal/search"
 )
 
 const spaceYAML = `

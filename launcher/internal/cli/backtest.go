@@ -12,11 +12,11 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"coppice/dataset"
+	"coppice/internal/dataset"
+	"coppice/internal/program"
+	"coppice/internal/strictyaml"
 	"coppice/launcher/internal/backtest"
 	"coppice/launcher/internal/stager"
-	"coppice/program"
-	"coppice/strictyaml"
 )
 
 type backtestFlags struct {

@@ -6,13 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/blob"
+	"coppice/internal/blob"
+	"coppice/internal/machines"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/backtest"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/stager"
-	"coppice/machines"
-	"coppice/program"
-	"coppice/sweep"
 )
 
 // dailyFactor is how much more disk a backtest may need than staging, per byte of the source: the table as one file per day, which may be

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/dataset/datasettest"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/backtest"
-	"coppice/sweep"
 )
 
 // TestBacktestCommand needs no cloud, reads paths relative to the specs' folders, and keeps its output.

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/blob"
+	"coppice/internal/blob"
+	"coppice/internal/machines"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/stager"
-	"coppice/machines"
-	"coppice/program"
-	"coppice/sweep"
 )
 
 // batchFlags select the machine for --batch.

@@ -11,11 +11,11 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"coppice/internal/ledger"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/bill"
 	"coppice/launcher/internal/quote"
 	"coppice/launcher/internal/sweepview"
-	"coppice/ledger"
-	"coppice/sweep"
 )
 
 func billCommand(w *World) *cobra.Command {

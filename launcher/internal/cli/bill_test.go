@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/ledger"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/bill"
-	"coppice/ledger"
-	"coppice/program"
-	"coppice/sweep"
 )
 
 // TestABillSaysWhichJobHasNoPrice: the last job has none, and the first one's cost is shown nevertheless.

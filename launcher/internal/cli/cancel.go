@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/blob"
+	"coppice/internal/blob"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/sweepview"
-	"coppice/program"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 func cancelCommand(w *World) *cobra.Command {

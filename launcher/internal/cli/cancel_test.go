@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // TestCancelATrial: one that is running, one without a holder, and trials that cannot be cancelled.

@@ -11,8 +11,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
+	"coppice/internal/program"
 	"coppice/launcher/internal/clean"
-	"coppice/program"
 )
 
 type cleanFlags struct {

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/clean"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 // TestClean: what a registered version, an open sweep or a newest dataset needs is kept, with the reason; the rest may be removed, and the

@@ -10,16 +10,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/blob"
+	"coppice/internal/blob"
+	"coppice/internal/notify"
+	"coppice/internal/program"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/console"
 	"coppice/launcher/internal/doctor"
 	"coppice/launcher/internal/mlflow"
 	"coppice/launcher/internal/provision"
-	"coppice/notify"
-	"coppice/program"
-	"coppice/registry"
-	"coppice/sweep"
 )
 
 // World is everything outside the process.

@@ -18,19 +18,19 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
-	"coppice/blob"
-	"coppice/blob/blobtest"
-	"coppice/cloud/tracking"
-	"coppice/dataset"
-	"coppice/dataset/datasettest"
-	"coppice/gbt"
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/cloud/tracking"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/gbt"
+	"coppice/internal/notify"
+	"coppice/internal/program"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/mlflow"
-	"coppice/notify"
-	"coppice/program"
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/sweep"
 )
 
 // world is a cloud in memory: buckets by name, and jobs that do what the test says.

@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/program"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/console"
 	"coppice/launcher/internal/sweepview"
-	"coppice/program"
-	"coppice/registry"
-	"coppice/sweep"
 )
 
 // ConsoleEnv is the environment of a console that other machines can reach, or that has a given token.

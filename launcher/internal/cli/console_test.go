@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/console"
-	"coppice/registry"
-	"coppice/sweep"
 )
 
 // A console with actions: a sweep is cancelled, a version promoted and the champion rolled back as by the commands of these names.

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"strings"
 
-	"coppice/dataset"
-	"coppice/fit"
+	"coppice/internal/dataset"
+	"coppice/internal/fit"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/plan"
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 // inputModel is the registered version that a sweep continues.

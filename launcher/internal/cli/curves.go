@@ -8,8 +8,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/sweepview"
-	"coppice/sweep"
 )
 
 // curveWidth is the width of a learning curve in characters, sparkWidth that on the line of a trial that has just ended.

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/blob"
-	"coppice/blob/blobtest"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/sweep"
 )
 
 func TestBars(t *testing.T) {

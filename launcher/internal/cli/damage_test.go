@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"coppice/blob"
-	"coppice/dataset/datasettest"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/sweep"
 )
 
 // TestPredictRefusesAFlippedByte: if any byte of a registered model has changed, nothing is scored with it.

@@ -11,7 +11,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"coppice/dataset"
+	"coppice/internal/dataset"
 	"coppice/launcher/internal/stager"
 )
 

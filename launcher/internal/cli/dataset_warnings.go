@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"coppice/dataset"
-	"coppice/dataset/ingest"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
 )
 
 // showWarnings prints what a person should check. If several columns should be dropped, they are also printed as a list to paste.

@@ -9,10 +9,10 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"coppice/contract"
+	"coppice/internal/nights"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
-	"coppice/program"
-	"coppice/sweep"
 )
 
 func datasetsCommand(w *World) *cobra.Command {
@@ -119,7 +119,7 @@ const (
 	nightUnreadable = "unreadable"
 )
 
-func stateOf(r *contract.Record, err error) string {
+func stateOf(r *nights.Record, err error) string {
 	switch {
 	case err != nil:
 		return nightUnreadable
@@ -127,7 +127,7 @@ func stateOf(r *contract.Record, err error) string {
 		return nightUnknown
 	case r.Blocked():
 		return nightBlocked
-	case contract.Blocked(r.Findings):
+	case nights.Blocked(r.Findings):
 		return nightAccepted
 	}
 	return nightGood

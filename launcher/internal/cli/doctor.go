@@ -12,12 +12,12 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
+	"coppice/internal/strictyaml"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/doctor"
-	"coppice/strictyaml"
-	"coppice/sweep"
 	"coppice/terraform"
 
-	setup "coppice/cloud"
+	setup "coppice/internal/cloud"
 )
 
 // Inspection is what the doctor examines.

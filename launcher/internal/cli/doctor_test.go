@@ -10,11 +10,11 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
-	"coppice/blob"
-	setup "coppice/cloud"
+	"coppice/internal/blob"
+	setup "coppice/internal/cloud"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/doctor"
-	"coppice/program"
-	"coppice/sweep"
 )
 
 // unknown is a project of which only the caller can be read, and whose scores topic is missing.

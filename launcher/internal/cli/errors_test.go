@@ -6,6 +6,10 @@ import (
 	"io/fs"
 	"testing"
 
+	"coppice/internal/program"
+	"coppice/internal/registry"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/predict"
@@ -13,10 +17,6 @@ import (
 	"coppice/launcher/internal/slot"
 	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
-	"coppice/program"
-	"coppice/registry"
-	"coppice/search"
-	"coppice/sweep"
 )
 
 // TestExitCodes pins the launcher's exit codes.

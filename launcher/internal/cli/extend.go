@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/extend"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/stager"
-	"coppice/program"
-	"coppice/sweep"
 )
 
 func extendCommand(w *World) *cobra.Command {

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/blob/blobtest"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // climbing is a sweep of six trials that pauses trials at rungs, planned and not begun.

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/blob/blobtest"
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // plan reads a sweep's plan from the bucket.

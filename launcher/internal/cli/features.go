@@ -11,9 +11,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
+	"coppice/internal/search"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/sweepview"
-	"coppice/search"
-	"coppice/sweep"
 )
 
 func featuresCommand(w *World) *cobra.Command {

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/program"
-	"coppice/search"
-	"coppice/sweep"
+	"coppice/internal/program"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
 )
 
 // TestShowWorths shows a sweep over three groups, one of whose sets has no score yet.

@@ -7,7 +7,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 // folded describes a sweep's cross-validated configurations in a snapshot.

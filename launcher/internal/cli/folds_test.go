@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/program"
-	"coppice/sweep"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 )
 
 // TestBoardOfConfigurations shows three configurations in two folds: one that is done, one with one fold, one that was dropped.

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/dataset"
-	"coppice/dataset/datasettest"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/predict"
-	"coppice/sweep"
 )
 
 // What people's tables do to ids, and how the launcher reports it.

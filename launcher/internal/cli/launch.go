@@ -10,10 +10,10 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/slot"
-	"coppice/program"
-	"coppice/sweep"
 )
 
 // slotFlags describe the schedule that started the launcher.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 // TestSlots: if anything changes between two starts for one slot, the plan and the job of the first stay.

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"coppice/blob"
-	"coppice/dataset"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
-	"coppice/scorer"
-	"coppice/sweep"
 )
 
 // like resolves the model in the spec's encodings.like to its dataset, and replaces it by that in the spec, because the dataset's contents

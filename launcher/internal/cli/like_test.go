@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/dataset"
-	"coppice/dataset/datasettest"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/sweep"
 )
 
 // TestStageLikeTheChampion: a table of ids that is staged like the champion's dataset can be continued on, unlike one that is staged from

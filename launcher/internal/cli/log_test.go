@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 // TestLogOfALauncherNobodyWatches runs the launcher as a Cloud Run job: its log can be found by the sweep's trace.

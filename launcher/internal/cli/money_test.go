@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
-	"coppice/blob/blobtest"
-	"coppice/machines"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/machines"
+	"coppice/internal/sweep"
 )
 
 // priceList is Google's list in memory.

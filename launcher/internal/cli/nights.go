@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/contract"
+	"coppice/internal/nights"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
-	"coppice/program"
-	"coppice/sweep"
 )
 
 // datasetFlags locate a dataset.
@@ -91,13 +91,13 @@ func datasetsAcceptCommand(w *World) *cobra.Command {
 }
 
 // findNight returns the record of NAME or NAME@VERSION; NAME alone means the latest night.
-func findNight(ctx context.Context, dst stager.Destination, ref string) (*contract.Record, error) {
+func findNight(ctx context.Context, dst stager.Destination, ref string) (*nights.Record, error) {
 	name, version, err := sweep.SplitDatasetRef(ref)
 	if err != nil {
 		return nil, &program.UsageError{Err: err}
 	}
 
-	var r *contract.Record
+	var r *nights.Record
 	switch {
 	case version != "":
 		r, err = dst.Night(ctx, name, version)
@@ -108,7 +108,7 @@ func findNight(ctx context.Context, dst stager.Destination, ref string) (*contra
 		}
 		r, err = dst.Night(ctx, name, m.Version)
 	default:
-		var all []*contract.Record
+		var all []*nights.Record
 		if all, err = dst.Nights(ctx, name); len(all) > 0 {
 			r = all[len(all)-1]
 		}
@@ -130,7 +130,7 @@ func (e *noRecordError) Error() string {
 func (*noRecordError) IsNotFound() bool { return true }
 
 // accept records that a person accepts a night.
-func (w *World) accept(ctx context.Context, dst stager.Destination, r *contract.Record, why string) error {
+func (w *World) accept(ctx context.Context, dst stager.Destination, r *nights.Record, why string) error {
 	if why == "" || len(why) > maxWhy {
 		return program.Usagef("the reason has %d characters; give 1 to %d", len(why), maxWhy)
 	}
@@ -140,7 +140,7 @@ func (w *World) accept(ctx context.Context, dst stager.Destination, r *contract.
 	}
 
 	act := w.act(why)
-	if _, err := dst.Accept(ctx, r.Dataset, r.Version, contract.Acceptance{By: act.By, Why: act.Why, At: act.At}); err != nil {
+	if _, err := dst.Accept(ctx, r.Dataset, r.Version, nights.Acceptance{By: act.By, Why: act.Why, At: act.At}); err != nil {
 		return err
 	}
 	fmt.Fprintf(w.Out, "dataset %s@%s may be trained on: %s\n", r.Dataset, r.Version, why)
@@ -151,7 +151,7 @@ func (w *World) accept(ctx context.Context, dst stager.Destination, r *contract.
 const maxWhy = 1000
 
 // showNight prints a night's record.
-func (w *World) showNight(r *contract.Record) {
+func (w *World) showNight(r *nights.Record) {
 	p := r.Profile
 	rows := [][2]string{
 		{"dataset", r.Dataset + "@" + r.Version},
@@ -176,7 +176,7 @@ func (w *World) showNight(r *contract.Record) {
 }
 
 // showFindings prints the findings, one line each.
-func (w *World) showFindings(r *contract.Record) {
+func (w *World) showFindings(r *nights.Record) {
 	if r == nil {
 		return
 	}
@@ -186,7 +186,7 @@ func (w *World) showFindings(r *contract.Record) {
 	switch {
 	case r.Blocked():
 		fmt.Fprintln(w.Out, "BLOCKED: nothing will be trained on it")
-	case contract.Blocked(r.Findings):
+	case nights.Blocked(r.Findings):
 		fmt.Fprintf(w.Out, "accepted by %s: %s\n", r.Accepted.By, r.Accepted.Why)
 	}
 }

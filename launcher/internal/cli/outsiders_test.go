@@ -7,12 +7,12 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"coppice/blob"
-	"coppice/blob/blobtest"
-	"coppice/dataset/datasettest"
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
-	"coppice/scorer"
-	"coppice/sweep"
 )
 
 // hostile clears the screen, rings, and reverses the text after it; in C0, in C1, by bidirectional and by invisible characters.

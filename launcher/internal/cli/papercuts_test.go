@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
-	"coppice/gbt"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/gbt"
+	"coppice/internal/sweep"
 )
 
 // TestLsShowsTheNewestFirst: names do not tell the time.

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/program"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
-	"coppice/program"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 // leavePatience is how long the tasks of a sweep that was paused may take to leave. They notice with their next heartbeat, finish the tree that they

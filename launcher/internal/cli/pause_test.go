@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/blob"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/provision"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 // TestPauseAndResume: what a person is told, and what the sweep's other commands say of a sweep that is paused.

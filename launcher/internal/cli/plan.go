@@ -10,14 +10,14 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
-	"coppice/dataset"
+	"coppice/internal/dataset"
+	"coppice/internal/machines"
+	"coppice/internal/program"
+	"coppice/internal/strictyaml"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/quote"
 	"coppice/launcher/internal/stager"
-	"coppice/machines"
-	"coppice/program"
-	"coppice/strictyaml"
-	"coppice/sweep"
 )
 
 // assumptionFlags set what a quote cannot know.

@@ -13,10 +13,10 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
-	"coppice/dataset"
+	"coppice/internal/dataset"
+	"coppice/internal/program"
+	"coppice/internal/scorer"
 	"coppice/launcher/internal/predict"
-	"coppice/program"
-	"coppice/scorer"
 )
 
 type predictFlags struct {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/machines"
-	"coppice/program"
-	"coppice/strictyaml"
+	"coppice/internal/machines"
+	"coppice/internal/program"
+	"coppice/internal/strictyaml"
 )
 
 // PriceList is Google's price list.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 
-	"coppice/dataset"
+	"coppice/internal/dataset"
+	"coppice/internal/machines"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/quote"
-	"coppice/machines"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 // quote writes the expected cost into the plan, and rejects a plan that is expected to exceed its budget. A sweep that exists already is

@@ -15,11 +15,11 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"coppice/gbt"
-	"coppice/program"
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/sweep"
+	"coppice/internal/gbt"
+	"coppice/internal/program"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 )
 
 func registryCommand(w *World) *cobra.Command {

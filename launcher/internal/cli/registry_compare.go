@@ -9,14 +9,14 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"coppice/dataset"
+	"coppice/internal/dataset"
+	"coppice/internal/metric"
+	"coppice/internal/program"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/compare"
 	"coppice/launcher/internal/stager"
-	"coppice/metric"
-	"coppice/program"
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/sweep"
 )
 
 type compareFlags struct {

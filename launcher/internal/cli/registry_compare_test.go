@@ -11,15 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"coppice/calibrate"
-	"coppice/dataset"
-	"coppice/dataset/datasettest"
-	"coppice/fit"
-	"coppice/gbt"
-	"coppice/metric"
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/sweep"
+	"coppice/internal/calibrate"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 )
 
 // grown are versions of a staged dataset as sweeps create them, but without the report.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/program"
-	"coppice/registry"
+	"coppice/internal/program"
+	"coppice/internal/registry"
 )
 
 const bucketURL = "gs://"

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/blob"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
 )
 
 func TestPushAndPull(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
+	"coppice/internal/program"
+	"coppice/internal/scorer"
 	"coppice/launcher/internal/explain"
-	"coppice/program"
-	"coppice/scorer"
 )
 
 type explainFlags struct {

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/dataset"
+	"coppice/internal/dataset"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/explain"
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/sweep"
 )
 
 // withReference registers version 1 again with the sampled rows of its test split.

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/dataset"
+	"coppice/internal/dataset"
+	"coppice/internal/program"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/mlflow"
-	"coppice/program"
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/sweep"
 )
 
 type exportFlags struct {

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/strictyaml"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/mlflow"
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/strictyaml"
-	"coppice/sweep"
 )
 
 // TestExport reads back what is written for MLflow; `make interop` reads it with MLflow itself.

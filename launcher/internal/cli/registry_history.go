@@ -12,9 +12,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"coppice/program"
-	"coppice/registry"
-	"coppice/sweep"
+	"coppice/internal/program"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
 )
 
 func registryHistoryCommand(w *World) *cobra.Command {

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
-	"coppice/registry"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
 )
 
 // threeChampions registers three versions and makes each the champion, an hour apart, from 03:00 on.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/program"
-	"coppice/registry"
+	"coppice/internal/program"
+	"coppice/internal/registry"
 )
 
 // onVersion runs do for one version, given as MODEL@VERSION or MODEL@ALIAS.

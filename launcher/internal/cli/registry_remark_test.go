@@ -9,9 +9,9 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
-	"coppice/blob"
-	"coppice/program"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 )
 
 func TestRemarksOfAVersion(t *testing.T) {

@@ -13,14 +13,14 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
-	"coppice/dataset"
-	"coppice/gbt"
+	"coppice/internal/dataset"
+	"coppice/internal/gbt"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/reproduce"
 	"coppice/launcher/internal/stager"
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 type reproduceFlags struct {

@@ -6,11 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/reproduce"
 	"coppice/launcher/internal/stager"
-	"coppice/registry"
-	"coppice/sweep"
 )
 
 // reproduceInBatch has a job train the version, and follows it to its end.

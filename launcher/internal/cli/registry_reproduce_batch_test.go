@@ -11,11 +11,11 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
-	"coppice/blob"
+	"coppice/internal/blob"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/reproduce"
-	"coppice/program"
-	"coppice/sweep"
 )
 
 // machine runs a job's task at once, in this process, with the environment that is written into the job and nothing else.

@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/dataset"
-	"coppice/fit"
-	"coppice/gbt"
+	"coppice/internal/dataset"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/reproduce"
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 // changed registers a version again, under another key, with some of its files changed.

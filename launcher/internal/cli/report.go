@@ -11,15 +11,15 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
+	"coppice/internal/page"
+	"coppice/internal/program"
+	"coppice/internal/registry"
+	"coppice/internal/strictyaml"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/backtest"
 	"coppice/launcher/internal/report"
 	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
-	"coppice/page"
-	"coppice/program"
-	"coppice/registry"
-	"coppice/strictyaml"
-	"coppice/sweep"
 )
 
 func reportCommand(w *World) *cobra.Command {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/registry"
-	"coppice/sweep"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
 )
 
 func TestReportAndPlot(t *testing.T) {

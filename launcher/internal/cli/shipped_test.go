@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/dataset"
+	"coppice/internal/dataset"
 )
 
 // shipped returns the specs that people copy: by file and, for blocks of the documentation, by document.

@@ -9,12 +9,12 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
-	"coppice/blob"
-	"coppice/contract"
-	"coppice/dataset"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/nights"
+	"coppice/internal/program"
+	"coppice/internal/strictyaml"
 	"coppice/launcher/internal/stager"
-	"coppice/program"
-	"coppice/strictyaml"
 )
 
 type stageFlags struct {
@@ -149,7 +149,7 @@ func (w *World) staged(ctx context.Context, c *cloud, staged *stager.Staged, dst
 	night := staged.Night
 	if f.accept != "" && night != nil && night.Blocked() {
 		act := w.act(f.accept)
-		accepted, err := dst.Accept(ctx, night.Dataset, night.Version, contract.Acceptance{By: act.By, Why: act.Why, At: act.At})
+		accepted, err := dst.Accept(ctx, night.Dataset, night.Version, nights.Acceptance{By: act.By, Why: act.Why, At: act.At})
 		if err != nil {
 			return err
 		}
@@ -157,16 +157,16 @@ func (w *World) staged(ctx context.Context, c *cloud, staged *stager.Staged, dst
 	}
 
 	if f.json {
-		var findings []contract.Finding
+		var findings []nights.Finding
 		blocked := false
 		if night != nil {
 			findings, blocked = night.Findings, night.Blocked()
 		}
 		if err := w.printJSON(struct {
-			Place    string             `json:"place"`
-			Existed  bool               `json:"existed"`
-			Blocked  bool               `json:"blocked"`
-			Findings []contract.Finding `json:"findings,omitempty"`
+			Place    string           `json:"place"`
+			Existed  bool             `json:"existed"`
+			Blocked  bool             `json:"blocked"`
+			Findings []nights.Finding `json:"findings,omitempty"`
 			*dataset.Manifest
 		}{staged.Place, staged.Existed, blocked, findings, staged.Manifest}); err != nil {
 			return err

@@ -6,12 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/blob"
-	"coppice/dataset"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/stager"
-	"coppice/program"
-	"coppice/sweep"
 )
 
 const (

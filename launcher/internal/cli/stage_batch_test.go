@@ -9,11 +9,11 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
-	"coppice/blob"
-	"coppice/dataset/datasettest"
+	"coppice/internal/blob"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
-	"coppice/program"
-	"coppice/sweep"
 )
 
 // stages is a Batch that records submissions; after a submission, the command that waits for the job is interrupted.

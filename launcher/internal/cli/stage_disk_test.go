@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/dataset"
-	"coppice/dataset/ingest"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
 )
 
 // narrowIDs is a table of ids, as well compressed Parquet or as short text: the data derived from it are large in comparison.

@@ -12,13 +12,13 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"coppice/contract"
+	"coppice/internal/nights"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
-	"coppice/program"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 func statusCommand(w *World) *cobra.Command {
@@ -66,10 +66,10 @@ func (w *World) look(ctx context.Context, id string, use func(*cloud, *sweepview
 
 // night is what staging found in the dataset of a sweep.
 type night struct {
-	State    string               `json:"state"` // good, accepted, blocked, unknown or unreadable
-	Findings []contract.Finding   `json:"findings,omitempty"`
-	Accepted *contract.Acceptance `json:"accepted,omitempty"`
-	Error    string               `json:"error,omitempty"`
+	State    string             `json:"state"` // good, accepted, blocked, unknown or unreadable
+	Findings []nights.Finding   `json:"findings,omitempty"`
+	Accepted *nights.Acceptance `json:"accepted,omitempty"`
+	Error    string             `json:"error,omitempty"`
 }
 
 // nightOf reads the record of a sweep's dataset. A record that cannot be read says so itself, and keeps nothing else from being shown.

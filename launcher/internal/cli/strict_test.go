@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
-	"coppice/dataset/datasettest"
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 )
 
 const datasetYAML = "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nmax_bin: 255\nsample: 100\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\ncsv: {delimiter: ','}\n"

@@ -13,15 +13,15 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"coppice/dataset"
+	"coppice/internal/dataset"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
 	"coppice/launcher/internal/warm"
-	"coppice/program"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 type sweepFlags struct {

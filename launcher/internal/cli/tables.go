@@ -12,7 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"coppice/program/tables"
+	"coppice/internal/program/tables"
 )
 
 // barThrottle keeps a bar from drawing more often than is visible.

@@ -8,21 +8,21 @@ import (
 	"fmt"
 	"time"
 
-	"coppice/blob"
-	"coppice/contract"
+	"coppice/internal/blob"
+	"coppice/internal/nights"
+	"coppice/internal/notify"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/stager"
-	"coppice/notify"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 // If a night stops before there is a sweep, the launcher sends the notification: the aggregator never learns of it. The person who typed a
 // command sees its error; others are notified. The outcome of the command does not depend on the notification.
 
 // tellStaged sends the notification that a shared dataset is blocked.
-func (w *World) tellStaged(ctx context.Context, c *cloud, r *contract.Record) {
+func (w *World) tellStaged(ctx context.Context, c *cloud, r *nights.Record) {
 	ref := r.Dataset + "@" + r.Version
-	w.tell(ctx, c, sweep.StagedMessage(ref, contract.Reason(r.Findings), w.Now()), datasetMarks{c.datasets, r.Dataset, r.Version})
+	w.tell(ctx, c, sweep.StagedMessage(ref, nights.Reason(r.Findings), w.Now()), datasetMarks{c.datasets, r.Dataset, r.Version})
 }
 
 // tellRefused sends the notification that a scheduled sweep was not started, if that is what the error says.

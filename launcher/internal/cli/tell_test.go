@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/contract"
-	"coppice/dataset"
-	"coppice/dataset/datasettest"
-	"coppice/notify"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/nights"
+	"coppice/internal/notify"
+	"coppice/internal/sweep"
 )
 
 // listens makes a channel that records its messages, or fails.
@@ -97,11 +97,11 @@ func TestStatusShowsTheNight(t *testing.T) {
 	var got struct {
 		Night struct {
 			State    string
-			Findings []contract.Finding
+			Findings []nights.Finding
 		}
 	}
-	if err := json.Unmarshal([]byte(w.must("status", "night-1", "--json")), &got); err != nil || got.Night.State != "accepted" || len(got.Night.Findings) == 0 || got.Night.Findings[0].Code != contract.CodeRows {
-		t.Errorf("status --json has the night %+v, %v; expected an accepted one with the finding %q", got.Night, err, contract.CodeRows)
+	if err := json.Unmarshal([]byte(w.must("status", "night-1", "--json")), &got); err != nil || got.Night.State != "accepted" || len(got.Night.Findings) == 0 || got.Night.Findings[0].Code != nights.CodeRows {
+		t.Errorf("status --json has the night %+v, %v; expected an accepted one with the finding %q", got.Night, err, nights.CodeRows)
 	}
 
 	// A record that is damaged or gone is no reason to say nothing about the sweep.

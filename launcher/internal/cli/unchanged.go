@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"regexp"
 
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/sweepview"
-	"coppice/sweep"
 )
 
 // slotEnd matches the suffix of a scheduled sweep's id.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 // TestSameSpec: neither the allowed cost nor the results of earlier nights make another sweep.

@@ -3,12 +3,12 @@ package cli
 import (
 	"maps"
 
-	"coppice/gbt"
+	"coppice/internal/gbt"
+	"coppice/internal/machines"
+	"coppice/internal/metric"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
-	"coppice/machines"
-	"coppice/metric"
-	"coppice/search"
-	"coppice/sweep"
 )
 
 // vocabulary provides the engines' names to the spec's parser.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 // TestSpecsInLightGBMsWords reads specs with the trainer's own aliases.

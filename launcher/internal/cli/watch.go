@@ -14,10 +14,10 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/sweepview"
-	"coppice/program"
-	"coppice/sweep"
 )
 
 func watchCommand(w *World) *cobra.Command {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/sweepview"
-	"coppice/sweep"
 )
 
 // StateMissing is the State of a job that Batch does not know.

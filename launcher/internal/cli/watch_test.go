@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/sweepview"
-	"coppice/sweep"
 )
 
 // TestWatchOfAJobThatIsGone: a restarted local cloud has the sweep's objects but not its job. The watcher soon says how to continue, and so

@@ -14,12 +14,12 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
+	"coppice/internal/metric"
+	"coppice/internal/program"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/sweepview"
-	"coppice/metric"
-	"coppice/program"
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 func whyCommand(w *World) *cobra.Command {

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/blob"
-	"coppice/fit"
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/blob"
+	"coppice/internal/fit"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // TestWhy: a listed trial, an open one that is decided and one that is not, and one that was stopped at a rung.

@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"time"
 
-	"coppice/blob"
-	"coppice/dataset"
-	"coppice/dataset/ingest"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/backtest"
 	"coppice/launcher/internal/stager"
-	"coppice/sweep"
 )
 
 // NightLine formats a night for people.

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
-	"coppice/dataset"
-	"coppice/dataset/datasettest"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/backtest"
 	"coppice/launcher/internal/stager"
-	"coppice/sweep"
 )
 
 const (

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/stager"
-	"coppice/sweep"
 )
 
 const fingerprint = "0123456789abcdef0123456789abcdef"

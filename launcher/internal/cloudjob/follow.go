@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"coppice/blob"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/stager"
-	"coppice/sweep"
 )
 
 // Kind is what a job does: it prefixes the job's id, and the task runs the launcher's command KIND-task.

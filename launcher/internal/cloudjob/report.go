@@ -10,10 +10,10 @@ import (
 	"time"
 	"unicode"
 
-	"coppice/blob"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/reproduce"
 	"coppice/launcher/internal/stager"
-	"coppice/sweep"
 )
 
 // Progress is a task's progress.

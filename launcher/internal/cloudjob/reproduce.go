@@ -5,9 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/reproduce"
-	"coppice/registry"
-	"coppice/sweep"
 )
 
 // Reproduce is the task of a job that trains a version again, by grow, which may tell people what it does. The report is part of the outcome,

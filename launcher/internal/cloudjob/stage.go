@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"coppice/dataset"
+	"coppice/internal/dataset"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
-	"coppice/sweep"
 )
 
 // Stage is the task of a staging job. Its outcome has the version.

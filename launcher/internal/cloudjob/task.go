@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"coppice/blob"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
-	"coppice/sweep"
 )
 
 // Task is the program running in a job.

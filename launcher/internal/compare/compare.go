@@ -10,10 +10,10 @@ import (
 	"runtime"
 	"slices"
 
-	"coppice/dataset"
-	"coppice/dataset/ingest"
-	"coppice/metric"
-	"coppice/scorer"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/metric"
+	"coppice/internal/scorer"
 )
 
 // Side is one of the two versions.

@@ -11,8 +11,8 @@ import (
 	"net/http"
 	"strings"
 
-	"coppice/program"
-	"coppice/sweep"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 )
 
 // Action is what a viewer asks for: to cancel a sweep, to promote a version of a model, or to roll its champion back.

@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/blob"
-	"coppice/registry"
+	"coppice/internal/blob"
+	"coppice/internal/registry"
 )
 
 const token = "a-token-for-this-test-only"

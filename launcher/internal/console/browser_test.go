@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
-	"coppice/page/pagetest"
-	"coppice/registry"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/page/pagetest"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
 )
 
 var (

@@ -20,13 +20,13 @@ import (
 	"sync"
 	"time"
 
-	"coppice/blob"
+	"coppice/internal/blob"
+	"coppice/internal/page"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/report"
 	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
-	"coppice/page"
-	"coppice/registry"
-	"coppice/sweep"
 )
 
 // Durations and limits.

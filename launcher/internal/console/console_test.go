@@ -17,11 +17,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/blob"
+	"coppice/internal/blob"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/report"
-	"coppice/registry"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 var planned = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)

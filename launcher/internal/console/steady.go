@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"coppice/blob"
+	"coppice/internal/blob"
 )
 
 // steady is a read-only store that sends at most one request a second to the store behind it: the bucket of a running sweep must not suffer

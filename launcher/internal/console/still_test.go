@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/contract/nightstest"
-	"coppice/dataset"
+	"coppice/internal/dataset"
+	"coppice/internal/nights/nightstest"
 	"coppice/launcher/internal/stager"
 )
 

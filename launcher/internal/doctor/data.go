@@ -8,12 +8,12 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"coppice/blob"
-	"coppice/cloud"
-	"coppice/dataset"
+	"coppice/internal/blob"
+	"coppice/internal/cloud"
+	"coppice/internal/dataset"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/stager"
-	"coppice/sweep"
 )
 
 // Sweep is the sweep that the deployment is examined for.

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"coppice/blob"
-	"coppice/cloud"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/cloud"
+	"coppice/internal/sweep"
 	"coppice/terraform"
 )
 

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
-	"coppice/cloud"
-	"coppice/dataset/datasettest"
-	"coppice/gbt"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/cloud"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/gbt"
+	"coppice/internal/sweep"
 )
 
 // examineSweep runs the doctor.

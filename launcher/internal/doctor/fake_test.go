@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
-	"coppice/cloud"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/cloud"
+	"coppice/internal/sweep"
 	"coppice/terraform"
 )
 

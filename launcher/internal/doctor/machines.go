@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"coppice/cloud"
+	"coppice/internal/cloud"
 )
 
 // ssdGB is the size of one local SSD in quotas.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"coppice/cloud"
+	"coppice/internal/cloud"
 )
 
 // credentials reports the caller: email, unless there was an error.

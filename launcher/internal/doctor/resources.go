@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"coppice/cloud"
+	"coppice/internal/cloud"
 )
 
 // buckets checks the settings of the three buckets.

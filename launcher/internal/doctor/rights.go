@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"coppice/cloud"
+	"coppice/internal/cloud"
 	"coppice/terraform"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/cloud"
+	"coppice/internal/cloud"
 	"coppice/terraform"
 )
 

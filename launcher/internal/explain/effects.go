@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sort"
 
-	"coppice/dataset"
+	"coppice/internal/dataset"
 )
 
 // Effect is what a feature adds to the raw scores of the rows.

@@ -11,9 +11,9 @@ import (
 	"slices"
 	"strings"
 
-	"coppice/dataset"
-	"coppice/metric"
-	"coppice/scorer"
+	"coppice/internal/dataset"
+	"coppice/internal/metric"
+	"coppice/internal/scorer"
 )
 
 // Request is a version and the rows to explain it with.

@@ -7,11 +7,11 @@ import (
 	"math"
 	"slices"
 
-	"coppice/blob"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/sweepview"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 // OpenError reports a sweep that has not ended.

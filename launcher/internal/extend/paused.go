@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/plan"
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 // paused finds out what the trials that had been paused when their sweep ended are to the next one. Those that others beat are stopped with the

@@ -21,11 +21,11 @@ import (
 	"strconv"
 	"strings"
 
-	"coppice/dataset"
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/strictyaml"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/strictyaml"
+	"coppice/internal/sweep"
 )
 
 // Request is a version to export.

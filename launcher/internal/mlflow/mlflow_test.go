@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"coppice/dataset"
+	"coppice/internal/dataset"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/mlflow"
-	"coppice/registry"
-	"coppice/sweep"
 )
 
 // TestAnExportThatFailsLeavesNothing: neither in a new store nor in one that has other runs, wherever it fails.

@@ -14,12 +14,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"coppice/cloud"
-	"coppice/cloud/tracking"
-	"coppice/dataset"
+	"coppice/internal/cloud"
+	"coppice/internal/cloud/tracking"
+	"coppice/internal/dataset"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/mlflow"
-	"coppice/registry"
-	"coppice/sweep"
 )
 
 // fake is a tracking server that has what is needed here, with MLflow's limits.

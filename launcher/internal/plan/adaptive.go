@@ -5,11 +5,11 @@ import (
 	"maps"
 	"slices"
 
-	"coppice/dataset"
-	"coppice/fit"
-	"coppice/metric"
-	"coppice/search"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/fit"
+	"coppice/internal/metric"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
 )
 
 // adapt turns the randomly drawn trials into open ones, if the search has a method that learns. What such a search begins with does not

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
-	"coppice/sweep"
 )
 
 const learning = `  random: {num_leaves: {log_int: [15, 255]}, learning_rate: {log_uniform: [0.01, 0.3]}, min_data_in_leaf: {log_int: [5, 500]}}

@@ -1,8 +1,8 @@
 package plan
 
 import (
-	"coppice/dataset"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/sweep"
 )
 
 // checkClasses rejects held-out rows of a single class: hours later, nothing could be selected or calibrated with them. For rows carved out

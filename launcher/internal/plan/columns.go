@@ -3,9 +3,9 @@ package plan
 import (
 	"fmt"
 
-	"coppice/dataset"
-	"coppice/gbt"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/gbt"
+	"coppice/internal/sweep"
 )
 
 // features returns the dataset's features, as far as parameters depend on them.

@@ -5,10 +5,10 @@ import (
 	"maps"
 	"slices"
 
-	"coppice/dataset"
-	"coppice/fit"
-	"coppice/search"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/fit"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
 )
 
 // canonicalConditions returns a spec whose mapping conditions use the trials' spelling of values: otherwise a list given as text would not

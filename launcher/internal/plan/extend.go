@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"slices"
 
-	"coppice/fit"
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/fit"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // Ended is an ended sweep, as needed to extend it.

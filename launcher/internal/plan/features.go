@@ -5,11 +5,11 @@ import (
 	"maps"
 	"slices"
 
-	"coppice/dataset"
-	"coppice/fit"
-	"coppice/gbt"
-	"coppice/search"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
 )
 
 // resolveFeatures returns a spec whose groups of columns are the names of the dataset's columns. A spec without search.features is returned

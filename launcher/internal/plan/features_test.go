@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/dataset"
+	"coppice/internal/dataset"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
-	"coppice/sweep"
 )
 
 // sets is a spec that compares sets of columns, with these settings of features, and other lines at its end.

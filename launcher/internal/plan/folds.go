@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"coppice/dataset"
-	"coppice/fit"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/fit"
+	"coppice/internal/sweep"
 )
 
 // validate turns configurations into one trial per fold, if the spec cross-validates, and adds one that trains the best on all rows. What

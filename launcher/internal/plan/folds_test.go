@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/dataset"
+	"coppice/internal/dataset"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
-	"coppice/sweep"
 )
 
 // cross is the spec with validate.

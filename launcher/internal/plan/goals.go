@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"coppice/metric"
-	"coppice/strictyaml"
-	"coppice/sweep"
+	"coppice/internal/metric"
+	"coppice/internal/strictyaml"
+	"coppice/internal/sweep"
 )
 
 // Goal is one of several objectives: a metric, or what is known of every finished trial.

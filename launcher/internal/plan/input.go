@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"maps"
 
-	"coppice/dataset"
-	"coppice/gbt"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/dataset"
+	"coppice/internal/gbt"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // Input is a registered model that the trials start from: its files, and how the dataset's bins affect it.

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"coppice/dataset"
+	"coppice/internal/dataset"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
-	"coppice/sweep"
 )
 
 // TestContinuedRowsMayBeKeptBack: where the rows that a version was trained on may be among those that tell how good it is, the plan says so, and what to do.

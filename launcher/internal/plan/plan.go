@@ -13,13 +13,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 
-	"coppice/dataset"
-	"coppice/fit"
-	"coppice/machines"
-	"coppice/metric"
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/dataset"
+	"coppice/internal/fit"
+	"coppice/internal/machines"
+	"coppice/internal/metric"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // Request is what a plan is made of.

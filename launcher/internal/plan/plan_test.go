@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"coppice/dataset"
-	"coppice/gbt"
+	"coppice/internal/dataset"
+	"coppice/internal/gbt"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
-	"coppice/sweep"
 )
 
 // words lets everything pass: the engines' own checks are tested with them.

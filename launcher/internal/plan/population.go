@@ -3,8 +3,8 @@ package plan
 import (
 	"fmt"
 
-	"coppice/gbt"
-	"coppice/sweep"
+	"coppice/internal/gbt"
+	"coppice/internal/sweep"
 )
 
 // populate leaves all trials to be decided, generation by generation. What was drawn at random is the expectation of each generation.

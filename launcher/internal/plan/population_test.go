@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
-	"coppice/sweep"
 )
 
 // TestPopulation: every trial is decided when it is claimed, as many at once as the population has members, and none in an extension.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/dataset"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/sweep"
 )
 
 // TestTrialsComparedBySamples: the plan says at which samples, and older builds do not read it.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
-	"coppice/sweep"
 )
 
 // TestSequences: a sweep over the points of a sequence is planned the same twice, and an extension has the points that a longer sweep would

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"coppice/dataset"
-	"coppice/fit"
-	"coppice/gbt"
-	"coppice/machines"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/machines"
+	"coppice/internal/sweep"
 )
 
 // Memory reserved for the system: the kernel, the container runtime, the logging agent.

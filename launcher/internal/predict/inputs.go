@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"coppice/dataset/ingest"
+	"coppice/internal/dataset/ingest"
 )
 
 // Result is the result of Run.

@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/renameio/v2"
 
-	"coppice/dataset"
-	"coppice/dataset/ingest"
-	"coppice/scorer"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/scorer"
 )
 
 // Request is a table to score.

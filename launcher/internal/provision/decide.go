@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 // Status is a job's state according to Batch.

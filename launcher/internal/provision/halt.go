@@ -7,8 +7,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // HaltedError reports a sweep that is paused.

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"coppice/blob"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // Course returns which jobs and pauses of a sweep are recorded.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"coppice/blob"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // Jobs runs a sweep's jobs. A job that does not exist has a finished Status without a creation time.

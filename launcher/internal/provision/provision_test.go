@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
 )
 
 // plan is a sweep with alternatives: Spot in zone a, Spot in zone f, another type, on demand.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 // oldPrice is the age from which a price is reported. Spot prices may change once a day (https://cloud.google.com/spot-vms/pricing),

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 // BudgetError reports a budget that a sweep is expected to exceed, or that cannot be enforced.

@@ -3,7 +3,7 @@ package quote
 import (
 	"math"
 
-	"coppice/gbt"
+	"coppice/internal/gbt"
 )
 
 // Calibration holds measured training times. The unit is a nanosecond per row, feature and tree. Measured returns all numbers of this

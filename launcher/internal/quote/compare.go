@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"coppice/internal/machines"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
-	"coppice/machines"
-	"coppice/sweep"
 )
 
 // Wish is what to compare, and what is wanted.

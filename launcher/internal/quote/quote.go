@@ -8,11 +8,11 @@ import (
 	"math"
 	"time"
 
-	"coppice/dataset"
-	"coppice/gbt"
+	"coppice/internal/dataset"
+	"coppice/internal/gbt"
+	"coppice/internal/machines"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
-	"coppice/machines"
-	"coppice/sweep"
 )
 
 // Assumptions are quantities that cannot be measured in advance, or have not been.
@@ -34,7 +34,7 @@ func Assumed() Assumptions {
 	return Assumptions{Startup: 3 * time.Minute, Download: 400e6, Preemptions: 0.05}
 }
 
-// checkpointEvery is the longest time that a trial goes unsaved (sweep/WIRE.md, Checkpoints).
+// checkpointEvery is the longest time that a trial goes unsaved (internal/sweep/WIRE.md, Checkpoints).
 const checkpointEvery = time.Minute
 
 // Reserves: the time until the aggregator checks again (every five minutes in the cloud) and every task has noticed the end. Quick sweeps,

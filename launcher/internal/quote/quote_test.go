@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"coppice/gbt"
+	"coppice/internal/gbt"
+	"coppice/internal/machines"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/quote"
-	"coppice/machines"
-	"coppice/sweep"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/quote"
-	"coppice/sweep"
 )
 
 func offer(t *testing.T, q *quote.Request) *quote.Offer {

@@ -3,8 +3,8 @@ package quote
 import (
 	"fmt"
 
-	"coppice/dataset"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/sweep"
 )
 
 // Stated is a hypothetical dataset, given by its size.
@@ -22,7 +22,7 @@ const (
 	maxStatedFeatures = 100_000
 )
 
-// bytesPerRow is the size of a staged row beside its features' two bytes: label and fold (dataset/FORMAT.md).
+// bytesPerRow is the size of a staged row beside its features' two bytes: label and fold (internal/dataset/FORMAT.md).
 const bytesPerRow = 5
 
 // statedMean is an arbitrary mean label; no plan depends on it.

@@ -13,12 +13,12 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"coppice/blob"
-	"coppice/contract"
-	"coppice/dataset"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/nights"
+	"coppice/internal/page"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
-	"coppice/page"
-	"coppice/sweep"
 )
 
 // mostNights is how many nights a page shows.
@@ -34,8 +34,8 @@ type Datasets struct {
 // kept is a record without what a page does not show.
 type kept struct {
 	generation blob.Generation
-	record     *contract.Record // nil if it cannot be read
-	why        string           // the reason, if it cannot be read
+	record     *nights.Record // nil if it cannot be read
+	why        string         // the reason, if it cannot be read
 }
 
 // NewDatasets returns an empty Datasets.
@@ -82,7 +82,7 @@ func (d *Datasets) Look(ctx context.Context, ref string) (*page.Dataset, error) 
 }
 
 // records returns the newest records, oldest first, up to a version if one is given.
-func (d *Datasets) records(ctx context.Context, name, version string, out *page.Dataset) (records []*contract.Record, more int, err error) {
+func (d *Datasets) records(ctx context.Context, name, version string, out *page.Dataset) (records []*nights.Record, more int, err error) {
 	var all []blob.Attrs
 	for attrs, err := range d.store.List(ctx, sweep.DatasetNights(name)) {
 		if err != nil {
@@ -110,9 +110,9 @@ func (d *Datasets) records(ctx context.Context, name, version string, out *page.
 		}
 		records = append(records, k.record)
 	}
-	slices.SortFunc(records, func(a, b *contract.Record) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Version, b.Version)) })
+	slices.SortFunc(records, func(a, b *nights.Record) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Version, b.Version)) })
 
-	if i := slices.IndexFunc(records, func(r *contract.Record) bool { return r.Version == version }); i >= 0 {
+	if i := slices.IndexFunc(records, func(r *nights.Record) bool { return r.Version == version }); i >= 0 {
 		records = records[:i+1]
 	}
 	if over := len(records) - mostNights; over > 0 {
@@ -129,7 +129,7 @@ func (d *Datasets) record(ctx context.Context, name string, attrs blob.Attrs) (k
 
 	k := kept{generation: attrs.Generation}
 	r, err := stager.Destination{Store: d.store}.Night(ctx, name, strings.TrimSuffix(path.Base(attrs.Name), ".json"))
-	var damaged *contract.DamagedError
+	var damaged *nights.DamagedError
 	switch {
 	case errors.As(err, &damaged):
 		k.why = err.Error()
@@ -150,7 +150,7 @@ func (d *Datasets) record(ctx context.Context, name string, attrs blob.Attrs) (k
 }
 
 // nightOf converts a record for a page.
-func nightOf(r *contract.Record) page.Night {
+func nightOf(r *nights.Record) page.Night {
 	none := math.NaN()
 	n := page.Night{Version: r.Version, At: r.At, State: "good", Rows: float64(r.Profile.Rows), LabelRate: r.Profile.Label.Mean, Findings: r.Findings,
 		Value: none, Ratio: none, RatioLow: none, RatioHigh: none, Seconds: none, Cost: none}
@@ -164,7 +164,7 @@ func nightOf(r *contract.Record) page.Night {
 }
 
 // before is the night that a later one is compared with: the last one that was not blocked, or else the last one.
-func before(records []*contract.Record) *contract.Profile {
+func before(records []*nights.Record) *nights.Profile {
 	for _, r := range slices.Backward(records) {
 		if !r.Blocked() {
 			return r.Profile
@@ -174,16 +174,16 @@ func before(records []*contract.Record) *contract.Profile {
 }
 
 // drift is how far each of tonight's columns is from the same column before.
-func drift(tonight, before *contract.Profile) map[string]float64 {
-	old := map[string]*contract.Column{}
+func drift(tonight, before *nights.Profile) map[string]float64 {
+	old := map[string]*nights.Column{}
 	for i := range before.Columns {
 		old[before.Columns[i].Name] = &before.Columns[i]
 	}
 	out := map[string]float64{}
 	for i := range tonight.Columns {
 		c := &tonight.Columns[i]
-		if o := old[c.Name]; o != nil && c.Kind == o.Kind && c.Kind != contract.Time && c.Kind != contract.None {
-			out[c.Name] = contract.Distance(c, o)
+		if o := old[c.Name]; o != nil && c.Kind == o.Kind && c.Kind != nights.Time && c.Kind != nights.None {
+			out[c.Name] = nights.Distance(c, o)
 		}
 	}
 	return out

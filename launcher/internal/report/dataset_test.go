@@ -10,24 +10,24 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
-	"coppice/contract"
-	"coppice/contract/nightstest"
-	"coppice/dataset"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/nights"
+	"coppice/internal/nights/nightstest"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/report"
 	"coppice/launcher/internal/stager"
-	"coppice/registry"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 // stagedNights stages a table for each of some nights, one of them with a column that is empty.
-func stagedNights(t *testing.T, store blob.Store, n, bad int) []*contract.Record {
+func stagedNights(t *testing.T, store blob.Store, n, bad int) []*nights.Record {
 	t.Helper()
 	at := nightstest.First
 	s := &stager.Stager{Scratch: t.TempDir(), Now: func() time.Time { at = at.Add(24 * time.Hour); return at }}
 	stream := nightstest.Stream{Seed: 2, Rows: 1500}
-	var out []*contract.Record
+	var out []*nights.Record
 	for i := range n {
 		table := stream.Night(i)
 		if i == bad {
@@ -53,7 +53,7 @@ func stagedNights(t *testing.T, store blob.Store, n, bad int) []*contract.Record
 }
 
 // swept writes a sweep on a version, and how it ended.
-func swept(t *testing.T, store blob.Store, id sweep.ID, r *contract.Record, verdict sweep.Verdict) {
+func swept(t *testing.T, store blob.Store, id sweep.ID, r *nights.Record, verdict sweep.Verdict) {
 	t.Helper()
 	p := sweep.Plan{Format: 1, Sweep: id, Created: r.At.Add(time.Hour), Heartbeat: sweep.Duration(time.Second), Takeover: sweep.Duration(time.Minute),
 		Spec: sweep.Spec{Name: "night", Model: "ctr", Metric: "log_loss"}, Dataset: sweep.DatasetRef{Name: r.Dataset, Version: r.Version},

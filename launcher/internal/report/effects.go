@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"coppice/gbt"
+	"coppice/internal/gbt"
+	"coppice/internal/page"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
 	"coppice/launcher/internal/explain"
-	"coppice/page"
-	"coppice/registry"
-	"coppice/scorer"
 )
 
 // Limits on the SHAP values of a page: viewing it should not read hundreds of MB, nor take seconds of CPU time.

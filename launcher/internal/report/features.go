@@ -3,9 +3,9 @@ package report
 import (
 	"math"
 
-	"coppice/page"
-	"coppice/search"
-	"coppice/sweep"
+	"coppice/internal/page"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
 )
 
 // worths describes what groups of columns are worth; nil for a sweep that does not compare them.

@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"testing"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 // TestGroupsAreParameters: in a sweep over groups of columns each group is a parameter, which a trial has or not; many are one together, in

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"coppice/page"
-	"coppice/sweep"
+	"coppice/internal/page"
+	"coppice/internal/sweep"
 )
 
 // configurations returns the configurations of a cross-validated sweep. In a page's charts each appears once, as its first trial with the

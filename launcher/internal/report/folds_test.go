@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"coppice/page"
-	"coppice/sweep"
+	"coppice/internal/page"
+	"coppice/internal/sweep"
 )
 
 // TestAMeanIsKnownWithItsLastFold: in the plots over time a configuration stands where its mean was known.

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"coppice/blob"
-	"coppice/dataset"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/page"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/sweepview"
-	"coppice/page"
-	"coppice/registry"
-	"coppice/sweep"
 )
 
 // mostSweeps is how many sweeps an index lists.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"coppice/page"
-	"coppice/sweep"
+	"coppice/internal/page"
+	"coppice/internal/sweep"
 )
 
 // links returns Google Cloud's own pages about a sweep: all logs of its programs since it was planned, and its first Batch job. A plan

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/blob"
+	"coppice/internal/blob"
+	"coppice/internal/registry"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/report"
-	"coppice/registry"
-	"coppice/sweepstore"
 )
 
 // A sweep on Google Cloud is linked to its log and its job there, whatever its plan says; one on a local cloud to nothing.

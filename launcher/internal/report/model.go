@@ -10,11 +10,11 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"coppice/dataset"
-	"coppice/page"
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/page"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 )
 
 // Model reads a model from the registry. Damage is noted on the page, which shows the rest.

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/blob"
-	"coppice/gbt"
+	"coppice/internal/blob"
+	"coppice/internal/gbt"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
 	"coppice/launcher/internal/report"
-	"coppice/registry"
-	"coppice/scorer"
 )
 
 // trained is a model of a few trees.

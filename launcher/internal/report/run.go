@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"coppice/internal/ledger"
+	"coppice/internal/page"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/bill"
-	"coppice/ledger"
-	"coppice/page"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 // attempts returns the ledger's attempts, with their costs.

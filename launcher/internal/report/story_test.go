@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
-	"coppice/blob/blobtest"
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/page"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/report"
-	"coppice/page"
-	"coppice/registry"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 // TestExtendedSweepSaysSo: a sweep that goes on from another one says whose trials the first ones are, why a new one was tried, and that the

@@ -13,15 +13,15 @@ import (
 	"strings"
 	"time"
 
-	"coppice/blob"
+	"coppice/internal/blob"
+	"coppice/internal/ledger"
+	"coppice/internal/page"
+	"coppice/internal/page/plot"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/bill"
 	"coppice/launcher/internal/sweepview"
-	"coppice/ledger"
-	"coppice/page"
-	"coppice/page/plot"
-	"coppice/registry"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 // Sweep is one sweep as it has been read so far. It is used by one goroutine at a time.

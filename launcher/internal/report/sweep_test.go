@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
+	"coppice/internal/blob"
+	"coppice/internal/ledger"
+	"coppice/internal/page"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/bill"
 	"coppice/launcher/internal/report"
-	"coppice/ledger"
-	"coppice/page"
-	"coppice/registry"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 var planned = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)

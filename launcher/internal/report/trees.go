@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"coppice/dataset"
-	"coppice/gbt"
-	"coppice/page"
-	"coppice/page/plot"
+	"coppice/internal/dataset"
+	"coppice/internal/gbt"
+	"coppice/internal/page"
+	"coppice/internal/page/plot"
 )
 
 const (

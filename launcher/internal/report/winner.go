@@ -12,11 +12,11 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"coppice/gbt"
-	"coppice/page"
-	"coppice/registry"
-	"coppice/scorer"
-	"coppice/sweep"
+	"coppice/internal/gbt"
+	"coppice/internal/page"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 )
 
 // readWinner reads how the sweep ended, once it has: from its conclusion, and from the registry's version. What cannot be read is

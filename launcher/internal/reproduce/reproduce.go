@@ -11,13 +11,13 @@ import (
 	"slices"
 	"strings"
 
-	"coppice/calibrate"
-	"coppice/dataset"
-	"coppice/fit"
-	"coppice/gbt"
-	"coppice/metric"
-	"coppice/scorer"
-	"coppice/sweep"
+	"coppice/internal/calibrate"
+	"coppice/internal/dataset"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 )
 
 // Request is a version with what it was trained from.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/reproduce"
-	"coppice/sweep"
 )
 
 // TestLineage: a lineage that the trial cannot have is refused before anything is opened or trained.

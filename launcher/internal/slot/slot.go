@@ -20,7 +20,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 // Schedule is a cron schedule in a time zone, as in Cloud Scheduler.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 )
 
 func at(t *testing.T, text string) time.Time {

@@ -14,11 +14,11 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/dataset"
-	"coppice/dataset/datasettest"
-	"coppice/dataset/ingest"
-	"coppice/gbt"
-	"coppice/metric"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
 )
 
 // A label that nothing tells must not become tellable by encoding: an AUC may be off a half by so much, which is three standard errors

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"coppice/dataset/encode"
-	"coppice/gbt"
+	"coppice/internal/dataset/encode"
+	"coppice/internal/gbt"
 )
 
 // The model with which staging evaluates which columns are worth combining: small and fast, because it is trained again after every few

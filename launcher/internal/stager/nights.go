@@ -16,16 +16,16 @@ import (
 
 	"github.com/google/renameio/v2"
 
-	"coppice/blob"
-	"coppice/contract"
-	"coppice/dataset"
-	"coppice/dataset/ingest"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/nights"
+	"coppice/internal/sweep"
 )
 
 // BlockedError reports a version of a dataset that must not be trained on.
 type BlockedError struct {
-	Record *contract.Record
+	Record *nights.Record
 	Reason string
 }
 
@@ -39,12 +39,12 @@ func (e *BlockedError) Error() string {
 func (*BlockedError) ExitStatus() int { return sweep.ExitBlocked }
 
 // CheckNight rejects, with a *BlockedError, a night that must not be trained on now. A version without a record (nil) is accepted.
-func CheckNight(r *contract.Record, now time.Time) error {
+func CheckNight(r *nights.Record, now time.Time) error {
 	if r == nil {
 		return nil
 	}
 	if r.Blocked() {
-		return &BlockedError{r, contract.Reason(r.Findings)}
+		return &BlockedError{r, nights.Reason(r.Findings)}
 	}
 	if why := r.Old(now); why != "" {
 		return &BlockedError{r, why}
@@ -53,26 +53,26 @@ func CheckNight(r *contract.Record, now time.Time) error {
 }
 
 // judge compares the newly staged table with those of earlier nights, and writes the record. A version that already has a record keeps it.
-func (s *Stager) judge(ctx context.Context, spec *dataset.Spec, report *ingest.Report, dst Destination) (*contract.Record, error) {
+func (s *Stager) judge(ctx context.Context, spec *dataset.Spec, report *ingest.Report, dst Destination) (*nights.Record, error) {
 	m := report.Manifest
 	r, err := dst.Night(ctx, m.Name, m.Version)
-	if err != nil && !errors.As(err, new(*contract.DamagedError)) || r != nil {
+	if err != nil && !errors.As(err, new(*nights.DamagedError)) || r != nil {
 		return r, err
 	}
 
-	hash, meaning, err := contract.SpecHashes(spec)
+	hash, meaning, err := nights.SpecHashes(spec)
 	if err != nil {
 		return nil, err
 	}
-	nights, err := dst.Nights(ctx, m.Name)
+	earlier, err := dst.Nights(ctx, m.Name)
 	if err != nil {
 		return nil, err
 	}
 
-	r = &contract.Record{Format: 1, Dataset: m.Name, Version: m.Version, At: s.now(), Spec: hash, Meaning: meaning, MaxAge: spec.Contract.MaxAge,
-		Profile: contract.Measure(report.Night, m)}
-	q := contract.Request{Night: report.Night, Tonight: r.Profile, Spec: spec, At: r.At}
-	for _, n := range nights {
+	r = &nights.Record{Format: 1, Dataset: m.Name, Version: m.Version, At: s.now(), Spec: hash, Meaning: meaning, MaxAge: spec.Contract.MaxAge,
+		Profile: nights.Measure(report.Night, m)}
+	q := nights.Request{Night: report.Night, Tonight: r.Profile, Spec: spec, At: r.At}
+	for _, n := range earlier {
 		if !n.Blocked() && n.Meaning == meaning {
 			q.Before = append(q.Before, n.Profile)
 			q.Respecified = n.Spec != hash // of the last one
@@ -80,7 +80,7 @@ func (s *Stager) judge(ctx context.Context, spec *dataset.Spec, report *ingest.R
 			r.Against = append(r.Against, n.Version)
 		}
 	}
-	r.Findings = contract.Compare(q)
+	r.Findings = nights.Compare(q)
 	return r, dst.putNight(ctx, r, blob.Any)
 }
 
@@ -97,17 +97,17 @@ func (d Destination) nightFile(name, version string) string {
 }
 
 // Night returns the record of a version; nil if there is none.
-func (d Destination) Night(ctx context.Context, name, version string) (*contract.Record, error) {
+func (d Destination) Night(ctx context.Context, name, version string) (*nights.Record, error) {
 	r, _, err := d.night(ctx, name, version)
 	return r, err
 }
 
-func (d Destination) night(ctx context.Context, name, version string) (*contract.Record, blob.Generation, error) {
+func (d Destination) night(ctx context.Context, name, version string) (*nights.Record, blob.Generation, error) {
 	var text []byte
 	var attrs blob.Attrs
 	var err error
 	if d.Store != nil {
-		text, attrs, err = blob.ReadAll(ctx, d.Store, sweep.DatasetNight(name, version), contract.MaxRecord)
+		text, attrs, err = blob.ReadAll(ctx, d.Store, sweep.DatasetNight(name, version), nights.MaxRecord)
 	} else {
 		text, err = os.ReadFile(d.nightFile(name, version))
 	}
@@ -116,15 +116,15 @@ func (d Destination) night(ctx context.Context, name, version string) (*contract
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, blob.Absent, nil
 	case errors.Is(err, blob.ErrTooLong):
-		return nil, 0, &contract.DamagedError{Dataset: name, Version: version, Err: err}
+		return nil, 0, &nights.DamagedError{Dataset: name, Version: version, Err: err}
 	case err != nil:
 		return nil, 0, err
 	}
-	r, err := contract.DecodeRecord(text, name, version)
+	r, err := nights.DecodeRecord(text, name, version)
 	return r, attrs.Generation, err
 }
 
-func (d Destination) putNight(ctx context.Context, r *contract.Record, cond blob.Generation) error {
+func (d Destination) putNight(ctx context.Context, r *nights.Record, cond blob.Generation) error {
 	text, err := r.Encode()
 	if err != nil {
 		return err
@@ -146,10 +146,10 @@ func (d Destination) putNight(ctx context.Context, r *contract.Record, cond blob
 }
 
 // nightsRead is how many of the newest records are read: some of them may be blocked.
-const nightsRead = 2 * contract.MaxNights
+const nightsRead = 2 * nights.MaxNights
 
 // Nights returns the newest records of a dataset, oldest first. Damaged ones are left out.
-func (d Destination) Nights(ctx context.Context, name string) ([]*contract.Record, error) {
+func (d Destination) Nights(ctx context.Context, name string) ([]*nights.Record, error) {
 	type found struct {
 		version string
 		at      time.Time
@@ -183,10 +183,10 @@ func (d Destination) Nights(ctx context.Context, name string) ([]*contract.Recor
 	}
 
 	slices.SortFunc(all, func(a, b found) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.version, b.version)) })
-	var out []*contract.Record
+	var out []*nights.Record
 	for _, f := range all[:min(len(all), nightsRead)] {
 		r, err := d.Night(ctx, name, f.version)
-		if errors.As(err, new(*contract.DamagedError)) {
+		if errors.As(err, new(*nights.DamagedError)) {
 			continue
 		}
 		if err != nil {
@@ -197,12 +197,12 @@ func (d Destination) Nights(ctx context.Context, name string) ([]*contract.Recor
 		}
 	}
 
-	slices.SortFunc(out, func(a, b *contract.Record) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Version, b.Version)) })
+	slices.SortFunc(out, func(a, b *nights.Record) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Version, b.Version)) })
 	return out, nil
 }
 
 // Accept accepts a blocked night, and records who did so and why. A night that is accepted already is unchanged.
-func (d Destination) Accept(ctx context.Context, name, version string, a contract.Acceptance) (*contract.Record, error) {
+func (d Destination) Accept(ctx context.Context, name, version string, a nights.Acceptance) (*nights.Record, error) {
 	r, generation, err := d.night(ctx, name, version)
 	if err != nil {
 		return nil, err

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
-	"coppice/contract"
-	"coppice/contract/nightstest"
-	"coppice/dataset"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/nights"
+	"coppice/internal/nights/nightstest"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
-	"coppice/sweep"
 )
 
 // night stages a table at dst.
@@ -54,7 +54,7 @@ func TestNightsAreCompared(t *testing.T) {
 			blocked := night(t, s, bad, dst, "")
 			err := stager.CheckNight(blocked.Night, at)
 			var refused *stager.BlockedError
-			if !errors.As(err, &refused) || refused.ExitStatus() != sweep.ExitBlocked || blocked.Night.Findings[0].Code != contract.CodeEmpty {
+			if !errors.As(err, &refused) || refused.ExitStatus() != sweep.ExitBlocked || blocked.Night.Findings[0].Code != nights.CodeEmpty {
 				t.Fatalf("a night without countries: %v, found %v", err, blocked.Night.Findings)
 			}
 			if again := night(t, s, bad, dst, ""); !again.Existed || !again.Night.Blocked() {
@@ -66,7 +66,7 @@ func TestNightsAreCompared(t *testing.T) {
 				t.Errorf("a good night was compared with %v and found %v; want it compared with the first alone", good.Night.Against, good.Night.Findings)
 			}
 
-			r, err := dst.Accept(t.Context(), "clicks", blocked.Manifest.Version, contract.Acceptance{By: "ann", Why: "no countries any more", At: at})
+			r, err := dst.Accept(t.Context(), "clicks", blocked.Manifest.Version, nights.Acceptance{By: "ann", Why: "no countries any more", At: at})
 			if err != nil || r.Blocked() {
 				t.Fatalf("accepted: %v, blocked %t", err, r.Blocked())
 			}
@@ -106,7 +106,7 @@ func TestDamagedNights(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	var damaged *contract.DamagedError
+	var damaged *nights.DamagedError
 	if _, err := dst.Night(t.Context(), "clicks", first.Manifest.Version); !errors.As(err, &damaged) {
 		t.Errorf("the record {}: %v; want a *DamagedError", err)
 	}

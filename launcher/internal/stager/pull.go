@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"coppice/blob"
-	"coppice/dataset"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/sweep"
 )
 
 // Listed is a dataset version in the bucket.

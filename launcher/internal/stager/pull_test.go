@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/blob"
-	"coppice/contract/nightstest"
-	"coppice/dataset"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/nights/nightstest"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
-	"coppice/sweep"
 )
 
 // TestPull: what was staged into a bucket is listed, and comes out of it whole; damaged, it does not come at all.

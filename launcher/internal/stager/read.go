@@ -8,9 +8,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"coppice/blob"
-	"coppice/dataset"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/sweep"
 )
 
 // maxRead bounds a file of a dataset that is read into memory.

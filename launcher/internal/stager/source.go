@@ -13,10 +13,10 @@ import (
 	"regexp"
 	"strings"
 
-	"coppice/blob"
-	"coppice/dataset"
-	"coppice/dataset/ingest"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/sweep"
 )
 
 // source is the files of a table and, if they are in a bucket, where to fetch them from.

@@ -18,11 +18,11 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
 
-	"coppice/blob"
-	"coppice/contract"
-	"coppice/dataset"
-	"coppice/dataset/ingest"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/nights"
+	"coppice/internal/sweep"
 )
 
 // Step is a part of the work, for a progress bar.
@@ -62,9 +62,9 @@ type Destination struct {
 // Staged is a staged dataset version.
 type Staged struct {
 	Manifest *dataset.Manifest
-	Place    string           // folder or URL of the version
-	Existed  bool             // it existed already, complete; the source was at most read for its checksums
-	Night    *contract.Record // the comparison with earlier nights; nil for a version that was staged without it
+	Place    string         // folder or URL of the version
+	Existed  bool           // it existed already, complete; the source was at most read for its checksums
+	Night    *nights.Record // the comparison with earlier nights; nil for a version that was staged without it
 }
 
 // Input is a source that has been located but not read.
@@ -103,7 +103,7 @@ func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) 
 	}
 
 	night, err := dst.Night(ctx, m.Name, m.Version)
-	if errors.As(err, new(*contract.DamagedError)) {
+	if errors.As(err, new(*nights.DamagedError)) {
 		return in, nil // staging again compares the table again
 	}
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 	"github.com/gofrs/flock"
 	"golang.org/x/sync/errgroup"
 
-	"coppice/blob"
-	"coppice/dataset"
-	"coppice/dataset/datasettest"
-	"coppice/dataset/ingest"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
-	"coppice/sweep"
 )
 
 func spec(t *testing.T, source string, edits ...string) *dataset.Spec {

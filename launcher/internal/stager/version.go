@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"coppice/blob"
-	"coppice/dataset"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/sweep"
 )
 
 // pointer is an object that names a version.

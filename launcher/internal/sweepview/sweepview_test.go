@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/sweepview"
-	"coppice/sweep"
 )
 
 func world(t *testing.T) (blob.Store, *sweep.Plan) {

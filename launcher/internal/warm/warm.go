@@ -9,10 +9,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"coppice/blob"
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/blob"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 const (

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/warm"
-	"coppice/sweep"
-	"coppice/sweepstore"
 )
 
 // earlier writes a sweep whose trials have so many leaves, with the number of leaves as score.

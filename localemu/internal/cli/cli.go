@@ -15,12 +15,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/program"
+	"coppice/internal/strictyaml"
+	"coppice/internal/sweep"
 	"coppice/localemu/batchemu"
 	"coppice/localemu/internal/faults"
 	"coppice/localemu/internal/world"
-	"coppice/program"
-	"coppice/strictyaml"
-	"coppice/sweep"
 )
 
 // State is what localemu gets from its environment.

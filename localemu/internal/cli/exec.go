@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/sweep"
 	"coppice/localemu/internal/proc"
 	"coppice/localemu/internal/world"
-	"coppice/sweep"
 )
 
 // Exit codes for a command that did not run, as in shells.

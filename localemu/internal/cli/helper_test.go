@@ -17,11 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"coppice/cloud/batch"
-	"coppice/cloud/gcs"
-	"coppice/cloud/pubsub"
+	"coppice/internal/cloud/batch"
+	"coppice/internal/cloud/gcs"
+	"coppice/internal/cloud/pubsub"
 
-	"coppice/blob"
+	"coppice/internal/blob"
 )
 
 // TestMain makes the test binary every program of these tests: localemu itself, the aggregator, the command that runs inside, and the task,

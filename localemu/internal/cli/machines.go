@@ -14,10 +14,10 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
+	"coppice/internal/program"
+	"coppice/internal/program/tables"
+	"coppice/internal/sweep"
 	"coppice/localemu/internal/residency"
-	"coppice/program"
-	"coppice/program/tables"
-	"coppice/sweep"
 )
 
 func machinesCommand(s *State) *cobra.Command {

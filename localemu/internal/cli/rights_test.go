@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/sweep"
+	"coppice/internal/sweep"
 	"coppice/terraform"
 )
 

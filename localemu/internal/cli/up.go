@@ -12,8 +12,8 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
+	"coppice/internal/sweep"
 	"coppice/localemu/internal/world"
-	"coppice/sweep"
 )
 
 func upCommand(s *State) *cobra.Command {

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"coppice/internal/sweep"
 	"coppice/localemu/batchemu"
 	"coppice/localemu/gcsemu"
-	"coppice/sweep"
 )
 
 // AtWrite strikes when the Nth object whose name matches has been written, before its writer gets the answer. So the amount of work done

@@ -11,11 +11,11 @@ import (
 	"slices"
 	"time"
 
+	"coppice/internal/strictyaml"
+	"coppice/internal/sweep"
 	"coppice/localemu/batchemu"
 	"coppice/localemu/gcsemu"
 	"coppice/localemu/pubsubemu"
-	"coppice/strictyaml"
-	"coppice/sweep"
 )
 
 // Example is a file with every key, as a starting point.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"coppice/internal/strictyaml"
 	"coppice/localemu/batchemu"
 	"coppice/localemu/gcsemu"
 	"coppice/localemu/pubsubemu"
-	"coppice/strictyaml"
 )
 
 const all = `seed: 7

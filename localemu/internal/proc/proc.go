@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"coppice/program"
+	"coppice/internal/program"
 )
 
 // Command is what to start. The streams are files, so that nothing has to be copied and no process blocks on its reader; nil is /dev/null.

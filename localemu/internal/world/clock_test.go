@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
+	"coppice/internal/blob"
 	"coppice/localemu/internal/faults"
 )
 

@@ -17,11 +17,11 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"coppice/blob"
-	"coppice/cloud"
-	"coppice/cloud/gcs"
-	"coppice/cloud/inspect"
-	"coppice/cloud/pubsub"
+	"coppice/internal/blob"
+	"coppice/internal/cloud"
+	"coppice/internal/cloud/gcs"
+	"coppice/internal/cloud/inspect"
+	"coppice/internal/cloud/pubsub"
 	"coppice/localemu/internal/rights"
 	"coppice/terraform"
 )

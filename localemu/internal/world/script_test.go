@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/blob"
+	"coppice/internal/blob"
 	"coppice/localemu/internal/faults"
 )
 

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/blob"
-	"coppice/program"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 	"coppice/task/internal/worker"
 )
 

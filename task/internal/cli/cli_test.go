@@ -11,12 +11,12 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
-	"coppice/blob"
-	"coppice/dataset"
-	"coppice/dataset/datasettest"
-	"coppice/gbt"
-	"coppice/program"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/gbt"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 )
 
 func run(t *testing.T, env map[string]string, args ...string) (code int, out, errOut string) {

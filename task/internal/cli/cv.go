@@ -12,11 +12,11 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"coppice/dataset"
-	"coppice/fit"
-	"coppice/gbt"
-	"coppice/program"
-	"coppice/program/tables"
+	"coppice/internal/dataset"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/program"
+	"coppice/internal/program/tables"
 	"coppice/task/internal/usage"
 )
 

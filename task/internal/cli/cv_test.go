@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/dataset"
-	"coppice/dataset/datasettest"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/sweep"
 )
 
 func TestCrossValidation(t *testing.T) {

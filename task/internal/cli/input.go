@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/dataset"
-	"coppice/fit"
-	"coppice/gbt"
-	"coppice/program"
-	"coppice/strictyaml"
+	"coppice/internal/dataset"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/program"
+	"coppice/internal/strictyaml"
 )
 
 // inputFlags select the model that a training continues.

@@ -9,10 +9,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"coppice/program"
-	"coppice/sweep"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
+	"coppice/internal/telemetry"
 	"coppice/task/internal/worker"
-	"coppice/telemetry"
 )
 
 func runCommand(w *World) *cobra.Command {

@@ -7,9 +7,9 @@ import (
 	"io"
 	"log/slog"
 
-	"coppice/fit"
-	"coppice/gbt"
-	"coppice/program"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/program"
 	"coppice/task/internal/keep"
 )
 

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/dataset/datasettest"
-	"coppice/program"
-	"coppice/sweep"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
 	"coppice/task/internal/keep"
 )
 

@@ -20,14 +20,14 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"coppice/dataset"
-	"coppice/fit"
-	"coppice/gbt"
-	"coppice/metric"
-	"coppice/program"
-	"coppice/program/tables"
-	"coppice/strictyaml"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/program"
+	"coppice/internal/program/tables"
+	"coppice/internal/strictyaml"
+	"coppice/internal/sweep"
 	"coppice/task/internal/usage"
 )
 

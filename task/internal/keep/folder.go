@@ -15,7 +15,7 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
 
-	"coppice/gbt"
+	"coppice/internal/gbt"
 )
 
 // FolderPrefix is the Prefix of a Keeper that saves to a Folder.

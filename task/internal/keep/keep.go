@@ -14,8 +14,8 @@ import (
 	"strconv"
 	"time"
 
-	"coppice/gbt"
-	"coppice/protocol"
+	"coppice/internal/gbt"
+	"coppice/internal/protocol"
 )
 
 // Place stores the checkpoints of one run.

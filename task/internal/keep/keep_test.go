@@ -15,10 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/blob"
-	"coppice/gbt"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/blob"
+	"coppice/internal/gbt"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // checkpoints are those of a small training: element i has i rounds.

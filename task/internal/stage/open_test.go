@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/dataset"
+	"coppice/internal/dataset"
 )
 
 // hearing is a log handler that runs a function at a given message.

@@ -19,9 +19,9 @@ import (
 	"github.com/gofrs/flock"
 	"golang.org/x/sync/errgroup"
 
-	"coppice/blob"
-	"coppice/dataset"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/sweep"
 )
 
 // Request says which dataset to provide, and where.

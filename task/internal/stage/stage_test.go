@@ -18,10 +18,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/blob"
-	"coppice/dataset"
-	"coppice/dataset/datasettest"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/sweep"
 )
 
 // counting is a store that counts the ranges opened.

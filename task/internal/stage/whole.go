@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"coppice/dataset"
+	"coppice/internal/dataset"
 )
 
 // Disks flip bits, files get cut, and a machine that was switched off may have lost unwritten pages. So a copy is verified against the

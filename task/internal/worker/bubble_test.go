@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/blob/blobtest"
-	"coppice/sweep"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/sweep"
 )
 
 // TestTasksOverAFoulStore runs three tasks in a synctest bubble over a store that loses the answers of three in ten writes and stalls for

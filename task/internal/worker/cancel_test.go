@@ -3,8 +3,8 @@ package worker
 import (
 	"testing"
 
-	"coppice/blob/blobtest"
-	"coppice/sweep"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/sweep"
 )
 
 // TestACancelledTrialIsLeft: its result appears while it is being trained. The task stops it, leaves the result as it is, and takes the

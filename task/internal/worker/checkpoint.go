@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"coppice/fit"
-	"coppice/gbt"
-	"coppice/metric"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/task/internal/keep"
 )
 

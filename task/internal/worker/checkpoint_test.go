@@ -16,12 +16,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/blob"
-	"coppice/blob/blobtest"
-	"coppice/fit"
-	"coppice/gbt"
-	"coppice/metric"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/sweep"
 	"coppice/task/internal/stage"
 )
 

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"coppice/protocol"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/protocol"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // next claims a trial: one left by an earlier attempt of this task, a free one, or one whose holder is dead. It returns nil when there is

@@ -9,8 +9,8 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
-	"coppice/dataset"
-	"coppice/fit"
+	"coppice/internal/dataset"
+	"coppice/internal/fit"
 	"coppice/task/internal/stage"
 )
 

@@ -14,10 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/blob"
-	"coppice/blob/blobtest"
-	"coppice/dataset"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/dataset"
+	"coppice/internal/sweep"
 )
 
 // fill makes the scratch folder reject writes, and returns a function that undoes it.

@@ -5,9 +5,9 @@ import (
 	"reflect"
 	"testing"
 
-	"coppice/blob"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // curve is a trial's learning curve over all its claims.

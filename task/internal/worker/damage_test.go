@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/blob"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
 )
 
 // TestADamagedClaimSpendsNoRetries: its holder is unknown, so no attempt takes it for its own or fails because of it; the trial is taken

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"coppice/sweepstore"
-	"coppice/telemetry"
+	"coppice/internal/sweepstore"
+	"coppice/internal/telemetry"
 )
 
 // killedAfter is when a process that got SIGTERM is killed. A Spot machine has 30 seconds, but its containers are stopped as by `docker

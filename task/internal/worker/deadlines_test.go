@@ -15,9 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/blob"
-	"coppice/dataset"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/sweep"
 )
 
 // TestDeadlines adds up the steps of a task after SIGTERM, which must end before the process is killed.

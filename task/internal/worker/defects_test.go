@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/blob"
-	"coppice/blob/blobtest"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/sweep"
 )
 
 // TestToldToGoJustAfterTheResult: the trial has ended, so its checkpoints are dropped and its end is published although the process has to

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // enoughError ends a claimed trial before it is trained: by a rule, the sweep has enough.

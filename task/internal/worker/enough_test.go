@@ -5,10 +5,10 @@ import (
 	"sync"
 	"testing"
 
-	"coppice/blob"
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/blob"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // ended checks that every trial has ended, trained or because the sweep had enough, and that the decision can be reproduced. It returns how

@@ -3,8 +3,8 @@ package worker
 import (
 	"testing"
 
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // TestExtendedSweepTrainsNothingAgain: the plan lists three trials of another sweep, and the trials after them are decided from all three.

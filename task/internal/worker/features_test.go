@@ -8,10 +8,10 @@ import (
 	"sync"
 	"testing"
 
-	"coppice/dataset/datasettest"
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // selecting makes the plan a forward selection among these groups.

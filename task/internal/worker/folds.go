@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"coppice/fit"
-	"coppice/metric"
-	"coppice/search"
-	"coppice/sweep"
+	"coppice/internal/fit"
+	"coppice/internal/metric"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
 )
 
 // droppedError reports that a trial is not trained: its configuration fell behind after the first folds, one of its folds has no score, or the

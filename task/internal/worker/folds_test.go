@@ -11,15 +11,15 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"coppice/blob"
-	"coppice/dataset"
-	"coppice/dataset/datasettest"
-	"coppice/fit"
-	"coppice/gbt"
-	"coppice/metric"
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // newFolded plans n configurations on a small table without statistics of ids, which folds do not support.

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/blob"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // pauseAt runs two tasks of a job until a trial has so many trees, and pauses the sweep then. The tasks have to leave by themselves.

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"coppice/dataset"
-	"coppice/fit"
-	"coppice/gbt"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/dataset"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // openInput reads the model that the trials continue, if any, and translates its thresholds to the bins of the mapped dataset.

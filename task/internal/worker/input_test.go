@@ -11,15 +11,15 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/blob"
-	"coppice/blob/blobtest"
-	"coppice/dataset"
-	"coppice/dataset/datasettest"
-	"coppice/fit"
-	"coppice/gbt"
-	"coppice/metric"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // continuing is a sweep of two trials that continue a model of the same dataset.

@@ -5,8 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/blob"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
 )
 
 // TestTheSameIndexInAnotherJobIsAnotherTask: a sweep that could not get its first machines has a second job, while the task with the same

@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/blob"
-	"coppice/blob/blobtest"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/sweep"
 )
 
 // claimsOf returns the names of all claims in the sweep.

@@ -9,9 +9,9 @@ import (
 	otel "go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 
-	"coppice/dataset"
-	"coppice/protocol"
-	"coppice/sweep"
+	"coppice/internal/dataset"
+	"coppice/internal/protocol"
+	"coppice/internal/sweep"
 	"coppice/task/internal/usage"
 )
 

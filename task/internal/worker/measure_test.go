@@ -8,9 +8,9 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
-	"coppice/blob"
-	"coppice/blob/blobtest"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/sweep"
 )
 
 // readings are what an in-memory reader collects: by instrument and the value of one attribute ("" for none).

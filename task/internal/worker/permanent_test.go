@@ -7,12 +7,12 @@ import (
 	"io/fs"
 	"testing"
 
-	"coppice/cloud"
-	"coppice/dataset"
-	"coppice/fit"
-	"coppice/metric"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/cloud"
+	"coppice/internal/dataset"
+	"coppice/internal/fit"
+	"coppice/internal/metric"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/task/internal/stage"
 )
 

@@ -12,14 +12,14 @@ import (
 	"sync"
 	"testing"
 
-	"coppice/blob"
-	"coppice/dataset"
-	"coppice/fit"
-	"coppice/gbt"
-	"coppice/metric"
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // population makes the plan one of five members in three generations.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"coppice/protocol"
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/protocol"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // verdict finds a paused trial of which can be said what becomes of it. last says that every trial has ended or is paused.

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"coppice/blob"
-	"coppice/blob/blobtest"
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // decisions returns all rungs and promotions of the sweep, without times and without who wrote them, and the models.

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/blob"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
 )
 
 // hanging is a store in which writes to names that contain a part hang until the caller gives up.

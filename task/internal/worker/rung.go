@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"coppice/gbt"
-	"coppice/protocol"
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/gbt"
+	"coppice/internal/protocol"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // stoppedError ends a trial that has fallen behind at a rung.

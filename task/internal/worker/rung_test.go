@@ -8,11 +8,11 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"coppice/blob"
-	"coppice/gbt"
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/blob"
+	"coppice/internal/gbt"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // stopping makes trials of 27 trees with very different learning rates, and stops those behind at 3 and 9 trees.

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"math"
 
-	"coppice/fit"
-	"coppice/gbt"
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // compareBySample trains a trial on a sample of the rows, if the plan compares trials by it, and compares it. A *stoppedError says that it has

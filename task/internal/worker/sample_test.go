@@ -8,8 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"coppice/blob"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
 )
 
 // bySamples makes trials that are compared by what one row in four shows.

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"time"
 
-	"coppice/protocol"
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/protocol"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // maxRefused bounds the proposals for a trial that are another trial's or cannot be trained; beyond it the trial is given up.

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"coppice/blob"
-	"coppice/search"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/blob"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // open leaves all trials but the first open, to be decided by a method that learns.

@@ -14,12 +14,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"coppice/fit"
-	"coppice/gbt"
-	"coppice/metric"
-	"coppice/protocol"
-	"coppice/search"
-	"coppice/sweep"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/protocol"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
 	"coppice/task/internal/usage"
 )
 

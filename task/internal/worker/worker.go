@@ -1,5 +1,5 @@
 // Package worker is the loop of one task of the Batch array: claim a free trial, train it, write its result, and repeat until none is left.
-// Tasks coordinate only through the sweep's objects (sweep/WIRE.md); there is no driver.
+// Tasks coordinate only through the sweep's objects (internal/sweep/WIRE.md); there is no driver.
 package worker
 
 import (
@@ -13,14 +13,14 @@ import (
 
 	otel "go.opentelemetry.io/otel/metric"
 
-	"coppice/blob"
-	"coppice/dataset"
-	"coppice/fit"
-	"coppice/gbt"
-	"coppice/metric"
-	"coppice/protocol"
-	"coppice/sweep"
-	"coppice/sweepstore"
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/protocol"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/task/internal/usage"
 )
 

@@ -17,12 +17,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/blob"
-	"coppice/blob/blobtest"
-	"coppice/dataset"
-	"coppice/dataset/datasettest"
-	"coppice/gbt"
-	"coppice/sweep"
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/gbt"
+	"coppice/internal/sweep"
 )
 
 // world is a sweep that is planned and staged in memory.

@@ -1,0 +1,101 @@
+package arch_test
+
+import (
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestLinksLeadSomewhere follows every relative link of every page: to a file or folder of the project, and to a heading where
+// it names one.
+func TestLinksLeadSomewhere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	followed := 0
+	for page, text := range pages(t) {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			u, err := url.Parse(m[1])
+			if err != nil {
+				t.Errorf("url.Parse(m[1]): got %s: %s: %v; want no error", page, m[1], err)
+				continue
+			}
+			if u.IsAbs() {
+				continue
+			}
+			followed++
+			target := page
+			if u.Path != "" {
+				target = filepath.Join(filepath.Dir(page), u.Path)
+			}
+			if !filepath.IsLocal(target) {
+				t.Errorf("%s: %s leads out of the project, where nobody else has it", page, m[1])
+				continue
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("os.Stat(target): got %s: %s: %v; want no error", page, m[1], err)
+				continue
+			}
+			if u.Fragment != "" && !slices.Contains(headings(t, target), u.Fragment) {
+				t.Errorf("%s: %s: there is no such heading", page, m[1])
+			}
+		}
+	}
+	if followed < 25 {
+		t.Errorf("only %d links were followed", followed)
+	}
+}
+
+// TestPagesAreMerged: no page has the markers of an unresolved merge, which no compiler would notice there.
+func TestPagesAreMerged(t *testing.T) {
+	marker := regexp.MustCompile(`(?m)^(<<<<<<<|>>>>>>>)( |$)`)
+	for page, text := range pages(t) {
+		if found := marker.FindString(text); found != "" {
+			t.Errorf("%s has the marker %q of a merge; expected a resolved page", page, found)
+		}
+	}
+}
+
+// pages are the project's Markdown files, without what is made by building or tests.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if path != "." && (strings.HasPrefix(d.Name(), ".") || path == "build" || path == "bin") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(path) != ".md" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		found[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// headings are a page's headings as links name them: small letters, hyphens for blanks, no other marks.
+func headings(t *testing.T, page string) (names []string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^#+ +(.+)$`).FindAllStringSubmatch(string(text), -1) {
+		plain := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		names = append(names, strings.ReplaceAll(plain, " ", "-"))
+	}
+	return names
+}

@@ -1,0 +1,99 @@
+package blobtest
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"coppice/internal/blob"
+)
+
+// race lets 16 writers loose on one name and returns how many won, and what is there now.
+func (t *tester) race(name string, cond blob.Generation) (winners int32, data string) {
+	t.Helper()
+	var won atomic.Int32
+	var group sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range 16 {
+		group.Go(func() {
+			<-begin
+			_, err := t.s.Put(t.ctx, name, cond, strings.NewReader(fmt.Sprintf("writer %02d", i)))
+			switch {
+			case err == nil:
+				won.Add(1)
+			case !errors.Is(err, blob.ErrPrecondition):
+				t.Errorf("writer %d: %v", i, err)
+			}
+		})
+	}
+
+	close(begin)
+	group.Wait()
+	data, _ = t.read(name, blob.Range{})
+	return won.Load(), data
+}
+
+func (t *tester) createRace() {
+	for round := range 3 {
+		n, data := t.race(fmt.Sprintf("race/%d", round), blob.Absent)
+		if n != 1 || !strings.HasPrefix(data, "writer ") {
+			t.Errorf("%d of 16 writers created the object, it holds %q", n, data)
+		}
+	}
+}
+
+func (t *tester) swapRace() {
+	a := t.put("swap", "before", blob.Any)
+	n, data := t.race("swap", a.Generation)
+	if n != 1 || !strings.HasPrefix(data, "writer ") {
+		t.Errorf("%d of 16 writers replaced the object, it holds %q", n, data)
+	}
+}
+
+// readWhileWritten replaces an object over and over; every read must see one whole version of it, with its attributes.
+func (t *tester) readWhileWritten() {
+	version := func(i int) string { return strings.Repeat(fmt.Sprintf("%07d\n", i), 500+i*37) }
+	t.put("busy", version(0), blob.Any)
+	var group sync.WaitGroup
+	stop := make(chan struct{})
+	group.Go(func() {
+		defer close(stop)
+		for i := 1; i <= 40; i++ {
+			if _, err := t.s.Put(t.ctx, "busy", blob.Any, strings.NewReader(version(i))); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+
+	for range 3 {
+		group.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				data, a, err := blob.ReadAll(t.ctx, t.s, "busy", 1<<20)
+				if errors.Is(err, blob.ErrNotExist) { // a store that pins the generation it began with may find it gone
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				var i int
+				if _, err := fmt.Sscanf(string(data[:7]), "%d", &i); err != nil || string(data) != version(i) || a.Size != int64(len(data)) ||
+					a.CRC32C != crc32.Checksum(data, castagnoli) {
+					t.Errorf("a mixture: %d bytes that begin with %q, attributes %+v", len(data), data[:7], a)
+					return
+				}
+			}
+		})
+	}
+
+	group.Wait()
+}

@@ -1,0 +1,72 @@
+package blob_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+)
+
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	blobtest.Run(t, func(*testing.T) blob.Store { return blob.Memory() })
+}
+
+func TestSub(t *testing.T) {
+	t.Parallel()
+	blobtest.Run(t, func(t *testing.T) blob.Store {
+		all := blob.Memory()
+		for _, decoy := range []string{"sweeps/x", "sweeps/x2/a", "a"} {
+			if _, err := all.Put(t.Context(), decoy, blob.Any, strings.NewReader("decoy")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := blob.Sub(all, "sweeps/x/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}
+
+func TestSubRefusesFolders(t *testing.T) {
+	for _, folder := range []string{"", "/", "..", "a/../b", "/a", "a//"} {
+		if _, err := blob.Sub(blob.Memory(), folder); !errors.Is(err, blob.ErrName) {
+			t.Errorf("blob.Sub(blob.Memory(), folder): got %q: %v; want err wrapping blob.ErrName", folder, err)
+		}
+	}
+}
+
+func TestSubWritesBelow(t *testing.T) {
+	all := blob.Memory()
+	s, err := blob.Sub(all, "a/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := blobtest.CreateJSON(t.Context(), s, "c.json", map[string]int{"n": 1}); err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]int
+	if _, err := blob.ReadJSON(t.Context(), all, "a/b/c.json", &got); err != nil || got["n"] != 1 {
+		t.Fatalf(`blob.ReadJSON(all, "a/b/c.json", &got): got %v %v; want no error, got["n"] = 1`, got, err)
+	}
+	if _, err := blob.ReadJSON(t.Context(), s, "../b/c.json", &got); !errors.Is(err, blob.ErrName) {
+		t.Errorf("a name left its folder: %v", err)
+	}
+}
+
+func FuzzValidName(f *testing.F) {
+	f.Add("sweeps/a/trials/0001/result.json")
+	f.Add("a/../b")
+	f.Add("a/\xff")
+	f.Fuzz(func(t *testing.T, name string) {
+		if blob.ValidName(name) != nil {
+			return
+		}
+		if strings.HasPrefix(name, "/") || strings.Contains("/"+name+"/", "/../") || strings.Contains("/"+name+"/", "//") {
+			t.Fatalf("%q passed", name)
+		}
+	})
+}

@@ -1,0 +1,484 @@
+package calibrate_test
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/internal/calibrate"
+)
+
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// rows have scores that are twice too sure of themselves; digits > 0 rounds them, so that there are ties.
+func rows(r *rand.Rand, n, digits int) (raw []float64, label, weight []float32) {
+	for range n {
+		x := -2 + 1.5*r.NormFloat64()
+		score := 2 * x
+		if digits > 0 {
+			scale := math.Pow10(digits)
+			score = math.Round(score*scale) / scale
+		}
+		y := float32(0)
+		if r.Float64() < 1/(1+math.Exp(-x)) {
+			y = 1
+		}
+		raw, label, weight = append(raw, score), append(label, y), append(weight, r.Float32()*3)
+	}
+	label[0], label[1] = 0, 1
+	return raw, label, weight
+}
+
+func fit(t *testing.T, m calibrate.Method, raw []float64, label, weight []float32) *calibrate.Calibrator {
+	t.Helper()
+	c, err := calibrate.Fit(m, raw, label, weight)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestNeverDescendsAndNeverTouchesTheEnds(t *testing.T) {
+	r := seeded(t)
+	for _, n := range []int{2, 3, 50, 3000} {
+		for _, digits := range []int{0, 1} {
+			raw, label, weight := rows(r, n, digits)
+			probes := []float64{math.Inf(-1), -math.MaxFloat64, -750, -40, -1e-300, math.Copysign(0, -1), 0, 40, 750, 1e100, math.MaxFloat64, math.Inf(1)}
+			for _, x := range raw {
+				probes = append(probes, x, math.Nextafter(x, 99), math.Nextafter(x, -99), x+r.NormFloat64())
+			}
+			slices.Sort(probes)
+			for _, m := range calibrate.Methods() {
+				c := fit(t, m, raw, label, weight)
+				last := 0.0
+				for _, x := range probes {
+					p := c.Predict(x)
+					if !(p >= last*(1-1e-15) && p >= 1e-15 && p <= 1-1e-15) { // an exponential may err in its last bit
+						t.Fatalf("%s of %d rows: %v at %v after %v", c, n, p, x, last)
+					}
+					last = p
+				}
+				if !math.IsNaN(c.Predict(math.NaN())) {
+					t.Errorf("%s: a probability for NaN", m)
+				}
+			}
+		}
+	}
+}
+
+func TestPredictAll(t *testing.T) {
+	raw, label, _ := rows(seeded(t), 500, 0)
+	for _, m := range calibrate.Methods() {
+		c := fit(t, m, raw, label, nil)
+		got := c.PredictAll([]float64{7}, raw)
+		for i, x := range raw {
+			if got[0] != 7 || len(got) != 501 || got[i+1] != c.Predict(x) {
+				t.Fatalf("%s: row %d", m, i)
+			}
+		}
+		inPlace := slices.Clone(raw)
+		if !slices.Equal(c.PredictAll(inPlace[:0], inPlace), got[1:]) {
+			t.Errorf("%s: in place", m)
+		}
+	}
+}
+
+// TestCalibratesTheMean: the sum of calibrated probabilities is the number of positives, but for the smoothing.
+func TestCalibratesTheMean(t *testing.T) {
+	raw, label, _ := rows(seeded(t), 20_000, 0)
+	for _, m := range []calibrate.Method{calibrate.Isotonic, calibrate.Platt, calibrate.Beta} {
+		c := fit(t, m, raw, label, nil)
+		diff := 0.0
+		for i, p := range c.PredictAll(nil, raw) {
+			diff += p - float64(label[i])
+		}
+		if !(math.Abs(diff) < 2.5) {
+			t.Errorf("%s: %.3f positives too many", m, diff)
+		}
+	}
+}
+
+func TestOrderAndUnitOfWeightsDoNotMatter(t *testing.T) {
+	r := seeded(t)
+	raw, label, weight := rows(r, 2000, 1)
+	var raw2 []float64
+	var label2, weight2 []float32
+	for _, i := range r.Perm(len(raw)) {
+		raw2, label2, weight2 = append(raw2, raw[i]), append(label2, label[i]), append(weight2, weight[i]*1024)
+	}
+	sevens, ones := make([]float32, len(raw)), make([]float32, len(raw))
+	for i := range sevens {
+		sevens[i], ones[i] = 7, 1
+	}
+	for _, m := range calibrate.Methods() {
+		same(t, string(m)+" permuted", fit(t, m, raw, label, weight), fit(t, m, raw2, label2, weight2))
+		same(t, string(m)+" sevens", fit(t, m, raw, label, nil), fit(t, m, raw, label, sevens))
+		if a, b := encode(t, fit(t, m, raw, label, nil)), encode(t, fit(t, m, raw, label, ones)); a != b {
+			t.Errorf("%s: weights of 1 and no weights differ", m)
+		}
+	}
+}
+
+func same(t *testing.T, what string, a, b *calibrate.Calibrator) {
+	t.Helper()
+	for x := -12.0; x < 12; x += 0.01 {
+		if p, q := a.Predict(x), b.Predict(x); !(math.Abs(p-q) < 1e-9) {
+			t.Fatalf("%s: at %v %v and %v", what, x, p, q)
+		}
+	}
+}
+
+func encode(t *testing.T, v any) string {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestRowsOfWeightZeroDoNotCount(t *testing.T) {
+	raw, label, weight := rows(seeded(t), 300, 0)
+	more := append(slices.Clone(raw), 55, -55, 0.1)
+	for _, m := range calibrate.Methods() {
+		a := fit(t, m, raw, label, weight)
+		b := fit(t, m, more, append(slices.Clone(label), 0, 1, 1), append(slices.Clone(weight), 0, 0, 0))
+		if encode(t, a) != encode(t, b) {
+			t.Errorf("%s: %s and %s", m, a, b)
+		}
+	}
+}
+
+func TestSameBytesWhateverTheProcessors(t *testing.T) {
+	raw, label, weight := rows(seeded(t), 70_000, 0)
+	run := func(processors int) string {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
+		var out strings.Builder
+		for _, w := range [][]float32{nil, weight} {
+			c, err := calibrate.Choose(raw, label, w, calibrate.Options{Seed: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out.WriteString(encode(t, c))
+			out.WriteString(encode(t, c.LogLoss))
+			out.WriteString(encode(t, fit(t, calibrate.Beta, raw, label, w)))
+		}
+		return out.String()
+	}
+	one := run(1)
+	for _, p := range []int{2, 8} {
+		if run(p) != one {
+			t.Errorf("%d processors give other bytes than one", p)
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	r := seeded(t)
+	raw, label, weight := rows(r, 40_000, 0)
+	c, err := calibrate.Choose(raw, label, weight, calibrate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// What has the lowest loss is chosen. The scores are a sigmoid's, twice too steep: that is Platt's or, by chance, so little less of a step
+	// function's that it does not matter.
+	all := []calibrate.Method{calibrate.None, calibrate.Platt, calibrate.Isotonic}
+	lowest := slices.MinFunc(all, func(a, b calibrate.Method) int { return cmp.Compare(c.LogLoss[a], c.LogLoss[b]) })
+	platt, none := c.LogLoss[calibrate.Platt], c.LogLoss[calibrate.None]
+	if c.Method != lowest || platt-c.LogLoss[lowest] > 1e-3 || none-platt < 0.01 || len(c.LogLoss) != 3 {
+		t.Errorf("chose %s by the losses %v; want the lowest, Platt's within 0.001 of it, none's at least 0.01 above that", c.Method, c.LogLoss)
+	}
+	if got, want := encode(t, c.Calibrator), encode(t, fit(t, c.Method, raw, label, weight)); got != want {
+		t.Errorf("the chosen calibrator is %s, not Fit's %s", got, want)
+	}
+	other, third := calibrate.Isotonic, c.LogLoss[calibrate.Isotonic]
+	if c.Method == calibrate.Isotonic {
+		other, third = calibrate.Platt, platt
+	}
+	want := fmt.Sprintf("%s has the lowest log loss over 5 folds: %.6f against uncalibrated %.6f and %s %.6f", c.Method, c.LogLoss[c.Method], none, other, third)
+	if c.Reason != want || c.Folds != 5 {
+		t.Errorf("%q, want %q", c.Reason, want)
+	}
+	reseeded, err := calibrate.Choose(raw, label, weight, calibrate.Options{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reseeded.LogLoss[calibrate.Isotonic] == c.LogLoss[calibrate.Isotonic] {
+		t.Error("another seed makes the same folds")
+	}
+
+	// Probabilities in steps are nothing that a sigmoid can follow.
+	for i := range raw {
+		raw[i] = r.NormFloat64()
+		label[i] = 0
+		if r.Float64() < 0.2+0.6*math.Floor(math.Abs(math.Mod(raw[i]+5, 10)/2))/5 {
+			label[i] = 1
+		}
+	}
+	c, err = calibrate.Choose(raw, label, nil, calibrate.Options{Methods: []calibrate.Method{calibrate.None, calibrate.Platt, calibrate.Isotonic}})
+	if err != nil || c.Method != calibrate.Isotonic {
+		t.Errorf("chose %s, %v: %s", c.Method, err, c.Reason)
+	}
+}
+
+// TestChooseNone: scores that are right as they are mostly lose by isotonic calibration, if little; these rows are a case.
+func TestChooseNone(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 0))
+	raw, label := make([]float64, 3000), make([]float32, 3000)
+	for i := range raw {
+		raw[i] = -1 + r.NormFloat64()
+		if r.Float64() < 1/(1+math.Exp(-raw[i])) {
+			label[i] = 1
+		}
+	}
+	c, err := calibrate.Choose(raw, label, nil, calibrate.Options{Methods: []calibrate.Method{calibrate.Isotonic}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Method != calibrate.Isotonic || !strings.Contains(c.Reason, "which is lower: these scores were well calibrated already") {
+		t.Errorf(`got %s; want c.Method = calibrate.Isotonic, c.Reason with "which is lower: these scores were well calibrated already"`, c.Reason)
+	}
+	c, err = calibrate.Choose(raw, label, nil, calibrate.Options{Methods: []calibrate.Method{calibrate.Isotonic, calibrate.None}})
+	if err != nil || c.Method != calibrate.None || c.Calibrator.Predict(0) != 0.5 {
+		t.Errorf("calibrate.Choose(...): got %v: %s; want no error, c.Method = calibrate.None, c.Calibrator.Predict(0) = 0.5", err, c.Reason)
+	}
+}
+
+// TestUncalibratedCompetes: scores that are right as they are stay so by default, and where few rows are positive the reason says how few.
+func TestUncalibratedCompetes(t *testing.T) {
+	for _, tc := range []struct {
+		rows, positives int
+		few             string
+	}{{40_000, 1 << 30, ""}, {40_000, 60, ", by only 60 positive rows"}} {
+		r := rand.New(rand.NewPCG(7, 0))
+		raw, label := make([]float64, tc.rows), make([]float32, tc.rows)
+		positives := 0
+		shift := math.Log(0.0015)
+		if tc.few == "" {
+			shift = -1
+		}
+		for i := range raw {
+			raw[i] = shift + r.NormFloat64()/2
+			if r.Float64() < 1/(1+math.Exp(-raw[i])) && positives < tc.positives {
+				label[i] = 1
+				positives++
+			}
+		}
+		c, err := calibrate.Choose(raw, label, nil, calibrate.Options{})
+		if err != nil || c.Positives != positives {
+			t.Fatalf("%d positives, want %d (%v)", c.Positives, positives, err)
+		}
+		if c.Method != calibrate.None || !strings.HasPrefix(c.Reason, "uncalibrated has the lowest log loss over 5 folds: ") {
+			t.Errorf("%d positives: %s is chosen though the scores are right: %s", positives, c.Method, c.Reason)
+		}
+		if tc.few == "" && strings.Contains(c.Reason, "by only") || !strings.Contains(c.Reason, tc.few) {
+			t.Errorf("%d positives: %s; want ...%s", positives, c.Reason, tc.few)
+		}
+	}
+}
+
+func TestDegenerateRows(t *testing.T) {
+	// All scores equal: the smoothed share of positives, whatever the score.
+	raw, label := make([]float64, 98), make([]float32, 98)
+	for i := range raw {
+		raw[i] = 1.5
+		label[i] = float32(i % 2)
+	}
+	label[0] = 1 // 50 of 98
+	for m, want := range map[calibrate.Method]float64{
+		calibrate.Isotonic: 51.0 / 100,
+		calibrate.Platt:    (50*(51.0/52) + 48*(1/50.0)) / 98,
+		calibrate.Beta:     (50*(51.0/52) + 48*(1/50.0)) / 98,
+	} {
+		c := fit(t, m, raw, label, nil)
+		for _, x := range []float64{-7, 1.5, 1e9} {
+			if got := c.Predict(x); !(math.Abs(got-want) < 1e-12) {
+				t.Errorf("%s of equal scores at %v: %v, want %v", m, x, got, want)
+			}
+		}
+	}
+	// Separable: finite and on the right sides.
+	for _, m := range calibrate.Methods() {
+		c := fit(t, m, []float64{-3, -2, -1, 1, 2, 3}, []float32{0, 0, 0, 1, 1, 1}, nil)
+		if p, q := c.Predict(-3), c.Predict(3); !(p < 0.3 && q > 0.7) {
+			t.Errorf("%s: %v and %v", c, p, q)
+		}
+	}
+	// One positive among few: some folds have none to learn from.
+	few := make([]float64, 20)
+	one := make([]float32, 20)
+	for i := range few {
+		few[i] = float64(i)
+	}
+	one[13] = 1
+	for seed := range uint64(50) {
+		c, err := calibrate.Choose(few, one, nil, calibrate.Options{Seed: seed, Methods: calibrate.Methods()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for m, loss := range c.LogLoss {
+			if !(loss > 0 && loss < 40) {
+				t.Errorf("seed %d: log loss of %s is %v", seed, m, loss)
+			}
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	nan := float32(math.NaN())
+	ok, two := []float32{0, 1}, []float64{1, 2}
+	for name, tc := range map[string]struct {
+		raw           []float64
+		label, weight []float32
+		options       calibrate.Options
+		is            error
+		want          string
+	}{
+		"labels":     {two, ok[:1], nil, calibrate.Options{}, calibrate.ErrLength, "calibrate: the columns have different lengths: 1 labels for 2 raw scores"},
+		"weights":    {two, ok, ok[:1], calibrate.Options{}, calibrate.ErrLength, "calibrate: the columns have different lengths: 1 weights for 2 raw scores"},
+		"nan":        {[]float64{1, math.NaN()}, ok, nil, calibrate.Options{}, calibrate.ErrScore, "calibrate: row 1: the raw score cannot be used: NaN; use finite log odds"},
+		"huge":       {[]float64{1e101, 1}, ok, nil, calibrate.Options{}, calibrate.ErrScore, "calibrate: row 0: the raw score cannot be used: 1e+101; use finite log odds"},
+		"label":      {two, []float32{0, 0.5}, nil, calibrate.Options{}, calibrate.ErrLabel, "calibrate: row 1: the label cannot be used: 0.5; use 0 and 1"},
+		"nan label":  {two, []float32{nan, 0}, nil, calibrate.Options{}, calibrate.ErrLabel, "calibrate: row 0: the label cannot be used: NaN; use 0 and 1"},
+		"weight":     {two, ok, []float32{1, -1}, calibrate.Options{}, calibrate.ErrWeight, "calibrate: row 1: the weight cannot be used: -1; use finite weights of 0 or more"},
+		"nan weight": {two, ok, []float32{nan, 1}, calibrate.Options{}, calibrate.ErrWeight, "calibrate: row 0: the weight cannot be used: NaN; use finite weights of 0 or more"},
+		"none":       {nil, nil, nil, calibrate.Options{}, calibrate.ErrTooFew, "calibrate: there are too few rows: 0 with a weight above 0; use at least one positive and one negative"},
+		"one":        {two, ok, []float32{1, 0}, calibrate.Options{}, calibrate.ErrTooFew, "calibrate: there are too few rows: 1 with a weight above 0; use at least one positive and one negative"},
+		"one class":  {two, []float32{1, 1}, nil, calibrate.Options{}, calibrate.ErrOneClass, "calibrate: all labels are alike: none is 0; a calibration needs positives and negatives"},
+		"weightless": {[]float64{1, 2, 3}, []float32{0, 0, 1}, []float32{1, 1, 0}, calibrate.Options{}, calibrate.ErrOneClass, "calibrate: all labels are alike: none is 1; a calibration needs positives and negatives"},
+		"folds":      {two, ok, nil, calibrate.Options{Folds: 1}, calibrate.ErrFolds, "calibrate: the number of folds cannot be used: 1; use 2 to 100"},
+		"few a fold": {two, ok, nil, calibrate.Options{}, calibrate.ErrTooFew, "calibrate: there are too few rows: 2 with a weight above 0 for 5 folds; use at least 10"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := calibrate.Choose(tc.raw, tc.label, tc.weight, tc.options)
+			var e *calibrate.DataError
+			if !errors.As(err, &e) || !errors.Is(err, tc.is) || e.Error() != tc.want {
+				t.Errorf("got  %v (%T)\nwant %s", err, err, tc.want)
+			}
+			if name == "folds" || name == "few a fold" { // not Fit's
+				return
+			}
+			if _, err := calibrate.Fit(calibrate.Platt, tc.raw, tc.label, tc.weight); !errors.Is(err, tc.is) {
+				t.Errorf("Fit: %v", err)
+			}
+		})
+	}
+	var e *calibrate.MethodError
+	if _, err := calibrate.Fit("spline", two, ok, nil); !errors.As(err, &e) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := calibrate.Choose(two, ok, nil, calibrate.Options{Methods: []calibrate.Method{"spline"}}); !errors.As(err, &e) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestJSONBringsBackTheSame(t *testing.T) {
+	raw, label, weight := rows(seeded(t), 5000, 0)
+	for _, m := range calibrate.Methods() {
+		c := fit(t, m, raw, label, weight)
+		text := encode(t, c)
+		var back calibrate.Calibrator
+		if err := json.Unmarshal([]byte(text), &back); err != nil {
+			t.Fatal(err)
+		}
+		if encode(t, &back) != text || back.Method() != m || back.String() != c.String() {
+			t.Errorf("%s came back as %s", c, &back)
+		}
+		for _, x := range raw {
+			if back.Predict(x) != c.Predict(x) {
+				t.Fatalf("%s: another probability at %v", m, x)
+			}
+		}
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		``:                                                               "EOF",
+		`{"format":1,"method":"none"} {}`:                                "there is more data after byte 30",
+		`{"format":3,"method":"none"}`:                                   "format 3; this build reads 1 and 2",
+		`{"format":1,"method":"spline"}`:                                 `calibrate: unknown method "spline" (known: [isotonic platt beta none])`,
+		`{"format":1,"method":"none","d":1}`:                             `json: unknown field "d"`,
+		`{"format":1,"method":"none","a":1}`:                             "none: a is missing or does not belong there",
+		`{"format":1,"method":"platt","a":1}`:                            "platt: c is missing or does not belong there",
+		`{"format":1,"method":"platt","a":-1,"c":0}`:                     "platt: a is -1, and a calibrator must not descend",
+		`{"format":1,"method":"beta","a":1,"b":-1e-9,"c":0}`:             "beta: b is -1e-09, and a calibrator must not descend",
+		`{"format":1,"method":"platt","a":1,"c":0,"x":[1]}`:              "platt with knots",
+		`{"format":1,"method":"isotonic"}`:                               "0 raw scores and 0 probabilities; use as many of both, 1 to 65536",
+		`{"format":1,"method":"isotonic","x":[1,2],"y":[0.5]}`:           "2 raw scores and 1 probabilities; use as many of both, 1 to 65536",
+		`{"format":1,"method":"isotonic","x":[1],"y":[0.5],"c":1}`:       "isotonic with a, b or c",
+		`{"format":1,"method":"isotonic","x":[2,2],"y":[0.5,0.6]}`:       "knot 1: raw score 2 does not ascend",
+		`{"format":1,"method":"isotonic","x":[1,2],"y":[0.5,0.4]}`:       "knot 1: probability 0.4 descends",
+		`{"format":1,"method":"isotonic","x":[1e101],"y":[0.5]}`:         "knot 0: raw score 1e+101",
+		`{"format":1,"method":"isotonic","x":[1],"y":[1]}`:               "knot 0: probability 1",
+		`{"format":1,"method":"isotonic","x":[1],"y":[0]}`:               "knot 0: probability 0",
+		`{"format":1,"method":"isotonic","x":[1e999],"y":[0.5]}`:         "json: cannot unmarshal number 1e999 into Go struct field encoded.x of type float64",
+		`{"format":1,"method":"isotonic",` + strings.Repeat(" ", 13<<20): "13631520 bytes, more than the 12582912 that a calibrator may have",
+	} {
+		_, err := calibrate.Decode([]byte(text))
+		var e *calibrate.DecodeError
+		if !errors.As(err, &e) || err.Error() != "not a calibrator of Coppice: "+want {
+			t.Errorf("%.80s\ngot  %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	raw, label, weight := rows(rand.New(rand.NewPCG(1, 1)), 200, 1)
+	for _, m := range calibrate.Methods() {
+		c, err := calibrate.Fit(m, raw, label, weight)
+		if err != nil {
+			f.Fatal(err)
+		}
+		text, err := json.Marshal(c)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add([]byte(`{"format":1,"method":"beta","a":1.7e308,"b":1.7e308,"c":-1.7e308}`))
+	f.Add([]byte(`{"format":1,"method":"isotonic","x":[-1e100,1e100],"y":[1e-15,0.999]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := calibrate.Decode(text)
+		if err != nil {
+			var e *calibrate.DecodeError
+			if !errors.As(err, &e) {
+				t.Fatalf("untyped error %T: %v", err, err)
+			}
+			return
+		}
+		last := 0.0
+		for _, x := range []float64{math.Inf(-1), -1e100, -800, -1, -1e-9, 0, 1e-9, 1, 37, 800, 1e100, math.Inf(1)} {
+			p := c.Predict(x)
+			if !(p >= last*(1-1e-15) && p <= 1-1e-15) {
+				t.Fatalf("%s: %v at %v after %v", text, p, x, last)
+			}
+			last = p
+		}
+		again, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := calibrate.Decode(again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text2, err := json.Marshal(back); err != nil || !bytes.Equal(text2, again) {
+			t.Fatalf("%s became %s, %v", again, text2, err)
+		}
+	})
+}

@@ -1,0 +1,496 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/batch/apiv1/batchpb"
+	"cloud.google.com/go/longrunning/autogen/longrunningpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"coppice/internal/cloud"
+	"coppice/localemu/batchemu"
+)
+
+func connect(t *testing.T, addr string) *Client {
+	t.Helper()
+	c, err := New(t.Context(), Options{Project: "local-project", Location: "us-central1", Endpoint: addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.poll = 5 * time.Millisecond
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// emulator runs jobs whose image is the shell.
+func emulator(t *testing.T) *Client {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := batchemu.Start(l, batchemu.Options{Dir: t.TempDir(), Images: map[string]string{"shell": "/bin/sh"}, Grace: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return connect(t, s.Addr())
+}
+
+// shell is a job of n tasks that run a script.
+func shell(id, script string, n int) Job {
+	j := spotJob()
+	j.ID, j.Image, j.Args, j.Tasks, j.Parallelism, j.TasksPerVM = id, "shell", []string{"-c", script}, n, n, min(n, 4)
+	j.MaxRetries = 0
+	j.Labels["coppice-sweep"] = id
+	return j
+}
+
+func TestSubmitAndWait(t *testing.T) {
+	c := emulator(t)
+	name, existed, err := c.Submit(t.Context(), shell("ok-1", "exit 0", 3))
+	if err != nil || existed || name != "projects/local-project/locations/us-central1/jobs/ok-1" {
+		t.Fatalf(`c.Submit(shell("ok-1", "exit 0", 3)): got %v, %v, %v; want no error, not existed, name = "projects/local-project/locations/us-central1/jobs/ok-1"`, name, existed, err)
+	}
+	s, err := c.Wait(t.Context(), name, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.State != Succeeded || !s.State.Finished() || s.Counts["SUCCEEDED"] != 3 || s.Tasks != 3 || s.ID != "ok-1" || s.UID == "" || s.RunDuration <= 0 {
+		t.Errorf(`got %+v; want s.State = Succeeded, s.State.Finished(), s.Counts["SUCCEEDED"] = 3, s.Tasks = 3, s.ID = "ok-1", s.UID other than "", s.RunDuration > 0`, s)
+	}
+	if s.FailureReason() != "" || len(s.Events) != 3 || !strings.Contains(s.Events[2].Text, "RUNNING to SUCCEEDED") {
+		t.Errorf(`got %+v; want s.FailureReason() = "", len(s.Events) = 3, s.Events[2].Text with "RUNNING to SUCCEEDED"`, s.Events)
+	}
+	var index []string
+	for task, err := range c.Tasks(t.Context(), name) {
+		if err != nil || task.State != "SUCCEEDED" || len(task.Events) != 2 || task.Events[1].State != "SUCCEEDED" {
+			t.Errorf(`got %+v %v; want no error, task.State = "SUCCEEDED", len(task.Events) = 2, task.Events[1].State = "SUCCEEDED"`, task, err)
+		}
+		index = append(index, task.Index)
+	}
+	if !slices.Equal(index, []string{"0", "1", "2"}) {
+		t.Errorf("tasks %q", index)
+	}
+}
+
+func TestFailedJobSaysWhy(t *testing.T) {
+	c := emulator(t)
+	name, _, err := c.Submit(t.Context(), shell("bad-1", "exit 3", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Wait(t.Context(), name, time.Minute)
+	if err != nil || s.State != Failed || !strings.Contains(s.FailureReason(), "with exit code 3") {
+		t.Errorf(`c.Wait(name, time.Minute): got %+v %v; want no error, s.State = Failed, s.FailureReason() with "with exit code 3"`, s, err)
+	}
+	for task, err := range c.Tasks(t.Context(), name) {
+		if err != nil || task.Events[len(task.Events)-1].ExitCode != 3 {
+			t.Errorf("got %+v %v; want no error, task.Events[len(task.Events)-1].ExitCode = 3", task, err)
+		}
+	}
+}
+
+func TestSubmitAgain(t *testing.T) {
+	c := emulator(t)
+	j := shell("twice-1", "exec sleep 600", 1)
+	first, _, err := c.Submit(t.Context(), j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, existed, err := c.Submit(t.Context(), j)
+	if err != nil || again != first || !existed {
+		t.Errorf("the same job again: %s, %v", again, err)
+	}
+	j.Labels = map[string]string{PlanLabel: strings.Repeat("f", 32)}
+	var conflict *ConflictError
+	if _, _, err = c.Submit(t.Context(), j); !errors.As(err, &conflict) || conflict.Plan != strings.Repeat("0123456789abcdef", 2) {
+		t.Errorf("another plan: %v", err)
+	}
+	j.Location = "europe-west1"
+	var broken *RuleError
+	if _, _, err = c.Submit(t.Context(), j); !errors.As(err, &broken) || broken.Field != "Location" {
+		t.Errorf("another region: %v", err)
+	}
+}
+
+func TestCancelListDelete(t *testing.T) {
+	c := emulator(t)
+	var names []string
+	for _, id := range []string{"a-1", "b-1"} {
+		name, _, err := c.Submit(t.Context(), shell(id, "exec sleep 600", 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	s, err := c.Cancel(t.Context(), names[0])
+	if err != nil || s.State != Cancelled {
+		t.Errorf("cancel: %+v %v", s, err)
+	}
+	if s, err = c.Cancel(t.Context(), names[0]); err != nil || s.State != Cancelled {
+		t.Errorf("cancel again: %+v %v", s, err)
+	}
+	list := func(label, value string) (ids []string) {
+		for s, err := range c.List(t.Context(), label, value) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, s.ID)
+		}
+		return ids
+	}
+	if got := list("", ""); !slices.Equal(got, []string{"b-1", "a-1"}) {
+		t.Errorf("all jobs: %q", got)
+	}
+	if got := list("coppice-sweep", "a-1"); !slices.Equal(got, []string{"a-1"}) {
+		t.Errorf("jobs with a label: %q", got)
+	}
+	for _, err := range c.List(t.Context(), `x" OR "`, "y") {
+		var broken *RuleError
+		if !errors.As(err, &broken) {
+			t.Errorf("hostile label: %v", err)
+		}
+	}
+	if err := c.Delete(t.Context(), names[0]); err != nil {
+		t.Error(err)
+	}
+	_, err = c.Get(t.Context(), names[0])
+	if !errors.Is(err, ErrNotExist) {
+		t.Errorf("get a deleted job: %v", err)
+	}
+	if err := c.Delete(t.Context(), names[0]); !errors.Is(err, ErrNotExist) {
+		t.Errorf("delete a deleted job: %v", err)
+	}
+	if _, err := c.Cancel(t.Context(), names[0]); !errors.Is(err, ErrNotExist) {
+		t.Errorf("cancel a deleted job: %v", err)
+	}
+	for _, err := range c.Tasks(t.Context(), names[0]) {
+		if !errors.Is(err, ErrNotExist) {
+			t.Errorf("tasks of a deleted job: %v", err)
+		}
+	}
+}
+
+// scripted is a server that answers as told.
+type scripted struct {
+	batchpb.UnimplementedBatchServiceServer
+	longrunningpb.UnimplementedOperationsServer
+	create func(*batchpb.CreateJobRequest) (*batchpb.Job, error)
+	get    func() (*batchpb.Job, error)
+	cancel func() error
+}
+
+func (s *scripted) CreateJob(_ context.Context, r *batchpb.CreateJobRequest) (*batchpb.Job, error) {
+	return s.create(r)
+}
+func (s *scripted) GetJob(context.Context, *batchpb.GetJobRequest) (*batchpb.Job, error) {
+	if s.get == nil {
+		return nil, status.Error(codes.NotFound, "no such job")
+	}
+	return s.get()
+}
+
+func (s *scripted) CancelJob(context.Context, *batchpb.CancelJobRequest) (*longrunningpb.Operation, error) {
+	return &longrunningpb.Operation{Name: "op"}, s.cancel()
+}
+
+func serve(t *testing.T, s *scripted) *Client {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := grpc.NewServer()
+	batchpb.RegisterBatchServiceServer(g, s)
+	longrunningpb.RegisterOperationsServer(g, s)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := g.Serve(l); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() { g.Stop(); <-done })
+	return connect(t, l.Addr().String())
+}
+
+// remembering is a service as Google describes it: for an hour it answers a repeated request with the job of the first time,
+// whatever has become of that since.
+type remembering struct {
+	mu       sync.Mutex
+	requests map[string]*batchpb.Job
+	jobs     map[string]*batchpb.Job
+	ids      []string // of all requests
+	fail     int      // so many answers are lost, after the work is done
+}
+
+func (r *remembering) service() *scripted {
+	r.requests, r.jobs = map[string]*batchpb.Job{}, map[string]*batchpb.Job{}
+	return &scripted{create: r.create, get: func() (*batchpb.Job, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if j := r.jobs[spotJob().ID]; j != nil {
+			return j, nil
+		}
+		return nil, status.Error(codes.NotFound, "no such job")
+	}}
+}
+
+func (r *remembering) create(q *batchpb.CreateJobRequest) (*batchpb.Job, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ids = append(r.ids, q.GetRequestId())
+	if j := r.requests[q.GetRequestId()]; j != nil {
+		return j, nil
+	}
+	if r.jobs[q.GetJobId()] != nil {
+		return nil, status.Error(codes.AlreadyExists, "exists")
+	}
+	r.requests[q.GetRequestId()], r.jobs[q.GetJobId()] = q.GetJob(), q.GetJob()
+	if r.fail--; r.fail >= 0 {
+		return nil, status.Error(codes.Unavailable, "try again")
+	}
+	return q.GetJob(), nil
+}
+
+// TestUnavailableIsRetried: the first answer is lost; the job is created once, because the request id is the same.
+func TestUnavailableIsRetried(t *testing.T) {
+	r := &remembering{fail: 1}
+	c := serve(t, r.service())
+	if _, existed, err := c.Submit(t.Context(), spotJob()); err != nil || existed {
+		t.Fatalf("c.Submit(spotJob()): got %v, %v; want no error, not existed", existed, err)
+	}
+	if len(r.ids) != 2 || r.ids[0] != r.ids[1] || len(r.ids[0]) != 36 {
+		t.Errorf("request ids %q", r.ids)
+	}
+}
+
+// TestRequestIDIsMadeOfTheJob: the same job for the same plan is the same request; for another plan, another.
+func TestRequestIDIsMadeOfTheJob(t *testing.T) {
+	for _, other := range []string{requestID("jobs/b", "plan", 0), requestID("jobs/a", "plan2", 0), requestID("jobs/a", "plan", 1), requestID("jobs/ap", "lan", 0)} {
+		if id := requestID("jobs/a", "plan", 0); id != requestID("jobs/a", "plan", 0) || id == other {
+			t.Errorf("%s and %s", id, other)
+		}
+	}
+}
+
+// TestADeletedJobIsMadeAnew: Batch would answer the same request with the job that is gone, and nothing would run.
+func TestADeletedJobIsMadeAnew(t *testing.T) {
+	r := &remembering{}
+	c := serve(t, r.service())
+	c.look = 20 * time.Millisecond
+	for again := range 3 {
+		if _, existed, err := c.Submit(t.Context(), spotJob()); err != nil || existed || len(r.jobs) != 1 {
+			t.Fatalf("c.Submit(spotJob()): got %v, %v, %v; want no error, not existed, len(r.jobs) = 1", again, existed, err)
+		}
+		delete(r.jobs, spotJob().ID)
+	}
+	for range 2 {
+		if _, _, err := c.Submit(t.Context(), spotJob()); err != nil {
+			t.Fatal(err)
+		}
+		delete(r.jobs, spotJob().ID)
+	}
+	var gone *GoneError
+	if _, _, err := c.Submit(t.Context(), spotJob()); !errors.As(err, &gone) {
+		t.Errorf("c.Submit(spotJob()): got %v; want err of the type of gone", err)
+	}
+}
+
+// TestManyAtOnceMakeOneJob: ten launchers that do not know of each other submit the same job.
+func TestManyAtOnceMakeOneJob(t *testing.T) {
+	first := emulator(t)
+	j := shell("slot-1", "exec sleep 600", 1)
+	var all sync.WaitGroup
+	for range 10 {
+		c := connect(t, first.opts.Endpoint)
+		all.Go(func() {
+			if _, _, err := c.Submit(t.Context(), j); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	jobs := 0
+	for _, err := range first.List(t.Context(), "", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs++
+	}
+	if jobs != 1 {
+		t.Errorf("%d jobs", jobs)
+	}
+}
+
+func TestNoCapacity(t *testing.T) {
+	event := func(text string) Status { return Status{State: Failed, Events: []Event{{Text: text}, {Text: "other"}}} }
+	for text, want := range map[string]bool{
+		"Batch Error: code - CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED, description - error count is 1":                                     true,
+		"Quota checking process decides to delay scheduling for the job UID due to inadequate quotas [Quota: CPUS, limit: 1, usage: 1]": true,
+		"CODE_GCE_QUOTA_EXCEEDED": true,
+		"The zone 'projects/p/zones/z' does not have enough resources available to fulfill the request": true,
+		"Job state is set from RUNNING to FAILED for job x.Job failed due to task failure.":             false,
+		"CODE_MACHINE_TYPE_NOT_FOUND": false,
+	} {
+		if got := event(text).NoCapacity(); (got != "") != want {
+			t.Errorf(`event(text).NoCapacity(): got %s: %q; want (got != "") = want`, text, got)
+		}
+	}
+	for _, c := range []struct {
+		s    Status
+		want bool
+	}{{Status{State: Queued}, false}, {Status{State: Scheduled}, false}, {Status{State: Running}, true}, {Status{State: Failed, RunDuration: time.Second}, true},
+		{Status{State: Cancelled, Counts: map[string]int64{"UNEXECUTED": 4}}, false}, {Status{State: Failed, Counts: map[string]int64{"FAILED": 1}}, true}} {
+		if c.s.Began() != c.want {
+			t.Errorf("got %+v; want c.s.Began() = c.want", c.s)
+		}
+	}
+}
+
+func TestLived(t *testing.T) {
+	at := func(minutes int) time.Time { return time.Date(2026, 11, 21, 3, minutes, 0, 0, time.UTC) }
+	change := func(minutes int, from, to State) Event {
+		return Event{Time: at(minutes), Text: "Job state is set from " + string(from) + " to " + string(to) + " for job projects/1/locations/l/jobs/j."}
+	}
+	queued, running := change(1, Queued, Scheduled), change(5, Scheduled, Running)
+	task := Event{Time: at(6), Text: "Task state is updated from PENDING to RUNNING on zones/z/instances/1", State: "RUNNING"}
+	for name, c := range map[string]struct {
+		s        Status
+		from, to time.Time
+	}{
+		"waiting":               {Status{State: Scheduled, Created: at(0), Events: []Event{queued}}, time.Time{}, time.Time{}},
+		"running":               {Status{State: Running, Created: at(0), Events: []Event{queued, running, task}}, at(5), time.Time{}},
+		"running without event": {Status{State: Running, Created: at(0), Events: []Event{task}}, at(0), time.Time{}},
+		"ended":                 {Status{State: Failed, RunDuration: time.Minute, Created: at(0), Events: []Event{queued, running, task, change(9, Running, Failed)}}, at(5), at(9)},
+		"ended without event":   {Status{State: Failed, RunDuration: time.Minute, Created: at(0), Events: []Event{running}}, at(5), at(6)},
+		"never had a machine":   {Status{State: Failed, Created: at(0), Events: []Event{change(9, Scheduled, Failed)}}, time.Time{}, time.Time{}},
+	} {
+		if from, to := c.s.Lived(); !from.Equal(c.from) || !to.Equal(c.to) {
+			t.Errorf("%s: %s to %s", name, from, to)
+		}
+	}
+}
+
+// TestExistingJobIsComparedWhenReadable: ALREADY_EXISTS, and for a moment the job cannot be read.
+func TestExistingJobIsComparedWhenReadable(t *testing.T) {
+	var reads atomic.Int32
+	c := serve(t, &scripted{
+		create: func(*batchpb.CreateJobRequest) (*batchpb.Job, error) {
+			return nil, status.Error(codes.AlreadyExists, "exists")
+		},
+		get: func() (*batchpb.Job, error) {
+			if reads.Add(1) <= 2 { // before and just after another client created it
+				return nil, status.Error(codes.NotFound, "not yet")
+			}
+			return &batchpb.Job{Labels: spotJob().Labels}, nil
+		},
+	})
+	if _, existed, err := c.Submit(t.Context(), spotJob()); err != nil || !existed {
+		t.Errorf("existed %v, %v", existed, err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for code, target := range map[codes.Code]any{
+		codes.PermissionDenied: new(*cloud.PermissionError), codes.Unauthenticated: new(*cloud.SetupError), codes.NotFound: new(*cloud.SetupError),
+	} {
+		calls := 0
+		c := serve(t, &scripted{create: func(*batchpb.CreateJobRequest) (*batchpb.Job, error) {
+			calls++
+			return nil, status.Error(code, "no")
+		}})
+		if _, _, err := c.Submit(t.Context(), spotJob()); !errors.As(err, target) || calls != 1 {
+			t.Errorf("%v after %d calls: %v", code, calls, err)
+		}
+	}
+}
+
+// TestCancelRace: the job ends between the look at it and the call.
+func TestCancelRace(t *testing.T) {
+	states := []batchpb.JobStatus_State{batchpb.JobStatus_RUNNING, batchpb.JobStatus_RUNNING, batchpb.JobStatus_SUCCEEDED}
+	c := serve(t, &scripted{
+		get: func() (*batchpb.Job, error) {
+			state := states[0]
+			states = states[1:]
+			return &batchpb.Job{Status: &batchpb.JobStatus{State: state}}, nil
+		},
+		cancel: func() error { return status.Error(codes.FailedPrecondition, "it has ended") },
+	})
+	if s, err := c.Cancel(t.Context(), "x"); err != nil || s.State != Succeeded {
+		t.Errorf(`c.Cancel("x"): got %+v %v; want no error, s.State = Succeeded`, s, err)
+	}
+}
+
+func TestWaitHasALimit(t *testing.T) {
+	c := serve(t, &scripted{get: func() (*batchpb.Job, error) {
+		return &batchpb.Job{Status: &batchpb.JobStatus{State: batchpb.JobStatus_RUNNING}}, nil
+	}})
+	if _, err := c.Wait(t.Context(), "x", 50*time.Millisecond); err == nil || !strings.Contains(err.Error(), "RUNNING") {
+		t.Errorf(`c.Wait("x", 50*time.Millisecond): got %v; want an error, err.Error() with "RUNNING"`, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Wait(ctx, "x", time.Hour); !errors.Is(err, context.Canceled) && status.Code(err) != codes.Canceled {
+		t.Errorf(`c.Wait("x", time.Hour): got %v; want not (!errors.Is(err, context.Canceled) and status.Code(err) != codes.Canceled)`, err)
+	}
+}
+
+func TestEventsAreSorted(t *testing.T) {
+	at := func(s int64) *timestamppb.Timestamp { return &timestamppb.Timestamp{Seconds: s} }
+	got := eventsOf([]*batchpb.StatusEvent{{Description: "2", EventTime: at(2)}, {Description: "1", EventTime: at(1)}, {Description: "2b", EventTime: at(2)}})
+	if len(got) != 3 || got[0].Text+got[1].Text+got[2].Text != "122b" {
+		t.Errorf(`eventsOf(...): got %+v; want len(got) = 3, got[0].Text + got[1].Text + got[2].Text = "122b"`, got)
+	}
+}
+
+func TestSetup(t *testing.T) {
+	var setup *cloud.SetupError
+	good := Options{Project: "p", Location: "us-central1", Endpoint: "127.0.0.1:1"}
+	for _, change := range []func(*Options){
+		func(o *Options) { o.Project = "" },
+		func(o *Options) { o.Location = "" },
+		func(o *Options) { o.Endpoint = "example.com:443" },
+		func(o *Options) { o.Endpoint = "10.0.0.1:443" },
+		func(o *Options) { o.Endpoint = "127.0.0.1" },
+	} {
+		o := good
+		change(&o)
+		if _, err := New(t.Context(), o); !errors.As(err, &setup) {
+			t.Errorf("New(o): got %+v: %v; want err of the type of setup", o, err)
+		}
+	}
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent/key.json")
+	if _, err := New(t.Context(), Options{Project: "p", Location: "us-central1"}); !errors.As(err, &setup) || !strings.Contains(err.Error(), "gcloud auth") {
+		t.Errorf("no credentials: %v", err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	good.Endpoint = l.Addr().String()
+	l.Close()
+	c := connect(t, good.Endpoint)
+	began := time.Now()
+	if _, _, err := c.Submit(t.Context(), spotJob()); !errors.As(err, &setup) || !strings.Contains(err.Error(), "localemu exec") {
+		t.Errorf("nobody there: %v", err)
+	}
+	if _, err := c.Get(t.Context(), "x"); !errors.As(err, &setup) {
+		t.Errorf("nobody there: %v", err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v to say so", took)
+	}
+}

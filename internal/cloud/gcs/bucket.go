@@ -1,0 +1,161 @@
+package gcs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"hash/crc32"
+	"io"
+	"iter"
+	"net/http"
+
+	"cloud.google.com/go/storage"
+	"google.golang.org/api/googleapi"
+	"google.golang.org/api/iterator"
+
+	"coppice/internal/blob"
+)
+
+// bucket is a bucket as a blob.Store.
+type bucket struct {
+	name   string
+	b      *storage.BucketHandle
+	limits limits
+}
+
+// markKey is the metadata key that holds each write's unique mark.
+const markKey = "coppice-write"
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func attrsOf(a *storage.ObjectAttrs) blob.Attrs {
+	return blob.Attrs{Name: a.Name, Size: a.Size, Generation: blob.Generation(a.Generation), CRC32C: a.CRC32C, Updated: a.Updated.UTC()}
+}
+
+// Stat returns the object's attributes.
+func (b *bucket) Stat(ctx context.Context, name string) (blob.Attrs, error) {
+	if err := blob.ValidName(name); err != nil {
+		return blob.Attrs{}, err
+	}
+	a, err := b.stat(ctx, b.b.Object(name))
+	if err != nil {
+		return blob.Attrs{}, b.fail("stat", name, err)
+	}
+	return attrsOf(a), nil
+}
+
+func (b *bucket) stat(ctx context.Context, o *storage.ObjectHandle) (*storage.ObjectAttrs, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, b.limits.call, errTooLong)
+	defer cancel()
+	a, err := o.Attrs(ctx)
+	return a, because(ctx, err)
+}
+
+// Open reads a part of the object. A read of the whole object is verified by the service's checksum; a broken connection is resumed at the
+// same position and generation.
+func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
+	if err := errors.Join(blob.ValidName(name), r.Check()); err != nil {
+		return nil, blob.Attrs{}, err
+	}
+
+	o := b.b.Object(name)
+	if r.Generation != 0 {
+		o = o.Generation(int64(r.Generation))
+	}
+	length := r.Length
+	if length == 0 {
+		length = -1
+	}
+
+	transfer, watch := watchTransfer(ctx, b.limits.stall)
+	reader, err := o.NewRangeReader(transfer, r.Offset, length)
+	if err != nil {
+		err = because(transfer, err)
+		watch.end()
+		if outOfRange(err) {
+			return b.openEnd(ctx, name, o)
+		}
+		return nil, blob.Attrs{}, b.fail("open", name, err)
+	}
+
+	a := reader.Attrs
+	attrs := blob.Attrs{Name: name, Size: a.Size, Generation: blob.Generation(a.Generation), CRC32C: a.CRC32C, Updated: a.LastModified.UTC()}
+	watch.progress()
+	return &objectReader{b: b, name: name, ctx: transfer, watch: watch, r: reader}, attrs, nil
+}
+
+// openEnd handles a range that begins at or after the object's end: it is empty, without an error.
+func (b *bucket) openEnd(ctx context.Context, name string, o *storage.ObjectHandle) (io.ReadCloser, blob.Attrs, error) {
+	a, err := b.stat(ctx, o)
+	if err != nil {
+		return nil, blob.Attrs{}, b.fail("open", name, err)
+	}
+	return io.NopCloser(bytes.NewReader(nil)), attrsOf(a), nil
+}
+
+func outOfRange(err error) bool {
+	var api *googleapi.Error
+	return errors.As(err, &api) && api.Code == http.StatusRequestedRangeNotSatisfiable
+}
+
+// objectReader adds the object's name to errors, and gives up if no data arrive for too long.
+type objectReader struct {
+	b     *bucket
+	name  string
+	ctx   context.Context
+	watch *transferWatch
+	r     *storage.Reader
+}
+
+func (r *objectReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil { // data that have arrived already would hide it
+		return 0, r.b.fail("read", r.name, because(r.ctx, err))
+	}
+	r.watch.progress()
+	n, err := r.r.Read(p)
+	r.watch.pause()
+	if err == nil || errors.Is(err, io.EOF) {
+		return n, err
+	}
+	return n, r.b.fail("read", r.name, because(r.ctx, err))
+}
+
+func (r *objectReader) Close() error {
+	err := r.r.Close()
+	r.watch.end()
+	return err
+}
+
+// List yields the objects in the order of their names, which is the service's own. Invalid names (see blob.ValidName), such as the folder
+// placeholders made by consoles, are left out.
+func (b *bucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
+	return func(yield func(blob.Attrs, error) bool) {
+		ctx, watch := watchTransfer(ctx, b.limits.call)
+		defer watch.end()
+		q := &storage.Query{Prefix: prefix, Projection: storage.ProjectionNoACL}
+		if err := q.SetAttrSelection([]string{"Name", "Size", "Generation", "CRC32C", "Updated"}); err != nil {
+			yield(blob.Attrs{}, b.fail("list", prefix, err))
+			return
+		}
+
+		for it := b.b.Objects(ctx, q); ; {
+			watch.progress()
+			a, err := it.Next()
+			watch.pause()
+			if errors.Is(err, iterator.Done) {
+				return
+			}
+			if err != nil {
+				yield(blob.Attrs{}, b.fail("list", prefix, because(ctx, err)))
+				return
+			}
+
+			if blob.ValidName(a.Name) != nil {
+				continue
+			}
+			if !yield(attrsOf(a), nil) {
+				return
+			}
+		}
+	}
+}

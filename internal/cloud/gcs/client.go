@@ -1,0 +1,125 @@
+// Package gcs is blob.Store over Google Cloud Storage, and the only importer of its client library.
+//
+// No call waits forever: each has limits on its retries and on how long it may stall. Writes are safe to retry: one that succeeded but lost
+// its answer is recognised by a mark in its metadata, so that a writer does not lose a race against itself.
+package gcs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/storage"
+	"github.com/googleapis/gax-go/v2"
+	"google.golang.org/api/googleapi"
+	"google.golang.org/api/option"
+
+	"coppice/internal/blob"
+	"coppice/internal/cloud"
+)
+
+const service = "Cloud Storage"
+
+// Limits of a single call. As the service recommends, retries have growing pauses; an outage longer than retryFor is left to the caller.
+const (
+	retryFor   = 60 * time.Second
+	callLimit  = 90 * time.Second // for a call with little or no data
+	stallLimit = 90 * time.Second // between two bytes of a transfer
+	chunkSize  = 16 << 20         // of a long upload; held in memory meanwhile
+	smallPut   = 4 << 20          // an upload below this is a single request
+)
+
+// Client opens Stores with one set of credentials. It is safe for concurrent use.
+type Client struct {
+	c      *storage.Client
+	limits limits
+}
+
+// limits are the time limits of a call, as variables for tests.
+type limits struct {
+	call  time.Duration
+	stall time.Duration
+	small int
+	chunk int
+}
+
+// New connects to the emulator named by STORAGE_EMULATOR_HOST (read by Google's library), else to Cloud Storage with the application
+// default credentials. Without either, the error is a *cloud.SetupError. Options are for tests.
+func New(ctx context.Context, opts ...option.ClientOption) (*Client, error) {
+	c, err := storage.NewClient(ctx, append([]option.ClientOption{storage.WithJSONReads()}, opts...)...)
+	if err != nil {
+		return nil, cloud.Dial(service, err)
+	}
+	c.SetRetry(
+		storage.WithBackoff(gax.Backoff{Initial: 200 * time.Millisecond, Max: 10 * time.Second, Multiplier: 2}),
+		storage.WithMaxRetryDuration(retryFor),
+		// Every call made here may be retried: reads, and conditional writes of whole objects.
+		storage.WithPolicy(storage.RetryAlways),
+		storage.WithErrorFunc(worthRetrying),
+	)
+	return &Client{c: c, limits: limits{callLimit, stallLimit, smallPut, chunkSize}}, nil
+}
+
+// worthRetrying is the library's own decision, except that it does not wait for an emulator that is not running.
+func worthRetrying(err error) bool {
+	if _, gone := cloud.NobodyAt(err); gone {
+		return false
+	}
+	return storage.ShouldRetry(err)
+}
+
+// Close closes the connections.
+func (c *Client) Close() error { return c.c.Close() }
+
+// Bucket returns the Store of the bucket's objects. It does not check that the bucket exists; if it does not, the first use returns a
+// *cloud.SetupError.
+func (c *Client) Bucket(name string) blob.Store {
+	return &bucket{name: name, b: c.c.Bucket(name), limits: c.limits}
+}
+
+// fail converts the library's error about the object. name is "" for the bucket as a whole.
+func (b *bucket) fail(action, name string, err error) error {
+	what := "gs://" + b.name + "/" + name
+	var api *googleapi.Error
+	isAPI := errors.As(err, &api)
+	switch {
+	case errors.Is(err, storage.ErrBucketNotExist), isAPI && bucketMissing(api):
+		return &cloud.SetupError{
+			What: "bucket gs://" + b.name + " does not exist",
+			Hint: "check the COPPICE_*_BUCKET variables; terraform/ and localemu make the buckets",
+			Err:  err,
+		}
+	case errors.Is(err, storage.ErrObjectNotExist):
+		return fmt.Errorf("%s %s: %w", action, what, blob.ErrNotExist)
+	case isAPI && api.Code == http.StatusPreconditionFailed:
+		return fmt.Errorf("%s %s: %w", action, what, blob.ErrPrecondition)
+	case isAPI && api.Code == http.StatusForbidden && !rateLimited(api):
+		return cloud.Forbidden(what, err)
+	case isAPI && api.Code == http.StatusUnauthorized:
+		return cloud.Unauthorized(service, err)
+	}
+
+	if env := cloud.Environment(service, err); env != nil {
+		return env
+	}
+	return fmt.Errorf("%s %s: %w", action, what, err)
+}
+
+// bucketMissing distinguishes a 404 for the bucket from one for the object, which only the text tells.
+func bucketMissing(e *googleapi.Error) bool {
+	return e.Code == http.StatusNotFound &&
+		(strings.Contains(e.Message, "bucket does not exist") || strings.Contains(e.Body, "bucket does not exist"))
+}
+
+// rateLimited distinguishes a 403 for too many requests from one for missing permissions.
+func rateLimited(e *googleapi.Error) bool {
+	for _, item := range e.Errors {
+		if strings.Contains(strings.ToLower(item.Reason), "ratelimit") || strings.Contains(strings.ToLower(item.Reason), "quota") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,430 @@
+package gcs
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/api/option"
+
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/cloud"
+	"coppice/internal/sweepstore/sweepstoretest"
+	"coppice/localemu/gcsemu"
+)
+
+// emulator starts an emulator with one bucket and returns its address.
+func emulator(t *testing.T, o gcsemu.Options) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := gcsemu.Start(l, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	if err := s.CreateBucket("bucket"); err != nil {
+		t.Fatal(err)
+	}
+	return s.Addr()
+}
+
+// connect is a client of the server at addr, as STORAGE_EMULATOR_HOST would make it, without the process-wide variable.
+func connect(t *testing.T, addr string) *Client {
+	t.Helper()
+	c, err := New(t.Context(), option.WithEndpoint("http://"+addr+"/storage/v1/"), option.WithoutAuthentication())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestBehaviourInMemory(t *testing.T) {
+	t.Parallel()
+	blobtest.Run(t, func(t *testing.T) blob.Store { return connect(t, emulator(t, gcsemu.Options{})).Bucket("bucket") })
+}
+
+func TestBehaviourOnDisk(t *testing.T) {
+	t.Parallel()
+	blobtest.Run(t, func(t *testing.T) blob.Store {
+		return connect(t, emulator(t, gcsemu.Options{Dir: t.TempDir()})).Bucket("bucket")
+	})
+}
+
+func TestSweepsInABucket(t *testing.T) {
+	t.Parallel()
+	sweepstoretest.Run(t, func(t *testing.T) blob.Store { return connect(t, emulator(t, gcsemu.Options{})).Bucket("bucket") })
+}
+
+var realBucket = flag.String("bucket", "", "a bucket of Google Cloud Storage on which to run the behaviour suite; what it writes under coppice-test/ stays there")
+
+func TestBehaviourOnRealBucket(t *testing.T) {
+	if *realBucket == "" {
+		t.Skip("SKIPPED: needs Google Cloud; run: go test ./cloud/gcs -run RealBucket -bucket NAME")
+	}
+	c, err := New(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	blobtest.Run(t, func(t *testing.T) blob.Store {
+		s, err := blob.Sub(c.Bucket(*realBucket), "coppice-test/"+uuid.NewString())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}
+
+func TestEnvironmentVariable(t *testing.T) {
+	t.Setenv("STORAGE_EMULATOR_HOST", emulator(t, gcsemu.Options{}))
+	c, err := New(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	b := c.Bucket("bucket")
+	if created, err := blob.Create(t.Context(), b, "a/b c", []byte("x")); !created || err != nil {
+		t.Fatalf(`blob.Create(b, "a/b c", []byte("x")): got %v, %v; want created, no error`, created, err)
+	}
+	if data, _, err := blob.ReadAll(t.Context(), b, "a/b c", 10); err != nil || string(data) != "x" {
+		t.Fatalf(`blob.ReadAll(b, "a/b c", 10): got %q %v; want no error, string(data) = "x"`, data, err)
+	}
+}
+
+// TestLostAnswers: the write lands, the client hears of an error and tries again, and must not lose against itself.
+func TestLostAnswers(t *testing.T) {
+	t.Parallel()
+	lose := []gcsemu.Refusal{{Match: "lost/*", Times: 3, Status: 503}}
+	b := connect(t, emulator(t, gcsemu.Options{Faults: gcsemu.Faults{LoseAnswer: lose}})).Bucket("bucket")
+	for name, data := range map[string][]byte{"lost/small": []byte("small"), "lost/long": make([]byte, 3*smallPut)} {
+		a, err := b.Put(t.Context(), name, blob.Absent, bytes.NewReader(data))
+		if err != nil || a.Size != int64(len(data)) {
+			t.Errorf("b.Put(name, blob.Absent, bytes.NewReader(data)): got %s: %+v, %v; want no error, a.Size = int64(len(data))", name, a, err)
+		}
+	}
+	a, err := b.Put(t.Context(), "lost/swap", blob.Absent, strings.NewReader("1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Put(t.Context(), "lost/swap", a.Generation, strings.NewReader("2")); err != nil {
+		t.Errorf("swap: %v", err)
+	}
+	if _, err := b.Put(t.Context(), "lost/swap", blob.Absent, strings.NewReader("3")); !errors.Is(err, blob.ErrPrecondition) {
+		t.Errorf("somebody else's object: %v", err)
+	}
+}
+
+func TestPassingErrorsAreRetried(t *testing.T) {
+	t.Parallel()
+	refuse := []gcsemu.Refusal{{Match: "**", Times: 2, Status: 503}}
+	b := connect(t, emulator(t, gcsemu.Options{Faults: gcsemu.Faults{RefuseWrite: refuse}})).Bucket("bucket")
+	if _, err := b.Put(t.Context(), "x", blob.Any, strings.NewReader("x")); err != nil { // without a condition, too
+		t.Fatal(err)
+	}
+}
+
+// TestMissingEnvironment: what is missing is said at once, with the remedy.
+func TestMissingEnvironment(t *testing.T) {
+	var setup *cloud.SetupError
+	t.Run("emulator gone", func(t *testing.T) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := l.Addr().String()
+		l.Close()
+		b := connect(t, addr).Bucket("bucket")
+		began := time.Now()
+		_, err = b.Stat(t.Context(), "x")
+		if !errors.As(err, &setup) || !strings.Contains(err.Error(), "localemu exec") {
+			t.Errorf("stat: %v", err)
+		}
+		_, err = b.Put(t.Context(), "x", blob.Absent, strings.NewReader("x"))
+		if !errors.As(err, &setup) {
+			t.Errorf("put: %v", err)
+		}
+		_, err = b.Put(t.Context(), "x", blob.Absent, bytes.NewReader(make([]byte, 2*smallPut)))
+		if !errors.As(err, &setup) {
+			t.Errorf("long put: %v", err)
+		}
+		for _, e := range b.List(t.Context(), "") {
+			err = e
+		}
+		if !errors.As(err, &setup) {
+			t.Errorf("list: %v", err)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("it took %v to say so", took)
+		}
+	})
+	t.Run("no credentials", func(t *testing.T) {
+		t.Setenv("STORAGE_EMULATOR_HOST", "")
+		t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent/key.json")
+		_, err := New(t.Context())
+		if !errors.As(err, &setup) || !strings.Contains(err.Error(), "gcloud auth application-default login") {
+			t.Errorf(`New(): got %v; want err of the type of setup, err.Error() with "gcloud auth application-default login"`, err)
+		}
+	})
+	t.Run("no bucket", func(t *testing.T) {
+		b := connect(t, emulator(t, gcsemu.Options{})).Bucket("absent")
+		_, statErr := b.Stat(t.Context(), "x")
+		_, _, openErr := b.Open(t.Context(), "x", blob.Range{})
+		_, putErr := b.Put(t.Context(), "x", blob.Any, strings.NewReader("x"))
+		var listErr error
+		for _, e := range b.List(t.Context(), "") {
+			listErr = e
+		}
+		for what, err := range map[string]error{"stat": statErr, "open": openErr, "put": putErr, "list": listErr} {
+			if !errors.As(err, &setup) || !strings.Contains(err.Error(), "gs://absent") {
+				t.Errorf(`got %s: %v; want err of the type of setup, err.Error() with "gs://absent"`, what, err)
+			}
+		}
+	})
+}
+
+// fake is a server that answers every request as told.
+func fake(t *testing.T, handler http.HandlerFunc) *bucket {
+	t.Helper()
+	s := httptest.NewServer(handler)
+	t.Cleanup(s.Close)
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, ok := connect(t, u.Host).Bucket("bucket").(*bucket)
+	if !ok {
+		t.Fatal("not ours")
+	}
+	return b
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for code, target := range map[int]any{403: new(*cloud.PermissionError), 401: new(*cloud.SetupError)} {
+		b := fake(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(code)
+			fmt.Fprintf(w, `{"error":{"code":%d,"message":"no","errors":[{"reason":"x"}]}}`, code)
+		})
+		_, err := b.Stat(t.Context(), "x")
+		if !errors.As(err, target) {
+			t.Errorf("stat: %v", err)
+		}
+		_, _, err = b.Open(t.Context(), "x", blob.Range{})
+		if !errors.As(err, target) {
+			t.Errorf("open: %v", err)
+		}
+		_, err = b.Put(t.Context(), "x", blob.Absent, strings.NewReader("x"))
+		if !errors.As(err, target) {
+			t.Errorf("put: %v", err)
+		}
+	}
+}
+
+// TestStandingStill: a server that accepts and never answers must not hold anybody for ever.
+func TestStandingStill(t *testing.T) {
+	t.Parallel()
+	quit := make(chan struct{})
+	b := fake(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("alt") == "media" { // begin, then stop
+			w.Header().Set("Content-Length", "1000")
+			_, _ = w.Write([]byte("x"))
+			w.(http.Flusher).Flush()
+		}
+		<-quit
+	})
+	t.Cleanup(func() { close(quit) }) // before the server closes
+	b.limits.call, b.limits.stall = 100*time.Millisecond, 100*time.Millisecond
+	_, err := b.Stat(t.Context(), "x")
+	if !errors.Is(err, errTooLong) {
+		t.Errorf("stat: %v", err)
+	}
+	_, err = b.Put(t.Context(), "x", blob.Absent, strings.NewReader("x"))
+	if !errors.Is(err, errTooLong) {
+		t.Errorf("put: %v", err)
+	}
+	_, err = b.Put(t.Context(), "x", blob.Absent, bytes.NewReader(make([]byte, 2*smallPut)))
+	if !errors.Is(err, errStalled) {
+		t.Errorf("long put: %v", err)
+	}
+	for _, e := range b.List(t.Context(), "") {
+		err = e
+	}
+	if !errors.Is(err, errStalled) {
+		t.Errorf("list: %v", err)
+	}
+	b.limits.stall = 2 * time.Second // for the answer to begin, on a machine that does much else
+	rc, _, err := b.Open(t.Context(), "x", blob.Range{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rc.Close()
+	if _, err = io.ReadAll(rc); !errors.Is(err, errStalled) {
+		t.Errorf("read: %v", err)
+	}
+}
+
+// TestSlowSourceIsNoStall: an upload whose source takes longer than the limit between two reads goes on.
+func TestSlowSourceIsNoStall(t *testing.T) {
+	b, ok := connect(t, emulator(t, gcsemu.Options{})).Bucket("bucket").(*bucket)
+	if !ok {
+		t.Fatal("not ours")
+	}
+	b.limits.stall = time.Second
+	slow := &slowReader{left: 2, pause: 1200 * time.Millisecond}
+	a, err := b.Put(t.Context(), "slow", blob.Absent, slow)
+	if err != nil || a.Size != 2<<20 {
+		t.Fatalf(`b.Put("slow", blob.Absent, slow): got %+v %v; want no error, a.Size = 2 << 20`, a, err)
+	}
+}
+
+// slowReader yields left MiB, and pauses before the last.
+type slowReader struct {
+	left  int
+	pause time.Duration
+	part  int
+}
+
+func (r *slowReader) Read(p []byte) (int, error) {
+	if r.left == 0 {
+		return 0, io.EOF
+	}
+	if r.part == 0 && r.left == 1 {
+		<-time.After(r.pause)
+	}
+	n := min(len(p), 1<<20-r.part)
+	if r.part += n; r.part == 1<<20 {
+		r.part, r.left = 0, r.left-1
+	}
+	return n, nil
+}
+
+// TestAlteredOnTheWay puts a proxy between client and emulator that flips bits.
+func TestAlteredOnTheWay(t *testing.T) {
+	t.Parallel()
+	target, err := url.Parse("http://" + emulator(t, gcsemu.Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flip atomic.Bool
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			if flip.Load() && r.In.Method == http.MethodPost {
+				r.Out.Body = &flipper{ReadCloser: r.In.Body}
+			}
+		},
+		ModifyResponse: func(r *http.Response) error {
+			if flip.Load() && r.Request.URL.Query().Get("alt") == "media" {
+				r.Body = &flipper{ReadCloser: r.Body}
+			}
+			return nil
+		},
+	}
+	b := fake(t, proxy.ServeHTTP)
+	text := strings.Repeat("FLIPME ", 20)
+	if _, err := b.Put(t.Context(), "good", blob.Absent, strings.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+	flip.Store(true)
+	if data, _, err := blob.ReadAll(t.Context(), b, "good", 1<<20); err == nil {
+		t.Errorf("an altered download was taken: %q", data)
+	}
+	if _, err := b.Put(t.Context(), "bad", blob.Absent, strings.NewReader(text)); err == nil {
+		t.Error("an altered upload was taken")
+	}
+	if _, err := b.Stat(t.Context(), "bad"); !errors.Is(err, blob.ErrNotExist) {
+		t.Errorf("an altered upload was kept: %v", err)
+	}
+}
+
+type flipper struct{ io.ReadCloser }
+
+func (f *flipper) Read(p []byte) (int, error) {
+	n, err := f.ReadCloser.Read(p)
+	if i := bytes.Index(p[:n], []byte("FLIPME")); i >= 0 {
+		p[i] ^= 1
+	}
+	return n, err
+}
+
+// TestBrokenConnection cuts every download after a while; the reader takes it up again where it broke.
+func TestBrokenConnection(t *testing.T) {
+	t.Parallel()
+	target, err := url.Parse("http://" + emulator(t, gcsemu.Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{
+		ErrorLog: log.New(io.Discard, "", 0), // it would tell of every cut
+		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ModifyResponse: func(r *http.Response) error {
+			if r.Request.URL.Query().Get("alt") == "media" {
+				r.Body = &cut{ReadCloser: r.Body, left: 1 << 20}
+			}
+			return nil
+		},
+	}
+	b := fake(t, proxy.ServeHTTP)
+	data := bytes.Repeat([]byte("0123456789abcdef"), 5<<16)
+	if _, err := b.Put(t.Context(), "long", blob.Absent, bytes.NewReader(data)); err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := blob.ReadAll(t.Context(), b, "long", 1<<30)
+	if err != nil || !bytes.Equal(got, data) {
+		t.Fatalf("%d of %d bytes, %v", len(got), len(data), err)
+	}
+}
+
+type cut struct {
+	io.ReadCloser
+	left int
+}
+
+func (c *cut) Read(p []byte) (int, error) {
+	if c.left == 0 {
+		return 0, errors.New("cut")
+	}
+	n, err := c.ReadCloser.Read(p[:min(len(p), c.left)])
+	c.left -= n
+	return n, err
+}
+
+func TestForeignNamesAreLeftOut(t *testing.T) {
+	t.Parallel()
+	c := connect(t, emulator(t, gcsemu.Options{}))
+	for _, name := range []string{"a/", "a//b", "a/b"} {
+		w := c.c.Bucket("bucket").Object(name).NewWriter(t.Context())
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var names []string
+	for a, err := range c.Bucket("bucket").List(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, a.Name)
+	}
+	if len(names) != 1 || names[0] != "a/b" {
+		t.Errorf("listed %q", names)
+	}
+}

@@ -1,0 +1,280 @@
+// Package idtoken authenticates the callers of an HTTP service: it verifies the identity token that Pub/Sub and Cloud Scheduler send,
+// signed by Google on behalf of a service account. It is the only importer of the library for that.
+//
+// A token is accepted if its signature is by one of Google's published keys (RS256 only), its issuer is Google, its audience is this
+// service, it has not expired, Google has verified its e-mail address, and the address is on the list. Source:
+// https://cloud.google.com/pubsub/docs/authenticate-push-subscriptions
+//
+// If Cloud Run itself checks callers by IAM, it removes the token's signature before forwarding the request, so that the token cannot be
+// reused. Then only the claims can be checked here. Such tokens are accepted only if the deployment says so: anyone able to reach the
+// service without passing Cloud Run's check could forge one. Source: https://cloud.google.com/run/docs/troubleshooting#signature-removed
+package idtoken
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/mail"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"coppice/internal/cloud"
+)
+
+// Issuer is the signer, and KeysURL the address of its public keys.
+const (
+	Issuer  = "https://accounts.google.com"
+	KeysURL = "https://www.googleapis.com/oauth2/v3/certs"
+)
+
+const (
+	maxToken    = 16 << 10         // bytes of an Authorization header; Google's tokens have about 1,000
+	fetchLimit  = 10 * time.Second // per fetch of the keys
+	fetchPause  = 10 * time.Second // between fetches: a token with an unknown key id triggers one
+	maxCallers  = 100
+	tokenScheme = "Bearer"
+	// removed is what Cloud Run substitutes for a signature that it has checked.
+	removed = "SIGNATURE_REMOVED_BY_GOOGLE"
+)
+
+var compact = regexp.MustCompile(`^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$`)
+
+// Options say which tokens to accept.
+type Options struct {
+	Audience string   // the required audience
+	Callers  []string // e-mail addresses of service accounts
+	// CloudRunChecks says that Cloud Run's IAM check is in front and lets no unchecked request pass.
+	CloudRunChecks bool
+	// For tests; if empty, Google's keys, the default transport and the real time are used.
+	KeysURL   string
+	Transport http.RoundTripper
+	Now       func() time.Time
+}
+
+// Verifier verifies tokens. It is safe for concurrent use.
+type Verifier struct {
+	keys    oidc.KeySet
+	config  *oidc.Config
+	callers []string
+	behind  bool // behind Cloud Run's IAM check
+}
+
+// TokenError is a request without a valid token: HTTP 401. Its text contains nothing from the token except claims vouched for by a
+// signature.
+type TokenError struct{ Err error }
+
+func (e *TokenError) Error() string { return "the caller is not known: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *TokenError) Unwrap() error { return e.Err }
+
+// HTTPStatus is what such a request is answered with.
+func (*TokenError) HTTPStatus() int { return http.StatusUnauthorized }
+
+// CallerError is a valid token of a caller who is not allowed: HTTP 403.
+type CallerError struct {
+	Email  string
+	Reason string
+}
+
+func (e *CallerError) Error() string {
+	return fmt.Sprintf("%.200q may not call: %s", e.Email, e.Reason)
+}
+
+// HTTPStatus is what such a request is answered with.
+func (*CallerError) HTTPStatus() int { return http.StatusForbidden }
+
+// KeysError means that Google's keys are not available, so that no token can be verified: HTTP 503, to be retried.
+type KeysError struct{ Err error }
+
+func (e *KeysError) Error() string { return "fetch the keys of " + Issuer + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *KeysError) Unwrap() error { return e.Err }
+
+// New makes a Verifier. Options that would accept no caller, or any caller, are a *cloud.SetupError. It does not fetch keys yet; only ctx's
+// values are used.
+func New(ctx context.Context, o Options) (*Verifier, error) {
+	if err := o.check(); err != nil {
+		return nil, &cloud.SetupError{What: err.Error(), Hint: "terraform/ sets COPPICE_AUDIENCE and COPPICE_CALLERS; without both, listen on a loopback address only"}
+	}
+
+	if o.KeysURL == "" {
+		o.KeysURL = KeysURL
+	}
+	if o.Transport == nil {
+		o.Transport = http.DefaultTransport
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+
+	client := &http.Client{Timeout: fetchLimit, Transport: &sparing{next: o.Transport, now: o.Now}}
+	return &Verifier{
+		keys:    oidc.NewRemoteKeySet(oidc.ClientContext(ctx, client), o.KeysURL),
+		config:  &oidc.Config{ClientID: o.Audience, SupportedSigningAlgs: []string{oidc.RS256}, Now: o.Now},
+		callers: slices.Clone(o.Callers),
+		behind:  o.CloudRunChecks,
+	}, nil
+}
+
+func (o Options) check() error {
+	if o.Audience == "" {
+		return errors.New("no audience: a token made for any other service would be accepted")
+	}
+	if len(o.Callers) == 0 || len(o.Callers) > maxCallers {
+		return fmt.Errorf("%d accounts may call; use 1 to %d", len(o.Callers), maxCallers)
+	}
+	for _, c := range o.Callers {
+		if a, err := mail.ParseAddress(c); err != nil || a.Address != c {
+			return fmt.Errorf("caller %.200q is not the e-mail address of an account", c)
+		}
+	}
+	return nil
+}
+
+// Verify says who sent a request, given the value of its Authorization header. Errors are *TokenError, *CallerError and
+// *KeysError.
+func (v *Verifier) Verify(ctx context.Context, authorization string) (email string, err error) {
+	raw, err := bearer(authorization)
+	if err != nil {
+		return "", &TokenError{err}
+	}
+
+	// Behind Cloud Run, the signature has already been checked and removed.
+	keys := &attempt{keys: v.keys}
+	if strings.HasSuffix(raw, "."+removed) {
+		if !v.behind {
+			return "", &TokenError{errors.New("the token's signature was removed by Cloud Run, but it is not configured that the service is behind Cloud Run's IAM check; if it is, set COPPICE_SIGNATURES=cloud-run as terraform/ does")}
+		}
+		keys.keys = checkedBefore{}
+	}
+
+	token, err := oidc.NewVerifier(Issuer, keys, v.config).Verify(ctx, raw)
+	if keys.failed != nil {
+		return "", &KeysError{keys.failed}
+	}
+	if err != nil {
+		return "", &TokenError{withoutContents(err)}
+	}
+
+	var claims struct {
+		Email    string `json:"email"`
+		Verified bool   `json:"email_verified"`
+	}
+	if err := token.Claims(&claims); err != nil {
+		return "", &TokenError{errors.New("its claims email and email_verified have other types than Google's")}
+	}
+
+	switch {
+	case !claims.Verified:
+		return "", &CallerError{claims.Email, "Google has not verified the address"}
+	case !slices.Contains(v.callers, claims.Email):
+		return "", &CallerError{claims.Email, "it is not among COPPICE_CALLERS"}
+	}
+	return claims.Email, nil
+}
+
+// bearer extracts the token from an Authorization header.
+func bearer(authorization string) (string, error) {
+	scheme, token, _ := strings.Cut(authorization, " ")
+	switch {
+	case authorization == "":
+		return "", errors.New("the request has no Authorization header")
+	case len(authorization) > maxToken:
+		return "", fmt.Errorf("an Authorization header of %d bytes", len(authorization))
+	case !strings.EqualFold(scheme, tokenScheme) || !compact.MatchString(token): // the library would accept other forms, too
+		return "", errors.New("the Authorization header holds no token of the form Bearer x.y.z")
+	}
+	return token, nil
+}
+
+// withoutContents keeps the library's message about a token with a valid signature, for instance about its issuer. Without one, the message
+// could quote arbitrary input.
+func withoutContents(err error) error {
+	var expired *oidc.TokenExpiredError
+	switch text := err.Error(); {
+	case errors.As(err, &expired), strings.HasPrefix(text, "oidc: id token issued by"), strings.HasPrefix(text, "oidc: expected audience"),
+		strings.HasPrefix(text, "oidc: current time"):
+		return fmt.Errorf("%.400s", text)
+	case strings.Contains(text, "verify"):
+		return errors.New("the token's signature is by none of the keys of " + Issuer)
+	}
+	return errors.New("the token cannot be read as one that is signed with RS256")
+}
+
+// attempt records whether the keys were available; the library's error says so only as text.
+type attempt struct {
+	keys   oidc.KeySet
+	failed error
+}
+
+func (a *attempt) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
+	payload, err := a.keys.VerifySignature(ctx, jwt)
+	var fetch *unavailableError
+	if errors.As(err, &fetch) || err != nil && ctx.Err() != nil {
+		a.failed = err
+	}
+	return payload, err
+}
+
+// checkedBefore is the key set for a token whose signature Cloud Run has checked.
+type checkedBefore struct{}
+
+func (checkedBefore) VerifySignature(_ context.Context, jwt string) ([]byte, error) {
+	_, rest, _ := strings.Cut(jwt, ".")
+	claims, _, _ := strings.Cut(rest, ".")
+	return base64.RawURLEncoding.DecodeString(claims)
+}
+
+// sparing is a transport that waits fetchPause between requests, so that forged tokens cannot make us send Google one request each, and
+// that turns any status but 200 into an error.
+type sparing struct {
+	next http.RoundTripper
+	now  func() time.Time
+
+	mu     sync.Mutex
+	last   time.Time
+	failed error // of the last request
+}
+
+// errFresh is not a failure: the keys are up to date, and do not include the token's.
+var errFresh = errors.New("the keys were fetched a moment ago")
+
+// unavailableError is a failed fetch of the keys.
+type unavailableError struct{ err error }
+
+func (e *unavailableError) Error() string { return e.err.Error() }
+func (e *unavailableError) Unwrap() error { return e.err }
+
+// RoundTrip sends at most one request at a time.
+func (s *sparing) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	if now := s.now(); now.Sub(s.last) >= fetchPause {
+		s.last = now
+		resp, err := s.next.RoundTrip(r)
+		if err == nil && resp.StatusCode != http.StatusOK {
+			resp.Body.Close()
+			err = fmt.Errorf("the answer was %s", resp.Status)
+		}
+
+		if s.failed = nil; err == nil {
+			return resp, nil
+		}
+		s.failed = &unavailableError{err}
+	}
+
+	if s.failed != nil {
+		return nil, s.failed
+	}
+	return nil, errFresh
+}

@@ -1,0 +1,185 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"coppice/internal/cloud"
+	"coppice/localemu/pubsubemu"
+)
+
+func connect(t *testing.T, addr string) *Client {
+	t.Helper()
+	c, err := New(t.Context(), "p", option.WithEndpoint(addr), option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// emulator has the topic scores with the subscription aggregator.
+func emulator(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := pubsubemu.Start(l, pubsubemu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	if err := s.CreateTopic(t.Context(), "projects/p/topics/scores"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CreateSubscription(t.Context(), &pubsubpb.Subscription{Name: "projects/p/subscriptions/aggregator", Topic: "projects/p/topics/scores"}); err != nil {
+		t.Fatal(err)
+	}
+	return s.Addr()
+}
+
+func TestPublishAndReceive(t *testing.T) {
+	c := connect(t, emulator(t))
+	p := c.Publisher("scores")
+	for _, d := range []string{"a", "b", "c"} {
+		if err := p.Publish(t.Context(), []byte(d), map[string]string{"sweep": "s-" + d}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Close()
+	if err := p.Publish(t.Context(), []byte("late"), nil); err == nil {
+		t.Error("a closed publisher published")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var mu sync.Mutex
+	seen := map[string]int{}
+	ids := map[string]string{}
+	err := c.Subscription("aggregator").Receive(ctx, func(_ context.Context, m Message) error {
+		mu.Lock()
+		defer mu.Unlock()
+		d := string(m.Data)
+		seen[d]++
+		if m.Attributes["sweep"] != "s-"+d || m.Published.IsZero() || ids[d] != "" && ids[d] != m.ID {
+			t.Errorf("message %+v, earlier id %q", m, ids[d])
+		}
+		ids[d] = m.ID
+		if d == "b" && seen[d] == 1 {
+			return errors.New("not now")
+		}
+		if seen["a"] > 0 && seen["b"] > 1 && seen["c"] > 0 {
+			cancel()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Errorf("the end that was asked for: %v", err)
+	}
+	if seen["a"] != 1 || seen["b"] != 2 || seen["c"] != 1 {
+		t.Errorf("received %v", seen)
+	}
+}
+
+func TestMissing(t *testing.T) {
+	c := connect(t, emulator(t))
+	var setup *cloud.SetupError
+	p := c.Publisher("absent")
+	defer p.Close()
+	if err := p.Publish(t.Context(), []byte("x"), nil); !errors.As(err, &setup) || !strings.Contains(setup.What, "topic projects/p/topics/absent") {
+		t.Errorf("missing topic: %v", err)
+	}
+	err := c.Subscription("absent").Receive(t.Context(), func(context.Context, Message) error { return nil })
+	if !errors.As(err, &setup) || !strings.Contains(setup.What, "subscription projects/p/subscriptions/absent") {
+		t.Errorf("missing subscription: %v", err)
+	}
+}
+
+func TestNobodyThere(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	c := connect(t, addr)
+	began := time.Now()
+	var setup *cloud.SetupError
+	p := c.Publisher("scores")
+	defer p.Close()
+	if err := p.Publish(t.Context(), []byte("x"), nil); !errors.As(err, &setup) || !strings.Contains(err.Error(), "localemu exec") {
+		t.Errorf("publish: %v", err)
+	}
+	err = c.Subscription("aggregator").Receive(t.Context(), func(context.Context, Message) error { return nil })
+	if !errors.As(err, &setup) {
+		t.Errorf("receive: %v", err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v to say so", took)
+	}
+}
+
+func TestNoCredentials(t *testing.T) {
+	t.Setenv("PUBSUB_EMULATOR_HOST", "")
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent/key.json")
+	var setup *cloud.SetupError
+	if _, err := New(t.Context(), "p"); !errors.As(err, &setup) || !strings.Contains(err.Error(), "gcloud auth application-default login") {
+		t.Errorf(`New("p"): got %v; want err of the type of setup, err.Error() with "gcloud auth application-default login"`, err)
+	}
+	if _, err := New(t.Context(), ""); !errors.As(err, &setup) || !strings.Contains(err.Error(), "COPPICE_PROJECT") {
+		t.Errorf(`New(""): got %v; want err of the type of setup, err.Error() with "COPPICE_PROJECT"`, err)
+	}
+}
+
+// TestStandingStill: a server that accepts and never answers holds a publisher no longer than its limit.
+func TestStandingStill(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() // never accepts; the kernel does
+	c := connect(t, l.Addr().String())
+	c.limit = 100 * time.Millisecond
+	p := c.Publisher("scores")
+	if err := p.Publish(t.Context(), []byte("x"), nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf(`p.Publish([]byte("x"), nil): got %v; want err wrapping context.DeadlineExceeded`, err)
+	}
+	p.Close() // must not hang either
+}
+
+func TestEnvironmentVariable(t *testing.T) {
+	t.Setenv("PUBSUB_EMULATOR_HOST", emulator(t))
+	c, err := New(t.Context(), "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	p := c.Publisher("scores")
+	defer p.Close()
+	var failed []error
+	var group sync.WaitGroup
+	errs := make(chan error, 50)
+	for range 50 {
+		group.Go(func() { errs <- p.Publish(t.Context(), []byte("x"), nil) })
+	}
+	group.Wait()
+	close(errs)
+	for err := range errs {
+		failed = append(failed, err)
+	}
+	if slices.ContainsFunc(failed, func(err error) bool { return err != nil }) {
+		t.Errorf("publishing at once: got the errors %v, want none", failed)
+	}
+}

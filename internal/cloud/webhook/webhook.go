@@ -1,0 +1,159 @@
+// Package webhook posts verdicts to a configured URL: an incoming webhook of Slack, or of anything compatible (Mattermost, Google Chat,
+// Discord with /slack appended), or a server that accepts the message as JSON. Anyone with the URL can post there, so it appears in no
+// error and no log line.
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"coppice/internal/cloud"
+	"coppice/internal/sweep"
+)
+
+// Limits of one message.
+const (
+	attemptLimit = 10 * time.Second
+	retryFor     = 45 * time.Second // all attempts and the pauses between them
+	maxPause     = 10 * time.Second
+	maxAnswer    = 64 << 10 // of the response, read so that the connection can be reused
+)
+
+// Client posts to one URL. It is safe for concurrent use.
+type Client struct {
+	address sweep.Secret
+	slack   bool
+	http    *http.Client
+	pause   time.Duration // before the second attempt
+}
+
+// New makes a Client from the environment's settings. A URL that is not https, unless it is on this machine, is a *cloud.SetupError.
+func New(env sweep.VerdictsEnv) (*Client, error) {
+	if err := env.Check(); err != nil {
+		return nil, &cloud.SetupError{What: "the webhook cannot be used", Hint: "fix or unset it", Err: err}
+	}
+	// Redirects are not followed: they could lead anywhere, including to unencrypted URLs. They count as a failure.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Client{address: env.Webhook, slack: env.WebhookFormat == sweep.WebhookSlack, http: &http.Client{CheckRedirect: stay}, pause: time.Second}, nil
+}
+
+// Send returns once the other side has accepted the message, or with an error: a *RefusedError if a retry does not help. Network errors,
+// 429 and 5xx are retried for less than a minute.
+func (c *Client) Send(ctx context.Context, m *sweep.VerdictMessage) error {
+	body, err := c.body(m)
+	if err != nil {
+		return err
+	}
+	pauses := &backoff.ExponentialBackOff{InitialInterval: c.pause, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: maxPause}
+	_, err = backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, c.post(ctx, m.ID, body) },
+		backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(retryFor))
+
+	var asked *backoff.RetryAfterError // the last answer was 429, and there is no time for a retry
+	if errors.As(err, &asked) {
+		err = &RefusedError{http.StatusTooManyRequests}
+	}
+	if err != nil {
+		return fmt.Errorf("post to the webhook: %w", err)
+	}
+	return nil
+}
+
+// RefusedError is an answer other than 2xx.
+type RefusedError struct{ Status int }
+
+func (e *RefusedError) Error() string {
+	text := fmt.Sprintf("it answered %d %s", e.Status, http.StatusText(e.Status))
+	switch {
+	case e.Status/100 == 3:
+		return text + ": redirections are not followed; set COPPICE_WEBHOOK to the address itself"
+	case e.passing():
+		return text
+	}
+	return text + ": is COPPICE_WEBHOOK still valid, and COPPICE_WEBHOOK_FORMAT right?"
+}
+
+// passing reports whether another attempt may succeed.
+func (e *RefusedError) passing() bool {
+	return e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout || e.Status >= 500
+}
+
+// post makes one attempt.
+func (c *Client) post(ctx context.Context, id string, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, attemptLimit)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, string(c.address), bytes.NewReader(body))
+	if err != nil {
+		return backoff.Permanent(errors.New("the address cannot be used")) // the original error contains the URL
+	}
+	r.Header.Set("Content-Type", "application/json; charset=utf-8")
+	r.Header.Set("User-Agent", "coppice")
+	r.Header.Set("Idempotency-Key", id)
+
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return withoutAddress(err)
+	}
+	defer answer.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer)) // its contents might repeat the URL
+
+	refused := &RefusedError{answer.StatusCode}
+	switch {
+	case answer.StatusCode/100 == 2:
+		return nil
+	case !refused.passing():
+		return backoff.Permanent(refused)
+	}
+	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		return backoff.RetryAfter(seconds)
+	}
+	return refused
+}
+
+// withoutAddress removes the URL, which the HTTP client's errors begin with.
+func withoutAddress(err error) error {
+	var e *url.Error
+	if !errors.As(err, &e) {
+		return errors.New("the request failed")
+	}
+	if e.Timeout() {
+		return fmt.Errorf("no answer within %s", attemptLimit)
+	}
+	return e.Err
+}
+
+// body is the message in the receiver's format.
+func (c *Client) body(m *sweep.VerdictMessage) ([]byte, error) {
+	if !c.slack {
+		return m.Encode()
+	}
+	lines := append([]string{"*" + escape(m.Title()) + "*"}, m.Lines()...)
+	for i := range lines[1:] {
+		lines[i+1] = escape(lines[i+1])
+	}
+
+	if m.Next != "" {
+		lines[len(lines)-1] = "`" + lines[len(lines)-1] + "`"
+	}
+	body, err := json.Marshal(map[string]any{"text": strings.Join(lines, "\n"), "unfurl_links": false})
+	if err != nil {
+		return nil, fmt.Errorf("encode a verdict: %w", err)
+	}
+	return body, nil
+}
+
+// escape neutralises characters that could notify a whole channel, or act as a link: reasons contain names of columns and levels. Source:
+// https://docs.slack.dev/messaging/formatting-message-text#escaping
+func escape(text string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "`", "'", "*", "∗").Replace(text)
+}

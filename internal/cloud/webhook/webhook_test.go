@@ -1,0 +1,147 @@
+package webhook
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"coppice/internal/cloud"
+	"coppice/internal/sweep"
+)
+
+// token is the secret part of an address.
+const token = "T000/B000/very-secret"
+
+// server answers with the statuses, one after the other, the last again and again, and keeps the bodies.
+func server(t *testing.T, statuses ...int) (url string, bodies *[]string) {
+	t.Helper()
+	var n atomic.Int64
+	bodies = new([]string)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		*bodies = append(*bodies, r.Method+" "+r.URL.Path+" "+r.Header.Get("Idempotency-Key")+" "+string(text))
+		status := statuses[min(int(n.Add(1)), len(statuses))-1]
+		w.Header().Set("Location", "http://127.0.0.1:1/elsewhere")
+		w.WriteHeader(status)
+		fmt.Fprint(w, "no such hook: ", r.URL.Path)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/services/" + token, bodies
+}
+
+func client(t *testing.T, address, format string) *Client {
+	t.Helper()
+	c, err := New(sweep.VerdictsEnv{Webhook: sweep.Secret(address), WebhookFormat: format})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.pause = time.Millisecond
+	return c
+}
+
+var message = sweep.VerdictMessage{Format: 1, ID: "sweep/night-1/concluded", Occasion: sweep.OccasionConcluded, Verdict: sweep.VerdictNotPromoted,
+	Sweep: "night-1", Model: "ctr", Version: 12, Dataset: "clicks@1a2b3c4d5e6f7a8b", Reason: "column <!channel> & `x`: no *gain*", Next: "launcher status night-1"}
+
+func TestSlack(t *testing.T) {
+	url, bodies := server(t, 200)
+	if err := client(t, url, sweep.WebhookSlack).Send(t.Context(), &message); err != nil {
+		t.Fatal(err)
+	}
+	if len(*bodies) != 1 {
+		t.Fatalf("%d requests, want 1: %q", len(*bodies), *bodies)
+	}
+	head, body, _ := strings.Cut((*bodies)[0], "{")
+	if want := "POST /services/" + token + " sweep/night-1/concluded "; head != want {
+		t.Errorf("request %q, want %q", head, want)
+	}
+	var got struct{ Text string }
+	if err := json.Unmarshal([]byte("{"+body), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := "*ctr@12: not promoted*\ncolumn &lt;!channel&gt; &amp; 'x': no ∗gain∗\nsweep night-1, dataset clicks@1a2b3c4d5e6f7a8b\n`launcher status night-1`"
+	if got.Text != want {
+		t.Errorf("text\n%s\nwant\n%s", got.Text, want)
+	}
+}
+
+func TestJSONIsTheMessage(t *testing.T) {
+	url, bodies := server(t, 204)
+	if err := client(t, url, sweep.WebhookJSON).Send(t.Context(), &message); err != nil {
+		t.Fatal(err)
+	}
+	_, body, _ := strings.Cut((*bodies)[0], "{")
+	m, err := sweep.DecodeVerdictMessage([]byte("{" + body))
+	if err != nil || m.ID != message.ID || m.Reason != message.Reason || m.Version != 12 {
+		t.Errorf("read back %+v, %v; want %+v", m, err, message)
+	}
+}
+
+// TestAgainWhereItHelps: what may pass is tried again, what will not is not, and no error has the address.
+func TestAgainWhereItHelps(t *testing.T) {
+	for name, tc := range map[string]struct {
+		statuses []int
+		requests int
+		says     string // "" is no error
+	}{
+		"taken at once":      {[]int{200}, 1, ""},
+		"busy, then taken":   {[]int{503, 500, 200}, 3, ""},
+		"too many, then one": {[]int{429, 200}, 2, ""},
+		"gone":               {[]int{404}, 1, "404 Not Found"},
+		"redirected":         {[]int{302}, 1, "redirections are not followed"},
+		"refused":            {[]int{503, 403}, 2, "403 Forbidden"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, bodies := server(t, tc.statuses...)
+			err := client(t, url, sweep.WebhookSlack).Send(t.Context(), &message)
+			if len(*bodies) != tc.requests {
+				t.Errorf("%d requests, want %d", len(*bodies), tc.requests)
+			}
+			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("error %v, want one that says %q", err, tc.says)
+			}
+			if err != nil && strings.Contains(err.Error(), token) {
+				t.Errorf("the error has the address: %v", err)
+			}
+		})
+	}
+}
+
+// TestNobodyThere: the connection is refused, and the error does not reveal the address.
+func TestNobodyThere(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	s.Close()
+	c := client(t, s.URL+"/"+token, sweep.WebhookJSON)
+	err := c.post(t.Context(), "id", []byte("{}"))
+	if err == nil || strings.Contains(err.Error(), token) || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("error %v; want one that says that the connection was refused, without the address", err)
+	}
+}
+
+func TestAddressesThatAreRefused(t *testing.T) {
+	for address, fine := range map[string]bool{
+		"https://hooks.slack.com/services/" + token: true,
+		"http://127.0.0.1:8080/" + token:            true,
+		"http://localhost/" + token:                 true,
+		"http://hooks.slack.com/services/" + token:  false,
+		"http://127.0.0.1.example.com/" + token:     false,
+		"ftp://example.com/" + token:                false,
+		token:                                       false,
+		"https://%zz/" + token:                      false,
+	} {
+		_, err := New(sweep.VerdictsEnv{Webhook: sweep.Secret(address), WebhookFormat: sweep.WebhookSlack})
+		if (err == nil) != fine {
+			t.Errorf("%s: error %v, fine %t", address, err, fine)
+		}
+		var setup *cloud.SetupError
+		if err != nil && (!errors.As(err, &setup) || strings.Contains(err.Error(), token)) {
+			t.Errorf("%s: %v; want a *cloud.SetupError without the address", address, err)
+		}
+	}
+}

@@ -1,0 +1,319 @@
+package encode
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sort"
+
+	"coppice/internal/dataset"
+)
+
+// Key defines the levels of one table.
+type Key struct {
+	Parts    []int   // indices of a row's parts, at least one
+	BackOff  int     // index of an earlier key whose rate is the prior; -1: the mean label of train
+	Strength float64 // weight of the prior, in rows
+	Count    bool    // add a feature with the count
+	Rate     bool    // add a feature with the rate
+	Recency  bool    // add a feature with the time since the level's last row
+	// Bounds gives bin bounds by statistic; missing ones are computed. May be nil.
+	Bounds map[dataset.Derivation][]float64
+}
+
+// Config says what a Maker makes.
+type Config struct {
+	Keys     []Key
+	Parts    int   // per row
+	Few      []int // by part, the most values it can have; 0 if unknown. May be nil
+	Weighted bool  // rows have weights
+	Splits   int   // the first is train
+
+	Rows    []int // by split, without copies
+	Order   dataset.Ordering
+	Cuts    []float64 // by time: ascending times at which train may be divided into pieces that fit memory
+	Levels  int       // most levels over all tables
+	MaxBins int       // most bins of a feature, including that of missing values; 0 is as many as a byte holds
+	Dir     string    // for temporary files
+	Memory  int64     // bytes of rows up to which no temporary file is needed
+	Piece   int       // bytes of rows that are sorted and processed at a time; 0 is some megabytes
+	Threads int
+
+	// Sample is how many rows of train determine bin bounds.
+	Sample int
+	// Bounds computes a feature's bin bounds from sampled values, which it may reorder, and Assign returns a function that bins values,
+	// with NaN in bin missing.
+	Bounds func(values []float64) []float64
+	Assign func(bounds []float64) func(values []float64, bins []uint8, missing uint8)
+}
+
+// Feature is a statistic of a key as a binned column.
+type Feature struct {
+	Key     int
+	What    dataset.Derivation
+	Bounds  []float64
+	Missing bool       // the last bin is for missing values
+	Range   [3]float64 // for rates and counts, the sample's minimum, median and maximum
+}
+
+// Maker makes statistics: first Add is called for every row, then Run processes the rows of train in their order, and outputs the features'
+// bins in the order of the rows.
+type Maker struct {
+	c        Config
+	layout   recordLayout
+	rows     *spool // of train by pieces of its order, then of each other split
+	pieces   int
+	span     []span      // by piece, if ordered by time
+	latest   float64     // latest time of train so far
+	sorted   bool        // rows of train have arrived in time order
+	levels   []*Distinct // by key
+	sample   sample
+	floor    int
+	sketches []*sketch // by key, if not all levels have a place
+	tables   []*table
+	lasts    [][]float64 // for keys with recency, by level number, when it was last seen; NaN before
+	features []Feature
+	assign   []func(values []float64, bins []uint8, missing uint8)
+	segments []segment
+	counts   [][2][]uint8 // for features that are counts, bins by level number: in train, and elsewhere
+	bins     *spool       // by segment of train; nil if rows arrive in processing order
+
+	labels, weights float64 // of train
+	records         []byte  // of the rows passed to one Add
+}
+
+// segment is some consecutive rows of train.
+type segment struct{ first, rows int }
+
+// pieceBytes is the default of Config.Piece.
+const pieceBytes = 16 << 20
+
+// NewMaker returns a Maker. The caller must close it.
+func NewMaker(c Config) *Maker {
+	if c.Piece == 0 {
+		c.Piece = pieceBytes
+	}
+	m := &Maker{c: c, layout: newRecordLayout(&c), sample: newSample(&c)}
+	m.sorted, m.latest = c.Order.By == dataset.OrderTime, math.Inf(-1)
+
+	m.pieces = 1
+	if c.Order.By == dataset.OrderTime {
+		m.pieces = len(c.Cuts) + 1
+	} else if c.Order.Copies == 1 {
+		m.pieces = int(int64(c.Rows[0])*int64(m.layout.loaded)/int64(c.Piece)) + 1
+	}
+
+	m.rows = newSpool(m.layout.width, m.pieces+c.Splits-1, c.Dir, c.Memory)
+
+	for range c.Keys {
+		m.levels = append(m.levels, NewDistinct())
+	}
+	for range m.pieces {
+		m.span = append(m.span, newSpan())
+	}
+	return m
+}
+
+// PieceRows is how many rows of train may be between two of the Cuts.
+func PieceRows(c *Config) int {
+	layout := newRecordLayout(c)
+	return max(1, max(c.Piece, pieceBytes)/layout.loaded)
+}
+
+// timed reports whether rows have a time.
+func (c *Config) timed() bool {
+	if c.Order.By == dataset.OrderTime {
+		return true
+	}
+	for _, k := range c.Keys {
+		if k.Recency {
+			return true
+		}
+	}
+	return false
+}
+
+// Close removes the temporary files.
+func (m *Maker) Close() error {
+	err := m.rows.close()
+	if m.bins != nil {
+		err = errors.Join(err, m.bins.close())
+	}
+	return err
+}
+
+// Rows is some consecutive rows of one split. Weight and Time may be nil if the Config says that there are none.
+type Rows struct {
+	Split  int
+	First  int
+	Label  []float32
+	Weight []float32
+	Time   []float64  // seconds since 1970, or any number to order by
+	Parts  [][]uint64 // by part, the hashes of all rows
+}
+
+// Add passes rows to the Maker. It counts as far as needed to estimate the number of levels.
+func (m *Maker) Add(r Rows) error {
+	if r.Split == 0 {
+		m.observe(&r)
+	}
+	var err error
+	if m.records, err = m.layout.pack(&r, m.records, m.c.Threads); err != nil {
+		return err
+	}
+
+	// Consecutive rows mostly go to the same pile.
+	n, width := len(r.Label), m.layout.width
+	for from := 0; from < n; {
+		pile, to := m.pileOf(&r, from), from
+		for ; to < n && (to == from || m.pileOf(&r, to) == pile); to++ {
+			if pile < m.pieces && r.Time != nil {
+				m.span[pile].add(r.Time[to])
+				m.sorted = m.sorted && r.Time[to] >= m.latest
+				m.latest = r.Time[to]
+			}
+		}
+		if err := m.rows.add(pile, m.records[from*width:to*width]); err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
+// observe accumulates what must be known of train before its statistics can be made.
+func (m *Maker) observe(r *Rows) {
+	weight := func(i int) float64 {
+		if m.c.Weighted {
+			return float64(r.Weight[i])
+		}
+		return 1
+	}
+
+	for i, y := range r.Label {
+		m.weights += weight(i)
+		m.labels += float64(weight(i) * float64(y))
+		m.sample.offer(m.c.Keys, r, i, weight(i))
+	}
+
+	parallel(m.c.Threads, len(m.c.Keys), func(k int) {
+		b := block{parts: r.Parts}
+		var levels [turnRows]uint64
+		for from := 0; from < len(r.Label); from += turnRows {
+			n := m.hashLevels(&b, k, from, min(from+turnRows, len(r.Label)), &levels)
+			for i, level := range levels[:n] {
+				if m.levels[k].Wants(level) {
+					m.levels[k].Add(level, float64(r.Label[from+i]), weight(from+i))
+				}
+			}
+		}
+	})
+}
+
+// pileOf returns the pile of row i: a piece of the order for train; one pile for each other split.
+func (m *Maker) pileOf(r *Rows, i int) int {
+	if r.Split > 0 {
+		return m.pieces + r.Split - 1
+	}
+
+	if m.c.Order.By == dataset.OrderTime {
+		lo, hi := 0, len(m.c.Cuts)
+		for lo < hi {
+			if mid := (lo + hi) / 2; r.Time[i] <= m.c.Cuts[mid] {
+				hi = mid
+			} else {
+				lo = mid + 1
+			}
+		}
+		return lo
+	}
+	return int(Order(uint32(r.First+i), 0) >> 32 * uint64(m.pieces) >> 32)
+}
+
+// Prior is the mean label of train.
+func (m *Maker) Prior() float64 { return m.labels / m.weights }
+
+// Floor is the least number of rows for a level to be in its table.
+func (m *Maker) Floor() int { return m.floor }
+
+// Run makes the statistics and outputs the features' bins, some rows of a split at a time, in the order of splits and rows: columns holds
+// one slice per feature, valid during the call. progress, which may be nil, counts rows.
+func (m *Maker) Run(ctx context.Context, progress func(done, total int64), write func(split, first int, columns [][]uint8) error) error {
+	if !(m.weights > 0) {
+		return errors.New("the weights of all rows of train are 0, so there is no mean label to make statistics of")
+	}
+
+	m.chooseFloor()
+	if err := m.sketchLevels(ctx); err != nil {
+		return err
+	}
+
+	for k := range m.c.Keys {
+		m.tables = append(m.tables, newTable(m.levels[k].Levels(m.floor)))
+	}
+	if err := m.layFeatures(); err != nil {
+		return err
+	}
+
+	return m.fill(ctx, progress, write)
+}
+
+// chooseFloor finds the lowest floor for which all tables together stay within the allowed number of levels.
+func (m *Maker) chooseFloor() {
+	all := func(floor int) int {
+		n := 0
+		for _, d := range m.levels {
+			n += d.Levels(floor)
+		}
+		return n
+	}
+
+	// No level has more rows than train.
+	most := m.c.Rows[0] + 1
+	m.floor = 1 + sort.Search(most, func(below int) bool { return all(1+below) <= m.c.Levels })
+}
+
+// Features returns the features in the order of Run's columns, after Run.
+func (m *Maker) Features() []Feature { return m.features }
+
+// Tables returns the levels of all tables, with the position of each key's first and their number, after Run.
+func (m *Maker) Tables() (levels *dataset.Levels, first, count []int) {
+	all := 0
+	for _, t := range m.tables {
+		all += t.used // at least as many as have floor rows
+	}
+
+	levels = &dataset.Levels{Hash: make([]uint64, 0, all), Sum: make([]float64, 0, all), Rows: make([]uint32, 0, all)}
+	if m.c.Weighted {
+		levels.Weight = make([]float64, 0, all)
+	}
+	for k := range m.c.Keys {
+		if m.c.Keys[k].Recency {
+			levels.Last = make([]float64, 0, all)
+		}
+	}
+
+	sorted := make([][]int32, len(m.tables))
+	parallel(m.c.Threads, len(m.tables), func(k int) { sorted[k] = m.tables[k].sorted(m.floor) })
+
+	for k, t := range m.tables {
+		slots := sorted[k]
+		first, count = append(first, levels.Len()), append(count, len(slots))
+		for _, slot := range slots {
+			s := &t.slots[slot]
+			levels.Hash, levels.Sum, levels.Rows = append(levels.Hash, s.key), append(levels.Sum, s.sum), append(levels.Rows, s.rows)
+			if levels.Weight != nil {
+				levels.Weight = append(levels.Weight, s.n)
+			}
+			if levels.Last != nil {
+				last := 0.0 // for tables without recency
+				if m.c.Keys[k].Recency {
+					last = m.lastOf(k, s.number+1)
+				}
+				levels.Last = append(levels.Last, last)
+			}
+		}
+	}
+
+	return levels, first, count
+}

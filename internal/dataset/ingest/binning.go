@@ -1,0 +1,176 @@
+package ingest
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"coppice/internal/dataset"
+)
+
+// Bins are made as in LightGBM (src/io/bin.cpp of microsoft/LightGBM): of equal counts, but a value with many rows gets a bin of its own,
+// and so does zero. The differences: zero has a bin only if it occurs, and bounds are the exact midpoints.
+const (
+	minPerBin = 3     // rows of the sample
+	zero      = 1e-35 // smaller magnitudes count as 0
+)
+
+// findBounds returns the upper bounds of at most bins bins, except the last one's, which is infinite.
+func findBounds(all []distinct, bins int, zeroApart bool) []float64 {
+	below, _ := slices.BinarySearchFunc(all, -zero, func(d distinct, x float64) int { return cmp.Compare(d.x, x) })
+	above := below
+	for above < len(all) && all[above].x <= zero {
+		above++
+	}
+	negative, positive := all[:below], all[above:]
+
+	sides := min(1, len(negative)) + min(1, len(positive))
+	if !zeroApart || above == below || bins < sides+1 {
+		return cut(all, bins)
+	}
+
+	// Both sides get bins in proportion to their rows, and at least one.
+	n, p := rowsOf(negative), rowsOf(positive)
+	left := 0
+	if n > 0 {
+		left = int(math.Round(float64(n) / float64(n+p) * float64(bins-1)))
+		left = max(1, min(left, bins-1-min(1, len(positive))))
+	}
+
+	var bounds []float64 // none if all values are zero
+	if n > 0 {
+		bounds = append(cut(negative, left), -zero)
+	}
+	if p > 0 {
+		bounds = append(bounds, zero)
+		bounds = append(bounds, cut(positive, bins-len(bounds))...)
+	}
+	return bounds
+}
+
+func rowsOf(values []distinct) int {
+	n := 0
+	for _, v := range values {
+		n += v.n
+	}
+	return n
+}
+
+// cut divides the values into at most bins bins of about equal numbers of rows, and returns the bounds between them. A value with more rows
+// than such a bin gets one to itself.
+func cut(values []distinct, bins int) []float64 {
+	if len(values) <= bins {
+		return cutFew(values)
+	}
+
+	total := rowsOf(values)
+	bins = max(1, min(bins, total/minPerBin))
+	fair := float64(total) / float64(bins)
+	heavy := func(v distinct) bool { return float64(v.n) >= fair }
+
+	light, shared := total, bins // rows and bins of the values that share bins
+	for _, v := range values {
+		if heavy(v) {
+			light -= v.n
+			shared--
+		}
+	}
+
+	target := fair
+	if shared > 0 {
+		target = float64(light) / float64(shared)
+	}
+
+	var bounds []float64
+	filled := 0
+	for i, v := range values[:len(values)-1] {
+		if len(bounds) == bins-1 {
+			break
+		}
+
+		filled += v.n
+		next := values[i+1]
+		if !heavy(v) {
+			light -= v.n
+		}
+
+		if heavy(v) || float64(filled) >= target || heavy(next) && float64(filled) >= max(1, target/2) {
+			bounds = append(bounds, between(v.x, next.x))
+			filled = 0
+			if !heavy(v) {
+				if shared--; shared > 0 {
+					target = float64(light) / float64(shared)
+				}
+			}
+		}
+	}
+
+	return bounds
+}
+
+// cutFew gives every value a bin of its own, unless it has too few rows.
+func cutFew(values []distinct) []float64 {
+	var bounds []float64
+	filled := 0
+	for i := 0; i+1 < len(values); i++ {
+		if filled += values[i].n; filled >= minPerBin {
+			bounds = append(bounds, between(values[i].x, values[i+1].x))
+			filled = 0
+		}
+	}
+	return bounds
+}
+
+// between returns the midpoint of a and b, adjusted to a <= x < b.
+func between(a, b float64) float64 {
+	m := a/2 + b/2
+	if m >= b || m < a {
+		return a
+	}
+	return m
+}
+
+// countTexts counts the occurrences of each text of a column, without missing values.
+func countTexts(v *dataset.Values, t *missingMarkers) map[string]int64 {
+	counts := map[string]int64{}
+	var buf []byte
+
+	for i := range v.Len() {
+		if missing(v, i, t) {
+			continue
+		}
+		if v.Type == dataset.Text {
+			counts[v.Text[i]]++
+			continue
+		}
+
+		buf = v.AppendText(buf[:0], i)
+		counts[string(buf)]++
+	}
+
+	if v.Type == dataset.Text { // other types have only one spelling
+		mergeSpellings(counts, t)
+	}
+	return counts
+}
+
+// mostFrequent returns at most limit texts with their counts, the most frequent first. Texts with fewer rows than a bin should have go to
+// the bin of others, except the first two; so do texts that are too long.
+func mostFrequent(counts map[string]int64, limit int) ([]string, []int64) {
+	texts := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	texts = slices.DeleteFunc(texts, func(text string) bool { return len(text) > dataset.MaxCategory })
+	texts = texts[:min(limit, len(texts))]
+
+	for len(texts) > 2 && counts[texts[len(texts)-1]] < minPerBin {
+		texts = texts[:len(texts)-1]
+	}
+
+	numbers := make([]int64, len(texts))
+	for i, text := range texts {
+		numbers[i] = counts[text]
+	}
+	return texts, numbers
+}

@@ -1,0 +1,99 @@
+package ingest
+
+import (
+	"coppice/internal/dataset"
+)
+
+// clock reads the column that statistics are ordered by, if it does not also split the rows by time. Texts may turn out to be times or
+// numbers: as long as all of them could be either, both are counted.
+type clock struct {
+	column   string
+	markers  *missingMarkers
+	asTime   *axis // nil once a value is not a time
+	asNumber *axis // nil once a value is not a finite number
+}
+
+func newClock(column string, t *missingMarkers) *clock {
+	return &clock{column: column, markers: t, asTime: newAxis(minTimeBuckets), asNumber: newAxis(minTimeBuckets)}
+}
+
+// observe handles a batch in the first pass. Every row must have a time.
+func (c *clock) observe(b *Batch, v *dataset.Values) error {
+	for i := range b.Rows {
+		if missing(v, i, c.markers) {
+			return b.errorAt(i, c.column, "the row has no place in the order of the statistics: its time is missing")
+		}
+
+		want := c.wanted()
+		if c.asTime != nil {
+			if x, ok := timeAt(v, i); ok {
+				c.asTime.add(x)
+			} else {
+				c.asTime = nil
+			}
+		}
+		if c.asNumber != nil {
+			if x, ok := number(v, i); ok && finite(x) {
+				c.asNumber.add(x)
+			} else {
+				c.asNumber = nil
+			}
+		}
+
+		if c.asTime == nil && c.asNumber == nil {
+			return b.errorAt(i, c.column, "the row has no place in the order of the statistics: its time is %q, %s", brief(v.TextOf(i)), want)
+		}
+	}
+	return nil
+}
+
+// wanted says what is expected, for messages about an unreadable value.
+func (c *clock) wanted() string {
+	switch {
+	case c.asTime == nil:
+		return "not a finite number as the values before it are"
+	case c.asNumber == nil:
+		return "not a time as the values before it are"
+	}
+	return "neither a time (such as 2017-07-02T10:03:20Z) nor a finite number"
+}
+
+// timeAt is value i as a time, in seconds since 1970.
+func timeAt(v *dataset.Values, i int) (float64, bool) {
+	switch v.Type {
+	case dataset.Time:
+		return dataset.Seconds(v.Unit.Split(v.Int[i])), true
+	case dataset.Text:
+		sec, nsec, ok := parseTime(v.Text[i])
+		return dataset.Seconds(sec, nsec), ok
+	}
+	return 0, false
+}
+
+// kind tells how the column is read. It is known after the first pass.
+func (c *clock) kind() dataset.Kind {
+	if c.asTime != nil {
+		return dataset.Temporal
+	}
+	return dataset.Numeric
+}
+
+// axis returns the counts of rows by time. It is known after the first pass.
+func (c *clock) axis() *axis {
+	if c.asTime != nil {
+		return c.asTime
+	}
+	return c.asNumber
+}
+
+// time returns value i in seconds since 1970, or as a number. It is known after the first pass.
+func (c *clock) time(v *dataset.Values, i int) (float64, bool) {
+	if missing(v, i, c.markers) {
+		return 0, false
+	}
+	if c.asTime != nil {
+		return timeAt(v, i)
+	}
+	x, ok := number(v, i)
+	return x, ok && finite(x)
+}

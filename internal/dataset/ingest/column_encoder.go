@@ -1,0 +1,254 @@
+package ingest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/encode"
+)
+
+// columnEncoder turns the raw values of one column into model values and bins of a feature. Staging and prediction share it.
+type columnEncoder struct {
+	feature  *dataset.Feature
+	markers  *missingMarkers
+	search   searcher         // for numeric and time features
+	codes    map[string]uint8 // bins of categories
+	ints     map[int64]uint8  // bins of categories that are whole numbers
+	meanings map[uint64]uint8 // bins of categories by level hash, which is the same for all spellings of a value
+	missing  uint8            // the bin of missing values
+	other    uint8            // the bin of other categories
+}
+
+func newColumnEncoder(f *dataset.Feature, t *missingMarkers) *columnEncoder {
+	c := &columnEncoder{feature: f, markers: t}
+	if f.Kind == dataset.Categorical {
+		c.mapCategories()
+		c.other = uint8(f.OtherBin)
+		c.missing = c.other
+		if f.MissingBin >= 0 {
+			c.missing = uint8(f.MissingBin)
+		}
+		return c
+	}
+
+	c.search = newSearcher(f.Bounds)
+	c.missing = f.BinOfNumber(math.NaN())
+	return c
+}
+
+// mapCategories maps values to categories. A table may write a category differently from the training table, or with another type: 1001.0
+// for 1001, a boolean for True. If no category is written the same way, the first one with the same meaning is used.
+func (c *columnEncoder) mapCategories() {
+	n := len(c.feature.Categories)
+	c.codes, c.ints, c.meanings = make(map[string]uint8, n), map[int64]uint8{}, make(map[uint64]uint8, n)
+
+	// Backwards, so that the first of those with the same meaning wins.
+	r := partReader{markers: newMissingMarkers(nil)}
+	for i, category := range slices.Backward(c.feature.Categories) {
+		c.codes[category] = uint8(i)
+		c.meanings[r.text(category)] = uint8(i)
+
+		text, number, _ := plainText(category, r.markers, nil)
+		if number != nil {
+			text = string(number)
+		}
+		if n, ok := shortInt(text); ok {
+			c.ints[n] = uint8(i)
+		}
+	}
+
+	// A text that is exactly a number's canonical spelling takes precedence.
+	for i, text := range c.feature.Categories {
+		if n, ok := shortInt(text); ok {
+			c.ints[n] = uint8(i)
+		}
+	}
+}
+
+// shortInt returns the whole number whose canonical spelling is text.
+func shortInt(text string) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && strconv.FormatInt(n, 10) == text
+}
+
+// bins writes the bin of every value. buf is scratch; it is returned, perhaps grown.
+func (c *columnEncoder) bins(v *dataset.Values, out []uint8, buf []float64) ([]float64, error) {
+	if c.feature.Kind == dataset.Categorical {
+		c.categories(v, out)
+		return buf, nil
+	}
+	numbers, buf, err := c.numbers(v, buf)
+	if err != nil {
+		return buf, err
+	}
+	c.search.find(numbers, out, c.missing)
+	return buf, nil
+}
+
+// values writes the model value of every value to out[0], out[stride] ...
+func (c *columnEncoder) values(v *dataset.Values, out []float64, stride int) error {
+	n := v.Len()
+	if c.feature.Kind == dataset.Categorical {
+		codes := make([]uint8, n)
+		c.categories(v, codes)
+		for i, code := range codes {
+			out[i*stride] = float64(code)
+		}
+		return nil
+	}
+
+	numbers, _, err := c.numbers(v, nil)
+	if err != nil {
+		return err
+	}
+
+	for i, x := range numbers {
+		out[i*stride] = max(-math.MaxFloat64, min(math.MaxFloat64, x)) // NaN stays NaN
+	}
+	return nil
+}
+
+func (c *columnEncoder) categories(v *dataset.Values, out []uint8) {
+	r := partReader{markers: c.markers}
+	switch v.Type {
+	case dataset.Text:
+		for i, text := range v.Text {
+			code, known := c.codes[text]
+			switch {
+			case v.IsNull(i) || c.markers.has(text):
+				code = c.missing
+			case !known:
+				code = c.meaning(r.text(text))
+			}
+			out[i] = code
+		}
+
+	case dataset.Int:
+		// The map has both exact spellings and equivalent values, so no text needs to be made.
+		for i, n := range v.Int {
+			code, known := c.ints[n]
+			switch {
+			case missing(v, i, c.markers):
+				code = c.missing
+			case !known:
+				code = c.other
+			}
+			out[i] = code
+		}
+
+	default:
+		// First by exact spelling, then by meaning.
+		for i := range out[:v.Len()] {
+			r.buf = v.AppendText(r.buf[:0], i)
+			code, known := c.codes[string(r.buf)]
+			switch {
+			case missing(v, i, c.markers):
+				code = c.missing
+			case !known:
+				code = c.meaning(encode.Text(r.buf))
+			}
+			out[i] = code
+		}
+	}
+}
+
+// meaning returns the bin of the category with the same level hash, or of others.
+func (c *columnEncoder) meaning(level uint64) uint8 {
+	if level == encode.Missing() {
+		return c.missing
+	}
+	if code, known := c.meanings[level]; known {
+		return code
+	}
+	return c.other
+}
+
+// numbers returns the values of a numeric or time column as floats, NaN for missing ones: in the column's own slice if possible, otherwise
+// in buf.
+func (c *columnEncoder) numbers(v *dataset.Values, buf []float64) (numbers, _ []float64, err error) {
+	if v.Type == dataset.Float && len(c.markers.numbers) == 0 && c.feature.Kind != dataset.Temporal {
+		return v.Float, buf, nil
+	}
+
+	buf = resize(buf, v.Len())
+
+	switch {
+	case v.Type == dataset.Text:
+		err = c.textNumbers(v, buf)
+	case (v.Type == dataset.Time) != (c.feature.Kind == dataset.Temporal): // seconds where milliseconds are expected, or the reverse
+		if !allAbsent(v) { // a column without any value has an arbitrary type
+			err = c.wrongType(v)
+		}
+		for i := range buf {
+			buf[i] = math.NaN()
+		}
+	case v.Type == dataset.Time:
+		for i, n := range v.Int {
+			if v.IsNull(i) {
+				buf[i] = math.NaN()
+			} else {
+				buf[i] = dataset.Seconds(v.Unit.Split(n))
+			}
+		}
+	default:
+		plainNumbers(v, c.markers, buf)
+	}
+
+	return buf, buf, err
+}
+
+// allAbsent reports whether no row has a value.
+func allAbsent(v *dataset.Values) bool {
+	for i := range v.Len() {
+		if !v.IsNull(i) && !(v.Type == dataset.Float && math.IsNaN(v.Float[i])) {
+			return false
+		}
+	}
+	return true
+}
+
+// plainNumbers reads columns of numbers and booleans.
+func plainNumbers(v *dataset.Values, t *missingMarkers, out []float64) {
+	check := v.Null != nil || len(t.numbers) > 0
+	for i := range out {
+		switch {
+		case check && missing(v, i, t):
+			out[i] = math.NaN()
+		case v.Type == dataset.Float:
+			out[i] = v.Float[i]
+		default:
+			out[i] = float64(v.Int[i])
+		}
+	}
+}
+
+func (c *columnEncoder) textNumbers(v *dataset.Values, out []float64) error {
+	for i, text := range v.Text {
+		ok := true
+		switch {
+		case v.IsNull(i) || c.markers.has(text):
+			out[i] = math.NaN()
+		case c.feature.Kind == dataset.Temporal:
+			var sec, nsec int64
+			sec, nsec, ok = parseTime(text)
+			out[i] = dataset.Seconds(sec, nsec)
+		default:
+			if out[i], ok = parseForced(text); c.markers.hasNumber(out[i]) {
+				out[i] = math.NaN()
+			}
+		}
+
+		if !ok {
+			return &valueError{i, fmt.Sprintf("%q is not a %s", brief(text), map[dataset.Kind]string{dataset.Numeric: "number", dataset.Temporal: "time"}[c.feature.Kind])}
+		}
+	}
+	return nil
+}
+
+func (c *columnEncoder) wrongType(v *dataset.Values) error {
+	want := map[dataset.Kind]string{dataset.Numeric: "numbers", dataset.Temporal: "times"}[c.feature.Kind]
+	return &valueError{0, fmt.Sprintf("the column holds values of type %s where the dataset has %s; convert it as it was for training", v.Type, want)}
+}

@@ -1,0 +1,236 @@
+package ingest
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/zstd"
+
+	"coppice/internal/dataset"
+)
+
+// csvSource is a file of delimited text, either as in RFC 4180, with quotes around fields that contain the delimiter, a line break or a
+// doubled quote, or without any quoting. Lines may end in LF or CRLF; empty lines are skipped.
+type csvSource struct {
+	file      File
+	head      string // the first bytes, which tell the compression
+	delimiter rune
+	header    bool
+	quoted    bool
+	cols      []Column
+}
+
+func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
+	s := &csvSource{file: f, head: head, delimiter: ',', header: spec.HasHeader(), quoted: spec.Quote != dataset.QuoteNone}
+
+	if ext := suffix(f.URI); ext == ".tsv" || ext == ".tab" {
+		s.delimiter = '\t'
+	}
+	if spec.Delimiter != "" {
+		s.delimiter, _ = utf8.DecodeRuneInString(spec.Delimiter)
+	}
+
+	r, err := s.open(0)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+
+	first, err := r.next()
+	if errors.Is(err, io.EOF) {
+		return nil, &TableError{File: f.URI, Msg: "the file is empty"}
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	for i, name := range first {
+		if name = trim(name); !s.header || name == "" {
+			name = fmt.Sprintf("c%d", i)
+		}
+		s.cols = append(s.cols, Column{Name: strings.Clone(name), Type: dataset.Text, Untyped: true})
+	}
+	return s, nil
+}
+
+func (s *csvSource) columns() []Column { return s.cols }
+
+func (s *csvSource) read(ctx context.Context, q request) error {
+	r, err := s.open(len(s.cols))
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+
+	if s.header {
+		if _, err := r.next(); err != nil {
+			return err
+		}
+	}
+
+	for first := int64(0); ; {
+		b := q.empty()
+		if err := r.fill(b, q); err != nil {
+			return err
+		}
+
+		if b.Rows == 0 {
+			return ctx.Err()
+		}
+
+		b.First = first
+		first += int64(b.Rows)
+		if err := q.emit(b, r.raw.n, s.file.Bytes); err != nil {
+			return err
+		}
+	}
+}
+
+// fill reads the next rows into b.
+func (r *csvReader) fill(b *Batch, q request) error {
+	if len(b.Columns) != len(q.places) {
+		b.Columns = make([]dataset.Values, len(q.places))
+	}
+	b.Rows, b.lines, b.rowNumbers = 0, b.lines[:0], nil
+	for i := range b.Columns {
+		b.Columns[i] = dataset.Values{Type: dataset.Text, Text: b.Columns[i].Text[:0]}
+	}
+
+	for begin := r.csv.InputOffset(); b.Rows < q.rows && r.csv.InputOffset()-begin < batchBytes; {
+		record, err := r.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+
+		for i, p := range q.places {
+			b.Columns[i].Text = append(b.Columns[i].Text, record[p])
+		}
+
+		line, _ := r.csv.FieldPos(0)
+		b.lines = append(b.lines, line)
+		b.Rows++
+	}
+	return nil
+}
+
+// maxRecord bounds one row of text. Otherwise an unclosed quote would swallow the file.
+const maxRecord = 16 << 20
+
+// csvReader reads records from a file that may be compressed.
+type csvReader struct {
+	uri    string
+	csv    records
+	fields int // in every record; 0 if the first one decides
+	clean  *cleanReader
+	raw    *countReader
+	closes []func() error
+}
+
+func (s *csvSource) open(fields int) (*csvReader, error) {
+	f, err := os.Open(s.file.Path)
+	if err != nil {
+		return nil, err
+	}
+	r := &csvReader{uri: s.file.URI, fields: fields, raw: &countReader{r: f}, closes: []func() error{f.Close}}
+
+	var plain io.Reader = r.raw
+	switch {
+	case strings.HasPrefix(s.head, magicGzip):
+		z, err := newGzipReader(r.raw)
+		if err != nil {
+			return nil, errors.Join(&TableError{File: r.uri, Msg: "not a gzip file, or truncated", Err: err}, r.Close())
+		}
+		plain = z
+	case strings.HasPrefix(s.head, magicZstd):
+		z, err := zstd.NewReader(r.raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
+		if err != nil {
+			return nil, errors.Join(&TableError{File: r.uri, Msg: "not a zstd file", Err: err}, r.Close())
+		}
+		r.closes = append(r.closes, func() error { z.Close(); return nil })
+		plain = z
+	}
+
+	r.clean = &cleanReader{r: plain, uri: r.uri, line: 1, limit: maxRecord}
+	in := bufio.NewReaderSize(r.clean, cleanBytes)
+	if !s.quoted {
+		r.csv = &plainRecords{r: in, comma: string(s.delimiter), fields: fields}
+		return r, nil
+	}
+
+	c := csv.NewReader(in)
+	c.Comma, c.FieldsPerRecord, c.ReuseRecord = s.delimiter, fields, true
+	r.csv = c
+	return r, nil
+}
+
+func (r *csvReader) Close() error {
+	var errs []error
+	for _, fn := range slices.Backward(r.closes) {
+		errs = append(errs, fn())
+	}
+	return errors.Join(errs...)
+}
+
+// next returns the next record. The slice is valid until the next call; its strings stay valid.
+func (r *csvReader) next() ([]string, error) {
+	record, err := r.csv.Read()
+	if err == nil {
+		r.clean.limit = r.clean.n + maxRecord
+		return record, nil
+	}
+
+	if errors.Is(err, io.EOF) {
+		return nil, err
+	}
+
+	var table *TableError
+	if errors.As(err, &table) { // from cleanReader
+		return nil, table
+	}
+
+	var parse *csv.ParseError
+	if !errors.As(err, &parse) {
+		return nil, &TableError{File: r.uri, Msg: "the file cannot be read to its end; it may be truncated", Err: err}
+	}
+	if errors.As(r.clean.err, &table) && parse.Line >= r.clean.line { // the quote is unclosed because the text was rejected there
+		return nil, table
+	}
+
+	e := &TableError{File: r.uri, Line: parse.Line}
+	switch {
+	case errors.Is(err, csv.ErrFieldCount):
+		e.Line = parse.StartLine
+		e.Msg = fmt.Sprintf("%d fields where the first line has %d", len(record), r.fields)
+	case errors.Is(err, csv.ErrQuote), errors.Is(err, csv.ErrBareQuote):
+		e.Msg = fmt.Sprintf("a misplaced quote at character %d: quote whole fields, and double the quotes in them, or use csv: {quote: none}", parse.Column)
+		if parse.StartLine != parse.Line {
+			e.Msg += fmt.Sprintf("; the row begins in line %d", parse.StartLine)
+		}
+	default:
+		e.Msg, e.Err = "not delimited text", parse.Err
+	}
+	return nil, e
+}
+
+// countReader counts the bytes read from a file, before decompression.
+type countReader struct {
+	r io.Reader
+	n int64
+}
+
+func (c *countReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}

@@ -1,0 +1,323 @@
+package ingest
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/csv"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/klauspost/compress/zstd"
+
+	"coppice/internal/dataset"
+)
+
+// writeFile puts a table into a temporary folder.
+func writeFile(t testing.TB, name, contents string) File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(contents), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return File{URI: name, Path: path, Bytes: int64(len(contents))}
+}
+
+// readAll gives the names and the rows of a table, nulls as "<null>".
+func readAll(files []File, form dataset.CSVSpec, rows int) (names []string, cells [][]string, err error) {
+	t, err := OpenTable(files, TableOptions{CSV: form, Threads: 2})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, c := range t.Columns() {
+		names = append(names, c.Name)
+	}
+	next := int64(0)
+	err = t.Read(context.Background(), names, rows, func(b *Batch) error {
+		if b.First != next {
+			return errors.New("batches do not follow each other")
+		}
+		next += int64(b.Rows)
+		for i := range b.Rows {
+			row := make([]string, len(names))
+			for j := range b.Columns {
+				row[j] = "<null>"
+				if !b.Columns[j].IsNull(i) {
+					row[j] = b.Columns[j].TextOf(i)
+				}
+			}
+			cells = append(cells, row)
+		}
+		return nil
+	})
+	return names, cells, err
+}
+
+func packed(t *testing.T, how, s string) string {
+	t.Helper()
+	var b bytes.Buffer
+	switch how {
+	case "gzip":
+		w := gzip.NewWriter(&b)
+		_, err := w.Write([]byte(s))
+		if err := errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+	case "zstd":
+		w, err := zstd.NewWriter(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = w.Write([]byte(s))
+		if err := errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.String()
+}
+
+func TestCSVForms(t *testing.T) {
+	no := false
+	want := [][]string{{"1", "x,y", ""}, {"2", `say "hi"`, "ü"}, {"3", "two\nlines", "z"}}
+	plain := "a,b,c\n1,\"x,y\",\n2,\"say \"\"hi\"\"\",ü\n3,\"two\nlines\",z\n"
+	for name, tc := range map[string]struct {
+		file, text string
+		csv        dataset.CSVSpec
+		names      []string
+	}{
+		"plain":             {"t.csv", plain, dataset.CSVSpec{}, nil},
+		"no end":            {"t.csv", strings.TrimSuffix(plain, "\n"), dataset.CSVSpec{}, nil},
+		"byte order mark":   {"t.csv", "\ufeff" + plain, dataset.CSVSpec{}, nil},
+		"carriage returns":  {"t.csv", strings.ReplaceAll(strings.ReplaceAll(plain, "\n", "\r\n"), "two\r\n", "two\n"), dataset.CSVSpec{}, nil},
+		"empty lines":       {"t.csv", strings.ReplaceAll(plain, "\n2", "\n\n\n2"), dataset.CSVSpec{}, nil},
+		"semicolons":        {"t.csv", strings.ReplaceAll(plain, "x,y", "x#y"), dataset.CSVSpec{}, nil},
+		"gzip":              {"t.csv.gz", packed(t, "gzip", plain), dataset.CSVSpec{}, nil},
+		"two gzip members":  {"t.csv.gz", packed(t, "gzip", plain[:20]) + packed(t, "gzip", plain[20:]), dataset.CSVSpec{}, nil},
+		"zstd":              {"t.csv.zst", packed(t, "zstd", plain), dataset.CSVSpec{}, nil},
+		"gzip without name": {"t.csv", packed(t, "gzip", plain), dataset.CSVSpec{}, nil},
+		"tabs by name":      {"t.tsv.gz", packed(t, "gzip", "a\tb\tc\n1\tx,y\t\n2\t\"say \"\"hi\"\"\"\tü\n3\t\"two\nlines\"\tz\n"), dataset.CSVSpec{}, nil},
+		"other delimiter":   {"t.csv", "a;b;c\n1;x,y;\n2;\"say \"\"hi\"\"\";ü\n3;\"two\nlines\";z\n", dataset.CSVSpec{Delimiter: ";"}, nil},
+		"wide delimiter":    {"t.csv", "a→b→c\n1→x,y→\n2→\"say \"\"hi\"\"\"→ü\n3→\"two\nlines\"→z\n", dataset.CSVSpec{Delimiter: "→"}, nil},
+		"no header":         {"t.csv", plain[6:], dataset.CSVSpec{Header: &no}, []string{"c0", "c1", "c2"}},
+		"zeros after gzip":  {"t.csv.gz", packed(t, "gzip", plain) + strings.Repeat("\x00", 700), dataset.CSVSpec{}, nil},
+		"zeros in gzip":     {"t.csv.gz", packed(t, "gzip", plain[:20]) + "\x00\x00" + packed(t, "gzip", plain[20:]), dataset.CSVSpec{}, nil},
+		"spaces in header":  {"t.csv", strings.Replace(plain, "a,b,c", "a, b,\tc ", 1), dataset.CSVSpec{}, nil},
+		"no quotes":         {"t.csv", "a→b→c\r\n\r\n1→x,y→\n2→say \"hi\"→ü\n3→two lines→z", dataset.CSVSpec{Delimiter: "→", Quote: "none"}, nil},
+		"unnamed column":    {"t.csv", strings.Replace(plain, "a,", ",", 1), dataset.CSVSpec{}, []string{"c0", "b", "c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := want
+			if name == "semicolons" {
+				want = [][]string{{"1", "x#y", ""}, want[1], want[2]}
+			}
+			if name == "no quotes" {
+				want = [][]string{want[0], want[1], {"3", "two lines", "z"}}
+			}
+			if tc.names == nil {
+				tc.names = []string{"a", "b", "c"}
+			}
+			for _, rows := range []int{1, 2, 100} {
+				names, got, err := readAll([]File{writeFile(t, tc.file, tc.text)}, tc.csv, rows)
+				if err != nil || !reflect.DeepEqual(names, tc.names) || !reflect.DeepEqual(got, want) {
+					t.Errorf("in batches of %d: %q %q %v", rows, names, got, err)
+				}
+			}
+		})
+	}
+}
+
+func TestCSVErrorsNameThePlace(t *testing.T) {
+	long(t)
+	long := "a,b\n1,\"" + strings.Repeat("x,y\n", maxRecord/4+200_000)
+	many := "a,b\n" + strings.Repeat("1,2\n", 100_000)
+	for name, tc := range map[string]struct{ file, text, want string }{
+		"empty":            {"t.csv", "", "t.csv: the file is empty"},
+		"only empty rows":  {"t.csv", "\n\n", "t.csv: the file is empty"},
+		"ragged":           {"t.csv", "a,b\n1,2\n3\n", "t.csv:3: 1 fields where the first line has 2"},
+		"ragged late":      {"t.csv", many + "1,2,3\n", "t.csv:100002: 3 fields where the first line has 2"},
+		"stray quote":      {"t.csv", "a,b\n1,x\"y\n", "t.csv:2: a misplaced quote at character 4"},
+		"quote and more":   {"t.csv", "a,b\n1,\"x\ny\"z\n", "t.csv:3: a misplaced quote at character 2: quote whole fields, and double the quotes in them, or use csv: {quote: none}; the row begins in line 2"},
+		"open quote":       {"t.csv", "a,b\n1,\"x\n", "a misplaced quote"},
+		"endless quote":    {"t.csv", long, "a row of more than 16777216 bytes; is a quote never closed?"},
+		"NUL":              {"t.csv", "a,b\n1,2\n1,\x00\n", "t.csv:3: a NUL byte; this is not a text file, or a damaged one"},
+		"all NUL":          {"t.csv", strings.Repeat("\x00", 4096), "t.csv:1: a NUL byte"},
+		"not UTF-8":        {"t.csv", many + "1,caf\xe9\n", "t.csv:100002: the byte 0xe9 is not UTF-8; convert the file to UTF-8"},
+		"UTF-16":           {"t.csv", "\xff\xfea\x00,\x00", "t.csv:1: UTF-16 text; convert it to UTF-8"},
+		"name twice":       {"t.csv", "a,b,a\n", `t.csv: column "a": columns 1 and 3 have this name; rename one`},
+		"control in name":  {"t.csv", "a,b\x01\n", `t.csv: column 2: column name "b\x01" holds the control character '\x01'`},
+		"cut gzip":         {"t.csv.gz", packed(t, "gzip", many)[:300], "t.csv.gz: the file cannot be read to its end; it may be truncated: unexpected EOF"},
+		"bad gzip":         {"t.csv.gz", "\x1f\x8bxyz", "t.csv.gz: not a gzip file, or truncated"},
+		"cut zstd":         {"t.csv.zst", packed(t, "zstd", many)[:20], "t.csv.zst: the file cannot be read to its end; it may be truncated"},
+		"bad gzip sum":     {"t.csv.gz", packed(t, "gzip", many)[:len(packed(t, "gzip", many))-6] + "xxxxxx", "t.csv.gz: the file cannot be read to its end"},
+		"cut gzip, quoted": {"t.csv.gz", packed(t, "gzip", "a,b\n1,\""+many)[:300], "t.csv.gz: the file cannot be read to its end; it may be truncated: unexpected EOF"},
+		"zeros and more":   {"t.csv.gz", packed(t, "gzip", many) + "\x00\x00x", "t.csv.gz: the file cannot be read to its end"},
+		"xz":               {"t.csv.xz", "\xfd7zXZ\x00\x00\x04", "t.csv.xz: compressed with xz, which is not supported; decompress it, or use gzip or zstd"},
+		"bzip2":            {"t.csv.bz2", "BZh91AY&SY\x01\x02", "t.csv.bz2: compressed with bzip2, which"},
+		"ZIP":              {"t.csv", "PK\x03\x04\x14\x00", "t.csv: compressed with ZIP, as spreadsheets are, too, which"},
+		"only BZh":         {"t.csv", "BZh9,b\n1\n", "t.csv:2: 1 fields where the first line has 2"},
+		"first of two":     {"t.csv", "a,b\n1,2,3\n\x00", "t.csv:2: 3 fields"},
+		"not Parquet":      {"t.parquet", "a,b\n1,2\n", `t.parquet: the name says Parquet, but the file begins with "a,b\n", not PAR1`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := readAll([]File{writeFile(t, tc.file, tc.text)}, dataset.CSVSpec{}, 1000)
+			var e *TableError
+			if !errors.As(err, &e) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got  %.200v\nwant ... %s ...", err, tc.want)
+			}
+		})
+	}
+}
+
+// dribble gives a few bytes at a time, as decompressors do.
+type dribble struct {
+	r io.Reader
+	n int
+}
+
+func (d *dribble) Read(p []byte) (int, error) { return d.r.Read(p[:min(len(p), d.n)]) }
+
+// Whoever reads buffered asks for what is left of the buffer, down to a single byte, wherever characters and rows end.
+func TestLinesAroundTheBuffer(t *testing.T) {
+	long(t)
+	for i := range 40 {
+		before := "t,x\n" + strings.Repeat("p,1\n", i) + strings.Repeat("q", i%5)
+		cell := strings.Repeat("中", (cleanBytes-len(before))/3+i%9-4) + "é"
+		text := before + cell + ",2\n" + strings.Repeat("中", cleanBytes/2) + ",3\n"
+		for _, piece := range []int{cleanBytes, 100_003, 1 + i%7*10_000} {
+			c := &cleanReader{r: &dribble{strings.NewReader(text), piece}, uri: "t.csv", line: 1, limit: maxRecord}
+			got, err := io.ReadAll(bufio.NewReaderSize(c, cleanBytes))
+			if err != nil || string(got) != text {
+				t.Fatalf("%d, pieces of %d: %d of %d bytes, %v", i, piece, len(got), len(text), err)
+			}
+		}
+		rows, err := csv.NewReader(bufio.NewReaderSize(&cleanReader{r: strings.NewReader(text), line: 1, limit: maxRecord}, cleanBytes)).ReadAll()
+		if err != nil || len(rows) != i+3 || !strings.HasSuffix(rows[i+1][0], cell) {
+			t.Fatalf("%d: %d rows, %v", i, len(rows), err)
+		}
+	}
+	text := "a,中é\n"
+	got, err := io.ReadAll(iotest.OneByteReader(&cleanReader{r: iotest.OneByteReader(strings.NewReader("\ufeff" + text)), line: 1, limit: maxRecord}))
+	if err != nil || string(got) != text {
+		t.Errorf("byte by byte: %q %v", got, err)
+	}
+}
+
+func TestSeveralFiles(t *testing.T) {
+	first := writeFile(t, "1.csv", "a,b\n1,x\n2,y\n")
+	names, cells, err := readAll([]File{first, writeFile(t, "2.csv", "b,a\nz,3\n")}, dataset.CSVSpec{}, 10)
+	if want := [][]string{{"1", "x"}, {"2", "y"}, {"3", "z"}}; err != nil || !reflect.DeepEqual(names, []string{"a", "b"}) || !reflect.DeepEqual(cells, want) {
+		t.Errorf(`got %q %q %v; want no error, names = []string{"a", "b"}, cells = want`, names, cells, err)
+	}
+	for text, want := range map[string]string{
+		"a,bb\n1,2\n":  `2.csv: column "b": missing here, but present in 1.csv (known: a, bb)`,
+		"a,b,c\n1,2\n": `2.csv: column "c": present here, but missing in 1.csv`,
+		"a,b,a\n1,2\n": `2.csv: column "a": columns 1 and 3 have this name; rename one`,
+	} {
+		_, _, err := readAll([]File{first, writeFile(t, "2.csv", text)}, dataset.CSVSpec{}, 10)
+		if err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+	table, err := OpenTable([]File{first}, TableOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = table.Read(context.Background(), []string{"c"}, 10, nil)
+	if err == nil || !strings.Contains(err.Error(), `1.csv: column "c": no such column`) {
+		t.Errorf("table.Read([]string{\"c\"}, 10, nil): got %v; want an error, err.Error() with `1.csv: column \"c\": no such column`", err)
+	}
+	stop := errors.New("enough")
+	if err := table.Read(context.Background(), []string{"a"}, 1, func(*Batch) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("table.Read(...): got %v; want err wrapping stop", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := table.Read(ctx, []string{"a"}, 1, func(*Batch) error { return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("table.Read(...): got %v; want err wrapping context.Canceled", err)
+	}
+}
+
+func TestExpand(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"b.csv", "a.csv.gz", "c.parquet", "_SUCCESS.csv", ".hidden.csv", "README.md", "x[1].csv"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("a\n1\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "sub.csv"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for pattern, want := range map[string]string{
+		"":          "a.csv.gz b.csv c.parquet x[1].csv",
+		"*.csv":     "b.csv x[1].csv",
+		"?.csv*":    "a.csv.gz b.csv",
+		"x[1].csv":  "x[1].csv",
+		"README.md": "README.md",
+	} {
+		files, err := Expand(filepath.Join(dir, pattern))
+		var got []string
+		for _, f := range files {
+			got = append(got, filepath.Base(f.URI))
+			if f.Bytes != 4 {
+				t.Errorf("%s has %d bytes", f.URI, f.Bytes)
+			}
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%q: %q %v, want %s", pattern, got, err, want)
+		}
+	}
+	for _, pattern := range []string{"none.csv", "*.tsv", "sub.csv", "[", "*.md/x"} {
+		_, err := Expand(filepath.Join(dir, pattern))
+		var e *NotFoundError
+		if !errors.As(err, &e) || !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("got %q: %v; want err of the type of e, err wrapping os.ErrNotExist", pattern, err)
+		}
+	}
+}
+
+// Without quotes, rows are lines: an error names the right one, and a row that is too long is refused.
+func TestUnquotedTextErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"a,b\n\n1,\"2\n3\n":                          "t.csv:4: 1 fields where the first line has 2",
+		"a,b\n1," + strings.Repeat("x", maxRecord*2): "a row of more than 16777216 bytes",
+		"a,b\n1,\xff\n":                              "t.csv:2: the byte 0xff is not UTF-8",
+	} {
+		_, _, err := readAll([]File{writeFile(t, "t.csv", text)}, dataset.CSVSpec{Quote: dataset.QuoteNone}, 100)
+		var e *TableError
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got  %.200v\nwant ... %s", err, want)
+		}
+	}
+}
+
+// Whatever the bytes, reading them ends with rows or a typed error.
+func FuzzCSV(f *testing.F) {
+	f.Add([]byte("a,b\n1,\"x,y\"\n2,\n"))
+	f.Add([]byte("\ufeffa\tb\r\n1\t2\r\n"))
+	f.Add([]byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xffKLN\xe1\x02\x00\x9f\x11\x9c\xa8\x04\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		path := filepath.Join(t.TempDir(), "t.csv")
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		_, cells, err := readAll([]File{{URI: "t.csv", Path: path, Bytes: int64(len(data))}}, dataset.CSVSpec{}, 3)
+		var e *TableError
+		if err != nil && !errors.As(err, &e) {
+			t.Fatalf("untyped error %T: %v", err, err)
+		}
+		for _, row := range cells {
+			for _, cell := range row {
+				if strings.ContainsRune(cell, 0) || !strings.EqualFold(cell, strings.ToValidUTF8(cell, "")) {
+					t.Fatalf("the cell %q", cell)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,461 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/encode"
+)
+
+// design says which features a dataset gets: columns as they are, and statistics of the levels of columns.
+type design struct {
+	features []int                // indices of the survey's columns that become features themselves
+	columns  []int                // batch columns of all features that are computed row by row
+	tables   []dataset.LevelTable // without their levels yet
+	keys     []encode.Key         // parallel to tables
+	readers  []*partReader        // of the parts that keys are made of
+	places   []int                // the parts' columns in a batch
+	few      []int                // most values of each part; 0 if unknown
+	copies   int                  // of each train row
+	delay    float64              // in seconds, if not set by the spec; 0 for none
+
+	about     []dataset.EncodingInfo
+	delayInfo *dataset.DelayInfo // nil without a delay
+	counted   []int              // for each entry of about, the table with the levels; -1 for none
+	warnings  []dataset.Warning
+}
+
+const (
+	// smallLevels is the number of levels up to which a column stays categorical and gets no statistics: a tree can separate so few levels
+	// by itself.
+	smallLevels = 32
+
+	rateStrength    = 1  // weight, in rows, of the mean label in a rate
+	backOffStrength = 10 // weight, in rows, of the parent column's rate
+
+	// The rows of a small table are repeated, with statistics in several orders, up to this many rows in all.
+	copiedRows = 400_000
+	mostCopies = 4
+)
+
+// sampledColumn is a column of the survey with what is known of it from the sampled rows.
+type sampledColumn struct {
+	*built
+	number int
+	from   *feature
+	bins   []uint8  // of each sampled row
+	hashes []uint64 // hashes of the levels; nil for numbers with too many distinct values to be ids
+	levels int      // estimate for the whole table; 0 if not counted
+	few    int      // exact number of levels, including missing values; 0 if unknown
+}
+
+// designer finds the design.
+type designer struct {
+	s       *survey
+	spec    *dataset.EncodingsSpec
+	columns []sampledColumn
+	train   *trainSample
+	rows    int // of the sample in use
+	atoms   []atom
+	parents map[int]int // for an atom, the atom whose rate is its prior
+	d       *design
+}
+
+// design decides what is made of the columns. Without categorical columns, or if the spec says so, they stay as they are.
+func (s *survey) design(ctx context.Context, columns []sampledColumn, train *trainSample, o Options) (*design, error) {
+	p := &designer{s: s, spec: &s.spec.Encodings, columns: columns, train: train, d: &design{copies: 1}, parents: map[int]int{}}
+	p.rows = min(p.spec.Rows, len(train.labels))
+	if o.Like != nil {
+		return p.d, p.follow(o.Like)
+	}
+	if p.spec.Off || !p.hasCategories() {
+		p.keepColumns()
+		return p.d, nil
+	}
+
+	if delay := p.spec.Order.Delay; delay > 0 && s.orderKind() == dataset.Numeric {
+		return nil, s.spec.Errorf("encodings.order.delay", "column %q holds numbers in an unknown unit, so a delay of %v "+
+			"cannot be applied; convert them to times", s.spec.TimeColumn(), time.Duration(delay))
+	}
+	p.dropUseless()
+	p.findAtoms()
+	if err := p.checkNames(); err != nil {
+		return nil, err
+	}
+	if err := p.findParents(ctx, o.Threads); err != nil {
+		return nil, err
+	}
+	asked, err := p.askedKeys()
+	if err != nil {
+		return nil, err
+	}
+	worth := p.worth(asked, o)
+	if err := p.encodeColumns(worth[:len(p.atoms)]); err != nil {
+		return nil, err
+	}
+	p.addAskedKeys(asked, worth[len(p.atoms):])
+	if err := p.findKeys(ctx, o); err != nil {
+		return nil, err
+	}
+	if err := p.findDelay(ctx, o); err != nil {
+		return nil, err
+	}
+	if len(p.d.keys) > 0 {
+		p.d.copies = p.copies()
+	}
+	return p.d, nil
+}
+
+// keepColumns makes every column a feature as it is.
+func (p *designer) keepColumns() {
+	for i := range p.columns {
+		c := &p.columns[i]
+		if c.from.auto {
+			continue
+		}
+		p.d.features = append(p.d.features, i)
+		if c.Kind == dataset.Categorical {
+			p.tell(-1, dataset.EncodingInfo{Name: c.Name, Levels: c.levelCount(), Kept: len(c.Categories), Lumped: c.lumped(),
+				Made: []string{c.Name}, Why: "as it is"})
+		}
+	}
+}
+
+// hasCategories reports whether some column holds categories, or is to be treated as if it did.
+func (p *designer) hasCategories() bool {
+	if len(p.spec.Columns)+len(p.spec.Keys) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(p.columns, func(c sampledColumn) bool { return c.Kind == dataset.Categorical })
+}
+
+// minDays is the least number of days that a table must span for weekdays to be meaningful.
+const minDays = 14
+
+// dropUseless removes derived columns that the spec did not ask for and that are useless here: hours in a table of days, weekdays in a
+// table of a few days. With a split by time it also removes columns of numbers that keep growing with time.
+func (p *designer) dropUseless() {
+	p.columns = slices.DeleteFunc(slices.Clone(p.columns), func(c sampledColumn) bool {
+		if !c.from.auto {
+			return p.goesOn(&c)
+		}
+		if c.Range == nil || c.Range.Min == c.Range.Max || c.MissingBin >= 0 {
+			return true
+		}
+		return c.from.from.What == dataset.DeriveWeekday && p.train.days() < minDays
+	})
+}
+
+// eras is the number of periods into which persists divides the sampled rows.
+const eras = 8
+
+// persists reports whether the mean label of the latest rows predicts the next ones better than the mean of all earlier rows does, in total
+// and in most periods. order lists the sampled rows by time.
+func (t *trainSample) persists(order []int) bool {
+	if len(order) < eras {
+		return false
+	}
+
+	mean := func(rows []int) float64 {
+		sum := 0.0
+		for _, i := range rows {
+			sum += float64(t.labels[i])
+		}
+		return sum / float64(len(rows))
+	}
+	square := func(x float64) float64 { return x * x }
+
+	gain, better := 0.0, 0
+	for e := 2; e < eras; e++ {
+		last, at, next := (e-1)*len(order)/eras, e*len(order)/eras, (e+1)*len(order)/eras
+		y := mean(order[at:next])
+		g := square(y-mean(order[:at])) - square(y-mean(order[last:at]))
+		gain += g
+		if g > 0 {
+			better++
+		}
+	}
+	return gain > 0 && 2*better > eras-2
+}
+
+// goesOn reports whether most of the later rows of train have numbers beyond those of the earlier ones, as with the months of a single
+// year: what a model learns from the earlier ones does not carry over to later ones, and still less to future rows. The years of a century
+// also grow, but there the last ones tell what the next are like, so such a column stays.
+func (p *designer) goesOn(c *sampledColumn) bool {
+	asked := p.s.named(c.Name) || slices.Contains(p.s.spec.Numeric, c.Name)
+	if asked || p.s.spec.OrderBy() != dataset.OrderTime || c.Kind == dataset.Categorical || c.from.from != nil {
+		return false
+	}
+
+	order := make([]int, 0, len(c.bins))
+	for i, b := range c.bins {
+		if int(b) != c.MissingBin {
+			order = append(order, i)
+		}
+	}
+	if len(order) < idRows {
+		return false
+	}
+
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.train.times[a], p.train.times[b]) })
+	later := len(order) - len(order)/3
+	least, most := c.bins[order[0]], c.bins[order[0]]
+	for _, i := range order[:later] {
+		least, most = min(least, c.bins[i]), max(most, c.bins[i])
+	}
+
+	beyond := 0
+	for _, i := range order[later:] {
+		if c.bins[i] < least || c.bins[i] > most {
+			beyond++
+		}
+	}
+
+	if 2*beyond <= len(order)-later || p.train.persists(order) {
+		return false
+	}
+
+	p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
+		Text: "it increases with time, so later rows have values that earlier ones do not have, and in train its latest values did not " +
+			"predict what came next: the column is not used as a feature; list it under numeric: to keep it"})
+	return true
+}
+
+// checkNames rejects settings of the spec for columns that are not features.
+func (p *designer) checkNames() error {
+	var names []string
+	for _, c := range p.columns {
+		names = append(names, c.Name)
+	}
+	for _, column := range slices.Sorted(maps.Keys(p.spec.Columns)) {
+		if !slices.Contains(names, column) {
+			return p.s.spec.Errorf("encodings.columns."+column, "column %q is not a feature of the table%s", column, suggest(column, names))
+		}
+	}
+	return nil
+}
+
+// encodeColumns decides how each column is encoded. worth is the measured value of each atom's statistics, if known.
+func (p *designer) encodeColumns(worth []*float64) error {
+	for i := range p.columns {
+		c := &p.columns[i]
+		want, asked := p.spec.Columns[c.Name]
+		if c.Kind != dataset.Categorical && !asked {
+			p.d.features = append(p.d.features, c.number)
+			continue
+		}
+
+		info := dataset.EncodingInfo{Name: c.Name, Levels: c.levelCount(), Lumped: c.lumped(), Why: "asked for"}
+		if !asked {
+			want, info.Why = p.choose(c)
+		}
+		if want.Has(dataset.EncodeCategories) || want.Has(dataset.EncodeLevels) {
+			p.d.features = append(p.d.features, c.number)
+			info.Kept = len(c.Categories)
+			info.Made = append(info.Made, c.Name)
+		}
+		table, err := p.encodeLevels(i, want, worth, &info)
+		if err != nil {
+			return err
+		}
+		p.tell(table, info)
+	}
+	return nil
+}
+
+// tell records what stage reports of a column or key; table has its levels, -1 for none.
+func (p *designer) tell(table int, info dataset.EncodingInfo) {
+	p.d.about = append(p.d.about, info)
+	p.d.counted = append(p.d.counted, table)
+}
+
+// encodeLevels makes the wanted statistics of column i and returns their table; -1 if none are wanted.
+func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []*float64, info *dataset.EncodingInfo) (table int, err error) {
+	path := "encodings.columns." + p.columns[i].Name
+	atom := p.exactAtom(i)
+	if atom >= 0 {
+		info.Gain = worth[atom]
+	}
+
+	key := encode.Key{Rate: want.Has(string(dataset.DeriveRate)), Count: want.Has(string(dataset.DeriveCount)),
+		Recency: want.Has(string(dataset.DeriveRecency))}
+
+	switch {
+	case !key.Rate && !key.Count && !key.Recency:
+		return -1, nil
+	case atom < 0:
+		return -1, p.s.spec.Errorf(path, "column %q has no levels to make statistics of", p.columns[i].Name)
+	case key.Recency && p.s.spec.OrderBy() != dataset.OrderTime:
+		return -1, p.s.spec.Errorf(path, "recency needs an order by time: give a split by time, or encodings.order.column")
+	}
+
+	return p.addKey([]int{atom}, key, info), nil
+}
+
+// choose decides the encoding of a categorical column that the spec does not mention, and says why.
+func (p *designer) choose(c *sampledColumn) (want dataset.ColumnEncodings, why string) {
+	switch {
+	case c.different <= smallLevels:
+		return dataset.ColumnEncodings{dataset.EncodeCategories}, "few levels"
+	case c.present >= idRows && float64(c.levels) >= idShare*float64(p.s.rows):
+		p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
+			Text: "nearly every row has a value of its own, from which nothing can be learnt for other rows: the column is not used as a feature"})
+		return dataset.ColumnEncodings{dataset.EncodeNone}, "nearly every row has its own"
+	}
+	return dataset.ColumnEncodings{string(dataset.DeriveRate), string(dataset.DeriveCount)}, "many levels"
+}
+
+// levelCount estimates the number of levels that are values.
+func (c *sampledColumn) levelCount() int {
+	levels := c.levels
+	if c.Missing > 0 { // a missing value is counted as a level
+		levels--
+	}
+	return max(c.different, levels)
+}
+
+// lumped is the share of the sampled rows whose category shares a bin with others.
+func (c *sampledColumn) lumped() float64 {
+	if c.present == 0 || c.Kind != dataset.Categorical {
+		return 0
+	}
+	kept := int64(0)
+	for _, n := range c.Counts {
+		kept += n
+	}
+	return max(0, 1-float64(kept)/float64(c.present))
+}
+
+// addKey makes a table of some atoms, or adds features to an existing one, and describes it in info, which may be nil. If an atom's rates
+// fall back to another's, that one's table is made first.
+func (p *designer) addKey(atoms []int, key encode.Key, info *dataset.EncodingInfo) int {
+	key.BackOff, key.Strength = -1, rateStrength
+	if parent, ok := p.parents[atoms[0]]; ok && len(atoms) == 1 {
+		key.BackOff, key.Strength = p.addKey([]int{parent}, encode.Key{}, nil), backOffStrength
+	}
+	table := dataset.LevelTable{Floor: 1, Strength: key.Strength, BackOff: key.BackOff}
+	for _, a := range atoms {
+		table.Of = append(table.Of, p.atoms[a].part)
+		key.Parts = append(key.Parts, p.partOf(a))
+	}
+
+	number := slices.IndexFunc(p.d.tables, func(t dataset.LevelTable) bool { return t.SameLevels(&table) })
+	if number < 0 {
+		number = len(p.d.tables)
+		p.d.keys, p.d.tables = append(p.d.keys, key), append(p.d.tables, table)
+	}
+	k := &p.d.keys[number]
+	k.Rate, k.Count, k.Recency = k.Rate || key.Rate, k.Count || key.Count, k.Recency || key.Recency
+	p.d.tables[number].Recency = k.Recency
+	if info != nil {
+		for _, what := range statisticsOf(&key) {
+			info.Made = append(info.Made, featureName(&table, what))
+		}
+	}
+	return number
+}
+
+// statisticsOf returns the statistics of a key that become features.
+func statisticsOf(k *encode.Key) []dataset.Derivation {
+	var out []dataset.Derivation
+	for _, made := range []struct {
+		on   bool
+		what dataset.Derivation
+	}{{k.Rate, dataset.DeriveRate}, {k.Count, dataset.DeriveCount}, {k.Recency, dataset.DeriveRecency}} {
+		if made.on {
+			out = append(out, made.what)
+		}
+	}
+	return out
+}
+
+// featureName returns the name of a statistic's feature.
+func featureName(t *dataset.LevelTable, what dataset.Derivation) string {
+	return t.Name() + ":" + string(what)
+}
+
+// partOf returns the index of an atom among the design's parts.
+func (p *designer) partOf(a int) int {
+	atom := &p.atoms[a]
+	return p.reader(atom.part, atom.place, p.few(&atom.part))
+}
+
+// reader returns the index of a part among the design's, adding it if needed; few is the most values it can have.
+func (p *designer) reader(part dataset.Part, place, few int) int {
+	number := slices.IndexFunc(p.d.readers, func(r *partReader) bool { return r.part.Same(part) })
+	if number < 0 {
+		number = len(p.d.readers)
+		p.d.readers = append(p.d.readers, newPartReader(part, p.s.markers))
+		p.d.places, p.d.few = append(p.d.places, place), append(p.d.few, few)
+	}
+	return number
+}
+
+// copies returns how often train contains each of its rows.
+func (p *designer) copies() int {
+	if p.s.spec.OrderBy() == dataset.OrderTime {
+		return 1
+	}
+	if c := p.spec.Order.Copies; c > 0 {
+		return c
+	}
+	return max(1, min(mostCopies, copiedRows/max(int(p.s.counts[0]), 1)))
+}
+
+// ordering describes, for the manifest, the order in which statistics were made; nil without any.
+func (s *survey) ordering(d *design) *dataset.Ordering {
+	if len(d.keys) == 0 {
+		return nil
+	}
+	o := &dataset.Ordering{By: s.spec.OrderBy(), Copies: d.copies}
+	if o.By == dataset.OrderTime {
+		o.Column, o.DelaySeconds = s.spec.TimeColumn(), max(d.delay, s.delayAsked())
+	}
+	return o
+}
+
+// into adds the design's features to the manifest: columns, second columns of categories, and statistics, whose bins are not known yet. Two
+// features with the same name are rejected.
+func (d *design) into(m *dataset.Manifest, columns []sampledColumn, s *survey) error {
+	for _, i := range d.features {
+		m.Features = append(m.Features, columns[i].Feature)
+		d.columns = append(d.columns, s.roles.features[i].place)
+		if second := columns[i].second; second != nil {
+			m.Features = append(m.Features, *second)
+			d.columns = append(d.columns, s.roles.features[i].place)
+		}
+	}
+
+	for number := range d.keys {
+		for _, what := range statisticsOf(&d.keys[number]) {
+			f := dataset.Feature{Name: featureName(&d.tables[number], what), Kind: dataset.Numeric, Why: dataset.WhyDerived, Bins: 1,
+				MissingBin: -1, OtherBin: -1,
+				From: &dataset.Derived{What: what, Table: number}}
+			if what == dataset.DeriveRecency {
+				f.From.Of = []dataset.Part{{Column: s.spec.TimeColumn(), Kind: s.orderKind()}}
+			}
+			m.Features = append(m.Features, f)
+		}
+	}
+
+	m.Tables, m.Order = d.tables, s.ordering(d)
+	m.Splits[0].Rows *= d.copies
+	m.About.Encodings, m.About.Delay = d.about, d.delayInfo
+	m.About.Warnings = append(m.About.Warnings, d.warnings...)
+	return checkFeatureNames(s.spec, m)
+}
+
+// orderKind tells how the column that orders the statistics is read.
+func (s *survey) orderKind() dataset.Kind {
+	switch {
+	case s.order != nil:
+		return s.order.kind()
+	case s.splitter.asTime == nil && s.orderType != dataset.Time:
+		return dataset.Numeric
+	}
+	return dataset.Temporal
+}

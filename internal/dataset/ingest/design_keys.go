@@ -1,0 +1,425 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/encode"
+)
+
+// atom is a part that keys can be made of.
+type atom struct {
+	part   dataset.Part
+	column int // index in the designer
+	place  int // index in a batch
+	exact  bool
+	hashes []uint64 // by sampled row
+}
+
+const (
+	// Numbers can be ids, too: a column with many distinct numbers may be a part of a key with each number as a level. All other columns of
+	// numbers may be so as ranges.
+	rangeCount   = 32
+	exactNumbers = 5000
+	exactShare   = 0.1 // most distinct values, as a share of the sampled rows
+	wideColumns  = 100 // from this many columns, numbers are ids only if the spec says so
+
+	// Limits on the search for keys of several columns: its cost grows with the table, its benefit does not.
+	budgetSmall = 24
+	budgetLarge = 12
+	budgetRows  = 2_000_000
+	searchRows  = 5000 // of train: with fewer, a key's worth on held-out rows is mostly chance
+)
+
+// mayBeIDs reports whether the numbers of a column may be ids.
+func (s *survey) mayBeIDs(f *built) bool {
+	if s.named(f.Name) {
+		return true
+	}
+	return len(s.columns) <= wideColumns && f.different > rangeCount && f.different <= exactNumbers && float64(f.different) <= exactShare*float64(f.present)
+}
+
+// named reports whether the spec asks for encodings of a column, or for keys with it.
+func (s *survey) named(column string) bool {
+	e := &s.spec.Encodings
+	if _, ok := e.Columns[column]; ok {
+		return true
+	}
+	return slices.ContainsFunc(e.Keys, func(k dataset.KeySpec) bool {
+		return slices.ContainsFunc(k, func(word string) bool {
+			return word == column || word == column+"~" || strings.HasPrefix(word, column+".")
+		})
+	})
+}
+
+// findAtoms lists the parts that keys can be made of.
+func (p *designer) findAtoms() {
+	for i := range p.columns {
+		c := &p.columns[i]
+		part := dataset.Part{Column: c.Name, Kind: c.Kind}
+
+		// Of derived columns only hour and weekday become parts; they name the time that they are derived from.
+		if d := c.from.from; d != nil {
+			if d.What != dataset.DeriveHour && d.What != dataset.DeriveWeekday {
+				continue
+			}
+			part = d.Of[0]
+			part.Take = d.What
+		}
+
+		place := c.from.place
+		if c.from.from != nil {
+			place = c.from.source
+		}
+
+		// Numbers that may be ids become two parts: exact, and as ranges.
+		if c.hashes != nil {
+			p.atoms = append(p.atoms, atom{part: part, column: i, place: place, exact: true, hashes: c.hashes[:p.rows]})
+		}
+
+		if c.Kind == dataset.Categorical {
+			continue
+		}
+
+		if bounds, hashes := p.ranges(c); bounds != nil {
+			part.Bounds = bounds
+			p.atoms = append(p.atoms, atom{part: part, column: i, place: place, hashes: hashes})
+		}
+	}
+}
+
+// ranges joins the bins of a numeric column into at most rangeCount ranges with about equal numbers of sampled rows. A missing bin stays a
+// level of its own.
+func (p *designer) ranges(c *sampledColumn) (bounds []float64, hashes []uint64) {
+	counts := make([]int, dataset.MaxBins+1)
+	for _, b := range c.bins[:p.rows] {
+		counts[b]++
+	}
+	left := p.rows
+	if c.MissingBin >= 0 {
+		left -= counts[c.MissingBin]
+	}
+
+	level, inside := make([]uint64, dataset.MaxBins+1), 0
+	for b, bound := range c.Bounds {
+		level[b] = encode.Range(len(bounds))
+		inside += counts[b]
+		if fair := float64(left) / float64(rangeCount-len(bounds)); inside > 0 && float64(inside) >= fair && len(bounds) < rangeCount-1 {
+			bounds = append(bounds, bound)
+			left -= inside
+			inside = 0
+		}
+	}
+	level[len(c.Bounds)] = encode.Range(len(bounds))
+	if c.MissingBin >= 0 {
+		level[c.MissingBin] = encode.Missing()
+	}
+	if len(bounds) == 0 {
+		return nil, nil
+	}
+	hashes = make([]uint64, p.rows)
+	for i, b := range c.bins[:p.rows] {
+		hashes[i] = level[b]
+	}
+	return bounds, hashes
+}
+
+// exactAtom returns the atom of a column in which every value is a level; -1 if there is none.
+func (p *designer) exactAtom(column int) int {
+	return slices.IndexFunc(p.atoms, func(a atom) bool { return a.exact && a.column == column })
+}
+
+// exactAtomOf is exactAtom by the name of a column, or of a value derived from a time.
+func (p *designer) exactAtomOf(name string) int {
+	return p.exactAtom(slices.IndexFunc(p.columns, func(c sampledColumn) bool { return c.Name == name }))
+}
+
+// atomOf returns the atom that a word of the spec's key number i stands for.
+func (p *designer) atomOf(i int, word string) (int, error) {
+	path := fmt.Sprintf("encodings.keys[%d]", i)
+	found := -1
+	var known []string
+	for a := range p.atoms {
+		part := &p.atoms[a].part
+		switch {
+		case part.String() != word:
+			known = append(known, part.String())
+		case found >= 0:
+			return -1, p.s.spec.Errorf(path, "%q is both %s and %s; rename the column %q in the table", word, describePart(&p.atoms[found].part),
+				describePart(part), word)
+		default:
+			found = a
+		}
+	}
+
+	if found < 0 {
+		return -1, p.s.spec.Errorf(path, "%q is not a column that can be part of a key%s", word, suggest(word, known))
+	}
+	return found, nil
+}
+
+// search prepares a search on the sample's rows.
+func (p *designer) search(o Options) *encode.Search {
+	s := &encode.Search{Label: p.train.labels[:p.rows], Binary: p.train.binary, Threads: o.Threads, Learner: o.Learner}
+	if p.s.spec.OrderBy() == dataset.OrderTime {
+		s.Time, s.Delay = p.train.times[:p.rows], p.s.delayAsked()
+	}
+	if p.train.groups != nil {
+		s.Group = p.train.groups[:p.rows]
+	}
+	for _, a := range p.atoms {
+		s.Atoms = append(s.Atoms, encode.Atom{Column: a.column, Hash: a.hashes, Alone: a.exact && p.columns[a.column].Kind != dataset.Categorical})
+	}
+	return s
+}
+
+// worth measures each atom by itself, and then each of the given keys; nil if it cannot be measured.
+func (p *designer) worth(keys [][]int, o Options) []*float64 {
+	var all [][]int
+	for a := range p.atoms {
+		all = append(all, []int{a})
+	}
+	all = append(all, keys...)
+
+	out := make([]*float64, len(all))
+	for i, gain := range p.search(o).Worth(all) {
+		out[i] = &gain
+	}
+	return out
+}
+
+// askedKeys returns the atoms of the keys that the spec lists.
+func (p *designer) askedKeys() ([][]int, error) {
+	var keys [][]int
+	for i, words := range p.spec.Keys {
+		var atoms []int
+		for _, word := range words {
+			at, err := p.atomOf(i, word)
+			if err != nil {
+				return nil, err
+			}
+			atoms = append(atoms, at)
+		}
+		keys = append(keys, atoms)
+	}
+
+	return keys, nil
+}
+
+// addAskedKeys makes the keys that the spec lists.
+func (p *designer) addAskedKeys(keys [][]int, worth []*float64) {
+	for i, atoms := range keys {
+		info := dataset.EncodingInfo{Gain: worth[i], Why: "asked for"}
+		p.describe(p.addKey(atoms, encode.Key{Rate: true, Count: true}, &info), atoms, &info)
+	}
+}
+
+// describe fills in what stage reports of a key of several columns.
+func (p *designer) describe(table int, atoms []int, info *dataset.EncodingInfo) {
+	info.Name = p.d.tables[table].Name()
+	seen := map[uint64]struct{}{}
+	for i := range p.rows {
+		level := encode.Level()
+		for _, a := range atoms {
+			level = encode.Join(level, p.atoms[a].hashes[i])
+		}
+		seen[level] = struct{}{}
+	}
+	info.Levels = len(seen)
+	p.tell(table, *info)
+}
+
+// findKeys looks for columns that are more informative together.
+func (p *designer) findKeys(ctx context.Context, o Options) error {
+	budget := budgetSmall
+	if p.s.counts[0] > budgetRows {
+		budget = budgetLarge
+	}
+	if p.spec.Budget != nil {
+		budget = *p.spec.Budget
+	}
+	if o.Learner == nil || budget == 0 || p.s.counts[0] < searchRows {
+		return nil
+	}
+
+	s := p.searchBeside(o)
+	s.Budget = budget
+	if o.Progress != nil {
+		s.Progress = func(found int) { o.Progress(Progress{PhaseSearch, int64(found), int64(budget)}) }
+	}
+	found, err := s.Run(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		info := dataset.EncodingInfo{Gain: &f.Gain, Why: "found"}
+		p.describe(p.addKey(f.Atoms, encode.Key{Rate: true, Count: true}, &info), f.Atoms, &info)
+	}
+	return nil
+}
+
+// searchBeside prepares a search with a model that has all features so far.
+func (p *designer) searchBeside(o Options) *encode.Search {
+	s := p.search(o)
+	for i := range p.columns {
+		if c := &p.columns[i]; slices.Contains(p.d.features, c.number) {
+			s.Base = append(s.Base, encode.Column{Bins: c.Bins, Categorical: c.Kind == dataset.Categorical, Data: c.bins[:p.rows]})
+		}
+	}
+	for i := range p.d.tables {
+		s.Keys = append(s.Keys, p.atomsOf(&p.d.tables[i]))
+	}
+	return s
+}
+
+// findDelay determines how old the statistics seen by train rows should be, if the spec does not say: held-out rows see statistics that are
+// as much older as the time that they come after train.
+func (p *designer) findDelay(ctx context.Context, o Options) error {
+	if o.Learner == nil || p.s.counts[0] < searchRows || p.s.spec.OrderBy() != dataset.OrderTime || p.s.spec.DelayAsked() || p.s.orderKind() != dataset.Temporal {
+		return nil
+	}
+	delay, gain, err := p.searchBeside(o).Staleness(ctx, p.s.lastTime()-slices.Max(p.train.times))
+	if err != nil {
+		return err
+	}
+	if delay = math.Round(delay); delay > 0 {
+		p.d.delay, p.d.delayInfo = delay, &dataset.DelayInfo{Gain: gain}
+	}
+	return nil
+}
+
+// delayAsked is the delay, in seconds, set by the spec.
+func (s *survey) delayAsked() float64 { return time.Duration(s.spec.Encodings.Order.Delay).Seconds() }
+
+// lastTime is the latest time in the table, on the clock that orders statistics; NaN if the order is not by time.
+func (s *survey) lastTime() float64 {
+	a := s.splitter.asTime
+	if s.order != nil {
+		a = s.order.asTime
+	}
+	if a == nil {
+		return math.NaN()
+	}
+	return a.least(slices.Max(slices.Collect(maps.Keys(a.counts))))
+}
+
+// atomsOf returns the atoms that a table is made of.
+func (p *designer) atomsOf(t *dataset.LevelTable) []int {
+	var atoms []int
+	for _, part := range t.Of {
+		atoms = append(atoms, slices.IndexFunc(p.atoms, func(a atom) bool { return a.part.Same(part) }))
+	}
+	return atoms
+}
+
+// A column is nested in another if this share of its rows agree with the first row of their level on the other column's level, and if that
+// many rows were compared. The first row of each level does not count.
+const (
+	nestedShare = 0.995
+	nestedRows  = 500
+)
+
+// findParents finds, for each column of ids, the one whose rate is its prior: as the spec says, or because its levels are nested in it.
+func (p *designer) findParents(ctx context.Context, threads int) error {
+	of := p.spec.BackOff
+	for _, child := range slices.Sorted(maps.Keys(of)) {
+		for _, name := range []string{child, of[child]} {
+			if p.exactAtomOf(name) < 0 {
+				return p.s.spec.Errorf("encodings.back_off."+child, "column %q is not a feature of the table that holds ids", name)
+			}
+		}
+		p.parents[p.exactAtomOf(child)] = p.exactAtomOf(of[child])
+	}
+	if of != nil {
+		return nil
+	}
+
+	return p.findNested(ctx, threads)
+}
+
+// findNested finds, for each column of ids, the one that it is nested in; of several, the one with the most levels.
+func (p *designer) findNested(ctx context.Context, threads int) error {
+	atoms := make([]numbered, len(p.atoms))
+	parallel(threads, len(atoms), func(a int) {
+		if ctx.Err() == nil && p.columns[p.atoms[a].column].Kind == dataset.Categorical {
+			atoms[a] = numberLevels(p.atoms[a].hashes)
+		}
+	})
+
+	// The first that an atom is nested in is the one to fall back to.
+	ranked := make([]int, len(atoms))
+	for i := range ranked {
+		ranked[i] = i
+	}
+	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(atoms[b].levels, atoms[a].levels) })
+
+	best := make([]int, len(atoms))
+	parallel(threads, len(atoms), func(a int) {
+		best[a] = slices.IndexFunc(ranked, func(b int) bool {
+			if atoms[b].levels < 3 || 2*atoms[b].levels > atoms[a].levels || ctx.Err() != nil {
+				return false
+			}
+			is, _ := atoms[a].nestedIn(&atoms[b])
+			return is
+		})
+	})
+
+	for a, at := range best {
+		if at >= 0 {
+			p.parents[a] = ranked[at]
+		}
+	}
+	return ctx.Err()
+}
+
+// numbered holds the levels of the sampled rows as numbers.
+type numbered struct {
+	level  []int32
+	levels int
+}
+
+// numberLevels numbers levels in the order of their first occurrence.
+func numberLevels(hashes []uint64) numbered {
+	n := numbered{level: make([]int32, len(hashes))}
+	numbers := map[uint64]int32{}
+	for i, h := range hashes {
+		number, known := numbers[h]
+		if !known {
+			number = int32(len(numbers))
+			numbers[h] = number
+		}
+		n.level[i] = number
+	}
+	n.levels = len(numbers)
+	return n
+}
+
+// nestedIn reports whether the levels are nested in those of another column, and how many rows it compared: if they are not, a small part
+// of the sample usually suffices.
+func (n *numbered) nestedIn(above *numbered) (is bool, looked int) {
+	first := make([]int32, n.levels) // for each level: 1 + the level above in its first row
+	rows, same := 0, 0
+	mayDiffer := (1 - nestedShare) * float64(len(n.level))
+	for i, l := range n.level {
+		up := above.level[i] + 1
+		if first[l] == 0 {
+			first[l] = up
+			continue
+		}
+
+		rows++
+		if first[l] == up {
+			same++
+		} else if float64(rows-same) > mayDiffer {
+			return false, i + 1
+		}
+	}
+	return rows >= nestedRows && float64(same) >= nestedShare*float64(rows), len(n.level)
+}

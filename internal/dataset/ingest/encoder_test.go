@@ -1,0 +1,343 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"coppice/internal/dataset"
+)
+
+func text(values ...string) dataset.Values { return dataset.Values{Type: dataset.Text, Text: values} }
+
+func TestEncoderToleratesTypes(t *testing.T) {
+	features := []dataset.Feature{
+		{Name: "n", Kind: dataset.Numeric, Bins: 3, Bounds: []float64{1}, MissingBin: 2, OtherBin: -1},
+		{Name: "t", Kind: dataset.Temporal, Bins: 2, Bounds: []float64{1.5e9}, MissingBin: -1, OtherBin: -1},
+		{Name: "c", Kind: dataset.Categorical, Bins: 5, Categories: []string{"17", "true", "2017-07-02"}, MissingBin: 4, OtherBin: 3},
+		{Name: "o", Kind: dataset.Categorical, Bins: 2, Categories: []string{"17"}, MissingBin: -1, OtherBin: 1},
+	}
+	enc := mustEncode(t, &dataset.Encoding{Features: features, Missing: []string{"", "NA", "-999"}}, nil)
+	if got := enc.Columns(); !slices.Equal(got, []string{"n", "t", "c", "o"}) {
+		t.Errorf(`enc.Columns(): got %q; want got = []string{"n", "t", "c", "o"}`, got)
+	}
+	nan := math.NaN()
+	for name, tc := range map[string]struct {
+		n, t, c dataset.Values
+		want    []float64 // row by row; of o, c's values again
+	}{
+		"text": {text(" 1.5", "NA", "0052", "True"), text("2017-07-02", "2017-07-02 10:00", "", "1970-01-01T00:00:01.5Z"), text("17", "NA", "new", "true"),
+			[]float64{1.5, 1498953600, 0, 0, nan, 1498989600, 4, 1, 52, nan, 3, 1, 1, 1.5, 1, 1}},
+		"numbers": {dataset.Values{Type: dataset.Float, Float: []float64{1.5, nan, -999, math.Inf(1)}},
+			dataset.Values{Type: dataset.Time, Unit: dataset.Milli, Int: []int64{1500, -500, 0, 2}, Null: []bool{false, false, true, false}},
+			dataset.Values{Type: dataset.Int, Int: []int64{17, -999, 18, 5}, Null: []bool{false, false, false, true}},
+			[]float64{1.5, 1.5, 0, 0, nan, -0.5, 4, 1, nan, nan, 3, 1, math.MaxFloat64, 0.002, 4, 1}},
+		"others": {dataset.Values{Type: dataset.Int, Int: []int64{5, -999, 1, 0}, Null: []bool{true, false, false, false}},
+			dataset.Values{Type: dataset.Time, Unit: dataset.Day, Int: []int64{1, 2, 3, -1}}, dataset.Values{Type: dataset.Float, Float: []float64{17, nan, 17.5, -999}},
+			[]float64{nan, 86400, 0, 0, nan, 172800, 4, 1, 1, 259200, 3, 1, 0, -86400, 4, 1}},
+		"truth and days": {dataset.Values{Type: dataset.Bool, Int: []int64{1, 0, 1, 0}}, dataset.Values{Type: dataset.Time, Unit: dataset.Nano, Int: []int64{1e9, 0, 0, 0}},
+			dataset.Values{Type: dataset.Time, Unit: dataset.Day, Int: []int64{17349, 17350, 0, 0}, Null: []bool{false, false, true, false}},
+			[]float64{1, 1, 2, 1, 0, 0, 3, 1, 1, 0, 4, 1, 0, 0, 3, 1}},
+		"truth as text": {text("-999.0", "-9990e-1", "-99.9", "inf"), text("NA", "NA", "NA", "NA"), dataset.Values{Type: dataset.Bool, Int: []int64{1, 0, 1, 0}},
+			[]float64{nan, nan, 1, 1, nan, nan, 3, 1, -99.9, nan, 1, 1, math.MaxFloat64, nan, 3, 1}},
+	} {
+		b := &Batch{Names: []string{"extra", "o", "c", "t", "n"}, Columns: []dataset.Values{{}, tc.c, tc.c, tc.t, tc.n}, Rows: 4}
+		got, err := enc.Encode(b, nil, nil)
+		if err != nil {
+			t.Errorf("enc.Encode(b, nil, nil): got %s: %v; want no error", name, err)
+			continue
+		}
+		for i := range got {
+			if got[i] != tc.want[i] && (got[i] == got[i] || tc.want[i] == tc.want[i]) {
+				t.Errorf("%s: %v\nwant %v", name, got, tc.want)
+				break
+			}
+		}
+	}
+}
+
+// Numbers and truth values meet the categories that mean them, whatever the training table wrote.
+func TestCategoriesMeetTypedValues(t *testing.T) {
+	enc := mustEncode(t, &dataset.Encoding{Features: []dataset.Feature{
+		{Name: "t", Kind: dataset.Categorical, Bins: 3, Categories: []string{"True", "FALSE"}, MissingBin: -1, OtherBin: 2},
+		{Name: "n", Kind: dataset.Categorical, Bins: 7, Categories: []string{"2", "1.0", "1", "0.50", "007", "2.0"}, MissingBin: -1, OtherBin: 6},
+	}, Missing: []string{""}}, nil)
+	truths, ints := dataset.Values{Type: dataset.Bool, Int: []int64{1, 0, 1, 0, 1}}, dataset.Values{Type: dataset.Int, Int: []int64{1, 2, 7, 0, 1}}
+	for name, tc := range map[string]struct {
+		t, n dataset.Values
+		want []float64
+	}{
+		"typed":  {truths, ints, []float64{0, 2, 1, 0, 0, 6, 1, 6, 0, 2}},
+		"floats": {truths, dataset.Values{Type: dataset.Float, Float: []float64{1, 2, 7, 0.5, 1e300}}, []float64{0, 2, 1, 0, 0, 6, 1, 3, 0, 6}},
+		"texts":  {text("True", "true", "FALSE", "False", ""), text("1.0", "1", "007", "0.5", "2.00"), []float64{0, 1, 0, 2, 1, 4, 1, 3, 2, 0}},
+	} {
+		got, err := enc.Encode(&Batch{Names: []string{"t", "n"}, Columns: []dataset.Values{tc.t, tc.n}, Rows: 5}, nil, nil)
+		if err != nil || !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v, want %v (%v)", name, got, tc.want, err)
+		}
+	}
+}
+
+func TestEncoderErrors(t *testing.T) {
+	enc := mustEncode(t, &dataset.Encoding{Features: []dataset.Feature{
+		{Name: "n", Kind: dataset.Numeric, Bins: 1, MissingBin: -1, OtherBin: -1}, {Name: "t", Kind: dataset.Temporal, Bins: 1, MissingBin: -1, OtherBin: -1},
+	}}, nil)
+	times := text("2017-01-01", "2017-01-01")
+	for want, b := range map[string]*Batch{
+		`x.csv: column "t": the column is missing, but the model needs it`:               {Names: []string{"n"}, Columns: []dataset.Values{text("1", "2")}, Rows: 2},
+		`x.csv:8: column "n": "two" is not a number`:                                     {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "two"), times}, Rows: 2, lines: []int{5, 8}},
+		`x.csv: row 2: column "t": "soon" is not a time`:                                 {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2"), text("2017-01-01", "soon")}, Rows: 2},
+		`column "t": the column holds values of type float`:                              {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2"), {Type: dataset.Float, Float: []float64{1, 2}}}, Rows: 2},
+		`column "t": the column holds values of type int`:                                {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2"), {Type: dataset.Int, Int: []int64{1, 2}}}, Rows: 2},
+		`column "n": the column holds values of type time where the dataset has numbers`: {Names: []string{"n", "t"}, Columns: []dataset.Values{{Type: dataset.Time, Unit: dataset.Milli, Int: []int64{1, 2}}, times}, Rows: 2},
+		`column "n": 3 values in 2 rows`:                                                 {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2", "3"), times}, Rows: 2},
+	} {
+		b.file = "x.csv"
+		_, err := enc.Encode(b, nil, nil)
+		var e *TableError
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got  %v\nwant ... %s", err, want)
+		}
+	}
+	if out, err := enc.Encode(&Batch{Names: []string{"n", "t"}, Columns: []dataset.Values{{Type: dataset.Text}, {Type: dataset.Text}}}, nil, nil); err != nil || len(out) != 0 {
+		t.Errorf("enc.Encode(...): got %v, %v; want no error, len(out) = 0", out, err)
+	}
+	_, err := enc.EncodeSample(&dataset.Sample{Row: []uint32{0, 1}, Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "x"), times}})
+	if err == nil || err.Error() != `sample.arrow: row 2: column "n": "x" is not a number` {
+		t.Errorf("enc.EncodeSample(...): got %v; want an error, err.Error() = `sample.arrow: row 2: column \"n\": \"x\" is not a number`", err)
+	}
+}
+
+// The same rows as Parquet and as CSV are the same model values, and the encoder may be shared.
+func TestParquetAndCSVEncodeAlike(t *testing.T) {
+	columns := []Column{{Name: "y", Type: dataset.Int}, {Name: "f", Type: dataset.Float}, {Name: "i", Type: dataset.Int}, {Name: "s", Type: dataset.Text}, {Name: "at", Type: dataset.Time, Unit: dataset.Milli}}
+	b := &Batch{Names: []string{"y", "f", "i", "s", "at"}, Columns: make([]dataset.Values, 5), Rows: 3000}
+	for i, c := range columns {
+		v := &b.Columns[i]
+		v.Type, v.Unit = c.Type, c.Unit
+		for r := range b.Rows {
+			n := r * r % 977
+			switch c.Name {
+			case "y":
+				v.Int = append(v.Int, int64(n%2))
+			case "f":
+				v.Float = append(v.Float, float64(n)/7)
+			case "i":
+				v.Int = append(v.Int, int64(n%40))
+			case "s":
+				v.Text = append(v.Text, fmt.Sprintf("s%d", n%9))
+			default:
+				v.Int = append(v.Int, int64(n)*1001)
+			}
+			v.Null = append(v.Null, i > 0 && (r+i)%11 == 0)
+		}
+	}
+	var pq, csv bytes.Buffer
+	w, err := NewParquetWriter(&pq, columns, Zstd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewCSVWriter(&csv, columns, ',')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Write(b), w.Close(), c.Write(b)); err != nil {
+		t.Fatal(err)
+	}
+	const spec = "label: y\ncategorical: [i]\nsplit: {by: hash, key: f, train: 0.5, valid: 0.5}\n"
+	parquetFile, csvFile := writeFile(t, "t.parquet", pq.String()), writeFile(t, "t.csv", csv.String())
+	ps, err := tryStage(t, spec, []File{parquetFile}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cs, err := tryStage(t, spec, []File{csvFile}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range ps.Splits {
+		if !bytes.Equal(ps.Splits[i].RowMajor, cs.Splits[i].RowMajor) || !slices.Equal(ps.Splits[i].Label, cs.Splits[i].Label) || !slices.Equal(ps.Splits[i].Fold, cs.Splits[i].Fold) {
+			t.Errorf("%s differs between Parquet and CSV", ps.Splits[i].Name)
+		}
+	}
+	checkEncoder(t, ps, []File{csvFile}, dataset.CSVSpec{})
+	var wg sync.WaitGroup
+	enc := mustEncode(t, ps.Manifest.Encoding(), ps.levels(t))
+	for range 4 {
+		wg.Go(func() {
+			if _, err := enc.EncodeSample(cs.sample(t)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Yesterday's model meets today's sample, which has other categories and kinds.
+func TestEncodeAnotherSample(t *testing.T) {
+	old := mustStage(t, "label: y\n", "y,zip,city\n"+strings.Repeat("0,01234,Ulm\n1,5,Bonn\n0,77,Ulm\n", 10))
+	now := mustStage(t, "label: y\n", "y,zip,city\n"+strings.Repeat("0,77,Köln\n1,5,\n0,6,Ulm\n", 10))
+	if old.feature(t, "zip").Kind != dataset.Categorical || now.feature(t, "zip").Kind != dataset.Numeric {
+		t.Fatal("the kinds are not what the test needs")
+	}
+	data, err := json.Marshal(old.Manifest.Encoding())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := dataset.DecodeEncoding(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := mustEncode(t, e, old.levels(t)).EncodeSample(now.sample(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []float64{2, 2, 1, 2, 3, 0}; !slices.Equal(got[:6], want) {
+		t.Errorf("%v, want %v; zips %q, cities %q", got[:6], want, old.feature(t, "zip").Categories, old.feature(t, "city").Categories)
+	}
+}
+
+// The sample holds raw values as the table has them, of the last split, evenly.
+func TestSampleIsRaw(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("y,x,s,part\n")
+	for i := range 30_000 {
+		fmt.Fprintf(&b, "%d,%07.2f,\" t %d\",%s\n", i%2, float64(i%500), i%3, []string{"train", "calib", "test"}[i%3])
+	}
+	s := mustStage(t, "label: y\nsplit: {by: column, column: part}\nsample: 2000\n", b.String())
+	sample := s.sample(t)
+	if sample.Split != "test" || len(sample.Row) != 2000 || !slices.Equal(sample.Names, []string{"s", "x"}) {
+		t.Fatalf("%s, %d rows, %q", sample.Split, len(sample.Row), sample.Names)
+	}
+	var tenths [10]int
+	for i, row := range sample.Row {
+		tenths[row/1000]++
+		source := int(row)*3 + 2
+		if got, want := sample.Column("x").Text[i], fmt.Sprintf("%07.2f", float64(source%500)); got != want {
+			t.Fatalf("row %d: %q, want %q", row, got, want)
+		}
+		if got := sample.Column("s").Text[i]; got != " t 2" {
+			t.Fatalf("row %d: %q", row, got)
+		}
+	}
+	for i, n := range tenths { // 200 expected, standard deviation 12
+		if n < 150 || n > 250 {
+			t.Errorf("%d rows from tenth %d", n, i)
+		}
+	}
+}
+
+func TestFingerprint(t *testing.T) {
+	ctx := context.Background()
+	table := randomTable(9, 50)
+	a, b := writeFile(t, "a.csv", table), writeFile(t, "b.csv", table)
+	spec := parseSpec(t, "label: y\n")
+	want, err := Fingerprint(ctx, spec, []File{a})
+	if err != nil || len(want) != 32 {
+		t.Fatalf("Fingerprint(spec, []File{a}): got %v, %v; want no error, len(want) = 32", want, err)
+	}
+	moved := *spec
+	moved.Source = "gs://elsewhere/*.csv"
+	for name, same := range map[string]func() (string, error){
+		"again":            func() (string, error) { return Fingerprint(ctx, spec, []File{a}) },
+		"another place":    func() (string, error) { return Fingerprint(ctx, &moved, []File{b}) },
+		"explicit default": func() (string, error) { return Fingerprint(ctx, parseSpec(t, "label: y\nmax_bin: 255\n"), []File{a}) },
+	} {
+		if got, err := same(); err != nil || got != want {
+			t.Errorf("%s: %s %v, want %s", name, got, err, want)
+		}
+	}
+	remote := a
+	remote.Checksum, remote.Path = "crc32c:abc", "/nowhere"
+	for name, other := range map[string]func() (string, error){
+		"other spec": func() (string, error) { return Fingerprint(ctx, parseSpec(t, "label: y\nmax_bin: 254\n"), []File{a}) },
+		"other split": func() (string, error) {
+			return Fingerprint(ctx, parseSpec(t, "label: y\nsplit: {by: hash, key: user, train: 1}\n"), []File{a})
+		},
+		"other contents": func() (string, error) {
+			return Fingerprint(ctx, spec, []File{writeFile(t, "a.csv", strings.Replace(table, "Ulm", "Alm", 1))})
+		},
+		"two files":      func() (string, error) { return Fingerprint(ctx, spec, []File{a, b}) },
+		"other suffix":   func() (string, error) { return Fingerprint(ctx, spec, []File{writeFile(t, "a.tsv", table)}) },
+		"given checksum": func() (string, error) { return Fingerprint(ctx, spec, []File{remote}) },
+	} {
+		if got, err := other(); err != nil || got == want {
+			t.Errorf("other(): got %s: %s %v; want no error, got other than want", name, got, err)
+		}
+	}
+	remote.Checksum = ""
+	if _, err := Fingerprint(ctx, spec, []File{remote}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Fingerprint(spec, []File{remote}): got %v; want err wrapping os.ErrNotExist", err)
+	}
+	long := func(at int) string { // a part and a bit
+		data := make([]byte, hashPart+100)
+		data[at] = 1
+		sum, err := Fingerprint(ctx, spec, []File{writeFile(t, "a.csv", string(data))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	again := long(5)
+	if again != long(5) || again == long(6) || long(hashPart) == long(hashPart+1) || again == long(hashPart+5) {
+		t.Error("the parts of a long file make no difference, or make one that is not there")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := Fingerprint(ctx, spec, []File{a}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Fingerprint(spec, []File{a}): got %v; want err wrapping context.Canceled", err)
+	}
+	if _, err := os.Stat(filepath.Dir(a.Path)); err != nil {
+		t.Error(err)
+	}
+}
+
+// mustEncode is the encoder of features without statistics.
+func mustEncode(t *testing.T, e *dataset.Encoding, levels *dataset.Levels) *Encoder {
+	t.Helper()
+	enc, err := NewEncoder(e, levels)
+	if err != nil {
+		t.Fatalf("make an encoder of %d features: %v", len(e.Features), err)
+	}
+	return enc
+}
+
+// An id is one level however it is written, and missing however a token that stands for it is.
+func TestLevelsMeetTypedValues(t *testing.T) {
+	for name, tc := range map[string]struct {
+		missing []string
+		values  map[string]dataset.Values
+	}{
+		"ids": {[]string{""}, map[string]dataset.Values{
+			"text": text(" 1001", "7", "0.5", ""), "written as floats": text("1001.0", "7.", ".50", ""),
+			"float": {Type: dataset.Float, Float: []float64{1001, 7, 0.5, math.NaN()}}}},
+		"truth": {[]string{""}, map[string]dataset.Values{
+			"text": text("True", "false", "true", "FALSE"), "bool": {Type: dataset.Bool, Int: []int64{1, 0, 1, 0}}}},
+		"a token": {[]string{"1002.0"}, map[string]dataset.Values{
+			"text": text("1002", "7"), "float": {Type: dataset.Float, Float: []float64{1002, 7}},
+			"int": {Type: dataset.Int, Int: []int64{1002, 7}}, "written as floats": text("1002.0", "7.0")}},
+	} {
+		var want []uint64
+		for form, v := range tc.values {
+			got := make([]uint64, v.Len())
+			r := newPartReader(dataset.Part{Column: "c", Kind: dataset.Categorical}, newMissingMarkers(tc.missing))
+			if err := r.hashes(&v, got); err != nil {
+				t.Fatalf("r.hashes(&v, got): got %s, %s: %v; want no error", name, form, err)
+			}
+			if want == nil {
+				want = got
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %s gives %x, another form %x", name, form, got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package ingest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+
+	"coppice/internal/dataset"
+)
+
+// binningRevision is increased when the same input gives other bins than before, so that it is staged again.
+const binningRevision = 4
+
+// Fingerprint hashes everything that determines Stage's result: the spec (except the location of its source) and the contents of the files,
+// in order. A file with a Checksum is not read. Equal fingerprints give equal datasets.
+func Fingerprint(ctx context.Context, spec *dataset.Spec, files []File) (string, error) {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return "", err
+	}
+
+	all := sha256.New()
+	fmt.Fprintf(all, "coppice dataset, format %d, bins %d\n%s\n", dataset.FormatVersion, binningRevision, text)
+
+	for _, f := range files {
+		sum := f.Checksum
+		if sum == "" {
+			if sum, err = hashFile(ctx, f); err != nil {
+				return "", err
+			}
+		}
+		// A file's format depends on its suffix.
+		fmt.Fprintf(all, "%s %d %s\n", suffix(f.URI), f.Bytes, sum)
+	}
+	return hex.EncodeToString(all.Sum(nil)[:16]), nil
+}
+
+// hashPart is how much of a file one hash covers: the parts of a longer file are hashed in parallel.
+const hashPart = 16 << 20
+
+// hashFile is the SHA-256 of a file's contents or, for a longer file, of its parts' hashes.
+func hashFile(ctx context.Context, f File) (string, error) {
+	r, err := os.Open(f.Path)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+
+	info, err := r.Stat()
+	if err != nil {
+		return "", err
+	}
+
+	parts := int((info.Size() + hashPart - 1) / hashPart)
+	sums, errs := make([][]byte, parts), make([]error, parts)
+	parallel(runtime.GOMAXPROCS(0), parts, func(i int) {
+		if errs[i] = ctx.Err(); errs[i] != nil {
+			return
+		}
+
+		h := sha256.New()
+		at := int64(i) * hashPart
+		want := min(hashPart, info.Size()-at)
+
+		n, err := io.Copy(h, io.NewSectionReader(r, at, want))
+		if err == nil && n < want {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			errs[i] = &TableError{File: f.URI, Msg: "read", Err: err}
+		}
+		sums[i] = h.Sum(nil)
+	})
+
+	if err := firstOf(ctx.Err(), errs); err != nil {
+		return "", err
+	}
+
+	if parts == 1 {
+		return "sha256:" + hex.EncodeToString(sums[0]), nil
+	}
+
+	all := sha256.Sum256(slices.Concat(sums...))
+	return fmt.Sprintf("sha256 of parts:%x", all), nil
+}

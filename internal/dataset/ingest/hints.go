@@ -1,0 +1,116 @@
+package ingest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"coppice/internal/dataset"
+)
+
+const (
+	// A few whole numbers on many rows, with large gaps between them, are likely ids rather than a quantity.
+	idRepeats = 20
+	idRoom    = 10
+
+	// An extreme value on many rows, further from all others than these are from each other, is likely a code.
+	codeRows  = 10
+	codeShare = 0.001
+	codeFar   = 3
+)
+
+// looksLikeIDs reports whether whole numbers that are treated as a quantity look like ids.
+func (f *built) looksLikeIDs() bool {
+	if f.Kind != dataset.Numeric || f.From != nil || f.Why == dataset.WhyForced || !f.whole || f.Range == nil || f.different < 3 {
+		return false
+	}
+	if namedID(f.Name) {
+		return true
+	}
+	room := f.Range.Max - f.Range.Min
+	return f.code == nil && f.Range.Min > 0 && f.different > rangeCount && f.different <= exactNumbers && f.present >= idRepeats*f.different &&
+		room >= float64(idRoom*f.different)
+}
+
+// namedID reports whether a column is named like an id: user_id, campaignId, ID.
+func namedID(name string) bool {
+	head, isID := strings.CutSuffix(name, "id")
+	if !isID {
+		head, isID = strings.CutSuffix(name, "Id")
+		if head != "" && isID {
+			return true
+		}
+	}
+
+	if !isID {
+		head, isID = strings.CutSuffix(name, "ID")
+		if isID {
+			return true
+		}
+	}
+
+	return isID && (head == "" || strings.ContainsAny(head[len(head)-1:], "_-. ") || slices.Contains(joinedToID, strings.ToLower(head)))
+}
+
+// joinedToID are words to which "id" is often joined without a mark: uid, userid. Other words end in these letters: paid, bid, grid.
+var joinedToID = []string{
+	"u", "uu", "gu", "p", "c", "g", "s", "t", "user", "item", "ad", "app", "shop", "store", "site", "page", "campaign", "creative", "advertiser", "publisher",
+	"device", "product", "account", "customer", "client", "session", "order", "query", "document", "category", "region", "city", "country", "zone",
+}
+
+// code is a number that likely stands for something other than a quantity.
+type code struct {
+	x    float64
+	rows int // of the sample
+	near float64
+	far  float64 // the nearest and the farthest of all others
+}
+
+// findCode looks for a code at either end of the numbers: -999999 below all amounts, 99999 above all ages.
+func findCode(all []distinct, rows int) *code {
+	if len(all) < 4 {
+		return nil
+	}
+
+	last := len(all) - 1
+	for _, end := range []struct {
+		at    distinct
+		rest  []distinct
+		space float64
+	}{
+		{all[0], all[1:], all[1].x - all[0].x},
+		{all[last], all[:last], all[last].x - all[last-1].x},
+	} {
+		c := &code{x: end.at.x, rows: end.at.n, near: end.rest[0].x, far: end.rest[len(end.rest)-1].x}
+		often := c.rows >= codeRows && float64(c.rows) >= codeShare*float64(rows)
+		if often && c.x != 0 && c.x == math.Trunc(c.x) && math.Abs(c.x) < math.MaxFloat64 && end.space > codeFar*(c.far-c.near) {
+			return c
+		}
+	}
+	return nil
+}
+
+// hints reports what else may be worth knowing about one feature.
+func (f *built) hints(warn func(code, format string, args ...any)) {
+	if f.looksLikeIDs() {
+		warn(HintIDs, "%d whole numbers on %d sampled rows are treated as quantities; if they are ids, list the column under categorical:, otherwise under numeric:",
+			f.different, f.present)
+	}
+	if c := f.code; c != nil {
+		warn(WarnCode, "%d of %d sampled rows have %s, and all others %s to %s; if it stands for a missing value, list it under missing:",
+			c.rows, f.present, numberText(c.x), numberText(c.near), numberText(c.far))
+	}
+}
+
+func numberText(x float64) string { return string(dataset.AppendNumber(nil, x)) }
+
+// keyHint reports that the column by which a table is split by hash is not a feature.
+func (s *survey) keyHint() []dataset.Warning {
+	key := s.spec.Split.Key
+	if s.splitter.by != dataset.SplitByHash {
+		return nil
+	}
+	return []dataset.Warning{{Code: HintKey, Column: key,
+		Text: fmt.Sprintf("split.key keeps the rows of each %s in one split, so the column is not a feature: a model would see none of its values again", key)}}
+}

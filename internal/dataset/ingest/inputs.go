@@ -1,0 +1,141 @@
+package ingest
+
+import (
+	"slices"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/encode"
+)
+
+// Inputs counts, for each column that features are made of, the values that tell a model little or nothing. If ids are suddenly written
+// differently, or a column has lost its values, predictions are still numbers; these counts reveal it.
+type Inputs struct {
+	Rows    int64        `json:"rows"`
+	Columns []InputCount `json:"columns"`
+}
+
+// InputCount holds the counts of one column.
+type InputCount struct {
+	Column  string `json:"column"`
+	Missing int64  `json:"missing"`
+	// IDs says whether unseen and rare values are counted, which requires features that know the column's individual values.
+	IDs    bool  `json:"ids,omitempty"`
+	Unseen int64 `json:"unseen"` // values that the features cannot tell from values unseen in train
+	Rare   int64 `json:"rare"`   // values with fewer than rareRows rows in train
+}
+
+// rareRows is how many rows of train a value needs not to count as rare.
+const rareRows = 10
+
+// witness says how the values of an input are counted.
+type witness struct {
+	table      int   // whose levels are the column's values; -1 if there is none
+	categories []int // features whose categories are the column's values; empty if there is a table
+	number     int   // the feature that is the column itself, as numbers; -1 if there is none
+}
+
+// newWitness chooses how to count a column.
+func newWitness(e *dataset.Encoding, column string) witness {
+	w := witness{table: -1, number: -1}
+	for i := range e.Tables {
+		t := &e.Tables[i]
+		of := t.Of[0]
+		if len(t.Of) == 1 && of.Column == column && of.Take == "" && len(of.Bounds) == 0 && t.Levels > 0 {
+			w.table = i
+			return w
+		}
+	}
+
+	for i := range e.Features {
+		f := &e.Features[i]
+		switch {
+		case f.Kind == dataset.Categorical && f.From == nil && f.Name == column,
+			f.Kind == dataset.Categorical && f.From != nil && f.From.Of[0].Column == column:
+			w.categories = append(w.categories, i)
+		case f.Kind != dataset.Categorical && f.From == nil && f.Name == column:
+			w.number = i
+		}
+	}
+	return w
+}
+
+// CountSample counts the inputs of a dataset's sample.
+func (e *Encoder) CountSample(s *dataset.Sample) (*Inputs, error) {
+	in := &Inputs{}
+	_, err := e.encode(len(s.Row), dataset.SampleFile, s.Column, placeInSample, nil, in)
+	return in, err
+}
+
+// count adds the rows looked up, whose values are in out, to in.
+func (l *lookup) count(in *Inputs, out []float64) error {
+	if in.Columns == nil {
+		for i, name := range l.e.inputs {
+			w := &l.e.witnesses[i]
+			in.Columns = append(in.Columns, InputCount{Column: name, IDs: w.table >= 0 || len(w.categories) > 0})
+		}
+	}
+
+	in.Rows += int64(l.rows)
+	for i := range in.Columns {
+		c, w := &in.Columns[i], &l.e.witnesses[i]
+		switch {
+		case w.table >= 0:
+			if err := l.countLevels(c, w.table); err != nil {
+				return err
+			}
+		case len(w.categories) > 0:
+			l.countCategories(c, w.categories, out)
+		default:
+			l.countMissing(c, w.number, out)
+		}
+	}
+	return nil
+}
+
+// countLevels counts a column by its levels in a table.
+func (l *lookup) countLevels(c *InputCount, table int) error {
+	slots, _, err := l.find(table)
+	if err != nil {
+		return err
+	}
+
+	hashes := l.parts[l.e.partsOf[table][0]]
+	for r, at := range slots {
+		switch {
+		case hashes[r] == encode.Missing():
+			c.Missing++
+		case at < 0:
+			c.Unseen++
+		case l.e.levels.Rows[at] < rareRows:
+			c.Rare++
+		}
+	}
+	return nil
+}
+
+// countCategories counts a column by the bins of features with its categories: a value is unseen if it is in none of them.
+func (l *lookup) countCategories(c *InputCount, features []int, out []float64) {
+	width := len(l.e.encoders)
+	v := l.column(c.Column)
+	first := l.e.encoders[features[0]]
+	for r := range l.rows {
+		other := !slices.ContainsFunc(features, func(i int) bool { return out[r*width+i] != float64(l.e.encoders[i].other) })
+		switch {
+		case first.missing != first.other && out[r*width+features[0]] == float64(first.missing), other && missing(v, r, l.e.markers):
+			c.Missing++
+		case other:
+			c.Unseen++
+		}
+	}
+}
+
+// countMissing counts the missing values of a column of numbers or times. If it is not a feature itself, spellings of a number that stands
+// for a missing value are not recognised.
+func (l *lookup) countMissing(c *InputCount, feature int, out []float64) {
+	width, v := len(l.e.encoders), l.column(c.Column)
+	for r := range l.rows {
+		if feature >= 0 && out[r*width+feature] != out[r*width+feature] || feature < 0 && missing(v, r, l.e.markers) {
+			c.Missing++
+		}
+	}
+}

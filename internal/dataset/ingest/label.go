@@ -1,0 +1,271 @@
+package ingest
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"coppice/internal/dataset"
+)
+
+// labeler determines what the label column holds, and then turns it into numbers.
+type labeler struct {
+	spec    *dataset.Spec
+	markers *missingMarkers
+	info    dataset.LabelInfo // complete after resolve
+
+	// What the first pass saw, as far as needed.
+	zeros     int64             // rows with the number 0
+	ones      int64             // rows with the number 1
+	numbers   map[float64]int64 // other distinct numbers, up to a few more than a message lists
+	texts     map[string]int64  // distinct texts, likewise
+	positives int64
+	negatives int64
+	missing   int64
+	thinned   int64            // negative rows left out by sampling
+	absent    map[string]int64 // texts that stand for a missing label, up to the number listed
+}
+
+// maxListed bounds the distinct values that are counted: a numeric label with more is a regression.
+const maxListed = 20
+
+func newLabeler(spec *dataset.Spec, t *missingMarkers) *labeler {
+	l := spec.Label
+	info := dataset.LabelInfo{Column: l.Column, Kind: l.Kind, Positive: l.Positive, Negative: l.Negative, Above: l.Above}
+	if l.Positive != nil || l.Above != nil {
+		info.Kind = dataset.Binary
+	}
+	return &labeler{spec: spec, markers: t, info: info, numbers: map[float64]int64{}, texts: map[string]int64{}, absent: map[string]int64{}}
+}
+
+// observe checks the label of every row of a batch and returns the places of the rows that have one; nil stands for all.
+func (l *labeler) observe(b *Batch, v *dataset.Values) ([]int32, error) {
+	if v.Type == dataset.Time {
+		return nil, l.spec.Errorf("label", "column %q is a time and cannot be a label", l.info.Column)
+	}
+	if l.observePlain(v) {
+		return nil, nil
+	}
+
+	places := make([]int32, 0, b.Rows)
+	for i := range b.Rows {
+		if !l.present(v, i) {
+			l.missing++
+			if v.Type == dataset.Text && !v.IsNull(i) {
+				countUpTo(l.absent, trim(v.Text[i]), maxListed)
+			}
+			continue
+		}
+
+		if err := l.count(b, v, i); err != nil {
+			return nil, err
+		}
+
+		places = append(places, int32(i))
+	}
+	return places, nil
+}
+
+// present reports whether row i has a label.
+func (l *labeler) present(v *dataset.Values, i int) bool {
+	return !missing(v, i, l.markers) && !l.noNumber(v, i)
+}
+
+// noNumber reports whether a text spells NaN or a missing marker's number, although it is not itself a marker.
+func (l *labeler) noNumber(v *dataset.Values, i int) bool {
+	if v.Type != dataset.Text {
+		return false
+	}
+	x, f := parseNumber(v.Text[i])
+	return f == formNumber && (x != x || l.markers.hasNumber(x))
+}
+
+func (l *labeler) count(b *Batch, v *dataset.Values, i int) error {
+	if l.info.Positive != nil || l.info.Above != nil || l.info.Kind == dataset.Regression {
+		y, err := l.decode(b, v, i)
+		if err != nil {
+			return err
+		}
+
+		if l.info.Kind == dataset.Regression {
+			countUpTo(l.numbers, float64(y), 2)
+		} else if y == 1 {
+			l.positives++
+		} else {
+			l.negatives++
+		}
+
+		if l.positives == 0 || l.negatives == 0 {
+			countUpTo(l.texts, v.TextOf(i), maxListed+1) // for the message, if the other class never comes
+		}
+		return nil
+	}
+
+	if x, ok := number(v, i); ok {
+		switch x {
+		case 0:
+			l.zeros++
+		case 1:
+			l.ones++
+		default:
+			countUpTo(l.numbers, x, maxListed+1)
+		}
+		return nil
+	}
+
+	countUpTo(l.texts, v.Text[i], maxListed+1)
+	return nil
+}
+
+func countUpTo[K comparable](m map[K]int64, key K, limit int) {
+	if _, seen := m[key]; seen || len(m) < limit {
+		m[key]++
+	}
+}
+
+// number returns value i of a label or weight as a number. Texts that spell numbers count.
+func number(v *dataset.Values, i int) (float64, bool) {
+	switch v.Type {
+	case dataset.Text:
+		x, f := parseNumber(v.Text[i])
+		return x, f != formText
+	case dataset.Float:
+		return v.Float[i], true
+	default:
+		return float64(v.Int[i]), v.Type != dataset.Time
+	}
+}
+
+// decode returns the label of row i, which must not be missing.
+func (l *labeler) decode(b *Batch, v *dataset.Values, i int) (float32, error) {
+	in := &l.info
+	if in.Positive != nil {
+		switch {
+		case sameValue(v, i, *in.Positive):
+			return 1, nil
+		case in.Negative == nil || sameValue(v, i, *in.Negative):
+			return 0, nil
+		}
+		return 0, b.errorAt(i, in.Column, "the label is %q, neither positive (%q) nor negative (%q)", brief(v.TextOf(i)), *in.Positive, *in.Negative)
+	}
+
+	x, ok := number(v, i)
+	if !ok {
+		return 0, b.errorAt(i, in.Column, "the label is %q, not a number", brief(v.TextOf(i)))
+	}
+
+	if in.Above != nil {
+		if x > *in.Above {
+			return 1, nil
+		}
+		return 0, nil
+	}
+
+	if in.Kind == dataset.Binary && x != 0 && x != 1 {
+		return 0, b.errorAt(i, in.Column, "the label is %q, neither 0 nor 1", brief(v.TextOf(i)))
+	}
+
+	if y := float32(x); !math.IsInf(float64(y), 0) {
+		return y, nil
+	}
+	return 0, b.errorAt(i, in.Column, "the label %q does not fit a 32-bit float", brief(v.TextOf(i)))
+}
+
+// sameValue reports whether value i equals the spec's text: the same text, or the same number if the column holds numbers.
+func sameValue(v *dataset.Values, i int, text string) bool {
+	if v.Type == dataset.Text {
+		return v.Text[i] == text || trim(v.Text[i]) == trim(text)
+	}
+	if v.Type == dataset.Bool && strings.EqualFold(v.TextOf(i), text) {
+		return true
+	}
+	x, ok := number(v, i)
+	want, f := parseNumber(text)
+	return ok && f != formText && x == want
+}
+
+// resolve determines the kind of label after the first pass. Its errors point into the spec.
+func (l *labeler) resolve() error {
+	column := l.info.Column
+	for x, n := range map[float64]int64{0: l.zeros, 1: l.ones} {
+		if n > 0 {
+			l.numbers[x] += n
+		}
+	}
+
+	fail := func(format string, args ...any) error {
+		return l.spec.Errorf("label", "label column %q "+format, append([]any{column}, args...)...)
+	}
+
+	values := len(l.texts) + len(l.numbers)
+	switch {
+	case l.info.Kind == dataset.Regression:
+		if len(l.numbers) < 2 {
+			return fail("has the same value in every row: there is nothing to predict")
+		}
+		return nil
+	case l.info.Positive != nil && l.positives == 0:
+		return fail("never is %q; it holds %s", *l.info.Positive, listTexts(l.texts))
+	case l.info.Positive != nil || l.info.Above != nil:
+		if l.positives == 0 || l.negatives == 0 {
+			return fail("makes every row %d: there is nothing to predict", min(1, l.positives))
+		}
+		return nil
+	case values == 0:
+		return fail("has no value in any row")
+	case values == 1:
+		return fail("has the same value in every row: there is nothing to predict")
+	case len(l.texts) > 0:
+		example := slices.Sorted(maps.Keys(l.texts))[0]
+		if len(l.texts) == 2 && len(l.numbers) == 0 {
+			example = rarest(l.texts)
+		}
+		return fail("holds text (%s): name the positive value, such as `label: {column: %s, positive: %q}`", listTexts(l.texts), column, example)
+	case len(l.numbers) == 2 && l.numbers[0] > 0 && l.numbers[1] > 0:
+		l.info.Kind = dataset.Binary
+		l.positives, l.negatives = l.numbers[1], l.numbers[0]
+		return nil
+	case l.spec.Sample.Negatives > 0:
+		return l.spec.Errorf("sample.negatives", "label column %q holds %s: negative rows can be left out only if the label has two classes",
+			column, listNumbers(l.numbers))
+	case l.info.Kind == dataset.Binary || len(l.numbers) <= maxListed:
+		return fail("holds %s, which is neither 0 and 1 nor a regression: use `label: {column: %s, positive: \"%v\"}`, `{column: %s, above: %v}` or `{column: %s, kind: regression}`",
+			listNumbers(l.numbers), column, greatest(l.numbers), column, smallest(l.numbers), column)
+	}
+
+	l.info.Kind = dataset.Regression
+	return nil
+}
+
+func rarest(texts map[string]int64) string {
+	return slices.MinFunc(slices.Sorted(maps.Keys(texts)), func(a, b string) int { return cmp.Compare(texts[a], texts[b]) })
+}
+
+func smallest(m map[float64]int64) float64 { return slices.Min(slices.Collect(maps.Keys(m))) }
+func greatest(m map[float64]int64) float64 { return slices.Max(slices.Collect(maps.Keys(m))) }
+
+func listTexts(m map[string]int64) string {
+	var quoted []string
+	for _, s := range slices.Sorted(maps.Keys(m)) {
+		quoted = append(quoted, fmt.Sprintf("%q", brief(s)))
+	}
+	return list(quoted)
+}
+
+func listNumbers(m map[float64]int64) string {
+	var texts []string
+	for _, x := range slices.Sorted(maps.Keys(m)) {
+		texts = append(texts, fmt.Sprint(x))
+	}
+	return list(texts)
+}
+
+func list(values []string) string {
+	if len(values) > maxListed {
+		return strings.Join(values[:maxListed], ", ") + " and more"
+	}
+	return strings.Join(values, ", ")
+}

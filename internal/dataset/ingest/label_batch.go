@@ -1,0 +1,83 @@
+package ingest
+
+import "coppice/internal/dataset"
+
+// In most batches every label is a present number; these take a shorter path.
+
+// observePlain is observe for a batch whose labels are all 0 or 1, as most are; it returns false for other batches.
+func (l *labeler) observePlain(v *dataset.Values) bool {
+	if l.info.Positive != nil || l.info.Above != nil || l.info.Kind == dataset.Regression || !l.allPresent(v) {
+		return false
+	}
+
+	zeros, ones := int64(0), int64(0)
+	for _, x := range v.Float {
+		switch x {
+		case 0:
+			zeros++
+		case 1:
+			ones++
+		}
+	}
+	for _, n := range v.Int {
+		switch n {
+		case 0:
+			zeros++
+		case 1:
+			ones++
+		}
+	}
+
+	if zeros+ones < int64(v.Len()) {
+		return false
+	}
+
+	l.zeros, l.ones = l.zeros+zeros, l.ones+ones
+	return true
+}
+
+// allPresent reports whether it is evident that every row has a numeric label.
+func (l *labeler) allPresent(v *dataset.Values) bool {
+	if v.Null != nil || len(l.markers.numbers) > 0 || v.Type == dataset.Text || v.Type == dataset.Time {
+		return false
+	}
+	for _, x := range v.Float {
+		if x != x {
+			return false
+		}
+	}
+	return true
+}
+
+// presentIn returns the places of a batch's rows that have a label; nil stands for all.
+func (l *labeler) presentIn(b *Batch, v *dataset.Values) []int32 {
+	if l.allPresent(v) {
+		return nil
+	}
+	places := make([]int32, 0, b.Rows)
+	for i := range b.Rows {
+		if l.present(v, i) {
+			places = append(places, int32(i))
+		}
+	}
+	return places
+}
+
+// decodeAll writes the labels of a batch's rows, none of which may be missing.
+func (l *labeler) decodeAll(b *Batch, v *dataset.Values, out []float32) error {
+	plain := l.info.Positive == nil && l.info.Above == nil && v.Type == dataset.Float
+	for i := range out {
+		if plain {
+			if x := v.Float[i]; x == 0 || x == 1 { // the same for both kinds of labels
+				out[i] = float32(x)
+				continue
+			}
+		}
+
+		var err error
+		if out[i], err = l.decode(b, v, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package ingest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"testing"
+
+	"coppice/internal/dataset"
+)
+
+// bigTable writes rows of 10 columns with a generator, as CSV or Parquet, and never holds them.
+func bigTable(t testing.TB, path string, rows int) File {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := bufio.NewWriter(f)
+	columns := []Column{{Name: "y", Type: dataset.Int}}
+	for i := range 9 {
+		columns = append(columns, Column{Name: "x" + strconv.Itoa(i), Type: dataset.Float})
+	}
+	var write func(*Batch) error
+	var end func() error
+	if filepath.Ext(path) == ".parquet" {
+		p, err := NewParquetWriter(w, columns, Plain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write, end = p.Write, p.Close
+	} else {
+		c, err := NewCSVWriter(w, columns, ',')
+		if err != nil {
+			t.Fatal(err)
+		}
+		write, end = c.Write, func() error { return nil }
+	}
+	b := &Batch{}
+	for _, c := range columns {
+		b.Names = append(b.Names, c.Name)
+		b.Columns = append(b.Columns, dataset.Values{Type: c.Type})
+	}
+	state := uint64(1)
+	for from := 0; from < rows; from += b.Rows {
+		b.Rows = min(5000, rows-from)
+		for j := range b.Columns {
+			v := &b.Columns[j]
+			v.Int, v.Float = v.Int[:0], v.Float[:0]
+			for range b.Rows {
+				state++
+				h := mix(state)
+				if j == 0 {
+					v.Int = append(v.Int, int64(h&1))
+				} else {
+					v.Float = append(v.Float, float64(h%1e6)/64)
+				}
+			}
+		}
+		if err := write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(end(), w.Flush(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return File{URI: filepath.Base(path), Path: path, Bytes: info.Size()}
+}
+
+// live is how many bytes a collection finds to be in use.
+func live() int64 {
+	runtime.GC()
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64())
+}
+
+// allocated is how many bytes fn takes from the heap, those that it gives back counted too.
+func allocated(fn func()) int64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	fn()
+	runtime.ReadMemStats(&after)
+	return int64(after.TotalAlloc - before.TotalAlloc)
+}
+
+// A sampled cell does not keep the rest of its record, and a batch of long records is short.
+func TestLongRecordsDoNotStay(t *testing.T) {
+	html := strings.Repeat("<p>", 10_000)
+	var b strings.Builder
+	b.WriteString("y,x,html\n")
+	for i := range 2400 {
+		fmt.Fprintf(&b, "%d,%d,%s\n", i%2, i, html)
+	}
+	file := writeFile(t, "t.csv", b.String())
+	b.Reset()
+	before, most := live(), int64(0)
+	if _, err := tryStage(t, "label: y\ndrop: [html]\n", []File{file}, Options{Threads: 1, Progress: func(Progress) {
+		most = max(most, live()-before)
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if most > 48<<20 {
+		t.Errorf("%d MB live for a table of %d MB", most>>20, file.Bytes>>20)
+	}
+}
+
+// repeatedText is a Parquet file in which rows have one of two long texts.
+func repeatedText(t *testing.T, rows, length int) File {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := NewParquetWriter(&out, []Column{{Name: "y", Type: dataset.Int}, {Name: "s", Type: dataset.Text}}, Snappy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := &Batch{Names: []string{"y", "s"}, Rows: rows, Columns: []dataset.Values{{Type: dataset.Int}, {Type: dataset.Text}}}
+	texts := []string{strings.Repeat("a", length), strings.Repeat("b", length)}
+	for i := range rows {
+		batch.Columns[0].Int = append(batch.Columns[0].Int, int64(i%2))
+		batch.Columns[1].Text = append(batch.Columns[1].Text, texts[i/2%2])
+	}
+	if err := errors.Join(w.Write(batch), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return writeFile(t, "t.parquet", out.String())
+}
+
+// A small file whose dictionary gives one long text to every row can mean gigabytes, which must not be held.
+func TestDictionariesAreNotMultiplied(t *testing.T) {
+	long(t)
+	file := repeatedText(t, 3000, 100_000)
+	n := allocated(func() {
+		if _, err := tryStage(t, "label: y\nsample: 100\n", []File{file}, Options{Threads: 2}); err != nil {
+			t.Error(err)
+		}
+	})
+	if n > 100<<20 {
+		t.Errorf("%d MB for a file of %d bytes that means 300 MB", n>>20, file.Bytes)
+	}
+}
+
+// BenchmarkStage stages 200,000 rows of 9 numeric features, from each format.
+func BenchmarkStage(b *testing.B) {
+	for _, ext := range []string{".csv", ".parquet"} {
+		b.Run(ext[1:], func(b *testing.B) {
+			file := bigTable(b, filepath.Join(b.TempDir(), "t"+ext), 200_000)
+			spec := parseSpec(b, "label: y\n")
+			b.SetBytes(file.Bytes)
+			for i := 0; b.Loop(); i++ {
+				dir := filepath.Join(b.TempDir(), strconv.Itoa(i))
+				if _, err := Stage(context.Background(), spec, []File{file}, dir, Options{Threads: 1}); err != nil {
+					b.Fatal(err)
+				}
+				if err := os.RemoveAll(dir); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(200_000*9), "ns/value")
+		})
+	}
+}

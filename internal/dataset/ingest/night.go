@@ -1,0 +1,362 @@
+package ingest
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"coppice/internal/dataset"
+)
+
+// NightRows is the most rows that a Night holds.
+const NightRows = 50_000
+
+// Night summarises a table at the time it was staged: a uniform sample of rows from all splits, by row number, with their raw values. It is
+// sufficient to compare tonight's table with those of other nights.
+type Night struct {
+	Table  int64    // rows of the whole table with a label
+	Row    []int64  // number of each sampled row in the table, ascending
+	Split  []string // split of each sampled row
+	Label  []float32
+	Weight []float32 // nil if all weights are equal
+	// Time is in seconds since 1970, NaN if missing; nil if the table has no column of times. TimeColumn is its name.
+	Time       []float64
+	TimeColumn string
+	// Sample has the raw values of every column read, in the form that a model can predict. Its Row indexes the sampled rows.
+	Sample *dataset.Sample
+	Prints Prints // of entire rows
+	// Bare are prints of rows without their times and whatever determines their split: a row of test copied into train differs only in
+	// those.
+	Bare Prints
+
+	markers *missingMarkers
+}
+
+// Print is a distinct row of a table.
+type Print struct {
+	Hash  uint64
+	Count [4]int32 // occurrences by split, in the order of dataset.SplitNames
+}
+
+// Prints are some of a table's distinct rows, ascending by hash: those with the lowest hashes, so that the overlap of two tables, or of two
+// parts of one, can be estimated (Broder, On the resemblance and containment of documents, 1997).
+type Prints []Print
+
+// maxPrints is how many distinct rows are kept.
+const maxPrints = 1 << 14
+
+// Missing reports whether value i of a column is missing: null in the table, NaN, or one of the spec's texts.
+func (n *Night) Missing(v *dataset.Values, i int) bool { return missing(v, i, n.markers) }
+
+// Numbers returns a column's values as numbers, NaN if missing or unreadable. readable is the share of present values that can be read as
+// numbers; for times it is 0.
+func (n *Night) Numbers(v *dataset.Values) (x []float64, readable float64) {
+	return n.read(v, func(i int) (float64, bool) {
+		if v.Type == dataset.Time {
+			return 0, false
+		}
+		y, ok := number(v, i)
+		return y, ok && finite(y)
+	})
+}
+
+// Times returns a column's values as seconds since 1970, NaN if missing or unreadable; numbers are not readable as times.
+func (n *Night) Times(v *dataset.Values) (x []float64, readable float64) {
+	return n.read(v, func(i int) (float64, bool) {
+		switch v.Type {
+		case dataset.Time:
+			return dataset.Seconds(v.Unit.Split(v.Int[i])), true
+		case dataset.Text:
+			sec, nsec, ok := parseTime(v.Text[i])
+			return dataset.Seconds(sec, nsec), ok
+		}
+		return 0, false
+	})
+}
+
+func (n *Night) read(v *dataset.Values, one func(i int) (float64, bool)) (x []float64, readable float64) {
+	x = make([]float64, v.Len())
+	there, good := 0, 0
+	for i := range x {
+		x[i] = math.NaN()
+		if n.Missing(v, i) {
+			continue
+		}
+
+		there++
+		if y, ok := one(i); ok {
+			x[i] = y
+			good++
+		}
+	}
+	return x, float64(good) / float64(max(there, 1))
+}
+
+// Half returns every second row of the night, starting with row first, 0 or 1, without prints.
+func (n *Night) Half(first int) *Night {
+	var places []int32
+	for i := first; i < len(n.Label); i += 2 {
+		places = append(places, int32(i))
+	}
+
+	out := &Night{Table: int64(len(places)), TimeColumn: n.TimeColumn, markers: n.markers, Row: pick(n.Row, places), Split: pick(n.Split, places),
+		Label: pick(n.Label, places), Weight: pick(n.Weight, places), Time: pick(n.Time, places)}
+	out.Sample = &dataset.Sample{Names: n.Sample.Names}
+	for i := range places {
+		out.Sample.Row = append(out.Sample.Row, uint32(i))
+	}
+	for i := range n.Sample.Columns {
+		out.Sample.Columns = append(out.Sample.Columns, gather(&n.Sample.Columns[i], places))
+	}
+	return out
+}
+
+// nightTaker collects a Night during the second pass.
+type nightTaker struct {
+	night  *Night
+	take   sampler
+	chosen []chosen // of the current batch
+	stores []store
+	slots  []nightSlot
+	splits []uint8 // of the current batch's rows
+	when   []bool  // by column read: it gives the time of a row, or determines its split
+	bare   []uint64
+	hashes []uint64
+	prints printer // of hashes
+	bares  printer
+	spec   *dataset.Spec
+	read   []string
+}
+
+// nightSlot holds what a Night keeps of a row beside its values.
+type nightSlot struct {
+	row    int64
+	split  uint8
+	label  float32
+	weight float32
+}
+
+func newNightTaker(s *survey) *nightTaker {
+	t := &nightTaker{night: &Night{markers: s.markers}, take: newSampler(NightRows), spec: s.spec, read: s.roles.read, prints: newPrinter(), bares: newPrinter()}
+	t.stores = make([]store, len(t.read))
+	t.when = make([]bool, len(t.read))
+	for i := range t.stores {
+		t.stores[i].longest = dataset.MaxCategory
+		t.when[i] = i == s.roles.order || i == s.roles.split && s.splitter.by != dataset.SplitByHash
+	}
+	return t
+}
+
+// add processes a batch whose rows have been assigned to their splits.
+func (t *nightTaker) add(b *Batch, labels []float32, splits []*splitPart, threads int) {
+	t.night.Table += int64(b.Rows)
+	t.splits = resize(t.splits, b.Rows)
+	t.chosen = t.chosen[:0]
+
+	for where, part := range splits {
+		if part == nil {
+			continue
+		}
+		for _, place := range part.places {
+			t.splits[place] = uint8(where)
+		}
+	}
+
+	for i := range b.Rows {
+		slot, ok := t.take.offer(b.row(i))
+		if !ok {
+			continue
+		}
+		t.chosen = append(t.chosen, chosen{i, slot})
+		t.slots = stretch(t.slots, slot+1, 0)
+		t.slots[slot] = nightSlot{row: b.row(i), split: t.splits[i], label: labels[i], weight: 1}
+	}
+	t.weigh(splits)
+
+	parallel(threads, len(t.stores), func(i int) { t.stores[i].put(&b.Columns[i], t.chosen) })
+	t.hash(b, threads)
+	t.prints.add(t.hashes, t.splits)
+	t.bares.add(t.bare, t.splits)
+}
+
+// weigh records the weights of the rows just chosen.
+func (t *nightTaker) weigh(splits []*splitPart) {
+	for _, part := range splits {
+		if part == nil || len(part.targets.Weight) == 0 {
+			continue
+		}
+
+		next := 0 // chosen rows and a split's places are both ascending
+		for at, place := range part.places {
+			for next < len(t.chosen) && t.chosen[next].row < int(place) {
+				next++
+			}
+			if next < len(t.chosen) && t.chosen[next].row == int(place) {
+				t.slots[t.chosen[next].slot].weight = part.targets.Weight[at]
+			}
+		}
+	}
+}
+
+// hashChunk is how many rows a goroutine hashes at a time.
+const hashChunk = 2048
+
+// hash computes the hash of every row of the batch over all columns read.
+func (t *nightTaker) hash(b *Batch, threads int) {
+	t.hashes, t.bare = resize(t.hashes, b.Rows), resize(t.bare, b.Rows)
+	columns := b.Columns[:len(t.read)]
+	parallel(threads, (b.Rows+hashChunk-1)/hashChunk, func(chunk int) {
+		from := chunk * hashChunk
+		to := min(from+hashChunk, b.Rows)
+		out := t.bare[from:to]
+		for i := range out {
+			out[i] = seedNight
+		}
+
+		for _, when := range []bool{false, true} {
+			for c := range columns {
+				if t.when[c] != when {
+					continue
+				}
+				v := &columns[c]
+				for i := range out {
+					out[i] = mix(out[i] ^ rawHash(v, from+i))
+				}
+			}
+
+			// So far this is the hash of the bare row; the rest continues from it.
+			if !when {
+				copy(t.hashes[from:to], out)
+				out = t.hashes[from:to]
+			}
+		}
+	})
+}
+
+// rawHash hashes a value as written in the table.
+func rawHash(v *dataset.Values, i int) uint64 {
+	switch {
+	case v.IsNull(i):
+		return seedNight
+	case v.Type == dataset.Text:
+		return xxhash.Sum64String(v.Text[i])
+	case v.Type == dataset.Float:
+		return math.Float64bits(v.Float[i])
+	}
+	return uint64(v.Int[i])
+}
+
+// finish returns the night, its rows in table order.
+func (t *nightTaker) finish() *Night {
+	n := t.night
+	kept := t.take.sorted()
+	slices.SortFunc(kept, func(a, b slot) int { return cmp.Compare(t.slots[a.place].row, t.slots[b.place].row) })
+
+	places := make([]int32, len(kept))
+	weighted := false
+	n.Sample = &dataset.Sample{Names: t.read}
+	for i, s := range kept {
+		one := t.slots[s.place]
+		places[i] = int32(s.place)
+		n.Sample.Row = append(n.Sample.Row, uint32(i))
+		n.Row = append(n.Row, one.row)
+		n.Split = append(n.Split, dataset.SplitNames()[one.split])
+		n.Label = append(n.Label, one.label)
+		n.Weight = append(n.Weight, one.weight)
+		weighted = weighted || one.weight != 1
+	}
+	if !weighted {
+		n.Weight = nil
+	}
+
+	for i := range t.stores {
+		raw := t.stores[i].finish(t.take.used())
+		n.Sample.Columns = append(n.Sample.Columns, gather(&raw, places))
+	}
+
+	n.Prints, n.Bare = t.prints.finish(), t.bares.finish()
+	n.findTimes(t.spec)
+	return n
+}
+
+// timeShare is the least share of readable times for a column to serve as the table's clock without being named.
+const timeShare = 0.99
+
+// findTimes looks for the column with the time of each row: the one that the spec names, else the first that holds times.
+func (n *Night) findTimes(spec *dataset.Spec) {
+	named := []string{spec.Contract.Time, spec.Label.At, spec.TimeColumn()}
+	for _, name := range append(named, n.Sample.Names...) {
+		v := n.Sample.Column(name)
+		if v == nil {
+			continue
+		}
+
+		x, readable := n.Times(v)
+		if readable == 0 && slices.Contains(named, name) {
+			x, readable = n.Numbers(v) // seconds, or any number that grows with time
+		}
+		if readable >= timeShare {
+			n.Time, n.TimeColumn = x, name
+			return
+		}
+	}
+}
+
+// printer keeps the distinct rows with the lowest hashes.
+type printer struct {
+	limit  uint64 // rows with larger hashes are ignored
+	counts map[uint64]*[4]int32
+}
+
+func newPrinter() printer { return printer{limit: math.MaxUint64, counts: map[uint64]*[4]int32{}} }
+
+func (p *printer) add(hashes []uint64, splits []uint8) {
+	for i, h := range hashes {
+		if h > p.limit {
+			continue
+		}
+
+		count := p.counts[h]
+		if count == nil {
+			if len(p.counts) == 2*maxPrints {
+				if p.drop(); h > p.limit {
+					continue
+				}
+			}
+			count = new([4]int32)
+			p.counts[h] = count
+		}
+		if count[splits[i]] < math.MaxInt32 {
+			count[splits[i]]++
+		}
+	}
+}
+
+// drop keeps only the maxPrints lowest hashes.
+func (p *printer) drop() {
+	hashes := make([]uint64, 0, len(p.counts))
+	for h := range p.counts {
+		hashes = append(hashes, h)
+	}
+	slices.Sort(hashes)
+	if len(hashes) <= maxPrints {
+		return
+	}
+
+	p.limit = hashes[maxPrints-1]
+	for _, h := range hashes[maxPrints:] {
+		delete(p.counts, h)
+	}
+}
+
+func (p *printer) finish() Prints {
+	p.drop()
+	out := make(Prints, 0, len(p.counts))
+	for h, count := range p.counts {
+		out = append(out, Print{h, *count})
+	}
+	slices.SortFunc(out, func(a, b Print) int { return cmp.Compare(a.Hash, b.Hash) })
+	return out
+}

@@ -1,0 +1,276 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow/memory"
+	"github.com/apache/arrow/go/v17/parquet"
+	"github.com/apache/arrow/go/v17/parquet/file"
+	"github.com/apache/arrow/go/v17/parquet/schema"
+	"github.com/klauspost/compress/zstd"
+
+	"coppice/internal/dataset"
+)
+
+// parquetSource is a Parquet file. It is read one column chunk at a time, page by page: the library's readers of whole
+// records end early, without an error, on dictionaries that span row groups. Pages are read and checked by pageReader; the
+// library reads the file's metadata and decodes the pages' values.
+type parquetSource struct {
+	file    File
+	threads int
+	cols    []Column
+	leaves  []int // for each of cols, its index among the file's leaf columns; -1 if it cannot be read
+	rows    int64
+}
+
+// The library trusts its input. maxPage bounds the size that a page may claim.
+const (
+	maxPage        = 1 << 30
+	readAheadBytes = 128 << 10 // per column
+)
+
+type pageAllocator struct{ *memory.GoAllocator }
+
+func (a pageAllocator) Allocate(size int) []byte {
+	if size > maxPage {
+		panic(fmt.Errorf("a page of %d bytes", size)) // guard turns it into an error
+	}
+	return a.GoAllocator.Allocate(size)
+}
+
+// guard runs fn and converts the library's panics on damaged files to errors.
+func guard(fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if cause, ok := p.(error); ok {
+				err = fmt.Errorf("the Parquet library gave up: %w", cause)
+			} else {
+				err = fmt.Errorf("the Parquet library gave up: %v", p)
+			}
+		}
+	}()
+	return fn()
+}
+
+// damagedFile is an error about the file as a whole.
+func (s *parquetSource) damagedFile(err error) error {
+	return &TableError{File: s.file.URI, Msg: "not a complete Parquet file", Err: err}
+}
+
+// open reads the file's metadata. The caller closes the reader, which also closes the file.
+func (s *parquetSource) open() (*file.Reader, *os.File, error) {
+	f, err := os.Open(s.file.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+
+	var r *file.Reader
+	err = guard(func() (err error) {
+		r, err = file.NewParquetReader(f, file.WithReadProps(parquet.NewReaderProperties(pageAllocator{memory.NewGoAllocator()})))
+		return err
+	})
+	if err != nil {
+		return nil, nil, errors.Join(s.damagedFile(err), f.Close())
+	}
+
+	return r, f, nil
+}
+
+func openParquet(f File, threads int) (*parquetSource, error) {
+	s := &parquetSource{file: f, threads: max(1, threads)}
+	r, _, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+
+	err = guard(func() error {
+		s.rows = r.NumRows()
+		sum := int64(0)
+		for i := range r.NumRowGroups() {
+			n := r.RowGroup(i).NumRows()
+			if n < 0 || sum > s.rows {
+				return fmt.Errorf("row group %d has %d rows", i, n)
+			}
+			sum += n
+		}
+		if sum != s.rows {
+			return fmt.Errorf("row groups of %d rows in a file of %d", sum, s.rows)
+		}
+		s.mapSchema(r.MetaData().Schema)
+		were := dictionaries(r.MetaData().KeyValueMetadata())
+		for i := range s.cols {
+			s.cols[i].Dictionary = were[s.cols[i].Name]
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, s.damagedFile(err)
+	}
+	return s, nil
+}
+
+// mapSchema makes a column of every top-level field of the schema.
+func (s *parquetSource) mapSchema(sc *schema.Schema) {
+	leafOf := map[string]int{}
+	for i := range sc.NumColumns() {
+		if sc.ColumnRoot(i) == sc.Column(i).SchemaNode() {
+			leafOf[sc.Column(i).Name()] = i
+		}
+	}
+
+	for i := range sc.Root().NumFields() {
+		node := sc.Root().Field(i)
+		c, place := Column{Name: node.Name()}, -1
+
+		switch leaf, flat := leafOf[node.Name()]; {
+		case node.Type() == schema.Group:
+			c.Unreadable = fmt.Sprintf("nested (%s)", groupName(node))
+		case !flat || node.RepetitionType() == parquet.Repetitions.Repeated:
+			c.Unreadable = "a repeated field"
+		default:
+			place = leaf
+			k := kindOf(sc.Column(leaf))
+			c.Type, c.Unit, c.Untyped, c.Unreadable = k.typ, k.unit, k.untyped, k.unreadable
+		}
+
+		s.cols, s.leaves = append(s.cols, c), append(s.leaves, place)
+	}
+}
+
+func groupName(n schema.Node) string {
+	switch n.LogicalType().(type) {
+	case schema.ListLogicalType:
+		return "a list"
+	case schema.MapLogicalType:
+		return "a map"
+	}
+	return "a struct"
+}
+
+func (s *parquetSource) columns() []Column { return s.cols }
+
+func (s *parquetSource) read(ctx context.Context, q request) error {
+	r, f, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+
+	unzstd, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxPage))
+	if err != nil {
+		return err
+	}
+	defer unzstd.Close()
+
+	packed := newPacked()
+	chunks := make([]chunk, len(q.places))
+	pages := make([]pageReader, len(q.places))
+	for i, p := range q.places {
+		c := r.MetaData().Schema.Column(s.leaves[p])
+		chunks[i] = newChunk(c)
+		pages[i] = pageReader{zstd: unzstd, packed: packed, level: c.MaxDefinitionLevel(), width: fixedWidth(c), fixed: c.PhysicalType() == parquet.Types.FixedLenByteArray, lent: c.PhysicalType() == parquet.Types.ByteArray || c.PhysicalType() == parquet.Types.FixedLenByteArray}
+	}
+
+	first := int64(0)
+	for i := range r.NumRowGroups() {
+		g := r.RowGroup(i)
+		texts := int64(0)
+
+		for j, p := range q.places {
+			err := guard(func() error {
+				meta, err := g.MetaData().ColumnChunk(s.leaves[p])
+				if err != nil && strings.Contains(err.Error(), "decrypt") { // the library has no error type for it
+					return errEncrypted
+				}
+				if err == nil {
+					err = pages[j].begin(f, info.Size(), meta, r.WriterVersion(), g.NumRows())
+				}
+				if err == nil {
+					c := r.MetaData().Schema.Column(s.leaves[p])
+					chunks[j].begin(&pages[j], func(from file.PageReader) file.ColumnChunkReader {
+						return file.NewColumnReader(c, from, memory.NewGoAllocator(), r.BufferPool())
+					})
+					if s.cols[p].Type == dataset.Text {
+						texts += max(0, meta.TotalUncompressedSize())
+					}
+				}
+				return err
+			})
+			if err != nil {
+				return s.damaged(first, p, err)
+			}
+		}
+
+		// A text that a dictionary gives to many rows counts once, and is in memory once.
+		short := q
+		short.rows = min(q.rows, max(1, int(batchBytes/(texts/max(1, g.NumRows())+1))))
+		if err := s.readGroup(ctx, first, g.NumRows(), chunks, short); err != nil {
+			return err
+		}
+
+		first += g.NumRows()
+	}
+	return nil
+}
+
+// readGroup emits the batches of one row group. first is the number of its first row in the file.
+func (s *parquetSource) readGroup(ctx context.Context, first, left int64, chunks []chunk, q request) error {
+	for left > 0 {
+		b := q.empty()
+		n := int(min(int64(q.rows), left))
+		if len(b.Columns) != len(chunks) {
+			b.Columns = make([]dataset.Values, len(chunks))
+		}
+
+		b.First, b.Rows, b.lines, b.rowNumbers = first, n, nil, nil
+
+		errs := make([]error, len(chunks))
+		parallel(s.threads, len(chunks), func(i int) {
+			errs[i] = guard(func() error { return chunks[i].read(n, &b.Columns[i]) })
+		})
+		for i, err := range errs { // the first column's error, for any number of threads
+			if err != nil {
+				return s.damaged(first, q.places[i], err)
+			}
+		}
+
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+
+		first += int64(n)
+		left -= int64(n)
+		if err := q.emit(b, first, s.rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// damaged is an error in one column of the batch that begins with row first.
+func (s *parquetSource) damaged(first int64, place int, err error) error {
+	e := &TableError{File: s.file.URI, Row: first + 1, Column: s.cols[place].Name, Msg: "the column cannot be read from here on", Err: err}
+	var value *valueError
+	if errors.As(err, &value) {
+		e.Row, e.Msg, e.Err = first+int64(value.at)+1, value.msg, nil
+	}
+	return e
+}
+
+// valueError is a value that exists but cannot be used. at counts from the batch's first row.
+type valueError struct {
+	at  int
+	msg string
+}
+
+func (e *valueError) Error() string { return e.msg }

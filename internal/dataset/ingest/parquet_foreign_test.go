@@ -1,0 +1,258 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"coppice/internal/dataset"
+)
+
+// foreign is the folder of files that other programs wrote; make.py there says how.
+const foreign = "testdata/foreign"
+
+// TestForeignParquet reads the same table as pyarrow, DuckDB and Polars write it, with their defaults and their encodings.
+func TestForeignParquet(t *testing.T) {
+	checkForeign(t, foreign, 10)
+}
+
+// checkForeign compares every readable file of a folder with what want.json says, to the bit.
+func checkForeign(t *testing.T, folder string, least int) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(folder, "want.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string][]*string
+	if err := json.Unmarshal(text, &want); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "*.parquet"))
+	if err != nil || len(files) < least {
+		t.Fatalf("%d files in %s (%v), expected %d or more", len(files), folder, err, least)
+	}
+	for _, file := range files {
+		if strings.HasPrefix(filepath.Base(file), "encrypted") {
+			continue
+		}
+		for _, batch := range []int{7, 100_000} {
+			if err := sameTable(file, want, batch); err != nil {
+				t.Errorf("%s in batches of %d: %v", filepath.Base(file), batch, err)
+			}
+		}
+	}
+}
+
+// sameTable says where a file's values are not the wanted ones.
+func sameTable(file string, want map[string][]*string, rows int) error {
+	table, err := OpenTable([]File{{URI: file, Path: file}}, TableOptions{Threads: 2})
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, c := range table.Columns() {
+		names = append(names, c.Name)
+	}
+	if len(names) < 10 {
+		return fmt.Errorf("only the columns %q", names)
+	}
+
+	next := 0
+	err = table.Read(context.Background(), names, rows, func(b *Batch) error {
+		for j := range b.Columns {
+			for i := range b.Rows {
+				if got, want := exactly(&b.Columns[j], i), want[b.Names[j]][next+i]; !same(got, want) {
+					return fmt.Errorf("row %d of %s is %s, expected %s", next+i+1, b.Names[j], shownText(got), shownText(want))
+				}
+			}
+		}
+		next += b.Rows
+		return nil
+	})
+	if err == nil && next != len(want[names[0]]) {
+		err = fmt.Errorf("%d rows, expected %d", next, len(want[names[0]]))
+	}
+	return err
+}
+
+// exactly is a value in the form of want.json; nil where there is none.
+func exactly(v *dataset.Values, i int) *string {
+	if v.IsNull(i) {
+		return nil
+	}
+	text := ""
+	switch v.Type {
+	case dataset.Text:
+		text = v.Text[i]
+	case dataset.Float:
+		text = strconv.FormatUint(math.Float64bits(v.Float[i]), 16)
+	default:
+		text = strconv.FormatInt(v.Int[i], 10)
+	}
+	return &text
+}
+
+func same(got, want *string) bool {
+	if got == nil || want == nil {
+		return got == want
+	}
+	if *got == *want {
+		return true
+	}
+	if !strings.Contains(*want, "0x") && !strings.Contains(*want, "inf") {
+		return false
+	}
+	x, err := strconv.ParseFloat(*want, 64)
+	return err == nil && *got == strconv.FormatUint(math.Float64bits(x), 16)
+}
+
+func shownText(s *string) string {
+	if s == nil {
+		return "nothing"
+	}
+	return *s
+}
+
+// TestEncryptedParquetIsCalledSo: whether all of a file is encrypted or a column.
+func TestEncryptedParquetIsCalledSo(t *testing.T) {
+	for file, want := range map[string]string{
+		"encrypted.parquet":         "encrypted.parquet: an encrypted Parquet file, which cannot be read; write it without encryption",
+		"encrypted-columns.parquet": "it is encrypted",
+	} {
+		path := filepath.Join(foreign, file)
+		table, err := OpenTable([]File{{URI: path, Path: path}}, TableOptions{})
+		if err == nil {
+			err = table.Read(context.Background(), []string{"steps"}, 100, func(*Batch) error { return nil })
+		}
+		var e *TableError
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, expected %q", file, err, want)
+		}
+	}
+
+	// A CSV file whose first column begins with the same letters is one.
+	path := writeFile(t, "t.csv", "PARENT,b\n1,2\n").Path
+	if _, err := OpenTable([]File{{URI: path, Path: path}}, TableOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// packDeltas is DELTA_BINARY_PACKED of numbers, in blocks of 128 and parts of 32.
+func packDeltas(values []int64) []byte {
+	out := binary.AppendUvarint(nil, 128)
+	out = binary.AppendUvarint(out, 4)
+	out = binary.AppendUvarint(out, uint64(len(values)))
+	if len(values) == 0 {
+		return binary.AppendVarint(out, 0)
+	}
+	out = binary.AppendVarint(out, values[0])
+	for at := 1; at < len(values); at += 128 {
+		block := values[at:min(at+128, len(values))]
+		least := int64(math.MaxInt64)
+		for i := range block {
+			least = min(least, block[i]-values[at+i-1])
+		}
+		out = binary.AppendVarint(out, least)
+		out = append(out, 64, 64, 64, 64)
+		for i := range (len(block) + 31) / 32 * 32 {
+			delta := int64(0)
+			if i < len(block) {
+				delta = block[i] - values[at+i-1] - least
+			}
+			out = binary.LittleEndian.AppendUint64(out, uint64(delta))
+		}
+	}
+	return out
+}
+
+func TestReadDeltas(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for n := range 400 {
+		values := make([]int64, n)
+		for i := range values {
+			values[i] = int64(rng.Uint64()) // differences wrap around, as the format has it
+		}
+		got, rest, err := readDeltas(append(packDeltas(values), "rest"...))
+		if err != nil || !slices.Equal(got, values) || string(rest) != "rest" {
+			t.Fatalf("%d numbers: %v came back, behind them %q, %v", n, len(got), rest, err)
+		}
+	}
+	for name, data := range map[string][]byte{
+		"nothing": nil, "a head": {128, 1, 4}, "no parts": {128, 1, 0, 9, 0}, "parts of 31": {31, 1, 9, 0}, "many in nothing": {128, 1, 4, 0xff, 0xff, 0xff, 0x7f, 0},
+		"65 bits": append([]byte{32, 1, 9, 0, 0, 65}, make([]byte, 400)...), "cut off": packDeltas([]int64{1, 2, 3})[:20],
+	} {
+		if got, _, err := readDeltas(data); err == nil {
+			t.Errorf("%s: %v, expected an error", name, got)
+		}
+	}
+}
+
+func TestReadDeltaTexts(t *testing.T) {
+	texts := func(prefixes, suffixes []int64, data string) []byte {
+		return append(append(packDeltas(prefixes), packDeltas(suffixes)...), data...)
+	}
+	good, err := readDeltaTexts(texts([]int64{0, 2, 4, 0}, []int64{4, 2, 0, 4}, "abcdXYefgh"), 4)
+	if err != nil || string(good) != "abcdabXYabXYefgh" {
+		t.Errorf(`readDeltaTexts(...): got %q, %v; want no error, string(good) = "abcdabXYabXYefgh"`, good, err)
+	}
+	for name, data := range map[string][]byte{
+		"a first prefix": texts([]int64{1}, []int64{3}, "abcd"), "too short": texts([]int64{0}, []int64{3}, "abcd"), "negative": texts([]int64{0, -1}, []int64{4, 5}, "abcdefghi"),
+		"cut off": texts([]int64{0}, []int64{4}, "abc"), "other lengths": texts([]int64{0}, []int64{4, 4}, "abcdefgh"), "overflow": texts([]int64{0, math.MaxInt64}, []int64{4, math.MinInt64}, "abcd"),
+	} {
+		if got, err := readDeltaTexts(data, 4); err == nil {
+			t.Errorf("%s: %q, expected an error", name, got)
+		}
+	}
+}
+
+func TestJoinStreams(t *testing.T) {
+	for _, width := range []int{1, 2, 4, 5, 8, 16} {
+		values := make([]byte, 37*width)
+		for i := range values {
+			values[i] = byte(i * 7)
+		}
+		split := make([]byte, 0, len(values))
+		for stream := range width {
+			for at := stream; at < len(values); at += width {
+				split = append(split, values[at])
+			}
+		}
+		got := make([]byte, len(values))
+		if joinStreams(split, width, got); !bytes.Equal(got, values) {
+			t.Errorf("%d streams: %v, expected %v", width, got, values)
+		}
+	}
+}
+
+// FuzzDeltas: whatever the bytes, no panic, no more values than were asked for room for, and what was packed comes back.
+func FuzzDeltas(f *testing.F) {
+	f.Add(packDeltas([]int64{1, 5, -3, math.MaxInt64, math.MinInt64}), 4)
+	f.Add(append(append(packDeltas([]int64{0, 2}), packDeltas([]int64{4, 2})...), "abcdXY"...), 4)
+	f.Add([]byte{128, 1, 4, 0xff, 0xff, 0xff, 0x7f, 0}, 1)
+	f.Fuzz(func(t *testing.T, data []byte, width int) {
+		if values, rest, err := readDeltas(data); err == nil {
+			again, none, err := readDeltas(packDeltas(values))
+			if err != nil || !slices.Equal(again, values) || len(none) > 0 || len(rest) > len(data) {
+				t.Fatalf("%v became %v: %v", values, again, err)
+			}
+		}
+		if width = width & 0xff; width > 0 {
+			if texts, err := readDeltaTexts(data, width); err == nil && len(texts)%width != 0 {
+				t.Fatalf("%d bytes in texts of %d", len(texts), width)
+			}
+			whole := data[:len(data)/width*width]
+			joinStreams(whole, width, make([]byte, len(whole)))
+		}
+	})
+}

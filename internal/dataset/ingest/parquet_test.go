@@ -1,0 +1,475 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/parquet"
+
+	"coppice/internal/dataset"
+)
+
+func testFile(t testing.TB, name string) File {
+	t.Helper()
+	path := filepath.Join("testdata", "types", name)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return File{URI: name, Path: path, Bytes: info.Size()}
+}
+
+// sameAs compares value i with what pyarrow printed.
+func sameAs(v *dataset.Values, i int, want string) bool {
+	if v.IsNull(i) || want == "<null>" {
+		return v.IsNull(i) == (want == "<null>")
+	}
+	switch v.Type {
+	case dataset.Float:
+		x, err := strconv.ParseFloat(want, 64)
+		return err == nil && (v.Float[i] == x && math.Signbit(v.Float[i]) == math.Signbit(x) || x != x && v.Float[i] != v.Float[i])
+	case dataset.Time:
+		if v.Unit == dataset.Nano {
+			return strconv.FormatInt(v.Int[i], 10) == want
+		}
+		sec, nsec, ok := parseTime(want)
+		gotSec, gotNsec := v.Unit.Split(v.Int[i])
+		return ok && sec == gotSec && nsec == gotNsec
+	}
+	return v.TextOf(i) == want
+}
+
+// Every type, in every encoding, as pyarrow writes them (testdata/types/make.py), is read as pyarrow reads it.
+func TestParquetTypes(t *testing.T) {
+	data, err := os.ReadFile("testdata/types/want.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string][]string
+	if err := json.Unmarshal(data, &want); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"types.parquet", "types_v2.parquet", "types_gzip.parquet"} {
+		table, err := OpenTable([]File{testFile(t, name)}, TableOptions{Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range table.Columns() {
+			rows := 0
+			err := table.Read(context.Background(), []string{c.Name}, 2, func(b *Batch) error {
+				v := &b.Columns[0]
+				if v.Type != c.Type || v.Unit != c.Unit || v.Len() != b.Rows {
+					t.Errorf("%s: %s holds %d values of type %s (%s), announced as %s (%s)", name, c.Name, v.Len(), v.Type, v.Unit, c.Type, c.Unit)
+				}
+				for i := range b.Rows {
+					if !sameAs(v, i, want[c.Name][rows]) {
+						t.Errorf("%s: %s[%d] is %s, want %s", name, c.Name, rows, v.TextOf(i), want[c.Name][rows])
+					}
+					rows++
+				}
+				return nil
+			})
+			if _, known := want[c.Name]; known {
+				if err != nil || rows != 4 {
+					t.Errorf("%s: %s has %d rows: %v", name, c.Name, rows, err)
+				}
+				continue
+			}
+			if what := map[string]string{"list": "a list", "struct": "a struct", "map": "a map"}[c.Name]; err == nil || !strings.Contains(err.Error(), fmt.Sprintf("column %q: is nested (%s), which cannot be a feature", c.Name, what)) {
+				t.Errorf(`got %s: %s: %v; want an error, err.Error() with fmt.Sprintf("column %%q: is nested (%%s), which cannot be a feature", c.Name, what)`, name, c.Name, err)
+			}
+		}
+	}
+}
+
+func TestParquetKinds(t *testing.T) {
+	table, err := OpenTable([]File{testFile(t, "types.parquet")}, TableOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Column{
+		"bool": {Type: dataset.Bool}, "uint32": {Type: dataset.Int}, "uint64": {Type: dataset.Text, Untyped: true}, "half": {Type: dataset.Float},
+		"string": {Type: dataset.Text}, "date32": {Type: dataset.Time, Unit: dataset.Day}, "date64": {Type: dataset.Time, Unit: dataset.Day}, "us": {Type: dataset.Time, Unit: dataset.Micro},
+		"time32": {Type: dataset.Int}, "dec9": {Type: dataset.Float}, "dec18": {Type: dataset.Int}, "dec38": {Type: dataset.Text, Untyped: true}, "dec38s": {Type: dataset.Float},
+	}
+	for _, c := range table.Columns() {
+		if w, ok := want[c.Name]; ok {
+			w.Name = c.Name
+			if c != w {
+				t.Errorf("%+v, want %+v", c, w)
+			}
+			delete(want, c.Name)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("not there: %v", want)
+	}
+}
+
+func TestParquetInt96(t *testing.T) {
+	_, cells, err := readAll([]File{testFile(t, "int96.parquet")}, dataset.CSVSpec{}, 3)
+	if got := fmt.Sprint(cells); err != nil || got != "[[2017-07-02T12:53:20Z] [<null>] [1969-12-31T23:59:59.999999Z] [1970-01-01T00:00:00Z]]" {
+		t.Errorf(`fmt.Sprint(cells): got %s %v; want no error, got = "[[2017-07-02T12:53:20Z] [<null>] [1969-12-31T23:59:59.999999Z] [1970-01-01T00:00:00Z]]"`, got, err)
+	}
+	_, cells, err = readAll([]File{testFile(t, "int96_far.parquet")}, dataset.CSVSpec{}, 3)
+	if got := fmt.Sprint(cells[0]); err != nil || !strings.HasPrefix(got, "[9999-12-3") {
+		t.Errorf(`fmt.Sprint(cells[0]): got %s %v; want no error, got beginning with "[9999-12-3"`, got, err)
+	}
+	for _, tc := range []struct {
+		nanos int64
+		day   uint32
+		want  int64
+	}{
+		{0, 0, -2440588 * 86400e6}, {math.MaxInt64, 2440588 + 106_000_000, 106_000_000*86400e6 + math.MaxInt64/1000}, {-1, 2440588, -1}, {-1000, 2440588, -1}, {math.MinInt64, 0, -2440588*86400e6 - math.MaxInt64/1000 - 1},
+	} {
+		var v parquet.Int96
+		binary.LittleEndian.PutUint64(v[:], uint64(tc.nanos))
+		binary.LittleEndian.PutUint32(v[8:], tc.day)
+		out := dataset.Values{Int: make([]int64, 1)}
+		if err := (kind{}).int96s([]parquet.Int96{v}, &out); err != nil || out.Int[0] != tc.want {
+			t.Errorf("(kind{}).int96s([]parquet.Int96{v}, &out): got %+v: %v %v; want no error, out.Int[0] = tc.want", tc, out.Int, err)
+		}
+		binary.LittleEndian.PutUint32(v[8:], 1<<31)
+		if err := (kind{}).int96s([]parquet.Int96{v}, &out); err == nil {
+			t.Error("more than microseconds can count was read")
+		}
+	}
+}
+
+func TestParquetFilesMustAgree(t *testing.T) {
+	var a, b bytes.Buffer
+	for _, f := range []struct {
+		w    *bytes.Buffer
+		cols []Column
+		v    dataset.Values
+	}{
+		{&a, []Column{{Name: "x", Type: dataset.Int}}, dataset.Values{Type: dataset.Int, Int: []int64{1}}},
+		{&b, []Column{{Name: "x", Type: dataset.Text}}, dataset.Values{Type: dataset.Text, Text: []string{"1"}}},
+	} {
+		w, err := NewParquetWriter(f.w, f.cols, Snappy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(w.Write(&Batch{Names: []string{"x"}, Columns: []dataset.Values{f.v}, Rows: 1}), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _, err := readAll([]File{writeFile(t, "1.parquet", a.String()), writeFile(t, "2.parquet", b.String())}, dataset.CSVSpec{}, 3)
+	if want := `2.parquet: column "x": is text here and int in 1.parquet; write all files with the same types`; err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+// A file cut off anywhere is a typed error.
+func TestTruncatedParquet(t *testing.T) {
+	data, err := os.ReadFile("testdata/types/types.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := len(data) - 1; n > 4; n -= 97 {
+		_, _, err := readAll([]File{writeFile(t, "t.parquet", string(data[:n]))}, dataset.CSVSpec{}, 3)
+		var e *TableError
+		if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), "t.parquet: not a complete Parquet file: ") {
+			t.Fatalf("%d bytes: %v", n, err)
+		}
+	}
+}
+
+// flippedParquet reads all that can be read of a damaged file; whatever comes of it must be rows or a typed error.
+func flippedParquet(t *testing.T, data []byte) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "t.parquet")
+	if err := os.WriteFile(path, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	table, err := OpenTable([]File{{URI: "t.parquet", Path: path, Bytes: int64(len(data))}}, TableOptions{Threads: 2})
+	var e *TableError
+	if err != nil {
+		if !errors.As(err, &e) {
+			t.Fatalf("untyped error %T: %v", err, err)
+		}
+		return
+	}
+	var names []string
+	for _, c := range table.Columns() {
+		if c.Unreadable == "" {
+			names = append(names, c.Name)
+		}
+	}
+	rows, enough := 0, errors.New("enough rows")
+	err = table.Read(context.Background(), names, 2, func(b *Batch) error {
+		for i := range b.Columns {
+			if b.Columns[i].Len() != b.Rows {
+				t.Fatalf("%d values of %s in %d rows", b.Columns[i].Len(), b.Names[i], b.Rows)
+			}
+		}
+		if rows += b.Rows; rows > 1000 {
+			return enough
+		}
+		return nil
+	})
+	if err != nil && !errors.As(err, &e) && !errors.Is(err, enough) {
+		t.Fatalf("untyped error %T: %v", err, err)
+	}
+}
+
+func TestFlippedParquet(t *testing.T) {
+	for _, name := range []string{"types.parquet", "types_v2.parquet"} {
+		data, err := os.ReadFile(filepath.Join("testdata", "types", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := 4; at < len(data); at += 151 {
+			bad := bytes.Clone(data)
+			bad[at] ^= 0xff
+			flippedParquet(t, bad)
+		}
+	}
+}
+
+// No byte of a file, whatever it is changed to, makes reading it take much memory.
+func TestEveryFlippedByte(t *testing.T) {
+	var b bytes.Buffer
+	w, err := NewParquetWriter(&b, []Column{{Name: "s", Type: dataset.Text}, {Name: "x", Type: dataset.Float}}, Plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := &Batch{Names: []string{"s", "x"}, Rows: 24, Columns: []dataset.Values{{Type: dataset.Text, Null: make([]bool, 24)}, {Type: dataset.Float}}}
+	for i := range batch.Rows {
+		batch.Columns[0].Text = append(batch.Columns[0].Text, fmt.Sprint("k", i%5))
+		batch.Columns[0].Null[i] = i%7 == 3
+		batch.Columns[1].Float = append(batch.Columns[1].Float, float64(i%3))
+	}
+	if err := errors.Join(w.Write(batch), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	good := b.Bytes()
+	tail := len(good) - 8 - int(binary.LittleEndian.Uint32(good[len(good)-8:])) // the library reads the footer
+	var before, after runtime.MemStats
+	for at := 4; at < tail; at++ {
+		for _, value := range []byte{good[at] ^ 1, good[at] + 2, good[at] ^ 0x80, 31, 0xff} {
+			bad := bytes.Clone(good)
+			bad[at] = value
+			runtime.ReadMemStats(&before)
+			flippedParquet(t, bad)
+			if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 64<<20 {
+				t.Errorf("byte %d changed from %#x to %#x: %d MB", at, good[at], value, (after.TotalAlloc-before.TotalAlloc)>>20)
+			}
+		}
+	}
+}
+
+func TestRuns(t *testing.T) {
+	packed := []byte{3, 1, 0, 0, 0xff, 0x07, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0} // one group of 18 bits
+	for name, tc := range map[string]struct {
+		data   []byte
+		values int64
+		want   uint64
+	}{
+		"repeated":       {[]byte{10, 1, 2, 3, 4, 9, 0, 0}, 6, 0x030201},
+		"then another":   {[]byte{2, 1, 0, 0, 4, 9, 1, 0}, 3, 0x0109},
+		"beyond the end": {[]byte{2, 1, 0, 0, 4, 9, 1, 0}, 1, 1},
+		"groups":         {packed, 8, 0x1ffc0},
+		"first of group": {packed, 1, 1},
+		"cut off":        {[]byte{10, 1}, 5, 1},
+		"nothing":        {nil, 5, 0},
+	} {
+		if got := greatestIndex(tc.data, 18, tc.values); got != tc.want {
+			t.Errorf("%s: %#x, want %#x", name, got, tc.want)
+		}
+	}
+	for _, tc := range []struct {
+		data []byte
+		good bool
+	}{{[]byte{20, 1}, true}, {[]byte{3, 0xff, 4, 1}, true}, {[]byte{5, 0xff, 3}, true}, {[]byte{20, 1, 0}, false}, {[]byte{3, 0xff, 4, 1, 2, 1}, false}, {[]byte{18, 1}, false}, {nil, false}} {
+		if err := checkLevels(tc.data, 10); (err == nil) != tc.good {
+			t.Errorf("levels %v: %v", tc.data, err)
+		}
+	}
+}
+
+func FuzzParquet(f *testing.F) {
+	for _, name := range []string{"types/int96.parquet", "types/types_v2.parquet", "foreign/pyarrow-split-v2.parquet", "foreign/pyarrow-delta.parquet", "foreign/duckdb-v2.parquet"} {
+		data, err := os.ReadFile(filepath.Join("testdata", filepath.FromSlash(name)))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 1<<16 {
+			return
+		}
+		flippedParquet(t, data)
+	})
+}
+
+func writerColumns() []Column {
+	return []Column{
+		{Name: "text", Type: dataset.Text}, {Name: "float", Type: dataset.Float}, {Name: "int", Type: dataset.Int}, {Name: "bool", Type: dataset.Bool},
+		{Name: "day", Type: dataset.Time, Unit: dataset.Day}, {Name: "ms", Type: dataset.Time, Unit: dataset.Milli}, {Name: "us", Type: dataset.Time, Unit: dataset.Micro}, {Name: "ns", Type: dataset.Time, Unit: dataset.Nano},
+	}
+}
+
+// writerBatch has rows rows, from number first on, with nulls.
+func writerBatch(first, rows int) *Batch {
+	b := &Batch{Rows: rows}
+	for k, c := range writerColumns() {
+		v := dataset.Values{Type: c.Type, Unit: c.Unit}
+		for i := first; i < first+rows; i++ {
+			v.Null = append(v.Null, (i+k)%5 == 0)
+			n := int64(i * (k + 3) % 1000)
+			switch c.Type {
+			case dataset.Text:
+				v.Text = append(v.Text, fmt.Sprintf("t\"%d,\n", n))
+			case dataset.Float:
+				v.Float = append(v.Float, float64(n)/8)
+			case dataset.Bool:
+				v.Int = append(v.Int, n%2)
+			default:
+				v.Int = append(v.Int, n-500)
+			}
+		}
+		b.Names, b.Columns = append(b.Names, c.Name), append(b.Columns, v)
+	}
+	return b
+}
+
+func TestParquetWriterRoundTrip(t *testing.T) {
+	long(t)
+	for _, codec := range []Codec{Snappy, Zstd, Plain} {
+		var buf bytes.Buffer
+		w, err := NewParquetWriter(&buf, writerColumns(), codec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const rows = groupRows + 1000 // two row groups
+		for first := 0; first < rows; first += 50_000 {
+			if err := w.Write(writerBatch(first, min(50_000, rows-first))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		table, err := OpenTable([]File{writeFile(t, "t.parquet", buf.String())}, TableOptions{Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := make([]string, 0, 8)
+		for i, c := range table.Columns() {
+			if c != writerColumns()[i] {
+				t.Errorf("got %s: %+v; want c = writerColumns()[i]", codec, c)
+			}
+			names = append(names, c.Name)
+		}
+		next := 0
+		err = table.Read(context.Background(), names, 7000, func(b *Batch) error {
+			want := writerBatch(next, b.Rows)
+			for j := range b.Columns {
+				for i := range b.Rows {
+					g, w := &b.Columns[j], &want.Columns[j]
+					if g.IsNull(i) != w.IsNull(i) || !g.IsNull(i) && g.TextOf(i) != w.TextOf(i) {
+						return fmt.Errorf("row %d of %s", next+i, b.Names[j])
+					}
+				}
+			}
+			next += b.Rows
+			return nil
+		})
+		if err != nil || next != rows {
+			t.Errorf("%s: %d rows, %v", codec, next, err)
+		}
+	}
+}
+
+func TestWritersRefuse(t *testing.T) {
+	if _, err := NewParquetWriter(&bytes.Buffer{}, writerColumns(), "lzo"); err == nil {
+		t.Error("codec lzo")
+	}
+	if _, err := NewCSVWriter(&bytes.Buffer{}, writerColumns(), '"'); err == nil {
+		t.Error("a quote as delimiter")
+	}
+	w, err := NewParquetWriter(&bytes.Buffer{}, writerColumns(), Snappy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewCSVWriter(&bytes.Buffer{}, writerColumns(), ',')
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := writerBatch(0, 3)
+	b.Names[2] = "other"
+	var e *TableError
+	for _, err := range []error{w.Write(b), c.Write(b)} {
+		if !errors.As(err, &e) || e.Column != "int" {
+			t.Errorf(`got %v; want err of the type of e, e.Column = "int"`, err)
+		}
+	}
+	b = writerBatch(0, 3)
+	b.Columns[4].Int[1], b.Columns[4].Null = math.MaxInt64, nil
+	if err := w.Write(b); err == nil || !strings.Contains(err.Error(), "does not fit a Parquet date") {
+		t.Errorf(`w.Write(b): got %v; want an error, err.Error() with "does not fit a Parquet date"`, err)
+	}
+	full := errors.New("disk full")
+	w, err = NewParquetWriter(failingWriter{full}, writerColumns(), Snappy)
+	if err == nil {
+		err = errors.Join(w.Write(writerBatch(0, 3)), w.Close())
+	}
+	if !errors.Is(err, full) {
+		t.Errorf("got %v; want err wrapping full", err)
+	}
+}
+
+type failingWriter struct{ err error }
+
+func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
+
+func TestCSVWriterRoundTrip(t *testing.T) {
+	var buf bytes.Buffer
+	w, err := NewCSVWriter(&buf, writerColumns(), ';')
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := writerBatch(0, 5000)
+	if err := w.Write(want); err != nil {
+		t.Fatal(err)
+	}
+	_, cells, err := readAll([]File{writeFile(t, "t.csv", buf.String())}, dataset.CSVSpec{Delimiter: ";"}, 700)
+	if err != nil || len(cells) != want.Rows {
+		t.Fatalf("readAll(...): got %v, %v; want no error, len(cells) = want.Rows", len(cells), err)
+	}
+	for i, row := range cells {
+		for j := range row {
+			text := want.Columns[j].TextOf(i)
+			if want.Columns[j].IsNull(i) {
+				text = ""
+			}
+			if row[j] != text {
+				t.Fatalf("row %d, column %d: %q, want %q", i, j, row[j], text)
+			}
+		}
+	}
+	buf.Reset()
+	one := []Column{{Name: "only", Type: dataset.Text}}
+	if w, err = NewCSVWriter(&buf, one, ','); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(&Batch{Names: []string{"only"}, Columns: []dataset.Values{{Type: dataset.Text, Text: []string{"a", "", "b"}}}, Rows: 3}); err != nil {
+		t.Fatal(err)
+	}
+	if _, cells, err := readAll([]File{writeFile(t, "t.csv", buf.String())}, dataset.CSVSpec{}, 9); err != nil || fmt.Sprint(cells) != "[[a] [] [b]]" {
+		t.Errorf(`readAll(...): got %v, %v; want no error, fmt.Sprint(cells) = "[[a] [] [b]]"`, cells, err)
+	}
+}

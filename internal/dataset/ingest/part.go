@@ -1,0 +1,157 @@
+package ingest
+
+import (
+	"math"
+	"sort"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/encode"
+)
+
+// partReader turns the raw values of a column into the hashes that a part contributes to levels, in staging and in prediction alike.
+type partReader struct {
+	part    dataset.Part
+	markers *missingMarkers
+	encoder *columnEncoder // of numbers and times
+	ranges  []uint64       // hashes of the ranges' numbers
+	buf     []byte
+	x       []float64
+}
+
+func newPartReader(p dataset.Part, t *missingMarkers) *partReader {
+	r := &partReader{part: p, markers: t}
+	if p.Kind == dataset.Categorical {
+		return r
+	}
+	r.encoder = &columnEncoder{feature: &dataset.Feature{Name: p.Column, Kind: p.Kind}, markers: t}
+	if len(p.Bounds) > 0 {
+		for i := range len(p.Bounds) + 1 {
+			r.ranges = append(r.ranges, encode.Range(i))
+		}
+	}
+	return r
+}
+
+// hashes writes the hash of every value.
+func (r *partReader) hashes(v *dataset.Values, out []uint64) error {
+	if r.encoder == nil {
+		r.texts(v, out)
+		return nil
+	}
+
+	numbers, buf, err := r.encoder.numbers(v, r.x)
+	if r.x = buf; err != nil {
+		return err
+	}
+
+	for i, x := range numbers {
+		if r.part.Take != "" {
+			x = take(r.part.Take, x)
+		}
+
+		switch {
+		case r.ranges == nil || x != x:
+			out[i] = encode.Number(clampInfinities(x))
+		default:
+			out[i] = r.ranges[sort.SearchFloat64s(r.part.Bounds, x)]
+		}
+	}
+	return nil
+}
+
+// textCache is how many of a batch's texts are cached with their hashes.
+const textCache = 256
+
+// texts hashes the values of a categorical column by their normalised text.
+func (r *partReader) texts(v *dataset.Values, out []uint64) {
+	if v.Type != dataset.Text {
+		for i := range out {
+			if missing(v, i, r.markers) {
+				out[i] = encode.Missing()
+				continue
+			}
+			if v.Type == dataset.Int && v.Int[i] >= 0 {
+				out[i] = wholeNumber(uint64(v.Int[i]))
+				continue
+			}
+			r.buf = v.AppendText(r.buf[:0], i)
+			out[i] = encode.Text(r.buf)
+		}
+		return
+	}
+
+	// A batch's texts repeat, and those of a dictionary share their memory, which makes comparing them immediate.
+	var known [textCache]struct {
+		text string
+		hash uint64
+	}
+	for i := range out {
+		if v.IsNull(i) {
+			out[i] = encode.Missing()
+			continue
+		}
+		s := v.Text[i]
+		if s == "" {
+			out[i] = r.textOrMissing(s)
+			continue
+		}
+		k := &known[(len(s)*7^int(s[0])*5^int(s[len(s)-1])^int(s[len(s)/2])*3)%textCache]
+		if k.text != s {
+			k.text, k.hash = s, r.textOrMissing(s)
+		}
+		out[i] = k.hash
+	}
+}
+
+// wholeNumber hashes the text of a whole number.
+func wholeNumber(n uint64) uint64 {
+	var text [20]byte
+	at := len(text)
+	for {
+		at--
+		text[at] = '0' + byte(n%10)
+		if n /= 10; n == 0 {
+			return encode.Text(text[at:])
+		}
+	}
+}
+
+func (r *partReader) textOrMissing(s string) uint64 {
+	if r.markers.has(s) {
+		return encode.Missing()
+	}
+	return r.text(s)
+}
+
+// text hashes a text as plainText spells it.
+func (r *partReader) text(s string) uint64 {
+	text, number, missing := plainText(s, r.markers, r.buf)
+	switch {
+	case missing:
+		return encode.Missing()
+	case number != nil:
+		r.buf = number
+		return encode.Text(number)
+	}
+	return encode.Text(text)
+}
+
+// clampInfinities replaces infinities by the largest finite numbers, since JSON and models cannot hold infinities; NaN stays NaN.
+func clampInfinities(x float64) float64 { return max(-math.MaxFloat64, min(math.MaxFloat64, x)) }
+
+// take returns the calendar value of a time in seconds since 1970, in UTC; NaN for NaN.
+func take(what dataset.Derivation, seconds float64) float64 {
+	day := math.Floor(seconds / secondsPerDay)
+	switch what {
+	case dataset.DeriveHour:
+		return (seconds - float64(day*secondsPerDay)) / 3600
+	case dataset.DeriveWeekday: // 1970-01-01 was a Thursday
+		if math.Abs(day) < 1<<53 {
+			return float64(((int64(day)+3)%7 + 7) % 7)
+		}
+		return math.Mod(math.Mod(day+3, 7)+7, 7)
+	}
+	return seconds
+}
+
+const secondsPerDay = 86400

@@ -1,0 +1,337 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"coppice/internal/dataset"
+)
+
+// pass is the second pass over a table: every row is binned and written to its place in its split.
+type pass struct {
+	survey     *survey
+	table      *Table
+	m          *dataset.Manifest
+	w          *dataset.Writer
+	columns    []int // by encoder, the column's index in a batch
+	encoders   []*columnEncoder
+	statistics *statistics // nil if there are none
+	sample     *sampleTaker
+	night      *nightTaker
+
+	splits  [4]*splitPart
+	labels  []float32   // of the current batch
+	bins    [][]uint8   // by feature, of the current batch
+	buffers [][]float64 // by feature
+	errs    []error
+}
+
+// splitPart holds the rows of one split, mainly those of the current batch.
+type splitPart struct {
+	name    string
+	rows    int     // of the whole split
+	next    int     // number of the current batch's first row
+	places  []int32 // in the batch
+	targets dataset.Targets
+	total   float64   // of labels
+	lost    float64   // rounding error of total
+	columns [][]uint8 // bins by feature, for the rows in the batch
+	mine    [][]uint8 // their memory, unless all rows of the batch are in the split
+	rowBins []uint8   // scratch
+}
+
+func newPass(s *survey, t *Table, m *dataset.Manifest, w *dataset.Writer, d *design) *pass {
+	n := len(d.columns)
+	p := &pass{survey: s, table: t, m: m, w: w, columns: d.columns, bins: make([][]uint8, n), buffers: make([][]float64, n),
+		errs: make([]error, n)}
+
+	for i := range n {
+		p.encoders = append(p.encoders, newColumnEncoder(&m.Features[i], s.tokensOf(m.Features[i].From)))
+	}
+
+	for i, name := range dataset.SplitNames() {
+		if rows, ok := m.FindSplit(name); ok {
+			if i == 0 {
+				rows.Rows /= d.copies
+			}
+			p.splits[i] = &splitPart{name: name, rows: rows.Rows, columns: make([][]uint8, n), mine: make([][]uint8, n)}
+		}
+	}
+
+	p.sample = newSampleTaker(s, m)
+	p.night = newNightTaker(s)
+	return p
+}
+
+// run reads the table again and writes all files except the manifest.
+func (p *pass) run(ctx context.Context, o Options) error {
+	s := p.survey
+	if err := p.table.read(ctx, s.roles.read, batchRows(len(s.roles.read)), p.write, o.progress(PhaseWrite)); err != nil {
+		return err
+	}
+
+	for i := range p.m.Splits {
+		split := &p.m.Splits[i]
+		part := p.part(split.Name)
+		if part.next != part.rows {
+			return p.changed()
+		}
+		split.LabelMean = (part.total + part.lost) / float64(part.rows)
+	}
+
+	if err := p.checkTrain(); err != nil {
+		return err
+	}
+
+	if p.statistics != nil {
+		if err := p.statistics.finish(ctx, p.w, o); err != nil {
+			return err
+		}
+	}
+
+	return p.w.WriteSample(p.sample.finish())
+}
+
+func (p *pass) part(name string) *splitPart {
+	for _, part := range p.splits {
+		if part != nil && part.name == name {
+			return part
+		}
+	}
+	return nil
+}
+
+func (p *pass) changed() error {
+	return &TableError{File: p.table.files[0].URI, Msg: "the table changed while it was read; stage it again"}
+}
+
+// checkTrain rejects a train split that a binary model cannot learn from.
+func (p *pass) checkTrain() error {
+	train := p.m.Splits[0]
+	if p.m.Label.Kind == dataset.Binary && (train.LabelMean == 0 || train.LabelMean == 1) {
+		return p.survey.spec.Errorf("split", "all %d rows of train have the label %v: there is nothing to learn; split differently", train.Rows, train.LabelMean)
+	}
+	return nil
+}
+
+// write writes one batch into the files.
+func (p *pass) write(b *Batch) error {
+	s := p.survey
+	b, err := s.ripe.keep(b)
+	if err != nil {
+		return err
+	}
+	label := &b.Columns[s.roles.label]
+	if places := s.labels.thin(b, label, s.labels.presentIn(b, label)); places != nil {
+		b = b.keep(places)
+	}
+
+	if b.Rows == 0 {
+		return nil
+	}
+
+	if b, err = s.roles.derive(b); err != nil {
+		return err
+	}
+
+	if err := p.deal(b); err != nil {
+		return err
+	}
+	parallel(s.threads, len(p.encoders), func(i int) {
+		p.errs[i] = p.writeColumn(b, i)
+	})
+	for i, err := range p.errs {
+		if err != nil {
+			return placeError(b, p.m.Features[i].Name, err)
+		}
+	}
+
+	p.sample.takeAll(b, s.threads)
+	p.night.add(b, p.labels, p.splits[:], s.threads)
+	if p.statistics != nil {
+		if err := p.statistics.observe(b); err != nil {
+			return err
+		}
+	}
+
+	number := 0
+	for _, part := range p.splits {
+		if part == nil {
+			continue
+		}
+		if len(part.places) > 0 {
+			if err := p.writePart(part, number); err != nil {
+				return err
+			}
+		}
+		number++
+	}
+	return nil
+}
+
+// placeError adds the row of the source to an encoding error.
+func placeError(b *Batch, column string, err error) error {
+	var value *valueError
+	if errors.As(err, &value) {
+		return b.errorAt(value.at, column, "%s; the table changed while it was read", value.msg)
+	}
+	return err
+}
+
+// deal assigns every row of a batch to its split, and reads its targets.
+func (p *pass) deal(b *Batch) error {
+	s := p.survey
+	for _, part := range p.splits {
+		if part != nil {
+			part.places, part.targets = part.places[:0], dataset.Targets{Label: part.targets.Label[:0], Weight: part.targets.Weight[:0], Group: part.targets.Group[:0], Fold: part.targets.Fold[:0]}
+		}
+	}
+
+	column := func(place int) *dataset.Values {
+		if place < 0 {
+			return nil
+		}
+		return &b.Columns[place]
+	}
+	label, weight, group, split := column(s.roles.label), column(s.roles.weight), column(s.roles.group), column(s.roles.split)
+
+	var weightValues []float32
+	if weight != nil {
+		var err error
+		if weightValues, err = weights(b, weight, s.labels.markers, s.spec.Weight, nil); err != nil {
+			return err
+		}
+	}
+
+	p.labels = resize(p.labels, b.Rows)
+	if err := s.labels.decodeAll(b, label, p.labels); err != nil {
+		return err
+	}
+
+	for i, y := range p.labels {
+		where, key, err := s.splitter.place(b, split, i)
+		if err != nil {
+			return err
+		}
+
+		part := p.splits[where]
+		if part == nil || part.next+len(part.places) >= part.rows {
+			return p.changed()
+		}
+
+		fold, groupHash := s.splitter.fold(b, i, where, key, split, group)
+		part.places = append(part.places, int32(i))
+		part.targets.Label = append(part.targets.Label, y)
+		part.targets.Fold = append(part.targets.Fold, fold)
+
+		if p.m.HasWeights() {
+			w := float32(1)
+			if weight != nil {
+				w = weightValues[i]
+			}
+			part.targets.Weight = append(part.targets.Weight, p.standIn(where, y, w))
+		}
+		if group != nil {
+			part.targets.Group = append(part.targets.Group, groupHash)
+		}
+
+		part.add(float64(y))
+	}
+
+	if part := p.part(p.sample.split); part != nil {
+		p.sample.choose(part)
+	}
+	return nil
+}
+
+// standIn returns the weight of a row, multiplied if it stands for other rows that were left out: only outside train, since models learn
+// from the rows as they are.
+func (p *pass) standIn(split uint8, label, weight float32) float32 {
+	if p.m.Negatives > 0 && split > 0 && label == 0 {
+		return float32(float64(weight) / p.m.Negatives)
+	}
+	return weight
+}
+
+// add sums labels sequentially with compensated rounding (Neumaier, 1974), so that the mean does not depend on batches or threads.
+func (s *splitPart) add(y float64) {
+	sum := s.total + y
+	if abs(s.total) >= abs(y) {
+		s.lost += (s.total - sum) + y
+	} else {
+		s.lost += (y - sum) + s.total
+	}
+	s.total = sum
+}
+
+func abs(x float64) float64 { return max(x, -x) }
+
+// writeColumn bins one feature of a batch and writes it into the columns of every split.
+func (p *pass) writeColumn(b *Batch, feature int) error {
+	raw := &b.Columns[p.columns[feature]]
+	bins := resize(p.bins[feature], b.Rows)
+	p.bins[feature] = bins
+
+	var err error
+	if p.buffers[feature], err = p.encoders[feature].bins(raw, bins, p.buffers[feature]); err != nil {
+		return err
+	}
+
+	for _, part := range p.splits {
+		if part == nil || len(part.places) == 0 {
+			continue
+		}
+
+		column := bins
+		if len(part.places) < b.Rows {
+			column = pickInto(bins, part.places, part.mine[feature])
+			part.mine[feature] = column
+		}
+
+		part.columns[feature] = column
+		if err := p.w.WriteColumn(part.name, feature, part.next, column); err != nil {
+			return fmt.Errorf("write feature %q: %w", p.m.Features[feature].Name, err)
+		}
+	}
+	return nil
+}
+
+// tileRows is how many rows are transposed at a time: a tile of some hundred features stays in the first-level cache.
+const tileRows = 128
+
+// writePart writes the batch's rows of one split. With statistics, rows can only be written once those are known.
+func (p *pass) writePart(part *splitPart, number int) error {
+	n := len(part.places)
+	if p.statistics == nil {
+		if err := p.writeRows(part); err != nil {
+			return err
+		}
+	} else if err := p.statistics.add(number, part); err != nil {
+		return err
+	}
+
+	copies := 1
+	if part == p.splits[0] {
+		copies = p.m.Copies()
+	}
+	for number := range copies {
+		if err := p.w.WriteTargets(part.name, number*part.rows+part.next, part.targets); err != nil {
+			return err
+		}
+	}
+
+	part.next += n
+	return nil
+}
+
+// writeRows writes the features of one split's rows in the batch, row by row.
+func (p *pass) writeRows(part *splitPart) error {
+	width, n := len(p.bins), len(part.places)
+	part.rowBins = resize(part.rowBins, n*width)
+	parallel(p.survey.threads, (n+tileRows-1)/tileRows, func(tile int) {
+		from := tile * tileRows
+		transpose(part.columns, from, min(n-from, tileRows), part.rowBins[from*width:])
+	})
+	return p.w.WriteRows(part.name, part.next, part.rowBins)
+}

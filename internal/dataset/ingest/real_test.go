@@ -1,0 +1,154 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/internal/dataset"
+)
+
+// stageReal stages one of the real tables, and checks that the encoder agrees with its cells.
+func stageReal(t *testing.T, name, spec string) *staged {
+	t.Helper()
+	files, err := Expand(filepath.Join(sharedData(t), filepath.FromSlash(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := tryStage(t, spec, files, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkEncoder(t, s, files, parseSpec(t, spec).CSV)
+	return s
+}
+
+// kinds counts the columns of each kind that are features.
+func (s *staged) kinds() string {
+	n := map[dataset.Kind]int{}
+	for _, f := range s.Manifest.Features {
+		if !f.IsDerived() {
+			n[f.Kind]++
+		}
+	}
+	return fmt.Sprintf("%d numeric, %d time, %d categorical, %d tables", n[dataset.Numeric], n[dataset.Temporal], n[dataset.Categorical],
+		len(s.Manifest.Tables))
+}
+
+func (s *staged) splits() string {
+	var parts []string
+	for _, split := range s.Manifest.Splits {
+		parts = append(parts, fmt.Sprintf("%s %d %.4f", split.Name, s.Manifest.TableRows(split.Name), split.LabelMean))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// realTable is a real table, the spec that stages it, and the kinds of columns and the splits (rows, mean of the label) that it gets.
+type realTable struct{ name, spec, kinds, splits string }
+
+func TestRealTables(t *testing.T) {
+	for _, want := range []realTable{
+		{"bank-additional-full.csv", "label: {column: y, positive: yes, negative: no}\ndrop: [duration]\nmissing: [unknown]\ncsv: {delimiter: \";\"}\n",
+			"9 numeric, 0 time, 10 categorical, 0 tables", "train 41188 0.1127"},
+		{"ads_criteo_10k.tsv", "label: c0\ncsv: {header: false}\n",
+			"13 numeric, 0 time, 7 categorical, 20 tables", "train 10000 0.2182"},
+		{"ads_criteo_10k.tsv", "label: c0\ncsv: {header: false}\nencodings: none\n",
+			"13 numeric, 0 time, 26 categorical, 0 tables", "train 10000 0.2182"},
+		{"ads_amexpert_display_60k.csv", "label: is_click\ndrop: [session_id]\ncategorical: [campaign_id, webpage_id, product_category_1]\nsplit: {by: time, column: DateTime, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n",
+			"7 numeric, 0 time, 5 categorical, 0 tables", "train 42156 0.0699, valid 6024 0.0632, calib 6029 0.0617, test 6019 0.0626"},
+		{"flight_delays_100k.csv", "label: target\nsplit: {by: column, column: split}\n",
+			"4 numeric, 0 time, 3 categorical, 4 tables", "train 75000 0.1904, valid 25000 0.1904"},
+		{"parquet/duckdb_athletes_nulls.parquet", "label: {column: sex, positive: female}\n",
+			"6 numeric, 1 time, 1 categorical, 2 tables", "train 11538 0.4511"},
+		{"parquet/pyarrow4_green_tripdata_2022-01.parquet", "label: trip_distance\nsplit: {by: time, column: lpep_pickup_datetime, train: 0.7, test: 0.3}\ngroup: PULocationID\n",
+			"1 numeric, 1 time, 0 categorical, 0 tables", "train 43746 74.0409, test 18749 86.4329"},
+		{"parquet/spark_taxi_tour_table_train_simple.snappy.parquet", "label: {column: trip_duration, kind: regression}\ndrop: [id]\n",
+			"6 numeric, 2 time, 1 categorical, 0 tables", "train 10000 870.4606"},
+		{"parquet/spark_fengdian_flattenRequest_wide_nulls.parquet", "label: col_20\n",
+			"211 numeric, 1 time, 618 categorical, 1 tables", "train 996 128.3143"},
+	} {
+		t.Run(filepath.Base(want.name), func(t *testing.T) {
+			s := want.stage(t)
+			switch want.name {
+			case "ads_criteo_10k.tsv":
+				if len(s.Manifest.Tables) > 0 {
+					break
+				}
+				if f := s.feature(t, "c30"); f.Categories[0] != "e5ba7672" || f.Counts[0] != 4304 {
+					t.Errorf("c30: %q in %d rows first, expected e5ba7672 in 4304", f.Categories[0], f.Counts[0])
+				}
+				for _, c := range s.feature(t, "c24").Categories {
+					if len(c) != 8 {
+						t.Errorf("c24: a hash of 8 digits became %q", c)
+					}
+				}
+			case "bank-additional-full.csv":
+				if f := s.feature(t, "default"); f.Missing != 8597 || f.MissingBin < 0 {
+					t.Errorf("default: %d missing in bin %d, expected 8597 in a bin of their own", f.Missing, f.MissingBin)
+				}
+			}
+		})
+	}
+}
+
+// stage stages the table and compares it with what it gets.
+func (want realTable) stage(t *testing.T) *staged {
+	t.Helper()
+	s := stageReal(t, want.name, want.spec)
+	if got := s.kinds(); got != want.kinds {
+		t.Errorf("columns: got %s\nwant %s", got, want.kinds)
+	}
+	if got := s.splits(); got != want.splits {
+		t.Errorf("splits: got %s\nwant %s", got, want.splits)
+	}
+	return s
+}
+
+// duration leaks the label of bank.csv only mildly; the leak warning is for those that tell it outright.
+func TestRealWarnings(t *testing.T) {
+	files, err := Expand(filepath.Join(sharedData(t), "ads_amexpert_display_60k.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := tryStage(t, "label: is_click\ncategorical: [session_id]\nsplit: {by: hash, key: user_id, train: 0.8, test: 0.2}\n", files, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := codes(s); !slices.Equal(got, []string{"dropped session_id", "id_like session_id", "ids campaign_id", "ids user_group_id", "ids webpage_id", "key user_id"}) {
+		t.Errorf(`codes(s): got %q; want got = []string{"dropped session_id", "id_like session_id", "ids campaign_id", "ids user_group_id", "ids webpage_id", "key user_id"}`, got)
+	}
+}
+
+// Real tables in several files of different sizes make what one file makes.
+func TestRealTableInParts(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(sharedData(t), "flight_delays_100k.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(data), "\n")
+	var files []File
+	for i, from := range []int{1, 2, 30_000, 30_001} {
+		to := []int{2, 30_000, 30_001, len(lines)}[i]
+		files = append(files, writeFile(t, fmt.Sprintf("%d.csv", i), lines[0]+strings.Join(lines[from:to], "")))
+	}
+	const spec = "label: target\nsplit: {by: column, column: split}\n"
+	parts, err := tryStage(t, spec, files, Options{Threads: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := tryStage(t, spec, []File{writeFile(t, "t.csv", string(data))}, Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if parts.Manifest.Version != whole.Manifest.Version {
+		t.Error("another version")
+	}
+	fingerprint, err := Fingerprint(context.Background(), parseSpec(t, spec), files)
+	if err != nil || fingerprint == "" {
+		t.Errorf(`Fingerprint(parseSpec(t, spec), files): got %v; want no error, fingerprint other than ""`, err)
+	}
+}

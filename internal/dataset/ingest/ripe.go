@@ -1,0 +1,145 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"coppice/internal/dataset"
+)
+
+// ripener leaves out rows whose labels are not final yet: those younger than the spec says, relative to the table's newest row or to a time
+// given in the spec. The system clock is not used.
+type ripener struct {
+	spec    *dataset.Spec
+	markers *missingMarkers
+	place   int     // the time's index in a batch
+	until   float64 // rows up to this time are ripe
+	oldest  float64 // the oldest row seen by the survey, ripe or not
+	newest  float64
+	left    int64 // unripe rows seen by the survey
+}
+
+// newRipener returns nil if the spec treats every label as final.
+func newRipener(spec *dataset.Spec, r *roles, markers *missingMarkers) *ripener {
+	if spec.Label.Matures == 0 {
+		return nil
+	}
+	return &ripener{spec: spec, markers: markers, place: r.mature, until: math.NaN(), oldest: math.Inf(1), newest: math.Inf(-1)}
+}
+
+// resolve determines which rows are ripe. Unless the spec gives a time, this takes a pass over the column.
+func (r *ripener) resolve(ctx context.Context, t *Table, progress func(done, total int64)) error {
+	if r == nil {
+		return nil
+	}
+	matures := time.Duration(r.spec.Label.Matures).Seconds()
+	if at, ok := r.spec.Label.Stated(); ok {
+		r.until = dataset.Seconds(at.Unix(), int64(at.Nanosecond())) - matures
+		return nil
+	}
+
+	newest := math.Inf(-1)
+	err := t.read(ctx, []string{r.spec.Label.At}, batchRows(1), func(b *Batch) error {
+		for i := range b.Rows {
+			x, err := r.time(b, &b.Columns[0], i)
+			if err != nil {
+				return err
+			}
+			newest = max(newest, x)
+		}
+		return nil
+	}, progress)
+	r.until = newest - matures
+	return err
+}
+
+// time returns the time of row i.
+func (r *ripener) time(b *Batch, v *dataset.Values, i int) (float64, error) {
+	if missing(v, i, r.markers) {
+		return 0, b.errorAt(i, r.spec.Label.At, "it is not known whether the row's label is final: its time is missing")
+	}
+	x, ok := timeAt(v, i)
+	if !ok {
+		return 0, b.errorAt(i, r.spec.Label.At, "it is not known whether the row's label is final: %q is not a time (such as 2017-07-02T10:03:20Z)", brief(v.TextOf(i)))
+	}
+	return x, nil
+}
+
+// keep returns a batch of only the ripe rows.
+func (r *ripener) keep(b *Batch) (*Batch, error) {
+	if r == nil {
+		return b, nil
+	}
+	places, v := make([]int32, 0, b.Rows), &b.Columns[r.place]
+	for i := range b.Rows {
+		x, err := r.time(b, v, i)
+		if err != nil {
+			return nil, err
+		}
+		r.oldest, r.newest = min(r.oldest, x), max(r.newest, x)
+		if x <= r.until {
+			places = append(places, int32(i))
+		}
+	}
+
+	return b.keep(places), nil
+}
+
+// survey is keep in the first pass, with counting.
+func (r *ripener) survey(b *Batch) (*Batch, error) {
+	kept, err := r.keep(b)
+	if err == nil && r != nil {
+		r.left += int64(b.Rows - kept.Rows)
+	}
+	return kept, err
+}
+
+// all reports whether every row seen by the survey was unripe.
+func (r *ripener) all(rows int64) bool { return r != nil && rows == 0 && r.left > 0 }
+
+// Thresholds for a newest row that looks wrong.
+const (
+	fewUnripe    = 0.05 // as a share of the unripe rows expected if rows were evenly spread over time
+	enoughUnripe = 20   // expected rows needed to judge
+	shortSpan    = 0.1  // of label.matures: from a shorter time nothing is extrapolated
+)
+
+// warnings reports where the newest row, from which ages are counted, may be wrong. ripe is the number of rows left.
+func (r *ripener) warnings(ripe int64) []dataset.Warning {
+	if r == nil {
+		return nil
+	}
+	warn := func(format string, args ...any) []dataset.Warning {
+		return []dataset.Warning{{Code: WarnUnripe, Column: r.spec.Label.At, Text: fmt.Sprintf(format, args...)}}
+	}
+	if r.left > ripe {
+		return warn("only %[2]d of %[1]d rows are as old as label.matures requires: is the newest row's time right?", r.left+ripe, ripe)
+	}
+
+	// The expected number of unripe rows is extrapolated from the ripe ones, if they span enough time.
+	_, stated := r.spec.Label.Stated()
+	matures := time.Duration(r.spec.Label.Matures)
+	span := r.until - r.oldest
+	if stated || span < shortSpan*matures.Seconds() {
+		return nil
+	}
+	even := float64(ripe) * matures.Seconds() / span
+	if even >= enoughUnripe && float64(r.left) < fewUnripe*even {
+		return warn("%d rows are within %v of the newest one, but about %.0f are expected: is its time in the future? Then labels that are not final count as final", r.left, matures, even)
+	}
+	return nil
+}
+
+// unripe returns the manifest's entry; nil if every label is final.
+func (r *ripener) unripe() *dataset.Unripe {
+	if r == nil {
+		return nil
+	}
+	moment := func(seconds float64) time.Time {
+		whole, part := math.Modf(seconds)
+		return time.Unix(int64(whole), int64(math.Round(part*1e6))*1e3).UTC()
+	}
+	return &dataset.Unripe{Rows: r.left, Column: r.spec.Label.At, Matures: time.Duration(r.spec.Label.Matures).String(), Until: moment(r.until), Newest: moment(r.newest)}
+}

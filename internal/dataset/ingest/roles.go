@@ -1,0 +1,198 @@
+package ingest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"coppice/internal/dataset"
+)
+
+// roles say which columns of a table are read, and for what.
+type roles struct {
+	read     []string // names of all columns read, without duplicates
+	label    int      // index in read; -1 for none
+	weight   int
+	group    int
+	split    int
+	order    int // of the time that orders statistics
+	mature   int // of the time that decides whether a label is final
+	derivers []deriver
+	features []feature // those of the table, then derived ones
+}
+
+// feature is a column that becomes a feature.
+type feature struct {
+	place  int // index in roles.read, or beyond for a derived one
+	column Column
+	forced dataset.Kind     // empty if the table decides
+	texts  bool             // the spec asks for categories, even if the table holds numbers or times
+	from   *dataset.Derived // of a derived one
+	source int              // for a derived one, the index of the time that it comes from
+	auto   bool             // not requested by the spec
+}
+
+// assignRoles looks up the spec's columns in the table. Its errors point into the spec.
+func assignRoles(spec *dataset.Spec, t *Table, tok *missingMarkers) (*roles, error) {
+	r := &roles{weight: -1, group: -1, split: -1, order: -1}
+	byName := map[string]Column{}
+	var names []string
+	for _, c := range t.Columns() {
+		byName[c.Name] = c
+		names = append(names, c.Name)
+	}
+
+	need := func(path, name string) error {
+		if _, ok := byName[name]; ok {
+			return nil
+		}
+		hint := suggest(name, names)
+		if len(names) == 1 {
+			hint = fmt.Sprintf(" (the table's only column is %q; is csv.delimiter right?)", brief(names[0]))
+		}
+		return spec.Errorf(path, "column %q is not in %s%s", name, t.files[0].URI, hint)
+	}
+
+	use := func(path, name string) (int, error) {
+		if name == "" {
+			return -1, nil
+		}
+		if err := need(path, name); err != nil {
+			return -1, err
+		}
+		if u := byName[name].Unreadable; u != "" {
+			return -1, spec.Errorf(path, "column %q is %s and cannot be used", name, u)
+		}
+		if i := slices.Index(r.read, name); i >= 0 {
+			return i, nil
+		}
+		r.read = append(r.read, name)
+		return len(r.read) - 1, nil
+	}
+
+	splitPath := "split.column"
+	if spec.Split.By == dataset.SplitByHash {
+		splitPath = "split.key"
+	}
+
+	for _, role := range []struct {
+		path, name string
+		place      *int
+	}{
+		{"label", spec.Label.Column, &r.label}, {"weight", spec.Weight, &r.weight}, {"group", spec.Group, &r.group},
+		{splitPath, spec.Split.Key + spec.Split.Column, &r.split}, {"encodings.order.column", spec.TimeColumn(), &r.order},
+	} {
+		var err error
+		if *role.place, err = use(role.path, role.name); err != nil {
+			return nil, err
+		}
+	}
+
+	taken := slices.Clone(r.read)
+	if spec.Encodings.Order.Column != "" && spec.Encodings.Order.Column != spec.Split.Column { // a time is a feature, too
+		taken = slices.DeleteFunc(taken, func(name string) bool { return name == spec.Encodings.Order.Column })
+	}
+
+	if err := r.addDerivers(spec, tok, use); err != nil {
+		return nil, err
+	}
+	if err := r.addFeatures(spec, t, taken, need); err != nil {
+		return nil, err
+	}
+
+	if err := r.addDerived(spec); err != nil {
+		return nil, err
+	}
+
+	// The contract's time and that of late labels need not be features.
+	_, contract := use("contract.time", spec.Contract.Time)
+	mature, err := use("label.at", spec.Label.At)
+	r.mature = mature
+	return r, cmp.Or(contract, err)
+}
+
+// addDerived adds the features derived from times.
+func (r *roles) addDerived(spec *dataset.Spec) error {
+	for _, f := range r.derivedFeatures() {
+		if f.auto && slices.ContainsFunc(r.features, func(o feature) bool { return o.column.Name == f.column.Name }) {
+			continue // known from the table itself
+		}
+		if asksForCategories(spec, f.column.Name) {
+			return spec.Errorf("encodings.columns."+f.column.Name,
+				"%q is a number derived from a time and cannot be categorical; leave it out here, and list [%s] under encodings.keys for statistics of it",
+				f.column.Name, f.column.Name)
+		}
+		r.features = append(r.features, f)
+	}
+	return nil
+}
+
+// asksForCategories reports whether the spec declares a column categorical.
+func asksForCategories(spec *dataset.Spec, column string) bool {
+	asked := spec.Encodings.Columns[column]
+	return asked.Has(dataset.EncodeCategories) || asked.Has(dataset.EncodeLevels)
+}
+
+// addFeatures adds features for all columns that have no role and are not dropped.
+func (r *roles) addFeatures(spec *dataset.Spec, t *Table, taken []string, need func(path, name string) error) error {
+	for i, name := range spec.Drop {
+		if err := need(fmt.Sprintf("drop[%d]", i), name); err != nil {
+			return err
+		}
+	}
+
+	forced := map[string]dataset.Kind{}
+	for _, list := range []struct {
+		key   string
+		names []string
+		kind  dataset.Kind
+	}{{"categorical", spec.Categorical, dataset.Categorical}, {"numeric", spec.Numeric, dataset.Numeric}} {
+		for i, name := range list.names {
+			path := fmt.Sprintf("%s[%d]", list.key, i)
+			if err := need(path, name); err != nil {
+				return err
+			}
+			if slices.Contains(taken, name) || slices.Contains(spec.Drop, name) {
+				return spec.Errorf(path, "column %q is dropped, or splits the rows, so it is not a feature; leave it out here", name)
+			}
+			forced[name] = list.kind
+		}
+	}
+
+	for _, c := range t.Columns() {
+		if slices.Contains(taken, c.Name) || slices.Contains(spec.Drop, c.Name) {
+			continue
+		}
+		if _, err := t.find(c.Name); err != nil {
+			return err
+		}
+
+		place := slices.Index(r.read, c.Name)
+		if place < 0 {
+			place = len(r.read)
+			r.read = append(r.read, c.Name)
+		}
+		texts := asksForCategories(spec, c.Name)
+		if texts && forced[c.Name] == dataset.Numeric {
+			return spec.Errorf("encodings.columns."+c.Name, "column %q is listed under numeric and cannot be categories, too; choose one", c.Name)
+		}
+		r.features = append(r.features, feature{place: place, column: c, forced: forced[c.Name], texts: texts})
+	}
+
+	if len(r.features) == 0 {
+		return spec.Errorf("drop", "no column of %s is left to be a feature", t.files[0].URI)
+	}
+	if len(r.features) > dataset.MaxFeatures {
+		return spec.Errorf("drop", "%d columns are left to be features; a dataset has at most %d", len(r.features), dataset.MaxFeatures)
+	}
+	return nil
+}
+
+// placesOf returns the indices of columns that are read.
+func (r *roles) placesOf(names []string) []int {
+	places := make([]int, len(names))
+	for i, name := range names {
+		places[i] = slices.Index(r.read, name)
+	}
+	return places
+}

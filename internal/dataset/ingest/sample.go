@@ -1,0 +1,68 @@
+package ingest
+
+import (
+	"slices"
+
+	"coppice/internal/dataset"
+)
+
+// sampleTaker picks the rows of sample.arrow uniformly from test or, if there is none, calib, valid, train. The split's number of rows is
+// known by then, so that one pass picks exactly as many as wanted, in order (Knuth, The Art of Computer Programming, volume 2, algorithm
+// S).
+type sampleTaker struct {
+	split  string
+	rows   int // of the split
+	want   int
+	seen   int
+	chosen []chosen // of the current batch
+	sample *dataset.Sample
+	places []int // indices in a batch of the columns kept
+	stores []store
+}
+
+func newSampleTaker(s *survey, m *dataset.Manifest) *sampleTaker {
+	last := m.Splits[len(m.Splits)-1] // test if it exists: splits are in order
+	rows := m.TableRows(last.Name)
+	names := m.Encoding().Inputs()
+
+	for _, c := range s.columns { // a model of another night may need columns that are left out tonight
+		if c.feature.from == nil && !slices.Contains(names, c.feature.column.Name) {
+			names = append(names, c.feature.column.Name)
+		}
+	}
+
+	t := &sampleTaker{split: last.Name, rows: rows, want: min(s.spec.Sample.Rows, rows), places: s.roles.placesOf(names)}
+	t.stores = make([]store, len(t.places))
+	t.sample = &dataset.Sample{Split: last.Name}
+
+	for i, place := range t.places {
+		t.sample.Names = append(t.sample.Names, s.roles.read[place])
+		t.stores[i].room = t.want
+	}
+	return t
+}
+
+// choose picks rows among those of the split in the current batch.
+func (t *sampleTaker) choose(part *splitPart) {
+	t.chosen = t.chosen[:0]
+	for i, place := range part.places {
+		left, have := t.rows-t.seen, len(t.sample.Row)
+		if unit(mix(uint64(t.seen)^seedTest)) < float64(t.want-have)/float64(left) {
+			t.chosen = append(t.chosen, chosen{int(place), have})
+			t.sample.Row = append(t.sample.Row, uint32(part.next+i))
+		}
+		t.seen++
+	}
+}
+
+// takeAll stores the values of the rows that choose picked.
+func (t *sampleTaker) takeAll(b *Batch, threads int) {
+	parallel(threads, len(t.places), func(i int) { t.stores[i].put(&b.Columns[t.places[i]], t.chosen) })
+}
+
+func (t *sampleTaker) finish() *dataset.Sample {
+	for i := range t.stores {
+		t.sample.Columns = append(t.sample.Columns, t.stores[i].finish(len(t.sample.Row)))
+	}
+	return t.sample
+}

@@ -1,0 +1,342 @@
+package ingest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"coppice/internal/dataset"
+)
+
+// splitTable has an "id" column that tells rows apart afterwards: it is categorical in no test and has few values.
+func rowsOfSplits(t *testing.T, s *staged) map[string]int {
+	t.Helper()
+	out := map[string]int{}
+	for _, split := range s.Splits {
+		out[split.Name] = split.Rows
+	}
+	return out
+}
+
+func TestHashSplitKeepsKeysTogether(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("y,x,user\n")
+	const users, perUser = 3000, 5
+	for i := range users * perUser {
+		fmt.Fprintf(&b, "%d,%d,%d\n", i%2, i%users, i%users)
+	}
+	// x is the user again, as 3,000 bins would be too many: it is regressed on, so that targets tell who a row is.
+	s := mustStage(t, "label: {column: x, kind: regression}\ngroup: user\nsplit: {by: hash, key: user, train: 0.6, valid: 0.2, test: 0.2}\n", b.String())
+	where := map[float32]string{}
+	folds := map[float32]uint8{}
+	var perFold [dataset.Folds]int
+	inTrain := [dataset.Folds]int{}
+	for _, split := range s.Splits {
+		for i, user := range split.Label {
+			if old, seen := where[user]; seen && (old != split.Name || folds[user] != split.Fold[i]) {
+				t.Fatalf("user %v is in %s, fold %d, and in %s, fold %d", user, old, folds[user], split.Name, split.Fold[i])
+			}
+			where[user], folds[user] = split.Name, split.Fold[i]
+			perFold[split.Fold[i]]++
+			if split.Name == "train" {
+				inTrain[split.Fold[i]]++
+			}
+		}
+		hashes := map[uint64]float32{}
+		for i, h := range split.Group {
+			if old, seen := hashes[h]; seen && old != split.Label[i] {
+				t.Fatal("two users have one group hash")
+			}
+			hashes[h] = split.Label[i]
+		}
+	}
+	rows := rowsOfSplits(t, s)
+	for name, share := range map[string]float64{"train": 0.6, "valid": 0.2, "test": 0.2} {
+		if got := float64(rows[name]) / (users * perUser); math.Abs(got-share) > 0.03 {
+			t.Errorf("%s has %.3f of the rows, not %.1f", name, got, share)
+		}
+	}
+	for fold, n := range perFold { // the fold says nothing about the split
+		if share := float64(inTrain[fold]) / float64(n); share < 0.5 || share > 0.7 {
+			t.Errorf("fold %d: %.2f of its rows are train", fold, share)
+		}
+	}
+	if _, ok := s.Manifest.FindSplit("calib"); ok {
+		t.Error("calib has rows")
+	}
+	if want := (dataset.SplitRule{By: "hash", Column: "user", Shares: map[string]float64{"train": 0.6, "valid": 0.2, "test": 0.2}}); !reflect.DeepEqual(s.Manifest.Split, want) {
+		t.Errorf("got %+v; want s.Manifest.Split = want", s.Manifest.Split)
+	}
+}
+
+// A key may be written in several ways; different keys stay different.
+func TestKeysAreComparedByMeaning(t *testing.T) {
+	k := keys{markers: newMissingMarkers([]string{"", "-999"})}
+	hash := func(v dataset.Values) uint64 { return k.hash(&v, 0, 5) }
+	number := func(x float64) dataset.Values { return dataset.Values{Type: dataset.Float, Float: []float64{x}} }
+	whole := func(n int64) dataset.Values { return dataset.Values{Type: dataset.Int, Int: []int64{n}} }
+	for _, same := range [][]dataset.Values{
+		{text("u5"), text("u5 "), text("\tu5")},
+		{text("17"), text("17.0"), text(" +17.00"), number(17), whole(17)},
+		{text("-0.5"), text("-.50"), number(-0.5)}, {text("0"), text("-0.0"), number(math.Copysign(0, -1))},
+		{text("9007199254740993"), whole(9007199254740993), text("9007199254740993.0"), text("+9007199254740993.000")},
+		{text("-12345678901234567890"), text("-12345678901234567890.0")}, {text("123456789012345.00"), text("123456789012345")},
+		{text("9007199254740993.5")}, {text("0123456789012345.0")},
+		{text("123456789012345678901234567890")}, {text("123456789012345678901234567891")}, {text("9007199254740992"), number(9007199254740992)},
+		{text("007")}, {text("7")}, {text("623049e6")}, {text("623049000000"), number(623049e6)}, {text("U5")}, {text("1e-3")}, {text("0.001"), number(0.001)},
+		{text("-999"), text("-999.0"), text(""), number(-999), number(math.NaN())}, // no key
+	} {
+		for _, v := range same {
+			if hash(v) != hash(same[0]) {
+				t.Errorf("%q and %q are two keys", v.TextOf(0), same[0].TextOf(0))
+			}
+		}
+		if same[0].TextOf(0) != "u5" && hash(same[0]) == hash(text("u5")) {
+			t.Errorf("%q is the key u5", same[0].TextOf(0))
+		}
+	}
+	seen := map[uint64]string{}
+	for _, s := range []string{"7", "007", "9007199254740993", "9007199254740992", "123456789012345678901234567890", "123456789012345678901234567891", "0.001", "1e-3"} {
+		if other, ok := seen[hash(text(s))]; ok {
+			t.Errorf("%s and %s are one key", s, other)
+		}
+		seen[hash(text(s))] = s
+	}
+}
+
+// Rows of a group share a fold, whatever splits them.
+func TestGroupsShareAFold(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("g,u,y,x\n")
+	for i := range 900 {
+		fmt.Fprintf(&b, "%d,u%d,%d,%d\n", i/3, i%300, i/3%2, i%11)
+	}
+	s := mustStage(t, "label: y\ngroup: g\nsplit: {by: hash, key: u, train: 0.8, valid: 0.2}\n", b.String())
+	folds := map[uint64]uint8{}
+	for _, split := range s.Splits {
+		for i, g := range split.Group {
+			if fold, seen := folds[g]; seen && fold != split.Fold[i] {
+				t.Fatalf("group %x is in folds %d and %d", g, fold, split.Fold[i])
+			}
+			folds[g] = split.Fold[i]
+		}
+	}
+	if len(folds) != 300 {
+		t.Errorf("%d groups", len(folds))
+	}
+}
+
+func TestRowsWithoutKeyAreKeysOfTheirOwn(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("y,x,user\n")
+	for i := range 4000 {
+		fmt.Fprintf(&b, "%d,%d,\n", i%2, i%7)
+	}
+	s := mustStage(t, "label: y\nsplit: {by: hash, key: user, train: 0.5, test: 0.5}\n", b.String())
+	if n := rowsOfSplits(t, s)["train"]; n < 1800 || n > 2200 {
+		t.Errorf("%d rows are train", n)
+	}
+	if w := s.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnKeyless || !strings.Contains(w[0].Text, "4000 of 4000 rows have no user") {
+		t.Errorf(`got %+v; want len(w) other than 0, w[0].Code = WarnKeyless, w[0].Text with "4000 of 4000 rows have no user"`, w)
+	}
+}
+
+// timeTable has n rows at the given times, in random order; the label of a regression is the time again.
+func timeTable(rng *rand.Rand, times []string, labels []float64) string {
+	var b strings.Builder
+	b.WriteString("at,y,x\n")
+	for _, i := range rng.Perm(len(times)) {
+		fmt.Fprintf(&b, "%s,%v,%d\n", times[i], labels[i], i%5)
+	}
+	return b.String()
+}
+
+func TestTimeSplitIsInOrder(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var times []string
+	var labels []float64
+	for i := range 3000 {
+		day := i / 300 // ten days, of which the rows of an hour share a time
+		times = append(times, fmt.Sprintf("2017-07-%02d %02d:00", day+1, i%24))
+		labels = append(labels, float64(day*24+i%24))
+	}
+	s := mustStage(t, "label: {column: y, kind: regression}\nsplit: {by: time, column: at, train: 0.5, valid: 0.2, calib: 0.2, test: 0.1}\n", timeTable(rng, times, labels))
+	last := float32(-1)
+	for _, split := range s.Splits {
+		if lo := slices.Min(split.Label); lo <= last {
+			t.Errorf("%s begins at hour %v, the split before ended at %v", split.Name, lo, last)
+		}
+		last = slices.Max(split.Label)
+		foldEnd := map[uint8]float32{}
+		for i, f := range split.Fold {
+			foldEnd[f] = max(foldEnd[f], split.Label[i])
+		}
+		for i, f := range split.Fold {
+			if f > 0 && split.Label[i] <= foldEnd[f-1] {
+				t.Fatalf("%s: hour %v is in fold %d, but fold %d goes to %v", split.Name, split.Label[i], f, f-1, foldEnd[f-1])
+			}
+		}
+		if len(foldEnd) != dataset.Folds {
+			t.Errorf("%s has %d folds", split.Name, len(foldEnd))
+		}
+	}
+	if got := rowsOfSplits(t, s); math.Abs(float64(got["train"])-1500) > 15 || math.Abs(float64(got["test"])-300) > 15 {
+		t.Errorf(`rowsOfSplits(t, s): got %v; want math.Abs(float64(got["train"]) - 1500) <= 15, math.Abs(float64(got["test"]) - 300) <= 15`, got)
+	}
+	if u := s.Manifest.Split.Until; len(u) != 3 || !(u["train"] < u["valid"] && u["valid"] < u["calib"]) {
+		t.Errorf("until %v", u)
+	}
+}
+
+func TestTimeSplitOfNumbersAndFewTimes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 1))
+	var times []string
+	var labels []float64
+	for i := range 1000 {
+		step := min(3, i/10) // 0, 1 and 2 have ten rows each, 3 all the rest
+		times = append(times, []string{"0100", "0200", "3e2", "1000.5"}[step])
+		labels = append(labels, float64(step))
+	}
+	s := mustStage(t, "label: {column: y, kind: regression}\nsplit: {by: time, column: at, train: 0.25, valid: 0.25, calib: 0.25, test: 0.25}\n", timeTable(rng, times, labels))
+	if got := fmt.Sprint(rowsOfSplits(t, s)); got != "map[calib:10 test:970 train:10 valid:10]" {
+		t.Errorf(`fmt.Sprint(rowsOfSplits(t, s)): got %s; want got = "map[calib:10 test:970 train:10 valid:10]"`, got)
+	}
+	if got := fmt.Sprint(s.Manifest.Split.Until); got != "map[calib:300 train:100 valid:200]" {
+		t.Errorf(`fmt.Sprint(s.Manifest.Split.Until): got %s; want got = "map[calib:300 train:100 valid:200]"`, got)
+	}
+	s = mustStage(t, "label: {column: y, kind: regression}\nsplit: {by: time, column: at, train: 0.9, test: 0.1}\n", timeTable(rng, times, labels))
+	if got := fmt.Sprint(rowsOfSplits(t, s)); got != "map[test:970 train:30]" { // nearest to 900 that leaves test any row
+		t.Errorf(`fmt.Sprint(rowsOfSplits(t, s)): got %s; want got = "map[test:970 train:30]"`, got)
+	}
+}
+
+func TestColumnSplit(t *testing.T) {
+	table := "y,x,part\n" + strings.Repeat("0,1,a\n1,2,b\n0,3,7\n1,1,a\n", 10)
+	s := mustStage(t, "label: y\nsplit: {by: column, column: part, train: [a, 7], calib: b}\n", table)
+	if got := fmt.Sprint(rowsOfSplits(t, s)); got != "map[calib:10 train:30]" {
+		t.Errorf(`fmt.Sprint(rowsOfSplits(t, s)): got %v; want got = "map[calib:10 train:30]"`, got)
+	}
+	if _, err := mustEncode(t, s.Manifest.Encoding(), s.levels(t)).EncodeSample(s.sample(t)); err != nil || len(s.Manifest.Features) != 1 {
+		t.Errorf("mustEncode(...): got %v, %v; want no error, len(s.Manifest.Features) = 1", s.Manifest.Features, err)
+	}
+}
+
+func TestAxis(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	values := make([]float64, 20_000)
+	for i := range values {
+		values[i] = 1.5e9 + float64(rng.IntN(1e7))/4
+	}
+	build := func(limit int) *axis {
+		a := newAxis(limit)
+		for _, x := range values {
+			a.add(x)
+		}
+		return a
+	}
+	exact := build(len(values))
+	if exact.shift != 0 {
+		t.Errorf("shift %d though there is room", exact.shift)
+	}
+	coarse := build(500)
+	rng.Shuffle(len(values), func(i, j int) { values[i], values[j] = values[j], values[i] })
+	if again := build(500); !reflect.DeepEqual(coarse, again) {
+		t.Error("another order, another axis")
+	}
+	if len(coarse.counts) > 500 || coarse.shift == 0 {
+		t.Errorf("%d buckets, shift %d", len(coarse.counts), coarse.shift)
+	}
+	before := int64(0)
+	for _, g := range coarse.sorted() {
+		before += g.rows
+		end := coarse.greatest(g.key)
+		n := int64(0)
+		for _, x := range values {
+			if x <= end {
+				n++
+			}
+		}
+		if n != before {
+			t.Fatalf("%d rows up to %v, counted as %d", n, end, before)
+		}
+	}
+	if before != int64(len(values)) {
+		t.Errorf("%d rows", before)
+	}
+}
+
+func TestHashesAreSpread(t *testing.T) {
+	var parts [16]int
+	for i := range 16_000 {
+		parts[below(hashText([]byte(fmt.Sprint(i))), 16)]++
+		if u := unit(hashRow(int64(i))); u < 0 || u >= 1 {
+			t.Fatalf("unit(hashRow(int64(i))): got %v; want u >= 0, u < 1", u)
+		}
+	}
+	for i, n := range parts {
+		if n < 850 || n > 1150 {
+			t.Errorf("part %d has %d of 1000", i, n)
+		}
+	}
+	if hashText([]byte("user-1")) != 0xf16d8d440fbb25d5 {
+		t.Errorf("hashes of texts moved: %#x; every split would", hashText([]byte("user-1")))
+	}
+}
+
+// A split by random keeps its shares, is the same each time, and another with another seed.
+func TestSplitByRandom(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("y,x\n")
+	for i := range 6000 {
+		fmt.Fprintf(&b, "%d,%d\n", i%2, i)
+	}
+	sampled := func(seed string) []int64 {
+		s := mustStage(t, "label: y\nsplit: {by: random, train: 0.6, valid: 0.2, test: 0.2"+seed+"}\n", b.String())
+		if n := rowsOfSplits(t, s); n["train"] < 3480 || n["train"] > 3720 || n["test"] < 1100 || n["test"] > 1300 {
+			t.Errorf("rows of splits: %v, want 3600, 1200 and 1200 or so", n)
+		}
+		x := s.sample(t).Column("x")
+		var rows []int64
+		for i := range x.Len() {
+			n, err := strconv.ParseInt(x.TextOf(i), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows = append(rows, n)
+		}
+		return rows
+	}
+	first, again, other := sampled(""), sampled(", seed: 0"), sampled(", seed: 2")
+	if !slices.Equal(first, again) {
+		t.Error("the same seed gives another test split")
+	}
+	both := 0
+	for _, row := range other {
+		if slices.Contains(first, row) {
+			both++
+		}
+	}
+	if both > 400 {
+		t.Errorf("%d of %d rows are test with either seed; by chance it would be a fifth", both, len(other))
+	}
+}
+
+func TestSplitByRandomRefuses(t *testing.T) {
+	for split, want := range map[string]string{
+		"{by: random, key: x, train: 1}":        "a split by random has neither key nor column",
+		"{by: random, train: 0.5}":              "sum to 0.5",
+		"{by: hash, key: x, train: 1, seed: 2}": "seed is for a split by random",
+		"{by: random, train: 1, seed: -1}":      "seed is -1",
+		"{train: 1}":                            "split needs by: hash, random, time or column",
+	} {
+		_, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\nlabel: y\nsplit: "+split+"\n"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want ... %s", split, err, want)
+		}
+	}
+}

@@ -1,0 +1,281 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/encode"
+)
+
+// Options of Stage.
+type Options struct {
+	Threads  int            // compute goroutines; 0 for all CPUs. The result does not depend on it
+	Progress func(Progress) // called from one goroutine at a time; may be nil
+	// Learner is a small model for finding columns that are worth combining; if nil, only combinations in the spec are used.
+	Learner encode.Learner
+	// Like is a dataset to follow, so that models trained on it can be continued here; may be nil.
+	Like *dataset.Manifest
+}
+
+// Phase is a phase of staging.
+type Phase string
+
+// The phases of staging, in order.
+const (
+	PhaseSurvey   Phase = "survey"   // the first pass over the source
+	PhaseSearch   Phase = "search"   // for columns to combine; in keys
+	PhaseWrite    Phase = "write"    // the second pass
+	PhaseEncode   Phase = "encode"   // of ids, as statistics; in rows
+	PhaseChecksum Phase = "checksum" // over the files written
+)
+
+// Progress is how far a phase is, in bytes unless noted.
+type Progress struct {
+	Phase Phase
+	Done  int64
+	Total int64
+}
+
+// Report is the result of Stage. What is to be shown is in the manifest: features with their kinds, bins, ranges and categories, splits
+// with their label rates, rows left out, warnings. Night is for comparing the table with other nights'.
+type Report struct {
+	Manifest *dataset.Manifest
+	Night    *Night
+}
+
+// Stage makes a dataset from a table's files in the folder dir, which must not exist or be empty (otherwise: *ExistsError). The dataset is
+// complete when Stage returns; an error or the end of ctx leaves nothing behind. Errors in the spec are *strictyaml.Error, those in the
+// table *TableError.
+func Stage(ctx context.Context, spec *dataset.Spec, files []File, dir string, o Options) (*Report, error) {
+	if err := checkTarget(dir); err != nil {
+		return nil, err
+	}
+	if o.Threads <= 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+
+	report, err := stageInto(ctx, spec, files, dir, o)
+	if err != nil {
+		if left := os.RemoveAll(dir); left != nil {
+			err = errors.Join(err, left)
+		}
+		return nil, err
+	}
+
+	return report, nil
+}
+
+// checkTarget rejects a non-empty target folder before any work is done.
+func checkTarget(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0:
+		return nil
+	case err != nil:
+		return &ExistsError{dir, fmt.Sprintf("cannot hold a dataset: %v", err)}
+	}
+	return &ExistsError{dir, "the folder is not empty; choose another or remove it"}
+}
+
+// stageInto writes the dataset into the folder dir. Nothing is written until the first pass has accepted the table.
+func stageInto(ctx context.Context, spec *dataset.Spec, files []File, dir string, o Options) (*Report, error) {
+	t, err := OpenTable(files, TableOptions{CSV: spec.CSV, Threads: o.Threads})
+	if err != nil {
+		return nil, err
+	}
+
+	if o.Like != nil {
+		spec = like(spec, o.Like, t)
+	}
+	tok := newMissingMarkers(spec.Missing)
+	r, err := assignRoles(spec, t, tok)
+	if err != nil {
+		return nil, err
+	}
+
+	s := newSurvey(spec, r, tok, o.Threads)
+	if o.Like != nil {
+		s.likeColumns(o.Like)
+	}
+	if err := s.run(ctx, t, o.progress(PhaseSurvey)); err != nil {
+		return nil, err
+	}
+
+	m := s.manifest(files)
+	if o.Like != nil {
+		m.Like = o.Like.Name + "@" + o.Like.Version
+	}
+	d, err := s.describe(ctx, m, o)
+	if err != nil {
+		return nil, err
+	}
+
+	w, err := dataset.NewWriter(dir, m)
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+
+	p := newPass(s, t, m, w, d)
+	if len(d.keys) > 0 {
+		p.statistics = newStatistics(s, m, d, dir, o)
+		defer p.statistics.close()
+	}
+
+	if err := p.run(ctx, o); err != nil {
+		return nil, err
+	}
+
+	m.About.Warnings = append(m.About.Warnings, splitWarnings(m)...)
+	if err := w.Finish(ctx, o.Threads, o.progress(PhaseChecksum)); err != nil {
+		return nil, err
+	}
+	return &Report{Manifest: m, Night: p.night.finish()}, nil
+}
+
+// describe decides on the dataset's features, and adds them to the manifest. The sampled rows can be freed afterwards.
+func (s *survey) describe(ctx context.Context, m *dataset.Manifest, o Options) (*design, error) {
+	columns, train, err := s.buildFeatures(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.design(ctx, columns, train, o)
+	if err != nil {
+		return nil, err
+	}
+	return d, d.into(m, columns, s)
+}
+
+// manifest returns the manifest from the survey, without features.
+func (s *survey) manifest(files []File) *dataset.Manifest {
+	spec := s.spec
+	m := &dataset.Manifest{Name: spec.Name, Missing: spec.Missing, MaxBin: spec.MaxBin, Label: s.labels.info, Weight: spec.Weight, Group: spec.Group,
+		Split: *s.splitter.rule, LeftOut: s.labels.missing, Negatives: spec.Sample.Negatives, Thinned: s.labels.thinned}
+
+	for i, n := range s.counts {
+		if n > 0 {
+			m.Splits = append(m.Splits, dataset.Rows{Name: dataset.SplitNames()[i], Rows: int(n)})
+		}
+	}
+
+	for _, f := range files {
+		m.About.Sources = append(m.About.Sources, dataset.Source{URI: f.URI, Bytes: f.Bytes, Generation: f.Generation, Checksum: f.Checksum})
+	}
+	m.About.Unripe = s.ripe.unripe()
+	m.About.Warnings = s.ripe.warnings(s.rows + s.labels.missing)
+	if len(s.labels.absent) > 0 {
+		m.About.LeftOut = s.labels.absent
+	}
+
+	return m
+}
+
+func (o Options) progress(phase Phase) func(done, total int64) {
+	if o.Progress == nil {
+		return nil
+	}
+	return serial(func(done, total int64) { o.Progress(Progress{phase, done, total}) })
+}
+
+// buildFeatures makes bins from the sample, and looks for warnings about the columns. It returns what is needed of the sample to decide on
+// further encodings.
+func (s *survey) buildFeatures(ctx context.Context, m *dataset.Manifest) ([]sampledColumn, *trainSample, error) {
+	train, err := s.train()
+	if err != nil {
+		return nil, nil, err
+	}
+
+	n := len(s.columns)
+	m.BinRows = len(train.places)
+	columns, warnings, errs := make([]sampledColumn, n), make([][]dataset.Warning, n), make([]error, n)
+	texts := s.repackTexts(train)
+
+	scratch := make(chan *builder, s.threads)
+	for range s.threads {
+		scratch <- &builder{}
+	}
+
+	parallel(s.threads, n, func(i int) {
+		if ctx.Err() != nil {
+			return
+		}
+		use := <-scratch
+		defer func() { scratch <- use }()
+
+		sample := texts[i]
+		texts[i] = nil // free it as soon as the feature is made, and the numbers likewise
+		if sample == nil {
+			raw := s.columns[i].sample.finish(s.sampler.used())
+			sample = use.gather(&raw, train.places)
+		}
+
+		columns[i], errs[i] = s.buildColumn(i, sample, use)
+		if errs[i] == nil {
+			warnings[i] = s.columns[i].warnings(columns[i].built, columns[i].bins, train, m.Label.Kind)
+			columns[i].numbers = nil
+		}
+	})
+
+	if err := firstOf(ctx.Err(), errs); err != nil {
+		return nil, nil, err
+	}
+
+	if text := s.splitter.keyless(s.rows); text != "" {
+		m.About.Warnings = append(m.About.Warnings, dataset.Warning{Code: WarnKeyless, Column: s.spec.Split.Key, Text: text})
+	}
+	m.About.Warnings = append(m.About.Warnings, s.keyHint()...)
+	for _, w := range warnings {
+		m.About.Warnings = append(m.About.Warnings, w...)
+	}
+
+	return columns, train, nil
+}
+
+// buildColumn makes the feature of a column of the survey, and bins and levels of its sampled values.
+func (s *survey) buildColumn(i int, sample *dataset.Values, scratch *builder) (sampledColumn, error) {
+	c := s.columns[i]
+	f, err := c.build(s.spec, sample, scratch)
+	if err != nil {
+		return sampledColumn{}, err
+	}
+	out := sampledColumn{built: f, number: i, from: &c.feature, bins: make([]uint8, sample.Len())}
+	if c.levels != nil {
+		out.levels, out.few = c.levels.Levels(1), c.few()
+	}
+	encoder := newColumnEncoder(&f.Feature, c.markers)
+	if f.Kind == dataset.Categorical {
+		encoder.categories(sample, out.bins)
+	} else {
+		encoder.search.find(f.numbers, out.bins, encoder.missing)
+	}
+
+	if s.spec.Encodings.Off || f.present == 0 || f.Kind != dataset.Categorical && !s.mayBeIDs(f) {
+		return out, nil
+	}
+	out.hashes = make([]uint64, min(sample.Len(), s.spec.Encodings.Rows))
+	part := dataset.Part{Column: f.Name, Kind: f.Kind}
+	if c.feature.from != nil {
+		part.Kind = dataset.Numeric // the sample holds hours and weekdays, not times
+	}
+	first := make([]int32, len(out.hashes))
+	for j := range first {
+		first[j] = int32(j)
+	}
+	some := gather(sample, first)
+	return out, newPartReader(part, c.markers).hashes(&some, out.hashes)
+}
+
+// firstOf returns the context's error, or the first of errs.
+func firstOf(err error, errs []error) error {
+	for _, e := range errs {
+		if err == nil {
+			err = e
+		}
+	}
+	return err
+}

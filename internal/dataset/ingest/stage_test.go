@@ -1,0 +1,463 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/internal/dataset"
+	"coppice/internal/strictyaml"
+)
+
+var update = flag.Bool("update", false, "write the golden files again")
+
+// parseSpec makes a spec of all but its name and source.
+func parseSpec(t testing.TB, rest string) *dataset.Spec {
+	t.Helper()
+	s, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\n"+rest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// staged is an open dataset, closed with the test.
+type staged struct {
+	*dataset.Dataset
+	report *Report
+	dir    string
+}
+
+func tryStage(t testing.TB, spec string, files []File, o Options) (*staged, error) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "d")
+	r, err := Stage(context.Background(), parseSpec(t, spec), files, dir, o)
+	if err != nil {
+		return nil, err
+	}
+	d, err := dataset.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	if err := d.Verify(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	return &staged{d, r, dir}, nil
+}
+
+func mustStage(t testing.TB, spec, csv string) *staged {
+	t.Helper()
+	s, err := tryStage(t, spec, []File{writeFile(t, "t.csv", csv)}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *staged) feature(t testing.TB, name string) *dataset.Feature {
+	t.Helper()
+	for i := range s.Manifest.Features {
+		if s.Manifest.Features[i].Name == name {
+			return &s.Manifest.Features[i]
+		}
+	}
+	t.Fatalf("no feature %s", name)
+	return nil
+}
+
+// levels are those of the dataset, closed with the test; nil where it has none.
+func (s *staged) levels(t testing.TB) *dataset.Levels {
+	t.Helper()
+	if !slices.ContainsFunc(s.Manifest.Files, func(f dataset.FileInfo) bool { return f.Name == dataset.LevelsFile }) {
+		return nil
+	}
+	l, err := dataset.OpenLevels(filepath.Join(s.dir, dataset.LevelsFile), s.Manifest.Tables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func (s *staged) sample(t testing.TB) *dataset.Sample {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(s.dir, dataset.SampleFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sample, err := dataset.ReadSample(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sample
+}
+
+// randomTable is CSV with all kinds of columns and all kinds of trouble.
+func randomTable(seed uint64, rows int) string {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	var b strings.Builder
+	b.WriteString("y,num,int,zero,cat,hash,zip,big,when,holes,flag,const,w,user,part\n")
+	maybe := func(p float64, s string) string {
+		if rng.Float64() < p {
+			return []string{"", "NA", "null"}[rng.IntN(3)]
+		}
+		return s
+	}
+	for i := range rows {
+		num := rng.NormFloat64() * 100
+		y := 0
+		if num+rng.NormFloat64()*100 > 0 {
+			y = 1
+		}
+		cells := []string{
+			maybe(0.02, fmt.Sprint(y)),
+			fmt.Sprintf("%.*f", rng.IntN(6), num),
+			fmt.Sprint(rng.IntN(2000) - 1000),
+			maybe(0.1, []string{"0", "0", "-0.0", "1.5", "-2", "1e-40"}[rng.IntN(6)]),
+			maybe(0.05, []string{"Ulm", "Bonn", "Köln", `"a,b"`, `"say ""hi"""`}[min(4, int(rng.ExpFloat64()))]),
+			fmt.Sprintf("%08x", rng.Uint32()>>uint(rng.IntN(3)*8)),
+			fmt.Sprintf("%05d", rng.IntN(3000)),
+			fmt.Sprint(9007199254740990 + rng.IntN(20)),
+			maybe(0.01, time.Unix(1499000000+int64(rng.IntN(1e6)), 0).UTC().Format("2006-01-02 15:04:05")),
+			maybe(0.97, fmt.Sprint(rng.IntN(50))),
+			[]string{"true", "false"}[rng.IntN(2)],
+			"7",
+			fmt.Sprintf("%.2f", rng.Float64()*3),
+			maybe(0.01, fmt.Sprintf("u%d", rng.IntN(rows/3+1))),
+			[]string{"train", "train", "valid", "calib", "test"}[i%5],
+		}
+		b.WriteString(strings.Join(cells, ",") + "\n")
+	}
+	return b.String()
+}
+
+var randomSpecs = map[string]string{
+	"hash":   "label: y\nweight: w\ngroup: user\ndrop: [part]\nsplit: {by: hash, key: user, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}\nsample: 100\nsample_rows_for_bins: 700\n",
+	"time":   "label: y\ndrop: [part, user]\nweight: w\nmax_bin: 16\nsplit: {by: time, column: int, train: 0.5, valid: 0.3, test: 0.2}\nsample: 100000\n",
+	"column": "label: y\ngroup: user\ncategorical: [int, num]\nnumeric: [zip, flag]\nsplit: {by: column, column: part}\nsample: 50\n",
+	"derived": "label: y\nweight: w\ndrop: [user]\nderive: {when: [hour, weekday]}\nsplit: {by: column, column: part}\nsample: 300\n" +
+		"encodings: {columns: {hash: [rate, levels], cat: [rate, count, categories], zip: [count], num: none}, " +
+		"keys: [[cat, zip], [num~, flag, when.hour], [hash, int~]], order: {copies: 3}, back_off: {hash: cat}}\n",
+	"by time": "label: y\ndrop: [part, user]\nsplit: {by: time, column: int, train: 0.5, valid: 0.3, test: 0.2}\nsample: 300\n" +
+		"encodings: {columns: {zip: [rate, recency], cat: [recency, categories], hash: levels}, keys: [[cat, flag]], back_off: none}\n",
+	"thinned": "label: y\nweight: w\ndrop: [part]\nsplit: {by: hash, key: user, train: 0.6, valid: 0.2, test: 0.2}\n" +
+		"sample: {rows: 100, negatives: 0.3}\n",
+	"none": "label: {column: num, kind: regression}\ndrop: [part, user]\nmissing: [\"\", NA, \"null\", \"7\"]\n",
+}
+
+// All columns are kept as features that are what they look like.
+func TestKinds(t *testing.T) {
+	s := mustStage(t, "label: y\ndrop: [part]\nencodings: none\n", randomTable(1, 3000))
+	for name, want := range map[string]struct {
+		kind dataset.Kind
+		why  dataset.Why
+	}{
+		"num": {dataset.Numeric, dataset.WhyNumbers}, "int": {dataset.Numeric, dataset.WhyNumbers}, "zero": {dataset.Numeric, dataset.WhyNumbers},
+		"cat": {dataset.Categorical, dataset.WhyText}, "hash": {dataset.Categorical, dataset.WhyText}, "zip": {dataset.Categorical, dataset.WhyDigits},
+		"big": {dataset.Categorical, dataset.WhyBig}, "when": {dataset.Temporal, dataset.WhyTimes}, "flag": {dataset.Categorical, dataset.WhyText}, "const": {dataset.Numeric, dataset.WhyNumbers},
+	} {
+		if f := s.feature(t, name); f.Kind != want.kind || f.Why != want.why {
+			t.Errorf("%s is %s (%s), want %s (%s)", name, f.Kind, f.Why, want.kind, want.why)
+		}
+	}
+	if f := s.feature(t, "big"); !slices.Contains(f.Categories, "9007199254740993") {
+		t.Errorf("digits were lost: %q", f.Categories)
+	}
+	if f := s.feature(t, "zip"); len(f.Categories) == 0 || len(f.Categories[0]) != 5 {
+		t.Errorf("zeros were lost: %q", f.Categories[:1])
+	}
+	mixed := "y,a,b,c,d,e,f\n"
+	for i := range 50 {
+		mixed += fmt.Sprintf("%d,%s,%s,%s,%s,%s,%s\n", i%2, []string{"24154600", "623049e6"}[i/49], []string{"2017-01-01", "5"}[i/49], []string{"", "NaN"}[i%2], []string{"1", "nan"}[i%2], []string{"x", "nan"}[i%2], []string{"inf", "-inf", "1e+308"}[i%3])
+	}
+	s = mustStage(t, "label: y\nmissing: [\"\"]\n", mixed)
+	for name, want := range map[string]string{
+		"a": "categorical ids 0", "b": "categorical text 0", "c": "numeric no value present 50", "d": "numeric all numbers 25", "e": "categorical text 0", "f": "numeric all numbers 0",
+	} {
+		f := s.feature(t, name)
+		if got := fmt.Sprintf("%s %s %d", f.Kind, f.Why, f.Missing); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	if r := s.feature(t, "f").Range; r == nil || r.Min != -math.MaxFloat64 || r.Max != math.MaxFloat64 {
+		t.Errorf("range %v", r)
+	}
+}
+
+// The same input gives the same bytes, whatever the threads, and a table in one file the same as in several.
+func TestStageIsDeterministic(t *testing.T) {
+	table := randomTable(2, 5000)
+	lines := strings.SplitAfter(table, "\n")
+	one := []File{writeFile(t, "t.csv", table)}
+	three := []File{writeFile(t, "1.csv", strings.Join(lines[:1000], "")), writeFile(t, "2.csv", lines[0]+strings.Join(lines[1000:1001], "")), writeFile(t, "3.csv", lines[0]+strings.Join(lines[1001:], ""))}
+	for name, spec := range randomSpecs {
+		t.Run(name, func(t *testing.T) {
+			want, err := tryStage(t, spec, one, Options{Threads: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, threads := range []int{1, 2, 5} {
+				got, err := tryStage(t, spec, one, Options{Threads: threads})
+				if err != nil {
+					t.Fatal(err)
+				}
+				sameFolder(t, want.dir, got.dir)
+			}
+			got, err := tryStage(t, spec, three, Options{Threads: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Manifest.Version != want.Manifest.Version {
+				t.Error("the version depends on how the rows are spread over files")
+			}
+		})
+	}
+}
+
+func sameFolder(t *testing.T, a, b string) {
+	t.Helper()
+	n := 0
+	err := filepath.WalkDir(a, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		n++
+		rel, _ := filepath.Rel(a, path)
+		x, err1 := os.ReadFile(path)
+		y, err2 := os.ReadFile(filepath.Join(b, rel))
+		if !bytes.Equal(x, y) {
+			t.Errorf("%s differs", rel)
+		}
+		return errors.Join(err1, err2)
+	})
+	if err != nil || n < 5 {
+		t.Errorf("filepath.WalkDir(...): got %v, %v; want no error, n >= 5", n, err)
+	}
+}
+
+// A token that is a number stands for all ways to write it in a column of numbers, and for those to write an id in one of categories.
+func TestNumericTokensInText(t *testing.T) {
+	table := "y,x,c\n"
+	for i := range 60 {
+		table += []string{"0,-999,a\n", "1,-999.0,-999.0\n", "0,1.5,-999\n", "1,-9990e-1,a\n", "-999.00,3,a\n", "1,7,b\n"}[i%6]
+	}
+	s := mustStage(t, "label: y\nmissing: ['', '-999']\n", table)
+	if x := s.feature(t, "x"); x.Kind != dataset.Numeric || x.Missing != 30 || x.Range.Min != 1.5 || s.Split("train").Columns[0][1] != uint8(x.MissingBin) {
+		t.Errorf(`s.feature(t, "x"): got %+v; want x.Kind = dataset.Numeric, x.Missing = 30, x.Range.Min = 1.5, s.Split("train").Columns[0][1] = uint8(x.MissingBin)`, x)
+	}
+	if c := s.feature(t, "c"); c.Kind != dataset.Categorical || c.Missing != 20 || slices.Contains(c.Categories, "-999.0") {
+		t.Errorf(`s.feature(t, "c"): got %+v; want c.Kind = dataset.Categorical, c.Missing = 20, not slices.Contains(c.Categories, "-999.0")`, c)
+	}
+	if m := s.Manifest; m.LeftOut != 10 || m.About.LeftOut["-999.00"] != 10 || len(m.About.LeftOut) != 1 {
+		t.Errorf("left out %d: %v", m.LeftOut, m.About.LeftOut)
+	}
+}
+
+func TestStageErrorsNameThePlace(t *testing.T) {
+	const abc = "a,b,y\n1,x,0\n2,y,1\n3,z,0\n"
+	many := func(values ...any) string {
+		s := "a,y\n"
+		for i, v := range values {
+			s += fmt.Sprintf("%d,%v\n", i, v)
+		}
+		return s
+	}
+	for name, tc := range map[string]struct{ spec, csv, want string }{
+		"no label column":     {"label: yy\n", abc, `d.yaml:3:8: column "yy" is not in t.csv (did you mean "y"?)`},
+		"wrong delimiter":     {"label: y\n", "a;b;y\n1;2;0\n", `the table's only column is "a;b;y"; is csv.delimiter right?`},
+		"no dropped column":   {"label: y\ndrop: [a, q]\n", abc, `d.yaml:4:11: column "q" is not in t.csv`},
+		"no forced column":    {"label: y\nnumeric: [q]\n", abc, `d.yaml:4:11: column "q" is not in t.csv`},
+		"forced and dropped":  {"label: y\ndrop: [b]\nnumeric: [b]\n", abc, `d.yaml:5:11: column "b" is dropped, or splits the rows`},
+		"no key column":       {"label: y\nsplit: {by: hash, key: q, train: 1}\n", abc, `d.yaml:4:24: column "q" is not in t.csv`},
+		"nothing left":        {"label: y\ndrop: [a, b]\n", abc, "no column of t.csv is left to be a feature"},
+		"empty":               {"label: y\n", "", "t.csv: the file is empty"},
+		"only a header":       {"label: y\n", "a,y\n", "t.csv: the table has no rows"},
+		"no labels":           {"label: y\n", "a,y\n1,\n2,NA\n", "t.csv: the label is missing in every row"},
+		"ragged":              {"label: y\n", abc + "4,5\n", "t.csv:5: 2 fields where the first line has 3"},
+		"text label":          {"label: y\n", many("yes", "no", "no", "yes", "no"), "d.yaml:3:8: label column \"y\" holds text (\"no\", \"yes\"): name the positive value, such as `label: {column: y, positive: \"yes\"}`"},
+		"three values":        {"label: y\n", many(0, 1, 2, 1), "d.yaml:3:8: label column \"y\" holds 0, 1, 2, which is neither 0 and 1 nor a regression: use `label: {column: y, positive: \"2\"}`, `{column: y, above: 0}` or `{column: y, kind: regression}`"},
+		"two other values":    {"label: y\n", many(1, 2), "holds 1, 2, which is neither 0 and 1"},
+		"one value":           {"label: y\n", many(1, 1, 1), "has the same value in every row: there is nothing to predict"},
+		"one text":            {"label: y\n", many("a", "a"), "has the same value in every row"},
+		"never positive":      {"label: {column: y, positive: maybe}\n", many("yes", "no"), `label column "y" never is "maybe"; it holds "no", "yes"`},
+		"always positive":     {"label: {column: y, positive: yes}\n", many("yes", "yes"), "makes every row 1"},
+		"never above":         {"label: {column: y, above: 15}\n", many(1, 2), "makes every row 0"},
+		"third value":         {"label: {column: y, positive: yes, negative: no}\n", many("yes", "no", "maybe"), `t.csv:4: column "y": the label is "maybe", neither positive ("yes") nor negative ("no")`},
+		"above text":          {"label: {column: y, above: 15}\n", many(1, 20, "x"), `t.csv:4: column "y": the label is "x", not a number`},
+		"regression text":     {"label: {column: y, kind: regression}\n", many(1, 20, "x"), `t.csv:4: column "y": the label is "x", not a number`},
+		"regression constant": {"label: {column: y, kind: regression}\n", many(5, 5), "has the same value in every row"},
+		"too large":           {"label: {column: y, kind: regression}\n", many(5, 1e300), "does not fit a 32-bit float"},
+		"negative weight":     {"label: y\nweight: a\n", "a,b,y\n1,1,0\n-2,1,1\n", `t.csv:3: column "a": the weight is -2; it must be a number from 0 up`},
+		"missing weight":      {"label: y\nweight: a\n", "a,b,y\n1,1,0\n,1,1\n", `t.csv:3: column "a": the weight is missing`},
+		"text weight":         {"label: y\nweight: a\n", "a,b,y\n1,1,0\nx,1,1\n", `t.csv:3: column "a": the weight is x`},
+		"infinite weight":     {"label: y\nweight: a\n", "a,b,y\n1,1,0\ninf,1,1\n", `t.csv:3: column "a": the weight is inf`},
+		"forced number":       {"label: y\nnumeric: [b]\n", abc, `t.csv:2: column "b": "x" is not a number, though the spec lists the column under`},
+		"unknown split":       {"label: y\nsplit: {by: column, column: b, train: [x, y]}\n", abc, `t.csv:4: column "b": "z" is not a split; known are x, y`},
+		"missing split":       {"label: y\nsplit: {by: column, column: b, train: [x, y]}\n", "a,b,y\n1,x,0\n1,,1\n", `t.csv:3: column "b": the row belongs to no split: the value is missing`},
+		"time is text":        {"label: y\nsplit: {by: time, column: b, train: 0.5, test: 0.5}\n", abc, `t.csv:2: column "b": "x" is neither a time`},
+		"time and number":     {"label: y\nsplit: {by: time, column: b, train: 0.5, test: 0.5}\n", "a,b,y\n1,2017-01-01,0\n1,5,1\n", `t.csv:3: column "b": "5" is neither a time`},
+		"missing time":        {"label: y\nsplit: {by: time, column: b, train: 0.5, test: 0.5}\n", "a,b,y\n1,2017-01-01,0\n1,,1\n", `t.csv:3: column "b": the row belongs to no split: the time is missing`},
+		"few times":           {"label: y\nsplit: {by: time, column: b, train: 0.5, test: 0.5}\n", "a,b,y\n1,2017-01-01,0\n1,2017-01-01,1\n", `column "b" has 1 distinct times, too few for 2 splits`},
+		"empty split":         {"label: y\nsplit: {by: hash, key: b, train: 0.999999, test: 0.000001}\n", abc, "the split leaves test without any row"},
+		"listed, no row":      {"label: y\nsplit: {by: column, column: b, train: [x, y, z], valid: [2020, 2021]}\n", abc, `d.yaml:4:57: no row has a value of valid in column "b": 2020, 2021`},
+		"one class in train":  {"label: y\nsplit: {by: column, column: b}\n", "a,b,y\n1,train,0\n1,train,0\n1,test,1\n", "d.yaml:4:9: all 2 rows of train have the label 0: there is nothing to learn"},
+		"quoted line breaks":  {"label: {column: y, above: 1}\n", "a,y\n\"x\ny\",2\nz,q\n", `t.csv:4: column "y": the label is "q"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			_, err := Stage(context.Background(), parseSpec(t, tc.spec), []File{writeFile(t, "t.csv", tc.csv)}, filepath.Join(dir, "d"), Options{})
+			var table *TableError
+			var spec *strictyaml.Error
+			if !errors.As(err, &table) && !errors.As(err, &spec) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got  %v (%T)\nwant ... %s ...", err, err, tc.want)
+			}
+			if left, _ := os.ReadDir(dir); len(left) != 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+func TestStageLeavesNothingBehind(t *testing.T) {
+	file := writeFile(t, "t.csv", randomTable(3, 20_000))
+	spec := parseSpec(t, randomSpecs["hash"])
+	for _, phase := range []Phase{PhaseSurvey, PhaseWrite, PhaseChecksum} {
+		for _, threads := range []int{1, 3} {
+			parent := t.TempDir()
+			ctx, cancel := context.WithCancel(context.Background())
+			reached := false
+			_, err := Stage(ctx, spec, []File{file}, filepath.Join(parent, "d"), Options{Threads: threads, Progress: func(p Progress) {
+				if p.Phase == phase {
+					reached = true
+					cancel()
+				}
+			}})
+			cancel()
+			left, _ := os.ReadDir(parent)
+			if !reached || !errors.Is(err, context.Canceled) && phase != PhaseChecksum || err != nil && len(left) != 0 {
+				t.Errorf("cancelled in %s with %d threads: %v, left %v", phase, threads, err, left)
+			}
+		}
+	}
+}
+
+func TestStageTarget(t *testing.T) {
+	file := writeFile(t, "t.csv", randomTable(4, 500))
+	parent := t.TempDir()
+	stage := func(dir, spec string) (*Report, error) {
+		return Stage(context.Background(), parseSpec(t, spec), []File{file}, dir, Options{})
+	}
+	dir := filepath.Join(parent, "deep", "er", "d")
+	first, err := stage(dir, randomSpecs["hash"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var exists *ExistsError
+	for _, taken := range []string{dir, file.Path, filepath.Dir(file.Path)} {
+		if _, err := stage(taken, randomSpecs["column"]); !errors.As(err, &exists) {
+			t.Errorf(`stage(taken, randomSpecs["column"]): got %s: %v; want err of the type of exists`, taken, err)
+		}
+	}
+	if m, err := dataset.Check(context.Background(), dir, nil); err != nil || m.Version != first.Manifest.Version {
+		t.Error("the old dataset is not whole any more", err)
+	}
+	empty := filepath.Join(parent, "empty")
+	if err := os.Mkdir(empty, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stage(empty, randomSpecs["hash"]); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLabels(t *testing.T) {
+	table := "a,y\n"
+	for i := range 40 {
+		table += fmt.Sprintf("%d,%s\n", i, []string{"0", "1", "NA", "2.5", "nan"}[i%5])
+	}
+	binary := strings.ReplaceAll(table, "2.5", "1.0")
+	for name, tc := range map[string]struct {
+		spec, csv string
+		kind      dataset.LabelKind
+		want      [3]float32 // of rows 0, 1 and 3
+	}{
+		"bare":       {"label: y\n", binary, dataset.Binary, [3]float32{0, 1, 1}},
+		"positive":   {"label: {column: y, positive: 2.5}\n", table, dataset.Binary, [3]float32{0, 0, 1}},
+		"both":       {"label: {column: y, positive: 1, negative: 0}\n", strings.ReplaceAll(table, "2.5", "0"), dataset.Binary, [3]float32{0, 1, 0}},
+		"above":      {"label: {column: y, above: 1}\n", table, dataset.Binary, [3]float32{0, 0, 1}},
+		"regression": {"label: {column: y, kind: regression}\n", table, dataset.Regression, [3]float32{0, 1, 2.5}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := mustStage(t, tc.spec, tc.csv)
+			l := s.Split("train").Label
+			if s.Manifest.Label.Kind != tc.kind || [3]float32{l[0], l[1], l[2]} != tc.want || s.Manifest.LeftOut != 16 || len(l) != 24 {
+				t.Errorf("%s: %v, %d left out", s.Manifest.Label.Kind, l, s.Manifest.LeftOut)
+			}
+			mean := (tc.want[0] + tc.want[1] + tc.want[2]) / 3
+			if got := s.Manifest.Splits[0].LabelMean; math.Abs(got-float64(mean)) > 1e-7 {
+				t.Errorf("mean %v, want %v", got, mean)
+			}
+		})
+	}
+	many := "a,y\n"
+	for i := range 50 {
+		many += fmt.Sprintf("1,%d\n", i)
+	}
+	if s := mustStage(t, "label: y\n", many); s.Manifest.Label.Kind != dataset.Regression {
+		t.Error("many numbers are a regression")
+	}
+}
+
+// A small dataset of everything, kept byte by byte: whoever changes how tables become bins changes it (and raises
+// binningRevision). Written by go test -run Golden -update.
+func TestGoldenStage(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d")
+	spec, err := os.ReadFile("testdata/golden/dataset.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := dataset.ParseSpec("dataset.yaml", spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := filepath.Join("testdata", "golden", "table.csv")
+	if *update {
+		if err := os.WriteFile(source, []byte(randomTable(20261121, 400)), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := Expand(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Stage(context.Background(), s, files, dir, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	want := filepath.Join("testdata", "golden", "want")
+	if *update {
+		if err := errors.Join(os.RemoveAll(want), os.CopyFS(want, os.DirFS(dir))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sameFolder(t, want, dir)
+}
+
+// long leaves a test to `make test`: the race detector, under which it takes a minute, has nothing to see in it that shorter ones do not show.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it is long: run it without -short")
+	}
+}

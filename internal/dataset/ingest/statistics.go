@@ -1,0 +1,229 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/encode"
+)
+
+// statistics makes the features that are statistics of levels, during the second pass and after it.
+type statistics struct {
+	survey *survey
+	m      *dataset.Manifest
+	d      *design
+	maker  *encode.Maker
+	first  int // index of the first feature that is a statistic
+
+	file   string     // of the current batch
+	hashes [][]uint64 // by part, of the current batch
+	times  []float64
+	errs   []error
+	rows   encode.Rows // of one split
+
+	all     [][]uint8 // by feature, of the rows that are written together
+	rowBins []uint8   // of the same rows
+}
+
+const (
+	// memoryRows is how many bytes of rows are kept in memory before they are spilled to a temporary file.
+	memoryRows = 64 << 20
+	// boundRows is how many rows of train determine the bin bounds of rates.
+	boundRows = 50_000
+)
+
+func newStatistics(s *survey, m *dataset.Manifest, d *design, dir string, o Options) *statistics {
+	c := encode.Config{Keys: d.keys, Parts: len(d.readers), Few: d.few, Weighted: m.Weight != "", Order: *m.Order, Levels: s.spec.Encodings.Levels,
+		MaxBins: s.spec.MaxBin,
+		Dir:     filepath.Dir(dir), Memory: memoryRows, Threads: o.Threads, Sample: boundRows, Splits: len(m.Splits)}
+
+	for i, split := range m.Splits {
+		rows := split.Rows
+		if i == 0 {
+			rows /= d.copies
+		}
+		c.Rows = append(c.Rows, rows)
+	}
+
+	if c.Order.By == dataset.OrderTime {
+		c.Cuts = s.cuts(int64(encode.PieceRows(&c)))
+	}
+
+	bins := s.spec.MaxBin
+	c.Bounds = func(values []float64) []float64 {
+		var count counter
+		all, _ := count.count(values)
+		return findBounds(all, bins, false)
+	}
+	c.Assign = func(bounds []float64) func([]float64, []uint8, uint8) {
+		search := newSearcher(bounds)
+		return search.find
+	}
+
+	return &statistics{survey: s, m: m, d: d, maker: encode.NewMaker(c), first: len(d.columns), hashes: make([][]uint64, len(d.readers)), errs: make([]error, len(d.readers))}
+}
+
+// cuts returns times with at most that many rows in between, except where they share one time.
+func (s *survey) cuts(rows int64) []float64 {
+	a := s.splitter.axis()
+	if s.order != nil {
+		a = s.order.axis()
+	}
+
+	var cuts []float64
+	inside := int64(0)
+	for _, g := range a.sorted() {
+		if inside+g.rows > rows && inside > 0 {
+			cuts = append(cuts, math.Nextafter(a.least(g.key), math.Inf(-1)))
+			inside = 0
+		}
+		inside += g.rows
+	}
+
+	return cuts
+}
+
+func (s *statistics) close() { _ = s.maker.Close() } // temporary files only
+
+// observe computes the levels of a batch, and the times of its rows.
+func (s *statistics) observe(b *Batch) error {
+	s.file = b.file
+	parallel(s.survey.threads, len(s.d.readers), func(i int) {
+		s.hashes[i] = resize(s.hashes[i], b.Rows)
+		s.errs[i] = s.d.readers[i].hashes(&b.Columns[s.d.places[i]], s.hashes[i])
+	})
+
+	for i, err := range s.errs {
+		if err != nil {
+			return placeError(b, s.d.readers[i].part.Column, err)
+		}
+	}
+
+	if s.survey.roles.order < 0 {
+		return nil
+	}
+	var err error
+	s.times, err = s.survey.orderTimes(b, s.times)
+	return err
+}
+
+// add passes the batch's rows of one split to the maker.
+func (s *statistics) add(number int, part *splitPart) error {
+	r := &s.rows
+	r.Split, r.First, r.Label = number, part.next, part.targets.Label
+
+	if s.m.Weight != "" {
+		r.Weight = part.targets.Weight
+	}
+	if s.survey.roles.order >= 0 {
+		r.Time = pickInto(s.times, part.places, r.Time)
+	}
+
+	r.Parts = resize(r.Parts, len(s.hashes))
+	for i, hashes := range s.hashes {
+		r.Parts[i] = pickInto(hashes, part.places, r.Parts[i])
+	}
+
+	err := s.maker.Add(*r)
+	var many *encode.TooManyValuesError
+	if errors.As(err, &many) {
+		return &TableError{File: s.file, Column: s.d.readers[many.Part].part.Column,
+			Msg: fmt.Sprintf("the table changed while it was read: the column had %d values before and has more now; stage it again", many.Known)}
+	}
+	return err
+}
+
+// finish makes the statistics and writes everything that depends on them: their columns, the row-major bins, and the levels.
+func (s *statistics) finish(ctx context.Context, w *dataset.Writer, o Options) error {
+	if err := s.maker.Run(ctx, o.progress(PhaseEncode), func(split, first int, columns [][]uint8) error {
+		return s.assemble(w, split, first, columns)
+	}); err != nil {
+		return err
+	}
+	for i, made := range s.maker.Features() {
+		f := &s.m.Features[s.first+i]
+		f.Bounds, f.Bins = made.Bounds, len(made.Bounds)+1
+		if made.What != dataset.DeriveRecency { // recency has the same bounds for every table
+			f.Range = &dataset.Range{Min: made.Range[0], Median: made.Range[1], Max: made.Range[2]}
+		}
+		if made.Missing {
+			f.MissingBin, f.Bins = f.Bins, f.Bins+1
+		}
+	}
+
+	levels, first, count := s.maker.Tables()
+	for i := range s.m.Tables {
+		t := &s.m.Tables[i]
+		t.First, t.Levels, t.Floor, t.Prior = first[i], count[i], s.maker.Floor(), s.maker.Prior()
+		for j, table := range s.d.counted {
+			e := &s.m.About.Encodings[j]
+			switch {
+			case table != i:
+			case t.Floor == 1:
+				e.Levels = t.Levels - missingLevels(t, levels)
+			default: // the table has only some of them, and so had the survey's sample
+				e.Levels = max(e.Levels, t.Levels)
+			}
+		}
+	}
+	if levels.Len() == 0 {
+		return nil
+	}
+	return w.WriteLevels(levels)
+}
+
+// missingLevels is how many levels of a column's table, 0 or 1, stand for missing values.
+func missingLevels(t *dataset.LevelTable, levels *dataset.Levels) int {
+	if len(t.Of) == 1 {
+		if _, ok := levels.Find(t, encode.Join(encode.Level(), encode.Missing())); ok {
+			return 1
+		}
+	}
+	return 0
+}
+
+// assemble completes some rows: it writes their statistics into columns, and all their features as rows. For the second and later copies of
+// train it also writes the other columns.
+func (s *statistics) assemble(w *dataset.Writer, split, first int, columns [][]uint8) error {
+	info := s.m.Splits[split]
+	rows, distinctRows := len(columns[0]), info.Rows
+	if split == 0 {
+		distinctRows /= s.d.copies
+	}
+	all := resize(s.all, len(s.m.Features))
+	s.all = all
+	errs := make([]error, len(all))
+	parallel(s.survey.threads, len(all), func(i int) {
+		if i >= s.first {
+			all[i] = columns[i-s.first]
+			errs[i] = w.WriteColumn(info.Name, i, first, all[i])
+			return
+		}
+		all[i] = resize(all[i], rows)
+		for done := 0; done < rows && errs[i] == nil; {
+			from := (first + done) % distinctRows
+			n := min(rows-done, distinctRows-from)
+			errs[i] = w.ReadColumn(info.Name, i, from, all[i][done:done+n])
+			done += n
+		}
+		if errs[i] == nil && first+rows > distinctRows {
+			errs[i] = w.WriteColumn(info.Name, i, first, all[i])
+		}
+	})
+	for i, err := range errs {
+		if err != nil {
+			return fmt.Errorf("write feature %q: %w", s.m.Features[i].Name, err)
+		}
+	}
+
+	s.rowBins = resize(s.rowBins, rows*len(all))
+	parallel(s.survey.threads, (rows+tileRows-1)/tileRows, func(tile int) {
+		from := tile * tileRows
+		transpose(all, from, min(rows-from, tileRows), s.rowBins[from*len(all):])
+	})
+	return w.WriteRows(info.Name, first, s.rowBins)
+}

@@ -1,0 +1,288 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"coppice/internal/dataset"
+)
+
+// survey is the first pass over a table: the contents of columns, the number of rows of each split, and a sample of train.
+type survey struct {
+	spec      *dataset.Spec
+	roles     *roles
+	threads   int
+	labels    *labeler
+	splitter  *splitter
+	columns   []*columnSurvey
+	sampler   sampler
+	label     store        // of the sampled rows
+	times     store        // of the sampled rows, if the split is by time
+	when      store        // of the sampled rows, if another time orders statistics
+	order     *clock       // of all rows, if another time than the split's orders statistics
+	orderType dataset.Type // of the column that orders statistics; empty before the first rows
+	numbers   []int64
+	groups    []uint64 // of the sampled rows, the hash that keeps rows together; nil if there is none
+	chosen    []chosen // of the current batch
+	markers   *missingMarkers
+	ripe      *ripener // nil if every label is final
+
+	rows   int64    // rows with a label
+	counts [4]int64 // by split
+}
+
+// oversample is the factor by which more rows are sampled if it is not yet known which of them are train.
+const oversample = 4
+
+func newSurvey(spec *dataset.Spec, r *roles, markers *missingMarkers, threads int) *survey {
+	s := &survey{spec: spec, roles: r, threads: threads, labels: newLabeler(spec, markers), splitter: newSplitter(spec, markers), markers: markers,
+		ripe: newRipener(spec, r, markers)}
+	for _, f := range r.features {
+		s.columns = append(s.columns, newColumnSurvey(f, s.tokensOf(f.from)))
+	}
+
+	splitsByIt := s.splitter.by == dataset.SplitByTime && r.order == r.split
+	if r.order >= 0 && !splitsByIt && spec.OrderBy() == dataset.OrderTime {
+		s.order = newClock(spec.TimeColumn(), markers)
+	}
+
+	size := spec.BinRows
+	if spec.Split.By == dataset.SplitByTime {
+		size = int(float64(spec.BinRows) * min(oversample, 1/spec.Split.Train.Share))
+	}
+
+	s.sampler = newSampler(size)
+	for _, c := range s.columns {
+		c.sample.room = s.sampler.slots()
+	}
+	return s
+}
+
+// tokensOf returns the markers that apply to a feature's values; from is nil for a column of the table.
+func (s *survey) tokensOf(from *dataset.Derived) *missingMarkers {
+	if from == nil || from.What == dataset.DeriveLevels {
+		return s.markers
+	}
+	return s.markers.ofDerived()
+}
+
+// run reads the table.
+func (s *survey) run(ctx context.Context, t *Table, progress func(done, total int64)) error {
+	if err := s.ripe.resolve(ctx, t, progress); err != nil {
+		return err
+	}
+	if err := t.read(ctx, s.roles.read, batchRows(len(s.roles.read)), s.observe, progress); err != nil {
+		return err
+	}
+	if s.rows == 0 {
+		msg := "the table has no rows"
+		switch {
+		case s.labels.missing > 0:
+			msg = "the label is missing in every row"
+		case s.ripe.all(s.rows):
+			msg = fmt.Sprintf("no label is final: no row is as old as label.matures, %v", time.Duration(s.spec.Label.Matures))
+		}
+		return &TableError{File: t.files[0].URI, Msg: msg}
+	}
+
+	if err := s.labels.resolve(); err != nil {
+		return err
+	}
+	return s.splitter.resolve(&s.counts)
+}
+
+// batchRows is how many rows make a batch of a few megabytes, given the number of columns. A batch also ends after batchBytes of long
+// texts.
+func batchRows(columns int) int {
+	const cells = 1 << 20
+	return max(1024, min(1<<16, cells/max(1, columns)))
+}
+
+const batchBytes = 32 << 20
+
+func (s *survey) observe(b *Batch) error {
+	b, err := s.ripe.survey(b)
+	if err != nil {
+		return err
+	}
+	label := &b.Columns[s.roles.label]
+	places, err := s.labels.observe(b, label)
+	if err != nil {
+		return err
+	}
+
+	labelled := b.Rows
+	if places != nil {
+		labelled = len(places)
+	}
+	if places = s.labels.thin(b, label, places); places != nil {
+		s.labels.thinned += int64(labelled - len(places))
+		b = b.keep(places)
+	}
+
+	if b.Rows == 0 {
+		return nil
+	}
+	if b, err = s.roles.derive(b); err != nil {
+		return err
+	}
+
+	if s.roles.order >= 0 && s.orderType == "" {
+		s.orderType = b.Columns[s.roles.order].Type
+	}
+	if s.order != nil {
+		if err := s.order.observe(b, &b.Columns[s.roles.order]); err != nil {
+			return err
+		}
+	}
+
+	s.rows += int64(b.Rows)
+
+	if s.roles.weight >= 0 {
+		if _, err := weights(b, &b.Columns[s.roles.weight], s.labels.markers, s.spec.Weight, nil); err != nil {
+			return err
+		}
+	}
+
+	var split *dataset.Values
+	if s.roles.split >= 0 {
+		split = &b.Columns[s.roles.split]
+	}
+	splits, err := s.splitter.observe(b, split)
+	if err != nil {
+		return err
+	}
+	s.takeSample(b, splits, split)
+	return nil
+}
+
+// takeSample adds rows of a batch to the sample of train, and shows all of them to the columns. splits is nil if not known yet: then any
+// row may be train, and its value of the split's column is kept.
+func (s *survey) takeSample(b *Batch, splits []uint8, split *dataset.Values) {
+	sample := s.chosen[:0]
+	for i := range b.Rows {
+		if splits != nil {
+			s.counts[splits[i]]++
+			if splits[i] != 0 {
+				continue
+			}
+		}
+
+		if slot, ok := s.sampler.offer(b.row(i)); ok {
+			sample = append(sample, chosen{i, slot})
+			s.numbers = stretch(s.numbers, slot+1, s.sampler.slots())
+			s.numbers[slot] = b.row(i)
+		}
+	}
+
+	s.chosen = sample
+	s.observeGroups(b, sample)
+	s.label.put(&b.Columns[s.roles.label], sample)
+	if splits == nil {
+		s.times.put(split, sample)
+	}
+	if s.order != nil {
+		s.when.put(&b.Columns[s.roles.order], sample)
+	}
+
+	parallel(s.threads, len(s.columns), func(i int) {
+		s.columns[i].observe(b, &b.Columns[s.columns[i].feature.place], sample)
+	})
+}
+
+// observeGroups stores what keeps the chosen rows together: the key of a split by hash, or else the group.
+func (s *survey) observeGroups(b *Batch, sample []chosen) {
+	place, keys := s.roles.group, s.splitter.groups // copies, so that missing keys are counted once
+	if s.splitter.by == dataset.SplitByHash && s.roles.split >= 0 {
+		place, keys = s.roles.split, s.splitter.keys
+	}
+	if place < 0 {
+		return
+	}
+
+	for _, c := range sample {
+		s.groups = stretch(s.groups, c.slot+1, s.sampler.slots())
+		s.groups[c.slot] = keys.hash(&b.Columns[place], c.row, b.row(c.row))
+	}
+}
+
+// trainSample is the sampled rows of train: their slots, labels, and folds for detecting leaks.
+type trainSample struct {
+	places []int32
+	labels []float32
+	folds  []uint8
+	times  []float64 // that order statistics, if they are ordered by time
+	groups []uint64  // by row, the hash that keeps rows together; nil if there is none
+	binary bool      // labels are 0 and 1
+}
+
+// days is how many days the sampled rows span.
+func (t *trainSample) days() float64 {
+	if len(t.times) == 0 {
+		return 0
+	}
+	return (slices.Max(t.times) - slices.Min(t.times)) / secondsPerDay
+}
+
+// train determines which of the sampled rows are train, and frees the others.
+func (s *survey) train() (*trainSample, error) {
+	n := s.sampler.used()
+	label := s.label.finish(n)
+	times := s.times.finish(n)
+	out := &trainSample{binary: s.labels.info.Kind == dataset.Binary}
+	b := &Batch{rowNumbers: s.numbers}
+	for _, slot := range s.sampler.sorted() {
+		i := slot.place
+		if s.splitter.by == dataset.SplitByTime {
+			if split, _, err := s.splitter.place(b, &times, i); err != nil || split != 0 {
+				continue
+			}
+		}
+		if len(out.places) == s.spec.BinRows {
+			break
+		}
+		y, err := s.labels.decode(b, &label, i)
+		if err != nil {
+			return nil, err
+		}
+		out.places = append(out.places, int32(i))
+		out.folds = append(out.folds, leakFold(s.numbers[i]))
+		if s.groups != nil {
+			out.groups = append(out.groups, s.groups[i])
+		}
+		out.labels = append(out.labels, y)
+	}
+	if s.spec.OrderBy() != dataset.OrderTime {
+		return out, nil
+	}
+
+	by := &times
+	if s.order != nil {
+		when := s.when.finish(n)
+		by = &when
+	}
+	place := s.roles.order
+	ordered := &Batch{Columns: make([]dataset.Values, place+1), Rows: len(out.places), rowNumbers: s.numbers}
+	ordered.Columns[place] = gather(by, out.places)
+	var err error
+	out.times, err = s.orderTimes(ordered, nil)
+	return out, err
+}
+
+// weights appends a batch's weight column to out.
+func weights(b *Batch, v *dataset.Values, t *missingMarkers, column string, out []float32) ([]float32, error) {
+	for i := range b.Rows {
+		x, ok := number(v, i)
+		if missing(v, i, t) || !ok || !(x >= 0) || !finite(float64(float32(x))) {
+			text := "missing"
+			if !missing(v, i, t) {
+				text = brief(v.TextOf(i))
+			}
+			return nil, b.errorAt(i, column, "the weight is %s; it must be a number from 0 up", text)
+		}
+		out = append(out, float32(x))
+	}
+	return out, nil
+}

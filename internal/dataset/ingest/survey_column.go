@@ -1,0 +1,393 @@
+package ingest
+
+import (
+	"fmt"
+	"math"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/encode"
+)
+
+// columnSurvey is what the first pass learns about one feature's column.
+type columnSurvey struct {
+	feature feature
+	markers *missingMarkers
+	sample  store
+
+	part   *partReader
+	hashes []uint64
+	levels *encode.Distinct // of a column that may be categorical; nil if the count is not needed
+	rows   int64
+	told   int64 // rows whose levels were counted
+
+	missing int64
+	present int64
+	nans    int64 // texts that spell NaN or a marker's number in another way: missing if the column holds numbers
+	spelt   int64 // texts that spell a marker's number in another way, as an id: missing if the column holds categories
+	numbers extent
+	times   extent
+	big     bool // there is a whole number beyond 2^53
+
+	// Forms of the texts in an untyped column. Once they can no longer be numbers or times, they are not parsed.
+	saw     [formTime + 1]bool
+	decided bool
+	notNum  error            // the first text that is not a number, if the spec says that there are only numbers
+	like    *dataset.Feature // the feature whose bins it gets, or nil
+}
+
+// extent is a range of numbers.
+type extent struct{ min, max float64 }
+
+func newExtent() extent { return extent{math.Inf(1), math.Inf(-1)} }
+
+func (e *extent) add(x float64) {
+	e.min, e.max = min(e.min, x), max(e.max, x)
+}
+
+func newColumnSurvey(f feature, t *missingMarkers) *columnSurvey {
+	return &columnSurvey{feature: f, markers: t, numbers: newExtent(), times: newExtent(), levels: encode.NewDistinct()}
+}
+
+// observe processes a batch's values and stores those that were chosen for the sample.
+func (s *columnSurvey) observe(b *Batch, v *dataset.Values, sample []chosen) {
+	switch v.Type {
+	case dataset.Text:
+		s.observeTexts(b, v)
+	case dataset.Float:
+		s.observeFloats(v)
+	default:
+		s.observeInts(v)
+	}
+
+	s.rows += int64(v.Len())
+	if s.categorical() {
+		s.countLevels(v)
+		s.sample.longest = dataset.MaxCategory // longer ones are not categories; stand-ins suffice to tell them apart
+	}
+
+	s.sample.put(v, sample)
+}
+
+// countLevels counts the levels of a batch.
+func (s *columnSurvey) countLevels(v *dataset.Values) {
+	if s.levels == nil {
+		return
+	}
+	if s.part == nil {
+		s.part = newPartReader(dataset.Part{Column: s.feature.column.Name, Kind: dataset.Categorical}, s.markers)
+	}
+
+	s.told += int64(v.Len())
+	s.hashes = resize(s.hashes, v.Len())
+	s.part.texts(v, s.hashes)
+
+	for _, h := range s.hashes {
+		if s.levels.Wants(h) {
+			s.levels.Add(h, 0, 1)
+		}
+	}
+}
+
+// few is the exact number of levels, including missing values; 0 if unknown.
+func (s *columnSurvey) few() int {
+	if s.levels == nil || s.told != s.rows || !s.levels.All() {
+		return 0
+	}
+	return s.levels.Levels(1)
+}
+
+// categorical reports whether it is already certain that the column holds categories.
+func (s *columnSurvey) categorical() bool {
+	if s.feature.forced != "" {
+		return s.feature.forced == dataset.Categorical
+	}
+	return s.feature.texts || s.decided || s.feature.column.Dictionary || s.feature.column.Type == dataset.Text && !s.feature.column.Untyped
+}
+
+func (s *columnSurvey) observeFloats(v *dataset.Values) {
+	lo, hi, absent := s.numbers.min, s.numbers.max, int64(0)
+	check := len(s.markers.numbers) > 0
+
+	for _, x := range v.Float {
+		if x != x || check && s.markers.hasNumber(x) {
+			absent++
+			continue
+		}
+
+		if x < lo {
+			lo = x
+		}
+		if x > hi {
+			hi = x
+		}
+	}
+
+	s.numbers = extent{lo, hi}
+	s.missing += absent
+	s.present += int64(len(v.Float)) - absent
+}
+
+func (s *columnSurvey) observeInts(v *dataset.Values) {
+	check := v.Null != nil || len(s.markers.numbers) > 0
+	for i, n := range v.Int {
+		if check && missing(v, i, s.markers) {
+			s.missing++
+			continue
+		}
+
+		s.present++
+		if v.Type == dataset.Time {
+			s.times.add(dataset.Seconds(v.Unit.Split(n)))
+			continue
+		}
+
+		if n > maxExact || n < -maxExact {
+			s.big = true
+		}
+		s.numbers.add(float64(n))
+	}
+}
+
+func (s *columnSurvey) observeTexts(b *Batch, v *dataset.Values) {
+	parse := s.feature.forced == dataset.Numeric || s.feature.forced == "" && s.feature.column.Untyped
+	spelt := len(s.markers.numbers) > 0
+	for i, text := range v.Text {
+		if v.IsNull(i) || s.markers.has(text) {
+			s.missing++
+			continue
+		}
+		if spelt && s.markers.spelt(text) {
+			s.spelt++
+		}
+		if !parse || s.decided {
+			s.present++
+			continue
+		}
+		s.observeText(b, i, text)
+	}
+}
+
+func (s *columnSurvey) observeText(b *Batch, i int, text string) {
+	x, f := parseNumber(text)
+	if s.feature.forced == dataset.Numeric {
+		if f == formText {
+			var ok bool
+			if x, ok = parseForced(text); !ok {
+				s.notNum = b.errorAt(i, s.feature.column.Name, "%q is not a number, though the spec lists the column under `numeric`; add the text to `missing` or take the column off the list", brief(text))
+				s.decided = true
+				return
+			}
+		}
+		f = formNumber
+	}
+
+	if f == formText {
+		if sec, nsec, ok := parseTime(text); ok {
+			f = formTime
+			s.times.add(dataset.Seconds(sec, nsec))
+		}
+	} else if x != x || s.markers.hasNumber(x) {
+		s.nans++
+		s.present--
+	} else {
+		s.numbers.add(x)
+	}
+
+	s.present++
+	s.saw[f] = true
+	s.decided = s.saw[formText] || s.saw[formDigits] || s.saw[formBig] || s.saw[formTime] && s.saw[formNumber]
+}
+
+// kind returns the column's kind: from its contents, unless the spec asks for categories.
+func (s *columnSurvey) kind() (dataset.Kind, dataset.Why, error) {
+	kind, why, err := s.conclude()
+	if err == nil && s.feature.texts && kind != dataset.Categorical {
+		return dataset.Categorical, dataset.WhyForced, nil
+	}
+	return kind, why, err
+}
+
+// conclude derives the column's kind from its contents.
+func (s *columnSurvey) conclude() (dataset.Kind, dataset.Why, error) {
+	c := s.feature.column
+	switch {
+	case s.notNum != nil:
+		return "", "", s.notNum
+	case s.feature.forced == dataset.Numeric && c.Type == dataset.Time:
+		return dataset.Temporal, dataset.WhyForced, nil
+	case s.feature.forced != "":
+		return s.feature.forced, dataset.WhyForced, nil
+	case c.Dictionary && c.Type != dataset.Text:
+		return dataset.Categorical, dataset.WhyDictionary, nil
+	case s.present == 0 && c.Untyped:
+		return dataset.Numeric, dataset.WhyEmpty, nil
+	case c.Type == dataset.Text && !c.Untyped:
+		return dataset.Categorical, dataset.WhyType, nil
+	case c.Type == dataset.Time:
+		return dataset.Temporal, dataset.WhyType, nil
+	case c.Type != dataset.Text && s.big:
+		return dataset.Categorical, dataset.WhyBig, nil
+	case c.Type != dataset.Text:
+		return dataset.Numeric, dataset.WhyType, nil
+	}
+
+	switch {
+	case s.saw[formText], s.saw[formTime] && (s.saw[formNumber] || s.saw[formDigits] || s.saw[formBig]):
+		return dataset.Categorical, dataset.WhyText, nil
+	case s.saw[formTime]:
+		return dataset.Temporal, dataset.WhyTimes, nil
+	case s.saw[formDigits]:
+		return dataset.Categorical, dataset.WhyDigits, nil
+	case s.saw[formBig]:
+		return dataset.Categorical, dataset.WhyBig, nil
+	}
+	return dataset.Numeric, dataset.WhyNumbers, nil
+}
+
+// built is a feature, and further facts from its sample.
+type built struct {
+	dataset.Feature
+	different int              // distinct values in the sample
+	present   int              // present values in the sample
+	whole     bool             // all sampled numbers are whole
+	numbers   []float64        // the sampled numbers, unless categorical
+	code      *code            // among the numbers; nil if there is none
+	second    *dataset.Feature // of a categorical column that gets two bytes: the next categories
+}
+
+// builder is memory reused for building one feature after another.
+type builder struct {
+	floats, numbers []float64
+	ints            []int64
+	null            []bool
+	counter         counter
+}
+
+// gather returns the numbers at the given places, valid until the next call.
+func (b *builder) gather(v *dataset.Values, places []int32) *dataset.Values {
+	out := &dataset.Values{Type: v.Type, Unit: v.Unit}
+	if v.Float != nil {
+		b.floats = pickInto(v.Float, places, b.floats)
+		out.Float = b.floats
+	}
+	if v.Int != nil {
+		b.ints = pickInto(v.Int, places, b.ints)
+		out.Int = b.ints
+	}
+	if v.Null != nil {
+		b.null = pickInto(v.Null, places, b.null)
+		out.Null = b.null
+	}
+
+	return out
+}
+
+// build makes the feature: kind, bins from the sampled rows, and the rest of the manifest's entry.
+func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values, scratch *builder) (*built, error) {
+	kind, why, err := s.kind()
+	if err != nil {
+		return nil, err
+	}
+
+	switch kind {
+	case dataset.Numeric:
+		s.missing += s.nans
+	case dataset.Categorical:
+		s.missing += s.spelt
+	}
+
+	f := &built{Feature: dataset.Feature{Name: s.feature.column.Name, Kind: kind, Why: why, MissingBin: -1, OtherBin: -1,
+		Missing: s.missing, From: s.feature.from}}
+	if f.From != nil {
+		f.Why = dataset.WhyDerived
+	}
+
+	room := spec.MaxBin
+	if s.missing > 0 {
+		room--
+	}
+
+	if kind == dataset.Categorical {
+		counts := countTexts(sample, s.markers)
+		f.different = len(counts)
+		for _, n := range counts {
+			f.present += int(n)
+		}
+		f.Categories, f.Counts = mostFrequent(counts, room-1)
+		f.OtherBin = len(f.Categories)
+		f.Bins = f.OtherBin + 1
+		if spec.Encodings.Columns[f.Name].Has(dataset.EncodeLevels) {
+			f.second = s.nextLevels(f, counts, room-1)
+		}
+	} else if err := s.bound(f, sample, room, scratch); err != nil {
+		return nil, err
+	}
+
+	if s.missing > 0 {
+		f.MissingBin, f.Bins = f.Bins, f.Bins+1
+	}
+	return f, nil
+}
+
+// nextLevels returns a second feature for the categories that do not fit the first; nil if all do.
+func (s *columnSurvey) nextLevels(first *built, counts map[string]int64, room int) *dataset.Feature {
+	for _, category := range first.Categories {
+		delete(counts, category)
+	}
+
+	part := dataset.Part{Column: first.Name, Kind: dataset.Categorical}
+	f := &dataset.Feature{Name: first.Name + ":" + string(dataset.DeriveLevels), Kind: dataset.Categorical, Why: dataset.WhyDerived,
+		MissingBin: -1,
+		From:       &dataset.Derived{What: dataset.DeriveLevels, Table: -1, Of: []dataset.Part{part}}, Missing: s.missing}
+	f.Categories, f.Counts = mostFrequent(counts, room)
+	f.OtherBin = len(f.Categories)
+	f.Bins = f.OtherBin + 1
+
+	if s.missing > 0 {
+		f.MissingBin, f.Bins = f.Bins, f.Bins+1
+	}
+
+	if len(f.Categories) == 0 {
+		return nil
+	}
+	return f
+}
+
+// bound makes the bins of a numeric feature.
+func (s *columnSurvey) bound(f *built, sample *dataset.Values, room int, scratch *builder) error {
+	c := columnEncoder{feature: &f.Feature, markers: s.markers}
+	numbers, buf, err := c.numbers(sample, scratch.numbers)
+	if err != nil {
+		return fmt.Errorf("column %q: %w", f.Name, err) // cannot happen: the survey has parsed the same texts
+	}
+
+	f.numbers, scratch.numbers = numbers, buf
+	all, present := scratch.counter.count(numbers)
+	f.different, f.present, f.whole = len(all), present, true
+	for _, d := range all {
+		f.whole = f.whole && d.x == math.Trunc(d.x)
+	}
+
+	if f.Kind == dataset.Numeric {
+		f.code = findCode(all, present)
+	}
+	f.Bounds = findBounds(all, room, f.Kind == dataset.Numeric)
+	if s.like != nil && s.like.Kind == f.Kind {
+		f.Bounds = likeBounds(s.like.Bounds, room)
+	}
+	f.Bins = len(f.Bounds) + 1
+
+	e := s.numbers
+	if f.Kind == dataset.Temporal {
+		e = s.times
+	}
+
+	if e.min <= e.max {
+		f.Range = &dataset.Range{Min: clampInfinities(e.min), Median: e.min, Max: clampInfinities(e.max)}
+		if present > 0 {
+			f.Range.Median = median(all, present)
+		}
+		f.Range.Median = clampInfinities(f.Range.Median)
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+package ingest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"coppice/internal/dataset"
+	"coppice/internal/strictyaml"
+)
+
+// Column is a column of a table.
+type Column struct {
+	Name string
+	Type dataset.Type
+	Unit dataset.Unit // of dataset.Time
+
+	// Untyped says that the table does not declare what the column's texts mean: in CSV always, in Parquet for numbers that do not fit a
+	// 64-bit integer.
+	Untyped bool
+
+	// Dictionary says that the column held categories, of any type, in the program that wrote the table.
+	Dictionary bool
+
+	// Unreadable says why the column cannot be read, such as "a list"; empty if it can.
+	Unreadable string
+}
+
+// Batch is some consecutive rows of a table. It is valid during the call that receives it; its texts stay valid.
+type Batch struct {
+	Names   []string // of Columns, in the order requested
+	Columns []dataset.Values
+	Rows    int
+	First   int64 // number of the first row in the whole table, from 0
+
+	file        string  // URI of the rows' file
+	firstInFile int64   // number of the first row in the file, from 0
+	lines       []int   // of each row, in a text file
+	rowNumbers  []int64 // of each row in the whole table, once rows have been left out; nil before
+	progress    int64   // bytes of the table read so far
+}
+
+// Column returns the values of the column called name, or nil.
+func (b *Batch) Column(name string) *dataset.Values {
+	for i, n := range b.Names {
+		if n == name {
+			return &b.Columns[i]
+		}
+	}
+	return nil
+}
+
+// row is the number of row i in the whole table.
+func (b *Batch) row(i int) int64 {
+	if b.rowNumbers != nil {
+		return b.rowNumbers[i]
+	}
+	return b.First + int64(i)
+}
+
+// errorAt returns a *TableError at row i.
+func (b *Batch) errorAt(i int, column, format string, args ...any) error {
+	e := &TableError{File: b.file, Row: b.row(i) - b.First + b.firstInFile + 1, Column: column, Msg: fmt.Sprintf(format, args...)}
+	if b.lines != nil {
+		e.Line = b.lines[i]
+	}
+	return e
+}
+
+// Table is one or more files with the same columns.
+type Table struct {
+	files   []File
+	sources []source
+	columns []Column
+	places  [][]int // by file, the index of each of columns
+	threads int
+}
+
+// TableOptions say how text is delimited (ignored for Parquet) and how many goroutines may decode.
+type TableOptions struct {
+	CSV     dataset.CSVSpec
+	Threads int
+}
+
+// OpenTable reads the headers of files, which must all have the same columns, in any order.
+func OpenTable(files []File, o TableOptions) (*Table, error) {
+	if len(files) == 0 {
+		return nil, &NotFoundError{"", "no files"}
+	}
+	t := &Table{files: files, threads: o.Threads}
+	for _, f := range files {
+		s, err := openSource(f, o)
+		if err != nil {
+			return nil, err
+		}
+
+		t.sources = append(t.sources, s)
+		if err := checkNames(f, s.columns()); err != nil {
+			return nil, err
+		}
+
+		if t.columns == nil {
+			t.columns = slices.Clone(s.columns())
+		}
+
+		places, err := matchColumns(files[0], t.columns, f, s.columns())
+		if err != nil {
+			return nil, err
+		}
+		t.places = append(t.places, places)
+		for i, place := range places {
+			t.columns[i].Dictionary = t.columns[i].Dictionary || s.columns()[place].Dictionary
+		}
+	}
+	return t, nil
+}
+
+func openSource(f File, o TableOptions) (source, error) {
+	head, err := sniff(f)
+	if err != nil {
+		return nil, err
+	}
+
+	ext := suffix(f.URI)
+	isParquet := ext == ".parquet" || ext == ".pq"
+	packed := unsupported(head)
+
+	switch {
+	case isParquet && strings.HasPrefix(head, magicSecret):
+		return nil, &TableError{File: f.URI, Msg: "an encrypted Parquet file, which cannot be read; write it without encryption"}
+	case strings.HasPrefix(head, magicParquet):
+		return openParquet(f, o.Threads)
+	case isParquet:
+		return nil, &TableError{File: f.URI, Msg: fmt.Sprintf("the name says Parquet, but the file begins with %q, not PAR1", head[:min(4, len(head))])}
+	case packed != "":
+		return nil, &TableError{File: f.URI, Msg: fmt.Sprintf("compressed with %s, which is not supported; decompress it, or use gzip or zstd", packed)}
+	}
+	return openCSV(f, head, o.CSV)
+}
+
+func checkNames(f File, columns []Column) error {
+	seen := map[string]int{}
+	for i, c := range columns {
+		if err := dataset.CheckColumnName(c.Name); err != nil {
+			return &TableError{File: f.URI, Msg: fmt.Sprintf("column %d", i+1), Err: err}
+		}
+		if other, ok := seen[c.Name]; ok {
+			return &TableError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("columns %d and %d have this name; rename one", other+1, i+1)}
+		}
+		seen[c.Name] = i
+	}
+	return nil
+}
+
+// matchColumns returns the index in file f of each column of the first file.
+func matchColumns(first File, want []Column, f File, have []Column) ([]int, error) {
+	at := make(map[string]int, len(have))
+	names := make([]string, len(have))
+	for i, c := range have {
+		at[c.Name], names[i] = i, c.Name
+	}
+
+	places := make([]int, len(want))
+	for i, c := range want {
+		place, ok := at[c.Name]
+		if !ok {
+			return nil, &TableError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("missing here, but present in %s%s", first.URI, suggest(c.Name, names))}
+		}
+
+		other := have[place]
+		if other.Type != c.Type || other.Unit != c.Unit || other.Untyped != c.Untyped {
+			return nil, &TableError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("is %s here and %s in %s; write all files with the same types", describe(other), describe(c), first.URI)}
+		}
+
+		places[i] = place
+		delete(at, c.Name)
+	}
+
+	for _, c := range have {
+		if _, extra := at[c.Name]; extra {
+			return nil, &TableError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("present here, but missing in %s", first.URI)}
+		}
+	}
+	return places, nil
+}
+
+func describe(c Column) string {
+	switch {
+	case c.Unreadable != "":
+		return c.Unreadable
+	case c.Unit != "":
+		return fmt.Sprintf("%s (%s)", c.Type, c.Unit)
+	}
+	return string(c.Type)
+}
+
+// Columns returns the columns of the table, in the order of the first file.
+func (t *Table) Columns() []Column { return t.columns }
+
+// suggest returns the most similar name for a message, or all names if there are few.
+func suggest(name string, names []string) string {
+	s := strictyaml.Suggest(name, names)
+	if len(s) > 600 {
+		return fmt.Sprintf(" (there are %d columns)", len(names))
+	}
+	return s
+}
+
+func (t *Table) find(name string) (int, error) {
+	names := make([]string, len(t.columns))
+	for i, c := range t.columns {
+		names[i] = c.Name
+		if c.Name != name {
+			continue
+		}
+		if c.Unreadable != "" {
+			return 0, &TableError{File: t.files[0].URI, Column: name, Msg: fmt.Sprintf("is %s, which cannot be a feature; list it under `drop` or flatten it", c.Unreadable)}
+		}
+		return i, nil
+	}
+	return 0, &TableError{File: t.files[0].URI, Column: name, Msg: "no such column" + suggest(name, names)}
+}

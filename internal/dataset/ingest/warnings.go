@@ -1,0 +1,237 @@
+package ingest
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/encode"
+)
+
+// Codes of warnings.
+const (
+	WarnConstant    = "constant"     // the column has one value
+	WarnAllMissing  = "all_missing"  // the column has no value
+	WarnIDLike      = "id_like"      // almost every row has a distinct value
+	WarnLeak        = "leak"         // the column alone predicts the label almost perfectly
+	WarnKeyless     = "keyless"      // rows have no key to split by
+	WarnFewRows     = "few_rows"     // a split has too few rows to measure or learn much
+	WarnRateDiffers = "rate_differs" // a split's share of positive rows differs from train's
+	WarnDropped     = "dropped"      // a column is not a feature, because nothing can be learnt from it
+	WarnScale       = "scale"        // statistics cover many more rows than those they follow, or many fewer
+	WarnCode        = "extreme_code" // a number far from all others is likely a code
+	WarnUnripe      = "unripe"       // the newest row, from which the age of labels is counted, may be wrong
+	HintIDs         = "ids"          // whole numbers may be ids
+	HintKey         = "key"          // the key of a split is not a feature
+)
+
+const (
+	idShare   = 0.95 // distinct categories per row from which a column looks like an id
+	idRows    = 100  // least sampled rows to judge by
+	leakScore = 0.99 // AUC or R2 of a single feature
+	leakRows  = 100
+	fewRows   = 1000
+)
+
+// warnings reports what is worth knowing about one feature.
+func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, label dataset.LabelKind) []dataset.Warning {
+	var out []dataset.Warning
+	warn := func(code, format string, args ...any) {
+		out = append(out, dataset.Warning{Code: code, Column: f.Name, Text: fmt.Sprintf(format, args...)})
+	}
+
+	if s.feature.auto {
+		return nil // not requested: a useless one is simply left out
+	}
+	if s.present == 0 {
+		warn(WarnAllMissing, "every value is missing; drop the column")
+		return out
+	}
+
+	constant := f.Range != nil && f.Range.Min == f.Range.Max || f.Kind == dataset.Categorical && f.different == 1
+	if constant && f.MissingBin < 0 {
+		warn(WarnConstant, "every row has the same value; drop the column")
+	}
+
+	idLike := f.Kind == dataset.Categorical && float64(f.different) >= idShare*float64(f.present) || f.Kind == dataset.Numeric && f.whole && f.different == f.present
+	if f.present >= idRows && idLike {
+		warn(WarnIDLike, "%d of %d sampled rows have a value of their own, as ids do; drop the column if it is one", f.different, f.present)
+	} else if !constant {
+		f.hints(warn)
+	}
+
+	if len(train.labels) < leakRows {
+		return out
+	}
+
+	if label == dataset.Binary {
+		if auc := fold(bins, train).auc(); auc >= leakScore {
+			warn(WarnLeak, "the column alone ranks the label with an AUC of %.4f on rows that it was not fitted to; is it known before the label is?", auc)
+		}
+	} else if r2 := fold(bins, train).r2(); r2 >= leakScore {
+		warn(WarnLeak, "the column alone explains %.2f %% of the label's variance on rows that it was not fitted to; is it known before the label is?", 100*r2)
+	}
+	return out
+}
+
+// leakFolds is the number of folds of the sample: each bin's label is learnt on all folds but one and applied to that one, so that a column
+// of many rare categories does not seem to predict what it merely memorises.
+const leakFolds = 5
+
+// leakFold returns the fold of a table row.
+func leakFold(row int64) uint8 { return encode.Fold(hashRow(row), leakFolds) }
+
+// leakPrior is the weight, in rows, of the overall mean in each bin: just enough to decide for bins that other folds lack.
+const leakPrior = 0.01
+
+// folded is the prediction of a single feature: rows in the same bin and fold get the same.
+type folded struct {
+	groups []foldedGroup
+	mean   float64 // mean label of all rows
+}
+
+// foldedGroup is the rows of one bin in one fold.
+type foldedGroup struct {
+	predicted    float64 // mean label of the same bin in the other folds
+	rows         float64
+	positive     float64 // rows with a label above 0
+	sum, squares float64 // of labels
+}
+
+// foldedGroups are the groups by fold and bin.
+type foldedGroups [leakFolds][256]foldedGroup
+
+func groupLabels(bins []uint8, train *trainSample) *foldedGroups {
+	groups := &foldedGroups{}
+	for i, bin := range bins {
+		g := &groups[train.folds[i]][bin]
+		y := float64(train.labels[i])
+		g.rows++
+		g.sum += y
+		g.squares += y * y
+		if y > 0 {
+			g.positive++
+		}
+	}
+	return groups
+}
+
+// groupBinary is groupLabels for labels 0 and 1: rows are counted in the lower half of a word, positive ones in the upper half.
+func groupBinary(bins []uint8, train *trainSample) *foldedGroups {
+	var counts [leakFolds * 256]uint64
+	labels, folds := train.labels[:len(bins)], train.folds[:len(bins)]
+
+	for i, bin := range bins {
+		positive := uint64(0) // without a branch, which would be mispredicted half of the time
+		if labels[i] > 0 {
+			positive = 1 << 32
+		}
+		counts[uint(folds[i])<<8|uint(bin)] += positive + 1
+	}
+
+	groups := &foldedGroups{}
+	for i, n := range counts {
+		rows, positive := float64(uint32(n)), float64(n>>32)
+		groups[i>>8][i&255] = foldedGroup{rows: rows, positive: positive, sum: positive, squares: positive}
+	}
+	return groups
+}
+
+func fold(bins []uint8, train *trainSample) *folded {
+	groups := groupLabels
+	if train.binary {
+		groups = groupBinary
+	}
+	return predict(groups(bins, train))
+}
+
+// predict predicts each group from the same bin's groups in the other folds.
+func predict(groups *foldedGroups) *folded {
+	var perFold [leakFolds]foldedGroup
+	var perBin [256]foldedGroup
+	var all foldedGroup
+
+	for f := range groups {
+		for bin, g := range groups[f] {
+			perFold[f].rows, perFold[f].sum = perFold[f].rows+g.rows, perFold[f].sum+g.sum
+			perBin[bin].rows, perBin[bin].sum = perBin[bin].rows+g.rows, perBin[bin].sum+g.sum
+			all.rows, all.sum = all.rows+g.rows, all.sum+g.sum
+		}
+	}
+
+	out := &folded{mean: all.sum / max(1, all.rows)}
+	for f := range groups {
+		mean := (all.sum - perFold[f].sum) / max(1, all.rows-perFold[f].rows)
+		for bin, g := range groups[f] {
+			if g.rows > 0 {
+				g.predicted = (perBin[bin].sum - g.sum + leakPrior*mean) / (perBin[bin].rows - g.rows + leakPrior)
+				out.groups = append(out.groups, g)
+			}
+		}
+	}
+	return out
+}
+
+// auc is the area under the ROC curve of the predictions, with ties counting half; 0 if there is only one class.
+func (f *folded) auc() float64 {
+	slices.SortStableFunc(f.groups, func(a, b foldedGroup) int { return cmp.Compare(a.predicted, b.predicted) })
+
+	area, negatives, positives := 0.0, 0.0, 0.0
+	for from := 0; from < len(f.groups); {
+		to, p, n := from, 0.0, 0.0
+		for ; to < len(f.groups) && f.groups[to].predicted == f.groups[from].predicted; to++ {
+			p += f.groups[to].positive
+			n += f.groups[to].rows - f.groups[to].positive
+		}
+
+		area += p * (negatives + n/2)
+		negatives, positives, from = negatives+n, positives+p, to
+	}
+
+	if negatives == 0 || positives == 0 {
+		return 0
+	}
+	return area / (negatives * positives)
+}
+
+// r2 is the share of the label's variance that the predictions explain.
+func (f *folded) r2() float64 {
+	rest, all := 0.0, 0.0
+	for _, g := range f.groups {
+		rest += g.squares - 2*g.predicted*g.sum + g.rows*g.predicted*g.predicted
+		all += g.squares - 2*f.mean*g.sum + g.rows*f.mean*f.mean
+	}
+	if all <= 0 {
+		return 0
+	}
+	return 1 - rest/all
+}
+
+// splitWarnings reports what is worth knowing about the splits.
+func splitWarnings(m *dataset.Manifest) []dataset.Warning {
+	var out []dataset.Warning
+	train := m.Splits[0]
+	trainRows := float64(m.TableRows(train.Name))
+
+	for _, s := range m.Splits {
+		rows := m.TableRows(s.Name)
+		if rows < fewRows {
+			out = append(out, dataset.Warning{Code: WarnFewRows, Text: fmt.Sprintf("%s has only %d rows", s.Name, rows)})
+		}
+
+		if m.Label.Kind != dataset.Binary {
+			continue
+		}
+		// Half as much again or a third less, and beyond chance (4 standard errors).
+		ratio := s.LabelMean / train.LabelMean
+		pooled := (s.LabelMean*float64(rows) + train.LabelMean*trainRows) / (float64(rows) + trainRows)
+		chance := math.Sqrt(pooled * (1 - pooled) * (1/float64(rows) + 1/trainRows))
+		if (ratio > 1.5 || ratio < 1/1.5) && math.Abs(s.LabelMean-train.LabelMean) > 4*chance {
+			out = append(out, dataset.Warning{Code: WarnRateDiffers,
+				Text: fmt.Sprintf("%.3g %% of the rows of %s are positive, but %.3g %% of train's", 100*s.LabelMean, s.Name, 100*train.LabelMean)})
+		}
+	}
+	return out
+}

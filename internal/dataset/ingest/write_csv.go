@@ -1,0 +1,97 @@
+package ingest
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"coppice/internal/dataset"
+)
+
+// CSVWriter writes batches as delimited UTF-8 text with a header and LF line ends. Nulls are empty fields; NaN and infinities are written
+// as such. OpenTable can read the result.
+type CSVWriter struct {
+	w         io.Writer
+	columns   []Column
+	delimiter byte
+	buf       []byte
+}
+
+// NewCSVWriter writes the header. delimiter is an ASCII character, such as ',' or '\t'.
+func NewCSVWriter(w io.Writer, columns []Column, delimiter byte) (*CSVWriter, error) {
+	if delimiter == 0 || delimiter >= 0x80 || strings.IndexByte("\"\r\n", delimiter) >= 0 {
+		return nil, fmt.Errorf("write CSV: %q cannot delimit fields", delimiter)
+	}
+	c := &CSVWriter{w: w, columns: columns, delimiter: delimiter}
+	for i, column := range columns {
+		c.field(i, column.Name, len(columns))
+	}
+	return c, c.flush()
+}
+
+// Write writes the rows of a batch, whose columns are found by name.
+func (c *CSVWriter) Write(b *Batch) error {
+	values, err := matchBatch(c.columns, b)
+	if err != nil {
+		return err
+	}
+
+	var text []byte
+	for row := range b.Rows {
+		for i, v := range values {
+			text = text[:0]
+			if !v.IsNull(row) {
+				text = v.AppendText(text, row)
+			}
+			c.field(i, string(text), len(values))
+		}
+
+		if len(c.buf) > 1<<16 {
+			if err := c.flush(); err != nil {
+				return err
+			}
+		}
+	}
+
+	return c.flush()
+}
+
+// field appends field i of n, and what follows it.
+func (c *CSVWriter) field(i int, text string, n int) {
+	lonely := n == 1 && text == "" // an empty line would not be read as a row
+	if lonely || strings.ContainsAny(text, "\"\r\n") || strings.IndexByte(text, c.delimiter) >= 0 {
+		c.buf = append(c.buf, '"')
+		c.buf = append(c.buf, strings.ReplaceAll(text, `"`, `""`)...)
+		c.buf = append(c.buf, '"')
+	} else {
+		c.buf = append(c.buf, text...)
+	}
+
+	if i+1 < n {
+		c.buf = append(c.buf, c.delimiter)
+	} else {
+		c.buf = append(c.buf, '\n')
+	}
+}
+
+func (c *CSVWriter) flush() error {
+	_, err := c.w.Write(c.buf)
+	c.buf = c.buf[:0]
+	return err
+}
+
+// matchBatch finds the columns in a batch and checks their types.
+func matchBatch(columns []Column, b *Batch) ([]*dataset.Values, error) {
+	values := make([]*dataset.Values, len(columns))
+	for i, c := range columns {
+		v := b.Column(c.Name)
+		switch {
+		case v == nil:
+			return nil, &TableError{Column: c.Name, Msg: "the batch to be written has no such column"}
+		case v.Type != c.Type || v.Unit != c.Unit || v.Len() != b.Rows:
+			return nil, &TableError{Column: c.Name, Msg: fmt.Sprintf("%d values of type %s where %d of type %s belong", v.Len(), v.Type, b.Rows, c.Type)}
+		}
+		values[i] = v
+	}
+	return values, nil
+}

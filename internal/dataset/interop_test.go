@@ -1,0 +1,117 @@
+package dataset_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/ipc"
+
+	"coppice/internal/dataset"
+)
+
+// golden is the folder of the golden dataset; golden_test.go keeps it as it is.
+const golden = "testdata/golden/want"
+
+// arrowBatch reads the only batch of an Arrow file with Apache's own reader.
+func arrowBatch(t *testing.T, name string) arrow.Record {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(golden, filepath.FromSlash(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := ipc.NewFileReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatalf("ipc.NewFileReader(bytes.NewReader(data)): got %s: %v; want no error", name, err)
+	}
+	if r.NumRecords() != 1 {
+		t.Fatalf("%s: %d batches", name, r.NumRecords())
+	}
+	batch, err := r.RecordAt(0)
+	if err != nil {
+		t.Fatalf("r.RecordAt(0): got %s: %v; want no error", name, err)
+	}
+	return batch
+}
+
+func TestApacheReadsOurFiles(t *testing.T) {
+	d, err := dataset.Open(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for _, s := range d.Splits {
+		rows := arrowBatch(t, s.Name+"/rows.arrow").Column(0).(*array.FixedSizeBinary)
+		columns := arrowBatch(t, s.Name+"/columns.arrow")
+		if rows.Len() != s.Rows || int(columns.NumRows()) != s.Rows || int(columns.NumCols()) != len(d.Manifest.Features) {
+			t.Fatalf("%s: %d and %d rows, %d columns", s.Name, rows.Len(), columns.NumRows(), columns.NumCols())
+		}
+		for j, f := range d.Manifest.Features {
+			if got := columns.ColumnName(j); got != f.Name {
+				t.Errorf("%s: column %d is called %q, not %q", s.Name, j, got, f.Name)
+			}
+			values := columns.Column(j).(*array.Uint8).Uint8Values()
+			if !bytes.Equal(values, s.Columns[j]) {
+				t.Errorf("%s: column %q differs", s.Name, f.Name)
+			}
+			for r := range s.Rows {
+				if rows.Value(r)[j] != values[r] {
+					t.Fatalf("%s: row %d of %q differs between the layouts", s.Name, r, f.Name)
+				}
+			}
+		}
+		targets := arrowBatch(t, dataset.TargetsFile(s.Name))
+		for r := range s.Rows {
+			if targets.Column(0).(*array.Float32).Value(r) != s.Label[r] || targets.Column(1).(*array.Float32).Value(r) != s.Weight[r] ||
+				targets.Column(2).(*array.Uint64).Value(r) != s.Group[r] || targets.Column(3).(*array.Uint8).Value(r) != s.Fold[r] {
+				t.Fatalf("%s: targets of row %d differ", s.Name, r)
+			}
+		}
+	}
+}
+
+func TestApacheReadsOurSample(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(golden, dataset.SampleFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := dataset.ReadSample(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := arrowBatch(t, dataset.SampleFile)
+	if split, _ := batch.Schema().Metadata().GetValue("split"); split != s.Split || int(batch.NumCols()) != len(s.Names)+1 {
+		t.Errorf("split %q, %d columns", split, batch.NumCols())
+	}
+	for r, row := range s.Row {
+		if batch.Column(0).(*array.Uint32).Value(r) != row {
+			t.Errorf("row number %d differs", r)
+		}
+	}
+	for i := range s.Columns {
+		v, column := &s.Columns[i], batch.Column(i+1)
+		for r := range v.Len() {
+			if column.IsNull(r) != v.IsNull(r) {
+				t.Fatalf("%q, row %d: null here or there", s.Names[i], r)
+			}
+			if v.IsNull(r) {
+				continue
+			}
+			same := false
+			switch c := column.(type) {
+			case *array.String:
+				same = c.Value(r) == v.Text[r]
+			case *array.Float64:
+				same = c.Value(r) == v.Float[r]
+			case *array.Int64:
+				same = c.Value(r) == v.Int[r]
+			}
+			if !same {
+				t.Errorf("%q, row %d differs", s.Names[i], r)
+			}
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package dataset_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+)
+
+// A dataset whose levels are missing or cut off is refused when it is opened, not when a model of it is to predict.
+func TestOpenMissesLevels(t *testing.T) {
+	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 600})
+	if len(m.Tables) == 0 {
+		t.Fatal("the dataset has no tables")
+	}
+	levels := filepath.Join(dir, dataset.LevelsFile)
+	for name, damage := range map[string]func() error{
+		"cut off": func() error { return os.Truncate(levels, 100) },
+		"missing": func() error { return os.Remove(levels) },
+	} {
+		good, err := os.ReadFile(levels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+		d, err := dataset.Open(dir)
+		var format *dataset.FormatError
+		if !errors.As(err, &format) || format.File != dataset.LevelsFile {
+			t.Errorf("%s: got %v, want a FormatError about %s", name, err, dataset.LevelsFile)
+		}
+		if err == nil {
+			d.Close()
+		}
+		if err := os.WriteFile(levels, good, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

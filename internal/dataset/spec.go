@@ -1,0 +1,230 @@
+package dataset
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"coppice/internal/strictyaml"
+)
+
+// Spec is a dataset.yaml: which table becomes a dataset, and how. ParseSpec checks everything that can be checked without knowing the
+// table.
+type Spec struct {
+	Name        string    `yaml:"name" json:"name"`
+	Source      string    `yaml:"source" json:"-"` // file, glob or folder, local or gs://
+	Label       LabelSpec `yaml:"label" json:"label"`
+	Weight      string    `yaml:"weight" json:"weight,omitempty"`           // column of row weights
+	Group       string    `yaml:"group" json:"group,omitempty"`             // column that says which rows belong together
+	Drop        []string  `yaml:"drop" json:"drop,omitempty"`               // columns that are not features
+	Categorical []string  `yaml:"categorical" json:"categorical,omitempty"` // features that are categories, even if they look like numbers
+	Numeric     []string  `yaml:"numeric" json:"numeric,omitempty"`         // features that are numbers, even if they look like categories
+	Missing     Tokens    `yaml:"missing" json:"missing"`                   // texts that stand for a missing value
+	CSV         CSVSpec   `yaml:"csv" json:"csv"`
+	MaxBin      int       `yaml:"max_bin" json:"max_bin"` // bins of a feature, including that of missing values
+	Split       SplitSpec `yaml:"split" json:"split"`
+	// Held-out rows kept with raw values; sampling of negative rows.
+	Sample  SampleSpec `yaml:"sample" json:"sample"`
+	BinRows int        `yaml:"sample_rows_for_bins" json:"sample_rows_for_bins"` // rows of train to make bins from
+
+	Encodings EncodingsSpec `yaml:"encodings" json:"encodings"`
+	Derive    DeriveSpec    `yaml:"derive" json:"derive,omitempty"` // for columns of times, what becomes a feature
+
+	// Contract says what a night's table must satisfy. The dataset's bytes do not depend on it.
+	Contract ContractSpec `yaml:"contract" json:"-"`
+
+	doc *strictyaml.Document
+}
+
+// Tokens are texts that stand for a missing value.
+type Tokens []string
+
+// UnmarshalYAML reads a list of texts in which null, which YAML does not treat as a text, means the text null.
+func (t *Tokens) UnmarshalYAML(decode func(any) error) error {
+	var list []*string
+	if err := decode(&list); err != nil {
+		return err
+	}
+
+	*t = Tokens{}
+	for _, text := range list {
+		if text == nil {
+			*t = append(*t, "null")
+		} else {
+			*t = append(*t, *text)
+		}
+	}
+
+	return nil
+}
+
+// LabelSpec says what to predict. With a bare column name, the rest depends on the column's contents.
+type LabelSpec struct {
+	Column   string    `yaml:"column" json:"column"`
+	Positive *string   `yaml:"positive" json:"positive,omitempty"` // text that means 1
+	Negative *string   `yaml:"negative" json:"negative,omitempty"` // text that means 0; if unset, any other
+	Above    *float64  `yaml:"above" json:"above,omitempty"`       // numbers greater than it mean 1
+	Kind     LabelKind `yaml:"kind" json:"kind,omitempty"`         // regression, or empty
+
+	// Rows are left out until their labels are final.
+	Matures Duration `yaml:"matures" json:"matures,omitzero"` // required age of a row; 0 treats every label as final
+	At      string   `yaml:"at" json:"at,omitempty"`          // column with the rows' times
+	AsOf    string   `yaml:"as_of" json:"as_of,omitempty"`    // the time relative to which ages count; by default the newest row's
+}
+
+// Stated returns the time in AsOf; ok is false if there is none.
+func (l *LabelSpec) Stated() (at time.Time, ok bool) {
+	at, err := time.Parse(time.RFC3339, l.AsOf)
+	return at, err == nil
+}
+
+// YAMLBare says that the bare name is a text.
+func (LabelSpec) YAMLBare() any { return "" }
+
+// UnmarshalYAML also accepts a bare column name.
+func (l *LabelSpec) UnmarshalYAML(decode func(any) error) error {
+	if decode(&l.Column) == nil {
+		return nil
+	}
+	type plain LabelSpec
+	return decode((*plain)(l))
+}
+
+// CSVSpec describes the format of delimited text. It is ignored for Parquet files.
+type CSVSpec struct {
+	Delimiter string `yaml:"delimiter" json:"delimiter,omitempty"` // one character; empty means a tab in .tsv files, else a comma
+	Header    *bool  `yaml:"header" json:"header,omitempty"`       // whether the first line names the columns; default true
+	Quote     string `yaml:"quote" json:"quote,omitempty"`         // QuoteNone if a quote is an ordinary character; empty means `"`
+}
+
+// QuoteNone is the CSVSpec.Quote of text without quoting.
+const QuoteNone = "none"
+
+// HasHeader reports whether the first line names the columns.
+func (c CSVSpec) HasHeader() bool { return c.Header == nil || *c.Header }
+
+// SplitSpec assigns rows to train, valid, calib and test. Without By, all rows are train.
+type SplitSpec struct {
+	By     string  `yaml:"by" json:"by,omitempty"`         // hash, random, time or column
+	Seed   int     `yaml:"seed" json:"seed,omitempty"`     // for random: another seed gives other rows
+	Key    string  `yaml:"key" json:"key,omitempty"`       // for hash: rows with equal values in this column stay together
+	Column string  `yaml:"column" json:"column,omitempty"` // for time and column
+	Train  Portion `yaml:"train" json:"train,omitzero"`
+	Valid  Portion `yaml:"valid" json:"valid,omitzero"`
+	Calib  Portion `yaml:"calib" json:"calib,omitzero"`
+	Test   Portion `yaml:"test" json:"test,omitzero"`
+}
+
+// Portion is one split's part: for hash, random and time a share of the rows, for column the values that select it.
+type Portion struct {
+	Share  float64  `json:"share,omitempty"`
+	Values []string `json:"values,omitempty"`
+}
+
+// YAMLBare says that values are texts, like the table's, until one is known to be a share.
+func (Portion) YAMLBare() any { return "" }
+
+// UnmarshalYAML accepts a number, a text or a list of texts. Which of them is valid is checked later.
+func (p *Portion) UnmarshalYAML(decode func(any) error) error {
+	if err := decode(&p.Values); err == nil {
+		p.Share = math.NaN()
+		return nil
+	}
+
+	var one string
+	if err := decode(&one); err != nil {
+		return err
+	}
+
+	p.Values = []string{one}
+	if decode(&p.Share) != nil {
+		p.Share = math.NaN()
+	}
+	return nil
+}
+
+// portions returns the parts in the order of SplitNames.
+func (s *SplitSpec) portions() []*Portion {
+	return []*Portion{&s.Train, &s.Valid, &s.Calib, &s.Test}
+}
+
+// Values returns the values of the split column that the spec lists for the split called name, if any.
+func (s *SplitSpec) Values(name string) []string {
+	return s.portions()[slices.Index(SplitNames(), name)].Values
+}
+
+// Shares returns the parts of a split by hash or time, in the order of SplitNames. They sum to 1.
+func (s *SplitSpec) Shares() [4]float64 {
+	var shares [4]float64
+	for i, p := range s.portions() {
+		shares[i] = p.Share
+	}
+	return shares
+}
+
+// ValuesOf returns the values of the split column that select each split: those listed in the spec, or the split's own name.
+func (s *SplitSpec) ValuesOf() map[string][]string {
+	values := map[string][]string{}
+	for i, p := range s.portions() {
+		if p.Values != nil {
+			values[SplitNames()[i]] = p.Values
+		}
+	}
+	if len(values) == 0 {
+		for _, name := range SplitNames() {
+			values[name] = []string{name}
+		}
+	}
+	return values
+}
+
+// Ways to split a table.
+const (
+	SplitByHash   = "hash"
+	SplitByRandom = "random" // by row number
+	SplitByTime   = "time"
+	SplitByColumn = "column"
+	SplitNone     = "none" // only in a manifest
+)
+
+// Defaults of a spec.
+const (
+	DefaultSample  = 50_000
+	DefaultBinRows = 200_000
+)
+
+// DefaultMissing lists the texts that stand for a missing value unless the spec lists its own.
+func DefaultMissing() []string {
+	return []string{"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"}
+}
+
+// Errorf returns an error about the spec's key at path, such as "split.key", with file, line and column if the spec was read from a file.
+func (s *Spec) Errorf(path, format string, args ...any) error {
+	if s.doc == nil {
+		return fmt.Errorf("dataset spec, %s: %w", path, fmt.Errorf(format, args...))
+	}
+	return s.doc.Errorf(path, format, args...)
+}
+
+// ParseSpec reads a dataset.yaml, fills in defaults and checks it. Errors are *strictyaml.Error.
+func ParseSpec(file string, data []byte) (*Spec, error) {
+	s := &Spec{MaxBin: MaxBins, Sample: SampleSpec{Rows: DefaultSample}, BinRows: DefaultBinRows,
+		Encodings: EncodingsSpec{Levels: DefaultLevels, Rows: DefaultEncodingRows}}
+
+	doc, err := strictyaml.Decode(file, data, s)
+	if err != nil {
+		return nil, err
+	}
+	s.doc = doc
+	if !doc.Has("missing") {
+		s.Missing = DefaultMissing()
+	}
+
+	for _, check := range []func() error{s.checkColumns, s.checkLabel, s.checkSplit, s.checkNumbers, s.checkEncodings, s.checkMaturity, s.checkContract} {
+		if err := check(); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}

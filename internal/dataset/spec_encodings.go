@@ -1,0 +1,314 @@
+package dataset
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"coppice/internal/strictyaml"
+)
+
+// EncodingsSpec says how ids are encoded (docs/ids.md). If it is left out, or is the word auto, Coppice chooses; with the word none, a
+// column of ids keeps its most frequent levels and gets no encodings.
+type EncodingsSpec struct {
+	Off     bool                       `json:"off,omitempty"`                    // the word none
+	Columns map[string]ColumnEncodings `yaml:"columns" json:"columns,omitempty"` // encodings of these columns, overriding Coppice's choice
+	Keys    []KeySpec                  `yaml:"keys" json:"keys,omitempty"`       // columns to combine, in addition to Coppice's choice
+	Budget  *int                       `yaml:"budget" json:"budget,omitempty"`   // number of further keys to find; nil: by the table's size
+	BackOff BackOffSpec                `yaml:"back_off" json:"back_off"`         // what the rate of a rare level falls back to
+	Order   OrderSpec                  `yaml:"order" json:"order,omitzero"`      // the order in which rows of train see each other
+	Levels  int                        `yaml:"levels" json:"levels"`             // most levels over all tables
+	Rows    int                        `yaml:"sample_rows" json:"sample_rows"`   // rows of train used to find keys
+	// Like is the model, MODEL@VERSION or MODEL@ALIAS, whose dataset this one follows, instead of the settings above; once resolved, it is
+	// that dataset, NAME@VERSION.
+	Like string `yaml:"like" json:"like,omitempty"`
+}
+
+// UnmarshalText reads the words auto and none.
+func (e *EncodingsSpec) UnmarshalText(word []byte) error {
+	switch string(word) {
+	case EncodeNone:
+		e.Off = true
+	case EncodingAuto, "null", "~": // a key without a value
+	default:
+		return fmt.Errorf("encodings %q: use auto, none or a mapping", word)
+	}
+	return nil
+}
+
+// UnmarshalYAML also accepts the words auto and none.
+func (e *EncodingsSpec) UnmarshalYAML(decode func(any) error) error {
+	var word string
+	if decode(&word) == nil {
+		return e.UnmarshalText([]byte(word))
+	}
+	type plain EncodingsSpec
+	return decode((*plain)(e))
+}
+
+// ColumnEncodings are the features to make of a column.
+type ColumnEncodings []string
+
+// EncodingAuto is the word for leaving a choice to Coppice.
+const EncodingAuto = "auto"
+
+// The encodings that a column may have. Rate, count and recency are derivations of its levels.
+const (
+	EncodeCategories = "categories" // the most frequent levels, in one byte
+	EncodeLevels     = "levels"     // about twice as many, in two
+	EncodeNone       = "none"       // the column is no feature, though it may be part of a key
+)
+
+// columnEncodings are all words for encodings of a column.
+func columnEncodings() []string {
+	return []string{string(DeriveRate), string(DeriveCount), string(DeriveRecency), EncodeCategories, EncodeLevels, EncodeNone}
+}
+
+// UnmarshalYAML accepts a single word too.
+func (c *ColumnEncodings) UnmarshalYAML(decode func(any) error) error {
+	var word string
+	if decode(&word) == nil {
+		*c = ColumnEncodings{word}
+		return nil
+	}
+	return decode((*[]string)(c))
+}
+
+// Has reports whether the encoding is among them.
+func (c ColumnEncodings) Has(encoding string) bool { return slices.Contains(c, encoding) }
+
+// KeySpec is columns whose levels are taken together. Of a column that derive: makes a feature of, the part may be written as
+// COLUMN.hour or COLUMN.weekday; a column of numbers counts by its numbers, or by ranges of them as COLUMN~.
+type KeySpec []string
+
+// BackOffSpec says which column's rate is the prior of another's. Left out, or as the word auto, columns that are nested are found; as
+// the word none, which is an empty mapping, no column falls back to another.
+type BackOffSpec map[string]string
+
+// UnmarshalText reads the words auto and none.
+func (b *BackOffSpec) UnmarshalText(word []byte) error {
+	switch string(word) {
+	case EncodeNone:
+		*b = BackOffSpec{}
+	case EncodingAuto, "null", "~": // a key without a value
+		*b = nil
+	default:
+		return fmt.Errorf("back_off %q: use auto, none or a mapping such as {campaign_id: advertiser_id}", word)
+	}
+	return nil
+}
+
+// UnmarshalYAML accepts the words auto and none, or a mapping.
+func (b *BackOffSpec) UnmarshalYAML(decode func(any) error) error {
+	var word string
+	if decode(&word) == nil {
+		return b.UnmarshalText([]byte(word))
+	}
+	return decode((*map[string]string)(b))
+}
+
+// OrderSpec says which rows of train a row of train sees.
+type OrderSpec struct {
+	By     string   `yaml:"by" json:"by,omitempty"`         // time, random or auto: by time where the split is
+	Column string   `yaml:"column" json:"column,omitempty"` // of time; the split's where it is left out
+	Delay  Duration `yaml:"delay" json:"delay,omitempty"`   // of time: how much older the others must be
+	Copies int      `yaml:"copies" json:"copies,omitempty"` // of random; 0: by the table's size
+}
+
+// DelayAsked reports whether the spec says how much older the rows must be that a row of train sees. Where it does not, staging finds it.
+func (s *Spec) DelayAsked() bool { return s.doc.Has("encodings.order.delay") }
+
+// Duration is a time.Duration written as 36h or 90m.
+type Duration time.Duration
+
+// UnmarshalText reads a duration.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is not a duration such as 24h or 90m", text)
+	}
+	*d = Duration(parsed)
+	return nil
+}
+
+// DeriveSpec is what is made of times: hour, weekday or, of a time other than the row's own, age.
+type DeriveSpec map[string]ColumnEncodings
+
+// Defaults and limits of encodings.
+const (
+	DefaultLevels       = 8 << 20 // of all tables: at most 160 MiB in a version
+	DefaultEncodingRows = 200_000
+	MaxBudget           = 512
+	maxSpecLevels       = 28_000_000 // of which a file with weights and times still fits the registry, though their number is estimated
+)
+
+// likePattern is MODEL@VERSION or MODEL@ALIAS.
+var likePattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}@[a-z0-9][a-z0-9-]{0,62}$`)
+
+func (s *Spec) checkEncodings() error {
+	if err := s.checkEncodedColumns(); err != nil {
+		return err
+	}
+
+	e := &s.Encodings
+	if e.Like != "" && !likePattern.MatchString(e.Like) {
+		return s.Errorf("encodings.like", "like is %.60q: name a model's version or alias, such as ctr@champion", e.Like)
+	}
+	for i, key := range e.Keys {
+		path := fmt.Sprintf("encodings.keys[%d]", i)
+		if len(key) < 1 || len(key) > MaxParts {
+			return s.Errorf(path, "a key of %d columns; 1 to %d are possible", len(key), MaxParts)
+		}
+		for j, part := range key {
+			if slices.Index(key, part) != j {
+				return s.Errorf(path, "%q is listed twice", part)
+			}
+		}
+	}
+
+	if e.Budget != nil && (*e.Budget < 0 || *e.Budget > MaxBudget) {
+		return s.Errorf("encodings.budget", "budget is %d: use 0 to %d", *e.Budget, MaxBudget)
+	}
+	if e.Levels < 1000 || e.Levels > maxSpecLevels {
+		return s.Errorf("encodings.levels", "levels is %d: use 1000 to %d", e.Levels, maxSpecLevels)
+	}
+	if e.Rows < 1000 || e.Rows > 10_000_000 {
+		return s.Errorf("encodings.sample_rows", "sample_rows is %d: use 1000 to 10000000", e.Rows)
+	}
+
+	// A chain of more steps than there are links goes round in a circle.
+	for _, child := range slices.Sorted(maps.Keys(e.BackOff)) {
+		for at, steps := child, 0; e.BackOff[at] != ""; steps++ {
+			if at = e.BackOff[at]; steps > len(e.BackOff) {
+				return s.Errorf("encodings.back_off."+child, "%q falls back to itself", child)
+			}
+		}
+	}
+
+	if err := s.checkOrder(); err != nil {
+		return err
+	}
+	return s.checkDerive()
+}
+
+// checkEncodedColumns looks at what is asked for of single columns.
+func (s *Spec) checkEncodedColumns() error {
+	e := &s.Encodings
+	words := columnEncodings()
+
+	for _, column := range slices.Sorted(maps.Keys(e.Columns)) {
+		path := "encodings.columns." + column
+		list := e.Columns[column]
+
+		if slices.Contains(s.Drop, column) {
+			return s.Errorf(path, "column %q is dropped; leave it out of one of the two", column)
+		}
+
+		for i, word := range list {
+			if !slices.Contains(words, word) {
+				return s.Errorf(path, "encoding %q%s", word, strictyaml.Suggest(word, words))
+			}
+			if slices.Index(list, word) != i {
+				return s.Errorf(path, "%s is listed twice", word)
+			}
+		}
+
+		if len(list) == 0 || len(list) > 1 && list.Has(EncodeNone) || list.Has(EncodeCategories) && list.Has(EncodeLevels) {
+			return s.Errorf(path, "%s: use none alone, or some of %s; categories or levels, not both", strings.Join(list, ", "),
+				strings.Join(words, ", "))
+		}
+	}
+	return nil
+}
+
+func (s *Spec) checkOrder() error {
+	o := &s.Encodings.Order
+	switch {
+	case o.By != "" && o.By != EncodingAuto && o.By != OrderTime && o.By != OrderRandom:
+		return s.Errorf("encodings.order.by", "by %q%s", o.By, strictyaml.Suggest(o.By, []string{EncodingAuto, OrderTime, OrderRandom}))
+	case o.By == OrderRandom && (o.Column != "" || o.Delay != 0):
+		return s.Errorf("encodings.order", "column and delay are for an order by time")
+	case o.Delay < 0:
+		return s.Errorf("encodings.order.delay", "delay is %v: use 0 or more", time.Duration(o.Delay))
+	case o.Copies < 0 || o.Copies > MaxCopies || o.Copies == 0 && s.doc.Has("encodings.order.copies"):
+		return s.Errorf("encodings.order.copies", "copies is %d: use 1 to %d", o.Copies, MaxCopies)
+	case o.By == OrderTime && o.Column == "" && s.Split.By != SplitByTime:
+		return s.Errorf("encodings.order", "an order by time needs column where the split is not by time")
+	case o.Column != "" && (o.By == "" || o.By == EncodingAuto):
+		o.By = OrderTime
+	case o.Delay != 0 && s.OrderBy() != OrderTime:
+		return s.Errorf("encodings.order.delay", "delay is for an order by time: give column, too, or split by time")
+	}
+
+	if s.OrderBy() == OrderTime && o.Copies > 1 {
+		return s.Errorf("encodings.order.copies", "there is only one order by time, so copies must be 1")
+	}
+	return nil
+}
+
+func (s *Spec) checkDerive() error {
+	for _, column := range slices.Sorted(maps.Keys(s.Derive)) {
+		list := s.Derive[column]
+		for i, word := range list {
+			if slices.Index(list, word) != i || word == EncodeNone && len(list) > 1 {
+				return s.Errorf("derive."+column, "%s: list each once, and none alone", strings.Join(list, ", "))
+			}
+
+			if d := Derivation(word); d != DeriveHour && d != DeriveWeekday && d != DeriveAge && word != EncodeNone {
+				return s.Errorf("derive."+column, "%q%s", word, strictyaml.Suggest(word, []string{string(DeriveHour), string(DeriveWeekday),
+					string(DeriveAge), EncodeNone}))
+			}
+
+			if word == string(DeriveAge) && (s.TimeColumn() == "" || s.TimeColumn() == column) {
+				return s.Errorf("derive."+column, "age is the time from %q to the row's own time, "+
+					"which a split by time or encodings.order.column gives", column)
+			}
+		}
+	}
+
+	return nil
+}
+
+// OrderBy is the order of the statistics: by time where the split is, or where the spec says so.
+func (s *Spec) OrderBy() string {
+	switch by := s.Encodings.Order.By; {
+	case by == OrderTime || by == OrderRandom:
+		return by
+	case s.Split.By == SplitByTime:
+		return OrderTime
+	}
+	return OrderRandom
+}
+
+// TimeColumn is the column that says when a row was; empty where there is none.
+func (s *Spec) TimeColumn() string {
+	switch {
+	case s.Encodings.Order.Column != "":
+		return s.Encodings.Order.Column
+	case s.Split.By == SplitByTime:
+		return s.Split.Column
+	}
+	return ""
+}
+
+// SampleSpec says how many held-out rows are kept with their raw values, and which share of the negative rows of the table is used
+// at all. A bare number is the former.
+type SampleSpec struct {
+	Rows      int     `yaml:"rows" json:"rows"`
+	Negatives float64 `yaml:"negatives" json:"negatives,omitempty"` // 0: all of them
+}
+
+// YAMLBare says that the bare number is a whole one.
+func (SampleSpec) YAMLBare() any { return 0 }
+
+// UnmarshalYAML accepts a bare number too.
+func (s *SampleSpec) UnmarshalYAML(decode func(any) error) error {
+	if decode(&s.Rows) == nil {
+		return nil
+	}
+	type plain SampleSpec
+	return decode((*plain)(s))
+}

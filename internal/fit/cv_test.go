@@ -1,0 +1,368 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/sweep"
+)
+
+const (
+	byTime  = "{by: time, column: day, train: 0.8, test: 0.2}"
+	byGroup = "{by: hash, key: user_id, train: 0.8, test: 0.2}\ngroup: user_id"
+)
+
+func open(t *testing.T, o datasettest.Options) *Table {
+	t.Helper()
+	o.Encodings = dataset.EncodeNone // statistics of all rows of train do not go with folds
+	dir, _ := datasettest.Dir(t, o)
+	ds, err := dataset.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := ds.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return NewTable(ds)
+}
+
+func request(t *testing.T, s Scheme, k int) CrossRequest {
+	t.Helper()
+	p := gbt.Defaults()
+	p.NumIterations, p.NumLeaves, p.MinDataInLeaf, p.EarlyStoppingRound = 12, 7, 5, 4
+	auc, err := metric.Lookup("auc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return CrossRequest{Scheme: s, Folds: k, Request: Request{Params: p, Metric: auc, Metrics: metric.Standard(metric.Binary), Threads: 1}}
+}
+
+// rows are the numbers of the train split's rows that satisfy want, found the slow way.
+func rows(t *Table, want func(row int) bool) []uint32 {
+	var out []uint32
+	for r := range t.ds.Split(dataset.TrainSplit).Rows {
+		if want(r) {
+			out = append(out, uint32(r))
+		}
+	}
+	return out
+}
+
+func TestFolds(t *testing.T) {
+	for _, tc := range []struct {
+		scheme Scheme
+		split  string
+	}{{KFold, ""}, {KFold, byTime}, {GroupKFold, byGroup}, {Forward, byTime}} {
+		table := open(t, datasettest.Options{Rows: 900, Split: tc.split})
+		s := table.ds.Split(dataset.TrainSplit)
+		for k := 2; k <= dataset.Folds; k++ {
+			folds, err := table.Folds(tc.scheme, k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rated, sizes := make([]int, s.Rows), []int{}
+			for i, f := range folds {
+				train, err := table.mask(f.Train)
+				if err != nil {
+					t.Fatal(err)
+				}
+				test, err := table.Select(f.Rated)
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkApart(t, fmt.Sprintf("%s %d of %d", tc.scheme, i+1, k), tc.scheme, s, train.Subset, test.Data.Subset)
+				for _, r := range test.Data.Subset {
+					rated[r]++
+				}
+				sizes = append(sizes, len(f.Rated.Folds))
+				if &train.RowMajor[0] != &s.RowMajor[0] || &test.Data.Columns[0][0] != &s.Columns[0][0] {
+					t.Error("the table was copied")
+				}
+				if f.Number != i+1 || f.Of != len(folds) {
+					t.Errorf("fold %d calls itself %d of %d", i+1, f.Number, f.Of)
+				}
+			}
+			first := 0
+			if tc.scheme == Forward {
+				first = len(rows(table, func(r int) bool { return int(s.Fold[r])*k/dataset.Folds == 0 }))
+			}
+			once := len(rows(table, func(r int) bool { return rated[r] == 1 }))
+			if once != s.Rows-first || slices.Max(rated) != 1 || slices.Max(sizes)-slices.Min(sizes) > 1 {
+				t.Errorf("%s with %d folds: %d of %d rows are rated once; %v of the dataset's folds each", tc.scheme, k, once, s.Rows, sizes)
+			}
+		}
+	}
+}
+
+// checkApart makes sure that what is rated was not trained on, nor its group, and is later where time matters: the tables of
+// these tests are written in the order of their days.
+func checkApart(t *testing.T, name string, scheme Scheme, s *dataset.Split, train, rated []uint32) {
+	t.Helper()
+	if scheme != Forward && len(train)+len(rated) != s.Rows {
+		t.Errorf("%s: %d rows train and %d are rated, of %d", name, len(train), len(rated), s.Rows)
+	}
+	trained, groups := make([]bool, s.Rows), map[uint64]bool{}
+	for _, r := range train {
+		trained[r] = true
+		if s.Group != nil {
+			groups[s.Group[r]] = true
+		}
+	}
+	for _, r := range rated {
+		switch {
+		case trained[r]:
+			t.Fatalf("%s: row %d trains and is rated", name, r)
+		case scheme == Forward && r <= train[len(train)-1]:
+			t.Fatalf("%s: row %d is rated by a model that has seen row %d", name, r, train[len(train)-1])
+		case s.Group != nil && groups[s.Group[r]]:
+			t.Fatalf("%s: row %d's group trains and is rated", name, r)
+		}
+	}
+}
+
+func TestFoldsRefuse(t *testing.T) {
+	plain := open(t, datasettest.Options{Rows: 300})
+	grouped := open(t, datasettest.Options{Rows: 300, Split: byTime + "\ngroup: user_id"})
+	for name, try := range map[string]func() ([]Fold, error){
+		"one fold":        func() ([]Fold, error) { return plain.Folds(KFold, 1) },
+		"too many":        func() ([]Fold, error) { return plain.Folds(KFold, dataset.Folds+1) },
+		"no groups":       func() ([]Fold, error) { return plain.Folds(GroupKFold, 5) },
+		"no time":         func() ([]Fold, error) { return plain.Folds(Forward, 5) },
+		"time and groups": func() ([]Fold, error) { return grouped.Folds(Forward, 5) },
+		"scheme":          func() ([]Fold, error) { return plain.Folds("loo", 5) },
+	} {
+		if folds, err := try(); !errors.Is(err, ErrScheme) || folds != nil {
+			t.Errorf("try(): got %s: %v, %v; want err wrapping ErrScheme, folds = nil", name, folds, err)
+		}
+	}
+	if _, err := grouped.Folds(GroupKFold, 5); err != nil {
+		t.Error(err)
+	}
+	// Two days make two folds that have rows.
+	few := open(t, datasettest.Options{Rows: 40, Split: "{by: time, column: day, train: 0.2, test: 0.8}"})
+	if _, err := few.CrossValidate(t.Context(), request(t, Forward, 10)); !errors.Is(err, ErrNoRows) {
+		t.Errorf("empty folds: %v", err)
+	}
+}
+
+// TestCrossValidate does each fold by hand: a mask by a loop over the rows, a model, its predictions, the metric.
+func TestCrossValidate(t *testing.T) {
+	for _, tc := range []struct {
+		scheme Scheme
+		split  string
+		k      int
+	}{{KFold, "", 10}, {KFold, "", 3}, {GroupKFold, byGroup, 5}, {Forward, byTime, 5}} {
+		table := open(t, datasettest.Options{Rows: 1500, Split: tc.split})
+		s := table.ds.Split(dataset.TrainSplit)
+		q := request(t, tc.scheme, tc.k)
+		told := 0
+		q.OnFold = func(f Fold, train, rated int) error {
+			if told++; f.Number != told || train == 0 || rated == 0 {
+				t.Errorf("told of fold %d of %d and %d rows", f.Number, train, rated)
+			}
+			return nil
+		}
+		got, err := table.CrossValidate(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool]int{false: tc.k, true: tc.k - 1}[tc.scheme == Forward]; len(got) != want || told != want {
+			t.Fatalf("%d folds, told of %d, want %d", len(got), told, want)
+		}
+		for i, o := range got {
+			part := tc.k - len(got) + i
+			place := func(r int) int { return int(s.Fold[r]) * tc.k / dataset.Folds }
+			data, rated := table.data(s), table.data(s)
+			data.Subset = rows(table, func(r int) bool { return place(r) < part || place(r) > part && tc.scheme != Forward })
+			rated.Subset = rows(table, func(r int) bool { return place(r) == part })
+			checkFold(t, fmt.Sprintf("%s fold %d", tc.scheme, i+1), o, q, data, rated)
+		}
+		q.Threads, q.OnFold = 3, nil
+		again, err := table.CrossValidate(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range again {
+			again[i].Seconds = got[i].Seconds
+		}
+		if !reflect.DeepEqual(again, got) {
+			t.Error("three threads give other scores")
+		}
+	}
+}
+
+func (t *Table) data(s *dataset.Split) *gbt.Data {
+	return &gbt.Data{Copies: t.ds.Manifest.Copies(), Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Features: t.features,
+		Label: s.Label, Weight: s.Weight}
+}
+
+func checkFold(t *testing.T, name string, o FoldOutcome, q CrossRequest, data, rated *gbt.Data) {
+	t.Helper()
+	label := pick(data.Label, rated.Subset)
+	res, err := gbt.Train(t.Context(), data, q.Params, gbt.Options{Threads: 1, Valid: rated, Maximize: true, Eval: func(raw []float64) (float64, error) {
+		return q.Metric.Eval(metric.Input{Label: label, Pred: slices.Clone(raw)})
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pred, err := res.Model.PredictBinned(rated, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Model.Transform(pred)
+	if o.TrainRows != len(data.Subset) || o.RatedRows != len(label) || o.Trees != len(res.Model.Trees) || o.Grown != res.Grown || len(o.Metrics) != len(q.Metrics) {
+		t.Errorf("%s: %+v, by hand %d rows, %d rated, %d trees of %d", name, o, len(data.Subset), len(label), len(res.Model.Trees), res.Grown)
+	}
+	for _, m := range q.Metrics {
+		want, err := m.Eval(metric.Input{Label: label, Pred: pred})
+		if err != nil || o.Metrics[m.Name] != want {
+			t.Errorf("%s: %s is %v, by hand %v (%v)", name, m.Name, o.Metrics[m.Name], want, err)
+		}
+	}
+}
+
+func TestCrossValidateEndsWhenTold(t *testing.T) {
+	table := open(t, datasettest.Options{Rows: 600})
+	q := request(t, KFold, 4)
+	own := errors.New("enough")
+	q.OnFold = func(f Fold, _, _ int) error {
+		if f.Number == 3 {
+			return own
+		}
+		return nil
+	}
+	if _, err := table.CrossValidate(t.Context(), q); !errors.Is(err, own) {
+		t.Errorf("an error of OnFold: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	q.OnFold, q.OnTree = nil, func(gbt.Progress) error { cancel(); return nil }
+	if _, err := table.CrossValidate(ctx, q); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestSummarize(t *testing.T) {
+	got := Summarize([]FoldOutcome{{Metrics: map[string]float64{"a": 1, "b": 5}}, {Metrics: map[string]float64{"a": 2}}, {Metrics: map[string]float64{"a": 6}}})
+	if a := got["a"]; a.Folds != 3 || a.Mean != 3 || math.Abs(a.SD-math.Sqrt(7)) > 1e-12 {
+		t.Errorf("got %+v; want a.Folds = 3, a.Mean = 3, math.Abs(a.SD - math.Sqrt(7)) <= 1e-12", a)
+	}
+	if b := got["b"]; b.Folds != 1 || b.Mean != 5 || !math.IsNaN(b.SD) {
+		t.Errorf("got %+v; want b.Folds = 1, b.Mean = 5, math.IsNaN(b.SD)", b)
+	}
+}
+
+// TestSelectAgreesWithMask holds the two ways to a part's rows against each other.
+func TestSelectAgreesWithMask(t *testing.T) {
+	table := open(t, datasettest.Options{Rows: 400})
+	part := sweep.Rows{Split: dataset.TrainSplit, Folds: []uint8{1, 7}}
+	a, err1 := table.Select(part)
+	b, err2 := table.mask(part)
+	if err := errors.Join(err1, err2); err != nil || !slices.Equal(a.Data.Subset, b.Subset) {
+		t.Errorf("errors.Join(err1, err2): got %v; want no error, a.Data.Subset = b.Subset", err)
+	}
+	if _, err := table.mask(sweep.Rows{Split: "nowhere", Folds: []uint8{1}}); !errors.Is(err, ErrNoRows) {
+		t.Errorf(`table.mask(sweep.Rows{Split: "nowhere", Folds: []uint8{1}}): got %v; want err wrapping ErrNoRows`, err)
+	}
+}
+
+// Statistics have seen all rows of train; folds that a group, a key or time keeps apart are not apart in them.
+func TestCrossValidationRefusesStatistics(t *testing.T) {
+	const byTime = "{by: time, column: day, train: 0.8, test: 0.2}"
+	for name, tc := range map[string]struct {
+		scheme Scheme
+		split  string
+		fits   bool
+	}{
+		"groups":          {GroupKFold, byTime + "\ngroup: user_id", false},
+		"keys":            {KFold, "", false},
+		"forward in time": {Forward, byTime, true},
+		"rows":            {KFold, byTime, true},
+	} {
+		dir, m := datasettest.Dir(t, datasettest.Options{Rows: 900, Split: tc.split})
+		if m.Order == nil {
+			t.Fatal("the dataset has no statistics")
+		}
+		ds, err := dataset.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = NewTable(ds).Folds(tc.scheme, 5); (err == nil) != tc.fits || err != nil && !errors.Is(err, ErrScheme) {
+			t.Errorf("NewTable(ds).Folds(tc.scheme, 5): got %s: %v; want (err == nil) = tc.fits, not (err != nil and !errors.Is(err, ErrScheme))", name, err)
+		}
+		if err := ds.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestGroupsThatCrossFolds plants a row into another fold than its group's.
+func TestGroupsThatCrossFolds(t *testing.T) {
+	table := open(t, datasettest.Options{Rows: 900, Split: byGroup})
+	if err := table.CheckGroups(); err != nil {
+		t.Fatalf("a dataset as it was staged: %v; want no error", err)
+	}
+	s := table.ds.Split(dataset.TrainSplit)
+	s.Fold = slices.Clone(s.Fold)
+	s.Fold[17] = (s.Fold[17] + 1) % dataset.Folds
+	if err := table.CheckGroups(); !errors.Is(err, ErrScheme) {
+		t.Errorf("a row that is in another fold than its group: %v; want it refused", err)
+	}
+}
+
+// TestJoinedRows: a model of train and valid together is that of one table that holds the rows of both, one behind the other.
+func TestJoinedRows(t *testing.T) {
+	table := open(t, datasettest.Options{Rows: 900})
+	q := request(t, KFold, 2).Request
+	q.Params.EarlyStoppingRound = 0
+	q.Rows = []sweep.Rows{{Split: "train"}, {Split: "valid", Folds: []uint8{0, 2, 3, 7}}}
+	got, err := table.Train(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	train, valid := table.ds.Split("train"), table.ds.Split("valid")
+	want := gbt.Data{Features: table.features, RowMajor: slices.Clone(train.RowMajor), Label: slices.Clone(train.Label), Rows: train.Rows}
+	for r, f := range valid.Fold {
+		if slices.Contains(q.Rows[1].Folds, f) {
+			want.RowMajor = append(want.RowMajor, valid.RowMajor[r*len(table.features):(r+1)*len(table.features)]...)
+			want.Label = append(want.Label, valid.Label[r])
+			want.Rows++
+		}
+	}
+	for f := range table.features {
+		var column []byte
+		for r := range want.Rows {
+			column = append(column, want.RowMajor[r*len(table.features)+f])
+		}
+		want.Columns = append(want.Columns, column)
+	}
+	res, err := gbt.Train(t.Context(), &want, q.Params, gbt.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := text(t, got.Model), text(t, res.Model); a != b || got.TrainRows != want.Rows || want.Rows == train.Rows {
+		t.Errorf("joined %d rows: models of %d and %d bytes; want the same of %d rows, more than the %d of train", got.TrainRows, len(a), len(b), want.Rows, train.Rows)
+	}
+}
+
+// text is a model as LightGBM's text.
+func text(t *testing.T, m *gbt.Model) string {
+	t.Helper()
+	var out strings.Builder
+	if _, err := m.WriteTo(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}

@@ -1,0 +1,269 @@
+// Package fit trains one configuration on an open dataset and evaluates it, for the worker, `task train`, `launcher registry reproduce` and
+// `launcher backtest`. Here the dataset's columns become the trainer's input, as the same slices.
+package fit
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"coppice/internal/dataset"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/sweep"
+)
+
+// Table is an open dataset as the trainer's input.
+type Table struct {
+	ds       *dataset.Dataset
+	features []gbt.Feature
+}
+
+// NewTable describes ds to the trainer. The caller keeps ds open as long as the table is used.
+func NewTable(ds *dataset.Dataset) *Table {
+	return &Table{ds: ds, features: describe(ds.Manifest)}
+}
+
+// describe returns a dataset's features for the trainer.
+func describe(m *dataset.Manifest) []gbt.Feature {
+	var features []gbt.Feature
+	for i := range m.Features {
+		f := &m.Features[i]
+		g := gbt.Feature{Name: f.Name, Bins: f.Bins, Categorical: f.Kind == dataset.Categorical, Bounds: f.Bounds, Missing: f.MissingBin}
+		if f.Range != nil {
+			g.Min, g.Max = f.Range.Min, f.Range.Max
+		}
+		features = append(features, g)
+	}
+	return features
+}
+
+// Features is the number of features.
+func (t *Table) Features() int { return len(t.features) }
+
+// Rows holds held-out rows with their targets.
+type Rows struct {
+	Data   gbt.Data
+	Label  []float32 // of the rows in use
+	Weight []float32 // nil if all are 1
+	Group  []uint64
+}
+
+// Len is the number of rows in use.
+func (r *Rows) Len() int { return len(r.Label) }
+
+// ErrNoRows means that the dataset lacks the split, or that the part has no rows.
+var ErrNoRows error = inputError("no rows")
+
+// inputError is a request for something that the dataset lacks.
+type inputError string
+
+func (e inputError) Error() string { return string(e) }
+
+// IsInput says that the input is at fault, permanently.
+func (inputError) IsInput() bool { return true }
+
+// Select returns the rows of a part: a whole split, or those of some folds as a mask over the same bytes.
+func (t *Table) Select(part sweep.Rows) (*Rows, error) {
+	s := t.ds.Split(part.Split)
+	if s == nil {
+		return nil, fmt.Errorf("%w: dataset %s@%s has no split %s", ErrNoRows, t.ds.Manifest.Name, t.ds.Manifest.Version, part.Split)
+	}
+
+	r := &Rows{Data: gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Features: t.features, Label: s.Label, Weight: s.Weight}}
+	if part.Split == dataset.TrainSplit {
+		r.Data.Copies = t.ds.Manifest.Copies()
+		if t.ds.Manifest.Weight == "" {
+			r.Data.Weight = nil // with sampled negatives, weights are for evaluation only
+		}
+	}
+
+	if part.Folds == nil {
+		r.Label = s.Label
+		r.Weight = r.Data.Weight
+		r.Group = s.Group
+		return r, nil
+	}
+
+	subset := part.Select(s.Fold)
+	if len(subset) == 0 {
+		return nil, fmt.Errorf("%w: split %s has none in folds %v", ErrNoRows, part.Split, part.Folds)
+	}
+
+	r.Data.Subset = subset
+	r.Label = pick(s.Label, subset)
+	r.Weight = pick(r.Data.Weight, subset)
+	r.Group = pick(s.Group, subset)
+	return r, nil
+}
+
+func pick[T any](all []T, rows []uint32) []T {
+	if all == nil {
+		return nil
+	}
+	out := make([]T, len(rows))
+	for i, r := range rows {
+		out[i] = all[r]
+	}
+	return out
+}
+
+// Request is one configuration to train.
+type Request struct {
+	Params  gbt.Params
+	Metric  metric.Metric   // for early stopping and as the score
+	Metrics []metric.Metric // reported in addition, where they are defined
+	Rows    []sweep.Rows    // to train on: nil for all of train; else a part of it, or all of it and another split's, which is copied
+	OneIn   int             // to train on one in so many of these rows, with parameters that fit so few; 0 and 1: on all
+	Valid   *sweep.Rows     // nil trains without held-out rows
+	Threads int
+	OnTree  func(gbt.Progress) error
+	// Checkpoint and Resume are gbt's. Program identifies the build, because another one may grow other trees.
+	Checkpoint func(*gbt.Checkpoint) error
+	Resume     *gbt.Checkpoint
+	Program    string
+	// Input is a model to continue, in the terms of the table; with Refit, its trees stay and their leaf values are renewed.
+	Input *gbt.InputModel
+	Refit bool
+	// RateTrees asks for Metric after every tree even without early stopping.
+	RateTrees bool
+	// StandardError asks for that of Metric, too.
+	StandardError bool
+}
+
+// Outcome is a trained model with its evaluation.
+type Outcome struct {
+	*gbt.Result
+	Score      float64            // Metric's Score on valid at the best iteration; NaN without valid
+	ScoreSE    float64            // its standard error, if asked for; NaN if it has none
+	Metrics    map[string]float64 // on valid
+	Seconds    float64            // of training, including evaluation and the time of resumed trees
+	NsPerValue float64            // per row, feature and tree
+	TrainRows  int
+}
+
+// Train trains a configuration on the train split, or on q.Rows.
+func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
+	train, err := t.trainingRows(q.Rows)
+	if err != nil {
+		return nil, err
+	}
+
+	if q.OneIn > 1 {
+		train.Subset = oneIn(train, q.OneIn)
+		q.Params = forSample(q.Params, q.OneIn)
+	}
+
+	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize,
+		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.Identity(q), Shift: t.scoreShift(), Input: q.Input}
+	if q.Valid != nil && q.Valid.Split == dataset.TrainSplit {
+		opt.Shift = 0 // the rows that evaluate it are sampled like those it learns from
+	}
+
+	var valid *Rows
+	if q.Valid != nil {
+		if valid, err = t.Select(*q.Valid); err != nil {
+			return nil, err
+		}
+		if q.Params.EarlyStoppingRound > 0 || q.RateTrees {
+			opt.Valid = &valid.Data
+			opt.Eval = rater(q, valid)
+		}
+	}
+
+	grow := gbt.Train
+	if q.Refit {
+		grow = gbt.Refit
+	}
+	res, err := grow(ctx, train, q.Params, opt)
+	if err != nil {
+		return nil, err
+	}
+
+	o := &Outcome{Result: res, Score: math.NaN(), Seconds: res.Took.Seconds()}
+	o.TrainRows = train.Used()
+	// A continued model may get no tree.
+	o.NsPerValue = o.Seconds * 1e9 / float64(train.Used()) / float64(t.Features()) / float64(max(res.Grown, 1))
+	if valid != nil {
+		err = o.rate(q, valid)
+	}
+	return o, err
+}
+
+// scoreShift is the correction to add to the log odds of a model trained on sampled negatives.
+func (t *Table) scoreShift() float64 {
+	if t.ds.Manifest.Negatives == 0 {
+		return 0
+	}
+	return gbt.Log(t.ds.Manifest.Negatives)
+}
+
+// Identity is what gbt cannot see of a run: the version of the dataset, what evaluates it, and the build. A checkpoint with another
+// identity is not resumed.
+func (t *Table) Identity(q Request) string {
+	id := fmt.Sprintf("task %s, dataset %s@%s", q.Program, t.ds.Manifest.Name, t.ds.Manifest.Version)
+	if q.OneIn > 1 {
+		id += fmt.Sprintf(", trained on one row in %d", q.OneIn)
+	}
+	for i, part := range q.Rows {
+		if i > 0 || part.Folds != nil {
+			id += fmt.Sprintf(", trained on %s %v", part.Split, part.Folds)
+		}
+	}
+	if q.Valid != nil {
+		id += fmt.Sprintf(", rated by %s on %s %v", q.Metric.Name, q.Valid.Split, q.Valid.Folds)
+	}
+	return id
+}
+
+// rater returns a function that evaluates raw scores of valid with one metric after every tree, reusing its memory.
+func rater(q Request, valid *Rows) func([]float64) (float64, error) {
+	var e metric.Evaluator
+	pred := make([]float64, valid.Len())
+	return func(raw []float64) (float64, error) {
+		copy(pred, raw)
+		if !q.Metric.RankOnly {
+			transform(q.Params.Objective, pred)
+		}
+		e.Reset(metric.Input{Label: valid.Label, Weight: valid.Weight, Pred: pred, Group: valid.Group})
+		v, err := e.Eval(q.Metric)
+		return q.Metric.Score(v), err
+	}
+}
+
+// transform turns raw scores into predictions in place.
+func transform(objective string, raw []float64) {
+	if objective == "binary" {
+		gbt.Probabilities(raw)
+	}
+}
+
+// rate evaluates the finished model on valid. Metrics other than the request's own are left out if they are not defined.
+func (o *Outcome) rate(q Request, valid *Rows) error {
+	raw, err := o.Model.PredictBinned(&valid.Data, q.Threads)
+	if err != nil {
+		return err
+	}
+
+	transform(q.Params.Objective, raw)
+	in := metric.Input{Label: valid.Label, Weight: valid.Weight, Pred: raw, Group: valid.Group}
+	var e metric.Evaluator
+	e.Reset(in)
+
+	o.Metrics = map[string]float64{}
+	for _, m := range q.Metrics {
+		if v, err := e.Eval(m); err == nil {
+			o.Metrics[m.Name] = v
+		}
+	}
+
+	value, err := e.Eval(q.Metric)
+	if err != nil {
+		return err
+	}
+	o.Metrics[q.Metric.Name], o.Score = value, q.Metric.Score(value)
+	if q.StandardError {
+		o.ScoreSE = standardError(q.Metric, in, q.Params.Seed, errorRows)
+	}
+	return nil
+}

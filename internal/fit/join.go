@@ -1,0 +1,119 @@
+package fit
+
+import (
+	"fmt"
+	"slices"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/encode"
+	"coppice/internal/gbt"
+	"coppice/internal/sweep"
+)
+
+// trainingRows returns the rows of parts for the trainer: train or some of its folds over the mapped bytes, several splits as a copy.
+func (t *Table) trainingRows(parts []sweep.Rows) (*gbt.Data, error) {
+	switch {
+	case len(parts) > 1:
+		return t.join(parts)
+	case len(parts) == 1 && parts[0].Folds != nil:
+		return t.mask(parts[0])
+	case len(parts) == 1 && parts[0].Split != dataset.TrainSplit:
+		return nil, fmt.Errorf("%w: a model is trained on %s, not on %s", ErrNoRows, dataset.TrainSplit, parts[0].Split)
+	}
+
+	train, err := t.Select(sweep.Rows{Split: dataset.TrainSplit})
+	if err != nil {
+		return nil, err
+	}
+	return &train.Data, nil
+}
+
+// JoinedBytes is the size of a copy of that many rows: both layouts of the bins, labels and weights.
+func JoinedBytes(rows, features int) int64 { return int64(rows) * int64(2*features+8) }
+
+// CheckGroups makes sure that no group of train is split between folds.
+func (t *Table) CheckGroups() error {
+	s := t.ds.Split(dataset.TrainSplit)
+	if s == nil || s.Group == nil {
+		return fmt.Errorf("%w: dataset %s has no groups", ErrScheme, t.ds.Manifest.Name)
+	}
+	for r, g := range s.Group {
+		if want := encode.Fold(g, dataset.Folds); s.Fold[r] != want {
+			return fmt.Errorf("%w: row %d of %s is in fold %d, but its group in fold %d, so a group would be both trained on and evaluated; the dataset is damaged, stage it again",
+				ErrScheme, r, s.Name, s.Fold[r], want)
+		}
+	}
+	return nil
+}
+
+// join copies all of train and rows of other splits into one table. The rows of other splits are repeated as often as train repeats its
+// rows, so that all count the same. If negatives were sampled, they get train's weights, which do not compensate for the sampling: the
+// trainer's shift does.
+func (t *Table) join(parts []sweep.Rows) (*gbt.Data, error) {
+	if parts[0].Split != dataset.TrainSplit || parts[0].Folds != nil {
+		return nil, fmt.Errorf("%w: what is joined begins with all of %s", ErrNoRows, dataset.TrainSplit)
+	}
+
+	var selected []*Rows
+	for _, part := range parts {
+		rows, err := t.Select(part)
+		if err != nil {
+			return nil, err
+		}
+		selected = append(selected, rows)
+	}
+
+	// Allocate for all rows at once: growing the slices would take half as much again.
+	all := selected[0].Data
+	copies := max(1, all.Copies)
+	total := all.Rows
+	for _, rows := range selected[1:] {
+		total += copies * rows.Len()
+	}
+	all.RowMajor = append(make([]byte, 0, total*len(all.Features)), all.RowMajor...)
+	all.Label = append(make([]float32, 0, total), all.Label...)
+	if all.Weight != nil {
+		all.Weight = append(make([]float32, 0, total), all.Weight...)
+	}
+	all.Columns = slices.Clone(all.Columns)
+	for f, column := range all.Columns {
+		all.Columns[f] = append(make([]byte, 0, total), column...)
+	}
+
+	for _, rows := range selected[1:] {
+		for range copies {
+			t.appendRows(&all, rows)
+		}
+	}
+	return &all, nil
+}
+
+// appendRows adds rows of another split to a trainer's table.
+func (t *Table) appendRows(all *gbt.Data, rows *Rows) {
+	width := len(all.Features)
+	if rows.Data.Subset == nil {
+		all.RowMajor = append(all.RowMajor, rows.Data.RowMajor...)
+	} else {
+		for _, r := range rows.Data.Subset {
+			all.RowMajor = append(all.RowMajor, rows.Data.RowMajor[int(r)*width:int(r+1)*width]...)
+		}
+	}
+	for f, column := range rows.Data.Columns {
+		if rows.Data.Subset != nil {
+			column = pick(column, rows.Data.Subset)
+		}
+		all.Columns[f] = append(all.Columns[f], column...)
+	}
+
+	all.Label = append(all.Label, rows.Label...)
+	if all.Weight != nil {
+		kept := t.ds.Manifest.Negatives
+		for i, w := range rows.Weight {
+			if kept > 0 && rows.Label[i] == 0 {
+				w = float32(float64(w) * kept)
+			}
+			all.Weight = append(all.Weight, w)
+		}
+	}
+	all.Rows += rows.Len()
+}

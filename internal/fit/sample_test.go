@@ -1,0 +1,78 @@
+package fit
+
+import (
+	"slices"
+	"testing"
+
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/sweep"
+)
+
+// TestOneIn: a sample has one row of every so many, the same for everybody.
+func TestOneIn(t *testing.T) {
+	for name, d := range map[string]gbt.Data{
+		"all rows": {Rows: 1000},
+		"some of them": {Rows: 4000, Subset: slices.Collect(func(yield func(uint32) bool) { // every fourth
+			for i := uint32(3); i < 4000 && yield(i); i += 4 {
+			}
+		})},
+	} {
+		rows := oneIn(&d, 9)
+		if want := (d.Used() + 8) / 9; len(rows) != want || !slices.IsSorted(rows) {
+			t.Errorf("%s: one in 9 of %d is %d rows, ascending %t; want %d, ascending", name, d.Used(), len(rows), slices.IsSorted(rows), want)
+		}
+		for i, r := range rows {
+			place := int(r)
+			if d.Subset != nil {
+				place = slices.Index(d.Subset, r)
+			}
+			if place/9 != i {
+				t.Fatalf("%s: row %d of the sample is the one at %d; want one of %d to %d", name, i, place, 9*i, 9*i+8)
+			}
+		}
+		if again := oneIn(&d, 9); !slices.Equal(again, rows) {
+			t.Errorf("%s: drawn again, other rows; want the same", name)
+		}
+	}
+}
+
+// TestTrainingOnASample: it sees a part of the rows, with parameters that fit so few, and valid rates it whole.
+func TestTrainingOnASample(t *testing.T) {
+	table := open(t, datasettest.Options{Rows: 3000})
+	m, err := metric.Lookup("auc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := gbt.Defaults()
+	p.NumIterations, p.MinDataInLeaf, p.LambdaL2, p.PathSmooth = 10, 60, 8, 2
+	whole := Request{Params: p, Metric: m, Threads: 1, Valid: &sweep.Rows{Split: "valid"}}
+	part := whole
+	part.OneIn = 4
+
+	all, err := table.Train(t.Context(), whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	some, err := table.Train(t.Context(), part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (all.TrainRows + 3) / 4; some.TrainRows != want {
+		t.Errorf("trained on %d rows of %d; want %d", some.TrainRows, all.TrainRows, want)
+	}
+	if !(some.Score > 0.5) || some.Score == all.Score {
+		t.Errorf("the score of the sample's model is %v, of the whole one %v; want another one above 0.5", some.Score, all.Score)
+	}
+	if a, b := table.Identity(whole), table.Identity(part); a == b {
+		t.Errorf("both trainings have the identity %q; want two, or one would go on from the other's checkpoint", a)
+	}
+
+	if got := forSample(p, 4); got.MinDataInLeaf != 15 || got.LambdaL2 != 2 || got.PathSmooth != 0.5 || got.LearningRate != p.LearningRate {
+		t.Errorf("parameters of a sample: min_data_in_leaf %d, lambda_l2 %v, path_smooth %v; want 15, 2, 0.5", got.MinDataInLeaf, got.LambdaL2, got.PathSmooth)
+	}
+	if got := forSample(p, 100); got.MinDataInLeaf != 2 {
+		t.Errorf("min_data_in_leaf of one row in 100 with path_smooth: %d, want 2, the fewest that the trainer takes", got.MinDataInLeaf)
+	}
+}

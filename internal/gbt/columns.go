@@ -1,0 +1,289 @@
+package gbt
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"coppice/internal/strictyaml"
+)
+
+// ColumnList names columns as LightGBM's ignore_column does: "0,3,5" by feature number, from 0, or "name:age,price" by name. A name that no
+// column has may be a pattern of path.Match, "name:user*,*:count", for all columns that match. Empty means no column.
+type ColumnList string
+
+// IgnoreColumn is the parameter that excludes columns from a model.
+const IgnoreColumn = "ignore_column"
+
+const (
+	byName = "name:"
+	// maxColumnList bounds the bytes of a list, far above any reasonable one.
+	maxColumnList = 1 << 20
+)
+
+// parseColumns returns the canonical form of text as far as it can be known without the table: sorted, without duplicates and without
+// spaces around the commas.
+func parseColumns(text string) (ColumnList, error) {
+	if len(text) > maxColumnList {
+		return "", fmt.Errorf("%d bytes of column names; at most %d", len(text), maxColumnList)
+	}
+
+	if names, ok := strings.CutPrefix(strings.TrimSpace(text), byName); ok {
+		return parseNames(names)
+	}
+
+	var numbers []int
+	for _, word := range words(text) {
+		n, err := strconv.ParseUint(word, 10, 31)
+		if err != nil {
+			return "", fmt.Errorf("%.60q is not a column number; numbers count from 0, names come after %s", word, byName)
+		}
+		numbers = append(numbers, int(n))
+	}
+
+	slices.Sort(numbers)
+	return numbered(slices.Compact(numbers)), nil
+}
+
+func parseNames(text string) (ColumnList, error) {
+	names := words(text)
+	for _, name := range names {
+		if !writable(name) {
+			return "", fmt.Errorf("the column name %.60q has marks that cannot be written here; give the column's number", name)
+		}
+	}
+	slices.Sort(names)
+	return named(slices.Compact(names)), nil
+}
+
+// words splits a comma-separated list and drops empty entries.
+func words(text string) []string {
+	var out []string
+	for word := range strings.SplitSeq(text, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			out = append(out, word)
+		}
+	}
+	return out
+}
+
+// writable reports whether a name can be written in a list and in a line of the model file.
+func writable(name string) bool {
+	control := func(r rune) bool { return r < ' ' || r == 0x7f }
+	return name != "" && name == strings.TrimSpace(name) && !strings.Contains(name, ",") && !strings.ContainsFunc(name, control)
+}
+
+func numbered(numbers []int) ColumnList {
+	text := make([]string, len(numbers))
+	for i, n := range numbers {
+		text[i] = strconv.Itoa(n)
+	}
+	return ColumnList(strings.Join(text, ","))
+}
+
+func named(names []string) ColumnList {
+	if len(names) == 0 {
+		return ""
+	}
+	return ColumnList(byName + strings.Join(names, ","))
+}
+
+// numbers returns the indices of the list's columns in a table, ascending.
+func (l ColumnList) numbers(columns []string) ([]int, error) {
+	find := numberFinder(columns)
+	list, isNames := strings.CutPrefix(string(l), byName)
+	if isNames {
+		find = nameFinder(columns)
+	}
+
+	var out []int
+	for _, word := range words(list) {
+		if isNames && isPattern(word) && !slices.Contains(columns, word) {
+			matches, err := matching(word, columns)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, matches...)
+			continue
+		}
+
+		n, err := find(word)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, n)
+	}
+
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// Names returns the names of the list's columns in a table, in the table's order.
+func (l ColumnList) Names(columns []string) ([]string, error) {
+	numbers, err := l.numbers(columns)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(numbers))
+	for i, n := range numbers {
+		names[i] = columns[n]
+	}
+	return names, nil
+}
+
+// ColumnNamed returns the columns that a word of a list of names stands for: the one of this name or, if there is none, all that match it as a
+// pattern.
+func ColumnNamed(word string, columns []string) ([]string, error) {
+	if slices.Contains(columns, word) {
+		return []string{word}, nil
+	}
+	return ColumnList(byName + word).Names(columns)
+}
+
+func numberFinder(columns []string) func(string) (int, error) {
+	return func(word string) (int, error) {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < 0 || n >= len(columns) {
+			return 0, fmt.Errorf("there is no column %.20s; the table's %d columns count from 0", word, len(columns))
+		}
+		return n, nil
+	}
+}
+
+func nameFinder(columns []string) func(string) (int, error) {
+	const twice = -1
+	at := make(map[string]int, len(columns))
+	for i, name := range columns {
+		if _, found := at[name]; found {
+			i = twice
+		}
+		at[name] = i
+	}
+
+	return func(name string) (int, error) {
+		n, found := at[name]
+		switch {
+		case !found:
+			return 0, fmt.Errorf("there is no column %.60q%s", name, suggestColumn(name, columns))
+		case n == twice:
+			return 0, fmt.Errorf("more than one column has the name %.60q; give the number", name)
+		}
+		return n, nil
+	}
+}
+
+// isPattern reports whether a word is a pattern.
+func isPattern(word string) bool { return strings.ContainsAny(word, "*?[") }
+
+// statisticMarks occur in the names of columns that are statistics of others, site:rate and site+ad:count. Which of these a dataset has is
+// only decided when it is staged, so a pattern with such a mark may match none.
+const statisticMarks = ":+"
+
+// matching returns the indices of the columns whose names match a pattern. Unlike in path.Match, a slash is not special.
+func matching(pattern string, columns []string) ([]int, error) {
+	plain := strings.NewReplacer("/", "\x00").Replace
+
+	var out []int
+	for i, name := range columns {
+		ok, err := path.Match(plain(pattern), plain(name))
+		if err != nil {
+			return nil, fmt.Errorf("the pattern %.60q cannot be read; a bracket is open, or nothing follows the last backslash", pattern)
+		}
+		if ok {
+			out = append(out, i)
+		}
+	}
+
+	if len(out) == 0 && !strings.ContainsAny(pattern, statisticMarks) {
+		return nil, fmt.Errorf("no column matches %.60q", pattern)
+	}
+	return out, nil
+}
+
+// suggestColumn names the most similar column, or lists all if there are few.
+func suggestColumn(word string, columns []string) string {
+	const few = 20
+	hint := strictyaml.Suggest(word, columns)
+	if strings.HasPrefix(hint, " (known") && len(columns) > few {
+		return fmt.Sprintf(" among %d", len(columns))
+	}
+	return hint
+}
+
+// ForColumns returns p for a table with these columns: parameters that name columns are put into the one form shared by all lists of the
+// same columns, so that equal configurations have equal maps and make equal models. The form is by name, or by number if a name cannot be
+// written (it contains a comma, for instance) or is ambiguous; lists with patterns are kept, and are equal only if written alike. A list
+// with an unknown column, or one that ignores all columns, is a *ParamError.
+func (p Params) ForColumns(columns []string) (Params, error) {
+	var err error
+	if p.IgnoreColumn, err = p.IgnoreColumn.forColumns(columns); err != nil {
+		return p, &ParamError{IgnoreColumn, err.Error()}
+	}
+	if p.MonotoneConstraints, err = p.MonotoneConstraints.forColumns(columns); err != nil {
+		return p, &ParamError{monotoneConstraints, err.Error()}
+	}
+	if p.InteractionConstraints, err = p.InteractionConstraints.forColumns(columns); err != nil {
+		return p, &ParamError{interactionConstraints, err.Error()}
+	}
+	return p, nil
+}
+
+// NamesColumns reports whether a parameter, given by name or alias, has columns as its value.
+func NamesColumns(parameter string) bool {
+	return slices.Contains([]string{IgnoreColumn, monotoneConstraints, interactionConstraints}, CanonicalName(parameter))
+}
+
+func (l ColumnList) forColumns(columns []string) (ColumnList, error) {
+	if l == "" {
+		return "", nil
+	}
+
+	numbers, err := l.numbers(columns)
+	if err != nil {
+		return l, err
+	}
+
+	if len(numbers) == len(columns) {
+		return l, fmt.Errorf("all %d columns are ignored; leave at least one", len(columns))
+	}
+
+	if list, isNames := strings.CutPrefix(string(l), byName); isNames && slices.ContainsFunc(words(list), isPattern) {
+		return l, nil // a pattern is easier to read than the columns that it stands for
+	}
+
+	names := make([]string, len(numbers))
+	ok := true
+	for i, n := range numbers {
+		names[i] = columns[n]
+		ok = ok && writable(columns[n])
+	}
+
+	slices.Sort(names)
+	out := named(names)
+	if _, err := out.numbers(columns); err != nil || !ok { // an error means that two columns have the name
+		out = numbered(numbers)
+	}
+	return out, nil
+}
+
+// among returns the list's columns in a table for which ForColumns has resolved the list.
+func (l ColumnList) among(features []Feature) []int {
+	numbers, err := l.numbers(columnNames(features))
+	if err != nil {
+		panic(fmt.Sprintf("ignore_column %.60q was not made for this table: %v", l, err))
+	}
+	return numbers
+}
+
+func (l ColumnList) asNumbers(features []Feature) ColumnList { return numbered(l.among(features)) }
+
+// columnNames returns the names of a table's features.
+func columnNames(features []Feature) []string {
+	names := make([]string, len(features))
+	for i := range features {
+		names[i] = features[i].Name
+	}
+	return names
+}

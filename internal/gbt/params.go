@@ -1,0 +1,378 @@
+package gbt
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"coppice/internal/strictyaml"
+)
+
+// Params are the training parameters. Names, meanings and defaults are LightGBM's
+// (https://lightgbm.readthedocs.io/en/latest/Parameters.html).
+type Params struct {
+	Objective             string // binary or regression
+	NumIterations         int
+	LearningRate          float64
+	NumLeaves             int
+	MaxDepth              int // 0 or less: no limit
+	MinDataInLeaf         int
+	MinSumHessian         float64
+	LambdaL1              float64
+	LambdaL2              float64
+	MinGainToSplit        float64
+	MaxDeltaStep          float64 // bound on a leaf's value before shrinkage; 0 or less: none
+	FeatureFraction       float64 // per tree
+	FeatureFractionByNode float64 // per node, of the tree's features
+	BaggingFraction       float64
+	PosBaggingFraction    float64 // of the positive rows; below 1, or with the next below 1, it replaces BaggingFraction
+	NegBaggingFraction    float64 // of the negative rows
+	BaggingFreq           int     // a new bag every that many trees; 0 disables bagging
+	MaxBin                int     // may be coarser than the data's bins
+	Seed                  uint64
+	EarlyStoppingRound    int
+	EarlyStoppingDelta    float64
+	BoostFromAverage      bool
+	RefitDecayRate        float64 // of Refit: the weight of a leaf's old value
+	ScalePosWeight        float64
+	IsUnbalance           bool
+
+	MaxCatThreshold int     // most categories on the left of a split
+	CatSmooth       float64 // categories with fewer rows take no part in sorted splits
+	CatL2           float64
+	MaxCatToOnehot  int // up to that many categories, split one against the rest
+	MinDataPerGroup int
+
+	ExtraTrees             bool          // try one random threshold per feature and node
+	PathSmooth             float64       // number of rows at which a leaf's own value weighs as much as its parent's; 0: no smoothing
+	MonotoneConstraints    MonotoneList  // features on which predictions may depend in one direction only
+	InteractionConstraints FeatureGroups // features that may be on the same path
+
+	IgnoreColumn ColumnList // features that never split
+}
+
+// Defaults are LightGBM's, except that max_bin's means "as fine as the data".
+func Defaults() Params {
+	return Params{
+		Objective: "binary", NumIterations: 100, LearningRate: 0.1, NumLeaves: 31, MaxDepth: -1,
+		MinDataInLeaf: 20, MinSumHessian: 1e-3,
+		FeatureFraction: 1, FeatureFractionByNode: 1, BaggingFraction: 1, PosBaggingFraction: 1, NegBaggingFraction: 1,
+		MaxBin: 255, BoostFromAverage: true, RefitDecayRate: 0.9, ScalePosWeight: 1,
+		MaxCatThreshold: 32, CatSmooth: 10, CatL2: 10, MaxCatToOnehot: 4, MinDataPerGroup: 100,
+	}
+}
+
+// ParamError reports an unknown parameter or an invalid value.
+type ParamError struct {
+	Name string
+	Msg  string
+}
+
+func (e *ParamError) Error() string { return e.Name + ": " + e.Msg }
+
+// IsInput says that the input is at fault, permanently.
+func (*ParamError) IsInput() bool { return true }
+
+// paramSpec describes one parameter: its field and its valid values.
+type paramSpec struct {
+	name      string
+	aliases   string
+	field     func(*Params) any // *int, *float64, *bool, *string, *uint64, *ColumnList, *MonotoneList or *FeatureGroups
+	low, high float64           // inclusive bounds of a number
+	openLow   bool              // low itself is invalid
+}
+
+var inf = math.Inf(1)
+
+// Names that are used elsewhere as well.
+const (
+	posBagging             = "pos_bagging_fraction"
+	negBagging             = "neg_bagging_fraction"
+	pathSmooth             = "path_smooth"
+	refitDecay             = "refit_decay_rate"
+	monotoneConstraints    = "monotone_constraints"
+	interactionConstraints = "interaction_constraints"
+)
+
+// paramTable lists every parameter, in the order of Map and of the model file.
+var paramTable = []paramSpec{
+	{"objective", "objective_type app application loss", func(p *Params) any { return &p.Objective }, 0, 0, false},
+	{"num_iterations", "num_iteration n_iter num_tree num_trees num_round num_rounds nrounds num_boost_round n_estimators max_iter", func(p *Params) any { return &p.NumIterations }, 1, 1e6, false},
+	{"learning_rate", "shrinkage_rate eta", func(p *Params) any { return &p.LearningRate }, 0, 100, true},
+	{"num_leaves", "num_leaf max_leaves max_leaf max_leaf_nodes", func(p *Params) any { return &p.NumLeaves }, 2, 131072, false},
+	{"max_depth", "", func(p *Params) any { return &p.MaxDepth }, -inf, 1 << 20, false},
+	{"min_data_in_leaf", "min_data_per_leaf min_data min_child_samples min_samples_leaf", func(p *Params) any { return &p.MinDataInLeaf }, 0, 1 << 31, false},
+	{"min_sum_hessian_in_leaf", "min_sum_hessian_per_leaf min_sum_hessian min_hessian min_child_weight", func(p *Params) any { return &p.MinSumHessian }, 0, 1e300, false},
+	{"lambda_l1", "reg_alpha l1_regularization", func(p *Params) any { return &p.LambdaL1 }, 0, 1e300, false},
+	{"lambda_l2", "reg_lambda lambda l2_regularization", func(p *Params) any { return &p.LambdaL2 }, 0, 1e300, false},
+	{"min_gain_to_split", "min_split_gain", func(p *Params) any { return &p.MinGainToSplit }, 0, 1e300, false},
+	{"max_delta_step", "max_tree_output max_leaf_output", func(p *Params) any { return &p.MaxDeltaStep }, -inf, 1e300, false},
+	{"feature_fraction", "sub_feature colsample_bytree", func(p *Params) any { return &p.FeatureFraction }, 0, 1, true},
+	{"feature_fraction_bynode", "sub_feature_bynode colsample_bynode", func(p *Params) any { return &p.FeatureFractionByNode }, 0, 1, true},
+	{"bagging_fraction", "sub_row subsample bagging", func(p *Params) any { return &p.BaggingFraction }, 0, 1, true},
+	{posBagging, "pos_sub_row pos_subsample pos_bagging", func(p *Params) any { return &p.PosBaggingFraction }, 0, 1, true},
+	{negBagging, "neg_sub_row neg_subsample neg_bagging", func(p *Params) any { return &p.NegBaggingFraction }, 0, 1, true},
+	{"bagging_freq", "subsample_freq", func(p *Params) any { return &p.BaggingFreq }, 0, 1e6, false},
+	{"max_bin", "max_bins", func(p *Params) any { return &p.MaxBin }, 2, 255, false},
+	{"seed", "random_seed random_state", func(p *Params) any { return &p.Seed }, 0, 1 << 53, false},
+	{"early_stopping_round", "early_stopping_rounds early_stopping n_iter_no_change", func(p *Params) any { return &p.EarlyStoppingRound }, 0, 1e6, false},
+	{"early_stopping_min_delta", "", func(p *Params) any { return &p.EarlyStoppingDelta }, 0, 1e300, false},
+	{"boost_from_average", "", func(p *Params) any { return &p.BoostFromAverage }, 0, 0, false},
+	{refitDecay, "", func(p *Params) any { return &p.RefitDecayRate }, 0, 1, false},
+	{"scale_pos_weight", "", func(p *Params) any { return &p.ScalePosWeight }, 0, 1e9, true},
+	{"is_unbalance", "unbalance unbalanced_sets", func(p *Params) any { return &p.IsUnbalance }, 0, 0, false},
+	{"max_cat_threshold", "", func(p *Params) any { return &p.MaxCatThreshold }, 1, 255, false},
+	{"cat_smooth", "", func(p *Params) any { return &p.CatSmooth }, 0, 1e300, false},
+	{"cat_l2", "", func(p *Params) any { return &p.CatL2 }, 0, 1e300, false},
+	{"max_cat_to_onehot", "", func(p *Params) any { return &p.MaxCatToOnehot }, 1, 256, false},
+	{"min_data_per_group", "", func(p *Params) any { return &p.MinDataPerGroup }, 1, 1 << 31, false},
+	{"extra_trees", "extra_tree", func(p *Params) any { return &p.ExtraTrees }, 0, 0, false},
+	{pathSmooth, "", func(p *Params) any { return &p.PathSmooth }, 0, 1e300, false},
+	{monotoneConstraints, "mc monotone_constraint monotonic_cst", func(p *Params) any { return &p.MonotoneConstraints }, -1, 1, false},
+	{interactionConstraints, "", func(p *Params) any { return &p.InteractionConstraints }, 0, 0, false},
+	{IgnoreColumn, "ignore_feature blacklist", func(p *Params) any { return &p.IgnoreColumn }, 0, 1<<31 - 1, false},
+}
+
+// ParamNames returns the canonical names in a fixed order.
+func ParamNames() []string {
+	names := make([]string, len(paramTable))
+	for i, s := range paramTable {
+		names[i] = s.name
+	}
+	return names
+}
+
+// paramWords returns all names and aliases.
+func paramWords() []string {
+	var words []string
+	for _, s := range paramTable {
+		words = append(append(words, s.name), strings.Fields(s.aliases)...)
+	}
+	return words
+}
+
+func findParam(name string) *paramSpec {
+	for i := range paramTable {
+		if s := &paramTable[i]; s.name == name || slices.Contains(strings.Fields(s.aliases), name) {
+			return s
+		}
+	}
+	return nil
+}
+
+// removedParams lists parameters that earlier builds had, and why they can be dropped.
+var removedParams = map[string]string{
+	"lookahead_freq": "this training parameter has been removed, trees always start with their best split; delete the line (what 0 did is the only way now)",
+}
+
+func unknownParam(key string) error {
+	if why := removedParams[key]; why != "" {
+		return &ParamError{key, why}
+	}
+	return &ParamError{key, "there is no such training parameter" + suggestParam(key)}
+}
+
+// suggestParam returns the most similar parameter, by its canonical name.
+func suggestParam(key string) string {
+	if s := findParam(strictyaml.Nearest(key, paramWords())); s != nil {
+		return fmt.Sprintf(" (did you mean %q?)", s.name)
+	}
+	return strictyaml.Suggest(key, paramWords())
+}
+
+// CanonicalName returns the name that an alias stands for; an unknown name is returned unchanged.
+func CanonicalName(name string) string {
+	if s := findParam(name); s != nil {
+		return s.name
+	}
+	return name
+}
+
+// ParseParams overlays m, whose keys may be LightGBM's aliases, on the defaults. Values may be any of Go's number types,
+// bool or string. Errors are *ParamError.
+func ParseParams(m map[string]any) (Params, error) {
+	p, err := overlay(m)
+	if err != nil {
+		return p, err
+	}
+	return p, p.check()
+}
+
+// overlay applies m to the defaults and validates each value by itself.
+func overlay(m map[string]any) (Params, error) {
+	p := Defaults()
+	seen := map[string]string{}
+
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		s := findParam(key)
+		if s == nil {
+			return p, unknownParam(key)
+		}
+		if other := seen[s.name]; other != "" {
+			return p, &ParamError{key, fmt.Sprintf("says the same as %s; keep one", other)}
+		}
+		seen[s.name] = key
+
+		if err := s.set(&p, m[key]); err != nil {
+			return p, &ParamError{key, err.Error()}
+		}
+	}
+	return p, nil
+}
+
+// CheckParam validates a parameter's name and its value by itself.
+func CheckParam(name string, value any) error {
+	_, err := overlay(map[string]any{name: value})
+	return err
+}
+
+func (s *paramSpec) set(p *Params, value any) error {
+	switch field := s.field(p).(type) {
+	case *string:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("expected text, found %s", quoted(value))
+		}
+		objective, err := canonicalObjective(v)
+		if err != nil {
+			return err
+		}
+		*field = objective
+	case *ColumnList:
+		return s.setColumns(value, field)
+	case *MonotoneList:
+		return s.setDirections(value, field)
+	case *FeatureGroups:
+		list, err := parseGroups(value)
+		*field = list
+		return err
+	case *bool:
+		v, ok := value.(bool)
+		if !ok {
+			return fmt.Errorf("expected true or false, found %s", quoted(value))
+		}
+		*field = v
+	case *float64:
+		return s.setNumber(value, func(x float64) { *field = x })
+	case *int:
+		return s.setWhole(value, func(x float64) { *field = int(max(x, math.MinInt32)) })
+	case *uint64:
+		return s.setWhole(value, func(x float64) { *field = uint64(x) })
+	}
+
+	return nil
+}
+
+// setColumns takes a list, or the number of one column.
+func (s *paramSpec) setColumns(value any, field *ColumnList) error {
+	text, ok := value.(string)
+	if !ok {
+		if err := s.setWhole(value, func(x float64) { text = strconv.Itoa(int(x)) }); err != nil {
+			return fmt.Errorf("expected columns such as \"0,3\" or \"%sage,price\": %w", byName, err)
+		}
+	}
+	list, err := parseColumns(text)
+	if err != nil {
+		return err
+	}
+	*field = list
+	return nil
+}
+
+func (s *paramSpec) setWhole(value any, store func(float64)) error {
+	return s.setNumber(value, func(x float64) { store(x) }, func(x float64) error {
+		if x != math.Trunc(x) {
+			return fmt.Errorf("expected a whole number, found %v", x)
+		}
+		return nil
+	})
+}
+
+func (s *paramSpec) setNumber(value any, store func(float64), more ...func(float64) error) error {
+	var x float64
+	switch v := value.(type) {
+	case float64:
+		x = v
+	case int:
+		x = float64(v)
+	case int64:
+		x = float64(v)
+	case uint64:
+		x = float64(v)
+	default:
+		return fmt.Errorf("expected a number, found %s", quoted(value))
+	}
+
+	if !(x >= s.low && x <= s.high) || s.openLow && x == s.low {
+		return fmt.Errorf("%v is outside %s", x, s.bounds())
+	}
+	for _, check := range more {
+		if err := check(x); err != nil {
+			return err
+		}
+	}
+
+	store(x)
+	return nil
+}
+
+// quoted formats a value for messages, so that text that looks like a number can be told from a number.
+func quoted(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return "nothing"
+	case string:
+		return strconv.Quote(v)
+	}
+	return fmt.Sprint(value)
+}
+
+func (s *paramSpec) bounds() string {
+	low := "["
+	if s.openLow {
+		low = "("
+	}
+	return fmt.Sprintf("%s%g, %g]", low, s.low, s.high)
+}
+
+func canonicalObjective(name string) (string, error) {
+	switch name {
+	case "binary":
+		return "binary", nil
+	case "regression", "regression_l2", "l2", "mean_squared_error", "mse":
+		return "regression", nil
+	}
+	return "", fmt.Errorf("objective %q is not supported; use binary or regression", name)
+}
+
+// Map returns p with canonical names and every default filled in, numbers as float64: two configurations train the same model exactly if
+// their maps are equal. Parameters that name columns need ForColumns first, which knows the names.
+func (p Params) Map() map[string]any {
+	m := make(map[string]any, len(paramTable))
+
+	for _, s := range paramTable {
+		switch field := s.field(&p).(type) {
+		case *string:
+			m[s.name] = *field
+		case *ColumnList:
+			m[s.name] = string(*field)
+		case *MonotoneList:
+			m[s.name] = string(*field)
+		case *FeatureGroups:
+			m[s.name] = string(*field)
+		case *bool:
+			m[s.name] = *field
+		case *float64:
+			m[s.name] = *field
+		case *int:
+			m[s.name] = float64(*field)
+		case *uint64:
+			m[s.name] = float64(*field)
+		}
+	}
+
+	return m
+}

@@ -1,0 +1,96 @@
+package gbt
+
+import (
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"coppice/internal/strictyaml"
+)
+
+func TestParseParams(t *testing.T) {
+	p, err := ParseParams(map[string]any{
+		"eta": 0.3, "num_leaves": 63.0, "reg_lambda": 2, "subsample": 0.5, "bagging_freq": int64(1),
+		"objective": "l2", "random_state": uint64(9), "boost_from_average": false, "max_depth": -5.0,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Defaults()
+	want.LearningRate, want.NumLeaves, want.LambdaL2, want.BaggingFraction, want.BaggingFreq = 0.3, 63, 2, 0.5, 1
+	want.Objective, want.Seed, want.BoostFromAverage, want.MaxDepth = "regression", 9, false, -5
+	if p != want {
+		t.Errorf("got  %+v\nwant %+v", p, want)
+	}
+}
+
+func TestParseParamsRefuses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		in   map[string]any
+		want string
+	}{
+		"unknown":     {map[string]any{"num_leafs": 3}, `num_leafs: there is no such training parameter (did you mean "num_leaves"?)`},
+		"near none":   {map[string]any{"qqqqqqqqqqqq": 3}, "qqqqqqqqqqqq: there is no such training parameter" + strictyaml.Suggest("qqqqqqqqqqqq", paramWords())},
+		"twice":       {map[string]any{"eta": 0.1, "learning_rate": 0.1}, "learning_rate: says the same as eta; keep one"},
+		"text":        {map[string]any{"num_leaves": "many"}, `num_leaves: expected a number, found "many"`},
+		"digits":      {map[string]any{"bagging_freq": "4"}, `bagging_freq: expected a number, found "4"`},
+		"nothing":     {map[string]any{"bagging_freq": nil}, "bagging_freq: expected a number, found nothing"},
+		"often":       {map[string]any{"bagging_freq": -1}, "bagging_freq: -1 is outside [0, 1e+06]"},
+		"removed":     {map[string]any{"lookahead_freq": 4}, "lookahead_freq: " + removedParams["lookahead_freq"]},
+		"removed, 0":  {map[string]any{"lookahead_freq": 0}, "lookahead_freq: " + removedParams["lookahead_freq"]},
+		"fraction":    {map[string]any{"num_leaves": 3.5}, "num_leaves: expected a whole number, found 3.5"},
+		"too low":     {map[string]any{"num_leaves": 1}, "num_leaves: 1 is outside [2, 131072]"},
+		"open bound":  {map[string]any{"learning_rate": 0}, "learning_rate: 0 is outside (0, 100]"},
+		"NaN":         {map[string]any{"lambda_l2": math.NaN()}, "lambda_l2: NaN is outside [0, 1e+300]"},
+		"bool":        {map[string]any{"is_unbalance": 1}, "is_unbalance: expected true or false, found 1"},
+		"objective":   {map[string]any{"objective": "lambdarank"}, `objective: objective "lambdarank" is not supported; use binary or regression`},
+		"both":        {map[string]any{"is_unbalance": true, "scale_pos_weight": 2}, "is_unbalance: cannot be combined with scale_pos_weight; keep one"},
+		"not a value": {map[string]any{"objective": 3}, "objective: expected text, found 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := ParseParams(tc.in)
+			var pe *ParamError
+			if !errors.As(err, &pe) || err.Error() != tc.want {
+				t.Errorf("got  %v\nwant %v", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestMapIsComplete makes sure that the table has every field: configurations with equal maps are the same.
+func TestMapIsComplete(t *testing.T) {
+	fields := reflect.TypeFor[Params]().NumField()
+	if len(paramTable) != fields {
+		t.Errorf("%d parameters in the table, %d in the struct", len(paramTable), fields)
+	}
+	p, err := ParseParams(Defaults().Map())
+	if err != nil || p != Defaults() {
+		t.Errorf("the defaults come back as %+v, %v", p, err)
+	}
+	seen := map[string]bool{}
+	for _, w := range paramWords() {
+		if seen[w] {
+			t.Errorf("%q stands for two parameters", w)
+		}
+		seen[w] = true
+	}
+}
+
+func FuzzParseParams(f *testing.F) {
+	f.Add("num_leaves", 3.0, "x", false)
+	f.Add("objective", 0.0, "binary", true)
+	f.Fuzz(func(t *testing.T, name string, number float64, word string, flag bool) {
+		for _, v := range []any{number, word, flag, nil, []any{number}} {
+			p, err := ParseParams(map[string]any{name: v})
+			var pe *ParamError
+			if err != nil && !errors.As(err, &pe) {
+				t.Fatalf("untyped error %v", err)
+			}
+			if err == nil && strings.Contains(name, "num_leaves") && (p.NumLeaves < 2 || p.NumLeaves > 131072) {
+				t.Fatalf("num_leaves %d was let through", p.NumLeaves)
+			}
+		}
+	})
+}

@@ -1,0 +1,270 @@
+// Package ledger calculates what a sweep has cost, at the prices recorded when it was planned. A Reader uses only the sweep's own objects:
+// claims say when a task took a trial, and on which host; heartbeats and results say until when it lived. `launcher bill` shows the result.
+// For its budget, the aggregator uses at least the amount of AtLeast: for each job, all its planned machines for as long as the job ran
+// according to Batch.
+//
+// What the objects do not show is assumed: a machine runs from the plan's lead time before its first claim (starting, copying the dataset)
+// to its last sign of life. The number of machines at any moment is that of the live hosts, or the number needed for the live tasks,
+// whichever is larger, but at most the plan's: hosts may share a name, and tasks of one machine may report different ones. So a forged or
+// damaged object cannot raise the sum above that of all machines from the plan's first second to now, or to the sweep's end; and a claim
+// that names a fallback's job is ignored until that job is recorded.
+package ledger
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"coppice/internal/sweep"
+)
+
+// End is how an attempt at a trial ended, according to the objects.
+type End string
+
+// The ways in which an attempt ends.
+const (
+	Finished End = "finished" // it wrote the trial's result
+	Running  End = "running"  // its last sign of life is within the takeover time
+	Released End = "released" // it had to stop and released the trial
+	Paused   End = "paused"   // it released the trial because that had to wait at a rung
+	Lost     End = "lost"     // another attempt took the trial over
+	Silent   End = "silent"   // no sign of life, and the trial was not taken over
+)
+
+// Attempt is one claim of a trial.
+type Attempt struct {
+	Trial   int       `json:"trial"`
+	Claim   int       `json:"claim"`
+	Job     int       `json:"job"` // number of the sweep's Batch job
+	Task    int       `json:"task"`
+	Attempt int       `json:"attempt"` // of the task
+	Host    string    `json:"host"`
+	From    time.Time `json:"from"`
+	To      time.Time `json:"to"`
+	End     End       `json:"end"`
+	Trees   int       `json:"trees"` // at its last sign of life
+}
+
+// Seconds is how long the attempt lasted.
+func (a Attempt) Seconds() float64 { return a.To.Sub(a.From).Seconds() }
+
+// Ledger is a sweep's usage at one moment.
+type Ledger struct {
+	From           time.Time `json:"from"` // estimated start of the first machine
+	To             time.Time `json:"to"`   // the last sign of life
+	MachineSeconds float64   `json:"machine_seconds"`
+	LeadSeconds    float64   `json:"lead_seconds"` // part of the above, before machines' first claims
+	Cost           float64   `json:"cost"`         // USD at the plan's prices; 0 if unknown
+	LeadCost       float64   `json:"lead_cost"`    // part of the cost, before machines' first claims
+	Jobs           []int     `json:"jobs"`         // numbers of the Batch jobs in use, ascending
+	Machines       int       `json:"machines"`     // most at once
+	Attempts       []Attempt `json:"attempts"`     // sorted by trial and claim
+	Unreadable     int       `json:"unreadable,omitempty"`
+
+	seconds map[int]float64 // of machines, by job
+	most    map[int]int     // most machines at once, by job
+}
+
+// MachinesOf is the most machines that job n had at once.
+func (l *Ledger) MachinesOf(n int) int { return l.most[n] }
+
+// claimed is what the objects say about one claim.
+type claimed struct {
+	claim    sweep.Claim
+	beat     sweep.Heartbeat // zero before the first
+	released bool
+	paused   bool
+}
+
+// clock is the time, as the ledger knows it.
+type clock struct {
+	now    time.Time
+	latest time.Time // nothing of the sweep was alive after this
+}
+
+// clock returns the current time and the latest time at which anything of the sweep can have been alive: for a concluded sweep, a task that
+// has not stopped a takeover time after the end is dead. Without an end that is now.
+func (r *Reader) clock(now time.Time) clock {
+	if last := r.Ended.Add(time.Duration(r.Plan.Takeover)); !r.Ended.IsZero() && last.Before(now) {
+		return clock{now, last}
+	}
+	return clock{now, now}
+}
+
+// fold makes the ledger of a plan at a time. It depends on nothing else, and not on the order or repetition of claims and results.
+func fold(p *sweep.Plan, claims []claimed, results map[int]sweep.Result, when clock) Ledger {
+	slices.SortFunc(claims, func(a, b claimed) int {
+		return cmp.Or(cmp.Compare(a.claim.Trial, b.claim.Trial), cmp.Compare(a.claim.Claim, b.claim.Claim))
+	})
+	var l Ledger
+	for i, c := range claims {
+		last := i+1 == len(claims) || claims[i+1].claim.Trial != c.claim.Trial
+		l.Attempts = append(l.Attempts, attempt(p, c, last, results, when))
+	}
+	l.count(p)
+	return l
+}
+
+// attempt returns the duration of a claim. Times outside the plan's life are clipped: clocks differ slightly, and objects may be forged.
+func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, when clock) Attempt {
+	within := func(t time.Time) time.Time {
+		if t.Before(p.Created) {
+			return p.Created
+		}
+		if t.After(when.latest) {
+			return when.latest
+		}
+		return t
+	}
+
+	a := Attempt{Trial: c.claim.Trial, Claim: c.claim.Claim, Job: p.JobNumber(c.claim.Job), Task: c.claim.Task, Attempt: c.claim.Attempt, Host: c.claim.Host, Trees: c.beat.Trees, From: within(c.claim.At)}
+	a.To = a.From
+	if beat := within(c.beat.At); beat.After(a.To) {
+		a.To = beat
+	}
+	r, ended := results[a.Trial]
+	switch {
+	// A task that gives up a dead claim's trial writes a result with the claim's number, but its own task number.
+	case ended && r.Claim == a.Claim && r.Task == a.Task && r.Attempt == a.Attempt:
+		a.End, a.Trees = Finished, r.TreesGrown
+		if end := within(r.Ended); end.After(a.To) {
+			a.To = end
+		}
+	case c.paused:
+		a.End = Paused
+	case c.released:
+		a.End = Released
+	case !last || ended:
+		a.End = Lost
+	case when.now.Sub(a.To) < time.Duration(p.Takeover):
+		a.End, a.To = Running, when.latest
+	default:
+		a.End = Silent
+	}
+
+	return a
+}
+
+// span is a period in which something was alive.
+type span struct {
+	from, to time.Time
+	start    time.Time // of the first trial: the time before it is the lead
+}
+
+// count adds up the machines of every job. Each job has its own machines at its own price.
+func (l *Ledger) count(p *sweep.Plan) {
+	by := map[int][]Attempt{}
+	l.seconds, l.most = map[int]float64{}, map[int]int{}
+	for _, a := range l.Attempts {
+		by[a.Job] = append(by[a.Job], a)
+	}
+
+	for _, n := range slices.Sorted(maps.Keys(by)) {
+		u := machines(p, p.Placed(n).Sizing, by[n])
+		hourly, _ := p.Price(n)
+		l.Jobs = append(l.Jobs, n)
+		l.Machines = max(l.Machines, u.most)
+		l.MachineSeconds += u.seconds
+		l.seconds[n], l.most[n] = u.seconds, u.most
+		l.LeadSeconds += u.lead
+		l.Cost += u.seconds / 3600 * hourly
+		l.LeadCost += u.lead / 3600 * hourly
+		if l.From.IsZero() || u.from.Before(l.From) {
+			l.From = u.from
+		}
+		if u.to.After(l.To) {
+			l.To = u.to
+		}
+	}
+}
+
+// used is the usage of one job's machines.
+type used struct {
+	from, to      time.Time
+	seconds, lead float64
+	most          int // at once
+}
+
+// machines counts the machines of one job. Hosts and tasks are alive from their first claim, or the lead time before it, to their last sign
+// of life.
+func machines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
+	lead := leadTime(p)
+	type task struct{ index, attempt int }
+	hosts, tasks := map[string]span{}, map[task]span{}
+	for _, a := range attempts {
+		from := a.From.Add(-lead)
+		if from.Before(p.Created) {
+			from = p.Created
+		}
+		s := span{from, a.To, a.From}
+		extend(hosts, a.Host, s)
+		extend(tasks, task{a.Task, a.Attempt}, s)
+	}
+
+	events := changes(hosts, tasks)
+	u.from, u.to = events[0].at, events[len(events)-1].at
+	perVM, vms := max(z.TasksPerVM, 1), max(z.VMs, 1)
+	host, alive, starting := 0, 0, 0
+	for i, e := range events {
+		if i > 0 {
+			machines := min(max(host, (alive+perVM-1)/perVM), vms)
+			if seconds := e.at.Sub(events[i-1].at).Seconds(); seconds > 0 {
+				u.most = max(u.most, machines)
+				u.seconds += float64(machines) * seconds
+				u.lead += float64(min(starting, machines)) * seconds
+			}
+		}
+		host, alive, starting = host+e.hosts, alive+e.tasks, starting+e.starting
+	}
+
+	return u
+}
+
+// leadTime is how long a machine is assumed to run before its first claim.
+func leadTime(p *sweep.Plan) time.Duration {
+	if p.Quote == nil {
+		return 0
+	}
+	return time.Duration(p.Quote.LeadTime.Expected * float64(time.Second))
+}
+
+// changes returns the moments at which a host or a task begins or ends, in order.
+func changes[K comparable](hosts map[string]span, tasks map[K]span) []event {
+	var events []event
+	for _, s := range hosts {
+		events = append(events, event{s.from, 1, 0, 0}, event{s.to, -1, 0, 0}, event{s.from, 0, 0, 1}, event{s.start, 0, 0, -1})
+	}
+	for _, s := range tasks {
+		events = append(events, event{s.from, 0, 1, 0}, event{s.to, 0, -1, 0})
+	}
+	slices.SortFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
+	return events
+}
+
+// event is a change in the number alive.
+type event struct {
+	at                     time.Time
+	hosts, tasks, starting int
+}
+
+func extend[K comparable](all map[K]span, key K, s span) {
+	have, ok := all[key]
+	if !ok {
+		all[key] = s
+		return
+	}
+	if s.from.Before(have.from) {
+		have.from, have.start = s.from, s.start
+	}
+	if s.to.After(have.to) {
+		have.to = s.to
+	}
+	all[key] = have
+}
+
+// Exceeds reports whether the sweep has to be stopped now to stay within budget: its cost so far, plus that of its machines until every
+// task has stopped, reaches it.
+func (l *Ledger) Exceeds(p *sweep.Plan, budget float64) bool {
+	return p.Quote != nil && l.Cost+p.Quote.ReserveCost() >= budget
+}

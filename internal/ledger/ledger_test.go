@@ -1,0 +1,369 @@
+package ledger_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"coppice/internal/blob"
+	"coppice/internal/ledger"
+	"coppice/internal/sweep"
+)
+
+var began = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+
+func at(seconds float64) time.Time { return began.Add(time.Duration(seconds * float64(time.Second))) }
+
+// world is a sweep's bucket, written as tasks would.
+type world struct {
+	t       testing.TB
+	store   blob.Store
+	plan    *sweep.Plan
+	results map[int]sweep.Result
+}
+
+// newWorld has machines at 3.60 USD an hour, so that a machine-second costs 0.1 cents, and 10 s before the first claim.
+func newWorld(t testing.TB, trials, vms, perVM int) *world {
+	p := &sweep.Plan{Sweep: "night-1", Created: began, Takeover: sweep.Duration(90 * time.Second), Heartbeat: sweep.Duration(10 * time.Second),
+		Sizing: sweep.Sizing{VMs: vms, TasksPerVM: perVM, Tasks: vms * perVM},
+		Quote:  &sweep.Quote{Hourly: 3.6, VMs: vms, LeadTime: sweep.Range{Low: 5, Expected: 10, High: 20}, Reserve: 60}}
+	for i := range trials {
+		p.Trials = append(p.Trials, sweep.Trial{Number: i})
+	}
+	return &world{t: t, store: blob.Memory(), plan: p, results: map[int]sweep.Result{}}
+}
+
+func (w *world) put(name string, v any) {
+	w.t.Helper()
+	data, err := json.Marshal(v)
+	if err == nil {
+		_, err = w.store.Put(w.t.Context(), name, blob.Any, bytes.NewReader(data))
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) claim(trial, claim, task, attempt int, host string, from float64) {
+	w.t.Helper()
+	w.put(sweep.Names(w.plan.Sweep).Claim(trial, claim), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: attempt, Host: host, At: at(from)})
+}
+
+func (w *world) beat(trial, claim int, when float64) {
+	w.t.Helper()
+	w.put(sweep.Names(w.plan.Sweep).Heartbeat(trial, claim), sweep.Heartbeat{Format: 1, Trees: 7, At: at(when)})
+}
+
+func (w *world) result(trial, claim, task, attempt int, ended float64) {
+	w.results[trial] = sweep.Result{Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: attempt, Status: sweep.StatusDone, TreesGrown: 100, Ended: at(ended)}
+}
+
+func (w *world) read(now float64) ledger.Ledger {
+	w.t.Helper()
+	l, err := (&ledger.Reader{Store: w.store, Plan: w.plan}).Read(w.t.Context(), w.results, at(now))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return l
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
+
+func TestNothingYet(t *testing.T) {
+	l := newWorld(t, 3, 2, 2).read(100)
+	if l.MachineSeconds != 0 || len(l.Attempts) != 0 {
+		t.Errorf("newWorld(t, 3, 2, 2).read(100): got %+v; want l.MachineSeconds = 0, len(l.Attempts) = 0", l)
+	}
+}
+
+func TestMachinesAreCounted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		write   func(*world)
+		seconds float64
+		lead    float64
+		at      float64
+	}{
+		// From 10 s before the first claim to the last result.
+		"one machine": {func(w *world) {
+			w.claim(0, 0, 0, 0, "a", 30)
+			w.result(0, 0, 0, 0, 130)
+		}, 110, 10, 500},
+		"two tasks of a machine": {func(w *world) {
+			w.claim(0, 0, 0, 0, "a", 30)
+			w.result(0, 0, 0, 0, 130)
+			w.claim(1, 0, 1, 0, "a", 40)
+			w.result(1, 0, 1, 0, 100)
+		}, 110, 10, 500},
+		"two machines": {func(w *world) {
+			w.claim(0, 0, 0, 0, "a", 30)
+			w.result(0, 0, 0, 0, 130)
+			w.claim(1, 0, 1, 0, "b", 40)
+			w.result(1, 0, 1, 0, 100)
+		}, 110 + 70, 20, 500},
+		// A machine waits between two trials of its task, and is paid for.
+		"a pause": {func(w *world) {
+			w.claim(0, 0, 0, 0, "a", 30)
+			w.result(0, 0, 0, 0, 60)
+			w.claim(1, 0, 0, 0, "a", 100)
+			w.result(1, 0, 0, 0, 130)
+		}, 110, 10, 500},
+		"still running, seen a while ago": {func(w *world) {
+			w.claim(0, 0, 0, 0, "a", 30)
+			w.beat(0, 0, 110)
+		}, 170, 10, 190},
+		"silent": {func(w *world) {
+			w.claim(0, 0, 0, 0, "a", 30)
+			w.beat(0, 0, 100)
+		}, 80, 10, 1000},
+		// The three machines' hosts have one name, but two of them could not hold five tasks.
+		"hosts of one name": {func(w *world) {
+			for task := range 4 {
+				w.claim(task, 0, task, 0, "localhost", 30)
+				w.result(task, 0, task, 0, 130)
+			}
+		}, 220, 10, 500},
+		// Every task has a host name of its own; there are not more machines than planned.
+		"tasks with names of their own": {func(w *world) {
+			for task := range 4 {
+				w.claim(task, 0, task, 0, fmt.Sprint("container-", task), 30)
+				w.result(task, 0, task, 0, 130)
+			}
+		}, 220, 20, 500},
+		// The first machine is lost at 100 s; the next attempt of its task begins on another at 160 s.
+		"a preemption": {func(w *world) {
+			w.claim(0, 0, 0, 0, "a", 30)
+			w.beat(0, 0, 100)
+			w.claim(0, 1, 0, 1, "b", 160)
+			w.result(0, 1, 0, 1, 260)
+		}, 80 + 110, 20, 500},
+		"times out of this world": {func(w *world) {
+			w.claim(0, 0, 0, 0, "a", -1e6)
+			w.beat(0, 0, 1e6)
+			w.claim(1, 0, 1, 0, "b", 1e6)
+			w.result(1, 0, 1, 0, -1e6)
+		}, 500 + 10, 10, 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 5, 2, 2)
+			tc.write(w)
+			l := w.read(tc.at)
+			if !near(l.MachineSeconds, tc.seconds) || !near(l.LeadSeconds, tc.lead) || !near(l.Cost, tc.seconds*0.001) {
+				t.Errorf("%v machine-seconds (%v before claims), %v USD; want %v and %v\n%+v", l.MachineSeconds, l.LeadSeconds, l.Cost, tc.seconds, tc.lead, l)
+			}
+		})
+	}
+}
+
+func TestHowAttemptsEnd(t *testing.T) {
+	w := newWorld(t, 6, 1, 4)
+	w.claim(0, 0, 0, 0, "a", 10)
+	w.result(0, 0, 0, 0, 50)
+	w.claim(1, 0, 1, 0, "a", 10)
+	w.put(sweep.Names(w.plan.Sweep).Release(1, 0), struct{}{})
+	w.claim(2, 0, 2, 0, "a", 10)
+	w.beat(2, 0, 40)
+	w.claim(2, 1, 0, 0, "a", 140)
+	w.beat(2, 1, 250)
+	w.claim(3, 0, 3, 0, "a", 10)
+	w.claim(4, 0, 1, 1, "a", 60) // given up by task 0, which writes the dead claim's number
+	w.beat(4, 0, 70)
+	w.result(4, 0, 0, 0, 200)
+	w.claim(5, 0, 2, 0, "a", 10) // waited at a rung, and was taken up again
+	w.beat(5, 0, 20)
+	w.put(sweep.Names(w.plan.Sweep).Pause(5, 9), struct{}{})
+	w.put(sweep.Names(w.plan.Sweep).Release(5, 0), struct{}{})
+	w.claim(5, 1, 2, 0, "a", 30)
+	w.put(sweep.Names(w.plan.Sweep).Release(5, 1), struct{}{})
+	l := w.read(300)
+	var got []string
+	for _, a := range l.Attempts {
+		got = append(got, fmt.Sprintf("%d/%d %s %.0f", a.Trial, a.Claim, a.End, a.Seconds()))
+	}
+	want := []string{"0/0 finished 40", "1/0 released 0", "2/0 lost 30", "2/1 running 160", "3/0 silent 0", "4/0 lost 10", "5/0 paused 10", "5/1 released 0"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// TestDamage has objects that are not ours: they cost nothing, and are counted.
+func TestDamage(t *testing.T) {
+	w := newWorld(t, 6, 1, 4)
+	w.claim(0, 0, 0, 0, "a", 10)
+	w.result(0, 0, 0, 0, 50)
+	before := w.read(300)
+	other := sweep.Claim{Format: 1, Sweep: "other", Trial: 1, At: at(1)}
+	w.put(sweep.Names(w.plan.Sweep).Claim(1, 0), other)
+	w.put(sweep.Names(w.plan.Sweep).Claim(2, 0), "x")
+	w.put(sweep.Names(w.plan.Sweep).Claim(3, 7), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: 4, Claim: 7})
+	w.put(sweep.Names(w.plan.Sweep).Heartbeat(0, 0), []int{1})
+	w.put(sweep.Names(w.plan.Sweep).Heartbeat(5, 0), sweep.Heartbeat{Format: 1, At: at(200)})
+	if _, err := w.store.Put(t.Context(), sweep.Names(w.plan.Sweep).Claim(4, 0), blob.Any, bytes.NewReader(make([]byte, 2<<20))); err != nil {
+		t.Fatal(err)
+	}
+	after := w.read(300)
+	if after.Unreadable != 4 || after.MachineSeconds != before.MachineSeconds || len(after.Attempts) != 1 {
+		t.Errorf("w.read(300): got %+v; want after.Unreadable = 4, after.MachineSeconds = before.MachineSeconds, len(after.Attempts) = 1", after)
+	}
+}
+
+// counting counts what is opened, and fails when told to.
+type counting struct {
+	blob.Store
+	opened atomic.Int64
+	fail   error
+}
+
+func (c *counting) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
+	c.opened.Add(1)
+	if c.fail != nil {
+		return nil, blob.Attrs{}, c.fail
+	}
+	return c.Store.Open(ctx, name, r)
+}
+
+func TestReadsOnlyWhatHasChanged(t *testing.T) {
+	w := newWorld(t, 3, 1, 4)
+	store := &counting{Store: w.store}
+	r := &ledger.Reader{Store: store, Plan: w.plan}
+	look := func(opened int64) {
+		t.Helper()
+		store.opened.Store(0)
+		if _, err := r.Read(t.Context(), w.results, at(100)); err != nil {
+			t.Fatal(err)
+		}
+		if got := store.opened.Load(); got != opened {
+			t.Errorf("%d objects opened, want %d", got, opened)
+		}
+	}
+	w.claim(0, 0, 0, 0, "a", 10)
+	w.beat(0, 0, 20)
+	store.fail = errors.New("away")
+	if _, err := r.Read(t.Context(), w.results, at(100)); !errors.Is(err, store.fail) {
+		t.Errorf("r.Read(w.results, at(100)): got %v; want err wrapping store.fail", err)
+	}
+	store.fail = nil
+	look(2)
+	look(0)
+	w.beat(0, 0, 30)
+	w.claim(1, 0, 1, 0, "a", 10)
+	look(2)
+	look(0)
+}
+
+// night is a random sweep: trials that are claimed, lost and taken over, on machines that come and go.
+func night(t testing.TB, seed uint64) *world {
+	r := rand.New(rand.NewPCG(seed, 7))
+	w := newWorld(t, 1+r.IntN(12), 1+r.IntN(3), 1+r.IntN(3))
+	for trial := range w.plan.Trials {
+		when, task := r.Float64()*500, r.IntN(w.plan.Sizing.Tasks)
+		claims := 1 + r.IntN(3)
+		for claim := range claims {
+			w.claim(trial, claim, task, claim, fmt.Sprint("host-", r.IntN(4)), when)
+			when += r.Float64() * 300
+			w.beat(trial, claim, when)
+			when += r.Float64() * 50
+		}
+		if r.IntN(4) > 0 {
+			w.result(trial, claims-1, task, claims-1, when)
+		}
+	}
+	return w
+}
+
+// TestCostNeverFalls follows random sweeps: at a later moment, with all that has been written by then, a sweep has cost at least as
+// much, and never more than all its machines for all that time.
+func TestCostNeverFalls(t *testing.T) {
+	for seed := range uint64(20) {
+		w, before := night(t, seed), 0.0
+		for now := 0.0; now <= 2000; now += 50 {
+			seen := w.until(now)
+			l := seen.read(now)
+			cost := l.Cost
+			// Whoever has died since the last look had been taken for alive until then, for the takeover time at most.
+			if forgiven := 90 * 0.001 * float64(w.plan.Sizing.VMs); cost < before-forgiven-1e-9 {
+				t.Fatalf("seed %d: %v USD at %v s, after %v", seed, cost, now, before)
+			}
+			before = max(before, cost)
+			if most := now * float64(w.plan.Sizing.VMs); l.MachineSeconds > most+1e-6 || l.LeadSeconds > l.MachineSeconds+1e-6 || l.Machines > w.plan.Sizing.VMs {
+				t.Fatalf("seed %d: %+v at %v", seed, l, now)
+			}
+		}
+	}
+}
+
+// until is the world as it stood at a moment.
+func (w *world) until(now float64) *world {
+	out := &world{t: w.t, store: blob.Memory(), plan: w.plan, results: map[int]sweep.Result{}}
+	for attrs, err := range w.store.List(w.t.Context(), "") {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		data, _, err := blob.ReadAll(w.t.Context(), w.store, attrs.Name, 1<<20)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		var when struct {
+			At time.Time `json:"at"`
+		}
+		if err := json.Unmarshal(data, &when); err != nil {
+			w.t.Fatal(err)
+		}
+		if !when.At.After(at(now)) {
+			if _, err := out.store.Put(w.t.Context(), attrs.Name, blob.Any, bytes.NewReader(data)); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+	}
+	for trial, r := range w.results {
+		if !r.Ended.After(at(now)) {
+			out.results[trial] = r
+		}
+	}
+	return out
+}
+
+// TestMoreBudgetNeverFewerTrials stops random sweeps at budgets, as the aggregator would that looks every ten seconds.
+func TestMoreBudgetNeverFewerTrials(t *testing.T) {
+	for seed := range uint64(8) {
+		w := night(t, seed)
+		before := -1
+		for _, budget := range []float64{0.05, 0.1, 0.2, 0.3, 0.5, 1, 3} {
+			done := len(w.results)
+			for now := 0.0; now <= 1500; now += 10 {
+				seen := w.until(now)
+				if l := seen.read(now); l.Exceeds(w.plan, budget) {
+					done = len(seen.results)
+					break
+				}
+			}
+			if done < before {
+				t.Fatalf("seed %d: %d trials for %v USD, %d for less", seed, done, budget, before)
+			}
+			before = done
+		}
+	}
+}
+
+func TestOrderDoesNotMatter(t *testing.T) {
+	for seed := range uint64(20) {
+		w := night(t, seed)
+		want, err := json.Marshal(w.read(900))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if got, err := json.Marshal(w.read(900)); err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("seed %d:\n%s\n%s", seed, got, want)
+			}
+		}
+	}
+}

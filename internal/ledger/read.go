@@ -1,0 +1,201 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
+)
+
+const readers = 16
+
+// Reader reads one sweep's claims and heartbeats repeatedly, fetching only what has changed. It is not safe for concurrent use.
+type Reader struct {
+	Store blob.Store
+	Plan  *sweep.Plan
+	Ended time.Time // when the sweep was concluded; zero before
+
+	claims map[key]*entry
+	jobs   map[int]bool // numbers that have a record; records are permanent
+}
+
+type key struct{ trial, claim int }
+
+// entry is what has been read of a claim. An object that cannot be decoded is not read again until it changes.
+type entry struct {
+	claimed
+	claimRead, beatRead blob.Generation
+	known               bool // the claim could be read
+}
+
+// Read returns the ledger at the time now. results are the sweep's, by trial.
+func (r *Reader) Read(ctx context.Context, results map[int]sweep.Result, now time.Time) (Ledger, error) {
+	todo, err := r.list(ctx)
+	if err != nil {
+		return Ledger{}, err
+	}
+	if err := r.fetch(ctx, todo); err != nil {
+		return Ledger{}, err
+	}
+
+	recorded, err := r.recorded(ctx)
+	if err != nil {
+		return Ledger{}, err
+	}
+
+	var all []claimed
+	unreadable := 0
+	for _, e := range r.claims {
+		if !e.known {
+			unreadable++
+			continue
+		}
+
+		c := e.claimed
+		if !recorded[r.Plan.JobNumber(c.claim.Job)] {
+			c.claim.Job = "" // as if it belonged to no job of the sweep
+		}
+		all = append(all, c)
+	}
+
+	l := fold(r.Plan, all, results, r.clock(now))
+	l.Unreadable = unreadable
+	return l, nil
+}
+
+// recorded returns the numbers of the jobs that are named by claims and have been recorded, and of the plan's own job.
+func (r *Reader) recorded(ctx context.Context) (map[int]bool, error) {
+	if r.jobs == nil {
+		r.jobs = map[int]bool{0: true}
+	}
+
+	// Records are permanent, so only numbers without one are looked up, once per read.
+	asked := map[int]bool{}
+	for _, e := range r.claims {
+		n := r.Plan.JobNumber(e.claim.Job)
+		if r.jobs[n] || asked[n] {
+			continue
+		}
+
+		asked[n] = true
+		has, err := sweepstore.New(r.Store, r.Plan.Sweep).HasJob(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+
+		if has {
+			r.jobs[n] = true
+		}
+	}
+
+	return r.jobs, nil
+}
+
+// wanted is an object to read.
+type wanted struct {
+	into  *entry
+	key   key
+	claim bool // otherwise a heartbeat
+}
+
+// list lists the objects and returns those not read yet.
+func (r *Reader) list(ctx context.Context) ([]wanted, error) {
+	if r.claims == nil {
+		r.claims = map[key]*entry{}
+	}
+	l, err := sweepstore.NewTrials(r.Store, r.Plan).List(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	var todo []wanted
+	for _, t := range l.Trials {
+		for _, c := range t.Claims {
+			k := key{t.Number, c.Number}
+			e := r.claims[k]
+			if e == nil {
+				e = &entry{}
+				r.claims[k] = e
+			}
+			e.released, e.paused = c.Released, c.Paused
+
+			if e.claimRead != c.Made {
+				e.claimRead = c.Made
+				todo = append(todo, wanted{e, k, true})
+			}
+			if e.beatRead != c.Beat {
+				e.beatRead = c.Beat
+				todo = append(todo, wanted{e, k, false})
+			}
+		}
+	}
+	return todo, nil
+}
+
+// fetch reads objects. A damaged one is skipped; a storage failure is an error.
+func (r *Reader) fetch(ctx context.Context, todo []wanted) error {
+	trials := sweepstore.NewTrials(r.Store, r.Plan)
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+
+	for _, w := range todo {
+		group.Go(func() error {
+			read := w.readBeat
+			if w.claim {
+				read = w.readClaim
+			}
+			keep, err := read(ctx, trials)
+
+			mu.Lock()
+			defer mu.Unlock()
+
+			var damaged *sweepstore.DamagedError
+			switch {
+			case errors.As(err, &damaged):
+			case err != nil:
+				w.forget()
+				return err
+			default:
+				keep()
+			}
+
+			return nil
+		})
+	}
+
+	return group.Wait()
+}
+
+// objects reads what a sweep's tasks have written.
+type objects interface {
+	Claim(ctx context.Context, trial, number int) (*sweep.Claim, error)
+	Heartbeat(ctx context.Context, trial, claim int) (*sweep.Heartbeat, error)
+}
+
+// readClaim reads a claim, and returns a function that stores it.
+func (w wanted) readClaim(ctx context.Context, from objects) (keep func(), err error) {
+	c, err := from.Claim(ctx, w.key.trial, w.key.claim)
+	return func() { w.into.claim, w.into.known = *c, true }, err
+}
+
+// readBeat is readClaim for a heartbeat.
+func (w wanted) readBeat(ctx context.Context, from objects) (keep func(), err error) {
+	h, err := from.Heartbeat(ctx, w.key.trial, w.key.claim)
+	return func() { w.into.beat = *h }, err
+}
+
+// forget makes the object be read again next time.
+func (w wanted) forget() {
+	if w.claim {
+		w.into.claimRead = blob.Absent
+	} else {
+		w.into.beatRead = blob.Absent
+	}
+}

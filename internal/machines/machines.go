@@ -1,0 +1,164 @@
+// Package machines is the catalogue of machine types on which a sweep may run: vCPUs, memory, possible numbers of local SSDs, and price by
+// region, on demand and on Spot. The tables are data (types.yaml, prices.yaml), each entry with its source and date. If a price is both in
+// a file made by `launcher prices refresh` and in the embedded one, the newer counts.
+//
+// It depends only on the YAML reader and makes no requests: package cloud/billing reads prices from Google.
+package machines
+
+import (
+	_ "embed"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"coppice/internal/strictyaml"
+)
+
+// DiskBytes is the size of one local SSD.
+// Source: https://cloud.google.com/compute/docs/disks/local-ssd
+const DiskBytes = 375 << 30
+
+// DiskGiB is the same in the unit of its price.
+const DiskGiB = 375
+
+//go:embed types.yaml
+var typesFile []byte
+
+//go:embed prices.yaml
+var pricesFile []byte
+
+// Type is one machine type.
+type Type struct {
+	Name        string
+	Family      string // such as n2
+	Shape       string // such as highmem
+	CPU         string // processors that it may have
+	VCPUs       int
+	MemoryBytes int64
+	Disks       []int // possible numbers of local SSDs, ascending; none if there can be none
+	BuiltIn     bool  // it always has exactly Disks[0]
+}
+
+// GiB is the memory in the unit of its price.
+func (t Type) GiB() float64 { return float64(t.MemoryBytes) / (1 << 30) }
+
+// Catalogue is the known machine types.
+type Catalogue struct {
+	types    map[string]Type
+	families []Family
+}
+
+// Types is the embedded catalogue, read once; it must not be modified.
+func Types() (*Catalogue, error) { return embeddedTypes() }
+
+var embeddedTypes = sync.OnceValues(func() (*Catalogue, error) { return ReadTypes("types.yaml", typesFile) })
+
+// All returns the types by name.
+func (c *Catalogue) All() []Type {
+	out := make([]Type, 0, len(c.types))
+	for _, name := range slices.Sorted(maps.Keys(c.types)) {
+		out = append(out, c.types[name])
+	}
+	return out
+}
+
+// Families returns the families in the order of the file, with their names in the Cloud Billing Catalog. They must not be modified.
+func (c *Catalogue) Families() []Family { return c.families }
+
+// UnknownError is a machine type that is not in the catalogue.
+type UnknownError struct{ Msg string }
+
+func (e *UnknownError) Error() string { return e.Msg }
+
+// IsInput says that the input is at fault, permanently.
+func (*UnknownError) IsInput() bool { return true }
+
+var namePattern = regexp.MustCompile(`^([a-z][a-z0-9]*-[a-z]+)-([0-9]{1,3})(-lssd)?$`)
+
+// Find returns the type called name, or an *UnknownError that suggests similar names.
+func (c *Catalogue) Find(name string) (Type, error) {
+	if t, ok := c.types[name]; ok {
+		return t, nil
+	}
+
+	m := namePattern.FindStringSubmatch(name)
+	if m == nil {
+		return Type{}, &UnknownError{fmt.Sprintf("machine type %.60q: expected a family, a shape and a number of vCPUs, such as n2-highmem-64", name)}
+	}
+
+	// Suggest what comes close.
+	var kinds, sizes []string
+	for _, t := range c.All() {
+		if kind := t.Family + "-" + t.Shape; !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+		if t.Family+"-"+t.Shape == m[1] {
+			sizes = append(sizes, strings.TrimPrefix(t.Name, m[1]+"-"))
+		}
+	}
+
+	if len(sizes) == 0 {
+		return Type{}, &UnknownError{fmt.Sprintf("machine type %.60q is not in the catalogue%s", name, strictyaml.Suggest(m[1], kinds))}
+	}
+	slices.SortFunc(sizes, bySize)
+	return Type{}, &UnknownError{fmt.Sprintf("machine type %.60q is not in the catalogue; %s has the sizes %s", name, m[1], strings.Join(sizes, ", "))}
+}
+
+func bySize(a, b string) int {
+	x, _ := strconv.Atoi(strings.TrimSuffix(a, lssd))
+	y, _ := strconv.Atoi(strings.TrimSuffix(b, lssd))
+	if x != y {
+		return x - y
+	}
+	return strings.Compare(a, b)
+}
+
+// DiskError is an invalid number of local SSDs for a machine type.
+type DiskError struct{ Msg string }
+
+func (e *DiskError) Error() string { return e.Msg }
+
+// IsInput says that the input is at fault, permanently.
+func (*DiskError) IsInput() bool { return true }
+
+// CheckDisks returns a *DiskError if the type cannot have that number of local SSDs.
+func (t Type) CheckDisks(n int) error {
+	switch {
+	case len(t.Disks) == 0:
+		return &DiskError{fmt.Sprintf("%s takes no local SSD, where the dataset has to lie; use a type that does, such as n2-highmem-%d", t.Name, min(t.VCPUs, 128))}
+	case slices.Contains(t.Disks, n):
+		return nil
+	case t.BuiltIn:
+		return &DiskError{fmt.Sprintf("%s comes with %d local SSDs, not %d; leave the number out", t.Name, t.Disks[0], n)}
+	}
+	return &DiskError{fmt.Sprintf("%s takes %s local SSDs, not %d", t.Name, alternatives(t.Disks), n)}
+}
+
+// FewestDisks is the smallest valid number of local SSDs that hold that many bytes, or a *DiskError.
+func (t Type) FewestDisks(bytes int64) (int, error) {
+	for _, n := range t.Disks {
+		if int64(n)*DiskBytes >= bytes {
+			return n, nil
+		}
+	}
+	if len(t.Disks) == 0 {
+		return 0, t.CheckDisks(1)
+	}
+	most := t.Disks[len(t.Disks)-1]
+	return 0, &DiskError{fmt.Sprintf("%s takes at most %d local SSDs, which hold %d GiB; %d GiB are needed", t.Name, most, most*DiskGiB, bytes>>30)}
+}
+
+func alternatives(counts []int) string {
+	words := make([]string, len(counts))
+	for i, n := range counts {
+		words[i] = strconv.Itoa(n)
+	}
+	if len(words) == 1 {
+		return words[0]
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}

@@ -1,0 +1,440 @@
+package machines_test
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/internal/machines"
+	"coppice/internal/strictyaml"
+)
+
+func types(t testing.TB) *machines.Catalogue {
+	t.Helper()
+	c, err := machines.Types()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func prices(t testing.TB) *machines.Prices {
+	t.Helper()
+	p, err := machines.Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestTypes(t *testing.T) {
+	c := types(t)
+	for name, want := range map[string]struct {
+		vcpus int
+		gib   float64
+		disks []int
+		fixed bool
+	}{
+		"n2-highmem-16":         {16, 128, []int{2, 4, 8, 16, 24}, false},
+		"n2-highmem-2":          {2, 16, []int{1, 2, 4, 8, 16, 24}, false},
+		"n2-highmem-128":        {128, 864, []int{16, 24}, false},
+		"c3-standard-176-lssd":  {176, 704, []int{32}, true},
+		"c3-highmem-176":        {176, 1408, nil, false},
+		"c3d-highcpu-90":        {90, 177, nil, false},
+		"c4d-highmem-64-lssd":   {64, 504, []int{6}, true},
+		"m1-ultramem-40":        {40, 961, []int{1, 2, 3, 4, 5}, false},
+		"m1-megamem-96":         {96, 1433.6, nil, false},
+		"m3-ultramem-128":       {128, 3904, []int{8}, false},
+		"e2-highcpu-32":         {32, 32, nil, false},
+		"n2d-highmem-96":        {96, 768, []int{8, 16, 24}, false},
+		"c4-highmem-288-lssd":   {288, 2232, []int{48}, true},
+		"c3d-standard-360-lssd": {360, 1440, []int{32}, true},
+		"n1-standard-1":         {1, 3.75, []int{1, 2, 3, 4, 5, 6, 7, 8, 16, 24}, false},
+		"c2d-highmem-112":       {112, 896, []int{8}, false},
+		"t2d-standard-60":       {60, 240, nil, false},
+		"n4-highmem-80":         {80, 640, nil, false},
+		"c4d-standard-16-lssd":  {16, 62, []int{1}, true},
+		"c3d-highmem-8-lssd":    {8, 64, []int{1}, true},
+		"c2-standard-60":        {60, 240, []int{8}, false},
+		"m3-megamem-64":         {64, 976, []int{4, 8}, false},
+		"c4-standard-32-lssd":   {32, 120, []int{5}, true},
+		"n2d-standard-224":      {224, 896, []int{8, 16, 24}, false},
+		"n2-highcpu-96":         {96, 96, []int{16, 24}, false},
+		"c3-standard-22-lssd":   {22, 88, []int{4}, true},
+		"c4d-highmem-384-lssd":  {384, 3024, []int{32}, true},
+		"c4-highcpu-2":          {2, 4, nil, false},
+		"m1-ultramem-160":       {160, 3844, nil, false},
+		"c3d-highmem-60-lssd":   {60, 480, []int{4}, true},
+		"n2-standard-48":        {48, 192, []int{8, 16, 24}, false},
+		"c2d-standard-56":       {56, 224, []int{4, 8}, false},
+		"n1-highmem-96":         {96, 624, []int{1, 2, 3, 4, 5, 6, 7, 8, 16, 24}, false},
+		"c3d-standard-30-lssd":  {30, 120, []int{2}, true},
+		"c4d-highmem-8-lssd":    {8, 63, []int{1}, true},
+		"n2d-highcpu-64":        {64, 64, []int{4, 8, 16, 24}, false},
+		"c4-highmem-24-lssd":    {24, 186, []int{4}, true},
+		"c3-standard-4":         {4, 16, nil, false},
+		"e2-standard-2":         {2, 8, nil, false},
+		"c3d-highmem-360-lssd":  {360, 2880, []int{32}, true},
+	} {
+		m, err := c.Find(name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if m.VCPUs != want.vcpus || math.Abs(m.GiB()-want.gib) > 1e-6 || !slices.Equal(m.Disks, want.disks) || m.BuiltIn != want.fixed || m.CPU == "" {
+			t.Errorf("%+v, want %+v", m, want)
+		}
+	}
+}
+
+func TestUnknownTypes(t *testing.T) {
+	c := types(t)
+	for name, says := range map[string]string{
+		"n2-highmen-64":       `did you mean "n2-highmem"?`,
+		"big":                 "such as n2-highmem-64",
+		"n2-highmem-65":       "has the sizes 2, 4, 8, 16, 32, 48, 64, 80, 96, 128",
+		"c3-highmem-176-lssd": "has the sizes 4, 8, 22, 44, 88, 176",
+		"":                    "such as n2-highmem-64",
+		"n2-highmem-64-lssd":  "sizes 2,",
+	} {
+		_, err := c.Find(name)
+		var unknown *machines.UnknownError
+		if !errors.As(err, &unknown) || !strings.Contains(err.Error(), says) {
+			t.Errorf("got %s: %v; want err of the type of unknown, err.Error() with says", name, err)
+		}
+	}
+}
+
+func TestDisks(t *testing.T) {
+	c := types(t)
+	for name, tc := range map[string]struct {
+		machine string
+		disks   int
+		says    string
+	}{
+		"allowed":        {"n2-highmem-64", 8, ""},
+		"between":        {"n2-highmem-64", 4, "n2-highmem-64 takes 8, 16 or 24 local SSDs, not 4"},
+		"built in":       {"c4d-highmem-64-lssd", 6, ""},
+		"built in, else": {"c4d-highmem-64-lssd", 8, "comes with 6 local SSDs, not 8"},
+		"none":           {"e2-highmem-16", 1, "takes no local SSD, where the dataset has to lie; use a type that does, such as n2-highmem-16"},
+		"one":            {"c2-standard-60", 4, "takes 8 local SSDs, not 4"},
+	} {
+		m, err := c.Find(tc.machine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = m.CheckDisks(tc.disks)
+		var bad *machines.DiskError
+		if (tc.says == "") != (err == nil) || err != nil && (!errors.As(err, &bad) || !strings.Contains(err.Error(), tc.says)) {
+			t.Errorf(`got %s: %v; want (tc.says == "") = (err == nil), not (err != nil and (!errors.As(err, &bad) || !strings.Contains(err.Error(), tc.says)))`, name, err)
+		}
+	}
+	m, err := c.Find("n2-highmem-16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for bytes, want := range map[int64]int{0: 2, 1: 2, 2 * machines.DiskBytes: 2, 2*machines.DiskBytes + 1: 4, 24 * machines.DiskBytes: 24} {
+		if n, err := m.FewestDisks(bytes); n != want || err != nil {
+			t.Errorf("%d bytes: %d disks, %v; want %d", bytes, n, err, want)
+		}
+	}
+	if _, err := m.FewestDisks(24*machines.DiskBytes + 1); err == nil || !strings.Contains(err.Error(), "at most 24") {
+		t.Errorf(`m.FewestDisks(24*machines.DiskBytes + 1): got %v; want an error, err.Error() with "at most 24"`, err)
+	}
+	none, err := c.Find("n4-highmem-16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := none.FewestDisks(1); err == nil {
+		t.Error("a type without local SSD has room on it")
+	}
+}
+
+// TestPricesOfKnownTypes compares the prices made of parts with those of whole machine types in the same source, which no part was
+// made from.
+func TestPricesOfKnownTypes(t *testing.T) {
+	c, p := types(t), prices(t)
+	for _, tc := range []struct {
+		name, region string
+		demand, spot float64
+	}{
+		{"n2-highmem-32", "us-central1", 2.096224, 1.203072},
+		{"n2-highmem-48", "europe-west1", 3.458928, 0.719136},
+		{"n2-highmem-4", "us-east4", 0.295092, 0.070768},
+		{"n2-highmem-48", "europe-west4", 3.461472, 1.079136},
+		{"n2-highmem-4", "us-west1", 0.262028, 0.150384},
+		{"c3d-highmem-90-lssd", "europe-west4", 6.14835133561644, 3.38948630136986},
+		{"c3d-highmem-90-lssd", "europe-west1", 6.39709452328767, 1.8358002739726},
+		{"c4d-highmem-96", "us-east1", 5.977067088, 2.202332124},
+		{"c4d-highmem-96-lssd", "europe-west1", 7.30535763090411, 3.79690744816438},
+	} {
+		m, err := c.Find(tc.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		disks := 0
+		if m.BuiltIn {
+			disks = m.Disks[0]
+		}
+		for spot, want := range map[bool]float64{false: tc.demand, true: tc.spot} {
+			got, from, ok := p.Hourly(m, tc.region, spot, disks)
+			if !ok || math.Abs(got/want-1) > 1e-5 || from.Date == "" || p.Sources[from.Source] == "" {
+				t.Errorf("%s in %s, Spot %t: %v (%t), the source says %v", tc.name, tc.region, spot, got, ok, want)
+			}
+		}
+	}
+}
+
+func TestNoPriceIsNoPrice(t *testing.T) {
+	c, p := types(t), prices(t)
+	m, err := c.Find("n2d-highmem-32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if usd, _, ok := p.Hourly(m, "us-central1", false, 2); !ok || math.Abs(usd-1.8237-2*375*0.08/730) > 1e-3 {
+		t.Errorf("on demand %v %t", usd, ok)
+	}
+	if usd, _, ok := p.Hourly(m, "us-central1", true, 2); ok || usd != 0 {
+		t.Errorf("a Spot price out of nothing: %v", usd)
+	}
+	if usd, _, ok := p.Hourly(m, "mars-north1", false, 2); ok || usd != 0 {
+		t.Errorf("a price in no region: %v", usd)
+	}
+	// Every price is of a family that the catalogue has, and every Spot price is below the one on demand.
+	for _, e := range p.Prices {
+		if !slices.ContainsFunc(c.Families(), func(f machines.Family) bool { return f.Name == e.Family }) {
+			t.Errorf("a price of %s", e.Family)
+		}
+		if e.Spot != nil && (e.Spot.VCPU >= e.OnDemand.VCPU || e.Spot.GiB >= e.OnDemand.GiB || e.Spot.SSD >= e.OnDemand.SSD) {
+			t.Errorf("%s in %s: Spot is dearer", e.Family, e.Region)
+		}
+	}
+}
+
+const newer = `
+sources: {catalog: another reading}
+prices:
+  - {family: n2, region: us-central1, date: 2026-11-01, source: catalog, spot: {vcpu: 0.01, gib: 0.001, ssd: 0.05}}
+  - {family: n2d, region: us-central1, date: 2026-11-01, source: catalog, spot: {vcpu: 0.007, gib: 0.0009, ssd: 0.05}}
+`
+
+func TestNewerPricesGoBefore(t *testing.T) {
+	c, old := types(t), prices(t)
+	p, err := machines.ReadPrices("newer.yaml", []byte(newer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := p.Over(old)
+	m, err := c.Find("n2-highmem-8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	usd, from, ok := both.Hourly(m, "us-central1", true, 1)
+	if want := 8*0.01 + 64*0.001 + 375*0.05/730; !ok || math.Abs(usd-want) > 1e-9 || both.Sources[from.Source] != "another reading" || from.Date != "2026-11-01" {
+		t.Errorf("%v from %+v, want %v", usd, from, want)
+	}
+	demand, from, _ := both.Hourly(m, "us-central1", false, 1)
+	before, was, _ := old.Hourly(m, "us-central1", false, 1)
+	if demand != before || from.Date != was.Date || both.Sources[from.Source] != old.Sources[was.Source] {
+		t.Errorf("what the newer file does not say changed: %v of %+v, %v of %+v", demand, from, before, was)
+	}
+	other, from, _ := both.Hourly(m, "us-east4", true, 1)
+	if want, _, _ := old.Hourly(m, "us-east4", true, 1); other != want || !strings.Contains(both.Sources[from.Source], "Cloud Billing") {
+		t.Errorf("another region changed: %v from %q", other, both.Sources[from.Source])
+	}
+}
+
+func TestWriteAndReadAgain(t *testing.T) {
+	p := prices(t)
+	path := filepath.Join(t.TempDir(), "new", "prices.json")
+	for range 2 { // the second time over the first
+		if err := p.WriteFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := machines.ReadPrices(path, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(back.Prices) != len(p.Prices) || *back.Prices[0].OnDemand != *p.Prices[0].OnDemand {
+		t.Errorf("got %+v; want len(back.Prices) = len(p.Prices), *back.Prices[0].OnDemand = *p.Prices[0].OnDemand", back.Prices[0])
+	}
+	if err := (&machines.Prices{}).WriteFile(path); err == nil {
+		t.Error("no prices were written over good ones")
+	}
+	again, err := os.ReadFile(path)
+	if err != nil || string(again) != string(data) {
+		t.Errorf("a refused write changed the file: %v", err)
+	}
+	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+	if len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestPlaceOfErrors(t *testing.T) {
+	for name, tc := range map[string]struct{ text, says string }{
+		"family":        {strings.Replace(newer, "family: n2,", "family: N2,", 1), `newer.yaml:4:14: family "N2"`},
+		"region":        {strings.Replace(newer, "region: us-central1", "region: here", 1), `newer.yaml:4:26: "here" is not a region`},
+		"twice":         {strings.Replace(newer, "family: n2d", "family: n2", 1), "n2 in us-central1 has a price before"},
+		"source":        {strings.Replace(newer, "source: catalog", "source: hearsay", 1), `source "hearsay" is not among sources`},
+		"date":          {strings.Replace(newer, "2026-11-01", "2026-13-01", 1), "write YYYY-MM-DD"},
+		"free":          {strings.Replace(newer, "vcpu: 0.01,", "vcpu: 0,", 1), "vcpu is 0"},
+		"endless":       {strings.Replace(newer, "vcpu: 0.01,", "vcpu: .inf,", 1), `expected a number, found ".inf"`},
+		"nothing":       {"sources: {}\nprices: []\n", "0 prices"},
+		"key":           {strings.Replace(newer, "spot:", "sport:", 1), `did you mean "spot"?`},
+		"rate's source": {strings.Replace(newer, "vcpu: 0.01,", "vcpu: 0.01, source: hearsay,", 1), `spot: source "hearsay" is not among sources`},
+		"rate's date":   {strings.Replace(newer, "vcpu: 0.01,", "vcpu: 0.01, date: 1 May,", 1), "spot: date \"1 May\": write YYYY-MM-DD"},
+		"no rate":       {strings.Replace(newer, ", spot: {vcpu: 0.01, gib: 0.001, ssd: 0.05}", "", 1), "neither on_demand nor spot"},
+	} {
+		_, err := machines.ReadPrices("newer.yaml", []byte(tc.text))
+		var at *strictyaml.Error
+		if !errors.As(err, &at) || at.Line == 0 || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("got %s: %v; want err of the type of at, at.Line other than 0, err.Error() with tc.says", name, err)
+		}
+	}
+}
+
+// TestANewerDateCounts: a file of a year ago does not hide prices that came with a newer program, whichever is named first.
+func TestANewerDateCounts(t *testing.T) {
+	c := types(t)
+	m, err := c.Find("n2-highmem-8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(date, rates string) *machines.Prices {
+		p, err := machines.ReadPrices("p.yaml", []byte("sources: {s: of "+date+"}\nprices: [{family: n2, region: us-east1, date: "+date+", source: s, "+rates+"}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	old := read("2025-11-01", "spot: {vcpu: 1, gib: 1, ssd: 1}, on_demand: {vcpu: 3, gib: 3, ssd: 3}")
+	recent := read("2026-11-01", "spot: {vcpu: 2, gib: 2, ssd: 2}")
+	for name, both := range map[string]*machines.Prices{"old first": old.Over(recent), "new first": recent.Over(old)} {
+		spot, from, _ := both.Hourly(m, "us-east1", true, 0)
+		demand, filled, _ := both.Hourly(m, "us-east1", false, 0)
+		if spot != 72*2 || demand != 72*3 || from.Date != "2026-11-01" || both.Sources[from.Source] != "of 2026-11-01" || len(both.Prices) != 1 {
+			t.Errorf("%s: %v on Spot, %v on demand, %+v", name, spot, demand, both)
+		}
+		if filled.Date != "2025-11-01" || both.Sources[filled.Source] != "of 2025-11-01" {
+			t.Errorf("%s: a price of 2025 became one of %s, %q", name, filled.Date, both.Sources[filled.Source])
+		}
+	}
+	again := read("2026-11-01", "spot: {vcpu: 4, gib: 4, ssd: 4}")
+	if usd, _, _ := again.Over(recent).Hourly(m, "us-east1", true, 0); usd != 72*4 {
+		t.Errorf("of one day, the first counts: %v", usd)
+	}
+}
+
+// TestAStalePriceStaysStale refreshes a file again and again with lists that have no Spot price any more: the old one is kept, with the
+// day on which it was read, through every writing and reading.
+func TestAStalePriceStaysStale(t *testing.T) {
+	m, err := types(t).Find("n2-highmem-8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rate := machines.Rate{VCPU: 1, GiB: 1, SSD: 1}
+	list := func(date string, spot *machines.Rate) *machines.Prices {
+		return &machines.Prices{Sources: map[string]string{"catalog": "read on " + date},
+			Prices: []machines.Price{{Family: "n2", Region: "us-east1", Date: date, Source: "catalog", OnDemand: &rate, Spot: spot}}}
+	}
+	path := filepath.Join(t.TempDir(), "prices.json")
+	have := list("2026-01-01", &rate)
+	for _, date := range []string{"2026-03-01", "2026-05-01", "2026-07-01"} {
+		if err := list(date, nil).Over(have).WriteFile(path); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have, err = machines.ReadPrices(path, data); err != nil {
+			t.Fatal(err)
+		}
+		for spot, want := range map[bool]string{false: date, true: "2026-01-01"} {
+			if usd, from, ok := have.Hourly(m, "us-east1", spot, 0); !ok || usd != 72 || from.Date != want || have.Sources[from.Source] != "read on "+want {
+				t.Errorf("on %s, Spot %t: %v USD of %s, %q; want %s\n%s", date, spot, usd, from.Date, have.Sources[from.Source], want, data)
+			}
+		}
+	}
+}
+
+func FuzzReadPrices(f *testing.F) {
+	f.Add([]byte(newer))
+	f.Add([]byte(`{"sources":{"a":"b"},"prices":[{"family":"n2","region":"us-east1","date":"2026-01-01","source":"a","spot":{"vcpu":1,"gib":1,"ssd":1}}]}`))
+	m, err := types(f).Find("n2-highmem-8")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := machines.ReadPrices("f", data)
+		if err != nil {
+			return
+		}
+		for _, e := range p.Over(p).Prices {
+			for _, spot := range []bool{false, true} {
+				if usd, _, ok := p.Hourly(m, e.Region, spot, 4); ok && (!(usd > 0) || math.IsInf(usd, 0)) {
+					t.Errorf("p.Hourly(m, e.Region, spot, 4): got %v; want not (ok and (!(usd > 0) || math.IsInf(usd, 0)))", usd)
+				}
+			}
+		}
+	})
+}
+
+const oneFamily = `
+sources: {a: b}
+families:
+  - name: n2
+    cpu: x
+    sku: N2 Instance
+    date: 2026-01-01
+    source: a
+    shapes: [{name: highmem, gib: 8, sizes: [2, 128], memory: {"128": 864}}, {name: highmem, gib: 8, built_in: {"8": 1}}]
+    local_ssd: [{vcpus: [2, 10], disks: [1, 2]}]
+`
+
+func TestPlaceOfErrorsInTypes(t *testing.T) {
+	for name, tc := range map[string]struct{ old, new, says string }{
+		"twice":    {`sizes: [2, 128]`, `sizes: [2, 2, 128]`, "n2-highmem-2 is there twice"},
+		"memory":   {`{"128": 864}`, `{"127": 864}`, `memory of "127"`},
+		"disks":    {"disks: [1, 2]", "disks: [2, 1]", "ascending"},
+		"range":    {"vcpus: [2, 10]", "vcpus: [10, 2]", "[from, to]"},
+		"built in": {`{"8": 1}`, `{"x": 1}`, `built_in "x"`},
+		"source":   {"source: a", "source: c", `source "c"`},
+		"date":     {"2026-01-01", "yesterday", "YYYY-MM-DD"},
+		"size":     {"sizes: [2, 128]", "sizes: [2, 128, 100000]", "100000 vCPUs"},
+	} {
+		_, err := machines.ReadTypes("t.yaml", []byte(strings.Replace(oneFamily, tc.old, tc.new, 1)))
+		var at *strictyaml.Error
+		if !errors.As(err, &at) || at.Line < 4 || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("got %s: %v; want err of the type of at, at.Line >= 4, err.Error() with tc.says", name, err)
+		}
+	}
+}
+
+func FuzzReadTypes(f *testing.F) {
+	f.Add([]byte(oneFamily))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := machines.ReadTypes("f", data)
+		if err != nil {
+			return
+		}
+		for _, m := range c.All() {
+			if m.VCPUs < 1 || m.MemoryBytes < 1 || m.BuiltIn && len(m.Disks) != 1 {
+				t.Errorf("got %+v; want m.VCPUs >= 1, m.MemoryBytes >= 1, not (m.BuiltIn and len(m.Disks) != 1)", m)
+			}
+			if n, err := m.FewestDisks(1); err == nil && m.CheckDisks(n) != nil {
+				t.Errorf("%+v refuses its own %d", m, n)
+			}
+		}
+	})
+}

@@ -1,0 +1,273 @@
+package metric_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/internal/metric"
+)
+
+// reference is what testdata/clicks/reference.py makes of one metric.
+type reference struct {
+	New      float64 `json:"new"`
+	Old      float64 `json:"old"`
+	NewError float64 `json:"new_error"`
+	Error    float64 `json:"error"`
+}
+
+func TestClicksAgainstNumpy(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("testdata", "clicks", "want.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string]map[string]reference
+	if err := json.Unmarshal(data, &want); err != nil {
+		t.Fatal(err)
+	}
+	columns := table(t, "binary")
+	for kind, metrics := range want {
+		in := metric.Input{Label: float32s(t, columns["label"]), Pred: float64s(t, columns["tied"])}
+		old := float64s(t, columns["pred"])
+		if kind == "weighted" {
+			in.Weight = float32s(t, columns["weight"])
+		}
+		if len(metrics) != 6 {
+			t.Fatalf("want.json has %d metrics for %s rows, want 6", len(metrics), kind)
+		}
+		for name, w := range metrics {
+			m := lookup(t, name)
+			c, err := m.Compare(in, old, metric.Confidence{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			i, err := m.Interval(in, metric.Confidence{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			what := kind + " " + name
+			near(t, what+" new", c.New, w.New)
+			near(t, what+" old", c.Old, w.Old)
+			near(t, what+" alone", i.Value, w.New)
+			near(t, what+" error alone", i.Error, w.NewError)
+			near(t, what+" error of the gain", c.Error, w.Error)
+			if c.Method != metric.Analytic || i.Method != metric.Analytic {
+				t.Errorf("%s: methods %s and %s, want %s", what, c.Method, i.Method, metric.Analytic)
+			}
+		}
+	}
+}
+
+func TestRatioIsRatedByItsDistanceFromOne(t *testing.T) {
+	m := lookup(t, "calibration_ratio")
+	near(t, "half", m.Score(0.5), math.Ln2)
+	near(t, "twice", m.Score(2), math.Ln2)
+	if m.Maximize || m.Score(1.1) >= m.Score(0.8) {
+		t.Errorf("1.1 is rated %v and 0.8 %v, maximized: %v; want 1.1 lower, as it is nearer to 1", m.Score(1.1), m.Score(0.8), m.Maximize)
+	}
+	if math.IsInf(m.Score(0), 0) {
+		t.Error("the score of 0 is infinite, and no result can hold it")
+	}
+	_, err := m.Eval(metric.Input{Label: []float32{0, 0}, Pred: []float64{0.1, 0.2}})
+	if !errors.Is(err, metric.ErrOneClass) {
+		t.Errorf("without a positive row: error %v, want %v", err, metric.ErrOneClass)
+	}
+}
+
+// Every metric's interval holds its value, is the same again, and widens with the confidence; of equal predictions the gain is 0.
+func TestIntervals(t *testing.T) {
+	in := rows(rand.New(rand.NewPCG(5, 0)), 600, 0, true)
+	for _, m := range all(t, metric.Binary, metric.Regression, metric.Ranking) {
+		narrow, err := m.Interval(in, metric.Confidence{Level: 0.8, Samples: 200, Seed: 3})
+		if err != nil {
+			t.Fatalf("m.Interval(in, metric.Confidence{Level: 0.8, Samples: 200, Seed: 3}): got %s: %v; want no error", m.Name, err)
+		}
+		wide, _ := m.Interval(in, metric.Confidence{Level: 0.99, Samples: 200, Seed: 3})
+		again, _ := m.Interval(in, metric.Confidence{Level: 0.8, Samples: 200, Seed: 3})
+		if narrow != again {
+			t.Errorf("%s: %+v, and with the same seed %+v", m.Name, narrow, again)
+		}
+		if !(wide.Low <= narrow.Low && narrow.Low <= narrow.High && narrow.High <= wide.High && (wide.Low < wide.High || wide.Error == 0)) {
+			t.Errorf("%s: at 80 %% %+v, at 99 %% %+v: not within", m.Name, narrow, wide)
+		}
+		same, err := m.Compare(in, in.Pred, metric.Confidence{Samples: 50})
+		if err != nil || same.Gain != 0 || same.Low != 0 || same.High != 0 || same.Better(0) || same.Worse() {
+			t.Errorf("%s: equal predictions compare as %+v, %v", m.Name, same, err)
+		}
+	}
+}
+
+// What resampling says of a value's spread agrees with the spread of the value over samples.
+func TestBootstrapAgreesWithNewSamples(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 0))
+	for _, name := range []string{"average_precision", "ece", "precision@10%", "lift@5%"} {
+		m := lookup(t, name)
+		var values, errs []float64
+		for range 100 {
+			c := newClicks(r, 1200, -1.5)
+			in := metric.Input{Label: c.labels(r), Pred: probabilities(c.noisy(r, 0.5))}
+			i, err := m.Interval(in, metric.Confidence{Samples: 60})
+			if err != nil {
+				t.Fatal(err)
+			}
+			values, errs = append(values, i.Value), append(errs, i.Error)
+		}
+		got, want := mean(errs), spreadOf(values)
+		if got < 0.8*want || got > 1.25*want {
+			t.Errorf("%s: resampling gives a standard error of %.4g, new samples spread by %.4g", name, got, want)
+		}
+	}
+}
+
+// clicks are rows whose true chance is known, as log odds.
+type clicks struct{ z []float64 }
+
+func newClicks(r *rand.Rand, n int, base float64) clicks {
+	c := clicks{make([]float64, n)}
+	for i := range c.z {
+		c.z[i] = base + 1.2*r.NormFloat64()
+	}
+	return c
+}
+
+func (c clicks) labels(r *rand.Rand) []float32 {
+	out := make([]float32, len(c.z))
+	for i, p := range probabilities(c.z) {
+		if r.Float64() < p {
+			out[i] = 1
+		}
+	}
+	return out
+}
+
+// noisy is a model that errs by so much on every row, in log odds.
+func (c clicks) noisy(r *rand.Rand, sd float64) []float64 {
+	out := make([]float64, len(c.z))
+	for i, z := range c.z {
+		out[i] = z + sd*r.NormFloat64()
+	}
+	return out
+}
+
+func probabilities(z []float64) []float64 {
+	out := make([]float64, len(z))
+	for i, x := range z {
+		out[i] = 1 / (1 + math.Exp(-x))
+	}
+	return out
+}
+
+func mean(values []float64) float64 {
+	total := 0.0
+	for _, v := range values {
+		total += v
+	}
+	return total / float64(len(values))
+}
+
+func spreadOf(values []float64) float64 {
+	m, squares := mean(values), 0.0
+	for _, v := range values {
+		squares += (v - m) * (v - m)
+	}
+	return math.Sqrt(squares / float64(len(values)-1))
+}
+
+// Two models that are equally good: the one is called better than the other no more often than the confidence allows.
+func TestEqualModelsAreSeldomBetter(t *testing.T) {
+	for name, of := range map[string]struct{ sims, rows, resamples int }{
+		"log_loss": {1000, 4000, 0}, "auc": {1000, 4000, 0}, "normalized_entropy": {1000, 4000, 0}, "calibration_ratio": {1000, 4000, 0},
+		"average_precision": {400, 1000, 80},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(20261122, 0))
+			m, better := lookup(t, name), 0
+			for range of.sims {
+				c := newClicks(r, of.rows, -3)
+				in := metric.Input{Label: c.labels(r), Pred: probabilities(c.noisy(r, 0.3))}
+				d, err := m.Compare(in, probabilities(c.noisy(r, 0.3)), metric.Confidence{Samples: of.resamples})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d.Better(0) {
+					better++
+				}
+			}
+			if share := float64(better) / float64(of.sims); share > 0.05 {
+				t.Errorf("%d of %d equal models were called better (%.1f %%), want at most 5 %%", better, of.sims, 100*share)
+			}
+		})
+	}
+}
+
+// A true gain of 1 % of log loss on 200,000 rows is seen at least four times in five.
+func TestOnePercentIsSeen(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 0))
+	c := newClicks(r, 200_000, -4)
+	truth, noise := probabilities(c.z), clicks{make([]float64, len(c.z))}.noisy(r, 1)
+	expected := func(sd float64) (loss float64, pred []float64) {
+		z := slices.Clone(c.z)
+		for i := range z {
+			z[i] += sd * noise[i]
+		}
+		pred = probabilities(z)
+		for i, p := range pred {
+			loss -= truth[i]*math.Log(p) + (1-truth[i])*math.Log1p(-p)
+		}
+		return loss, pred
+	}
+
+	// How much worse the old model must know the truth to lose 1 %.
+	better, fresh := expected(0.2)
+	low, high := 0.2, 2.0
+	for range 40 {
+		if loss, _ := expected((low + high) / 2); loss*0.99 < better {
+			low = (low + high) / 2
+		} else {
+			high = (low + high) / 2
+		}
+	}
+	_, old := expected(low)
+
+	m, seen := lookup(t, "log_loss"), 0
+	const nights = 40
+	for range nights {
+		d, err := m.Compare(metric.Input{Label: c.labels(r), Pred: fresh}, old, metric.Confidence{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Better(0) {
+			seen++
+		}
+	}
+	t.Logf("a gain of 1 %% of log loss on 200,000 rows was seen in %d of %d nights", seen, nights)
+	if seen < nights*8/10 {
+		t.Errorf("a gain of 1 %% was seen in %d of %d nights, want 80 %%", seen, nights)
+	}
+}
+
+func TestConfidenceIsChecked(t *testing.T) {
+	in := metric.Input{Label: []float32{0, 1, 0}, Pred: []float64{0.1, 0.8, 0.3}}
+	m := lookup(t, "log_loss")
+	for _, c := range []metric.Confidence{{Level: 0.4}, {Level: 1}, {Level: math.NaN()}, {Samples: 1}} {
+		if _, err := m.Interval(in, c); err == nil || !strings.Contains(err.Error(), "confidence") {
+			t.Errorf("%+v: error %v, want one that speaks of the confidence", c, err)
+		}
+	}
+	if _, err := m.Compare(in, in.Pred[:2], metric.Confidence{}); !errors.Is(err, metric.ErrLength) {
+		t.Errorf("2 old predictions for 3 rows: error %v, want %v", err, metric.ErrLength)
+	}
+	if _, err := lookup(t, "average_precision").Interval(metric.Input{Label: []float32{0, 1, 0}, Pred: in.Pred}, metric.Confidence{Samples: 20}); err != nil {
+		t.Errorf("with one positive row, resamples without it are left out; error %v", err)
+	}
+	if got := fmt.Sprint(lookup(t, "rig").Name, " ", lookup(t, "calibration").Name); got != "relative_information_gain calibration_ratio" {
+		t.Errorf("aliases are %s", got)
+	}
+}

@@ -1,0 +1,31 @@
+package metric_test
+
+import (
+	"testing"
+
+	"coppice/internal/metric"
+)
+
+func TestObjectivesHaveTheirMetrics(t *testing.T) {
+	for objective, want := range map[string]metric.Kind{"binary": metric.Binary, "regression": metric.Regression} {
+		k, err := metric.Of(objective)
+		if err != nil || k != want {
+			t.Errorf("metric.Of(objective): got %s: %v, %v; want no error, k = want", objective, k, err)
+		}
+		for _, m := range metric.Standard(k) {
+			if err := m.CheckObjective(objective); err != nil {
+				t.Errorf("m.CheckObjective(objective): got %s: %v; want no error", objective, err)
+			}
+		}
+	}
+	if _, err := metric.Of("lambdarank"); err == nil {
+		t.Error("an unknown objective was accepted")
+	}
+	auc, err := metric.Lookup("auc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if auc.CheckObjective("regression") == nil || auc.CheckObjective("x") == nil {
+		t.Error("auc was accepted for a regression")
+	}
+}

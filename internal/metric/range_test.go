@@ -1,0 +1,52 @@
+package metric_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"coppice/internal/metric"
+)
+
+// TestRange: every metric has its best value in its range, and what lies outside is refused with the range.
+func TestRange(t *testing.T) {
+	for _, name := range metric.Names() {
+		m, err := metric.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		best := m.Aim
+		if best == 0 && m.Maximize {
+			best = 1
+		}
+		if err := m.CheckValue(best); err != nil {
+			t.Errorf("%s: its best value, %v: got %v, want no error", name, best, err)
+		}
+		if m.CheckValue(math.NaN()) == nil {
+			t.Errorf("%s: NaN was accepted as a value, want an error", name)
+		}
+	}
+
+	for _, c := range []struct {
+		name  string
+		value float64
+		want  string
+	}{
+		{"auc", 7, "7 is no value of auc, which is between 0 and 1"},
+		{"precision@5%", -0.1, "-0.1 is no value of precision@5%, which is between 0 and 1"},
+		{"log_loss", -0.3, "-0.3 is no value of log_loss, which is at least 0"},
+		{"log_loss", 7, ""},
+		{"lift@5%", 7, ""},
+		{"r2", 1.5, "1.5 is no value of r2, which is at most 1"},
+		{"r2", -3, ""},
+	} {
+		m, err := metric.Lookup(c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = m.CheckValue(c.value)
+		if outside := new(metric.RangeError); c.want == "" && err != nil || c.want != "" && (!errors.As(err, &outside) || err.Error() != c.want) {
+			t.Errorf("%s %v: got error %v, want %q", c.name, c.value, err, c.want)
+		}
+	}
+}

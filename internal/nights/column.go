@@ -1,0 +1,378 @@
+package nights
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"unicode/utf8"
+
+	"github.com/cespare/xxhash/v2"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/metric"
+)
+
+// Kind is what a column's values look like.
+type Kind string
+
+// The kinds of columns.
+const (
+	Number Kind = "number"
+	Text   Kind = "text"
+	Time   Kind = "time"
+	None   Kind = "none" // no value at all
+)
+
+// Column is the stored summary of a column.
+type Column struct {
+	Name     string  `json:"name"`
+	Kind     Kind    `json:"kind"`
+	Whole    bool    `json:"whole,omitempty"` // numbers without fractions
+	Missing  float64 `json:"missing"`         // share of the rows
+	Distinct int     `json:"distinct"`        // distinct values among the sampled rows
+	AUC      float64 `json:"auc"`             // of the label rates of its ranges or levels, on rows not used to compute them
+
+	// For numbers, quantiles at equal steps from minimum to maximum, and the mean label in each range between two; for times, neither.
+	Quantiles []float64 `json:"quantiles,omitempty"`
+	Rates     []float64 `json:"rates,omitempty"`
+	Shares    []float64 `json:"shares,omitempty"` // of the rows, by range
+	Peaks     []Peak    `json:"peaks,omitempty"`  // numbers that many rows have
+
+	// For texts and whole numbers, the most frequent levels; Rest is the share of rows with other levels, RestRate their mean label, and
+	// MissingRate that of rows without a value.
+	Levels      []ColumnLevel `json:"levels,omitempty"`
+	Rest        float64       `json:"rest,omitempty"`
+	RestRate    float64       `json:"rest_rate,omitempty"`
+	MissingRate float64       `json:"missing_rate,omitempty"`
+	Prints      []byte        `json:"prints,omitempty"` // the lowest hashes of distinct values, in the format of Profile.Prints
+
+	// For numbers, their median by level of the categorical column to which they are tied most: it does not depend on the mix of levels.
+	// Factor is the ratio of these medians to those of the night before.
+	Beside  string   `json:"beside,omitempty"`
+	Middles []Middle `json:"middles,omitempty"`
+	Factor  float64  `json:"factor,omitempty"`
+}
+
+// Middle is the median of a column's numbers in rows with one level of another column.
+type Middle struct {
+	Text   string  `json:"text"`
+	Median float64 `json:"median"`
+}
+
+// Peak is a number that at least peakShare of the rows have.
+type Peak struct {
+	Number float64 `json:"number"`
+	Share  float64 `json:"share"`
+}
+
+// ColumnLevel is one value of a column.
+type ColumnLevel struct {
+	Text  string  `json:"text"`
+	Share float64 `json:"share"` // of all rows
+	Rate  float64 `json:"rate"`  // mean of the label
+}
+
+const (
+	steps        = 20  // ranges of numbers
+	keptLevels   = 100 // of a column
+	maxLevelText = 120 // bytes; of longer texts the beginning and a hash are kept
+	valuePrints  = 256 // of a column
+	peakShare    = 0.02
+	numeric      = 0.98 // share of the values that must be numbers (or times) for the column to be of that kind
+)
+
+// measureColumn summarises the values of one column. y is the label as 0 and 1.
+func measureColumn(n *ingest.Night, name string, v *dataset.Values, y []float32) Column {
+	c := Column{Name: name, Kind: None}
+	there := 0
+	for i := range v.Len() {
+		if !n.Missing(v, i) {
+			there++
+		}
+	}
+	c.Missing = 1 - float64(there)/float64(max(v.Len(), 1))
+	if there == 0 {
+		c.AUC = 0.5
+		return c
+	}
+
+	x, isNumber := n.Numbers(v)
+	_, isTime := n.Times(v)
+	switch {
+	case isTime >= numeric:
+		c.Kind = Time
+	case isNumber >= numeric:
+		c.Kind = Number
+		c.measureNumbers(x, y)
+	default:
+		c.Kind = Text
+	}
+
+	if c.Kind == Text || c.Whole {
+		c.measureLevels(n, v, y)
+	}
+	c.AUC = c.alone(n, v, y)
+	return c
+}
+
+// measureNumbers computes quantiles, and the mean label between them.
+func (c *Column) measureNumbers(x []float64, y []float32) {
+	all := slices.DeleteFunc(slices.Clone(x), math.IsNaN)
+	slices.Sort(all)
+	c.Whole = true
+	c.Distinct = 1
+	for i, v := range all {
+		c.Whole = c.Whole && v == math.Trunc(v)
+		if i > 0 && v != all[i-1] {
+			c.Distinct++
+		}
+	}
+	c.measurePeaks(all, float64(len(x)))
+	for s := range steps + 1 {
+		c.Quantiles = append(c.Quantiles, all[s*(len(all)-1)/steps])
+	}
+
+	rates, counts := make([]float64, steps), make([]float64, steps)
+	for i, v := range x {
+		if r := c.rangeOf(v); r >= 0 {
+			rates[r] += float64(y[i])
+			counts[r]++
+		}
+	}
+	c.Shares = make([]float64, steps)
+	for r := range rates {
+		c.Shares[r] = counts[r] / float64(len(x))
+		rates[r] = rates[r] / max(counts[r], 1)
+	}
+	c.Rates = rates
+}
+
+// measurePeaks finds, among sorted numbers, those that many of the rows have.
+func (c *Column) measurePeaks(sorted []float64, rows float64) {
+	for from := 0; from < len(sorted); {
+		to := from + 1
+		for to < len(sorted) && sorted[to] == sorted[from] {
+			to++
+		}
+		if share := float64(to-from) / rows; share >= peakShare {
+			c.Peaks = append(c.Peaks, Peak{sorted[from], share})
+		}
+		from = to
+	}
+}
+
+// rangeOf returns the index of the range that contains a number; -1 for NaN.
+func (c *Column) rangeOf(x float64) int {
+	if x != x || len(c.Quantiles) < 2 {
+		return -1
+	}
+	return sort.SearchFloat64s(c.Quantiles[1:len(c.Quantiles)-1], x)
+}
+
+// measureLevels finds the most frequent levels, and the mean label of each.
+func (c *Column) measureLevels(n *ingest.Night, v *dataset.Values, y []float32) {
+	type count struct {
+		text string
+		rows int
+		sum  float64
+	}
+	byText := map[string]*count{}
+	missing, missingSum := 0, 0.0
+
+	for i := range v.Len() {
+		if n.Missing(v, i) {
+			missing++
+			missingSum += float64(y[i])
+			continue
+		}
+		text := levelText(v, i)
+		one := byText[text]
+		if one == nil {
+			one = &count{text: text}
+			byText[text] = one
+		}
+		one.rows++
+		one.sum += float64(y[i])
+	}
+
+	all := make([]*count, 0, len(byText))
+	hashes := make([]uint64, 0, len(byText))
+	for text, one := range byText {
+		all = append(all, one)
+		hashes = append(hashes, xxhash.Sum64String(text))
+	}
+	slices.SortFunc(all, func(a, b *count) int { return cmp.Or(cmp.Compare(b.rows, a.rows), cmp.Compare(a.text, b.text)) })
+	slices.Sort(hashes)
+
+	c.Distinct = len(all)
+	for _, h := range hashes[:min(len(hashes), valuePrints)] {
+		c.Prints = binary.BigEndian.AppendUint64(c.Prints, h)
+	}
+
+	rest, restSum := 0, 0.0
+	for i, one := range all {
+		if i >= keptLevels {
+			rest += one.rows
+			restSum += one.sum
+			continue
+		}
+		c.Levels = append(c.Levels, ColumnLevel{one.text, float64(one.rows) / float64(v.Len()), one.sum / float64(one.rows)})
+	}
+	c.Rest = float64(rest) / float64(v.Len())
+	c.RestRate = restSum / float64(max(rest, 1))
+	c.MissingRate = missingSum / float64(max(missing, 1))
+}
+
+// levelText is a value as the text of a level: numbers in their shortest form, independent of the table's spelling.
+func levelText(v *dataset.Values, i int) string {
+	text := v.TextOf(i)
+	if len(text) <= maxLevelText {
+		return text
+	}
+	cut := maxLevelText - 20
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return fmt.Sprintf("%s...%016x", text[:cut], xxhash.Sum64String(text))
+}
+
+// middleRows is how many rows a level needs for its median.
+const middleRows = 20
+
+// middles returns the medians of numbers by level of another column, for the levels kept of that column.
+func middles(n *ingest.Night, numbers *dataset.Values, other *Column) []Middle {
+	v := n.Sample.Column(other.Name)
+	if v == nil {
+		return nil
+	}
+
+	x, _ := n.Numbers(numbers)
+	byLevel := map[string][]float64{}
+	for i := range x {
+		if x[i] == x[i] && !n.Missing(v, i) {
+			text := levelText(v, i)
+			byLevel[text] = append(byLevel[text], x[i])
+		}
+	}
+
+	var out []Middle
+	for _, l := range other.Levels {
+		if all := byLevel[l.Text]; len(all) >= middleRows {
+			slices.Sort(all)
+			out = append(out, Middle{l.Text, all[len(all)/2]})
+		}
+	}
+	return out
+}
+
+// level returns a level by its text; nil if it was not kept.
+func (c *Column) level(text string) *ColumnLevel {
+	i := slices.IndexFunc(c.Levels, func(l ColumnLevel) bool { return l.Text == text })
+	if i < 0 {
+		return nil
+	}
+	return &c.Levels[i]
+}
+
+// columnEncoder maps each value to one of few codes: 0 if it is missing.
+type columnEncoder struct {
+	column *Column
+	levels map[string]int // to codes
+	size   int            // codes are less than it
+}
+
+// newColumnEncoder encodes numbers by their ranges and texts by up to levels levels; all other texts share a code.
+func newColumnEncoder(c *Column, levels int) *columnEncoder {
+	k := &columnEncoder{column: c}
+	switch c.Kind {
+	case Text:
+		k.levels = map[string]int{}
+		for i, l := range c.Levels[:min(len(c.Levels), levels)] {
+			k.levels[l.Text] = i + 2
+		}
+		k.size = len(k.levels) + 2
+	case Number:
+		k.size = steps + 1
+	default:
+		k.size = 2
+	}
+
+	return k
+}
+
+// code returns the code of value i; x holds the column's numbers if it is numeric.
+func (k *columnEncoder) code(n *ingest.Night, v *dataset.Values, x []float64, i int) int {
+	switch {
+	case n.Missing(v, i):
+		return 0
+	case k.column.Kind == Text:
+		if code, ok := k.levels[levelText(v, i)]; ok {
+			return code
+		}
+		return 1
+	case k.column.Kind == Number:
+		return k.column.rangeOf(x[i]) + 1
+	}
+	return 1
+}
+
+// codesOf returns the codes of all values.
+func (k *columnEncoder) codesOf(n *ingest.Night, v *dataset.Values) []int {
+	var x []float64
+	if k.column.Kind == Number {
+		x, _ = n.Numbers(v)
+	}
+	out := make([]int, v.Len())
+	for i := range out {
+		out[i] = k.code(n, v, x, i)
+	}
+	return out
+}
+
+// alone is how well the column ranks labels by itself: by the label rates of its codes in one half of the rows, tested on the other half.
+func (c *Column) alone(n *ingest.Night, v *dataset.Values, y []float32) float64 {
+	if c.Kind == Time {
+		return 0.5
+	}
+	k := newColumnEncoder(c, keptLevels)
+	codes := k.codesOf(n, v)
+
+	var sums, counts [2][]float64
+	total := 0.0
+	for half := range 2 {
+		sums[half], counts[half] = make([]float64, k.size), make([]float64, k.size)
+	}
+	for i, code := range codes {
+		sums[i&1][code] += float64(y[i])
+		counts[i&1][code]++
+		total += float64(y[i])
+	}
+
+	mean := total / float64(max(len(codes), 1))
+	pred := make([]float64, len(codes))
+	for i, code := range codes {
+		other := 1 - i&1
+		pred[i] = (sums[other][code] + prior*mean) / (counts[other][code] + prior)
+	}
+	return aucOf(y, pred)
+}
+
+// prior is the weight, in rows, of the overall mean in the label rate of a level.
+const prior = 20
+
+// aucOf returns .5 if the AUC is undefined: labels of a single class.
+func aucOf(y []float32, pred []float64) float64 {
+	m, err := metric.Lookup("auc")
+	if err != nil {
+		return 0.5
+	}
+	v, err := m.Eval(metric.Input{Label: y, Pred: pred})
+	if err != nil {
+		return 0.5
+	}
+	return v
+}

@@ -1,0 +1,174 @@
+package nights
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+)
+
+// MaxNights is how many accepted nights, the most recent ones, Compare uses.
+const MaxNights = 30
+
+// Request is the input of Compare.
+type Request struct {
+	Night   *ingest.Night
+	Tonight *Profile   // of the night
+	Before  []*Profile // of the accepted nights, oldest first
+	// Doubted says that a person accepted the last of them despite its label rate, and the one before it was not so accepted: one such
+	// night does not make its rate usual, the second does.
+	Doubted bool
+	// Respecified says that the spec differs from last night's: then the same table may legitimately be staged again.
+	Respecified bool
+	Spec        *dataset.Spec
+	At          time.Time
+}
+
+// Compare reports what a person should know about tonight's table, most serious first. Without earlier nights, only the spec's own rules
+// can block. It records in tonight's profile how well last night's label rates rank tonight's labels.
+func Compare(q Request) []Finding {
+	rules, tonight, before := q.Spec.Contract, q.Tonight, q.Before
+	if rules.Off {
+		return nil
+	}
+	c := &comparison{Request: q, night: q.Night, p: tonight, before: before[max(0, len(before)-MaxNights):], rules: rules}
+	c.checkRules(q.At)
+	c.checkLeaks()
+
+	if len(before) > 0 {
+		c.last = before[len(before)-1]
+		c.noise = chance / math.Sqrt(max(1, min(tonight.sampled(), c.last.sampled())))
+		c.checkColumns()
+		c.checkPrints()
+		c.checkVolume()
+		c.checkTimes()
+		c.checkValues()
+		c.checkTies()
+		c.checkLabels()
+	}
+	return sorted(allow(c.findings, rules.Allow))
+}
+
+// comparison compares tonight's profile with those of the nights before.
+type comparison struct {
+	Request
+	night    *ingest.Night
+	p        *Profile
+	before   []*Profile // oldest first
+	last     *Profile   // the last of before
+	rules    dataset.ContractSpec
+	noise    float64 // how much a share of the sampled rows may differ by chance
+	findings []Finding
+}
+
+func (c *comparison) add(level Level, code Code, column, format string, args ...any) {
+	c.findings = append(c.findings, Finding{code, level, column, fmt.Sprintf(format, args...)})
+}
+
+// chance is by how many standard errors of a share, at most, two samples may differ.
+const chance = 2.5
+
+// recent is how many nights define what is usual: a week and a day, so that each weekday is among them.
+const recent = 8
+
+// usual is the range of a number over the last few nights.
+type usual struct {
+	nights int
+	center float64 // median
+	spread float64 // largest deviation of a night from center
+	lo, hi float64
+}
+
+// learn collects a number from the last few nights; some nights may not have it.
+func (c *comparison) learn(ask func(*Profile) (float64, bool)) usual {
+	var all []float64
+	for _, p := range slices.Backward(c.before) {
+		if x, ok := ask(p); ok && len(all) < recent {
+			all = append(all, x)
+		}
+	}
+	if len(all) == 0 {
+		return usual{}
+	}
+
+	slices.Sort(all)
+	u := usual{nights: len(all), center: (all[len(all)/2] + all[(len(all)-1)/2]) / 2, lo: all[0], hi: all[len(all)-1]}
+	for _, x := range all {
+		u.spread = max(u.spread, math.Abs(x-u.center))
+	}
+	return u
+}
+
+// learnColumn is learn for a number of one column.
+func (c *comparison) learnColumn(name string, ask func(*Column) float64) usual {
+	return c.learn(func(p *Profile) (float64, bool) {
+		if k := p.column(name); k != nil {
+			return ask(k), true
+		}
+		return 0, false
+	})
+}
+
+// learnChange is learn for a number that compares a night with the one before it.
+func (c *comparison) learnChange(ask func(p, before *Profile) (float64, bool)) usual {
+	previous := map[*Profile]*Profile{}
+	for i, p := range c.before[min(1, len(c.before)):] {
+		previous[p] = c.before[i]
+	}
+	return c.learn(func(p *Profile) (float64, bool) {
+		if b := previous[p]; b != nil {
+			return ask(p, b)
+		}
+		return 0, false
+	})
+}
+
+// doubt widens the tolerance while few nights are known.
+func (u usual) doubt() float64 {
+	switch {
+	case u.nights >= 5:
+		return 1
+	case u.nights >= 3:
+		return 1.3
+	case u.nights == 2:
+		return 1.6
+	}
+	return 2
+}
+
+// checkRules checks the night against the spec's own rules.
+func (c *comparison) checkRules(at time.Time) {
+	if !c.rules.Rows.Holds(float64(c.p.Rows)) {
+		c.add(Blocking, CodeRows, "", "%d rows, but contract.rows allows %s", c.p.Rows, rangeText(c.rules.Rows))
+	}
+	if !c.rules.Label.Holds(c.p.Label.Mean) {
+		c.add(Blocking, CodeLabelRate, "", "the label's mean is %.6g, but contract.label allows %s", c.p.Label.Mean, rangeText(c.rules.Label))
+	}
+
+	limit := time.Duration(c.rules.MaxAge)
+	switch {
+	case limit == 0:
+	case c.p.TimeColumn == "":
+		c.add(Blocking, CodeStale, "", "contract.max_age is %v, but no column says how old the rows are; name it under contract.time", limit)
+	case at.Sub(c.p.Newest) > limit:
+		c.add(Blocking, CodeStale, c.p.TimeColumn, "the newest row is from %s, %v old, but contract.max_age is %v", stamp(c.p.Newest), at.Sub(c.p.Newest).Round(time.Minute), limit)
+	}
+}
+
+func rangeText(r dataset.RangeSpec) string {
+	switch {
+	case r.Max == nil:
+		return fmt.Sprintf("no less than %g", *r.Min)
+	case r.Min == nil:
+		return fmt.Sprintf("no more than %g", *r.Max)
+	}
+	return fmt.Sprintf("%g to %g", *r.Min, *r.Max)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+
+// percent formats a share for people.
+func percent(x float64) string { return fmt.Sprintf("%.3g %%", 100*x) }

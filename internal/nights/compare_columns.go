@@ -1,0 +1,119 @@
+package nights
+
+import (
+	"math"
+	"slices"
+)
+
+// checkColumns looks for columns that were added, removed, renamed or replaced.
+func (c *comparison) checkColumns() {
+	var gone, came []*Column
+	for i := range c.last.Columns {
+		if k := &c.last.Columns[i]; c.p.column(k.Name) == nil && !slices.Contains(c.Spec.Drop, k.Name) {
+			gone = append(gone, k)
+		}
+	}
+	for i := range c.p.Columns {
+		k := &c.p.Columns[i]
+		old := c.last.column(k.Name)
+		switch {
+		case old == nil:
+			came = append(came, k)
+		case old.Kind != k.Kind && old.Kind != None && k.Kind != None:
+			c.add(Blocking, CodeKindChanged, k.Name, "the column holds %s, but held %s before", plural(k.Kind), plural(old.Kind))
+		}
+	}
+
+	for _, old := range gone {
+		i := slices.IndexFunc(came, func(k *Column) bool { return alike(k, old) })
+		if i < 0 {
+			c.add(Blocking, CodeColumnMissing, old.Name, "the column is missing; every earlier night had it")
+			continue
+		}
+		c.add(Blocking, CodeColumnRenamed, old.Name, "the column is missing, but the new column %q has similar contents: rename it back, or rename it in the spec, too", came[i].Name)
+		came = slices.Delete(came, i, i+1)
+	}
+	for _, k := range came {
+		c.add(Note, CodeColumnNew, k.Name, "the column is new")
+	}
+}
+
+func plural(k Kind) string {
+	if k == None {
+		return "no values"
+	}
+	return string(k) + "s"
+}
+
+// alike reports whether two columns of different names could be the same one: by kind, missing values and distribution.
+func alike(a, b *Column) bool {
+	return a.Kind == b.Kind && a.Kind != None && math.Abs(a.Missing-b.Missing) < 0.1 && Distance(a, b) < 0.1
+}
+
+// Distance compares two columns of the same kind: the total variation of their ranges or levels, from 0 for the same distribution to 1 for
+// disjoint ones.
+func Distance(a, b *Column) float64 {
+	switch {
+	case a.Kind == Time || a.Kind == None:
+		return 0
+	case a.Kind == Number && len(a.Quantiles) > 0 && len(b.Quantiles) > 0:
+		return numberDistance(a, b)
+	case len(a.Levels) == 0 || len(b.Levels) == 0:
+		return 1
+	}
+	return levelDistance(a, b)
+}
+
+// numberDistance is the largest difference of the two cumulative distributions (Kolmogorov and Smirnov), at the known quantiles.
+func numberDistance(a, b *Column) float64 {
+	worst := 0.0
+	for _, pair := range [][2]*Column{{a, b}, {b, a}} {
+		for _, x := range pair[0].Quantiles {
+			for _, below := range []bool{true, false} {
+				worst = max(worst, math.Abs(cumulative(pair[0].Quantiles, x, below)-cumulative(pair[1].Quantiles, x, below)))
+			}
+		}
+	}
+	return worst
+}
+
+// cumulative estimates the share of the numbers less than x, or at most x.
+func cumulative(q []float64, x float64, below bool) float64 {
+	i, found := slices.BinarySearch(q, x)
+	if found && !below {
+		for i+1 < len(q) && q[i+1] == x {
+			i++
+		}
+		return float64(i) / float64(len(q)-1)
+	}
+	if found {
+		return float64(i) / float64(len(q)-1)
+	}
+
+	switch {
+	case i == 0:
+		return 0
+	case i == len(q):
+		return 1
+	}
+	return (float64(i-1) + (x-q[i-1])/(q[i]-q[i-1])) / float64(len(q)-1)
+}
+
+func levelDistance(a, b *Column) float64 {
+	sum := math.Abs(a.Rest - b.Rest)
+	for _, l := range a.Levels {
+		other := 0.0
+		if o := b.level(l.Text); o != nil {
+			other = o.Share
+		}
+		sum += math.Abs(l.Share - other)
+	}
+
+	for _, l := range b.Levels {
+		if a.level(l.Text) == nil {
+			sum += l.Share
+		}
+	}
+
+	return min(1, sum/2)
+}

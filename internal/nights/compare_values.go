@@ -1,0 +1,245 @@
+package nights
+
+import (
+	"math"
+	"slices"
+)
+
+// checkValues compares the values of each column with earlier ones.
+func (c *comparison) checkValues() {
+	for i := range c.p.Columns {
+		k := &c.p.Columns[i]
+		old := c.last.column(k.Name)
+		if old == nil || k.Name == c.p.TimeColumn {
+			continue
+		}
+
+		missing := c.learnColumn(k.Name, func(k *Column) float64 { return k.Missing })
+		more := k.Missing - missing.hi
+		switch {
+		case k.Kind == None && old.Kind != None:
+			c.add(Blocking, CodeEmpty, k.Name, "every value is missing; before, %s were", percent(missing.center))
+			continue
+		case k.Kind != old.Kind:
+			continue // already reported
+		case more > missing.doubt()*(0.1+2*missing.spread)+c.noise:
+			c.add(Blocking, CodeMissingValues, k.Name, "%s of the values are missing, but at most %s were before", percent(k.Missing), percent(missing.hi))
+			continue
+		case more > 0.03+missing.spread+c.noise:
+			c.add(Warning, CodeMissingValues, k.Name, "%s of the values are missing, but at most %s were before", percent(k.Missing), percent(missing.hi))
+		case missing.lo-k.Missing > missing.doubt()*(0.1+2*missing.spread)+c.noise:
+			c.add(Warning, CodeMissingValues, k.Name, "%s of the values are missing, but at least %s were before: were the gaps filled?", percent(k.Missing), percent(missing.lo))
+		}
+
+		if k.Distinct == 1 && old.Distinct > 1 {
+			c.add(Blocking, CodeConstant, k.Name, "all rows have the same value, but there were %d different ones", old.Distinct)
+			continue
+		}
+		if !c.checkPeaks(k, old) && !c.checkScale(k, old) && !c.checkLevels(k) {
+			c.checkDrift(k, old)
+		}
+	}
+}
+
+// checkPeaks looks for a number that many rows suddenly have, such as a zero for unknown.
+func (c *comparison) checkPeaks(k, old *Column) bool {
+	rise, at := peakRise(k, old)
+	seen := c.learnChange(func(p, before *Profile) (float64, bool) {
+		a, b := p.column(k.Name), before.column(k.Name)
+		if a == nil || b == nil {
+			return 0, false
+		}
+		r, _ := peakRise(a, b)
+		return r, true
+	})
+
+	if rise <= seen.doubt()*levelFloor+3*seen.hi+c.noise*math.Sqrt(rise) {
+		return false
+	}
+	c.add(Blocking, CodeLevel, k.Name, "%s of the rows have the number %g, but only %s had it before", percent(at.Share), at.Number, percent(at.Share-rise))
+	return true
+}
+
+// peakRise returns the largest rise of a number's share, and the number.
+func peakRise(a, b *Column) (rise float64, at Peak) {
+	for _, p := range a.Peaks {
+		was := 0.0
+		for _, o := range b.Peaks {
+			if o.Number == p.Number {
+				was = o.Share
+			}
+		}
+		if p.Share-was > rise {
+			rise, at = p.Share-was, p
+		}
+	}
+	return rise, at
+}
+
+// Tolerances of a factor on all numbers of a column.
+const (
+	scaleFloor = 0.05 // least distance of the factor from 1, as a logarithm
+	scaleAgree = 0.5  // largest disagreement of the levels' or quantiles' factors, relative to the distance
+)
+
+// checkScale looks for numbers that are all multiplied by the same factor, as by a change of currency or unit.
+func (c *comparison) checkScale(k, old *Column) bool {
+	factors := c.levelFactors(k, old)
+	if len(factors) < 3 {
+		factors = quantileFactors(k, old)
+	}
+	if len(factors) < 3 {
+		return false
+	}
+
+	slices.Sort(factors)
+	factor := factors[len(factors)/2]
+	k.Factor = round5(factor)
+	size, apart := math.Abs(math.Log(factor)), math.Log(factors[len(factors)*3/4]/factors[len(factors)/4])
+
+	// Numbers may grow naturally, and medians of few rows differ by chance.
+	seen := c.learnColumn(k.Name, func(k *Column) float64 {
+		if k.Factor <= 0 {
+			return 0
+		}
+		return math.Abs(math.Log(k.Factor))
+	})
+	luck := 3 * apart / math.Sqrt(float64(len(factors)))
+	if size <= seen.doubt()*scaleFloor+2.5*seen.hi+luck || apart > scaleAgree*size {
+		return false
+	}
+	c.add(Blocking, CodeScaled, k.Name, "the numbers are %.4g times what they were: the median is %.6g, and was %.6g", factor, k.Quantiles[steps/2], old.Quantiles[steps/2])
+	return true
+}
+
+// levelFactors returns the ratios of the medians by level to last night's.
+func (c *comparison) levelFactors(k, old *Column) []float64 {
+	if k.Kind != Number || len(old.Middles) == 0 {
+		return nil
+	}
+
+	was := map[string]float64{}
+	other := &Column{Name: old.Beside}
+	for _, m := range old.Middles {
+		was[m.Text] = m.Median
+		other.Levels = append(other.Levels, ColumnLevel{Text: m.Text})
+	}
+
+	var factors []float64
+	for _, m := range middles(c.night, c.night.Sample.Column(k.Name), other) {
+		if f := m.Median / was[m.Text]; f > 0 && !math.IsInf(f, 0) {
+			factors = append(factors, f)
+		}
+	}
+	return factors
+}
+
+// quantileFactors returns the ratios of the quantiles.
+func quantileFactors(a, b *Column) []float64 {
+	if a.Kind != Number || len(b.Quantiles) != len(a.Quantiles) {
+		return nil
+	}
+	var factors []float64
+	for i := 2; i <= steps-2; i++ {
+		if f := a.Quantiles[i] / b.Quantiles[i]; f > 0 && !math.IsInf(f, 0) && (i == 2 || b.Quantiles[i] != b.Quantiles[i-1]) {
+			factors = append(factors, f)
+		}
+	}
+	return factors
+}
+
+// Tolerances of levels.
+const (
+	levelFloor = 0.06 // largest rise of a level's share
+	churnFloor = 0.15 // largest share of rows with levels that were absent last night
+)
+
+// checkLevels looks for a level that takes over, for levels that are written differently, and for a complete change of levels.
+func (c *comparison) checkLevels(k *Column) bool {
+	old := c.last.column(k.Name)
+	if len(k.Levels) == 0 || len(old.Levels) == 0 {
+		return false
+	}
+
+	both := func(f func(a, b *Column) float64) usual {
+		return c.learnChange(func(p, before *Profile) (float64, bool) {
+			a, b := p.column(k.Name), before.column(k.Name)
+			if a == nil || b == nil || len(a.Levels) == 0 || len(b.Levels) == 0 {
+				return 0, false
+			}
+			return f(a, b), true
+		})
+	}
+
+	known, usually := sharedPrints(k.Prints, old.Prints), both(func(a, b *Column) float64 { return sharedPrints(a.Prints, b.Prints) })
+	strange := usually.nights > 0 && usually.lo > 0.08 && known < 0.35*usually.lo
+	strange = strange || usually.nights == 0 && known < 0.02 && old.Distinct >= 50 && float64(old.Distinct) < 0.5*c.last.sampled()
+	if strange {
+		c.add(Blocking, CodeUnseen, k.Name, "only %s of the column's values occurred last night: are they written differently?", percent(known))
+		return true
+	}
+
+	rise, text := greatestRise(k, old)
+	rose := both(func(a, b *Column) float64 { r, _ := greatestRise(a, b); return r })
+	if rise > rose.doubt()*levelFloor+3*rose.hi+c.noise*math.Sqrt(rise) {
+		now, was := k.level(text).Share, 0.0
+		if l := old.level(text); l != nil {
+			was = l.Share
+		}
+		c.add(Blocking, CodeLevel, k.Name, "%s of the rows have the value %.60q, but %s had it before", percent(now), text, percent(was))
+		return true
+	}
+
+	churn, churned := levelDistance(k, old), both(levelDistance)
+	spread := c.noise * math.Sqrt(float64(len(k.Levels)+1)) / 2
+	switch {
+	case churn > churned.doubt()*churnFloor+3*churned.hi+spread:
+		c.add(Blocking, CodeDrift, k.Name, "%s of the rows have other values than last night's, but usually at most %s have", percent(churn), percent(churned.hi))
+		return true
+	case churn > 0.1+1.5*churned.hi+spread:
+		c.add(Warning, CodeDrift, k.Name, "%s of the rows have other values than last night's, but usually at most %s have", percent(churn), percent(churned.hi))
+	}
+	return false
+}
+
+// greatestRise returns the largest rise of a level's share, and the level.
+func greatestRise(a, b *Column) (rise float64, text string) {
+	for _, l := range a.Levels {
+		was := 0.0
+		if o := b.level(l.Text); o != nil {
+			was = o.Share
+		}
+		if l.Share-was > rise {
+			rise, text = l.Share-was, l.Text
+		}
+	}
+	return rise, text
+}
+
+// driftFloor is how far the distribution of numbers may move in a night, as numberDistance.
+const driftFloor = 0.12
+
+// checkDrift compares the distribution of numbers with last night's.
+func (c *comparison) checkDrift(k, old *Column) {
+	if k.Kind != Number {
+		return
+	}
+
+	now := Distance(k, old)
+	seen := c.learnChange(func(p, before *Profile) (float64, bool) {
+		a, b := p.column(k.Name), before.column(k.Name)
+		if a == nil || b == nil || a.Kind != Number || b.Kind != Number {
+			return 0, false
+		}
+		return Distance(a, b), true
+	})
+
+	text := "the distribution of the numbers has changed: the median is %.6g, and was %.6g; %s of the rows are elsewhere, but at most %s were before"
+	args := []any{k.Quantiles[steps/2], old.Quantiles[steps/2], percent(now), percent(seen.hi)}
+	switch {
+	case now > seen.doubt()*driftFloor+3*seen.hi+c.noise:
+		c.add(Blocking, CodeDrift, k.Name, text, args...)
+	case now > driftFloor/2+1.5*seen.hi+c.noise:
+		c.add(Warning, CodeDrift, k.Name, text, args...)
+	}
+}

@@ -1,0 +1,193 @@
+package nights
+
+import (
+	"bytes"
+	"math"
+	"time"
+)
+
+// checkPrints looks for repeated rows: within tonight's table, in train and test, or from the night before.
+func (c *comparison) checkPrints() {
+	rows := math.Sqrt(float64(max(len(c.p.Prints)/8, 1)))
+	beyond := func(x float64, u usual, floor float64) bool {
+		return x > u.hi+u.doubt()*(floor+2*u.spread)+4*math.Sqrt(max(u.hi, 1e-4))/rows
+	}
+
+	overlap := sharedPrints(c.p.Prints, c.last.Prints)
+	before := c.learnChange(func(p, b *Profile) (float64, bool) { return sharedPrints(p.Prints, b.Prints), true })
+	switch {
+	case c.Respecified:
+		// With a changed spec, the same table is staged again on purpose.
+	case overlap > 0.99 && before.hi < 0.99:
+		c.add(Blocking, CodeSameRows, "", "%s of the rows are last night's: it is the same table again", percent(overlap))
+	case before.nights > 0 && beyond(overlap, before, 0.05):
+		c.add(Blocking, CodeOldRows, "", "%s of the rows are last night's, but on other nights at most %s were", percent(overlap), percent(before.hi))
+	}
+
+	repeated := c.learn(func(p *Profile) (float64, bool) { return p.Repeated, true })
+	shared := c.learn(func(p *Profile) (float64, bool) { return p.Shared, true })
+	sharedToo := beyond(c.p.Shared, shared, 0.005)
+	if beyond(c.p.Repeated, repeated, 0.0007) && !(sharedToo && c.p.Shared > 2*c.p.Repeated) {
+		c.add(Blocking, CodeRepeatedRows, "", "%s of the rows occur more than once, but on other nights at most %s did", percent(c.p.Repeated), percent(repeated.hi))
+	}
+	if sharedToo {
+		c.add(Blocking, CodeSharedRows, "", "%s of the rows of test are also in train, but on other nights at most %s were", percent(c.p.Shared), percent(shared.hi))
+	}
+}
+
+// sharedPrints is the share of a's rows that are also in b, judged by the hashes up to the smaller of the two maxima.
+func sharedPrints(a, b []byte) float64 {
+	if len(a) < 8 || len(b) < 8 {
+		return 0
+	}
+	limit := a[len(a)-8:]
+	if other := b[len(b)-8:]; bytes.Compare(other, limit) < 0 {
+		limit = other
+	}
+
+	both, all := 0, 0
+	for i, j := 0, 0; i < len(a) && bytes.Compare(a[i:i+8], limit) <= 0; i += 8 {
+		for j < len(b) && bytes.Compare(b[j:j+8], a[i:i+8]) < 0 {
+			j += 8
+		}
+		all++
+		if j < len(b) && bytes.Equal(b[j:j+8], a[i:i+8]) {
+			both++
+		}
+	}
+	return float64(both) / float64(max(all, 1))
+}
+
+// checkVolume compares the number of rows.
+func (c *comparison) checkVolume() {
+	u := c.learn(func(p *Profile) (float64, bool) { return float64(p.Rows), true })
+	rows := float64(c.p.Rows)
+
+	// Until a week is known, a weekend may still be to come.
+	low, high := 0.6, 1.7
+	if u.nights < 7 {
+		low, high = 0.5, 2
+	}
+
+	switch {
+	case rows < low*u.lo || rows > high*u.hi:
+		c.add(Blocking, CodeRows, "", "%d rows, but earlier nights had %.0f to %.0f", c.p.Rows, u.lo, u.hi)
+	case rows < 0.8*u.lo || rows > 1.25*u.hi:
+		c.add(Warning, CodeRows, "", "%d rows, but earlier nights had %.0f to %.0f", c.p.Rows, u.lo, u.hi)
+	}
+}
+
+// Tolerances of times.
+const (
+	clockStep = 25 * time.Minute // less than the smallest difference between time zones
+	quiet     = 0.15             // of an hour's usual rows: with fewer, the hour counts as lost
+)
+
+// checkTimes compares the oldest and newest row with earlier nights', and looks for hours without rows.
+func (c *comparison) checkTimes() {
+	if c.p.TimeColumn == "" || c.last.TimeColumn != c.p.TimeColumn {
+		return
+	}
+
+	step := func(of func(*Profile) time.Time) (off time.Duration, u usual) {
+		u = c.learnChange(func(p, b *Profile) (float64, bool) { return of(p).Sub(of(b)).Seconds(), p.TimeColumn == c.p.TimeColumn })
+		return of(c.p).Sub(of(c.last)) - seconds(u.center), u
+	}
+	newest, moves := step(func(p *Profile) time.Time { return p.Newest })
+	oldest, _ := step(func(p *Profile) time.Time { return p.Oldest })
+	usually := seconds(moves.center)
+
+	if c.Respecified {
+		return
+	}
+	if !c.p.Newest.After(c.last.Newest) && moves.nights > 0 && usually > 0 {
+		c.add(Blocking, CodeStale, c.p.TimeColumn, "the newest row is from %s, and last night's was from %s", stamp(c.p.Newest), stamp(c.last.Newest))
+		return
+	}
+	if moves.nights < 2 || usually <= 0 {
+		return
+	}
+
+	slack := max(clockStep, seconds(2*moves.spread))
+	whole := newest%usually == 0 || (newest+slack)%usually < 2*slack // one or more nights were skipped
+	switch {
+	case newest.Abs() > slack && (newest-oldest).Abs() <= slack && newest.Abs() < usually*3/4:
+		c.add(Blocking, CodeClock, c.p.TimeColumn, "all times are %v %s than expected: the newest row is from %s", newest.Abs().Round(time.Minute), direction(newest), stamp(c.p.Newest))
+	case newest > slack && whole:
+		c.add(Warning, CodeFuture, c.p.TimeColumn, "the newest row is from %s, %v after last night's, but usually it is %v: was a night left out?", stamp(c.p.Newest), c.p.Newest.Sub(c.last.Newest), usually)
+	case newest > slack:
+		c.add(Blocking, CodeFuture, c.p.TimeColumn, "the newest row is from %s, %v later than expected", stamp(c.p.Newest), newest.Round(time.Minute))
+	case newest < -slack:
+		c.add(Blocking, CodeStale, c.p.TimeColumn, "the newest row is from %s, %v older than expected", stamp(c.p.Newest), -newest.Round(time.Minute))
+	case oldest > max(slack, usually/20):
+		c.add(Blocking, CodeStale, c.p.TimeColumn, "the oldest row is from %s, %v newer than expected: the beginning is missing", stamp(c.p.Oldest), oldest.Round(time.Minute))
+	}
+	c.checkGaps()
+}
+
+func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
+
+func direction(d time.Duration) string {
+	if d < 0 {
+		return "earlier"
+	}
+	return "later"
+}
+
+// gapRows is how many sampled rows an hour must usually have for their absence to mean something.
+const gapRows = 60
+
+// checkGaps looks for hours that have lost their rows, compared with the same hours of the table's other days and of the nights before.
+func (c *comparison) checkGaps() {
+	b := &c.p.Buckets
+	const hour = 3600
+	if b.Width != hour {
+		return
+	}
+
+	usual := c.hourly()
+	total := 0
+	for _, n := range b.Rows {
+		total += n
+	}
+	days := float64(len(b.Rows)) / 24
+
+	first, lost := int64(-1), 0
+	for i := 1; i+1 < len(b.Rows); i++ { // the first and the last hour may be incomplete
+		at := b.From + int64(i)*hour
+		expected := usual[at/hour%24] * float64(total) / max(days, 1)
+		if expected < gapRows || float64(b.Rows[i]) > quiet*expected {
+			continue
+		}
+		if lost++; first < 0 {
+			first = at
+		}
+	}
+	if lost > 0 {
+		c.add(Blocking, CodeGap, c.p.TimeColumn, "%d hours have hardly any rows, beginning with %s", lost, stamp(time.Unix(first, 0)))
+	}
+}
+
+// hourly returns each hour's usual share of a day's rows: the median of the nights before.
+func (c *comparison) hourly() [24]float64 {
+	var out [24]float64
+	for h := range out {
+		u := c.learn(func(p *Profile) (float64, bool) {
+			b := &p.Buckets
+			if b.Width != 3600 {
+				return 0, false
+			}
+			rows, all := 0, 0
+			for i, n := range b.Rows {
+				all += n
+				if int((b.From/3600+int64(i))%24) == h {
+					rows += n
+				}
+			}
+			return float64(rows) / float64(max(all, 1)), all > 0
+		})
+		out[h] = u.lo
+	}
+
+	return out
+}

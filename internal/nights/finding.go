@@ -1,0 +1,125 @@
+package nights
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Level is the severity of a finding.
+type Level string
+
+// The levels of findings. Only Blocking keeps a night from being trained on.
+const (
+	Note     Level = "note"
+	Warning  Level = "warning"
+	Blocking Level = "blocking"
+)
+
+// Code is the kind of a finding.
+type Code string
+
+// The codes, ordered from causes to consequences: a finding may be caused by one with an earlier code.
+const (
+	CodeColumnMissing Code = "column_missing" // an earlier column is missing
+	CodeColumnRenamed Code = "column_renamed" // an earlier column has another name
+	CodeColumnNew     Code = "column_new"     // a column that earlier nights did not have
+	CodeKindChanged   Code = "kind_changed"   // numbers instead of texts, or the reverse
+	CodeSameRows      Code = "same_rows"      // last night's rows again
+	CodeRepeatedRows  Code = "repeated_rows"  // rows that occur more than once
+	CodeSharedRows    Code = "shared_rows"    // rows of test that are also in train
+	CodeOldRows       Code = "old_rows"       // more of last night's rows than usual
+	CodeRows          Code = "rows"           // more or fewer rows than usual, or than the spec allows
+	CodeClock         Code = "clock"          // all times have shifted, as by another time zone
+	CodeStale         Code = "stale"          // the newest row is older than expected
+	CodeFuture        Code = "future"         // the newest row is newer than expected
+	CodeGap           Code = "gap"            // hours without rows
+	CodeEmpty         Code = "empty"          // a column no longer has values
+	CodeConstant      Code = "constant"       // a column has one value
+	CodeMissingValues Code = "missing_values" // more of a column's values are missing than usual
+	CodeScaled        Code = "scaled"         // all numbers of a column times a factor
+	CodeLevel         Code = "level"          // a level of a column has many more rows than usual
+	CodeUnseen        Code = "unseen"         // the levels of a column are new, as if written differently
+	CodeDrift         Code = "drift"          // the values of a column are distributed differently
+	CodeLeak          Code = "leak"           // a column gives away the label
+	CodeScrambled     Code = "scrambled"      // a column has lost its ties to the others, as if shifted against the rows
+	CodeLabelRate     Code = "label_rate"     // the mean label has changed
+	CodeLabelsLost    Code = "labels_lost"    // hours or levels without a positive label
+	CodeInverted      Code = "labels_inverted"
+	CodeShuffled      Code = "labels_shuffled" // the label has lost its ties to the columns
+)
+
+// order lists the codes as above.
+var order = []Code{CodeColumnMissing, CodeColumnRenamed, CodeColumnNew, CodeKindChanged, CodeSameRows, CodeRepeatedRows, CodeSharedRows,
+	CodeOldRows, CodeRows, CodeClock, CodeStale, CodeFuture, CodeGap, CodeEmpty, CodeConstant, CodeMissingValues, CodeScaled, CodeLevel,
+	CodeUnseen, CodeDrift, CodeLeak, CodeScrambled, CodeInverted, CodeLabelsLost, CodeLabelRate, CodeShuffled}
+
+// Finding is something about a night that a person should know.
+type Finding struct {
+	Code   Code   `json:"code"`
+	Level  Level  `json:"level"`
+	Column string `json:"column,omitempty"`
+	Text   string `json:"text"` // a sentence with the numbers
+}
+
+// String formats the finding for people.
+func (f Finding) String() string {
+	where := ""
+	if f.Column != "" {
+		where = f.Column + ": "
+	}
+	return fmt.Sprintf("%s: %s%s (%s)", f.Level, where, f.Text, f.Code)
+}
+
+// Is reports whether text, CODE or CODE:COLUMN, refers to the finding.
+func (f Finding) Is(text string) bool {
+	code, column, ok := strings.Cut(text, ":")
+	return code == string(f.Code) && (!ok || column == f.Column)
+}
+
+// Blocked reports whether some finding keeps the night from being trained on.
+func Blocked(findings []Finding) bool {
+	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Level == Blocking })
+}
+
+// Reason is the most serious finding in a sentence, and the number of others; empty if none blocks.
+func Reason(findings []Finding) string {
+	n := 0
+	first := ""
+	for _, f := range findings {
+		if f.Level != Blocking {
+			continue
+		}
+		if n++; n == 1 {
+			first = strings.TrimPrefix(f.String(), string(Blocking)+": ")
+		}
+	}
+
+	if n > 1 {
+		first += fmt.Sprintf(" and %d more", n-1)
+	}
+	return first
+}
+
+// sorted orders findings by level, most serious first, then from causes to consequences.
+func sorted(findings []Finding) []Finding {
+	grave := []Level{Blocking, Warning, Note}
+	slices.SortStableFunc(findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(slices.Index(grave, a.Level), slices.Index(grave, b.Level)),
+			cmp.Compare(slices.Index(order, a.Code), slices.Index(order, b.Code)), cmp.Compare(a.Column, b.Column))
+	})
+	return findings
+}
+
+// allow turns blocking findings that the spec allows into warnings.
+func allow(findings []Finding, allowed []string) []Finding {
+	for i := range findings {
+		f := &findings[i]
+		if f.Level == Blocking && slices.ContainsFunc(allowed, f.Is) {
+			f.Level = Warning
+			f.Text += "; contract.allow lets it pass"
+		}
+	}
+	return findings
+}

@@ -1,0 +1,247 @@
+package nights_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/nights"
+	"coppice/internal/nights/nightstest"
+)
+
+// night is a table as staging sees it.
+type night struct {
+	rows    *ingest.Night
+	profile *nights.Profile
+}
+
+// stage makes a night of a table; err says why it cannot be staged.
+func stage(t *testing.T, table nightstest.Table) (night, error) {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "night.csv")
+	if err := os.WriteFile(file, table.CSV(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spec, err := dataset.ParseSpec("dataset.yaml", append(nightstest.Spec(file), "encodings: none\n"...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := ingest.Expand(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := ingest.Stage(t.Context(), spec, files, filepath.Join(dir, "d"), ingest.Options{})
+	if err != nil {
+		return night{}, err
+	}
+	return night{r.Night, nights.Measure(r.Night, r.Manifest)}, nil
+}
+
+// compare is what is found out about a night after others.
+func compare(n night, before []*nights.Profile) []nights.Finding {
+	return nights.Compare(nights.Request{Night: n.rows, Tonight: n.profile, Before: before, Spec: &dataset.Spec{}, At: nightstest.First})
+}
+
+// pastNights are good nights, and how many of them.
+const (
+	pastNights = 8
+	laterGood  = 3
+	nightRows  = 20_000
+)
+
+// TestKindsOfNights: every kind of bad night is noticed, the finding that comes first is the right one, and nights that drift honestly
+// pass. `make nights` does the same on more seeds, through the built programs.
+func TestKindsOfNights(t *testing.T) {
+	s := nightstest.Stream{Seed: 11, Rows: nightRows}
+	var before []*nights.Profile
+	for day := range pastNights + laterGood {
+		n, err := stage(t, s.Night(day))
+		if err != nil {
+			t.Fatalf("day %d cannot be staged: %v", day, err)
+		}
+		if found := compare(n, before); nights.Blocked(found) {
+			t.Errorf("day %d, a good one, is held back: %v", day, found)
+		}
+		before = append(before, n.profile)
+	}
+
+	day := pastNights + laterGood
+	today, yesterday := s.Night(day), s.Night(day-1)
+	kinds := nightstest.Kinds()
+	var mu sync.Mutex
+	right := 0
+	t.Run("kinds", func(t *testing.T) {
+		for i, k := range kinds {
+			t.Run(k.Name, func(t *testing.T) {
+				t.Parallel()
+				n, err := stage(t, k.Break(rand.New(rand.NewPCG(1, uint64(i))), today, yesterday))
+				ok := err != nil && len(k.Want) == 0
+				if err == nil {
+					found := compare(n, before)
+					if !nights.Blocked(found) {
+						t.Errorf("%s: nothing blocks it; found: %v", k.Name, found)
+					}
+					if ok = len(found) > 0 && slices.Contains(k.Want, found[0].Code); !ok {
+						t.Logf("%s: %v comes first, and %v is to blame", k.Name, found[0], k.Want)
+					}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if ok {
+					right++
+				}
+			})
+		}
+	})
+	if share := float64(right) / float64(len(kinds)); share < 0.9 {
+		t.Errorf("the right finding comes first in %d of %d kinds", right, len(kinds))
+	}
+}
+
+// TestDoubtedNight: a night that a person has let pass in spite of its label rate does not make the rate usual by itself. The next night with that
+// rate blocks once more, and one with the rate that was usual passes; the second night that was let pass makes it usual.
+func TestDoubtedNight(t *testing.T) {
+	stream := nightstest.Stream{Seed: 3, Rows: nightRows}
+	lost := slices.IndexFunc(nightstest.Kinds(), func(k nightstest.Kind) bool { return k.Name == "a random third of the clicks lost" })
+	broken := func(day int) night {
+		t.Helper()
+		n, err := stage(t, nightstest.Kinds()[lost].Break(rand.New(rand.NewPCG(1, uint64(day))), stream.Night(day), stream.Night(day-1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+
+	var before []*nights.Profile
+	for day := range 5 {
+		n, err := stage(t, stream.Night(day))
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(n, before)
+		before = append(before, n.profile)
+	}
+	first := broken(5)
+	compare(first, before)
+	before = append(before, first.profile)
+
+	good, err := stage(t, stream.Night(6))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		n       night
+		doubted bool
+		want    bool
+	}{
+		"as low again, after one that was let pass":  {broken(6), true, true},
+		"as low again, after two that were let pass": {broken(6), false, false},
+		"as ever, after one that was let pass":       {good, true, false},
+	} {
+		found := nights.Compare(nights.Request{Night: c.n.rows, Tonight: c.n.profile, Before: before, Doubted: c.doubted, Spec: &dataset.Spec{}, At: nightstest.First})
+		if got := slices.ContainsFunc(found, func(f nights.Finding) bool { return f.Code == nights.CodeLabelRate && f.Level == nights.Blocking }); got != c.want {
+			t.Errorf("%s: found %v; want its label rate to block: %t", name, found, c.want)
+		}
+	}
+}
+
+// TestFirstNight: without a night before, nothing is known, and only the spec can block.
+func TestFirstNight(t *testing.T) {
+	n, err := stage(t, nightstest.Stream{Seed: 3, Rows: 3000}.Night(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := compare(n, nil); len(found) > 0 {
+		t.Errorf("the first night has findings: %v", found)
+	}
+
+	number := func(x float64) *float64 { return &x }
+	for _, c := range []struct {
+		rules dataset.ContractSpec
+		want  nights.Code
+	}{
+		{dataset.ContractSpec{Rows: dataset.RangeSpec{Min: number(1e6)}}, nights.CodeRows},
+		{dataset.ContractSpec{Label: dataset.RangeSpec{Max: number(0.001)}}, nights.CodeLabelRate},
+		{dataset.ContractSpec{MaxAge: dataset.Duration(time.Hour)}, nights.CodeStale},
+	} {
+		q := nights.Request{Night: n.rows, Tonight: n.profile, Spec: &dataset.Spec{Contract: c.rules}, At: nightstest.First.Add(48 * time.Hour)}
+		found := nights.Compare(q)
+		if len(found) != 1 || found[0].Code != c.want || found[0].Level != nights.Blocking {
+			t.Errorf("contract %+v: found %v, want one %s that blocks", c.rules, found, c.want)
+		}
+
+		q.Spec.Contract.Allow = []string{string(c.want)}
+		if found := nights.Compare(q); nights.Blocked(found) || len(found) != 1 {
+			t.Errorf("contract %+v with allow: found %v, want one warning", c.rules, found)
+		}
+		q.Spec.Contract = dataset.ContractSpec{Off: true}
+		if found := nights.Compare(q); len(found) > 0 {
+			t.Errorf("contract none: found %v, want nothing", found)
+		}
+	}
+}
+
+// TestRecordIsReadBack: a record survives its file, and one that was changed on the way is refused, not believed.
+func TestRecordIsReadBack(t *testing.T) {
+	n, err := stage(t, nightstest.Stream{Seed: 3, Rows: 3000}.Night(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &nights.Record{Format: 1, Dataset: "clicks", Version: "0123456789abcdef", At: nightstest.First, Profile: n.profile,
+		Findings: []nights.Finding{{Code: nights.CodeScaled, Level: nights.Blocking, Column: "price", Text: "twice"}}}
+	text, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := nights.DecodeRecord(text, "clicks", "0123456789abcdef")
+	if err != nil || !back.Blocked() || nights.Reason(back.Findings) != "price: twice (scaled)" {
+		t.Fatalf("read back: %v, blocked %v, reason %q", err, back.Blocked(), nights.Reason(back.Findings))
+	}
+	if found := compare(n, []*nights.Profile{back.Profile}); len(found) != 1 || found[0].Code != nights.CodeSameRows {
+		t.Errorf("the night after itself: found %v, want same_rows alone", found)
+	}
+
+	for name, change := range map[string]func(*nights.Record){
+		"another dataset": func(r *nights.Record) { r.Dataset = "other" },
+		"another version": func(r *nights.Record) { r.Version = "fedcba9876543210" },
+		"another format":  func(r *nights.Record) { r.Format = 2 },
+		"no profile":      func(r *nights.Record) { r.Profile = nil },
+		"odd prints":      func(r *nights.Record) { r.Profile.Prints = r.Profile.Prints[:9] },
+		"few quantiles":   func(r *nights.Record) { r.Profile.Columns[7].Quantiles = r.Profile.Columns[7].Quantiles[:3] },
+		"odd ties":        func(r *nights.Record) { r.Profile.Ties[2] = nil },
+		"odd buckets":     func(r *nights.Record) { r.Profile.Buckets.Label = nil },
+	} {
+		bad, err := nights.DecodeRecord(text, "clicks", "0123456789abcdef")
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(bad)
+		damaged, err := bad.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := nights.DecodeRecord(damaged, "clicks", "0123456789abcdef"); err == nil {
+			t.Errorf("%s: the record is believed", name)
+		}
+	}
+}
+
+// FuzzRecord: whatever an object holds, it is refused or can be compared with.
+func FuzzRecord(f *testing.F) {
+	f.Add([]byte(`{"format":1,"dataset":"clicks","version":"0123456789abcdef","profile":{"rows":1,"buckets":{"rows":[1],"label":[0]},"columns":[{"name":"a","kind":"text","levels":[{"text":"x"}]}],"ties":[[]]}}`))
+	f.Fuzz(func(_ *testing.T, text []byte) {
+		r, err := nights.DecodeRecord(text, "clicks", "0123456789abcdef")
+		if err != nil {
+			return
+		}
+		empty := &ingest.Night{Sample: &dataset.Sample{}}
+		nights.Compare(nights.Request{Night: empty, Tonight: r.Profile, Before: []*nights.Profile{r.Profile, r.Profile}, Spec: &dataset.Spec{}, At: nightstest.First})
+	})
+}

@@ -1,0 +1,334 @@
+package nightstest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"coppice/internal/nights"
+)
+
+// Kind is a kind of bad night.
+type Kind struct {
+	Name string
+	// Tuned says that thresholds were chosen with this kind in mind; the other kinds serve to judge them.
+	Tuned bool
+	// Want lists the findings of which one must come first. If it is empty, the file itself must be rejected, or be recognised as the one
+	// staged before.
+	Want []nights.Code
+	// Break turns a good night into a bad one. yesterday is the good night before.
+	Break func(rng *rand.Rand, today, yesterday Table) Table
+}
+
+// place is the index of a column.
+func (t Table) place(name string) int { return slices.Index(t.Names, name) }
+
+// clone copies the table, so that the copy may be changed.
+func (t Table) clone() Table {
+	out := Table{Names: slices.Clone(t.Names), Rows: make([][]string, len(t.Rows))}
+	for i, r := range t.Rows {
+		out.Rows[i] = slices.Clone(r)
+	}
+	return out
+}
+
+// each changes the values of a column.
+func (t Table) each(name string, change func(i int, old string) string) Table {
+	out := t.clone()
+	at := t.place(name)
+	for i := range out.Rows {
+		out.Rows[i][at] = change(i, out.Rows[i][at])
+	}
+	return out
+}
+
+// labels changes the labels.
+func labels(t Table, change func(i int, old string) string) Table { return t.each("is_click", change) }
+
+func times(t Table, name string, factor float64) Table {
+	return t.each(name, func(_ int, old string) string {
+		x, err := strconv.ParseFloat(old, 64)
+		if err != nil {
+			return old
+		}
+		return strconv.FormatFloat(factor*x, 'f', 4, 64)
+	})
+}
+
+// shifted moves a column's values down by a number of rows.
+func shifted(t Table, name string, by int) Table {
+	at := t.place(name)
+	return t.each(name, func(i int, _ string) string { return t.Rows[(i+len(t.Rows)-by)%len(t.Rows)][at] })
+}
+
+func moved(t Table, by time.Duration) Table {
+	return t.each("ts", func(_ int, old string) string {
+		at, err := time.Parse(time.RFC3339, old)
+		if err != nil {
+			panic(err) // a bug in this package
+		}
+		return at.Add(by).Format("2006-01-02T15:04:05.000Z")
+	})
+}
+
+// within reports whether the hour of a row's time is in a range.
+func within(t Table, i, from, to int) bool {
+	hour, err := strconv.Atoi(t.Rows[i][0][11:13])
+	return err == nil && hour >= from && hour < to
+}
+
+func only(t Table, keep func(i int) bool) Table {
+	out := t.clone()
+	out.Rows = nil
+	for i, r := range t.Rows {
+		if keep(i) {
+			out.Rows = append(out.Rows, slices.Clone(r))
+		}
+	}
+	return out
+}
+
+func drop(t Table, name string) Table {
+	out := t.clone()
+	at := t.place(name)
+	out.Names = slices.Delete(out.Names, at, at+1)
+	for i := range out.Rows {
+		out.Rows[i] = slices.Delete(out.Rows[i], at, at+1)
+	}
+	return out
+}
+
+func rename(t Table, from, to string) Table {
+	out := t.clone()
+	out.Names[t.place(from)] = to
+	return out
+}
+
+// add inserts a column before the label.
+func add(t Table, name string, value func(i int) string) Table {
+	out := t.clone()
+	at := t.place("is_click")
+	out.Names = slices.Insert(out.Names, at, name)
+	for i := range out.Rows {
+		out.Rows[i] = slices.Insert(out.Rows[i], at, value(i))
+	}
+	return out
+}
+
+// busiest is the most frequent value of a column.
+func busiest(t Table, name string) string {
+	counts := map[string]int{}
+	at, best := t.place(name), ""
+	for _, r := range t.Rows {
+		if counts[r[at]]++; counts[r[at]] > counts[best] || counts[r[at]] == counts[best] && r[at] < best {
+			best = r[at]
+		}
+	}
+	return best
+}
+
+// Kinds are the kinds of bad nights.
+func Kinds() []Kind {
+	kinds := slices.Concat(badLabels(), badColumns(), badRows())
+	for i := range kinds {
+		kinds[i].Tuned = i%2 == 0
+	}
+	return kinds
+}
+
+func badLabels() []Kind {
+	code := func(c ...nights.Code) []nights.Code { return c }
+	return []Kind{
+		{Name: "a third of the labels zeroed", Want: code(nights.CodeLabelsLost, nights.CodeLabelRate), Break: func(_ *rand.Rand, t, _ Table) Table {
+			return labels(t, func(i int, old string) string {
+				if i >= len(t.Rows)/3 && i < 2*len(t.Rows)/3 {
+					return "0"
+				}
+				return old
+			})
+		}},
+		{Name: "labels shuffled", Want: code(nights.CodeShuffled), Break: func(rng *rand.Rand, t, _ Table) Table {
+			order := rng.Perm(len(t.Rows))
+			at := t.place("is_click")
+			return labels(t, func(i int, _ string) string { return t.Rows[order[i]][at] })
+		}},
+		{Name: "labels inverted", Want: code(nights.CodeInverted, nights.CodeLabelRate), Break: func(_ *rand.Rand, t, _ Table) Table {
+			return labels(t, func(_ int, old string) string { return map[string]string{"0": "1", "1": "0"}[old] })
+		}},
+		{Name: "22 % positive", Want: code(nights.CodeLabelRate), Break: func(rng *rand.Rand, t, _ Table) Table {
+			return labels(t, func(_ int, old string) string {
+				if rng.Float64() < 0.19 {
+					return "1"
+				}
+				return old
+			})
+		}},
+		{Name: "one campaign's labels lost", Want: code(nights.CodeLabelsLost), Break: func(_ *rand.Rand, t, _ Table) Table {
+			at, id := t.place("campaign_id"), busiest(t, "campaign_id")
+			return labels(t, func(i int, old string) string {
+				if t.Rows[i][at] == id {
+					return "0"
+				}
+				return old
+			})
+		}},
+		{Name: "labels shifted by one row", Want: code(nights.CodeShuffled), Break: func(_ *rand.Rand, t, _ Table) Table { return shifted(t, "is_click", 1) }},
+		{Name: "the last six hours have no clicks yet", Want: code(nights.CodeLabelsLost), Break: func(_ *rand.Rand, t, _ Table) Table {
+			return labels(t, func(i int, old string) string {
+				if within(t, i, 18, 24) {
+					return "0"
+				}
+				return old
+			})
+		}},
+		{Name: "half of the labels missing", Want: code(nights.CodeRows, nights.CodeLabelRate), Break: func(rng *rand.Rand, t, _ Table) Table {
+			return labels(t, func(_ int, old string) string {
+				if rng.Float64() < 0.65 {
+					return ""
+				}
+				return old
+			})
+		}},
+		{Name: "a random third of the clicks lost", Want: code(nights.CodeLabelRate), Break: func(rng *rand.Rand, t, _ Table) Table {
+			return labels(t, func(_ int, old string) string {
+				if rng.Float64() < 0.4 {
+					return "0"
+				}
+				return old
+			})
+		}},
+	}
+}
+
+func badColumns() []Kind {
+	code := func(c ...nights.Code) []nights.Code { return c }
+	return []Kind{
+		{Name: "a leaking column", Want: code(nights.CodeLeak), Break: func(rng *rand.Rand, t, _ Table) Table {
+			at := t.place("is_click")
+			return add(t, "dwell_ms", func(i int) string {
+				if t.Rows[i][at] == "1" {
+					return strconv.Itoa(400 + rng.IntN(9000))
+				}
+				return strconv.Itoa(rng.IntN(420))
+			})
+		}},
+		{Name: "a column that has begun to leak", Want: code(nights.CodeLeak, nights.CodeDrift), Break: func(_ *rand.Rand, t, _ Table) Table {
+			at := t.place("is_click")
+			return t.each("bid_floor", func(i int, old string) string {
+				if t.Rows[i][at] == "1" {
+					return "0.0100"
+				}
+				return old
+			})
+		}},
+		{Name: "a column missing", Want: code(nights.CodeColumnMissing), Break: func(_ *rand.Rand, t, _ Table) Table { return drop(t, "country") }},
+		{Name: "a column renamed", Want: code(nights.CodeColumnRenamed), Break: func(_ *rand.Rand, t, _ Table) Table { return rename(t, "placement", "slot") }},
+		{Name: "a column times 100", Want: code(nights.CodeScaled), Break: func(_ *rand.Rand, t, _ Table) Table { return times(t, "price", 100) }},
+		{Name: "another currency", Want: code(nights.CodeScaled), Break: func(_ *rand.Rand, t, _ Table) Table { return times(times(t, "price", 1.17), "bid_floor", 1.17) }},
+		{Name: "a column empty", Want: code(nights.CodeEmpty), Break: func(_ *rand.Rand, t, _ Table) Table {
+			return t.each("country", func(int, string) string { return "" })
+		}},
+		{Name: "a column with one value", Want: code(nights.CodeConstant), Break: func(_ *rand.Rand, t, _ Table) Table {
+			return t.each("device", func(int, string) string { return "mobile" })
+		}},
+		{Name: "a column shifted by one row", Want: code(nights.CodeScrambled), Break: func(_ *rand.Rand, t, _ Table) Table { return shifted(t, "price", 1) }},
+		{Name: "two columns exchanged", Want: code(nights.CodeUnseen, nights.CodeLevel, nights.CodeDrift), Break: func(_ *rand.Rand, t, _ Table) Table {
+			return rename(rename(rename(t, "placement", "?"), "country", "placement"), "?", "country")
+		}},
+		{Name: "ids written differently", Want: code(nights.CodeUnseen, nights.CodeKindChanged, nights.CodeDrift), Break: func(_ *rand.Rand, t, _ Table) Table {
+			return t.each("user_id", func(_ int, old string) string { return "U-" + old[1:] })
+		}},
+		{Name: "numbers with their unit", Want: code(nights.CodeKindChanged), Break: func(_ *rand.Rand, t, _ Table) Table {
+			return t.each("price", func(_ int, old string) string { return old + " EUR" })
+		}},
+		{Name: "gaps filled with zero", Want: code(nights.CodeDrift, nights.CodeLevel), Break: func(rng *rand.Rand, t, _ Table) Table {
+			return t.each("price", func(_ int, old string) string {
+				if rng.Float64() < 0.45 {
+					return "0"
+				}
+				return old
+			})
+		}},
+		{Name: "half of a column missing", Want: code(nights.CodeMissingValues), Break: func(rng *rand.Rand, t, _ Table) Table {
+			return t.each("country", func(_ int, old string) string {
+				if rng.Float64() < 0.5 {
+					return ""
+				}
+				return old
+			})
+		}},
+	}
+}
+
+func badRows() []Kind {
+	code := func(c ...nights.Code) []nights.Code { return c }
+	return []Kind{
+		{Name: "500 rows", Want: code(nights.CodeRows), Break: func(rng *rand.Rand, t, _ Table) Table {
+			keep := map[int]bool{}
+			for _, i := range rng.Perm(len(t.Rows))[:500] {
+				keep[i] = true
+			}
+			return only(t, func(i int) bool { return keep[i] })
+		}},
+		{Name: "every row three times", Want: code(nights.CodeRepeatedRows), Break: func(_ *rand.Rand, t, _ Table) Table {
+			out := t.clone()
+			out.Rows = nil
+			for _, r := range t.Rows {
+				out.Rows = append(out.Rows, r, r, r)
+			}
+			return out
+		}},
+		{Name: "half an hour twice", Want: code(nights.CodeRepeatedRows), Break: func(_ *rand.Rand, t, _ Table) Table {
+			out := t.clone()
+			for i, r := range t.Rows {
+				if within(t, i, 14, 15) && r[0][14] < '3' {
+					out.Rows = append(out.Rows, slices.Clone(r))
+				}
+			}
+			return out
+		}},
+		{Name: "test rows within train", Want: code(nights.CodeSharedRows), Break: func(_ *rand.Rand, t, _ Table) Table {
+			out := t.clone()
+			n := len(t.Rows)
+			for i := n * 95 / 100; i < n; i++ {
+				out.Rows[i-n/2] = slices.Clone(t.Rows[i])
+				out.Rows[i-n/2][0] = t.Rows[i-n/2][0]
+			}
+			return out
+		}},
+		{Name: "the clock in another zone", Want: code(nights.CodeClock), Break: func(_ *rand.Rand, t, _ Table) Table { return moved(t, 2*time.Hour) }},
+		{Name: "a day too far", Want: code(nights.CodeFuture, nights.CodeClock), Break: func(_ *rand.Rand, t, _ Table) Table { return moved(t, 11*24*time.Hour+5*time.Hour) }},
+		{Name: "bots", Want: code(nights.CodeLevel), Break: func(rng *rand.Rand, t, _ Table) Table {
+			out := t.clone()
+			user, click := t.place("user_id"), t.place("is_click")
+			for i := range out.Rows {
+				if rng.Float64() < 0.2 {
+					out.Rows[i][user], out.Rows[i][click] = fmt.Sprintf("u%d", 90_000+rng.IntN(2)), "0"
+				}
+			}
+			return out
+		}},
+		{Name: "an empty file", Break: func(_ *rand.Rand, t, _ Table) Table { return only(t, func(int) bool { return false }) }},
+		{Name: "yesterday's file again", Want: code(nights.CodeSameRows), Break: func(_ *rand.Rand, _, y Table) Table { return y }},
+		{Name: "yesterday's rows in another order", Want: code(nights.CodeSameRows), Break: func(rng *rand.Rand, _, y Table) Table {
+			out := y.clone()
+			rng.Shuffle(len(out.Rows), func(i, j int) { out.Rows[i], out.Rows[j] = out.Rows[j], out.Rows[i] })
+			return out
+		}},
+		{Name: "the evening missing", Want: code(nights.CodeStale), Break: func(_ *rand.Rand, t, _ Table) Table {
+			return only(t, func(i int) bool { return !within(t, i, 18, 24) })
+		}},
+		{Name: "three hours missing", Want: code(nights.CodeGap), Break: func(_ *rand.Rand, t, _ Table) Table {
+			return only(t, func(i int) bool { return !within(t, i, 11, 14) })
+		}},
+		{Name: "yesterday's rows among today's", Want: code(nights.CodeOldRows), Break: func(rng *rand.Rand, t, y Table) Table {
+			out := t.clone()
+			for _, i := range rng.Perm(len(y.Rows))[:len(y.Rows)*2/5] {
+				out.Rows = append(out.Rows, slices.Clone(y.Rows[i]))
+			}
+			return out
+		}},
+	}
+}

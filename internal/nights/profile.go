@@ -1,0 +1,256 @@
+package nights
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"time"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+)
+
+// Profile is the stored summary of a night's table: a few hundred kilobytes for any size of table.
+type Profile struct {
+	Rows     int64   `json:"rows"` // with a label
+	Label    Label   `json:"label"`
+	Repeated float64 `json:"repeated"` // share of the rows that occurred before
+	Shared   float64 `json:"shared"`   // share of test's distinct rows that are also in train
+	Prints   []byte  `json:"prints"`   // the lowest hashes of distinct rows, 8 bytes each, big-endian, ascending
+
+	TimeColumn string    `json:"time_column,omitempty"`
+	Oldest     time.Time `json:"oldest,omitzero"`
+	Newest     time.Time `json:"newest,omitzero"`
+	Buckets    Buckets   `json:"buckets"`
+
+	Columns []Column    `json:"columns"`
+	Ties    [][]float64 `json:"ties"` // of the first columns, each with all earlier ones: Cramer's V
+
+	// Self is how well label rates from one half of the sampled rows, column by column, rank the labels of the other half, as an AUC.
+	Self float64 `json:"self"`
+	// Card is how well the last accepted night's label rates, column by column, rank tonight's labels, as an AUC; 0 on the first night.
+	Card float64 `json:"card,omitempty"`
+	// Ratio is the mean label relative to that expected from the night before's label rates and tonight's mix of levels; 0 on the first
+	// night.
+	Ratio float64 `json:"ratio,omitempty"`
+	// Worst is the lowest such AUC over cardParts parts of the table, in row order.
+	Worst float64 `json:"worst,omitempty"`
+}
+
+// Label summarises the labels.
+type Label struct {
+	Kind   dataset.LabelKind `json:"kind"`
+	Mean   float64           `json:"mean"`
+	Middle float64           `json:"middle"` // for a regression, the median: labels above it count as positive when ranked
+}
+
+// Buckets count rows by time, or by position in the table if it has no times.
+type Buckets struct {
+	From  int64     `json:"from"`  // start of the first, in seconds since 1970
+	Width int64     `json:"width"` // in seconds; 0 if buckets are equal parts of the table
+	Rows  []int     `json:"rows"`  // sampled
+	Label []float64 `json:"label"` // sum
+}
+
+// Limits on the contents of a profile.
+const (
+	maxBuckets = 400
+	untimed    = 24   // buckets of a table without times
+	keptPrints = 2048 // of ingest.Prints
+	tied       = 40   // columns whose ties are measured
+)
+
+// Measure makes the profile of a night. m is the manifest of the dataset staged from it.
+func Measure(n *ingest.Night, m *dataset.Manifest) *Profile {
+	p := measure(n, m)
+	half, other := measure(n.Half(0), m), n.Half(1)
+	p.Self = round5(aucOf(positives(other, p.Label), newCard(half).score(other)))
+	return p
+}
+
+func measure(n *ingest.Night, m *dataset.Manifest) *Profile {
+	p := &Profile{Rows: n.Table, TimeColumn: n.TimeColumn, Label: Label{Kind: m.Label.Kind}}
+	p.measureLabel(n)
+	p.measurePrints(n)
+	p.measureTimes(n)
+	if u := m.About.Unripe; u != nil && u.Column == p.TimeColumn && u.Newest.After(p.Newest) {
+		p.Newest = u.Newest // the table is as fresh as its newest row, even if that row's label is not final
+	}
+
+	y := positives(n, p.Label)
+	codes := make([][]uint8, 0, tied)
+	for i, name := range n.Sample.Names {
+		if name == m.Label.Column || name == m.Weight {
+			continue
+		}
+		c := measureColumn(n, name, &n.Sample.Columns[i], y)
+		p.Columns = append(p.Columns, c)
+		if len(codes) < tied {
+			codes = append(codes, c.codes(n, &n.Sample.Columns[i]))
+		}
+	}
+
+	p.Ties = ties(codes)
+	p.measureMiddles(n)
+	return p
+}
+
+func (p *Profile) measureLabel(n *ingest.Night) {
+	sum, weight := 0.0, 0.0
+	for i, y := range n.Label {
+		w := weightOf(n, i)
+		sum += w * float64(y)
+		weight += w
+	}
+	if weight > 0 {
+		p.Label.Mean = sum / weight
+	}
+
+	if p.Label.Kind == dataset.Regression && len(n.Label) > 0 {
+		all := slices.Sorted(slices.Values(n.Label))
+		p.Label.Middle = float64(all[len(all)/2])
+	}
+}
+
+func weightOf(n *ingest.Night, i int) float64 {
+	if n.Weight == nil {
+		return 1
+	}
+	return float64(n.Weight[i])
+}
+
+// positives returns the labels as 0 and 1.
+func positives(n *ingest.Night, l Label) []float32 {
+	if l.Kind != dataset.Regression {
+		return n.Label
+	}
+	out := make([]float32, len(n.Label))
+	for i, y := range n.Label {
+		if float64(y) > l.Middle {
+			out[i] = 1
+		}
+	}
+	return out
+}
+
+// measurePrints counts repeated rows, and rows of test that are also in train.
+func (p *Profile) measurePrints(n *ingest.Night) {
+	rows, again := 0, 0
+	for _, one := range n.Prints {
+		count := 0
+		for _, c := range one.Count {
+			count += int(c)
+		}
+		rows += count
+		again += count - 1
+	}
+
+	test, shared := 0, 0
+	for _, one := range n.Bare {
+		if one.Count[3] > 0 {
+			test++
+			if one.Count[0] > 0 {
+				shared++
+			}
+		}
+	}
+
+	p.Repeated = float64(again) / float64(max(rows, 1))
+	p.Shared = float64(shared) / float64(max(test, 1))
+	for _, one := range n.Prints[:min(len(n.Prints), keptPrints)] {
+		p.Prints = binary.BigEndian.AppendUint64(p.Prints, one.Hash)
+	}
+}
+
+// measureMiddles finds, for each numeric column, the categorical column to which it is tied most, and its medians by that column's levels.
+func (p *Profile) measureMiddles(n *ingest.Night) {
+	for i := range p.Columns {
+		k := &p.Columns[i]
+		if k.Kind != Number {
+			continue
+		}
+
+		strongest := 0.0
+		for j := range p.Columns {
+			other := &p.Columns[j]
+			tie, ok := p.tieOf(k.Name, other.Name)
+			if ok && tie > strongest && len(other.Levels) > 1 {
+				strongest, k.Beside = tie, other.Name
+			}
+		}
+		if k.Beside != "" {
+			k.Middles = middles(n, n.Sample.Column(k.Name), p.column(k.Beside))
+		}
+	}
+}
+
+// widths are the possible widths of a bucket.
+var widths = []time.Duration{time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 28 * 24 * time.Hour}
+
+// measureTimes finds the oldest and the newest row and counts rows and labels over time.
+func (p *Profile) measureTimes(n *ingest.Night) {
+	lo, hi := math.Inf(1), math.Inf(-1)
+	for _, t := range n.Time {
+		if t == t {
+			lo, hi = min(lo, t), max(hi, t)
+		}
+	}
+
+	b := &p.Buckets
+	at := func(i int) int { return i * untimed / len(n.Label) }
+	count := untimed
+	if lo <= hi {
+		p.Oldest, p.Newest = moment(lo), moment(hi)
+		for _, w := range widths {
+			b.Width = int64(w / time.Second)
+			b.From = int64(math.Floor(lo/float64(b.Width))) * b.Width
+			if count = int((hi-float64(b.From))/float64(b.Width)) + 1; count <= maxBuckets {
+				break
+			}
+		}
+		count = min(count, maxBuckets)
+		at = func(i int) int { return bucketOf(n.Time[i], b.From, b.Width, count) }
+	}
+
+	b.Rows, b.Label = make([]int, count), make([]float64, count)
+	for i, y := range n.Label {
+		if k := at(i); k >= 0 {
+			b.Rows[k]++
+			b.Label[k] += float64(y)
+		}
+	}
+}
+
+// bucketOf is -1 for a row without a time.
+func bucketOf(t float64, from, width int64, count int) int {
+	if t != t {
+		return -1
+	}
+	return min(count-1, int((t-float64(from))/float64(width)))
+}
+
+// moment is a time that JSON can represent, for any number.
+func moment(seconds float64) time.Time {
+	const last = 253_402_300_799 // the end of the year 9999
+	return time.Unix(int64(max(0, min(last, seconds))), 0).UTC()
+}
+
+// sampled is how many rows the profile was measured on.
+func (p *Profile) sampled() float64 {
+	n := 0
+	for _, rows := range p.Buckets.Rows {
+		n += rows
+	}
+	return float64(n)
+}
+
+func round5(x float64) float64 { return math.Round(1e5*x) / 1e5 }
+
+// column returns the column of that name; nil if there is none.
+func (p *Profile) column(name string) *Column {
+	i := slices.IndexFunc(p.Columns, func(c Column) bool { return c.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &p.Columns[i]
+}

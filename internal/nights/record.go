@@ -1,0 +1,183 @@
+package nights
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"coppice/internal/dataset"
+)
+
+// MaxRecord bounds a record's bytes, for writers and readers.
+const MaxRecord = 32 << 20
+
+// Record is what is stored about a night: its profile, the findings, and whether a person has accepted it nevertheless.
+type Record struct {
+	Format  int       `json:"format"`
+	Dataset string    `json:"dataset"`
+	Version string    `json:"version"`
+	At      time.Time `json:"at"` // when it was staged
+	// Spec is a hash of the dataset's spec without its source and label.as_of; Meaning covers the parts that must agree for profiles to be
+	// comparable.
+	Spec     string           `json:"spec"`
+	Meaning  string           `json:"meaning"`
+	MaxAge   dataset.Duration `json:"max_age,omitzero"`  // of the newest row, at the time of training
+	Against  []string         `json:"against,omitempty"` // the versions that the night was compared with, oldest first
+	Profile  *Profile         `json:"profile"`
+	Findings []Finding        `json:"findings,omitempty"`
+	Accepted *Acceptance      `json:"accepted,omitempty"`
+}
+
+// Acceptance records who has accepted a night, and why.
+type Acceptance struct {
+	By  string    `json:"by"`
+	Why string    `json:"why"`
+	At  time.Time `json:"at"`
+}
+
+// Blocked reports whether the night must not be trained on.
+func (r *Record) Blocked() bool { return Blocked(r.Findings) && r.Accepted == nil }
+
+// Doubted reports whether a person has accepted the night although its label rate was unusual.
+func (r *Record) Doubted() bool {
+	return r.Accepted != nil && slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Code == CodeLabelRate && f.Level == Blocking })
+}
+
+// Old says why the night is too old to be trained on now; empty if it is not.
+func (r *Record) Old(now time.Time) string {
+	if r.MaxAge == 0 || r.Accepted != nil {
+		return ""
+	}
+	what, at := "its newest row", r.Profile.Newest
+	if at.IsZero() {
+		what, at = "it", r.At
+	}
+	if age := now.Sub(at); age > time.Duration(r.MaxAge) {
+		return fmt.Sprintf("%s is from %s, %v ago, but contract.max_age is %v", what, stamp(at), age.Round(time.Minute), time.Duration(r.MaxAge))
+	}
+	return ""
+}
+
+// SpecHashes returns a record's Spec and Meaning.
+func SpecHashes(s *dataset.Spec) (spec, meaning string, err error) {
+	hash := func(v any) string {
+		var text []byte
+		if err == nil {
+			text, err = json.Marshal(v)
+		}
+		sum := sha256.Sum256(text)
+		return hex.EncodeToString(sum[:8])
+	}
+	// The stated time changes every night, which would leave no comparable night.
+	same := *s
+	same.Label.AsOf = ""
+	spec = hash(&same)
+	meaning = hash([]any{same.Label, s.Weight, s.Missing, s.CSV, s.Sample.Negatives, s.Contract.Time})
+	return spec, meaning, err
+}
+
+// Encode writes the record, indented for people.
+func (r *Record) Encode() ([]byte, error) {
+	text, err := json.MarshalIndent(r, "", " ")
+	if err == nil && len(text) > MaxRecord {
+		err = fmt.Errorf("it has %d bytes, more than %d", len(text), MaxRecord)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write the night's record: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
+// DamagedError is a record that cannot be decoded.
+type DamagedError struct {
+	Dataset, Version string
+	Err              error
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("the record of the night %s@%s is damaged: %v; stage it again", e.Dataset, e.Version, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+// IsInput says that the input is at fault.
+func (*DamagedError) IsInput() bool { return true }
+
+// DecodeRecord reads the record of a dataset's version. Errors are *DamagedError.
+func DecodeRecord(text []byte, name, version string) (*Record, error) {
+	r := &Record{}
+	err := json.Unmarshal(text, r)
+	switch {
+	case err != nil:
+	case r.Format != 1:
+		err = fmt.Errorf("format %d; this build reads 1", r.Format)
+	case r.Dataset != name || r.Version != version:
+		err = fmt.Errorf("it is of %.60q@%.20q", r.Dataset, r.Version)
+	case r.Profile == nil:
+		err = fmt.Errorf("it has no profile")
+	default:
+		err = r.Profile.check()
+	}
+
+	if err != nil {
+		return nil, &DamagedError{name, version, err}
+	}
+	return r, nil
+}
+
+// check rejects a profile that no table can have, so that comparing with it is safe.
+func (p *Profile) check() error {
+	if p.Rows < 0 || len(p.Prints)%8 != 0 || len(p.Buckets.Rows) > maxBuckets || len(p.Buckets.Rows) != len(p.Buckets.Label) {
+		return fmt.Errorf("its counts do not fit each other")
+	}
+	for _, n := range p.Buckets.Rows {
+		if n < 0 {
+			return fmt.Errorf("a bucket of %d rows", n)
+		}
+	}
+
+	for i := range p.Columns {
+		if err := p.Columns[i].check(); err != nil {
+			return err
+		}
+	}
+
+	for i, row := range p.Ties {
+		if len(row) != i || i >= len(p.Columns) {
+			return fmt.Errorf("its ties do not fit its columns")
+		}
+	}
+	return p.checkShares()
+}
+
+// check rejects an inconsistent column.
+func (c *Column) check() error {
+	ranges := len(c.Quantiles) == 0 && len(c.Rates) == 0 && len(c.Shares) == 0 || len(c.Quantiles) == steps+1 && len(c.Rates) == steps && len(c.Shares) == steps
+	if !ranges || c.Kind == Number && len(c.Quantiles) == 0 || len(c.Levels) > keptLevels || len(c.Prints)%8 != 0 {
+		return fmt.Errorf("column %.60q is not like one", c.Name)
+	}
+	for j, x := range c.Quantiles {
+		if j > 0 && !(x >= c.Quantiles[j-1]) {
+			return fmt.Errorf("the quantiles of column %.60q do not ascend", c.Name)
+		}
+	}
+	return nil
+}
+
+// checkShares rejects invalid shares and AUCs.
+func (p *Profile) checkShares() error {
+	for _, x := range []float64{p.Card, p.Worst, p.Self} {
+		if !(x >= 0 && x <= 1) {
+			return fmt.Errorf("%v is not an AUC", x)
+		}
+	}
+	if p.Ratio < 0 || math.IsNaN(p.Label.Mean) {
+		return fmt.Errorf("its label is not like one")
+	}
+	return nil
+}

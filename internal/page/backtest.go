@@ -1,0 +1,230 @@
+package page
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"coppice/internal/page/plot"
+)
+
+// Backtest is what a page about a backtest shows.
+type Backtest struct {
+	Metric        string
+	Maximize      bool
+	From, To      string // days
+	Window, Delay int
+	Rules         []BacktestRule
+	Ages          []BacktestAge
+	Nights        []BacktestNight // in order
+}
+
+// BacktestRule is how a rule of the gate has done.
+type BacktestRule struct {
+	Name                                         string
+	Decisions, Promotions, Wrong, Surely, Missed int
+	Mean                                         float64
+}
+
+// BacktestAge is what it costs that a model is so many days older.
+type BacktestAge struct {
+	Age, Nights, Better, Surely, Worse int
+	Mean                               float64
+}
+
+// BacktestNight is one night. Numbers that are not known are NaN.
+type BacktestNight struct {
+	Night, Test                           time.Time // Test is the day after
+	TrainRows, TestRows, Trees, Candidate int
+	Value                                 float64
+	Stale                                 []BacktestGain    // by Backtest.Ages
+	Rules                                 []BacktestVerdict // by Backtest.Rules
+}
+
+// BacktestGain is the gain over an older model, whose value is Old.
+type BacktestGain struct{ Old, Gain, Low, High float64 }
+
+// BacktestVerdict is what a rule had live on the day after.
+type BacktestVerdict struct {
+	Champion string // day that grew it
+	Promoted bool   // tonight
+	Wrong    bool   // it was worse than the one before, on the day after
+	Value    float64
+}
+
+// backtestPage is a backtest with its drawings.
+type backtestPage struct {
+	*Backtest
+	Title string
+	Value *plot.Chart
+	Gates *plot.Chart
+	Live  *plot.Chart
+	Gains []*plot.Chart
+
+	data *data
+}
+
+// Write writes the page of a backtest.
+func (b *Backtest) Write(w io.Writer) error {
+	p := b.lay()
+	return write(w, p.Title, "backtest.html", p, p.data)
+}
+
+func (b *Backtest) lay() *backtestPage {
+	b = cleaned(b)
+	p := &backtestPage{Backtest: b, data: newData("still", "backtest"), Title: fmt.Sprintf("Backtest, nights of %s to %s", b.From, b.To)}
+	add(p.data, "night", "night", plot.Plain, b.Nights, func(n BacktestNight) any { return n.Night.Format(time.DateOnly) })
+	add(p.data, "value", "tonight's model", plot.Plain, b.Nights, func(n BacktestNight) any { return n.Value })
+	p.Value = p.values()
+	p.Gates = p.gates()
+	p.Live = p.live()
+	for i := range b.Ages {
+		p.Gains = append(p.Gains, p.gain(i))
+	}
+	return p
+}
+
+// Better is the word for which way is better.
+func (p *backtestPage) Better() string {
+	return map[bool]string{true: "higher is better", false: "lower is better"}[p.Maximize]
+}
+
+// Yesterday is the gain over the youngest of the older models, as text.
+func (n BacktestNight) Yesterday() string {
+	if len(n.Stale) == 0 || math.IsNaN(n.Stale[0].Gain) {
+		return ""
+	}
+	g := n.Stale[0]
+	return fmt.Sprintf("%s (%s to %s)", plot.Plain.Format(g.Gain), plot.Plain.Format(g.Low), plot.Plain.Format(g.High))
+}
+
+// mostLines is how many curves a chart tells apart.
+const mostLines = 6
+
+// over is a curve over the days after.
+func (p *backtestPage) over(i int, label string, of func(*BacktestNight) float64) (plot.Line, plot.Key) {
+	class := "rel n" + strconv.Itoa(i%mostLines)
+	l := plot.Line{Trial: plot.None, Class: class, Peak: -1, Dots: "dots n" + strconv.Itoa(i%mostLines)}
+	for j := range p.Nights {
+		l.X, l.Y = append(l.X, day(p.Nights[j].Test)), append(l.Y, of(&p.Nights[j]))
+	}
+	return l, plot.Key{Class: class, Label: label}
+}
+
+// values draws the metric of the night's models and of older ones.
+func (p *backtestPage) values() *plot.Chart {
+	c := plot.Lines{Chart: plot.Chart{ID: "value", Title: p.Metric + " on the following day", W: 980, H: 320, Wide: true}, X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Label: p.Metric + ", " + p.Better()}}
+	columns := []string{"night", "value"}
+	for i, a := range p.Ages {
+		name := fmt.Sprintf("%s older", counted(a.Age, "day", "days"))
+		of := func(n *BacktestNight) float64 { return n.Stale[i].Old }
+		l, k := p.over(i+1, name, of)
+		c.Lines, c.Keys = append(c.Lines, l), append(c.Keys, k)
+		key := "o" + strconv.Itoa(i)
+		add(p.data, key, name, plot.Plain, p.Nights, func(n BacktestNight) any { return of(&n) })
+		columns = append(columns, key)
+	}
+	l, k := p.over(0, "tonight's model", func(n *BacktestNight) float64 { return n.Value })
+	c.Lines, c.Keys = append(c.Lines, l), append([]plot.Key{k}, c.Keys...)
+	c.Summary = "The night's model, and models that many nights older, each on the day after the night."
+	p.data.table("value", c.Title, columns...)
+	return c.Draw()
+}
+
+// gates draws what each rule would have had live.
+func (p *backtestPage) gates() *plot.Chart {
+	c := plot.Lines{Chart: plot.Chart{ID: "gates", Title: p.Metric + " of the champion, by rule", W: 980, H: 320, Wide: true}, X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Label: p.Metric + ", " + p.Better()}}
+
+	columns := []string{"night"}
+	best := -1
+	for i, r := range p.Rules {
+		of := func(n *BacktestNight) float64 { return n.Rules[i].Value }
+		l, k := p.over(i, r.Name, of)
+		c.Lines, c.Keys = append(c.Lines, l), append(c.Keys, k)
+		key := "g" + strconv.Itoa(i)
+		add(p.data, key, r.Name, plot.Plain, p.Nights, func(n BacktestNight) any { return of(&n) })
+		columns = append(columns, key)
+		if best < 0 || p.Maximize && r.Mean > p.Rules[best].Mean || !p.Maximize && r.Mean < p.Rules[best].Mean {
+			best = i
+		}
+	}
+
+	c.Summary = "On the day after each night, for the model that the rule would have had live."
+	if best >= 0 {
+		c.Summary += fmt.Sprintf(" The rule that did best on average is: %s, with %s.", p.Rules[best].Name, plot.Plain.Format(p.Rules[best].Mean))
+	}
+	p.data.table("gates", c.Title, columns...)
+	return c.Draw()
+}
+
+// live draws whose model was live when, under each rule.
+func (p *backtestPage) live() *plot.Chart {
+	g := plot.Gantt{Chart: plot.Chart{ID: "champions", Title: "What each rule would have had live", W: 980}, X: plot.Axis{Unit: plot.Days, Whole: true}}
+	for i, r := range p.Rules {
+		g.Rows = append(g.Rows, plot.GanttRow{Group: "rules", Label: r.Name})
+		for j := range p.Nights {
+			n := &p.Nights[j]
+			v := n.Rules[i]
+			class := "at a0"
+			if v.Wrong {
+				class = "at a3"
+			}
+
+			from := day(n.Test)
+			if last := len(g.Spans) - 1; last >= 0 && g.Spans[last].Row == i && !v.Promoted {
+				g.Spans[last].To = from + 1
+				continue
+			}
+			text := ""
+			if at, err := time.Parse(time.DateOnly, v.Champion); err == nil {
+				text = at.Format("Jan 2")
+			}
+			g.Spans = append(g.Spans, plot.Span{Trial: plot.None, Row: i, From: from, To: from + 1, Class: class, Text: text})
+		}
+	}
+
+	g.Keys = []plot.Key{{Class: "at key a0", Label: "promoted, and no worse than the previous one"}, {Class: "at key a3", Label: "promoted, but worse on the following day"}}
+	g.Summary = "Each piece is a champion, from the first day that it would have served to the last; its name is the night that trained it."
+	p.data.table("champions", g.Title, p.championColumns()...)
+	return g.Draw()
+}
+
+func (p *backtestPage) championColumns() []string {
+	columns := []string{"night"}
+	for i, r := range p.Rules {
+		key := "h" + strconv.Itoa(i)
+		add(p.data, key, r.Name, plot.Plain, p.Nights, func(n BacktestNight) any { return n.Rules[i].Champion })
+		columns = append(columns, key)
+	}
+	return columns
+}
+
+// gain draws the gain over a model of an age, with its interval.
+func (p *backtestPage) gain(i int) *plot.Chart {
+	a := p.Ages[i]
+	id := "gain-" + strconv.Itoa(a.Age)
+	c := plot.Lines{Chart: plot.Chart{ID: id, Title: fmt.Sprintf("Gain over a model %s older", counted(a.Age, "day", "days")), W: 460, H: 260}, X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Label: "gain in " + p.Metric}, Levels: []float64{0}}
+
+	l, _ := p.over(0, "gain", func(n *BacktestNight) float64 { return n.Stale[i].Gain })
+	l.Class = "rel join0 n0"
+	for j := range p.Nights {
+		g := p.Nights[j].Stale[i]
+		l.Low, l.High = append(l.Low, g.Low), append(l.High, g.High)
+	}
+	if slices.ContainsFunc(l.Y, func(v float64) bool { return !math.IsNaN(v) }) {
+		c.Lines = []plot.Line{l}
+	}
+	c.Summary = fmt.Sprintf("With its 95 %% interval, paired on the rows of the following day; above 0 the night's model is better. It was on %d of %d nights, on %d beyond chance.", a.Better, a.Nights, a.Surely)
+
+	for _, k := range []struct {
+		key, name string
+		of        func(BacktestGain) float64
+	}{{"-g", "gain", func(g BacktestGain) float64 { return g.Gain }}, {"-l", "lowest", func(g BacktestGain) float64 { return g.Low }}, {"-h", "highest", func(g BacktestGain) float64 { return g.High }}} {
+		add(p.data, id+k.key, k.name, plot.Plain, p.Nights, func(n BacktestNight) any { return k.of(n.Stale[i]) })
+	}
+	p.data.table(id, c.Title, "night", id+"-g", id+"-l", id+"-h")
+	return c.Draw()
+}

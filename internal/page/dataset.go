@@ -1,0 +1,431 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"coppice/internal/nights"
+	"coppice/internal/page/plot"
+)
+
+// datasetPage is a dataset with its drawings.
+type datasetPage struct {
+	*Dataset
+	Newest  []Night // newest first
+	Facts   []Pair
+	Trends  []*plot.Chart
+	Drifts  []*plot.Chart
+	Splits  *plot.Chart
+	Columns []*plot.Chart
+
+	data *data
+}
+
+// Write writes the page of a dataset.
+func (s *Dataset) Write(w io.Writer) error {
+	p := s.lay()
+	return write(w, p.Name, "dataset.html", p, p.data)
+}
+
+// Charts are the page's drawings.
+func (s *Dataset) Charts() []*plot.Chart {
+	p := s.lay()
+	all := append(append([]*plot.Chart{p.Splits}, p.Trends...), p.Drifts...)
+	return slices.DeleteFunc(append(all, p.Columns...), func(c *plot.Chart) bool { return c == nil })
+}
+
+func (s *Dataset) lay() *datasetPage {
+	s = cleaned(s)
+	p := &datasetPage{Dataset: s, data: newData("still", s.Name), Newest: slices.Clone(s.Nights)}
+	slices.Reverse(p.Newest)
+	p.Facts = p.facts()
+	p.columns()
+	p.Trends = p.trends()
+	p.Drifts = p.drifts()
+	if s.Table != nil {
+		p.Splits = p.splits()
+		p.Columns = p.spread()
+	}
+	return p
+}
+
+// facts are the numbers at the top.
+func (p *datasetPage) facts() []Pair {
+	facts := []Pair{{"nights", strconv.Itoa(len(p.Nights) + p.More)}}
+	if t := p.Table; t != nil {
+		facts = append(facts, Pair{"rows", humanize.Comma(t.Rows)}, Pair{"features", strconv.Itoa(len(t.Features))}, Pair{"size", plot.Bytes.Format(float64(t.Bytes))})
+		if i := slices.IndexFunc(t.Splits, func(s TableSplit) bool { return s.Name == "train" }); i >= 0 {
+			facts = append(facts, Pair{"label in train", plot.Plain.Format(t.Splits[i].LabelMean)})
+		}
+	}
+	if n := len(p.Nights); n > 0 {
+		facts = append(facts, Pair{"tonight", p.Nights[n-1].State})
+		promoted := 0
+		for _, night := range p.Nights {
+			if night.Verdict == "promoted" {
+				promoted++
+			}
+		}
+		facts = append(facts, Pair{"champions", fmt.Sprintf("%d of %d nights", promoted, n)})
+	}
+	return facts
+}
+
+// columns are what the table of nights is made of.
+func (p *datasetPage) columns() {
+	d, n := p.data, p.Newest
+	add(d, "at", "staged", plot.Plain, n, func(n Night) any { return n.At })
+	add(d, "version", "version", plot.Plain, n, func(n Night) any { return n.Version })
+	add(d, "state", "night", plot.Plain, n, func(n Night) any { return n.State })
+	add(d, "verdict", "verdict", plot.Plain, n, func(n Night) any { return words(n.Verdict) })
+	add(d, "sweep", "sweep", plot.Plain, n, func(n Night) any { return n.Sweep })
+	add(d, "estimated", "cost is estimated", plot.Plain, n, func(n Night) any {
+		if math.IsNaN(n.Cost) {
+			return nil
+		}
+		return map[bool]string{true: "yes", false: "no"}[n.Estimated]
+	})
+	for _, t := range trends {
+		add(d, t.id, cmp.Or(t.title, p.Metric), t.unit, n, func(n Night) any { return t.of(&n) })
+	}
+}
+
+// trends are what is drawn of each night.
+var trends = []struct {
+	id, title string
+	unit      plot.Unit
+	words     string
+	level     []float64
+	of        func(*Night) float64
+}{
+	{"value", "", plot.Plain, "The night's winner on its own test rows.", nil, func(n *Night) float64 { return n.Value }},
+	{"ratio", "calibration ratio", plot.Plain, "Predictions divided by labels on the night's test rows; 1 is calibrated.", []float64{1}, func(n *Night) float64 { return n.Ratio }},
+	{"label", "label rate", plot.Plain, "The mean of the label in the table.", nil, func(n *Night) float64 { return n.LabelRate }},
+	{"rows", "rows", plot.Count, "Rows of the table that have a label.", nil, func(n *Night) float64 { return n.Rows }},
+	{"took", "duration", plot.Seconds, "From the sweep's plan to its conclusion.", nil, func(n *Night) float64 { return n.Seconds }},
+	{"cost", "cost", plot.USD, "", nil, func(n *Night) float64 { return n.Cost }},
+}
+
+// Class is how a night is painted.
+func (n *Night) Class() string {
+	switch {
+	case n.State == contractBlocked:
+		return "s2x"
+	case n.Verdict == "promoted":
+		return "s1"
+	case n.Verdict == "":
+		return "s4"
+	}
+	return "s0"
+}
+
+const contractBlocked = "blocked"
+
+func verdictKeys() []plot.Key {
+	return []plot.Key{{Class: "s1 key", Label: "promoted to champion"}, {Class: "s0 key", Label: "not promoted"}, {Class: "s4 key", Label: "no finished sweep"}, {Class: "s2x", Label: "blocked"}}
+}
+
+// Quiet says that nothing was found in any night.
+func (p *datasetPage) Quiet() bool {
+	return !slices.ContainsFunc(p.Nights, func(n Night) bool { return len(n.Findings) > 0 })
+}
+
+func day(t time.Time) float64 { return float64(t.Unix()) / (24 * 3600) }
+
+// trends draws how the nights went.
+func (p *datasetPage) trends() []*plot.Chart {
+	var charts []*plot.Chart
+	for _, t := range trends {
+		title := cmp.Or(t.title, p.Metric)
+		c := plot.Scatter{Chart: plot.Chart{ID: "trend-" + t.id, Title: title, W: 360, H: 200}, X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Unit: t.unit}, Joined: true, Levels: t.level}
+		for i := range p.Nights {
+			n := &p.Nights[i]
+			if v := t.of(n); !math.IsNaN(v) {
+				c.Points = append(c.Points, plot.Point{Trial: plot.None, X: day(n.At), Y: v, Class: n.Class()})
+			}
+		}
+		if len(c.Points) == 0 {
+			continue
+		}
+		columns := []string{"at", "version", t.id, "state", "verdict"}
+		c.Summary = t.words + " " + lastOf(c.Points, t.unit)
+		if t.id == "cost" {
+			c.Summary = p.costWords() + " " + lastOf(c.Points, t.unit)
+			columns = append(columns, "estimated")
+		}
+		p.data.table(c.ID, title, columns...)
+		charts = append(charts, c.Draw())
+	}
+	return charts
+}
+
+// costWords say what the costs of nights are made of.
+func (p *datasetPage) costWords() string {
+	const bill = "What the sweep's machines cost, as launcher bill adds it up."
+	known, estimated := 0, 0
+	for _, n := range p.Nights {
+		switch {
+		case math.IsNaN(n.Cost):
+		case n.Estimated:
+			estimated++
+		default:
+			known++
+		}
+	}
+	switch {
+	case estimated == 0:
+		return bill
+	case known == 0:
+		return "Estimated: the planned machines at their price, from plan to conclusion. launcher bill has the exact sum."
+	}
+	return bill + fmt.Sprintf(" For %s it is estimated: the planned machines, from plan to conclusion.", counted(estimated, "night", "nights"))
+}
+
+// Price is what the night cost, as text.
+func (n Night) Price() string {
+	text := plot.USD.Format(n.Cost)
+	if n.Estimated && !math.IsNaN(n.Cost) {
+		text = "about " + text
+	}
+	return text
+}
+
+// lastOf says where a trend stands, and where it was.
+func lastOf(points []plot.Point, unit plot.Unit) string {
+	last := points[len(points)-1].Y
+	text := "Last " + unit.Format(last)
+
+	if len(points) > 1 {
+		low, high := math.Inf(1), math.Inf(-1)
+		for _, q := range points[:len(points)-1] {
+			low, high = min(low, q.Y), max(high, q.Y)
+		}
+		text += "; before, " + unit.Format(low)
+		if low < high {
+			text += " to " + unit.Format(high)
+		}
+	}
+	return text + "."
+}
+
+// mostDrifts is how many columns have a drawing of their drift, and mostSpread how many of what they hold.
+const (
+	mostDrifts = 24
+	mostSpread = 60
+)
+
+// drifts draws how far each column was from the night before, on one scale; those that moved most first.
+func (p *datasetPage) drifts() []*plot.Chart {
+	most := map[string]float64{}
+	for _, n := range p.Nights {
+		for name, v := range n.Drift {
+			most[name] = max(most[name], v)
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(most), func(a, b string) int { return cmp.Or(cmp.Compare(most[b], most[a]), cmp.Compare(a, b)) })
+	if len(names) == 0 {
+		return nil
+	}
+	high := max(0.1, 1.05*most[names[0]])
+
+	var charts []*plot.Chart
+	for i, name := range names[:min(len(names), mostDrifts)] {
+		c := plot.Scatter{Chart: plot.Chart{ID: "drift-" + strconv.Itoa(i), Title: name, W: 250, H: 130}, X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Low: 0, High: high}, Joined: true}
+		found := 0
+		for j := range p.Nights {
+			n := &p.Nights[j]
+			v, ok := n.Drift[name]
+			if !ok {
+				continue
+			}
+			class := "s0"
+			if level := n.gravest(name); level != "" {
+				class = map[nights.Level]string{nights.Blocking: "s2x", nights.Warning: "s5", nights.Note: "s0"}[level]
+				found++
+			}
+			c.Points = append(c.Points, plot.Point{Trial: plot.None, X: day(n.At), Y: v, Class: class})
+		}
+		c.Summary = fmt.Sprintf("At most %s from the previous night.", plot.Plain.Format(math.Round(1000*most[name])/1000))
+		if found > 0 {
+			c.Summary += fmt.Sprintf(" Findings in %s.", counted(found, "night", "nights"))
+		}
+		key := "d" + strconv.Itoa(i)
+		add(p.data, key, name, plot.Plain, p.Newest, func(n Night) any {
+			if v, ok := n.Drift[name]; ok {
+				return v
+			}
+			return nil
+		})
+		p.data.table(c.ID, "Drift of "+name, "at", "version", key)
+		charts = append(charts, c.Draw())
+	}
+	return charts
+}
+
+// gravest is the gravest level of what was found of a column; empty where nothing was.
+func (n *Night) gravest(column string) nights.Level {
+	order := []nights.Level{"", nights.Note, nights.Warning, nights.Blocking}
+	worst := 0
+	for _, f := range n.Findings {
+		if f.Column == column {
+			worst = max(worst, slices.Index(order, f.Level))
+		}
+	}
+	return order[worst]
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "one " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// splits draws how many rows each part has.
+func (p *datasetPage) splits() *plot.Chart {
+	t := p.Table
+	c := plot.Bars{Chart: plot.Chart{ID: "splits", Title: "Splits", W: 460}, X: plot.Axis{Label: "rows", Unit: plot.Count}, Room: 70}
+	for _, s := range t.Splits {
+		c.Bars = append(c.Bars, plot.Bar{Label: s.Name, Parts: []plot.Part{{Class: "bar", Value: float64(s.Rows)}}, Note: fmt.Sprintf("%s, label %s", humanize.Comma(int64(s.Rows)), plot.Plain.Format(s.LabelMean))})
+	}
+	c.Summary = "Split " + t.SplitBy + "."
+	if t.LeftOut > 0 {
+		c.Summary += fmt.Sprintf(" %s rows had no label and were left out.", humanize.Comma(t.LeftOut))
+	}
+	if t.Thinned > 0 {
+		c.Summary += fmt.Sprintf(" %s negative rows were not kept.", humanize.Comma(t.Thinned))
+	}
+	add(p.data, "p-name", "split", plot.Plain, t.Splits, func(s TableSplit) any { return s.Name })
+	add(p.data, "p-rows", "rows", plot.Count, t.Splits, func(s TableSplit) any { return s.Rows })
+	add(p.data, "p-label", "label's mean", plot.Plain, t.Splits, func(s TableSplit) any { return s.LabelMean })
+	p.data.table("splits", c.Title, "p-name", "p-rows", "p-label")
+	return c.Draw()
+}
+
+// spread draws what the columns hold: those that tell most of the label first.
+func (p *datasetPage) spread() []*plot.Chart {
+	columns := slices.Clone(p.Table.Columns)
+	slices.SortStableFunc(columns, func(a, b nights.Column) int { return cmp.Or(cmp.Compare(b.AUC, a.AUC), cmp.Compare(a.Name, b.Name)) })
+	rate := math.NaN()
+	if n := len(p.Nights); n > 0 {
+		rate = p.Nights[n-1].LabelRate
+	}
+	var charts []*plot.Chart
+	for i := range columns[:min(len(columns), mostSpread)] {
+		k := &columns[i]
+		id := "column-" + strconv.Itoa(i)
+		var c *plot.Chart
+		switch {
+		case len(k.Levels) > 0 && (k.Kind == nights.Text || k.Distinct <= mostLevels):
+			c = p.levels(id, k, rate)
+		case len(k.Quantiles) > 1:
+			c = p.numbers(id, k, rate)
+		default:
+			continue
+		}
+		charts = append(charts, c)
+	}
+	return charts
+}
+
+// says is what there is to say of a column.
+func says(k *nights.Column) string {
+	text := fmt.Sprintf("%s, %s values", k.Kind, humanize.Comma(int64(k.Distinct)))
+	if k.Missing > 0 {
+		text += fmt.Sprintf(", %s missing", plot.Percent.Format(k.Missing))
+	}
+	if k.AUC > 0 {
+		text += fmt.Sprintf("; by itself it predicts the label with an AUC of %s", plot.Plain.Format(math.Round(1000*k.AUC)/1000))
+	}
+	return text + "."
+}
+
+// rateClass paints a label rate: below the table's, about it, or above.
+func rateClass(rate, of float64) string {
+	if math.IsNaN(of) || of <= 0 || math.IsNaN(rate) {
+		return "bar v3"
+	}
+	step := 3 + int(math.Round(2*math.Log2(max(rate, of/64)/of)))
+	return "bar v" + strconv.Itoa(min(6, max(0, step)))
+}
+
+// RateKeys are the colours of label rates.
+func (p *datasetPage) RateKeys() []plot.Key {
+	return []plot.Key{{Class: "bar key v0", Label: "0.4 times or less"}, {Class: "bar key v2", Label: ""}, {Class: "bar key v3", Label: "the table's label rate"}, {Class: "bar key v4", Label: ""}, {Class: "bar key v6", Label: "2.4 times or more"}}
+}
+
+// TrendKeys are the colours of nights.
+func (p *datasetPage) TrendKeys() []plot.Key { return verdictKeys() }
+
+// DriftKeys are the colours of drifts.
+func (p *datasetPage) DriftKeys() []plot.Key {
+	return []plot.Key{{Class: "s0 key", Label: "no finding"}, {Class: "s5 key", Label: "warning"}, {Class: "s2x", Label: "blocked the night"}}
+}
+
+// slab is a range of a column's numbers.
+type slab struct{ low, high, share, rate float64 }
+
+// numbers draws how a column's numbers are spread.
+func (p *datasetPage) numbers(id string, k *nights.Column, rate float64) *plot.Chart {
+	h := plot.Histogram{Chart: plot.Chart{ID: id, Title: k.Name, W: 300, H: 120, Summary: says(k)}}
+	n := len(k.Quantiles) - 1
+	q := k.Quantiles
+
+	// The long tails of counts and prices would press the rest together.
+	h.X.Log = q[0] > 0 && q[n] > 50*q[n/2] || q[0] == 0 && q[n/2] > 0 && q[n] > 50*q[n/2]
+	var slabs []slab
+	for i := range n {
+		s := slab{q[i], q[i+1], 1 / float64(n), math.NaN()}
+		if i < len(k.Shares) {
+			s.share = k.Shares[i]
+		}
+		if i < len(k.Rates) {
+			s.rate = k.Rates[i]
+		}
+		slabs = append(slabs, s)
+		h.Slabs = append(h.Slabs, plot.Slab{Low: s.low, High: s.high, Share: s.share, Class: rateClass(s.rate, rate)})
+	}
+	add(p.data, id+"-l", "from", plot.Plain, slabs, func(s slab) any { return s.low })
+	add(p.data, id+"-h", "to", plot.Plain, slabs, func(s slab) any { return s.high })
+	add(p.data, id+"-s", "share of the rows", plot.Percent, slabs, func(s slab) any { return s.share })
+	add(p.data, id+"-r", "label rate", plot.Plain, slabs, func(s slab) any { return s.rate })
+	p.data.table(id, k.Name, id+"-l", id+"-h", id+"-s", id+"-r")
+	return h.Draw()
+}
+
+// mostLevels is how many levels of a column are drawn; the table has twice as many.
+const mostLevels = 8
+
+// levels draws how often a column's levels are.
+func (p *datasetPage) levels(id string, k *nights.Column, rate float64) *plot.Chart {
+	c := plot.Bars{Chart: plot.Chart{ID: id, Title: k.Name, W: 300, Summary: says(k)}, X: plot.Axis{Unit: plot.Percent}, Room: 96}
+	all := slices.Clone(k.Levels)
+	shown := all[:min(len(all), mostLevels)]
+	rest := k.Rest
+	for _, l := range all[len(shown):] {
+		rest += l.Share
+	}
+	bar := func(name string, share, r float64) {
+		c.Bars = append(c.Bars, plot.Bar{Label: name, Parts: []plot.Part{{Class: rateClass(r, rate), Value: share}}, Note: plot.Percent.Format(share)})
+	}
+	for _, l := range shown {
+		bar(cmp.Or(l.Text, `""`), l.Share, l.Rate)
+	}
+	if rest > 0 {
+		bar("others", rest, k.RestRate)
+	}
+	all = all[:min(len(all), 2*mostLevels)]
+	add(p.data, id+"-t", k.Name, plot.Plain, all, func(l nights.ColumnLevel) any { return l.Text })
+	add(p.data, id+"-s", "share of the rows", plot.Percent, all, func(l nights.ColumnLevel) any { return l.Share })
+	add(p.data, id+"-r", "label rate", plot.Plain, all, func(l nights.ColumnLevel) any { return l.Rate })
+	p.data.table(id, k.Name, id+"-t", id+"-s", id+"-r")
+	return c.Draw()
+}

@@ -1,0 +1,357 @@
+package page
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+
+	"coppice/internal/page/plot"
+)
+
+// Model is what a page about a model of the registry shows.
+type Model struct {
+	Name     string
+	Champion int       // 0 when there is none
+	Versions []Version // by number
+	Moves    []Move    // of aliases, oldest first
+	Of       int       // the version whose features, trees and descent these are
+	Features []Importance
+	Effects  []Effect // of the features that move predictions most, the first one most; nil where they are not known
+	Trees    []Tree   // the first ones
+	Grown    int      // how many trees it has
+	Descent  []Step   // from the file to what is live
+	Notes    []string
+}
+
+// Effect is what a feature adds to the raw scores of some rows, its SHAP values.
+type Effect struct {
+	Feature string
+	Shap    []float64 // of each row
+	Rank    []float64 // of the row's value among those of the rows, 0 to 1; NaN where it is missing or a category
+}
+
+// Tree is a tree of a model, as much of it as is shown.
+type Tree struct {
+	Number int // from 1
+	Leaves int // of all of it
+	Nodes  []plot.Node
+}
+
+// Step is one of what a version came of, in order. What is its kind: a sweep and a dataset have pages of their own.
+type Step struct {
+	What, Name, Text string
+	At               time.Time
+}
+
+// Version is one version of a model.
+type Version struct {
+	Number                     int
+	At                         time.Time
+	By, Why                    string
+	Sweep, Trial, Dataset, Tag string // where it comes from; Tag is its aliases
+	Metrics                    map[string]float64
+	Params                     []Pair // that are not the defaults; of the newest versions
+}
+
+// Move is a move of an alias.
+type Move struct {
+	Alias, Kind, By, Why string
+	From, To             int
+	At                   time.Time
+}
+
+// modelPage is a model with its drawings.
+type modelPage struct {
+	*Model
+	Newest  []Version
+	History []Move // newest first
+	Metrics []string
+	Live    *plot.Chart
+	Trends  []*plot.Chart
+	Chart   *plot.Chart // of features
+	Swarm   *plot.Chart // of their SHAP values
+	Grove   []*plot.Chart
+	Compare []Row // the champion, or the version before, against the newest
+	A, B    int
+
+	data *data
+}
+
+// Write writes the page of a model.
+func (m *Model) Write(w io.Writer) error {
+	m = cleaned(m)
+	p := &modelPage{Model: m, data: newData("still", m.Name), Newest: slices.Clone(m.Versions), History: slices.Clone(m.Moves)}
+	slices.Reverse(p.Newest)
+	slices.Reverse(p.History)
+	names := map[string]bool{}
+	for _, v := range m.Versions {
+		for name := range v.Metrics {
+			names[name] = true
+		}
+	}
+	p.Metrics = slices.Sorted(maps.Keys(names))
+
+	p.Live = p.live()
+	p.Trends = p.trends()
+	p.Chart = featureChart(p.data, m.Features)
+	p.Swarm = p.swarm()
+	p.Grove = p.trees()
+	p.compare()
+
+	if p.data.Champion = m.Champion; len(m.Versions) > 0 {
+		p.data.Acts = append(p.data.Acts, "promote")
+	}
+	if m.Champion > 0 {
+		p.data.Acts = append(p.data.Acts, "rollback")
+	}
+	return write(w, m.Name, "model.html", p, p.data)
+}
+
+// Row is a line of a comparison of two versions.
+type Row struct{ Name, A, B, Change string }
+
+// compare puts two versions beside each other. The columns are those from which the script does the same of any two.
+func (p *modelPage) compare() {
+	d, versions := p.data, p.Versions
+	text := func(key, name string, of func(Version) string) {
+		add(d, key, name, plot.Plain, versions, func(v Version) any { return of(v) })
+	}
+	add(d, "c-at", "registered", plot.Plain, versions, func(v Version) any { return v.At })
+	text("c-tag", "aliases", func(v Version) string { return v.Tag })
+	text("c-dataset", "dataset", func(v Version) string { return v.Dataset })
+	text("c-sweep", "sweep", func(v Version) string { return v.Sweep })
+	text("c-trial", "trial", func(v Version) string { return v.Trial })
+	keys := []string{"c-at", "c-tag", "c-dataset", "c-sweep", "c-trial"}
+	for i := range p.Metrics {
+		keys = append(keys, "t"+strconv.Itoa(i))
+	}
+
+	names := map[string]bool{}
+	for _, v := range versions {
+		for _, q := range v.Params {
+			names[q.Name] = true
+		}
+	}
+	for i, name := range slices.Sorted(maps.Keys(names)) {
+		key := "q" + strconv.Itoa(i)
+		text(key, name, func(v Version) string { return v.param(name) })
+		keys = append(keys, key)
+	}
+	d.table("compare", "Two versions side by side", keys...)
+	if len(versions) < 2 {
+		return
+	}
+
+	a, b := versions[len(versions)-2], versions[len(versions)-1]
+	for _, v := range versions {
+		if v.Number == p.Champion && v.Number != b.Number {
+			a = v
+		}
+	}
+	p.A, p.B = a.Number, b.Number
+	for _, name := range p.Metrics {
+		row := Row{Name: name, A: a.Metric(name), B: b.Metric(name)}
+		if x, ok := a.Metrics[name]; ok {
+			if y, ok := b.Metrics[name]; ok {
+				row.Change = change(y - x)
+			}
+		}
+		p.Compare = append(p.Compare, row)
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		p.Compare = append(p.Compare, Row{Name: name, A: a.param(name), B: b.param(name)})
+	}
+}
+
+// change is a difference with its sign.
+func change(v float64) string {
+	text := plot.Plain.Format(v)
+	if v > 0 {
+		text = "+" + text
+	}
+	return text
+}
+
+// param is a version's value of a parameter, as text.
+func (v Version) param(name string) string {
+	for _, q := range v.Params {
+		if q.Name == name {
+			return q.Text
+		}
+	}
+	if v.Params == nil {
+		return "–"
+	}
+	return "default"
+}
+
+// swarm draws what features add to raw scores.
+func (p *modelPage) swarm() *plot.Chart {
+	if len(p.Effects) == 0 {
+		return nil
+	}
+
+	c := plot.Swarm{Chart: plot.Chart{ID: "shap", Title: "What moves predictions", W: 460}, X: plot.Axis{Label: "SHAP value: added to the raw score of a row"}, Room: 180}
+	type row struct {
+		name                  string
+		mean, least, greatest float64
+	}
+	var rows []row
+	for _, e := range p.Effects {
+		points := make([]plot.SwarmPoint, len(e.Shap))
+		r := row{name: e.Feature, least: math.Inf(1), greatest: math.Inf(-1)}
+		for i, v := range e.Shap {
+			points[i] = plot.SwarmPoint{X: v, Rank: e.Rank[i]}
+			r.mean += math.Abs(v) / float64(len(e.Shap))
+			r.least, r.greatest = min(r.least, v), max(r.greatest, v)
+		}
+		rows = append(rows, r)
+		c.Rows = append(c.Rows, plot.SwarmRow{Label: e.Feature, Points: points})
+	}
+
+	c.Summary = fmt.Sprintf("Each dot is one of %d test rows. Right of the line the feature raises the prediction, left of it, lowers it; %s has the largest effect. Categories and missing values are grey.",
+		len(p.Effects[0].Shap), p.Effects[0].Feature)
+
+	add(p.data, "e-name", "feature", plot.Plain, rows, func(r row) any { return r.name })
+	add(p.data, "e-mean", "mean of |SHAP value|", plot.Plain, rows, func(r row) any { return r.mean })
+	add(p.data, "e-least", "least", plot.Plain, rows, func(r row) any { return r.least })
+	add(p.data, "e-most", "greatest", plot.Plain, rows, func(r row) any { return r.greatest })
+	p.data.table("shap", c.Title, "e-name", "e-mean", "e-least", "e-most")
+	return c.Draw()
+}
+
+// trees draws the first trees.
+func (p *modelPage) trees() []*plot.Chart {
+	var charts []*plot.Chart
+	for i, t := range p.Trees {
+		c := plot.Tree{Chart: plot.Chart{ID: "tree-" + strconv.Itoa(i), Title: fmt.Sprintf("Tree %d of %d", t.Number, p.Grown)}, Nodes: t.Nodes}
+		c.Summary = fmt.Sprintf("%d leaves.", t.Leaves)
+		if shown := len(t.Nodes)/2 + 1; shown < t.Leaves {
+			c.Summary = fmt.Sprintf("%d leaves; parts that few rows reach are counted, not drawn.", t.Leaves)
+		}
+		c.Summary += " The upper branch is for rows that meet the condition; the wider a branch, the more rows. Leaves add their value to the raw score."
+
+		rows := []int{}
+		for j := range t.Nodes {
+			rows = append(rows, j)
+		}
+		id := c.ID
+		add(p.data, id+"-n", "node", plot.Plain, rows, func(j int) any { return j })
+		add(p.data, id+"-t", "condition or value", plot.Plain, rows, func(j int) any { return t.Nodes[j].Text })
+		add(p.data, id+"-s", "share of the rows", plot.Percent, rows, func(j int) any { return t.Nodes[j].Share })
+		add(p.data, id+"-y", "if it holds", plot.Plain, rows, func(j int) any { return next(t.Nodes[j].Yes) })
+		add(p.data, id+"-o", "if not", plot.Plain, rows, func(j int) any { return next(t.Nodes[j].No) })
+		p.data.table(id, c.Title, id+"-n", id+"-t", id+"-s", id+"-y", id+"-o")
+		charts = append(charts, c.Draw())
+	}
+	return charts
+}
+
+func next(node int) any {
+	if node < 0 {
+		return nil
+	}
+	return node
+}
+
+// Metric is a version's value of a metric, as text.
+func (v Version) Metric(name string) string {
+	x, ok := v.Metrics[name]
+	if !ok {
+		return "–"
+	}
+	return plot.Plain.Format(x)
+}
+
+// live draws which version each alias pointed at, and when.
+func (p *modelPage) live() *plot.Chart {
+	c := plot.Gantt{Chart: plot.Chart{ID: "aliases", Title: "What was live when", W: 980, H: 100}, X: plot.Axis{Label: "since the first event", Unit: plot.Seconds}}
+	if len(p.Moves) == 0 {
+		c.Summary = "No alias has been moved yet."
+		return c.Draw()
+	}
+	var first, last time.Time
+	for _, m := range p.Moves {
+		if first.IsZero() || m.At.Before(first) {
+			first = m.At
+		}
+		if m.At.After(last) {
+			last = m.At
+		}
+	}
+	last = last.Add(max(time.Hour, last.Sub(first)/12)) // what is live now has some length
+
+	// Of many nights the days are what people look for, of an afternoon how long it was.
+	along := func(t time.Time) float64 { return t.Sub(first).Seconds() }
+	if last.Sub(first) > 4*24*time.Hour {
+		along, c.X = day, plot.Axis{Unit: plot.Days, Whole: true}
+	}
+
+	rows := map[string]int{}
+	for _, m := range p.Moves {
+		row, ok := rows[m.Alias]
+		if !ok {
+			row = len(c.Rows)
+			rows[m.Alias] = row
+			c.Rows = append(c.Rows, plot.GanttRow{Group: "aliases", Label: m.Alias})
+		} else {
+			for i := range c.Spans { // the one before ends here
+				if c.Spans[i].Row == row && c.Spans[i].To == along(last) {
+					c.Spans[i].To = along(m.At)
+				}
+			}
+		}
+		kind := "at a0"
+		if m.Kind == "rolled_back" {
+			kind = "at a3"
+		}
+		c.Spans = append(c.Spans, plot.Span{Trial: plot.None, Row: row, From: along(m.At), To: along(last), Class: kind, Text: "@" + strconv.Itoa(m.To)})
+	}
+	c.Summary = fmt.Sprintf("%s of %s since %s UTC.", english.Plural(len(p.Moves), "move", ""), english.Plural(len(rows), "alias", "aliases"), first.UTC().Format("2006-01-02 15:04"))
+	if p.Champion > 0 {
+		c.Summary += fmt.Sprintf(" Version %d is the champion.", p.Champion)
+	}
+	c.Keys = []plot.Key{{Class: "at key a0", Label: "promoted"}, {Class: "at key a3", Label: "rolled back to"}}
+	add(p.data, "v-alias", "alias", plot.Plain, p.Moves, func(m Move) any { return m.Alias })
+	add(p.data, "v-kind", "what", plot.Plain, p.Moves, func(m Move) any { return m.Kind })
+	add(p.data, "v-from", "from version", plot.Plain, p.Moves, func(m Move) any { return m.From })
+	add(p.data, "v-to", "to version", plot.Plain, p.Moves, func(m Move) any { return m.To })
+	add(p.data, "v-at", "when", plot.Plain, p.Moves, func(m Move) any { return m.At })
+	add(p.data, "v-by", "by", plot.Plain, p.Moves, func(m Move) any { return m.By })
+	add(p.data, "v-why", "why", plot.Plain, p.Moves, func(m Move) any { return m.Why })
+	p.data.table("aliases", c.Title, "v-alias", "v-kind", "v-from", "v-to", "v-at", "v-by", "v-why")
+	return c.Draw()
+}
+
+// trends draws each metric over the versions.
+func (p *modelPage) trends() []*plot.Chart {
+	add(p.data, "n", "version", plot.Plain, p.Versions, func(v Version) any { return v.Number })
+	var charts []*plot.Chart
+	for i, name := range p.Metrics {
+		id := "trend-" + strconv.Itoa(i)
+		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: name, W: 300, H: 200}, X: plot.Axis{Whole: true, Label: "version"}, Y: plot.Axis{Label: name}, Joined: true}
+		for _, v := range p.Versions {
+			if x, ok := v.Metrics[name]; ok {
+				c.Points = append(c.Points, plot.Point{Trial: plot.None, X: float64(v.Number), Y: x, Class: "s0"})
+			}
+		}
+
+		c.Summary = fmt.Sprintf("On each version's own test rows; %s.", counted(len(c.Points), "version", "versions"))
+		key := "t" + strconv.Itoa(i)
+		add(p.data, key, name, plot.Plain, p.Versions, func(v Version) any {
+			if x, ok := v.Metrics[name]; ok {
+				return x
+			}
+			return nil
+		})
+		p.data.table(id, name, "n", key)
+		charts = append(charts, c.Draw())
+	}
+	return charts
+}

@@ -1,0 +1,122 @@
+//go:build browser
+
+package page_test
+
+import (
+	"bytes"
+	"cmp"
+	"flag"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"coppice/internal/page/pagetest"
+)
+
+var pictures = flag.String("pictures", "", "folder for the pictures of docs/page.md")
+
+const mostPicture = 80_000 // bytes
+
+// TestPictures makes the pictures of docs/page.md: make pictures.
+func TestPictures(t *testing.T) {
+	folder := *pictures
+	if folder == "" {
+		folder = t.TempDir() // they can be made
+	}
+	b := pagetest.Start(t)
+	for _, tc := range []struct {
+		name          string
+		view          writer
+		width, height int
+		dark          bool
+		at            string // the element at the top; empty for the page's
+		before        string // is done first
+	}{
+		{"sweep", sample(50), 1200, 760, false, "", ""},
+		{"sweep-leaderboard-dark", sample(50), 1200, 620, true, "board-h", `document.querySelector('[data-state="stopped early"]').click(); document.querySelectorAll('#board tbody tr:not(.off)')[2].click()`},
+		{"sweep-brush", sample(50), 1000, 620, false, "parallel", `location.hash = 'range=average_precision:0.75:1&range=learning_rate:0.3:0.8'`},
+		{"sweep-curves-dark", sample(50), 1200, 600, true, "curves", ""},
+		{"sweep-machines", sample(50), 1200, 640, false, "gantt", ""},
+		{"sweep-phone-dark", sample(50), 390, 800, true, "objective-h", ""},
+		{"night", manyNights(30), 1200, 760, false, "", ""},
+		{"night-phone", manyNights(30), 390, 800, false, "", ""},
+		{"dataset-dark", manyNights(30), 1200, 700, true, "drift-h", ""},
+		{"model", versions(10), 1200, 760, false, "", ""},
+		{"model-shap-dark", versions(10), 1200, 620, true, "features-h", ""},
+		{"backtest", played(30), 1200, 760, false, "", ""},
+	} {
+		path := filepath.Join(t.TempDir(), "page.html")
+		if err := os.WriteFile(path, []byte(write(t, tc.view)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := b.Open("file://"+path, tc.width, tc.height)
+		p.Dark(tc.dark)
+		if tc.before != "" {
+			p.Eval(tc.before, nil)
+		}
+		if tc.at != "" {
+			scrollTo(p, tc.at)
+		}
+		p.Until(settled)
+
+		out := filepath.Join(folder, "page-"+tc.name+".png")
+		p.Shot(out)
+		if size := shrink(t, out); size > mostPicture {
+			t.Errorf("%s has %d bytes, expected at most %d", out, size, mostPicture)
+		}
+	}
+}
+
+// shrink writes a picture with at most 256 colours, those that most of its points have; it says how large it is then.
+func shrink(t *testing.T, path string) int {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := png.Decode(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	counts := map[color.RGBA]int{}
+	bounds := from.Bounds()
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			r, g, b, _ := from.At(x, y).RGBA()
+			counts[color.RGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 255}]++
+		}
+	}
+	colours := slices.SortedFunc(maps.Keys(counts), func(a, b color.RGBA) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a.R, b.R), cmp.Compare(a.G, b.G), cmp.Compare(a.B, b.B))
+	})
+	palette := color.Palette{color.RGBA{255, 255, 255, 255}}
+	for _, c := range colours { // one near another is left to it: of the shades of an edge a few are enough, and rare colours have a place
+		near := func(p color.Color) bool {
+			q := p.(color.RGBA)
+			return abs(int(c.R)-int(q.R))+abs(int(c.G)-int(q.G))+abs(int(c.B)-int(q.B)) < 28
+		}
+		if len(palette) < 256 && !slices.ContainsFunc(palette, near) {
+			palette = append(palette, c)
+		}
+	}
+
+	to := image.NewPaletted(bounds, palette)
+	draw.Draw(to, bounds, from, bounds.Min, draw.Src)
+	var out bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, to); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return out.Len()
+}
+
+func abs(v int) int { return max(v, -v) }

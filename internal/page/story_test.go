@@ -1,0 +1,184 @@
+package page_test
+
+import (
+	"bytes"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/internal/page"
+	"coppice/internal/page/plot"
+)
+
+// marks are how many marks of a class a drawing has.
+func marks(c *plot.Chart, class string) (n int) {
+	for _, m := range c.Marks {
+		if m.Class == class {
+			n++
+		}
+	}
+	return n
+}
+
+// values are a column of a page's data, by the trials' ranks.
+func values(t *testing.T, text, column string) string {
+	t.Helper()
+	found := regexp.MustCompile(`"` + column + `":\{[^}]*"v":\[([^\]]*)\]`).FindStringSubmatch(text)
+	if found == nil {
+		t.Fatalf("the page has no column %s", column)
+	}
+	return found[1]
+}
+
+// TestScoresOverWhatAllTrialsTook: what trials without a score cost is spent, too; trials of another sweep cost this one nothing; and a score that
+// is a mean is known when its last part is.
+func TestScoresOverWhatAllTrialsTook(t *testing.T) {
+	s := sample(1)
+	of := func(n int, score, cost float64, minutes int) page.Trial {
+		return page.Trial{Number: n, State: page.StateComplete, Score: score, Cost: cost, Seconds: 1, Private: math.NaN(), Ended: s.Planned.Add(time.Duration(minutes) * time.Minute)}
+	}
+	s.Winner, s.Params, s.Attempts = nil, nil, nil
+	s.Trials = []page.Trial{of(0, 0.9, math.NaN(), 0), of(1, math.NaN(), 5, 1), of(2, 0.8, 1, 2), of(3, 0.7, 2, 3)}
+	s.Trials[1].State = page.StateEarly
+	s.Trials[2].Known = s.Planned.Add(4 * time.Minute)
+
+	text := write(t, s)
+	for column, want := range map[string]string{"order": "1,4,3,null", "elapsed": "0,240,180,null", "spent": "0,8,7,null"} {
+		if got := values(t, text, column); got != want {
+			t.Errorf("by rank, the trials' %s is %s, expected %s", column, got, want)
+		}
+	}
+	if c := chart(t, s, "objective-cost"); c.Empty() || marks(c, "s0") != 3 {
+		t.Errorf("the score over cost has %d trials, expected the three with a score", marks(c, "s0"))
+	}
+}
+
+// TestFrontIsMarked: with several objectives the trials of the front stand out.
+func TestFrontIsMarked(t *testing.T) {
+	s := goals(40)
+	front := 0
+	for _, trial := range s.Trials {
+		if trial.Front && trial.Goals != nil && !math.IsNaN(trial.Score) {
+			front++
+		}
+	}
+	if got := marks(chart(t, s, "pareto"), "ring"); got != front || front == 0 {
+		t.Errorf("%d trials are marked, expected the %d of the front", got, front)
+	}
+
+	var svg bytes.Buffer
+	if err := chart(t, s, "pareto").WriteSVG(&svg, ""); err != nil {
+		t.Fatal(err)
+	}
+	isAsItWas(t, "pareto-goals.svg", bytes.ReplaceAll(svg.Bytes(), []byte("><"), []byte(">\n<")))
+}
+
+// TestWhyATrialWasTried: it is a column of its own, and only where something decided.
+func TestWhyATrialWasTried(t *testing.T) {
+	s := sample(4)
+	const head = ">why it was tried<"
+	if strings.Contains(write(t, s), head) {
+		t.Error("where nothing decided there is a column of reasons to try")
+	}
+	s.Trials[1].Tried = "gp: expected improvement 0.2"
+	if text := write(t, s); !strings.Contains(text, head) || !strings.Contains(text, `<td class="r">gp: expected improvement 0.2</td></tr>`) || !strings.Contains(text, `"tried"`) {
+		t.Error("why trial 1 was tried is not on the board and in its table")
+	}
+}
+
+// TestCheckpointsOnTheGantt: who left one and who went on from one.
+func TestCheckpointsOnTheGantt(t *testing.T) {
+	s := sample(12)
+	c := chart(t, s, "gantt")
+	if got := marks(c, "saved"); got != 2 {
+		t.Errorf("%d checkpoints are marked as left, expected 2", got)
+	}
+	if text := write(t, s); strings.Count(values(t, text, "a-saved"), "yes") != 2 || !strings.Contains(values(t, text, "a-resumed"), "yes") {
+		t.Error("the table of attempts does not say who left a checkpoint and who resumed from one")
+	}
+}
+
+// TestNightsCloseTogether: one night alone, and two within a minute, have a day and a time below them.
+func TestNightsCloseTogether(t *testing.T) {
+	for _, apart := range []time.Duration{0, 13 * time.Second, 20 * time.Hour} {
+		d := manyNights(2)
+		d.Nights[1].At = d.Nights[0].At.Add(apart)
+		if apart == 0 {
+			d.Nights = d.Nights[:1]
+		}
+		text := write(t, d)
+		begin := strings.Index(text, `<figure id="trend-rows"`)
+		drawn := text[begin : begin+strings.Index(text[begin:], "</figure>")]
+		on := d.Nights[0].At.UTC().Format("Jan ")
+		if got := len(regexp.MustCompile(`>`+on+`\d+( \d\d:\d\d)?</text>`).FindAllString(drawn, -1)); got < 2 {
+			t.Errorf("%v apart: %d dates of %sare below the nights, expected 2 or more", apart, got, on)
+		}
+	}
+}
+
+// TestTooFewToTell: what importance says depends on how many trials have a score.
+func TestTooFewToTell(t *testing.T) {
+	if got := chart(t, sample(12), "importance").Summary; !strings.Contains(got, "and it takes 24") {
+		t.Errorf("of twelve trials importance says %q, expected how many it takes", got)
+	}
+}
+
+// TestMachinesAreToldApart: names of machines that begin alike are drawn by their ends; the tables have them whole.
+func TestMachinesAreToldApart(t *testing.T) {
+	s := sample(4)
+	const begin = "night-ctr-1a2b3c4d-0b7c9f-group0-0-"
+	for i := range s.Attempts {
+		s.Attempts[i].Host = begin + []string{"x7kq", "x9pz"}[s.Attempts[i].Task/2]
+	}
+	s.Memory[0].Host, s.Memory[1].Host = begin+"x7kq", begin+"x9pz"
+	for _, id := range []string{"gantt", "memory"} {
+		var texts []string
+		for _, l := range chart(t, s, id).Labels {
+			texts = append(texts, l.String)
+		}
+		all := strings.Join(texts, " ")
+		if !strings.Contains(all, "x7kq") || !strings.Contains(all, "x9pz") || strings.Contains(all, "group0") {
+			t.Errorf("%s calls its machines %q, expected x7kq and x9pz", id, texts)
+		}
+	}
+	if text := write(t, s); !strings.Contains(values(t, text, "a-host"), begin+"x9pz") {
+		t.Error("the table of attempts does not have the machines' whole names")
+	}
+
+	for i := range s.Attempts {
+		s.Attempts[i].Host = "vm"
+	}
+	for _, l := range chart(t, s, "gantt").Labels {
+		if strings.HasPrefix(l.String, "machine") && !strings.HasPrefix(l.String, "machine vm") {
+			t.Errorf("a machine alone is called %q, expected machine vm", l.String)
+		}
+	}
+}
+
+// TestABudgetFarAway: where there is no room for the total behind the budget's line, it stands before it.
+func TestABudgetFarAway(t *testing.T) {
+	s := sample(4)
+	s.Money.Total, s.Money.Budget = 0.000456, 5
+	c := chart(t, s, "money")
+	line := ""
+	for _, m := range c.Marks {
+		if m.Class == "limit" {
+			line = strings.TrimPrefix(m.D[:strings.IndexByte(m.D, ' ')], "M")
+		}
+	}
+	for _, l := range c.Labels {
+		if l.String != "$0.000456" {
+			continue
+		}
+		x, xErr := strconv.ParseFloat(l.X, 64)
+		at, atErr := strconv.ParseFloat(line, 64)
+		if xErr != nil || atErr != nil || l.Class != "l" || x+60 > at {
+			t.Errorf("the total stands at %s as %q, the budget's line at %s; expected the total to end before it", l.X, l.Class, line)
+		}
+		return
+	}
+	t.Error("the total is not written")
+}

@@ -1,0 +1,429 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"coppice/internal/page/plot"
+	"coppice/internal/search"
+)
+
+// topCurves is how many of the best trials are drawn brightly.
+const topCurves = 5
+
+// sweepPage is a sweep with its drawings, as its template wants it.
+type sweepPage struct {
+	*Sweep
+	Ranked     []*Trial // best first, then those without a score
+	Standing   map[int]int
+	Counts     []stateCount
+	Facts      []Pair
+	Objective  []*plot.Chart
+	Curves     *plot.Chart
+	Parallel   *plot.Chart
+	Importance *plot.Chart
+	WorthChart *plot.Chart
+	Rank       *plot.Chart
+	Slices     []*plot.Chart
+	Gantt      *plot.Chart
+	Memory     *plot.Chart
+	Money      *plot.Chart
+	Won        []*plot.Chart // of the winner
+	Sure       string        // whether the winner is better beyond chance
+
+	weights []search.Weight
+	data    *data
+}
+
+type stateCount struct {
+	State, Class string
+	Count        int
+}
+
+// Write writes the page of a sweep.
+func (s *Sweep) Write(w io.Writer) error {
+	p := s.lay()
+	return write(w, p.ID, "sweep.html", p, p.data)
+}
+
+// Charts are the page's drawings.
+func (s *Sweep) Charts() []*plot.Chart {
+	p := s.lay()
+	all := append([]*plot.Chart{p.Curves, p.WorthChart, p.Parallel, p.Importance, p.Rank, p.Gantt, p.Memory, p.Money}, p.Objective...)
+	all = append(all, p.Won...)
+	return slices.DeleteFunc(append(all, p.Slices...), func(c *plot.Chart) bool { return c == nil })
+}
+
+// lay draws everything.
+func (s *Sweep) lay() *sweepPage {
+	s = cleaned(s)
+	p := &sweepPage{Sweep: s, data: newData("sweep", s.ID), Standing: map[int]int{}}
+	if !slices.Contains([]string{"winner", "no_winner", "cancelled", "being cancelled", "being concluded"}, s.State) {
+		p.data.Acts = []string{"cancel"}
+	}
+	p.rank()
+	p.columns()
+	p.weigh()
+
+	p.Facts = p.facts()
+	p.Objective = p.objective()
+	p.Curves = p.curves()
+	p.Importance = p.importance()
+	p.WorthChart = p.worthChart()
+	p.Parallel = p.parallel()
+	p.Rank = p.pairRank()
+	p.Slices = p.slices()
+	p.Gantt = p.gantt()
+	p.Memory = p.memory()
+	p.Money = p.money()
+	won := p.winner()
+	p.Won, p.Sure = won.all(), won.Sure
+	return p
+}
+
+// scored says whether a trial has a score.
+func (t *Trial) scored() bool { return !math.IsNaN(t.Score) && !math.IsInf(t.Score, 0) }
+
+// class is how a trial's state is painted; crosses are those without a model.
+func class(state string) string {
+	i := slices.Index(States, state)
+	switch state {
+	case StateFailed, StateTimedOut, StateCancelled:
+		return "s" + strconv.Itoa(i) + "x"
+	}
+	return "s" + strconv.Itoa(i)
+}
+
+// Class is class, for templates.
+func (t *Trial) Class() string { return class(t.State) }
+
+// rank orders the trials as the leaderboard does, and counts them by state.
+func (p *sweepPage) rank() {
+	counts := map[string]int{}
+	for i := range p.Trials {
+		p.Ranked = append(p.Ranked, &p.Trials[i])
+		counts[p.Trials[i].State]++
+	}
+
+	slices.SortStableFunc(p.Ranked, func(a, b *Trial) int {
+		if a.scored() != b.scored() {
+			if a.scored() {
+				return -1
+			}
+			return 1
+		}
+		if a.scored() {
+			if c := cmp.Or(cmp.Compare(p.loss(a), p.loss(b)), cmp.Compare(a.Trees, b.Trees)); c != 0 {
+				return c
+			}
+		}
+		return cmp.Compare(a.Number, b.Number)
+	})
+
+	for i, t := range p.Ranked {
+		p.Standing[t.Number] = i + 1
+	}
+	for _, s := range States {
+		if counts[s] > 0 {
+			p.Counts = append(p.Counts, stateCount{s, class(s), counts[s]})
+		}
+	}
+}
+
+// loss is a score where lower is better.
+func (p *sweepPage) loss(t *Trial) float64 {
+	if p.Maximize {
+		return -t.Score
+	}
+	return t.Score
+}
+
+// scored are the trials that have a score, best first.
+func (p *sweepPage) scored() []*Trial {
+	n := slices.IndexFunc(p.Ranked, func(t *Trial) bool { return !t.scored() })
+	if n < 0 {
+		n = len(p.Ranked)
+	}
+	return p.Ranked[:n]
+}
+
+// columns are what every table of trials is made of.
+func (p *sweepPage) columns() {
+	d, rows := p.data, p.Ranked
+	add(d, "trial", "trial", plot.Plain, rows, func(t *Trial) any { return t.Number })
+	add(d, "rank", "rank", plot.Plain, rows, func(t *Trial) any { return p.Standing[t.Number] })
+	add(d, "state", "state", plot.Plain, rows, func(t *Trial) any { return t.State })
+	add(d, "reason", "why it ended", plot.Plain, rows, func(t *Trial) any { return t.Reason })
+	add(d, "score", p.Metric, plot.Plain, rows, func(t *Trial) any { return t.Score })
+	add(d, "trees", "trees", plot.Plain, rows, func(t *Trial) any { return t.Trees })
+	add(d, "grown", "trees grown", plot.Plain, rows, func(t *Trial) any { return t.Grown })
+	add(d, "seconds", "training", plot.Seconds, rows, func(t *Trial) any { return t.Seconds })
+	add(d, "cost", "cost", plot.USD, rows, func(t *Trial) any { return t.Cost })
+	add(d, "attempts", "attempts", plot.Plain, rows, func(t *Trial) any { return t.Attempts })
+	add(d, "private", "private memory", plot.Bytes, rows, func(t *Trial) any { return t.Private })
+	add(d, "ended", "ended", plot.Plain, rows, func(t *Trial) any { return t.Ended })
+	for i, q := range p.Params {
+		add(d, paramKey(i), q.Name, plot.Plain, rows, func(t *Trial) any { return q.value(t.Values[i]) })
+	}
+
+	all := []string{"rank", "trial", "state", "score", "reason", "trees", "grown", "seconds", "cost", "attempts", "private", "ended"}
+	all = append(all, p.goalColumns()...)
+	all = append(all, p.paramKeys()...)
+	if p.Decided() {
+		add(d, "tried", "why it was tried", plot.Plain, rows, func(t *Trial) any { return t.Tried })
+		all = append(all, "tried")
+	}
+	d.table("board", "Trials", all...)
+}
+
+// Decided says that something decided which trials were tried, with reasons.
+func (p *sweepPage) Decided() bool {
+	return slices.ContainsFunc(p.Trials, func(t Trial) bool { return t.Tried != "" })
+}
+
+func paramKey(i int) string { return "p" + strconv.Itoa(i) }
+
+func (p *sweepPage) paramKeys() []string {
+	var keys []string
+	for i := range p.Params {
+		keys = append(keys, paramKey(i))
+	}
+	return keys
+}
+
+// value is what stands in a table for a value of the parameter: a number, or the category's text.
+func (q *Param) value(v float64) any {
+	if q.Categories == nil {
+		return v
+	}
+	if math.IsNaN(v) { // the trial does not have it
+		return nil
+	}
+	if i := int(v); i >= 0 && i < len(q.Categories) {
+		return q.Categories[i]
+	}
+	return nil
+}
+
+// Reached is what a trial has come to in the objectives after the metric, as text.
+func (p *sweepPage) Reached(t *Trial) []string {
+	var out []string
+	for g := 1; g < len(p.Goals); g++ {
+		v := math.NaN()
+		if t.Goals != nil {
+			v = t.Goals[g]
+		}
+		out = append(out, p.Goals[g].Unit.Format(v))
+	}
+	return out
+}
+
+// Value is a trial's value of its parameter number i, as text.
+func (p *sweepPage) Value(t *Trial, i int) string { return p.Params[i].text(t.Values[i]) }
+
+// Setting is a configuration's.
+func (p *sweepPage) Setting(c Configuration, i int) string { return p.Params[i].text(c.Values[i]) }
+
+func (q *Param) text(v float64) string {
+	if q.Categories != nil {
+		if text, has := q.value(v).(string); has {
+			return text
+		}
+	}
+	return plot.Plain.Format(v)
+}
+
+// axis is that of a parameter.
+func (q *Param) axis() plot.Axis {
+	a := plot.Axis{Label: q.Name, Log: q.Log}
+	a.Categories = append(a.Categories, q.Categories...)
+	return a
+}
+
+// weigh finds out which parameters matter, and puts those first.
+func (p *sweepPage) weigh() {
+	var dims []search.Dimension
+	var loss []float64
+	scored := p.scored()
+	for i, q := range p.Params {
+		d := search.Dimension{Name: q.Name, Categories: len(q.Categories), Log: q.Log}
+		for _, t := range scored {
+			d.Values = append(d.Values, t.Values[i])
+		}
+		dims = append(dims, d)
+	}
+	for _, t := range scored {
+		loss = append(loss, p.loss(t))
+	}
+	p.weights = search.Importance(dims, loss)
+}
+
+// byWeight are the numbers of the parameters, the most important first.
+func (p *sweepPage) byWeight() []int {
+	order := make([]int, len(p.Params))
+	for i := range order {
+		order[i] = i
+	}
+	place := func(i int) int { // those of which it is not known come last
+		if at := slices.IndexFunc(p.weights, func(w weight) bool { return w.Name == p.Params[i].Name }); at >= 0 {
+			return at
+		}
+		return len(p.weights)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(place(a), place(b)) })
+	return order
+}
+
+// quality is a class from q0, the worst eighth of the trials, to q7, the best.
+func (p *sweepPage) quality(t *Trial) string {
+	if !t.scored() {
+		return "q"
+	}
+	n := len(p.scored())
+	return "q" + strconv.Itoa(7-min(7, 8*(p.Standing[t.Number]-1)/max(1, n)))
+}
+
+// best says in words which trial is best.
+func (p *sweepPage) best() string {
+	scored := p.scored()
+	if len(scored) == 0 {
+		return "No trial has a score yet."
+	}
+	b := scored[0]
+	text := fmt.Sprintf("Best of %d: trial %d with %s %s", len(scored), b.Number, p.Metric, plot.Plain.Format(b.Score))
+	if len(scored) > 1 {
+		r := scored[1]
+		text += fmt.Sprintf("; next is trial %d with %s", r.Number, plot.Plain.Format(r.Score))
+	}
+	return text + "."
+}
+
+// better is the word for which way is better.
+func (p *sweepPage) better() string {
+	if p.Maximize {
+		return "higher is better"
+	}
+	return "lower is better"
+}
+
+func (p *sweepPage) sign() int {
+	if p.Maximize {
+		return 1
+	}
+	return -1
+}
+
+// list joins names for a sentence.
+func list(names []string) string {
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return names[0]
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+// head is a column of the leaderboard.
+type head struct {
+	Key, Name string
+	Number    bool
+}
+
+// Heads are the leaderboard's columns.
+func (p *sweepPage) Heads() []head {
+	h := []head{{"rank", "rank", false}, {"trial", "trial", false}, {"state", "state", false}, {"score", p.Metric, true}, {"reason", "why it ended", false},
+		{"trees", "trees", true}, {"seconds", "training", true}}
+	if p.Priced() {
+		h = append(h, head{"cost", "cost", true})
+	}
+	h = append(h, head{"attempts", "attempts", true})
+
+	if len(p.Goals) > 0 {
+		for g, goal := range p.Goals[1:] {
+			h = append(h, head{goalKey(g + 1), goal.Name, true})
+		}
+		h = append(h, head{"front", "front", false})
+	}
+	for i, q := range p.Params {
+		h = append(h, head{paramKey(i), q.Name, q.Categories == nil})
+	}
+	if p.Decided() {
+		h = append(h, head{"tried", "why it was tried", false})
+	}
+	return h
+}
+
+// Priced says whether there are prices.
+func (p *sweepPage) Priced() bool { return p.Sweep.Money != nil && p.Sweep.Money.Known }
+
+// Place is a trial's rank.
+func (p *sweepPage) Place(t *Trial) int { return p.Standing[t.Number] }
+
+// Better is better, for templates.
+func (p *sweepPage) Better() string { return p.better() }
+
+// Cross says that a trial is painted as one.
+func (t *Trial) Cross() bool { return isCross(class(t.State)) }
+
+// Cross says that trials of the state are painted as one.
+func (c stateCount) Cross() bool { return isCross(c.Class) }
+
+func isCross(class string) bool { return class[len(class)-1] == 'x' }
+
+// Final is the metric on test as it is registered.
+func (m Measure) Final() float64 {
+	if math.IsNaN(m.After) {
+		return m.Test
+	}
+	return m.After
+}
+
+// StateWord is the sweep's state for people.
+func (p *sweepPage) StateWord() string {
+	switch p.State {
+	case "winner":
+		return "ended with a winner"
+	case "no_winner":
+		return "ended without a winner"
+	}
+	return p.State
+}
+
+// facts are the numbers at the top.
+func (p *sweepPage) facts() []Pair {
+	ended := 0
+	for _, c := range p.Counts {
+		if c.State != StateRunning && c.State != StateWaiting {
+			ended += c.Count
+		}
+	}
+
+	facts := []Pair{{"trials ended", fmt.Sprintf("%d of %d", ended, len(p.Trials))}}
+	if s := p.scored(); len(s) > 0 {
+		facts = append(facts, Pair{"best " + p.Metric, plot.Plain.Format(s[0].Score)})
+	}
+	if r := p.Rows["train"]; r > 0 {
+		facts = append(facts, Pair{"rows trained on", humanize.Comma(int64(r))}, Pair{"features", fmt.Sprint(p.Features)})
+	}
+
+	if n := len(p.Sweep.Memory); n > 0 {
+		facts = append(facts, Pair{"machines", fmt.Sprint(n)})
+	}
+	if m := p.Sweep.Money; m != nil {
+		if m.HoursTaken > 0 {
+			facts = append(facts, Pair{"took", plot.Seconds.Format(3600 * m.HoursTaken)})
+		}
+		if m.Known {
+			facts = append(facts, Pair{"cost", plot.USD.Format(m.Total)})
+		}
+	}
+	return facts
+}

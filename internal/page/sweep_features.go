@@ -1,0 +1,81 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+
+	"coppice/internal/page/plot"
+)
+
+// Worths is what a sweep over groups of columns has found.
+type Worths struct {
+	How    string // what the intervals consider, or why there are none
+	Groups []Worth
+}
+
+// Worth is what a group of columns adds to the metric; positive is better. Numbers that are not known are NaN.
+type Worth struct {
+	Group            string
+	Columns          int
+	Value, Low, High float64
+	Step             int // at which a forward selection took it, from 1
+}
+
+// mostGroups is how many groups the chart shows; the table has all.
+const mostGroups = 30
+
+// worthChart draws what groups of columns are worth.
+func (p *sweepPage) worthChart() *plot.Chart {
+	w := p.Worths
+	if w == nil {
+		return nil
+	}
+	c := plot.Ranges{Chart: plot.Chart{ID: "worths", Title: "What groups of columns are worth", W: 980}, X: plot.Axis{Label: "gain in " + p.Metric + "; right of the line the group helps"}, Line: 0, Room: 260, NoteRoom: 150}
+	if !p.Maximize {
+		c.X.Label = "fall in " + p.Metric + "; right of the line the group helps"
+	}
+	var helps []string
+	known := 0
+	for i, g := range w.Groups {
+		low, high := g.Low, g.High
+		if math.IsNaN(low) || math.IsNaN(high) {
+			low, high = g.Value, g.Value
+		}
+		sure := low != high
+		if !math.IsNaN(g.Value) {
+			known++
+		}
+		if sure && low > 0 {
+			helps = append(helps, g.Group)
+		}
+		note := strconv.Itoa(g.Columns) + " columns"
+		if g.Columns == 1 {
+			note = "1 column"
+		}
+		if g.Step > 0 {
+			note += ", step " + strconv.Itoa(g.Step)
+		}
+		if i < mostGroups && !math.IsNaN(g.Value) {
+			c.Rows = append(c.Rows, plot.Range{Label: g.Group, Note: note, Value: g.Value, Low: low, High: high, Before: math.NaN(),
+				Class: cmp.Or(map[bool]string{true: "good"}[sure && low > 0], map[bool]string{true: "bad"}[sure && high < 0], "open")})
+		}
+	}
+	c.Summary = fmt.Sprintf("By how much %s is better with a group of columns than without it; %s.", p.Metric, w.How)
+	switch {
+	case known == 0:
+		c.Summary = fmt.Sprintf("What the %d groups of columns are worth is not known yet: %s.", len(w.Groups), w.How)
+	case len(helps) > 0:
+		c.Summary += fmt.Sprintf(" Beyond chance: %s.", list(helps))
+	}
+	c.Keys = []plot.Key{{Class: "dot key good", Label: "helps beyond chance"}, {Class: "dot key open", Label: "may be chance"}, {Class: "dot key bad", Label: "harms beyond chance"}}
+
+	add(p.data, "w-group", "group", plot.Plain, w.Groups, func(g Worth) any { return g.Group })
+	add(p.data, "w-columns", "columns", plot.Plain, w.Groups, func(g Worth) any { return g.Columns })
+	add(p.data, "w-worth", "worth", plot.Plain, w.Groups, func(g Worth) any { return g.Value })
+	add(p.data, "w-low", "lowest", plot.Plain, w.Groups, func(g Worth) any { return g.Low })
+	add(p.data, "w-high", "highest", plot.Plain, w.Groups, func(g Worth) any { return g.High })
+	p.data.table("worths", c.Title, "w-group", "w-columns", "w-worth", "w-low", "w-high")
+	return c.Draw()
+}

@@ -1,0 +1,361 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"coppice/internal/page/plot"
+	"coppice/internal/search"
+)
+
+// known is when a trial's score was known.
+func (t *Trial) known() time.Time {
+	if !t.Known.IsZero() {
+		return t.Known
+	}
+	return t.Ended
+}
+
+// objective draws the scores over the trials in the order in which they ended, over time and over money. Trials without a score count and
+// cost, too.
+func (p *sweepPage) objective() []*plot.Chart {
+	all := slices.DeleteFunc(slices.Clone(p.Ranked), func(t *Trial) bool { return t.Ended.IsZero() })
+	slices.SortStableFunc(all, func(a, b *Trial) int { return cmp.Or(a.known().Compare(b.known()), cmp.Compare(a.Number, b.Number)) })
+	order, elapsed, spent := map[int]float64{}, map[int]float64{}, map[int]float64{}
+	var ended []*Trial
+	sum := 0.0
+	for i, t := range all {
+		if !math.IsNaN(t.Cost) {
+			sum += t.Cost
+		}
+		if t.scored() {
+			ended = append(ended, t)
+			order[t.Number], elapsed[t.Number], spent[t.Number] = float64(i+1), t.known().Sub(p.Planned).Seconds(), sum
+		}
+	}
+	of := func(m map[int]float64) func(t *Trial) any {
+		return func(t *Trial) any {
+			if v, ok := m[t.Number]; ok {
+				return v
+			}
+			return math.NaN()
+		}
+	}
+	add(p.data, "order", "ended as number", plot.Plain, p.Ranked, of(order))
+	add(p.data, "elapsed", "after the plan", plot.Seconds, p.Ranked, of(elapsed))
+	add(p.data, "spent", "cost of trials ended by then", plot.USD, p.Ranked, of(spent))
+
+	draw := func(id, title, column string, x plot.Axis, along map[int]float64) *plot.Chart {
+		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: title, W: 420, H: 250, Summary: p.best()}, X: x, Y: plot.Axis{Label: p.Metric}, Best: p.sign()}
+		for _, t := range ended {
+			c.Points = append(c.Points, plot.Point{Trial: t.Number, X: along[t.Number], Y: t.Score, Class: t.Class()})
+		}
+		c.Keys = []plot.Key{{Class: "best", Label: "best so far"}, {Class: "s0 key", Label: "trial"}}
+		p.data.table(id, title, "trial", column, "score", "state")
+		return c.Draw()
+	}
+	charts := []*plot.Chart{
+		draw("objective-trials", "Score by trial", "order", plot.Axis{Label: "trials ended", Whole: true}, order),
+		draw("objective-time", "Score over time", "elapsed", plot.Axis{Label: "since the plan was written", Unit: plot.Seconds}, elapsed),
+	}
+	if p.Sweep.Money != nil && p.Sweep.Money.Known {
+		charts = append(charts, draw("objective-cost", "Score over cost", "spent", plot.Axis{Label: "cost of trials that have ended", Unit: plot.USD}, spent))
+	}
+	if len(p.Goals) > 0 {
+		return append(charts, p.fronts()...)
+	}
+	return append(charts, p.pareto())
+}
+
+// fronts draws the metric over each of the other objectives. A trial that no other beats in all is marked.
+func (p *sweepPage) fronts() []*plot.Chart {
+	var charts []*plot.Chart
+	for g, goal := range p.Goals[1:] {
+		id := "pareto"
+		if g > 0 {
+			id += "-" + strconv.Itoa(g+1)
+		}
+		charts = append(charts, p.frontOver(id, g+1, goal))
+	}
+	return charts
+}
+
+func (p *sweepPage) frontOver(id string, g int, goal Goal) *plot.Chart {
+	c := plot.Scatter{Chart: plot.Chart{ID: id, Title: p.Metric + " by " + goal.Name, W: 420, H: 250}, X: plot.Axis{Label: goal.Name, Unit: goal.Unit}, Y: plot.Axis{Label: p.Metric}}
+	if len(p.Goals) == 2 && !goal.Maximize { // then the front is what is best so far from the left
+		c.Best = p.sign()
+		c.Keys = append(c.Keys, plot.Key{Class: "best", Label: "front"})
+	}
+
+	var front []string
+	c.X.Log = true
+	for _, t := range slices.Backward(p.scored()) {
+		if t.Goals == nil {
+			continue
+		}
+		c.X.Log = c.X.Log && t.Goals[g] > 0
+		if t.Front {
+			c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Goals[g], Y: t.Score, Class: "ring"})
+		}
+		c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Goals[g], Y: t.Score, Class: t.Class()})
+		if t.Front {
+			front = append(front, strconv.Itoa(t.Number))
+		}
+	}
+
+	c.Summary = "Nothing has been trained yet."
+	if len(front) > 0 {
+		c.Summary = fmt.Sprintf("No other trial is better in all objectives than %s.", list(front))
+	}
+	c.Keys = append(c.Keys, plot.Key{Class: "s0 key", Label: "trial"}, plot.Key{Class: "ring key", Label: "on the front of all objectives"})
+	p.data.table(c.ID, c.Title, append(append([]string{"trial", "score"}, p.goalKeys()...), "front", "state")...)
+	return c.Draw()
+}
+
+func goalKey(g int) string { return "g" + strconv.Itoa(g) }
+
+// goalKeys are the columns of the objectives after the metric.
+func (p *sweepPage) goalKeys() []string {
+	var keys []string
+	for g := 1; g < len(p.Goals); g++ {
+		keys = append(keys, goalKey(g))
+	}
+	return keys
+}
+
+// goalColumns are the objectives as columns of the table of trials, which has the metric.
+func (p *sweepPage) goalColumns() []string {
+	if len(p.Goals) == 0 {
+		return nil
+	}
+	for g := 1; g < len(p.Goals); g++ {
+		add(p.data, goalKey(g), p.Goals[g].Name, p.Goals[g].Unit, p.Ranked, func(t *Trial) any {
+			if t.Goals == nil {
+				return math.NaN()
+			}
+			return t.Goals[g]
+		})
+	}
+	add(p.data, "front", "front", plot.Plain, p.Ranked, func(t *Trial) any { return map[bool]string{true: "front"}[t.Front] })
+	return append(p.goalKeys(), "front")
+}
+
+// pareto draws the score over what training took. The line is of the trials that no other beats in both.
+func (p *sweepPage) pareto() *plot.Chart {
+	c := plot.Scatter{Chart: plot.Chart{ID: "pareto", Title: "Score by training time", W: 420, H: 250}, X: plot.Axis{Label: "training", Unit: plot.Seconds, Log: true}, Y: plot.Axis{Label: p.Metric}, Best: p.sign()}
+	byTime := slices.Clone(p.scored()) // best first
+	slices.SortStableFunc(byTime, func(a, b *Trial) int { return cmp.Compare(a.Seconds, b.Seconds) })
+
+	var front []string
+	best := math.Inf(1)
+	for _, t := range byTime {
+		if math.IsNaN(t.Seconds) || t.Seconds <= 0 {
+			continue
+		}
+		c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Seconds, Y: t.Score, Class: t.Class()})
+		if p.loss(t) < best {
+			best = p.loss(t)
+			front = append(front, strconv.Itoa(t.Number))
+		}
+	}
+
+	c.Summary = "Nothing has been trained yet."
+	if len(front) > 0 {
+		c.Summary = fmt.Sprintf("No other trial is both better and faster than %s.", list(front))
+	}
+	c.Keys = []plot.Key{{Class: "best", Label: "best within the time"}, {Class: "s0 key", Label: "trial"}}
+	p.data.table(c.ID, c.Title, "trial", "seconds", "score", "trees", "state")
+	return c.Draw()
+}
+
+// curves draws the learning curves: all of them faintly, the best brightly above them.
+func (p *sweepPage) curves() *plot.Chart {
+	c := plot.Lines{Chart: plot.Chart{ID: "curves", Title: "Learning curves", W: 980, H: 380, Wide: true},
+		X: plot.Axis{Label: "trees", Whole: true}, Y: plot.Axis{Label: p.Metric + " on valid, " + p.better()}}
+	var with []*Trial
+	early := 0
+	for _, t := range slices.Backward(p.Ranked) { // the best last, on top
+		if len(t.CurveX) > 0 {
+			with = append(with, t)
+			if t.State == StateEarly {
+				early++
+			}
+		}
+	}
+
+	kept := &curves{}
+	keep := plot.Kept(len(with))
+	for _, t := range with {
+		peak := slices.Index(t.CurveX, float64(t.Best))
+		x, y, peak := plot.Thin(t.CurveX, t.CurveY, keep, peak)
+		l := plot.Line{Trial: t.Number, Class: "curve", X: x, Y: y, Peak: -1}
+		if t.State != StateComplete && t.State != StateRunning {
+			l.End = "end " + t.Class()
+		}
+		if place := p.Standing[t.Number]; place <= topCurves && t.scored() {
+			l.Class = "curve k k" + strconv.Itoa(place)
+			l.Peak = peak
+		}
+		c.Lines = append(c.Lines, l)
+		kept.Trial = append(kept.Trial, t.Number)
+		kept.X, kept.Y = append(kept.X, nums(x)), append(kept.Y, nums(y))
+	}
+	c.Y.Low, c.Y.High = p.window(with)
+
+	c.Summary = fmt.Sprintf("%d curves of at most %d points each; the best %d are highlighted, with a dot at the iteration that was scored. %d ended early.",
+		len(with), keep, min(topCurves, len(p.scored())), early)
+	for i, t := range p.scored()[:min(topCurves, len(p.scored()))] {
+		c.Keys = append(c.Keys, plot.Key{Class: "curve k k" + strconv.Itoa(i+1), Label: fmt.Sprintf("%d: trial %d", i+1, t.Number)})
+	}
+	c.Keys = append(c.Keys, plot.Key{Class: "curve", Label: "others"})
+	p.data.Curves = kept
+	p.data.table("curves", "Learning curves", "trial", "tree", "score")
+	return c.Draw()
+}
+
+// window is the range of scores that is worth seeing: the worst of the first trees would press everything else together.
+func (p *sweepPage) window(trials []*Trial) (low, high float64) {
+	var all []float64
+	for _, t := range trials {
+		all = append(all, t.CurveY...)
+	}
+	if len(all) < 20 {
+		return 0, 0
+	}
+	slices.Sort(all)
+	low, high = all[len(all)/50], all[len(all)-1]
+	if !p.Maximize {
+		low, high = all[0], all[len(all)-1-len(all)/50]
+	}
+	room := 0.05 * (high - low)
+	return low - room, high + room
+}
+
+func nums(values []float64) []num {
+	out := make([]num, len(values))
+	for i, v := range values {
+		v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 5, 64), 64) // what was formatted can be parsed
+		out[i] = num(v)
+	}
+	return out
+}
+
+// importance draws how much each parameter has to do with a good score.
+func (p *sweepPage) importance() *plot.Chart {
+	c := plot.Bars{Chart: plot.Chart{ID: "importance", Title: "Parameter importance", W: 460}, X: plot.Axis{Unit: plot.Percent, Label: "share of importance"}, Room: 160}
+	c.X.High = importanceWidth(p.weights)
+	var above []string
+	for _, w := range p.weights {
+		kind := "bar"
+		if w.Share <= w.Chance {
+			kind = "bar weak"
+		} else {
+			above = append(above, w.Name)
+		}
+		c.Bars = append(c.Bars, plot.Bar{Label: w.Name, Parts: []plot.Part{{Class: kind, Value: w.Share}}, Limit: w.Chance, Note: plot.Percent.Format(math.Round(1000*w.Share) / 1000)})
+	}
+
+	switch {
+	case len(p.scored()) < search.FewestForImportance:
+		c.Summary = fmt.Sprintf("Too few trials have a score to tell which parameters matter: %d, and it takes %d.", len(p.scored()), search.FewestForImportance)
+	case len(p.weights) == 0:
+		c.Summary = "The best trials are not spread differently along any parameter than by chance."
+	case len(above) == 0:
+		c.Summary = "How differently the best trials are spread along each parameter (PED-ANOVA), minus the average effect of chance. No parameter is above what chance exceeds in one of twenty draws (the line)."
+	default:
+		c.Summary = fmt.Sprintf("How differently the best trials are spread along each parameter (PED-ANOVA), minus the average effect of chance. Above what chance exceeds in one of twenty draws (the line): %s.", list(above))
+	}
+
+	add(p.data, "i-name", "parameter", plot.Plain, p.weights, func(w weight) any { return w.Name })
+	add(p.data, "i-share", "importance", plot.Percent, p.weights, func(w weight) any { return w.Share })
+	add(p.data, "i-chance", "exceeded by chance once in 20", plot.Percent, p.weights, func(w weight) any { return w.Chance })
+	p.data.table("importance", c.Title, "i-name", "i-share", "i-chance")
+	return c.Draw()
+}
+
+// parallel draws every trial as a line through its parameters and its score.
+func (p *sweepPage) parallel() *plot.Chart {
+	c := plot.Parallel{Chart: plot.Chart{ID: "parallel", Title: "Parameters together", W: 980, H: 380}}
+	p.data.Ranges = map[string]string{}
+	order := p.byWeight()
+	for _, i := range order {
+		c.Axes = append(c.Axes, p.Params[i].axis())
+		p.data.Ranges[p.Params[i].Name] = paramKey(i)
+	}
+	c.Axes = append(c.Axes, plot.Axis{Label: p.Metric})
+	p.data.Ranges[p.Metric] = "score"
+
+	for _, t := range slices.Backward(p.Ranked) {
+		l := plot.ParallelLine{Trial: t.Number, Class: "pl " + p.quality(t)}
+		for _, i := range order {
+			l.Values = append(l.Values, t.Values[i])
+		}
+		c.Lines = append(c.Lines, plot.ParallelLine{Trial: l.Trial, Class: l.Class, Values: append(l.Values, t.Score)})
+	}
+	c.Summary = "One line per trial, through its parameters (the most important on the left) to its score; brighter is better. " +
+		"Drag along an axis, or move its two handles with the arrow keys, to keep only the trials in that range. A line below an axis has no such parameter, or no score."
+	c.Keys = qualityKeys()
+	p.data.table("parallel", c.Title, append([]string{"trial", "score", "state"}, p.paramKeys()...)...)
+	return c.Draw()
+}
+
+// importanceWidth is how far the axis of importances goes: to the greatest, with room for its number. What chance does may lie beyond.
+func importanceWidth(weights []weight) float64 {
+	most := 0.0
+	for _, w := range weights {
+		most = max(most, w.Share)
+	}
+	return min(1.2, max(0.3, 1.3*most))
+}
+
+func qualityKeys() []plot.Key {
+	return []plot.Key{{Class: "pl q7", Label: "best eighth"}, {Class: "pl q5", Label: ""}, {Class: "pl q3", Label: ""}, {Class: "pl q1", Label: ""}, {Class: "pl q0", Label: "worst eighth"}, {Class: "pl q", Label: "no score"}}
+}
+
+// pairRank draws the trials by the two most important parameters.
+func (p *sweepPage) pairRank() *plot.Chart {
+	if len(p.Params) < 2 {
+		return nil
+	}
+	order := p.byWeight()
+	a, b := order[0], order[1]
+	c := plot.Scatter{Chart: plot.Chart{ID: "rank", Title: "Rank by two parameters", W: 460, H: 330}, X: p.Params[a].axis(), Y: p.Params[b].axis()}
+	for _, t := range slices.Backward(p.scored()) {
+		c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Values[a], Y: t.Values[b], Class: "rk " + p.quality(t)})
+	}
+	c.Summary = fmt.Sprintf("Every trial by %s and %s, the two most important parameters; brighter is a better rank.", p.Params[a].Name, p.Params[b].Name)
+	if len(p.weights) == 0 {
+		c.Summary = fmt.Sprintf("Every trial by %s and %s; brighter is a better rank.", p.Params[a].Name, p.Params[b].Name)
+	}
+	c.Keys = []plot.Key{{Class: "rk key q7", Label: "best eighth"}, {Class: "rk key q4", Label: ""}, {Class: "rk key q0", Label: "worst eighth"}}
+	p.data.table("rank", c.Title, "trial", paramKey(a), paramKey(b), "rank", "score")
+	return c.Draw()
+}
+
+// slices draws the score over each parameter alone.
+func (p *sweepPage) slices() []*plot.Chart {
+	var charts []*plot.Chart
+	scored := p.scored()
+
+	for _, i := range p.byWeight() {
+		q := &p.Params[i]
+		id := "slice-" + strconv.Itoa(i)
+		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: q.Name, W: 300, H: 200}, X: q.axis(), Y: plot.Axis{Label: p.Metric}}
+		c.X.Label = ""
+
+		for _, t := range slices.Backward(scored) {
+			c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Values[i], Y: t.Score, Class: t.Class()})
+		}
+		if len(scored) > 0 {
+			c.Summary = fmt.Sprintf("The best trial has %s.", p.Value(scored[0], i))
+		}
+
+		p.data.table(id, "Score over "+q.Name, "trial", paramKey(i), "score", "state")
+		charts = append(charts, c.Draw())
+	}
+	return charts
+}

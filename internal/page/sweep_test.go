@@ -1,0 +1,545 @@
+package page_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/internal/metric"
+	"coppice/internal/page"
+	"coppice/internal/page/plot"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// sample is a sweep of n trials as it may look in the middle of things: every state, every way in which an attempt ends.
+func sample(n int) *page.Sweep {
+	rng := rand.New(rand.NewPCG(1, uint64(n)))
+	planned := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	s := &page.Sweep{ID: "night-ctr-1a2b3c4d", Model: "ctr", Dataset: "clicks@0123456789abcdef", Objective: "binary", Metric: "average_precision", Version: "v1",
+		Maximize: true, State: "winner", Planned: planned, AsOf: planned.Add(time.Hour), Features: 23, Rows: map[string]int{"train": 200000},
+		Params: []page.Param{{Name: "extra_trees", Categories: []string{"false", "true"}}, {Name: "feature_fraction"}, {Name: "ignore_column", Categories: []string{"(none)", "name:*:count"}},
+			{Name: "lambda_l2", Log: true}, {Name: "learning_rate", Log: true}, {Name: "num_leaves", Log: true}}}
+	for i := range n {
+		s.Trials = append(s.Trials, trialOf(rng, i, planned))
+	}
+
+	ends := []string{"finished", "finished", "finished", "released", "lost", "silent", "running"}
+	for i := range n {
+		from := planned.Add(time.Duration(i/4) * time.Minute)
+		end := ends[i%len(ends)]
+		s.Attempts = append(s.Attempts, page.Attempt{Trial: i, Task: i % 4, Host: fmt.Sprint("vm-", i%4/2), From: from, To: from.Add(50 * time.Second), End: end, Trees: i, Cost: 0.001, Saved: end == "released"})
+		if end == "lost" || end == "released" {
+			s.Attempts = append(s.Attempts, page.Attempt{Trial: i, Claim: 1, Job: 1, Task: i % 2, Host: "vm-9", From: from.Add(2 * time.Minute), To: from.Add(3 * time.Minute), End: "finished", Trees: i, Cost: 0.002, Resumed: end == "released"})
+		}
+	}
+	s.Memory = []page.Memory{{Host: "vm-0", Shared: 3e8, Private: 2e8, Tasks: 2, Apart: 8e8}, {Host: "vm-1", Shared: 3e8, Private: 1e8, Tasks: 1, Apart: 4e8}}
+	s.Money = &page.Money{Known: true, Total: 1.5, Useful: 0.9, Stopped: 0.1, Lost: 0.2, Lead: 0.1, Idle: 0.2, Budget: 2, QuoteLow: 0.7, Quote: 1.2, QuoteHigh: 2.1, Saved: 0.4, MachineHours: 3, HoursTaken: 1.5}
+	s.Winner = &page.Winner{Outcome: "winner", Reason: "trial 0 has the highest average_precision", Trial: 0, Model: "ctr", Version: 3, At: s.AsOf,
+		Params: []page.Pair{{Name: "num_leaves", Text: "35"}}, Method: "platt", Because: "lowest log loss", Verified: "leaves agrees on 20861 rows",
+		Measures: []page.Measure{{Name: "auc", Valid: 0.76, Before: math.NaN(), After: math.NaN(), Test: 0.77}, {Name: "ece", Valid: 0.003, Before: 0.004, After: 0.002, Test: 0.002}},
+		Rejected: []page.Pair{{Name: "4", Text: "trees <= 500 is not met"}},
+		Gate: &page.Gate{Passed: true, Promoted: true, Metric: "log_loss", Reason: "better by 0.0012", Champion: 2, Old: 0.114, New: 0.113, Rows: 20000,
+			Checks: []page.Check{{Name: "tonight", Reason: "better beyond chance", Passed: true, Value: 0.001, Low: 0.0004, High: 0.0016, Rows: 20000, New: 0.113, Old: 0.114}}},
+		Features: []page.Importance{{Feature: "country", Gain: 0.6, Splits: 100}, {Feature: "user_id_rate", Gain: 0.4, Splits: 50}, {Feature: "idle"}},
+		Tested:   tested()}
+	s.Trials[0].Highlight = true
+	return s
+}
+
+// tested are test rows of a model that predicts a little too much before calibration.
+func tested() *page.Tested {
+	t := &page.Tested{Calibrated: true, By: []string{"campaign", "placement"},
+		RunnerUp: &page.Rival{Name: "runner-up, trial 7", Metric: "average_precision", Rows: 20000, New: 0.12, Old: 0.119, Gain: 0.001, Low: -0.0004, High: 0.0024}}
+	for i := range 40 {
+		predicted := 0.004 * math.Exp(float64(i)/10)
+		t.Bins = append(t.Bins, metric.Bin{Rows: 2000, Weight: 2000, Positive: math.Round(2000*predicted + 3*float64(i%3)), Before: 2000 * 1.3 * predicted, After: 2000 * predicted})
+	}
+	for i := range 24 {
+		rows := 2000 / (i + 1)
+		t.Segments = append(t.Segments, page.Segment{Name: fmt.Sprintf("campaign %d, placement %c", 100+7*i%9, 'a'+rune(i%4)),
+			Bin: metric.Bin{Rows: rows, Weight: float64(rows), Positive: math.Round(0.03 * float64(rows)), Before: 0.036 * float64(rows) * (1 + 0.3*float64(i%3)), After: 0.031 * float64(rows)}})
+	}
+	t.Segments = append(t.Segments, page.Segment{Of: 12, Bin: metric.Bin{Rows: 90, Weight: 90, Before: 4, After: 2}})
+	return t
+}
+
+// trialOf is one of a sample's trials.
+func trialOf(rng *rand.Rand, i int, planned time.Time) page.Trial {
+	t := page.Trial{Number: i, Values: []float64{float64(i % 2), 0.3 + 0.7*rng.Float64(), float64(i / 3 % 2), math.Exp(4*rng.Float64() - 1), math.Exp(-3.5 + 2*rng.Float64()), math.Floor(4 + 60*rng.Float64())},
+		Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(), Private: math.NaN(), Attempts: 1}
+	if i%7 == 0 {
+		t.Values[3] = 0 // what has no logarithm
+	}
+	t.State = page.StateComplete
+	if i%2 == 1 {
+		t.State = page.StateEarly
+	}
+	if i > 3 && i%6 == 5 {
+		t.State = page.States[2+i/6%5]
+	}
+	t.Reason = "because it is " + t.State
+	if t.State != page.StateComplete && t.State != page.StateEarly {
+		return t
+	}
+
+	t.Trees, t.Grown, t.Best = 100-i%30, 120-i%30, 100-i%30
+	t.Score = 0.12 - 0.02*math.Abs(math.Log(t.Values[4])+2.3) - 0.004*rng.Float64()
+	t.Ended = planned.Add(time.Duration(i+1) * 40 * time.Second)
+	t.Seconds, t.Cost, t.Private = 20+10*rng.Float64(), 0.01*rng.Float64(), 5e7
+	for k := 1; k <= t.Grown; k++ {
+		t.CurveX = append(t.CurveX, float64(k))
+		t.CurveY = append(t.CurveY, t.Score-0.05*math.Exp(-float64(k)/20)-1e-5*math.Abs(float64(k-t.Best)))
+	}
+	return t
+}
+
+// charts are the ids of the charts of a sample, of the slices one with categories and one with a logarithmic axis.
+var charts = []string{"objective-trials", "objective-time", "objective-cost", "pareto", "curves", "parallel", "importance", "rank", "slice-0", "slice-3", "gantt", "memory", "money",
+	"measures", "reliability", "gain", "lift", "segments", "rivals", "features"}
+
+// goals is a sample with several objectives.
+func goals(n int) *page.Sweep {
+	s := sample(n)
+	s.Goals = []page.Goal{{Name: s.Metric, Maximize: true}, {Name: "model_bytes", Unit: plot.Bytes}}
+	best := math.Inf(-1)
+	for i := range s.Trials {
+		if t := &s.Trials[i]; !math.IsNaN(t.Score) {
+			t.Goals = []float64{t.Score, 1e4 * math.Pow(1.2, float64(i))}
+			t.Front = t.Score > best
+			best = max(best, t.Score)
+		}
+	}
+	return s
+}
+
+// TestFront: a sweep with several objectives is drawn over them instead of over time, and the front is named.
+func TestFront(t *testing.T) {
+	s := goals(30)
+	for _, c := range s.Charts() {
+		if c.ID != "pareto" {
+			continue
+		}
+		text := write(t, svg{c})
+		for _, want := range []string{"average_precision by model_bytes", "No other trial is better in all objectives than 0 and 1", "KiB"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in %s", want, text)
+			}
+		}
+	}
+	if text := write(t, s); !strings.Contains(text, ">model_bytes</button>") || !strings.Contains(text, "<td>front</td>") {
+		t.Error("the leaderboard has no column of the bytes, or does not say which trials are on the front")
+	}
+}
+
+// svg writes a chart by itself.
+type svg struct{ *plot.Chart }
+
+func (s svg) Write(w io.Writer) error { return s.WriteSVG(w, page.Style()) }
+
+// writer is a view of any kind.
+type writer interface{ Write(w io.Writer) error }
+
+func write(t *testing.T, s writer) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := s.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// Every drawing is as it was: go test ./page -update, and look at testdata/*.svg in a browser.
+func TestDrawingsAreAsTheyWere(t *testing.T) {
+	drawn := map[string]*plot.Chart{}
+	for _, c := range sample(30).Charts() {
+		drawn[c.ID] = c
+	}
+	for _, id := range charts {
+		c := drawn[id]
+		if c == nil || c.Empty() {
+			t.Errorf("%s: nothing is drawn", id)
+			continue
+		}
+		var got bytes.Buffer
+		if err := c.WriteSVG(&got, page.Style()); err != nil {
+			t.Fatal(err)
+		}
+		isXML(t, id, got.Bytes())
+		svg := bytes.ReplaceAll(got.Bytes(), []byte(page.Style()), nil)
+		svg = bytes.ReplaceAll(svg, []byte("><"), []byte(">\n<"))
+
+		isAsItWas(t, id+".svg", svg)
+	}
+}
+
+func firstDifference(a, b []byte) string {
+	x, y := bytes.Split(a, []byte("\n")), bytes.Split(b, []byte("\n"))
+	for i := range min(len(x), len(y)) {
+		if !bytes.Equal(x[i], y[i]) {
+			return fmt.Sprintf("%d: %q, expected %q", i+1, x[i], y[i])
+		}
+	}
+	return fmt.Sprint(min(len(x), len(y)) + 1)
+}
+
+// isXML reads a drawing as strictly as other programs do.
+func isXML(t *testing.T, what string, text []byte) {
+	t.Helper()
+	d := xml.NewDecoder(bytes.NewReader(text))
+	for {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Errorf("%s is no XML: %v", what, err)
+			return
+		}
+	}
+}
+
+func TestSameViewSameBytes(t *testing.T) {
+	a, b := write(t, sample(50)), write(t, sample(50))
+	if a != b {
+		t.Error("the same sweep gave two pages")
+	}
+	if v := page.VersionOf([]byte(a)); len(v) != 64 || v != page.VersionOf([]byte(b)) {
+		t.Errorf("the version is %q", v)
+	}
+	if v := page.VersionOf([]byte(write(t, sample(51)))); v == page.VersionOf([]byte(a)) {
+		t.Error("another sweep has the same version")
+	}
+}
+
+func TestSize(t *testing.T) {
+	for n, most := range map[int]int{50: 300_000, 1000: 4_000_000} {
+		s := sample(n)
+		for len(s.Params) < 14 { // as many as a large search has
+			s.Params = append(s.Params, page.Param{Name: fmt.Sprint("parameter_", len(s.Params))})
+			for i := range s.Trials {
+				s.Trials[i].Values = append(s.Trials[i].Values, float64(i*7919%1000)/1000)
+			}
+		}
+		text := write(t, s)
+		t.Logf("%d trials of %d parameters: %d bytes", n, len(s.Params), len(text))
+		if len(text) > most {
+			t.Errorf("%d trials: %d bytes, expected at most %d", n, len(text), most)
+		}
+	}
+	script := regexp.MustCompile(`(?s)<script>(.*)</script>`).FindStringSubmatch(write(t, sample(3)))[1]
+	t.Logf("the script: %d bytes", len(script))
+	if len(script) > 30_000 || regexp.MustCompile(`(?m)^ |^//`).MatchString(script) || strings.Count(script, "\n") < 300 {
+		t.Errorf("the script has %d bytes, expected at most 30,000, in its lines, without indentation and lines of comment", len(script))
+	}
+}
+
+// Nothing comes from outside, nothing is drawn at NaN, and whatever has an id has it alone.
+func TestPageIsWhole(t *testing.T) {
+	empty := &page.Sweep{ID: "empty", Metric: "auc", State: "running"}
+	one := sample(1)
+	one.Winner, one.Money, one.Attempts, one.Memory = nil, nil, nil, nil
+	lone := sample(1)
+	lone.Params = nil
+	for i := range lone.Trials {
+		lone.Trials[i].Values = nil
+	}
+	pages := map[string]writer{"many": sample(60), "empty": empty, "one": one, "one with a winner": sample(1), "one without parameters": lone, "objectives": goals(40)}
+	for _, state := range page.States { // of every trial
+		pages["all "+state] = allAre(state)
+	}
+	checkPages(t, pages)
+}
+
+// allAre is a sweep whose trials have all come to the same, none of them to a score that is a number.
+func allAre(state string) *page.Sweep {
+	s := sample(8)
+	s.State, s.Winner = "no_winner", &page.Winner{Outcome: "no_winner", Reason: "all 8 trials have ended, 0 of them with a model; the quorum is 4"}
+	for i := range s.Trials {
+		r := &s.Trials[i]
+		r.State, r.Score, r.Seconds, r.Cost, r.Ended, r.Trees, r.Highlight = state, []float64{math.NaN(), math.Inf(1), math.Inf(-1)}[i%3], math.NaN(), math.NaN(), time.Time{}, 0, false
+		for k := range r.CurveY {
+			r.CurveY[k] = math.NaN()
+		}
+	}
+	return s
+}
+
+// TestWithoutAScore: of a sweep that nothing came of, the page says so where it would draw.
+func TestWithoutAScore(t *testing.T) {
+	for _, state := range page.States {
+		text := visible(write(t, allAre(state)))
+		for _, want := range []string{"No winner", "Nothing to draw yet.", "No trial has a score", "8 trials have ended"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("all trials are %s and have no score: the page does not say %q", state, want)
+			}
+		}
+	}
+}
+
+// checkPages: nothing comes from outside, nothing is drawn at NaN, whatever has an id has it alone, whatever labels is there, every table has its columns.
+func checkPages(t *testing.T, pages map[string]writer) {
+	t.Helper()
+	for name, s := range pages {
+		text := write(t, s)
+		if again := write(t, s); again != text {
+			t.Errorf("%s: written twice it has other bytes", name)
+		}
+		for _, bad := range []string{"NaN", "Inf", "%!", "&lt;nil", "ZgotmplZ"} {
+			if i := strings.Index(visible(text), bad); i >= 0 {
+				t.Errorf("%s: %q in the page: ...%q", name, bad, around(visible(text), i))
+			}
+		}
+		outside := strings.ReplaceAll(text, `xmlns="http://www.w3.org/2000/svg"`, "")
+		outside = strings.ReplaceAll(outside, `'http://www.w3.org/2000/svg'`, "")
+		outside = strings.ReplaceAll(outside, ">gs://", "") // a text, no link
+		if i := strings.Index(outside, "://"); i >= 0 {
+			t.Errorf("%s: an address of somewhere else: ...%q", name, around(outside, i))
+		}
+		seen := map[string]bool{}
+		for _, m := range regexp.MustCompile(`\bid="([^"]*)"`).FindAllStringSubmatch(text, -1) {
+			if seen[m[1]] {
+				t.Errorf("%s: the id %s twice", name, m[1])
+			}
+			seen[m[1]] = true
+		}
+		for _, m := range regexp.MustCompile(`aria-(?:labelledby|describedby)="([^"]*)"`).FindAllStringSubmatch(text, -1) {
+			if !seen[m[1]] {
+				t.Errorf("%s: nothing has the id %s that labels something", name, m[1])
+			}
+		}
+		d := dataOf(t, text)
+		for chart, table := range d.Tables {
+			for _, c := range table.C {
+				if chart != "curves" && d.Columns[c].N == "" {
+					t.Errorf("%s: the table of %s has no column %s", name, chart, c)
+				}
+			}
+		}
+	}
+}
+
+// visible is a page without its style and script.
+func visible(text string) string {
+	text = regexp.MustCompile(`(?s)<style>.*?</style>`).ReplaceAllString(text, "")
+	return regexp.MustCompile(`(?s)<script>.*?</script>`).ReplaceAllString(text, "")
+}
+
+func around(text string, i int) string { return text[max(0, i-60):min(len(text), i+60)] }
+
+type pageData struct {
+	Columns map[string]struct {
+		N string
+		V []any
+	}
+	Tables map[string]struct{ C []string }
+}
+
+func dataOf(t *testing.T, text string) (d pageData) {
+	t.Helper()
+	m := regexp.MustCompile(`(?s)<script type="application/json" id="data">(.*?)</script>`).FindStringSubmatch(text)
+	if m == nil {
+		t.Fatal("no data in the page")
+	}
+	if err := json.Unmarshal([]byte(m[1]), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// hostile are texts that would run, close what they stand in, or turn what is around them.
+var hostile = []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `</script><script>alert(1)//`, `</style><svg onload=alert(1)>`, `javascript:alert(1)`,
+	"' onmouseover='alert(1)", "{{.}}", "${alert(1)}", "\u202egnp.exe", "\u2066\u2069\u200f", "\x00\x1b[31mred\x07", "a\nb\tc", "]]>", "&lt;script&gt;", strings.Repeat("x", 5000), "\xff\xfe", "=cmd|' /C calc'!A0"}
+
+// Whatever is text in a sweep may be hostile: nothing of it becomes markup, nothing turns or breaks lines.
+func TestHostileTexts(t *testing.T) {
+	plain := write(t, sample(12))
+	for _, h := range hostile {
+		s := sample(12)
+		s.ID, s.Model, s.Dataset, s.Objective, s.Metric, s.Version, s.State = h, h, h, h, h, h, h
+		s.Notes = []string{h}
+		for i := range s.Params {
+			s.Params[i].Name += h
+			for j := range s.Params[i].Categories {
+				s.Params[i].Categories[j] += h
+			}
+		}
+		for i := range s.Trials {
+			s.Trials[i].Reason = h
+		}
+		for i := range s.Attempts {
+			s.Attempts[i].Host += h
+		}
+		s.Attempts[0].End = h
+		for i := range s.Memory {
+			s.Memory[i].Host += h
+		}
+		w := s.Winner
+		w.Reason, w.Model, w.Method, w.Because, w.Verified = h, h, h, h, h
+		w.Gate.Reason, w.Gate.Metric, w.Gate.Checks[0].Name, w.Gate.Checks[0].Reason = h, h, h, h
+		w.Params[0].Name, w.Params[0].Text, w.Rejected[0].Text, w.Measures[1].Name, w.Features[0].Feature, w.Tested.Segments[0].Name = h, h, h, h, h, h
+		w.Tested.By[0], w.Tested.RunnerUp.Name, w.Tested.RunnerUp.Metric = h, h, h
+
+		text := write(t, s)
+		if got, want := elements(text), elements(plain); !slices.Equal(got, want) {
+			t.Errorf("with %.40q the page has other elements: %s", h, changed(got, want))
+		}
+		if i := strings.IndexFunc(text, unwanted); i >= 0 {
+			t.Errorf("with %.40q there is a character that must not be there: %q", h, around(text, i))
+		}
+		for _, c := range s.Charts() {
+			var svg bytes.Buffer
+			if err := c.WriteSVG(&svg, ""); err != nil {
+				t.Fatal(err)
+			}
+			isXML(t, fmt.Sprintf("%s with %.40q", c.ID, h), svg.Bytes())
+		}
+		dataOf(t, text)
+	}
+}
+
+// hostilePages: whatever text of a view is hostile, no element or attribute comes of it, and no character that turns or hides others.
+func hostilePages(t *testing.T, view func() writer) {
+	t.Helper()
+	plain := elements(write(t, view()))
+	for _, h := range hostile {
+		v := view()
+		poison(reflect.ValueOf(v), h)
+		text := write(t, v)
+		for _, e := range elements(text) {
+			if !slices.Contains(plain, e) {
+				t.Errorf("with %.40q in every text the page has %s", h, e)
+			}
+		}
+		if i := strings.IndexFunc(text, unwanted); i >= 0 {
+			t.Errorf("with %.40q there is a character that must not be there: %q", h, around(text, i))
+		}
+		if regexp.MustCompile(`(?i)href="[^"/#]`).MatchString(visible(text)) {
+			t.Errorf("with %.40q a link leads elsewhere", h)
+		}
+		dataOf(t, text)
+	}
+}
+
+// poison puts a text into every field that holds one.
+func poison(v reflect.Value, text string) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Pointer:
+		if !v.IsNil() {
+			poison(v.Elem(), text)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			poison(v.Index(i), text)
+		}
+	case reflect.Map:
+		if v.Type().Key().Kind() == reflect.String && v.Len() > 0 {
+			v.SetMapIndex(reflect.ValueOf(text).Convert(v.Type().Key()), v.MapIndex(v.MapKeys()[0]))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				poison(v.Field(i), text)
+			}
+		}
+	default:
+	}
+}
+
+// unwanted is a character that no page may have.
+func unwanted(r rune) bool {
+	return r < 0x20 && r != '\n' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x200f
+}
+
+var tag = regexp.MustCompile(`<(/?[a-zA-Z][a-zA-Z0-9]*)(\s+[^<>]*?)?>`)
+var attribute = regexp.MustCompile(`\s([a-zA-Z-]+)=`)
+
+// elements are the tags of a page with the names of their attributes, each kind once.
+func elements(text string) []string {
+	seen := map[string]bool{}
+	quoted := regexp.MustCompile(`="[^"]*"`)
+	for _, m := range tag.FindAllStringSubmatch(quoted.ReplaceAllString(visible(text), `=`), -1) {
+		name := m[1]
+		for _, a := range attribute.FindAllStringSubmatch(m[2]+" ", -1) {
+			name += " " + a[1]
+		}
+		seen[name] = true
+	}
+	var out []string
+	for name := range seen {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func changed(got, want []string) string {
+	var out []string
+	for _, g := range got {
+		if !slices.Contains(want, g) {
+			out = append(out, "+"+g)
+		}
+	}
+	for _, w := range want {
+		if !slices.Contains(got, w) {
+			out = append(out, "-"+w)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// The policy allows the page's own style and script, and no other.
+func TestPolicy(t *testing.T) {
+	text := write(t, sample(3))
+	for _, part := range []string{"default-src 'none'", "script-src 'sha256-", "style-src 'sha256-", "base-uri 'none'", "form-action 'none'"} {
+		if !strings.Contains(page.Policy, part) {
+			t.Errorf("the policy %q lacks %q", page.Policy, part)
+		}
+	}
+	if strings.Contains(page.Policy, "unsafe") || strings.Contains(page.Policy, "*") {
+		t.Errorf("the policy is %q", page.Policy)
+	}
+	if regexp.MustCompile(`\s(style|on[a-z]+)=`).MatchString(visible(text)) {
+		t.Error("an attribute that the policy forbids")
+	}
+}
+
+// TestWorths: groups of columns are drawn with their intervals, those whose worth is not known are in the table only, and the summary names what
+// helps beyond chance.
+func TestWorths(t *testing.T) {
+	s := sample(12)
+	if charts := s.Charts(); slices.ContainsFunc(charts, func(c *plot.Chart) bool { return c.ID == "worths" }) {
+		t.Error("a sweep over parameters has a chart of groups of columns")
+	}
+	none := math.NaN()
+	s.Worths = &page.Worths{How: "intervals of 95 %", Groups: []page.Worth{{Group: "sites", Columns: 3, Value: 0.02, Low: 0.01, High: 0.03}, {Group: "user", Columns: 1, Value: 0.001, Low: -0.01, High: 0.012},
+		{Group: "noise", Columns: 2, Value: -0.004, Low: none, High: none}, {Group: "late", Columns: 2, Value: none, Low: none, High: none}}}
+	c := chart(t, s, "worths")
+	if want := "Beyond chance: sites."; !strings.Contains(c.Summary, want) {
+		t.Errorf("the summary is %q, expected that it says %q", c.Summary, want)
+	}
+	text := write(t, svg{c})
+	for _, want := range []string{"sites", "3 columns", "1 column", "noise", "dot good", "dot open"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the chart of worths does not say %q", want)
+		}
+	}
+	if strings.Contains(text, ">late<") || strings.Contains(text, "dot bad") {
+		t.Error("the chart of worths shows a group without a worth, or calls one without an interval bad beyond chance")
+	}
+	if text := write(t, s); !strings.Contains(text, "late") {
+		t.Error("the page does not list a group without a worth")
+	}
+}

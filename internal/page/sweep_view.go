@@ -1,0 +1,199 @@
+package page
+
+import (
+	"time"
+
+	"coppice/internal/page/plot"
+)
+
+// Sweep is what a page about a sweep shows.
+type Sweep struct {
+	ID, Model, Dataset, Objective, Metric string
+	Version                               string // of the launcher that planned it
+	Maximize                              bool
+	State                                 string // running, cancelled, winner, no_winner
+	Planned, AsOf                         time.Time
+	Features                              int
+	Rows                                  map[string]int
+	Params                                []Param // those that differ between trials
+	Goals                                 []Goal  // of a sweep with several objectives, the metric first
+	Worths                                *Worths // of a sweep over groups of columns
+	Trials                                []Trial // by number
+	// Of a sweep with folds, best first; a trial with a score stands for one, with its mean.
+	Configurations []Configuration
+	Attempts       []Attempt
+	Memory         []Memory
+	Money          *Money
+	Winner         *Winner
+	Notes          []string
+	Links          []Link // to pages about it elsewhere
+}
+
+// Link leads out of a page. It is followed only when somebody asks for it.
+type Link struct{ Name, URL string }
+
+// The states of a trial.
+const (
+	StateComplete  = "complete"
+	StateEarly     = "stopped early"
+	StateFailed    = "failed"
+	StateTimedOut  = "timed out"
+	StateCancelled = "cancelled"
+	StateRunning   = "running"
+	StateWaiting   = "waiting"
+)
+
+// States are all of them, in the order in which a page lists them.
+var States = []string{StateComplete, StateEarly, StateFailed, StateTimedOut, StateCancelled, StateRunning, StateWaiting}
+
+// Goal is one of several objectives.
+type Goal struct {
+	Name     string
+	Maximize bool
+	Unit     plot.Unit
+}
+
+// Param is a parameter that differs between trials.
+type Param struct {
+	Name       string
+	Log        bool
+	Categories []string // where values are no numbers
+}
+
+// Trial is one trial. Numbers that are not known are NaN.
+type Trial struct {
+	Number    int
+	State     string
+	Reason    string // why it ended, or where it stands
+	Tried     string // why it was tried; empty where nobody decided
+	Score     float64
+	Metrics   map[string]float64
+	Values    []float64 // of Params: numbers, or of categories theirs
+	Trees     int       // in the model
+	Grown     int
+	Seconds   float64 // of training
+	Cost      float64 // USD
+	Attempts  int
+	Private   float64 // bytes
+	Ended     time.Time
+	Known     time.Time // of a score that was known only later: when
+	Best      int       // the iteration of the score
+	CurveX    []float64
+	CurveY    []float64
+	Highlight bool // it won
+
+	Goals []float64 // its value of each objective; nil where one is not known
+	Front bool      // no other trial is better in all objectives
+}
+
+// Configuration is what is cross-validated. Numbers that are not known are NaN.
+type Configuration struct {
+	Rank      int // 0 without one
+	Number    int
+	State     string
+	Reason    string // why it was dropped or has failed
+	Folds, Of int
+	Mean, SE  float64
+	Trees     int
+	Trials    []int
+	Values    []float64 // of Params
+}
+
+// Attempt is one task's work on a trial.
+type Attempt struct {
+	Trial, Claim, Job, Task int
+	Host                    string
+	From, To                time.Time
+	End                     string // finished, running, released, paused, lost, silent
+	Trees                   int
+	Cost                    float64
+	Resumed                 bool // it went on from a checkpoint
+	Saved                   bool // it left a checkpoint that goes further than those before
+}
+
+// Memory is what one machine held, at its fullest.
+type Memory struct {
+	Host              string
+	Shared, Private   float64 // bytes
+	Tasks             int     // at that moment
+	Apart             float64 // what the tasks would need with a copy of the table each
+	Machine, Reserved float64 // the plan's
+}
+
+// Money is what the sweep cost, in USD.
+type Money struct {
+	Known                            bool // there is a price
+	Total                            float64
+	Useful, Stopped, Lost, Lead      float64
+	Idle                             float64
+	Budget                           float64 // 0 without
+	QuoteLow, Quote, QuoteHigh       float64
+	Saved                            float64 // by stopping trials early, about
+	MachineHours                     float64
+	Machines, Price, Preemptions     string
+	HoursQuoted, HoursTaken          float64
+	PreemptionsExpected, Interrupted float64
+}
+
+// Winner is how the sweep ended.
+type Winner struct {
+	Outcome  string
+	Reason   string
+	Trial    int
+	Model    string
+	Version  int
+	At       time.Time
+	Params   []Pair
+	Measures []Measure
+	Method   string // of calibration
+	Because  string // why that
+	Rejected []Pair // trials and reasons
+	Verified string
+	Gate     *Gate
+	Features []Importance
+	Tested   *Tested // nil where nobody has written it down
+}
+
+// Pair is a name and a text.
+type Pair struct{ Name, Text string }
+
+// Measure is a metric at its stages; what is not known is NaN.
+type Measure struct {
+	Name                       string
+	Valid, Before, After, Test float64
+}
+
+// Gate is the decision about the champion.
+type Gate struct {
+	Passed, Promoted bool
+	Metric, Reason   string
+	Champion         int
+	Old, New         float64
+	Rows             int
+	Checks           []Check
+}
+
+// Check is one thing that the gate looked at. An interval with two equal ends is none.
+type Check struct {
+	Name, Reason     string
+	Passed           bool
+	Value, Low, High float64
+	Rows             int
+	New, Old         float64 // of both models, where the champion is compared and they are known
+}
+
+// Interval is the check's value with its interval, as text.
+func (c Check) Interval() string {
+	text := plot.Plain.Format(c.Value)
+	if c.Low != c.High {
+		text += " (" + plot.Plain.Format(c.Low) + " to " + plot.Plain.Format(c.High) + ")"
+	}
+	return text
+}
+
+// Importance is one feature's part in a model.
+type Importance struct {
+	Feature string
+	Gain    float64 // share of all
+	Splits  int
+}

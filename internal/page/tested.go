@@ -1,0 +1,292 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"coppice/internal/metric"
+	"coppice/internal/page/plot"
+)
+
+// Tested are the winner's test rows, in bins.
+type Tested struct {
+	Calibrated bool // predictions are probabilities, before and after
+	Bins       []metric.Bin
+	By         []string
+	Segments   []Segment
+	RunnerUp   *Rival
+}
+
+// Segment is a bin with a name; without one, it is the rest of them.
+type Segment struct {
+	Name string
+	Of   int // how many segments, where it has no name
+	metric.Bin
+}
+
+// Rival is what the winner is compared with on the same rows. Gain is above 0 where the winner is better.
+type Rival struct {
+	Name, Metric    string
+	Rows            int
+	New, Old        float64
+	Gain, Low, High float64
+}
+
+// fewest is how many rows of either label a drawn bin has at least, unless there are no more: fewer say little.
+const fewest = 10
+
+// merged are the bins, neighbours taken together until each says something; at most n.
+func merged(bins []metric.Bin, n int, both bool) []metric.Bin {
+	total := 0.0
+	for _, b := range bins {
+		total += b.Weight
+	}
+
+	var out []metric.Bin
+	var sum metric.Bin
+	for _, b := range bins {
+		sum = sum.Plus(b)
+		few := both && (sum.Count() < fewest || sum.Effective()-sum.Count() < fewest)
+		if !few && sum.Weight >= 0.999*total/float64(n) {
+			out = append(out, sum)
+			sum = metric.Bin{}
+		}
+	}
+
+	// What is left at the end says too little by itself.
+	if sum.Rows == 0 {
+		return out
+	}
+	if len(out) == 0 {
+		return []metric.Bin{sum}
+	}
+	out[len(out)-1] = out[len(out)-1].Plus(sum)
+	return out
+}
+
+// z of a two-sided interval of 95 %.
+const z = 1.959963984540054
+
+// observed is the mean of a bin's labels with the interval of a share (Wilson's), of as many rows as those with weights are worth.
+func observed(b metric.Bin) (mean, low, high float64) {
+	n := b.Effective()
+	mean = b.Positive / b.Weight
+	middle := (mean + z*z/(2*n)) / (1 + z*z/n)
+	reach := z / (1 + z*z/n) * math.Sqrt(max(0, mean*(1-mean))/n+z*z/(4*n*n))
+	return mean, max(0, middle-reach), min(1, middle+reach)
+}
+
+// reliability draws what came over what was predicted, before and after calibration.
+func reliability(d *data, t *Tested) *plot.Chart {
+	c := plot.Lines{Chart: plot.Chart{ID: "reliability", Title: "Reliability", W: 460, H: 330}, X: plot.Axis{Label: "predicted"}, Y: plot.Axis{Label: "observed"}, Diagonal: true}
+	bins := merged(t.Bins, 15, t.Calibrated)
+	before := plot.Line{Trial: plot.None, Class: "rel r0", Peak: -1, Dots: "dots r0"}
+	after := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1, Dots: "dots r1"}
+	exact := plot.Key{Class: "diagonal", Label: "exact"}
+	ratio := func(v, w float64) float64 { return v / w }
+	positive := true
+	for _, b := range bins {
+		mean, low, high := observed(b)
+		before.X, before.Y = append(before.X, ratio(b.Before, b.Weight)), append(before.Y, mean)
+		if t.Calibrated {
+			after.X, after.Y = append(after.X, ratio(b.After, b.Weight)), append(after.Y, mean)
+			after.Low, after.High = append(after.Low, low), append(after.High, high)
+		}
+		positive = positive && mean > 0 && b.Before > 0
+	}
+	if t.Calibrated {
+		c.X.Log, c.Y.Log = positive, positive
+		c.X.Unit, c.Y.Unit = plot.Percent, plot.Percent
+		c.Lines = []plot.Line{before, after}
+		c.Keys = []plot.Key{{Class: "rel r0", Label: "before calibration"}, {Class: "rel r1", Label: "after, with the range that chance allows"}, exact}
+		c.Summary = "Test rows in bins by their prediction: how often the label was positive. On the diagonal, predictions are exact. " + reliable(bins)
+	} else {
+		before.Class, before.Dots = "rel r1", "dots r1"
+		c.Lines = []plot.Line{before}
+		c.Keys = []plot.Key{{Class: "rel r1", Label: "not calibrated"}, exact}
+		c.Summary = "Test rows in bins by their prediction: the mean of the label. On the diagonal, predictions are exact."
+	}
+
+	add(d, "r-rows", "rows", plot.Plain, bins, func(b metric.Bin) any { return b.Rows })
+	add(d, "r-before", "predicted before", plot.Plain, bins, func(b metric.Bin) any { return b.Before / b.Weight })
+	columns := []string{"r-rows", "r-before"}
+	if t.Calibrated {
+		add(d, "r-after", "predicted after", plot.Plain, bins, func(b metric.Bin) any { return b.After / b.Weight })
+		columns = append(columns, "r-after")
+	}
+	add(d, "r-observed", "observed", plot.Plain, bins, func(b metric.Bin) any { return b.Positive / b.Weight })
+	d.table("reliability", c.Title, append(columns, "r-observed")...)
+	return c.Draw()
+}
+
+// reliable says in words how many bins are where they should be.
+func reliable(bins []metric.Bin) string {
+	within := 0
+	for _, b := range bins {
+		if _, low, high := observed(b); low <= b.After/b.Weight && b.After/b.Weight <= high {
+			within++
+		}
+	}
+	return fmt.Sprintf("After calibration %d of %d bins are within the range that chance allows.", within, len(bins))
+}
+
+// gains draws what share of the positive rows is found among the rows that rank highest, and how many times more than by lot.
+func gains(d *data, t *Tested) (gain, lift *plot.Chart) {
+	if !t.Calibrated {
+		return nil, nil
+	}
+	var total metric.Bin
+	for _, b := range t.Bins {
+		total = total.Plus(b)
+	}
+	if total.Positive <= 0 || total.Weight <= 0 {
+		return nil, nil
+	}
+	type point struct{ rows, found float64 }
+	points := []point{{}}
+	var sum metric.Bin
+	for _, b := range slices.Backward(t.Bins) {
+		sum = sum.Plus(b)
+		points = append(points, point{sum.Weight / total.Weight, sum.Positive / total.Positive})
+	}
+
+	g := plot.Lines{Chart: plot.Chart{ID: "gain", Title: "Gain", W: 460, H: 330}, X: plot.Axis{Label: "of the rows, best first", Unit: plot.Percent, Low: 0, High: 1},
+		Y: plot.Axis{Label: "of the positive ones", Unit: plot.Percent, Low: 0, High: 1}, Diagonal: true}
+	l := plot.Lines{Chart: plot.Chart{ID: "lift", Title: "Lift", W: 460, H: 330}, X: plot.Axis{Label: "of the rows, best first", Unit: plot.Percent, Low: 0, High: 1},
+		Y: plot.Axis{Label: "times as many as at random"}, Levels: []float64{1}}
+	all := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1}
+	times := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1, Dots: "dots r1"}
+	for i, p := range points {
+		all.X, all.Y = append(all.X, p.rows), append(all.Y, p.found)
+		if i > 0 {
+			times.X, times.Y = append(times.X, p.rows), append(times.Y, p.found/p.rows)
+		}
+	}
+	g.Lines, l.Lines = []plot.Line{all}, []plot.Line{times}
+	l.Y.Low, l.Y.High = 0, 1.06*slices.Max(times.Y)
+
+	tenth := slices.IndexFunc(points, func(p point) bool { return p.rows >= 0.1-1e-9 })
+	at := points[tenth]
+	g.Summary = fmt.Sprintf("The highest %s of the rows hold %s of the positive ones; the diagonal is a random order.", plot.Percent.Format(at.rows), plot.Percent.Format(at.found))
+	l.Summary = fmt.Sprintf("Among the highest %s of the rows are %s times as many positive ones as among any.", plot.Percent.Format(points[1].rows), plot.Plain.Format(math.Round(100*points[1].found/points[1].rows)/100))
+	add(d, "g-rows", "share of the rows", plot.Percent, points, func(p point) any { return p.rows })
+	add(d, "g-found", "share of the positive rows", plot.Percent, points, func(p point) any { return p.found })
+	add(d, "g-lift", "lift", plot.Plain, points, func(p point) any { return p.found / p.rows })
+	d.table("gain", g.Title, "g-rows", "g-found")
+	d.table("lift", l.Title, "g-rows", "g-found", "g-lift")
+	return g.Draw(), l.Draw()
+}
+
+// mostSegments is how many segments are drawn; the table has all.
+const mostSegments = 20
+
+// mostOfNone is how many may be predicted where none came: of as many, a Poisson count is 0 at a chance of 2.5 %, as much as lies beyond
+// an end of the other segments' intervals.
+const mostOfNone = 3.688879454113936 // -ln 0.025
+
+// segments draws how many times more was predicted than came, in each segment.
+func segments(d *data, t *Tested) *plot.Chart {
+	if len(t.Segments) == 0 {
+		return nil
+	}
+	name := func(s Segment) string {
+		if s.Name == "" {
+			return fmt.Sprintf("%d others", s.Of)
+		}
+		return s.Name
+	}
+
+	c := plot.Ranges{Chart: plot.Chart{ID: "segments", Title: "Reliability by segment", W: 460}, X: plot.Axis{Label: "predicted / observed", Log: true}, Line: 1, Room: 190, NoteRoom: 96}
+	within, unit := 0, "rows"
+	for i, s := range t.Segments {
+		if s.Squares > 0 {
+			unit = "rows, by their weights,"
+		}
+
+		value, low, high := s.After/s.Positive, math.NaN(), math.NaN()
+		if s.Positive > 0 {
+			reach := math.Exp(z / math.Sqrt(s.Count()))
+			low, high = value/reach, value*reach
+		}
+		if low <= 1 && 1 <= high || s.Positive == 0 && s.After*s.Effective() <= mostOfNone*s.Weight {
+			within++
+		}
+
+		note := fmt.Sprintf("%s of %s", plot.Plain.Format(s.Positive), plot.Plain.Format(s.Weight))
+		if s.Positive == 0 {
+			note += ", " + plot.Plain.Format(math.Round(10*s.After)/10) + " predicted" // what the drawing cannot show
+		}
+		if i < mostSegments {
+			c.Rows = append(c.Rows, plot.Range{Label: name(s), Note: note, Class: "r1", Value: value, Low: low, High: high, Before: s.Before / s.Positive})
+			if s.Positive == 0 {
+				c.NoteRoom = 158
+			}
+		}
+	}
+
+	c.Summary = fmt.Sprintf("By %s, on sampled test rows: predicted divided by observed, with the range that chance allows; next to it, how many %s of how many were positive. 1 is within the range of %d of %d segments.",
+		list(t.By), unit, within, len(t.Segments))
+	c.Keys = []plot.Key{{Class: "dot key pale", Label: "before calibration"}, {Class: "dot key r1", Label: "after"}}
+
+	add(d, "s-name", "segment", plot.Plain, t.Segments, func(s Segment) any { return name(s) })
+	add(d, "s-rows", "rows", plot.Plain, t.Segments, func(s Segment) any { return s.Rows })
+	add(d, "s-positive", "positive", plot.Plain, t.Segments, func(s Segment) any { return s.Positive })
+	add(d, "s-before", "predicted before", plot.Plain, t.Segments, func(s Segment) any { return s.Before })
+	add(d, "s-after", "predicted after", plot.Plain, t.Segments, func(s Segment) any { return s.After })
+	d.table("segments", c.Title, "s-name", "s-rows", "s-positive", "s-before", "s-after")
+	return c.Draw()
+}
+
+// rivals draws by how much the winner is better than the runner-up and the champion, each as a share of what the other has.
+func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
+	var all []Rival
+	if w.Tested != nil && w.Tested.RunnerUp != nil {
+		all = append(all, *w.Tested.RunnerUp)
+	}
+	if g := w.Gate; g != nil && g.Champion > 0 {
+		for _, k := range g.Checks {
+			if words, ok := comparisons[k.Name]; ok && k.Low != k.High {
+				all = append(all, Rival{Name: fmt.Sprintf("champion %d, %s", g.Champion, words), Metric: g.Metric, Rows: k.Rows, New: k.New, Old: k.Old, Gain: k.Value, Low: k.Low, High: k.High})
+			}
+		}
+	}
+	all = slices.DeleteFunc(all, func(r Rival) bool { return r.Old == 0 || math.IsNaN(r.Old) })
+	if len(all) == 0 {
+		return nil, ""
+	}
+
+	r := plot.Ranges{Chart: plot.Chart{ID: "rivals", Title: "How certain the gain is", W: 460}, X: plot.Axis{Label: "gain, as a share of the other's value", Unit: plot.Percent}, Line: 0, Room: 170, NoteRoom: 110}
+	var is []string
+	for _, o := range all {
+		by := math.Abs(o.Old)
+		r.Rows = append(r.Rows, plot.Range{Label: o.Name, Note: o.Metric, Class: cmp.Or(map[bool]string{true: "good"}[o.Low > 0], map[bool]string{true: "bad"}[o.High < 0], "open"),
+			Value: o.Gain / by, Low: o.Low / by, High: o.High / by, Before: math.NaN()})
+		switch {
+		case o.Low > 0:
+			is = append(is, "better than "+o.Name)
+		case o.High < 0:
+			is = append(is, "worse than "+o.Name)
+		default:
+			is = append(is, "not distinguishable from "+o.Name)
+		}
+	}
+	sure = "On the same rows it is " + list(is) + "."
+	r.Summary = "With the gate's intervals (95 % unless set otherwise), both models on the same rows; right of the line the winner is better. It is " + list(is) + "."
+	r.Keys = []plot.Key{{Class: "dot key good", Label: "better beyond chance"}, {Class: "dot key open", Label: "may be chance"}, {Class: "dot key bad", Label: "worse beyond chance"}}
+	add(d, "v-other", "against", plot.Plain, all, func(r Rival) any { return r.Name })
+	add(d, "v-metric", "metric", plot.Plain, all, func(r Rival) any { return r.Metric })
+	add(d, "v-rows", "rows", plot.Plain, all, func(r Rival) any { return r.Rows })
+	add(d, "v-gain", "gain", plot.Plain, all, func(r Rival) any { return r.Gain })
+	add(d, "v-low", "lowest", plot.Plain, all, func(r Rival) any { return r.Low })
+	add(d, "v-high", "highest", plot.Plain, all, func(r Rival) any { return r.High })
+	d.table("rivals", r.Title, "v-other", "v-metric", "v-rows", "v-gain", "v-low", "v-high")
+	return r.Draw(), sure
+}
+
+// Compares says whether a gate's check of that name compares with the champion.
+func Compares(check string) bool { return comparisons[check] != "" }
+
+// comparisons are those checks, and on which rows they compare.
+var comparisons = map[string]string{"tonight": "tonight", "reference": "earlier nights"}

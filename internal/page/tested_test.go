@@ -1,0 +1,90 @@
+package page_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/internal/metric"
+	"coppice/internal/page"
+	"coppice/internal/page/plot"
+)
+
+// TestSegmentsThatNothingCameIn: where nothing came, there is no ratio to draw, but what was predicted says whether that may be chance.
+func TestSegmentsThatNothingCameIn(t *testing.T) {
+	s := sample(2)
+	s.Winner.Tested.Segments = []page.Segment{
+		{Name: "campaign 1", Bin: metric.Bin{Rows: 12345, Weight: 12345, Before: 400, After: 300.27}},
+		{Name: "campaign 2", Bin: metric.Bin{Rows: 1000, Weight: 1000, Before: 40, After: 3.7}},
+		{Name: "campaign 3", Bin: metric.Bin{Rows: 900, Weight: 900, Before: 40, After: 3.6}},
+		{Name: "campaign 4", Bin: metric.Bin{Rows: 100, Weight: 100, Positive: 10, Before: 40, After: 11}},
+	}
+	charts := s.Charts()
+	at := slices.IndexFunc(charts, func(c *plot.Chart) bool { return c.ID == "segments" })
+	if at < 0 {
+		t.Fatal("the segments of a winner are not drawn")
+	}
+
+	if want := "1 is within the range of 2 of 4 segments."; !strings.HasSuffix(charts[at].Summary, want) {
+		t.Errorf("300 and 3.7 were predicted where nothing came, 3.6 where that may be chance: %q, expected %q at its end", charts[at].Summary, want)
+	}
+	var labels []string
+	for _, l := range charts[at].Labels {
+		labels = append(labels, l.String)
+	}
+	for _, want := range []string{"0 of 12345, 300.3 predicted", "0 of 1000, 3.7 predicted", "0 of 900, 3.6 predicted", "10 of 100"} {
+		if !slices.Contains(labels, want) {
+			t.Errorf("the notes are %q, expected %q among them", labels, want)
+		}
+	}
+}
+
+// chart is one of a page's drawings.
+func chart(t *testing.T, s *page.Sweep, id string) *plot.Chart {
+	t.Helper()
+	charts := s.Charts()
+	at := slices.IndexFunc(charts, func(c *plot.Chart) bool { return c.ID == id })
+	if at < 0 {
+		t.Fatalf("the page has no drawing %q", id)
+	}
+	return charts[at]
+}
+
+// TestWeightsDoNotMakeRows: rows that all weigh the same say as much as without weights, however much that is, and what is predicted is off by chance or not alike.
+func TestWeightsDoNotMakeRows(t *testing.T) {
+	s := sample(2)
+	for i, segment := range []metric.Bin{{Rows: 100, Weight: 100, Positive: 10, After: 14}, {Rows: 200, Weight: 200, After: 3.6}} {
+		weighted := metric.Bin{Rows: segment.Rows, Weight: 50 * segment.Weight, Positive: 50 * segment.Positive, After: 50 * segment.After, Squares: 2500 * segment.Weight}
+		for _, b := range []metric.Bin{segment, weighted} {
+			s.Winner.Tested.Segments = []page.Segment{{Name: "campaign", Bin: b}}
+			if got, want := chart(t, s, "segments").Summary, "1 is within the range of 1 of 1 segments."; !strings.HasSuffix(got, want) {
+				t.Errorf("segment %d, %+v: %q, expected %q at its end", i, b, got, want)
+			}
+		}
+	}
+
+	// 12 % came of 500 rows, 10 % was predicted: a deviation of 1.5 standard errors, and of 11 if each of the rows were fifty.
+	for _, w := range []float64{1, 50} {
+		s.Winner.Tested.Bins = []metric.Bin{{Rows: 500, Weight: 500 * w, Positive: 60 * w, Before: 50 * w, After: 50 * w, Squares: 500 * w * w}}
+		if got, want := chart(t, s, "reliability").Summary, "1 of 1 bins are within"; !strings.Contains(got, want) {
+			t.Errorf("rows of weight %v: %q, expected %q in it", w, got, want)
+		}
+	}
+}
+
+// TestGainsAreSharesOfTheirOwnRows: on rows of earlier nights, the champion's value is that of these rows.
+func TestGainsAreSharesOfTheirOwnRows(t *testing.T) {
+	s := sample(2)
+	s.Winner.Tested.RunnerUp = nil
+	s.Winner.Gate.Old, s.Winner.Gate.New = 0.1, 0.09
+	tonight := page.Check{Name: "tonight", Value: 0.01, Low: 0.005, High: 0.015, Rows: 10, New: 0.09, Old: 0.1}
+	marks := func(earlier page.Check) []plot.Mark {
+		s.Winner.Gate.Checks = []page.Check{tonight, earlier}
+		return chart(t, s, "rivals").Marks
+	}
+	got := marks(page.Check{Name: "reference", Value: 0.05, Low: 0.025, High: 0.075, Rows: 10, New: 0.45, Old: 0.5})
+	want := marks(page.Check{Name: "reference", Value: 0.01, Low: 0.005, High: 0.015, Rows: 10, New: 0.09, Old: 0.1})
+	if !slices.Equal(got, want) {
+		t.Errorf("a gain of 0.05 over 0.5 on rows of earlier nights is drawn as %v, expected the tenth that 0.01 over 0.1 is, %v", got, want)
+	}
+}

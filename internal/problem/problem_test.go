@@ -1,0 +1,61 @@
+package problem_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"testing"
+
+	"coppice/internal/problem"
+)
+
+type own struct{}
+
+func (own) Error() string      { return "own" }
+func (own) Kind() problem.Kind { return problem.Conflict }
+
+func TestOf(t *testing.T) {
+	cause := errors.New("the cause")
+	input := problem.New(problem.Input, "spec.yaml:3: no such key %q", "trails")
+	_, absent := os.Open("testdata/none")
+	for _, tc := range []struct {
+		err  error
+		want problem.Kind
+	}{
+		{nil, problem.Other},
+		{cause, problem.Other},
+		{input, problem.Input},
+		{fmt.Errorf("a: %w", input), problem.Input},
+		{errors.Join(cause, input), problem.Input},
+		{own{}, problem.Conflict},
+		{absent, problem.NotFound},
+		{fs.ErrNotExist, problem.NotFound},
+		{errors.Join(problem.New(problem.NotFound, "x"), own{}), problem.Conflict},
+		{errors.Join(own{}, input), problem.Input},
+		{problem.Wrap(problem.Damaged, absent, "manifest.json"), problem.Damaged},
+		{problem.Wrap(problem.Input, problem.New(problem.Environment, "no credentials"), "read"), problem.Environment},
+		{problem.As(problem.Transient, cause), problem.Transient},
+	} {
+		if got := problem.Of(tc.err); got != tc.want {
+			t.Errorf("Of(%v) = %v, expected %v", tc.err, got, tc.want)
+		}
+	}
+}
+
+func TestTextAndCause(t *testing.T) {
+	cause := errors.New("the cause")
+	wrapped := problem.Wrap(problem.Damaged, cause, "object %s", "a/b")
+	if got := wrapped.Error(); got != "object a/b: the cause" {
+		t.Errorf("Wrap: text %q", got)
+	}
+	if !errors.Is(wrapped, cause) || !problem.Is(fmt.Errorf("x: %w", wrapped), problem.Damaged) {
+		t.Error("Wrap: the cause or the kind is lost")
+	}
+	if got := problem.As(problem.Input, cause).Error(); got != "the cause" {
+		t.Errorf("As: text %q, expected the cause's", got)
+	}
+	if problem.Is(wrapped, problem.Input) {
+		t.Error("Is: a damaged object is reported as of kind input")
+	}
+}

@@ -1,0 +1,135 @@
+package program_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"coppice/internal/program"
+	"coppice/internal/program/tables"
+)
+
+// hostile has every kind of character that a terminal obeys, or that hides or turns around what stands beside it.
+const hostile = "a\x1b[2Jb\x07c\rd\u009b31me\u202ef\u2066g\u200bh\ufeffi\x7fj\u2028k\U000e0041l\u00adm\ufe0fn"
+
+// harmless says whether text can be shown to a person.
+func harmless(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool {
+		return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' || r == '\ufe0f')
+	})
+}
+
+func TestVisible(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain, naïve, 日本語, 10 %\n\tnext": "plain, naïve, 日本語, 10 %\n\tnext",
+		"\ufffd is a character":           "\ufffd is a character",
+		"\x1b[2J":                         `\u001b[2J`,
+		"a\r\x00\x7f":                     `a\u000d\u0000\u007f`,
+		"\u009b1m \u202eabc\u2069":        `\u009b1m \u202eabc\u2069`,
+		"a\u200db\ufeff":                  `a\u200db\ufeff`,
+		"tag \U000e0041":                  `tag \udb40\udc41`,
+		"\x9b1m \xff":                     `\x9b1m \xff`,
+		"\u2028":                          `\u2028`,
+	} {
+		if got := program.Visible(text); got != want || !harmless(got) {
+			t.Errorf("Visible(%q) is %q, expected %q", text, got, want)
+		}
+	}
+}
+
+// TestEveryWayOut sends hostile text through each way on which a program shows something.
+func TestEveryWayOut(t *testing.T) {
+	failing := &cobra.Command{Use: "prog", RunE: func(*cobra.Command, []string) error { return errors.New("read " + hostile) }}
+	for name, send := range map[string]func(program.Output){
+		"written": func(o program.Output) { _, _ = o.Write([]byte(hostile)) },
+		"twice":   func(o program.Output) { _, _ = program.To(o).Write([]byte(hostile)) },
+		"a message": func(o program.Output) {
+			program.Logger(o, program.Origin{Program: "x"}).Warn(hostile, hostile, hostile)
+		},
+		"a table": func(o program.Output) {
+			table := tables.New(o, "h "+hostile, "n")
+			table.AppendRow([]any{hostile, 3})
+			table.AppendRow([]any{errors.New(hostile), 3.5})
+			table.Render()
+		},
+		"an error": func(o program.Output) { program.Execute(t.Context(), program.World{Out: o, Err: o}, failing) },
+		"an option": func(o program.Output) {
+			program.Execute(t.Context(), program.World{Args: []string{"--" + hostile}, Out: o, Err: o}, failing)
+		},
+	} {
+		var out bytes.Buffer
+		send(program.To(&out))
+		if out.Len() == 0 || !harmless(out.String()) {
+			t.Errorf("%s: %q came out", name, out.String())
+		}
+	}
+}
+
+// TestTablesStayStraight: the width of a cell is that of what is shown.
+func TestTablesStayStraight(t *testing.T) {
+	var out bytes.Buffer
+	table := tables.New(program.To(&out), "one", "two")
+	table.AppendRow([]any{"\x1b[31mred", "x"})
+	table.AppendRow([]any{strings.Repeat("long", 1000), "x"})
+	table.Render()
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	for _, line := range lines {
+		if n := utf8.RuneCountInString(line); n != utf8.RuneCountInString(lines[0]) || n > tables.MaxCell+20 {
+			t.Errorf("a line of %d characters, the first has %d: %q", n, utf8.RuneCountInString(lines[0]), line)
+		}
+	}
+}
+
+// TestJSONKeepsItsValue: what is escaped on the way is parsed as the same value.
+func TestJSONKeepsItsValue(t *testing.T) {
+	var out bytes.Buffer
+	if err := json.NewEncoder(program.To(&out)).Encode(hostile); err != nil {
+		t.Fatal(err)
+	}
+	var back string
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back != hostile {
+		t.Errorf("%q (%v) came back for %q", back, err, hostile)
+	}
+}
+
+// TestLongValuesAreCut: an error is read by a person, whatever was typed.
+func TestLongValuesAreCut(t *testing.T) {
+	long := strings.Repeat("x", 5000)
+	for name, tc := range map[string]struct {
+		text string
+		most int
+		has  []string
+	}{
+		"a word":     {"open " + long + ": no such file", 300, []string{"open xxx", "...", ": no such file"}},
+		"quoted":     {`unknown key "` + strings.Repeat(`a \"b`, 1000) + `" (known: c)`, 300, []string{`unknown key "a`, "...", `" (known: c)`}},
+		"many words": {strings.Repeat("word ", 2000) + "end", 2000, []string{"word word", "...", "end"}},
+		"short":      {"f.yaml:1:2: no", 20, []string{"f.yaml:1:2: no"}},
+	} {
+		var e bytes.Buffer
+		program.Execute(t.Context(), program.World{Err: program.To(&e)}, &cobra.Command{Use: "prog", RunE: func(*cobra.Command, []string) error { return errors.New(tc.text) }})
+		for _, part := range tc.has {
+			if !strings.Contains(e.String(), part) {
+				t.Errorf("%s: %q is not in %q", name, part, e.String())
+			}
+		}
+		if n := utf8.RuneCountInString(e.String()); n > tc.most+len("prog: \n") {
+			t.Errorf("%s: %d characters, expected at most %d: %q", name, n, tc.most, e.String())
+		}
+	}
+}
+
+func FuzzVisible(f *testing.F) {
+	f.Add(hostile)
+	f.Add("\xff\x9b")
+	f.Fuzz(func(t *testing.T, text string) {
+		if got := program.Visible(text); !harmless(got) || program.Visible(got) != got {
+			t.Errorf("Visible(%q) is %q", text, got)
+		}
+	})
+}

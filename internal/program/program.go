@@ -1,0 +1,150 @@
+// Package program is what Coppice's command lines share: the world outside the process as one value, the mapping from errors to exit codes,
+// and the form of log lines. It does not know other packages' errors by name: each error states its own class (see ExitCode).
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sethvargo/go-envconfig"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"coppice/internal/cloud"
+	"coppice/internal/sweep"
+)
+
+// World is everything outside the process, so that a test can run a whole command line in memory.
+type World struct {
+	Args     []string
+	Env      envconfig.Lookuper
+	In       io.Reader // for questions; nil if there is no one to answer
+	Out, Err Output
+	Version  string
+	Terminal bool // Out is a terminal with this many columns
+	Width    int
+	Now      func() time.Time
+}
+
+// FromOS returns the real world. linked is the version that the linker set in main, or "dev".
+func FromOS(linked string) World {
+	w := World{Args: os.Args[1:], Env: envconfig.OsLookuper(), Out: To(os.Stdout), Err: To(os.Stderr), Version: buildVersion(linked), Now: time.Now}
+	if term.IsTerminal(int(os.Stdin.Fd())) {
+		w.In = os.Stdin
+	}
+	fd := int(os.Stdout.Fd())
+	if term.IsTerminal(fd) {
+		w.Terminal = true
+		w.Width, _, _ = term.GetSize(fd)
+	}
+	return w
+}
+
+// buildVersion falls back to what the go command records of the commit.
+func buildVersion(linked string) string {
+	info, ok := debug.ReadBuildInfo()
+	if linked != "dev" || !ok {
+		return linked
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return "dev-" + s.Value[:min(len(s.Value), 12)]
+		}
+	}
+	return linked
+}
+
+// Structured reports whether messages go to a log collector rather than to a person: COPPICE_LOG=json.
+func (w *World) Structured() bool {
+	if w.Env == nil {
+		return false
+	}
+	form, _ := w.Env.Lookup("COPPICE_LOG")
+	return form == "json"
+}
+
+// Interrupted returns a context that ends with Ctrl-C or SIGTERM, which Batch, Cloud Run and Spot machines send before they stop a process.
+func Interrupted() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+}
+
+// ErrInterrupted is wrapped by errors that explain an interruption to the user.
+var ErrInterrupted = errors.New("interrupted")
+
+// Group makes cmd, a parent command, reject unknown subcommands; without arguments it prints its help.
+func Group(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = cobra.NoArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	return cmd
+}
+
+// Execute runs one command line and returns the exit code.
+func Execute(ctx context.Context, w World, root *cobra.Command) int {
+	root.Version = w.Version
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.SetArgs(w.Args)
+	root.SetOut(w.Out)
+	root.SetErr(w.Err)
+	root.SetFlagErrorFunc(wrongFlag)
+	explain(root)
+
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return sweep.ExitOK
+	}
+
+	code := ExitCode(ctx, err)
+
+	// An interruption is not explained, unless the command's error does so.
+	if code == sweep.ExitInterrupt && !errors.Is(err, ErrInterrupted) {
+		fmt.Fprintf(w.Err, "%s: interrupted\n", root.Name())
+		return code
+	}
+
+	if w.Structured() {
+		Logger(w.Err, Origin{Program: root.Name(), Version: w.Version}).Error(Brief(err.Error()), "exit_code", code)
+		return code
+	}
+
+	fmt.Fprintf(w.Err, "%s: %s\n", root.Name(), Brief(Redact(err.Error())))
+	return code
+}
+
+// UsageError is a wrong flag or argument.
+type UsageError struct{ Err error }
+
+func (e *UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// Usagef returns a *UsageError.
+func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
+
+// Environment fills target, a struct with env tags, from the world's environment. A missing variable is a *cloud.SetupError with the
+// remedy, and so are credentials that are a service account key.
+func (w *World) Environment(ctx context.Context, target any, remedy string) error {
+	if err := w.refuseKeys(); err != nil {
+		return err
+	}
+	err := envconfig.ProcessWith(ctx, &envconfig.Config{Target: target, Lookuper: w.Env})
+	if errors.Is(err, envconfig.ErrMissingRequired) { // drop the prefix with the names of our struct fields
+		text := err.Error()
+		err = errors.New(text[max(0, strings.LastIndex(text, envconfig.ErrMissingRequired.Error())):])
+	}
+	if c, ok := target.(interface{ Check() error }); ok && err == nil {
+		err = c.Check() // envconfig's required accepts an empty value
+	}
+	if err != nil {
+		return &cloud.SetupError{What: "the environment is incomplete", Hint: remedy, Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package program_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/sethvargo/go-envconfig"
+	"github.com/spf13/cobra"
+
+	"coppice/internal/cloud"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/gbt"
+	"coppice/internal/program"
+	"coppice/internal/registry"
+	"coppice/internal/strictyaml"
+	"coppice/internal/sweep"
+)
+
+func run(ctx context.Context, args []string, err error) (code int, out, errOut string) {
+	var o, e bytes.Buffer
+	root := &cobra.Command{Use: "prog"}
+	child := &cobra.Command{Use: "do NAME", Args: cobra.ExactArgs(1), RunE: func(*cobra.Command, []string) error { return err }}
+	child.Flags().Int("n", 1, "")
+	child.Flags().String("must", "", "")
+	_ = child.MarkFlagRequired("must")
+	root.AddCommand(child)
+	code = program.Execute(ctx, program.World{Args: args, Out: program.To(&o), Err: program.To(&e), Version: "v1"}, root)
+	return code, o.String(), e.String()
+}
+
+func TestExitCodes(t *testing.T) {
+	fine := []string{"do", "x", "--must", "y"}
+	for name, tc := range map[string]struct {
+		err  error
+		want int
+	}{
+		"none":       {nil, sweep.ExitOK},
+		"unexpected": {errors.New("x"), sweep.ExitError},
+		"usage":      {program.Usagef("x"), sweep.ExitUsage},
+		"spec":       {fmt.Errorf("a: %w", &strictyaml.Error{File: "f"}), sweep.ExitInput},
+		"table":      {&ingest.TableError{Msg: "x"}, sweep.ExitInput},
+		"param":      {&gbt.ParamError{}, sweep.ExitInput},
+		"name":       {&sweep.NameError{}, sweep.ExitInput},
+		"absent":     {fmt.Errorf("a: %w", fs.ErrNotExist), sweep.ExitNotFound},
+		"version":    {&registry.NotFoundError{}, sweep.ExitNotFound},
+		"conflict":   {&registry.ConflictError{}, sweep.ExitConflict},
+		"setup":      {fmt.Errorf("a: %w", &cloud.SetupError{Err: fs.ErrNotExist}), sweep.ExitSetup},
+	} {
+		if code, _, _ := run(t.Context(), fine, tc.err); code != tc.want {
+			t.Errorf("%s: %d, want %d", name, code, tc.want)
+		}
+	}
+	for _, args := range [][]string{{"fly"}, {"do"}, {"do", "x"}, {"do", "x", "--must", "y", "--n", "z"}, {"do", "x", "--what"}} {
+		if code, _, e := run(t.Context(), args, nil); code != sweep.ExitUsage || !strings.HasPrefix(e, "prog: ") {
+			t.Errorf(`run(args, nil): got %q: %d, %q; want code = sweep.ExitUsage, e beginning with "prog: "`, args, code, e)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if code, _, e := run(ctx, fine, ctx.Err()); code != sweep.ExitInterrupt || e != "prog: interrupted\n" {
+		t.Errorf("interrupted: %d, %q", code, e)
+	}
+	if code, out, _ := run(t.Context(), []string{"--version"}, nil); code != 0 || !strings.Contains(out, "v1") {
+		t.Errorf("version: %d %q", code, out)
+	}
+}
+
+// TestErrorsForACollector: what ends a program under COPPICE_LOG=json is a log line, too.
+func TestErrorsForACollector(t *testing.T) {
+	var e bytes.Buffer
+	w := program.World{Args: []string{"fly"}, Err: program.To(&e), Version: "v1", Env: envconfig.MapLookuper(map[string]string{"COPPICE_LOG": "json"})}
+	if code := program.Execute(t.Context(), w, &cobra.Command{Use: "prog", RunE: func(*cobra.Command, []string) error { return errors.New("no wings") }}); code != sweep.ExitError {
+		t.Errorf("code %d", code)
+	}
+	if line := lines(t, &e)[0]; line["severity"] != "ERROR" || line["message"] != "no wings" || line["exit_code"] != 1.0 {
+		t.Errorf(`got %v; want line["severity"] = "ERROR", line["message"] = "no wings", line["exit_code"] = 1.0`, line)
+	}
+}
+
+func TestEnvironmentNamesWhatIsMissing(t *testing.T) {
+	full := map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "d", "COPPICE_SWEEPS_BUCKET": "s", "COPPICE_REGISTRY_BUCKET": "r"}
+	for name, drop := range map[string]func(map[string]string){
+		"":                        func(map[string]string) {},
+		"COPPICE_PROJECT":         func(m map[string]string) { delete(m, "COPPICE_PROJECT") },
+		"COPPICE_REGISTRY_BUCKET": func(m map[string]string) { m["COPPICE_REGISTRY_BUCKET"] = "" },
+	} {
+		env := map[string]string{}
+		for k, v := range full {
+			env[k] = v
+		}
+		drop(env)
+		w := program.World{Env: envconfig.MapLookuper(env)}
+		var d sweep.Deployment
+		err := w.Environment(t.Context(), &d, "run it inside `localemu exec`")
+		var s *cloud.SetupError
+		if name == "" && err != nil || name != "" && (!errors.As(err, &s) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "localemu")) {
+			t.Errorf("without %q: got %v; want a *cloud.SetupError that names it, and none where nothing is missing", name, err)
+		}
+	}
+}

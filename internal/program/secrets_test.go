@@ -1,0 +1,120 @@
+package program
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sethvargo/go-envconfig"
+	"github.com/spf13/cobra"
+
+	"coppice/internal/cloud"
+	"coppice/internal/sweep"
+)
+
+// TestNoSecretIsLogged logs, in every way that the programs do, what Google's libraries could put into an error.
+func TestNoSecretIsLogged(t *testing.T) {
+	const secret = "SECRETsecret0123456789"
+	jwt := "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxIn0" + secret + "." + secret
+	for name, text := range map[string]string{
+		"header":         "Authorization: Bearer " + secret,
+		"small header":   "authorization=bearer " + secret,
+		"access token":   "token ya29.a0" + secret + " expired",
+		"identity token": "verify " + jwt,
+		"upload":         "https://storage.googleapis.com/upload/storage/v1/b/x/o?name=y&uploadType=resumable&upload_id=" + secret,
+		"signed address": "https://storage.googleapis.com/b/o?X-Goog-Algorithm=GOOG4-RSA-SHA256&X-Goog-Credential=a%2F" + secret + "&X-Goog-Signature=" + secret,
+		"old signature":  "https://storage.googleapis.com/b/o?GoogleAccessId=a&Signature=" + secret + "&Expires=1",
+		"refresh":        "post https://oauth2.googleapis.com/token?refresh_token=" + secret + "&grant_type=x",
+		"webhook":        "Post \"https://hooks.slack.com/services/T000/B000/" + secret + "\"",
+		"workflow":       "https://hooks.slack.com/workflows/T000/" + secret + " is gone",
+		"key":            "-----BEGIN PRIVATE KEY-----\n" + secret + "\n-----END PRIVATE KEY-----",
+	} {
+		var out, errOut bytes.Buffer
+		log := Logger(&out, Origin{Program: "x"})
+		err := &url.Error{Op: "Put", URL: text, Err: errors.New("connection reset")}
+		log.Error("upload", "error", err.Error(), "again", err, "path", "/push")
+		log.Warn(text)
+		log.With("caller", text).Info("x")
+		root := &cobra.Command{Use: "x", RunE: func(*cobra.Command, []string) error { return err }}
+		Execute(t.Context(), World{Out: To(&errOut), Err: To(&errOut)}, root)
+		all := out.String() + errOut.String()
+		if strings.Contains(all, secret) {
+			t.Errorf("got %s: %s; want not all with secret", name, all)
+		}
+		for _, kept := range []string{"connection reset", `"path":"/push"`, "(removed)"} {
+			if !strings.Contains(all, kept) {
+				t.Errorf("%s: %q is gone from %s", name, kept, all)
+			}
+		}
+		if n := strings.Count(out.String(), "\n"); n != 3 {
+			t.Errorf("%s: %d lines", name, n)
+		}
+	}
+	for _, plain := range []string{"bearer of bad news", "gs://b/sweeps/night-1/trials/0001/attempts/0/model.txt", "sha256:0123456789abcdef0123456789abcdef", "signature differs", "eyJ is a word"} {
+		if Redact(plain) != plain {
+			t.Errorf("%q became %q", plain, Redact(plain))
+		}
+	}
+}
+
+func FuzzRedact(f *testing.F) {
+	f.Add("a Bearer ", "abcdefgh", " b")
+	f.Add("x?upload_id=", "AAAAAAAAAA", "&y=1")
+	f.Fuzz(func(t *testing.T, before, _, after string) {
+		const token = "ya29.c0SECRET0123456789"
+		if out := Redact(before + " " + token + " " + after); strings.Contains(out, "SECRET0123456789") {
+			t.Fatalf(`Redact(before + " " + token + " " + after): got %q; want not out with "SECRET0123456789"`, out)
+		}
+	})
+}
+
+func TestKeysAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const private = "-----BEGIN PRIVATE KEY-----MIIE"
+	key := file("key.json", `{"type":"service_account","client_email":"a@b.iam.gserviceaccount.com","private_key":"`+private+`"}`)
+	for name, tc := range map[string]struct {
+		credentials string
+		emulator    []string // empty, or what the variable is set to
+		refused     string
+	}{
+		"a key":                      {credentials: key, refused: "a service account key"},
+		"a key under another name":   {credentials: file("odd.json", `{"type":"other","private_key":"`+private+`"}`), refused: "a service account key"},
+		"an impersonation by key":    {credentials: file("both.json", `{"type":"impersonated_service_account","source_credentials":{"type":"service_account"}}`), refused: "a service account key"},
+		"an impersonation by login":  {credentials: file("login.json", `{"type":"impersonated_service_account","source_credentials":{"type":"authorized_user","refresh_token":"x"}}`)},
+		"workload identity":          {credentials: file("external.json", `{"type":"external_account"}`)},
+		"no file":                    {credentials: filepath.Join(dir, "nowhere"), refused: "no such file"},
+		"no JSON":                    {credentials: file("text", private), refused: "not valid credentials JSON"},
+		"nothing":                    {},
+		"a key, and an emulator":     {credentials: key, emulator: []string{"127.0.0.1:1"}},
+		"a key, an emulator's blank": {credentials: key, emulator: []string{""}, refused: "a service account key"},
+	} {
+		env := map[string]string{"GOOGLE_APPLICATION_CREDENTIALS": tc.credentials}
+		for _, host := range tc.emulator {
+			env["STORAGE_EMULATOR_HOST"] = host
+		}
+		w := World{Env: envconfig.MapLookuper(env)}
+		var target struct{}
+		err := w.Environment(t.Context(), &target, "")
+		var setup *cloud.SetupError
+		switch {
+		case tc.refused == "" && err != nil:
+			t.Errorf("%s: got the error %v, want none", name, err)
+		case tc.refused != "" && (!errors.As(err, &setup) || !strings.Contains(err.Error(), tc.refused) || ExitCode(context.Background(), err) != sweep.ExitSetup):
+			t.Errorf("%s: got %v; want a *cloud.SetupError with %q", name, err, tc.refused)
+		case err != nil && strings.Contains(err.Error(), "MIIE"):
+			t.Errorf("%s: the error quotes the key: %v", name, err)
+		}
+	}
+}

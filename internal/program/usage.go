@@ -1,0 +1,104 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"coppice/internal/strictyaml"
+)
+
+// explain makes cmd and all its subcommands say which arguments they take when they get wrong ones.
+func explain(cmd *cobra.Command) {
+	if validate := cmd.Args; validate != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := validate(cmd, args); err != nil {
+				return wrongArguments(cmd, len(args), err)
+			}
+			return nil
+		}
+	}
+
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if err := refuseEmpty(cmd); err != nil {
+				return err
+			}
+			return run(cmd, args)
+		}
+	}
+
+	for _, child := range cmd.Commands() {
+		explain(child)
+	}
+}
+
+// refuseEmpty rejects a flag with an empty value, such as --id "$ID" in a shell where ID is not set: it would mean the same as no flag at
+// all. Numeric flags for which 0 makes no sense reject it with RefuseZero.
+func refuseEmpty(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.DefValue != "" && f.DefValue != "[]" {
+			return // empty differs from the default and is valid, such as --metrics "" for none
+		}
+		if list, ok := f.Value.(pflag.SliceValue); f.Value.String() == "" || ok && !slices.ContainsFunc(list.GetSlice(), func(s string) bool { return s != "" }) {
+			err = Usagef("--%s is empty: give it a value, or leave it out", f.Name)
+		}
+	})
+	return err
+}
+
+// RefuseZero rejects those of the named flags that are set to 0, if 0 would stand for their default.
+func RefuseZero(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		f := cmd.Flags().Lookup(name)
+		if value := f.Value.String(); f.Changed && (value == "0" || value == "0s") {
+			return Usagef("--%s is %s: give it a larger value, or leave it out", name, value)
+		}
+	}
+	return nil
+}
+
+// wrongArguments rewords err with the argument names from the command's Use line.
+func wrongArguments(cmd *cobra.Command, given int, err error) error {
+	names := arguments(cmd.Use)
+	var usage *UsageError
+	if len(names) == 0 || errors.As(err, &usage) {
+		return err
+	}
+	line := cmd.CommandPath() + " " + strings.Join(names, " ")
+	if given < len(names) {
+		return Usagef("give %s: %s", strings.Join(names[given:], " "), line)
+	}
+	return Usagef("%d arguments too many: %s", given, line)
+}
+
+// arguments returns the words of a Use line after the command's name, up to the first flag.
+func arguments(use string) []string {
+	_, rest, _ := strings.Cut(use, " ")
+	words := strings.Fields(rest)
+	for i, word := range words {
+		if strings.HasPrefix(strings.TrimPrefix(word, "["), "-") {
+			return words[:i]
+		}
+	}
+	return words
+}
+
+// wrongFlag rewords an error about a flag, and suggests the most similar one.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return &UsageError{err}
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, "--"+f.Name)
+		}
+	})
+	return &UsageError{fmt.Errorf("%w%s", err, strictyaml.Suggest("--"+unknown.GetSpecifiedName(), known))}
+}

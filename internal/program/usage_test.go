@@ -1,0 +1,47 @@
+package program_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"coppice/internal/program"
+	"coppice/internal/sweep"
+)
+
+// TestUsageNamesWhatToType: arguments by their names in the Use line, a mistyped flag by the one that is nearest.
+func TestUsageNamesWhatToType(t *testing.T) {
+	for line, want := range map[string]string{
+		"sweep":                    "prog: give SWEEP.yaml: prog sweep SWEEP.yaml\n",
+		"sweep --dry-run":          "prog: give SWEEP.yaml: prog sweep SWEEP.yaml\n",
+		"sweep a b":                "prog: 2 arguments too many: prog sweep SWEEP.yaml\n",
+		"registry copy a":          "prog: give TO: prog registry copy FROM TO\n",
+		"registry copy":            "prog: give FROM TO: prog registry copy FROM TO\n",
+		"registry list a b":        "prog: 2 arguments too many: prog registry list [MODEL]\n",
+		"predict x":                "prog: unknown command \"x\" for \"prog predict\"\n",
+		"sweep a --dryrun":         "prog: unknown flag: --dryrun (did you mean \"--dry-run\"?)\n",
+		"sweep a --prise=2":        "prog: unknown flag: --prise (did you mean \"--price\"?)\n",
+		"sweep a --qqqqqqqq":       "prog: unknown flag: --qqqqqqqq (known: --dry-run, --help, --price)\n",
+		"sweep a -x":               "prog: unknown shorthand flag: 'x' in -x\n",
+		"registry copy a b --quit": "prog: unknown flag: --quit (did you mean \"--quiet\"?)\n",
+	} {
+		root := &cobra.Command{Use: "prog"}
+		done := func(*cobra.Command, []string) error { return nil }
+		swp := &cobra.Command{Use: "sweep SWEEP.yaml", Args: cobra.ExactArgs(1), RunE: done}
+		swp.Flags().Bool("dry-run", false, "")
+		swp.Flags().Int("price", 0, "")
+		swp.Flags().Bool("hidden", false, "")
+		_ = swp.Flags().MarkHidden("hidden")
+		group := program.Group(&cobra.Command{Use: "registry"})
+		group.PersistentFlags().Bool("quiet", false, "")
+		group.AddCommand(&cobra.Command{Use: "copy FROM TO", Args: cobra.ExactArgs(2), RunE: done}, &cobra.Command{Use: "list [MODEL]", Args: cobra.MaximumNArgs(1), RunE: done})
+		root.AddCommand(swp, group, &cobra.Command{Use: "predict --in FILE", Args: cobra.NoArgs, RunE: done})
+		var errOut bytes.Buffer
+		code := program.Execute(t.Context(), program.World{Args: strings.Fields(line), Out: program.To(&errOut), Err: program.To(&errOut)}, root)
+		if code != sweep.ExitUsage || errOut.String() != want {
+			t.Errorf("%s: %d\n got %q\nwant %q", line, code, errOut.String(), want)
+		}
+	}
+}

@@ -1,0 +1,355 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"coppice/internal/blob"
+	"coppice/internal/strictyaml"
+)
+
+// Expect is the state of an alias that the caller assumes. The zero value assumes that there is no such alias yet.
+type Expect struct {
+	Version int
+	Any     bool // accept any state
+}
+
+// Alias returns where an alias points, and its last move; *NotFoundError if there is none.
+func (r *Registry) Alias(ctx context.Context, model, alias string) (Alias, error) {
+	for _, err := range []error{checkModel(model), checkAlias(alias)} {
+		if err != nil {
+			return Alias{}, err
+		}
+	}
+
+	a, _, err := r.alias(ctx, model, alias)
+	if err != nil {
+		return Alias{}, err
+	}
+	if a.Version > 0 {
+		return a, nil
+	}
+
+	// The error says what exists: other aliases, or not even the model.
+	all, err := r.Aliases(ctx, model)
+	if err != nil {
+		return Alias{}, err
+	}
+	if len(all) == 0 {
+		if s, err := r.scan(ctx, model); err != nil {
+			return Alias{}, err
+		} else if len(s.committed) == 0 {
+			return Alias{}, r.noModel(ctx, model)
+		}
+	}
+
+	var names []string
+	for _, a := range all {
+		names = append(names, a.Name)
+	}
+	return Alias{}, &NotFoundError{Kind: "alias", Name: alias, Hint: fmt.Sprintf(" of %s%s", model, strictyaml.Suggest(alias, names))}
+}
+
+// Aliases returns all aliases of a model, by name.
+func (r *Registry) Aliases(ctx context.Context, model string) ([]Alias, error) {
+	if err := checkModel(model); err != nil {
+		return nil, err
+	}
+	all, err := r.everyAlias(ctx, model)
+	return slices.DeleteFunc(all, func(a Alias) bool { return a.Version == 0 }), err
+}
+
+// everyAlias returns all aliases, including removed ones.
+func (r *Registry) everyAlias(ctx context.Context, model string) ([]Alias, error) {
+
+	var names []string
+	err := r.list(ctx, aliasesDir(model), func(object string) bool {
+		if name, ok := parseAliasObject(model, object); ok {
+			names = append(names, name)
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	slices.Sort(names)
+	return readAll(ctx, names, func(ctx context.Context, name string) (Alias, error) {
+		a, _, err := r.alias(ctx, model, name)
+		return a, err
+	})
+}
+
+// alias reads an alias; one that does not exist, or was removed, has version 0.
+func (r *Registry) alias(ctx context.Context, model, alias string) (Alias, blob.Generation, error) {
+	object := aliasObject(model, alias)
+	data, generation, err := r.read(ctx, object, maxRecord)
+	if isAbsent(err) {
+		return Alias{Model: model, Name: alias}, blob.Absent, nil
+	}
+	if err != nil {
+		return Alias{}, 0, err
+	}
+
+	a, err := decodeAlias(data, model, alias)
+	if err != nil {
+		return Alias{}, 0, &CorruptError{object, err}
+	}
+	return a, generation, nil
+}
+
+// SetAlias points an alias at a version if its state is as expected; else it returns a *ConflictError. An alias that already points at the
+// version is unchanged, so repeating the call is harmless. A missing version is a *NotFoundError.
+func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, expect Expect, act Act) (Alias, error) {
+	for _, err := range []error{checkModel(model), checkAlias(alias), act.check()} {
+		if err != nil {
+			return Alias{}, err
+		}
+	}
+	if err := r.usable(ctx, model, to); err != nil {
+		return Alias{}, err
+	}
+	record, err := r.recordSum(ctx, model, to)
+	if err != nil {
+		return Alias{}, err
+	}
+
+	a, err := r.move(ctx, model, alias, func(now Alias) (*Alias, error) {
+		if now.Version == to {
+			return nil, nil
+		}
+		if !expect.Any && now.Version != expect.Version {
+			return nil, &ConflictError{Model: model, Alias: alias, Expected: expect.Version, Found: now.Version}
+		}
+
+		next := now.moved(Promoted, to, act)
+		next.Last.Record = record
+		if now.Version > 0 {
+			next.Past = append(next.Past, now.Version)
+			next.Past = next.Past[max(0, len(next.Past)-maxPast):]
+		}
+		return &next, nil
+	})
+	if err != nil {
+		return Alias{}, err
+	}
+	return r.unlessDeleted(ctx, a, act)
+}
+
+// Promote is SetAlias for the champion.
+func (r *Registry) Promote(ctx context.Context, model string, version int, expect Expect, act Act) (Alias, error) {
+	return r.SetAlias(ctx, model, Champion, version, expect, act)
+}
+
+// Rollback points an alias at the version that it pointed at before; repeated, at the one before that. Versions that were marked bad or
+// deleted meanwhile are skipped. If the alias is not in the expected state, the error is a *ConflictError, unless it was already rolled
+// back from there, so repeating the call is harmless. If there is no earlier version, the error is a *NoPreviousError.
+func (r *Registry) Rollback(ctx context.Context, model, alias string, expect Expect, act Act) (Alias, error) {
+	return r.rollback(ctx, model, alias, 0, expect, act)
+}
+
+// RollbackTo is Rollback to any version that the alias pointed at before; another version is an *InputError.
+func (r *Registry) RollbackTo(ctx context.Context, model, alias string, to int, expect Expect, act Act) (Alias, error) {
+	if to < 1 {
+		return Alias{}, &InputError{"version to return to", fmt.Sprintf("%d; versions count from 1", to)}
+	}
+	return r.rollback(ctx, model, alias, to, expect, act)
+}
+
+// rollback returns to the previous version, or to another earlier one.
+func (r *Registry) rollback(ctx context.Context, model, alias string, to int, expect Expect, act Act) (Alias, error) {
+	if err := act.check(); err != nil {
+		return Alias{}, err
+	}
+
+	begin, err := r.Alias(ctx, model, alias)
+	if err != nil {
+		return Alias{}, err
+	}
+	if expect.Any {
+		expect = Expect{Version: begin.Version} // a second person's rollback in between must not lead to a second step back
+	}
+
+	return r.move(ctx, model, alias, func(now Alias) (*Alias, error) {
+		if now.Version != expect.Version {
+			if now.Last.Kind == RolledBack && now.Last.From == expect.Version && (to == 0 || to == now.Version) {
+				return nil, nil
+			}
+			return nil, &ConflictError{Model: model, Alias: alias, Expected: expect.Version, Found: now.Version}
+		}
+
+		last, err := r.backTo(ctx, now, to)
+		if err != nil {
+			return nil, err
+		}
+
+		next := now.moved(RolledBack, now.Past[last], act)
+		if next.Last.Record, err = r.recordSum(ctx, model, next.Version); err != nil {
+			return nil, err
+		}
+		next.Past = next.Past[:last]
+		return &next, nil
+	})
+}
+
+// numbers lists versions, without duplicates.
+func numbers(versions []int) string {
+	sorted := slices.Compact(slices.Sorted(slices.Values(versions)))
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(sorted), " ", ", "), "[]")
+}
+
+// backTo returns the index in an alias's past of the version to return to: the given one or, if that is 0, the last usable one.
+func (r *Registry) backTo(ctx context.Context, now Alias, to int) (int, error) {
+	if to == 0 {
+		return r.lastUsable(ctx, now)
+	}
+	for last := len(now.Past) - 1; last >= 0; last-- {
+		if now.Past[last] == to {
+			return last, r.usable(ctx, now.Model, to)
+		}
+	}
+	if len(now.Past) == 0 {
+		return 0, &NoPreviousError{Model: now.Model, Alias: now.Name}
+	}
+	return 0, &InputError{"version to return to", fmt.Sprintf("%s of %s was at %s before, not at %d; to move it there, promote it", now.Name, now.Model, numbers(now.Past), to)}
+}
+
+// lastUsable returns the index in an alias's past of the last version that may be used.
+func (r *Registry) lastUsable(ctx context.Context, now Alias) (int, error) {
+	none := &NoPreviousError{Model: now.Model, Alias: now.Name}
+	for last := len(now.Past) - 1; last >= 0; last-- {
+		err := r.usable(ctx, now.Model, now.Past[last])
+		if err == nil && now.Past[last] != now.Version {
+			return last, nil
+		}
+		var bad *BadError
+		var deleted *DeletedError
+		if err != nil && !errors.As(err, &bad) && !errors.As(err, &deleted) {
+			return 0, err
+		}
+		none.Passed = append(none.Passed, now.Past[last])
+	}
+
+	return 0, none
+}
+
+// RemoveAlias removes an alias; its history stays. The champion can only be replaced, not removed. If the alias is not in the expected
+// state, the error is a *ConflictError.
+func (r *Registry) RemoveAlias(ctx context.Context, model, alias string, expect Expect, act Act) (Alias, error) {
+	if err := act.check(); err != nil {
+		return Alias{}, err
+	}
+	if alias == Champion {
+		return Alias{}, &InputError{"alias", Champion + " cannot be removed; promote another version instead"}
+	}
+	if _, err := r.Alias(ctx, model, alias); err != nil {
+		return Alias{}, err
+	}
+
+	return r.move(ctx, model, alias, func(now Alias) (*Alias, error) {
+		if now.Version == 0 {
+			return nil, nil
+		}
+		if !expect.Any && now.Version != expect.Version {
+			return nil, &ConflictError{Model: model, Alias: alias, Expected: expect.Version, Found: now.Version}
+		}
+		next := now.moved(Removed, 0, act)
+		next.Past = nil
+		return &next, nil
+	})
+}
+
+// moved returns the alias after a move, with a copy of its past.
+func (a Alias) moved(kind Kind, to int, act Act) Alias {
+	next := a
+	next.Version = to
+	next.Past = slices.Clone(a.Past)
+	next.Last = Event{
+		Kind: kind, Alias: a.Name, Sequence: a.Last.Sequence + 1, From: a.Version, To: to, By: act.By, Why: act.Why, At: utc(act.At),
+	}
+	return next
+}
+
+// maxRaces bounds the retries of a move that others' moves have overtaken.
+const maxRaces = 20
+
+// move replaces an alias by the result of decide; nil leaves it unchanged. The event of a move is part of the alias itself; it is copied
+// into the history afterwards and, in case that was missed, before the next move.
+func (r *Registry) move(ctx context.Context, model, alias string, decide func(now Alias) (*Alias, error)) (Alias, error) {
+	var lost error
+	for range maxRaces {
+		now, generation, err := r.alias(ctx, model, alias)
+		if err != nil {
+			return Alias{}, err
+		}
+
+		next, err := decide(now)
+		if err != nil {
+			return Alias{}, err
+		}
+
+		if now.Last.Sequence > 0 {
+			if err := r.record(ctx, now); err != nil {
+				return Alias{}, err
+			}
+		}
+		if next == nil {
+			return now, nil
+		}
+
+		if next.Last.Previous, err = link(now); err != nil {
+			return Alias{}, err
+		}
+		data, err := encode(aliasRecord{format, *next})
+		if err != nil {
+			return Alias{}, err
+		}
+
+		object := aliasObject(model, alias)
+		if _, lost = r.store.Put(ctx, object, generation, bytes.NewReader(data)); errors.Is(lost, blob.ErrPrecondition) {
+			// Either another process was faster, or this write succeeded and only its answer was lost. In the latter case the alias may
+			// have been moved again since; then our move was copied into the history first.
+			there, _, err := r.read(ctx, object, maxRecord)
+			if err != nil && !isAbsent(err) {
+				return Alias{}, err
+			}
+			if !bytes.Equal(there, data) {
+				if mine, err := r.isRecorded(ctx, *next); err != nil {
+					return Alias{}, err
+				} else if !mine {
+					continue
+				}
+			}
+		} else if lost != nil {
+			return Alias{}, fmt.Errorf("registry: write %s: %w", object, lost)
+		}
+
+		// The alias has moved and carries its event: if copying fails, the next move copies it.
+		_ = r.record(ctx, *next)
+		return *next, nil
+	}
+	return Alias{}, fmt.Errorf("registry: write %s: others were faster %d times: %w", aliasObject(model, alias), maxRaces, lost)
+}
+
+// isRecorded reports whether the history has the last event of an alias, and not a different one in its place.
+func (r *Registry) isRecorded(ctx context.Context, a Alias) (bool, error) {
+	want, err := encode(eventRecord{format, a.Model, a.Last})
+	if err != nil {
+		return false, err
+	}
+	data, _, err := r.read(ctx, eventObject(a.Model, a.Name, a.Last.Sequence), maxRecord)
+	if isAbsent(err) {
+		return false, nil
+	}
+	return bytes.Equal(data, want), err
+}
+
+// record copies the last event of an alias into the history.
+func (r *Registry) record(ctx context.Context, a Alias) error {
+	_, err := r.create(ctx, eventObject(a.Model, a.Name, a.Last.Sequence), eventRecord{format, a.Model, a.Last})
+	return err
+}

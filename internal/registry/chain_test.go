@@ -1,0 +1,176 @@
+package registry_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/internal/blob"
+	"coppice/internal/registry"
+)
+
+// contents returns an object's text.
+func contents(t *testing.T, s blob.Store, object string) string {
+	t.Helper()
+	rc, _, err := s.Open(t.Context(), object, blob.Range{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rc.Close()
+	text, err := io.ReadAll(rc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// chained is a model with three versions, each of which became the champion.
+func chained(t *testing.T) (blob.Store, *registry.Registry) {
+	t.Helper()
+	s := blob.Memory()
+	r := registry.New(s)
+	for i, key := range []string{"a", "b", "c"} {
+		register(t, r, "ctr", key)
+		if _, err := r.Promote(t.Context(), "ctr", i+1, registry.Expect{Version: i}, act(i, "better")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s, r
+}
+
+func TestVerifyWholeHistory(t *testing.T) {
+	_, r := chained(t)
+	if _, err := r.Rollback(t.Context(), "ctr", registry.Champion, registry.Expect{Version: 3}, act(4, "alarm")); err != nil {
+		t.Fatal(err)
+	}
+	v, err := r.Verify(t.Context(), "ctr")
+	if err != nil {
+		t.Fatalf("verify of what nobody has touched: %v", err)
+	}
+	h := v.Heads[0]
+	if v.Versions != 3 || v.Files != 9 || v.Moves != 4 || h.Version != 2 || h.Sequence != 4 || h.Unchained != 0 || !v.Has(h.SHA256) || v.Has(strings.Repeat("0", 64)) {
+		t.Errorf("verified %+v, want 3 versions, 9 files, 4 chained moves that end at version 2", v)
+	}
+}
+
+// If anything is changed in a history, a version's record or a file, Verify names the object.
+func TestVerifyNoticesEveryChange(t *testing.T) {
+	const history, champion = "registry/ctr/history/champion/", "registry/ctr/aliases/champion.json"
+	for name, tc := range map[string]struct{ object, old, fresh, named string }{
+		"reason of the first move":  {history + "00000001.json", `"why": "better"`, `"why": "worse"`, history + "00000002.json"},
+		"time of the second move":   {history + "00000002.json", "2026-11-02", "2026-10-02", history + "00000003.json"},
+		"version of a move":         {history + "00000002.json", `"to": 2`, `"to": 3`, history + "00000003.json"},
+		"link of a move":            {history + "00000002.json", `"previous": "`, `"previous_": "`, history + "00000002.json"},
+		"who made the last":         {champion, `"by": "ada"`, `"by": "bob"`, history + "00000003.json"},
+		"a version's record":        {"registry/ctr/versions/2/version.json", "winner of a sweep", "winner of a race", "registry/ctr/versions/2/version.json"},
+		"a file":                    {"registry/ctr/versions/2/model.txt", "model b", "model x", "registry/ctr/versions/2/model.txt"},
+		"where a file is looked up": {"registry/ctr/versions/1/version.json", `"model": "ctr"`, `"model": "other"`, "registry/ctr/versions/1/version.json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, r := chained(t)
+			before := contents(t, s, tc.object)
+			after := strings.Replace(before, tc.old, tc.fresh, 1)
+			if after == before {
+				t.Fatalf("%s has no %q", tc.object, tc.old)
+			}
+			overwrite(t, s, tc.object, after)
+
+			_, err := r.Verify(t.Context(), "ctr")
+			var corrupt *registry.CorruptError
+			if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), tc.named) {
+				t.Errorf("after %s was changed: got %v, want an error that names %s", tc.object, err, tc.named)
+			}
+		})
+	}
+}
+
+// A consistent history that belongs to another alias, or was cut and continued, does not verify either.
+func TestVerifyNoticesAnotherHistory(t *testing.T) {
+	s, r := chained(t)
+	if _, err := r.SetAlias(t.Context(), "ctr", "canary", 2, registry.Expect{}, act(5, "watch")); err != nil {
+		t.Fatal(err)
+	}
+	stolen := strings.ReplaceAll(contents(t, s, "registry/ctr/history/canary/00000001.json"), `"canary"`, `"champion"`)
+	overwrite(t, s, "registry/ctr/history/champion/00000001.json", stolen)
+	if _, err := r.Verify(t.Context(), "ctr"); err == nil || !strings.Contains(err.Error(), "champion/00000001.json") {
+		t.Errorf("another alias's first move: got %v, want an error about champion/00000001.json", err)
+	}
+}
+
+// unchain turns a record into one of builds that did not chain moves.
+func unchain(t *testing.T, s blob.Store, object string) {
+	t.Helper()
+	var record map[string]any
+	if err := json.Unmarshal([]byte(contents(t, s, object)), &record); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []map[string]any{record, asMap(record["last"])} {
+		delete(e, "previous")
+		delete(e, "record")
+	}
+	var event registry.Event
+	text, err := json.Marshal(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if record["last"] == nil { // in the order in which builds write the keys
+		if err := json.Unmarshal(text, &event); err != nil {
+			t.Fatal(err)
+		}
+		text, err = json.MarshalIndent(struct {
+			Format int    `json:"format"`
+			Model  string `json:"model"`
+			registry.Event
+		}{1, "ctr", event}, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, '\n')
+	}
+	overwrite(t, s, object, string(text))
+}
+
+func asMap(v any) map[string]any { m, _ := v.(map[string]any); return m }
+
+// Histories from before chains stay readable, and the chain begins with the next move.
+func TestOldHistoriesGoOn(t *testing.T) {
+	s, r := chained(t)
+	for i := range 3 {
+		unchain(t, s, fmt.Sprintf("registry/ctr/history/champion/%08d.json", i+1))
+	}
+	unchain(t, s, "registry/ctr/aliases/champion.json")
+	v, err := r.Verify(t.Context(), "ctr")
+	if err != nil || v.Heads[0].Unchained != 3 {
+		t.Fatalf("an old history: got %+v, %v, want 3 moves without a chain and no error", v, err)
+	}
+
+	if _, err := r.Rollback(t.Context(), "ctr", registry.Champion, registry.Expect{Version: 3}, act(4, "alarm")); err != nil {
+		t.Fatal(err)
+	}
+	v, err = r.Verify(t.Context(), "ctr")
+	if err != nil || v.Heads[0].Unchained != 3 || v.Moves != 4 {
+		t.Errorf("an old history that went on: got %+v, %v, want 4 moves, 3 without a chain, and no error", v, err)
+	}
+	overwrite(t, s, "registry/ctr/history/champion/00000003.json", strings.Replace(contents(t, s, "registry/ctr/history/champion/00000003.json"), "better", "worse", 1))
+	if _, err := r.Verify(t.Context(), "ctr"); err == nil || !strings.Contains(err.Error(), "00000004.json") {
+		t.Errorf("the move before the chain began was changed: got %v, want an error about the one that holds its SHA-256", err)
+	}
+}
+
+func TestLive(t *testing.T) {
+	_, r := chained(t) // at noon of day 0, 1 and 2
+	events := history(t, r, "ctr")
+	for at, want := range map[time.Time]int{day(0).Add(-time.Hour): 0, day(0): 1, day(1).Add(-time.Nanosecond): 1, day(1): 2, day(30): 3} {
+		got, ok := registry.Live(events, registry.Champion, at)
+		if got.To != want || ok != (want > 0) {
+			t.Errorf("at %v: got version %d, %v, want %d", at, got.To, ok, want)
+		}
+	}
+	if _, ok := registry.Live(events, "canary", day(30)); ok {
+		t.Error("an alias that never was has a version")
+	}
+}

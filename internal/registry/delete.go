@@ -1,0 +1,173 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"coppice/internal/blob"
+)
+
+// deletedRecord hides a version. Its claim, key and number stay taken.
+type deletedRecord struct {
+	Format    int       `json:"format"`
+	Model     string    `json:"model"`
+	Version   int       `json:"version"`
+	By        string    `json:"by"`
+	Why       string    `json:"why"`
+	At        time.Time `json:"at"`
+	Withdrawn bool      `json:"withdrawn,omitempty"` // it no longer hides the version: an alias was moved there meanwhile
+}
+
+// Delete hides a version permanently: it is no longer listed or found, its number and key are not reused, and registering its key again is
+// refused. Its objects stay until the owner of the bucket removes them (Leftover lists them); the registry itself never removes any. A
+// version that an alias points at is an *InUseError. Repeating the call is harmless.
+//
+// Delete marks the version and then looks at the aliases, while a move changes the alias and then looks for the mark. So of a concurrent
+// deletion and move, at least one sees the other, and undoes its own step.
+func (r *Registry) Delete(ctx context.Context, model string, number int, act Act) error {
+	for _, err := range []error{checkModel(model), act.check()} {
+		if err != nil {
+			return err
+		}
+	}
+
+	_, err := r.numbered(ctx, model, number)
+	var deleted *DeletedError
+	repeated := errors.As(err, &deleted)
+	if err != nil && !repeated {
+		return err
+	}
+	if err := r.unused(ctx, model, number); err != nil && !repeated {
+		return err
+	}
+
+	if !repeated {
+		if err := r.mark(ctx, deletedRecord{format, model, number, act.By, act.Why, utc(act.At), false}); err != nil {
+			return err
+		}
+	}
+
+	held := r.unused(ctx, model, number)
+	if held == nil {
+		return nil
+	}
+	return errors.Join(held, r.mark(ctx, deletedRecord{format, model, number, act.By, "withdrawn: " + held.Error(), utc(act.At), true}))
+}
+
+// mark replaces the record that hides a version, or that no longer hides it.
+func (r *Registry) mark(ctx context.Context, d deletedRecord) error {
+	object := deletedObject(d.Model, d.Version)
+	data, err := encode(d)
+	if err != nil {
+		return err
+	}
+	if _, err := r.store.Put(ctx, object, blob.Any, bytes.NewReader(data)); err != nil {
+		return fmt.Errorf("registry: write %s: %w", object, err)
+	}
+	return nil
+}
+
+// unused returns nil if no alias points at a version.
+func (r *Registry) unused(ctx context.Context, model string, number int) error {
+	aliases, err := r.Aliases(ctx, model)
+	if err != nil {
+		return err
+	}
+	in := &InUseError{Model: model, Version: number}
+	for _, a := range aliases {
+		if a.Version == number {
+			in.Aliases = append(in.Aliases, a.Name)
+		}
+	}
+
+	if len(in.Aliases) > 0 {
+		return in
+	}
+	return nil
+}
+
+// notDeleted returns nil for a version that was not deleted, else a *DeletedError.
+func (r *Registry) notDeleted(ctx context.Context, model string, number int) error {
+	object := deletedObject(model, number)
+	data, _, err := r.read(ctx, object, maxRecord)
+	if isAbsent(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+
+	var d deletedRecord
+	if err := decode(data, &d, &d.Format); err != nil {
+		return &CorruptError{object, err}
+	}
+	if d.Model != model || d.Version != number {
+		return &CorruptError{object, fmt.Errorf("it is about version %d of %.60q", d.Version, d.Model)}
+	}
+	if d.Withdrawn {
+		return nil
+	}
+	act := Act{By: d.By, Why: d.Why, At: d.At}
+	if err := act.check(); err != nil {
+		return &CorruptError{object, err}
+	}
+	return &DeletedError{Model: model, Version: number, Act: act}
+}
+
+// unlessDeleted checks an alias that was just moved. If the version was deleted between the check and the move, the alias returns to where
+// it was, or is removed.
+func (r *Registry) unlessDeleted(ctx context.Context, a Alias, act Act) (Alias, error) {
+	gone := r.notDeleted(ctx, a.Model, a.Version)
+	var deleted *DeletedError
+	if !errors.As(gone, &deleted) {
+		return a, gone
+	}
+
+	act.Why = "back: " + gone.Error()
+	_, err := r.move(ctx, a.Model, a.Name, func(now Alias) (*Alias, error) {
+		if now.Version != a.Version || now.Last.Sequence != a.Last.Sequence {
+			return nil, nil // it was moved again meanwhile
+		}
+		last, err := r.lastUsable(ctx, now)
+		if err != nil {
+			next := now.moved(Removed, 0, act)
+			next.Past = nil
+			return &next, nil //nolint:nilerr // nowhere to go back to
+		}
+		next := now.moved(RolledBack, now.Past[last], act)
+		next.Past = next.Past[:last]
+		if next.Last.Record, err = r.recordSum(ctx, a.Model, next.Version); err != nil {
+			return nil, err
+		}
+		return &next, nil
+	})
+	if err != nil {
+		return Alias{}, err
+	}
+	return Alias{}, gone
+}
+
+// Leftover lists the objects of deleted versions that may be removed from the bucket: all but those that keep their numbers and keys taken.
+func (r *Registry) Leftover(ctx context.Context, model string) ([]string, error) {
+	s, err := r.scan(ctx, model)
+	if err != nil {
+		return nil, err
+	}
+	var objects []string
+	for _, n := range s.deleted {
+		err := r.list(ctx, versionDir(model, n), func(object string) bool {
+			if _, rest, ok := parseVersionObject(model, object); ok && rest != claimFile && rest != deletedFile {
+				objects = append(objects, object)
+			}
+			return true
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+
+	return objects, nil
+}

@@ -1,0 +1,240 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"coppice/internal/blob"
+)
+
+// Register makes a new version of a model from files. Repeating the call is harmless: with the same key, after a crash or concurrently, it
+// returns the same version. The key says what the version is the result of: a sweep's id.
+//
+// Numbers are 1, 2, 3 ... in the order in which keys first claimed one; a key that claimed one and was never completed leaves a gap. Errors
+// are *InputError, *ConflictError (the key's version has other files; checked before anything is written), *CorruptError, and those of the
+// store.
+func (r *Registry) Register(ctx context.Context, model, key string, files map[string][]byte, info Info) (Version, error) {
+	info.At = utc(info.At)
+	for _, err := range []error{checkModel(model), checkKey(key), checkFiles(files), info.check()} {
+		if err != nil {
+			return Version{}, err
+		}
+	}
+
+	w := &registration{Registry: r, model: model, key: key, files: files, sums: make(map[string]string, len(files))}
+	for name, data := range files {
+		w.sums[name] = sum(data)
+	}
+	if err := w.claim(ctx); err != nil {
+		return Version{}, err
+	}
+
+	// A deleted version does not come back because its sweep is concluded once more.
+	if err := r.notDeleted(ctx, model, w.number); err != nil {
+		return Version{}, err
+	}
+
+	// An earlier call with the key may have completed.
+	v, err := r.version(ctx, model, w.number)
+	if err == nil {
+		return w.same(v)
+	}
+	if !isAbsent(err) {
+		return Version{}, err
+	}
+
+	written, err := w.write(ctx)
+	if err != nil {
+		return Version{}, err
+	}
+	return w.commit(ctx, Version{Model: model, Number: w.number, Key: key, Info: info, Files: written})
+}
+
+// registration is one call of Register.
+type registration struct {
+	*Registry
+	model, key string
+	files      map[string][]byte
+	sums       map[string]string // SHA-256 by file name
+	number     int
+}
+
+// claim finds the number that belongs to the key, or takes the next one. FORMAT.md explains why callers with the same key cannot get
+// different numbers.
+func (w *registration) claim(ctx context.Context) error {
+	s, err := w.scan(ctx, w.model) // before looking for the key's own object
+	if err != nil {
+		return err
+	}
+
+	// The key's own object holds its number, once written.
+	w.number, err = w.keyed(ctx, w.model, w.key, s)
+	if err == nil || !isAbsent(err) {
+		return err
+	}
+
+	if err := w.findOrTake(ctx, s); err != nil {
+		return err
+	}
+
+	if len(s.committed) == 0 {
+		if _, err := w.create(ctx, modelObject(w.model), modelRecord{format, w.model}); err != nil {
+			return err
+		}
+	}
+	return w.recordKey(ctx)
+}
+
+// findOrTake looks for the key among the claims that are not committed, and otherwise takes the first free number.
+func (w *registration) findOrTake(ctx context.Context, s scanned) error {
+	for _, n := range s.claimed {
+		mine, err := w.isMine(ctx, n)
+		if mine || err != nil {
+			w.number = n
+			return err
+		}
+	}
+
+	for n := s.last + 1; n <= maxNumber; n++ {
+		created, err := w.create(ctx, versionDir(w.model, n)+claimFile, claimRecord{format, w.model, n, w.key})
+		if err != nil {
+			return err
+		}
+
+		mine := created
+		if !created {
+			if mine, err = w.isMine(ctx, n); err != nil {
+				return err
+			}
+		}
+		if mine {
+			w.number = n
+			return nil
+		}
+	}
+	return &InputError{"model", fmt.Sprintf("%s has no version number left", w.model)}
+}
+
+// isMine reports whether a claim is the key's. An unreadable claim is not: its number is taken.
+func (w *registration) isMine(ctx context.Context, number int) (bool, error) {
+	data, _, err := w.read(ctx, versionDir(w.model, number)+claimFile, maxRecord)
+	var corrupt *CorruptError
+	if errors.As(err, &corrupt) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	c, err := decodeClaim(data, w.model, number)
+	return err == nil && c.Key == w.key, nil
+}
+
+// recordKey stores the number under the key, so that it can be found later without reading every claim.
+func (w *registration) recordKey(ctx context.Context) error {
+	object := keyObject(w.model, w.key)
+	created, err := w.create(ctx, object, claimRecord{format, w.model, w.number, w.key})
+	if created || err != nil {
+		return err
+	}
+
+	// Another caller was faster; it must have found the same number.
+	data, _, err := w.read(ctx, object, maxRecord)
+	if err != nil {
+		return err
+	}
+	number, err := decodeKey(data, w.model, w.key)
+	if err == nil && number != w.number {
+		err = fmt.Errorf("it says version %d, and %d is claimed for the key", number, w.number)
+	}
+	if err != nil {
+		return &CorruptError{object, err}
+	}
+	return nil
+}
+
+// write writes the files under their names.
+func (w *registration) write(ctx context.Context) ([]File, error) {
+	var written []File
+	for _, name := range slices.Sorted(maps.Keys(w.files)) {
+		f := File{Name: name, Object: versionDir(w.model, w.number) + name, Bytes: int64(len(w.files[name])), SHA256: w.sums[name]}
+		there, err := w.put(ctx, f)
+
+		// The name is taken by other bytes: use one that includes the checksum.
+		if err == nil && !there {
+			f.Object = otherObject(w.model, w.number, name, f.SHA256)
+			if there, err = w.put(ctx, f); err == nil && !there {
+				err = &CorruptError{f.Object, errors.New("its bytes are not those that its name promises")}
+			}
+		}
+
+		if err != nil {
+			return nil, err
+		}
+		written = append(written, f)
+	}
+
+	return written, nil
+}
+
+// put writes the file unless the object exists, and reports whether the object has the file's bytes.
+func (w *registration) put(ctx context.Context, f File) (bool, error) {
+	created, err := blob.Create(ctx, w.store, f.Object, w.files[f.Name])
+	if err != nil {
+		return false, fmt.Errorf("registry: write %s: %w", f.Object, err)
+	}
+	if created {
+		return true, nil
+	}
+
+	data, _, err := w.read(ctx, f.Object, f.Bytes)
+	var corrupt *CorruptError
+	if errors.As(err, &corrupt) {
+		return false, nil // it is longer
+	}
+	return err == nil && sum(data) == f.SHA256, err
+}
+
+// commit makes the version visible; of several attempts the first one counts.
+func (w *registration) commit(ctx context.Context, v Version) (Version, error) {
+	object := versionDir(w.model, w.number) + versionFile
+	created, err := w.create(ctx, object, versionRecord{format, v})
+	if err != nil {
+		return Version{}, err
+	}
+
+	there, err := w.version(ctx, w.model, w.number)
+	if err != nil {
+		return Version{}, err
+	}
+
+	if created {
+		return there, nil
+	}
+	return w.same(there)
+}
+
+// same returns the existing version if its files are those to be registered.
+func (w *registration) same(v Version) (Version, error) {
+	conflict := func(file string) error {
+		return &ConflictError{Model: w.model, Key: w.key, Version: v.Number, File: file}
+	}
+
+	if v.Key != w.key {
+		return Version{}, &CorruptError{versionDir(w.model, v.Number) + versionFile, fmt.Errorf("its key is %q, and the claim's is %q", v.Key, w.key)}
+	}
+
+	for _, name := range slices.Sorted(maps.Keys(w.sums)) {
+		if f, ok := v.File(name); !ok || f.SHA256 != w.sums[name] {
+			return Version{}, conflict(name)
+		}
+	}
+	for _, f := range v.Files {
+		if _, ok := w.sums[f.Name]; !ok {
+			return Version{}, conflict(f.Name)
+		}
+	}
+	return v, nil
+}

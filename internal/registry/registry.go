@@ -1,0 +1,238 @@
+// Package registry stores the versions of models, the aliases that point at them and the history of both, as objects of a blob.Store.
+// FORMAT.md beside it describes the objects, who writes them, and why every step may be repeated.
+//
+// It uses only create-only writes and compare-and-swap, so any number of processes may work at once and any of them may die at any point: a
+// version either exists with all its files, or does not exist. The package uses no clock and no randomness; times are the caller's.
+package registry
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
+)
+
+// Champion is the alias of the version that is in production.
+const Champion = "champion"
+
+// Limits on what is written and accepted.
+const (
+	MaxFiles     = 64
+	MaxFileBytes = 1 << 30
+	maxRecord    = 1 << 20 // of an object that is JSON of this package
+	maxNumber    = 1_000_000_000
+	maxText      = 4096
+	maxFacts     = 1000
+	maxPast      = 100
+)
+
+// Registry is safe for concurrent use.
+type Registry struct{ store blob.Store }
+
+// New returns the registry in a store. Nothing is written before the first Register.
+func New(store blob.Store) *Registry { return &Registry{store} }
+
+// Info describes a version beside its files. It is ignored when two versions are compared.
+type Info struct {
+	At      time.Time          `json:"at"` // when it was registered, by the caller's clock
+	By      string             `json:"by"` // the person or program that registered it
+	Why     string             `json:"why,omitempty"`
+	Metrics map[string]float64 `json:"metrics,omitempty"`
+	Labels  map[string]string  `json:"labels,omitempty"` // such as sweep, trial, dataset
+}
+
+// File is one file of a version.
+type File struct {
+	Name   string `json:"name"`
+	Object string `json:"object"` // its name in the store
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"` // hexadecimal
+}
+
+// Version is one version of a model; it is immutable.
+type Version struct {
+	Model  string `json:"model"`
+	Number int    `json:"version"` // 1, 2, 3 ...
+	Key    string `json:"key"`     // of Register
+	Info   Info   `json:"info"`
+	Files  []File `json:"files"` // by name
+}
+
+// File returns the file of that name; ok is false if there is none.
+func (v Version) File(name string) (f File, ok bool) {
+	i := slices.IndexFunc(v.Files, func(f File) bool { return f.Name == name })
+	if i < 0 {
+		return File{}, false
+	}
+	return v.Files[i], true
+}
+
+// Kind is the kind of an Event.
+type Kind string
+
+// The kinds of events.
+const (
+	Registered Kind = "registered"
+	Promoted   Kind = "promoted"
+	RolledBack Kind = "rolled_back"
+	Removed    Kind = "removed" // the alias no longer exists; To is 0
+
+	Tagged    Kind = "tagged"
+	Untagged  Kind = "untagged"
+	Noted     Kind = "noted"
+	MarkedBad Kind = "marked_bad"
+	Cleared   Kind = "cleared" // is no longer marked bad
+	Deleted   Kind = "deleted"
+)
+
+// Event is an entry of the history: a registration, a remark, or a move of an alias.
+type Event struct {
+	Kind     Kind      `json:"kind"`
+	Alias    string    `json:"alias,omitempty"` // empty for events of a version
+	Sequence int       `json:"sequence"`        // of the alias's moves, from 1; 0 for events of a version
+	From     int       `json:"from"`            // version; 0 for none
+	To       int       `json:"to"`
+	By       string    `json:"by"`
+	Why      string    `json:"why"`
+	At       time.Time `json:"at"` // by the caller's clock
+
+	// Previous is the SHA-256 of the record of the alias's previous move, or of the start of its history; Record is that of To's
+	// version.json. Builds before chains wrote neither.
+	Previous string `json:"previous,omitempty"`
+	Record   string `json:"record,omitempty"`
+}
+
+// Alias is a name for a version, with its last move.
+type Alias struct {
+	Model   string `json:"model"`
+	Name    string `json:"alias"`
+	Version int    `json:"version"`
+	Last    Event  `json:"last"`
+	Past    []int  `json:"past,omitempty"` // where Rollback leads, the next one last
+}
+
+// Act says who acts, why, and when.
+type Act struct {
+	By  string
+	Why string
+	At  time.Time
+}
+
+var (
+	keyPattern  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+	filePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+	sumPattern  = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+func checkModel(name string) error { return sweep.CheckName("model", name) }
+func checkAlias(name string) error { return sweep.CheckName("alias", name) }
+
+// checkFileName rejects names that could leave the version's folder or hide one of its own records.
+func checkFileName(name string) error {
+	if !filePattern.MatchString(name) || name == claimFile || name == versionFile || name == deletedFile {
+		const want = "%.60q: use 1 to 100 of A-Z, a-z, 0-9, '.', '_' and '-', beginning with a letter or digit, and none of %s, %s and %s"
+		return &InputError{"file name", fmt.Sprintf(want, name, claimFile, versionFile, deletedFile)}
+	}
+	return nil
+}
+
+func checkKey(key string) error {
+	if !keyPattern.MatchString(key) {
+		const want = "%.60q: use 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"
+		return &InputError{"key", fmt.Sprintf(want, key)}
+	}
+	return nil
+}
+
+func checkFiles(files map[string][]byte) error {
+	if len(files) == 0 || len(files) > MaxFiles {
+		return &InputError{"files", fmt.Sprintf("%d; a version has 1 to %d", len(files), MaxFiles)}
+	}
+	for name, data := range files {
+		if err := checkFileName(name); err != nil {
+			return err
+		}
+		if len(data) > MaxFileBytes {
+			return &InputError{"file " + name, fmt.Sprintf("%d bytes, more than the %d that a file may have", len(data), MaxFileBytes)}
+		}
+	}
+	return nil
+}
+
+func checkText(what, text string, required bool) error {
+	if required && strings.TrimSpace(text) == "" {
+		return &InputError{what, "empty; the history is there to be read"}
+	}
+	if len(text) > maxText || !utf8.ValidString(text) {
+		return &InputError{what, fmt.Sprintf("use up to %d bytes of UTF-8", maxText)}
+	}
+	if i := strings.IndexFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }); i >= 0 {
+		return &InputError{what, fmt.Sprintf("a control character at byte %d", i)}
+	}
+	return nil
+}
+
+func checkTime(at time.Time) error {
+	if at.IsZero() || at.UTC().Year() < 1 || at.UTC().Year() > 9999 {
+		return &InputError{"time", fmt.Sprintf("%v; use the time of the event", at)}
+	}
+	return nil
+}
+
+func (a Act) check() error {
+	if err := checkText("by", a.By, true); err != nil {
+		return err
+	}
+	if err := checkText("why", a.Why, true); err != nil {
+		return err
+	}
+	return checkTime(a.At)
+}
+
+func (i Info) check() error {
+	if err := checkText("by", i.By, true); err != nil {
+		return err
+	}
+	if err := checkText("why", i.Why, false); err != nil {
+		return err
+	}
+
+	if len(i.Metrics)+len(i.Labels) > maxFacts {
+		return &InputError{"info", fmt.Sprintf("%d metrics and labels, more than %d", len(i.Metrics)+len(i.Labels), maxFacts)}
+	}
+	for name, v := range i.Metrics {
+		if err := checkText("metric name", name, true); err != nil {
+			return err
+		}
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return &InputError{"metric " + name, fmt.Sprintf("%v is not a finite number", v)}
+		}
+	}
+
+	for name, v := range i.Labels {
+		if err := checkText("label name", name, true); err != nil {
+			return err
+		}
+		if err := checkText("label "+name, v, false); err != nil {
+			return err
+		}
+	}
+	return checkTime(i.At)
+}
+
+// utc returns a time as it comes back from JSON.
+func utc(t time.Time) time.Time { return t.UTC().Round(0) }
+
+func sum(data []byte) string {
+	s := sha256.Sum256(data)
+	return hex.EncodeToString(s[:])
+}

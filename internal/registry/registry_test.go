@@ -1,0 +1,334 @@
+package registry_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"coppice/internal/blob"
+	"coppice/internal/registry"
+)
+
+// day is a time n days after the first.
+func day(n int) time.Time { return time.Date(2026, 11, 1+n, 12, 0, 0, 500, time.UTC) }
+
+func info(n int) registry.Info {
+	return registry.Info{At: day(n), By: "aggregator", Why: "winner of a sweep", Metrics: map[string]float64{"log_loss": 0.25}, Labels: map[string]string{"sweep": "s"}}
+}
+
+func act(n int, why string) registry.Act { return registry.Act{By: "ada", Why: why, At: day(n)} }
+
+func files(text string) map[string][]byte {
+	return map[string][]byte{"model.txt": []byte("model " + text), "calibrator.json": []byte("{}"), "empty": {}}
+}
+
+func register(t *testing.T, r *registry.Registry, model, key string) registry.Version {
+	t.Helper()
+	v, err := r.Register(t.Context(), model, key, files(key), info(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// snapshot is the contents of every object.
+func snapshot(t *testing.T, s blob.Store) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for a, err := range s.List(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, _, err := blob.ReadAll(t.Context(), s, a.Name, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[a.Name] = string(data)
+	}
+	return out
+}
+
+func TestRegisterAndRead(t *testing.T) {
+	s := blob.Memory()
+	r := registry.New(s)
+	for i, key := range []string{"sweep-a", "sweep-b", "sweep-c"} {
+		v, err := r.Register(t.Context(), "ctr", key, files(key), info(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Number != i+1 || v.Key != key || !reflect.DeepEqual(v.Info, info(i)) || len(v.Files) != 3 || v.Files[0].Name != "calibrator.json" {
+			t.Errorf(`got %+v; want v.Number = i + 1, v.Key = key, v.Info = info(i), len(v.Files) = 3, v.Files[0].Name = "calibrator.json"`, v)
+		}
+		for name, want := range files(key) {
+			if got, err := r.ReadFile(t.Context(), v, name); err != nil || string(got) != string(want) {
+				t.Errorf("r.ReadFile(v, name): got %s: %q, %v; want no error, string(got) = string(want)", name, got, err)
+			}
+		}
+		got, err := r.Get(t.Context(), "ctr", strconv.Itoa(i+1))
+		if err != nil || !reflect.DeepEqual(got, v) {
+			t.Errorf(`r.Get("ctr", strconv.Itoa(i+1)): got %+v, %v; want no error, got = v`, got, err)
+		}
+		if newest, err := r.Get(t.Context(), "ctr", ""); err != nil || newest.Number != i+1 {
+			t.Errorf("newest is %d, %v", newest.Number, err)
+		}
+	}
+	before := snapshot(t, s)
+	again, err := r.Register(t.Context(), "ctr", "sweep-b", files("sweep-b"), info(9))
+	if err != nil || again.Number != 2 || !again.Info.At.Equal(day(1)) {
+		t.Errorf(`r.Register("ctr", "sweep-b", files("sweep-b"), info(9)): got %+v, %v; want no error, again.Number = 2, again.Info.At.Equal(day(1))`, again, err)
+	}
+	if !maps.Equal(before, snapshot(t, s)) {
+		t.Error("registering again changed something")
+	}
+	if _, ok := before["registry/ctr/versions/2/model.txt"]; !ok {
+		t.Error("model.txt does not lie where people look for it")
+	}
+	register(t, r, "another", "sweep-a")
+	if models, err := r.Models(t.Context()); err != nil || !slices.Equal(models, []string{"another", "ctr"}) {
+		t.Errorf(`r.Models(): got %v, %v; want no error, models = []string{"another", "ctr"}`, models, err)
+	}
+	all, err := r.Versions(t.Context(), "ctr")
+	if err != nil || len(all) != 3 || all[2].Number != 3 {
+		t.Errorf(`r.Versions("ctr"): got %+v, %v; want no error, len(all) = 3, all[2].Number = 3`, all, err)
+	}
+}
+
+func TestManyVersionsKeepTheirOrder(t *testing.T) {
+	r := registry.New(blob.Memory())
+	for i := range 23 {
+		if v := register(t, r, "ctr", fmt.Sprint("k", i)); v.Number != i+1 {
+			t.Fatalf("version %d is number %d", i+1, v.Number)
+		}
+	}
+	all, err := r.Versions(t.Context(), "ctr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range all {
+		if v.Number != i+1 {
+			t.Errorf("%d at %d", v.Number, i)
+		}
+	}
+	if v, err := r.Get(t.Context(), "ctr", ""); err != nil || v.Number != 23 {
+		t.Errorf("newest is %d, %v", v.Number, err)
+	}
+}
+
+func TestSameKeyOtherBytes(t *testing.T) {
+	s := blob.Memory()
+	r := registry.New(s)
+	register(t, r, "ctr", "k")
+	before := snapshot(t, s)
+	for name, tc := range map[string]struct {
+		change func(map[string][]byte)
+		file   string
+	}{
+		"changed": {func(f map[string][]byte) { f["model.txt"] = []byte("other") }, "model.txt"},
+		"missing": {func(f map[string][]byte) { delete(f, "empty") }, "empty"},
+		"more":    {func(f map[string][]byte) { f["features.json"] = nil }, "features.json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := files("k")
+			tc.change(f)
+			_, err := r.Register(t.Context(), "ctr", "k", f, info(0))
+			var conflict *registry.ConflictError
+			if !errors.As(err, &conflict) || conflict.File != tc.file || conflict.Version != 1 {
+				t.Fatalf("got %v (%T); want err of the type of conflict, conflict.File = tc.file, conflict.Version = 1", err, err)
+			}
+			want := "registry: version 1 of ctr was registered for k with another " + tc.file + "; register under another key"
+			if err.Error() != want {
+				t.Errorf("got  %v\nwant %s", err, want)
+			}
+		})
+	}
+	if !maps.Equal(before, snapshot(t, s)) {
+		t.Error("a conflict wrote something")
+	}
+}
+
+func TestAliases(t *testing.T) {
+	r := registry.New(blob.Memory())
+	ctx := t.Context()
+	for _, key := range []string{"a", "b", "c"} {
+		register(t, r, "ctr", key)
+	}
+	steps := []struct {
+		what string
+		do   func() (registry.Alias, error)
+		at   int
+		past []int
+		err  string
+	}{
+		{"promote 1", func() (registry.Alias, error) {
+			return r.Promote(ctx, "ctr", 1, registry.Expect{}, act(1, "first"))
+		}, 1, nil, ""},
+		{"promote 1 again", func() (registry.Alias, error) {
+			return r.Promote(ctx, "ctr", 1, registry.Expect{}, act(2, "first"))
+		}, 1, nil, ""},
+		{"promote 3, believing that there is none", func() (registry.Alias, error) {
+			return r.Promote(ctx, "ctr", 3, registry.Expect{}, act(2, "no"))
+		}, 1, nil, "registry: champion of ctr points at version 1, not at no version as expected: it was moved in the meantime; look at the history and decide again"},
+		{"promote 2", func() (registry.Alias, error) {
+			return r.Promote(ctx, "ctr", 2, registry.Expect{Version: 1}, act(3, "better"))
+		}, 2, []int{1}, ""},
+		{"promote 3", func() (registry.Alias, error) {
+			return r.Promote(ctx, "ctr", 3, registry.Expect{Any: true}, act(4, "better still"))
+		}, 3, []int{1, 2}, ""},
+		{"promote 4", func() (registry.Alias, error) {
+			return r.Promote(ctx, "ctr", 4, registry.Expect{Any: true}, act(5, "no"))
+		}, 3, []int{1, 2}, `registry: there is no version "4" of ctr (its versions are 1-3)`},
+		{"roll back from 2", func() (registry.Alias, error) {
+			return r.Rollback(ctx, "ctr", "champion", registry.Expect{Version: 2}, act(6, "no"))
+		}, 3, []int{1, 2}, "registry: champion of ctr points at version 3, not at version 2 as expected: it was moved in the meantime; look at the history and decide again"},
+		{"roll back", func() (registry.Alias, error) {
+			return r.Rollback(ctx, "ctr", "champion", registry.Expect{Version: 3}, act(6, "alarm"))
+		}, 2, []int{1}, ""},
+		{"roll back again from 3", func() (registry.Alias, error) {
+			return r.Rollback(ctx, "ctr", "champion", registry.Expect{Version: 3}, act(6, "alarm"))
+		}, 2, []int{1}, ""},
+		{"roll back further", func() (registry.Alias, error) {
+			return r.Rollback(ctx, "ctr", "champion", registry.Expect{Any: true}, act(7, "alarm"))
+		}, 1, []int{}, ""},
+		{"roll back too far", func() (registry.Alias, error) {
+			return r.Rollback(ctx, "ctr", "champion", registry.Expect{Any: true}, act(8, "alarm"))
+		}, 1, []int{}, "registry: champion of ctr never pointed at another version that it could return to; promote one instead"},
+		{"another alias", func() (registry.Alias, error) {
+			return r.SetAlias(ctx, "ctr", "canary", 3, registry.Expect{}, act(5, "try it"))
+		}, 1, []int{}, ""},
+	}
+	for _, step := range steps {
+		_, err := step.do()
+		if got := fmt.Sprint(err); err != nil && got != step.err || err == nil && step.err != "" {
+			t.Fatalf("%s: got  %v\nwant %s", step.what, err, step.err)
+		}
+		a, err := r.Alias(ctx, "ctr", "champion")
+		if err != nil || a.Version != step.at || len(a.Past) != len(step.past) || len(a.Past) > 0 && !slices.Equal(a.Past, step.past) {
+			t.Fatalf(`r.Alias("ctr", "champion"): got %s: %+v, %v; want no error, a.Version = step.at, len(a.Past) = len(step.past), not (len(a.Past) > 0 and !slices.Equal(a.Past, step.past))`, step.what, a, err)
+		}
+	}
+	if v, err := r.Get(ctx, "ctr", ""); err != nil || v.Number != 1 {
+		t.Errorf("the champion is %d, %v", v.Number, err)
+	}
+	if v, err := r.Get(ctx, "ctr", "canary"); err != nil || v.Number != 3 {
+		t.Errorf("the canary is %d, %v", v.Number, err)
+	}
+	if all, err := r.Aliases(ctx, "ctr"); err != nil || len(all) != 2 || all[0].Name != "canary" || all[1].Version != 1 {
+		t.Errorf(`r.Aliases("ctr"): got %+v, %v; want no error, len(all) = 2, all[0].Name = "canary", all[1].Version = 1`, all, err)
+	}
+	got := describe(history(t, r, "ctr"))
+	want := []string{
+		"registered  0: 0 to 1 by aggregator: winner of a sweep", "registered  0: 0 to 2 by aggregator: winner of a sweep",
+		"registered  0: 0 to 3 by aggregator: winner of a sweep",
+		"promoted champion 1: 0 to 1 by ada: first", "promoted champion 2: 1 to 2 by ada: better", "promoted champion 3: 2 to 3 by ada: better still",
+		"promoted canary 1: 0 to 3 by ada: try it", "rolled_back champion 4: 3 to 2 by ada: alarm", "rolled_back champion 5: 2 to 1 by ada: alarm",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+func history(t *testing.T, r *registry.Registry, model string) []registry.Event {
+	t.Helper()
+	events, err := r.History(t.Context(), model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+func describe(events []registry.Event) []string {
+	var out []string
+	for _, e := range events {
+		out = append(out, fmt.Sprintf("%s %s %d: %d to %d by %s: %s", e.Kind, e.Alias, e.Sequence, e.From, e.To, e.By, e.Why))
+	}
+	return out
+}
+
+// TestHistoryTrustsSequencesMoreThanClocks: a move whose clock was behind stays after the previous move.
+func TestHistoryTrustsSequencesMoreThanClocks(t *testing.T) {
+	r := registry.New(blob.Memory())
+	ctx := t.Context()
+	for i, key := range []string{"a", "b"} {
+		if _, err := r.Register(ctx, "ctr", key, files(key), info(5*i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, at := range []int{3, 1, 7, -9} {
+		if _, err := r.Promote(ctx, "ctr", 1+i%2, registry.Expect{Any: true}, act(at, strconv.Itoa(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := describe(history(t, r, "ctr"))
+	want := []string{
+		"registered  0: 0 to 1 by aggregator: winner of a sweep", "promoted champion 1: 0 to 1 by ada: 0", "registered  0: 0 to 2 by aggregator: winner of a sweep",
+		"promoted champion 2: 1 to 2 by ada: 1", "promoted champion 3: 2 to 1 by ada: 2", "promoted champion 4: 1 to 2 by ada: 3",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+func TestPastIsBounded(t *testing.T) {
+	r := registry.New(blob.Memory())
+	register(t, r, "ctr", "a")
+	register(t, r, "ctr", "b")
+	for i := range 130 {
+		if _, err := r.Promote(t.Context(), "ctr", 1+i%2, registry.Expect{Any: true}, act(i, "swing")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, err := r.Alias(t.Context(), "ctr", "champion")
+	if err != nil || len(a.Past) != 100 || a.Past[99] != 1 || a.Version != 2 || a.Last.Sequence != 130 {
+		t.Errorf(`r.Alias("ctr", "champion"): got %+v, %v; want no error, len(a.Past) = 100, a.Past[99] = 1, a.Version = 2, a.Last.Sequence = 130`, a, err)
+	}
+	if n := len(history(t, r, "ctr")); n != 132 {
+		t.Errorf("%d events", n)
+	}
+}
+
+func TestNotFound(t *testing.T) {
+	r := registry.New(blob.Memory())
+	ctx := t.Context()
+	check := func(what string, err error, want string) {
+		t.Helper()
+		var missing *registry.NotFoundError
+		if !errors.As(err, &missing) || err.Error() != want {
+			t.Errorf("%s:\ngot  %v\nwant %s", what, err, want)
+		}
+	}
+	_, err := r.Get(ctx, "ctr", "")
+	check("empty", err, `registry: there is no model "ctr" (the registry is empty)`)
+	if models, err := r.Models(ctx); err != nil || len(models) != 0 {
+		t.Errorf("r.Models(ctx): got %v, %v; want no error, len(models) = 0", models, err)
+	}
+	v := register(t, r, "clicks", "a")
+	register(t, r, "clicks", "b")
+	_, err = r.Get(ctx, "click", "")
+	check("model", err, `registry: there is no model "click" (did you mean "clicks"?)`)
+	_, err = r.Versions(ctx, "click")
+	check("versions", err, `registry: there is no model "click" (did you mean "clicks"?)`)
+	_, err = r.History(ctx, "click")
+	check("history", err, `registry: there is no model "click" (did you mean "clicks"?)`)
+	_, err = r.Get(ctx, "click", "champion")
+	check("model by alias", err, `registry: there is no model "click" (did you mean "clicks"?)`)
+	_, err = r.Get(ctx, "click", "3")
+	check("model by number", err, `registry: there is no model "click" (did you mean "clicks"?)`)
+	_, err = r.Get(ctx, "clicks", "3")
+	check("version", err, `registry: there is no version "3" of clicks (its versions are 1-2)`)
+	_, err = r.Get(ctx, "clicks", "champion")
+	check("no alias", err, `registry: there is no alias "champion" of clicks`)
+	if _, err := r.Promote(ctx, "clicks", 2, registry.Expect{}, act(0, "x")); err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.Get(ctx, "clicks", "champ")
+	check("alias", err, `registry: there is no alias "champ" of clicks (did you mean "champion"?)`)
+	_, err = r.Rollback(ctx, "clicks", "canary", registry.Expect{Any: true}, act(0, "x"))
+	check("rollback", err, `registry: there is no alias "canary" of clicks (known: champion)`)
+	_, err = r.ReadFile(ctx, v, "model.text")
+	check("file", err, `registry: there is no file "model.text" in version 1 of clicks (did you mean "model.txt"?)`)
+}

@@ -1,0 +1,231 @@
+package registry_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/internal/blob"
+	"coppice/internal/registry"
+)
+
+func TestRemarks(t *testing.T) {
+	s, r := chained(t)
+	ctx := t.Context()
+	if _, err := r.Tag(ctx, "ctr", 2, map[string]string{"team": "ranking", "reviewed": ""}, nil, act(3, "review")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Tag(ctx, "ctr", 2, map[string]string{"team": "ads"}, []string{"reviewed", "never-there"}, act(4, "moved")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Note(ctx, "ctr", 2, act(5, "a night with half a table")); err != nil {
+		t.Fatal(err)
+	}
+	before := snapshot(t, s)
+	m, err := r.Tag(ctx, "ctr", 2, map[string]string{"team": "ads"}, nil, act(6, "again"))
+	if err != nil || !reflect.DeepEqual(before, snapshot(t, s)) {
+		t.Errorf("a tag that is there already was written again (%v)", err)
+	}
+	if got := m.Tags(); len(got) != 1 || got["team"] != "ads" {
+		t.Errorf("tags are %v, want team=ads alone", got)
+	}
+	if notes := m.Notes(); len(notes) != 1 || notes[0].Why != "a night with half a table" || notes[0].By != "ada" {
+		t.Errorf("notes are %+v", notes)
+	}
+	events := describe(history(t, r, "ctr"))
+	if i := slices.IndexFunc(events, func(e string) bool { return strings.Contains(e, "noted") }); i < 0 {
+		t.Errorf("the history does not tell of the note: %q", events)
+	}
+
+	var input *registry.InputError
+	for name, err := range map[string]error{
+		"name of a tag": third(r.Tag(ctx, "ctr", 2, map[string]string{"9 lives": ""}, nil, act(7, "x"))),
+		"empty note":    third(r.Note(ctx, "ctr", 2, act(7, " "))),
+		"control":       third(r.Tag(ctx, "ctr", 2, map[string]string{"a": "\x1b[2J"}, nil, act(7, "x"))),
+	} {
+		if !errors.As(err, &input) {
+			t.Errorf("%s: got %v, want an InputError", name, err)
+		}
+	}
+	var missing *registry.NotFoundError
+	if _, err := r.Note(ctx, "ctr", 9, act(7, "x")); !errors.As(err, &missing) {
+		t.Errorf("a note on a version that is not there: %v", err)
+	}
+}
+
+// A version that was marked bad is no longer promoted, and rolling back skips it.
+func TestRollbackPassesOverBadVersions(t *testing.T) {
+	_, r := chained(t)
+	ctx := t.Context()
+	if _, err := r.MarkBad(ctx, "ctr", 2, act(3, "broken labels")); err != nil {
+		t.Fatal(err)
+	}
+	a, err := r.Rollback(ctx, "ctr", registry.Champion, registry.Expect{Version: 3}, act(4, "alarm"))
+	if err != nil || a.Version != 1 || len(a.Past) != 0 {
+		t.Errorf("rolled back from 3 over the bad 2: got %+v, %v, want version 1 with nothing before it", a, err)
+	}
+	var bad *registry.BadError
+	if _, err := r.Promote(ctx, "ctr", 2, registry.Expect{Version: 1}, act(5, "again")); !errors.As(err, &bad) || !strings.Contains(err.Error(), "broken labels") {
+		t.Errorf("promoting a bad version: got %v, want a BadError that says why it is bad", err)
+	}
+	if _, err := r.ClearBad(ctx, "ctr", 2, act(6, "labels were right")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Promote(ctx, "ctr", 2, registry.Expect{Version: 1}, act(7, "again")); err != nil {
+		t.Errorf("promoting a version that was cleared: %v", err)
+	}
+	if _, err := r.MarkBad(ctx, "ctr", 1, act(8, "x")); err != nil {
+		t.Fatal(err)
+	}
+	var none *registry.NoPreviousError
+	if _, err := r.Rollback(ctx, "ctr", registry.Champion, registry.Expect{Version: 2}, act(9, "alarm")); !errors.As(err, &none) || !slices.Equal(none.Passed, []int{1}) {
+		t.Errorf("with nothing but a bad version to return to: got %v, want a NoPreviousError that names version 1", err)
+	}
+}
+
+func TestAliasesOfOnesOwn(t *testing.T) {
+	_, r := chained(t)
+	ctx := t.Context()
+	for _, to := range []int{1, 2} {
+		if _, err := r.SetAlias(ctx, "ctr", "canary", to, registry.Expect{Any: true}, act(to, "watch")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // the second changes nothing
+		_, err := r.RemoveAlias(ctx, "ctr", "canary", registry.Expect{Version: 2}, act(3, "over"))
+		var missing *registry.NotFoundError
+		if err != nil && !errors.As(err, &missing) {
+			t.Fatalf("got %v; want not (err != nil and !errors.As(err, &missing))", err)
+		}
+	}
+	if all, err := r.Aliases(ctx, "ctr"); err != nil || len(all) != 1 || all[0].Name != registry.Champion {
+		t.Errorf("aliases are %+v, %v, want the champion alone", all, err)
+	}
+	a, err := r.SetAlias(ctx, "ctr", "canary", 3, registry.Expect{}, act(4, "again"))
+	if err != nil || a.Last.Sequence != 4 {
+		t.Errorf("set again: %+v, %v, want the fourth move of its history", a, err)
+	}
+	if v, err := r.Verify(ctx, "ctr"); err != nil || v.Moves != 7 {
+		t.Errorf("verify: %+v, %v, want 7 moves", v, err)
+	}
+	var input *registry.InputError
+	if _, err := r.RemoveAlias(ctx, "ctr", registry.Champion, registry.Expect{Any: true}, act(5, "x")); !errors.As(err, &input) {
+		t.Errorf("removing the champion: %v", err)
+	}
+}
+
+func TestDelete(t *testing.T) {
+	s, r := chained(t)
+	ctx := t.Context()
+	if _, err := r.SetAlias(ctx, "ctr", "canary", 2, registry.Expect{}, act(3, "watch")); err != nil {
+		t.Fatal(err)
+	}
+	var used *registry.InUseError
+	for n, alias := range map[int]string{3: "champion", 2: "canary"} {
+		if err := r.Delete(ctx, "ctr", n, act(4, "room")); !errors.As(err, &used) || !strings.Contains(err.Error(), alias) {
+			t.Errorf("deleting what %s points at: got %v, want an InUseError", alias, err)
+		}
+	}
+	if _, err := r.RemoveAlias(ctx, "ctr", "canary", registry.Expect{Version: 2}, act(5, "over")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := r.Delete(ctx, "ctr", 2, act(6, "room")); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	var gone *registry.DeletedError
+	for name, err := range map[string]error{
+		"get":           third(r.Get(ctx, "ctr", "2")),
+		"find":          third(r.Find(ctx, "ctr", "b")),
+		"promote":       third(r.Promote(ctx, "ctr", 2, registry.Expect{Version: 3}, act(7, "x"))),
+		"its key again": third(r.Register(ctx, "ctr", "b", files("b"), info(7))),
+	} {
+		if !errors.As(err, &gone) || !strings.Contains(err.Error(), "room") {
+			t.Errorf("%s: got %v, want a DeletedError that says why", name, err)
+		}
+	}
+	if all, err := r.Versions(ctx, "ctr"); err != nil || len(all) != 2 {
+		t.Errorf("%d versions, %v, want 2", len(all), err)
+	}
+	if v := register(t, r, "ctr", "d"); v.Number != 4 {
+		t.Errorf("the next version is %d, want 4: a deleted number stays taken", v.Number)
+	}
+	if a, err := r.Rollback(ctx, "ctr", registry.Champion, registry.Expect{Version: 3}, act(8, "alarm")); err != nil || a.Version != 1 {
+		t.Errorf("rollback over a deleted version: %+v, %v, want version 1", a, err)
+	}
+	if _, err := r.Verify(ctx, "ctr"); err != nil {
+		t.Errorf("verify: %v", err)
+	}
+	left, err := r.Leftover(ctx, "ctr")
+	if err != nil || len(left) != 4 || !slices.Contains(left, "registry/ctr/versions/2/model.txt") {
+		t.Errorf("leftover %q, %v, want three files and the record", left, err)
+	}
+	_ = s
+}
+
+// meanwhile runs something else just before, or just after, the first write of an object whose name has the part.
+type meanwhile struct {
+	blob.Store
+	part  string
+	after bool
+	do    func()
+}
+
+func (m *meanwhile) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	do := m.do
+	if do == nil || !strings.Contains(name, m.part) {
+		return m.Store.Put(ctx, name, cond, r)
+	}
+	m.do = nil
+	if !m.after {
+		do()
+	}
+	a, err := m.Store.Put(ctx, name, cond, r)
+	if m.after {
+		do()
+	}
+	return a, err
+}
+
+// TestDeletingWhatIsBeingPromoted: if either of the two happens between the other's look and its write, no alias points at a deleted
+// version afterwards.
+func TestDeletingWhatIsBeingPromoted(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		s, calm := chained(t)
+		var promoted error
+		m := &meanwhile{Store: s, part: "deleted.json", after: after, do: func() {
+			_, promoted = calm.Promote(t.Context(), "ctr", 1, registry.Expect{Version: 3}, act(4, "back"))
+		}}
+		deleted := registry.New(m).Delete(t.Context(), "ctr", 1, act(4, "room"))
+		agree(t, calm, "a promotion while deleting", promoted, deleted)
+
+		s, calm = chained(t)
+		m = &meanwhile{Store: s, part: "aliases/champion.json", after: after, do: func() { deleted = calm.Delete(t.Context(), "ctr", 1, act(4, "room")) }}
+		_, promoted = registry.New(m).Promote(t.Context(), "ctr", 1, registry.Expect{Version: 3}, act(4, "back"))
+		agree(t, calm, "a deletion while promoting", promoted, deleted)
+	}
+}
+
+// agree checks that not both have succeeded, and that the objects match the answers.
+func agree(t *testing.T, r *registry.Registry, name string, promoted, deleted error) {
+	t.Helper()
+	if promoted == nil && deleted == nil {
+		t.Errorf("%s: both succeeded", name)
+	}
+	a, err := r.Alias(t.Context(), "ctr", registry.Champion)
+	if err != nil || (a.Version == 1) != (promoted == nil) {
+		t.Errorf("%s: the champion is version %d (%v), and promoting ended with %v", name, a.Version, err, promoted)
+	}
+	if _, err := r.Get(t.Context(), "ctr", ""); err != nil {
+		t.Errorf("%s: the champion cannot be read: %v (promoted %v, deleted %v)", name, err, promoted, deleted)
+	}
+	if _, err := r.Verify(t.Context(), "ctr"); err != nil {
+		t.Errorf("%s: verify: %v", name, err)
+	}
+}

@@ -1,0 +1,90 @@
+package scorer
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"coppice/internal/dataset"
+)
+
+// Columns of a reference beside those of the table.
+const (
+	columnLabel  = "__label"
+	columnWeight = "__weight"
+	columnGroup  = "__group"
+)
+
+// Reference holds the rows that a version keeps of its night: raw test rows with their targets.
+type Reference struct {
+	Sample  *dataset.Sample
+	Targets dataset.Targets
+}
+
+// Encode writes the rows as an Arrow file.
+func (r *Reference) Encode() ([]byte, error) {
+	s := *r.Sample
+	s.Names, s.Columns = slices.Clone(s.Names), slices.Clone(s.Columns)
+	add := func(name string, v dataset.Values) {
+		s.Names, s.Columns = append(s.Names, name), append(s.Columns, v)
+	}
+
+	add(columnLabel, dataset.Values{Type: dataset.Float, Float: widened(r.Targets.Label)})
+	if r.Targets.Weight != nil {
+		add(columnWeight, dataset.Values{Type: dataset.Float, Float: widened(r.Targets.Weight)})
+	}
+	if r.Targets.Group != nil {
+		ids := make([]int64, len(r.Targets.Group))
+		for i, g := range r.Targets.Group {
+			ids[i] = int64(g)
+		}
+		add(columnGroup, dataset.Values{Type: dataset.Int, Int: ids})
+	}
+	return s.Encode()
+}
+
+func widened(xs []float32) []float64 {
+	out := make([]float64, len(xs))
+	for i, x := range xs {
+		out[i] = float64(x)
+	}
+	return out
+}
+
+// DecodeReference reads what Encode wrote.
+func DecodeReference(data []byte) (*Reference, error) {
+	s, err := dataset.ReadSample(data)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reference{Sample: s}
+	floats := func(name string) ([]float32, error) {
+		v := s.Column(name)
+		if v == nil {
+			return nil, nil
+		}
+		out := make([]float32, len(v.Float))
+		for i, x := range v.Float {
+			if out[i] = float32(x); math.IsNaN(x) || math.IsInf(x, 0) {
+				return nil, fmt.Errorf("%s: row %d of %s is %v", FileReference, i, name, x)
+			}
+		}
+		return out, nil
+	}
+
+	if r.Targets.Label, err = floats(columnLabel); err != nil {
+		return nil, err
+	}
+	if r.Targets.Weight, err = floats(columnWeight); err != nil {
+		return nil, err
+	}
+	if v := s.Column(columnGroup); v != nil {
+		for _, g := range v.Int {
+			r.Targets.Group = append(r.Targets.Group, uint64(g))
+		}
+	}
+	if len(r.Targets.Label) != len(s.Row) {
+		return nil, fmt.Errorf("%s: %d labels for %d rows", FileReference, len(r.Targets.Label), len(s.Row))
+	}
+	return r, nil
+}

@@ -1,0 +1,237 @@
+// Package scorer predicts with a registered version: raw rows in, calibrated probabilities (or, for regression, values) out. The gate uses
+// it to compare versions, and `launcher predict` to serve.
+package scorer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"coppice/internal/calibrate"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/gbt"
+	"coppice/internal/registry"
+)
+
+// Files of a version in the registry. The aggregator writes them all; a scorer needs the first four, except that a regression has no
+// calibrator.
+const (
+	FileModel      = "model.txt"        // LightGBM text
+	FileFeatures   = "features.json"    // dataset.Encoding
+	FileCalibrator = "calibrator.json"  // calibrate.Calibrator
+	FileLevels     = dataset.LevelsFile // dataset.Levels, if features are statistics of levels
+	FilePlan       = "plan.json"        // sweep.Plan
+	FileResult     = "result.json"      // sweep.Result of the winner
+	FileDataset    = "dataset.json"     // dataset.Manifest
+	FileReport     = "report.json"      // measurements
+	FileReference  = "reference.arrow"  // raw test rows with labels, on which models of later nights are compared
+	FileInputs     = "inputs.json"      // ingest.Inputs of the dataset's sample: how many values are usually missing, unseen and rare
+)
+
+// Scorer predicts. It is immutable and safe for concurrent use.
+type Scorer struct {
+	Model      *gbt.Model
+	Calibrator *calibrate.Calibrator // nil if predictions are not probabilities
+	Encoding   *dataset.Encoding     // of the features, in the model's order
+	Usual      *ingest.Inputs        // for the dataset's held-out rows; nil if the version does not record it
+	encoder    *ingest.Encoder
+	levels     *dataset.Levels
+}
+
+// Close unmaps memory. The scorer must not be used afterwards.
+func (s *Scorer) Close() error { return s.levels.Close() }
+
+// UnfitError is a version that cannot predict: one of its files is missing, damaged or of another kind.
+type UnfitError struct {
+	Model   string
+	Version int
+	Err     error
+}
+
+func (e *UnfitError) Error() string {
+	return fmt.Sprintf("version %d of model %s cannot predict: %v", e.Version, e.Model, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *UnfitError) Unwrap() error { return e.Err }
+
+// New makes a scorer from its parts. calibrator may be nil, as may levels if the encoding needs none; the scorer closes them.
+func New(m *gbt.Model, calibrator *calibrate.Calibrator, features *dataset.Encoding, levels *dataset.Levels) (*Scorer, error) {
+	if m.Features() != len(features.Features) {
+		return nil, fmt.Errorf("the model has %d features, its encoding %d", m.Features(), len(features.Features))
+	}
+	encoder, err := ingest.NewEncoder(features, levels)
+	if err != nil {
+		return nil, err
+	}
+	return &Scorer{Model: m, Calibrator: calibrator, Encoding: features, encoder: encoder, levels: levels}, nil
+}
+
+// Open reads a version. A fault of the version itself is an *UnfitError; other errors are those of storage.
+func Open(ctx context.Context, r *registry.Registry, v registry.Version) (*Scorer, error) {
+	return open(ctx, r, v, func(e *dataset.Encoding) (*dataset.Levels, error) {
+		if _, ok := v.File(FileLevels); !ok {
+			return nil, nil
+		}
+		data, err := r.ReadFile(ctx, v, FileLevels)
+		if err != nil {
+			return nil, err
+		}
+		return dataset.ReadLevels(data, e.Tables)
+	})
+}
+
+// OpenMapped is Open, except that it maps the version's levels from a file in the folder cache, if that can be written. The scorer must be
+// closed.
+func OpenMapped(ctx context.Context, r *registry.Registry, v registry.Version, cache string) (*Scorer, error) {
+	return open(ctx, r, v, func(e *dataset.Encoding) (*dataset.Levels, error) { return mapLevels(ctx, r, v, cache, e) })
+}
+
+func open(ctx context.Context, r *registry.Registry, v registry.Version,
+	openLevels func(*dataset.Encoding) (*dataset.Levels, error)) (*Scorer, error) {
+	unfit := func(err error) error { return &UnfitError{v.Model, v.Number, err} }
+
+	files := map[string][]byte{}
+	for _, name := range []string{FileModel, FileFeatures, FileCalibrator, FileInputs} {
+		if _, ok := v.File(name); !ok && (name == FileCalibrator || name == FileInputs) {
+			continue
+		}
+		data, err := r.ReadFile(ctx, v, name)
+		if err != nil {
+			return nil, damage(err, unfit)
+		}
+		files[name] = data
+	}
+
+	m, err := gbt.ReadModel(bytes.NewReader(files[FileModel]))
+	if err != nil {
+		return nil, unfit(err)
+	}
+
+	features, err := dataset.DecodeEncoding(files[FileFeatures])
+	if err != nil {
+		return nil, unfit(err)
+	}
+
+	var c *calibrate.Calibrator
+	if text := files[FileCalibrator]; text != nil {
+		if c, err = calibrate.Decode(text); err != nil {
+			return nil, unfit(err)
+		}
+	}
+
+	levels, err := openLevels(features)
+	if err != nil {
+		return nil, damage(err, unfit)
+	}
+	s, err := New(m, c, features, levels)
+	if err != nil {
+		return nil, unfit(errors.Join(err, levels.Close()))
+	}
+	if text := files[FileInputs]; text != nil {
+		if err := json.Unmarshal(text, &s.Usual); err != nil {
+			return nil, unfit(errors.Join(fmt.Errorf("%s: %w", FileInputs, err), levels.Close()))
+		}
+	}
+	return s, nil
+}
+
+// damage turns errors about a version's files, as opposed to storage errors, into what unfit makes of them.
+func damage(err error, unfit func(error) error) error {
+	var damaged interface{ IsDamaged() bool }
+	var absent interface{ IsNotFound() bool }
+	if errors.As(err, &damaged) || errors.As(err, &absent) {
+		return unfit(err)
+	}
+	return err
+}
+
+// Columns returns the names of the columns that a row must have.
+func (s *Scorer) Columns() []string {
+	names := slices.Clone(s.encoder.Columns()) // the caller may sort them
+	for _, name := range s.by() {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// by returns the columns by which the predictions are calibrated.
+func (s *Scorer) by() []string {
+	if s.Calibrator == nil {
+		return nil
+	}
+	return s.Calibrator.By()
+}
+
+// Segments returns the segments of a sample's rows; nil if all rows are calibrated alike.
+func (s *Scorer) Segments(sample *dataset.Sample) ([]uint64, error) {
+	if s.by() == nil {
+		return nil, nil
+	}
+	return s.encoder.SampleSegments(sample, s.by())
+}
+
+// Sample predicts every row of a dataset's sample.
+func (s *Scorer) Sample(sample *dataset.Sample, threads int) ([]float64, error) {
+	values, err := s.Values(sample)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := s.Segments(sample)
+	if err != nil {
+		return nil, err
+	}
+	return s.Predict(values, keys, threads)
+}
+
+// Values returns the model's inputs for a sample's rows: one number per feature, row by row.
+func (s *Scorer) Values(sample *dataset.Sample) ([]float64, error) {
+	return s.encoder.EncodeSample(sample)
+}
+
+// Predict computes predictions from the results of Values and Segments.
+func (s *Scorer) Predict(values []float64, segments []uint64, threads int) ([]float64, error) {
+	raw := make([]float64, len(values)/s.Model.Features())
+	if err := s.Model.PredictAll(values, raw, threads); err != nil {
+		return nil, err
+	}
+	return s.calibrate(raw, segments), nil
+}
+
+// Batch predicts the rows of a batch: raw scores and predictions. values is scratch memory, returned for the next call. The columns' values
+// are counted in in.
+func (s *Scorer) Batch(b *ingest.Batch, values []float64, threads int, in *ingest.Inputs) (raw, predicted, reuse []float64, err error) {
+	if values, err = s.encoder.Encode(b, values, in); err != nil {
+		return nil, nil, nil, err
+	}
+	raw = make([]float64, b.Rows)
+	if err := s.Model.PredictAll(values, raw, threads); err != nil {
+		return nil, nil, nil, err
+	}
+	var keys []uint64
+	if s.by() != nil {
+		if keys, err = s.encoder.Segments(b, s.by()); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+
+	return raw, s.calibrate(slices.Clone(raw), keys), values, nil
+}
+
+// calibrate turns raw scores into predictions, in place.
+func (s *Scorer) calibrate(raw []float64, keys []uint64) []float64 {
+	switch {
+	case s.Calibrator != nil && keys != nil:
+		return s.Calibrator.PredictSegments(raw[:0], raw, keys)
+	case s.Calibrator != nil:
+		return s.Calibrator.PredictAll(raw[:0], raw)
+	}
+	s.Model.Transform(raw)
+	return raw
+}

@@ -1,0 +1,108 @@
+package scorer_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"coppice/internal/blob"
+	"coppice/internal/calibrate"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/gbt"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+)
+
+// files are those of a small calibrated model.
+func files(t *testing.T) map[string][]byte {
+	t.Helper()
+	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 600})
+	ds, err := dataset.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ds.Close() })
+	s := ds.Split("train")
+	data := datasettest.Data(m, s)
+	p := gbt.Defaults()
+	p.NumIterations = 3
+	trained, err := gbt.Train(t.Context(), data, p, gbt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := trained.Model.PredictBinned(data, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	choice, err := calibrate.Choose(raw, s.Label, nil, calibrate.Options{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var model bytes.Buffer
+	if _, err := trained.Model.WriteTo(&model); err != nil {
+		t.Fatal(err)
+	}
+	levels, err := os.ReadFile(filepath.Join(dir, dataset.LevelsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileLevels: levels}
+	for name, v := range map[string]any{scorer.FileFeatures: m.Encoding(), scorer.FileCalibrator: choice.Calibrator} {
+		if out[name], err = json.Marshal(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// TestAFlippedByteIsRefused alters one byte at a time of what a version holds: no prediction may come of it.
+func TestAFlippedByteIsRefused(t *testing.T) {
+	good := files(t)
+	store := blob.Memory()
+	r := registry.New(store)
+	v, err := r.Register(t.Context(), "ctr", "night-1", good, registry.Info{At: time.Unix(1, 0), By: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := scorer.Open(t.Context(), r, v); err != nil {
+		t.Fatalf("unharmed: %v", err)
+	}
+	for _, f := range v.Files {
+		for _, place := range []int{0, len(good[f.Name]) / 2, len(good[f.Name]) - 1} {
+			bad := bytes.Clone(good[f.Name])
+			bad[place] ^= 1
+			put(t, store, f.Object, bad)
+			var unfit *scorer.UnfitError
+			var corrupt *registry.CorruptError
+			if _, err := scorer.Open(t.Context(), r, v); !errors.As(err, &unfit) || !errors.As(err, &corrupt) || corrupt.Object != f.Object {
+				t.Errorf("%s, byte %d: %v", f.Name, place, err)
+			}
+		}
+		put(t, store, f.Object, good[f.Name])
+	}
+	if _, err := scorer.Open(t.Context(), r, v); err != nil {
+		t.Errorf("put right again: %v", err)
+	}
+}
+
+func put(t *testing.T, s blob.Store, name string, data []byte) {
+	t.Helper()
+	if _, err := s.Put(t.Context(), name, blob.Any, bytes.NewReader(data)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPartsThatDoNotFit(t *testing.T) {
+	m, err := gbt.ReadModel(bytes.NewReader(files(t)[scorer.FileModel]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := scorer.New(m, nil, &dataset.Encoding{}, nil); err == nil {
+		t.Error("a model with features was given none")
+	}
+}

@@ -1,0 +1,516 @@
+package search_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+)
+
+// spaces are those that every method has to handle.
+func spaces() map[string]sweep.Search {
+	type dist = sweep.Distribution
+	return map[string]sweep.Search{
+		"numbers": {Random: map[string]dist{"x": {Uniform: []float64{-1, 2}}, "y": {LogUniform: []float64{1e-4, 10}}}},
+		"mixed": {Random: map[string]dist{
+			"rate": {LogUniform: []float64{1e-3, 1}}, "leaves": {LogInt: []int64{2, 500}}, "depth": {Int: []int64{1, 12}},
+			"share": {Step: []float64{0.1, 1, 0.1}}, "kind": {Choice: []any{"a", "b", "c"}}, "rows": {Choice: []any{10.0, 200.0, 50.0}},
+			"flag": {Choice: []any{true, false}}, "one": {Choice: []any{"always"}},
+		}},
+		"conditional": {Random: map[string]dist{
+			"booster": {Choice: []any{"tree", "dart", "linear"}},
+			"depth":   {Int: []int64{2, 12}, When: `booster != "linear"`},
+			"drop":    {Uniform: []float64{0, 0.5}, When: map[string]any{"booster": "dart"}},
+			"deep":    {Choice: []any{"yes", "no"}, When: map[string]any{"booster": []any{"tree", "dart"}}},
+			"extra":   {Uniform: []float64{0, 1}, When: `deep == "yes" and depth > 4`},
+		}},
+		"constrained": {
+			Random:      map[string]dist{"leaves": {LogInt: []int64{2, 1000}}, "depth": {Int: []int64{1, 10}}, "rate": {Uniform: []float64{0, 1}}},
+			Constraints: []string{"leaves <= 2 ^ depth", "rate * depth < 3"},
+		},
+		"written": {
+			Fixed:  []sweep.Params{{"x": 0.5, "k": "a"}, {"x": 7.0, "k": "b"}}, // one of them beyond the range
+			Random: map[string]dist{"x": {Uniform: []float64{0, 1}}, "k": {Choice: []any{"a", "b"}}},
+		},
+		"trees": {Random: map[string]dist{
+			"eta": {LogUniform: []float64{1e-3, 1}}, "nrounds": {LogInt: []int64{10, 3000}}, "max_depth": {Int: []int64{2, 15}}, "impute": {Choice: []any{"mean", "median"}},
+		}},
+	}
+}
+
+// value returns a configuration's value and the trial's outcome: some fail, some are stopped, some are not finite.
+func value(trial int, params sweep.Params) search.Known {
+	k := search.Known{Trial: trial, Params: params, Status: search.TrialDone, Value: quality(params)}
+	switch trial % 11 {
+	case 3:
+		k.Status, k.Value = search.TrialFailed, math.NaN()
+	case 5:
+		k.Value = math.NaN()
+	case 6:
+		k.Value = math.Inf(1)
+	case 7:
+		k.Status, k.Curve, k.Value = search.TrialStopped, []float64{math.NaN(), k.Value - 1, math.Inf(-1)}, math.NaN()
+	case 9:
+		k.Status = search.TrialRunning
+	}
+	return k
+}
+
+func quality(params sweep.Params) float64 {
+	sum := 0.0
+	for name, v := range params {
+		switch v := v.(type) {
+		case float64:
+			sum -= math.Pow(math.Log(math.Abs(v)+0.01)-math.Log(0.3), 2)
+		case string:
+			sum += float64(len(v)*len(name)) / 10
+		}
+	}
+	return sum
+}
+
+// checkSuggestion checks what is true of every proposal.
+func checkSuggestion(t *testing.T, s sweep.Search, got search.Suggestion, seen map[string]bool) {
+	t.Helper()
+	text, err := json.Marshal(got.Params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen[string(text)] {
+		t.Errorf("trial %d repeats %s", got.Trial, text)
+	}
+	seen[string(text)] = true
+	if got.Source == "" || got.Reason == "" {
+		t.Errorf("trial %d has no source or reason: %+v", got.Trial, got)
+	}
+	if got.Source == search.SourceFixed {
+		return
+	}
+
+	for name, d := range s.Random {
+		v, given := got.Params[name]
+		if given != wanted(name, got.Params) {
+			t.Errorf("trial %d: %s is there: %t, in %s", got.Trial, name, given, text)
+		}
+		if given && !inside(d, v) {
+			t.Errorf("trial %d: %s is %v, expected a value of %+v", got.Trial, name, v, d)
+		}
+	}
+	for _, c := range s.Constraints {
+		compiled, err := search.CompileConstraint(c, got.Params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if holds, err := compiled.Holds(got.Params); err != nil || !holds {
+			t.Errorf("trial %d breaks %s: %s", got.Trial, c, text)
+		}
+	}
+}
+
+// wanted reports whether a parameter of the space "conditional" belongs to a configuration; all others always do.
+func wanted(name string, params sweep.Params) bool {
+	booster, conditional := params["booster"]
+	depth, _ := params["depth"].(float64)
+	switch {
+	case !conditional:
+		return true
+	case name == "depth" || name == "deep":
+		return booster != "linear"
+	case name == "drop":
+		return booster == "dart"
+	case name == "extra":
+		return booster != "linear" && params["deep"] == "yes" && depth > 4
+	}
+	return true
+}
+
+func inside(d sweep.Distribution, v any) bool {
+	if d.Choice != nil {
+		return slices.Contains(d.Choice, v)
+	}
+	x, number := v.(float64)
+	between := func(low, high float64) bool { return number && low <= x && x <= high }
+	whole := func(b []int64) bool { return between(float64(b[0]), float64(b[1])) && x == math.Trunc(x) }
+	switch {
+	case d.Uniform != nil:
+		return between(d.Uniform[0], d.Uniform[1])
+	case d.LogUniform != nil:
+		return between(d.LogUniform[0], d.LogUniform[1])
+	case d.Int != nil:
+		return whole(d.Int)
+	case d.LogInt != nil:
+		return whole(d.LogInt)
+	}
+	steps := (x - d.Step[0]) / d.Step[2]
+	return between(d.Step[0], d.Step[1]) && math.Abs(steps-math.Round(steps)) < 1e-6
+}
+
+func next(t *testing.T, r search.Ask) []search.Suggestion {
+	t.Helper()
+	got, err := search.Next(r)
+	if err != nil {
+		t.Fatalf("asked for %d with %d known: %v", r.Number, len(r.Known), err)
+	}
+	if len(got) != r.Number {
+		t.Fatalf("asked for %d, got %d", r.Number, len(got))
+	}
+	return got
+}
+
+// TestAsk checks every method on every space.
+func TestAsk(t *testing.T) {
+	for _, method := range search.Methods() {
+		for name, s := range spaces() {
+			t.Run(method+"/"+name, func(t *testing.T) {
+				r := search.Ask{Search: s, Method: method, Maximize: true, Seed: 5}
+				seen := map[string]bool{}
+				for _, n := range []int{1, 9, 2, 5, 11} {
+					r.Number = n
+					got := next(t, r)
+					checkSame(t, r, got)
+					for _, one := range got {
+						if one.Trial != len(r.Known) {
+							t.Errorf("trial %d, expected %d", one.Trial, len(r.Known))
+						}
+						checkSuggestion(t, s, one, seen)
+						r.Known = append(r.Known, value(one.Trial, one.Params))
+					}
+				}
+			})
+		}
+	}
+}
+
+// checkSame asks again: with the results in another order, and for one trial at a time.
+func checkSame(t *testing.T, r search.Ask, first []search.Suggestion) {
+	t.Helper()
+	want := asJSON(t, first)
+	shuffled := r
+	shuffled.Known = slices.Clone(r.Known)
+	rand.New(rand.NewPCG(1, uint64(len(r.Known)))).Shuffle(len(shuffled.Known), func(i, j int) {
+		shuffled.Known[i], shuffled.Known[j] = shuffled.Known[j], shuffled.Known[i]
+	})
+	if got := asJSON(t, next(t, shuffled)); got != want {
+		t.Errorf("with the results in another order:\n%s\nbefore:\n%s", got, want)
+	}
+
+	single := r
+	single.Known = slices.Clone(r.Known)
+	single.Number = 1
+	var singly []search.Suggestion
+	for range first {
+		one := next(t, single)[0]
+		singly = append(singly, one)
+		single.Known = append(single.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialRunning})
+	}
+	if got := asJSON(t, singly); got != want {
+		t.Errorf("one after the other:\n%s\nall at once:\n%s", got, want)
+	}
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestAskExhausts enumerates a finite space: every configuration once, then an error that says so.
+func TestAskExhausts(t *testing.T) {
+	s := sweep.Search{
+		Fixed: []sweep.Params{{"n": 9.0, "k": "a"}},
+		Random: map[string]sweep.Distribution{"n": {Int: []int64{1, 4}}, "k": {Choice: []any{"a", "b"}},
+			"m": {Int: []int64{1, 2}, When: `k == "b"`}},
+		Constraints: []string{"n < 10", `n < 4 or k == "a"`},
+	}
+	const configurations = 1 + 4 + 3*2
+	for _, method := range search.Methods() {
+		seen := map[string]bool{}
+		r := search.Ask{Search: s, Method: method, Number: 4}
+		var exhausted *search.ExhaustedError
+		for exhausted == nil {
+			got, err := search.Next(r)
+			if err != nil && !errors.As(err, &exhausted) {
+				t.Fatalf("search.Next(r): got %s: %v; want not (err != nil and !errors.As(err, &exhausted))", method, err)
+			}
+			for _, one := range got {
+				seen[asJSON(t, one.Params)] = true
+				r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone, Value: quality(one.Params)})
+			}
+		}
+		if len(seen) != configurations || len(r.Known) != configurations {
+			t.Errorf("%s: %d trials, %d different, expected %d", method, len(r.Known), len(seen), configurations)
+		}
+		if text := exhausted.Error(); !strings.Contains(text, "16 configurations") || !strings.Contains(text, "11 are known") {
+			t.Errorf(`exhausted.Error(): got %s: %s; want text with "16 configurations", text with "11 are known"`, method, text)
+		}
+	}
+}
+
+// TestAskLearns compares with random draws on a function whose optimum is known, maximized and minimized.
+func TestAskLearns(t *testing.T) {
+	s := sweep.Search{Random: map[string]sweep.Distribution{
+		"x": {Uniform: []float64{0, 1}}, "y": {LogUniform: []float64{1e-3, 1}}, "z": {Uniform: []float64{0, 1}},
+		"k": {Choice: []any{"a", "b", "c"}}, "w": {Uniform: []float64{0, 1}, When: map[string]any{"k": "b"}},
+	}}
+	loss := func(p sweep.Params) float64 {
+		x, y, z := p["x"].(float64), math.Log10(p["y"].(float64)), p["z"].(float64)
+		out := square(x-0.3) + square((y+1)/3) + square(z-0.8)/2
+		if w, given := p["w"].(float64); given {
+			return out + square(w-0.6)
+		}
+		return out + 0.1
+	}
+
+	mean := map[string]float64{}
+	const seeds, trials = 5, 40
+	for _, method := range search.Methods() {
+		for seed := range uint64(seeds) {
+			r := search.Ask{Search: s, Method: method, Seed: seed, Number: 4, Maximize: seed%2 == 0}
+			best := math.Inf(1)
+			for len(r.Known) < trials {
+				for _, one := range next(t, r) {
+					v := loss(one.Params)
+					best = min(best, v)
+					if r.Maximize {
+						v = -v
+					}
+					r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone, Value: v})
+				}
+			}
+			mean[method] += best / seeds
+		}
+	}
+	random := mean[search.MethodRandom]
+	if mean[search.MethodGP] > random/4 || mean[search.MethodAuto] > random/4 {
+		t.Errorf("mean loss after %d trials in batches of 4: %v; expected gp and auto below a quarter of random's", trials, mean)
+	}
+	for method, share := range map[string]float64{search.MethodTPE: 0.8, search.MethodCMAES: 0.8, search.MethodNSGA2: 1} {
+		if mean[method] > random*share {
+			t.Errorf("mean loss after %d trials in batches of 4: %v; expected %s below %.1f of random's", trials, mean, method, share)
+		}
+	}
+}
+
+func TestAskRefuses(t *testing.T) {
+	one := sweep.Search{Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}}}}
+	with := func(change func(*search.Ask)) search.Ask {
+		r := search.Ask{Search: one, Number: 1}
+		change(&r)
+		return r
+	}
+	for want, r := range map[string]search.Ask{
+		`search: method: "bayes" is unknown; use one of [auto gp tpe cmaes nsga2 halton sobol random]`: with(func(r *search.Ask) { r.Method = "bayes" }),
+		`search: n: 0 trials at once; use 1 to 1000`:                                                   with(func(r *search.Ask) { r.Number = 0 }),
+		`search: random x: nothing can be drawn from`: with(func(r *search.Ask) {
+			r.Search.Random = map[string]sweep.Distribution{"x": {Uniform: []float64{1, 0}}}
+		}),
+		`search: constraints[0]: "z > 1": column 1: unknown name "z" (known: x)`: with(func(r *search.Ask) { r.Search.Constraints = []string{"z > 1"} }),
+		`search: fixed[0]: x=3 breaks the constraint x < 2`: with(func(r *search.Ask) {
+			r.Search.Fixed, r.Search.Constraints = []sweep.Params{{"x": 3}}, []string{"x < 2"}
+		}),
+		`search: random a: when: the condition b=1 depends on the parameter itself`: with(func(r *search.Ask) {
+			r.Search.Random = map[string]sweep.Distribution{"a": {Int: []int64{1, 2}, When: map[string]any{"b": 1}}, "b": {Int: []int64{1, 2}, When: "a == 1"}}
+		}),
+		`search: random a: when: the condition looks at "c", which is no parameter of the search`: with(func(r *search.Ask) {
+			r.Search.Random = map[string]sweep.Distribution{"a": {Int: []int64{1, 2}, When: map[string]any{"c": 1}}}
+		}),
+		`search: random a: when: a condition is an expression such as`: with(func(r *search.Ask) {
+			r.Search.Random = map[string]sweep.Distribution{"a": {Int: []int64{1, 2}, When: 3.0}}
+		}),
+		`search: no configuration is left for 1 of 1 trials: 2000 draws from search.random broke a constraint or were known, and 0 are known`: with(func(r *search.Ask) {
+			r.Search.Constraints = []string{"x > 2"}
+		}),
+	} {
+		for _, method := range []string{"", search.MethodRandom} {
+			if r.Method == "" {
+				r.Method = method
+			}
+			_, err := search.Next(r)
+			if err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s:\ngot  %v\nwant %s", r.Method, err, want)
+			}
+		}
+	}
+}
+
+// night is an earlier search: a grid of one parameter with an optimum.
+func night(name string, best, level float64, params func(x float64) sweep.Params) search.Sweep {
+	s := search.Sweep{Name: name}
+	for i := range 30 {
+		x := float64(i) / 30
+		s.Results = append(s.Results, search.Known{Trial: i, Params: params(x), Status: search.TrialDone, Value: level - square(x-best)})
+	}
+	return s
+}
+
+// TestAskWarm begins with the winners of earlier searches, newest first, and keeps half of the trials free.
+func TestAskWarm(t *testing.T) {
+	s := sweep.Search{Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}}, "y": {Uniform: []float64{0, 1}}}}
+	full := func(x float64) sweep.Params { return sweep.Params{"x": x, "y": math.Mod(x*7, 1)} }
+	foreign := night("other.jsonl", 0.9, 5, func(x float64) sweep.Params { return sweep.Params{"x": x, "z": 1.0} })
+	beyond := night("wide.jsonl", 0.9, 5, func(x float64) sweep.Params { return sweep.Params{"x": x + 1.5, "y": 0.5} })
+	r := search.Ask{Search: s, Maximize: true, Number: 10,
+		Earlier: []search.Sweep{night("old.jsonl", 0.5, 0.7, full), foreign, beyond, night("new.jsonl", 0.6, 0.8, full)}}
+
+	got := next(t, r)
+	var sources, places []string
+	warm := 0
+	for _, one := range got {
+		sources = append(sources, one.Source)
+		if one.Source == search.SourceWarm {
+			warm++
+			places = append(places, fmt.Sprintf("%.2f", one.Params["x"]))
+		}
+	}
+	if warm != 5 || slices.Index(sources, search.SourceWarm) != 0 || !slices.Equal(places, []string{"0.60", "0.50", "0.57", "0.47", "0.63"}) {
+		t.Errorf("sources %v, warm at %v; expected the five winners first", sources, places)
+	}
+	if reason := got[0].Reason; reason != "number 1 of new.jsonl, with 0.8" {
+		t.Errorf("the first says %q", reason)
+	}
+
+	// Earlier optima tell where to look now.
+	near := 0
+	for _, one := range got[warm:] {
+		if math.Abs(one.Params["x"].(float64)-0.6) < 0.2 {
+			near++
+		}
+	}
+	if near < 3 {
+		t.Errorf("only %d of the fresh trials are near the former best: %s", near, asJSON(t, got[warm:]))
+	}
+
+	// One at a time, too, at most every second trial is a copy.
+	r.Number = 1
+	copies := 0
+	for range 12 {
+		one := next(t, r)[0]
+		if one.Source == search.SourceWarm {
+			copies++
+		}
+		r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone, Value: -square(one.Params["x"].(float64) - 0.7)})
+		if n := len(r.Known); copies > (n+1)/2 {
+			t.Errorf("%d of %d trials are copies", copies, n)
+		}
+	}
+	if copies != 5 {
+		t.Errorf("%d winners were tried, expected 5", copies)
+	}
+}
+
+// TestAskPortfolio begins a first search for boosted trees with known good configurations, inside the bounds.
+func TestAskPortfolio(t *testing.T) {
+	got := next(t, search.Ask{Search: spaces()["trees"], Maximize: true, Number: 8})
+	for i, one := range got {
+		if want := i < 5; (one.Source == search.SourcePortfolio) != want {
+			t.Errorf("trial %d is from %s", i, one.Source)
+		}
+	}
+	if p := got[0].Params; p["eta"] != 0.018 || p["nrounds"] != 3000.0 || p["max_depth"] != 13.0 {
+		t.Errorf("the first is %v", p)
+	}
+	for _, method := range []string{search.MethodGP, search.MethodTPE, search.MethodCMAES, search.MethodNSGA2, search.MethodHalton, search.MethodSobol, search.MethodRandom} {
+		for _, one := range next(t, search.Ask{Search: spaces()["trees"], Method: method, Number: 8}) {
+			if one.Source == search.SourcePortfolio {
+				t.Errorf("%s took trial %d from the portfolio", method, one.Trial)
+			}
+		}
+	}
+	for i, one := range next(t, search.Ask{Search: spaces()["mixed"], Number: 8}) {
+		if one.Source == search.SourcePortfolio {
+			t.Errorf("trial %d of a space that is none of boosted trees is from the portfolio", i)
+		}
+	}
+}
+
+// BenchmarkAsk times one proposal with 1,000 finished trials.
+func BenchmarkAsk(b *testing.B) {
+	for _, method := range search.Methods() {
+		b.Run(method, func(b *testing.B) {
+			r := search.Ask{Search: spaces()["mixed"], Method: search.MethodRandom, Number: 1000}
+			all, err := search.Next(r)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for _, one := range all {
+				r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone, Value: quality(one.Params)})
+			}
+			r.Method, r.Number = method, 1
+			for b.Loop() {
+				if _, err := search.Next(r); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// TestSpellingsAreOneValue: a value is recognized in every spelling, and counted once however often a choice lists it.
+func TestSpellingsAreOneValue(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		choice []any
+		known  []any
+		left   any
+	}{
+		{"text of a number", []any{0.1, 0.2}, []any{"0.10"}, 0.2},
+		{"number of a text", []any{"1", "2"}, []any{1}, "2"},
+		{"text of a truth", []any{true, false}, []any{"true"}, false},
+		{"listed twice", []any{1, 1.0, 2}, []any{1}, 2.0},
+		{"texts alike", []any{"a", "b"}, []any{"b"}, "a"},
+	} {
+		q := search.Ask{Search: sweep.Search{Random: map[string]sweep.Distribution{"x": {Choice: c.choice}}}, Number: 2}
+		for i, v := range c.known {
+			q.Known = append(q.Known, search.Known{Trial: i, Params: sweep.Params{"x": v}, Status: search.TrialDone, Value: 1})
+		}
+		got, err := search.Next(q)
+		var exhausted *search.ExhaustedError
+		if len(got) != 1 || got[0].Params["x"] != c.left || !errors.As(err, &exhausted) || !strings.Contains(err.Error(), "search.random has 2 configurations") {
+			t.Errorf("%s: of %v, %v are known: %+v is proposed, error %v; expected %v, and nothing after it of 2 configurations", c.name, c.choice, c.known, got, err, c.left)
+		}
+	}
+}
+
+// TestAskPortfolioAfterOtherSearches: a search that knows earlier ones gives the portfolio a quarter of its trials, asked for one by one or all at
+// once. Winners of one region could not tell that another has become better.
+func TestAskPortfolioAfterOtherSearches(t *testing.T) {
+	narrow := search.Sweep{Name: "yesterday.jsonl"}
+	for i := range 20 {
+		x := float64(i) / 20
+		params := sweep.Params{"eta": 0.5 + x/4, "nrounds": 50.0 + float64(i), "max_depth": 3.0, "impute": "mean"}
+		narrow.Results = append(narrow.Results, search.Known{Trial: i, Params: params, Status: search.TrialDone, Value: x})
+	}
+	from := func(all []search.Suggestion) map[string]int {
+		n := map[string]int{}
+		for _, one := range all {
+			n[one.Source]++
+		}
+		return n
+	}
+
+	r := search.Ask{Search: spaces()["trees"], Maximize: true, Number: 12, Earlier: []search.Sweep{narrow}}
+	if n := from(next(t, r)); n[search.SourcePortfolio] != 3 || n[search.SourceWarm] != 5 || n[search.SourceGP] != 4 {
+		t.Errorf("12 trials at once are from %v; want 3 of the portfolio, 5 winners and 4 of the process", n)
+	}
+
+	r.Number = 1
+	var all []search.Suggestion
+	for range 12 {
+		one := next(t, r)[0]
+		all = append(all, one)
+		r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone, Value: 0.5})
+	}
+	if n := from(all); n[search.SourcePortfolio] != 3 {
+		t.Errorf("12 trials one by one are from %v; want 3 of the portfolio", n)
+	}
+}

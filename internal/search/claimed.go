@@ -1,0 +1,250 @@
+package search
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"coppice/internal/sweep"
+)
+
+// Begin lists the first trials of a sweep that learns, which do not depend on its results: winners of earlier sweeps, and a portfolio if names
+// suggest boosted trees. Winners are at most half of total trials, and the portfolio about a quarter if there are winners, else at most half. known are the configurations that
+// the plan has already. complete gives a configuration all its parameters, and refuses one that cannot be trained.
+func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Params) (sweep.Params, error)) ([]sweep.Trial, error) {
+	a, err := newAsker(askOf(p, known, nil))
+	if err != nil {
+		return nil, err
+	}
+	keys := map[string]bool{}
+	for _, t := range known {
+		keys[sweep.ConfigurationKey(t.Params)] = true
+	}
+
+	var out []sweep.Trial
+	for len(a.axes) > 0 && len(known)+len(out) < total {
+		proposal := a.fromSequence(p.Spec.Search.Method, len(out), total-len(known))
+		if proposal == nil {
+			break
+		}
+		a.remember(Known{Trial: a.next, Params: proposal.params, Status: TrialRunning, Value: math.NaN()})
+
+		full, err := complete(proposal.params)
+		if err != nil || keys[sweep.ConfigurationKey(full)] {
+			continue // no person listed it: it is left out
+		}
+		keys[sweep.ConfigurationKey(full)] = true
+		out = append(out, sweep.Trial{Number: len(known) + len(out), Source: proposal.source, Reason: proposal.reason, Params: full,
+			Absent: a.absentFrom(proposal.params)})
+	}
+	return out, nil
+}
+
+// fromSequence is the next trial that depends on no result of the sweep, after so many of wanted; nil is none.
+func (a *asker) fromSequence(method string, after, wanted int) *proposal {
+	switch method {
+	case MethodHalton, MethodSobol:
+		if p := a.fromPoints(method, nextPoint); p != nil {
+			return p
+		}
+		return a.fromRest()
+	case MethodAuto, MethodGP:
+	default:
+		return nil
+	}
+
+	half := after < wanted/2
+	for i := range a.warm {
+		if !a.isTried(a.warm[i].params) && half {
+			return a.warmProposal(&a.warm[i])
+		}
+	}
+	if method == MethodAuto && (half || len(a.history.earlier) > 0) {
+		return a.fromPortfolio(wanted)
+	}
+	return nil
+}
+
+// Decide says what an open trial of a plan trains; in a plan with folds what a configuration does, by the number of its first fold. It is a pure function of the plan, of what is known about its other trials, and of the
+// proposals that were refused before. Errors are *SpecError, *ExpressionError, *ExhaustedError and *SelectedError.
+func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params) (Suggestion, error) {
+	if p.Spec.Search.Features != nil {
+		return decideForward(p, trial, seen)
+	}
+	if p.Breeds() {
+		return decidePopulation(p, trial, seen, refused)
+	}
+	listed := slices.DeleteFunc(slices.Clone(p.Trials), func(t sweep.Trial) bool { return t.Open || t.Refit || t.Fold > 1 })
+	ask, weights := askOf(p, listed, seen), ""
+	if goals := p.Spec.Goals; len(goals) > 0 {
+		weights = ask.aim(goals, trial)
+	}
+	a, err := newAsker(ask)
+	if err != nil {
+		return Suggestion{}, err
+	}
+	for _, params := range refused {
+		a.tried[keyOf(normalized(params))] = trial + 1
+	}
+	a.next = p.Ordinal(trial)
+
+	proposal := a.byMethod()
+	if proposal == nil {
+		return Suggestion{}, &ExhaustedError{Wanted: 1, Tried: len(a.tried), Space: a.extent()}
+	}
+	if weights != "" {
+		proposal.reason += "; " + weights
+	}
+	return Suggestion{Trial: trial, Params: proposal.params, Source: proposal.source, Reason: proposal.reason}, nil
+}
+
+// Replay repeats a recorded decision, from what it has seen. It returns nil if the outcome is the same; otherwise a *ReplayError with the
+// other outcome.
+func Replay(p *sweep.Plan, d *sweep.Decision) error {
+	s, err := Decide(p, d.Trial, d.Seen, d.Refused)
+	if err != nil {
+		return err
+	}
+	if keyOf(s.Params) != keyOf(normalized(d.Own)) || s.Source != d.Source || s.Reason != d.Reason || (s.Parent == nil) != (d.From == nil) || s.Parent != nil && *s.Parent != d.From.Trial {
+		return &ReplayError{Trial: d.Trial, Was: d.Own, Is: s}
+	}
+	return nil
+}
+
+// ReplayError is a decision that does not follow from what it has seen.
+type ReplayError struct {
+	Trial int
+	Was   sweep.Params
+	Is    Suggestion
+}
+
+// Error states the outcome of repeating it.
+func (e *ReplayError) Error() string {
+	return fmt.Sprintf("search: trial %d was decided as %s; from what it has seen comes %s (%s: %s). Another build, or another kind of processor, may choose otherwise between nearly equal candidates",
+		e.Trial, describe(e.Was), describe(e.Is.Params), e.Is.Source, e.Is.Reason)
+}
+
+// askOf returns the request of a plan. A listed trial about which nothing is known is treated as running.
+func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
+	q := Ask{Search: sweep.Search{Random: p.Spec.Search.Random, Constraints: p.Spec.Search.Constraints}, Method: methodOf(p), Maximize: p.Maximize, Seed: p.Spec.Seed,
+		Number: 1, Base: p.Base}
+	of, apart := map[int]sweep.Seen{}, map[int]bool{}
+	for _, s := range seen {
+		of[s.Trial] = s
+	}
+
+	for _, t := range listed {
+		s, known := of[t.Number]
+		if !known {
+			s = sweep.Seen{Trial: t.Number, Status: sweep.StatusRunning}
+		}
+		s.Params = without(t.Params, t.Absent)
+		of[t.Number] = s
+		apart[t.Number] = isApart(p, t.Params)
+	}
+	ends := expectedEnds(seen)
+	for _, s := range of {
+		if s.Params == nil {
+			continue // it ended before it was decided
+		}
+		k := Known{Trial: s.Trial, Params: ownOf(p, s.Params), Status: statusOf(s.Status), Value: math.NaN(), Values: s.Values, apart: apart[s.Trial]}
+		if s.Score != nil {
+			k.Value = *s.Score
+		}
+		if end, stopped := ends[s.Trial]; stopped {
+			k.Value = end
+		}
+		q.Known = append(q.Known, k)
+	}
+	slices.SortFunc(q.Known, func(x, y Known) int { return cmp.Compare(x.Trial, y.Trial) })
+
+	for _, e := range slices.Backward(p.Earlier) { // newest last
+		one := Sweep{Name: string(e.Sweep)}
+		for _, f := range e.Trials {
+			one.Results = append(one.Results, Known{Trial: f.Trial, Params: f.Params, Status: TrialDone, Value: f.Score, Values: f.Values})
+		}
+		q.Earlier = append(q.Earlier, one)
+	}
+	return q
+}
+
+// isApart reports whether complete parameters differ from the plan's base in parameters outside the space, as a point of a grid over other
+// parameters does.
+func isApart(p *sweep.Plan, complete sweep.Params) bool {
+	for name, v := range complete {
+		_, drawn := p.Spec.Search.Random[name]
+		if base, has := p.Base[name]; has && !drawn && !same(normal(v), normal(base)) {
+			return true
+		}
+	}
+	return false
+}
+
+// methodOf returns the method that decides an open trial: the plan lists what auto begins with.
+func methodOf(p *sweep.Plan) string {
+	if p.Spec.Search.Method == MethodAuto {
+		return MethodGP
+	}
+	return cmp.Or(p.Spec.Search.Method, MethodRandom)
+}
+
+func statusOf(s sweep.Status) string {
+	switch s {
+	case sweep.StatusRunning:
+		return TrialRunning
+	case sweep.StatusDone:
+		return TrialDone
+	case sweep.StatusStopped:
+		return TrialStopped
+	case sweep.StatusCancelled: // by a person, or with the sweep that this one extends
+		return trialCancelled
+	}
+	return TrialFailed
+}
+
+// ownOf returns those of complete parameters that belong to the space.
+func ownOf(p *sweep.Plan, complete sweep.Params) sweep.Params {
+	own := sweep.Params{}
+	for name := range p.Spec.Search.Random {
+		if v, has := complete[name]; has {
+			own[name] = v
+		}
+	}
+	return own
+}
+
+// Own returns those of complete parameters that belong to the plan's space and that the configuration has.
+func Own(p *sweep.Plan, complete sweep.Params) sweep.Params {
+	own := ownOf(p, complete)
+	if d, err := newDomain(sweep.Search{Random: p.Spec.Search.Random}, p.Base); err == nil {
+		d.prune(own)
+	}
+	return own
+}
+
+// Fitting returns at most so many results of an earlier sweep whose configurations are in a plan's space, best first.
+func Fitting(p *sweep.Plan, results []sweep.Result, most int) ([]sweep.Found, error) {
+	a, err := newAsker(askOf(p, nil, nil))
+	if err != nil {
+		return nil, err
+	}
+
+	var out []sweep.Found
+	for _, r := range results {
+		own := a.spelled(normalized(ownOf(p, r.Params)))
+		a.prune(own)
+		values := p.Spec.Values(&r)
+		if len(p.Spec.Goals) > 0 && values == nil {
+			continue
+		}
+		if r.Status == sweep.StatusDone && finite(r.Score) && a.fits(own) {
+			out = append(out, sweep.Found{Trial: r.Trial, Score: r.Score, Params: own, Values: values})
+		}
+	}
+
+	slices.SortFunc(out, func(x, y sweep.Found) int {
+		return cmp.Or(cmp.Compare(a.sign()*y.Score, a.sign()*x.Score), cmp.Compare(x.Trial, y.Trial))
+	})
+	return out[:min(len(out), most)], nil
+}

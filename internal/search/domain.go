@@ -1,0 +1,342 @@
+package search
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"coppice/internal/sweep"
+)
+
+// domain is the space of search.random for the methods that learn: each parameter is an axis from 0 to 1.
+type domain struct {
+	axes        []axis // by name
+	base        sweep.Params
+	constraints []*Constraint
+	size        uint64 // number of configurations without conditions and constraints; 0 if uncountable
+	conditional bool
+}
+
+// axis is one parameter. Numbers, and choices that are all numbers, are ordered on it; other choices are not.
+type axis struct {
+	sampler
+
+	ordered bool
+	levels  []any // of a choice, in the order of the axis
+	real    bool  // every number between the bounds, instead of a list
+
+	low, span   float64 // the bounds, as logarithms if log is set
+	log         bool
+	minimum     float64 // of a whole or stepped number
+	step        float64
+	when        *gate
+	requiresFor []int // the axes that the condition refers to
+}
+
+func newDomain(s sweep.Search, base sweep.Params) (*domain, error) {
+	sp, err := newSpace(s)
+	if err != nil {
+		return nil, err
+	}
+	d := &domain{size: sp.size, base: normalized(base)}
+	example := maps.Clone(map[string]any(d.base))
+
+	slices.SortFunc(sp.samplers, func(a, b sampler) int { return cmp.Compare(a.name, b.name) })
+	for _, one := range sp.samplers {
+		a := newAxis(one, s.Random[one.name])
+		d.axes = append(d.axes, a)
+		example[a.name] = a.value(0.5)
+	}
+
+	for _, part := range s.Fixed {
+		maps.Copy(example, normalized(part))
+	}
+	for name, values := range s.Grid {
+		example[name] = normal(values[0])
+	}
+	for _, a := range d.axes { // the type of a parameter is that of its draws
+		example[a.name] = a.value(0.5)
+	}
+
+	for i, text := range s.Constraints {
+		c, err := CompileConstraint(text, example)
+		if err != nil {
+			return nil, &SpecError{Part: fmt.Sprintf("constraints[%d]", i), Err: err}
+		}
+		d.constraints = append(d.constraints, c)
+	}
+	return d, d.condition(s, example)
+}
+
+func newAxis(one sampler, dist sweep.Distribution) axis {
+	a := axis{sampler: one, ordered: true}
+	switch {
+	case dist.Uniform != nil:
+		a.real, a.low, a.span = true, dist.Uniform[0], dist.Uniform[1]-dist.Uniform[0]
+	case dist.LogUniform != nil:
+		a.real, a.log = true, true
+		a.low, a.span = math.Log(dist.LogUniform[0]), math.Log(dist.LogUniform[1]/dist.LogUniform[0])
+	case dist.Int != nil:
+		a.minimum, a.step = float64(dist.Int[0]), 1
+	case dist.LogInt != nil:
+		low, high := float64(dist.LogInt[0])-0.5, float64(dist.LogInt[1])+0.5
+		a.log, a.minimum, a.step = true, float64(dist.LogInt[0]), 1
+		a.low, a.span = math.Log(low), math.Log(high/low)
+	case dist.Step != nil:
+		a.minimum, a.step = dist.Step[0], dist.Step[2]
+	default:
+		a.levels, a.ordered = levels(dist.Choice)
+	}
+	return a
+}
+
+// levels returns the distinct values of a choice, ascending if all are numbers.
+func levels(choice []any) (values []any, ordered bool) {
+	ordered = true
+	for _, v := range choice {
+		v = normal(v)
+		if !slices.ContainsFunc(values, func(other any) bool { return same(v, other) }) {
+			values = append(values, v)
+		}
+		_, number := v.(float64)
+		ordered = ordered && number
+	}
+
+	if ordered {
+		slices.SortFunc(values, func(a, b any) int { return cmp.Compare(a.(float64), b.(float64)) })
+	}
+	return values, ordered
+}
+
+// same compares two values from JSON or YAML.
+func same(a, b any) bool {
+	switch a.(type) {
+	case float64, string, bool, nil:
+		return a == b
+	}
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
+
+const (
+	// below1 is the largest position on an axis.
+	below1 = 1 - 1.0/(1<<53)
+	// realEnd is the end of a range of real numbers, whose upper bound is excluded.
+	realEnd = 1 - 1e-6
+)
+
+// inside clamps a position to the bounds.
+func (a *axis) inside(u float64) float64 {
+	if a.real {
+		return min(max(u, 0), realEnd)
+	}
+	return min(max(u, 0), below1)
+}
+
+// value returns the value at position u of the axis.
+func (a *axis) value(u float64) any {
+	u = a.inside(u)
+	if a.levels != nil {
+		return a.levels[int(u*float64(len(a.levels)))]
+	}
+	return a.draw(uint64(u*(1<<53)) << 11)
+}
+
+// place returns the position of a value on the axis; ok is false for an invalid value. Numbers beyond the bounds have positions below 0 or
+// above 1, since a person may have tried them.
+func (a *axis) place(v any) (u float64, ok bool) {
+	v = normal(v)
+	if a.levels != nil {
+		i := slices.IndexFunc(a.levels, func(l any) bool { return same(l, v) })
+		return (float64(i) + 0.5) / float64(len(a.levels)), i >= 0
+	}
+
+	x, number := v.(float64)
+	switch {
+	case !number || !finite(x) || a.log && x <= 0:
+		return 0, false
+	case a.log:
+		return (math.Log(x) - a.low) / a.span, true
+	case a.real:
+		return (x - a.low) / a.span, true
+	}
+	return ((x-a.minimum)/a.step + 0.5) / float64(a.size), true
+}
+
+// spelled returns params with values in the space's own spelling: results kept elsewhere may have 1 for "1", or "0.10" for 0.1.
+func (d *domain) spelled(params sweep.Params) sweep.Params {
+	for j := range d.axes {
+		a := &d.axes[j]
+		v, has := params[a.name]
+		if _, known := a.place(v); !has || known {
+			continue
+		}
+		if a.levels == nil {
+			if x, ok := number(v); ok {
+				params[a.name] = x
+			}
+			continue
+		}
+		if i := slices.IndexFunc(a.levels, func(l any) bool { return alike(l, v) }); i >= 0 {
+			params[a.name] = a.levels[i]
+		}
+	}
+	return params
+}
+
+// alike reports whether one of two values is a number or boolean, and the other its text.
+func alike(a, b any) bool {
+	if x, ok := number(a); ok {
+		y, ok := number(b)
+		return ok && x == y
+	}
+	return fmt.Sprint(a) == fmt.Sprint(b)
+}
+
+// number returns a value that is a number or the text of one.
+func number(v any) (float64, bool) {
+	switch v := v.(type) {
+	case float64:
+		return v, true
+	case string:
+		x, err := strconv.ParseFloat(v, 64)
+		return x, err == nil && finite(x)
+	}
+	return 0, false
+}
+
+// snap moves a position to that of the value there.
+func (a *axis) snap(u float64) float64 {
+	u = a.inside(u)
+	switch {
+	case a.real:
+		return u
+	case a.log:
+		s, _ := a.place(a.value(u))
+		return s
+	}
+	n := float64(a.size)
+	return (math.Floor(u*n) + 0.5) / n
+}
+
+// within reports whether a value is on the axis.
+func (a *axis) within(v any) bool {
+	u, ok := a.place(v)
+	if !ok {
+		return false
+	}
+	const slack = 1e-9 // for a bound converted to a logarithm and back
+	return u >= -slack && u <= 1+slack
+}
+
+// point is one configuration: its position on every axis, and which axes are absent.
+type point struct {
+	at     []float64
+	absent []bool // nil if none is
+	params sweep.Params
+}
+
+// config makes the configuration at a position, with those parameters whose condition holds.
+func (d *domain) config(at []float64) sweep.Params {
+	params := make(sweep.Params, len(d.axes))
+	for j := range d.axes {
+		params[d.axes[j].name] = d.axes[j].value(at[j])
+	}
+	d.prune(params)
+	return params
+}
+
+// locate returns the position of a configuration; ok is false if a value is not in the space, or a parameter is missing.
+func (d *domain) locate(params sweep.Params) (p point, ok bool) {
+	p.params = params
+	p.at = make([]float64, len(d.axes))
+	for j := range d.axes {
+		a := &d.axes[j]
+		v, given := params[a.name]
+		if !given {
+			if a.when == nil {
+				return p, false
+			}
+			if p.absent == nil {
+				p.absent = make([]bool, len(d.axes))
+			}
+			p.at[j], p.absent[j] = 0.5, true
+			continue
+		}
+		if p.at[j], ok = a.place(v); !ok {
+			return p, false
+		}
+	}
+	return p, true
+}
+
+// fits reports whether a configuration is in this space: it has exactly the parameters it needs, within the bounds, and violates no
+// constraint.
+func (d *domain) fits(params sweep.Params) bool {
+	wanted := maps.Clone(params)
+	d.prune(wanted)
+	if len(wanted) != len(params) || d.violated(params) != nil {
+		return false
+	}
+
+	known := 0
+	for j := range d.axes {
+		v, given := params[d.axes[j].name]
+		if given {
+			known++
+		}
+		if given && !d.axes[j].within(v) || !given && d.active(j, params) {
+			return false
+		}
+	}
+	return known == len(params)
+}
+
+// violated returns the first constraint that a configuration violates. A constraint on a parameter that the configuration lacks cannot be
+// violated.
+func (d *domain) violated(params sweep.Params) *Constraint {
+	for _, c := range d.constraints {
+		looked := make(map[string]any, len(c.e.names))
+		for _, name := range c.e.names {
+			if v, has := d.valueIn(params, name); has {
+				looked[name] = v
+			}
+		}
+		if len(looked) < len(c.e.names) {
+			continue
+		}
+		if holds, err := c.Holds(looked); err != nil || !holds {
+			return c
+		}
+	}
+	return nil
+}
+
+// keyOf is equal exactly for equal configurations.
+func keyOf(params sweep.Params) string {
+	key := make([]byte, 0, 32*len(params))
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		key = append(strconv.AppendQuote(key, name), ':')
+		switch v := normal(params[name]).(type) {
+		case float64:
+			key = strconv.AppendFloat(key, v, 'g', -1, 64)
+		case string:
+			key = strconv.AppendQuote(key, v)
+		case bool:
+			key = strconv.AppendBool(key, v)
+		default:
+			text, err := json.Marshal(v)
+			if err != nil {
+				text = fmt.Append(nil, v) // for values that JSON cannot represent
+			}
+			key = append(key, text...)
+		}
+		key = append(key, ',')
+	}
+	return string(key)
+}

@@ -1,0 +1,138 @@
+package search
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"strconv"
+
+	"coppice/internal/sweep"
+)
+
+// sampler draws one parameter.
+type sampler struct {
+	name string
+	key  string                // key of its draws: the name, or the alias in the spec
+	size uint64                // number of values; 0 if uncountable
+	draw func(bits uint64) any // from 64 random bits
+	at   func(i uint64) any    // value i of size
+}
+
+// maxWhole is the largest number up to which every whole number is exact in a float64.
+const maxWhole = 1 << 53
+
+// digits is the least number of significant digits of a drawn number: few enough to be read and typed exactly.
+const digits = 6
+
+// newSampler makes a distribution drawable. Bounds are those required by sweep.ParseSpec; for distributions that did not pass through it
+// they are checked again.
+func newSampler(name string, d sweep.Distribution) (sampler, error) {
+	switch {
+	case len(d.Uniform) == 2 && d.Uniform[0] < d.Uniform[1] && finite(d.Uniform[1]-d.Uniform[0]):
+		return uniform(name, d.Uniform[0], d.Uniform[1]), nil
+	case len(d.LogUniform) == 2 && 0 < d.LogUniform[0] && d.LogUniform[0] < d.LogUniform[1] && finite(d.LogUniform[1]):
+		return logUniform(name, d.LogUniform[0], d.LogUniform[1]), nil
+	case len(d.Int) == 2 && d.Int[0] <= d.Int[1] && -maxWhole <= d.Int[0] && d.Int[1] <= maxWhole:
+		low, size := d.Int[0], uint64(d.Int[1]-d.Int[0])+1
+		return counted(name, size, func(i uint64) any { return float64(low + int64(i)) }), nil
+	case len(d.LogInt) == 2 && 1 <= d.LogInt[0] && d.LogInt[0] <= d.LogInt[1] && d.LogInt[1] <= maxWhole:
+		return logInt(name, d.LogInt[0], d.LogInt[1]), nil
+	case len(d.Step) == 3 && d.Step[0] <= d.Step[1] && d.Step[2] > 0 && (d.Step[1]-d.Step[0])/d.Step[2] <= 1e6:
+		low, step := d.Step[0], d.Step[2]
+		size := uint64(math.Floor((d.Step[1]-low)/step+1e-9)) + 1
+		return counted(name, size, func(i uint64) any { return round(low+float64(float64(i)*step), 12) }), nil
+	case len(d.Choice) > 0:
+		return choice(name, d.Choice), nil
+	}
+
+	return sampler{}, &SpecError{Part: "random " + name, Err: fmt.Errorf("nothing can be drawn from %+v", d)}
+}
+
+func finite(v float64) bool { return v-v == 0 }
+
+// counted draws each of size values with equal probability.
+func counted(name string, size uint64, at func(uint64) any) sampler {
+	return sampler{name: name, size: size, at: at, draw: func(r uint64) any {
+		i, _ := bits.Mul64(r, size) // of r / 2^64 x size, the whole part
+		return at(i)
+	}}
+}
+
+// choice draws each entry of a list with equal probability, so that listing a value twice doubles its probability; the value still counts
+// once.
+func choice(name string, values []any) sampler {
+	distinct, _ := levels(values)
+	s := counted(name, uint64(len(distinct)), func(i uint64) any { return distinct[i] })
+	s.draw = counted(name, uint64(len(values)), func(i uint64) any { return values[i] }).draw
+	return s
+}
+
+func uniform(name string, low, high float64) sampler {
+	// More digits for a narrow range, so that it still has a hundred thousand values.
+	largest := math.Max(math.Abs(low), math.Abs(high))
+	precision := max(digits, int(math.Floor(math.Log10(largest)))-int(math.Floor(math.Log10(high-low)))+digits-1)
+	return sampler{name: name, draw: func(r uint64) any {
+		return rounded(low+float64(unit(r)*(high-low)), low, high, precision)
+	}}
+}
+
+func logUniform(name string, low, high float64) sampler {
+	ratio := math.Log(high / low)
+	precision := max(digits, digits-int(math.Floor(math.Log10(ratio))))
+	return sampler{name: name, draw: func(r uint64) any {
+		return rounded(low*math.Exp(unit(r)*ratio), low, high, precision)
+	}}
+}
+
+// logInt draws from a logarithmic range widened by half a step on both sides and rounds, so that the ends are as likely as their
+// neighbours.
+func logInt(name string, low, high int64) sampler {
+	a, b := math.Log(float64(low)-0.5), math.Log(float64(high)+0.5)
+	s := counted(name, uint64(high-low)+1, func(i uint64) any { return float64(low + int64(i)) })
+	s.draw = func(r uint64) any {
+		v := math.Round(math.Exp(a + float64(unit(r)*(b-a))))
+		return min(max(v, float64(low)), float64(high))
+	}
+	return s
+}
+
+// unit returns a number in [0, 1) from the upper 53 of 64 random bits.
+func unit(r uint64) float64 { return float64(r>>11) / (1 << 53) }
+
+// rounded rounds v to a number of significant digits if the result is in [low, high).
+func rounded(v, low, high float64, precision int) float64 {
+	if r := round(v, precision); r >= low && r < high {
+		return r
+	}
+	return min(max(v, low), math.Nextafter(high, low))
+}
+
+func round(v float64, precision int) float64 {
+	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', min(precision, 17), 64), 64)
+	if err != nil {
+		return v // rounded up beyond the largest float64
+	}
+	return r + 0
+}
+
+// random is a counter-based generator: 64 bits for each (seed, number of the draw, parameter), so that adding a parameter, or drawing more
+// often, does not change the others. It applies SplitMix64's finalizer (Steele, Lea and Flood 2014) to the three in turn, with the name as
+// its FNV-1a hash.
+func random(seed, draw uint64, name string) uint64 {
+	const golden = 0x9e3779b97f4a7c15
+	hash := uint64(0xcbf29ce484222325)
+	for i := range len(name) {
+		hash = (hash ^ uint64(name[i])) * 0x100000001b3
+	}
+	x := mix(seed + golden)
+	x = mix(x ^ draw + golden)
+	return mix(x ^ hash + golden)
+}
+
+func mix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}

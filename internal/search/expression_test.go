@@ -1,0 +1,285 @@
+package search_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+)
+
+// example is a complete configuration, as a trainer would make it.
+func example() map[string]any {
+	return map[string]any{
+		"num_leaves": 31, "max_depth": -1, "learning_rate": 0.1, "min_data_in_leaf": 20.0, "lambda_l2": 0.0,
+		"boosting": "gbdt", "deterministic": true, "list": []any{1.0},
+	}
+}
+
+func TestConstraintHolds(t *testing.T) {
+	for text, want := range map[string]bool{
+		"num_leaves <= 2 ^ max_depth":                     true, // no limit
+		"max_depth > 1000":                                true,
+		"num_leaves == 31":                                true,
+		"num_leaves in [15, 31]":                          true,
+		"num_leaves not in [15, 31]":                      false,
+		"not (num_leaves < 31)":                           true,
+		"num_leaves / 2 == 15.5":                          true,
+		"7 / 2 == 3.5":                                    true,
+		"15 < num_leaves < 63":                            true,
+		"31 < num_leaves < 63":                            false,
+		"boosting == \"gbdt\" && deterministic":           true,
+		"boosting in [\"dart\", 'goss'] or lambda_l2 > 0": false,
+		"num_leaves > 63 ? learning_rate < 0.05 : learning_rate < 0.2":  true,
+		"min(num_leaves, 7, 9) == 7 && max(1, num_leaves) == 31":        true,
+		"abs(-3) == 3 && floor(2.7) == 2 && ceil(2.1) == 3":             true,
+		"log(exp(1)) == 1 && sqrt(16) == 4 && 2 ** 3 == 8":              true,
+		"min_data_in_leaf * num_leaves <= 1e4":                          true,
+		"-learning_rate < 0 and +learning_rate > 0":                     true,
+		"lambda_l2 / lambda_l2 > 0 || lambda_l2 / lambda_l2 <= 0":       false, // not a number
+		"log(learning_rate) / log(10) < -0.999 && 0x10 == 16 && 1_0>9":  true,
+		"if num_leaves > 3 { true } else { false }":                     true,
+		"// the whole line is a comment\nnum_leaves > 3 /* and this */": true,
+	} {
+		c, err := search.CompileConstraint(text, example())
+		if err != nil {
+			t.Errorf("search.CompileConstraint(text, example()): got %v; want no error", err)
+			continue
+		}
+		if got, err := c.Holds(example()); err != nil || got != want {
+			t.Errorf("c.Holds(example()): got %s: %v, %v; want no error, got = want", text, got, err)
+		}
+	}
+}
+
+func TestMaxDepthLimits(t *testing.T) {
+	c, err := search.CompileConstraint("num_leaves <= 2 ^ max_depth", example())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		leaves, depth float64
+		want          bool
+	}{{31, 5, true}, {32, 5, true}, {33, 5, false}, {33, 0, true}, {33, -1, true}, {255, 6, false}} {
+		got, err := c.Holds(map[string]any{"num_leaves": tc.leaves, "max_depth": tc.depth})
+		if err != nil || got != tc.want {
+			t.Errorf("c.Holds(...): got %+v: %v, %v; want no error, got = tc.want", tc, got, err)
+		}
+	}
+	for _, params := range []map[string]any{{"num_leaves": 3.0}, {"num_leaves": 3.0, "max_depth": []any{}}, {"num_leaves": "many", "max_depth": 3}} {
+		var e *search.ExpressionError
+		if _, err := c.Holds(params); !errors.As(err, &e) {
+			t.Errorf("c.Holds(params): got %v: %v (%T); want err of the type of e", params, err, err)
+		}
+	}
+}
+
+func TestConstraintErrors(t *testing.T) {
+	const only = "only arithmetic, comparisons and the functions min, max, abs, log, exp, sqrt, floor, ceil are used here"
+	for text, want := range map[string]string{
+		"num_leafs <= 3":             `"num_leafs <= 3": column 1: unknown name "num_leafs" (did you mean "num_leaves"?)`,
+		"1 < num_leaves + numleave":  `"1 < num_leaves + numleave": column 18: unknown name "numleave" (did you mean "num_leaves"?)`,
+		"list == 3":                  `"list == 3": column 1: unknown name "list" (known: boosting, deterministic, lambda_l2, learning_rate, max_depth, min_data_in_leaf, num_leaves)`,
+		"num_leaves":                 `"num_leaves": expected bool, but got float64`,
+		"num_leaves < \"x\"":         `"num_leaves < \"x\"": column 12: invalid operation: < (mismatched types float64 and string)`,
+		"boosting && true":           `"boosting && true": column 10: invalid operation: && (mismatched types string and bool)`,
+		"num_leaves <":               `"num_leaves <": column 12: unexpected token EOF`,
+		"":                           `"": column 1: unexpected token EOF`,
+		"sin(1) < 2":                 `"sin(1) < 2": column 1: unknown function "sin" (did you mean "min"?)`,
+		"len(boosting) < 2":          `"len(boosting) < 2": column 1: unknown function "len" (known: abs, ceil, exp, floor, log, max, min, sqrt)`,
+		"log(1, 2) < 2":              `"log(1, 2) < 2": column 1: log with 2 arguments; it takes one`,
+		"max() < 2":                  `"max() < 2": column 1: max with 0 arguments; it takes one or more`,
+		"num_leaves % 2 == 0":        `"num_leaves % 2 == 0": column 12: operator % is not used here; use one of + - * / ^ ** == != < <= > >= && and || or in`,
+		"boosting matches \"a*\"":    `"boosting matches \"a*\"": column 10: operator matches is not used here; use one of + - * / ^ ** == != < <= > >= && and || or in`,
+		"1..1000000000 == [1]":       `"1..1000000000 == [1]": column 2: operator .. is not used here; use one of + - * / ^ ** == != < <= > >= && and || or in`,
+		"all([1], # > 0)":            `"all([1], # > 0)": column 1: unknown function "all" (known: abs, ceil, exp, floor, log, max, min, sqrt)`,
+		"let x = 1; x < 2":           `"let x = 1; x < 2": column 5: ` + only,
+		"boosting.x == 1":            `"boosting.x == 1": column 10: ` + only,
+		"boosting?.x == 1":           `"boosting?.x == 1": column 11: ` + only,
+		"boosting[0:1] == \"g\"":     `"boosting[0:1] == \"g\"": column 9: ` + only,
+		"{a: 1} == 1":                `"{a: 1} == 1": column 1: ` + only,
+		"nil == 1":                   `"nil == 1": column 1: ` + only,
+		"boosting.x() == 1":          `"boosting.x() == 1": column 10: only functions can be called: min, max, abs, log, exp, sqrt, floor, ceil`,
+		"num_leaves < 1/0":           `"num_leaves < 1/0": column 15: this is +Inf, no number that anything can be compared with`,
+		"num_leaves < 0/0":           `"num_leaves < 0/0": column 15: this is NaN, no number that anything can be compared with`,
+		"num_leaves < log(0)":        `"num_leaves < log(0)": column 14: this is -Inf, no number that anything can be compared with`,
+		"num_leaves < -sqrt(-1)":     `"num_leaves < -sqrt(-1)": column 15: this is NaN, no number that anything can be compared with`,
+		"num_leaves in [1, 9 ^ 999]": `"num_leaves in [1, 9 ^ 999]": column 21: this is +Inf, no number that anything can be compared with`,
+		"true; true":                 `"true; true": column 1: ` + only,
+	} {
+		_, err := search.CompileConstraint(text, example())
+		var e *search.ExpressionError
+		if !errors.As(err, &e) || err.Error() != want {
+			t.Errorf("%s\ngot  %v\nwant %s", text, err, want)
+		}
+	}
+	long := strings.Repeat(" ", 995) + "1 == 1"
+	if _, err := search.CompileConstraint(long, example()); err == nil || !strings.HasSuffix(err.Error(), "1001 bytes, more than the 1000 that an expression may have") {
+		t.Errorf(`search.CompileConstraint(long, example()): got %v; want an error, err.Error() ending in "1001 bytes, more than the 1000 that an expression may have"`, err)
+	}
+	many := "1" + strings.Repeat("+1", 300) + " == 1"
+	if _, err := search.CompileConstraint(many, example()); err == nil || !strings.Contains(err.Error(), "exceeds maximum allowed nodes") {
+		t.Errorf(`search.CompileConstraint(many, example()): got %v; want an error, err.Error() with "exceeds maximum allowed nodes"`, err)
+	}
+}
+
+func TestCondition(t *testing.T) {
+	names := append(search.FactNames(), "log_loss", "precision@1%", "lift@0.5%", "ndcg@3")
+	values := map[string]float64{"log_loss": 0.25, "precision@1%": 0.3, "lift@0.5%": 4, "ndcg@3": 0.5, "trees": 120, "model_bytes": 1e6}
+	for text, want := range map[string]bool{
+		"log_loss <= 0.3":                                     true,
+		"log_loss <= 0.3 && trees <= 100":                     false,
+		"precision@1% >= 0.3 and lift@0.5% > 3":               true,
+		"precision_at_1pct > 0.3 or lift_at_0_5pct > 3":       true,
+		"ndcg@3>0.4&&model_bytes<2e6":                         true,
+		"max(precision@1%,ndcg@3)==0.5":                       true,
+		"not (trees > 1e2)":                                   false,
+		"model_bytes < 5e5 ? true : precision@1% * 10 >= 2.9": true,
+	} {
+		c, err := search.CompileRequire(text, known(names))
+		if err != nil {
+			t.Errorf("search.CompileRequire(text, known(names)): got %v; want no error", err)
+			continue
+		}
+		if got, err := c.Eval(values); err != nil || got != want || c.String() != text {
+			t.Errorf("c.Eval(values): got %s: %v, %v; want no error, got = want, c.String() = text", text, got, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"log_los <= 0.3":                 `"log_los <= 0.3": column 1: unknown name "log_los" (did you mean "log_loss"?)`,
+		"precision@1% >= 0 && lift@1% <": `"precision@1% >= 0 && lift@1% <": column 22: unknown name "lift@1%" (did you mean "lift@0.5%"?)`,
+		"precision@1% >= 0 && trees":     `"precision@1% >= 0 && trees": column 19: invalid operation: && (mismatched types bool and float64)`,
+		"precision@1% >= \"ä\" + §":      `"precision@1% >= \"ä\" + §": column 23: unrecognized character: U+00A7 '§'`,
+		"precision@1% > ":                `"precision@1% > ": column 15: unexpected token EOF`,
+		"log_loss":                       `"log_loss": expected bool, but got float64`,
+		"precision@ > 1":                 `"precision@ > 1": column 1: unknown name "precision" (did you mean "precision@1%"?)`,
+	} {
+		_, err := search.CompileRequire(text, known(names))
+		var e *search.ExpressionError
+		if !errors.As(err, &e) || err.Error() != want {
+			t.Errorf("%s\ngot  %v\nwant %s", text, err, want)
+		}
+	}
+	c, err := search.CompileRequire("precision@1% > 0.1 && precision_at_1pct < trees", known(names))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Names(); len(got) != 2 || got[0] != "precision@1%" || got[1] != "trees" {
+		t.Errorf("names %v", got)
+	}
+	for _, v := range []map[string]float64{{"trees": 3}, {"trees": 3, "precision@1%": math.NaN()}} {
+		if _, err := c.Eval(v); err == nil || err.Error() != `"precision@1% > 0.1 && precision_at_1pct < trees": precision@1% is not known` {
+			t.Errorf("c.Eval(v): got %v: %v; want an error, err.Error() = `\"precision@1%% > 0.1 && precision_at_1pct < trees\": precision@1%% is not known`", v, err)
+		}
+	}
+}
+
+func TestCompileRequireAsksForMetrics(t *testing.T) {
+	resolve := func(name string) (string, error) {
+		switch name {
+		case "precision@0.01", "precision_at_1pct":
+			return "precision@1%", nil
+		case "auc":
+			return "auc", nil
+		}
+		return "", errors.New("no such metric")
+	}
+	c, err := search.CompileRequire("precision@0.01 > 0.2 and precision_at_1pct < 0.9 and auc > 1e-1", resolve)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Names(); len(got) != 2 || got[0] != "auc" || got[1] != "precision@1%" {
+		t.Errorf("names %v", got)
+	}
+	if holds, err := c.Eval(map[string]float64{"auc": 0.7, "precision@1%": 0.3}); err != nil || !holds {
+		t.Errorf(`c.Eval(map[string]float64{"auc": 0.7, "precision@1%%": 0.3}): got %v, %v; want no error, holds`, holds, err)
+	}
+	_, err = search.CompileRequire("auc > 1 and\n ä", resolve)
+	if err == nil || err.Error() != `"auc > 1 and\n ä": column 14: unknown name "ä" (known: auc)` {
+		t.Errorf("search.CompileRequire(\"auc > 1 and\\n ä\", resolve): got %v; want an error, err.Error() = `\"auc > 1 and\\n ä\": column 14: unknown name \"ä\" (known: auc)`", err)
+	}
+	_, err = search.CompileRequire("auc > rocauc", resolve)
+	if err == nil || err.Error() != `"auc > rocauc": column 7: no such metric` {
+		t.Errorf("search.CompileRequire(\"auc > rocauc\", resolve): got %v; want an error, err.Error() = `\"auc > rocauc\": column 7: no such metric`", err)
+	}
+}
+
+func TestFacts(t *testing.T) {
+	r := &sweep.Result{
+		Score: 0.7, Metrics: map[string]float64{"auc": 0.7}, Trees: 3, Leaves: 12, TreesGrown: 5, BestIteration: 3,
+		Model: &sweep.Object{Bytes: 99}, Usage: sweep.Usage{TrainSeconds: 1.5, PrivateBytes: 7},
+	}
+	facts := search.Facts(r)
+	for _, name := range search.FactNames() {
+		if _, ok := facts[name]; !ok {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	if len(facts) != len(search.FactNames())+1 || facts["auc"] != 0.7 || facts["model_bytes"] != 99 || facts["trees_grown"] != 5 {
+		t.Errorf(`got %v; want len(facts) = len(search.FactNames()) + 1, facts["auc"] = 0.7, facts["model_bytes"] = 99, facts["trees_grown"] = 5`, facts)
+	}
+	if len(r.Metrics) != 1 {
+		t.Error("the result was changed")
+	}
+}
+
+func FuzzConstraint(f *testing.F) {
+	for _, s := range []string{
+		"num_leaves <= 2 ^ max_depth", "a", "1 in [1,2]", "not true", "min(1, 2) < 3 ? true : false", "\"", "let x = 1; x", "1..9 == 1",
+		"((((1))))==1", "precision@1% > 3", "- - -1 < 2 ** 3 ** 4", "boosting + boosting == ''", "[[1],[2]] == [[1]]", "learning_rate in [[1]]",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var e *search.ExpressionError
+		c, err := search.CompileConstraint(text, example())
+		if err != nil && !errors.As(err, &e) {
+			t.Fatalf("untyped error %T: %v", err, err)
+		}
+		if err == nil {
+			first, err := c.Holds(example())
+			if err != nil && !errors.As(err, &e) {
+				t.Fatalf("untyped error %T: %v", err, err)
+			}
+			if again, _ := c.Holds(example()); again != first {
+				t.Fatal("twice the same is not the same")
+			}
+		}
+		r, err := search.CompileRequire(text, known([]string{"auc", "precision@1%"}))
+		if err != nil {
+			if !errors.As(err, &e) {
+				t.Fatalf("untyped error %T: %v", err, err)
+			}
+			return
+		}
+		if _, err := r.Eval(map[string]float64{"auc": 0.5, "precision@1%": 0.1, "trees": 10}); err != nil && !errors.As(err, &e) {
+			t.Fatalf("untyped error %T: %v", err, err)
+		}
+	})
+}
+
+// TestRenameInConstraint: parameters anywhere, and nothing else.
+func TestRenameInConstraint(t *testing.T) {
+	name := func(alias string) string {
+		if full, ok := map[string]string{"eta": "learning_rate", "log": "loglog", "max_leaves": "num_leaves"}[alias]; ok {
+			return full
+		}
+		return alias
+	}
+	for text, want := range map[string]string{
+		"num_leaves <= 31":                      "num_leaves <= 31",
+		"eta<0.1||(eta > 1) ":                   "learning_rate<0.1||(learning_rate > 1) ",
+		"log(eta) < max(max_leaves, eta, 3)":    "log(learning_rate) < max(num_leaves, learning_rate, 3)",
+		`boosting != "etaä" && -eta ** 2 < 1`:   `boosting != "etaä" && -learning_rate ** 2 < 1`,
+		"eta in [0.1, eta] ? true : etas < 1":   "learning_rate in [0.1, learning_rate] ? true : etas < 1",
+		"eta <":                                 "eta <", // errors quote the original text
+		"":                                      "",
+		strings.Repeat("eta + ", 500) + "1 < 2": strings.Repeat("eta + ", 500) + "1 < 2",
+	} {
+		if got := search.RenameInConstraint(text, name); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
+		}
+	}
+}

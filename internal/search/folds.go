@@ -1,0 +1,217 @@
+package search
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"coppice/internal/sweep"
+)
+
+// dropLevel is the probability with which a configuration as good as the best is dropped after its first folds.
+const dropLevel = 0.05
+
+// Choice is the configuration that the refit of a cross-validated sweep trains.
+type Choice struct {
+	sweep.Rated
+	Params sweep.Params // complete: with the folds' number of trees, and without early stopping
+	Reason string
+}
+
+// NoChoiceError is a sweep without a configuration that can be trained on all rows.
+type NoChoiceError struct{ Reason string }
+
+func (e *NoChoiceError) Error() string { return e.Reason }
+
+// Choose returns the best configuration that has all of its folds and meets the requirements, as far as those can be checked before it is
+// trained on all rows. It is a pure function of the plan and of results that never change, so the answer is the same whichever task asks.
+// Its error is a *NoChoiceError.
+func Choose(p *sweep.Plan, b sweep.Board, require []*Condition) (*Choice, error) {
+	var eligible []sweep.Rated
+	var passed string
+	for _, c := range b.Configurations {
+		if c.State != sweep.ConfigurationDone {
+			continue
+		}
+		if why := unmet(&c, require); why == "" {
+			eligible = append(eligible, c)
+		} else if passed == "" && len(eligible) == 0 {
+			passed = fmt.Sprintf("; configuration %d ranked higher and may not win: it %s", c.Configuration, why)
+		}
+	}
+	if len(eligible) == 0 {
+		return nil, &NoChoiceError{explainNoChoice(b) + passed}
+	}
+
+	best := &eligible[0]
+	params := maps.Clone(best.Params)
+	params["num_iterations"], params["early_stopping_round"] = float64(best.Trees), 0.0
+	direction := map[bool]string{true: "highest", false: "lowest"}[p.Maximize]
+	reason := fmt.Sprintf("configuration %d has the %s mean %s over %d folds, %s", best.Configuration, direction, p.Spec.Metric, best.Of, estimate(best))
+	switch {
+	case len(eligible) > 1:
+		reason += fmt.Sprintf("; next is configuration %d with %s", eligible[1].Configuration, estimate(&eligible[1]))
+	case len(b.Configurations) > 1:
+		reason += "; it is the only one that may win"
+	}
+	return &Choice{*best, params, reason + passed}, nil
+}
+
+// unmet returns a requirement that a configuration does not meet, or "". Requirements on the refit only (its bytes, its time) are checked
+// later.
+func unmet(c *sweep.Rated, require []*Condition) string {
+	facts := maps.Clone(c.Metrics)
+	facts["score"] = *c.Mean
+	for _, name := range []string{"trees", "trees_grown", "best_iteration"} {
+		facts[name] = float64(c.Trees)
+	}
+
+	for _, q := range require {
+		later := slices.ContainsFunc(q.Names(), func(name string) bool {
+			_, known := facts[name]
+			return !known && slices.Contains(FactNames(), name)
+		})
+		if later {
+			continue
+		}
+		holds, err := q.Eval(facts)
+		if err != nil {
+			return fmt.Sprintf("may not meet a requirement: %v", err)
+		}
+		if !holds {
+			return fmt.Sprintf("does not meet the requirement %s:%s", q, valuesOf(q, facts))
+		}
+	}
+	return ""
+}
+
+// explainNoChoice explains that no configuration can win: how many configurations are in each state.
+func explainNoChoice(b sweep.Board) string {
+	count := map[string]int{}
+	for _, c := range b.Configurations {
+		count[c.State]++
+	}
+	return fmt.Sprintf("no configuration can win: %d have all of their folds, %d were dropped, %d have failed, %d have not ended",
+		count[sweep.ConfigurationDone], count[sweep.ConfigurationDropped], count[sweep.ConfigurationFailed], count[sweep.ConfigurationOpen])
+}
+
+// estimate formats a mean with its standard error.
+func estimate(c *sweep.Rated) string {
+	if c.SE == nil {
+		return fmt.Sprintf("%.6g", *c.Mean)
+	}
+	return fmt.Sprintf("%.6g ± %.2g", *c.Mean, *c.SE)
+}
+
+// Drop says why a later fold of a configuration is not to be trained, or "". When it is called, the first folds of all configurations have
+// ended, so the result does not depend on the caller or the time.
+func Drop(p *sweep.Plan, b sweep.Board, configuration int) string {
+	first := p.Folds.First
+	var own, best *sweep.Rated
+	for i := range b.Configurations {
+		c := &b.Configurations[i]
+		if c.Configuration == configuration {
+			own = c
+		}
+		if slices.Contains(c.Scores[:first], nil) {
+			continue
+		}
+		if best == nil || better(p, c, best, first) {
+			best = c
+		}
+	}
+
+	for f, score := range own.Scores[:first] {
+		if score == nil {
+			return fmt.Sprintf("configuration %d has no score in fold %d (trial %d), and a mean over the others would not compare", configuration, f+1, own.Trials[f])
+		}
+	}
+	return behind(p, own, best)
+}
+
+// better reports whether x is ahead of y in the first folds.
+func better(p *sweep.Plan, x, y *sweep.Rated, first int) bool {
+	a, b := meanOf(x.Scores[:first]), meanOf(y.Scores[:first])
+	if a == b {
+		return x.Configuration < y.Configuration
+	}
+	return p.Maximize == (a > b)
+}
+
+func meanOf(scores []*float64) float64 {
+	sum := 0.0
+	for _, s := range scores {
+		sum += *s
+	}
+	return sum / float64(len(scores))
+}
+
+// behind compares a configuration with the best by a paired test over their first folds. Models of different folds share training rows, so
+// their scores are correlated: the variance of the mean uses rated/trained in addition to 1/n (Nadeau and Bengio, 2003).
+func behind(p *sweep.Plan, own, best *sweep.Rated) string {
+	first := p.Folds.First
+	n := float64(first)
+	if own.Configuration == best.Configuration || first < 2 {
+		return ""
+	}
+
+	gaps := make([]float64, first)
+	mean, squares := 0.0, 0.0
+	for f := range gaps {
+		gaps[f] = *own.Scores[f] - *best.Scores[f]
+		if p.Maximize {
+			gaps[f] = -gaps[f]
+		}
+		mean += gaps[f] / n
+	}
+	if !(mean > 0) {
+		return ""
+	}
+	for _, g := range gaps {
+		squares += float64((g - mean) * (g - mean))
+	}
+
+	se := math.Sqrt(squares / (n - 1) * (1/n + sharedRows(p, first)))
+	chance := 0.0 // of the same gap in every fold
+	if se > 0 {
+		chance = distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Survival(mean / se)
+	}
+	if chance >= dropLevel {
+		return ""
+	}
+	return fmt.Sprintf("configuration %d is behind configuration %d by %.3g ± %.2g %s over the same %d folds (paired t-test, p = %.2g); its other folds are not trained",
+		own.Configuration, best.Configuration, mean, se, p.Spec.Metric, first, chance)
+}
+
+// sharedRows returns what is added to 1/n in the variance of a mean over the first n folds because their models share training rows: the
+// mean ratio of rated to trained rows.
+func sharedRows(p *sweep.Plan, n int) float64 {
+	share := 0.0
+	for _, r := range p.Folds.Rounds[:n] {
+		share += float64(len(r.Rated.Folds)) / float64(len(r.Train.Folds)) / float64(n)
+	}
+	return share
+}
+
+// WhyRefit says why the refit of a cross-validated sweep wins, or why nothing does.
+func WhyRefit(p *sweep.Plan, b sweep.Board, require []*Condition, s Selection) string {
+	refit := b.Rows[0].Result // it is always first
+	number := len(p.Trials) - 1
+	switch {
+	case refit == nil:
+		return fmt.Sprintf("the refit, trial %d, had not ended, and no other has a model that may win; give the sweep a longer limits.sweep", number)
+	case refit.Status != sweep.StatusDone:
+		return fmt.Sprintf("the refit, trial %d, has ended without a model (%s): %s", number, refit.Status, refit.Reason)
+	case len(s.Candidates) == 0 && len(s.Rejected) > 0:
+		return fmt.Sprintf("the refit, trial %d, may not win: %s", number, s.Rejected[0].Reason)
+	}
+
+	choice, err := Choose(p, b, require)
+	if err != nil { // it could not have been trained
+		return err.Error()
+	}
+	return fmt.Sprintf("%s; trial %d trains it on all rows of train and valid, with %d trees", choice.Reason, number, choice.Trees)
+}

@@ -1,0 +1,173 @@
+package search
+
+import (
+	"slices"
+
+	"coppice/internal/sweep"
+)
+
+// setting is a parameter of boosted trees, independent of its name in a library.
+type setting int
+
+const (
+	learningRate setting = iota
+	trees
+	maxDepth
+	leaves
+	minWeight
+	minRows
+	rowShare
+	columnShare
+	levelShare
+	ridge
+	lasso
+	minGain
+)
+
+// settingNames are the names in XGBoost, LightGBM, CatBoost, scikit-learn and this project's trainer.
+var settingNames = map[setting][]string{
+	learningRate: {"learning_rate", "eta", "shrinkage_rate", "lr"},
+	trees: {"num_iterations", "nrounds", "n_estimators", "num_boost_round", "num_round", "num_rounds", "iterations", "num_trees", "max_iter",
+		"num_iteration", "n_iter", "nrounds_max"},
+	maxDepth:    {"max_depth", "depth"},
+	leaves:      {"num_leaves", "max_leaves", "max_leaf_nodes", "num_leaf", "max_leaf"},
+	minWeight:   {"min_child_weight", "min_sum_hessian_in_leaf", "min_sum_hessian"},
+	minRows:     {"min_data_in_leaf", "min_child_samples", "min_samples_leaf", "min_data", "min_data_per_leaf"},
+	rowShare:    {"subsample", "bagging_fraction", "sub_row", "bagging"},
+	columnShare: {"colsample_bytree", "feature_fraction", "sub_feature", "rsm", "max_features"},
+	levelShare:  {"colsample_bylevel", "colsample_bynode", "feature_fraction_bynode"},
+	ridge:       {"lambda_l2", "lambda", "reg_lambda", "l2_leaf_reg", "l2_regularization", "reg_l2"},
+	lasso:       {"lambda_l1", "alpha", "reg_alpha", "reg_l1"},
+	minGain:     {"min_gain_to_split", "gamma", "min_split_loss", "min_split_gain"},
+}
+
+// usual are the default values of unordered parameters of boosted trees.
+var usual = []any{"gbtree", "gbdt", "Plain", "depthwise", "SymmetricTree", "hist"}
+
+// portfolio lists configurations that did well on many public tables: first the optimal defaults of Probst, Boulesteix and Bischl (2019),
+// then variations of the libraries' defaults and of the advice in their documentation, from shallow and hardly regularized to deep and
+// strongly regularized.
+var portfolio = []struct {
+	name   string
+	values map[setting]float64
+}{
+	{"many deep trees, slowly", map[setting]float64{learningRate: 0.018, trees: 4168, maxDepth: 13, leaves: 255, minWeight: 2.06, minRows: 10,
+		rowShare: 0.839, columnShare: 0.752, levelShare: 0.585, ridge: 0.982, lasso: 1.113, minGain: 1e-4}},
+	{"the libraries' defaults, slower", map[setting]float64{learningRate: 0.1, trees: 400, maxDepth: 6, leaves: 31, minWeight: 1, minRows: 20,
+		rowShare: 0.9, columnShare: 0.9, levelShare: 0.9, ridge: 1, lasso: 1e-3, minGain: 1e-4}},
+	{"deep trees from few columns", map[setting]float64{learningRate: 0.05, trees: 1000, maxDepth: 10, leaves: 127, minWeight: 1, minRows: 10,
+		rowShare: 0.8, columnShare: 0.5, levelShare: 0.6, ridge: 1, lasso: 1e-3, minGain: 1e-3}},
+	{"many shallow trees", map[setting]float64{learningRate: 0.08, trees: 2000, maxDepth: 4, leaves: 15, minWeight: 2, minRows: 30,
+		rowShare: 0.8, columnShare: 0.7, levelShare: 0.8, ridge: 1, lasso: 0.01, minGain: 1e-3}},
+	{"strongly regularized", map[setting]float64{learningRate: 0.05, trees: 1500, maxDepth: 8, leaves: 63, minWeight: 10, minRows: 100,
+		rowShare: 0.7, columnShare: 0.5, levelShare: 0.5, ridge: 20, lasso: 1, minGain: 0.1}},
+}
+
+// fewestSettings is how many parameters must be recognised for the portfolio to apply.
+const fewestSettings = 3
+
+// settingsOf returns the axes that are parameters of boosted trees.
+func (d *domain) settingsOf() map[int]setting {
+	found := map[int]setting{}
+	for j := range d.axes {
+		for s, names := range settingNames {
+			if slices.Contains(names, d.axes[j].name) && d.axes[j].ordered {
+				found[j] = s
+			}
+		}
+	}
+	return found
+}
+
+// portfolioShare is the part of a search's trials, rounded, that the portfolio may have if there are earlier searches. These mostly tried what
+// was good then, and cannot tell what would be better elsewhere now. The portfolio's configurations are far apart and the same in every search,
+// so that the levels of searches can be compared by them.
+const portfolioShare = 0.25
+
+// fromPortfolio proposes generally good configurations, if the names suggest boosted trees: a first search begins with them, a later one of so
+// many trials in total has some among its own.
+func (a *asker) fromPortfolio(total int) *proposal {
+	if a.next >= 3*len(portfolio) {
+		return nil
+	}
+	known := a.settingsOf()
+	rates := 0
+	for _, s := range known {
+		if s == learningRate || s == trees {
+			rates++
+		}
+	}
+	if len(known) < fewestSettings || rates == 0 {
+		return nil
+	}
+
+	var next *proposal
+	taken := 0
+	for i, entry := range portfolio {
+		switch params := a.entry(i, entry.values, known); {
+		case a.isTried(params):
+			taken++
+		case next == nil && a.usable(params):
+			next = &proposal{params, SourcePortfolio, a.whyPortfolio() + entry.name}
+		}
+	}
+	if len(a.history.earlier) > 0 && float64(taken+1) > portfolioShare*float64(total)+0.5 {
+		return nil
+	}
+	return next
+}
+
+// whyPortfolio begins the reason. Plans of running sweeps are recognised by a checksum that includes it, so the words of a first search stay.
+func (a *asker) whyPortfolio() string {
+	if len(a.history.earlier) == 0 {
+		return "boosted trees, no former search: "
+	}
+	return "boosted trees: "
+}
+
+// entry returns a configuration of the portfolio, clamped to the space. A parameter that it does not name gets the usual value, or each
+// value in turn.
+func (a *asker) entry(i int, values map[setting]float64, known map[int]setting) sweep.Params {
+	at := make([]float64, len(a.axes))
+	for j := range a.axes {
+		axis := &a.axes[j]
+		s, recognized := known[j]
+		switch {
+		case recognized:
+			at[j] = axis.nearest(values[s])
+		case axis.ordered:
+			at[j] = 0.5
+		default:
+			level := slices.IndexFunc(axis.levels, func(v any) bool { return slices.Contains(usual, v) })
+			if level < 0 {
+				level = i % len(axis.levels)
+			}
+			at[j] = (float64(level) + 0.5) / float64(len(axis.levels))
+		}
+	}
+	return a.config(at)
+}
+
+// nearest returns the position of an ordered axis's value closest to x.
+func (a *axis) nearest(x float64) float64 {
+	if a.levels == nil {
+		u, ok := a.place(x)
+		if !ok {
+			return 0 // below a logarithmic range
+		}
+		return min(max(u, 0), below1)
+	}
+
+	closest := 0
+	for l := range a.levels {
+		if distance(a.levels[l], x) < distance(a.levels[closest], x) {
+			closest = l
+		}
+	}
+	return (float64(closest) + 0.5) / float64(len(a.levels))
+}
+
+func distance(level any, x float64) float64 {
+	v, _ := level.(float64)
+	return max(v-x, x-v)
+}

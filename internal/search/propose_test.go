@@ -1,0 +1,448 @@
+package search_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+)
+
+// trainer is a fake trainer: it knows aliases, defaults and bounds.
+func trainer(params map[string]any) (map[string]any, error) {
+	full := map[string]any{
+		"num_leaves": 31.0, "max_depth": -1.0, "learning_rate": 0.1, "min_data_in_leaf": 20.0, "lambda_l2": 0.0,
+		"feature_fraction": 1.0, "boosting": "gbdt", "num_iterations": 100.0,
+	}
+	for name, value := range params {
+		if _, known := full[name]; !known {
+			return nil, fmt.Errorf("unknown parameter %s", name)
+		}
+		if v, ok := value.(float64); ok && name == "num_leaves" && v < 2 {
+			return nil, fmt.Errorf("num_leaves is %v: use 2 or more", v)
+		}
+		full[name] = value
+	}
+	return full, nil
+}
+
+func request(trials int, s sweep.Search) search.Request {
+	return search.Request{
+		Search: s, Base: map[string]any{"num_iterations": 2000.0, "learning_rate": 0.05}, Trials: trials, Seed: 7,
+		Canonical: trainer,
+	}
+}
+
+func propose(t *testing.T, r search.Request) search.Proposal {
+	t.Helper()
+	p, err := search.Propose(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkProposal(t, r, p)
+	return p
+}
+
+// checkProposal checks what is true of every proposal.
+func checkProposal(t *testing.T, r search.Request, p search.Proposal) {
+	t.Helper()
+	seen := map[string]bool{}
+	counts := map[string]int{}
+	for i, trial := range p.Trials {
+		text, err := json.Marshal(trial.Params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back sweep.Params
+		if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, trial.Params) {
+			t.Errorf("trial %d changes on its way through JSON: %v, %v", i, trial.Params, back)
+		}
+		if trial.Number != i || seen[string(text)] {
+			t.Errorf("trial %d at %d: %s", trial.Number, i, text)
+		}
+		seen[string(text)] = true
+		counts[trial.Source]++
+		for _, c := range r.Search.Constraints {
+			compiled, err := search.CompileConstraint(c, trial.Params)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if holds, err := compiled.Holds(trial.Params); err != nil || !holds {
+				t.Errorf("trial %d breaks %s: %s, %v", i, c, text, err)
+			}
+		}
+		if want, given := r.Base["num_iterations"]; given && trial.Params["num_iterations"] != want {
+			t.Errorf("trial %d lost the base: %s", i, text)
+		}
+	}
+	if counts["fixed"] != p.Fixed || counts["grid"] != p.Grid || counts["random"] != p.Random || len(p.Trials) > r.Trials {
+		t.Errorf("counts %v of %+v", counts, p)
+	}
+	kept := 0
+	for _, d := range p.Decisions {
+		if d.Reason == "" {
+			t.Errorf("%+v has no reason", d)
+		}
+		if d.Trial >= 0 {
+			if d.Trial != kept {
+				t.Errorf("decision about trial %d after %d", d.Trial, kept-1)
+			}
+			kept++
+		}
+	}
+	if kept != len(p.Trials) {
+		t.Errorf("%d decisions for %d trials", kept, len(p.Trials))
+	}
+}
+
+func params(p search.Proposal, names ...string) []string {
+	var out []string
+	for _, trial := range p.Trials {
+		words := []string{trial.Source}
+		for _, n := range names {
+			words = append(words, fmt.Sprint(trial.Params[n]))
+		}
+		out = append(out, strings.Join(words, " "))
+	}
+	return out
+}
+
+func TestFixedThenGridThenRandom(t *testing.T) {
+	p := propose(t, request(8, sweep.Search{
+		Fixed: []sweep.Params{{"num_leaves": 31}, {"num_leaves": 63.0, "learning_rate": 0.03}, {}},
+		Grid:  map[string][]any{"num_leaves": {31.0, 15.0}, "lambda_l2": {0.0, 10.0, "x"}},
+		Random: map[string]sweep.Distribution{
+			"num_leaves": {LogInt: []int64{15, 255}}, "learning_rate": {LogUniform: []float64{0.01, 0.3}},
+		},
+	}))
+	got := params(p, "num_leaves", "lambda_l2", "learning_rate")
+	want := []string{
+		"fixed 31 0 0.05", "fixed 63 0 0.03", "grid 15 0 0.05", "grid 31 10 0.05", "grid 15 10 0.05", "grid 31 x 0.05", "grid 15 x 0.05",
+	}
+	if !slices.Equal(got[:7], want) || !strings.HasPrefix(got[7], "random ") || len(got) != 8 {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if p.Duplicates != 2 || p.Draws != 1 {
+		t.Errorf("%d duplicates, %d draws", p.Duplicates, p.Draws)
+	}
+	var reasons []string
+	for _, d := range p.Decisions[:5] {
+		reasons = append(reasons, fmt.Sprintf("%s %d %s", d.Source, d.Trial, d.Reason))
+	}
+	wantReasons := []string{
+		"fixed 0 fixed[0]: num_leaves=31", "fixed 1 fixed[1]: learning_rate=0.03 num_leaves=63", "fixed -1 fixed[2]: repeats trial 0",
+		"grid -1 lambda_l2=0 num_leaves=31: repeats trial 0", "grid 2 lambda_l2=0 num_leaves=15",
+	}
+	if !slices.Equal(reasons, wantReasons) {
+		t.Errorf("got  %q\nwant %q", reasons, wantReasons)
+	}
+}
+
+func TestNothingToSearchIsOneTrial(t *testing.T) {
+	p := propose(t, request(1, sweep.Search{}))
+	if len(p.Trials) != 1 || p.Decisions[0].Reason != "fixed[0]: params as they are" {
+		t.Errorf(`propose(t, request(1, sweep.Search{})): got %+v; want len(p.Trials) = 1, p.Decisions[0].Reason = "fixed[0]: params as they are"`, p)
+	}
+	p = propose(t, request(50, sweep.Search{Fixed: []sweep.Params{{}, {"num_leaves": 7.0}}}))
+	want := "there are only 2 different configurations for 50 trials; ranges under search.random would add more"
+	if len(p.Trials) != 2 || !slices.Equal(p.Notes, []string{want}) {
+		t.Errorf("%d trials, %q", len(p.Trials), p.Notes)
+	}
+	p, err := search.Propose(search.Request{Trials: 1, Base: map[string]any{"anything": 3}})
+	if err != nil || !reflect.DeepEqual(p.Trials[0].Params, sweep.Params{"anything": 3.0}) {
+		t.Errorf(`search.Propose(...): got %+v, %v; want no error, p.Trials[0].Params = sweep.Params{"anything": 3.0}`, p, err)
+	}
+}
+
+// wide is a search with every form of distribution.
+func wide() sweep.Search {
+	return sweep.Search{
+		Fixed: []sweep.Params{{"num_leaves": 31.0, "max_depth": 6.0}},
+		Grid:  map[string][]any{"num_leaves": {31.0, 63.0, 127.0}, "max_depth": {5.0, 6.0, -1.0}},
+		Random: map[string]sweep.Distribution{
+			"learning_rate":    {LogUniform: []float64{0.01, 0.3}},
+			"num_leaves":       {LogInt: []int64{15, 255}},
+			"max_depth":        {Int: []int64{-1, 8}},
+			"feature_fraction": {Uniform: []float64{0.5, 1}},
+			"min_data_in_leaf": {Step: []float64{10, 100, 10}},
+			"lambda_l2":        {Choice: []any{0.0, 1.0, 10.0}},
+		},
+		Constraints: []string{"num_leaves <= 2 ^ max_depth", "lambda_l2 == 0 || feature_fraction < 0.9"},
+	}
+}
+
+func TestSameRequestSameProposal(t *testing.T) {
+	for seed := range uint64(5) {
+		r := request(200, wide())
+		r.Seed = seed
+		a, b := propose(t, r), propose(t, r)
+		if !reflect.DeepEqual(a, b) {
+			t.Fatalf("seed %d: two proposals differ", seed)
+		}
+		if len(a.Trials) != 200 || a.Violations["num_leaves <= 2 ^ max_depth"] == 0 || a.Violations["lambda_l2 == 0 || feature_fraction < 0.9"] == 0 {
+			t.Errorf("%d trials, violations %v", len(a.Trials), a.Violations)
+		}
+		r.Seed++
+		if reflect.DeepEqual(propose(t, r).Trials, a.Trials) {
+			t.Error("another seed gives the same trials")
+		}
+	}
+}
+
+// TestAProposalNeverChanges pins the first draws: a plan that is made again must be the same in every later version.
+func TestAProposalNeverChanges(t *testing.T) {
+	s := wide()
+	s.Fixed, s.Grid = nil, nil
+	got := params(propose(t, request(3, s)), "learning_rate", "num_leaves", "max_depth", "feature_fraction", "min_data_in_leaf", "lambda_l2")
+	want := []string{
+		"random 0.0351109 72 0 0.832801 90 0", "random 0.0214041 15 7 0.869871 40 10", "random 0.0229975 111 -1 0.542098 40 10",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestAnotherParameterChangesNoDraw(t *testing.T) {
+	s := sweep.Search{Random: map[string]sweep.Distribution{"learning_rate": {Uniform: []float64{0.01, 0.3}}, "num_leaves": {Int: []int64{2, 9999}}}}
+	before := propose(t, request(100, s))
+	s.Random = maps.Clone(s.Random)
+	s.Random["lambda_l2"] = sweep.Distribution{Uniform: []float64{0, 1}}
+	s.Random["feature_fraction"] = sweep.Distribution{Uniform: []float64{0.1, 1}}
+	after := propose(t, request(100, s))
+	if a, b := params(before, "learning_rate", "num_leaves"), params(after, "learning_rate", "num_leaves"); !slices.Equal(a, b) {
+		t.Error("the draws changed")
+	}
+	if longer := propose(t, request(150, s)); !reflect.DeepEqual(longer.Trials[:100], after.Trials) {
+		t.Error("more trials changed the first")
+	}
+}
+
+// draws returns n values of one distribution.
+func draws(t *testing.T, n int, d sweep.Distribution) []float64 {
+	t.Helper()
+	counter := 0.0
+	p, err := search.Propose(search.Request{
+		Search: sweep.Search{Random: map[string]sweep.Distribution{"x": d}}, Trials: n, Seed: 3,
+		Canonical: func(params map[string]any) (map[string]any, error) {
+			counter++ // so that no two are duplicates
+			return map[string]any{"x": params["x"], "n": counter}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []float64
+	for _, trial := range p.Trials {
+		out = append(out, trial.Params["x"].(float64))
+	}
+	if len(out) != n {
+		t.Fatalf("%d of %d draws", len(out), n)
+	}
+	return out
+}
+
+// TestDistributions compares 10,000 draws with the expected distribution by Kolmogorov's distance: without the fixed seed it would be above
+// 0.02 once in 2,000 cases.
+func TestDistributions(t *testing.T) {
+	const n = 10_000
+	for name, tc := range map[string]struct {
+		d        sweep.Distribution
+		cdf      func(x float64) float64
+		discrete bool
+		low      float64
+		high     float64
+	}{
+		"uniform":     {d: sweep.Distribution{Uniform: []float64{-2, 3}}, cdf: func(x float64) float64 { return (x + 2) / 5 }, low: -2, high: 3},
+		"narrow":      {d: sweep.Distribution{Uniform: []float64{1000, 1000.5}}, cdf: func(x float64) float64 { return (x - 1000) / 0.5 }, low: 1000, high: 1000.5},
+		"log_uniform": {d: sweep.Distribution{LogUniform: []float64{1e-4, 10}}, cdf: func(x float64) float64 { return math.Log(x/1e-4) / math.Log(1e5) }, low: 1e-4, high: 10},
+		"narrow log":  {d: sweep.Distribution{LogUniform: []float64{5, 5.001}}, cdf: func(x float64) float64 { return math.Log(x/5) / math.Log(1.0002) }, low: 5, high: 5.001},
+		"int":         {d: sweep.Distribution{Int: []int64{-3, 16}}, cdf: func(x float64) float64 { return (x + 4) / 20 }, discrete: true, low: -3, high: 16},
+		"log_int": {d: sweep.Distribution{LogInt: []int64{1, 50}}, discrete: true, low: 1, high: 50,
+			cdf: func(x float64) float64 { return math.Log((x+0.5)/0.5) / math.Log(50.5/0.5) }},
+		"step":   {d: sweep.Distribution{Step: []float64{0.1, 1, 0.1}}, cdf: func(x float64) float64 { return math.Round(x*10) / 10 }, discrete: true, low: 0.1, high: 1},
+		"choice": {d: sweep.Distribution{Choice: []any{1.0, 2.0, 3.0, 4.0}}, cdf: func(x float64) float64 { return x / 4 }, discrete: true, low: 1, high: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := draws(t, n, tc.d)
+			slices.Sort(got)
+			if got[0] < tc.low || got[n-1] > tc.high || !tc.discrete && got[n-1] >= tc.high {
+				t.Errorf("from %v to %v", got[0], got[n-1])
+			}
+			if tc.discrete && (got[0] != tc.low || got[n-1] != tc.high) {
+				t.Errorf("from %v to %v: the ends are missing", got[0], got[n-1])
+			}
+			distance, distinct := 0.0, 1
+			for i, x := range got {
+				if i+1 < n && got[i+1] == x {
+					continue
+				}
+				distinct++
+				distance = max(distance, math.Abs(float64(i+1)/n-tc.cdf(x)))
+			}
+			if distance > 0.02 {
+				t.Errorf("distance %.4f", distance)
+			}
+			if !tc.discrete && distinct < n*9/10 {
+				t.Errorf("only %d different values", distinct)
+			}
+		})
+	}
+}
+
+func TestDrawnNumbersAreShort(t *testing.T) {
+	for _, d := range []sweep.Distribution{{Uniform: []float64{0.5, 1}}, {LogUniform: []float64{1e-8, 10}}, {Uniform: []float64{0, 1000}}, {Step: []float64{0, 1, 0.1}}} {
+		for _, x := range draws(t, 500, d) {
+			text := fmt.Sprint(x)
+			if digits := strings.TrimLeft(strings.NewReplacer(".", "", "-", "").Replace(strings.Split(text, "e")[0]), "0"); len(digits) > 6 {
+				t.Fatalf("%s of %+v has more than six digits", text, d)
+			}
+		}
+	}
+	for _, d := range []sweep.Distribution{{Uniform: []float64{0.12345678, 0.12345679}}, {LogUniform: []float64{0.99999999, 1}}, {Uniform: []float64{-1e-300, 1e-300}}, {Uniform: []float64{1e300, 1.5e300}}} {
+		bounds := append(slices.Clone(d.Uniform), d.LogUniform...)
+		for _, x := range draws(t, 500, d) {
+			if x < bounds[0] || x >= bounds[1] {
+				t.Fatalf("%v of %+v", x, d)
+			}
+		}
+	}
+}
+
+func TestSmallSpacesAreExhausted(t *testing.T) {
+	s := sweep.Search{Random: map[string]sweep.Distribution{
+		"num_leaves": {Int: []int64{2, 41}}, "lambda_l2": {Choice: []any{0.0, 1.0, 10.0}}, "max_depth": {Step: []float64{3, 7, 2}},
+	}}
+	for _, trials := range []int{300, 360} {
+		p := propose(t, request(trials, s))
+		if len(p.Trials) != trials || strings.Contains(strings.Join(p.Notes, ""), "there are only") {
+			t.Errorf("%d of %d trials, %q", len(p.Trials), trials, p.Notes)
+		}
+	}
+	p := propose(t, request(1000, s))
+	want := "there are only 360 different configurations for 1000 trials: all 360 of search.random have been tried"
+	leftOut := fmt.Sprintf("of %d random draws that were left out, the first 1000 are listed", p.Duplicates)
+	if len(p.Trials) != 360 || !slices.Equal(p.Notes, []string{want, leftOut}) || len(p.Decisions) != 1360 {
+		t.Errorf("%d trials, %q", len(p.Trials), p.Notes)
+	}
+	s.Constraints = []string{"num_leaves > 40", "num_leaves > 41 || lambda_l2 == 10"}
+	p = propose(t, request(1000, s))
+	if len(p.Trials) != 3 { // 41 leaves, lambda 10, three depths
+		t.Errorf("propose(t, request(1000, s)): got %v; want len(p.Trials) = 3", params(p, "num_leaves", "lambda_l2", "max_depth"))
+	}
+}
+
+func TestFixedAndGridFillAllTrials(t *testing.T) {
+	p := propose(t, request(2, sweep.Search{Fixed: []sweep.Params{{}, {"num_leaves": 3.0}}, Random: wide().Random}))
+	if !slices.Equal(p.Notes, []string{"the fixed configurations and the grid take all 2 trials; nothing is drawn from search.random"}) || p.Draws != 0 {
+		t.Errorf("%q, %d draws", p.Notes, p.Draws)
+	}
+}
+
+func TestProposeErrors(t *testing.T) {
+	leaves := map[string]sweep.Distribution{"num_leaves": {Int: []int64{31, 1 << 40}}}
+	big := map[string][]any{}
+	for i := range 9 {
+		big[fmt.Sprint("p", i)] = []any{1, 2, 3, 4}
+	}
+	for name, tc := range map[string]struct {
+		trials int
+		s      sweep.Search
+		want   string
+	}{
+		"no trials":  {0, sweep.Search{}, "search: trials: 0; use 1 to 10000"},
+		"constraint": {5, sweep.Search{Constraints: []string{"1 == 1", "num_leafs < 3"}}, `search: constraints[1]: "num_leafs < 3": column 1: unknown name "num_leafs" (did you mean "num_leaves"?)`},
+		"fixed":      {5, sweep.Search{Fixed: []sweep.Params{{}, {"num_leaves": 1.0}}}, "search: fixed[1]: num_leaves is 1: use 2 or more"},
+		"fixed breaks": {5, sweep.Search{Fixed: []sweep.Params{{"num_leaves": 64.0, "max_depth": 5.0}}, Constraints: []string{"num_leaves <= 2 ^ max_depth"}},
+			"search: fixed[0]: max_depth=5 num_leaves=64 breaks the constraint num_leaves <= 2 ^ max_depth"},
+		"grid":     {5, sweep.Search{Grid: map[string][]any{"num_leaves": {3.0, 1.0}}}, "search: grid num_leaves=1: num_leaves is 1: use 2 or more"},
+		"big grid": {5, sweep.Search{Grid: big}, "search: grid: it has more than 100000 configurations; shorten it or use random"},
+		"nan":      {5, sweep.Search{Fixed: []sweep.Params{{"lambda_l2": math.NaN()}}}, "search: fixed[0]: it cannot be written as JSON: json: unsupported value: NaN"},
+		"too many": {4, sweep.Search{Fixed: []sweep.Params{{}, {"num_leaves": 3.0}}, Grid: map[string][]any{"num_leaves": {4.0, 5.0, 6.0}}},
+			"search: 2 fixed and 3 grid configurations are more than trials: 4; raise trials to at least 5 or shorten the grid"},
+		"distribution": {4, sweep.Search{Random: map[string]sweep.Distribution{"num_leaves": {}}},
+			"search: random num_leaves: nothing can be drawn from {Uniform:[] LogUniform:[] Int:[] LogInt:[] Step:[] Choice:[] When:<nil> DrawnAs:}"},
+		"impossible": {4, sweep.Search{Random: leaves, Constraints: []string{"num_leaves <= 2 ^ max_depth", "num_leaves < 20"}},
+			"search: found 0 of 4 trials: of 10000 random draws 10000 broke the constraint num_leaves < 20; loosen the constraints, widen the ranges or ask for fewer trials"},
+		"few": {4, sweep.Search{Fixed: []sweep.Params{{}}, Random: leaves, Constraints: []string{"num_leaves == 31"}},
+			"search: found 1 of 4 trials: of 10000 random draws 10000 broke the constraint num_leaves == 31; loosen the constraints, widen the ranges or ask for fewer trials"},
+		"refused": {4, sweep.Search{Random: map[string]sweep.Distribution{"bagging": {Uniform: []float64{0, 1}}}},
+			"search: found 0 of 4 trials: of 10000 random draws 10000 were refused by the trainer (bagging=0.608141: unknown parameter bagging); loosen the constraints, widen the ranges or ask for fewer trials"},
+		"all grid broken": {4, sweep.Search{Grid: map[string][]any{"num_leaves": {4.0}}, Constraints: []string{"num_leaves == 5"}},
+			"search: found 0 of 4 trials; loosen the constraints, widen the ranges or ask for fewer trials"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := search.Propose(request(tc.trials, tc.s))
+			if err == nil || err.Error() != tc.want {
+				t.Fatalf("got  %v\nwant %s", err, tc.want)
+			}
+			var spec *search.SpecError
+			var many *search.TooManyError
+			var space *search.SpaceError
+			if !errors.As(err, &spec) && !errors.As(err, &many) && !errors.As(err, &space) {
+				t.Errorf("untyped error %T", err)
+			}
+			if len(p.Trials) != 0 {
+				t.Error("trials beside an error")
+			}
+		})
+	}
+}
+
+// TestAnySearch passes random searches to Propose and checks the invariants.
+func TestAnySearch(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	made := 0
+	for range 150 {
+		s := wide()
+		for name := range wide().Random {
+			if r.IntN(3) == 0 {
+				delete(s.Random, name)
+			}
+		}
+		if r.IntN(2) == 0 {
+			s.Grid = nil
+		}
+		if r.IntN(2) == 0 {
+			s.Constraints = append(s.Constraints, fmt.Sprintf("num_leaves * min_data_in_leaf < %d", 200+r.IntN(20000)))
+		}
+		req := request(1+r.IntN(60), s)
+		req.Seed = r.Uint64()
+		p, err := search.Propose(req)
+		if err != nil {
+			var spec *search.SpecError
+			var many *search.TooManyError
+			var space *search.SpaceError
+			if !errors.As(err, &spec) && !errors.As(err, &many) && !errors.As(err, &space) {
+				t.Fatalf("untyped error %T: %v", err, err)
+			}
+			continue
+		}
+		made++
+		checkProposal(t, req, p)
+		if len(p.Trials) < req.Trials && len(p.Notes) == 0 {
+			t.Errorf("%d of %d trials and no note", len(p.Trials), req.Trials)
+		}
+	}
+	if made < 20 {
+		t.Errorf("only %d proposals", made)
+	}
+}
+
+func BenchmarkPropose(b *testing.B) {
+	r := request(sweep.MaxTrials, wide())
+	for b.Loop() {
+		if _, err := search.Propose(r); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

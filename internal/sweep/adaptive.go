@@ -1,0 +1,295 @@
+package sweep
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"coppice/internal/strictyaml"
+)
+
+// Methods that propose trials from a space. Without one, trials are drawn at random when the sweep is planned.
+const (
+	MethodAuto   = "auto"
+	MethodGP     = "gp"
+	MethodTPE    = "tpe"
+	MethodCMAES  = "cmaes"
+	MethodNSGA2  = "nsga2"
+	MethodHalton = "halton"
+	MethodSobol  = "sobol"
+	MethodRandom = "random"
+	MethodPBT    = "pbt"
+)
+
+// Methods returns the names of all methods.
+func Methods() []string {
+	return []string{MethodAuto, MethodGP, MethodTPE, MethodCMAES, MethodNSGA2, MethodHalton, MethodSobol, MethodRandom, MethodPBT}
+}
+
+// WarmAuto makes a sweep begin with the best results of the bucket's earlier sweeps of the same model.
+const WarmAuto = "auto"
+
+// MaxOpen bounds the trials of a sweep that are decided when they are claimed: every decision names all that it has seen.
+const MaxOpen = 1000
+
+// FormatOpen is the format of plans with trials that are open or may be stopped: an older build would train defaults, and take stopped
+// trials for damaged.
+const FormatOpen = 3
+
+// FormatGoals is the format of plans with several objectives: an older build would let the best by the first win.
+const FormatGoals = 6
+
+// Listed reports whether the plan lists every trial of the search with its parameters: its method uses no results.
+func (s *Search) Listed() bool {
+	return !s.forward() && (s.Method == "" || s.Method == MethodRandom || s.Sequence())
+}
+
+// Sequence reports whether the search takes the points of a sequence in their order.
+func (s *Search) Sequence() bool {
+	return s.Method == MethodHalton || s.Method == MethodSobol
+}
+
+// checkMethod checks the settings of a search that learns.
+func (s *Spec) checkMethod(doc *strictyaml.Document, _ Vocabulary) error {
+	q := &s.Search
+	switch {
+	case q.Method != "" && !slices.Contains(Methods(), q.Method):
+		return doc.Errorf("search.method", "unknown method %.60q%s; use one of %v", q.Method, strictyaml.Suggest(q.Method, Methods()), Methods())
+	case q.Method != "" && len(q.Random) == 0:
+		return doc.Errorf("search.method", "search.method says how the trials under search.random are proposed, but there is no search.random")
+	case q.WarmStart != "" && q.WarmStart != WarmAuto:
+		return doc.Errorf("search.warm_start", "warm_start is %.60q: use auto, or leave it out", q.WarmStart)
+	case q.WarmStart != "" && !slices.Contains([]string{MethodAuto, MethodGP, MethodCMAES}, q.Method):
+		return doc.Errorf("search.warm_start", "the results of earlier sweeps inform method: auto, gp and cmaes, not %s; change search.method, or take warm_start out",
+			cmp.Or(q.Method, MethodRandom))
+	case !q.Listed() && s.Trials > MaxOpen:
+		return doc.Errorf("trials", "trials is %d: a search that learns takes at most %d; use fewer, or search.method: sobol or halton", s.Trials, MaxOpen)
+	}
+
+	return nil
+}
+
+// Earlier holds the results of an earlier sweep of the same model, as far as they fit this one's space. The plan includes them, so that
+// every decision can be reproduced when the earlier sweep is gone.
+type Earlier struct {
+	Sweep   ID        `json:"sweep"`
+	Dataset string    `json:"dataset"` // NAME@VERSION
+	Created time.Time `json:"created"`
+	Trials  []Found   `json:"trials"`
+}
+
+// Found is a finished trial of an earlier sweep: its values of this sweep's parameters.
+type Found struct {
+	Trial  int     `json:"trial"`
+	Score  float64 `json:"score"`
+	Params Params  `json:"params"`
+
+	Values []float64 `json:"values,omitempty"` // in each goal, for a plan with several
+}
+
+// Limits on a plan's results of earlier sweeps.
+const (
+	MaxEarlier = 10
+	MaxFound   = 50 // of one sweep, the best
+)
+
+// Decision says what an open trial trains, and why. A holder of the trial creates it once, before it trains; a task that takes the trial
+// over follows it. In a plan with folds it is about a configuration, under the number of its first fold (Plan.Decider), and the holder of
+// whichever fold comes first creates it.
+type Decision struct {
+	Format  int       `json:"format"`
+	Sweep   ID        `json:"sweep"`
+	Trial   int       `json:"trial"`
+	Claim   int       `json:"claim"`            // of the claim that decided
+	Holder  int       `json:"holder,omitempty"` // the claimed trial if it is not Trial: a later fold of the configuration
+	Task    int       `json:"task"`
+	Attempt int       `json:"attempt"`
+	At      time.Time `json:"at"`
+
+	Params Params `json:"params"` // complete
+	Own    Params `json:"own"`    // those of the space
+	Source string `json:"source"`
+	Reason string `json:"reason"`
+
+	// Seen are the other trials that have ended or been decided, ascending by number. The decision follows from the plan, Seen and Refused
+	// alone, and can be reproduced from them.
+	Seen []Seen `json:"seen"`
+	// From, in a sweep that trains a population, is whose model the trial continues; nil in the first generation.
+	From *Origin `json:"from,omitempty"`
+
+	Refused []Params `json:"refused,omitempty"` // proposals for this trial that another trial had taken, or that the trainer rejects
+
+	Written
+}
+
+// Seen is what a decision knew about another trial. In a plan with folds it is about a configuration, by the trial of its first fold.
+type Seen struct {
+	Trial  int      `json:"trial"`
+	Status Status   `json:"status"`           // of its result, or StatusRunning
+	Score  *float64 `json:"score,omitempty"`  // of a trial that has one
+	Params Params   `json:"params,omitempty"` // of an open trial: those of the space
+
+	Rungs []RungScore `json:"rungs,omitempty"` // of a trial that has ended or was paused
+
+	Values []float64 `json:"values,omitempty"` // in each goal, for a done trial of a sweep with several
+}
+
+// StatusRunning is the status of a trial without a result, for Seen.
+const StatusRunning Status = "running"
+
+// DecodeDecision decodes the decision about an open trial.
+func DecodeDecision(data []byte) (*Decision, error) {
+	var d Decision
+	if err := decode("decision", data, &d, func() int { return d.Format }); err != nil {
+		return nil, err
+	}
+	if err := CheckID(string(d.Sweep)); err != nil {
+		return nil, &DecodeError{"decision", err}
+	}
+
+	switch {
+	case d.Trial < 0 || d.Trial >= MaxTrials || d.Claim < 0 || d.Holder < 0 || d.Holder >= MaxTrials:
+		return nil, &DecodeError{"decision", fmt.Errorf("trial %d, claim %d", d.Trial, d.Claim)}
+	case len(d.Params) == 0 || len(d.Own) == 0:
+		return nil, &DecodeError{"decision", fmt.Errorf("of trial %d without parameters", d.Trial)}
+	case !slices.IsSortedFunc(d.Seen, func(a, b Seen) int { return cmp.Compare(a.Trial, b.Trial) }):
+		return nil, &DecodeError{"decision", fmt.Errorf("of trial %d: what it has seen is not in order", d.Trial)}
+	}
+	if err := d.From.check(d.Trial); err != nil {
+		return nil, &DecodeError{"decision", err}
+	}
+	for _, s := range d.Seen {
+		if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == d.Trial || s.Score != nil && (math.IsNaN(*s.Score) || math.IsInf(*s.Score, 0)) || len(s.Values) > MaxGoals {
+			return nil, &DecodeError{"decision", fmt.Errorf("of trial %d: has seen trial %d", d.Trial, s.Trial)}
+		}
+		if err := checkRungs(s.Rungs); err != nil {
+			return nil, &DecodeError{"decision", fmt.Errorf("of trial %d: has seen trial %d with %w", d.Trial, s.Trial, err)}
+		}
+	}
+	return &d, nil
+}
+
+// Configuration says which trial has reserved a configuration: no other trains it.
+type Configuration struct {
+	Format int    `json:"format"`
+	Sweep  ID     `json:"sweep"`
+	Trial  int    `json:"trial"`
+	Key    string `json:"key"`
+
+	Written
+}
+
+// DecodeConfiguration decodes the reservation of a configuration.
+func DecodeConfiguration(data []byte) (*Configuration, error) {
+	var c Configuration
+	if err := decode("configuration", data, &c, func() int { return c.Format }); err != nil {
+		return nil, err
+	}
+	if c.Trial < 0 || c.Trial >= MaxTrials {
+		return nil, &DecodeError{"configuration", fmt.Errorf("of trial %d", c.Trial)}
+	}
+	return &c, nil
+}
+
+// Key is equal exactly for decisions that train the same model: in a population that depends on the model that is continued, too.
+func (d *Decision) Key() string {
+	if d.From == nil {
+		return ConfigurationKey(d.Params)
+	}
+	return ConfigurationKey(Params{"from": d.From.Trial, "params": d.Params})
+}
+
+// ConfigurationKey is equal exactly for complete parameters that train the same model.
+func ConfigurationKey(complete Params) string {
+	text, err := json.Marshal(complete)
+	if err != nil {
+		panic(fmt.Sprintf("parameters that cannot be written as JSON: %v", err)) // the trainer's parameters contain no such value
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}
+
+// Open reports whether any trial is decided when it is claimed.
+func (p *Plan) Open() bool {
+	return slices.ContainsFunc(p.Trials, func(t Trial) bool { return t.Open })
+}
+
+// Adapt sets the plan's format to the one that its trials need.
+func (p *Plan) Adapt() {
+	switch stop := p.Spec.Search.Stop; {
+	case stop != nil && stop.Rule != StopMedian:
+		p.Format = FormatPauses
+	case p.Breeds():
+		p.Format = FormatPopulation
+	case len(p.Spec.Goals) > 0:
+		p.Format = FormatGoals
+	case p.Extends != nil || p.EndsByRule():
+		p.Format = FormatExtended
+	case p.Folds != nil:
+		p.Format = FormatFolds
+	case p.Open() || p.Spec.Search.Stop != nil:
+		p.Format = FormatOpen
+	}
+}
+
+// WithDecisions returns the plan with the decisions about its open trials, for display.
+func (p *Plan) WithDecisions(decisions map[int]*Decision) *Plan {
+	out := *p
+	out.Trials = slices.Clone(p.Trials)
+	for n := range out.Trials {
+		t := &out.Trials[n]
+		if d := decisions[p.Decider(n)]; t.Open && d != nil {
+			t.Params, t.Source, t.Reason, t.Absent = d.Params, d.Source, d.Reason, d.Absent(p)
+		}
+	}
+	return &out
+}
+
+// checkTrials checks open trials and the plan's results of earlier sweeps.
+func (p *Plan) checkTrials() error {
+	if p.Format == FormatOpen && !p.Open() && p.Spec.Search.Stop == nil {
+		return fmt.Errorf("format %d, and no trial is open or may be stopped", p.Format)
+	}
+	if err := p.checkStop(); err != nil {
+		return err
+	}
+
+	for _, t := range p.Trials {
+		switch {
+		case t.Open && p.Format < FormatOpen:
+			return fmt.Errorf("trial %d is open in a plan of format %d", t.Number, p.Format)
+		case t.Open && t.Params != nil:
+			return fmt.Errorf("trial %d is open and has parameters", t.Number)
+		case t.Open && len(p.Base) == 0:
+			return fmt.Errorf("trial %d is open in a plan without base", t.Number)
+		case t.Open && p.Spec.Search.Listed():
+			return fmt.Errorf("trial %d is open, but the search has no method that decides it", t.Number)
+		}
+	}
+
+	if len(p.Earlier) > MaxEarlier {
+		return fmt.Errorf("%d earlier sweeps", len(p.Earlier))
+	}
+
+	for _, e := range p.Earlier {
+		if err := CheckID(string(e.Sweep)); err != nil || len(e.Trials) > MaxFound {
+			return fmt.Errorf("earlier sweep %.80q with %d trials", e.Sweep, len(e.Trials))
+		}
+	}
+
+	return nil
+}
+
+// Base returns the parameters beneath every trial's own, including those that the spec sets by keys of their own.
+func (s *Spec) Base() Params {
+	base := Params{"objective": s.Objective, "early_stopping_round": float64(s.EarlyStoppingRounds), "seed": float64(s.Seed)}
+	for name, value := range s.Params {
+		base[name] = value
+	}
+	return base
+}

@@ -1,0 +1,314 @@
+package sweep
+
+import (
+	"fmt"
+	"slices"
+
+	"coppice/internal/strictyaml"
+)
+
+// MaxFolds is the most folds: as many as a dataset's fold numbers.
+const MaxFolds = 10
+
+// ByGroup keeps the rows of a group in one fold.
+const ByGroup = "group"
+
+// Validate says that configurations are evaluated by cross-validation instead of on the valid split.
+type Validate struct {
+	KFold   int    `yaml:"kfold" json:"kfold,omitempty"`     // evaluate every fold with a model of the others
+	By      string `yaml:"by" json:"by,omitempty"`           // ByGroup, or empty
+	Forward int    `yaml:"forward" json:"forward,omitempty"` // evaluate every fold but the first with a model of the earlier ones, in time
+
+	// Drop says whether to give up configurations that are behind after the first folds; nil means yes.
+	Drop *bool `yaml:"drop" json:"drop,omitempty"`
+}
+
+// Number is how many folds the rows are divided into.
+func (v *Validate) Number() int { return max(v.KFold, v.Forward) }
+
+// Drops reports whether weak configurations are given up after the first folds.
+func (v *Validate) Drops() bool { return v.Drop == nil || *v.Drop }
+
+// checkValidate checks the cross-validation settings.
+func (s *Spec) checkValidate(doc *strictyaml.Document, _ Vocabulary) error {
+	v := s.Validate
+	switch {
+	case v == nil:
+		return nil
+	case doc.Has("validate.kfold") == doc.Has("validate.forward"):
+		return doc.Errorf("validate", "validate takes one of kfold and forward: validate: {kfold: 5}, or {forward: 5} where folds follow each other in time")
+	case doc.Has("validate.kfold") && (v.KFold < 2 || v.KFold > MaxFolds):
+		return doc.Errorf("validate.kfold", "kfold is %d: use 2 to %d", v.KFold, MaxFolds)
+	case doc.Has("validate.forward") && (v.Forward < 3 || v.Forward > MaxFolds):
+		return doc.Errorf("validate.forward", "forward is %d: use 3 to %d; the first fold is not rated, and a mean takes two", v.Forward, MaxFolds)
+	case v.By != "" && (v.By != ByGroup || v.Forward > 0):
+		return doc.Errorf("validate.by", "by is %.40q: with kfold, use group, or leave it out", v.By)
+
+	// What it cannot go with.
+	case s.Continue != nil:
+		return doc.Errorf("validate", "validate cannot go with continue: the model that is continued has seen the rows that a fold rates; take one of them out")
+	case s.Search.Stop != nil:
+		return doc.Errorf("validate", "validate cannot go with search.stop: curves of different folds do not compare; take search.stop out, weak configurations are dropped after their first folds")
+	case s.Trials*v.Number() >= MaxTrials:
+		return doc.Errorf("trials", "%d configurations in %d folds are over %d trials, the most that a sweep can have; use fewer", s.Trials, v.Number(), MaxTrials-1)
+	}
+	return nil
+}
+
+// FormatFolds is the format of plans with folds: an older build would train each trial on all rows.
+const FormatFolds = 4
+
+// Folds says how the trials of a plan cross-validate. Each but the last is one round of one configuration; the last is the refit, the best
+// configuration on all rows of train and valid.
+type Folds struct {
+	Scheme string  `json:"scheme"` // kfold, group or forward
+	Rounds []Round `json:"rounds"` // in the order of Trial.Fold, from 1
+
+	// First is how many rounds of every configuration are trained before any later round; weak configurations are dropped after them. If it
+	// equals the number of rounds, none is dropped.
+	First int `json:"first"`
+}
+
+// Round says what a fold's model trains on and what evaluates it: parts of train, by fold number.
+type Round struct {
+	Train Rows `json:"train"`
+	Rated Rows `json:"rated"`
+}
+
+// firstRounds is the number of rounds after which weak configurations are dropped: fewer differences show hardly anything.
+const firstRounds = 3
+
+// NewFolds returns folds with these rounds.
+func NewFolds(scheme string, rounds []Round, drop bool) *Folds {
+	f := &Folds{Scheme: scheme, Rounds: rounds, First: len(rounds)}
+	if drop && len(rounds) > firstRounds {
+		f.First = firstRounds
+	}
+	return f
+}
+
+// SourceRefit is the source of the trial that trains the best configuration on all rows.
+const SourceRefit = "refit"
+
+// Expand returns the trials for these configurations: the first rounds of each, then the later ones, then the refit.
+func (f *Folds) Expand(configurations []Trial) []Trial {
+	var out []Trial
+	add := func(t Trial) {
+		t.Number = len(out)
+		out = append(out, t)
+	}
+
+	for _, rounds := range [][2]int{{1, f.First}, {f.First + 1, len(f.Rounds)}} {
+		for i, c := range configurations {
+			for c.Configuration, c.Fold = i, rounds[0]; c.Fold <= rounds[1]; c.Fold++ {
+				add(c)
+			}
+		}
+	}
+
+	add(Trial{Source: SourceRefit, Refit: true})
+	return out
+}
+
+// WithRefit returns the plan with the parameters that its refit has trained, for display.
+func (p *Plan) WithRefit(params Params) *Plan {
+	out := *p
+	out.Trials = slices.Clone(p.Trials)
+	refit := &out.Trials[len(out.Trials)-1]
+	refit.Params = params
+
+	// It has the parameters of the configuration that it refits, except for the number of trees and early stopping.
+	but := []string{"num_iterations", "early_stopping_round"}
+	for _, t := range p.Trials {
+		if t.Fold == 1 && ConfigurationKey(t.Params.without(but)) == ConfigurationKey(params.without(but)) {
+			refit.Absent = t.Absent
+		}
+	}
+	return &out
+}
+
+// Configurations is how many configurations the sweep tries; without folds each of its own trials is one.
+func (p *Plan) Configurations() int {
+	if p.Folds == nil {
+		return len(p.Own())
+	}
+	return (len(p.Trials) - 1) / len(p.Folds.Rounds)
+}
+
+// Decider returns the trial under whose number it is decided what a trial trains: the first fold of its configuration, as all folds of a
+// configuration train the same parameters. Without folds every trial is its own.
+func (p *Plan) Decider(trial int) int {
+	if t := p.Trials[trial]; p.Folds != nil && !t.Refit {
+		return t.Configuration * p.Folds.First
+	}
+	return trial
+}
+
+// Ordinal is the place of a trial's configuration among those that the sweep tries, from 0.
+func (p *Plan) Ordinal(trial int) int {
+	if p.Folds != nil {
+		return p.Trials[trial].Configuration
+	}
+	return trial
+}
+
+// FirstFolds returns the trials that decide how good a configuration is for a search that learns. All configurations are compared on the
+// same rows, since decisions are made before any later fold is trained.
+func (p *Plan) FirstFolds(configuration int) []Trial {
+	return p.Trials[configuration*p.Folds.First : (configuration+1)*p.Folds.First]
+}
+
+// SeenConfiguration returns what a search knows about a configuration once its first folds have ended: their mean, under the number of the
+// first. ok is false while results are missing. Without one of the scores the mean would not compare, so the configuration has failed; if
+// people cancelled what is missing, nothing is known about it.
+func (p *Plan) SeenConfiguration(configuration int, results map[int]Result) (s Seen, ok bool) {
+	folds := p.FirstFolds(configuration)
+	s = Seen{Trial: folds[0].Number, Status: StatusDone}
+	mean := 0.0
+	for _, t := range folds {
+		r, ended := results[t.Number]
+		switch {
+		case !ended:
+			return Seen{}, false
+		case r.Status == StatusDone:
+			mean += r.Score / float64(len(folds))
+		case s.Status != StatusFailed:
+			s.Status = StatusFailed
+			if r.Status == StatusCancelled {
+				s.Status = StatusCancelled
+			}
+		}
+	}
+
+	if s.Status == StatusDone {
+		s.Score = &mean
+	}
+	return s, true
+}
+
+// Stages returns the stages of the trials: one may be claimed once all of earlier stages have ended. nil for a plan with one stage.
+func (p *Plan) Stages() []int {
+	if p.Breeds() {
+		stages := make([]int, len(p.Trials))
+		for i := range stages {
+			stages[i] = p.Generation(i)
+		}
+		return stages
+	}
+	forward := p.Selects()
+	if p.Folds == nil && !forward {
+		return nil
+	}
+
+	stages := make([]int, len(p.Trials))
+	for i, t := range p.Trials {
+		switch {
+		case t.Refit && forward:
+			stages[i] = slices.Max(stages) + 1
+		case t.Refit:
+			stages[i] = 2
+		case forward: // a step is decided when the one before has ended
+			stages[i], _, _ = p.Spec.Search.Features.Step(p.Ordinal(i))
+		case t.Fold > p.Folds.First:
+			stages[i] = 1
+		}
+	}
+	return stages
+}
+
+// Selects reports whether the plan's trials are decided in steps, each of which waits for the one before: a selection of groups of columns, or
+// a population.
+func (p *Plan) Selects() bool { return p.Breeds() || p.Spec.Search.forward() && p.Open() }
+
+// Breeds reports whether the plan trains a population.
+func (p *Plan) Breeds() bool { return p.Spec.Search.breeds() }
+
+// AtOnce is how many of the sweep's own trials can be trained at the same time: in a selection those of one step.
+func (p *Plan) AtOnce() int {
+	if !p.Selects() {
+		return len(p.Own())
+	}
+	of, most := map[int]int{}, 0
+	for _, stage := range p.Stages() {
+		of[stage]++
+		most = max(most, of[stage])
+	}
+	return most
+}
+
+// RowsOf returns the rows that a trial trains on, and those that evaluate it: nil for the refit, which trains on all of them.
+func (p *Plan) RowsOf(trial int) (train []Rows, rated *Rows) {
+	switch t := p.Trials[trial]; {
+	case p.Folds == nil:
+		return []Rows{{Split: Train}}, &p.Holdout.Valid
+	case t.Refit:
+		return []Rows{{Split: Train}, p.Holdout.Valid}, nil
+	default:
+		r := &p.Folds.Rounds[t.Fold-1]
+		return []Rows{r.Train}, &r.Rated
+	}
+}
+
+// checkFolds checks what later code relies on, in particular that no fold is evaluated by a model that has seen its rows.
+func (p *Plan) checkFolds() error {
+	f := p.Folds
+	if f == nil {
+		if i := slices.IndexFunc(p.Trials, func(t Trial) bool { return t.Refit || t.Fold != 0 || t.Configuration != 0 }); i >= 0 {
+			return fmt.Errorf("trial %d is of a fold, but the plan has none", i)
+		}
+		return nil
+	}
+
+	rounds := len(f.Rounds)
+	if p.Format < FormatFolds || p.Spec.Validate == nil || rounds < 2 || rounds > MaxFolds || f.First < 1 || f.First > rounds {
+		return fmt.Errorf("%d folds, %d of them first, in a plan of format %d", rounds, f.First, p.Format)
+	}
+	if p.Spec.Search.Stop != nil || p.Input != nil {
+		return fmt.Errorf("folds in a sweep that stops trials or continues a model")
+	}
+	for i, r := range f.Rounds {
+		if err := r.check(f.Scheme, p.Spec.Validate); err != nil {
+			return fmt.Errorf("fold %d: %w", i+1, err)
+		}
+	}
+
+	return p.checkFoldTrials()
+}
+
+// checkFoldTrials checks that the trials are those of the plan's folds, and that a configuration is the same in all of its folds.
+func (p *Plan) checkFoldTrials() error {
+	f, rounds := p.Folds, len(p.Folds.Rounds)
+	n := p.Configurations()
+	if n < 1 || n*rounds+1 != len(p.Trials) {
+		return fmt.Errorf("%d trials of %d folds", len(p.Trials), rounds)
+	}
+
+	configurations := make([]Trial, n)
+	for i := range configurations {
+		configurations[i] = p.Trials[i*f.First]
+	}
+
+	for i, want := range f.Expand(configurations) {
+		t := p.Trials[i]
+		if t.Configuration != want.Configuration || t.Fold != want.Fold || t.Refit != want.Refit || t.Open != want.Open ||
+			(t.Refit || t.Open) == (t.Params != nil) || ConfigurationKey(t.Params) != ConfigurationKey(want.Params) {
+			return fmt.Errorf("trial %d is fold %d of configuration %d, where fold %d of configuration %d is expected", i, t.Fold, t.Configuration, want.Fold, want.Configuration)
+		}
+	}
+	return nil
+}
+
+func (r Round) check(scheme string, v *Validate) error {
+	if r.Train.Split != Train || r.Rated.Split != Train || len(r.Train.Folds) == 0 || len(r.Rated.Folds) == 0 {
+		return fmt.Errorf("it trains on %s %v and is rated on %s %v", r.Train.Split, r.Train.Folds, r.Rated.Split, r.Rated.Folds)
+	}
+	for _, f := range r.Train.Folds {
+		if slices.Contains(r.Rated.Folds, f) {
+			return fmt.Errorf("rows of fold number %d are trained on and rated", f)
+		}
+	}
+	if v.Forward > 0 && slices.Max(r.Train.Folds) > slices.Min(r.Rated.Folds) {
+		return fmt.Errorf("%s: rows of fold number %d are trained on, and those of %d rated, which are earlier", scheme, slices.Max(r.Train.Folds), slices.Min(r.Rated.Folds))
+	}
+	return nil
+}

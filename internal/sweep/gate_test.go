@@ -1,0 +1,75 @@
+package sweep_test
+
+import (
+	"slices"
+	"testing"
+
+	"coppice/internal/sweep"
+)
+
+func TestGateIsRefused(t *testing.T) {
+	for name, tc := range map[string]struct{ gate, want string }{
+		"margin and gain":   {"gate: {min_gain: 0.1, margin: 0.1}", "not both"},
+		"negative margin":   {"gate: {margin: -1}", "margin is -1: use a number above 0"},
+		"confidence":        {"gate: {confidence: 95}", "confidence is 95: use 0.6 to 0.9999"},
+		"share":             {"gate: {max_share: 1.5}", "max_share is 1.5: use a share"},
+		"no share":          {"gate: {max_share: 0}", "max_share is 0: use a share"},
+		"nights":            {"gate: {reference: {nights: 99}}", "nights is 99: use 0 (none) to 30"},
+		"rows":              {"gate: {reference: {rows: 3}}", "rows is 3: use 100 to"},
+		"reference margin":  {"gate: {reference: {margin: -1}}", "margin is -1: use 0"},
+		"one bound":         {"gate: {calibration: {ratio: [0.5]}}", "give [low, high]"},
+		"bounds about face": {"gate: {calibration: {segment: [1.5, 2]}}", "give [low, high] with 0 < low < 1 < high"},
+		"ece":               {"gate: {calibration: {ece: -1}}", "use a number above 0"},
+		"column twice":      {"gate: {calibration: {by: [a, a]}}", `column "a" is empty or named twice`},
+		"key":               {"gate: {confidense: 0.9}", `did you mean "confidence"?`}, //nolint:misspell // on purpose
+		"no columns":        {"calibrate: {by: []}", "name the columns"},
+		"many columns":      {"calibrate: {by: [a, b, c, d, e]}", "5 columns: use at most 4"},
+		"regression":        {"objective: regression\ncalibrate: {by: [a]}", "the predictions of a regression are not calibrated"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused(t, "gate: {metric: log_loss, against: champion, min_gain: 0.0}", tc.gate, tc.want)
+		})
+	}
+}
+
+// A plan holds the settings as written; Gated adds the defaults, also for a spec without a gate.
+func TestGated(t *testing.T) {
+	g := (&sweep.Spec{Metric: "auc", Calibrate: &sweep.Calibrate{By: []string{"site"}}}).Gated()
+	if g.Metric != "auc" || g.Against != sweep.AgainstChampion || g.Confidence != 0.95 || g.MaxShare != 0.9 || *g.Reference.Nights != 7 || g.Reference.Rows != 50_000 ||
+		!slices.Equal(g.Calibration.Ratio, []float64{0.8, 1.25}) || !slices.Equal(g.Calibration.By, []string{"site"}) || g.Calibration.NormalizedEntropy != 1 {
+		t.Errorf("defaults: %+v %+v %+v", g, *g.Reference, *g.Calibration)
+	}
+
+	none := 0
+	spec := sweep.Spec{Metric: "auc", Gate: &sweep.Gate{Metric: "log_loss", Against: "none", Confidence: 0.8, Reference: &sweep.GateReference{Nights: &none},
+		Calibration: &sweep.GateCalibration{ECE: 3, By: []string{"day"}}}}
+	g = spec.Gated()
+	if g.Metric != "log_loss" || g.Against != "none" || g.Confidence != 0.8 || *g.Reference.Nights != 0 || g.Calibration.ECE != 3 || g.Calibration.By[0] != "day" || g.Calibration.Segment == nil {
+		t.Errorf("written: %+v %+v %+v", g, *g.Reference, *g.Calibration)
+	}
+	if spec.Gate.Reference.Rows != 0 || spec.Gate.Calibration.Ratio != nil {
+		t.Errorf("the spec itself was filled in: %+v %+v", spec.Gate.Reference, spec.Gate.Calibration)
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	gate := func(d sweep.GateDecision) *sweep.Conclusion {
+		return &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Reason: "won", Gate: &d}
+	}
+	for _, tc := range []struct {
+		c    *sweep.Conclusion
+		want sweep.Verdict
+		why  string
+	}{
+		{&sweep.Conclusion{Outcome: sweep.OutcomeCancelled, Reason: "stopped"}, sweep.VerdictCancelled, "stopped"},
+		{&sweep.Conclusion{Outcome: sweep.OutcomeNoWinner, Reason: "none"}, sweep.VerdictNoWinner, "none"},
+		{&sweep.Conclusion{Outcome: sweep.OutcomeWinner, Reason: "won"}, sweep.VerdictNotPromoted, "won"},
+		{gate(sweep.GateDecision{Promoted: true, Reason: "better"}), sweep.VerdictPromoted, "better"},
+		{gate(sweep.GateDecision{Reason: "by an earlier build"}), sweep.VerdictNotPromoted, "by an earlier build"},
+		{gate(sweep.GateDecision{Verdict: sweep.VerdictBlocked, Reason: "blocked: x"}), sweep.VerdictBlocked, "blocked: x"},
+	} {
+		if got := tc.c.Verdict(); got != tc.want || tc.c.Why() != tc.why {
+			t.Errorf("%+v: %s because %q, want %s because %q", tc.c, got, tc.c.Why(), tc.want, tc.why)
+		}
+	}
+}

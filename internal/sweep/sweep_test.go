@@ -1,0 +1,488 @@
+package sweep_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/internal/blob"
+	"coppice/internal/strictyaml"
+	"coppice/internal/sweep"
+)
+
+const good = `name: nightly-ctr
+dataset: clicks@0123456789abcdef
+model: ctr
+metric: average_precision
+trials: 50
+seed: 7
+early_stopping_rounds: 50
+params: {num_iterations: 2000, learning_rate: 0.05}
+search:
+  fixed: [{num_leaves: 31}, {num_leaves: 63, learning_rate: 0.03}]
+  grid: {num_leaves: [31, 63, 127], min_data_in_leaf: [20, 200]}
+  random:
+    learning_rate: {log_uniform: [0.01, 0.3]}
+    num_leaves: {log_int: [15, 255]}
+    feature_fraction: {uniform: [0.5, 1.0]}
+    lambda_l2: {choice: [0, 1, 10]}
+    bagging_fraction: {step: [0.5, 1, 0.1]}
+  constraints: ["num_leaves <= 2 ^ max_depth"]
+machine: {type: n2-highmem-64, spot: true, threads_per_task: 4, tasks_per_vm: auto, local_ssd: 4}
+limits: {trial: 2h, sweep: 6h}
+gate: {metric: log_loss, against: champion, min_gain: 0.0}
+require: ["trees <= 500"]
+`
+
+// paramName knows a few aliases.
+func paramName(name string) string {
+	for canonical, aliases := range map[string][]string{
+		"learning_rate": {"eta", "shrinkage_rate"}, "num_leaves": {"max_leaves"}, "lambda_l2": {"reg_lambda"},
+		"objective": {"loss", "app"}, "early_stopping_round": {"early_stopping_rounds", "n_iter_no_change"},
+	} {
+		if slices.Contains(aliases, name) {
+			return canonical
+		}
+	}
+	return name
+}
+
+// words is a vocabulary with a few metrics and parameters.
+func words() sweep.Vocabulary {
+	known := func(kind string, names ...string) func(string) error {
+		return func(name string) error {
+			if !slices.Contains(names, name) {
+				return errors.New("no such " + kind + strictyaml.Suggest(name, names))
+			}
+			return nil
+		}
+	}
+	metric := known("metric", "average_precision", "log_loss", "auc")
+	param := known("parameter", "num_leaves", "learning_rate", "num_iterations", "min_data_in_leaf", "feature_fraction", "lambda_l2", "bagging_fraction")
+	fine := func(string) error { return nil }
+	return sweep.Vocabulary{
+		Metric: metric, Require: fine,
+		Constraint: func(text string) (string, error) { return strings.ReplaceAll(text, "max_leaves", "num_leaves"), nil },
+		ParamName:  paramName,
+		Param: func(name string, value any) error {
+			if v, ok := value.(float64); ok && v < 0 {
+				return errors.New(name + ": below 0")
+			}
+			if v, ok := value.(float64); ok && name == "num_leaves" && v != math.Trunc(v) {
+				return fmt.Errorf("%s: expected a whole number, found %v", name, v)
+			}
+			return param(paramName(name))
+		},
+		Objective: func(objective, _ string) error { return known("objective", "binary", "regression")(objective) },
+		Value: func(metric string, value float64) error {
+			if value > 1 {
+				return fmt.Errorf("%v is no value of %s", value, metric)
+			}
+			return nil
+		},
+		Machine: known("machine", "n2-highmem-64", "n2-highmem-32", "n2-highmem-16", "n2-highmem-8", "n2d-highmem-64"),
+		LocalSSD: func(machine string, disks int) error {
+			if disks != 4 {
+				return fmt.Errorf("%s takes 4, not %d", machine, disks)
+			}
+			return nil
+		},
+	}
+}
+
+func TestParseSpec(t *testing.T) {
+	s, err := sweep.ParseSpec("sweep.yaml", []byte(good), words())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Objective != "binary" || !*s.Machine.Spot || s.Machine.VMs != 1 || s.Machine.TasksPerVM != 0 ||
+		time.Duration(s.Limits.Trial) != 2*time.Hour || s.Limits.Quorum != 0.5 || s.Search.Fixed[1]["num_leaves"] != 63.0 {
+		t.Errorf("defaults or values are wrong: %+v", s)
+	}
+	data, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back sweep.Spec
+	if err := json.Unmarshal(data, &back); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := json.Marshal(back)
+	if string(again) != string(data) {
+		t.Errorf("a spec changes on its way through JSON:\n%s\n%s", data, again)
+	}
+}
+
+func TestParseSpecNamesThePlace(t *testing.T) {
+	for name, tc := range map[string]struct{ old, new, want string }{
+		"unknown key":        {"trials: 50", "trails: 50", `sweep.yaml:5:1: unknown key "trails" (did you mean "trials"?)`},
+		"wrong type":         {"trials: 50", "trials: fifty", `sweep.yaml:5:9: expected a whole number, found "fifty"`},
+		"path in a name":     {"name: nightly-ctr", "name: ../x", `sweep.yaml:1:7: sweep name "../x": use 1 to 40`},
+		"path in a dataset":  {"dataset: clicks@0123456789abcdef", "dataset: ../x", `sweep.yaml:2:10: dataset name "../x"`},
+		"dataset version":    {"@0123456789abcdef", "@1", `sweep.yaml:2:10: dataset version "1"`},
+		"path in a model":    {"model: ctr", "model: a/b", `sweep.yaml:3:8: model name "a/b"`},
+		"metric":             {"metric: average_precision", "metric: avg_precision", `sweep.yaml:4:9: no such metric (did you mean "average_precision"?)`},
+		"no metric":          {"metric: average_precision", "", `metric is missing`},
+		"gate metric":        {"{metric: log_loss,", "{metric: logloss,", `sweep.yaml:21:16: no such metric (did you mean "log_loss"?)`},
+		"gate against":       {"against: champion", "against: best", `against "best": use champion or none`},
+		"objective":          {"model: ctr", "model: ctr\nobjective: rank", `sweep.yaml:4:12: no such objective`},
+		"no trials":          {"trials: 50", "trials: 0", "sweep.yaml:5:9: trials is 0: use 1 to 10000"},
+		"params":             {"learning_rate: 0.05}", "learnig_rate: 0.05}", `sweep.yaml:8:46: no such parameter (did you mean "learning_rate"?)`},
+		"fixed":              {"[{num_leaves: 31}", "[{num_leafs: 31}", `sweep.yaml:10:23: no such parameter`},
+		"grid":               {"num_leaves: [31, 63, 127]", "num_leaves: [31, -63, 127]", "sweep.yaml:11:27: num_leaves: below 0"},
+		"grid empty":         {"num_leaves: [31, 63, 127]", "num_leaves: []", "the grid has no value for num_leaves"},
+		"random bounds":      {"[0.01, 0.3]", "[0.3, 0.01]", "sweep.yaml:13:21: learning_rate: give [low, high] with low < high, not [0.3 0.01]"},
+		"log from zero":      {"[0.01, 0.3]", "[0, 0.3]", "a logarithmic range begins above 0, not at 0"},
+		"parts of a leaf":    {"{log_int: [15, 255]}", "{uniform: [15, 255]}", "sweep.yaml:14:18: num_leaves: expected a whole number, found 91."},
+		"two forms":          {"{choice: [0, 1, 10]}", "{choice: [0], uniform: [0, 1]}", "lambda_l2: give one of uniform, log_uniform, int, log_int, step and choice, not 2"},
+		"step":               {"{step: [0.5, 1, 0.1]}", "{step: [0.5, 1, 0]}", "step takes [low, high, step]"},
+		"steps too many":     {"{step: [0.5, 1, 0.1]}", "{step: [0, 1, 0.0000001]}", "over a million values"},
+		"choice empty":       {"{choice: [0, 1, 10]}", "{choice: []}", "lambda_l2: choice is empty"},
+		"reserved":           {"num_iterations: 2000", "objective: binary", "sweep.yaml:8:21: objective is set by the spec's key objective; say it there, and take it out here"},
+		"tasks per vm":       {"tasks_per_vm: auto", "tasks_per_vm: 21", "sweep.yaml:19:79: machine.tasks_per_vm is 21: use 0 to 20"},
+		"tasks per vm word":  {"tasks_per_vm: auto", "tasks_per_vm: many", "sweep.yaml:19:"},
+		"machine type":       {"type: n2-highmem-64", "type: n2-highmem-65", `sweep.yaml:19:17: no such machine (did you mean "n2-highmem-64"?)`},
+		"local SSDs":         {"local_ssd: 4", "local_ssd: 3", `sweep.yaml:19:96: n2-highmem-64 takes 4, not 3`},
+		"budget":             {"trials: 50", "trials: 50\nbudget: -1", "sweep.yaml:6:9: a budget of -1: use USD above 0, up to 1000000"},
+		"no budget":          {"trials: 50", "trials: 50\nbudget: 0", "sweep.yaml:6:9: a budget of 0"},
+		"endless budget":     {"trials: 50", "trials: 50\nbudget: .inf", `sweep.yaml:6:9: expected a number, found ".inf"`},
+		"duration":           {"trial: 2h", "trial: 2 hours", `sweep.yaml:20:17: expected a duration such as 90s or 2h, found "2 hours"`},
+		"duration too short": {"trial: 2h", "trial: 1ms", "sweep.yaml:20:17: limits.trial is 1ms: use 1s to 336h"},
+		"quorum":             {"sweep: 6h}", "sweep: 6h, quorum: 2}", "quorum is 2"},
+		"early stopping":     {"early_stopping_rounds: 50", "early_stopping_rounds: -1", "early_stopping_rounds is -1"},
+		"anchor":             {"name: nightly-ctr", "name: &x nightly-ctr", "anchors"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused(t, tc.old, tc.new, tc.want)
+		})
+	}
+}
+
+// refused checks that the good spec with one edit is rejected with an error that contains want.
+func refused(t *testing.T, old, edit, want string) {
+	t.Helper()
+	text := strings.Replace(good, old, edit, 1)
+	if text == good {
+		t.Fatalf("the spec has no %q to be replaced", old)
+	}
+
+	_, err := sweep.ParseSpec("sweep.yaml", []byte(text), words())
+	var se *strictyaml.Error
+	if !errors.As(err, &se) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+func plan() *sweep.Plan {
+	p := &sweep.Plan{Format: 1, Sweep: "nightly-1", Job: "projects/p/locations/l/jobs/nightly-1", Maximize: true, Dataset: sweep.DatasetRef{Name: "clicks", Version: "0123456789abcdef"},
+		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"}, Test: sweep.Rows{Split: "valid", Folds: []uint8{8, 9}}}}
+	p.Spec.Model, p.Heartbeat, p.Takeover = "ctr", sweep.Duration(time.Second), sweep.Duration(time.Minute)
+	for i := range 6 {
+		p.Trials = append(p.Trials, sweep.Trial{Number: i, Source: "fixed", Params: map[string]any{"num_leaves": float64(31 + i)}})
+	}
+	return p
+}
+
+func TestPlanRoundTripAndFingerprint(t *testing.T) {
+	p := plan()
+	data, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := sweep.DecodePlan(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back.Fingerprint() != p.Fingerprint() {
+		t.Error("the fingerprint changes on the way through JSON")
+	}
+	later := plan()
+	later.Created, later.Coppice = time.Now(), "v9"
+	if later.Fingerprint() != p.Fingerprint() {
+		t.Error("the same sweep, planned later by another build, has another fingerprint")
+	}
+	dearer := plan()
+	dearer.Spec.Budget, dearer.Quote = 12.5, &sweep.Quote{Hourly: 1.5, VMs: 2, Reserve: 60}
+	if dearer.Fingerprint() != p.Fingerprint() {
+		t.Error("the same sweep at another price and with a budget has another fingerprint")
+	}
+	if data, err = json.Marshal(dearer); err != nil {
+		t.Fatal(err)
+	}
+	if back, err = sweep.DecodePlan(data); err != nil || back.Spec.Budget != 12.5 || back.Quote.ReserveCost() != 0.05 {
+		t.Errorf("sweep.DecodePlan(data): got %+v %v; want no error, back.Spec.Budget = 12.5, back.Quote.ReserveCost() = 0.05", back, err)
+	}
+	other := plan()
+	other.Trials[3].Params["num_leaves"] = 99.0
+	if other.Fingerprint() == p.Fingerprint() {
+		t.Error("another configuration has the same fingerprint")
+	}
+}
+
+func TestDecodePlanRefuses(t *testing.T) {
+	for name, spoil := range map[string]func(*sweep.Plan){
+		"format":       func(p *sweep.Plan) { p.Format = 3 },
+		"input":        func(p *sweep.Plan) { p.Input = &sweep.Input{Model: "ctr", Version: 1, Mode: "anew"} },
+		"input text":   func(p *sweep.Plan) { p.Input = &sweep.Input{Model: "ctr", Version: 1, Mode: sweep.GrowMode} },
+		"id":           func(p *sweep.Plan) { p.Sweep = "../x" },
+		"another job":  func(p *sweep.Plan) { p.Job = "projects/p/locations/l/jobs/nightly-2" },
+		"job's folder": func(p *sweep.Plan) { p.Job = "projects/p/locations/l/jobs/" },
+		"no trials":    func(p *sweep.Plan) { p.Trials = nil },
+		"trial number": func(p *sweep.Plan) { p.Trials[2].Number = 7 },
+		"dataset":      func(p *sweep.Plan) { p.Dataset.Name = "a/../b" },
+		"version":      func(p *sweep.Plan) { p.Dataset.Version = ".." },
+		"model":        func(p *sweep.Plan) { p.Spec.Model = "" },
+		"takeover":     func(p *sweep.Plan) { p.Takeover = p.Heartbeat },
+		"split":        func(p *sweep.Plan) { p.Holdout.Test.Split = "../train" },
+		"no price":     func(p *sweep.Plan) { p.Spec.Budget = 3 },
+		"budget":       func(p *sweep.Plan) { p.Spec.Budget, p.Quote = -3, &sweep.Quote{Hourly: 1} },
+		"quote":        func(p *sweep.Plan) { p.Quote = &sweep.Quote{Hourly: -1} },
+		"machines":     func(p *sweep.Plan) { p.Quote = &sweep.Quote{VMs: -1} },
+		"endless":      func(p *sweep.Plan) { p.Quote = &sweep.Quote{Cost: sweep.Range{High: 1e300}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := plan()
+			spoil(p)
+			data, _ := json.Marshal(p)
+			_, err := sweep.DecodePlan(data)
+			var de *sweep.DecodeError
+			if !errors.As(err, &de) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func done(trial int, score float64, trees int) sweep.Result {
+	id := sweep.ID("nightly-1")
+	o := sweep.Object{Name: sweep.Names(id).Attempt(trial, 0) + "model.txt"}
+	return sweep.Result{Format: 1, Sweep: id, Trial: trial, Status: sweep.StatusDone, Score: score, Trees: trees, Model: &o, Scores: &sweep.Scored{Calib: o, Test: o}}
+}
+
+func TestFoldDoesNotDependOnOrder(t *testing.T) {
+	p := plan()
+	results := []sweep.Result{done(0, 0.5, 10), done(1, 0.7, 30), done(2, 0.7, 20), done(3, 0.7, 20),
+		{Sweep: "nightly-1", Trial: 4, Status: sweep.StatusFailed}, {Sweep: "other", Trial: 5, Status: sweep.StatusDone, Score: 1}, {Sweep: "nightly-1", Trial: 77}}
+	want, _ := json.Marshal(sweep.Fold(p, results))
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 50 {
+		shuffled := append(slices.Clone(results), results[rng.IntN(len(results))], results[rng.IntN(len(results))])
+		rng.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		if got, _ := json.Marshal(sweep.Fold(p, shuffled)); string(got) != string(want) {
+			t.Fatalf("another order makes another board:\n%s\n%s", got, want)
+		}
+	}
+	b := sweep.Fold(p, results)
+	var order []int
+	for _, r := range b.Rows {
+		order = append(order, r.Trial.Number)
+	}
+	if !slices.Equal(order, []int{2, 3, 1, 0, 4, 5}) || b.Done != 4 || b.Failed != 1 || b.Waiting != 1 || b.Best().Trial != 2 {
+		t.Errorf("order %v, %+v", order, b)
+	}
+	p.Maximize = false
+	if best := sweep.Fold(p, results).Best(); best.Trial != 0 {
+		t.Errorf("minimising, trial %d is best", best.Trial)
+	}
+	if sweep.Fold(p, nil).Best() != nil {
+		t.Error("no result, yet a best one")
+	}
+}
+
+func TestNames(t *testing.T) {
+	id := sweep.ID("a-1")
+	for name, want := range map[string]struct {
+		trial, claim int
+		part         sweep.Part
+		ok           bool
+	}{
+		sweep.Names(id).Claim(7, 2):                 {7, 2, sweep.PartClaim, true},
+		sweep.Names(id).Heartbeat(12, 0):            {12, 0, sweep.PartHeartbeat, true},
+		sweep.Names(id).Result(9999):                {9999, 0, sweep.PartResult, true},
+		sweep.Names(id).Attempt(3, 1) + "model.txt": {3, 0, sweep.PartOther, true},
+		sweep.Names(id).Checkpoint(5, 3) + "2":      {5, 3, sweep.PartCheckpoint, true},
+		sweep.Names(id).Checkpoints(5) + "x/2":      {},
+		sweep.Names(id).Checkpoints(5) + "-1/2":     {},
+		"plans/a-1.json":                            {},
+		"sweeps/b/trials/0001/result.json":          {},
+		"sweeps/a-1/trials/x/result.json":           {},
+		"sweeps/a-1/trials/-1/result.json":          {},
+		"sweeps/a-1/trials/0001/claims/abc":         {},
+		"sweeps/a-1/trials/0001":                    {},
+	} {
+		trial, part, claim, ok := sweep.Names(id).ParseTrialObject(name)
+		if trial != want.trial || part != want.part || claim != want.claim || ok != want.ok {
+			t.Errorf("sweep.Names(id).ParseTrialObject(name): got %s: %d %q %d %t; want trial = want.trial, part = want.part, claim = want.claim, ok = want.ok", name, trial, part, claim, ok)
+		}
+	}
+	if got, ok := sweep.ParsePlanName(sweep.Names(id).Plan()); !ok || got != id {
+		t.Errorf("plan name: %q %t", got, ok)
+	}
+	for _, bad := range []string{"", "A", "a_b", "-a", "a-", strings.Repeat("a", 64), "a/b", "..", "1a"} {
+		if sweep.CheckID(bad) == nil {
+			t.Errorf("id %q was accepted", bad)
+		}
+		if _, ok := sweep.ParsePlanName("plans/" + bad + ".json"); ok {
+			t.Errorf("plan of %q was accepted", bad)
+		}
+	}
+}
+
+func TestScores(t *testing.T) {
+	raw := []float64{0, -1.5, 1e-300, math.MaxFloat64}
+	data := sweep.EncodeScores(raw)
+	got, err := sweep.DecodeScores(data)
+	if err != nil || !slices.Equal(got, raw) {
+		t.Fatalf("sweep.DecodeScores(data): got %v, %v; want no error, got = raw", got, err)
+	}
+	for i := range data {
+		bad := slices.Clone(data)
+		bad[i] ^= 1
+		if _, err := sweep.DecodeScores(bad); err == nil {
+			t.Fatalf("a changed byte %d passed", i)
+		}
+	}
+	if _, err := sweep.DecodeScores(data[:len(data)-1]); err == nil {
+		t.Error("a truncated file passed")
+	}
+	if _, err := sweep.DecodeScores(sweep.EncodeScores([]float64{math.NaN()})); err == nil {
+		t.Error("NaN passed")
+	}
+}
+
+func TestDecodeResultRefuses(t *testing.T) {
+	for name, spoil := range map[string]func(*sweep.Result){
+		"status":          func(r *sweep.Result) { r.Status = "fine" },
+		"no model":        func(r *sweep.Result) { r.Model = nil },
+		"foreign object":  func(r *sweep.Result) { r.Model.Name = "sweeps/other/trials/0001/attempts/0/model.txt" },
+		"folder":          func(r *sweep.Result) { r.Model.Name += "/x" },
+		"no file":         func(r *sweep.Result) { r.Model.Name = sweep.Names(r.Sweep).Attempt(r.Trial, r.Claim) },
+		"backslash":       func(r *sweep.Result) { r.Model.Name += `\x` },
+		"line":            func(r *sweep.Result) { r.Model.Name += "\n" },
+		"endless":         func(r *sweep.Result) { r.Model.Bytes = sweep.MaxObjectBytes + 1 },
+		"negative length": func(r *sweep.Result) { r.Model.Bytes = -1 },
+		"path":            func(r *sweep.Result) { r.Scores.Test.Name += "/../../x" },
+		"trial":           func(r *sweep.Result) { r.Trial = -1 },
+		"reason too long": func(r *sweep.Result) { r.Reason = strings.Repeat("x", 5000) },
+		"future format":   func(r *sweep.Result) { r.Format = 99 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := done(1, 0.5, 3)
+			model := *r.Model
+			r.Model = &model
+			spoil(&r)
+			data, _ := json.Marshal(r)
+			_, err := sweep.DecodeResult(data)
+			var de *sweep.DecodeError
+			if !errors.As(err, &de) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	data, _ := json.Marshal(done(1, 0.5, 3))
+	if _, err := sweep.DecodeResult(data); err != nil {
+		t.Errorf("a good result: %v", err)
+	}
+}
+
+// FuzzNames checks that names from decoded values are accepted by every store, and stay inside the sweep's own folders.
+func FuzzNames(f *testing.F) {
+	for _, v := range []any{plan(), done(1, 0.5, 3), sweep.ScoreMessage{Format: 1, Sweep: "a"}} {
+		data, _ := json.Marshal(v)
+		f.Add(data, "sweeps/nightly-1/trials/0001/attempts/0/model.txt", "clicks@0123456789abcdef")
+	}
+	f.Add([]byte(`{"format":1,"sweep":"../x"}`), "plans/../x.json", "../x")
+	f.Fuzz(func(t *testing.T, data []byte, name, ref string) {
+		inside := func(id sweep.ID, name string) {
+			if err := blob.ValidName(name); err != nil || !strings.HasPrefix(name, sweep.Names(id).Prefix()) && name != sweep.Names(id).Plan() {
+				t.Fatalf("%q of sweep %q: %v", name, id, err)
+			}
+		}
+		if m, err := sweep.DecodeScoreMessage(data); err == nil {
+			inside(m.Sweep, sweep.Names(m.Sweep).Plan())
+			inside(m.Sweep, sweep.Names(m.Sweep).Result(m.Trial))
+		}
+		if r, err := sweep.DecodeResult(data); err == nil && r.Status == sweep.StatusDone {
+			for _, o := range []sweep.Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
+				inside(r.Sweep, o.Name)
+			}
+		}
+		if p, err := sweep.DecodePlan(data); err == nil {
+			inside(p.Sweep, sweep.Names(p.Sweep).Claim(len(p.Trials)-1, 3))
+			if dir := sweep.DatasetDir(p.Dataset.Name, p.Dataset.Version) + "manifest.json"; blob.ValidName(dir) != nil || strings.Count(dir, "/") != 3 {
+				t.Fatalf("dataset folder %q", dir)
+			}
+			if !strings.HasSuffix(p.JobName(1), "/"+string(p.Sweep.JobID(1))) || sweep.CheckID(string(p.Sweep.JobID(1))) != nil {
+				t.Fatalf("job %q", p.JobName(1))
+			}
+		}
+		if id, ok := sweep.ParsePlanName(name); ok && (sweep.Names(id).Plan() != name || blob.ValidName(name) != nil) {
+			t.Fatalf("plan %q", name)
+		}
+		if trial, _, claim, ok := sweep.Names("nightly-1").ParseTrialObject(name); ok && (trial < 0 || trial >= sweep.MaxTrials || claim < 0) {
+			t.Fatalf("%q is of trial %d, claim %d", name, trial, claim)
+		}
+		if dataset, version, err := sweep.SplitDatasetRef(ref); err == nil {
+			for _, name := range []string{sweep.DatasetLatest(dataset), sweep.DatasetDir(dataset, version+"0") + "x"} {
+				if blob.ValidName(name) != nil || !strings.HasPrefix(name, "datasets/") || strings.Contains(dataset+version, "/") {
+					t.Fatalf("%q from %q", name, ref)
+				}
+			}
+		}
+	})
+}
+
+func FuzzDecoders(f *testing.F) {
+	for _, v := range []any{plan(), done(1, 0.5, 3), sweep.ScoreMessage{Format: 1, Sweep: "a"}, sweep.Conclusion{Format: 1, Sweep: "a", Outcome: "winner"}, sweep.Ending{Format: 1, Sweep: "a", Trials: []int{0, 2}, Behind: []int{1}},
+		sweep.Ending{Format: 1, Sweep: "a", Trials: []int{0, 1, 2}, Behind: []int{1}},
+		sweep.Claim{Format: 1, Sweep: "a", Trial: 1}, sweep.Heartbeat{Format: 1, Trees: 3},
+		sweep.Curve{Format: 1, Sweep: "a", First: 1, Every: 1, Scores: []float64{.5}}} {
+		data, _ := json.Marshal(v)
+		f.Add(data)
+	}
+	f.Add(sweep.EncodeScores([]float64{1, 2}))
+	f.Add([]byte(good))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var de *sweep.DecodeError
+		var se *strictyaml.Error
+		check := func(err error) {
+			if err != nil && !errors.As(err, &de) && !errors.As(err, &se) {
+				t.Fatalf("untyped error %T: %v", err, err)
+			}
+		}
+		p, err := sweep.DecodePlan(data)
+		check(err)
+		if err == nil {
+			sweep.Fold(p, nil)
+			p.Fingerprint()
+		}
+		_, err = sweep.DecodeResult(data)
+		check(err)
+		_, err = sweep.DecodeScoreMessage(data)
+		check(err)
+		_, err = sweep.DecodeConclusion(data)
+		check(err)
+		e, err := sweep.DecodeEnding(data, 3)
+		if check(err); err == nil && len(e.Trials)+len(e.Behind) > 3 {
+			t.Fatalf("of three trials %v have results and %v are behind; want an error", e.Trials, e.Behind)
+		}
+		_, err = sweep.DecodeClaim(data)
+		check(err)
+		c, err := sweep.DecodeCurve(data)
+		if check(err); err == nil {
+			sweep.JoinCurves([]sweep.Curve{*c, *c})
+		}
+		_, err = sweep.DecodeHeartbeat(data)
+		check(err)
+		_, err = sweep.DecodeScores(data)
+		check(err)
+		_, err = sweep.ParseSpec("s", data, words())
+		check(err)
+	})
+}

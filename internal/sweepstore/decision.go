@@ -1,0 +1,248 @@
+package sweepstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
+)
+
+// A decision names every trial that it has seen.
+var (
+	decisionKind      = kind{"decision", 16 << 20}
+	configurationKind = kind{"configuration", 64 << 10}
+)
+
+// Decision reads the decision about an open trial; nil if there is none yet. A *DamagedError means that what the trial was to train cannot
+// be recovered.
+func (t *Trials) Decision(ctx context.Context, trial int) (*sweep.Decision, error) {
+	return optional(ctx, t.bucket, decisionKind, t.names.Decision(trial), func(data []byte) (*sweep.Decision, error) {
+		d, err := sweep.DecodeDecision(data)
+		if err == nil && (d.Sweep != t.plan.Sweep || d.Trial != trial) {
+			err = fmt.Errorf("it is of trial %d of sweep %s", d.Trial, d.Sweep)
+		}
+		return d, err
+	})
+}
+
+// CreateDecision records what an open trial trains. created is false if that was decided before.
+func (t *Trials) CreateDecision(ctx context.Context, d sweep.Decision) (created bool, err error) {
+	d.Written = written()
+	return create(ctx, t.bucket, t.names.Decision(d.Trial), d)
+}
+
+// maxReservations bounds the trials that reserve a configuration one after the other.
+const maxReservations = 100
+
+// TakeConfiguration reserves a configuration, identified by its decision's Key, for a trial. taken is false if another trial has it; a trial
+// keeps its reservation, whichever task holds the trial. If the other trial has been decided otherwise, by a task that was faster, it will
+// never train the configuration, and the next reservation counts. A damaged reservation is treated as another trial's.
+func (t *Trials) TakeConfiguration(ctx context.Context, trial int, key string) (taken bool, err error) {
+	for after := range maxReservations {
+		object := t.names.Configuration(key, after)
+		c := sweep.Configuration{Format: sweep.FormatVersion, Sweep: t.plan.Sweep, Trial: trial, Key: key, Written: written()}
+		if taken, err = create(ctx, t.bucket, object, c); err != nil || taken {
+			return taken, err
+		}
+
+		there, _, err := read(ctx, t.bucket, configurationKind, object, sweep.DecodeConfiguration)
+		var damaged *DamagedError
+		switch {
+		case errors.As(err, &damaged):
+			return false, nil
+		case err != nil:
+			return false, err
+		case there.Sweep != t.plan.Sweep || there.Key != key:
+			return false, nil
+		case there.Trial == trial:
+			return true, nil
+		}
+
+		otherwise, err := t.decidedOtherwise(ctx, there.Trial, key)
+		if err != nil || !otherwise {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// decidedOtherwise reports whether a trial will never train a configuration that it has reserved. A decision is written once, so the answer
+// true stays true.
+func (t *Trials) decidedOtherwise(ctx context.Context, trial int, key string) (bool, error) {
+	d, err := t.Decision(ctx, trial)
+	var damaged *DamagedError
+	if errors.As(err, &damaged) {
+		return false, nil
+	}
+	return d != nil && d.Key() != key, err
+}
+
+// Decisions reads those decisions in a listing that are not in known, and adds them to it without what they are based on, which for a
+// thousand open trials is a hundred megabytes. Damaged ones are left out.
+func (t *Trials) Decisions(ctx context.Context, l Listing, known map[int]*sweep.Decision) error {
+	var missing []int
+	for _, listed := range l.Trials {
+		if known[listed.Number] == nil && listed.Decided != blob.Absent {
+			missing = append(missing, listed.Number)
+		}
+	}
+
+	found := make([]*sweep.Decision, len(missing))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+	for i, trial := range missing {
+		group.Go(func() error {
+			d, err := t.Decision(ctx, trial)
+			var damaged *DamagedError
+			if errors.As(err, &damaged) {
+				return nil
+			}
+			if d != nil {
+				d.Seen, d.Refused = nil, nil
+			}
+			found[i] = d
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i, d := range found {
+		if d != nil {
+			known[missing[i]] = d
+		}
+	}
+	return nil
+}
+
+// Gather adds to known what a listing shows of the plan's trials: results of those that have ended, scores of those that were paused at a rung, which count as stopped there,
+// and parameters of open ones that have been decided. A decision includes what it has seen, so the newest is read first and few others are needed. own is left out, since it is
+// to be decided. Damaged results count as failed, damaged decisions are skipped. In a plan with folds it
+// reads decisions only, and GatherFolds the results. In one that selects columns it reads no decisions, since only scores count.
+func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]sweep.Seen) error {
+	scoresOnly := t.plan.Spec.Search.Features != nil
+	decided := slices.DeleteFunc(slices.Clone(l.Trials), func(x Trial) bool { return x.Decided == blob.Absent || x.Number == own || scoresOnly })
+	slices.SortFunc(decided, func(a, b Trial) int { return cmp.Compare(b.Decided, a.Decided) })
+	for _, listed := range decided {
+		if known[listed.Number].Params != nil {
+			continue
+		}
+		d, err := t.Decision(ctx, listed.Number)
+		var damaged *DamagedError
+		if errors.As(err, &damaged) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if d != nil {
+			learn(known, own, d)
+		}
+	}
+
+	if t.plan.Folds != nil {
+		return nil
+	}
+	for _, listed := range l.Trials {
+		was, have := known[listed.Number]
+		stopped := have && was.Status == sweep.StatusStopped && was.Score != nil
+		switch {
+		case listed.Number == own:
+		case listed.Ended:
+			if have && was.Status != sweep.StatusRunning && !(stopped && len(listed.Pauses) > 0) {
+				continue
+			}
+			r, err := t.endOf(ctx, listed.Number)
+			if err != nil {
+				return err
+			}
+			known[listed.Number] = t.seenResult(was, r)
+		case len(listed.Pauses) > 1 || len(listed.Pauses) == 1 && !stopped:
+			passed, err := t.AtPause(ctx, listed)
+			if err != nil {
+				return err
+			}
+			if n := len(passed); n > 0 {
+				was.Trial, was.Status, was.Score, was.Rungs = listed.Number, sweep.StatusStopped, &passed[n-1].Score, passed
+				known[listed.Number] = was
+			}
+		}
+	}
+	return nil
+}
+
+// GatherFolds adds to known those configurations of a plan with folds whose first folds have all ended: their means, by the trial of the
+// first. It reads the results that are not in results, and adds them. own is left out. A decision that was read before contains the means that
+// it has seen, so they are not read again.
+func (t *Trials) GatherFolds(ctx context.Context, l Listing, own int, known map[int]sweep.Seen, results map[int]sweep.Result) error {
+	var ended []int
+	need := Listing{}
+	for c := range t.plan.Configurations() {
+		folds := t.plan.FirstFolds(c)
+		was, have := known[folds[0].Number]
+		open := func(f sweep.Trial) bool { return !l.Trials[f.Number].Ended }
+		if folds[0].Number == own || have && was.Status != sweep.StatusRunning || slices.ContainsFunc(folds, open) {
+			continue
+		}
+		ended = append(ended, c)
+		for _, f := range folds {
+			need.Trials = append(need.Trials, l.Trials[f.Number])
+		}
+	}
+	if err := t.Results(ctx, need, results, nil); err != nil {
+		return err
+	}
+
+	for _, c := range ended {
+		if s, ok := t.plan.SeenConfiguration(c, results); ok {
+			s.Params = known[s.Trial].Params
+			known[s.Trial] = s
+		}
+	}
+	return nil
+}
+
+// endOf reads a result, once.
+func (t *Trials) endOf(ctx context.Context, trial int) (*sweep.Result, error) {
+	if r, read := t.ended.Load(trial); read {
+		return r.(*sweep.Result), nil
+	}
+	r, _, err := t.Result(ctx, trial)
+	if err == nil {
+		t.ended.Store(trial, r)
+	}
+	return r, err
+}
+
+// learn adopts a decision, and what it has seen.
+func learn(known map[int]sweep.Seen, own int, d *sweep.Decision) {
+	for _, s := range append(slices.Clone(d.Seen), sweep.Seen{Trial: d.Trial, Status: sweep.StatusRunning, Params: d.Own}) {
+		if was, have := known[s.Trial]; s.Trial != own && (!have || was.Status == sweep.StatusRunning) {
+			if s.Params == nil {
+				s.Params = was.Params
+			}
+			known[s.Trial] = s
+		}
+	}
+}
+
+// seenResult adds a result to what was known of its trial.
+func (t *Trials) seenResult(was sweep.Seen, r *sweep.Result) sweep.Seen {
+	was.Trial, was.Status, was.Score, was.Values = r.Trial, r.Status, nil, t.plan.Spec.Values(r)
+	was.Rungs = r.Rungs
+	if r.Status == sweep.StatusDone || r.Status == sweep.StatusStopped && r.TreesGrown > 0 {
+		was.Score = &r.Score
+	}
+	return was
+}
+
+// SeenResult records a result that the caller has just written.
+func (t *Trials) SeenResult(known map[int]sweep.Seen, r *sweep.Result) {
+	known[r.Trial] = t.seenResult(known[r.Trial], r)
+}

@@ -1,0 +1,239 @@
+package sweepstore_test
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
+)
+
+// counting counts the requests to a store, which may come at once.
+type counting struct {
+	blob.Store
+	asked atomic.Int64
+}
+
+func (c *counting) Stat(ctx context.Context, name string) (blob.Attrs, error) {
+	c.asked.Add(1)
+	return c.Store.Stat(ctx, name)
+}
+
+func (c *counting) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
+	c.asked.Add(1)
+	return c.Store.Open(ctx, name, r)
+}
+
+func (c *counting) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	c.asked.Add(1)
+	return c.Store.Put(ctx, name, cond, r)
+}
+
+// event is a moment in which a simulated task does something.
+type event struct {
+	at   float64
+	task int
+}
+
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].task < e[j].task
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+// many tasks take under the race detector most of a minute of one goroutine's requests to see nothing, so -short leaves them out.
+const many = 100
+
+// TestADecisionTakesFewObjects simulates many tasks that claim, decide and train at once. From its listing to its write a task takes a
+// two-hundredth of a training, during which it sees nothing of what others do. Beyond the listing that it needs anyway, and the
+// configuration and decision that it writes, it requests five objects from the bucket on average.
+func TestADecisionTakesFewObjects(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ tasks, trials, folds int }{{1, 60, 0}, {16, 200, 0}, {many, 600, 0}, {1, 20, 3}, {16, 60, 3}, {many, 100, 3}} {
+		if testing.Short() && c.tasks == many {
+			continue
+		}
+		t.Run(fmt.Sprintf("%d tasks, %d folds", c.tasks, c.folds), func(t *testing.T) {
+			t.Parallel()
+			store := &counting{Store: blob.Memory()}
+			per := simulate(t, store, c.tasks, c.trials, c.folds)
+			t.Logf("%d tasks, %d trials, %d folds: %.2f objects a decision", c.tasks, c.trials, c.folds, per)
+			if per > 5 {
+				t.Errorf("%.2f objects a decision, want at most 5", per)
+			}
+		})
+	}
+}
+
+// simulate returns the number of objects requested per decision, or per fold that needs one if that many configurations have folds.
+func simulate(t *testing.T, store *counting, tasks, trials, folds int) float64 {
+	const latency = 0.005
+	plan := &sweep.Plan{Format: sweep.FormatOpen, Sweep: "night-1", Base: sweep.Params{"seed": 1.0}}
+	for n := range trials {
+		plan.Trials = append(plan.Trials, sweep.Trial{Number: n, Open: true})
+	}
+	if folds > 0 {
+		plan.Folds = sweep.NewFolds("kfold", make([]sweep.Round, folds), false)
+		plan.Trials = plan.Folds.Expand(plan.Trials)
+		trials *= folds
+	}
+	bucket := sweepstore.NewTrials(store, plan)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	type task struct {
+		known  map[int]sweep.Seen
+		ended  map[int]sweep.Result
+		trial  int // it decides, or trains, -1 before the first
+		listed *sweepstore.Listing
+	}
+	all := make([]task, tasks)
+	var todo events
+	for i := range all {
+		all[i] = task{known: map[int]sweep.Seen{}, ended: map[int]sweep.Result{}, trial: -1}
+		heap.Push(&todo, event{0, i})
+	}
+
+	rng, free, decided := rand.New(rand.NewPCG(1, 2)), 0, int64(0)
+	for len(todo) > 0 {
+		e := heap.Pop(&todo).(event)
+		now := &all[e.task]
+		if now.listed == nil { // it has ended a trial, and lists to take the next
+			if now.trial >= 0 {
+				r := sweep.Result{Format: 1, Sweep: plan.Sweep, Trial: now.trial, Status: sweep.StatusFailed, Reason: "simulated"}
+				_, err := bucket.CreateResult(t.Context(), r)
+				must(err)
+				if now.ended[r.Trial] = r; folds == 0 {
+					bucket.SeenResult(now.known, &r)
+				}
+			}
+			if free == trials {
+				continue
+			}
+			now.trial, free = free, free+1
+			l, err := bucket.List(t.Context())
+			must(err)
+			now.listed = &l
+			heap.Push(&todo, event{e.at + latency*(0.5+rng.Float64()), e.task})
+			continue
+		}
+
+		before := store.asked.Load()
+		decider := plan.Decider(now.trial)
+		own := sweep.Params{"x": float64(decider)}
+		was, err := bucket.Decision(t.Context(), decider)
+		must(err)
+		if was == nil {
+			must(bucket.Gather(t.Context(), *now.listed, decider, now.known))
+			if folds > 0 {
+				must(bucket.GatherFolds(t.Context(), *now.listed, decider, now.known, now.ended))
+			}
+			_, err = bucket.TakeConfiguration(t.Context(), decider, fmt.Sprint(decider))
+			must(err)
+			seen := slices.SortedFunc(maps.Values(now.known), func(a, b sweep.Seen) int { return a.Trial - b.Trial })
+			_, err = bucket.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: decider, Params: own, Own: own, Seen: seen})
+			must(err)
+		}
+		decided += store.asked.Load() - before
+		now.known[decider] = sweep.Seen{Trial: decider, Status: sweep.StatusRunning, Params: own}
+		now.listed = nil
+		heap.Push(&todo, event{e.at + 0.5 + rng.Float64(), e.task})
+	}
+	return float64(decided) / float64(trials)
+}
+
+// TestARungTakesFewObjects simulates many tasks whose trials reach three rungs each. Beyond one listing, a task requests five objects per
+// rung on average.
+func TestARungTakesFewObjects(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ tasks, trials int }{{1, 60}, {16, 200}, {many, 600}} {
+		if testing.Short() && c.tasks == many {
+			continue
+		}
+		t.Run(fmt.Sprintf("%d tasks", c.tasks), func(t *testing.T) {
+			t.Parallel()
+			store := &counting{Store: blob.Memory()}
+			per := simulateRungs(t, store, c.tasks, c.trials)
+			t.Logf("%d tasks, %d trials: %.2f objects a rung", c.tasks, c.trials, per)
+			if per > 5 {
+				t.Errorf("%.2f objects a rung, want at most 5", per)
+			}
+		})
+	}
+}
+
+// simulateRungs returns the number of objects requested per rung that a trial reached.
+func simulateRungs(t *testing.T, store *counting, tasks, trials int) float64 {
+	const latency, rungs = 0.005, 3
+	plan := &sweep.Plan{Format: 1, Sweep: "night-1", Trials: make([]sweep.Trial, trials)}
+	bucket := sweepstore.NewTrials(store, plan)
+
+	type task struct {
+		known       map[sweepstore.RungKey]float64
+		trial, step int
+		listed      *sweepstore.Listing
+	}
+	all, free, reached := make([]task, tasks), 0, 0
+	rng := rand.New(rand.NewPCG(1, 2))
+	var todo events
+	begin := func(i int, at float64) {
+		if free < trials {
+			all[i].trial, all[i].step, free = free, 1, free+1
+			heap.Push(&todo, event{at + 0.5 + rng.Float64(), i})
+		}
+	}
+	for i := range all {
+		all[i].known = map[sweepstore.RungKey]float64{}
+		begin(i, 0)
+	}
+
+	for len(todo) > 0 {
+		e := heap.Pop(&todo).(event)
+		now := &all[e.task]
+		if now.listed == nil {
+			l, err := bucket.List(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			now.listed = &l
+			heap.Push(&todo, event{e.at + latency*(0.5+rng.Float64()), e.task})
+			continue
+		}
+
+		if err := bucket.GatherRungs(t.Context(), *now.listed, now.trial, now.step, now.step, now.known); err != nil {
+			t.Fatal(err)
+		}
+		r := sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: now.trial, Step: now.step, Seen: sweepstore.ReachedOf(now.known, now.trial, now.step, now.step)}
+		if _, err := bucket.CreateRung(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		now.known[sweepstore.RungKey{Step: now.step, Trial: now.trial}] = 0
+		now.listed, reached = nil, reached+1
+		if now.step++; now.step > rungs {
+			begin(e.task, e.at)
+			continue
+		}
+		heap.Push(&todo, event{e.at + 0.5 + rng.Float64(), e.task})
+	}
+	return float64(store.asked.Load()) / float64(reached)
+}

@@ -1,0 +1,145 @@
+package sweepstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
+)
+
+// readers is how many objects are read at the same time.
+const readers = 16
+
+// HasResult reports whether a trial has ended: it has a result, readable or not.
+func (t *Trials) HasResult(ctx context.Context, trial int) (bool, error) {
+	if t.plan.Inherited(trial) != nil {
+		return true, nil
+	}
+	return exists(ctx, t.bucket, t.names.Result(trial))
+}
+
+// Result reads a trial's result. A damaged one is permanent, since results are create-only: a failed result that says so is returned in its
+// place, with the reason in damage, for a log. err is the store's, or blob.ErrNotExist. The result of a trial of the sweep that the plan
+// extends is in the plan.
+func (t *Trials) Result(ctx context.Context, trial int) (r *sweep.Result, damage, err error) {
+	if r := t.plan.Inherited(trial); r != nil {
+		return r, nil, nil
+	}
+
+	r, _, err = read(ctx, t.bucket, resultKind, t.names.Result(trial), func(data []byte) (*sweep.Result, error) {
+		r, err := sweep.DecodeResult(data)
+		if err == nil && (r.Sweep != t.plan.Sweep || r.Trial != trial) {
+			err = fmt.Errorf("it is of sweep %s, trial %d", r.Sweep, r.Trial)
+		}
+		if err == nil && r.Status == sweep.StatusDone && trial < len(t.plan.Trials) {
+			switch of := t.plan.Trials[trial]; {
+			case r.Fold != of.Fold || r.Configuration != of.Configuration:
+				err = fmt.Errorf("it is of fold %d of configuration %d, and the trial is fold %d of %d", r.Fold, r.Configuration, of.Fold, of.Configuration)
+			case of.Open && of.Fold > 0 && len(r.Params) == 0: // later folds and the refit train what it says
+				err = errors.New("it does not say what the trial has trained")
+			}
+		}
+		return r, err
+	})
+
+	var bad *DamagedError
+	if errors.As(err, &bad) {
+		return t.Unreadable(trial, bad.Err), bad, nil
+	}
+	return r, nil, err
+}
+
+// Unreadable returns the failed result that stands for one that cannot be read.
+func (t *Trials) Unreadable(trial int, why error) *sweep.Result {
+	return &sweep.Result{Format: sweep.FormatVersion, Sweep: t.plan.Sweep, Trial: trial, Status: sweep.StatusFailed,
+		Reason: fmt.Sprintf("its result cannot be read: %v", why)}
+}
+
+// Results reads those results in a listing that are not in known, and adds them to it. damage, which may be nil, is called for unreadable
+// ones, from one goroutine at a time.
+func (t *Trials) Results(ctx context.Context, l Listing, known map[int]sweep.Result, damage func(trial int, why error)) error {
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+
+	for _, listed := range l.Trials {
+		// Readers that are running already add to known.
+		mu.Lock()
+		_, have := known[listed.Number]
+		mu.Unlock()
+		if have || !listed.Ended {
+			continue
+		}
+
+		group.Go(func() error {
+			r, why, err := t.Result(ctx, listed.Number)
+			if err != nil {
+				return err
+			}
+
+			mu.Lock()
+			defer mu.Unlock()
+			known[listed.Number] = *r
+
+			if why != nil && damage != nil {
+				damage(listed.Number, why)
+			}
+			return nil
+		})
+	}
+
+	return group.Wait()
+}
+
+// CreateResult ends a trial. created is false if it had ended before.
+func (t *Trials) CreateResult(ctx context.Context, r sweep.Result) (created bool, err error) {
+	r.Written = written()
+	return create(ctx, t.bucket, t.names.Result(r.Trial), r)
+}
+
+// WriteFile writes a file into the folder of one attempt, to which no other attempt writes.
+func (t *Trials) WriteFile(ctx context.Context, trial, claim int, file string, data []byte) (sweep.Object, error) {
+	sum := sha256.Sum256(data)
+	o := sweep.Object{Name: t.names.Attempt(trial, claim) + file, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
+	if _, err := t.bucket.Put(ctx, o.Name, blob.Any, bytes.NewReader(data)); err != nil {
+		return sweep.Object{}, fmt.Errorf("write %s: %w", o.Name, err)
+	}
+	return o, nil
+}
+
+// FileError is a trial's file that does not match its result: it is missing, or has another length or other contents.
+type FileError struct {
+	Object string
+	Err    error
+}
+
+func (e *FileError) Error() string { return fmt.Sprintf("%s: %v", e.Object, e.Err) }
+
+// Unwrap returns the cause.
+func (e *FileError) Unwrap() error { return e.Err }
+
+var errOtherContents = errors.New("it is not what the trial wrote: its SHA-256 differs")
+
+// File reads a file that a result names. A *FileError says that it permanently differs from what the result says; other errors are the
+// store's.
+func (t *Trials) File(ctx context.Context, o sweep.Object) ([]byte, error) {
+	data, _, err := blob.ReadAll(ctx, t.bucket, o.Name, o.Bytes)
+	if errors.Is(err, blob.ErrNotExist) || errors.Is(err, blob.ErrTooLong) {
+		return nil, &FileError{o.Name, err}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", o.Name, err)
+	}
+	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != o.SHA256 || int64(len(data)) != o.Bytes {
+		return nil, &FileError{o.Name, errOtherContents}
+	}
+	return data, nil
+}

@@ -1,0 +1,246 @@
+package sweepstoretest
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"coppice/internal/blob"
+	"coppice/internal/sweep"
+)
+
+// notJSON are contents that are not an object of any kind.
+func notJSON() map[string]string {
+	return map[string]string{
+		"empty": "", "text": "damaged", "half": `{"format":1,"sweep":"ni`, "null": "null", "a list": "[1]", "no format": `{"sweep":"night-1"}`,
+		"of a later format": `{"format":9,"sweep":"night-1","trial":1}`,
+	}
+}
+
+// damagedPlan: the sweep cannot continue, and retrying does not help.
+func (t *tester) damagedPlan() {
+	object := sweep.Names(t.plan.Sweep).Plan()
+	for what, contents := range notJSON() {
+		t.put(object, contents)
+		_, _, err := t.sweep.Plan(t.ctx)
+		t.wantDamaged(what, err, object)
+	}
+
+	other := *t.plan
+	other.Sweep, other.Job = "night-2", ""
+	t.putJSON(object, other)
+	_, _, err := t.sweep.Plan(t.ctx)
+	t.wantDamaged("of another sweep", err, object)
+	if has, err := t.sweep.HasPlan(t.ctx); !has || err != nil {
+		t.Errorf("a damaged plan: there %t, error %v; want it to be there", has, err)
+	}
+}
+
+// damagedClaim: the number is taken, by an unknown holder.
+func (t *tester) damagedClaim() {
+	object := sweep.Names(t.plan.Sweep).Claim(1, 0)
+	for what, contents := range notJSON() {
+		t.put(object, contents)
+		_, err := t.trials.Claim(t.ctx, 1, 0)
+		t.wantDamaged(what, err, object)
+	}
+	t.put(object, strings.Repeat(" ", 1<<20+1))
+	_, err := t.trials.Claim(t.ctx, 1, 0)
+	t.wantDamaged("too long", err, object)
+	for what, claim := range map[string]sweep.Claim{"another trial's": t.claim(2, 0), "another number's": t.claim(1, 1), "another sweep's": {Format: 1, Sweep: "night-2", Trial: 1}} {
+		t.putJSON(object, claim)
+		_, err := t.trials.Claim(t.ctx, 1, 0)
+		t.wantDamaged(what, err, object)
+	}
+
+	if trial := t.list()[1]; trial.Free() || trial.Next() != 1 {
+		t.Errorf("a trial with a damaged claim is listed as %+v; want it held, and 1 to be the next claim", trial)
+	}
+	t.created("claim 0 after a damaged one", false)(t.trials.CreateClaim(t.ctx, t.claim(1, 0)))
+	t.created("claim 1 after a damaged one", true)(t.trials.CreateClaim(t.ctx, t.claim(1, 1)))
+}
+
+// damagedHeartbeat: a change of it is still a sign of life.
+func (t *tester) damagedHeartbeat() {
+	t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(1, 0)))
+	object := sweep.Names(t.plan.Sweep).Heartbeat(1, 0)
+	before := t.list()[1]
+	for what, contents := range notJSON() {
+		t.put(object, contents)
+		_, err := t.trials.Heartbeat(t.ctx, 1, 0)
+		t.wantDamaged(what, err, object)
+		if now := t.list()[1]; now.Last().Beat == before.Last().Beat {
+			t.Errorf("%s: the listing shows no change of the heartbeat", what)
+		}
+		before = t.list()[1]
+	}
+}
+
+// damagedResult: the trial has ended and failed, for every reader.
+func (t *tester) damagedResult() {
+	object := sweep.Names(t.plan.Sweep).Result(1)
+	contents := notJSON()
+	contents["too long"] = strings.Repeat(" ", 16<<20+1)
+	for what, data := range contents {
+		t.put(object, data)
+		t.failedFor(what, object)
+	}
+	t.putJSON(object, t.result(2))
+	t.failedFor("of another trial", object)
+	t.putJSON(object, sweep.Result{Format: 1, Sweep: "night-2", Trial: 1, Status: sweep.StatusFailed})
+	t.failedFor("of another sweep", object)
+	t.created("result after a damaged one", false)(t.trials.CreateResult(t.ctx, t.result(1)))
+}
+
+// failedFor checks that trial 1 has failed, through every method that reads results.
+func (t *tester) failedFor(what, object string) {
+	t.Helper()
+	r, damage, err := t.trials.Result(t.ctx, 1)
+	if err != nil {
+		t.Fatalf("%s: error %v, want a failed result", what, err)
+	}
+	t.wantDamaged(what, damage, object)
+	if r.Sweep != t.plan.Sweep || r.Trial != 1 || r.Status != sweep.StatusFailed || !strings.HasPrefix(r.Reason, "its result cannot be read: ") {
+		t.Errorf("%s: read %+v, want a failed result that says why", what, r)
+	}
+
+	l, err := t.trials.List(t.ctx)
+	t.must("list", err)
+	known, told := map[int]sweep.Result{}, 0
+	t.must("results", t.trials.Results(t.ctx, l, known, func(trial int, why error) {
+		told++
+		t.equal(what+": told of trial", trial, 1)
+		t.wantDamaged(what, why, object)
+	}))
+	if !l.Trials[1].Ended || len(known) != 1 || known[1].Status != sweep.StatusFailed || told != 1 {
+		t.Errorf("%s: listed %+v, results %+v, told %d times; want one failed result", what, l.Trials[1], known, told)
+	}
+	if board := sweep.Fold(t.plan, []sweep.Result{known[1]}); board.Failed != 1 {
+		t.Errorf("%s: the board counts %d failed trials, want 1", what, board.Failed)
+	}
+}
+
+// damagedCurve: that claim has none.
+func (t *tester) damagedCurve() {
+	for claim := range 2 {
+		t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(1, claim)))
+	}
+	t.created("curve", true)(t.trials.CreateCurve(t.ctx, t.curve(0, 1)))
+
+	object := sweep.Names(t.plan.Sweep).Curve(1, 1)
+	contents := notJSON()
+	contents["too long"] = strings.Repeat(" ", 64<<10+1)
+	contents["another claim's"] = t.text(sweep.Names(t.plan.Sweep).Curve(1, 0))
+
+	for what, data := range contents {
+		t.put(object, data)
+		_, err := t.trials.Curve(t.ctx, 1, 1)
+		t.wantDamaged(what, err, object)
+
+		all, err := t.trials.Curves(t.ctx, t.list()[1])
+		t.must("curves", err)
+		if len(all) != 1 || all[0].Claim != 0 {
+			t.Errorf("%s: curves %+v, want that of claim 0 only", what, all)
+		}
+	}
+}
+
+// damagedEnd: the sweep is known to be ending or concluded, but not how.
+func (t *tester) damagedEnd() {
+	id := t.plan.Sweep
+	for what, contents := range notJSON() {
+		t.put(sweep.Names(id).Ending(), contents)
+		_, err := t.sweep.Ending(t.ctx, len(t.plan.Trials))
+		t.wantDamaged(what, err, sweep.Names(id).Ending())
+		t.put(sweep.Names(id).Conclusion(), contents)
+		_, err = t.sweep.Conclusion(t.ctx)
+		t.wantDamaged(what, err, sweep.Names(id).Conclusion())
+		t.put(sweep.Names(id).JobRecord(1), contents)
+		_, err = t.sweep.Job(t.ctx, t.plan, 1)
+		t.wantDamaged(what, err, sweep.Names(id).JobRecord(1))
+	}
+	t.putJSON(sweep.Names(id).Ending(), sweep.Ending{Format: 1, Sweep: "night-2"})
+	_, err := t.sweep.Ending(t.ctx, len(t.plan.Trials))
+	t.wantDamaged("of another sweep", err, sweep.Names(id).Ending())
+	t.putJSON(sweep.Names(id).Conclusion(), sweep.Conclusion{Format: 1, Sweep: "night-2", Outcome: sweep.OutcomeCancelled})
+	_, err = t.sweep.Conclusion(t.ctx)
+	t.wantDamaged("of another sweep", err, sweep.Names(id).Conclusion())
+
+	if has, err := t.sweep.HasEnding(t.ctx); !has || err != nil {
+		t.Errorf("a damaged ending: there %t, error %v; want it to be there", has, err)
+	}
+	if has, err := t.sweep.HasJob(t.ctx, 1); !has || err != nil {
+		t.Errorf("a damaged job record: there %t, error %v; want it to be there", has, err)
+	}
+}
+
+// contentsDoNotMatter: a cancellation and a release are what their names say, whatever their contents.
+func (t *tester) contentsDoNotMatter() {
+	t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(1, 0)))
+	for what, contents := range notJSON() {
+		t.put(sweep.Names(t.plan.Sweep).Cancel(), contents)
+		if cancelled, err := t.sweep.Cancelled(t.ctx); !cancelled || err != nil {
+			t.Errorf("%s: cancelled %t, error %v", what, cancelled, err)
+		}
+		t.put(sweep.Names(t.plan.Sweep).Release(1, 0), contents)
+		if trial := t.list()[1]; !trial.Free() {
+			t.Errorf("%s: a released trial is listed as %+v", what, trial)
+		}
+	}
+}
+
+// earlierBuilds wrote cancellations without a format, releases without anything, and nothing with a write id.
+func (t *tester) earlierBuilds() {
+	id := t.plan.Sweep
+	t.put(sweep.Names(id).Cancel(), `{"at":"2026-11-22T03:04:05Z"}`)
+	t.created("a second cancellation", false)(t.sweep.Cancel(t.ctx, at))
+	t.put(sweep.Names(id).Claim(1, 0), `{"format":1,"sweep":"night-1","trial":1,"claim":0,"job":"night-1","task":3,"attempt":0,"host":"vm","nonce":"n","at":"2026-11-22T03:04:05Z"}`)
+	t.put(sweep.Names(id).Release(1, 0), "{}\n")
+	t.put(sweep.Names(id).Result(2), `{"format":1,"sweep":"night-1","trial":2,"claim":0,"task":0,"attempt":0,"status":"failed","reason":"x","params":{},"score":0,"metrics":{},"started":"2026-11-22T03:04:05Z","ended":"2026-11-22T03:04:06Z","usage":{}}`)
+
+	if cancelled, err := t.sweep.Cancelled(t.ctx); !cancelled || err != nil {
+		t.Errorf("cancelled %t, error %v", cancelled, err)
+	}
+	c, err := t.trials.Claim(t.ctx, 1, 0)
+	t.must("claim", err)
+	t.equal("whose claim", c.Task, 3)
+	r, damage, err := t.trials.Result(t.ctx, 2)
+	t.must("result", err)
+	if damage != nil || r.Reason != "x" {
+		t.Errorf("result %+v, damage %v", r, damage)
+	}
+	if trials := t.list(); !trials[1].Free() || trials[1].Next() != 1 || !trials[2].Ended {
+		t.Errorf("listed %+v", trials)
+	}
+}
+
+// cancelled: the end of a context is the context's error and never damage.
+func (t *tester) cancelled() {
+	t.created("plan", true)(t.sweep.CreatePlan(t.ctx, *t.plan))
+	t.created("result", true)(t.trials.CreateResult(t.ctx, t.result(1)))
+	l, err := t.trials.List(t.ctx)
+	t.must("list", err)
+	ctx, cancel := context.WithCancel(t.ctx)
+	cancel()
+
+	check := func(what string, err error) {
+		t.Helper()
+		var decode *sweep.DecodeError
+		if !errors.Is(err, context.Canceled) || errors.As(err, &decode) || errors.Is(err, blob.ErrNotExist) {
+			t.Errorf("%s with an ended context: error %v, want the context's", what, err)
+		}
+	}
+	_, _, err = t.sweep.Plan(ctx)
+	check("plan", err)
+	_, err = t.sweep.Conclusion(ctx)
+	check("conclusion", err)
+	_, err = t.trials.List(ctx)
+	check("list", err)
+	_, _, err = t.trials.Result(ctx, 1)
+	check("result", err)
+	check("results", t.trials.Results(ctx, l, map[int]sweep.Result{}, nil))
+	_, err = t.trials.CreateClaim(ctx, t.claim(0, 0))
+	check("claim", err)
+	_, err = t.sweep.Cancelled(ctx)
+	check("cancelled", err)
+}

@@ -1,0 +1,217 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+	collector "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
+	"google.golang.org/protobuf/proto"
+
+	"coppice/internal/telemetry"
+	"coppice/internal/telemetry/scrape"
+)
+
+// receiver is a collector's door for OTLP over HTTP.
+type receiver struct {
+	*httptest.Server
+	mu   sync.Mutex
+	got  []*collector.ExportMetricsServiceRequest
+	fail int // status of the answer; 0 takes what comes
+}
+
+func newReceiver(t *testing.T, fail int) *receiver {
+	t.Helper()
+	r := &receiver{fail: fail}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if r.fail != 0 {
+			w.WriteHeader(r.fail)
+			return
+		}
+		unzipped, err := gzip.NewReader(q.Body)
+		if err != nil || q.URL.Path != "/v1/metrics" || q.Header.Get("Content-Type") != "application/x-protobuf" {
+			t.Errorf(`gzip.NewReader(q.Body): got %s %s, %v: %v; want no error, q.URL.Path = "/v1/metrics", q.Header.Get("Content-Type") = "application/x-protobuf"`, q.Method, q.URL, q.Header, err)
+			return
+		}
+		data, err := io.ReadAll(unzipped)
+		var m collector.ExportMetricsServiceRequest
+		if err == nil {
+			err = proto.Unmarshal(data, &m)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.got = append(r.got, &m)
+		w.Header().Set("Content-Type", "application/x-protobuf")
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func options(endpoint string, log io.Writer, readers ...sdk.Reader) telemetry.Options {
+	return telemetry.Options{Program: "task", Version: "v1", Project: "p", Instance: "host/3", Endpoint: endpoint, Log: slog.New(slog.NewTextHandler(log, nil)), Readers: readers}
+}
+
+// TestPushedAtTheEnd: a task lives for less than the time between two pushes, and its context has ended when it closes.
+func TestPushedAtTheEnd(t *testing.T) {
+	r := newReceiver(t, 0)
+	var log bytes.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	m := telemetry.Start(ctx, options(r.URL+"/", &log))
+	trees, err := m.Meter().Int64Counter("coppice.task.trees")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trees.Add(ctx, 41)
+	trees.Add(ctx, 1)
+	cancel()
+	m.Close(ctx)
+	if len(r.got) != 1 || log.Len() > 0 {
+		t.Fatalf("%d pushes, log %q", len(r.got), log.String())
+	}
+	pushed := r.got[0].ResourceMetrics[0]
+	about := map[string]string{}
+	for _, a := range pushed.Resource.Attributes {
+		about[a.Key] = a.Value.GetStringValue()
+	}
+	for key, want := range map[string]string{"service.name": "coppice-task", "service.version": "v1", "service.instance.id": "host/3", "gcp.project_id": "p"} {
+		if about[key] != want {
+			t.Errorf("%s is %q, want %q", key, about[key], want)
+		}
+	}
+	got := pushed.ScopeMetrics[0].Metrics[0]
+	sum := got.GetSum()
+	if got.Name != "coppice.task.trees" || !sum.GetIsMonotonic() || sum.GetAggregationTemporality() != metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE ||
+		sum.DataPoints[0].GetAsInt() != 42 {
+		t.Errorf("pushed %v, want 42 of coppice.task.trees, cumulative and monotonic", got)
+	}
+}
+
+// TestACollectorThatFailsIsALineInTheLog, and costs no more than a moment.
+func TestACollectorThatFailsIsALineInTheLog(t *testing.T) {
+	t.Parallel()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	for name, endpoint := range map[string]string{
+		"refuses": newReceiver(t, http.StatusBadRequest).URL, "is busy": newReceiver(t, http.StatusServiceUnavailable).URL, "is gone": gone.URL,
+		"has no address": "collector:4318", "has no host": "http://", "is nonsense": "http://[::1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log bytes.Buffer
+			m := telemetry.Start(t.Context(), options(endpoint, &log))
+			c, err := m.Meter().Int64Counter("x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Add(t.Context(), 1)
+			began := time.Now()
+			m.Close(t.Context())
+			if took := time.Since(began); took > 8*time.Second || strings.Count(log.String(), "\n") != 1 {
+				t.Errorf("closed after %s, log %q", took, log.String())
+			}
+		})
+	}
+}
+
+// TestFlush: what was measured is there when Flush returns, a second one at once would be refused and waits for its turn, and Close brings
+// the rest.
+func TestFlush(t *testing.T) {
+	r := newReceiver(t, 0)
+	var log bytes.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	m := telemetry.Start(ctx, options(r.URL, &log))
+	c, err := m.Meter().Int64Counter("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := func() int64 {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.got[len(r.got)-1].ResourceMetrics[0].ScopeMetrics[0].Metrics[0].GetSum().DataPoints[0].GetAsInt()
+	}
+	cancel() // the caller is gone
+	c.Add(ctx, 3)
+	m.Flush(ctx)
+	if len(r.got) != 1 || last() != 3 {
+		t.Fatalf("%d pushes", len(r.got))
+	}
+	c.Add(ctx, 4)
+	m.Flush(ctx)
+	if len(r.got) != 1 {
+		t.Errorf("%d pushes within a moment", len(r.got))
+	}
+	m.Close(ctx)
+	if len(r.got) != 2 || last() != 7 || log.Len() > 0 {
+		t.Errorf("%d pushes, log %q", len(r.got), log.String())
+	}
+}
+
+// TestFlushDoesNotWaitForACollector that does not answer.
+func TestFlushDoesNotWaitForACollector(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		_, _ = io.Copy(io.Discard, q.Body)
+		<-release
+	}))
+	defer hangs.Close()
+	m := telemetry.Start(t.Context(), options(hangs.URL, io.Discard))
+	c, err := m.Meter().Int64Counter("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Add(t.Context(), 1)
+	began := time.Now()
+	m.Flush(t.Context())
+	if took := time.Since(began); took > 8*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	close(release)
+	m.Close(t.Context())
+}
+
+func TestNothingIsPushedUnasked(t *testing.T) {
+	var log bytes.Buffer
+	m := telemetry.Start(t.Context(), options("", &log))
+	if _, err := m.Meter().Int64Counter("x"); err != nil {
+		t.Error(err)
+	}
+	m.Flush(t.Context())
+	m.Close(t.Context())
+	if log.Len() > 0 {
+		t.Errorf("got %s; want log.Len() <= 0", log.String())
+	}
+}
+
+func TestPrometheusReads(t *testing.T) {
+	reader, page, err := scrape.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := telemetry.Start(t.Context(), options("", io.Discard, reader))
+	defer m.Close(t.Context())
+	c, err := m.Meter().Int64Counter("coppice.aggregator.messages")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Add(t.Context(), 3)
+	w := httptest.NewRecorder()
+	page.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	text := w.Body.String()
+	if w.Code != http.StatusOK || !strings.Contains(text, "\ncoppice_aggregator_messages_total 3\n") || !strings.Contains(text, `service_name="coppice-task"`) {
+		t.Errorf("w.Body.String(): got %d %s; want w.Code = http.StatusOK, text with \"\\ncoppice_aggregator_messages_total 3\\n\", text with `service_name=\"coppice-task\"`", w.Code, text)
+	}
+}
