@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// googleStub stands for the tools that speak to Google, and for those that build. What the sweep needs of them happens in the
-// local cloud: the table is uploaded, and the scheduler starts a launcher as a Cloud Run job would.
+// googleStub stands for the tools that speak to Google, and for those that build. What the sweep needs of them happens
+// in the local cloud: the table is uploaded, and the scheduler starts a launcher as a Cloud Run job would.
 const googleStub = `#!/bin/sh
 set -e
 me=${0##*/}
@@ -34,8 +34,9 @@ esac
 exit 0
 `
 
-// TestE2EAcceptance runs the acceptance script with the real programs against the local cloud: staging as a Batch job, a sweep
-// with fallback on Spot, its winner, the same scores from another local cloud, the bill, and a schedule that fires three times.
+// TestE2EAcceptance runs the acceptance script with the real programs against the local cloud: staging as a Batch job,
+// a sweep with fallback on Spot, its winner, the same scores from another local cloud, the bill, and a schedule that
+// fires three times.
 func TestE2EAcceptance(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
@@ -61,15 +62,19 @@ func TestE2EAcceptance(t *testing.T) {
 	write("bin/localemu", "#!/bin/sh\nexec "+binaryOf(t, "localemu")+` "$@"`+"\n", 0o755)
 	// A seventh of the rows, which is enough for every expectation.
 	write("bin/clicks", "#!/bin/sh\nexec "+binaryOf(t, "clicks")+` "$@" --rows 30000`+"\n", 0o755)
-	// What doctor finds in a local cloud is tested where it lives; here it is only called. The local cloud has no bucket for
-	// tables but that of the datasets.
+	// What doctor finds in a local cloud is tested where it lives; here it is only called. The local cloud has no
+	// bucket for tables but that of the datasets.
 	write("bin/launcher", "#!/bin/sh\nset -e\n[ \"$1\" != doctor ] || exit 0\n"+
-		"[ \"$1 ${3:-}\" != 'stage --batch' ] || sed -i 's|gs://my-project-accept-1-source|gs://coppice-datasets/exports|' \"$2\"\n"+
+		"[ \"$1 ${3:-}\" != 'stage --batch' ] || sed -i "+
+		"'s|gs://my-project-accept-1-source|gs://coppice-datasets/exports|' \"$2\"\n"+
 		"exec "+binaryOf(t, "launcher")+` "$@"`+"\n", 0o755)
-	cmd := exec.CommandContext(t.Context(), binaryOf(t, "localemu"), "exec", "--data", l.data, "--", "sh", "terraform/acceptance.sh")
+	cmd := exec.CommandContext(t.Context(), binaryOf(t, "localemu"), "exec", "--data", l.data, "--", "sh",
+		"terraform/acceptance.sh")
 	cmd.Dir = l.dir
-	cmd.Env = []string{"PATH=" + filepath.Join(l.dir, "stubs") + ":/usr/bin:/bin", "HOME=" + filepath.Join(l.dir, "home"), "CALLS=" + filepath.Join(l.dir, "calls"),
-		"BIN=" + filepath.Join(l.dir, "bin"), "TERRAFORM=terraform", "IMAGE_TOOL=docker", "PROJECT=my-project", "NAME=accept-1", "WAIT=1", "YES=1"}
+	cmd.Env = []string{"PATH=" + filepath.Join(l.dir, "stubs") + ":/usr/bin:/bin",
+		"HOME=" + filepath.Join(l.dir, "home"), "CALLS=" + filepath.Join(l.dir, "calls"),
+		"BIN=" + filepath.Join(l.dir, "bin"), "TERRAFORM=terraform", "IMAGE_TOOL=docker", "PROJECT=my-project",
+		"NAME=accept-1", "WAIT=1", "YES=1"}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
@@ -77,7 +82,8 @@ func TestE2EAcceptance(t *testing.T) {
 	}
 	report, err := os.ReadFile(filepath.Join(l.dir, "build/acceptance/accept-1/report.md"))
 	if err != nil || strings.Count(string(report), "| met |") != 22 {
-		t.Errorf("os.ReadFile(...): got %v; want no error, strings.Count(string(report), \"| met |\") = 22\n%s\n%s", err, report, &out)
+		t.Errorf("os.ReadFile(...): got %v; want no error, strings.Count(string(report), \"| met |\") = 22\n%s\n%s",
+			err, report, &out)
 	}
 	for _, part := range []string{"accept@1 (champion)", "leaves agrees on", "destroy"} {
 		if !strings.Contains(out.String(), part) {

@@ -33,8 +33,8 @@ machine: {type: n2-highmem-2, vms: 2, threads_per_task: 1, tasks_per_vm: 2}
 limits: {trial: 5m, sweep: 15m}
 `
 
-// learnt is what a sweep that learns has left. It fails unless every trial is done, was trained with what is written down of it, no two with the same, and every
-// decision comes out again of what it has seen.
+// learnt is what a sweep that learns has left. It fails unless every trial is done, was trained with what is written
+// down of it, no two with the same, and every decision comes out again of what it has seen.
 func learnt(t *testing.T, l *local, id sweep.ID) (plan *sweep.Plan, claims int, decisions map[int]*sweep.Decision) {
 	t.Helper()
 	objects := l.objects()
@@ -52,8 +52,10 @@ func learnt(t *testing.T, l *local, id sweep.ID) (plan *sweep.Plan, claims int, 
 	return plan, claims, decisions
 }
 
-// learntFrom reads the objects of a sweep that learns, whose trials may have been stopped. Without a readable plan there is none.
-func learntFrom(objects map[string]string, id sweep.ID, wrong func(string, ...any)) (plan *sweep.Plan, decisions map[int]*sweep.Decision) {
+// learntFrom reads the objects of a sweep that learns, whose trials may have been stopped. Without a readable plan
+// there is none.
+func learntFrom(objects map[string]string, id sweep.ID, wrong func(string, ...any)) (plan *sweep.Plan,
+	decisions map[int]*sweep.Decision) {
 	text := func(name string) []byte { return []byte(objects["coppice-sweeps/"+name]) }
 	plan, err := sweep.DecodePlan(text(sweep.Names(id).Plan()))
 	if err != nil {
@@ -97,8 +99,8 @@ func learntFrom(objects map[string]string, id sweep.ID, wrong func(string, ...an
 	return plan, decisions
 }
 
-// killAll has all tasks killed when the nth object that matches is written: by writes and not by time, since on a fast machine a sweep is over
-// in four seconds. Whichever task writes that object dies with it.
+// killAll has all tasks killed when the nth object that matches is written: by writes and not by time, since on a fast
+// machine a sweep is over in four seconds. Whichever task writes that object dies with it.
 func (l *local) killAll(match string, nth int) {
 	faults := "at_write:\n"
 	for task := range 4 {
@@ -110,22 +112,28 @@ func (l *local) killAll(match string, nth int) {
 // stageClicks stages so many of the example's clicks.
 func (l *local) stageClicks(rows int) {
 	l.t.Helper()
-	if r := execute(l.t, l.dir, nil, binaryOf(l.t, "clicks"), "--rows", strconv.Itoa(rows), "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
+	if r := execute(l.t, l.dir, nil, binaryOf(l.t, "clicks"), "--rows", strconv.Itoa(rows), "--out",
+		filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
 		l.t.Fatalf("generated %d clicks: got exit code %d and %s; want 0", rows, r.code, r.errOut)
 	}
-	l.must("launcher", "stage", l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
-		"split: {by: hash, key: user_id, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}\n"))
+	l.must("launcher", "stage",
+		l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
+			"split: {by: hash, key: user_id, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}\n"))
 }
 
-// TestE2EAdaptive runs two nights of sweeps that learn, the first of which loses all of its workers at once. The trials are decided when they are claimed, a killed worker's
-// trial is trained with what was decided, the winner grows again with the same bytes, and the second night begins with the first's winners.
+// TestE2EAdaptive runs two nights of sweeps that learn, the first of which loses all of its workers at once. The trials
+// are decided when they are claimed, a killed worker's trial is trained with what was decided, the winner grows again
+// with the same bytes, and the second night begins with the first's winners.
 func TestE2EAdaptive(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
 	l.killAll("sweeps/*/trials/*/claims/*", 6)
 	l.stageClicks(40_000)
 
-	first := conclusion(t, l.must("launcher", "sweep", l.file("first.yaml", "name: first\ntrials: 16\n"+strings.Replace(learningSweep, "METHOD", "method: gp", 1)), "--json"))
+	first := conclusion(t,
+		l.must("launcher", "sweep",
+			l.file("first.yaml", "name: first\ntrials: 16\n"+strings.Replace(learningSweep, "METHOD", "method: gp", 1)),
+			"--json"))
 	plan, claims, decisions := learnt(t, l, first.Sweep)
 	if claims == 0 {
 		t.Error("no trial was taken over; want a killed worker's to be")
@@ -137,7 +145,8 @@ func TestE2EAdaptive(t *testing.T) {
 		}
 	}
 	if len(decisions) != 16 || modelled == 0 {
-		t.Errorf("%d trials were decided when they were claimed, %d by the model of the results; want all 16, and some", len(decisions), modelled)
+		t.Errorf("%d trials were decided when they were claimed, %d by the model of the results; want all 16, and some",
+			len(decisions), modelled)
 	}
 	if !plan.Trials[first.Trial].Open {
 		t.Fatalf("trial %d has won, which stands in the plan", first.Trial)
@@ -145,36 +154,44 @@ func TestE2EAdaptive(t *testing.T) {
 	if out := l.must("launcher", "registry", "reproduce", "ctr@1"); !strings.Contains(out, "the same bytes") {
 		t.Errorf("the winner of a sweep that learns grown again: got\n%s\nwant the same bytes", out)
 	}
-	if out := l.must("launcher", "leaderboard", string(first.Sweep)); !strings.Contains(out, "FROM") && !strings.Contains(out, "from") || !strings.Contains(out, "halton") {
+	if out := l.must("launcher", "leaderboard", string(first.Sweep)); !strings.Contains(out, "FROM") &&
+		!strings.Contains(out, "from") || !strings.Contains(out, "halton") {
 		t.Errorf("the leaderboard does not say where trials are from:\n%s", out)
 	}
 
 	l.args = nil
-	warm := l.file("second.yaml", "name: second\ntrials: 10\n"+strings.Replace(learningSweep, "METHOD", "method: auto\n  warm_start: auto", 1))
-	if out := l.must("launcher", "sweep", warm, "--dry-run"); !strings.Contains(out, "warm_start: 16 results of "+string(first.Sweep)) {
+	warm := l.file("second.yaml", "name: second\ntrials: 10\n"+strings.Replace(learningSweep, "METHOD",
+		"method: auto\n  warm_start: auto", 1))
+	if out := l.must("launcher", "sweep", warm, "--dry-run"); !strings.Contains(out, "warm_start: 16 results of "+
+		string(first.Sweep)) {
 		t.Errorf("the second night's plan does not say what it takes from where:\n%s", out)
 	}
 	second := conclusion(t, l.run("launcher", "sweep", warm, "--json").out) // whether it is promoted is another matter
 	plan, _, decisions = learnt(t, l, second.Sweep)
 	var winner struct{ Params sweep.Params }
-	if err := json.Unmarshal([]byte(l.objects()["coppice-sweeps/"+sweep.Names(first.Sweep).Decision(first.Trial)]), &winner); err != nil {
+	if err := json.Unmarshal([]byte(l.objects()["coppice-sweeps/"+sweep.Names(first.Sweep).Decision(first.Trial)]),
+		&winner); err != nil {
 		t.Fatal(err)
 	}
-	warmed := slices.DeleteFunc(slices.Clone(plan.Trials), func(t sweep.Trial) bool { return t.Source != search.SourceWarm })
-	if len(warmed) != 5 || len(decisions) != 2 || sweep.ConfigurationKey(warmed[0].Params) != sweep.ConfigurationKey(winner.Params) {
-		t.Errorf("the second night begins with %d winners and decides %d trials, the first is %+v; want 5, 2 (the portfolio has 3), and %v first", len(warmed), len(decisions), warmed[0], winner.Params)
+	warmed := slices.DeleteFunc(slices.Clone(plan.Trials),
+		func(t sweep.Trial) bool { return t.Source != search.SourceWarm })
+	if len(warmed) != 5 || len(decisions) != 2 ||
+		sweep.ConfigurationKey(warmed[0].Params) != sweep.ConfigurationKey(winner.Params) {
+		t.Errorf("the second night begins with %d winners and decides %d trials, the first is %+v; want 5, 2 (the "+
+			"portfolio has 3), and %v first", len(warmed), len(decisions), warmed[0], winner.Params)
 	}
 }
 
-// TestE2EPopulation trains a population of five in three generations, all of whose workers die in the second, and trains the winner again from
-// its lineage.
+// TestE2EPopulation trains a population of five in three generations, all of whose workers die in the second, and
+// trains the winner again from its lineage.
 func TestE2EPopulation(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
 	l.killAll("sweeps/*/trials/0007/claims/*", 1)
 	l.stageClicks(20_000)
 
-	spec := strings.NewReplacer("METHOD", "method: pbt\n  population: 5", "num_iterations: 300", "num_iterations: 20").Replace(learningSweep)
+	spec := strings.NewReplacer("METHOD", "method: pbt\n  population: 5", "num_iterations: 300",
+		"num_iterations: 20").Replace(learningSweep)
 	c := conclusion(t, l.must("launcher", "sweep", l.file("bred.yaml", "name: bred\ntrials: 15\n"+spec), "--json"))
 	if c.Outcome != sweep.OutcomeWinner || c.Done != 15 {
 		t.Errorf("a population of 15 trials ended as %s with %d done; want a winner of all", c.Outcome, c.Done)
@@ -182,7 +199,8 @@ func TestE2EPopulation(t *testing.T) {
 	if out := l.must("launcher", "registry", "reproduce", "ctr@1"); !strings.Contains(out, "the same bytes") {
 		t.Errorf("the winner of a population, trained again from its lineage: got\n%s\nwant the same bytes", out)
 	}
-	if out := l.must("launcher", "why", string(c.Sweep), "12"); !strings.Contains(out, "generation 3") || !strings.Contains(out, "repeating the decision gives the same result") {
+	if out := l.must("launcher", "why", string(c.Sweep), "12"); !strings.Contains(out, "generation 3") ||
+		!strings.Contains(out, "repeating the decision gives the same result") {
 		t.Errorf("why trial 12 was trained:\n%s\nwant its generation, and that the decision can be repeated", out)
 	}
 	if _, taken := l.objects()["coppice-sweeps/"+sweep.Names(c.Sweep).Claim(7, 1)]; !taken {

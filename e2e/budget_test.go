@@ -53,7 +53,8 @@ func readBill(t *testing.T, out string) billed {
 	if sum := b.UsefulCost + b.StoppedCost + b.LostCost + b.LeadCost + b.IdleCost; math.Abs(sum-b.Cost) > 1e-9 {
 		t.Errorf("the parts of the bill are %v USD, all of it %v", sum, b.Cost)
 	}
-	if b.Quote == nil || b.Hourly != b.Quote.Hourly || !(b.Hourly > 0) || math.Abs(b.MachineHours*b.Hourly-b.Cost) > 1e-9 {
+	if b.Quote == nil || b.Hourly != b.Quote.Hourly || !(b.Hourly > 0) ||
+		math.Abs(b.MachineHours*b.Hourly-b.Cost) > 1e-9 {
 		t.Errorf("%v machine-hours at %v USD are %v USD", b.MachineHours, b.Hourly, b.Cost)
 	}
 	return b
@@ -71,18 +72,21 @@ func (l *local) trees(quorum string, numbers ...int) string {
 	for trial, n := range numbers {
 		fixed += fmt.Sprintf("    - {num_iterations: %d, num_leaves: %d}\n", n, 20+trial)
 	}
-	return l.file("trees.yaml", spec[:i]+fixed+strings.Replace(spec[j:], "sweep: 5m}", "sweep: 5m, quorum: "+quorum+"}", 1))
+	return l.file("trees.yaml", spec[:i]+fixed+strings.Replace(spec[j:], "sweep: 5m}", "sweep: 5m, quorum: "+quorum+"}",
+		1))
 }
 
-// TestE2EBudget lets a sweep take much longer than its quote: it is stopped before its budget is spent, concluded with what there is, and
-// the bill is within the budget. The machines are two pretend ones of some ten cents an hour, so the budget is 22 seconds of both.
+// TestE2EBudget lets a sweep take much longer than its quote: it is stopped before its budget is spent, concluded with
+// what there is, and the bill is within the budget. The machines are two pretend ones of some ten cents an hour, so the
+// budget is 22 seconds of both.
 func TestE2EBudget(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
 	file := l.trees("0.3", 20, 20, 100_000, 100_000, 100_000, 100_000)
 	before := l.objects()
 	r := l.run("launcher", "sweep", file, "--budget", "0.0001")
-	if r.code != sweep.ExitInput || !strings.Contains(r.errOut, "the budget of 0.0001 USD is too small: 2 x n2-highmem-2") {
+	if r.code != sweep.ExitInput ||
+		!strings.Contains(r.errOut, "the budget of 0.0001 USD is too small: 2 x n2-highmem-2") {
 		t.Errorf("a budget that is too small: %d\n%s", r.code, r.errOut)
 	}
 	if after := l.objects(); len(after) != len(before) {
@@ -96,7 +100,8 @@ func TestE2EBudget(t *testing.T) {
 "$1" bill budget-1 --json >bill.json
 "$1" bill budget-1 --attempts
 `)
-	out := execute(t, l.dir, nil, binaryOf(t, "localemu"), "exec", "--data", l.data, "--", "sh", script, binaryOf(t, "launcher"), file)
+	out := execute(t, l.dir, nil, binaryOf(t, "localemu"), "exec", "--data", l.data, "--", "sh", script,
+		binaryOf(t, "launcher"), file)
 	if out.code != 0 {
 		t.Fatalf("execute(...): got %d; want out.code = 0\n%s\n%s", out.code, out.out, out.errOut)
 	}
@@ -110,9 +115,11 @@ func TestE2EBudget(t *testing.T) {
 	}
 	c := conclusion(t, string(text))
 	if c.Outcome != sweep.OutcomeWinner || c.Done != 2 || c.Version != 1 || c.Trial > 1 {
-		t.Fatalf("conclusion(t, string(text)): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Done = 2, c.Version = 1, c.Trial <= 1", c)
+		t.Fatalf("conclusion(t, string(text)): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Done = 2, c.Version "+
+			"= 1, c.Trial <= 1", c)
 	}
-	if !strings.Contains(c.Reason, "4 of 6 trials had not ended when") || !strings.Contains(c.Reason, "of the budget of 0.00122 USD") {
+	if !strings.Contains(c.Reason, "4 of 6 trials had not ended when") ||
+		!strings.Contains(c.Reason, "of the budget of 0.00122 USD") {
 		t.Errorf("the reason is %q", c.Reason)
 	}
 	if text, err = os.ReadFile(filepath.Join(l.dir, "bill.json")); err != nil {
@@ -132,8 +139,8 @@ func TestE2EBudget(t *testing.T) {
 	}
 }
 
-// TestE2EBillOfAPreemptedSweep loses a task on its way: the bill shows the attempt, and what it cost. Four of eight trials are short; when they
-// have ended, task 1 is in the middle of the long one that it began with.
+// TestE2EBillOfAPreemptedSweep loses a task on its way: the bill shows the attempt, and what it cost. Four of eight
+// trials are short; when they have ended, task 1 is in the middle of the long one that it began with.
 func TestE2EBillOfAPreemptedSweep(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
@@ -142,12 +149,16 @@ func TestE2EBillOfAPreemptedSweep(t *testing.T) {
 	c := conclusion(t, l.must("launcher", "sweep", file, "--json"))
 	b := readBill(t, l.must("launcher", "bill", string(c.Sweep), "--json"))
 	// What was lost is estimated from what was not, and is nothing where a checkpoint had just been saved.
-	if len(b.Trials) != 8 || b.Interrupted != 1 || len(b.Attempts) != 9 || b.LostCost < 0 || b.LostCost > b.Cost/2 || b.StoppedCost != 0 {
-		t.Errorf("%d trials, %d attempts, %d of them interrupted, %v USD lost, %v stopped", len(b.Trials), len(b.Attempts), b.Interrupted, b.LostCost, b.StoppedCost)
+	if len(b.Trials) != 8 || b.Interrupted != 1 || len(b.Attempts) != 9 || b.LostCost < 0 || b.LostCost > b.Cost/2 ||
+		b.StoppedCost != 0 {
+		t.Errorf("%d trials, %d attempts, %d of them interrupted, %v USD lost, %v stopped", len(b.Trials),
+			len(b.Attempts), b.Interrupted, b.LostCost, b.StoppedCost)
 	}
 	for _, a := range b.Attempts {
-		if a.End != ledger.Finished && (!(a.Cost > 0) || a.Task != 1 || a.Attempt.Attempt != 0 || b.Trials[a.Trial].Attempts != 2) {
-			t.Errorf("got %+v; want not (a.End != ledger.Finished and (!(a.Cost > 0) || a.Task != 1 || a.Attempt.Attempt != 0 || b.Trials[a.Trial].Attempts != 2))", a)
+		if a.End != ledger.Finished && (!(a.Cost > 0) || a.Task != 1 || a.Attempt.Attempt != 0 ||
+			b.Trials[a.Trial].Attempts != 2) {
+			t.Errorf("got %+v; want not (a.End != ledger.Finished and (!(a.Cost > 0) || a.Task != 1 || "+
+				"a.Attempt.Attempt != 0 || b.Trials[a.Trial].Attempts != 2))", a)
 		}
 	}
 	shown := l.must("launcher", "bill", string(c.Sweep), "--attempts")
@@ -182,21 +193,25 @@ func TestE2EPricesRefresh(t *testing.T) {
 	bare := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "NO_GCE_CHECK=true"}
 	launcher := binaryOf(t, "launcher")
 	r := execute(t, dir, append(bare, "COPPICE_BILLING_ENDPOINT="+server.URL), launcher, "prices", "refresh")
-	if r.code != 0 || !strings.Contains(r.out, "1 prices read") || !strings.Contains(r.out, filepath.Join(dir, ".config", "coppice", "prices.json")) {
-		t.Fatalf("execute(...): got %d; want r.code = 0, r.out with \"1 prices read\", r.out with filepath.Join(dir, \".config\", \"coppice\", \"prices.json\")\n%s\n%s", r.code, r.out, r.errOut)
+	if r.code != 0 || !strings.Contains(r.out, "1 prices read") ||
+		!strings.Contains(r.out, filepath.Join(dir, ".config", "coppice", "prices.json")) {
+		t.Fatalf("execute(...): got %d; want r.code = 0, r.out with \"1 prices read\", r.out with "+
+			"filepath.Join(dir, \".config\", \"coppice\", \"prices.json\")\n%s\n%s", r.code, r.out, r.errOut)
 	}
 	spec := filepath.Join(dir, "sweep.yaml")
 	if err := os.WriteFile(spec, []byte(goodSweep), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r = execute(t, dir, bare, launcher, "plan", spec, "--rows", "1000000", "--features", "40", "--machines", "n2-highmem-2", "--json")
+	r = execute(t, dir, bare, launcher, "plan", spec, "--rows", "1000000", "--features", "40", "--machines",
+		"n2-highmem-2", "--json")
 	var got struct {
 		Comparison struct {
 			Offers []struct{ Spot struct{ Hourly float64 } }
 		}
 	}
 	want := 2*1.5 + 16*0.1 + 375*0.048/730
-	if err := json.Unmarshal([]byte(r.out), &got); err != nil || len(got.Comparison.Offers) != 1 || math.Abs(got.Comparison.Offers[0].Spot.Hourly-want) > 1e-9 {
+	if err := json.Unmarshal([]byte(r.out), &got); err != nil || len(got.Comparison.Offers) != 1 ||
+		math.Abs(got.Comparison.Offers[0].Spot.Hourly-want) > 1e-9 {
 		t.Errorf("%v %+v, want %v\n%s", err, got, want, r.errOut)
 	}
 	r = execute(t, dir, bare, launcher, "prices", "refresh")

@@ -20,8 +20,9 @@ import (
 	"coppice/internal/sweep"
 )
 
-// With COPPICE_CHAOS_LIMITS, such as "patience: {trials: 3}", the sweeps of a chaos run have these limits, and a rule among them may end
-// them. How many trials are trained depends on the order of arrival then. Whatever strikes, these hold:
+// With COPPICE_CHAOS_LIMITS, such as "patience: {trials: 3}", the sweeps of a chaos run have these limits, and a rule
+// among them may end them. How many trials are trained depends on the order of arrival then. Whatever strikes, these
+// hold:
 //
 //   - the registry has exactly one version or, if there is no winner, none, and the conclusion says why;
 //   - every trial is done, or not trained with the reason that was decided;
@@ -31,8 +32,8 @@ import (
 //
 // Only a limit of time that strikes breaks the second.
 
-// chaosLimits returns what the sweeps' limits are, as the value of limits in sweep.yaml, and whether a rule among them may end a sweep. A
-// mistake in them ends the test before anything runs.
+// chaosLimits returns what the sweeps' limits are, as the value of limits in sweep.yaml, and whether a rule among them
+// may end a sweep. A mistake in them ends the test before anything runs.
 func chaosLimits(t *testing.T) (text string, byRule bool) {
 	t.Helper()
 	given := strings.TrimSpace(os.Getenv("COPPICE_CHAOS_LIMITS"))
@@ -41,7 +42,8 @@ func chaosLimits(t *testing.T) (text string, byRule bool) {
 	}
 	doc, err := strictyaml.Decode("LIMITS", []byte("limits: {"+given+"}\n"), &spec)
 	if err != nil {
-		t.Fatalf("COPPICE_CHAOS_LIMITS is %q: use keys of limits in sweep.yaml, such as patience: {trials: 3}, target: 0.8\n%v", given, err)
+		t.Fatalf("COPPICE_CHAOS_LIMITS is %q: use keys of limits in sweep.yaml, such as patience: {trials: 3}, "+
+			"target: 0.8\n%v", given, err)
 	}
 
 	entries := []string{}
@@ -56,7 +58,8 @@ func chaosLimits(t *testing.T) (text string, byRule bool) {
 	return "limits: {" + strings.Join(entries, ", ") + "}", spec.Limits.Patience != nil || spec.Limits.Target != nil
 }
 
-// concludedAs reports whether a sweep may end so: with a winner of all trials, of those that were not stopped, or for a reason without one.
+// concludedAs reports whether a sweep may end so: with a winner of all trials, of those that were not stopped, or for a
+// reason without one.
 func concludedAs(c *sweep.Conclusion, byRule bool) bool {
 	if c.Failed != 0 {
 		return false
@@ -64,11 +67,12 @@ func concludedAs(c *sweep.Conclusion, byRule bool) bool {
 	if byRule && c.Outcome != sweep.OutcomeWinner {
 		return c.Reason != "" && c.Version == 0
 	}
-	return c.Outcome == sweep.OutcomeWinner && c.Version == 1 && (c.Done == chaosTrials || c.Done > 0 && (byRule || chaosStop() != ""))
+	return c.Outcome == sweep.OutcomeWinner && c.Version == 1 &&
+		(c.Done == chaosTrials || c.Done > 0 && (byRule || chaosStop() != ""))
 }
 
-// addLimitFaults adds what strikes the decision to end, where a rule may end the sweep, which it returns. They are drawn apart, so that a
-// seed without limits keeps what it had.
+// addLimitFaults adds what strikes the decision to end, where a rule may end the sweep, which it returns. They are
+// drawn apart, so that a seed without limits keeps what it had.
 func (s *chaosScript) addLimitFaults(t *testing.T, seed uint64) (byRule bool) {
 	t.Helper()
 	if _, byRule = chaosLimits(t); !byRule {
@@ -84,7 +88,8 @@ func (s *chaosScript) addLimitFaults(t *testing.T, seed uint64) (byRule bool) {
 		},
 		func() { s.add("at_write", `match: "sweeps/*/enough.json", does: kill_task, task: %d`, r.IntN(4)) },
 		func() {
-			s.add("at_write", `match: "sweeps/*/enough.json", does: pause_task, task: %d, for: %ds`, r.IntN(4), 1+r.IntN(22))
+			s.add("at_write", `match: "sweeps/*/enough.json", does: pause_task, task: %d, for: %ds`, r.IntN(4),
+				1+r.IntN(22))
 		},
 		func() {
 			s.add("at_write", `match: "sweeps/*/enough.json", does: lose_machine, vm: %d, code: 50001`, r.IntN(2))
@@ -99,7 +104,8 @@ func (s *chaosScript) addLimitFaults(t *testing.T, seed uint64) (byRule bool) {
 	return true
 }
 
-// storeTime is when an object was written by the store's clock, in microseconds: its generation, from fake-gcs-server's notes on it.
+// storeTime is when an object was written by the store's clock, in microseconds: its generation, from fake-gcs-server's
+// notes on it.
 func (l *local) storeTime(object string) (int64, error) {
 	path := filepath.Join(l.data, "gcs", "coppice-sweeps", filepath.FromSlash(object))
 	text, err := xattr.Get(path, "user.metadata")
@@ -171,7 +177,8 @@ func (e *limited) checkDecision() {
 		e.wrong("%v", err)
 	}
 	if !e.reached(d) {
-		e.wrong("the sweep was ended by %s (%s), and what had been seen does not reach it: %+v", d.Rule, d.Reason, d.Seen)
+		e.wrong("the sweep was ended by %s (%s), and what had been seen does not reach it: %+v", d.Rule, d.Reason,
+			d.Seen)
 	}
 
 	var last int64
@@ -186,13 +193,15 @@ func (e *limited) checkDecision() {
 		}
 		at, err := e.storeTime(names.Result(s.Trial))
 		if err != nil || at >= e.decided || at <= last {
-			e.wrong("the decision to end, of %d, has seen %+v of %d after a result of %d (%v)", e.decided, s, at, last, err)
+			e.wrong("the decision to end, of %d, has seen %+v of %d after a result of %d (%v)", e.decided, s, at, last,
+				err)
 		}
 		last = at
 	}
 }
 
-// reached says whether the rule applies to what the decision has seen. It is written apart from package search, whose rule it checks.
+// reached says whether the rule applies to what the decision has seen. It is written apart from package search, whose
+// rule it checks.
 func (e *limited) reached(d *sweep.Enough) bool {
 	limits, sign := e.plan.Spec.Limits, -1.0
 	if e.plan.Maximize {
@@ -223,7 +232,8 @@ func (e *limited) checkTrial(trial int, r *sweep.Result) {
 	case r.Untrained():
 		at, err := e.storeTime(names.Result(trial))
 		if err != nil || at <= e.decided || !strings.HasSuffix(r.Reason, e.enough.Reason) {
-			e.wrong("trial %d was not trained, at %d (%v), because %q; want it after the decision of %d, because %q", trial, at, err, r.Reason, e.decided, e.enough.Reason)
+			e.wrong("trial %d was not trained, at %d (%v), because %q; want it after the decision of %d, because %q",
+				trial, at, err, r.Reason, e.decided, e.enough.Reason)
 		}
 		return
 	case r.Status == sweep.StatusStopped && chaosStop() != "":
@@ -241,12 +251,14 @@ func (e *limited) checkTrial(trial int, r *sweep.Result) {
 	case err != nil:
 		e.wrong("trial %d is done, by claim %d: %v", trial, r.Claim, err)
 	case made > e.decided && !(e.damaged && e.mayBeOlder(object)):
-		e.wrong("trial %d was trained by claim %d of %d, after the decision of %d that the sweep has enough", trial, r.Claim, made, e.decided)
+		e.wrong("trial %d was trained by claim %d of %d, after the decision of %d that the sweep has enough", trial,
+			r.Claim, made, e.decided)
 	}
 }
 
-// mayBeOlder reports whether a claim may have been made before the decision, and been overwritten since. What it says of its time is its
-// writer's, whose clock is the store's here, since both run on this machine; one that cannot be read says nothing.
+// mayBeOlder reports whether a claim may have been made before the decision, and been overwritten since. What it says
+// of its time is its writer's, whose clock is the store's here, since both run on this machine; one that cannot be read
+// says nothing.
 func (e *limited) mayBeOlder(claim string) bool {
 	c, err := sweep.DecodeClaim([]byte(e.objects["coppice-sweeps/"+claim]))
 	return err != nil || c.At.UnixMicro() < e.decided
@@ -255,7 +267,8 @@ func (e *limited) mayBeOlder(claim string) bool {
 // checkWhy asks the launcher, without faults, why trials were not trained.
 func (e *limited) checkWhy(trials []string) {
 	calm := &local{t: e.t, dir: e.dir, data: e.data}
-	asked := calm.script("launcher=$1; shift\nfor trial; do \"$launcher\" why chaos \"$trial\" --json >\"why-$trial.json\"; done\n", trials...)
+	asked := calm.script("launcher=$1; shift\nfor trial; do \"$launcher\" why chaos \"$trial\" --json "+
+		">\"why-$trial.json\"; done\n", trials...)
 	if asked.code != 0 {
 		e.wrong("launcher why ended with %d: %.1000s", asked.code, asked.errOut)
 		return
@@ -269,9 +282,11 @@ func (e *limited) checkWhy(trials []string) {
 		if err == nil {
 			err = json.Unmarshal(text, &said)
 		}
-		if err != nil || said.Enough == nil || said.Enough.Reason != e.enough.Reason || !slices.Equal(said.Enough.Seen, e.enough.Seen) ||
+		if err != nil || said.Enough == nil || said.Enough.Reason != e.enough.Reason ||
+			!slices.Equal(said.Enough.Seen, e.enough.Seen) ||
 			said.Replayed != "repeating the decision gives the same result" {
-			e.wrong("launcher why chaos %s says %.1000s (%v); want the decision %q, and that repeating it gives the same result", trial, text, err, e.enough.Reason)
+			e.wrong("launcher why chaos %s says %.1000s (%v); want the decision %q, and that repeating it gives the "+
+				"same result", trial, text, err, e.enough.Reason)
 		}
 	}
 }

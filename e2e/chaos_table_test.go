@@ -43,6 +43,7 @@ func chaosTable(runs []chaosRun) string {
 			wrong++
 		}
 	}
-	return fmt.Sprintf("%s\n\n%d sweeps of %d trials, %d of them ended by a rule with %d trials not trained, %d claims, %d broke a promise; %.1f s a sweep\n", t.RenderMarkdown(), len(runs),
+	return fmt.Sprintf("%s\n\n%d sweeps of %d trials, %d of them ended by a rule with %d trials not trained, %d "+
+		"claims, %d broke a promise; %.1f s a sweep\n", t.RenderMarkdown(), len(runs),
 		chaosTrials, ended, untrained, claims, wrong, took.Seconds()/float64(max(1, len(runs))))
 }

@@ -21,7 +21,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// A chaos run is a whole sweep, by the built programs on the local cloud, under a random script of faults. Whatever strikes, these hold:
+// A chaos run is a whole sweep, by the built programs on the local cloud, under a random script of faults. Whatever
+// strikes, these hold:
 //
 //   - the sweep has a winner, and the registry exactly one version of it;
 //   - it is the trial that wins undisturbed, and its model and calibrator have the same bytes;
@@ -103,7 +104,8 @@ func chaosClasses() []chaosClass {
 	write := func(key, more string) func(*rand.Rand, *chaosScript) {
 		return func(r *rand.Rand, s *chaosScript) {
 			for range 1 + r.IntN(3) {
-				match := []string{"claims/*", "checkpoints/**", "heartbeats/*", "result.json", "attempts/**", "releases/*"}[r.IntN(5)]
+				match := []string{"claims/*", "checkpoints/**", "heartbeats/*", "result.json", "attempts/**",
+					"releases/*"}[r.IntN(5)]
 				s.add(key, `match: "sweeps/*/trials/*/%s", times: %d%s`, match, 1+r.IntN(3), more)
 			}
 			match := []string{"sweeps/*/ending.json", "sweeps/*/conclusion.json", "registry/**"}[r.IntN(3)]
@@ -126,22 +128,30 @@ func chaosClasses() []chaosClass {
 			s.add("at_write", "%s, does: kill_task, task: %d", moment(r), r.IntN(4))
 		}},
 		{"task paused", most, func(r *rand.Rand, s *chaosScript) {
-			s.add("at_write", "%s, does: pause_task, task: %d, for: %ds", early(r), r.IntN(4), 1+r.IntN(22)) // takeover is 15 s
+			// takeover is 15 s
+			s.add("at_write", "%s, does: pause_task, task: %d, for: %ds", early(r), r.IntN(4), 1+r.IntN(22))
 		}},
-		{"pause before a retry", 0.65, func(r *rand.Rand, s *chaosScript) { s.say("retry_pause: %dms", 200+r.IntN(2000)) }},
-		{"disk full", 0.65, func(r *rand.Rand, s *chaosScript) { s.add("full_disk", "vm: %d, for: %ds", r.IntN(2), 1+r.IntN(4)) }},
+		{"pause before a retry", 0.65,
+			func(r *rand.Rand, s *chaosScript) { s.say("retry_pause: %dms", 200+r.IntN(2000)) }},
+		{"disk full", 0.65, func(r *rand.Rand, s *chaosScript) {
+			s.add("full_disk", "vm: %d, for: %ds", r.IntN(2),
+				1+r.IntN(4))
+		}},
 		{"disk damaged", most, func(r *rand.Rand, s *chaosScript) {
 			for range 2 {
-				target := []string{"train/targets.arrow", "train/rows.arrow", "train/columns.arrow", "valid/targets.arrow", "*/*.arrow", "manifest.json"}[r.IntN(6)]
+				target := []string{"train/targets.arrow", "train/rows.arrow", "train/columns.arrow",
+					"valid/targets.arrow", "*/*.arrow", "manifest.json"}[r.IntN(6)]
 				how := []string{"flip", "zero", "cut"}[r.IntN(3)]
-				s.add("at_write", `%s, does: damage_disk, vm: %d, target: "**/%s", how: %s`, early(r), r.IntN(2), target, how)
+				s.add("at_write", `%s, does: damage_disk, vm: %d, target: "**/%s", how: %s`, early(r), r.IntN(2),
+					target, how)
 			}
 		}},
 		{"object damaged", most, func(r *rand.Rand, s *chaosScript) {
 			for range 2 + r.IntN(3) {
 				target := []string{"claims/*", "heartbeats/*", "checkpoints/**", "releases/*", "curves/*"}[r.IntN(5)]
 				how := []string{"flip", "zero", "cut", "empty"}[r.IntN(4)]
-				s.add("at_write", `%s, does: damage_object, target: "sweeps/*/trials/*/%s", how: %s`, moment(r), target, how)
+				s.add("at_write", `%s, does: damage_object, target: "sweeps/*/trials/*/%s", how: %s`, moment(r), target,
+					how)
 			}
 		}},
 		{"aggregator killed", most, func(r *rand.Rand, s *chaosScript) {
@@ -166,11 +176,13 @@ func chaosClasses() []chaosClass {
 		{"read: flip", most, read("flip", "")},
 		{"read: slow", most, read("slow", ", delay: 700ms")},
 		{"read: hang", most, read("hang", ", delay: 3s")},
-		{"message dropped", most, func(r *rand.Rand, s *chaosScript) { s.say("drop_messages: %.1f", 0.2+0.8*r.Float64()) }},
+		{"message dropped", most,
+			func(r *rand.Rand, s *chaosScript) { s.say("drop_messages: %.1f", 0.2+0.8*r.Float64()) }},
 		{"message doubled", most, func(_ *rand.Rand, s *chaosScript) { s.say("duplicate_messages: true") }},
 		{"messages shuffled", most, func(_ *rand.Rand, s *chaosScript) { s.say("shuffle_messages: true") }},
 		{"foreign message", most, func(r *rand.Rand, s *chaosScript) { s.say("foreign_messages: %d", 1+r.IntN(20)) }},
-		{"acknowledgement lost", most, func(r *rand.Rand, s *chaosScript) { s.say("lose_acks: %.1f", 0.3+0.7*r.Float64()) }},
+		{"acknowledgement lost", most,
+			func(r *rand.Rand, s *chaosScript) { s.say("lose_acks: %.1f", 0.3+0.7*r.Float64()) }},
 	}
 }
 
@@ -179,10 +191,13 @@ func laterClasses() []chaosClass {
 	return []chaosClass{
 		{"one client alone", most, func(r *rand.Rand, s *chaosScript) {
 			does := []string{"refuse", "cut", "flip", "slow, delay: 2s", "hang, delay: 3s"}[r.IntN(5)]
-			s.add("read_fault", `match: "%s", does: %s, times: %d, client: task-%d`, []string{"datasets/**", "sweeps/**"}[r.IntN(2)], does, 1+r.IntN(5), r.IntN(4))
-			s.add("read_fault", `match: "sweeps/**", does: %s, times: %d, client: %s`, does, 1+r.IntN(3), []string{"aggregator", "launcher"}[r.IntN(2)])
+			s.add("read_fault", `match: "%s", does: %s, times: %d, client: task-%d`,
+				[]string{"datasets/**", "sweeps/**"}[r.IntN(2)], does, 1+r.IntN(5), r.IntN(4))
+			s.add("read_fault", `match: "sweeps/**", does: %s, times: %d, client: %s`, does, 1+r.IntN(3),
+				[]string{"aggregator", "launcher"}[r.IntN(2)])
 			s.add("refuse_write", `match: "sweeps/*/trials/**", times: %d, client: task-%d`, 1+r.IntN(4), r.IntN(4))
-			s.add("lose_answer", `match: "%s", times: 1, client: aggregator`, []string{"sweeps/*/ending.json", "registry/**"}[r.IntN(2)])
+			s.add("lose_answer", `match: "%s", times: 1, client: aggregator`,
+				[]string{"sweeps/*/ending.json", "registry/**"}[r.IntN(2)])
 		}},
 		{"memory limit", most, func(r *rand.Rand, s *chaosScript) {
 			s.add("memory_limit", "task: %d, mib: %d, times: 1", r.IntN(4), 6+r.IntN(8))
@@ -263,8 +278,9 @@ func newScript(seed uint64) *chaosScript {
 	return s
 }
 
-// follow runs the sweep, pauses it after each of so many seconds and lets it go on, and returns when no task of it runs any more: what they
-// leave is looked at. A sweep that has ended cannot be paused, which is no error (5). Under faults a command may fail, and is given again.
+// follow runs the sweep, pauses it after each of so many seconds and lets it go on, and returns when no task of it runs
+// any more: what they leave is looked at. A sweep that has ended cannot be paused, which is no error (5). Under faults
+// a command may fail, and is given again.
 const follow = `launcher=$1; shift
 again() {
   for i in 1 2 3 4 5 6 7 8 9 10; do
@@ -289,10 +305,11 @@ echo 'the tasks do not end' >&2
 exit 1
 `
 
-// TestE2EChaos runs COPPICE_CHAOS_RUNS sweeps, 2 unless told otherwise, under random scripts, the seeds counting up from COPPICE_CHAOS_SEED.
-// `make chaos RUNS=200 SEED=1` does it at length.
+// TestE2EChaos runs COPPICE_CHAOS_RUNS sweeps, 2 unless told otherwise, under random scripts, the seeds counting up
+// from COPPICE_CHAOS_SEED. `make chaos RUNS=200 SEED=1` does it at length.
 func TestE2EChaos(t *testing.T) {
-	runs, seed := number(t, "COPPICE_CHAOS_RUNS", 2), uint64(number(t, "COPPICE_CHAOS_SEED", int(time.Now().Unix()%1e6)))
+	runs, seed := number(t, "COPPICE_CHAOS_RUNS", 2),
+		uint64(number(t, "COPPICE_CHAOS_SEED", int(time.Now().Unix()%1e6)))
 	limit := time.Duration(number(t, "COPPICE_CHAOS_MINUTES", 600)) * time.Minute
 	limits, _ := chaosLimits(t)
 
@@ -316,7 +333,8 @@ func TestE2EChaos(t *testing.T) {
 	if len(want.wrong) > 0 {
 		t.Fatalf("the undisturbed sweep: %s", strings.Join(want.wrong, "; "))
 	}
-	t.Logf("undisturbed: trial %d wins after %s; seeds from %d", want.trial, want.took.Round(100*time.Millisecond), seed)
+	t.Logf("undisturbed: trial %d wins after %s; seeds from %d", want.trial, want.took.Round(100*time.Millisecond),
+		seed)
 
 	var mu sync.Mutex
 	var done []chaosRun
@@ -333,7 +351,8 @@ func TestE2EChaos(t *testing.T) {
 					t.Errorf("seed %d: %s\n%s", n, strings.Join(run.wrong, "; "), run.script)
 					continue
 				}
-				t.Logf("seed %d: every promise kept, after %s and %d kinds of faults", n, run.took.Round(100*time.Millisecond), len(run.struck))
+				t.Logf("seed %d: every promise kept, after %s and %d kinds of faults", n,
+					run.took.Round(100*time.Millisecond), len(run.struck))
 			}
 		})
 	}
@@ -422,7 +441,8 @@ func (l *local) twin() (*local, error) {
 	}
 	own := &local{t: l.t, dir: dir, data: filepath.Join(dir, "cloud")}
 	// With the attributes that fake-gcs-server keeps beside the files.
-	copied := fmt.Sprintf("mkdir -p %s/gcs && cp -a %s/gcs/coppice-datasets* %s/gcs/ && cp %s/sweep.yaml %s/follow.sh %s/", own.data, l.data, own.data, l.dir, l.dir, dir)
+	copied := fmt.Sprintf("mkdir -p %s/gcs && cp -a %s/gcs/coppice-datasets* %s/gcs/ && cp %s/sweep.yaml "+
+		"%s/follow.sh %s/", own.data, l.data, own.data, l.dir, l.dir, dir)
 	if out, err := exec.Command("sh", "-c", copied).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, out)
 	}
@@ -444,7 +464,8 @@ func TestE2EPause(t *testing.T) {
 	defer os.RemoveAll(paused.dir)
 	got := paused.chaos("paused", "0.5", "1")
 	if len(got.wrong) > 0 || got.outcome != want.outcome || got.struck[sweepPaused] == 0 {
-		t.Errorf("paused %d times: %+v, wrong: %q; want it paused at least once, and %+v, as without a pause", got.struck[sweepPaused], got.outcome, got.wrong, want.outcome)
+		t.Errorf("paused %d times: %+v, wrong: %q; want it paused at least once, and %+v, as without a pause",
+			got.struck[sweepPaused], got.outcome, got.wrong, want.outcome)
 	}
 }
 
@@ -452,7 +473,8 @@ func TestE2EPause(t *testing.T) {
 func (l *local) chaos(name string, pauses ...string) (run chaosRun) {
 	wrong := func(format string, args ...any) { run.wrong = append(run.wrong, fmt.Sprintf(format, args...)) }
 	start := time.Now()
-	args := slices.Concat([]string{"300", binaryOf(l.t, "localemu"), "exec", "--data", l.data}, l.args, []string{"--", "sh", filepath.Join(l.dir, "follow.sh"), binaryOf(l.t, "launcher")}, pauses)
+	args := slices.Concat([]string{"300", binaryOf(l.t, "localemu"), "exec", "--data", l.data}, l.args,
+		[]string{"--", "sh", filepath.Join(l.dir, "follow.sh"), binaryOf(l.t, "launcher")}, pauses)
 	r := execute(l.t, l.dir, nil, "timeout", args...)
 	run.took = time.Since(start)
 
@@ -526,7 +548,8 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) map[string]
 	return objects
 }
 
-// promises checks what was promised to paused trials: one that was promoted is done, or has come to a later rung; one that was not is stopped.
+// promises checks what was promised to paused trials: one that was promoted is done, or has come to a later rung; one
+// that was not is stopped.
 func promises(objects map[string]string, wrong func(string, ...any)) {
 	names := sweep.Names("chaos")
 	for trial := range chaosTrials {
@@ -556,7 +579,8 @@ func promises(objects map[string]string, wrong func(string, ...any)) {
 			case p.Promoted && r.Status != sweep.StatusDone && last <= step:
 				wrong("trial %d was promoted at %d trees and is lost: it ended %s: %s", trial, step, r.Status, r.Reason)
 			case !p.Promoted && (r.Status != sweep.StatusStopped || last != step):
-				wrong("trial %d was to stop at %d trees, came to %d and ended %s: %s", trial, step, last, r.Status, r.Reason)
+				wrong("trial %d was to stop at %d trees, came to %d and ended %s: %s", trial, step, last, r.Status,
+					r.Reason)
 			}
 		}
 	}

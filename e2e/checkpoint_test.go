@@ -28,25 +28,31 @@ func life(t *testing.T, dir string, span time.Duration, program string, args ...
 	// At the very end of its span a life may have ended well, and Run still says that its time is over.
 	if err := cmd.Run(); err != nil && (cmd.ProcessState == nil || !cmd.ProcessState.Success()) {
 		if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != -1 { // not by a signal
-			t.Fatalf("got %v; want cmd.ProcessState other than nil, cmd.ProcessState.ExitCode() = -1\n%s\n%s", err, &o, &e)
+			t.Fatalf("got %v; want cmd.ProcessState other than nil, cmd.ProcessState.ExitCode() = -1\n%s\n%s", err, &o,
+				&e)
 		}
 		return false, ""
 	}
 	return true, o.String()
 }
 
-// TestE2EKilledTrainingSameBytes kills `task train --checkpoint` without notice at random moments, until one life is long
-// enough to finish.
+// TestE2EKilledTrainingSameBytes kills `task train --checkpoint` without notice at random moments, until one life is
+// long enough to finish.
 func TestE2EKilledTrainingSameBytes(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
 	l := newLocal(t)
-	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "60000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
+	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "60000", "--out",
+		filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
 		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
-	dir := l.stageHere(l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\ncategorical: [campaign_id, publisher_id]\n"+
-		"split: {by: hash, key: user_id, train: 0.8, valid: 0.2}\n"))
-	params := l.file("params.yaml", "num_iterations: 300\nnum_leaves: 63\nlearning_rate: 0.03\nbagging_fraction: 0.7\nbagging_freq: 2\nfeature_fraction: 0.8\nearly_stopping_round: 200\n")
+	dir := l.stageHere(l.file("dataset.yaml",
+		"name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\ncategorical: "+
+			"[campaign_id, publisher_id]\n"+
+			"split: {by: hash, key: user_id, train: 0.8, valid: 0.2}\n"))
+	params := l.file("params.yaml",
+		"num_iterations: 300\nnum_leaves: 63\nlearning_rate: 0.03\nbagging_fraction: 0.7\nbagging_freq: "+
+			"2\nfeature_fraction: 0.8\nearly_stopping_round: 200\n")
 	command := []string{"train", "--dataset", dir, "--params", params, "--json", "--out"}
 	start := time.Now()
 	if ended, _ := life(t, l.dir, 10*time.Minute, binaryOf(t, "task"), append(command, "calm.txt")...); !ended {
@@ -74,7 +80,8 @@ func TestE2EKilledTrainingSameBytes(t *testing.T) {
 		}
 		kills++
 	}
-	t.Logf("seed %d: undisturbed %s; %d kills, the last life went on from tree %d of %d", seed, calm, kills, got.Resumed, got.Grown)
+	t.Logf("seed %d: undisturbed %s; %d kills, the last life went on from tree %d of %d", seed, calm, kills,
+		got.Resumed, got.Grown)
 	if kills == 0 || got.Resumed == 0 {
 		t.Errorf("seed %d: nothing was resumed", seed)
 	}
@@ -97,14 +104,21 @@ func TestE2EKilledTrainingSameBytes(t *testing.T) {
 func TestE2EVanishedMachineIsGoneOnFrom(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
-	l.args = append(l.args, "--faults", l.file("faults.yaml", "at_write: [{match: \"sweeps/*/trials/*/checkpoints/**\", nth: 3, does: lose_machine, vm: 0}]\n"))
-	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "60000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
+	l.args = append(l.args, "--faults",
+		l.file("faults.yaml",
+			"at_write: [{match: \"sweeps/*/trials/*/checkpoints/**\", nth: 3, does: lose_machine, vm: 0}]\n"))
+	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "60000", "--out",
+		filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
 		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
-	l.must("launcher", "stage", l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
-		"split: {by: hash, key: user_id, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n"), "--json")
-	file := l.file("sweep.yaml", "name: long\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 1\nparams: {num_iterations: 500, learning_rate: 0.01}\nsearch: {fixed: [{}]}\n"+
-		"machine: {type: n2-highmem-2, vms: 1, threads_per_task: 1, tasks_per_vm: 1}\nlimits: {trial: 8m, sweep: 15m}\n")
+	l.must("launcher", "stage",
+		l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
+			"split: {by: hash, key: user_id, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n"), "--json")
+	file := l.file("sweep.yaml",
+		"name: long\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 1\nparams: {num_iterations: 500, "+
+			"learning_rate: 0.01}\nsearch: {fixed: [{}]}\n"+
+			"machine: {type: n2-highmem-2, vms: 1, threads_per_task: 1, tasks_per_vm: 1}\nlimits: {trial: 8m, sweep: "+
+			"15m}\n")
 	c := conclusion(t, l.must("launcher", "sweep", file, "--json"))
 	if c.Outcome != sweep.OutcomeWinner {
 		t.Fatalf(`conclusion(t, l.must("launcher", "sweep", file, "--json")): got %+v; want c.Outcome = sweep.OutcomeWinner`, c)
@@ -114,7 +128,8 @@ func TestE2EVanishedMachineIsGoneOnFrom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("claim %d ended the trial: %d trees, %d of them resumed, %.1f s", r.Claim, r.TreesGrown, r.Usage.ResumedTrees, r.Usage.TrainSeconds)
+	t.Logf("claim %d ended the trial: %d trees, %d of them resumed, %.1f s", r.Claim, r.TreesGrown,
+		r.Usage.ResumedTrees, r.Usage.TrainSeconds)
 	if r.Claim == 0 || r.Usage.ResumedTrees == 0 {
 		t.Errorf("claim %d resumed %d trees", r.Claim, r.Usage.ResumedTrees)
 	}

@@ -31,7 +31,8 @@ var programs struct {
 	err  error
 }
 
-// TestMain runs all tests in the project's root, where a user is, with settings of their own, and removes what programs left.
+// TestMain runs all tests in the project's root, where a user is, with settings of their own, and removes what programs
+// left.
 func TestMain(m *testing.M) {
 	err, settings := os.Chdir(".."), ""
 	if err == nil {
@@ -76,7 +77,8 @@ func binaryOf(t *testing.T, name string) string {
 		if programs.dir, programs.err = os.MkdirTemp("", "coppice-e2e-"); programs.err != nil {
 			return
 		}
-		cmd := exec.Command("go", "build", "-o", programs.dir+string(filepath.Separator), "./launcher", "./task", "./aggregator", "./localemu", "./examples/clicks")
+		cmd := exec.Command("go", "build", "-o", programs.dir+string(filepath.Separator), "./launcher", "./task",
+			"./aggregator", "./localemu", "./examples/clicks")
 		cmd.Env = builder
 		if out, err := cmd.CombinedOutput(); err != nil {
 			programs.err = fmt.Errorf("%w\n%s", err, out)
@@ -102,8 +104,8 @@ func newLocal(t *testing.T, args ...string) *local {
 	return &local{t: t, dir: dir, data: filepath.Join(dir, "cloud"), args: args}
 }
 
-// priceFile are the prices of every test: neither prices that the developer has refreshed, nor a newer table in the program, change what
-// a budget buys. Its date is after all others, since the newer price counts.
+// priceFile are the prices of every test: neither prices that the developer has refreshed, nor a newer table in the
+// program, change what a budget buys. Its date is after all others, since the newer price counts.
 const priceFile = `{"sources": {"test": "made up"}, "prices": [{"family": "n2", "region": "us-central1", "date": "9999-12-31", "source": "test",
   "on_demand": {"vcpu": 0.031611, "gib": 0.004237, "ssd": 0.08}, "spot": {"vcpu": 0.01814, "gib": 0.002432, "ssd": 0.048}}]}
 `
@@ -167,7 +169,8 @@ func (l *local) objects() map[string]string {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if err != nil || d.IsDir() || strings.HasSuffix(path, ".bucketMetadata") || strings.HasSuffix(path, ".metadata") {
+		if err != nil || d.IsDir() || strings.HasSuffix(path, ".bucketMetadata") ||
+			strings.HasSuffix(path, ".metadata") {
 			return err
 		}
 		data, err := os.ReadFile(path)
@@ -216,7 +219,8 @@ func realData(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("SKIPPED, AND WITH IT A WHOLE PART OF THE TEST: %s is missing; `make e2e DATA=folder` says where the real tables are", path)
+		t.Skipf("SKIPPED, AND WITH IT A WHOLE PART OF THE TEST: %s is missing; `make e2e DATA=folder` says where "+
+			"the real tables are", path)
 	}
 	return path
 }
@@ -269,15 +273,16 @@ func TestE2EAds(t *testing.T) {
 // TestTableFlights does so over the flights of a year, which takes minutes. `make e2e-tables` runs it.
 func TestTableFlights(t *testing.T) { sweepOver(t, "flights") }
 
-// sweepOver runs a sweep of 50 candidates over a real table. Its winner has to be better on test than the default configuration, and
-// Python's lightgbm has to give the same scores.
+// sweepOver runs a sweep of 50 candidates over a real table. Its winner has to be better on test than the default
+// configuration, and Python's lightgbm has to give the same scores.
 func sweepOver(t *testing.T, name string) {
 	t.Helper()
 	table := realTables[name]
 	source := realData(t, table.file)
 	l := newLocal(t)
 	ds := l.file("dataset.yaml", "name: "+name+"\nsource: "+source+table.dataset)
-	sw := l.file("sweep.yaml", "name: "+name+"\ndataset: "+name+"\n"+strings.Replace(fiftyTrials, "LEAVES", table.leaves, 1))
+	sw := l.file("sweep.yaml", "name: "+name+"\ndataset: "+name+"\n"+strings.Replace(fiftyTrials, "LEAVES",
+		table.leaves, 1))
 	l.must("launcher", "stage", ds, "--json")
 	c := conclusion(t, l.must("launcher", "sweep", sw, "--json"))
 	if c.Outcome != sweep.OutcomeWinner || c.Done != 50 || c.Version != 1 {
@@ -288,10 +293,13 @@ func sweepOver(t *testing.T, name string) {
 	}
 
 	winner, base := l.onTest(t, ds, c, c.Trial), l.onTest(t, ds, c, 0)
-	t.Logf("%s: average precision on test %.5f for the winner (trial %d), %.5f for the default configuration (trial 0)", name, winner, c.Trial, base)
-	t.Logf("calibration %s: before %v, after %v; verified on %d rows, largest difference %g", c.Calibration.Method, c.Calibration.Before, c.Calibration.After, c.Verified.Rows, c.Verified.MaxDiff)
+	t.Logf("%s: average precision on test %.5f for the winner (trial %d), %.5f for the default configuration (trial 0)",
+		name, winner, c.Trial, base)
+	t.Logf("calibration %s: before %v, after %v; verified on %d rows, largest difference %g", c.Calibration.Method,
+		c.Calibration.Before, c.Calibration.After, c.Verified.Rows, c.Verified.MaxDiff)
 	if winner <= base {
-		t.Errorf("average precision on test: the winner has %v, the default configuration %v; want the winner's greater", winner, base)
+		t.Errorf("average precision on test: the winner has %v, the default configuration %v; want the winner's "+
+			"greater", winner, base)
 	}
 	l.checkMachines(t, c.Sweep)
 	t.Run("python", func(t *testing.T) { l.winnerAgrees(t, c, l.stageHere(ds)) })
@@ -305,7 +313,8 @@ func (l *local) onTest(t *testing.T, spec string, c *sweep.Conclusion, trial int
 		t.Fatal(err)
 	}
 	defer ds.Close()
-	scores, err := sweep.DecodeScores([]byte(l.objects()["coppice-sweeps/"+sweep.Names(c.Sweep).Attempt(trial, 0)+"test.scores"]))
+	scores, err := sweep.DecodeScores([]byte(l.objects()["coppice-sweeps/"+sweep.Names(c.Sweep).Attempt(trial, 0)+
+		"test.scores"]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,9 +354,11 @@ func (l *local) checkMachines(t *testing.T, id sweep.ID) {
 		t.Fatalf("%d machines: %s", len(report.Machines), r.out)
 	}
 	for i, m := range report.Machines {
-		t.Logf("machine %d: %d tasks at once, %d bytes mapped, sum RSS %d, sum PSS %d", i, m.Processes, m.DatasetBytes, m.SumRSS, m.SumPSS)
+		t.Logf("machine %d: %d tasks at once, %d bytes mapped, sum RSS %d, sum PSS %d", i, m.Processes, m.DatasetBytes,
+			m.SumRSS, m.SumPSS)
 		// A page that two processes map counts half for each; what is left over is one copy of it.
-		if m.Processes < 2 || m.DatasetBytes == 0 || m.SumPSS > m.DatasetBytes+m.DatasetBytes/50 || m.SumRSS < m.SumPSS*3/2 {
+		if m.Processes < 2 || m.DatasetBytes == 0 || m.SumPSS > m.DatasetBytes+m.DatasetBytes/50 ||
+			m.SumRSS < m.SumPSS*3/2 {
 			t.Errorf("machine %d: not one shared copy: %s", i, r.out)
 		}
 	}
@@ -360,12 +371,19 @@ func (l *local) smallSweep(trials int) string {
 	if r := execute(l.t, l.dir, nil, binaryOf(l.t, "clicks"), "--rows", "20000", "--out", table); r.code != 0 {
 		l.t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
-	ds := l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\ncategorical: [campaign_id, publisher_id]\n"+
-		"split: {by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\n")
+	ds := l.file("dataset.yaml",
+		"name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\ncategorical: "+
+			"[campaign_id, publisher_id]\n"+
+			"split: {by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\n")
 	l.must("launcher", "stage", ds, "--json")
-	return l.file("sweep.yaml", fmt.Sprintf("name: small\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: %d\nseed: 3\nearly_stopping_rounds: 10\nparams: {num_iterations: 80}\n"+
-		"search: {random: {num_leaves: {log_int: [4, 40]}, learning_rate: {log_uniform: [0.03, 0.3]}, feature_fraction: {uniform: [0.4, 1]}}}\n"+
-		"machine: {type: n2-highmem-2, vms: 2, threads_per_task: 1, tasks_per_vm: 2}\nlimits: {trial: 2m, sweep: 5m}\n", trials))
+	return l.file("sweep.yaml",
+		fmt.Sprintf("name: small\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: %d\nseed: "+
+			"3\nearly_stopping_rounds: 10\nparams: {num_iterations: 80}\n"+
+			"search: {random: {num_leaves: {log_int: [4, 40]}, learning_rate: {log_uniform: [0.03, 0.3]}, "+
+			"feature_fraction: {uniform: [0.4, 1]}}}\n"+
+			"machine: {type: n2-highmem-2, vms: 2, threads_per_task: 1, tasks_per_vm: 2}\nlimits: {trial: 2m, "+
+			"sweep: 5m}\n",
+			trials))
 }
 
 // outcome is what must not depend on what went wrong on the way.
@@ -406,13 +424,17 @@ func TestE2ESameEndWhateverGoesWrong(t *testing.T) {
 	}{
 		"two aggregators":               {"", []string{"--aggregators", "2"}, []string{"aggregator-1.0.log"}},
 		"every message twice, shuffled": {"duplicate_messages: true\nshuffle_messages: true\n", nil, nil},
-		"aggregators killed": {"kill_aggregator: [{after_messages: 2, restart: true}, {after_messages: 6, restart: true}, {after_messages: 12, restart: true}]\n", []string{"--aggregators", "2"},
+		"aggregators killed": {"kill_aggregator: [{after_messages: 2, restart: true}, {after_messages: 6, restart: " +
+			"true}, {after_messages: 12, restart: true}]\n", []string{"--aggregators", "2"},
 			[]string{"aggregator-0.3.log", "aggregator-1.3.log"}},
 		"no message at all": {"drop_messages: 1\n", nil, nil},
-		"a task preempted":  {"preempt: [{task: 1, attempt: 0, after_messages: 2}]\n", nil, []string{"small-*/task-1.attempt-1.log"}},
-		"a machine lost":    {"lose_machine: [{vm: 0, after_messages: 4}]\n", nil, []string{"small-*/task-[01].attempt-1.log"}},
+		"a task preempted": {"preempt: [{task: 1, attempt: 0, after_messages: 2}]\n", nil,
+			[]string{"small-*/task-1.attempt-1.log"}},
+		"a machine lost": {"lose_machine: [{vm: 0, after_messages: 4}]\n", nil,
+			[]string{"small-*/task-[01].attempt-1.log"}},
 		"storage stutters": {"refuse_write: [{match: \"sweeps/*/trials/0003/**\", times: 2, status: 503}]\n" +
-			"lose_answer: [{match: \"sweeps/*/trials/*/result.json\", times: 3}, {match: \"sweeps/*/trials/*/claims/*\", times: 3}]\n", nil, nil},
+			"lose_answer: [{match: \"sweeps/*/trials/*/result.json\", times: 3}, {match: " +
+			"\"sweeps/*/trials/*/claims/*\", times: 3}]\n", nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -450,7 +472,8 @@ wait $a; wait $b
 	}
 	args := []string{"exec", "--data", l.data, "--", sh, script, binaryOf(t, "launcher"), file}
 	if r := execute(t, l.dir, nil, binaryOf(t, "localemu"), args...); r.code != 0 {
-		t.Fatalf("execute(t, l.dir, nil, binaryOf(t, \"localemu\"), args...): got %d; want r.code = 0\n%s\n%s", r.code, r.out, r.errOut)
+		t.Fatalf("execute(t, l.dir, nil, binaryOf(t, \"localemu\"), args...): got %d; want r.code = 0\n%s\n%s", r.code,
+			r.out, r.errOut)
 	}
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(l.dir, name))
@@ -461,7 +484,8 @@ wait $a; wait $b
 	}
 	a, b, c := conclusion(t, read("a.json")), conclusion(t, read("b.json")), conclusion(t, read("c.json"))
 	if a.Sweep != b.Sweep || a.Version != 1 || b.Version != 1 || c.Version != 1 || len(l.versions("ctr")) != 1 {
-		t.Errorf("got %+v; want a.Sweep = b.Sweep, a.Version = 1, b.Version = 1, c.Version = 1, len(l.versions(\"ctr\")) = 1\n%+v\n%+v", a, b, c)
+		t.Errorf("got %+v; want a.Sweep = b.Sweep, a.Version = 1, b.Version = 1, c.Version = 1, "+
+			"len(l.versions(\"ctr\")) = 1\n%+v\n%+v", a, b, c)
 	}
 	var listed []map[string]any
 	if err := json.Unmarshal([]byte(read("ls.json")), &listed); err != nil || len(listed) != 1 {
@@ -484,7 +508,8 @@ test $code = 7
 "$1" cancel long-1
 `)
 	start := time.Now()
-	if r := execute(t, l.dir, nil, binaryOf(t, "localemu"), "exec", "--data", l.data, "--", sh, cancel, binaryOf(t, "launcher")); r.code != 0 {
+	if r := execute(t, l.dir, nil, binaryOf(t, "localemu"), "exec", "--data", l.data, "--", sh, cancel,
+		binaryOf(t, "launcher")); r.code != 0 {
 		t.Fatalf("execute(...): got %d; want r.code = 0\n%s\n%s", r.code, r.out, r.errOut)
 	}
 	if took := time.Since(start); took > time.Minute {

@@ -12,17 +12,22 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestE2EFolds cross-validates four configurations by group, the last of which a method that learns decides, with two workers of which one is killed after the fourth fold. The weak configuration is dropped after
-// its first folds, the best is trained on all rows of train and valid, registered, promoted, and grows again with the same bytes.
+// TestE2EFolds cross-validates four configurations by group, the last of which a method that learns decides, with two
+// workers of which one is killed after the fourth fold. The weak configuration is dropped after its first folds, the
+// best is trained on all rows of train and valid, registered, promoted, and grows again with the same bytes.
 func TestE2EFolds(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
 	l.args = []string{"--faults", l.file("faults.yaml", "preempt: [{task: 1, attempt: 0, after_messages: 4}]\n")}
-	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "12000", "--out", filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
+	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "12000", "--out",
+		filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
 		t.Fatalf("made clicks: exit status %d: %s; want 0", r.code, r.errOut)
 	}
-	l.must("launcher", "stage", l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\ngroup: user_id\nencodings: none\n"+
-		"split: {by: hash, key: user_id, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}\n"))
+	l.must("launcher", "stage",
+		l.file("dataset.yaml",
+			"name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\ngroup: "+
+				"user_id\nencodings: none\n"+
+				"split: {by: hash, key: user_id, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}\n"))
 
 	c := conclusion(t, l.must("launcher", "sweep", l.file("folds.yaml", `
 name: folds
@@ -38,7 +43,8 @@ search: {method: gp, fixed: [{num_leaves: 7}, {learning_rate: 0.00001}, {num_lea
 machine: {type: n2-highmem-2, vms: 2, threads_per_task: 1, tasks_per_vm: 1}
 limits: {trial: 5m, sweep: 15m}
 `), "--json"))
-	if c.Outcome != sweep.OutcomeWinner || c.Trial != 16 || !strings.Contains(c.Reason, "over 4 folds") || !strings.Contains(c.Reason, "on all rows of train and valid") {
+	if c.Outcome != sweep.OutcomeWinner || c.Trial != 16 || !strings.Contains(c.Reason, "over 4 folds") ||
+		!strings.Contains(c.Reason, "on all rows of train and valid") {
 		t.Errorf("the sweep's end: %+v; want trial 16, the refit, to win for its configuration's mean over 4 folds", c)
 	}
 
@@ -56,16 +62,22 @@ limits: {trial: 5m, sweep: 15m}
 		}
 	}
 
-	if out := l.must("launcher", "status", string(c.Sweep)); !strings.Contains(out, " dropped, 0 failed, 0 open, in 4 folds") {
+	if out := l.must("launcher", "status", string(c.Sweep)); !strings.Contains(out,
+		" dropped, 0 failed, 0 open, in 4 folds") {
 		t.Errorf("launcher status printed\n%s\nwant how many configurations were dropped", out)
 	}
-	if out := l.must("launcher", "why", string(c.Sweep), "11"); !strings.Contains(out, "for all folds of the configuration") || !strings.Contains(out, "repeating the decision gives the same result") {
-		t.Errorf("launcher why of the third fold of the open configuration printed\n%s\nwant the decision, and that it can be repeated", out)
+	if out := l.must("launcher", "why", string(c.Sweep), "11"); !strings.Contains(out,
+		"for all folds of the configuration") ||
+		!strings.Contains(out, "repeating the decision gives the same result") {
+		t.Errorf("launcher why of the third fold of the open configuration printed\n%s\nwant the decision, and that "+
+			"it can be repeated", out)
 	}
 	page := filepath.Join(l.dir, "folds.html")
 	l.must("launcher", "report", string(c.Sweep), "--out", page)
-	if html, err := os.ReadFile(page); err != nil || !strings.Contains(string(html), "Configurations, best first") || !strings.Contains(string(html), "is behind configuration") {
-		t.Errorf("the sweep's page of %d bytes, error %v; want its configurations, and why one was dropped", len(html), err)
+	if html, err := os.ReadFile(page); err != nil || !strings.Contains(string(html), "Configurations, best first") ||
+		!strings.Contains(string(html), "is behind configuration") {
+		t.Errorf("the sweep's page of %d bytes, error %v; want its configurations, and why one was dropped", len(html),
+			err)
 	}
 	if out := l.must("launcher", "registry", "reproduce", "ctr@1"); !strings.Contains(out, "the same bytes") {
 		t.Errorf("the refit grown again: got\n%s\nwant the same bytes", out)

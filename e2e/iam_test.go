@@ -20,7 +20,8 @@ import (
 	"coppice/terraform"
 )
 
-// What each binding of the programs' accounts is for, seen by taking it away: the local cloud enforces terraform/iam.yaml.
+// What each binding of the programs' accounts is for, seen by taking it away: the local cloud enforces
+// terraform/iam.yaml.
 
 // What is run to see it; $1 is the launcher.
 const (
@@ -33,7 +34,8 @@ const (
 	staging   = `"$1" stage bucket.yaml --batch --json`
 )
 
-// seen is how a missing binding is seen: by what is run, in which of the worlds of iamWorlds. Only launches has an aggregator.
+// seen is how a missing binding is seen: by what is run, in which of the worlds of iamWorlds. Only launches has an
+// aggregator.
 type seen struct{ world, as, script string }
 
 var noticed = map[string]seen{
@@ -62,20 +64,25 @@ var noticed = map[string]seen{
 	"aggregator project roles/batch.jobsViewer":              {"orphaned", terraform.Aggregator, concludes},
 }
 
-// unnoticed are the bindings without which everything here goes on as before, and why. The doctor names them all the same.
+// unnoticed are the bindings without which everything here goes on as before, and why. The doctor names them all the
+// same.
 var unnoticed = map[string]string{
-	"task topic/scores roles/pubsub.publisher":                     "messages are hints: the next reconciliation ends the sweep (TestE2ESameEndWhateverGoesWrong, no message at all)",
-	"launcher project roles/logging.logWriter":                     "the local cloud has no Cloud Logging",
-	"task project roles/logging.logWriter":                         "the local cloud has no Cloud Logging",
-	"stager project roles/logging.logWriter":                       "the local cloud has no Cloud Logging",
-	"aggregator project roles/logging.logWriter":                   "the local cloud has no Cloud Logging",
-	"task project roles/monitoring.metricWriter":                   "the local cloud has no Cloud Monitoring",
-	"aggregator project roles/monitoring.metricWriter":             "the local cloud has no Cloud Monitoring",
-	"launcher topic/verdicts roles/pubsub.publisher":               "a verdict that cannot be told fails nothing; a doctor and the log say so",
-	"aggregator topic/verdicts roles/pubsub.publisher":             "a verdict that cannot be told fails nothing; a doctor and the log say so",
+	"task topic/scores roles/pubsub.publisher": "messages are hints: the next reconciliation " +
+		"ends the sweep (TestE2ESameEndWhateverGoesWrong, no message at all)",
+	"launcher project roles/logging.logWriter":         "the local cloud has no Cloud Logging",
+	"task project roles/logging.logWriter":             "the local cloud has no Cloud Logging",
+	"stager project roles/logging.logWriter":           "the local cloud has no Cloud Logging",
+	"aggregator project roles/logging.logWriter":       "the local cloud has no Cloud Logging",
+	"task project roles/monitoring.metricWriter":       "the local cloud has no Cloud Monitoring",
+	"aggregator project roles/monitoring.metricWriter": "the local cloud has no Cloud Monitoring",
+	"launcher topic/verdicts roles/pubsub.publisher": "a verdict that cannot be told fails nothing; a " +
+		"doctor and the log say so",
+	"aggregator topic/verdicts roles/pubsub.publisher": "a verdict that cannot be told fails nothing; a " +
+		"doctor and the log say so",
 	"launcher secret/webhook roles/secretmanager.secretAccessor":   "the local cloud has no Secret Manager",
 	"aggregator secret/webhook roles/secretmanager.secretAccessor": "the local cloud has no Secret Manager",
-	"task topic/jobs roles/pubsub.publisher":                       "the local cloud's Batch publishes in its own name, and messages about jobs are hints, too",
+	"task topic/jobs roles/pubsub.publisher": "the local cloud's Batch publishes in its own " +
+		"name, and messages about jobs are hints, too",
 }
 
 // row is a binding as --without takes it.
@@ -87,8 +94,8 @@ type iamWorld struct {
 	kept string // folder of the states
 }
 
-// restore makes the state the present one; keep keeps the present one. The emulator keeps what it knows of objects in attributes
-// of files, which cp -a copies.
+// restore makes the state the present one; keep keeps the present one. The emulator keeps what it knows of objects in
+// attributes of files, which cp -a copies.
 func (w *iamWorld) restore(name string) { w.copy(filepath.Join(w.kept, name), w.data) }
 
 func (w *iamWorld) keep(name string) { w.copy(w.data, filepath.Join(w.kept, name)) }
@@ -135,8 +142,8 @@ var iamStates struct {
 	kept, files string
 }
 
-// newIAMWorld has the states exported (a table in a bucket), staged (and as a dataset), trained (all trials have ended, not concluded),
-// concluded (version 1 is registered) and orphaned (a sweep whose job is gone).
+// newIAMWorld has the states exported (a table in a bucket), staged (and as a dataset), trained (all trials have ended,
+// not concluded), concluded (version 1 is registered) and orphaned (a sweep whose job is gone).
 func newIAMWorld(t *testing.T) *iamWorld {
 	t.Helper()
 	iamStates.once.Do(func() { makeIAMStates(t) })
@@ -170,8 +177,10 @@ func makeIAMStates(t *testing.T) {
 	}
 	w.smallSweep(2)
 	w.file("sweep.yaml", strings.Replace(w.read("sweep.yaml"), "num_iterations: 80", "num_iterations: 5", 1))
-	w.file("long.yaml", strings.Replace(w.read("sweep.yaml"), "early_stopping_rounds: 10\nparams: {num_iterations: 5}", "params: {num_iterations: 100000}", 1))
-	w.file("bucket.yaml", strings.Replace(w.read("dataset.yaml"), "source: clicks.parquet", "source: gs://coppice-exports/clicks.parquet", 1))
+	w.file("long.yaml", strings.Replace(w.read("sweep.yaml"), "early_stopping_rounds: 10\nparams: {num_iterations: 5}",
+		"params: {num_iterations: 100000}", 1))
+	w.file("bucket.yaml", strings.Replace(w.read("dataset.yaml"), "source: clicks.parquet",
+		"source: gs://coppice-exports/clicks.parquet", 1))
 	if err := os.RemoveAll(w.data); err != nil { // the dataset in it came from a file
 		t.Fatal(err)
 	}
@@ -209,7 +218,8 @@ func (w *iamWorld) export(name string) {
 	if err := s.CreateBucket("coppice-exports"); err != nil {
 		w.t.Fatal(err)
 	}
-	answer, err := http.Post("http://"+s.Addr()+"/upload/storage/v1/b/coppice-exports/o?uploadType=media&name="+name, "application/octet-stream", strings.NewReader(w.read(name)))
+	answer, err := http.Post("http://"+s.Addr()+"/upload/storage/v1/b/coppice-exports/o?uploadType=media&name="+name,
+		"application/octet-stream", strings.NewReader(w.read(name)))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -245,7 +255,8 @@ func ours(t *testing.T) (rows []terraform.Binding) {
 	return rows
 }
 
-// TestE2ERights: with the rights of the table everything works, and with any binding less something fails, for that reason.
+// TestE2ERights: with the rights of the table everything works, and with any binding less something fails, for that
+// reason.
 func TestE2ERights(t *testing.T) {
 	t.Parallel()
 	w := newIAMWorld(t)
@@ -296,8 +307,8 @@ func TestE2ENightsLeaveTheRegistry(t *testing.T) {
 	}
 }
 
-// TestE2EDoctorNamesTheBinding: with any binding less, the doctor fails and names that one, with the command that mends it. Its
-// owner sees all of them, the launcher its own.
+// TestE2EDoctorNamesTheBinding: with any binding less, the doctor fails and names that one, with the command that mends
+// it. Its owner sees all of them, the launcher its own.
 func TestE2EDoctorNamesTheBinding(t *testing.T) {
 	t.Parallel()
 	w := newIAMWorld(t)
@@ -307,15 +318,18 @@ func TestE2EDoctorNamesTheBinding(t *testing.T) {
 	w.must(seen{"staged", terraform.Launcher, doctor})
 	for _, b := range ours(t) {
 		t.Run(row(b), func(t *testing.T) {
-			if b.Resource == "secret/webhook" { // terraform makes this one where there is a webhook; the doctor says that it does not look
+			// terraform makes this one where there is a webhook; the doctor says that it does not look
+			if b.Resource == "secret/webhook" {
 				if r := w.with(owner, row(b)); !strings.Contains(r.out, "a webhook's secret") {
-					t.Errorf("without %s the doctor ended with %d and does not say that a webhook's secret is not checked:\n%s", row(b), r.code, r.out)
+					t.Errorf("without %s the doctor ended with %d and does not say that a webhook's secret is not "+
+						"checked:\n%s", row(b), r.code, r.out)
 				}
 				return
 			}
 
 			checkNamed(t, w.with(owner, row(b)), b, "problem", sweep.ExitSetup)
-			if b.Identity == terraform.Launcher && b.Resource != terraform.SourceBuckets && b.Resource != terraform.DatasetsBucket {
+			if b.Identity == terraform.Launcher && b.Resource != terraform.SourceBuckets &&
+				b.Resource != terraform.DatasetsBucket {
 				checkNamed(t, w.with(seen{"staged", terraform.Launcher, doctor}, row(b)), b, "problem", sweep.ExitSetup)
 			}
 		})
@@ -342,8 +356,10 @@ func checkNamed(t *testing.T, r ran, b terraform.Binding, verdict string, code i
 		switch {
 		case about && f.Verdict == verdict:
 			named++
-			if verdict == "problem" && !(strings.HasPrefix(f.Mend, "gcloud ") && strings.Contains(f.Mend, "add-iam-policy-binding") && strings.Contains(f.Mend, "--role="+b.Role) &&
-				strings.Contains(f.Mend, "--member=serviceAccount:coppice-"+b.Identity+"@local-project.iam.gserviceaccount.com")) {
+			if verdict == "problem" && !(strings.HasPrefix(f.Mend, "gcloud ") &&
+				strings.Contains(f.Mend, "add-iam-policy-binding") && strings.Contains(f.Mend, "--role="+b.Role) &&
+				strings.Contains(f.Mend, "--member=serviceAccount:coppice-"+b.Identity+
+					"@local-project.iam.gserviceaccount.com")) {
 				t.Errorf("it is mended by %q", f.Mend)
 			}
 		case f.Verdict == "problem":

@@ -34,7 +34,8 @@ func TestInteropClicks(t *testing.T) {
 			}
 		}
 
-		rows, err := json.Marshal(map[string]any{"label": in.Label, "weight": widened(in.Weight), "new": in.Pred, "old": old})
+		rows, err := json.Marshal(map[string]any{"label": in.Label, "weight": widened(in.Weight), "new": in.Pred,
+			"old": old})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +69,8 @@ func TestInteropClicks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for what, pair := range map[string][2]float64{"new": {c.New, w.New}, "old": {c.Old, w.Old}, "error": {c.Error, w.Error}, "error alone": {i.Error, w.NewError}} {
+			for what, pair := range map[string][2]float64{"new": {c.New, w.New}, "old": {c.Old, w.Old},
+				"error": {c.Error, w.Error}, "error alone": {i.Error, w.NewError}} {
 				if math.Abs(pair[0]-pair[1]) > 1e-12*max(1, math.Abs(pair[1])) {
 					t.Errorf("seed %d: %s %s is %.17g, numpy says %.17g", seed, name, what, pair[0], pair[1])
 				}

@@ -23,7 +23,8 @@ func python(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("COPPICE_PYTHON")
 	if path == "" {
-		t.Skip("SKIPPED, AND WITH IT THE COMPARISON WITH PYTHON'S LIGHTGBM: COPPICE_PYTHON is not set; `make interop` installs it")
+		t.Skip("SKIPPED, AND WITH IT THE COMPARISON WITH PYTHON'S LIGHTGBM: COPPICE_PYTHON is not set; `make " +
+			"interop` installs it")
 	}
 	return path
 }
@@ -87,14 +88,19 @@ func sampleValues(t *testing.T, dir string) ([]float64, *dataset.Sample) {
 func TestInteropScores(t *testing.T) {
 	python(t)
 	for name, tc := range map[string]struct{ label, params string }{
-		"binary":      {"is_click", "num_iterations: 60\nnum_leaves: 40\n"},
-		"categorical": {"is_click", "num_iterations: 40\nmin_data_in_leaf: 2\nmin_data_per_group: 5\nmax_cat_to_onehot: 1\ncat_smooth: 1\n"},
-		"one-hot":     {"is_click", "num_iterations: 40\nmax_cat_to_onehot: 255\n"},
-		"regularised": {"is_click", "num_iterations: 40\nlambda_l1: 1\nmax_delta_step: 0.5\nbagging_fraction: 0.5\nbagging_freq: 1\nfeature_fraction: 0.5\n"},
-		"columns":     {"is_click", "num_iterations: 30\nignore_column: \"name:publisher_id,country\"\n"},
-		"limits": {"is_click", "num_iterations: 40\nextra_trees: true\npath_smooth: 20\nneg_bagging_fraction: 0.5\nbagging_freq: 1\n" +
-			"monotone_constraints: \"name:viewability=1,campaign_age_days=-1\"\n" +
-			"interaction_constraints: \"name:[viewability,campaign_age_days,device,hour],[user_clicks_30d,user_views_30d,publisher_id,position]\"\n"},
+		"binary": {"is_click", "num_iterations: 60\nnum_leaves: 40\n"},
+		"categorical": {"is_click",
+			"num_iterations: 40\nmin_data_in_leaf: 2\nmin_data_per_group: 5\nmax_cat_to_onehot: 1\ncat_smooth: 1\n"},
+		"one-hot": {"is_click", "num_iterations: 40\nmax_cat_to_onehot: 255\n"},
+		"regularised": {"is_click",
+			"num_iterations: 40\nlambda_l1: 1\nmax_delta_step: 0.5\nbagging_fraction: 0.5\nbagging_freq: " +
+				"1\nfeature_fraction: 0.5\n"},
+		"columns": {"is_click", "num_iterations: 30\nignore_column: \"name:publisher_id,country\"\n"},
+		"limits": {"is_click",
+			"num_iterations: 40\nextra_trees: true\npath_smooth: 20\nneg_bagging_fraction: 0.5\nbagging_freq: 1\n" +
+				"monotone_constraints: \"name:viewability=1,campaign_age_days=-1\"\n" +
+				"interaction_constraints: " +
+				"\"name:[viewability,campaign_age_days,device,hour],[user_clicks_30d,user_views_30d,publisher_id,position]\"\n"},
 		"regression": {"{column: page_load_ms, kind: regression}", "num_iterations: 60\nobjective: l2\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,11 +110,14 @@ func TestInteropScores(t *testing.T) {
 			if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--out", table); r.code != 0 {
 				t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 			}
-			spec := l.file("dataset.yaml", "name: t\nsource: clicks.parquet\nlabel: "+tc.label+"\ndrop: [impression_id, ts]\n"+
-				"categorical: [campaign_id, publisher_id]\nencodings: none\nsplit: {by: hash, key: user_id, train: 0.7, test: 0.3}\n")
+			spec := l.file("dataset.yaml", "name: t\nsource: clicks.parquet\nlabel: "+tc.label+
+				"\ndrop: [impression_id, ts]\n"+
+				"categorical: [campaign_id, publisher_id]\nencodings: none\nsplit: {by: hash, key: user_id, train: "+
+				"0.7, test: 0.3}\n")
 			dir := l.stageHere(spec)
 			model := filepath.Join(l.dir, "model.txt")
-			if r := execute(t, l.dir, nil, binaryOf(t, "task"), "train", "--dataset", dir, "--params", l.file("p.yaml", tc.params), "--out", model); r.code != 0 {
+			if r := execute(t, l.dir, nil, binaryOf(t, "task"), "train", "--dataset", dir, "--params",
+				l.file("p.yaml", tc.params), "--out", model); r.code != 0 {
 				t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 			}
 			f, err := os.Open(model)
@@ -133,7 +142,8 @@ func TestInteropScores(t *testing.T) {
 // stageHere stages into a folder of the test and returns the version's folder.
 func (l *local) stageHere(spec string) string {
 	l.t.Helper()
-	r := execute(l.t, l.dir, nil, binaryOf(l.t, "launcher"), "stage", spec, "--out", filepath.Join(l.dir, "folder"), "--json")
+	r := execute(l.t, l.dir, nil, binaryOf(l.t, "launcher"), "stage", spec, "--out", filepath.Join(l.dir, "folder"),
+		"--json")
 	if r.code != 0 {
 		l.t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
@@ -146,12 +156,14 @@ func (l *local) stageHere(spec string) string {
 	return staged.Place
 }
 
-// winnerAgrees compares the registered winner's scores of the sampled test rows with what Python makes of its model.txt.
+// winnerAgrees compares the registered winner's scores of the sampled test rows with what Python makes of its
+// model.txt.
 func (l *local) winnerAgrees(t *testing.T, c *sweep.Conclusion, dir string) {
 	t.Helper()
 	objects := l.objects()
 	model := l.file("winner.txt", objects["coppice-registry/registry/"+c.Model+"/versions/1/model.txt"])
-	all, err := sweep.DecodeScores([]byte(objects["coppice-sweeps/"+sweep.Names(c.Sweep).Attempt(c.Trial, 0)+"test.scores"]))
+	all, err := sweep.DecodeScores([]byte(objects["coppice-sweeps/"+sweep.Names(c.Sweep).Attempt(c.Trial, 0)+
+		"test.scores"]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +178,8 @@ func (l *local) winnerAgrees(t *testing.T, c *sweep.Conclusion, dir string) {
 // TestQuality compares validation log losses on real tables.
 func TestQuality(t *testing.T) {
 	data := filepath.Dir(realData(t, "flight_delays_100k.csv"))
-	r := execute(t, ".", nil, python(t), "bench/quality.py", "--data", data, "--bin", filepath.Dir(binaryOf(t, "task")), "--out", t.TempDir())
+	r := execute(t, ".", nil, python(t), "bench/quality.py", "--data", data, "--bin", filepath.Dir(binaryOf(t, "task")),
+		"--out", t.TempDir())
 	if r.code != 0 {
 		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
@@ -182,7 +195,8 @@ func TestQuality(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &q); err != nil {
 			t.Fatalf("json.Unmarshal([]byte(line), &q): got %v, %v; want no error", err, line)
 		}
-		t.Logf("%-10s log loss on valid: Coppice %.5f, LightGBM on the raw table %.5f (%+.2f %%), on the same bins %.5f (%+.2f %%)",
+		t.Logf("%-10s log loss on valid: Coppice %.5f, LightGBM on the raw table %.5f (%+.2f %%), on the same bins "+
+			"%.5f (%+.2f %%)",
 			q.Table, q.Coppice, q.Raw, 100*(q.Coppice/q.Raw-1), q.Bins, 100*(q.Coppice/q.Bins-1))
 		if !(q.Coppice > 0) || q.Coppice > limit*q.Raw || q.Coppice > limit*q.Bins {
 			t.Errorf("%s: more than 0.5 %% worse than LightGBM", q.Table)

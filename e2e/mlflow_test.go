@@ -59,7 +59,8 @@ func (l *local) mlflow(version, store, table string, flags ...string) (got mlflo
 	return got
 }
 
-// mlflowServer starts MLflow's tracking server, with a database and a proxy for artifacts. The function waits for it and returns its address.
+// mlflowServer starts MLflow's tracking server, with a database and a proxy for artifacts. The function waits for it
+// and returns its address.
 func (l *local) mlflowServer() (address func() string) {
 	l.t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -69,9 +70,12 @@ func (l *local) mlflowServer() (address func() string) {
 	_, port, _ := net.SplitHostPort(free.Addr().String())
 	free.Close()
 
-	cmd := exec.Command(python(l.t), "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", port, "--backend-store-uri", "sqlite:///"+filepath.Join(l.dir, "mlflow.db"),
-		"--serve-artifacts", "--artifacts-destination", filepath.Join(l.dir, "artifacts"), "--workers", "1", "--gunicorn-opts", "--no-control-socket")
-	cmd.Dir, cmd.Env = l.dir, append(os.Environ(), "MLFLOW_DISABLE_TELEMETRY=true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false")
+	cmd := exec.Command(python(l.t), "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", port,
+		"--backend-store-uri", "sqlite:///"+filepath.Join(l.dir, "mlflow.db"),
+		"--serve-artifacts", "--artifacts-destination", filepath.Join(l.dir, "artifacts"), "--workers", "1",
+		"--gunicorn-opts", "--no-control-socket")
+	cmd.Dir, cmd.Env = l.dir, append(os.Environ(), "MLFLOW_DISABLE_TELEMETRY=true",
+		"MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it has workers
 	log, err := cmd.StderrPipe()
 	if err == nil {
@@ -101,15 +105,18 @@ func (l *local) mlflowServer() (address func() string) {
 	})
 }
 
-// TestInteropMLflow exports two versions, the second grown on the first, and has MLflow read the runs, load the models and predict.
+// TestInteropMLflow exports two versions, the second grown on the first, and has MLflow read the runs, load the models
+// and predict.
 func TestInteropMLflow(t *testing.T) {
 	python(t)
 	l := newLocal(t)
 	server := l.mlflowServer() // which takes as long as the sweeps
 	train := l.file("train.csv", string(datasettest.Table(datasettest.Options{Rows: 5000})))
 	today := l.file("today.csv", string(datasettest.Table(datasettest.Options{Rows: 700, Seed: 2})))
-	l.must("launcher", "stage", l.file("dataset.yaml", "name: t\nsource: "+train+"\nlabel: is_click\ndrop: [revenue]\ncategorical: [campaign_id]\n"+
-		"split: {by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\n"), "--json")
+	l.must("launcher", "stage",
+		l.file("dataset.yaml", "name: t\nsource: "+train+
+			"\nlabel: is_click\ndrop: [revenue]\ncategorical: [campaign_id]\n"+
+			"split: {by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\n"), "--json")
 	sweepOf := func(name, more string) string {
 		return l.file(name+".yaml", "name: "+name+"\ndataset: t\nmodel: m\n"+pythonSweep+more)
 	}
@@ -120,11 +127,14 @@ func TestInteropMLflow(t *testing.T) {
 	for number, trees := range map[string]int{"1": 60, "2": 120} {
 		version := "m@" + number
 		got := l.mlflow(version, store, today)
-		t.Logf("MLflow %s: run %s of %s, %d params, %d metrics, inputs %q", got.MLflow, got.Name, got.Experiment, len(got.Params), len(got.Metrics), got.Inputs)
+		t.Logf("MLflow %s: run %s of %s, %d params, %d metrics, inputs %q", got.MLflow, got.Name, got.Experiment,
+			len(got.Params), len(got.Metrics), got.Inputs)
 
 		// What the run says.
-		if got.Experiment != "m" || got.Name != version || got.Status != "FINISHED" || !slices.Contains(got.Found, got.run) || got.Params["num_iterations"] != "60" ||
-			got.Tags["coppice.version"] != number || len(got.Datasets) != 1 || got.Datasets[0][0] != "t" || got.Trees != trees {
+		if got.Experiment != "m" || got.Name != version || got.Status != "FINISHED" ||
+			!slices.Contains(got.Found, got.run) || got.Params["num_iterations"] != "60" ||
+			got.Tags["coppice.version"] != number || len(got.Datasets) != 1 || got.Datasets[0][0] != "t" ||
+			got.Trees != trees {
 			t.Errorf("%s: MLflow reads %+v", version, got)
 		}
 		if v := got.Metrics["valid.log_loss"]; !(v > 0.1 && v < 0.7) || got.Metrics["test.log_loss"] == 0 {
@@ -144,19 +154,23 @@ func TestInteropMLflow(t *testing.T) {
 		}
 		for i, row := range rows[1:] {
 			want, err := strconv.ParseFloat(row[0], 64)
-			if err != nil || !(math.Abs(want-got.Predicted[i]) <= 1e-12) || !(math.Abs(got.Raw[i]-got.ExpectedRaw[i]) <= 1e-12) {
-				t.Fatalf("%s, row %d: MLflow predicts %v and %v, expected %s and %v", version, i, got.Predicted[i], got.Raw[i], row[0], got.ExpectedRaw[i])
+			if err != nil || !(math.Abs(want-got.Predicted[i]) <= 1e-12) ||
+				!(math.Abs(got.Raw[i]-got.ExpectedRaw[i]) <= 1e-12) {
+				t.Fatalf("%s, row %d: MLflow predicts %v and %v, expected %s and %v", version, i, got.Predicted[i],
+					got.Raw[i], row[0], got.ExpectedRaw[i])
 			}
 		}
 	}
 
 	// A server says the same, and loads the same from its registered model.
 	folder, remote := l.mlflow("m@2", store+"-2", today), l.mlflow("m@2", server(), today, "--register")
-	if again := l.must("launcher", "registry", "export", "m@2", "--mlflow", server(), "--register"); !strings.Contains(again, "already run "+remote.run) {
+	if again := l.must("launcher", "registry", "export", "m@2", "--mlflow", server(),
+		"--register"); !strings.Contains(again, "already run "+remote.run) {
 		t.Errorf("exported again to the server:\n%s\nexpected run %s", again, remote.run)
 	}
 	if id := remote.Tags["coppice.export"]; len(id) != 64 || folder.Tags["coppice.export"] != "" {
-		t.Errorf("the tag coppice.export is %q on the server and %q in the folder, expected a checksum, and none", id, folder.Tags["coppice.export"])
+		t.Errorf("the tag coppice.export is %q on the server and %q in the folder, expected a checksum, and none", id,
+			folder.Tags["coppice.export"])
 	}
 	delete(remote.Tags, "coppice.export")
 	remote.run, remote.Found = folder.run, folder.Found

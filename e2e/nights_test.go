@@ -31,9 +31,11 @@ func newNights(t *testing.T, seed uint64, rows int) *nightly {
 	t.Helper()
 	n := &nightly{&export{local: newLocal(t)}, nightstest.Stream{Seed: seed, Rows: rows}}
 	n.up()
-	n.file("sweep.yaml", "name: nightly\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 2\nseed: 3\nparams: {num_iterations: 30}\n"+
-		"search: {random: {num_leaves: {log_int: [4, 16]}}}\nmachine: {type: n2-highmem-2, vms: 1, threads_per_task: 1, tasks_per_vm: 2}\nlimits: {trial: 2m, sweep: 5m}\n"+
-		"gate: {against: none}\n") // what stops a night here is not the gate
+	n.file("sweep.yaml",
+		"name: nightly\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 2\nseed: 3\nparams: {num_iterations: 30}\n"+
+			"search: {random: {num_leaves: {log_int: [4, 16]}}}\nmachine: {type: n2-highmem-2, vms: 1, "+
+			"threads_per_task: 1, tasks_per_vm: 2}\nlimits: {trial: 2m, sweep: 5m}\n"+
+			"gate: {against: none}\n") // what stops a night here is not the gate
 	return n
 }
 
@@ -80,7 +82,8 @@ func (n *nightly) forget(version string) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	r.Findings = append(r.Findings, nights.Finding{Code: nights.CodeRows, Level: nights.Blocking, Text: "it was not noticed"})
+	r.Findings = append(r.Findings, nights.Finding{Code: nights.CodeRows, Level: nights.Blocking,
+		Text: "it was not noticed"})
 	if text, err = r.Encode(); err == nil {
 		_, err = n.bucket.Put(n.t.Context(), name, blob.Any, bytes.NewReader(text))
 	}
@@ -111,7 +114,8 @@ func (n *nightly) champion() int {
 	r := n.launcher("registry", "list", "--json")
 	var models []struct{ Champion int }
 	if err := json.Unmarshal([]byte(r.out), &models); err != nil || len(models) > 1 {
-		n.t.Fatalf("json.Unmarshal([]byte(r.out), &models): got %v, %v, %v; want no error, len(models) <= 1", err, r.out, r.errOut)
+		n.t.Fatalf("json.Unmarshal([]byte(r.out), &models): got %v, %v, %v; want no error, len(models) <= 1", err,
+			r.out, r.errOut)
 	}
 	if len(models) == 0 {
 		return 0
@@ -131,9 +135,9 @@ func kind(t *testing.T, name string) nightstest.Kind {
 	return nightstest.Kind{}
 }
 
-// TestE2EWeekWithBadDays: in a week of nights, those with broken labels, a leak, or a missing, renamed, empty or rescaled column stop with
-// exit code 8 when they are staged and when they are to be trained on, and the champion stays; good nights go on, the same file again is
-// nothing new, and a person can let a night pass.
+// TestE2EWeekWithBadDays: in a week of nights, those with broken labels, a leak, or a missing, renamed, empty or
+// rescaled column stop with exit code 8 when they are staged and when they are to be trained on, and the champion
+// stays; good nights go on, the same file again is nothing new, and a person can let a night pass.
 func TestE2EWeekWithBadDays(t *testing.T) {
 	h := newHook(t)
 	n := newNights(t, 21, 12_000) // of fewer rows, shuffled labels are not seen after three nights
@@ -143,16 +147,20 @@ func TestE2EWeekWithBadDays(t *testing.T) {
 		}
 	}
 	if r := n.slot(1); r.code != 0 || n.champion() != 1 {
-		t.Fatalf("the sweep of a good night ended with %d and champion %d\n%s\n%s", r.code, n.champion(), r.out, r.errOut)
+		t.Fatalf("the sweep of a good night ended with %d and champion %d\n%s\n%s", r.code, n.champion(), r.out,
+			r.errOut)
 	}
 
 	today, yesterday := n.stream.Night(3), n.stream.Night(2)
-	for i, name := range []string{"a third of the labels zeroed", "labels shuffled", "labels inverted", "22 % positive", "a leaking column", "a column missing",
+	for i, name := range []string{"a third of the labels zeroed", "labels shuffled", "labels inverted", "22 % positive",
+		"a leaking column", "a column missing",
 		"a column renamed", "a column times 100", "a column empty", "500 rows", "every row three times"} {
 		k := kind(t, name)
 		s, r := n.stage(fmt.Sprint("bad-", i), k.Break(rand.New(rand.NewPCG(1, uint64(i))), today, yesterday))
-		if r.code != sweep.ExitBlocked || !s.Blocked || len(s.Findings) == 0 || !slices.Contains(k.Want, s.Findings[0].Code) {
-			t.Errorf("%s: stage ended with %d, want %d with one of %v first; found %v\n%s", name, r.code, sweep.ExitBlocked, k.Want, s.Findings, r.errOut)
+		if r.code != sweep.ExitBlocked || !s.Blocked || len(s.Findings) == 0 ||
+			!slices.Contains(k.Want, s.Findings[0].Code) {
+			t.Errorf("%s: stage ended with %d, want %d with one of %v first; found %v\n%s", name, r.code,
+				sweep.ExitBlocked, k.Want, s.Findings, r.errOut)
 		}
 		if r := n.slot(2); r.code != sweep.ExitBlocked || !strings.Contains(r.errOut, "is blocked") {
 			t.Errorf("%s: sweep ended with %d, want %d\n%s", name, r.code, sweep.ExitBlocked, r.errOut)
@@ -163,17 +171,20 @@ func TestE2EWeekWithBadDays(t *testing.T) {
 	}
 
 	if s, r := n.stage("again", yesterday); r.code != 0 || !s.Existed {
-		t.Errorf("yesterday's file again: stage ended with %d, existed %t; want 0 and true\n%s", r.code, s.Existed, r.errOut)
+		t.Errorf("yesterday's file again: stage ended with %d, existed %t; want 0 and true\n%s", r.code, s.Existed,
+			r.errOut)
 	}
 	if r := n.slot(2); r.code != 0 || !strings.Contains(r.out, `"nothing_new": true`) || n.champion() != 1 {
-		t.Errorf("the sweep of yesterday's file ended with %d and champion %d, want 0, nothing new and 1\n%s\n%s", r.code, n.champion(), r.out, r.errOut)
+		t.Errorf("the sweep of yesterday's file ended with %d and champion %d, want 0, nothing new and 1\n%s\n%s",
+			r.code, n.champion(), r.out, r.errOut)
 	}
 
 	scaled := kind(t, "a column times 100").Break(nil, n.stream.Night(3), yesterday)
 	if _, r := n.stage("accepted", scaled, "--accept", "prices are in cents from today on"); r.code != 0 {
 		t.Errorf("an accepted night: stage ended with %d, want 0\n%s", r.code, r.errOut)
 	}
-	if r := n.slot(3); r.code != 0 && r.code != sweep.ExitNotPromoted { // whether its model is better is another question
+	// whether its model is better is another question
+	if r := n.slot(3); r.code != 0 && r.code != sweep.ExitNotPromoted {
 		t.Errorf("the sweep of an accepted night ended with %d, want a version\n%s", r.code, r.errOut)
 	}
 	if show := n.launcher("datasets", "show", "clicks"); !strings.Contains(show.out, "prices are in cents") {
@@ -182,12 +193,13 @@ func TestE2EWeekWithBadDays(t *testing.T) {
 	h.checkWeek(11, n.slotID(1), n.slotID(2), n.slotID(3))
 }
 
-// TestNightsOfAllKinds: every kind of bad night, on as many seeds as NIGHTS_SEEDS says, after eight good nights and before eight more. It
-// prints the table of docs/nights.md.
+// TestNightsOfAllKinds: every kind of bad night, on as many seeds as NIGHTS_SEEDS says, after eight good nights and
+// before eight more. It prints the table of docs/nights.md.
 func TestNightsOfAllKinds(t *testing.T) {
 	seeds, err := strconv.Atoi(os.Getenv("NIGHTS_SEEDS"))
 	if err != nil || seeds < 1 {
-		t.Fatalf("NIGHTS_SEEDS is %q; run it as `make nights`, or with how many seeds to try", os.Getenv("NIGHTS_SEEDS"))
+		t.Fatalf("NIGHTS_SEEDS is %q; run it as `make nights`, or with how many seeds to try",
+			os.Getenv("NIGHTS_SEEDS"))
 	}
 
 	kinds := nightstest.Kinds()
@@ -215,14 +227,17 @@ func TestNightsOfAllKinds(t *testing.T) {
 		today, yesterday := n.stream.Night(past), n.stream.Night(past-1)
 		for i, k := range kinds {
 			before := n.champion()
-			s, r := n.stage(fmt.Sprint("bad-", i), k.Break(rand.New(rand.NewPCG(uint64(seed), uint64(i))), today, yesterday))
+			s, r := n.stage(fmt.Sprint("bad-", i), k.Break(rand.New(rand.NewPCG(uint64(seed), uint64(i))), today,
+				yesterday))
 			sweepAfter := n.slot(2)
 			live := n.champion()
 			nothing := sweepAfter.code == 0 && strings.Contains(sweepAfter.out, `"nothing_new": true`)
-			if live == before && (r.code == sweep.ExitBlocked && sweepAfter.code == sweep.ExitBlocked || (r.code == sweep.ExitInput || s.Existed) && (nothing || sweepAfter.code == sweep.ExitBlocked)) {
+			if live == before && (r.code == sweep.ExitBlocked && sweepAfter.code == sweep.ExitBlocked ||
+				(r.code == sweep.ExitInput || s.Existed) && (nothing || sweepAfter.code == sweep.ExitBlocked)) {
 				caught[i]++
 			} else {
-				t.Errorf("seed %d, %s: stage ended with %d, sweep with %d, champion %d; found %v", seed, k.Name, r.code, sweepAfter.code, live, s.Findings)
+				t.Errorf("seed %d, %s: stage ended with %d, sweep with %d, champion %d; found %v", seed, k.Name, r.code,
+					sweepAfter.code, live, s.Findings)
 				n.forget(s.Version)
 			}
 
@@ -233,7 +248,8 @@ func TestNightsOfAllKinds(t *testing.T) {
 			case s.Existed:
 				first = "existed"
 			}
-			if slices.Contains(k.Want, nights.Code(first)) || len(k.Want) == 0 && first == "refused" || first == "existed" {
+			if slices.Contains(k.Want, nights.Code(first)) || len(k.Want) == 0 && first == "refused" ||
+				first == "existed" {
 				right[i]++
 			}
 			if firsts[i] == nil {
@@ -247,16 +263,19 @@ func TestNightsOfAllKinds(t *testing.T) {
 	}
 
 	total, fit := 0, 0
-	fmt.Printf("| kind of night | used to choose limits | held back | right finding first | first findings |\n|---|---|---|---|---|\n")
+	fmt.Printf("| kind of night | used to choose limits | held back | right finding first | first findings " +
+		"|\n|---|---|---|---|---|\n")
 	for i, k := range kinds {
 		tuned := ""
 		if k.Tuned {
 			tuned = "yes"
 		}
 		total, fit = total+caught[i], fit+right[i]
-		fmt.Printf("| %s | %s | %d of %d | %d | %s |\n", k.Name, tuned, caught[i], seeds, right[i], strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(firsts[i]), "map["), "]"))
+		fmt.Printf("| %s | %s | %d of %d | %d | %s |\n", k.Name, tuned, caught[i], seeds, right[i],
+			strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(firsts[i]), "map["), "]"))
 	}
-	fmt.Printf("\n%d of %d bad nights held back, the right finding first in %d; %d of %d good nights held back\n", total, seeds*len(kinds), fit, held, good)
+	fmt.Printf("\n%d of %d bad nights held back, the right finding first in %d; %d of %d good nights held back\n",
+		total, seeds*len(kinds), fit, held, good)
 	if total < seeds*len(kinds) || float64(fit) < 0.9*float64(seeds*len(kinds)) || held > good/20 {
 		t.Error("that is not what docs/nights.md promises")
 	}

@@ -64,10 +64,11 @@ encodings:
 `
 
 // moreTested has enough test rows for the shifts of segments, which are fitted to half of the sampled ones.
-var moreTested = strings.Replace(nastySpec, "train: 0.6, valid: 0.15, calib: 0.15, test: 0.1", "train: 0.45, valid: 0.1, calib: 0.15, test: 0.3", 1)
+var moreTested = strings.Replace(nastySpec, "train: 0.6, valid: 0.15, calib: 0.15, test: 0.1",
+	"train: 0.45, valid: 0.1, calib: 0.15, test: 0.3", 1)
 
-// TestInteropPythonPackage registers models and has the Python package, which shares no code with the programs, encode and predict
-// the rows that `launcher predict` scored, among them levels that train has not.
+// TestInteropPythonPackage registers models and has the Python package, which shares no code with the programs, encode
+// and predict the rows that `launcher predict` scored, among them levels that train has not.
 func TestInteropPythonPackage(t *testing.T) {
 	python(t)
 	clicks := func(t *testing.T, dir string) (train, table string, rows int) {
@@ -81,7 +82,8 @@ func TestInteropPythonPackage(t *testing.T) {
 		return func(t *testing.T, dir string) (train, table string, rows int) {
 			for seed, n := range []int{8000, 3000} {
 				folder := filepath.Join(dir, fmt.Sprint(seed))
-				if r := execute(t, ".", nil, python(t), "python/tests/nasty.py", folder, fmt.Sprint(seed+1), fmt.Sprint(n)); r.code != 0 {
+				if r := execute(t, ".", nil, python(t), "python/tests/nasty.py", folder, fmt.Sprint(seed+1),
+					fmt.Sprint(n)); r.code != 0 {
 					t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 				}
 			}
@@ -91,7 +93,8 @@ func TestInteropPythonPackage(t *testing.T) {
 
 	empty := func(t *testing.T, dir string) (train, table string, rows int) {
 		train, table, rows = nasty("parquet")(t, dir)
-		if r := execute(t, ".", nil, python(t), "python/tests/nasty.py", filepath.Dir(table), "2", "3000", "signup"); r.code != 0 {
+		if r := execute(t, ".", nil, python(t), "python/tests/nasty.py", filepath.Dir(table), "2", "3000",
+			"signup"); r.code != 0 {
 			t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 		}
 		return train, table, rows
@@ -104,12 +107,14 @@ func TestInteropPythonPackage(t *testing.T) {
 		off  string // features that no tree may use, so that segments are off by themselves
 	}{
 		"clicks": {clicks, "label: is_click\ndrop: [impression_id]\ncategorical: [campaign_id, publisher_id]\n" +
-			"split: {by: time, column: ts, train: 0.6, valid: 0.15, calib: 0.15, test: 0.1}\n", "campaign_id, publisher_id", ""},
+			"split: {by: time, column: ts, train: 0.6, valid: 0.15, calib: 0.15, test: 0.1}\n",
+			"campaign_id, publisher_id", ""},
 		"csv":     {nasty("csv"), nastySpec, "premium, slot", ""},
 		"parquet": {nasty("parquet"), nastySpec, "device, premium, price", ""},
-		"no time": {empty, nastySpec, "", ""}, // the table to score has a column of times without any value, typed as numbers
-		// Levels with blanks, tabs, digits of other alphabets, numbers and words like true, spelt in several ways; some that were never
-		// seen, and missing ones.
+		// the table to score has a column of times without any value, typed as numbers
+		"no time": {empty, nastySpec, "", ""},
+		// Levels with blanks, tabs, digits of other alphabets, numbers and words like true, spelt in several ways; some
+		// that were never seen, and missing ones.
 		"segments of texts":   {nasty("csv"), moreTested, "site", "name:site*,*site*"},
 		"segments in parquet": {nasty("parquet"), moreTested, "site, premium", "name:site*,*site*"},
 	} {
@@ -118,7 +123,8 @@ func TestInteropPythonPackage(t *testing.T) {
 			l := newLocal(t)
 			train, table, rows := tc.make(t, l.dir)
 			l.must("launcher", "stage", l.file("dataset.yaml", "name: t\nsource: "+train+"\n"+tc.spec), "--json")
-			l.must("launcher", "sweep", l.file("sweep.yaml", "name: t\ndataset: t\nmodel: m\n"+without(pythonSweep, tc.off)+calibratedBy(tc.by)), "--json")
+			l.must("launcher", "sweep", l.file("sweep.yaml", "name: t\ndataset: t\nmodel: m\n"+
+				without(pythonSweep, tc.off)+calibratedBy(tc.by)), "--json")
 			scored := filepath.Join(l.dir, "scored.parquet")
 			l.must("launcher", "predict", "--model", "m", "--raw", "--in", table, "--out", scored)
 
@@ -126,7 +132,8 @@ func TestInteropPythonPackage(t *testing.T) {
 			against := []string{"--table", table, "--scored", scored, "--values", modelValues(t, version, table)}
 			for _, reader := range []string{"pyarrow", "pandas"} {
 				c := l.compare(slices.Concat([]string{"--version", version, "--reader", reader}, against)...)
-				t.Logf("%s: %d rows, predictions differ by %g at most, raw scores by %g", reader, c.Rows, c.MaxDiff, c.MaxRawDiff)
+				t.Logf("%s: %d rows, predictions differ by %g at most, raw scores by %g", reader, c.Rows, c.MaxDiff,
+					c.MaxRawDiff)
 				if !c.agree(rows) {
 					t.Errorf("%s: %+v, and all %d rows should be the same", reader, c, rows)
 				}
@@ -134,12 +141,14 @@ func TestInteropPythonPackage(t *testing.T) {
 					t.Errorf("%s: %+v; the comparison needs rows in segments with a shift, and rows in none", reader, c)
 				}
 			}
-			if c := l.compare(slices.Concat([]string{"--version", "gs://coppice-registry", "--model", "m"}, against)...); !c.agree(rows) {
+			if c := l.compare(slices.Concat([]string{"--version", "gs://coppice-registry", "--model", "m"},
+				against)...); !c.agree(rows) {
 				t.Errorf("from the bucket: %+v", c)
 			}
 
 			if tc.off != "" {
-				if c := l.compare(slices.Concat([]string{"--version", version, "--plant", "segment"}, against)...); c.agree(rows) || c.MaxRawDiff > 1e-12 {
+				if c := l.compare(slices.Concat([]string{"--version", version, "--plant", "segment"},
+					against)...); c.agree(rows) || c.MaxRawDiff > 1e-12 {
 					t.Errorf("with the shifts of other segments: %+v", c)
 				}
 			}

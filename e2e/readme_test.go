@@ -17,8 +17,8 @@ import (
 
 var pythonBlock = regexp.MustCompile("(?s)\n## The model file by itself\n.*?\n```python\n(.*?)\n```\n")
 
-// TestInteropReadmeExample runs the Python lines of the README beside a registered version, on rows with missing values, rare categories
-// and ones that train has not, and compares with `launcher predict --raw`.
+// TestInteropReadmeExample runs the Python lines of the README beside a registered version, on rows with missing
+// values, rare categories and ones that train has not, and compares with `launcher predict --raw`.
 func TestInteropReadmeExample(t *testing.T) {
 	python(t)
 	readme, err := os.ReadFile("README.md")
@@ -36,7 +36,8 @@ func TestInteropReadmeExample(t *testing.T) {
 		b.WriteString("y,site,device,age,price\n")
 		for range rows {
 			site, device, age := int(rng.ExpFloat64()*60), rng.IntN(4), rng.IntN(70)
-			cells := []string{fmt.Sprintf("s%d", site), []string{"phone", "tv", "tablet", "NA"}[device], fmt.Sprint(age), fmt.Sprintf("%.3f", 10*rng.Float64())}
+			cells := []string{fmt.Sprintf("s%d", site), []string{"phone", "tv", "tablet", "NA"}[device],
+				fmt.Sprint(age), fmt.Sprintf("%.3f", 10*rng.Float64())}
 			if rng.IntN(6) == 0 {
 				cells[rng.IntN(2)*2] = "" // site or age
 			}

@@ -23,7 +23,8 @@ func (l *local) script(text string, args ...string) ran {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	command := slices.Concat([]string{"exec", "--data", l.data}, l.args, []string{"--", sh, l.file("script.sh", "set -e\n"+text), binaryOf(l.t, "launcher")}, args)
+	command := slices.Concat([]string{"exec", "--data", l.data}, l.args,
+		[]string{"--", sh, l.file("script.sh", "set -e\n"+text), binaryOf(l.t, "launcher")}, args)
 	return execute(l.t, l.dir, nil, binaryOf(l.t, "localemu"), command...)
 }
 
@@ -51,15 +52,16 @@ func (l *local) ranJobs() []string {
 	return ids
 }
 
-// TestE2EOneSlotOneJob fires one slot of a schedule three times at once, and again after a new version of the dataset and a
-// change of the spec: it stays one job, one sweep, one registered version. The schedule's slot is new year's day, so that none
-// begins while the test runs.
+// TestE2EOneSlotOneJob fires one slot of a schedule three times at once, and again after a new version of the dataset
+// and a change of the spec: it stays one job, one sweep, one registered version. The schedule's slot is new year's day,
+// so that none begins while the test runs.
 func TestE2EOneSlotOneJob(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
 	file := l.smallSweep(6)
 	other := filepath.Join(l.dir, "clicks-2.parquet")
-	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--seed", "8", "--out", other); r.code != 0 {
+	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--seed", "8", "--out",
+		other); r.code != 0 {
 		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
 	l.file("dataset-2.yaml", strings.Replace(l.read("dataset.yaml"), "clicks.parquet", "clicks-2.parquet", 1))
@@ -111,7 +113,8 @@ fire "$1" sweep-2.yaml >d.json
 }
 
 // fallbacks is the small sweep on machines of which the first two kinds cannot be had.
-const fallbacks = "machine: {type: n2-highmem-2, zones: [us-central1-a], wait: 1s, fallback: [{type: n2-highmem-4}, {type: n2-highmem-2, zones: [us-central1-f], spot: false}, {type: n2-highmem-8}], " +
+const fallbacks = "machine: {type: n2-highmem-2, zones: [us-central1-a], wait: 1s, fallback: [{type: n2-highmem-4}, " +
+	"{type: n2-highmem-2, zones: [us-central1-f], spot: false}, {type: n2-highmem-8}], " +
 	"vms: 2, threads_per_task: 1, tasks_per_vm: 2}"
 
 const shortage = "no_capacity: [{type: n2-highmem-2, spot: true}, {type: n2-highmem-4, fail: true}]\n"
@@ -126,8 +129,9 @@ func fallbackSweep(t *testing.T, faults string) (*local, string) {
 	return l, l.file(filepath.Base(file), strings.Replace(text, text[strings.Index(text, "machine: "):strings.Index(text, "\nlimits")], fallbacks, 1))
 }
 
-// TestE2EFallback: Spot machines of the first kind never come, those of the second are refused at once, the third kind runs the
-// sweep. The launcher is killed in the middle of it and started again. The model is the one of an undisturbed sweep.
+// TestE2EFallback: Spot machines of the first kind never come, those of the second are refused at once, the third kind
+// runs the sweep. The launcher is killed in the middle of it and started again. The model is the one of an undisturbed
+// sweep.
 func TestE2EFallback(t *testing.T) {
 	t.Parallel()
 	calm := newLocal(t)
@@ -148,11 +152,13 @@ id=$("$1" ls --json | sed -n 's/.*"sweep": "\(.*\)",/\1/p')
 		t.Fatalf("l.script(...): got %d; want r.code = 0\n%s\n%s", r.code, r.out, r.errOut)
 	}
 	c := conclusion(t, l.read("b.json"))
-	if jobs := l.ranJobs(); c.Outcome != sweep.OutcomeWinner || c.Done != 6 || !slices.Equal(jobs, []string{string(c.Sweep) + "-f2"}) {
+	if jobs := l.ranJobs(); c.Outcome != sweep.OutcomeWinner || c.Done != 6 ||
+		!slices.Equal(jobs, []string{string(c.Sweep) + "-f2"}) {
 		t.Errorf("jobs %q, %+v", jobs, c)
 	}
 	var submitted struct{ Job string }
-	if err := json.Unmarshal([]byte(l.read("a.json")), &submitted); err != nil || !strings.HasSuffix(submitted.Job, "-f2") {
+	if err := json.Unmarshal([]byte(l.read("a.json")), &submitted); err != nil ||
+		!strings.HasSuffix(submitted.Job, "-f2") {
 		t.Errorf("--no-wait --json: %v\n%s", err, l.read("a.json"))
 	}
 	if got := l.outcome(file); got != want {
@@ -170,7 +176,8 @@ id=$("$1" ls --json | sed -n 's/.*"sweep": "\(.*\)",/\1/p')
 	if err := json.Unmarshal([]byte(l.read("status.json")), &status); err != nil {
 		t.Fatal(err)
 	}
-	if e := status.Job.Earlier; len(e) != 2 || !strings.Contains(e[0].Reason, "it was SCHEDULED after 1s") || !strings.Contains(e[1].Reason, "it failed: ") || !strings.HasSuffix(status.Job.Name, "-f2") {
+	if e := status.Job.Earlier; len(e) != 2 || !strings.Contains(e[0].Reason, "it was SCHEDULED after 1s") ||
+		!strings.Contains(e[1].Reason, "it failed: ") || !strings.HasSuffix(status.Job.Name, "-f2") {
 		t.Errorf(`got %+v; want len(e) = 2, e[0].Reason with "it was SCHEDULED after 1s", e[1].Reason with "it failed: ", status.Job.Name ending in "-f2"`, status)
 	}
 	if !strings.Contains(r.out, "n2-highmem-4, Spot in us-central1-a") {
@@ -183,8 +190,8 @@ id=$("$1" ls --json | sed -n 's/.*"sweep": "\(.*\)",/\1/p')
 	}
 }
 
-// TestE2ECancelWithoutMachines cancels a sweep that waits for machines, none of which can be had: all its jobs end, and the
-// launcher that waits for them says how.
+// TestE2ECancelWithoutMachines cancels a sweep that waits for machines, none of which can be had: all its jobs end, and
+// the launcher that waits for them says how.
 func TestE2ECancelWithoutMachines(t *testing.T) {
 	t.Parallel()
 	l, file := fallbackSweep(t, "no_capacity: [{}]\n")
@@ -201,8 +208,10 @@ test $code = 7
 	if r.code != 0 {
 		t.Fatalf("l.script(...): got %d; want r.code = 0\n%s\n%s", r.code, r.out, r.errOut)
 	}
-	if status := l.read("status.json"); !strings.Contains(status, `"finished": true`) || !strings.Contains(status, `"CANCELLED"`) {
-		t.Errorf("l.read(\"status.json\"): got %s; want status with `\"finished\": true`, status with `\"CANCELLED\"`", status)
+	if status := l.read("status.json"); !strings.Contains(status, `"finished": true`) ||
+		!strings.Contains(status, `"CANCELLED"`) {
+		t.Errorf("l.read(\"status.json\"): got %s; want status with `\"finished\": true`, status with `\"CANCELLED\"`",
+			status)
 	}
 	if jobs := l.ranJobs(); len(jobs) != 0 {
 		t.Errorf("jobs %q", jobs)

@@ -38,21 +38,30 @@ limits: {trial: 20m, sweep: 2h, quorum: 0.1}
 gate: {against: none}
 `
 
-// TestSearchMeasured compares sweeps of fifty trials on a part of a real table, four tasks at once: drawn at random and trained to the end, decided when they are claimed, and
-// with ASHA at two etas as well, by trees and by rows. The last two end when they have found what the random one of the same seed has. COPPICE_SEARCH_SEEDS says how many seeds, COPPICE_SEARCH_ROWS how many rows, COPPICE_SEARCH_METRIC what
-// chooses, and COPPICE_SEARCH_WAYS are parts of the names of those to compare, joined by +.
+// TestSearchMeasured compares sweeps of fifty trials on a part of a real table, four tasks at once: drawn at random and
+// trained to the end, decided when they are claimed, and with ASHA at two etas as well, by trees and by rows. The last
+// two end when they have found what the random one of the same seed has. COPPICE_SEARCH_SEEDS says how many seeds,
+// COPPICE_SEARCH_ROWS how many rows, COPPICE_SEARCH_METRIC what chooses, and COPPICE_SEARCH_WAYS are parts of the names
+// of those to compare, joined by +.
 func TestSearchMeasured(t *testing.T) {
 	l := newLocal(t)
-	table := l.file("flights.csv", headOf(t, realData(t, "nycflights13_337k.csv.gz"), number(t, "COPPICE_SEARCH_ROWS", 60000)))
-	l.must("launcher", "stage", l.file("dataset.yaml", "name: flights\nsource: "+table+realTables["flights"].dataset), "--json")
+	table := l.file("flights.csv", headOf(t, realData(t, "nycflights13_337k.csv.gz"),
+		number(t, "COPPICE_SEARCH_ROWS", 60000)))
+	l.must("launcher", "stage", l.file("dataset.yaml", "name: flights\nsource: "+table+realTables["flights"].dataset),
+		"--json")
 
 	const untilAsGood = "until as good"
 	ways := []struct{ name, method string }{
-		{"random", "method: random"}, {"auto", "method: auto"}, {"asha, eta 3", "method: auto\n  stop: {rule: asha, by: trees}"},
-		{"asha, eta 4", "method: auto\n  stop: {rule: asha, by: trees, eta: 4}"}, {"asha, thirty trials", "method: auto\n  stop: {rule: asha, by: trees}"},
-		{"asha by rows", "method: auto\n  stop: {rule: asha, by: rows}"}, {"asha by rows, eta 4", "method: auto\n  stop: {rule: asha, by: rows, eta: 4}"},
-		{"halving", "method: auto\n  stop: {rule: halving, by: trees}"}, {"halving by rows", "method: auto\n  stop: {rule: halving, by: rows}"},
-		{"auto, " + untilAsGood, "method: auto"}, {"asha, " + untilAsGood, "method: auto\n  stop: {rule: asha, by: trees}"},
+		{"random", "method: random"}, {"auto", "method: auto"},
+		{"asha, eta 3", "method: auto\n  stop: {rule: asha, by: trees}"},
+		{"asha, eta 4", "method: auto\n  stop: {rule: asha, by: trees, eta: 4}"},
+		{"asha, thirty trials", "method: auto\n  stop: {rule: asha, by: trees}"},
+		{"asha by rows", "method: auto\n  stop: {rule: asha, by: rows}"},
+		{"asha by rows, eta 4", "method: auto\n  stop: {rule: asha, by: rows, eta: 4}"},
+		{"halving", "method: auto\n  stop: {rule: halving, by: trees}"},
+		{"halving by rows", "method: auto\n  stop: {rule: halving, by: rows}"},
+		{"auto, " + untilAsGood, "method: auto"},
+		{"asha, " + untilAsGood, "method: auto\n  stop: {rule: asha, by: trees}"},
 	}
 	if only := os.Getenv("COPPICE_SEARCH_WAYS"); only != "" {
 		wanted := strings.Split(only, "+")
@@ -65,15 +74,18 @@ func TestSearchMeasured(t *testing.T) {
 	for seed := range number(t, "COPPICE_SEARCH_SEEDS", 3) {
 		for i, way := range ways {
 			name := fmt.Sprintf("way-%d-%d", i, seed)
-			text := strings.NewReplacer("MODEL", name, "SEED", strconv.Itoa(seed), "METHOD", way.method, "average_precision", metric).Replace(measuredSweep)
+			text := strings.NewReplacer("MODEL", name, "SEED", strconv.Itoa(seed), "METHOD", way.method,
+				"average_precision", metric).Replace(measuredSweep)
 			if strings.Contains(way.name, "thirty") {
 				text = strings.Replace(text, "trials: 50", "trials: 30", 1)
 			}
 			if strings.Contains(way.name, untilAsGood) {
 				if len(best["random"]) <= seed {
-					t.Fatalf("%s needs the random sweep of the same seed: COPPICE_SEARCH_WAYS=random+until compares both", way.name)
+					t.Fatalf("%s needs the random sweep of the same seed: COPPICE_SEARCH_WAYS=random+until compares "+
+						"both", way.name)
 				}
-				text = strings.Replace(text, "quorum: 0.1", fmt.Sprintf("quorum: 0.1, target: %v", best["random"][seed]), 1)
+				text = strings.Replace(text, "quorum: 0.1",
+					fmt.Sprintf("quorum: 0.1, target: %v", best["random"][seed]), 1)
 			}
 			c := conclusion(t, l.must("launcher", "sweep", l.file(name+".yaml", "name: "+name+"\n"+text), "--json"))
 			objects, grown := l.objects(), 0
@@ -123,19 +135,24 @@ func sampled(t *testing.T, objects map[string]string, id sweep.ID, r *sweep.Resu
 	return trees
 }
 
-// TestSearchFoldsMeasured compares cross-validated sweeps of twenty configurations in five folds, on a part of a real table: drawn at random, and decided when they are claimed. None is dropped, so that
-// both grow the same number of trees. The settings are those of TestSearchMeasured.
+// TestSearchFoldsMeasured compares cross-validated sweeps of twenty configurations in five folds, on a part of a real
+// table: drawn at random, and decided when they are claimed. None is dropped, so that both grow the same number of
+// trees. The settings are those of TestSearchMeasured.
 func TestSearchFoldsMeasured(t *testing.T) {
 	l := newLocal(t)
-	table := l.file("flights.csv", headOf(t, realData(t, "nycflights13_337k.csv.gz"), number(t, "COPPICE_SEARCH_ROWS", 10000)))
-	l.must("launcher", "stage", l.file("dataset.yaml", "name: flights\nsource: "+table+realTables["flights"].dataset+"encodings: none\n"), "--json")
+	table := l.file("flights.csv", headOf(t, realData(t, "nycflights13_337k.csv.gz"),
+		number(t, "COPPICE_SEARCH_ROWS", 10000)))
+	l.must("launcher", "stage", l.file("dataset.yaml", "name: flights\nsource: "+table+realTables["flights"].dataset+
+		"encodings: none\n"), "--json")
 
-	ways := slices.DeleteFunc([]string{"random", "auto"}, func(way string) bool { return !strings.Contains(way, os.Getenv("COPPICE_SEARCH_WAYS")) })
+	ways := slices.DeleteFunc([]string{"random", "auto"},
+		func(way string) bool { return !strings.Contains(way, os.Getenv("COPPICE_SEARCH_WAYS")) })
 	folds, test := map[string][]float64{}, map[string][]float64{}
 	for seed := range number(t, "COPPICE_SEARCH_SEEDS", 3) {
 		for _, way := range ways {
 			name := fmt.Sprintf("%s-%d", way, seed)
-			text := strings.NewReplacer("MODEL", name, "SEED", strconv.Itoa(seed), "METHOD", "method: "+way, "trials: 50", "trials: 20\nvalidate: {kfold: 5, drop: false}").Replace(measuredSweep)
+			text := strings.NewReplacer("MODEL", name, "SEED", strconv.Itoa(seed), "METHOD", "method: "+way,
+				"trials: 50", "trials: 20\nvalidate: {kfold: 5, drop: false}").Replace(measuredSweep)
 			c := conclusion(t, l.must("launcher", "sweep", l.file(name+".yaml", "name: "+name+"\n"+text), "--json"))
 			mean, held := c.Valid["average_precision"], c.Test["average_precision"]
 			folds[way], test[way] = append(folds[way], mean), append(test[way], held)
@@ -145,7 +162,8 @@ func TestSearchFoldsMeasured(t *testing.T) {
 	for _, way := range ways {
 		m, e := meanAndError(folds[way])
 		n, f := meanAndError(test[way])
-		t.Logf("%-6s: best mean over folds %.5f, standard error %.5f; on test %.5f, standard error %.5f", way, m, e, n, f)
+		t.Logf("%-6s: best mean over folds %.5f, standard error %.5f; on test %.5f, standard error %.5f", way, m, e, n,
+			f)
 	}
 }
 

@@ -21,28 +21,38 @@ const (
 	spotLosses = 40               // beyond what a sweep of these lasts
 )
 
-// TestSpotMachinesLost trains a sweep twice, side by side, so that what else runs here slows both: on machines that stay, and on machines
-// of which one vanishes without notice after every 30 s of machine time. It says how much longer the second takes and how much of it
-// was trained twice. `make chaos-spot` runs it; it is no part of `make e2e`, since it measures time.
+// TestSpotMachinesLost trains a sweep twice, side by side, so that what else runs here slows both: on machines that
+// stay, and on machines of which one vanishes without notice after every 30 s of machine time. It says how much longer
+// the second takes and how much of it was trained twice. `make chaos-spot` runs it; it is no part of `make e2e`, since
+// it measures time.
 func TestSpotMachinesLost(t *testing.T) {
 	trials := number(t, "COPPICE_SPOT_TRIALS", 6)
 	iterations := number(t, "COPPICE_SPOT_ITERATIONS", 1500)
 
 	calm := newLocal(t)
-	if r := execute(t, calm.dir, nil, binaryOf(t, "clicks"), "--rows", "60000", "--out", filepath.Join(calm.dir, "clicks.parquet")); r.code != 0 {
+	if r := execute(t, calm.dir, nil, binaryOf(t, "clicks"), "--rows", "60000", "--out",
+		filepath.Join(calm.dir, "clicks.parquet")); r.code != 0 {
 		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
-	ds := calm.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\ncategorical: [campaign_id, publisher_id]\n"+
-		"split: {by: hash, key: user_id, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n")
+	ds := calm.file("dataset.yaml",
+		"name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\ncategorical: "+
+			"[campaign_id, publisher_id]\n"+
+			"split: {by: hash, key: user_id, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n")
 	calm.must("launcher", "stage", ds, "--json")
-	calm.file("sweep.yaml", fmt.Sprintf("name: spot\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: %d\nseed: 3\nparams: {num_iterations: %d, learning_rate: 0.01, num_leaves: 31}\n"+
-		"search: {random: {feature_fraction: {uniform: [0.5, 1]}, lambda_l2: {uniform: [0, 10]}}}\n"+
-		"machine: {type: n2-highmem-2, vms: %d, threads_per_task: 1, tasks_per_vm: 1}\nlimits: {trial: 10m, sweep: 3h}\n", trials, iterations, spotVMs))
+	calm.file("sweep.yaml",
+		fmt.Sprintf("name: spot\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: %d\nseed: 3\nparams: "+
+			"{num_iterations: %d, learning_rate: 0.01, num_leaves: 31}\n"+
+			"search: {random: {feature_fraction: {uniform: [0.5, 1]}, lambda_l2: {uniform: [0, 10]}}}\n"+
+			"machine: {type: n2-highmem-2, vms: %d, threads_per_task: 1, tasks_per_vm: 1}\nlimits: {trial: 10m, "+
+			"sweep: "+
+			"3h}\n", trials, iterations, spotVMs))
 	calm.file("follow.sh", strings.ReplaceAll(follow, "chaos", "spot"))
 
 	lost := &local{t: t, dir: t.TempDir()}
 	lost.data = filepath.Join(lost.dir, "cloud")
-	if r := execute(t, calm.dir, nil, "sh", "-c", fmt.Sprintf("mkdir -p %s/gcs && cp -a cloud/gcs/coppice-datasets* %s/gcs/ && cp sweep.yaml follow.sh %s/", lost.data, lost.data, lost.dir)); r.code != 0 {
+	if r := execute(t, calm.dir, nil, "sh", "-c",
+		fmt.Sprintf("mkdir -p %s/gcs && cp -a cloud/gcs/coppice-datasets* %s/gcs/ && cp sweep.yaml follow.sh %s/",
+			lost.data, lost.data, lost.dir)); r.code != 0 {
 		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 	}
 	faults := "lose_machine:\n"
@@ -66,8 +76,10 @@ func TestSpotMachinesLost(t *testing.T) {
 
 	stays, vanishes := runs[0], runs[1]
 	ratio, twice := vanishes.took.Seconds()/stays.took.Seconds(), float64(vanishes.twice)/float64(vanishes.trees)
-	t.Logf("%d trials of %d trees on %d machines: %.0f s on machines that stay; %.0f s, %.2f times as long, with one lost after every %s of machine time: %d claims lost, %d of %d trees (%.1f %%) grown twice",
-		trials, iterations, spotVMs, stays.took.Seconds(), vanishes.took.Seconds(), ratio, spotEvery, vanishes.claims-trials, vanishes.twice, vanishes.trees, 100*twice)
+	t.Logf("%d trials of %d trees on %d machines: %.0f s on machines that stay; %.0f s, %.2f times as long, with "+
+		"one lost after every %s of machine time: %d claims lost, %d of %d trees (%.1f %%) grown twice",
+		trials, iterations, spotVMs, stays.took.Seconds(), vanishes.took.Seconds(), ratio, spotEvery,
+		vanishes.claims-trials, vanishes.twice, vanishes.trees, 100*twice)
 
 	if stays.model != vanishes.model {
 		t.Error("the sweep on vanishing machines has another model")
@@ -94,7 +106,8 @@ type spotRun struct {
 
 func (l *local) spot(trials int) (run spotRun) {
 	args := append([]string{"exec", "--data", l.data}, l.args...)
-	r := execute(l.t, l.dir, nil, binaryOf(l.t, "localemu"), append(args, "--", "sh", filepath.Join(l.dir, "follow.sh"), binaryOf(l.t, "launcher"))...)
+	r := execute(l.t, l.dir, nil, binaryOf(l.t, "localemu"), append(args, "--", "sh", filepath.Join(l.dir, "follow.sh"),
+		binaryOf(l.t, "launcher"))...)
 	if r.code != 0 {
 		return spotRun{wrong: fmt.Sprintf("it ended with %d: %.2000s", r.code, r.errOut)}
 	}

@@ -23,9 +23,11 @@ import (
 	"coppice/internal/sweep"
 )
 
-const clicksTable = "label: is_click\ndrop: [impression_id, ts]\ncategorical: [campaign_id, publisher_id]\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\n"
+const clicksTable = "label: is_click\ndrop: [impression_id, ts]\ncategorical: [campaign_id, publisher_id]\nsplit: " +
+	"{by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\n"
 
-// export is a BigQuery export: several Parquet files with one schema, here and in a bucket of a local cloud that is kept up.
+// export is a BigQuery export: several Parquet files with one schema, here and in a bucket of a local cloud that is
+// kept up.
 type export struct {
 	*local
 	env    []string
@@ -39,7 +41,8 @@ func newExport(t *testing.T, n, rows int, args ...string) *export {
 	e := &export{local: newLocal(t, args...)}
 	for i := range n {
 		file := filepath.Join(e.dir, "export", "clicks-00000000000"+strconv.Itoa(i)+".parquet")
-		if r := execute(t, e.dir, nil, binaryOf(t, "clicks"), "--rows", strconv.Itoa(rows), "--seed", strconv.Itoa(i+1), "--out", file); r.code != 0 {
+		if r := execute(t, e.dir, nil, binaryOf(t, "clicks"), "--rows", strconv.Itoa(rows), "--seed", strconv.Itoa(i+1),
+			"--out", file); r.code != 0 {
 			t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
 		}
 		e.files = append(e.files, file)
@@ -58,7 +61,8 @@ func newExport(t *testing.T, n, rows int, args ...string) *export {
 // up keeps the local cloud running until the test ends.
 func (e *export) up() {
 	e.t.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(e.t.Context()), binaryOf(e.t, "localemu"), slices.Concat([]string{"up", "--data", e.data}, e.args)...)
+	cmd := exec.CommandContext(context.WithoutCancel(e.t.Context()), binaryOf(e.t, "localemu"),
+		slices.Concat([]string{"up", "--data", e.data}, e.args)...)
 	cmd.Dir = e.dir
 	var errOut bytes.Buffer
 	cmd.Stderr = &errOut
@@ -108,7 +112,8 @@ func (e *export) put(name string, data []byte) {
 func (e *export) stage(flags ...string) ran {
 	e.t.Helper()
 	spec := e.file("cloud.yaml", "name: clicks\nsource: gs://coppice-datasets/exports/clicks-*.parquet\n"+clicksTable)
-	return execute(e.t, e.dir, e.env, binaryOf(e.t, "launcher"), append([]string{"stage", spec, "--batch"}, flags...)...)
+	return execute(e.t, e.dir, e.env, binaryOf(e.t, "launcher"), append([]string{"stage", spec, "--batch"},
+		flags...)...)
 }
 
 // here stages the same files without any cloud, and gives version and folder.
@@ -127,13 +132,14 @@ func versionOf(t *testing.T, manifest string) string {
 	t.Helper()
 	var m struct{ Version string }
 	if err := json.Unmarshal([]byte(manifest), &m); err != nil || m.Version == "" {
-		t.Fatalf(`json.Unmarshal([]byte(manifest), &m): got %v, %v; want no error, m.Version other than ""`, err, manifest)
+		t.Fatalf(`json.Unmarshal([]byte(manifest), &m): got %v, %v; want no error, m.Version other than ""`, err,
+			manifest)
 	}
 	return m.Version
 }
 
-// TestE2EStageInBatch: three files of an export become the same bytes in the cloud as here, also when the machine is taken away
-// in between.
+// TestE2EStageInBatch: three files of an export become the same bytes in the cloud as here, also when the machine is
+// taken away in between.
 func TestE2EStageInBatch(t *testing.T) {
 	for name, tc := range map[string]struct {
 		faults string
@@ -152,7 +158,8 @@ func TestE2EStageInBatch(t *testing.T) {
 			version, dir := e.here()
 			r := e.stage(append(tc.flags, "--json")...)
 			if r.code != 0 {
-				t.Fatalf("e.stage(append(tc.flags, \"--json\")...): got %d; want r.code = 0\n%s\n%s", r.code, r.out, r.errOut)
+				t.Fatalf("e.stage(append(tc.flags, \"--json\")...): got %d; want r.code = 0\n%s\n%s", r.code, r.out,
+					r.errOut)
 			}
 			if got := versionOf(t, r.out); got != version {
 				t.Fatalf("version %s in the cloud, %s here", got, version)
@@ -186,7 +193,8 @@ func (e *export) sameBytes(dir, version string) {
 		if err != nil {
 			return err
 		}
-		got, _, err := blob.ReadAll(e.t.Context(), e.bucket, sweep.DatasetDir("clicks", version)+filepath.ToSlash(name), 1<<30)
+		got, _, err := blob.ReadAll(e.t.Context(), e.bucket, sweep.DatasetDir("clicks", version)+filepath.ToSlash(name),
+			1<<30)
 		if err == nil && !bytes.Equal(got, want) {
 			e.t.Errorf("%s differs", name)
 		}
@@ -198,8 +206,8 @@ func (e *export) sameBytes(dir, version string) {
 	}
 }
 
-// TestE2EStageInBatchSaysWhatIsWrong: the task's error is the command's, with its exit code; so is it a second time, in another
-// job, and when the file is mended the job goes through.
+// TestE2EStageInBatchSaysWhatIsWrong: the task's error is the command's, with its exit code; so is it a second time, in
+// another job, and when the file is mended the job goes through.
 func TestE2EStageInBatchSaysWhatIsWrong(t *testing.T) {
 	e := newExport(t, 2, 3_000)
 	whole, err := os.ReadFile(e.files[1])
@@ -208,7 +216,9 @@ func TestE2EStageInBatchSaysWhatIsWrong(t *testing.T) {
 	}
 	e.put(filepath.Base(e.files[1]), whole[:len(whole)/2])
 	for range 2 {
-		checkRefused(t, e.stage(), badInput{code: sweep.ExitInput, says: []string{"stage-clicks-", "clicks-000000000001.parquet", "job stage-clicks-"}})
+		checkRefused(t, e.stage(),
+			badInput{code: sweep.ExitInput, says: []string{"stage-clicks-", "clicks-000000000001.parquet",
+				"job stage-clicks-"}})
 	}
 	if jobs, _ := filepath.Glob(filepath.Join(e.data, "logs", "stage-*")); len(jobs) != 2 {
 		t.Errorf("jobs %q", jobs)
@@ -222,10 +232,16 @@ func TestE2EStageInBatchSaysWhatIsWrong(t *testing.T) {
 		t.Errorf("e.stage(): got %d; want r.code = 0, r.errOut with \": SUCCEEDED\"\n%s", r.code, r.errOut)
 	}
 	for name, tc := range map[string]badInput{
-		"a local source":  {files: map[string]string{"x.yaml": "name: x\nsource: clicks.parquet\nlabel: is_click\n"}, command: []string{"stage", "x.yaml", "--batch"}, code: sweep.ExitUsage, says: []string{"in a bucket"}},
-		"out":             {files: map[string]string{"x.yaml": "name: x\nsource: gs://b/c.parquet\nlabel: is_click\n"}, command: []string{"stage", "x.yaml", "--batch", "--out", "x"}, code: sweep.ExitUsage, says: []string{"--out"}},
-		"no batch":        {files: map[string]string{"x.yaml": "name: x\nsource: gs://b/c.parquet\nlabel: is_click\n"}, command: []string{"stage", "x.yaml", "--spot"}, code: sweep.ExitUsage, says: []string{"--spot"}},
-		"no such machine": {files: map[string]string{"x.yaml": "name: x\nsource: gs://b/c.parquet\nlabel: is_click\n"}, command: []string{"stage", "x.yaml", "--batch", "--machine", "q9-big-4"}, code: sweep.ExitUsage, says: []string{"q9-big-4"}},
+		"a local source": {files: map[string]string{"x.yaml": "name: x\nsource: clicks.parquet\nlabel: is_click\n"},
+			command: []string{"stage", "x.yaml", "--batch"}, code: sweep.ExitUsage, says: []string{"in a bucket"}},
+		"out": {files: map[string]string{"x.yaml": "name: x\nsource: gs://b/c.parquet\nlabel: is_click\n"},
+			command: []string{"stage", "x.yaml", "--batch", "--out", "x"}, code: sweep.ExitUsage,
+			says: []string{"--out"}},
+		"no batch": {files: map[string]string{"x.yaml": "name: x\nsource: gs://b/c.parquet\nlabel: is_click\n"},
+			command: []string{"stage", "x.yaml", "--spot"}, code: sweep.ExitUsage, says: []string{"--spot"}},
+		"no such machine": {files: map[string]string{"x.yaml": "name: x\nsource: gs://b/c.parquet\nlabel: is_click\n"},
+			command: []string{"stage", "x.yaml", "--batch", "--machine", "q9-big-4"}, code: sweep.ExitUsage,
+			says: []string{"q9-big-4"}},
 		"no SSD there": {files: map[string]string{"x.yaml": "name: clicks2\nsource: gs://coppice-datasets/exports/clicks-*.parquet\n" + clicksTable}, command: []string{"stage", "x.yaml", "--batch", "--machine", "e2-standard-4"},
 			code: sweep.ExitUsage, says: []string{"e2-standard-4 takes no local SSD"}},
 		"no objects": {files: map[string]string{"x.yaml": "name: x\nsource: gs://coppice-datasets/none/*.parquet\nlabel: is_click\n"}, command: []string{"stage", "x.yaml", "--batch"}, code: sweep.ExitNotFound, says: []string{"none/*.parquet"}},

@@ -12,8 +12,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestInteropSweepTables has the Python package read a sweep from its folder and from the bucket, and finds what the launcher shows: the
-// order and scores of the leaderboard, every point of the learning curves, and the same drawing.
+// TestInteropSweepTables has the Python package read a sweep from its folder and from the bucket, and finds what the
+// launcher shows: the order and scores of the leaderboard, every point of the learning curves, and the same drawing.
 func TestInteropSweepTables(t *testing.T) {
 	python(t)
 	l := newLocal(t)
@@ -21,7 +21,8 @@ func TestInteropSweepTables(t *testing.T) {
 	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--out", clicks); r.code != 0 {
 		t.Fatalf("clicks --rows 20000 ended with %d: %s", r.code, r.errOut)
 	}
-	l.must("launcher", "stage", l.file("dataset.yaml", "name: t\nsource: "+clicks+"\nlabel: is_click\ndrop: [impression_id]\nencodings: none\n"+
+	l.must("launcher", "stage", l.file("dataset.yaml", "name: t\nsource: "+clicks+
+		"\nlabel: is_click\ndrop: [impression_id]\nencodings: none\n"+
 		"split: {by: time, column: ts, train: 0.6, valid: 0.15, calib: 0.15, test: 0.1}\n"), "--json")
 	l.must("launcher", "sweep", l.file("sweep.yaml", `name: t
 dataset: t
@@ -40,7 +41,8 @@ gate: {against: none}
 		sweep.Board
 		Curves map[string][]sweep.CurvePoint `json:"curves"`
 	}
-	if err := json.Unmarshal([]byte(l.must("launcher", "leaderboard", "tables", "--curves", "--json")), &want); err != nil {
+	if err := json.Unmarshal([]byte(l.must("launcher", "leaderboard", "tables", "--curves", "--json")),
+		&want); err != nil {
 		t.Fatal(err)
 	}
 	script, err := filepath.Abs("python/tests/sweeps.py")
@@ -50,7 +52,8 @@ gate: {against: none}
 	drawn := l.must("launcher", "plot", "tables", "curves", "--out", "-")
 
 	for _, place := range []string{filepath.Join(l.data, "gcs", "coppice-sweeps"), "gs://coppice-sweeps"} {
-		r := l.script("shift\nCOPPICE_LAUNCHER="+binaryOf(t, "launcher")+" exec \"$@\"\n", python(t), script, "tables", place)
+		r := l.script("shift\nCOPPICE_LAUNCHER="+binaryOf(t, "launcher")+" exec \"$@\"\n", python(t), script, "tables",
+			place)
 		var got struct {
 			Board   [][3]float64
 			Leaves  map[string]float64
@@ -62,8 +65,11 @@ gate: {against: none}
 			t.Fatalf("from %s: %v, exit code %d: %s%s", place, err, r.code, r.out, r.errOut)
 		}
 		for i, row := range want.Rows {
-			if b := got.Board[i]; int(b[0]) != row.Trial.Number || b[1] != row.Result.Score || int(b[2]) != row.Result.Trees || got.Leaves[strconv.Itoa(row.Trial.Number)] != row.Trial.Params["num_leaves"] {
-				t.Errorf("from %s, rank %d is %v, expected trial %d with %v", place, i+1, b, row.Trial.Number, row.Result.Score)
+			if b := got.Board[i]; int(b[0]) != row.Trial.Number || b[1] != row.Result.Score ||
+				int(b[2]) != row.Result.Trees ||
+				got.Leaves[strconv.Itoa(row.Trial.Number)] != row.Trial.Params["num_leaves"] {
+				t.Errorf("from %s, rank %d is %v, expected trial %d with %v", place, i+1, b, row.Trial.Number,
+					row.Result.Score)
 			}
 		}
 		curves := map[string][][2]float64{}
@@ -76,7 +82,8 @@ gate: {against: none}
 			t.Errorf("from %s, the curves are %v, expected %v", place, got.Curves, curves)
 		}
 		if got.SVG != drawn || got.Outcome != "winner" {
-			t.Errorf("from %s, it ended with %q, and its drawing has %d bytes, expected %d", place, got.Outcome, len(got.SVG), len(drawn))
+			t.Errorf("from %s, it ended with %q, and its drawing has %d bytes, expected %d", place, got.Outcome,
+				len(got.SVG), len(drawn))
 		}
 	}
 }

@@ -71,13 +71,14 @@ func (h *hook) told(last string) map[sweep.Occasion][]string {
 	return out
 }
 
-// checkWeek is what people hear of TestE2EWeekWithBadDays: each blocked table once, the sweep that was not started once, and how the two
-// others ended.
+// checkWeek is what people hear of TestE2EWeekWithBadDays: each blocked table once, the sweep that was not started
+// once, and how the two others ended.
 func (h *hook) checkWeek(blocked int, slot1, slot2, slot3 string) {
 	h.t.Helper()
 	got := h.told("sweep/" + slot3 + "/concluded")
 	staged := slices.Compact(got[sweep.OccasionStaged])
-	if len(staged) != blocked || slices.ContainsFunc(staged, func(s string) bool { return !strings.HasPrefix(s, "blocked dataset/clicks@") }) {
+	if len(staged) != blocked ||
+		slices.ContainsFunc(staged, func(s string) bool { return !strings.HasPrefix(s, "blocked dataset/clicks@") }) {
 		h.t.Errorf("told of staged tables: %q; want %d that are blocked", staged, blocked)
 	}
 	if want := []string{"blocked sweep/" + slot2 + "/refused"}; !slices.Equal(got[sweep.OccasionRefused], want) {

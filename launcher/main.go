@@ -14,7 +14,8 @@ var version = "dev"
 func main() {
 	ctx, stop := program.Interrupted()
 	world := program.FromOS(version)
-	code := cli.Run(ctx, cli.World{World: world, Connect: connect, Callers: callers, Inspect: examine, PriceList: prices(world.Env)})
+	code := cli.Run(ctx, cli.World{World: world, Connect: connect, Callers: callers, Inspect: examine,
+		PriceList: prices(world.Env)})
 	stop()
 	os.Exit(code)
 }

@@ -40,7 +40,8 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 		return b, nil
 	}
 
-	client, err := batch.New(ctx, batch.Options{Project: env.Project, Location: env.Location, Endpoint: env.BatchEndpoint})
+	client, err := batch.New(ctx, batch.Options{Project: env.Project, Location: env.Location,
+		Endpoint: env.BatchEndpoint})
 	if err != nil {
 		return nil, errors.Join(err, storage.Close())
 	}
@@ -80,9 +81,11 @@ func verdicts(ctx context.Context, env cli.Env) (channels []notify.Channel, clos
 func callers(ctx context.Context, env sweep.CallersEnv) (console.Callers, error) {
 	if env.Signatures == sweep.SignaturesCloudRun && !env.OnCloudRun() {
 		return nil, &cloud.SetupError{What: "COPPICE_SIGNATURES=cloud-run outside Cloud Run",
-			Hint: "only Cloud Run verifies signatures and removes them; leave the variable out, and the console verifies them itself"}
+			Hint: "only Cloud Run verifies signatures and removes them; leave the variable out, and the console " +
+				"verifies them itself"}
 	}
-	return idtoken.New(ctx, idtoken.Options{Audience: env.Audience, Callers: env.Callers, CloudRunChecks: env.Signatures == sweep.SignaturesCloudRun})
+	return idtoken.New(ctx, idtoken.Options{Audience: env.Audience, Callers: env.Callers,
+		CloudRunChecks: env.Signatures == sweep.SignaturesCloudRun})
 }
 
 // billingEndpoint is the environment variable with a stand-in for the Cloud Billing Catalog on this machine.
@@ -102,7 +105,8 @@ func prices(env envconfig.Lookuper) func(context.Context) (cli.PriceList, error)
 
 type priceList struct{ c *billing.Client }
 
-func (p priceList) Prices(ctx context.Context, families []machines.Family, regions []string, date string) (*machines.Prices, error) {
+func (p priceList) Prices(ctx context.Context, families []machines.Family, regions []string,
+	date string) (*machines.Prices, error) {
 	return p.c.Prices(ctx, billing.Request{Families: families, Regions: regions, Date: date})
 }
 
@@ -115,25 +119,34 @@ type jobs struct {
 // mountPath is where the local SSD of a VM is mounted; all its tasks see the same folder.
 const mountPath = "/mnt/disks/coppice"
 
-// retries of a task: the most that Batch allows. Spot machines are taken away, and a trial is only given up after sweep.MaxClaims deaths.
+// retries of a task: the most that Batch allows. Spot machines are taken away, and a trial is only given up after
+// sweep.MaxClaims deaths.
 const retries = 10
 
-// describe converts a plan to a Batch job. It depends only on the plan and the environment, so the same plan makes the same job.
+// describe converts a plan to a Batch job. It depends only on the plan and the environment, so the same plan makes the
+// same job.
 func (j *jobs) describe(p *sweep.Plan) batch.Job {
 	z, m := p.Sizing, p.Spec.Machine
 	id := p.Job[strings.LastIndexByte(p.Job, '/')+1:] // the sweep's id, with the number of a fallback
-	task := sweep.TaskEnv{Project: j.env.Project, DatasetsBucket: j.env.DatasetsBucket, SweepsBucket: j.env.SweepsBucket,
-		ScoresTopic: j.env.ScoresTopic, Sweep: string(p.Sweep), Job: id, Scratch: mountPath, OTLPEndpoint: j.env.OTLPEndpoint}
+	task := sweep.TaskEnv{Project: j.env.Project, DatasetsBucket: j.env.DatasetsBucket,
+		SweepsBucket: j.env.SweepsBucket,
+		ScoresTopic:  j.env.ScoresTopic, Sweep: string(p.Sweep), Job: id, Scratch: mountPath,
+		OTLPEndpoint: j.env.OTLPEndpoint}
 	return batch.Job{
-		ID:       id,
-		Labels:   map[string]string{batch.PlanLabel: p.Fingerprint()[:batch.PlanLabelDigits], "coppice-sweep": string(p.Sweep), "coppice-model": p.Spec.Model},
-		Location: j.env.Location, Zones: j.zones(m.Zones), Image: j.env.TaskImage, Args: []string{"run"}, Env: task.Variables(),
+		ID: id,
+		Labels: map[string]string{batch.PlanLabel: p.Fingerprint()[:batch.PlanLabelDigits],
+			"coppice-sweep": string(p.Sweep), "coppice-model": p.Spec.Model},
+		Location: j.env.Location, Zones: j.zones(m.Zones), Image: j.env.TaskImage, Args: []string{"run"},
+		Env:   task.Variables(),
 		Tasks: z.Tasks, Parallelism: z.Tasks, TasksPerVM: z.TasksPerVM,
 		MachineType: z.MachineType, Spot: *m.Spot, LocalSSDs: int(m.LocalSSD), MountPath: mountPath,
-		CPUMilli: int64(1000 * z.VCPUs / z.TasksPerVM), MemoryMiB: (z.MemoryBytes - z.ReserveBytes) / int64(z.TasksPerVM) >> 20,
-		MaxRetries: retries, RetryExitCodes: sweep.RetryableExitCodes(), MaxRunDuration: time.Duration(p.Spec.Limits.Sweep),
-		ServiceAccount: j.env.ServiceAccount, Network: j.env.Network, Subnetwork: j.env.Subnetwork, NoExternalIP: j.env.Subnetwork != "",
-		Notify: j.notify(),
+		CPUMilli:   int64(1000 * z.VCPUs / z.TasksPerVM),
+		MemoryMiB:  (z.MemoryBytes - z.ReserveBytes) / int64(z.TasksPerVM) >> 20,
+		MaxRetries: retries, RetryExitCodes: sweep.RetryableExitCodes(),
+		MaxRunDuration: time.Duration(p.Spec.Limits.Sweep),
+		ServiceAccount: j.env.ServiceAccount, Network: j.env.Network, Subnetwork: j.env.Subnetwork,
+		NoExternalIP: j.env.Subnetwork != "",
+		Notify:       j.notify(),
 	}
 }
 
@@ -174,7 +187,8 @@ func (j *jobs) SubmitTask(ctx context.Context, q cloudjob.Request) (existed bool
 	return existed, err
 }
 
-// taskRetries of such a task: what it has fetched is lost with its machine, and a persistent error need not be repeated often.
+// taskRetries of such a task: what it has fetched is lost with its machine, and a persistent error need not be repeated
+// often.
 const taskRetries = 3
 
 func (j *jobs) describeTask(q cloudjob.Request) batch.Job {
@@ -187,11 +201,14 @@ func (j *jobs) describeTask(q cloudjob.Request) batch.Job {
 	return batch.Job{
 		ID:       q.Env.Job,
 		Labels:   map[string]string{batch.PlanLabel: q.Fingerprint, "coppice-dataset": q.Dataset},
-		Location: j.env.Location, Zones: j.zones(nil), Image: j.env.LauncherImage, Args: []string{string(q.Kind) + "-task"}, Env: q.Env.Variables(),
-		Tasks: 1, Parallelism: 1, TasksPerVM: 1, MachineType: q.Machine, Spot: q.Spot, LocalSSDs: q.LocalSSD, MountPath: mountPath,
-		CPUMilli: int64(1000 * q.VCPUs), MemoryMiB: q.Memory / 20 * 19 >> 20, // the rest is for the system
+		Location: j.env.Location, Zones: j.zones(nil), Image: j.env.LauncherImage,
+		Args: []string{string(q.Kind) + "-task"}, Env: q.Env.Variables(),
+		Tasks: 1, Parallelism: 1, TasksPerVM: 1, MachineType: q.Machine, Spot: q.Spot, LocalSSDs: q.LocalSSD,
+		MountPath: mountPath,
+		CPUMilli:  int64(1000 * q.VCPUs), MemoryMiB: q.Memory / 20 * 19 >> 20, // the rest is for the system
 		MaxRetries: taskRetries, RetryExitCodes: sweep.RetryableExitCodes(), MaxRunDuration: q.Limit,
-		ServiceAccount: account, Network: j.env.Network, Subnetwork: j.env.Subnetwork, NoExternalIP: j.env.Subnetwork != "",
+		ServiceAccount: account, Network: j.env.Network, Subnetwork: j.env.Subnetwork,
+		NoExternalIP: j.env.Subnetwork != "",
 	}
 }
 
@@ -210,6 +227,7 @@ func status(s batch.Status, err error) (cli.JobStatus, error) {
 	if errors.Is(err, batch.ErrNotExist) {
 		return cli.JobStatus{State: cli.StateMissing, Finished: true}, nil
 	}
-	return cli.JobStatus{State: string(s.State), Finished: s.State.Finished(), Tasks: s.Counts, Failure: s.FailureReason(),
+	return cli.JobStatus{State: string(s.State), Finished: s.State.Finished(), Tasks: s.Counts,
+		Failure: s.FailureReason(),
 		Created: s.Created, Began: s.Began(), NoCapacity: s.NoCapacity()}, err
 }

@@ -10,7 +10,8 @@ import (
 
 // examine opens what `launcher doctor` examines.
 func examine(ctx context.Context, env cli.Env) (cli.Inspection, error) {
-	client, err := inspect.New(ctx, inspect.Options{Project: env.Project, Location: env.Location, Endpoint: env.InspectEndpoint})
+	client, err := inspect.New(ctx, inspect.Options{Project: env.Project, Location: env.Location,
+		Endpoint: env.InspectEndpoint})
 	if err != nil {
 		return nil, err
 	}

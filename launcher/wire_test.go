@@ -20,8 +20,10 @@ import (
 
 func plan() *sweep.Plan {
 	spot := true
-	p := &sweep.Plan{Format: 1, Sweep: "nightly-20261120", Job: "projects/p/locations/us-central1/jobs/nightly-20261120", Sizing: sweep.Sizing{MachineType: "n2-highmem-64", VCPUs: 64, MemoryBytes: 512 << 30,
-		ReserveBytes: 26 << 30, VMs: 2, TasksPerVM: 16, ThreadsPerTask: 4, Tasks: 32}}
+	p := &sweep.Plan{Format: 1, Sweep: "nightly-20261120",
+		Job: "projects/p/locations/us-central1/jobs/nightly-20261120",
+		Sizing: sweep.Sizing{MachineType: "n2-highmem-64", VCPUs: 64, MemoryBytes: 512 << 30,
+			ReserveBytes: 26 << 30, VMs: 2, TasksPerVM: 16, ThreadsPerTask: 4, Tasks: 32}}
 	p.Spec.Model = "ctr"
 	p.Spec.Machine = sweep.Machine{Type: "n2-highmem-64", Spot: &spot, LocalSSD: 8}
 	p.Spec.Limits.Sweep = sweep.Duration(6 * time.Hour)
@@ -31,7 +33,8 @@ func plan() *sweep.Plan {
 func env() cli.Env {
 	e := cli.Env{}
 	e.Project, e.Location, e.DatasetsBucket, e.SweepsBucket, e.ScoresTopic = "p", "us-central1", "d", "s", "scores"
-	e.TaskImage, e.ServiceAccount, e.Subnetwork, e.Zones = "us-docker.pkg.dev/p/coppice/task:v1", "task@p.iam.gserviceaccount.com", "regions/us-central1/subnetworks/coppice", "us-central1-a,us-central1-b"
+	e.TaskImage, e.ServiceAccount, e.Subnetwork, e.Zones = "us-docker.pkg.dev/p/coppice/task:v1",
+		"task@p.iam.gserviceaccount.com", "regions/us-central1/subnetworks/coppice", "us-central1-a,us-central1-b"
 	return e
 }
 
@@ -42,45 +45,59 @@ func TestThePlanMakesABatchJob(t *testing.T) {
 	if _, err := batch.Build(job); err != nil {
 		t.Fatal(err)
 	}
-	if job.Tasks != 32 || job.Parallelism != 32 || job.TasksPerVM != 16 || job.CPUMilli != 4000 || job.LocalSSDs != 8 || !job.Spot || job.MaxRetries != 10 {
-		t.Errorf("got %+v; want job.Tasks = 32, job.Parallelism = 32, job.TasksPerVM = 16, job.CPUMilli = 4000, job.LocalSSDs = 8, job.Spot, job.MaxRetries = 10", job)
+	if job.Tasks != 32 || job.Parallelism != 32 || job.TasksPerVM != 16 || job.CPUMilli != 4000 || job.LocalSSDs != 8 ||
+		!job.Spot || job.MaxRetries != 10 {
+		t.Errorf("got %+v; want job.Tasks = 32, job.Parallelism = 32, job.TasksPerVM = 16, job.CPUMilli = 4000, "+
+			"job.LocalSSDs = 8, job.Spot, job.MaxRetries = 10", job)
 	}
 	if job.MemoryMiB*16 > 512<<10 || job.MaxRunDuration != 6*time.Hour || !job.NoExternalIP || len(job.Zones) != 2 {
-		t.Errorf("got %+v; want job.MemoryMiB * 16 <= 512 << 10, job.MaxRunDuration = 6 * time.Hour, job.NoExternalIP, len(job.Zones) = 2", job)
+		t.Errorf("got %+v; want job.MemoryMiB * 16 <= 512 << 10, job.MaxRunDuration = 6 * time.Hour, "+
+			"job.NoExternalIP, len(job.Zones) = 2", job)
 	}
-	if job.Env["COPPICE_SWEEP"] != "nightly-20261120" || job.Env["COPPICE_SCRATCH"] != job.MountPath || slices.Contains(job.Args, "train") {
+	if job.Env["COPPICE_SWEEP"] != "nightly-20261120" || job.Env["COPPICE_SCRATCH"] != job.MountPath ||
+		slices.Contains(job.Args, "train") {
 		t.Errorf(`got %+v; want job.Env["COPPICE_SWEEP"] = "nightly-20261120", job.Env["COPPICE_SCRATCH"] = job.MountPath, not slices.Contains(job.Args, "train")`, job.Env)
 	}
-	if job.Labels[batch.PlanLabel] != plan().Fingerprint()[:32] || !slices.Contains(job.RetryExitCodes, sweep.ExitTransient) {
-		t.Errorf("got %+v %v; want job.Labels[batch.PlanLabel] = plan().Fingerprint()[:32], slices.Contains(job.RetryExitCodes, sweep.ExitTransient)", job.Labels, job.RetryExitCodes)
+	if job.Labels[batch.PlanLabel] != plan().Fingerprint()[:32] ||
+		!slices.Contains(job.RetryExitCodes, sweep.ExitTransient) {
+		t.Errorf("got %+v %v; want job.Labels[batch.PlanLabel] = plan().Fingerprint()[:32], "+
+			"slices.Contains(job.RetryExitCodes, sweep.ExitTransient)", job.Labels, job.RetryExitCodes)
 	}
 	standard := plan()
 	*standard.Spec.Machine.Spot = false
 	if job := j.describe(standard); job.Spot || job.MaxRetries != 10 || job.MaxRetries <= sweep.MaxClaims {
-		t.Errorf("j.describe(standard): got %+v; want not job.Spot, job.MaxRetries = 10, job.MaxRetries > sweep.MaxClaims", job)
+		t.Errorf("j.describe(standard): got %+v; want not job.Spot, job.MaxRetries = 10, job.MaxRetries > "+
+			"sweep.MaxClaims", job)
 	}
 	text, err := j.Request(plan())
 	if err != nil || !json.Valid(text) || !strings.Contains(string(text), `"SPOT"`) {
-		t.Errorf("j.Request(plan()): got %s %v; want no error, json.Valid(text), string(text) with `\"SPOT\"`", text, err)
+		t.Errorf("j.Request(plan()): got %s %v; want no error, json.Valid(text), string(text) with `\"SPOT\"`", text,
+			err)
 	}
 }
 
 // TestJobsOfFallbacks: each has its own id, machines, zones and disks, and the sweep's label.
 func TestJobsOfFallbacks(t *testing.T) {
 	no, p := false, plan()
-	p.Spec.Machine.Fallback = []sweep.Fallback{{Type: "n2d-highmem-32", LocalSSD: 4, Zones: []string{"us-central1-f"}}, {Spot: &no, LocalSSD: 8}}
-	p.Fallback = []sweep.Sizing{{MachineType: "n2d-highmem-32", VCPUs: 32, MemoryBytes: 256 << 30, TasksPerVM: 8, Tasks: 16}, p.Sizing}
+	p.Spec.Machine.Fallback = []sweep.Fallback{{Type: "n2d-highmem-32", LocalSSD: 4, Zones: []string{"us-central1-f"}},
+		{Spot: &no, LocalSSD: 8}}
+	p.Fallback = []sweep.Sizing{{MachineType: "n2d-highmem-32", VCPUs: 32, MemoryBytes: 256 << 30, TasksPerVM: 8,
+		Tasks: 16}, p.Sizing}
 	j := &jobs{env: env()}
 	j.env.JobsTopic = "coppice-jobs"
 	labels := map[string]bool{}
-	for n, want := range []string{"nightly-20261120 n2-highmem-64 true [us-central1-a us-central1-b] 8 32", "nightly-20261120-f1 n2d-highmem-32 true [us-central1-f] 4 16",
+	for n, want := range []string{"nightly-20261120 n2-highmem-64 true [us-central1-a us-central1-b] 8 32",
+		"nightly-20261120-f1 n2d-highmem-32 true [us-central1-f] 4 16",
 		"nightly-20261120-f2 n2-highmem-64 false [us-central1-a us-central1-b] 8 32"} {
 		job := j.describe(p.Placed(n))
 		if _, err := batch.Build(job); err != nil {
 			t.Fatalf("batch.Build(job): got %v, %v; want no error", n, err)
 		}
-		got := fmt.Sprint(job.ID, " ", job.MachineType, " ", job.Spot, " ", job.Zones, " ", job.LocalSSDs, " ", job.Tasks)
-		if got != want || job.Labels["coppice-sweep"] != "nightly-20261120" || job.Env["COPPICE_SWEEP"] != "nightly-20261120" || job.Env["COPPICE_JOB"] != job.ID || len(job.Notify) != 1 || job.Notify[0] != "projects/p/topics/coppice-jobs" {
+		got := fmt.Sprint(job.ID, " ", job.MachineType, " ", job.Spot, " ", job.Zones, " ", job.LocalSSDs, " ",
+			job.Tasks)
+		if got != want || job.Labels["coppice-sweep"] != "nightly-20261120" ||
+			job.Env["COPPICE_SWEEP"] != "nightly-20261120" || job.Env["COPPICE_JOB"] != job.ID ||
+			len(job.Notify) != 1 || job.Notify[0] != "projects/p/topics/coppice-jobs" {
 			t.Errorf("%d: %s, want %s\n%v", n, got, want, job.Env)
 		}
 		labels[job.Labels[batch.PlanLabel]] = true
@@ -97,7 +114,8 @@ func TestJobsOfFallbacks(t *testing.T) {
 
 // TestOnlyCloudRunRemovesSignatures: elsewhere anybody could write a token whose signature seems to have been removed.
 func TestOnlyCloudRunRemovesSignatures(t *testing.T) {
-	env := sweep.CallersEnv{Audience: "https://console.example", Callers: []string{"a@example.com"}, Signatures: sweep.SignaturesCloudRun}
+	env := sweep.CallersEnv{Audience: "https://console.example", Callers: []string{"a@example.com"},
+		Signatures: sweep.SignaturesCloudRun}
 	var setup *cloud.SetupError
 	if _, err := callers(t.Context(), env); !errors.As(err, &setup) {
 		t.Errorf("outside Cloud Run, tokens without signatures are accepted (%v); want a *cloud.SetupError", err)
@@ -110,22 +128,29 @@ func TestOnlyCloudRunRemovesSignatures(t *testing.T) {
 
 func TestTheStagingJob(t *testing.T) {
 	j := &jobs{env: env()}
-	j.env.LauncherImage, j.env.StageAccount = "us-docker.pkg.dev/p/coppice/launcher:v1", "stage@p.iam.gserviceaccount.com"
-	job := j.describeTask(cloudjob.Request{Kind: cloudjob.Stage, Dataset: "clicks", Fingerprint: "0123456789abcdef0123456789abcdef", Machine: "n2-highmem-8", VCPUs: 8, Memory: 64 << 30,
-		LocalSSD: 4, Limit: 24 * time.Hour, Env: sweep.LauncherTaskEnv{Project: "p", DatasetsBucket: "d", Job: "stage-clicks-0123456789ab", File: "clicks.yaml", Spec: "name: clicks\n"}})
+	j.env.LauncherImage, j.env.StageAccount = "us-docker.pkg.dev/p/coppice/launcher:v1",
+		"stage@p.iam.gserviceaccount.com"
+	job := j.describeTask(cloudjob.Request{Kind: cloudjob.Stage, Dataset: "clicks",
+		Fingerprint: "0123456789abcdef0123456789abcdef", Machine: "n2-highmem-8", VCPUs: 8, Memory: 64 << 30,
+		LocalSSD: 4, Limit: 24 * time.Hour, Env: sweep.LauncherTaskEnv{Project: "p", DatasetsBucket: "d",
+			Job: "stage-clicks-0123456789ab", File: "clicks.yaml", Spec: "name: clicks\n"}})
 	if _, err := batch.Build(job); err != nil {
 		t.Fatal(err)
 	}
-	if job.Tasks != 1 || job.LocalSSDs != 4 || job.ServiceAccount != j.env.StageAccount || job.Image != j.env.LauncherImage || job.Env["COPPICE_SCRATCH"] != job.MountPath || job.Args[0] != "stage-task" {
+	if job.Tasks != 1 || job.LocalSSDs != 4 || job.ServiceAccount != j.env.StageAccount ||
+		job.Image != j.env.LauncherImage || job.Env["COPPICE_SCRATCH"] != job.MountPath || job.Args[0] != "stage-task" {
 		t.Errorf("got %+v; want one stage-task on four local SSDs with the stager's account and image", job)
 	}
-	if job.CPUMilli != 8000 || job.MemoryMiB >= 64<<10 || job.MaxRetries != 3 || !slices.Contains(job.RetryExitCodes, sweep.ExitTransient) || slices.Contains(job.RetryExitCodes, sweep.ExitInput) {
-		t.Errorf("got %+v; want 8 processors, less than all memory, 3 repetitions of what is transient and none of bad input", job)
+	if job.CPUMilli != 8000 || job.MemoryMiB >= 64<<10 || job.MaxRetries != 3 ||
+		!slices.Contains(job.RetryExitCodes, sweep.ExitTransient) ||
+		slices.Contains(job.RetryExitCodes, sweep.ExitInput) {
+		t.Errorf("got %+v; want 8 processors, less than all memory, 3 repetitions of what is transient and none of "+
+			"bad input", job)
 	}
 }
 
-// TestLocalSSDTablesAgree holds the numbers of local SSDs that package batch allows against the catalogue that the launcher plans
-// with: wherever both know a type, they say the same, so that no plan is made which the rule refuses.
+// TestLocalSSDTablesAgree holds the numbers of local SSDs that package batch allows against the catalogue that the
+// launcher plans with: wherever both know a type, they say the same, so that no plan is made which the rule refuses.
 func TestLocalSSDTablesAgree(t *testing.T) {
 	catalogue, err := machines.Types()
 	if err != nil {
@@ -148,7 +173,8 @@ func TestLocalSSDTablesAgree(t *testing.T) {
 }
 
 func TestExitCodesOfBatch(t *testing.T) {
-	for err, want := range map[error]int{&batch.RuleError{}: sweep.ExitInput, &batch.ConflictError{}: sweep.ExitConflict} {
+	for err, want := range map[error]int{&batch.RuleError{}: sweep.ExitInput,
+		&batch.ConflictError{}: sweep.ExitConflict} {
 		if code := program.ExitCode(t.Context(), err); code != want {
 			t.Errorf("%T: exit code %d, expected %d", err, code, want)
 		}

@@ -1,5 +1,5 @@
-// Command task trains trials. `task run` is the worker that every task of the Batch array runs; `task train` trains one model on a local
-// dataset folder, without any cloud.
+// Command task trains trials. `task run` is the worker that every task of the Batch array runs; `task train` trains one
+// model on a local dataset folder, without any cloud.
 package main
 
 import (

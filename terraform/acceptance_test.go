@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// stub stands for every program that the acceptance run calls. It writes down how it was called and answers as the cloud
-// would; FAIL, INTERRUPT and SAY change that for calls that match.
+// stub stands for every program that the acceptance run calls. It writes down how it was called and answers as the
+// cloud would; FAIL, INTERRUPT and SAY change that for calls that match.
 const stub = `#!/bin/sh
 me=${0##*/}
 echo "$me $*" >>"$CALLS"
@@ -72,14 +72,17 @@ func newRun(t *testing.T) *run {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"gcloud", "terraform", "curl", "make", "go", "docker", "git", "launcher", "clicks", "localemu"} {
+	for _, name := range []string{"gcloud", "terraform", "curl", "make", "go", "docker", "git", "launcher", "clicks",
+		"localemu"} {
 		if err := os.WriteFile(filepath.Join(r.dir, "stubs", name), []byte(stub), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	r.write("home/application_default_credentials.json", `{"type":"authorized_user","refresh_token":"1//secret"}`)
-	r.env = []string{"PATH=" + filepath.Join(r.dir, "stubs") + ":/usr/bin:/bin", "HOME=" + filepath.Join(r.dir, "home"), "CALLS=" + filepath.Join(r.dir, "calls"),
-		"CALLERS=" + filepath.Join(r.dir, "callers"), "STATE=" + filepath.Join(r.dir, "state"), "BIN=" + filepath.Join(r.dir, "stubs"), "TERRAFORM=terraform", "IMAGE_TOOL=docker",
+	r.env = []string{"PATH=" + filepath.Join(r.dir, "stubs") + ":/usr/bin:/bin", "HOME=" + filepath.Join(r.dir, "home"),
+		"CALLS=" + filepath.Join(r.dir, "calls"),
+		"CALLERS=" + filepath.Join(r.dir, "callers"), "STATE=" + filepath.Join(r.dir, "state"),
+		"BIN=" + filepath.Join(r.dir, "stubs"), "TERRAFORM=terraform", "IMAGE_TOOL=docker",
 		"PROJECT=my-project", "NAME=accept-1", "WAIT=0", "YES=1"}
 	return r
 }
@@ -159,10 +162,16 @@ func TestAcceptancePasses(t *testing.T) {
 	if r.code != 0 {
 		t.Fatalf("exit code %d:\n%s", r.code, r.out)
 	}
-	order := []string{"gcloud auth print", "make build", "terraform .* init", "services enable pubsub", "identity create .*pubsub", "identity create .*run", "identity create .*artifactregistry", "terraform .* apply", "make images", "make push", "terraform .*image_tag=v7", "launcher doctor",
-		"gcloud storage cp", "launcher stage .*--batch", "launcher plan", "launcher sweep .*--id accept-1-1", "launcher watch accept-1-1", "launcher registry show", "launcher predict",
-		"localemu exec .* predict", "launcher bill", "gcloud logging read .*task", "gcloud logging read .*aggregator", "buckets describe", "curl .*/push", "curl .*/reconcile",
-		"gcloud scheduler jobs run accept-1-sweep-nightly", "launcher watch nightly-20261121-0200", "launcher cancel accept-1-1", "terraform .* apply .*protect=false", "terraform .* destroy", "terraform .* state list"}
+	order := []string{"gcloud auth print", "make build", "terraform .* init", "services enable pubsub",
+		"identity create .*pubsub", "identity create .*run", "identity create .*artifactregistry", "terraform .* apply",
+		"make images", "make push", "terraform .*image_tag=v7", "launcher doctor",
+		"gcloud storage cp", "launcher stage .*--batch", "launcher plan", "launcher sweep .*--id accept-1-1",
+		"launcher watch accept-1-1", "launcher registry show", "launcher predict",
+		"localemu exec .* predict", "launcher bill", "gcloud logging read .*task", "gcloud logging read .*aggregator",
+		"buckets describe", "curl .*/push", "curl .*/reconcile",
+		"gcloud scheduler jobs run accept-1-sweep-nightly", "launcher watch nightly-20261121-0200",
+		"launcher cancel accept-1-1", "terraform .* apply .*protect=false", "terraform .* destroy",
+		"terraform .* state list"}
 	last := -1
 	for _, pattern := range order {
 		at := r.called(pattern)
@@ -172,7 +181,8 @@ func TestAcceptancePasses(t *testing.T) {
 		last = max(last, at)
 	}
 	report := r.file(work + "report.md")
-	if met := strings.Count(report, "| met |"); met != 22 || strings.Contains(report, "NOT") || !strings.Contains(report, "PASSED") {
+	if met := strings.Count(report, "| met |"); met != 22 || strings.Contains(report, "NOT") ||
+		!strings.Contains(report, "PASSED") {
 		t.Errorf("%d expectations met:\n%s", met, report)
 	}
 	if at := strings.Count(strings.Join(r.calls, "\n"), "scheduler jobs run"); at != 3 {
@@ -180,7 +190,8 @@ func TestAcceptancePasses(t *testing.T) {
 	}
 	r.leavesNoLogin()
 	// The launcher's account sees its own rights only: who looks at everybody's is the operator.
-	for _, caller := range []string{"launcher doctor of my-project as the operator\n", "launcher ls of my-project as " + work + "launcher.json\n"} {
+	for _, caller := range []string{"launcher doctor of my-project as the operator\n", "launcher ls of my-project as " +
+		work + "launcher.json\n"} {
 		if all := r.file("callers"); !strings.Contains(all, caller) {
 			t.Errorf("%q is missing:\n%s", caller, all)
 		}
@@ -190,11 +201,13 @@ func TestAcceptancePasses(t *testing.T) {
 	}
 	// Everything is done in the copy, under its own name.
 	for _, call := range r.calls {
-		if strings.HasPrefix(call, "terraform ") && !strings.HasPrefix(call, "terraform -chdir="+work+"terraform/examples/minimal ") {
+		if strings.HasPrefix(call, "terraform ") && !strings.HasPrefix(call, "terraform -chdir="+work+
+			"terraform/examples/minimal ") {
 			t.Errorf("another state: %s", call)
 		}
 	}
-	if text := r.file(work + "terraform/examples/minimal/acceptance_override.tf"); !strings.Contains(text, `name           = "accept-1"`) || r.exists("terraform/examples/minimal/acceptance_override.tf") {
+	if text := r.file(work + "terraform/examples/minimal/acceptance_override.tf"); !strings.Contains(text,
+		`name           = "accept-1"`) || r.exists("terraform/examples/minimal/acceptance_override.tf") {
 		t.Errorf("names of its own: %s", text)
 	}
 }
@@ -203,10 +216,14 @@ func TestAcceptancePasses(t *testing.T) {
 func TestAcceptanceFails(t *testing.T) {
 	t.Parallel()
 	for step, fail := range map[string]string{
-		"2. login": "projects describe", "3. build": "make build", "5. create": "terraform .* apply", "6. images": "make push", "7. deploy": "image_tag=v7",
-		"8. act as the launcher": "launcher ls$", "9. doctor": "launcher doctor", "10. upload": "storage cp", "11. stage": "launcher stage", "12. quote": "launcher plan",
-		"13. sweep": "launcher sweep", "14. watch": "launcher watch accept-1-1", "15. winner": "registry show accept --file", "16. same scores": "localemu .* sweep",
-		"17. bill": "launcher bill", "18. logs": "logging read", "19. private": "buckets describe", "20. push": "services describe", "21. schedule": "scheduler jobs",
+		"2. login": "projects describe", "3. build": "make build", "5. create": "terraform .* apply",
+		"6. images": "make push", "7. deploy": "image_tag=v7",
+		"8. act as the launcher": "launcher ls$", "9. doctor": "launcher doctor", "10. upload": "storage cp",
+		"11. stage": "launcher stage", "12. quote": "launcher plan",
+		"13. sweep": "launcher sweep", "14. watch": "launcher watch accept-1-1",
+		"15. winner": "registry show accept --file", "16. same scores": "localemu .* sweep",
+		"17. bill": "launcher bill", "18. logs": "logging read", "19. private": "buckets describe",
+		"20. push": "services describe", "21. schedule": "scheduler jobs",
 		"22. destroy": "terraform .* destroy",
 	} {
 		t.Run(step, func(t *testing.T) {
@@ -220,10 +237,12 @@ func TestAcceptanceFails(t *testing.T) {
 			} else {
 				r.says("Nothing that costs was created")
 			}
-			if r.code == 0 || step != "22. destroy" && r.called("terraform .* destroy") >= 0 || r.called("launcher cancel") >= 0 && step != "22. destroy" {
+			if r.code == 0 || step != "22. destroy" && r.called("terraform .* destroy") >= 0 ||
+				r.called("launcher cancel") >= 0 && step != "22. destroy" {
 				t.Errorf("exit code %d; calls %q", r.code, r.calls)
 			}
-			if report := r.file(work + "report.md"); strings.Count(report, "**NOT MET**") != 1 || !strings.Contains(report, "NOT PASSED") {
+			if report := r.file(work + "report.md"); strings.Count(report, "**NOT MET**") != 1 ||
+				!strings.Contains(report, "NOT PASSED") {
 				t.Errorf("report:\n%s", report)
 			}
 			r.leavesNoLogin()
@@ -308,7 +327,8 @@ func TestAcceptanceInterruptedAndRemoved(t *testing.T) {
 	if r.code == 0 || r.called("terraform .* destroy") >= 0 {
 		t.Fatalf("exit code %d, %q", r.code, r.calls)
 	}
-	r.says("stopped in 14. watch", "accept-1-1", "module.coppice.google_storage_bucket.coppice", "make acceptance-destroy")
+	r.says("stopped in 14. watch", "accept-1-1", "module.coppice.google_storage_bucket.coppice",
+		"make acceptance-destroy")
 	r.leavesNoLogin()
 
 	r.do("") // not over what is left
@@ -318,7 +338,8 @@ func TestAcceptanceInterruptedAndRemoved(t *testing.T) {
 	r.says("make acceptance-destroy")
 
 	r.do("destroy")
-	if r.code != 0 || r.called("launcher cancel accept-1-1") < 0 || r.called("terraform .* destroy") < r.called("launcher cancel") || r.file("state") != "" {
+	if r.code != 0 || r.called("launcher cancel accept-1-1") < 0 ||
+		r.called("terraform .* destroy") < r.called("launcher cancel") || r.file("state") != "" {
 		t.Errorf("exit code %d, %q:\n%s", r.code, r.calls, r.out)
 	}
 	r.leavesNoLogin()
@@ -332,7 +353,8 @@ func TestAcceptanceInterruptedAndRemoved(t *testing.T) {
 	}
 }
 
-// TestAcceptanceRemovesWhereItWas: another region than the run's would have Terraform replace everything before it destroys it.
+// TestAcceptanceRemovesWhereItWas: another region than the run's would have Terraform replace everything before it
+// destroys it.
 func TestAcceptanceRemovesWhereItWas(t *testing.T) {
 	t.Parallel()
 	for _, later := range []string{"REGION=", "REGION=us-central1"} { // make gives the first where nothing is said
@@ -365,7 +387,10 @@ func TestAcceptanceAsksFirst(t *testing.T) {
 		t.Errorf("exit code %d, %q", r.code, r.calls)
 	}
 	r.says("What it costs", "Type the name of the project", "nothing was created")
-	for _, setting := range []string{"PROJECT=", "PROJECT=a b", "PROJECT=x;id", "PROJECT=$(id)", "PROJECT=../x", "PROJECT=x", "PROJECT=short", "PROJECT=my-project-", "PROJECT=1project", "PROJECT=" + strings.Repeat("a", 31), "NAME=../../x", "NAME=-x", "NAME=1x", "NAME=abcdefghijklmnopqr", "REGION=x y", "MACHINE=a;b", "SSDS=0", "SSDS=two", "SSDS=1;id"} {
+	for _, setting := range []string{"PROJECT=", "PROJECT=a b", "PROJECT=x;id", "PROJECT=$(id)", "PROJECT=../x",
+		"PROJECT=x", "PROJECT=short", "PROJECT=my-project-", "PROJECT=1project", "PROJECT=" + strings.Repeat("a", 31),
+		"NAME=../../x", "NAME=-x", "NAME=1x", "NAME=abcdefghijklmnopqr", "REGION=x y", "MACHINE=a;b", "SSDS=0",
+		"SSDS=two", "SSDS=1;id"} {
 		for _, dry := range []string{"DRY=", "DRY=1"} {
 			r.do("", setting, dry)
 			if r.code == 0 || len(r.calls) > 0 || r.exists("build") {
@@ -398,7 +423,8 @@ func TestAcceptanceDry(t *testing.T) {
 		}
 		return lines
 	}
-	if dry, all := len(shown(r.out)), len(shown(wet.out)); dry != all-2 { // the two sweeps that it cancels, of which there are none
+	// the two sweeps that it cancels, of which there are none
+	if dry, all := len(shown(r.out)), len(shown(wet.out)); dry != all-2 {
 		t.Errorf("%d commands dry, %d for real", dry, all)
 	}
 }

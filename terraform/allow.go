@@ -17,8 +17,8 @@ func (t *Table) Of(identity string) []Binding {
 	return of
 }
 
-// Permissions returns what an identity may do on a resource, ascending, by bindings on the resource itself and on the project, which
-// contains all others.
+// Permissions returns what an identity may do on a resource, ascending, by bindings on the resource itself and on the
+// project, which contains all others.
 func (t *Table) Permissions(identity, resource string) []string {
 	var may []string
 	for _, b := range t.Of(identity) {
@@ -46,8 +46,8 @@ func (e *DeniedError) Error() string {
 	return text
 }
 
-// Check returns nil if the identity has the permission on the resource, else a *DeniedError. A permission that is in no role of the table
-// is always denied.
+// Check returns nil if the identity has the permission on the resource, else a *DeniedError. A permission that is in no
+// role of the table is always denied.
 func (t *Table) Check(identity, resource, permission string) error {
 	if slices.Contains(t.Permissions(identity, resource), permission) {
 		return nil
@@ -62,8 +62,8 @@ func (t *Table) Check(identity, resource, permission string) error {
 	return denied
 }
 
-// Without returns a copy of the table without one binding, for showing what that one is for. A binding that is not in the table is an
-// error.
+// Without returns a copy of the table without one binding, for showing what that one is for. A binding that is not in
+// the table is an error.
 func (t *Table) Without(identity, resource, role string) (*Table, error) {
 	less := &Table{Identities: t.Identities, Roles: t.Roles}
 	for _, b := range t.Bindings {

@@ -27,7 +27,8 @@ type call struct {
 // https://cloud.google.com/batch/docs/get-started#prerequisites, read 2026-11-21.
 var calls = map[string][]call{
 	"internal/cloud/batch": {
-		{"CreateJob", []string{"batch.jobs.create"}, "project", true, false, false}, // and to act as the job's account: below
+		// and to act as the job's account: below
+		{"CreateJob", []string{"batch.jobs.create"}, "project", true, false, false},
 		{"GetJob", []string{"batch.jobs.get"}, "project", true, false, true},
 		{"CancelJob", []string{"batch.jobs.delete"}, "project", true, false, false},
 		{"DeleteJob", []string{"batch.jobs.delete"}, "project", true, false, false},
@@ -38,16 +39,18 @@ var calls = map[string][]call{
 		{"Attrs", []string{"storage.objects.get"}, "bucket", true, true, true},
 		{"NewRangeReader", []string{"storage.objects.get"}, "bucket", true, true, true},
 		{"Objects", []string{"storage.objects.list"}, "bucket", true, true, true},
-		{"NewWriter", []string{"storage.objects.create"}, "bucket", true, true, true}, // and delete, where it overwrites: below
+		// and delete, where it overwrites: below
+		{"NewWriter", []string{"storage.objects.create"}, "bucket", true, true, true},
 	},
 	"internal/cloud/pubsub": {
-		{"Publish", []string{"pubsub.topics.publish"}, "topic", false, true, false}, // and launcher and aggregator, verdicts: below
+		// and launcher and aggregator, verdicts: below
+		{"Publish", []string{"pubsub.topics.publish"}, "topic", false, true, false},
 		{"Receive", []string{"pubsub.subscriptions.consume"}, "subscription", false, false, true},
 	},
 }
 
-// writes are the buckets that each program writes, and whether it overwrites, which the service counts as deleting. Whoever
-// reads the sweeps bucket also lists it. From the calls of blob.Store's Put, Create and CreateJSON.
+// writes are the buckets that each program writes, and whether it overwrites, which the service counts as deleting.
+// Whoever reads the sweeps bucket also lists it. From the calls of blob.Store's Put, Create and CreateJSON.
 var writes = []struct {
 	identity, bucket string
 	overwrites       bool
@@ -55,9 +58,11 @@ var writes = []struct {
 }{
 	{Launcher, DatasetsBucket, true, "launcher/internal/stager/version.go: the name of the latest version"},
 	{Stager, DatasetsBucket, true, "launcher/internal/stager/version.go: the name of the latest version"},
-	{Launcher, SweepsBucket, false, "internal/sweepstore/create.go: plan, cancellation, records of jobs and marks of what was told"},
+	{Launcher, SweepsBucket, false,
+		"internal/sweepstore/create.go: plan, cancellation, records of jobs and marks of what was told"},
 	{Launcher, RegistryBucket, true, "internal/registry/alias.go: promote and rollback"},
-	{Task, SweepsBucket, true, "internal/sweepstore/trials.go: heartbeats; internal/sweepstore/checkpoints.go: checkpoints"},
+	{Task, SweepsBucket, true,
+		"internal/sweepstore/trials.go: heartbeats; internal/sweepstore/checkpoints.go: checkpoints"},
 	{Aggregator, SweepsBucket, false, "internal/sweepstore/create.go: ending, conclusion and marks of what was told"},
 	{Aggregator, RegistryBucket, true, "internal/registry/alias.go: the champion"},
 }
@@ -81,8 +86,10 @@ func TestTableCoversTheCalls(t *testing.T) {
 	}
 	for adapter, list := range calls {
 		for _, c := range list {
-			for identity, makes := range map[string]bool{Launcher: c.launcher, Stager: c.launcher && c.of == "bucket", Task: c.task, Aggregator: c.agg} {
-				resources := map[string][]string{"project": {Project}, "bucket": reads[identity], "topic": {ScoresTopic}, "subscription": {ScoresSubscription}}[c.of]
+			for identity, makes := range map[string]bool{Launcher: c.launcher, Stager: c.launcher && c.of == "bucket",
+				Task: c.task, Aggregator: c.agg} {
+				resources := map[string][]string{"project": {Project}, "bucket": reads[identity],
+					"topic": {ScoresTopic}, "subscription": {ScoresSubscription}}[c.of]
 				if c.method == "NewWriter" {
 					resources = nil // see writes
 				}
@@ -99,7 +106,8 @@ func TestTableCoversTheCalls(t *testing.T) {
 	for _, w := range writes {
 		for place := range strings.SplitSeq(w.where, "; ") {
 			file, _, _ := strings.Cut(place, ":")
-			if source, err := os.ReadFile("../" + file); err != nil || !strings.Contains(string(source), "Put(") && !strings.Contains(string(source), "CreateJSON(") {
+			if source, err := os.ReadFile("../" + file); err != nil || !strings.Contains(string(source), "Put(") &&
+				!strings.Contains(string(source), "CreateJSON(") {
 				t.Errorf("%s: %v; where is it written now?", place, err)
 			}
 		}
@@ -122,15 +130,17 @@ func TestTableCoversTheCalls(t *testing.T) {
 	must(Task, JobsTopic, "pubsub.topics.publish", "the notifications of a sweep's job; a staging asks for none")
 }
 
-// libraries are the calls of a client library in an adapter that reach the service. Everything else that the adapters call
-// on the library's values happens in memory, or goes through one of these.
+// libraries are the calls of a client library in an adapter that reach the service. Everything else that the adapters
+// call on the library's values happens in memory, or goes through one of these.
 var libraries = map[string]struct {
 	receivers []string // last parts of the expressions on which the calls are made
 	local     []string // calls on them that do not reach the service
 }{
-	"internal/cloud/batch":  {receivers: []string{"c.c"}, local: []string{"Close"}},
-	"internal/cloud/gcs":    {receivers: []string{"o", "b.b", "c.c", "p.object"}, local: []string{"Object", "Bucket", "Generation", "If", "Close", "SetRetry"}},
-	"internal/cloud/pubsub": {receivers: []string{"p.p", "s.s", "c.c"}, local: []string{"Stop", "Close", "Publisher", "Subscriber"}},
+	"internal/cloud/batch": {receivers: []string{"c.c"}, local: []string{"Close"}},
+	"internal/cloud/gcs": {receivers: []string{"o", "b.b", "c.c", "p.object"},
+		local: []string{"Object", "Bucket", "Generation", "If", "Close", "SetRetry"}},
+	"internal/cloud/pubsub": {receivers: []string{"p.p", "s.s", "c.c"}, local: []string{"Stop", "Close", "Publisher",
+		"Subscriber"}},
 }
 
 // TestCallsAreThoseOfTheAdapters reads the adapters: a call of a service that is not in calls is a right that was not
@@ -164,7 +174,8 @@ func TestCallsAreThoseOfTheAdapters(t *testing.T) {
 		}
 		slices.Sort(known)
 		if got := slices.Sorted(maps.Keys(made)); !slices.Equal(got, known) {
-			t.Errorf("%s calls %q, calls has %q: add or drop a row, with who makes the call and what it needs", adapter, got, known)
+			t.Errorf("%s calls %q, calls has %q: add or drop a row, with who makes the call and what it needs", adapter,
+				got, known)
 		}
 	}
 }

@@ -9,10 +9,12 @@ import (
 	"testing"
 )
 
-// ones are files that a user's own deployment of an example has beside its main.tf. With any of them, a copy that is made to
-// try something is not the project's: it would deploy their images, change their names, or act on what they have in the cloud.
+// ones are files that a user's own deployment of an example has beside its main.tf. With any of them, a copy that is
+// made to try something is not the project's: it would deploy their images, change their names, or act on what they
+// have in the cloud.
 var ones = []string{
-	".terraform/environment", ".terraform.lock.hcl", "terraform.tfstate", "terraform.tfstate.backup", "terraform.tfstate.d/other/terraform.tfstate", "terraform.tfvars",
+	".terraform/environment", ".terraform.lock.hcl", "terraform.tfstate", "terraform.tfstate.backup",
+	"terraform.tfstate.d/other/terraform.tfstate", "terraform.tfvars",
 	"terraform.tfvars.json", "mine.auto.tfvars", "my_override.tf", "my_override.tf.json", "override.tf",
 }
 
@@ -69,7 +71,8 @@ mkdir -p "$KEPT"
 cp -R "$at/." "$KEPT"
 `
 
-// walking is a run with the stand-in that docs/deploy.md tells of, which installs itself as said, and a tool that keeps what it is given.
+// walking is a run with the stand-in that docs/deploy.md tells of, which installs itself as said, and a tool that keeps
+// what it is given.
 func walking(t *testing.T, install string) *run {
 	t.Helper()
 	r := newRun(t)
@@ -80,7 +83,8 @@ func walking(t *testing.T, install string) *run {
 		}
 	}
 	for name, text := range map[string]string{
-		"stubs/terraform": keeping, "standin/install": "#!/bin/sh\n" + install + "\n", "standin/cli": "#!/bin/sh\necho " + filepath.Join(r.dir, "stubs/terraform") + "\n",
+		"stubs/terraform": keeping, "standin/install": "#!/bin/sh\n" + install + "\n",
+		"standin/cli":  "#!/bin/sh\necho " + filepath.Join(r.dir, "stubs/terraform") + "\n",
 		"bin/localemu": "#!/bin/sh\necho COPPICE_PROJECT=local-project\n", "bin/clicks": "#!/bin/sh\n",
 	} {
 		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o755); err != nil {
@@ -117,7 +121,8 @@ func (r *run) shell(program string, args ...string) {
 	}
 }
 
-// TestDeployWalk: what the documentation has one type in acts on a copy without anybody's state, through the stand-in and in no other way.
+// TestDeployWalk: what the documentation has one type in acts on a copy without anybody's state, through the stand-in
+// and in no other way.
 func TestDeployWalk(t *testing.T) {
 	t.Parallel()
 	r := walking(t, "echo the-stand-in.rc")
@@ -131,7 +136,8 @@ func TestDeployWalk(t *testing.T) {
 		}
 	}
 	for _, call := range r.calls {
-		if strings.HasPrefix(call, "terraform ") && (!strings.HasPrefix(call, "terraform -chdir=build/deploy/") || !strings.HasSuffix(call, " with the-stand-in.rc")) {
+		if strings.HasPrefix(call, "terraform ") && (!strings.HasPrefix(call, "terraform -chdir=build/deploy/") ||
+			!strings.HasSuffix(call, " with the-stand-in.rc")) {
 			t.Errorf("past the copy, or past the stand-in: %s", call)
 		}
 	}
@@ -155,20 +161,23 @@ func TestCheckTakesNothingAlong(t *testing.T) {
 	r.clean("kept")
 }
 
-// TestCheckSaysWhichVersion: a tool that is too old is named with its version and the one that is needed, and not with a provider that could
-// not be had.
+// TestCheckSaysWhichVersion: a tool that is too old is named with its version and the one that is needed, and not with
+// a provider that could not be had.
 func TestCheckSaysWhichVersion(t *testing.T) {
 	t.Parallel()
 	for version, says := range map[string]string{
-		"Terraform v1.8.5": "is version 1.8.5, and terraform/versions.tf asks for 1.9 or later", "OpenTofu v1.7.10": "is version 1.7.10", "Terraform v1.9.0": "", "Terraform v1.11.4": "", "OpenTofu v2.0.0": "",
+		"Terraform v1.8.5": "is version 1.8.5, and terraform/versions.tf asks for 1.9 or later",
+		"OpenTofu v1.7.10": "is version 1.7.10", "Terraform v1.9.0": "", "Terraform v1.11.4": "", "OpenTofu v2.0.0": "",
 	} {
 		r := walking(t, "echo the-stand-in.rc")
-		answering := strings.Replace(keeping, "case $1 in version", "[ \"$1\" != version ] || echo \""+version+"\"\ncase $1 in version", 1)
+		answering := strings.Replace(keeping, "case $1 in version", "[ \"$1\" != version ] || echo \""+version+
+			"\"\ncase $1 in version", 1)
 		if err := os.WriteFile(filepath.Join(r.dir, "stubs/terraform"), []byte(answering), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		r.shell("sh", "terraform/check.sh")
-		if (r.code == 0) != (says == "") || !strings.Contains(r.out, says) || says != "" && r.called("^terraform (init|test)") >= 0 {
+		if (r.code == 0) != (says == "") || !strings.Contains(r.out, says) || says != "" &&
+			r.called("^terraform (init|test)") >= 0 {
 			t.Errorf("with %s it ended with %d, expected %q:\n%s", version, r.code, says, r.out)
 		}
 	}

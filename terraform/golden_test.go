@@ -20,7 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "write tests/golden anew")
 
-// deployment is what the golden bindings are of; tests/defaults.tftest.hcl and tests/everything.tftest.hcl plan the same two.
+// deployment is what the golden bindings are of; tests/defaults.tftest.hcl and tests/everything.tftest.hcl plan the
+// same two.
 type deployment struct {
 	file    string
 	people  map[string][]string
@@ -33,10 +34,12 @@ type deployment struct {
 
 var deployments = []deployment{
 	{file: "bootstrap.json"},
-	{file: "everything.json", jobs: []string{"coppice-sweep-nightly", "coppice-sweep-weekly", "coppice-stage-clicks"}, source: []string{"example-exports"}, webhook: []string{"slack-verdicts"}, key: true, shared: true, people: map[string][]string{
-		"operators":     {"group:ops@example.com", "user:ana@example.com"},
-		"model_readers": {"serviceAccount:serving@example-serving.iam.gserviceaccount.com"},
-	}},
+	{file: "everything.json", jobs: []string{"coppice-sweep-nightly", "coppice-sweep-weekly", "coppice-stage-clicks"},
+		source: []string{"example-exports"}, webhook: []string{"slack-verdicts"}, key: true, shared: true,
+		people: map[string][]string{
+			"operators":     {"group:ops@example.com", "user:ana@example.com"},
+			"model_readers": {"serviceAccount:serving@example-serving.iam.gserviceaccount.com"},
+		}},
 }
 
 const (
@@ -44,8 +47,8 @@ const (
 	testNumber  = "123456789012"
 )
 
-// bindings are all that Terraform may plan: "MEMBER: ROLE on KIND NAME", ascending. It is a second reading of the table,
-// apart from iam.tf's.
+// bindings are all that Terraform may plan: "MEMBER: ROLE on KIND NAME", ascending. It is a second reading of the
+// table, apart from iam.tf's.
 func (d deployment) bindings(t *Table) []string {
 	var all []string
 	for _, b := range t.Bindings {
@@ -89,7 +92,8 @@ func (d deployment) names(resource string) []string {
 	case kind == "topic" || kind == "subscription":
 		return []string{"coppice-" + name}
 	case kind == "account":
-		return []string{"projects/" + testProject + "/serviceAccounts/coppice-" + name + "@" + testProject + ".iam.gserviceaccount.com"}
+		return []string{"projects/" + testProject + "/serviceAccounts/coppice-" + name + "@" + testProject +
+			".iam.gserviceaccount.com"}
 	case kind == "repository":
 		return []string{"coppice"}
 	case kind == "service" && len(d.jobs) > 0:
@@ -129,7 +133,8 @@ func golden(t *testing.T, name string, have any) {
 		t.Fatal(err)
 	}
 	if string(text) != string(want) {
-		t.Errorf("%s is not what the table says; if the table is right: go test ./terraform -update, and make terraform-check\n%s", path, text)
+		t.Errorf("%s is not what the table says; if the table is right: go test ./terraform -update, and make "+
+			"terraform-check\n%s", path, text)
 	}
 }
 
@@ -160,7 +165,8 @@ func TestGoldenEnvironment(t *testing.T) {
 		}
 	}
 	for _, name := range read {
-		if _, ok := set[name]; !ok && name != "COPPICE_BATCH_ENDPOINT" && name != "COPPICE_INSPECT_ENDPOINT" { // of emulators
+		// of emulators
+		if _, ok := set[name]; !ok && name != "COPPICE_BATCH_ENDPOINT" && name != "COPPICE_INSPECT_ENDPOINT" {
 			t.Errorf("%s is read and not set", name)
 		}
 	}
@@ -179,8 +185,8 @@ func variables(t reflect.Type) []string {
 	return names
 }
 
-// TestOnlyTheTableGrants: no *_iam_* resource outside iam.tf, none there that could hold a list of members, and each made
-// from the table.
+// TestOnlyTheTableGrants: no *_iam_* resource outside iam.tf, none there that could hold a list of members, and each
+// made from the table.
 func TestOnlyTheTableGrants(t *testing.T) {
 	resource := regexp.MustCompile(`(?m)^\s*resource\s+"([a-z0-9_]+)"\s+"([a-z0-9_]+)"\s*\{\s*\n\s*(\S+)\s+=\s+(\S+)`)
 	found := 0
@@ -195,7 +201,8 @@ func TestOnlyTheTableGrants(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if n := len(regexp.MustCompile(`(?m)^\s*resource\s+"`).FindAll(source, -1)); n > len(resource.FindAll(source, -1)) {
+		if n := len(regexp.MustCompile(`(?m)^\s*resource\s+"`).FindAll(source, -1)); n > len(resource.FindAll(source,
+			-1)) {
 			t.Errorf("%s: a resource in a form that this test cannot read", name)
 		}
 		for _, m := range resource.FindAllStringSubmatch(string(source), -1) {
@@ -213,7 +220,8 @@ func TestOnlyTheTableGrants(t *testing.T) {
 				continue
 			}
 			found++
-			if name != "iam.tf" || label != "table" || !strings.HasSuffix(kind, "_iam_member") || first != "for_each" || !strings.HasPrefix(value, "local.granted.") {
+			if name != "iam.tf" || label != "table" || !strings.HasSuffix(kind, "_iam_member") || first != "for_each" ||
+				!strings.HasPrefix(value, "local.granted.") {
 				t.Errorf("%s: %s.%s grants outside the table: every right is a row of iam.yaml", name, kind, label)
 			}
 		}

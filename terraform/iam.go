@@ -1,6 +1,6 @@
-// Package terraform reads the deployment's table of permissions: who may do what on which resource, and why. It is the file iam.yaml beside
-// it, from which Terraform makes every binding, so that what the doctor checks and the local cloud enforces is what is deployed. roles.yaml
-// lists the permissions of each role, as far as needed here.
+// Package terraform reads the deployment's table of permissions: who may do what on which resource, and why. It is the
+// file iam.yaml beside it, from which Terraform makes every binding, so that what the doctor checks and the local cloud
+// enforces is what is deployed. roles.yaml lists the permissions of each role, as far as needed here.
 package terraform
 
 import (
@@ -135,8 +135,10 @@ var (
 
 // resources lists the names of each kind except accounts, which are the identities of that kind.
 var resources = []string{
-	Project, DatasetsBucket, SweepsBucket, RegistryBucket, SourceBuckets, ScoresTopic, JobsTopic, VerdictsTopic, "topic/dead_letters", ScoresSubscription,
-	"subscription/jobs", "subscription/dead_letters", Images, Webhook, "service/aggregator", "job/launcher", "key/coppice", "subnetwork/machines",
+	Project, DatasetsBucket, SweepsBucket, RegistryBucket, SourceBuckets, ScoresTopic, JobsTopic, VerdictsTopic,
+	"topic/dead_letters", ScoresSubscription,
+	"subscription/jobs", "subscription/dead_letters", Images, Webhook, "service/aggregator", "job/launcher",
+	"key/coppice", "subnetwork/machines",
 }
 
 func checkIdentity(i Identity) (wrong string) {
@@ -160,9 +162,11 @@ func (t *Table) checkBinding(b Binding) (wrong string) {
 	case !known:
 		return "there is no such resource" + strictyaml.Suggest(b.Resource, resources)
 	case !rolePattern.MatchString(b.Role):
-		return "roles/SERVICE.ROLE or custom/NAME is wanted: roles/owner, roles/editor and roles/viewer permit far too much"
+		return "roles/SERVICE.ROLE or custom/NAME is wanted: roles/owner, roles/editor and roles/viewer permit far " +
+			"too much"
 	case len(t.Roles[b.Role]) == 0:
-		return "roles.yaml does not say what the role permits" + strictyaml.Suggest(b.Role, slices.Sorted(maps.Keys(t.Roles)))
+		return "roles.yaml does not say what the role permits" +
+			strictyaml.Suggest(b.Role, slices.Sorted(maps.Keys(t.Roles)))
 	case b.Why == "":
 		return "why is missing"
 	}

@@ -20,17 +20,21 @@ func load(t *testing.T) *Table {
 
 func TestTableHasNoWideRights(t *testing.T) {
 	table := load(t)
-	onProject := []string{"roles/batch.agentReporter", "roles/batch.jobsEditor", "roles/batch.jobsViewer", "roles/logging.logWriter", "roles/monitoring.metricWriter",
+	onProject := []string{"roles/batch.agentReporter", "roles/batch.jobsEditor", "roles/batch.jobsViewer",
+		"roles/logging.logWriter", "roles/monitoring.metricWriter",
 		"roles/logging.viewer", "roles/monitoring.viewer", "custom/schedules"}
 	for _, b := range table.Bindings {
 		role := strings.ToLower(b.Role)
-		if !strings.Contains(role, ".") && !strings.HasPrefix(role, "custom/") || strings.HasSuffix(role, "admin") || strings.Contains(role, "owner") || strings.HasSuffix(role, ".editor") || strings.HasSuffix(role, "serviceagent") {
+		if !strings.Contains(role, ".") && !strings.HasPrefix(role, "custom/") || strings.HasSuffix(role, "admin") ||
+			strings.Contains(role, "owner") || strings.HasSuffix(role, ".editor") ||
+			strings.HasSuffix(role, "serviceagent") {
 			t.Errorf("%s: a role this wide gives away everything", b)
 		}
 		if b.Resource == Project && !slices.Contains(onProject, b.Role) {
 			t.Errorf("%s: on the whole project only what cannot be given on less", b)
 		}
-		if strings.HasSuffix(b.Role, "serviceAccountUser") && (b.Identity != Launcher || b.Resource != TaskAccount && b.Resource != StagerAccount) {
+		if strings.HasSuffix(b.Role, "serviceAccountUser") && (b.Identity != Launcher || b.Resource != TaskAccount &&
+			b.Resource != StagerAccount) {
 			t.Errorf("%s: only the launcher acts as somebody, and only as a job's account", b)
 		}
 	}
@@ -116,7 +120,8 @@ func TestCheckNamesTheRoleAndWithoutTakesItAway(t *testing.T) {
 	var denied *DeniedError
 	err = less.Check(Task, ScoresTopic, "pubsub.topics.publish")
 	if !errors.As(err, &denied) || !slices.Equal(denied.Roles, []string{"roles/pubsub.publisher"}) ||
-		!strings.Contains(err.Error(), "task has no permission pubsub.topics.publish on topic/scores; roles/pubsub.publisher would give it") {
+		!strings.Contains(err.Error(),
+			"task has no permission pubsub.topics.publish on topic/scores; roles/pubsub.publisher would give it") {
 		t.Errorf("denied with %v", err)
 	}
 	if err := table.Check(Task, ScoresTopic, "pubsub.topics.publish"); err != nil {
@@ -125,11 +130,13 @@ func TestCheckNamesTheRoleAndWithoutTakesItAway(t *testing.T) {
 	if _, err := less.Without(Task, ScoresTopic, "roles/pubsub.publisher"); err == nil {
 		t.Error("what is not there was taken away")
 	}
-	if err := table.Check(Launcher, SweepsBucket, "storage.buckets.delete"); !errors.As(err, &denied) || len(denied.Roles) != 0 {
+	if err := table.Check(Launcher, SweepsBucket, "storage.buckets.delete"); !errors.As(err, &denied) ||
+		len(denied.Roles) != 0 {
 		t.Errorf("a permission of no role: %v", err)
 	}
 	if may := table.Permissions(Aggregator, SweepsBucket); !slices.Equal(may, []string{
-		"batch.jobs.get", "batch.jobs.list", "batch.tasks.get", "batch.tasks.list", "logging.logEntries.create", "monitoring.timeSeries.create",
+		"batch.jobs.get", "batch.jobs.list", "batch.tasks.get", "batch.tasks.list", "logging.logEntries.create",
+		"monitoring.timeSeries.create",
 		"storage.objects.create", "storage.objects.get", "storage.objects.list", "telemetry.metrics.write",
 	}) {
 		t.Errorf("the aggregator on the sweeps bucket: %q", may)
@@ -140,21 +147,29 @@ func TestWrongTablesAreRefused(t *testing.T) {
 	const who = "identities:\n  task: {kind: account, why: trains}\n"
 	const good = "  - {identity: task, resource: topic/scores, role: roles/pubsub.publisher, why: says so}\n"
 	for name, tc := range map[string]struct{ iam, want string }{
-		"good":      {who + "bindings:\n" + good, ""},
-		"twice":     {who + "bindings:\n" + good + good, "5:6: roles/pubsub.publisher on topic/scores for task: it is there twice"},
-		"role":      {who + "bindings:\n" + strings.Replace(good, "roles/pubsub.publisher", "roles/editor", 1), "roles/owner, roles/editor"},
-		"unknown":   {who + "bindings:\n" + strings.Replace(good, "pubsub.publisher", "pubsub.publishers", 1), `did you mean "roles/pubsub.publisher"`},
-		"resource":  {who + "bindings:\n" + strings.Replace(good, "topic/scores", "topic/score", 1), `did you mean "topic/scores"`},
-		"account":   {who + "bindings:\n" + strings.Replace(good, "topic/scores", "account/nobody", 1), "there is no such resource"},
-		"nobody":    {who + "bindings:\n" + strings.Replace(good, "identity: task", "identity: tusk", 1), `did you mean "task"`},
+		"good": {who + "bindings:\n" + good, ""},
+		"twice": {who + "bindings:\n" + good + good,
+			"5:6: roles/pubsub.publisher on topic/scores for task: it is there twice"},
+		"role": {who + "bindings:\n" + strings.Replace(good, "roles/pubsub.publisher", "roles/editor", 1),
+			"roles/owner, roles/editor"},
+		"unknown": {who + "bindings:\n" + strings.Replace(good, "pubsub.publisher", "pubsub.publishers", 1),
+			`did you mean "roles/pubsub.publisher"`},
+		"resource": {who + "bindings:\n" + strings.Replace(good, "topic/scores", "topic/score", 1),
+			`did you mean "topic/scores"`},
+		"account": {who + "bindings:\n" + strings.Replace(good, "topic/scores", "account/nobody", 1),
+			"there is no such resource"},
+		"nobody": {who + "bindings:\n" + strings.Replace(good, "identity: task", "identity: tusk", 1),
+			`did you mean "task"`},
 		"no reason": {who + "bindings:\n" + strings.Replace(good, ", why: says so", "", 1), "why is missing"},
-		"kind":      {strings.Replace(who, "account", "robot", 1) + "bindings:\n" + good, "one of account, agent, people"},
-		"domain":    {strings.Replace(who, "account", "agent", 1) + "bindings:\n" + good, "an agent has one"},
-		"stranger":  {strings.Replace(who, "why", "because", 1) + "bindings:\n" + good, "because"},
+		"kind": {strings.Replace(who, "account", "robot", 1) + "bindings:\n" + good,
+			"one of account, agent, people"},
+		"domain":   {strings.Replace(who, "account", "agent", 1) + "bindings:\n" + good, "an agent has one"},
+		"stranger": {strings.Replace(who, "why", "because", 1) + "bindings:\n" + good, "because"},
 	} {
 		_, err := parse([]byte(tc.iam), rolesYAML)
 		var bad *strictyaml.Error
-		if tc.want == "" && err != nil || tc.want != "" && (!errors.As(err, &bad) || !strings.Contains(err.Error(), tc.want)) {
+		if tc.want == "" && err != nil || tc.want != "" &&
+			(!errors.As(err, &bad) || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
 	}

@@ -43,8 +43,9 @@ func TestNoKeysAndNobodyIsEverybody(t *testing.T) {
 		t.Fatalf("%d files read: %v", read, err)
 	}
 	for why, example := range map[string]string{
-		"a service account's key: workload identity only":              `resource "google_service_account_key" "x" {}`,
-		"credentials from a file: Terraform uses the operator's login": "provider \"google\" {\n  credentials = file(\"key.json\")\n}",
+		"a service account's key: workload identity only": `resource "google_service_account_key" "x" {}`,
+		"credentials from a file: Terraform uses the operator's login": "provider \"google\" {\n  credentials = " +
+			"file(\"key.json\")\n}",
 		"everybody":         `member = "allUsers"`,
 		"a check taken off": "invoker_iam_disabled = true",
 	} {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// asked are the permissions that commands of docs/deploy.md need, by how the command begins, and on what. Source: "Required roles" of each
-// command's page in the documentation of its service, read 2026-11-22.
+// asked are the permissions that commands of docs/deploy.md need, by how the command begins, and on what. Source:
+// "Required roles" of each command's page in the documentation of its service, read 2026-11-22.
 var asked = map[string]struct {
 	permission, resource string
 }{
@@ -25,7 +25,8 @@ var asked = map[string]struct {
 	"gcloud auth print-access-token | d": {"artifactregistry.repositories.uploadArtifacts", Images},
 }
 
-// TestOperatorsMayDoWhatTheyAreAskedTo reads the commands of docs/deploy.md from the first sweep on, which operators type, not owners.
+// TestOperatorsMayDoWhatTheyAreAskedTo reads the commands of docs/deploy.md from the first sweep on, which operators
+// type, not owners.
 func TestOperatorsMayDoWhatTheyAreAskedTo(t *testing.T) {
 	table := load(t)
 	text, err := os.ReadFile("../docs/deploy.md")
@@ -65,7 +66,8 @@ func TestOperatorsMayDoWhatTheyAreAskedTo(t *testing.T) {
 			t.Errorf("operators are asked to watch the dashboard: %v", err)
 		}
 	}
-	for _, begin := range []string{"gcloud logging read", "gcloud batch jobs list", "gcloud scheduler jobs pause", "gcloud pubsub subscriptions pull"} {
+	for _, begin := range []string{"gcloud logging read", "gcloud batch jobs list", "gcloud scheduler jobs pause",
+		"gcloud pubsub subscriptions pull"} {
 		if !slices.Contains(seen, begin) {
 			t.Errorf("docs/deploy.md does not say %q any more", begin)
 		}

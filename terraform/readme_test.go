@@ -85,7 +85,8 @@ func (m module) inputs() string {
 		if v.text["default"] == "" {
 			fallback = "required"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", v.name, unquoted(v.text["description"]), v.text["type"], fallback)
+		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", v.name, unquoted(v.text["description"]), v.text["type"],
+			fallback)
 	}
 	return b.String()
 }
@@ -99,23 +100,34 @@ func (m module) results() string {
 	return b.String()
 }
 
-// makers are the roles with which each kind of resource is made and changed. Source: https://cloud.google.com/iam/docs/roles-permissions (one
-// page per service), read 2026-11-22.
+// makers are the roles with which each kind of resource is made and changed. Source:
+// https://cloud.google.com/iam/docs/roles-permissions (one page per service), read 2026-11-22.
 var makers = map[string]string{
-	"google_artifact_registry_repository": "artifactregistry.admin", "google_artifact_registry_repository_iam_member": "artifactregistry.admin",
-	"google_billing_budget":   "billing.costsManager",
-	"google_cloud_run_v2_job": "run.admin", "google_cloud_run_v2_job_iam_member": "run.admin", "google_cloud_run_v2_service": "run.admin",
+	"google_artifact_registry_repository":            "artifactregistry.admin",
+	"google_artifact_registry_repository_iam_member": "artifactregistry.admin",
+	"google_billing_budget":                          "billing.costsManager",
+	"google_cloud_run_v2_job":                        "run.admin", "google_cloud_run_v2_job_iam_member": "run.admin",
+	"google_cloud_run_v2_service":            "run.admin",
 	"google_cloud_run_v2_service_iam_member": "run.admin", "google_cloud_scheduler_job": "cloudscheduler.admin",
 	"google_secret_manager_secret_iam_member": "secretmanager.admin",
-	"google_compute_network":                  "compute.networkAdmin", "google_compute_subnetwork": "compute.networkAdmin",
-	"google_kms_crypto_key": "cloudkms.admin", "google_kms_crypto_key_iam_member": "cloudkms.admin", "google_kms_key_ring": "cloudkms.admin",
-	"google_logging_metric": "logging.configWriter", "google_monitoring_alert_policy": "monitoring.editor", "google_monitoring_dashboard": "monitoring.editor",
-	"google_monitoring_notification_channel": "monitoring.editor", "google_project_iam_audit_config": "resourcemanager.projectIamAdmin",
-	"google_project_iam_custom_role": "iam.roleAdmin", "google_project_iam_member": "resourcemanager.projectIamAdmin",
-	"google_project_service": "serviceusage.serviceUsageAdmin", "google_pubsub_subscription": "pubsub.admin", "google_pubsub_subscription_iam_member": "pubsub.admin",
-	"google_pubsub_topic": "pubsub.admin", "google_pubsub_topic_iam_member": "pubsub.admin", "google_service_account": "iam.serviceAccountAdmin",
-	"google_service_account_iam_member": "iam.serviceAccountAdmin", "google_storage_bucket": "storage.admin", "google_storage_bucket_iam_member": "storage.admin",
-	"google_storage_bucket_object": "storage.admin",
+	"google_compute_network":                  "compute.networkAdmin",
+	"google_compute_subnetwork":               "compute.networkAdmin",
+	"google_kms_crypto_key":                   "cloudkms.admin", "google_kms_crypto_key_iam_member": "cloudkms.admin",
+	"google_kms_key_ring":   "cloudkms.admin",
+	"google_logging_metric": "logging.configWriter", "google_monitoring_alert_policy": "monitoring.editor",
+	"google_monitoring_dashboard":            "monitoring.editor",
+	"google_monitoring_notification_channel": "monitoring.editor",
+	"google_project_iam_audit_config":        "resourcemanager.projectIamAdmin",
+	"google_project_iam_custom_role":         "iam.roleAdmin",
+	"google_project_iam_member":              "resourcemanager.projectIamAdmin",
+	"google_project_service":                 "serviceusage.serviceUsageAdmin",
+	"google_pubsub_subscription":             "pubsub.admin",
+	"google_pubsub_subscription_iam_member":  "pubsub.admin",
+	"google_pubsub_topic":                    "pubsub.admin", "google_pubsub_topic_iam_member": "pubsub.admin",
+	"google_service_account":            "iam.serviceAccountAdmin",
+	"google_service_account_iam_member": "iam.serviceAccountAdmin", "google_storage_bucket": "storage.admin",
+	"google_storage_bucket_iam_member": "storage.admin",
+	"google_storage_bucket_object":     "storage.admin",
 }
 
 func (m module) made(t *testing.T, readme string) string {
@@ -151,7 +163,8 @@ func TestReadmeHasEveryInputAndOutput(t *testing.T) {
 		}
 	}
 
-	for name, table := range map[string]string{"inputs": m.inputs(), "outputs": m.results(), "resources": m.made(t, readme)} {
+	for name, table := range map[string]string{"inputs": m.inputs(), "outputs": m.results(),
+		"resources": m.made(t, readme)} {
 		begin, end := "<!-- "+name+":begin -->\n", "<!-- "+name+":end -->"
 		before, rest, found := strings.Cut(readme, begin)
 		have, after, ended := strings.Cut(rest, end)

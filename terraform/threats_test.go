@@ -48,15 +48,18 @@ func TestThreatModelSaysWhoMay(t *testing.T) {
 	for name, row := range rows {
 		may := func(permission, resource string) bool { return table.Check(name, resource, permission) == nil }
 		if reads, writes := inWords(may); row.reads != reads || row.writes != writes {
-			t.Errorf("%s: reads %q and writes %q, and by iam.yaml it is %q and %q", name, row.reads, row.writes, reads, writes)
+			t.Errorf("%s: reads %q and writes %q, and by iam.yaml it is %q and %q", name, row.reads, row.writes, reads,
+				writes)
 		}
 		for words, can := range map[string]bool{
-			"publish scores":          may("pubsub.topics.publish", ScoresTopic),
-			"tell verdicts":           may("pubsub.topics.publish", VerdictsTopic) && may("secretmanager.versions.access", Webhook),
-			"changes of jobs":         may("pubsub.topics.publish", JobsTopic),
-			"take score messages":     may("pubsub.subscriptions.consume", ScoresSubscription),
-			"create Batch jobs":       may("batch.jobs.create", Project),
-			"as task or stager":       may("iam.serviceAccounts.actAs", TaskAccount) && may("iam.serviceAccounts.actAs", StagerAccount),
+			"publish scores": may("pubsub.topics.publish", ScoresTopic),
+			"tell verdicts": may("pubsub.topics.publish", VerdictsTopic) &&
+				may("secretmanager.versions.access", Webhook),
+			"changes of jobs":     may("pubsub.topics.publish", JobsTopic),
+			"take score messages": may("pubsub.subscriptions.consume", ScoresSubscription),
+			"create Batch jobs":   may("batch.jobs.create", Project),
+			"as task or stager": may("iam.serviceAccounts.actAs", TaskAccount) &&
+				may("iam.serviceAccounts.actAs", StagerAccount),
 			"ask Batch about jobs":    may("batch.jobs.get", Project) && !may("batch.jobs.create", Project),
 			"call the aggregator":     may("run.routes.invoke", "service/aggregator"),
 			"the scheduled launchers": may("run.jobs.run", "job/launcher"),

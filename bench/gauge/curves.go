@@ -26,7 +26,9 @@ type curvesFlags struct {
 func regretCurvesCommand() *cobra.Command {
 	var f curvesFlags
 	cmd := &cobra.Command{
-		Use: "regret-curves FILE... --svg FILE", Short: "What regret and peers wrote as an SVG: mean normalised regret over trials, with a band of its standard error", Args: cobra.MinimumNArgs(1),
+		Use: "regret-curves FILE... --svg FILE",
+		Short: "What regret and peers wrote as an SVG: mean normalised regret over trials, with a band of its " +
+			"standard error", Args: cobra.MinimumNArgs(1),
 		Example: "  gauge regret-curves build/bench/search.jsonl --batch 16 --svg docs/search-batches.svg",
 		RunE: func(_ *cobra.Command, files []string) error {
 			all, err := readAll(files)
@@ -89,10 +91,12 @@ func (f *curvesFlags) chart(all []searched) (*plot.Chart, error) {
 		}
 	}
 	if len(f.methods) > 0 { // lines have colours by this order
-		slices.SortStableFunc(methods, func(a, b string) int { return cmp.Compare(slices.Index(f.methods, a), slices.Index(f.methods, b)) })
+		slices.SortStableFunc(methods,
+			func(a, b string) int { return cmp.Compare(slices.Index(f.methods, a), slices.Index(f.methods, b)) })
 	}
 	if len(methods) == 0 || len(methods) > len(lineClasses) {
-		return nil, program.Usagef("the files hold %d ways of searching with %d trials, %d at once; use 1 to %d, with --method, --trials and --batch",
+		return nil, program.Usagef("the files hold %d ways of searching with %d trials, %d at once; use 1 to %d, "+
+			"with --method, --trials and --batch",
 			len(methods), f.trials, f.batch, len(lineClasses))
 	}
 
@@ -100,14 +104,18 @@ func (f *curvesFlags) chart(all []searched) (*plot.Chart, error) {
 	if f.batch == 1 {
 		at = "one at a time"
 	}
-	l := plot.Lines{X: plot.Axis{Label: "trials, " + at, Low: 1, High: float64(f.trials), Whole: true}, Y: plot.Axis{Label: "normalised regret", Log: true},
-		Chart: plot.Chart{ID: fmt.Sprintf("regret-%d", f.batch), W: 760, H: 360, Title: "Normalised regret over trials, " + at,
-			Summary: "Mean regret against the best found of each task, with a band of one standard error; lower is better."}}
+	l := plot.Lines{X: plot.Axis{Label: "trials, " + at, Low: 1, High: float64(f.trials), Whole: true},
+		Y: plot.Axis{Label: "normalised regret", Log: true},
+		Chart: plot.Chart{ID: fmt.Sprintf("regret-%d", f.batch), W: 760, H: 360,
+			Title: "Normalised regret over trials, " + at,
+			Summary: "Mean regret against the best found of each task, with a band of one standard error; lower is " +
+				"better."}}
 	var ends []string
 	for i, method := range methods {
 		line, ok := lineOf(regrets[method], lineClasses[i])
 		if !ok {
-			return nil, program.Usagef("the searches of %s have no curves: they are from an older run; run them again", method)
+			return nil, program.Usagef("the searches of %s have no curves: they are from an older run; run them again",
+				method)
 		}
 		line.Name = method
 		ends = append(ends, fmt.Sprintf("%s %.3f", method, line.Y[len(line.Y)-1]))

@@ -75,7 +75,8 @@ func TestTable(t *testing.T) {
 		Files []string
 		Rows  int
 	}
-	if err := run(t, &got, "table", "--dir", dir, "--rows", "45000", "--columns", "9", "--part-rows", "20000", "--threads", "2"); err != nil {
+	if err := run(t, &got, "table", "--dir", dir, "--rows", "45000", "--columns", "9", "--part-rows", "20000",
+		"--threads", "2"); err != nil {
 		t.Fatal(err)
 	}
 	if len(got.Files) != 3 || filepath.Base(got.Files[2]) != "part-00002-5000.parquet" {
@@ -116,7 +117,8 @@ func TestTableGrows(t *testing.T) {
 		Written int
 	}
 	flags := []string{"--columns", "5", "--part-rows", "1000"}
-	for dir, args := range map[string][]string{small: {"--rows", "2000", "--threads", "1"}, large: {"--rows", "5000", "--threads", "3"}} {
+	for dir, args := range map[string][]string{small: {"--rows", "2000", "--threads", "1"},
+		large: {"--rows", "5000", "--threads", "3"}} {
 		if err := run(t, &got, append(append([]string{"table", "--dir", dir}, args...), flags...)...); err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +137,8 @@ func TestTableGrows(t *testing.T) {
 		}
 		before = append(before, info)
 	}
-	if err := run(t, &got, append([]string{"table", "--dir", small, "--rows", "5000"}, flags...)...); err != nil || len(got.Files) != 5 || got.Written != 3 {
+	if err := run(t, &got, append([]string{"table", "--dir", small, "--rows", "5000"}, flags...)...); err != nil ||
+		len(got.Files) != 5 || got.Written != 3 {
 		t.Fatalf("run(...): got %v, %v; want no error, len(got.Files) = 5, got.Written = 3", err, got)
 	}
 	for i, was := range before {
@@ -148,7 +151,8 @@ func TestTableGrows(t *testing.T) {
 func TestOpen(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000, Encodings: dataset.EncodeNone})
 	var got opened
-	if err := run(t, &got, "open", dir); err != nil || got.Rows != 2000 || got.Milliseconds <= 0 || got.Bytes < 2000*int64(got.Features) {
+	if err := run(t, &got, "open", dir); err != nil || got.Rows != 2000 || got.Milliseconds <= 0 ||
+		got.Bytes < 2000*int64(got.Features) {
 		t.Errorf(`run(t, &got, "open", dir): got %v %+v; want no error, got.Rows = 2000, got.Milliseconds > 0, got.Bytes >= 2000 * int64(got.Features)`, err, got)
 	}
 	if err := run(t, &got, "open", filepath.Join(dir, "nowhere")); err == nil {
@@ -200,12 +204,14 @@ func TestPredict(t *testing.T) {
 	}
 	for _, scorer := range []string{"coppice", "leaves"} {
 		var got predicted
-		if err := run(t, &got, "predict", "--model", model, "--values", values, "--scorer", scorer, "--scores", scores); err != nil {
+		if err := run(t, &got, "predict", "--model", model, "--values", values, "--scorer", scorer, "--scores",
+			scores); err != nil {
 			t.Fatalf("run(...): got %v, %v; want no error", scorer, err)
 		}
 		s, err := readFloats(scores)
 		if err != nil || len(s) != 3 || s[0] != -0.25 || s[1] != 0.75 || s[2] != -0.25 {
-			t.Errorf("readFloats(scores): got %s: %v %v; want no error, len(s) = 3, s[0] = -0.25, s[1] = 0.75, s[2] = -0.25", scorer, s, err)
+			t.Errorf("readFloats(scores): got %s: %v %v; want no error, len(s) = 3, s[0] = -0.25, s[1] = 0.75, s[2] "+
+				"= -0.25", scorer, s, err)
 		}
 		if got.Rows != 3 || got.Trees != 1 || got.Scorer != scorer {
 			t.Errorf("got %+v; want got.Rows = 3, got.Trees = 1, got.Scorer = scorer", got)
@@ -224,7 +230,8 @@ func TestRegretTable(t *testing.T) {
 	if err := regretTable(&out, all); err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range []string{"| good | 50 | 1 | -0.1250 | 0.1250 | 0.1000 | 0.1000 | 0 | 50.0 |", "| peer | 50 | 1 | 0.5000 | 0.0000 | 0.6000 | 0.0000 | 0 | 12.5 |"} {
+	for _, row := range []string{"| good | 50 | 1 | -0.1250 | 0.1250 | 0.1000 | 0.1000 | 0 | 50.0 |",
+		"| peer | 50 | 1 | 0.5000 | 0.0000 | 0.6000 | 0.0000 | 0 | 12.5 |"} {
 		if !strings.Contains(out.String(), row) {
 			t.Errorf("regretTable: got\n%s\nwant a row %s", out.String(), row)
 		}
@@ -235,7 +242,8 @@ func TestRegretTable(t *testing.T) {
 	}
 }
 
-// The curves of a real run are drawn, each with its name, in colours for light and dark; a run without curves is refused.
+// The curves of a real run are drawn, each with its name, in colours for light and dark; a run without curves is
+// refused.
 func TestRegretCurves(t *testing.T) {
 	dir := t.TempDir()
 	results, svg := filepath.Join(dir, "search.jsonl"), filepath.Join(dir, "curves.svg")
@@ -262,7 +270,8 @@ func TestRegretCurves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{">random</text>", ">nsga2</text>", `class="band l1"`, "prefers-color-scheme:dark", "trials, 4 at once", "After the last trial: random 0."} {
+	for _, want := range []string{">random</text>", ">nsga2</text>", `class="band l1"`, "prefers-color-scheme:dark",
+		"trials, 4 at once", "After the last trial: random 0."} {
 		if !strings.Contains(string(drawn), want) {
 			t.Errorf("drawing two methods: got an SVG without %q", want)
 		}
@@ -285,7 +294,8 @@ func TestRegretCurves(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	dir := t.TempDir()
-	model, odd, even, half := filepath.Join(dir, "model.txt"), filepath.Join(dir, "odd"), filepath.Join(dir, "even"), filepath.Join(dir, "half")
+	model, odd, even, half := filepath.Join(dir, "model.txt"), filepath.Join(dir, "odd"), filepath.Join(dir, "even"),
+		filepath.Join(dir, "half")
 	if err := os.WriteFile(model, []byte(stump), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -337,10 +347,13 @@ func TestParquetCountsWhatIsThere(t *testing.T) {
 	}
 }
 
-// A simulated sweep that stops trials early finds the best configuration for a part of the trees; without a rule every trial grows all of them.
+// A simulated sweep that stops trials early finds the best configuration for a part of the trees; without a rule every
+// trial grows all of them.
 func TestRegretStopping(t *testing.T) {
 	t.Parallel()
-	low := task{Name: "low is good", Space: sweep.Search{Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}}, treesAxis: {Int: []int64{1, 1000}}}},
+	low := task{Name: "low is good",
+		Space: sweep.Search{Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}},
+			treesAxis: {Int: []int64{1, 1000}}}},
 		Values: func(configs []sweep.Params) ([]float64, error) {
 			return []float64{1 - configs[0]["x"].(float64) - 1/configs[0][treesAxis].(float64)}, nil
 		}}
@@ -354,15 +367,19 @@ func TestRegretStopping(t *testing.T) {
 	}
 
 	// Of thirty trials that all wait, halving takes ten beyond 27 trees, three beyond 81 and one beyond 243.
-	if want := float64(30*27+10*(81-27)+3*(243-81)+(729-243)) / 729; cost[search.StopHalving] != want || cost[wholeSweeps] != 30 {
-		t.Errorf("thirty trials of 729 trees: got %v whole trainings with halving and %v without a rule; want %v and 30", cost[search.StopHalving], cost[wholeSweeps], want)
+	if want := float64(30*27+10*(81-27)+3*(243-81)+(729-243)) / 729; cost[search.StopHalving] != want ||
+		cost[wholeSweeps] != 30 {
+		t.Errorf("thirty trials of 729 trees: got %v whole trainings with halving and %v without a rule; want %v "+
+			"and 30", cost[search.StopHalving], cost[wholeSweeps], want)
 	}
 	for rule, got := range found {
 		if got != found[wholeSweeps] {
-			t.Errorf("a sweep with rule %s, in which the order at a rung is that at the end: found %v, want %v", rule, got, found[wholeSweeps])
+			t.Errorf("a sweep with rule %s, in which the order at a rung is that at the end: found %v, want %v", rule,
+				got, found[wholeSweeps])
 		}
 		if rule != wholeSweeps && cost[rule] >= 20 {
-			t.Errorf("a sweep with rule %s: got %v whole trainings for thirty trials, want fewer than 20", rule, cost[rule])
+			t.Errorf("a sweep with rule %s: got %v whole trainings for thirty trials, want fewer than 20", rule,
+				cost[rule])
 		}
 	}
 }

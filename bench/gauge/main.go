@@ -1,6 +1,6 @@
 // Command gauge is the part of the benchmarks that only Go can do: it makes a table of any size in a stream, times the
-// opening of a staged one, and scores rows with a model through Coppice and through leaves. bench/*.py call it and put its
-// numbers beside those of the peers; each subcommand prints one JSON object.
+// opening of a staged one, and scores rows with a model through Coppice and through leaves. bench/*.py call it and put
+// its numbers beside those of the peers; each subcommand prints one JSON object.
 package main
 
 import (
@@ -26,7 +26,8 @@ func main() {
 
 func command(out io.Writer) *cobra.Command {
 	cmd := &cobra.Command{Use: "gauge", Short: "What the benchmarks need from Go"}
-	cmd.AddCommand(tableCommand(out), openCommand(out), predictCommand(out), regretCommand(out), regretStoppingCommand(out), regretTableCommand(out), regretCurvesCommand(), parquetCommand(out))
+	cmd.AddCommand(tableCommand(out), openCommand(out), predictCommand(out), regretCommand(out),
+		regretStoppingCommand(out), regretTableCommand(out), regretCurvesCommand(), parquetCommand(out))
 	return cmd
 }
 
@@ -40,7 +41,8 @@ type opened struct {
 
 func openCommand(out io.Writer) *cobra.Command {
 	return &cobra.Command{
-		Use: "open DIR", Short: "Time the opening of a staged dataset, without reading its values", Args: cobra.ExactArgs(1),
+		Use: "open DIR", Short: "Time the opening of a staged dataset, without reading its values",
+		Args:    cobra.ExactArgs(1),
 		Example: "  gauge open build/bench/scale/staged/scale/0123456789abcdef",
 		RunE: func(_ *cobra.Command, args []string) error {
 			o, err := timeOpen(args[0])
@@ -60,7 +62,8 @@ func timeOpen(dir string) (*opened, error) {
 		return nil, fmt.Errorf("open dataset %s: %w", dir, err)
 	}
 	defer ds.Close()
-	o := &opened{Milliseconds: float64(took.Nanoseconds()) / 1e6, Features: len(ds.Manifest.Features), Bytes: ds.Manifest.Bytes()}
+	o := &opened{Milliseconds: float64(took.Nanoseconds()) / 1e6, Features: len(ds.Manifest.Features),
+		Bytes: ds.Manifest.Bytes()}
 	for _, s := range ds.Splits {
 		o.Rows += s.Rows
 	}

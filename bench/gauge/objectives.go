@@ -149,32 +149,40 @@ func synthetic() ([]task, error) {
 	square := func(x float64) float64 { return x * x }
 
 	tasks := []task{
-		{Name: "valley, 2 numbers", Space: sweep.Search{Random: map[string]dist{"a": {Uniform: []float64{-2, 2}}, "b": {Uniform: []float64{-1, 3}}}},
+		{Name: "valley, 2 numbers",
+			Space: sweep.Search{Random: map[string]dist{"a": {Uniform: []float64{-2, 2}},
+				"b": {Uniform: []float64{-1, 3}}}},
 			Values: each(func(p sweep.Params) float64 {
 				a, b := number(p, "a"), number(p, "b")
 				return math.Log1p(100*square(b-a*a) + square(1-a))
 			})},
 		{Name: "waves, mixed", Space: sweep.Search{Random: map[string]dist{
-			"a": {Uniform: []float64{-5, 5}}, "b": {LogUniform: []float64{1e-4, 1e2}}, "c": {Int: []int64{1, 20}}, "d": {Choice: []any{"p", "q", "r", "s"}},
+			"a": {Uniform: []float64{-5, 5}}, "b": {LogUniform: []float64{1e-4, 1e2}}, "c": {Int: []int64{1, 20}},
+			"d": {Choice: []any{"p", "q", "r", "s"}},
 			"e": {LogInt: []int64{1, 1000}}, "f": {Step: []float64{0, 1, 0.1}}}},
 			Values: each(func(p sweep.Params) float64 {
 				a, b, e := number(p, "a")-1.3, math.Log10(number(p, "b"))+1, math.Log10(number(p, "e"))-2
 				shift := map[any]float64{"p": 0.4, "q": 0, "r": 0.8, "s": 0.2}[p["d"]]
-				return square(a/5) + square(b/3) + square((number(p, "c")-7)/10) + square(e/2) + square(number(p, "f")-0.7) + shift +
+				return square(a/5) + square(b/3) + square((number(p, "c")-7)/10) + square(e/2) +
+					square(number(p, "f")-0.7) + shift +
 					0.1*(1-math.Cos(3*a)) + 0.05*(1-math.Cos(4*b))
 			})},
 		{Name: "two models, conditional", Space: sweep.Search{Random: map[string]dist{
 			"model": {Choice: []any{"near", "far"}}, "rate": {LogUniform: []float64{1e-4, 1}},
-			"width": {Uniform: []float64{0, 1}, When: `model == "near"`}, "depth": {Int: []int64{1, 12}, When: `model == "near"`},
-			"power": {Uniform: []float64{0, 4}, When: `model == "far"`}, "bias": {Uniform: []float64{-1, 1}, When: `model == "far"`}}},
+			"width": {Uniform: []float64{0, 1}, When: `model == "near"`},
+			"depth": {Int: []int64{1, 12}, When: `model == "near"`},
+			"power": {Uniform: []float64{0, 4}, When: `model == "far"`},
+			"bias":  {Uniform: []float64{-1, 1}, When: `model == "far"`}}},
 			Values: each(func(p sweep.Params) float64 {
 				rate := square((math.Log10(number(p, "rate")) + 1.5) / 2)
 				if p["model"] == "near" {
 					return 0.15 + rate + square(number(p, "width")-0.3) + square((number(p, "depth")-9)/8)
 				}
-				return 2*rate + square((number(p, "power")-2.6)/2) + 2*square(number(p, "bias")-0.45) + 0.5*math.Abs(number(p, "bias")-0.45)
+				return 2*rate + square((number(p, "power")-2.6)/2) + 2*square(number(p, "bias")-0.45) +
+					0.5*math.Abs(number(p, "bias")-0.45)
 			})},
-		{Name: "ten numbers, three count", Space: sweep.Search{Random: tenNumbers(), Constraints: []string{"x0 + x1 < 1.6"}},
+		{Name: "ten numbers, three count", Space: sweep.Search{Random: tenNumbers(),
+			Constraints: []string{"x0 + x1 < 1.6"}},
 			Values: each(func(p sweep.Params) float64 {
 				return square(number(p, "x0")-0.9) + square(number(p, "x1")-0.6) + 2*math.Abs(number(p, "x2")-0.25) +
 					0.5*number(p, "x0")*square(number(p, "x2")-0.25)
@@ -182,7 +190,8 @@ func synthetic() ([]task, error) {
 	}
 
 	for i := range tasks {
-		drawn, err := search.Next(search.Ask{Search: tasks[i].Space, Method: search.MethodRandom, Number: search.MaxAsk})
+		drawn, err := search.Next(search.Ask{Search: tasks[i].Space, Method: search.MethodRandom,
+			Number: search.MaxAsk})
 		if err != nil {
 			return nil, err
 		}

@@ -23,7 +23,8 @@ type outcome struct {
 
 func parquetCommand(out io.Writer) *cobra.Command {
 	return &cobra.Command{
-		Use: "parquet FILE...", Short: "Read every value of Parquet files, and say what came of each", Args: cobra.MinimumNArgs(1),
+		Use: "parquet FILE...", Short: "Read every value of Parquet files, and say what came of each",
+		Args:    cobra.MinimumNArgs(1),
 		Example: "  gauge parquet part-0.parquet",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, path := range args {

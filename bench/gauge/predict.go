@@ -79,7 +79,8 @@ func (o *predictOptions) run() (*predicted, error) {
 	}
 
 	if len(x) == 0 || len(x)%m.Features() != 0 {
-		return nil, program.Usagef("%s holds %d values: the model has %d features, and so many make a row", o.values, len(x), m.Features())
+		return nil, program.Usagef("%s holds %d values: the model has %d features, and so many make a row", o.values,
+			len(x), m.Features())
 	}
 	score := make([]float64, len(x)/m.Features())
 	predict, err := o.predictor(m, text)

@@ -33,24 +33,28 @@ type regretFlags struct {
 func regretCommand(out io.Writer) *cobra.Command {
 	var f regretFlags
 	cmd := &cobra.Command{
-		Use: "regret", Short: "Search the surrogate's tasks, or synthetic functions; one JSON object for each method, task and batch", Args: cobra.NoArgs,
-		Example: "  gauge regret --data ../shared/data/surrogate --python build/venv-peers/bin/python --methods auto,random --batches 1,16 --seeds 4",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), out, cmd.ErrOrStderr()) },
+		Use: "regret", Short: "Search the surrogate's tasks, or synthetic functions; one JSON object for each " +
+			"method, task and batch", Args: cobra.NoArgs,
+		Example: "  gauge regret --data ../shared/data/surrogate --python build/venv-peers/bin/python --methods " +
+			"auto,random --batches 1,16 --seeds 4",
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), out, cmd.ErrOrStderr()) },
 	}
 
 	cmd.Flags().StringVar(&f.python, "python", "python3", "a Python with numpy and onnxruntime")
 	cmd.Flags().StringVar(&f.script, "objective", "bench/objective.py", "the program that answers configurations")
-	cmd.Flags().StringVar(&f.data, "data", "", "folder of the surrogate, or one that bench/search_trained.py has made; synthetic functions without")
+	cmd.Flags().StringVar(&f.data, "data", "",
+		"folder of the surrogate, or one that bench/search_trained.py has made; synthetic functions without")
 	cmd.Flags().StringSliceVar(&f.methods, "methods", search.Methods(), "ways of searching")
 	cmd.Flags().IntSliceVar(&f.batches, "batches", []int{1, 16}, "trials asked for at once")
 	cmd.Flags().IntVar(&f.seeds, "seeds", 4, "searches with each")
 	cmd.Flags().IntVar(&f.trials, "trials", 50, "trials of a search")
-	cmd.Flags().BoolVar(&f.anonymous, "anonymous", false, "hide the names of the surrogate's parameters, so that none is recognized")
+	cmd.Flags().BoolVar(&f.anonymous, "anonymous", false,
+		"hide the names of the surrogate's parameters, so that none is recognized")
 	return cmd
 }
 
-// searched is what one way of searching found on one task. Best and Median of the task are what regret is measured with; a peer's
-// program leaves them out.
+// searched is what one way of searching found on one task. Best and Median of the task are what regret is measured
+// with; a peer's program leaves them out.
 type searched struct {
 	Method string    `json:"method"`
 	Task   string    `json:"task"`
@@ -78,11 +82,13 @@ func (f *regretFlags) run(ctx context.Context, out, errOut io.Writer) error {
 		return f.searchAll(tasks, out)
 	}
 
-	return withSurrogates(ctx, errOut, f.python, f.script, f.data, f.anonymous, func(tasks []task) error { return f.searchAll(tasks, out) })
+	return withSurrogates(ctx, errOut, f.python, f.script, f.data, f.anonymous,
+		func(tasks []task) error { return f.searchAll(tasks, out) })
 }
 
 // withSurrogates starts the program that answers configurations, uses its tasks, and ends it.
-func withSurrogates(ctx context.Context, errOut io.Writer, python, script, data string, anonymous bool, use func([]task) error) (err error) {
+func withSurrogates(ctx context.Context, errOut io.Writer, python, script, data string, anonymous bool,
+	use func([]task) error) (err error) {
 	s, err := startSurrogates(ctx, errOut, python, script, data)
 	if err != nil {
 		return err
@@ -105,13 +111,15 @@ func (f *regretFlags) searchAll(tasks []task, out io.Writer) error {
 		for _, method := range f.methods {
 			for i := range tasks {
 				t := &tasks[i]
-				r := searched{Method: method, Task: t.Name, Batch: batch, Trials: f.trials, Best: &t.Best, Median: &t.Median}
+				r := searched{Method: method, Task: t.Name, Batch: batch, Trials: f.trials, Best: &t.Best,
+					Median: &t.Median}
 				if f.anonymous {
 					r.Method += ", names hidden"
 				}
 				var spent time.Duration
 				for seed := range f.seeds {
-					curve, took, err := f.search(t, search.Ask{Search: t.Space, Method: method, Maximize: true, Seed: uint64(seed), Number: batch})
+					curve, took, err := f.search(t, search.Ask{Search: t.Space, Method: method, Maximize: true,
+						Seed: uint64(seed), Number: batch})
 					if err != nil {
 						return fmt.Errorf("%s on %s: %w", method, t.Name, err)
 					}
@@ -154,7 +162,8 @@ func (f *regretFlags) search(t *task, r search.Ask) (curve []float64, spent time
 		for i, n := range next {
 			best = max(best, rounded(values[i]))
 			curve = append(curve, best)
-			r.Known = append(r.Known, search.Known{Trial: n.Trial, Params: n.Params, Status: search.TrialDone, Value: values[i]})
+			r.Known = append(r.Known, search.Known{Trial: n.Trial, Params: n.Params, Status: search.TrialDone,
+				Value: values[i]})
 		}
 	}
 	return curve, spent, nil
@@ -171,7 +180,9 @@ func rounded(v float64) float64 {
 
 func regretTableCommand(out io.Writer) *cobra.Command {
 	return &cobra.Command{
-		Use: "regret-table FILE...", Short: "What regret and peers wrote as a table: mean normalised regret with its standard error", Args: cobra.MinimumNArgs(1),
+		Use:     "regret-table FILE...",
+		Short:   "What regret and peers wrote as a table: mean normalised regret with its standard error",
+		Args:    cobra.MinimumNArgs(1),
 		Example: "  gauge regret-table build/bench/search.jsonl",
 		RunE: func(_ *cobra.Command, files []string) error {
 			all, err := readAll(files)
@@ -233,15 +244,16 @@ func yardsticks(all []searched) (map[string]*yardstick, error) {
 	for _, s := range all {
 		y := of[s.Task]
 		if y == nil {
-			return nil, program.Usagef("nothing says what the median of %s is; give the file of `gauge regret`, too", s.Task)
+			return nil, program.Usagef("nothing says what the median of %s is; give the file of `gauge regret`, too",
+				s.Task)
 		}
 		y.shared = max(y.shared, slices.Max(s.Found))
 	}
 	return of, nil
 }
 
-// regretTable prints (best - found) / (best - median) twice: with the reference as best, below which a search can come, and with the best
-// that any search in the table has found.
+// regretTable prints (best - found) / (best - median) twice: with the reference as best, below which a search can come,
+// and with the best that any search in the table has found.
 func regretTable(out io.Writer, all []searched) error {
 	of, err := yardsticks(all)
 	if err != nil {
@@ -252,7 +264,8 @@ func regretTable(out io.Writer, all []searched) error {
 		method        string
 		batch, trials int
 	}
-	reference, shared, millis, trainings := map[way][]float64{}, map[way][]float64{}, map[way][]float64{}, map[way][]float64{}
+	reference, shared, millis, trainings := map[way][]float64{}, map[way][]float64{}, map[way][]float64{},
+		map[way][]float64{}
 	var order []way
 	for _, s := range all {
 		w, y := way{s.Method, s.Batch, s.Trials}, of[s.Task]
@@ -266,14 +279,16 @@ func regretTable(out io.Writer, all []searched) error {
 		millis[w], trainings[w] = append(millis[w], s.Millis), append(trainings[w], s.Trainings...)
 	}
 
-	fmt.Fprintln(out, "| method | trials | at once | regret against the reference | standard error | against the best of all | standard error | ms per proposal | whole trainings |")
+	fmt.Fprintln(out, "| method | trials | at once | regret against the reference | standard error | against the "+
+		"best of all | standard error | ms per proposal | whole trainings |")
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|")
 	for _, w := range order {
 		took, cost := strings.TrimSuffix(fmt.Sprintf("%.1f", stat.Mean(millis[w], nil)), ".0"), float64(w.trials)
 		if len(trainings[w]) > 0 {
 			cost = stat.Mean(trainings[w], nil)
 		}
-		fmt.Fprintf(out, "| %s | %d | %d | %s | %s | %s | %.1f |\n", w.method, w.trials, w.batch, meanAndError(reference[w]), meanAndError(shared[w]), took, cost)
+		fmt.Fprintf(out, "| %s | %d | %d | %s | %s | %s | %.1f |\n", w.method, w.trials, w.batch,
+			meanAndError(reference[w]), meanAndError(shared[w]), took, cost)
 	}
 	return nil
 }

@@ -36,18 +36,23 @@ const (
 func regretStoppingCommand(out io.Writer) *cobra.Command {
 	var f stoppingFlags
 	cmd := &cobra.Command{
-		Use: "regret-stopping", Short: "Search the surrogate's tasks with trials that pause at rungs; one JSON object for each method and task", Args: cobra.NoArgs,
+		Use:   "regret-stopping",
+		Short: "Search the surrogate's tasks with trials that pause at rungs; one JSON object for each method and task",
+		Args:  cobra.NoArgs,
 		Long: `Simulates whole sweeps by the rules that tasks follow, with a number of trees that is the same for every trial. A tree takes every worker the
 same time. A search finds the best of the trials that were trained to their end; what it cost are the trees of all trials, as whole trainings.`,
-		Example: "  gauge regret-stopping --data ../shared/data/surrogate --python build/venv-peers/bin/python --methods auto,random --rule asha",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), out, cmd.ErrOrStderr()) },
+		Example: "  gauge regret-stopping --data ../shared/data/surrogate --python build/venv-peers/bin/python " +
+			"--methods auto,random --rule asha",
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), out, cmd.ErrOrStderr()) },
 	}
 
 	cmd.Flags().StringVar(&f.python, "python", "python3", "a Python with numpy and onnxruntime")
 	cmd.Flags().StringVar(&f.script, "objective", "bench/objective.py", "the program that answers configurations")
 	cmd.Flags().StringVar(&f.data, "data", "", "folder of the surrogate (required)")
-	cmd.Flags().StringSliceVar(&f.methods, "methods", []string{search.MethodAuto, search.MethodRandom}, "ways of searching")
-	cmd.Flags().StringVar(&f.rule, "rule", search.StopASHA, "by which trials go on at a rung: asha, halving, hyperband, or none")
+	cmd.Flags().StringSliceVar(&f.methods, "methods", []string{search.MethodAuto, search.MethodRandom},
+		"ways of searching")
+	cmd.Flags().StringVar(&f.rule, "rule", search.StopASHA,
+		"by which trials go on at a rung: asha, halving, hyperband, or none")
 	cmd.Flags().IntVar(&f.workers, "workers", 4, "trials at once")
 	cmd.Flags().IntVar(&f.trees, "trees", 729, "trees of a whole training")
 	cmd.Flags().IntVar(&f.seeds, "seeds", 4, "sweeps with each")
@@ -57,14 +62,16 @@ same time. A search finds the best of the trials that were trained to their end;
 }
 
 func (f *stoppingFlags) run(ctx context.Context, out, errOut io.Writer) error {
-	return withSurrogates(ctx, errOut, f.python, f.script, f.data, false, func(tasks []task) error { return f.sweepAll(tasks, out) })
+	return withSurrogates(ctx, errOut, f.python, f.script, f.data, false,
+		func(tasks []task) error { return f.sweepAll(tasks, out) })
 }
 
 func (f *stoppingFlags) sweepAll(tasks []task, out io.Writer) error {
 	for _, method := range f.methods {
 		for i := range tasks {
 			t := &tasks[i]
-			r := searched{Method: method + ", stop: " + f.rule, Task: t.Name, Batch: f.workers, Trials: f.trials, Best: &t.Best, Median: &t.Median}
+			r := searched{Method: method + ", stop: " + f.rule, Task: t.Name, Batch: f.workers, Trials: f.trials,
+				Best: &t.Best, Median: &t.Median}
 			for seed := range f.seeds {
 				found, trainings, err := f.sweep(t, method, uint64(seed))
 				if err != nil {
@@ -88,10 +95,14 @@ func (f *stoppingFlags) sweep(t *task, method string, seed uint64) (found, train
 	p.Spec.Search.Random = maps.Clone(t.Space.Random)
 	delete(p.Spec.Search.Random, treesAxis)
 	if f.rule != wholeSweeps {
-		p.Spec.Search.Stop = &sweep.Stop{Rule: f.rule, By: sweep.ByTrees, Eta: rungEta, MinTrees: rungFewest, Rungs: search.Rungs(rungFewest, f.trees, rungEta)}
+		p.Spec.Search.Stop = &sweep.Stop{Rule: f.rule, By: sweep.ByTrees, Eta: rungEta, MinTrees: rungFewest,
+			Rungs: search.Rungs(rungFewest, f.trees, rungEta)}
 	}
 
-	if p.Trials, err = search.Begin(p, nil, f.trials, func(own sweep.Params) (sweep.Params, error) { return own, nil }); err != nil {
+	if p.Trials, err = search.Begin(p, nil, f.trials, func(own sweep.Params) (sweep.Params, error) {
+		return own,
+			nil
+	}); err != nil {
 		return 0, 0, err
 	}
 	for n := len(p.Trials); n < f.trials; n++ {
@@ -158,7 +169,8 @@ func (c *climb) run(workers int) (found, trainings float64, err error) {
 	return found, float64(grown) / float64(c.trees), nil
 }
 
-// employ gives one worker something to do, if there is anything: a paused trial that is promoted, or else one that has not begun.
+// employ gives one worker something to do, if there is anything: a paused trial that is promoted, or else one that has
+// not begun.
 func (c *climb) employ() (working bool, err error) {
 	if promoted, err := c.promote(); promoted || err != nil {
 		return promoted, err
@@ -176,7 +188,8 @@ func (c *climb) employ() (working bool, err error) {
 		}
 		params = decided.Params
 	}
-	c.begun, c.climbers = append(c.begun, sweep.Seen{Trial: n, Status: sweep.StatusRunning, Params: params}), append(c.climbers, climber{})
+	c.begun, c.climbers = append(c.begun, sweep.Seen{Trial: n, Status: sweep.StatusRunning, Params: params}),
+		append(c.climbers, climber{})
 	c.send(n)
 	return true, nil
 }
@@ -196,7 +209,8 @@ func (c *climb) send(trial int) {
 
 // promote looks for a paused trial that goes on, and ends those that never will.
 func (c *climb) promote() (promoted bool, err error) {
-	l := search.Ladder{Reached: c.reached, Coming: map[int]int{}, Last: len(c.begun) == len(c.plan.Trials) && len(c.coming) == 0}
+	l := search.Ladder{Reached: c.reached, Coming: map[int]int{}, Last: len(c.begun) == len(c.plan.Trials) &&
+		len(c.coming) == 0}
 	for _, r := range c.reached {
 		if at := c.climbers[r.Trial]; at.paused && at.trees == r.Step {
 			l.Paused = append(l.Paused, r)

@@ -40,7 +40,8 @@ const (
 func tableCommand(out io.Writer) *cobra.Command {
 	o := tableOptions{rows: 1_000_000, columns: 40, partRows: 1_000_000, seed: 7, threads: runtime.GOMAXPROCS(0)}
 	cmd := &cobra.Command{
-		Use: "table --dir DIR", Short: "Make a table of numbers with a binary label as Parquet files", Args: cobra.NoArgs,
+		Use: "table --dir DIR", Short: "Make a table of numbers with a binary label as Parquet files",
+		Args: cobra.NoArgs,
 		Long: `Writes DIR/part-NUMBER-ROWS.parquet, files of --part-rows rows each. A file depends on seed, number and rows only, and one
 that is there already is kept, so that a larger table continues a smaller one. Values lie on a coarse grid: dictionaries keep
 130,000,000 rows of 40 columns below 10 GB. Memory does not grow with rows.`,
@@ -51,7 +52,8 @@ that is there already is kept, so that a larger table continues a smaller one. V
 			if err != nil {
 				return err
 			}
-			return json.NewEncoder(out).Encode(map[string]any{"files": files, "written": written, "rows": o.rows, "columns": o.columns, "seconds": time.Since(start).Seconds()})
+			return json.NewEncoder(out).Encode(map[string]any{"files": files, "written": written, "rows": o.rows,
+				"columns": o.columns, "seconds": time.Since(start).Seconds()})
 		},
 	}
 
@@ -69,7 +71,8 @@ func (o *tableOptions) check() error {
 	for _, n := range []struct {
 		name       string
 		value, max int
-	}{{"rows", o.rows, maxRows}, {"columns", o.columns, maxColumns}, {"part-rows", o.partRows, maxRows}, {"threads", o.threads, 1024}} {
+	}{{"rows", o.rows, maxRows}, {"columns", o.columns, maxColumns}, {"part-rows", o.partRows, maxRows},
+		{"threads", o.threads, 1024}} {
 		if n.value < 1 || n.value > n.max {
 			return program.Usagef("--%s is %d: use 1 to %d", n.name, n.value, n.max)
 		}
@@ -88,7 +91,8 @@ func (o *tableOptions) parts() []part {
 	var all []part
 	for first := 0; first < o.rows; first += o.partRows {
 		rows := min(o.partRows, o.rows-first)
-		all = append(all, part{filepath.Join(o.dir, fmt.Sprintf("part-%05d-%d.parquet", len(all), rows)), len(all), rows})
+		all = append(all, part{filepath.Join(o.dir, fmt.Sprintf("part-%05d-%d.parquet", len(all), rows)), len(all),
+			rows})
 	}
 	return all
 }

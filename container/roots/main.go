@@ -1,6 +1,6 @@
-// Command roots prints the root certificates that go into the images, as PEM. They come from a pinned module (Mozilla's store
-// as Go's security team packs it), not from the machine that builds, so that the same commit makes the same image anywhere.
-// Roots that Mozilla trusts only up to some date are left out: a PEM file cannot say so.
+// Command roots prints the root certificates that go into the images, as PEM. They come from a pinned module (Mozilla's
+// store as Go's security team packs it), not from the machine that builds, so that the same commit makes the same image
+// anywhere. Roots that Mozilla trusts only up to some date are left out: a PEM file cannot say so.
 package main
 
 import (

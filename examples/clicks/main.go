@@ -1,6 +1,6 @@
 // Command clicks makes the example's table: display-ad impressions of a small network, one row each, with the click as
-// label. It is made up, but it behaves like the real thing: few clicks, users who come back, categories with long tails,
-// missing fields, interactions between who sees what and where, and a rate that drifts over the days.
+// label. It is made up, but it behaves like the real thing: few clicks, users who come back, categories with long
+// tails, missing fields, interactions between who sees what and where, and a rate that drifts over the days.
 //
 //	go run ./examples/clicks --rows 200000 --out build/demo/clicks.parquet
 package main
@@ -83,7 +83,8 @@ func write(path string, rows int, seed uint64) (err error) {
 }
 
 // writer is the writer that the file's name asks for, and what finishes it.
-func writer(file io.Writer, path string, columns []ingest.Column) (put func(*ingest.Batch) error, finish func() error, err error) {
+func writer(file io.Writer, path string, columns []ingest.Column) (put func(*ingest.Batch) error, finish func() error,
+	err error) {
 	if strings.HasSuffix(path, ".csv") {
 		w, err := ingest.NewCSVWriter(file, columns, ',')
 		if err != nil {
@@ -145,10 +146,14 @@ func (n *network) columns() []ingest.Column {
 }
 
 var (
-	names = []string{"impression_id", "ts", "user_id", "campaign_id", "publisher_id", "device", "ad_format", "exchange", "country", "hour",
-		"position", "viewability", "bid_floor", "session_depth", "seconds_since_seen", "user_clicks_30d", "user_views_30d", "campaign_age_days", "page_load_ms", "topic_match", "is_click"}
-	types = []dataset.Type{dataset.Text, dataset.Time, dataset.Text, dataset.Int, dataset.Int, dataset.Text, dataset.Text, dataset.Text, dataset.Text, dataset.Int,
-		dataset.Int, dataset.Float, dataset.Float, dataset.Int, dataset.Float, dataset.Int, dataset.Int, dataset.Int, dataset.Float, dataset.Float, dataset.Int}
+	names = []string{"impression_id", "ts", "user_id", "campaign_id", "publisher_id", "device", "ad_format", "exchange",
+		"country", "hour",
+		"position", "viewability", "bid_floor", "session_depth", "seconds_since_seen", "user_clicks_30d",
+		"user_views_30d", "campaign_age_days", "page_load_ms", "topic_match", "is_click"}
+	types = []dataset.Type{dataset.Text, dataset.Time, dataset.Text, dataset.Int, dataset.Int, dataset.Text,
+		dataset.Text, dataset.Text, dataset.Text, dataset.Int,
+		dataset.Int, dataset.Float, dataset.Float, dataset.Int, dataset.Float, dataset.Int, dataset.Int, dataset.Int,
+		dataset.Float, dataset.Float, dataset.Int}
 	units = map[string]dataset.Unit{"ts": dataset.Micro}
 )
 
@@ -218,7 +223,8 @@ func (n *network) row(b *ingest.Batch, r int, day float64) {
 	for k := range 4 {
 		match += n.taste[user][k] * n.topic[ad][k]
 	}
-	z := -3.6 + 0.5*n.users[user] + n.ads[ad] + n.publishers[site] + 1.1*match + 1.2*(viewability-0.6) - 0.15*float64(position)
+	z := -3.6 + 0.5*n.users[user] + n.ads[ad] + n.publishers[site] + 1.1*match +
+		1.2*(viewability-0.6) - 0.15*float64(position)
 	z += 0.35*math.Sin(float64(hour-19)*math.Pi/12) - 0.3*math.Log(load/200) - 0.06*float64(depth)*math.Exp(-float64(views)/80) + 0.2*math.Log1p(floor)
 	if devices[device] == "android" && formats[format] == "interstitial" {
 		z += 0.8

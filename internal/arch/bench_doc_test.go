@@ -12,7 +12,8 @@ var (
 	markOf = regexp.MustCompile(`report\.marked\(args\.doc, "([\w-]+)"\)|\nMARK = "([\w-]+)"`)
 )
 
-// TestMeasurementsHaveAPlace: a benchmark that runs for hours and then writes into a document finds its two marks there.
+// TestMeasurementsHaveAPlace: a benchmark that runs for hours and then writes into a document finds its two marks
+// there.
 func TestMeasurementsHaveAPlace(t *testing.T) {
 	makefile := strings.ReplaceAll(read(t, "Makefile"), "\\\n", " ")
 	found := 0
@@ -30,7 +31,8 @@ func TestMeasurementsHaveAPlace(t *testing.T) {
 		}
 		text, name := read(t, doc), mark[1]+mark[2]
 		begin, end := "<!-- "+name+":begin -->", "<!-- "+name+":end -->"
-		if strings.Count(text, begin) != 1 || strings.Count(text, end) != 1 || strings.Index(text, begin) > strings.Index(text, end) {
+		if strings.Count(text, begin) != 1 || strings.Count(text, end) != 1 ||
+			strings.Index(text, begin) > strings.Index(text, end) {
 			t.Errorf("%s writes into %s, which must hold %s and after it %s, once each", script, doc, begin, end)
 		}
 	}

@@ -9,10 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
-// TestLinksLeadSomewhere follows every relative link of every page: to a file or folder of the project, and to a heading where
-// it names one.
+// TestLinksLeadSomewhere follows every relative link of every page: to a file or folder of the project, and to a
+// heading where it names one.
 func TestLinksLeadSomewhere(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	followed := 0
@@ -98,4 +99,23 @@ func headings(t *testing.T, page string) (names []string) {
 		names = append(names, strings.ReplaceAll(plain, " ", "-"))
 	}
 	return names
+}
+
+// TestProseEndsAt100 holds documents to 100 columns, where a line can be broken: not tables, code and long addresses.
+func TestProseEndsAt100(t *testing.T) {
+	for page, text := range pages(t) {
+		code := false
+		for i, line := range strings.Split(text, "\n") {
+			fence := strings.HasPrefix(strings.TrimSpace(line), "```")
+			code = code != fence
+			if code || fence || strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "|") ||
+				strings.HasPrefix(line, "<!--") {
+				continue
+			}
+			if n := utf8.RuneCountInString(line); n > 100 && strings.Contains(strings.TrimSpace(line), " ") &&
+				!strings.Contains(line, "`") {
+				t.Errorf("%s:%d: %d columns, expected at most 100", page, i+1, n)
+			}
+		}
+	}
 }

@@ -50,7 +50,8 @@ func concurrency(t *testing.T, file string) (found []string) {
 		t.Fatal(err)
 	}
 	for _, i := range f.Imports {
-		if path := strings.Trim(i.Path.Value, `"`); path == "sync" || path == "sync/atomic" || strings.Contains(path, "errgroup") {
+		if path := strings.Trim(i.Path.Value, `"`); path == "sync" || path == "sync/atomic" ||
+			strings.Contains(path, "errgroup") {
 			found = append(found, "an import of "+path)
 		}
 	}

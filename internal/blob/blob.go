@@ -1,6 +1,6 @@
-// Package blob is what Coppice requires of object storage: conditional writes, reads, and listings. This is sufficient to run a sweep
-// without a driver, and nothing else may be used, so that memory, an emulator and Google Cloud Storage behave alike (package blobtest tests
-// the behaviour).
+// Package blob is what Coppice requires of object storage: conditional writes, reads, and listings. This is sufficient
+// to run a sweep without a driver, and nothing else may be used, so that memory, an emulator and Google Cloud Storage
+// behave alike (package blobtest tests the behaviour).
 package blob
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Generation numbers the successive contents of an object: every write makes a new one. As a condition of Put it states the expected
-// current contents.
+// Generation numbers the successive contents of an object: every write makes a new one. As a condition of Put it states
+// the expected current contents.
 type Generation int64
 
 // Conditions of Put, beside an exact generation.
@@ -38,8 +38,8 @@ type Attrs struct {
 	Updated    time.Time
 }
 
-// Range is the part of an object to read: from byte Offset, Length bytes or, if Length is 0, to the end. A Generation other than 0 requires
-// that generation; if it is not the current one, the error is ErrNotExist.
+// Range is the part of an object to read: from byte Offset, Length bytes or, if Length is 0, to the end. A Generation
+// other than 0 requires that generation; if it is not the current one, the error is ErrNotExist.
 type Range struct {
 	Offset     int64
 	Length     int64
@@ -58,23 +58,23 @@ var (
 	ErrName = errors.New("invalid object name")
 )
 
-// Store holds named objects. It is safe for concurrent use; after Put has returned, every Stat, Open and List sees the new contents. Names
-// must satisfy ValidName.
+// Store holds named objects. It is safe for concurrent use; after Put has returned, every Stat, Open and List sees the
+// new contents. Names must satisfy ValidName.
 type Store interface {
 	// Stat returns the object's attributes, or ErrNotExist.
 	Stat(ctx context.Context, name string) (Attrs, error)
-	// Open reads a part of the object, or returns ErrNotExist. The caller closes the reader; if the data end early, reading returns an
-	// error.
+	// Open reads a part of the object, or returns ErrNotExist. The caller closes the reader; if the data end early,
+	// reading returns an error.
 	Open(ctx context.Context, name string, r Range) (io.ReadCloser, Attrs, error)
-	// Put atomically writes all of r under name if the object is at generation cond, else it returns ErrPrecondition. An error from r
-	// leaves the object unchanged. The caller may retry a failed Put.
+	// Put atomically writes all of r under name if the object is at generation cond, else it returns ErrPrecondition.
+	// An error from r leaves the object unchanged. The caller may retry a failed Put.
 	Put(ctx context.Context, name string, cond Generation, r io.Reader) (Attrs, error)
 	// List yields the objects whose names begin with prefix, ascending by name. It stops at the first error.
 	List(ctx context.Context, prefix string) iter.Seq2[Attrs, error]
 }
 
-// ValidName rejects names that could be misinterpreted on some system: empty, over 1,024 bytes, not UTF-8, with control characters or
-// backslashes, absolute, or with an empty, "." or ".." component.
+// ValidName rejects names that could be misinterpreted on some system: empty, over 1,024 bytes, not UTF-8, with control
+// characters or backslashes, absolute, or with an empty, "." or ".." component.
 func ValidName(name string) error {
 	if name == "" || len(name) > 1024 || !utf8.ValidString(name) {
 		return fmt.Errorf("%w: %.60q must be 1 to 1024 bytes of UTF-8", ErrName, name)
@@ -101,8 +101,8 @@ const (
 	readPause = 100 * time.Millisecond
 )
 
-// ReadAll returns the whole object, which may have at most limit bytes. If data are damaged or lost in transit, as detected by the store's
-// checksum at the end, it reads again.
+// ReadAll returns the whole object, which may have at most limit bytes. If data are damaged or lost in transit, as
+// detected by the store's checksum at the end, it reads again.
 func ReadAll(ctx context.Context, s Store, name string, limit int64) (data []byte, attrs Attrs, err error) {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval = readPause
@@ -117,8 +117,8 @@ func ReadAll(ctx context.Context, s Store, name string, limit int64) (data []byt
 	return data, attrs, nil
 }
 
-// readOnce reads the object. Its error is permanent unless it is a transfer error: a store that fails to open an object has already
-// retried.
+// readOnce reads the object. Its error is permanent unless it is a transfer error: a store that fails to open an object
+// has already retried.
 func readOnce(ctx context.Context, s Store, name string, limit int64) ([]byte, Attrs, error) {
 	r, attrs, err := s.Open(ctx, name, Range{})
 	if err != nil {
@@ -133,13 +133,14 @@ func readOnce(ctx context.Context, s Store, name string, limit int64) ([]byte, A
 	case err != nil:
 		return nil, Attrs{}, fmt.Errorf("read %s: %w", name, err)
 	case int64(len(data)) > limit:
-		return nil, Attrs{}, backoff.Permanent(fmt.Errorf("read %s: %w: more than the %d bytes that it may have", name, ErrTooLong, limit))
+		return nil, Attrs{}, backoff.Permanent(fmt.Errorf("read %s: %w: more than the %d bytes that it may have", name,
+			ErrTooLong, limit))
 	}
 	return data, attrs, nil
 }
 
-// Create writes data under name if the object does not exist. If it exists, that is not an error: created is then false, and the caller
-// reads the existing object.
+// Create writes data under name if the object does not exist. If it exists, that is not an error: created is then
+// false, and the caller reads the existing object.
 func Create(ctx context.Context, s Store, name string, data []byte) (created bool, err error) {
 	_, err = s.Put(ctx, name, Absent, bytes.NewReader(data))
 	if errors.Is(err, ErrPrecondition) {

@@ -112,7 +112,8 @@ func (m *memory) Put(ctx context.Context, name string, cond Generation, r io.Rea
 	}
 	m.last++
 	o := &object{data: data, attrs: Attrs{
-		Name: name, Size: int64(len(data)), Generation: m.last, CRC32C: crc32.Checksum(data, castagnoli), Updated: time.Now().UTC(),
+		Name: name, Size: int64(len(data)), Generation: m.last, CRC32C: crc32.Checksum(data, castagnoli),
+		Updated: time.Now().UTC(),
 	}}
 	m.objects[name] = o
 	return o.attrs, nil

@@ -65,7 +65,8 @@ func FuzzValidName(f *testing.F) {
 		if blob.ValidName(name) != nil {
 			return
 		}
-		if strings.HasPrefix(name, "/") || strings.Contains("/"+name+"/", "/../") || strings.Contains("/"+name+"/", "//") {
+		if strings.HasPrefix(name, "/") || strings.Contains("/"+name+"/", "/../") ||
+			strings.Contains("/"+name+"/", "//") {
 			t.Fatalf("%q passed", name)
 		}
 	})

@@ -50,7 +50,8 @@ func TestWhatArrivesDamagedIsReadAgain(t *testing.T) {
 			s := &damaging{Store: whole, left: tc.damaged}
 			data, _, err := blob.ReadAll(t.Context(), s, tc.name, tc.limit)
 			if !errors.Is(err, tc.want) || err == nil && string(data) != "whole" || s.opens != tc.opens {
-				t.Errorf("%s of at most %d bytes, %d times damaged: %q, %v after %d reads; want %v after %d", tc.name, tc.limit, tc.damaged, data, err, s.opens, tc.want, tc.opens)
+				t.Errorf("%s of at most %d bytes, %d times damaged: %q, %v after %d reads; want %v after %d", tc.name,
+					tc.limit, tc.damaged, data, err, s.opens, tc.want, tc.opens)
 			}
 		}
 	})

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Sub returns the part of s in a folder: a Store whose object "x" is s's object "FOLDER/x". The folder is a valid name, with or without a
-// trailing slash.
+// Sub returns the part of s in a folder: a Store whose object "x" is s's object "FOLDER/x". The folder is a valid name,
+// with or without a trailing slash.
 func Sub(s Store, folder string) (Store, error) {
 	folder = strings.TrimSuffix(folder, "/")
 	if err := ValidName(folder); err != nil {
@@ -23,7 +23,8 @@ type sub struct {
 	prefix string
 }
 
-// full is the name in the underlying store. The name is checked before it is joined, so that it cannot leave the folder.
+// full is the name in the underlying store. The name is checked before it is joined, so that it cannot leave the
+// folder.
 func (s *sub) full(name string) (string, error) {
 	if err := ValidName(name); err != nil {
 		return "", err
@@ -76,7 +77,8 @@ func (s *sub) List(ctx context.Context, prefix string) iter.Seq2[Attrs, error] {
 // Check rejects an invalid range.
 func (r Range) Check() error {
 	if r.Offset < 0 || r.Length < 0 || r.Generation < 0 {
-		return fmt.Errorf("range from %d, %d bytes, generation %d: none may be negative", r.Offset, r.Length, r.Generation)
+		return fmt.Errorf("range from %d, %d bytes, generation %d: none may be negative", r.Offset, r.Length,
+			r.Generation)
 	}
 	return nil
 }

@@ -20,7 +20,8 @@ func BenchmarkChoose(b *testing.B) {
 			label[i] = 1
 		}
 	}
-	for name, methods := range map[string][]calibrate.Method{"isotonic": {calibrate.Isotonic}, "platt": {calibrate.Platt}, "beta": {calibrate.Beta}, "default": nil} {
+	for name, methods := range map[string][]calibrate.Method{"isotonic": {calibrate.Isotonic},
+		"platt": {calibrate.Platt}, "beta": {calibrate.Beta}, "default": nil} {
 		b.Run(name, func(b *testing.B) {
 			var before, after runtime.MemStats
 			runtime.GC()

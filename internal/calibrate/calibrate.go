@@ -1,11 +1,14 @@
-// Package calibrate turns raw scores into calibrated probabilities: of the rows that get 0.03, three in a hundred are positive. It fits
-// isotonic regression, Platt's sigmoid and beta calibration, and chooses between them by cross-validated log loss (Choose).
+// Package calibrate turns raw scores into calibrated probabilities: of the rows that get 0.03, three in a hundred are
+// positive. It fits isotonic regression, Platt's sigmoid and beta calibration, and chooses between them by
+// cross-validated log loss (Choose).
 //
-// A raw score is the model's output in log odds, before any sigmoid. Every calibrator is non-decreasing (up to the last bit of math.Exp),
-// so it does not change rankings, and stays within 1e-15 and 1 - 1e-15, so that log losses stay finite.
+// A raw score is the model's output in log odds, before any sigmoid. Every calibrator is non-decreasing (up to the last
+// bit of math.Exp), so it does not change rankings, and stays within 1e-15 and 1 - 1e-15, so that log losses stay
+// finite.
 //
-// Weights are relative. They are scaled to add up to the effective number of rows (Kish 1965: the square of their sum divided by the sum of
-// their squares), because all methods smooth with imaginary rows, whose influence must not depend on the weights' unit.
+// Weights are relative. They are scaled to add up to the effective number of rows (Kish 1965: the square of their sum
+// divided by the sum of their squares), because all methods smooth with imaginary rows, whose influence must not depend
+// on the weights' unit.
 //
 // The same rows give the same bytes for any number of processors.
 package calibrate
@@ -42,7 +45,8 @@ type Calibrator struct {
 	method Method
 	// Isotonic: x is strictly ascending, y non-decreasing.
 	x, y []float64
-	// Platt: sigmoid(a raw + c). Beta, with p = sigmoid(raw): sigmoid(a ln p - b ln(1-p) + c). a and b are not negative.
+	// Platt: sigmoid(a raw + c). Beta, with p = sigmoid(raw): sigmoid(a ln p - b ln(1-p) + c). a and b are not
+	// negative.
 	a, b, c float64
 
 	segments *Segments // nil: every row is calibrated alike
@@ -66,8 +70,8 @@ func (c *Calibrator) String() string {
 
 // Predict returns the probability for a raw score outside of all segments; NaN for NaN.
 //
-// Isotonic calibration is constant over each stretch of rows that were pooled and linear between neighbouring stretches;
-// outside the scores that it was fitted to it stays at its first and last value.
+// Isotonic calibration is constant over each stretch of rows that were pooled and linear between neighbouring
+// stretches; outside the scores that it was fitted to it stays at its first and last value.
 func (c *Calibrator) Predict(raw float64) float64 {
 	if math.IsNaN(raw) {
 		return raw

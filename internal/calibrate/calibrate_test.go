@@ -56,7 +56,8 @@ func TestNeverDescendsAndNeverTouchesTheEnds(t *testing.T) {
 	for _, n := range []int{2, 3, 50, 3000} {
 		for _, digits := range []int{0, 1} {
 			raw, label, weight := rows(r, n, digits)
-			probes := []float64{math.Inf(-1), -math.MaxFloat64, -750, -40, -1e-300, math.Copysign(0, -1), 0, 40, 750, 1e100, math.MaxFloat64, math.Inf(1)}
+			probes := []float64{math.Inf(-1), -math.MaxFloat64, -750, -40, -1e-300, math.Copysign(0, -1), 0, 40, 750,
+				1e100, math.MaxFloat64, math.Inf(1)}
 			for _, x := range raw {
 				probes = append(probes, x, math.Nextafter(x, 99), math.Nextafter(x, -99), x+r.NormFloat64())
 			}
@@ -194,13 +195,14 @@ func TestChoose(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// What has the lowest loss is chosen. The scores are a sigmoid's, twice too steep: that is Platt's or, by chance, so little less of a step
-	// function's that it does not matter.
+	// What has the lowest loss is chosen. The scores are a sigmoid's, twice too steep: that is Platt's or, by chance,
+	// so little less of a step function's that it does not matter.
 	all := []calibrate.Method{calibrate.None, calibrate.Platt, calibrate.Isotonic}
 	lowest := slices.MinFunc(all, func(a, b calibrate.Method) int { return cmp.Compare(c.LogLoss[a], c.LogLoss[b]) })
 	platt, none := c.LogLoss[calibrate.Platt], c.LogLoss[calibrate.None]
 	if c.Method != lowest || platt-c.LogLoss[lowest] > 1e-3 || none-platt < 0.01 || len(c.LogLoss) != 3 {
-		t.Errorf("chose %s by the losses %v; want the lowest, Platt's within 0.001 of it, none's at least 0.01 above that", c.Method, c.LogLoss)
+		t.Errorf("chose %s by the losses %v; want the lowest, Platt's within 0.001 of it, none's at least 0.01 "+
+			"above that", c.Method, c.LogLoss)
 	}
 	if got, want := encode(t, c.Calibrator), encode(t, fit(t, c.Method, raw, label, weight)); got != want {
 		t.Errorf("the chosen calibrator is %s, not Fit's %s", got, want)
@@ -209,7 +211,8 @@ func TestChoose(t *testing.T) {
 	if c.Method == calibrate.Isotonic {
 		other, third = calibrate.Platt, platt
 	}
-	want := fmt.Sprintf("%s has the lowest log loss over 5 folds: %.6f against uncalibrated %.6f and %s %.6f", c.Method, c.LogLoss[c.Method], none, other, third)
+	want := fmt.Sprintf("%s has the lowest log loss over 5 folds: %.6f against uncalibrated %.6f and %s %.6f", c.Method,
+		c.LogLoss[c.Method], none, other, third)
 	if c.Reason != want || c.Folds != 5 {
 		t.Errorf("%q, want %q", c.Reason, want)
 	}
@@ -235,7 +238,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestChooseNone: scores that are right as they are mostly lose by isotonic calibration, if little; these rows are a case.
+// TestChooseNone: scores that are right as they are mostly lose by isotonic calibration, if little; these rows are a
+// case.
 func TestChooseNone(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 0))
 	raw, label := make([]float64, 3000), make([]float32, 3000)
@@ -249,16 +253,19 @@ func TestChooseNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Method != calibrate.Isotonic || !strings.Contains(c.Reason, "which is lower: these scores were well calibrated already") {
+	if c.Method != calibrate.Isotonic ||
+		!strings.Contains(c.Reason, "which is lower: these scores were well calibrated already") {
 		t.Errorf(`got %s; want c.Method = calibrate.Isotonic, c.Reason with "which is lower: these scores were well calibrated already"`, c.Reason)
 	}
 	c, err = calibrate.Choose(raw, label, nil, calibrate.Options{Methods: []calibrate.Method{calibrate.Isotonic, calibrate.None}})
 	if err != nil || c.Method != calibrate.None || c.Calibrator.Predict(0) != 0.5 {
-		t.Errorf("calibrate.Choose(...): got %v: %s; want no error, c.Method = calibrate.None, c.Calibrator.Predict(0) = 0.5", err, c.Reason)
+		t.Errorf("calibrate.Choose(...): got %v: %s; want no error, c.Method = calibrate.None, "+
+			"c.Calibrator.Predict(0) = 0.5", err, c.Reason)
 	}
 }
 
-// TestUncalibratedCompetes: scores that are right as they are stay so by default, and where few rows are positive the reason says how few.
+// TestUncalibratedCompetes: scores that are right as they are stay so by default, and where few rows are positive the
+// reason says how few.
 func TestUncalibratedCompetes(t *testing.T) {
 	for _, tc := range []struct {
 		rows, positives int
@@ -282,7 +289,8 @@ func TestUncalibratedCompetes(t *testing.T) {
 		if err != nil || c.Positives != positives {
 			t.Fatalf("%d positives, want %d (%v)", c.Positives, positives, err)
 		}
-		if c.Method != calibrate.None || !strings.HasPrefix(c.Reason, "uncalibrated has the lowest log loss over 5 folds: ") {
+		if c.Method != calibrate.None ||
+			!strings.HasPrefix(c.Reason, "uncalibrated has the lowest log loss over 5 folds: ") {
 			t.Errorf("%d positives: %s is chosen though the scores are right: %s", positives, c.Method, c.Reason)
 		}
 		if tc.few == "" && strings.Contains(c.Reason, "by only") || !strings.Contains(c.Reason, tc.few) {
@@ -348,20 +356,35 @@ func TestErrors(t *testing.T) {
 		is            error
 		want          string
 	}{
-		"labels":     {two, ok[:1], nil, calibrate.Options{}, calibrate.ErrLength, "calibrate: the columns have different lengths: 1 labels for 2 raw scores"},
-		"weights":    {two, ok, ok[:1], calibrate.Options{}, calibrate.ErrLength, "calibrate: the columns have different lengths: 1 weights for 2 raw scores"},
-		"nan":        {[]float64{1, math.NaN()}, ok, nil, calibrate.Options{}, calibrate.ErrScore, "calibrate: row 1: the raw score cannot be used: NaN; use finite log odds"},
-		"huge":       {[]float64{1e101, 1}, ok, nil, calibrate.Options{}, calibrate.ErrScore, "calibrate: row 0: the raw score cannot be used: 1e+101; use finite log odds"},
-		"label":      {two, []float32{0, 0.5}, nil, calibrate.Options{}, calibrate.ErrLabel, "calibrate: row 1: the label cannot be used: 0.5; use 0 and 1"},
-		"nan label":  {two, []float32{nan, 0}, nil, calibrate.Options{}, calibrate.ErrLabel, "calibrate: row 0: the label cannot be used: NaN; use 0 and 1"},
-		"weight":     {two, ok, []float32{1, -1}, calibrate.Options{}, calibrate.ErrWeight, "calibrate: row 1: the weight cannot be used: -1; use finite weights of 0 or more"},
-		"nan weight": {two, ok, []float32{nan, 1}, calibrate.Options{}, calibrate.ErrWeight, "calibrate: row 0: the weight cannot be used: NaN; use finite weights of 0 or more"},
-		"none":       {nil, nil, nil, calibrate.Options{}, calibrate.ErrTooFew, "calibrate: there are too few rows: 0 with a weight above 0; use at least one positive and one negative"},
-		"one":        {two, ok, []float32{1, 0}, calibrate.Options{}, calibrate.ErrTooFew, "calibrate: there are too few rows: 1 with a weight above 0; use at least one positive and one negative"},
-		"one class":  {two, []float32{1, 1}, nil, calibrate.Options{}, calibrate.ErrOneClass, "calibrate: all labels are alike: none is 0; a calibration needs positives and negatives"},
-		"weightless": {[]float64{1, 2, 3}, []float32{0, 0, 1}, []float32{1, 1, 0}, calibrate.Options{}, calibrate.ErrOneClass, "calibrate: all labels are alike: none is 1; a calibration needs positives and negatives"},
-		"folds":      {two, ok, nil, calibrate.Options{Folds: 1}, calibrate.ErrFolds, "calibrate: the number of folds cannot be used: 1; use 2 to 100"},
-		"few a fold": {two, ok, nil, calibrate.Options{}, calibrate.ErrTooFew, "calibrate: there are too few rows: 2 with a weight above 0 for 5 folds; use at least 10"},
+		"labels": {two, ok[:1], nil, calibrate.Options{}, calibrate.ErrLength,
+			"calibrate: the columns have different lengths: 1 labels for 2 raw scores"},
+		"weights": {two, ok, ok[:1], calibrate.Options{}, calibrate.ErrLength,
+			"calibrate: the columns have different lengths: 1 weights for 2 raw scores"},
+		"nan": {[]float64{1, math.NaN()}, ok, nil, calibrate.Options{}, calibrate.ErrScore,
+			"calibrate: row 1: the raw score cannot be used: NaN; use finite log odds"},
+		"huge": {[]float64{1e101, 1}, ok, nil, calibrate.Options{}, calibrate.ErrScore,
+			"calibrate: row 0: the raw score cannot be used: 1e+101; use finite log odds"},
+		"label": {two, []float32{0, 0.5}, nil, calibrate.Options{}, calibrate.ErrLabel,
+			"calibrate: row 1: the label cannot be used: 0.5; use 0 and 1"},
+		"nan label": {two, []float32{nan, 0}, nil, calibrate.Options{}, calibrate.ErrLabel,
+			"calibrate: row 0: the label cannot be used: NaN; use 0 and 1"},
+		"weight": {two, ok, []float32{1, -1}, calibrate.Options{}, calibrate.ErrWeight,
+			"calibrate: row 1: the weight cannot be used: -1; use finite weights of 0 or more"},
+		"nan weight": {two, ok, []float32{nan, 1}, calibrate.Options{}, calibrate.ErrWeight,
+			"calibrate: row 0: the weight cannot be used: NaN; use finite weights of 0 or more"},
+		"none": {nil, nil, nil, calibrate.Options{}, calibrate.ErrTooFew,
+			"calibrate: there are too few rows: 0 with a weight above 0; use at least one positive and one negative"},
+		"one": {two, ok, []float32{1, 0}, calibrate.Options{}, calibrate.ErrTooFew,
+			"calibrate: there are too few rows: 1 with a weight above 0; use at least one positive and one negative"},
+		"one class": {two, []float32{1, 1}, nil, calibrate.Options{}, calibrate.ErrOneClass,
+			"calibrate: all labels are alike: none is 0; a calibration needs positives and negatives"},
+		"weightless": {[]float64{1, 2, 3}, []float32{0, 0, 1}, []float32{1, 1, 0}, calibrate.Options{},
+			calibrate.ErrOneClass,
+			"calibrate: all labels are alike: none is 1; a calibration needs positives and negatives"},
+		"folds": {two, ok, nil, calibrate.Options{Folds: 1}, calibrate.ErrFolds,
+			"calibrate: the number of folds cannot be used: 1; use 2 to 100"},
+		"few a fold": {two, ok, nil, calibrate.Options{}, calibrate.ErrTooFew,
+			"calibrate: there are too few rows: 2 with a weight above 0 for 5 folds; use at least 10"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := calibrate.Choose(tc.raw, tc.label, tc.weight, tc.options)
@@ -381,7 +404,8 @@ func TestErrors(t *testing.T) {
 	if _, err := calibrate.Fit("spline", two, ok, nil); !errors.As(err, &e) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := calibrate.Choose(two, ok, nil, calibrate.Options{Methods: []calibrate.Method{"spline"}}); !errors.As(err, &e) {
+	if _, err := calibrate.Choose(two, ok, nil,
+		calibrate.Options{Methods: []calibrate.Method{"spline"}}); !errors.As(err, &e) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -408,26 +432,33 @@ func TestJSONBringsBackTheSame(t *testing.T) {
 
 func TestDecodeRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		``:                                                               "EOF",
-		`{"format":1,"method":"none"} {}`:                                "there is more data after byte 30",
-		`{"format":3,"method":"none"}`:                                   "format 3; this build reads 1 and 2",
-		`{"format":1,"method":"spline"}`:                                 `calibrate: unknown method "spline" (known: [isotonic platt beta none])`,
-		`{"format":1,"method":"none","d":1}`:                             `json: unknown field "d"`,
-		`{"format":1,"method":"none","a":1}`:                             "none: a is missing or does not belong there",
-		`{"format":1,"method":"platt","a":1}`:                            "platt: c is missing or does not belong there",
-		`{"format":1,"method":"platt","a":-1,"c":0}`:                     "platt: a is -1, and a calibrator must not descend",
-		`{"format":1,"method":"beta","a":1,"b":-1e-9,"c":0}`:             "beta: b is -1e-09, and a calibrator must not descend",
-		`{"format":1,"method":"platt","a":1,"c":0,"x":[1]}`:              "platt with knots",
-		`{"format":1,"method":"isotonic"}`:                               "0 raw scores and 0 probabilities; use as many of both, 1 to 65536",
-		`{"format":1,"method":"isotonic","x":[1,2],"y":[0.5]}`:           "2 raw scores and 1 probabilities; use as many of both, 1 to 65536",
-		`{"format":1,"method":"isotonic","x":[1],"y":[0.5],"c":1}`:       "isotonic with a, b or c",
-		`{"format":1,"method":"isotonic","x":[2,2],"y":[0.5,0.6]}`:       "knot 1: raw score 2 does not ascend",
-		`{"format":1,"method":"isotonic","x":[1,2],"y":[0.5,0.4]}`:       "knot 1: probability 0.4 descends",
-		`{"format":1,"method":"isotonic","x":[1e101],"y":[0.5]}`:         "knot 0: raw score 1e+101",
-		`{"format":1,"method":"isotonic","x":[1],"y":[1]}`:               "knot 0: probability 1",
-		`{"format":1,"method":"isotonic","x":[1],"y":[0]}`:               "knot 0: probability 0",
-		`{"format":1,"method":"isotonic","x":[1e999],"y":[0.5]}`:         "json: cannot unmarshal number 1e999 into Go struct field encoded.x of type float64",
-		`{"format":1,"method":"isotonic",` + strings.Repeat(" ", 13<<20): "13631520 bytes, more than the 12582912 that a calibrator may have",
+		``:                                   "EOF",
+		`{"format":1,"method":"none"} {}`:    "there is more data after byte 30",
+		`{"format":3,"method":"none"}`:       "format 3; this build reads 1 and 2",
+		`{"format":1,"method":"spline"}`:     `calibrate: unknown method "spline" (known: [isotonic platt beta none])`,
+		`{"format":1,"method":"none","d":1}`: `json: unknown field "d"`,
+		`{"format":1,"method":"none","a":1}`: "none: a is missing or does not belong there",
+		`{"format":1,"method":"platt","a":1}`: "platt: c is missing or does not belong " +
+			"there",
+		`{"format":1,"method":"platt","a":-1,"c":0}`: "platt: a is -1, and a calibrator must " +
+			"not descend",
+		`{"format":1,"method":"beta","a":1,"b":-1e-9,"c":0}`: "beta: b is -1e-09, and a calibrator must " +
+			"not descend",
+		`{"format":1,"method":"platt","a":1,"c":0,"x":[1]}`: "platt with knots",
+		`{"format":1,"method":"isotonic"}`: "0 raw scores and 0 probabilities; use as " +
+			"many of both, 1 to 65536",
+		`{"format":1,"method":"isotonic","x":[1,2],"y":[0.5]}`: "2 raw scores and 1 probabilities; use as " +
+			"many of both, 1 to 65536",
+		`{"format":1,"method":"isotonic","x":[1],"y":[0.5],"c":1}`: "isotonic with a, b or c",
+		`{"format":1,"method":"isotonic","x":[2,2],"y":[0.5,0.6]}`: "knot 1: raw score 2 does not ascend",
+		`{"format":1,"method":"isotonic","x":[1,2],"y":[0.5,0.4]}`: "knot 1: probability 0.4 descends",
+		`{"format":1,"method":"isotonic","x":[1e101],"y":[0.5]}`:   "knot 0: raw score 1e+101",
+		`{"format":1,"method":"isotonic","x":[1],"y":[1]}`:         "knot 0: probability 1",
+		`{"format":1,"method":"isotonic","x":[1],"y":[0]}`:         "knot 0: probability 0",
+		`{"format":1,"method":"isotonic","x":[1e999],"y":[0.5]}`: "json: cannot unmarshal number 1e999 into " +
+			"Go struct field encoded.x of type float64",
+		`{"format":1,"method":"isotonic",` +
+			strings.Repeat(" ", 13<<20): "13631520 bytes, more than the 12582912 that a calibrator may have",
 	} {
 		_, err := calibrate.Decode([]byte(text))
 		var e *calibrate.DecodeError

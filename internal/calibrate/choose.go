@@ -24,9 +24,9 @@ type Choice struct {
 	Reason     string // in words, for people
 }
 
-// Choose compares methods by k-fold cross-validated log loss and returns the best, fitted to all rows; on a tie the earlier in
-// Options.Methods. None, the plain sigmoid, is always evaluated but only chosen if it is among the methods. A row's fold is a hash of its
-// index and the seed. Errors are *DataError and *MethodError.
+// Choose compares methods by k-fold cross-validated log loss and returns the best, fitted to all rows; on a tie the
+// earlier in Options.Methods. None, the plain sigmoid, is always evaluated but only chosen if it is among the methods.
+// A row's fold is a hash of its index and the seed. Errors are *DataError and *MethodError.
 func Choose(raw []float64, label, weight []float32, o Options) (Choice, error) {
 	if len(o.Methods) == 0 {
 		o.Methods = []Method{None, Platt, Isotonic}
@@ -49,7 +49,8 @@ func Choose(raw []float64, label, weight []float32, o Options) (Choice, error) {
 		return Choice{}, err
 	}
 	if d.len() < 2*o.Folds {
-		return Choice{}, fault(-1, ErrTooFew, "%d with a weight above 0 for %d folds; use at least %d", d.len(), o.Folds, 2*o.Folds)
+		return Choice{}, fault(-1, ErrTooFew, "%d with a weight above 0 for %d folds; use at least %d", d.len(),
+			o.Folds, 2*o.Folds)
 	}
 	return choose(d, o)
 }
@@ -77,7 +78,8 @@ func choose(d *data, o Options) (Choice, error) {
 	return c, nil
 }
 
-// fewPositives is the number of positive rows below which the choice is unreliable: moving a few to another fold may change it.
+// fewPositives is the number of positive rows below which the choice is unreliable: moving a few to another fold may
+// change it.
 const fewPositives = 200
 
 // words describes a method for people.
@@ -137,7 +139,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// crossValidate returns the mean log loss of every row under the calibrator fitted without its fold, and the calibrator fitted to all rows.
+// crossValidate returns the mean log loss of every row under the calibrator fitted without its fold, and the calibrator
+// fitted to all rows.
 func (d *data) crossValidate(m Method, folds int) (float64, *Calibrator) {
 	f := newFitter(m, d)
 	all := f.fit(everyFold)
@@ -151,7 +154,8 @@ func (d *data) crossValidate(m Method, folds int) (float64, *Calibrator) {
 	return loss / weight, all
 }
 
-// foldLoss is the sum of the weighted log losses of one fold's rows. Rows are ascending, so the search for a knot resumes at the last one.
+// foldLoss is the sum of the weighted log losses of one fold's rows. Rows are ascending, so the search for a knot
+// resumes at the last one.
 func (d *data) foldLoss(c *Calibrator, fold int) float64 {
 	return sumBlocks(d.len(), func(begin, end int) (loss float64) {
 		knot, _ := slices.BinarySearch(c.x, d.raw[begin])

@@ -117,7 +117,8 @@ func check(raw []float64, label, weight []float32) error {
 	}
 
 	if count[0]+count[1] < 2 {
-		return fault(-1, ErrTooFew, "%d with a weight above 0; use at least one positive and one negative", count[0]+count[1])
+		return fault(-1, ErrTooFew, "%d with a weight above 0; use at least one positive and one negative",
+			count[0]+count[1])
 	}
 	for class, c := range count {
 		if c == 0 {
@@ -127,8 +128,8 @@ func check(raw []float64, label, weight []float32) error {
 	return nil
 }
 
-// blockRows is how many rows one goroutine adds up at a time. The sums of blocks are added in order, so the result does not depend on the
-// number of goroutines.
+// blockRows is how many rows one goroutine adds up at a time. The sums of blocks are added in order, so the result does
+// not depend on the number of goroutines.
 const blockRows = 1 << 15
 
 // sumBlocks adds up the results of part for the rows from begin to end.

@@ -91,7 +91,8 @@ func TestAgainstScikitLearn(t *testing.T) {
 			}
 			compareAt(t, kind+" "+string(m), c, g.At, want.predict[m], tolerances[m])
 		}
-		choice, err := Choose(rows["raw"], label, want.weight, Options{Methods: []Method{Isotonic, Platt, Beta}, Seed: 9})
+		choice, err := Choose(rows["raw"], label, want.weight, Options{Methods: []Method{Isotonic, Platt, Beta},
+			Seed: 9})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,13 +8,14 @@ type block struct {
 
 func (b block) mean() float64 { return b.pos / b.weight }
 
-// maxBlocks bounds a calibrator. Real data stay far below: the number of blocks grows with the cube root of the number of rows.
+// maxBlocks bounds a calibrator. Real data stay far below: the number of blocks grows with the cube root of the number
+// of rows.
 const maxBlocks = 1 << 15
 
-// fitIsotonic is least-squares isotonic regression by pooling adjacent violators (Ayer et al. 1955; Zadrozny and Elkan 2002 for
-// calibration). Rows with equal scores are one point. One imaginary positive is added at the lowest score and one imaginary negative at the
-// highest: Laplace's rule at the two ends, where pooling would otherwise give a probability of exactly 0 or 1. Elsewhere they have no
-// effect.
+// fitIsotonic is least-squares isotonic regression by pooling adjacent violators (Ayer et al. 1955; Zadrozny and Elkan
+// 2002 for calibration). Rows with equal scores are one point. One imaginary positive is added at the lowest score and
+// one imaginary negative at the highest: Laplace's rule at the two ends, where pooling would otherwise give a
+// probability of exactly 0 or 1. Elsewhere they have no effect.
 func fitIsotonic(d *data, without int) *Calibrator {
 	var blocks []block
 	push := func(b block) {

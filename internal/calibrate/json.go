@@ -69,10 +69,12 @@ func (c *Calibrator) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Decode reads a calibrator and checks that Fit could have made it: finite, non-decreasing, of bounded size. Errors are *DecodeError.
+// Decode reads a calibrator and checks that Fit could have made it: finite, non-decreasing, of bounded size. Errors are
+// *DecodeError.
 func Decode(text []byte) (*Calibrator, error) {
 	if len(text) > maxJSON {
-		return nil, &DecodeError{fmt.Errorf("%d bytes, more than the %d that a calibrator may have", len(text), maxJSON)}
+		return nil, &DecodeError{fmt.Errorf("%d bytes, more than the %d that a calibrator may have", len(text),
+			maxJSON)}
 	}
 
 	var e encoded
@@ -117,7 +119,8 @@ func (e encoded) segments() (*Segments, error) {
 		return nil, nil
 	}
 	if len(e.By) == 0 || len(e.By) > maxBy || len(e.Segments) != len(e.Shifts) || len(e.Segments) > maxSegments {
-		return nil, fmt.Errorf("segments by %d columns, %d of them with %d shifts", len(e.By), len(e.Segments), len(e.Shifts))
+		return nil, fmt.Errorf("segments by %d columns, %d of them with %d shifts", len(e.By), len(e.Segments),
+			len(e.Shifts))
 	}
 
 	s := &Segments{By: e.By, Shifts: e.Shifts}
@@ -169,7 +172,8 @@ func (e encoded) check() error {
 
 func (e encoded) checkKnots() error {
 	if len(e.X) == 0 || len(e.X) != len(e.Y) || len(e.X) > maxKnots {
-		return fmt.Errorf("%d raw scores and %d probabilities; use as many of both, 1 to %d", len(e.X), len(e.Y), maxKnots)
+		return fmt.Errorf("%d raw scores and %d probabilities; use as many of both, 1 to %d", len(e.X), len(e.Y),
+			maxKnots)
 	}
 
 	for i, x := range e.X {

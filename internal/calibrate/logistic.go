@@ -2,12 +2,13 @@ package calibrate
 
 import "math"
 
-// logistic is a logistic regression of the smoothed labels on one or two features of the raw score, with non-negative coefficients.
+// logistic is a logistic regression of the smoothed labels on one or two features of the raw score, with non-negative
+// coefficients.
 //
 // Labels are smoothed as by Platt (1999, "Probabilistic outputs for support vector machines"): a positive counts as
-// (P+1)/(P+2) and a negative as 1/(N+2), where P and N are the weights of the classes. So the optimum is finite even where
-// a score separates the classes. The optimum is found by Newton's method with backtracking, written so that nothing
-// overflows (Lin, Lin and Weng 2007, "A note on Platt's probabilistic outputs").
+// (P+1)/(P+2) and a negative as 1/(N+2), where P and N are the weights of the classes. So the optimum is finite even
+// where a score separates the classes. The optimum is found by Newton's method with backtracking, written so that
+// nothing overflows (Lin, Lin and Weng 2007, "A note on Platt's probabilistic outputs").
 type logistic struct {
 	method      Method
 	d           *data
@@ -25,8 +26,8 @@ type coefficients struct {
 	begun bool
 }
 
-// newLogistic computes mean and deviation over all rows, so that the coefficients of one fold are a good start for the next. A constant
-// feature has the scale 0.
+// newLogistic computes mean and deviation over all rows, so that the coefficients of one fold are a good start for the
+// next. A constant feature has the scale 0.
 func newLogistic(method Method, d *data) *logistic {
 	l := &logistic{method: method, d: d}
 	if d.raw[0] == d.raw[d.len()-1] {
@@ -80,8 +81,8 @@ func (l *logistic) raw(x float64) (f0, f1 float64) {
 	return logarithms(x)
 }
 
-// fit finds the best non-negative coefficients. The loss is convex: if the unconstrained optimum has a negative coefficient, then at the
-// constrained optimum one of them is 0.
+// fit finds the best non-negative coefficients. The loss is convex: if the unconstrained optimum has a negative
+// coefficient, then at the constrained optimum one of them is 0.
 func (l *logistic) fit(without int, from coefficients) coefficients {
 	l.leaveOut(without)
 	if !from.begun {
@@ -245,8 +246,8 @@ func (l *logistic) evaluateRows(w coefficients, begin, end int) (d derivatives) 
 	return d
 }
 
-// direction solves hessian x step = -gradient for the free coefficients and the constant, by Cholesky's method. A ridge makes it solvable
-// if features are collinear.
+// direction solves hessian x step = -gradient for the free coefficients and the constant, by Cholesky's method. A ridge
+// makes it solvable if features are collinear.
 func direction(at derivatives, free [2]bool) (step [3]float64) {
 	const ridge = 1e-12
 	var which []int

@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// Segments adjust a calibrator for groups of rows (a campaign, a placement) that deviate from the whole: each segment has a shift of the
-// log odds. The prior for the shifts is estimated from the segments themselves (empirical Bayes, Morris 1983): if chance explains their
-// differences, nothing is shifted, and a segment of few rows is shrunk towards the whole.
+// Segments adjust a calibrator for groups of rows (a campaign, a placement) that deviate from the whole: each segment
+// has a shift of the log odds. The prior for the shifts is estimated from the segments themselves (empirical Bayes,
+// Morris 1983): if chance explains their differences, nothing is shifted, and a segment of few rows is shrunk towards
+// the whole.
 type Segments struct {
 	By     []string // columns whose values define the segments
 	Keys   []uint64 // hashes of the segments, ascending
@@ -47,7 +48,8 @@ func (c *Calibrator) SegmentCount() int {
 	return len(c.segments.Keys)
 }
 
-// PredictSegments appends the probability of every raw score, in its row's segment, to dst, which may be nil or raw[:0].
+// PredictSegments appends the probability of every raw score, in its row's segment, to dst, which may be nil or
+// raw[:0].
 func (c *Calibrator) PredictSegments(dst, raw []float64, key []uint64) []float64 {
 	dst = slices.Grow(dst, len(raw))
 	for i, r := range raw {
@@ -70,9 +72,11 @@ type segment struct {
 	variance float64 // of the gradient
 }
 
-// FitSegments returns a calibrator that adjusts c by segment. key is the segment of each row. Weights are treated as in Fit. Errors are
+// FitSegments returns a calibrator that adjusts c by segment. key is the segment of each row. Weights are treated as in
+// Fit. Errors are
 // *DataError.
-func FitSegments(c *Calibrator, by []string, raw []float64, label, weight []float32, key []uint64) (*Calibrator, error) {
+func FitSegments(c *Calibrator, by []string, raw []float64, label, weight []float32, key []uint64) (*Calibrator,
+	error) {
 	if err := check(raw, label, weight); err != nil {
 		return nil, err
 	}
@@ -156,9 +160,10 @@ func split(z []float64, label []float32, weight []float64, key []uint64) []*segm
 	return all
 }
 
-// between estimates the variance of the segments' true shifts by moments: the excess of their gradients' variation over chance. A shift d
-// changes a gradient by d x variance, so the expected square is variance + spread x variance^2; summing the excess weights segments by
-// their information, so that thousands of rare ones do not hide a few large ones. It is 0 if there is no excess.
+// between estimates the variance of the segments' true shifts by moments: the excess of their gradients' variation over
+// chance. A shift d changes a gradient by d x variance, so the expected square is variance + spread x variance^2;
+// summing the excess weights segments by their information, so that thousands of rare ones do not hide a few large
+// ones. It is 0 if there is no excess.
 func between(all []*segment) float64 {
 	var beyond, squares float64
 	for _, g := range all {
@@ -171,7 +176,8 @@ func between(all []*segment) float64 {
 	return max(beyond, 0) / squares
 }
 
-// shift is the most likely shift of a segment, with a normal prior around 0: Newton's method in one dimension on a concave function.
+// shift is the most likely shift of a segment, with a normal prior around 0: Newton's method in one dimension on a
+// concave function.
 func (g *segment) shift(z []float64, label []float32, weight []float64, spread float64) float64 {
 	const steps, precise = 50, 1e-13
 	if spread == 0 {

@@ -11,7 +11,8 @@ import (
 	"coppice/internal/calibrate"
 )
 
-// campaigns are rows of twenty large segments and two thousand small ones; off says by how much a segment's log odds are above its scores.
+// campaigns are rows of twenty large segments and two thousand small ones; off says by how much a segment's log odds
+// are above its scores.
 func campaigns(r *rand.Rand, off func(key uint64) float64) (raw []float64, label []float32, key []uint64) {
 	add := func(k uint64, rows int) {
 		for range rows {
@@ -93,7 +94,8 @@ func TestSegmentsAsJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []uint64{0, 7, 1500, 9_999_999} {
-		if a, b := c.PredictSegments(nil, []float64{-2}, []uint64{key})[0], d.PredictSegments(nil, []float64{-2}, []uint64{key})[0]; a != b {
+		if a, b := c.PredictSegments(nil, []float64{-2}, []uint64{key})[0],
+			d.PredictSegments(nil, []float64{-2}, []uint64{key})[0]; a != b {
 			t.Errorf("segment %d: %v, and read back %v", key, a, b)
 		}
 	}
@@ -110,7 +112,8 @@ func TestSegmentsAsJSON(t *testing.T) {
 		t.Errorf("%v, by %v", got, whole.By())
 	}
 	if again, _ := json.Marshal(whole); string(again) != `{"format":1,"method":"platt","a":0.5,"c":-1}` {
-		t.Errorf("json.Marshal(whole): got %s; want string(again) = `{\"format\":1,\"method\":\"platt\",\"a\":0.5,\"c\":-1}`", again)
+		t.Errorf("json.Marshal(whole): got %s; want string(again) = "+
+			"`{\"format\":1,\"method\":\"platt\",\"a\":0.5,\"c\":-1}`", again)
 	}
 }
 
@@ -135,16 +138,19 @@ func TestSegmentsThatCannotBe(t *testing.T) {
 	if err != nil || whole.SegmentCount() != 0 {
 		t.Errorf("no segment is shifted: %v", err)
 	}
-	if _, err := calibrate.FitSegments(whole, []string{"a"}, []float64{1, 2}, []float32{0, 1}, nil, []uint64{1}); !errors.Is(err, calibrate.ErrLength) {
+	if _, err := calibrate.FitSegments(whole, []string{"a"}, []float64{1, 2}, []float32{0, 1}, nil,
+		[]uint64{1}); !errors.Is(err, calibrate.ErrLength) {
 		t.Errorf("one segment for two rows: %v", err)
 	}
-	if _, err := calibrate.FitSegments(whole, nil, []float64{1, 2}, []float32{0, 1}, nil, []uint64{1, 1}); !errors.Is(err, calibrate.ErrLength) {
+	if _, err := calibrate.FitSegments(whole, nil, []float64{1, 2}, []float32{0, 1}, nil,
+		[]uint64{1, 1}); !errors.Is(err, calibrate.ErrLength) {
 		t.Errorf("no columns: %v", err)
 	}
 }
 
-// TestRareSegmentsDoNotHideLargeOnes: of clicks, one in fifty rows, six campaigns of 600 rows are off by more than chance, among 4,000 of one row
-// that are not. They are found in every table, however much chance there is in the rare ones.
+// TestRareSegmentsDoNotHideLargeOnes: of clicks, one in fifty rows, six campaigns of 600 rows are off by more than
+// chance, among 4,000 of one row that are not. They are found in every table, however much chance there is in the rare
+// ones.
 func TestRareSegmentsDoNotHideLargeOnes(t *testing.T) {
 	missed := 0
 	const tables = 40

@@ -1,5 +1,5 @@
-// Package cloud holds what the adapters of Google Cloud (cloud/gcs, cloud/pubsub, cloud/batch) have in common: errors that mean "the
-// environment is not set up", with the remedy. Everything else stays in the adapters.
+// Package cloud holds what the adapters of Google Cloud (cloud/gcs, cloud/pubsub, cloud/batch) have in common: errors
+// that mean "the environment is not set up", with the remedy. Everything else stays in the adapters.
 package cloud
 
 import (
@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// SetupError means that the environment is incomplete: no credentials, no running emulator, a bucket or topic that does not exist. Retrying
-// does not help.
+// SetupError means that the environment is incomplete: no credentials, no running emulator, a bucket or topic that does
+// not exist. Retrying does not help.
 type SetupError struct {
 	What string // what is missing
 	Hint string // what to do
@@ -52,21 +52,24 @@ func join(what string, err error, hint string) string {
 	return what + "; " + hint
 }
 
-// credentialsHint is the remedy for missing credentials, and for a missing emulator: without either no service can be used.
-const credentialsHint = "run inside the local cloud (localemu exec -- COMMAND), or log in with `gcloud auth application-default login`"
+// credentialsHint is the remedy for missing credentials, and for a missing emulator: without either no service can be
+// used.
+const credentialsHint = "run inside the local cloud (localemu exec -- COMMAND), or log in with `gcloud auth " +
+	"application-default login`"
 
 // Dial turns the error of a client's constructor into a SetupError that names the service.
 func Dial(service string, err error) error {
 	return &SetupError{What: "no emulator and no credentials for " + service, Hint: credentialsHint, Err: err}
 }
 
-// Environment returns a SetupError if err is about the environment rather than the request: nothing listens at a loopback address, or the
-// credentials cannot be used. Otherwise it returns nil.
+// Environment returns a SetupError if err is about the environment rather than the request: nothing listens at a
+// loopback address, or the credentials cannot be used. Otherwise it returns nil.
 func Environment(service string, err error) error {
 	if addr, ok := NobodyAt(err); ok {
 		return &SetupError{
 			What: fmt.Sprintf("no answer for %s at %s", service, addr),
-			Hint: "the local cloud is not running any more: start it again (`localemu up --data DIR`, then `. DIR/env`), or start the command with localemu exec -- COMMAND; " +
+			Hint: "the local cloud is not running any more: start it again (`localemu up --data DIR`, then `. " +
+				"DIR/env`), or start the command with localemu exec -- COMMAND; " +
 				"else unset the *_EMULATOR_HOST and the COPPICE_*_ENDPOINT variables that are left over from it",
 			Err: err,
 		}
@@ -84,8 +87,9 @@ var (
 	refusedPattern     = regexp.MustCompile(`dial tcp (127\.0\.0\.1:\d+|\[::1\]:\d+): connect: connection refused`)
 )
 
-// credentialsRefused reports whether an error's text says that credentials are missing or were rejected. A token server that did not
-// answer, was busy or failed has rejected nothing: that is temporary, and a long-running task must survive it.
+// credentialsRefused reports whether an error's text says that credentials are missing or were rejected. A token server
+// that did not answer, was busy or failed has rejected nothing: that is temporary, and a long-running task must survive
+// it.
 func credentialsRefused(text string) bool {
 	if credentialsPattern.MatchString(text) {
 		return true
@@ -96,11 +100,12 @@ func credentialsRefused(text string) bool {
 		return false
 	}
 	code, err := strconv.Atoi(m[1])
-	return err == nil && code >= 400 && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests
+	return err == nil && code >= 400 && code < 500 && code != http.StatusRequestTimeout &&
+		code != http.StatusTooManyRequests
 }
 
-// NobodyAt reports whether err means that nothing listens at a loopback address. That is an emulator that is not running, for which waiting
-// does not help; elsewhere, a refused connection may be a temporary outage.
+// NobodyAt reports whether err means that nothing listens at a loopback address. That is an emulator that is not
+// running, for which waiting does not help; elsewhere, a refused connection may be a temporary outage.
 func NobodyAt(err error) (addr string, ok bool) {
 	var op *net.OpError
 	if errors.As(err, &op) && errors.Is(err, syscall.ECONNREFUSED) && op.Addr != nil {
@@ -118,8 +123,9 @@ func NobodyAt(err error) (addr string, ok bool) {
 	return "", false
 }
 
-// FromStatus turns a gRPC error into a SetupError or PermissionError if it is one, and wraps it otherwise. what names the object in use,
-// such as "topic projects/p/topics/t"; missing is the remedy if it does not exist, "" if that is not a setup error.
+// FromStatus turns a gRPC error into a SetupError or PermissionError if it is one, and wraps it otherwise. what names
+// the object in use, such as "topic projects/p/topics/t"; missing is the remedy if it does not exist, "" if that is not
+// a setup error.
 func FromStatus(service, what, missing string, err error) error {
 	if env := Environment(service, err); env != nil {
 		return env
@@ -134,7 +140,8 @@ func FromStatus(service, what, missing string, err error) error {
 		if strings.Contains(err.Error(), "cannot fetch token") { // gRPC's code for any failure to get a token
 			break
 		}
-		return &SetupError{What: "the credentials for " + service + " are not accepted", Hint: credentialsHint, Err: err}
+		return &SetupError{What: "the credentials for " + service + " are not accepted", Hint: credentialsHint,
+			Err: err}
 	case codes.PermissionDenied:
 		return &PermissionError{What: "no permission to use " + what, Hint: permissionHint(err), Err: err}
 	}
@@ -143,7 +150,8 @@ func FromStatus(service, what, missing string, err error) error {
 
 // permissionHint distinguishes a disabled API from a missing role.
 func permissionHint(err error) string {
-	if strings.Contains(err.Error(), "SERVICE_DISABLED") || strings.Contains(err.Error(), "has not been used in project") {
+	if strings.Contains(err.Error(), "SERVICE_DISABLED") ||
+		strings.Contains(err.Error(), "has not been used in project") {
 		return "enable the API in the project (terraform/ does so)"
 	}
 	return "grant the role to the account that runs this (terraform/ lists who needs which)"

@@ -34,7 +34,8 @@ func TestNobodyAt(t *testing.T) {
 	if got, ok := NobodyAt(fmt.Errorf("post: %w", err)); !ok || got != addr {
 		t.Errorf(`NobodyAt(fmt.Errorf("post: %%w", err)): got %v: %q %v; want ok, got = addr`, err, got, ok)
 	}
-	for _, other := range []error{nil, errors.New("x"), errors.New("dial tcp 10.0.0.1:443: connect: connection refused")} {
+	for _, other := range []error{nil, errors.New("x"),
+		errors.New("dial tcp 10.0.0.1:443: connect: connection refused")} {
 		if got, ok := NobodyAt(other); ok {
 			t.Errorf("NobodyAt(other): got %v: %q; want not ok", other, got)
 		}
@@ -63,8 +64,11 @@ func TestFailFast(t *testing.T) {
 		t.Errorf("stream: %v", err)
 	}
 	var setup *SetupError
-	if err := FromStatus("Pub/Sub", "topic t", "", err); !errors.As(err, &setup) || !strings.Contains(setup.What, addr) || !strings.Contains(setup.Hint, "localemu up --data DIR`, then `. DIR/env`") {
-		t.Errorf("FromStatus(\"Pub/Sub\", \"topic t\", \"\", err): got %v; want err of the type of setup, setup.What with addr, setup.Hint with \"localemu up --data DIR`, then `. DIR/env`\"", err)
+	if err := FromStatus("Pub/Sub", "topic t", "", err); !errors.As(err, &setup) ||
+		!strings.Contains(setup.What, addr) ||
+		!strings.Contains(setup.Hint, "localemu up --data DIR`, then `. DIR/env`") {
+		t.Errorf("FromStatus(\"Pub/Sub\", \"topic t\", \"\", err): got %v; want err of the type of setup, "+
+			"setup.What with addr, setup.Hint with \"localemu up --data DIR`, then `. DIR/env`\"", err)
 	}
 }
 
@@ -80,7 +84,8 @@ func TestFromStatus(t *testing.T) {
 		{status.Error(codes.Unauthenticated, "who"), &setup, "gcloud auth"},
 		{status.Error(codes.Unavailable, "auth: cannot fetch token: 400"), &setup, "gcloud auth"},
 		{status.Error(codes.PermissionDenied, "no"), &permission, "grant the role"},
-		{status.Error(codes.PermissionDenied, "Cloud Batch API has not been used in project 7"), &permission, "enable the API"},
+		{status.Error(codes.PermissionDenied, "Cloud Batch API has not been used in project 7"), &permission,
+			"enable the API"},
 	} {
 		err := FromStatus("Pub/Sub", "topic t", "make it", c.err)
 		if !errors.As(err, c.target) || !strings.Contains(err.Error(), c.words) || !errors.Is(err, c.err) {
@@ -93,7 +98,8 @@ func TestFromStatus(t *testing.T) {
 	}
 }
 
-// TestTokenServerDown: only an answer that refuses the credentials is a matter of setup; a token server that is down or busy is not.
+// TestTokenServerDown: only an answer that refuses the credentials is a matter of setup; a token server that is down or
+// busy is not.
 func TestTokenServerDown(t *testing.T) {
 	for _, c := range []struct {
 		text  string
@@ -101,17 +107,21 @@ func TestTokenServerDown(t *testing.T) {
 	}{
 		{"credentials: cannot fetch token: compute: Received 503 `busy`", false},
 		{"credentials: cannot fetch token: compute: Received 429 `slow down`", false},
-		{"credentials: cannot fetch token: Get \"http://169.254.169.254/computeMetadata/v1/instance/service-accounts/default/token\": dial tcp 169.254.169.254:80: i/o timeout", false},
+		{"credentials: cannot fetch token: Get " +
+			"\"http://169.254.169.254/computeMetadata/v1/instance/service-accounts/default/token\": dial tcp " +
+			"169.254.169.254:80: i/o timeout", false},
 		{"credentials: cannot fetch token: context deadline exceeded", false},
 		{"auth: cannot fetch token: 500\nResponse: {}", false},
 		{"credentials: cannot fetch token: compute: Received 403 `no account`", true},
-		{"credentials: cannot fetch token: metadata: GCE metadata \"instance/service-accounts/default/token\" not defined", true},
+		{"credentials: cannot fetch token: metadata: GCE metadata \"instance/service-accounts/default/token\" not " +
+			"defined", true},
 		{"auth: cannot fetch token: 400\nResponse: {\"error\": \"invalid_grant\"}", true},
 		{"oauth2: cannot fetch token: 401 Unauthorized", true},
 		{"auth: \"invalid_grant\" \"Account has been deleted\"", true},
 		{"google: could not find default credentials", true},
 	} {
-		for _, err := range []error{errors.New(c.text), status.New(codes.Unavailable, c.text).Err(), status.New(codes.Unauthenticated, "transport: per-RPC creds failed: "+c.text).Err()} {
+		for _, err := range []error{errors.New(c.text), status.New(codes.Unavailable, c.text).Err(),
+			status.New(codes.Unauthenticated, "transport: per-RPC creds failed: "+c.text).Err()} {
 			got := FromStatus("Cloud Storage", "bucket b", "", err)
 			var setup *SetupError
 			if errors.As(got, &setup) != c.setup {

@@ -61,8 +61,8 @@ type Image struct {
 
 var imagePattern = regexp.MustCompile(`^([a-z0-9-]+)-docker\.pkg\.dev/([a-z0-9:.-]+)/([a-z0-9-]+)/([A-Za-z0-9_./-]+?)(?::([A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?:@(sha256:[0-9a-f]{64}))?$`)
 
-// ParseImage splits LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/NAME with :TAG or @sha256:DIGEST; ok is false for anything else, such as an
-// image in another registry.
+// ParseImage splits LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/NAME with :TAG or @sha256:DIGEST; ok is false for
+// anything else, such as an image in another registry.
 func ParseImage(reference string) (i Image, ok bool) {
 	m := imagePattern.FindStringSubmatch(reference)
 	if m == nil {
@@ -77,10 +77,12 @@ func ParseImage(reference string) (i Image, ok bool) {
 
 // Kept is the image's repository.
 func (i Image) Kept() Resource {
-	return Resource{Kind: "repository", Name: "projects/" + i.Project + "/locations/" + i.Location + "/repositories/" + i.Repository}
+	return Resource{Kind: "repository", Name: "projects/" + i.Project + "/locations/" + i.Location + "/repositories/" +
+		i.Repository}
 }
 
-// Loopback returns a *SetupError unless the endpoint is host:port on this machine: unencrypted connections are limited to it.
+// Loopback returns a *SetupError unless the endpoint is host:port on this machine: unencrypted connections are limited
+// to it.
 func Loopback(variable, endpoint string) error {
 	host, _, err := net.SplitHostPort(endpoint)
 	ip := net.ParseIP(host)

@@ -9,14 +9,16 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// FailFast returns dial options that make a gRPC client give up at once if nothing listens at a loopback address. The libraries would keep
-// trying for minutes, or forever.
+// FailFast returns dial options that make a gRPC client give up at once if nothing listens at a loopback address. The
+// libraries would keep trying for minutes, or forever.
 func FailFast() []grpc.DialOption {
 	return []grpc.DialOption{
-		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+			call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			return final(call(ctx, method, req, reply, cc, opts...))
 		}),
-		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn,
+			method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 			s, err := open(ctx, desc, cc, method, opts...)
 			if err != nil {
 				return nil, final(err)

@@ -2,8 +2,8 @@ package dataset
 
 import "encoding/binary"
 
-// fbTable is a flatbuffers table in a parser's data; lo and hi bound the buffer that its offsets may point into. The zero table has no
-// fields. (Google's own reader trusts its input and panics on invalid offsets.)
+// fbTable is a flatbuffers table in a parser's data; lo and hi bound the buffer that its offsets may point into. The
+// zero table has no fields. (Google's own reader trusts its input and panics on invalid offsets.)
 type fbTable struct {
 	p           *parser
 	pos, lo, hi int64

@@ -27,11 +27,12 @@ type column struct {
 // span is a range of bytes in the file.
 type span struct{ off, n int64 }
 
-// columnSpans are the positions of one column's buffers in the file. validity is empty without nulls, offsets unless the column is text.
+// columnSpans are the positions of one column's buffers in the file. validity is empty without nulls, offsets unless
+// the column is text.
 type columnSpans struct{ validity, offsets, data span }
 
-// layout is an Arrow IPC file with one record batch, complete except for the columns' values: these are filled in in any order, because the
-// number of rows is known in advance.
+// layout is an Arrow IPC file with one record batch, complete except for the columns' values: these are filled in in
+// any order, because the number of rows is known in advance.
 type layout struct {
 	head    []byte // the beginning of the file: magic, schema, the batch's metadata
 	foot    []byte // the end of the file, from tailAt: end of stream, footer, magic
@@ -150,8 +151,8 @@ func finishMessage(b *flatbuffers.Builder, headerType byte, header flatbuffers.U
 	return b.FinishedBytes()
 }
 
-// buildTail returns everything after the body: the end of the stream, the footer with the schema again and the position of the one batch,
-// the footer's length, and the magic.
+// buildTail returns everything after the body: the end of the stream, the footer with the schema again and the position
+// of the one batch, the footer's length, and the magic.
 func buildTail(fields []arrowField, meta []keyValue, batchAt, batchMeta, body int64) []byte {
 	b := flatbuffers.NewBuilder(1 << 10)
 	schema := buildSchema(b, fields, meta)

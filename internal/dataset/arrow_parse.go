@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// arrowFile is the metadata of a Coppice Arrow IPC file, checked against the file's size: every span is in the body, at a multiple of 64,
-// after the previous one.
+// arrowFile is the metadata of a Coppice Arrow IPC file, checked against the file's size: every span is in the body, at
+// a multiple of 64, after the previous one.
 type arrowFile struct {
 	fields  []arrowField
 	meta    []keyValue
@@ -16,8 +16,8 @@ type arrowFile struct {
 	nulls   []int64
 }
 
-// maxFields bounds the columns of a file; maxMeta the bytes of metadata that are read. A schema or field has up to two short pairs of
-// metadata. Since all fields may share one text, more would let a small file take a lot of memory.
+// maxFields bounds the columns of a file; maxMeta the bytes of metadata that are read. A schema or field has up to two
+// short pairs of metadata. Since all fields may share one text, more would let a small file take a lot of memory.
 const (
 	maxFields   = MaxFeatures + 1
 	maxMeta     = 64 << 20
@@ -25,8 +25,8 @@ const (
 	maxMetaText = 64
 )
 
-// parseArrow reads the metadata of the file called name, with contents data. It touches only a few pages at both ends of the file, whatever
-// its size.
+// parseArrow reads the metadata of the file called name, with contents data. It touches only a few pages at both ends
+// of the file, whatever its size.
 func parseArrow(name string, data []byte) (*arrowFile, error) {
 	p := &parser{name: name, data: data}
 	f := p.file()

@@ -7,12 +7,13 @@ import (
 	"slices"
 )
 
-// Derived says how a feature is computed that is not a column of the table: a statistic of the levels of one or more columns (docs/ids.md),
-// or a calendar value of a time.
+// Derived says how a feature is computed that is not a column of the table: a statistic of the levels of one or more
+// columns (docs/ids.md), or a calendar value of a time.
 type Derived struct {
 	What  Derivation `json:"what"`
-	Table int        `json:"table"`        // of rate, count and recency: index of the level table; -1 otherwise
-	Of    []Part     `json:"of,omitempty"` // of hour, weekday and age: the time; of recency and age, preceded by the row's time
+	Table int        `json:"table"` // of rate, count and recency: index of the level table; -1 otherwise
+	// of hour, weekday and age: the time; of recency and age, preceded by the row's time
+	Of []Part `json:"of,omitempty"`
 }
 
 // Derivation is the kind of value that a derived feature has.
@@ -49,21 +50,23 @@ func (p Part) String() string {
 	return s
 }
 
-// Same reports whether two parts have the same value in every row. Names alone do not tell: a column may itself be called age~.
+// Same reports whether two parts have the same value in every row. Names alone do not tell: a column may itself be
+// called age~.
 func (p Part) Same(q Part) bool {
 	return p.Column == q.Column && p.Kind == q.Kind && p.Take == q.Take && slices.Equal(p.Bounds, q.Bounds)
 }
 
-// LevelTable describes the statistics of the train split's levels for some columns: rows First to First+Levels-1 of the levels file, by
-// ascending hash.
+// LevelTable describes the statistics of the train split's levels for some columns: rows First to First+Levels-1 of the
+// levels file, by ascending hash.
 type LevelTable struct {
 	Of     []Part `json:"of"`
 	First  int    `json:"first"`
 	Levels int    `json:"levels"`
 	Floor  int    `json:"floor"` // levels with fewer rows of train are not in the table, and are treated as unseen
 
-	// The rate of a level with sum s of its rows' labels and n rows is (s + Strength*p) / (n + Strength), where p is the rate that the
-	// table BackOff gives for the same row, or Prior if BackOff is -1. A level that is not in the table has rate p.
+	// The rate of a level with sum s of its rows' labels and n rows is (s + Strength*p) / (n + Strength), where p is
+	// the rate that the table BackOff gives for the same row, or Prior if BackOff is -1. A level that is not in the
+	// table has rate p.
 	Prior    float64 `json:"prior"`
 	Strength float64 `json:"strength"`
 	BackOff  int     `json:"back_off"`
@@ -86,10 +89,12 @@ func (t *LevelTable) Name() string {
 // SameLevels reports whether two tables have the same levels: the same parts in the same order.
 func (t *LevelTable) SameLevels(o *LevelTable) bool { return slices.EqualFunc(t.Of, o.Of, Part.Same) }
 
-// Rate returns the rate of a level with the given sum of labels and total weight; both are 0 for an unseen one. prior is what the table
-// falls back to for the same row. The result has the same bits on every processor and in every language.
+// Rate returns the rate of a level with the given sum of labels and total weight; both are 0 for an unseen one. prior
+// is what the table falls back to for the same row. The result has the same bits on every processor and in every
+// language.
 func (t *LevelTable) Rate(sum, n, prior float64) float64 {
-	return float64(float32((sum + float64(t.Strength*prior)) / (n + t.Strength))) // the conversion prevents a fused multiply-add
+	// the conversion prevents a fused multiply-add
+	return float64(float32((sum + float64(t.Strength*prior)) / (n + t.Strength)))
 }
 
 // Ordering is the order in which the rows of train were processed for their statistics: each sees only earlier rows.
@@ -119,7 +124,8 @@ const (
 // IsDerived reports whether the feature is computed, rather than being the column of its name.
 func (f *Feature) IsDerived() bool { return f.From != nil }
 
-// Inputs returns the raw columns that the features are made from, without duplicates, in the order in which features first need them.
+// Inputs returns the raw columns that the features are made from, without duplicates, in the order in which features
+// first need them.
 func (e *Encoding) Inputs() []string {
 	var names []string
 	seen := map[string]bool{}
@@ -157,7 +163,8 @@ func (e *Encoding) PartsOf(f *Feature) []Part {
 	return parts
 }
 
-// checkDerived checks that tables and derived features are consistent. After it, no index is out of range and no chain of tables loops.
+// checkDerived checks that tables and derived features are consistent. After it, no index is out of range and no chain
+// of tables loops.
 func checkDerived(features []Feature, tables []LevelTable) error {
 	if len(tables) > MaxTables {
 		return &ManifestError{"tables", fmt.Errorf("%d of them; at most %d", len(tables), MaxTables)}
@@ -171,7 +178,8 @@ func checkDerived(features []Feature, tables []LevelTable) error {
 			return &ManifestError{fmt.Sprintf("tables[%d]", i), err}
 		}
 		if t.First != next {
-			return &ManifestError{fmt.Sprintf("tables[%d]", i), fmt.Errorf("begins at level %d where %d belongs", t.First, next)}
+			return &ManifestError{fmt.Sprintf("tables[%d]", i), fmt.Errorf("begins at level %d where %d belongs",
+				t.First, next)}
 		}
 		if next = t.First + t.Levels; next > MaxLevels {
 			return &ManifestError{"tables", fmt.Errorf("more than %d levels", MaxLevels)}
@@ -237,7 +245,8 @@ func (d *Derived) check(kind Kind, tables []LevelTable) error {
 		return fmt.Errorf("%.40s in a feature of kind %.40q; it is numeric", d.What, kind)
 	}
 
-	times := map[Derivation]int{DeriveRate: 0, DeriveCount: 0, DeriveRecency: 1, DeriveHour: 1, DeriveWeekday: 1, DeriveAge: 2}
+	times := map[Derivation]int{DeriveRate: 0, DeriveCount: 0, DeriveRecency: 1, DeriveHour: 1, DeriveWeekday: 1,
+		DeriveAge: 2}
 	want, known := times[d.What]
 	ofTable := d.What == DeriveRate || d.What == DeriveCount || d.What == DeriveRecency
 

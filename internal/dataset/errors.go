@@ -2,7 +2,8 @@ package dataset
 
 import "fmt"
 
-// FormatError reports a file that is not laid out as FORMAT.md says. Offset is the first wrong byte, or -1 for the whole file.
+// FormatError reports a file that is not laid out as FORMAT.md says. Offset is the first wrong byte, or -1 for the
+// whole file.
 type FormatError struct {
 	File   string
 	Offset int64
@@ -22,8 +23,8 @@ func (*FormatError) IsInput() bool { return true }
 // IsDamaged says that the contents are not those that were written.
 func (*FormatError) IsDamaged() bool { return true }
 
-// CorruptError reports a part of a file whose contents do not match the manifest's checksum: the bytes from From up to, but not including,
-// To.
+// CorruptError reports a part of a file whose contents do not match the manifest's checksum: the bytes from From up to,
+// but not including, To.
 type CorruptError struct {
 	File     string
 	From, To int64

@@ -32,13 +32,14 @@ const (
 	WhyDerived    Why = "derived"          // made by Coppice
 )
 
-// MaxBins bounds the bins of a feature, including those of missing and other values, so that a bin fits a byte and 255 stays free.
+// MaxBins bounds the bins of a feature, including those of missing and other values, so that a bin fits a byte and 255
+// stays free.
 const MaxBins = 255
 
 // Feature describes one binned column, completely enough to bin further raw values.
 //
-// Bins of a numeric or time feature are 0 to len(Bounds) by value, then MissingBin if any value of the table was missing.
-// Bins of a categorical feature are its Categories, then OtherBin, then MissingBin if any value was missing.
+// Bins of a numeric or time feature are 0 to len(Bounds) by value, then MissingBin if any value of the table was
+// missing. Bins of a categorical feature are its Categories, then OtherBin, then MissingBin if any value was missing.
 type Feature struct {
 	Name string `json:"name"`
 	Kind Kind   `json:"kind"`
@@ -47,7 +48,8 @@ type Feature struct {
 
 	// Bounds are the upper bounds of bins 0, 1 ..., ascending and finite; the last value bin has none.
 	Bounds []float64 `json:"bounds,omitempty"`
-	// Categories are the texts of bins 0, 1 ..., the most frequent first, and Counts their occurrences in the binning sample.
+	// Categories are the texts of bins 0, 1 ..., the most frequent first, and Counts their occurrences in the binning
+	// sample.
 	Categories []string `json:"categories,omitempty"`
 	Counts     []int64  `json:"counts,omitempty"`
 
@@ -67,9 +69,9 @@ type Range struct {
 	Max    float64 `json:"max"`
 }
 
-// BinOfNumber returns the bin of a model value: for numeric features the number itself, for time features seconds since 1970, for
-// categorical features the bin as a number. NaN is missing; if the table had no missing value, there is no bin for it, and it gets the bin
-// of 0.
+// BinOfNumber returns the bin of a model value: for numeric features the number itself, for time features seconds since
+// 1970, for categorical features the bin as a number. NaN is missing; if the table had no missing value, there is no
+// bin for it, and it gets the bin of 0.
 func (f *Feature) BinOfNumber(x float64) uint8 {
 	if f.Kind == Categorical {
 		return f.binOfCode(x)

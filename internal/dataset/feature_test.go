@@ -12,7 +12,8 @@ func TestBinsOfNumbers(t *testing.T) {
 		x         float64
 		bin, none uint8
 	}{
-		{math.Inf(-1), 0, 0}, {-2, 0, 0}, {math.Nextafter(-2, 0), 1, 1}, {0, 1, 1}, {math.Copysign(0, -1), 1, 1}, {1, 2, 2}, {3.5, 2, 2},
+		{math.Inf(-1), 0, 0}, {-2, 0, 0}, {math.Nextafter(-2, 0), 1, 1}, {0, 1, 1}, {math.Copysign(0, -1), 1, 1},
+		{1, 2, 2}, {3.5, 2, 2},
 		{3.6, 3, 3}, {math.Inf(1), 3, 3}, {math.NaN(), 4, 1},
 	} {
 		if a, b := f.BinOfNumber(tc.x), none.BinOfNumber(tc.x); a != tc.bin || b != tc.none {
@@ -72,7 +73,8 @@ func TestSplitAndSeconds(t *testing.T) {
 		unit      Unit
 		n         int64
 		sec, nsec int64
-	}{{Day, -2, -172800, 0}, {Milli, 1500, 1, 5e8}, {Milli, -1, -1, 999e6}, {Nano, -1, -1, 999999999}, {Micro, math.MinInt64, -9223372036855, 224192000}} {
+	}{{Day, -2, -172800, 0}, {Milli, 1500, 1, 5e8}, {Milli, -1, -1, 999e6}, {Nano, -1, -1, 999999999},
+		{Micro, math.MinInt64, -9223372036855, 224192000}} {
 		sec, nsec := tc.unit.Split(tc.n)
 		if sec != tc.sec || nsec != tc.nsec {
 			t.Errorf("%d %s: %d s and %d ns, want %d and %d", tc.n, tc.unit, sec, nsec, tc.sec, tc.nsec)

@@ -26,17 +26,24 @@ func newFixture(seed uint64, rows map[string]int) *fixture {
 	f.manifest = Manifest{
 		Name: "clicks",
 		Features: []Feature{
-			{Name: "age", Kind: Numeric, Why: WhyNumbers, Bins: 4, Bounds: []float64{-1.5, 1e-35, 40}, MissingBin: -1, OtherBin: -1, Range: &Range{-3, 31.5, 90}},
-			{Name: "price € <b>", Kind: Numeric, Why: WhyType, Bins: 3, Bounds: []float64{0.1}, MissingBin: 2, OtherBin: -1, Missing: 2, Range: &Range{0, 0.1, 1e300}},
-			{Name: "at", Kind: Temporal, Why: WhyTimes, Bins: 2, Bounds: []float64{1499039000}, MissingBin: -1, OtherBin: -1, Range: &Range{1499000000, 1499039000, 1499100000}},
-			{Name: "city", Kind: Categorical, Why: WhyText, Bins: 5, Categories: []string{"Ulm", "", "Zürich"}, Counts: []int64{7, 5, 5}, MissingBin: 4, OtherBin: 3, Missing: 1},
-			{Name: "id", Kind: Categorical, Why: WhyBig, Bins: 2, Categories: []string{"9007199254740993"}, Counts: []int64{4}, MissingBin: -1, OtherBin: 1},
+			{Name: "age", Kind: Numeric, Why: WhyNumbers, Bins: 4, Bounds: []float64{-1.5, 1e-35, 40}, MissingBin: -1,
+				OtherBin: -1, Range: &Range{-3, 31.5, 90}},
+			{Name: "price € <b>", Kind: Numeric, Why: WhyType, Bins: 3, Bounds: []float64{0.1}, MissingBin: 2,
+				OtherBin: -1, Missing: 2, Range: &Range{0, 0.1, 1e300}},
+			{Name: "at", Kind: Temporal, Why: WhyTimes, Bins: 2, Bounds: []float64{1499039000}, MissingBin: -1,
+				OtherBin: -1, Range: &Range{1499000000, 1499039000, 1499100000}},
+			{Name: "city", Kind: Categorical, Why: WhyText, Bins: 5, Categories: []string{"Ulm", "", "Zürich"},
+				Counts: []int64{7, 5, 5}, MissingBin: 4, OtherBin: 3, Missing: 1},
+			{Name: "id", Kind: Categorical, Why: WhyBig, Bins: 2, Categories: []string{"9007199254740993"},
+				Counts: []int64{4}, MissingBin: -1, OtherBin: 1},
 		},
 		Missing: DefaultMissing(), MaxBin: 255, BinRows: 17,
 		Label:  LabelInfo{Column: "clicked", Kind: Binary},
-		Weight: "w", Group: "user", Split: SplitRule{By: SplitByHash, Column: "user", Shares: map[string]float64{"train": 0.5, "test": 0.5}},
+		Weight: "w", Group: "user", Split: SplitRule{By: SplitByHash, Column: "user",
+			Shares: map[string]float64{"train": 0.5, "test": 0.5}},
 		LeftOut: 3,
-		About:   About{Sources: []Source{{URI: "clicks.csv", Bytes: 123}}, Warnings: []Warning{{"few_rows", "", "few rows"}}},
+		About: About{Sources: []Source{{URI: "clicks.csv", Bytes: 123}},
+			Warnings: []Warning{{"few_rows", "", "few rows"}}},
 	}
 	for _, name := range SplitNames() {
 		n := rows[name]

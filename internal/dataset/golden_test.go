@@ -72,22 +72,29 @@ func TestDecodeManifestRefuses(t *testing.T) {
 		"control character": {`"name":"city"`, `"name":"ci\u0000ty"`, "control character"},
 		"empty name":        {`"name":"city"`, `"name":""`, "must be 1 to"},
 		"label":             {`"kind":"binary"`, `"kind":"ternary"`, "label.kind"},
-		"label twice":       {`"column":"clicked","kind":"binary"`, `"column":"clicked","kind":"binary","positive":"1","above":1`, "contradicts itself"},
-		"split order":       {`{"name":"train","rows":11,"label_mean":0.5},{"name":"valid","rows":1,"label_mean":0.5}`, `{"name":"valid","rows":1,"label_mean":0.5},{"name":"train","rows":11,"label_mean":0.5}`, `"train" is unknown, repeated or out of order`},
-		"split name":        {`"name":"calib"`, `"name":"other"`, `"other" is unknown`},
-		"no rows":           {`"rows":64`, `"rows":0`, "calib has 0 rows"},
-		"negative rows":     {`"rows":64`, `"rows":-64`, "calib has -64 rows"},
-		"split rule":        {`"by":"hash"`, `"by":"magic"`, `split.by: "magic"`},
-		"sample":            {`"sample":{"split":"train","rows":3}`, `"sample":{"split":"train","rows":12}`, "12 rows of the split"},
-		"path":              {`"name":"train/rows.arrow"`, `"name":"../../etc/passwd"`, `"../../etc/passwd" where "train/rows.arrow" belongs`},
-		"no bytes":          {`"name":"sample.arrow","bytes":`, `"name":"sample.arrow","bytes":-`, "files.sample.arrow: -"},
-		"number overflow":   {`"rows":64`, `"rows":99999999999999999999`, "cannot unmarshal"},
-		"not JSON":          {`{"format"`, `{format`, "invalid character"},
-		"max_bin":           {`"max_bin":255`, `"max_bin":1000`, "max_bin 1000"},
+		"label twice": {`"column":"clicked","kind":"binary"`,
+			`"column":"clicked","kind":"binary","positive":"1","above":1`, "contradicts itself"},
+		"split order": {`{"name":"train","rows":11,"label_mean":0.5},{"name":"valid","rows":1,"label_mean":0.5}`,
+			`{"name":"valid","rows":1,"label_mean":0.5},{"name":"train","rows":11,"label_mean":0.5}`,
+			`"train" is unknown, repeated or out of order`},
+		"split name":    {`"name":"calib"`, `"name":"other"`, `"other" is unknown`},
+		"no rows":       {`"rows":64`, `"rows":0`, "calib has 0 rows"},
+		"negative rows": {`"rows":64`, `"rows":-64`, "calib has -64 rows"},
+		"split rule":    {`"by":"hash"`, `"by":"magic"`, `split.by: "magic"`},
+		"sample": {`"sample":{"split":"train","rows":3}`, `"sample":{"split":"train","rows":12}`,
+			"12 rows of the split"},
+		"path": {`"name":"train/rows.arrow"`, `"name":"../../etc/passwd"`,
+			`"../../etc/passwd" where "train/rows.arrow" belongs`},
+		"no bytes": {`"name":"sample.arrow","bytes":`, `"name":"sample.arrow","bytes":-`,
+			"files.sample.arrow: -"},
+		"number overflow": {`"rows":64`, `"rows":99999999999999999999`, "cannot unmarshal"},
+		"not JSON":        {`{"format"`, `{format`, "invalid character"},
+		"max_bin":         {`"max_bin":255`, `"max_bin":1000`, "max_bin 1000"},
 	} {
 		t.Run(name, func(t *testing.T) { tc.refused(t, good) })
 	}
-	if _, err := DecodeManifest(make([]byte, MaxManifest+1)); err == nil || !strings.Contains(err.Error(), "more than the") {
+	if _, err := DecodeManifest(make([]byte, MaxManifest+1)); err == nil ||
+		!strings.Contains(err.Error(), "more than the") {
 		t.Errorf("too long: %v", err)
 	}
 }
@@ -116,7 +123,8 @@ func TestEncodingTravelsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	travel(t, m)
-	for _, bad := range []string{"", "{}", `{"format":1,"features":[],"missing":[]}`, `{"format":1,"features":[{"name":"a","kind":"numeric","why":"","bins":9,"missing_bin":-1,"other_bin":-1}]}`} {
+	for _, bad := range []string{"", "{}", `{"format":1,"features":[],"missing":[]}`,
+		`{"format":1,"features":[{"name":"a","kind":"numeric","why":"","bins":9,"missing_bin":-1,"other_bin":-1}]}`} {
 		var e *ManifestError
 		if _, err := DecodeEncoding([]byte(bad)); !errors.As(err, &e) {
 			t.Errorf("DecodeEncoding([]byte(bad)): got %s: %v; want err of the type of e", bad, err)
@@ -195,7 +203,8 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// The version protects manifests from accidents, not from people who compute it anew: what lies behind it must hold too.
+// The version protects manifests from accidents, not from people who compute it anew: what lies behind it must hold
+// too.
 func FuzzManifestContents(f *testing.F) {
 	f.Add(mustRead(f, goldenDir, ManifestFile))
 	f.Fuzz(func(t *testing.T, data []byte) {

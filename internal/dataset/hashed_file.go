@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// hashedFile is a file of known size that is hashed, block by block, while it is written, as long as the parts of a block arrive in order:
-// the data is then still in the cache, and a large file need not be read again, perhaps from disk. Several goroutines may write different
-// positions.
+// hashedFile is a file of known size that is hashed, block by block, while it is written, as long as the parts of a
+// block arrive in order: the data is then still in the cache, and a large file need not be read again, perhaps from
+// disk. Several goroutines may write different positions.
 type hashedFile struct {
 	*os.File
 	size   int64
@@ -54,7 +54,8 @@ func (f *hashedFile) WriteAt(part []byte, at int64) (int, error) {
 
 func (f *hashedFile) blockBytes(block int64) int64 { return min(BlockBytes, f.size-block*BlockBytes) }
 
-// add hashes what was written at offset at of a block of size bytes, if it is the next part, and reports whether the block is complete.
+// add hashes what was written at offset at of a block of size bytes, if it is the next part, and reports whether the
+// block is complete.
 func (f *hashedFile) add(b *blockSum, at int64, part []byte, size int64) bool {
 	f.mu.Lock()
 

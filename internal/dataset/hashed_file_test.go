@@ -47,15 +47,18 @@ func TestHashedFile(t *testing.T) {
 		parts [][2]int64
 		known []bool
 	}{
-		"at once":             {[][2]int64{{0, size}}, []bool{true, true, true}},
-		"in parts":            {[][2]int64{{0, 5}, {5, b + 7}, {b + 7, 2*b + 1}, {2*b + 1, size}}, []bool{true, true, true}},
+		"at once": {[][2]int64{{0, size}}, []bool{true, true, true}},
+		"in parts": {[][2]int64{{0, 5}, {5, b + 7}, {b + 7, 2*b + 1}, {2*b + 1, size}},
+			[]bool{true, true, true}},
 		"blocks in any order": {[][2]int64{{2 * b, size}, {0, b}, {b, 2 * b}}, []bool{true, true, true}},
 		"a hole":              {[][2]int64{{0, b - 1}, {b, size}}, []bool{false, true, true}},
 		"the end first":       {[][2]int64{{size - 1, size}, {0, size - 1}}, []bool{true, true, false}},
-		"back to front":       {[][2]int64{{b, 2*b - 9}, {2*b - 5, 2 * b}, {2*b - 9, 2*b - 5}, {0, b}, {2 * b, size}}, []bool{true, false, true}},
-		"written again":       {[][2]int64{{0, size}, {b + 5, b + 6}}, []bool{true, false, true}},
-		"again in between":    {[][2]int64{{0, b + 100}, {3, 4}, {b + 50, b + 60}, {b + 100, size}}, []bool{false, false, true}},
-		"nothing":             {nil, []bool{false, false, false}},
+		"back to front": {[][2]int64{{b, 2*b - 9}, {2*b - 5, 2 * b}, {2*b - 9, 2*b - 5}, {0, b}, {2 * b, size}},
+			[]bool{true, false, true}},
+		"written again": {[][2]int64{{0, size}, {b + 5, b + 6}}, []bool{true, false, true}},
+		"again in between": {[][2]int64{{0, b + 100}, {3, 4}, {b + 50, b + 60}, {b + 100, size}},
+			[]bool{false, false, true}},
+		"nothing": {nil, []bool{false, false, false}},
 	} {
 		sums, data := hashedParts(t, size, tc.parts, rng)
 		for i, known := range tc.known {
@@ -106,6 +109,7 @@ func TestHashedFileAtOnce(t *testing.T) {
 		}
 	}
 	if sums[0] == "" || sums[3] == "" || !slices.Contains(sums, "") {
-		t.Errorf("blocks 0 and 3 have one writer each, who began them; those that two meet in must be read again: %q", sums)
+		t.Errorf("blocks 0 and 3 have one writer each, who began them; those that two meet in must be read again: %q",
+			sums)
 	}
 }

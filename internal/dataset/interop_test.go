@@ -46,7 +46,8 @@ func TestApacheReadsOurFiles(t *testing.T) {
 	for _, s := range d.Splits {
 		rows := arrowBatch(t, s.Name+"/rows.arrow").Column(0).(*array.FixedSizeBinary)
 		columns := arrowBatch(t, s.Name+"/columns.arrow")
-		if rows.Len() != s.Rows || int(columns.NumRows()) != s.Rows || int(columns.NumCols()) != len(d.Manifest.Features) {
+		if rows.Len() != s.Rows || int(columns.NumRows()) != s.Rows ||
+			int(columns.NumCols()) != len(d.Manifest.Features) {
 			t.Fatalf("%s: %d and %d rows, %d columns", s.Name, rows.Len(), columns.NumRows(), columns.NumCols())
 		}
 		for j, f := range d.Manifest.Features {
@@ -65,8 +66,10 @@ func TestApacheReadsOurFiles(t *testing.T) {
 		}
 		targets := arrowBatch(t, dataset.TargetsFile(s.Name))
 		for r := range s.Rows {
-			if targets.Column(0).(*array.Float32).Value(r) != s.Label[r] || targets.Column(1).(*array.Float32).Value(r) != s.Weight[r] ||
-				targets.Column(2).(*array.Uint64).Value(r) != s.Group[r] || targets.Column(3).(*array.Uint8).Value(r) != s.Fold[r] {
+			if targets.Column(0).(*array.Float32).Value(r) != s.Label[r] ||
+				targets.Column(1).(*array.Float32).Value(r) != s.Weight[r] ||
+				targets.Column(2).(*array.Uint64).Value(r) != s.Group[r] ||
+				targets.Column(3).(*array.Uint8).Value(r) != s.Fold[r] {
 				t.Fatalf("%s: targets of row %d differ", s.Name, r)
 			}
 		}
@@ -83,7 +86,8 @@ func TestApacheReadsOurSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	batch := arrowBatch(t, dataset.SampleFile)
-	if split, _ := batch.Schema().Metadata().GetValue("split"); split != s.Split || int(batch.NumCols()) != len(s.Names)+1 {
+	if split, _ := batch.Schema().Metadata().GetValue("split"); split != s.Split ||
+		int(batch.NumCols()) != len(s.Names)+1 {
 		t.Errorf("split %q, %d columns", split, batch.NumCols())
 	}
 	for r, row := range s.Row {

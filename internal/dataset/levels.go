@@ -9,14 +9,15 @@ import (
 	"slices"
 )
 
-// Levels holds the statistics of all levels of an encoding's tables, one table after the other, in slices of equal length. They may be in
-// mapped memory, which Close unmaps, and are safe for concurrent reads.
+// Levels holds the statistics of all levels of an encoding's tables, one table after the other, in slices of equal
+// length. They may be in mapped memory, which Close unmaps, and are safe for concurrent reads.
 type Levels struct {
 	Hash   []uint64  // ascending within a table
 	Sum    []float64 // weighted sum of the labels of its rows of train
 	Rows   []uint32  // number of rows of train
 	Weight []float64 // of the rows; nil if every weight is 1
-	Last   []float64 // for tables with recency: seconds since 1970 of its last row of train; nil if no table has recency
+	// for tables with recency: seconds since 1970 of its last row of train; nil if no table has recency
+	Last []float64
 
 	mapping *mapping
 }
@@ -46,8 +47,8 @@ func (l *Levels) Close() error {
 	return l.mapping.close()
 }
 
-// Find returns the index of a table's level in the slices. Hashes are evenly distributed, so it starts where the level would be in a
-// perfectly even distribution, and widens the search from there.
+// Find returns the index of a table's level in the slices. Hashes are evenly distributed, so it starts where the level
+// would be in a perfectly even distribution, and widens the search from there.
 func (l *Levels) Find(t *LevelTable, hash uint64) (at int, ok bool) {
 	if t.Levels == 0 { // a model may need no levels in any table, and then has no levels file: l is nil
 		return 0, false
@@ -79,7 +80,8 @@ func (l *Levels) Seen(at int) float64 {
 
 // levelFields returns the columns of the levels file.
 func levelFields(weight, last bool) []arrowField {
-	fields := []arrowField{{name: "hash", typ: arrowUint64}, {name: "sum", typ: arrowFloat64}, {name: "rows", typ: arrowUint32}}
+	fields := []arrowField{{name: "hash", typ: arrowUint64}, {name: "sum", typ: arrowFloat64},
+		{name: "rows", typ: arrowUint32}}
 	if weight {
 		fields = append(fields, arrowField{name: "weight", typ: arrowFloat64})
 	}
@@ -200,7 +202,8 @@ func OpenLevels(path string, tables []LevelTable) (*Levels, error) {
 	}
 
 	l := &Levels{
-		Hash: view[uint64](m.data, at("hash")), Sum: view[float64](m.data, at("sum")), Rows: view[uint32](m.data, at("rows")),
+		Hash: view[uint64](m.data, at("hash")), Sum: view[float64](m.data, at("sum")),
+		Rows:   view[uint32](m.data, at("rows")),
 		Weight: view[float64](m.data, at("weight")), Last: view[float64](m.data, at("last")), mapping: m,
 	}
 
@@ -265,7 +268,8 @@ func parseLevels(data []byte, tables []LevelTable) (*arrowFile, error) {
 	_, weight := f.find("weight")
 	recency := slices.ContainsFunc(tables, func(t LevelTable) bool { return t.Recency })
 	if !f.sameFields(levelFields(weight, recency)) {
-		return nil, &FormatError{LevelsFile, -1, "its columns are not hash, sum and rows, with weight and last where they belong"}
+		return nil, &FormatError{LevelsFile, -1, "its columns are not hash, sum and rows, with weight and last " +
+			"where they belong"}
 	}
 	if levels := levelsOf(tables); f.rows != int64(levels) {
 		return nil, &FormatError{LevelsFile, -1, fmt.Sprintf("%d levels where the tables have %d", f.rows, levels)}

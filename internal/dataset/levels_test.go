@@ -18,7 +18,8 @@ func someLevels(weight, last bool, counts ...int) (*Levels, []LevelTable) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	l, tables := &Levels{}, []LevelTable{}
 	for i, n := range counts {
-		tables = append(tables, LevelTable{First: l.Len(), Levels: n, Floor: 1, Strength: 1, BackOff: -1, Recency: last && i == len(counts)-1})
+		tables = append(tables, LevelTable{First: l.Len(), Levels: n, Floor: 1, Strength: 1, BackOff: -1,
+			Recency: last && i == len(counts)-1})
 		hashes := make([]uint64, n)
 		for j := range hashes {
 			hashes[j] = rng.Uint64()
@@ -68,7 +69,8 @@ func TestLevelsSurviveTheirFile(t *testing.T) {
 				bare := *mapped
 				bare.mapping = nil
 				if !reflect.DeepEqual(read, want) || !reflect.DeepEqual(&bare, want) {
-					t.Errorf("%v levels, weight %v, last %v: read\n%v\nmapped\n%v\nwritten\n%v", counts, weight, last, read, &bare, want)
+					t.Errorf("%v levels, weight %v, last %v: read\n%v\nmapped\n%v\nwritten\n%v", counts, weight, last,
+						read, &bare, want)
 				}
 				if again := mapped.Encode(); !slices.Equal(again, data) {
 					t.Errorf("%v levels, weight %v, last %v: mapped levels are written otherwise", counts, weight, last)
@@ -92,8 +94,8 @@ func TestLevelsCloseIsHarmless(t *testing.T) {
 	}
 }
 
-// hashesOf are hashes as Find expects them, and as it does not: it guesses that they are spread evenly, and must find them where they
-// are not.
+// hashesOf are hashes as Find expects them, and as it does not: it guesses that they are spread evenly, and must find
+// them where they are not.
 func hashesOf(rng *rand.Rand) map[string]func(i, n int) uint64 {
 	return map[string]func(i, n int) uint64{
 		"spread":         func(int, int) uint64 { return rng.Uint64() },
@@ -133,7 +135,8 @@ func TestFindAgreesWithAMap(t *testing.T) {
 			for _, h := range asked {
 				at, ok := l.Find(table, h)
 				if ok != hashes[h] {
-					t.Fatalf("%s, %d levels: hash %x is found: %v; it is there: %v", name, len(sorted), h, ok, hashes[h])
+					t.Fatalf("%s, %d levels: hash %x is found: %v; it is there: %v", name, len(sorted), h, ok,
+						hashes[h])
 				}
 				if ok && (at < table.First || at >= table.First+table.Levels || l.Hash[at] != h) {
 					t.Fatalf("%s, %d levels: hash %x at %d, which is %x", name, len(sorted), h, at, l.Hash[at])
@@ -150,25 +153,29 @@ func TestFindWithoutLevels(t *testing.T) {
 	}
 }
 
-// damagedLevels are files that are laid out well and do not hold what two tables of 70 and 30 levels, the latter with recency, must.
+// damagedLevels are files that are laid out well and do not hold what two tables of 70 and 30 levels, the latter with
+// recency, must.
 func damagedLevels(l *Levels) map[string]struct{ file, want any } {
 	fields := levelFields(true, true)
 	as := func(change func(fields []arrowField) []arrowField) []byte {
 		layout := newLayout(change(slices.Clone(fields)), nil, int64(l.Len()), nil)
-		return append(append(slices.Clone(layout.head), make([]byte, layout.tailAt-int64(len(layout.head)))...), layout.foot...)
+		return append(append(slices.Clone(layout.head), make([]byte, layout.tailAt-int64(len(layout.head)))...),
+			layout.foot...)
 	}
 	with := func(change func(l *Levels)) []byte {
-		bad := &Levels{Hash: slices.Clone(l.Hash), Sum: slices.Clone(l.Sum), Rows: slices.Clone(l.Rows), Weight: slices.Clone(l.Weight),
-			Last: slices.Clone(l.Last)}
+		bad := &Levels{Hash: slices.Clone(l.Hash), Sum: slices.Clone(l.Sum), Rows: slices.Clone(l.Rows),
+			Weight: slices.Clone(l.Weight),
+			Last:   slices.Clone(l.Last)}
 		change(bad)
 		return bad.Encode()
 	}
 	const columns = "its columns are not hash, sum and rows"
 	return map[string]struct{ file, want any }{
-		"nothing":          {[]byte{}, ""},
-		"no Arrow":         {[]byte(strings.Repeat("levels", 100)), "an Arrow file begins with ARROW1"},
-		"one level more":   {with(func(bad *Levels) { bad.Append(l, 99) }), "101 levels where the tables have 100"},
-		"no levels":        {with(func(bad *Levels) { *bad = Levels{Weight: []float64{}, Last: []float64{}} }), "0 rows"},
+		"nothing":        {[]byte{}, ""},
+		"no Arrow":       {[]byte(strings.Repeat("levels", 100)), "an Arrow file begins with ARROW1"},
+		"one level more": {with(func(bad *Levels) { bad.Append(l, 99) }), "101 levels where the tables have 100"},
+		"no levels": {with(func(bad *Levels) { *bad = Levels{Weight: []float64{}, Last: []float64{}} }),
+			"0 rows"},
 		"no last":          {with(func(bad *Levels) { bad.Last = nil }), columns},
 		"no sum":           {as(func(f []arrowField) []arrowField { return slices.Delete(f, 1, 2) }), columns},
 		"another order":    {as(func(f []arrowField) []arrowField { f[0], f[1] = f[1], f[0]; return f }), columns},
@@ -179,7 +186,8 @@ func damagedLevels(l *Levels) map[string]struct{ file, want any } {
 		"text for weights": {as(func(f []arrowField) []arrowField { f[3].typ = arrowUtf8; return f }), columns},
 		"hashes descend": {with(func(bad *Levels) { bad.Hash[40], bad.Hash[41] = bad.Hash[41], bad.Hash[40] }),
 			"levels of table 0 do not ascend at level 41"},
-		"a hash twice":        {with(func(bad *Levels) { bad.Hash[99] = bad.Hash[98] }), "levels of table 1 do not ascend at level 99"},
+		"a hash twice": {with(func(bad *Levels) { bad.Hash[99] = bad.Hash[98] }),
+			"levels of table 1 do not ascend at level 99"},
 		"sum NaN":             {with(func(bad *Levels) { bad.Sum[3] = math.NaN() }), "sum NaN at level 3"},
 		"sum infinite":        {with(func(bad *Levels) { bad.Sum[99] = math.Inf(-1) }), "sum -Inf at level 99"},
 		"weight NaN":          {with(func(bad *Levels) { bad.Weight[0] = math.NaN() }), "weight NaN at level 0"},

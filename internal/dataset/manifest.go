@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// The versions of the file format that this build writes and reads. FormatDerived is for datasets, and models' encodings, with derived
-// features, copies of rows or sampled negatives; all others keep the format that they had before.
+// The versions of the file format that this build writes and reads. FormatDerived is for datasets, and models'
+// encodings, with derived features, copies of rows or sampled negatives; all others keep the format that they had
+// before.
 const (
 	FormatVersion = 1
 	FormatDerived = 2
@@ -27,7 +28,8 @@ const (
 // ManifestFile is the name of the manifest in a dataset's folder. It is written last: a folder that has it is complete.
 const ManifestFile = "manifest.json"
 
-// MaxManifest bounds a manifest's bytes, for writers and readers; 1,000 features with 254 categories of 100 bytes each stay below.
+// MaxManifest bounds a manifest's bytes, for writers and readers; 1,000 features with 254 categories of 100 bytes each
+// stay below.
 const MaxManifest = 64 << 20
 
 // MaxCategory is the longest text of a category, in bytes. Longer ones share the bin of others.
@@ -53,12 +55,13 @@ type Manifest struct {
 	LeftOut  int64      `json:"left_out"` // rows of the source without a label
 	Sample   SampleInfo `json:"sample"`
 
-	Tables    []LevelTable `json:"tables,omitempty"`    // of the statistics that derived features use
-	Order     *Ordering    `json:"order,omitempty"`     // in which train's statistics were made; nil if there are none
-	Negatives float64      `json:"negatives,omitempty"` // share of the negative rows that was kept, in every split; 0 means all
-	Thinned   int64        `json:"thinned,omitempty"`   // negative rows that were not kept
-	// Like is the dataset, NAME@VERSION, that this one follows: it has the same columns, bounds and statistics over the same columns,
-	// computed from its own rows. Empty for none.
+	Tables []LevelTable `json:"tables,omitempty"` // of the statistics that derived features use
+	Order  *Ordering    `json:"order,omitempty"`  // in which train's statistics were made; nil if there are none
+	// share of the negative rows that was kept, in every split; 0 means all
+	Negatives float64 `json:"negatives,omitempty"`
+	Thinned   int64   `json:"thinned,omitempty"` // negative rows that were not kept
+	// Like is the dataset, NAME@VERSION, that this one follows: it has the same columns, bounds and statistics over the
+	// same columns, computed from its own rows. Empty for none.
 	Like string `json:"like,omitempty"`
 
 	Files []FileInfo `json:"files"` // all except the manifest
@@ -69,7 +72,8 @@ type Manifest struct {
 type About struct {
 	Sources  []Source  `json:"sources"`
 	Warnings []Warning `json:"warnings,omitempty"`
-	// LeftOut counts the rows left out by the text that stands for their missing label: for the first few texts, excluding nulls.
+	// LeftOut counts the rows left out by the text that stands for their missing label: for the first few texts,
+	// excluding nulls.
 	LeftOut map[string]int64 `json:"left_out,omitempty"`
 	// Unripe describes rows left out because their labels were not final; nil if the spec treats all as final.
 	Unripe *Unripe `json:"unripe,omitempty"`
@@ -95,13 +99,16 @@ type Unripe struct {
 
 // EncodingInfo says what was made of a categorical column, or of several columns together, and why.
 type EncodingInfo struct {
-	Name   string   `json:"name"`
-	Levels int      `json:"levels"`         // estimated number in the table; for a single column without that of missing values
-	Kept   int      `json:"kept,omitempty"` // how many of them a categorical feature distinguishes
-	Lumped float64  `json:"lumped"`         // share of the sampled rows whose level no categorical feature distinguishes
+	Name string `json:"name"`
+	// estimated number in the table; for a single column without that of missing values
+	Levels int `json:"levels"`
+	Kept   int `json:"kept,omitempty"` // how many of them a categorical feature distinguishes
+	// share of the sampled rows whose level no categorical feature distinguishes
+	Lumped float64  `json:"lumped"`
 	Made   []string `json:"made,omitempty"` // features
-	// Gain is the relative reduction of the loss by the statistics, on sampled rows that they were not made from: for a column, or a key in
-	// the spec, by themselves; for a key that was found, in a model with everything before it. nil if not measured.
+	// Gain is the relative reduction of the loss by the statistics, on sampled rows that they were not made from: for a
+	// column, or a key in the spec, by themselves; for a key that was found, in a model with everything before it. nil
+	// if not measured.
 	Gain *float64 `json:"gain,omitempty"`
 	Why  string   `json:"why,omitempty"`
 }
@@ -130,8 +137,8 @@ const (
 	Regression LabelKind = "regression"
 )
 
-// LabelInfo says how the label is derived from its column. For a binary label at most one of Positive and Above is set; with neither, the
-// column holds 0 and 1.
+// LabelInfo says how the label is derived from its column. For a binary label at most one of Positive and Above is set;
+// with neither, the column holds 0 and 1.
 type LabelInfo struct {
 	Column   string    `json:"column"`
 	Kind     LabelKind `json:"kind"`
@@ -165,8 +172,8 @@ type SampleInfo struct {
 	Rows  int    `json:"rows"`
 }
 
-// Encoding says how raw values become a model's inputs: it is registered with every model as features.json, together with the levels file
-// if it has tables.
+// Encoding says how raw values become a model's inputs: it is registered with every model as features.json, together
+// with the levels file if it has tables.
 type Encoding struct {
 	Format   int          `json:"format"`
 	Features []Feature    `json:"features"`
@@ -197,11 +204,13 @@ func (m *Manifest) format() int {
 	return formatOf(m.Features)
 }
 
-// HasWeights reports whether the files have row weights: from a column, or because negative rows were sampled. In the latter case rows of
-// train only have the column's weights, if any: models learn from the rows as they are, and fit corrects their scores.
+// HasWeights reports whether the files have row weights: from a column, or because negative rows were sampled. In the
+// latter case rows of train only have the column's weights, if any: models learn from the rows as they are, and fit
+// corrects their scores.
 func (m *Manifest) HasWeights() bool { return m.Weight != "" || m.Negatives > 0 }
 
-// Copies is how often the train split contains each of its rows: more than once if statistics were made in several orders.
+// Copies is how often the train split contains each of its rows: more than once if statistics were made in several
+// orders.
 func (m *Manifest) Copies() int {
 	if m.Order == nil {
 		return 1
@@ -237,8 +246,8 @@ func (m *Manifest) Bytes() int64 {
 	return n
 }
 
-// ContentVersion computes the version from the manifest's contents: the first 16 hexadecimal digits of the SHA-256 of its JSON, as written
-// by Encode, without Version and About.
+// ContentVersion computes the version from the manifest's contents: the first 16 hexadecimal digits of the SHA-256 of
+// its JSON, as written by Encode, without Version and About.
 func (m *Manifest) ContentVersion() (string, error) {
 	bare := *m
 	bare.Version = ""
@@ -275,7 +284,8 @@ func DecodeManifest(data []byte) (*Manifest, error) {
 		return nil, err
 	}
 	if version != m.Version {
-		return nil, &ManifestError{"version", fmt.Errorf("%.40q, but the contents' version is %s: it was altered", m.Version, version)}
+		return nil, &ManifestError{"version", fmt.Errorf("%.40q, but the contents' version is %s: it was altered",
+			m.Version, version)}
 	}
 	return &m, nil
 }

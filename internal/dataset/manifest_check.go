@@ -25,11 +25,12 @@ var (
 	versionPattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
 )
 
-// CheckName rejects a dataset's name unless it has 1 to 40 characters of a-z, 0-9 and '-', starts with a letter and ends with a letter or
-// digit. Names become folders.
+// CheckName rejects a dataset's name unless it has 1 to 40 characters of a-z, 0-9 and '-', starts with a letter and
+// ends with a letter or digit. Names become folders.
 func CheckName(name string) error {
 	if !namePattern.MatchString(name) {
-		return fmt.Errorf("dataset name %.60q: use 1 to 40 of a-z, 0-9 and '-', beginning with a letter and not ending with '-'", name)
+		return fmt.Errorf("dataset name %.60q: use 1 to 40 of a-z, 0-9 and '-', beginning with a letter and not "+
+			"ending with '-'", name)
 	}
 	return nil
 }
@@ -51,7 +52,8 @@ func CheckColumnName(name string) error {
 // checkFormat rejects an unknown format, or one that is not the lowest for the contents.
 func checkFormat(format, needed int) error {
 	if format != FormatVersion && format != FormatDerived {
-		return &ManifestError{"format", fmt.Errorf("%d; this build reads %d and %d", format, FormatVersion, FormatDerived)}
+		return &ManifestError{"format", fmt.Errorf("%d; this build reads %d and %d", format, FormatVersion,
+			FormatDerived)}
 	}
 	if format != needed {
 		return &ManifestError{"format", fmt.Errorf("%d, but the contents are of format %d", format, needed)}
@@ -70,7 +72,8 @@ func (m *Manifest) check() error {
 		return &ManifestError{"version", fmt.Errorf("%.40q is not 16 hexadecimal digits", m.Version)}
 	}
 
-	if name, version, _ := strings.Cut(m.Like, "@"); m.Like != "" && (CheckName(name) != nil || !versionPattern.MatchString(version)) {
+	if name, version, _ := strings.Cut(m.Like, "@"); m.Like != "" &&
+		(CheckName(name) != nil || !versionPattern.MatchString(version)) {
 		return &ManifestError{"like", fmt.Errorf("%.60q is not a dataset's NAME@VERSION", m.Like)}
 	}
 
@@ -81,7 +84,8 @@ func (m *Manifest) check() error {
 		return err
 	}
 	if m.MaxBin < 2 || m.MaxBin > MaxBins || m.BinRows < 0 || m.LeftOut < 0 {
-		return &ManifestError{"max_bin", fmt.Errorf("max_bin %d, bin_rows %d, left_out %d", m.MaxBin, m.BinRows, m.LeftOut)}
+		return &ManifestError{"max_bin", fmt.Errorf("max_bin %d, bin_rows %d, left_out %d", m.MaxBin, m.BinRows,
+			m.LeftOut)}
 	}
 
 	if err := checkDerived(m.Features, m.Tables); err != nil {
@@ -136,7 +140,8 @@ func (m *Manifest) checkRoles() error {
 // checkOrder checks the fields about the rows of train beside their split.
 func (m *Manifest) checkOrder() error {
 	if !(m.Negatives >= 0 && m.Negatives < 1) || m.Negatives > 0 && m.Label.Kind != Binary || m.Thinned < 0 {
-		return &ManifestError{"negatives", fmt.Errorf("%v of a %s label, %d rows left out", m.Negatives, m.Label.Kind, m.Thinned)}
+		return &ManifestError{"negatives", fmt.Errorf("%v of a %s label, %d rows left out", m.Negatives, m.Label.Kind,
+			m.Thinned)}
 	}
 
 	if len(m.Tables) > 0 && m.Order == nil {
@@ -281,7 +286,8 @@ func (f *Feature) check() error {
 		}
 	case Categorical:
 		if len(f.Bounds) > 0 || len(f.Counts) != len(f.Categories) {
-			return fmt.Errorf("a categorical feature with %d bounds, %d categories and %d counts", len(f.Bounds), len(f.Categories), len(f.Counts))
+			return fmt.Errorf("a categorical feature with %d bounds, %d categories and %d counts", len(f.Bounds),
+				len(f.Categories), len(f.Counts))
 		}
 		values, other = len(f.Categories)+1, len(f.Categories)
 	default:
@@ -294,7 +300,8 @@ func (f *Feature) check() error {
 		missing, values = values, values+1
 	}
 	if f.Bins != values || f.Bins > MaxBins || f.OtherBin != other || f.MissingBin != missing || f.Missing < 0 {
-		return fmt.Errorf("%d bins, other_bin %d, missing_bin %d, where %d, %d and %d belong", f.Bins, f.OtherBin, f.MissingBin, values, other, missing)
+		return fmt.Errorf("%d bins, other_bin %d, missing_bin %d, where %d, %d and %d belong", f.Bins, f.OtherBin,
+			f.MissingBin, values, other, missing)
 	}
 
 	if err := checkBounds(f.Bounds); err != nil {

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapping is a file's contents, read-only and shared with every process that maps the same file. Its creator owns it until close; its bytes
-// must not be touched afterwards. The file must not be truncated meanwhile, since touching the missing part kills the process: datasets are
-// replaced by renaming folders, never rewritten in place.
+// mapping is a file's contents, read-only and shared with every process that maps the same file. Its creator owns it
+// until close; its bytes must not be touched afterwards. The file must not be truncated meanwhile, since touching the
+// missing part kills the process: datasets are replaced by renaming folders, never rewritten in place.
 type mapping struct {
 	data []byte
 }
@@ -39,7 +39,8 @@ func mapFile(path, name string, size int64) (*mapping, error) {
 	case !info.Mode().IsRegular():
 		return nil, &FormatError{name, -1, "not a regular file"}
 	case info.Size() != size:
-		return nil, &FormatError{name, min(size, info.Size()), fmt.Sprintf("the file has %d bytes where the manifest says %d", info.Size(), size)}
+		return nil, &FormatError{name, min(size, info.Size()),
+			fmt.Sprintf("the file has %d bytes where the manifest says %d", info.Size(), size)}
 	case size == 0:
 		return nil, &FormatError{name, 0, "the file is empty"}
 	case int64(int(size)) != size:
@@ -62,8 +63,8 @@ func (m *mapping) close() error {
 	return unix.Munmap(data)
 }
 
-// view returns a part of a mapping as values of T, without copying. s starts at a multiple of 64 within the mapping, and mappings begin on
-// a page, so the values are aligned.
+// view returns a part of a mapping as values of T, without copying. s starts at a multiple of 64 within the mapping,
+// and mappings begin on a page, so the values are aligned.
 func view[T uint8 | uint32 | uint64 | float32 | float64](data []byte, s span) []T {
 	var zero T
 	if s.n == 0 {

@@ -12,8 +12,8 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// Dataset is an open dataset. Its slices are in read-only memory shared with other processes: writing to them is a fault, and they are
-// invalid after Close. It is safe for concurrent use.
+// Dataset is an open dataset. Its slices are in read-only memory shared with other processes: writing to them is a
+// fault, and they are invalid after Close. It is safe for concurrent use.
 type Dataset struct {
 	Manifest *Manifest
 	Splits   []Split // in the order of Manifest.Splits
@@ -54,7 +54,8 @@ func (d *Dataset) Mapped() int64 {
 	return sum
 }
 
-// ReadManifest reads the manifest in folder dir. Without one the folder is not a complete dataset, and the error is an fs.ErrNotExist.
+// ReadManifest reads the manifest in folder dir. Without one the folder is not a complete dataset, and the error is an
+// fs.ErrNotExist.
 func ReadManifest(dir string) (*Manifest, error) {
 	f, err := strictyaml.Open(filepath.Join(dir, ManifestFile))
 	if err != nil {
@@ -74,8 +75,8 @@ func ReadManifest(dir string) (*Manifest, error) {
 	return m, nil
 }
 
-// Open maps the dataset in folder dir and checks its metadata. It does not read the values, so its time does not depend on their size;
-// Verify reads them all. Errors are *FormatError, *ManifestError or those of the operating system.
+// Open maps the dataset in folder dir and checks its metadata. It does not read the values, so its time does not depend
+// on their size; Verify reads them all. Errors are *FormatError, *ManifestError or those of the operating system.
 func Open(dir string) (*Dataset, error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil, errors.New("datasets are little-endian and can be mapped on little-endian machines only")
@@ -132,7 +133,8 @@ func (d *Dataset) open() error {
 func (d *Dataset) checkSize(f FileInfo) error {
 	info, err := os.Stat(filepath.Join(d.dir, f.Name))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() != f.Bytes {
-		return &FormatError{f.Name, -1, fmt.Sprintf("the file is missing or does not have the %d bytes given by the manifest", f.Bytes)}
+		return &FormatError{f.Name, -1,
+			fmt.Sprintf("the file is missing or does not have the %d bytes given by the manifest", f.Bytes)}
 	}
 	return err
 }

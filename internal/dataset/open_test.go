@@ -144,7 +144,8 @@ func TestOpenCostsNothing(t *testing.T) {
 	if n := len(d.Split("train").RowMajor); n != 5*rows {
 		t.Errorf("%d values", n)
 	}
-	// Who touches each of the bytes needs more than a second; under the race detector the manifest alone is a tenth of one.
+	// Who touches each of the bytes needs more than a second; under the race detector the manifest alone is a tenth of
+	// one.
 	if took > 500*time.Millisecond {
 		t.Errorf("Open of 5 GB took %s; want 500ms at most", took)
 	}
@@ -161,7 +162,8 @@ func TestVerifyNamesThePlace(t *testing.T) {
 	}
 	defer d.Close()
 	var seen, total atomic.Int64
-	if err := d.Verify(context.Background(), func(done, of int64) { seen.Store(max(seen.Load(), done)); total.Store(of) }); err != nil {
+	if err := d.Verify(context.Background(),
+		func(done, of int64) { seen.Store(max(seen.Load(), done)); total.Store(of) }); err != nil {
 		t.Fatal(err)
 	}
 	if total.Load() != m.Bytes() {
@@ -176,7 +178,8 @@ func TestVerifyNamesThePlace(t *testing.T) {
 	path := filepath.Join(dir, "train", "rows.arrow")
 	const at = BlockBytes + 12345
 	flip(t, path, at)
-	want := CorruptError{"train/rows.arrow", BlockBytes, m.Files[0].Bytes, "the contents differ from the manifest's checksum"}
+	want := CorruptError{"train/rows.arrow", BlockBytes, m.Files[0].Bytes,
+		"the contents differ from the manifest's checksum"}
 	var corrupt *CorruptError
 	if err := d.Verify(context.Background(), nil); !errors.As(err, &corrupt) || *corrupt != want {
 		t.Errorf("got %v, want %v", err, &want)
@@ -248,18 +251,23 @@ func TestOpenRefuses(t *testing.T) {
 		break_ func(dir string) error
 		want   string
 	}{
-		"truncated rows":    {truncate("train/rows.arrow", 1), "train/rows.arrow: byte 569: the file has 569 bytes where the manifest says 570"},
-		"truncated sample":  {truncate("sample.arrow", 1), "sample.arrow: the file is missing or does not have"},
-		"missing file":      {remove("test/columns.arrow"), "test/columns.arrow: the file is missing"},
-		"missing manifest":  {remove(ManifestFile), "no dataset in"},
-		"altered manifest":  {replace(ManifestFile, `"max_bin":255`, `"max_bin":254`), "it was altered"},
-		"unknown key":       {replace(ManifestFile, `"max_bin"`, `"max_bins"`), `unknown field "max_bins"`},
-		"cut manifest":      {truncate(ManifestFile, 3), "unexpected EOF"},
-		"two manifests":     {replace(ManifestFile, "\n", "\n{}"), "there is more data after the JSON"},
-		"other magic":       {replace("valid/rows.arrow", "ARROW1\x00", "ARROW2\x00"), "valid/rows.arrow: byte 0: an Arrow file begins with ARROW1"},
-		"other end":         {replace("valid/rows.arrow", "\x00ARROW1", "\x00ARROW2"), "an Arrow file ends with ARROW1"},
-		"renamed column":    {replace("test/columns.arrow", "city", "town"), "test/columns.arrow: its columns are not those that the manifest says"},
-		"other target name": {replace("test/targets.arrow", "weight", "height"), "test/targets.arrow: its columns are not those"},
+		"truncated rows": {truncate("train/rows.arrow", 1),
+			"train/rows.arrow: byte 569: the file has 569 bytes where the manifest says 570"},
+		"truncated sample": {truncate("sample.arrow", 1), "sample.arrow: the file is missing or does not have"},
+		"missing file":     {remove("test/columns.arrow"), "test/columns.arrow: the file is missing"},
+		"missing manifest": {remove(ManifestFile), "no dataset in"},
+		"altered manifest": {replace(ManifestFile, `"max_bin":255`, `"max_bin":254`), "it was altered"},
+		"unknown key":      {replace(ManifestFile, `"max_bin"`, `"max_bins"`), `unknown field "max_bins"`},
+		"cut manifest":     {truncate(ManifestFile, 3), "unexpected EOF"},
+		"two manifests":    {replace(ManifestFile, "\n", "\n{}"), "there is more data after the JSON"},
+		"other magic": {replace("valid/rows.arrow", "ARROW1\x00", "ARROW2\x00"),
+			"valid/rows.arrow: byte 0: an Arrow file begins with ARROW1"},
+		"other end": {replace("valid/rows.arrow", "\x00ARROW1", "\x00ARROW2"),
+			"an Arrow file ends with ARROW1"},
+		"renamed column": {replace("test/columns.arrow", "city", "town"),
+			"test/columns.arrow: its columns are not those that the manifest says"},
+		"other target name": {replace("test/targets.arrow", "weight", "height"),
+			"test/targets.arrow: its columns are not those"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "d")
@@ -283,7 +291,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Every byte of the metadata matters or is padding: flipping any never panics, and what still opens has the same places.
+// Every byte of the metadata matters or is padding: flipping any never panics, and what still opens has the same
+// places.
 func TestOpenSurvivesEveryFlippedByte(t *testing.T) {
 	f := newFixture(6, map[string]int{"train": 9})
 	f.sample.Row = []uint32{0, 1, 2}
@@ -304,7 +313,8 @@ func TestOpenSurvivesEveryFlippedByte(t *testing.T) {
 				var format *FormatError
 				switch {
 				case err == nil && got.rows != want.rows && name != SampleFile:
-					t.Fatalf("%s: byte %d flipped by %#x changes the rows from %d to %d", name, at, mask, want.rows, got.rows)
+					t.Fatalf("%s: byte %d flipped by %#x changes the rows from %d to %d", name, at, mask, want.rows,
+						got.rows)
 				case err != nil && !errors.As(err, &format):
 					t.Fatalf("%s: byte %d: untyped error %v", name, at, err)
 				case err != nil:
@@ -320,7 +330,8 @@ func TestOpenSurvivesEveryFlippedByte(t *testing.T) {
 	}
 }
 
-// TestDamageUnderTheMapping: a file that changes, or is cut, after it was mapped is noticed, and does not end the process.
+// TestDamageUnderTheMapping: a file that changes, or is cut, after it was mapped is noticed, and does not end the
+// process.
 func TestDamageUnderTheMapping(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file    string
@@ -372,13 +383,15 @@ func TestDamageUnderTheMapping(t *testing.T) {
 func TestAFolderThatIsNone(t *testing.T) {
 	dir := t.TempDir()
 	loop, file := filepath.Join(dir, "loop"), filepath.Join(dir, "file")
-	for _, err := range []error{os.Symlink(loop, loop), os.WriteFile(file, nil, 0o600), syscall.Mkfifo(filepath.Join(dir, ManifestFile), 0o600)} {
+	for _, err := range []error{os.Symlink(loop, loop), os.WriteFile(file, nil, 0o600),
+		syscall.Mkfifo(filepath.Join(dir, ManifestFile), 0o600)} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 
-	for path, says := range map[string]string{loop: "symbolic links", file: "not a directory", dir: "a pipe", "/dev/zero": "not a directory"} {
+	for path, says := range map[string]string{loop: "symbolic links", file: "not a directory", dir: "a pipe",
+		"/dev/zero": "not a directory"} {
 		_, err := ReadManifest(path)
 		var input interface{ IsInput() bool }
 		if !errors.As(err, &input) || !strings.Contains(err.Error(), says) {

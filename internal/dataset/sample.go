@@ -10,8 +10,8 @@ import (
 // RowColumn is the sample's column with each row's number in its split.
 const RowColumn = "__row"
 
-// Sample holds some held-out rows with their raw values, as in the table. It allows checking a finished model without knowledge of bins,
-// and comparing models of different datasets.
+// Sample holds some held-out rows with their raw values, as in the table. It allows checking a finished model without
+// knowledge of bins, and comparing models of different datasets.
 type Sample struct {
 	Split   string
 	Row     []uint32 // each sampled row's number in the split, ascending
@@ -41,8 +41,9 @@ func (s *Sample) Select(rows []int) *Sample {
 	out := &Sample{Split: s.Split, Row: choose(s.Row, rows), Names: s.Names}
 	for i := range s.Columns {
 		v := &s.Columns[i]
-		out.Columns = append(out.Columns, Values{Type: v.Type, Unit: v.Unit, Text: choose(v.Text, rows), Float: choose(v.Float, rows),
-			Int: choose(v.Int, rows), Null: choose(v.Null, rows)})
+		out.Columns = append(out.Columns, Values{Type: v.Type, Unit: v.Unit, Text: choose(v.Text, rows),
+			Float: choose(v.Float, rows),
+			Int:   choose(v.Int, rows), Null: choose(v.Null, rows)})
 	}
 	return out
 }
@@ -112,7 +113,8 @@ func sampleField(name string, v *Values) (arrowField, column, error) {
 			}
 		}
 		if c.textBytes > math.MaxInt32 {
-			return f, c, fmt.Errorf("column %q: the sample's texts have %d bytes, more than %d; drop the column or lower `sample`", name, c.textBytes, math.MaxInt32)
+			return f, c, fmt.Errorf("column %q: the sample's texts have %d bytes, more than %d; drop the column or "+
+				"lower `sample`", name, c.textBytes, math.MaxInt32)
 		}
 	case Float:
 		f.typ = arrowFloat64
@@ -218,8 +220,10 @@ func (f *arrowFile) values(data []byte, i int) (*Values, error) {
 	}
 
 	// Type, unit and storage type have to match.
-	want := map[Type]arrowType{Text: arrowUtf8, Float: arrowFloat64, Int: arrowInt64, Bool: arrowInt64, Time: arrowInt64}[v.Type]
-	if want.id == 0 || want != field.typ || (v.Type == Time) != (v.Unit != "") || v.Type == Time && v.Unit != Day && v.Unit.PerSecond() == 0 {
+	want := map[Type]arrowType{Text: arrowUtf8, Float: arrowFloat64, Int: arrowInt64, Bool: arrowInt64,
+		Time: arrowInt64}[v.Type]
+	if want.id == 0 || want != field.typ || (v.Type == Time) != (v.Unit != "") || v.Type == Time && v.Unit != Day &&
+		v.Unit.PerSecond() == 0 {
 		return wrong(-1, fmt.Sprintf("the type %.20q with the unit %.20q does not fit the column", v.Type, v.Unit))
 	}
 

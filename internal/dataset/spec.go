@@ -9,21 +9,24 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// Spec is a dataset.yaml: which table becomes a dataset, and how. ParseSpec checks everything that can be checked without knowing the
-// table.
+// Spec is a dataset.yaml: which table becomes a dataset, and how. ParseSpec checks everything that can be checked
+// without knowing the table.
 type Spec struct {
-	Name        string    `yaml:"name" json:"name"`
-	Source      string    `yaml:"source" json:"-"` // file, glob or folder, local or gs://
-	Label       LabelSpec `yaml:"label" json:"label"`
-	Weight      string    `yaml:"weight" json:"weight,omitempty"`           // column of row weights
-	Group       string    `yaml:"group" json:"group,omitempty"`             // column that says which rows belong together
-	Drop        []string  `yaml:"drop" json:"drop,omitempty"`               // columns that are not features
-	Categorical []string  `yaml:"categorical" json:"categorical,omitempty"` // features that are categories, even if they look like numbers
-	Numeric     []string  `yaml:"numeric" json:"numeric,omitempty"`         // features that are numbers, even if they look like categories
-	Missing     Tokens    `yaml:"missing" json:"missing"`                   // texts that stand for a missing value
-	CSV         CSVSpec   `yaml:"csv" json:"csv"`
-	MaxBin      int       `yaml:"max_bin" json:"max_bin"` // bins of a feature, including that of missing values
-	Split       SplitSpec `yaml:"split" json:"split"`
+	Name   string    `yaml:"name" json:"name"`
+	Source string    `yaml:"source" json:"-"` // file, glob or folder, local or gs://
+	Label  LabelSpec `yaml:"label" json:"label"`
+	Weight string    `yaml:"weight" json:"weight,omitempty"` // column of row weights
+	// column that says which rows belong together
+	Group string   `yaml:"group" json:"group,omitempty"`
+	Drop  []string `yaml:"drop" json:"drop,omitempty"` // columns that are not features
+	// features that are categories, even if they look like numbers
+	Categorical []string `yaml:"categorical" json:"categorical,omitempty"`
+	// features that are numbers, even if they look like categories
+	Numeric []string  `yaml:"numeric" json:"numeric,omitempty"`
+	Missing Tokens    `yaml:"missing" json:"missing"` // texts that stand for a missing value
+	CSV     CSVSpec   `yaml:"csv" json:"csv"`
+	MaxBin  int       `yaml:"max_bin" json:"max_bin"` // bins of a feature, including that of missing values
+	Split   SplitSpec `yaml:"split" json:"split"`
 	// Held-out rows kept with raw values; sampling of negative rows.
 	Sample  SampleSpec `yaml:"sample" json:"sample"`
 	BinRows int        `yaml:"sample_rows_for_bins" json:"sample_rows_for_bins"` // rows of train to make bins from
@@ -70,7 +73,8 @@ type LabelSpec struct {
 	// Rows are left out until their labels are final.
 	Matures Duration `yaml:"matures" json:"matures,omitzero"` // required age of a row; 0 treats every label as final
 	At      string   `yaml:"at" json:"at,omitempty"`          // column with the rows' times
-	AsOf    string   `yaml:"as_of" json:"as_of,omitempty"`    // the time relative to which ages count; by default the newest row's
+	// the time relative to which ages count; by default the newest row's
+	AsOf string `yaml:"as_of" json:"as_of,omitempty"`
 }
 
 // Stated returns the time in AsOf; ok is false if there is none.
@@ -93,9 +97,12 @@ func (l *LabelSpec) UnmarshalYAML(decode func(any) error) error {
 
 // CSVSpec describes the format of delimited text. It is ignored for Parquet files.
 type CSVSpec struct {
-	Delimiter string `yaml:"delimiter" json:"delimiter,omitempty"` // one character; empty means a tab in .tsv files, else a comma
-	Header    *bool  `yaml:"header" json:"header,omitempty"`       // whether the first line names the columns; default true
-	Quote     string `yaml:"quote" json:"quote,omitempty"`         // QuoteNone if a quote is an ordinary character; empty means `"`
+	// one character; empty means a tab in .tsv files, else a comma
+	Delimiter string `yaml:"delimiter" json:"delimiter,omitempty"`
+	// whether the first line names the columns; default true
+	Header *bool `yaml:"header" json:"header,omitempty"`
+	// QuoteNone if a quote is an ordinary character; empty means `"`
+	Quote string `yaml:"quote" json:"quote,omitempty"`
 }
 
 // QuoteNone is the CSVSpec.Quote of text without quoting.
@@ -106,9 +113,10 @@ func (c CSVSpec) HasHeader() bool { return c.Header == nil || *c.Header }
 
 // SplitSpec assigns rows to train, valid, calib and test. Without By, all rows are train.
 type SplitSpec struct {
-	By     string  `yaml:"by" json:"by,omitempty"`         // hash, random, time or column
-	Seed   int     `yaml:"seed" json:"seed,omitempty"`     // for random: another seed gives other rows
-	Key    string  `yaml:"key" json:"key,omitempty"`       // for hash: rows with equal values in this column stay together
+	By   string `yaml:"by" json:"by,omitempty"`     // hash, random, time or column
+	Seed int    `yaml:"seed" json:"seed,omitempty"` // for random: another seed gives other rows
+	// for hash: rows with equal values in this column stay together
+	Key    string  `yaml:"key" json:"key,omitempty"`
 	Column string  `yaml:"column" json:"column,omitempty"` // for time and column
 	Train  Portion `yaml:"train" json:"train,omitzero"`
 	Valid  Portion `yaml:"valid" json:"valid,omitzero"`
@@ -163,7 +171,8 @@ func (s *SplitSpec) Shares() [4]float64 {
 	return shares
 }
 
-// ValuesOf returns the values of the split column that select each split: those listed in the spec, or the split's own name.
+// ValuesOf returns the values of the split column that select each split: those listed in the spec, or the split's own
+// name.
 func (s *SplitSpec) ValuesOf() map[string][]string {
 	values := map[string][]string{}
 	for i, p := range s.portions() {
@@ -199,7 +208,8 @@ func DefaultMissing() []string {
 	return []string{"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"}
 }
 
-// Errorf returns an error about the spec's key at path, such as "split.key", with file, line and column if the spec was read from a file.
+// Errorf returns an error about the spec's key at path, such as "split.key", with file, line and column if the spec was
+// read from a file.
 func (s *Spec) Errorf(path, format string, args ...any) error {
 	if s.doc == nil {
 		return fmt.Errorf("dataset spec, %s: %w", path, fmt.Errorf(format, args...))
@@ -221,7 +231,8 @@ func ParseSpec(file string, data []byte) (*Spec, error) {
 		s.Missing = DefaultMissing()
 	}
 
-	for _, check := range []func() error{s.checkColumns, s.checkLabel, s.checkSplit, s.checkNumbers, s.checkEncodings, s.checkMaturity, s.checkContract} {
+	for _, check := range []func() error{s.checkColumns, s.checkLabel, s.checkSplit, s.checkNumbers, s.checkEncodings,
+		s.checkMaturity, s.checkContract} {
 		if err := check(); err != nil {
 			return nil, err
 		}

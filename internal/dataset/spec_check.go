@@ -65,7 +65,8 @@ func (s *Spec) checkRoles() error {
 	}{{"drop", s.Drop}, {"categorical", s.Categorical}, {"numeric", s.Numeric}} {
 		for i, name := range list.columns {
 			if role := taken[name]; role != "" {
-				return s.Errorf(fmt.Sprintf("%s[%d]", list.key, i), "column %q is the %s and never a feature; leave it out here", name, role)
+				return s.Errorf(fmt.Sprintf("%s[%d]", list.key, i),
+					"column %q is the %s and never a feature; leave it out here", name, role)
 			}
 		}
 	}
@@ -99,14 +100,16 @@ func (s *Spec) checkLabel() error {
 	return nil
 }
 
-// checkMaturity fills in what follows from late labels: the column with the rows' times, and that statistics of ids use no label that was
-// not final when their row arrived.
+// checkMaturity fills in what follows from late labels: the column with the rows' times, and that statistics of ids use
+// no label that was not final when their row arrived.
 func (s *Spec) checkMaturity() error {
 	l, order := &s.Label, &s.Encodings.Order
 	if l.Matures == 0 && !s.doc.Has("label.matures") {
 		for key, text := range map[string]string{"label.at": l.At, "label.as_of": l.AsOf} {
 			if text != "" {
-				return s.Errorf(key, "it has no effect without matures: how old a row must be for its label to be final, such as matures: 24h")
+				return s.Errorf(key,
+					"it has no effect without matures: how old a row must be for its label to be final, such as "+
+						"matures: 24h")
 			}
 		}
 		return nil
@@ -118,7 +121,8 @@ func (s *Spec) checkMaturity() error {
 	_, stated := l.Stated()
 	switch {
 	case l.Matures <= 0:
-		return s.Errorf("label.matures", "matures is %v: use a duration such as 24h, or leave it out", time.Duration(l.Matures))
+		return s.Errorf("label.matures", "matures is %v: use a duration such as 24h, or leave it out",
+			time.Duration(l.Matures))
 	case l.At == "":
 		return s.Errorf("label.matures", "at is missing: which column says when a row happened?")
 	case l.At == l.Column || l.At == s.Weight:
@@ -134,23 +138,28 @@ func (s *Spec) checkMaturity() error {
 		order.Delay = l.Matures
 	}
 	if order.Delay < l.Matures {
-		return s.Errorf("encodings.order.delay", "delay is %v but label.matures is %v: statistics would see labels that were not yet known; leave it out, or use %v or more",
+		return s.Errorf("encodings.order.delay",
+			"delay is %v but label.matures is %v: statistics would see labels that were not yet known; leave it "+
+				"out, or use %v or more",
 			time.Duration(order.Delay), time.Duration(l.Matures), time.Duration(l.Matures))
 	}
 	return nil
 }
 
 func (s *Spec) isToken(text string) bool {
-	return slices.ContainsFunc(s.Missing, func(t string) bool { return strings.Trim(t, " \t") == strings.Trim(text, " \t") })
+	return slices.ContainsFunc(s.Missing,
+		func(t string) bool { return strings.Trim(t, " \t") == strings.Trim(text, " \t") })
 }
 
 // tokenError says why a class would silently lose all its rows.
 func (s *Spec) tokenError(path, class, text string) error {
 	hint := "take it off the list `missing`"
 	if !s.doc.Has("missing") {
-		hint = "list under `missing` what does, such as `missing: [\"\", NA]`; by default " + fmt.Sprintf("%q", s.Missing) + " do"
+		hint = "list under `missing` what does, such as `missing: [\"\", NA]`; by default " +
+			fmt.Sprintf("%q", s.Missing) + " do"
 	}
-	return s.Errorf(path, "%s is %q, which stands for a missing value, so its rows would be left out; %s", class, text, hint)
+	return s.Errorf(path, "%s is %q, which stands for a missing value, so its rows would be left out; %s", class, text,
+		hint)
 }
 
 func (s *Spec) checkSplit() error {
@@ -158,7 +167,8 @@ func (s *Spec) checkSplit() error {
 	switch sp.By {
 	case SplitByHash:
 		if sp.Key == "" {
-			return s.Errorf("split", "a split by hash needs key: the column whose equal values stay together, such as user_id")
+			return s.Errorf("split",
+				"a split by hash needs key: the column whose equal values stay together, such as user_id")
 		}
 		if sp.Column != "" {
 			return s.Errorf("split.column", "a split by hash has key, not column")
@@ -172,7 +182,8 @@ func (s *Spec) checkSplit() error {
 		}
 	case SplitByRandom:
 		if sp.Key != "" || sp.Column != "" {
-			return s.Errorf("split", "a split by random has neither key nor column; to keep rows of one key together, split by hash")
+			return s.Errorf("split",
+				"a split by random has neither key nor column; to keep rows of one key together, split by hash")
 		}
 	case "":
 		if s.doc.Has("split") {
@@ -180,7 +191,8 @@ func (s *Spec) checkSplit() error {
 		}
 		return nil
 	default:
-		return s.Errorf("split.by", "by %q%s", sp.By, strictyaml.Suggest(sp.By, []string{SplitByHash, SplitByRandom, SplitByTime, SplitByColumn}))
+		return s.Errorf("split.by", "by %q%s", sp.By,
+			strictyaml.Suggest(sp.By, []string{SplitByHash, SplitByRandom, SplitByTime, SplitByColumn}))
 	}
 
 	switch {
@@ -274,7 +286,8 @@ func (s *Spec) checkNumbers() error {
 		return nil
 	}
 	if r, n := utf8.DecodeRuneInString(d); n != len(d) || r == utf8.RuneError || r == '"' || r == '\n' || r == '\r' {
-		return s.Errorf("csv.delimiter", `delimiter %q: use one character, such as "," or ";" or "\t" (in double quotes)`, d)
+		return s.Errorf("csv.delimiter",
+			`delimiter %q: use one character, such as "," or ";" or "\t" (in double quotes)`, d)
 	}
 	return nil
 }

@@ -7,15 +7,17 @@ import (
 	"strings"
 )
 
-// ContractSpec says what a night's table must satisfy to be trained on (docs/nights.md). Rules that it does not give are learnt from
-// earlier nights. With the word none, nothing is checked.
+// ContractSpec says what a night's table must satisfy to be trained on (docs/nights.md). Rules that it does not give
+// are learnt from earlier nights. With the word none, nothing is checked.
 type ContractSpec struct {
-	Off    bool      `json:"off,omitempty"`                   // the word none
-	Time   string    `yaml:"time" json:"time,omitempty"`      // column with each row's time, even if dropped; detected if unset
+	Off bool `json:"off,omitempty"` // the word none
+	// column with each row's time, even if dropped; detected if unset
+	Time   string    `yaml:"time" json:"time,omitempty"`
 	MaxAge Duration  `yaml:"max_age" json:"max_age,omitzero"` // of the newest row, both when staged and when trained on
 	Rows   RangeSpec `yaml:"rows" json:"rows,omitzero"`       // rows with a label
-	Label  RangeSpec `yaml:"label" json:"label,omitzero"`     // mean label: for a binary one, the share of positive rows
-	Allow  []string  `yaml:"allow" json:"allow,omitempty"`    // findings that do not block: CODE, or CODE:COLUMN
+	// mean label: for a binary one, the share of positive rows
+	Label RangeSpec `yaml:"label" json:"label,omitzero"`
+	Allow []string  `yaml:"allow" json:"allow,omitempty"` // findings that do not block: CODE, or CODE:COLUMN
 }
 
 // RangeSpec is a range of numbers; nil leaves a side open.
@@ -78,7 +80,8 @@ func (s *Spec) checkContract() error {
 	}
 	for i, text := range c.Allow {
 		if !findingPattern.MatchString(text) {
-			return s.Errorf(fmt.Sprintf("contract.allow[%d]", i), "%q is not a finding: use CODE or CODE:COLUMN, such as drift:price", strings.ToValidUTF8(text, "?"))
+			return s.Errorf(fmt.Sprintf("contract.allow[%d]", i),
+				"%q is not a finding: use CODE or CODE:COLUMN, such as drift:price", strings.ToValidUTF8(text, "?"))
 		}
 	}
 	return nil

@@ -11,19 +11,24 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// EncodingsSpec says how ids are encoded (docs/ids.md). If it is left out, or is the word auto, Coppice chooses; with the word none, a
-// column of ids keeps its most frequent levels and gets no encodings.
+// EncodingsSpec says how ids are encoded (docs/ids.md). If it is left out, or is the word auto, Coppice chooses; with
+// the word none, a column of ids keeps its most frequent levels and gets no encodings.
 type EncodingsSpec struct {
-	Off     bool                       `json:"off,omitempty"`                    // the word none
-	Columns map[string]ColumnEncodings `yaml:"columns" json:"columns,omitempty"` // encodings of these columns, overriding Coppice's choice
-	Keys    []KeySpec                  `yaml:"keys" json:"keys,omitempty"`       // columns to combine, in addition to Coppice's choice
-	Budget  *int                       `yaml:"budget" json:"budget,omitempty"`   // number of further keys to find; nil: by the table's size
-	BackOff BackOffSpec                `yaml:"back_off" json:"back_off"`         // what the rate of a rare level falls back to
-	Order   OrderSpec                  `yaml:"order" json:"order,omitzero"`      // the order in which rows of train see each other
-	Levels  int                        `yaml:"levels" json:"levels"`             // most levels over all tables
-	Rows    int                        `yaml:"sample_rows" json:"sample_rows"`   // rows of train used to find keys
-	// Like is the model, MODEL@VERSION or MODEL@ALIAS, whose dataset this one follows, instead of the settings above; once resolved, it is
-	// that dataset, NAME@VERSION.
+	Off bool `json:"off,omitempty"` // the word none
+	// encodings of these columns, overriding Coppice's choice
+	Columns map[string]ColumnEncodings `yaml:"columns" json:"columns,omitempty"`
+	// columns to combine, in addition to Coppice's choice
+	Keys []KeySpec `yaml:"keys" json:"keys,omitempty"`
+	// number of further keys to find; nil: by the table's size
+	Budget *int `yaml:"budget" json:"budget,omitempty"`
+	// what the rate of a rare level falls back to
+	BackOff BackOffSpec `yaml:"back_off" json:"back_off"`
+	// the order in which rows of train see each other
+	Order  OrderSpec `yaml:"order" json:"order,omitzero"`
+	Levels int       `yaml:"levels" json:"levels"`           // most levels over all tables
+	Rows   int       `yaml:"sample_rows" json:"sample_rows"` // rows of train used to find keys
+	// Like is the model, MODEL@VERSION or MODEL@ALIAS, whose dataset this one follows, instead of the settings above;
+	// once resolved, it is that dataset, NAME@VERSION.
 	Like string `yaml:"like" json:"like,omitempty"`
 }
 
@@ -64,7 +69,8 @@ const (
 
 // columnEncodings are all words for encodings of a column.
 func columnEncodings() []string {
-	return []string{string(DeriveRate), string(DeriveCount), string(DeriveRecency), EncodeCategories, EncodeLevels, EncodeNone}
+	return []string{string(DeriveRate), string(DeriveCount), string(DeriveRecency), EncodeCategories, EncodeLevels,
+		EncodeNone}
 }
 
 // UnmarshalYAML accepts a single word too.
@@ -80,12 +86,12 @@ func (c *ColumnEncodings) UnmarshalYAML(decode func(any) error) error {
 // Has reports whether the encoding is among them.
 func (c ColumnEncodings) Has(encoding string) bool { return slices.Contains(c, encoding) }
 
-// KeySpec is columns whose levels are taken together. Of a column that derive: makes a feature of, the part may be written as
-// COLUMN.hour or COLUMN.weekday; a column of numbers counts by its numbers, or by ranges of them as COLUMN~.
+// KeySpec is columns whose levels are taken together. Of a column that derive: makes a feature of, the part may be
+// written as COLUMN.hour or COLUMN.weekday; a column of numbers counts by its numbers, or by ranges of them as COLUMN~.
 type KeySpec []string
 
-// BackOffSpec says which column's rate is the prior of another's. Left out, or as the word auto, columns that are nested are found; as
-// the word none, which is an empty mapping, no column falls back to another.
+// BackOffSpec says which column's rate is the prior of another's. Left out, or as the word auto, columns that are
+// nested are found; as the word none, which is an empty mapping, no column falls back to another.
 type BackOffSpec map[string]string
 
 // UnmarshalText reads the words auto and none.
@@ -118,7 +124,8 @@ type OrderSpec struct {
 	Copies int      `yaml:"copies" json:"copies,omitempty"` // of random; 0: by the table's size
 }
 
-// DelayAsked reports whether the spec says how much older the rows must be that a row of train sees. Where it does not, staging finds it.
+// DelayAsked reports whether the spec says how much older the rows must be that a row of train sees. Where it does not,
+// staging finds it.
 func (s *Spec) DelayAsked() bool { return s.doc.Has("encodings.order.delay") }
 
 // Duration is a time.Duration written as 36h or 90m.
@@ -142,7 +149,8 @@ const (
 	DefaultLevels       = 8 << 20 // of all tables: at most 160 MiB in a version
 	DefaultEncodingRows = 200_000
 	MaxBudget           = 512
-	maxSpecLevels       = 28_000_000 // of which a file with weights and times still fits the registry, though their number is estimated
+	// of which a file with weights and times still fits the registry, though their number is estimated
+	maxSpecLevels = 28_000_000
 )
 
 // likePattern is MODEL@VERSION or MODEL@ALIAS.
@@ -155,7 +163,8 @@ func (s *Spec) checkEncodings() error {
 
 	e := &s.Encodings
 	if e.Like != "" && !likePattern.MatchString(e.Like) {
-		return s.Errorf("encodings.like", "like is %.60q: name a model's version or alias, such as ctr@champion", e.Like)
+		return s.Errorf("encodings.like", "like is %.60q: name a model's version or alias, such as ctr@champion",
+			e.Like)
 	}
 	for i, key := range e.Keys {
 		path := fmt.Sprintf("encodings.keys[%d]", i)
@@ -216,8 +225,10 @@ func (s *Spec) checkEncodedColumns() error {
 			}
 		}
 
-		if len(list) == 0 || len(list) > 1 && list.Has(EncodeNone) || list.Has(EncodeCategories) && list.Has(EncodeLevels) {
-			return s.Errorf(path, "%s: use none alone, or some of %s; categories or levels, not both", strings.Join(list, ", "),
+		if len(list) == 0 || len(list) > 1 && list.Has(EncodeNone) || list.Has(EncodeCategories) &&
+			list.Has(EncodeLevels) {
+			return s.Errorf(path, "%s: use none alone, or some of %s; categories or levels, not both",
+				strings.Join(list, ", "),
 				strings.Join(words, ", "))
 		}
 	}
@@ -228,7 +239,8 @@ func (s *Spec) checkOrder() error {
 	o := &s.Encodings.Order
 	switch {
 	case o.By != "" && o.By != EncodingAuto && o.By != OrderTime && o.By != OrderRandom:
-		return s.Errorf("encodings.order.by", "by %q%s", o.By, strictyaml.Suggest(o.By, []string{EncodingAuto, OrderTime, OrderRandom}))
+		return s.Errorf("encodings.order.by", "by %q%s", o.By,
+			strictyaml.Suggest(o.By, []string{EncodingAuto, OrderTime, OrderRandom}))
 	case o.By == OrderRandom && (o.Column != "" || o.Delay != 0):
 		return s.Errorf("encodings.order", "column and delay are for an order by time")
 	case o.Delay < 0:
@@ -258,8 +270,9 @@ func (s *Spec) checkDerive() error {
 			}
 
 			if d := Derivation(word); d != DeriveHour && d != DeriveWeekday && d != DeriveAge && word != EncodeNone {
-				return s.Errorf("derive."+column, "%q%s", word, strictyaml.Suggest(word, []string{string(DeriveHour), string(DeriveWeekday),
-					string(DeriveAge), EncodeNone}))
+				return s.Errorf("derive."+column, "%q%s", word,
+					strictyaml.Suggest(word, []string{string(DeriveHour), string(DeriveWeekday),
+						string(DeriveAge), EncodeNone}))
 			}
 
 			if word == string(DeriveAge) && (s.TimeColumn() == "" || s.TimeColumn() == column) {
@@ -294,8 +307,8 @@ func (s *Spec) TimeColumn() string {
 	return ""
 }
 
-// SampleSpec says how many held-out rows are kept with their raw values, and which share of the negative rows of the table is used
-// at all. A bare number is the former.
+// SampleSpec says how many held-out rows are kept with their raw values, and which share of the negative rows of the
+// table is used at all. A bare number is the former.
 type SampleSpec struct {
 	Rows      int     `yaml:"rows" json:"rows"`
 	Negatives float64 `yaml:"negatives" json:"negatives,omitempty"` // 0: all of them

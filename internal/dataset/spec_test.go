@@ -42,14 +42,18 @@ derive: {ts: [hour, weekday]}
 	above, header := 15.0, false
 	want := &Spec{
 		Name: "clicks", Source: "gs://bucket/exports/*.parquet", Label: LabelSpec{Column: "arr_delay", Above: &above},
-		Weight: "w", Group: "user_id", Drop: []string{"session_id"}, Categorical: []string{"campaign_id", "webpage_id"}, Numeric: []string{"zip"},
+		Weight: "w", Group: "user_id", Drop: []string{"session_id"}, Categorical: []string{"campaign_id", "webpage_id"},
+		Numeric: []string{"zip"},
 		Missing: Tokens{"", "NA", "null", "999"}, CSV: CSVSpec{"\t", &header, "none"}, MaxBin: 63,
-		Split:  SplitSpec{By: "hash", Key: "user_id", Train: Portion{Share: 0.7}, Valid: Portion{Share: 0.1}, Calib: Portion{Share: 0.1}, Test: Portion{Share: 0.1}},
+		Split: SplitSpec{By: "hash", Key: "user_id", Train: Portion{Share: 0.7}, Valid: Portion{Share: 0.1},
+			Calib: Portion{Share: 0.1}, Test: Portion{Share: 0.1}},
 		Sample: SampleSpec{Rows: 1000, Negatives: 0.1}, BinRows: 5000, doc: s.doc,
 		Encodings: EncodingsSpec{
 			Columns: map[string]ColumnEncodings{"site": {"rate"}, "ad": {"rate", "count", "recency"}},
-			Keys:    []KeySpec{{"site", "ad"}, {"zip~", "ts.hour"}}, Budget: new(int), BackOff: BackOffSpec{"campaign_id": "advertiser_id"},
-			Order: OrderSpec{By: "time", Column: "ts", Delay: Duration(36 * time.Hour)}, Levels: 1_000_000, Rows: 50_000,
+			Keys:    []KeySpec{{"site", "ad"}, {"zip~", "ts.hour"}}, Budget: new(int),
+			BackOff: BackOffSpec{"campaign_id": "advertiser_id"},
+			Order:   OrderSpec{By: "time", Column: "ts", Delay: Duration(36 * time.Hour)}, Levels: 1_000_000,
+			Rows: 50_000,
 		},
 		Derive: DeriveSpec{"ts": {"hour", "weekday"}},
 	}
@@ -68,11 +72,13 @@ func TestParseSpecDefaultsAndForms(t *testing.T) {
 		return s
 	}
 	s := parse("label: y\n")
-	if s.MaxBin != 255 || s.Sample.Rows != 50000 || s.BinRows != 200000 || !reflect.DeepEqual([]string(s.Missing), DefaultMissing()) ||
+	if s.MaxBin != 255 || s.Sample.Rows != 50000 || s.BinRows != 200000 ||
+		!reflect.DeepEqual([]string(s.Missing), DefaultMissing()) ||
 		!s.CSV.HasHeader() || s.Split.By != "" {
 		t.Errorf("defaults: %+v", s)
 	}
-	if s := parse("label: {column: y, positive: yes, negative: 0}\nmissing: []\n"); *s.Label.Positive != "yes" || *s.Label.Negative != "0" || len(s.Missing) != 0 {
+	if s := parse("label: {column: y, positive: yes, negative: 0}\nmissing: []\n"); *s.Label.Positive != "yes" ||
+		*s.Label.Negative != "0" || len(s.Missing) != 0 {
 		t.Errorf("label %+v, missing %q", s.Label, s.Missing)
 	}
 	s = parse("label: y\nsplit: {by: column, column: part, train: [a, 1], test: 2017}\n")
@@ -92,41 +98,62 @@ func TestParseSpecDefaultsAndForms(t *testing.T) {
 func TestParseSpecNamesThePlace(t *testing.T) {
 	const head = "name: a\nsource: x.csv\nlabel: y\n"
 	for name, tc := range map[string]struct{ in, want string }{
-		"unknown key":          {head + "lable: y\n", `d.yaml:4:1: unknown key "lable" (did you mean "label"?)`},
-		"unknown label key":    {"name: a\nsource: x\nlabel: {column: y, abve: 3}\n", `d.yaml:3:20: unknown key "abve" (did you mean "above"?)`},
-		"path in name":         {"name: ../a\nsource: x\nlabel: y\n", `d.yaml:1:7: dataset name "../a": use 1 to 40 of a-z`},
-		"no name":              {"source: x\nlabel: y\n", "d.yaml:1:1: dataset name"},
-		"no source":            {"name: a\nlabel: y\n", "d.yaml:1:1: source is missing"},
-		"no label":             {"name: a\nsource: x\n", "d.yaml:1:1: label is missing"},
-		"label kind":           {"name: a\nsource: x\nlabel: {column: y, kind: ranking}\n", `d.yaml:3:26: kind "ranking": use regression or binary`},
-		"positive and above":   {"name: a\nsource: x\nlabel: {column: y, positive: 1, above: 2}\n", "d.yaml:3:40: give positive or above, not both"},
-		"negative alone":       {"name: a\nsource: x\nlabel: {column: y, negative: no}\n", "d.yaml:3:30: negative needs positive"},
-		"same labels":          {"name: a\nsource: x\nlabel: {column: y, positive: 1, negative: 1}\n", `positive and negative are both "1"`},
-		"regression and above": {"name: a\nsource: x\nlabel: {column: y, above: 1, kind: regression}\n", "is binary, not a regression"},
-		"positive is missing":  {"name: a\nsource: x\nlabel: {column: y, positive: None}\n", "d.yaml:3:30: positive is \"None\", which stands for a missing value, so its rows would be left out; list under `missing` what does"},
-		"negative is missing":  {"name: a\nsource: x\nlabel: {column: y, positive: b, negative: ' 9'}\nmissing: ['9 ']\n", "d.yaml:3:43: negative is \" 9\", which stands for a missing value, so its rows would be left out; take it off"},
-		"quote":                {head + "csv: {quote: \"'\"}\n", "d.yaml:4:14: quote \"'\": use none"},
-		"max_bin":              {head + "max_bin: 256\n", "d.yaml:4:10: max_bin is 256: use 2 to 255"},
-		"sample":               {head + "sample: 0\n", "d.yaml:4:9: sample is 0: use 1 to 1000000"},
-		"bin rows":             {head + "sample_rows_for_bins: 9\n", "d.yaml:4:23: sample_rows_for_bins is 9"},
-		"delimiter":            {head + "csv: {delimiter: ab}\n", `d.yaml:4:18: delimiter "ab": use one character`},
-		"both kinds":           {head + "numeric: [b]\ncategorical: [a, b]\n", `d.yaml:4:11: column "b" cannot be both numeric and categorical`},
-		"twice":                {head + "drop: [b, c, b]\n", `d.yaml:4:14: column "b" is listed twice`},
-		"label dropped":        {head + "drop: [y]\n", `d.yaml:4:8: column "y" is the label and never a feature`},
-		"label and weight":     {head + "weight: y\n", `d.yaml:4:9: column "y" cannot be both label and weight`},
-		"split without by":     {head + "split: {train: 1}\n", "d.yaml:4:9: split needs by: hash, random, time or column"},
-		"split by":             {head + "split: {by: tme, column: t, train: 1}\n", `d.yaml:4:13: by "tme" (did you mean "time"?)`},
-		"hash without key":     {head + "split: {by: hash, train: 1}\n", "d.yaml:4:9: a split by hash needs key"},
-		"time without column":  {head + "split: {by: time, train: 1}\n", "d.yaml:4:9: a split by time needs column"},
-		"time with key":        {head + "split: {by: time, column: t, key: k, train: 1}\n", "d.yaml:4:35: a split by time has column, not key"},
-		"split by label":       {head + "split: {by: hash, key: y, train: 1}\n", `column "y" is the label or the weight`},
-		"shares":               {head + "split: {by: hash, key: k, train: 0.7, test: 0.1}\n", "d.yaml:4:9: train, valid, calib and test sum to 0.8: they must sum to 1"},
-		"negative share":       {head + "split: {by: hash, key: k, train: 1.5, test: -0.5}\n", "d.yaml:4:34: train must be a share of the rows, from 0 to 1"},
-		"text share":           {head + "split: {by: hash, key: k, train: most}\n", "d.yaml:4:34: train must be a share"},
-		"list share":           {head + "split: {by: time, column: k, train: [a]}\n", "d.yaml:4:37: train must be a share"},
-		"no train":             {head + "split: {by: hash, key: k, test: 1}\n", "train is missing"},
-		"no train values":      {head + "split: {by: column, column: k, test: 1}\n", "train is missing"},
-		"value twice":          {head + "split: {by: column, column: k, train: [a, b], test: b}\n", `d.yaml:4:53: "b" is already listed under train`},
+		"unknown key": {head + "lable: y\n", `d.yaml:4:1: unknown key "lable" (did you mean "label"?)`},
+		"unknown label key": {"name: a\nsource: x\nlabel: {column: y, abve: 3}\n",
+			`d.yaml:3:20: unknown key "abve" (did you mean "above"?)`},
+		"path in name": {"name: ../a\nsource: x\nlabel: y\n",
+			`d.yaml:1:7: dataset name "../a": use 1 to 40 of a-z`},
+		"no name":   {"source: x\nlabel: y\n", "d.yaml:1:1: dataset name"},
+		"no source": {"name: a\nlabel: y\n", "d.yaml:1:1: source is missing"},
+		"no label":  {"name: a\nsource: x\n", "d.yaml:1:1: label is missing"},
+		"label kind": {"name: a\nsource: x\nlabel: {column: y, kind: ranking}\n",
+			`d.yaml:3:26: kind "ranking": use regression or binary`},
+		"positive and above": {"name: a\nsource: x\nlabel: {column: y, positive: 1, above: 2}\n",
+			"d.yaml:3:40: give positive or above, not both"},
+		"negative alone": {"name: a\nsource: x\nlabel: {column: y, negative: no}\n",
+			"d.yaml:3:30: negative needs positive"},
+		"same labels": {"name: a\nsource: x\nlabel: {column: y, positive: 1, negative: 1}\n",
+			`positive and negative are both "1"`},
+		"regression and above": {"name: a\nsource: x\nlabel: {column: y, above: 1, kind: regression}\n",
+			"is binary, not a regression"},
+		"positive is missing": {"name: a\nsource: x\nlabel: {column: y, positive: None}\n",
+			"d.yaml:3:30: positive is \"None\", which stands for a missing value, so its rows would be left out; " +
+				"list under `missing` what does"},
+		"negative is missing": {"name: a\nsource: x\nlabel: {column: y, positive: b, negative: ' 9'}\nmissing: ['9 " +
+			"']\n", "d.yaml:3:43: negative is \" 9\", which stands for a missing value, so its rows would be left " +
+			"out; take it off"},
+		"quote":     {head + "csv: {quote: \"'\"}\n", "d.yaml:4:14: quote \"'\": use none"},
+		"max_bin":   {head + "max_bin: 256\n", "d.yaml:4:10: max_bin is 256: use 2 to 255"},
+		"sample":    {head + "sample: 0\n", "d.yaml:4:9: sample is 0: use 1 to 1000000"},
+		"bin rows":  {head + "sample_rows_for_bins: 9\n", "d.yaml:4:23: sample_rows_for_bins is 9"},
+		"delimiter": {head + "csv: {delimiter: ab}\n", `d.yaml:4:18: delimiter "ab": use one character`},
+		"both kinds": {head + "numeric: [b]\ncategorical: [a, b]\n",
+			`d.yaml:4:11: column "b" cannot be both numeric and categorical`},
+		"twice":            {head + "drop: [b, c, b]\n", `d.yaml:4:14: column "b" is listed twice`},
+		"label dropped":    {head + "drop: [y]\n", `d.yaml:4:8: column "y" is the label and never a feature`},
+		"label and weight": {head + "weight: y\n", `d.yaml:4:9: column "y" cannot be both label and weight`},
+		"split without by": {head + "split: {train: 1}\n",
+			"d.yaml:4:9: split needs by: hash, random, time or column"},
+		"split by": {head + "split: {by: tme, column: t, train: 1}\n",
+			`d.yaml:4:13: by "tme" (did you mean "time"?)`},
+		"hash without key":    {head + "split: {by: hash, train: 1}\n", "d.yaml:4:9: a split by hash needs key"},
+		"time without column": {head + "split: {by: time, train: 1}\n", "d.yaml:4:9: a split by time needs column"},
+		"time with key": {head + "split: {by: time, column: t, key: k, train: 1}\n",
+			"d.yaml:4:35: a split by time has column, not key"},
+		"split by label": {head + "split: {by: hash, key: y, train: 1}\n",
+			`column "y" is the label or the weight`},
+		"shares": {head + "split: {by: hash, key: k, train: 0.7, test: 0.1}\n",
+			"d.yaml:4:9: train, valid, calib and test sum to 0.8: they must sum to 1"},
+		"negative share": {head + "split: {by: hash, key: k, train: 1.5, test: -0.5}\n",
+			"d.yaml:4:34: train must be a share of the rows, from 0 to 1"},
+		"text share": {head + "split: {by: hash, key: k, train: most}\n",
+			"d.yaml:4:34: train must be a share"},
+		"list share": {head + "split: {by: time, column: k, train: [a]}\n",
+			"d.yaml:4:37: train must be a share"},
+		"no train":        {head + "split: {by: hash, key: k, test: 1}\n", "train is missing"},
+		"no train values": {head + "split: {by: column, column: k, test: 1}\n", "train is missing"},
+		"value twice": {head + "split: {by: column, column: k, train: [a, b], test: b}\n",
+			`d.yaml:4:53: "b" is already listed under train`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseSpec("d.yaml", []byte(tc.in))
@@ -139,8 +166,10 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 }
 
 func FuzzSpec(f *testing.F) {
-	f.Add([]byte("name: a\nsource: x.csv\nlabel: {column: y, positive: yes}\nsplit: {by: column, column: p, train: [a], test: 2}\n"))
-	f.Add([]byte("name: a\nsource: x.csv\nlabel: y\nmissing: [null, ~]\nsplit: {by: hash, key: p, train: .5, test: 0.5}\n"))
+	f.Add([]byte("name: a\nsource: x.csv\nlabel: {column: y, positive: yes}\nsplit: {by: column, column: p, train: " +
+		"[a], test: 2}\n"))
+	f.Add([]byte("name: a\nsource: x.csv\nlabel: y\nmissing: [null, ~]\nsplit: {by: hash, key: p, train: .5, test: " +
+		"0.5}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := ParseSpec("d.yaml", data)
 		var e *strictyaml.Error

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// Targets holds what a split's rows are to be predicted as, in row order. Weight and Group are nil if the dataset has none.
+// Targets holds what a split's rows are to be predicted as, in row order. Weight and Group are nil if the dataset has
+// none.
 type Targets struct {
 	Label  []float32 // 0 and 1 for a binary label
 	Weight []float32

@@ -66,12 +66,12 @@ func (v *Values) Len() int {
 	}
 }
 
-// IsNull reports whether value i is null in the table. Whether a present value counts as missing (a NaN, or text such as NA) is decided by
-// the encoder.
+// IsNull reports whether value i is null in the table. Whether a present value counts as missing (a NaN, or text such
+// as NA) is decided by the encoder.
 func (v *Values) IsNull(i int) bool { return v.Null != nil && v.Null[i] }
 
-// TextOf returns value i as the text used for it in a categorical column: text unchanged, whole numbers in decimal digits, other numbers in
-// the shortest form that reads back the same, times in ISO 8601.
+// TextOf returns value i as the text used for it in a categorical column: text unchanged, whole numbers in decimal
+// digits, other numbers in the shortest form that reads back the same, times in ISO 8601.
 func (v *Values) TextOf(i int) string {
 	if v.Type == Text {
 		return v.Text[i]
@@ -100,7 +100,8 @@ func (v *Values) AppendText(dst []byte, i int) []byte {
 	}
 }
 
-// AppendNumber appends a number as text: whole numbers in decimal digits, others in the shortest form that reads back the same.
+// AppendNumber appends a number as text: whole numbers in decimal digits, others in the shortest form that reads back
+// the same.
 func AppendNumber(dst []byte, x float64) []byte {
 	if x == math.Trunc(x) && math.Abs(x) <= 1<<53 {
 		return strconv.AppendInt(dst, int64(x), 10)

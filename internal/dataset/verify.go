@@ -45,11 +45,12 @@ func (f FileInfo) Block(i int) (offset, length int64) {
 	return offset, min(BlockBytes, f.Bytes-offset)
 }
 
-// VerifyBlock checks that data is block i of the file, so that a copy can be verified block by block before it is written. Otherwise it
-// returns a *CorruptError.
+// VerifyBlock checks that data is block i of the file, so that a copy can be verified block by block before it is
+// written. Otherwise it returns a *CorruptError.
 func (f FileInfo) VerifyBlock(i int, data []byte) error {
 	if i < 0 || i >= len(f.Blocks) {
-		return &CorruptError{f.Name, int64(i) * BlockBytes, int64(i)*BlockBytes + int64(len(data)), "the file has no such block"}
+		return &CorruptError{f.Name, int64(i) * BlockBytes, int64(i)*BlockBytes + int64(len(data)),
+			"the file has no such block"}
 	}
 	offset, length := f.Block(i)
 	if int64(len(data)) != length {
@@ -71,16 +72,17 @@ func Check(ctx context.Context, dir string, progress func(done, total int64)) (*
 	return d.Manifest, errors.Join(d.Verify(ctx, progress), d.Close())
 }
 
-// Verify checks the contents of every file against the manifest, using all CPUs. progress, which may be nil, is called from any goroutine
-// with the number of bytes checked so far and the total. The error is a *CorruptError if contents are wrong.
+// Verify checks the contents of every file against the manifest, using all CPUs. progress, which may be nil, is called
+// from any goroutine with the number of bytes checked so far and the total. The error is a *CorruptError if contents
+// are wrong.
 func (d *Dataset) Verify(ctx context.Context, progress func(done, total int64)) error {
 	place := func(f FileInfo) string { return filepath.Join(d.dir, filepath.FromSlash(f.Name)) }
 	return verifyFiles(ctx, runtime.GOMAXPROCS(0), d.Manifest.Files, place, progress)
 }
 
-// VerifyMapped checks the current contents of the dataset's slices, with that many threads; data read from them earlier may have been
-// different. The error is a *CorruptError, even if the file has become shorter since it was mapped, when touching the slice would end the
-// process.
+// VerifyMapped checks the current contents of the dataset's slices, with that many threads; data read from them earlier
+// may have been different. The error is a *CorruptError, even if the file has become shorter since it was mapped, when
+// touching the slice would end the process.
 func (d *Dataset) VerifyMapped(ctx context.Context, threads int) error {
 	g, inner := errgroup.WithContext(ctx)
 	g.SetLimit(threads)
@@ -101,20 +103,22 @@ func (d *Dataset) VerifyMapped(ctx context.Context, threads int) error {
 	return g.Wait()
 }
 
-// verifyMemory checks one block of a mapping. Touching a page of a truncated file, or one that the disk cannot read, is a fault, which it
-// turns into an error.
+// verifyMemory checks one block of a mapping. Touching a page of a truncated file, or one that the disk cannot read, is
+// a fault, which it turns into an error.
 func verifyMemory(info FileInfo, block int, data []byte) (err error) {
 	offset, length := info.Block(block)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if fault := recover(); fault != nil {
-			err = &CorruptError{info.Name, offset, offset + length, fmt.Sprintf("it cannot be read any more: %v", fault)}
+			err = &CorruptError{info.Name, offset, offset + length, fmt.Sprintf("it cannot be read any more: %v",
+				fault)}
 		}
 	}()
 	return info.VerifyBlock(block, data[offset:offset+length])
 }
 
-func verifyFiles(ctx context.Context, threads int, files []FileInfo, path func(FileInfo) string, progress func(done, total int64)) error {
+func verifyFiles(ctx context.Context, threads int, files []FileInfo, path func(FileInfo) string,
+	progress func(done, total int64)) error {
 	all := func(int, int) bool { return true }
 	return eachBlock(ctx, threads, blocksToRead{files, path, all}, progress, func(file, block int, data []byte) error {
 		return files[file].VerifyBlock(block, data)
@@ -122,13 +126,15 @@ func verifyFiles(ctx context.Context, threads int, files []FileInfo, path func(F
 }
 
 // hashRest computes the missing checksums in the files of a new dataset.
-func hashRest(ctx context.Context, threads int, files []FileInfo, path func(FileInfo) string, progress func(done, total int64)) error {
+func hashRest(ctx context.Context, threads int, files []FileInfo, path func(FileInfo) string,
+	progress func(done, total int64)) error {
 	unknown := func(file, block int) bool { return files[file].Blocks[block] == "" }
-	return eachBlock(ctx, threads, blocksToRead{files, path, unknown}, progress, func(file, block int, data []byte) error {
-		sum := sha256.Sum256(data)
-		files[file].Blocks[block] = hex.EncodeToString(sum[:])
-		return nil
-	})
+	return eachBlock(ctx, threads, blocksToRead{files, path, unknown}, progress,
+		func(file, block int, data []byte) error {
+			sum := sha256.Sum256(data)
+			files[file].Blocks[block] = hex.EncodeToString(sum[:])
+			return nil
+		})
 }
 
 // blocksToRead are the blocks of files for which wanted is true.
@@ -139,7 +145,8 @@ type blocksToRead struct {
 }
 
 // eachBlock reads blocks of files and calls fn for each, several at once. Progress counts skipped blocks as done.
-func eachBlock(ctx context.Context, threads int, read blocksToRead, progress func(done, total int64), fn func(file, block int, data []byte) error) error {
+func eachBlock(ctx context.Context, threads int, read blocksToRead, progress func(done, total int64),
+	fn func(file, block int, data []byte) error) error {
 	total := int64(0)
 	done := atomic.Int64{}
 	for i, f := range read.files {
@@ -187,7 +194,8 @@ func eachBlock(ctx context.Context, threads int, read blocksToRead, progress fun
 				offset, length := info.Block(block)
 				n, err := io.ReadFull(io.NewSectionReader(f, offset, length), buf[:length])
 				if err != nil {
-					return &CorruptError{info.Name, offset, offset + length, fmt.Sprintf("only %d bytes can be read: %v", n, err)}
+					return &CorruptError{info.Name, offset, offset + length,
+						fmt.Sprintf("only %d bytes can be read: %v", n, err)}
 				}
 
 				if err := fn(i, block, buf[:length]); err != nil {

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 )
 
-// Writer fills in the files of one dataset version. The number of rows of each split must be known; the values can then be written in any
-// order and from any goroutine, as long as no two write the same position.
+// Writer fills in the files of one dataset version. The number of rows of each split must be known; the values can then
+// be written in any order and from any goroutine, as long as no two write the same position.
 type Writer struct {
 	dir    string
 	m      *Manifest
@@ -28,8 +28,8 @@ type splitFiles struct {
 	targetsAt              *layout
 }
 
-// NewWriter lays out the files of a dataset in folder dir, which it creates and which must not contain any of them. Of m it uses Features,
-// Weight, Group and Splits (without their LabelMean); it keeps m for Finish.
+// NewWriter lays out the files of a dataset in folder dir, which it creates and which must not contain any of them. Of
+// m it uses Features, Weight, Group and Splits (without their LabelMean); it keeps m for Finish.
 func NewWriter(dir string, m *Manifest) (*Writer, error) {
 	w := &Writer{dir: dir, m: m, splits: map[string]*splitFiles{}}
 	if err := w.create(); err != nil {
@@ -71,7 +71,8 @@ func (w *Writer) create() error {
 			name string
 			to   **hashedFile
 			at   *layout
-		}{{rowsFile, &f.rows, f.rowsAt}, {columnsFile, &f.columns, f.columnsAt}, {targetsFile, &f.targets, f.targetsAt}} {
+		}{{rowsFile, &f.rows, f.rowsAt}, {columnsFile, &f.columns, f.columnsAt},
+			{targetsFile, &f.targets, f.targetsAt}} {
 			var err error
 			if *file.to, err = w.createFile(s.Name+"/"+file.name, file.at); err != nil {
 				return err
@@ -110,7 +111,8 @@ func (w *Writer) newFile(name string, size int64) (*hashedFile, error) {
 	return h, nil
 }
 
-// WriteRows writes bins row by row, starting with row first of the split: len(bins) is a multiple of the number of features.
+// WriteRows writes bins row by row, starting with row first of the split: len(bins) is a multiple of the number of
+// features.
 func (w *Writer) WriteRows(split string, first int, bins []byte) error {
 	f := w.splits[split]
 	return writePart(f.rows, f.rowsAt.columns[0].data, int64(first)*int64(len(w.m.Features)), bins)
@@ -133,7 +135,8 @@ func (w *Writer) ReadColumn(split string, feature, first int, bins []byte) error
 	return err
 }
 
-// WriteTargets writes targets, starting with row first of the split. Weight and Group must be as long as Label if the dataset has them.
+// WriteTargets writes targets, starting with row first of the split. Weight and Group must be as long as Label if the
+// dataset has them.
 func (w *Writer) WriteTargets(split string, first int, t Targets) error {
 	f := w.splits[split]
 	parts := [][]byte{encodeFloats(t.Label)}
@@ -202,8 +205,8 @@ func (w *Writer) writeFile(name string, data []byte) error {
 	return err
 }
 
-// Finish syncs everything to disk, adds the checksums and the version to the manifest, checks it and writes it. The dataset is then
-// complete.
+// Finish syncs everything to disk, adds the checksums and the version to the manifest, checks it and writes it. The
+// dataset is then complete.
 func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, total int64)) error {
 	for i, f := range w.opened { // the disk writes while the rest is hashed
 		startWriteback(f.File, 0, f.size)
@@ -262,7 +265,8 @@ func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, to
 func (w *Writer) encode() ([]byte, error) {
 	data, err := w.m.Encode()
 	if err == nil && len(data) > MaxManifest {
-		err = &ManifestError{Err: fmt.Errorf("%d features need %d bytes, and it may have %d; drop columns or lower max_bin", len(w.m.Features), len(data), MaxManifest)}
+		err = &ManifestError{Err: fmt.Errorf("%d features need %d bytes, and it may have %d; drop columns or lower "+
+			"max_bin", len(w.m.Features), len(data), MaxManifest)}
 	}
 	return data, err
 }

@@ -7,8 +7,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Complete overlays a trial's own parameters on the common ones and lets the trainer fill in the rest. An error says why they cannot be
-// trained on a table with these features.
+// Complete overlays a trial's own parameters on the common ones and lets the trainer fill in the rest. An error says
+// why they cannot be trained on a table with these features.
 func Complete(base, own sweep.Params, features []gbt.Feature) (sweep.Params, error) {
 	all := maps.Clone(base)
 	maps.Copy(all, own)

@@ -35,9 +35,10 @@ type Fold struct {
 	Train, Rated sweep.Rows
 }
 
-// Folds returns the rounds of a scheme with k folds, from 2 to dataset.Folds. With fewer than the dataset has, neighbours are joined, which
-// keeps groups together and time in order: fold f of ten is f*k/10 of k. Fold numbers are assigned as FORMAT.md says: by group if there are
-// any, else by ranges of time in a dataset split by time, else by key or row.
+// Folds returns the rounds of a scheme with k folds, from 2 to dataset.Folds. With fewer than the dataset has,
+// neighbours are joined, which keeps groups together and time in order: fold f of ten is f*k/10 of k. Fold numbers are
+// assigned as FORMAT.md says: by group if there are any, else by ranges of time in a dataset split by time, else by key
+// or row.
 func (t *Table) Folds(s Scheme, k int) ([]Fold, error) { return Folds(t.ds.Manifest, s, k) }
 
 // Folds is Table.Folds for a manifest.
@@ -46,19 +47,24 @@ func Folds(m *dataset.Manifest, s Scheme, k int) ([]Fold, error) {
 	case k < 2 || k > dataset.Folds:
 		return nil, fmt.Errorf("%w: %d folds; use 2 to %d", ErrScheme, k, dataset.Folds)
 	case s == GroupKFold && m.Group == "":
-		return nil, fmt.Errorf("%w: dataset %s has no groups; stage it with group: COLUMN, or use %s", ErrScheme, m.Name, KFold)
+		return nil, fmt.Errorf("%w: dataset %s has no groups; stage it with group: COLUMN, or use %s", ErrScheme,
+			m.Name, KFold)
 	case s == Forward && m.Split.By != dataset.SplitByTime:
-		return nil, fmt.Errorf("%w: dataset %s is split by %s, so its folds do not follow each other in time; stage it with split: {by: time, ...}, or use %s", ErrScheme, m.Name, m.Split.By, KFold)
+		return nil, fmt.Errorf("%w: dataset %s is split by %s, so its folds do not follow each other in time; stage "+
+			"it with split: {by: time, ...}, or use %s", ErrScheme, m.Name, m.Split.By, KFold)
 	case s == Forward && m.Group != "":
-		return nil, fmt.Errorf("%w: the folds of dataset %s are by its groups (%s) and do not follow each other in time; stage it without group, or use %s", ErrScheme, m.Name, m.Group, GroupKFold)
+		return nil, fmt.Errorf("%w: the folds of dataset %s are by its groups (%s) and do not follow each other in "+
+			"time; stage it without group, or use %s", ErrScheme, m.Name, m.Group, GroupKFold)
 	case !slices.Contains(Schemes(), s):
 		return nil, fmt.Errorf("%w: there is no scheme %.20q; use one of %v", ErrScheme, s, Schemes())
 	}
 
 	// No fold may be evaluated with statistics that have seen its groups, its future or its keys.
 	by := m.Order
-	if by != nil && (s == GroupKFold || s == Forward && by.By != dataset.OrderTime || s == KFold && m.Split.By == dataset.SplitByHash) {
-		return nil, fmt.Errorf("%w: the statistics of ids in dataset %s were made from all rows of train, so rows would be evaluated that a "+
+	if by != nil && (s == GroupKFold || s == Forward && by.By != dataset.OrderTime || s == KFold &&
+		m.Split.By == dataset.SplitByHash) {
+		return nil, fmt.Errorf("%w: the statistics of ids in dataset %s were made from all rows of train, so rows "+
+			"would be evaluated that a "+
 			"statistic has seen the %s of; stage it with encodings: none", ErrScheme, m.Name,
 			map[Scheme]string{GroupKFold: "group", Forward: "future", KFold: "key"}[s])
 	}
@@ -89,8 +95,8 @@ func trainRows(folds []uint8) sweep.Rows { return sweep.Rows{Split: dataset.Trai
 
 // CrossRequest is one configuration to cross-validate.
 type CrossRequest struct {
-	// Request says how each fold is trained. Its Valid is ignored: the evaluated fold takes its place, including for early stopping, which
-	// makes scores slightly optimistic.
+	// Request says how each fold is trained. Its Valid is ignored: the evaluated fold takes its place, including for
+	// early stopping, which makes scores slightly optimistic.
 	Request
 	Scheme Scheme
 	Folds  int
@@ -108,9 +114,9 @@ type FoldOutcome struct {
 	Seconds              float64
 }
 
-// CrossValidate trains and evaluates one fold after another, each with all threads. Beside the trainer's memory it needs the two masks of a
-// fold, 4 bytes per row, and scores of the evaluated fold, 16 bytes per row of the table. The same request has the same outcome for any
-// number of threads.
+// CrossValidate trains and evaluates one fold after another, each with all threads. Beside the trainer's memory it
+// needs the two masks of a fold, 4 bytes per row, and scores of the evaluated fold, 16 bytes per row of the table. The
+// same request has the same outcome for any number of threads.
 func (t *Table) CrossValidate(ctx context.Context, q CrossRequest) ([]FoldOutcome, error) {
 	folds, err := t.Folds(q.Scheme, q.Folds)
 	if err != nil {
@@ -160,11 +166,13 @@ func (t *Table) crossFold(ctx context.Context, q CrossRequest, f Fold) (*FoldOut
 	if err := o.rate(q.Request, rated); err != nil {
 		return nil, err
 	}
-	return &FoldOutcome{Fold: f, TrainRows: train.Used(), RatedRows: rated.Len(), Trees: len(res.Model.Trees), Grown: res.Grown,
+	return &FoldOutcome{Fold: f, TrainRows: train.Used(), RatedRows: rated.Len(), Trees: len(res.Model.Trees),
+		Grown:   res.Grown,
 		Stopped: res.Stopped, Metrics: o.Metrics, Seconds: o.Seconds}, nil
 }
 
-// mask returns a part of a split to train on. Unlike Select it copies no targets: the trainer reads them through the mask.
+// mask returns a part of a split to train on. Unlike Select it copies no targets: the trainer reads them through the
+// mask.
 func (t *Table) mask(part sweep.Rows) (*gbt.Data, error) {
 	whole, err := t.Select(sweep.Rows{Split: part.Split})
 	if err != nil {

@@ -46,7 +46,8 @@ func request(t *testing.T, s Scheme, k int) CrossRequest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return CrossRequest{Scheme: s, Folds: k, Request: Request{Params: p, Metric: auc, Metrics: metric.Standard(metric.Binary), Threads: 1}}
+	return CrossRequest{Scheme: s, Folds: k, Request: Request{Params: p, Metric: auc,
+		Metrics: metric.Standard(metric.Binary), Threads: 1}}
 }
 
 // rows are the numbers of the train split's rows that satisfy want, found the slow way.
@@ -82,7 +83,8 @@ func TestFolds(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				checkApart(t, fmt.Sprintf("%s %d of %d", tc.scheme, i+1, k), tc.scheme, s, train.Subset, test.Data.Subset)
+				checkApart(t, fmt.Sprintf("%s %d of %d", tc.scheme, i+1, k), tc.scheme, s, train.Subset,
+					test.Data.Subset)
 				for _, r := range test.Data.Subset {
 					rated[r]++
 				}
@@ -100,14 +102,15 @@ func TestFolds(t *testing.T) {
 			}
 			once := len(rows(table, func(r int) bool { return rated[r] == 1 }))
 			if once != s.Rows-first || slices.Max(rated) != 1 || slices.Max(sizes)-slices.Min(sizes) > 1 {
-				t.Errorf("%s with %d folds: %d of %d rows are rated once; %v of the dataset's folds each", tc.scheme, k, once, s.Rows, sizes)
+				t.Errorf("%s with %d folds: %d of %d rows are rated once; %v of the dataset's folds each", tc.scheme, k,
+					once, s.Rows, sizes)
 			}
 		}
 	}
 }
 
-// checkApart makes sure that what is rated was not trained on, nor its group, and is later where time matters: the tables of
-// these tests are written in the order of their days.
+// checkApart makes sure that what is rated was not trained on, nor its group, and is later where time matters: the
+// tables of these tests are written in the order of their days.
 func checkApart(t *testing.T, name string, scheme Scheme, s *dataset.Split, train, rated []uint32) {
 	t.Helper()
 	if scheme != Forward && len(train)+len(rated) != s.Rows {
@@ -185,7 +188,10 @@ func TestCrossValidate(t *testing.T) {
 			part := tc.k - len(got) + i
 			place := func(r int) int { return int(s.Fold[r]) * tc.k / dataset.Folds }
 			data, rated := table.data(s), table.data(s)
-			data.Subset = rows(table, func(r int) bool { return place(r) < part || place(r) > part && tc.scheme != Forward })
+			data.Subset = rows(table, func(r int) bool {
+				return place(r) < part || place(r) > part &&
+					tc.scheme != Forward
+			})
 			rated.Subset = rows(table, func(r int) bool { return place(r) == part })
 			checkFold(t, fmt.Sprintf("%s fold %d", tc.scheme, i+1), o, q, data, rated)
 		}
@@ -204,16 +210,18 @@ func TestCrossValidate(t *testing.T) {
 }
 
 func (t *Table) data(s *dataset.Split) *gbt.Data {
-	return &gbt.Data{Copies: t.ds.Manifest.Copies(), Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Features: t.features,
-		Label: s.Label, Weight: s.Weight}
+	return &gbt.Data{Copies: t.ds.Manifest.Copies(), Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns,
+		Features: t.features,
+		Label:    s.Label, Weight: s.Weight}
 }
 
 func checkFold(t *testing.T, name string, o FoldOutcome, q CrossRequest, data, rated *gbt.Data) {
 	t.Helper()
 	label := pick(data.Label, rated.Subset)
-	res, err := gbt.Train(t.Context(), data, q.Params, gbt.Options{Threads: 1, Valid: rated, Maximize: true, Eval: func(raw []float64) (float64, error) {
-		return q.Metric.Eval(metric.Input{Label: label, Pred: slices.Clone(raw)})
-	}})
+	res, err := gbt.Train(t.Context(), data, q.Params, gbt.Options{Threads: 1, Valid: rated, Maximize: true,
+		Eval: func(raw []float64) (float64, error) {
+			return q.Metric.Eval(metric.Input{Label: label, Pred: slices.Clone(raw)})
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,8 +230,10 @@ func checkFold(t *testing.T, name string, o FoldOutcome, q CrossRequest, data, r
 		t.Fatal(err)
 	}
 	res.Model.Transform(pred)
-	if o.TrainRows != len(data.Subset) || o.RatedRows != len(label) || o.Trees != len(res.Model.Trees) || o.Grown != res.Grown || len(o.Metrics) != len(q.Metrics) {
-		t.Errorf("%s: %+v, by hand %d rows, %d rated, %d trees of %d", name, o, len(data.Subset), len(label), len(res.Model.Trees), res.Grown)
+	if o.TrainRows != len(data.Subset) || o.RatedRows != len(label) || o.Trees != len(res.Model.Trees) ||
+		o.Grown != res.Grown || len(o.Metrics) != len(q.Metrics) {
+		t.Errorf("%s: %+v, by hand %d rows, %d rated, %d trees of %d", name, o, len(data.Subset), len(label),
+			len(res.Model.Trees), res.Grown)
 	}
 	for _, m := range q.Metrics {
 		want, err := m.Eval(metric.Input{Label: label, Pred: pred})
@@ -254,7 +264,8 @@ func TestCrossValidateEndsWhenTold(t *testing.T) {
 }
 
 func TestSummarize(t *testing.T) {
-	got := Summarize([]FoldOutcome{{Metrics: map[string]float64{"a": 1, "b": 5}}, {Metrics: map[string]float64{"a": 2}}, {Metrics: map[string]float64{"a": 6}}})
+	got := Summarize([]FoldOutcome{{Metrics: map[string]float64{"a": 1, "b": 5}}, {Metrics: map[string]float64{"a": 2}},
+		{Metrics: map[string]float64{"a": 6}}})
 	if a := got["a"]; a.Folds != 3 || a.Mean != 3 || math.Abs(a.SD-math.Sqrt(7)) > 1e-12 {
 		t.Errorf("got %+v; want a.Folds = 3, a.Mean = 3, math.Abs(a.SD - math.Sqrt(7)) <= 1e-12", a)
 	}
@@ -273,7 +284,8 @@ func TestSelectAgreesWithMask(t *testing.T) {
 		t.Errorf("errors.Join(err1, err2): got %v; want no error, a.Data.Subset = b.Subset", err)
 	}
 	if _, err := table.mask(sweep.Rows{Split: "nowhere", Folds: []uint8{1}}); !errors.Is(err, ErrNoRows) {
-		t.Errorf(`table.mask(sweep.Rows{Split: "nowhere", Folds: []uint8{1}}): got %v; want err wrapping ErrNoRows`, err)
+		t.Errorf(`table.mask(sweep.Rows{Split: "nowhere", Folds: []uint8{1}}): got %v; want err wrapping ErrNoRows`,
+			err)
 	}
 }
 
@@ -298,8 +310,10 @@ func TestCrossValidationRefusesStatistics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = NewTable(ds).Folds(tc.scheme, 5); (err == nil) != tc.fits || err != nil && !errors.Is(err, ErrScheme) {
-			t.Errorf("NewTable(ds).Folds(tc.scheme, 5): got %s: %v; want (err == nil) = tc.fits, not (err != nil and !errors.Is(err, ErrScheme))", name, err)
+		if _, err = NewTable(ds).Folds(tc.scheme, 5); (err == nil) != tc.fits || err != nil &&
+			!errors.Is(err, ErrScheme) {
+			t.Errorf("NewTable(ds).Folds(tc.scheme, 5): got %s: %v; want (err == nil) = tc.fits, not (err != nil "+
+				"and !errors.Is(err, ErrScheme))", name, err)
 		}
 		if err := ds.Close(); err != nil {
 			t.Error(err)
@@ -321,7 +335,8 @@ func TestGroupsThatCrossFolds(t *testing.T) {
 	}
 }
 
-// TestJoinedRows: a model of train and valid together is that of one table that holds the rows of both, one behind the other.
+// TestJoinedRows: a model of train and valid together is that of one table that holds the rows of both, one behind the
+// other.
 func TestJoinedRows(t *testing.T) {
 	table := open(t, datasettest.Options{Rows: 900})
 	q := request(t, KFold, 2).Request
@@ -333,7 +348,8 @@ func TestJoinedRows(t *testing.T) {
 	}
 
 	train, valid := table.ds.Split("train"), table.ds.Split("valid")
-	want := gbt.Data{Features: table.features, RowMajor: slices.Clone(train.RowMajor), Label: slices.Clone(train.Label), Rows: train.Rows}
+	want := gbt.Data{Features: table.features, RowMajor: slices.Clone(train.RowMajor), Label: slices.Clone(train.Label),
+		Rows: train.Rows}
 	for r, f := range valid.Fold {
 		if slices.Contains(q.Rows[1].Folds, f) {
 			want.RowMajor = append(want.RowMajor, valid.RowMajor[r*len(table.features):(r+1)*len(table.features)]...)
@@ -353,7 +369,8 @@ func TestJoinedRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a, b := text(t, got.Model), text(t, res.Model); a != b || got.TrainRows != want.Rows || want.Rows == train.Rows {
-		t.Errorf("joined %d rows: models of %d and %d bytes; want the same of %d rows, more than the %d of train", got.TrainRows, len(a), len(b), want.Rows, train.Rows)
+		t.Errorf("joined %d rows: models of %d and %d bytes; want the same of %d rows, more than the %d of train",
+			got.TrainRows, len(a), len(b), want.Rows, train.Rows)
 	}
 }
 

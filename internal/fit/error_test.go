@@ -8,7 +8,8 @@ import (
 	"coppice/internal/metric"
 )
 
-// TestStandardErrorOfSomeRows: a fraction of the rows gives about the error of all, with a formula and by resampling, weighted or not.
+// TestStandardErrorOfSomeRows: a fraction of the rows gives about the error of all, with a formula and by resampling,
+// weighted or not.
 func TestStandardErrorOfSomeRows(t *testing.T) {
 	const rows = 40_000
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -30,7 +31,8 @@ func TestStandardErrorOfSomeRows(t *testing.T) {
 		for weighted, in := range map[bool]metric.Input{true: in, false: {Label: in.Label, Pred: in.Pred}} {
 			whole, some := standardError(m, in, 3, rows), standardError(m, in, 3, rows/7)
 			if !(math.Abs(some/whole-1) < 0.3) {
-				t.Errorf("%s, weighted %t: the standard error is %.4g from all rows and %.4g from a seventh of them; want them within 30 %%", name, weighted, whole, some)
+				t.Errorf("%s, weighted %t: the standard error is %.4g from all rows and %.4g from a seventh of "+
+					"them; want them within 30 %%", name, weighted, whole, some)
 			}
 		}
 	}

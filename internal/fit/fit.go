@@ -1,5 +1,6 @@
-// Package fit trains one configuration on an open dataset and evaluates it, for the worker, `task train`, `launcher registry reproduce` and
-// `launcher backtest`. Here the dataset's columns become the trainer's input, as the same slices.
+// Package fit trains one configuration on an open dataset and evaluates it, for the worker, `task train`, `launcher
+// registry reproduce` and `launcher backtest`. Here the dataset's columns become the trainer's input, as the same
+// slices.
 package fit
 
 import (
@@ -29,7 +30,8 @@ func describe(m *dataset.Manifest) []gbt.Feature {
 	var features []gbt.Feature
 	for i := range m.Features {
 		f := &m.Features[i]
-		g := gbt.Feature{Name: f.Name, Bins: f.Bins, Categorical: f.Kind == dataset.Categorical, Bounds: f.Bounds, Missing: f.MissingBin}
+		g := gbt.Feature{Name: f.Name, Bins: f.Bins, Categorical: f.Kind == dataset.Categorical, Bounds: f.Bounds,
+			Missing: f.MissingBin}
 		if f.Range != nil {
 			g.Min, g.Max = f.Range.Min, f.Range.Max
 		}
@@ -67,10 +69,12 @@ func (inputError) IsInput() bool { return true }
 func (t *Table) Select(part sweep.Rows) (*Rows, error) {
 	s := t.ds.Split(part.Split)
 	if s == nil {
-		return nil, fmt.Errorf("%w: dataset %s@%s has no split %s", ErrNoRows, t.ds.Manifest.Name, t.ds.Manifest.Version, part.Split)
+		return nil, fmt.Errorf("%w: dataset %s@%s has no split %s", ErrNoRows, t.ds.Manifest.Name,
+			t.ds.Manifest.Version, part.Split)
 	}
 
-	r := &Rows{Data: gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Features: t.features, Label: s.Label, Weight: s.Weight}}
+	r := &Rows{Data: gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Features: t.features,
+		Label: s.Label, Weight: s.Weight}}
 	if part.Split == dataset.TrainSplit {
 		r.Data.Copies = t.ds.Manifest.Copies()
 		if t.ds.Manifest.Weight == "" {
@@ -113,16 +117,19 @@ type Request struct {
 	Params  gbt.Params
 	Metric  metric.Metric   // for early stopping and as the score
 	Metrics []metric.Metric // reported in addition, where they are defined
-	Rows    []sweep.Rows    // to train on: nil for all of train; else a part of it, or all of it and another split's, which is copied
-	OneIn   int             // to train on one in so many of these rows, with parameters that fit so few; 0 and 1: on all
-	Valid   *sweep.Rows     // nil trains without held-out rows
+	// to train on: nil for all of train; else a part of it, or all of it and another split's, which is copied
+	Rows []sweep.Rows
+	// to train on one in so many of these rows, with parameters that fit so few; 0 and 1: on all
+	OneIn   int
+	Valid   *sweep.Rows // nil trains without held-out rows
 	Threads int
 	OnTree  func(gbt.Progress) error
 	// Checkpoint and Resume are gbt's. Program identifies the build, because another one may grow other trees.
 	Checkpoint func(*gbt.Checkpoint) error
 	Resume     *gbt.Checkpoint
 	Program    string
-	// Input is a model to continue, in the terms of the table; with Refit, its trees stay and their leaf values are renewed.
+	// Input is a model to continue, in the terms of the table; with Refit, its trees stay and their leaf values are
+	// renewed.
 	Input *gbt.InputModel
 	Refit bool
 	// RateTrees asks for Metric after every tree even without early stopping.
@@ -198,8 +205,8 @@ func (t *Table) scoreShift() float64 {
 	return gbt.Log(t.ds.Manifest.Negatives)
 }
 
-// Identity is what gbt cannot see of a run: the version of the dataset, what evaluates it, and the build. A checkpoint with another
-// identity is not resumed.
+// Identity is what gbt cannot see of a run: the version of the dataset, what evaluates it, and the build. A checkpoint
+// with another identity is not resumed.
 func (t *Table) Identity(q Request) string {
 	id := fmt.Sprintf("task %s, dataset %s@%s", q.Program, t.ds.Manifest.Name, t.ds.Manifest.Version)
 	if q.OneIn > 1 {
@@ -238,7 +245,8 @@ func transform(objective string, raw []float64) {
 	}
 }
 
-// rate evaluates the finished model on valid. Metrics other than the request's own are left out if they are not defined.
+// rate evaluates the finished model on valid. Metrics other than the request's own are left out if they are not
+// defined.
 func (o *Outcome) rate(q Request, valid *Rows) error {
 	raw, err := o.Model.PredictBinned(&valid.Data, q.Threads)
 	if err != nil {

@@ -23,20 +23,22 @@ func refuse(format string, args ...any) error { return &InputError{fmt.Sprintf(f
 // maxLost is the largest share of the old dataset's rows whose category may have no bin of its own in the new one.
 const maxLost = 0.01
 
-// Input translates a model, trained on a dataset with the manifest old, to a dataset with the manifest here. The features it splits on must
-// mean the same in both, since a version has one encoding for all of its trees: categories may be numbered differently and thresholds may
-// be inside bins, but statistics of ids have to come from the same tables, or from a dataset that follows the old one. Otherwise the error
-// is an *InputError or a *gbt.InputError.
+// Input translates a model, trained on a dataset with the manifest old, to a dataset with the manifest here. The
+// features it splits on must mean the same in both, since a version has one encoding for all of its trees: categories
+// may be numbered differently and thresholds may be inside bins, but statistics of ids have to come from the same
+// tables, or from a dataset that follows the old one. Otherwise the error is an *InputError or a *gbt.InputError.
 func Input(here, old *dataset.Manifest, text []byte) (*gbt.InputModel, error) {
 	m, err := gbt.ReadModel(bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("input model: %w", err)
 	}
 	if !m.Of(describe(old)) {
-		return nil, refuse("the input model is said to be trained on dataset %s@%s, and has other features", old.Name, old.Version)
+		return nil, refuse("the input model is said to be trained on dataset %s@%s, and has other features", old.Name,
+			old.Version)
 	}
 	if !sameTexts(here.Missing, old.Missing) {
-		return nil, refuse("dataset %s@%s takes %q for missing, and the input model's took %q; stage it with the same missing:", here.Name, here.Version, here.Missing, old.Missing)
+		return nil, refuse("dataset %s@%s takes %q for missing, and the input model's took %q; stage it with the "+
+			"same missing:", here.Name, here.Version, here.Missing, old.Missing)
 	}
 
 	matched := matcher{here: here, old: old, to: map[int]int{}, codes: map[int][]int{}}
@@ -45,7 +47,8 @@ func Input(here, old *dataset.Manifest, text []byte) (*gbt.InputModel, error) {
 			return nil, err
 		}
 	}
-	return m.OnBins(describe(here), func(was int) int { return matched.to[was] }, func(feature int) []int { return matched.codes[feature] })
+	return m.OnBins(describe(here), func(was int) int { return matched.to[was] },
+		func(feature int) []int { return matched.codes[feature] })
 }
 
 func sameTexts(a, b []string) bool {
@@ -74,20 +77,26 @@ func (m *matcher) feature(i int) error {
 	was := &m.old.Features[i]
 	at := slices.IndexFunc(m.here.Features, func(f dataset.Feature) bool { return f.Name == was.Name })
 	if at < 0 {
-		return refuse("the input model splits by %.60q, which dataset %s@%s does not have", was.Name, m.here.Name, m.here.Version)
+		return refuse("the input model splits by %.60q, which dataset %s@%s does not have", was.Name, m.here.Name,
+			m.here.Version)
 	}
 	is := &m.here.Features[at]
 	m.to[i] = at
 
 	if was.Kind != is.Kind {
-		return refuse("%.60q is %s in dataset %s@%s, and was %s in the input model's", is.Name, is.Kind, m.here.Name, m.here.Version, was.Kind)
+		return refuse("%.60q is %s in dataset %s@%s, and was %s in the input model's", is.Name, is.Kind, m.here.Name,
+			m.here.Version, was.Kind)
 	}
 	if !m.sameOrigin(was, is) {
-		return refuse("%.60q is made of other columns than in the input model's dataset %s@%s; give both the same encodings: and derive:", is.Name, m.old.Name, m.old.Version)
+		return refuse("%.60q is made of other columns than in the input model's dataset %s@%s; give both the same "+
+			"encodings: and derive:", is.Name, m.old.Name, m.old.Version)
 	}
-	if is.From != nil && is.From.Table >= 0 && !m.sameTables(was.From.Table, is.From.Table) && !m.likeTables(was.From.Table, is.From.Table) {
-		return refuse("%.60q is a statistic of ids, and its table is of dataset %s@%s, which is not made like the input model's %s@%s: "+
-			"its thresholds would mean other numbers; stage it with encodings: {like: MODEL@VERSION} of the input model, train from scratch, or continue on the same dataset",
+	if is.From != nil && is.From.Table >= 0 && !m.sameTables(was.From.Table, is.From.Table) &&
+		!m.likeTables(was.From.Table, is.From.Table) {
+		return refuse("%.60q is a statistic of ids, and its table is of dataset %s@%s, which is not made like the "+
+			"input model's %s@%s: "+
+			"its thresholds would mean other numbers; stage it with encodings: {like: MODEL@VERSION} of the input "+
+			"model, train from scratch, or continue on the same dataset",
 			is.Name, m.here.Name, m.here.Version, m.old.Name, m.old.Version)
 	}
 
@@ -108,7 +117,8 @@ func (m *matcher) sameOrigin(was, is *dataset.Feature) bool {
 		(was.From.Table < 0) == (is.From.Table < 0)
 }
 
-// sameTables reports whether two tables of statistics, and those they fall back to, are the same rows of the same levels file.
+// sameTables reports whether two tables of statistics, and those they fall back to, are the same rows of the same
+// levels file.
 func (m *matcher) sameTables(was, is int) bool {
 	file := func(d *dataset.Manifest) *dataset.FileInfo {
 		i := slices.IndexFunc(d.Files, func(f dataset.FileInfo) bool { return f.Name == dataset.LevelsFile })
@@ -126,8 +136,8 @@ func (m *matcher) sameTables(was, is int) bool {
 	return was == is && reflect.DeepEqual(m.old.Tables[:was+1], m.here.Tables[:is+1])
 }
 
-// likeTables reports whether two tables, and those they fall back to, are made of the same columns in a dataset that follows the other:
-// their features have the same bounds, although the rows differ.
+// likeTables reports whether two tables, and those they fall back to, are made of the same columns in a dataset that
+// follows the other: their features have the same bounds, although the rows differ.
 func (m *matcher) likeTables(was, is int) bool {
 	if m.here.Like != m.old.Name+"@"+m.old.Version {
 		return false
@@ -189,7 +199,8 @@ func lost(was, is *dataset.Feature, known map[string]bool) error {
 	}
 
 	if share := float64(gone) / float64(max(all, 1)); share > maxLost {
-		return refuse("%.60q: %.1f %% of the rows that the input model was trained on have categories that now count as other, mainly %.60q; train from scratch",
+		return refuse("%.60q: %.1f %% of the rows that the input model was trained on have categories that now "+
+			"count as other, mainly %.60q; train from scratch",
 			is.Name, 100*share, name)
 	}
 	return nil

@@ -77,7 +77,8 @@ func predicted(t *testing.T, m *gbt.Model, e *dataset.Encoding, rows *dataset.Sa
 }
 
 // predictedWith is predicted where the encoding has statistics.
-func predictedWith(t *testing.T, m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels, rows *dataset.Sample) []float64 {
+func predictedWith(t *testing.T, m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels,
+	rows *dataset.Sample) []float64 {
 	t.Helper()
 	encoder, err := ingest.NewEncoder(e, levels)
 	if err != nil {
@@ -94,7 +95,8 @@ func predictedWith(t *testing.T, m *gbt.Model, e *dataset.Encoding, levels *data
 	return out
 }
 
-// TestInput continues and refits last night's model on a table whose bins are others and whose categories come in another order.
+// TestInput continues and refits last night's model on a table whose bins are others and whose categories come in
+// another order.
 func TestInput(t *testing.T) {
 	options := datasettest.Options{Rows: 6000, Encodings: dataset.EncodeNone}
 	yesterday := night(t, options)
@@ -106,8 +108,10 @@ func TestInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slices.Equal(yesterday.ds.Manifest.Features[0].Categories, tonight.ds.Manifest.Features[0].Categories) || in.Moved == 0 {
-		t.Fatalf("the two nights do not differ: categories %q, %d thresholds moved", tonight.ds.Manifest.Features[0].Categories, in.Moved)
+	if slices.Equal(yesterday.ds.Manifest.Features[0].Categories, tonight.ds.Manifest.Features[0].Categories) ||
+		in.Moved == 0 {
+		t.Fatalf("the two nights do not differ: categories %q, %d thresholds moved",
+			tonight.ds.Manifest.Features[0].Categories, in.Moved)
 	}
 
 	// Raw rows get nearly the scores that they had: a threshold moves by less than a bin, of which there are 254.
@@ -152,10 +156,11 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// TestInputWithIDs continues a model with statistics of ids on a dataset that was made like its own: every threshold stays where it is, and what
-// it splits by is of tonight's rows.
+// TestInputWithIDs continues a model with statistics of ids on a dataset that was made like its own: every threshold
+// stays where it is, and what it splits by is of tonight's rows.
 func TestInputWithIDs(t *testing.T) {
-	options := datasettest.Options{Rows: 6000, Encodings: "{columns: {site: [rate, count], campaign_id: [rate, count]}, keys: [[site, age~]], budget: 0}"}
+	options := datasettest.Options{Rows: 6000,
+		Encodings: "{columns: {site: [rate, count], campaign_id: [rate, count]}, keys: [[site, age~]], budget: 0}"}
 	yesterday := night(t, options)
 	old, text := trained(t, yesterday, Request{Params: few()})
 	options.Seed, options.Like = 1, yesterday.ds.Manifest
@@ -169,7 +174,8 @@ func TestInputWithIDs(t *testing.T) {
 		t.Fatal("the tables of both nights are the same")
 	}
 
-	// Its trees say of a row of tonight what the old ones say of the same numbers, and trees that learn nothing leave it there.
+	// Its trees say of a row of tonight what the old ones say of the same numbers, and trees that learn nothing leave
+	// it there.
 	rows := sampleOf(t, tonight.ds)
 	levels := datasettest.Levels(t, tonight.ds)
 	scores := func(m *gbt.Model) []float64 { return predictedWith(t, m, tonight.ds.Manifest.Encoding(), levels, rows) }
@@ -179,7 +185,8 @@ func TestInputWithIDs(t *testing.T) {
 	still, _ := trained(t, tonight, Request{Params: p, Input: in})
 	for r, s := range scores(still.Model) {
 		if before[r] != after[r] || math.Abs(s-after[r]) > 1e-9 {
-			t.Fatalf("row %d: %v by the old trees, %v by those on tonight's bins, %v with trees behind them that learn nothing", r, before[r], after[r], s)
+			t.Fatalf("row %d: %v by the old trees, %v by those on tonight's bins, %v with trees behind them that "+
+				"learn nothing", r, before[r], after[r], s)
 		}
 	}
 
@@ -206,7 +213,8 @@ func TestInputWithIDs(t *testing.T) {
 
 	// A dataset that was made like a third one is none of them.
 	options.Seed, options.Like = 2, tonight.ds.Manifest
-	if _, err := Input(night(t, options).ds.Manifest, yesterday.ds.Manifest, text); err == nil || !strings.Contains(err.Error(), "is not made like the input model's") {
+	if _, err := Input(night(t, options).ds.Manifest, yesterday.ds.Manifest, text); err == nil ||
+		!strings.Contains(err.Error(), "is not made like the input model's") {
 		t.Errorf("a dataset made like a third: %v, want a refusal", err)
 	}
 }
@@ -235,10 +243,14 @@ func TestInputRefused(t *testing.T) {
 		text      []byte
 		want      string
 	}{
-		"a column that is gone":    {change(func(o *datasettest.Options) { o.Edit = edit(",price,", ",cost,") }), base, text, `splits by "price", which dataset clicks@`},
-		"another kind":             {change(func(o *datasettest.Options) { o.Edit = edit(",40,", ",forty,") }), base, text, `"age" is categorical in dataset clicks@`},
-		"categories of last night": {change(func(o *datasettest.Options) { o.Edit = edit(",site3", ",place3") }), base, text, `have categories that now count as other, mainly "site3`},
-		"statistics of other rows": {ids(1), first, idText, `"site:rate" is a statistic of ids, and its table is of dataset`},
+		"a column that is gone": {change(func(o *datasettest.Options) { o.Edit = edit(",price,", ",cost,") }), base,
+			text, `splits by "price", which dataset clicks@`},
+		"another kind": {change(func(o *datasettest.Options) { o.Edit = edit(",40,", ",forty,") }), base,
+			text, `"age" is categorical in dataset clicks@`},
+		"categories of last night": {change(func(o *datasettest.Options) { o.Edit = edit(",site3", ",place3") }), base,
+			text, `have categories that now count as other, mainly "site3`},
+		"statistics of other rows": {ids(1), first, idText,
+			`"site:rate" is a statistic of ids, and its table is of dataset`},
 		"a statistic that is one":  {base, first, idText, `which dataset clicks@`},
 		"not the model's manifest": {base, first, text, `and has other features`},
 	} {
@@ -255,7 +267,8 @@ func TestInputRefused(t *testing.T) {
 	}
 }
 
-// TestInputKeepsToItsColumns: names that the model file cannot tell apart are those of the datasets, whatever order their columns come in.
+// TestInputKeepsToItsColumns: names that the model file cannot tell apart are those of the datasets, whatever order
+// their columns come in.
 func TestInputKeepsToItsColumns(t *testing.T) {
 	named := func(price, age string) *Table {
 		return night(t, datasettest.Options{Rows: 2000, Encodings: dataset.EncodeNone, Edit: func(table []byte) []byte {

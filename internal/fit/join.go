@@ -10,7 +10,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// trainingRows returns the rows of parts for the trainer: train or some of its folds over the mapped bytes, several splits as a copy.
+// trainingRows returns the rows of parts for the trainer: train or some of its folds over the mapped bytes, several
+// splits as a copy.
 func (t *Table) trainingRows(parts []sweep.Rows) (*gbt.Data, error) {
 	switch {
 	case len(parts) > 1:
@@ -39,16 +40,17 @@ func (t *Table) CheckGroups() error {
 	}
 	for r, g := range s.Group {
 		if want := encode.Fold(g, dataset.Folds); s.Fold[r] != want {
-			return fmt.Errorf("%w: row %d of %s is in fold %d, but its group in fold %d, so a group would be both trained on and evaluated; the dataset is damaged, stage it again",
+			return fmt.Errorf("%w: row %d of %s is in fold %d, but its group in fold %d, so a group would be both "+
+				"trained on and evaluated; the dataset is damaged, stage it again",
 				ErrScheme, r, s.Name, s.Fold[r], want)
 		}
 	}
 	return nil
 }
 
-// join copies all of train and rows of other splits into one table. The rows of other splits are repeated as often as train repeats its
-// rows, so that all count the same. If negatives were sampled, they get train's weights, which do not compensate for the sampling: the
-// trainer's shift does.
+// join copies all of train and rows of other splits into one table. The rows of other splits are repeated as often as
+// train repeats its rows, so that all count the same. If negatives were sampled, they get train's weights, which do not
+// compensate for the sampling: the trainer's shift does.
 func (t *Table) join(parts []sweep.Rows) (*gbt.Data, error) {
 	if parts[0].Split != dataset.TrainSplit || parts[0].Folds != nil {
 		return nil, fmt.Errorf("%w: what is joined begins with all of %s", ErrNoRows, dataset.TrainSplit)

@@ -6,8 +6,8 @@ import (
 	"coppice/internal/gbt"
 )
 
-// oneIn draws one of every `of` neighbouring rows in use: the same rows for every configuration, spread evenly over time where rows are in
-// its order.
+// oneIn draws one of every `of` neighbouring rows in use: the same rows for every configuration, spread evenly over
+// time where rows are in its order.
 func oneIn(d *gbt.Data, of int) []uint32 {
 	rng := rand.New(rand.NewPCG(uint64(of), 0))
 	used := d.Used()
@@ -23,8 +23,8 @@ func oneIn(d *gbt.Data, of int) []uint32 {
 	return rows
 }
 
-// forSample returns the parameters with which a model of one in `of` rows is regularised like one of all: what is counted or summed up over
-// rows shrinks with them.
+// forSample returns the parameters with which a model of one in `of` rows is regularised like one of all: what is
+// counted or summed up over rows shrinks with them.
 func forSample(p gbt.Params, of int) gbt.Params {
 	n := float64(of)
 	fewest := 1
@@ -34,7 +34,8 @@ func forSample(p gbt.Params, of int) gbt.Params {
 	p.MinDataInLeaf = max(fewest, p.MinDataInLeaf/of)
 	p.MinDataPerGroup = max(1, p.MinDataPerGroup/of)
 
-	for _, v := range []*float64{&p.MinSumHessian, &p.LambdaL1, &p.LambdaL2, &p.MinGainToSplit, &p.CatSmooth, &p.CatL2, &p.PathSmooth} {
+	for _, v := range []*float64{&p.MinSumHessian, &p.LambdaL1, &p.LambdaL2, &p.MinGainToSplit, &p.CatSmooth, &p.CatL2,
+		&p.PathSmooth} {
 		*v /= n
 	}
 	return p

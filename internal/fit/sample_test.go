@@ -21,7 +21,8 @@ func TestOneIn(t *testing.T) {
 	} {
 		rows := oneIn(&d, 9)
 		if want := (d.Used() + 8) / 9; len(rows) != want || !slices.IsSorted(rows) {
-			t.Errorf("%s: one in 9 of %d is %d rows, ascending %t; want %d, ascending", name, d.Used(), len(rows), slices.IsSorted(rows), want)
+			t.Errorf("%s: one in 9 of %d is %d rows, ascending %t; want %d, ascending", name, d.Used(), len(rows),
+				slices.IsSorted(rows), want)
 		}
 		for i, r := range rows {
 			place := int(r)
@@ -63,16 +64,20 @@ func TestTrainingOnASample(t *testing.T) {
 		t.Errorf("trained on %d rows of %d; want %d", some.TrainRows, all.TrainRows, want)
 	}
 	if !(some.Score > 0.5) || some.Score == all.Score {
-		t.Errorf("the score of the sample's model is %v, of the whole one %v; want another one above 0.5", some.Score, all.Score)
+		t.Errorf("the score of the sample's model is %v, of the whole one %v; want another one above 0.5", some.Score,
+			all.Score)
 	}
 	if a, b := table.Identity(whole), table.Identity(part); a == b {
 		t.Errorf("both trainings have the identity %q; want two, or one would go on from the other's checkpoint", a)
 	}
 
-	if got := forSample(p, 4); got.MinDataInLeaf != 15 || got.LambdaL2 != 2 || got.PathSmooth != 0.5 || got.LearningRate != p.LearningRate {
-		t.Errorf("parameters of a sample: min_data_in_leaf %d, lambda_l2 %v, path_smooth %v; want 15, 2, 0.5", got.MinDataInLeaf, got.LambdaL2, got.PathSmooth)
+	if got := forSample(p, 4); got.MinDataInLeaf != 15 || got.LambdaL2 != 2 || got.PathSmooth != 0.5 ||
+		got.LearningRate != p.LearningRate {
+		t.Errorf("parameters of a sample: min_data_in_leaf %d, lambda_l2 %v, path_smooth %v; want 15, 2, 0.5",
+			got.MinDataInLeaf, got.LambdaL2, got.PathSmooth)
 	}
 	if got := forSample(p, 100); got.MinDataInLeaf != 2 {
-		t.Errorf("min_data_in_leaf of one row in 100 with path_smooth: %d, want 2, the fewest that the trainer takes", got.MinDataInLeaf)
+		t.Errorf("min_data_in_leaf of one row in 100 with path_smooth: %d, want 2, the fewest that the trainer takes",
+			got.MinDataInLeaf)
 	}
 }

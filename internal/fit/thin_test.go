@@ -68,11 +68,12 @@ func newRareClicks(t *testing.T) *rareClicks {
 	return c
 }
 
-// model stages the table with more lines of the spec, trains, and predicts all rows of valid, those that the dataset has left out among
-// them.
+// model stages the table with more lines of the spec, trains, and predicts all rows of valid, those that the dataset
+// has left out among them.
 func (c *rareClicks) model(t *testing.T, rest string) (d *dataset.Dataset, o *Outcome, predicted []float64) {
 	t.Helper()
-	spec, err := dataset.ParseSpec("dataset.yaml", []byte("name: t\nsource: t.csv\nlabel: y\nsplit: {by: column, column: part}\n"+rest))
+	spec, err := dataset.ParseSpec("dataset.yaml",
+		[]byte("name: t\nsource: t.csv\nlabel: y\nsplit: {by: column, column: part}\n"+rest))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,8 +105,8 @@ func (c *rareClicks) model(t *testing.T, rest string) (d *dataset.Dataset, o *Ou
 	return d, o, predicted
 }
 
-// expectedLoss is the log loss that predictions have on average over labels of the known probabilities, and calibration the ratio of
-// means.
+// expectedLoss is the log loss that predictions have on average over labels of the known probabilities, and calibration
+// the ratio of means.
 func (c *rareClicks) expectedLoss(predicted []float64) (loss, calibration float64) {
 	sum, want := 0.0, 0.0
 	for r, q := range predicted {
@@ -116,15 +117,16 @@ func (c *rareClicks) expectedLoss(predicted []float64) (loss, calibration float6
 	return loss / float64(len(predicted)), sum / want
 }
 
-// A tenth of the negative rows makes nearly the model that all of them make: its probabilities are those of the whole table, and so are
-// the metrics that are measured on what is left of valid.
+// A tenth of the negative rows makes nearly the model that all of them make: its probabilities are those of the whole
+// table, and so are the metrics that are measured on what is left of valid.
 func TestThinnedNegatives(t *testing.T) {
 	c := newRareClicks(t)
 	full, _, all := c.model(t, "")
 	thin, o, some := c.model(t, "sample: {rows: 1000, negatives: 0.1}\n")
 	fullLoss, fullRatio := c.expectedLoss(all)
 	thinLoss, thinRatio := c.expectedLoss(some)
-	t.Logf("all rows: log loss %.6f, mean prediction %.4f of the truth; a tenth of the negative ones: %.6f and %.4f", fullLoss,
+	t.Logf("all rows: log loss %.6f, mean prediction %.4f of the truth; a tenth of the negative ones: %.6f and %.4f",
+		fullLoss,
 		fullRatio, thinLoss, thinRatio)
 	if rows, most := thin.Manifest.TableRows("train"), full.Manifest.TableRows("train")/6; rows > most {
 		t.Errorf("%d of %d rows were kept", rows, full.Manifest.TableRows("train"))

@@ -9,13 +9,14 @@ import (
 	"testing"
 )
 
-// The tests below compare assembly routines with their Go counterparts. On a processor without the assembly both sides are the same: a test
-// then checks only what else it covers, and reports that it skipped the comparison.
+// The tests below compare assembly routines with their Go counterparts. On a processor without the assembly both sides
+// are the same: a test then checks only what else it covers, and reports that it skipped the comparison.
 
 func saySkipped(t *testing.T, vectors bool) {
 	t.Helper()
 	if !vectors {
-		t.Skip("SKIPPED: this processor or this build (purego, other architectures) lacks the AVX-512 instructions needed; Go was compared with itself")
+		t.Skip("SKIPPED: this processor or this build (purego, other architectures) lacks the AVX-512 instructions " +
+			"needed; Go was compared with itself")
 	}
 }
 
@@ -60,18 +61,23 @@ func TestCountingEqualsGo(t *testing.T) {
 				}
 				k := newKernel(table, width, features, &frequent, gh, packing{hessianBits: shift})
 				same := func(name string, f, g func(*workspace) int64) {
-					a, b := newHistogramBuilder(&Data{Features: make([]Feature, width)}, poolOf(1)).spaces[0], workspace{words: make([]int64, stride*width), rowWords: make([]int64, kernelRows)}
+					a, b := newHistogramBuilder(&Data{Features: make([]Feature, width)}, poolOf(1)).spaces[0],
+						workspace{words: make([]int64, stride*width), rowWords: make([]int64, kernelRows)}
 					x, y := f(&a), g(&b)
 					for at := byteBins; at < len(a.words); at += stride {
 						clear(a.words[at : at+stride-byteBins]) // behind the bins anything may lie
 					}
 					if x != y || !slices.Equal(a.words, b.words) {
-						t.Errorf("width %d, shift %d, %d rows: the assembly adds %s otherwise", width, shift, len(rows), name)
+						t.Errorf("width %d, shift %d, %d rows: the assembly adds %s otherwise", width, shift, len(rows),
+							name)
 					}
 				}
-				same("all features", func(s *workspace) int64 { k.addAll(s, rows); return 0 }, func(s *workspace) int64 { k.addAllGo(s, rows); return 0 })
-				same("chosen features", func(s *workspace) int64 { k.addChosen(s, rows); return 0 }, func(s *workspace) int64 { k.addChosenGo(s, rows); return 0 })
-				same("sparse", func(s *workspace) int64 { return k.addSparse(s, rows) }, func(s *workspace) int64 { return k.addSparseGo(s, rows) })
+				same("all features", func(s *workspace) int64 { k.addAll(s, rows); return 0 },
+					func(s *workspace) int64 { k.addAllGo(s, rows); return 0 })
+				same("chosen features", func(s *workspace) int64 { k.addChosen(s, rows); return 0 },
+					func(s *workspace) int64 { k.addChosenGo(s, rows); return 0 })
+				same("sparse", func(s *workspace) int64 { return k.addSparse(s, rows) },
+					func(s *workspace) int64 { return k.addSparseGo(s, rows) })
 			}
 		}
 	}
@@ -91,11 +97,13 @@ func TestGradientsEqualGo(t *testing.T) {
 		label[i] = float32(rng.IntN(2))
 		weight[i] = float32(rng.Float64() * 3)
 	}
-	copy(score, []float64{0, math.Copysign(0, -1), 40, -40, 40.1, -40.1, 1e308, -1e308, math.Inf(1), math.Inf(-1), 5e-324, 0.5})
+	copy(score, []float64{0, math.Copysign(0, -1), 40, -40, 40.1, -40.1, 1e308, -1e308, math.Inf(1), math.Inf(-1),
+		5e-324, 0.5})
 	weight[17] = 0
 	for _, w := range [][]float32{nil, weight} {
 		for _, class := range [][2]float64{{1, 1}, {1, 17.25}, {0.3, 1}} {
-			for _, part := range [][2]int{{0, n}, {0, 0}, {3, 4}, {5, 13}, {1, n - 1}, {0, 4096}, {0, pieceOfRows}, {7, pieceOfRows + 8}} {
+			for _, part := range [][2]int{{0, n}, {0, 0}, {3, 4}, {5, 13}, {1, n - 1}, {0, 4096}, {0, pieceOfRows},
+				{7, pieceOfRows + 8}} {
 				heaviest := 3 * max(class[0], class[1])
 				pack := packing{hessianBits: bitsVaryingHessian, g1: heaviest / maxG16, h1: heaviest / 4 / maxH16}
 				got, want := make([]uint32, n), make([]uint32, n)
@@ -120,7 +128,8 @@ func TestProbabilitiesEqualGo(t *testing.T) {
 		for i := range scores {
 			scores[i] = rng.NormFloat64() * []float64{1e-9, 0.01, 1, 10, 300, 1000}[rng.IntN(6)]
 		}
-		copy(scores[n/2:], []float64{0, math.Copysign(0, -1), 708, -708, 708.5, -708.5, 1e308, -1e308, math.Inf(1), math.Inf(-1), 5e-324, math.NaN(), math.Float64frombits(0xfff8000000abcdef), 0.5})
+		copy(scores[n/2:], []float64{0, math.Copysign(0, -1), 708, -708, 708.5, -708.5, 1e308, -1e308, math.Inf(1),
+			math.Inf(-1), 5e-324, math.NaN(), math.Float64frombits(0xfff8000000abcdef), 0.5})
 		got, want := slices.Clone(scores), slices.Clone(scores)
 		Probabilities(got)
 		probabilitiesGo(want)
@@ -214,7 +223,8 @@ func TestPartitionEqualsGo(t *testing.T) {
 					if wantK := partitionGo(want, wantRight, column, &left, 0, 0); k != wantK {
 						t.Fatalf("%d go left, want %d", k, wantK)
 					}
-					if !slices.Equal(got[:k], want[:k]) || !slices.Equal(gotRight[:len(rows)-k], wantRight[:len(rows)-k]) {
+					if !slices.Equal(got[:k], want[:k]) ||
+						!slices.Equal(gotRight[:len(rows)-k], wantRight[:len(rows)-k]) {
 						t.Error("other rows, or another order")
 					}
 				})

@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-// Checkpoint is the state of a training run between two trees. A run resumed from it, perhaps on another machine, ends with the same model
-// as an uninterrupted one. It holds the trees and the progress of early stopping; scores are recomputed from the trees, and random choices
-// need no state (sample.go). A Checkpoint is immutable, so another goroutine may write it while training continues.
+// Checkpoint is the state of a training run between two trees. A run resumed from it, perhaps on another machine, ends
+// with the same model as an uninterrupted one. It holds the trees and the progress of early stopping; scores are
+// recomputed from the trees, and random choices need no state (sample.go). A Checkpoint is immutable, so another
+// goroutine may write it while training continues.
 type Checkpoint struct {
 	run run
 
@@ -62,7 +63,8 @@ func (e *MismatchError) Error() string { return "the checkpoint is of another tr
 func (*MismatchError) IsConflict() bool { return true }
 
 func newRun(d *Data, p Params, opt Options) run {
-	r := run{identity: opt.Identity, params: p.lines(d.Features), features: len(d.Features), rows: d.Rows, used: d.Used(), validMaximizes: opt.Maximize}
+	r := run{identity: opt.Identity, params: p.lines(d.Features), features: len(d.Features), rows: d.Rows,
+		used: d.Used(), validMaximizes: opt.Maximize}
 	if opt.Shift != 0 {
 		r.params = append(r.params, fmt.Sprintf("[shift: %v]", opt.Shift))
 	}
@@ -74,7 +76,8 @@ func newRun(d *Data, p Params, opt Options) run {
 	h := sha256.New()
 	for i := range d.Features {
 		f := &d.Features[i]
-		fmt.Fprintf(h, "%q %d %t %d %x %x %d\n", f.Name, f.Bins, f.Categorical, f.Missing, math.Float64bits(f.Min), math.Float64bits(f.Max), len(f.Bounds))
+		fmt.Fprintf(h, "%q %d %t %d %x %x %d\n", f.Name, f.Bins, f.Categorical, f.Missing, math.Float64bits(f.Min),
+			math.Float64bits(f.Max), len(f.Bounds))
 		hashAll(h, f.Bounds)
 	}
 	h.Sum(r.describe[:0])
@@ -86,11 +89,13 @@ func newRun(d *Data, p Params, opt Options) run {
 	return r
 }
 
-// sampledRows is how many rows' bins fingerprint reads: enough to notice another table, few enough not to page in the whole table.
+// sampledRows is how many rows' bins fingerprint reads: enough to notice another table, few enough not to page in the
+// whole table.
 const sampledRows = 1024
 
-// fingerprint hashes what a run learns from: all labels, weights and row numbers in use, and the bins of some rows. Hashing all bins would
-// take as long as growing a tree; a caller that has a hash of the table puts it into Options.Identity.
+// fingerprint hashes what a run learns from: all labels, weights and row numbers in use, and the bins of some rows.
+// Hashing all bins would take as long as growing a tree; a caller that has a hash of the table puts it into
+// Options.Identity.
 func (d *Data) fingerprint() (sum [sha256.Size]byte) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d %d %d %d %t\n", d.Rows, len(d.Subset), len(d.Label), len(d.Weight), d.Subset == nil)
@@ -151,8 +156,9 @@ func (r *run) same(here *run) error {
 
 // checkpoint returns the state between two trees. Nothing is copied: finished trees are never changed.
 func (b *booster) checkpoint() *Checkpoint {
-	return &Checkpoint{run: b.run, bias: b.bias, trees: b.trees[:len(b.trees):len(b.trees)], round: b.round, roundsWithoutSplit: b.roundsWithoutSplit,
-		best: b.best, bestIn: b.bestIn, bestMetric: b.bestMetric, elapsed: b.elapsed()}
+	return &Checkpoint{run: b.run, bias: b.bias, trees: b.trees[:len(b.trees):len(b.trees)], round: b.round,
+		roundsWithoutSplit: b.roundsWithoutSplit,
+		best:               b.best, bestIn: b.bestIn, bestMetric: b.bestMetric, elapsed: b.elapsed()}
 }
 
 // resume puts a fresh booster into the state of c, which must belong to the same run.
@@ -200,8 +206,8 @@ func (b *booster) save(at *Checkpoint) error {
 	return nil
 }
 
-// abandoned returns the error of a run that ends within a tree. If ctx has ended, it first passes the state before that tree to
-// Options.Checkpoint once more, so that only this tree is lost.
+// abandoned returns the error of a run that ends within a tree. If ctx has ended, it first passes the state before that
+// tree to Options.Checkpoint once more, so that only this tree is lost.
 func (b *booster) abandoned(ctx context.Context, at *Checkpoint, err error) error {
 	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 		return err

@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// The format of a checkpoint. Numbers are little endian, reals IEEE 754 doubles, so that trees survive bit for bit; texts and lists are
-// preceded by their length in 32 bits.
+// The format of a checkpoint. Numbers are little endian, reals IEEE 754 doubles, so that trees survive bit for bit;
+// texts and lists are preceded by their length in 32 bits.
 //
 //	 8  "COPCKPT1"
 //	 8  length n of the body
 //	 n  body
 //	32  SHA-256 of all before
 //
-// The body is the run (identity, the lines of its parameters, features, rows, rows in use, SHA-256 of the features, of the training rows
-// and of the held-out ones, 1 if a higher score is better), the state (bias, round, rounds without a split, trees of the best score, its
-// round, the best score, nanoseconds) and the list of trees.
+// The body is the run (identity, the lines of its parameters, features, rows, rows in use, SHA-256 of the features, of
+// the training rows and of the held-out ones, 1 if a higher score is better), the state (bias, round, rounds without a
+// split, trees of the best score, its round, the best score, nanoseconds) and the list of trees.
 //
-// A tree is its shrinkage, the number of its leaves L, L-1 nodes (feature 32 bits, threshold, decision 8, left and right
-// child 32 each, gain, value, weight, rows 32, the set of bins that go left 256), L leaves (value, weight, rows 32), the list
-// of cat_boundaries and that of cat_threshold, as in the model file.
+// A tree is its shrinkage, the number of its leaves L, L-1 nodes (feature 32 bits, threshold, decision 8, left and
+// right child 32 each, gain, value, weight, rows 32, the set of bins that go left 256), L leaves (value, weight, rows
+// 32), the list of cat_boundaries and that of cat_threshold, as in the model file.
 const checkpointMagic = "COPCKPT1"
 
 // MaxCheckpointBytes bounds a checkpoint: eight million leaves.
@@ -47,8 +47,8 @@ func (e *CheckpointError) Error() string {
 	return fmt.Sprintf("checkpoint, byte %d: %s", e.Offset, e.Msg)
 }
 
-// AppendBinary appends the checkpoint's bytes. It implements encoding.BinaryAppender; its only error is a checkpoint longer than
-// MaxCheckpointBytes.
+// AppendBinary appends the checkpoint's bytes. It implements encoding.BinaryAppender; its only error is a checkpoint
+// longer than MaxCheckpointBytes.
 func (c *Checkpoint) AppendBinary(out []byte) ([]byte, error) {
 	start := len(out)
 	w := checkpointWriter{append(out, checkpointMagic...)}
@@ -145,8 +145,8 @@ func (w *checkpointWriter) tree(t *Tree) {
 	}
 }
 
-// ReadCheckpoint decodes what AppendBinary wrote. Errors are *CheckpointError. For any input: resuming from an accepted checkpoint never
-// indexes outside its trees, and terminates.
+// ReadCheckpoint decodes what AppendBinary wrote. Errors are *CheckpointError. For any input: resuming from an accepted
+// checkpoint never indexes outside its trees, and terminates.
 func ReadCheckpoint(data []byte) (*Checkpoint, error) {
 	r := &checkpointReader{data: data}
 
@@ -157,7 +157,8 @@ func ReadCheckpoint(data []byte) (*Checkpoint, error) {
 		r.failf("it does not begin with %q, or is too short", checkpointMagic)
 	case stdbinary.LittleEndian.Uint64(data[len(checkpointMagic):]) != uint64(body):
 		r.at = len(checkpointMagic)
-		r.failf("a body of %d bytes was written, %d are there", stdbinary.LittleEndian.Uint64(data[len(checkpointMagic):]), body)
+		r.failf("a body of %d bytes was written, %d are there",
+			stdbinary.LittleEndian.Uint64(data[len(checkpointMagic):]), body)
 	case sha256.Sum256(data[:headBytes+body]) != [sha256.Size]byte(data[headBytes+body:]):
 		r.at = headBytes + body
 		r.failf("the bytes before do not have this checksum")
@@ -290,7 +291,8 @@ func (r *checkpointReader) checkpoint() *Checkpoint {
 	return c
 }
 
-// Limits on num_iterations and num_leaves. A tree with more leaves could be so deep that recursion needs too much stack.
+// Limits on num_iterations and num_leaves. A tree with more leaves could be so deep that recursion needs too much
+// stack.
 const (
 	maxRounds  = 1e6
 	mostLeaves = 131072

@@ -29,11 +29,14 @@ func encoded(t testing.TB, c *Checkpoint) []byte {
 
 // randomRun is a small training of random shape: table, parameters, subset, early stopping.
 func randomRun(rng *rand.Rand) (*Data, Params, Options) {
-	s := tableSpec{rows: 300 + rng.IntN(3000), numerical: 1 + rng.IntN(6), categorical: rng.IntN(4), bins: 2 + rng.IntN(60),
-		missing: float64(rng.IntN(2)) * 0.1, weights: rng.IntN(2) == 0, regression: rng.IntN(2) == 0, seed: rng.Uint64()}
+	s := tableSpec{rows: 300 + rng.IntN(3000), numerical: 1 + rng.IntN(6), categorical: rng.IntN(4),
+		bins:    2 + rng.IntN(60),
+		missing: float64(rng.IntN(2)) * 0.1, weights: rng.IntN(2) == 0, regression: rng.IntN(2) == 0,
+		seed: rng.Uint64()}
 	d, v := randomTable(s), randomTable(s)
 	p := Defaults()
-	p.NumIterations, p.NumLeaves, p.MinDataInLeaf, p.Seed = 1+rng.IntN(40), 2+rng.IntN(30), 1+rng.IntN(20), rng.Uint64N(1<<53)
+	p.NumIterations, p.NumLeaves, p.MinDataInLeaf, p.Seed = 1+rng.IntN(40), 2+rng.IntN(30), 1+rng.IntN(20),
+		rng.Uint64N(1<<53)
 	p.LearningRate = 0.05 + rng.Float64()*0.5
 	if s.regression {
 		p.Objective = "regression"
@@ -91,8 +94,8 @@ func noisyRating(seed uint64) func([]float64) (float64, error) {
 
 var errKilled = errors.New("killed")
 
-// killed trains up to a random moment (before a tree, after it, or within it by the end of its context) and returns the bytes of the last
-// checkpoint saved, or of the one it resumed from; nil if there is none.
+// killed trains up to a random moment (before a tree, after it, or within it by the end of its context) and returns the
+// bytes of the last checkpoint saved, or of the one it resumed from; nil if there is none.
 func killed(t testing.TB, rng *rand.Rand, d *Data, p Params, opt Options, from []byte) ([]byte, *Result) {
 	t.Helper()
 	kept := from
@@ -130,12 +133,14 @@ func killed(t testing.TB, rng *rand.Rand, d *Data, p Params, opt Options, from [
 	opt.Threads = 1 + rng.IntN(3)
 	res, err := Train(ctx, d, p, opt)
 	if err != nil && !errors.Is(err, errKilled) && !errors.Is(err, context.Canceled) {
-		t.Fatalf("Train(d, p, opt): got %v; want not (err != nil && !errors.Is(err, errKilled) and !errors.Is(err, context.Canceled))", err)
+		t.Fatalf("Train(d, p, opt): got %v; want not (err != nil && !errors.Is(err, errKilled) and !errors.Is(err, "+
+			"context.Canceled))", err)
 	}
 	return kept, res
 }
 
-// TestAnyKillsSameBytes kills random trainings at random moments, repeatedly, and resumes each from its last checkpoint.
+// TestAnyKillsSameBytes kills random trainings at random moments, repeatedly, and resumes each from its last
+// checkpoint.
 func TestAnyKillsSameBytes(t *testing.T) {
 	start, runs := uint64(time.Now().UnixNano()), 60
 	if raceEnabled {
@@ -164,7 +169,8 @@ func TestAnyKillsSameBytes(t *testing.T) {
 		if !bytes.Equal(text(t, got.Model), text(t, want.Model)) {
 			t.Fatalf("seed %d: killed and resumed, another model: %+v, want %+v", seed, got, want)
 		}
-		same := math.Float64bits(got.Metric) == math.Float64bits(want.Metric) && got.Grown == want.Grown && got.Best == want.Best && got.Stopped == want.Stopped
+		same := math.Float64bits(got.Metric) == math.Float64bits(want.Metric) && got.Grown == want.Grown &&
+			got.Best == want.Best && got.Stopped == want.Stopped
 		if !same || got.Resumed > got.Grown {
 			t.Fatalf("seed %d: got %+v, want %+v", seed, got, want)
 		}
@@ -219,7 +225,8 @@ func checkpointed(t testing.TB, d *Data, p Params, opt Options, trees int) *Chec
 	return last
 }
 
-// TestEndWhileResuming: recomputing the scores takes minutes on a large table; when interrupted then, the checkpoint stays as it is.
+// TestEndWhileResuming: recomputing the scores takes minutes on a large table; when interrupted then, the checkpoint
+// stays as it is.
 func TestEndWhileResuming(t *testing.T) {
 	d := randomTable(tableSpec{rows: 3000, numerical: 3, bins: 30, seed: 5})
 	from := checkpointed(t, &d.Data, small(), Options{}, 5)
@@ -291,26 +298,33 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 		change func(*table, *Params, *Options)
 		says   string
 	}{
-		"parameter":  {func(_ *table, p *Params, _ *Options) { p.LearningRate = 0.2 }, "[learning_rate: 0.1], this one's [learning_rate: 0.2]"},
-		"identity":   {func(_ *table, _ *Params, o *Options) { o.Identity = "clicks@2, rated by auc" }, `of "clicks@1, rated by auc", this one of "clicks@2, rated by auc"`},
+		"parameter": {func(_ *table, p *Params, _ *Options) { p.LearningRate = 0.2 },
+			"[learning_rate: 0.1], this one's [learning_rate: 0.2]"},
+		"identity": {func(_ *table, _ *Params, o *Options) { o.Identity = "clicks@2, rated by auc" },
+			`of "clicks@1, rated by auc", this one of "clicks@2, rated by auc"`},
 		"label":      {func(d *table, _ *Params, _ *Options) { d.Label[800] = 1 - d.Label[800] }, "labels"},
 		"weight":     {func(d *table, _ *Params, _ *Options) { d.Weight[800]++ }, "weights"},
 		"no weights": {func(d *table, _ *Params, _ *Options) { d.Weight = nil }, "weights"},
 		"a bin":      {func(d *table, _ *Params, _ *Options) { d.RowMajor[77] ^= 1; d.Columns[2][25] ^= 1 }, "rows"},
-		"subset":     {func(d *table, _ *Params, _ *Options) { d.Subset = randomSubset(rand.New(rand.NewPCG(1, 1)), d.Rows) }, "of 900 rows"},
-		"bound":      {func(d *table, _ *Params, _ *Options) { d.Features[1].Bounds[3] += 1e-9 }, "bins"},
-		"name":       {func(d *table, _ *Params, _ *Options) { d.Features[1].Name = "other" }, "features"},
-		"held-out":   {func(_ *table, _ *Params, o *Options) { o.Valid.Label[3] = 1 - o.Valid.Label[3] }, "held-out"},
-		"shift":      {func(_ *table, _ *Params, o *Options) { o.Shift = 0.5 }, "parameters"},
-		"copies":     {func(d *table, _ *Params, _ *Options) { d.Copies = 2 }, "copies"},
-		"direction":  {func(_ *table, _ *Params, o *Options) { o.Maximize = true }, "direction"},
+		"subset": {func(d *table, _ *Params, _ *Options) {
+			d.Subset = randomSubset(rand.New(rand.NewPCG(1, 1)),
+				d.Rows)
+		}, "of 900 rows"},
+		"bound":     {func(d *table, _ *Params, _ *Options) { d.Features[1].Bounds[3] += 1e-9 }, "bins"},
+		"name":      {func(d *table, _ *Params, _ *Options) { d.Features[1].Name = "other" }, "features"},
+		"held-out":  {func(_ *table, _ *Params, o *Options) { o.Valid.Label[3] = 1 - o.Valid.Label[3] }, "held-out"},
+		"shift":     {func(_ *table, _ *Params, o *Options) { o.Shift = 0.5 }, "parameters"},
+		"copies":    {func(d *table, _ *Params, _ *Options) { d.Copies = 2 }, "copies"},
+		"direction": {func(_ *table, _ *Params, o *Options) { o.Maximize = true }, "direction"},
 	} {
 		d, p, opt := fresh()
 		tc.change(d, &p, &opt)
 		opt.Resume = c
 		var other *MismatchError
-		if _, err := Train(t.Context(), &d.Data, p, opt); !errors.As(err, &other) || !strings.Contains(err.Error(), tc.says) {
-			t.Errorf("Train(&d.Data, p, opt): got %s: %v; want err of the type of other, err.Error() with tc.says", name, err)
+		if _, err := Train(t.Context(), &d.Data, p, opt); !errors.As(err, &other) ||
+			!strings.Contains(err.Error(), tc.says) {
+			t.Errorf("Train(&d.Data, p, opt): got %s: %v; want err of the type of other, err.Error() with tc.says",
+				name, err)
 		}
 	}
 	d, p, opt = fresh()
@@ -320,19 +334,24 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 
 // golden is a checkpoint made of literals, so that its bytes depend only on the format.
 func golden() *Checkpoint {
-	c := &Checkpoint{bias: -1.5, round: 3, roundsWithoutSplit: 1, best: 1, bestIn: 2, bestMetric: 0.25, elapsed: 90 * time.Second}
-	c.run = run{identity: "golden", params: []string{"[num_leaves: 2]"}, features: 2, rows: 10, used: 9, validMaximizes: true}
+	c := &Checkpoint{bias: -1.5, round: 3, roundsWithoutSplit: 1, best: 1, bestIn: 2, bestMetric: 0.25,
+		elapsed: 90 * time.Second}
+	c.run = run{identity: "golden", params: []string{"[num_leaves: 2]"}, features: 2, rows: 10, used: 9,
+		validMaximizes: true}
 	for i := range c.run.describe {
 		c.run.describe[i], c.run.target[i], c.run.valid[i] = byte(i), byte(2*i), byte(3*i)
 	}
-	c.trees = []*Tree{{Shrinkage: 0.1, Feature: []int{1}, Threshold: []float64{0}, Decision: []uint8{decisionCategorical | missingNaN}, Left: []int{-1}, Right: []int{-2},
-		Gain: []float64{7}, LeafValue: []float64{-1.25, -1.75}, LeafWeight: []float64{1, 2}, LeafCount: []int{4, 5}, InternalValue: []float64{-1.5},
-		InternalWeight: []float64{3}, InternalCount: []int{9}, CatBoundaries: []int{0, 1}, CatThreshold: []uint32{5}, left: []binSet{{5}}}}
+	c.trees = []*Tree{{Shrinkage: 0.1, Feature: []int{1}, Threshold: []float64{0},
+		Decision: []uint8{decisionCategorical | missingNaN}, Left: []int{-1}, Right: []int{-2},
+		Gain: []float64{7}, LeafValue: []float64{-1.25, -1.75}, LeafWeight: []float64{1, 2}, LeafCount: []int{4, 5},
+		InternalValue:  []float64{-1.5},
+		InternalWeight: []float64{3}, InternalCount: []int{9}, CatBoundaries: []int{0, 1}, CatThreshold: []uint32{5},
+		left: []binSet{{5}}}}
 	return c
 }
 
-// TestCheckpointFormat compares the bytes with those that an earlier build wrote. A difference means a new format, which needs a new magic;
-// checkpoints of earlier builds are then refused.
+// TestCheckpointFormat compares the bytes with those that an earlier build wrote. A difference means a new format,
+// which needs a new magic; checkpoints of earlier builds are then refused.
 func TestCheckpointFormat(t *testing.T) {
 	want, err := os.ReadFile(filepath.Join("testdata", "checkpoint", "want.hex"))
 	if err != nil {
@@ -373,7 +392,8 @@ func FuzzReadCheckpoint(f *testing.F) {
 			columns[i] = []byte{0, 1, 2, 255}
 		}
 		if c.run.features == len(columns) {
-			_ = replay(context.Background(), c.trees, &Data{Rows: 4, Columns: columns}, make([]float64, 4), c.bias, newWalks(poolOf(1)))
+			_ = replay(context.Background(), c.trees, &Data{Rows: 4, Columns: columns}, make([]float64, 4), c.bias,
+				newWalks(poolOf(1)))
 		}
 	})
 }

@@ -4,10 +4,10 @@ import "slices"
 
 // prepare computes the children of leaf i, with their histograms and best splits, unless they will be the tree's last.
 //
-// All goroutines work together on a large leaf. On a small one each would get so little work that waiting for each other and adding up
-// their sums would dominate. Then each goroutine takes a leaf of its own: leaf i and those next by gain. Nearly all of these will be
-// split, and the result for a leaf does not depend on when it is computed. If there are fewer such leaves than goroutines, they work on
-// leaf i together after all.
+// All goroutines work together on a large leaf. On a small one each would get so little work that waiting for each
+// other and adding up their sums would dominate. Then each goroutine takes a leaf of its own: leaf i and those next by
+// gain. Nearly all of these will be split, and the result for a leaf does not depend on when it is computed. If there
+// are fewer such leaves than goroutines, they work on leaf i together after all.
 func (g *grower) prepare(i int) {
 	splits := g.p.NumLeaves - len(g.leaves)
 	next := g.nextByGain(i, splits)
@@ -46,8 +46,8 @@ func (g *grower) newChildren() *children {
 	return c
 }
 
-// leavesEach is how many small leaves per goroutine are prepared ahead, which evens out their different sizes; smallLeaf is how many rows
-// one goroutine handles alone in a table of up to smallColumns columns.
+// leavesEach is how many small leaves per goroutine are prepared ahead, which evens out their different sizes;
+// smallLeaf is how many rows one goroutine handles alone in a table of up to smallColumns columns.
 const (
 	leavesEach   = 4
 	smallLeaf    = grain
@@ -59,9 +59,10 @@ func (g *grower) isSmall(l *leaf) bool {
 	return len(l.rows)*max(len(g.features), smallColumns) <= smallLeaf*smallColumns
 }
 
-// nextByGain returns leaf i and, if it is small and there are several goroutines, the small leaves likely to be split next. It predicts which
-// will be split from the gains in the previous tree, and takes at most half as many as there are splits to come, since new leaves may have
-// more gain. If features or thresholds are drawn per node, a leaf's split can only be found once its parent has a number.
+// nextByGain returns leaf i and, if it is small and there are several goroutines, the small leaves likely to be split
+// next. It predicts which will be split from the gains in the previous tree, and takes at most half as many as there
+// are splits to come, since new leaves may have more gain. If features or thresholds are drawn per node, a leaf's split
+// can only be found once its parent has a number.
 func (g *grower) nextByGain(i, splits int) []int {
 	g.nextLeaves = append(g.nextLeaves[:0], i)
 	if g.pool.size == 1 || !g.isSmall(&g.leaves[i]) || g.p.FeatureFractionByNode < 1 || g.p.ExtraTrees {
@@ -94,8 +95,8 @@ func (g *grower) nextByGain(i, splits int) []int {
 	return g.nextLeaves
 }
 
-// prepareTogether prepares one leaf with all goroutines. The smaller child's rows are added up; the larger child is the difference to the
-// parent. The tree's last split needs no histograms of its children.
+// prepareTogether prepares one leaf with all goroutines. The smaller child's rows are added up; the larger child is the
+// difference to the parent. The tree's last split needs no histograms of its children.
 func (g *grower) prepareTogether(l *leaf, furtherSplits bool) {
 	l.children = g.newChildren()
 	small, large := g.shareRows(l, divide(g.pool, l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left))
@@ -130,17 +131,21 @@ func (g *grower) prepareAlone(l *leaf, worker int) {
 	endFinders(finders)
 }
 
-// shareRows makes the children of a leaf whose rows have been divided, with n rows on the left. The left rows are at the front of the
-// leaf's rows, the right ones at the front of its spare; what remains of each slice is as long as the other child's rows.
+// shareRows makes the children of a leaf whose rows have been divided, with n rows on the left. The left rows are at
+// the front of the leaf's rows, the right ones at the front of its spare; what remains of each slice is as long as the
+// other child's rows.
 func (g *grower) shareRows(l *leaf, n int) (small, large *leaf) {
 	best := &l.best
 	rows := l.rows
 	spare := l.spare
-	next := len(g.tree.Feature) // the parent's number if it is split at once; otherwise split sets it, and nothing random depends on it
+	// the parent's number if it is split at once; otherwise split sets it, and nothing random depends on it
+	next := len(g.tree.Feature)
 	there := len(rows) - n
 
-	left := leaf{depth: l.depth + 1, sums: best.sums, l2: best.l2, parent: next, isLeft: true, rows: rows[:n], spare: spare[there:]}
-	right := leaf{depth: l.depth + 1, sums: l.sums.minus(best.sums), l2: best.l2, parent: next, rows: spare[:there], spare: rows[n:]}
+	left := leaf{depth: l.depth + 1, sums: best.sums, l2: best.l2, parent: next, isLeft: true, rows: rows[:n],
+		spare: spare[there:]}
+	right := leaf{depth: l.depth + 1, sums: l.sums.minus(best.sums), l2: best.l2, parent: next, rows: spare[:there],
+		spare: rows[n:]}
 	if !g.splitScorer.plain {
 		g.splitScorer.inherit(l, &left, &right)
 	}
@@ -157,8 +162,8 @@ func (g *grower) shareRows(l *leaf, n int) (small, large *leaf) {
 	return &l.children.left, &l.children.right
 }
 
-// undoSplit restores a leaf that was prepared but not split. The left child's rows are at the front of the leaf's rows; merging from the
-// end leaves room for the right child's.
+// undoSplit restores a leaf that was prepared but not split. The left child's rows are at the front of the leaf's rows;
+// merging from the end leaves room for the right child's.
 func (g *grower) undoSplit(l *leaf) {
 	if l.children == nil {
 		return
@@ -209,11 +214,13 @@ func newSplitScratch(workers int) splitScratch {
 	return r
 }
 
-// findSplits sets the leaves' best splits, and frees the histogram of a leaf that has none. Goroutines share the features; a feature's sums
-// are reduced (if pair still holds them per goroutine) and scored while they are in the cache.
+// findSplits sets the leaves' best splits, and frees the histogram of a leaf that has none. Goroutines share the
+// features; a feature's sums are reduced (if pair still holds them per goroutine) and scored while they are in the
+// cache.
 func (g *grower) findSplits(pair *histogramPair, leaves ...*leaf) {
 	finders := g.finders(0, leaves...)
-	g.pool.parallel(len(g.features), minFeatures, func(worker, lo, hi int) { g.scoreFeatures(pair, finders, worker, lo, hi) })
+	g.pool.parallel(len(g.features), minFeatures,
+		func(worker, lo, hi int) { g.scoreFeatures(pair, finders, worker, lo, hi) })
 	endFinders(finders)
 	for _, l := range leaves {
 		g.freeUseless(l)
@@ -270,7 +277,8 @@ func (g *grower) newFinder(l *leaf, best []split) splitFinder {
 	}
 
 	clear(best)
-	s := splitFinder{leaf: l, target: g.splitScorer.target(l), features: nodeFeatures(g.p, g.number, node, len(g.features), may), best: best}
+	s := splitFinder{leaf: l, target: g.splitScorer.target(l), features: nodeFeatures(g.p, g.number, node,
+		len(g.features), may), best: best}
 
 	if g.p.ExtraTrees {
 		s.target.draw = key(newKey(g.p.Seed, forThresholds, g.number).at(uint64(node)))
@@ -283,7 +291,8 @@ func (s *splitFinder) mayUse(f int) bool {
 	return found
 }
 
-// end picks the best of the goroutines' splits. Of equal gains the lowest feature wins, so the result does not depend on the goroutines.
+// end picks the best of the goroutines' splits. Of equal gains the lowest feature wins, so the result does not depend
+// on the goroutines.
 func (s *splitFinder) end() {
 	best := &s.leaf.best
 	*best = s.best[0]

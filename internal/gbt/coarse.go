@@ -1,7 +1,7 @@
 package gbt
 
-// coarsen prepares for a max_bin below the data's. Bins and histograms stay as they are; only those thresholds are scored that divide the
-// training rows most evenly. So one table serves every max_bin of a sweep.
+// coarsen prepares for a max_bin below the data's. Bins and histograms stay as they are; only those thresholds are
+// scored that divide the training rows most evenly. So one table serves every max_bin of a sweep.
 func (g *grower) coarsen() {
 	g.coarseBin = make([][]uint8, len(g.data.Features))
 	g.leftBins = make([]int, len(g.data.Features))
@@ -13,7 +13,8 @@ func (g *grower) coarsen() {
 			if feature.Bins <= g.p.MaxBin {
 				continue
 			}
-			if feature.Categorical { // bins are in order of frequency: the rarest share the last of the max_bin bins, which never goes left
+			// bins are in order of frequency: the rarest share the last of the max_bin bins, which never goes left
+			if feature.Categorical {
 				g.leftBins[f] = g.p.MaxBin - 1
 				continue
 			}
@@ -41,8 +42,8 @@ func (g *grower) countBins(f int) []int {
 	return counts[:g.data.Features[f].valueBins()]
 }
 
-// evenCoarseBins joins consecutive bins, whose numbers of rows are counts, to at most most coarse bins of about equal numbers of rows, and
-// returns the coarse bin of each bin. A bin with more than its share is a coarse bin by itself.
+// evenCoarseBins joins consecutive bins, whose numbers of rows are counts, to at most most coarse bins of about equal
+// numbers of rows, and returns the coarse bin of each bin. A bin with more than its share is a coarse bin by itself.
 func evenCoarseBins(counts []int, most int) []uint8 {
 	remaining := 0 // rows in this coarse bin and those to come
 	for _, c := range counts {

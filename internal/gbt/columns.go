@@ -10,8 +10,9 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// ColumnList names columns as LightGBM's ignore_column does: "0,3,5" by feature number, from 0, or "name:age,price" by name. A name that no
-// column has may be a pattern of path.Match, "name:user*,*:count", for all columns that match. Empty means no column.
+// ColumnList names columns as LightGBM's ignore_column does: "0,3,5" by feature number, from 0, or "name:age,price" by
+// name. A name that no column has may be a pattern of path.Match, "name:user*,*:count", for all columns that match.
+// Empty means no column.
 type ColumnList string
 
 // IgnoreColumn is the parameter that excludes columns from a model.
@@ -23,8 +24,8 @@ const (
 	maxColumnList = 1 << 20
 )
 
-// parseColumns returns the canonical form of text as far as it can be known without the table: sorted, without duplicates and without
-// spaces around the commas.
+// parseColumns returns the canonical form of text as far as it can be known without the table: sorted, without
+// duplicates and without spaces around the commas.
 func parseColumns(text string) (ColumnList, error) {
 	if len(text) > maxColumnList {
 		return "", fmt.Errorf("%d bytes of column names; at most %d", len(text), maxColumnList)
@@ -38,7 +39,8 @@ func parseColumns(text string) (ColumnList, error) {
 	for _, word := range words(text) {
 		n, err := strconv.ParseUint(word, 10, 31)
 		if err != nil {
-			return "", fmt.Errorf("%.60q is not a column number; numbers count from 0, names come after %s", word, byName)
+			return "", fmt.Errorf("%.60q is not a column number; numbers count from 0, names come after %s", word,
+				byName)
 		}
 		numbers = append(numbers, int(n))
 	}
@@ -51,7 +53,8 @@ func parseNames(text string) (ColumnList, error) {
 	names := words(text)
 	for _, name := range names {
 		if !writable(name) {
-			return "", fmt.Errorf("the column name %.60q has marks that cannot be written here; give the column's number", name)
+			return "", fmt.Errorf("the column name %.60q has marks that cannot be written here; give the column's "+
+				"number", name)
 		}
 	}
 	slices.Sort(names)
@@ -72,7 +75,8 @@ func words(text string) []string {
 // writable reports whether a name can be written in a list and in a line of the model file.
 func writable(name string) bool {
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
-	return name != "" && name == strings.TrimSpace(name) && !strings.Contains(name, ",") && !strings.ContainsFunc(name, control)
+	return name != "" && name == strings.TrimSpace(name) && !strings.Contains(name, ",") &&
+		!strings.ContainsFunc(name, control)
 }
 
 func numbered(numbers []int) ColumnList {
@@ -133,8 +137,8 @@ func (l ColumnList) Names(columns []string) ([]string, error) {
 	return names, nil
 }
 
-// ColumnNamed returns the columns that a word of a list of names stands for: the one of this name or, if there is none, all that match it as a
-// pattern.
+// ColumnNamed returns the columns that a word of a list of names stands for: the one of this name or, if there is none,
+// all that match it as a pattern.
 func ColumnNamed(word string, columns []string) ([]string, error) {
 	if slices.Contains(columns, word) {
 		return []string{word}, nil
@@ -177,11 +181,12 @@ func nameFinder(columns []string) func(string) (int, error) {
 // isPattern reports whether a word is a pattern.
 func isPattern(word string) bool { return strings.ContainsAny(word, "*?[") }
 
-// statisticMarks occur in the names of columns that are statistics of others, site:rate and site+ad:count. Which of these a dataset has is
-// only decided when it is staged, so a pattern with such a mark may match none.
+// statisticMarks occur in the names of columns that are statistics of others, site:rate and site+ad:count. Which of
+// these a dataset has is only decided when it is staged, so a pattern with such a mark may match none.
 const statisticMarks = ":+"
 
-// matching returns the indices of the columns whose names match a pattern. Unlike in path.Match, a slash is not special.
+// matching returns the indices of the columns whose names match a pattern. Unlike in path.Match, a slash is not
+// special.
 func matching(pattern string, columns []string) ([]int, error) {
 	plain := strings.NewReplacer("/", "\x00").Replace
 
@@ -189,7 +194,8 @@ func matching(pattern string, columns []string) ([]int, error) {
 	for i, name := range columns {
 		ok, err := path.Match(plain(pattern), plain(name))
 		if err != nil {
-			return nil, fmt.Errorf("the pattern %.60q cannot be read; a bracket is open, or nothing follows the last backslash", pattern)
+			return nil, fmt.Errorf("the pattern %.60q cannot be read; a bracket is open, or nothing follows the "+
+				"last backslash", pattern)
 		}
 		if ok {
 			out = append(out, i)
@@ -212,10 +218,11 @@ func suggestColumn(word string, columns []string) string {
 	return hint
 }
 
-// ForColumns returns p for a table with these columns: parameters that name columns are put into the one form shared by all lists of the
-// same columns, so that equal configurations have equal maps and make equal models. The form is by name, or by number if a name cannot be
-// written (it contains a comma, for instance) or is ambiguous; lists with patterns are kept, and are equal only if written alike. A list
-// with an unknown column, or one that ignores all columns, is a *ParamError.
+// ForColumns returns p for a table with these columns: parameters that name columns are put into the one form shared by
+// all lists of the same columns, so that equal configurations have equal maps and make equal models. The form is by
+// name, or by number if a name cannot be written (it contains a comma, for instance) or is ambiguous; lists with
+// patterns are kept, and are equal only if written alike. A list with an unknown column, or one that ignores all
+// columns, is a *ParamError.
 func (p Params) ForColumns(columns []string) (Params, error) {
 	var err error
 	if p.IgnoreColumn, err = p.IgnoreColumn.forColumns(columns); err != nil {
@@ -232,7 +239,8 @@ func (p Params) ForColumns(columns []string) (Params, error) {
 
 // NamesColumns reports whether a parameter, given by name or alias, has columns as its value.
 func NamesColumns(parameter string) bool {
-	return slices.Contains([]string{IgnoreColumn, monotoneConstraints, interactionConstraints}, CanonicalName(parameter))
+	return slices.Contains([]string{IgnoreColumn, monotoneConstraints, interactionConstraints},
+		CanonicalName(parameter))
 }
 
 func (l ColumnList) forColumns(columns []string) (ColumnList, error) {

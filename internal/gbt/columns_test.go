@@ -95,7 +95,8 @@ func TestForColumns(t *testing.T) {
 
 // TestPatterns ignores all matching columns.
 func TestPatterns(t *testing.T) {
-	columns := []string{"user_id", "user_age", "site", "site:rate", "site×hour:count", "user_id:count", "a/b:count", "a*b", "a[b", "axb"}
+	columns := []string{"user_id", "user_age", "site", "site:rate", "site×hour:count", "user_id:count", "a/b:count",
+		"a*b", "a[b", "axb"}
 	for in, want := range map[ColumnList]ColumnList{
 		"name:user*":           "name:user_age,user_id,user_id:count",
 		"name:*:count":         "name:a/b:count,site×hour:count,user_id:count",
@@ -114,14 +115,16 @@ func TestPatterns(t *testing.T) {
 		if want == "" {
 			var pe *ParamError
 			if !errors.As(err, &pe) || !strings.Contains(err.Error(), `there is no column "si"`) {
-				t.Errorf("got %q: %v; want err of the type of pe, err.Error() with `there is no column \"si\"`", in, err)
+				t.Errorf("got %q: %v; want err of the type of pe, err.Error() with `there is no column \"si\"`", in,
+					err)
 			}
 			continue
 		}
 		got, gotErr := p.IgnoreColumn.numbers(columns)
 		meant, meantErr := want.numbers(columns)
 		if err != nil || p.IgnoreColumn != in || gotErr != nil || meantErr != nil || !slices.Equal(got, meant) {
-			t.Errorf("%q gives %q, columns %v, want %q, %v (%v)", in, p.IgnoreColumn, got, want, meant, errors.Join(err, gotErr, meantErr))
+			t.Errorf("%q gives %q, columns %v, want %q, %v (%v)", in, p.IgnoreColumn, got, want, meant,
+				errors.Join(err, gotErr, meantErr))
 		}
 		if again, err := p.ForColumns(columns); err != nil || again != p {
 			t.Errorf("%q: a second time gives %q, %v", in, again.IgnoreColumn, err)
@@ -155,8 +158,8 @@ func (t *table) drop(columns []int) *table {
 	return &d
 }
 
-// TestIgnoredColumnsAreAsIfAbsent compares with a copy of the table without these columns: same trees, except for the features' numbers.
-// Few and many ignored columns take different loops.
+// TestIgnoredColumnsAreAsIfAbsent compares with a copy of the table without these columns: same trees, except for the
+// features' numbers. Few and many ignored columns take different loops.
 func TestIgnoredColumnsAreAsIfAbsent(t *testing.T) {
 	for seed := range uint64(12) {
 		d := randomTable(tableSpec{rows: 4000, numerical: 8, categorical: 3, bins: 40, missing: 0.1, seed: seed})
@@ -169,7 +172,8 @@ func TestIgnoredColumnsAreAsIfAbsent(t *testing.T) {
 		p.IgnoreColumn = numbered(gone)
 		masked := mustTrain(t, &d.Data, p, Options{Threads: 2}).Model
 		if masked.Features() != 11 || len(masked.Trees) != len(without.Trees) {
-			t.Fatalf("seed %d: %d features, %d trees instead of %d", seed, masked.Features(), len(masked.Trees), len(without.Trees))
+			t.Fatalf("seed %d: %d features, %d trees instead of %d", seed, masked.Features(), len(masked.Trees),
+				len(without.Trees))
 		}
 		var kept []int
 		for f := range d.Features {
@@ -202,7 +206,8 @@ func TestIgnoredColumnsInTheModel(t *testing.T) {
 			t.Errorf("the model has no %q", line)
 		}
 	}
-	if infos := bytes.SplitAfter(plain, []byte("\n"))[8]; !bytes.HasPrefix(infos, []byte("feature_infos=")) || !bytes.Contains(first, infos) {
+	if infos := bytes.SplitAfter(plain, []byte("\n"))[8]; !bytes.HasPrefix(infos, []byte("feature_infos=")) ||
+		!bytes.Contains(first, infos) {
 		t.Errorf("the model has no %q", infos)
 	}
 	p.IgnoreColumn = "name:numc,numa"
@@ -213,7 +218,8 @@ func TestIgnoredColumnsInTheModel(t *testing.T) {
 	for _, bad := range []ColumnList{"name:num", "4", "0,1,2,3"} {
 		p.IgnoreColumn = bad
 		if _, err := Train(t.Context(), &d.Data, p, Options{}); !errors.As(err, &pe) || pe.Name != "ignore_column" {
-			t.Errorf(`Train(&d.Data, p, Options{}): got %q: %v; want err of the type of pe, pe.Name = "ignore_column"`, bad, err)
+			t.Errorf(`Train(&d.Data, p, Options{}): got %q: %v; want err of the type of pe, pe.Name = "ignore_column"`,
+				bad, err)
 		}
 	}
 }

@@ -2,12 +2,13 @@ package gbt
 
 import "fmt"
 
-// Contributions computes what each feature adds to the raw score of each row: SHAP values by the polynomial algorithm for trees (Lundberg
-// et al., 2018, algorithm 2), as LightGBM's predict(pred_contrib=True). x has Features() values per row, out Features()+1: the last is the
-// expected score, the same in every row, and a row's numbers add up to its raw score.
+// Contributions computes what each feature adds to the raw score of each row: SHAP values by the polynomial algorithm
+// for trees (Lundberg et al., 2018, algorithm 2), as LightGBM's predict(pred_contrib=True). x has Features() values per
+// row, out Features()+1: the last is the expected score, the same in every row, and a row's numbers add up to its raw
+// score.
 //
-// The probability of going either way at a node is taken from the counts of training rows; a model whose file does not have these is
-// refused.
+// The probability of going either way at a node is taken from the counts of training rows; a model whose file does not
+// have these is refused.
 func (m *Model) Contributions(x, out []float64, threads int) error {
 	f := m.Features()
 	rows := len(out) / (f + 1)
@@ -55,14 +56,16 @@ func (t *Tree) expected() (float64, error) {
 	sum, rows := 0.0, 0
 	for leaf, n := range t.LeafCount {
 		if n < 1 {
-			return 0, &ModelError{0, fmt.Sprintf("leaf %d has no count of rows, without which nothing can be said of contributions", leaf)}
+			return 0, &ModelError{0, fmt.Sprintf("leaf %d has no count of rows, without which nothing can be said "+
+				"of contributions", leaf)}
 		}
 		sum += float64(float64(n) * t.LeafValue[leaf])
 		rows += n
 	}
 	for node, n := range t.InternalCount {
 		if n < 1 { // needed as a divisor
-			return 0, &ModelError{0, fmt.Sprintf("node %d has no count of rows, without which nothing can be said of contributions", node)}
+			return 0, &ModelError{0, fmt.Sprintf("node %d has no count of rows, without which nothing can be said "+
+				"of contributions", node)}
 		}
 	}
 	return sum / float64(rows), nil
@@ -90,8 +93,8 @@ func (t *Tree) rowsBelow(child int) float64 {
 	return float64(t.InternalCount[child])
 }
 
-// step is a feature on the path to a node: the share of rows that go on if the feature is unknown (zero), whether this row does if it is
-// known (one), and the weight of all sets of known features of one size.
+// step is a feature on the path to a node: the share of rows that go on if the feature is unknown (zero), whether this
+// row does if it is known (one), and the weight of all sets of known features of one size.
 type step struct {
 	feature           int
 	zero, one, weight float64
@@ -112,8 +115,8 @@ func (w *shapWalk) room(deepest int) {
 	}
 }
 
-// visit adds to phi the contributions of the leaves below a node. The path of the node above, of n steps, begins at from; zero, one and
-// feature belong to the step to this node.
+// visit adds to phi the contributions of the leaves below a node. The path of the node above, of n steps, begins at
+// from; zero, one and feature belong to the step to this node.
 func (w *shapWalk) visit(node, from, n int, zero, one float64, feature int) {
 	t := w.tree
 	path := w.steps[from+n : from+n+n+1]

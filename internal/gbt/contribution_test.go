@@ -68,7 +68,8 @@ func shapByHand(t *Tree, x []float64, features, wanted int) float64 {
 	return sum
 }
 
-// TestContributions compares with the definition, on rows with missing values and categories and on deep trees with repeated features.
+// TestContributions compares with the definition, on rows with missing values and categories and on deep trees with
+// repeated features.
 func TestContributions(t *testing.T) {
 	d := randomTable(tableSpec{rows: 2500, numerical: 4, categorical: 2, bins: 30, missing: 0.2, seed: 6})
 	p := small()
@@ -108,7 +109,8 @@ func TestContributions(t *testing.T) {
 
 	// A model file may have counts for leaves but not for nodes.
 	leaves, nodes := m.Trees[0].LeafCount, m.Trees[0].InternalCount
-	for name, counts := range map[string][2][]int{"leaves": {make([]int, len(leaves)), nodes}, "nodes": {leaves, make([]int, len(nodes))}} {
+	for name, counts := range map[string][2][]int{"leaves": {make([]int, len(leaves)), nodes},
+		"nodes": {leaves, make([]int, len(nodes))}} {
 		m.Trees[0].LeafCount, m.Trees[0].InternalCount = counts[0], counts[1]
 		var refused *ModelError
 		if err := m.Contributions(d.raw[:rows*f], out, 1); !errors.As(err, &refused) {

@@ -9,17 +9,20 @@ import (
 
 // stacked returns the table repeated n times.
 func (t *table) stacked(n int) *table {
-	s := &table{Data: Data{Rows: n * t.Rows, Features: t.Features, RowMajor: slices.Repeat(t.RowMajor, n), Label: slices.Repeat(t.Label, n)}}
+	s := &table{Data: Data{Rows: n * t.Rows, Features: t.Features, RowMajor: slices.Repeat(t.RowMajor, n),
+		Label: slices.Repeat(t.Label, n)}}
 	for _, c := range t.Columns {
 		s.Columns = append(s.Columns, slices.Repeat(c, n))
 	}
 	return s
 }
 
-// TestCopiesCountOnce: minimum sizes apply to original rows, for any number of copies; the model file states them unscaled.
+// TestCopiesCountOnce: minimum sizes apply to original rows, for any number of copies; the model file states them
+// unscaled.
 func TestCopiesCountOnce(t *testing.T) {
 	const n = 3
-	d := randomTable(tableSpec{rows: 2000, numerical: 4, categorical: 3, bins: 40, regression: true, seed: 2}).stacked(n)
+	d := randomTable(tableSpec{rows: 2000, numerical: 4, categorical: 3, bins: 40, regression: true,
+		seed: 2}).stacked(n)
 	least := func(p Params, copies int) (rows int, hessian float64) {
 		d.Copies = copies
 		m := mustTrain(t, &d.Data, p, Options{}).Model

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// byteBins is how many values a bin's byte can have, and so the most bins of a feature. Kernels and bin sets have room for all of them,
-// whatever a feature's number of bins.
+// byteBins is how many values a bin's byte can have, and so the most bins of a feature. Kernels and bin sets have room
+// for all of them, whatever a feature's number of bins.
 const byteBins = 256
 
 // Feature describes one column of Data.
@@ -16,8 +16,8 @@ type Feature struct {
 	Bins int
 	// Categorical columns are unordered; the model's category is the bin number.
 	Categorical bool
-	// Bounds holds, for a numerical feature, the ascending inclusive upper bounds of the bins of present values, except the last bin's,
-	// which is +Inf. So there are len(Bounds)+1 such bins.
+	// Bounds holds, for a numerical feature, the ascending inclusive upper bounds of the bins of present values, except
+	// the last bin's, which is +Inf. So there are len(Bounds)+1 such bins.
 	Bounds []float64
 	// Missing is the bin of missing values in a numerical feature, always the last; -1 if no value is missing.
 	Missing int
@@ -43,9 +43,9 @@ type Data struct {
 	Label    []float32 // n; 0 or 1 for the binary objective
 	Weight   []float32 // n, not negative; nil means 1 everywhere
 
-	// Copies is how often the table holds each row of the training data, each time with other encodings: 0 and 1 mean once.
-	// min_data_in_leaf, min_data_per_group and min_sum_hessian_in_leaf are multiplied by it, so that they apply to original rows. It is
-	// ignored for held-out rows.
+	// Copies is how often the table holds each row of the training data, each time with other encodings: 0 and 1 mean
+	// once. min_data_in_leaf, min_data_per_group and min_sum_hessian_in_leaf are multiplied by it, so that they apply
+	// to original rows. It is ignored for held-out rows.
 	Copies int
 
 	// Subset, when not nil, are the only rows to use, ascending: a fold or a split as a mask over the same bytes.
@@ -70,8 +70,8 @@ func (e dataError) Error() string { return string(e) }
 // IsInput says that the input is at fault, permanently.
 func (dataError) IsInput() bool { return true }
 
-// check makes sure that no loop can leave its slice and that boosting starts from finite numbers. The table's bytes are not read: a byte
-// beyond a feature's bins is caught where it could do harm (the kernels give every feature 256 bins).
+// check makes sure that no loop can leave its slice and that boosting starts from finite numbers. The table's bytes are
+// not read: a byte beyond a feature's bins is caught where it could do harm (the kernels give every feature 256 bins).
 func (d *Data) check(labelled bool) error {
 	n, f := d.Rows, len(d.Features)
 	if n < 1 || n > math.MaxUint32 {

@@ -1,8 +1,8 @@
 // Package gbt trains gradient-boosted decision trees on a table that is already binned to bytes, and writes them in
 // LightGBM's text format.
 //
-// It is LightGBM's algorithm (Ke et al., NeurIPS 2017): leaf-wise growth, histograms, the smaller child added up and the
-// larger one subtracted, many-valued categories split by sorted statistics. Three things are different, because
+// It is LightGBM's algorithm (Ke et al., NeurIPS 2017): leaf-wise growth, histograms, the smaller child added up and
+// the larger one subtracted, many-valued categories split by sorted statistics. Three things are different, because
 // fifty trainers are to share one table, and a model is to be the same bytes however and wherever it is trained:
 //
 //   - The table is borrowed, not owned: Data is slices over the caller's mapping, in row order for histograms and in column order
@@ -15,22 +15,23 @@
 //
 // DIVERGENCE.md lists where results differ from LightGBM's and why. The package shows three things:
 //
-// Training. train.go is boosting, grow.go one tree and children.go the two leaves of a split, pool.go the goroutines that share the
-// work. params.go and params_check.go are the parameters, with lists of columns in columns.go, monotone.go and interaction.go.
-// objective.go makes gradients, logarithm.go where boosting starts, sample.go draws rows and features, split.go and
-// split_categorical.go choose a split, split_bounded.go is what limits it, split_extra.go draws its threshold (extra_trees) and
-// coarse.go is what max_bin leaves of it. checkpoint.go suspends a training between two trees and resumes it
-// (checkpoint_format.go), input.go continues a finished model, refit.go renews its leaves, memory.go estimates the memory for all
-// of it.
+// Training. train.go is boosting, grow.go one tree and children.go the two leaves of a split, pool.go the goroutines
+// that share the work. params.go and params_check.go are the parameters, with lists of columns in columns.go,
+// monotone.go and interaction.go. objective.go makes gradients, logarithm.go where boosting starts, sample.go draws
+// rows and features, split.go and split_categorical.go choose a split, split_bounded.go is what limits it,
+// split_extra.go draws its threshold (extra_trees) and coarse.go is what max_bin leaves of it. checkpoint.go suspends a
+// training between two trees and resumes it (checkpoint_format.go), input.go continues a finished model, refit.go
+// renews its leaves, memory.go estimates the memory for all of it.
 //
-// Model and prediction. data.go is a binned table, model.go and tree.go are what comes out, model_read.go and model_write.go
-// LightGBM's text. predict.go and predict_compile.go score raw rows, route.go binned ones; contribution.go takes a score apart by features.
+// Model and prediction. data.go is a binned table, model.go and tree.go are what comes out, model_read.go and
+// model_write.go LightGBM's text. predict.go and predict_compile.go score raw rows, route.go binned ones;
+// contribution.go takes a score apart by features.
 //
-// Kernels. histogram.go adds gradients up by bin, with the most frequent ones left out where that pays (frequent.go), and
-// partition.go moves rows to their leaves. Files ending in _hot.go hold the loops in which the time goes, and the only unsafe
-// code: histogram_hot.go, partition_hot.go, split_hot.go, gradient_hot.go, probability_hot.go, predict_hot.go.
-// kernel_amd64.s has what cannot be written in Go, prefetching and AVX-512 vectors, each beside a twin in Go that gives
-// the same bits; kernel_amd64_hot.go calls them, and kernel_other_hot.go stands in for them elsewhere.
+// Kernels. histogram.go adds gradients up by bin, with the most frequent ones left out where that pays (frequent.go),
+// and partition.go moves rows to their leaves. Files ending in _hot.go hold the loops in which the time goes, and the
+// only unsafe code: histogram_hot.go, partition_hot.go, split_hot.go, gradient_hot.go, probability_hot.go,
+// predict_hot.go. kernel_amd64.s has what cannot be written in Go, prefetching and AVX-512 vectors, each beside a twin
+// in Go that gives the same bits; kernel_amd64_hot.go calls them, and kernel_other_hot.go stands in for them elsewhere.
 //
 // docs/design/016-one-trainer.md says why these are not three packages.
 package gbt

@@ -24,11 +24,13 @@ func TestEveryFileHasItsPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range files {
-		if name == "doc.go" || strings.HasSuffix(name, "_test.go") || filepath.Ext(name) != ".go" && filepath.Ext(name) != ".s" {
+		if name == "doc.go" || strings.HasSuffix(name, "_test.go") || filepath.Ext(name) != ".go" &&
+			filepath.Ext(name) != ".s" {
 			continue
 		}
 		if said[name] != 1 {
-			t.Errorf("doc.go names %s %d times, want once: say in which of the three groups it is, and what it is for", name, said[name])
+			t.Errorf("doc.go names %s %d times, want once: say in which of the three groups it is, and what it is for",
+				name, said[name])
 		}
 		delete(said, name)
 	}

@@ -30,7 +30,8 @@ func TestExtraTreesDrawThresholds(t *testing.T) {
 	}
 	p := small()
 	p.NumLeaves, p.NumIterations, p.LearningRate = 2, 1100, 1e-4
-	if seen := rootBins(t, mustTrain(t, &d.Data, p, Options{}).Model, d.Features[0].Bounds); len(seen) != 1 || seen[bins/2-1] == 0 {
+	if seen := rootBins(t, mustTrain(t, &d.Data, p, Options{}).Model, d.Features[0].Bounds); len(seen) != 1 ||
+		seen[bins/2-1] == 0 {
 		t.Fatalf("greedy roots are behind bins %v", seen)
 	}
 	p.ExtraTrees = true
@@ -75,7 +76,8 @@ func TestExtraTreesDrawCategories(t *testing.T) {
 	}
 }
 
-// TestExtraTreesDoNotDependOnTheCrew has leaves so small that goroutines would otherwise prepare them one each, and ahead of their turn.
+// TestExtraTreesDoNotDependOnTheCrew has leaves so small that goroutines would otherwise prepare them one each, and
+// ahead of their turn.
 func TestExtraTreesDoNotDependOnTheCrew(t *testing.T) {
 	d := randomTable(tableSpec{rows: 30_000, numerical: 6, categorical: 2, bins: 60, missing: 0.1, seed: 6})
 	p := small()

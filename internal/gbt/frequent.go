@@ -1,7 +1,7 @@
 package gbt
 
-// frequentBins holds each feature's most frequent bin. In a table of mostly zeros it is several times as fast to add only the other bins
-// and to give the most frequent one the remainder of the total; integer sums come out the same.
+// frequentBins holds each feature's most frequent bin. In a table of mostly zeros it is several times as fast to add
+// only the other bins and to give the most frequent one the remainder of the total; integer sums come out the same.
 type frequentBins struct {
 	bin   []byte    // by feature, padded to whole vectors
 	share []float64 // of the sampled rows in that bin
@@ -34,8 +34,8 @@ func findFrequentBins(d *Data) frequentBins {
 	return frequent
 }
 
-// chooseWay estimates the cost of adding a row, in additions to a bin. The constants come from timing whole trainings with 28 and with
-// 400 features; they affect only speed.
+// chooseWay estimates the cost of adding a row, in additions to a bin. The constants come from timing whole trainings
+// with 28 and with 400 features; they affect only speed.
 func chooseWay(d *Data, frequent *frequentBins, features []int) way {
 	width := float64(len(d.Features))
 	chosen := float64(len(features))

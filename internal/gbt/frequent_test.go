@@ -53,26 +53,28 @@ func TestSparseHistogramsAreExact(t *testing.T) {
 		for _, rows := range [][]uint32{all, some, all[50:51]} {
 			for _, chosen := range [][]uint32{features, few} {
 				for _, threads := range []int{1, 3} {
-					t.Run(fmt.Sprintf("%d rows, %d of %d features, %d threads", len(rows), len(chosen), width, threads), func(t *testing.T) {
-						c := newHistogramBuilder(&d.Data, testPool(t, threads))
-						list := ints(chosen)
-						c.begin(list, gh, packing{hessianBits: bitsVaryingHessian})
-						if canPickBytes() && c.way != waySparse {
-							t.Fatalf("added the way %d", c.way)
-						}
-						h := built(c, rows)
-						if f := c.stray(); f >= 0 {
-							t.Fatalf("feature %d has stray bins", f)
-						}
-						want := naive(&d.Data, rows, list, gh, c.kernel.pack, c.offset)
-						for _, f := range list {
-							for i := c.offset[f]; i < c.offset[f+1]; i++ {
-								if g, hs := h.at(i, c.kernel.pack); g != want[i].g || hs != want[i].h {
-									t.Fatalf("feature %d, bin %d: got %d, %d, want %d, %d", f, i-c.offset[f], g, hs, want[i].g, want[i].h)
+					t.Run(fmt.Sprintf("%d rows, %d of %d features, %d threads", len(rows), len(chosen), width, threads),
+						func(t *testing.T) {
+							c := newHistogramBuilder(&d.Data, testPool(t, threads))
+							list := ints(chosen)
+							c.begin(list, gh, packing{hessianBits: bitsVaryingHessian})
+							if canPickBytes() && c.way != waySparse {
+								t.Fatalf("added the way %d", c.way)
+							}
+							h := built(c, rows)
+							if f := c.stray(); f >= 0 {
+								t.Fatalf("feature %d has stray bins", f)
+							}
+							want := naive(&d.Data, rows, list, gh, c.kernel.pack, c.offset)
+							for _, f := range list {
+								for i := c.offset[f]; i < c.offset[f+1]; i++ {
+									if g, hs := h.at(i, c.kernel.pack); g != want[i].g || hs != want[i].h {
+										t.Fatalf("feature %d, bin %d: got %d, %d, want %d, %d", f, i-c.offset[f], g, hs,
+											want[i].g, want[i].h)
+									}
 								}
 							}
-						}
-					})
+						})
 				}
 			}
 		}
@@ -153,7 +155,8 @@ func TestStrayByteOfAnIgnoredColumnIsNoError(t *testing.T) {
 				}
 			}
 			got := mustTrain(t, &d.Data, p, Options{})
-			if !slices.EqualFunc(got.Model.Trees, want.Model.Trees, func(a, b *Tree) bool { return slices.Equal(a.LeafValue, b.LeafValue) }) {
+			if !slices.EqualFunc(got.Model.Trees, want.Model.Trees,
+				func(a, b *Tree) bool { return slices.Equal(a.LeafValue, b.LeafValue) }) {
 				t.Error("an ignored column changes the model")
 			}
 		})

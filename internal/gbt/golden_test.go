@@ -16,9 +16,10 @@ var update = flag.Bool("update", false, "write testdata/models/want.txt anew")
 // goldenTrials cover both objectives, weights, all parameters of randomParams, sampling and limits.
 const goldenTrials = 48
 
-// TestModelBytesOnEveryProcessor compares hashes of tables, models, refits and contributions with those written on amd64 with AVX-512. It
-// runs with and without assembly, and on arm64, whose compiler fuses x*y + z wherever a conversion does not forbid it. A line that begins
-// with another table says nothing of models: the generator of tables has changed then.
+// TestModelBytesOnEveryProcessor compares hashes of tables, models, refits and contributions with those written on
+// amd64 with AVX-512. It runs with and without assembly, and on arm64, whose compiler fuses x*y + z wherever a
+// conversion does not forbid it. A line that begins with another table says nothing of models: the generator of tables
+// has changed then.
 func TestModelBytesOnEveryProcessor(t *testing.T) {
 	var got strings.Builder
 	for seed := range uint64(goldenTrials) {
@@ -36,7 +37,8 @@ func TestModelBytesOnEveryProcessor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.String() != string(want) {
-		t.Errorf("training %d random trials gives other bytes (if models are meant to change: go test ./gbt -run ModelBytes -update): %s",
+		t.Errorf("training %d random trials gives other bytes (if models are meant to change: go test ./gbt -run "+
+			"ModelBytes -update): %s",
 			goldenTrials, firstDifference([]byte(got.String()), want))
 	}
 }
@@ -72,5 +74,6 @@ func goldenLine(t *testing.T, seed uint64) string {
 
 	short := func(b []byte) string { sum := sha256.Sum256(b); return fmt.Sprintf("%x", sum[:6]) }
 	table := trial.fingerprint()
-	return fmt.Sprintf("%d table %x model %s refit %s contributions %s", seed, table[:6], short(text(t, m)), short(text(t, renewed.Model)), short(numbers))
+	return fmt.Sprintf("%d table %x model %s refit %s contributions %s", seed, table[:6], short(text(t, m)),
+		short(text(t, renewed.Model)), short(numbers))
 }

@@ -4,11 +4,12 @@ import "math"
 
 // The gradient loops run once per row and tree. Both round g/g1 and h/h1 to whole numbers at random, up with the
 // probability of the fraction (as in quantized training, Shi et al., NeurIPS 2022): rounding to nearest would shift
-// thousands of equal gradients the same way, and with them every leaf. Conversions of products prevent that arm64's compiler fuses them with
-// roundRandomly's addition.
+// thousands of equal gradients the same way, and with them every leaf. Conversions of products prevent that arm64's
+// compiler fuses them with roundRandomly's addition.
 
 // fillBinaryGo is logistic loss: g = p - y, h = p (1 - p).
-func fillBinaryGo(gh []uint32, raw []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int, k key) {
+func fillBinaryGo(gh []uint32, raw []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int,
+	k key) {
 	gInv, hInv := 1/pack.g1, 1/pack.h1
 	for r := lo; r < hi; r++ {
 		y := float64(label[r])
@@ -46,8 +47,8 @@ func fillRegression(gh []uint32, raw []float64, label, weight []float32, pack pa
 	}
 }
 
-// roundRandomly rounds x up with the probability of its fraction, else down, as decided by the low 32 bits of u. The offset turns the
-// conversion, which truncates towards zero, into a floor.
+// roundRandomly rounds x up with the probability of its fraction, else down, as decided by the low 32 bits of u. The
+// offset turns the conversion, which truncates towards zero, into a floor.
 func roundRandomly(x float64, u uint64) int32 {
 	return int32(int64(x+float64(float64(uint32(u))*randomUnit)+roundOffset) - roundOffset)
 }
@@ -57,8 +58,8 @@ const (
 	roundOffset = 1 << 30
 )
 
-// sigmoid is 1 / (1 + e^-x) to about nine digits, far finer than the grid that gradients are rounded to, and with the same bits on every
-// machine: no fused multiply-add (the float64 conversions prevent it) and no library exponential.
+// sigmoid is 1 / (1 + e^-x) to about nine digits, far finer than the grid that gradients are rounded to, and with the
+// same bits on every machine: no fused multiply-add (the float64 conversions prevent it) and no library exponential.
 func sigmoid(x float64) float64 {
 	return 1 / (1 + expNegative(min(max(x, -sigmoidLimit), sigmoidLimit)))
 }
@@ -74,8 +75,8 @@ const (
 	mantissaBits = 52 // of a float64; the exponent stands above them
 )
 
-// expTaylor are the coefficients of t^8 down to t^2; the last two are 1. The table is for the assembly; expNegative has them as constants of
-// its straight line, which a loop over a table would slow down.
+// expTaylor are the coefficients of t^8 down to t^2; the last two are 1. The table is for the assembly; expNegative has
+// them as constants of its straight line, which a loop over a table would slow down.
 var expTaylor = [7]float64{1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5}
 
 // expNegative is e^-x for |x| <= 40: 2^n e^t with |t| <= ln(2)/2 and a Taylor polynomial of degree 8, whose error is

@@ -87,8 +87,8 @@ func newGrower(p *Params, d *Data, pool *pool) *grower {
 	return g
 }
 
-// grow grows tree number tree from the rows' packed gradients, on the first bag rows of order. It returns nil if no split improves the
-// loss. A large tree takes minutes, so ctx is checked before every split.
+// grow grows tree number tree from the rows' packed gradients, on the first bag rows of order. It returns nil if no
+// split improves the loss. A large tree takes minutes, so ctx is checked before every split.
 func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack packing) (*Tree, error) {
 	if len(g.usableFeatures) == 0 {
 		return nil, nil
@@ -137,14 +137,17 @@ func (g *grower) newTree() *Tree {
 	}
 	return &Tree{
 		Shrinkage: g.p.LearningRate,
-		Feature:   make([]int, 0, n), Threshold: make([]float64, 0, n), Decision: make([]uint8, 0, n), Left: make([]int, 0, n), Right: make([]int, 0, n),
-		Gain: make([]float64, 0, n), InternalValue: make([]float64, 0, n), InternalWeight: make([]float64, 0, n), InternalCount: make([]int, 0, n),
-		LeafValue: make([]float64, 0, n+1), LeafWeight: make([]float64, 0, n+1), LeafCount: make([]int, 0, n+1), left: make([]binSet, 0, n),
+		Feature:   make([]int, 0, n), Threshold: make([]float64, 0, n), Decision: make([]uint8, 0, n),
+		Left: make([]int, 0, n), Right: make([]int, 0, n),
+		Gain: make([]float64, 0, n), InternalValue: make([]float64, 0, n), InternalWeight: make([]float64, 0, n),
+		InternalCount: make([]int, 0, n),
+		LeafValue:     make([]float64, 0, n+1), LeafWeight: make([]float64, 0, n+1), LeafCount: make([]int, 0, n+1),
+		left: make([]binSet, 0, n),
 	}
 }
 
-// growRoot makes the root leaf and finds its best split. Every row has one bin of every feature, so any feature's sums are the sums over
-// the rows. A byte beyond its feature's bins would be missing from the sums and is an error.
+// growRoot makes the root leaf and finds its best split. Every row has one bin of every feature, so any feature's sums
+// are the sums over the rows. A byte beyond its feature's bins would be missing from the sums and is an error.
 func (g *grower) growRoot(bag int) error {
 	pair := g.histograms.build(g.order[:bag], histogram{}, 0)
 	g.pool.parallel(len(g.features), minFeatures, func(_, lo, hi int) {
@@ -156,7 +159,8 @@ func (g *grower) growRoot(bag int) error {
 
 	root := leaf{rows: g.order[:bag], spare: g.spare[:bag], parent: -1, l2: g.splitScorer.l2, hist: pair.smaller}
 	if f := g.histograms.stray(); f >= 0 {
-		return fmt.Errorf("%w: feature %q has rows with a bin beyond its %d", ErrData, g.data.Features[f].Name, g.data.Features[f].Bins)
+		return fmt.Errorf("%w: feature %q has rows with a bin beyond its %d", ErrData, g.data.Features[f].Name,
+			g.data.Features[f].Bins)
 	}
 	root.sums = g.histograms.total(root.hist)
 	root.out = g.splitScorer.output(root.sums, root.l2)
@@ -183,8 +187,8 @@ func (g *grower) mostGain() int {
 	return best
 }
 
-// split replaces leaf i by its children. As in LightGBM, the left child keeps the leaf's number and the right one gets the next free
-// number.
+// split replaces leaf i by its children. As in LightGBM, the left child keeps the leaf's number and the right one gets
+// the next free number.
 func (g *grower) split(i int) {
 	parent := g.leaves[i]
 	node := g.addNode(i, &parent)
@@ -238,8 +242,9 @@ func (g *grower) addNode(i int, l *leaf) int {
 	return node
 }
 
-// value is a leaf's value in the model: its output in units of raw scores, shrunk by learning_rate. The output is kept in the leaf only where
-// it depends on the leaf's ancestors (path_smooth, monotone bounds); elsewhere it follows from the sums.
+// value is a leaf's value in the model: its output in units of raw scores, shrunk by learning_rate. The output is kept
+// in the leaf only where it depends on the leaf's ancestors (path_smooth, monotone bounds); elsewhere it follows from
+// the sums.
 func (g *grower) value(l *leaf) float64 {
 	if !g.splitScorer.plain {
 		return l.out * g.splitScorer.outputUnit() * g.p.LearningRate
@@ -260,8 +265,8 @@ func (g *grower) finish() {
 	}
 }
 
-// scattered estimates the share of the bag's rows whose score is more than a cache line behind that of the previous row in their leaf:
-// nearly all if rows are in random order, few in a table recorded in runs of similar rows.
+// scattered estimates the share of the bag's rows whose score is more than a cache line behind that of the previous row
+// in their leaf: nearly all if rows are in random order, few in a table recorded in runs of similar rows.
 func (g *grower) scattered() float64 {
 	far, all := 0.0, 0.0
 	for i := range g.leaves {
@@ -280,8 +285,9 @@ func (g *grower) scattered() float64 {
 	return far / all
 }
 
-// addLeafValues adds the tree's values to the scores of the bag's rows, whose leaves are known. Going leaf by leaf would jump across all
-// scores and share cache lines between goroutines; so it goes by windows of neighbouring rows and, within a window, by leaf.
+// addLeafValues adds the tree's values to the scores of the bag's rows, whose leaves are known. Going leaf by leaf
+// would jump across all scores and share cache lines between goroutines; so it goes by windows of neighbouring rows
+// and, within a window, by leaf.
 func (g *grower) addLeafValues(raw []float64) {
 	span := max(window, 64*len(g.leaves)) // several dozen rows per leaf and window
 

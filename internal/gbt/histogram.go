@@ -2,8 +2,8 @@ package gbt
 
 import "slices"
 
-// A histogram holds, for every bin of every feature, the sums of gradients and hessians of the rows of one leaf that have
-// that bin. While a leaf has at most maxPackedRows rows, one 64-bit word per bin is enough (packing); above, two.
+// A histogram holds, for every bin of every feature, the sums of gradients and hessians of the rows of one leaf that
+// have that bin. While a leaf has at most maxPackedRows rows, one 64-bit word per bin is enough (packing); above, two.
 type histogram struct {
 	packed []int64 // one word per bin; nil for a large leaf
 	wide   []wide  // separate sums; nil if packed is used
@@ -11,11 +11,11 @@ type histogram struct {
 
 type wide struct{ g, h int64 }
 
-// histogramBuilder makes histograms, which are sums and not counts. It owns their layout (where a feature's bins begin), the kernel's
-// workspaces and the free list, and knows nothing about trees.
+// histogramBuilder makes histograms, which are sums and not counts. It owns their layout (where a feature's bins
+// begin), the kernel's workspaces and the free list, and knows nothing about trees.
 //
-// The order of use is begin, once per tree; then for each split build, reduce for each feature, and release. A histogram goes back to the
-// free list with free.
+// The order of use is begin, once per tree; then for each split build, reduce for each feature, and release. A
+// histogram goes back to the free list with free.
 type histogramBuilder struct {
 	data     *Data
 	offset   []int // the bins of feature f are at offset[f] .. offset[f+1]
@@ -34,8 +34,8 @@ type histogramBuilder struct {
 	kernel   kernel // without its workspace
 }
 
-// workspace is where one goroutine adds up at most maxPackedRows rows: stride words per place, so that addressing a bin needs no lookup. Words beyond a
-// feature's bins stay zero unless the table has an invalid byte.
+// workspace is where one goroutine adds up at most maxPackedRows rows: stride words per place, so that addressing a bin
+// needs no lookup. Words beyond a feature's bins stay zero unless the table has an invalid byte.
 type workspace struct {
 	words    []int64
 	rowWords []int64 // the words of the rows being added, at most kernelRows
@@ -54,14 +54,16 @@ const (
 )
 
 func newHistogramBuilder(d *Data, pool *pool) *histogramBuilder {
-	hb := &histogramBuilder{data: d, pool: pool, offset: make([]int, len(d.Features)+1), spaces: make([]workspace, pool.size),
-		inUse: make([]bool, pool.size)}
+	hb := &histogramBuilder{data: d, pool: pool, offset: make([]int, len(d.Features)+1),
+		spaces: make([]workspace, pool.size),
+		inUse:  make([]bool, pool.size)}
 
 	for f := range d.Features {
 		hb.offset[f+1] = hb.offset[f] + d.Features[f].Bins
 	}
 	for i := range hb.spaces {
-		hb.spaces[i] = workspace{words: make([]int64, stride*len(d.Features)), rowWords: make([]int64, kernelRows), buffers: newBuffers(len(d.Features))}
+		hb.spaces[i] = workspace{words: make([]int64, stride*len(d.Features)), rowWords: make([]int64, kernelRows),
+			buffers: newBuffers(len(d.Features))}
 	}
 
 	hb.frequent = findFrequentBins(d)
@@ -118,16 +120,18 @@ func (hb *histogramBuilder) stray() int {
 	return -1
 }
 
-// histogramPair is the histograms of the two children of a leaf while they are made. The smaller one's rows have been added, but the
-// goroutines' sums are still to be reduced, feature by feature; with a parent, the larger one is then the parent less the smaller.
+// histogramPair is the histograms of the two children of a leaf while they are made. The smaller one's rows have been
+// added, but the goroutines' sums are still to be reduced, feature by feature; with a parent, the larger one is then
+// the parent less the smaller.
 type histogramPair struct {
 	smaller, parent, larger histogram
 	spaces                  []*workspace // workspaces with sums of the smaller leaf
 }
 
-// build begins the histograms of two children. rows are the smaller leaf's; rest is the number of the larger leaf's, whose histogram will
-// be parent less the smaller one. A zero parent means that there is no larger leaf: rows are the root's. Only one pair may be in use at a
-// time: reduce all its features, then call release. The pair takes over parent.
+// build begins the histograms of two children. rows are the smaller leaf's; rest is the number of the larger leaf's,
+// whose histogram will be parent less the smaller one. A zero parent means that there is no larger leaf: rows are the
+// root's. Only one pair may be in use at a time: reduce all its features, then call release. The pair takes over
+// parent.
 func (hb *histogramBuilder) build(rows []uint32, parent histogram, rest int) *histogramPair {
 	pair := &hb.pair
 	*pair = histogramPair{parent: parent, larger: parent, spaces: pair.spaces[:0]}
@@ -166,7 +170,8 @@ func (hb *histogramBuilder) buildAlone(worker int, rows []uint32, smaller, paren
 	return histogramPair{smaller: smaller, parent: parent, larger: parent, spaces: []*workspace{space}}
 }
 
-// addSmall divides a small leaf's rows between goroutines; their words can be added, because all rows together fit a word.
+// addSmall divides a small leaf's rows between goroutines; their words can be added, because all rows together fit a
+// word.
 func (hb *histogramBuilder) addSmall(rows []uint32) {
 	hb.pool.parallel(len(rows), grain/16, func(worker, lo, hi int) {
 		hb.addTo(&hb.spaces[worker], rows[lo:hi])
@@ -174,8 +179,8 @@ func (hb *histogramBuilder) addSmall(rows []uint32) {
 	})
 }
 
-// addLarge adds rows chunk by chunk, and each chunk's words to sums that cannot overflow. The first goroutine's sums are the histogram
-// itself, so nothing of its space is left to add.
+// addLarge adds rows chunk by chunk, and each chunk's words to sums that cannot overflow. The first goroutine's sums
+// are the histogram itself, so nothing of its space is left to add.
 func (hb *histogramBuilder) addLarge(rows []uint32, first []wide) {
 	clear(first) // even if other goroutines do all the work
 	hb.spaces[0].sums = first

@@ -51,8 +51,8 @@ func (k *kernel) fill(space *workspace, rows []uint32) []int64 {
 	return words
 }
 
-// touch brings the bytes of rows into the cache. What it returns has no meaning; it keeps the loads from being optimised
-// away.
+// touch brings the bytes of rows into the cache. What it returns has no meaning; it keeps the loads from being
+// optimised away.
 func (k *kernel) touch(rows []uint32) (sum byte) {
 	for _, r := range rows {
 		p := unsafe.Add(k.table, int(r)*k.width)
@@ -80,7 +80,8 @@ func (k *kernel) addRowsGo(words unsafe.Pointer, rows []uint32, rowWords []int64
 		w := rowWords[i]
 		p := unsafe.Add(k.table, int(r)*k.width)
 		for at := 0; at < whole; at += kernelWidth {
-			// Of eight neighbouring features; the first one's is the lowest byte on little-endian processors, which all of Batch's are.
+			// Of eight neighbouring features; the first one's is the lowest byte on little-endian processors, which all
+			// of Batch's are.
 			bins := *(*uint64)(unsafe.Add(p, at))
 			h := unsafe.Add(words, at*strideBytes)
 			*(*int64)(unsafe.Add(h, uintptr(bins&255)*8)) += w

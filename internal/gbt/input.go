@@ -11,13 +11,14 @@ import (
 	"sort"
 )
 
-// InputModel is a model in the terms of a table: its splits are cuts between that table's bins. Training continues it, and its prediction
-// for bins is its prediction for the rows behind them.
+// InputModel is a model in the terms of a table: its splits are cuts between that table's bins. Training continues it,
+// and its prediction for bins is its prediction for the rows behind them.
 type InputModel struct {
 	*Model
 	// SHA256 is the hexadecimal hash of the text that the model was read from.
 	SHA256 string
-	// Cuts is the number of splits on numerical features, and Moved how many of them were inside a bin and moved to its edge.
+	// Cuts is the number of splits on numerical features, and Moved how many of them were inside a bin and moved to its
+	// edge.
 	Cuts, Moved int
 }
 
@@ -37,14 +38,16 @@ func (m *Model) Of(features []Feature) bool {
 	return slices.Equal(names, m.FeatureNames)
 }
 
-// OnBins translates a model to a table with these features. to gives the table's feature for each of the model's, below 0 for none; if to
-// is nil, features are matched by name. Names in a model file are sanitised, so two of the table's names may become the same; a caller that
-// knows the table that the model was trained on passes to. If a threshold is inside one of the table's bins, no split between bins is
-// equivalent, and the nearer edge is used. codes gives, for a categorical feature of the table, the model's category of each bin; if
-// codes or what it gives is nil, they are the same numbers.
+// OnBins translates a model to a table with these features. to gives the table's feature for each of the model's, below
+// 0 for none; if to is nil, features are matched by name. Names in a model file are sanitised, so two of the table's
+// names may become the same; a caller that knows the table that the model was trained on passes to. If a threshold is
+// inside one of the table's bins, no split between bins is equivalent, and the nearer edge is used. codes gives, for a
+// categorical feature of the table, the model's category of each bin; if codes or what it gives is nil, they are the
+// same numbers.
 //
 // A model that splits on a feature that the table lacks, or has as another kind, is refused with an *InputError.
-func (m *Model) OnBins(features []Feature, to func(feature int) int, codes func(feature int) []int) (*InputModel, error) {
+func (m *Model) OnBins(features []Feature, to func(feature int) int, codes func(feature int) []int) (*InputModel,
+	error) {
 	out := &InputModel{Model: &Model{Objective: m.Objective, Params: m.Params}, SHA256: m.sum}
 	if out.SHA256 == "" { // not read from a file
 		var text bytes.Buffer
@@ -77,7 +80,8 @@ func sumOf(text []byte) string {
 }
 
 // translate returns the tree with splits on the table's features and bins. Leaves are unchanged.
-func (m *InputModel) translate(t *Tree, names []string, features []Feature, to func(int) int, codes func(int) []int) (*Tree, error) {
+func (m *InputModel) translate(t *Tree, names []string, features []Feature, to func(int) int,
+	codes func(int) []int) (*Tree, error) {
 	out := *t
 	out.Feature = slices.Clone(t.Feature)
 	out.Threshold = slices.Clone(t.Threshold)
@@ -93,7 +97,8 @@ func (m *InputModel) translate(t *Tree, names []string, features []Feature, to f
 		out.Feature[node] = at
 		if f.Categorical != (t.Decision[node]&decisionCategorical != 0) {
 			kinds := map[bool]string{false: "a number", true: "a category"}
-			return nil, inputErrorf("%.60q is %s to it and %s in the dataset", names[was], kinds[!f.Categorical], kinds[f.Categorical])
+			return nil, inputErrorf("%.60q is %s to it and %s in the dataset", names[was], kinds[!f.Categorical],
+				kinds[f.Categorical])
 		}
 
 		if f.Categorical {
@@ -143,8 +148,8 @@ func (m *InputModel) cut(t *Tree, node int, f *Feature) error {
 	return nil
 }
 
-// edge returns the last bin of present values below a threshold, -1 if there is none, and the equivalent threshold at that edge. A
-// threshold that equals a bin's largest value, or is beyond all values, is unchanged.
+// edge returns the last bin of present values below a threshold, -1 if there is none, and the equivalent threshold at
+// that edge. A threshold that equals a bin's largest value, or is beyond all values, is unchanged.
 func (f *Feature) edge(threshold float64) (last int, moved float64) {
 	bins := f.valueBins()
 	bin := sort.SearchFloat64s(f.Bounds, threshold)
@@ -166,8 +171,8 @@ func (f *Feature) edge(threshold float64) (last int, moved float64) {
 		return bin - 1, f.Bounds[bin-1]
 	}
 
-	// Use the nearer edge; on a tie the lower one: LightGBM cuts midway between two values, the upper of which is alone in its bin, and
-	// rounds up.
+	// Use the nearer edge; on a tie the lower one: LightGBM cuts midway between two values, the upper of which is alone
+	// in its bin, and rounds up.
 	low, high := f.Bounds[bin-1], f.Max
 	if bin < len(f.Bounds) {
 		high = f.Bounds[bin]
@@ -198,8 +203,8 @@ func (m *InputModel) check(d *Data, obj objective) error {
 	return nil
 }
 
-// begin sets the initial scores: a constant, or the input model's scores, which are computed for all rows. Training rows exclude
-// Options.Shift.
+// begin sets the initial scores: a constant, or the input model's scores, which are computed for all rows. Training
+// rows exclude Options.Shift.
 func (b *booster) begin(ctx context.Context) error {
 	m := b.opt.Input
 	if m == nil {
@@ -230,9 +235,10 @@ func (b *booster) carried() float64 {
 	return b.opt.Shift
 }
 
-// treesBefore is the number of trees in the input model. Random choices continue from there: a model continued on the data it was grown on
-// gets the same trees as an uninterrupted training, on two conditions. Random choices are keyed by rounds, so every round so far must have
-// given a tree. And there must be no Options.Shift: adding and subtracting it rounds the scores.
+// treesBefore is the number of trees in the input model. Random choices continue from there: a model continued on the
+// data it was grown on gets the same trees as an uninterrupted training, on two conditions. Random choices are keyed by
+// rounds, so every round so far must have given a tree. And there must be no Options.Shift: adding and subtracting it
+// rounds the scores.
 func (b *booster) treesBefore() int {
 	if b.opt.Input == nil {
 		return 0

@@ -74,7 +74,8 @@ func TestOnBinsWithoutCodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(got, want) {
-		t.Error("a model of three categories, translated to its own table without codes, predicts other scores than before")
+		t.Error("a model of three categories, translated to its own table without codes, predicts other scores than " +
+			"before")
 	}
 }
 
@@ -141,7 +142,8 @@ func TestLightGBMRefits(t *testing.T) {
 
 			var first []byte
 			for _, threads := range []int{1, 3} {
-				res, err := Refit(t.Context(), &d, p, Options{Threads: threads, Input: onBins(t, readModel(t, file), &d)})
+				res, err := Refit(t.Context(), &d, p,
+					Options{Threads: threads, Input: onBins(t, readModel(t, file), &d)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -170,12 +172,13 @@ func withoutParams(t *testing.T, m *Model) string {
 	return trees
 }
 
-// TestContinuedIsWhatItWouldHaveBeen stops trainings, writes and reads their models, and continues them: the trees are those of an
-// uninterrupted training, however it draws rows and features.
+// TestContinuedIsWhatItWouldHaveBeen stops trainings, writes and reads their models, and continues them: the trees are
+// those of an uninterrupted training, however it draws rows and features.
 func TestContinuedIsWhatItWouldHaveBeen(t *testing.T) {
 	long(t)
 	for _, regression := range []bool{false, true} {
-		d := randomTable(tableSpec{rows: 4000, numerical: 6, categorical: 2, bins: 40, missing: 0.1, weights: true, regression: regression, seed: 5})
+		d := randomTable(tableSpec{rows: 4000, numerical: 6, categorical: 2, bins: 40, missing: 0.1, weights: true,
+			regression: regression, seed: 5})
 		for name, change := range variants() {
 			p := small()
 			if regression {
@@ -193,7 +196,8 @@ func TestContinuedIsWhatItWouldHaveBeen(t *testing.T) {
 			p.NumIterations -= 5
 			got := mustTrain(t, &d.Data, p, Options{Threads: 2, Input: onBins(t, read, &d.Data)}).Model
 			if withoutParams(t, got) != withoutParams(t, whole) {
-				t.Errorf("%s, regression %t: a continued model has other trees than one that never stopped", name, regression)
+				t.Errorf("%s, regression %t: a continued model has other trees than one that never stopped", name,
+					regression)
 			}
 		}
 	}
@@ -237,8 +241,8 @@ func TestContinuedFromCheckpoint(t *testing.T) {
 	}
 }
 
-// TestOnBins has a table with other bins, more features and in another order: the translated model predicts for the table's bins what the
-// original predicts for raw values.
+// TestOnBins has a table with other bins, more features and in another order: the translated model predicts for the
+// table's bins what the original predicts for raw values.
 func TestOnBins(t *testing.T) {
 	old := randomTable(tableSpec{rows: 3000, numerical: 6, categorical: 1, bins: 50, missing: 0.1, seed: 2})
 	m := mustTrain(t, &old.Data, small(), Options{}).Model
@@ -316,8 +320,12 @@ func TestInputRefused(t *testing.T) {
 		change func(*Model, []Feature)
 		want   string
 	}{
-		"renamed":  {func(_ *Model, f []Feature) { f[0].Name = "other" }, `it splits by "numa", which the dataset does not have`},
-		"category": {func(_ *Model, f []Feature) { f[0] = Feature{Name: "numa", Bins: 3, Categorical: true, Missing: -1} }, `"numa" is a number to it and a category in the dataset`},
+		"renamed": {func(_ *Model, f []Feature) { f[0].Name = "other" },
+			`it splits by "numa", which the dataset does not have`},
+		"category": {func(_ *Model, f []Feature) {
+			f[0] = Feature{Name: "numa", Bins: 3, Categorical: true,
+				Missing: -1}
+		}, `"numa" is a number to it and a category in the dataset`},
 		"zero": {func(m *Model, _ []Feature) {
 			first := *m.Trees[0]
 			first.Decision = slices.Clone(first.Decision)
@@ -332,7 +340,8 @@ func TestInputRefused(t *testing.T) {
 		features, changed := slices.Clone(d.Features), m.truncated(len(m.Trees))
 		tc.change(changed, features)
 		var refused *InputError
-		if _, err := changed.OnBins(features, nil, func(int) []int { return nil }); !errors.As(err, &refused) || !strings.Contains(err.Error(), tc.want) {
+		if _, err := changed.OnBins(features, nil, func(int) []int { return nil }); !errors.As(err, &refused) ||
+			!strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, expected %q", name, err, tc.want)
 		}
 	}
@@ -340,9 +349,11 @@ func TestInputRefused(t *testing.T) {
 	in := onBins(t, m, &d.Data)
 	p := small()
 	p.Objective = "regression"
-	for name, train := range map[string]func(context.Context, *Data, Params, Options) (*Result, error){"continue": Train, "refit": Refit} {
+	for name, train := range map[string]func(context.Context, *Data, Params, Options) (*Result,
+		error){"continue": Train, "refit": Refit} {
 		var refused *InputError
-		if _, err := train(t.Context(), &d.Data, p, Options{Input: in}); !errors.As(err, &refused) || !strings.Contains(err.Error(), "its objective") {
+		if _, err := train(t.Context(), &d.Data, p, Options{Input: in}); !errors.As(err, &refused) ||
+			!strings.Contains(err.Error(), "its objective") {
 			t.Errorf("%s with another objective: %v", name, err)
 		}
 	}
@@ -358,8 +369,8 @@ func TestInputRefused(t *testing.T) {
 	}
 }
 
-// TestRefitHere refits on the rows that the model was grown on: with a learning rate of 1 and without sampling, leaves stay the same up to
-// the rounding of gradients, and a constant added to all scores is carried along.
+// TestRefitHere refits on the rows that the model was grown on: with a learning rate of 1 and without sampling, leaves
+// stay the same up to the rounding of gradients, and a constant added to all scores is carried along.
 func TestRefitHere(t *testing.T) {
 	d := randomTable(tableSpec{rows: 6000, numerical: 5, bins: 30, missing: 0.1, weights: true, seed: 8})
 	v := randomTable(tableSpec{rows: 500, numerical: 5, bins: 30, missing: 0.1, seed: 8})
@@ -369,7 +380,8 @@ func TestRefitHere(t *testing.T) {
 		p := p
 		p.RefitDecayRate = 0.25
 		trees := 0
-		res, err := Refit(t.Context(), &d.Data, p, Options{Threads: 2, Shift: shift, Input: onBins(t, m, &d.Data), Valid: &v.Data, Eval: logLoss(v.Label),
+		res, err := Refit(t.Context(), &d.Data, p, Options{Threads: 2, Shift: shift, Input: onBins(t, m, &d.Data),
+			Valid: &v.Data, Eval: logLoss(v.Label),
 			OnTree: func(Progress) error { trees++; return nil }})
 		if err != nil {
 			t.Fatal(err)
@@ -380,7 +392,8 @@ func TestRefitHere(t *testing.T) {
 			t.Errorf("shift %v, row %d: %v, and %v before", shift, r, got[r], want[r])
 		}
 		raw, _ := res.Model.PredictBinned(&v.Data, 1)
-		if score, _ := logLoss(v.Label)(raw); math.Abs(score-res.Metric) > 1e-12 || trees != len(m.Trees) || res.Stopped != StopRefit {
+		if score, _ := logLoss(v.Label)(raw); math.Abs(score-res.Metric) > 1e-12 || trees != len(m.Trees) ||
+			res.Stopped != StopRefit {
 			t.Errorf("score %v, of the model %v; told of %d trees; %s", res.Metric, score, trees, res.Stopped)
 		}
 	}

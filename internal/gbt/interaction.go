@@ -8,19 +8,21 @@ import (
 	"strings"
 )
 
-// FeatureGroups restricts which features may be on one path from root to leaf: those of one group. It is written like LightGBM's
-// interaction_constraints, "[0,1],[2,3]" or "[[0,1],[2,3]]" by number, or by name, "name:[age,price],[site]". Features in no group are not
-// used at all. Empty means no restriction.
+// FeatureGroups restricts which features may be on one path from root to leaf: those of one group. It is written like
+// LightGBM's interaction_constraints, "[0,1],[2,3]" or "[[0,1],[2,3]]" by number, or by name,
+// "name:[age,price],[site]". Features in no group are not used at all. Empty means no restriction.
 type FeatureGroups string
 
-// parseGroups takes groups as text or as a list of lists and returns their canonical form, as far as it can be known without the table.
+// parseGroups takes groups as text or as a list of lists and returns their canonical form, as far as it can be known
+// without the table.
 func parseGroups(value any) (FeatureGroups, error) {
 	text, ok := value.(string)
 	if list, isList := value.([]any); isList {
 		text, ok = groupsText(list)
 	}
 	if !ok {
-		return "", fmt.Errorf("expected groups such as \"[0,1],[2,3]\" or \"%s[age,price],[site]\", found %s", byName, quoted(value))
+		return "", fmt.Errorf("expected groups such as \"[0,1],[2,3]\" or \"%s[age,price],[site]\", found %s", byName,
+			quoted(value))
 	}
 	if len(text) > maxColumnList {
 		return "", fmt.Errorf("%d bytes of groups; at most %d", len(text), maxColumnList)
@@ -37,13 +39,15 @@ func parseGroups(value any) (FeatureGroups, error) {
 		for i, word := range group {
 			if byNames {
 				if !groupable(word) {
-					return "", fmt.Errorf("the column name %.60q has marks that cannot be written here; give columns' numbers", word)
+					return "", fmt.Errorf("the column name %.60q has marks that cannot be written here; give "+
+						"columns' numbers", word)
 				}
 				continue
 			}
 			n, err := strconv.ParseUint(word, 10, 31)
 			if err != nil {
-				return "", fmt.Errorf("%.60q is not a column number; numbers count from 0, names come after %s", word, byName)
+				return "", fmt.Errorf("%.60q is not a column number; numbers count from 0, names come after %s", word,
+					byName)
 			}
 			group[i] = strconv.FormatUint(n, 10)
 		}

@@ -46,7 +46,8 @@ func trainChecked(t *testing.T, trial *trial, opt Options) int {
 
 // check recomputes from the rows everything that the tree claims.
 func (w *watch) check(t *Tree) error {
-	for _, step := range []func(*Tree) error{w.checkShape, w.checkRows, w.checkGradients, w.checkSums, w.checkNodes, w.checkScores, w.checkMemory} {
+	for _, step := range []func(*Tree) error{w.checkShape, w.checkRows, w.checkGradients, w.checkSums, w.checkNodes,
+		w.checkScores, w.checkMemory} {
 		if err := step(t); err != nil {
 			return err
 		}
@@ -59,7 +60,8 @@ func (w *watch) checkShape(t *Tree) error {
 		return err
 	}
 	if n := t.Leaves(); n < 2 || n > w.p.NumLeaves || n != len(t.Feature)+1 || n != len(w.grow.leaves) {
-		return fmt.Errorf("%d leaves, %d nodes, %d leaves of the grower; num_leaves %d", n, len(t.Feature), len(w.grow.leaves), w.p.NumLeaves)
+		return fmt.Errorf("%d leaves, %d nodes, %d leaves of the grower; num_leaves %d", n, len(t.Feature),
+			len(w.grow.leaves), w.p.NumLeaves)
 	}
 	depth := make([]int, len(t.Feature))
 	allowed := treeFeatures(&w.p, w.round-1, eligible(&w.p, w.data.Features))
@@ -79,8 +81,8 @@ func (w *watch) checkShape(t *Tree) error {
 	return nil
 }
 
-// checkRows makes sure that the leaves divide the bag, each with its rows in ascending order, and that every row is in the leaf to which
-// the tree sends it, by its bins and by its raw values.
+// checkRows makes sure that the leaves divide the bag, each with its rows in ascending order, and that every row is in
+// the leaf to which the tree sends it, by its bins and by its raw values.
 func (w *watch) checkRows(t *Tree) error {
 	out, used := w.grow.order[w.bag:], usedRows(w.data)
 	places := map[*uint32]int{} // in both arrays, and their owner
@@ -101,7 +103,8 @@ func (w *watch) checkRows(t *Tree) error {
 	}
 	slices.Sort(all)
 	if !slices.Equal(all, used) || !slices.IsSorted(out) {
-		return fmt.Errorf("the leaves' rows and those left out are not the %d rows in use; those left out ascend: %t", len(used), slices.IsSorted(out))
+		return fmt.Errorf("the leaves' rows and those left out are not the %d rows in use; those left out ascend: %t",
+			len(used), slices.IsSorted(out))
 	}
 	for i := range w.grow.leaves {
 		l := &w.grow.leaves[i]
@@ -114,7 +117,8 @@ func (w *watch) checkRows(t *Tree) error {
 				return fmt.Errorf("row %d lies in leaf %d; its bins lead to leaf %d", r, i, got)
 			}
 			if got := t.predict(w.table.row(int(r))); got != t.LeafValue[i] {
-				return fmt.Errorf("row %d lies in leaf %d of value %v; its raw values are predicted %v", r, i, t.LeafValue[i], got)
+				return fmt.Errorf("row %d lies in leaf %d of value %v; its raw values are predicted %v", r, i,
+					t.LeafValue[i], got)
 			}
 		}
 	}
@@ -133,8 +137,8 @@ func (w *watch) leafOf(t *Tree, row uint32) int {
 	return ^node
 }
 
-// checkGradients recomputes every gradient with the library's exponential; rounding may move it by one unit. Where the bag is small, those of other
-// rows are of an earlier tree.
+// checkGradients recomputes every gradient with the library's exponential; rounding may move it by one unit. Where the
+// bag is small, those of other rows are of an earlier tree.
 func (w *watch) checkGradients(*Tree) error {
 	weights := [2]float64{1, w.p.ScalePosWeight}
 	if b, ok := w.obj.(*binary); ok {
@@ -159,13 +163,15 @@ func (w *watch) checkGradients(*Tree) error {
 		gs, hs := pack.sums(pack.word(w.gh[r]))
 		gErr, hErr := math.Abs(float64(gs)-g*weight/pack.g1), math.Abs(float64(hs)-h*weight/pack.h1)
 		if !(gErr < 1.001 && hErr < 1.001) {
-			return fmt.Errorf("row %d: gradient and hessian %v, %v are packed as %d, %d of units %v, %v", r, g*weight, h*weight, gs, hs, pack.g1, pack.h1)
+			return fmt.Errorf("row %d: gradient and hessian %v, %v are packed as %d, %d of units %v, %v", r, g*weight,
+				h*weight, gs, hs, pack.g1, pack.h1)
 		}
 	}
 	return nil
 }
 
-// checkSums adds up the rows of every leaf and every subtree, in whole units, and compares with the sums of the grower and the tree.
+// checkSums adds up the rows of every leaf and every subtree, in whole units, and compares with the sums of the grower
+// and the tree.
 func (w *watch) checkSums(t *Tree) error {
 	pack := w.grow.splitScorer.pack
 	w.node, w.leaf = make([]wide, len(t.Feature)), make([]wide, t.Leaves())
@@ -176,8 +182,10 @@ func (w *watch) checkSums(t *Tree) error {
 			w.leaf[i] = w.leaf[i].and(wide{g, h})
 		}
 		s := w.leaf[i]
-		if (l.sums != sums{float64(s.g), float64(s.h)}) || t.LeafWeight[i] != float64(s.h)*pack.h1 || t.LeafCount[i] != len(l.rows) {
-			return fmt.Errorf("leaf %d has %d rows and sums %v; the grower says %v, the tree %d rows and %v", i, len(l.rows), s, l.sums, t.LeafCount[i], t.LeafWeight[i])
+		if (l.sums != sums{float64(s.g), float64(s.h)}) || t.LeafWeight[i] != float64(s.h)*pack.h1 ||
+			t.LeafCount[i] != len(l.rows) {
+			return fmt.Errorf("leaf %d has %d rows and sums %v; the grower says %v, the tree %d rows and %v", i,
+				len(l.rows), s, l.sums, t.LeafCount[i], t.LeafWeight[i])
 		}
 	}
 	for node := len(t.Feature) - 1; node >= 0; node-- { // children come after their parent
@@ -188,7 +196,8 @@ func (w *watch) checkSums(t *Tree) error {
 			count += n
 		}
 		if count != t.InternalCount[node] || float64(w.node[node].h)*pack.h1 != t.InternalWeight[node] {
-			return fmt.Errorf("node %d says %d rows and %v; its children have %d and %v", node, t.InternalCount[node], t.InternalWeight[node], count, w.node[node])
+			return fmt.Errorf("node %d says %d rows and %v; its children have %d and %v", node, t.InternalCount[node],
+				t.InternalWeight[node], count, w.node[node])
 		}
 	}
 	if t.InternalCount[0] != w.bag {
@@ -237,7 +246,8 @@ func (w *watch) smoothed(value, rows, parent float64) float64 {
 
 func near(a, b, scale float64) bool { return math.Abs(a-b) <= 1e-9*(math.Abs(a)+math.Abs(b)+scale) }
 
-// place is what the path to a node implies for its value: the value before shrinkage, its bounds, and the features above.
+// place is what the path to a node implies for its value: the value before shrinkage, its bounds, and the features
+// above.
 type place struct {
 	value, low, high float64
 	path             []int
@@ -285,7 +295,8 @@ func (w *watch) checkNodes(t *Tree) error {
 	return nil
 }
 
-// children returns the places of a node's children; gain is the split's reduction of the loss, a difference of numbers of magnitude scale.
+// children returns the places of a node's children; gain is the split's reduction of the loss, a difference of numbers
+// of magnitude scale.
 func (w *watch) children(t *Tree, node int, at place) (both [2]place, gain, scale float64) {
 	feature, s := &w.data.Features[t.Feature[node]], w.node[node]
 	l2, own := w.p.LambdaL2, w.best(s, w.p.LambdaL2)
@@ -334,7 +345,8 @@ func (w *watch) checkMeeting(t *Tree, node int, path []int) error {
 		}
 	}
 	if len(groups) > 0 {
-		return fmt.Errorf("node %d splits feature %d below %v, and the groups are %v", node, t.Feature[node], path, groups)
+		return fmt.Errorf("node %d splits feature %d below %v, and the groups are %v", node, t.Feature[node], path,
+			groups)
 	}
 	return nil
 }
@@ -346,7 +358,8 @@ func (w *watch) checkSizes(t *Tree, node int) error {
 	for _, child := range []int{t.Left[node], t.Right[node]} {
 		s, _ := w.sums(t, child)
 		h := float64(s.h) * w.grow.splitScorer.pack.h1
-		if s.h < 1 || float64(s.h)*perH+0.5 < copies*float64(w.p.MinDataInLeaf)*(1-1e-9) || h < copies*w.p.MinSumHessian*(1-1e-9) {
+		if s.h < 1 || float64(s.h)*perH+0.5 < copies*float64(w.p.MinDataInLeaf)*(1-1e-9) ||
+			h < copies*w.p.MinSumHessian*(1-1e-9) {
 			return fmt.Errorf("child %d of node %d has sums %v, about %v rows", child, node, s, float64(s.h)*perH)
 		}
 	}
@@ -360,7 +373,8 @@ func (w *watch) checkScores(t *Tree) error {
 		v := t.LeafValue[w.leafOf(t, r)]
 		if len(w.trees) == 1 { // the bias was added to the tree after the scores
 			if l := w.leafOf(t, r); !near(w.raw[r]-w.score[r], v-w.bias, 1) {
-				return fmt.Errorf("row %d of leaf %d went from %v to %v, the leaf's value is %v", r, l, w.score[r], w.raw[r], v-w.bias)
+				return fmt.Errorf("row %d of leaf %d went from %v to %v, the leaf's value is %v", r, l, w.score[r],
+					w.raw[r], v-w.bias)
 			}
 			want[r] = w.raw[r]
 			continue
@@ -375,7 +389,8 @@ func (w *watch) checkScores(t *Tree) error {
 	return nil
 }
 
-// checkMemory makes sure that every histogram was freed exactly once, and that there are no more than PrivateBytes says.
+// checkMemory makes sure that every histogram was freed exactly once, and that there are no more than PrivateBytes
+// says.
 func (w *watch) checkMemory(*Tree) error {
 	c := w.grow.histograms
 	seen := map[*int64]bool{}
@@ -395,7 +410,8 @@ func (w *watch) checkMemory(*Tree) error {
 	return nil
 }
 
-// checkHistograms recounts every histogram that a leaf has, for all features in use, and makes sure that no two share memory.
+// checkHistograms recounts every histogram that a leaf has, for all features in use, and makes sure that no two share
+// memory.
 func checkHistograms(g *grower) error {
 	owner := map[any]int{}
 	for i, l := range knownLeaves(g) {
@@ -421,7 +437,8 @@ func checkHistograms(g *grower) error {
 			}
 			for b := range g.data.Features[f].Bins {
 				if gs, hs := l.hist.at(g.histograms.offset[f]+b, g.splitScorer.pack); (wide{gs, hs}) != want[b] {
-					return fmt.Errorf("leaf %d of %d rows, feature %d, bin %d: %d, %d in the histogram, %v in the rows", i, len(l.rows), f, b, gs, hs, want[b])
+					return fmt.Errorf("leaf %d of %d rows, feature %d, bin %d: %d, %d in the histogram, %v in the rows",
+						i, len(l.rows), f, b, gs, hs, want[b])
 				}
 			}
 		}
@@ -442,9 +459,10 @@ func knownLeaves(g *grower) []*leaf {
 	return all
 }
 
-// growChecked is the loop of grow with a recount after every split. Since the larger child's histogram is the parent's less the smaller
-// one's, this checks parent = left + right at every node. early counts the leaves that were prepared ahead. A recount reads all rows in this
-// goroutine alone, so under the race detector there is one after every eighth split.
+// growChecked is the loop of grow with a recount after every split. Since the larger child's histogram is the parent's
+// less the smaller one's, this checks parent = left + right at every node. early counts the leaves that were prepared
+// ahead. A recount reads all rows in this goroutine alone, so under the race detector there is one after every eighth
+// split.
 func growChecked(b *booster) (splits, early int, err error) {
 	g := b.grow
 	b.drawRows(0)
@@ -504,7 +522,8 @@ func TestSmallLeavesGetTheirChildrenEarly(t *testing.T) {
 			}
 		}
 		if got := early >= 10 && vain > 0; got != tc.want || !tc.want && early+vain > 0 {
-			t.Errorf("%d threads, a share of %v of the features per node: %d leaves got their children early, %d in vain", tc.threads, tc.byNode, early, vain)
+			t.Errorf("%d threads, a share of %v of the features per node: %d leaves got their children early, %d in "+
+				"vain", tc.threads, tc.byNode, early, vain)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// The routines of kernel_amd64.s. Without AVX-512, and for rows that do not fill a vector, their Go counterparts do the work; the choice
-// affects only speed.
+// The routines of kernel_amd64.s. Without AVX-512, and for rows that do not fill a vector, their Go counterparts do the
+// work; the choice affects only speed.
 
 //go:noescape
 func addRows(words, table unsafe.Pointer, gh, rows *uint32, n, ahead, width, hessianBits int)
@@ -54,14 +54,15 @@ func canPickBytes() bool {
 	return hasVectors() && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VBMI2
 }
 
-// Prefetch distances. A row takes some 100 ns from main memory, in which a narrow table's kernel adds ten rows; a wide row fills much of
-// the first-level cache by itself.
+// Prefetch distances. A row takes some 100 ns from main memory, in which a narrow table's kernel adds ten rows; a wide
+// row fills much of the first-level cache by itself.
 const (
 	prefetchRows  = 32
 	prefetchBytes = 4 << 10
 )
 
-// warmFirstRows touches the first rows, which the loop that follows does not prefetch, and returns how many rows ahead it should prefetch.
+// warmFirstRows touches the first rows, which the loop that follows does not prefetch, and returns how many rows ahead
+// it should prefetch.
 func (k *kernel) warmFirstRows(rows []uint32) int {
 	n := min(prefetchRows, max(prefetchBytes/k.width, 1))
 	touched(k.touch(rows[:min(n, len(rows))]))
@@ -70,11 +71,12 @@ func (k *kernel) warmFirstRows(rows []uint32) int {
 
 // addAll is addAllGo with prefetching.
 func (k *kernel) addAll(space *workspace, rows []uint32) {
-	addRows(unsafe.Pointer(&space.words[0]), k.table, &k.gh[0], &rows[0], len(rows), k.warmFirstRows(rows), k.width, int(k.pack.hessianBits))
+	addRows(unsafe.Pointer(&space.words[0]), k.table, &k.gh[0], &rows[0], len(rows), k.warmFirstRows(rows), k.width,
+		int(k.pack.hessianBits))
 }
 
-// picker holds the arguments and results of the routines that pick bytes from rows. They work on groups of rows, because bytes just written
-// side by side cannot be reloaded individually without a stall.
+// picker holds the arguments and results of the routines that pick bytes from rows. They work on groups of rows,
+// because bytes just written side by side cannot be reloaded individually without a stall.
 type picker struct {
 	table     unsafe.Pointer
 	gh, rows  *uint32
@@ -138,7 +140,8 @@ func (k *kernel) addChosen(space *workspace, rows []uint32) {
 		n := min(len(rows), pickRows)
 		p.rows = &rows[0]
 		pickBytes(p, n, max(min(ahead, len(rows)-n), 0))
-		addRows(unsafe.Pointer(&space.words[0]), unsafe.Pointer(&b.bytes[0]), &b.gradients[0], &b.order[0], n, n, len(k.features), int(k.pack.hessianBits))
+		addRows(unsafe.Pointer(&space.words[0]), unsafe.Pointer(&b.bytes[0]), &b.gradients[0], &b.order[0], n, n,
+			len(k.features), int(k.pack.hessianBits))
 		rows = rows[n:]
 	}
 }
@@ -183,7 +186,8 @@ type binaryConstants struct {
 }
 
 // fillBinary writes the packed gradients of rows lo..hi-1.
-func fillBinary(gh []uint32, raw []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int, k key) {
+func fillBinary(gh []uint32, raw []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int,
+	k key) {
 	if !hasVectors() {
 		fillBinaryGo(gh, raw, label, weight, class, pack, lo, hi, k)
 		return
@@ -200,8 +204,9 @@ func fillBinary(gh []uint32, raw []float64, label, weight []float32, class [2]fl
 		return
 	}
 	c := binaryConstants{
-		lowest: -sigmoidLimit, highest: sigmoidLimit, negLog2e: -expLog2e, magic: expMagic, ln2: expLn2, taylor: expTaylor,
-		one: 1, gInv: 1 / pack.g1, hInv: 1 / pack.h1, unit: randomUnit, offset: roundOffset,
+		lowest: -sigmoidLimit, highest: sigmoidLimit, negLog2e: -expLog2e, magic: expMagic, ln2: expLn2,
+		taylor: expTaylor,
+		one:    1, gInv: 1 / pack.g1, hInv: 1 / pack.h1, unit: randomUnit, offset: roundOffset,
 		negative: class[0], positive: class[1], step: 8 * mixStep & math.MaxUint64, mul1: mixMul1, mul2: mixMul2,
 	}
 	for i := range c.counter {
@@ -225,7 +230,8 @@ type probabilityConstants struct {
 func Probabilities(scores []float64) {
 	for hasVectors() && len(scores) >= 8 {
 		n := min(len(scores)&^7, pieceRows)
-		c := probabilityConstants{lowest: -probabilityLimit, highest: probabilityLimit, negLog2e: -expLog2e, magic: expMagic,
+		c := probabilityConstants{lowest: -probabilityLimit, highest: probabilityLimit, negLog2e: -expLog2e,
+			magic:   expMagic,
 			ln2High: expLn2High, ln2Low: expLn2Low, one: 1, alternating: expAlternating}
 		probabilities8(&c, &scores[0], n)
 		scores = scores[n:]
@@ -235,20 +241,22 @@ func Probabilities(scores []float64) {
 
 // drawLanes is the state of drawRows8; its lanes are eight rows.
 type drawLanes struct {
-	counter, remaining [8]uint64 // of each lane: the position in the sequence of its random number, and the rows from it to the end
+	// of each lane: the position in the sequence of its random number, and the rows from it to the end
+	counter, remaining [8]uint64
 	at, in, want       int
 	step, mul1, mul2   uint64
 	eight              int64
 }
 
-// drawRows draws want of rows by Knuth's algorithm S and moves them to the front of rows, and the others to spare, both in order. It
-// returns want. spare is as long as rows.
+// drawRows draws want of rows by Knuth's algorithm S and moves them to the front of rows, and the others to spare, both
+// in order. It returns want. spare is as long as rows.
 func drawRows(k key, rows, spare []uint32, want int) int {
 	d := draw{want: want}
 	for d.at < len(rows) {
 		end := min(d.at+pieceRows, len(rows))
 		if hasVectors() && end-d.at >= 8 {
-			t := drawLanes{at: d.at, in: d.in, want: want, step: 8 * mixStep & math.MaxUint64, mul1: mixMul1, mul2: mixMul2, eight: 8}
+			t := drawLanes{at: d.at, in: d.in, want: want, step: 8 * mixStep & math.MaxUint64, mul1: mixMul1,
+				mul2: mixMul2, eight: 8}
 			for i := range t.counter {
 				t.counter[i] = uint64(k) + uint64(d.at+i)*mixStep
 				t.remaining[i] = uint64(len(rows) - d.at - i)
@@ -263,8 +271,8 @@ func drawRows(k key, rows, spare []uint32, want int) int {
 	return d.in
 }
 
-// partition moves those rows whose bin is in left to the front of rows, and the others to right, both in order. It returns how many went
-// left. rows is ascending and within column; right is as long as rows.
+// partition moves those rows whose bin is in left to the front of rows, and the others to right, both in order. It
+// returns how many went left. rows is ascending and within column; right is as long as rows.
 func partition(rows, right []uint32, column []byte, left *binSet) int {
 	n := len(rows) &^ 15
 	// A bin is loaded together with the three bytes after it, and row numbers are signed in assembly.
@@ -294,14 +302,16 @@ type scanLanes struct {
 	at                                       [8]int64
 }
 
-// bestWord finds the best threshold in words, with extra added to every running sum. It returns the gain of both sides together and the bin
-// before the threshold; -1 if no gain exceeds goal. On a tie, the lowest bin. It does not support l1 or bounds.
+// bestWord finds the best threshold in words, with extra added to every running sum. It returns the gain of both sides
+// together and the bin before the threshold; -1 if no gain exceeds goal. On a tie, the lowest bin. It does not support
+// l1 or bounds.
 func (s *splitScorer) bestWord(words []int64, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
 	if !hasVectors() || len(words) == 0 {
 		return s.bestWordGo(words, extra, t, goal)
 	}
 
-	r := scanLanes{hessianBits: int64(s.pack.hessianBits), hessianMask: 1<<s.pack.hessianBits - 1, extraG: extra.g, extraH: extra.h,
+	r := scanLanes{hessianBits: int64(s.pack.hessianBits), hessianMask: 1<<s.pack.hessianBits - 1, extraG: extra.g,
+		extraH: extra.h,
 		totalG: t.total.g, totalH: t.total.h, l2: s.l2, minH: t.minH, eight: 8}
 	for i := range r.lanes {
 		r.lanes[i], r.gain[i], r.at[i] = int64(i), goal, -1
@@ -337,7 +347,8 @@ type routeNode struct {
 // routeNodes is the most nodes for which leaf numbers fit a byte.
 const routeNodes = 255
 
-// routable reports whether routeBlocks can process a tree: it has nodes, not too many, and children follow their parents.
+// routable reports whether routeBlocks can process a tree: it has nodes, not too many, and children follow their
+// parents.
 func routable(t *Tree, columns [][]byte) bool {
 	n := len(t.Feature)
 	if !canPickBytes() || n == 0 || n > routeNodes {
@@ -365,7 +376,8 @@ func newRoutePlan(t *Tree, columns [][]byte) *routePlan {
 		return uint32(child * 8 * blocksTogether)
 	}
 	for i := range nodes {
-		node := routeNode{column: unsafe.Pointer(&columns[t.Feature[i]][0]), left: mask(t.Left[i]), right: mask(t.Right[i])}
+		node := routeNode{column: unsafe.Pointer(&columns[t.Feature[i]][0]), left: mask(t.Left[i]),
+			right: mask(t.Right[i])}
 		var ok bool
 		if node.last, node.other, ok = t.left[i].splitForm(); !ok {
 			table := new([byteBins]uint8)
@@ -381,8 +393,8 @@ func newRoutePlan(t *Tree, columns [][]byte) *routePlan {
 	return &routePlan{nodes: &nodes[0], internal: len(nodes), values: &t.LeafValue[0]}
 }
 
-// run adds the tree's values to the scores of the blocks' rows. The number of blocks is a multiple of blocksTogether; reach has room for
-// that many blocks' masks of each node and leaf.
+// run adds the tree's values to the scores of the blocks' rows. The number of blocks is a multiple of blocksTogether;
+// reach has room for that many blocks' masks of each node and leaf.
 func (p *routePlan) run(blocks []block, reach []uint64, raw []float64) {
 	here := *p
 	here.reach = &reach[0]

@@ -18,27 +18,29 @@ func (k *kernel) addSparse(space *workspace, rows []uint32) int64 {
 	return k.addSparseGo(space, rows)
 }
 
-func fillBinary(gh []uint32, raw []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int, k key) {
+func fillBinary(gh []uint32, raw []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int,
+	k key) {
 	fillBinaryGo(gh, raw, label, weight, class, pack, lo, hi, k)
 }
 
 // Probabilities applies Probability to all scores in place.
 func Probabilities(scores []float64) { probabilitiesGo(scores) }
 
-// drawRows draws want of rows by Knuth's algorithm S and moves them to the front of rows, and the others to spare, both in order. It
-// returns want. spare is as long as rows.
+// drawRows draws want of rows by Knuth's algorithm S and moves them to the front of rows, and the others to spare, both
+// in order. It returns want. spare is as long as rows.
 func drawRows(k key, rows, spare []uint32, want int) int {
 	return draw{want: want}.to(len(rows), k, rows, spare).in
 }
 
-// partition moves those rows whose bin is in left to the front of rows, and the others to right, both in order. It returns how many went
-// left. rows is within column; right is as long as rows.
+// partition moves those rows whose bin is in left to the front of rows, and the others to right, both in order. It
+// returns how many went left. rows is within column; right is as long as rows.
 func partition(rows, right []uint32, column []byte, left *binSet) int {
 	return partitionGo(rows, right, column, left, 0, 0)
 }
 
-// bestWord finds the best threshold in words, with extra added to every running sum. It returns the gain of both sides together and the bin
-// before the threshold; -1 if no gain exceeds goal. On a tie, the lowest bin. It does not support l1 or bounds.
+// bestWord finds the best threshold in words, with extra added to every running sum. It returns the gain of both sides
+// together and the bin before the threshold; -1 if no gain exceeds goal. On a tie, the lowest bin. It does not support
+// l1 or bounds.
 func (s *splitScorer) bestWord(words []int64, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
 	return s.bestWordGo(words, extra, t, goal)
 }

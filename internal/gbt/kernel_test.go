@@ -24,7 +24,8 @@ func naive(d *Data, rows []uint32, features []int, gh []uint32, pack packing, of
 
 func TestHistogramsAreExact(t *testing.T) {
 	// More rows than a word can take, an odd number of features, and the largest possible gradients.
-	d := randomTable(tableSpec{rows: 3*maxPackedRows + 77, numerical: 9, categorical: 4, bins: 254, missing: 0.1, seed: 1})
+	d := randomTable(tableSpec{rows: 3*maxPackedRows + 77, numerical: 9, categorical: 4, bins: 254, missing: 0.1,
+		seed: 1})
 	rng := rand.New(rand.NewPCG(2, 2))
 	gh := make([]uint32, d.Rows)
 	for r := range gh {
@@ -55,8 +56,10 @@ func TestHistogramsAreExact(t *testing.T) {
 	for _, pack := range []packing{{hessianBits: bitsVaryingHessian}, {hessianBits: bitsUnitHessian}} {
 		for _, threads := range counts {
 			for _, chosen := range [][]int{features, {0, 5, 12}, {4}} {
-				for name, rows := range map[string][]uint32{"all": all, "some": some, "few": all[100:170], "none": nil} {
-					t.Run(fmt.Sprintf("shift %d, %d threads, %d features, %s", pack.hessianBits, threads, len(chosen), name), func(t *testing.T) {
+				for name, rows := range map[string][]uint32{"all": all, "some": some, "few": all[100:170],
+					"none": nil} {
+					t.Run(fmt.Sprintf("shift %d, %d threads, %d features, %s", pack.hessianBits, threads, len(chosen),
+						name), func(t *testing.T) {
 						use := slices.Clone(gh)
 						if pack.hessianBits == bitsUnitHessian {
 							for r := range use { // the 24-bit gradient
@@ -71,7 +74,8 @@ func TestHistogramsAreExact(t *testing.T) {
 						for _, f := range chosen { // others may have been added, too
 							for i := c.offset[f]; i < c.offset[f+1]; i++ {
 								if g, hs := h.at(i, pack); g != want[i].g || hs != want[i].h {
-									t.Fatalf("feature %d, bin %d: got %d, %d, want %d, %d", f, i-c.offset[f], g, hs, want[i].g, want[i].h)
+									t.Fatalf("feature %d, bin %d: got %d, %d, want %d, %d", f, i-c.offset[f], g, hs,
+										want[i].g, want[i].h)
 								}
 							}
 						}

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestLightGBMScores trains as testdata/lightgbm/make.py does. The trees are the same, and scores differ only by the rounding of gradients.
+// TestLightGBMScores trains as testdata/lightgbm/make.py does. The trees are the same, and scores differ only by the
+// rounding of gradients.
 func TestLightGBMScores(t *testing.T) {
 	d := wholeNumbers(t, readCSV(t, "rows.csv", ','))
 	want := readCSV(t, "want.csv", ';')
@@ -70,11 +71,13 @@ func number(t *testing.T, text string) float64 {
 	return v
 }
 
-// wholeNumbers is a table of small whole numbers with a bin for each; the last value of a row is its label, the one before it a category.
+// wholeNumbers is a table of small whole numbers with a bin for each; the last value of a row is its label, the one
+// before it a category.
 func wholeNumbers(t *testing.T, rows [][]string) *table {
 	t.Helper()
 	f := len(rows[0]) - 1
-	d := &table{Data: Data{Rows: len(rows), Features: make([]Feature, f), Columns: make([][]byte, f), Label: make([]float32, len(rows))}}
+	d := &table{Data: Data{Rows: len(rows), Features: make([]Feature, f), Columns: make([][]byte, f),
+		Label: make([]float32, len(rows))}}
 	for i := range d.Features {
 		feature := &d.Features[i]
 		*feature = Feature{Name: "f" + strconv.Itoa(i), Categorical: i == f-1, Missing: -1}

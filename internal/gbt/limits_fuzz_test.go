@@ -32,12 +32,14 @@ func FuzzConstraints(f *testing.F) {
 			directions, err1 := p.MonotoneConstraints.directions(columns)
 			again, err2 := q.MonotoneConstraints.directions(columns)
 			if err1 != nil || err2 != nil || listedDirections(directions) != listedDirections(again) {
-				t.Fatalf("%s %q of %q: %v, as %v %v (%v, %v)", name, list, columns, directions, q.Map()[name], again, err1, err2)
+				t.Fatalf("%s %q of %q: %v, as %v %v (%v, %v)", name, list, columns, directions, q.Map()[name], again,
+					err1, err2)
 			}
 			groups, err1 := p.InteractionConstraints.numbers(columns)
 			same, err2 := q.InteractionConstraints.numbers(columns)
 			if err1 != nil || err2 != nil || !reflect.DeepEqual(sets(groups), sets(same)) {
-				t.Fatalf("%s %q of %q: %v, as %v %v (%v, %v)", name, list, columns, groups, q.Map()[name], same, err1, err2)
+				t.Fatalf("%s %q of %q: %v, as %v %v (%v, %v)", name, list, columns, groups, q.Map()[name], same, err1,
+					err2)
 			}
 		}
 	})

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestPathSmoothByHand: below an unsmoothed root, values are means of the rows' own value and the parent's, weighted as in LightGBM's
-// documentation. With squared error and no weights, hessians are counts.
+// TestPathSmoothByHand: below an unsmoothed root, values are means of the rows' own value and the parent's, weighted as
+// in LightGBM's documentation. With squared error and no weights, hessians are counts.
 func TestPathSmoothByHand(t *testing.T) {
 	d := randomTable(tableSpec{rows: 3000, numerical: 3, categorical: 1, bins: 20, regression: true, seed: 5})
 	p := small()
@@ -64,7 +64,8 @@ func TestPathSmoothByHand(t *testing.T) {
 	check(0, 0)
 }
 
-// TestMonotoneOnAGrid trains on labels that contradict every direction, and moves one feature of many rows over all its bins.
+// TestMonotoneOnAGrid trains on labels that contradict every direction, and moves one feature of many rows over all its
+// bins.
 func TestMonotoneOnAGrid(t *testing.T) {
 	long(t)
 	const features = 4
@@ -98,8 +99,10 @@ func TestMonotoneOnAGrid(t *testing.T) {
 	}
 	free := mustTrain(t, &d.Data, p, Options{}).Model
 	for name, change := range map[string]func(*Params){
-		"alone": func(*Params) {}, "path_smooth": func(p *Params) { p.PathSmooth = 20 }, "extra_trees": func(p *Params) { p.ExtraTrees = true },
-		"max_delta_step, lambda_l1": func(p *Params) { p.MaxDeltaStep, p.LambdaL1 = 0.3, 1 }, "max_bin": func(p *Params) { p.MaxBin = 7 },
+		"alone": func(*Params) {}, "path_smooth": func(p *Params) { p.PathSmooth = 20 },
+		"extra_trees":               func(p *Params) { p.ExtraTrees = true },
+		"max_delta_step, lambda_l1": func(p *Params) { p.MaxDeltaStep, p.LambdaL1 = 0.3, 1 },
+		"max_bin":                   func(p *Params) { p.MaxBin = 7 },
 	} {
 		p := p
 		change(&p)
@@ -217,12 +220,14 @@ func TestBagsByClass(t *testing.T) {
 		positive += int(y)
 	}
 	m := mustTrain(t, &d.Data, p, Options{}).Model
-	if got, want := m.Trees[0].InternalCount[0], fractionOf(positive, 0.5)+fractionOf(d.Rows-positive, 0.1); got != want {
+	if got, want := m.Trees[0].InternalCount[0], fractionOf(positive, 0.5)+
+		fractionOf(d.Rows-positive, 0.1); got != want {
 		t.Errorf("the first tree sees %d rows, expected %d", got, want)
 	}
 }
 
-// limited returns the parameters of this file, one at a time and all at once, for a table whose first features are numerical.
+// limited returns the parameters of this file, one at a time and all at once, for a table whose first features are
+// numerical.
 func limited() map[string]func(*Params) {
 	all := map[string]func(*Params){
 		"extra trees":  func(p *Params) { p.ExtraTrees = true },
@@ -245,7 +250,8 @@ func TestLimitsSameBytes(t *testing.T) {
 	if raceEnabled { // two chunks of rows instead of four, and one of each kind of check
 		rows, trees, counts, kept = 40_000, 3, []int{4}, []int{2}
 	}
-	d := randomTable(tableSpec{rows: rows, numerical: 6, categorical: 3, bins: 80, missing: 0.05, weights: true, seed: 10})
+	d := randomTable(tableSpec{rows: rows, numerical: 6, categorical: 3, bins: 80, missing: 0.05, weights: true,
+		seed: 10})
 	v := randomTable(tableSpec{rows: 5000, numerical: 6, categorical: 3, bins: 80, missing: 0.05, seed: 10})
 	d.Copies = 2
 	for name, change := range limited() {
@@ -259,7 +265,8 @@ func TestLimitsSameBytes(t *testing.T) {
 				opt.Threads = threads
 				got := mustTrain(t, &d.Data, p, opt)
 				if !bytes.Equal(text(t, got.Model), text(t, want.Model)) || got.Metric != want.Metric {
-					t.Fatalf("%d threads make another model: %s", threads, firstDifference(text(t, got.Model), text(t, want.Model)))
+					t.Fatalf("%d threads make another model: %s", threads,
+						firstDifference(text(t, got.Model), text(t, want.Model)))
 				}
 			}
 			for _, after := range kept {
@@ -270,12 +277,14 @@ func TestLimitsSameBytes(t *testing.T) {
 				again := opt
 				again.Resume, again.Threads = c, 2
 				got := mustTrain(t, &d.Data, p, again)
-				if got.Resumed != after || !bytes.Equal(text(t, got.Model), text(t, want.Model)) || got.Metric != want.Metric {
+				if got.Resumed != after || !bytes.Equal(text(t, got.Model), text(t, want.Model)) ||
+					got.Metric != want.Metric {
 					t.Fatalf("resumed after %d trees: %+v, expected %+v", after, got, want)
 				}
 			}
 			plain := small()
-			plain.NumIterations, plain.NumLeaves, plain.EarlyStoppingRound = p.NumIterations, p.NumLeaves, p.EarlyStoppingRound
+			plain.NumIterations, plain.NumLeaves, plain.EarlyStoppingRound = p.NumIterations, p.NumLeaves,
+				p.EarlyStoppingRound
 			if bytes.Equal(text(t, mustTrain(t, &d.Data, plain, opt).Model), text(t, want.Model)) {
 				t.Error("the model is that without the parameter")
 			}
@@ -329,15 +338,17 @@ func TestLimitsAreCanonical(t *testing.T) {
 	columns := []string{"age", "price", "a,b", "twice", "twice", "k=v", "[x]"}
 	for in, want := range map[any]string{
 		"": "", "0,0,0,0,0,0,0": "", "name:age=0": "",
-		"1,-1,0,0,0,0,0": "name:age=1,price=-1", "name: price=-1, age = 1": "name:age=1,price=-1", "name:k=v=-1": "name:k=v=-1",
+		"1,-1,0,0,0,0,0": "name:age=1,price=-1", "name: price=-1, age = 1": "name:age=1,price=-1",
+		"name:k=v=-1":   "name:k=v=-1",
 		"0,0,1,0,0,0,0": "0,0,1,0,0,0,0", "0,0,0,0,-1,0,0": "0,0,0,0,-1,0,0",
 	} {
 		checkCanonical(t, monotoneConstraints, in, columns, want)
 	}
 	for in, want := range map[any]string{
 		"": "", "[]": "", "[[]]": "",
-		"[[1,0],[5]]": "name:[age,price],[k=v]", "[0,1,1],[5],[1,0]": "name:[age,price],[k=v]", "name:[k=v],[price,age]": "name:[age,price],[k=v]",
-		"[0],[2,10]": "error", "[6,1]": "[1,6]", "[3,4]": "[3,4]", " [ [0] , [1] ] ": "name:[age],[price]",
+		"[[1,0],[5]]": "name:[age,price],[k=v]", "[0,1,1],[5],[1,0]": "name:[age,price],[k=v]",
+		"name:[k=v],[price,age]": "name:[age,price],[k=v]",
+		"[0],[2,10]":             "error", "[6,1]": "[1,6]", "[3,4]": "[3,4]", " [ [0] , [1] ] ": "name:[age],[price]",
 	} {
 		checkCanonical(t, interactionConstraints, in, columns, want)
 	}

@@ -2,11 +2,12 @@ package gbt
 
 import "math"
 
-// Log is the natural logarithm of x with the same bits on every processor, those that math.Log has on amd64: elsewhere its last bit may
-// differ, since multiplications and additions are fused. Boosting starts from a logarithm, so the model's bytes depend on it.
+// Log is the natural logarithm of x with the same bits on every processor, those that math.Log has on amd64: elsewhere
+// its last bit may differ, since multiplications and additions are fused. Boosting starts from a logarithm, so the
+// model's bytes depend on it.
 //
-// It is the method of FreeBSD's msun (K. C. Ng, 1993): x = 2^k (1 + f) with 1 + f between sqrt(1/2) and sqrt(2), and for s = f/(2 + f) the
-// series log(1 + f) = f - f²/2 + s (f²/2 + R(s²)), where R is a minimax polynomial.
+// It is the method of FreeBSD's msun (K. C. Ng, 1993): x = 2^k (1 + f) with 1 + f between sqrt(1/2) and sqrt(2), and
+// for s = f/(2 + f) the series log(1 + f) = f - f²/2 + s (f²/2 + R(s²)), where R is a minimax polynomial.
 func Log(x float64) float64 {
 	if !(x > 0) || math.IsInf(x, 1) {
 		return math.Log(x) // zero, infinity or NaN, which need no rounding

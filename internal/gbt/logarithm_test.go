@@ -7,13 +7,16 @@ import (
 	"testing"
 )
 
-// TestLog compares with the library: on amd64, whose bits Log has on all processors, exactly; elsewhere the last bit may differ.
+// TestLog compares with the library: on amd64, whose bits Log has on all processors, exactly; elsewhere the last bit
+// may differ.
 func TestLog(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
-	numbers := []float64{0, 1, 2, 0.5, math.Sqrt2, math.Sqrt2 / 2, math.Nextafter(1, 0), math.Nextafter(1, 2), math.Inf(1), math.NaN(), -1,
+	numbers := []float64{0, 1, 2, 0.5, math.Sqrt2, math.Sqrt2 / 2, math.Nextafter(1, 0), math.Nextafter(1, 2),
+		math.Inf(1), math.NaN(), -1,
 		math.MaxFloat64, 0x1p-1022}
 	for range 200_000 {
-		numbers = append(numbers, math.Float64frombits(rng.Uint64N(0x7fe<<mantissaBits-1<<mantissaBits)+1<<mantissaBits), math.Exp(rng.NormFloat64()))
+		numbers = append(numbers, math.Float64frombits(rng.Uint64N(0x7fe<<mantissaBits-1<<mantissaBits)+
+			1<<mantissaBits), math.Exp(rng.NormFloat64()))
 	}
 
 	for _, x := range numbers {

@@ -1,7 +1,7 @@
 package gbt
 
-// PrivateBytes is the memory that training takes beside the table that it borrows: at most, and within a few percent for
-// tables of over a million rows. features are the numbers of bins.
+// PrivateBytes is the memory that training takes beside the table that it borrows: at most, and within a few percent
+// for tables of over a million rows. features are the numbers of bins.
 //
 //	20 per row                raw score 8, packed gradient 4, row order 4, room to reorder rows 4
 //	16 per valid row          raw scores of all rows 8, of those in use 8

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Model is a trained ensemble. It predicts the sum of its trees: log odds for the binary objective, the value for regression. A Model is
-// immutable and safe for concurrent use.
+// Model is a trained ensemble. It predicts the sum of its trees: log odds for the binary objective, the value for
+// regression. A Model is immutable and safe for concurrent use.
 type Model struct {
 	Objective    string // as in the model file: "binary sigmoid:1" or "regression"
 	FeatureNames []string
@@ -22,7 +22,8 @@ type Model struct {
 // Features is the number of values in a row.
 func (m *Model) Features() int { return len(m.FeatureNames) }
 
-// Predict returns the raw score of one row of feature values, as LightGBM's predict(raw_score=True). len(x) is Features().
+// Predict returns the raw score of one row of feature values, as LightGBM's predict(raw_score=True). len(x) is
+// Features().
 func (m *Model) Predict(x []float64) float64 {
 	sum := 0.0
 	for _, t := range m.Trees {
@@ -31,9 +32,9 @@ func (m *Model) Predict(x []float64) float64 {
 	return sum
 }
 
-// PredictAll predicts len(out) rows of Features() values each, on up to threads goroutines: the same bits as Predict, in a tenth of the
-// time. A model that is asked for more than some hundred rows compiles its trees into another form (predict.go), which takes as long as
-// predicting some hundred rows one by one, and keeps that form.
+// PredictAll predicts len(out) rows of Features() values each, on up to threads goroutines: the same bits as Predict,
+// in a tenth of the time. A model that is asked for more than some hundred rows compiles its trees into another form
+// (predict.go), which takes as long as predicting some hundred rows one by one, and keeps that form.
 func (m *Model) PredictAll(x []float64, out []float64, threads int) error {
 	f := m.Features()
 	if len(x) != f*len(out) {
@@ -60,9 +61,10 @@ func (m *Model) PredictAll(x []float64, out []float64, threads int) error {
 	return nil
 }
 
-// PredictBinned returns the raw score of every used row of d, in the order of d.Subset or of the table. It requires a model that knows the
-// bins of d: one from Train or Refit, with resumed trees or not, or from OnBins, but not one just read from a file. It gives the same bits
-// as Predict on raw values of those bins, because it adds the same leaf values in the same order.
+// PredictBinned returns the raw score of every used row of d, in the order of d.Subset or of the table. It requires a
+// model that knows the bins of d: one from Train or Refit, with resumed trees or not, or from OnBins, but not one just
+// read from a file. It gives the same bits as Predict on raw values of those bins, because it adds the same leaf values
+// in the same order.
 func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {
 	if err := d.check(false); err != nil {
 		return nil, err

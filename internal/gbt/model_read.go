@@ -12,8 +12,9 @@ import (
 	"strings"
 )
 
-// MaxModelBytes bounds a model file, and maxHeadLine a line of its head: 100,000 features with the longest names seen in a model of clicks
-// need less than a tenth of it. Splitting a line into words takes several times its size in memory.
+// MaxModelBytes bounds a model file, and maxHeadLine a line of its head: 100,000 features with the longest names seen
+// in a model of clicks need less than a tenth of it. Splitting a line into words takes several times its size in
+// memory.
 const (
 	MaxModelBytes = 1 << 30
 	maxHeadLine   = 16 << 20
@@ -30,8 +31,8 @@ func (e *ModelError) Error() string { return fmt.Sprintf("model file, line %d: %
 // IsInput says that the input is at fault, permanently.
 func (*ModelError) IsInput() bool { return true }
 
-// ReadModel reads LightGBM text (v2, v3 or v4) with one output per row and no linear trees. It refuses what it would predict incorrectly.
-// Errors in the text are *ModelError.
+// ReadModel reads LightGBM text (v2, v3 or v4) with one output per row and no linear trees. It refuses what it would
+// predict incorrectly. Errors in the text are *ModelError.
 func ReadModel(r io.Reader) (*Model, error) {
 	var text strings.Builder // its String does not copy
 	if known, ok := r.(interface{ Len() int }); ok {
@@ -94,14 +95,16 @@ func (p *modelReader) model() (*Model, error) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(head)) {
 		if n := len(head[key]); n > maxHeadLine {
-			return nil, p.errorf("%.40s has %d bytes, more than the %d that a line of the head may have", key, n, maxHeadLine)
+			return nil, p.errorf("%.40s has %d bytes, more than the %d that a line of the head may have", key, n,
+				maxHeadLine)
 		}
 	}
 	if _, ok := head["tree"]; !ok {
 		return nil, p.errorf("it does not begin with the line \"tree\"; is it a LightGBM text model?")
 	}
 
-	m := &Model{Objective: head["objective"], FeatureNames: strings.Fields(head["feature_names"]), FeatureInfos: strings.Fields(head["feature_infos"])}
+	m := &Model{Objective: head["objective"], FeatureNames: strings.Fields(head["feature_names"]),
+		FeatureInfos: strings.Fields(head["feature_infos"])}
 	if m.Objective != "binary sigmoid:1" && m.Objective != "regression" {
 		return nil, p.errorf("objective %.40q; only \"binary sigmoid:1\" and \"regression\" can be read", m.Objective)
 	}
@@ -112,10 +115,12 @@ func (p *modelReader) model() (*Model, error) {
 	}
 
 	if head["num_class"] != "1" || head["num_tree_per_iteration"] != "1" {
-		return nil, p.errorf("num_class=%.20s, num_tree_per_iteration=%.20s; only models with one output can be read", head["num_class"], head["num_tree_per_iteration"])
+		return nil, p.errorf("num_class=%.20s, num_tree_per_iteration=%.20s; only models with one output can be read",
+			head["num_class"], head["num_tree_per_iteration"])
 	}
 	if last, err := strconv.Atoi(head["max_feature_idx"]); err != nil || last+1 != len(m.FeatureNames) || last < 0 {
-		return nil, p.errorf("max_feature_idx=%.20s, but %d feature names", head["max_feature_idx"], len(m.FeatureNames))
+		return nil, p.errorf("max_feature_idx=%.20s, but %d feature names", head["max_feature_idx"],
+			len(m.FeatureNames))
 	}
 
 	for range strings.Fields(head["tree_sizes"]) {
@@ -174,7 +179,8 @@ func (p *modelReader) tree(number, features int) (*Tree, error) {
 		n := leaves - 1
 		t.Feature = listOf(lists, "split_feature", n, strconv.Atoi)
 		t.Threshold = listOf(lists, "threshold", n, parseFloat)
-		t.Decision = listOf(lists, "decision_type", n, func(s string) (uint8, error) { v, err := strconv.ParseUint(s, 10, 8); return uint8(v), err })
+		t.Decision = listOf(lists, "decision_type", n,
+			func(s string) (uint8, error) { v, err := strconv.ParseUint(s, 10, 8); return uint8(v), err })
 		t.Left = listOf(lists, "left_child", n, strconv.Atoi)
 		t.Right = listOf(lists, "right_child", n, strconv.Atoi)
 		t.Gain = lists.optional("split_gain", n)
@@ -192,7 +198,8 @@ func (p *modelReader) tree(number, features int) (*Tree, error) {
 			return nil, p.errorf("num_cat=%.20s with %d leaves", keys["num_cat"], leaves)
 		}
 		t.CatBoundaries = listOf(lists, "cat_boundaries", sets+1, strconv.Atoi)
-		t.CatThreshold = listOf(lists, "cat_threshold", -1, func(s string) (uint32, error) { v, err := strconv.ParseUint(s, 10, 32); return uint32(v), err })
+		t.CatThreshold = listOf(lists, "cat_threshold", -1,
+			func(s string) (uint32, error) { v, err := strconv.ParseUint(s, 10, 32); return uint32(v), err })
 	}
 
 	if s := keys["shrinkage"]; s != "" {
@@ -274,8 +281,8 @@ func parseFinite(s string) (float64, error) {
 	return v, err
 }
 
-// check makes sure that prediction never indexes outside the tree, and terminates: every node and leaf is the child of exactly one earlier
-// node.
+// check makes sure that prediction never indexes outside the tree, and terminates: every node and leaf is the child of
+// exactly one earlier node.
 func (t *Tree) check(features int) error {
 	inner, leaves := len(t.Feature), len(t.LeafValue)
 	seenInner, seenLeaf := make([]bool, inner), make([]bool, leaves)
@@ -297,7 +304,8 @@ func (t *Tree) check(features int) error {
 		}
 
 		if t.Decision[node]&decisionCategorical != 0 {
-			if set := t.Threshold[node]; !(set >= 0 && set < float64(len(t.CatBoundaries)-1)) || set != math.Trunc(set) {
+			if set := t.Threshold[node]; !(set >= 0 && set < float64(len(t.CatBoundaries)-1)) ||
+				set != math.Trunc(set) {
 				return fmt.Errorf("node %d has the category set %v", node, set)
 			}
 		}

@@ -111,7 +111,8 @@ end of trees
 }
 
 func TestFeatureNamesAreReadable(t *testing.T) {
-	names, _ := describe([]Feature{{Name: "a b"}, {Name: "a_b"}, {Name: "x=y"}, {Name: ""}, {Name: "a_b_1"}, {Name: "prix €"}})
+	names, _ := describe([]Feature{{Name: "a b"}, {Name: "a_b"}, {Name: "x=y"}, {Name: ""}, {Name: "a_b_1"},
+		{Name: "prix €"}})
 	seen := map[string]bool{}
 	for _, n := range names {
 		if n == "" || seen[n] || strings.ContainsAny(n, " =€") {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// WriteTo writes the model as LightGBM text. The header says version=v3, because leaves reads nothing newer and LightGBM does not check;
-// all that is written is common to v3 and v4.
-// Source of the format: LightGBM src/boosting/gbdt_model_text.cpp and src/io/tree.cpp.
+// WriteTo writes the model as LightGBM text. The header says version=v3, because leaves reads nothing newer and
+// LightGBM does not check; all that is written is common to v3 and v4. Source of the format: LightGBM
+// src/boosting/gbdt_model_text.cpp and src/io/tree.cpp.
 func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	trees := make([][]byte, len(m.Trees))
@@ -21,7 +21,8 @@ func (m *Model) WriteTo(w io.Writer) (int64, error) {
 
 	fmt.Fprintf(&b, "tree\nversion=v3\nnum_class=1\nnum_tree_per_iteration=1\nlabel_index=0\nmax_feature_idx=%d\nobjective=%s\n",
 		m.Features()-1, m.Objective)
-	fmt.Fprintf(&b, "feature_names=%s\nfeature_infos=%s\n", strings.Join(m.FeatureNames, " "), strings.Join(m.FeatureInfos, " "))
+	fmt.Fprintf(&b, "feature_names=%s\nfeature_infos=%s\n", strings.Join(m.FeatureNames, " "),
+		strings.Join(m.FeatureInfos, " "))
 
 	b.WriteString("tree_sizes=")
 	for i, t := range trees {
@@ -71,7 +72,8 @@ func (t *Tree) text(number int) []byte {
 
 	if len(t.CatBoundaries) > 1 {
 		out = appendList(out, "cat_boundaries", t.CatBoundaries, appendInt)
-		out = appendList(out, "cat_threshold", t.CatThreshold, func(b []byte, v uint32) []byte { return strconv.AppendUint(b, uint64(v), 10) })
+		out = appendList(out, "cat_threshold", t.CatThreshold,
+			func(b []byte, v uint32) []byte { return strconv.AppendUint(b, uint64(v), 10) })
 	}
 
 	out = append(out, "is_linear=0\nshrinkage="...)
@@ -107,8 +109,8 @@ func descending(counts []int) []int {
 	return order
 }
 
-// describe returns the names and value ranges for the model file. Names are made readable for LightGBM and leaves: no spaces, '=' and other
-// special characters, and no duplicates.
+// describe returns the names and value ranges for the model file. Names are made readable for LightGBM and leaves: no
+// spaces, '=' and other special characters, and no duplicates.
 func describe(features []Feature) (names, infos []string) {
 	used := map[string]bool{}
 	for i := range features {
@@ -147,12 +149,12 @@ func (f *Feature) info() string {
 	return fmt.Sprintf("[%s:%s]", appendFloat(nil, f.Min), appendFloat(nil, f.Max))
 }
 
-// onlyWhereSet lists parameters that were added later. They are written only if set, so that other models keep their bytes and their
-// checkpoints stay valid.
+// onlyWhereSet lists parameters that were added later. They are written only if set, so that other models keep their
+// bytes and their checkpoints stay valid.
 var onlyWhereSet = []string{posBagging, negBagging, "extra_trees", pathSmooth, refitDecay}
 
-// lines returns the parameters as LightGBM writes them into a model file. Columns are numbers there: LightGBM 4 cannot load a model with
-// their names.
+// lines returns the parameters as LightGBM writes them into a model file. Columns are numbers there: LightGBM 4 cannot
+// load a model with their names.
 func (p Params) lines(features []Feature) []string {
 	lines := []string{"[boosting: gbdt]"}
 	m := p.Map()

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// MonotoneList says in which direction predictions may depend on features: 1 up, -1 down, 0 either. As LightGBM's monotone_constraints it
-// has a number for every feature, "1,0,-1"; or it names some, "name:price=1,age=-1". Empty constrains nothing.
+// MonotoneList says in which direction predictions may depend on features: 1 up, -1 down, 0 either. As LightGBM's
+// monotone_constraints it has a number for every feature, "1,0,-1"; or it names some, "name:price=1,age=-1". Empty
+// constrains nothing.
 type MonotoneList string
 
 // setDirections takes a list as text or as numbers, or a single number.
@@ -65,7 +66,8 @@ func parseDirections(text string) (MonotoneList, error) {
 func direction(word string) (int8, error) {
 	d, err := strconv.ParseInt(word, 10, 8)
 	if err != nil || d < -1 || d > 1 {
-		return 0, fmt.Errorf("%.60q is not a direction; 1 is upwards, -1 downwards and 0 either; names come after %s", word, byName)
+		return 0, fmt.Errorf("%.60q is not a direction; 1 is upwards, -1 downwards and 0 either; names come after %s",
+			word, byName)
 	}
 	return int8(d), nil
 }
@@ -81,7 +83,8 @@ func parseNamedDirections(text string) (map[string]int8, error) {
 
 		name := strings.TrimSpace(word[:at])
 		if !writable(name) {
-			return nil, fmt.Errorf("the column name %.60q has marks that cannot be written here; give directions of all columns by position", name)
+			return nil, fmt.Errorf("the column name %.60q has marks that cannot be written here; give directions of "+
+				"all columns by position", name)
 		}
 
 		d, err := direction(strings.TrimSpace(word[at+1:]))
@@ -145,7 +148,8 @@ func (l MonotoneList) directions(columns []string) ([]int8, error) {
 
 	list := words(string(l))
 	if len(list) != len(columns) {
-		return nil, fmt.Errorf("%d directions for the table's %d columns; give one for each, or name some after %s", len(list), len(columns), byName)
+		return nil, fmt.Errorf("%d directions for the table's %d columns; give one for each, or name some after %s",
+			len(list), len(columns), byName)
 	}
 
 	for i, word := range list {
@@ -196,7 +200,8 @@ func (l MonotoneList) among(features []Feature) []int8 {
 func (l MonotoneList) check(features []Feature) error {
 	for f, d := range l.among(features) {
 		if d != 0 && features[f].Categorical {
-			return &ParamError{monotoneConstraints, fmt.Sprintf("column %.60q is categorical and has no order", features[f].Name)}
+			return &ParamError{monotoneConstraints, fmt.Sprintf("column %.60q is categorical and has no order",
+				features[f].Name)}
 		}
 	}
 	return nil

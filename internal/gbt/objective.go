@@ -6,32 +6,33 @@ import (
 	"math"
 )
 
-// objective computes gradients and hessians of the loss from raw scores. Sums of both are kept in fixed point; see packing.
+// objective computes gradients and hessians of the loss from raw scores. Sums of both are kept in fixed point; see
+// packing.
 type objective interface {
 	// init returns the constant raw score to begin with.
 	init(fromAverage bool) float64
 	// prepare is called before each tree and sets its units. rows are the rows in use, in any order.
 	prepare(raw []float64, rows []uint32, pool *pool) packing
-	// fill writes the packed gradients of rows lo <= r < hi, whose raw scores are raw[r], to gh[r], with the random numbers of k for
-	// rounding. It is called after prepare, for parts of the rows at once.
+	// fill writes the packed gradients of rows lo <= r < hi, whose raw scores are raw[r], to gh[r], with the random
+	// numbers of k for rounding. It is called after prepare, for parts of the rows at once.
 	fill(gh []uint32, raw []float64, lo, hi int, k key)
 	// String returns the objective as written in the model file.
 	String() string
 }
 
-// packing says how a gradient g and a hessian h are stored in a row's 32 bits and in a histogram's 64-bit word, which holds the sum of g
-// above hessianBits bits for the sum of h. A word can take maxPackedRows rows before the lower sum could reach the upper one or the upper
-// one overflow.
+// packing says how a gradient g and a hessian h are stored in a row's 32 bits and in a histogram's 64-bit word, which
+// holds the sum of g above hessianBits bits for the sum of h. A word can take maxPackedRows rows before the lower sum
+// could reach the upper one or the upper one overflow.
 //
-// If hessians vary, a row is int16 g, uint16 h, and hessianBits is 32. If all are equal, h is 1 in every row, so a row's 32 bits are all
-// g's, a word's lower sum is a count, and hessianBits is 24.
+// If hessians vary, a row is int16 g, uint16 h, and hessianBits is 32. If all are equal, h is 1 in every row, so a
+// row's 32 bits are all g's, a word's lower sum is a count, and hessianBits is 24.
 type packing struct {
 	hessianBits uint
 	g1, h1      float64 // value of one unit of g and of h
 }
 
-// maxPackedRows is the most rows whose sums fit a word: with n of them, n x (2^16-1) < 2^32 and n x 2^15 <= 2^31 if hessians vary, and
-// n < 2^24 and n x 2^23 <= 2^39 if all are 1.
+// maxPackedRows is the most rows whose sums fit a word: with n of them, n x (2^16-1) < 2^32 and n x 2^15 <= 2^31 if
+// hessians vary, and n < 2^24 and n x 2^23 <= 2^39 if all are 1.
 const maxPackedRows = 1 << 16
 
 // The largest multiples of the units before rounding, which can add one.

@@ -28,17 +28,18 @@ type Params struct {
 	FeatureFraction       float64 // per tree
 	FeatureFractionByNode float64 // per node, of the tree's features
 	BaggingFraction       float64
-	PosBaggingFraction    float64 // of the positive rows; below 1, or with the next below 1, it replaces BaggingFraction
-	NegBaggingFraction    float64 // of the negative rows
-	BaggingFreq           int     // a new bag every that many trees; 0 disables bagging
-	MaxBin                int     // may be coarser than the data's bins
-	Seed                  uint64
-	EarlyStoppingRound    int
-	EarlyStoppingDelta    float64
-	BoostFromAverage      bool
-	RefitDecayRate        float64 // of Refit: the weight of a leaf's old value
-	ScalePosWeight        float64
-	IsUnbalance           bool
+	// of the positive rows; below 1, or with the next below 1, it replaces BaggingFraction
+	PosBaggingFraction float64
+	NegBaggingFraction float64 // of the negative rows
+	BaggingFreq        int     // a new bag every that many trees; 0 disables bagging
+	MaxBin             int     // may be coarser than the data's bins
+	Seed               uint64
+	EarlyStoppingRound int
+	EarlyStoppingDelta float64
+	BoostFromAverage   bool
+	RefitDecayRate     float64 // of Refit: the weight of a leaf's old value
+	ScalePosWeight     float64
+	IsUnbalance        bool
 
 	MaxCatThreshold int     // most categories on the left of a split
 	CatSmooth       float64 // categories with fewer rows take no part in sorted splits
@@ -46,8 +47,9 @@ type Params struct {
 	MaxCatToOnehot  int // up to that many categories, split one against the rest
 	MinDataPerGroup int
 
-	ExtraTrees             bool          // try one random threshold per feature and node
-	PathSmooth             float64       // number of rows at which a leaf's own value weighs as much as its parent's; 0: no smoothing
+	ExtraTrees bool // try one random threshold per feature and node
+	// number of rows at which a leaf's own value weighs as much as its parent's; 0: no smoothing
+	PathSmooth             float64
 	MonotoneConstraints    MonotoneList  // features on which predictions may depend in one direction only
 	InteractionConstraints FeatureGroups // features that may be on the same path
 
@@ -100,25 +102,34 @@ const (
 // paramTable lists every parameter, in the order of Map and of the model file.
 var paramTable = []paramSpec{
 	{"objective", "objective_type app application loss", func(p *Params) any { return &p.Objective }, 0, 0, false},
-	{"num_iterations", "num_iteration n_iter num_tree num_trees num_round num_rounds nrounds num_boost_round n_estimators max_iter", func(p *Params) any { return &p.NumIterations }, 1, 1e6, false},
+	{"num_iterations", "num_iteration n_iter num_tree num_trees num_round num_rounds nrounds num_boost_round " +
+		"n_estimators max_iter", func(p *Params) any { return &p.NumIterations }, 1, 1e6, false},
 	{"learning_rate", "shrinkage_rate eta", func(p *Params) any { return &p.LearningRate }, 0, 100, true},
-	{"num_leaves", "num_leaf max_leaves max_leaf max_leaf_nodes", func(p *Params) any { return &p.NumLeaves }, 2, 131072, false},
+	{"num_leaves", "num_leaf max_leaves max_leaf max_leaf_nodes", func(p *Params) any { return &p.NumLeaves }, 2,
+		131072, false},
 	{"max_depth", "", func(p *Params) any { return &p.MaxDepth }, -inf, 1 << 20, false},
-	{"min_data_in_leaf", "min_data_per_leaf min_data min_child_samples min_samples_leaf", func(p *Params) any { return &p.MinDataInLeaf }, 0, 1 << 31, false},
-	{"min_sum_hessian_in_leaf", "min_sum_hessian_per_leaf min_sum_hessian min_hessian min_child_weight", func(p *Params) any { return &p.MinSumHessian }, 0, 1e300, false},
+	{"min_data_in_leaf", "min_data_per_leaf min_data min_child_samples min_samples_leaf",
+		func(p *Params) any { return &p.MinDataInLeaf }, 0, 1 << 31, false},
+	{"min_sum_hessian_in_leaf", "min_sum_hessian_per_leaf min_sum_hessian min_hessian min_child_weight",
+		func(p *Params) any { return &p.MinSumHessian }, 0, 1e300, false},
 	{"lambda_l1", "reg_alpha l1_regularization", func(p *Params) any { return &p.LambdaL1 }, 0, 1e300, false},
 	{"lambda_l2", "reg_lambda lambda l2_regularization", func(p *Params) any { return &p.LambdaL2 }, 0, 1e300, false},
 	{"min_gain_to_split", "min_split_gain", func(p *Params) any { return &p.MinGainToSplit }, 0, 1e300, false},
-	{"max_delta_step", "max_tree_output max_leaf_output", func(p *Params) any { return &p.MaxDeltaStep }, -inf, 1e300, false},
+	{"max_delta_step", "max_tree_output max_leaf_output", func(p *Params) any { return &p.MaxDeltaStep }, -inf, 1e300,
+		false},
 	{"feature_fraction", "sub_feature colsample_bytree", func(p *Params) any { return &p.FeatureFraction }, 0, 1, true},
-	{"feature_fraction_bynode", "sub_feature_bynode colsample_bynode", func(p *Params) any { return &p.FeatureFractionByNode }, 0, 1, true},
+	{"feature_fraction_bynode", "sub_feature_bynode colsample_bynode",
+		func(p *Params) any { return &p.FeatureFractionByNode }, 0, 1, true},
 	{"bagging_fraction", "sub_row subsample bagging", func(p *Params) any { return &p.BaggingFraction }, 0, 1, true},
-	{posBagging, "pos_sub_row pos_subsample pos_bagging", func(p *Params) any { return &p.PosBaggingFraction }, 0, 1, true},
-	{negBagging, "neg_sub_row neg_subsample neg_bagging", func(p *Params) any { return &p.NegBaggingFraction }, 0, 1, true},
+	{posBagging, "pos_sub_row pos_subsample pos_bagging", func(p *Params) any { return &p.PosBaggingFraction }, 0, 1,
+		true},
+	{negBagging, "neg_sub_row neg_subsample neg_bagging", func(p *Params) any { return &p.NegBaggingFraction }, 0, 1,
+		true},
 	{"bagging_freq", "subsample_freq", func(p *Params) any { return &p.BaggingFreq }, 0, 1e6, false},
 	{"max_bin", "max_bins", func(p *Params) any { return &p.MaxBin }, 2, 255, false},
 	{"seed", "random_seed random_state", func(p *Params) any { return &p.Seed }, 0, 1 << 53, false},
-	{"early_stopping_round", "early_stopping_rounds early_stopping n_iter_no_change", func(p *Params) any { return &p.EarlyStoppingRound }, 0, 1e6, false},
+	{"early_stopping_round", "early_stopping_rounds early_stopping n_iter_no_change",
+		func(p *Params) any { return &p.EarlyStoppingRound }, 0, 1e6, false},
 	{"early_stopping_min_delta", "", func(p *Params) any { return &p.EarlyStoppingDelta }, 0, 1e300, false},
 	{"boost_from_average", "", func(p *Params) any { return &p.BoostFromAverage }, 0, 0, false},
 	{refitDecay, "", func(p *Params) any { return &p.RefitDecayRate }, 0, 1, false},
@@ -131,7 +142,8 @@ var paramTable = []paramSpec{
 	{"min_data_per_group", "", func(p *Params) any { return &p.MinDataPerGroup }, 1, 1 << 31, false},
 	{"extra_trees", "extra_tree", func(p *Params) any { return &p.ExtraTrees }, 0, 0, false},
 	{pathSmooth, "", func(p *Params) any { return &p.PathSmooth }, 0, 1e300, false},
-	{monotoneConstraints, "mc monotone_constraint monotonic_cst", func(p *Params) any { return &p.MonotoneConstraints }, -1, 1, false},
+	{monotoneConstraints, "mc monotone_constraint monotonic_cst", func(p *Params) any { return &p.MonotoneConstraints },
+		-1, 1, false},
 	{interactionConstraints, "", func(p *Params) any { return &p.InteractionConstraints }, 0, 0, false},
 	{IgnoreColumn, "ignore_feature blacklist", func(p *Params) any { return &p.IgnoreColumn }, 0, 1<<31 - 1, false},
 }
@@ -165,7 +177,8 @@ func findParam(name string) *paramSpec {
 
 // removedParams lists parameters that earlier builds had, and why they can be dropped.
 var removedParams = map[string]string{
-	"lookahead_freq": "this training parameter has been removed, trees always start with their best split; delete the line (what 0 did is the only way now)",
+	"lookahead_freq": "this training parameter has been removed, trees always start with their best split; delete " +
+		"the line (what 0 did is the only way now)",
 }
 
 func unknownParam(key string) error {
@@ -191,8 +204,8 @@ func CanonicalName(name string) string {
 	return name
 }
 
-// ParseParams overlays m, whose keys may be LightGBM's aliases, on the defaults. Values may be any of Go's number types,
-// bool or string. Errors are *ParamError.
+// ParseParams overlays m, whose keys may be LightGBM's aliases, on the defaults. Values may be any of Go's number
+// types, bool or string. Errors are *ParamError.
 func ParseParams(m map[string]any) (Params, error) {
 	p, err := overlay(m)
 	if err != nil {
@@ -348,8 +361,8 @@ func canonicalObjective(name string) (string, error) {
 	return "", fmt.Errorf("objective %q is not supported; use binary or regression", name)
 }
 
-// Map returns p with canonical names and every default filled in, numbers as float64: two configurations train the same model exactly if
-// their maps are equal. Parameters that name columns need ForColumns first, which knows the names.
+// Map returns p with canonical names and every default filled in, numbers as float64: two configurations train the same
+// model exactly if their maps are equal. Parameters that name columns need ForColumns first, which knows the names.
 func (p Params) Map() map[string]any {
 	m := make(map[string]any, len(paramTable))
 

@@ -48,8 +48,8 @@ func (p Params) ForTable(features []Feature) (Params, error) {
 	return p, err
 }
 
-// forCopies returns p for a table with that many copies of its rows: the minimum sizes of a leaf and of a group of categories apply to
-// original rows. Penalties are unchanged.
+// forCopies returns p for a table with that many copies of its rows: the minimum sizes of a leaf and of a group of
+// categories apply to original rows. Penalties are unchanged.
 func (p Params) forCopies(copies int) Params {
 	n := max(copies, 1)
 	p.MinDataInLeaf *= n

@@ -11,19 +11,27 @@ import (
 	"testing"
 )
 
-// FuzzParamsJSON parses parameters from JSON. What is accepted has one canonical form that survives JSON, fits a model file's lines, and
-// can be trained with: the trainer may refuse it with a typed error but never panics.
+// FuzzParamsJSON parses parameters from JSON. What is accepted has one canonical form that survives JSON, fits a model
+// file's lines, and can be trained with: the trainer may refuse it with a typed error but never panics.
 func FuzzParamsJSON(f *testing.F) {
 	for _, text := range []string{
 		`{}`, `{"num_leaves": 3, "eta": 0.5, "objective": "mse"}`, `{"max_depth": -1e300, "lambda_l2": 1e300}`,
-		`{"learning_rate": 100, "max_delta_step": 1e300, "min_data_in_leaf": 0}`, `{"ignore_column": "name:numb,cat c"}`,
-		`{"ignore_column": "0,1,2"}`, `{"blacklist": [0], "seed": 9007199254740993}`, `{"bagging_fraction": 1e-300, "bagging_freq": 1}`,
-		`{"feature_fraction": 5e-324, "feature_fraction_bynode": 0.5}`, `{"cat_smooth": 0, "cat_l2": 0, "min_data_per_group": 1, "max_cat_to_onehot": 1}`,
-		`{"lambda_l1": 1e300}`, `{"min_gain_to_split": 1e300}`, `{"num_leaves": null, "num_leaves": true}`, `{"scale_pos_weight": 1e9}`,
-		`{"min_sum_hessian_in_leaf": 0, "min_data_in_leaf": 0, "num_leaves": 131072, "max_bin": 2}`, `{"scale_pos_weight": 5e-324}`,
-		`{"path_smooth": 1e300, "extra_trees": true}`, `{"path_smooth": 5e-324}`, `{"path_smooth": 2e-15, "lambda_l1": 1, "max_delta_step": 0.1}`,
-		`{"neg_bagging": 1e-300, "bagging_freq": 1}`, `{"mc": [1, -1, 0], "path_smooth": 3}`, `{"mc": "name:numa=1,cat c=0", "interaction_constraints": [[0, 2], [1]]}`,
-		`{"interaction_constraints": [["numa", "cat c"], ["numb],[cat c"]]}`, `{"interaction_constraints": "name:[numb]", "feature_fraction_bynode": 0.1}`,
+		`{"learning_rate": 100, "max_delta_step": 1e300, "min_data_in_leaf": 0}`,
+		`{"ignore_column": "name:numb,cat c"}`,
+		`{"ignore_column": "0,1,2"}`, `{"blacklist": [0], "seed": 9007199254740993}`,
+		`{"bagging_fraction": 1e-300, "bagging_freq": 1}`,
+		`{"feature_fraction": 5e-324, "feature_fraction_bynode": 0.5}`,
+		`{"cat_smooth": 0, "cat_l2": 0, "min_data_per_group": 1, "max_cat_to_onehot": 1}`,
+		`{"lambda_l1": 1e300}`, `{"min_gain_to_split": 1e300}`, `{"num_leaves": null, "num_leaves": true}`,
+		`{"scale_pos_weight": 1e9}`,
+		`{"min_sum_hessian_in_leaf": 0, "min_data_in_leaf": 0, "num_leaves": 131072, "max_bin": 2}`,
+		`{"scale_pos_weight": 5e-324}`,
+		`{"path_smooth": 1e300, "extra_trees": true}`, `{"path_smooth": 5e-324}`,
+		`{"path_smooth": 2e-15, "lambda_l1": 1, "max_delta_step": 0.1}`,
+		`{"neg_bagging": 1e-300, "bagging_freq": 1}`, `{"mc": [1, -1, 0], "path_smooth": 3}`,
+		`{"mc": "name:numa=1,cat c=0", "interaction_constraints": [[0, 2], [1]]}`,
+		`{"interaction_constraints": [["numa", "cat c"], ["numb],[cat c"]]}`,
+		`{"interaction_constraints": "name:[numb]", "feature_fraction_bynode": 0.1}`,
 	} {
 		f.Add(text)
 	}
@@ -56,7 +64,8 @@ func FuzzParamsJSON(f *testing.F) {
 		res, err := Train(t.Context(), &d.Data, p, Options{Threads: 1})
 		if err != nil {
 			if !errors.As(err, &pe) && !errors.Is(err, ErrDiverged) && !errors.Is(err, ErrData) {
-				t.Fatalf("got %+v: %v; want not (!errors.As(err, &pe) && !errors.Is(err, ErrDiverged) and !errors.Is(err, ErrData))", p, err)
+				t.Fatalf("got %+v: %v; want not (!errors.As(err, &pe) && !errors.Is(err, ErrDiverged) and "+
+					"!errors.Is(err, ErrData))", p, err)
 			}
 			return
 		}
@@ -73,8 +82,8 @@ func hasKey(m map[string]any, key string) bool {
 	return ok
 }
 
-// FuzzModelText reads models, writes them and reads them again: the second text equals the first, byte for byte, and both predict the same
-// for any row.
+// FuzzModelText reads models, writes them and reads them again: the second text equals the first, byte for byte, and
+// both predict the same for any row.
 func FuzzModelText(f *testing.F) {
 	for seed := range uint64(6) {
 		trial := randomTrial(seed, fewRows)
@@ -115,7 +124,8 @@ func FuzzModelText(f *testing.F) {
 // wildRows returns 16 rows of values, many of them unusual.
 func wildRows(seed uint64, features int) []float64 {
 	rng := rand.New(rand.NewPCG(seed, 9))
-	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1e300, -1e300, 5e-324, 1e-35, -1e-35, 1 << 31, 1<<31 - 1, -1, 255.5}
+	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1e300, -1e300, 5e-324, 1e-35,
+		-1e-35, 1 << 31, 1<<31 - 1, -1, 255.5}
 	x := make([]float64, 16*features)
 	for i := range x {
 		x[i] = odd[rng.IntN(len(odd))]

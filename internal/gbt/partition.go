@@ -1,14 +1,15 @@
 package gbt
 
-// binSet is a set of bins: the values of a feature that go left. Numerical and categorical splits differ only in the sets they can have.
+// binSet is a set of bins: the values of a feature that go left. Numerical and categorical splits differ only in the
+// sets they can have.
 type binSet [4]uint64
 
 func (s *binSet) add(bin int)      { s[bin>>6] |= 1 << (bin & 63) }
 func (s *binSet) has(bin int) bool { return s[bin>>6]>>(bin&63)&1 == 1 }
 
-// divide distributes the rows of a leaf to its children: those that go left move to the front of rows, the others to the front of spare,
-// which is as long and also belongs to the leaf. Both keep their ascending order, so that later passes walk memory forwards. It returns how
-// many went left.
+// divide distributes the rows of a leaf to its children: those that go left move to the front of rows, the others to
+// the front of spare, which is as long and also belongs to the leaf. Both keep their ascending order, so that later
+// passes walk memory forwards. It returns how many went left.
 func divide(pool *pool, rows, spare []uint32, column []byte, left *binSet) int {
 	chunks := pool.workersFor(len(rows), grain/8)
 	if chunks == 1 {

@@ -12,9 +12,9 @@ import (
 // grain is the fewest rows worth a chunk of their own: some tens of microseconds of work.
 const grain = 1 << 14
 
-// pool is the goroutines that share one training's work. A tree takes a hundred or more jobs, of 20 to 5,000 microseconds with
-// next to nothing between them, while waking a goroutine on an idle processor takes 50 to 100. So goroutines spin for a while before they
-// sleep.
+// pool is the goroutines that share one training's work. A tree takes a hundred or more jobs, of 20 to 5,000
+// microseconds with next to nothing between them, while waking a goroutine on an idle processor takes 50 to 100. So
+// goroutines spin for a while before they sleep.
 type pool struct {
 	size   int // including the caller
 	once   sync.Once
@@ -25,13 +25,14 @@ type pool struct {
 	n, chunks int
 	panics    []any
 
-	jobs, chunksTotal uint32        // jobs begun, and the chunks of all of them
-	remaining         atomic.Uint64 // the current job's number, and in the low half how many of its chunks are not yet taken
-	begun, done       barrier       // jobs begun, chunks done
+	jobs, chunksTotal uint32 // jobs begun, and the chunks of all of them
+	// the current job's number, and in the low half how many of its chunks are not yet taken
+	remaining   atomic.Uint64
+	begun, done barrier // jobs begun, chunks done
 }
 
-// poolOf returns a pool of the calling goroutine and size-1 others, which start with the first job large enough for two. The
-// caller must close it.
+// poolOf returns a pool of the calling goroutine and size-1 others, which start with the first job large enough for
+// two. The caller must close it.
 func poolOf(size int) *pool {
 	p := &pool{size: max(size, 1)}
 	p.begun.changed.L = &p.begun.mu
@@ -43,9 +44,10 @@ func poolOf(size int) *pool {
 // newPool returns a pool of threads goroutines, but at most one per processor.
 func newPool(threads int) *pool { return poolOf(min(threads, runtime.GOMAXPROCS(0))) }
 
-// parallel calls f with chunks that cover 0..n, each at least atLeast long, on up to size goroutines, and waits. worker numbers the
-// goroutines from 0; each takes chunks in ascending order as it finishes. The results must not depend on the chunks' boundaries: integer
-// sums and writes to a row's own place do not. parallel must be called from one goroutine at a time, and not from within f.
+// parallel calls f with chunks that cover 0..n, each at least atLeast long, on up to size goroutines, and waits. worker
+// numbers the goroutines from 0; each takes chunks in ascending order as it finishes. The results must not depend on
+// the chunks' boundaries: integer sums and writes to a row's own place do not. parallel must be called from one
+// goroutine at a time, and not from within f.
 func (p *pool) parallel(n, atLeast int, f func(worker, lo, hi int)) {
 	workers := p.workersFor(n, atLeast)
 	if workers == 1 {
@@ -74,8 +76,8 @@ func (p *pool) parallel(n, atLeast int, f func(worker, lo, hi int)) {
 	p.raise()
 }
 
-// chunksEach is how many chunks there are per goroutine, if there is enough work: processors differ in speed while other processes use
-// them. A goroutine without a processor takes no chunk, and so delays no one.
+// chunksEach is how many chunks there are per goroutine, if there is enough work: processors differ in speed while
+// other processes use them. A goroutine without a processor takes no chunk, and so delays no one.
 const chunksEach = 4
 
 // workersFor is how many goroutines have something to do.
@@ -139,9 +141,9 @@ type barrier struct {
 	changed sync.Cond
 }
 
-// awake is how long a goroutine spins before it sleeps: longer than the serial part between two pieces of a tree's work, and short compared
-// with a metric over all held-out rows. looks is how often it polls before yielding; each yield may wake an idle processor, or let another
-// task run.
+// awake is how long a goroutine spins before it sleeps: longer than the serial part between two pieces of a tree's
+// work, and short compared with a metric over all held-out rows. looks is how often it polls before yielding; each
+// yield may wake an idle processor, or let another task run.
 const (
 	awake = 400 * time.Microsecond
 	looks = 1 << 10

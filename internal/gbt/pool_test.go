@@ -26,7 +26,8 @@ func testPool(tb testing.TB, size int) *pool {
 	return c
 }
 
-// TestPoolCoversEverythingOnce: every number is in exactly one range, no range is too short, and each goroutine's ranges ascend.
+// TestPoolCoversEverythingOnce: every number is in exactly one range, no range is too short, and each goroutine's
+// ranges ascend.
 func TestPoolCoversEverythingOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, size := range []int{1, 2, 3, 8} {
@@ -36,7 +37,8 @@ func TestPoolCoversEverythingOnce(t *testing.T) {
 			seen, upTo := make([]int32, n), make([]int, size)
 			c.parallel(n, atLeast, func(worker, lo, hi int) {
 				if hi-lo < min(n, atLeast) || lo < upTo[worker] {
-					t.Errorf("%d of %d: range %d to %d for goroutine %d, which had one up to %d", atLeast, n, lo, hi, worker, upTo[worker])
+					t.Errorf("%d of %d: range %d to %d for goroutine %d, which had one up to %d", atLeast, n, lo, hi,
+						worker, upTo[worker])
 				}
 				upTo[worker] = hi
 				for i := lo; i < hi; i++ {
@@ -45,15 +47,16 @@ func TestPoolCoversEverythingOnce(t *testing.T) {
 			})
 			for i, times := range seen {
 				if times != 1 {
-					t.Fatalf("%d goroutines, %d numbers, at least %d: %d is covered %d times", size, n, atLeast, i, times)
+					t.Fatalf("%d goroutines, %d numbers, at least %d: %d is covered %d times", size, n, atLeast, i,
+						times)
 				}
 			}
 		}
 	}
 }
 
-// TestPoolWorksSideBySide: each of four ranges waits for the other three, which a single goroutine could never do, whether the others are
-// spinning or asleep.
+// TestPoolWorksSideBySide: each of four ranges waits for the other three, which a single goroutine could never do,
+// whether the others are spinning or asleep.
 func TestPoolWorksSideBySide(t *testing.T) {
 	c := testPool(t, 4)
 	for i := range 20 {

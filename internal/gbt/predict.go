@@ -6,17 +6,19 @@ import (
 	"sync/atomic"
 )
 
-// A table is predicted in batches of rows, with one bit of a word per row. The trees of a model use few distinct predicates: 31,000 nodes
-// over 28 features have some 6,000 distinct thresholds, because training chose them among at most 255 bins. So every predicate is evaluated
-// once for all rows of the batch, as a word of answers, and a tree becomes a series of ANDs: of the rows that reach a node, those with the
-// answer yes go left. There is no branch on the data and no chain of dependent loads, which dominate the cost of walking down a tree.
-// QuickScorer (Lucchese et al., SIGIR 2015) also evaluates by feature in the order of thresholds, but holds the leaves of one row in a word
-// instead of the rows.
+// A table is predicted in batches of rows, with one bit of a word per row. The trees of a model use few distinct
+// predicates: 31,000 nodes over 28 features have some 6,000 distinct thresholds, because training chose them among at
+// most 255 bins. So every predicate is evaluated once for all rows of the batch, as a word of answers, and a tree
+// becomes a series of ANDs: of the rows that reach a node, those with the answer yes go left. There is no branch on the
+// data and no chain of dependent loads, which dominate the cost of walking down a tree. QuickScorer (Lucchese et al.,
+// SIGIR 2015) also evaluates by feature in the order of thresholds, but holds the leaves of one row in a word instead
+// of the rows.
 //
-// The cost of a tree's ANDs grows with its number of nodes, not its depth. So only the part near the root is flat: if a tree has more than
-// maxExits leaves, its rows walk on from there, using the answers they already have.
+// The cost of a tree's ANDs grows with its number of nodes, not its depth. So only the part near the root is flat: if a
+// tree has more than maxExits leaves, its rows walk on from there, using the answers they already have.
 //
-// A forest gives the same bits as Model.Predict: the same leaf of every tree, and the leaf values added in the order of the trees.
+// A forest gives the same bits as Model.Predict: the same leaf of every tree, and the leaf values added in the order of
+// the trees.
 
 // forest is a model in the form for predicting many rows. It is immutable.
 type forest struct {
@@ -47,8 +49,8 @@ type categoryColumn struct {
 	groups  []categoryGroup
 }
 
-// categoryGroup is up to eight sets: bit i of table[c] says whether the i-th contains category c. The table's last entry, 0, is for all
-// larger categories and for invalid values.
+// categoryGroup is up to eight sets: bit i of table[c] says whether the i-th contains category c. The table's last
+// entry, 0, is for all larger categories and for invalid values.
 type categoryGroup struct {
 	table []byte
 	first int // index of the first of eight answers
@@ -60,7 +62,8 @@ type flatTree struct {
 	exits  int
 	values *[maxExits]float64 // by exit; entries after the last exit belong to other trees
 
-	// rest gives, by exit, the node from which the row walks on, or -1 if the exit is a leaf. It is nil if all exits are leaves.
+	// rest gives, by exit, the node from which the row walks on, or -1 if the exit is a leaf. It is nil if all exits
+	// are leaves.
 	rest []int32
 	deep []deepNode // the nodes below rest; nil if the tree itself has to be walked
 	tree *Tree
@@ -72,7 +75,8 @@ type flatNode struct {
 	left, right uint16
 }
 
-// deepNode sends a row to next[1] if the answer is yes, to next[0] if it is no. A negative destination is a leaf, as in Tree.
+// deepNode sends a row to next[1] if the answer is yes, to next[0] if it is no. A negative destination is a leaf, as in
+// Tree.
 type deepNode struct {
 	predicate uint32
 	next      [2]int32
@@ -88,15 +92,15 @@ const (
 	maxExits = 256 // of a flat tree, so that an exit number fits a byte
 	exitUnit = 16  // the number of exits is rounded up to a multiple of this
 
-	// maxDeep is the number of leaves up to which all predicates of a tree are evaluated for a batch. Of a larger tree, a batch visits too
-	// small a part.
+	// maxDeep is the number of leaves up to which all predicates of a tree are evaluated for a batch. Of a larger tree,
+	// a batch visits too small a part.
 	maxDeep = 1 << 12
 
 	// treeBlockLimit is the number of predicates after which a new tree block begins: their answers take 256 KiB.
 	treeBlockLimit = 1 << 13
 
-	// maxCategories and maxTables bound the tables of category sets, of one and of all, in bytes. A table may be eight times as large as
-	// the sets it is made from. Nodes beyond that are walked.
+	// maxCategories and maxTables bound the tables of category sets, of one and of all, in bytes. A table may be eight
+	// times as large as the sets it is made from. Nodes beyond that are walked.
 	maxCategories = 1 << 14
 	maxTables     = 1 << 30
 )
@@ -108,8 +112,8 @@ type batching struct {
 	forest *forest
 }
 
-// compileAfter is the number of rows whose prediction one by one takes about as long as compiling: below it, compiling is avoided; above
-// it, the total cost is at most doubled.
+// compileAfter is the number of rows whose prediction one by one takes about as long as compiling: below it, compiling
+// is avoided; above it, the total cost is at most doubled.
 const compileAfter = 512
 
 // pays reports whether compiling pays with n more rows.
@@ -124,8 +128,8 @@ func (m *Model) batches() *forest {
 // together is how many batches pass a tree block before the next one.
 const together = 16
 
-// predict writes the raw scores of the rows in x to out. Each tree block processes some thousand rows before the next block, so that rows,
-// answers and trees stay in the cache.
+// predict writes the raw scores of the rows in x to out. Each tree block processes some thousand rows before the next
+// block, so that rows, answers and trees stay in the cache.
 func (f *forest) predict(x, out []float64, pool *pool) {
 	const piece = together * batchRows
 	batches := (len(out) + batchRows - 1) / batchRows

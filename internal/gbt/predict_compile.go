@@ -70,8 +70,8 @@ type categorySet struct {
 	answer  uint32
 }
 
-// treeBuilder is a tree whose predicates have no index yet. The i-th node uses bounds[i], or sets[i] if that is not negative: first the
-// flat nodes, then those of deeper.
+// treeBuilder is a tree whose predicates have no index yet. The i-th node uses bounds[i], or sets[i] if that is not
+// negative: first the flat nodes, then those of deeper.
 type treeBuilder struct {
 	flatTree
 	bounds []bound

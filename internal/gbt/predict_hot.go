@@ -14,8 +14,8 @@ type batchScratch struct {
 	sums    [batchRows]float64
 }
 
-// word has a bit for each row of a batch. It is four machine words, because they cost little more than one: a node is loaded once for all
-// of them, and the answers to a predicate fill half a cache line instead of an eighth.
+// word has a bit for each row of a batch. It is four machine words, because they cost little more than one: a node is
+// loaded once for all of them, and the answers to a predicate fill half a cache line instead of an eighth.
 type word [batchWords]uint64
 
 // answer evaluates the tree block's predicates for the rows in x, at most batchRows.
@@ -56,7 +56,8 @@ func (s *batchScratch) sortKeys(x []float64, step int, rule missingRule) int {
 	return n
 }
 
-// categoryKeys is sortKeys for the categories that LightGBM sees in values; an invalid value gets a key beyond all categories.
+// categoryKeys is sortKeys for the categories that LightGBM sees in values; an invalid value gets a key beyond all
+// categories.
 func (s *batchScratch) categoryKeys(x []float64, step int) {
 	n := 0
 	for at := 0; at < len(x); at += step {
@@ -87,9 +88,9 @@ func (rule missingRule) key() uint64 {
 	return sortKey(0)
 }
 
-// answer counts, for each key, the bounds below it: the key is at most each of the following ones. The row's bit is set at the first of
-// these, and one pass over the answers then sets it at all others. The binary search has no branch on the data, so that the processor can
-// overlap several. answers must be zero, with one more entry than there are bounds.
+// answer counts, for each key, the bounds below it: the key is at most each of the following ones. The row's bit is set
+// at the first of these, and one pass over the answers then sets it at all others. The binary search has no branch on
+// the data, so that the processor can overlap several. answers must be zero, with one more entry than there are bounds.
 func (c *numberColumn) answer(keys []uint64, answers []word) {
 	bounds := c.bounds
 
@@ -180,8 +181,9 @@ func (s *batchScratch) route(t *flatTree) {
 	}
 }
 
-// number turns the rows of each exit into the exit of each row. First, bit b of all rows' exit numbers is computed as a word: the union of
-// the exits whose number has that bit, combined in pairs, fours and eights so that no exit is combined more than twice.
+// number turns the rows of each exit into the exit of each row. First, bit b of all rows' exit numbers is computed as a
+// word: the union of the exits whose number has that bit, combined in pairs, fours and eights so that no exit is
+// combined more than twice.
 func (s *batchScratch) number(i, exits int) {
 	var b0, b1, b2, b3, b4, b5, b6, b7 uint64
 	i &= batchWords - 1
@@ -225,9 +227,9 @@ func (s *batchScratch) add(t *flatTree) {
 	}
 }
 
-// addDeep adds the values of leaves below the exits, for rows to which add has added the 0 of an exit that is not a leaf. (That 0 changes
-// no bit: a sum that began with 0 is never -0.) All rows go down one level, then all that are not yet at a leaf, and so on, so that their
-// loads overlap and only the number of levels is a branch on the data.
+// addDeep adds the values of leaves below the exits, for rows to which add has added the 0 of an exit that is not a
+// leaf. (That 0 changes no bit: a sum that began with 0 is never -0.) All rows go down one level, then all that are not
+// yet at a leaf, and so on, so that their loads overlap and only the number of levels is a branch on the data.
 func (s *batchScratch) addDeep(t *flatTree) {
 	var at [batchRows]int32
 	var rows, walking [batchRows]uint8

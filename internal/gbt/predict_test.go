@@ -21,15 +21,18 @@ type forestSpec struct {
 
 // oddNumbers are thresholds and values at which rules change.
 var oddNumbers = []float64{
-	0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), 1e-35, -1e-35, math.Nextafter(1e-35, 1), math.Nextafter(-1e-35, -1),
+	0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), 1e-35, -1e-35, math.Nextafter(1e-35, 1),
+	math.Nextafter(-1e-35, -1),
 	math.SmallestNonzeroFloat64, -math.SmallestNonzeroFloat64, math.MaxFloat64, -math.MaxFloat64, 1, -1, 1e-300,
 }
 
 // oddCategories are values whose category needs a special rule.
-var oddCategories = []float64{0, math.Copysign(0, -1), -0.5, -1, 0.99, 31, 32, 63.5, 64, 1 << 14, 1<<31 - 0.5, 1 << 31, 1 << 32, 1e300, math.NaN(), math.Inf(1), math.Inf(-1)}
+var oddCategories = []float64{0, math.Copysign(0, -1), -0.5, -1, 0.99, 31, 32, 63.5, 64, 1 << 14, 1<<31 - 0.5, 1 << 31,
+	1 << 32, 1e300, math.NaN(), math.Inf(1), math.Inf(-1)}
 
 func randomForest(rng *rand.Rand, s forestSpec) *Model {
-	m := &Model{Objective: "regression", FeatureNames: make([]string, s.features), FeatureInfos: make([]string, s.features)}
+	m := &Model{Objective: "regression", FeatureNames: make([]string, s.features),
+		FeatureInfos: make([]string, s.features)}
 	pool := make([][]float64, s.features)
 	for f := range pool {
 		m.FeatureNames[f], m.FeatureInfos[f] = fmt.Sprintf("f%d", f), "none"
@@ -78,7 +81,8 @@ func randomTree(rng *rand.Rand, s forestSpec, pool [][]float64) *Tree {
 		t.randomQuestion(rng, s, pool)
 	}
 	t.LeafWeight, t.LeafCount = make([]float64, s.leaves), make([]int, s.leaves)
-	t.Gain, t.InternalValue, t.InternalWeight = make([]float64, s.leaves-1), make([]float64, s.leaves-1), make([]float64, s.leaves-1)
+	t.Gain, t.InternalValue, t.InternalWeight = make([]float64, s.leaves-1), make([]float64, s.leaves-1),
+		make([]float64, s.leaves-1)
 	t.InternalCount = make([]int, s.leaves-1)
 	return t
 }
@@ -144,8 +148,8 @@ func randomRows(rng *rand.Rand, m *Model, rows int, plain bool) []float64 {
 	return x
 }
 
-// checkPredictAll compares the bits with those of walking down every tree, both through PredictAll, which chooses, and through batches
-// only.
+// checkPredictAll compares the bits with those of walking down every tree, both through PredictAll, which chooses, and
+// through batches only.
 func checkPredictAll(t *testing.T, m *Model, x []float64, rows, threads int) {
 	t.Helper()
 	chosen, batches := slices.Repeat([]float64{math.NaN()}, rows), slices.Repeat([]float64{math.NaN()}, rows)
@@ -237,10 +241,14 @@ func TestGrovesAreSeveral(t *testing.T) {
 	if len(f.treeBlocks) < 2 || trees != 150 {
 		t.Errorf("%d trees in %d tree blocks", trees, len(f.treeBlocks))
 	}
-	for leaves, exits := range map[int]int{1: 1, 2: 2, maxExits: maxExits, maxExits + 1: maxExits, maxDeep: maxExits, maxDeep + 1: maxExits} {
-		flat := randomForest(rng, forestSpec{features: 2, trees: 1, leaves: leaves, bounds: 9}).compile().treeBlocks[0].trees[0]
-		if flat.exits != exits || (flat.rest != nil) != (leaves > maxExits) || (flat.deep != nil) != (leaves > maxExits && leaves <= maxDeep) {
-			t.Errorf("a tree of %d leaves has %d exits, rest %t, deep nodes %t", leaves, flat.exits, flat.rest != nil, flat.deep != nil)
+	for leaves, exits := range map[int]int{1: 1, 2: 2, maxExits: maxExits, maxExits + 1: maxExits, maxDeep: maxExits,
+		maxDeep + 1: maxExits} {
+		flat := randomForest(rng, forestSpec{features: 2, trees: 1, leaves: leaves,
+			bounds: 9}).compile().treeBlocks[0].trees[0]
+		if flat.exits != exits || (flat.rest != nil) != (leaves > maxExits) ||
+			(flat.deep != nil) != (leaves > maxExits && leaves <= maxDeep) {
+			t.Errorf("a tree of %d leaves has %d exits, rest %t, deep nodes %t", leaves, flat.exits, flat.rest != nil,
+				flat.deep != nil)
 		}
 	}
 }
@@ -259,11 +267,15 @@ func TestPredictAllOnUnusualTrees(t *testing.T) {
 	leaf := []float64{1, 2, 4}
 	m := &Model{FeatureNames: []string{"a", "b"}, Trees: []*Tree{
 		// The child comes before its parent.
-		{Feature: []int{0, 1}, Threshold: []float64{0, 1}, Decision: []uint8{2, 2}, Left: []int{-1, -2}, Right: []int{1, -3}, LeafValue: leaf},
-		{Feature: []int{0, 1, 0}, Threshold: []float64{0, 1, 2}, Decision: []uint8{2, 2, 0}, Left: []int{2, -2, 1}, Right: []int{-1, -3, -1}, LeafValue: leaf},
+		{Feature: []int{0, 1}, Threshold: []float64{0, 1}, Decision: []uint8{2, 2}, Left: []int{-1, -2},
+			Right: []int{1, -3}, LeafValue: leaf},
+		{Feature: []int{0, 1, 0}, Threshold: []float64{0, 1, 2}, Decision: []uint8{2, 2, 0}, Left: []int{2, -2, 1},
+			Right: []int{-1, -3, -1}, LeafValue: leaf},
 		// No value is <= NaN.
-		{Feature: []int{0, 1}, Threshold: []float64{0, math.NaN()}, Decision: []uint8{2, 10}, Left: []int{1, -2}, Right: []int{-1, -3}, LeafValue: leaf},
-		{Feature: []int{0}, Threshold: []float64{math.NaN()}, Decision: []uint8{2}, Left: []int{-1}, Right: []int{-2}, LeafValue: leaf[:2]},
+		{Feature: []int{0, 1}, Threshold: []float64{0, math.NaN()}, Decision: []uint8{2, 10}, Left: []int{1, -2},
+			Right: []int{-1, -3}, LeafValue: leaf},
+		{Feature: []int{0}, Threshold: []float64{math.NaN()}, Decision: []uint8{2}, Left: []int{-1}, Right: []int{-2},
+			LeafValue: leaf[:2]},
 	}}
 	rng := rand.New(rand.NewPCG(5, 6))
 	checkPredictAll(t, m, randomRows(rng, m, batchRows, false), batchRows, 1)
@@ -347,7 +359,8 @@ func FuzzPredictAll(f *testing.F) {
 	})
 }
 
-// BenchmarkPredict predicts numerical rows with 500 trees of 63 leaves over 28 features with 255 bins each. An operation is one row.
+// BenchmarkPredict predicts numerical rows with 500 trees of 63 leaves over 28 features with 255 bins each. An
+// operation is one row.
 func BenchmarkPredict(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	const rows = 50_000

@@ -2,8 +2,9 @@ package gbt
 
 import "math"
 
-// Probability turns a raw score of a binary model into a probability, 1 / (1 + e^-raw), accurate to a few units in the last place and with
-// the same bits on every machine, which math.Exp does not guarantee. NaN stays NaN; the smallest result is 3e-308.
+// Probability turns a raw score of a binary model into a probability, 1 / (1 + e^-raw), accurate to a few units in the
+// last place and with the same bits on every machine, which math.Exp does not guarantee. NaN stays NaN; the smallest
+// result is 3e-308.
 func Probability(raw float64) float64 {
 	s := min(max(raw, -probabilityLimit), probabilityLimit)
 	if s != s {
@@ -34,6 +35,8 @@ const (
 	expLn2Low  = math.Ln2 - expLn2High
 )
 
-// expAlternating are the coefficients of e^-u from u^13 down to 1; the truncation error is below 1e-17 for |u| <= ln(2)/2.
-var expAlternating = [14]float64{-1.0 / 6227020800, 1.0 / 479001600, -1.0 / 39916800, 1.0 / 3628800, -1.0 / 362880, 1.0 / 40320,
+// expAlternating are the coefficients of e^-u from u^13 down to 1; the truncation error is below 1e-17 for |u| <=
+// ln(2)/2.
+var expAlternating = [14]float64{-1.0 / 6227020800, 1.0 / 479001600, -1.0 / 39916800, 1.0 / 3628800, -1.0 / 362880,
+	1.0 / 40320,
 	-1.0 / 5040, 1.0 / 720, -1.0 / 120, 1.0 / 24, -1.0 / 6, 0.5, -1, 1}

@@ -119,8 +119,8 @@ func (t *trial) makeTrainable() {
 	}
 }
 
-// randomParams changes each parameter from its default one time in two or three, so that most trials have several changes and some have
-// none.
+// randomParams changes each parameter from its default one time in two or three, so that most trials have several
+// changes and some have none.
 func randomParams(rng *rand.Rand, regression bool) Params {
 	p := Defaults()
 	p.Seed, p.NumIterations, p.NumLeaves = rng.Uint64N(1<<53), 1+rng.IntN(4), 2+rng.IntN(40)
@@ -165,11 +165,13 @@ func randomParams(rng *rand.Rand, regression bool) Params {
 
 // String describes a failed trial.
 func (t *trial) String() string {
-	return fmt.Sprintf("%d rows, %d in use, %d features, weights %t, %+v", t.Rows, t.Used(), len(t.Features), t.Weight != nil, t.p)
+	return fmt.Sprintf("%d rows, %d in use, %d features, weights %t, %+v", t.Rows, t.Used(), len(t.Features),
+		t.Weight != nil, t.p)
 }
 
-// trials adds seeds of random trials to a fuzz test: of every dozen, one with many rows and three with some. "go test" runs these seeds;
-// "go test -run - -fuzz NAME ./gbt" looks for others. A failure prints its seed and size, and the fuzzer keeps them under testdata/fuzz.
+// trials adds seeds of random trials to a fuzz test: of every dozen, one with many rows and three with some. "go test"
+// runs these seeds; "go test -run - -fuzz NAME ./gbt" looks for others. A failure prints its seed and size, and the
+// fuzzer keeps them under testdata/fuzz.
 func trials(f *testing.F, n int) {
 	if raceEnabled {
 		n = 12
@@ -194,7 +196,8 @@ func FuzzReference(f *testing.F) {
 		want := text(t, newReference(&trial.Data, trial.p).train())
 		for _, threads := range []int{1, 3} {
 			if got := trial.train(t, Options{Threads: threads}); !bytes.Equal(got, want) {
-				t.Fatalf("%v\nwith %d threads the model is not the reference's: %s", trial, threads, firstDifference(got, want))
+				t.Fatalf("%v\nwith %d threads the model is not the reference's: %s", trial, threads,
+					firstDifference(got, want))
 			}
 		}
 	})
@@ -345,8 +348,8 @@ func newer() map[string]func(*trial) {
 	}
 }
 
-// TestTrialsAreWorthTheirTime makes sure that random trials reach what they are for: trees that split, on both kinds of features, and on
-// missing values.
+// TestTrialsAreWorthTheirTime makes sure that random trials reach what they are for: trees that split, on both kinds of
+// features, and on missing values.
 func TestTrialsAreWorthTheirTime(t *testing.T) {
 	long(t)
 	splits, categorical, missing, deep := 0, 0, 0, 0
@@ -359,7 +362,8 @@ func TestTrialsAreWorthTheirTime(t *testing.T) {
 			without.table = &table{Data: trial.Data, raw: trial.raw}
 			off(&without)
 			other := mustTrain(t, &without.Data, without.p, Options{Threads: 1}).Model
-			if !slices.EqualFunc(model.Trees, other.Trees, func(a, b *Tree) bool { return bytes.Equal(a.text(0), b.text(0)) }) {
+			if !slices.EqualFunc(model.Trees, other.Trees,
+				func(a, b *Tree) bool { return bytes.Equal(a.text(0), b.text(0)) }) {
 				changed[name]++
 			}
 		}

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// How the reference trainer handles leaf values that do not follow from sums alone, drawn thresholds, and features that must not be
-// combined.
+// How the reference trainer handles leaf values that do not follow from sums alone, drawn thresholds, and features that
+// must not be combined.
 
 // limited reports whether leaves have values of their own.
 func (r *reference) limited() bool {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// The reference trainer is this package's algorithm written for clarity instead of speed: one goroutine, a list of rows per leaf, every
-// histogram counted anew from the columns with plain 64-bit sums, every split scored by the formula of the paper. From the package it takes
-// what determines the numbers (rounded gradients, random draws) and nothing that counts, subtracts, decodes, scores or partitions. Models
-// of the two must be equal byte for byte; see FuzzReference.
+// The reference trainer is this package's algorithm written for clarity instead of speed: one goroutine, a list of rows
+// per leaf, every histogram counted anew from the columns with plain 64-bit sums, every split scored by the formula of
+// the paper. From the package it takes what determines the numbers (rounded gradients, random draws) and nothing that
+// counts, subtracts, decodes, scores or partitions. Models of the two must be equal byte for byte; see FuzzReference.
 type reference struct {
 	p      *Params // scaled by Data.Copies
 	said   *Params // as in the model file
@@ -69,7 +69,8 @@ func newReference(d *Data, p Params) *reference {
 		p.MinDataPerGroup *= d.Copies
 		p.MinSumHessian *= float64(d.Copies)
 	}
-	r := &reference{p: &p, said: &said, d: d, groups: make([][]uint8, len(d.Features)), usable: make([]int, len(d.Features))}
+	r := &reference{p: &p, said: &said, d: d, groups: make([][]uint8, len(d.Features)),
+		usable: make([]int, len(d.Features))}
 	for f := range d.Features {
 		feature := &d.Features[f]
 		r.usable[f] = feature.Bins
@@ -129,7 +130,8 @@ func (r *reference) train() *Model {
 	m.FeatureNames, m.FeatureInfos = describe(r.d.Features)
 	sampled := r.p.FeatureFraction < 1 || r.p.FeatureFractionByNode < 1 || r.p.ExtraTrees ||
 		r.p.BaggingFreq > 0 && min(r.p.BaggingFraction, r.p.PosBaggingFraction, r.p.NegBaggingFraction) < 1
-	for round, roundsWithoutSplit := 0, 0; round < r.p.NumIterations && roundsWithoutSplit < maxRoundsWithoutSplit && len(eligible) > 0; round++ {
+	for round, roundsWithoutSplit := 0, 0; round < r.p.NumIterations && roundsWithoutSplit < maxRoundsWithoutSplit &&
+		len(eligible) > 0; round++ {
 		rows := usedRows(r.d)
 		bag := drawBag(r.p, round, r.d.Label, rows, make([]uint32, len(rows)))
 		r.gradients(obj, score, rows, round)
@@ -438,7 +440,8 @@ func (q *question) stretches() []stretch {
 	return all
 }
 
-// numerical tries every threshold with missing values on the right, then every one with them on the left. On a tie the first wins.
+// numerical tries every threshold with missing values on the right, then every one with them on the left. On a tie the
+// first wins.
 func (q *question) numerical() refSplit {
 	var missing wide
 	if q.feature.Missing >= 0 {

@@ -11,15 +11,17 @@ import (
 // StopRefit is the Stop of a refit.
 const StopRefit Stop = "all trees refitted"
 
-// refitRows is the size of the blocks in which rows are summed before the blocks are added up; it is fixed, so that sums do not depend on
-// the number of threads.
+// refitRows is the size of the blocks in which rows are summed before the blocks are added up; it is fixed, so that
+// sums do not depend on the number of threads.
 const refitRows = 1 << 15
 
-// Refit keeps the splits of Options.Input and renews its leaf values on d, one tree after the other: each leaf keeps refit_decay_rate of
-// its old value, and the rest is what training here would have given it. It is LightGBM's refit with boost_from_average off. With it on,
-// the first tree starts from the constant that a training here would start from.
+// Refit keeps the splits of Options.Input and renews its leaf values on d, one tree after the other: each leaf keeps
+// refit_decay_rate of its old value, and the rest is what training here would have given it. It is LightGBM's refit
+// with boost_from_average off. With it on, the first tree starts from the constant that a training here would start
+// from.
 //
-// Checkpoints are neither written nor used. The same data, parameters and model give the same bytes for any number of threads.
+// Checkpoints are neither written nor used. The same data, parameters and model give the same bytes for any number of
+// threads.
 func Refit(ctx context.Context, d *Data, p Params, opt Options) (*Result, error) {
 	pool := newPool(opt.Threads)
 	defer pool.close()
@@ -37,7 +39,8 @@ func Refit(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 
 		renewed := r.renew(t)
 		if !renewed.finite() {
-			return nil, fmt.Errorf("%w at tree %d: a leaf's value is not finite; use more lambda_l2", ErrDiverged, len(r.trees)+1)
+			return nil, fmt.Errorf("%w at tree %d: a leaf's value is not finite; use more lambda_l2", ErrDiverged,
+				len(r.trees)+1)
 		}
 		r.add(renewed)
 		if err := r.evaluate(renewed, start); err != nil {
@@ -87,8 +90,9 @@ func newRefit(d *Data, p Params, opt Options, pool *pool) (*refit, error) {
 		return nil, err
 	}
 
-	r := &refit{p: p, opt: opt, data: d, obj: obj, pool: pool, walks: newWalks(pool), started: time.Now(), metric: math.NaN(),
-		bias: obj.init(p.BoostFromAverage), scratch: make([][2][]uint32, pool.size)}
+	r := &refit{p: p, opt: opt, data: d, obj: obj, pool: pool, walks: newWalks(pool), started: time.Now(),
+		metric: math.NaN(),
+		bias:   obj.init(p.BoostFromAverage), scratch: make([][2][]uint32, pool.size)}
 	r.raw = filled(d.Rows, r.bias)
 	if v := opt.Valid; v != nil {
 		if err := v.check(false); err != nil {
@@ -226,5 +230,6 @@ func (r *refit) result() *Result {
 		}
 		m.Trees[0] = &first
 	}
-	return &Result{Model: m, Grown: len(m.Trees), Best: len(m.Trees), Metric: r.metric, Stopped: StopRefit, Took: time.Since(r.started)}
+	return &Result{Model: m, Grown: len(m.Trees), Best: len(m.Trees), Metric: r.metric, Stopped: StopRefit,
+		Took: time.Since(r.started)}
 }

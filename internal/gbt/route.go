@@ -5,13 +5,16 @@ import (
 	"math/bits"
 )
 
-// Trees predict a binned table column by column: the rows that go left at a node are found for many rows at once, without a branch on the
-// data. This scores held-out rows and rows outside the bag after every tree, and all rows when a training resumes.
+// Trees predict a binned table column by column: the rows that go left at a node are found for many rows at once,
+// without a branch on the data. This scores held-out rows and rows outside the bag after every tree, and all rows when
+// a training resumes.
 
-// window is how many rows pass through all trees before the next rows do, so that their bins and scores stay in the second-level cache.
+// window is how many rows pass through all trees before the next rows do, so that their bins and scores stay in the
+// second-level cache.
 const window = 1 << 14
 
-// addPredictions adds the trees' predictions for rows to raw, which is indexed by row, tree by tree. If ctx ends, some rows lack predictions.
+// addPredictions adds the trees' predictions for rows to raw, which is indexed by row, tree by tree. If ctx ends, some
+// rows lack predictions.
 func addPredictions(ctx context.Context, trees []*Tree, columns [][]byte, rows rowSet, raw []float64, walks walks) {
 	for ; len(trees) > plansAtOnce; trees = trees[plansAtOnce:] {
 		addPredictions(ctx, trees[:plansAtOnce], columns, rows, raw, walks)
@@ -41,8 +44,9 @@ func addPredictions(ctx context.Context, trees []*Tree, columns [][]byte, rows r
 // plansAtOnce bounds the memory of plans, some kilobytes per tree.
 const plansAtOnce = 64
 
-// replay recomputes, bit for bit, the scores made by growing the trees: a row's score began at the bias and took one value per tree, in
-// order. The first tree carries the bias by now, and bias + value is its leaf value, so rows in use begin at zero.
+// replay recomputes, bit for bit, the scores made by growing the trees: a row's score began at the bias and took one
+// value per tree, in order. The first tree carries the bias by now, and bias + value is its leaf value, so rows in use
+// begin at zero.
 //
 // It takes up to a tenth of the time that growing took, which may be minutes, and stops with ctx's error.
 func replay(ctx context.Context, trees []*Tree, d *Data, raw []float64, bias float64, walks walks) error {
@@ -68,9 +72,10 @@ func replay(ctx context.Context, trees []*Tree, d *Data, raw []float64, bias flo
 	return ctx.Err()
 }
 
-// nodesPerRow is the number of nodes per row up to which evaluating all of a tree's nodes for a whole block, at 2 ns each, is faster than
-// moving rows from leaf to leaf. For full blocks of 64 rows, that holds for every tree with a plan; of the rows outside a bag or fold there
-// may be few per block. When many trees process the same window in turn, moving rows is faster as well, since their bins are in the cache.
+// nodesPerRow is the number of nodes per row up to which evaluating all of a tree's nodes for a whole block, at 2 ns
+// each, is faster than moving rows from leaf to leaf. For full blocks of 64 rows, that holds for every tree with a
+// plan; of the rows outside a bag or fold there may be few per block. When many trees process the same window in turn,
+// moving rows is faster as well, since their bins are in the cache.
 const (
 	nodesPerRow      = 6
 	nodesPerRowAgain = 3
@@ -158,8 +163,8 @@ func resized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// splitForm says how membership in a set of bins can be tested by comparison: all bins up to last, and other (equal to last if there is
-// none). Every split of a numerical feature has this form; ok is false for other sets.
+// splitForm says how membership in a set of bins can be tested by comparison: all bins up to last, and other (equal to
+// last if there is none). Every split of a numerical feature has this form; ok is false for other sets.
 func (s *binSet) splitForm() (last, other uint8, ok bool) {
 	count, first := 0, byteBins // number of members; the first bin that is not one
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// BenchmarkReplay measures the cost of resuming: scores of half a million rows from ten trees, also as a share of the time in which one
-// goroutine grew them.
+// BenchmarkReplay measures the cost of resuming: scores of half a million rows from ten trees, also as a share of the
+// time in which one goroutine grew them.
 func BenchmarkReplay(b *testing.B) {
 	d := randomTable(tableSpec{rows: 500_000, numerical: 28, bins: 255, seed: 1})
 	for _, leaves := range []int{31, 63, 96, 127, 255} {

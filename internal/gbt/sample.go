@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Random numbers are hashes of their purpose: (seed, purpose, tree, position). There is no shared stream, so the order of use, the number
-// of threads and resuming do not matter.
+// Random numbers are hashes of their purpose: (seed, purpose, tree, position). There is no shared stream, so the order
+// of use, the number of threads and resuming do not matter.
 
 // key is a hashed (seed, purpose, tree); at(i) is the i-th number of its sequence.
 type key uint64
@@ -49,7 +49,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>mixShift3
 }
 
-// choose fills chosen with count of the numbers 0..n-1, ascending, each subset equally likely (Knuth's algorithm S). The key decides which.
+// choose fills chosen with count of the numbers 0..n-1, ascending, each subset equally likely (Knuth's algorithm S).
+// The key decides which.
 func (k key) choose(chosen []int, n, count int) []int {
 	chosen = chosen[:0]
 	for i := 0; i < n && len(chosen) < count; i++ {
@@ -67,8 +68,8 @@ func fractionOf(n int, fraction float64) int {
 	return min(max(int(float64(float64(n)*fraction)+0.5), 1), n)
 }
 
-// eligible returns the features that may split, ascending: those with more than one bin that are not ignored and, with interaction
-// constraints, are in a group. The others stay in the model's list of features.
+// eligible returns the features that may split, ascending: those with more than one bin that are not ignored and, with
+// interaction constraints, are in a group. The others stay in the model's list of features.
 func eligible(p *Params, features []Feature) []int {
 	ignored := p.IgnoreColumn.among(features)
 	groups := p.InteractionConstraints.among(features)
@@ -76,7 +77,8 @@ func eligible(p *Params, features []Feature) []int {
 	var all []int
 	for f := range features {
 		_, found := slices.BinarySearch(ignored, f)
-		grouped := groups == nil || slices.ContainsFunc(groups, func(group []int) bool { return slices.Contains(group, f) })
+		grouped := groups == nil ||
+			slices.ContainsFunc(groups, func(group []int) bool { return slices.Contains(group, f) })
 		if !found && grouped && features[f].Bins > 1 {
 			all = append(all, f)
 		}
@@ -100,17 +102,18 @@ func pickFeatures(k key, usable []int, count int) []int {
 	return chosen
 }
 
-// nodeFeatures returns the features that one node may use, drawn from usable: a fraction of the number of the tree's features. The draw
-// depends on the node's number, not on when it is made.
+// nodeFeatures returns the features that one node may use, drawn from usable: a fraction of the number of the tree's
+// features. The draw depends on the node's number, not on when it is made.
 func nodeFeatures(p *Params, tree, node, ofTree int, usable []int) []int {
 	if p.FeatureFractionByNode >= 1 {
 		return usable
 	}
-	return pickFeatures(key(newKey(p.Seed, forNodeFeatures, tree).at(uint64(node))), usable, min(fractionOf(ofTree, p.FeatureFractionByNode), len(usable)))
+	return pickFeatures(key(newKey(p.Seed, forNodeFeatures, tree).at(uint64(node))), usable,
+		min(fractionOf(ofTree, p.FeatureFractionByNode), len(usable)))
 }
 
-// drawBag orders rows so that the bag comes first, then the rows left out, both ascending, and returns the bag's size. The draw depends
-// only on the bag's number: a new bag is drawn every bagging_freq trees.
+// drawBag orders rows so that the bag comes first, then the rows left out, both ascending, and returns the bag's size.
+// The draw depends only on the bag's number: a new bag is drawn every bagging_freq trees.
 func drawBag(p *Params, tree int, label []float32, rows, scratch []uint32) int {
 	if !p.bags() {
 		return len(rows)
@@ -158,8 +161,8 @@ func drawByClass(k key, label []float32, rows, spare []uint32, fraction [2]float
 // draw is the progress of a draw: of the first at rows, in are in the bag, of want.
 type draw struct{ at, in, want int }
 
-// to continues up to row end: rows in the bag move to the front of rows, the others to spare. There is no branch on the draw, which could
-// not be predicted.
+// to continues up to row end: rows in the bag move to the front of rows, the others to spare. There is no branch on the
+// draw, which could not be predicted.
 func (d draw) to(end int, k key, rows, spare []uint32) draw {
 	for i := d.at; i < end; i++ {
 		r := rows[i]

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestShiftMovesEveryScore compares a model with a shift to the same one without: all scores differ by the shift, the scores passed to Eval
-// equal the model's to the bit, and the trees are otherwise the same.
+// TestShiftMovesEveryScore compares a model with a shift to the same one without: all scores differ by the shift, the
+// scores passed to Eval equal the model's to the bit, and the trees are otherwise the same.
 func TestShiftMovesEveryScore(t *testing.T) {
 	const shift = -2.75
 	d := randomTable(tableSpec{rows: 4000, numerical: 4, categorical: 2, bins: 30, missing: 0.1, seed: 3})

@@ -19,8 +19,8 @@ type split struct {
 	l2      float64
 }
 
-// splitScorer scores the splits of one tree. Everything in it is in units of the packing, so that scoring a bin needs no scaling: gains in
-// g1*g1/h1, outputs in g1/h1.
+// splitScorer scores the splits of one tree. Everything in it is in units of the packing, so that scoring a bin needs
+// no scaling: gains in g1*g1/h1, outputs in g1/h1.
 type splitScorer struct {
 	p      *Params
 	pack   packing
@@ -35,7 +35,8 @@ type splitScorer struct {
 }
 
 func newSplitScorer(p *Params, pack packing, directions []int8) splitScorer {
-	s := splitScorer{p: p, pack: pack, l1: p.LambdaL1 / pack.g1, l2: p.LambdaL2 / pack.h1, catL2: p.CatL2 / pack.h1, clip: inf}
+	s := splitScorer{p: p, pack: pack, l1: p.LambdaL1 / pack.g1, l2: p.LambdaL2 / pack.h1, catL2: p.CatL2 / pack.h1,
+		clip: inf}
 	if p.MaxDeltaStep > 0 {
 		s.clip = p.MaxDeltaStep * pack.h1 / pack.g1
 	}
@@ -99,8 +100,8 @@ func (s *splitScorer) sumsTarget(total sums, rows int) splitTarget {
 	t.minGain = s.gain(total, s.l2) + s.p.MinGainToSplit/s.gainUnit()
 	t.catMinGain = t.minGain
 	t.perH = float64(rows) / total.h
-	// LightGBM estimates a child's number of rows from its hessian, which the histogram has, and rounds to nearest; this is exact for
-	// squared error without weights, where the hessian is the count.
+	// LightGBM estimates a child's number of rows from its hessian, which the histogram has, and rounds to nearest;
+	// this is exact for squared error without weights, where the hessian is the count.
 	t.minH = max(s.p.MinSumHessian/s.pack.h1, (float64(s.p.MinDataInLeaf)-0.5)/t.perH, math.SmallestNonzeroFloat64)
 	return t
 }
@@ -113,9 +114,10 @@ type threshold struct {
 	missing    bool // missing values are on the left
 }
 
-// numerical scores every threshold of a feature, with the missing values on either side, and updates best. group is the coarse bin
-// of each bin if max_bin is coarser than the data, and nil otherwise.
-func (s *splitScorer) numerical(h histogram, from int, f *Feature, group []uint8, c *scan, t *splitTarget, feature int, best *split) {
+// numerical scores every threshold of a feature, with the missing values on either side, and updates best. group is the
+// coarse bin of each bin if max_bin is coarser than the data, and nil otherwise.
+func (s *splitScorer) numerical(h histogram, from int, f *Feature, group []uint8, c *scan, t *splitTarget, feature int,
+	best *split) {
 	values := f.valueBins()
 	var miss sums
 	if f.Missing >= 0 {
@@ -144,8 +146,8 @@ func (s *splitScorer) numerical(h histogram, from int, f *Feature, group []uint8
 		found, ok = s.amongEntries(c, miss, t)
 	}
 
-	// Features are compared by their net gains, so that their order and the number of goroutines cannot matter: adding minGain back to
-	// best's gain could round differently.
+	// Features are compared by their net gains, so that their order and the number of goroutines cannot matter: adding
+	// minGain back to best's gain could round differently.
 	if !ok || found.gain-t.minGain <= best.gain {
 		return
 	}

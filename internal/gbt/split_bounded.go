@@ -2,7 +2,8 @@ package gbt
 
 import "math"
 
-// How path_smooth and monotone_constraints change the scoring of splits. With them, a leaf's value does not follow from its sums alone, and the gain is the reduction of the loss at that value.
+// How path_smooth and monotone_constraints change the scoring of splits. With them, a leaf's value does not follow from
+// its sums alone, and the gain is the reduction of the loss at that value.
 
 // leastSmooth is the largest path_smooth that has no effect, as in LightGBM: weights must stay finite.
 const leastSmooth = 1e-15
@@ -12,8 +13,8 @@ func (s *splitScorer) childOutput(x sums, l2 float64, t *splitTarget) float64 {
 	return t.limited(s.output(x, l2), x.h)
 }
 
-// limited applies path_smooth and monotone bounds to an output of rows with this hessian: it is drawn towards the leaf's own value, the
-// more the fewer the rows, and kept within the bounds set by monotone splits above.
+// limited applies path_smooth and monotone bounds to an output of rows with this hessian: it is drawn towards the
+// leaf's own value, the more the fewer the rows, and kept within the bounds set by monotone splits above.
 func (t *splitTarget) limited(output, h float64) float64 {
 	if t.weight > 0 {
 		output = smoothed(output, float64(h*t.weight), t.out)
@@ -27,7 +28,8 @@ func (t *splitTarget) limited(output, h float64) float64 {
 	return output
 }
 
-// smoothed is the mean of an output and its parent's, which has weight 1. The conversions prevent fused operations, as everywhere.
+// smoothed is the mean of an output and its parent's, which has weight 1. The conversions prevent fused operations, as
+// everywhere.
 func smoothed(output, weight, parent float64) float64 {
 	return (float64(output*weight) + parent) / (weight + 1)
 }
@@ -49,8 +51,8 @@ func (s *splitScorer) sides(left, right sums, l2 float64, t *splitTarget) float6
 	return s.gainAt(left, l2, a) + s.gainAt(right, l2, b)
 }
 
-// target returns the splitTarget of a leaf in the tree. As in LightGBM, a smoothed leaf is compared with its loss reduction at its own value;
-// for numerical features that value is smoothed towards itself once more.
+// target returns the splitTarget of a leaf in the tree. As in LightGBM, a smoothed leaf is compared with its loss
+// reduction at its own value; for numerical features that value is smoothed towards itself once more.
 func (s *splitScorer) target(l *leaf) splitTarget {
 	t := s.sumsTarget(l.sums, len(l.rows))
 	if s.plain {
@@ -65,14 +67,15 @@ func (s *splitScorer) target(l *leaf) splitTarget {
 		t.weight = t.perH / s.smooth
 		least := s.p.MinGainToSplit / s.gainUnit()
 		t.catMinGain = s.gainAt(l.sums, s.l2, l.out) + least
-		t.minGain = s.gainAt(l.sums, s.l2, smoothed(s.output(l.sums, s.l2), float64(len(l.rows))/s.smooth, l.out)) + least
+		t.minGain = s.gainAt(l.sums, s.l2, smoothed(s.output(l.sums, s.l2), float64(len(l.rows))/s.smooth, l.out)) +
+			least
 	}
 
 	return t
 }
 
-// inherit sets the children's values and bounds: below a split on a monotone feature, neither side may go beyond the middle of the two
-// values (LightGBM's basic method).
+// inherit sets the children's values and bounds: below a split on a monotone feature, neither side may go beyond the
+// middle of the two values (LightGBM's basic method).
 func (s *splitScorer) inherit(l, left, right *leaf) {
 
 	t := s.target(l)

@@ -12,10 +12,11 @@ type category struct {
 	order float64 // sort key
 }
 
-// categorical scores splits of an unordered feature and updates best. With few categories, each against the rest. With many, as in LightGBM
-// and after Fisher (1958): sorted by gradient over hessian, the best of all subsets is a run from either end. leftBins is the number of bins that
-// may go left (for a coarser max_bin).
-func (s *splitScorer) categorical(h histogram, from, bins, leftBins int, t *splitTarget, feature int, best *split, buf []category) {
+// categorical scores splits of an unordered feature and updates best. With few categories, each against the rest. With
+// many, as in LightGBM and after Fisher (1958): sorted by gradient over hessian, the best of all subsets is a run from
+// either end. leftBins is the number of bins that may go left (for a coarser max_bin).
+func (s *splitScorer) categorical(h histogram, from, bins, leftBins int, t *splitTarget, feature int, best *split,
+	buf []category) {
 	all := buf[:0]
 
 	for b := range bins {
@@ -62,8 +63,8 @@ func (s *splitScorer) sortedSubset(all []category, t *splitTarget, feature int, 
 	s.runFromEnd(sorted, t, feature, best)
 }
 
-// runFromEnd scores the first 1, 2, 3 ... categories as the left side. It skips steps that add fewer than min_data_per_group rows, which
-// would fit noise.
+// runFromEnd scores the first 1, 2, 3 ... categories as the left side. It skips steps that add fewer than
+// min_data_per_group rows, which would fit noise.
 func (s *splitScorer) runFromEnd(sorted []category, t *splitTarget, feature int, best *split) {
 	l2 := s.l2 + s.catL2
 	left := sums{}

@@ -10,8 +10,10 @@ func pick(random uint64, n int) int {
 	return int(at)
 }
 
-// drawnThreshold is the one threshold of a numerical feature that extra_trees tries, with missing values on the better side.
-func (s *splitScorer) drawnThreshold(h histogram, from int, f *Feature, group []uint8, miss sums, t *splitTarget, feature int) (threshold, bool) {
+// drawnThreshold is the one threshold of a numerical feature that extra_trees tries, with missing values on the better
+// side.
+func (s *splitScorer) drawnThreshold(h histogram, from int, f *Feature, group []uint8, miss sums, t *splitTarget,
+	feature int) (threshold, bool) {
 	at := drawnBin(f.valueBins(), group, t.draw.at(uint64(feature)))
 
 	var g, hs int64

@@ -2,7 +2,8 @@ package gbt
 
 // The loops below run once per bin, feature and leaf; with many small leaves they cost as much as the histograms.
 
-// decodePacked makes running sums of the words, skipping empty bins. Words are added whole: a sum of words is the word of the sums.
+// decodePacked makes running sums of the words, skipping empty bins. Words are added whole: a sum of words is the word
+// of the sums.
 func (sc *scan) decodePacked(words []int64, pack packing) {
 	var sum int64
 	n := 0
@@ -39,9 +40,10 @@ func (sc *scan) decodeWide(pairs []wide) {
 	sc.n = n
 }
 
-// bestThreshold finds the best threshold in running sums, with extra added to each. It returns the gain of both sides together and the
-// entry before the threshold; -1 if no gain exceeds goal. Hessians grow from entry to entry, so the loop ends at the first right side that
-// is too small; beyond the last entry nothing is left on the right, except missing values.
+// bestThreshold finds the best threshold in running sums, with extra added to each. It returns the gain of both sides
+// together and the entry before the threshold; -1 if no gain exceeds goal. Hessians grow from entry to entry, so the
+// loop ends at the first right side that is too small; beyond the last entry nothing is left on the right, except
+// missing values.
 func (s *splitScorer) bestThreshold(below []sums, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
 	switch unclipped := s.l1 == 0 && s.clip == inf; {
 	case !unclipped: // an L1 penalty or a bound on outputs, perhaps with limited values

@@ -93,8 +93,8 @@ func randomFeature(rng *rand.Rand, s tableSpec, i int) Feature {
 	return feature
 }
 
-// randomCell returns a bin, a raw value in it, and its contribution to the label's log odds. Its conversions, like those above, prevent fused
-// operations: the tables are the same on every processor.
+// randomCell returns a bin, a raw value in it, and its contribution to the label's log odds. Its conversions, like
+// those above, prevent fused operations: the tables are the same on every processor.
 func randomCell(rng *rand.Rand, f *Feature, missing float64) (bin byte, raw, effect float64) {
 	if f.Categorical {
 		b := min(int(rng.ExpFloat64()*float64(f.Bins)/4), f.Bins-1)

@@ -9,36 +9,38 @@ import (
 	"time"
 )
 
-// Options are the settings of a training run beside its parameters. None of them affects the model except Shift, Input and, through early
-// stopping, Valid, Eval and Maximize.
+// Options are the settings of a training run beside its parameters. None of them affects the model except Shift, Input
+// and, through early stopping, Valid, Eval and Maximize.
 type Options struct {
 	Threads int // goroutines; at least 1
 
 	// Valid are held-out rows with the training data's features, predicted after every tree.
 	Valid *Data
-	// Eval computes the metric from the raw scores of the used rows of Valid, in their order. It is called after every tree, from one
-	// goroutine, and must not retain its argument. NaN ends the training with an error: nothing could be compared with it.
+	// Eval computes the metric from the raw scores of the used rows of Valid, in their order. It is called after every
+	// tree, from one goroutine, and must not retain its argument. NaN ends the training with an error: nothing could be
+	// compared with it.
 	Eval func(raw []float64) (float64, error)
 	// Maximize says that a higher metric is better.
 	Maximize bool
 
-	// Shift is added to every raw score of the finished model, and to those passed to Eval; training rows are learnt from without it. If
-	// negative rows were sampled with probability w, log(w) corrects the log odds to those of all rows. As with the constant of
-	// boost_from_average, the first tree carries it.
+	// Shift is added to every raw score of the finished model, and to those passed to Eval; training rows are learnt
+	// from without it. If negative rows were sampled with probability w, log(w) corrects the log odds to those of all
+	// rows. As with the constant of boost_from_average, the first tree carries it.
 	Shift float64
 
-	// Input, if not nil, is a model to continue: scores begin at its predictions, and its trees precede the new ones in the finished model.
-	// num_iterations, early_stopping_round and Progress refer to new trees only.
+	// Input, if not nil, is a model to continue: scores begin at its predictions, and its trees precede the new ones in
+	// the finished model. num_iterations, early_stopping_round and Progress refer to new trees only.
 	Input *InputModel
 
 	// OnTree is called after every tree. Its error ends the training.
 	OnTree func(Progress) error
 
-	// Checkpoint is called with the state before every tree, from the training's goroutine, and decides whether to save it. If ctx ends
-	// within a tree, it is called once more with the last state before Train returns. Its error ends the training.
+	// Checkpoint is called with the state before every tree, from the training's goroutine, and decides whether to save
+	// it. If ctx ends within a tree, it is called once more with the last state before Train returns. Its error ends
+	// the training.
 	Checkpoint func(*Checkpoint) error
-	// Resume, if not nil, is where to resume: the model will be that of an uninterrupted training. A checkpoint of a different run (in
-	// parameters, data, Valid, Maximize or Identity) is refused with a *MismatchError.
+	// Resume, if not nil, is where to resume: the model will be that of an uninterrupted training. A checkpoint of a
+	// different run (in parameters, data, Valid, Maximize or Identity) is refused with a *MismatchError.
 	Resume *Checkpoint
 	// Identity describes what else distinguishes two runs: which table the bytes come from, what Eval measures.
 	Identity string
@@ -55,8 +57,9 @@ type Progress struct {
 
 // Result is a finished training run.
 type Result struct {
-	Model  *Model  // up to the best tree, with early stopping
-	Grown  int     // trees grown in total, without an input model's; 1 if no split was found at all, for the tree of a constant
+	Model *Model // up to the best tree, with early stopping
+	// trees grown in total, without an input model's; 1 if no split was found at all, for the tree of a constant
+	Grown  int
 	Best   int     // trees in Model
 	Metric float64 // the best tree's, even where Model has more trees, of a refit the last's; NaN without Eval
 	// Stopped says why training ended.
@@ -78,8 +81,8 @@ const (
 // ErrDiverged is wrapped by the error of a training whose values overflow.
 var ErrDiverged = errors.New("the training diverges")
 
-// Train grows a model on d. It ends early when ctx does, with ctx's error. The same data, parameters and Eval results give the same model,
-// bit for bit, for any number of threads.
+// Train grows a model on d. It ends early when ctx does, with ctx's error. The same data, parameters and Eval results
+// give the same model, bit for bit, for any number of threads.
 func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error) {
 	pool := newPool(opt.Threads)
 	defer pool.close()
@@ -119,8 +122,9 @@ type booster struct {
 	raw      []float64 // raw scores by row of data; of rows that are not in use they mean nothing
 	validRaw []float64 // raw scores by row of opt.Valid
 	evalRaw  []float64 // those of its used rows, in their order, for Eval
-	gh       []uint32  // by row of data, the gradient and hessian in the current packing; of rows that are not in use they mean nothing
-	bag      int       // how many of grow.order's rows the current tree learns from
+	// by row of data, the gradient and hessian in the current packing; of rows that are not in use they mean nothing
+	gh  []uint32
+	bag int // how many of grow.order's rows the current tree learns from
 
 	trees              []*Tree
 	round              int // trees tried, by which random choices are keyed; a round without a split adds no tree
@@ -175,7 +179,8 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 		}
 	}
 
-	b := &booster{p: p, opt: opt, data: d, obj: obj, bestMetric: math.NaN(), started: time.Now(), pool: pool, walks: newWalks(pool)}
+	b := &booster{p: p, opt: opt, data: d, obj: obj, bestMetric: math.NaN(), started: time.Now(), pool: pool,
+		walks: newWalks(pool)}
 	// Check the checkpoint before allocating memory for all rows.
 	if opt.Checkpoint != nil || opt.Resume != nil {
 		b.run = newRun(d, p, opt)
@@ -215,8 +220,8 @@ func filled(n int, x float64) []float64 {
 	return s
 }
 
-// step grows one tree, adds it to the raw scores, evaluates it and decides whether to go on. If no split is found among its features and rows,
-// the next round may still find one in others.
+// step grows one tree, adds it to the raw scores, evaluates it and decides whether to go on. If no split is found among
+// its features and rows, the next round may still find one in others.
 func (b *booster) step(ctx context.Context) error {
 	start := time.Now()
 	tree := b.treesBefore() + b.round
@@ -248,7 +253,8 @@ func (b *booster) step(ctx context.Context) error {
 
 	b.roundsWithoutSplit = 0
 	if !t.finite() {
-		return fmt.Errorf("%w at tree %d: a leaf's value is not finite; use a smaller learning_rate or more lambda_l2", ErrDiverged, len(b.trees)+1)
+		return fmt.Errorf("%w at tree %d: a leaf's value is not finite; use a smaller learning_rate or more lambda_l2",
+			ErrDiverged, len(b.trees)+1)
 	}
 
 	// Never leave raw scores partly updated.
@@ -272,7 +278,8 @@ func (b *booster) step(ctx context.Context) error {
 	return b.evaluate(t, start)
 }
 
-// fillGradients computes the gradients of the bag's rows: with those of all others, since neighbours take less time, unless there are few.
+// fillGradients computes the gradients of the bag's rows: with those of all others, since neighbours take less time,
+// unless there are few.
 func (b *booster) fillGradients(k key) {
 	if fillsAll(b.bag, len(b.gh)) {
 		b.pool.parallel(len(b.gh), grain, func(_, lo, hi int) { b.obj.fill(b.gh, b.raw, lo, hi, k) })
@@ -289,16 +296,18 @@ func (b *booster) fillGradients(k key) {
 
 // fillsAll reports whether the gradients of all rows are computed for a bag of so many.
 func fillsAll(bag, rows int) bool {
-	together := 2 // about how many neighbouring rows are filled in the time of one by itself; the bits are the same either way
+	// about how many neighbouring rows are filled in the time of one by itself; the bits are the same either way
+	together := 2
 	if hasVectors() {
 		together = 8
 	}
 	return bag >= rows/together
 }
 
-// addValues adds the tree's values to the raw scores of all rows in use: by blocks, which pass all rows of the table through all nodes, or
-// apart, the bag's rows by leaf and the others by routing them alone. The leaves of the bag's rows are known, but the rows lie in leaf
-// order, and each has to be jumped to. If only few of the table's rows are in use, routing finds few neighbours per block, too.
+// addValues adds the tree's values to the raw scores of all rows in use: by blocks, which pass all rows of the table
+// through all nodes, or apart, the bag's rows by leaf and the others by routing them alone. The leaves of the bag's
+// rows are known, but the rows lie in leaf order, and each has to be jumped to. If only few of the table's rows are in
+// use, routing finds few neighbours per block, too.
 func (b *booster) addValues(ctx context.Context, t *Tree) {
 	out := b.grow.order[b.bag:]
 	byBlocks := float64(len(t.Feature)) * float64(b.data.Rows)
@@ -313,9 +322,10 @@ func (b *booster) addValues(ctx context.Context, t *Tree) {
 	}
 }
 
-// What addValues compares with the cost of one node for one of 64 neighbouring rows that pass it at once: the jump to the raw score of a
-// row in leaf order, as measured, and routing a row without its neighbours. The latter decides as soon as an eighth of the rows is outside
-// the bag: a tree that can go by blocks has at most routeNodes, 255, which is less than routeCost/8.
+// What addValues compares with the cost of one node for one of 64 neighbouring rows that pass it at once: the jump to
+// the raw score of a row in leaf order, as measured, and routing a row without its neighbours. The latter decides as
+// soon as an eighth of the rows is outside the bag: a tree that can go by blocks has at most routeNodes, 255, which is
+// less than routeCost/8.
 const (
 	jumpCost  = 60
 	routeCost = 2048
@@ -357,7 +367,8 @@ func (b *booster) evaluate(t *Tree, start time.Time) error {
 	}
 
 	if b.opt.OnTree != nil {
-		if err := b.opt.OnTree(Progress{Tree: n, Leaves: t.Leaves(), Metric: metric, Best: b.best, Took: time.Since(start)}); err != nil {
+		if err := b.opt.OnTree(Progress{Tree: n, Leaves: t.Leaves(), Metric: metric, Best: b.best,
+			Took: time.Since(start)}); err != nil {
 			return err
 		}
 	}
@@ -376,8 +387,8 @@ func (b *booster) decide() {
 	}
 }
 
-// maxRoundsWithoutSplit bounds the consecutive rounds without a split. With one useful feature of forty, of which a tenth is drawn, one in
-// 38,000 trainings ends too early. Each of these rounds costs a pass over the rows.
+// maxRoundsWithoutSplit bounds the consecutive rounds without a split. With one useful feature of forty, of which a
+// tenth is drawn, one in 38,000 trainings ends too early. Each of these rounds costs a pass over the rows.
 const maxRoundsWithoutSplit = 100
 
 // sampled reports whether rounds differ, so that one with a split may follow one without.
@@ -395,8 +406,8 @@ func (b *booster) improved(s float64) bool {
 	return s < b.bestMetric-b.p.EarlyStoppingDelta
 }
 
-// shifted returns the trees with Options.Shift added to the first. The booster's own trees do not have it, since the training rows' scores
-// are rebuilt from them on resuming.
+// shifted returns the trees with Options.Shift added to the first. The booster's own trees do not have it, since the
+// training rows' scores are rebuilt from them on resuming.
 func (b *booster) shifted(trees []*Tree) []*Tree {
 	if b.carried() == 0 || len(trees) == 0 {
 		return trees
@@ -421,7 +432,8 @@ func (b *booster) result() *Result {
 	}
 	m.FeatureNames, m.FeatureInfos = describe(b.data.Features)
 
-	r := &Result{Model: m, Grown: len(b.trees), Best: len(m.Trees), Metric: b.bestMetric, Stopped: b.stopped, Resumed: b.resumed, Took: b.elapsed()}
+	r := &Result{Model: m, Grown: len(b.trees), Best: len(m.Trees), Metric: b.bestMetric, Stopped: b.stopped,
+		Resumed: b.resumed, Took: b.elapsed()}
 	if b.p.EarlyStoppingRound > 0 && b.best > 0 {
 		r.Best = b.treesBefore() + b.best
 		r.Model = m.truncated(r.Best)

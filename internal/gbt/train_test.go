@@ -62,7 +62,8 @@ func TestSameBytesForAnyThreads(t *testing.T) {
 	if raceEnabled { // two blocks instead of three: enough to notice a race
 		rows, trees, counts = 80_000, 2, []int{1, 8}
 	}
-	d := randomTable(tableSpec{rows: rows, numerical: 14, categorical: 4, bins: 100, missing: 0.05, weights: true, seed: 1})
+	d := randomTable(tableSpec{rows: rows, numerical: 14, categorical: 4, bins: 100, missing: 0.05, weights: true,
+		seed: 1})
 	v := randomTable(tableSpec{rows: 40_000, numerical: 14, categorical: 4, bins: 100, missing: 0.05, seed: 1})
 	for name, change := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -84,8 +85,8 @@ func TestSameBytesForAnyThreads(t *testing.T) {
 	}
 }
 
-// TestEqualGainsForAnyThreads has so many features that several goroutines score them, and gives each a twin: of equal gains the first
-// feature wins.
+// TestEqualGainsForAnyThreads has so many features that several goroutines score them, and gives each a twin: of equal
+// gains the first feature wins.
 func TestEqualGainsForAnyThreads(t *testing.T) {
 	const features = 80
 	counts := []int{2, 3, 5}
@@ -158,12 +159,14 @@ func TestDivergenceIsAnError(t *testing.T) {
 	}
 }
 
-// TestAMetricThatIsNotANumber ends the training: every tree would count as an improvement over it, and patience never run out.
+// TestAMetricThatIsNotANumber ends the training: every tree would count as an improvement over it, and patience never
+// run out.
 func TestAMetricThatIsNotANumber(t *testing.T) {
 	d := randomTable(tableSpec{rows: 500, numerical: 3, bins: 10, seed: 2})
 	p := small()
 	p.EarlyStoppingRound = 2
-	res, err := Train(t.Context(), &d.Data, p, Options{Threads: 1, Valid: &d.Data, Eval: func([]float64) (float64, error) { return math.NaN(), nil }})
+	res, err := Train(t.Context(), &d.Data, p,
+		Options{Threads: 1, Valid: &d.Data, Eval: func([]float64) (float64, error) { return math.NaN(), nil }})
 	if err == nil || !strings.Contains(err.Error(), "evaluate tree 1") {
 		t.Errorf("a training whose metric is NaN gave %+v and the error %v; want an error about tree 1", res, err)
 	}
@@ -187,14 +190,17 @@ func TestBinBeyondTheFeature(t *testing.T) {
 	}
 }
 
-// TestPredictions compares four predictors: the trainer's own scores, rows of bins, raw values, and leaves reading the text.
+// TestPredictions compares four predictors: the trainer's own scores, rows of bins, raw values, and leaves reading the
+// text.
 func TestPredictions(t *testing.T) {
 	for _, regression := range []bool{false, true} {
 		if regression && raceEnabled {
 			continue // the goroutines share the work of both in one way
 		}
-		d := randomTable(tableSpec{rows: 6000, numerical: 5, categorical: 3, bins: 40, missing: 0.1, regression: regression, seed: 2})
-		valid := randomTable(tableSpec{rows: 3000, numerical: 5, categorical: 3, bins: 40, missing: 0.1, regression: regression, seed: 2}).head(2000)
+		d := randomTable(tableSpec{rows: 6000, numerical: 5, categorical: 3, bins: 40, missing: 0.1,
+			regression: regression, seed: 2})
+		valid := randomTable(tableSpec{rows: 3000, numerical: 5, categorical: 3, bins: 40, missing: 0.1,
+			regression: regression, seed: 2}).head(2000)
 		for name, change := range variants() {
 			t.Run(fmt.Sprintf("%s, regression %t", name, regression), func(t *testing.T) {
 				p := small()
@@ -203,10 +209,11 @@ func TestPredictions(t *testing.T) {
 				}
 				change(&p)
 				var last []float64
-				res := mustTrain(t, &d.Data, p, Options{Threads: 2, Valid: &valid.Data, Eval: func(raw []float64) (float64, error) {
-					last = append(last[:0], raw...)
-					return 0, nil
-				}})
+				res := mustTrain(t, &d.Data, p,
+					Options{Threads: 2, Valid: &valid.Data, Eval: func(raw []float64) (float64, error) {
+						last = append(last[:0], raw...)
+						return 0, nil
+					}})
 				binned, err := res.Model.PredictBinned(&valid.Data, 2)
 				if err != nil {
 					t.Fatal(err)
@@ -318,8 +325,8 @@ func checkTree(t *testing.T, tree *Tree, d *table, p *Params, whole bool) {
 	}
 }
 
-// TestSubsetIsLikeACopy: a mask over the first rows trains the model of a copy of them, also if they are so few that gradients are computed for
-// them alone.
+// TestSubsetIsLikeACopy: a mask over the first rows trains the model of a copy of them, also if they are so few that
+// gradients are computed for them alone.
 func TestSubsetIsLikeACopy(t *testing.T) {
 	for _, objective := range []string{"binary", "regression"} {
 		d := randomTable(tableSpec{rows: 9000, numerical: 6, categorical: 1, bins: 30, missing: 0.1, seed: 4})
@@ -334,11 +341,13 @@ func TestSubsetIsLikeACopy(t *testing.T) {
 			a := mustTrain(t, &part.Data, p, Options{})
 			b := mustTrain(t, &masked, p, Options{Threads: 2})
 			if !bytes.Equal(text(t, a.Model), text(t, b.Model)) {
-				t.Errorf("%s: a mask over the first of %d parts trains another model than a copy of it", objective, share)
+				t.Errorf("%s: a mask over the first of %d parts trains another model than a copy of it", objective,
+					share)
 			}
 			scores, err := b.Model.PredictBinned(&masked, 1)
 			if err != nil || len(scores) != part.Rows {
-				t.Fatalf("%s: predicted the first of %d parts: got %d scores, error %v; want %d", objective, share, len(scores), err, part.Rows)
+				t.Fatalf("%s: predicted the first of %d parts: got %d scores, error %v; want %d", objective, share,
+					len(scores), err, part.Rows)
 			}
 		}
 	}
@@ -382,22 +391,26 @@ func TestTrainingLearns(t *testing.T) {
 	p := small()
 	p.NumIterations, p.EarlyStoppingRound = 400, 20
 	var seen []float64
-	res := mustTrain(t, &train.Data, p, Options{Threads: 2, Valid: &valid.Data, Eval: eval, OnTree: func(p Progress) error {
-		seen = append(seen, p.Metric)
-		return nil
-	}})
-	if res.Stopped != StopEarly || res.Grown != len(seen) || res.Best != res.Grown-20 || len(res.Model.Trees) != res.Best {
-		t.Errorf("stopped %q with %d trees, best %d, in the model %d", res.Stopped, res.Grown, res.Best, len(res.Model.Trees))
+	res := mustTrain(t, &train.Data, p, Options{Threads: 2, Valid: &valid.Data, Eval: eval,
+		OnTree: func(p Progress) error {
+			seen = append(seen, p.Metric)
+			return nil
+		}})
+	if res.Stopped != StopEarly || res.Grown != len(seen) || res.Best != res.Grown-20 ||
+		len(res.Model.Trees) != res.Best {
+		t.Errorf("stopped %q with %d trees, best %d, in the model %d", res.Stopped, res.Grown, res.Best,
+			len(res.Model.Trees))
 	}
 	if slices.Min(seen) != seen[res.Best-1] || res.Metric != seen[res.Best-1] || !(res.Metric < base-0.1) {
 		t.Errorf("log loss %v at the best tree, %v without a model; best of all %v", res.Metric, base, slices.Min(seen))
 	}
 	// With the sign of the score reversed, it stops at its own best.
 	p.NumIterations = 60
-	up := mustTrain(t, &train.Data, p, Options{Valid: &valid.Data, Maximize: true, Eval: func(raw []float64) (float64, error) {
-		s, err := eval(raw)
-		return -s, err
-	}})
+	up := mustTrain(t, &train.Data, p, Options{Valid: &valid.Data, Maximize: true,
+		Eval: func(raw []float64) (float64, error) {
+			s, err := eval(raw)
+			return -s, err
+		}})
 	if up.Metric != -seen[up.Best-1] {
 		t.Errorf("maximising the negative gives %v, minimising %v", up.Metric, seen[up.Best-1])
 	}
@@ -422,14 +435,16 @@ func TestMissingInCategoricalAndUnseenMissing(t *testing.T) {
 }
 
 func TestConstantModel(t *testing.T) {
-	d := &Data{Rows: 100, RowMajor: make([]byte, 100), Columns: [][]byte{make([]byte, 100)}, Label: make([]float32, 100),
+	d := &Data{Rows: 100, RowMajor: make([]byte, 100), Columns: [][]byte{make([]byte, 100)},
+		Label:    make([]float32, 100),
 		Features: []Feature{{Name: "x", Bins: 1, Missing: -1}}}
 	for r := range 25 {
 		d.Label[r] = 1
 	}
 	res := mustTrain(t, d, small(), Options{})
 	if res.Stopped != StopNoSplit || len(res.Model.Trees) != 1 {
-		t.Fatalf("mustTrain(t, d, small(), Options{}): got %+v; want res.Stopped = StopNoSplit, len(res.Model.Trees) = 1", res)
+		t.Fatalf("mustTrain(t, d, small(), Options{}): got %+v; want res.Stopped = StopNoSplit, "+
+			"len(res.Model.Trees) = 1", res)
 	}
 	if p := Probability(res.Model.Predict([]float64{3})); math.Abs(p-0.25) > 1e-12 {
 		t.Errorf("predicts %v, the rate is 0.25", p)
@@ -483,7 +498,8 @@ func TestTrainingStopsWhenTold(t *testing.T) {
 		t.Errorf("after cancelling: %v", err)
 	}
 	own := errors.New("enough")
-	if _, err := Train(t.Context(), &d.Data, small(), Options{OnTree: func(Progress) error { return own }}); !errors.Is(err, own) {
+	if _, err := Train(t.Context(), &d.Data, small(),
+		Options{OnTree: func(Progress) error { return own }}); !errors.Is(err, own) {
 		t.Errorf("after an error from OnTree: %v", err)
 	}
 	p := small()
@@ -493,8 +509,8 @@ func TestTrainingStopsWhenTold(t *testing.T) {
 	}
 }
 
-// unraced skips a test under the race detector: its length is one goroutine's, and what several do in it, shorter tests do, too. Without the
-// detector it runs under -short as well, so that `make portable` has it.
+// unraced skips a test under the race detector: its length is one goroutine's, and what several do in it, shorter tests
+// do, too. Without the detector it runs under -short as well, so that `make portable` has it.
 func unraced(t *testing.T) {
 	t.Helper()
 	if raceEnabled {
@@ -502,7 +518,8 @@ func unraced(t *testing.T) {
 	}
 }
 
-// long skips a test under -short, as `make race` runs it: under the race detector it takes a minute and covers no more than shorter tests.
+// long skips a test under -short, as `make race` runs it: under the race detector it takes a minute and covers no more
+// than shorter tests.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

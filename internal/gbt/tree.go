@@ -2,8 +2,8 @@ package gbt
 
 import "math"
 
-// Tree is one regression tree, in the arrays of LightGBM's text format. Internal node i splits on Feature[i]; a negative child c is the
-// leaf ^c. A tree with one leaf has no internal nodes.
+// Tree is one regression tree, in the arrays of LightGBM's text format. Internal node i splits on Feature[i]; a
+// negative child c is the leaf ^c. A tree with one leaf has no internal nodes.
 type Tree struct {
 	Feature   []int
 	Threshold []float64 // numerical: values <= it go left; categorical: index into CatBoundaries
@@ -67,8 +67,8 @@ func constantTree(x float64) *Tree {
 	return &Tree{LeafValue: []float64{x}, LeafWeight: []float64{0}, LeafCount: []int{0}, Shrinkage: 1}
 }
 
-// route sends rows down the tree by their bins and calls visit with each leaf's rows, which it reorders. It makes one pass over one column
-// per node, without a branch on the data.
+// route sends rows down the tree by their bins and calls visit with each leaf's rows, which it reorders. It makes one
+// pass over one column per node, without a branch on the data.
 func (t *Tree) route(columns [][]byte, rows, scratch []uint32, visit func(leaf int, rows []uint32)) {
 	if len(t.Feature) == 0 {
 		visit(0, rows)

@@ -1,13 +1,14 @@
-// Package ledger calculates what a sweep has cost, at the prices recorded when it was planned. A Reader uses only the sweep's own objects:
-// claims say when a task took a trial, and on which host; heartbeats and results say until when it lived. `launcher bill` shows the result.
-// For its budget, the aggregator uses at least the amount of AtLeast: for each job, all its planned machines for as long as the job ran
-// according to Batch.
+// Package ledger calculates what a sweep has cost, at the prices recorded when it was planned. A Reader uses only the
+// sweep's own objects: claims say when a task took a trial, and on which host; heartbeats and results say until when it
+// lived. `launcher bill` shows the result. For its budget, the aggregator uses at least the amount of AtLeast: for each
+// job, all its planned machines for as long as the job ran according to Batch.
 //
-// What the objects do not show is assumed: a machine runs from the plan's lead time before its first claim (starting, copying the dataset)
-// to its last sign of life. The number of machines at any moment is that of the live hosts, or the number needed for the live tasks,
-// whichever is larger, but at most the plan's: hosts may share a name, and tasks of one machine may report different ones. So a forged or
-// damaged object cannot raise the sum above that of all machines from the plan's first second to now, or to the sweep's end; and a claim
-// that names a fallback's job is ignored until that job is recorded.
+// What the objects do not show is assumed: a machine runs from the plan's lead time before its first claim (starting,
+// copying the dataset) to its last sign of life. The number of machines at any moment is that of the live hosts, or the
+// number needed for the live tasks, whichever is larger, but at most the plan's: hosts may share a name, and tasks of
+// one machine may report different ones. So a forged or damaged object cannot raise the sum above that of all machines
+// from the plan's first second to now, or to the sweep's end; and a claim that names a fallback's job is ignored until
+// that job is recorded.
 package ledger
 
 import (
@@ -83,8 +84,8 @@ type clock struct {
 	latest time.Time // nothing of the sweep was alive after this
 }
 
-// clock returns the current time and the latest time at which anything of the sweep can have been alive: for a concluded sweep, a task that
-// has not stopped a takeover time after the end is dead. Without an end that is now.
+// clock returns the current time and the latest time at which anything of the sweep can have been alive: for a
+// concluded sweep, a task that has not stopped a takeover time after the end is dead. Without an end that is now.
 func (r *Reader) clock(now time.Time) clock {
 	if last := r.Ended.Add(time.Duration(r.Plan.Takeover)); !r.Ended.IsZero() && last.Before(now) {
 		return clock{now, last}
@@ -92,7 +93,8 @@ func (r *Reader) clock(now time.Time) clock {
 	return clock{now, now}
 }
 
-// fold makes the ledger of a plan at a time. It depends on nothing else, and not on the order or repetition of claims and results.
+// fold makes the ledger of a plan at a time. It depends on nothing else, and not on the order or repetition of claims
+// and results.
 func fold(p *sweep.Plan, claims []claimed, results map[int]sweep.Result, when clock) Ledger {
 	slices.SortFunc(claims, func(a, b claimed) int {
 		return cmp.Or(cmp.Compare(a.claim.Trial, b.claim.Trial), cmp.Compare(a.claim.Claim, b.claim.Claim))
@@ -106,7 +108,8 @@ func fold(p *sweep.Plan, claims []claimed, results map[int]sweep.Result, when cl
 	return l
 }
 
-// attempt returns the duration of a claim. Times outside the plan's life are clipped: clocks differ slightly, and objects may be forged.
+// attempt returns the duration of a claim. Times outside the plan's life are clipped: clocks differ slightly, and
+// objects may be forged.
 func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, when clock) Attempt {
 	within := func(t time.Time) time.Time {
 		if t.Before(p.Created) {
@@ -118,7 +121,8 @@ func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, 
 		return t
 	}
 
-	a := Attempt{Trial: c.claim.Trial, Claim: c.claim.Claim, Job: p.JobNumber(c.claim.Job), Task: c.claim.Task, Attempt: c.claim.Attempt, Host: c.claim.Host, Trees: c.beat.Trees, From: within(c.claim.At)}
+	a := Attempt{Trial: c.claim.Trial, Claim: c.claim.Claim, Job: p.JobNumber(c.claim.Job), Task: c.claim.Task,
+		Attempt: c.claim.Attempt, Host: c.claim.Host, Trees: c.beat.Trees, From: within(c.claim.At)}
 	a.To = a.From
 	if beat := within(c.beat.At); beat.After(a.To) {
 		a.To = beat
@@ -186,8 +190,8 @@ type used struct {
 	most          int // at once
 }
 
-// machines counts the machines of one job. Hosts and tasks are alive from their first claim, or the lead time before it, to their last sign
-// of life.
+// machines counts the machines of one job. Hosts and tasks are alive from their first claim, or the lead time before
+// it, to their last sign of life.
 func machines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 	lead := leadTime(p)
 	type task struct{ index, attempt int }
@@ -233,7 +237,8 @@ func leadTime(p *sweep.Plan) time.Duration {
 func changes[K comparable](hosts map[string]span, tasks map[K]span) []event {
 	var events []event
 	for _, s := range hosts {
-		events = append(events, event{s.from, 1, 0, 0}, event{s.to, -1, 0, 0}, event{s.from, 0, 0, 1}, event{s.start, 0, 0, -1})
+		events = append(events, event{s.from, 1, 0, 0}, event{s.to, -1, 0, 0}, event{s.from, 0, 0, 1},
+			event{s.start, 0, 0, -1})
 	}
 	for _, s := range tasks {
 		events = append(events, event{s.from, 0, 1, 0}, event{s.to, 0, -1, 0})
@@ -263,8 +268,8 @@ func extend[K comparable](all map[K]span, key K, s span) {
 	all[key] = have
 }
 
-// Exceeds reports whether the sweep has to be stopped now to stay within budget: its cost so far, plus that of its machines until every
-// task has stopped, reaches it.
+// Exceeds reports whether the sweep has to be stopped now to stay within budget: its cost so far, plus that of its
+// machines until every task has stopped, reaches it.
 func (l *Ledger) Exceeds(p *sweep.Plan, budget float64) bool {
 	return p.Quote != nil && l.Cost+p.Quote.ReserveCost() >= budget
 }

@@ -33,9 +33,11 @@ type world struct {
 
 // newWorld has machines at 3.60 USD an hour, so that a machine-second costs 0.1 cents, and 10 s before the first claim.
 func newWorld(t testing.TB, trials, vms, perVM int) *world {
-	p := &sweep.Plan{Sweep: "night-1", Created: began, Takeover: sweep.Duration(90 * time.Second), Heartbeat: sweep.Duration(10 * time.Second),
-		Sizing: sweep.Sizing{VMs: vms, TasksPerVM: perVM, Tasks: vms * perVM},
-		Quote:  &sweep.Quote{Hourly: 3.6, VMs: vms, LeadTime: sweep.Range{Low: 5, Expected: 10, High: 20}, Reserve: 60}}
+	p := &sweep.Plan{Sweep: "night-1", Created: began, Takeover: sweep.Duration(90 * time.Second),
+		Heartbeat: sweep.Duration(10 * time.Second),
+		Sizing:    sweep.Sizing{VMs: vms, TasksPerVM: perVM, Tasks: vms * perVM},
+		Quote: &sweep.Quote{Hourly: 3.6, VMs: vms, LeadTime: sweep.Range{Low: 5, Expected: 10, High: 20},
+			Reserve: 60}}
 	for i := range trials {
 		p.Trials = append(p.Trials, sweep.Trial{Number: i})
 	}
@@ -55,7 +57,8 @@ func (w *world) put(name string, v any) {
 
 func (w *world) claim(trial, claim, task, attempt int, host string, from float64) {
 	w.t.Helper()
-	w.put(sweep.Names(w.plan.Sweep).Claim(trial, claim), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: attempt, Host: host, At: at(from)})
+	w.put(sweep.Names(w.plan.Sweep).Claim(trial, claim), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: trial,
+		Claim: claim, Task: task, Attempt: attempt, Host: host, At: at(from)})
 }
 
 func (w *world) beat(trial, claim int, when float64) {
@@ -64,7 +67,8 @@ func (w *world) beat(trial, claim int, when float64) {
 }
 
 func (w *world) result(trial, claim, task, attempt int, ended float64) {
-	w.results[trial] = sweep.Result{Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: attempt, Status: sweep.StatusDone, TreesGrown: 100, Ended: at(ended)}
+	w.results[trial] = sweep.Result{Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: attempt,
+		Status: sweep.StatusDone, TreesGrown: 100, Ended: at(ended)}
 }
 
 func (w *world) read(now float64) ledger.Ledger {
@@ -157,7 +161,8 @@ func TestMachinesAreCounted(t *testing.T) {
 			tc.write(w)
 			l := w.read(tc.at)
 			if !near(l.MachineSeconds, tc.seconds) || !near(l.LeadSeconds, tc.lead) || !near(l.Cost, tc.seconds*0.001) {
-				t.Errorf("%v machine-seconds (%v before claims), %v USD; want %v and %v\n%+v", l.MachineSeconds, l.LeadSeconds, l.Cost, tc.seconds, tc.lead, l)
+				t.Errorf("%v machine-seconds (%v before claims), %v USD; want %v and %v\n%+v", l.MachineSeconds,
+					l.LeadSeconds, l.Cost, tc.seconds, tc.lead, l)
 			}
 		})
 	}
@@ -188,7 +193,8 @@ func TestHowAttemptsEnd(t *testing.T) {
 	for _, a := range l.Attempts {
 		got = append(got, fmt.Sprintf("%d/%d %s %.0f", a.Trial, a.Claim, a.End, a.Seconds()))
 	}
-	want := []string{"0/0 finished 40", "1/0 released 0", "2/0 lost 30", "2/1 running 160", "3/0 silent 0", "4/0 lost 10", "5/0 paused 10", "5/1 released 0"}
+	want := []string{"0/0 finished 40", "1/0 released 0", "2/0 lost 30", "2/1 running 160", "3/0 silent 0",
+		"4/0 lost 10", "5/0 paused 10", "5/1 released 0"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -206,12 +212,14 @@ func TestDamage(t *testing.T) {
 	w.put(sweep.Names(w.plan.Sweep).Claim(3, 7), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: 4, Claim: 7})
 	w.put(sweep.Names(w.plan.Sweep).Heartbeat(0, 0), []int{1})
 	w.put(sweep.Names(w.plan.Sweep).Heartbeat(5, 0), sweep.Heartbeat{Format: 1, At: at(200)})
-	if _, err := w.store.Put(t.Context(), sweep.Names(w.plan.Sweep).Claim(4, 0), blob.Any, bytes.NewReader(make([]byte, 2<<20))); err != nil {
+	if _, err := w.store.Put(t.Context(), sweep.Names(w.plan.Sweep).Claim(4, 0), blob.Any,
+		bytes.NewReader(make([]byte, 2<<20))); err != nil {
 		t.Fatal(err)
 	}
 	after := w.read(300)
 	if after.Unreadable != 4 || after.MachineSeconds != before.MachineSeconds || len(after.Attempts) != 1 {
-		t.Errorf("w.read(300): got %+v; want after.Unreadable = 4, after.MachineSeconds = before.MachineSeconds, len(after.Attempts) = 1", after)
+		t.Errorf("w.read(300): got %+v; want after.Unreadable = 4, after.MachineSeconds = before.MachineSeconds, "+
+			"len(after.Attempts) = 1", after)
 	}
 }
 
@@ -279,8 +287,8 @@ func night(t testing.TB, seed uint64) *world {
 	return w
 }
 
-// TestCostNeverFalls follows random sweeps: at a later moment, with all that has been written by then, a sweep has cost at least as
-// much, and never more than all its machines for all that time.
+// TestCostNeverFalls follows random sweeps: at a later moment, with all that has been written by then, a sweep has cost
+// at least as much, and never more than all its machines for all that time.
 func TestCostNeverFalls(t *testing.T) {
 	for seed := range uint64(20) {
 		w, before := night(t, seed), 0.0
@@ -293,7 +301,8 @@ func TestCostNeverFalls(t *testing.T) {
 				t.Fatalf("seed %d: %v USD at %v s, after %v", seed, cost, now, before)
 			}
 			before = max(before, cost)
-			if most := now * float64(w.plan.Sizing.VMs); l.MachineSeconds > most+1e-6 || l.LeadSeconds > l.MachineSeconds+1e-6 || l.Machines > w.plan.Sizing.VMs {
+			if most := now * float64(w.plan.Sizing.VMs); l.MachineSeconds > most+1e-6 ||
+				l.LeadSeconds > l.MachineSeconds+1e-6 || l.Machines > w.plan.Sizing.VMs {
 				t.Fatalf("seed %d: %+v at %v", seed, l, now)
 			}
 		}

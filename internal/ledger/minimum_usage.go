@@ -6,8 +6,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// MinimumUsage describes a job of the sweep that had machines, whether or not any of them claimed a trial: a task that repeatedly fails
-// before its first claim, or waits for memory, costs as much as one that trains.
+// MinimumUsage describes a job of the sweep that had machines, whether or not any of them claimed a trial: a task that
+// repeatedly fails before its first claim, or waits for memory, costs as much as one that trains.
 type MinimumUsage struct {
 	Job       int       // its number
 	Submitted time.Time // no machine ran earlier
@@ -15,8 +15,9 @@ type MinimumUsage struct {
 	Ended     time.Time // end of its last task; zero if it has not ended
 }
 
-// AtLeast raises the ledger at the time now to the cost of all planned machines of each of those jobs, from the lead time before its first
-// task to its end. This may include machines that Batch never provided, or released early: an overestimate rather than an underestimate.
+// AtLeast raises the ledger at the time now to the cost of all planned machines of each of those jobs, from the lead
+// time before its first task to its end. This may include machines that Batch never provided, or released early: an
+// overestimate rather than an underestimate.
 func (l Ledger) AtLeast(p *sweep.Plan, least []MinimumUsage, now time.Time) Ledger {
 	for _, f := range least {
 		from, to := f.Began.Add(-leadTime(p)), now

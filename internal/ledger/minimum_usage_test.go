@@ -15,11 +15,15 @@ func TestMachinesWithoutClaimsAreCounted(t *testing.T) {
 		write func(*world)
 		usd   float64 // at 500 s
 	}{
-		"nothing was ever claimed":      {ledger.MinimumUsage{Submitted: at(0), Began: at(100)}, func(*world) {}, 2 * 410 * 0.001},
-		"begun at an unknown time":      {ledger.MinimumUsage{Submitted: at(50)}, func(*world) {}, 2 * 450 * 0.001},
-		"begun just after its making":   {ledger.MinimumUsage{Submitted: at(97), Began: at(100)}, func(*world) {}, 2 * 403 * 0.001},
-		"it has ended":                  {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Ended: at(200)}, func(*world) {}, 2 * 110 * 0.001},
-		"it ends after now, says Batch": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Ended: at(900)}, func(*world) {}, 2 * 410 * 0.001},
+		"nothing was ever claimed": {ledger.MinimumUsage{Submitted: at(0), Began: at(100)}, func(*world) {},
+			2 * 410 * 0.001},
+		"begun at an unknown time": {ledger.MinimumUsage{Submitted: at(50)}, func(*world) {}, 2 * 450 * 0.001},
+		"begun just after its making": {ledger.MinimumUsage{Submitted: at(97), Began: at(100)}, func(*world) {},
+			2 * 403 * 0.001},
+		"it has ended": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Ended: at(200)},
+			func(*world) {}, 2 * 110 * 0.001},
+		"it ends after now, says Batch": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Ended: at(900)},
+			func(*world) {}, 2 * 410 * 0.001},
 		"one of two machines claimed": {ledger.MinimumUsage{Submitted: at(0), Began: at(100)}, func(w *world) {
 			w.claim(0, 0, 0, 0, "a", 110)
 			w.beat(0, 0, 490)
@@ -40,14 +44,16 @@ func TestMachinesWithoutClaimsAreCounted(t *testing.T) {
 	}
 }
 
-// TestAFloorIsAtItsJobsPrice: a fallback's machines cost what the plan says of them, and there are not more than its tasks fill.
+// TestAFloorIsAtItsJobsPrice: a fallback's machines cost what the plan says of them, and there are not more than its
+// tasks fill.
 func TestAFloorIsAtItsJobsPrice(t *testing.T) {
 	w := newWorld(t, 4, 2, 2)
 	w.plan.Fallback = []sweep.Sizing{{VMs: 5, TasksPerVM: 2, Tasks: 5}}
 	w.plan.Spec.Machine.Fallback = []sweep.Fallback{{Type: "n2d-highmem-64"}}
 	w.plan.Quote.Fallback = []sweep.FallbackPrice{{Hourly: 36}}
 	seen := w.read(500)
-	least := []ledger.MinimumUsage{{Job: 0, Submitted: at(0), Began: at(20), Ended: at(30)}, {Job: 1, Submitted: at(90), Began: at(100)}}
+	least := []ledger.MinimumUsage{{Job: 0, Submitted: at(0), Began: at(20), Ended: at(30)},
+		{Job: 1, Submitted: at(90), Began: at(100)}}
 	l := seen.AtLeast(w.plan, least, at(500))
 	if want := 2*20*0.001 + 3*410*0.01; !near(l.Cost, want) {
 		t.Errorf("%v USD, want %v", l.Cost, want)
@@ -57,7 +63,8 @@ func TestAFloorIsAtItsJobsPrice(t *testing.T) {
 	}
 }
 
-// TestAForgedEndStopsWithTheSweep: what claims to live on for a year is cut to when the sweep's tasks had stopped, whenever one looks.
+// TestAForgedEndStopsWithTheSweep: what claims to live on for a year is cut to when the sweep's tasks had stopped,
+// whenever one looks.
 func TestAForgedEndStopsWithTheSweep(t *testing.T) {
 	w := newWorld(t, 2, 2, 1)
 	w.claim(0, 0, 0, 0, "a", 30)
@@ -83,11 +90,13 @@ func TestAForgedEndStopsWithTheSweep(t *testing.T) {
 	r := ledger.Reader{Store: w.store, Plan: w.plan, Ended: at(500)}
 	l, err := r.Read(t.Context(), w.results, at(1e6))
 	if err != nil || l.Attempts[0].End != ledger.Finished || l.Attempts[1].End != ledger.Silent {
-		t.Errorf("r.Read(w.results, at(1e6)): got %+v %v; want no error, l.Attempts[0].End = ledger.Finished, l.Attempts[1].End = ledger.Silent", l.Attempts, err)
+		t.Errorf("r.Read(w.results, at(1e6)): got %+v %v; want no error, l.Attempts[0].End = ledger.Finished, "+
+			"l.Attempts[1].End = ledger.Silent", l.Attempts, err)
 	}
 }
 
-// TestAJobNobodyWroteDownIsNone: a claim that names a dearer fallback costs what the sweep's own machines do, until the fallback's turn.
+// TestAJobNobodyWroteDownIsNone: a claim that names a dearer fallback costs what the sweep's own machines do, until the
+// fallback's turn.
 func TestAJobNobodyWroteDownIsNone(t *testing.T) {
 	w := newWorld(t, 4, 1, 2)
 	w.plan.Job = "projects/p/locations/l/jobs/night-1"
@@ -95,7 +104,8 @@ func TestAJobNobodyWroteDownIsNone(t *testing.T) {
 	w.plan.Spec.Machine.Fallback = []sweep.Fallback{{Type: "n2d-highmem-64"}}
 	w.plan.Quote.Fallback = []sweep.FallbackPrice{{Hourly: 36}}
 	id := w.plan.Sweep
-	w.put(sweep.Names(id).Claim(0, 0), sweep.Claim{Format: 1, Sweep: id, Job: string(id.JobID(1)), Host: "a", At: at(30)})
+	w.put(sweep.Names(id).Claim(0, 0), sweep.Claim{Format: 1, Sweep: id, Job: string(id.JobID(1)), Host: "a",
+		At: at(30)})
 	w.beat(0, 0, 130)
 	r := ledger.Reader{Store: w.store, Plan: w.plan}
 	cost := func() float64 {

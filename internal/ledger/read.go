@@ -15,7 +15,8 @@ import (
 
 const readers = 16
 
-// Reader reads one sweep's claims and heartbeats repeatedly, fetching only what has changed. It is not safe for concurrent use.
+// Reader reads one sweep's claims and heartbeats repeatedly, fetching only what has changed. It is not safe for
+// concurrent use.
 type Reader struct {
 	Store blob.Store
 	Plan  *sweep.Plan

@@ -1,6 +1,7 @@
-// Package machines is the catalogue of machine types on which a sweep may run: vCPUs, memory, possible numbers of local SSDs, and price by
-// region, on demand and on Spot. The tables are data (types.yaml, prices.yaml), each entry with its source and date. If a price is both in
-// a file made by `launcher prices refresh` and in the embedded one, the newer counts.
+// Package machines is the catalogue of machine types on which a sweep may run: vCPUs, memory, possible numbers of local
+// SSDs, and price by region, on demand and on Spot. The tables are data (types.yaml, prices.yaml), each entry with its
+// source and date. If a price is both in a file made by `launcher prices refresh` and in the embedded one, the newer
+// counts.
 //
 // It depends only on the YAML reader and makes no requests: package cloud/billing reads prices from Google.
 package machines
@@ -66,7 +67,8 @@ func (c *Catalogue) All() []Type {
 	return out
 }
 
-// Families returns the families in the order of the file, with their names in the Cloud Billing Catalog. They must not be modified.
+// Families returns the families in the order of the file, with their names in the Cloud Billing Catalog. They must not
+// be modified.
 func (c *Catalogue) Families() []Family { return c.families }
 
 // UnknownError is a machine type that is not in the catalogue.
@@ -87,7 +89,8 @@ func (c *Catalogue) Find(name string) (Type, error) {
 
 	m := namePattern.FindStringSubmatch(name)
 	if m == nil {
-		return Type{}, &UnknownError{fmt.Sprintf("machine type %.60q: expected a family, a shape and a number of vCPUs, such as n2-highmem-64", name)}
+		return Type{}, &UnknownError{fmt.Sprintf("machine type %.60q: expected a family, a shape and a number of "+
+			"vCPUs, such as n2-highmem-64", name)}
 	}
 
 	// Suggest what comes close.
@@ -105,7 +108,8 @@ func (c *Catalogue) Find(name string) (Type, error) {
 		return Type{}, &UnknownError{fmt.Sprintf("machine type %.60q is not in the catalogue%s", name, strictyaml.Suggest(m[1], kinds))}
 	}
 	slices.SortFunc(sizes, bySize)
-	return Type{}, &UnknownError{fmt.Sprintf("machine type %.60q is not in the catalogue; %s has the sizes %s", name, m[1], strings.Join(sizes, ", "))}
+	return Type{}, &UnknownError{fmt.Sprintf("machine type %.60q is not in the catalogue; %s has the sizes %s", name,
+		m[1], strings.Join(sizes, ", "))}
 }
 
 func bySize(a, b string) int {
@@ -129,11 +133,13 @@ func (*DiskError) IsInput() bool { return true }
 func (t Type) CheckDisks(n int) error {
 	switch {
 	case len(t.Disks) == 0:
-		return &DiskError{fmt.Sprintf("%s takes no local SSD, where the dataset has to lie; use a type that does, such as n2-highmem-%d", t.Name, min(t.VCPUs, 128))}
+		return &DiskError{fmt.Sprintf("%s takes no local SSD, where the dataset has to lie; use a type that does, "+
+			"such as n2-highmem-%d", t.Name, min(t.VCPUs, 128))}
 	case slices.Contains(t.Disks, n):
 		return nil
 	case t.BuiltIn:
-		return &DiskError{fmt.Sprintf("%s comes with %d local SSDs, not %d; leave the number out", t.Name, t.Disks[0], n)}
+		return &DiskError{fmt.Sprintf("%s comes with %d local SSDs, not %d; leave the number out", t.Name, t.Disks[0],
+			n)}
 	}
 	return &DiskError{fmt.Sprintf("%s takes %s local SSDs, not %d", t.Name, alternatives(t.Disks), n)}
 }
@@ -149,7 +155,8 @@ func (t Type) FewestDisks(bytes int64) (int, error) {
 		return 0, t.CheckDisks(1)
 	}
 	most := t.Disks[len(t.Disks)-1]
-	return 0, &DiskError{fmt.Sprintf("%s takes at most %d local SSDs, which hold %d GiB; %d GiB are needed", t.Name, most, most*DiskGiB, bytes>>30)}
+	return 0, &DiskError{fmt.Sprintf("%s takes at most %d local SSDs, which hold %d GiB; %d GiB are needed", t.Name,
+		most, most*DiskGiB, bytes>>30)}
 }
 
 func alternatives(counts []int) string {

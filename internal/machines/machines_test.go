@@ -85,7 +85,8 @@ func TestTypes(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if m.VCPUs != want.vcpus || math.Abs(m.GiB()-want.gib) > 1e-6 || !slices.Equal(m.Disks, want.disks) || m.BuiltIn != want.fixed || m.CPU == "" {
+		if m.VCPUs != want.vcpus || math.Abs(m.GiB()-want.gib) > 1e-6 || !slices.Equal(m.Disks, want.disks) ||
+			m.BuiltIn != want.fixed || m.CPU == "" {
 			t.Errorf("%+v, want %+v", m, want)
 		}
 	}
@@ -120,8 +121,9 @@ func TestDisks(t *testing.T) {
 		"between":        {"n2-highmem-64", 4, "n2-highmem-64 takes 8, 16 or 24 local SSDs, not 4"},
 		"built in":       {"c4d-highmem-64-lssd", 6, ""},
 		"built in, else": {"c4d-highmem-64-lssd", 8, "comes with 6 local SSDs, not 8"},
-		"none":           {"e2-highmem-16", 1, "takes no local SSD, where the dataset has to lie; use a type that does, such as n2-highmem-16"},
-		"one":            {"c2-standard-60", 4, "takes 8 local SSDs, not 4"},
+		"none": {"e2-highmem-16", 1,
+			"takes no local SSD, where the dataset has to lie; use a type that does, such as n2-highmem-16"},
+		"one": {"c2-standard-60", 4, "takes 8 local SSDs, not 4"},
 	} {
 		m, err := c.Find(tc.machine)
 		if err != nil {
@@ -129,7 +131,8 @@ func TestDisks(t *testing.T) {
 		}
 		err = m.CheckDisks(tc.disks)
 		var bad *machines.DiskError
-		if (tc.says == "") != (err == nil) || err != nil && (!errors.As(err, &bad) || !strings.Contains(err.Error(), tc.says)) {
+		if (tc.says == "") != (err == nil) || err != nil &&
+			(!errors.As(err, &bad) || !strings.Contains(err.Error(), tc.says)) {
 			t.Errorf(`got %s: %v; want (tc.says == "") = (err == nil), not (err != nil and (!errors.As(err, &bad) || !strings.Contains(err.Error(), tc.says)))`, name, err)
 		}
 	}
@@ -137,7 +140,8 @@ func TestDisks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for bytes, want := range map[int64]int{0: 2, 1: 2, 2 * machines.DiskBytes: 2, 2*machines.DiskBytes + 1: 4, 24 * machines.DiskBytes: 24} {
+	for bytes, want := range map[int64]int{0: 2, 1: 2, 2 * machines.DiskBytes: 2, 2*machines.DiskBytes + 1: 4,
+		24 * machines.DiskBytes: 24} {
 		if n, err := m.FewestDisks(bytes); n != want || err != nil {
 			t.Errorf("%d bytes: %d disks, %v; want %d", bytes, n, err, want)
 		}
@@ -154,8 +158,8 @@ func TestDisks(t *testing.T) {
 	}
 }
 
-// TestPricesOfKnownTypes compares the prices made of parts with those of whole machine types in the same source, which no part was
-// made from.
+// TestPricesOfKnownTypes compares the prices made of parts with those of whole machine types in the same source, which
+// no part was made from.
 func TestPricesOfKnownTypes(t *testing.T) {
 	c, p := types(t), prices(t)
 	for _, tc := range []struct {
@@ -209,7 +213,8 @@ func TestNoPriceIsNoPrice(t *testing.T) {
 		if !slices.ContainsFunc(c.Families(), func(f machines.Family) bool { return f.Name == e.Family }) {
 			t.Errorf("a price of %s", e.Family)
 		}
-		if e.Spot != nil && (e.Spot.VCPU >= e.OnDemand.VCPU || e.Spot.GiB >= e.OnDemand.GiB || e.Spot.SSD >= e.OnDemand.SSD) {
+		if e.Spot != nil && (e.Spot.VCPU >= e.OnDemand.VCPU || e.Spot.GiB >= e.OnDemand.GiB ||
+			e.Spot.SSD >= e.OnDemand.SSD) {
 			t.Errorf("%s in %s: Spot is dearer", e.Family, e.Region)
 		}
 	}
@@ -234,7 +239,8 @@ func TestNewerPricesGoBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	usd, from, ok := both.Hourly(m, "us-central1", true, 1)
-	if want := 8*0.01 + 64*0.001 + 375*0.05/730; !ok || math.Abs(usd-want) > 1e-9 || both.Sources[from.Source] != "another reading" || from.Date != "2026-11-01" {
+	if want := 8*0.01 + 64*0.001 + 375*0.05/730; !ok || math.Abs(usd-want) > 1e-9 ||
+		both.Sources[from.Source] != "another reading" || from.Date != "2026-11-01" {
 		t.Errorf("%v from %+v, want %v", usd, from, want)
 	}
 	demand, from, _ := both.Hourly(m, "us-central1", false, 1)
@@ -243,7 +249,8 @@ func TestNewerPricesGoBefore(t *testing.T) {
 		t.Errorf("what the newer file does not say changed: %v of %+v, %v of %+v", demand, from, before, was)
 	}
 	other, from, _ := both.Hourly(m, "us-east4", true, 1)
-	if want, _, _ := old.Hourly(m, "us-east4", true, 1); other != want || !strings.Contains(both.Sources[from.Source], "Cloud Billing") {
+	if want, _, _ := old.Hourly(m, "us-east4", true, 1); other != want || !strings.Contains(both.Sources[from.Source],
+		"Cloud Billing") {
 		t.Errorf("another region changed: %v from %q", other, both.Sources[from.Source])
 	}
 }
@@ -265,7 +272,8 @@ func TestWriteAndReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(back.Prices) != len(p.Prices) || *back.Prices[0].OnDemand != *p.Prices[0].OnDemand {
-		t.Errorf("got %+v; want len(back.Prices) = len(p.Prices), *back.Prices[0].OnDemand = *p.Prices[0].OnDemand", back.Prices[0])
+		t.Errorf("got %+v; want len(back.Prices) = len(p.Prices), *back.Prices[0].OnDemand = *p.Prices[0].OnDemand",
+			back.Prices[0])
 	}
 	if err := (&machines.Prices{}).WriteFile(path); err == nil {
 		t.Error("no prices were written over good ones")
@@ -282,28 +290,36 @@ func TestWriteAndReadAgain(t *testing.T) {
 
 func TestPlaceOfErrors(t *testing.T) {
 	for name, tc := range map[string]struct{ text, says string }{
-		"family":        {strings.Replace(newer, "family: n2,", "family: N2,", 1), `newer.yaml:4:14: family "N2"`},
-		"region":        {strings.Replace(newer, "region: us-central1", "region: here", 1), `newer.yaml:4:26: "here" is not a region`},
-		"twice":         {strings.Replace(newer, "family: n2d", "family: n2", 1), "n2 in us-central1 has a price before"},
-		"source":        {strings.Replace(newer, "source: catalog", "source: hearsay", 1), `source "hearsay" is not among sources`},
-		"date":          {strings.Replace(newer, "2026-11-01", "2026-13-01", 1), "write YYYY-MM-DD"},
-		"free":          {strings.Replace(newer, "vcpu: 0.01,", "vcpu: 0,", 1), "vcpu is 0"},
-		"endless":       {strings.Replace(newer, "vcpu: 0.01,", "vcpu: .inf,", 1), `expected a number, found ".inf"`},
-		"nothing":       {"sources: {}\nprices: []\n", "0 prices"},
-		"key":           {strings.Replace(newer, "spot:", "sport:", 1), `did you mean "spot"?`},
-		"rate's source": {strings.Replace(newer, "vcpu: 0.01,", "vcpu: 0.01, source: hearsay,", 1), `spot: source "hearsay" is not among sources`},
-		"rate's date":   {strings.Replace(newer, "vcpu: 0.01,", "vcpu: 0.01, date: 1 May,", 1), "spot: date \"1 May\": write YYYY-MM-DD"},
-		"no rate":       {strings.Replace(newer, ", spot: {vcpu: 0.01, gib: 0.001, ssd: 0.05}", "", 1), "neither on_demand nor spot"},
+		"family": {strings.Replace(newer, "family: n2,", "family: N2,", 1), `newer.yaml:4:14: family "N2"`},
+		"region": {strings.Replace(newer, "region: us-central1", "region: here", 1),
+			`newer.yaml:4:26: "here" is not a region`},
+		"twice": {strings.Replace(newer, "family: n2d", "family: n2", 1),
+			"n2 in us-central1 has a price before"},
+		"source": {strings.Replace(newer, "source: catalog", "source: hearsay", 1),
+			`source "hearsay" is not among sources`},
+		"date":    {strings.Replace(newer, "2026-11-01", "2026-13-01", 1), "write YYYY-MM-DD"},
+		"free":    {strings.Replace(newer, "vcpu: 0.01,", "vcpu: 0,", 1), "vcpu is 0"},
+		"endless": {strings.Replace(newer, "vcpu: 0.01,", "vcpu: .inf,", 1), `expected a number, found ".inf"`},
+		"nothing": {"sources: {}\nprices: []\n", "0 prices"},
+		"key":     {strings.Replace(newer, "spot:", "sport:", 1), `did you mean "spot"?`},
+		"rate's source": {strings.Replace(newer, "vcpu: 0.01,", "vcpu: 0.01, source: hearsay,", 1),
+			`spot: source "hearsay" is not among sources`},
+		"rate's date": {strings.Replace(newer, "vcpu: 0.01,", "vcpu: 0.01, date: 1 May,", 1),
+			"spot: date \"1 May\": write YYYY-MM-DD"},
+		"no rate": {strings.Replace(newer, ", spot: {vcpu: 0.01, gib: 0.001, ssd: 0.05}", "", 1),
+			"neither on_demand nor spot"},
 	} {
 		_, err := machines.ReadPrices("newer.yaml", []byte(tc.text))
 		var at *strictyaml.Error
 		if !errors.As(err, &at) || at.Line == 0 || !strings.Contains(err.Error(), tc.says) {
-			t.Errorf("got %s: %v; want err of the type of at, at.Line other than 0, err.Error() with tc.says", name, err)
+			t.Errorf("got %s: %v; want err of the type of at, at.Line other than 0, err.Error() with tc.says", name,
+				err)
 		}
 	}
 }
 
-// TestANewerDateCounts: a file of a year ago does not hide prices that came with a newer program, whichever is named first.
+// TestANewerDateCounts: a file of a year ago does not hide prices that came with a newer program, whichever is named
+// first.
 func TestANewerDateCounts(t *testing.T) {
 	c := types(t)
 	m, err := c.Find("n2-highmem-8")
@@ -311,7 +327,9 @@ func TestANewerDateCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func(date, rates string) *machines.Prices {
-		p, err := machines.ReadPrices("p.yaml", []byte("sources: {s: of "+date+"}\nprices: [{family: n2, region: us-east1, date: "+date+", source: s, "+rates+"}]"))
+		p, err := machines.ReadPrices("p.yaml",
+			[]byte("sources: {s: of "+date+"}\nprices: [{family: n2, region: us-east1, date: "+date+", source: s, "+
+				rates+"}]"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,7 +340,8 @@ func TestANewerDateCounts(t *testing.T) {
 	for name, both := range map[string]*machines.Prices{"old first": old.Over(recent), "new first": recent.Over(old)} {
 		spot, from, _ := both.Hourly(m, "us-east1", true, 0)
 		demand, filled, _ := both.Hourly(m, "us-east1", false, 0)
-		if spot != 72*2 || demand != 72*3 || from.Date != "2026-11-01" || both.Sources[from.Source] != "of 2026-11-01" || len(both.Prices) != 1 {
+		if spot != 72*2 || demand != 72*3 || from.Date != "2026-11-01" ||
+			both.Sources[from.Source] != "of 2026-11-01" || len(both.Prices) != 1 {
 			t.Errorf("%s: %v on Spot, %v on demand, %+v", name, spot, demand, both)
 		}
 		if filled.Date != "2025-11-01" || both.Sources[filled.Source] != "of 2025-11-01" {
@@ -335,8 +354,8 @@ func TestANewerDateCounts(t *testing.T) {
 	}
 }
 
-// TestAStalePriceStaysStale refreshes a file again and again with lists that have no Spot price any more: the old one is kept, with the
-// day on which it was read, through every writing and reading.
+// TestAStalePriceStaysStale refreshes a file again and again with lists that have no Spot price any more: the old one
+// is kept, with the day on which it was read, through every writing and reading.
 func TestAStalePriceStaysStale(t *testing.T) {
 	m, err := types(t).Find("n2-highmem-8")
 	if err != nil {
@@ -345,7 +364,8 @@ func TestAStalePriceStaysStale(t *testing.T) {
 	rate := machines.Rate{VCPU: 1, GiB: 1, SSD: 1}
 	list := func(date string, spot *machines.Rate) *machines.Prices {
 		return &machines.Prices{Sources: map[string]string{"catalog": "read on " + date},
-			Prices: []machines.Price{{Family: "n2", Region: "us-east1", Date: date, Source: "catalog", OnDemand: &rate, Spot: spot}}}
+			Prices: []machines.Price{{Family: "n2", Region: "us-east1", Date: date, Source: "catalog", OnDemand: &rate,
+				Spot: spot}}}
 	}
 	path := filepath.Join(t.TempDir(), "prices.json")
 	have := list("2026-01-01", &rate)
@@ -361,8 +381,10 @@ func TestAStalePriceStaysStale(t *testing.T) {
 			t.Fatal(err)
 		}
 		for spot, want := range map[bool]string{false: date, true: "2026-01-01"} {
-			if usd, from, ok := have.Hourly(m, "us-east1", spot, 0); !ok || usd != 72 || from.Date != want || have.Sources[from.Source] != "read on "+want {
-				t.Errorf("on %s, Spot %t: %v USD of %s, %q; want %s\n%s", date, spot, usd, from.Date, have.Sources[from.Source], want, data)
+			if usd, from, ok := have.Hourly(m, "us-east1", spot, 0); !ok || usd != 72 || from.Date != want ||
+				have.Sources[from.Source] != "read on "+want {
+				t.Errorf("on %s, Spot %t: %v USD of %s, %q; want %s\n%s", date, spot, usd, from.Date,
+					have.Sources[from.Source], want, data)
 			}
 		}
 	}
@@ -383,7 +405,8 @@ func FuzzReadPrices(f *testing.F) {
 		for _, e := range p.Over(p).Prices {
 			for _, spot := range []bool{false, true} {
 				if usd, _, ok := p.Hourly(m, e.Region, spot, 4); ok && (!(usd > 0) || math.IsInf(usd, 0)) {
-					t.Errorf("p.Hourly(m, e.Region, spot, 4): got %v; want not (ok and (!(usd > 0) || math.IsInf(usd, 0)))", usd)
+					t.Errorf("p.Hourly(m, e.Region, spot, 4): got %v; want not (ok and (!(usd > 0) || "+
+						"math.IsInf(usd, 0)))", usd)
 				}
 			}
 		}

@@ -19,8 +19,8 @@ import (
 // HoursPerMonth is Google's month, by which monthly prices are charged by the hour.
 const HoursPerMonth = 730
 
-// Rate is the price of resources under one price model, in USD. Date and source are those of its Price if empty: the two models of one
-// family and region may have been read at different times.
+// Rate is the price of resources under one price model, in USD. Date and source are those of its Price if empty: the
+// two models of one family and region may have been read at different times.
 type Rate struct {
 	VCPU   float64 `yaml:"vcpu" json:"vcpu"`               // per vCPU and hour
 	GiB    float64 `yaml:"gib" json:"gib"`                 // of a GiB of memory for an hour
@@ -137,8 +137,8 @@ func (r *Rate) check(sources map[string]string) error {
 	return checkDate(r.Date)
 }
 
-// Hourly is the hourly price of one machine of a type with that many local SSDs, in USD, and the rate used, with its date and source. ok is
-// false if no price is known.
+// Hourly is the hourly price of one machine of a type with that many local SSDs, in USD, and the rate used, with its
+// date and source. ok is false if no price is known.
 func (p *Prices) Hourly(t Type, region string, spot bool, disks int) (usd float64, from Rate, ok bool) {
 	i := slices.IndexFunc(p.Prices, func(e Price) bool { return e.Family == t.Family && e.Region == region })
 	if i < 0 {
@@ -151,13 +151,17 @@ func (p *Prices) Hourly(t Type, region string, spot bool, disks int) (usd float6
 	return r.VCPU*float64(t.VCPUs) + r.GiB*t.GiB() + r.SSD*float64(disks*DiskGiB)/HoursPerMonth, *r, true
 }
 
-// Over merges p's prices with those of other. If both have a price for the same family, region and model, the newer counts, and p's on the
-// same date. Each model keeps its own date and source: what is filled in from an older list stays old.
+// Over merges p's prices with those of other. If both have a price for the same family, region and model, the newer
+// counts, and p's on the same date. Each model keeps its own date and source: what is filled in from an older list
+// stays old.
 func (p *Prices) Over(other *Prices) *Prices {
 	out := &Prices{Sources: map[string]string{}}
 	for _, from := range []*Prices{p, other} {
 		for _, e := range from.Prices {
-			i := slices.IndexFunc(out.Prices, func(have Price) bool { return have.Family == e.Family && have.Region == e.Region })
+			i := slices.IndexFunc(out.Prices, func(have Price) bool {
+				return have.Family == e.Family &&
+					have.Region == e.Region
+			})
 			if i < 0 {
 				i = len(out.Prices)
 				out.Prices = append(out.Prices, Price{Family: e.Family, Region: e.Region})
@@ -178,8 +182,8 @@ func (p *Prices) Over(other *Prices) *Prices {
 	return out
 }
 
-// newer returns the rate that counts: p's own, or a newer one from a list with other sources, whose source is then added to p. A different
-// source with the same name gets a new name.
+// newer returns the rate that counts: p's own, or a newer one from a list with other sources, whose source is then
+// added to p. A different source with the same name gets a new name.
 func (p *Prices) newer(have, r *Rate, sources map[string]string) *Rate {
 	if r == nil || have != nil && r.Date <= have.Date { // YYYY-MM-DD
 		return have

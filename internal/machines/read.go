@@ -116,7 +116,8 @@ func (c *Catalogue) add(f Family) (path string, err error) {
 		}
 
 		for _, vcpus := range s.vcpus() {
-			t := Type{Name: fmt.Sprintf("%s-%s-%d", f.Name, s.Name, vcpus), Family: f.Name, Shape: s.Name, CPU: f.CPU, VCPUs: vcpus, MemoryBytes: s.memory(vcpus)}
+			t := Type{Name: fmt.Sprintf("%s-%s-%d", f.Name, s.Name, vcpus), Family: f.Name, Shape: s.Name, CPU: f.CPU,
+				VCPUs: vcpus, MemoryBytes: s.memory(vcpus)}
 			if len(s.BuiltIn) > 0 {
 				t.Name += lssd
 				t.BuiltIn = true
@@ -165,7 +166,8 @@ func (s shape) check() error {
 
 	for key, gib := range s.Memory {
 		if n, err := strconv.Atoi(key); err != nil || !slices.Contains(s.Sizes, n) || !(gib > 0) || gib > maxGiB {
-			return fmt.Errorf("%s: memory of %.20q is %v GiB; name one of its sizes, and up to %d GiB", s.Name, key, gib, maxGiB)
+			return fmt.Errorf("%s: memory of %.20q is %v GiB; name one of its sizes, and up to %d GiB", s.Name, key,
+				gib, maxGiB)
 		}
 	}
 	for key, n := range s.BuiltIn {

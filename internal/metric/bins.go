@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Bin is the sums over some rows that a model ranks next to each other: sufficient to draw a reliability diagram, and the gain from taking
-// the rows that rank highest.
+// Bin is the sums over some rows that a model ranks next to each other: sufficient to draw a reliability diagram, and
+// the gain from taking the rows that rank highest.
 type Bin struct {
 	Rows     int     `json:"rows"`
 	Weight   float64 `json:"weight"`          // sum of the weights; Rows without weights
@@ -19,11 +19,13 @@ type Bin struct {
 
 // Plus returns the union of both.
 func (b Bin) Plus(o Bin) Bin {
-	return Bin{Rows: b.Rows + o.Rows, Weight: b.Weight + o.Weight, Positive: b.Positive + o.Positive, Before: b.Before + o.Before, After: b.After + o.After,
+	return Bin{Rows: b.Rows + o.Rows, Weight: b.Weight + o.Weight, Positive: b.Positive + o.Positive, Before: b.Before +
+		o.Before, After: b.After + o.After,
 		Squares: b.Squares + o.Squares}
 }
 
-// Effective is the number of equally weighted rows with the same information (Kish 1965). Without squares it is an upper bound.
+// Effective is the number of equally weighted rows with the same information (Kish 1965). Without squares it is an
+// upper bound.
 func (b Bin) Effective() float64 {
 	if b.Squares > 0 {
 		return b.Weight * b.Weight / b.Squares
@@ -39,8 +41,9 @@ func (b Bin) Count() float64 {
 	return b.Positive * b.Effective() / b.Weight
 }
 
-// Bins divides rows by rank, lowest first, into at most n bins of about equal weight. Rows of equal rank stay together, so that the result
-// does not depend on the order of the rows. after may be nil; in.Pred is the prediction before calibration.
+// Bins divides rows by rank, lowest first, into at most n bins of about equal weight. Rows of equal rank stay together,
+// so that the result does not depend on the order of the rows. after may be nil; in.Pred is the prediction before
+// calibration.
 func Bins(in Input, rank, after []float64, n int) []Bin {
 	order := make([]int, len(rank))
 	total := 0.0

@@ -20,7 +20,8 @@ func TestBins(t *testing.T) {
 		label, w := float32(rng.IntN(2)), float32(1+rng.IntN(3))
 		in.Label, in.Weight, in.Pred = append(in.Label, label), append(in.Weight, w), append(in.Pred, r)
 		rank, after = append(rank, r), append(after, r/2)
-		weight, positive, before, squares = weight+float64(w), positive+float64(w*label), before+float64(w)*r, squares+float64(w*w)
+		weight, positive, before, squares = weight+float64(w), positive+float64(w*label), before+float64(w)*r,
+			squares+float64(w*w)
 	}
 	bins := metric.Bins(in, rank, after, 8)
 	if len(bins) < 5 || len(bins) > 8 {
@@ -35,16 +36,20 @@ func TestBins(t *testing.T) {
 		}
 		sum = sum.Plus(b)
 	}
-	if sum.Rows != 5000 || sum.Weight != weight || sum.Positive != positive || math.Abs(sum.Before-before) > 1e-6 || math.Abs(sum.After-before/2) > 1e-6 {
-		t.Errorf("the bins sum up to %+v; expected 5000 rows, weight %v, positive %v, before %v", sum, weight, positive, before)
+	if sum.Rows != 5000 || sum.Weight != weight || sum.Positive != positive || math.Abs(sum.Before-before) > 1e-6 ||
+		math.Abs(sum.After-before/2) > 1e-6 {
+		t.Errorf("the bins sum up to %+v; expected 5000 rows, weight %v, positive %v, before %v", sum, weight, positive,
+			before)
 	}
 
 	if want := weight * weight / squares; sum.Effective() != want || math.Abs(sum.Count()-positive*want/weight) > 1e-9 {
-		t.Errorf("rows of weights 1 to 3 are worth %v, positive ones %v; expected %v and %v", sum.Effective(), sum.Count(), want, positive*want/weight)
+		t.Errorf("rows of weights 1 to 3 are worth %v, positive ones %v; expected %v and %v", sum.Effective(),
+			sum.Count(), want, positive*want/weight)
 	}
 
 	// The order of rows changes nothing but the order in which numbers are added.
-	reversed := metric.Input{Label: slices.Clone(in.Label), Weight: slices.Clone(in.Weight), Pred: slices.Clone(in.Pred)}
+	reversed := metric.Input{Label: slices.Clone(in.Label), Weight: slices.Clone(in.Weight),
+		Pred: slices.Clone(in.Pred)}
 	slices.Reverse(reversed.Label)
 	slices.Reverse(reversed.Weight)
 	slices.Reverse(reversed.Pred)

@@ -6,10 +6,12 @@ import (
 	"slices"
 )
 
-// bootstrap resamples rows and returns the quantiles and the deviation of a function of the values for several predictions of the same
-// rows. The number of draws of a row is Poisson distributed with mean 1, independently, which for many rows approximates drawing as many
-// rows as there are (Hanley and MacGibbon 2006). Resamples on which the metric is undefined are left out.
-func bootstrap(m Metric, c Confidence, in Input, preds [][]float64, of func(values []float64) float64) (low, high, deviation float64, err error) {
+// bootstrap resamples rows and returns the quantiles and the deviation of a function of the values for several
+// predictions of the same rows. The number of draws of a row is Poisson distributed with mean 1, independently, which
+// for many rows approximates drawing as many rows as there are (Hanley and MacGibbon 2006). Resamples on which the
+// metric is undefined are left out.
+func bootstrap(m Metric, c Confidence, in Input, preds [][]float64, of func(values []float64) float64) (low, high,
+	deviation float64, err error) {
 	sides := make([]*resampler, len(preds))
 	for s, pred := range preds {
 		side := in

@@ -126,7 +126,8 @@ func (e *Evaluator) checkProbabilities(m Metric) error {
 	return nil
 }
 
-// checkRanked is checkBinary, and checks that the classes required by the metric occur; afterwards e.rank holds the rows by prediction.
+// checkRanked is checkBinary, and checks that the classes required by the metric occur; afterwards e.rank holds the
+// rows by prediction.
 func (e *Evaluator) checkRanked(m Metric, needsPositive, needsNegative bool) error {
 	if err := e.checkBinary(m); err != nil {
 		return err

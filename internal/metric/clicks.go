@@ -12,8 +12,8 @@ func (e *Evaluator) baseEntropy(m Metric) (float64, error) {
 	return entropy, nil
 }
 
-// normalizedEntropy is the log loss divided by the entropy of the base rate (He et al. 2014, "Practical lessons from predicting clicks on
-// ads at Facebook"): below 1 means better than predicting the base rate.
+// normalizedEntropy is the log loss divided by the entropy of the base rate (He et al. 2014, "Practical lessons from
+// predicting clicks on ads at Facebook"): below 1 means better than predicting the base rate.
 func normalizedEntropy(e *Evaluator, m Metric) (float64, error) {
 	loss, err := logLoss(e, m)
 	if err != nil {
@@ -23,8 +23,9 @@ func normalizedEntropy(e *Evaluator, m Metric) (float64, error) {
 	return loss / entropy, err
 }
 
-// informationGain is the share of the base rate's entropy that the predictions remove (Yi et al. 2013, "Predictive model performance:
-// offline and online evaluations"): 1 - normalizedEntropy, computed from the difference, so that a small gain keeps its digits.
+// informationGain is the share of the base rate's entropy that the predictions remove (Yi et al. 2013, "Predictive
+// model performance: offline and online evaluations"): 1 - normalizedEntropy, computed from the difference, so that a
+// small gain keeps its digits.
 func informationGain(e *Evaluator, m Metric) (float64, error) {
 	loss, err := logLoss(e, m)
 	if err != nil {
@@ -34,7 +35,8 @@ func informationGain(e *Evaluator, m Metric) (float64, error) {
 	return (entropy - loss) / entropy, err
 }
 
-// calibrationRatio is the sum of predictions divided by that of labels: 1.1 predicts a tenth more clicks than there were.
+// calibrationRatio is the sum of predictions divided by that of labels: 1.1 predicts a tenth more clicks than there
+// were.
 func calibrationRatio(e *Evaluator, m Metric) (float64, error) {
 	if err := e.checkProbabilities(m); err != nil {
 		return 0, err
@@ -48,8 +50,8 @@ func calibrationRatio(e *Evaluator, m Metric) (float64, error) {
 // nearest bounds the distance of a ratio of 0 from its aim.
 const nearest = 1e-15
 
-// Score is what values of the metric are ordered by: the value itself or, if the best value is in between (Aim), its distance from there on
-// a logarithmic scale, so that half and twice as much are equally bad.
+// Score is what values of the metric are ordered by: the value itself or, if the best value is in between (Aim), its
+// distance from there on a logarithmic scale, so that half and twice as much are equally bad.
 func (m Metric) Score(value float64) float64 {
 	if m.Aim == 0 {
 		return value

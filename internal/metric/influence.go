@@ -2,9 +2,9 @@ package metric
 
 import "math"
 
-// units are the independent units of a sample: rows or, for ranking metrics, groups. On another sample, a metric's value would be
-// approximately value + the weighted mean of the units' influences (Hampel 1974); these add up to 0. Influences of two models on the same
-// rows can be subtracted, which makes a comparison paired.
+// units are the independent units of a sample: rows or, for ranking metrics, groups. On another sample, a metric's
+// value would be approximately value + the weighted mean of the units' influences (Hampel 1974); these add up to 0.
+// Influences of two models on the same rows can be subtracted, which makes a comparison paired.
 type units struct {
 	influence []float64
 	weight    []float64 // nil if all are 1
@@ -43,8 +43,8 @@ func (u units) less(sign float64, other units, otherSign float64) units {
 	return d
 }
 
-// influence returns a metric's influences on rows with the given value; nil for metrics without closed-form influences, which are
-// resampled.
+// influence returns a metric's influences on rows with the given value; nil for metrics without closed-form influences,
+// which are resampled.
 func (e *Evaluator) influence(m Metric, value float64) (*units, error) {
 	row := e.rowInfluence(m, value)
 	if row == nil {
@@ -70,7 +70,8 @@ func (e *Evaluator) influence(m Metric, value float64) (*units, error) {
 	return u, nil
 }
 
-// rowInfluence returns the influence of a row, for metrics that are means over rows or smooth functions of such; else nil.
+// rowInfluence returns the influence of a row, for metrics that are means over rows or smooth functions of such; else
+// nil.
 func (e *Evaluator) rowInfluence(m Metric, value float64) func(p, l float64) float64 {
 	rate := e.binary.pos / e.binary.total()
 	loss := func(p, l float64) float64 { return -math.Log(likelihood(p, float32(l))) }
@@ -137,9 +138,10 @@ func (e *Evaluator) f1Influence(m Metric, value float64) func(p, l float64) floa
 	}
 }
 
-// delong returns the influences of the area under the curve (DeLong, DeLong and Clarke-Pearson 1988): for a positive, the difference
-// between its share of negatives below and the area; for a negative, its share of positives above. They are scaled so that the deviation is
-// the root of the sum of the two classes' variances, each over one less than its number of rows.
+// delong returns the influences of the area under the curve (DeLong, DeLong and Clarke-Pearson 1988): for a positive,
+// the difference between its share of negatives below and the area; for a negative, its share of positives above. They
+// are scaled so that the deviation is the root of the sum of the two classes' variances, each over one less than its
+// number of rows.
 func (e *Evaluator) delong(area float64) *units {
 	n := len(e.in.Pred)
 	u := &units{influence: make([]float64, n), weight: make([]float64, n), unbiased: true}

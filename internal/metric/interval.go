@@ -21,7 +21,8 @@ func (c Confidence) filled() (Confidence, error) {
 		c.Samples = 1000
 	}
 	if !(c.Level > 0.5 && c.Level < 1) || c.Samples < 2 {
-		return c, fmt.Errorf("confidence %v from %d resamples: use a level above 0.5 and below 1, and 2 resamples or more", c.Level, c.Samples)
+		return c, fmt.Errorf("confidence %v from %d resamples: use a level above 0.5 and below 1, and 2 resamples "+
+			"or more", c.Level, c.Samples)
 	}
 	return c, nil
 }
@@ -31,7 +32,8 @@ func (c Confidence) quantile() float64 { return math.Sqrt2 * math.Erfinv(c.Level
 
 // How an interval was computed.
 const (
-	Analytic = "analytic"  // normal, from the rows' influences on the value; for the area under the curve this is DeLong's method
+	// normal, from the rows' influences on the value; for the area under the curve this is DeLong's method
+	Analytic = "analytic"
 	Resample = "bootstrap" // quantiles over resamples
 )
 
@@ -60,7 +62,8 @@ func (m Metric) Interval(in Input, c Confidence) (Interval, error) {
 		return Interval{}, err
 	}
 	if u == nil {
-		low, high, deviation, err := bootstrap(m, c, in, []([]float64){in.Pred}, func(v []float64) float64 { return v[0] })
+		low, high, deviation, err := bootstrap(m, c, in, []([]float64){in.Pred},
+			func(v []float64) float64 { return v[0] })
 		return Interval{value, low, high, deviation, Resample}, err
 	}
 
@@ -82,14 +85,15 @@ type Comparison struct {
 	Method    string
 }
 
-// Better reports whether the new predictions are better by more than margin, beyond chance. With a margin below 0 it reports whether they
-// are not worse by more than that.
+// Better reports whether the new predictions are better by more than margin, beyond chance. With a margin below 0 it
+// reports whether they are not worse by more than that.
 func (c Comparison) Better(margin float64) bool { return c.Low > margin }
 
 // Worse reports whether the new predictions are worse, beyond chance.
 func (c Comparison) Worse() bool { return c.High < 0 }
 
-// Compare compares two models on the same rows, paired, so that what affects both cancels out. in.Pred are the new predictions.
+// Compare compares two models on the same rows, paired, so that what affects both cancels out. in.Pred are the new
+// predictions.
 func (m Metric) Compare(in Input, old []float64, c Confidence) (Comparison, error) {
 	c, err := c.filled()
 	if err != nil {
@@ -119,7 +123,8 @@ func (m Metric) Compare(in Input, old []float64, c Confidence) (Comparison, erro
 	out := Comparison{New: values[0], Old: values[1], Gain: m.gain(scores[0], scores[1]), Method: Analytic}
 	if sides[0] == nil {
 		out.Method = Resample
-		out.Low, out.High, out.Error, err = bootstrap(m, c, in, [][]float64{in.Pred, old}, func(v []float64) float64 { return m.gain(m.Score(v[0]), m.Score(v[1])) })
+		out.Low, out.High, out.Error, err = bootstrap(m, c, in, [][]float64{in.Pred, old},
+			func(v []float64) float64 { return m.gain(m.Score(v[0]), m.Score(v[1])) })
 		return out, err
 	}
 

@@ -70,7 +70,8 @@ func TestRatioIsRatedByItsDistanceFromOne(t *testing.T) {
 	near(t, "half", m.Score(0.5), math.Ln2)
 	near(t, "twice", m.Score(2), math.Ln2)
 	if m.Maximize || m.Score(1.1) >= m.Score(0.8) {
-		t.Errorf("1.1 is rated %v and 0.8 %v, maximized: %v; want 1.1 lower, as it is nearer to 1", m.Score(1.1), m.Score(0.8), m.Maximize)
+		t.Errorf("1.1 is rated %v and 0.8 %v, maximized: %v; want 1.1 lower, as it is nearer to 1", m.Score(1.1),
+			m.Score(0.8), m.Maximize)
 	}
 	if math.IsInf(m.Score(0), 0) {
 		t.Error("the score of 0 is infinite, and no result can hold it")
@@ -81,20 +82,23 @@ func TestRatioIsRatedByItsDistanceFromOne(t *testing.T) {
 	}
 }
 
-// Every metric's interval holds its value, is the same again, and widens with the confidence; of equal predictions the gain is 0.
+// Every metric's interval holds its value, is the same again, and widens with the confidence; of equal predictions the
+// gain is 0.
 func TestIntervals(t *testing.T) {
 	in := rows(rand.New(rand.NewPCG(5, 0)), 600, 0, true)
 	for _, m := range all(t, metric.Binary, metric.Regression, metric.Ranking) {
 		narrow, err := m.Interval(in, metric.Confidence{Level: 0.8, Samples: 200, Seed: 3})
 		if err != nil {
-			t.Fatalf("m.Interval(in, metric.Confidence{Level: 0.8, Samples: 200, Seed: 3}): got %s: %v; want no error", m.Name, err)
+			t.Fatalf("m.Interval(in, metric.Confidence{Level: 0.8, Samples: 200, Seed: 3}): got %s: %v; want no error",
+				m.Name, err)
 		}
 		wide, _ := m.Interval(in, metric.Confidence{Level: 0.99, Samples: 200, Seed: 3})
 		again, _ := m.Interval(in, metric.Confidence{Level: 0.8, Samples: 200, Seed: 3})
 		if narrow != again {
 			t.Errorf("%s: %+v, and with the same seed %+v", m.Name, narrow, again)
 		}
-		if !(wide.Low <= narrow.Low && narrow.Low <= narrow.High && narrow.High <= wide.High && (wide.Low < wide.High || wide.Error == 0)) {
+		if !(wide.Low <= narrow.Low && narrow.Low <= narrow.High && narrow.High <= wide.High &&
+			(wide.Low < wide.High || wide.Error == 0)) {
 			t.Errorf("%s: at 80 %% %+v, at 99 %% %+v: not within", m.Name, narrow, wide)
 		}
 		same, err := m.Compare(in, in.Pred, metric.Confidence{Samples: 50})
@@ -183,7 +187,8 @@ func spreadOf(values []float64) float64 {
 // Two models that are equally good: the one is called better than the other no more often than the confidence allows.
 func TestEqualModelsAreSeldomBetter(t *testing.T) {
 	for name, of := range map[string]struct{ sims, rows, resamples int }{
-		"log_loss": {1000, 4000, 0}, "auc": {1000, 4000, 0}, "normalized_entropy": {1000, 4000, 0}, "calibration_ratio": {1000, 4000, 0},
+		"log_loss": {1000, 4000, 0}, "auc": {1000, 4000, 0}, "normalized_entropy": {1000, 4000, 0},
+		"calibration_ratio": {1000, 4000, 0},
 		"average_precision": {400, 1000, 80},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -201,7 +206,8 @@ func TestEqualModelsAreSeldomBetter(t *testing.T) {
 				}
 			}
 			if share := float64(better) / float64(of.sims); share > 0.05 {
-				t.Errorf("%d of %d equal models were called better (%.1f %%), want at most 5 %%", better, of.sims, 100*share)
+				t.Errorf("%d of %d equal models were called better (%.1f %%), want at most 5 %%", better, of.sims,
+					100*share)
 			}
 		})
 	}
@@ -264,10 +270,12 @@ func TestConfidenceIsChecked(t *testing.T) {
 	if _, err := m.Compare(in, in.Pred[:2], metric.Confidence{}); !errors.Is(err, metric.ErrLength) {
 		t.Errorf("2 old predictions for 3 rows: error %v, want %v", err, metric.ErrLength)
 	}
-	if _, err := lookup(t, "average_precision").Interval(metric.Input{Label: []float32{0, 1, 0}, Pred: in.Pred}, metric.Confidence{Samples: 20}); err != nil {
+	if _, err := lookup(t, "average_precision").Interval(metric.Input{Label: []float32{0, 1, 0}, Pred: in.Pred},
+		metric.Confidence{Samples: 20}); err != nil {
 		t.Errorf("with one positive row, resamples without it are left out; error %v", err)
 	}
-	if got := fmt.Sprint(lookup(t, "rig").Name, " ", lookup(t, "calibration").Name); got != "relative_information_gain calibration_ratio" {
+	if got := fmt.Sprint(lookup(t, "rig").Name, " ",
+		lookup(t, "calibration").Name); got != "relative_information_gain calibration_ratio" {
 		t.Errorf("aliases are %s", got)
 	}
 }

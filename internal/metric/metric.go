@@ -1,9 +1,10 @@
-// Package metric evaluates predictions against labels: the numbers that stop a training, select a winner, open a gate and appear in
-// reports. All metrics are weighted, treat equal predictions as one step, and depend only on the set of rows: the order affects at most the
-// last bits of a sum.
+// Package metric evaluates predictions against labels: the numbers that stop a training, select a winner, open a gate
+// and appear in reports. All metrics are weighted, treat equal predictions as one step, and depend only on the set of
+// rows: the order affects at most the last bits of a sum.
 //
-// A Metric is found by name (Lookup). An Evaluator reuses its working memory, so that a metric can be evaluated after every tree: ranking a
-// million rows costs one radix sort and no allocation, and metrics evaluated on the same predictions share it.
+// A Metric is found by name (Lookup). An Evaluator reuses its working memory, so that a metric can be evaluated after
+// every tree: ranking a million rows costs one radix sort and no allocation, and metrics evaluated on the same
+// predictions share it.
 package metric
 
 import "math"
@@ -61,8 +62,9 @@ func (m Metric) Eval(in Input) (float64, error) {
 	return e.Eval(m)
 }
 
-// Evaluator evaluates several metrics on the same rows, or new predictions again and again, reusing its memory: at most 24 bytes per row,
-// and as much again for ranking metrics. The zero value is ready to use. It is not safe for concurrent use.
+// Evaluator evaluates several metrics on the same rows, or new predictions again and again, reusing its memory: at most
+// 24 bytes per row, and as much again for ranking metrics. The zero value is ready to use. It is not safe for
+// concurrent use.
 type Evaluator struct {
 	in     Input
 	binary summary // of in, for binary metrics
@@ -86,7 +88,8 @@ func (e *Evaluator) Reset(in Input) {
 	e.ranked = false
 }
 
-// Eval evaluates a metric on the rows of the last Reset. Errors are *InputError: the rows lack something that the metric needs.
+// Eval evaluates a metric on the rows of the last Reset. Errors are *InputError: the rows lack something that the
+// metric needs.
 func (e *Evaluator) Eval(m Metric) (float64, error) {
 	if m.eval == nil {
 		return 0, unknown(m.Name)

@@ -234,31 +234,58 @@ func TestInputErrors(t *testing.T) {
 		is     error
 		want   string
 	}{
-		"empty":           {"auc", metric.Input{}, metric.ErrEmpty, "auc: there are no rows"},
-		"labels":          {"auc", metric.Input{Label: ok[:1], Pred: two}, metric.ErrLength, "auc: the columns have different lengths: 1 labels for 2 predictions"},
-		"weights":         {"mae", metric.Input{Label: ok, Weight: ok[:1], Pred: two}, metric.ErrLength, "mae: the columns have different lengths: 1 weights for 2 predictions"},
-		"groups":          {"ndcg", metric.Input{Label: ok, Pred: two, Group: []uint64{1}}, metric.ErrLength, "ndcg: the columns have different lengths: 1 groups for 2 predictions"},
-		"no groups":       {"ndcg", metric.Input{Label: ok, Pred: two}, metric.ErrNoGroups, "ndcg: the rows have no groups: name the dataset's group column"},
-		"grade":           {"ndcg", metric.Input{Label: []float32{1, 31}, Pred: two, Group: []uint64{1, 1}}, metric.ErrLabel, "ndcg: row 1: the label cannot be used: 31, and ndcg is for whole grades 0 to 30"},
-		"nan prediction":  {"auc", metric.Input{Label: ok, Pred: []float64{0.1, nan}}, metric.ErrPrediction, "auc: row 1: the prediction cannot be used: NaN is not a finite number"},
-		"inf prediction":  {"rmse", metric.Input{Label: ok, Pred: []float64{inf, 0}}, metric.ErrPrediction, "rmse: row 0: the prediction cannot be used: +Inf is not a finite number"},
-		"raw score":       {"log_loss", metric.Input{Label: ok, Pred: []float64{0.5, -3}}, metric.ErrPrediction, "log_loss: row 1: the prediction cannot be used: -3 is not a probability; raw scores need the sigmoid first"},
-		"label":           {"brier", metric.Input{Label: []float32{0.5, 1}, Pred: two}, metric.ErrLabel, "brier: row 0: the label cannot be used: 0.5, and brier is for labels 0 and 1"},
-		"nan label":       {"auc", metric.Input{Label: []float32{1, float32(nan)}, Pred: two}, metric.ErrLabel, "auc: row 1: the label cannot be used: NaN, and auc is for labels 0 and 1"},
-		"weighted label":  {"auc", metric.Input{Label: []float32{1, 2}, Weight: ok, Pred: two}, metric.ErrLabel, "auc: row 1: the label cannot be used: 2, and auc is for labels 0 and 1"},
-		"nan number":      {"r2", metric.Input{Label: []float32{1, float32(nan)}, Pred: two}, metric.ErrLabel, "r2: row 1: the label cannot be used: NaN is not a finite number"},
-		"negative weight": {"auc", metric.Input{Label: ok, Weight: []float32{1, -1}, Pred: two}, metric.ErrWeight, "auc: row 1: the weight cannot be used: -1; use finite weights of 0 or more"},
-		"infinite weight": {"l2", metric.Input{Label: ok, Weight: []float32{1, float32(inf)}, Pred: two}, metric.ErrWeight, "l2: row 1: the weight cannot be used: +Inf; use finite weights of 0 or more"},
-		"no weight":       {"log_loss", metric.Input{Label: ok, Weight: []float32{0, 0}, Pred: two}, metric.ErrNoWeight, "log_loss: all weights are 0"},
-		"no weight mae":   {"mae", metric.Input{Label: ok, Weight: []float32{0, 0}, Pred: two}, metric.ErrNoWeight, "mae: all weights are 0"},
-		"no positive":     {"auc", metric.Input{Label: []float32{0, 0}, Pred: two}, metric.ErrOneClass, "auc: all labels are alike: none is 1, so auc is not defined"},
-		"no negative":     {"auc", metric.Input{Label: []float32{1, 1}, Pred: two}, metric.ErrOneClass, "auc: all labels are alike: none is 0, so auc is not defined"},
-		"weightless one":  {"ap", metric.Input{Label: ok, Weight: []float32{1, 0}, Pred: two}, metric.ErrOneClass, "average_precision: all labels are alike: none is 1, so average_precision is not defined"},
-		"no entropy":      {"ne", metric.Input{Label: []float32{1, 1}, Pred: two}, metric.ErrOneClass, "normalized_entropy: all labels are alike: the base rate has no entropy, so normalized_entropy is not defined"},
-		"f1":              {"f1", metric.Input{Label: []float32{0, 0}, Pred: two}, metric.ErrOneClass, "f1: all labels are alike: none is 1, so f1 is not defined"},
-		"constant":        {"r2", metric.Input{Label: []float32{4, 4}, Pred: two}, metric.ErrOneClass, "r2: all labels are alike: there is no variance to explain, so r2 is not defined"},
-		"too few":         {"precision@3", metric.Input{Label: ok, Pred: two}, metric.ErrTooFew, "precision@3: there are fewer rows than the metric looks at: the rows' weight is 2; use a lower count or a share, such as 1%"},
-		"overflow":        {"l2", metric.Input{Label: ok, Pred: []float64{1e200, 0}}, metric.ErrOverflow, "l2: the value is too large for a float64"},
+		"empty": {"auc", metric.Input{}, metric.ErrEmpty, "auc: there are no rows"},
+		"labels": {"auc", metric.Input{Label: ok[:1], Pred: two}, metric.ErrLength,
+			"auc: the columns have different lengths: 1 labels for 2 predictions"},
+		"weights": {"mae", metric.Input{Label: ok, Weight: ok[:1], Pred: two}, metric.ErrLength,
+			"mae: the columns have different lengths: 1 weights for 2 predictions"},
+		"groups": {"ndcg", metric.Input{Label: ok, Pred: two, Group: []uint64{1}}, metric.ErrLength,
+			"ndcg: the columns have different lengths: 1 groups for 2 predictions"},
+		"no groups": {"ndcg", metric.Input{Label: ok, Pred: two}, metric.ErrNoGroups,
+			"ndcg: the rows have no groups: name the dataset's group column"},
+		"grade": {"ndcg", metric.Input{Label: []float32{1, 31}, Pred: two, Group: []uint64{1, 1}},
+			metric.ErrLabel, "ndcg: row 1: the label cannot be used: 31, and ndcg is for whole grades 0 to 30"},
+		"nan prediction": {"auc", metric.Input{Label: ok, Pred: []float64{0.1, nan}}, metric.ErrPrediction,
+			"auc: row 1: the prediction cannot be used: NaN is not a finite number"},
+		"inf prediction": {"rmse", metric.Input{Label: ok, Pred: []float64{inf, 0}}, metric.ErrPrediction,
+			"rmse: row 0: the prediction cannot be used: +Inf is not a finite number"},
+		"raw score": {"log_loss", metric.Input{Label: ok, Pred: []float64{0.5, -3}}, metric.ErrPrediction,
+			"log_loss: row 1: the prediction cannot be used: -3 is not a probability; raw scores need the sigmoid " +
+				"first"},
+		"label": {"brier", metric.Input{Label: []float32{0.5, 1}, Pred: two}, metric.ErrLabel,
+			"brier: row 0: the label cannot be used: 0.5, and brier is for labels 0 and 1"},
+		"nan label": {"auc", metric.Input{Label: []float32{1, float32(nan)}, Pred: two}, metric.ErrLabel,
+			"auc: row 1: the label cannot be used: NaN, and auc is for labels 0 and 1"},
+		"weighted label": {"auc", metric.Input{Label: []float32{1, 2}, Weight: ok, Pred: two}, metric.ErrLabel,
+			"auc: row 1: the label cannot be used: 2, and auc is for labels 0 and 1"},
+		"nan number": {"r2", metric.Input{Label: []float32{1, float32(nan)}, Pred: two}, metric.ErrLabel,
+			"r2: row 1: the label cannot be used: NaN is not a finite number"},
+		"negative weight": {"auc", metric.Input{Label: ok, Weight: []float32{1, -1}, Pred: two}, metric.ErrWeight,
+			"auc: row 1: the weight cannot be used: -1; use finite weights of 0 or more"},
+		"infinite weight": {"l2", metric.Input{Label: ok, Weight: []float32{1, float32(inf)}, Pred: two},
+			metric.ErrWeight, "l2: row 1: the weight cannot be used: +Inf; use finite weights of 0 or more"},
+		"no weight": {"log_loss", metric.Input{Label: ok, Weight: []float32{0, 0}, Pred: two}, metric.ErrNoWeight,
+			"log_loss: all weights are 0"},
+		"no weight mae": {"mae", metric.Input{Label: ok, Weight: []float32{0, 0}, Pred: two}, metric.ErrNoWeight,
+			"mae: all weights are 0"},
+		"no positive": {"auc", metric.Input{Label: []float32{0, 0}, Pred: two}, metric.ErrOneClass,
+			"auc: all labels are alike: none is 1, so auc is not defined"},
+		"no negative": {"auc", metric.Input{Label: []float32{1, 1}, Pred: two}, metric.ErrOneClass,
+			"auc: all labels are alike: none is 0, so auc is not defined"},
+		"weightless one": {"ap", metric.Input{Label: ok, Weight: []float32{1, 0}, Pred: two}, metric.ErrOneClass,
+			"average_precision: all labels are alike: none is 1, so average_precision is not defined"},
+		"no entropy": {"ne", metric.Input{Label: []float32{1, 1}, Pred: two}, metric.ErrOneClass,
+			"normalized_entropy: all labels are alike: the base rate has no entropy, so normalized_entropy is not " +
+				"defined"},
+		"f1": {"f1", metric.Input{Label: []float32{0, 0}, Pred: two}, metric.ErrOneClass,
+			"f1: all labels are alike: none is 1, so f1 is not defined"},
+		"constant": {"r2", metric.Input{Label: []float32{4, 4}, Pred: two}, metric.ErrOneClass,
+			"r2: all labels are alike: there is no variance to explain, so r2 is not defined"},
+		"too few": {"precision@3", metric.Input{Label: ok, Pred: two}, metric.ErrTooFew,
+			"precision@3: there are fewer rows than the metric looks at: the rows' weight is 2; use a lower count " +
+				"or a share, such as 1%"},
+		"overflow": {"l2", metric.Input{Label: ok, Pred: []float64{1e200, 0}}, metric.ErrOverflow,
+			"l2: the value is too large for a float64"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := lookup(t, tc.metric).Eval(tc.in)
@@ -275,11 +302,15 @@ func TestInputErrors(t *testing.T) {
 
 func TestLookup(t *testing.T) {
 	for name, want := range map[string]string{
-		"AUC": "auc", " auc ": "auc", "roc_auc": "auc", "binary_logloss": "log_loss", "log-loss": "log_loss", "ap": "average_precision",
+		"AUC": "auc", " auc ": "auc", "roc_auc": "auc", "binary_logloss": "log_loss", "log-loss": "log_loss",
+		"ap":  "average_precision",
 		"mse": "l2", "precision@1%": "precision@1%", "precision@0.01": "precision@1%", "P@0.5%": "precision@0.5%",
-		"lift@0.05": "lift@5%", "precision@0.07": "precision@7%", "recall@100": "recall@100", "recall@1": "recall@1", "recall@1.0": "recall@100%",
-		"precision@0.333333333": "precision@33.3333%", "ece@15": "ece", "ece@20": "ece@20", "ndcg@5": "ndcg@5", "ndcg": "ndcg",
-		"precision_at_1pct": "precision@1%", "precision_at_0_5pct": "precision@0.5%", "ece_at_20": "ece@20", "lift_at_100": "lift@100",
+		"lift@0.05": "lift@5%", "precision@0.07": "precision@7%", "recall@100": "recall@100", "recall@1": "recall@1",
+		"recall@1.0":            "recall@100%",
+		"precision@0.333333333": "precision@33.3333%", "ece@15": "ece", "ece@20": "ece@20", "ndcg@5": "ndcg@5",
+		"ndcg":              "ndcg",
+		"precision_at_1pct": "precision@1%", "precision_at_0_5pct": "precision@0.5%", "ece_at_20": "ece@20",
+		"lift_at_100": "lift@100",
 	} {
 		m, err := metric.Lookup(name)
 		if err != nil || m.Name != want {
@@ -290,19 +321,26 @@ func TestLookup(t *testing.T) {
 	slices.Sort(sorted)
 	known := strings.Join(sorted, ", ")
 	for name, want := range map[string]string{
-		"acu":                `unknown metric "acu" (known: ` + known + `)`,
-		"binary_loglos":      `unknown metric "binary_loglos" (did you mean "binary_logloss"?)`,
-		"log_los":            `unknown metric "log_los" (did you mean "log_loss"?)`,
-		"precision":          "metric precision needs @ and the top rows to look at: @1% and @0.01 are the top hundredth, @100 is a hundred rows",
-		"precision@":         "metric precision needs @ and the top rows to look at: @1% and @0.01 are the top hundredth, @100 is a hundred rows",
-		"precision@0":        "metric precision@0: give the top rows as a share or a count: @1% and @0.01 are the top hundredth, @100 is a hundred rows",
-		"precision@101%":     "metric precision@101%: give the top rows as a share or a count: @1% and @0.01 are the top hundredth, @100 is a hundred rows",
-		"precision@inf":      "metric precision@inf: give the top rows as a share or a count: @1% and @0.01 are the top hundredth, @100 is a hundred rows",
-		"precision@-5":       "metric precision@-5: give the top rows as a share or a count: @1% and @0.01 are the top hundredth, @100 is a hundred rows",
-		"recall@99999999999": "metric recall@99999999999: give the top rows as a share or a count: @1% and @0.01 are the top hundredth, @100 is a hundred rows",
-		"ece@1":              "metric ece@1: give the number of bins, 2 to 10000",
-		"ndcg@x":             "metric ndcg@x: give the number of places, 1 or more",
-		"auc@5":              "metric auc@5: this metric takes nothing after an @",
+		"acu":           `unknown metric "acu" (known: ` + known + `)`,
+		"binary_loglos": `unknown metric "binary_loglos" (did you mean "binary_logloss"?)`,
+		"log_los":       `unknown metric "log_los" (did you mean "log_loss"?)`,
+		"precision": "metric precision needs @ and the top rows to look at: @1% and @0.01 are the top " +
+			"hundredth, @100 is a hundred rows",
+		"precision@": "metric precision needs @ and the top rows to look at: @1% and @0.01 are the top " +
+			"hundredth, @100 is a hundred rows",
+		"precision@0": "metric precision@0: give the top rows as a share or a count: @1% and @0.01 are the " +
+			"top hundredth, @100 is a hundred rows",
+		"precision@101%": "metric precision@101%: give the top rows as a share or a count: @1% and @0.01 are " +
+			"the top hundredth, @100 is a hundred rows",
+		"precision@inf": "metric precision@inf: give the top rows as a share or a count: @1% and @0.01 are the " +
+			"top hundredth, @100 is a hundred rows",
+		"precision@-5": "metric precision@-5: give the top rows as a share or a count: @1% and @0.01 are the " +
+			"top hundredth, @100 is a hundred rows",
+		"recall@99999999999": "metric recall@99999999999: give the top rows as a share or a count: @1% and @0.01 " +
+			"are the top hundredth, @100 is a hundred rows",
+		"ece@1":  "metric ece@1: give the number of bins, 2 to 10000",
+		"ndcg@x": "metric ndcg@x: give the number of places, 1 or more",
+		"auc@5":  "metric auc@5: this metric takes nothing after an @",
 	} {
 		_, err := metric.Lookup(name)
 		if err == nil || err.Error() != want {
@@ -352,7 +390,8 @@ func FuzzLookup(f *testing.F) {
 	})
 }
 
-// TestEvaluatorKeepsItsMemory also holds that one evaluator's second input is not measured with what it knew of the first.
+// TestEvaluatorKeepsItsMemory also holds that one evaluator's second input is not measured with what it knew of the
+// first.
 func TestEvaluatorKeepsItsMemory(t *testing.T) {
 	r := seeded(t)
 	big, small, weighted := rows(r, 5000, 0, false), rows(r, 700, 40, false), rows(r, 3000, 40, true)

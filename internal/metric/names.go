@@ -42,12 +42,16 @@ func definitions() []definition {
 			"ap pr_auc auprc aucpr average_precision_score", averagePrecision},
 
 		{"log_loss", false, Binary, false, nothing, "mean negative log likelihood, probabilities clipped to 1e-15",
-			"logloss binary_logloss binary binary_crossentropy binary_cross_entropy cross_entropy xentropy neg_log_likelihood", logLoss},
-		{"normalized_entropy", false, Binary, false, nothing, "log loss divided by that of always predicting the base rate",
+			"logloss binary_logloss binary binary_crossentropy binary_cross_entropy cross_entropy xentropy " +
+				"neg_log_likelihood", logLoss},
+		{"normalized_entropy", false, Binary, false, nothing,
+			"log loss divided by that of always predicting the base rate",
 			"ne normalized_cross_entropy", normalizedEntropy},
-		{"relative_information_gain", true, Binary, false, nothing, "share of the base rate's entropy that the predictions take away: 1 - normalized_entropy",
+		{"relative_information_gain", true, Binary, false, nothing,
+			"share of the base rate's entropy that the predictions take away: 1 - normalized_entropy",
 			"rig information_gain", informationGain},
-		{"calibration_ratio", false, Binary, false, nothing, "sum of the predictions divided by that of the labels; ranked by its distance from 1",
+		{"calibration_ratio", false, Binary, false, nothing,
+			"sum of the predictions divided by that of the labels; ranked by its distance from 1",
 			"calibration predicted_over_actual", calibrationRatio},
 		{"brier", false, Binary, false, nothing, "mean squared difference of probability and label",
 			"brier_score brier_score_loss", brier},
@@ -94,8 +98,8 @@ func Names() []string {
 	return names
 }
 
-// Lookup finds a metric by its name, by its name in LightGBM or scikit-learn, or by its name with only letters, digits and underscores.
-// Errors are *UnknownError and *ArgumentError.
+// Lookup finds a metric by its name, by its name in LightGBM or scikit-learn, or by its name with only letters, digits
+// and underscores. Errors are *UnknownError and *ArgumentError.
 func Lookup(name string) (Metric, error) {
 	word := strings.ToLower(strings.TrimSpace(name))
 	word = fromIdentifier(word)
@@ -111,7 +115,8 @@ func Lookup(name string) (Metric, error) {
 		if err != nil {
 			return Metric{}, err
 		}
-		m := Metric{Name: d.name + suffix, Maximize: d.maximize, Kind: d.kind, RankOnly: d.rankOnly, About: d.about, base: d.name, k: k, eval: d.eval}
+		m := Metric{Name: d.name + suffix, Maximize: d.maximize, Kind: d.kind, RankOnly: d.rankOnly, About: d.about,
+			base: d.name, k: k, eval: d.eval}
 		if d.name == "calibration_ratio" {
 			m.Aim = 1
 		}
@@ -120,7 +125,8 @@ func Lookup(name string) (Metric, error) {
 	return Metric{}, unknown(name)
 }
 
-// fromIdentifier converts precision_at_1pct to precision@1%: the form of a metric's name with only letters, digits and underscores.
+// fromIdentifier converts precision_at_1pct to precision@1%: the form of a metric's name with only letters, digits and
+// underscores.
 func fromIdentifier(word string) string {
 	base, arg, found := strings.Cut(word, "_at_")
 	if !found {
@@ -181,8 +187,8 @@ func (d definition) argument(arg string, has bool) (k cutoff, suffix string, err
 	return cutoff{}, "", nil
 }
 
-// parseTop parses 100, 1% or 0.01. A share is stored as a percentage of at most six digits, so that all its spellings are one name and one
-// number.
+// parseTop parses 100, 1% or 0.01. A share is stored as a percentage of at most six digits, so that all its spellings
+// are one name and one number.
 func parseTop(arg string) (k cutoff, suffix string, ok bool) {
 	if n, err := strconv.ParseUint(arg, 10, 31); err == nil {
 		return cutoff{count: int(n)}, "@" + strconv.FormatUint(n, 10), n > 0

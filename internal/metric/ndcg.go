@@ -23,9 +23,9 @@ type scored struct {
 }
 
 // ndcg is the mean over groups of DCG / best possible DCG among the first k places, with gain 2^label - 1 and discount
-// 1 / log2(place + 1) (Burges et al. 2005, as in LightGBM). Rows with equal predictions share the discounts of the places
-// that they take together, which is the average over all their orders (McSherry and Najork 2008). A group without any
-// gain counts 1, as in LightGBM; a group's weight is the mean weight of its rows.
+// 1 / log2(place + 1) (Burges et al. 2005, as in LightGBM). Rows with equal predictions share the discounts of the
+// places that they take together, which is the average over all their orders (McSherry and Najork 2008). A group
+// without any gain counts 1, as in LightGBM; a group's weight is the mean weight of its rows.
 func ndcg(e *Evaluator, m Metric) (float64, error) {
 	var all, weight sum
 	err := e.eachGroup(m, func(value, w float64) {

@@ -51,7 +51,8 @@ func (m Metric) CheckObjective(objective string) error {
 		fitting = append(fitting, s.Name)
 	}
 	slices.Sort(fitting)
-	return fmt.Errorf("metric %s is for %s, the objective is %s; use one of %s", m.Name, m.Kind, objective, strings.Join(fitting, ", "))
+	return fmt.Errorf("metric %s is for %s, the objective is %s; use one of %s", m.Name, m.Kind, objective,
+		strings.Join(fitting, ", "))
 }
 
 // Canonical returns the canonical name of a metric. Errors are Lookup's.

@@ -20,7 +20,8 @@ func logLoss(e *Evaluator, m Metric) (float64, error) {
 	return loss.value() / e.binary.total(), nil
 }
 
-// logLikelihood takes one logarithm per sixteen rows: the product of that many clipped probabilities stays above 1e-240.
+// logLikelihood takes one logarithm per sixteen rows: the product of that many clipped probabilities stays above
+// 1e-240.
 func logLikelihood(in Input) float64 {
 	const together = 16
 	label := in.Label[:len(in.Pred)]

@@ -45,7 +45,8 @@ func TestRange(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = m.CheckValue(c.value)
-		if outside := new(metric.RangeError); c.want == "" && err != nil || c.want != "" && (!errors.As(err, &outside) || err.Error() != c.want) {
+		if outside := new(metric.RangeError); c.want == "" && err != nil || c.want != "" &&
+			(!errors.As(err, &outside) || err.Error() != c.want) {
 			t.Errorf("%s %v: got error %v, want %q", c.name, c.value, err, c.want)
 		}
 	}

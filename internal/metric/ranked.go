@@ -21,7 +21,8 @@ func auc(e *Evaluator, m Metric) (float64, error) {
 	return area.value() / (e.binary.pos * e.binary.neg), nil
 }
 
-// twicePairs counts pairs of a 1 above a 0 twice and pairs of a 1 tied with a 0 once. With at most 2^32 rows it stays below 2^63.
+// twicePairs counts pairs of a 1 above a 0 twice and pairs of a 1 tied with a 0 once. With at most 2^32 rows it stays
+// below 2^63.
 func twicePairs(keys []uint64) uint64 {
 	var area, above, pos, neg uint64
 	value := keys[0] >> 1
@@ -37,8 +38,8 @@ func twicePairs(keys []uint64) uint64 {
 	return area + neg*(2*above+pos)
 }
 
-// averagePrecision is the sum of precision x gain in recall over the distinct predictions from the top; no interpolation
-// (as in LightGBM and scikit-learn).
+// averagePrecision is the sum of precision x gain in recall over the distinct predictions from the top; no
+// interpolation (as in LightGBM and scikit-learn).
 func averagePrecision(e *Evaluator, m Metric) (float64, error) {
 	if err := e.checkRanked(m, true, false); err != nil {
 		return 0, err
@@ -58,16 +59,17 @@ func averagePrecision(e *Evaluator, m Metric) (float64, error) {
 	return area.value() / e.binary.pos, nil
 }
 
-// topRows returns the weight of the top rows and of the positives among them, averaged over all orders of rows with equal predictions: if
-// the cut goes through a step, the step counts with its share above the cut. A number of rows means that much weight, so that a row with
-// weight 2 counts as two rows.
+// topRows returns the weight of the top rows and of the positives among them, averaged over all orders of rows with
+// equal predictions: if the cut goes through a step, the step counts with its share above the cut. A number of rows
+// means that much weight, so that a row with weight 2 counts as two rows.
 func (e *Evaluator) topRows(m Metric) (weight, pos float64, err error) {
 	total := e.binary.total()
 	weight = m.k.share * total
 	if m.k.count > 0 {
 		weight = float64(m.k.count)
 		if weight > total {
-			return 0, 0, fault(m, -1, ErrTooFew, "the rows' weight is %v; use a lower count or a share, such as 1%%", total)
+			return 0, 0, fault(m, -1, ErrTooFew, "the rows' weight is %v; use a lower count or a share, such as 1%%",
+				total)
 		}
 	}
 

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// ranking holds rows by descending prediction. A row is a 64-bit key whose ascending order is the descending order of predictions: the
-// distance, in representable float64s, from the highest prediction. If that leaves a bit free and the rows have no weights, the label is
-// the lowest bit and a row takes 8 bytes. Otherwise each key has a tag.
+// ranking holds rows by descending prediction. A row is a 64-bit key whose ascending order is the descending order of
+// predictions: the distance, in representable float64s, from the highest prediction. If that leaves a bit free and the
+// rows have no weights, the label is the lowest bit and a row takes 8 bytes. Otherwise each key has a tag.
 type ranking struct {
 	keys, spareKeys []uint64
 	tags, spareTags []uint32 // float32 bits of the weight, with the label as the sign; empty when packed
@@ -96,9 +96,9 @@ func resize[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// sort sorts the keys by a stable radix sort of at most their highest 33 bits, in which different predictions almost always differ. The few
-// runs of keys that are still equal are sorted by insertion. If such runs are long, the remaining bits are radix sorted as well, so that no
-// choice of predictions makes it slow.
+// sort sorts the keys by a stable radix sort of at most their highest 33 bits, in which different predictions almost
+// always differ. The few runs of keys that are still equal are sorted by insertion. If such runs are long, the
+// remaining bits are radix sorted as well, so that no choice of predictions makes it slow.
 func (r *ranking) sort() {
 	low := 0
 	if r.packed {
@@ -151,7 +151,8 @@ func (r *ranking) count(first int) {
 	}
 }
 
-// startPositions turns counts into the position where each digit's rows begin. It returns false if one digit has all rows.
+// startPositions turns counts into the position where each digit's rows begin. It returns false if one digit has all
+// rows.
 func startPositions(at *[buckets]uint32, n int) bool {
 	next := uint32(0)
 	for d, c := range at {
@@ -182,7 +183,8 @@ func scatterTagged(dst, src []uint64, dstTags, srcTags []uint32, at *[buckets]ui
 	}
 }
 
-// finish sorts the short runs of keys that are equal from bit first on, and returns false at the first long run that is not sorted.
+// finish sorts the short runs of keys that are equal from bit first on, and returns false at the first long run that is
+// not sorted.
 func (r *ranking) finish(first int) bool {
 	for begin := 0; begin < len(r.keys); {
 		prefix, end := r.keys[begin]>>first, begin+1
@@ -201,7 +203,8 @@ func (r *ranking) finish(first int) bool {
 	return true
 }
 
-// insert sorts the rows from begin to end by insertion; packed rows with equal predictions also by their labels, which does not matter.
+// insert sorts the rows from begin to end by insertion; packed rows with equal predictions also by their labels, which
+// does not matter.
 func (r *ranking) insert(begin, end int) {
 	for i := begin + 1; i < end; i++ {
 		for j := i; j > begin && r.keys[j-1] > r.keys[j]; j-- {

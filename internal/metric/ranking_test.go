@@ -14,13 +14,16 @@ func TestRankingSorts(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	shapes := map[string]func(i int) float64{
-		"uniform":     func(int) float64 { return r.Float64() },
-		"ties":        func(int) float64 { return float64(r.IntN(5)) / 7 },
-		"constant":    func(int) float64 { return 0.3 },
-		"both signs":  func(int) float64 { return r.NormFloat64() * 100 },
-		"zeros":       func(int) float64 { return math.Copysign(0, r.Float64()-0.5) },
-		"close":       func(int) float64 { return 1 + float64(r.IntN(1000))*0x1p-52 },
-		"one outlier": func(i int) float64 { return map[bool]float64{true: 1e-300, false: 0.1 + r.Float64()*1e-9}[i == 0] },
+		"uniform":    func(int) float64 { return r.Float64() },
+		"ties":       func(int) float64 { return float64(r.IntN(5)) / 7 },
+		"constant":   func(int) float64 { return 0.3 },
+		"both signs": func(int) float64 { return r.NormFloat64() * 100 },
+		"zeros":      func(int) float64 { return math.Copysign(0, r.Float64()-0.5) },
+		"close":      func(int) float64 { return 1 + float64(r.IntN(1000))*0x1p-52 },
+		"one outlier": func(i int) float64 {
+			return map[bool]float64{true: 1e-300, false: 0.1 +
+				r.Float64()*1e-9}[i == 0]
+		},
 		"two floats": func(i int) float64 {
 			return map[bool]float64{true: -1e300, false: 1 + float64(r.IntN(2))*0x1p-52}[i == 0]
 		},
@@ -79,7 +82,8 @@ func checkRanking(t *testing.T, name string, in Input) {
 			}
 		}
 		if got != want || i != at { // the same additions in the same order: equal to the last bit
-			t.Fatalf("%s, %d rows, weights %v: step %+v up to %d, want %+v up to %d", name, len(in.Pred), in.Weight != nil, got, i, want, at)
+			t.Fatalf("%s, %d rows, weights %v: step %+v up to %d, want %+v up to %d", name, len(in.Pred),
+				in.Weight != nil, got, i, want, at)
 		}
 	}
 }

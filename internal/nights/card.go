@@ -6,9 +6,9 @@ import (
 	"coppice/internal/dataset/ingest"
 )
 
-// card is a simple model built from a night's profile alone: it adds up the log odds of the label in each range or level of every column
-// (naive Bayes). It ranks labels less well than a champion, but needs none: if it ranks tonight's labels no better than a coin, either the
-// labels or the columns have changed.
+// card is a simple model built from a night's profile alone: it adds up the log odds of the label in each range or
+// level of every column (naive Bayes). It ranks labels less well than a champion, but needs none: if it ranks tonight's
+// labels no better than a coin, either the labels or the columns have changed.
 type card struct {
 	columns []cardColumn
 }
@@ -57,8 +57,8 @@ func newCard(p *Profile) *card {
 	return c
 }
 
-// score ranks a night's rows: the higher the score, the more likely a positive label. Columns that the night lacks, or that changed kind,
-// are ignored.
+// score ranks a night's rows: the higher the score, the more likely a positive label. Columns that the night lacks, or
+// that changed kind, are ignored.
 func (c *card) score(n *ingest.Night) []float64 {
 	out := make([]float64, len(n.Label))
 	for _, column := range c.columns {
@@ -73,8 +73,8 @@ func (c *card) score(n *ingest.Night) []float64 {
 	return out
 }
 
-// judge ranks tonight's labels with the card of an earlier night. It returns the AUC of all rows and that of each of parts equal parts of
-// the table, in row order.
+// judge ranks tonight's labels with the card of an earlier night. It returns the AUC of all rows and that of each of
+// parts equal parts of the table, in row order.
 func judge(p *Profile, before *Profile, n *ingest.Night, parts int) (all float64, each []float64) {
 	y := positives(n, Label{Kind: p.Label.Kind, Middle: before.Label.Middle})
 	score := newCard(before).score(n)

@@ -34,24 +34,27 @@ type Column struct {
 	Whole    bool    `json:"whole,omitempty"` // numbers without fractions
 	Missing  float64 `json:"missing"`         // share of the rows
 	Distinct int     `json:"distinct"`        // distinct values among the sampled rows
-	AUC      float64 `json:"auc"`             // of the label rates of its ranges or levels, on rows not used to compute them
+	// of the label rates of its ranges or levels, on rows not used to compute them
+	AUC float64 `json:"auc"`
 
-	// For numbers, quantiles at equal steps from minimum to maximum, and the mean label in each range between two; for times, neither.
+	// For numbers, quantiles at equal steps from minimum to maximum, and the mean label in each range between two; for
+	// times, neither.
 	Quantiles []float64 `json:"quantiles,omitempty"`
 	Rates     []float64 `json:"rates,omitempty"`
 	Shares    []float64 `json:"shares,omitempty"` // of the rows, by range
 	Peaks     []Peak    `json:"peaks,omitempty"`  // numbers that many rows have
 
-	// For texts and whole numbers, the most frequent levels; Rest is the share of rows with other levels, RestRate their mean label, and
-	// MissingRate that of rows without a value.
+	// For texts and whole numbers, the most frequent levels; Rest is the share of rows with other levels, RestRate
+	// their mean label, and MissingRate that of rows without a value.
 	Levels      []ColumnLevel `json:"levels,omitempty"`
 	Rest        float64       `json:"rest,omitempty"`
 	RestRate    float64       `json:"rest_rate,omitempty"`
 	MissingRate float64       `json:"missing_rate,omitempty"`
-	Prints      []byte        `json:"prints,omitempty"` // the lowest hashes of distinct values, in the format of Profile.Prints
+	// the lowest hashes of distinct values, in the format of Profile.Prints
+	Prints []byte `json:"prints,omitempty"`
 
-	// For numbers, their median by level of the categorical column to which they are tied most: it does not depend on the mix of levels.
-	// Factor is the ratio of these medians to those of the night before.
+	// For numbers, their median by level of the categorical column to which they are tied most: it does not depend on
+	// the mix of levels. Factor is the ratio of these medians to those of the night before.
 	Beside  string   `json:"beside,omitempty"`
 	Middles []Middle `json:"middles,omitempty"`
 	Factor  float64  `json:"factor,omitempty"`
@@ -205,7 +208,8 @@ func (c *Column) measureLevels(n *ingest.Night, v *dataset.Values, y []float32) 
 		all = append(all, one)
 		hashes = append(hashes, xxhash.Sum64String(text))
 	}
-	slices.SortFunc(all, func(a, b *count) int { return cmp.Or(cmp.Compare(b.rows, a.rows), cmp.Compare(a.text, b.text)) })
+	slices.SortFunc(all,
+		func(a, b *count) int { return cmp.Or(cmp.Compare(b.rows, a.rows), cmp.Compare(a.text, b.text)) })
 	slices.Sort(hashes)
 
 	c.Distinct = len(all)
@@ -220,7 +224,8 @@ func (c *Column) measureLevels(n *ingest.Night, v *dataset.Values, y []float32) 
 			restSum += one.sum
 			continue
 		}
-		c.Levels = append(c.Levels, ColumnLevel{one.text, float64(one.rows) / float64(v.Len()), one.sum / float64(one.rows)})
+		c.Levels = append(c.Levels, ColumnLevel{one.text, float64(one.rows) / float64(v.Len()),
+			one.sum / float64(one.rows)})
 	}
 	c.Rest = float64(rest) / float64(v.Len())
 	c.RestRate = restSum / float64(max(rest, 1))
@@ -333,7 +338,8 @@ func (k *columnEncoder) codesOf(n *ingest.Night, v *dataset.Values) []int {
 	return out
 }
 
-// alone is how well the column ranks labels by itself: by the label rates of its codes in one half of the rows, tested on the other half.
+// alone is how well the column ranks labels by itself: by the label rates of its codes in one half of the rows, tested
+// on the other half.
 func (c *Column) alone(n *ingest.Night, v *dataset.Values, y []float32) float64 {
 	if c.Kind == Time {
 		return 0.5

@@ -18,8 +18,8 @@ type Request struct {
 	Night   *ingest.Night
 	Tonight *Profile   // of the night
 	Before  []*Profile // of the accepted nights, oldest first
-	// Doubted says that a person accepted the last of them despite its label rate, and the one before it was not so accepted: one such
-	// night does not make its rate usual, the second does.
+	// Doubted says that a person accepted the last of them despite its label rate, and the one before it was not so
+	// accepted: one such night does not make its rate usual, the second does.
 	Doubted bool
 	// Respecified says that the spec differs from last night's: then the same table may legitimately be staged again.
 	Respecified bool
@@ -27,14 +27,15 @@ type Request struct {
 	At          time.Time
 }
 
-// Compare reports what a person should know about tonight's table, most serious first. Without earlier nights, only the spec's own rules
-// can block. It records in tonight's profile how well last night's label rates rank tonight's labels.
+// Compare reports what a person should know about tonight's table, most serious first. Without earlier nights, only the
+// spec's own rules can block. It records in tonight's profile how well last night's label rates rank tonight's labels.
 func Compare(q Request) []Finding {
 	rules, tonight, before := q.Spec.Contract, q.Tonight, q.Before
 	if rules.Off {
 		return nil
 	}
-	c := &comparison{Request: q, night: q.Night, p: tonight, before: before[max(0, len(before)-MaxNights):], rules: rules}
+	c := &comparison{Request: q, night: q.Night, p: tonight, before: before[max(0, len(before)-MaxNights):],
+		rules: rules}
 	c.checkRules(q.At)
 	c.checkLeaks()
 
@@ -145,16 +146,19 @@ func (c *comparison) checkRules(at time.Time) {
 		c.add(Blocking, CodeRows, "", "%d rows, but contract.rows allows %s", c.p.Rows, rangeText(c.rules.Rows))
 	}
 	if !c.rules.Label.Holds(c.p.Label.Mean) {
-		c.add(Blocking, CodeLabelRate, "", "the label's mean is %.6g, but contract.label allows %s", c.p.Label.Mean, rangeText(c.rules.Label))
+		c.add(Blocking, CodeLabelRate, "", "the label's mean is %.6g, but contract.label allows %s", c.p.Label.Mean,
+			rangeText(c.rules.Label))
 	}
 
 	limit := time.Duration(c.rules.MaxAge)
 	switch {
 	case limit == 0:
 	case c.p.TimeColumn == "":
-		c.add(Blocking, CodeStale, "", "contract.max_age is %v, but no column says how old the rows are; name it under contract.time", limit)
+		c.add(Blocking, CodeStale, "",
+			"contract.max_age is %v, but no column says how old the rows are; name it under contract.time", limit)
 	case at.Sub(c.p.Newest) > limit:
-		c.add(Blocking, CodeStale, c.p.TimeColumn, "the newest row is from %s, %v old, but contract.max_age is %v", stamp(c.p.Newest), at.Sub(c.p.Newest).Round(time.Minute), limit)
+		c.add(Blocking, CodeStale, c.p.TimeColumn, "the newest row is from %s, %v old, but contract.max_age is %v",
+			stamp(c.p.Newest), at.Sub(c.p.Newest).Round(time.Minute), limit)
 	}
 }
 

@@ -20,7 +20,8 @@ func (c *comparison) checkColumns() {
 		case old == nil:
 			came = append(came, k)
 		case old.Kind != k.Kind && old.Kind != None && k.Kind != None:
-			c.add(Blocking, CodeKindChanged, k.Name, "the column holds %s, but held %s before", plural(k.Kind), plural(old.Kind))
+			c.add(Blocking, CodeKindChanged, k.Name, "the column holds %s, but held %s before", plural(k.Kind),
+				plural(old.Kind))
 		}
 	}
 
@@ -30,7 +31,9 @@ func (c *comparison) checkColumns() {
 			c.add(Blocking, CodeColumnMissing, old.Name, "the column is missing; every earlier night had it")
 			continue
 		}
-		c.add(Blocking, CodeColumnRenamed, old.Name, "the column is missing, but the new column %q has similar contents: rename it back, or rename it in the spec, too", came[i].Name)
+		c.add(Blocking, CodeColumnRenamed, old.Name,
+			"the column is missing, but the new column %q has similar contents: rename it back, or rename it in the "+
+				"spec, too", came[i].Name)
 		came = slices.Delete(came, i, i+1)
 	}
 	for _, k := range came {
@@ -50,8 +53,8 @@ func alike(a, b *Column) bool {
 	return a.Kind == b.Kind && a.Kind != None && math.Abs(a.Missing-b.Missing) < 0.1 && Distance(a, b) < 0.1
 }
 
-// Distance compares two columns of the same kind: the total variation of their ranges or levels, from 0 for the same distribution to 1 for
-// disjoint ones.
+// Distance compares two columns of the same kind: the total variation of their ranges or levels, from 0 for the same
+// distribution to 1 for disjoint ones.
 func Distance(a, b *Column) float64 {
 	switch {
 	case a.Kind == Time || a.Kind == None:
@@ -64,13 +67,15 @@ func Distance(a, b *Column) float64 {
 	return levelDistance(a, b)
 }
 
-// numberDistance is the largest difference of the two cumulative distributions (Kolmogorov and Smirnov), at the known quantiles.
+// numberDistance is the largest difference of the two cumulative distributions (Kolmogorov and Smirnov), at the known
+// quantiles.
 func numberDistance(a, b *Column) float64 {
 	worst := 0.0
 	for _, pair := range [][2]*Column{{a, b}, {b, a}} {
 		for _, x := range pair[0].Quantiles {
 			for _, below := range []bool{true, false} {
-				worst = max(worst, math.Abs(cumulative(pair[0].Quantiles, x, below)-cumulative(pair[1].Quantiles, x, below)))
+				worst = max(worst, math.Abs(cumulative(pair[0].Quantiles, x, below)-cumulative(pair[1].Quantiles, x,
+					below)))
 			}
 		}
 	}

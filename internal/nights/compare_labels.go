@@ -22,11 +22,16 @@ func (c *comparison) checkLeaks() {
 		before := c.learnColumn(k.Name, func(k *Column) float64 { return k.AUC })
 		switch {
 		case before.nights > 0 && k.AUC > 0.85 && k.AUC > before.hi+leakRises:
-			c.add(Blocking, CodeLeak, k.Name, "the column alone ranks the labels with an AUC of %.4f, compared with at most %.4f before: is it known before the label is?", k.AUC, before.hi)
+			c.add(Blocking, CodeLeak, k.Name,
+				"the column alone ranks the labels with an AUC of %.4f, compared with at most %.4f before: is it "+
+					"known before the label is?", k.AUC, before.hi)
 		case before.nights == 0 && len(c.before) > 0 && k.AUC > leakNew:
-			c.add(Blocking, CodeLeak, k.Name, "the column is new, and alone ranks the labels with an AUC of %.4f: is it known before the label is?", k.AUC)
+			c.add(Blocking, CodeLeak, k.Name,
+				"the column is new, and alone ranks the labels with an AUC of %.4f: is it known before the label is?",
+				k.AUC)
 		case k.AUC > leakSure && before.nights == 0:
-			c.add(Warning, CodeLeak, k.Name, "the column alone ranks the labels with an AUC of %.4f: is it known before the label is?", k.AUC)
+			c.add(Warning, CodeLeak, k.Name,
+				"the column alone ranks the labels with an AUC of %.4f: is it known before the label is?", k.AUC)
 		}
 	}
 }
@@ -38,8 +43,8 @@ const (
 	tieCount  = 0.6  // share of a column's strong ties that must be lost
 )
 
-// checkTies looks for columns that have lost their ties to the others, although their values are distributed as before: shifted by a row
-// against the others, or shuffled. Ties of the label are left to checkLabels.
+// checkTies looks for columns that have lost their ties to the others, although their values are distributed as before:
+// shifted by a row against the others, or shuffled. Ties of the label are left to checkLabels.
 func (c *comparison) checkTies() {
 	lost, strong := map[string]int{}, map[string]int{}
 	for i := range min(len(c.p.Ties), len(c.p.Columns)) {
@@ -66,7 +71,9 @@ func (c *comparison) checkTies() {
 		case c.otherLost(name, lost, strong):
 			// Its only tie was to a column that has lost others as well.
 		default:
-			c.add(Blocking, CodeScrambled, name, "the column has lost its relation to %d of %d other columns: have its values been shifted against the rows?", lost[name], strong[name])
+			c.add(Blocking, CodeScrambled, name,
+				"the column has lost its relation to %d of %d other columns: have its values been shifted against "+
+					"the rows?", lost[name], strong[name])
 		}
 	}
 }
@@ -119,8 +126,8 @@ func (c *comparison) checkLabels() {
 	c.checkLost()
 }
 
-// checkRate compares the mean label with the expected one: first directly, then using last night's rates and tonight's mix of levels, since
-// campaigns of different rates come and go. A doubted night is not used.
+// checkRate compares the mean label with the expected one: first directly, then using last night's rates and tonight's
+// mix of levels, since campaigns of different rates come and go. A doubted night is not used.
 func (c *comparison) checkRate() {
 	if n := len(c.before) - 1; c.Doubted && n > 0 {
 		all, last := c.before, c.last
@@ -150,9 +157,13 @@ func (c *comparison) checkRate() {
 	before := c.learn(func(p *Profile) (float64, bool) { return change(p.Ratio, 1), p.Ratio > 0 })
 	switch off := change(mean, expected); {
 	case far || off > allowed(rateFloor, before.hi):
-		c.add(Blocking, CodeLabelRate, "", "the label's mean is %.5g, but was %.5g to %.5g; %.5g is expected from last night's rates and tonight's rows", mean, u.lo, u.hi, expected)
+		c.add(Blocking, CodeLabelRate, "",
+			"the label's mean is %.5g, but was %.5g to %.5g; %.5g is expected from last night's rates and tonight's "+
+				"rows", mean, u.lo, u.hi, expected)
 	case off > allowed(rateNotice, before.hi):
-		c.add(Warning, CodeLabelRate, "", "the label's mean is %.5g, but was %.5g to %.5g; %.5g is expected from last night's rates and tonight's rows", mean, u.lo, u.hi, expected)
+		c.add(Warning, CodeLabelRate, "",
+			"the label's mean is %.5g, but was %.5g to %.5g; %.5g is expected from last night's rates and tonight's "+
+				"rows", mean, u.lo, u.hi, expected)
 	}
 }
 
@@ -180,7 +191,8 @@ func (c *comparison) expectedRate() float64 {
 	return expected
 }
 
-// checkLost looks for hours, and for levels of a column, whose labels are all negative although some should be positive.
+// checkLost looks for hours, and for levels of a column, whose labels are all negative although some should be
+// positive.
 func (c *comparison) checkLost() {
 	u := c.learn(func(p *Profile) (float64, bool) { return p.Label.Mean, true })
 	if c.p.Label.Kind == "regression" || u.center <= 0 {
@@ -221,7 +233,9 @@ func (c *comparison) lostLevels(k, old *Column) bool {
 	}
 
 	l := lost[0]
-	c.add(Blocking, CodeLabelsLost, k.Name, "hardly any of the %.0f sampled rows with the value %.60q has a positive label (%s), but last night %s had; this holds for %d values",
+	c.add(Blocking, CodeLabelsLost, k.Name,
+		"hardly any of the %.0f sampled rows with the value %.60q has a positive label (%s), but last night %s had; "+
+			"this holds for %d values",
 		l.Share*tonight, l.Text, percent(l.Rate), percent(old.level(l.Text).Rate), len(lost))
 	return true
 }
@@ -261,7 +275,9 @@ func (c *comparison) lostBuckets(rate float64) {
 	if b.Width > 0 {
 		where = "the time from " + stamp(time.Unix(b.From+int64(from)*b.Width, 0)) + " on"
 	}
-	c.add(Blocking, CodeLabelsLost, "", "%s has %d sampled rows and not a single positive label, where %.0f are expected", where, rows, float64(rows)*rate)
+	c.add(Blocking, CodeLabelsLost, "",
+		"%s has %d sampled rows and not a single positive label, where %.0f are expected", where, rows,
+		float64(rows)*rate)
 }
 
 // barren returns the run of buckets without a positive label that has the most rows.
@@ -279,8 +295,8 @@ func (b *Buckets) barren() (from, rows int) {
 	return from, rows
 }
 
-// usualCard is how well label rates of the night before usually rank labels. If only one night is known, its two halves stand in for two
-// nights; another night may keep no more than half of that quality.
+// usualCard is how well label rates of the night before usually rank labels. If only one night is known, its two halves
+// stand in for two nights; another night may keep no more than half of that quality.
 func (c *comparison) usualCard() usual {
 	u := c.learn(func(p *Profile) (float64, bool) { return p.Card, p.Card > 0 })
 	if u.nights == 0 {
@@ -315,11 +331,17 @@ func (c *comparison) checkCard() {
 	u, least := c.usualCard(), c.learn(func(p *Profile) (float64, bool) { return p.Worst, p.Worst > 0 })
 	switch {
 	case u.lo > 0.5+6*deviation && all < 0.5-3*deviation-u.spread:
-		c.add(Blocking, CodeInverted, "", "last night's label rates rank tonight's labels with an AUC of %.4f, but usually with %.4f: positive and negative look swapped", all, u.center)
+		c.add(Blocking, CodeInverted, "",
+			"last night's label rates rank tonight's labels with an AUC of %.4f, but usually with %.4f: positive "+
+				"and negative look swapped", all, u.center)
 	case all < cardLimit(u, deviation):
-		c.add(Blocking, CodeShuffled, "", "last night's label rates rank tonight's labels with an AUC of %.4f, but usually with %.4f to %.4f: labels and columns no longer match", all, u.lo, u.hi)
+		c.add(Blocking, CodeShuffled, "",
+			"last night's label rates rank tonight's labels with an AUC of %.4f, but usually with %.4f to %.4f: "+
+				"labels and columns no longer match", all, u.lo, u.hi)
 	case least.nights > 0 && parts[worst] < cardLimit(least, deviation*math.Sqrt(cardParts)):
-		c.add(Blocking, CodeShuffled, "", "in part %d of %d of the table, last night's label rates rank the labels with an AUC of %.4f, but in no part of earlier nights with less than %.4f",
+		c.add(Blocking, CodeShuffled, "",
+			"in part %d of %d of the table, last night's label rates rank the labels with an AUC of %.4f, but in no "+
+				"part of earlier nights with less than %.4f",
 			worst+1, cardParts, parts[worst], least.lo)
 	}
 }

@@ -23,16 +23,21 @@ func (c *comparison) checkValues() {
 		case k.Kind != old.Kind:
 			continue // already reported
 		case more > missing.doubt()*(0.1+2*missing.spread)+c.noise:
-			c.add(Blocking, CodeMissingValues, k.Name, "%s of the values are missing, but at most %s were before", percent(k.Missing), percent(missing.hi))
+			c.add(Blocking, CodeMissingValues, k.Name, "%s of the values are missing, but at most %s were before",
+				percent(k.Missing), percent(missing.hi))
 			continue
 		case more > 0.03+missing.spread+c.noise:
-			c.add(Warning, CodeMissingValues, k.Name, "%s of the values are missing, but at most %s were before", percent(k.Missing), percent(missing.hi))
+			c.add(Warning, CodeMissingValues, k.Name, "%s of the values are missing, but at most %s were before",
+				percent(k.Missing), percent(missing.hi))
 		case missing.lo-k.Missing > missing.doubt()*(0.1+2*missing.spread)+c.noise:
-			c.add(Warning, CodeMissingValues, k.Name, "%s of the values are missing, but at least %s were before: were the gaps filled?", percent(k.Missing), percent(missing.lo))
+			c.add(Warning, CodeMissingValues, k.Name,
+				"%s of the values are missing, but at least %s were before: were the gaps filled?", percent(k.Missing),
+				percent(missing.lo))
 		}
 
 		if k.Distinct == 1 && old.Distinct > 1 {
-			c.add(Blocking, CodeConstant, k.Name, "all rows have the same value, but there were %d different ones", old.Distinct)
+			c.add(Blocking, CodeConstant, k.Name, "all rows have the same value, but there were %d different ones",
+				old.Distinct)
 			continue
 		}
 		if !c.checkPeaks(k, old) && !c.checkScale(k, old) && !c.checkLevels(k) {
@@ -56,7 +61,8 @@ func (c *comparison) checkPeaks(k, old *Column) bool {
 	if rise <= seen.doubt()*levelFloor+3*seen.hi+c.noise*math.Sqrt(rise) {
 		return false
 	}
-	c.add(Blocking, CodeLevel, k.Name, "%s of the rows have the number %g, but only %s had it before", percent(at.Share), at.Number, percent(at.Share-rise))
+	c.add(Blocking, CodeLevel, k.Name, "%s of the rows have the number %g, but only %s had it before",
+		percent(at.Share), at.Number, percent(at.Share-rise))
 	return true
 }
 
@@ -108,7 +114,8 @@ func (c *comparison) checkScale(k, old *Column) bool {
 	if size <= seen.doubt()*scaleFloor+2.5*seen.hi+luck || apart > scaleAgree*size {
 		return false
 	}
-	c.add(Blocking, CodeScaled, k.Name, "the numbers are %.4g times what they were: the median is %.6g, and was %.6g", factor, k.Quantiles[steps/2], old.Quantiles[steps/2])
+	c.add(Blocking, CodeScaled, k.Name, "the numbers are %.4g times what they were: the median is %.6g, and was %.6g",
+		factor, k.Quantiles[steps/2], old.Quantiles[steps/2])
 	return true
 }
 
@@ -141,7 +148,8 @@ func quantileFactors(a, b *Column) []float64 {
 	}
 	var factors []float64
 	for i := 2; i <= steps-2; i++ {
-		if f := a.Quantiles[i] / b.Quantiles[i]; f > 0 && !math.IsInf(f, 0) && (i == 2 || b.Quantiles[i] != b.Quantiles[i-1]) {
+		if f := a.Quantiles[i] / b.Quantiles[i]; f > 0 && !math.IsInf(f, 0) &&
+			(i == 2 || b.Quantiles[i] != b.Quantiles[i-1]) {
 			factors = append(factors, f)
 		}
 	}
@@ -154,7 +162,8 @@ const (
 	churnFloor = 0.15 // largest share of rows with levels that were absent last night
 )
 
-// checkLevels looks for a level that takes over, for levels that are written differently, and for a complete change of levels.
+// checkLevels looks for a level that takes over, for levels that are written differently, and for a complete change of
+// levels.
 func (c *comparison) checkLevels(k *Column) bool {
 	old := c.last.column(k.Name)
 	if len(k.Levels) == 0 || len(old.Levels) == 0 {
@@ -171,11 +180,14 @@ func (c *comparison) checkLevels(k *Column) bool {
 		})
 	}
 
-	known, usually := sharedPrints(k.Prints, old.Prints), both(func(a, b *Column) float64 { return sharedPrints(a.Prints, b.Prints) })
+	known, usually := sharedPrints(k.Prints, old.Prints),
+		both(func(a, b *Column) float64 { return sharedPrints(a.Prints, b.Prints) })
 	strange := usually.nights > 0 && usually.lo > 0.08 && known < 0.35*usually.lo
-	strange = strange || usually.nights == 0 && known < 0.02 && old.Distinct >= 50 && float64(old.Distinct) < 0.5*c.last.sampled()
+	strange = strange || usually.nights == 0 && known < 0.02 && old.Distinct >= 50 &&
+		float64(old.Distinct) < 0.5*c.last.sampled()
 	if strange {
-		c.add(Blocking, CodeUnseen, k.Name, "only %s of the column's values occurred last night: are they written differently?", percent(known))
+		c.add(Blocking, CodeUnseen, k.Name,
+			"only %s of the column's values occurred last night: are they written differently?", percent(known))
 		return true
 	}
 
@@ -186,7 +198,8 @@ func (c *comparison) checkLevels(k *Column) bool {
 		if l := old.level(text); l != nil {
 			was = l.Share
 		}
-		c.add(Blocking, CodeLevel, k.Name, "%s of the rows have the value %.60q, but %s had it before", percent(now), text, percent(was))
+		c.add(Blocking, CodeLevel, k.Name, "%s of the rows have the value %.60q, but %s had it before", percent(now),
+			text, percent(was))
 		return true
 	}
 
@@ -194,10 +207,14 @@ func (c *comparison) checkLevels(k *Column) bool {
 	spread := c.noise * math.Sqrt(float64(len(k.Levels)+1)) / 2
 	switch {
 	case churn > churned.doubt()*churnFloor+3*churned.hi+spread:
-		c.add(Blocking, CodeDrift, k.Name, "%s of the rows have other values than last night's, but usually at most %s have", percent(churn), percent(churned.hi))
+		c.add(Blocking, CodeDrift, k.Name,
+			"%s of the rows have other values than last night's, but usually at most %s have", percent(churn),
+			percent(churned.hi))
 		return true
 	case churn > 0.1+1.5*churned.hi+spread:
-		c.add(Warning, CodeDrift, k.Name, "%s of the rows have other values than last night's, but usually at most %s have", percent(churn), percent(churned.hi))
+		c.add(Warning, CodeDrift, k.Name,
+			"%s of the rows have other values than last night's, but usually at most %s have", percent(churn),
+			percent(churned.hi))
 	}
 	return false
 }
@@ -234,7 +251,8 @@ func (c *comparison) checkDrift(k, old *Column) {
 		return Distance(a, b), true
 	})
 
-	text := "the distribution of the numbers has changed: the median is %.6g, and was %.6g; %s of the rows are elsewhere, but at most %s were before"
+	text := "the distribution of the numbers has changed: the median is %.6g, and was %.6g; %s of the rows are " +
+		"elsewhere, but at most %s were before"
 	args := []any{k.Quantiles[steps/2], old.Quantiles[steps/2], percent(now), percent(seen.hi)}
 	switch {
 	case now > seen.doubt()*driftFloor+3*seen.hi+c.noise:

@@ -19,19 +19,24 @@ func (c *comparison) checkPrints() {
 	case c.Respecified:
 		// With a changed spec, the same table is staged again on purpose.
 	case overlap > 0.99 && before.hi < 0.99:
-		c.add(Blocking, CodeSameRows, "", "%s of the rows are last night's: it is the same table again", percent(overlap))
+		c.add(Blocking, CodeSameRows, "", "%s of the rows are last night's: it is the same table again",
+			percent(overlap))
 	case before.nights > 0 && beyond(overlap, before, 0.05):
-		c.add(Blocking, CodeOldRows, "", "%s of the rows are last night's, but on other nights at most %s were", percent(overlap), percent(before.hi))
+		c.add(Blocking, CodeOldRows, "", "%s of the rows are last night's, but on other nights at most %s were",
+			percent(overlap), percent(before.hi))
 	}
 
 	repeated := c.learn(func(p *Profile) (float64, bool) { return p.Repeated, true })
 	shared := c.learn(func(p *Profile) (float64, bool) { return p.Shared, true })
 	sharedToo := beyond(c.p.Shared, shared, 0.005)
 	if beyond(c.p.Repeated, repeated, 0.0007) && !(sharedToo && c.p.Shared > 2*c.p.Repeated) {
-		c.add(Blocking, CodeRepeatedRows, "", "%s of the rows occur more than once, but on other nights at most %s did", percent(c.p.Repeated), percent(repeated.hi))
+		c.add(Blocking, CodeRepeatedRows, "", "%s of the rows occur more than once, but on other nights at most %s did",
+			percent(c.p.Repeated), percent(repeated.hi))
 	}
 	if sharedToo {
-		c.add(Blocking, CodeSharedRows, "", "%s of the rows of test are also in train, but on other nights at most %s were", percent(c.p.Shared), percent(shared.hi))
+		c.add(Blocking, CodeSharedRows, "",
+			"%s of the rows of test are also in train, but on other nights at most %s were", percent(c.p.Shared),
+			percent(shared.hi))
 	}
 }
 
@@ -90,7 +95,10 @@ func (c *comparison) checkTimes() {
 	}
 
 	step := func(of func(*Profile) time.Time) (off time.Duration, u usual) {
-		u = c.learnChange(func(p, b *Profile) (float64, bool) { return of(p).Sub(of(b)).Seconds(), p.TimeColumn == c.p.TimeColumn })
+		u = c.learnChange(func(p, b *Profile) (float64, bool) {
+			return of(p).Sub(of(b)).Seconds(),
+				p.TimeColumn == c.p.TimeColumn
+		})
 		return of(c.p).Sub(of(c.last)) - seconds(u.center), u
 	}
 	newest, moves := step(func(p *Profile) time.Time { return p.Newest })
@@ -101,7 +109,8 @@ func (c *comparison) checkTimes() {
 		return
 	}
 	if !c.p.Newest.After(c.last.Newest) && moves.nights > 0 && usually > 0 {
-		c.add(Blocking, CodeStale, c.p.TimeColumn, "the newest row is from %s, and last night's was from %s", stamp(c.p.Newest), stamp(c.last.Newest))
+		c.add(Blocking, CodeStale, c.p.TimeColumn, "the newest row is from %s, and last night's was from %s",
+			stamp(c.p.Newest), stamp(c.last.Newest))
 		return
 	}
 	if moves.nights < 2 || usually <= 0 {
@@ -112,15 +121,22 @@ func (c *comparison) checkTimes() {
 	whole := newest%usually == 0 || (newest+slack)%usually < 2*slack // one or more nights were skipped
 	switch {
 	case newest.Abs() > slack && (newest-oldest).Abs() <= slack && newest.Abs() < usually*3/4:
-		c.add(Blocking, CodeClock, c.p.TimeColumn, "all times are %v %s than expected: the newest row is from %s", newest.Abs().Round(time.Minute), direction(newest), stamp(c.p.Newest))
+		c.add(Blocking, CodeClock, c.p.TimeColumn, "all times are %v %s than expected: the newest row is from %s",
+			newest.Abs().Round(time.Minute), direction(newest), stamp(c.p.Newest))
 	case newest > slack && whole:
-		c.add(Warning, CodeFuture, c.p.TimeColumn, "the newest row is from %s, %v after last night's, but usually it is %v: was a night left out?", stamp(c.p.Newest), c.p.Newest.Sub(c.last.Newest), usually)
+		c.add(Warning, CodeFuture, c.p.TimeColumn,
+			"the newest row is from %s, %v after last night's, but usually it is %v: was a night left out?",
+			stamp(c.p.Newest), c.p.Newest.Sub(c.last.Newest), usually)
 	case newest > slack:
-		c.add(Blocking, CodeFuture, c.p.TimeColumn, "the newest row is from %s, %v later than expected", stamp(c.p.Newest), newest.Round(time.Minute))
+		c.add(Blocking, CodeFuture, c.p.TimeColumn, "the newest row is from %s, %v later than expected",
+			stamp(c.p.Newest), newest.Round(time.Minute))
 	case newest < -slack:
-		c.add(Blocking, CodeStale, c.p.TimeColumn, "the newest row is from %s, %v older than expected", stamp(c.p.Newest), -newest.Round(time.Minute))
+		c.add(Blocking, CodeStale, c.p.TimeColumn, "the newest row is from %s, %v older than expected",
+			stamp(c.p.Newest), -newest.Round(time.Minute))
 	case oldest > max(slack, usually/20):
-		c.add(Blocking, CodeStale, c.p.TimeColumn, "the oldest row is from %s, %v newer than expected: the beginning is missing", stamp(c.p.Oldest), oldest.Round(time.Minute))
+		c.add(Blocking, CodeStale, c.p.TimeColumn,
+			"the oldest row is from %s, %v newer than expected: the beginning is missing", stamp(c.p.Oldest),
+			oldest.Round(time.Minute))
 	}
 	c.checkGaps()
 }
@@ -137,7 +153,8 @@ func direction(d time.Duration) string {
 // gapRows is how many sampled rows an hour must usually have for their absence to mean something.
 const gapRows = 60
 
-// checkGaps looks for hours that have lost their rows, compared with the same hours of the table's other days and of the nights before.
+// checkGaps looks for hours that have lost their rows, compared with the same hours of the table's other days and of
+// the nights before.
 func (c *comparison) checkGaps() {
 	b := &c.p.Buckets
 	const hour = 3600
@@ -164,7 +181,8 @@ func (c *comparison) checkGaps() {
 		}
 	}
 	if lost > 0 {
-		c.add(Blocking, CodeGap, c.p.TimeColumn, "%d hours have hardly any rows, beginning with %s", lost, stamp(time.Unix(first, 0)))
+		c.add(Blocking, CodeGap, c.p.TimeColumn, "%d hours have hardly any rows, beginning with %s", lost,
+			stamp(time.Unix(first, 0)))
 	}
 }
 

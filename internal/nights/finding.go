@@ -43,16 +43,19 @@ const (
 	CodeUnseen        Code = "unseen"         // the levels of a column are new, as if written differently
 	CodeDrift         Code = "drift"          // the values of a column are distributed differently
 	CodeLeak          Code = "leak"           // a column gives away the label
-	CodeScrambled     Code = "scrambled"      // a column has lost its ties to the others, as if shifted against the rows
-	CodeLabelRate     Code = "label_rate"     // the mean label has changed
-	CodeLabelsLost    Code = "labels_lost"    // hours or levels without a positive label
-	CodeInverted      Code = "labels_inverted"
-	CodeShuffled      Code = "labels_shuffled" // the label has lost its ties to the columns
+	// a column has lost its ties to the others, as if shifted against the rows
+	CodeScrambled  Code = "scrambled"
+	CodeLabelRate  Code = "label_rate"  // the mean label has changed
+	CodeLabelsLost Code = "labels_lost" // hours or levels without a positive label
+	CodeInverted   Code = "labels_inverted"
+	CodeShuffled   Code = "labels_shuffled" // the label has lost its ties to the columns
 )
 
 // order lists the codes as above.
-var order = []Code{CodeColumnMissing, CodeColumnRenamed, CodeColumnNew, CodeKindChanged, CodeSameRows, CodeRepeatedRows, CodeSharedRows,
-	CodeOldRows, CodeRows, CodeClock, CodeStale, CodeFuture, CodeGap, CodeEmpty, CodeConstant, CodeMissingValues, CodeScaled, CodeLevel,
+var order = []Code{CodeColumnMissing, CodeColumnRenamed, CodeColumnNew, CodeKindChanged, CodeSameRows, CodeRepeatedRows,
+	CodeSharedRows,
+	CodeOldRows, CodeRows, CodeClock, CodeStale, CodeFuture, CodeGap, CodeEmpty, CodeConstant, CodeMissingValues,
+	CodeScaled, CodeLevel,
 	CodeUnseen, CodeDrift, CodeLeak, CodeScrambled, CodeInverted, CodeLabelsLost, CodeLabelRate, CodeShuffled}
 
 // Finding is something about a night that a person should know.

@@ -46,7 +46,8 @@ func stage(t *testing.T, table nightstest.Table) (night, error) {
 
 // compare is what is found out about a night after others.
 func compare(n night, before []*nights.Profile) []nights.Finding {
-	return nights.Compare(nights.Request{Night: n.rows, Tonight: n.profile, Before: before, Spec: &dataset.Spec{}, At: nightstest.First})
+	return nights.Compare(nights.Request{Night: n.rows, Tonight: n.profile, Before: before, Spec: &dataset.Spec{},
+		At: nightstest.First})
 }
 
 // pastNights are good nights, and how many of them.
@@ -56,8 +57,8 @@ const (
 	nightRows  = 20_000
 )
 
-// TestKindsOfNights: every kind of bad night is noticed, the finding that comes first is the right one, and nights that drift honestly
-// pass. `make nights` does the same on more seeds, through the built programs.
+// TestKindsOfNights: every kind of bad night is noticed, the finding that comes first is the right one, and nights that
+// drift honestly pass. `make nights` does the same on more seeds, through the built programs.
 func TestKindsOfNights(t *testing.T) {
 	s := nightstest.Stream{Seed: 11, Rows: nightRows}
 	var before []*nights.Profile
@@ -105,14 +106,17 @@ func TestKindsOfNights(t *testing.T) {
 	}
 }
 
-// TestDoubtedNight: a night that a person has let pass in spite of its label rate does not make the rate usual by itself. The next night with that
-// rate blocks once more, and one with the rate that was usual passes; the second night that was let pass makes it usual.
+// TestDoubtedNight: a night that a person has let pass in spite of its label rate does not make the rate usual by
+// itself. The next night with that rate blocks once more, and one with the rate that was usual passes; the second night
+// that was let pass makes it usual.
 func TestDoubtedNight(t *testing.T) {
 	stream := nightstest.Stream{Seed: 3, Rows: nightRows}
-	lost := slices.IndexFunc(nightstest.Kinds(), func(k nightstest.Kind) bool { return k.Name == "a random third of the clicks lost" })
+	lost := slices.IndexFunc(nightstest.Kinds(),
+		func(k nightstest.Kind) bool { return k.Name == "a random third of the clicks lost" })
 	broken := func(day int) night {
 		t.Helper()
-		n, err := stage(t, nightstest.Kinds()[lost].Break(rand.New(rand.NewPCG(1, uint64(day))), stream.Night(day), stream.Night(day-1)))
+		n, err := stage(t, nightstest.Kinds()[lost].Break(rand.New(rand.NewPCG(1, uint64(day))), stream.Night(day),
+			stream.Night(day-1)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,8 +149,12 @@ func TestDoubtedNight(t *testing.T) {
 		"as low again, after two that were let pass": {broken(6), false, false},
 		"as ever, after one that was let pass":       {good, true, false},
 	} {
-		found := nights.Compare(nights.Request{Night: c.n.rows, Tonight: c.n.profile, Before: before, Doubted: c.doubted, Spec: &dataset.Spec{}, At: nightstest.First})
-		if got := slices.ContainsFunc(found, func(f nights.Finding) bool { return f.Code == nights.CodeLabelRate && f.Level == nights.Blocking }); got != c.want {
+		found := nights.Compare(nights.Request{Night: c.n.rows, Tonight: c.n.profile, Before: before,
+			Doubted: c.doubted, Spec: &dataset.Spec{}, At: nightstest.First})
+		if got := slices.ContainsFunc(found, func(f nights.Finding) bool {
+			return f.Code == nights.CodeLabelRate &&
+				f.Level == nights.Blocking
+		}); got != c.want {
 			t.Errorf("%s: found %v; want its label rate to block: %t", name, found, c.want)
 		}
 	}
@@ -171,7 +179,8 @@ func TestFirstNight(t *testing.T) {
 		{dataset.ContractSpec{Label: dataset.RangeSpec{Max: number(0.001)}}, nights.CodeLabelRate},
 		{dataset.ContractSpec{MaxAge: dataset.Duration(time.Hour)}, nights.CodeStale},
 	} {
-		q := nights.Request{Night: n.rows, Tonight: n.profile, Spec: &dataset.Spec{Contract: c.rules}, At: nightstest.First.Add(48 * time.Hour)}
+		q := nights.Request{Night: n.rows, Tonight: n.profile, Spec: &dataset.Spec{Contract: c.rules},
+			At: nightstest.First.Add(48 * time.Hour)}
 		found := nights.Compare(q)
 		if len(found) != 1 || found[0].Code != c.want || found[0].Level != nights.Blocking {
 			t.Errorf("contract %+v: found %v, want one %s that blocks", c.rules, found, c.want)
@@ -194,7 +203,8 @@ func TestRecordIsReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &nights.Record{Format: 1, Dataset: "clicks", Version: "0123456789abcdef", At: nightstest.First, Profile: n.profile,
+	r := &nights.Record{Format: 1, Dataset: "clicks", Version: "0123456789abcdef", At: nightstest.First,
+		Profile:  n.profile,
 		Findings: []nights.Finding{{Code: nights.CodeScaled, Level: nights.Blocking, Column: "price", Text: "twice"}}}
 	text, err := r.Encode()
 	if err != nil {
@@ -242,6 +252,7 @@ func FuzzRecord(f *testing.F) {
 			return
 		}
 		empty := &ingest.Night{Sample: &dataset.Sample{}}
-		nights.Compare(nights.Request{Night: empty, Tonight: r.Profile, Before: []*nights.Profile{r.Profile, r.Profile}, Spec: &dataset.Spec{}, At: nightstest.First})
+		nights.Compare(nights.Request{Night: empty, Tonight: r.Profile, Before: []*nights.Profile{r.Profile, r.Profile},
+			Spec: &dataset.Spec{}, At: nightstest.First})
 	})
 }

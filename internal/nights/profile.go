@@ -26,12 +26,14 @@ type Profile struct {
 	Columns []Column    `json:"columns"`
 	Ties    [][]float64 `json:"ties"` // of the first columns, each with all earlier ones: Cramer's V
 
-	// Self is how well label rates from one half of the sampled rows, column by column, rank the labels of the other half, as an AUC.
+	// Self is how well label rates from one half of the sampled rows, column by column, rank the labels of the other
+	// half, as an AUC.
 	Self float64 `json:"self"`
-	// Card is how well the last accepted night's label rates, column by column, rank tonight's labels, as an AUC; 0 on the first night.
+	// Card is how well the last accepted night's label rates, column by column, rank tonight's labels, as an AUC; 0 on
+	// the first night.
 	Card float64 `json:"card,omitempty"`
-	// Ratio is the mean label relative to that expected from the night before's label rates and tonight's mix of levels; 0 on the first
-	// night.
+	// Ratio is the mean label relative to that expected from the night before's label rates and tonight's mix of
+	// levels; 0 on the first night.
 	Ratio float64 `json:"ratio,omitempty"`
 	// Worst is the lowest such AUC over cardParts parts of the table, in row order.
 	Worst float64 `json:"worst,omitempty"`
@@ -39,9 +41,10 @@ type Profile struct {
 
 // Label summarises the labels.
 type Label struct {
-	Kind   dataset.LabelKind `json:"kind"`
-	Mean   float64           `json:"mean"`
-	Middle float64           `json:"middle"` // for a regression, the median: labels above it count as positive when ranked
+	Kind dataset.LabelKind `json:"kind"`
+	Mean float64           `json:"mean"`
+	// for a regression, the median: labels above it count as positive when ranked
+	Middle float64 `json:"middle"`
 }
 
 // Buckets count rows by time, or by position in the table if it has no times.
@@ -162,7 +165,8 @@ func (p *Profile) measurePrints(n *ingest.Night) {
 	}
 }
 
-// measureMiddles finds, for each numeric column, the categorical column to which it is tied most, and its medians by that column's levels.
+// measureMiddles finds, for each numeric column, the categorical column to which it is tied most, and its medians by
+// that column's levels.
 func (p *Profile) measureMiddles(n *ingest.Night) {
 	for i := range p.Columns {
 		k := &p.Columns[i]

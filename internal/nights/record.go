@@ -21,8 +21,8 @@ type Record struct {
 	Dataset string    `json:"dataset"`
 	Version string    `json:"version"`
 	At      time.Time `json:"at"` // when it was staged
-	// Spec is a hash of the dataset's spec without its source and label.as_of; Meaning covers the parts that must agree for profiles to be
-	// comparable.
+	// Spec is a hash of the dataset's spec without its source and label.as_of; Meaning covers the parts that must agree
+	// for profiles to be comparable.
 	Spec     string           `json:"spec"`
 	Meaning  string           `json:"meaning"`
 	MaxAge   dataset.Duration `json:"max_age,omitzero"`  // of the newest row, at the time of training
@@ -44,7 +44,10 @@ func (r *Record) Blocked() bool { return Blocked(r.Findings) && r.Accepted == ni
 
 // Doubted reports whether a person has accepted the night although its label rate was unusual.
 func (r *Record) Doubted() bool {
-	return r.Accepted != nil && slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Code == CodeLabelRate && f.Level == Blocking })
+	return r.Accepted != nil && slices.ContainsFunc(r.Findings, func(f Finding) bool {
+		return f.Code == CodeLabelRate &&
+			f.Level == Blocking
+	})
 }
 
 // Old says why the night is too old to be trained on now; empty if it is not.
@@ -57,7 +60,8 @@ func (r *Record) Old(now time.Time) string {
 		what, at = "it", r.At
 	}
 	if age := now.Sub(at); age > time.Duration(r.MaxAge) {
-		return fmt.Sprintf("%s is from %s, %v ago, but contract.max_age is %v", what, stamp(at), age.Round(time.Minute), time.Duration(r.MaxAge))
+		return fmt.Sprintf("%s is from %s, %v ago, but contract.max_age is %v", what, stamp(at), age.Round(time.Minute),
+			time.Duration(r.MaxAge))
 	}
 	return ""
 }
@@ -132,7 +136,8 @@ func DecodeRecord(text []byte, name, version string) (*Record, error) {
 
 // check rejects a profile that no table can have, so that comparing with it is safe.
 func (p *Profile) check() error {
-	if p.Rows < 0 || len(p.Prints)%8 != 0 || len(p.Buckets.Rows) > maxBuckets || len(p.Buckets.Rows) != len(p.Buckets.Label) {
+	if p.Rows < 0 || len(p.Prints)%8 != 0 || len(p.Buckets.Rows) > maxBuckets ||
+		len(p.Buckets.Rows) != len(p.Buckets.Label) {
 		return fmt.Errorf("its counts do not fit each other")
 	}
 	for _, n := range p.Buckets.Rows {
@@ -157,7 +162,8 @@ func (p *Profile) check() error {
 
 // check rejects an inconsistent column.
 func (c *Column) check() error {
-	ranges := len(c.Quantiles) == 0 && len(c.Rates) == 0 && len(c.Shares) == 0 || len(c.Quantiles) == steps+1 && len(c.Rates) == steps && len(c.Shares) == steps
+	ranges := len(c.Quantiles) == 0 && len(c.Rates) == 0 && len(c.Shares) == 0 || len(c.Quantiles) == steps+1 &&
+		len(c.Rates) == steps && len(c.Shares) == steps
 	if !ranges || c.Kind == Number && len(c.Quantiles) == 0 || len(c.Levels) > keptLevels || len(c.Prints)%8 != 0 {
 		return fmt.Errorf("column %.60q is not like one", c.Name)
 	}

@@ -26,7 +26,8 @@ func TestFreshnessOfLabelsThatComeLate(t *testing.T) {
 	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	spec, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: "+file+"\nlabel: {column: y, matures: 48h, at: ts}\n"))
+	spec, err := dataset.ParseSpec("d.yaml",
+		[]byte("name: t\nsource: "+file+"\nlabel: {column: y, matures: 48h, at: ts}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,8 +41,10 @@ func TestFreshnessOfLabelsThatComeLate(t *testing.T) {
 	}
 
 	p := nights.Measure(r.Night, r.Manifest)
-	if newest := begin.Add(999 * time.Hour); p.Rows != 952 || p.TimeColumn != "ts" || !p.Newest.Equal(newest) || !p.Oldest.Equal(begin) {
-		t.Errorf("profile of %d rows by %q, from %s to %s; want 952 by ts up to %s", p.Rows, p.TimeColumn, p.Oldest, p.Newest, newest)
+	if newest := begin.Add(999 * time.Hour); p.Rows != 952 || p.TimeColumn != "ts" || !p.Newest.Equal(newest) ||
+		!p.Oldest.Equal(begin) {
+		t.Errorf("profile of %d rows by %q, from %s to %s; want 952 by ts up to %s", p.Rows, p.TimeColumn, p.Oldest,
+			p.Newest, newest)
 	}
 }
 

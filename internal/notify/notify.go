@@ -1,6 +1,6 @@
-// Package notify tells people the outcome of a night, on every channel of the deployment, and usually once on each: sent notifications are
-// marked, and if a mark cannot be written, the worst case is a duplicate. A failing channel delays nothing. Aggregator and launcher both
-// use it; it does not know the channels' implementations.
+// Package notify tells people the outcome of a night, on every channel of the deployment, and usually once on each:
+// sent notifications are marked, and if a mark cannot be written, the worst case is a duplicate. A failing channel
+// delays nothing. Aggregator and launcher both use it; it does not know the channels' implementations.
 package notify
 
 import (
@@ -68,8 +68,8 @@ type Notifier struct {
 	resting map[string]time.Time // until when a channel is skipped after failing slowly
 }
 
-// A channel whose other side does not answer takes most of a minute to fail, for every message. After such a failure it is skipped for a
-// while; a fast failure may concern only one message.
+// A channel whose other side does not answer takes most of a minute to fail, for every message. After such a failure it
+// is skipped for a while; a fast failure may concern only one message.
 const (
 	slowFailure = 5 * time.Second
 	restFor     = time.Minute

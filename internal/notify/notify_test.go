@@ -21,13 +21,14 @@ import (
 func channels(heard map[string]int, broken *bool) []notify.Channel {
 	return []notify.Channel{
 		{Name: "topic", Send: func(_ context.Context, m *sweep.VerdictMessage) error { heard["topic "+m.ID]++; return nil }},
-		{Name: "webhook", Only: []sweep.Verdict{sweep.VerdictBlocked}, Send: func(_ context.Context, m *sweep.VerdictMessage) error {
-			if *broken {
-				return errors.New("no answer")
-			}
-			heard["webhook "+m.ID]++
-			return nil
-		}},
+		{Name: "webhook", Only: []sweep.Verdict{sweep.VerdictBlocked},
+			Send: func(_ context.Context, m *sweep.VerdictMessage) error {
+				if *broken {
+					return errors.New("no answer")
+				}
+				heard["webhook "+m.ID]++
+				return nil
+			}},
 	}
 }
 
@@ -35,7 +36,8 @@ func channels(heard map[string]int, broken *bool) []notify.Channel {
 func TestEachChannelOnce(t *testing.T) {
 	heard, broken := map[string]int{}, true
 	var log bytes.Buffer
-	n := &notify.Notifier{Channels: channels(heard, &broken), Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	n := &notify.Notifier{Channels: channels(heard, &broken), Now: time.Now,
+		Log: slog.New(slog.NewTextHandler(&log, nil))}
 	marks := sweepstore.New(blob.Memory(), "night-1").Told(sweep.OccasionRefused)
 	m := sweep.RefusedMessage("night-1", "ctr", "clicks@1", "it is old", time.Now())
 
@@ -51,7 +53,8 @@ func TestEachChannelOnce(t *testing.T) {
 			t.Error("not done")
 		}
 	}
-	if want := map[string]int{"topic sweep/night-1/refused": 1, "webhook sweep/night-1/refused": 1}; !maps.Equal(heard, want) {
+	if want := map[string]int{"topic sweep/night-1/refused": 1, "webhook sweep/night-1/refused": 1}; !maps.Equal(heard,
+		want) {
 		t.Errorf("heard %v, want %v", heard, want)
 	}
 }
@@ -75,7 +78,8 @@ func TestNobodyToTell(t *testing.T) {
 	}
 }
 
-// TestAChannelThatHangsIsLeftAlone: of many messages the first waits for it, and the others a minute later at the earliest; one that refuses at once is asked for each.
+// TestAChannelThatHangsIsLeftAlone: of many messages the first waits for it, and the others a minute later at the
+// earliest; one that refuses at once is asked for each.
 func TestAChannelThatHangsIsLeftAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		takes time.Duration
@@ -88,10 +92,12 @@ func TestAChannelThatHangsIsLeftAlone(t *testing.T) {
 				now = now.Add(c.takes)
 				return errors.New("no answer")
 			}
-			n := &notify.Notifier{Channels: []notify.Channel{{Name: "webhook", Send: send}}, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
+			n := &notify.Notifier{Channels: []notify.Channel{{Name: "webhook", Send: send}},
+				Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
 			for round, want := range c.tries {
 				for range 5 {
-					if n.Tell(t.Context(), sweep.RefusedMessage("night-1", "ctr", "clicks@1", "it is old", now), sweepstore.New(blob.Memory(), "night-1").Told(sweep.OccasionRefused)) {
+					if n.Tell(t.Context(), sweep.RefusedMessage("night-1", "ctr", "clicks@1", "it is old", now),
+						sweepstore.New(blob.Memory(), "night-1").Told(sweep.OccasionRefused)) {
 						t.Error("done, though the channel fails")
 					}
 				}

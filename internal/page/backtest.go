@@ -75,8 +75,10 @@ func (b *Backtest) Write(w io.Writer) error {
 
 func (b *Backtest) lay() *backtestPage {
 	b = cleaned(b)
-	p := &backtestPage{Backtest: b, data: newData("still", "backtest"), Title: fmt.Sprintf("Backtest, nights of %s to %s", b.From, b.To)}
-	add(p.data, "night", "night", plot.Plain, b.Nights, func(n BacktestNight) any { return n.Night.Format(time.DateOnly) })
+	p := &backtestPage{Backtest: b, data: newData("still", "backtest"),
+		Title: fmt.Sprintf("Backtest, nights of %s to %s", b.From, b.To)}
+	add(p.data, "night", "night", plot.Plain, b.Nights,
+		func(n BacktestNight) any { return n.Night.Format(time.DateOnly) })
 	add(p.data, "value", "tonight's model", plot.Plain, b.Nights, func(n BacktestNight) any { return n.Value })
 	p.Value = p.values()
 	p.Gates = p.gates()
@@ -116,7 +118,8 @@ func (p *backtestPage) over(i int, label string, of func(*BacktestNight) float64
 
 // values draws the metric of the night's models and of older ones.
 func (p *backtestPage) values() *plot.Chart {
-	c := plot.Lines{Chart: plot.Chart{ID: "value", Title: p.Metric + " on the following day", W: 980, H: 320, Wide: true}, X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Label: p.Metric + ", " + p.Better()}}
+	c := plot.Lines{Chart: plot.Chart{ID: "value", Title: p.Metric + " on the following day", W: 980, H: 320,
+		Wide: true}, X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Label: p.Metric + ", " + p.Better()}}
 	columns := []string{"night", "value"}
 	for i, a := range p.Ages {
 		name := fmt.Sprintf("%s older", counted(a.Age, "day", "days"))
@@ -136,7 +139,8 @@ func (p *backtestPage) values() *plot.Chart {
 
 // gates draws what each rule would have had live.
 func (p *backtestPage) gates() *plot.Chart {
-	c := plot.Lines{Chart: plot.Chart{ID: "gates", Title: p.Metric + " of the champion, by rule", W: 980, H: 320, Wide: true}, X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Label: p.Metric + ", " + p.Better()}}
+	c := plot.Lines{Chart: plot.Chart{ID: "gates", Title: p.Metric + " of the champion, by rule", W: 980, H: 320,
+		Wide: true}, X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Label: p.Metric + ", " + p.Better()}}
 
 	columns := []string{"night"}
 	best := -1
@@ -154,7 +158,8 @@ func (p *backtestPage) gates() *plot.Chart {
 
 	c.Summary = "On the day after each night, for the model that the rule would have had live."
 	if best >= 0 {
-		c.Summary += fmt.Sprintf(" The rule that did best on average is: %s, with %s.", p.Rules[best].Name, plot.Plain.Format(p.Rules[best].Mean))
+		c.Summary += fmt.Sprintf(" The rule that did best on average is: %s, with %s.", p.Rules[best].Name,
+			plot.Plain.Format(p.Rules[best].Mean))
 	}
 	p.data.table("gates", c.Title, columns...)
 	return c.Draw()
@@ -162,7 +167,8 @@ func (p *backtestPage) gates() *plot.Chart {
 
 // live draws whose model was live when, under each rule.
 func (p *backtestPage) live() *plot.Chart {
-	g := plot.Gantt{Chart: plot.Chart{ID: "champions", Title: "What each rule would have had live", W: 980}, X: plot.Axis{Unit: plot.Days, Whole: true}}
+	g := plot.Gantt{Chart: plot.Chart{ID: "champions", Title: "What each rule would have had live", W: 980},
+		X: plot.Axis{Unit: plot.Days, Whole: true}}
 	for i, r := range p.Rules {
 		g.Rows = append(g.Rows, plot.GanttRow{Group: "rules", Label: r.Name})
 		for j := range p.Nights {
@@ -182,12 +188,15 @@ func (p *backtestPage) live() *plot.Chart {
 			if at, err := time.Parse(time.DateOnly, v.Champion); err == nil {
 				text = at.Format("Jan 2")
 			}
-			g.Spans = append(g.Spans, plot.Span{Trial: plot.None, Row: i, From: from, To: from + 1, Class: class, Text: text})
+			g.Spans = append(g.Spans, plot.Span{Trial: plot.None, Row: i, From: from, To: from + 1, Class: class,
+				Text: text})
 		}
 	}
 
-	g.Keys = []plot.Key{{Class: "at key a0", Label: "promoted, and no worse than the previous one"}, {Class: "at key a3", Label: "promoted, but worse on the following day"}}
-	g.Summary = "Each piece is a champion, from the first day that it would have served to the last; its name is the night that trained it."
+	g.Keys = []plot.Key{{Class: "at key a0", Label: "promoted, and no worse than the previous one"},
+		{Class: "at key a3", Label: "promoted, but worse on the following day"}}
+	g.Summary = "Each piece is a champion, from the first day that it would have served to the last; its name is " +
+		"the night that trained it."
 	p.data.table("champions", g.Title, p.championColumns()...)
 	return g.Draw()
 }
@@ -206,7 +215,9 @@ func (p *backtestPage) championColumns() []string {
 func (p *backtestPage) gain(i int) *plot.Chart {
 	a := p.Ages[i]
 	id := "gain-" + strconv.Itoa(a.Age)
-	c := plot.Lines{Chart: plot.Chart{ID: id, Title: fmt.Sprintf("Gain over a model %s older", counted(a.Age, "day", "days")), W: 460, H: 260}, X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Label: "gain in " + p.Metric}, Levels: []float64{0}}
+	c := plot.Lines{Chart: plot.Chart{ID: id, Title: fmt.Sprintf("Gain over a model %s older",
+		counted(a.Age, "day", "days")), W: 460, H: 260}, X: plot.Axis{Unit: plot.Days, Whole: true},
+		Y: plot.Axis{Label: "gain in " + p.Metric}, Levels: []float64{0}}
 
 	l, _ := p.over(0, "gain", func(n *BacktestNight) float64 { return n.Stale[i].Gain })
 	l.Class = "rel join0 n0"
@@ -217,12 +228,15 @@ func (p *backtestPage) gain(i int) *plot.Chart {
 	if slices.ContainsFunc(l.Y, func(v float64) bool { return !math.IsNaN(v) }) {
 		c.Lines = []plot.Line{l}
 	}
-	c.Summary = fmt.Sprintf("With its 95 %% interval, paired on the rows of the following day; above 0 the night's model is better. It was on %d of %d nights, on %d beyond chance.", a.Better, a.Nights, a.Surely)
+	c.Summary = fmt.Sprintf("With its 95 %% interval, paired on the rows of the following day; above 0 the night's "+
+		"model is better. It was on %d of %d nights, on %d beyond chance.", a.Better, a.Nights, a.Surely)
 
 	for _, k := range []struct {
 		key, name string
 		of        func(BacktestGain) float64
-	}{{"-g", "gain", func(g BacktestGain) float64 { return g.Gain }}, {"-l", "lowest", func(g BacktestGain) float64 { return g.Low }}, {"-h", "highest", func(g BacktestGain) float64 { return g.High }}} {
+	}{{"-g", "gain", func(g BacktestGain) float64 { return g.Gain }},
+		{"-l", "lowest", func(g BacktestGain) float64 { return g.Low }},
+		{"-h", "highest", func(g BacktestGain) float64 { return g.High }}} {
 		add(p.data, id+k.key, k.name, plot.Plain, p.Nights, func(n BacktestNight) any { return k.of(n.Stale[i]) })
 	}
 	p.data.table(id, c.Title, "night", id+"-g", id+"-l", id+"-h")

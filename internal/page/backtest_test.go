@@ -12,11 +12,16 @@ import (
 func played(n int) *page.Backtest {
 	none := math.NaN()
 	b := &page.Backtest{Metric: "log_loss", From: "2026-10-01", To: "2026-10-30", Window: 28, Delay: 1,
-		Rules: []page.BacktestRule{{Name: "every night", Decisions: n - 1, Promotions: n - 1, Wrong: n / 2, Mean: 0.433}, {Name: "any gain", Promotions: 9, Wrong: 3, Mean: 0.426}, {Name: "beyond chance", Promotions: 5, Mean: 0.4262}},
-		Ages:  []page.BacktestAge{{Age: 1, Nights: n - 1, Better: 20, Surely: 9, Mean: 0.001}, {Age: 7, Nights: n - 7, Better: 21, Surely: 18, Mean: 0.01}}}
+		Rules: []page.BacktestRule{{Name: "every night", Decisions: n - 1, Promotions: n - 1, Wrong: n / 2,
+			Mean: 0.433}, {Name: "any gain", Promotions: 9, Wrong: 3, Mean: 0.426},
+			{Name: "beyond chance", Promotions: 5, Mean: 0.4262}},
+		Ages: []page.BacktestAge{{Age: 1, Nights: n - 1, Better: 20, Surely: 9, Mean: 0.001},
+			{Age: 7, Nights: n - 7, Better: 21, Surely: 18, Mean: 0.01}}}
 	day := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 	for i := range n {
-		k := page.BacktestNight{Night: day.AddDate(0, 0, i), Test: day.AddDate(0, 0, i+1), TrainRows: 420_000, TestRows: 15_000, Trees: 90, Value: 0.43 + 0.02*math.Sin(float64(i)), Stale: []page.BacktestGain{{none, none, none, none}, {none, none, none, none}}}
+		k := page.BacktestNight{Night: day.AddDate(0, 0, i), Test: day.AddDate(0, 0, i+1), TrainRows: 420_000,
+			TestRows: 15_000, Trees: 90, Value: 0.43 + 0.02*math.Sin(float64(i)),
+			Stale: []page.BacktestGain{{none, none, none, none}, {none, none, none, none}}}
 		for j, age := range []int{1, 7} {
 			if i >= age {
 				g := 0.001*float64(age) + 0.002*math.Cos(float64(3*i))
@@ -25,7 +30,9 @@ func played(n int) *page.Backtest {
 		}
 		for j := range b.Rules {
 			promoted := j == 0 || i%(3*j) == 0
-			k.Rules = append(k.Rules, page.BacktestVerdict{Champion: day.AddDate(0, 0, i-i%(3*j+1)).Format(time.DateOnly), Promoted: promoted, Wrong: promoted && i%4 == 3, Value: k.Value + 0.001*float64(j)})
+			k.Rules = append(k.Rules,
+				page.BacktestVerdict{Champion: day.AddDate(0, 0, i-i%(3*j+1)).Format(time.DateOnly), Promoted: promoted,
+					Wrong: promoted && i%4 == 3, Value: k.Value + 0.001*float64(j)})
 		}
 		b.Nights = append(b.Nights, k)
 	}

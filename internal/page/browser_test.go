@@ -50,7 +50,8 @@ func want(t *testing.T, what string, got, want any) {
 	}
 }
 
-// off is how many marks a filter has taken away in one plot, and as many are to go in all others: what is out of sight goes a little later.
+// off is how many marks a filter has taken away in one plot, and as many are to go in all others: what is out of sight
+// goes a little later.
 const off = "document.querySelectorAll('#objective-trials [data-t].off').length"
 
 const settled = `[...document.querySelectorAll('figure:has(svg [data-t])')].every(f => { const on = new Set([...document.querySelectorAll('#board tbody tr:not(.off)')].map(r => r.dataset.t));
@@ -67,8 +68,10 @@ func TestBrowserFile(t *testing.T) {
 	// Every plot has marks; nothing says NaN.
 	empty := p.Text(`[...document.querySelectorAll('figure')].filter(f => f.querySelectorAll('svg.plot path:not(.g)').length < 2).map(f => f.id).join()`)
 	want(t, "plots without marks", empty, "")
-	want(t, "attributes with NaN", p.Number(`[...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a => /NaN|undefined|Infinity/.test(a.value))).length`), 0.0)
-	want(t, "plots without a text alternative", p.Number(`[...document.querySelectorAll('svg.plot')].filter(s => !document.getElementById(s.getAttribute('aria-describedby'))?.textContent.trim()).length`), 0.0)
+	want(t, "attributes with NaN",
+		p.Number(`[...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a => /NaN|undefined|Infinity/.test(a.value))).length`), 0.0)
+	want(t, "plots without a text alternative",
+		p.Number(`[...document.querySelectorAll('svg.plot')].filter(s => !document.getElementById(s.getAttribute('aria-describedby'))?.textContent.trim()).length`), 0.0)
 
 	// Times are the reader's.
 	if text := p.Text("document.querySelector('time').textContent"); !strings.HasPrefix(text, "2026-11-2") {
@@ -82,7 +85,8 @@ func TestBrowserFile(t *testing.T) {
 		t.Errorf("without trials that stopped early, %v marks are off", n)
 	}
 	hidden := p.Number("document.querySelectorAll('#board tr.off').length")
-	want(t, "lines off in the parallel coordinates", p.Number("document.querySelectorAll('#parallel path.off').length"), hidden)
+	want(t, "lines off in the parallel coordinates", p.Number("document.querySelectorAll('#parallel path.off').length"),
+		hidden)
 	if hash := p.Text("location.hash"); !strings.Contains(hash, "hide=stopped+early") {
 		t.Errorf("the address is %q", hash)
 	}
@@ -93,7 +97,8 @@ func TestBrowserFile(t *testing.T) {
 	want(t, "marks off after clearing", p.Number(off), 0.0)
 
 	// The best few.
-	p.Eval("(() => { const s = document.getElementById('top'); s.value = '10'; s.dispatchEvent(new Event('change', {bubbles: true})); })()", nil)
+	p.Eval("(() => { const s = document.getElementById('top'); s.value = '10'; s.dispatchEvent(new Event('change', "+
+		"{bubbles: true})); })()", nil)
 	want(t, "of the best ten", p.Text("document.getElementById('shown').textContent"), "10 of 50 trials")
 	p.Eval("document.getElementById('clear').click()", nil)
 
@@ -103,9 +108,11 @@ func TestBrowserFile(t *testing.T) {
 	// A link shows what its sender saw.
 	p.Go("about:blank")
 	p.Go(url + "#hide=complete&top=20&trial=3&sort=-score")
-	want(t, "from a link, the state", p.Text(`String(document.querySelector('[data-state="complete"]').checked)`), "false")
+	want(t, "from a link, the state", p.Text(`String(document.querySelector('[data-state="complete"]').checked)`),
+		"false")
 	want(t, "from a link, the trial", p.Text("document.querySelector('#board tr.hi')?.dataset.t || ''"), "3")
-	want(t, "from a link, the order", p.Text("document.querySelector('[data-sort=score]').parentNode.getAttribute('aria-sort')"), "descending")
+	want(t, "from a link, the order",
+		p.Text("document.querySelector('[data-sort=score]').parentNode.getAttribute('aria-sort')"), "descending")
 
 	testLooks(t, p, url)
 	if e := p.Errors(url); len(e) > 0 {
@@ -123,7 +130,8 @@ func testBrush(t *testing.T, p *pagetest.Page) {
 	p.Drag(place.X+4, place.Top+(place.Low-place.Top)*0.2, place.X+4, place.Top+(place.Low-place.Top)*0.6)
 	p.Until(settled)
 	if n := p.Number(off); n == 0 || p.Number("document.querySelectorAll('#chips button').length") != 1 {
-		t.Errorf("after brushing %v marks are off, and the chips are %q", n, p.Text("document.getElementById('chips').textContent"))
+		t.Errorf("after brushing %v marks are off, and the chips are %q", n,
+			p.Text("document.getElementById('chips').textContent"))
 	}
 	shot(p, "03-brush")
 	p.Eval("document.querySelector('#chips button').click()", nil)
@@ -174,7 +182,8 @@ func testBoard(t *testing.T, p *pagetest.Page) {
 		if n := p.Number(fmt.Sprintf("document.querySelectorAll('#%s .data tbody tr').length", id)); n < 1 {
 			t.Errorf("the table of %s has %v rows", id, n)
 		}
-		if text := p.Text(fmt.Sprintf("document.querySelector('#%s .data').textContent", id)); strings.Contains(text, "NaN") || strings.Contains(text, "undefined") {
+		if text := p.Text(fmt.Sprintf("document.querySelector('#%s .data').textContent", id)); strings.Contains(text,
+			"NaN") || strings.Contains(text, "undefined") {
 			t.Errorf("the table of %s says %.200q", id, text)
 		}
 	}
@@ -187,7 +196,8 @@ func testBoard(t *testing.T, p *pagetest.Page) {
 	// What is saved is caught on its way to the file.
 	csv := p.Text(`new Promise(r => { const real = URL.createObjectURL; URL.createObjectURL = b => { URL.createObjectURL = real; b.text().then(r); return '#csv'; };
 		const a = HTMLAnchorElement.prototype.click; HTMLAnchorElement.prototype.click = function () { HTMLAnchorElement.prototype.click = a; }; document.querySelector('[data-csv=board]').click(); })`)
-	if lines := strings.Split(strings.TrimSpace(csv), "\n"); len(lines) != 51 || !strings.HasPrefix(lines[0], "rank,trial,state,average_precision,") {
+	if lines := strings.Split(strings.TrimSpace(csv), "\n"); len(lines) != 51 ||
+		!strings.HasPrefix(lines[0], "rank,trial,state,average_precision,") {
 		t.Errorf("the CSV is %.300q", csv)
 	}
 }
@@ -214,11 +224,14 @@ func testLooks(t *testing.T, p *pagetest.Page, url string) {
 	shot(p, "08-dark-plots")
 	p.Eval("document.getElementById('theme').click()", nil)
 
-	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": true})
-	want(t, "what is wider than a phone", p.Number("Math.max(0, document.documentElement.scrollWidth - innerWidth)"), 0.0)
+	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 1,
+		"mobile": true})
+	want(t, "what is wider than a phone", p.Number("Math.max(0, document.documentElement.scrollWidth - innerWidth)"),
+		0.0)
 	p.Eval("scrollTo(0, 0)", nil)
 	shot(p, "09-phone")
-	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 900, "height": 1200, "deviceScaleFactor": 1, "mobile": false})
+	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 900, "height": 1200, "deviceScaleFactor": 1,
+		"mobile": false})
 	p.Print(true)
 	shot(p, "10-print")
 	p.Print(false)
@@ -236,8 +249,8 @@ func judge(t *testing.T, p *pagetest.Page, when string) {
 	}
 }
 
-// The pages of a dataset, a model, a backtest and the list: every plot has marks, nothing is wider than a phone, axe-core finds nothing, and
-// what can be chosen changes what is shown.
+// The pages of a dataset, a model, a backtest and the list: every plot has marks, nothing is wider than a phone,
+// axe-core finds nothing, and what can be chosen changes what is shown.
 func TestBrowserPages(t *testing.T) {
 	b := pagetest.Start(t)
 	for _, tc := range []struct {
@@ -247,18 +260,24 @@ func TestBrowserPages(t *testing.T) {
 	}{
 		{"dataset", manyNights(30), func(p *pagetest.Page) {
 			p.Eval("document.querySelector('[data-table=drift-0]').click()", nil)
-			want(t, "rows of a drift's table", p.Number("document.querySelectorAll('#drift-0 .data tbody tr').length"), 30.0)
+			want(t, "rows of a drift's table", p.Number("document.querySelectorAll('#drift-0 .data tbody tr').length"),
+				30.0)
 			want(t, "links of a file", p.Number("document.querySelectorAll('a.in[href]').length"), 0.0)
 		}},
 		{"model", versions(10), func(p *pagetest.Page) {
 			choose := func(id, value string) {
-				p.Eval(fmt.Sprintf("(() => { const s = document.getElementById(%q); s.value = %q; s.dispatchEvent(new Event('change', {bubbles: true})); })()", id, value), nil)
+				p.Eval(fmt.Sprintf("(() => { const s = document.getElementById(%q); s.value = %q; "+
+					"s.dispatchEvent(new Event('change', {bubbles: true})); })()", id, value), nil)
 			}
 			choose("tree", "2")
-			want(t, "the tree that is shown", p.Text("[...document.querySelectorAll('.tree')].filter(t => !t.hidden).map(t => t.querySelector('figure').id).join()"), "tree-2")
+			want(t, "the tree that is shown",
+				p.Text("[...document.querySelectorAll('.tree')].filter(t => !t.hidden).map(t => "+
+					"t.querySelector('figure').id).join()"), "tree-2")
 			choose("va", "3")
 			want(t, "compared is", p.Text("document.querySelectorAll('#compare thead th')[1].textContent"), "version 3")
-			want(t, "a parameter of version 3", p.Text("[...document.querySelectorAll('#compare tbody tr')].find(r => r.firstChild.textContent === 'num_leaves').children[1].textContent"), "23")
+			want(t, "a parameter of version 3",
+				p.Text("[...document.querySelectorAll('#compare tbody tr')].find(r => r.firstChild.textContent === "+
+					"'num_leaves').children[1].textContent"), "23")
 		}},
 		{"backtest", played(30), func(*pagetest.Page) {}},
 		{"index", &page.Index{Sweeps: []page.IndexSweep{{ID: "night-1", Dataset: "clicks@1", State: "winner", Trials: 50}}, Datasets: []page.IndexDataset{{Name: "clicks", Versions: 30}}, Models: []page.IndexModel{{Name: "ctr", Versions: 9, Champion: 8}}}, func(*pagetest.Page) {}},
@@ -279,14 +298,18 @@ func TestBrowserPages(t *testing.T) {
 		judge(t, p, tc.name+", light")
 		shot(p, "11-"+tc.name)
 		p.Eval("document.getElementById('theme').click()", nil)
-		if dark := p.Text("getComputedStyle(document.body).backgroundColor"); light != "rgb(255, 255, 255)" || dark == light {
-			t.Errorf("%s is %s in the light and %s in the dark, expected white and something else", tc.name, light, dark)
+		if dark := p.Text("getComputedStyle(document.body).backgroundColor"); light != "rgb(255, 255, 255)" ||
+			dark == light {
+			t.Errorf("%s is %s in the light and %s in the dark, expected white and something else", tc.name, light,
+				dark)
 		}
 		judge(t, p, tc.name+", dark")
 		shot(p, "12-"+tc.name+"-dark")
 		tc.do(p)
-		p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": true})
-		want(t, tc.name+", what is wider than a phone", p.Number("Math.max(0, document.documentElement.scrollWidth - innerWidth)"), 0.0)
+		p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 1,
+			"mobile": true})
+		want(t, tc.name+", what is wider than a phone",
+			p.Number("Math.max(0, document.documentElement.scrollWidth - innerWidth)"), 0.0)
 		shot(p, "13-"+tc.name+"-phone")
 		if e := p.Errors(url); len(e) > 0 {
 			t.Errorf("%s said or asked: %q", tc.name, e)
@@ -312,8 +335,11 @@ func TestBrowserHostile(t *testing.T) {
 	url := file(t, s)
 	p := b.Open(url, 1280, 900)
 	p.Eval("document.querySelectorAll('[data-table]').forEach(b => b.click())", nil)
-	want(t, "scripts and pictures that came from texts", p.Number("document.querySelectorAll('img, iframe, [onload], [onerror], script:not(#data):not(:last-of-type)').length"), 0.0)
-	want(t, "what is wider than the window", p.Number("Math.max(0, document.documentElement.scrollWidth - innerWidth)"), 0.0)
+	want(t, "scripts and pictures that came from texts",
+		p.Number("document.querySelectorAll('img, iframe, [onload], [onerror], "+
+			"script:not(#data):not(:last-of-type)').length"), 0.0)
+	want(t, "what is wider than the window", p.Number("Math.max(0, document.documentElement.scrollWidth - innerWidth)"),
+		0.0)
 	if e := p.Errors(url); len(e) > 0 {
 		t.Errorf("the page said or asked: %q", e)
 	}
@@ -325,14 +351,16 @@ func TestBrowserSpeed(t *testing.T) {
 	testPaint(t, b)
 	p := b.Open(file(t, sample(1000)), 1280, 900)
 	p.Until("performance.getEntriesByName('first-contentful-paint').length > 0")
-	t.Logf("1,000 trials: first paint after %.0f ms", p.Number("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+	t.Logf("1,000 trials: first paint after %.0f ms",
+		p.Number("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
 
 	// What is done until the next picture, by a processor: the machine of the test may have other things to do.
 	for _, tc := range []struct{ at, what, do string }{
 		{"filter", "a filter", `document.querySelector('[data-state="complete"]').click()`},
 		{"parallel", "a filter", `document.querySelector('[data-state="complete"]').click()`},
 		{"curves", "a filter", `document.querySelector('[data-state="complete"]').click()`},
-		{"parallel", "a step of the brush", `document.querySelector('#parallel .h:last-of-type').dispatchEvent(new KeyboardEvent('keydown', {key: i % 2 ? 'PageUp' : 'PageDown', bubbles: true}))`},
+		{"parallel", "a step of the brush",
+			`document.querySelector('#parallel .h:last-of-type').dispatchEvent(new KeyboardEvent('keydown', {key: i % 2 ? 'PageUp' : 'PageDown', bubbles: true}))`},
 		{"board", "sorting", `document.querySelector('[data-sort=seconds]').click()`},
 		{"board", "picking out", `document.querySelectorAll('#board tbody tr')[i].click()`},
 	} {
@@ -355,8 +383,8 @@ func TestBrowserSpeed(t *testing.T) {
 	testList(t, p)
 }
 
-// testPaint opens fifty trials three times. What a processor had done when the first picture was seen to be there bounds the time until it is painted where
-// little else runs; the time that passed depends on what else does.
+// testPaint opens fifty trials three times. What a processor had done when the first picture was seen to be there
+// bounds the time until it is painted where little else runs; the time that passed depends on what else does.
 func testPaint(t *testing.T, b *pagetest.Browser) {
 	t.Helper()
 	url, least := file(t, sample(50)), math.Inf(1)
@@ -366,11 +394,13 @@ func testPaint(t *testing.T, b *pagetest.Browser) {
 		p.Go(url)
 		p.Until("performance.getEntriesByName('first-contentful-paint').length > 0")
 		busy := p.Busy()
-		t.Logf("50 trials: first paint after %.0f ms, and %.0f ms of a processor", p.Number("performance.getEntriesByName('first-contentful-paint')[0].startTime"), busy)
+		t.Logf("50 trials: first paint after %.0f ms, and %.0f ms of a processor",
+			p.Number("performance.getEntriesByName('first-contentful-paint')[0].startTime"), busy)
 		least = min(least, busy)
 	}
 	if least > 200 {
-		t.Errorf("the first paint of 50 trials takes %.0f ms of a processor, expected at most 200 in the best of three times", least)
+		t.Errorf("the first paint of 50 trials takes %.0f ms of a processor, expected at most 200 in the best of "+
+			"three times", least)
 	}
 }
 
@@ -380,7 +410,8 @@ func testList(t *testing.T, p *pagetest.Page) {
 	const listed = "[...document.querySelectorAll('#board tbody tr')].filter(r => r.offsetHeight).length"
 	p.Eval("document.getElementById('clear').click()", nil)
 	want(t, "rows listed", p.Number(listed), 100.0)
-	want(t, "what is said of it", p.Text("document.getElementById('listed').textContent"), "The first 100 of 1000 rows.")
+	want(t, "what is said of it", p.Text("document.getElementById('listed').textContent"),
+		"The first 100 of 1000 rows.")
 	p.Eval("(() => { const s = document.getElementById('board').parentNode; s.scrollTop = s.scrollHeight; })()", nil)
 	p.Until(listed + " === 200")
 	p.Eval("document.getElementById('more').click()", nil)

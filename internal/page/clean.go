@@ -10,7 +10,8 @@ import (
 // longest is how many characters of a foreign text a page shows.
 const longest = 400
 
-// cleaned is a copy of a view in which every text is clean, wherever it stands: nobody has to remember which one is foreign.
+// cleaned is a copy of a view in which every text is clean, wherever it stands: nobody has to remember which one is
+// foreign.
 func cleaned[T any](view *T) *T {
 	return cleanCopy(reflect.ValueOf(view)).Interface().(*T)
 }
@@ -52,8 +53,8 @@ func cleanCopy(v reflect.Value) reflect.Value {
 	return out
 }
 
-// clean is a foreign text as it can be shown: what does not print, or would turn the text around it, is spelt out, and the end of a
-// very long one is left out. What is left still has to be escaped.
+// clean is a foreign text as it can be shown: what does not print, or would turn the text around it, is spelt out, and
+// the end of a very long one is left out. What is left still has to be escaped.
 func clean(text string) string {
 	plain := true
 	for _, r := range text {
@@ -89,5 +90,6 @@ func clean(text string) string {
 
 // hidden says that a character does not print: control characters, marks of direction, joiners, what is no character.
 func hidden(r rune) bool {
-	return r == unicode.ReplacementChar || unicode.Is(unicode.C, r) || unicode.In(r, unicode.Zl, unicode.Zp) || unicode.Is(unicode.Mn, r) && r >= 0xfe00
+	return r == unicode.ReplacementChar || unicode.Is(unicode.C, r) || unicode.In(r, unicode.Zl, unicode.Zp) ||
+		unicode.Is(unicode.Mn, r) && r >= 0xfe00
 }

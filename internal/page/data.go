@@ -8,7 +8,8 @@ import (
 	"coppice/internal/page/plot"
 )
 
-// data is what the script of a page needs to know beside what is drawn: the columns of all tables, each once, and which table has which.
+// data is what the script of a page needs to know beside what is drawn: the columns of all tables, each once, and which
+// table has which.
 type data struct {
 	Kind    string             `json:"kind"`
 	ID      string             `json:"id"`

@@ -61,7 +61,8 @@ func (s *Dataset) lay() *datasetPage {
 func (p *datasetPage) facts() []Pair {
 	facts := []Pair{{"nights", strconv.Itoa(len(p.Nights) + p.More)}}
 	if t := p.Table; t != nil {
-		facts = append(facts, Pair{"rows", humanize.Comma(t.Rows)}, Pair{"features", strconv.Itoa(len(t.Features))}, Pair{"size", plot.Bytes.Format(float64(t.Bytes))})
+		facts = append(facts, Pair{"rows", humanize.Comma(t.Rows)}, Pair{"features", strconv.Itoa(len(t.Features))},
+			Pair{"size", plot.Bytes.Format(float64(t.Bytes))})
 		if i := slices.IndexFunc(t.Splits, func(s TableSplit) bool { return s.Name == "train" }); i >= 0 {
 			facts = append(facts, Pair{"label in train", plot.Plain.Format(t.Splits[i].LabelMean)})
 		}
@@ -106,11 +107,16 @@ var trends = []struct {
 	level     []float64
 	of        func(*Night) float64
 }{
-	{"value", "", plot.Plain, "The night's winner on its own test rows.", nil, func(n *Night) float64 { return n.Value }},
-	{"ratio", "calibration ratio", plot.Plain, "Predictions divided by labels on the night's test rows; 1 is calibrated.", []float64{1}, func(n *Night) float64 { return n.Ratio }},
-	{"label", "label rate", plot.Plain, "The mean of the label in the table.", nil, func(n *Night) float64 { return n.LabelRate }},
+	{"value", "", plot.Plain, "The night's winner on its own test rows.", nil,
+		func(n *Night) float64 { return n.Value }},
+	{"ratio", "calibration ratio", plot.Plain,
+		"Predictions divided by labels on the night's test rows; 1 is calibrated.", []float64{1},
+		func(n *Night) float64 { return n.Ratio }},
+	{"label", "label rate", plot.Plain, "The mean of the label in the table.", nil,
+		func(n *Night) float64 { return n.LabelRate }},
 	{"rows", "rows", plot.Count, "Rows of the table that have a label.", nil, func(n *Night) float64 { return n.Rows }},
-	{"took", "duration", plot.Seconds, "From the sweep's plan to its conclusion.", nil, func(n *Night) float64 { return n.Seconds }},
+	{"took", "duration", plot.Seconds, "From the sweep's plan to its conclusion.", nil,
+		func(n *Night) float64 { return n.Seconds }},
 	{"cost", "cost", plot.USD, "", nil, func(n *Night) float64 { return n.Cost }},
 }
 
@@ -130,7 +136,8 @@ func (n *Night) Class() string {
 const contractBlocked = "blocked"
 
 func verdictKeys() []plot.Key {
-	return []plot.Key{{Class: "s1 key", Label: "promoted to champion"}, {Class: "s0 key", Label: "not promoted"}, {Class: "s4 key", Label: "no finished sweep"}, {Class: "s2x", Label: "blocked"}}
+	return []plot.Key{{Class: "s1 key", Label: "promoted to champion"}, {Class: "s0 key", Label: "not promoted"},
+		{Class: "s4 key", Label: "no finished sweep"}, {Class: "s2x", Label: "blocked"}}
 }
 
 // Quiet says that nothing was found in any night.
@@ -145,7 +152,8 @@ func (p *datasetPage) trends() []*plot.Chart {
 	var charts []*plot.Chart
 	for _, t := range trends {
 		title := cmp.Or(t.title, p.Metric)
-		c := plot.Scatter{Chart: plot.Chart{ID: "trend-" + t.id, Title: title, W: 360, H: 200}, X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Unit: t.unit}, Joined: true, Levels: t.level}
+		c := plot.Scatter{Chart: plot.Chart{ID: "trend-" + t.id, Title: title, W: 360, H: 200},
+			X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Unit: t.unit}, Joined: true, Levels: t.level}
 		for i := range p.Nights {
 			n := &p.Nights[i]
 			if v := t.of(n); !math.IsNaN(v) {
@@ -184,9 +192,11 @@ func (p *datasetPage) costWords() string {
 	case estimated == 0:
 		return bill
 	case known == 0:
-		return "Estimated: the planned machines at their price, from plan to conclusion. launcher bill has the exact sum."
+		return "Estimated: the planned machines at their price, from plan to conclusion. launcher bill has the " +
+			"exact sum."
 	}
-	return bill + fmt.Sprintf(" For %s it is estimated: the planned machines, from plan to conclusion.", counted(estimated, "night", "nights"))
+	return bill + fmt.Sprintf(" For %s it is estimated: the planned machines, from plan to conclusion.",
+		counted(estimated, "night", "nights"))
 }
 
 // Price is what the night cost, as text.
@@ -230,7 +240,8 @@ func (p *datasetPage) drifts() []*plot.Chart {
 			most[name] = max(most[name], v)
 		}
 	}
-	names := slices.SortedFunc(maps.Keys(most), func(a, b string) int { return cmp.Or(cmp.Compare(most[b], most[a]), cmp.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(most),
+		func(a, b string) int { return cmp.Or(cmp.Compare(most[b], most[a]), cmp.Compare(a, b)) })
 	if len(names) == 0 {
 		return nil
 	}
@@ -238,7 +249,8 @@ func (p *datasetPage) drifts() []*plot.Chart {
 
 	var charts []*plot.Chart
 	for i, name := range names[:min(len(names), mostDrifts)] {
-		c := plot.Scatter{Chart: plot.Chart{ID: "drift-" + strconv.Itoa(i), Title: name, W: 250, H: 130}, X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Low: 0, High: high}, Joined: true}
+		c := plot.Scatter{Chart: plot.Chart{ID: "drift-" + strconv.Itoa(i), Title: name, W: 250, H: 130},
+			X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Low: 0, High: high}, Joined: true}
 		found := 0
 		for j := range p.Nights {
 			n := &p.Nights[j]
@@ -253,7 +265,8 @@ func (p *datasetPage) drifts() []*plot.Chart {
 			}
 			c.Points = append(c.Points, plot.Point{Trial: plot.None, X: day(n.At), Y: v, Class: class})
 		}
-		c.Summary = fmt.Sprintf("At most %s from the previous night.", plot.Plain.Format(math.Round(1000*most[name])/1000))
+		c.Summary = fmt.Sprintf("At most %s from the previous night.",
+			plot.Plain.Format(math.Round(1000*most[name])/1000))
 		if found > 0 {
 			c.Summary += fmt.Sprintf(" Findings in %s.", counted(found, "night", "nights"))
 		}
@@ -292,9 +305,11 @@ func counted(n int, one, many string) string {
 // splits draws how many rows each part has.
 func (p *datasetPage) splits() *plot.Chart {
 	t := p.Table
-	c := plot.Bars{Chart: plot.Chart{ID: "splits", Title: "Splits", W: 460}, X: plot.Axis{Label: "rows", Unit: plot.Count}, Room: 70}
+	c := plot.Bars{Chart: plot.Chart{ID: "splits", Title: "Splits", W: 460},
+		X: plot.Axis{Label: "rows", Unit: plot.Count}, Room: 70}
 	for _, s := range t.Splits {
-		c.Bars = append(c.Bars, plot.Bar{Label: s.Name, Parts: []plot.Part{{Class: "bar", Value: float64(s.Rows)}}, Note: fmt.Sprintf("%s, label %s", humanize.Comma(int64(s.Rows)), plot.Plain.Format(s.LabelMean))})
+		c.Bars = append(c.Bars, plot.Bar{Label: s.Name, Parts: []plot.Part{{Class: "bar", Value: float64(s.Rows)}},
+			Note: fmt.Sprintf("%s, label %s", humanize.Comma(int64(s.Rows)), plot.Plain.Format(s.LabelMean))})
 	}
 	c.Summary = "Split " + t.SplitBy + "."
 	if t.LeftOut > 0 {
@@ -313,7 +328,8 @@ func (p *datasetPage) splits() *plot.Chart {
 // spread draws what the columns hold: those that tell most of the label first.
 func (p *datasetPage) spread() []*plot.Chart {
 	columns := slices.Clone(p.Table.Columns)
-	slices.SortStableFunc(columns, func(a, b nights.Column) int { return cmp.Or(cmp.Compare(b.AUC, a.AUC), cmp.Compare(a.Name, b.Name)) })
+	slices.SortStableFunc(columns,
+		func(a, b nights.Column) int { return cmp.Or(cmp.Compare(b.AUC, a.AUC), cmp.Compare(a.Name, b.Name)) })
 	rate := math.NaN()
 	if n := len(p.Nights); n > 0 {
 		rate = p.Nights[n-1].LabelRate
@@ -343,7 +359,8 @@ func says(k *nights.Column) string {
 		text += fmt.Sprintf(", %s missing", plot.Percent.Format(k.Missing))
 	}
 	if k.AUC > 0 {
-		text += fmt.Sprintf("; by itself it predicts the label with an AUC of %s", plot.Plain.Format(math.Round(1000*k.AUC)/1000))
+		text += fmt.Sprintf("; by itself it predicts the label with an AUC of %s",
+			plot.Plain.Format(math.Round(1000*k.AUC)/1000))
 	}
 	return text + "."
 }
@@ -359,7 +376,9 @@ func rateClass(rate, of float64) string {
 
 // RateKeys are the colours of label rates.
 func (p *datasetPage) RateKeys() []plot.Key {
-	return []plot.Key{{Class: "bar key v0", Label: "0.4 times or less"}, {Class: "bar key v2", Label: ""}, {Class: "bar key v3", Label: "the table's label rate"}, {Class: "bar key v4", Label: ""}, {Class: "bar key v6", Label: "2.4 times or more"}}
+	return []plot.Key{{Class: "bar key v0", Label: "0.4 times or less"}, {Class: "bar key v2", Label: ""},
+		{Class: "bar key v3", Label: "the table's label rate"}, {Class: "bar key v4", Label: ""},
+		{Class: "bar key v6", Label: "2.4 times or more"}}
 }
 
 // TrendKeys are the colours of nights.
@@ -367,7 +386,8 @@ func (p *datasetPage) TrendKeys() []plot.Key { return verdictKeys() }
 
 // DriftKeys are the colours of drifts.
 func (p *datasetPage) DriftKeys() []plot.Key {
-	return []plot.Key{{Class: "s0 key", Label: "no finding"}, {Class: "s5 key", Label: "warning"}, {Class: "s2x", Label: "blocked the night"}}
+	return []plot.Key{{Class: "s0 key", Label: "no finding"}, {Class: "s5 key", Label: "warning"},
+		{Class: "s2x", Label: "blocked the night"}}
 }
 
 // slab is a range of a column's numbers.
@@ -406,7 +426,8 @@ const mostLevels = 8
 
 // levels draws how often a column's levels are.
 func (p *datasetPage) levels(id string, k *nights.Column, rate float64) *plot.Chart {
-	c := plot.Bars{Chart: plot.Chart{ID: id, Title: k.Name, W: 300, Summary: says(k)}, X: plot.Axis{Unit: plot.Percent}, Room: 96}
+	c := plot.Bars{Chart: plot.Chart{ID: id, Title: k.Name, W: 300, Summary: says(k)}, X: plot.Axis{Unit: plot.Percent},
+		Room: 96}
 	all := slices.Clone(k.Levels)
 	shown := all[:min(len(all), mostLevels)]
 	rest := k.Rest
@@ -414,7 +435,8 @@ func (p *datasetPage) levels(id string, k *nights.Column, rate float64) *plot.Ch
 		rest += l.Share
 	}
 	bar := func(name string, share, r float64) {
-		c.Bars = append(c.Bars, plot.Bar{Label: name, Parts: []plot.Part{{Class: rateClass(r, rate), Value: share}}, Note: plot.Percent.Format(share)})
+		c.Bars = append(c.Bars, plot.Bar{Label: name, Parts: []plot.Part{{Class: rateClass(r, rate), Value: share}},
+			Note: plot.Percent.Format(share)})
 	}
 	for _, l := range shown {
 		bar(cmp.Or(l.Text, `""`), l.Share, l.Rate)

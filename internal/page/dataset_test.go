@@ -11,16 +11,20 @@ import (
 	"coppice/internal/page"
 )
 
-// manyNights is a dataset of n nights as they may look: one blocked, one accepted, one without a sweep, one column that drifts.
+// manyNights is a dataset of n nights as they may look: one blocked, one accepted, one without a sweep, one column that
+// drifts.
 func manyNights(n int) *page.Dataset {
 	rng := rand.New(rand.NewPCG(3, uint64(n)))
 	s := &page.Dataset{Name: "clicks", Metric: "log_loss", More: 12}
 	columns := []string{"price", "campaign_id", "site", "hour", "placement", "age"}
 	first := time.Date(2026, 10, 23, 2, 10, 0, 0, time.UTC)
 	for i := range n {
-		k := page.Night{Version: fmt.Sprintf("%016x", 7919*(i+1)), At: first.AddDate(0, 0, i), State: "good", Rows: 2e6 + 3e5*math.Sin(float64(i)*2*math.Pi/7) + 5e4*rng.Float64(),
-			LabelRate: 0.026 + 0.001*math.Sin(float64(i)/4) + 0.0005*rng.Float64(), Drift: map[string]float64{}, Sweep: fmt.Sprintf("night-ctr-%08x", i), Verdict: "promoted",
-			Reason: "better on tonight's rows beyond chance", Model: "ctr", Number: i + 1, Value: 0.113 + 0.002*rng.Float64(), Ratio: 1 + 0.1*(rng.Float64()-0.5), RatioLow: 0.95, RatioHigh: 1.05,
+		k := page.Night{Version: fmt.Sprintf("%016x", 7919*(i+1)), At: first.AddDate(0, 0, i), State: "good",
+			Rows:      2e6 + 3e5*math.Sin(float64(i)*2*math.Pi/7) + 5e4*rng.Float64(),
+			LabelRate: 0.026 + 0.001*math.Sin(float64(i)/4) + 0.0005*rng.Float64(), Drift: map[string]float64{},
+			Sweep: fmt.Sprintf("night-ctr-%08x", i), Verdict: "promoted",
+			Reason: "better on tonight's rows beyond chance", Model: "ctr", Number: i + 1, Value: 0.113 +
+				0.002*rng.Float64(), Ratio: 1 + 0.1*(rng.Float64()-0.5), RatioLow: 0.95, RatioHigh: 1.05,
 			Seconds: 2400 + 600*rng.Float64(), Cost: 3 + rng.Float64(), Estimated: i < 2}
 		for j, c := range columns {
 			if i > 0 {
@@ -32,23 +36,32 @@ func manyNights(n int) *page.Dataset {
 			k.State, k.Sweep, k.Verdict, k.Reason, k.Number = "blocked", "", "", "", 0
 			k.Value, k.Ratio, k.Seconds, k.Cost = math.NaN(), math.NaN(), math.NaN(), math.NaN()
 			k.Drift["price"] = 0.62
-			k.Findings = []nights.Finding{{Code: nights.CodeScaled, Level: nights.Blocking, Column: "price", Text: "all numbers are about 100 times what they were"},
-				{Code: nights.CodeDrift, Level: nights.Warning, Column: "age", Text: "the values are distributed otherwise: 0.12 from the night before"}}
+			k.Findings = []nights.Finding{{Code: nights.CodeScaled, Level: nights.Blocking, Column: "price",
+				Text: "all numbers are about 100 times what they were"},
+				{Code: nights.CodeDrift, Level: nights.Warning, Column: "age",
+					Text: "the values are distributed otherwise: 0.12 from the night before"}}
 		case i%5 == 3 && i != n-2:
 			k.Verdict, k.Reason = "not_promoted", "no better beyond chance"
 		case i == n-2:
 			k.State, k.Accepted = "accepted", "ana: prices are in USD from today on"
-			k.Findings = []nights.Finding{{Code: nights.CodeLabelRate, Level: nights.Blocking, Text: "the label's mean is 0.031, between 0.025 and 0.028 before"}}
+			k.Findings = []nights.Finding{{Code: nights.CodeLabelRate, Level: nights.Blocking,
+				Text: "the label's mean is 0.031, between 0.025 and 0.028 before"}}
 		}
 		s.Nights = append(s.Nights, k)
 	}
 
-	s.Table = &page.Table{Version: s.Nights[n-1].Version, Rows: 2_000_000, LeftOut: 1200, Bytes: 9e7, Label: "click", Kind: "binary", Weight: "w", SplitBy: "by time, of ts", Order: "Statistics of train are of earlier rows only.",
-		Sources: []page.Pair{{Name: "gs://clicks/2026-11-21.parquet", Text: "212 MiB"}}, Warnings: []string{"column referer has 812,000 values"},
-		Splits:    []page.TableSplit{{Name: "train", Rows: 1_400_000, LabelMean: 0.026}, {Name: "valid", Rows: 300_000, LabelMean: 0.025}, {Name: "test", Rows: 300_000, LabelMean: 0.027}},
-		Encodings: []page.TableEncoding{{Name: "campaign_id × site", Levels: 81_000, Kept: 255, Lumped: 0.2, Gain: 0.012, Made: []string{"campaign_id×site rate", "campaign_id×site count"}, Why: "found"}, {Name: "site", Levels: 12, Gain: math.NaN()}}}
+	s.Table = &page.Table{Version: s.Nights[n-1].Version, Rows: 2_000_000, LeftOut: 1200, Bytes: 9e7, Label: "click",
+		Kind: "binary", Weight: "w", SplitBy: "by time, of ts", Order: "Statistics of train are of earlier rows only.",
+		Sources:  []page.Pair{{Name: "gs://clicks/2026-11-21.parquet", Text: "212 MiB"}},
+		Warnings: []string{"column referer has 812,000 values"},
+		Splits: []page.TableSplit{{Name: "train", Rows: 1_400_000, LabelMean: 0.026},
+			{Name: "valid", Rows: 300_000, LabelMean: 0.025}, {Name: "test", Rows: 300_000, LabelMean: 0.027}},
+		Encodings: []page.TableEncoding{{Name: "campaign_id × site", Levels: 81_000, Kept: 255, Lumped: 0.2,
+			Gain: 0.012, Made: []string{"campaign_id×site rate", "campaign_id×site count"}, Why: "found"},
+			{Name: "site", Levels: 12, Gain: math.NaN()}}}
 	for _, c := range columns {
-		s.Table.Features = append(s.Table.Features, page.TableFeature{Name: c, Kind: "numeric", Why: "numbers", Bins: 255, Missing: 0.01, Min: 0, Median: 3, Max: 90})
+		s.Table.Features = append(s.Table.Features, page.TableFeature{Name: c, Kind: "numeric", Why: "numbers",
+			Bins: 255, Missing: 0.01, Min: 0, Median: 3, Max: 90})
 	}
 	s.Table.Columns = spread(columns)
 	return s
@@ -58,11 +71,13 @@ func manyNights(n int) *page.Dataset {
 func spread(names []string) []nights.Column {
 	var out []nights.Column
 	for j, name := range names {
-		c := nights.Column{Name: name, Kind: nights.Number, Distinct: 5000, Missing: 0.02 * float64(j), AUC: 0.5 + 0.03*float64(j)}
+		c := nights.Column{Name: name, Kind: nights.Number, Distinct: 5000, Missing: 0.02 * float64(j), AUC: 0.5 +
+			0.03*float64(j)}
 		if j%3 == 2 {
 			c.Kind, c.Distinct, c.Rest, c.RestRate = nights.Text, 40, 0.1, 0.02
 			for i := range 20 {
-				c.Levels = append(c.Levels, nights.ColumnLevel{Text: fmt.Sprint("level ", i), Share: 0.9 / 21 * 2 * float64(20-i) / 20, Rate: 0.01 * math.Exp(float64(i)/7)})
+				c.Levels = append(c.Levels, nights.ColumnLevel{Text: fmt.Sprint("level ", i),
+					Share: 0.9 / 21 * 2 * float64(20-i) / 20, Rate: 0.01 * math.Exp(float64(i)/7)})
 			}
 			out = append(out, c)
 			continue
@@ -87,7 +102,8 @@ func TestDatasetPage(t *testing.T) {
 	one.Nights, one.Table.Columns = one.Nights[:1], nil
 	bare := manyNights(2)
 	bare.Table = nil
-	checkPages(t, map[string]writer{"many": manyNights(30), "one": one, "bare": bare, "empty": &page.Dataset{Name: "empty"}})
+	checkPages(t, map[string]writer{"many": manyNights(30), "one": one, "bare": bare,
+		"empty": &page.Dataset{Name: "empty"}})
 	if text := write(t, manyNights(30)); len(text) > 300_000 {
 		t.Errorf("30 nights of 6 columns take %d bytes, expected at most 300,000", len(text))
 	}

@@ -35,7 +35,8 @@ type Night struct {
 	Ratio, RatioLow, RatioHigh    float64 // predictions / labels on tonight's test rows
 	Seconds                       float64 // from plan to conclusion
 	Cost                          float64 // USD
-	Estimated                     bool    // the cost is what the plan's machines cost in that time; otherwise the sweep's bill
+	// the cost is what the plan's machines cost in that time; otherwise the sweep's bill
+	Estimated bool
 }
 
 // Table is the table of one version.

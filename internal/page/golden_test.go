@@ -20,8 +20,8 @@ var (
 	numbered = regexp.MustCompile(`-([0-9]+)$`)
 )
 
-// TestFiguresAreAsTheyWere: every drawing of the other pages is as it was, with its title, its words and its keys; of those that are drawn for each of several
-// things (drift-0, drift-1 ...) the first three.
+// TestFiguresAreAsTheyWere: every drawing of the other pages is as it was, with its title, its words and its keys; of
+// those that are drawn for each of several things (drift-0, drift-1 ...) the first three.
 func TestFiguresAreAsTheyWere(t *testing.T) {
 	for name, view := range map[string]writer{"dataset": manyNights(9), "model": versions(6), "backtest": played(9)} {
 		figures := figure.FindAllStringSubmatch(write(t, view), -1)
@@ -51,11 +51,13 @@ func isAsItWas(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is drawn differently in line %s; after looking at it, go test ./page -update", golden, firstDifference(got, want))
+		t.Errorf("%s is drawn differently in line %s; after looking at it, go test ./page -update", golden,
+			firstDifference(got, want))
 	}
 }
 
-// TestEveryDrawingIsKept: what is drawn of a sweep has a file that it is compared with, and of what is drawn for each parameter a category and a logarithmic axis have one.
+// TestEveryDrawingIsKept: what is drawn of a sweep has a file that it is compared with, and of what is drawn for each
+// parameter a category and a logarithmic axis have one.
 func TestEveryDrawingIsKept(t *testing.T) {
 	for _, c := range sample(30).Charts() {
 		if !slices.Contains(charts, c.ID) && !strings.HasPrefix(c.ID, "slice-") {
@@ -68,16 +70,28 @@ func TestEveryDrawingIsKept(t *testing.T) {
 func TestWhatCannotBeDrawn(t *testing.T) {
 	nan := func(n int) []float64 { return slices.Repeat([]float64{none}, n) }
 	for name, c := range map[string]*plot.Chart{
-		"swarm":     (&plot.Swarm{Chart: plot.Chart{ID: "c", W: 300}, Room: 90, Rows: []plot.SwarmRow{{Label: "a", Points: []plot.SwarmPoint{{X: none, Rank: none}}}, {Label: "b"}}}).Draw(),
-		"lines":     (&plot.Lines{Chart: plot.Chart{ID: "c", W: 300, H: 200}, Lines: []plot.Line{{X: nan(3), Y: nan(3), Low: nan(3), High: nan(3), Peak: 1, End: "end"}}}).Draw(),
-		"band":      (&plot.Lines{Chart: plot.Chart{ID: "c", W: 300, H: 200}, Lines: []plot.Line{{X: nan(3), Y: nan(3), Low: nan(3), High: nan(3), Peak: -1, Band: "band", Name: "a"}, {Name: "none"}}}).Draw(),
-		"scatter":   (&plot.Scatter{Chart: plot.Chart{ID: "c", W: 300, H: 200}, Points: []plot.Point{{X: none, Y: 1}, {X: 1, Y: none}}, Best: 1, Joined: true}).Draw(),
-		"parallel":  (&plot.Parallel{Chart: plot.Chart{ID: "c", W: 300, H: 200}, Axes: make([]plot.Axis, 2), Lines: []plot.ParallelLine{{Values: nan(2)}}}).Draw(),
-		"histogram": (&plot.Histogram{Chart: plot.Chart{ID: "c", W: 300, H: 200}, Slabs: []plot.Slab{{Low: none, High: none, Share: none}}}).Draw(),
-		"bars":      (&plot.Bars{Chart: plot.Chart{ID: "c", W: 300}, Bars: []plot.Bar{{Label: "a", Parts: []plot.Part{{Value: none}}, Limit: none}}, Room: 90}).Draw(),
-		"ranges":    (&plot.Ranges{Chart: plot.Chart{ID: "c", W: 300}, Rows: []plot.Range{{Value: none, Low: none, High: none, Before: none}}, Line: none, Room: 90}).Draw(),
-		"gantt":     (&plot.Gantt{Chart: plot.Chart{ID: "c", W: 300}, Rows: []plot.GanttRow{{Label: "a"}}, Spans: []plot.Span{{From: none, To: none}}}).Draw(),
-		"tree":      (&plot.Tree{Chart: plot.Chart{ID: "c", W: 300}, Nodes: []plot.Node{{Yes: -1, No: -1, Share: none, Value: none}}}).Draw(),
+		"swarm": (&plot.Swarm{Chart: plot.Chart{ID: "c", W: 300}, Room: 90,
+			Rows: []plot.SwarmRow{{Label: "a", Points: []plot.SwarmPoint{{X: none, Rank: none}}},
+				{Label: "b"}}}).Draw(),
+		"lines": (&plot.Lines{Chart: plot.Chart{ID: "c", W: 300, H: 200},
+			Lines: []plot.Line{{X: nan(3), Y: nan(3), Low: nan(3), High: nan(3), Peak: 1, End: "end"}}}).Draw(),
+		"band": (&plot.Lines{Chart: plot.Chart{ID: "c", W: 300, H: 200},
+			Lines: []plot.Line{{X: nan(3), Y: nan(3), Low: nan(3), High: nan(3), Peak: -1, Band: "band", Name: "a"},
+				{Name: "none"}}}).Draw(),
+		"scatter": (&plot.Scatter{Chart: plot.Chart{ID: "c", W: 300, H: 200},
+			Points: []plot.Point{{X: none, Y: 1}, {X: 1, Y: none}}, Best: 1, Joined: true}).Draw(),
+		"parallel": (&plot.Parallel{Chart: plot.Chart{ID: "c", W: 300, H: 200}, Axes: make([]plot.Axis, 2),
+			Lines: []plot.ParallelLine{{Values: nan(2)}}}).Draw(),
+		"histogram": (&plot.Histogram{Chart: plot.Chart{ID: "c", W: 300, H: 200},
+			Slabs: []plot.Slab{{Low: none, High: none, Share: none}}}).Draw(),
+		"bars": (&plot.Bars{Chart: plot.Chart{ID: "c", W: 300},
+			Bars: []plot.Bar{{Label: "a", Parts: []plot.Part{{Value: none}}, Limit: none}}, Room: 90}).Draw(),
+		"ranges": (&plot.Ranges{Chart: plot.Chart{ID: "c", W: 300},
+			Rows: []plot.Range{{Value: none, Low: none, High: none, Before: none}}, Line: none, Room: 90}).Draw(),
+		"gantt": (&plot.Gantt{Chart: plot.Chart{ID: "c", W: 300}, Rows: []plot.GanttRow{{Label: "a"}},
+			Spans: []plot.Span{{From: none, To: none}}}).Draw(),
+		"tree": (&plot.Tree{Chart: plot.Chart{ID: "c", W: 300},
+			Nodes: []plot.Node{{Yes: -1, No: -1, Share: none, Value: none}}}).Draw(),
 	} {
 		var svg bytes.Buffer
 		if err := c.WriteSVG(&svg, ""); err != nil {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// hostNames are machines' names as drawings have them: what all begin with, up to a hyphen or a dot, says nothing and would push out what tells
-// them apart, which stands at the end.
+// hostNames are machines' names as drawings have them: what all begin with, up to a hyphen or a dot, says nothing and
+// would push out what tells them apart, which stands at the end.
 type hostNames struct{ cut int }
 
 // shortHost is how long a name may be that is drawn whole.

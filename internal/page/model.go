@@ -86,7 +86,8 @@ type modelPage struct {
 // Write writes the page of a model.
 func (m *Model) Write(w io.Writer) error {
 	m = cleaned(m)
-	p := &modelPage{Model: m, data: newData("still", m.Name), Newest: slices.Clone(m.Versions), History: slices.Clone(m.Moves)}
+	p := &modelPage{Model: m, data: newData("still", m.Name), Newest: slices.Clone(m.Versions),
+		History: slices.Clone(m.Moves)}
 	slices.Reverse(p.Newest)
 	slices.Reverse(p.History)
 	names := map[string]bool{}
@@ -197,7 +198,8 @@ func (p *modelPage) swarm() *plot.Chart {
 		return nil
 	}
 
-	c := plot.Swarm{Chart: plot.Chart{ID: "shap", Title: "What moves predictions", W: 460}, X: plot.Axis{Label: "SHAP value: added to the raw score of a row"}, Room: 180}
+	c := plot.Swarm{Chart: plot.Chart{ID: "shap", Title: "What moves predictions", W: 460},
+		X: plot.Axis{Label: "SHAP value: added to the raw score of a row"}, Room: 180}
 	type row struct {
 		name                  string
 		mean, least, greatest float64
@@ -215,7 +217,8 @@ func (p *modelPage) swarm() *plot.Chart {
 		c.Rows = append(c.Rows, plot.SwarmRow{Label: e.Feature, Points: points})
 	}
 
-	c.Summary = fmt.Sprintf("Each dot is one of %d test rows. Right of the line the feature raises the prediction, left of it, lowers it; %s has the largest effect. Categories and missing values are grey.",
+	c.Summary = fmt.Sprintf("Each dot is one of %d test rows. Right of the line the feature raises the prediction, "+
+		"left of it, lowers it; %s has the largest effect. Categories and missing values are grey.",
 		len(p.Effects[0].Shap), p.Effects[0].Feature)
 
 	add(p.data, "e-name", "feature", plot.Plain, rows, func(r row) any { return r.name })
@@ -230,12 +233,14 @@ func (p *modelPage) swarm() *plot.Chart {
 func (p *modelPage) trees() []*plot.Chart {
 	var charts []*plot.Chart
 	for i, t := range p.Trees {
-		c := plot.Tree{Chart: plot.Chart{ID: "tree-" + strconv.Itoa(i), Title: fmt.Sprintf("Tree %d of %d", t.Number, p.Grown)}, Nodes: t.Nodes}
+		c := plot.Tree{Chart: plot.Chart{ID: "tree-" + strconv.Itoa(i), Title: fmt.Sprintf("Tree %d of %d", t.Number,
+			p.Grown)}, Nodes: t.Nodes}
 		c.Summary = fmt.Sprintf("%d leaves.", t.Leaves)
 		if shown := len(t.Nodes)/2 + 1; shown < t.Leaves {
 			c.Summary = fmt.Sprintf("%d leaves; parts that few rows reach are counted, not drawn.", t.Leaves)
 		}
-		c.Summary += " The upper branch is for rows that meet the condition; the wider a branch, the more rows. Leaves add their value to the raw score."
+		c.Summary += " The upper branch is for rows that meet the condition; the wider a branch, the more rows. " +
+			"Leaves add their value to the raw score."
 
 		rows := []int{}
 		for j := range t.Nodes {
@@ -271,7 +276,8 @@ func (v Version) Metric(name string) string {
 
 // live draws which version each alias pointed at, and when.
 func (p *modelPage) live() *plot.Chart {
-	c := plot.Gantt{Chart: plot.Chart{ID: "aliases", Title: "What was live when", W: 980, H: 100}, X: plot.Axis{Label: "since the first event", Unit: plot.Seconds}}
+	c := plot.Gantt{Chart: plot.Chart{ID: "aliases", Title: "What was live when", W: 980, H: 100},
+		X: plot.Axis{Label: "since the first event", Unit: plot.Seconds}}
 	if len(p.Moves) == 0 {
 		c.Summary = "No alias has been moved yet."
 		return c.Draw()
@@ -311,9 +317,11 @@ func (p *modelPage) live() *plot.Chart {
 		if m.Kind == "rolled_back" {
 			kind = "at a3"
 		}
-		c.Spans = append(c.Spans, plot.Span{Trial: plot.None, Row: row, From: along(m.At), To: along(last), Class: kind, Text: "@" + strconv.Itoa(m.To)})
+		c.Spans = append(c.Spans, plot.Span{Trial: plot.None, Row: row, From: along(m.At), To: along(last), Class: kind,
+			Text: "@" + strconv.Itoa(m.To)})
 	}
-	c.Summary = fmt.Sprintf("%s of %s since %s UTC.", english.Plural(len(p.Moves), "move", ""), english.Plural(len(rows), "alias", "aliases"), first.UTC().Format("2006-01-02 15:04"))
+	c.Summary = fmt.Sprintf("%s of %s since %s UTC.", english.Plural(len(p.Moves), "move", ""),
+		english.Plural(len(rows), "alias", "aliases"), first.UTC().Format("2006-01-02 15:04"))
 	if p.Champion > 0 {
 		c.Summary += fmt.Sprintf(" Version %d is the champion.", p.Champion)
 	}
@@ -335,7 +343,8 @@ func (p *modelPage) trends() []*plot.Chart {
 	var charts []*plot.Chart
 	for i, name := range p.Metrics {
 		id := "trend-" + strconv.Itoa(i)
-		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: name, W: 300, H: 200}, X: plot.Axis{Whole: true, Label: "version"}, Y: plot.Axis{Label: name}, Joined: true}
+		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: name, W: 300, H: 200},
+			X: plot.Axis{Whole: true, Label: "version"}, Y: plot.Axis{Label: name}, Joined: true}
 		for _, v := range p.Versions {
 			if x, ok := v.Metrics[name]; ok {
 				c.Points = append(c.Points, plot.Point{Trial: plot.None, X: float64(v.Number), Y: x, Class: "s0"})

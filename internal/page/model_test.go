@@ -14,23 +14,31 @@ import (
 func versions(n int) *page.Model {
 	first := time.Date(2026, 10, 1, 3, 0, 0, 0, time.UTC)
 	m := &page.Model{Name: "ctr", Champion: n - 1, Of: n - 1, Grown: 300,
-		Features: []page.Importance{{Feature: "campaign_id rate", Gain: 0.5, Splits: 400}, {Feature: "price", Gain: 0.3, Splits: 900}, {Feature: "site", Gain: 0.2, Splits: 100}, {Feature: "unused"}},
-		Descent: []page.Step{{What: "file", Name: "2026-11-21.parquet", Text: "gs://clicks/2026-11-21.parquet"}, {What: "dataset", Name: "clicks@0123456789abcdef", Text: "1,400,000 rows of train, 23 features"},
-			{What: "sweep", Name: "night-ctr-1", Text: "trial 39 won"}, {What: "version", Name: "ctr@9", Text: "registered by aggregator", At: first}, {What: "became champion", Name: "by aggregator", Text: "better beyond chance", At: first}}}
+		Features: []page.Importance{{Feature: "campaign_id rate", Gain: 0.5, Splits: 400},
+			{Feature: "price", Gain: 0.3, Splits: 900}, {Feature: "site", Gain: 0.2, Splits: 100}, {Feature: "unused"}},
+		Descent: []page.Step{{What: "file", Name: "2026-11-21.parquet", Text: "gs://clicks/2026-11-21.parquet"},
+			{What: "dataset", Name: "clicks@0123456789abcdef", Text: "1,400,000 rows of train, 23 features"},
+			{What: "sweep", Name: "night-ctr-1", Text: "trial 39 won"},
+			{What: "version", Name: "ctr@9", Text: "registered by aggregator", At: first},
+			{What: "became champion", Name: "by aggregator", Text: "better beyond chance", At: first}}}
 	for i := 1; i <= n; i++ {
 		at := first.AddDate(0, 0, i)
-		v := page.Version{Number: i, At: at, By: "aggregator", Why: "trial 3 has the highest average_precision", Sweep: fmt.Sprint("night-ctr-", i), Trial: "39", Dataset: "clicks@0123456789abcdef",
+		v := page.Version{Number: i, At: at, By: "aggregator", Why: "trial 3 has the highest average_precision",
+			Sweep: fmt.Sprint("night-ctr-", i), Trial: "39", Dataset: "clicks@0123456789abcdef",
 			Metrics: map[string]float64{"auc": 0.77 + 0.01*math.Sin(float64(i)), "log_loss": 0.113}}
 		if i > 2 {
-			v.Params = []page.Pair{{Name: "num_leaves", Text: fmt.Sprint(20 + i)}, {Name: "learning_rate", Text: "0.05"}}
+			v.Params = []page.Pair{{Name: "num_leaves", Text: fmt.Sprint(20 + i)},
+				{Name: "learning_rate", Text: "0.05"}}
 		}
 		m.Versions = append(m.Versions, v)
 		if i < n {
-			m.Moves = append(m.Moves, page.Move{Alias: "champion", Kind: "promoted", By: "aggregator", Why: "better", From: i - 1, To: i, At: at})
+			m.Moves = append(m.Moves, page.Move{Alias: "champion", Kind: "promoted", By: "aggregator", Why: "better",
+				From: i - 1, To: i, At: at})
 		}
 	}
 	m.Versions[n-2].Tag = "champion"
-	m.Moves = append(m.Moves, page.Move{Alias: "canary", Kind: "promoted", By: "ana", Why: "try it", To: n, At: first.AddDate(0, 0, n)})
+	m.Moves = append(m.Moves, page.Move{Alias: "canary", Kind: "promoted", By: "ana", Why: "try it", To: n,
+		At: first.AddDate(0, 0, n)})
 	for i := range 3 {
 		e := page.Effect{Feature: m.Features[i].Feature}
 		for row := range 120 {
@@ -51,7 +59,8 @@ func grown(n int) []plot.Node {
 		nodes[i].Text, nodes[i].Yes, nodes[i].No = fmt.Sprintf("feature_%d ≤ %d", i%5, i), len(nodes), len(nodes)+1
 		for k := range 2 {
 			v := 0.02 * math.Sin(float64(3*i+k))
-			nodes = append(nodes, plot.Node{Text: plot.Plain.Format(v), Yes: -1, No: -1, Share: nodes[i].Share * []float64{0.7, 0.3}[k], Value: v})
+			nodes = append(nodes, plot.Node{Text: plot.Plain.Format(v), Yes: -1, No: -1,
+				Share: nodes[i].Share * []float64{0.7, 0.3}[k], Value: v})
 		}
 	}
 	return nodes
@@ -68,7 +77,8 @@ func TestModelPage(t *testing.T) {
 
 // A tree whose nodes lead back to each other, as no model has, is drawn all the same.
 func TestTreeInACircle(t *testing.T) {
-	c := (&plot.Tree{Chart: plot.Chart{ID: "tree"}, Nodes: []plot.Node{{Text: "a", Yes: 1, No: 0}, {Text: "b", Yes: 0, No: 7}}}).Draw()
+	c := (&plot.Tree{Chart: plot.Chart{ID: "tree"}, Nodes: []plot.Node{{Text: "a", Yes: 1, No: 0},
+		{Text: "b", Yes: 0, No: 7}}}).Draw()
 	if len(c.Marks) == 0 || len(c.Marks) > 10 {
 		t.Errorf("%d marks", len(c.Marks))
 	}
@@ -76,8 +86,10 @@ func TestTreeInACircle(t *testing.T) {
 
 func TestIndexPage(t *testing.T) {
 	view := func() writer {
-		return &page.Index{Sweeps: []page.IndexSweep{{ID: "night-1", Dataset: "clicks@1", Model: "ctr", State: "winner", Planned: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), Trials: 50, Version: 3}}, More: 2,
-			Datasets: []page.IndexDataset{{Name: "clicks", Versions: 30}}, Models: []page.IndexModel{{Name: "ctr", Versions: 9, Champion: 8}}, Notes: []string{"a note"}}
+		return &page.Index{Sweeps: []page.IndexSweep{{ID: "night-1", Dataset: "clicks@1", Model: "ctr", State: "winner",
+			Planned: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), Trials: 50, Version: 3}}, More: 2,
+			Datasets: []page.IndexDataset{{Name: "clicks", Versions: 30}},
+			Models:   []page.IndexModel{{Name: "ctr", Versions: 9, Champion: 8}}, Notes: []string{"a note"}}
 	}
 	checkPages(t, map[string]writer{"some": view(), "empty": &page.Index{}})
 	hostilePages(t, view)

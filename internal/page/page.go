@@ -1,9 +1,11 @@
-// Package page makes the pages that people look at: a sweep, a model of the registry, a dataset, and what there is. A view goes in,
-// one self-contained HTML file comes out: drawings as SVG, one style sheet, one script, nothing from outside, and a content security
-// policy that lets nothing else in. The same view gives the same bytes, whether it is written to a file or served.
+// Package page makes the pages that people look at: a sweep, a model of the registry, a dataset, and what there is. A
+// view goes in, one self-contained HTML file comes out: drawings as SVG, one style sheet, one script, nothing from
+// outside, and a content security policy that lets nothing else in. The same view gives the same bytes, whether it is
+// written to a file or served.
 //
-// It reads nothing. Who fills a view (launcher/internal/report) reads the store; what this package adds is order, words and drawings.
-// All text in a view is foreign: of a view only a copy is used in which every text is cleaned, and templates escape it.
+// It reads nothing. Who fills a view (launcher/internal/report) reads the store; what this package adds is order, words
+// and drawings. All text in a view is foreign: of a view only a copy is used in which every text is cleaned, and
+// templates escape it.
 package page
 
 import (
@@ -31,14 +33,17 @@ var files embed.FS
 var (
 	style  = read("page.css")
 	script = dense(read("page.js"))
-	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "unit": format, "count": func(n int) float64 { return float64(n) }, "comma": func(n int) string { return humanize.Comma(int64(n)) }, "words": words}).ParseFS(files, "*.html"))
+	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "unit": format,
+		"count": func(n int) float64 { return float64(n) },
+		"comma": func(n int) string { return humanize.Comma(int64(n)) }, "words": words}).ParseFS(files, "*.html"))
 )
 
 // Style is the style sheet, for drawings that stand alone.
 func Style() string { return string(style) }
 
 // Policy is the content security policy of every page: its own style and script, and news from where it came.
-var Policy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; connect-src 'self'; base-uri 'none'; form-action 'none'",
+var Policy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; connect-src 'self'; base-uri 'none'; "+
+	"form-action 'none'",
 	hash(style), hash(script))
 
 func read(name string) []byte {
@@ -49,7 +54,8 @@ func read(name string) []byte {
 	return data
 }
 
-// dense is a script without indentation and lines of comment, which every page would carry. No text in it goes over lines.
+// dense is a script without indentation and lines of comment, which every page would carry. No text in it goes over
+// lines.
 func dense(script []byte) []byte {
 	return regexp.MustCompile(`(?m)^ *//.*\n|^ +`).ReplaceAll(script, nil)
 }
@@ -75,8 +81,10 @@ func write(w io.Writer, title, body string, view any, d *data) error {
 
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"+
-		"<meta http-equiv=\"Content-Security-Policy\" content=\"%s\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"+
-		"<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n%s%x\">\n<title>%s</title>\n<style>",
+		"<meta http-equiv=\"Content-Security-Policy\" content=\"%s\">\n<meta name=\"viewport\" "+
+		"content=\"width=device-width, initial-scale=1\">\n"+
+		"<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" "+
+		"content=\"no-referrer\">\n%s%x\">\n<title>%s</title>\n<style>",
 		html.EscapeString(Policy), versionMark, sha256.Sum256(content.Bytes()), html.EscapeString(title))
 	out.Write(style)
 	out.WriteString("</style>\n</head>\n<body>\n")
@@ -106,7 +114,8 @@ func when(t time.Time) template.HTML {
 		return "–"
 	}
 	t = t.UTC()
-	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s UTC</time>`, t.Format(time.RFC3339), t.Format("2006-01-02 15:04:05")))
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s UTC</time>`, t.Format(time.RFC3339),
+		t.Format("2006-01-02 15:04:05")))
 }
 
 // words is a name of a state or a verdict as text.

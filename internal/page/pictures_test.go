@@ -39,8 +39,10 @@ func TestPictures(t *testing.T) {
 		before        string // is done first
 	}{
 		{"sweep", sample(50), 1200, 760, false, "", ""},
-		{"sweep-leaderboard-dark", sample(50), 1200, 620, true, "board-h", `document.querySelector('[data-state="stopped early"]').click(); document.querySelectorAll('#board tbody tr:not(.off)')[2].click()`},
-		{"sweep-brush", sample(50), 1000, 620, false, "parallel", `location.hash = 'range=average_precision:0.75:1&range=learning_rate:0.3:0.8'`},
+		{"sweep-leaderboard-dark", sample(50), 1200, 620, true, "board-h",
+			`document.querySelector('[data-state="stopped early"]').click(); document.querySelectorAll('#board tbody tr:not(.off)')[2].click()`},
+		{"sweep-brush", sample(50), 1000, 620, false, "parallel",
+			`location.hash = 'range=average_precision:0.75:1&range=learning_rate:0.3:0.8'`},
 		{"sweep-curves-dark", sample(50), 1200, 600, true, "curves", ""},
 		{"sweep-machines", sample(50), 1200, 640, false, "gantt", ""},
 		{"sweep-phone-dark", sample(50), 390, 800, true, "objective-h", ""},
@@ -94,10 +96,12 @@ func shrink(t *testing.T, path string) int {
 		}
 	}
 	colours := slices.SortedFunc(maps.Keys(counts), func(a, b color.RGBA) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a.R, b.R), cmp.Compare(a.G, b.G), cmp.Compare(a.B, b.B))
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a.R, b.R), cmp.Compare(a.G, b.G),
+			cmp.Compare(a.B, b.B))
 	})
 	palette := color.Palette{color.RGBA{255, 255, 255, 255}}
-	for _, c := range colours { // one near another is left to it: of the shades of an edge a few are enough, and rare colours have a place
+	// one near another is left to it: of the shades of an edge a few are enough, and rare colours have a place
+	for _, c := range colours {
 		near := func(p color.Color) bool {
 			q := p.(color.RGBA)
 			return abs(int(c.R)-int(q.R))+abs(int(c.G)-int(q.G))+abs(int(c.B)-int(q.B)) < 28

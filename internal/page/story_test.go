@@ -33,12 +33,13 @@ func values(t *testing.T, text, column string) string {
 	return found[1]
 }
 
-// TestScoresOverWhatAllTrialsTook: what trials without a score cost is spent, too; trials of another sweep cost this one nothing; and a score that
-// is a mean is known when its last part is.
+// TestScoresOverWhatAllTrialsTook: what trials without a score cost is spent, too; trials of another sweep cost this
+// one nothing; and a score that is a mean is known when its last part is.
 func TestScoresOverWhatAllTrialsTook(t *testing.T) {
 	s := sample(1)
 	of := func(n int, score, cost float64, minutes int) page.Trial {
-		return page.Trial{Number: n, State: page.StateComplete, Score: score, Cost: cost, Seconds: 1, Private: math.NaN(), Ended: s.Planned.Add(time.Duration(minutes) * time.Minute)}
+		return page.Trial{Number: n, State: page.StateComplete, Score: score, Cost: cost, Seconds: 1,
+			Private: math.NaN(), Ended: s.Planned.Add(time.Duration(minutes) * time.Minute)}
 	}
 	s.Winner, s.Params, s.Attempts = nil, nil, nil
 	s.Trials = []page.Trial{of(0, 0.9, math.NaN(), 0), of(1, math.NaN(), 5, 1), of(2, 0.8, 1, 2), of(3, 0.7, 2, 3)}
@@ -46,7 +47,8 @@ func TestScoresOverWhatAllTrialsTook(t *testing.T) {
 	s.Trials[2].Known = s.Planned.Add(4 * time.Minute)
 
 	text := write(t, s)
-	for column, want := range map[string]string{"order": "1,4,3,null", "elapsed": "0,240,180,null", "spent": "0,8,7,null"} {
+	for column, want := range map[string]string{"order": "1,4,3,null", "elapsed": "0,240,180,null",
+		"spent": "0,8,7,null"} {
 		if got := values(t, text, column); got != want {
 			t.Errorf("by rank, the trials' %s is %s, expected %s", column, got, want)
 		}
@@ -84,7 +86,9 @@ func TestWhyATrialWasTried(t *testing.T) {
 		t.Error("where nothing decided there is a column of reasons to try")
 	}
 	s.Trials[1].Tried = "gp: expected improvement 0.2"
-	if text := write(t, s); !strings.Contains(text, head) || !strings.Contains(text, `<td class="r">gp: expected improvement 0.2</td></tr>`) || !strings.Contains(text, `"tried"`) {
+	if text := write(t, s); !strings.Contains(text, head) ||
+		!strings.Contains(text, `<td class="r">gp: expected improvement 0.2</td></tr>`) ||
+		!strings.Contains(text, `"tried"`) {
 		t.Error("why trial 1 was tried is not on the board and in its table")
 	}
 }
@@ -96,7 +100,8 @@ func TestCheckpointsOnTheGantt(t *testing.T) {
 	if got := marks(c, "saved"); got != 2 {
 		t.Errorf("%d checkpoints are marked as left, expected 2", got)
 	}
-	if text := write(t, s); strings.Count(values(t, text, "a-saved"), "yes") != 2 || !strings.Contains(values(t, text, "a-resumed"), "yes") {
+	if text := write(t, s); strings.Count(values(t, text, "a-saved"), "yes") != 2 ||
+		!strings.Contains(values(t, text, "a-resumed"), "yes") {
 		t.Error("the table of attempts does not say who left a checkpoint and who resumed from one")
 	}
 }
@@ -176,7 +181,8 @@ func TestABudgetFarAway(t *testing.T) {
 		x, xErr := strconv.ParseFloat(l.X, 64)
 		at, atErr := strconv.ParseFloat(line, 64)
 		if xErr != nil || atErr != nil || l.Class != "l" || x+60 > at {
-			t.Errorf("the total stands at %s as %q, the budget's line at %s; expected the total to end before it", l.X, l.Class, line)
+			t.Errorf("the total stands at %s as %q, the budget's line at %s; expected the total to end before it", l.X,
+				l.Class, line)
 		}
 		return
 	}

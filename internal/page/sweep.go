@@ -56,7 +56,8 @@ func (s *Sweep) Write(w io.Writer) error {
 // Charts are the page's drawings.
 func (s *Sweep) Charts() []*plot.Chart {
 	p := s.lay()
-	all := append([]*plot.Chart{p.Curves, p.WorthChart, p.Parallel, p.Importance, p.Rank, p.Gantt, p.Memory, p.Money}, p.Objective...)
+	all := append([]*plot.Chart{p.Curves, p.WorthChart, p.Parallel, p.Importance, p.Rank, p.Gantt, p.Memory, p.Money},
+		p.Objective...)
 	all = append(all, p.Won...)
 	return slices.DeleteFunc(append(all, p.Slices...), func(c *plot.Chart) bool { return c == nil })
 }
@@ -173,7 +174,8 @@ func (p *sweepPage) columns() {
 		add(d, paramKey(i), q.Name, plot.Plain, rows, func(t *Trial) any { return q.value(t.Values[i]) })
 	}
 
-	all := []string{"rank", "trial", "state", "score", "reason", "trees", "grown", "seconds", "cost", "attempts", "private", "ended"}
+	all := []string{"rank", "trial", "state", "score", "reason", "trees", "grown", "seconds", "cost", "attempts",
+		"private", "ended"}
 	all = append(all, p.goalColumns()...)
 	all = append(all, p.paramKeys()...)
 	if p.Decided() {
@@ -339,7 +341,8 @@ type head struct {
 
 // Heads are the leaderboard's columns.
 func (p *sweepPage) Heads() []head {
-	h := []head{{"rank", "rank", false}, {"trial", "trial", false}, {"state", "state", false}, {"score", p.Metric, true}, {"reason", "why it ended", false},
+	h := []head{{"rank", "rank", false}, {"trial", "trial", false}, {"state", "state", false},
+		{"score", p.Metric, true}, {"reason", "why it ended", false},
 		{"trees", "trees", true}, {"seconds", "training", true}}
 	if p.Priced() {
 		h = append(h, head{"cost", "cost", true})
@@ -411,7 +414,8 @@ func (p *sweepPage) facts() []Pair {
 		facts = append(facts, Pair{"best " + p.Metric, plot.Plain.Format(s[0].Score)})
 	}
 	if r := p.Rows["train"]; r > 0 {
-		facts = append(facts, Pair{"rows trained on", humanize.Comma(int64(r))}, Pair{"features", fmt.Sprint(p.Features)})
+		facts = append(facts, Pair{"rows trained on", humanize.Comma(int64(r))},
+			Pair{"features", fmt.Sprint(p.Features)})
 	}
 
 	if n := len(p.Sweep.Memory); n > 0 {

@@ -32,7 +32,9 @@ func (p *sweepPage) worthChart() *plot.Chart {
 	if w == nil {
 		return nil
 	}
-	c := plot.Ranges{Chart: plot.Chart{ID: "worths", Title: "What groups of columns are worth", W: 980}, X: plot.Axis{Label: "gain in " + p.Metric + "; right of the line the group helps"}, Line: 0, Room: 260, NoteRoom: 150}
+	c := plot.Ranges{Chart: plot.Chart{ID: "worths", Title: "What groups of columns are worth", W: 980},
+		X: plot.Axis{Label: "gain in " + p.Metric + "; right of the line the group helps"}, Line: 0, Room: 260,
+		NoteRoom: 150}
 	if !p.Maximize {
 		c.X.Label = "fall in " + p.Metric + "; right of the line the group helps"
 	}
@@ -58,8 +60,10 @@ func (p *sweepPage) worthChart() *plot.Chart {
 			note += ", step " + strconv.Itoa(g.Step)
 		}
 		if i < mostGroups && !math.IsNaN(g.Value) {
-			c.Rows = append(c.Rows, plot.Range{Label: g.Group, Note: note, Value: g.Value, Low: low, High: high, Before: math.NaN(),
-				Class: cmp.Or(map[bool]string{true: "good"}[sure && low > 0], map[bool]string{true: "bad"}[sure && high < 0], "open")})
+			c.Rows = append(c.Rows, plot.Range{Label: g.Group, Note: note, Value: g.Value, Low: low, High: high,
+				Before: math.NaN(),
+				Class: cmp.Or(map[bool]string{true: "good"}[sure && low > 0],
+					map[bool]string{true: "bad"}[sure && high < 0], "open")})
 		}
 	}
 	c.Summary = fmt.Sprintf("By how much %s is better with a group of columns than without it; %s.", p.Metric, w.How)
@@ -69,7 +73,8 @@ func (p *sweepPage) worthChart() *plot.Chart {
 	case len(helps) > 0:
 		c.Summary += fmt.Sprintf(" Beyond chance: %s.", list(helps))
 	}
-	c.Keys = []plot.Key{{Class: "dot key good", Label: "helps beyond chance"}, {Class: "dot key open", Label: "may be chance"}, {Class: "dot key bad", Label: "harms beyond chance"}}
+	c.Keys = []plot.Key{{Class: "dot key good", Label: "helps beyond chance"},
+		{Class: "dot key open", Label: "may be chance"}, {Class: "dot key bad", Label: "harms beyond chance"}}
 
 	add(p.data, "w-group", "group", plot.Plain, w.Groups, func(g Worth) any { return g.Group })
 	add(p.data, "w-columns", "columns", plot.Plain, w.Groups, func(g Worth) any { return g.Columns })

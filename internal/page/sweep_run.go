@@ -28,10 +28,12 @@ var endings = []struct{ end, class, label string }{
 
 // gantt draws which task worked on which trial when.
 func (p *sweepPage) gantt() *plot.Chart {
-	g := plot.Gantt{Chart: plot.Chart{ID: "gantt", Title: "Machines and slots", W: 980, H: 100}, X: plot.Axis{Label: "since the plan was written", Unit: plot.Seconds}}
+	g := plot.Gantt{Chart: plot.Chart{ID: "gantt", Title: "Machines and slots", W: 980, H: 100},
+		X: plot.Axis{Label: "since the plan was written", Unit: plot.Seconds}}
 	attempts := slices.Clone(p.Attempts)
 	slices.SortStableFunc(attempts, func(a, b Attempt) int {
-		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Task, b.Task), a.From.Compare(b.From), cmp.Compare(a.Trial, b.Trial))
+		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Task, b.Task),
+			a.From.Compare(b.From), cmp.Compare(a.Trial, b.Trial))
 	})
 
 	var names []string
@@ -53,7 +55,8 @@ func (p *sweepPage) gantt() *plot.Chart {
 			g.Rows = append(g.Rows, plot.GanttRow{Group: group, Label: "task " + strconv.Itoa(a.Task)})
 			hosts[a.Host] = true
 		}
-		s := plot.Span{Trial: a.Trial, Row: len(g.Rows) - 1, From: a.From.Sub(p.Planned).Seconds(), To: a.To.Sub(p.Planned).Seconds(), Class: "at a4", Text: "#" + strconv.Itoa(a.Trial)}
+		s := plot.Span{Trial: a.Trial, Row: len(g.Rows) - 1, From: a.From.Sub(p.Planned).Seconds(),
+			To: a.To.Sub(p.Planned).Seconds(), Class: "at a4", Text: "#" + strconv.Itoa(a.Trial)}
 		for _, e := range endings {
 			if e.end == a.End {
 				s.Class = "at " + e.class
@@ -72,7 +75,8 @@ func (p *sweepPage) gantt() *plot.Chart {
 
 	// A trial that was taken over leads from one attempt to the next.
 	byClaim := slices.Clone(attempts)
-	slices.SortStableFunc(byClaim, func(a, b Attempt) int { return cmp.Or(cmp.Compare(a.Trial, b.Trial), cmp.Compare(a.Claim, b.Claim)) })
+	slices.SortStableFunc(byClaim,
+		func(a, b Attempt) int { return cmp.Or(cmp.Compare(a.Trial, b.Trial), cmp.Compare(a.Claim, b.Claim)) })
 	for _, a := range byClaim {
 		here := spans[key{a.Trial, a.Claim}]
 		if before, ok := last[a.Trial]; ok {
@@ -85,8 +89,11 @@ func (p *sweepPage) gantt() *plot.Chart {
 	if n := counts["paused"]; n > 0 {
 		paused = fmt.Sprintf(" %d paused it at a rung,", n)
 	}
-	g.Summary = fmt.Sprintf("%s on %s; %d were told to stop and released their trial,%s %d were lost and taken over, %d are silent. A dashed line leads to the attempt that took a trial over; a dot at the end of an attempt marks a checkpoint that it left, one at the beginning that it resumed from one.",
-		english.Plural(len(attempts), "attempt", ""), english.Plural(len(hosts), "machine", ""), counts["released"], paused, counts["lost"], counts["silent"])
+	g.Summary = fmt.Sprintf("%s on %s; %d were told to stop and released their trial,%s %d were lost and taken "+
+		"over, %d are silent. A dashed line leads to the attempt that took a trial over; a dot at the end of an "+
+		"attempt marks a checkpoint that it left, one at the beginning that it resumed from one.",
+		english.Plural(len(attempts), "attempt", ""), english.Plural(len(hosts), "machine", ""), counts["released"],
+		paused, counts["lost"], counts["silent"])
 	for _, e := range endings {
 		if counts[e.end] > 0 {
 			g.Keys = append(g.Keys, plot.Key{Class: "at key " + e.class, Label: e.label})
@@ -101,10 +108,12 @@ func (p *sweepPage) gantt() *plot.Chart {
 	add(p.data, "a-to", "to", plot.Plain, attempts, func(a Attempt) any { return a.To })
 	add(p.data, "a-end", "how it ended", plot.Plain, attempts, func(a Attempt) any { return a.End })
 	add(p.data, "a-trees", "trees", plot.Plain, attempts, func(a Attempt) any { return a.Trees })
-	add(p.data, "a-resumed", "resumed from a checkpoint", plot.Plain, attempts, func(a Attempt) any { return yes(a.Resumed) })
+	add(p.data, "a-resumed", "resumed from a checkpoint", plot.Plain, attempts,
+		func(a Attempt) any { return yes(a.Resumed) })
 	add(p.data, "a-saved", "left a checkpoint", plot.Plain, attempts, func(a Attempt) any { return yes(a.Saved) })
 	add(p.data, "a-cost", "cost", plot.USD, attempts, func(a Attempt) any { return a.Cost })
-	p.data.table("gantt", g.Title, "a-host", "a-task", "a-trial", "a-claim", "a-from", "a-to", "a-end", "a-trees", "a-resumed", "a-saved", "a-cost")
+	p.data.table("gantt", g.Title, "a-host", "a-task", "a-trial", "a-claim", "a-from", "a-to", "a-end", "a-trees",
+		"a-resumed", "a-saved", "a-cost")
 	return g.Draw()
 }
 
@@ -118,7 +127,8 @@ func yes(is bool) string {
 
 // memory draws what each machine held: the table once, and what each task needs for itself.
 func (p *sweepPage) memory() *plot.Chart {
-	c := plot.Bars{Chart: plot.Chart{ID: "memory", Title: "Memory by machine", W: 460}, X: plot.Axis{Unit: plot.Bytes, Label: "at the peak"}, Room: 130}
+	c := plot.Bars{Chart: plot.Chart{ID: "memory", Title: "Memory by machine", W: 460},
+		X: plot.Axis{Unit: plot.Bytes, Label: "at the peak"}, Room: 130}
 	var names []string
 	for _, m := range p.Sweep.Memory {
 		names = append(names, m.Host)
@@ -127,17 +137,21 @@ func (p *sweepPage) memory() *plot.Chart {
 
 	var shared, apart float64
 	for _, m := range p.Sweep.Memory {
-		c.Bars = append(c.Bars, plot.Bar{Label: short.of(m.Host), Parts: []plot.Part{{Class: "bar shared", Value: m.Shared}, {Class: "bar private", Value: m.Private}},
-			Note: fmt.Sprintf("%s, %d tasks", plot.Bytes.Format(m.Shared+m.Private), m.Tasks)})
+		c.Bars = append(c.Bars,
+			plot.Bar{Label: short.of(m.Host), Parts: []plot.Part{{Class: "bar shared", Value: m.Shared},
+				{Class: "bar private", Value: m.Private}},
+				Note: fmt.Sprintf("%s, %d tasks", plot.Bytes.Format(m.Shared+m.Private), m.Tasks)})
 		shared += m.Shared + m.Private
 		apart += m.Apart
 	}
 	c.Summary = "No trial has reported its memory yet."
 	if shared > 0 {
-		c.Summary = fmt.Sprintf("The table is mapped once per machine and shared by its tasks. All machines together held %s; with a copy of the table per task it would be %s.",
+		c.Summary = fmt.Sprintf("The table is mapped once per machine and shared by its tasks. All machines "+
+			"together held %s; with a copy of the table per task it would be %s.",
 			plot.Bytes.Format(shared), plot.Bytes.Format(apart))
 	}
-	c.Keys = []plot.Key{{Class: "bar key shared", Label: "table, shared"}, {Class: "bar key private", Label: "tasks, private"}}
+	c.Keys = []plot.Key{{Class: "bar key shared", Label: "table, shared"},
+		{Class: "bar key private", Label: "tasks, private"}}
 	add(p.data, "m-host", "machine", plot.Plain, p.Sweep.Memory, func(m Memory) any { return m.Host })
 	add(p.data, "m-shared", "shared", plot.Bytes, p.Sweep.Memory, func(m Memory) any { return m.Shared })
 	add(p.data, "m-private", "private", plot.Bytes, p.Sweep.Memory, func(m Memory) any { return m.Private })
@@ -159,9 +173,11 @@ func (p *sweepPage) money() *plot.Chart {
 	if m == nil {
 		return nil
 	}
-	c := plot.Bars{Chart: plot.Chart{ID: "money", Title: "Cost", W: 460}, X: plot.Axis{Unit: plot.USD, Label: "USD"}, Room: 150}
+	c := plot.Bars{Chart: plot.Chart{ID: "money", Title: "Cost", W: 460}, X: plot.Axis{Unit: plot.USD, Label: "USD"},
+		Room: 150}
 	rows := []spending{
-		{"trials with a model", "m0", m.Useful}, {"trials without", "m1", m.Stopped}, {"work lost", "m2", m.Lost}, {"machines starting", "m3", m.Lead}, {"idle slots", "m4", m.Idle},
+		{"trials with a model", "m0", m.Useful}, {"trials without", "m1", m.Stopped}, {"work lost", "m2", m.Lost},
+		{"machines starting", "m3", m.Lead}, {"idle slots", "m4", m.Idle},
 		{"total", "m5", m.Total},
 	}
 	if m.Quote > 0 {
@@ -171,7 +187,8 @@ func (p *sweepPage) money() *plot.Chart {
 		rows = append(rows, spending{"saved by stopping early", "m7", m.Saved})
 	}
 	for _, r := range rows {
-		b := plot.Bar{Label: r.name, Parts: []plot.Part{{Class: "bar " + r.class, Value: r.value}}, Note: plot.USD.Format(r.value)}
+		b := plot.Bar{Label: r.name, Parts: []plot.Part{{Class: "bar " + r.class, Value: r.value}},
+			Note: plot.USD.Format(r.value)}
 		if r.name == "total" {
 			b.Limit = m.Budget
 		}
@@ -182,17 +199,21 @@ func (p *sweepPage) money() *plot.Chart {
 
 	switch {
 	case !m.Known:
-		c.Summary = fmt.Sprintf("No price is known for these machines. They ran for %s.", plot.Seconds.Format(3600*m.MachineHours))
+		c.Summary = fmt.Sprintf("No price is known for these machines. They ran for %s.",
+			plot.Seconds.Format(3600*m.MachineHours))
 	default:
-		c.Summary = fmt.Sprintf("%s for %s of machine time.", plot.USD.Format(m.Total), plot.Seconds.Format(3600*m.MachineHours))
+		c.Summary = fmt.Sprintf("%s for %s of machine time.", plot.USD.Format(m.Total),
+			plot.Seconds.Format(3600*m.MachineHours))
 		if m.Quote > 0 {
-			c.Summary += fmt.Sprintf(" The quote before was %s (%s to %s).", plot.USD.Format(m.Quote), plot.USD.Format(m.QuoteLow), plot.USD.Format(m.QuoteHigh))
+			c.Summary += fmt.Sprintf(" The quote before was %s (%s to %s).", plot.USD.Format(m.Quote),
+				plot.USD.Format(m.QuoteLow), plot.USD.Format(m.QuoteHigh))
 		}
 		if m.Budget > 0 {
 			c.Summary += fmt.Sprintf(" The budget, the line across the total, is %s.", plot.USD.Format(m.Budget))
 		}
 		if m.Saved > 0 {
-			c.Summary += " The saving by stopping early is estimated from the trials' own pace, up to their maximum number of trees."
+			c.Summary += " The saving by stopping early is estimated from the trials' own pace, up to their maximum " +
+				"number of trees."
 		}
 	}
 	add(p.data, "c-name", "what", plot.Plain, rows, func(r spending) any { return r.name })
@@ -209,7 +230,8 @@ type winnerCharts struct {
 
 // all are those that there are.
 func (c *winnerCharts) all() []*plot.Chart {
-	return slices.DeleteFunc([]*plot.Chart{c.Rivals, c.Reliable, c.Gain, c.Lift, c.Segments, c.Measures, c.Features}, func(c *plot.Chart) bool { return c == nil })
+	return slices.DeleteFunc([]*plot.Chart{c.Rivals, c.Reliable, c.Gain, c.Lift, c.Segments, c.Measures, c.Features},
+		func(c *plot.Chart) bool { return c == nil })
 }
 
 // winner draws what the winner is made of, what calibrating did, and how sure all of it is.
@@ -238,13 +260,15 @@ func (p *sweepPage) winner() (c winnerCharts) {
 
 // calibrationChart draws what calibrating did to each metric that it may change, as a share of what it was before.
 func calibrationChart(w *Winner) *plot.Chart {
-	c := plot.Bars{Chart: plot.Chart{ID: "measures", Title: "Calibration on test rows", W: 460}, X: plot.Axis{Unit: plot.Percent, Label: "after, as a share of before; lower is better", High: 2}, Room: 90}
+	c := plot.Bars{Chart: plot.Chart{ID: "measures", Title: "Calibration on test rows", W: 460},
+		X: plot.Axis{Unit: plot.Percent, Label: "after, as a share of before; lower is better", High: 2}, Room: 90}
 	for _, m := range w.Measures {
 		if math.IsNaN(m.Before) || math.IsNaN(m.After) || m.Before <= 0 {
 			continue
 		}
-		c.Bars = append(c.Bars, plot.Bar{Label: m.Name, Parts: []plot.Part{{Class: "bar", Value: m.After / m.Before}}, Limit: 1,
-			Note: plot.Plain.Format(m.Before) + " → " + plot.Plain.Format(m.After)})
+		c.Bars = append(c.Bars, plot.Bar{Label: m.Name, Parts: []plot.Part{{Class: "bar", Value: m.After / m.Before}},
+			Limit: 1,
+			Note:  plot.Plain.Format(m.Before) + " → " + plot.Plain.Format(m.After)})
 	}
 	if len(c.Bars) == 0 {
 		return nil
@@ -265,10 +289,12 @@ func featureChart(d *data, features []Importance) *plot.Chart {
 		return nil
 	}
 
-	c := plot.Bars{Chart: plot.Chart{ID: "features", Title: "Feature importance", W: 460}, X: plot.Axis{Unit: plot.Percent, Label: "share of the gain of all splits"}, Room: 180}
+	c := plot.Bars{Chart: plot.Chart{ID: "features", Title: "Feature importance", W: 460},
+		X: plot.Axis{Unit: plot.Percent, Label: "share of the gain of all splits"}, Room: 180}
 	for i, f := range features {
 		if i < mostFeatures && f.Splits > 0 {
-			c.Bars = append(c.Bars, plot.Bar{Label: f.Feature, Parts: []plot.Part{{Class: "bar", Value: f.Gain}}, Note: plot.Percent.Format(f.Gain) + ", " + strconv.Itoa(f.Splits) + " splits"})
+			c.Bars = append(c.Bars, plot.Bar{Label: f.Feature, Parts: []plot.Part{{Class: "bar", Value: f.Gain}},
+				Note: plot.Percent.Format(f.Gain) + ", " + strconv.Itoa(f.Splits) + " splits"})
 		}
 	}
 
@@ -278,7 +304,8 @@ func featureChart(d *data, features []Importance) *plot.Chart {
 			used++
 		}
 	}
-	c.Summary = fmt.Sprintf("%d of %d features are used; %s contributes most.", used, len(features), features[0].Feature)
+	c.Summary = fmt.Sprintf("%d of %d features are used; %s contributes most.", used, len(features),
+		features[0].Feature)
 
 	add(d, "f-name", "feature", plot.Plain, features, func(f Importance) any { return f.Feature })
 	add(d, "f-gain", "share of gain", plot.Percent, features, func(f Importance) any { return f.Gain })

@@ -20,11 +20,12 @@ func (t *Trial) known() time.Time {
 	return t.Ended
 }
 
-// objective draws the scores over the trials in the order in which they ended, over time and over money. Trials without a score count and
-// cost, too.
+// objective draws the scores over the trials in the order in which they ended, over time and over money. Trials without
+// a score count and cost, too.
 func (p *sweepPage) objective() []*plot.Chart {
 	all := slices.DeleteFunc(slices.Clone(p.Ranked), func(t *Trial) bool { return t.Ended.IsZero() })
-	slices.SortStableFunc(all, func(a, b *Trial) int { return cmp.Or(a.known().Compare(b.known()), cmp.Compare(a.Number, b.Number)) })
+	slices.SortStableFunc(all,
+		func(a, b *Trial) int { return cmp.Or(a.known().Compare(b.known()), cmp.Compare(a.Number, b.Number)) })
 	order, elapsed, spent := map[int]float64{}, map[int]float64{}, map[int]float64{}
 	var ended []*Trial
 	sum := 0.0
@@ -50,7 +51,8 @@ func (p *sweepPage) objective() []*plot.Chart {
 	add(p.data, "spent", "cost of trials ended by then", plot.USD, p.Ranked, of(spent))
 
 	draw := func(id, title, column string, x plot.Axis, along map[int]float64) *plot.Chart {
-		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: title, W: 420, H: 250, Summary: p.best()}, X: x, Y: plot.Axis{Label: p.Metric}, Best: p.sign()}
+		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: title, W: 420, H: 250, Summary: p.best()}, X: x,
+			Y: plot.Axis{Label: p.Metric}, Best: p.sign()}
 		for _, t := range ended {
 			c.Points = append(c.Points, plot.Point{Trial: t.Number, X: along[t.Number], Y: t.Score, Class: t.Class()})
 		}
@@ -60,10 +62,12 @@ func (p *sweepPage) objective() []*plot.Chart {
 	}
 	charts := []*plot.Chart{
 		draw("objective-trials", "Score by trial", "order", plot.Axis{Label: "trials ended", Whole: true}, order),
-		draw("objective-time", "Score over time", "elapsed", plot.Axis{Label: "since the plan was written", Unit: plot.Seconds}, elapsed),
+		draw("objective-time", "Score over time", "elapsed", plot.Axis{Label: "since the plan was written",
+			Unit: plot.Seconds}, elapsed),
 	}
 	if p.Sweep.Money != nil && p.Sweep.Money.Known {
-		charts = append(charts, draw("objective-cost", "Score over cost", "spent", plot.Axis{Label: "cost of trials that have ended", Unit: plot.USD}, spent))
+		charts = append(charts, draw("objective-cost", "Score over cost", "spent",
+			plot.Axis{Label: "cost of trials that have ended", Unit: plot.USD}, spent))
 	}
 	if len(p.Goals) > 0 {
 		return append(charts, p.fronts()...)
@@ -85,7 +89,8 @@ func (p *sweepPage) fronts() []*plot.Chart {
 }
 
 func (p *sweepPage) frontOver(id string, g int, goal Goal) *plot.Chart {
-	c := plot.Scatter{Chart: plot.Chart{ID: id, Title: p.Metric + " by " + goal.Name, W: 420, H: 250}, X: plot.Axis{Label: goal.Name, Unit: goal.Unit}, Y: plot.Axis{Label: p.Metric}}
+	c := plot.Scatter{Chart: plot.Chart{ID: id, Title: p.Metric + " by " + goal.Name, W: 420, H: 250},
+		X: plot.Axis{Label: goal.Name, Unit: goal.Unit}, Y: plot.Axis{Label: p.Metric}}
 	if len(p.Goals) == 2 && !goal.Maximize { // then the front is what is best so far from the left
 		c.Best = p.sign()
 		c.Keys = append(c.Keys, plot.Key{Class: "best", Label: "front"})
@@ -111,7 +116,8 @@ func (p *sweepPage) frontOver(id string, g int, goal Goal) *plot.Chart {
 	if len(front) > 0 {
 		c.Summary = fmt.Sprintf("No other trial is better in all objectives than %s.", list(front))
 	}
-	c.Keys = append(c.Keys, plot.Key{Class: "s0 key", Label: "trial"}, plot.Key{Class: "ring key", Label: "on the front of all objectives"})
+	c.Keys = append(c.Keys, plot.Key{Class: "s0 key", Label: "trial"},
+		plot.Key{Class: "ring key", Label: "on the front of all objectives"})
 	p.data.table(c.ID, c.Title, append(append([]string{"trial", "score"}, p.goalKeys()...), "front", "state")...)
 	return c.Draw()
 }
@@ -140,13 +146,15 @@ func (p *sweepPage) goalColumns() []string {
 			return t.Goals[g]
 		})
 	}
-	add(p.data, "front", "front", plot.Plain, p.Ranked, func(t *Trial) any { return map[bool]string{true: "front"}[t.Front] })
+	add(p.data, "front", "front", plot.Plain, p.Ranked,
+		func(t *Trial) any { return map[bool]string{true: "front"}[t.Front] })
 	return append(p.goalKeys(), "front")
 }
 
 // pareto draws the score over what training took. The line is of the trials that no other beats in both.
 func (p *sweepPage) pareto() *plot.Chart {
-	c := plot.Scatter{Chart: plot.Chart{ID: "pareto", Title: "Score by training time", W: 420, H: 250}, X: plot.Axis{Label: "training", Unit: plot.Seconds, Log: true}, Y: plot.Axis{Label: p.Metric}, Best: p.sign()}
+	c := plot.Scatter{Chart: plot.Chart{ID: "pareto", Title: "Score by training time", W: 420, H: 250},
+		X: plot.Axis{Label: "training", Unit: plot.Seconds, Log: true}, Y: plot.Axis{Label: p.Metric}, Best: p.sign()}
 	byTime := slices.Clone(p.scored()) // best first
 	slices.SortStableFunc(byTime, func(a, b *Trial) int { return cmp.Compare(a.Seconds, b.Seconds) })
 
@@ -206,10 +214,12 @@ func (p *sweepPage) curves() *plot.Chart {
 	}
 	c.Y.Low, c.Y.High = p.window(with)
 
-	c.Summary = fmt.Sprintf("%d curves of at most %d points each; the best %d are highlighted, with a dot at the iteration that was scored. %d ended early.",
+	c.Summary = fmt.Sprintf("%d curves of at most %d points each; the best %d are highlighted, with a dot at the "+
+		"iteration that was scored. %d ended early.",
 		len(with), keep, min(topCurves, len(p.scored())), early)
 	for i, t := range p.scored()[:min(topCurves, len(p.scored()))] {
-		c.Keys = append(c.Keys, plot.Key{Class: "curve k k" + strconv.Itoa(i+1), Label: fmt.Sprintf("%d: trial %d", i+1, t.Number)})
+		c.Keys = append(c.Keys, plot.Key{Class: "curve k k" + strconv.Itoa(i+1),
+			Label: fmt.Sprintf("%d: trial %d", i+1, t.Number)})
 	}
 	c.Keys = append(c.Keys, plot.Key{Class: "curve", Label: "others"})
 	p.data.Curves = kept
@@ -217,7 +227,8 @@ func (p *sweepPage) curves() *plot.Chart {
 	return c.Draw()
 }
 
-// window is the range of scores that is worth seeing: the worst of the first trees would press everything else together.
+// window is the range of scores that is worth seeing: the worst of the first trees would press everything else
+// together.
 func (p *sweepPage) window(trials []*Trial) (low, high float64) {
 	var all []float64
 	for _, t := range trials {
@@ -246,7 +257,8 @@ func nums(values []float64) []num {
 
 // importance draws how much each parameter has to do with a good score.
 func (p *sweepPage) importance() *plot.Chart {
-	c := plot.Bars{Chart: plot.Chart{ID: "importance", Title: "Parameter importance", W: 460}, X: plot.Axis{Unit: plot.Percent, Label: "share of importance"}, Room: 160}
+	c := plot.Bars{Chart: plot.Chart{ID: "importance", Title: "Parameter importance", W: 460},
+		X: plot.Axis{Unit: plot.Percent, Label: "share of importance"}, Room: 160}
 	c.X.High = importanceWidth(p.weights)
 	var above []string
 	for _, w := range p.weights {
@@ -256,23 +268,29 @@ func (p *sweepPage) importance() *plot.Chart {
 		} else {
 			above = append(above, w.Name)
 		}
-		c.Bars = append(c.Bars, plot.Bar{Label: w.Name, Parts: []plot.Part{{Class: kind, Value: w.Share}}, Limit: w.Chance, Note: plot.Percent.Format(math.Round(1000*w.Share) / 1000)})
+		c.Bars = append(c.Bars, plot.Bar{Label: w.Name, Parts: []plot.Part{{Class: kind, Value: w.Share}},
+			Limit: w.Chance, Note: plot.Percent.Format(math.Round(1000*w.Share) / 1000)})
 	}
 
 	switch {
 	case len(p.scored()) < search.FewestForImportance:
-		c.Summary = fmt.Sprintf("Too few trials have a score to tell which parameters matter: %d, and it takes %d.", len(p.scored()), search.FewestForImportance)
+		c.Summary = fmt.Sprintf("Too few trials have a score to tell which parameters matter: %d, and it takes %d.",
+			len(p.scored()), search.FewestForImportance)
 	case len(p.weights) == 0:
 		c.Summary = "The best trials are not spread differently along any parameter than by chance."
 	case len(above) == 0:
-		c.Summary = "How differently the best trials are spread along each parameter (PED-ANOVA), minus the average effect of chance. No parameter is above what chance exceeds in one of twenty draws (the line)."
+		c.Summary = "How differently the best trials are spread along each parameter (PED-ANOVA), minus the average " +
+			"effect of chance. No parameter is above what chance exceeds in one of twenty draws (the line)."
 	default:
-		c.Summary = fmt.Sprintf("How differently the best trials are spread along each parameter (PED-ANOVA), minus the average effect of chance. Above what chance exceeds in one of twenty draws (the line): %s.", list(above))
+		c.Summary = fmt.Sprintf("How differently the best trials are spread along each parameter (PED-ANOVA), minus "+
+			"the average effect of chance. Above what chance exceeds in one of twenty draws (the line): %s.",
+			list(above))
 	}
 
 	add(p.data, "i-name", "parameter", plot.Plain, p.weights, func(w weight) any { return w.Name })
 	add(p.data, "i-share", "importance", plot.Percent, p.weights, func(w weight) any { return w.Share })
-	add(p.data, "i-chance", "exceeded by chance once in 20", plot.Percent, p.weights, func(w weight) any { return w.Chance })
+	add(p.data, "i-chance", "exceeded by chance once in 20", plot.Percent, p.weights,
+		func(w weight) any { return w.Chance })
 	p.data.table("importance", c.Title, "i-name", "i-share", "i-chance")
 	return c.Draw()
 }
@@ -296,14 +314,17 @@ func (p *sweepPage) parallel() *plot.Chart {
 		}
 		c.Lines = append(c.Lines, plot.ParallelLine{Trial: l.Trial, Class: l.Class, Values: append(l.Values, t.Score)})
 	}
-	c.Summary = "One line per trial, through its parameters (the most important on the left) to its score; brighter is better. " +
-		"Drag along an axis, or move its two handles with the arrow keys, to keep only the trials in that range. A line below an axis has no such parameter, or no score."
+	c.Summary = "One line per trial, through its parameters (the most important on the left) to its score; brighter " +
+		"is better. " +
+		"Drag along an axis, or move its two handles with the arrow keys, to keep only the trials in that range. A " +
+		"line below an axis has no such parameter, or no score."
 	c.Keys = qualityKeys()
 	p.data.table("parallel", c.Title, append([]string{"trial", "score", "state"}, p.paramKeys()...)...)
 	return c.Draw()
 }
 
-// importanceWidth is how far the axis of importances goes: to the greatest, with room for its number. What chance does may lie beyond.
+// importanceWidth is how far the axis of importances goes: to the greatest, with room for its number. What chance does
+// may lie beyond.
 func importanceWidth(weights []weight) float64 {
 	most := 0.0
 	for _, w := range weights {
@@ -313,7 +334,8 @@ func importanceWidth(weights []weight) float64 {
 }
 
 func qualityKeys() []plot.Key {
-	return []plot.Key{{Class: "pl q7", Label: "best eighth"}, {Class: "pl q5", Label: ""}, {Class: "pl q3", Label: ""}, {Class: "pl q1", Label: ""}, {Class: "pl q0", Label: "worst eighth"}, {Class: "pl q", Label: "no score"}}
+	return []plot.Key{{Class: "pl q7", Label: "best eighth"}, {Class: "pl q5", Label: ""}, {Class: "pl q3", Label: ""},
+		{Class: "pl q1", Label: ""}, {Class: "pl q0", Label: "worst eighth"}, {Class: "pl q", Label: "no score"}}
 }
 
 // pairRank draws the trials by the two most important parameters.
@@ -323,15 +345,20 @@ func (p *sweepPage) pairRank() *plot.Chart {
 	}
 	order := p.byWeight()
 	a, b := order[0], order[1]
-	c := plot.Scatter{Chart: plot.Chart{ID: "rank", Title: "Rank by two parameters", W: 460, H: 330}, X: p.Params[a].axis(), Y: p.Params[b].axis()}
+	c := plot.Scatter{Chart: plot.Chart{ID: "rank", Title: "Rank by two parameters", W: 460, H: 330},
+		X: p.Params[a].axis(), Y: p.Params[b].axis()}
 	for _, t := range slices.Backward(p.scored()) {
-		c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Values[a], Y: t.Values[b], Class: "rk " + p.quality(t)})
+		c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Values[a], Y: t.Values[b], Class: "rk " +
+			p.quality(t)})
 	}
-	c.Summary = fmt.Sprintf("Every trial by %s and %s, the two most important parameters; brighter is a better rank.", p.Params[a].Name, p.Params[b].Name)
+	c.Summary = fmt.Sprintf("Every trial by %s and %s, the two most important parameters; brighter is a better rank.",
+		p.Params[a].Name, p.Params[b].Name)
 	if len(p.weights) == 0 {
-		c.Summary = fmt.Sprintf("Every trial by %s and %s; brighter is a better rank.", p.Params[a].Name, p.Params[b].Name)
+		c.Summary = fmt.Sprintf("Every trial by %s and %s; brighter is a better rank.", p.Params[a].Name,
+			p.Params[b].Name)
 	}
-	c.Keys = []plot.Key{{Class: "rk key q7", Label: "best eighth"}, {Class: "rk key q4", Label: ""}, {Class: "rk key q0", Label: "worst eighth"}}
+	c.Keys = []plot.Key{{Class: "rk key q7", Label: "best eighth"}, {Class: "rk key q4", Label: ""},
+		{Class: "rk key q0", Label: "worst eighth"}}
 	p.data.table("rank", c.Title, "trial", paramKey(a), paramKey(b), "rank", "score")
 	return c.Draw()
 }
@@ -344,7 +371,8 @@ func (p *sweepPage) slices() []*plot.Chart {
 	for _, i := range p.byWeight() {
 		q := &p.Params[i]
 		id := "slice-" + strconv.Itoa(i)
-		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: q.Name, W: 300, H: 200}, X: q.axis(), Y: plot.Axis{Label: p.Metric}}
+		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: q.Name, W: 300, H: 200}, X: q.axis(),
+			Y: plot.Axis{Label: p.Metric}}
 		c.X.Label = ""
 
 		for _, t := range slices.Backward(scored) {

@@ -24,13 +24,17 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// sample is a sweep of n trials as it may look in the middle of things: every state, every way in which an attempt ends.
+// sample is a sweep of n trials as it may look in the middle of things: every state, every way in which an attempt
+// ends.
 func sample(n int) *page.Sweep {
 	rng := rand.New(rand.NewPCG(1, uint64(n)))
 	planned := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
-	s := &page.Sweep{ID: "night-ctr-1a2b3c4d", Model: "ctr", Dataset: "clicks@0123456789abcdef", Objective: "binary", Metric: "average_precision", Version: "v1",
-		Maximize: true, State: "winner", Planned: planned, AsOf: planned.Add(time.Hour), Features: 23, Rows: map[string]int{"train": 200000},
-		Params: []page.Param{{Name: "extra_trees", Categories: []string{"false", "true"}}, {Name: "feature_fraction"}, {Name: "ignore_column", Categories: []string{"(none)", "name:*:count"}},
+	s := &page.Sweep{ID: "night-ctr-1a2b3c4d", Model: "ctr", Dataset: "clicks@0123456789abcdef", Objective: "binary",
+		Metric: "average_precision", Version: "v1",
+		Maximize: true, State: "winner", Planned: planned, AsOf: planned.Add(time.Hour), Features: 23,
+		Rows: map[string]int{"train": 200000},
+		Params: []page.Param{{Name: "extra_trees", Categories: []string{"false", "true"}}, {Name: "feature_fraction"},
+			{Name: "ignore_column", Categories: []string{"(none)", "name:*:count"}},
 			{Name: "lambda_l2", Log: true}, {Name: "learning_rate", Log: true}, {Name: "num_leaves", Log: true}}}
 	for i := range n {
 		s.Trials = append(s.Trials, trialOf(rng, i, planned))
@@ -40,21 +44,32 @@ func sample(n int) *page.Sweep {
 	for i := range n {
 		from := planned.Add(time.Duration(i/4) * time.Minute)
 		end := ends[i%len(ends)]
-		s.Attempts = append(s.Attempts, page.Attempt{Trial: i, Task: i % 4, Host: fmt.Sprint("vm-", i%4/2), From: from, To: from.Add(50 * time.Second), End: end, Trees: i, Cost: 0.001, Saved: end == "released"})
+		s.Attempts = append(s.Attempts, page.Attempt{Trial: i, Task: i % 4, Host: fmt.Sprint("vm-", i%4/2), From: from,
+			To: from.Add(50 * time.Second), End: end, Trees: i, Cost: 0.001, Saved: end == "released"})
 		if end == "lost" || end == "released" {
-			s.Attempts = append(s.Attempts, page.Attempt{Trial: i, Claim: 1, Job: 1, Task: i % 2, Host: "vm-9", From: from.Add(2 * time.Minute), To: from.Add(3 * time.Minute), End: "finished", Trees: i, Cost: 0.002, Resumed: end == "released"})
+			s.Attempts = append(s.Attempts, page.Attempt{Trial: i, Claim: 1, Job: 1, Task: i % 2, Host: "vm-9",
+				From: from.Add(2 * time.Minute), To: from.Add(3 * time.Minute), End: "finished", Trees: i, Cost: 0.002,
+				Resumed: end == "released"})
 		}
 	}
-	s.Memory = []page.Memory{{Host: "vm-0", Shared: 3e8, Private: 2e8, Tasks: 2, Apart: 8e8}, {Host: "vm-1", Shared: 3e8, Private: 1e8, Tasks: 1, Apart: 4e8}}
-	s.Money = &page.Money{Known: true, Total: 1.5, Useful: 0.9, Stopped: 0.1, Lost: 0.2, Lead: 0.1, Idle: 0.2, Budget: 2, QuoteLow: 0.7, Quote: 1.2, QuoteHigh: 2.1, Saved: 0.4, MachineHours: 3, HoursTaken: 1.5}
-	s.Winner = &page.Winner{Outcome: "winner", Reason: "trial 0 has the highest average_precision", Trial: 0, Model: "ctr", Version: 3, At: s.AsOf,
-		Params: []page.Pair{{Name: "num_leaves", Text: "35"}}, Method: "platt", Because: "lowest log loss", Verified: "leaves agrees on 20861 rows",
-		Measures: []page.Measure{{Name: "auc", Valid: 0.76, Before: math.NaN(), After: math.NaN(), Test: 0.77}, {Name: "ece", Valid: 0.003, Before: 0.004, After: 0.002, Test: 0.002}},
+	s.Memory = []page.Memory{{Host: "vm-0", Shared: 3e8, Private: 2e8, Tasks: 2, Apart: 8e8},
+		{Host: "vm-1", Shared: 3e8, Private: 1e8, Tasks: 1, Apart: 4e8}}
+	s.Money = &page.Money{Known: true, Total: 1.5, Useful: 0.9, Stopped: 0.1, Lost: 0.2, Lead: 0.1, Idle: 0.2,
+		Budget: 2, QuoteLow: 0.7, Quote: 1.2, QuoteHigh: 2.1, Saved: 0.4, MachineHours: 3, HoursTaken: 1.5}
+	s.Winner = &page.Winner{Outcome: "winner", Reason: "trial 0 has the highest average_precision", Trial: 0,
+		Model: "ctr", Version: 3, At: s.AsOf,
+		Params: []page.Pair{{Name: "num_leaves", Text: "35"}}, Method: "platt", Because: "lowest log loss",
+		Verified: "leaves agrees on 20861 rows",
+		Measures: []page.Measure{{Name: "auc", Valid: 0.76, Before: math.NaN(), After: math.NaN(), Test: 0.77},
+			{Name: "ece", Valid: 0.003, Before: 0.004, After: 0.002, Test: 0.002}},
 		Rejected: []page.Pair{{Name: "4", Text: "trees <= 500 is not met"}},
-		Gate: &page.Gate{Passed: true, Promoted: true, Metric: "log_loss", Reason: "better by 0.0012", Champion: 2, Old: 0.114, New: 0.113, Rows: 20000,
-			Checks: []page.Check{{Name: "tonight", Reason: "better beyond chance", Passed: true, Value: 0.001, Low: 0.0004, High: 0.0016, Rows: 20000, New: 0.113, Old: 0.114}}},
-		Features: []page.Importance{{Feature: "country", Gain: 0.6, Splits: 100}, {Feature: "user_id_rate", Gain: 0.4, Splits: 50}, {Feature: "idle"}},
-		Tested:   tested()}
+		Gate: &page.Gate{Passed: true, Promoted: true, Metric: "log_loss", Reason: "better by 0.0012", Champion: 2,
+			Old: 0.114, New: 0.113, Rows: 20000,
+			Checks: []page.Check{{Name: "tonight", Reason: "better beyond chance", Passed: true, Value: 0.001,
+				Low: 0.0004, High: 0.0016, Rows: 20000, New: 0.113, Old: 0.114}}},
+		Features: []page.Importance{{Feature: "country", Gain: 0.6, Splits: 100},
+			{Feature: "user_id_rate", Gain: 0.4, Splits: 50}, {Feature: "idle"}},
+		Tested: tested()}
 	s.Trials[0].Highlight = true
 	return s
 }
@@ -62,15 +77,20 @@ func sample(n int) *page.Sweep {
 // tested are test rows of a model that predicts a little too much before calibration.
 func tested() *page.Tested {
 	t := &page.Tested{Calibrated: true, By: []string{"campaign", "placement"},
-		RunnerUp: &page.Rival{Name: "runner-up, trial 7", Metric: "average_precision", Rows: 20000, New: 0.12, Old: 0.119, Gain: 0.001, Low: -0.0004, High: 0.0024}}
+		RunnerUp: &page.Rival{Name: "runner-up, trial 7", Metric: "average_precision", Rows: 20000, New: 0.12,
+			Old: 0.119, Gain: 0.001, Low: -0.0004, High: 0.0024}}
 	for i := range 40 {
 		predicted := 0.004 * math.Exp(float64(i)/10)
-		t.Bins = append(t.Bins, metric.Bin{Rows: 2000, Weight: 2000, Positive: math.Round(2000*predicted + 3*float64(i%3)), Before: 2000 * 1.3 * predicted, After: 2000 * predicted})
+		t.Bins = append(t.Bins,
+			metric.Bin{Rows: 2000, Weight: 2000, Positive: math.Round(2000*predicted + 3*float64(i%3)),
+				Before: 2000 * 1.3 * predicted, After: 2000 * predicted})
 	}
 	for i := range 24 {
 		rows := 2000 / (i + 1)
-		t.Segments = append(t.Segments, page.Segment{Name: fmt.Sprintf("campaign %d, placement %c", 100+7*i%9, 'a'+rune(i%4)),
-			Bin: metric.Bin{Rows: rows, Weight: float64(rows), Positive: math.Round(0.03 * float64(rows)), Before: 0.036 * float64(rows) * (1 + 0.3*float64(i%3)), After: 0.031 * float64(rows)}})
+		t.Segments = append(t.Segments,
+			page.Segment{Name: fmt.Sprintf("campaign %d, placement %c", 100+7*i%9, 'a'+rune(i%4)),
+				Bin: metric.Bin{Rows: rows, Weight: float64(rows), Positive: math.Round(0.03 * float64(rows)),
+					Before: 0.036 * float64(rows) * (1 + 0.3*float64(i%3)), After: 0.031 * float64(rows)}})
 	}
 	t.Segments = append(t.Segments, page.Segment{Of: 12, Bin: metric.Bin{Rows: 90, Weight: 90, Before: 4, After: 2}})
 	return t
@@ -78,7 +98,8 @@ func tested() *page.Tested {
 
 // trialOf is one of a sample's trials.
 func trialOf(rng *rand.Rand, i int, planned time.Time) page.Trial {
-	t := page.Trial{Number: i, Values: []float64{float64(i % 2), 0.3 + 0.7*rng.Float64(), float64(i / 3 % 2), math.Exp(4*rng.Float64() - 1), math.Exp(-3.5 + 2*rng.Float64()), math.Floor(4 + 60*rng.Float64())},
+	t := page.Trial{Number: i, Values: []float64{float64(i % 2), 0.3 + 0.7*rng.Float64(), float64(i / 3 % 2),
+		math.Exp(4*rng.Float64() - 1), math.Exp(-3.5 + 2*rng.Float64()), math.Floor(4 + 60*rng.Float64())},
 		Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(), Private: math.NaN(), Attempts: 1}
 	if i%7 == 0 {
 		t.Values[3] = 0 // what has no logarithm
@@ -107,7 +128,8 @@ func trialOf(rng *rand.Rand, i int, planned time.Time) page.Trial {
 }
 
 // charts are the ids of the charts of a sample, of the slices one with categories and one with a logarithmic axis.
-var charts = []string{"objective-trials", "objective-time", "objective-cost", "pareto", "curves", "parallel", "importance", "rank", "slice-0", "slice-3", "gantt", "memory", "money",
+var charts = []string{"objective-trials", "objective-time", "objective-cost", "pareto", "curves", "parallel",
+	"importance", "rank", "slice-0", "slice-3", "gantt", "memory", "money",
 	"measures", "reliability", "gain", "lift", "segments", "rivals", "features"}
 
 // goals is a sample with several objectives.
@@ -133,13 +155,15 @@ func TestFront(t *testing.T) {
 			continue
 		}
 		text := write(t, svg{c})
-		for _, want := range []string{"average_precision by model_bytes", "No other trial is better in all objectives than 0 and 1", "KiB"} {
+		for _, want := range []string{"average_precision by model_bytes",
+			"No other trial is better in all objectives than 0 and 1", "KiB"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("no %q in %s", want, text)
 			}
 		}
 	}
-	if text := write(t, s); !strings.Contains(text, ">model_bytes</button>") || !strings.Contains(text, "<td>front</td>") {
+	if text := write(t, s); !strings.Contains(text, ">model_bytes</button>") ||
+		!strings.Contains(text, "<td>front</td>") {
 		t.Error("the leaderboard has no column of the bytes, or does not say which trials are on the front")
 	}
 }
@@ -239,8 +263,10 @@ func TestSize(t *testing.T) {
 	}
 	script := regexp.MustCompile(`(?s)<script>(.*)</script>`).FindStringSubmatch(write(t, sample(3)))[1]
 	t.Logf("the script: %d bytes", len(script))
-	if len(script) > 30_000 || regexp.MustCompile(`(?m)^ |^//`).MatchString(script) || strings.Count(script, "\n") < 300 {
-		t.Errorf("the script has %d bytes, expected at most 30,000, in its lines, without indentation and lines of comment", len(script))
+	if len(script) > 30_000 || regexp.MustCompile(`(?m)^ |^//`).MatchString(script) ||
+		strings.Count(script, "\n") < 300 {
+		t.Errorf("the script has %d bytes, expected at most 30,000, in its lines, without indentation and lines of "+
+			"comment", len(script))
 	}
 }
 
@@ -254,7 +280,8 @@ func TestPageIsWhole(t *testing.T) {
 	for i := range lone.Trials {
 		lone.Trials[i].Values = nil
 	}
-	pages := map[string]writer{"many": sample(60), "empty": empty, "one": one, "one with a winner": sample(1), "one without parameters": lone, "objectives": goals(40)}
+	pages := map[string]writer{"many": sample(60), "empty": empty, "one": one, "one with a winner": sample(1),
+		"one without parameters": lone, "objectives": goals(40)}
 	for _, state := range page.States { // of every trial
 		pages["all "+state] = allAre(state)
 	}
@@ -264,10 +291,12 @@ func TestPageIsWhole(t *testing.T) {
 // allAre is a sweep whose trials have all come to the same, none of them to a score that is a number.
 func allAre(state string) *page.Sweep {
 	s := sample(8)
-	s.State, s.Winner = "no_winner", &page.Winner{Outcome: "no_winner", Reason: "all 8 trials have ended, 0 of them with a model; the quorum is 4"}
+	s.State, s.Winner = "no_winner",
+		&page.Winner{Outcome: "no_winner", Reason: "all 8 trials have ended, 0 of them with a model; the quorum is 4"}
 	for i := range s.Trials {
 		r := &s.Trials[i]
-		r.State, r.Score, r.Seconds, r.Cost, r.Ended, r.Trees, r.Highlight = state, []float64{math.NaN(), math.Inf(1), math.Inf(-1)}[i%3], math.NaN(), math.NaN(), time.Time{}, 0, false
+		r.State, r.Score, r.Seconds, r.Cost, r.Ended, r.Trees, r.Highlight = state,
+			[]float64{math.NaN(), math.Inf(1), math.Inf(-1)}[i%3], math.NaN(), math.NaN(), time.Time{}, 0, false
 		for k := range r.CurveY {
 			r.CurveY[k] = math.NaN()
 		}
@@ -279,7 +308,8 @@ func allAre(state string) *page.Sweep {
 func TestWithoutAScore(t *testing.T) {
 	for _, state := range page.States {
 		text := visible(write(t, allAre(state)))
-		for _, want := range []string{"No winner", "Nothing to draw yet.", "No trial has a score", "8 trials have ended"} {
+		for _, want := range []string{"No winner", "Nothing to draw yet.", "No trial has a score",
+			"8 trials have ended"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("all trials are %s and have no score: the page does not say %q", state, want)
 			}
@@ -287,7 +317,8 @@ func TestWithoutAScore(t *testing.T) {
 	}
 }
 
-// checkPages: nothing comes from outside, nothing is drawn at NaN, whatever has an id has it alone, whatever labels is there, every table has its columns.
+// checkPages: nothing comes from outside, nothing is drawn at NaN, whatever has an id has it alone, whatever labels is
+// there, every table has its columns.
 func checkPages(t *testing.T, pages map[string]writer) {
 	t.Helper()
 	for name, s := range pages {
@@ -313,7 +344,8 @@ func checkPages(t *testing.T, pages map[string]writer) {
 			}
 			seen[m[1]] = true
 		}
-		for _, m := range regexp.MustCompile(`aria-(?:labelledby|describedby)="([^"]*)"`).FindAllStringSubmatch(text, -1) {
+		for _, m := range regexp.MustCompile(`aria-(?:labelledby|describedby)="([^"]*)"`).FindAllStringSubmatch(text,
+			-1) {
 			if !seen[m[1]] {
 				t.Errorf("%s: nothing has the id %s that labels something", name, m[1])
 			}
@@ -358,8 +390,10 @@ func dataOf(t *testing.T, text string) (d pageData) {
 }
 
 // hostile are texts that would run, close what they stand in, or turn what is around them.
-var hostile = []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `</script><script>alert(1)//`, `</style><svg onload=alert(1)>`, `javascript:alert(1)`,
-	"' onmouseover='alert(1)", "{{.}}", "${alert(1)}", "\u202egnp.exe", "\u2066\u2069\u200f", "\x00\x1b[31mred\x07", "a\nb\tc", "]]>", "&lt;script&gt;", strings.Repeat("x", 5000), "\xff\xfe", "=cmd|' /C calc'!A0"}
+var hostile = []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `</script><script>alert(1)//`,
+	`</style><svg onload=alert(1)>`, `javascript:alert(1)`,
+	"' onmouseover='alert(1)", "{{.}}", "${alert(1)}", "\u202egnp.exe", "\u2066\u2069\u200f", "\x00\x1b[31mred\x07",
+	"a\nb\tc", "]]>", "&lt;script&gt;", strings.Repeat("x", 5000), "\xff\xfe", "=cmd|' /C calc'!A0"}
 
 // Whatever is text in a sweep may be hostile: nothing of it becomes markup, nothing turns or breaks lines.
 func TestHostileTexts(t *testing.T) {
@@ -387,7 +421,8 @@ func TestHostileTexts(t *testing.T) {
 		w := s.Winner
 		w.Reason, w.Model, w.Method, w.Because, w.Verified = h, h, h, h, h
 		w.Gate.Reason, w.Gate.Metric, w.Gate.Checks[0].Name, w.Gate.Checks[0].Reason = h, h, h, h
-		w.Params[0].Name, w.Params[0].Text, w.Rejected[0].Text, w.Measures[1].Name, w.Features[0].Feature, w.Tested.Segments[0].Name = h, h, h, h, h, h
+		w.Params[0].Name, w.Params[0].Text, w.Rejected[0].Text, w.Measures[1].Name, w.Features[0].Feature,
+			w.Tested.Segments[0].Name = h, h, h, h, h, h
 		w.Tested.By[0], w.Tested.RunnerUp.Name, w.Tested.RunnerUp.Metric = h, h, h
 
 		text := write(t, s)
@@ -408,7 +443,8 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// hostilePages: whatever text of a view is hostile, no element or attribute comes of it, and no character that turns or hides others.
+// hostilePages: whatever text of a view is hostile, no element or attribute comes of it, and no character that turns or
+// hides others.
 func hostilePages(t *testing.T, view func() writer) {
 	t.Helper()
 	plain := elements(write(t, view()))
@@ -460,7 +496,8 @@ func poison(v reflect.Value, text string) {
 
 // unwanted is a character that no page may have.
 func unwanted(r rune) bool {
-	return r < 0x20 && r != '\n' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x200f
+	return r < 0x20 && r != '\n' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 ||
+		r == 0x200f
 }
 
 var tag = regexp.MustCompile(`<(/?[a-zA-Z][a-zA-Z0-9]*)(\s+[^<>]*?)?>`)
@@ -503,7 +540,8 @@ func changed(got, want []string) string {
 // The policy allows the page's own style and script, and no other.
 func TestPolicy(t *testing.T) {
 	text := write(t, sample(3))
-	for _, part := range []string{"default-src 'none'", "script-src 'sha256-", "style-src 'sha256-", "base-uri 'none'", "form-action 'none'"} {
+	for _, part := range []string{"default-src 'none'", "script-src 'sha256-", "style-src 'sha256-", "base-uri 'none'",
+		"form-action 'none'"} {
 		if !strings.Contains(page.Policy, part) {
 			t.Errorf("the policy %q lacks %q", page.Policy, part)
 		}
@@ -516,16 +554,19 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestWorths: groups of columns are drawn with their intervals, those whose worth is not known are in the table only, and the summary names what
-// helps beyond chance.
+// TestWorths: groups of columns are drawn with their intervals, those whose worth is not known are in the table only,
+// and the summary names what helps beyond chance.
 func TestWorths(t *testing.T) {
 	s := sample(12)
 	if charts := s.Charts(); slices.ContainsFunc(charts, func(c *plot.Chart) bool { return c.ID == "worths" }) {
 		t.Error("a sweep over parameters has a chart of groups of columns")
 	}
 	none := math.NaN()
-	s.Worths = &page.Worths{How: "intervals of 95 %", Groups: []page.Worth{{Group: "sites", Columns: 3, Value: 0.02, Low: 0.01, High: 0.03}, {Group: "user", Columns: 1, Value: 0.001, Low: -0.01, High: 0.012},
-		{Group: "noise", Columns: 2, Value: -0.004, Low: none, High: none}, {Group: "late", Columns: 2, Value: none, Low: none, High: none}}}
+	s.Worths = &page.Worths{How: "intervals of 95 %",
+		Groups: []page.Worth{{Group: "sites", Columns: 3, Value: 0.02, Low: 0.01, High: 0.03},
+			{Group: "user", Columns: 1, Value: 0.001, Low: -0.01, High: 0.012},
+			{Group: "noise", Columns: 2, Value: -0.004, Low: none, High: none}, {Group: "late", Columns: 2, Value: none,
+				Low: none, High: none}}}
 	c := chart(t, s, "worths")
 	if want := "Beyond chance: sites."; !strings.Contains(c.Summary, want) {
 		t.Errorf("the summary is %q, expected that it says %q", c.Summary, want)

@@ -69,7 +69,8 @@ func merged(bins []metric.Bin, n int, both bool) []metric.Bin {
 // z of a two-sided interval of 95 %.
 const z = 1.959963984540054
 
-// observed is the mean of a bin's labels with the interval of a share (Wilson's), of as many rows as those with weights are worth.
+// observed is the mean of a bin's labels with the interval of a share (Wilson's), of as many rows as those with weights
+// are worth.
 func observed(b metric.Bin) (mean, low, high float64) {
 	n := b.Effective()
 	mean = b.Positive / b.Weight
@@ -80,7 +81,8 @@ func observed(b metric.Bin) (mean, low, high float64) {
 
 // reliability draws what came over what was predicted, before and after calibration.
 func reliability(d *data, t *Tested) *plot.Chart {
-	c := plot.Lines{Chart: plot.Chart{ID: "reliability", Title: "Reliability", W: 460, H: 330}, X: plot.Axis{Label: "predicted"}, Y: plot.Axis{Label: "observed"}, Diagonal: true}
+	c := plot.Lines{Chart: plot.Chart{ID: "reliability", Title: "Reliability", W: 460, H: 330},
+		X: plot.Axis{Label: "predicted"}, Y: plot.Axis{Label: "observed"}, Diagonal: true}
 	bins := merged(t.Bins, 15, t.Calibrated)
 	before := plot.Line{Trial: plot.None, Class: "rel r0", Peak: -1, Dots: "dots r0"}
 	after := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1, Dots: "dots r1"}
@@ -100,13 +102,16 @@ func reliability(d *data, t *Tested) *plot.Chart {
 		c.X.Log, c.Y.Log = positive, positive
 		c.X.Unit, c.Y.Unit = plot.Percent, plot.Percent
 		c.Lines = []plot.Line{before, after}
-		c.Keys = []plot.Key{{Class: "rel r0", Label: "before calibration"}, {Class: "rel r1", Label: "after, with the range that chance allows"}, exact}
-		c.Summary = "Test rows in bins by their prediction: how often the label was positive. On the diagonal, predictions are exact. " + reliable(bins)
+		c.Keys = []plot.Key{{Class: "rel r0", Label: "before calibration"},
+			{Class: "rel r1", Label: "after, with the range that chance allows"}, exact}
+		c.Summary = "Test rows in bins by their prediction: how often the label was positive. On the diagonal, " +
+			"predictions are exact. " + reliable(bins)
 	} else {
 		before.Class, before.Dots = "rel r1", "dots r1"
 		c.Lines = []plot.Line{before}
 		c.Keys = []plot.Key{{Class: "rel r1", Label: "not calibrated"}, exact}
-		c.Summary = "Test rows in bins by their prediction: the mean of the label. On the diagonal, predictions are exact."
+		c.Summary = "Test rows in bins by their prediction: the mean of the label. On the diagonal, predictions are " +
+			"exact."
 	}
 
 	add(d, "r-rows", "rows", plot.Plain, bins, func(b metric.Bin) any { return b.Rows })
@@ -132,7 +137,8 @@ func reliable(bins []metric.Bin) string {
 	return fmt.Sprintf("After calibration %d of %d bins are within the range that chance allows.", within, len(bins))
 }
 
-// gains draws what share of the positive rows is found among the rows that rank highest, and how many times more than by lot.
+// gains draws what share of the positive rows is found among the rows that rank highest, and how many times more than
+// by lot.
 func gains(d *data, t *Tested) (gain, lift *plot.Chart) {
 	if !t.Calibrated {
 		return nil, nil
@@ -152,9 +158,11 @@ func gains(d *data, t *Tested) (gain, lift *plot.Chart) {
 		points = append(points, point{sum.Weight / total.Weight, sum.Positive / total.Positive})
 	}
 
-	g := plot.Lines{Chart: plot.Chart{ID: "gain", Title: "Gain", W: 460, H: 330}, X: plot.Axis{Label: "of the rows, best first", Unit: plot.Percent, Low: 0, High: 1},
+	g := plot.Lines{Chart: plot.Chart{ID: "gain", Title: "Gain", W: 460, H: 330},
+		X: plot.Axis{Label: "of the rows, best first", Unit: plot.Percent, Low: 0, High: 1},
 		Y: plot.Axis{Label: "of the positive ones", Unit: plot.Percent, Low: 0, High: 1}, Diagonal: true}
-	l := plot.Lines{Chart: plot.Chart{ID: "lift", Title: "Lift", W: 460, H: 330}, X: plot.Axis{Label: "of the rows, best first", Unit: plot.Percent, Low: 0, High: 1},
+	l := plot.Lines{Chart: plot.Chart{ID: "lift", Title: "Lift", W: 460, H: 330},
+		X: plot.Axis{Label: "of the rows, best first", Unit: plot.Percent, Low: 0, High: 1},
 		Y: plot.Axis{Label: "times as many as at random"}, Levels: []float64{1}}
 	all := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1}
 	times := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1, Dots: "dots r1"}
@@ -169,8 +177,10 @@ func gains(d *data, t *Tested) (gain, lift *plot.Chart) {
 
 	tenth := slices.IndexFunc(points, func(p point) bool { return p.rows >= 0.1-1e-9 })
 	at := points[tenth]
-	g.Summary = fmt.Sprintf("The highest %s of the rows hold %s of the positive ones; the diagonal is a random order.", plot.Percent.Format(at.rows), plot.Percent.Format(at.found))
-	l.Summary = fmt.Sprintf("Among the highest %s of the rows are %s times as many positive ones as among any.", plot.Percent.Format(points[1].rows), plot.Plain.Format(math.Round(100*points[1].found/points[1].rows)/100))
+	g.Summary = fmt.Sprintf("The highest %s of the rows hold %s of the positive ones; the diagonal is a random order.",
+		plot.Percent.Format(at.rows), plot.Percent.Format(at.found))
+	l.Summary = fmt.Sprintf("Among the highest %s of the rows are %s times as many positive ones as among any.",
+		plot.Percent.Format(points[1].rows), plot.Plain.Format(math.Round(100*points[1].found/points[1].rows)/100))
 	add(d, "g-rows", "share of the rows", plot.Percent, points, func(p point) any { return p.rows })
 	add(d, "g-found", "share of the positive rows", plot.Percent, points, func(p point) any { return p.found })
 	add(d, "g-lift", "lift", plot.Plain, points, func(p point) any { return p.found / p.rows })
@@ -182,8 +192,8 @@ func gains(d *data, t *Tested) (gain, lift *plot.Chart) {
 // mostSegments is how many segments are drawn; the table has all.
 const mostSegments = 20
 
-// mostOfNone is how many may be predicted where none came: of as many, a Poisson count is 0 at a chance of 2.5 %, as much as lies beyond
-// an end of the other segments' intervals.
+// mostOfNone is how many may be predicted where none came: of as many, a Poisson count is 0 at a chance of 2.5 %, as
+// much as lies beyond an end of the other segments' intervals.
 const mostOfNone = 3.688879454113936 // -ln 0.025
 
 // segments draws how many times more was predicted than came, in each segment.
@@ -198,7 +208,8 @@ func segments(d *data, t *Tested) *plot.Chart {
 		return s.Name
 	}
 
-	c := plot.Ranges{Chart: plot.Chart{ID: "segments", Title: "Reliability by segment", W: 460}, X: plot.Axis{Label: "predicted / observed", Log: true}, Line: 1, Room: 190, NoteRoom: 96}
+	c := plot.Ranges{Chart: plot.Chart{ID: "segments", Title: "Reliability by segment", W: 460},
+		X: plot.Axis{Label: "predicted / observed", Log: true}, Line: 1, Room: 190, NoteRoom: 96}
 	within, unit := 0, "rows"
 	for i, s := range t.Segments {
 		if s.Squares > 0 {
@@ -219,14 +230,16 @@ func segments(d *data, t *Tested) *plot.Chart {
 			note += ", " + plot.Plain.Format(math.Round(10*s.After)/10) + " predicted" // what the drawing cannot show
 		}
 		if i < mostSegments {
-			c.Rows = append(c.Rows, plot.Range{Label: name(s), Note: note, Class: "r1", Value: value, Low: low, High: high, Before: s.Before / s.Positive})
+			c.Rows = append(c.Rows, plot.Range{Label: name(s), Note: note, Class: "r1", Value: value, Low: low,
+				High: high, Before: s.Before / s.Positive})
 			if s.Positive == 0 {
 				c.NoteRoom = 158
 			}
 		}
 	}
 
-	c.Summary = fmt.Sprintf("By %s, on sampled test rows: predicted divided by observed, with the range that chance allows; next to it, how many %s of how many were positive. 1 is within the range of %d of %d segments.",
+	c.Summary = fmt.Sprintf("By %s, on sampled test rows: predicted divided by observed, with the range that chance "+
+		"allows; next to it, how many %s of how many were positive. 1 is within the range of %d of %d segments.",
 		list(t.By), unit, within, len(t.Segments))
 	c.Keys = []plot.Key{{Class: "dot key pale", Label: "before calibration"}, {Class: "dot key r1", Label: "after"}}
 
@@ -239,7 +252,8 @@ func segments(d *data, t *Tested) *plot.Chart {
 	return c.Draw()
 }
 
-// rivals draws by how much the winner is better than the runner-up and the champion, each as a share of what the other has.
+// rivals draws by how much the winner is better than the runner-up and the champion, each as a share of what the other
+// has.
 func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 	var all []Rival
 	if w.Tested != nil && w.Tested.RunnerUp != nil {
@@ -248,7 +262,8 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 	if g := w.Gate; g != nil && g.Champion > 0 {
 		for _, k := range g.Checks {
 			if words, ok := comparisons[k.Name]; ok && k.Low != k.High {
-				all = append(all, Rival{Name: fmt.Sprintf("champion %d, %s", g.Champion, words), Metric: g.Metric, Rows: k.Rows, New: k.New, Old: k.Old, Gain: k.Value, Low: k.Low, High: k.High})
+				all = append(all, Rival{Name: fmt.Sprintf("champion %d, %s", g.Champion, words), Metric: g.Metric,
+					Rows: k.Rows, New: k.New, Old: k.Old, Gain: k.Value, Low: k.Low, High: k.High})
 			}
 		}
 	}
@@ -257,11 +272,14 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 		return nil, ""
 	}
 
-	r := plot.Ranges{Chart: plot.Chart{ID: "rivals", Title: "How certain the gain is", W: 460}, X: plot.Axis{Label: "gain, as a share of the other's value", Unit: plot.Percent}, Line: 0, Room: 170, NoteRoom: 110}
+	r := plot.Ranges{Chart: plot.Chart{ID: "rivals", Title: "How certain the gain is", W: 460},
+		X: plot.Axis{Label: "gain, as a share of the other's value", Unit: plot.Percent}, Line: 0, Room: 170,
+		NoteRoom: 110}
 	var is []string
 	for _, o := range all {
 		by := math.Abs(o.Old)
-		r.Rows = append(r.Rows, plot.Range{Label: o.Name, Note: o.Metric, Class: cmp.Or(map[bool]string{true: "good"}[o.Low > 0], map[bool]string{true: "bad"}[o.High < 0], "open"),
+		r.Rows = append(r.Rows, plot.Range{Label: o.Name, Note: o.Metric,
+			Class: cmp.Or(map[bool]string{true: "good"}[o.Low > 0], map[bool]string{true: "bad"}[o.High < 0], "open"),
 			Value: o.Gain / by, Low: o.Low / by, High: o.High / by, Before: math.NaN()})
 		switch {
 		case o.Low > 0:
@@ -273,8 +291,10 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 		}
 	}
 	sure = "On the same rows it is " + list(is) + "."
-	r.Summary = "With the gate's intervals (95 % unless set otherwise), both models on the same rows; right of the line the winner is better. It is " + list(is) + "."
-	r.Keys = []plot.Key{{Class: "dot key good", Label: "better beyond chance"}, {Class: "dot key open", Label: "may be chance"}, {Class: "dot key bad", Label: "worse beyond chance"}}
+	r.Summary = "With the gate's intervals (95 % unless set otherwise), both models on the same rows; right of the " +
+		"line the winner is better. It is " + list(is) + "."
+	r.Keys = []plot.Key{{Class: "dot key good", Label: "better beyond chance"},
+		{Class: "dot key open", Label: "may be chance"}, {Class: "dot key bad", Label: "worse beyond chance"}}
 	add(d, "v-other", "against", plot.Plain, all, func(r Rival) any { return r.Name })
 	add(d, "v-metric", "metric", plot.Plain, all, func(r Rival) any { return r.Metric })
 	add(d, "v-rows", "rows", plot.Plain, all, func(r Rival) any { return r.Rows })

@@ -10,7 +10,8 @@ import (
 	"coppice/internal/page/plot"
 )
 
-// TestSegmentsThatNothingCameIn: where nothing came, there is no ratio to draw, but what was predicted says whether that may be chance.
+// TestSegmentsThatNothingCameIn: where nothing came, there is no ratio to draw, but what was predicted says whether
+// that may be chance.
 func TestSegmentsThatNothingCameIn(t *testing.T) {
 	s := sample(2)
 	s.Winner.Tested.Segments = []page.Segment{
@@ -26,13 +27,15 @@ func TestSegmentsThatNothingCameIn(t *testing.T) {
 	}
 
 	if want := "1 is within the range of 2 of 4 segments."; !strings.HasSuffix(charts[at].Summary, want) {
-		t.Errorf("300 and 3.7 were predicted where nothing came, 3.6 where that may be chance: %q, expected %q at its end", charts[at].Summary, want)
+		t.Errorf("300 and 3.7 were predicted where nothing came, 3.6 where that may be chance: %q, expected %q at "+
+			"its end", charts[at].Summary, want)
 	}
 	var labels []string
 	for _, l := range charts[at].Labels {
 		labels = append(labels, l.String)
 	}
-	for _, want := range []string{"0 of 12345, 300.3 predicted", "0 of 1000, 3.7 predicted", "0 of 900, 3.6 predicted", "10 of 100"} {
+	for _, want := range []string{"0 of 12345, 300.3 predicted", "0 of 1000, 3.7 predicted", "0 of 900, 3.6 predicted",
+		"10 of 100"} {
 		if !slices.Contains(labels, want) {
 			t.Errorf("the notes are %q, expected %q among them", labels, want)
 		}
@@ -50,22 +53,28 @@ func chart(t *testing.T, s *page.Sweep, id string) *plot.Chart {
 	return charts[at]
 }
 
-// TestWeightsDoNotMakeRows: rows that all weigh the same say as much as without weights, however much that is, and what is predicted is off by chance or not alike.
+// TestWeightsDoNotMakeRows: rows that all weigh the same say as much as without weights, however much that is, and what
+// is predicted is off by chance or not alike.
 func TestWeightsDoNotMakeRows(t *testing.T) {
 	s := sample(2)
-	for i, segment := range []metric.Bin{{Rows: 100, Weight: 100, Positive: 10, After: 14}, {Rows: 200, Weight: 200, After: 3.6}} {
-		weighted := metric.Bin{Rows: segment.Rows, Weight: 50 * segment.Weight, Positive: 50 * segment.Positive, After: 50 * segment.After, Squares: 2500 * segment.Weight}
+	for i, segment := range []metric.Bin{{Rows: 100, Weight: 100, Positive: 10, After: 14},
+		{Rows: 200, Weight: 200, After: 3.6}} {
+		weighted := metric.Bin{Rows: segment.Rows, Weight: 50 * segment.Weight, Positive: 50 * segment.Positive,
+			After: 50 * segment.After, Squares: 2500 * segment.Weight}
 		for _, b := range []metric.Bin{segment, weighted} {
 			s.Winner.Tested.Segments = []page.Segment{{Name: "campaign", Bin: b}}
-			if got, want := chart(t, s, "segments").Summary, "1 is within the range of 1 of 1 segments."; !strings.HasSuffix(got, want) {
+			if got, want := chart(t, s, "segments").Summary,
+				"1 is within the range of 1 of 1 segments."; !strings.HasSuffix(got, want) {
 				t.Errorf("segment %d, %+v: %q, expected %q at its end", i, b, got, want)
 			}
 		}
 	}
 
-	// 12 % came of 500 rows, 10 % was predicted: a deviation of 1.5 standard errors, and of 11 if each of the rows were fifty.
+	// 12 % came of 500 rows, 10 % was predicted: a deviation of 1.5 standard errors, and of 11 if each of the rows were
+	// fifty.
 	for _, w := range []float64{1, 50} {
-		s.Winner.Tested.Bins = []metric.Bin{{Rows: 500, Weight: 500 * w, Positive: 60 * w, Before: 50 * w, After: 50 * w, Squares: 500 * w * w}}
+		s.Winner.Tested.Bins = []metric.Bin{{Rows: 500, Weight: 500 * w, Positive: 60 * w, Before: 50 * w,
+			After: 50 * w, Squares: 500 * w * w}}
 		if got, want := chart(t, s, "reliability").Summary, "1 of 1 bins are within"; !strings.Contains(got, want) {
 			t.Errorf("rows of weight %v: %q, expected %q in it", w, got, want)
 		}
@@ -85,6 +94,7 @@ func TestGainsAreSharesOfTheirOwnRows(t *testing.T) {
 	got := marks(page.Check{Name: "reference", Value: 0.05, Low: 0.025, High: 0.075, Rows: 10, New: 0.45, Old: 0.5})
 	want := marks(page.Check{Name: "reference", Value: 0.01, Low: 0.005, High: 0.015, Rows: 10, New: 0.09, Old: 0.1})
 	if !slices.Equal(got, want) {
-		t.Errorf("a gain of 0.05 over 0.5 on rows of earlier nights is drawn as %v, expected the tenth that 0.01 over 0.1 is, %v", got, want)
+		t.Errorf("a gain of 0.05 over 0.5 on rows of earlier nights is drawn as %v, expected the tenth that 0.01 "+
+			"over 0.1 is, %v", got, want)
 	}
 }

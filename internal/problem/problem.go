@@ -48,7 +48,8 @@ func New(kind Kind, format string, args ...any) error {
 	return &Error{kind: kind, msg: fmt.Sprintf(format, args...)}
 }
 
-// Wrap returns an error of a kind whose text is the message, a colon and the cause, as fmt.Errorf("...: %w", err) would.
+// Wrap returns an error of a kind whose text is the message, a colon and the cause, as fmt.Errorf("...: %w", err)
+// would.
 func Wrap(kind Kind, err error, format string, args ...any) error {
 	return &Error{kind: kind, msg: fmt.Sprintf(format, args...), err: err}
 }

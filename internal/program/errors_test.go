@@ -41,7 +41,8 @@ import (
 
 var errCause = errors.New("the cause")
 
-// known is every exported type of error of the packages below the programs, and the exit code of a program that ends with it.
+// known is every exported type of error of the packages below the programs, and the exit code of a program that ends
+// with it.
 var known = []struct {
 	err  error
 	want int
@@ -106,10 +107,12 @@ var known = []struct {
 // elsewhere are types whose exit code is pinned beside the one program that can end with them.
 var elsewhere = []string{"gbt.MismatchError", "batch.RuleError", "batch.ConflictError"}
 
-// TestEveryErrorHasItsExitCode pins exit codes, which are an interface: of each type by itself, wrapped, and joined to what has no class.
+// TestEveryErrorHasItsExitCode pins exit codes, which are an interface: of each type by itself, wrapped, and joined to
+// what has no class.
 func TestEveryErrorHasItsExitCode(t *testing.T) {
 	for _, tc := range known {
-		for how, err := range map[string]error{"itself": tc.err, "wrapped": fmt.Errorf("a: %w", tc.err), "joined": errors.Join(errCause, tc.err)} {
+		for how, err := range map[string]error{"itself": tc.err, "wrapped": fmt.Errorf("a: %w", tc.err),
+			"joined": errors.Join(errCause, tc.err)} {
 			if code := program.ExitCode(context.Background(), err); code != tc.want {
 				t.Errorf("%T, %s: exit code %d, expected %d", tc.err, how, code, tc.want)
 			}
@@ -152,14 +155,16 @@ func TestNoErrorIsForgotten(t *testing.T) {
 		listed = append(listed, strings.TrimPrefix(fmt.Sprintf("%T", tc.err), "*"))
 	}
 
-	stages := []string{"launcher", "task", "aggregator", "localemu", "examples", "bench", "container", "python", "build", "bin", "problem"}
+	stages := []string{"launcher", "task", "aggregator", "localemu", "examples", "bench", "container", "python",
+		"build", "bin", "problem"}
 	name := regexp.MustCompile(`^([A-Z][A-Za-z]*)?Error$`)
 	found := 0
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && path != "../.." && (slices.Contains(stages, d.Name()) || d.Name() == "testdata" || d.Name()[0] == '.') {
+		if d.IsDir() && path != "../.." && (slices.Contains(stages, d.Name()) || d.Name() == "testdata" ||
+			d.Name()[0] == '.') {
 			return fs.SkipDir
 		}
 		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

@@ -9,8 +9,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// An error states its class by having one of these methods, in any package, and returning true from it. Libraries say what is at fault;
-// errors of the programs themselves may give an exit code directly.
+// An error states its class by having one of these methods, in any package, and returning true from it. Libraries say
+// what is at fault; errors of the programs themselves may give an exit code directly.
 type (
 	exitStatus    interface{ ExitStatus() int }
 	setupError    interface{ IsSetup() bool }    // the environment: a variable, credentials, a permission, an emulator
@@ -19,8 +19,9 @@ type (
 	notFoundError interface{ IsNotFound() bool } // something missing; fs.ErrNotExist is equivalent
 )
 
-// ExitCode is the exit code of a command that ended with err, which must not be nil. If err wraps or joins errors of several classes, the
-// first of these cases counts: a damaged manifest is unusable input, whatever may be missing inside it.
+// ExitCode is the exit code of a command that ended with err, which must not be nil. If err wraps or joins errors of
+// several classes, the first of these cases counts: a damaged manifest is unusable input, whatever may be missing
+// inside it.
 func ExitCode(ctx context.Context, err error) int {
 	if own, ok := as[exitStatus](err); ok {
 		return own.ExitStatus()
@@ -59,7 +60,8 @@ func has[E any](err error, class func(E) bool) bool {
 
 // isUsage recognises cobra's errors by their texts, because cobra has no types for them.
 func isUsage(err error) bool {
-	for _, begin := range []string{"unknown command", "accepts ", "required flag", "requires at least", "unknown flag"} {
+	for _, begin := range []string{"unknown command", "accepts ", "required flag", "requires at least",
+		"unknown flag"} {
 		if strings.HasPrefix(err.Error(), begin) {
 			return true
 		}

@@ -28,9 +28,9 @@ const (
 	fieldLabels   = "logging.googleapis.com/labels"
 )
 
-// Logger writes one JSON object per line with the field names that Cloud Logging understands. A line with an attribute "sweep", from With
-// or its own, carries that sweep's trace, and with "trial" in addition the trial's span, so that the code that logs need not know about
-// traces. Secrets are removed (see Redact).
+// Logger writes one JSON object per line with the field names that Cloud Logging understands. A line with an attribute
+// "sweep", from With or its own, carries that sweep's trace, and with "trial" in addition the trial's span, so that the
+// code that logs need not know about traces. Secrets are removed (see Redact).
 func Logger(w io.Writer, o Origin) *slog.Logger {
 	return slog.New(&handler{
 		origin: o,

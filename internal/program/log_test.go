@@ -34,7 +34,8 @@ func TestLoggerSpeaksCloudLogging(t *testing.T) {
 	log.With("sweep", sweep.ID("s-1")).Warn("careful", "trial", 3)
 	line := lines(t, &b)[0]
 	source, ok := line["logging.googleapis.com/sourceLocation"].(map[string]any)
-	if !ok || !strings.HasSuffix(source["file"].(string), "program/log_test.go") || !strings.HasSuffix(source["function"].(string), "TestLoggerSpeaksCloudLogging") {
+	if !ok || !strings.HasSuffix(source["file"].(string), "program/log_test.go") ||
+		!strings.HasSuffix(source["function"].(string), "TestLoggerSpeaksCloudLogging") {
 		t.Errorf("source %v", source)
 	}
 	if _, ok := source["line"].(string); !ok {
@@ -49,7 +50,8 @@ func TestLoggerSpeaksCloudLogging(t *testing.T) {
 		"severity": "WARNING", "message": "careful", "sweep": "s-1", "trial": 3.0,
 		"logging.googleapis.com/trace":  "projects/p/traces/" + sweep.ID("s-1").Trace(),
 		"logging.googleapis.com/spanId": sweep.ID("s-1").Span("trial", "3"),
-		"logging.googleapis.com/labels": map[string]any{"coppice_program": "task", "coppice_version": "v1", "coppice_sweep": "s-1"},
+		"logging.googleapis.com/labels": map[string]any{"coppice_program": "task", "coppice_version": "v1",
+			"coppice_sweep": "s-1"},
 	}
 	if d := cmp.Diff(want, line); d != "" {
 		t.Errorf(`cmp.Diff(want, line): got %v; want d = ""`, d)
@@ -78,7 +80,8 @@ func TestLoggerOutsideOfASweep(t *testing.T) {
 func TestSeverities(t *testing.T) {
 	var b bytes.Buffer
 	log := program.Logger(&b, program.Origin{})
-	for _, l := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelInfo + 1, slog.LevelWarn, slog.LevelError, slog.LevelError + 4} {
+	for _, l := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelInfo + 1, slog.LevelWarn, slog.LevelError,
+		slog.LevelError + 4} {
 		log.Log(t.Context(), l, "x")
 	}
 	var got []string

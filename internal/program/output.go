@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// Output is where a program writes. Part of what it shows comes from others: categories, names of columns, reasons of failed trials. Such
-// text must not control the reader's terminal, so an Output lets no control character pass except line breaks and tabs, and no character
-// that reorders others or is invisible. Each is shown as its JSON escape, such as \u001b, so JSON text keeps its value. To makes an Output
-// of any writer; nothing else does.
+// Output is where a program writes. Part of what it shows comes from others: categories, names of columns, reasons of
+// failed trials. Such text must not control the reader's terminal, so an Output lets no control character pass except
+// line breaks and tabs, and no character that reorders others or is invisible. Each is shown as its JSON escape, such
+// as \u001b, so JSON text keeps its value. To makes an Output of any writer; nothing else does.
 type Output struct{ raw io.Writer }
 
 // To returns an Output onto w. A character must not be split between two writes.
@@ -71,9 +71,10 @@ func hasUnsafe(text []byte) bool {
 	return bytes.IndexFunc(text, func(r rune) bool { return r == utf8.RuneError || unsafeRune(r) }) >= 0
 }
 
-// hidden lists the characters that are invisible or act as commands: Unicode's controls (C0, DEL, C1), formats (directions, joiners, tags),
-// its separators of lines and paragraphs, and default-ignorable characters.
-var hidden = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector}
+// hidden lists the characters that are invisible or act as commands: Unicode's controls (C0, DEL, C1), formats
+// (directions, joiners, tags), its separators of lines and paragraphs, and default-ignorable characters.
+var hidden = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp,
+	unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector}
 
 func unsafeRune(r rune) bool {
 	if r < utf8.RuneSelf {

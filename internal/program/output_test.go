@@ -21,7 +21,8 @@ const hostile = "a\x1b[2Jb\x07c\rd\u009b31me\u202ef\u2066g\u200bh\ufeffi\x7fj\u2
 // harmless says whether text can be shown to a person.
 func harmless(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool {
-		return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' || r == '\ufe0f')
+		return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' ||
+			r == '\u2029' || r == '\ufe0f')
 	})
 }
 
@@ -45,7 +46,8 @@ func TestVisible(t *testing.T) {
 
 // TestEveryWayOut sends hostile text through each way on which a program shows something.
 func TestEveryWayOut(t *testing.T) {
-	failing := &cobra.Command{Use: "prog", RunE: func(*cobra.Command, []string) error { return errors.New("read " + hostile) }}
+	failing := &cobra.Command{Use: "prog",
+		RunE: func(*cobra.Command, []string) error { return errors.New("read " + hostile) }}
 	for name, send := range map[string]func(program.Output){
 		"written": func(o program.Output) { _, _ = o.Write([]byte(hostile)) },
 		"twice":   func(o program.Output) { _, _ = program.To(o).Write([]byte(hostile)) },
@@ -106,13 +108,15 @@ func TestLongValuesAreCut(t *testing.T) {
 		most int
 		has  []string
 	}{
-		"a word":     {"open " + long + ": no such file", 300, []string{"open xxx", "...", ": no such file"}},
-		"quoted":     {`unknown key "` + strings.Repeat(`a \"b`, 1000) + `" (known: c)`, 300, []string{`unknown key "a`, "...", `" (known: c)`}},
+		"a word": {"open " + long + ": no such file", 300, []string{"open xxx", "...", ": no such file"}},
+		"quoted": {`unknown key "` + strings.Repeat(`a \"b`, 1000) + `" (known: c)`, 300,
+			[]string{`unknown key "a`, "...", `" (known: c)`}},
 		"many words": {strings.Repeat("word ", 2000) + "end", 2000, []string{"word word", "...", "end"}},
 		"short":      {"f.yaml:1:2: no", 20, []string{"f.yaml:1:2: no"}},
 	} {
 		var e bytes.Buffer
-		program.Execute(t.Context(), program.World{Err: program.To(&e)}, &cobra.Command{Use: "prog", RunE: func(*cobra.Command, []string) error { return errors.New(tc.text) }})
+		program.Execute(t.Context(), program.World{Err: program.To(&e)},
+			&cobra.Command{Use: "prog", RunE: func(*cobra.Command, []string) error { return errors.New(tc.text) }})
 		for _, part := range tc.has {
 			if !strings.Contains(e.String(), part) {
 				t.Errorf("%s: %q is not in %q", name, part, e.String())

@@ -9,8 +9,8 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// CheckOutFile checks the path that flag names, before any work: its folder exists, and it is a regular file or absent. An output is
-// renamed into place, which would replace a device, /dev/null even, by a file.
+// CheckOutFile checks the path that flag names, before any work: its folder exists, and it is a regular file or absent.
+// An output is renamed into place, which would replace a device, /dev/null even, by a file.
 func CheckOutFile(flag, path string) error {
 	switch info, err := os.Stat(path); {
 	case err == nil && info.IsDir():

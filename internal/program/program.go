@@ -1,5 +1,6 @@
-// Package program is what Coppice's command lines share: the world outside the process as one value, the mapping from errors to exit codes,
-// and the form of log lines. It does not know other packages' errors by name: each error states its own class (see ExitCode).
+// Package program is what Coppice's command lines share: the world outside the process as one value, the mapping from
+// errors to exit codes, and the form of log lines. It does not know other packages' errors by name: each error states
+// its own class (see ExitCode).
 package program
 
 import (
@@ -36,7 +37,8 @@ type World struct {
 
 // FromOS returns the real world. linked is the version that the linker set in main, or "dev".
 func FromOS(linked string) World {
-	w := World{Args: os.Args[1:], Env: envconfig.OsLookuper(), Out: To(os.Stdout), Err: To(os.Stderr), Version: buildVersion(linked), Now: time.Now}
+	w := World{Args: os.Args[1:], Env: envconfig.OsLookuper(), Out: To(os.Stdout), Err: To(os.Stderr),
+		Version: buildVersion(linked), Now: time.Now}
 	if term.IsTerminal(int(os.Stdin.Fd())) {
 		w.In = os.Stdin
 	}
@@ -71,7 +73,8 @@ func (w *World) Structured() bool {
 	return form == "json"
 }
 
-// Interrupted returns a context that ends with Ctrl-C or SIGTERM, which Batch, Cloud Run and Spot machines send before they stop a process.
+// Interrupted returns a context that ends with Ctrl-C or SIGTERM, which Batch, Cloud Run and Spot machines send before
+// they stop a process.
 func Interrupted() (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 }
@@ -129,8 +132,8 @@ func (e *UsageError) Unwrap() error { return e.Err }
 // Usagef returns a *UsageError.
 func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
 
-// Environment fills target, a struct with env tags, from the world's environment. A missing variable is a *cloud.SetupError with the
-// remedy, and so are credentials that are a service account key.
+// Environment fills target, a struct with env tags, from the world's environment. A missing variable is a
+// *cloud.SetupError with the remedy, and so are credentials that are a service account key.
 func (w *World) Environment(ctx context.Context, target any, remedy string) error {
 	if err := w.refuseKeys(); err != nil {
 		return err

@@ -24,12 +24,14 @@ import (
 func run(ctx context.Context, args []string, err error) (code int, out, errOut string) {
 	var o, e bytes.Buffer
 	root := &cobra.Command{Use: "prog"}
-	child := &cobra.Command{Use: "do NAME", Args: cobra.ExactArgs(1), RunE: func(*cobra.Command, []string) error { return err }}
+	child := &cobra.Command{Use: "do NAME", Args: cobra.ExactArgs(1),
+		RunE: func(*cobra.Command, []string) error { return err }}
 	child.Flags().Int("n", 1, "")
 	child.Flags().String("must", "", "")
 	_ = child.MarkFlagRequired("must")
 	root.AddCommand(child)
-	code = program.Execute(ctx, program.World{Args: args, Out: program.To(&o), Err: program.To(&e), Version: "v1"}, root)
+	code = program.Execute(ctx, program.World{Args: args, Out: program.To(&o), Err: program.To(&e), Version: "v1"},
+		root)
 	return code, o.String(), e.String()
 }
 
@@ -55,9 +57,11 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, code, tc.want)
 		}
 	}
-	for _, args := range [][]string{{"fly"}, {"do"}, {"do", "x"}, {"do", "x", "--must", "y", "--n", "z"}, {"do", "x", "--what"}} {
+	for _, args := range [][]string{{"fly"}, {"do"}, {"do", "x"}, {"do", "x", "--must", "y", "--n", "z"},
+		{"do", "x", "--what"}} {
 		if code, _, e := run(t.Context(), args, nil); code != sweep.ExitUsage || !strings.HasPrefix(e, "prog: ") {
-			t.Errorf(`run(args, nil): got %q: %d, %q; want code = sweep.ExitUsage, e beginning with "prog: "`, args, code, e)
+			t.Errorf(`run(args, nil): got %q: %d, %q; want code = sweep.ExitUsage, e beginning with "prog: "`, args,
+				code, e)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -73,17 +77,22 @@ func TestExitCodes(t *testing.T) {
 // TestErrorsForACollector: what ends a program under COPPICE_LOG=json is a log line, too.
 func TestErrorsForACollector(t *testing.T) {
 	var e bytes.Buffer
-	w := program.World{Args: []string{"fly"}, Err: program.To(&e), Version: "v1", Env: envconfig.MapLookuper(map[string]string{"COPPICE_LOG": "json"})}
-	if code := program.Execute(t.Context(), w, &cobra.Command{Use: "prog", RunE: func(*cobra.Command, []string) error { return errors.New("no wings") }}); code != sweep.ExitError {
+	w := program.World{Args: []string{"fly"}, Err: program.To(&e), Version: "v1",
+		Env: envconfig.MapLookuper(map[string]string{"COPPICE_LOG": "json"})}
+	if code := program.Execute(t.Context(), w,
+		&cobra.Command{Use: "prog",
+			RunE: func(*cobra.Command, []string) error { return errors.New("no wings") }}); code != sweep.ExitError {
 		t.Errorf("code %d", code)
 	}
-	if line := lines(t, &e)[0]; line["severity"] != "ERROR" || line["message"] != "no wings" || line["exit_code"] != 1.0 {
+	if line := lines(t, &e)[0]; line["severity"] != "ERROR" || line["message"] != "no wings" ||
+		line["exit_code"] != 1.0 {
 		t.Errorf(`got %v; want line["severity"] = "ERROR", line["message"] = "no wings", line["exit_code"] = 1.0`, line)
 	}
 }
 
 func TestEnvironmentNamesWhatIsMissing(t *testing.T) {
-	full := map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "d", "COPPICE_SWEEPS_BUCKET": "s", "COPPICE_REGISTRY_BUCKET": "r"}
+	full := map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "d", "COPPICE_SWEEPS_BUCKET": "s",
+		"COPPICE_REGISTRY_BUCKET": "r"}
 	for name, drop := range map[string]func(map[string]string){
 		"":                        func(map[string]string) {},
 		"COPPICE_PROJECT":         func(m map[string]string) { delete(m, "COPPICE_PROJECT") },
@@ -98,8 +107,10 @@ func TestEnvironmentNamesWhatIsMissing(t *testing.T) {
 		var d sweep.Deployment
 		err := w.Environment(t.Context(), &d, "run it inside `localemu exec`")
 		var s *cloud.SetupError
-		if name == "" && err != nil || name != "" && (!errors.As(err, &s) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "localemu")) {
-			t.Errorf("without %q: got %v; want a *cloud.SetupError that names it, and none where nothing is missing", name, err)
+		if name == "" && err != nil || name != "" && (!errors.As(err, &s) || !strings.Contains(err.Error(), name) ||
+			!strings.Contains(err.Error(), "localemu")) {
+			t.Errorf("without %q: got %v; want a *cloud.SetupError that names it, and none where nothing is missing",
+				name, err)
 		}
 	}
 }

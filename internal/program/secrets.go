@@ -10,13 +10,14 @@ import (
 	"coppice/internal/cloud"
 )
 
-// secrets matches texts that let their reader act on another's behalf: tokens, and URLs that need no further credentials. Google's
-// libraries put upload URLs into their errors.
+// secrets matches texts that let their reader act on another's behalf: tokens, and URLs that need no further
+// credentials. Google's libraries put upload URLs into their errors.
 var secrets = regexp.MustCompile(`` +
 	`((?i:bearer)\s+)[A-Za-z0-9._~+/=-]{8,}` + // an Authorization header
 	`|()ya29\.[A-Za-z0-9._-]{8,}` + // Google's access tokens
 	`|()eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*` + // signed tokens (JWT)
-	`|((?i:upload_id|access_token|id_token|refresh_token|x-goog-signature|signature|x-goog-credential)=)[^&\s"'<>\\]+` + // in URLs
+	// in URLs
+	`|((?i:upload_id|access_token|id_token|refresh_token|x-goog-signature|signature|x-goog-credential)=)[^&\s"'<>\\]+` +
 	`|((?i:hooks\.slack\.com/)[a-z]+/)[A-Za-z0-9/_-]+` + // where anyone may post
 	`|()-----BEGIN [A-Z ]*PRIVATE KEY-----[A-Za-z0-9+/=\s\\]*`)
 
@@ -25,7 +26,8 @@ func Redact(text string) string {
 	return secrets.ReplaceAllString(text, "${1}${2}${3}${4}${5}${6}(removed)")
 }
 
-// redacting removes secrets from what is written through it. A secret must not be split between two writes; log handlers write whole lines.
+// redacting removes secrets from what is written through it. A secret must not be split between two writes; log
+// handlers write whole lines.
 type redacting struct{ w io.Writer }
 
 func (r redacting) Write(line []byte) (int, error) {
@@ -41,8 +43,8 @@ func (r redacting) Write(line []byte) (int, error) {
 // maxCredentials bounds a credentials file, which usually has a few thousand bytes.
 const maxCredentials = 1 << 20
 
-// refuseKeys rejects a service account key file, which Google's libraries would find and use: a key works for anyone with a copy, anywhere,
-// until it is revoked. With an emulator no credentials are used.
+// refuseKeys rejects a service account key file, which Google's libraries would find and use: a key works for anyone
+// with a copy, anywhere, until it is revoked. With an emulator no credentials are used.
 func (w *World) refuseKeys() error {
 	if w.Env == nil {
 		return nil
@@ -60,15 +62,18 @@ func (w *World) refuseKeys() error {
 	}
 
 	if key {
-		return &cloud.SetupError{What: fmt.Sprintf("GOOGLE_APPLICATION_CREDENTIALS is %s, a service account key, which Coppice does not accept", name),
+		return &cloud.SetupError{What: fmt.Sprintf("GOOGLE_APPLICATION_CREDENTIALS is %s, a service account key, "+
+			"which Coppice does not accept", name),
 			Hint: "unset it and delete the key: " + withoutKeys}
 	}
 	return nil
 }
 
-const withoutKeys = "in the cloud the machine's own account is used; elsewhere log in with `gcloud auth application-default login --impersonate-service-account=ACCOUNT` (docs/deploy.md)"
+const withoutKeys = "in the cloud the machine's own account is used; elsewhere log in with `gcloud auth " +
+	"application-default login --impersonate-service-account=ACCOUNT` (docs/deploy.md)"
 
-// isKey reports whether a credentials file is a service account key, or is based on one. The error contains nothing of the file.
+// isKey reports whether a credentials file is a service account key, or is based on one. The error contains nothing of
+// the file.
 func isKey(name string) (bool, error) {
 	f, err := os.Open(name)
 	if err != nil {

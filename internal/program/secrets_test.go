@@ -55,7 +55,8 @@ func TestNoSecretIsLogged(t *testing.T) {
 			t.Errorf("%s: %d lines", name, n)
 		}
 	}
-	for _, plain := range []string{"bearer of bad news", "gs://b/sweeps/night-1/trials/0001/attempts/0/model.txt", "sha256:0123456789abcdef0123456789abcdef", "signature differs", "eyJ is a word"} {
+	for _, plain := range []string{"bearer of bad news", "gs://b/sweeps/night-1/trials/0001/attempts/0/model.txt",
+		"sha256:0123456789abcdef0123456789abcdef", "signature differs", "eyJ is a word"} {
 		if Redact(plain) != plain {
 			t.Errorf("%q became %q", plain, Redact(plain))
 		}
@@ -83,16 +84,21 @@ func TestKeysAreRefused(t *testing.T) {
 		return path
 	}
 	const private = "-----BEGIN PRIVATE KEY-----MIIE"
-	key := file("key.json", `{"type":"service_account","client_email":"a@b.iam.gserviceaccount.com","private_key":"`+private+`"}`)
+	key := file("key.json", `{"type":"service_account","client_email":"a@b.iam.gserviceaccount.com","private_key":"`+
+		private+`"}`)
 	for name, tc := range map[string]struct {
 		credentials string
 		emulator    []string // empty, or what the variable is set to
 		refused     string
 	}{
-		"a key":                      {credentials: key, refused: "a service account key"},
-		"a key under another name":   {credentials: file("odd.json", `{"type":"other","private_key":"`+private+`"}`), refused: "a service account key"},
-		"an impersonation by key":    {credentials: file("both.json", `{"type":"impersonated_service_account","source_credentials":{"type":"service_account"}}`), refused: "a service account key"},
-		"an impersonation by login":  {credentials: file("login.json", `{"type":"impersonated_service_account","source_credentials":{"type":"authorized_user","refresh_token":"x"}}`)},
+		"a key": {credentials: key, refused: "a service account key"},
+		"a key under another name": {credentials: file("odd.json", `{"type":"other","private_key":"`+private+`"}`),
+			refused: "a service account key"},
+		"an impersonation by key": {credentials: file("both.json",
+			`{"type":"impersonated_service_account","source_credentials":{"type":"service_account"}}`),
+			refused: "a service account key"},
+		"an impersonation by login": {credentials: file("login.json",
+			`{"type":"impersonated_service_account","source_credentials":{"type":"authorized_user","refresh_token":"x"}}`)},
 		"workload identity":          {credentials: file("external.json", `{"type":"external_account"}`)},
 		"no file":                    {credentials: filepath.Join(dir, "nowhere"), refused: "no such file"},
 		"no JSON":                    {credentials: file("text", private), refused: "not valid credentials JSON"},
@@ -111,7 +117,8 @@ func TestKeysAreRefused(t *testing.T) {
 		switch {
 		case tc.refused == "" && err != nil:
 			t.Errorf("%s: got the error %v, want none", name, err)
-		case tc.refused != "" && (!errors.As(err, &setup) || !strings.Contains(err.Error(), tc.refused) || ExitCode(context.Background(), err) != sweep.ExitSetup):
+		case tc.refused != "" && (!errors.As(err, &setup) || !strings.Contains(err.Error(), tc.refused) ||
+			ExitCode(context.Background(), err) != sweep.ExitSetup):
 			t.Errorf("%s: got %v; want a *cloud.SetupError with %q", name, err, tc.refused)
 		case err != nil && strings.Contains(err.Error(), "MIIE"):
 			t.Errorf("%s: the error quotes the key: %v", name, err)

@@ -37,14 +37,15 @@ func explain(cmd *cobra.Command) {
 	}
 }
 
-// refuseEmpty rejects a flag with an empty value, such as --id "$ID" in a shell where ID is not set: it would mean the same as no flag at
-// all. Numeric flags for which 0 makes no sense reject it with RefuseZero.
+// refuseEmpty rejects a flag with an empty value, such as --id "$ID" in a shell where ID is not set: it would mean the
+// same as no flag at all. Numeric flags for which 0 makes no sense reject it with RefuseZero.
 func refuseEmpty(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if f.DefValue != "" && f.DefValue != "[]" {
 			return // empty differs from the default and is valid, such as --metrics "" for none
 		}
-		if list, ok := f.Value.(pflag.SliceValue); f.Value.String() == "" || ok && !slices.ContainsFunc(list.GetSlice(), func(s string) bool { return s != "" }) {
+		if list, ok := f.Value.(pflag.SliceValue); f.Value.String() == "" || ok &&
+			!slices.ContainsFunc(list.GetSlice(), func(s string) bool { return s != "" }) {
 			err = Usagef("--%s is empty: give it a value, or leave it out", f.Name)
 		}
 	})

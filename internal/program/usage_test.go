@@ -36,10 +36,12 @@ func TestUsageNamesWhatToType(t *testing.T) {
 		_ = swp.Flags().MarkHidden("hidden")
 		group := program.Group(&cobra.Command{Use: "registry"})
 		group.PersistentFlags().Bool("quiet", false, "")
-		group.AddCommand(&cobra.Command{Use: "copy FROM TO", Args: cobra.ExactArgs(2), RunE: done}, &cobra.Command{Use: "list [MODEL]", Args: cobra.MaximumNArgs(1), RunE: done})
+		group.AddCommand(&cobra.Command{Use: "copy FROM TO", Args: cobra.ExactArgs(2), RunE: done},
+			&cobra.Command{Use: "list [MODEL]", Args: cobra.MaximumNArgs(1), RunE: done})
 		root.AddCommand(swp, group, &cobra.Command{Use: "predict --in FILE", Args: cobra.NoArgs, RunE: done})
 		var errOut bytes.Buffer
-		code := program.Execute(t.Context(), program.World{Args: strings.Fields(line), Out: program.To(&errOut), Err: program.To(&errOut)}, root)
+		code := program.Execute(t.Context(), program.World{Args: strings.Fields(line), Out: program.To(&errOut),
+			Err: program.To(&errOut)}, root)
 		if code != sweep.ExitUsage || errOut.String() != want {
 			t.Errorf("%s: %d\n got %q\nwant %q", line, code, errOut.String(), want)
 		}

@@ -1,9 +1,10 @@
 package protocol
 
-// Climb is what the holder of a claim does at a rung, where its trial may have to let others pass, and before it trains at all: an earlier
-// holder may have come to a rung beyond which the trial may not go by itself. What was found at the rung is written once, create-only, and
-// binds every holder. A trial that has to wait is paused: its holder leaves, and a verdict, also written once by whichever task comes to it,
-// says whether the trial goes on. So a trial that is promoted cannot be ended by a task that knew nothing of it, nor the other way round.
+// Climb is what the holder of a claim does at a rung, where its trial may have to let others pass, and before it trains
+// at all: an earlier holder may have come to a rung beyond which the trial may not go by itself. What was found at the
+// rung is written once, create-only, and binds every holder. A trial that has to wait is paused: its holder leaves, and
+// a verdict, also written once by whichever task comes to it, says whether the trial goes on. So a trial that is
+// promoted cannot be ended by a task that knew nothing of it, nor the other way round.
 type Climb struct {
 	Trial, Claim int
 	Rung         int // a number of trees; 0 before training

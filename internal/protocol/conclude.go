@@ -1,7 +1,8 @@
 package protocol
 
-// Ender is an aggregator that checks whether a sweep is over, and concludes it. Any number of aggregators may run at once, and each may die
-// between any two actions: the first ending written is decisive, so all reach the same conclusion.
+// Ender is an aggregator that checks whether a sweep is over, and concludes it. Any number of aggregators may run at
+// once, and each may die between any two actions: the first ending written is decisive, so all reach the same
+// conclusion.
 type Ender struct {
 	Trials int // of the plan
 
@@ -14,8 +15,8 @@ type Ender struct {
 // Begin starts the machine.
 func (e Ender) Begin() (Ender, Action) { return e.do(LookForConclusion) }
 
-// Next takes the answer to the last action. If the store or Batch did not answer, the sweep is left as it is: the next check will try
-// again.
+// Next takes the answer to the last action. If the store or Batch did not answer, the sweep is left as it is: the next
+// check will try again.
 func (e Ender) Next(a Answer) (Ender, Action) {
 	if a.Failed {
 		return e.because(Leave, Broken)
@@ -111,7 +112,8 @@ func (e Ender) over(yes bool) (Ender, Action) {
 	case e.doing == AskJob && yes && e.flaw != haltIsOver:
 		return e.do(LookForHalt)
 
-	case e.doing == AskJob && yes || e.doing == LookForHalt && !yes: // results written between the last look and the job's end count too
+	// results written between the last look and the job's end count too
+	case e.doing == AskJob && yes || e.doing == LookForHalt && !yes:
 		e.job = true
 		return e.do(ReadResults)
 	}
@@ -142,7 +144,8 @@ func (e Ender) because(op Op, why Why) (Ender, Action) {
 	return e, Action{Do: op, Why: why}
 }
 
-// Gate decides whether a version becomes the champion. If the champion changes meanwhile, the version is compared with the new one.
+// Gate decides whether a version becomes the champion. If the champion changes meanwhile, the version is compared with
+// the new one.
 type Gate struct {
 	Moves int // how many times the champion may be changed by others before a person has to decide
 

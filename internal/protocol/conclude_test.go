@@ -2,7 +2,8 @@ package protocol
 
 import "fmt"
 
-// The world of aggregators that conclude one sweep: two of them, a bucket, a registry, and a person who changes the champion.
+// The world of aggregators that conclude one sweep: two of them, a bucket, a registry, and a person who changes the
+// champion.
 const (
 	endersHere = 2
 	allResults = 1<<trialsHere - 1
@@ -213,7 +214,8 @@ func (m ending) end(s ended, i int, visit func(step, ended, string)) {
 	e.doing, e.why, e.ended, e.job = do.Do, do.Why, uint8(machine.ended), machine.job
 	visit(step{int8(i), what}, s, wrong)
 
-	if lost.crashes > 0 && (what == "writes the ending" || what == "writes the conclusion") && a.Yes { // done, but not answered
+	// done, but not answered
+	if lost.crashes > 0 && (what == "writes the ending" || what == "writes the conclusion") && a.Yes {
 		s.crashes--
 		s.enders[i] = sharedEnder{doing: Leave}
 		visit(step{int8(i), what + ", and no answer comes"}, s, wrong)

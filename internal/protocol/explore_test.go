@@ -10,7 +10,8 @@ import (
 // model is a world of machines and what lies between them, as a graph of states.
 type model[S comparable] interface {
 	start() S
-	// next calls visit with every state that may follow s, and with a description of what is wrong with it, or an empty string.
+	// next calls visit with every state that may follow s, and with a description of what is wrong with it, or an empty
+	// string.
 	next(s S, visit func(by step, then S, wrong string))
 }
 
@@ -35,8 +36,8 @@ type found struct {
 	trace         []string // a shortest path to the error
 }
 
-// explore walks through all states of a world, breadth first, until it finds an error or has seen all states or limit of them. sample,
-// which may be nil, checks every so-many-th state and describes what is wrong with it.
+// explore walks through all states of a world, breadth first, until it finds an error or has seen all states or limit
+// of them. sample, which may be nil, checks every so-many-th state and describes what is wrong with it.
 func explore[S comparable](m model[S], limit, every int, sample func(S) string) (f found) {
 	begin := time.Now()
 	defer func() { f.took = time.Since(begin) }()
@@ -105,5 +106,6 @@ func explore[S comparable](m model[S], limit, every int, sample func(S) string) 
 }
 
 func (f found) String() string {
-	return fmt.Sprintf("%d states, %d steps, %s: %s\n\t%s", f.states, f.steps, f.took.Round(time.Millisecond), f.wrong, strings.Join(f.trace, "\n\t"))
+	return fmt.Sprintf("%d states, %d steps, %s: %s\n\t%s", f.states, f.steps, f.took.Round(time.Millisecond), f.wrong,
+		strings.Join(f.trace, "\n\t"))
 }

@@ -1,7 +1,7 @@
 package protocol
 
-// flaw is a bug that a test plants in a machine to see that the explorer finds it. The zero value is none; only this package's tests can
-// set another.
+// flaw is a bug that a test plants in a machine to see that the explorer finds it. The zero value is none; only this
+// package's tests can set another.
 type flaw uint8
 
 const (

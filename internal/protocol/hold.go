@@ -1,7 +1,7 @@
 package protocol
 
-// Pulse is one heartbeat of a claim's holder, followed by a check whether it should continue training: the sweep may be over, another task may
-// have taken the trial, or an earlier holder that was taken for dead may have ended it.
+// Pulse is one heartbeat of a claim's holder, followed by a check whether it should continue training: the sweep may be
+// over, another task may have taken the trial, or an earlier holder that was taken for dead may have ended it.
 type Pulse struct {
 	Trial, Claim int
 	doing        Op
@@ -11,8 +11,9 @@ type Pulse struct {
 // Begin starts the machine.
 func (p Pulse) Begin() (Pulse, Action) { return p.about(Beat, p.Claim) }
 
-// Next takes the answer to the last action. One that failed is repeated with the next heartbeat and does not keep the holder from what
-// follows: a holder whose heartbeats get lost is the one that another task takes for dead. Without an answer it trains on.
+// Next takes the answer to the last action. One that failed is repeated with the next heartbeat and does not keep the
+// holder from what follows: a holder whose heartbeats get lost is the one that another task takes for dead. Without an
+// answer it trains on.
 func (p Pulse) Next(a Answer) (Pulse, Action) {
 	if a.Failed {
 		a = Answer{}
@@ -61,7 +62,8 @@ func (p Pulse) end(op Op, why Why) (Pulse, Action) {
 	return p, Action{Do: op, Trial: p.Trial, Claim: p.Claim, Why: why}
 }
 
-// Finish is the end of a training, however it came: files, result, message, and finally the cleanup, each only after what it depends on.
+// Finish is the end of a training, however it came: files, result, message, and finally the cleanup, each only after
+// what it depends on.
 type Finish struct {
 	Trial, Claim int
 	doing        Op
@@ -69,9 +71,9 @@ type Finish struct {
 	flaw         flaw
 }
 
-// Begin starts the machine. trained says that there is a model. why says why training ended early: a trial that was taken over or ended by
-// another task is left to that task, a task told to stop releases its claim, and one whose trial is paused marks it before that. Giving up a trial goes the same way, by a task that does
-// not hold it.
+// Begin starts the machine. trained says that there is a model. why says why training ended early: a trial that was
+// taken over or ended by another task is left to that task, a task told to stop releases its claim, and one whose trial
+// is paused marks it before that. Giving up a trial goes the same way, by a task that does not hold it.
 func (f Finish) Begin(trained bool, why Why) (Finish, Action) {
 	f.why = why
 	switch {

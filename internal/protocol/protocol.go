@@ -1,15 +1,15 @@
-// Package protocol holds the rules by which tasks share the trials of a sweep and an aggregator ends it exactly once: claims, leases,
-// takeover, release, giving up, ending, concluding. It is a set of state machines. Each says what to do next; its caller does that to the
-// bucket and passes the answer back:
+// Package protocol holds the rules by which tasks share the trials of a sweep and an aggregator ends it exactly once:
+// claims, leases, takeover, release, giving up, ending, concluding. It is a set of state machines. Each says what to do
+// next; its caller does that to the bucket and passes the answer back:
 //
 //	state, action := machine.Begin()
 //	for !action.Final() {
 //		state, action = machine.Next(state, do(action))
 //	}
 //
-// A machine reads no clock and does no I/O, and its rules exist nowhere else. So a test can walk through every order in which the actions
-// of several tasks and the faults of a store can interleave (explore_test.go), and what it proves holds for the code that worker and
-// aggregator run.
+// A machine reads no clock and does no I/O, and its rules exist nowhere else. So a test can walk through every order in
+// which the actions of several tasks and the faults of a store can interleave (explore_test.go), and what it proves
+// holds for the code that worker and aggregator run.
 package protocol
 
 import "time"
@@ -44,12 +44,14 @@ const (
 
 	// Actions of the holder of a claim at a rung, and before it trains: Climb.
 	LookForPause // has an earlier holder come to a rung beyond which the trial may not go by itself? Answer.Rung
-	ReadRung     // is it decided whether Trial passes the rung? Answer.Standing; Answer.Unreadable if the record is damaged
+	// is it decided whether Trial passes the rung? Answer.Standing; Answer.Unreadable if the record is damaged
+	ReadRung
 	CompareTrial // with the others at the rung: Answer.Standing
 	CreateRung   // create-only, record that; was it created?
-	ReadVerdict  // what has become of Trial, paused at the rung? Answer.Standing; Answer.Unreadable if the verdict is damaged
-	Pause        // leave Trial until a verdict comes; final
-	Close        // end Trial without a model: others are better; final
+	// what has become of Trial, paused at the rung? Answer.Standing; Answer.Unreadable if the verdict is damaged
+	ReadVerdict
+	Pause // leave Trial until a verdict comes; final
+	Close // end Trial without a model: others are better; final
 
 	// Actions of the holder of a claim: Pulse and Finish.
 	Beat            // write the heartbeat
@@ -162,8 +164,8 @@ const (
 	Ends               // it ends there
 )
 
-// Listing is the state of the trials according to names and generations of the sweep's objects. Each entry was true at some moment between
-// Began and Ended, not all at the same one.
+// Listing is the state of the trials according to names and generations of the sweep's objects. Each entry was true at
+// some moment between Began and Ended, not all at the same one.
 type Listing struct {
 	Began, Ended time.Time
 	Trials       []Trial
@@ -176,8 +178,9 @@ type Trial struct {
 	Deaths int   // number of claims whose holders died on the trial, counting the last one as dead
 	Last   Claim // the claim that holds the trial
 
-	Paused  bool // at a rung, without a verdict: not to be claimed
-	Resumed bool // a verdict on its latest pause says what becomes of it: to be claimed before trials that have not begun
+	Paused bool // at a rung, without a verdict: not to be claimed
+	// a verdict on its latest pause says what becomes of it: to be claimed before trials that have not begun
+	Resumed bool
 }
 
 // Claim is a claim in a listing.
@@ -190,8 +193,9 @@ type Claim struct {
 	beaten time.Time // by the store's clock; only a planted bug uses it, since clocks need not agree
 }
 
-// Note adds a claim of the trial, in ascending order. A holder that was told to stop and released its claim did not die on the trial, nor
-// did one that vanished after making progress: machines are taken away. Only a holder that made no progress and vanished counts as a death.
+// Note adds a claim of the trial, in ascending order. A holder that was told to stop and released its claim did not die
+// on the trial, nor did one that vanished after making progress: machines are taken away. Only a holder that made no
+// progress and vanished counts as a death.
 func (t *Trial) Note(c Claim) { t.note(c, sound) }
 
 func (t *Trial) note(c Claim, f flaw) {

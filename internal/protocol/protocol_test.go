@@ -9,10 +9,11 @@ import (
 // every is the inverse share of states that are followed to the sweep's end: following all would take minutes.
 const every = 997
 
-// TestTasksShareTrials explores all that tasks, time and faults can do to a sweep of two trials. In every order: a trial has one result,
-// its end is published and its checkpoints are dropped only after that, a live task that shows it keeps its trial, only trials on which
-// tasks have died are given up, and all trials end. Where trials may be paused, none goes on that is not promoted, none that is promoted is
-// stopped, and none is given up while another may still come to its rung.
+// TestTasksShareTrials explores all that tasks, time and faults can do to a sweep of two trials. In every order: a
+// trial has one result, its end is published and its checkpoints are dropped only after that, a live task that shows it
+// keeps its trial, only trials on which tasks have died are given up, and all trials end. Where trials may be paused,
+// none goes on that is not promoted, none that is promoted is stopped, and none is given up while another may still
+// come to its rung.
 func TestTasksShareTrials(t *testing.T) {
 	t.Parallel()
 	for _, m := range []sharing{
@@ -26,16 +27,18 @@ func TestTasksShareTrials(t *testing.T) {
 		{tasks: 2, trials: 1, faults: 1, alike: true, unsaved: true, halts: true},
 		{tasks: 2, trials: 2, alike: true, unsaved: true, halts: true},
 	} {
-		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults, open %t, staged %t, %d rungs, in step %t, paused %t", m.tasks, m.trials, m.faults, m.open, m.staged, m.rungs, m.inStep, m.halts), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults, open %t, staged %t, %d rungs, in step %t, paused %t",
+			m.tasks, m.trials, m.faults, m.open, m.staged, m.rungs, m.inStep, m.halts), func(t *testing.T) {
 			t.Parallel()
 			whole(t, explore(m, mostStates, every, m.comesToEnd))
 		})
 	}
 }
 
-// TestASweepEndsOnce explores all that two aggregators, each of which may die at any time, can do at once while trials end, the sweep is
-// cancelled, the limit comes and a person changes the champion, or pauses the sweep and lets it go on. In every order: there is one conclusion and one version, made of the
-// results that the first ending names, and no champion is replaced that the version was not compared with.
+// TestASweepEndsOnce explores all that two aggregators, each of which may die at any time, can do at once while trials
+// end, the sweep is cancelled, the limit comes and a person changes the champion, or pauses the sweep and lets it go
+// on. In every order: there is one conclusion and one version, made of the results that the first ending names, and no
+// champion is replaced that the version was not compared with.
 func TestASweepEndsOnce(t *testing.T) {
 	for _, m := range []ending{{}, {halts: true}, {halts: true, calm: true}} {
 		whole(t, explore(m, mostStates, every, m.comesToEnd))
@@ -76,29 +79,44 @@ func TestPlantedBugs(t *testing.T) {
 		{noWriteID, "no write id", []sharing{one}, "a task lives and does not know that it holds a trial"},
 		{leaseByOwnClock, "lease by own clock", []sharing{one}, "a living holder was dispossessed"},
 		{silenceFromBegan, "silence from the listing's beginning", []sharing{one}, "a living holder was dispossessed"},
-		{takeoverUnread, "takeover without reading again", []sharing{two}, "a holder is to be dispossessed that has given a sign of life"},
+		{takeoverUnread, "takeover without reading again", []sharing{two},
+			"a holder is to be dispossessed that has given a sign of life"},
 		{listingIsTruth, "listing taken for truth", []sharing{two}, "a trial is trained that has ended"},
 		{resultUnfenced, "result without fence", []sharing{two}, "a result was replaced"},
-		{ackBeforeWrite, "told before it is written", []sharing{one}, "a trial's end is told before its result is there"},
-		{deleteBeforeCopy, "deleted before the copy", []sharing{one}, "checkpoints are dropped before there is a result"},
-		{retryIsAttempt, "retry counted as an attempt", []sharing{one, two}, "a trial was given up over which too few tasks had died"},
+		{ackBeforeWrite, "told before it is written", []sharing{one},
+			"a trial's end is told before its result is there"},
+		{deleteBeforeCopy, "deleted before the copy", []sharing{one},
+			"checkpoints are dropped before there is a result"},
+		{retryIsAttempt, "retry counted as an attempt", []sharing{one, two},
+			"a trial was given up over which too few tasks had died"},
 		{resumedZombie, "resumed zombie", []sharing{one}, "a task trains on that has lost its trial"},
-		{beatOrNothing, "no check after a failed heartbeat", []sharing{two}, "a task trains on that has lost its trial"},
-		{releaseOfAnother, "release of another's claim", []sharing{one}, "a claim was released by a task that does not hold it"},
-		{decisionUnread, "own decision instead of the written one", []sharing{open}, "a trial is trained with two configurations"},
+		{beatOrNothing, "no check after a failed heartbeat", []sharing{two},
+			"a task trains on that has lost its trial"},
+		{releaseOfAnother, "release of another's claim", []sharing{one},
+			"a claim was released by a task that does not hold it"},
+		{decisionUnread, "own decision instead of the written one", []sharing{open},
+			"a trial is trained with two configurations"},
 		{decideAnew, "decided anew after a takeover", []sharing{open}, "a trial is trained with what no decision says"},
 		{takenUnasked, "configuration not taken", []sharing{open}, "two trials train the same configuration"},
-		{trainedUnwritten, "trained before it is written", []sharing{open}, "a trial is trained with what no decision says"},
-		{stageUnread, "a later stage taken early", []sharing{staged}, "a trial is trained before an earlier stage has ended"},
+		{trainedUnwritten, "trained before it is written", []sharing{open},
+			"a trial is trained with what no decision says"},
+		{stageUnread, "a later stage taken early", []sharing{staged},
+			"a trial is trained before an earlier stage has ended"},
 		{pauseUnread, "a pause not looked for", []sharing{climb}, "a paused trial goes on that is not promoted"},
-		{rungUnread, "own comparison instead of the written one", []sharing{overtake}, "a paused trial goes on that is not promoted"},
-		{verdictOfAnother, "promoted twice by one verdict", []sharing{climb}, "a paused trial goes on that is not promoted"},
+		{rungUnread, "own comparison instead of the written one", []sharing{overtake},
+			"a paused trial goes on that is not promoted"},
+		{verdictOfAnother, "promoted twice by one verdict", []sharing{climb},
+			"a paused trial goes on that is not promoted"},
 		{closedUnwritten, "stopped without a verdict", []sharing{compete}, "a promoted trial is stopped"},
-		{lastUnread, "given up while others are on their way", []sharing{compete}, "a paused trial is given up while another may come to its rung"},
-		{haltUnread, "a pause of the sweep not looked for", []sharing{halt}, "a task trains on in a sweep that is paused"},
-		{haltIsOver, "a pause of the sweep taken for its end", nil, "a sweep that is paused ends because its jobs have"},
+		{lastUnread, "given up while others are on their way", []sharing{compete},
+			"a paused trial is given up while another may come to its rung"},
+		{haltUnread, "a pause of the sweep not looked for", []sharing{halt},
+			"a task trains on in a sweep that is paused"},
+		{haltIsOver, "a pause of the sweep taken for its end", nil,
+			"a sweep that is paused ends because its jobs have"},
 		{doubleFold, "double fold", nil, "a sweep is said to have ended that waits for a trial"},
-		{endingUnread, "own ending instead of the written one", nil, "two aggregators conclude a sweep from different results"},
+		{endingUnread, "own ending instead of the written one", nil,
+			"two aggregators conclude a sweep from different results"},
 		{conclusionFirst, "conclusion before its version", nil, "a conclusion names a version that is not there"},
 		{registerTwice, "a version made anew", nil, "a sweep has two versions"},
 		{staleChampion, "stale champion", nil, "a champion was replaced that the version was not compared with"},

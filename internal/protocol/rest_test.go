@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestIdleTasksLeave: a task does not stay for paused trials that others will take up, but for those that wait for each other.
+// TestIdleTasksLeave: a task does not stay for paused trials that others will take up, but for those that wait for each
+// other.
 func TestIdleTasksLeave(t *testing.T) {
 	began := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	for _, together := range []bool{false, true} {
@@ -18,14 +19,17 @@ func TestIdleTasksLeave(t *testing.T) {
 			case List: // a living holder, two paused trials
 				now := began.Add(waited)
 				a.Listing = Listing{Began: now, Ended: now, Trials: []Trial{
-					{Claims: 1, Last: Claim{Beat: 1 + int64(waited/time.Second)}}, {Claims: 1, Paused: true, Last: Claim{Released: true}}, {Claims: 1, Paused: true, Last: Claim{Released: true}}}}
+					{Claims: 1, Last: Claim{Beat: 1 + int64(waited/time.Second)}},
+					{Claims: 1, Paused: true, Last: Claim{Released: true}},
+					{Claims: 1, Paused: true, Last: Claim{Released: true}}}}
 			case ReadBeat:
 				a.Beat = int64(waited / time.Second)
 			}
 			s, do = task.Next(s, a)
 		}
 		if left := do.Final(); left == together || left && do.Why != LivingHands {
-			t.Errorf("trials at a rung wait for each other %t: after %s the task has left %t, because %v; want it to leave %t, for the hands that live", together, waited, left, do.Why, !together)
+			t.Errorf("trials at a rung wait for each other %t: after %s the task has left %t, because %v; want it "+
+				"to leave %t, for the hands that live", together, waited, left, do.Why, !together)
 		}
 	}
 }

@@ -14,7 +14,8 @@ type Task struct {
 	Takeover  time.Duration // silence after which a holder counts as dead
 	MaxDeaths int           // deaths after which a trial is given up
 
-	// Stages gives each trial's stage: a trial may be claimed once all trials of lower stages have ended. nil means one stage.
+	// Stages gives each trial's stage: a trial may be claimed once all trials of lower stages have ended. nil means one
+	// stage.
 	Stages []int
 	// Together says that the trials at a rung wait for each other, and then several go on at once.
 	Together bool
@@ -22,8 +23,8 @@ type Task struct {
 	flaw flaw
 }
 
-// Search is the state of a task that looks for a trial: first one left by an earlier attempt of the task, then a free one, then one whose
-// holder is dead.
+// Search is the state of a task that looks for a trial: first one left by an earlier attempt of the task, then a free
+// one, then one whose holder is dead.
 type Search struct {
 	doing Op
 	idle  time.Time // since when the task has only been watching
@@ -46,8 +47,8 @@ const (
 	passes
 )
 
-// sighting identifies the last sign of life of a claim, and since when this task has seen no newer one. Only this task's clock is used, so
-// the machines' clocks need not agree.
+// sighting identifies the last sign of life of a claim, and since when this task has seen no newer one. Only this
+// task's clock is used, so the machines' clocks need not agree.
 type sighting struct {
 	known    bool
 	claim    int
@@ -58,7 +59,8 @@ type sighting struct {
 }
 
 func sightingOf(t Trial) sighting {
-	return sighting{known: true, claim: t.Last.Number, excused: t.Claims - t.Deaths, beat: t.Last.Beat, released: t.Last.Released}
+	return sighting{known: true, claim: t.Last.Number, excused: t.Claims - t.Deaths, beat: t.Last.Beat,
+		released: t.Last.Released}
 }
 
 // Begin starts a search.
@@ -219,9 +221,9 @@ func (t Task) stage(l Listing) int {
 	return lowest
 }
 
-// watch reports whether a trial's holder has been silent for the takeover time. A listing takes time, possibly as much as that: a sign in
-// one listing may date from its very end, and a sign missing from a later one may have come right after its beginning. So the holder was
-// certainly silent only from the end of the one to the beginning of the other.
+// watch reports whether a trial's holder has been silent for the takeover time. A listing takes time, possibly as much
+// as that: a sign in one listing may date from its very end, and a sign missing from a later one may have come right
+// after its beginning. So the holder was certainly silent only from the end of the one to the beginning of the other.
 func (t Task) watch(s Search, number int) (Search, bool) {
 	if s.seen == nil {
 		s.seen = make([]sighting, len(s.list.Trials))
@@ -254,10 +256,11 @@ func (t Task) take(s Search) (Search, Action) {
 	return s.about(CreateClaim, number, trial.Next())
 }
 
-// rest decides what to do when there is nothing to claim. A holder that still trains has been alive for as long as it takes to be declared
-// dead. If it is killed later, Batch restarts it; waiting for that would only keep a machine busy. Trials of later stages are worth waiting
-// for if they outnumber the holders, each of which will take one. So are paused trials that wait for each other; otherwise a paused trial is
-// promoted when another comes to its rung and is paused, and then that one's task is free to take it.
+// rest decides what to do when there is nothing to claim. A holder that still trains has been alive for as long as it
+// takes to be declared dead. If it is killed later, Batch restarts it; waiting for that would only keep a machine busy.
+// Trials of later stages are worth waiting for if they outnumber the holders, each of which will take one. So are
+// paused trials that wait for each other; otherwise a paused trial is promoted when another comes to its rung and is
+// paused, and then that one's task is free to take it.
 func (t Task) rest(s Search) (Search, Action) {
 	stage, ended, held, later, paused := t.stage(s.list), 0, 0, 0, 0
 	for n, trial := range s.list.Trials {

@@ -1,9 +1,10 @@
 package protocol
 
-// Settle is what the holder of a claim does before it trains a trial that the plan leaves open. What the trial trains is written once,
-// create-only, and binds every holder: one that takes the trial over, and one that loses the race to write it. Before that, the
-// configuration is reserved for the trial, also create-only, so that no two trials train the same one, whatever their holders know of each
-// other. A crash between the two leaves a reservation that only this trial can use, until it is decided otherwise.
+// Settle is what the holder of a claim does before it trains a trial that the plan leaves open. What the trial trains
+// is written once, create-only, and binds every holder: one that takes the trial over, and one that loses the race to
+// write it. Before that, the configuration is reserved for the trial, also create-only, so that no two trials train the
+// same one, whatever their holders know of each other. A crash between the two leaves a reservation that only this
+// trial can use, until it is decided otherwise.
 type Settle struct {
 	Trial, Claim int
 	doing        Op

@@ -32,7 +32,8 @@ func (v visitor) climb(s shared, i int) {
 			return
 		}
 	}
-	c := Climb{Trial: int(t.trial), Claim: int(t.claim), Rung: int(t.rung), doing: t.climbing, own: t.own, flaw: v.m.flaw}
+	c := Climb{Trial: int(t.trial), Claim: int(t.claim), Rung: int(t.rung), doing: t.climbing, own: t.own,
+		flaw: v.m.flaw}
 
 	switch t.climbing {
 	case LookForPause:
@@ -161,7 +162,8 @@ func (v visitor) askVerdict(s shared, i int, what, wrong string) {
 			}
 		}
 		found := t.subject > 0
-		v.decideOr(then, i, what+", asks what becomes of the paused", Answer{Yes: found, Trial: int(t.subject) - 1}, wrong)
+		v.decideOr(then, i, what+", asks what becomes of the paused", Answer{Yes: found, Trial: int(t.subject) - 1},
+			wrong)
 		if v.m.inStep {
 			return // what comes after all others have come depends on no order
 		}

@@ -2,8 +2,8 @@ package protocol
 
 import "fmt"
 
-// fairRounds bounds the rounds, in each of which every task takes a step or time passes, that a sweep needs without further faults until
-// all trials have ended and all tasks have stopped.
+// fairRounds bounds the rounds, in each of which every task takes a step or time passes, that a sweep needs without
+// further faults until all trials have ended and all tasks have stopped.
 const fairRounds = 60
 
 // comesToEnd returns an error text if the sweep does not reach its end from s on.

@@ -25,7 +25,8 @@ func (s *shared) wrong() string {
 		}
 		last := trial.claims[trial.made-1]
 		t := s.tasks[last.owner]
-		knows := t.doing == Train && int(t.trial) == n && t.claim == trial.made-1 || t.doing == LookForResult || t.doing == Release
+		knows := t.doing == Train && int(t.trial) == n && t.claim == trial.made-1 || t.doing == LookForResult ||
+			t.doing == Release
 		if last.living && !last.released && !last.lost && !knows {
 			return "a task lives and does not know that it holds a trial"
 		}
@@ -52,7 +53,8 @@ func (v visitor) search(s shared, i int) {
 			v.decide(then, i, "has the listing, as it is", Answer{})
 			if v.m.rungs > 0 {
 				for n, was := range s.tasks[i].list {
-					then.tasks[i].list[n].paused, then.tasks[i].list[n].resumed, then.tasks[i].list[n].reached = was.paused, was.resumed, was.reached
+					then.tasks[i].list[n].paused, then.tasks[i].list[n].resumed,
+						then.tasks[i].list[n].reached = was.paused, was.resumed, was.reached
 				}
 				v.decide(then, i, "has the listing, the pauses as they were", Answer{})
 			}
@@ -89,7 +91,8 @@ func (v visitor) search(s shared, i int) {
 	case GiveUp:
 		wrong, lost := "", 0
 		for _, c := range trial.claims[:trial.made] {
-			if c.lost && (!c.released || v.m.rungs > 0) && (!c.saved || c.living) { // a living one may have come back after the listing, and pauses its trial
+			// a living one may have come back after the listing, and pauses its trial
+			if c.lost && (!c.released || v.m.rungs > 0) && (!c.saved || c.living) {
 				lost++
 			}
 		}
@@ -154,7 +157,8 @@ func (v visitor) create(s shared, i, number int) {
 	if v.m.may(&s, lostAnswer) {
 		again := then
 		again.faults--
-		v.settled(again, i, "claims, and the answer is lost; again", Creation{Refused: true, Read: true, Own: true, flaw: v.m.flaw}, wrong)
+		v.settled(again, i, "claims, and the answer is lost; again", Creation{Refused: true, Read: true, Own: true,
+			flaw: v.m.flaw}, wrong)
 	}
 	if v.m.may(&s, noAnswer) {
 		then.faults--
@@ -251,8 +255,8 @@ func (v visitor) hold(s shared, i int) {
 	}
 }
 
-// pulse is a heartbeat and the checks that follow it. If the heartbeat does not arrive, the task may be taken for dead, although nine in a
-// row would have to fail; here one is enough.
+// pulse is a heartbeat and the checks that follow it. If the heartbeat does not arrive, the task may be taken for dead,
+// although nine in a row would have to fail; here one is enough.
 func (v visitor) pulse(s shared, i int, arrives bool) {
 	t := &s.tasks[i]
 	trial := &s.trials[t.trial]

@@ -2,9 +2,9 @@ package protocol
 
 import "math/bits"
 
-// Where trials are open, a configuration is a number from 1 up. The worst case is that all tasks want the same one: the lowest; once they
-// have seen other trials' configurations, they want the highest not known to be taken. So a second proposal for a trial may differ from the
-// first.
+// Where trials are open, a configuration is a number from 1 up. The worst case is that all tasks want the same one: the
+// lowest; once they have seen other trials' configurations, they want the highest not known to be taken. So a second
+// proposal for a trial may differ from the first.
 const configsHere = 5
 
 // settle is what a holder does before it trains an open trial.

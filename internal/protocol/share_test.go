@@ -26,7 +26,8 @@ type shared struct {
 	faults          uint8 // still allowed
 	halted, resumed bool  // the sweep was paused, and then given another job
 
-	taken [configsHere + 1]uint8 // the trials, as bits, that have reserved a configuration, each after those before were decided otherwise
+	// the trials, as bits, that have reserved a configuration, each after those before were decided otherwise
+	taken [configsHere + 1]uint8
 }
 
 type sharedTrial struct {
@@ -174,7 +175,8 @@ func (m sharing) task(s *shared, i int) Task {
 	if m.staged {
 		stages = []int{0, 1}
 	}
-	return Task{Attempt: attempt, Start: start, Heartbeat: time.Second, Takeover: ticksTakeover * time.Second, MaxDeaths: deathsHere, Stages: stages, flaw: m.flaw}
+	return Task{Attempt: attempt, Start: start, Heartbeat: time.Second, Takeover: ticksTakeover * time.Second,
+		MaxDeaths: deathsHere, Stages: stages, flaw: m.flaw}
 }
 
 // epoch is now; a task's clock may be far off.
@@ -192,13 +194,15 @@ func age(from, to time.Time, most uint8) uint8 {
 func (m sharing) search(s *shared, i int) (Search, time.Time) {
 	t := &s.tasks[i]
 	ended := clockOf(i).Add(-ticks(t.ended))
-	q := Search{doing: t.doing, pass: t.pass, index: int(t.index), subject: int(t.subject) - 1, seen: make([]sighting, trialsHere)}
+	q := Search{doing: t.doing, pass: t.pass, index: int(t.index), subject: int(t.subject) - 1,
+		seen: make([]sighting, trialsHere)}
 	if t.idle > 0 {
 		q.idle = ended.Add(-ticks(t.idle - 1))
 	}
 	for n, v := range t.seen {
 		if v.known {
-			q.seen[n] = sighting{true, int(v.claim), int(v.excused), int64(v.beat), v.released, ended.Add(-ticks(v.since))}
+			q.seen[n] = sighting{true, int(v.claim), int(v.excused), int64(v.beat), v.released,
+				ended.Add(-ticks(v.since))}
 		}
 	}
 	q.list = m.listed(t, ended)
@@ -209,8 +213,11 @@ func (m sharing) search(s *shared, i int) (Search, time.Time) {
 func (m sharing) listed(t *sharedTask, ended time.Time) Listing {
 	l := Listing{Began: ended.Add(-ticks(t.began)), Ended: ended, Trials: make([]Trial, trialsHere)}
 	for n, v := range t.list {
-		l.Trials[n] = Trial{Ended: v.ended, Claims: int(v.claims), Deaths: int(v.deaths), Last: Claim{Number: int(v.last), Beat: int64(v.beat),
-			Released: v.released, Saved: v.saved, beaten: epoch.Add(-ticks(v.beaten + t.ended))}, Paused: v.paused > 0, Resumed: v.resumed}
+		l.Trials[n] = Trial{Ended: v.ended, Claims: int(v.claims), Deaths: int(v.deaths),
+			Last: Claim{Number: int(v.last), Beat: int64(v.beat),
+				Released: v.released, Saved: v.saved, beaten: epoch.Add(-ticks(v.beaten + t.ended))},
+			Paused:  v.paused > 0,
+			Resumed: v.resumed}
 	}
 	return l
 }
@@ -222,7 +229,8 @@ func (m sharing) look(s *shared, i int) {
 		for c, claim := range trial.claims[:trial.made] {
 			v.note(Claim{Number: c, Beat: int64(claim.beat), Released: claim.released, Saved: claim.saved}, m.flaw)
 		}
-		listed := sharedListed{ended: trial.result, claims: uint8(v.Claims), deaths: uint8(v.Deaths), last: uint8(v.Last.Number), beat: uint8(v.Last.Beat),
+		listed := sharedListed{ended: trial.result, claims: uint8(v.Claims), deaths: uint8(v.Deaths),
+			last: uint8(v.Last.Number), beat: uint8(v.Last.Beat),
 			released: v.Last.Released, saved: v.Last.Saved}
 		trial.listPauses(&listed)
 		if m.flaw == leaseByOwnClock && v.Claims > 0 {
@@ -259,7 +267,8 @@ func (m sharing) answer(s *shared, i int, a Answer) Action {
 	}
 	for n, v := range q.seen {
 		if v.known {
-			t.seen[n] = sharedSighting{true, v.released, uint8(v.claim), uint8(v.excused), uint8(v.beat), age(v.since, ended, longestSince)}
+			t.seen[n] = sharedSighting{true, v.released, uint8(v.claim), uint8(v.excused), uint8(v.beat),
+				age(v.since, ended, longestSince)}
 		}
 	}
 	if do.Do != LookForEnd && do.Do != List && do.Do != Wait {
@@ -332,7 +341,8 @@ func (s *shared) sort() {
 
 var taskSeed = maphash.MakeSeed()
 
-// rename maps the generations of each heartbeat to the smallest numbers that keep them distinct, which is all that matters.
+// rename maps the generations of each heartbeat to the smallest numbers that keep them distinct, which is all that
+// matters.
 func (s *shared) rename() {
 	for n := range s.trials {
 		for c := range s.trials[n].claims[:s.trials[n].made] {
@@ -394,7 +404,8 @@ func (m sharing) next(s shared, visit func(step, shared, string)) {
 	}
 }
 
-// mayTick reports whether time may pass: every holder that is not paused has sent a heartbeat, and no answer stays out forever.
+// mayTick reports whether time may pass: every holder that is not paused has sent a heartbeat, and no answer stays out
+// forever.
 func (s *shared) mayTick() bool {
 	for _, t := range s.tasks {
 		if t.paused || t.doing == Stop {

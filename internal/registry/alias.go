@@ -51,7 +51,8 @@ func (r *Registry) Alias(ctx context.Context, model, alias string) (Alias, error
 	for _, a := range all {
 		names = append(names, a.Name)
 	}
-	return Alias{}, &NotFoundError{Kind: "alias", Name: alias, Hint: fmt.Sprintf(" of %s%s", model, strictyaml.Suggest(alias, names))}
+	return Alias{}, &NotFoundError{Kind: "alias", Name: alias,
+		Hint: fmt.Sprintf(" of %s%s", model, strictyaml.Suggest(alias, names))}
 }
 
 // Aliases returns all aliases of a model, by name.
@@ -102,8 +103,8 @@ func (r *Registry) alias(ctx context.Context, model, alias string) (Alias, blob.
 	return a, generation, nil
 }
 
-// SetAlias points an alias at a version if its state is as expected; else it returns a *ConflictError. An alias that already points at the
-// version is unchanged, so repeating the call is harmless. A missing version is a *NotFoundError.
+// SetAlias points an alias at a version if its state is as expected; else it returns a *ConflictError. An alias that
+// already points at the version is unchanged, so repeating the call is harmless. A missing version is a *NotFoundError.
 func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, expect Expect, act Act) (Alias, error) {
 	for _, err := range []error{checkModel(model), checkAlias(alias), act.check()} {
 		if err != nil {
@@ -145,9 +146,10 @@ func (r *Registry) Promote(ctx context.Context, model string, version int, expec
 	return r.SetAlias(ctx, model, Champion, version, expect, act)
 }
 
-// Rollback points an alias at the version that it pointed at before; repeated, at the one before that. Versions that were marked bad or
-// deleted meanwhile are skipped. If the alias is not in the expected state, the error is a *ConflictError, unless it was already rolled
-// back from there, so repeating the call is harmless. If there is no earlier version, the error is a *NoPreviousError.
+// Rollback points an alias at the version that it pointed at before; repeated, at the one before that. Versions that
+// were marked bad or deleted meanwhile are skipped. If the alias is not in the expected state, the error is a
+// *ConflictError, unless it was already rolled back from there, so repeating the call is harmless. If there is no
+// earlier version, the error is a *NoPreviousError.
 func (r *Registry) Rollback(ctx context.Context, model, alias string, expect Expect, act Act) (Alias, error) {
 	return r.rollback(ctx, model, alias, 0, expect, act)
 }
@@ -171,7 +173,8 @@ func (r *Registry) rollback(ctx context.Context, model, alias string, to int, ex
 		return Alias{}, err
 	}
 	if expect.Any {
-		expect = Expect{Version: begin.Version} // a second person's rollback in between must not lead to a second step back
+		// a second person's rollback in between must not lead to a second step back
+		expect = Expect{Version: begin.Version}
 	}
 
 	return r.move(ctx, model, alias, func(now Alias) (*Alias, error) {
@@ -202,7 +205,8 @@ func numbers(versions []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(sorted), " ", ", "), "[]")
 }
 
-// backTo returns the index in an alias's past of the version to return to: the given one or, if that is 0, the last usable one.
+// backTo returns the index in an alias's past of the version to return to: the given one or, if that is 0, the last
+// usable one.
 func (r *Registry) backTo(ctx context.Context, now Alias, to int) (int, error) {
 	if to == 0 {
 		return r.lastUsable(ctx, now)
@@ -215,7 +219,8 @@ func (r *Registry) backTo(ctx context.Context, now Alias, to int) (int, error) {
 	if len(now.Past) == 0 {
 		return 0, &NoPreviousError{Model: now.Model, Alias: now.Name}
 	}
-	return 0, &InputError{"version to return to", fmt.Sprintf("%s of %s was at %s before, not at %d; to move it there, promote it", now.Name, now.Model, numbers(now.Past), to)}
+	return 0, &InputError{"version to return to", fmt.Sprintf("%s of %s was at %s before, not at %d; to move it "+
+		"there, promote it", now.Name, now.Model, numbers(now.Past), to)}
 }
 
 // lastUsable returns the index in an alias's past of the last version that may be used.
@@ -237,8 +242,8 @@ func (r *Registry) lastUsable(ctx context.Context, now Alias) (int, error) {
 	return 0, none
 }
 
-// RemoveAlias removes an alias; its history stays. The champion can only be replaced, not removed. If the alias is not in the expected
-// state, the error is a *ConflictError.
+// RemoveAlias removes an alias; its history stays. The champion can only be replaced, not removed. If the alias is not
+// in the expected state, the error is a *ConflictError.
 func (r *Registry) RemoveAlias(ctx context.Context, model, alias string, expect Expect, act Act) (Alias, error) {
 	if err := act.check(); err != nil {
 		return Alias{}, err
@@ -269,7 +274,8 @@ func (a Alias) moved(kind Kind, to int, act Act) Alias {
 	next.Version = to
 	next.Past = slices.Clone(a.Past)
 	next.Last = Event{
-		Kind: kind, Alias: a.Name, Sequence: a.Last.Sequence + 1, From: a.Version, To: to, By: act.By, Why: act.Why, At: utc(act.At),
+		Kind: kind, Alias: a.Name, Sequence: a.Last.Sequence + 1, From: a.Version, To: to, By: act.By, Why: act.Why,
+		At: utc(act.At),
 	}
 	return next
 }
@@ -277,9 +283,10 @@ func (a Alias) moved(kind Kind, to int, act Act) Alias {
 // maxRaces bounds the retries of a move that others' moves have overtaken.
 const maxRaces = 20
 
-// move replaces an alias by the result of decide; nil leaves it unchanged. The event of a move is part of the alias itself; it is copied
-// into the history afterwards and, in case that was missed, before the next move.
-func (r *Registry) move(ctx context.Context, model, alias string, decide func(now Alias) (*Alias, error)) (Alias, error) {
+// move replaces an alias by the result of decide; nil leaves it unchanged. The event of a move is part of the alias
+// itself; it is copied into the history afterwards and, in case that was missed, before the next move.
+func (r *Registry) move(ctx context.Context, model, alias string, decide func(now Alias) (*Alias, error)) (Alias,
+	error) {
 	var lost error
 	for range maxRaces {
 		now, generation, err := r.alias(ctx, model, alias)
@@ -310,9 +317,10 @@ func (r *Registry) move(ctx context.Context, model, alias string, decide func(no
 		}
 
 		object := aliasObject(model, alias)
-		if _, lost = r.store.Put(ctx, object, generation, bytes.NewReader(data)); errors.Is(lost, blob.ErrPrecondition) {
-			// Either another process was faster, or this write succeeded and only its answer was lost. In the latter case the alias may
-			// have been moved again since; then our move was copied into the history first.
+		if _, lost = r.store.Put(ctx, object, generation, bytes.NewReader(data)); errors.Is(lost,
+			blob.ErrPrecondition) {
+			// Either another process was faster, or this write succeeded and only its answer was lost. In the latter
+			// case the alias may have been moved again since; then our move was copied into the history first.
 			there, _, err := r.read(ctx, object, maxRecord)
 			if err != nil && !isAbsent(err) {
 				return Alias{}, err
@@ -332,7 +340,8 @@ func (r *Registry) move(ctx context.Context, model, alias string, decide func(no
 		_ = r.record(ctx, *next)
 		return *next, nil
 	}
-	return Alias{}, fmt.Errorf("registry: write %s: others were faster %d times: %w", aliasObject(model, alias), maxRaces, lost)
+	return Alias{}, fmt.Errorf("registry: write %s: others were faster %d times: %w", aliasObject(model, alias),
+		maxRaces, lost)
 }
 
 // isRecorded reports whether the history has the last event of an alias, and not a different one in its place.

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// link is what an alias's next move records of the previous one: the SHA-256 of its record or, for the first move, of the history's name.
+// link is what an alias's next move records of the previous one: the SHA-256 of its record or, for the first move, of
+// the history's name.
 func link(now Alias) (string, error) {
 	if now.Last.Sequence == 0 {
 		return chainStart(now.Model, now.Name), nil
@@ -32,9 +33,9 @@ func (r *Registry) recordSum(ctx context.Context, model string, number int) (str
 	return sum(data), nil
 }
 
-// broken reports the moves that do not start where the previous one ended, or that do not hold its SHA-256: the previous one was changed
-// since, or not written by a registry. Moves from before chains existed hold none. events are by alias and sequence; a missing predecessor
-// is left to gaps.
+// broken reports the moves that do not start where the previous one ended, or that do not hold its SHA-256: the
+// previous one was changed since, or not written by a registry. Moves from before chains existed hold none. events are
+// by alias and sequence; a missing predecessor is left to gaps.
 func broken(model string, events []recordedEvent) error {
 	var errs []error
 	chained := false
@@ -54,15 +55,18 @@ func broken(model string, events []recordedEvent) error {
 			from, sure = events[i-1].To, true
 		}
 		if sure && e.From != from {
-			errs = append(errs, &CorruptError{object, fmt.Errorf("it moves the alias away from version %d, where it was not: it was at %s", e.From, atVersion(from))})
+			errs = append(errs, &CorruptError{object, fmt.Errorf("it moves the alias away from version %d, where it "+
+				"was not: it was at %s", e.From, atVersion(from))})
 		}
 
 		switch {
 		case e.Previous == "" && chained:
-			errs = append(errs, &CorruptError{object, errors.New("it does not say what the move before it was, and moves before it do; " +
+			errs = append(errs, &CorruptError{object, errors.New("it does not say what the move before it was, and " +
+				"moves before it do; " +
 				"it was written by an older build, or by hand")})
 		case e.Previous != "" && known && e.Previous != want:
-			errs = append(errs, &CorruptError{object, fmt.Errorf("it follows a record with SHA-256 %.12s..., but the one before it has %.12s...: one of them was changed",
+			errs = append(errs, &CorruptError{object, fmt.Errorf("it follows a record with SHA-256 %.12s..., but "+
+				"the one before it has %.12s...: one of them was changed",
 				e.Previous, want)})
 		}
 		chained = chained || e.Previous != ""
@@ -77,8 +81,8 @@ func atVersion(number int) string {
 	return fmt.Sprintf("version %d", number)
 }
 
-// Head is the end of an alias's history. If its SHA-256 is stored elsewhere, Verify can look for it later, which proves that nothing up to
-// that move was changed since.
+// Head is the end of an alias's history. If its SHA-256 is stored elsewhere, Verify can look for it later, which proves
+// that nothing up to that move was changed since.
 type Head struct {
 	Alias     string `json:"alias"`
 	Version   int    `json:"version"`
@@ -102,8 +106,8 @@ type Verified struct {
 // Has reports whether some move's record has this SHA-256.
 func (v *Verified) Has(sha256 string) bool { return slices.Contains(v.sums, sha256) }
 
-// Verify reads everything that a model has: each version's files with their checksums, each alias, and each history along its chain. The
-// error joins a *CorruptError for every damaged item; the result is returned even with an error.
+// Verify reads everything that a model has: each version's files with their checksums, each alias, and each history
+// along its chain. The error joins a *CorruptError for every damaged item; the result is returned even with an error.
 func (r *Registry) Verify(ctx context.Context, model string) (*Verified, error) {
 	versions, err1 := r.Versions(ctx, model)
 	var missing *NotFoundError
@@ -163,22 +167,25 @@ func (r *Registry) checkMoved(ctx context.Context, model string, moves []recorde
 	}
 	for i, m := range moves {
 		if last := i+1 == len(moves) || moves[i+1].Alias != m.Alias; last && slices.Contains(deleted, m.To) {
-			errs = append(errs, &CorruptError{aliasObject(model, m.Alias), fmt.Errorf("it points at version %d, which was deleted", m.To)})
+			errs = append(errs, &CorruptError{aliasObject(model, m.Alias),
+				fmt.Errorf("it points at version %d, which was deleted", m.To)})
 		}
 		object := versionDir(model, m.To) + versionFile
 		switch s, there := sums[m.To]; {
 		case m.To == 0 || slices.Contains(deleted, m.To):
 		case !there:
-			errs = append(errs, &CorruptError{object, fmt.Errorf("move %d of %s leads there, and no version can be read there", m.Sequence, m.Alias)})
+			errs = append(errs, &CorruptError{object, fmt.Errorf("move %d of %s leads there, and no version can be "+
+				"read there", m.Sequence, m.Alias)})
 		case m.Record != "" && s != m.Record:
-			errs = append(errs, &CorruptError{object, fmt.Errorf("its SHA-256 %.12s is not the %.12s that it had when move %d of %s made it live", s, m.Record, m.Sequence, m.Alias)})
+			errs = append(errs, &CorruptError{object, fmt.Errorf("its SHA-256 %.12s is not the %.12s that it had "+
+				"when move %d of %s made it live", s, m.Record, m.Sequence, m.Alias)})
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Live returns the last move of an alias that is not later than a time. Events are in the order of History. The moves of an alias take
-// effect in sequence, whatever the clocks of their authors. ok is false before the first move.
+// Live returns the last move of an alias that is not later than a time. Events are in the order of History. The moves
+// of an alias take effect in sequence, whatever the clocks of their authors. ok is false before the first move.
 func Live(events []Event, alias string, at time.Time) (last Event, ok bool) {
 	for _, e := range events {
 		if e.Alias != alias {

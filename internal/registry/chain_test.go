@@ -44,7 +44,8 @@ func chained(t *testing.T) (blob.Store, *registry.Registry) {
 
 func TestVerifyWholeHistory(t *testing.T) {
 	_, r := chained(t)
-	if _, err := r.Rollback(t.Context(), "ctr", registry.Champion, registry.Expect{Version: 3}, act(4, "alarm")); err != nil {
+	if _, err := r.Rollback(t.Context(), "ctr", registry.Champion, registry.Expect{Version: 3},
+		act(4, "alarm")); err != nil {
 		t.Fatal(err)
 	}
 	v, err := r.Verify(t.Context(), "ctr")
@@ -52,7 +53,8 @@ func TestVerifyWholeHistory(t *testing.T) {
 		t.Fatalf("verify of what nobody has touched: %v", err)
 	}
 	h := v.Heads[0]
-	if v.Versions != 3 || v.Files != 9 || v.Moves != 4 || h.Version != 2 || h.Sequence != 4 || h.Unchained != 0 || !v.Has(h.SHA256) || v.Has(strings.Repeat("0", 64)) {
+	if v.Versions != 3 || v.Files != 9 || v.Moves != 4 || h.Version != 2 || h.Sequence != 4 || h.Unchained != 0 ||
+		!v.Has(h.SHA256) || v.Has(strings.Repeat("0", 64)) {
 		t.Errorf("verified %+v, want 3 versions, 9 files, 4 chained moves that end at version 2", v)
 	}
 }
@@ -61,14 +63,19 @@ func TestVerifyWholeHistory(t *testing.T) {
 func TestVerifyNoticesEveryChange(t *testing.T) {
 	const history, champion = "registry/ctr/history/champion/", "registry/ctr/aliases/champion.json"
 	for name, tc := range map[string]struct{ object, old, fresh, named string }{
-		"reason of the first move":  {history + "00000001.json", `"why": "better"`, `"why": "worse"`, history + "00000002.json"},
-		"time of the second move":   {history + "00000002.json", "2026-11-02", "2026-10-02", history + "00000003.json"},
-		"version of a move":         {history + "00000002.json", `"to": 2`, `"to": 3`, history + "00000003.json"},
-		"link of a move":            {history + "00000002.json", `"previous": "`, `"previous_": "`, history + "00000002.json"},
-		"who made the last":         {champion, `"by": "ada"`, `"by": "bob"`, history + "00000003.json"},
-		"a version's record":        {"registry/ctr/versions/2/version.json", "winner of a sweep", "winner of a race", "registry/ctr/versions/2/version.json"},
-		"a file":                    {"registry/ctr/versions/2/model.txt", "model b", "model x", "registry/ctr/versions/2/model.txt"},
-		"where a file is looked up": {"registry/ctr/versions/1/version.json", `"model": "ctr"`, `"model": "other"`, "registry/ctr/versions/1/version.json"},
+		"reason of the first move": {history + "00000001.json", `"why": "better"`, `"why": "worse"`,
+			history + "00000002.json"},
+		"time of the second move": {history + "00000002.json", "2026-11-02", "2026-10-02", history + "00000003.json"},
+		"version of a move":       {history + "00000002.json", `"to": 2`, `"to": 3`, history + "00000003.json"},
+		"link of a move": {history + "00000002.json", `"previous": "`, `"previous_": "`,
+			history + "00000002.json"},
+		"who made the last": {champion, `"by": "ada"`, `"by": "bob"`, history + "00000003.json"},
+		"a version's record": {"registry/ctr/versions/2/version.json", "winner of a sweep", "winner of a race",
+			"registry/ctr/versions/2/version.json"},
+		"a file": {"registry/ctr/versions/2/model.txt", "model b", "model x",
+			"registry/ctr/versions/2/model.txt"},
+		"where a file is looked up": {"registry/ctr/versions/1/version.json", `"model": "ctr"`, `"model": "other"`,
+			"registry/ctr/versions/1/version.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, r := chained(t)
@@ -148,23 +155,27 @@ func TestOldHistoriesGoOn(t *testing.T) {
 		t.Fatalf("an old history: got %+v, %v, want 3 moves without a chain and no error", v, err)
 	}
 
-	if _, err := r.Rollback(t.Context(), "ctr", registry.Champion, registry.Expect{Version: 3}, act(4, "alarm")); err != nil {
+	if _, err := r.Rollback(t.Context(), "ctr", registry.Champion, registry.Expect{Version: 3},
+		act(4, "alarm")); err != nil {
 		t.Fatal(err)
 	}
 	v, err = r.Verify(t.Context(), "ctr")
 	if err != nil || v.Heads[0].Unchained != 3 || v.Moves != 4 {
 		t.Errorf("an old history that went on: got %+v, %v, want 4 moves, 3 without a chain, and no error", v, err)
 	}
-	overwrite(t, s, "registry/ctr/history/champion/00000003.json", strings.Replace(contents(t, s, "registry/ctr/history/champion/00000003.json"), "better", "worse", 1))
+	overwrite(t, s, "registry/ctr/history/champion/00000003.json",
+		strings.Replace(contents(t, s, "registry/ctr/history/champion/00000003.json"), "better", "worse", 1))
 	if _, err := r.Verify(t.Context(), "ctr"); err == nil || !strings.Contains(err.Error(), "00000004.json") {
-		t.Errorf("the move before the chain began was changed: got %v, want an error about the one that holds its SHA-256", err)
+		t.Errorf("the move before the chain began was changed: got %v, want an error about the one that holds its "+
+			"SHA-256", err)
 	}
 }
 
 func TestLive(t *testing.T) {
 	_, r := chained(t) // at noon of day 0, 1 and 2
 	events := history(t, r, "ctr")
-	for at, want := range map[time.Time]int{day(0).Add(-time.Hour): 0, day(0): 1, day(1).Add(-time.Nanosecond): 1, day(1): 2, day(30): 3} {
+	for at, want := range map[time.Time]int{day(0).Add(-time.Hour): 0, day(0): 1, day(1).Add(-time.Nanosecond): 1,
+		day(1): 2, day(30): 3} {
 		got, ok := registry.Live(events, registry.Champion, at)
 		if got.To != want || ok != (want > 0) {
 			t.Errorf("at %v: got version %d, %v, want %d", at, got.To, ok, want)

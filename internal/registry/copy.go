@@ -6,12 +6,14 @@ import (
 	"maps"
 )
 
-// LabelCopied is the label of a version copied from another registry: its origin as MODEL@VERSION, and the SHA-256 of its record there.
+// LabelCopied is the label of a version copied from another registry: its origin as MODEL@VERSION, and the SHA-256 of
+// its record there.
 const LabelCopied = "copied_from"
 
-// Copy registers a version of another registry in r, under the same model and key: every file is read and verified, and has the same
-// checksum here. The version gets r's next number; its label names the original. act says who copies, and why. Repeating the call is
-// harmless; a different version under the key is a *ConflictError. Aliases, remarks and history are not copied.
+// Copy registers a version of another registry in r, under the same model and key: every file is read and verified, and
+// has the same checksum here. The version gets r's next number; its label names the original. act says who copies, and
+// why. Repeating the call is harmless; a different version under the key is a *ConflictError. Aliases, remarks and
+// history are not copied.
 func (r *Registry) Copy(ctx context.Context, from *Registry, v Version, act Act) (Version, error) {
 	if err := act.check(); err != nil {
 		return Version{}, err

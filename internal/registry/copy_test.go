@@ -23,7 +23,8 @@ func TestCopy(t *testing.T) {
 		t.Fatalf(`register(t, to, "ctr", "own"): got %v; want v.Number = 1`, v.Number)
 	}
 	got, err := to.Copy(ctx, from, v, act(9, "to production"))
-	if err != nil || got.Number != 2 || got.Key != v.Key || !strings.HasPrefix(got.Info.Labels[registry.LabelCopied], "ctr@3, record ") || got.Info.By != "ada" {
+	if err != nil || got.Number != 2 || got.Key != v.Key || !strings.HasPrefix(got.Info.Labels[registry.LabelCopied],
+		"ctr@3, record ") || got.Info.By != "ada" {
 		t.Fatalf("copied: %+v, %v, want version 2 with the key of the other, and where it came from", got, err)
 	}
 	for i, f := range got.Files {
@@ -32,7 +33,8 @@ func TestCopy(t *testing.T) {
 		}
 	}
 	before := snapshot(t, there)
-	if again, err := to.Copy(ctx, from, v, act(10, "again")); err != nil || again.Number != 2 || !reflect.DeepEqual(before, snapshot(t, there)) {
+	if again, err := to.Copy(ctx, from, v, act(10, "again")); err != nil || again.Number != 2 ||
+		!reflect.DeepEqual(before, snapshot(t, there)) {
 		t.Errorf("copied again: %+v, %v, want the same version and nothing written", again, err)
 	}
 

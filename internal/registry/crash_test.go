@@ -63,7 +63,8 @@ func story(t *testing.T) []func(r *registry.Registry) error {
 	}
 	promote := func(to, from, day int) func(r *registry.Registry) error {
 		return func(r *registry.Registry) error {
-			return third(r.Promote(ctx, "ctr", to, registry.Expect{Version: from}, act(day, fmt.Sprint("promote ", to))))
+			return third(r.Promote(ctx, "ctr", to, registry.Expect{Version: from},
+				act(day, fmt.Sprint("promote ", to))))
 		}
 	}
 	return []func(r *registry.Registry) error{
@@ -95,8 +96,8 @@ func tell(t *testing.T, s blob.Store, k int, landed bool) (died bool) {
 	return m.dead
 }
 
-// TestDyingAtEveryWrite: whichever write is the last of a process, and whether or not it took effect, the next process ends with the same
-// objects.
+// TestDyingAtEveryWrite: whichever write is the last of a process, and whether or not it took effect, the next process
+// ends with the same objects.
 func TestDyingAtEveryWrite(t *testing.T) {
 	calm := blob.Memory()
 	if tell(t, calm, 1<<30, false) {
@@ -119,7 +120,8 @@ func TestDyingAtEveryWrite(t *testing.T) {
 			}
 			got := snapshot(t, s)
 			// The copy of an alias's last event is written with its next move at the latest.
-			for _, last := range []string{"registry/ctr/history/canary/00000001.json", "registry/ctr/history/champion/00000004.json"} {
+			for _, last := range []string{"registry/ctr/history/canary/00000001.json",
+				"registry/ctr/history/champion/00000004.json"} {
 				if _, there := got[last]; !there {
 					got[last] = want[last]
 				}
@@ -134,8 +136,8 @@ func TestDyingAtEveryWrite(t *testing.T) {
 	}
 }
 
-// TestDyingAndBeingOvertaken: after the crash another key registers, then the first comes back, with other bytes and a later time. It gets
-// the number that it had claimed or, if it had claimed none, the next.
+// TestDyingAndBeingOvertaken: after the crash another key registers, then the first comes back, with other bytes and a
+// later time. It gets the number that it had claimed or, if it had claimed none, the next.
 func TestDyingAndBeingOvertaken(t *testing.T) {
 	ctx := t.Context()
 	for _, landed := range []bool{false, true} {
@@ -169,7 +171,8 @@ func TestDyingAndBeingOvertaken(t *testing.T) {
 					t.Errorf("write %d: %s is %q, %v", k, name, got, err)
 				}
 			}
-			if again, err := r.Register(ctx, "ctr", "first", files("new"), info(3)); err != nil || !reflect.DeepEqual(again, first) {
+			if again, err := r.Register(ctx, "ctr", "first", files("new"), info(3)); err != nil ||
+				!reflect.DeepEqual(again, first) {
 				t.Errorf("write %d: %+v, %v", k, again, err)
 			}
 			if models, err := r.Models(ctx); err != nil || len(models) != 1 {
@@ -247,11 +250,14 @@ func TestLostAnswerAndARival(t *testing.T) {
 			t.Error(err)
 		}
 	}}
-	if a, err := registry.New(rival).Promote(t.Context(), "ctr", 2, registry.Expect{Version: 1}, act(2, "two")); err != nil || a.Version != 2 {
+	if a, err := registry.New(rival).Promote(t.Context(), "ctr", 2, registry.Expect{Version: 1},
+		act(2, "two")); err != nil || a.Version != 2 {
 		t.Errorf("registry.New(...): got %+v, %v; want no error, a.Version = 2", a, err)
 	}
-	if a, err := calm.Alias(t.Context(), "ctr", registry.Champion); err != nil || a.Version != 3 || a.Last.Sequence != 3 {
-		t.Errorf(`calm.Alias("ctr", registry.Champion): got %+v, %v; want no error, a.Version = 3, a.Last.Sequence = 3`, a, err)
+	if a, err := calm.Alias(t.Context(), "ctr", registry.Champion); err != nil || a.Version != 3 ||
+		a.Last.Sequence != 3 {
+		t.Errorf(`calm.Alias("ctr", registry.Champion): got %+v, %v; want no error, a.Version = 3, a.Last.Sequence = 3`,
+			a, err)
 	}
 }
 
@@ -271,7 +277,8 @@ func (s *rivalled) Put(ctx context.Context, name string, cond blob.Generation, r
 	return attrs, err
 }
 
-// TestMovesWithoutCopies: if no copy of an event can be written, the alias stays where it is after one move, and nothing is lost.
+// TestMovesWithoutCopies: if no copy of an event can be written, the alias stays where it is after one move, and
+// nothing is lost.
 func TestMovesWithoutCopies(t *testing.T) {
 	s := blob.Memory()
 	r := registry.New(s)
@@ -281,7 +288,8 @@ func TestMovesWithoutCopies(t *testing.T) {
 	if _, err := refusing.Promote(t.Context(), "ctr", 1, registry.Expect{}, act(1, "one")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := refusing.Promote(t.Context(), "ctr", 2, registry.Expect{Version: 1}, act(2, "two")); !errors.Is(err, errRefused) {
+	if _, err := refusing.Promote(t.Context(), "ctr", 2, registry.Expect{Version: 1}, act(2, "two")); !errors.Is(err,
+		errRefused) {
 		t.Fatalf(`refusing.Promote("ctr", 2, registry.Expect{Version: 1}, act(2, "two")): got %v; want err wrapping errRefused`, err)
 	}
 	if got := describe(history(t, r, "ctr")); len(got) != 3 || got[2] != "promoted champion 1: 0 to 1 by ada: one" {

@@ -35,15 +35,20 @@ func TestDamage(t *testing.T) {
 			}
 			return third(r.ReadFile(context.Background(), v, "model.txt"))
 		}, "7 bytes with SHA-256"},
-		"longer file": {"registry/ctr/versions/1/model.txt", strings.Repeat("x", 1000), func(r *registry.Registry) error {
-			v, err := r.Get(context.Background(), "ctr", "1")
-			if err != nil {
-				return err
-			}
-			return third(r.ReadFile(context.Background(), v, "model.txt"))
-		}, "it is longer than 7 bytes"},
-		"version": {"registry/ctr/versions/1/version.json", "{", func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "1")) }, "unexpected end of JSON input"},
-		"format":  {"registry/ctr/versions/1/version.json", `{"format":2}`, func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "1")) }, "format 2; this build reads 1"},
+		"longer file": {"registry/ctr/versions/1/model.txt", strings.Repeat("x", 1000),
+			func(r *registry.Registry) error {
+				v, err := r.Get(context.Background(), "ctr", "1")
+				if err != nil {
+					return err
+				}
+				return third(r.ReadFile(context.Background(), v, "model.txt"))
+			}, "it is longer than 7 bytes"},
+		"version": {"registry/ctr/versions/1/version.json", "{",
+			func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "1")) },
+			"unexpected end of JSON input"},
+		"format": {"registry/ctr/versions/1/version.json", `{"format":2}`,
+			func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "1")) },
+			"format 2; this build reads 1"},
 		"versions": {"registry/ctr/versions/1/version.json", "{", func(r *registry.Registry) error {
 			all, err := r.Versions(context.Background(), "ctr")
 			if len(all) != 1 || all[0].Number != 2 {
@@ -52,8 +57,11 @@ func TestDamage(t *testing.T) {
 			return err
 		}, "unexpected end of JSON input"},
 		"alias": {"registry/ctr/aliases/champion.json", `{"format":1,"model":"ctr","alias":"champion","version":7}`,
-			func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "")) }, "it is \"champion\" of \"ctr\" at version 7"},
-		"huge record": {"registry/ctr/versions/1/version.json", strings.Repeat(" ", 1<<20+1), func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "1")) }, "it is longer than 1048576 bytes"},
+			func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "")) },
+			"it is \"champion\" of \"ctr\" at version 7"},
+		"huge record": {"registry/ctr/versions/1/version.json", strings.Repeat(" ", 1<<20+1),
+			func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "1")) },
+			"it is longer than 1048576 bytes"},
 		"event": {"registry/ctr/history/champion/00000001.json", "[]", func(r *registry.Registry) error {
 			events, err := r.History(context.Background(), "ctr")
 			if len(events) != 3 { // two registrations and the second move
@@ -76,7 +84,8 @@ func TestDamage(t *testing.T) {
 			err := tc.do(r)
 			var corrupt *registry.CorruptError
 			if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), tc.want) || corrupt.Object != tc.object {
-				t.Errorf("got %v (%T); want err of the type of corrupt, err.Error() with tc.want, corrupt.Object = tc.object", err, err)
+				t.Errorf("got %v (%T); want err of the type of corrupt, err.Error() with tc.want, corrupt.Object = "+
+					"tc.object", err, err)
 			}
 		})
 	}
@@ -88,9 +97,12 @@ func TestStrangersInTheBucket(t *testing.T) {
 	r := registry.New(s)
 	register(t, r, "ctr", "a")
 	for _, object := range []string{
-		"registry/ctr/versions/README", "registry/ctr/versions/02/version.json", "registry/ctr/versions/-3/claim.json", "registry/ctr/versions/x/claim.json",
-		"registry/ctr/versions/9/model.txt", "registry/ctr/versions/99999999999999999999/claim.json", "registry/_models/README", "registry/_models/Bad Name.json",
-		"registry/_models/empty.json", "registry/ctr/aliases/notes.txt", "registry/ctr/aliases/a/b.json", "registry/ctr/history/champion/1.json", "registry/ctr/history/x",
+		"registry/ctr/versions/README", "registry/ctr/versions/02/version.json", "registry/ctr/versions/-3/claim.json",
+		"registry/ctr/versions/x/claim.json",
+		"registry/ctr/versions/9/model.txt", "registry/ctr/versions/99999999999999999999/claim.json",
+		"registry/_models/README", "registry/_models/Bad Name.json",
+		"registry/_models/empty.json", "registry/ctr/aliases/notes.txt", "registry/ctr/aliases/a/b.json",
+		"registry/ctr/history/champion/1.json", "registry/ctr/history/x",
 	} {
 		overwrite(t, s, object, "not ours")
 	}
@@ -124,7 +136,8 @@ func TestDeletedEventIsNoticed(t *testing.T) {
 	}
 	events, err := registry.New(&without{s, "registry/ctr/history/champion/00000002.json"}).History(t.Context(), "ctr")
 	var corrupt *registry.CorruptError
-	if !errors.As(err, &corrupt) || corrupt.Object != "registry/ctr/history/champion/00000002.json" || len(events) != 5 {
+	if !errors.As(err, &corrupt) || corrupt.Object != "registry/ctr/history/champion/00000002.json" ||
+		len(events) != 5 {
 		t.Errorf("%d events, %v", len(events), err)
 	}
 }
@@ -196,12 +209,13 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestFindWhateverIsDamaged: what was registered under a key is found by any of the records that say so, and registering it again is still
-// harmless.
+// TestFindWhateverIsDamaged: what was registered under a key is found by any of the records that say so, and
+// registering it again is still harmless.
 func TestFindWhateverIsDamaged(t *testing.T) {
 	const (
-		key, claim, version = "registry/ctr/keys/a.json", "registry/ctr/versions/1/claim.json", "registry/ctr/versions/1/version.json"
-		others              = `{"format":1,"model":"ctr","key":"b","version":1}`
+		key, claim, version = "registry/ctr/keys/a.json", "registry/ctr/versions/1/claim.json",
+			"registry/ctr/versions/1/version.json"
+		others = `{"format":1,"model":"ctr","key":"b","version":1}`
 	)
 	for name, tc := range map[string]struct {
 		spoil     map[string]string
@@ -230,10 +244,13 @@ func TestFindWhateverIsDamaged(t *testing.T) {
 			var corrupt *registry.CorruptError
 			v, err := r.Find(t.Context(), "ctr", "a")
 			if v.Number != tc.number || errors.As(err, &corrupt) != tc.corrupt || err != nil && !tc.corrupt {
-				t.Errorf("Find gives version %d and %v; want version %d, damaged: %t", v.Number, err, tc.number, tc.corrupt)
+				t.Errorf("Find gives version %d and %v; want version %d, damaged: %t", v.Number, err, tc.number,
+					tc.corrupt)
 			}
-			if v, err := r.Register(t.Context(), "ctr", "a", files("a"), info(5)); tc.registers && (err != nil || v.Number != 1) || !tc.registers && !errors.As(err, &corrupt) {
-				t.Errorf("registering again gives version %d and %v; want version 1: %t, else a *CorruptError", v.Number, err, tc.registers)
+			if v, err := r.Register(t.Context(), "ctr", "a", files("a"), info(5)); tc.registers &&
+				(err != nil || v.Number != 1) || !tc.registers && !errors.As(err, &corrupt) {
+				t.Errorf("registering again gives version %d and %v; want version 1: %t, else a *CorruptError",
+					v.Number, err, tc.registers)
 			}
 		})
 	}

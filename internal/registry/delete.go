@@ -12,21 +12,23 @@ import (
 
 // deletedRecord hides a version. Its claim, key and number stay taken.
 type deletedRecord struct {
-	Format    int       `json:"format"`
-	Model     string    `json:"model"`
-	Version   int       `json:"version"`
-	By        string    `json:"by"`
-	Why       string    `json:"why"`
-	At        time.Time `json:"at"`
-	Withdrawn bool      `json:"withdrawn,omitempty"` // it no longer hides the version: an alias was moved there meanwhile
+	Format  int       `json:"format"`
+	Model   string    `json:"model"`
+	Version int       `json:"version"`
+	By      string    `json:"by"`
+	Why     string    `json:"why"`
+	At      time.Time `json:"at"`
+	// it no longer hides the version: an alias was moved there meanwhile
+	Withdrawn bool `json:"withdrawn,omitempty"`
 }
 
-// Delete hides a version permanently: it is no longer listed or found, its number and key are not reused, and registering its key again is
-// refused. Its objects stay until the owner of the bucket removes them (Leftover lists them); the registry itself never removes any. A
-// version that an alias points at is an *InUseError. Repeating the call is harmless.
+// Delete hides a version permanently: it is no longer listed or found, its number and key are not reused, and
+// registering its key again is refused. Its objects stay until the owner of the bucket removes them (Leftover lists
+// them); the registry itself never removes any. A version that an alias points at is an *InUseError. Repeating the call
+// is harmless.
 //
-// Delete marks the version and then looks at the aliases, while a move changes the alias and then looks for the mark. So of a concurrent
-// deletion and move, at least one sees the other, and undoes its own step.
+// Delete marks the version and then looks at the aliases, while a move changes the alias and then looks for the mark.
+// So of a concurrent deletion and move, at least one sees the other, and undoes its own step.
 func (r *Registry) Delete(ctx context.Context, model string, number int, act Act) error {
 	for _, err := range []error{checkModel(model), act.check()} {
 		if err != nil {
@@ -54,7 +56,8 @@ func (r *Registry) Delete(ctx context.Context, model string, number int, act Act
 	if held == nil {
 		return nil
 	}
-	return errors.Join(held, r.mark(ctx, deletedRecord{format, model, number, act.By, "withdrawn: " + held.Error(), utc(act.At), true}))
+	return errors.Join(held, r.mark(ctx, deletedRecord{format, model, number, act.By, "withdrawn: " + held.Error(),
+		utc(act.At), true}))
 }
 
 // mark replaces the record that hides a version, or that no longer hides it.
@@ -117,8 +120,8 @@ func (r *Registry) notDeleted(ctx context.Context, model string, number int) err
 	return &DeletedError{Model: model, Version: number, Act: act}
 }
 
-// unlessDeleted checks an alias that was just moved. If the version was deleted between the check and the move, the alias returns to where
-// it was, or is removed.
+// unlessDeleted checks an alias that was just moved. If the version was deleted between the check and the move, the
+// alias returns to where it was, or is removed.
 func (r *Registry) unlessDeleted(ctx context.Context, a Alias, act Act) (Alias, error) {
 	gone := r.notDeleted(ctx, a.Model, a.Version)
 	var deleted *DeletedError
@@ -150,7 +153,8 @@ func (r *Registry) unlessDeleted(ctx context.Context, a Alias, act Act) (Alias, 
 	return Alias{}, gone
 }
 
-// Leftover lists the objects of deleted versions that may be removed from the bucket: all but those that keep their numbers and keys taken.
+// Leftover lists the objects of deleted versions that may be removed from the bucket: all but those that keep their
+// numbers and keys taken.
 func (r *Registry) Leftover(ctx context.Context, model string) ([]string, error) {
 	s, err := r.scan(ctx, model)
 	if err != nil {

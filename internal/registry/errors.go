@@ -34,7 +34,8 @@ func (e *NotFoundError) Error() string {
 // IsNotFound says that the object does not exist.
 func (*NotFoundError) IsNotFound() bool { return true }
 
-// ConflictError says that another party was first: the version with the same key has other files, or an alias is not in the expected state.
+// ConflictError says that another party was first: the version with the same key has other files, or an alias is not in
+// the expected state.
 type ConflictError struct {
 	Model string
 
@@ -77,7 +78,8 @@ type BadError struct {
 
 // Error says who marked it and what to do.
 func (e *BadError) Error() string {
-	return fmt.Sprintf("registry: version %d of %s was marked bad by %s on %s: %s; clear the mark first if that is no longer so",
+	return fmt.Sprintf("registry: version %d of %s was marked bad by %s on %s: %s; clear the mark first if that is "+
+		"no longer so",
 		e.Version, e.Model, e.Bad.By, e.Bad.At.Format(time.DateTime), e.Bad.Why)
 }
 
@@ -93,7 +95,8 @@ type DeletedError struct {
 
 // Error says who deleted it.
 func (e *DeletedError) Error() string {
-	return fmt.Sprintf("registry: version %d of %s was deleted by %s on %s: %s", e.Version, e.Model, e.Act.By, e.Act.At.Format(time.DateTime), e.Act.Why)
+	return fmt.Sprintf("registry: version %d of %s was deleted by %s on %s: %s", e.Version, e.Model, e.Act.By,
+		e.Act.At.Format(time.DateTime), e.Act.Why)
 }
 
 // IsNotFound says that the version no longer exists.
@@ -108,7 +111,8 @@ type InUseError struct {
 
 // Error says what points at it.
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("registry: version %d of %s is %s; move or remove the alias first", e.Version, e.Model, strings.Join(e.Aliases, " and "))
+	return fmt.Sprintf("registry: version %d of %s is %s; move or remove the alias first", e.Version, e.Model,
+		strings.Join(e.Aliases, " and "))
 }
 
 // IsConflict says that the version is still needed.
@@ -124,10 +128,12 @@ type NoPreviousError struct {
 func (e *NoPreviousError) Error() string {
 	if len(e.Passed) > 0 {
 		slices.Sort(e.Passed)
-		return fmt.Sprintf("registry: %s of %s has nowhere to return to: version %s, where it pointed before, is marked bad or deleted; promote one instead",
+		return fmt.Sprintf("registry: %s of %s has nowhere to return to: version %s, where it pointed before, is "+
+			"marked bad or deleted; promote one instead",
 			e.Alias, e.Model, ranges(slices.Compact(e.Passed)))
 	}
-	return fmt.Sprintf("registry: %s of %s never pointed at another version that it could return to; promote one instead", e.Alias, e.Model)
+	return fmt.Sprintf("registry: %s of %s never pointed at another version that it could return to; promote one "+
+		"instead", e.Alias, e.Model)
 }
 
 // IsNotFound says that there is no such version.

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// Find returns the version registered under a key, at any time. If there is none, the error is a *NotFoundError. A version whose own record
-// is damaged is returned with a *CorruptError, and then only has model, number and key.
+// Find returns the version registered under a key, at any time. If there is none, the error is a *NotFoundError. A
+// version whose own record is damaged is returned with a *CorruptError, and then only has model, number and key.
 func (r *Registry) Find(ctx context.Context, model, key string) (Version, error) {
 	for _, err := range []error{checkModel(model), checkKey(key)} {
 		if err != nil {
@@ -41,8 +41,8 @@ func (r *Registry) Find(ctx context.Context, model, key string) (Version, error)
 	return v, err
 }
 
-// keyed returns the number that belongs to a key. The error for an unused key wraps blob.ErrNotExist. If the key's own object is damaged,
-// the versions and claims of s are searched: the key's claim was written before it.
+// keyed returns the number that belongs to a key. The error for an unused key wraps blob.ErrNotExist. If the key's own
+// object is damaged, the versions and claims of s are searched: the key's claim was written before it.
 func (r *Registry) keyed(ctx context.Context, model, key string, s scanned) (int, error) {
 	object := keyObject(model, key)
 	data, _, err := r.read(ctx, object, maxRecord)

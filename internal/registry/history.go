@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// History returns everything that happened to a model, oldest first: registered versions, remarks on them, and moves of aliases. Damaged or
-// missing events are left out and named by the error, which comes with the rest.
+// History returns everything that happened to a model, oldest first: registered versions, remarks on them, and moves of
+// aliases. Damaged or missing events are left out and named by the error, which comes with the rest.
 func (r *Registry) History(ctx context.Context, model string) ([]Event, error) {
 	versions, err1 := r.Versions(ctx, model)
 	var missing *NotFoundError
@@ -33,10 +33,11 @@ type recordedEvent struct {
 	sum string
 }
 
-// moves returns all moves of a model's aliases, by alias and sequence. The error names those that are damaged, missing or do not follow
-// from their predecessor; it comes with the rest.
+// moves returns all moves of a model's aliases, by alias and sequence. The error names those that are damaged, missing
+// or do not follow from their predecessor; it comes with the rest.
 func (r *Registry) moves(ctx context.Context, model string) ([]recordedEvent, error) {
-	// Read the aliases first: any earlier event that they imply is then in the listing that follows, or is their own last event.
+	// Read the aliases first: any earlier event that they imply is then in the listing that follows, or is their own
+	// last event.
 	aliases, err1 := r.everyAlias(ctx, model)
 	events, err2 := r.recorded(ctx, model)
 
@@ -47,12 +48,16 @@ func (r *Registry) moves(ctx context.Context, model string) ([]recordedEvent, er
 			return nil, err
 		}
 
-		i := slices.IndexFunc(events, func(e recordedEvent) bool { return e.Alias == a.Name && e.Sequence == a.Last.Sequence })
+		i := slices.IndexFunc(events, func(e recordedEvent) bool {
+			return e.Alias == a.Name &&
+				e.Sequence == a.Last.Sequence
+		})
 		switch {
 		case i < 0:
 			events = append(events, recordedEvent{a.Last, sum(last)})
 		case events[i].sum != sum(last):
-			errs = append(errs, &CorruptError{eventObject(model, a.Name, a.Last.Sequence), fmt.Errorf("it differs from the move that the alias %s holds", a.Name)})
+			errs = append(errs, &CorruptError{eventObject(model, a.Name, a.Last.Sequence),
+				fmt.Errorf("it differs from the move that the alias %s holds", a.Name)})
 		}
 	}
 
@@ -108,8 +113,8 @@ func gaps(model string, events []recordedEvent) error {
 	return errors.Join(errs...)
 }
 
-// merge orders by time. The moves of one alias keep their sequence, whatever the clocks of their authors: a move counts as not earlier than
-// the previous one, and than the registration of its version.
+// merge orders by time. The moves of one alias keep their sequence, whatever the clocks of their authors: a move counts
+// as not earlier than the previous one, and than the registration of its version.
 func merge(versions []Version, remarks, events []Event) []Event {
 	type timed struct {
 		Event
@@ -120,7 +125,8 @@ func merge(versions []Version, remarks, events []Event) []Event {
 	registered := map[int]time.Time{}
 	for _, v := range versions {
 		registered[v.Number] = v.Info.At
-		all = append(all, timed{Event{Kind: Registered, To: v.Number, By: v.Info.By, Why: v.Info.Why, At: v.Info.At}, v.Info.At})
+		all = append(all, timed{Event{Kind: Registered, To: v.Number, By: v.Info.By, Why: v.Info.Why, At: v.Info.At},
+			v.Info.At})
 	}
 
 	for _, e := range remarks {

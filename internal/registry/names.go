@@ -39,7 +39,8 @@ func eventObject(model, alias string, sequence int) string {
 	return fmt.Sprintf("%s%s/%08d%s", historyDir(model), alias, sequence, jsonSuffix)
 }
 
-// otherObject is the name of a file's object if its regular name is taken by other bytes, left behind by a failed attempt.
+// otherObject is the name of a file's object if its regular name is taken by other bytes, left behind by a failed
+// attempt.
 func otherObject(model string, number int, name, sha256 string) string {
 	return versionDir(model, number) + "other/" + sha256[:16] + "/" + name
 }

@@ -87,7 +87,8 @@ func checkNumbers(t *testing.T, s blob.Store, numbers map[string]map[int]bool) {
 		if v.Number != i+1 || len(numbers[v.Key]) != 1 || !numbers[v.Key][v.Number] {
 			t.Errorf("version %d of key %s at %d; its callers were told %v", v.Number, v.Key, i, numbers[v.Key])
 		}
-		if got, err := registry.New(s).ReadFile(t.Context(), v, "model.txt"); err != nil || string(got) != "model "+v.Key {
+		if got, err := registry.New(s).ReadFile(t.Context(), v, "model.txt"); err != nil || string(got) != "model "+
+			v.Key {
 			t.Errorf(`registry.New(s).ReadFile(v, "model.txt"): got %q, %v; want no error, string(got) = "model " + v.Key`, got, err)
 		}
 	}
@@ -115,7 +116,8 @@ func TestConcurrentOtherBytes(t *testing.T) {
 		}
 		text, err := registry.New(s).ReadFile(t.Context(), all[0], "model.txt")
 		winner := slices.Index(won, true)
-		if err != nil || winner < 0 || slices.Contains(won[winner+1:], true) || string(text) != fmt.Sprint("model ", winner) {
+		if err != nil || winner < 0 || slices.Contains(won[winner+1:], true) ||
+			string(text) != fmt.Sprint("model ", winner) {
 			t.Errorf("%q, %v; won: %v", text, err, won)
 		}
 	}
@@ -151,7 +153,8 @@ func TestConcurrentMoves(t *testing.T) {
 	moved := make([]bool, 8)
 	for i := range moved {
 		wg.Go(func() {
-			_, err := r.Promote(t.Context(), "ctr", (at+i%4)%8+1, registry.Expect{Version: at}, act(i, fmt.Sprint("belief ", i)))
+			_, err := r.Promote(t.Context(), "ctr", (at+i%4)%8+1, registry.Expect{Version: at},
+				act(i, fmt.Sprint("belief ", i)))
 			var conflict *registry.ConflictError
 			if moved[i] = err == nil; !moved[i] && !errors.As(err, &conflict) {
 				t.Errorf("got %v; want not (!moved[i] and !errors.As(err, &conflict))", err)
@@ -169,13 +172,15 @@ func TestConcurrentMoves(t *testing.T) {
 	}
 	for i := range 8 {
 		wg.Go(func() {
-			if _, err := r.Rollback(t.Context(), "ctr", "champion", registry.Expect{Version: a.Version}, act(i, fmt.Sprint("alarm ", i))); err != nil {
+			if _, err := r.Rollback(t.Context(), "ctr", "champion", registry.Expect{Version: a.Version},
+				act(i, fmt.Sprint("alarm ", i))); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	if b, err := r.Alias(t.Context(), "ctr", "champion"); err != nil || b.Version != at || len(b.Past) != len(a.Past)-1 {
+	if b, err := r.Alias(t.Context(), "ctr", "champion"); err != nil || b.Version != at ||
+		len(b.Past) != len(a.Past)-1 {
 		t.Errorf("%+v after %+v, %v", b, a, err)
 	}
 }

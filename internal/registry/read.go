@@ -114,8 +114,8 @@ func (r *Registry) Models(ctx context.Context) ([]string, error) {
 	return models, nil
 }
 
-// Versions returns all versions of a model, ascending. If some cannot be read, the others are returned with an error that names these. A
-// model without versions is a *NotFoundError.
+// Versions returns all versions of a model, ascending. If some cannot be read, the others are returned with an error
+// that names these. A model without versions is a *NotFoundError.
 func (r *Registry) Versions(ctx context.Context, model string) ([]Version, error) {
 	if err := checkModel(model); err != nil {
 		return nil, err
@@ -127,7 +127,10 @@ func (r *Registry) Versions(ctx context.Context, model string) ([]Version, error
 	if len(s.committed) == 0 {
 		return nil, r.noModel(ctx, model)
 	}
-	return readAll(ctx, s.committed, func(ctx context.Context, n int) (Version, error) { return r.version(ctx, model, n) })
+	return readAll(ctx, s.committed, func(ctx context.Context, n int) (Version,
+		error) {
+		return r.version(ctx, model, n)
+	})
 }
 
 // readAll reads objects in parallel and returns the readable ones in order, with the errors of the others.
@@ -156,8 +159,8 @@ func readAll[K, V any](ctx context.Context, keys []K, read func(context.Context,
 	return out, errors.Join(errs...)
 }
 
-// Get finds a version: ref is its number, an alias, or empty for the champion, or the newest version if there is no champion. The error for
-// a missing one is a *NotFoundError that says what exists.
+// Get finds a version: ref is its number, an alias, or empty for the champion, or the newest version if there is no
+// champion. The error for a missing one is a *NotFoundError that says what exists.
 func (r *Registry) Get(ctx context.Context, model, ref string) (Version, error) {
 	if err := checkModel(model); err != nil {
 		return Version{}, err
@@ -245,8 +248,8 @@ func (r *Registry) noModel(ctx context.Context, model string) error {
 	return &NotFoundError{Kind: "model", Name: model, Hint: hint}
 }
 
-// ReadFile reads a file of a version and verifies the registered length and SHA-256. A missing file is a *NotFoundError, one that has
-// changed a *CorruptError.
+// ReadFile reads a file of a version and verifies the registered length and SHA-256. A missing file is a
+// *NotFoundError, one that has changed a *CorruptError.
 func (r *Registry) ReadFile(ctx context.Context, v Version, name string) ([]byte, error) {
 	f, ok := v.File(name)
 	if !ok {
@@ -271,7 +274,8 @@ func (r *Registry) ReadFile(ctx context.Context, v Version, name string) ([]byte
 	}
 
 	if int64(len(data)) != f.Bytes || sum(data) != f.SHA256 {
-		err := fmt.Errorf("%d bytes with SHA-256 %s, registered were %d with %s", len(data), sum(data), f.Bytes, f.SHA256)
+		err := fmt.Errorf("%d bytes with SHA-256 %s, registered were %d with %s", len(data), sum(data), f.Bytes,
+			f.SHA256)
 		return nil, &CorruptError{f.Object, err}
 	}
 	return data, nil

@@ -10,12 +10,15 @@ import (
 // FuzzRecords checks that a decoded record refers only to valid names, and survives being written again.
 func FuzzRecords(f *testing.F) {
 	at := time.Date(2026, 11, 21, 1, 2, 3, 4, time.UTC)
-	v := Version{Model: "ctr", Number: 3, Key: "k", Info: Info{At: at, By: "x", Metrics: map[string]float64{"auc": 0.7}},
+	v := Version{Model: "ctr", Number: 3, Key: "k",
+		Info:  Info{At: at, By: "x", Metrics: map[string]float64{"auc": 0.7}},
 		Files: []File{{"model.txt", "registry/ctr/versions/3/model.txt", 5, strings.Repeat("ab", 32)}}}
 	e := Event{Kind: Promoted, Alias: "champion", Sequence: 3, From: 1, To: 3, By: "x", Why: "y", At: at}
 	for _, record := range []any{
-		versionRecord{format, v}, aliasRecord{format, Alias{"ctr", "champion", 3, e, []int{1}}}, eventRecord{format, "ctr", e}, claimRecord{format, "ctr", 3, "k"},
-		map[string]any{"format": 1, "model": "ctr", "version": 3, "key": "k", "files": []File{{"model.txt", "registry/../secret", 5, strings.Repeat("ab", 32)}}},
+		versionRecord{format, v}, aliasRecord{format, Alias{"ctr", "champion", 3, e, []int{1}}},
+		eventRecord{format, "ctr", e}, claimRecord{format, "ctr", 3, "k"},
+		map[string]any{"format": 1, "model": "ctr", "version": 3, "key": "k",
+			"files": []File{{"model.txt", "registry/../secret", 5, strings.Repeat("ab", 32)}}},
 	} {
 		data, err := encode(record)
 		if err != nil {
@@ -26,7 +29,8 @@ func FuzzRecords(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if v, err := decodeVersion(data, "ctr", 3); err == nil {
 			for _, file := range v.Files {
-				if !strings.HasPrefix(file.Object, "registry/ctr/versions/3/") || strings.Contains(file.Object, "..") && !strings.Contains(file.Name, "..") {
+				if !strings.HasPrefix(file.Object, "registry/ctr/versions/3/") || strings.Contains(file.Object, "..") &&
+					!strings.Contains(file.Name, "..") {
 					t.Errorf("a file at %q", file.Object)
 				}
 			}
@@ -92,7 +96,8 @@ func TestObjectNames(t *testing.T) {
 			t.Errorf(`parseVersionObject("ctr", object): got %s: %d, %q, %v; want ok = want.ok, not (ok and (number != want.number || rest != want.rest))`, object, number, rest, ok)
 		}
 	}
-	if alias, sequence, ok := parseEventObject("ctr", eventObject("ctr", "champion", 123456789)); !ok || alias != "champion" || sequence != 123456789 {
+	if alias, sequence, ok := parseEventObject("ctr", eventObject("ctr", "champion", 123456789)); !ok ||
+		alias != "champion" || sequence != 123456789 {
 		t.Errorf(`parseEventObject("ctr", eventObject("ctr", "champion", 123456789)): got %q, %d, %v; want ok, alias = "champion", sequence = 123456789`, alias, sequence, ok)
 	}
 }

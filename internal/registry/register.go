@@ -10,13 +10,14 @@ import (
 	"coppice/internal/blob"
 )
 
-// Register makes a new version of a model from files. Repeating the call is harmless: with the same key, after a crash or concurrently, it
-// returns the same version. The key says what the version is the result of: a sweep's id.
+// Register makes a new version of a model from files. Repeating the call is harmless: with the same key, after a crash
+// or concurrently, it returns the same version. The key says what the version is the result of: a sweep's id.
 //
-// Numbers are 1, 2, 3 ... in the order in which keys first claimed one; a key that claimed one and was never completed leaves a gap. Errors
-// are *InputError, *ConflictError (the key's version has other files; checked before anything is written), *CorruptError, and those of the
-// store.
-func (r *Registry) Register(ctx context.Context, model, key string, files map[string][]byte, info Info) (Version, error) {
+// Numbers are 1, 2, 3 ... in the order in which keys first claimed one; a key that claimed one and was never completed
+// leaves a gap. Errors are *InputError, *ConflictError (the key's version has other files; checked before anything is
+// written), *CorruptError, and those of the store.
+func (r *Registry) Register(ctx context.Context, model, key string, files map[string][]byte, info Info) (Version,
+	error) {
 	info.At = utc(info.At)
 	for _, err := range []error{checkModel(model), checkKey(key), checkFiles(files), info.check()} {
 		if err != nil {
@@ -62,8 +63,8 @@ type registration struct {
 	number     int
 }
 
-// claim finds the number that belongs to the key, or takes the next one. FORMAT.md explains why callers with the same key cannot get
-// different numbers.
+// claim finds the number that belongs to the key, or takes the next one. FORMAT.md explains why callers with the same
+// key cannot get different numbers.
 func (w *registration) claim(ctx context.Context) error {
 	s, err := w.scan(ctx, w.model) // before looking for the key's own object
 	if err != nil {
@@ -159,7 +160,8 @@ func (w *registration) recordKey(ctx context.Context) error {
 func (w *registration) write(ctx context.Context) ([]File, error) {
 	var written []File
 	for _, name := range slices.Sorted(maps.Keys(w.files)) {
-		f := File{Name: name, Object: versionDir(w.model, w.number) + name, Bytes: int64(len(w.files[name])), SHA256: w.sums[name]}
+		f := File{Name: name, Object: versionDir(w.model, w.number) + name, Bytes: int64(len(w.files[name])),
+			SHA256: w.sums[name]}
 		there, err := w.put(ctx, f)
 
 		// The name is taken by other bytes: use one that includes the checksum.
@@ -223,7 +225,8 @@ func (w *registration) same(v Version) (Version, error) {
 	}
 
 	if v.Key != w.key {
-		return Version{}, &CorruptError{versionDir(w.model, v.Number) + versionFile, fmt.Errorf("its key is %q, and the claim's is %q", v.Key, w.key)}
+		return Version{}, &CorruptError{versionDir(w.model, v.Number) + versionFile,
+			fmt.Errorf("its key is %q, and the claim's is %q", v.Key, w.key)}
 	}
 
 	for _, name := range slices.Sorted(maps.Keys(w.sums)) {

@@ -1,8 +1,9 @@
-// Package registry stores the versions of models, the aliases that point at them and the history of both, as objects of a blob.Store.
-// FORMAT.md beside it describes the objects, who writes them, and why every step may be repeated.
+// Package registry stores the versions of models, the aliases that point at them and the history of both, as objects of
+// a blob.Store. FORMAT.md beside it describes the objects, who writes them, and why every step may be repeated.
 //
-// It uses only create-only writes and compare-and-swap, so any number of processes may work at once and any of them may die at any point: a
-// version either exists with all its files, or does not exist. The package uses no clock and no randomness; times are the caller's.
+// It uses only create-only writes and compare-and-swap, so any number of processes may work at once and any of them may
+// die at any point: a version either exists with all its files, or does not exist. The package uses no clock and no
+// randomness; times are the caller's.
 package registry
 
 import (
@@ -105,8 +106,8 @@ type Event struct {
 	Why      string    `json:"why"`
 	At       time.Time `json:"at"` // by the caller's clock
 
-	// Previous is the SHA-256 of the record of the alias's previous move, or of the start of its history; Record is that of To's
-	// version.json. Builds before chains wrote neither.
+	// Previous is the SHA-256 of the record of the alias's previous move, or of the start of its history; Record is
+	// that of To's version.json. Builds before chains wrote neither.
 	Previous string `json:"previous,omitempty"`
 	Record   string `json:"record,omitempty"`
 }
@@ -139,7 +140,8 @@ func checkAlias(name string) error { return sweep.CheckName("alias", name) }
 // checkFileName rejects names that could leave the version's folder or hide one of its own records.
 func checkFileName(name string) error {
 	if !filePattern.MatchString(name) || name == claimFile || name == versionFile || name == deletedFile {
-		const want = "%.60q: use 1 to 100 of A-Z, a-z, 0-9, '.', '_' and '-', beginning with a letter or digit, and none of %s, %s and %s"
+		const want = "%.60q: use 1 to 100 of A-Z, a-z, 0-9, '.', '_' and '-', beginning with a letter or digit, and " +
+			"none of %s, %s and %s"
 		return &InputError{"file name", fmt.Sprintf(want, name, claimFile, versionFile, deletedFile)}
 	}
 	return nil
@@ -162,7 +164,8 @@ func checkFiles(files map[string][]byte) error {
 			return err
 		}
 		if len(data) > MaxFileBytes {
-			return &InputError{"file " + name, fmt.Sprintf("%d bytes, more than the %d that a file may have", len(data), MaxFileBytes)}
+			return &InputError{"file " + name, fmt.Sprintf("%d bytes, more than the %d that a file may have", len(data),
+				MaxFileBytes)}
 		}
 	}
 	return nil
@@ -175,7 +178,10 @@ func checkText(what, text string, required bool) error {
 	if len(text) > maxText || !utf8.ValidString(text) {
 		return &InputError{what, fmt.Sprintf("use up to %d bytes of UTF-8", maxText)}
 	}
-	if i := strings.IndexFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }); i >= 0 {
+	if i := strings.IndexFunc(text, func(r rune) bool {
+		return unicode.IsControl(r) && r != '\n' &&
+			r != '\t'
+	}); i >= 0 {
 		return &InputError{what, fmt.Sprintf("a control character at byte %d", i)}
 	}
 	return nil
@@ -207,7 +213,8 @@ func (i Info) check() error {
 	}
 
 	if len(i.Metrics)+len(i.Labels) > maxFacts {
-		return &InputError{"info", fmt.Sprintf("%d metrics and labels, more than %d", len(i.Metrics)+len(i.Labels), maxFacts)}
+		return &InputError{"info", fmt.Sprintf("%d metrics and labels, more than %d", len(i.Metrics)+len(i.Labels),
+			maxFacts)}
 	}
 	for name, v := range i.Metrics {
 		if err := checkText("metric name", name, true); err != nil {

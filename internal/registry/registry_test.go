@@ -18,7 +18,8 @@ import (
 func day(n int) time.Time { return time.Date(2026, 11, 1+n, 12, 0, 0, 500, time.UTC) }
 
 func info(n int) registry.Info {
-	return registry.Info{At: day(n), By: "aggregator", Why: "winner of a sweep", Metrics: map[string]float64{"log_loss": 0.25}, Labels: map[string]string{"sweep": "s"}}
+	return registry.Info{At: day(n), By: "aggregator", Why: "winner of a sweep",
+		Metrics: map[string]float64{"log_loss": 0.25}, Labels: map[string]string{"sweep": "s"}}
 }
 
 func act(n int, why string) registry.Act { return registry.Act{By: "ada", Why: why, At: day(n)} }
@@ -61,12 +62,14 @@ func TestRegisterAndRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v.Number != i+1 || v.Key != key || !reflect.DeepEqual(v.Info, info(i)) || len(v.Files) != 3 || v.Files[0].Name != "calibrator.json" {
+		if v.Number != i+1 || v.Key != key || !reflect.DeepEqual(v.Info, info(i)) || len(v.Files) != 3 ||
+			v.Files[0].Name != "calibrator.json" {
 			t.Errorf(`got %+v; want v.Number = i + 1, v.Key = key, v.Info = info(i), len(v.Files) = 3, v.Files[0].Name = "calibrator.json"`, v)
 		}
 		for name, want := range files(key) {
 			if got, err := r.ReadFile(t.Context(), v, name); err != nil || string(got) != string(want) {
-				t.Errorf("r.ReadFile(v, name): got %s: %q, %v; want no error, string(got) = string(want)", name, got, err)
+				t.Errorf("r.ReadFile(v, name): got %s: %q, %v; want no error, string(got) = string(want)", name, got,
+					err)
 			}
 		}
 		got, err := r.Get(t.Context(), "ctr", strconv.Itoa(i+1))
@@ -138,9 +141,11 @@ func TestSameKeyOtherBytes(t *testing.T) {
 			_, err := r.Register(t.Context(), "ctr", "k", f, info(0))
 			var conflict *registry.ConflictError
 			if !errors.As(err, &conflict) || conflict.File != tc.file || conflict.Version != 1 {
-				t.Fatalf("got %v (%T); want err of the type of conflict, conflict.File = tc.file, conflict.Version = 1", err, err)
+				t.Fatalf("got %v (%T); want err of the type of conflict, conflict.File = tc.file, conflict.Version = 1",
+					err, err)
 			}
-			want := "registry: version 1 of ctr was registered for k with another " + tc.file + "; register under another key"
+			want := "registry: version 1 of ctr was registered for k with another " + tc.file +
+				"; register under another key"
 			if err.Error() != want {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
@@ -172,7 +177,8 @@ func TestAliases(t *testing.T) {
 		}, 1, nil, ""},
 		{"promote 3, believing that there is none", func() (registry.Alias, error) {
 			return r.Promote(ctx, "ctr", 3, registry.Expect{}, act(2, "no"))
-		}, 1, nil, "registry: champion of ctr points at version 1, not at no version as expected: it was moved in the meantime; look at the history and decide again"},
+		}, 1, nil, "registry: champion of ctr points at version 1, not at no version as expected: it was moved in " +
+			"the meantime; look at the history and decide again"},
 		{"promote 2", func() (registry.Alias, error) {
 			return r.Promote(ctx, "ctr", 2, registry.Expect{Version: 1}, act(3, "better"))
 		}, 2, []int{1}, ""},
@@ -184,7 +190,8 @@ func TestAliases(t *testing.T) {
 		}, 3, []int{1, 2}, `registry: there is no version "4" of ctr (its versions are 1-3)`},
 		{"roll back from 2", func() (registry.Alias, error) {
 			return r.Rollback(ctx, "ctr", "champion", registry.Expect{Version: 2}, act(6, "no"))
-		}, 3, []int{1, 2}, "registry: champion of ctr points at version 3, not at version 2 as expected: it was moved in the meantime; look at the history and decide again"},
+		}, 3, []int{1, 2}, "registry: champion of ctr points at version 3, not at version 2 as expected: it was " +
+			"moved in the meantime; look at the history and decide again"},
 		{"roll back", func() (registry.Alias, error) {
 			return r.Rollback(ctx, "ctr", "champion", registry.Expect{Version: 3}, act(6, "alarm"))
 		}, 2, []int{1}, ""},
@@ -196,7 +203,8 @@ func TestAliases(t *testing.T) {
 		}, 1, []int{}, ""},
 		{"roll back too far", func() (registry.Alias, error) {
 			return r.Rollback(ctx, "ctr", "champion", registry.Expect{Any: true}, act(8, "alarm"))
-		}, 1, []int{}, "registry: champion of ctr never pointed at another version that it could return to; promote one instead"},
+		}, 1, []int{}, "registry: champion of ctr never pointed at another version that it could return to; promote " +
+			"one instead"},
 		{"another alias", func() (registry.Alias, error) {
 			return r.SetAlias(ctx, "ctr", "canary", 3, registry.Expect{}, act(5, "try it"))
 		}, 1, []int{}, ""},
@@ -207,7 +215,8 @@ func TestAliases(t *testing.T) {
 			t.Fatalf("%s: got  %v\nwant %s", step.what, err, step.err)
 		}
 		a, err := r.Alias(ctx, "ctr", "champion")
-		if err != nil || a.Version != step.at || len(a.Past) != len(step.past) || len(a.Past) > 0 && !slices.Equal(a.Past, step.past) {
+		if err != nil || a.Version != step.at || len(a.Past) != len(step.past) || len(a.Past) > 0 &&
+			!slices.Equal(a.Past, step.past) {
 			t.Fatalf(`r.Alias("ctr", "champion"): got %s: %+v, %v; want no error, a.Version = step.at, len(a.Past) = len(step.past), not (len(a.Past) > 0 and !slices.Equal(a.Past, step.past))`, step.what, a, err)
 		}
 	}
@@ -217,15 +226,19 @@ func TestAliases(t *testing.T) {
 	if v, err := r.Get(ctx, "ctr", "canary"); err != nil || v.Number != 3 {
 		t.Errorf("the canary is %d, %v", v.Number, err)
 	}
-	if all, err := r.Aliases(ctx, "ctr"); err != nil || len(all) != 2 || all[0].Name != "canary" || all[1].Version != 1 {
+	if all, err := r.Aliases(ctx, "ctr"); err != nil || len(all) != 2 || all[0].Name != "canary" ||
+		all[1].Version != 1 {
 		t.Errorf(`r.Aliases("ctr"): got %+v, %v; want no error, len(all) = 2, all[0].Name = "canary", all[1].Version = 1`, all, err)
 	}
 	got := describe(history(t, r, "ctr"))
 	want := []string{
-		"registered  0: 0 to 1 by aggregator: winner of a sweep", "registered  0: 0 to 2 by aggregator: winner of a sweep",
+		"registered  0: 0 to 1 by aggregator: winner of a sweep",
+		"registered  0: 0 to 2 by aggregator: winner of a sweep",
 		"registered  0: 0 to 3 by aggregator: winner of a sweep",
-		"promoted champion 1: 0 to 1 by ada: first", "promoted champion 2: 1 to 2 by ada: better", "promoted champion 3: 2 to 3 by ada: better still",
-		"promoted canary 1: 0 to 3 by ada: try it", "rolled_back champion 4: 3 to 2 by ada: alarm", "rolled_back champion 5: 2 to 1 by ada: alarm",
+		"promoted champion 1: 0 to 1 by ada: first", "promoted champion 2: 1 to 2 by ada: better",
+		"promoted champion 3: 2 to 3 by ada: better still",
+		"promoted canary 1: 0 to 3 by ada: try it", "rolled_back champion 4: 3 to 2 by ada: alarm",
+		"rolled_back champion 5: 2 to 1 by ada: alarm",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -244,7 +257,8 @@ func history(t *testing.T, r *registry.Registry, model string) []registry.Event 
 func describe(events []registry.Event) []string {
 	var out []string
 	for _, e := range events {
-		out = append(out, fmt.Sprintf("%s %s %d: %d to %d by %s: %s", e.Kind, e.Alias, e.Sequence, e.From, e.To, e.By, e.Why))
+		out = append(out, fmt.Sprintf("%s %s %d: %d to %d by %s: %s", e.Kind, e.Alias, e.Sequence, e.From, e.To, e.By,
+			e.Why))
 	}
 	return out
 }
@@ -265,8 +279,10 @@ func TestHistoryTrustsSequencesMoreThanClocks(t *testing.T) {
 	}
 	got := describe(history(t, r, "ctr"))
 	want := []string{
-		"registered  0: 0 to 1 by aggregator: winner of a sweep", "promoted champion 1: 0 to 1 by ada: 0", "registered  0: 0 to 2 by aggregator: winner of a sweep",
-		"promoted champion 2: 1 to 2 by ada: 1", "promoted champion 3: 2 to 1 by ada: 2", "promoted champion 4: 1 to 2 by ada: 3",
+		"registered  0: 0 to 1 by aggregator: winner of a sweep", "promoted champion 1: 0 to 1 by ada: 0",
+		"registered  0: 0 to 2 by aggregator: winner of a sweep",
+		"promoted champion 2: 1 to 2 by ada: 1", "promoted champion 3: 2 to 1 by ada: 2",
+		"promoted champion 4: 1 to 2 by ada: 3",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

@@ -76,7 +76,9 @@ func (r Remark) check() error {
 	switch r.Kind {
 	case Tagged, Untagged:
 		if !tagPattern.MatchString(r.Tag) {
-			return &InputError{"tag", fmt.Sprintf("%.60q: use 1 to 63 of A-Z, a-z, 0-9, '.', '_', '/' and '-', beginning with a letter", r.Tag)}
+			return &InputError{"tag",
+				fmt.Sprintf("%.60q: use 1 to 63 of A-Z, a-z, 0-9, '.', '_', '/' and '-', beginning with a letter",
+					r.Tag)}
 		}
 		if err := checkText("tag "+r.Tag, r.Value, false); err != nil {
 			return err
@@ -139,7 +141,8 @@ func decodeRemarks(data []byte, model string, number int) (Remarks, error) {
 }
 
 // Tag sets tags of a version, and removes those named in remove.
-func (r *Registry) Tag(ctx context.Context, model string, number int, set map[string]string, remove []string, act Act) (Remarks, error) {
+func (r *Registry) Tag(ctx context.Context, model string, number int, set map[string]string, remove []string,
+	act Act) (Remarks, error) {
 	return r.remark(ctx, model, number, act, func(now Remarks) ([]Remark, error) {
 		tags := now.Tags()
 		var fresh []Remark
@@ -165,7 +168,8 @@ func (r *Registry) Note(ctx context.Context, model string, number int, act Act) 
 	return r.remark(ctx, model, number, act, func(Remarks) ([]Remark, error) { return []Remark{{Kind: Noted}}, nil })
 }
 
-// MarkBad marks a version as not to be used: no alias can be moved to it, and Rollback skips it. An alias that points at it stays.
+// MarkBad marks a version as not to be used: no alias can be moved to it, and Rollback skips it. An alias that points
+// at it stays.
 func (r *Registry) MarkBad(ctx context.Context, model string, number int, act Act) (Remarks, error) {
 	return r.remark(ctx, model, number, act, func(now Remarks) ([]Remark, error) {
 		if _, bad := now.Bad(); bad {
@@ -186,7 +190,8 @@ func (r *Registry) ClearBad(ctx context.Context, model string, number int, act A
 }
 
 // remark appends the result of decide to the remarks on an existing version.
-func (r *Registry) remark(ctx context.Context, model string, number int, act Act, decide func(Remarks) ([]Remark, error)) (Remarks, error) {
+func (r *Registry) remark(ctx context.Context, model string, number int, act Act,
+	decide func(Remarks) ([]Remark, error)) (Remarks, error) {
 	for _, err := range []error{checkModel(model), act.check()} {
 		if err != nil {
 			return Remarks{}, err
@@ -213,7 +218,8 @@ func (r *Registry) remark(ctx context.Context, model string, number int, act Act
 			}
 		}
 		if now.All = append(now.All, fresh...); len(now.All) > maxRemarks {
-			return Remarks{}, &InputError{"remarks", fmt.Sprintf("version %d of %s has %d, and may have no more", number, model, maxRemarks)}
+			return Remarks{}, &InputError{"remarks", fmt.Sprintf("version %d of %s has %d, and may have no more",
+				number, model, maxRemarks)}
 		}
 
 		data, err := encode(remarksRecord{format, now})
@@ -221,7 +227,8 @@ func (r *Registry) remark(ctx context.Context, model string, number int, act Act
 			return Remarks{}, err
 		}
 		if len(data) > maxRecord {
-			return Remarks{}, &InputError{"remarks", fmt.Sprintf("version %d of %s has %d bytes of them, and may have no more", number, model, maxRecord)}
+			return Remarks{}, &InputError{"remarks", fmt.Sprintf("version %d of %s has %d bytes of them, and may "+
+				"have no more", number, model, maxRecord)}
 		}
 		object := remarksObject(model, number)
 		_, lost = r.store.Put(ctx, object, generation, bytes.NewReader(data))
@@ -237,7 +244,8 @@ func (r *Registry) remark(ctx context.Context, model string, number int, act Act
 			return now, nil
 		}
 	}
-	return Remarks{}, fmt.Errorf("registry: write %s: others were faster %d times: %w", remarksObject(model, number), maxRaces, lost)
+	return Remarks{}, fmt.Errorf("registry: write %s: others were faster %d times: %w", remarksObject(model, number),
+		maxRaces, lost)
 }
 
 // remarked returns the remarks on all versions, and the deletions, as events.
@@ -253,7 +261,10 @@ func (r *Registry) remarked(ctx context.Context, model string) ([]Event, error) 
 	if err != nil {
 		return nil, err
 	}
-	all, err1 := readAll(ctx, numbers, func(ctx context.Context, n int) (Remarks, error) { return r.Remarks(ctx, model, n) })
+	all, err1 := readAll(ctx, numbers, func(ctx context.Context, n int) (Remarks,
+		error) {
+		return r.Remarks(ctx, model, n)
+	})
 
 	var events []Event
 	for _, m := range all {
@@ -276,7 +287,8 @@ func (r *Registry) remarked(ctx context.Context, model string) ([]Event, error) 
 	var deleted *DeletedError
 	for _, n := range s.deleted {
 		if err := r.notDeleted(ctx, model, n); errors.As(err, &deleted) {
-			events = append(events, Event{Kind: Deleted, To: n, By: deleted.Act.By, Why: deleted.Act.Why, At: deleted.Act.At})
+			events = append(events, Event{Kind: Deleted, To: n, By: deleted.Act.By, Why: deleted.Act.Why,
+				At: deleted.Act.At})
 		} else if err != nil {
 			err1 = errors.Join(err1, err)
 		}

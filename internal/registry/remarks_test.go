@@ -16,10 +16,12 @@ import (
 func TestRemarks(t *testing.T) {
 	s, r := chained(t)
 	ctx := t.Context()
-	if _, err := r.Tag(ctx, "ctr", 2, map[string]string{"team": "ranking", "reviewed": ""}, nil, act(3, "review")); err != nil {
+	if _, err := r.Tag(ctx, "ctr", 2, map[string]string{"team": "ranking", "reviewed": ""}, nil,
+		act(3, "review")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Tag(ctx, "ctr", 2, map[string]string{"team": "ads"}, []string{"reviewed", "never-there"}, act(4, "moved")); err != nil {
+	if _, err := r.Tag(ctx, "ctr", 2, map[string]string{"team": "ads"}, []string{"reviewed", "never-there"},
+		act(4, "moved")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Note(ctx, "ctr", 2, act(5, "a night with half a table")); err != nil {
@@ -69,7 +71,8 @@ func TestRollbackPassesOverBadVersions(t *testing.T) {
 		t.Errorf("rolled back from 3 over the bad 2: got %+v, %v, want version 1 with nothing before it", a, err)
 	}
 	var bad *registry.BadError
-	if _, err := r.Promote(ctx, "ctr", 2, registry.Expect{Version: 1}, act(5, "again")); !errors.As(err, &bad) || !strings.Contains(err.Error(), "broken labels") {
+	if _, err := r.Promote(ctx, "ctr", 2, registry.Expect{Version: 1}, act(5, "again")); !errors.As(err, &bad) ||
+		!strings.Contains(err.Error(), "broken labels") {
 		t.Errorf("promoting a bad version: got %v, want a BadError that says why it is bad", err)
 	}
 	if _, err := r.ClearBad(ctx, "ctr", 2, act(6, "labels were right")); err != nil {
@@ -82,8 +85,10 @@ func TestRollbackPassesOverBadVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	var none *registry.NoPreviousError
-	if _, err := r.Rollback(ctx, "ctr", registry.Champion, registry.Expect{Version: 2}, act(9, "alarm")); !errors.As(err, &none) || !slices.Equal(none.Passed, []int{1}) {
-		t.Errorf("with nothing but a bad version to return to: got %v, want a NoPreviousError that names version 1", err)
+	if _, err := r.Rollback(ctx, "ctr", registry.Champion, registry.Expect{Version: 2},
+		act(9, "alarm")); !errors.As(err, &none) || !slices.Equal(none.Passed, []int{1}) {
+		t.Errorf("with nothing but a bad version to return to: got %v, want a NoPreviousError that names version 1",
+			err)
 	}
 }
 
@@ -113,7 +118,8 @@ func TestAliasesOfOnesOwn(t *testing.T) {
 		t.Errorf("verify: %+v, %v, want 7 moves", v, err)
 	}
 	var input *registry.InputError
-	if _, err := r.RemoveAlias(ctx, "ctr", registry.Champion, registry.Expect{Any: true}, act(5, "x")); !errors.As(err, &input) {
+	if _, err := r.RemoveAlias(ctx, "ctr", registry.Champion, registry.Expect{Any: true}, act(5, "x")); !errors.As(err,
+		&input) {
 		t.Errorf("removing the champion: %v", err)
 	}
 }
@@ -126,7 +132,8 @@ func TestDelete(t *testing.T) {
 	}
 	var used *registry.InUseError
 	for n, alias := range map[int]string{3: "champion", 2: "canary"} {
-		if err := r.Delete(ctx, "ctr", n, act(4, "room")); !errors.As(err, &used) || !strings.Contains(err.Error(), alias) {
+		if err := r.Delete(ctx, "ctr", n, act(4, "room")); !errors.As(err, &used) ||
+			!strings.Contains(err.Error(), alias) {
 			t.Errorf("deleting what %s points at: got %v, want an InUseError", alias, err)
 		}
 	}
@@ -156,7 +163,8 @@ func TestDelete(t *testing.T) {
 	if v := register(t, r, "ctr", "d"); v.Number != 4 {
 		t.Errorf("the next version is %d, want 4: a deleted number stays taken", v.Number)
 	}
-	if a, err := r.Rollback(ctx, "ctr", registry.Champion, registry.Expect{Version: 3}, act(8, "alarm")); err != nil || a.Version != 1 {
+	if a, err := r.Rollback(ctx, "ctr", registry.Champion, registry.Expect{Version: 3}, act(8, "alarm")); err != nil ||
+		a.Version != 1 {
 		t.Errorf("rollback over a deleted version: %+v, %v, want version 1", a, err)
 	}
 	if _, err := r.Verify(ctx, "ctr"); err != nil {
@@ -193,8 +201,8 @@ func (m *meanwhile) Put(ctx context.Context, name string, cond blob.Generation, 
 	return a, err
 }
 
-// TestDeletingWhatIsBeingPromoted: if either of the two happens between the other's look and its write, no alias points at a deleted
-// version afterwards.
+// TestDeletingWhatIsBeingPromoted: if either of the two happens between the other's look and its write, no alias points
+// at a deleted version afterwards.
 func TestDeletingWhatIsBeingPromoted(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		s, calm := chained(t)
@@ -206,7 +214,8 @@ func TestDeletingWhatIsBeingPromoted(t *testing.T) {
 		agree(t, calm, "a promotion while deleting", promoted, deleted)
 
 		s, calm = chained(t)
-		m = &meanwhile{Store: s, part: "aliases/champion.json", after: after, do: func() { deleted = calm.Delete(t.Context(), "ctr", 1, act(4, "room")) }}
+		m = &meanwhile{Store: s, part: "aliases/champion.json", after: after,
+			do: func() { deleted = calm.Delete(t.Context(), "ctr", 1, act(4, "room")) }}
 		_, promoted = registry.New(m).Promote(t.Context(), "ctr", 1, registry.Expect{Version: 3}, act(4, "back"))
 		agree(t, calm, "a deletion while promoting", promoted, deleted)
 	}

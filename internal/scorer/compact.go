@@ -8,9 +8,9 @@ import (
 	"coppice/internal/gbt"
 )
 
-// Compact returns an encoding and levels with which a model predicts the same, to the bit, without the levels that it cannot tell from
-// unseen ones: those of tables that no split uses, and those whose statistics are between the same thresholds as an unseen level's. levels
-// may be nil if there are none.
+// Compact returns an encoding and levels with which a model predicts the same, to the bit, without the levels that it
+// cannot tell from unseen ones: those of tables that no split uses, and those whose statistics are between the same
+// thresholds as an unseen level's. levels may be nil if there are none.
 func Compact(m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels) (*dataset.Encoding, *dataset.Levels) {
 	if levels == nil || levels.Len() == 0 {
 		return e, nil
@@ -19,7 +19,8 @@ func Compact(m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels) (*datase
 	thresholds := thresholdsOf(m)
 	needed, exact := neededTables(e, thresholds)
 
-	small := &dataset.Encoding{Format: e.Format, Features: e.Features, Missing: e.Missing, Tables: slices.Clone(e.Tables)}
+	small := &dataset.Encoding{Format: e.Format, Features: e.Features, Missing: e.Missing,
+		Tables: slices.Clone(e.Tables)}
 	kept := &dataset.Levels{}
 	for i := range small.Tables {
 		t := &small.Tables[i]
@@ -57,8 +58,8 @@ func thresholdsOf(m *gbt.Model) [][]float64 {
 	return out
 }
 
-// neededTables marks the tables that some split uses, directly or as the fallback of another table's rates, and those that must keep all
-// levels, because the statistics of an unseen level vary by row.
+// neededTables marks the tables that some split uses, directly or as the fallback of another table's rates, and those
+// that must keep all levels, because the statistics of an unseen level vary by row.
 func neededTables(e *dataset.Encoding, thresholds [][]float64) (needed, exact []bool) {
 	needed = make([]bool, len(e.Tables))
 	exact = make([]bool, len(e.Tables))

@@ -28,7 +28,8 @@ func trained(t *testing.T, ds *dataset.Dataset, change func(p *gbt.Params)) *gbt
 }
 
 // raws are the raw scores of rows with an encoding and its levels, which went through their files.
-func raws(t *testing.T, m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels, b *ingest.Batch) (out []float64, size int) {
+func raws(t *testing.T, m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels, b *ingest.Batch) (out []float64,
+	size int) {
 	t.Helper()
 	if levels != nil {
 		data := levels.Encode()
@@ -48,7 +49,8 @@ func raws(t *testing.T, m *gbt.Model, e *dataset.Encoding, levels *dataset.Level
 	return out, size
 }
 
-// moved is the model with other thresholds: those at which a level changes sides are the ones that Compact could get wrong.
+// moved is the model with other thresholds: those at which a level changes sides are the ones that Compact could get
+// wrong.
 func moved(t *testing.T, m *gbt.Model, e *dataset.Encoding, rng *rand.Rand) *gbt.Model {
 	t.Helper()
 	var text bytes.Buffer
@@ -87,7 +89,8 @@ func TestCompactPredictsTheSame(t *testing.T) {
 			want, before := raws(t, m, e, levels, b)
 			got, after := raws(t, m, small, kept, b)
 			if !sameBits(got, want) || after > before || &small.Tables[0] == &e.Tables[0] {
-				t.Errorf("%s, %s: %d bytes of levels became %d; the same bits: %v", name, what, before, after, sameBits(got, want))
+				t.Errorf("%s, %s: %d bytes of levels became %d; the same bits: %v", name, what, before, after,
+					sameBits(got, want))
 			}
 			return before, after
 		}
@@ -102,7 +105,8 @@ func TestCompactPredictsTheSame(t *testing.T) {
 			}
 		}
 
-		// A model that asks for no statistic needs no levels, and its encoding, which still has the tables, predicts without.
+		// A model that asks for no statistic needs no levels, and its encoding, which still has the tables, predicts
+		// without.
 		m := trained(t, ds, func(p *gbt.Params) { p.NumIterations, p.MinGainToSplit = 2, 1e9 })
 		if _, after := same("no splits", m); after != 0 {
 			t.Errorf("%s: a model without splits keeps %d bytes of levels", name, after)
@@ -120,8 +124,10 @@ func stage(t *testing.T, encodings string) (*dataset.Dataset, *dataset.Levels) {
 	if err := os.WriteFile(source, datasettest.Table(datasettest.Options{Rows: 3000}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	spec, err := dataset.ParseSpec("dataset.yaml", fmt.Appendf(nil, "name: clicks\nsource: %s\nlabel: is_click\ndrop: [revenue]\n"+
-		"categorical: [campaign_id]\nsplit: {by: hash, key: hour, train: 0.8, test: 0.2}\nencodings: %s\n", source, encodings))
+	spec, err := dataset.ParseSpec("dataset.yaml",
+		fmt.Appendf(nil, "name: clicks\nsource: %s\nlabel: is_click\ndrop: [revenue]\n"+
+			"categorical: [campaign_id]\nsplit: {by: hash, key: hour, train: 0.8, test: 0.2}\nencodings: %s\n", source,
+			encodings))
 	if err != nil {
 		t.Fatal(err)
 	}

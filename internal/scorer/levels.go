@@ -26,10 +26,11 @@ const (
 	cacheEnd   = ".arrow" // suffix of a file's name, after its checksum
 )
 
-// mapLevels maps the levels of a version from a file in the folder cache, fetching it first if necessary: they may be hundreds of
-// megabytes, and are shared with later and concurrent predictions. The file's name is its checksum. If the cache cannot be written, the
-// levels are kept in this process's memory.
-func mapLevels(ctx context.Context, r *registry.Registry, v registry.Version, cache string, e *dataset.Encoding) (*dataset.Levels, error) {
+// mapLevels maps the levels of a version from a file in the folder cache, fetching it first if necessary: they may be
+// hundreds of megabytes, and are shared with later and concurrent predictions. The file's name is its checksum. If the
+// cache cannot be written, the levels are kept in this process's memory.
+func mapLevels(ctx context.Context, r *registry.Registry, v registry.Version, cache string,
+	e *dataset.Encoding) (*dataset.Levels, error) {
 	f, ok := v.File(FileLevels)
 	if !ok {
 		return nil, nil
@@ -65,8 +66,9 @@ func keep(path string, data []byte) bool {
 	return os.MkdirAll(filepath.Dir(path), 0o700) == nil && renameio.WriteFile(path, data, 0o600) == nil
 }
 
-// sweepCache removes levels that have not been used for cacheAge and, beyond cacheBytes, the least recently used ones, except the file in
-// use. Processes that have mapped a file keep it. Errors are ignored: another process may be sweeping, too.
+// sweepCache removes levels that have not been used for cacheAge and, beyond cacheBytes, the least recently used ones,
+// except the file in use. Processes that have mapped a file keep it. Errors are ignored: another process may be
+// sweeping, too.
 func sweepCache(cache, inUse string, now time.Time) {
 	entries, err := os.ReadDir(cache)
 	if err != nil {

@@ -36,7 +36,8 @@ func newCached(t *testing.T) *cached {
 	c := &cached{store: store, registry: registry.New(store), good: parts[scorer.FileLevels],
 		dir: filepath.Join(t.TempDir(), "levels", "here")}
 	var err error
-	if c.version, err = c.registry.Register(t.Context(), "ctr", "night-1", parts, registry.Info{At: time.Unix(1, 0), By: "test"}); err != nil {
+	if c.version, err = c.registry.Register(t.Context(), "ctr", "night-1", parts,
+		registry.Info{At: time.Unix(1, 0), By: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	c.levels, _ = c.version.File(scorer.FileLevels)
@@ -64,9 +65,11 @@ func clicks(rows int) *ingest.Batch {
 		b.Columns[i].Type = dataset.Text
 	}
 	for range rows {
-		for i, text := range []string{fmt.Sprint("u", rng.IntN(300)), fmt.Sprint(4000 + rng.IntN(14)), fmt.Sprint("site", rng.IntN(50)),
+		for i, text := range []string{fmt.Sprint("u", rng.IntN(300)), fmt.Sprint(4000 + rng.IntN(14)),
+			fmt.Sprint("site", rng.IntN(50)),
 			fmt.Sprint(rng.IntN(24)),
-			[]string{"", "19", "55"}[rng.IntN(3)], fmt.Sprint(rng.Float64() * 3), fmt.Sprintf("2026-11-%02d", 1+rng.IntN(30))} {
+			[]string{"", "19", "55"}[rng.IntN(3)], fmt.Sprint(rng.Float64() * 3),
+			fmt.Sprintf("2026-11-%02d", 1+rng.IntN(30))} {
 			b.Columns[i].Text = append(b.Columns[i].Text, text)
 		}
 	}
@@ -113,7 +116,8 @@ func TestOpenMappedUsesItsCache(t *testing.T) {
 	}
 }
 
-// A cached file that is not what was registered is fetched anew; where that cannot be done, nothing is predicted with it.
+// A cached file that is not what was registered is fetched anew; where that cannot be done, nothing is predicted with
+// it.
 func TestOpenMappedNoticesDamage(t *testing.T) {
 	c := newCached(t)
 	want, err := c.open(t)
@@ -172,7 +176,8 @@ func TestOpenMappedAtOnce(t *testing.T) {
 			t.Errorf("scorer %d predicts otherwise than the first", i)
 		}
 	}
-	if entries, err := os.ReadDir(c.dir); err != nil || len(entries) != 1 || entries[0].Name() != filepath.Base(c.file()) {
+	if entries, err := os.ReadDir(c.dir); err != nil || len(entries) != 1 ||
+		entries[0].Name() != filepath.Base(c.file()) {
 		t.Errorf("the cache holds %v (%v)", entries, err)
 	}
 }

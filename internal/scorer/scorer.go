@@ -1,5 +1,5 @@
-// Package scorer predicts with a registered version: raw rows in, calibrated probabilities (or, for regression, values) out. The gate uses
-// it to compare versions, and `launcher predict` to serve.
+// Package scorer predicts with a registered version: raw rows in, calibrated probabilities (or, for regression, values)
+// out. The gate uses it to compare versions, and `launcher predict` to serve.
 package scorer
 
 import (
@@ -17,8 +17,8 @@ import (
 	"coppice/internal/registry"
 )
 
-// Files of a version in the registry. The aggregator writes them all; a scorer needs the first four, except that a regression has no
-// calibrator.
+// Files of a version in the registry. The aggregator writes them all; a scorer needs the first four, except that a
+// regression has no calibrator.
 const (
 	FileModel      = "model.txt"        // LightGBM text
 	FileFeatures   = "features.json"    // dataset.Encoding
@@ -29,7 +29,8 @@ const (
 	FileDataset    = "dataset.json"     // dataset.Manifest
 	FileReport     = "report.json"      // measurements
 	FileReference  = "reference.arrow"  // raw test rows with labels, on which models of later nights are compared
-	FileInputs     = "inputs.json"      // ingest.Inputs of the dataset's sample: how many values are usually missing, unseen and rare
+	// ingest.Inputs of the dataset's sample: how many values are usually missing, unseen and rare
+	FileInputs = "inputs.json"
 )
 
 // Scorer predicts. It is immutable and safe for concurrent use.
@@ -59,8 +60,10 @@ func (e *UnfitError) Error() string {
 // Unwrap returns the cause.
 func (e *UnfitError) Unwrap() error { return e.Err }
 
-// New makes a scorer from its parts. calibrator may be nil, as may levels if the encoding needs none; the scorer closes them.
-func New(m *gbt.Model, calibrator *calibrate.Calibrator, features *dataset.Encoding, levels *dataset.Levels) (*Scorer, error) {
+// New makes a scorer from its parts. calibrator may be nil, as may levels if the encoding needs none; the scorer closes
+// them.
+func New(m *gbt.Model, calibrator *calibrate.Calibrator, features *dataset.Encoding, levels *dataset.Levels) (*Scorer,
+	error) {
 	if m.Features() != len(features.Features) {
 		return nil, fmt.Errorf("the model has %d features, its encoding %d", m.Features(), len(features.Features))
 	}
@@ -85,8 +88,8 @@ func Open(ctx context.Context, r *registry.Registry, v registry.Version) (*Score
 	})
 }
 
-// OpenMapped is Open, except that it maps the version's levels from a file in the folder cache, if that can be written. The scorer must be
-// closed.
+// OpenMapped is Open, except that it maps the version's levels from a file in the folder cache, if that can be written.
+// The scorer must be closed.
 func OpenMapped(ctx context.Context, r *registry.Registry, v registry.Version, cache string) (*Scorer, error) {
 	return open(ctx, r, v, func(e *dataset.Encoding) (*dataset.Levels, error) { return mapLevels(ctx, r, v, cache, e) })
 }
@@ -204,9 +207,10 @@ func (s *Scorer) Predict(values []float64, segments []uint64, threads int) ([]fl
 	return s.calibrate(raw, segments), nil
 }
 
-// Batch predicts the rows of a batch: raw scores and predictions. values is scratch memory, returned for the next call. The columns' values
-// are counted in in.
-func (s *Scorer) Batch(b *ingest.Batch, values []float64, threads int, in *ingest.Inputs) (raw, predicted, reuse []float64, err error) {
+// Batch predicts the rows of a batch: raw scores and predictions. values is scratch memory, returned for the next call.
+// The columns' values are counted in in.
+func (s *Scorer) Batch(b *ingest.Batch, values []float64, threads int, in *ingest.Inputs) (raw, predicted,
+	reuse []float64, err error) {
 	if values, err = s.encoder.Encode(b, values, in); err != nil {
 		return nil, nil, nil, err
 	}

@@ -79,7 +79,8 @@ func TestAFlippedByteIsRefused(t *testing.T) {
 			put(t, store, f.Object, bad)
 			var unfit *scorer.UnfitError
 			var corrupt *registry.CorruptError
-			if _, err := scorer.Open(t.Context(), r, v); !errors.As(err, &unfit) || !errors.As(err, &corrupt) || corrupt.Object != f.Object {
+			if _, err := scorer.Open(t.Context(), r, v); !errors.As(err, &unfit) || !errors.As(err, &corrupt) ||
+				corrupt.Object != f.Object {
 				t.Errorf("%s, byte %d: %v", f.Name, place, err)
 			}
 		}

@@ -8,7 +8,8 @@ import (
 	"coppice/internal/metric"
 )
 
-// FileTested holds sums over the winner's test rows, for pages to draw; predictions do not need it. Versions of earlier builds lack it.
+// FileTested holds sums over the winner's test rows, for pages to draw; predictions do not need it. Versions of earlier
+// builds lack it.
 const FileTested = "tested.json"
 
 // MaxTested bounds its size in bytes.
@@ -18,10 +19,11 @@ const MaxTested = 1 << 20
 type Tested struct {
 	Format     int  `json:"format"`     // 1
 	Calibrated bool `json:"calibrated"` // predictions are probabilities, before and after calibration
-	// Bins cover all test rows by raw score, lowest first. Calibration by segment is not included, since only the sample's rows have
-	// segments.
+	// Bins cover all test rows by raw score, lowest first. Calibration by segment is not included, since only the
+	// sample's rows have segments.
 	Bins []metric.Bin `json:"bins"`
-	// Segments cover sampled test rows that no calibrator was fitted to, most rows first; the smallest ones are summed up without a name.
+	// Segments cover sampled test rows that no calibrator was fitted to, most rows first; the smallest ones are summed
+	// up without a name.
 	By       []string  `json:"by,omitempty"`
 	Segments []Segment `json:"segments,omitempty"`
 	// RunnerUp is the next-best eligible trial, on the sampled test rows; nil if there is none or it cannot be read.

@@ -11,8 +11,9 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Ask asks for the next trials of a search whose trials another program runs. The result does not depend on the order of the known trials,
-// and asking for two trials gives the same as asking for one, and for another once the first is running.
+// Ask asks for the next trials of a search whose trials another program runs. The result does not depend on the order
+// of the known trials, and asking for two trials gives the same as asking for one, and for another once the first is
+// running.
 type Ask struct {
 	Search   sweep.Search
 	Method   string // one of Methods; empty is auto
@@ -22,8 +23,8 @@ type Ask struct {
 	Earlier  []Sweep // earlier searches for the same, newest last
 	Number   int     // number of trials wanted
 
-	// Goals are the objectives of a search with several, of which the trials have Values. NSGA-II looks at them; for the others several
-	// become one before.
+	// Goals are the objectives of a search with several, of which the trials have Values. NSGA-II looks at them; for
+	// the others several become one before.
 	Goals []sweep.Goal
 
 	// Base are the parameters beneath every trial's own, for constraints that refer to them.
@@ -39,8 +40,8 @@ type Known struct {
 	Curve  []float64
 	Values []float64 // in each goal, for a search with several
 
-	// apart marks a trial whose parameters outside the space differ from those of the space's configurations: its result informs the
-	// search, but its configuration is still to be tried.
+	// apart marks a trial whose parameters outside the space differ from those of the space's configurations: its
+	// result informs the search, but its configuration is still to be tried.
 	apart bool
 }
 
@@ -73,7 +74,8 @@ const (
 	MethodNSGA2  = sweep.MethodNSGA2
 )
 
-// Methods returns the names of all methods of a search whose trials another program runs: a population needs our trainer.
+// Methods returns the names of all methods of a search whose trials another program runs: a population needs our
+// trainer.
 func Methods() []string {
 	return slices.DeleteFunc(sweep.Methods(), func(m string) bool { return m == sweep.MethodPBT })
 }
@@ -109,7 +111,8 @@ type ExhaustedError struct {
 
 // Error states the numbers, and the remedy.
 func (e *ExhaustedError) Error() string {
-	return fmt.Sprintf("search: no configuration is left for %d of %d trials: %s, and %d are known; widen the ranges, loosen the constraints or ask for fewer",
+	return fmt.Sprintf("search: no configuration is left for %d of %d trials: %s, and %d are known; widen the "+
+		"ranges, loosen the constraints or ask for fewer",
 		e.Wanted-e.Found, e.Wanted, e.Space, e.Tried)
 }
 
@@ -143,8 +146,8 @@ type proposal struct {
 	reason string
 }
 
-// Next proposes the next trials. Errors are *SpecError, *ExpressionError and *ExhaustedError; the last is returned together with the
-// suggestions that could be made.
+// Next proposes the next trials. Errors are *SpecError, *ExpressionError and *ExhaustedError; the last is returned
+// together with the suggestions that could be made.
 func Next(r Ask) ([]Suggestion, error) {
 	a, err := newAsker(r)
 	if err != nil {
@@ -190,7 +193,8 @@ func newAsker(r Ask) (*asker, error) {
 	}
 	for i, params := range r.Search.Fixed {
 		if c := d.violated(normalized(params)); c != nil {
-			return nil, &SpecError{Part: fmt.Sprintf("fixed[%d]", i), Err: fmt.Errorf("%s breaks the constraint %s", describe(params), c)}
+			return nil, &SpecError{Part: fmt.Sprintf("fixed[%d]", i), Err: fmt.Errorf("%s breaks the constraint %s",
+				describe(params), c)}
 		}
 	}
 
@@ -218,8 +222,8 @@ func (a *asker) remember(k Known) {
 
 func (a *asker) isTried(params sweep.Params) bool { return a.tried[keyOf(params)] > 0 }
 
-// propose makes one decision: first the configurations that a person listed, then those that were good elsewhere, then what the method
-// makes of the results.
+// propose makes one decision: first the configurations that a person listed, then those that were good elsewhere, then
+// what the method makes of the results.
 func (a *asker) propose() *proposal {
 	for _, from := range []func() *proposal{a.fromFixed, a.fromGrid} {
 		if p := from(); p != nil {
@@ -332,7 +336,8 @@ func (a *asker) fromRest() *proposal {
 func (a *asker) extent() string {
 	switch {
 	case len(a.axes) == 0:
-		return fmt.Sprintf("search.random is empty, and there are %d fixed configurations and %d of the grid", len(a.Search.Fixed), a.grid.size)
+		return fmt.Sprintf("search.random is empty, and there are %d fixed configurations and %d of the grid",
+			len(a.Search.Fixed), a.grid.size)
 	case a.size > 0 && a.size <= maxEnumerated:
 		return fmt.Sprintf("search.random has %d configurations before conditions and constraints", a.size)
 	}

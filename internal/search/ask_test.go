@@ -20,8 +20,10 @@ func spaces() map[string]sweep.Search {
 	return map[string]sweep.Search{
 		"numbers": {Random: map[string]dist{"x": {Uniform: []float64{-1, 2}}, "y": {LogUniform: []float64{1e-4, 10}}}},
 		"mixed": {Random: map[string]dist{
-			"rate": {LogUniform: []float64{1e-3, 1}}, "leaves": {LogInt: []int64{2, 500}}, "depth": {Int: []int64{1, 12}},
-			"share": {Step: []float64{0.1, 1, 0.1}}, "kind": {Choice: []any{"a", "b", "c"}}, "rows": {Choice: []any{10.0, 200.0, 50.0}},
+			"rate": {LogUniform: []float64{1e-3, 1}}, "leaves": {LogInt: []int64{2, 500}},
+			"depth": {Int: []int64{1, 12}},
+			"share": {Step: []float64{0.1, 1, 0.1}}, "kind": {Choice: []any{"a", "b", "c"}},
+			"rows": {Choice: []any{10.0, 200.0, 50.0}},
 			"flag": {Choice: []any{true, false}}, "one": {Choice: []any{"always"}},
 		}},
 		"conditional": {Random: map[string]dist{
@@ -32,7 +34,8 @@ func spaces() map[string]sweep.Search {
 			"extra":   {Uniform: []float64{0, 1}, When: `deep == "yes" and depth > 4`},
 		}},
 		"constrained": {
-			Random:      map[string]dist{"leaves": {LogInt: []int64{2, 1000}}, "depth": {Int: []int64{1, 10}}, "rate": {Uniform: []float64{0, 1}}},
+			Random: map[string]dist{"leaves": {LogInt: []int64{2, 1000}}, "depth": {Int: []int64{1, 10}},
+				"rate": {Uniform: []float64{0, 1}}},
 			Constraints: []string{"leaves <= 2 ^ depth", "rate * depth < 3"},
 		},
 		"written": {
@@ -40,7 +43,8 @@ func spaces() map[string]sweep.Search {
 			Random: map[string]dist{"x": {Uniform: []float64{0, 1}}, "k": {Choice: []any{"a", "b"}}},
 		},
 		"trees": {Random: map[string]dist{
-			"eta": {LogUniform: []float64{1e-3, 1}}, "nrounds": {LogInt: []int64{10, 3000}}, "max_depth": {Int: []int64{2, 15}}, "impute": {Choice: []any{"mean", "median"}},
+			"eta": {LogUniform: []float64{1e-3, 1}}, "nrounds": {LogInt: []int64{10, 3000}},
+			"max_depth": {Int: []int64{2, 15}}, "impute": {Choice: []any{"mean", "median"}},
 		}},
 	}
 }
@@ -208,7 +212,8 @@ func checkSame(t *testing.T, r search.Ask, first []search.Suggestion) {
 	for range first {
 		one := next(t, single)[0]
 		singly = append(singly, one)
-		single.Known = append(single.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialRunning})
+		single.Known = append(single.Known, search.Known{Trial: one.Trial, Params: one.Params,
+			Status: search.TrialRunning})
 	}
 	if got := asJSON(t, singly); got != want {
 		t.Errorf("one after the other:\n%s\nall at once:\n%s", got, want)
@@ -240,18 +245,22 @@ func TestAskExhausts(t *testing.T) {
 		for exhausted == nil {
 			got, err := search.Next(r)
 			if err != nil && !errors.As(err, &exhausted) {
-				t.Fatalf("search.Next(r): got %s: %v; want not (err != nil and !errors.As(err, &exhausted))", method, err)
+				t.Fatalf("search.Next(r): got %s: %v; want not (err != nil and !errors.As(err, &exhausted))", method,
+					err)
 			}
 			for _, one := range got {
 				seen[asJSON(t, one.Params)] = true
-				r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone, Value: quality(one.Params)})
+				r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone,
+					Value: quality(one.Params)})
 			}
 		}
 		if len(seen) != configurations || len(r.Known) != configurations {
 			t.Errorf("%s: %d trials, %d different, expected %d", method, len(r.Known), len(seen), configurations)
 		}
-		if text := exhausted.Error(); !strings.Contains(text, "16 configurations") || !strings.Contains(text, "11 are known") {
-			t.Errorf(`exhausted.Error(): got %s: %s; want text with "16 configurations", text with "11 are known"`, method, text)
+		if text := exhausted.Error(); !strings.Contains(text, "16 configurations") ||
+			!strings.Contains(text, "11 are known") {
+			t.Errorf(`exhausted.Error(): got %s: %s; want text with "16 configurations", text with "11 are known"`,
+				method, text)
 		}
 	}
 }
@@ -284,7 +293,8 @@ func TestAskLearns(t *testing.T) {
 					if r.Maximize {
 						v = -v
 					}
-					r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone, Value: v})
+					r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params,
+						Status: search.TrialDone, Value: v})
 				}
 			}
 			mean[method] += best / seeds
@@ -292,11 +302,14 @@ func TestAskLearns(t *testing.T) {
 	}
 	random := mean[search.MethodRandom]
 	if mean[search.MethodGP] > random/4 || mean[search.MethodAuto] > random/4 {
-		t.Errorf("mean loss after %d trials in batches of 4: %v; expected gp and auto below a quarter of random's", trials, mean)
+		t.Errorf("mean loss after %d trials in batches of 4: %v; expected gp and auto below a quarter of random's",
+			trials, mean)
 	}
-	for method, share := range map[string]float64{search.MethodTPE: 0.8, search.MethodCMAES: 0.8, search.MethodNSGA2: 1} {
+	for method, share := range map[string]float64{search.MethodTPE: 0.8, search.MethodCMAES: 0.8,
+		search.MethodNSGA2: 1} {
 		if mean[method] > random*share {
-			t.Errorf("mean loss after %d trials in batches of 4: %v; expected %s below %.1f of random's", trials, mean, method, share)
+			t.Errorf("mean loss after %d trials in batches of 4: %v; expected %s below %.1f of random's", trials, mean,
+				method, share)
 		}
 	}
 }
@@ -319,7 +332,8 @@ func TestAskRefuses(t *testing.T) {
 			r.Search.Fixed, r.Search.Constraints = []sweep.Params{{"x": 3}}, []string{"x < 2"}
 		}),
 		`search: random a: when: the condition b=1 depends on the parameter itself`: with(func(r *search.Ask) {
-			r.Search.Random = map[string]sweep.Distribution{"a": {Int: []int64{1, 2}, When: map[string]any{"b": 1}}, "b": {Int: []int64{1, 2}, When: "a == 1"}}
+			r.Search.Random = map[string]sweep.Distribution{"a": {Int: []int64{1, 2}, When: map[string]any{"b": 1}},
+				"b": {Int: []int64{1, 2}, When: "a == 1"}}
 		}),
 		`search: random a: when: the condition looks at "c", which is no parameter of the search`: with(func(r *search.Ask) {
 			r.Search.Random = map[string]sweep.Distribution{"a": {Int: []int64{1, 2}, When: map[string]any{"c": 1}}}
@@ -348,19 +362,22 @@ func night(name string, best, level float64, params func(x float64) sweep.Params
 	s := search.Sweep{Name: name}
 	for i := range 30 {
 		x := float64(i) / 30
-		s.Results = append(s.Results, search.Known{Trial: i, Params: params(x), Status: search.TrialDone, Value: level - square(x-best)})
+		s.Results = append(s.Results, search.Known{Trial: i, Params: params(x), Status: search.TrialDone,
+			Value: level - square(x-best)})
 	}
 	return s
 }
 
 // TestAskWarm begins with the winners of earlier searches, newest first, and keeps half of the trials free.
 func TestAskWarm(t *testing.T) {
-	s := sweep.Search{Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}}, "y": {Uniform: []float64{0, 1}}}}
+	s := sweep.Search{Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}},
+		"y": {Uniform: []float64{0, 1}}}}
 	full := func(x float64) sweep.Params { return sweep.Params{"x": x, "y": math.Mod(x*7, 1)} }
 	foreign := night("other.jsonl", 0.9, 5, func(x float64) sweep.Params { return sweep.Params{"x": x, "z": 1.0} })
 	beyond := night("wide.jsonl", 0.9, 5, func(x float64) sweep.Params { return sweep.Params{"x": x + 1.5, "y": 0.5} })
 	r := search.Ask{Search: s, Maximize: true, Number: 10,
-		Earlier: []search.Sweep{night("old.jsonl", 0.5, 0.7, full), foreign, beyond, night("new.jsonl", 0.6, 0.8, full)}}
+		Earlier: []search.Sweep{night("old.jsonl", 0.5, 0.7, full), foreign, beyond,
+			night("new.jsonl", 0.6, 0.8, full)}}
 
 	got := next(t, r)
 	var sources, places []string
@@ -372,7 +389,8 @@ func TestAskWarm(t *testing.T) {
 			places = append(places, fmt.Sprintf("%.2f", one.Params["x"]))
 		}
 	}
-	if warm != 5 || slices.Index(sources, search.SourceWarm) != 0 || !slices.Equal(places, []string{"0.60", "0.50", "0.57", "0.47", "0.63"}) {
+	if warm != 5 || slices.Index(sources, search.SourceWarm) != 0 ||
+		!slices.Equal(places, []string{"0.60", "0.50", "0.57", "0.47", "0.63"}) {
 		t.Errorf("sources %v, warm at %v; expected the five winners first", sources, places)
 	}
 	if reason := got[0].Reason; reason != "number 1 of new.jsonl, with 0.8" {
@@ -398,7 +416,8 @@ func TestAskWarm(t *testing.T) {
 		if one.Source == search.SourceWarm {
 			copies++
 		}
-		r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone, Value: -square(one.Params["x"].(float64) - 0.7)})
+		r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone,
+			Value: -square(one.Params["x"].(float64) - 0.7)})
 		if n := len(r.Known); copies > (n+1)/2 {
 			t.Errorf("%d of %d trials are copies", copies, n)
 		}
@@ -419,7 +438,8 @@ func TestAskPortfolio(t *testing.T) {
 	if p := got[0].Params; p["eta"] != 0.018 || p["nrounds"] != 3000.0 || p["max_depth"] != 13.0 {
 		t.Errorf("the first is %v", p)
 	}
-	for _, method := range []string{search.MethodGP, search.MethodTPE, search.MethodCMAES, search.MethodNSGA2, search.MethodHalton, search.MethodSobol, search.MethodRandom} {
+	for _, method := range []string{search.MethodGP, search.MethodTPE, search.MethodCMAES, search.MethodNSGA2,
+		search.MethodHalton, search.MethodSobol, search.MethodRandom} {
 		for _, one := range next(t, search.Ask{Search: spaces()["trees"], Method: method, Number: 8}) {
 			if one.Source == search.SourcePortfolio {
 				t.Errorf("%s took trial %d from the portfolio", method, one.Trial)
@@ -443,7 +463,8 @@ func BenchmarkAsk(b *testing.B) {
 				b.Fatal(err)
 			}
 			for _, one := range all {
-				r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone, Value: quality(one.Params)})
+				r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone,
+					Value: quality(one.Params)})
 			}
 			r.Method, r.Number = method, 1
 			for b.Loop() {
@@ -471,24 +492,28 @@ func TestSpellingsAreOneValue(t *testing.T) {
 	} {
 		q := search.Ask{Search: sweep.Search{Random: map[string]sweep.Distribution{"x": {Choice: c.choice}}}, Number: 2}
 		for i, v := range c.known {
-			q.Known = append(q.Known, search.Known{Trial: i, Params: sweep.Params{"x": v}, Status: search.TrialDone, Value: 1})
+			q.Known = append(q.Known, search.Known{Trial: i, Params: sweep.Params{"x": v}, Status: search.TrialDone,
+				Value: 1})
 		}
 		got, err := search.Next(q)
 		var exhausted *search.ExhaustedError
-		if len(got) != 1 || got[0].Params["x"] != c.left || !errors.As(err, &exhausted) || !strings.Contains(err.Error(), "search.random has 2 configurations") {
-			t.Errorf("%s: of %v, %v are known: %+v is proposed, error %v; expected %v, and nothing after it of 2 configurations", c.name, c.choice, c.known, got, err, c.left)
+		if len(got) != 1 || got[0].Params["x"] != c.left || !errors.As(err, &exhausted) ||
+			!strings.Contains(err.Error(), "search.random has 2 configurations") {
+			t.Errorf("%s: of %v, %v are known: %+v is proposed, error %v; expected %v, and nothing after it of 2 "+
+				"configurations", c.name, c.choice, c.known, got, err, c.left)
 		}
 	}
 }
 
-// TestAskPortfolioAfterOtherSearches: a search that knows earlier ones gives the portfolio a quarter of its trials, asked for one by one or all at
-// once. Winners of one region could not tell that another has become better.
+// TestAskPortfolioAfterOtherSearches: a search that knows earlier ones gives the portfolio a quarter of its trials,
+// asked for one by one or all at once. Winners of one region could not tell that another has become better.
 func TestAskPortfolioAfterOtherSearches(t *testing.T) {
 	narrow := search.Sweep{Name: "yesterday.jsonl"}
 	for i := range 20 {
 		x := float64(i) / 20
 		params := sweep.Params{"eta": 0.5 + x/4, "nrounds": 50.0 + float64(i), "max_depth": 3.0, "impute": "mean"}
-		narrow.Results = append(narrow.Results, search.Known{Trial: i, Params: params, Status: search.TrialDone, Value: x})
+		narrow.Results = append(narrow.Results, search.Known{Trial: i, Params: params, Status: search.TrialDone,
+			Value: x})
 	}
 	from := func(all []search.Suggestion) map[string]int {
 		n := map[string]int{}
@@ -508,7 +533,8 @@ func TestAskPortfolioAfterOtherSearches(t *testing.T) {
 	for range 12 {
 		one := next(t, r)[0]
 		all = append(all, one)
-		r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone, Value: 0.5})
+		r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone,
+			Value: 0.5})
 	}
 	if n := from(all); n[search.SourcePortfolio] != 3 {
 		t.Errorf("12 trials one by one are from %v; want 3 of the portfolio", n)

@@ -9,10 +9,12 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Begin lists the first trials of a sweep that learns, which do not depend on its results: winners of earlier sweeps, and a portfolio if names
-// suggest boosted trees. Winners are at most half of total trials, and the portfolio about a quarter if there are winners, else at most half. known are the configurations that
-// the plan has already. complete gives a configuration all its parameters, and refuses one that cannot be trained.
-func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Params) (sweep.Params, error)) ([]sweep.Trial, error) {
+// Begin lists the first trials of a sweep that learns, which do not depend on its results: winners of earlier sweeps,
+// and a portfolio if names suggest boosted trees. Winners are at most half of total trials, and the portfolio about a
+// quarter if there are winners, else at most half. known are the configurations that the plan has already. complete
+// gives a configuration all its parameters, and refuses one that cannot be trained.
+func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Params) (sweep.Params,
+	error)) ([]sweep.Trial, error) {
 	a, err := newAsker(askOf(p, known, nil))
 	if err != nil {
 		return nil, err
@@ -35,7 +37,8 @@ func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Pa
 			continue // no person listed it: it is left out
 		}
 		keys[sweep.ConfigurationKey(full)] = true
-		out = append(out, sweep.Trial{Number: len(known) + len(out), Source: proposal.source, Reason: proposal.reason, Params: full,
+		out = append(out, sweep.Trial{Number: len(known) + len(out), Source: proposal.source, Reason: proposal.reason,
+			Params: full,
 			Absent: a.absentFrom(proposal.params)})
 	}
 	return out, nil
@@ -66,8 +69,9 @@ func (a *asker) fromSequence(method string, after, wanted int) *proposal {
 	return nil
 }
 
-// Decide says what an open trial of a plan trains; in a plan with folds what a configuration does, by the number of its first fold. It is a pure function of the plan, of what is known about its other trials, and of the
-// proposals that were refused before. Errors are *SpecError, *ExpressionError, *ExhaustedError and *SelectedError.
+// Decide says what an open trial of a plan trains; in a plan with folds what a configuration does, by the number of its
+// first fold. It is a pure function of the plan, of what is known about its other trials, and of the proposals that
+// were refused before. Errors are *SpecError, *ExpressionError, *ExhaustedError and *SelectedError.
 func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params) (Suggestion, error) {
 	if p.Spec.Search.Features != nil {
 		return decideForward(p, trial, seen)
@@ -75,7 +79,10 @@ func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params)
 	if p.Breeds() {
 		return decidePopulation(p, trial, seen, refused)
 	}
-	listed := slices.DeleteFunc(slices.Clone(p.Trials), func(t sweep.Trial) bool { return t.Open || t.Refit || t.Fold > 1 })
+	listed := slices.DeleteFunc(slices.Clone(p.Trials), func(t sweep.Trial) bool {
+		return t.Open || t.Refit ||
+			t.Fold > 1
+	})
 	ask, weights := askOf(p, listed, seen), ""
 	if goals := p.Spec.Goals; len(goals) > 0 {
 		weights = ask.aim(goals, trial)
@@ -99,14 +106,15 @@ func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params)
 	return Suggestion{Trial: trial, Params: proposal.params, Source: proposal.source, Reason: proposal.reason}, nil
 }
 
-// Replay repeats a recorded decision, from what it has seen. It returns nil if the outcome is the same; otherwise a *ReplayError with the
-// other outcome.
+// Replay repeats a recorded decision, from what it has seen. It returns nil if the outcome is the same; otherwise a
+// *ReplayError with the other outcome.
 func Replay(p *sweep.Plan, d *sweep.Decision) error {
 	s, err := Decide(p, d.Trial, d.Seen, d.Refused)
 	if err != nil {
 		return err
 	}
-	if keyOf(s.Params) != keyOf(normalized(d.Own)) || s.Source != d.Source || s.Reason != d.Reason || (s.Parent == nil) != (d.From == nil) || s.Parent != nil && *s.Parent != d.From.Trial {
+	if keyOf(s.Params) != keyOf(normalized(d.Own)) || s.Source != d.Source || s.Reason != d.Reason ||
+		(s.Parent == nil) != (d.From == nil) || s.Parent != nil && *s.Parent != d.From.Trial {
 		return &ReplayError{Trial: d.Trial, Was: d.Own, Is: s}
 	}
 	return nil
@@ -121,13 +129,15 @@ type ReplayError struct {
 
 // Error states the outcome of repeating it.
 func (e *ReplayError) Error() string {
-	return fmt.Sprintf("search: trial %d was decided as %s; from what it has seen comes %s (%s: %s). Another build, or another kind of processor, may choose otherwise between nearly equal candidates",
+	return fmt.Sprintf("search: trial %d was decided as %s; from what it has seen comes %s (%s: %s). Another build, "+
+		"or another kind of processor, may choose otherwise between nearly equal candidates",
 		e.Trial, describe(e.Was), describe(e.Is.Params), e.Is.Source, e.Is.Reason)
 }
 
 // askOf returns the request of a plan. A listed trial about which nothing is known is treated as running.
 func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
-	q := Ask{Search: sweep.Search{Random: p.Spec.Search.Random, Constraints: p.Spec.Search.Constraints}, Method: methodOf(p), Maximize: p.Maximize, Seed: p.Spec.Seed,
+	q := Ask{Search: sweep.Search{Random: p.Spec.Search.Random, Constraints: p.Spec.Search.Constraints},
+		Method: methodOf(p), Maximize: p.Maximize, Seed: p.Spec.Seed,
 		Number: 1, Base: p.Base}
 	of, apart := map[int]sweep.Seen{}, map[int]bool{}
 	for _, s := range seen {
@@ -148,7 +158,8 @@ func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
 		if s.Params == nil {
 			continue // it ended before it was decided
 		}
-		k := Known{Trial: s.Trial, Params: ownOf(p, s.Params), Status: statusOf(s.Status), Value: math.NaN(), Values: s.Values, apart: apart[s.Trial]}
+		k := Known{Trial: s.Trial, Params: ownOf(p, s.Params), Status: statusOf(s.Status), Value: math.NaN(),
+			Values: s.Values, apart: apart[s.Trial]}
 		if s.Score != nil {
 			k.Value = *s.Score
 		}
@@ -162,15 +173,16 @@ func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
 	for _, e := range slices.Backward(p.Earlier) { // newest last
 		one := Sweep{Name: string(e.Sweep)}
 		for _, f := range e.Trials {
-			one.Results = append(one.Results, Known{Trial: f.Trial, Params: f.Params, Status: TrialDone, Value: f.Score, Values: f.Values})
+			one.Results = append(one.Results, Known{Trial: f.Trial, Params: f.Params, Status: TrialDone, Value: f.Score,
+				Values: f.Values})
 		}
 		q.Earlier = append(q.Earlier, one)
 	}
 	return q
 }
 
-// isApart reports whether complete parameters differ from the plan's base in parameters outside the space, as a point of a grid over other
-// parameters does.
+// isApart reports whether complete parameters differ from the plan's base in parameters outside the space, as a point
+// of a grid over other parameters does.
 func isApart(p *sweep.Plan, complete sweep.Params) bool {
 	for name, v := range complete {
 		_, drawn := p.Spec.Search.Random[name]

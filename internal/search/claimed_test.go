@@ -13,10 +13,13 @@ import (
 // learning is a plan of open trials over three parameters, after one that is listed.
 func learning(method string, trials int) *sweep.Plan {
 	p := &sweep.Plan{Format: sweep.FormatOpen, Maximize: true, Base: sweep.Params{"max_depth": 5.0, "seed": 1.0},
-		Trials: []sweep.Trial{{Number: 0, Params: sweep.Params{"learning_rate": 0.1, "num_leaves": 20.0, "min_data_in_leaf": 20.0, "max_depth": 5.0, "seed": 1.0}}}}
+		Trials: []sweep.Trial{{Number: 0, Params: sweep.Params{"learning_rate": 0.1, "num_leaves": 20.0,
+			"min_data_in_leaf": 20.0, "max_depth": 5.0, "seed": 1.0}}}}
 	p.Spec.Seed = 3
-	p.Spec.Search = sweep.Search{Method: method, Constraints: []string{"num_leaves <= 2 ^ max_depth"}, Random: map[string]sweep.Distribution{
-		"learning_rate": {LogUniform: []float64{0.01, 0.5}}, "num_leaves": {LogInt: []int64{4, 255}}, "min_data_in_leaf": {LogInt: []int64{5, 500}}}}
+	p.Spec.Search = sweep.Search{Method: method, Constraints: []string{"num_leaves <= 2 ^ max_depth"},
+		Random: map[string]sweep.Distribution{
+			"learning_rate": {LogUniform: []float64{0.01, 0.5}}, "num_leaves": {LogInt: []int64{4, 255}},
+			"min_data_in_leaf": {LogInt: []int64{5, 500}}}}
 	for n := 1; n < trials; n++ {
 		p.Trials = append(p.Trials, sweep.Trial{Number: n, Source: method, Open: true})
 	}
@@ -42,17 +45,19 @@ func scored(t testing.TB, p *sweep.Plan, trials int) []sweep.Seen {
 	return seen
 }
 
-// TestDecide: a constraint may refer to a parameter of all trials, no configuration comes twice, refused ones do not come at all, and a
-// method that learns beats one that does not.
+// TestDecide: a constraint may refer to a parameter of all trials, no configuration comes twice, refused ones do not
+// come at all, and a method that learns beats one that does not.
 func TestDecide(t *testing.T) {
 	best := map[string]float64{}
-	for _, method := range []string{sweep.MethodAuto, sweep.MethodTPE, sweep.MethodCMAES, sweep.MethodNSGA2, sweep.MethodHalton, sweep.MethodSobol} {
+	for _, method := range []string{sweep.MethodAuto, sweep.MethodTPE, sweep.MethodCMAES, sweep.MethodNSGA2,
+		sweep.MethodHalton, sweep.MethodSobol} {
 		p := learning(method, 31)
 		keys := map[string]bool{}
 		best[method] = math.Inf(-1)
 		for _, s := range scored(t, p, 30) {
 			if s.Params != nil && s.Params["num_leaves"].(float64) > 32 {
-				t.Errorf("%s: trial %d has %v leaves, of which a depth of 5 has 32 at most", method, s.Trial, s.Params["num_leaves"])
+				t.Errorf("%s: trial %d has %v leaves, of which a depth of 5 has 32 at most", method, s.Trial,
+					s.Params["num_leaves"])
 			}
 			if key := fmt.Sprint(s.Params); keys[key] {
 				t.Errorf("%s: trial %d repeats %s", method, s.Trial, key)
@@ -63,7 +68,8 @@ func TestDecide(t *testing.T) {
 		}
 	}
 	if !(best["auto"] > best["halton"]) {
-		t.Errorf("after 30 trials auto has found %v and halton %v; want auto to be better", best["auto"], best["halton"])
+		t.Errorf("after 30 trials auto has found %v and halton %v; want auto to be better", best["auto"],
+			best["halton"])
 	}
 
 	p := learning(sweep.MethodAuto, 31)
@@ -78,24 +84,30 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestAGridOverOtherParametersTakesNothing: a finite space is enumerated to its end, although a grid over other parameters has tried its
-// parameters' defaults.
+// TestAGridOverOtherParametersTakesNothing: a finite space is enumerated to its end, although a grid over other
+// parameters has tried its parameters' defaults.
 func TestAGridOverOtherParametersTakesNothing(t *testing.T) {
-	for _, method := range []string{sweep.MethodGP, sweep.MethodHalton, sweep.MethodSobol, sweep.MethodTPE, sweep.MethodCMAES, sweep.MethodNSGA2} {
+	for _, method := range []string{sweep.MethodGP, sweep.MethodHalton, sweep.MethodSobol, sweep.MethodTPE,
+		sweep.MethodCMAES, sweep.MethodNSGA2} {
 		p := &sweep.Plan{Format: sweep.FormatOpen, Base: sweep.Params{"num_leaves": 31.0, "max_bin": 255.0}}
-		p.Spec.Search = sweep.Search{Method: method, Grid: map[string][]any{"max_bin": {63.0, 127.0}}, Random: map[string]sweep.Distribution{"num_leaves": {Choice: []any{15.0, 31.0}}}}
+		p.Spec.Search = sweep.Search{Method: method, Grid: map[string][]any{"max_bin": {63.0, 127.0}},
+			Random: map[string]sweep.Distribution{"num_leaves": {Choice: []any{15.0, 31.0}}}}
 		for i, bins := range []float64{63, 127} {
-			p.Trials = append(p.Trials, sweep.Trial{Number: i, Source: "grid", Params: sweep.Params{"num_leaves": 31.0, "max_bin": bins}})
+			p.Trials = append(p.Trials,
+				sweep.Trial{Number: i, Source: "grid", Params: sweep.Params{"num_leaves": 31.0, "max_bin": bins}})
 		}
-		p.Trials = append(p.Trials, sweep.Trial{Number: 2, Open: true}, sweep.Trial{Number: 3, Open: true}, sweep.Trial{Number: 4, Open: true})
+		p.Trials = append(p.Trials, sweep.Trial{Number: 2, Open: true}, sweep.Trial{Number: 3, Open: true},
+			sweep.Trial{Number: 4, Open: true})
 
 		score := 0.5
-		seen := []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: &score}, {Trial: 1, Status: sweep.StatusDone, Score: &score}}
+		seen := []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: &score},
+			{Trial: 1, Status: sweep.StatusDone, Score: &score}}
 		found := map[any]bool{}
 		for n := 2; n < 4; n++ {
 			s, err := search.Decide(p, n, seen, nil)
 			if err != nil {
-				t.Fatalf("%s, trial %d after a grid of two over max_bin: %v; expected 15 and 31 leaves with max_bin 255, which nothing has tried", method, n, err)
+				t.Fatalf("%s, trial %d after a grid of two over max_bin: %v; expected 15 and 31 leaves with max_bin "+
+					"255, which nothing has tried", method, n, err)
 			}
 			found[s.Params["num_leaves"]] = true
 			seen = append(seen, sweep.Seen{Trial: n, Status: sweep.StatusDone, Score: &score, Params: s.Params})

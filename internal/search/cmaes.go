@@ -27,7 +27,8 @@ const (
 	redraws = 20 // before a draw outside the space is moved to its bounds
 )
 
-// evolution is the distribution that CMA-ES draws from. It is normal over the ordered axes; the levels of the others have shares.
+// evolution is the distribution that CMA-ES draws from. It is normal over the ordered axes; the levels of the others
+// have shares.
 type evolution struct {
 	*domain
 	seed       uint64
@@ -68,7 +69,8 @@ func (a *asker) fromCMAES() *proposal {
 
 // String describes the distribution, for a reason.
 func (e *evolution) String() string {
-	text := fmt.Sprintf("a draw of generation %d of %d trials each, from a distribution with a step size of %.3g that follows from %d results",
+	text := fmt.Sprintf("a draw of generation %d of %d trials each, from a distribution with a step size of %.3g "+
+		"that follows from %d results",
 		e.generation+1, e.population, e.sigma, e.learnt)
 	if e.restarts > 0 {
 		text += fmt.Sprintf(", begun again %d times elsewhere", e.restarts)
@@ -131,8 +133,8 @@ func (e *evolution) begin(at []float64, step float64) {
 	e.factor.Factorize(e.covariance)
 }
 
-// advance learns from the generations that are over. A generation is the next trials by number, whatever proposed them: configurations
-// that a person listed are injected into it. Its trials that have not ended are missing.
+// advance learns from the generations that are over. A generation is the next trials by number, whatever proposed them:
+// configurations that a person listed are injected into it. Its trials that have not ended are missing.
 func (e *evolution) advance(h *history) {
 	for e.passed+e.population <= len(h.order) {
 		var results []observation
@@ -157,7 +159,8 @@ func (e *evolution) advance(h *history) {
 	}
 }
 
-// learn moves the distribution to the better half of a generation. ended counts its failed trials, too, which are the worst.
+// learn moves the distribution to the better half of a generation. ended counts its failed trials, too, which are the
+// worst.
 func (e *evolution) learn(results []observation, ended int) {
 	slices.SortStableFunc(results, func(x, y observation) int { return cmp.Compare(y.score, x.score) })
 	best := results[:min(len(results), max(1, ended/2))]
@@ -210,8 +213,9 @@ func (e *evolution) learnLevels(j int, best []observation, weights []float64) {
 	floats.AddScaled(e.shares[j], levelRate, among)
 }
 
-// stepTo is the way from the mean to a configuration, in step sizes. Configurations that the distribution would hardly have drawn, since
-// they were listed or drawn from an older one, count as nearer (Hansen 2011, "Injecting external solutions into CMA-ES").
+// stepTo is the way from the mean to a configuration, in step sizes. Configurations that the distribution would hardly
+// have drawn, since they were listed or drawn from an older one, count as nearer (Hansen 2011, "Injecting external
+// solutions into CMA-ES").
 func (e *evolution) stepTo(o *observation) *mat.VecDense {
 	n := float64(len(e.columns))
 	step := mat.NewVecDense(len(e.columns), nil)
@@ -262,7 +266,8 @@ func (e *evolution) adapt(steps []*mat.VecDense, weights []float64) {
 	length := mat.Norm(e.stepPath, 2)
 	expected := math.Sqrt(n) * (1 - 1/(4*n) + 1/(21*n*n))
 
-	// The covariance follows the path of the mean, unless the step size is about to grow much, and the steps of this generation.
+	// The covariance follows the path of the mean, unless the step size is about to grow much, and the steps of this
+	// generation.
 	cc := (4 + effective/n) / (n + 4 + 2*effective/n)
 	c1 := 2 / ((n+1.3)*(n+1.3) + effective)
 	cmu := min(1-c1, 2*(effective-2+1/effective)/((n+2)*(n+2)+effective))

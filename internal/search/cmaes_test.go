@@ -12,7 +12,8 @@ import (
 )
 
 // run searches to its end in batches, and returns the best loss and the trials.
-func run(t *testing.T, r search.Ask, trials, batch int, loss func(sweep.Params) float64) (best float64, known []search.Known) {
+func run(t *testing.T, r search.Ask, trials, batch int, loss func(sweep.Params) float64) (best float64,
+	known []search.Known) {
 	t.Helper()
 	best = math.Inf(1)
 	for len(r.Known) < trials {
@@ -20,7 +21,8 @@ func run(t *testing.T, r search.Ask, trials, batch int, loss func(sweep.Params) 
 		for _, one := range next(t, r) {
 			v := loss(one.Params)
 			best = min(best, v)
-			r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone, Value: v})
+			r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone,
+				Value: v})
 		}
 	}
 	return best, r.Known
@@ -35,8 +37,8 @@ func numbers(n int) sweep.Search {
 	return s
 }
 
-// TestCMAESAdapts: on a long, turned valley, where one step size for all axes gets nowhere, 600 trials come to the bottom, several at once
-// too; afterwards it begins again elsewhere.
+// TestCMAESAdapts: on a long, turned valley, where one step size for all axes gets nowhere, 600 trials come to the
+// bottom, several at once too; afterwards it begins again elsewhere.
 func TestCMAESAdapts(t *testing.T) {
 	valley := func(p sweep.Params) float64 {
 		x, y, z := p["x0"].(float64)-0.7, p["x1"].(float64)-0.2, p["x2"].(float64)-0.4
@@ -44,24 +46,29 @@ func TestCMAESAdapts(t *testing.T) {
 	}
 	for _, batch := range []int{1, 5} {
 		for seed := range uint64(2) {
-			best, known := run(t, search.Ask{Search: numbers(3), Method: search.MethodCMAES, Seed: seed}, 600, batch, valley)
+			best, known := run(t, search.Ask{Search: numbers(3), Method: search.MethodCMAES, Seed: seed}, 600, batch,
+				valley)
 			if best > 1e-5 {
-				t.Errorf("seed %d, %d at once: the best of %d trials has a loss of %.3g; want at most 1e-5", seed, batch, len(known), best)
+				t.Errorf("seed %d, %d at once: the best of %d trials has a loss of %.3g; want at most 1e-5", seed,
+					batch, len(known), best)
 			}
-			after := next(t, search.Ask{Search: numbers(3), Method: search.MethodCMAES, Seed: seed, Known: known, Number: 1})[0]
+			after := next(t, search.Ask{Search: numbers(3), Method: search.MethodCMAES, Seed: seed, Known: known,
+				Number: 1})[0]
 			if !strings.Contains(after.Reason, "begun again") {
-				t.Errorf("seed %d, %d at once: after %d trials the reason is %q; want it to have begun again", seed, batch, len(known), after.Reason)
+				t.Errorf("seed %d, %d at once: after %d trials the reason is %q; want it to have begun again", seed,
+					batch, len(known), after.Reason)
 			}
 		}
 	}
 }
 
-// TestCMAESGenerations: the next generation is drawn once three quarters of the one before have ended, failed ones counted; until then draws
-// come from the same distribution.
+// TestCMAESGenerations: the next generation is drawn once three quarters of the one before have ended, failed ones
+// counted; until then draws come from the same distribution.
 func TestCMAESGenerations(t *testing.T) {
 	r := search.Ask{Search: numbers(3), Method: search.MethodCMAES, Number: 8} // 4 + 3 ln 3 is 7
 	all := next(t, r)
-	for ended, want := range map[int]string{0: "generation 1 of 7", 5: "generation 1 of 7", 6: "generation 2 of 7", 7: "generation 2 of 7"} {
+	for ended, want := range map[int]string{0: "generation 1 of 7", 5: "generation 1 of 7", 6: "generation 2 of 7",
+		7: "generation 2 of 7"} {
 		r.Known, r.Number = nil, 1
 		for i, one := range all {
 			k := search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialRunning}
@@ -82,7 +89,8 @@ func TestCMAESGenerations(t *testing.T) {
 // TestCMAESBeginsAtTheBestOfEarlierSearches draws its first trials around it.
 func TestCMAESBeginsAtTheBestOfEarlierSearches(t *testing.T) {
 	mean := func(earlier ...search.Sweep) (x float64) {
-		for _, one := range next(t, search.Ask{Search: numbers(2), Method: search.MethodCMAES, Maximize: true, Number: 40, Earlier: earlier}) {
+		for _, one := range next(t, search.Ask{Search: numbers(2), Method: search.MethodCMAES, Maximize: true,
+			Number: 40, Earlier: earlier}) {
 			x += one.Params["x0"].(float64) / 40
 		}
 		return x
@@ -90,13 +98,16 @@ func TestCMAESBeginsAtTheBestOfEarlierSearches(t *testing.T) {
 	cold := mean()
 	warm := mean(night("yesterday", 0.8, 1, func(x float64) sweep.Params { return sweep.Params{"x0": x, "x1": 0.5} }))
 	if math.Abs(cold-0.5) > 0.1 || warm < 0.65 {
-		t.Errorf("the mean of 40 first draws is %.2f, and %.2f when the best of yesterday is at 0.8; want 0.5, and at least 0.65", cold, warm)
+		t.Errorf("the mean of 40 first draws is %.2f, and %.2f when the best of yesterday is at 0.8; want 0.5, and "+
+			"at least 0.65", cold, warm)
 	}
 }
 
-// TestCMAESLearnsLevels: a level that is best is drawn more and more, also where nothing else is searched, and no level is given up.
+// TestCMAESLearnsLevels: a level that is best is drawn more and more, also where nothing else is searched, and no level
+// is given up.
 func TestCMAESLearnsLevels(t *testing.T) {
-	s := sweep.Search{Random: map[string]sweep.Distribution{"kind": {Choice: []any{"a", "b", "c", "d"}}, "n": {Int: []int64{1, 400}}}}
+	s := sweep.Search{Random: map[string]sweep.Distribution{"kind": {Choice: []any{"a", "b", "c", "d"}},
+		"n": {Int: []int64{1, 400}}}}
 	_, known := run(t, search.Ask{Search: s, Method: search.MethodCMAES}, 120, 4, func(p sweep.Params) float64 {
 		if p["kind"] == "c" {
 			return p["n"].(float64) / 1000
@@ -112,13 +123,15 @@ func TestCMAESLearnsLevels(t *testing.T) {
 	}
 }
 
-// TestEvolutionIsFast: with a thousand finished trials a proposal takes less than 50 ms; the fastest of five, as tests share their processors.
+// TestEvolutionIsFast: with a thousand finished trials a proposal takes less than 50 ms; the fastest of five, as tests
+// share their processors.
 func TestEvolutionIsFast(t *testing.T) {
 	known := next(t, search.Ask{Search: spaces()["mixed"], Method: search.MethodRandom, Number: 1000})
 	for _, method := range []string{search.MethodCMAES, search.MethodNSGA2} {
 		r := search.Ask{Search: spaces()["mixed"], Method: method, Number: 1}
 		for _, one := range known {
-			r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone, Value: quality(one.Params)})
+			r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone,
+				Value: quality(one.Params)})
 		}
 		fastest := time.Hour
 		for range 5 {
@@ -132,14 +145,15 @@ func TestEvolutionIsFast(t *testing.T) {
 	}
 }
 
-// TestCMAESIgnoresCancelledTrials: what a person cancelled, or an extended sweep did not come to, belongs to no generation, and no trial of one
-// counts as better because of it.
+// TestCMAESIgnoresCancelledTrials: what a person cancelled, or an extended sweep did not come to, belongs to no
+// generation, and no trial of one counts as better because of it.
 func TestCMAESIgnoresCancelledTrials(t *testing.T) {
 	r := search.Ask{Search: numbers(3), Method: search.MethodCMAES, Number: 12}
 	all := next(t, r)
 	var known, cancelled []search.Known
 	for i, one := range all {
-		k := search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone, Value: one.Params["x0"].(float64)}
+		k := search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone,
+			Value: one.Params["x0"].(float64)}
 		if i < 4 {
 			k.Status, k.Value = "cancelled", math.NaN()
 			cancelled = append(cancelled, k)
@@ -151,6 +165,7 @@ func TestCMAESIgnoresCancelledTrials(t *testing.T) {
 	want := next(t, r)[0]
 	r.Known = append(cancelled, known...)
 	if got := next(t, r)[0]; got.Reason != want.Reason || got.Params["x0"] != want.Params["x0"] {
-		t.Errorf("with 4 cancelled trials the next is %v: %s; without them %v: %s", got.Params, got.Reason, want.Params, want.Reason)
+		t.Errorf("with 4 cancelled trials the next is %v: %s; without them %v: %s", got.Params, got.Reason, want.Params,
+			want.Reason)
 	}
 }

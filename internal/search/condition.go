@@ -12,17 +12,17 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Condition is a condition on a finished trial, such as log_loss <= 0.3 && trees <= 500. It refers to metrics by their usual names, such as
-// precision@1%, or as identifiers: precision_at_1pct. It is safe for concurrent use.
+// Condition is a condition on a finished trial, such as log_loss <= 0.3 && trees <= 500. It refers to metrics by their
+// usual names, such as precision@1%, or as identifiers: precision_at_1pct. It is safe for concurrent use.
 type Condition struct {
 	text  string
 	e     *expression
 	names map[string]string // of the values, by identifier in the expression
 }
 
-// CompileRequire compiles a condition on results. Names in it are facts about a trial (FactNames) or metrics, which cannot be listed
-// because there is one for every k of precision@k: resolve returns the name under which a metric's value will be found, or an error.
-// Condition.Names lists the values needed. Errors are *ExpressionError.
+// CompileRequire compiles a condition on results. Names in it are facts about a trial (FactNames) or metrics, which
+// cannot be listed because there is one for every k of precision@k: resolve returns the name under which a metric's
+// value will be found, or an error. Condition.Names lists the values needed. Errors are *ExpressionError.
 func CompileRequire(text string, resolve func(metric string) (string, error)) (*Condition, error) {
 	if len(text) > maxExpression {
 		_, err := compile(text, nil)
@@ -45,7 +45,8 @@ func CompileRequire(text string, resolve func(metric string) (string, error)) (*
 		}
 
 		if err != nil {
-			return nil, &ExpressionError{Expression: text, Column: utf8.RuneCountInString(text[:at[0]]) + 1, Msg: err.Error()}
+			return nil, &ExpressionError{Expression: text, Column: utf8.RuneCountInString(text[:at[0]]) + 1,
+				Msg: err.Error()}
 		}
 		c.names[Identifier(word)] = full
 		example[Identifier(word)] = 0.0
@@ -70,7 +71,8 @@ func Identifier(name string) string {
 	return strings.NewReplacer("@", "_at_", "%", "pct", ".", "_").Replace(name)
 }
 
-// withoutAt replaces every name by an identifier. origin is the column in text of every character of the result, and of its end.
+// withoutAt replaces every name by an identifier. origin is the column in text of every character of the result, and of
+// its end.
 func withoutAt(text string) (plain string, origin []int) {
 	var out strings.Builder
 	column := 1
@@ -119,7 +121,8 @@ func (c *Condition) Names() []string {
 	return slices.Compact(slices.Sorted(maps.Values(c.names)))
 }
 
-// Eval reports whether values satisfy the condition. A value that is missing or NaN is an *ExpressionError if the condition refers to it.
+// Eval reports whether values satisfy the condition. A value that is missing or NaN is an *ExpressionError if the
+// condition refers to it.
 func (c *Condition) Eval(values map[string]float64) (bool, error) {
 	env := make(map[string]any, len(c.names))
 	for identifier, name := range c.names {
@@ -134,7 +137,8 @@ func (c *Condition) Eval(values map[string]float64) (bool, error) {
 
 // FactNames returns the names of the facts about a finished trial, beside metrics.
 func FactNames() []string {
-	return []string{"score", "trees", "trees_grown", "best_iteration", "leaves", "model_bytes", "train_seconds", "private_bytes"}
+	return []string{"score", "trees", "trees_grown", "best_iteration", "leaves", "model_bytes", "train_seconds",
+		"private_bytes"}
 }
 
 // Facts returns the metrics of a finished trial and the facts that FactNames lists.

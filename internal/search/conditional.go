@@ -28,8 +28,9 @@ func ConditionText(when any) string {
 	return fmt.Sprint(when)
 }
 
-// CheckConditions rejects conditions that cannot be compiled, depend on each other in a circle or hold for no configuration of the space,
-// and fixed configurations with a parameter whose condition does not hold. base are the complete common parameters. Errors are *SpecError.
+// CheckConditions rejects conditions that cannot be compiled, depend on each other in a circle or hold for no
+// configuration of the space, and fixed configurations with a parameter whose condition does not hold. base are the
+// complete common parameters. Errors are *SpecError.
 func CheckConditions(s sweep.Search, base sweep.Params) error {
 	if !Conditional(s) {
 		return nil
@@ -53,8 +54,8 @@ func CheckConditions(s sweep.Search, base sweep.Params) error {
 	return nil
 }
 
-// neverDraws is how many draws show that a condition never holds, if there are too many configurations to check each: more than a sweep has
-// trials.
+// neverDraws is how many draws show that a condition never holds, if there are too many configurations to check each:
+// more than a sweep has trials.
 const neverDraws = 2 * sweep.MaxTrials
 
 // everActive returns an error if a parameter is in no configuration.
@@ -140,7 +141,8 @@ func (d *domain) markRequired(j int, marked []bool) {
 func (d *domain) refuseInactive(own sweep.Params) error {
 	for _, name := range d.inactive(over(d.base, own)) {
 		if v, given := own[name]; given {
-			return fmt.Errorf("it gives %s=%v, which exists only when %s; take it out, or make the condition hold", name, v, d.axes[d.axisOf(name)].when.text)
+			return fmt.Errorf("it gives %s=%v, which exists only when %s; take it out, or make the condition hold",
+				name, v, d.axes[d.axisOf(name)].when.text)
 		}
 	}
 	return nil
@@ -198,7 +200,8 @@ func (p *proposer) existing(params sweep.Params) (own sweep.Params, absent []str
 	return without(own, absent), absent
 }
 
-// asks reports whether a constraint applies to a configuration: not if it names a parameter that the configuration lacks.
+// asks reports whether a constraint applies to a configuration: not if it names a parameter that the configuration
+// lacks.
 func asks(c *Constraint, absent []string) bool {
 	return !slices.ContainsFunc(c.e.names, func(name string) bool { return slices.Contains(absent, name) })
 }

@@ -27,8 +27,8 @@ func exists(params sweep.Params) (lambda, leaf bool) {
 	return lambda, lambda && params["lambda_l2"].(float64) > 1
 }
 
-// TestProposeUnderConditions: a configuration that lacks a parameter trains with the base's value or the default and lists it as absent,
-// and two that differ only in such a parameter are the same.
+// TestProposeUnderConditions: a configuration that lacks a parameter trains with the base's value or the default and
+// lists it as absent, and two that differ only in such a parameter are the same.
 func TestProposeUnderConditions(t *testing.T) {
 	r := request(12, dart())
 	r.Base["lambda_l2"] = 0.5
@@ -43,8 +43,10 @@ func TestProposeUnderConditions(t *testing.T) {
 		if !leaf {
 			want = append(want, "min_data_in_leaf")
 		}
-		if !slices.Equal(trial.Absent, want) || !lambda && trial.Params["lambda_l2"] != 0.5 || !leaf && trial.Params["min_data_in_leaf"] != 20.0 {
-			t.Errorf("trial %d trains %v without %v, expected without %v, which have 0.5 and 20 then", trial.Number, trial.Params, trial.Absent, want)
+		if !slices.Equal(trial.Absent, want) || !lambda && trial.Params["lambda_l2"] != 0.5 || !leaf &&
+			trial.Params["min_data_in_leaf"] != 20.0 {
+			t.Errorf("trial %d trains %v without %v, expected without %v, which have 0.5 and 20 then", trial.Number,
+				trial.Params, trial.Absent, want)
 		}
 	}
 	// gbdt; dart with 1; with 2 and 3 two of each.
@@ -60,28 +62,34 @@ func TestGridUnderConditions(t *testing.T) {
 	s.Constraints = []string{"lambda_l2 >= 1"}
 	p := propose(t, request(4, sweep.Search{Random: s.Random, Grid: s.Grid}))
 	if p.Grid != 4 || p.Duplicates != 2 {
-		t.Errorf("of 2 x 3 configurations %d are trials and %d repeat another, expected 4 and 2: gbdt is one", p.Grid, p.Duplicates)
+		t.Errorf("of 2 x 3 configurations %d are trials and %d repeat another, expected 4 and 2: gbdt is one", p.Grid,
+			p.Duplicates)
 	}
 
 	r := request(6, s)
 	found, err := search.Propose(r)
 	if err != nil || !slices.ContainsFunc(found.Trials, func(t sweep.Trial) bool { return t.Params["boosting"] == "gbdt" }) {
-		t.Errorf("%+v, error %v; expected gbdt among them: lambda_l2 is 0 there, and the constraint on it is not asked", found.Trials, err)
+		t.Errorf("%+v, error %v; expected gbdt among them: lambda_l2 is 0 there, and the constraint on it is not asked",
+			found.Trials, err)
 	}
 }
 
-// TestDecideUnderConditions: in a sweep whose trials are decided one after the other, every method proposes only parameters that exist,
-// repeats nothing and can be replayed.
+// TestDecideUnderConditions: in a sweep whose trials are decided one after the other, every method proposes only
+// parameters that exist, repeats nothing and can be replayed.
 func TestDecideUnderConditions(t *testing.T) {
-	for _, method := range []string{sweep.MethodAuto, sweep.MethodGP, sweep.MethodTPE, sweep.MethodCMAES, sweep.MethodNSGA2, sweep.MethodHalton, sweep.MethodSobol} {
-		p := &sweep.Plan{Format: sweep.FormatOpen, Base: sweep.Params{"boosting": "gbdt", "lambda_l2": 0.5, "min_data_in_leaf": 20.0, "learning_rate": 0.1}}
+	for _, method := range []string{sweep.MethodAuto, sweep.MethodGP, sweep.MethodTPE, sweep.MethodCMAES,
+		sweep.MethodNSGA2, sweep.MethodHalton, sweep.MethodSobol} {
+		p := &sweep.Plan{Format: sweep.FormatOpen, Base: sweep.Params{"boosting": "gbdt", "lambda_l2": 0.5,
+			"min_data_in_leaf": 20.0, "learning_rate": 0.1}}
 		p.Spec.Search = dart()
 		p.Spec.Search.Method = method
-		p.Spec.Search.Random["learning_rate"] = sweep.Distribution{LogUniform: []float64{0.01, 0.5}, When: "lambda_l2 == 1"}
+		p.Spec.Search.Random["learning_rate"] = sweep.Distribution{LogUniform: []float64{0.01, 0.5},
+			When: "lambda_l2 == 1"}
 		for n := range 30 {
 			p.Trials = append(p.Trials, sweep.Trial{Number: n, Open: true})
 		}
-		p.Trials[0] = sweep.Trial{Params: sweep.Params{"boosting": "gbdt", "lambda_l2": 0.5, "min_data_in_leaf": 20.0, "learning_rate": 0.1}, Absent: []string{"lambda_l2", "learning_rate", "min_data_in_leaf"}}
+		p.Trials[0] = sweep.Trial{Params: sweep.Params{"boosting": "gbdt", "lambda_l2": 0.5, "min_data_in_leaf": 20.0,
+			"learning_rate": 0.1}, Absent: []string{"lambda_l2", "learning_rate", "min_data_in_leaf"}}
 
 		score := 0.5
 		seen := []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: &score}}
@@ -96,14 +104,16 @@ func TestDecideUnderConditions(t *testing.T) {
 			_, hasLeaf := s.Params["min_data_in_leaf"]
 			_, hasRate := s.Params["learning_rate"]
 			if hasLambda != lambda || hasLeaf != leaf || hasRate != (lambda && !leaf) {
-				t.Errorf("%s, trial %d: proposed %v, of which something should not be there, or something is missing", method, n, s.Params)
+				t.Errorf("%s, trial %d: proposed %v, of which something should not be there, or something is missing",
+					method, n, s.Params)
 			}
 			if key := fmt.Sprint(s.Params); keys[key] {
 				t.Errorf("%s, trial %d: %s was tried before", method, n, key)
 			} else {
 				keys[key] = true
 			}
-			if err := search.Replay(p, &sweep.Decision{Trial: n, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen}); err != nil {
+			if err := search.Replay(p, &sweep.Decision{Trial: n, Own: s.Params, Source: s.Source, Reason: s.Reason,
+				Seen: seen}); err != nil {
 				t.Errorf("%s, trial %d: decided again: %v", method, n, err)
 			}
 			value := math.Abs(float64(n) - 7)
@@ -112,17 +122,21 @@ func TestDecideUnderConditions(t *testing.T) {
 	}
 }
 
-// TestEarlierResultsFitConditions: a result of an earlier sweep becomes a configuration of this space, without the parameters that do not
-// exist in it.
+// TestEarlierResultsFitConditions: a result of an earlier sweep becomes a configuration of this space, without the
+// parameters that do not exist in it.
 func TestEarlierResultsFitConditions(t *testing.T) {
 	p := &sweep.Plan{Base: sweep.Params{"boosting": "gbdt", "lambda_l2": 0.5, "min_data_in_leaf": 20.0}}
 	p.Spec.Search = dart()
 	found, err := search.Fitting(p, []sweep.Result{
-		{Trial: 0, Status: sweep.StatusDone, Score: 3, Params: sweep.Params{"boosting": "gbdt", "lambda_l2": 9.0, "min_data_in_leaf": 7.0}},
-		{Trial: 1, Status: sweep.StatusDone, Score: 2, Params: sweep.Params{"boosting": "dart", "lambda_l2": 9.0, "min_data_in_leaf": 30.0}},
-		{Trial: 2, Status: sweep.StatusDone, Score: 1, Params: sweep.Params{"boosting": "dart", "lambda_l2": 2.0, "min_data_in_leaf": 31.0}},
+		{Trial: 0, Status: sweep.StatusDone, Score: 3, Params: sweep.Params{"boosting": "gbdt", "lambda_l2": 9.0,
+			"min_data_in_leaf": 7.0}},
+		{Trial: 1, Status: sweep.StatusDone, Score: 2, Params: sweep.Params{"boosting": "dart", "lambda_l2": 9.0,
+			"min_data_in_leaf": 30.0}},
+		{Trial: 2, Status: sweep.StatusDone, Score: 1, Params: sweep.Params{"boosting": "dart", "lambda_l2": 2.0,
+			"min_data_in_leaf": 31.0}},
 	}, 5)
-	want := []sweep.Found{{Trial: 2, Score: 1, Params: sweep.Params{"boosting": "dart", "lambda_l2": 2.0, "min_data_in_leaf": 31.0}}, {Trial: 0, Score: 3, Params: sweep.Params{"boosting": "gbdt"}}}
+	want := []sweep.Found{{Trial: 2, Score: 1, Params: sweep.Params{"boosting": "dart", "lambda_l2": 2.0,
+		"min_data_in_leaf": 31.0}}, {Trial: 0, Score: 3, Params: sweep.Params{"boosting": "gbdt"}}}
 	if err != nil || !reflect.DeepEqual(found, want) {
 		t.Errorf("fitting are %+v, error %v; expected %+v", found, err, want)
 	}
@@ -135,18 +149,22 @@ func TestConditionsThatCannotBe(t *testing.T) {
 	}
 	base := sweep.Params{"boosting": "gbdt", "max_depth": -1.0, "bagging_freq": 0.0}
 	for want, s := range map[string]sweep.Search{
-		"search.random.a.when: the condition b == 9 never holds, whatever value b has under search.random; no trial would have a": {
+		"search.random.a.when: the condition b == 9 never holds, whatever value b has under search.random; no trial " +
+			"would have a": {
 			Random: map[string]sweep.Distribution{"a": whole(1, 2, "b == 9"), "b": whole(1, 3, nil)}},
-		"search.random.a.when: the condition bagging_freq > 0 never holds: bagging_freq is 0 in every trial that is drawn": {
+		"search.random.a.when: the condition bagging_freq > 0 never holds: bagging_freq is 0 in every trial that is " +
+			"drawn": {
 			Random: map[string]sweep.Distribution{"a": whole(1, 2, "bagging_freq > 0")}},
 		"search.random.c.when: the condition b == 1 && a == 1 never holds, whatever value a, b has": {
-			Random: map[string]sweep.Distribution{"a": whole(1, 2, nil), "b": whole(1, 2, "a == 2"), "c": whole(1, 2, "b == 1 && a == 1")}},
+			Random: map[string]sweep.Distribution{"a": whole(1, 2, nil), "b": whole(1, 2, "a == 2"),
+				"c": whole(1, 2, "b == 1 && a == 1")}},
 		"search.random.a.when: the condition u > 2 never holds: in none of 20000 draws of u": {
 			Random: map[string]sweep.Distribution{"a": whole(1, 2, "u > 2"), "u": {Uniform: []float64{0, 1}}}},
 		"search.random.a.when: the condition a == 1 depends on the parameter itself": {Random: map[string]sweep.Distribution{"a": whole(1, 2, "a == 1")}},
 		`search.random.a.when: "c > 1": column 1: unknown name "c"`:                  {Random: map[string]sweep.Distribution{"a": whole(1, 2, "c > 1")}},
 		"search.fixed[1]: it gives a=2, which exists only when b == 3; take it out, or make the condition hold": {
-			Random: map[string]sweep.Distribution{"a": whole(1, 2, "b == 3"), "b": whole(1, 3, nil)}, Fixed: []sweep.Params{{"b": 3, "a": 1}, {"b": 2, "a": 2}}},
+			Random: map[string]sweep.Distribution{"a": whole(1, 2, "b == 3"), "b": whole(1, 3, nil)},
+			Fixed:  []sweep.Params{{"b": 3, "a": 1}, {"b": 2, "a": 2}}},
 	} {
 		err := search.CheckConditions(s, base)
 		part, is := err.(interface{ Path() string })
@@ -154,12 +172,14 @@ func TestConditionsThatCannotBe(t *testing.T) {
 			t.Errorf("%s: got %v", want, err)
 			continue
 		}
-		if got := part.Path() + ": " + err.(interface{ Unwrap() error }).Unwrap().Error(); !strings.HasPrefix(got, want) {
+		if got := part.Path() + ": " + err.(interface{ Unwrap() error }).Unwrap().Error(); !strings.HasPrefix(got,
+			want) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
 
-	if err := search.CheckConditions(sweep.Search{Random: map[string]sweep.Distribution{"a": whole(1, 2, "b == 40 && max_depth > 100"), "b": whole(1, 50, nil)}}, base); err != nil {
+	if err := search.CheckConditions(sweep.Search{Random: map[string]sweep.Distribution{"a": whole(1, 2,
+		"b == 40 && max_depth > 100"), "b": whole(1, 50, nil)}}, base); err != nil {
 		t.Errorf("a condition that one value in fifty meets, and a depth without limit: %v", err)
 	}
 }

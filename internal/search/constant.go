@@ -6,8 +6,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// constant returns the value of a part of an expression if it does not depend on any parameter. A constant that is not finite, such as 1/0,
-// is a typing error: comparisons with it would always hold, or never.
+// constant returns the value of a part of an expression if it does not depend on any parameter. A constant that is not
+// finite, such as 1/0, is a typing error: comparisons with it would always hold, or never.
 func (c *checker) constant(node ast.Node) (x float64, ok bool, err error) {
 	switch n := node.(type) {
 	case *ast.IntegerNode:

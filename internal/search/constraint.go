@@ -9,14 +9,15 @@ import (
 	"github.com/expr-lang/expr/parser"
 )
 
-// Constraint is a condition on the parameters of a configuration, such as num_leaves <= 2 ^ max_depth. It is safe for concurrent use.
+// Constraint is a condition on the parameters of a configuration, such as num_leaves <= 2 ^ max_depth. It is safe for
+// concurrent use.
 type Constraint struct{ e *expression }
 
 // unlimited is the parameter for which 0 and less mean no limit. In an expression it is then +Inf.
 const unlimited = "max_depth"
 
-// CompileConstraint compiles a condition on parameters. example is any complete configuration: it determines the parameters and whether
-// each is a number, text or boolean. Errors are *ExpressionError.
+// CompileConstraint compiles a condition on parameters. example is any complete configuration: it determines the
+// parameters and whether each is a number, text or boolean. Errors are *ExpressionError.
 func CompileConstraint(text string, example map[string]any) (*Constraint, error) {
 	e, err := compile(text, environment(example))
 	if err != nil {
@@ -25,8 +26,8 @@ func CompileConstraint(text string, example map[string]any) (*Constraint, error)
 	return &Constraint{e}, nil
 }
 
-// RenameInConstraint returns the condition with every parameter renamed by name, otherwise unchanged. An invalid one is returned unchanged;
-// CompileConstraint reports its error.
+// RenameInConstraint returns the condition with every parameter renamed by name, otherwise unchanged. An invalid one is
+// returned unchanged; CompileConstraint reports its error.
 func RenameInConstraint(text string, name func(string) string) string {
 	if len(text) > maxExpression {
 		return text
@@ -38,7 +39,8 @@ func RenameInConstraint(text string, name func(string) string) string {
 
 	var found identifiers
 	ast.Walk(&tree.Node, &found)
-	slices.SortFunc(found.params, func(a, b *ast.IdentifierNode) int { return cmp.Compare(b.Location().From, a.Location().From) })
+	slices.SortFunc(found.params,
+		func(a, b *ast.IdentifierNode) int { return cmp.Compare(b.Location().From, a.Location().From) })
 
 	// From the end, so that earlier positions stay valid. Positions count characters.
 	out := []rune(text)
@@ -75,8 +77,8 @@ func (i *identifiers) Visit(node *ast.Node) {
 // String returns the expression as written.
 func (c *Constraint) String() string { return c.e.text }
 
-// Holds reports whether a complete configuration satisfies the constraint. A comparison with NaN (0/0, for instance) does not hold. Errors
-// are *ExpressionError: a parameter is missing or of another type than in the example.
+// Holds reports whether a complete configuration satisfies the constraint. A comparison with NaN (0/0, for instance)
+// does not hold. Errors are *ExpressionError: a parameter is missing or of another type than in the example.
 func (c *Constraint) Holds(params map[string]any) (bool, error) {
 	env := environment(params)
 	for _, name := range c.e.names {

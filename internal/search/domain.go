@@ -147,8 +147,8 @@ func (a *axis) value(u float64) any {
 	return a.draw(uint64(u*(1<<53)) << 11)
 }
 
-// place returns the position of a value on the axis; ok is false for an invalid value. Numbers beyond the bounds have positions below 0 or
-// above 1, since a person may have tried them.
+// place returns the position of a value on the axis; ok is false for an invalid value. Numbers beyond the bounds have
+// positions below 0 or above 1, since a person may have tried them.
 func (a *axis) place(v any) (u float64, ok bool) {
 	v = normal(v)
 	if a.levels != nil {
@@ -168,7 +168,8 @@ func (a *axis) place(v any) (u float64, ok bool) {
 	return ((x-a.minimum)/a.step + 0.5) / float64(a.size), true
 }
 
-// spelled returns params with values in the space's own spelling: results kept elsewhere may have 1 for "1", or "0.10" for 0.1.
+// spelled returns params with values in the space's own spelling: results kept elsewhere may have 1 for "1", or "0.10"
+// for 0.1.
 func (d *domain) spelled(params sweep.Params) sweep.Params {
 	for j := range d.axes {
 		a := &d.axes[j]
@@ -251,7 +252,8 @@ func (d *domain) config(at []float64) sweep.Params {
 	return params
 }
 
-// locate returns the position of a configuration; ok is false if a value is not in the space, or a parameter is missing.
+// locate returns the position of a configuration; ok is false if a value is not in the space, or a parameter is
+// missing.
 func (d *domain) locate(params sweep.Params) (p point, ok bool) {
 	p.params = params
 	p.at = make([]float64, len(d.axes))
@@ -275,8 +277,8 @@ func (d *domain) locate(params sweep.Params) (p point, ok bool) {
 	return p, true
 }
 
-// fits reports whether a configuration is in this space: it has exactly the parameters it needs, within the bounds, and violates no
-// constraint.
+// fits reports whether a configuration is in this space: it has exactly the parameters it needs, within the bounds, and
+// violates no constraint.
 func (d *domain) fits(params sweep.Params) bool {
 	wanted := maps.Clone(params)
 	d.prune(wanted)
@@ -297,8 +299,8 @@ func (d *domain) fits(params sweep.Params) bool {
 	return known == len(params)
 }
 
-// violated returns the first constraint that a configuration violates. A constraint on a parameter that the configuration lacks cannot be
-// violated.
+// violated returns the first constraint that a configuration violates. A constraint on a parameter that the
+// configuration lacks cannot be violated.
 func (d *domain) violated(params sweep.Params) *Constraint {
 	for _, c := range d.constraints {
 		looked := make(map[string]any, len(c.e.names))

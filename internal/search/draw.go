@@ -24,8 +24,8 @@ const maxWhole = 1 << 53
 // digits is the least number of significant digits of a drawn number: few enough to be read and typed exactly.
 const digits = 6
 
-// newSampler makes a distribution drawable. Bounds are those required by sweep.ParseSpec; for distributions that did not pass through it
-// they are checked again.
+// newSampler makes a distribution drawable. Bounds are those required by sweep.ParseSpec; for distributions that did
+// not pass through it they are checked again.
 func newSampler(name string, d sweep.Distribution) (sampler, error) {
 	switch {
 	case len(d.Uniform) == 2 && d.Uniform[0] < d.Uniform[1] && finite(d.Uniform[1]-d.Uniform[0]):
@@ -58,8 +58,8 @@ func counted(name string, size uint64, at func(uint64) any) sampler {
 	}}
 }
 
-// choice draws each entry of a list with equal probability, so that listing a value twice doubles its probability; the value still counts
-// once.
+// choice draws each entry of a list with equal probability, so that listing a value twice doubles its probability; the
+// value still counts once.
 func choice(name string, values []any) sampler {
 	distinct, _ := levels(values)
 	s := counted(name, uint64(len(distinct)), func(i uint64) any { return distinct[i] })
@@ -84,8 +84,8 @@ func logUniform(name string, low, high float64) sampler {
 	}}
 }
 
-// logInt draws from a logarithmic range widened by half a step on both sides and rounds, so that the ends are as likely as their
-// neighbours.
+// logInt draws from a logarithmic range widened by half a step on both sides and rounds, so that the ends are as likely
+// as their neighbours.
 func logInt(name string, low, high int64) sampler {
 	a, b := math.Log(float64(low)-0.5), math.Log(float64(high)+0.5)
 	s := counted(name, uint64(high-low)+1, func(i uint64) any { return float64(low + int64(i)) })
@@ -115,9 +115,9 @@ func round(v float64, precision int) float64 {
 	return r + 0
 }
 
-// random is a counter-based generator: 64 bits for each (seed, number of the draw, parameter), so that adding a parameter, or drawing more
-// often, does not change the others. It applies SplitMix64's finalizer (Steele, Lea and Flood 2014) to the three in turn, with the name as
-// its FNV-1a hash.
+// random is a counter-based generator: 64 bits for each (seed, number of the draw, parameter), so that adding a
+// parameter, or drawing more often, does not change the others. It applies SplitMix64's finalizer (Steele, Lea and
+// Flood 2014) to the three in turn, with the name as its FNV-1a hash.
 func random(seed, draw uint64, name string) uint64 {
 	const golden = 0x9e3779b97f4a7c15
 	hash := uint64(0xcbf29ce484222325)

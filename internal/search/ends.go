@@ -6,10 +6,10 @@ import (
 	"coppice/internal/sweep"
 )
 
-// expectedEnds estimates, for every trial that was stopped at a rung, the score that it would have ended with. Its score there is not
-// comparable with those of other rungs and of whole trainings: to a method that learns, the first configurations, with which none could be
-// compared yet, would seem to be the best. So it gets what the others gained from its rung to the next, and from there to the end: medians of the
-// trials that have both scores.
+// expectedEnds estimates, for every trial that was stopped at a rung, the score that it would have ended with. Its
+// score there is not comparable with those of other rungs and of whole trainings: to a method that learns, the first
+// configurations, with which none could be compared yet, would seem to be the best. So it gets what the others gained
+// from its rung to the next, and from there to the end: medians of the trials that have both scores.
 func expectedEnds(seen []sweep.Seen) map[int]float64 {
 	steps := rungSteps(seen)
 	gains := make([]float64, len(steps))

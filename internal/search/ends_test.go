@@ -45,17 +45,21 @@ func TestExpectedEnds(t *testing.T) {
 	}
 }
 
-// TestStoppedTrialsInformAtTheirWorth: a search that has seen two whole trainings and many samples does not take the two for the best.
+// TestStoppedTrialsInformAtTheirWorth: a search that has seen two whole trainings and many samples does not take the
+// two for the best.
 func TestStoppedTrialsInformAtTheirWorth(t *testing.T) {
 	score := func(v float64) *float64 { return &v }
 	p := &sweep.Plan{Maximize: true}
 	p.Spec.Search.Stop = &sweep.Stop{Rule: StopASHA, Eta: 3, Rungs: []int{5}}
 	seen := []sweep.Seen{
-		{Trial: 0, Status: sweep.StatusDone, Score: score(0.70), Params: sweep.Params{}, Rungs: []sweep.RungScore{{Step: 5, Score: 0.40}}},
-		{Trial: 1, Status: sweep.StatusStopped, Score: score(0.45), Params: sweep.Params{}, Rungs: []sweep.RungScore{{Step: 5, Score: 0.45}}},
+		{Trial: 0, Status: sweep.StatusDone, Score: score(0.70), Params: sweep.Params{},
+			Rungs: []sweep.RungScore{{Step: 5, Score: 0.40}}},
+		{Trial: 1, Status: sweep.StatusStopped, Score: score(0.45), Params: sweep.Params{},
+			Rungs: []sweep.RungScore{{Step: 5, Score: 0.45}}},
 	}
 	q := askOf(p, nil, seen)
 	if len(q.Known) != 2 || q.Known[0].Value != 0.70 || math.Abs(q.Known[1].Value-0.75) > 1e-12 {
-		t.Errorf("the method sees %+v; want 0.7 of the trial that is done, and 0.75 of the one that was better where it stopped", q.Known)
+		t.Errorf("the method sees %+v; want 0.7 of the trial that is done, and 0.75 of the one that was better "+
+			"where it stopped", q.Known)
 	}
 }

@@ -7,14 +7,16 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Enough says whether a sweep has found what it was to find, by which of its rules, and why; with an empty rule the sweep continues. It is
-// a pure function of the plan and of the sweep's own trials that are done or were stopped at a rung, in the order in which they ended. The
-// best of a sweep that it extends has to be improved on, but reaches no target: a person who knew it has asked for more trials.
+// Enough says whether a sweep has found what it was to find, by which of its rules, and why; with an empty rule the
+// sweep continues. It is a pure function of the plan and of the sweep's own trials that are done or were stopped at a
+// rung, in the order in which they ended. The best of a sweep that it extends has to be improved on, but reaches no
+// target: a person who knew it has asked for more trials.
 func Enough(p *sweep.Plan, seen []sweep.Finished) (rule, reason string) {
 	if target := p.Spec.Limits.Target; target != nil {
 		for _, s := range seen {
 			if s.Status == sweep.StatusDone && (s.Score == *target || ahead(p, s.Score, *target)) {
-				return sweep.RuleTarget, fmt.Sprintf("trial %d has %s %.6g on valid, and limits.target is %.6g", s.Trial, p.Spec.Metric, s.Score, *target)
+				return sweep.RuleTarget, fmt.Sprintf("trial %d has %s %.6g on valid, and limits.target is %.6g",
+					s.Trial, p.Spec.Metric, s.Score, *target)
 			}
 		}
 	}
@@ -35,7 +37,9 @@ func Enough(p *sweep.Plan, seen []sweep.Finished) (rule, reason string) {
 	if best == nil || since < patience.Trials {
 		return "", ""
 	}
-	return sweep.RulePatience, fmt.Sprintf("the last %d trials that ended have not improved on the %s %.6g of trial %d by more than %.3g", since, p.Spec.Metric, best.Score, best.Trial, patience.Noise)
+	return sweep.RulePatience,
+		fmt.Sprintf("the last %d trials that ended have not improved on the %s %.6g of trial %d by more than %.3g",
+			since, p.Spec.Metric, best.Score, best.Trial, patience.Noise)
 }
 
 // inherited returns the best trial of the sweep that the plan extends; nil if there is none.
@@ -69,7 +73,8 @@ func improves(p *sweep.Plan, score, best, noise float64) bool {
 func ReplayEnough(p *sweep.Plan, e *sweep.Enough) error {
 	rule, reason := Enough(p, slices.Clone(e.Seen))
 	if rule != e.Rule || reason != e.Reason {
-		return fmt.Errorf("search: the sweep was ended by %s (%s); from what had been seen comes %q (%s)", e.Rule, e.Reason, rule, reason)
+		return fmt.Errorf("search: the sweep was ended by %s (%s); from what had been seen comes %q (%s)", e.Rule,
+			e.Reason, rule, reason)
 	}
 	return nil
 }

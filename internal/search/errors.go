@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// SpecError is a part of the search that cannot be turned into trials. It unwraps to the error of the trainer, or of this package.
+// SpecError is a part of the search that cannot be turned into trials. It unwraps to the error of the trainer, or of
+// this package.
 type SpecError struct {
 	Part string // such as "fixed[1]", "grid num_leaves=31" or "random learning_rate"
 	Err  error
@@ -40,7 +41,8 @@ type TooManyError struct{ Fixed, Grid, Trials int }
 
 // Error states the numbers and the remedy.
 func (e *TooManyError) Error() string {
-	return fmt.Sprintf("search: %d fixed and %d grid configurations are more than trials: %d; raise trials to at least %d or shorten the grid",
+	return fmt.Sprintf("search: %d fixed and %d grid configurations are more than trials: %d; raise trials to at "+
+		"least %d or shorten the grid",
 		e.Fixed, e.Grid, e.Trials, e.Fixed+e.Grid)
 }
 

@@ -41,11 +41,12 @@ func (e *ExpressionError) Error() string {
 // IsInput says that the input is at fault, permanently.
 func (*ExpressionError) IsInput() bool { return true }
 
-// The operators and functions allowed in expressions. The rest of the language (method calls, loops over lists, regular expressions, dates
-// ...) is not needed here and could be abused to be slow.
+// The operators and functions allowed in expressions. The rest of the language (method calls, loops over lists, regular
+// expressions, dates ...) is not needed here and could be abused to be slow.
 var (
 	unaryOperators  = []string{"+", "-", "!", "not"}
-	binaryOperators = []string{"+", "-", "*", "/", "^", "**", "==", "!=", "<", "<=", ">", ">=", "&&", "and", "||", "or", "in"}
+	binaryOperators = []string{"+", "-", "*", "/", "^", "**", "==", "!=", "<", "<=", ">", ">=", "&&", "and", "||", "or",
+		"in"}
 )
 
 type function struct {
@@ -86,7 +87,8 @@ type expression struct {
 	names   []string // used in it, ascending
 }
 
-// compile checks text against example values, of which only the types matter: float64, string and bool. All numbers are float64.
+// compile checks text against example values, of which only the types matter: float64, string and bool. All numbers are
+// float64.
 func compile(text string, example map[string]any) (*expression, error) {
 	if len(text) > maxExpression {
 		msg := fmt.Sprintf("%d bytes, more than the %d that an expression may have", len(text), maxExpression)
@@ -108,7 +110,8 @@ func compile(text string, example map[string]any) (*expression, error) {
 	}
 
 	options := []expr.Option{
-		expr.Env(example), expr.AsBool(), expr.MaxNodes(maxNodes), expr.Optimize(false), expr.DisableAllBuiltins(), expr.Patch(toFloat{}),
+		expr.Env(example), expr.AsBool(), expr.MaxNodes(maxNodes), expr.Optimize(false), expr.DisableAllBuiltins(),
+		expr.Patch(toFloat{}),
 	}
 	for _, f := range functions() {
 		options = append(options, f.option())
@@ -203,7 +206,8 @@ func (c *checker) check(node ast.Node) error {
 
 	case *ast.BinaryNode:
 		if !slices.Contains(binaryOperators, n.Operator) {
-			return c.errorf(n, "operator %s is not used here; use one of %s", n.Operator, strings.Join(binaryOperators, " "))
+			return c.errorf(n, "operator %s is not used here; use one of %s", n.Operator,
+				strings.Join(binaryOperators, " "))
 		}
 		return c.all(n.Left, n.Right)
 
@@ -223,7 +227,8 @@ func (c *checker) check(node ast.Node) error {
 		return c.call(n, n.Name, n.Arguments)
 	}
 
-	return c.errorf(node, "only arithmetic, comparisons and the functions %s are used here", strings.Join(functionNames(), ", "))
+	return c.errorf(node, "only arithmetic, comparisons and the functions %s are used here",
+		strings.Join(functionNames(), ", "))
 }
 
 func (c *checker) all(nodes ...ast.Node) error {
@@ -241,7 +246,8 @@ func (c *checker) call(n ast.Node, name string, args []ast.Node) error {
 		return c.errorf(n, "unknown function %.60q%s", name, strictyaml.Suggest(name, functionNames()))
 	}
 	if variadic := functions()[i].variadic; len(args) == 0 || len(args) > 1 && !variadic {
-		return c.errorf(n, "%s with %d arguments; it takes %s", name, len(args), map[bool]string{true: "one or more", false: "one"}[variadic])
+		return c.errorf(n, "%s with %d arguments; it takes %s", name, len(args),
+			map[bool]string{true: "one or more", false: "one"}[variadic])
 	}
 	return c.all(args...)
 }

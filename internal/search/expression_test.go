@@ -68,7 +68,8 @@ func TestMaxDepthLimits(t *testing.T) {
 			t.Errorf("c.Holds(...): got %+v: %v, %v; want no error, got = tc.want", tc, got, err)
 		}
 	}
-	for _, params := range []map[string]any{{"num_leaves": 3.0}, {"num_leaves": 3.0, "max_depth": []any{}}, {"num_leaves": "many", "max_depth": 3}} {
+	for _, params := range []map[string]any{{"num_leaves": 3.0}, {"num_leaves": 3.0, "max_depth": []any{}},
+		{"num_leaves": "many", "max_depth": 3}} {
 		var e *search.ExpressionError
 		if _, err := c.Holds(params); !errors.As(err, &e) {
 			t.Errorf("c.Holds(params): got %v: %v (%T); want err of the type of e", params, err, err)
@@ -77,7 +78,8 @@ func TestMaxDepthLimits(t *testing.T) {
 }
 
 func TestConstraintErrors(t *testing.T) {
-	const only = "only arithmetic, comparisons and the functions min, max, abs, log, exp, sqrt, floor, ceil are used here"
+	const only = "only arithmetic, comparisons and the functions min, max, abs, log, exp, sqrt, floor, ceil are " +
+		"used here"
 	for text, want := range map[string]string{
 		"num_leafs <= 3":             `"num_leafs <= 3": column 1: unknown name "num_leafs" (did you mean "num_leaves"?)`,
 		"1 < num_leaves + numleave":  `"1 < num_leaves + numleave": column 18: unknown name "numleave" (did you mean "num_leaves"?)`,
@@ -116,18 +118,21 @@ func TestConstraintErrors(t *testing.T) {
 		}
 	}
 	long := strings.Repeat(" ", 995) + "1 == 1"
-	if _, err := search.CompileConstraint(long, example()); err == nil || !strings.HasSuffix(err.Error(), "1001 bytes, more than the 1000 that an expression may have") {
+	if _, err := search.CompileConstraint(long, example()); err == nil ||
+		!strings.HasSuffix(err.Error(), "1001 bytes, more than the 1000 that an expression may have") {
 		t.Errorf(`search.CompileConstraint(long, example()): got %v; want an error, err.Error() ending in "1001 bytes, more than the 1000 that an expression may have"`, err)
 	}
 	many := "1" + strings.Repeat("+1", 300) + " == 1"
-	if _, err := search.CompileConstraint(many, example()); err == nil || !strings.Contains(err.Error(), "exceeds maximum allowed nodes") {
+	if _, err := search.CompileConstraint(many, example()); err == nil ||
+		!strings.Contains(err.Error(), "exceeds maximum allowed nodes") {
 		t.Errorf(`search.CompileConstraint(many, example()): got %v; want an error, err.Error() with "exceeds maximum allowed nodes"`, err)
 	}
 }
 
 func TestCondition(t *testing.T) {
 	names := append(search.FactNames(), "log_loss", "precision@1%", "lift@0.5%", "ndcg@3")
-	values := map[string]float64{"log_loss": 0.25, "precision@1%": 0.3, "lift@0.5%": 4, "ndcg@3": 0.5, "trees": 120, "model_bytes": 1e6}
+	values := map[string]float64{"log_loss": 0.25, "precision@1%": 0.3, "lift@0.5%": 4, "ndcg@3": 0.5, "trees": 120,
+		"model_bytes": 1e6}
 	for text, want := range map[string]bool{
 		"log_loss <= 0.3":                                     true,
 		"log_loss <= 0.3 && trees <= 100":                     false,
@@ -170,8 +175,10 @@ func TestCondition(t *testing.T) {
 		t.Errorf("names %v", got)
 	}
 	for _, v := range []map[string]float64{{"trees": 3}, {"trees": 3, "precision@1%": math.NaN()}} {
-		if _, err := c.Eval(v); err == nil || err.Error() != `"precision@1% > 0.1 && precision_at_1pct < trees": precision@1% is not known` {
-			t.Errorf("c.Eval(v): got %v: %v; want an error, err.Error() = `\"precision@1%% > 0.1 && precision_at_1pct < trees\": precision@1%% is not known`", v, err)
+		if _, err := c.Eval(v); err == nil ||
+			err.Error() != `"precision@1% > 0.1 && precision_at_1pct < trees": precision@1% is not known` {
+			t.Errorf("c.Eval(v): got %v: %v; want an error, err.Error() = `\"precision@1%% > 0.1 && "+
+				"precision_at_1pct < trees\": precision@1%% is not known`", v, err)
 		}
 	}
 }
@@ -194,15 +201,18 @@ func TestCompileRequireAsksForMetrics(t *testing.T) {
 		t.Errorf("names %v", got)
 	}
 	if holds, err := c.Eval(map[string]float64{"auc": 0.7, "precision@1%": 0.3}); err != nil || !holds {
-		t.Errorf(`c.Eval(map[string]float64{"auc": 0.7, "precision@1%%": 0.3}): got %v, %v; want no error, holds`, holds, err)
+		t.Errorf(`c.Eval(map[string]float64{"auc": 0.7, "precision@1%%": 0.3}): got %v, %v; want no error, holds`,
+			holds, err)
 	}
 	_, err = search.CompileRequire("auc > 1 and\n ä", resolve)
 	if err == nil || err.Error() != `"auc > 1 and\n ä": column 14: unknown name "ä" (known: auc)` {
-		t.Errorf("search.CompileRequire(\"auc > 1 and\\n ä\", resolve): got %v; want an error, err.Error() = `\"auc > 1 and\\n ä\": column 14: unknown name \"ä\" (known: auc)`", err)
+		t.Errorf("search.CompileRequire(\"auc > 1 and\\n ä\", resolve): got %v; want an error, err.Error() = `\"auc "+
+			"> 1 and\\n ä\": column 14: unknown name \"ä\" (known: auc)`", err)
 	}
 	_, err = search.CompileRequire("auc > rocauc", resolve)
 	if err == nil || err.Error() != `"auc > rocauc": column 7: no such metric` {
-		t.Errorf("search.CompileRequire(\"auc > rocauc\", resolve): got %v; want an error, err.Error() = `\"auc > rocauc\": column 7: no such metric`", err)
+		t.Errorf("search.CompileRequire(\"auc > rocauc\", resolve): got %v; want an error, err.Error() = `\"auc > "+
+			"rocauc\": column 7: no such metric`", err)
 	}
 }
 
@@ -217,7 +227,8 @@ func TestFacts(t *testing.T) {
 			t.Errorf("%s is missing", name)
 		}
 	}
-	if len(facts) != len(search.FactNames())+1 || facts["auc"] != 0.7 || facts["model_bytes"] != 99 || facts["trees_grown"] != 5 {
+	if len(facts) != len(search.FactNames())+1 || facts["auc"] != 0.7 || facts["model_bytes"] != 99 ||
+		facts["trees_grown"] != 5 {
 		t.Errorf(`got %v; want len(facts) = len(search.FactNames()) + 1, facts["auc"] = 0.7, facts["model_bytes"] = 99, facts["trees_grown"] = 5`, facts)
 	}
 	if len(r.Metrics) != 1 {
@@ -227,8 +238,10 @@ func TestFacts(t *testing.T) {
 
 func FuzzConstraint(f *testing.F) {
 	for _, s := range []string{
-		"num_leaves <= 2 ^ max_depth", "a", "1 in [1,2]", "not true", "min(1, 2) < 3 ? true : false", "\"", "let x = 1; x", "1..9 == 1",
-		"((((1))))==1", "precision@1% > 3", "- - -1 < 2 ** 3 ** 4", "boosting + boosting == ''", "[[1],[2]] == [[1]]", "learning_rate in [[1]]",
+		"num_leaves <= 2 ^ max_depth", "a", "1 in [1,2]", "not true", "min(1, 2) < 3 ? true : false", "\"",
+		"let x = 1; x", "1..9 == 1",
+		"((((1))))==1", "precision@1% > 3", "- - -1 < 2 ** 3 ** 4", "boosting + boosting == ''", "[[1],[2]] == [[1]]",
+		"learning_rate in [[1]]",
 	} {
 		f.Add(s)
 	}
@@ -254,7 +267,8 @@ func FuzzConstraint(f *testing.F) {
 			}
 			return
 		}
-		if _, err := r.Eval(map[string]float64{"auc": 0.5, "precision@1%": 0.1, "trees": 10}); err != nil && !errors.As(err, &e) {
+		if _, err := r.Eval(map[string]float64{"auc": 0.5, "precision@1%": 0.1, "trees": 10}); err != nil &&
+			!errors.As(err, &e) {
 			t.Fatalf("untyped error %T: %v", err, err)
 		}
 	})
@@ -263,7 +277,8 @@ func FuzzConstraint(f *testing.F) {
 // TestRenameInConstraint: parameters anywhere, and nothing else.
 func TestRenameInConstraint(t *testing.T) {
 	name := func(alias string) string {
-		if full, ok := map[string]string{"eta": "learning_rate", "log": "loglog", "max_leaves": "num_leaves"}[alias]; ok {
+		if full, ok := map[string]string{"eta": "learning_rate", "log": "loglog",
+			"max_leaves": "num_leaves"}[alias]; ok {
 			return full
 		}
 		return alias

@@ -12,16 +12,18 @@ import (
 // maxSubsetMisses is how many draws in a row may repeat a set before no more are drawn.
 const maxSubsetMisses = 10_000
 
-// Sets returns the sets of groups that a sweep compares, as far as they depend on no result, and how many more its steps take at most. All
-// groups together come first. At most most configurations are wanted, where that is a choice; random subsets are drawn one after the other,
-// so that more of them begin with the same ones. The error is a *SpecError.
+// Sets returns the sets of groups that a sweep compares, as far as they depend on no result, and how many more its
+// steps take at most. All groups together come first. At most most configurations are wanted, where that is a choice;
+// random subsets are drawn one after the other, so that more of them begin with the same ones. The error is a
+// *SpecError.
 func Sets(f *sweep.Features, most int, seed uint64) (listed [][]bool, open int, err error) {
 	groups := len(f.Groups)
 	fail := func(format string, args ...any) ([][]bool, int, error) {
 		return nil, 0, &SpecError{Part: "features", Err: fmt.Errorf(format, args...)}
 	}
 	if groups+min(f.Rest, 1) < 2 {
-		return fail("all columns are in one group, and there is nothing to compare it with; name more groups, or leave columns out of it")
+		return fail("all columns are in one group, and there is nothing to compare it with; name more groups, or " +
+			"leave columns out of it")
 	}
 	if f.Try == sweep.TryForward && groups < 2 {
 		return fail("%s of one group has no step; use %s", f.Try, sweep.TryDropOne)
@@ -62,12 +64,14 @@ func Sets(f *sweep.Features, most int, seed uint64) (listed [][]bool, open int, 
 		}
 	}
 	if most > 0 && most < least {
-		return fail("%s with %d groups takes at least %d trials, and trials is %d; raise it, or leave it out", f.Try, groups, least, most)
+		return fail("%s with %d groups takes at least %d trials, and trials is %d; raise it, or leave it out", f.Try,
+			groups, least, most)
 	}
 	return listed, open, nil
 }
 
-// subsets draws sets: each group with probability one half, not all of them, none only if other columns remain, and no set twice.
+// subsets draws sets: each group with probability one half, not all of them, none only if other columns remain, and no
+// set twice.
 func subsets(f *sweep.Features, most int, seed uint64) (out [][]bool) {
 	groups := len(f.Groups)
 	had := map[string]bool{}
@@ -90,8 +94,8 @@ func subsets(f *sweep.Features, most int, seed uint64) (out [][]bool) {
 	return out
 }
 
-// SelectedError says that there is nothing left for a trial to train: a forward selection has ended before its step, since no group that it
-// tried helped, or the generation that a population's trial would continue has no model.
+// SelectedError says that there is nothing left for a trial to train: a forward selection has ended before its step,
+// since no group that it tried helped, or the generation that a population's trial would continue has no model.
 type SelectedError struct{ Reason string }
 
 func (e *SelectedError) Error() string { return e.Reason }
@@ -104,8 +108,9 @@ type selected struct {
 	reason string // for the latest group
 }
 
-// selectGroups repeats the steps of a forward selection before a step, from the scores of configurations. After each step it keeps the
-// group whose set has the best score, if that is better than without the group. The error is a *SelectedError.
+// selectGroups repeats the steps of a forward selection before a step, from the scores of configurations. After each
+// step it keeps the group whose set has the best score, if that is better than without the group. The error is a
+// *SelectedError.
 func selectGroups(p *sweep.Plan, step int, score func(configuration int) (float64, bool)) (selected, error) {
 	f := p.Spec.Search.Features
 	names := f.Names()
@@ -124,11 +129,14 @@ func selectGroups(p *sweep.Plan, step int, score func(configuration int) (float6
 		set := f.Describe(s.kept)
 		switch {
 		case best < 0:
-			return s, &SelectedError{fmt.Sprintf("the selection ended after %s: no trial of step %d has a score", set, k+1)}
+			return s, &SelectedError{fmt.Sprintf("the selection ended after %s: no trial of step %d has a score", set,
+				k+1)}
 		case s.known && (found == s.score || p.Maximize == (found < s.score)):
-			return s, &SelectedError{fmt.Sprintf("the selection ended with %s, %s %.6g: the best of the others, %s, made it %.6g", set, p.Spec.Metric, s.score, names[best], found)}
+			return s, &SelectedError{fmt.Sprintf("the selection ended with %s, %s %.6g: the best of the others, %s, "+
+				"made it %.6g", set, p.Spec.Metric, s.score, names[best], found)}
 		}
-		s.reason = fmt.Sprintf("step %d: %s was the best of %d groups to add to %s, with %s %.6g", k+2, names[best], len(names)-k, set, p.Spec.Metric, found)
+		s.reason = fmt.Sprintf("step %d: %s was the best of %d groups to add to %s, with %s %.6g", k+2, names[best],
+			len(names)-k, set, p.Spec.Metric, found)
 		s.kept[best], s.score, s.known = true, found, true
 	}
 	return s, nil
@@ -144,13 +152,15 @@ func notKept(kept []bool) (out []int) {
 	return out
 }
 
-// decideForward says which groups a trial of a forward selection has: those of the steps before, and one more. It looks at steps before
-// the trial's own only, all of whose trials have ended, so it is the same for any number of tasks.
+// decideForward says which groups a trial of a forward selection has: those of the steps before, and one more. It looks
+// at steps before the trial's own only, all of whose trials have ended, so it is the same for any number of tasks.
 func decideForward(p *sweep.Plan, trial int, seen []sweep.Seen) (Suggestion, error) {
 	f := p.Spec.Search.Features
 	step, candidate, ok := f.Step(p.Ordinal(trial))
 	if !ok || step >= len(f.Groups)-1 {
-		return Suggestion{}, &SpecError{Part: "features", Err: fmt.Errorf("trial %d belongs to no step of a selection among %d groups", trial, len(f.Groups))}
+		return Suggestion{},
+			&SpecError{Part: "features", Err: fmt.Errorf("trial %d belongs to no step of a selection among %d groups",
+				trial, len(f.Groups))}
 	}
 
 	of := map[int]float64{}
@@ -159,7 +169,11 @@ func decideForward(p *sweep.Plan, trial int, seen []sweep.Seen) (Suggestion, err
 			of[p.Ordinal(s.Trial)] = *s.Score
 		}
 	}
-	s, err := selectGroups(p, step, func(configuration int) (float64, bool) { v, done := of[configuration]; return v, done })
+	s, err := selectGroups(p, step, func(configuration int) (float64, bool) {
+		v, done := of[configuration]
+		return v,
+			done
+	})
 	if err != nil {
 		return Suggestion{}, err
 	}

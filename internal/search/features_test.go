@@ -50,7 +50,8 @@ func TestSets(t *testing.T) {
 		f := grouped(tc.try, tc.groups, tc.rest)
 		sets, open, err := Sets(f, tc.most, 1)
 		if got := described(f, sets); err != nil || open != tc.open || !reflect.DeepEqual(got, tc.want) {
-			t.Errorf("%s of %d groups, %d columns in none, %d trials: %v and %d open, error %v; want %v and %d", tc.try, tc.groups, tc.rest, tc.most, got, open, err, tc.want, tc.open)
+			t.Errorf("%s of %d groups, %d columns in none, %d trials: %v and %d open, error %v; want %v and %d", tc.try,
+				tc.groups, tc.rest, tc.most, got, open, err, tc.want, tc.open)
 		}
 	}
 
@@ -71,7 +72,8 @@ func TestSets(t *testing.T) {
 	}
 }
 
-// TestSubsets: random subsets are distinct, of about half of the groups, the same for a seed, and more of them begin with the same ones.
+// TestSubsets: random subsets are distinct, of about half of the groups, the same for a seed, and more of them begin
+// with the same ones.
 func TestSubsets(t *testing.T) {
 	f := grouped(sweep.TrySubsets, 8, 0)
 	few, _, _ := Sets(f, 30, 5)
@@ -114,7 +116,8 @@ func TestStep(t *testing.T) {
 			}
 			for c := range 5 - step {
 				if s, candidate, ok := f.Step(n); !ok || s != step || candidate != c {
-					t.Errorf("configuration %d is candidate %d of step %d (%t), want %d of %d", n, candidate, s, ok, c, step)
+					t.Errorf("configuration %d is candidate %d of step %d (%t), want %d of %d", n, candidate, s, ok, c,
+						step)
 				}
 				n++
 			}
@@ -127,7 +130,8 @@ func TestStep(t *testing.T) {
 
 // forward plans a selection among four groups beside other columns, whose sets have the score that the function gives.
 func forward(maximize bool) *sweep.Plan {
-	p := &sweep.Plan{Format: sweep.FormatOpen, Sweep: "s-1", Maximize: maximize, Base: sweep.Params{sweep.IgnoreColumn: ""}}
+	p := &sweep.Plan{Format: sweep.FormatOpen, Sweep: "s-1", Maximize: maximize,
+		Base: sweep.Params{sweep.IgnoreColumn: ""}}
 	p.Spec.Metric = "auc"
 	p.Spec.Search.Features = grouped(sweep.TryForward, 4, 2)
 	sets, open, err := Sets(p.Spec.Search.Features, 0, 1)
@@ -143,7 +147,8 @@ func forward(maximize bool) *sweep.Plan {
 	return p
 }
 
-// run decides and scores all trials in their order. It returns the scores seen, what each trial had, and the first error.
+// run decides and scores all trials in their order. It returns the scores seen, what each trial had, and the first
+// error.
 func runForward(p *sweep.Plan, score func(kept []bool) float64) (seen []sweep.Seen, had []string, err error) {
 	f := p.Spec.Search.Features
 	for n, t := range p.Trials {
@@ -186,7 +191,8 @@ func TestForward(t *testing.T) {
 			score = func(k []bool) float64 { return 1 - gain(k) }
 		}
 		seen, had, err := runForward(p, score)
-		want := []string{"all groups", "no group", "only a", "only b", "only c", "only d", "only a, c", "only b, c", "only c, d", "all but d", "all but b"}
+		want := []string{"all groups", "no group", "only a", "only b", "only c", "only d", "only a, c", "only b, c",
+			"only c, d", "all but d", "all but b"}
 		var over *SelectedError
 		if err != nil || !reflect.DeepEqual(had, want) {
 			t.Fatalf("maximize %t: the trials had %q, error %v; want %q", maximize, had, err, want)
@@ -197,7 +203,8 @@ func TestForward(t *testing.T) {
 		a, errA := Decide(p, last, seen, nil)
 		b, errB := Decide(p, last, append(append([]sweep.Seen{}, seen[5:last-1]...), seen[:5]...), nil)
 		if errA != nil || errB != nil || !reflect.DeepEqual(a, b) {
-			t.Errorf("maximize %t: trial %d is %+v (%v) and, from the steps before it in another order, %+v (%v); want the same", maximize, last, a, errA, b, errB)
+			t.Errorf("maximize %t: trial %d is %+v (%v) and, from the steps before it in another order, %+v (%v); "+
+				"want the same", maximize, last, a, errA, b, errB)
 		}
 		if !strings.Contains(a.Reason, "step 3: a was the best of 3 groups to add to only c") {
 			t.Errorf("maximize %t: the reason is %q; want that a was the best of step 2", maximize, a.Reason)
@@ -206,8 +213,10 @@ func TestForward(t *testing.T) {
 		// Nothing but c helps: the selection is over after the second step.
 		alone := func(k []bool) float64 { return score([]bool{false, k[1], k[2], k[3]}) }
 		seen, had, err = runForward(p, alone)
-		if !errors.As(err, &over) || len(seen) != 9 || !strings.Contains(over.Reason, "the selection ended with only c, auc") {
-			t.Errorf("maximize %t: with one group that helps the trials had %q, error %v; want the selection ended with c, after 9 trials", maximize, had, err)
+		if !errors.As(err, &over) || len(seen) != 9 ||
+			!strings.Contains(over.Reason, "the selection ended with only c, auc") {
+			t.Errorf("maximize %t: with one group that helps the trials had %q, error %v; want the selection ended "+
+				"with c, after 9 trials", maximize, had, err)
 		}
 	}
 }
@@ -222,7 +231,8 @@ func TestForwardWithoutScores(t *testing.T) {
 		return 0.5 + 0.1*float64(boolean(k[2])) + 0.01*float64(boolean(k[3]))
 	})
 	if err != nil || had[6] != "only a, d" {
-		t.Errorf("c failed alone, and after %q, error %v, the second step begins with %s; want d selected", had, err, had[min(6, len(had)-1)])
+		t.Errorf("c failed alone, and after %q, error %v, the second step begins with %s; want d selected", had, err,
+			had[min(6, len(had)-1)])
 	}
 	_, had, err = runForward(p, func([]bool) float64 { return math.NaN() })
 	var over *SelectedError
@@ -232,7 +242,8 @@ func TestForwardWithoutScores(t *testing.T) {
 }
 
 // scoredSets is the board of a sweep whose sets have these scores in each fold; without folds one score.
-func scoredSets(t *testing.T, f *sweep.Features, trials, folds int, score func(kept []bool, fold int) float64) (*sweep.Plan, sweep.Board) {
+func scoredSets(t *testing.T, f *sweep.Features, trials, folds int,
+	score func(kept []bool, fold int) float64) (*sweep.Plan, sweep.Board) {
 	t.Helper()
 	sets, open, err := Sets(f, trials, 3)
 	if err != nil || open > 0 {
@@ -246,7 +257,8 @@ func scoredSets(t *testing.T, f *sweep.Features, trials, folds int, score func(k
 		p.Spec.Validate = &sweep.Validate{KFold: folds}
 		var rounds []sweep.Round
 		for i := range folds {
-			rounds = append(rounds, sweep.Round{Train: sweep.Rows{Split: "train", Folds: make([]uint8, folds-1)}, Rated: sweep.Rows{Split: "train", Folds: []uint8{uint8(i)}}})
+			rounds = append(rounds, sweep.Round{Train: sweep.Rows{Split: "train", Folds: make([]uint8, folds-1)},
+				Rated: sweep.Rows{Split: "train", Folds: []uint8{uint8(i)}}})
 		}
 		p.Folds = sweep.NewFolds("kfold", rounds, false)
 		p.Trials = p.Folds.Expand(p.Trials)
@@ -258,7 +270,8 @@ func scoredSets(t *testing.T, f *sweep.Features, trials, folds int, score func(k
 			continue
 		}
 		kept, _ := f.Kept(trial.Params)
-		results = append(results, sweep.Result{Sweep: p.Sweep, Trial: trial.Number, Configuration: trial.Configuration, Fold: trial.Fold, Status: sweep.StatusDone,
+		results = append(results, sweep.Result{Sweep: p.Sweep, Trial: trial.Number, Configuration: trial.Configuration,
+			Fold: trial.Fold, Status: sweep.StatusDone,
 			Params: trial.Params, Score: score(kept, trial.Fold), BestIteration: 5, TrainRows: 10})
 	}
 	return p, sweep.Fold(p, results)
@@ -304,12 +317,15 @@ func TestWorthsInFolds(t *testing.T) {
 	near(t, "the worth of b, which harms", worthOf(w, "b").Worth, -0.01)
 	near(t, "the score without a", a.Score, 0.615)
 	near(t, "the score with all", w.All, 0.65)
-	if order := w.Groups[0].Group + w.Groups[1].Group + w.Groups[2].Group; order != "acb" || w.None != nil || w.Missing != 0 || w.Folds != 4 {
-		t.Errorf("the groups are in the order %s, with none %v, %d missing, %d folds; want acb, nothing, 0 and 4", order, w.None, w.Missing, w.Folds)
+	if order := w.Groups[0].Group + w.Groups[1].Group + w.Groups[2].Group; order != "acb" || w.None != nil ||
+		w.Missing != 0 || w.Folds != 4 {
+		t.Errorf("the groups are in the order %s, with none %v, %d missing, %d folds; want acb, nothing, 0 and 4",
+			order, w.None, w.Missing, w.Folds)
 	}
 }
 
-// TestWorthsAlone: each alone is compared with none, without an interval; where all columns are in groups there is no none.
+// TestWorthsAlone: each alone is compared with none, without an interval; where all columns are in groups there is no
+// none.
 func TestWorthsAlone(t *testing.T) {
 	score := func(k []bool, _ int) float64 {
 		return 0.5 + 0.1*float64(boolean(k[0])) + 0.02*float64(boolean(k[1]))
@@ -325,7 +341,8 @@ func TestWorthsAlone(t *testing.T) {
 
 	p, b = scoredSets(t, grouped(sweep.TryAddOne, 2, 0), 0, 1, score)
 	if a := worthOf(NewWorths(p, b), "a"); a.Worth != nil || a.Score == nil {
-		t.Errorf("with no set to compare it with, a has the worth %v and the score %v; want none, and one", valueOrNone(a.Worth), valueOrNone(a.Score))
+		t.Errorf("with no set to compare it with, a has the worth %v and the score %v; want none, and one",
+			valueOrNone(a.Worth), valueOrNone(a.Score))
 	}
 
 	// A lower score is better: what lowers it is worth something.
@@ -334,8 +351,8 @@ func TestWorthsAlone(t *testing.T) {
 	near(t, "the worth of a in a metric to be minimized", worthOf(NewWorths(p, b), "a").Worth, 0.1)
 }
 
-// TestWorthsOfSubsets: from random subsets come the worths that were put in. The interval of a group that is worth nothing contains 0 in
-// about 19 of 20 sweeps, and that of one that is worth much does not.
+// TestWorthsOfSubsets: from random subsets come the worths that were put in. The interval of a group that is worth
+// nothing contains 0 in about 19 of 20 sweeps, and that of one that is worth much does not.
 func TestWorthsOfSubsets(t *testing.T) {
 	planted := []float64{0.05, 0, -0.02, 0.01, 0}
 	covered, of := 0, 0
@@ -361,7 +378,8 @@ func TestWorthsOfSubsets(t *testing.T) {
 				covered++
 			}
 			if i == 0 && *g.Low <= 0 {
-				t.Errorf("seed %d: the interval of a group that is worth 0.05, with noise 0.004, begins at %v", seed, *g.Low)
+				t.Errorf("seed %d: the interval of a group that is worth 0.05, with noise 0.004, begins at %v", seed,
+					*g.Low)
 			}
 		}
 	}
@@ -373,7 +391,8 @@ func TestWorthsOfSubsets(t *testing.T) {
 	// Too few sets tell nothing, and say so.
 	p, b := scoredSets(t, grouped(sweep.TrySubsets, 5, 1), 4, 1, func([]bool, int) float64 { return 0.5 })
 	if w := NewWorths(p, b); w.Groups[0].Worth != nil || !strings.Contains(w.How, "5 groups need at least 6") {
-		t.Errorf("four sets of five groups: the first is worth %v, and %q; want nothing, and why", valueOrNone(w.Groups[0].Worth), w.How)
+		t.Errorf("four sets of five groups: the first is worth %v, and %q; want nothing, and why",
+			valueOrNone(w.Groups[0].Worth), w.How)
 	}
 }
 
@@ -404,7 +423,8 @@ func TestWorthsOfASelection(t *testing.T) {
 		if s.Params != nil {
 			params = s.Params
 		}
-		results = append(results, sweep.Result{Sweep: p.Sweep, Trial: s.Trial, Status: sweep.StatusDone, Params: params, Score: *s.Score})
+		results = append(results, sweep.Result{Sweep: p.Sweep, Trial: s.Trial, Status: sweep.StatusDone, Params: params,
+			Score: *s.Score})
 	}
 	w := NewWorths(p, sweep.Fold(p, results))
 	near(t, "the worth of c", worthOf(w, "c").Worth, 0.2)
@@ -414,7 +434,8 @@ func TestWorthsOfASelection(t *testing.T) {
 		t.Errorf("%d sets are missing, want none", w.Missing)
 	}
 	if !reflect.DeepEqual(w.Selected, []string{"c", "a"}) || worthOf(w, "a").Step != 2 || worthOf(w, "d").Step != 0 {
-		t.Errorf("selected %v, a at step %d, d at %d; want c and a, 2 and 0", w.Selected, worthOf(w, "a").Step, worthOf(w, "d").Step)
+		t.Errorf("selected %v, a at step %d, d at %d; want c and a, 2 and 0", w.Selected, worthOf(w, "a").Step,
+			worthOf(w, "d").Step)
 	}
 }
 
@@ -444,7 +465,8 @@ func scoredSelection(t *testing.T, ended int, score func(kept []bool) float64) *
 // TestLastGroup: when every group helps, the last one is selected, too, by the set of all groups.
 func TestLastGroup(t *testing.T) {
 	w := scoredSelection(t, 99, func(k []bool) float64 {
-		return 0.5 + 0.04*float64(boolean(k[0])) + 0.03*float64(boolean(k[1])) + 0.02*float64(boolean(k[2])) + 0.01*float64(boolean(k[3]))
+		return 0.5 + 0.04*float64(boolean(k[0])) + 0.03*float64(boolean(k[1])) + 0.02*float64(boolean(k[2])) +
+			0.01*float64(boolean(k[3]))
 	})
 	near(t, "the worth of d, selected last", worthOf(w, "d").Worth, 0.01)
 	near(t, "the score with d", worthOf(w, "d").Score, 0.6)
@@ -453,8 +475,8 @@ func TestLastGroup(t *testing.T) {
 	}
 }
 
-// TestWorthsBeforeTheEnd: a step selects nothing before all of its trials have ended, and trials beyond the end of a selection are no missing
-// sets.
+// TestWorthsBeforeTheEnd: a step selects nothing before all of its trials have ended, and trials beyond the end of a
+// selection are no missing sets.
 func TestWorthsBeforeTheEnd(t *testing.T) {
 	onlyC := func(k []bool) float64 {
 		return 0.5 + 0.2*float64(boolean(k[2])) + 0.1*float64(boolean(k[0] && !k[2]))
@@ -469,7 +491,8 @@ func TestWorthsBeforeTheEnd(t *testing.T) {
 	} {
 		w := scoredSelection(t, ended, onlyC)
 		if !reflect.DeepEqual(w.Selected, want.selected) || w.Missing != want.missing {
-			t.Errorf("after %d trials %v is selected and %d sets are missing, want %v and %d", ended, w.Selected, w.Missing, want.selected, want.missing)
+			t.Errorf("after %d trials %v is selected and %d sets are missing, want %v and %d", ended, w.Selected,
+				w.Missing, want.selected, want.missing)
 		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// fitting is the negative log posterior density of a surrogate's parameters, with its gradient. The parameters are the logarithms of the
-// length scales of the axes with columns, of the signal's variance and the noise's, and, with earlier searches, the correlation of
-// successive searches (as a logit).
+// fitting is the negative log posterior density of a surrogate's parameters, with its gradient. The parameters are the
+// logarithms of the length scales of the axes with columns, of the signal's variance and the noise's, and, with earlier
+// searches, the correlation of successive searches (as a logit).
 type fitting struct {
 	prior
 	axisOf  []int // axis of each length scale

@@ -40,9 +40,11 @@ func TestFittingGradient(t *testing.T) {
 	}
 }
 
-// TestLogImprovement compares with the plain formula where that can be computed; a higher expectation must give a higher value.
+// TestLogImprovement compares with the plain formula where that can be computed; a higher expectation must give a
+// higher value.
 func TestLogImprovement(t *testing.T) {
-	if got, want := math.Exp(logImprovement(0.3, 2)), 2*(math.Exp(-0.01125)/math.Sqrt(2*math.Pi)+0.15*0.5596177); math.Abs(got-want) > 1e-6 {
+	if got, want := math.Exp(logImprovement(0.3, 2)),
+		2*(math.Exp(-0.01125)/math.Sqrt(2*math.Pi)+0.15*0.5596177); math.Abs(got-want) > 1e-6 {
 		t.Errorf("%g, expected %g", got, want)
 	}
 	last := math.Inf(-1)

@@ -26,9 +26,9 @@ type NoChoiceError struct{ Reason string }
 
 func (e *NoChoiceError) Error() string { return e.Reason }
 
-// Choose returns the best configuration that has all of its folds and meets the requirements, as far as those can be checked before it is
-// trained on all rows. It is a pure function of the plan and of results that never change, so the answer is the same whichever task asks.
-// Its error is a *NoChoiceError.
+// Choose returns the best configuration that has all of its folds and meets the requirements, as far as those can be
+// checked before it is trained on all rows. It is a pure function of the plan and of results that never change, so the
+// answer is the same whichever task asks. Its error is a *NoChoiceError.
 func Choose(p *sweep.Plan, b sweep.Board, require []*Condition) (*Choice, error) {
 	var eligible []sweep.Rated
 	var passed string
@@ -50,7 +50,8 @@ func Choose(p *sweep.Plan, b sweep.Board, require []*Condition) (*Choice, error)
 	params := maps.Clone(best.Params)
 	params["num_iterations"], params["early_stopping_round"] = float64(best.Trees), 0.0
 	direction := map[bool]string{true: "highest", false: "lowest"}[p.Maximize]
-	reason := fmt.Sprintf("configuration %d has the %s mean %s over %d folds, %s", best.Configuration, direction, p.Spec.Metric, best.Of, estimate(best))
+	reason := fmt.Sprintf("configuration %d has the %s mean %s over %d folds, %s", best.Configuration, direction,
+		p.Spec.Metric, best.Of, estimate(best))
 	switch {
 	case len(eligible) > 1:
 		reason += fmt.Sprintf("; next is configuration %d with %s", eligible[1].Configuration, estimate(&eligible[1]))
@@ -60,8 +61,8 @@ func Choose(p *sweep.Plan, b sweep.Board, require []*Condition) (*Choice, error)
 	return &Choice{*best, params, reason + passed}, nil
 }
 
-// unmet returns a requirement that a configuration does not meet, or "". Requirements on the refit only (its bytes, its time) are checked
-// later.
+// unmet returns a requirement that a configuration does not meet, or "". Requirements on the refit only (its bytes, its
+// time) are checked later.
 func unmet(c *sweep.Rated, require []*Condition) string {
 	facts := maps.Clone(c.Metrics)
 	facts["score"] = *c.Mean
@@ -94,8 +95,10 @@ func explainNoChoice(b sweep.Board) string {
 	for _, c := range b.Configurations {
 		count[c.State]++
 	}
-	return fmt.Sprintf("no configuration can win: %d have all of their folds, %d were dropped, %d have failed, %d have not ended",
-		count[sweep.ConfigurationDone], count[sweep.ConfigurationDropped], count[sweep.ConfigurationFailed], count[sweep.ConfigurationOpen])
+	return fmt.Sprintf("no configuration can win: %d have all of their folds, %d were dropped, %d have failed, %d "+
+		"have not ended",
+		count[sweep.ConfigurationDone], count[sweep.ConfigurationDropped], count[sweep.ConfigurationFailed],
+		count[sweep.ConfigurationOpen])
 }
 
 // estimate formats a mean with its standard error.
@@ -106,8 +109,8 @@ func estimate(c *sweep.Rated) string {
 	return fmt.Sprintf("%.6g ± %.2g", *c.Mean, *c.SE)
 }
 
-// Drop says why a later fold of a configuration is not to be trained, or "". When it is called, the first folds of all configurations have
-// ended, so the result does not depend on the caller or the time.
+// Drop says why a later fold of a configuration is not to be trained, or "". When it is called, the first folds of all
+// configurations have ended, so the result does not depend on the caller or the time.
 func Drop(p *sweep.Plan, b sweep.Board, configuration int) string {
 	first := p.Folds.First
 	var own, best *sweep.Rated
@@ -126,7 +129,8 @@ func Drop(p *sweep.Plan, b sweep.Board, configuration int) string {
 
 	for f, score := range own.Scores[:first] {
 		if score == nil {
-			return fmt.Sprintf("configuration %d has no score in fold %d (trial %d), and a mean over the others would not compare", configuration, f+1, own.Trials[f])
+			return fmt.Sprintf("configuration %d has no score in fold %d (trial %d), and a mean over the others "+
+				"would not compare", configuration, f+1, own.Trials[f])
 		}
 	}
 	return behind(p, own, best)
@@ -149,8 +153,9 @@ func meanOf(scores []*float64) float64 {
 	return sum / float64(len(scores))
 }
 
-// behind compares a configuration with the best by a paired test over their first folds. Models of different folds share training rows, so
-// their scores are correlated: the variance of the mean uses rated/trained in addition to 1/n (Nadeau and Bengio, 2003).
+// behind compares a configuration with the best by a paired test over their first folds. Models of different folds
+// share training rows, so their scores are correlated: the variance of the mean uses rated/trained in addition to 1/n
+// (Nadeau and Bengio, 2003).
 func behind(p *sweep.Plan, own, best *sweep.Rated) string {
 	first := p.Folds.First
 	n := float64(first)
@@ -182,12 +187,13 @@ func behind(p *sweep.Plan, own, best *sweep.Rated) string {
 	if chance >= dropLevel {
 		return ""
 	}
-	return fmt.Sprintf("configuration %d is behind configuration %d by %.3g ± %.2g %s over the same %d folds (paired t-test, p = %.2g); its other folds are not trained",
+	return fmt.Sprintf("configuration %d is behind configuration %d by %.3g ± %.2g %s over the same %d folds "+
+		"(paired t-test, p = %.2g); its other folds are not trained",
 		own.Configuration, best.Configuration, mean, se, p.Spec.Metric, first, chance)
 }
 
-// sharedRows returns what is added to 1/n in the variance of a mean over the first n folds because their models share training rows: the
-// mean ratio of rated to trained rows.
+// sharedRows returns what is added to 1/n in the variance of a mean over the first n folds because their models share
+// training rows: the mean ratio of rated to trained rows.
 func sharedRows(p *sweep.Plan, n int) float64 {
 	share := 0.0
 	for _, r := range p.Folds.Rounds[:n] {
@@ -202,9 +208,11 @@ func WhyRefit(p *sweep.Plan, b sweep.Board, require []*Condition, s Selection) s
 	number := len(p.Trials) - 1
 	switch {
 	case refit == nil:
-		return fmt.Sprintf("the refit, trial %d, had not ended, and no other has a model that may win; give the sweep a longer limits.sweep", number)
+		return fmt.Sprintf("the refit, trial %d, had not ended, and no other has a model that may win; give the "+
+			"sweep a longer limits.sweep", number)
 	case refit.Status != sweep.StatusDone:
-		return fmt.Sprintf("the refit, trial %d, has ended without a model (%s): %s", number, refit.Status, refit.Reason)
+		return fmt.Sprintf("the refit, trial %d, has ended without a model (%s): %s", number, refit.Status,
+			refit.Reason)
 	case len(s.Candidates) == 0 && len(s.Rejected) > 0:
 		return fmt.Sprintf("the refit, trial %d, may not win: %s", number, s.Rejected[0].Reason)
 	}
@@ -213,5 +221,6 @@ func WhyRefit(p *sweep.Plan, b sweep.Board, require []*Condition, s Selection) s
 	if err != nil { // it could not have been trained
 		return err.Error()
 	}
-	return fmt.Sprintf("%s; trial %d trains it on all rows of train and valid, with %d trees", choice.Reason, number, choice.Trees)
+	return fmt.Sprintf("%s; trial %d trains it on all rows of train and valid, with %d trees", choice.Reason, number,
+		choice.Trees)
 }

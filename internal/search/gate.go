@@ -16,7 +16,8 @@ type gate struct {
 	holds func(params sweep.Params) (bool, error)
 }
 
-// newGate compiles a condition: an expression over other parameters, or a mapping from names to allowed values. nil is no condition.
+// newGate compiles a condition: an expression over other parameters, or a mapping from names to allowed values. nil is
+// no condition.
 func newGate(when any, example map[string]any) (*gate, error) {
 	switch w := when.(type) {
 	case nil:
@@ -26,11 +27,13 @@ func newGate(when any, example map[string]any) (*gate, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &gate{text: w, names: c.e.names, holds: func(params sweep.Params) (bool, error) { return c.Holds(params) }}, nil
+		return &gate{text: w, names: c.e.names,
+			holds: func(params sweep.Params) (bool, error) { return c.Holds(params) }}, nil
 	case map[string]any:
 		return matching(w, example)
 	}
-	return nil, fmt.Errorf("a condition is an expression such as boosting == \"dart\", or a mapping such as {boosting: dart}, not %v", when)
+	return nil, fmt.Errorf("a condition is an expression such as boosting == \"dart\", or a mapping such as "+
+		"{boosting: dart}, not %v", when)
 }
 
 // matching is the condition that parameters have given values.
@@ -82,7 +85,8 @@ func (d *domain) condition(s sweep.Search, example map[string]any) error {
 
 	for j := range d.axes {
 		if d.circular(j, make([]bool, len(d.axes))) {
-			return &SpecError{Part: "random " + d.axes[j].name + ": when", Err: fmt.Errorf("the condition %s depends on the parameter itself", d.axes[j].when.text)}
+			return &SpecError{Part: "random " + d.axes[j].name + ": when",
+				Err: fmt.Errorf("the condition %s depends on the parameter itself", d.axes[j].when.text)}
 		}
 	}
 	return nil
@@ -97,8 +101,8 @@ func (d *domain) circular(j int, above []bool) bool {
 	return slices.ContainsFunc(d.axes[j].requiresFor, func(i int) bool { return d.circular(i, above) })
 }
 
-// active reports whether parameter j is in a configuration: its condition holds, on parameters that are in it themselves. Parameters that
-// are not searched have the base's value.
+// active reports whether parameter j is in a configuration: its condition holds, on parameters that are in it
+// themselves. Parameters that are not searched have the base's value.
 func (d *domain) active(j int, params sweep.Params) bool {
 	a := &d.axes[j]
 	if a.when == nil {
@@ -131,15 +135,16 @@ func (d *domain) valueIn(params sweep.Params, name string) (v any, has bool) {
 
 // axisOf returns the index of a parameter's axis, or -1.
 func (d *domain) axisOf(name string) int {
-	i, found := slices.BinarySearchFunc(d.axes, name, func(a axis, name string) int { return cmp.Compare(a.name, name) })
+	i, found := slices.BinarySearchFunc(d.axes, name,
+		func(a axis, name string) int { return cmp.Compare(a.name, name) })
 	if !found {
 		return -1
 	}
 	return i
 }
 
-// inactive returns the parameters that are not in a configuration, ascending. The configuration may be complete, with values for them as
-// well.
+// inactive returns the parameters that are not in a configuration, ascending. The configuration may be complete, with
+// values for them as well.
 func (d *domain) inactive(params sweep.Params) []string {
 	if !d.conditional {
 		return nil

@@ -10,12 +10,12 @@ import (
 	"coppice/internal/sweep"
 )
 
-// chebyshev is the weight of the sum of the losses beside the largest: of two trials with an equal worst loss, the one that is better
-// elsewhere is better.
+// chebyshev is the weight of the sum of the losses beside the largest: of two trials with an equal worst loss, the one
+// that is better elsewhere is better.
 const chebyshev = 0.05
 
-// aim makes one objective of several for the decision about one trial, unless the method looks at all of them. What it aims at is returned
-// as text, if it differs from trial to trial.
+// aim makes one objective of several for the decision about one trial, unless the method looks at all of them. What it
+// aims at is returned as text, if it differs from trial to trial.
 func (r *Ask) aim(goals []sweep.Goal, trial int) string {
 	if r.Method != MethodNSGA2 {
 		return r.scalarized(goals, trial)
@@ -24,9 +24,9 @@ func (r *Ask) aim(goals []sweep.Goal, trial int) string {
 	return ""
 }
 
-// scalarized makes one objective of several, for the decision about one trial (ParEGO: Knowles 2006): the largest of the losses, each on a
-// scale from 0 to 1 and times a weight that is drawn for the trial. Each set of weights aims at another part of the front, so the trials
-// spread along it. The weights are returned as text.
+// scalarized makes one objective of several, for the decision about one trial (ParEGO: Knowles 2006): the largest of
+// the losses, each on a scale from 0 to 1 and times a weight that is drawn for the trial. Each set of weights aims at
+// another part of the front, so the trials spread along it. The weights are returned as text.
 func (r *Ask) scalarized(goals []sweep.Goal, trial int) string {
 	var all []*Known
 	for i := range r.Known {
@@ -79,8 +79,9 @@ func weightsOf(seed uint64, trial int, goals []sweep.Goal) []float64 {
 	return weights
 }
 
-// onScale maps the losses of trials in a goal to 0 (the best) to 1: half by position between best and worst, with the bad end clipped, half
-// by rank. Bytes of models differ by orders of magnitude, and values alone would make all but the largest look the same.
+// onScale maps the losses of trials in a goal to 0 (the best) to 1: half by position between best and worst, with the
+// bad end clipped, half by rank. Bytes of models differ by orders of magnitude, and values alone would make all but the
+// largest look the same.
 func onScale(all []*Known, g int, goal sweep.Goal) []float64 {
 	scores := make([]float64, len(all))
 	for i, k := range all {
@@ -112,8 +113,8 @@ func RuleOf(p *sweep.Plan) *PickRule {
 	return &PickRule{&p.Spec}
 }
 
-// order sorts the trials that may win, and says why the first is first: those close enough to the best in the most important goal come
-// first, by the other goals in their order, then the others by that goal.
+// order sorts the trials that may win, and says why the first is first: those close enough to the best in the most
+// important goal come first, by the other goals in their order, then the others by that goal.
 func (r *PickRule) order(eligible []*sweep.Result) (reason string) {
 	if len(eligible) == 0 {
 		return ""
@@ -160,21 +161,25 @@ func (r *PickRule) reach(best *sweep.Result, value float64) (within float64, tex
 	return t.Absolute, r.Spec.Pick.Within
 }
 
-func (r *PickRule) because(eligible []*sweep.Result, of map[int][]float64, first int, best *sweep.Result, near int, allowed string) string {
+func (r *PickRule) because(eligible []*sweep.Result, of map[int][]float64, first int, best *sweep.Result, near int,
+	allowed string) string {
 	goals, winner := r.Spec.Goals, eligible[0]
 	extreme := map[bool]string{true: "highest", false: "lowest"}
 	if near == 1 {
-		return fmt.Sprintf("trial %d has the %s %s, %.6g, and no other is within %s of it", winner.Trial, extreme[goals[first].Maximize], goals[first].Name, of[winner.Trial][first], allowed)
+		return fmt.Sprintf("trial %d has the %s %s, %.6g, and no other is within %s of it", winner.Trial,
+			extreme[goals[first].Maximize], goals[first].Name, of[winner.Trial][first], allowed)
 	}
 
 	second := 0
 	if first == 0 {
 		second = 1
 	}
-	text := fmt.Sprintf("trial %d has the %s %s, %.6g, of %d trials within %s of the best %s", winner.Trial, extreme[goals[second].Maximize], goals[second].Name, of[winner.Trial][second],
+	text := fmt.Sprintf("trial %d has the %s %s, %.6g, of %d trials within %s of the best %s", winner.Trial,
+		extreme[goals[second].Maximize], goals[second].Name, of[winner.Trial][second],
 		near, allowed, goals[first].Name)
 	if winner != best {
-		text += fmt.Sprintf(": it has %.6g, and trial %d, which has %.6g, has %s %.6g", of[winner.Trial][first], best.Trial, of[best.Trial][first], goals[second].Name, of[best.Trial][second])
+		text += fmt.Sprintf(": it has %.6g, and trial %d, which has %.6g, has %s %.6g", of[winner.Trial][first],
+			best.Trial, of[best.Trial][first], goals[second].Name, of[best.Trial][second])
 	}
 	return text
 }

@@ -16,10 +16,14 @@ const (
 	maxEvaluated = 3_000
 )
 
-// fromGP proposes the point of largest expected improvement of a Gaussian process, once there are enough results to fit one.
+// fromGP proposes the point of largest expected improvement of a Gaussian process, once there are enough results to fit
+// one.
 func (a *asker) fromGP() *proposal {
-	if short := a.initial() - len(a.history.finished) - len(a.history.failed); short > 0 && a.next < a.initial() || len(a.history.finished)+len(a.history.earlier) < 2 {
-		return a.fromPoints(SourceHalton, fmt.Sprintf("a point of the sequence that fills the space evenly: the model begins with %d results", a.initial()))
+	if short := a.initial() - len(a.history.finished) - len(a.history.failed); short > 0 && a.next < a.initial() ||
+		len(a.history.finished)+len(a.history.earlier) < 2 {
+		return a.fromPoints(SourceHalton,
+			fmt.Sprintf("a point of the sequence that fills the space evenly: the model begins with %d results",
+				a.initial()))
 	}
 	if len(columnsOf(a.domain)) == 0 {
 		return nil
@@ -32,8 +36,10 @@ func (a *asker) fromGP() *proposal {
 	if best == nil {
 		return a.fromRandom()
 	}
-	return &proposal{best.params, SourceGP, fmt.Sprintf("expected improvement %.3g, from a process over %d results and %d running: expects %+.2f +- %.2f standard deviations of the results, the best is %+.2f",
-		math.Exp(best.gain), len(m.known.rows), len(a.history.pending), best.mean, best.std, m.top)}
+	return &proposal{best.params, SourceGP,
+		fmt.Sprintf("expected improvement %.3g, from a process over %d results and %d running: expects %+.2f +- "+
+			"%.2f standard deviations of the results, the best is %+.2f",
+			math.Exp(best.gain), len(m.known.rows), len(a.history.pending), best.mean, best.std, m.top)}
 }
 
 // initial is how many trials of this search precede the model.
@@ -80,8 +86,8 @@ func (a *asker) fitted() *fittedModel {
 	z := warped(scores)
 	worst := slices.Min(z)
 
-	// A failed trial counts as bad as the worst, since others near it may fail as well. But the machine may just have vanished, which says
-	// nothing: so a single failure weighs little next to results, and several nearby weigh more.
+	// A failed trial counts as bad as the worst, since others near it may fail as well. But the machine may just have
+	// vanished, which says nothing: so a single failure weighs little next to results, and several nearby weigh more.
 	for _, p := range a.history.failed {
 		observed = append(observed, observation{point: p, score: math.Inf(-1)})
 		z = append(z, worst)
@@ -111,8 +117,8 @@ func (a *asker) fitted() *fittedModel {
 // failureDoubt is the variance of a failed trial's value, relative to the variance of all results.
 const failureDoubt = 2
 
-// telling selects the most informative observations if there are too many: this search's before earlier ones, the best half first, then
-// evenly through the rest.
+// telling selects the most informative observations if there are too many: this search's before earlier ones, the best
+// half first, then evenly through the rest.
 func telling(observed []observation, z []float64, most int) []int {
 	var own, past []int
 	for i, o := range observed {
@@ -169,8 +175,8 @@ type candidate struct {
 	mean, std float64
 }
 
-// improve looks for the configuration with the largest expected improvement: over the whole space, near the best ones, and then ever closer
-// around the best found.
+// improve looks for the configuration with the largest expected improvement: over the whole space, near the best ones,
+// and then ever closer around the best found.
 func (m *fittedModel) improve(a *asker) *candidate {
 	rng := rand.New(rand.NewPCG(a.Seed, uint64(a.next)))
 	n := len(m.rows)
@@ -287,7 +293,8 @@ func (m *fittedModel) evaluate(a *asker, places [][]float64, before []*candidate
 		if c.params == nil {
 			c.params = a.config(c.at)
 		}
-		if !a.isTried(c.params) && !slices.ContainsFunc(best, func(o *candidate) bool { return keyOf(o.params) == keyOf(c.params) }) {
+		if !a.isTried(c.params) &&
+			!slices.ContainsFunc(best, func(o *candidate) bool { return keyOf(o.params) == keyOf(c.params) }) {
 			best = append(best, c)
 		}
 	}
@@ -307,7 +314,8 @@ func (d *domain) absent(params map[string]any) []bool {
 	return out
 }
 
-// logImprovement is the logarithm of the expected improvement of a normal variable over the best known value, from which mean is measured.
+// logImprovement is the logarithm of the expected improvement of a normal variable over the best known value, from
+// which mean is measured.
 func logImprovement(mean, std float64) float64 {
 	g := mean / std
 	density := math.Exp(-g*g/2) / math.Sqrt(2*math.Pi)

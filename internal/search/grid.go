@@ -22,7 +22,8 @@ func newGridWalk(grid map[string][]any) (*gridWalk, error) {
 	for _, name := range w.names {
 		over, n := bits.Mul64(w.size, uint64(len(grid[name])))
 		if w.size = n; over != 0 || n > maxGrid {
-			return nil, &SpecError{Part: "grid", Err: fmt.Errorf("it has more than %d configurations; shorten it or use random", maxGrid)}
+			return nil, &SpecError{Part: "grid", Err: fmt.Errorf("it has more than %d configurations; shorten it or "+
+				"use random", maxGrid)}
 		}
 	}
 	if len(w.names) == 0 {

@@ -57,7 +57,8 @@ func (h *history) add(d *domain, k Known, maximize bool) {
 	}
 }
 
-// scoreOf returns a trial's score. A stopped trial may only have a curve, whose best value counts. A value that is not finite is no score.
+// scoreOf returns a trial's score. A stopped trial may only have a curve, whose best value counts. A value that is not
+// finite is no score.
 func scoreOf(k Known, maximize bool) (score float64, known bool) {
 	sign := -1.0
 	if maximize {
@@ -82,15 +83,16 @@ func scoreOf(k Known, maximize bool) (score float64, known bool) {
 	return 0, false
 }
 
-// learn adds earlier searches, each shifted to the level of the next newer one: data drift, and with them what a good score is. The shift
-// is estimated from configurations that both have tried; if there are none, from the medians.
+// learn adds earlier searches, each shifted to the level of the next newer one: data drift, and with them what a good
+// score is. The shift is estimated from configurations that both have tried; if there are none, from the medians.
 func (h *history) learn(d *domain, earlier []Sweep, maximize bool) {
 	h.level = map[string]float64{}
 	var newer []float64
 
 	for i := range earlier {
 		s := earlier[len(earlier)-1-i]
-		results := slices.SortedFunc(slices.Values(s.Results), func(a, b Known) int { return cmp.Compare(a.Trial, b.Trial) })
+		results := slices.SortedFunc(slices.Values(s.Results),
+			func(a, b Known) int { return cmp.Compare(a.Trial, b.Trial) })
 
 		var found []observation
 		for _, k := range results {
@@ -146,15 +148,15 @@ func median(values []float64) float64 {
 }
 
 const (
-	// clipRange limits how far below the median a score may be, in distances of the best from the median: how bad the bad ones are is
-	// irrelevant.
+	// clipRange limits how far below the median a score may be, in distances of the best from the median: how bad the
+	// bad ones are is irrelevant.
 	clipRange = 4
 	// warpShare is the weight of the rank in a warped score.
 	warpShare = 0.5
 )
 
-// warped transforms scores for a model that assumes normal distributions: half standardized values with the bad end clipped, half normal
-// scores of their ranks. Equal scores stay equal.
+// warped transforms scores for a model that assumes normal distributions: half standardized values with the bad end
+// clipped, half normal scores of their ranks. Equal scores stay equal.
 func warped(scores []float64) []float64 {
 	n := len(scores)
 	sorted := slices.Sorted(slices.Values(scores))

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Dimension is one parameter over the finished trials. Values of categories are their numbers, 0 to Categories-1; for numbers Categories is
-// 0. A trial without the parameter has NaN, and is ignored for it.
+// Dimension is one parameter over the finished trials. Values of categories are their numbers, 0 to Categories-1; for
+// numbers Categories is 0. A trial without the parameter has NaN, and is ignored for it.
 type Dimension struct {
 	Name       string
 	Values     []float64
@@ -21,8 +21,8 @@ type Weight struct {
 	Name string
 	// Share is the share in the total importance.
 	Share float64
-	// Chance is the level that the parameter's importance exceeds in one of twenty random choices of the best trials, in the same unit. A
-	// share that is not clearly above it is not significant.
+	// Chance is the level that the parameter's importance exceeds in one of twenty random choices of the best trials,
+	// in the same unit. A share that is not clearly above it is not significant.
 	Chance float64
 }
 
@@ -39,11 +39,11 @@ const (
 // FewestForImportance is how many trials need to have a parameter before its importance is computed.
 const FewestForImportance = 3 * fewestBest
 
-// Importance ranks parameters by how differently the best trials are distributed along each, compared with all trials: the Pearson
-// divergence of two one-dimensional densities (PED-ANOVA: Watanabe, Bansal and Hutter 2023), less its mean when the best trials are chosen
-// at random, which is large for few trials and for rare values. Dimensions and losses are of the same trials, in the same order; a lower
-// loss is better. A parameter is evaluated on the trials that have it; with too few of these its importance is 0. The result is
-// deterministic, most important first.
+// Importance ranks parameters by how differently the best trials are distributed along each, compared with all trials:
+// the Pearson divergence of two one-dimensional densities (PED-ANOVA: Watanabe, Bansal and Hutter 2023), less its mean
+// when the best trials are chosen at random, which is large for few trials and for rare values. Dimensions and losses
+// are of the same trials, in the same order; a lower loss is better. A parameter is evaluated on the trials that have
+// it; with too few of these its importance is 0. The result is deterministic, most important first.
 func Importance(dims []Dimension, loss []float64) []Weight {
 	order := make([]int, len(loss))
 	for i := range order {
@@ -153,7 +153,8 @@ func (s *marginal) toGrid(logarithmic bool) {
 	}
 }
 
-// toLog takes logarithms. Values without one, such as a 0 that disables something, are placed slightly below the smallest that has one.
+// toLog takes logarithms. Values without one, such as a 0 that disables something, are placed slightly below the
+// smallest that has one.
 func (s *marginal) toLog() {
 	least := math.Inf(1)
 	for _, v := range s.at {
@@ -172,8 +173,8 @@ func (s *marginal) toLog() {
 	}
 }
 
-// density returns the density of some trials over the cells: normal kernels for numbers, frequencies for categories; both mixed with a
-// uniform part, so that no cell is empty.
+// density returns the density of some trials over the cells: normal kernels for numbers, frequencies for categories;
+// both mixed with a uniform part, so that no cell is empty.
 func (s *marginal) density(trials []int) []float64 {
 	out := make([]float64, s.cells)
 	for i := range out {

@@ -10,7 +10,8 @@ import (
 // drawn returns trials of four parameters, two of which matter.
 func drawn(n int, seed uint64) (dims []Dimension, loss []float64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	dims = []Dimension{{Name: "rate", Log: true}, {Name: "kind", Categories: 3}, {Name: "idle"}, {Name: "none", Categories: 2}}
+	dims = []Dimension{{Name: "rate", Log: true}, {Name: "kind", Categories: 3}, {Name: "idle"},
+		{Name: "none", Categories: 2}}
 	for range n {
 		x := []float64{math.Exp(rng.Float64() * 5), float64(rng.IntN(3)), rng.Float64(), float64(rng.IntN(2))}
 		for i := range dims {
@@ -30,7 +31,8 @@ func TestImportanceFindsWhatDecides(t *testing.T) {
 	for _, n := range []int{50, 200, 1000} {
 		dims, loss := drawn(n, 7)
 		got := Importance(dims, loss)
-		if got[0].Name != "rate" || n >= 200 && got[1].Name != "kind" { // fifty trials have eight best ones, too few for the second parameter
+		// fifty trials have eight best ones, too few for the second parameter
+		if got[0].Name != "rate" || n >= 200 && got[1].Name != "kind" {
 			t.Errorf("%d trials: rate decides, then kind, and the order is %+v", n, got)
 		}
 		if got[0].Share < got[0].Chance || got[3].Share > 2*got[3].Chance {
@@ -65,8 +67,8 @@ func TestImportanceIsStable(t *testing.T) {
 	}
 }
 
-// TestImportanceOfThoseThatHaveIt: a parameter that some trials lack is ranked as if the trials that have it were all, and one that hardly
-// any trial has is not ranked.
+// TestImportanceOfThoseThatHaveIt: a parameter that some trials lack is ranked as if the trials that have it were all,
+// and one that hardly any trial has is not ranked.
 func TestImportanceOfThoseThatHaveIt(t *testing.T) {
 	dims, loss := drawn(200, 3)
 	few, fewLoss := make([]Dimension, 1), []float64{}
@@ -86,10 +88,12 @@ func TestImportanceOfThoseThatHaveIt(t *testing.T) {
 	got, alone := Importance(dims, loss), Importance(few, fewLoss)
 	place := func(name string) int { return slices.IndexFunc(got, func(w Weight) bool { return w.Name == name }) }
 	if place("idle") >= 0 || place("rate") != 0 || len(alone) != 1 {
-		t.Fatalf("got %+v; expected rate to be first and idle, which %d trials have, not to be there", got, FewestForImportance-1)
+		t.Fatalf("got %+v; expected rate to be first and idle, which %d trials have, not to be there", got,
+			FewestForImportance-1)
 	}
 	if a, b := got[0].Chance/got[0].Share, alone[0].Chance/alone[0].Share; math.Abs(a-b) > 1e-9 {
-		t.Errorf("chance is %v of the importance among all trials, and %v among those that have the parameter; expected the same", a, b)
+		t.Errorf("chance is %v of the importance among all trials, and %v among those that have the parameter; "+
+			"expected the same", a, b)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Constants of NSGA-II (Deb et al. 2002). The distribution indices are lower than in the paper, whose populations are larger and live
-// longer: children differ more from their parents.
+// Constants of NSGA-II (Deb et al. 2002). The distribution indices are lower than in the paper, whose populations are
+// larger and live longer: children differ more from their parents.
 const (
 	parents        = 12 // the population, and the trials before the first child
 	crossoverShare = 0.9
@@ -25,11 +25,12 @@ type parent struct {
 	crowding float64 // how far its neighbours on the front are; larger is better
 }
 
-// fromNSGA2 crosses and mutates two of the best trials. It is steady-state: each child is born from the best that have ended by then, so
-// that no task waits for a generation. With one objective it is a genetic algorithm.
+// fromNSGA2 crosses and mutates two of the best trials. It is steady-state: each child is born from the best that have
+// ended by then, so that no task waits for a generation. With one objective it is a genetic algorithm.
 func (a *asker) fromNSGA2() *proposal {
 	if len(a.history.finished) < 2 || a.next < parents {
-		return a.fromPoints(SourceHalton, fmt.Sprintf("a point of the sequence that fills the space evenly: the first generation are %d", parents))
+		return a.fromPoints(SourceHalton,
+			fmt.Sprintf("a point of the sequence that fills the space evenly: the first generation are %d", parents))
 	}
 	population := a.population()
 
@@ -39,8 +40,9 @@ func (a *asker) fromNSGA2() *proposal {
 		child := a.cross(rng, x, y)
 		a.vary(rng, child)
 		if params := a.config(child); a.usable(params) {
-			return &proposal{params, SourceNSGA2, fmt.Sprintf("a child of trials %d and %d, of fronts %d and %d among the best %d of %d results",
-				x.trial, y.trial, x.front+1, y.front+1, len(population), len(a.history.finished))}
+			return &proposal{params, SourceNSGA2,
+				fmt.Sprintf("a child of trials %d and %d, of fronts %d and %d among the best %d of %d results",
+					x.trial, y.trial, x.front+1, y.front+1, len(population), len(a.history.finished))}
 		}
 	}
 	return a.fromRandom()
@@ -104,7 +106,8 @@ func dominates(x, y []float64) bool {
 	return lower
 }
 
-// evened returns losses on scales on which distances can be compared, although sizes of models differ by orders of magnitude.
+// evened returns losses on scales on which distances can be compared, although sizes of models differ by orders of
+// magnitude.
 func evened(losses [][]float64) [][]float64 {
 	out := make([][]float64, len(losses))
 	for g := range losses[0] {
@@ -119,7 +122,8 @@ func evened(losses [][]float64) [][]float64 {
 	return out
 }
 
-// crowdingOf returns for each of a front the distance of its neighbours, summed over the objectives; the ends have the largest.
+// crowdingOf returns for each of a front the distance of its neighbours, summed over the objectives; the ends have the
+// largest.
 func crowdingOf(front []int, losses [][]float64) []float64 {
 	out := make([]float64, len(front))
 	order := make([]int, len(front))
@@ -145,8 +149,8 @@ func tournament(rng *rand.Rand, population []parent) *parent {
 	return &population[min(rng.IntN(len(population)), rng.IntN(len(population)))]
 }
 
-// cross returns a position between or around those of two parents (simulated binary crossover). A parameter that one of them lacks is the
-// other's; one that both lack is drawn.
+// cross returns a position between or around those of two parents (simulated binary crossover). A parameter that one of
+// them lacks is the other's; one that both lack is drawn.
 func (a *asker) cross(rng *rand.Rand, x, y *parent) []float64 {
 	crossed := rng.Float64() < crossoverShare
 	child := make([]float64, len(a.axes))

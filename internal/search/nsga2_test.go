@@ -9,17 +9,19 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestNSGA2Parents: the parents of a child are of the fronts that its reason names, counted one by one here; of two fronts the first is
-// chosen more often, and a trial without all of its values is no parent.
+// TestNSGA2Parents: the parents of a child are of the fronts that its reason names, counted one by one here; of two
+// fronts the first is chosen more often, and a trial without all of its values is no parent.
 func TestNSGA2Parents(t *testing.T) {
 	p := &sweep.Plan{Format: sweep.FormatGoals, Maximize: true, Base: sweep.Params{"seed": 1.0}, Spec: twoGoals("1%")}
-	p.Spec.Search = sweep.Search{Method: sweep.MethodNSGA2, Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}}, "k": {Choice: []any{"a", "b"}}}}
+	p.Spec.Search = sweep.Search{Method: sweep.MethodNSGA2,
+		Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}}, "k": {Choice: []any{"a", "b"}}}}
 	rng := rand.New(rand.NewPCG(1, 2))
 	values := map[int][]float64{}
 	var seen []sweep.Seen
 	for n := range 40 {
 		v := []float64{float64(rng.IntN(12)), float64(rng.IntN(12))}
-		s := sweep.Seen{Trial: n, Status: sweep.StatusDone, Score: &v[0], Params: sweep.Params{"x": rng.Float64(), "k": "a"}}
+		s := sweep.Seen{Trial: n, Status: sweep.StatusDone, Score: &v[0], Params: sweep.Params{"x": rng.Float64(),
+			"k": "a"}}
 		if n%4 > 0 {
 			s.Values, values[n] = v, v
 		}
@@ -32,12 +34,15 @@ func TestNSGA2Parents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := search.Replay(p, &sweep.Decision{Trial: n, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen}); err != nil {
+		if err := search.Replay(p, &sweep.Decision{Trial: n, Own: s.Params, Source: s.Source, Reason: s.Reason,
+			Seen: seen}); err != nil {
 			t.Errorf("trial %d: %v", n, err)
 		}
 
 		var x, y, frontX, frontY, best, results int
-		if _, err := fmt.Sscanf(s.Reason, "a child of trials %d and %d, of fronts %d and %d among the best %d of %d results", &x, &y, &frontX, &frontY, &best, &results); err != nil {
+		if _, err := fmt.Sscanf(s.Reason,
+			"a child of trials %d and %d, of fronts %d and %d among the best %d of %d results", &x, &y, &frontX,
+			&frontY, &best, &results); err != nil {
 			t.Fatalf("trial %d: the reason %q does not name two parents: %v", n, s.Reason, err)
 		}
 		if fronts[x] != frontX || fronts[y] != frontY || best != 12 || results != 30 {
@@ -52,7 +57,8 @@ func TestNSGA2Parents(t *testing.T) {
 	}
 }
 
-// frontsOf counts fronts from 1: a trial's is one after the last of those that dominate it. The first value is to be high, the second low.
+// frontsOf counts fronts from 1: a trial's is one after the last of those that dominate it. The first value is to be
+// high, the second low.
 func frontsOf(values map[int][]float64) map[int]int {
 	of := map[int]int{}
 	for range values { // each round settles one front at least
@@ -68,7 +74,8 @@ func frontsOf(values map[int][]float64) map[int]int {
 	return of
 }
 
-// TestTwoObjectivesForNSGA2: with enough trials it comes closer to the best front than random draws, by a third at least.
+// TestTwoObjectivesForNSGA2: with enough trials it comes closer to the best front than random draws, by a third at
+// least.
 func TestTwoObjectivesForNSGA2(t *testing.T) {
 	const seeds, trials = 8, 100
 	missing := map[string]float64{}
@@ -79,7 +86,8 @@ func TestTwoObjectivesForNSGA2(t *testing.T) {
 	}
 	logMissing(t, missing, trials, seeds)
 	if missing["nsga2"] > missing["random"]*2/3 {
-		t.Errorf("%d trials leave %.3v of what the best front dominates; want nsga2 to leave at most two thirds of what random does", trials, missing)
+		t.Errorf("%d trials leave %.3v of what the best front dominates; want nsga2 to leave at most two thirds of "+
+			"what random does", trials, missing)
 	}
 }
 
@@ -100,6 +108,7 @@ func TestNSGA2WithOneObjective(t *testing.T) {
 		}
 	}
 	if mean[search.MethodNSGA2] > mean[search.MethodRandom]/3 {
-		t.Errorf("after 100 trials the mean loss is %.3g, of random draws %.3g; want at most a third", mean[search.MethodNSGA2], mean[search.MethodRandom])
+		t.Errorf("after 100 trials the mean loss is %.3g, of random draws %.3g; want at most a third",
+			mean[search.MethodNSGA2], mean[search.MethodRandom])
 	}
 }

@@ -20,13 +20,14 @@ const (
 // pbtFactors are what numbers are multiplied with when a model goes on with other parameters.
 var pbtFactors = [2]float64{0.8, 1.25}
 
-// decidePopulation says what a trial of a population trains and whose model it continues (population-based training: Jaderberg et al. 2017,
-// with generations that wait for each other). In the first generation parameters are drawn at random. Later, a member goes on from its own
-// model with the same parameters; the worst fifth go on from models of the best fifth, with parameters changed by a factor. It looks at the
-// generation before only, all of which has ended, and leaves out what members of its own with lower numbers come to by that, so it is the same
-// for any number of tasks.
+// decidePopulation says what a trial of a population trains and whose model it continues (population-based training:
+// Jaderberg et al. 2017, with generations that wait for each other). In the first generation parameters are drawn at
+// random. Later, a member goes on from its own model with the same parameters; the worst fifth go on from models of the
+// best fifth, with parameters changed by a factor. It looks at the generation before only, all of which has ended, and
+// leaves out what members of its own with lower numbers come to by that, so it is the same for any number of tasks.
 func decidePopulation(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params) (Suggestion, error) {
-	q := Ask{Search: sweep.Search{Random: p.Spec.Search.Random, Constraints: p.Spec.Search.Constraints}, Method: MethodRandom, Maximize: p.Maximize, Seed: p.Spec.Seed,
+	q := Ask{Search: sweep.Search{Random: p.Spec.Search.Random, Constraints: p.Spec.Search.Constraints},
+		Method: MethodRandom, Maximize: p.Maximize, Seed: p.Spec.Seed,
 		Number: 1, Base: p.Base}
 	a, err := newAsker(q)
 	if err != nil {
@@ -38,7 +39,9 @@ func decidePopulation(p *sweep.Plan, trial int, seen []sweep.Seen, refused []swe
 	first := p.Generation(trial) * size
 	if first > 0 {
 		if b.before = b.ranked(first-size, seen); len(b.before) == 0 {
-			return Suggestion{}, &SelectedError{fmt.Sprintf("the population has died out: no trial of generation %d has a model", first/size)}
+			return Suggestion{},
+				&SelectedError{fmt.Sprintf("the population has died out: no trial of generation %d has a model",
+					first/size)}
 		}
 	}
 	for n := first; n < trial; n++ {
@@ -63,7 +66,8 @@ type breeder struct {
 // ranked returns the trials of the generation that starts at first which have a model, best first.
 func (b *breeder) ranked(first int, seen []sweep.Seen) (before []sweep.Seen) {
 	for _, s := range seen {
-		if b.p.Generation(s.Trial) == b.p.Generation(first) && s.Status == sweep.StatusDone && s.Score != nil && finite(*s.Score) && s.Params != nil {
+		if b.p.Generation(s.Trial) == b.p.Generation(first) && s.Status == sweep.StatusDone && s.Score != nil &&
+			finite(*s.Score) && s.Params != nil {
 			before = append(before, s)
 		}
 	}
@@ -75,14 +79,18 @@ func (b *breeder) ranked(first int, seen []sweep.Seen) (before []sweep.Seen) {
 
 func (b *breeder) member(trial int) (Suggestion, error) {
 	b.next = trial
-	exhausted := func() error { return &ExhaustedError{Wanted: 1, Tried: len(b.tried) + len(b.taken), Space: b.extent()} }
+	exhausted := func() error {
+		return &ExhaustedError{Wanted: 1, Tried: len(b.tried) + len(b.taken),
+			Space: b.extent()}
+	}
 	if b.before == nil {
 		b.tabu = func(params sweep.Params) bool { return b.taken[keyFrom(nil, params)] }
 		proposal := b.byMethod()
 		if proposal == nil {
 			return Suggestion{}, exhausted()
 		}
-		return Suggestion{Trial: trial, Params: proposal.params, Source: sweep.MethodPBT, Reason: "the first generation is drawn by the seed and the trial's number"}, nil
+		return Suggestion{Trial: trial, Params: proposal.params, Source: sweep.MethodPBT,
+			Reason: "the first generation is drawn by the seed and the trial's number"}, nil
 	}
 
 	size, metric := b.p.Spec.Search.Population, b.p.Spec.Metric
@@ -93,12 +101,15 @@ func (b *breeder) member(trial int) (Suggestion, error) {
 	// Members without a model count as the worst.
 	if goesOn && own < size-replaced {
 		s := b.before[own]
-		return from(trial, s, normalized(s.Params), fmt.Sprintf("generation %d: it goes on from trial %d, number %d of %d with %s %.6g", generation, s.Trial, own+1, len(b.before), metric, *s.Score)), nil
+		return from(trial, s, normalized(s.Params),
+			fmt.Sprintf("generation %d: it goes on from trial %d, number %d of %d with %s %.6g", generation, s.Trial,
+				own+1, len(b.before), metric, *s.Score)), nil
 	}
 
 	why := fmt.Sprintf("trial %d has no model", trial-size)
 	if own >= 0 {
-		why = fmt.Sprintf("trial %d was number %d of %d with %s %.6g", trial-size, own+1, len(b.before), metric, *b.before[own].Score)
+		why = fmt.Sprintf("trial %d was number %d of %d with %s %.6g", trial-size, own+1, len(b.before), metric,
+			*b.before[own].Score)
 	}
 	rng := rand.New(rand.NewPCG(b.p.Spec.Seed^pbtStream, uint64(trial)))
 	best := b.before[:min(replaced, len(b.before))]
@@ -107,14 +118,18 @@ func (b *breeder) member(trial int) (Suggestion, error) {
 		parent := best[(chosen+i)%len(best)]
 		b.tabu = func(params sweep.Params) bool { return b.taken[keyFrom(&parent.Trial, params)] }
 		if params := b.changed(rng, normalized(parent.Params)); params != nil {
-			return from(trial, parent, params, fmt.Sprintf("generation %d: %s; it goes on from trial %d with %.6g, with other parameters", generation, why, parent.Trial, *parent.Score)), nil
+			return from(trial, parent, params,
+				fmt.Sprintf("generation %d: %s; it goes on from trial %d with %.6g, with other parameters", generation,
+					why, parent.Trial, *parent.Score)), nil
 		}
 	}
 	if !goesOn {
 		return Suggestion{}, exhausted()
 	}
 	s := b.before[own]
-	return from(trial, s, normalized(s.Params), fmt.Sprintf("generation %d: %s; it goes on from its own model, since no other parameters are left for those of the best", generation, why)), nil
+	return from(trial, s, normalized(s.Params),
+		fmt.Sprintf("generation %d: %s; it goes on from its own model, since no other parameters are left for those "+
+			"of the best", generation, why)), nil
 }
 
 // keyFrom is equal exactly for members that train the same model.
@@ -129,8 +144,8 @@ func from(trial int, parent sweep.Seen, params sweep.Params, reason string) Sugg
 	return Suggestion{Trial: trial, Params: params, Source: sweep.MethodPBT, Reason: reason, Parent: &parent.Trial}
 }
 
-// changed returns parameters with every number multiplied by one of the factors and every other choice drawn again now and then, within the
-// space. It is nil if no attempt comes to something new that the constraints allow.
+// changed returns parameters with every number multiplied by one of the factors and every other choice drawn again now
+// and then, within the space. It is nil if no attempt comes to something new that the constraints allow.
 func (a *asker) changed(rng *rand.Rand, params sweep.Params) sweep.Params {
 	for range attempts {
 		at := make([]float64, len(a.axes))
@@ -160,8 +175,8 @@ func (a *asker) changed(rng *rand.Rand, params sweep.Params) sweep.Params {
 	return nil
 }
 
-// times returns the position of a number multiplied by a factor. Small whole numbers would be rounded to what they were, so a number of steps
-// moves by one of them at least.
+// times returns the position of a number multiplied by a factor. Small whole numbers would be rounded to what they
+// were, so a number of steps moves by one of them at least.
 func (a *axis) times(x, factor float64) (u float64, ok bool) {
 	was, _ := a.place(x)
 	u, ok = a.place(x * factor)

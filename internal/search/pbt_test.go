@@ -14,11 +14,14 @@ import (
 
 // breeding plans a population of five in four generations.
 func breeding(maximize bool) *sweep.Plan {
-	p := &sweep.Plan{Format: sweep.FormatPopulation, Maximize: maximize, Base: sweep.Params{"learning_rate": 0.1, "num_leaves": 31.0, "bagging_freq": 0.0, "bagging_fraction": 1.0}}
+	p := &sweep.Plan{Format: sweep.FormatPopulation, Maximize: maximize, Base: sweep.Params{"learning_rate": 0.1,
+		"num_leaves": 31.0, "bagging_freq": 0.0, "bagging_fraction": 1.0}}
 	p.Spec.Metric, p.Spec.Seed = "auc", 3
-	p.Spec.Search = sweep.Search{Method: sweep.MethodPBT, Population: 5, Constraints: []string{"num_leaves <= 100"}, Random: map[string]sweep.Distribution{
-		"learning_rate": {LogUniform: []float64{0.01, 0.5}}, "num_leaves": {LogInt: []int64{4, 200}}, "bagging_freq": {Choice: []any{0.0, 1.0}},
-		"bagging_fraction": {Uniform: []float64{0.3, 1}, When: "bagging_freq > 0"}}}
+	p.Spec.Search = sweep.Search{Method: sweep.MethodPBT, Population: 5, Constraints: []string{"num_leaves <= 100"},
+		Random: map[string]sweep.Distribution{
+			"learning_rate": {LogUniform: []float64{0.01, 0.5}}, "num_leaves": {LogInt: []int64{4, 200}},
+			"bagging_freq":     {Choice: []any{0.0, 1.0}},
+			"bagging_fraction": {Uniform: []float64{0.3, 1}, When: "bagging_freq > 0"}}}
 	for n := range 20 {
 		p.Trials = append(p.Trials, sweep.Trial{Number: n, Source: sweep.MethodPBT, Open: true})
 	}
@@ -26,7 +29,8 @@ func breeding(maximize bool) *sweep.Plan {
 }
 
 // raised decides and scores the population up to a trial; a score that is not a number is a trial that failed.
-func raised(t *testing.T, p *sweep.Plan, trials int, score func(n int, params sweep.Params) float64) (seen []sweep.Seen, all []search.Suggestion) {
+func raised(t *testing.T, p *sweep.Plan, trials int, score func(n int, params sweep.Params) float64) (seen []sweep.Seen,
+	all []search.Suggestion) {
 	t.Helper()
 	for n := range trials {
 		s, err := search.Decide(p, n, seen, nil)
@@ -43,8 +47,8 @@ func raised(t *testing.T, p *sweep.Plan, trials int, score func(n int, params sw
 	return seen, all
 }
 
-// TestPopulation: members go on from their own models with the same parameters; the worst of five goes on from the best, with others. A
-// decision depends on the generation before only, in any order.
+// TestPopulation: members go on from their own models with the same parameters; the worst of five goes on from the
+// best, with others. A decision depends on the generation before only, in any order.
 func TestPopulation(t *testing.T) {
 	for _, maximize := range []bool{true, false} {
 		p := breeding(maximize)
@@ -63,13 +67,15 @@ func TestPopulation(t *testing.T) {
 				}
 			case n%5 == 2:
 				if s.Parent == nil || *s.Parent != n-5-1 || !strings.Contains(s.Reason, "number 5 of 5") {
-					t.Errorf("maximize %t: trial %d, whose member was the worst, is %+v; want it to continue trial %d, the best", maximize, n, s, n-6)
+					t.Errorf("maximize %t: trial %d, whose member was the worst, is %+v; want it to continue trial "+
+						"%d, the best", maximize, n, s, n-6)
 				} else {
 					checkChanged(t, all[*s.Parent].Params, s.Params)
 				}
 			default:
 				if s.Parent == nil || *s.Parent != n-5 || !equal(s.Params, all[n-5].Params) {
-					t.Errorf("maximize %t: trial %d is %+v; want it to continue trial %d with the same parameters", maximize, n, s, n-5)
+					t.Errorf("maximize %t: trial %d is %+v; want it to continue trial %d with the same parameters",
+						maximize, n, s, n-5)
 				}
 			}
 			if leaves := s.Params["num_leaves"].(float64); leaves > 100 {
@@ -85,7 +91,8 @@ func TestPopulation(t *testing.T) {
 			slices.Reverse(other)
 			again, err := search.Decide(p, n, other, nil)
 			if err != nil || !equal(again.Params, s.Params) || again.Reason != s.Reason {
-				t.Errorf("maximize %t: trial %d, decided again from the generation before, is %+v (%v); want %+v", maximize, n, again, err, s)
+				t.Errorf("maximize %t: trial %d, decided again from the generation before, is %+v (%v); want %+v",
+					maximize, n, again, err, s)
 			}
 		}
 	}
@@ -106,9 +113,13 @@ func checkChanged(t *testing.T, from, to sweep.Params) {
 // TestPopulationLoses: a member without a model is replaced, and a generation without any ends the population.
 func TestPopulationLoses(t *testing.T) {
 	p := breeding(true)
-	seen, _ := raised(t, p, 5, func(n int, _ sweep.Params) float64 { return []float64{0.5, math.NaN(), 0.3, 0.7, 0.6}[n] })
+	seen, _ := raised(t, p, 5, func(n int, _ sweep.Params) float64 {
+		return []float64{0.5, math.NaN(), 0.3, 0.7,
+			0.6}[n]
+	})
 	s, err := search.Decide(p, 6, seen, nil)
-	if err != nil || s.Parent == nil || *s.Parent != 3 || !strings.Contains(s.Reason, "trial 1 has no model; it goes on from trial 3") {
+	if err != nil || s.Parent == nil || *s.Parent != 3 ||
+		!strings.Contains(s.Reason, "trial 1 has no model; it goes on from trial 3") {
 		t.Errorf("trial 6, whose member failed, is %+v (%v); want it to continue trial 3, the best", s, err)
 	}
 	// It takes the place of the worst: the fourth of four goes on.
@@ -117,7 +128,8 @@ func TestPopulationLoses(t *testing.T) {
 	}
 
 	// A decision is repeated only with the model that it continued.
-	d := &sweep.Decision{Trial: 6, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen, From: &sweep.Origin{Trial: *s.Parent}}
+	d := &sweep.Decision{Trial: 6, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen,
+		From: &sweep.Origin{Trial: *s.Parent}}
 	if err := search.Replay(p, d); err != nil {
 		t.Errorf("repeated the decision of trial 6: got error %v, want none", err)
 	}
@@ -132,19 +144,21 @@ func TestPopulationLoses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := search.Decide(p, 6, seen, []sweep.Params{first.Params}); err != nil || equal(again.Params, first.Params) {
+	if again, err := search.Decide(p, 6, seen, []sweep.Params{first.Params}); err != nil ||
+		equal(again.Params, first.Params) {
 		t.Errorf("after %v was refused, trial 6 is %v (%v); want other parameters", first.Params, again.Params, err)
 	}
 
 	seen, _ = raised(t, p, 5, func(int, sweep.Params) float64 { return math.NaN() })
 	var over *search.SelectedError
 	if _, err := search.Decide(p, 5, seen, nil); !errors.As(err, &over) || !strings.Contains(over.Reason, "died out") {
-		t.Errorf("no trial of the first generation has a model: got error %v, want that the population has died out", err)
+		t.Errorf("no trial of the first generation has a model: got error %v, want that the population has died out",
+			err)
 	}
 }
 
-// TestPopulationOfFew: where a space has few configurations, members of a generation come to different ones by themselves, whichever of them
-// is decided first, and a member for which none is left goes on from its own model.
+// TestPopulationOfFew: where a space has few configurations, members of a generation come to different ones by
+// themselves, whichever of them is decided first, and a member for which none is left goes on from its own model.
 func TestPopulationOfFew(t *testing.T) {
 	p := breeding(true)
 	p.Spec.Search.Population = 10
@@ -158,7 +172,8 @@ func TestPopulationOfFew(t *testing.T) {
 	for n, s := range all {
 		key := sweep.ConfigurationKey(sweep.Params{"generation": n / 10, "params": s.Params, "from": s.Parent})
 		if other, has := models[key]; has {
-			t.Errorf("trials %d and %d are both %v of trial %v; want each model trained once", other, n, s.Params, s.Parent)
+			t.Errorf("trials %d and %d are both %v of trial %v; want each model trained once", other, n, s.Params,
+				s.Parent)
 		}
 		models[key] = n
 		// Nothing of its own generation has been decided.
@@ -179,8 +194,10 @@ func TestPopulationOfFew(t *testing.T) {
 		seen = append(seen, sweep.Seen{Trial: n, Status: sweep.StatusDone, Score: &score, Params: only})
 	}
 	s, err := search.Decide(p, 2, seen, nil)
-	if err != nil || s.Parent == nil || *s.Parent != 0 || !equal(s.Params, only) || !strings.Contains(s.Reason, "no other parameters are left") {
-		t.Errorf("trial 2, for which no other parameters are left, is %+v (%v); want it to go on from its own model, of trial 0", s, err)
+	if err != nil || s.Parent == nil || *s.Parent != 0 || !equal(s.Params, only) ||
+		!strings.Contains(s.Reason, "no other parameters are left") {
+		t.Errorf("trial 2, for which no other parameters are left, is %+v (%v); want it to go on from its own "+
+			"model, of trial 0", s, err)
 	}
 	var exhausted *search.ExhaustedError
 	if s, err = search.Decide(p, 2, seen, []sweep.Params{only}); !errors.As(err, &exhausted) {
@@ -209,7 +226,8 @@ func TestPopulationMovesSmallNumbers(t *testing.T) {
 			p.Spec.Search.Random = map[string]sweep.Distribution{"max_depth": tc.d}
 			p.Base["max_depth"] = 1.0
 			one := 0.5
-			seen := []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: &one, Params: sweep.Params{"max_depth": tc.from}}}
+			seen := []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: &one,
+				Params: sweep.Params{"max_depth": tc.from}}}
 			s, err := search.Decide(p, 6, seen, nil)
 			if err != nil {
 				t.Fatalf("%s: decided trial 6, whose member has no model: got error %v, want none", name, err)

@@ -13,16 +13,18 @@ type PickRequest struct {
 	Board    sweep.Board // best first, in the order of sweep.Fold
 	Metric   string      // the name of Score, for the reasons
 	Maximize bool
-	Require  []*Condition   // the winner has to meet all of them
-	Exclude  map[int]string // trials that may not win after all, and why: for example, their model could not be verified
-	Rule     *PickRule      // for several objectives; nil takes the best score
+	Require  []*Condition // the winner has to meet all of them
+	// trials that may not win after all, and why: for example, their model could not be verified
+	Exclude map[int]string
+	Rule    *PickRule // for several objectives; nil takes the best score
 }
 
 // Selection is the order in which trials may win, with reasons.
 type Selection struct {
-	Candidates []int            // numbers of the trials that may win, best first; the first is the winner
-	Rejected   []sweep.Rejected // trials at least as good as the winner that may not win, best first; all if there is no winner
-	Reason     string           // why the winner wins, or why there is none, for people
+	Candidates []int // numbers of the trials that may win, best first; the first is the winner
+	// trials at least as good as the winner that may not win, best first; all if there is no winner
+	Rejected []sweep.Rejected
+	Reason   string // why the winner wins, or why there is none, for people
 }
 
 // Winner returns the trial that wins; ok is false if there is none.
@@ -33,13 +35,14 @@ func (s Selection) Winner() (trial int, ok bool) {
 	return s.Candidates[0], true
 }
 
-// Pick decides which trial wins. It knows nothing but the request: a caller that finds that the winner cannot be used excludes it and calls
-// Pick again.
+// Pick decides which trial wins. It knows nothing but the request: a caller that finds that the winner cannot be used
+// excludes it and calls Pick again.
 func Pick(r PickRequest) Selection {
 	var s Selection
 	var eligible []*sweep.Result
 	for _, row := range r.Board.Rows {
-		if row.Result == nil || row.Result.Status != sweep.StatusDone || row.Trial.Fold > 0 { // a fold's model is discarded
+		// a fold's model is discarded
+		if row.Result == nil || row.Result.Status != sweep.StatusDone || row.Trial.Fold > 0 {
 			continue
 		}
 
@@ -92,7 +95,8 @@ func valuesOf(c *Condition, facts map[string]float64) string {
 // reason compares the winner with the next trial that could have won. A rule first sorts them.
 func (r PickRequest) reason(eligible []*sweep.Result, rejected []sweep.Rejected) string {
 	if len(eligible) == 0 {
-		return fmt.Sprintf("no trial can win: %d done, of which %d passed over; %d ended without a model; %d have not ended",
+		return fmt.Sprintf("no trial can win: %d done, of which %d passed over; %d ended without a model; %d have "+
+			"not ended",
 			r.Board.Done, len(rejected), r.Board.Failed, r.Board.Waiting)
 	}
 

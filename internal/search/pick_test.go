@@ -16,7 +16,8 @@ func board(maximize bool, scores []float64, trees []int) sweep.Board {
 	var results []sweep.Result
 	for i, score := range scores {
 		p.Trials = append(p.Trials, sweep.Trial{Number: i})
-		r := sweep.Result{Sweep: "s", Trial: i, Status: sweep.StatusDone, Score: score, Trees: trees[i], Metrics: map[string]float64{"log_loss": 0.1 * float64(i)}}
+		r := sweep.Result{Sweep: "s", Trial: i, Status: sweep.StatusDone, Score: score, Trees: trees[i],
+			Metrics: map[string]float64{"log_loss": 0.1 * float64(i)}}
 		switch score {
 		case -1:
 			r.Status = sweep.StatusFailed
@@ -45,23 +46,34 @@ func TestPick(t *testing.T) {
 	}{
 		"tie by trees": {search.PickRequest{Board: five, Maximize: true}, []int{1, 3, 0}, nil,
 			"trial 1 has the highest auc on valid, 0.75; trial 3 has the same, and 30 trees instead of 20"},
-		"tie by number": {search.PickRequest{Board: board(false, []float64{0.3, 0.2, 0.2}, []int{9, 9, 9})}, []int{1, 2, 0}, nil,
+		"tie by number": {search.PickRequest{Board: board(false, []float64{0.3, 0.2, 0.2}, []int{9, 9, 9})},
+			[]int{1, 2, 0}, nil,
 			"trial 1 has the lowest auc on valid, 0.2; trial 2 has the same with as many trees; the lower number wins"},
-		"require": {search.PickRequest{Board: five, Maximize: true, Require: require("trees <= 25 && log_loss < 0.25")}, []int{1, 0}, nil,
+		"require": {search.PickRequest{Board: five, Maximize: true, Require: require("trees <= 25 && log_loss < 0.25")},
+			[]int{1, 0}, nil,
 			"trial 1 has the highest auc on valid, 0.75; the runner-up is trial 0 with 0.7, behind by 0.05 (6.7 %)"},
-		"passed over": {search.PickRequest{Board: five, Maximize: true, Require: require("trees <= 15 && log_loss < 0.5")}, []int{0},
+		"passed over": {search.PickRequest{Board: five, Maximize: true,
+			Require: require("trees <= 15 && log_loss < 0.5")}, []int{0},
 			[]sweep.Rejected{
-				{Trial: 1, Reason: "does not meet the requirement trees <= 15 && log_loss < 0.5: log_loss is 0.1 trees is 20"},
-				{Trial: 3, Reason: "does not meet the requirement trees <= 15 && log_loss < 0.5: log_loss is 0.3 trees is 30"},
+				{Trial: 1, Reason: "does not meet the requirement trees <= 15 && log_loss < 0.5: log_loss is 0.1 " +
+					"trees is 20"},
+				{Trial: 3, Reason: "does not meet the requirement trees <= 15 && log_loss < 0.5: log_loss is 0.3 " +
+					"trees is 30"},
 			},
-			"trial 0 has the highest auc on valid, 0.7; it is the only one that may win; 2 that ranked higher may not win"},
-		"excluded": {search.PickRequest{Board: five, Maximize: true, Exclude: map[int]string{1: "its model could not be verified"}}, []int{3, 0},
+			"trial 0 has the highest auc on valid, 0.7; it is the only one that may win; 2 that ranked higher may " +
+				"not win"},
+		"excluded": {search.PickRequest{Board: five, Maximize: true,
+			Exclude: map[int]string{1: "its model could not be verified"}}, []int{3, 0},
 			[]sweep.Rejected{{Trial: 1, Reason: "its model could not be verified"}},
-			"trial 3 has the highest auc on valid, 0.75; the runner-up is trial 0 with 0.7, behind by 0.05 (6.7 %); 1 that ranked higher may not win"},
-		"unknown value": {search.PickRequest{Board: board(true, []float64{0.7}, []int{1}), Maximize: true, Require: require("recall@1% > 0")}, nil,
-			[]sweep.Rejected{{Trial: 0, Reason: `whether it meets a requirement is not known: "recall@1% > 0": recall@1% is not known`}},
+			"trial 3 has the highest auc on valid, 0.75; the runner-up is trial 0 with 0.7, behind by 0.05 (6.7 %); " +
+				"1 that ranked higher may not win"},
+		"unknown value": {search.PickRequest{Board: board(true, []float64{0.7}, []int{1}), Maximize: true,
+			Require: require("recall@1% > 0")}, nil,
+			[]sweep.Rejected{{Trial: 0,
+				Reason: `whether it meets a requirement is not known: "recall@1% > 0": recall@1% is not known`}},
 			"no trial can win: 1 done, of which 1 passed over; 0 ended without a model; 0 have not ended"},
-		"nothing done": {search.PickRequest{Board: board(true, []float64{-1, -2, -2}, []int{0, 0, 0}), Maximize: true}, nil, nil,
+		"nothing done": {search.PickRequest{Board: board(true, []float64{-1, -2, -2}, []int{0, 0, 0}), Maximize: true},
+			nil, nil,
 			"no trial can win: 0 done, of which 0 passed over; 1 ended without a model; 2 have not ended"},
 		"alone": {search.PickRequest{Board: board(true, []float64{0.7}, []int{1}), Maximize: true}, []int{0}, nil,
 			"trial 0 has the highest auc on valid, 0.7; it is the only one that is done"},
@@ -85,9 +97,11 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// TestPickUntilOneCanBeUsed is how a caller asks: exclude the winner and ask again, until it can be used or none is left.
+// TestPickUntilOneCanBeUsed is how a caller asks: exclude the winner and ask again, until it can be used or none is
+// left.
 func TestPickUntilOneCanBeUsed(t *testing.T) {
-	r := search.PickRequest{Board: board(true, []float64{0.5, 0.9, 0.7}, []int{1, 1, 1}), Metric: "auc", Maximize: true, Exclude: map[int]string{}}
+	r := search.PickRequest{Board: board(true, []float64{0.5, 0.9, 0.7}, []int{1, 1, 1}), Metric: "auc", Maximize: true,
+		Exclude: map[int]string{}}
 	var order []int
 	for {
 		winner, ok := search.Pick(r).Winner()
@@ -98,7 +112,8 @@ func TestPickUntilOneCanBeUsed(t *testing.T) {
 		r.Exclude[winner] = fmt.Sprintf("excluded %d", winner)
 	}
 	s := search.Pick(r)
-	if !reflect.DeepEqual(order, []int{1, 2, 0}) || len(s.Rejected) != 3 || !strings.HasPrefix(s.Reason, "no trial can win: 3 done, of which 3 passed over") {
+	if !reflect.DeepEqual(order, []int{1, 2, 0}) || len(s.Rejected) != 3 ||
+		!strings.HasPrefix(s.Reason, "no trial can win: 3 done, of which 3 passed over") {
 		t.Errorf("%v, then %+v", order, s)
 	}
 }

@@ -27,7 +27,8 @@ const (
 // settingNames are the names in XGBoost, LightGBM, CatBoost, scikit-learn and this project's trainer.
 var settingNames = map[setting][]string{
 	learningRate: {"learning_rate", "eta", "shrinkage_rate", "lr"},
-	trees: {"num_iterations", "nrounds", "n_estimators", "num_boost_round", "num_round", "num_rounds", "iterations", "num_trees", "max_iter",
+	trees: {"num_iterations", "nrounds", "n_estimators", "num_boost_round", "num_round", "num_rounds", "iterations",
+		"num_trees", "max_iter",
 		"num_iteration", "n_iter", "nrounds_max"},
 	maxDepth:    {"max_depth", "depth"},
 	leaves:      {"num_leaves", "max_leaves", "max_leaf_nodes", "num_leaf", "max_leaf"},
@@ -44,22 +45,27 @@ var settingNames = map[setting][]string{
 // usual are the default values of unordered parameters of boosted trees.
 var usual = []any{"gbtree", "gbdt", "Plain", "depthwise", "SymmetricTree", "hist"}
 
-// portfolio lists configurations that did well on many public tables: first the optimal defaults of Probst, Boulesteix and Bischl (2019),
-// then variations of the libraries' defaults and of the advice in their documentation, from shallow and hardly regularized to deep and
-// strongly regularized.
+// portfolio lists configurations that did well on many public tables: first the optimal defaults of Probst, Boulesteix
+// and Bischl (2019), then variations of the libraries' defaults and of the advice in their documentation, from shallow
+// and hardly regularized to deep and strongly regularized.
 var portfolio = []struct {
 	name   string
 	values map[setting]float64
 }{
-	{"many deep trees, slowly", map[setting]float64{learningRate: 0.018, trees: 4168, maxDepth: 13, leaves: 255, minWeight: 2.06, minRows: 10,
+	{"many deep trees, slowly", map[setting]float64{learningRate: 0.018, trees: 4168, maxDepth: 13, leaves: 255,
+		minWeight: 2.06, minRows: 10,
 		rowShare: 0.839, columnShare: 0.752, levelShare: 0.585, ridge: 0.982, lasso: 1.113, minGain: 1e-4}},
-	{"the libraries' defaults, slower", map[setting]float64{learningRate: 0.1, trees: 400, maxDepth: 6, leaves: 31, minWeight: 1, minRows: 20,
+	{"the libraries' defaults, slower", map[setting]float64{learningRate: 0.1, trees: 400, maxDepth: 6, leaves: 31,
+		minWeight: 1, minRows: 20,
 		rowShare: 0.9, columnShare: 0.9, levelShare: 0.9, ridge: 1, lasso: 1e-3, minGain: 1e-4}},
-	{"deep trees from few columns", map[setting]float64{learningRate: 0.05, trees: 1000, maxDepth: 10, leaves: 127, minWeight: 1, minRows: 10,
+	{"deep trees from few columns", map[setting]float64{learningRate: 0.05, trees: 1000, maxDepth: 10, leaves: 127,
+		minWeight: 1, minRows: 10,
 		rowShare: 0.8, columnShare: 0.5, levelShare: 0.6, ridge: 1, lasso: 1e-3, minGain: 1e-3}},
-	{"many shallow trees", map[setting]float64{learningRate: 0.08, trees: 2000, maxDepth: 4, leaves: 15, minWeight: 2, minRows: 30,
+	{"many shallow trees", map[setting]float64{learningRate: 0.08, trees: 2000, maxDepth: 4, leaves: 15, minWeight: 2,
+		minRows:  30,
 		rowShare: 0.8, columnShare: 0.7, levelShare: 0.8, ridge: 1, lasso: 0.01, minGain: 1e-3}},
-	{"strongly regularized", map[setting]float64{learningRate: 0.05, trees: 1500, maxDepth: 8, leaves: 63, minWeight: 10, minRows: 100,
+	{"strongly regularized", map[setting]float64{learningRate: 0.05, trees: 1500, maxDepth: 8, leaves: 63,
+		minWeight: 10, minRows: 100,
 		rowShare: 0.7, columnShare: 0.5, levelShare: 0.5, ridge: 20, lasso: 1, minGain: 0.1}},
 }
 
@@ -79,13 +85,13 @@ func (d *domain) settingsOf() map[int]setting {
 	return found
 }
 
-// portfolioShare is the part of a search's trials, rounded, that the portfolio may have if there are earlier searches. These mostly tried what
-// was good then, and cannot tell what would be better elsewhere now. The portfolio's configurations are far apart and the same in every search,
-// so that the levels of searches can be compared by them.
+// portfolioShare is the part of a search's trials, rounded, that the portfolio may have if there are earlier searches.
+// These mostly tried what was good then, and cannot tell what would be better elsewhere now. The portfolio's
+// configurations are far apart and the same in every search, so that the levels of searches can be compared by them.
 const portfolioShare = 0.25
 
-// fromPortfolio proposes generally good configurations, if the names suggest boosted trees: a first search begins with them, a later one of so
-// many trials in total has some among its own.
+// fromPortfolio proposes generally good configurations, if the names suggest boosted trees: a first search begins with
+// them, a later one of so many trials in total has some among its own.
 func (a *asker) fromPortfolio(total int) *proposal {
 	if a.next >= 3*len(portfolio) {
 		return nil
@@ -117,7 +123,8 @@ func (a *asker) fromPortfolio(total int) *proposal {
 	return next
 }
 
-// whyPortfolio begins the reason. Plans of running sweeps are recognised by a checksum that includes it, so the words of a first search stay.
+// whyPortfolio begins the reason. Plans of running sweeps are recognised by a checksum that includes it, so the words
+// of a first search stay.
 func (a *asker) whyPortfolio() string {
 	if len(a.history.earlier) == 0 {
 		return "boosted trees, no former search: "
@@ -125,8 +132,8 @@ func (a *asker) whyPortfolio() string {
 	return "boosted trees: "
 }
 
-// entry returns a configuration of the portfolio, clamped to the space. A parameter that it does not name gets the usual value, or each
-// value in turn.
+// entry returns a configuration of the portfolio, clamped to the space. A parameter that it does not name gets the
+// usual value, or each value in turn.
 func (a *asker) entry(i int, values map[setting]float64, known map[int]setting) sweep.Params {
 	at := make([]float64, len(a.axes))
 	for j := range a.axes {

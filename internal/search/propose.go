@@ -17,8 +17,8 @@ type Request struct {
 	Trials int          // how many
 	Seed   uint64
 
-	// Canonical completes a configuration: it fills in defaults and checks values. Configurations that train the same model become equal.
-	// nil leaves configurations unchanged.
+	// Canonical completes a configuration: it fills in defaults and checks values. Configurations that train the same
+	// model become equal. nil leaves configurations unchanged.
 	Canonical func(params map[string]any) (map[string]any, error)
 }
 
@@ -64,11 +64,13 @@ const (
 	missesToEnd   = 200
 )
 
-// Propose lists the trials: the fixed configurations in the spec's order, the grid with names ascending and the last name changing fastest,
-// then random draws until there are enough. Configurations that violate a constraint or repeat another are left out. Random draws are keyed
-// by seed, draw and parameter, so that adding a parameter does not change the others.
+// Propose lists the trials: the fixed configurations in the spec's order, the grid with names ascending and the last
+// name changing fastest, then random draws until there are enough. Configurations that violate a constraint or repeat
+// another are left out. Random draws are keyed by seed, draw and parameter, so that adding a parameter does not change
+// the others.
 //
-// If the random space has too few configurations, there are fewer trials and a note says so. Errors are *SpecError, *ExpressionError,
+// If the random space has too few configurations, there are fewer trials and a note says so. Errors are *SpecError,
+// *ExpressionError,
 // *TooManyError and *SpaceError.
 func Propose(r Request) (Proposal, error) {
 	p := &proposer{Request: r, seen: map[string]int{}, tally: SpaceError{Violations: map[string]int{}}}

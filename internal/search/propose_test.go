@@ -83,7 +83,8 @@ func checkProposal(t *testing.T, r search.Request, p search.Proposal) {
 			t.Errorf("trial %d lost the base: %s", i, text)
 		}
 	}
-	if counts["fixed"] != p.Fixed || counts["grid"] != p.Grid || counts["random"] != p.Random || len(p.Trials) > r.Trials {
+	if counts["fixed"] != p.Fixed || counts["grid"] != p.Grid || counts["random"] != p.Random ||
+		len(p.Trials) > r.Trials {
 		t.Errorf("counts %v of %+v", counts, p)
 	}
 	kept := 0
@@ -125,7 +126,8 @@ func TestFixedThenGridThenRandom(t *testing.T) {
 	}))
 	got := params(p, "num_leaves", "lambda_l2", "learning_rate")
 	want := []string{
-		"fixed 31 0 0.05", "fixed 63 0 0.03", "grid 15 0 0.05", "grid 31 10 0.05", "grid 15 10 0.05", "grid 31 x 0.05", "grid 15 x 0.05",
+		"fixed 31 0 0.05", "fixed 63 0 0.03", "grid 15 0 0.05", "grid 31 10 0.05", "grid 15 10 0.05", "grid 31 x 0.05",
+		"grid 15 x 0.05",
 	}
 	if !slices.Equal(got[:7], want) || !strings.HasPrefix(got[7], "random ") || len(got) != 8 {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -138,7 +140,8 @@ func TestFixedThenGridThenRandom(t *testing.T) {
 		reasons = append(reasons, fmt.Sprintf("%s %d %s", d.Source, d.Trial, d.Reason))
 	}
 	wantReasons := []string{
-		"fixed 0 fixed[0]: num_leaves=31", "fixed 1 fixed[1]: learning_rate=0.03 num_leaves=63", "fixed -1 fixed[2]: repeats trial 0",
+		"fixed 0 fixed[0]: num_leaves=31", "fixed 1 fixed[1]: learning_rate=0.03 num_leaves=63",
+		"fixed -1 fixed[2]: repeats trial 0",
 		"grid -1 lambda_l2=0 num_leaves=31: repeats trial 0", "grid 2 lambda_l2=0 num_leaves=15",
 	}
 	if !slices.Equal(reasons, wantReasons) {
@@ -158,7 +161,8 @@ func TestNothingToSearchIsOneTrial(t *testing.T) {
 	}
 	p, err := search.Propose(search.Request{Trials: 1, Base: map[string]any{"anything": 3}})
 	if err != nil || !reflect.DeepEqual(p.Trials[0].Params, sweep.Params{"anything": 3.0}) {
-		t.Errorf(`search.Propose(...): got %+v, %v; want no error, p.Trials[0].Params = sweep.Params{"anything": 3.0}`, p, err)
+		t.Errorf(`search.Propose(...): got %+v, %v; want no error, p.Trials[0].Params = sweep.Params{"anything": 3.0}`,
+			p, err)
 	}
 }
 
@@ -187,7 +191,8 @@ func TestSameRequestSameProposal(t *testing.T) {
 		if !reflect.DeepEqual(a, b) {
 			t.Fatalf("seed %d: two proposals differ", seed)
 		}
-		if len(a.Trials) != 200 || a.Violations["num_leaves <= 2 ^ max_depth"] == 0 || a.Violations["lambda_l2 == 0 || feature_fraction < 0.9"] == 0 {
+		if len(a.Trials) != 200 || a.Violations["num_leaves <= 2 ^ max_depth"] == 0 ||
+			a.Violations["lambda_l2 == 0 || feature_fraction < 0.9"] == 0 {
 			t.Errorf("%d trials, violations %v", len(a.Trials), a.Violations)
 		}
 		r.Seed++
@@ -201,9 +206,11 @@ func TestSameRequestSameProposal(t *testing.T) {
 func TestAProposalNeverChanges(t *testing.T) {
 	s := wide()
 	s.Fixed, s.Grid = nil, nil
-	got := params(propose(t, request(3, s)), "learning_rate", "num_leaves", "max_depth", "feature_fraction", "min_data_in_leaf", "lambda_l2")
+	got := params(propose(t, request(3, s)), "learning_rate", "num_leaves", "max_depth", "feature_fraction",
+		"min_data_in_leaf", "lambda_l2")
 	want := []string{
-		"random 0.0351109 72 0 0.832801 90 0", "random 0.0214041 15 7 0.869871 40 10", "random 0.0229975 111 -1 0.542098 40 10",
+		"random 0.0351109 72 0 0.832801 90 0", "random 0.0214041 15 7 0.869871 40 10",
+		"random 0.0229975 111 -1 0.542098 40 10",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
@@ -211,13 +218,15 @@ func TestAProposalNeverChanges(t *testing.T) {
 }
 
 func TestAnotherParameterChangesNoDraw(t *testing.T) {
-	s := sweep.Search{Random: map[string]sweep.Distribution{"learning_rate": {Uniform: []float64{0.01, 0.3}}, "num_leaves": {Int: []int64{2, 9999}}}}
+	s := sweep.Search{Random: map[string]sweep.Distribution{"learning_rate": {Uniform: []float64{0.01, 0.3}},
+		"num_leaves": {Int: []int64{2, 9999}}}}
 	before := propose(t, request(100, s))
 	s.Random = maps.Clone(s.Random)
 	s.Random["lambda_l2"] = sweep.Distribution{Uniform: []float64{0, 1}}
 	s.Random["feature_fraction"] = sweep.Distribution{Uniform: []float64{0.1, 1}}
 	after := propose(t, request(100, s))
-	if a, b := params(before, "learning_rate", "num_leaves"), params(after, "learning_rate", "num_leaves"); !slices.Equal(a, b) {
+	if a, b := params(before, "learning_rate", "num_leaves"),
+		params(after, "learning_rate", "num_leaves"); !slices.Equal(a, b) {
 		t.Error("the draws changed")
 	}
 	if longer := propose(t, request(150, s)); !reflect.DeepEqual(longer.Trials[:100], after.Trials) {
@@ -249,8 +258,8 @@ func draws(t *testing.T, n int, d sweep.Distribution) []float64 {
 	return out
 }
 
-// TestDistributions compares 10,000 draws with the expected distribution by Kolmogorov's distance: without the fixed seed it would be above
-// 0.02 once in 2,000 cases.
+// TestDistributions compares 10,000 draws with the expected distribution by Kolmogorov's distance: without the fixed
+// seed it would be above 0.02 once in 2,000 cases.
 func TestDistributions(t *testing.T) {
 	const n = 10_000
 	for name, tc := range map[string]struct {
@@ -260,15 +269,22 @@ func TestDistributions(t *testing.T) {
 		low      float64
 		high     float64
 	}{
-		"uniform":     {d: sweep.Distribution{Uniform: []float64{-2, 3}}, cdf: func(x float64) float64 { return (x + 2) / 5 }, low: -2, high: 3},
-		"narrow":      {d: sweep.Distribution{Uniform: []float64{1000, 1000.5}}, cdf: func(x float64) float64 { return (x - 1000) / 0.5 }, low: 1000, high: 1000.5},
-		"log_uniform": {d: sweep.Distribution{LogUniform: []float64{1e-4, 10}}, cdf: func(x float64) float64 { return math.Log(x/1e-4) / math.Log(1e5) }, low: 1e-4, high: 10},
-		"narrow log":  {d: sweep.Distribution{LogUniform: []float64{5, 5.001}}, cdf: func(x float64) float64 { return math.Log(x/5) / math.Log(1.0002) }, low: 5, high: 5.001},
-		"int":         {d: sweep.Distribution{Int: []int64{-3, 16}}, cdf: func(x float64) float64 { return (x + 4) / 20 }, discrete: true, low: -3, high: 16},
+		"uniform": {d: sweep.Distribution{Uniform: []float64{-2, 3}},
+			cdf: func(x float64) float64 { return (x + 2) / 5 }, low: -2, high: 3},
+		"narrow": {d: sweep.Distribution{Uniform: []float64{1000, 1000.5}},
+			cdf: func(x float64) float64 { return (x - 1000) / 0.5 }, low: 1000, high: 1000.5},
+		"log_uniform": {d: sweep.Distribution{LogUniform: []float64{1e-4, 10}},
+			cdf: func(x float64) float64 { return math.Log(x/1e-4) / math.Log(1e5) }, low: 1e-4, high: 10},
+		"narrow log": {d: sweep.Distribution{LogUniform: []float64{5, 5.001}},
+			cdf: func(x float64) float64 { return math.Log(x/5) / math.Log(1.0002) }, low: 5, high: 5.001},
+		"int": {d: sweep.Distribution{Int: []int64{-3, 16}},
+			cdf: func(x float64) float64 { return (x + 4) / 20 }, discrete: true, low: -3, high: 16},
 		"log_int": {d: sweep.Distribution{LogInt: []int64{1, 50}}, discrete: true, low: 1, high: 50,
 			cdf: func(x float64) float64 { return math.Log((x+0.5)/0.5) / math.Log(50.5/0.5) }},
-		"step":   {d: sweep.Distribution{Step: []float64{0.1, 1, 0.1}}, cdf: func(x float64) float64 { return math.Round(x*10) / 10 }, discrete: true, low: 0.1, high: 1},
-		"choice": {d: sweep.Distribution{Choice: []any{1.0, 2.0, 3.0, 4.0}}, cdf: func(x float64) float64 { return x / 4 }, discrete: true, low: 1, high: 4},
+		"step": {d: sweep.Distribution{Step: []float64{0.1, 1, 0.1}},
+			cdf: func(x float64) float64 { return math.Round(x*10) / 10 }, discrete: true, low: 0.1, high: 1},
+		"choice": {d: sweep.Distribution{Choice: []any{1.0, 2.0, 3.0, 4.0}},
+			cdf: func(x float64) float64 { return x / 4 }, discrete: true, low: 1, high: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := draws(t, n, tc.d)
@@ -298,15 +314,19 @@ func TestDistributions(t *testing.T) {
 }
 
 func TestDrawnNumbersAreShort(t *testing.T) {
-	for _, d := range []sweep.Distribution{{Uniform: []float64{0.5, 1}}, {LogUniform: []float64{1e-8, 10}}, {Uniform: []float64{0, 1000}}, {Step: []float64{0, 1, 0.1}}} {
+	for _, d := range []sweep.Distribution{{Uniform: []float64{0.5, 1}}, {LogUniform: []float64{1e-8, 10}},
+		{Uniform: []float64{0, 1000}}, {Step: []float64{0, 1, 0.1}}} {
 		for _, x := range draws(t, 500, d) {
 			text := fmt.Sprint(x)
-			if digits := strings.TrimLeft(strings.NewReplacer(".", "", "-", "").Replace(strings.Split(text, "e")[0]), "0"); len(digits) > 6 {
+			if digits := strings.TrimLeft(strings.NewReplacer(".", "", "-", "").Replace(strings.Split(text, "e")[0]),
+				"0"); len(digits) > 6 {
 				t.Fatalf("%s of %+v has more than six digits", text, d)
 			}
 		}
 	}
-	for _, d := range []sweep.Distribution{{Uniform: []float64{0.12345678, 0.12345679}}, {LogUniform: []float64{0.99999999, 1}}, {Uniform: []float64{-1e-300, 1e-300}}, {Uniform: []float64{1e300, 1.5e300}}} {
+	for _, d := range []sweep.Distribution{{Uniform: []float64{0.12345678, 0.12345679}},
+		{LogUniform: []float64{0.99999999, 1}}, {Uniform: []float64{-1e-300, 1e-300}},
+		{Uniform: []float64{1e300, 1.5e300}}} {
 		bounds := append(slices.Clone(d.Uniform), d.LogUniform...)
 		for _, x := range draws(t, 500, d) {
 			if x < bounds[0] || x >= bounds[1] {
@@ -318,7 +338,8 @@ func TestDrawnNumbersAreShort(t *testing.T) {
 
 func TestSmallSpacesAreExhausted(t *testing.T) {
 	s := sweep.Search{Random: map[string]sweep.Distribution{
-		"num_leaves": {Int: []int64{2, 41}}, "lambda_l2": {Choice: []any{0.0, 1.0, 10.0}}, "max_depth": {Step: []float64{3, 7, 2}},
+		"num_leaves": {Int: []int64{2, 41}}, "lambda_l2": {Choice: []any{0.0, 1.0, 10.0}},
+		"max_depth": {Step: []float64{3, 7, 2}},
 	}}
 	for _, trials := range []int{300, 360} {
 		p := propose(t, request(trials, s))
@@ -335,13 +356,16 @@ func TestSmallSpacesAreExhausted(t *testing.T) {
 	s.Constraints = []string{"num_leaves > 40", "num_leaves > 41 || lambda_l2 == 10"}
 	p = propose(t, request(1000, s))
 	if len(p.Trials) != 3 { // 41 leaves, lambda 10, three depths
-		t.Errorf("propose(t, request(1000, s)): got %v; want len(p.Trials) = 3", params(p, "num_leaves", "lambda_l2", "max_depth"))
+		t.Errorf("propose(t, request(1000, s)): got %v; want len(p.Trials) = 3",
+			params(p, "num_leaves", "lambda_l2", "max_depth"))
 	}
 }
 
 func TestFixedAndGridFillAllTrials(t *testing.T) {
 	p := propose(t, request(2, sweep.Search{Fixed: []sweep.Params{{}, {"num_leaves": 3.0}}, Random: wide().Random}))
-	if !slices.Equal(p.Notes, []string{"the fixed configurations and the grid take all 2 trials; nothing is drawn from search.random"}) || p.Draws != 0 {
+	if !slices.Equal(p.Notes,
+		[]string{"the fixed configurations and the grid take all 2 trials; nothing is drawn from search.random"}) ||
+		p.Draws != 0 {
 		t.Errorf("%q, %d draws", p.Notes, p.Draws)
 	}
 }
@@ -357,25 +381,40 @@ func TestProposeErrors(t *testing.T) {
 		s      sweep.Search
 		want   string
 	}{
-		"no trials":  {0, sweep.Search{}, "search: trials: 0; use 1 to 10000"},
-		"constraint": {5, sweep.Search{Constraints: []string{"1 == 1", "num_leafs < 3"}}, `search: constraints[1]: "num_leafs < 3": column 1: unknown name "num_leafs" (did you mean "num_leaves"?)`},
-		"fixed":      {5, sweep.Search{Fixed: []sweep.Params{{}, {"num_leaves": 1.0}}}, "search: fixed[1]: num_leaves is 1: use 2 or more"},
-		"fixed breaks": {5, sweep.Search{Fixed: []sweep.Params{{"num_leaves": 64.0, "max_depth": 5.0}}, Constraints: []string{"num_leaves <= 2 ^ max_depth"}},
+		"no trials": {0, sweep.Search{}, "search: trials: 0; use 1 to 10000"},
+		"constraint": {5, sweep.Search{Constraints: []string{"1 == 1", "num_leafs < 3"}},
+			`search: constraints[1]: "num_leafs < 3": column 1: unknown name "num_leafs" (did you mean "num_leaves"?)`},
+		"fixed": {5, sweep.Search{Fixed: []sweep.Params{{}, {"num_leaves": 1.0}}},
+			"search: fixed[1]: num_leaves is 1: use 2 or more"},
+		"fixed breaks": {5, sweep.Search{Fixed: []sweep.Params{{"num_leaves": 64.0, "max_depth": 5.0}},
+			Constraints: []string{"num_leaves <= 2 ^ max_depth"}},
 			"search: fixed[0]: max_depth=5 num_leaves=64 breaks the constraint num_leaves <= 2 ^ max_depth"},
-		"grid":     {5, sweep.Search{Grid: map[string][]any{"num_leaves": {3.0, 1.0}}}, "search: grid num_leaves=1: num_leaves is 1: use 2 or more"},
-		"big grid": {5, sweep.Search{Grid: big}, "search: grid: it has more than 100000 configurations; shorten it or use random"},
-		"nan":      {5, sweep.Search{Fixed: []sweep.Params{{"lambda_l2": math.NaN()}}}, "search: fixed[0]: it cannot be written as JSON: json: unsupported value: NaN"},
-		"too many": {4, sweep.Search{Fixed: []sweep.Params{{}, {"num_leaves": 3.0}}, Grid: map[string][]any{"num_leaves": {4.0, 5.0, 6.0}}},
-			"search: 2 fixed and 3 grid configurations are more than trials: 4; raise trials to at least 5 or shorten the grid"},
+		"grid": {5, sweep.Search{Grid: map[string][]any{"num_leaves": {3.0, 1.0}}},
+			"search: grid num_leaves=1: num_leaves is 1: use 2 or more"},
+		"big grid": {5, sweep.Search{Grid: big},
+			"search: grid: it has more than 100000 configurations; shorten it or use random"},
+		"nan": {5, sweep.Search{Fixed: []sweep.Params{{"lambda_l2": math.NaN()}}},
+			"search: fixed[0]: it cannot be written as JSON: json: unsupported value: NaN"},
+		"too many": {4, sweep.Search{Fixed: []sweep.Params{{}, {"num_leaves": 3.0}},
+			Grid: map[string][]any{"num_leaves": {4.0, 5.0, 6.0}}},
+			"search: 2 fixed and 3 grid configurations are more than trials: 4; raise trials to at least 5 or " +
+				"shorten the grid"},
 		"distribution": {4, sweep.Search{Random: map[string]sweep.Distribution{"num_leaves": {}}},
-			"search: random num_leaves: nothing can be drawn from {Uniform:[] LogUniform:[] Int:[] LogInt:[] Step:[] Choice:[] When:<nil> DrawnAs:}"},
-		"impossible": {4, sweep.Search{Random: leaves, Constraints: []string{"num_leaves <= 2 ^ max_depth", "num_leaves < 20"}},
-			"search: found 0 of 4 trials: of 10000 random draws 10000 broke the constraint num_leaves < 20; loosen the constraints, widen the ranges or ask for fewer trials"},
+			"search: random num_leaves: nothing can be drawn from {Uniform:[] LogUniform:[] Int:[] LogInt:[] " +
+				"Step:[] Choice:[] When:<nil> DrawnAs:}"},
+		"impossible": {4, sweep.Search{Random: leaves, Constraints: []string{"num_leaves <= 2 ^ max_depth",
+			"num_leaves < 20"}},
+			"search: found 0 of 4 trials: of 10000 random draws 10000 broke the constraint num_leaves < 20; loosen " +
+				"the constraints, widen the ranges or ask for fewer trials"},
 		"few": {4, sweep.Search{Fixed: []sweep.Params{{}}, Random: leaves, Constraints: []string{"num_leaves == 31"}},
-			"search: found 1 of 4 trials: of 10000 random draws 10000 broke the constraint num_leaves == 31; loosen the constraints, widen the ranges or ask for fewer trials"},
+			"search: found 1 of 4 trials: of 10000 random draws 10000 broke the constraint num_leaves == 31; loosen " +
+				"the constraints, widen the ranges or ask for fewer trials"},
 		"refused": {4, sweep.Search{Random: map[string]sweep.Distribution{"bagging": {Uniform: []float64{0, 1}}}},
-			"search: found 0 of 4 trials: of 10000 random draws 10000 were refused by the trainer (bagging=0.608141: unknown parameter bagging); loosen the constraints, widen the ranges or ask for fewer trials"},
-		"all grid broken": {4, sweep.Search{Grid: map[string][]any{"num_leaves": {4.0}}, Constraints: []string{"num_leaves == 5"}},
+			"search: found 0 of 4 trials: of 10000 random draws 10000 were refused by the trainer " +
+				"(bagging=0.608141: unknown parameter bagging); loosen the constraints, widen the ranges or ask for " +
+				"fewer trials"},
+		"all grid broken": {4, sweep.Search{Grid: map[string][]any{"num_leaves": {4.0}},
+			Constraints: []string{"num_leaves == 5"}},
 			"search: found 0 of 4 trials; loosen the constraints, widen the ranges or ask for fewer trials"},
 	} {
 		t.Run(name, func(t *testing.T) {

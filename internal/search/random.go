@@ -19,7 +19,8 @@ type space struct {
 func newSpace(s sweep.Search) (space, error) {
 	sp := space{}
 	written := func(name string) string { return cmp.Or(s.Random[name].DrawnAs, name) }
-	names := slices.SortedFunc(maps.Keys(s.Random), func(a, b string) int { return cmp.Compare(written(a), written(b)) })
+	names := slices.SortedFunc(maps.Keys(s.Random),
+		func(a, b string) int { return cmp.Compare(written(a), written(b)) })
 	for i, name := range names {
 		one, err := newSampler(name, s.Random[name])
 		if err != nil {
@@ -90,9 +91,11 @@ func (p *proposer) random() error {
 		p.tally.Draws = p.Draws
 		return &p.tally
 	case found < wanted && len(s.samplers) == 0:
-		p.note("there are only %d different configurations for %d trials; ranges under search.random would add more", found, wanted)
+		p.note("there are only %d different configurations for %d trials; ranges under search.random would add more",
+			found, wanted)
 	case found < wanted:
-		p.note("there are only %d different configurations for %d trials: all %d of search.random have been tried", found, wanted, s.size)
+		p.note("there are only %d different configurations for %d trials: all %d of search.random have been tried",
+			found, wanted, s.size)
 	case len(s.samplers) > 0 && p.Random == 0:
 		p.note("the fixed configurations and the grid take all %d trials; nothing is drawn from search.random", wanted)
 	}

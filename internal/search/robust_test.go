@@ -7,10 +7,11 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestAskWithstandsFailures makes every eighth trial fail whatever its configuration, as preempted machines do: proposals are still near
-// the best.
+// TestAskWithstandsFailures makes every eighth trial fail whatever its configuration, as preempted machines do:
+// proposals are still near the best.
 func TestAskWithstandsFailures(t *testing.T) {
-	s := sweep.Search{Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}}, "y": {Uniform: []float64{0, 1}}}}
+	s := sweep.Search{Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}},
+		"y": {Uniform: []float64{0, 1}}}}
 	loss := func(p sweep.Params) float64 {
 		return square(p["x"].(float64)-0.3) + square(p["y"].(float64)-0.6)
 	}

@@ -8,13 +8,15 @@ import (
 	"coppice/internal/sweep"
 )
 
-// AtRung decides whether a trial of a plan continues from the rung that it reached with own: a pure function of the plan and of the scores
-// seen, others' up to that rung and its own at earlier ones. In a plan whose trials pause it never stops one: what becomes of those that wait
-// is decided by Resumable. With halving every trial waits, so that the decision does not depend on the order of arrival. Errors are
+// AtRung decides whether a trial of a plan continues from the rung that it reached with own: a pure function of the
+// plan and of the scores seen, others' up to that rung and its own at earlier ones. In a plan whose trials pause it
+// never stops one: what becomes of those that wait is decided by Resumable. With halving every trial waits, so that the
+// decision does not depend on the order of arrival. Errors are
 // *SpecError.
 func AtRung(p *sweep.Plan, own sweep.Reached, seen []sweep.Reached) (Verdict, error) {
 	if p.Pauses() && p.Spec.Search.Stop.Rule == sweep.StopHalving {
-		return Verdict{Action: Wait, Rung: own.Step, Reason: fmt.Sprintf("at rung %d every trial waits for all others", own.Step)}, nil
+		return Verdict{Action: Wait, Rung: own.Step, Reason: fmt.Sprintf("at rung %d every trial waits for all others",
+			own.Step)}, nil
 	}
 	s := compared(p, own, seen)
 	s.Pauses = p.Pauses()
@@ -76,10 +78,11 @@ func (r *Resumption) Seen() []sweep.Reached {
 	return seen
 }
 
-// Resumable returns the paused trials of which can be said what becomes of them: those to be promoted, the highest rung and its best trial
-// first, or else those that are to end. With asha and hyperband a trial is promoted as soon as it is among the best 1/eta of those that have
-// come to its rung, and ends when nothing is left that could change that. With halving all trials at a rung get their verdicts once none is
-// on its way to it. Of the last ones at a rung the best goes on, so that a sweep has a model. Errors are *SpecError.
+// Resumable returns the paused trials of which can be said what becomes of them: those to be promoted, the highest rung
+// and its best trial first, or else those that are to end. With asha and hyperband a trial is promoted as soon as it is
+// among the best 1/eta of those that have come to its rung, and ends when nothing is left that could change that. With
+// halving all trials at a rung get their verdicts once none is on its way to it. Of the last ones at a rung the best
+// goes on, so that a sweep has a model. Errors are *SpecError.
 func Resumable(p *sweep.Plan, l Ladder) ([]Resumption, error) {
 	if p.Spec.Search.Stop.Rule == sweep.StopHalving {
 		l.Last = true
@@ -105,7 +108,8 @@ func Resumable(p *sweep.Plan, l Ladder) ([]Resumption, error) {
 	return ended, nil
 }
 
-// Behind returns those of the paused trials, ascending, that others beat: they would end if none came to their rungs any more. Errors are
+// Behind returns those of the paused trials, ascending, that others beat: they would end if none came to their rungs
+// any more. Errors are
 // *SpecError.
 func Behind(p *sweep.Plan, l Ladder) (trials []int, err error) {
 	l.Last = true
@@ -119,8 +123,8 @@ func Behind(p *sweep.Plan, l Ladder) (trials []int, err error) {
 	return trials, err
 }
 
-// verdicts judges every paused trial, the highest rung and its best trial first. Each rung is put in order once, not for each trial: there
-// may be a thousand, and every task asks again and again.
+// verdicts judges every paused trial, the highest rung and its best trial first. Each rung is put in order once, not
+// for each trial: there may be a thousand, and every task asks again and again.
 func (l *Ladder) verdicts(p *sweep.Plan) ([]Resumption, error) {
 	s := stopping(p)
 	s.Pauses, s.Last = true, l.Last
@@ -170,15 +174,16 @@ func (l *Ladder) verdicts(p *sweep.Plan) ([]Resumption, error) {
 	return all, nil
 }
 
-// AfterPause says what becomes of a trial that is paused at a rung, given the others' scores there: it goes on, stops or keeps waiting. last
-// says that no other will come. Errors are *SpecError.
+// AfterPause says what becomes of a trial that is paused at a rung, given the others' scores there: it goes on, stops
+// or keeps waiting. last says that no other will come. Errors are *SpecError.
 func AfterPause(p *sweep.Plan, own sweep.Reached, seen []sweep.Reached, last bool) (Verdict, error) {
 	s := compared(p, own, seen)
 	s.Pauses, s.Last = true, last
 	return Judge(s, own.Trial)
 }
 
-// ReplayPromotion repeats a recorded verdict on a paused trial, from what it has seen. It returns nil if the outcome is the same.
+// ReplayPromotion repeats a recorded verdict on a paused trial, from what it has seen. It returns nil if the outcome is
+// the same.
 func ReplayPromotion(p *sweep.Plan, r *sweep.Promotion) error {
 	switch {
 	case r.Enough && !r.Promoted: // the reason is the sweep's
@@ -186,14 +191,16 @@ func ReplayPromotion(p *sweep.Plan, r *sweep.Promotion) error {
 	case r.Unread && r.Promoted: // nothing could be compared
 		return nil
 	case r.Enough || r.Unread:
-		return fmt.Errorf("search: trial %d at %d trees: promoted is %t (%s), although the sweep has enough (%t) or its score could not be read (%t)", r.Trial, r.Step, r.Promoted, r.Reason, r.Enough, r.Unread)
+		return fmt.Errorf("search: trial %d at %d trees: promoted is %t (%s), although the sweep has enough (%t) or "+
+			"its score could not be read (%t)", r.Trial, r.Step, r.Promoted, r.Reason, r.Enough, r.Unread)
 	}
 	v, err := AfterPause(p, sweep.Reached{Step: r.Step, Trial: r.Trial, Score: r.Score}, r.Seen, r.Last)
 	if err != nil {
 		return err
 	}
 	if (v.Action == GoOn) != r.Promoted || v.Reason != r.Reason {
-		return fmt.Errorf("search: trial %d at %d trees: promoted is %t (%s); from what had been seen comes %s (%s)", r.Trial, r.Step, r.Promoted, r.Reason, v.Action, v.Reason)
+		return fmt.Errorf("search: trial %d at %d trees: promoted is %t (%s); from what had been seen comes %s (%s)",
+			r.Trial, r.Step, r.Promoted, r.Reason, v.Action, v.Reason)
 	}
 	return nil
 }

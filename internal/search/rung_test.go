@@ -41,7 +41,8 @@ func resumable(t *testing.T, p *sweep.Plan, l search.Ladder, action string, want
 		if r.Verdict.Action != action {
 			t.Errorf("what becomes of trial %d: got %+v, want it to %s", r.Trial, r.Verdict, action)
 		}
-		written := sweep.Promotion{Trial: r.Trial, Step: r.Step, Score: r.Score, Promoted: r.Verdict.Action == search.GoOn, Reason: r.Verdict.Reason, Seen: r.Seen(), Last: r.Last}
+		written := sweep.Promotion{Trial: r.Trial, Step: r.Step, Score: r.Score,
+			Promoted: r.Verdict.Action == search.GoOn, Reason: r.Verdict.Reason, Seen: r.Seen(), Last: r.Last}
 		if err := search.ReplayPromotion(p, &written); err != nil {
 			t.Errorf("made the verdict on trial %d again: %v", r.Trial, err)
 		}
@@ -55,25 +56,30 @@ func resumable(t *testing.T, p *sweep.Plan, l search.Ladder, action string, want
 	}
 }
 
-// TestTrialsPauseAtARung: none is stopped there, the first ones have nobody to be compared with, and with halving all wait.
+// TestTrialsPauseAtARung: none is stopped there, the first ones have nobody to be compared with, and with halving all
+// wait.
 func TestTrialsPauseAtARung(t *testing.T) {
-	for rule, want := range map[string][3]string{sweep.StopASHA: {search.Wait, search.Wait, search.GoOn}, sweep.StopHalving: {search.Wait, search.Wait, search.Wait}} {
+	for rule, want := range map[string][3]string{sweep.StopASHA: {search.Wait, search.Wait, search.GoOn},
+		sweep.StopHalving: {search.Wait, search.Wait, search.Wait}} {
 		p := pausing(rule)
 		for n := range 3 {
 			v, err := search.AtRung(p, sweep.Reached{Step: 3, Trial: n, Score: float64(n)}, reached(3, 0, 1)[:n])
 			if err != nil || v.Action != want[n] || v.Rung != 3 || v.Reason == "" {
-				t.Errorf("%s: the best of %d at a rung: got %+v, error %v; want %s, with a reason", rule, n+1, v, err, want[n])
+				t.Errorf("%s: the best of %d at a rung: got %+v, error %v; want %s, with a reason", rule, n+1, v, err,
+					want[n])
 			}
 		}
 	}
 	old := pausing(sweep.StopASHA)
 	old.Format = sweep.FormatOpen
-	if v, err := search.AtRung(old, sweep.Reached{Step: 3, Trial: 9, Score: -1}, reached(3, 0, 1)); err != nil || v.Action != search.Stop {
+	if v, err := search.AtRung(old, sweep.Reached{Step: 3, Trial: 9, Score: -1}, reached(3, 0, 1)); err != nil ||
+		v.Action != search.Stop {
 		t.Errorf("the worst of three, in a plan of an earlier build: got %+v, error %v; want it to stop", v, err)
 	}
 }
 
-// TestPausedTrialsArePromoted when enough others were worse, the highest rung first; at the end the best of each rung goes on, and the others end.
+// TestPausedTrialsArePromoted when enough others were worse, the highest rung first; at the end the best of each rung
+// goes on, and the others end.
 func TestPausedTrialsArePromoted(t *testing.T) {
 	p := pausing(sweep.StopASHA)
 	at := reached(3, 0.5, 0.7, 0.6, 0.4, 0.3)
@@ -81,7 +87,8 @@ func TestPausedTrialsArePromoted(t *testing.T) {
 	resumable(t, p, search.Ladder{Paused: at, Reached: at}, search.GoOn, 1)
 
 	// Trial 1 has gone on, and waits at the next rung.
-	ladder := search.Ladder{Paused: append(slices.Delete(slices.Clone(at), 1, 2), reached(9, 0, 0.8)[1]), Reached: append(slices.Clone(at), reached(9, 0, 0.8)[1])}
+	ladder := search.Ladder{Paused: append(slices.Delete(slices.Clone(at), 1, 2), reached(9, 0, 0.8)[1]),
+		Reached: append(slices.Clone(at), reached(9, 0, 0.8)[1])}
 	resumable(t, p, ladder, search.GoOn)
 	ladder.Last = true
 	resumable(t, p, ladder, search.GoOn, 1)
@@ -174,8 +181,8 @@ func oneByOne(t *testing.T, p *sweep.Plan, l search.Ladder) (found []string, beh
 	return ended, behind
 }
 
-// TestVerdictsOfAllAreThoseOfEach: that each rung is put in order once changes no verdict, whatever the rule, ties, noise, scores that are no
-// numbers, and trials of which the ladder does not know the score.
+// TestVerdictsOfAllAreThoseOfEach: that each rung is put in order once changes no verdict, whatever the rule, ties,
+// noise, scores that are no numbers, and trials of which the ladder does not know the score.
 func TestVerdictsOfAllAreThoseOfEach(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	values := []float64{0.1, 0.2, 0.2, 0.25, 0.3, 0.4, 0.5, math.Inf(1), math.Inf(-1), math.NaN()}
@@ -211,7 +218,8 @@ func TestVerdictsOfAllAreThoseOfEach(t *testing.T) {
 		}
 		behind, err := search.Behind(p, l)
 		if err != nil || !slices.Equal(behind, beaten) {
-			t.Fatalf("ladder %d, %+v with %+v: behind are %v, error %v; one by one %v", n, *stop, l, behind, err, beaten)
+			t.Fatalf("ladder %d, %+v with %+v: behind are %v, error %v; one by one %v", n, *stop, l, behind, err,
+				beaten)
 		}
 		verdicts += len(got)
 	}

@@ -17,8 +17,8 @@ const maxPoints = 1 << 10
 // maxSequenceAxes is how many axes the library's Halton sequence supports; the one for Sobol's supports 21,199.
 const maxSequenceAxes = 1000
 
-// sequences fill the space more evenly than random points do. They return their first points, a row each, with a place between 0 and 1 on
-// each axis; point i does not depend on the number of points.
+// sequences fill the space more evenly than random points do. They return their first points, a row each, with a place
+// between 0 and 1 on each axis; point i does not depend on the number of points.
 var sequences = map[string]func(seed uint64, points, axes int) *mat.Dense{
 	SourceHalton: halton,
 	SourceSobol:  sobol,
@@ -33,12 +33,14 @@ const sequenceStream = 0x9e3779b97f4a7c15
 // halton is the randomized Halton sequence (Owen 2017).
 func halton(seed uint64, points, axes int) *mat.Dense {
 	out := mat.NewDense(points, axes, nil)
-	samplemv.Halton{Kind: samplemv.Owen, Q: distmv.NewUnitUniform(axes, nil), Src: rand.NewPCG(seed, sequenceStream)}.Sample(out)
+	samplemv.Halton{Kind: samplemv.Owen, Q: distmv.NewUnitUniform(axes, nil),
+		Src: rand.NewPCG(seed, sequenceStream)}.Sample(out)
 	return out
 }
 
-// sobol is Sobol's sequence with the direction numbers of Joe and Kuo (2008) and a random digital shift: on each axis the same random bits are
-// flipped in all points, so that of the first 2^k points there is still one in each 2^k-th of every axis.
+// sobol is Sobol's sequence with the direction numbers of Joe and Kuo (2008) and a random digital shift: on each axis
+// the same random bits are flipped in all points, so that of the first 2^k points there is still one in each 2^k-th of
+// every axis.
 func sobol(seed uint64, points, axes int) *mat.Dense {
 	random := rand.New(rand.NewPCG(seed, sequenceStream))
 	shift := make([]uint32, axes)
@@ -46,8 +48,8 @@ func sobol(seed uint64, points, axes int) *mat.Dense {
 		shift[j] = random.Uint32()
 	}
 
-	// The library leaves out the origin, which is the first point, and the second axis: its second is the sequence's third. Without that
-	// axis few points of few parameters are spread less evenly.
+	// The library leaves out the origin, which is the first point, and the second axis: its second is the sequence's
+	// third. Without that axis few points of few parameters are spread less evenly.
 	engine := library.NewEngine(uint32(max(axes-1, 1)))
 	second := uint32(0)
 	out := mat.NewDense(points, axes, nil)
@@ -77,8 +79,8 @@ func secondDirection(k int) uint32 {
 	return v
 }
 
-// fromPoints returns the next point of a sequence: trial n takes point n or, if that may not be proposed, one far from it. One search looks at
-// one sequence.
+// fromPoints returns the next point of a sequence: trial n takes point n or, if that may not be proposed, one far from
+// it. One search looks at one sequence.
 func (a *asker) fromPoints(source, why string) *proposal {
 	if a.next >= maxPoints || len(a.axes) > maxSequenceAxes {
 		return a.fromRandom()

@@ -20,7 +20,8 @@ func TestSequences(t *testing.T) {
 			for i := range maxPoints {
 				for j, place := range all.RawRowView(i) {
 					if !(place >= 0 && place < 1) {
-						t.Fatalf("%s with %d axes: point %d is at %v of axis %d; want a place from 0 to 1, without 1", source, axes, i, place, j)
+						t.Fatalf("%s with %d axes: point %d is at %v of axis %d; want a place from 0 to 1, without 1",
+							source, axes, i, place, j)
 					}
 				}
 			}
@@ -37,14 +38,15 @@ func TestSequences(t *testing.T) {
 	}
 }
 
-// TestSobolIsJoeAndKuos compares with SciPy: scipy.stats.qmc.Sobol(6, scramble=False, bits=32).random(1024) * 1024. The shift is taken back by
-// the first point, which is the origin.
+// TestSobolIsJoeAndKuos compares with SciPy: scipy.stats.qmc.Sobol(6, scramble=False, bits=32).random(1024) * 1024. The
+// shift is taken back by the first point, which is the origin.
 func TestSobolIsJoeAndKuos(t *testing.T) {
 	all := sobol(3, maxPoints, 6)
 	digits := func(point, axis int) uint32 { return uint32(math.Ldexp(all.At(point, axis), 32)) }
 	for point, want := range map[int][]uint32{
 		1: {512, 512, 512, 512, 512, 512}, 2: {768, 256, 256, 256, 768, 768}, 3: {256, 768, 768, 768, 256, 256},
-		4: {384, 384, 640, 896, 384, 128}, 5: {896, 896, 128, 384, 896, 640}, 6: {640, 128, 896, 640, 640, 896}, 7: {128, 640, 384, 128, 128, 384},
+		4: {384, 384, 640, 896, 384, 128}, 5: {896, 896, 128, 384, 896, 640}, 6: {640, 128, 896, 640, 640, 896},
+		7:   {128, 640, 384, 128, 128, 384},
 		100: {424, 264, 792, 744, 904, 760}, 1023: {1, 771, 627, 149, 191, 449},
 	} {
 		var got []uint32
@@ -57,8 +59,8 @@ func TestSobolIsJoeAndKuos(t *testing.T) {
 	}
 }
 
-// TestSobolStrata: of the first 2^k points, and of the 2^k after them, one is in each 2^k-th of every axis; and on the first two axes one in
-// each of the 2^k equal boxes of any shape.
+// TestSobolStrata: of the first 2^k points, and of the 2^k after them, one is in each 2^k-th of every axis; and on the
+// first two axes one in each of the 2^k equal boxes of any shape.
 func TestSobolStrata(t *testing.T) {
 	once := func(what string, boxes int, box func(i int) int) {
 		t.Helper()
@@ -77,7 +79,8 @@ func TestSobolStrata(t *testing.T) {
 		for n := 1; n <= maxPoints; n *= 2 {
 			for first := 0; first+n <= min(2*n, maxPoints); first += n {
 				for j := range axes {
-					once(fmt.Sprintf("seed %d, axis %d, from point %d", seed, j, first), n, func(i int) int { return int(all.At(first+i, j) * float64(n)) })
+					once(fmt.Sprintf("seed %d, axis %d, from point %d", seed, j, first), n,
+						func(i int) int { return int(all.At(first+i, j) * float64(n)) })
 				}
 				for wide := 1; wide <= n; wide *= 2 {
 					once(fmt.Sprintf("seed %d, %d boxes across, from point %d", seed, wide, first), n, func(i int) int {
@@ -89,7 +92,8 @@ func TestSobolStrata(t *testing.T) {
 	}
 }
 
-// TestSequencesFillEvenly compares the centred discrepancy of the sequences with that of random points, mean of twenty seeds.
+// TestSequencesFillEvenly compares the centred discrepancy of the sequences with that of random points, mean of twenty
+// seeds.
 func TestSequencesFillEvenly(t *testing.T) {
 	uniform := func(seed uint64, points, axes int) *mat.Dense {
 		out, draw := mat.NewDense(points, axes, nil), rand.New(rand.NewPCG(seed, 1))
@@ -112,7 +116,8 @@ func TestSequencesFillEvenly(t *testing.T) {
 				got := mean(sequence, points, axes)
 				t.Logf("%d axes, %d points: %s %.5f, random %.5f", axes, points, source, got, random)
 				if got > random*share {
-					t.Errorf("%d points of %d axes: discrepancy %.5f of %s; want at most %.1f of that of random points, %.5f", points, axes, got, source, share, random)
+					t.Errorf("%d points of %d axes: discrepancy %.5f of %s; want at most %.1f of that of random "+
+						"points, %.5f", points, axes, got, source, share, random)
 				}
 			}
 		}
@@ -162,7 +167,8 @@ func TestSequenceOrRandom(t *testing.T) {
 			{"the first trial", sweep.Search{Random: one}, 0, method},
 			{"the last point", sweep.Search{Random: one}, maxPoints - 1, method},
 			{"after the last point", sweep.Search{Random: one}, maxPoints, SourceRandom},
-			{"a constraint that holds for half of the points", sweep.Search{Random: one, Constraints: []string{"x < 0.5"}}, 5, method},
+			{"a constraint that holds for half of the points",
+				sweep.Search{Random: one, Constraints: []string{"x < 0.5"}}, 5, method},
 			{"too many parameters", sweep.Search{Random: many}, 0, SourceRandom},
 		} {
 			q := Ask{Search: c.search, Method: method, Seed: 4, Number: 1}
@@ -179,7 +185,8 @@ func TestSequenceOrRandom(t *testing.T) {
 		}
 
 		// Of 1,024 points about four remain, and then random draws.
-		few, err := Next(Ask{Search: sweep.Search{Random: one, Constraints: []string{"x < 0.004"}}, Method: method, Seed: 4, Number: 20})
+		few, err := Next(Ask{Search: sweep.Search{Random: one, Constraints: []string{"x < 0.004"}}, Method: method,
+			Seed: 4, Number: 20})
 		if err != nil {
 			t.Fatalf("%s, with a constraint that few points keep: %v", method, err)
 		}
@@ -188,7 +195,8 @@ func TestSequenceOrRandom(t *testing.T) {
 			of[s.Source]++
 		}
 		if n := of[method]; n < 2 || n > 6 || of[SourceRandom] != 20-n {
-			t.Errorf("%s, with a constraint that about four points keep: 20 trials are from %v; want about four from the sequence and the others random", method, of)
+			t.Errorf("%s, with a constraint that about four points keep: 20 trials are from %v; want about four "+
+				"from the sequence and the others random", method, of)
 		}
 	}
 }

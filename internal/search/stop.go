@@ -9,10 +9,14 @@ import (
 
 // Rules for stopping trials early.
 const (
-	StopASHA      = "asha"      // asynchronous successive halving: at each rung, a trial that is not among the best of those that have reached it waits
-	StopHalving   = "halving"   // the same, decided once all trials have arrived, so that the decisions do not depend on their order
-	StopHyperband = "hyperband" // asha in brackets; later brackets compare later, which is safer if short training is misleading
-	StopMedian    = "median"    // stops a trial worse than half of the others so far
+	// asynchronous successive halving: at each rung, a trial that is not among the best of those that have reached it
+	// waits
+	StopASHA = "asha"
+	// the same, decided once all trials have arrived, so that the decisions do not depend on their order
+	StopHalving = "halving"
+	// asha in brackets; later brackets compare later, which is safer if short training is misleading
+	StopHyperband = "hyperband"
+	StopMedian    = "median" // stops a trial worse than half of the others so far
 )
 
 // StopRules returns the names of all rules.
@@ -61,7 +65,8 @@ type Verdict struct {
 // fewestToStop is how many trials must have reached a rung before the median rule stops one.
 const fewestToStop = 4
 
-// Rungs returns the steps at which trials of at most highest steps are compared: highest / eta, highest / eta^2 and so on, down to lowest.
+// Rungs returns the steps at which trials of at most highest steps are compared: highest / eta, highest / eta^2 and so
+// on, down to lowest.
 func Rungs(lowest, highest, eta int) []int {
 	var rungs []int
 	for step := highest / max(eta, 2); step >= max(lowest, 1); step /= max(eta, 2) {
@@ -113,8 +118,8 @@ func Judge(s Stopping, trial int) (Verdict, error) {
 	return s.byRank(s.Curves[i], rung), nil
 }
 
-// rungsOf returns the rungs of a trial: under hyperband, those of its bracket. Bracket b skips the first b rungs and gets fewer trials in
-// proportion to their higher cost.
+// rungsOf returns the rungs of a trial: under hyperband, those of its bracket. Bracket b skips the first b rungs and
+// gets fewer trials in proportion to their higher cost.
 func (s *Stopping) rungsOf(trial int) []int {
 	if s.Rule != StopHyperband {
 		return s.Rungs
@@ -122,7 +127,8 @@ func (s *Stopping) rungsOf(trial int) []int {
 	return s.Rungs[min(s.bracketOf(trial), len(s.Rungs)):]
 }
 
-// bracketOf assigns trials to brackets by number: brackets 0, 1, 2 ... have weights eta^(B-b) / (B-b+1), as sized by Li et al. (2018).
+// bracketOf assigns trials to brackets by number: brackets 0, 1, 2 ... have weights eta^(B-b) / (B-b+1), as sized by Li
+// et al. (2018).
 func (s *Stopping) bracketOf(trial int) int {
 	if s.Rule != StopHyperband {
 		return 0
@@ -195,12 +201,13 @@ func (c *Curve) at(step int) (v float64, known bool) {
 	return v, known
 }
 
-// byRank is successive halving: of those that have reached the rung, the best one in eta continue, as do those that are behind the last of
-// these by no more than noise.
+// byRank is successive halving: of those that have reached the rung, the best one in eta continue, as do those that are
+// behind the last of these by no more than noise.
 func (s *Stopping) byRank(c Curve, rung int) Verdict {
 	field := s.field(rung, s.bracketOf(c.Trial))
 	if missing := s.missing(rung); s.Rule == StopHalving && missing > 0 {
-		return Verdict{Action: Wait, Rung: rung, Reason: fmt.Sprintf("%d of %d trials have not come to rung %d", missing, s.Trials, rung)}
+		return Verdict{Action: Wait, Rung: rung, Reason: fmt.Sprintf("%d of %d trials have not come to rung %d",
+			missing, s.Trials, rung)}
 	}
 
 	return s.ranked(field, slices.IndexFunc(field, func(e entry) bool { return e.trial == c.Trial })+1, rung)
@@ -216,11 +223,14 @@ func (s *Stopping) ranked(field []entry, rank, rung int) Verdict {
 	case rank == 0: // its first measurement came after the rung
 		return Verdict{Action: GoOn, Rung: rung, Reason: fmt.Sprintf("it has no value at rung %d", rung)}
 	case keep == 0 && s.Pauses:
-		return Verdict{Action: Wait, Rung: rung, Reason: fmt.Sprintf("%d have come to rung %d, fewer than %d", len(field), rung, s.Eta)}
+		return Verdict{Action: Wait, Rung: rung, Reason: fmt.Sprintf("%d have come to rung %d, fewer than %d",
+			len(field), rung, s.Eta)}
 	case keep == 0:
-		return Verdict{Action: GoOn, Rung: rung, Reason: fmt.Sprintf("%d have come to rung %d, fewer than %d", len(field), rung, s.Eta)}
+		return Verdict{Action: GoOn, Rung: rung, Reason: fmt.Sprintf("%d have come to rung %d, fewer than %d",
+			len(field), rung, s.Eta)}
 	case rank <= keep:
-		return Verdict{Action: GoOn, Rung: rung, Reason: fmt.Sprintf("rank %d of %d at rung %d; %d go on", rank, len(field), rung, keep)}
+		return Verdict{Action: GoOn, Rung: rung, Reason: fmt.Sprintf("rank %d of %d at rung %d; %d go on", rank,
+			len(field), rung, keep)}
 	}
 	return s.beyondNoise(field[rank-1].score, field[keep-1].score, rung,
 		fmt.Sprintf("rank %d of %d at rung %d; %d go on", rank, len(field), rung, keep))
@@ -231,7 +241,8 @@ func (s *Stopping) beyondNoise(score, needed float64, rung int, why string) Verd
 	behind := needed - score
 	switch {
 	case !(behind > s.Noise):
-		return Verdict{Action: GoOn, Rung: rung, Reason: fmt.Sprintf("%s, and it is behind by %.3g, not more than the noise of %.3g", why, behind, s.Noise)}
+		return Verdict{Action: GoOn, Rung: rung,
+			Reason: fmt.Sprintf("%s, and it is behind by %.3g, not more than the noise of %.3g", why, behind, s.Noise)}
 	case s.Noise > 0:
 		why = fmt.Sprintf("%s, and it is behind by %.3g, more than the noise of %.3g", why, behind, s.Noise)
 	default:
@@ -243,8 +254,8 @@ func (s *Stopping) beyondNoise(score, needed float64, rung int, why string) Verd
 	return Verdict{Action: Stop, Rung: rung, Reason: why}
 }
 
-// missing is how many trials have yet to reach a rung: running ones, and those that have not begun. Trials that were stopped at an earlier
-// rung or have failed will not.
+// missing is how many trials have yet to reach a rung: running ones, and those that have not begun. Trials that were
+// stopped at an earlier rung or have failed will not.
 func (s *Stopping) missing(rung int) int {
 	missing := s.Trials - len(s.Curves)
 	for _, c := range s.Curves {
@@ -255,7 +266,8 @@ func (s *Stopping) missing(rung int) int {
 	return max(missing, 0)
 }
 
-// byMedian compares a trial's best so far with the median of the others' means up to the same step (Golovin et al. 2017).
+// byMedian compares a trial's best so far with the median of the others' means up to the same step (Golovin et al.
+// 2017).
 func (s *Stopping) byMedian(c Curve, rung int) Verdict {
 	var means []float64
 	for _, other := range s.Curves {
@@ -273,7 +285,8 @@ func (s *Stopping) byMedian(c Curve, rung int) Verdict {
 		}
 	}
 	if len(means) < fewestToStop {
-		return Verdict{Action: GoOn, Rung: rung, Reason: fmt.Sprintf("%d others have come to rung %d, fewer than %d", len(means), rung, fewestToStop)}
+		return Verdict{Action: GoOn, Rung: rung, Reason: fmt.Sprintf("%d others have come to rung %d, fewer than %d",
+			len(means), rung, fewestToStop)}
 	}
 
 	best := math.Inf(-1)
@@ -283,7 +296,9 @@ func (s *Stopping) byMedian(c Curve, rung int) Verdict {
 		}
 	}
 	if half := median(means); best < half {
-		return s.beyondNoise(best, half, rung, fmt.Sprintf("its best up to rung %d is below the median of %d others", rung, len(means)))
+		return s.beyondNoise(best, half, rung, fmt.Sprintf("its best up to rung %d is below the median of %d others",
+			rung, len(means)))
 	}
-	return Verdict{Action: GoOn, Rung: rung, Reason: fmt.Sprintf("its best up to rung %d is not below the median of %d others", rung, len(means))}
+	return Verdict{Action: GoOn, Rung: rung,
+		Reason: fmt.Sprintf("its best up to rung %d is not below the median of %d others", rung, len(means))}
 }

@@ -76,7 +76,8 @@ func TestStopping(t *testing.T) {
 	if v := judge(t, s, 5); v.Action != search.GoOn || !strings.Contains(v.Reason, "not more than the noise of 0.35") {
 		t.Errorf("behind by 0.3: %+v", v)
 	}
-	if v := judge(t, s, 6); v.Action != search.Stop || !strings.Contains(v.Reason, "behind by 0.4, more than the noise of 0.35") {
+	if v := judge(t, s, 6); v.Action != search.Stop ||
+		!strings.Contains(v.Reason, "behind by 0.4, more than the noise of 0.35") {
 		t.Errorf("behind by 0.4: %+v", v)
 	}
 }
@@ -84,10 +85,12 @@ func TestStopping(t *testing.T) {
 // TestStoppingSaysNothingEarly lets trials continue while there is too little to compare.
 func TestStoppingSaysNothingEarly(t *testing.T) {
 	s := search.Stopping{Rule: search.StopASHA, Rungs: []int{3, 9}, Eta: 3, Trials: 9, Curves: []search.Curve{
-		rising(0, 2, 5, search.TrialRunning), rising(1, 3, 7, search.TrialRunning), rising(2, 3, 8, search.TrialRunning), {Trial: 3, Status: search.TrialRunning},
+		rising(0, 2, 5, search.TrialRunning), rising(1, 3, 7, search.TrialRunning),
+		rising(2, 3, 8, search.TrialRunning), {Trial: 3, Status: search.TrialRunning},
 		rising(4, 3, 1, search.TrialFailed),
 	}}
-	for trial, why := range map[int]string{0: "not come to a rung", 1: "2 have come to rung 3, fewer than 3", 3: "nothing yet", 77: "nothing yet"} {
+	for trial, why := range map[int]string{0: "not come to a rung", 1: "2 have come to rung 3, fewer than 3",
+		3: "nothing yet", 77: "nothing yet"} {
 		if v := judge(t, s, trial); v.Action != search.GoOn || !strings.Contains(v.Reason, why) {
 			t.Errorf("trial %d: %+v, expected it to go on: %s", trial, v, why)
 		}
@@ -107,7 +110,8 @@ func TestStoppingSaysNothingEarly(t *testing.T) {
 func TestStoppingNotANumber(t *testing.T) {
 	s := search.Stopping{Rule: search.StopASHA, Rungs: []int{1}, Eta: 2, Maximize: true}
 	for i, v := range []float64{math.NaN(), 0.5, math.Inf(1), 0.4} {
-		s.Curves = append(s.Curves, search.Curve{Trial: i, Status: search.TrialStopped, Points: []search.CurvePoint{{Step: 1, Value: v}}})
+		s.Curves = append(s.Curves, search.Curve{Trial: i, Status: search.TrialStopped,
+			Points: []search.CurvePoint{{Step: 1, Value: v}}})
 	}
 	for trial, want := range []string{search.Stop, search.GoOn, search.Stop, search.GoOn} {
 		if v := judge(t, s, trial); v.Action != want {

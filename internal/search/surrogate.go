@@ -9,8 +9,9 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// surrogate is a Gaussian process over configurations: a Matern 5/2 kernel with a length scale for each axis. Results of earlier searches
-// contribute as far as they resemble this one's: the correlation of successive searches is fitted as well.
+// surrogate is a Gaussian process over configurations: a Matern 5/2 kernel with a length scale for each axis. Results
+// of earlier searches contribute as far as they resemble this one's: the correlation of successive searches is fitted
+// as well.
 type surrogate struct {
 	columns []int // axis of each column of a row
 	scales  []float64
@@ -39,7 +40,8 @@ const offset = 0.04
 // matern is the kernel for a scaled distance (times the square root of 5), with variance 1.
 func matern(d float64) float64 { return (1 + d + d*d/3) * math.Exp(-d) }
 
-// columnsOf maps configurations to rows of numbers: ordered axes have a column, others one per level. Axes with a single value have none.
+// columnsOf maps configurations to rows of numbers: ordered axes have a column, others one per level. Axes with a
+// single value have none.
 func columnsOf(d *domain) []int {
 	var columns []int
 	for j := range d.axes {
@@ -87,19 +89,21 @@ func rowOf(d *domain, at []float64, absent []bool) []float64 {
 func (s *surrogate) fit(k known, axes int) {
 	f := newFitting(s.columns, k, axes)
 	start := f.start()
-	settings := &optimize.Settings{MajorIterations: 25, FuncEvaluations: 45, GradientThreshold: 1e-3, Converger: optimize.NeverTerminate{}}
+	settings := &optimize.Settings{MajorIterations: 25, FuncEvaluations: 45, GradientThreshold: 1e-3,
+		Converger: optimize.NeverTerminate{}}
 	x := start
 
 	// Even if the optimizer stops early, its result is better than the start.
-	result, err := optimize.Minimize(optimize.Problem{Func: f.loss, Grad: f.gradient}, start, settings, &optimize.LBFGS{})
+	result, err := optimize.Minimize(optimize.Problem{Func: f.loss, Grad: f.gradient}, start, settings,
+		&optimize.LBFGS{})
 	if result != nil && (err == nil || result.F < f.loss(start)) {
 		x = result.X
 	}
 	s.scales, s.v, s.noise, s.rho = f.unpack(x)
 }
 
-// condition sets the known rows with their values, and the pending rows of running trials: these are assumed to turn out as expected, which
-// keeps the expectation and removes the uncertainty.
+// condition sets the known rows with their values, and the pending rows of running trials: these are assumed to turn
+// out as expected, which keeps the expectation and removes the uncertainty.
 func (s *surrogate) condition(known known, pending [][]float64) {
 	s.rows = append(append([][]float64{}, known.rows...), pending...)
 	s.ages = append(append([]int{}, known.ages...), make([]int, len(pending))...)

@@ -10,7 +10,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Constants of the tree-structured Parzen estimator (Bergstra et al. 2011, in its multivariate form: Falkner et al. 2018).
+// Constants of the tree-structured Parzen estimator (Bergstra et al. 2011, in its multivariate form: Falkner et al.
+// 2018).
 const (
 	goodShare     = 0.15 // of the results count as good
 	maxGood       = 25
@@ -105,15 +106,18 @@ func (p *parzen) kernel(j int, at, u float64) float64 {
 	return math.Log(share)
 }
 
-// fromTPE proposes what is likely under the good results and unlikely under the others. Running trials count as others, so that tasks
-// spread out.
+// fromTPE proposes what is likely under the good results and unlikely under the others. Running trials count as others,
+// so that tasks spread out.
 func (a *asker) fromTPE() *proposal {
 	h := &a.history
 	if len(h.finished) < 2 || a.next < tpeInitial {
-		return a.fromPoints(SourceHalton, fmt.Sprintf("a point of the sequence that fills the space evenly: the model begins with %d results", tpeInitial))
+		return a.fromPoints(SourceHalton,
+			fmt.Sprintf("a point of the sequence that fills the space evenly: the model begins with %d results",
+				tpeInitial))
 	}
 
-	sorted := slices.SortedStableFunc(slices.Values(h.finished), func(x, y observation) int { return cmp.Compare(y.score, x.score) })
+	sorted := slices.SortedStableFunc(slices.Values(h.finished),
+		func(x, y observation) int { return cmp.Compare(y.score, x.score) })
 	n := min(maxGood, int(math.Ceil(goodShare*float64(len(sorted)))))
 	var good, rest []point
 	for i, o := range sorted {
@@ -142,8 +146,9 @@ func (a *asker) fromTPE() *proposal {
 	if best == nil {
 		return a.fromRandom()
 	}
-	return &proposal{best.params, SourceTPE, fmt.Sprintf("%.3g times as likely among the best %d of %d results as among the others and %d running",
-		math.Exp(best.gain), n, len(sorted), len(h.pending))}
+	return &proposal{best.params, SourceTPE,
+		fmt.Sprintf("%.3g times as likely among the best %d of %d results as among the others and %d running",
+			math.Exp(best.gain), n, len(sorted), len(h.pending))}
 }
 
 const tpeInitial = 10

@@ -19,8 +19,8 @@ type winner struct {
 // maxWarm bounds the winners that a search begins with.
 const maxWarm = 5
 
-// winners returns the best configurations of earlier searches that fit the space: the best of each, newest first, then the second best of
-// each, and so on.
+// winners returns the best configurations of earlier searches that fit the space: the best of each, newest first, then
+// the second best of each, and so on.
 func (a *asker) winners() []winner {
 	var ranked [][]winner
 	for i := range a.Earlier {

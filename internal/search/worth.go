@@ -35,8 +35,8 @@ type Worths struct {
 	Missing  int      `json:"missing,omitempty"`  // sets without a score
 }
 
-// Worth is what a group of columns adds to the score. It is positive if the group helps, also where a lower score is better. It is nil while
-// a score that it needs is missing; without folds, a difference of two scores has no interval.
+// Worth is what a group of columns adds to the score. It is positive if the group helps, also where a lower score is
+// better. It is nil while a score that it needs is missing; without folds, a difference of two scores has no interval.
 type Worth struct {
 	Group   string   `json:"group"`
 	Columns []string `json:"columns"`
@@ -45,8 +45,9 @@ type Worth struct {
 	Low   *float64 `json:"low,omitempty"` // of the 95 % interval
 	High  *float64 `json:"high,omitempty"`
 
-	Score *float64 `json:"score,omitempty"` // of all without it, of it alone, or of the selection with it; nil for subsets
-	Step  int      `json:"step,omitempty"`  // at which a forward selection took it, from 1
+	// of all without it, of it alone, or of the selection with it; nil for subsets
+	Score *float64 `json:"score,omitempty"`
+	Step  int      `json:"step,omitempty"` // at which a forward selection took it, from 1
 }
 
 // columnSet is a set of groups that was trained, and its scores on the folds.
@@ -57,11 +58,12 @@ type columnSet struct {
 
 func (s *columnSet) mean() float64 { return stat.Mean(s.scores, nil) }
 
-// NewWorths computes what the groups of a plan with Spec.Search.Features are worth: drop_one compares all groups with all but each, add_one
-// each alone with none, forward the selection with and without the group at the step that last tried it. For subsets, worths are the
-// coefficients of a linear regression of the score on which groups a set has. With folds, every difference or coefficient is computed in each
-// fold, and its interval is that of the mean by Student's t, with the variance corrected for the rows that the folds' models share (Nadeau
-// and Bengio, 2003). Subsets without folds have the regression's intervals.
+// NewWorths computes what the groups of a plan with Spec.Search.Features are worth: drop_one compares all groups with
+// all but each, add_one each alone with none, forward the selection with and without the group at the step that last
+// tried it. For subsets, worths are the coefficients of a linear regression of the score on which groups a set has.
+// With folds, every difference or coefficient is computed in each fold, and its interval is that of the mean by
+// Student's t, with the variance corrected for the rows that the folds' models share (Nadeau and Bengio, 2003). Subsets
+// without folds have the regression's intervals.
 func NewWorths(p *sweep.Plan, b sweep.Board) *Worths {
 	f := p.Spec.Search.Features
 	w := &Worths{Sweep: p.Sweep, Try: f.Try, Metric: p.Spec.Metric, Maximize: p.Maximize, Folds: 1}
@@ -140,8 +142,8 @@ func setKey(kept []bool) string {
 	return string(key)
 }
 
-// read takes the sets and their scores from the board, and returns how many sets have no complete score. Trials of steps that a selection does
-// not reach have no set.
+// read takes the sets and their scores from the board, and returns how many sets have no complete score. Trials of
+// steps that a selection does not reach have no set.
 func (e *evaluation) read(b sweep.Board) (missing int) {
 	e.place, e.waiting = map[string]int{}, e.p.Configurations()
 	without := map[string]bool{}
@@ -249,8 +251,8 @@ func (w *Worth) within(se, freedom float64) {
 	w.Low, w.High = &low, &high
 }
 
-// steps repeats a forward selection and sets each group's worth at the step that last tried it. Nothing is selected at a step before all of
-// its trials have ended. The last group makes all of them, a set that is not trained again.
+// steps repeats a forward selection and sets each group's worth at the step that last tried it. Nothing is selected at
+// a step before all of its trials have ended. The last group makes all of them, a set that is not trained again.
 func (e *evaluation) steps(groups []Worth) (selected []string) {
 	kept := make([]bool, len(groups))
 	for step := range groups {
@@ -269,7 +271,8 @@ func (e *evaluation) steps(groups []Worth) (selected []string) {
 				best, at = set, i
 			}
 		}
-		if best == nil || e.waiting < min(e.f.StepBegins(step+1), e.p.Configurations()) || before != nil && e.sign()*best.mean() <= e.sign()*before.mean() {
+		if best == nil || e.waiting < min(e.f.StepBegins(step+1), e.p.Configurations()) || before != nil &&
+			e.sign()*best.mean() <= e.sign()*before.mean() {
 			return selected
 		}
 		kept[at] = true
@@ -333,13 +336,17 @@ func (e *evaluation) regress(groups []Worth) string {
 	for i := range groups {
 		groups[i].within(math.Sqrt(squares/freedom*inverse.At(i+1, i+1)), freedom)
 	}
-	return fmt.Sprintf("intervals of 95 %%, from how far the scores of the %d sets are from the sum of their groups' worths; all sets have the same valid rows, whose chance they do not consider: validate: {kfold: 5} does", n)
+	return fmt.Sprintf("intervals of 95 %%, from how far the scores of the %d sets are from the sum of their "+
+		"groups' worths; all sets have the same valid rows, whose chance they do not consider: validate: {kfold: 5} "+
+		"does", n)
 }
 
 // how says what the intervals of differences consider.
 func (e *evaluation) how() string {
 	if e.p.Folds == nil {
-		return "no intervals: every difference is one of two trials on the same valid rows; validate: {kfold: 5} gives intervals"
+		return "no intervals: every difference is one of two trials on the same valid rows; validate: {kfold: 5} " +
+			"gives intervals"
 	}
-	return fmt.Sprintf("intervals of 95 %%, from the differences in %d folds, corrected for the rows that their models share", len(e.p.Folds.Rounds))
+	return fmt.Sprintf("intervals of 95 %%, from the differences in %d folds, corrected for the rows that their "+
+		"models share", len(e.p.Folds.Rounds))
 }

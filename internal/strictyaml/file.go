@@ -9,15 +9,16 @@ import (
 	"os"
 )
 
-// Open opens a regular file that a person named. A folder, a pipe or a device is an *Error, and so is a file that cannot be opened; a
-// missing file is fs.ErrNotExist.
+// Open opens a regular file that a person named. A folder, a pipe or a device is an *Error, and so is a file that
+// cannot be opened; a missing file is fs.ErrNotExist.
 func Open(file string) (*os.File, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, unreadable(file, err)
 	}
 	if !info.Mode().IsRegular() { // opening a pipe waits for a writer, and a device may never end
-		return nil, &Error{File: file, Msg: fmt.Sprintf("it is %s, not a file that can be read whole", Kind(info.Mode()))}
+		return nil, &Error{File: file, Msg: fmt.Sprintf("it is %s, not a file that can be read whole",
+			Kind(info.Mode()))}
 	}
 
 	f, err := os.Open(file)

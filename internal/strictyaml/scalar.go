@@ -12,11 +12,12 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Bare is a mapping type for which a file may also give a single value; YAMLBare returns any value of that value's type.
+// Bare is a mapping type for which a file may also give a single value; YAMLBare returns any value of that value's
+// type.
 type Bare interface{ YAMLBare() any }
 
-// The library accepts 1.5 as a whole number (1), and reads 0x10, 010 and 8_0 by the rules of YAML 1.1, which is not what the author of a
-// spec means.
+// The library accepts 1.5 as a whole number (1), and reads 0x10, 010 and 8_0 by the rules of YAML 1.1, which is not
+// what the author of a spec means.
 var (
 	wholeNumber = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
 	anyNumber   = regexp.MustCompile(`^[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
@@ -33,7 +34,8 @@ func (d *Document) checkScalar(n ast.Node, t reflect.Type) error {
 	text := n.GetToken().Value
 
 	switch t.Kind() {
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8,
+		reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		if n.Type() == ast.StringType && hasOwnReader(t) && !anyNumber.MatchString(text) { // a word that the type knows
 			return nil
 		}
@@ -52,7 +54,8 @@ func (d *Document) checkScalar(n ast.Node, t reflect.Type) error {
 	return nil
 }
 
-// checkAny rejects unusual spellings of numbers in values whose type is only decided later: they must mean what they look like.
+// checkAny rejects unusual spellings of numbers in values whose type is only decided later: they must mean what they
+// look like.
 func (d *Document) checkAny(n ast.Node) error {
 	var found ast.Node
 	ast.Walk(visitor(func(n ast.Node) bool {
@@ -67,8 +70,8 @@ func (d *Document) checkAny(n ast.Node) error {
 	return nil
 }
 
-// asWritten returns n for decoding as a t. If t is a text, something that looks like a number is the text as written: the library would
-// turn 010 into 8, and 1.50 into 1.5.
+// asWritten returns n for decoding as a t. If t is a text, something that looks like a number is the text as written:
+// the library would turn 010 into 8, and 1.50 into 1.5.
 func asWritten(n ast.Node, t reflect.Type) ast.Node {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -101,8 +104,8 @@ func fits(text string, t reflect.Type) bool {
 	return err == nil
 }
 
-// checkValue rejects a key for a field of type t with no value, or with an empty text: its author meant something, but it would be the same
-// as leaving out the key.
+// checkValue rejects a key for a field of type t with no value, or with an empty text: its author meant something, but
+// it would be the same as leaving out the key.
 func (d *Document) checkValue(kv *ast.MappingValueNode, t reflect.Type) error {
 	empty := kv.Value.Type() == ast.NullType
 	switch t.Kind() {
@@ -163,7 +166,8 @@ func hasOwnReader(t reflect.Type) bool {
 // shown formats a value for a message, distinguishable from the expected one.
 func shown(n ast.Node) string {
 	t := n.GetToken()
-	if quotes := t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType; quotes && anyNumber.MatchString(t.Value) {
+	if quotes := t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType; quotes &&
+		anyNumber.MatchString(t.Value) {
 		return fmt.Sprintf("the text %q; leave the quotes out", t.Value)
 	}
 	return fmt.Sprintf("%q", t.Value)

@@ -158,7 +158,8 @@ func TestOnlyFilesAreRead(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for _, err := range []error{
-		syscall.Mkfifo(at("pipe"), 0o600), os.Symlink(at("loop"), at("loop")), os.WriteFile(at("good"), []byte("a: 1\n"), 0o600),
+		syscall.Mkfifo(at("pipe"), 0o600), os.Symlink(at("loop"), at("loop")),
+		os.WriteFile(at("good"), []byte("a: 1\n"), 0o600),
 		os.WriteFile(at("long"), make([]byte, strictyaml.MaxBytes+1), 0o600),
 	} {
 		if err != nil {
@@ -167,7 +168,8 @@ func TestOnlyFilesAreRead(t *testing.T) {
 	}
 
 	for file, want := range map[string]string{
-		"/dev/zero": "it is a device, not a file that can be read whole", dir: "it is a folder", at("pipe"): "it is a pipe", at("loop"): "too many levels of symbolic links",
+		"/dev/zero": "it is a device, not a file that can be read whole", dir: "it is a folder",
+		at("pipe"): "it is a pipe", at("loop"): "too many levels of symbolic links",
 		"a\x00b": "invalid argument", at("long"): "more than the 1048576 bytes", at("good") + "/x": "not a directory",
 	} {
 		_, err := strictyaml.ReadFile(file)
@@ -185,7 +187,8 @@ func TestOnlyFilesAreRead(t *testing.T) {
 	if _, err := strictyaml.ReadUpTo(at("good"), 4); err == nil || !strings.Contains(err.Error(), "more than 4 bytes") {
 		t.Errorf("a file of five bytes, four allowed: %v", err)
 	}
-	if text, err := strictyaml.ReadUpTo("/proc/self/stat", 1<<20); err != nil || len(text) == 0 { // its size is said to be 0
+	// its size is said to be 0
+	if text, err := strictyaml.ReadUpTo("/proc/self/stat", 1<<20); err != nil || len(text) == 0 {
 		t.Errorf("a file of no size that has text: %d bytes, %v", len(text), err)
 	}
 	if _, err := strictyaml.ReadUpTo("/proc/self/stat", 3); err == nil {

@@ -1,9 +1,9 @@
 // Package strictyaml reads the YAML files that people write for Coppice, and locates their errors.
 //
-// It is github.com/goccy/go-yaml with everything disabled that could hide a typing error: an unknown key, a repeated key, a second
-// document, an anchor or a wrong type is an *Error with file, line and column, and an unknown key comes with the most similar valid one.
-// Code that checks values after decoding asks the Document for the position of a key, so that a wrong value is reported as precisely as a
-// wrong word.
+// It is github.com/goccy/go-yaml with everything disabled that could hide a typing error: an unknown key, a repeated
+// key, a second document, an anchor or a wrong type is an *Error with file, line and column, and an unknown key comes
+// with the most similar valid one. Code that checks values after decoding asks the Document for the position of a key,
+// so that a wrong value is reported as precisely as a wrong word.
 package strictyaml
 
 import (
@@ -50,8 +50,8 @@ type Document struct {
 	root ast.Node
 }
 
-// Decode decodes data, the contents of the file called file, into the struct that v points to. Fields are matched by their `yaml` tags. A
-// mapping that a type decodes itself (UnmarshalYAML) is still checked against that type's tags.
+// Decode decodes data, the contents of the file called file, into the struct that v points to. Fields are matched by
+// their `yaml` tags. A mapping that a type decodes itself (UnmarshalYAML) is still checked against that type's tags.
 func Decode(file string, data []byte, v any) (*Document, error) {
 	if len(data) > MaxBytes {
 		return nil, tooLong(file)
@@ -94,7 +94,8 @@ func Decode(file string, data []byte, v any) (*Document, error) {
 	return d, nil
 }
 
-// maxDepth bounds how many brackets may be open at once. The parser's time grows with its square: 50 kB of brackets took 16 seconds.
+// maxDepth bounds how many brackets may be open at once. The parser's time grows with its square: 50 kB of brackets
+// took 16 seconds.
 const maxDepth = 200
 
 // checkDepth counts brackets, including those in texts and comments: no spec has so many unclosed ones.
@@ -108,13 +109,16 @@ func checkDepth(file string, data []byte) error {
 
 		case '-':
 			// Lists can also nest without brackets, several on one line.
-			if dashes := bytes.Count(data[start:i], []byte("- ")); dashes > maxDepth && len(bytes.Trim(data[start:i], "- ")) == 0 {
-				return &Error{File: file, Line: line, Column: i - start + 1, Msg: fmt.Sprintf("more than %d lists begin on this line", maxDepth)}
+			if dashes := bytes.Count(data[start:i], []byte("- ")); dashes > maxDepth &&
+				len(bytes.Trim(data[start:i], "- ")) == 0 {
+				return &Error{File: file, Line: line, Column: i - start + 1,
+					Msg: fmt.Sprintf("more than %d lists begin on this line", maxDepth)}
 			}
 
 		case '[', '{':
 			if depth++; depth > maxDepth {
-				return &Error{File: file, Line: line, Column: i - start + 1, Msg: fmt.Sprintf("more than %d brackets are open here", maxDepth)}
+				return &Error{File: file, Line: line, Column: i - start + 1,
+					Msg: fmt.Sprintf("more than %d brackets are open here", maxDepth)}
 			}
 
 		case ']', '}':
@@ -125,8 +129,8 @@ func checkDepth(file string, data []byte) error {
 	return nil
 }
 
-// Errorf returns an *Error at the value that path names, such as "search.random.num_leaves" or "search.fixed[1]". If the path is not in the
-// file (a missing required key), the error is placed at the nearest part that is.
+// Errorf returns an *Error at the value that path names, such as "search.random.num_leaves" or "search.fixed[1]". If
+// the path is not in the file (a missing required key), the error is placed at the nearest part that is.
 func (d *Document) Errorf(path, format string, args ...any) *Error {
 	n, _ := d.lookup(path)
 	if inside := pairs(n); len(inside) > 0 { // a mapping's own token is the colon after its first key
@@ -191,7 +195,8 @@ func pairs(n ast.Node) []*ast.MappingValueNode {
 
 func keyText(kv *ast.MappingValueNode) string { return kv.Key.GetToken().Value }
 
-// refuseAnchors rejects anchors, aliases and merge keys: a few lines of them can expand to gigabytes, and no spec needs them.
+// refuseAnchors rejects anchors, aliases and merge keys: a few lines of them can expand to gigabytes, and no spec needs
+// them.
 func (d *Document) refuseAnchors() error {
 	var found *token.Token
 	ast.Walk(visitor(func(n ast.Node) bool {
@@ -216,8 +221,8 @@ func (v visitor) Visit(n ast.Node) ast.Visitor {
 	return nil
 }
 
-// checkKeys compares every mapping with the type that it will be decoded into. The decoder would do so too, but it reports a random one of
-// several unknown keys, without a suggestion.
+// checkKeys compares every mapping with the type that it will be decoded into. The decoder would do so too, but it
+// reports a random one of several unknown keys, without a suggestion.
 func (d *Document) checkKeys(n ast.Node, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -272,8 +277,8 @@ func (d *Document) checkKeys(n ast.Node, t reflect.Type) error {
 	return nil
 }
 
-// checkText tries the decoding of types that decode themselves from text here, where the position is known; the decoder would not report
-// it.
+// checkText tries the decoding of types that decode themselves from text here, where the position is known; the decoder
+// would not report it.
 func (d *Document) checkText(n ast.Node, t reflect.Type) error {
 	v, ok := reflect.New(t).Interface().(encoding.TextUnmarshaler)
 	scalar, isScalar := n.(ast.ScalarNode)
@@ -297,8 +302,8 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// Suggest returns " (did you mean \"right\"?)" for the most similar of words or, if none is similar, a list of all of them; empty if there
-// are none.
+// Suggest returns " (did you mean \"right\"?)" for the most similar of words or, if none is similar, a list of all of
+// them; empty if there are none.
 func Suggest(word string, words []string) string {
 	if len(words) == 0 {
 		return ""
@@ -344,7 +349,8 @@ func Nearest(word string, words []string) string {
 	return best
 }
 
-// begins reports whether word is probably meant as an abbreviation of a longer one: "num" for num_leaves, but not "a" for ad_format.
+// begins reports whether word is probably meant as an abbreviation of a longer one: "num" for num_leaves, but not "a"
+// for ad_format.
 func begins(word, beginning string) bool {
 	return strings.HasPrefix(word, beginning) && (len(beginning) >= 3 || 2*len(beginning) >= len(word))
 }

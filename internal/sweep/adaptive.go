@@ -28,17 +28,19 @@ const (
 
 // Methods returns the names of all methods.
 func Methods() []string {
-	return []string{MethodAuto, MethodGP, MethodTPE, MethodCMAES, MethodNSGA2, MethodHalton, MethodSobol, MethodRandom, MethodPBT}
+	return []string{MethodAuto, MethodGP, MethodTPE, MethodCMAES, MethodNSGA2, MethodHalton, MethodSobol, MethodRandom,
+		MethodPBT}
 }
 
 // WarmAuto makes a sweep begin with the best results of the bucket's earlier sweeps of the same model.
 const WarmAuto = "auto"
 
-// MaxOpen bounds the trials of a sweep that are decided when they are claimed: every decision names all that it has seen.
+// MaxOpen bounds the trials of a sweep that are decided when they are claimed: every decision names all that it has
+// seen.
 const MaxOpen = 1000
 
-// FormatOpen is the format of plans with trials that are open or may be stopped: an older build would train defaults, and take stopped
-// trials for damaged.
+// FormatOpen is the format of plans with trials that are open or may be stopped: an older build would train defaults,
+// and take stopped trials for damaged.
 const FormatOpen = 3
 
 // FormatGoals is the format of plans with several objectives: an older build would let the best by the first win.
@@ -59,23 +61,29 @@ func (s *Spec) checkMethod(doc *strictyaml.Document, _ Vocabulary) error {
 	q := &s.Search
 	switch {
 	case q.Method != "" && !slices.Contains(Methods(), q.Method):
-		return doc.Errorf("search.method", "unknown method %.60q%s; use one of %v", q.Method, strictyaml.Suggest(q.Method, Methods()), Methods())
+		return doc.Errorf("search.method", "unknown method %.60q%s; use one of %v", q.Method,
+			strictyaml.Suggest(q.Method, Methods()), Methods())
 	case q.Method != "" && len(q.Random) == 0:
-		return doc.Errorf("search.method", "search.method says how the trials under search.random are proposed, but there is no search.random")
+		return doc.Errorf("search.method",
+			"search.method says how the trials under search.random are proposed, but there is no search.random")
 	case q.WarmStart != "" && q.WarmStart != WarmAuto:
 		return doc.Errorf("search.warm_start", "warm_start is %.60q: use auto, or leave it out", q.WarmStart)
 	case q.WarmStart != "" && !slices.Contains([]string{MethodAuto, MethodGP, MethodCMAES}, q.Method):
-		return doc.Errorf("search.warm_start", "the results of earlier sweeps inform method: auto, gp and cmaes, not %s; change search.method, or take warm_start out",
+		return doc.Errorf("search.warm_start",
+			"the results of earlier sweeps inform method: auto, gp and cmaes, not %s; change search.method, or take "+
+				"warm_start out",
 			cmp.Or(q.Method, MethodRandom))
 	case !q.Listed() && s.Trials > MaxOpen:
-		return doc.Errorf("trials", "trials is %d: a search that learns takes at most %d; use fewer, or search.method: sobol or halton", s.Trials, MaxOpen)
+		return doc.Errorf("trials",
+			"trials is %d: a search that learns takes at most %d; use fewer, or search.method: sobol or halton",
+			s.Trials, MaxOpen)
 	}
 
 	return nil
 }
 
-// Earlier holds the results of an earlier sweep of the same model, as far as they fit this one's space. The plan includes them, so that
-// every decision can be reproduced when the earlier sweep is gone.
+// Earlier holds the results of an earlier sweep of the same model, as far as they fit this one's space. The plan
+// includes them, so that every decision can be reproduced when the earlier sweep is gone.
 type Earlier struct {
 	Sweep   ID        `json:"sweep"`
 	Dataset string    `json:"dataset"` // NAME@VERSION
@@ -98,15 +106,16 @@ const (
 	MaxFound   = 50 // of one sweep, the best
 )
 
-// Decision says what an open trial trains, and why. A holder of the trial creates it once, before it trains; a task that takes the trial
-// over follows it. In a plan with folds it is about a configuration, under the number of its first fold (Plan.Decider), and the holder of
-// whichever fold comes first creates it.
+// Decision says what an open trial trains, and why. A holder of the trial creates it once, before it trains; a task
+// that takes the trial over follows it. In a plan with folds it is about a configuration, under the number of its first
+// fold (Plan.Decider), and the holder of whichever fold comes first creates it.
 type Decision struct {
-	Format  int       `json:"format"`
-	Sweep   ID        `json:"sweep"`
-	Trial   int       `json:"trial"`
-	Claim   int       `json:"claim"`            // of the claim that decided
-	Holder  int       `json:"holder,omitempty"` // the claimed trial if it is not Trial: a later fold of the configuration
+	Format int `json:"format"`
+	Sweep  ID  `json:"sweep"`
+	Trial  int `json:"trial"`
+	Claim  int `json:"claim"` // of the claim that decided
+	// the claimed trial if it is not Trial: a later fold of the configuration
+	Holder  int       `json:"holder,omitempty"`
 	Task    int       `json:"task"`
 	Attempt int       `json:"attempt"`
 	At      time.Time `json:"at"`
@@ -116,18 +125,20 @@ type Decision struct {
 	Source string `json:"source"`
 	Reason string `json:"reason"`
 
-	// Seen are the other trials that have ended or been decided, ascending by number. The decision follows from the plan, Seen and Refused
-	// alone, and can be reproduced from them.
+	// Seen are the other trials that have ended or been decided, ascending by number. The decision follows from the
+	// plan, Seen and Refused alone, and can be reproduced from them.
 	Seen []Seen `json:"seen"`
 	// From, in a sweep that trains a population, is whose model the trial continues; nil in the first generation.
 	From *Origin `json:"from,omitempty"`
 
-	Refused []Params `json:"refused,omitempty"` // proposals for this trial that another trial had taken, or that the trainer rejects
+	// proposals for this trial that another trial had taken, or that the trainer rejects
+	Refused []Params `json:"refused,omitempty"`
 
 	Written
 }
 
-// Seen is what a decision knew about another trial. In a plan with folds it is about a configuration, by the trial of its first fold.
+// Seen is what a decision knew about another trial. In a plan with folds it is about a configuration, by the trial of
+// its first fold.
 type Seen struct {
 	Trial  int      `json:"trial"`
 	Status Status   `json:"status"`           // of its result, or StatusRunning
@@ -164,11 +175,13 @@ func DecodeDecision(data []byte) (*Decision, error) {
 		return nil, &DecodeError{"decision", err}
 	}
 	for _, s := range d.Seen {
-		if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == d.Trial || s.Score != nil && (math.IsNaN(*s.Score) || math.IsInf(*s.Score, 0)) || len(s.Values) > MaxGoals {
+		if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == d.Trial || s.Score != nil &&
+			(math.IsNaN(*s.Score) || math.IsInf(*s.Score, 0)) || len(s.Values) > MaxGoals {
 			return nil, &DecodeError{"decision", fmt.Errorf("of trial %d: has seen trial %d", d.Trial, s.Trial)}
 		}
 		if err := checkRungs(s.Rungs); err != nil {
-			return nil, &DecodeError{"decision", fmt.Errorf("of trial %d: has seen trial %d with %w", d.Trial, s.Trial, err)}
+			return nil, &DecodeError{"decision", fmt.Errorf("of trial %d: has seen trial %d with %w", d.Trial, s.Trial,
+				err)}
 		}
 	}
 	return &d, nil
@@ -196,7 +209,8 @@ func DecodeConfiguration(data []byte) (*Configuration, error) {
 	return &c, nil
 }
 
-// Key is equal exactly for decisions that train the same model: in a population that depends on the model that is continued, too.
+// Key is equal exactly for decisions that train the same model: in a population that depends on the model that is
+// continued, too.
 func (d *Decision) Key() string {
 	if d.From == nil {
 		return ConfigurationKey(d.Params)
@@ -208,7 +222,8 @@ func (d *Decision) Key() string {
 func ConfigurationKey(complete Params) string {
 	text, err := json.Marshal(complete)
 	if err != nil {
-		panic(fmt.Sprintf("parameters that cannot be written as JSON: %v", err)) // the trainer's parameters contain no such value
+		// the trainer's parameters contain no such value
+		panic(fmt.Sprintf("parameters that cannot be written as JSON: %v", err))
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
@@ -287,7 +302,8 @@ func (p *Plan) checkTrials() error {
 
 // Base returns the parameters beneath every trial's own, including those that the spec sets by keys of their own.
 func (s *Spec) Base() Params {
-	base := Params{"objective": s.Objective, "early_stopping_round": float64(s.EarlyStoppingRounds), "seed": float64(s.Seed)}
+	base := Params{"objective": s.Objective, "early_stopping_round": float64(s.EarlyStoppingRounds),
+		"seed": float64(s.Seed)}
 	for name, value := range s.Params {
 		base[name] = value
 	}

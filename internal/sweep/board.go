@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// Board is the state of a sweep according to its results. It depends only on the plan and the set of results, not on their order or
-// repetitions.
+// Board is the state of a sweep according to its results. It depends only on the plan and the set of results, not on
+// their order or repetitions.
 type Board struct {
-	Rows    []Row `json:"rows"` // done trials best first, then the others by number; with folds the refit, then by configuration
+	// done trials best first, then the others by number; with folds the refit, then by configuration
+	Rows    []Row `json:"rows"`
 	Done    int   `json:"done"`
 	Failed  int   `json:"failed"` // failed, over time or cancelled
 	Waiting int   `json:"waiting"`
@@ -24,8 +25,8 @@ type Row struct {
 	Front  bool    `json:"front,omitempty"`  // with several objectives: no other trial is better in all
 }
 
-// Fold makes the board. Results of another sweep or of trials that the plan does not have are left out. If one trial has several results,
-// which create-only objects exclude, the one with the lowest claim counts.
+// Fold makes the board. Results of another sweep or of trials that the plan does not have are left out. If one trial
+// has several results, which create-only objects exclude, the one with the lowest claim counts.
 func Fold(p *Plan, results []Result) Board {
 	by := make(map[int]*Result, len(results))
 	for i := range results {
@@ -65,7 +66,8 @@ func Fold(p *Plan, results []Result) Board {
 	return b
 }
 
-// byConfiguration puts the refit first, then the folds of the best configuration, and so on: scores of different folds are not comparable.
+// byConfiguration puts the refit first, then the folds of the best configuration, and so on: scores of different folds
+// are not comparable.
 func (b *Board) byConfiguration() {
 	places := make([]int, len(b.Configurations))
 	for i, c := range b.Configurations {
@@ -106,7 +108,8 @@ func compareRows(x, y Row, maximize bool) int {
 
 func (r Row) done() bool { return r.Result != nil && r.Result.Status == StatusDone }
 
-// Best returns the trial at the top, or nil if none is done. In a sweep with folds it is the refit, the only one that may win.
+// Best returns the trial at the top, or nil if none is done. In a sweep with folds it is the refit, the only one that
+// may win.
 func (b Board) Best() *Result {
 	if b.Done == 0 || !b.Rows[0].done() {
 		return nil

@@ -25,16 +25,17 @@ type Cancellation struct {
 	Written
 }
 
-// Ending says that a sweep is over, why, and which trials' results count. The aggregator writes it once, create-only, before anything else:
-// later results and cancellations, even between two attempts to conclude, change nothing.
+// Ending says that a sweep is over, why, and which trials' results count. The aggregator writes it once, create-only,
+// before anything else: later results and cancellations, even between two attempts to conclude, change nothing.
 type Ending struct {
-	Format    int       `json:"format"`
-	Sweep     ID        `json:"sweep"`
-	Cancelled bool      `json:"cancelled,omitempty"`
-	Early     string    `json:"early,omitempty"`  // why not every trial has ended or was trained; empty otherwise
-	Trials    []int     `json:"trials"`           // trials with results that count, ascending
-	Behind    []int     `json:"behind,omitempty"` // trials without a result that were paused and that others beat, ascending: for the quorum they count as stopped
-	At        time.Time `json:"at"`
+	Format    int    `json:"format"`
+	Sweep     ID     `json:"sweep"`
+	Cancelled bool   `json:"cancelled,omitempty"`
+	Early     string `json:"early,omitempty"` // why not every trial has ended or was trained; empty otherwise
+	Trials    []int  `json:"trials"`          // trials with results that count, ascending
+	// trials without a result that were paused and that others beat, ascending: for the quorum they count as stopped
+	Behind []int     `json:"behind,omitempty"`
+	At     time.Time `json:"at"`
 
 	Written
 }
@@ -95,7 +96,8 @@ type Conclusion struct {
 type Cost struct {
 	USD          float64 `json:"usd"`
 	MachineHours float64 `json:"machine_hours"`
-	Unpriced     []int   `json:"unpriced,omitempty"` // numbers of Batch jobs without a known price, which are not included in USD
+	// numbers of Batch jobs without a known price, which are not included in USD
+	Unpriced []int `json:"unpriced,omitempty"`
 }
 
 // Rejected is a trial that the aggregator passed over.
@@ -124,7 +126,8 @@ type SegmentCalibration struct {
 	After    map[string]float64 `json:"after"`
 }
 
-// Verified describes how far an independent implementation agreed with the trainer's own predictions on rows with raw values.
+// Verified describes how far an independent implementation agreed with the trainer's own predictions on rows with raw
+// values.
 type Verified struct {
 	Scorer  string  `json:"scorer"`
 	Rows    int     `json:"rows"`
@@ -136,10 +139,11 @@ type Verdict string
 
 // The verdicts.
 const (
-	VerdictPromoted      Verdict = "promoted"       // the new version is the champion
-	VerdictNotPromoted   Verdict = "not_promoted"   // it was compared or checked, and is not promoted
-	VerdictNotComparable Verdict = "not_comparable" // it could not be compared with the champion: a person has to decide
-	VerdictBlocked       Verdict = "blocked"        // tonight's data must not make a champion
+	VerdictPromoted    Verdict = "promoted"     // the new version is the champion
+	VerdictNotPromoted Verdict = "not_promoted" // it was compared or checked, and is not promoted
+	// it could not be compared with the champion: a person has to decide
+	VerdictNotComparable Verdict = "not_comparable"
+	VerdictBlocked       Verdict = "blocked" // tonight's data must not make a champion
 	VerdictNoWinner      Verdict = "no_winner"
 	VerdictCancelled     Verdict = "cancelled"
 )
@@ -169,7 +173,8 @@ type GateCheck struct {
 	High   float64 `json:"high,omitempty"` // of its interval, if there is one
 	Rows   int     `json:"rows,omitempty"`
 
-	// For checks against the champion: the metric of both models on these rows. Earlier builds wrote these only in the decision.
+	// For checks against the champion: the metric of both models on these rows. Earlier builds wrote these only in the
+	// decision.
 	New float64 `json:"new,omitempty"`
 	Old float64 `json:"old,omitempty"`
 }

@@ -65,7 +65,9 @@ func (s *Spec) checkWhen(doc *strictyaml.Document, v Vocabulary) error {
 			}
 			d.When = canonical
 		default:
-			return doc.Errorf(path, "a condition is an expression such as bagging_freq > 0, or a mapping such as {extra_trees: true}, not %v", w)
+			return doc.Errorf(path,
+				"a condition is an expression such as bagging_freq > 0, or a mapping such as {extra_trees: true}, "+
+					"not %v", w)
 		}
 		s.Search.Random[name] = d
 	}
@@ -96,9 +98,11 @@ func matched(doc *strictyaml.Document, path string, wanted map[string]any, v Voc
 	return out, nil
 }
 
-// checkConditional checks the conditions together: none may depend on itself, or hold for no configuration. It needs canonical names.
+// checkConditional checks the conditions together: none may depend on itself, or hold for no configuration. It needs
+// canonical names.
 func (s *Spec) checkConditional(doc *strictyaml.Document, v Vocabulary) error {
-	if !slices.ContainsFunc(slices.Collect(maps.Values(s.Search.Random)), func(d Distribution) bool { return d.When != nil }) {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(s.Search.Random)),
+		func(d Distribution) bool { return d.When != nil }) {
 		return nil
 	}
 	err := v.Conditions(s)

@@ -23,7 +23,9 @@ func TestWhen(t *testing.T) {
 	v := words()
 	v.Conditions = func(*sweep.Spec) error { return nil }
 	with := func(when string) (*sweep.Spec, error) {
-		return sweep.ParseSpec("sweep.yaml", []byte(strings.Replace(good, "lambda_l2: {choice: [0, 1, 10]}", "reg_lambda: {choice: [0, 1, 10], when: "+when+"}", 1)), v)
+		return sweep.ParseSpec("sweep.yaml",
+			[]byte(strings.Replace(good, "lambda_l2: {choice: [0, 1, 10]}", "reg_lambda: {choice: [0, 1, 10], when: "+
+				when+"}", 1)), v)
 	}
 	for when, want := range map[string]any{
 		"max_leaves > 31":             "num_leaves > 31",
@@ -59,8 +61,10 @@ func TestWhen(t *testing.T) {
 func TestAbsent(t *testing.T) {
 	p := &sweep.Plan{Trials: []sweep.Trial{{Number: 0, Open: true}}}
 	p.Spec.Search.Random = map[string]sweep.Distribution{"a": {}, "b": {When: "a > 1"}, "c": {When: "a > 2"}}
-	p = p.WithDecisions(map[int]*sweep.Decision{0: {Params: sweep.Params{"a": 2.0, "b": 5.0, "c": 0.0, "d": 1.0}, Own: sweep.Params{"a": 2.0, "b": 5.0}}})
-	if got, want := p.Trials[0].Shown(), (sweep.Params{"a": 2.0, "b": 5.0, "d": 1.0}); !reflect.DeepEqual(got, want) || len(p.Trials[0].Params) != 4 {
+	p = p.WithDecisions(map[int]*sweep.Decision{0: {Params: sweep.Params{"a": 2.0, "b": 5.0, "c": 0.0, "d": 1.0},
+		Own: sweep.Params{"a": 2.0, "b": 5.0}}})
+	if got, want := p.Trials[0].Shown(), (sweep.Params{"a": 2.0, "b": 5.0, "d": 1.0}); !reflect.DeepEqual(got, want) ||
+		len(p.Trials[0].Params) != 4 {
 		t.Errorf("shown are %v of %v, expected %v of all", got, p.Trials[0].Params, want)
 	}
 }

@@ -30,10 +30,12 @@ type Rated struct {
 	Mean    *float64           `json:"mean,omitempty"` // over the folds with a score
 	SE      *float64           `json:"se,omitempty"`   // standard error of the mean, with two folds or more
 	Metrics map[string]float64 `json:"metrics,omitempty"`
-	Trees   int                `json:"trees,omitempty"` // mean of the folds' best iterations, scaled by rows trained on, rounded up
+	// mean of the folds' best iterations, scaled by rows trained on, rounded up
+	Trees int `json:"trees,omitempty"`
 }
 
-// rated sums up the results of a plan's configurations, best first: done ones by their mean, then others by number of folds and by number.
+// rated sums up the results of a plan's configurations, best first: done ones by their mean, then others by number of
+// folds and by number.
 func rated(p *Plan, by map[int]*Result) []Rated {
 	if p.Folds == nil {
 		return nil
@@ -81,7 +83,8 @@ func rated(p *Plan, by map[int]*Result) []Rated {
 }
 
 func place(state string) int {
-	return slices.Index([]string{ConfigurationDone, ConfigurationOpen, ConfigurationDropped, ConfigurationFailed}, state)
+	return slices.Index([]string{ConfigurationDone, ConfigurationOpen, ConfigurationDropped, ConfigurationFailed},
+		state)
 }
 
 // fold takes the configuration's results, in the order of the folds.

@@ -11,8 +11,9 @@ import (
 // MaxCurve is the most scores in a learning curve: about ten kilobytes.
 const MaxCurve = 1024
 
-// Curve is the sweep's metric on valid after every tree grown by one claim's holder. With more than MaxCurve trees it has every second one,
-// or fourth, and so on. It is written once, when the holder ends or releases its trial; a holder that vanishes without notice leaves none.
+// Curve is the sweep's metric on valid after every tree grown by one claim's holder. With more than MaxCurve trees it
+// has every second one, or fourth, and so on. It is written once, when the holder ends or releases its trial; a holder
+// that vanishes without notice leaves none.
 type Curve struct {
 	Format int       `json:"format"`
 	Sweep  ID        `json:"sweep"`
@@ -28,7 +29,8 @@ type Curve struct {
 	Written
 }
 
-// Add adds the score after a tree. If the tree does not follow the previous one, or the score is not finite, the curve starts over.
+// Add adds the score after a tree. If the tree does not follow the previous one, or the score is not finite, the curve
+// starts over.
 func (c *Curve) Add(tree int, score float64) {
 	follows := tree == c.last+1
 	c.last = tree
@@ -73,7 +75,8 @@ func DecodeCurve(data []byte) (*Curve, error) {
 	}
 	if c.Trial < 0 || c.Trial >= MaxTrials || c.Claim < 0 || len(c.Scores) > MaxCurve ||
 		c.First < 1 || c.First > math.MaxInt32 || c.Every < 1 || c.Every > math.MaxInt32/MaxCurve {
-		return nil, &DecodeError{"learning curve", fmt.Errorf("trial %d, claim %d, %d scores from tree %d, one in %d", c.Trial, c.Claim, len(c.Scores), c.First, c.Every)}
+		return nil, &DecodeError{"learning curve", fmt.Errorf("trial %d, claim %d, %d scores from tree %d, one in %d",
+			c.Trial, c.Claim, len(c.Scores), c.First, c.Every)}
 	}
 	return &c, nil
 }
@@ -84,8 +87,8 @@ type CurvePoint struct {
 	Score float64 `json:"score"`
 }
 
-// JoinCurves joins the curves of a trial's claims, ascending by tree. A claim resumes from a tree or starts over: from its first tree on,
-// its curve replaces those of earlier claims. Trees of a claim without a curve are missing.
+// JoinCurves joins the curves of a trial's claims, ascending by tree. A claim resumes from a tree or starts over: from
+// its first tree on, its curve replaces those of earlier claims. Trees of a claim without a curve are missing.
 func JoinCurves(curves []Curve) []CurvePoint {
 	// From the newest claim back: of each, only trees before those of newer claims count.
 	curves = slices.Clone(curves)

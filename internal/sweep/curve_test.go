@@ -16,8 +16,10 @@ func TestCurvesAreBounded(t *testing.T) {
 		for tree := 41; tree < 41+n; tree++ {
 			c.Add(tree, float64(tree)/100_000+1e-15)
 		}
-		if len(c.Scores) > sweep.MaxCurve || n > 0 && c.First != 41 || n > sweep.MaxCurve && len(c.Scores) <= sweep.MaxCurve/2 {
-			t.Errorf("of %d trees: %d scores from tree %d; want half of %d to all of them from tree 41", n, len(c.Scores), c.First, sweep.MaxCurve)
+		if len(c.Scores) > sweep.MaxCurve || n > 0 && c.First != 41 || n > sweep.MaxCurve &&
+			len(c.Scores) <= sweep.MaxCurve/2 {
+			t.Errorf("of %d trees: %d scores from tree %d; want half of %d to all of them from tree 41", n,
+				len(c.Scores), c.First, sweep.MaxCurve)
 		}
 		for i, s := range c.Rounded().Scores {
 			if tree := c.First + i*c.Every; s != float64(tree)/100_000 {
@@ -31,7 +33,8 @@ func TestCurvesAreBounded(t *testing.T) {
 		if err != nil || len(data) > 16<<10 {
 			t.Errorf("of %d trees: %d bytes, error %v; want at most 16 KiB", n, len(data), err)
 		}
-		if back, err := sweep.DecodeCurve(data); n > 0 && (err != nil || !reflect.DeepEqual(back.Scores, c.Rounded().Scores)) {
+		if back, err := sweep.DecodeCurve(data); n > 0 &&
+			(err != nil || !reflect.DeepEqual(back.Scores, c.Rounded().Scores)) {
 			t.Errorf("of %d trees: read back %v, error %v", n, back, err)
 		}
 	}
@@ -63,11 +66,14 @@ func TestJoinCurves(t *testing.T) {
 		curves []sweep.Curve
 		want   []sweep.CurvePoint
 	}{
-		"none":         {nil, nil},
-		"one":          {[]sweep.Curve{curve(0, 1, 1, .1, .2)}, []sweep.CurvePoint{{1, .1}, {2, .2}}},
-		"gone on":      {[]sweep.Curve{curve(1, 3, 1, .3, .4), curve(0, 1, 1, .1, .2, .9)}, []sweep.CurvePoint{{1, .1}, {2, .2}, {3, .3}, {4, .4}}},
-		"begun again":  {[]sweep.Curve{curve(0, 1, 1, .8, .9), curve(1, 5, 1, .9), curve(2, 1, 1, .1, .2)}, []sweep.CurvePoint{{1, .1}, {2, .2}}},
-		"a gap":        {[]sweep.Curve{curve(0, 1, 1, .1), curve(2, 4, 2, .4, .6)}, []sweep.CurvePoint{{1, .1}, {4, .4}, {6, .6}}},
+		"none": {nil, nil},
+		"one":  {[]sweep.Curve{curve(0, 1, 1, .1, .2)}, []sweep.CurvePoint{{1, .1}, {2, .2}}},
+		"gone on": {[]sweep.Curve{curve(1, 3, 1, .3, .4), curve(0, 1, 1, .1, .2, .9)},
+			[]sweep.CurvePoint{{1, .1}, {2, .2}, {3, .3}, {4, .4}}},
+		"begun again": {[]sweep.Curve{curve(0, 1, 1, .8, .9), curve(1, 5, 1, .9), curve(2, 1, 1, .1, .2)},
+			[]sweep.CurvePoint{{1, .1}, {2, .2}}},
+		"a gap": {[]sweep.Curve{curve(0, 1, 1, .1), curve(2, 4, 2, .4, .6)},
+			[]sweep.CurvePoint{{1, .1}, {4, .4}, {6, .6}}},
 		"an empty one": {[]sweep.Curve{curve(0, 1, 1, .1), curve(1, 1, 1)}, []sweep.CurvePoint{{1, .1}}},
 	} {
 		if got := sweep.JoinCurves(tc.curves); !reflect.DeepEqual(got, tc.want) {

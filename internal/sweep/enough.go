@@ -17,12 +17,13 @@ const (
 
 // Patience says after how many trials without improvement a sweep starts no more of them.
 type Patience struct {
-	Trials int     `yaml:"trials" json:"trials"`
-	Noise  float64 `yaml:"noise" json:"noise"` // smallest improvement on the best that counts; default: that of search.stop
+	Trials int `yaml:"trials" json:"trials"`
+	// smallest improvement on the best that counts; default: that of search.stop
+	Noise float64 `yaml:"noise" json:"noise"`
 }
 
-// Enough says that a sweep starts no more trials, and why. A task that has claimed a trial creates it once, before it acts on it: trials
-// that are claimed from then on are not trained.
+// Enough says that a sweep starts no more trials, and why. A task that has claimed a trial creates it once, before it
+// acts on it: trials that are claimed from then on are not trained.
 type Enough struct {
 	Format  int    `json:"format"`
 	Sweep   ID     `json:"sweep"`
@@ -33,8 +34,8 @@ type Enough struct {
 	Task    int    `json:"task"`
 	Attempt int    `json:"attempt"`
 
-	// Seen are the sweep's own trials that were done or stopped at a rung, in the order in which they ended, by the store's clock. The
-	// decision follows from the plan and Seen alone.
+	// Seen are the sweep's own trials that were done or stopped at a rung, in the order in which they ended, by the
+	// store's clock. The decision follows from the plan and Seen alone.
 	Seen []Finished `json:"seen"`
 	At   time.Time  `json:"at"`
 
@@ -90,7 +91,9 @@ func (s *Spec) checkEnough(doc *strictyaml.Document, v Vocabulary) error {
 		return nil
 	}
 	if s.Validate != nil {
-		return doc.Errorf("limits", "target and patience end a sweep by the results of trials, and with validate a trial is one fold of a configuration; leave them out, or validate")
+		return doc.Errorf("limits",
+			"target and patience end a sweep by the results of trials, and with validate a trial is one fold of a "+
+				"configuration; leave them out, or validate")
 	}
 	if l.Target != nil {
 		if err := v.Value(s.Metric, *l.Target); err != nil {
@@ -101,7 +104,9 @@ func (s *Spec) checkEnough(doc *strictyaml.Document, v Vocabulary) error {
 	switch p := l.Patience; {
 	case p == nil:
 	case p.Trials < 1 || p.Trials >= s.Trials:
-		return doc.Errorf("limits.patience", "patience.trials is %d of %d trials: use 1 to %d, after how many trials without improvement no more are started", p.Trials, s.Trials, s.Trials-1)
+		return doc.Errorf("limits.patience",
+			"patience.trials is %d of %d trials: use 1 to %d, after how many trials without improvement no more are "+
+				"started", p.Trials, s.Trials, s.Trials-1)
 	case !(p.Noise >= 0) || math.IsInf(p.Noise, 1):
 		return doc.Errorf("limits.patience.noise", "noise is %v: use 0 or more, in the metric's units", p.Noise)
 	case !doc.Has("limits.patience.noise") && s.Search.Stop != nil:

@@ -20,7 +20,8 @@ func TestLimitsByRule(t *testing.T) {
 	p := plan()
 	p.Spec.Limits = s.Limits
 	if p.Adapt(); p.Format != sweep.FormatExtended {
-		t.Errorf("a plan that may end by a rule has format %d; want %d, which earlier builds refuse", p.Format, sweep.FormatExtended)
+		t.Errorf("a plan that may end by a rule has format %d; want %d, which earlier builds refuse", p.Format,
+			sweep.FormatExtended)
 	}
 
 	for limits, want := range map[string]string{
@@ -42,8 +43,10 @@ func TestLimitsByRule(t *testing.T) {
 
 // TestNoiseOfPatience: the default is that of search.stop.
 func TestNoiseOfPatience(t *testing.T) {
-	for patience, want := range map[string]float64{"{trials: 5}": 0.01, "{trials: 5, noise: 0}": 0, "{trials: 5, noise: 0.02}": 0.02} {
-		text := strings.NewReplacer("limits: {trial: 2h, sweep: 6h}", "limits: {patience: "+patience+"}", "search:\n", "search:\n  stop: {rule: asha, noise: 0.01}\n").Replace(good)
+	for patience, want := range map[string]float64{"{trials: 5}": 0.01, "{trials: 5, noise: 0}": 0,
+		"{trials: 5, noise: 0.02}": 0.02} {
+		text := strings.NewReplacer("limits: {trial: 2h, sweep: 6h}", "limits: {patience: "+patience+"}", "search:\n",
+			"search:\n  stop: {rule: asha, noise: 0.01}\n").Replace(good)
 		s, err := sweep.ParseSpec("sweep.yaml", []byte(text), words())
 		if err != nil || s.Limits.Patience.Noise != want {
 			t.Errorf("patience %s: got %+v, error %v; want a noise of %v", patience, s, err, want)

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// Environment variables, as structs for envconfig. The launcher writes TaskEnv into the Batch job; Terraform and localemu set the rest.
-// PUBSUB_EMULATOR_HOST and STORAGE_EMULATOR_HOST are read by Google's clients themselves.
+// Environment variables, as structs for envconfig. The launcher writes TaskEnv into the Batch job; Terraform and
+// localemu set the rest. PUBSUB_EMULATOR_HOST and STORAGE_EMULATOR_HOST are read by Google's clients themselves.
 
 // Deployment locates the deployment's resources, for launcher and aggregator.
 type Deployment struct {
@@ -21,9 +21,10 @@ type Deployment struct {
 	RegistryBucket string `env:"COPPICE_REGISTRY_BUCKET, required"`
 	ScoresTopic    string `env:"COPPICE_SCORES_TOPIC, default=coppice-scores"`
 	Subscription   string `env:"COPPICE_SUBSCRIPTION, default=coppice-aggregator"`
-	BatchEndpoint  string `env:"COPPICE_BATCH_ENDPOINT"`      // host:port of an emulator, without TLS and credentials
-	OTLPEndpoint   string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"` // where measurements are pushed; the launcher passes it on to tasks
-	Verdicts       VerdictsEnv
+	BatchEndpoint  string `env:"COPPICE_BATCH_ENDPOINT"` // host:port of an emulator, without TLS and credentials
+	// where measurements are pushed; the launcher passes it on to tasks
+	OTLPEndpoint string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
+	Verdicts     VerdictsEnv
 }
 
 // Check rejects empty settings, which envconfig accepts.
@@ -35,11 +36,12 @@ func (d Deployment) Check() error {
 	})
 }
 
-// VerdictsEnv says where launcher and aggregator send the outcome of a night, beside logs and measurements. An error in it does not keep a
-// sweep from being concluded: it is reported when a notification is to be sent.
+// VerdictsEnv says where launcher and aggregator send the outcome of a night, beside logs and measurements. An error in
+// it does not keep a sweep from being concluded: it is reported when a notification is to be sent.
 type VerdictsEnv struct {
 	Topic string `env:"COPPICE_VERDICTS_TOPIC"` // empty for no topic
-	// Webhook is a URL to which verdicts in WebhookVerdicts are posted; empty for none. Anyone who has it can post there.
+	// Webhook is a URL to which verdicts in WebhookVerdicts are posted; empty for none. Anyone who has it can post
+	// there.
 	Webhook         Secret   `env:"COPPICE_WEBHOOK"`
 	WebhookFormat   string   `env:"COPPICE_WEBHOOK_FORMAT, default=slack"` // slack, or json: the VerdictMessage
 	WebhookVerdicts []string `env:"COPPICE_WEBHOOK_VERDICTS, default=promoted,not_promoted,not_comparable,blocked,no_winner"`
@@ -57,7 +59,8 @@ func (e VerdictsEnv) Check() error {
 		return nil
 	}
 	if e.WebhookFormat != WebhookSlack && e.WebhookFormat != WebhookJSON {
-		return fmt.Errorf("the environment variable COPPICE_WEBHOOK_FORMAT is %.40q: use %s or %s", e.WebhookFormat, WebhookSlack, WebhookJSON)
+		return fmt.Errorf("the environment variable COPPICE_WEBHOOK_FORMAT is %.40q: use %s or %s", e.WebhookFormat,
+			WebhookSlack, WebhookJSON)
 	}
 	if err := CheckVerdicts(e.WebhookVerdicts); err != nil {
 		return fmt.Errorf("the environment variable COPPICE_WEBHOOK_VERDICTS: %w", err)
@@ -65,7 +68,8 @@ func (e VerdictsEnv) Check() error {
 	return CheckWebhook(e.Webhook)
 }
 
-// CheckWebhook rejects a URL to which verdicts cannot be posted, or not confidentially. Its errors do not contain the URL.
+// CheckWebhook rejects a URL to which verdicts cannot be posted, or not confidentially. Its errors do not contain the
+// URL.
 func CheckWebhook(address Secret) error {
 	u, err := url.Parse(string(address))
 	switch {
@@ -76,7 +80,8 @@ func CheckWebhook(address Secret) error {
 	case u.Scheme == "http" && loopback(u.Hostname()):
 		return nil
 	}
-	return errors.New("the environment variable COPPICE_WEBHOOK has to begin with https://: what is posted to anything but this machine is encrypted")
+	return errors.New("the environment variable COPPICE_WEBHOOK has to begin with https://: what is posted to " +
+		"anything but this machine is encrypted")
 }
 
 // TrackingEnv has the credentials for an MLflow tracking server, under the names that MLflow's own client reads.
@@ -93,13 +98,15 @@ func (e TrackingEnv) Check(address string) error {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		return errors.New("its address has to be https://HOST or http://HOST, with a port or a path if it has one")
 	case u.User != nil:
-		return errors.New("its address must not contain credentials: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD")
+		return errors.New("its address must not contain credentials: set MLFLOW_TRACKING_USERNAME and " +
+			"MLFLOW_TRACKING_PASSWORD")
 	case u.RawQuery != "" || u.Fragment != "":
 		return errors.New("its address must not have a query or a fragment")
 	case (e.Username == "") != (e.Password == ""):
 		return errors.New("of MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD only one is set")
 	case (e.Token != "" || e.Password != "") && u.Scheme == "http" && !loopback(u.Hostname()):
-		return errors.New("its address has to begin with https://, because MLFLOW_TRACKING_TOKEN or MLFLOW_TRACKING_PASSWORD is set: credentials are sent encrypted to anything but this machine")
+		return errors.New("its address has to begin with https://, because MLFLOW_TRACKING_TOKEN or " +
+			"MLFLOW_TRACKING_PASSWORD is set: credentials are sent encrypted to anything but this machine")
 	}
 	return nil
 }
@@ -136,12 +143,13 @@ func notEmpty(settings map[string]string) error {
 	return nil
 }
 
-// CallersEnv says which callers the aggregator's service accepts. Both are set or, if it only listens on this machine, neither.
+// CallersEnv says which callers the aggregator's service accepts. Both are set or, if it only listens on this machine,
+// neither.
 type CallersEnv struct {
 	Audience string   `env:"COPPICE_AUDIENCE"` // the required audience of a caller's identity token
 	Callers  []string `env:"COPPICE_CALLERS"`  // e-mail addresses of the accounts that may call, comma-separated
-	// Signatures says who verifies Google's signature on the token: empty for the aggregator itself; SignaturesCloudRun for Cloud Run in
-	// front of it, which forwards tokens without signatures.
+	// Signatures says who verifies Google's signature on the token: empty for the aggregator itself; SignaturesCloudRun
+	// for Cloud Run in front of it, which forwards tokens without signatures.
 	Signatures string `env:"COPPICE_SIGNATURES"`
 	Service    string `env:"K_SERVICE"` // set by Cloud Run
 }
@@ -155,7 +163,8 @@ const SignaturesCloudRun = "cloud-run"
 // Check rejects inconsistent settings.
 func (e CallersEnv) Check() error {
 	if e.Signatures != "" && e.Signatures != SignaturesCloudRun {
-		return fmt.Errorf("the environment variable COPPICE_SIGNATURES is %.40q: use %s, or leave it out", e.Signatures, SignaturesCloudRun)
+		return fmt.Errorf("the environment variable COPPICE_SIGNATURES is %.40q: use %s, or leave it out", e.Signatures,
+			SignaturesCloudRun)
 	}
 	return nil
 }
@@ -166,10 +175,11 @@ type BatchEnv struct {
 	ServiceAccount string `env:"COPPICE_TASK_SERVICE_ACCOUNT"`
 	Network        string `env:"COPPICE_NETWORK"`
 	Subnetwork     string `env:"COPPICE_SUBNETWORK"`
-	Zones          string `env:"COPPICE_ZONES"`      // of the location, comma-separated; empty leaves the choice to Batch
-	JobsTopic      string `env:"COPPICE_JOBS_TOPIC"` // topic to which Batch publishes jobs' states; empty for none
-	// For `launcher stage --batch` and `launcher backtest --batch`: the launcher's own image, and an account that can write the datasets
-	// bucket and read the sources.
+	// of the location, comma-separated; empty leaves the choice to Batch
+	Zones     string `env:"COPPICE_ZONES"`
+	JobsTopic string `env:"COPPICE_JOBS_TOPIC"` // topic to which Batch publishes jobs' states; empty for none
+	// For `launcher stage --batch` and `launcher backtest --batch`: the launcher's own image, and an account that can
+	// write the datasets bucket and read the sources.
 	LauncherImage string `env:"COPPICE_LAUNCHER_IMAGE, default=coppice-launcher"`
 	StageAccount  string `env:"COPPICE_STAGE_SERVICE_ACCOUNT"`
 	// InspectEndpoint is host:port of an emulator of the calls made by `launcher doctor`, without TLS and credentials.
@@ -183,12 +193,14 @@ type TaskEnv struct {
 	SweepsBucket   string `env:"COPPICE_SWEEPS_BUCKET, required"`
 	ScoresTopic    string `env:"COPPICE_SCORES_TOPIC, required"`
 	Sweep          string `env:"COPPICE_SWEEP, required"`
-	Scratch        string `env:"COPPICE_SCRATCH, required"` // a folder on the local SSD, shared by all tasks of a machine
-	Job            string `env:"COPPICE_JOB, required"`     // the Batch job's id: a sweep may have several, one after the other
-	Task           int    `env:"BATCH_TASK_INDEX"`
-	Attempt        int    `env:"BATCH_TASK_RETRY_ATTEMPT"`
-	Host           string `env:"HOSTNAME"`                    // as containers have it; empty for what the system says
-	OTLPEndpoint   string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"` // where measurements are pushed; empty for nowhere
+	// a folder on the local SSD, shared by all tasks of a machine
+	Scratch string `env:"COPPICE_SCRATCH, required"`
+	// the Batch job's id: a sweep may have several, one after the other
+	Job          string `env:"COPPICE_JOB, required"`
+	Task         int    `env:"BATCH_TASK_INDEX"`
+	Attempt      int    `env:"BATCH_TASK_RETRY_ATTEMPT"`
+	Host         string `env:"HOSTNAME"`                    // as containers have it; empty for what the system says
+	OTLPEndpoint string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"` // where measurements are pushed; empty for nowhere
 }
 
 // Variables returns the settings that the launcher writes into the job; Batch adds those that begin with BATCH_.
@@ -215,7 +227,8 @@ func (e TaskEnv) Check() error {
 		return err
 	}
 	if e.Task < 0 || e.Attempt < 0 {
-		return fmt.Errorf("BATCH_TASK_INDEX is %d and BATCH_TASK_RETRY_ATTEMPT %d; neither can be negative", e.Task, e.Attempt)
+		return fmt.Errorf("BATCH_TASK_INDEX is %d and BATCH_TASK_RETRY_ATTEMPT %d; neither can be negative", e.Task,
+			e.Attempt)
 	}
 	return CheckID(e.Sweep)
 }
@@ -232,7 +245,8 @@ type LauncherTaskEnv struct {
 	Like           string `env:"COPPICE_STAGE_LIKE"`    // the dataset to follow, NAME@VERSION; empty for none
 	BacktestFile   string `env:"COPPICE_BACKTEST_FILE"` // likewise for the backtest.yaml, if there is one
 	Backtest       string `env:"COPPICE_BACKTEST_SPEC"`
-	Reproduce      string `env:"COPPICE_REPRODUCE"`         // the version to train again, MODEL@NUMBER, instead of a dataset.yaml
+	// the version to train again, MODEL@NUMBER, instead of a dataset.yaml
+	Reproduce      string `env:"COPPICE_REPRODUCE"`
 	Dataset        string `env:"COPPICE_REPRODUCE_DATASET"` // name of its dataset
 	RegistryBucket string `env:"COPPICE_REGISTRY_BUCKET"`
 	Attempt        int    `env:"BATCH_TASK_RETRY_ATTEMPT"`
@@ -247,7 +261,8 @@ func (e LauncherTaskEnv) Variables() map[string]string {
 		"COPPICE_SCRATCH":         e.Scratch,
 	}
 	if e.Reproduce != "" {
-		v["COPPICE_REPRODUCE"], v["COPPICE_REPRODUCE_DATASET"], v["COPPICE_REGISTRY_BUCKET"] = e.Reproduce, e.Dataset, e.RegistryBucket
+		v["COPPICE_REPRODUCE"], v["COPPICE_REPRODUCE_DATASET"], v["COPPICE_REGISTRY_BUCKET"] = e.Reproduce, e.Dataset,
+			e.RegistryBucket
 		return v
 	}
 

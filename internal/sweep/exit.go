@@ -1,6 +1,7 @@
 package sweep
 
-// Exit codes of launcher, task and aggregator. They are an interface, defined only here. The Batch lifecycle policy is derived from them.
+// Exit codes of launcher, task and aggregator. They are an interface, defined only here. The Batch lifecycle policy is
+// derived from them.
 const (
 	ExitOK        = 0
 	ExitError     = 1  // something unexpected
@@ -29,27 +30,29 @@ const (
 	BatchRecreated        = 50006
 )
 
-// Exit codes of a program that did not exit by itself. The machine may have been out of memory; the trial that such a task held is not
-// retried forever (MaxClaims).
+// Exit codes of a program that did not exit by itself. The machine may have been out of memory; the trial that such a
+// task held is not retried forever (MaxClaims).
 const (
-	ExitCrash   = 2   // the Go runtime's, after a panic or out of memory; indistinguishable from a wrong flag (ExitUsage)
+	// the Go runtime's, after a panic or out of memory; indistinguishable from a wrong flag (ExitUsage)
+	ExitCrash   = 2
 	ExitAborted = 134 // SIGABRT
 	ExitKilled  = 137 // SIGKILL, by the kernel when out of memory
-	// ExitTerminated is SIGTERM before the program could handle it: its machine was taken away in the first moments, or while an earlier
-	// script was running.
+	// ExitTerminated is SIGTERM before the program could handle it: its machine was taken away in the first moments, or
+	// while an earlier script was running.
 	ExitTerminated = 143
 )
 
-// MaxClaims is how many tasks may die on one trial before it counts as failed: otherwise a trial that kills its tasks would use up the
-// retries of each, and with them the Batch job. A claim released by a task that was told to stop does not count, nor does one that left a
-// checkpoint: machines vanish without notice, and the trial made progress.
+// MaxClaims is how many tasks may die on one trial before it counts as failed: otherwise a trial that kills its tasks
+// would use up the retries of each, and with them the Batch job. A claim released by a task that was told to stop does
+// not count, nor does one that left a checkpoint: machines vanish without notice, and the trial made progress.
 const MaxClaims = 5
 
 // MaxTasksPerVM is Batch's own limit.
 const MaxTasksPerVM = 20
 
-// RetryableExitCodes lists those after which the same task is worth another attempt. An interruption in Batch means that the machine is
-// going away: a cancelled job gives no task another attempt, whatever the policy.
+// RetryableExitCodes lists those after which the same task is worth another attempt. An interruption in Batch means
+// that the machine is going away: a cancelled job gives no task another attempt, whatever the policy.
 func RetryableExitCodes() []int32 {
-	return []int32{ExitTransient, ExitCrash, ExitInterrupt, ExitAborted, ExitKilled, ExitTerminated, BatchPreempted, BatchReportingTimeout, BatchRebooted, BatchUnresponsive, BatchRecreated}
+	return []int32{ExitTransient, ExitCrash, ExitInterrupt, ExitAborted, ExitKilled, ExitTerminated, BatchPreempted,
+		BatchReportingTimeout, BatchRebooted, BatchUnresponsive, BatchRecreated}
 }

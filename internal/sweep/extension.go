@@ -5,16 +5,18 @@ import (
 	"slices"
 )
 
-// FormatExtended is the format of plans that extend another sweep or end by a rule: an older build would train again what has ended, or
-// everything listed.
+// FormatExtended is the format of plans that extend another sweep or end by a rule: an older build would train again
+// what has ended, or everything listed.
 const FormatExtended = 5
 
-// Extension is the sweep that a plan extends. The plan's first trials are that sweep's, with the same numbers; they have ended, and their
-// results are included here, so that the plan suffices when the other sweep's objects are gone. Only their model files are needed from
-// there.
+// Extension is the sweep that a plan extends. The plan's first trials are that sweep's, with the same numbers; they
+// have ended, and their results are included here, so that the plan suffices when the other sweep's objects are gone.
+// Only their model files are needed from there.
 type Extension struct {
-	Sweep   ID         `json:"sweep"`
-	Results []Result   `json:"results"`           // of the plan's first trials, in order, as counted by that sweep's ending; their parameters are in the plan's trials
+	Sweep ID `json:"sweep"`
+	// of the plan's first trials, in order, as counted by that sweep's ending; their parameters are in the plan's
+	// trials
+	Results []Result   `json:"results"`
 	Reached []Reached  `json:"reached,omitempty"` // their scores at rungs, ascending by step and trial
 	Winner  *Inherited `json:"winner,omitempty"`  // the registered one of them, if any
 }
@@ -85,11 +87,16 @@ func (p *Plan) checkExtension() error {
 		}
 	}
 
-	if i := slices.IndexFunc(e.Reached, func(r Reached) bool { return r.Trial < 0 || r.Trial >= n || r.Step < 1 }); i >= 0 {
+	if i := slices.IndexFunc(e.Reached, func(r Reached) bool {
+		return r.Trial < 0 || r.Trial >= n ||
+			r.Step < 1
+	}); i >= 0 {
 		return fmt.Errorf("trial %d at %d trees is none of sweep %s", e.Reached[i].Trial, e.Reached[i].Step, e.Sweep)
 	}
-	if w := e.Winner; w != nil && (w.Trial < 0 || w.Trial >= n || e.Results[w.Trial].Status != StatusDone || w.Version < 1 || CheckName("model", w.Model) != nil || CheckID(string(w.Sweep)) != nil) {
-		return fmt.Errorf("trial %d, version %d of %.40q, is said to have won sweep %.80q", w.Trial, w.Version, w.Model, w.Sweep)
+	if w := e.Winner; w != nil && (w.Trial < 0 || w.Trial >= n || e.Results[w.Trial].Status != StatusDone ||
+		w.Version < 1 || CheckName("model", w.Model) != nil || CheckID(string(w.Sweep)) != nil) {
+		return fmt.Errorf("trial %d, version %d of %.40q, is said to have won sweep %.80q", w.Trial, w.Version, w.Model,
+			w.Sweep)
 	}
 	return nil
 }

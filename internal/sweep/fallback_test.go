@@ -18,7 +18,8 @@ func withMachine(machine string) string {
 	return before + "machine: " + machine + "\n" + after
 }
 
-const several = "{type: n2-highmem-64, zones: [us-central1-a], wait: 5m, fallback: [{zones: [us-central1-f, us-central1-b]}, {type: n2d-highmem-64, local_ssd: 4}, {spot: false}]}"
+const several = "{type: n2-highmem-64, zones: [us-central1-a], wait: 5m, fallback: [{zones: [us-central1-f, " +
+	"us-central1-b]}, {type: n2d-highmem-64, local_ssd: 4}, {spot: false}]}"
 
 func TestFallback(t *testing.T) {
 	s, err := sweep.ParseSpec("sweep.yaml", []byte(withMachine(several)), words())
@@ -29,9 +30,12 @@ func TestFallback(t *testing.T) {
 	if time.Duration(m.Wait) != 5*time.Minute || m.LocalSSD != 0 {
 		t.Errorf("got %+v; want time.Duration(m.Wait) = 5 * time.Minute, m.LocalSSD = 0", m)
 	}
-	for n, want := range []string{"n2-highmem-64 true [us-central1-a] 0", "n2-highmem-64 true [us-central1-f us-central1-b] 0", "n2d-highmem-64 true [us-central1-a] 4", "n2-highmem-64 false [us-central1-a] 0"} {
+	for n, want := range []string{"n2-highmem-64 true [us-central1-a] 0",
+		"n2-highmem-64 true [us-central1-f us-central1-b] 0", "n2d-highmem-64 true [us-central1-a] 4",
+		"n2-highmem-64 false [us-central1-a] 0"} {
 		c := m.Choice(n)
-		if got := fmt.Sprint(c.Type, " ", *c.Spot, " ", c.Zones, " ", int(c.LocalSSD)); got != want || c.ThreadsPerTask != m.ThreadsPerTask {
+		if got := fmt.Sprint(c.Type, " ", *c.Spot, " ", c.Zones, " ", int(c.LocalSSD)); got != want ||
+			c.ThreadsPerTask != m.ThreadsPerTask {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}
 	}
@@ -40,24 +44,29 @@ func TestFallback(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back sweep.Spec
-	if err := json.Unmarshal(text, &back); err != nil || len(back.Machine.Fallback) != 3 || back.Machine.Wait != m.Wait {
-		t.Errorf("json.Unmarshal(text, &back): got %s: %v; want no error, len(back.Machine.Fallback) = 3, back.Machine.Wait = m.Wait", text, err)
+	if err := json.Unmarshal(text, &back); err != nil || len(back.Machine.Fallback) != 3 ||
+		back.Machine.Wait != m.Wait {
+		t.Errorf("json.Unmarshal(text, &back): got %s: %v; want no error, len(back.Machine.Fallback) = 3, "+
+			"back.Machine.Wait = m.Wait", text, err)
 	}
-	if s, err = sweep.ParseSpec("sweep.yaml", []byte(withMachine("{fallback: [{spot: false}]}")), words()); err != nil || time.Duration(s.Machine.Wait) != 10*time.Minute {
+	if s, err = sweep.ParseSpec("sweep.yaml", []byte(withMachine("{fallback: [{spot: false}]}")),
+		words()); err != nil || time.Duration(s.Machine.Wait) != 10*time.Minute {
 		t.Errorf("the default wait: %v %v", s, err)
 	}
 	for name, c := range map[string][2]string{
-		"a region as zone":      {"{zones: [us-central1]}", "zone \"us-central1\""},
-		"a zone of a fallback":  {"{fallback: [{zones: [a]}]}", "zone \"a\""},
-		"wait for nothing":      {"{wait: 5m}", "there is none"},
-		"too short":             {"{wait: 10ms, fallback: [{spot: false}]}", "machine.wait is 10ms"},
-		"too long":              {"{wait: 4h, fallback: [{spot: false}]}", "use 1s to 3h0m0s"},
-		"too long in all":       {"{wait: 2h, fallback: [{spot: false}, {type: n2-highmem-32}]}", "use 1s to 1h30m0s"},
-		"the same":              {"{fallback: [{type: n2-highmem-16}]}", "the same as what comes before it"},
-		"the same as the first": {"{zones: [us-central1-a], fallback: [{spot: false}, {spot: false}]}", "the same as what comes before it"},
-		"too many disks":        {"{fallback: [{spot: false, local_ssd: 49}]}", "local_ssd is 49"},
-		"too many":              {"{fallback: [" + strings.Repeat("{spot: false}, {type: n2-highmem-8}, ", 11) + "]}", "use at most 20"},
-		"a wrong key":           {"{fallback: [{kind: spot}]}", "kind"},
+		"a region as zone":     {"{zones: [us-central1]}", "zone \"us-central1\""},
+		"a zone of a fallback": {"{fallback: [{zones: [a]}]}", "zone \"a\""},
+		"wait for nothing":     {"{wait: 5m}", "there is none"},
+		"too short":            {"{wait: 10ms, fallback: [{spot: false}]}", "machine.wait is 10ms"},
+		"too long":             {"{wait: 4h, fallback: [{spot: false}]}", "use 1s to 3h0m0s"},
+		"too long in all":      {"{wait: 2h, fallback: [{spot: false}, {type: n2-highmem-32}]}", "use 1s to 1h30m0s"},
+		"the same":             {"{fallback: [{type: n2-highmem-16}]}", "the same as what comes before it"},
+		"the same as the first": {"{zones: [us-central1-a], fallback: [{spot: false}, {spot: false}]}",
+			"the same as what comes before it"},
+		"too many disks": {"{fallback: [{spot: false, local_ssd: 49}]}", "local_ssd is 49"},
+		"too many": {"{fallback: [" + strings.Repeat("{spot: false}, {type: n2-highmem-8}, ", 11) + "]}",
+			"use at most 20"},
+		"a wrong key": {"{fallback: [{kind: spot}]}", "kind"},
 	} {
 		_, err := sweep.ParseSpec("sweep.yaml", []byte(withMachine(c[0])), words())
 		if err == nil || !strings.Contains(err.Error(), c[1]) || !strings.HasPrefix(err.Error(), "sweep.yaml:") {
@@ -72,7 +81,8 @@ func TestJobsOfASweep(t *testing.T) {
 		id   sweep.ID
 		n    int
 		want string
-	}{{"nightly-1", 0, "nightly-1"}, {"nightly-1", 1, "nightly-1-f1"}, {"nightly-1", 20, "nightly-1-f20"}, {long, 0, string(long)}} {
+	}{{"nightly-1", 0, "nightly-1"}, {"nightly-1", 1, "nightly-1-f1"}, {"nightly-1", 20, "nightly-1-f20"},
+		{long, 0, string(long)}} {
 		if got := c.id.JobID(c.n); string(got) != c.want {
 			t.Errorf("c.id.JobID(c.n): got %s; want string(got) = c.want", got)
 		}
@@ -87,13 +97,15 @@ func TestJobsOfASweep(t *testing.T) {
 			seen[job] = true
 		}
 	}
-	p := &sweep.Plan{Sweep: "j", Job: "projects/p/locations/l/jobs/j", Sizing: sweep.Sizing{VMs: 1}, Fallback: []sweep.Sizing{{VMs: 2}}}
+	p := &sweep.Plan{Sweep: "j", Job: "projects/p/locations/l/jobs/j", Sizing: sweep.Sizing{VMs: 1},
+		Fallback: []sweep.Sizing{{VMs: 2}}}
 	p.Spec.Machine.Fallback = []sweep.Fallback{{Type: "n2d-highmem-64"}}
 	if p.Placed(0) != p {
 		t.Error("the plan itself is not job 0")
 	}
 	placed := p.Placed(1)
-	if placed.Job != "projects/p/locations/l/jobs/j-f1" || placed.Spec.Machine.Type != "n2d-highmem-64" || placed.Sizing.VMs != 2 || p.Sizing.VMs != 1 || placed.Sweep != "j" {
+	if placed.Job != "projects/p/locations/l/jobs/j-f1" || placed.Spec.Machine.Type != "n2d-highmem-64" ||
+		placed.Sizing.VMs != 2 || p.Sizing.VMs != 1 || placed.Sweep != "j" {
 		t.Errorf("job 1 of the plan is %+v; want j-f1 with 2 n2d-highmem-64, and the plan unchanged", placed)
 	}
 	if placed.Fingerprint() == p.Fingerprint() {

@@ -20,17 +20,17 @@ const (
 // Tries returns the names of all of them.
 func Tries() []string { return []string{TryDropOne, TryAddOne, TrySubsets, TryForward} }
 
-// Features makes the trials of a sweep differ in the columns that they train on, instead of in other parameters, to find what groups of
-// columns are worth. Every trial leaves out whole groups, by the trainer's ignore_column.
+// Features makes the trials of a sweep differ in the columns that they train on, instead of in other parameters, to
+// find what groups of columns are worth. Every trial leaves out whole groups, by the trainer's ignore_column.
 type Features struct {
 	Try string `yaml:"try" json:"try"` // one of Tries
 
-	// Groups are lists of columns by the group's name. In a spec they may contain patterns, and no groups means one for each column. In a plan
-	// they are the names of the dataset's columns, and no column is in two groups.
+	// Groups are lists of columns by the group's name. In a spec they may contain patterns, and no groups means one for
+	// each column. In a plan they are the names of the dataset's columns, and no column is in two groups.
 	Groups map[string][]string `yaml:"groups" json:"groups,omitempty"`
 
-	// Only in a plan: the columns that no trial has, because of the spec's own ignore_column, and how many columns are in no group, which
-	// every trial has.
+	// Only in a plan: the columns that no trial has, because of the spec's own ignore_column, and how many columns are
+	// in no group, which every trial has.
 	Ignored []string `yaml:"-" json:"ignored,omitempty"`
 	Rest    int      `yaml:"-" json:"rest,omitempty"`
 }
@@ -59,7 +59,8 @@ func (f *Features) Params(kept []bool) Params {
 	return Params{IgnoreColumn: byName + strings.Join(ignored, ",")}
 }
 
-// Kept returns the groups that a trial has, from its complete parameters; ok is false if these leave out a part of a group.
+// Kept returns the groups that a trial has, from its complete parameters; ok is false if these leave out a part of a
+// group.
 func (f *Features) Kept(complete Params) (kept []bool, ok bool) {
 	text, _ := complete[IgnoreColumn].(string)
 	ignored := map[string]bool{}
@@ -112,8 +113,8 @@ func firstOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Step returns which step of a forward selection a configuration belongs to, from 0, and which of the step's candidates it is: the groups
-// that are not selected yet, ascending. ok is false for the configurations before the first step.
+// Step returns which step of a forward selection a configuration belongs to, from 0, and which of the step's candidates
+// it is: the groups that are not selected yet, ascending. ok is false for the configurations before the first step.
 func (f *Features) Step(configuration int) (step, candidate int, ok bool) {
 	candidate = configuration - f.Listed()
 	if candidate < 0 {
@@ -135,8 +136,8 @@ func (f *Features) StepBegins(step int) int {
 	return first
 }
 
-// Listed is how many configurations come before the first step of a forward selection: that with all groups and, if some columns are in no
-// group, that with none.
+// Listed is how many configurations come before the first step of a forward selection: that with all groups and, if
+// some columns are in no group, that with none.
 func (f *Features) Listed() int { return 1 + min(f.Rest, 1) }
 
 // forward reports whether the plan selects groups step by step.
@@ -149,13 +150,16 @@ func (s *Spec) checkFeatures(doc *strictyaml.Document, _ Vocabulary) error {
 		return nil
 	}
 	if !slices.Contains(Tries(), f.Try) {
-		return doc.Errorf("search.features", "try is %.40q%s: use one of %v", f.Try, strictyaml.Suggest(f.Try, Tries()), Tries())
+		return doc.Errorf("search.features", "try is %.40q%s: use one of %v", f.Try, strictyaml.Suggest(f.Try, Tries()),
+			Tries())
 	}
 	if f.Try == TrySubsets && !doc.Has("trials") {
-		return doc.Errorf("search.features", "try: %s needs trials: the number of sets to compare, twice the number of groups or more", TrySubsets)
+		return doc.Errorf("search.features",
+			"try: %s needs trials: the number of sets to compare, twice the number of groups or more", TrySubsets)
 	}
 	if f.Try == TryForward && s.Trials > MaxOpen {
-		return doc.Errorf("trials", "trials is %d: try: %s takes at most %d; use fewer, or leave it out", s.Trials, TryForward, MaxOpen)
+		return doc.Errorf("trials", "trials is %d: try: %s takes at most %d; use fewer, or leave it out", s.Trials,
+			TryForward, MaxOpen)
 	}
 	for _, name := range f.Names() {
 		if name == "" {
@@ -166,18 +170,23 @@ func (s *Spec) checkFeatures(doc *strictyaml.Document, _ Vocabulary) error {
 		}
 	}
 	if doc.Has("search.features.groups") && len(f.Groups) == 0 {
-		return doc.Errorf("search.features.groups", "there are no groups: name some, or leave groups out to make each column one")
+		return doc.Errorf("search.features.groups",
+			"there are no groups: name some, or leave groups out to make each column one")
 	}
 
 	// All trials are to be trained to their end, and to differ in their columns only.
-	for _, with := range []string{"search.fixed", "search.grid", "search.random", "search.method", "search.warm_start", "search.constraints", "search.stop",
+	for _, with := range []string{"search.fixed", "search.grid", "search.random", "search.method", "search.warm_start",
+		"search.constraints", "search.stop",
 		"limits.target", "limits.patience", "continue"} {
 		if doc.Has(with) {
-			return doc.Errorf(with, "%s cannot go with search.features, whose trials have the same params and differ in their columns only; take one of them out", with)
+			return doc.Errorf(with,
+				"%s cannot go with search.features, whose trials have the same params and differ in their columns "+
+					"only; take one of them out", with)
 		}
 	}
 	if doc.Has("validate.drop") && s.Validate != nil && s.Validate.Drops() {
-		return doc.Errorf("validate.drop", "drop cannot go with search.features, which needs all folds of every set; leave it out")
+		return doc.Errorf("validate.drop",
+			"drop cannot go with search.features, which needs all folds of every set; leave it out")
 	}
 	return nil
 }
@@ -188,7 +197,8 @@ func (p *Plan) checkFeatureSets() error {
 	if f == nil {
 		return nil
 	}
-	if !slices.Contains(Tries(), f.Try) || len(f.Groups) == 0 || f.Rest < 0 || p.Folds != nil && p.Folds.First != len(p.Folds.Rounds) {
+	if !slices.Contains(Tries(), f.Try) || len(f.Groups) == 0 || f.Rest < 0 || p.Folds != nil &&
+		p.Folds.First != len(p.Folds.Rounds) {
 		return fmt.Errorf("%.40q of %d groups of columns", f.Try, len(f.Groups))
 	}
 	if !p.Open() {

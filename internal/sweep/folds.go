@@ -15,9 +15,10 @@ const ByGroup = "group"
 
 // Validate says that configurations are evaluated by cross-validation instead of on the valid split.
 type Validate struct {
-	KFold   int    `yaml:"kfold" json:"kfold,omitempty"`     // evaluate every fold with a model of the others
-	By      string `yaml:"by" json:"by,omitempty"`           // ByGroup, or empty
-	Forward int    `yaml:"forward" json:"forward,omitempty"` // evaluate every fold but the first with a model of the earlier ones, in time
+	KFold int    `yaml:"kfold" json:"kfold,omitempty"` // evaluate every fold with a model of the others
+	By    string `yaml:"by" json:"by,omitempty"`       // ByGroup, or empty
+	// evaluate every fold but the first with a model of the earlier ones, in time
+	Forward int `yaml:"forward" json:"forward,omitempty"`
 
 	// Drop says whether to give up configurations that are behind after the first folds; nil means yes.
 	Drop *bool `yaml:"drop" json:"drop,omitempty"`
@@ -36,21 +37,30 @@ func (s *Spec) checkValidate(doc *strictyaml.Document, _ Vocabulary) error {
 	case v == nil:
 		return nil
 	case doc.Has("validate.kfold") == doc.Has("validate.forward"):
-		return doc.Errorf("validate", "validate takes one of kfold and forward: validate: {kfold: 5}, or {forward: 5} where folds follow each other in time")
+		return doc.Errorf("validate",
+			"validate takes one of kfold and forward: validate: {kfold: 5}, or {forward: 5} where folds follow each "+
+				"other in time")
 	case doc.Has("validate.kfold") && (v.KFold < 2 || v.KFold > MaxFolds):
 		return doc.Errorf("validate.kfold", "kfold is %d: use 2 to %d", v.KFold, MaxFolds)
 	case doc.Has("validate.forward") && (v.Forward < 3 || v.Forward > MaxFolds):
-		return doc.Errorf("validate.forward", "forward is %d: use 3 to %d; the first fold is not rated, and a mean takes two", v.Forward, MaxFolds)
+		return doc.Errorf("validate.forward",
+			"forward is %d: use 3 to %d; the first fold is not rated, and a mean takes two", v.Forward, MaxFolds)
 	case v.By != "" && (v.By != ByGroup || v.Forward > 0):
 		return doc.Errorf("validate.by", "by is %.40q: with kfold, use group, or leave it out", v.By)
 
 	// What it cannot go with.
 	case s.Continue != nil:
-		return doc.Errorf("validate", "validate cannot go with continue: the model that is continued has seen the rows that a fold rates; take one of them out")
+		return doc.Errorf("validate",
+			"validate cannot go with continue: the model that is continued has seen the rows that a fold rates; "+
+				"take one of them out")
 	case s.Search.Stop != nil:
-		return doc.Errorf("validate", "validate cannot go with search.stop: curves of different folds do not compare; take search.stop out, weak configurations are dropped after their first folds")
+		return doc.Errorf("validate",
+			"validate cannot go with search.stop: curves of different folds do not compare; take search.stop out, "+
+				"weak configurations are dropped after their first folds")
 	case s.Trials*v.Number() >= MaxTrials:
-		return doc.Errorf("trials", "%d configurations in %d folds are over %d trials, the most that a sweep can have; use fewer", s.Trials, v.Number(), MaxTrials-1)
+		return doc.Errorf("trials",
+			"%d configurations in %d folds are over %d trials, the most that a sweep can have; use fewer", s.Trials,
+			v.Number(), MaxTrials-1)
 	}
 	return nil
 }
@@ -58,14 +68,14 @@ func (s *Spec) checkValidate(doc *strictyaml.Document, _ Vocabulary) error {
 // FormatFolds is the format of plans with folds: an older build would train each trial on all rows.
 const FormatFolds = 4
 
-// Folds says how the trials of a plan cross-validate. Each but the last is one round of one configuration; the last is the refit, the best
-// configuration on all rows of train and valid.
+// Folds says how the trials of a plan cross-validate. Each but the last is one round of one configuration; the last is
+// the refit, the best configuration on all rows of train and valid.
 type Folds struct {
 	Scheme string  `json:"scheme"` // kfold, group or forward
 	Rounds []Round `json:"rounds"` // in the order of Trial.Fold, from 1
 
-	// First is how many rounds of every configuration are trained before any later round; weak configurations are dropped after them. If it
-	// equals the number of rounds, none is dropped.
+	// First is how many rounds of every configuration are trained before any later round; weak configurations are
+	// dropped after them. If it equals the number of rounds, none is dropped.
 	First int `json:"first"`
 }
 
@@ -75,7 +85,8 @@ type Round struct {
 	Rated Rows `json:"rated"`
 }
 
-// firstRounds is the number of rounds after which weak configurations are dropped: fewer differences show hardly anything.
+// firstRounds is the number of rounds after which weak configurations are dropped: fewer differences show hardly
+// anything.
 const firstRounds = 3
 
 // NewFolds returns folds with these rounds.
@@ -135,8 +146,8 @@ func (p *Plan) Configurations() int {
 	return (len(p.Trials) - 1) / len(p.Folds.Rounds)
 }
 
-// Decider returns the trial under whose number it is decided what a trial trains: the first fold of its configuration, as all folds of a
-// configuration train the same parameters. Without folds every trial is its own.
+// Decider returns the trial under whose number it is decided what a trial trains: the first fold of its configuration,
+// as all folds of a configuration train the same parameters. Without folds every trial is its own.
 func (p *Plan) Decider(trial int) int {
 	if t := p.Trials[trial]; p.Folds != nil && !t.Refit {
 		return t.Configuration * p.Folds.First
@@ -152,15 +163,15 @@ func (p *Plan) Ordinal(trial int) int {
 	return trial
 }
 
-// FirstFolds returns the trials that decide how good a configuration is for a search that learns. All configurations are compared on the
-// same rows, since decisions are made before any later fold is trained.
+// FirstFolds returns the trials that decide how good a configuration is for a search that learns. All configurations
+// are compared on the same rows, since decisions are made before any later fold is trained.
 func (p *Plan) FirstFolds(configuration int) []Trial {
 	return p.Trials[configuration*p.Folds.First : (configuration+1)*p.Folds.First]
 }
 
-// SeenConfiguration returns what a search knows about a configuration once its first folds have ended: their mean, under the number of the
-// first. ok is false while results are missing. Without one of the scores the mean would not compare, so the configuration has failed; if
-// people cancelled what is missing, nothing is known about it.
+// SeenConfiguration returns what a search knows about a configuration once its first folds have ended: their mean,
+// under the number of the first. ok is false while results are missing. Without one of the scores the mean would not
+// compare, so the configuration has failed; if people cancelled what is missing, nothing is known about it.
 func (p *Plan) SeenConfiguration(configuration int, results map[int]Result) (s Seen, ok bool) {
 	folds := p.FirstFolds(configuration)
 	s = Seen{Trial: folds[0].Number, Status: StatusDone}
@@ -186,7 +197,8 @@ func (p *Plan) SeenConfiguration(configuration int, results map[int]Result) (s S
 	return s, true
 }
 
-// Stages returns the stages of the trials: one may be claimed once all of earlier stages have ended. nil for a plan with one stage.
+// Stages returns the stages of the trials: one may be claimed once all of earlier stages have ended. nil for a plan
+// with one stage.
 func (p *Plan) Stages() []int {
 	if p.Breeds() {
 		stages := make([]int, len(p.Trials))
@@ -216,8 +228,8 @@ func (p *Plan) Stages() []int {
 	return stages
 }
 
-// Selects reports whether the plan's trials are decided in steps, each of which waits for the one before: a selection of groups of columns, or
-// a population.
+// Selects reports whether the plan's trials are decided in steps, each of which waits for the one before: a selection
+// of groups of columns, or a population.
 func (p *Plan) Selects() bool { return p.Breeds() || p.Spec.Search.forward() && p.Open() }
 
 // Breeds reports whether the plan trains a population.
@@ -236,7 +248,8 @@ func (p *Plan) AtOnce() int {
 	return most
 }
 
-// RowsOf returns the rows that a trial trains on, and those that evaluate it: nil for the refit, which trains on all of them.
+// RowsOf returns the rows that a trial trains on, and those that evaluate it: nil for the refit, which trains on all of
+// them.
 func (p *Plan) RowsOf(trial int) (train []Rows, rated *Rows) {
 	switch t := p.Trials[trial]; {
 	case p.Folds == nil:
@@ -249,18 +262,23 @@ func (p *Plan) RowsOf(trial int) (train []Rows, rated *Rows) {
 	}
 }
 
-// checkFolds checks what later code relies on, in particular that no fold is evaluated by a model that has seen its rows.
+// checkFolds checks what later code relies on, in particular that no fold is evaluated by a model that has seen its
+// rows.
 func (p *Plan) checkFolds() error {
 	f := p.Folds
 	if f == nil {
-		if i := slices.IndexFunc(p.Trials, func(t Trial) bool { return t.Refit || t.Fold != 0 || t.Configuration != 0 }); i >= 0 {
+		if i := slices.IndexFunc(p.Trials, func(t Trial) bool {
+			return t.Refit || t.Fold != 0 ||
+				t.Configuration != 0
+		}); i >= 0 {
 			return fmt.Errorf("trial %d is of a fold, but the plan has none", i)
 		}
 		return nil
 	}
 
 	rounds := len(f.Rounds)
-	if p.Format < FormatFolds || p.Spec.Validate == nil || rounds < 2 || rounds > MaxFolds || f.First < 1 || f.First > rounds {
+	if p.Format < FormatFolds || p.Spec.Validate == nil || rounds < 2 || rounds > MaxFolds || f.First < 1 ||
+		f.First > rounds {
 		return fmt.Errorf("%d folds, %d of them first, in a plan of format %d", rounds, f.First, p.Format)
 	}
 	if p.Spec.Search.Stop != nil || p.Input != nil {
@@ -275,7 +293,8 @@ func (p *Plan) checkFolds() error {
 	return p.checkFoldTrials()
 }
 
-// checkFoldTrials checks that the trials are those of the plan's folds, and that a configuration is the same in all of its folds.
+// checkFoldTrials checks that the trials are those of the plan's folds, and that a configuration is the same in all of
+// its folds.
 func (p *Plan) checkFoldTrials() error {
 	f, rounds := p.Folds, len(p.Folds.Rounds)
 	n := p.Configurations()
@@ -290,9 +309,11 @@ func (p *Plan) checkFoldTrials() error {
 
 	for i, want := range f.Expand(configurations) {
 		t := p.Trials[i]
-		if t.Configuration != want.Configuration || t.Fold != want.Fold || t.Refit != want.Refit || t.Open != want.Open ||
+		if t.Configuration != want.Configuration || t.Fold != want.Fold || t.Refit != want.Refit ||
+			t.Open != want.Open ||
 			(t.Refit || t.Open) == (t.Params != nil) || ConfigurationKey(t.Params) != ConfigurationKey(want.Params) {
-			return fmt.Errorf("trial %d is fold %d of configuration %d, where fold %d of configuration %d is expected", i, t.Fold, t.Configuration, want.Fold, want.Configuration)
+			return fmt.Errorf("trial %d is fold %d of configuration %d, where fold %d of configuration %d is expected",
+				i, t.Fold, t.Configuration, want.Fold, want.Configuration)
 		}
 	}
 	return nil
@@ -300,7 +321,8 @@ func (p *Plan) checkFoldTrials() error {
 
 func (r Round) check(scheme string, v *Validate) error {
 	if r.Train.Split != Train || r.Rated.Split != Train || len(r.Train.Folds) == 0 || len(r.Rated.Folds) == 0 {
-		return fmt.Errorf("it trains on %s %v and is rated on %s %v", r.Train.Split, r.Train.Folds, r.Rated.Split, r.Rated.Folds)
+		return fmt.Errorf("it trains on %s %v and is rated on %s %v", r.Train.Split, r.Train.Folds, r.Rated.Split,
+			r.Rated.Folds)
 	}
 	for _, f := range r.Train.Folds {
 		if slices.Contains(r.Rated.Folds, f) {
@@ -308,7 +330,8 @@ func (r Round) check(scheme string, v *Validate) error {
 		}
 	}
 	if v.Forward > 0 && slices.Max(r.Train.Folds) > slices.Min(r.Rated.Folds) {
-		return fmt.Errorf("%s: rows of fold number %d are trained on, and those of %d rated, which are earlier", scheme, slices.Max(r.Train.Folds), slices.Min(r.Rated.Folds))
+		return fmt.Errorf("%s: rows of fold number %d are trained on, and those of %d rated, which are earlier", scheme,
+			slices.Max(r.Train.Folds), slices.Min(r.Rated.Folds))
 	}
 	return nil
 }

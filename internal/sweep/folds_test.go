@@ -21,11 +21,15 @@ func TestValidateIsRefused(t *testing.T) {
 		"by":            {validate: "{kfold: 5, by: user}", want: `by is "user": with kfold, use group`},
 		"forward by":    {validate: "{forward: 5, by: group}", want: `by is "group": with kfold, use group`},
 		"a misspelling": {validate: "{kfolds: 5}", want: `unknown key "kfolds" (did you mean "kfold"?)`},
-		"stops":         {validate: "{kfold: 5}", old: "search:\n", new: "search:\n  stop: {rule: asha}\n", want: "cannot go with search.stop"},
-		"continues":     {validate: "{kfold: 5}", old: "search:\n", new: "continue: {from: champion}\nsearch:\n", want: "cannot go with continue"},
-		"trials":        {validate: "{kfold: 10}", old: "trials: 50", new: "trials: 1000", want: "1000 configurations in 10 folds are over"},
+		"stops": {validate: "{kfold: 5}", old: "search:\n", new: "search:\n  stop: {rule: asha}\n",
+			want: "cannot go with search.stop"},
+		"continues": {validate: "{kfold: 5}", old: "search:\n", new: "continue: {from: champion}\nsearch:\n",
+			want: "cannot go with continue"},
+		"trials": {validate: "{kfold: 10}", old: "trials: 50", new: "trials: 1000",
+			want: "1000 configurations in 10 folds are over"},
 	} {
-		_, err := sweep.ParseSpec("sweep.yaml", []byte(strings.Replace(good, tc.old, tc.new, 1)+"validate: "+tc.validate+"\n"), words())
+		_, err := sweep.ParseSpec("sweep.yaml", []byte(strings.Replace(good, tc.old, tc.new, 1)+"validate: "+
+			tc.validate+"\n"), words())
 		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "sweep.yaml:") {
 			t.Errorf("%s: validate: %s gave %v; want %q and its place", name, tc.validate, err, tc.want)
 		}
@@ -73,20 +77,24 @@ func TestPlansWithFolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if back.Fingerprint() != p.Fingerprint() || back.Configurations() != 3 {
-		t.Errorf("a plan with folds has %d configurations after its way through JSON, same fingerprint: %t; want 3, and the same", back.Configurations(), back.Fingerprint() == p.Fingerprint())
+		t.Errorf("a plan with folds has %d configurations after its way through JSON, same fingerprint: %t; want 3, "+
+			"and the same", back.Configurations(), back.Fingerprint() == p.Fingerprint())
 	}
 	if got, want := fmt.Sprint(back.Stages()), "[0 0 0 0 0 0 0 0 0 1 1 1 2]"; got != want {
 		t.Errorf("stages %s, want %s", got, want)
 	}
-	if train, rated := back.RowsOf(10); rated.Folds[0] != 3 || !slices.Equal(train[0].Folds, []uint8{0, 1, 2}) || back.Trials[10].Configuration != 1 {
-		t.Errorf("trial 10, %+v, trains on %v and is rated on %v; want the fourth fold of configuration 1", back.Trials[10], train, rated)
+	if train, rated := back.RowsOf(10); rated.Folds[0] != 3 || !slices.Equal(train[0].Folds, []uint8{0, 1, 2}) ||
+		back.Trials[10].Configuration != 1 {
+		t.Errorf("trial 10, %+v, trains on %v and is rated on %v; want the fourth fold of configuration 1",
+			back.Trials[10], train, rated)
 	}
 	if train, rated := back.RowsOf(12); rated != nil || len(train) != 2 || train[1].Split != "valid" {
 		t.Errorf("the refit trains on %v and is rated on %v; want train and valid, and nothing", train, rated)
 	}
 }
 
-// TestFoldsThatLeakAreRefused puts folds into a plan that do not separate what they should, and trials that do not match its folds.
+// TestFoldsThatLeakAreRefused puts folds into a plan that do not separate what they should, and trials that do not
+// match its folds.
 func TestFoldsThatLeakAreRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*sweep.Plan){
 		"trained on and rated":  func(p *sweep.Plan) { p.Folds.Rounds[2].Train.Folds[0] = 2 },
@@ -146,11 +154,13 @@ func TestPlansWithOpenFolds(t *testing.T) {
 		deciders = append(deciders, back.Decider(n))
 	}
 	if got, want := fmt.Sprint(deciders), "[0 0 0 3 3 3 0 3 8]"; got != want || back.Ordinal(4) != 1 {
-		t.Errorf("trials are decided under %s, trial 4 is of configuration %d; want %s and 1", got, back.Ordinal(4), want)
+		t.Errorf("trials are decided under %s, trial 4 is of configuration %d; want %s and 1", got, back.Ordinal(4),
+			want)
 	}
 
 	own := sweep.Params{"num_leaves": 9.0}
-	shown := back.WithDecisions(map[int]*sweep.Decision{3: {Trial: 3, Params: own, Own: own, Source: "gp", Reason: "why"}})
+	shown := back.WithDecisions(map[int]*sweep.Decision{3: {Trial: 3, Params: own, Own: own, Source: "gp",
+		Reason: "why"}})
 	for _, n := range []int{3, 4, 5, 7} {
 		if got := shown.Trials[n]; got.Params["num_leaves"] != 9.0 || got.Reason != "why" || !got.Open {
 			t.Errorf("trial %d is shown as %+v; want it open, with the parameters and reason of the decision", n, got)
@@ -173,8 +183,8 @@ func TestPlansWithOpenFolds(t *testing.T) {
 	}
 }
 
-// TestSeenConfigurations: a search learns a configuration's mean once all of its first folds have ended, and the board has its parameters
-// from its results.
+// TestSeenConfigurations: a search learns a configuration's mean once all of its first folds have ended, and the board
+// has its parameters from its results.
 func TestSeenConfigurations(t *testing.T) {
 	p := openFolds()
 	own := sweep.Params{"num_leaves": 9.0}
@@ -186,7 +196,8 @@ func TestSeenConfigurations(t *testing.T) {
 	}
 	s, ok := p.SeenConfiguration(1, results)
 	if !ok || s.Trial != 3 || s.Status != sweep.StatusDone || math.Abs(*s.Score-0.6) > 1e-12 {
-		t.Errorf("configuration 1 is seen as %+v, %t; want trial 3 done with the mean of its first three folds, 0.6", s, ok)
+		t.Errorf("configuration 1 is seen as %+v, %t; want trial 3 done with the mean of its first three folds, 0.6", s,
+			ok)
 	}
 	if s, ok := p.SeenConfiguration(0, results); ok {
 		t.Errorf("configuration 0, none of whose folds has ended, is seen as %+v", s)
@@ -196,17 +207,20 @@ func TestSeenConfigurations(t *testing.T) {
 	for _, c := range []struct {
 		trial        int
 		status, want sweep.Status
-	}{{4, sweep.StatusCancelled, sweep.StatusCancelled}, {5, sweep.StatusTimedOut, sweep.StatusFailed}, {3, sweep.StatusCancelled, sweep.StatusFailed}} {
+	}{{4, sweep.StatusCancelled, sweep.StatusCancelled}, {5, sweep.StatusTimedOut, sweep.StatusFailed},
+		{3, sweep.StatusCancelled, sweep.StatusFailed}} {
 		ends(c.trial, c.status)
 		if s, ok := p.SeenConfiguration(1, results); !ok || s.Status != c.want || s.Score != nil {
-			t.Errorf("after trial %d was %s the configuration is seen as %+v, %t; want it %s without a score", c.trial, c.status, s, ok, c.want)
+			t.Errorf("after trial %d was %s the configuration is seen as %+v, %t; want it %s without a score", c.trial,
+				c.status, s, ok, c.want)
 		}
 	}
 
 	board := sweep.Fold(p, []sweep.Result{results[3], results[7]})
 	for _, c := range board.Configurations {
 		if c.Configuration == 1 && c.Params["num_leaves"] != 9.0 {
-			t.Errorf("the open configuration's parameters are %v on the board; want those of its results, %v", c.Params, own)
+			t.Errorf("the open configuration's parameters are %v on the board; want those of its results, %v", c.Params,
+				own)
 		}
 	}
 }
@@ -214,7 +228,8 @@ func TestSeenConfigurations(t *testing.T) {
 // rate gives a fold a result.
 func rate(p *sweep.Plan, trial int, score float64, best, rows int) sweep.Result {
 	of := p.Trials[trial]
-	return sweep.Result{Format: 1, Sweep: p.Sweep, Trial: trial, Status: sweep.StatusDone, Configuration: of.Configuration, Fold: of.Fold, Score: score,
+	return sweep.Result{Format: 1, Sweep: p.Sweep, Trial: trial, Status: sweep.StatusDone,
+		Configuration: of.Configuration, Fold: of.Fold, Score: score,
 		BestIteration: best, TrainRows: rows, Metrics: map[string]float64{"auc": score}}
 }
 
@@ -222,26 +237,34 @@ func TestBoardOfConfigurations(t *testing.T) {
 	p := foldedPlan()
 	p.Maximize = true
 	var results []sweep.Result
-	for i, s := range []float64{0.5, 0.6, 0.7, 0.8, 0.6, 0.7, 0.3, 0.3} { // all four of configuration 0 are 0.5, 0.6, 0.7, 0.9
+	// all four of configuration 0 are 0.5, 0.6, 0.7, 0.9
+	for i, s := range []float64{0.5, 0.6, 0.7, 0.8, 0.6, 0.7, 0.3, 0.3} {
 		results = append(results, rate(p, i, s, 10+i, 100))
 	}
 	results = append(results, rate(p, 9, 0.9, 40, 300), rate(p, 10, 0.8, 10, 100))
 	b := sweep.Fold(p, results)
 	slices.Reverse(results)
-	if again := sweep.Fold(p, results); fmt.Sprint(again.Configurations) == "" || again.Configurations[0].Configuration != b.Configurations[0].Configuration {
+	if again := sweep.Fold(p, results); fmt.Sprint(again.Configurations) == "" ||
+		again.Configurations[0].Configuration != b.Configurations[0].Configuration {
 		t.Error("the board depends on the order of the results")
 	}
 
 	first, second, third := b.Configurations[0], b.Configurations[1], b.Configurations[2]
-	if first.Configuration != 1 || math.Abs(*first.Mean-0.725) > 1e-12 || first.State != "done" || fmt.Sprint(first.Trials) != "[3 4 5 10]" {
-		t.Errorf("first is %+v, mean %v; want configuration 1 with the mean of 0.8, 0.6, 0.7 and 0.8", first, *first.Mean)
+	if first.Configuration != 1 || math.Abs(*first.Mean-0.725) > 1e-12 || first.State != "done" ||
+		fmt.Sprint(first.Trials) != "[3 4 5 10]" {
+		t.Errorf("first is %+v, mean %v; want configuration 1 with the mean of 0.8, 0.6, 0.7 and 0.8", first,
+			*first.Mean)
 	}
 	// Best iterations 10, 11, 12 of 100 rows and 40 of 300: 1533 / 6 trees of 100 rows are 25.5.
-	if second.Configuration != 0 || math.Abs(*second.Mean-0.675) > 1e-12 || math.Abs(*second.SE-0.0853912563829966) > 1e-12 || second.Trees != 26 {
-		t.Errorf("second is %+v, mean %v ± %v; want configuration 0 with 0.675 ± 0.0854 and 26 trees", second, *second.Mean, *second.SE)
+	if second.Configuration != 0 || math.Abs(*second.Mean-0.675) > 1e-12 ||
+		math.Abs(*second.SE-0.0853912563829966) > 1e-12 || second.Trees != 26 {
+		t.Errorf("second is %+v, mean %v ± %v; want configuration 0 with 0.675 ± 0.0854 and 26 trees", second,
+			*second.Mean, *second.SE)
 	}
-	if third.Configuration != 2 || third.State != "open" || third.Folds != 2 || third.Scores[2] != nil || b.Best() != nil {
-		t.Errorf("third is %+v, best trial %+v; want configuration 2, open with two folds, and no trial that may win", third, b.Best())
+	if third.Configuration != 2 || third.State != "open" || third.Folds != 2 || third.Scores[2] != nil ||
+		b.Best() != nil {
+		t.Errorf("third is %+v, best trial %+v; want configuration 2, open with two folds, and no trial that may win",
+			third, b.Best())
 	}
 
 	results = append(results, sweep.Result{Sweep: p.Sweep, Trial: 11, Status: sweep.StatusStopped, Reason: "behind"})

@@ -14,14 +14,14 @@ const (
 	AgainstNone     = "none"
 )
 
-// Gate says when a new version becomes the champion. Zero values stand for the defaults that Gated fills in, so that a plan records only
-// what was written.
+// Gate says when a new version becomes the champion. Zero values stand for the defaults that Gated fills in, so that a
+// plan records only what was written.
 type Gate struct {
 	Metric  string `yaml:"metric" json:"metric"`
 	Against string `yaml:"against" json:"against"` // champion or none: then every version passes
 
-	// The gain on tonight's test rows, with an interval of Confidence, must be above MinGain; with a Margin, the new model must not be
-	// worse by more than that.
+	// The gain on tonight's test rows, with an interval of Confidence, must be above MinGain; with a Margin, the new
+	// model must not be worse by more than that.
 	MinGain    float64 `yaml:"min_gain" json:"min_gain"`
 	Margin     float64 `yaml:"margin" json:"margin,omitempty"`
 	Confidence float64 `yaml:"confidence" json:"confidence,omitempty"`
@@ -33,27 +33,33 @@ type Gate struct {
 	MaxShare float64 `yaml:"max_share" json:"max_share,omitempty"`
 }
 
-// GateReference says on which rows of earlier nights the models are compared, and how. Their labels are those at the time when the version
-// that keeps them was registered, so nothing that happens tonight can change them.
+// GateReference says on which rows of earlier nights the models are compared, and how. Their labels are those at the
+// time when the version that keeps them was registered, so nothing that happens tonight can change them.
 type GateReference struct {
-	Nights *int     `yaml:"nights" json:"nights,omitempty"` // how many earlier champions' rows to use; 0 for none
-	Rows   int      `yaml:"rows" json:"rows,omitempty"`     // most rows over all of them
-	Margin *float64 `yaml:"margin" json:"margin,omitempty"` // the new model must not be worse by more than this; if unset, it must not be shown to be worse
+	Nights *int `yaml:"nights" json:"nights,omitempty"` // how many earlier champions' rows to use; 0 for none
+	Rows   int  `yaml:"rows" json:"rows,omitempty"`     // most rows over all of them
+	// the new model must not be worse by more than this; if unset, it must not be shown to be worse
+	Margin *float64 `yaml:"margin" json:"margin,omitempty"`
 }
 
-// GateCalibration bounds how far predictions may be from the labels. A bound is violated if the whole interval is beyond it.
+// GateCalibration bounds how far predictions may be from the labels. A bound is violated if the whole interval is
+// beyond it.
 type GateCalibration struct {
-	Ratio             []float64 `yaml:"ratio" json:"ratio,omitempty"`         // sum of predictions / sum of labels, on tonight's test rows
-	Reference         []float64 `yaml:"reference" json:"reference,omitempty"` // the same, on rows of earlier nights
-	Segment           []float64 `yaml:"segment" json:"segment,omitempty"`     // the same, in each segment of By
-	By                []string  `yaml:"by" json:"by,omitempty"`               // columns whose values define segments; default: those of calibrate
-	ECE               float64   `yaml:"ece" json:"ece,omitempty"`             // beyond what chance explains, as a share of the base rate
-	NormalizedEntropy float64   `yaml:"normalized_entropy" json:"normalized_entropy,omitempty"`
+	// sum of predictions / sum of labels, on tonight's test rows
+	Ratio     []float64 `yaml:"ratio" json:"ratio,omitempty"`
+	Reference []float64 `yaml:"reference" json:"reference,omitempty"` // the same, on rows of earlier nights
+	Segment   []float64 `yaml:"segment" json:"segment,omitempty"`     // the same, in each segment of By
+	// columns whose values define segments; default: those of calibrate
+	By []string `yaml:"by" json:"by,omitempty"`
+	// beyond what chance explains, as a share of the base rate
+	ECE               float64 `yaml:"ece" json:"ece,omitempty"`
+	NormalizedEntropy float64 `yaml:"normalized_entropy" json:"normalized_entropy,omitempty"`
 }
 
 // Calibrate says how the winner is calibrated.
 type Calibrate struct {
-	By []string `yaml:"by" json:"by,omitempty"` // columns; each combination of their values is a segment with its own adjustment
+	// columns; each combination of their values is a segment with its own adjustment
+	By []string `yaml:"by" json:"by,omitempty"`
 }
 
 // Defaults of a gate; docs/nights.md explains them.
@@ -97,7 +103,8 @@ func (s *Spec) Gated() Gate {
 	if g.Calibration != nil {
 		c = *g.Calibration
 	}
-	for bounds, usual := range map[*[]float64][]float64{&c.Ratio: defaultRatio(), &c.Reference: defaultReferenceRatio(), &c.Segment: defaultSegmentRatio()} {
+	for bounds, usual := range map[*[]float64][]float64{&c.Ratio: defaultRatio(), &c.Reference: defaultReferenceRatio(),
+		&c.Segment: defaultSegmentRatio()} {
 		if *bounds == nil {
 			*bounds = usual
 		}
@@ -126,7 +133,8 @@ func (s *Spec) checkGate(doc *strictyaml.Document, v Vocabulary) error {
 		return doc.Errorf("gate.against", "against %q: use %s or %s", g.Against, AgainstChampion, AgainstNone)
 	}
 	if g.Margin != 0 && g.MinGain != 0 {
-		return doc.Errorf("gate.margin", "give min_gain (better by more than that) or margin (no worse than that), not both")
+		return doc.Errorf("gate.margin",
+			"give min_gain (better by more than that) or margin (no worse than that), not both")
 	}
 
 	for _, c := range []struct {
@@ -157,7 +165,8 @@ func (r *GateReference) check(doc *strictyaml.Document) error {
 	case doc.Has("gate.reference.rows") && (r.Rows < 100 || r.Rows > MaxReferenceRows):
 		return doc.Errorf("gate.reference.rows", "rows is %d: use 100 to %d", r.Rows, MaxReferenceRows)
 	case r.Margin != nil && !(*r.Margin >= 0):
-		return doc.Errorf("gate.reference.margin", "margin is %v: use 0 (shown to be better) or more, in the metric's units", *r.Margin)
+		return doc.Errorf("gate.reference.margin",
+			"margin is %v: use 0 (shown to be better) or more, in the metric's units", *r.Margin)
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ func TestGateIsRefused(t *testing.T) {
 		"key":               {"gate: {confidense: 0.9}", `did you mean "confidence"?`}, //nolint:misspell // on purpose
 		"no columns":        {"calibrate: {by: []}", "name the columns"},
 		"many columns":      {"calibrate: {by: [a, b, c, d, e]}", "5 columns: use at most 4"},
-		"regression":        {"objective: regression\ncalibrate: {by: [a]}", "the predictions of a regression are not calibrated"},
+		"regression": {"objective: regression\ncalibrate: {by: [a]}",
+			"the predictions of a regression are not calibrated"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			refused(t, "gate: {metric: log_loss, against: champion, min_gain: 0.0}", tc.gate, tc.want)
@@ -35,16 +36,20 @@ func TestGateIsRefused(t *testing.T) {
 // A plan holds the settings as written; Gated adds the defaults, also for a spec without a gate.
 func TestGated(t *testing.T) {
 	g := (&sweep.Spec{Metric: "auc", Calibrate: &sweep.Calibrate{By: []string{"site"}}}).Gated()
-	if g.Metric != "auc" || g.Against != sweep.AgainstChampion || g.Confidence != 0.95 || g.MaxShare != 0.9 || *g.Reference.Nights != 7 || g.Reference.Rows != 50_000 ||
-		!slices.Equal(g.Calibration.Ratio, []float64{0.8, 1.25}) || !slices.Equal(g.Calibration.By, []string{"site"}) || g.Calibration.NormalizedEntropy != 1 {
+	if g.Metric != "auc" || g.Against != sweep.AgainstChampion || g.Confidence != 0.95 || g.MaxShare != 0.9 ||
+		*g.Reference.Nights != 7 || g.Reference.Rows != 50_000 ||
+		!slices.Equal(g.Calibration.Ratio, []float64{0.8, 1.25}) || !slices.Equal(g.Calibration.By, []string{"site"}) ||
+		g.Calibration.NormalizedEntropy != 1 {
 		t.Errorf("defaults: %+v %+v %+v", g, *g.Reference, *g.Calibration)
 	}
 
 	none := 0
-	spec := sweep.Spec{Metric: "auc", Gate: &sweep.Gate{Metric: "log_loss", Against: "none", Confidence: 0.8, Reference: &sweep.GateReference{Nights: &none},
+	spec := sweep.Spec{Metric: "auc", Gate: &sweep.Gate{Metric: "log_loss", Against: "none", Confidence: 0.8,
+		Reference:   &sweep.GateReference{Nights: &none},
 		Calibration: &sweep.GateCalibration{ECE: 3, By: []string{"day"}}}}
 	g = spec.Gated()
-	if g.Metric != "log_loss" || g.Against != "none" || g.Confidence != 0.8 || *g.Reference.Nights != 0 || g.Calibration.ECE != 3 || g.Calibration.By[0] != "day" || g.Calibration.Segment == nil {
+	if g.Metric != "log_loss" || g.Against != "none" || g.Confidence != 0.8 || *g.Reference.Nights != 0 ||
+		g.Calibration.ECE != 3 || g.Calibration.By[0] != "day" || g.Calibration.Segment == nil {
 		t.Errorf("written: %+v %+v %+v", g, *g.Reference, *g.Calibration)
 	}
 	if spec.Gate.Reference.Rows != 0 || spec.Gate.Calibration.Ratio != nil {
@@ -66,7 +71,8 @@ func TestVerdicts(t *testing.T) {
 		{&sweep.Conclusion{Outcome: sweep.OutcomeWinner, Reason: "won"}, sweep.VerdictNotPromoted, "won"},
 		{gate(sweep.GateDecision{Promoted: true, Reason: "better"}), sweep.VerdictPromoted, "better"},
 		{gate(sweep.GateDecision{Reason: "by an earlier build"}), sweep.VerdictNotPromoted, "by an earlier build"},
-		{gate(sweep.GateDecision{Verdict: sweep.VerdictBlocked, Reason: "blocked: x"}), sweep.VerdictBlocked, "blocked: x"},
+		{gate(sweep.GateDecision{Verdict: sweep.VerdictBlocked, Reason: "blocked: x"}), sweep.VerdictBlocked,
+			"blocked: x"},
 	} {
 		if got := tc.c.Verdict(); got != tc.want || tc.c.Why() != tc.why {
 			t.Errorf("%+v: %s because %q, want %s because %q", tc.c, got, tc.c.Why(), tc.want, tc.why)

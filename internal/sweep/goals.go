@@ -50,8 +50,9 @@ const MaxGoals = 4
 
 // Pick says which trial of the Pareto front wins.
 type Pick struct {
-	Best   string `yaml:"best" json:"best"`     // the most important goal; the spec's metric by default
-	Within string `yaml:"within" json:"within"` // how far from its best value a trial may be: 0.1% of it, 0.002, or 1se; default 1se
+	Best string `yaml:"best" json:"best"` // the most important goal; the spec's metric by default
+	// how far from its best value a trial may be: 0.1% of it, 0.002, or 1se; default 1se
+	Within string `yaml:"within" json:"within"`
 }
 
 // DefaultWithin is one standard error of the best value on valid: a smaller difference may be due to chance.
@@ -72,7 +73,8 @@ func (p *Pick) Tolerance() (t Tolerance, err error) {
 	}
 	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil || !(v >= 0) || math.IsInf(v, 0) {
-		return t, fmt.Errorf("within is %.40q: use a share such as 0.1%%, a difference such as 0.002, or standard errors such as 1se", p.Within)
+		return t, fmt.Errorf("within is %.40q: use a share such as 0.1%%, a difference such as 0.002, or standard "+
+			"errors such as 1se", p.Within)
 	}
 	*to = v * scale
 	return t, nil
@@ -91,7 +93,9 @@ func (s *Spec) PicksByError() bool {
 func (s *Spec) checkGoals(doc *strictyaml.Document, v Vocabulary) error {
 	if len(s.Metrics) <= 1 {
 		if s.Pick != nil {
-			return doc.Errorf("pick", "pick is for a sweep with several objectives: make metric a list, such as [%s, model_bytes], or take pick out", cmp.Or(s.Metric, "auc"))
+			return doc.Errorf("pick",
+				"pick is for a sweep with several objectives: make metric a list, such as [%s, model_bytes], or "+
+					"take pick out", cmp.Or(s.Metric, "auc"))
 		}
 		return nil
 	}
@@ -100,13 +104,21 @@ func (s *Spec) checkGoals(doc *strictyaml.Document, v Vocabulary) error {
 	case len(s.Metrics) > MaxGoals:
 		return doc.Errorf("metric", "%d objectives: use at most %d", len(s.Metrics), MaxGoals)
 	case s.Validate != nil:
-		return doc.Errorf("validate", "validate cannot go with several objectives: the models of folds are not kept, and have no bytes; take it out, or use one metric with require")
+		return doc.Errorf("validate",
+			"validate cannot go with several objectives: the models of folds are not kept, and have no bytes; take "+
+				"it out, or use one metric with require")
 	case s.Search.Stop != nil:
-		return doc.Errorf("search.stop", "search.stop cannot go with several objectives: it goes by the first, and would stop what is best in the others; take it out, or use one metric")
+		return doc.Errorf("search.stop",
+			"search.stop cannot go with several objectives: it goes by the first, and would stop what is best in "+
+				"the others; take it out, or use one metric")
 	case s.Search.Method == MethodCMAES:
-		return doc.Errorf("search.method", "cmaes cannot go with several objectives: its distribution follows one, and finds less than random draws here; use auto, tpe or nsga2, or one metric")
+		return doc.Errorf("search.method",
+			"cmaes cannot go with several objectives: its distribution follows one, and finds less than random "+
+				"draws here; use auto, tpe or nsga2, or one metric")
 	case s.Limits.Patience != nil:
-		return doc.Errorf("limits.patience", "patience cannot go with several objectives: it goes by the first, and most trials are for the others; take it out, or use one metric")
+		return doc.Errorf("limits.patience",
+			"patience cannot go with several objectives: it goes by the first, and most trials are for the others; "+
+				"take it out, or use one metric")
 	}
 	for i, name := range s.Metrics {
 		path := fmt.Sprintf("metric[%d]", i)
@@ -125,12 +137,14 @@ func (s *Spec) checkGoals(doc *strictyaml.Document, v Vocabulary) error {
 	}
 	s.Pick.Best = cmp.Or(s.Pick.Best, s.Metrics[0])
 	if s.Pick.Within == "" && s.Pick.Best != s.Metrics[0] {
-		return doc.Errorf("pick", "pick.within is missing: say how far from the best %s a winner may be, such as within: 10%%", s.Pick.Best)
+		return doc.Errorf("pick",
+			"pick.within is missing: say how far from the best %s a winner may be, such as within: 10%%", s.Pick.Best)
 	}
 	s.Pick.Within = cmp.Or(s.Pick.Within, DefaultWithin)
 	i := slices.Index(s.Metrics, s.Pick.Best)
 	if i < 0 {
-		return doc.Errorf("pick.best", "%.60q is none of metric: %s%s", s.Pick.Best, strings.Join(s.Metrics, ", "), strictyaml.Suggest(s.Pick.Best, s.Metrics))
+		return doc.Errorf("pick.best", "%.60q is none of metric: %s%s", s.Pick.Best, strings.Join(s.Metrics, ", "),
+			strictyaml.Suggest(s.Pick.Best, s.Metrics))
 	}
 	s.Pick.Best = s.Goals[i].Name
 
@@ -139,7 +153,8 @@ func (s *Spec) checkGoals(doc *strictyaml.Document, v Vocabulary) error {
 		return doc.Errorf("pick.within", "%v", err)
 	}
 	if t.Errors > 0 && i > 0 {
-		return doc.Errorf("pick.within", "only the first metric, %s, has a standard error: use a share such as 1%%, or a difference", s.Metrics[0])
+		return doc.Errorf("pick.within",
+			"only the first metric, %s, has a standard error: use a share such as 1%%, or a difference", s.Metrics[0])
 	}
 	return nil
 }
@@ -200,7 +215,8 @@ func (s *Spec) Values(r *Result) []float64 {
 	return out
 }
 
-// Dominates reports whether a trial with the values a is at least as good as one with b in every goal, and better in one.
+// Dominates reports whether a trial with the values a is at least as good as one with b in every goal, and better in
+// one.
 func (s *Spec) Dominates(a, b []float64) bool {
 	better := false
 	for i, g := range s.Goals {
@@ -221,6 +237,10 @@ func (b *Board) markFront(s *Spec) {
 		values[i] = s.Values(row.Result)
 	}
 	for i := range b.Rows {
-		b.Rows[i].Front = values[i] != nil && !slices.ContainsFunc(values, func(other []float64) bool { return other != nil && s.Dominates(other, values[i]) })
+		b.Rows[i].Front = values[i] != nil &&
+			!slices.ContainsFunc(values, func(other []float64) bool {
+				return other != nil &&
+					s.Dominates(other, values[i])
+			})
 	}
 }

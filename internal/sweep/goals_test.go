@@ -24,7 +24,8 @@ func TestSeveralObjectives(t *testing.T) {
 		return sweep.Goal{Name: name, Maximize: name != "log_loss"}, nil
 	}
 	read := func(metric string) (*sweep.Spec, error) {
-		return sweep.ParseSpec("sweep.yaml", []byte(strings.Replace(good, "metric: average_precision\n", metric+"\n", 1)), v)
+		return sweep.ParseSpec("sweep.yaml",
+			[]byte(strings.Replace(good, "metric: average_precision\n", metric+"\n", 1)), v)
 	}
 
 	both := []sweep.Goal{{Name: "average_precision", Maximize: true}, {Name: "model_bytes"}}
@@ -32,25 +33,31 @@ func TestSeveralObjectives(t *testing.T) {
 		goals []sweep.Goal
 		pick  *sweep.Pick
 	}{
-		"metric: average_precision":                                                          {nil, nil},
-		"metric: [average_precision]":                                                        {nil, nil},
-		"metric: [average_precision, model_bytes]":                                           {both, &sweep.Pick{Best: "average_precision", Within: "1se"}},
-		"metric: [average_precision, model_bytes]\npick: {within: 0.1%}":                     {both, &sweep.Pick{Best: "average_precision", Within: "0.1%"}},
-		"metric: [average_precision, model_bytes]\npick: {best: model_bytes, within: 10000}": {both, &sweep.Pick{Best: "model_bytes", Within: "10000"}},
+		"metric: average_precision":   {nil, nil},
+		"metric: [average_precision]": {nil, nil},
+		"metric: [average_precision, model_bytes]": {both,
+			&sweep.Pick{Best: "average_precision", Within: "1se"}},
+		"metric: [average_precision, model_bytes]\npick: {within: 0.1%}": {both,
+			&sweep.Pick{Best: "average_precision", Within: "0.1%"}},
+		"metric: [average_precision, model_bytes]\npick: {best: model_bytes, within: 10000}": {both,
+			&sweep.Pick{Best: "model_bytes", Within: "10000"}},
 	} {
 		s, err := read(metric)
-		if err != nil || s.Metric != "average_precision" || !reflect.DeepEqual(s.Goals, want.goals) || !reflect.DeepEqual(s.Pick, want.pick) {
-			t.Errorf("%s: %+v, error %v; expected average_precision, %+v and %+v", metric, s, err, want.goals, want.pick)
+		if err != nil || s.Metric != "average_precision" || !reflect.DeepEqual(s.Goals, want.goals) ||
+			!reflect.DeepEqual(s.Pick, want.pick) {
+			t.Errorf("%s: %+v, error %v; expected average_precision, %+v and %+v", metric, s, err, want.goals,
+				want.pick)
 		}
 	}
 
 	for metric, want := range map[string]string{
 		"metric: []": "metric is missing",
-		"metric: [average_precision, model_byte]":                "sweep.yaml:4:29: no such objective",
-		"metric: [model_bytes, average_precision]":               "sweep.yaml:4:9: no such metric",
-		"metric: [auc, trees, trees]":                            "sweep.yaml:4:22: trees is there twice",
-		"metric: [auc, trees, leaves, model_bytes, log_loss]":    "5 objectives: use at most 4",
-		"metric: auc\npick: {within: 1%}":                        "pick is for a sweep with several objectives: make metric a list, such as [auc, model_bytes]",
+		"metric: [average_precision, model_byte]":             "sweep.yaml:4:29: no such objective",
+		"metric: [model_bytes, average_precision]":            "sweep.yaml:4:9: no such metric",
+		"metric: [auc, trees, trees]":                         "sweep.yaml:4:22: trees is there twice",
+		"metric: [auc, trees, leaves, model_bytes, log_loss]": "5 objectives: use at most 4",
+		"metric: auc\npick: {within: 1%}": "pick is for a sweep with several objectives: " +
+			"make metric a list, such as [auc, model_bytes]",
 		"metric: [auc, trees]\npick: {best: tree}":               "pick.within is missing",
 		"metric: [auc, trees]\npick: {best: tree, within: 1%}":   `sweep.yaml:5:14: "tree" is none of metric: auc, trees (did you mean "trees"?)`,
 		"metric: [auc, trees]\npick: {best: trees, within: 1se}": "only the first metric, auc, has a standard error",
@@ -64,10 +71,12 @@ func TestSeveralObjectives(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
 		{"search:\n", "search:\n  stop: {rule: asha}\n", "search.stop cannot go with several objectives"},
 		{"search:\n", "search:\n  method: cmaes\n", "cmaes cannot go with several objectives"},
-		{"limits: {trial: 2h,", "limits: {patience: {trials: 5}, trial: 2h,", "patience cannot go with several objectives"},
+		{"limits: {trial: 2h,", "limits: {patience: {trials: 5}, trial: 2h,",
+			"patience cannot go with several objectives"},
 	} {
 		text := strings.NewReplacer("metric: average_precision", "metric: [auc, trees]", c.from, c.to).Replace(good)
-		if _, err := sweep.ParseSpec("sweep.yaml", []byte(text), v); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := sweep.ParseSpec("sweep.yaml", []byte(text), v); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("several objectives and %s: %v, expected %s", c.to, err, c.want)
 		}
 	}
@@ -75,7 +84,8 @@ func TestSeveralObjectives(t *testing.T) {
 	// Earlier builds had a text as metric, and plans still do.
 	s, err := read("metric: average_precision")
 	text, _ := json.Marshal(s)
-	if err != nil || !strings.Contains(string(text), `"metric":"average_precision","trials"`) || strings.Contains(string(text), "goals") {
+	if err != nil || !strings.Contains(string(text), `"metric":"average_precision","trials"`) ||
+		strings.Contains(string(text), "goals") {
 		t.Errorf("the spec of one metric is %s, error %v; expected it as it was", text, err)
 	}
 }
@@ -86,17 +96,22 @@ func TestPlansOfSeveralObjectives(t *testing.T) {
 		"":                                   func(*sweep.Plan) {},
 		"2 objectives in a plan of format 1": func(p *sweep.Plan) { p.Format = 1 },
 		"nothing says which of them counts":  func(p *sweep.Plan) { p.Spec.Pick = nil },
-		"within is":                          func(p *sweep.Plan) { p.Spec.Pick = &sweep.Pick{Best: "auc", Within: "-1%"} },
+		"within is": func(p *sweep.Plan) {
+			p.Spec.Pick = &sweep.Pick{Best: "auc",
+				Within: "-1%"}
+		},
 	} {
 		p := plan()
-		p.Spec.Goals, p.Spec.Pick = []sweep.Goal{{Name: "auc", Maximize: true}, {Name: "trees"}}, &sweep.Pick{Best: "auc", Within: "1%"}
+		p.Spec.Goals, p.Spec.Pick = []sweep.Goal{{Name: "auc", Maximize: true}, {Name: "trees"}},
+			&sweep.Pick{Best: "auc", Within: "1%"}
 		p.Adapt()
 		change(p)
 		text, err := json.Marshal(p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := sweep.DecodePlan(text); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if _, err := sweep.DecodePlan(text); (err == nil) != (want == "") || err != nil &&
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("reading it: %v, expected an error with %q, or none", err, want)
 		}
 	}
@@ -104,8 +119,10 @@ func TestPlansOfSeveralObjectives(t *testing.T) {
 
 // TestValues: a trial's value in each goal, if all are known.
 func TestValues(t *testing.T) {
-	s := &sweep.Spec{Goals: []sweep.Goal{{Name: "auc", Maximize: true}, {Name: "log_loss"}, {Name: "model_bytes"}, {Name: "leaves"}}}
-	r := &sweep.Result{Status: sweep.StatusDone, Score: 0.7, Metrics: map[string]float64{"auc": 0.7, "log_loss": 0.3}, Leaves: 40, Model: &sweep.Object{Bytes: 1234}}
+	s := &sweep.Spec{Goals: []sweep.Goal{{Name: "auc", Maximize: true}, {Name: "log_loss"}, {Name: "model_bytes"},
+		{Name: "leaves"}}}
+	r := &sweep.Result{Status: sweep.StatusDone, Score: 0.7, Metrics: map[string]float64{"auc": 0.7, "log_loss": 0.3},
+		Leaves: 40, Model: &sweep.Object{Bytes: 1234}}
 	if got, want := s.Values(r), []float64{0.7, 0.3, 1234, 40}; !slices.Equal(got, want) {
 		t.Errorf("%v, expected %v", got, want)
 	}
@@ -113,7 +130,8 @@ func TestValues(t *testing.T) {
 	if got := s.Values(r); got != nil {
 		t.Errorf("of a trial whose leaves nobody has counted: %v, expected none", got)
 	}
-	if a, b := []float64{0.7, 0.3, 10, 4}, []float64{0.7, 0.2, 10, 4}; !s.Dominates(b, a) || s.Dominates(a, b) || s.Dominates(a, a) {
+	if a, b := []float64{0.7, 0.3, 10, 4}, []float64{0.7, 0.2, 10, 4}; !s.Dominates(b, a) || s.Dominates(a, b) ||
+		s.Dominates(a, a) {
 		t.Errorf("%v should be better than %v, and nothing better than itself", b, a)
 	}
 }

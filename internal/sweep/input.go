@@ -30,8 +30,8 @@ type Input struct {
 	Version int    `json:"version"`
 	Mode    string `json:"mode"`
 	Trees   int    `json:"trees"`
-	// Cuts is the number of its numerical splits, and Moved how many of them are inside a bin of the sweep's dataset and are moved to its
-	// edge.
+	// Cuts is the number of its numerical splits, and Moved how many of them are inside a bin of the sweep's dataset
+	// and are moved to its edge.
 	Cuts  int `json:"cuts"`
 	Moved int `json:"moved"`
 
@@ -54,15 +54,18 @@ func (s *Spec) checkContinue(doc *strictyaml.Document, _ Vocabulary) error {
 	}
 
 	if c.From == "" {
-		return doc.Errorf("continue", "from is missing: say which version of model %s to continue, %s or a number", s.Model, Champion)
+		return doc.Errorf("continue", "from is missing: say which version of model %s to continue, %s or a number",
+			s.Model, Champion)
 	}
 	if !numberPattern.MatchString(c.From) {
 		if err := CheckName("alias", c.From); err != nil {
-			return doc.Errorf("continue.from", "from %.40q: use %s, another alias, or a version's number", c.From, Champion)
+			return doc.Errorf("continue.from", "from %.40q: use %s, another alias, or a version's number", c.From,
+				Champion)
 		}
 	}
 	if !slices.Contains([]string{GrowMode, RefitMode}, c.Mode) {
-		return doc.Errorf("continue.mode", "mode %.40q: use %s (more trees) or %s (the same trees, new values)", c.Mode, GrowMode, RefitMode)
+		return doc.Errorf("continue.mode", "mode %.40q: use %s (more trees) or %s (the same trees, new values)", c.Mode,
+			GrowMode, RefitMode)
 	}
 	return nil
 }

@@ -9,7 +9,8 @@ import (
 // MaxHalts bounds how many times a sweep may be paused.
 const MaxHalts = 20
 
-// Halt pauses a sweep: it is written before anything else, and what matters is that it is there. The tasks of all jobs before it leave.
+// Halt pauses a sweep: it is written before anything else, and what matters is that it is there. The tasks of all jobs
+// before it leave.
 type Halt struct {
 	Format int       `json:"format"`
 	Sweep  ID        `json:"sweep"`
@@ -19,9 +20,9 @@ type Halt struct {
 	Written
 }
 
-// JobRecord is a Batch job of a sweep after its first, submitted because the machines of the previous job were not available. It is written
-// create-only before the previous job is cancelled and its own is submitted, so that any process that continues after a crash, or
-// concurrently, does the same.
+// JobRecord is a Batch job of a sweep after its first, submitted because the machines of the previous job were not
+// available. It is written create-only before the previous job is cancelled and its own is submitted, so that any
+// process that continues after a crash, or concurrently, does the same.
 type JobRecord struct {
 	Format int       `json:"format"`
 	Sweep  ID        `json:"sweep"`
@@ -39,14 +40,16 @@ func DecodeJobRecord(data []byte, p *Plan, n int) (*JobRecord, error) {
 	if err := decode("job record", data, &r, func() int { return r.Format }); err != nil {
 		return nil, err
 	}
-	if r.Sweep != p.Sweep || r.Number != n || n < 1 || n > p.LastJob() || r.Job != p.JobName(n) || len(r.Reason) > maxReason {
-		return nil, &DecodeError{"job record", fmt.Errorf("number %d of sweep %.80q, job %.200q", r.Number, r.Sweep, r.Job)}
+	if r.Sweep != p.Sweep || r.Number != n || n < 1 || n > p.LastJob() || r.Job != p.JobName(n) ||
+		len(r.Reason) > maxReason {
+		return nil, &DecodeError{"job record", fmt.Errorf("number %d of sweep %.80q, job %.200q", r.Number, r.Sweep,
+			r.Job)}
 	}
 	return &r, nil
 }
 
-// A sweep's jobs are numbered from 0: the one on its machine, those on its fallbacks in turn, and then from the beginning again after each
-// pause. Numbers that were not needed have no job.
+// A sweep's jobs are numbered from 0: the one on its machine, those on its fallbacks in turn, and then from the
+// beginning again after each pause. Numbers that were not needed have no job.
 
 // Turn is how many pauses came before job n.
 func (p *Plan) Turn(n int) int { return n / (len(p.Fallback) + 1) }

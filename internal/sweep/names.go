@@ -33,8 +33,8 @@ var jobPattern = regexp.MustCompile(`-f[0-9]{1,3}$`)
 // LikeJob reports whether an id looks like that of another sweep's job after its first: no new sweep should have it.
 func (id ID) LikeJob() bool { return jobPattern.MatchString(string(id)) }
 
-// JobID is the Batch id of job n: the sweep's own id for the first one. If there is no room for the suffix, the end of the id is replaced
-// by a hash of the whole and the suffix.
+// JobID is the Batch id of job n: the sweep's own id for the first one. If there is no room for the suffix, the end of
+// the id is replaced by a hash of the whole and the suffix.
 func (id ID) JobID(n int) ID {
 	if n == 0 {
 		return id
@@ -48,15 +48,15 @@ func (id ID) JobID(n int) ID {
 	return id[:maxID-len(suffix)] + ID(suffix)
 }
 
-// All objects of a sweep are in the sweeps bucket: its plan under plans/, so that sweeps can be listed without their trials, everything
-// else under sweeps/ID/. WIRE.md describes the writers and contents.
+// All objects of a sweep are in the sweeps bucket: its plan under plans/, so that sweeps can be listed without their
+// trials, everything else under sweeps/ID/. WIRE.md describes the writers and contents.
 const (
 	plansRoot  = "plans/"
 	sweepsRoot = "sweeps/"
 )
 
-// Names returns the names of a sweep's objects. Only package sweepstore reads and writes these objects and uses the names (arch_test.go):
-// the meaning of an object is to be decided in one place.
+// Names returns the names of a sweep's objects. Only package sweepstore reads and writes these objects and uses the
+// names (arch_test.go): the meaning of an object is to be decided in one place.
 type Names ID
 
 // Prefix is the folder of the sweep, ending in a slash.
@@ -71,7 +71,8 @@ func (n Names) Cancel() string { return n.Prefix() + "cancel.json" }
 // Ending is the object that says which results count; later ones do not.
 func (n Names) Ending() string { return n.Prefix() + "ending.json" }
 
-// ParseJobRecord returns the number of the job whose record has this name, and ParseHalt that of a pause. Each number has one spelling.
+// ParseJobRecord returns the number of the job whose record has this name, and ParseHalt that of a pause. Each number
+// has one spelling.
 func (n Names) ParseJobRecord(name string) (number int, ok bool) { return numberedFile(n.Jobs(), name) }
 
 // ParseHalt is described at ParseJobRecord.
@@ -127,8 +128,8 @@ func (n Names) Heartbeat(trial, claim int) string {
 	return fmt.Sprintf("%sheartbeats/%d", n.Trial(trial), claim)
 }
 
-// Release is written by a task that has to stop before its trial has ended: the trial may be claimed at once, and this claim does not count
-// as a death.
+// Release is written by a task that has to stop before its trial has ended: the trial may be claimed at once, and this
+// claim does not count as a death.
 func (n Names) Release(trial, claim int) string {
 	return fmt.Sprintf("%sreleases/%d", n.Trial(trial), claim)
 }
@@ -150,8 +151,8 @@ func (n Names) Promotion(trial, step int) string {
 	return fmt.Sprintf("%spromotions/%d", n.Trial(trial), step)
 }
 
-// Configuration is the object by which an open trial reserves a configuration, identified by its ConfigurationKey, after that many trials
-// that reserved it and were decided otherwise.
+// Configuration is the object by which an open trial reserves a configuration, identified by its ConfigurationKey,
+// after that many trials that reserved it and were decided otherwise.
 func (n Names) Configuration(key string, after int) string {
 	if after > 0 {
 		key = fmt.Sprintf("%s.%d", key, after)
@@ -203,11 +204,12 @@ const (
 )
 
 // numbered lists the folders of a trial with one object per claim or number of trees.
-var numbered = map[string]Part{"claims": PartClaim, "heartbeats": PartHeartbeat, "releases": PartRelease, "curves": PartCurve, "rungs": PartRung,
+var numbered = map[string]Part{"claims": PartClaim, "heartbeats": PartHeartbeat, "releases": PartRelease,
+	"curves": PartCurve, "rungs": PartRung,
 	"pauses": PartPause, "promotions": PartPromotion}
 
-// ParseTrialObject splits an object's name under Trials. ok is false for invalid names: each number has only one valid spelling, that of
-// the methods above.
+// ParseTrialObject splits an object's name under Trials. ok is false for invalid names: each number has only one valid
+// spelling, that of the methods above.
 func (n Names) ParseTrialObject(name string) (trial int, part Part, claim int, ok bool) {
 	rest, found := strings.CutPrefix(name, n.Trials())
 	if !found {
@@ -255,8 +257,8 @@ const versionDigits = 16
 
 var versionPattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
-// DatasetVersions is the folder of all versions of a dataset in the datasets bucket, or of all datasets if name is empty, ending in a
-// slash.
+// DatasetVersions is the folder of all versions of a dataset in the datasets bucket, or of all datasets if name is
+// empty, ending in a slash.
 func DatasetVersions(name string) string {
 	if name == "" {
 		return "datasets/"
@@ -264,7 +266,8 @@ func DatasetVersions(name string) string {
 	return "datasets/" + name + "/"
 }
 
-// DatasetDir is the folder of one dataset version in the datasets bucket, ending in a slash. manifest.json is written last.
+// DatasetDir is the folder of one dataset version in the datasets bucket, ending in a slash. manifest.json is written
+// last.
 func DatasetDir(name, version string) string { return "datasets/" + name + "/" + version + "/" }
 
 // DatasetLatest is the object with the version that NAME alone refers to.

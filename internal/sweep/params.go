@@ -8,8 +8,8 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// Params are training parameters by canonical name; numbers are float64, as after a round trip through JSON. ParseSpec resolves the aliases
-// that a person may write, so that later code needs only one name.
+// Params are training parameters by canonical name; numbers are float64, as after a round trip through JSON. ParseSpec
+// resolves the aliases that a person may write, so that later code needs only one name.
 type Params map[string]any
 
 // reserved parameters have their own key in the spec, so that a sweep cannot contradict itself.
@@ -21,13 +21,15 @@ var reserved = map[string]string{
 	"num_threads":           "the spec's key machine.threads_per_task",
 }
 
-// reservedAliases are LightGBM's other names of reserved parameters, for those that the trainer does not have and so cannot resolve.
+// reservedAliases are LightGBM's other names of reserved parameters, for those that the trainer does not have and so
+// cannot resolve.
 var reservedAliases = map[string]string{
 	"metrics": "metric", "metric_types": "metric",
 	"num_thread": "num_threads", "nthread": "num_threads", "nthreads": "num_threads", "n_jobs": "num_threads",
 }
 
-// checkGiven rejects, in every part of the spec with parameters, reserved ones and duplicates, under any of their names.
+// checkGiven rejects, in every part of the spec with parameters, reserved ones and duplicates, under any of their
+// names.
 func (s *Spec) checkGiven(doc *strictyaml.Document, v Vocabulary) error {
 	if err := checkGivenIn(doc, "params", s.Params, v); err != nil {
 		return err
@@ -53,9 +55,12 @@ func checkGivenIn[V any](doc *strictyaml.Document, path string, given map[string
 
 		switch {
 		case reserved[name] != "":
-			return doc.Errorf(path+"."+name, "%s is set by %s; say it there, and take it out here", name, reserved[name])
+			return doc.Errorf(path+"."+name, "%s is set by %s; say it there, and take it out here", name,
+				reserved[name])
 		case reserved[canonical] != "":
-			return doc.Errorf(path+"."+name, "%s is another name of %s, which is set by %s; say it there, and take it out here", name, canonical, reserved[canonical])
+			return doc.Errorf(path+"."+name,
+				"%s is another name of %s, which is set by %s; say it there, and take it out here", name, canonical,
+				reserved[canonical])
 		case written[canonical] != "":
 			return givenTwice(doc, path, canonical, written[canonical], name)
 		}
@@ -70,10 +75,12 @@ func givenTwice(doc *strictyaml.Document, path, canonical, first, second string)
 	if b.Line < a.Line || b.Line == a.Line && b.Column < a.Column {
 		a, first, second = b, second, first
 	}
-	return doc.Errorf(path+"."+second, "%s is given twice: here as %s, and as %s in line %d; keep one of them", canonical, second, first, a.Line)
+	return doc.Errorf(path+"."+second, "%s is given twice: here as %s, and as %s in line %d; keep one of them",
+		canonical, second, first, a.Line)
 }
 
-// resolve replaces all parameters' names by canonical ones. It runs after all checks, whose errors use the names in the file.
+// resolve replaces all parameters' names by canonical ones. It runs after all checks, whose errors use the names in the
+// file.
 func (s *Spec) resolve(v Vocabulary) {
 	s.Params = renamed(s.Params, v)
 	for i, fixed := range s.Search.Fixed {

@@ -20,8 +20,8 @@ const (
 	Test  = "test"
 )
 
-// Written is part of every create-only object. Its writer generates an id; if the answer to the write is lost, reading the object tells
-// whether it is the writer's own. Objects of earlier builds have none.
+// Written is part of every create-only object. Its writer generates an id; if the answer to the write is lost, reading
+// the object tells whether it is the writer's own. Objects of earlier builds have none.
 type Written struct {
 	WriteID string `json:"write_id,omitempty"`
 }
@@ -46,7 +46,8 @@ type Plan struct {
 	Sizing   Sizing   `json:"sizing"`
 	Fallback []Sizing `json:"fallback,omitempty"` // on the machines of Spec.Machine.Fallback, one for each
 
-	// A claim's holder rewrites its heartbeat every Heartbeat; a task that sees no change for Takeover may take the trial.
+	// A claim's holder rewrites its heartbeat every Heartbeat; a task that sees no change for Takeover may take the
+	// trial.
 	Heartbeat Duration `json:"heartbeat"`
 	Takeover  Duration `json:"takeover"`
 
@@ -59,7 +60,8 @@ type Plan struct {
 	// Base are the complete parameters beneath open trials' own; empty in a plan without open trials.
 	Base Params `json:"base,omitempty"`
 
-	// Earlier are the results of the bucket's earlier sweeps of the model, newest first; empty without search.warm_start.
+	// Earlier are the results of the bucket's earlier sweeps of the model, newest first; empty without
+	// search.warm_start.
 	Earlier []Earlier `json:"earlier,omitempty"`
 
 	// Extends, if not nil, is the sweep that this one continues.
@@ -83,8 +85,8 @@ type DatasetRef struct {
 	Bytes    int64          `json:"bytes"` // on disk, all files
 }
 
-// Holdout says which held-out rows serve which purpose. If a dataset has no calib or test split, they are carved out of another by fold
-// number, so that rows of one group stay together.
+// Holdout says which held-out rows serve which purpose. If a dataset has no calib or test split, they are carved out of
+// another by fold number, so that rows of one group stay together.
 type Holdout struct {
 	Valid Rows `json:"valid"`
 	Calib Rows `json:"calib"`
@@ -99,13 +101,14 @@ type Rows struct {
 
 // Sizing is how the task array was sized, with the sums behind it. Bytes are bytes.
 type Sizing struct {
-	MachineType    string `json:"machine_type"`
-	VCPUs          int    `json:"vcpus"`
-	MemoryBytes    int64  `json:"memory_bytes"`
-	DatasetBytes   int64  `json:"dataset_bytes"`         // once per machine
-	ReserveBytes   int64  `json:"reserve_bytes"`         // left to the system
-	TrialBytes     int64  `json:"trial_bytes"`           // private to each trial, at most
-	RefitBytes     int64  `json:"refit_bytes,omitempty"` // private to the refit, which runs alone: it has a copy of the rows
+	MachineType  string `json:"machine_type"`
+	VCPUs        int    `json:"vcpus"`
+	MemoryBytes  int64  `json:"memory_bytes"`
+	DatasetBytes int64  `json:"dataset_bytes"` // once per machine
+	ReserveBytes int64  `json:"reserve_bytes"` // left to the system
+	TrialBytes   int64  `json:"trial_bytes"`   // private to each trial, at most
+	// private to the refit, which runs alone: it has a copy of the rows
+	RefitBytes     int64  `json:"refit_bytes,omitempty"`
 	VMs            int    `json:"vms"`
 	TasksPerVM     int    `json:"tasks_per_vm"`
 	ThreadsPerTask int    `json:"threads_per_task"`
@@ -119,14 +122,14 @@ type Trial struct {
 	Source string `json:"source"` // fixed, grid or random; in a search that learns also warm, portfolio or its method
 	Params Params `json:"params"` // complete: the spec's, the trial's and the trainer's defaults
 
-	// Absent are the search's parameters that the configuration does not have, ascending: their conditions do not hold. Params has the
-	// values that the trainer uses instead.
+	// Absent are the search's parameters that the configuration does not have, ascending: their conditions do not hold.
+	// Params has the values that the trainer uses instead.
 	Absent []string `json:"absent,omitempty"`
 
 	Reason string `json:"reason,omitempty"` // why it is in the plan, if because of results from elsewhere
 
-	// In a plan with folds: which configuration the trial is a fold of, from 0, and which fold, from 1. The refit has neither; what it
-	// trains follows from the results of the others.
+	// In a plan with folds: which configuration the trial is a fold of, from 0, and which fold, from 1. The refit has
+	// neither; what it trains follows from the results of the others.
 	Configuration int  `json:"configuration,omitempty"`
 	Fold          int  `json:"fold,omitempty"`
 	Refit         bool `json:"refit,omitempty"`
@@ -134,10 +137,11 @@ type Trial struct {
 	Open bool `json:"open,omitempty"` // what it trains is decided when it is claimed, and recorded in its Decision
 }
 
-// Fingerprint is a hash of all that makes two plans the same sweep: everything except when and by which build they were written, and the
-// sweep's expected and allowed cost, since prices change and trials do not depend on them. For the same reason, with spot: auto, it leaves
-// out what prices have decided. It also leaves out the results of earlier sweeps, the trials that follow from them, and the rungs, which
-// depend on the most trees that any trial is expected to have: all of these change from day to day, and an existing plan keeps its own.
+// Fingerprint is a hash of all that makes two plans the same sweep: everything except when and by which build they were
+// written, and the sweep's expected and allowed cost, since prices change and trials do not depend on them. For the
+// same reason, with spot: auto, it leaves out what prices have decided. It also leaves out the results of earlier
+// sweeps, the trials that follow from them, and the rungs, which depend on the most trees that any trial is expected to
+// have: all of these change from day to day, and an existing plan keeps its own.
 func (p *Plan) Fingerprint() string {
 	same := *p
 	same.Created, same.Coppice, same.Quote, same.Spec.Budget = time.Time{}, "", nil, 0
@@ -151,7 +155,8 @@ func (p *Plan) Fingerprint() string {
 	}
 	data, err := json.Marshal(same)
 	if err != nil {
-		panic(fmt.Sprintf("a plan that cannot be written as JSON: %v", err)) // only for a NaN among parameters, which ParseSpec rejects
+		// only for a NaN among parameters, which ParseSpec rejects
+		panic(fmt.Sprintf("a plan that cannot be written as JSON: %v", err))
 	}
 
 	sum := sha256.Sum256(data)
@@ -267,8 +272,8 @@ func decodeUpTo(newest int, kind string, data []byte, v any, format func() int) 
 	return nil
 }
 
-// Select returns the numbers of the rows that belong to r, ascending, where fold holds the fold number of each row of the split; nil means
-// all of them.
+// Select returns the numbers of the rows that belong to r, ascending, where fold holds the fold number of each row of
+// the split; nil means all of them.
 func (r Rows) Select(fold []uint8) []uint32 {
 	if r.Folds == nil {
 		return nil

@@ -22,15 +22,16 @@ type Origin struct {
 	Trial int    `json:"trial"`
 	Model Object `json:"model"`
 
-	// Lineage are the space's parameters of all trials that the model goes back to, oldest first, that trial last: training them one after the
-	// other makes the model again.
+	// Lineage are the space's parameters of all trials that the model goes back to, oldest first, that trial last:
+	// training them one after the other makes the model again.
 	Lineage []Params `json:"lineage"`
 }
 
 // Generation returns which generation of a population a trial belongs to, from 0.
 func (p *Plan) Generation(trial int) int { return trial / max(1, p.Spec.Search.Population) }
 
-// breeds reports whether the trials of the search are generations of a population, each of which continues models of the one before.
+// breeds reports whether the trials of the search are generations of a population, each of which continues models of
+// the one before.
 func (s *Search) breeds() bool { return s.Method == MethodPBT }
 
 // checkPopulation checks the settings of population-based training, and fills in defaults.
@@ -50,20 +51,28 @@ func (s *Spec) checkPopulation(doc *strictyaml.Document, _ Vocabulary) error {
 	case q.Population < 2 || q.Population > maxPopulation:
 		return doc.Errorf("search.population", "population is %d: use 2 to %d", q.Population, maxPopulation)
 	case s.Trials%q.Population != 0 || s.Trials < 2*q.Population:
-		return doc.Errorf("trials", "trials is %d: a population of %d takes a multiple of that, and two generations or more", s.Trials, q.Population)
+		return doc.Errorf("trials",
+			"trials is %d: a population of %d takes a multiple of that, and two generations or more", s.Trials,
+			q.Population)
 	case len(s.Goals) > 0:
-		return doc.Errorf("metric", "several objectives cannot go with search.method: %s, which follows one; name one", MethodPBT)
+		return doc.Errorf("metric", "several objectives cannot go with search.method: %s, which follows one; name one",
+			MethodPBT)
 	case s.Trials > maxGenerations*q.Population:
-		return doc.Errorf("trials", "trials is %d: a population of %d trains at most %d generations", s.Trials, q.Population, maxGenerations)
+		return doc.Errorf("trials", "trials is %d: a population of %d trains at most %d generations", s.Trials,
+			q.Population, maxGenerations)
 	}
 	for _, with := range []string{"search.fixed", "search.grid", "search.stop", "validate", "continue"} {
 		if doc.Has(with) {
-			return doc.Errorf(with, "%s cannot go with search.method: %s, whose trials continue each other's models; take one of them out", with, MethodPBT)
+			return doc.Errorf(with,
+				"%s cannot go with search.method: %s, whose trials continue each other's models; take one of them out",
+				with, MethodPBT)
 		}
 	}
 	for _, name := range []string{"num_iterations", "max_bin", "boost_from_average", IgnoreColumn} {
 		if _, drawn := q.Random[name]; drawn {
-			return doc.Errorf("search.random", "%s cannot change during a training, so it cannot be searched with method: %s; set it under params", name, MethodPBT)
+			return doc.Errorf("search.random",
+				"%s cannot change during a training, so it cannot be searched with method: %s; set it under params",
+				name, MethodPBT)
 		}
 	}
 	return nil
@@ -75,8 +84,11 @@ func (p *Plan) checkPopulation() error {
 	if !q.breeds() {
 		return nil
 	}
-	if p.Format < FormatPopulation || q.Population < 2 || len(p.Trials)%q.Population != 0 || len(p.Trials) > maxGenerations*q.Population || p.Folds != nil || p.Input != nil || q.Stop != nil || p.Extends != nil {
-		return fmt.Errorf("a population of %d in %d trials, in a plan of format %d", q.Population, len(p.Trials), p.Format)
+	if p.Format < FormatPopulation || q.Population < 2 || len(p.Trials)%q.Population != 0 ||
+		len(p.Trials) > maxGenerations*q.Population || p.Folds != nil || p.Input != nil || q.Stop != nil ||
+		p.Extends != nil {
+		return fmt.Errorf("a population of %d in %d trials, in a plan of format %d", q.Population, len(p.Trials),
+			p.Format)
 	}
 	if i := slices.IndexFunc(p.Trials, func(t Trial) bool { return !t.Open }); i >= 0 {
 		return fmt.Errorf("trial %d of a population stands in the plan", i)
@@ -89,8 +101,10 @@ func (o *Origin) check(trial int) error {
 	if o == nil {
 		return nil
 	}
-	if o.Trial < 0 || o.Trial >= trial || len(o.Lineage) < 1 || len(o.Lineage) > maxGenerations || o.Model.Bytes < 0 || o.Model.Bytes > MaxInput || len(o.Model.SHA256) != 64 {
-		return fmt.Errorf("trial %d continues the model of trial %d, the last of %d, of %d bytes", trial, o.Trial, len(o.Lineage), o.Model.Bytes)
+	if o.Trial < 0 || o.Trial >= trial || len(o.Lineage) < 1 || len(o.Lineage) > maxGenerations || o.Model.Bytes < 0 ||
+		o.Model.Bytes > MaxInput || len(o.Model.SHA256) != 64 {
+		return fmt.Errorf("trial %d continues the model of trial %d, the last of %d, of %d bytes", trial, o.Trial,
+			len(o.Lineage), o.Model.Bytes)
 	}
 	return nil
 }

@@ -17,26 +17,33 @@ func bred(edits ...string) string {
 }
 
 func TestParsePopulation(t *testing.T) {
-	for text, want := range map[string]int{bred(): 10, bred("population: 10", "population: 25"): 25, bred("  population: 10\n", ""): 10} {
+	for text, want := range map[string]int{bred(): 10, bred("population: 10", "population: 25"): 25,
+		bred("  population: 10\n", ""): 10} {
 		s, err := sweep.ParseSpec("sweep.yaml", []byte(text), words())
 		if err != nil || s.Search.Population != want || s.Search.Listed() {
-			t.Errorf("got a population of %d, listed %t, error %v; want %d, decided when claimed", s.Search.Population, s.Search.Listed(), err, want)
+			t.Errorf("got a population of %d, listed %t, error %v; want %d, decided when claimed", s.Search.Population,
+				s.Search.Listed(), err, want)
 		}
 	}
 	for from, tc := range map[string]struct{ to, want string }{
-		"population: 10":           {"population: 1", "sweep.yaml:11:15: population is 1: use 2 to 200"},
-		"trials: 50":               {"trials: 45", "trials is 45: a population of 10 takes a multiple of that"},
-		"trials: 50\n":             {"trials: 10\n", "two generations or more"},
-		"  random":                 {"  fixed: [{}]\n  random", "search.fixed cannot go with search.method: pbt"},
-		"  method: pbt":            {"  method: pbt\n  stop: {rule: asha}", "search.stop cannot go with search.method: pbt"},
-		"machine:":                 {"validate: {kfold: 5}\nmachine:", "validate cannot go with search.method: pbt"},
-		"limits:":                  {"continue: {from: champion}\nlimits:", "continue cannot go with search.method: pbt"},
-		"{learning_rate:":          {"{num_iterations: {int: [10, 50]}, learning_rate:", "num_iterations cannot change during a training"},
-		"metric: average":          {"metric: [average_precision, model_bytes] #", "several objectives cannot go with search.method: pbt"},
-		"method: pbt":              {"method: tpe", "search.population is for method: pbt"},
-		"  population: 10\n":       {"  population: 10\n  warm_start: auto\n", "warm_start"},
-		"trials: 50\nseed: 7":      {"trials: 1000\nseed: 7", "at most 50 generations"},
-		"search:\n  method: pbt\n": {"search:\n  method: pbt\n  features: {try: forward}\n", "cannot go with search.features"},
+		"population: 10": {"population: 1", "sweep.yaml:11:15: population is 1: use 2 to 200"},
+		"trials: 50":     {"trials: 45", "trials is 45: a population of 10 takes a multiple of that"},
+		"trials: 50\n":   {"trials: 10\n", "two generations or more"},
+		"  random":       {"  fixed: [{}]\n  random", "search.fixed cannot go with search.method: pbt"},
+		"  method: pbt": {"  method: pbt\n  stop: {rule: asha}",
+			"search.stop cannot go with search.method: pbt"},
+		"machine:": {"validate: {kfold: 5}\nmachine:", "validate cannot go with search.method: pbt"},
+		"limits:": {"continue: {from: champion}\nlimits:",
+			"continue cannot go with search.method: pbt"},
+		"{learning_rate:": {"{num_iterations: {int: [10, 50]}, learning_rate:",
+			"num_iterations cannot change during a training"},
+		"metric: average": {"metric: [average_precision, model_bytes] #",
+			"several objectives cannot go with search.method: pbt"},
+		"method: pbt":         {"method: tpe", "search.population is for method: pbt"},
+		"  population: 10\n":  {"  population: 10\n  warm_start: auto\n", "warm_start"},
+		"trials: 50\nseed: 7": {"trials: 1000\nseed: 7", "at most 50 generations"},
+		"search:\n  method: pbt\n": {"search:\n  method: pbt\n  features: {try: forward}\n",
+			"cannot go with search.features"},
 	} {
 		v := words()
 		v.Goal = func(name string) (sweep.Goal, error) { return sweep.Goal{Name: name}, nil }
@@ -47,10 +54,12 @@ func TestParsePopulation(t *testing.T) {
 	}
 }
 
-// TestDecodePopulation: a plan that would train a population otherwise than it says is refused, and so is an origin that lies ahead.
+// TestDecodePopulation: a plan that would train a population otherwise than it says is refused, and so is an origin
+// that lies ahead.
 func TestDecodePopulation(t *testing.T) {
 	p := plan()
-	p.Spec.Search = sweep.Search{Method: sweep.MethodPBT, Population: 2, Random: map[string]sweep.Distribution{"learning_rate": {Uniform: []float64{0.1, 0.2}}}}
+	p.Spec.Search = sweep.Search{Method: sweep.MethodPBT, Population: 2,
+		Random: map[string]sweep.Distribution{"learning_rate": {Uniform: []float64{0.1, 0.2}}}}
 	p.Base = sweep.Params{"learning_rate": 0.1}
 	p.Trials = nil
 	for n := range 6 {
@@ -66,7 +75,8 @@ func TestDecodePopulation(t *testing.T) {
 		return err
 	}
 	if err := decode(); err != nil || p.Format != sweep.FormatPopulation {
-		t.Fatalf("a population of 2 in 3 generations, format %d: got error %v, want none, and format %d", p.Format, err, sweep.FormatPopulation)
+		t.Fatalf("a population of 2 in 3 generations, format %d: got error %v, want none, and format %d", p.Format, err,
+			sweep.FormatPopulation)
 	}
 	if got := p.Stages(); got[1] != 0 || got[2] != 1 || got[5] != 2 {
 		t.Errorf("the trials are in the stages %v, want [0 0 1 1 2 2]", got)

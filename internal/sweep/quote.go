@@ -7,25 +7,29 @@ import (
 	"strings"
 )
 
-// Quote is what a sweep was expected to take, with the prices used for its cost from then on. The launcher writes it into the plan; the
-// aggregator applies the budget with it, and `launcher bill` compares it with the actual cost. Amounts are USD.
+// Quote is what a sweep was expected to take, with the prices used for its cost from then on. The launcher writes it
+// into the plan; the aggregator applies the budget with it, and `launcher bill` compares it with the actual cost.
+// Amounts are USD.
 type Quote struct {
-	Region      string  `json:"region"`
-	Spot        bool    `json:"spot"`                 // which price model Hourly is for
-	Hourly      float64 `json:"hourly"`               // of one machine with its local SSDs; 0 if unknown
-	OnDemand    float64 `json:"on_demand,omitempty"`  // hourly price of one machine on demand
-	PriceDate   string  `json:"price_date,omitempty"` // when the price was read, YYYY-MM-DD
-	PriceFrom   string  `json:"price_from,omitempty"` // its source
-	LocalSSD    int     `json:"local_ssd"`            // number of disks per machine
-	VMs         int     `json:"vms"`                  // machines used at once
-	Waves       int     `json:"waves"`                // trials that a task trains one after another
-	Hours       Range   `json:"hours"`                // from the first machine's start to the last one's end
-	Cost        Range   `json:"cost"`                 // all zero if no price is known
-	LeadTime    Range   `json:"lead_seconds"`         // of a machine before its first trial: starting, copying the dataset
-	Trial       Range   `json:"trial_seconds"`        // of the mean trial
-	NsPerValue  float64 `json:"ns_per_value"`         // expected for the mean trial: per row, feature and tree, with the sweep's threads
-	Preemptions float64 `json:"preemptions"`          // expected number during the sweep
-	Reserve     float64 `json:"reserve_seconds"`      // of all machines: the part of a budget reserved for noticing its end and stopping in time
+	Region    string  `json:"region"`
+	Spot      bool    `json:"spot"`                 // which price model Hourly is for
+	Hourly    float64 `json:"hourly"`               // of one machine with its local SSDs; 0 if unknown
+	OnDemand  float64 `json:"on_demand,omitempty"`  // hourly price of one machine on demand
+	PriceDate string  `json:"price_date,omitempty"` // when the price was read, YYYY-MM-DD
+	PriceFrom string  `json:"price_from,omitempty"` // its source
+	LocalSSD  int     `json:"local_ssd"`            // number of disks per machine
+	VMs       int     `json:"vms"`                  // machines used at once
+	Waves     int     `json:"waves"`                // trials that a task trains one after another
+	Hours     Range   `json:"hours"`                // from the first machine's start to the last one's end
+	Cost      Range   `json:"cost"`                 // all zero if no price is known
+	// of a machine before its first trial: starting, copying the dataset
+	LeadTime Range `json:"lead_seconds"`
+	Trial    Range `json:"trial_seconds"` // of the mean trial
+	// expected for the mean trial: per row, feature and tree, with the sweep's threads
+	NsPerValue  float64 `json:"ns_per_value"`
+	Preemptions float64 `json:"preemptions"` // expected number during the sweep
+	// of all machines: the part of a budget reserved for noticing its end and stopping in time
+	Reserve float64 `json:"reserve_seconds"`
 
 	// Fallback has the price of each of the plan's fallbacks.
 	Fallback []FallbackPrice `json:"fallback,omitempty"`
@@ -120,8 +124,10 @@ func (p *Plan) checkMoney() error {
 		return fmt.Errorf("quoted for %d machines, %d waves", q.VMs, q.Waves)
 	}
 
-	for _, v := range []float64{q.Hourly, q.OnDemand, q.Hours.Low, q.Hours.Expected, q.Hours.High, q.Cost.Low, q.Cost.Expected, q.Cost.High, q.LeadTime.Low,
-		q.LeadTime.Expected, q.LeadTime.High, q.Trial.Low, q.Trial.Expected, q.Trial.High, q.NsPerValue, q.Preemptions, q.Reserve} {
+	for _, v := range []float64{q.Hourly, q.OnDemand, q.Hours.Low, q.Hours.Expected, q.Hours.High, q.Cost.Low,
+		q.Cost.Expected, q.Cost.High, q.LeadTime.Low,
+		q.LeadTime.Expected, q.LeadTime.High, q.Trial.Low, q.Trial.Expected, q.Trial.High, q.NsPerValue, q.Preemptions,
+		q.Reserve} {
 		if math.IsNaN(v) || v < 0 || v > maxQuoted {
 			return fmt.Errorf("a quote of %v", v)
 		}

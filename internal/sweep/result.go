@@ -64,7 +64,8 @@ func DecodeClaim(data []byte) (*Claim, error) {
 		return nil, &DecodeError{"claim", err}
 	}
 	if c.Trial < 0 || c.Trial >= MaxTrials || c.Claim < 0 || c.Task < 0 || c.Attempt < 0 {
-		return nil, &DecodeError{"claim", fmt.Errorf("trial %d, claim %d, task %d, attempt %d", c.Trial, c.Claim, c.Task, c.Attempt)}
+		return nil, &DecodeError{"claim", fmt.Errorf("trial %d, claim %d, task %d, attempt %d", c.Trial, c.Claim,
+			c.Task, c.Attempt)}
 	}
 	return &c, nil
 }
@@ -98,8 +99,8 @@ type Result struct {
 	Params  map[string]any `json:"params"`
 	ByHand  bool           `json:"by_hand,omitempty"` // a person has cancelled this trial, not its sweep
 
-	// In a plan with folds: the fold and configuration of the trial, and the number of rows trained on. The refit has none of these; its
-	// score and metrics are the means over the folds of its configuration.
+	// In a plan with folds: the fold and configuration of the trial, and the number of rows trained on. The refit has
+	// none of these; its score and metrics are the means over the folds of its configuration.
 	Configuration int `json:"configuration,omitempty"`
 	Fold          int `json:"fold,omitempty"`
 	TrainRows     int `json:"train_rows,omitempty"`
@@ -130,7 +131,8 @@ type Result struct {
 	Written
 }
 
-// Scored are the model's raw scores on held-out rows, for the aggregator, which calibrates and measures without the dataset.
+// Scored are the model's raw scores on held-out rows, for the aggregator, which calibrates and measures without the
+// dataset.
 type Scored struct {
 	Calib Object `json:"calib"`
 	Test  Object `json:"test"`
@@ -138,8 +140,8 @@ type Scored struct {
 
 // Usage is the resources that a trial used.
 type Usage struct {
-	// TrainSeconds is the training time that went into the model. It includes an earlier claim's time up to the checkpoint that was resumed
-	// from, but not the time after that, which was lost.
+	// TrainSeconds is the training time that went into the model. It includes an earlier claim's time up to the
+	// checkpoint that was resumed from, but not the time after that, which was lost.
 	TrainSeconds float64 `json:"train_seconds"`
 	ResumedTrees int     `json:"resumed_trees,omitempty"` // how many of the trees grown came from an earlier claim
 	NsPerValue   float64 `json:"ns_per_value"`            // per row x feature x tree
@@ -147,16 +149,22 @@ type Usage struct {
 	SharedBytes  int64   `json:"shared_bytes"`            // of the dataset, mapped
 	PSSBytes     int64   `json:"pss_bytes"`               // proportional share of all
 
-	// For every trial that a task has ended, with or without a model; 0 in results of older builds and where the system does not report it.
-	CPUSeconds     float64 `json:"cpu_seconds,omitempty"`      // of the process, from the claim to the end of training, all threads
-	PeakPSSBytes   int64   `json:"peak_pss_bytes,omitempty"`   // the highest of samples half a minute apart, and of the one at the end
-	MappedBytes    int64   `json:"mapped_bytes,omitempty"`     // of the dataset's files, whether or not they were in memory
-	TreesPerSecond float64 `json:"trees_per_second,omitempty"` // of this claim, after its first tree, including evaluation
+	// For every trial that a task has ended, with or without a model; 0 in results of older builds and where the system
+	// does not report it.
+	// of the process, from the claim to the end of training, all threads
+	CPUSeconds float64 `json:"cpu_seconds,omitempty"`
+	// the highest of samples half a minute apart, and of the one at the end
+	PeakPSSBytes int64 `json:"peak_pss_bytes,omitempty"`
+	// of the dataset's files, whether or not they were in memory
+	MappedBytes int64 `json:"mapped_bytes,omitempty"`
+	// of this claim, after its first tree, including evaluation
+	TreesPerSecond float64 `json:"trees_per_second,omitempty"`
 }
 
 const maxReason = 4096
 
-// CutReason returns text as the reason of a result: valid UTF-8, and cut between two characters if it is longer than DecodeResult accepts.
+// CutReason returns text as the reason of a result: valid UTF-8, and cut between two characters if it is longer than
+// DecodeResult accepts.
 func CutReason(text string) string {
 	const more = " ..."
 	text = strings.ToValidUTF8(text, string(utf8.RuneError))
@@ -217,7 +225,8 @@ func (r *Result) check() error {
 	}
 
 	if r.Fold > 0 { // its model is evaluated and discarded
-		if r.Fold > MaxFolds || r.Configuration < 0 || r.Configuration >= MaxTrials || r.TrainRows < 1 || r.Model != nil || r.Scores != nil {
+		if r.Fold > MaxFolds || r.Configuration < 0 || r.Configuration >= MaxTrials || r.TrainRows < 1 ||
+			r.Model != nil || r.Scores != nil {
 			return fmt.Errorf("fold %d of configuration %d, %d rows", r.Fold, r.Configuration, r.TrainRows)
 		}
 		return nil

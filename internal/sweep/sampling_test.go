@@ -8,7 +8,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestStopFillsWhatTheSpecLeavesOpen: trials are compared by rows where the table has enough of them, unless the metric is of ranks.
+// TestStopFillsWhatTheSpecLeavesOpen: trials are compared by rows where the table has enough of them, unless the metric
+// is of ranks.
 func TestStopFillsWhatTheSpecLeavesOpen(t *testing.T) {
 	asha := func(by string, eta int) sweep.Stop { return sweep.Stop{Rule: sweep.StopASHA, By: by, Eta: eta} }
 	for _, c := range []struct {
@@ -26,13 +27,16 @@ func TestStopFillsWhatTheSpecLeavesOpen(t *testing.T) {
 		{asha(sweep.ByTrees, 0), 100, 1_000_000, false, sweep.Stop{By: sweep.ByTrees, Eta: 3}, true},
 		{asha(sweep.ByRows, 0), 100, 9_999, false, sweep.Stop{By: sweep.ByRows, Eta: 5}, false},
 		{asha("", 0), 100, 1_000_000, true, sweep.Stop{By: sweep.ByTrees, Eta: 3}, true},
-		{asha(sweep.ByRows, 0), 100, 1_000_000, true, sweep.Stop{By: sweep.ByRows, Eta: 5, OneIn: 25, Rungs: []int{4}}, true},
+		{asha(sweep.ByRows, 0), 100, 1_000_000, true, sweep.Stop{By: sweep.ByRows, Eta: 5, OneIn: 25, Rungs: []int{4}},
+			true},
 		{sweep.Stop{Rule: sweep.StopMedian}, 100, 1_000_000, false, sweep.Stop{By: sweep.ByTrees, Eta: 3}, true},
 	} {
 		got := c.given
 		fits := got.Fill(c.trees, c.rows, c.rankOnly)
-		if fits != c.fits || got.By != c.want.By || got.Eta != c.want.Eta || got.OneIn != c.want.OneIn || !slices.Equal(got.Rungs, c.want.Rungs) {
-			t.Errorf("%+v with %d trees, %d rows, a metric of ranks %t: got %+v, fits %t; want %+v, %t", c.given, c.trees, c.rows, c.rankOnly, got, fits, c.want, c.fits)
+		if fits != c.fits || got.By != c.want.By || got.Eta != c.want.Eta || got.OneIn != c.want.OneIn ||
+			!slices.Equal(got.Rungs, c.want.Rungs) {
+			t.Errorf("%+v with %d trees, %d rows, a metric of ranks %t: got %+v, fits %t; want %+v, %t", c.given,
+				c.trees, c.rows, c.rankOnly, got, fits, c.want, c.fits)
 		}
 	}
 
@@ -55,7 +59,8 @@ func TestStopByIsChecked(t *testing.T) {
 		"{rule: asha, by: row}":                `unknown "row"`,
 		"{rule: median, by: rows}":             "compares whole curves",
 	} {
-		_, err := sweep.ParseSpec("sweep.yaml", []byte(strings.Replace(good, "search:\n", "search:\n  stop: "+stop+"\n", 1)), words())
+		_, err := sweep.ParseSpec("sweep.yaml",
+			[]byte(strings.Replace(good, "search:\n", "search:\n  stop: "+stop+"\n", 1)), words())
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("stop: %s: got error %v, want %q", stop, err, want)
 		}

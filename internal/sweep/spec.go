@@ -8,15 +8,17 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// Spec is a sweep.yaml: what a person asks for. ParseSpec has checked everything that can be checked without the dataset.
+// Spec is a sweep.yaml: what a person asks for. ParseSpec has checked everything that can be checked without the
+// dataset.
 type Spec struct {
 	Name      string `yaml:"name" json:"name"`
 	Dataset   string `yaml:"dataset" json:"dataset"`     // NAME, or NAME@VERSION
 	Model     string `yaml:"model" json:"model"`         // name in the registry
 	Objective string `yaml:"objective" json:"objective"` // binary or regression
-	Metric    string `yaml:"-" json:"metric"`            // selects the winner, on valid; with several objectives the first
-	Trials    int    `yaml:"trials" json:"trials"`       // in a spec 0 with Search.Features: as many as it takes
-	Seed      uint64 `yaml:"seed" json:"seed"`
+	// selects the winner, on valid; with several objectives the first
+	Metric string `yaml:"-" json:"metric"`
+	Trials int    `yaml:"trials" json:"trials"` // in a spec 0 with Search.Features: as many as it takes
+	Seed   uint64 `yaml:"seed" json:"seed"`
 
 	Metrics MetricNames `yaml:"metric" json:"-"` // as written; ParseSpec derives Metric and Goals from it
 
@@ -44,12 +46,13 @@ type Spec struct {
 	// Budget is the USD that the sweep's machines may cost; 0 is no limit. It does not affect the sweep's identity.
 	Budget float64 `yaml:"budget" json:"budget,omitempty"`
 
-	// Require are conditions on a finished trial, such as "log_loss <= 0.3" or "trees <= 500"; only trials that meet all of them may win.
+	// Require are conditions on a finished trial, such as "log_loss <= 0.3" or "trees <= 500"; only trials that meet
+	// all of them may win.
 	Require []string `yaml:"require" json:"require,omitempty"`
 }
 
-// Search says which configurations to try: the fixed ones, then the grid's, then random draws up to Spec.Trials, or what Method makes of
-// the results.
+// Search says which configurations to try: the fixed ones, then the grid's, then random draws up to Spec.Trials, or
+// what Method makes of the results.
 type Search struct {
 	Fixed       []Params                `yaml:"fixed" json:"fixed,omitempty"`
 	Grid        map[string][]any        `yaml:"grid" json:"grid,omitempty"`
@@ -59,7 +62,8 @@ type Search struct {
 	// Features, if not nil, makes the trials differ in their columns instead; all other fields are empty then.
 	Features *Features `yaml:"features" json:"features,omitempty"`
 
-	Method     string `yaml:"method" json:"method,omitempty"`         // one of Methods; empty draws at random when the sweep is planned
+	// one of Methods; empty draws at random when the sweep is planned
+	Method     string `yaml:"method" json:"method,omitempty"`
 	Population int    `yaml:"population" json:"population,omitempty"` // of MethodPBT
 	WarmStart  string `yaml:"warm_start" json:"warm_start,omitempty"` // WarmAuto, or empty
 	Stop       *Stop  `yaml:"stop" json:"stop,omitempty"`             // nil lets every trial run to its end
@@ -70,33 +74,38 @@ type Distribution struct {
 	Uniform    []float64 `yaml:"uniform" json:"uniform,omitempty"`         // [low, high)
 	LogUniform []float64 `yaml:"log_uniform" json:"log_uniform,omitempty"` // [low, high), uniform in the logarithm
 	Int        []int64   `yaml:"int" json:"int,omitempty"`                 // [low, high], whole numbers
-	LogInt     []int64   `yaml:"log_int" json:"log_int,omitempty"`         // [low, high], whole numbers, uniform in the logarithm
-	Step       []float64 `yaml:"step" json:"step,omitempty"`               // [low, high, step]: low, low+step ... up to high
-	Choice     []any     `yaml:"choice" json:"choice,omitempty"`           // one of these
+	// [low, high], whole numbers, uniform in the logarithm
+	LogInt []int64 `yaml:"log_int" json:"log_int,omitempty"`
+	// [low, high, step]: low, low+step ... up to high
+	Step   []float64 `yaml:"step" json:"step,omitempty"`
+	Choice []any     `yaml:"choice" json:"choice,omitempty"` // one of these
 
-	// When is the condition under which the parameter exists at all: an expression over other parameters, or a mapping from their names to
-	// a value or list of values. Without a condition it always exists.
+	// When is the condition under which the parameter exists at all: an expression over other parameters, or a mapping
+	// from their names to a value or list of values. Without a condition it always exists.
 	When any `yaml:"when" json:"when,omitempty"`
 
-	// DrawnAs is the alias under which the spec names the parameter, if any: draws are keyed by the name as written, so that a sweep draws
-	// the same values whenever it is planned.
+	// DrawnAs is the alias under which the spec names the parameter, if any: draws are keyed by the name as written, so
+	// that a sweep draws the same values whenever it is planned.
 	DrawnAs string `yaml:"-" json:"drawn_as,omitempty"`
 }
 
 // Machine says what the trials run on.
 type Machine struct {
-	Type           string `yaml:"type" json:"type"`                         // a Compute Engine machine type
-	Spot           *bool  `yaml:"-" json:"spot"`                            // never nil once parsed; with SpotAuto the launcher has decided
-	SpotAuto       bool   `yaml:"-" json:"spot_auto,omitempty"`             // spot: auto
-	VMs            int    `yaml:"vms" json:"vms"`                           // how many at once, default 1
-	ThreadsPerTask int    `yaml:"threads_per_task" json:"threads_per_task"` // default 4
-	TasksPerVM     Auto   `yaml:"tasks_per_vm" json:"tasks_per_vm"`         // default auto: as many as CPU and memory allow
-	LocalSSD       Auto   `yaml:"local_ssd" json:"local_ssd"`               // disks of 375 GiB on each VM, default auto: the fewest that hold the dataset
+	Type string `yaml:"type" json:"type"` // a Compute Engine machine type
+	// never nil once parsed; with SpotAuto the launcher has decided
+	Spot           *bool `yaml:"-" json:"spot"`
+	SpotAuto       bool  `yaml:"-" json:"spot_auto,omitempty"`             // spot: auto
+	VMs            int   `yaml:"vms" json:"vms"`                           // how many at once, default 1
+	ThreadsPerTask int   `yaml:"threads_per_task" json:"threads_per_task"` // default 4
+	// default auto: as many as CPU and memory allow
+	TasksPerVM Auto `yaml:"tasks_per_vm" json:"tasks_per_vm"`
+	// disks of 375 GiB on each VM, default auto: the fewest that hold the dataset
+	LocalSSD Auto `yaml:"local_ssd" json:"local_ssd"`
 
 	Zones []string `yaml:"zones" json:"zones,omitempty"` // where the VMs may be; default: the deployment's choice
 
-	// Wait is how long a job may go without machines before the next entry of Fallback is tried, default 10m. The last entry waits for as
-	// long as it takes.
+	// Wait is how long a job may go without machines before the next entry of Fallback is tried, default 10m. The last
+	// entry waits for as long as it takes.
 	Wait     Duration   `yaml:"wait" json:"wait,omitzero"`
 	Fallback []Fallback `yaml:"fallback" json:"fallback,omitempty"`
 
@@ -120,12 +129,14 @@ func (c *SpotChoice) UnmarshalYAML(decode func(any) error) error {
 	return nil
 }
 
-// Fallback is what a sweep runs on if the machines before it in the order are not available. Unset fields are as in Machine.
+// Fallback is what a sweep runs on if the machines before it in the order are not available. Unset fields are as in
+// Machine.
 type Fallback struct {
-	Type     string   `yaml:"type" json:"type,omitempty"`
-	Zones    []string `yaml:"zones" json:"zones,omitempty"`
-	Spot     *bool    `yaml:"spot" json:"spot,omitempty"`
-	LocalSSD Auto     `yaml:"local_ssd" json:"local_ssd,omitempty"` // not inherited, since each type allows other numbers; default auto
+	Type  string   `yaml:"type" json:"type,omitempty"`
+	Zones []string `yaml:"zones" json:"zones,omitempty"`
+	Spot  *bool    `yaml:"spot" json:"spot,omitempty"`
+	// not inherited, since each type allows other numbers; default auto
+	LocalSSD Auto `yaml:"local_ssd" json:"local_ssd,omitempty"`
 }
 
 // MaxFallbacks bounds the list of fallbacks.
@@ -163,14 +174,17 @@ func (a *Auto) UnmarshalYAML(decode func(any) error) error {
 	return decode((*int)(a))
 }
 
-// Limits end what takes too long. Quorum is the share of trials that must be done or stopped by a rule for a sweep to have a winner.
+// Limits end what takes too long. Quorum is the share of trials that must be done or stopped by a rule for a sweep to
+// have a winner.
 type Limits struct {
 	Trial  Duration `yaml:"trial" json:"trial"`
 	Sweep  Duration `yaml:"sweep" json:"sweep"`
 	Quorum float64  `yaml:"quorum" json:"quorum"`
 
-	Target   *float64  `yaml:"target" json:"target,omitempty"`     // of the metric on valid: once a trial reaches it, no more are started
-	Patience *Patience `yaml:"patience" json:"patience,omitempty"` // after so many trials without improvement, no more are started
+	// of the metric on valid: once a trial reaches it, no more are started
+	Target *float64 `yaml:"target" json:"target,omitempty"`
+	// after so many trials without improvement, no more are started
+	Patience *Patience `yaml:"patience" json:"patience,omitempty"`
 }
 
 // Duration is a time.Duration that is written "90s" or "2h" in YAML and JSON.
@@ -192,15 +206,19 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Vocabulary is what the contract does not know and the caller of ParseSpec has to provide: the engines' names. Errors say what is wrong and
-// what would be right.
+// Vocabulary is what the contract does not know and the caller of ParseSpec has to provide: the engines' names. Errors
+// say what is wrong and what would be right.
 type Vocabulary struct {
-	Metric     func(name string) error                     // is there such a metric?
-	Goal       func(name string) (Goal, error)             // one of several objectives: a metric, or one of GoalFacts
-	ParamName  func(name string) string                    // the canonical name of a training parameter; an unknown name unchanged
-	Param      func(name string, value any) error          // is there such a training parameter, and may it have this value?
-	Constraint func(expression string) (string, error)     // this condition on parameters by their canonical names, if it can be evaluated
-	Conditions func(s *Spec) error                         // are the conditions on its parameters consistent? Errors have a Path
+	Metric func(name string) error         // is there such a metric?
+	Goal   func(name string) (Goal, error) // one of several objectives: a metric, or one of GoalFacts
+	// the canonical name of a training parameter; an unknown name unchanged
+	ParamName func(name string) string
+	// is there such a training parameter, and may it have this value?
+	Param func(name string, value any) error
+	// this condition on parameters by their canonical names, if it can be evaluated
+	Constraint func(expression string) (string, error)
+	// are the conditions on its parameters consistent? Errors have a Path
+	Conditions func(s *Spec) error
 	Require    func(expression string) error               // can this condition on results be evaluated?
 	Objective  func(objective string, metric string) error // can these be combined?
 	Value      func(metric string, value float64) error    // can the metric have this value?
@@ -210,8 +228,9 @@ type Vocabulary struct {
 
 var namePattern = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$`)
 
-// CheckName rejects a sweep's, dataset's or model's name that is not 1 to 40 characters of a-z, 0-9 and '-', beginning with a letter and
-// ending with a letter or digit: the rule of Batch job ids, which are made from them, and safe in paths.
+// CheckName rejects a sweep's, dataset's or model's name that is not 1 to 40 characters of a-z, 0-9 and '-', beginning
+// with a letter and ending with a letter or digit: the rule of Batch job ids, which are made from them, and safe in
+// paths.
 func CheckName(kind, name string) error {
 	if !namePattern.MatchString(name) {
 		return &NameError{Kind: kind, Name: name}
@@ -227,7 +246,8 @@ func (e *NameError) Error() string {
 	if e.Kind == sweepID {
 		what, longest = e.Kind, 63
 	}
-	return fmt.Sprintf("%s %.60q: use 1 to %d of a-z, 0-9 and '-', beginning with a letter and not ending with '-'", what, e.Name, longest)
+	return fmt.Sprintf("%s %.60q: use 1 to %d of a-z, 0-9 and '-', beginning with a letter and not ending with '-'",
+		what, e.Name, longest)
 }
 
 // IsInput says that the input is at fault, permanently.
@@ -236,8 +256,9 @@ func (*NameError) IsInput() bool { return true }
 // MaxTrials bounds a sweep; Batch would run no more tasks anyway.
 const MaxTrials = 10_000
 
-// ParseSpec parses a sweep.yaml. Every error is a *strictyaml.Error that names line and column. Numbers among parameters become float64, so
-// that a spec is the same after a round trip through JSON, and names of parameters are the canonical ones.
+// ParseSpec parses a sweep.yaml. Every error is a *strictyaml.Error that names line and column. Numbers among
+// parameters become float64, so that a spec is the same after a round trip through JSON, and names of parameters are
+// the canonical ones.
 func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	var s Spec
 	doc, err := strictyaml.Decode(file, data, &s)
@@ -254,7 +275,9 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	s.normalizeNumbers()
 
 	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
-		s.checkNames, s.checkGoals, s.checkSearch, s.checkFeatures, s.checkMethod, s.checkPopulation, s.checkStop, s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue, s.checkValidate, s.checkEnough,
+		s.checkNames, s.checkGoals, s.checkSearch, s.checkFeatures, s.checkMethod, s.checkPopulation, s.checkStop,
+		s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue,
+		s.checkValidate, s.checkEnough,
 	} {
 		if err := check(doc, v); err != nil {
 			return nil, err
@@ -291,7 +314,8 @@ func (s *Spec) refuseZeros(doc *strictyaml.Document) error {
 		value Duration
 	}{{"limits.trial", s.Limits.Trial}, {"limits.sweep", s.Limits.Sweep}, {"machine.wait", s.Machine.Wait}} {
 		if doc.Has(d.path) && d.value == 0 {
-			return doc.Errorf(d.path, "%s is 0s: use a duration such as 90s or 2h, or leave it out for the default", d.path)
+			return doc.Errorf(d.path, "%s is 0s: use a duration such as 90s or 2h, or leave it out for the default",
+				d.path)
 		}
 	}
 	return nil

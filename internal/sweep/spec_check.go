@@ -48,7 +48,8 @@ func SplitDatasetRef(ref string) (name, version string, err error) {
 		return "", "", err
 	}
 	if pinned && !versionPattern.MatchString(version) {
-		return "", "", fmt.Errorf("dataset version %.60q: use the %d hexadecimal digits that `launcher stage` prints", version, versionDigits)
+		return "", "", fmt.Errorf("dataset version %.60q: use the %d hexadecimal digits that `launcher stage` prints",
+			version, versionDigits)
 	}
 	return name, version, nil
 }
@@ -60,7 +61,8 @@ func (s *Spec) checkSearch(doc *strictyaml.Document, _ Vocabulary) error {
 		return doc.Errorf("trials", "trials is %d: use 1 to %d", s.Trials, MaxTrials)
 	}
 	if s.EarlyStoppingRounds < 0 {
-		return doc.Errorf("early_stopping_rounds", "early_stopping_rounds is %d: use 0 (never) or more", s.EarlyStoppingRounds)
+		return doc.Errorf("early_stopping_rounds", "early_stopping_rounds is %d: use 0 (never) or more",
+			s.EarlyStoppingRounds)
 	}
 
 	// Sorted, so that the same one of several wrong names is always reported.
@@ -82,7 +84,8 @@ func (s *Spec) checkSearch(doc *strictyaml.Document, _ Vocabulary) error {
 // Check checks that exactly one form is given, with valid bounds.
 func (d Distribution) Check() error {
 	forms := 0
-	for _, given := range []bool{d.Uniform != nil, d.LogUniform != nil, d.Int != nil, d.LogInt != nil, d.Step != nil, d.Choice != nil} {
+	for _, given := range []bool{d.Uniform != nil, d.LogUniform != nil, d.Int != nil, d.LogInt != nil, d.Step != nil,
+		d.Choice != nil} {
 		if given {
 			forms++
 		}
@@ -167,8 +170,8 @@ func (s *Spec) checkParams(doc *strictyaml.Document, v Vocabulary) error {
 	return nil
 }
 
-// Extremes returns the values that bound what d can draw: every choice, or both ends of a range and, if d draws fractions, a fraction in
-// between: a parameter may accept only whole numbers.
+// Extremes returns the values that bound what d can draw: every choice, or both ends of a range and, if d draws
+// fractions, a fraction in between: a parameter may accept only whole numbers.
 func (d Distribution) Extremes() []any {
 	switch {
 	case d.Choice != nil:
@@ -274,7 +277,8 @@ func (s *Spec) checkFallback(doc *strictyaml.Document, v Vocabulary) error {
 
 	if len(m.Fallback) == 0 {
 		if m.Wait != 0 {
-			return doc.Errorf("machine.wait", "machine.wait is how long to wait before the next of machine.fallback is tried, and there is none")
+			return doc.Errorf("machine.wait",
+				"machine.wait is how long to wait before the next of machine.fallback is tried, and there is none")
 		}
 		return nil
 	}
@@ -284,8 +288,11 @@ func (s *Spec) checkFallback(doc *strictyaml.Document, v Vocabulary) error {
 	}
 
 	// A sweep's time limit starts with its plan. Enough time must remain after all waiting.
-	if most := time.Duration(s.Limits.Sweep) / time.Duration(2*len(m.Fallback)); time.Duration(m.Wait) < time.Second || time.Duration(m.Wait) > most {
-		return doc.Errorf("machine.wait", "machine.wait is %s: use 1s to %s, so that waiting for %d machines takes no more than half of limits.sweep (%s)", m.Wait, most, len(m.Fallback), s.Limits.Sweep)
+	if most := time.Duration(s.Limits.Sweep) / time.Duration(2*len(m.Fallback)); time.Duration(m.Wait) < time.Second ||
+		time.Duration(m.Wait) > most {
+		return doc.Errorf("machine.wait",
+			"machine.wait is %s: use 1s to %s, so that waiting for %d machines takes no more than half of "+
+				"limits.sweep (%s)", m.Wait, most, len(m.Fallback), s.Limits.Sweep)
 	}
 
 	for i, f := range m.Fallback {

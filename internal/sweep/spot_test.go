@@ -11,11 +11,13 @@ import (
 // TestSpotIsTrueFalseOrAuto: each value is parsed as written, and survives the JSON of a plan.
 func TestSpotIsTrueFalseOrAuto(t *testing.T) {
 	for text, want := range map[string]sweep.SpotChoice{
-		"{spot: true}": {Spot: true}, "{spot: false}": {}, "{spot: auto}": {Spot: true, Auto: true}, `{spot: "auto"}`: {Spot: true, Auto: true}, "{vms: 1}": {Spot: true},
+		"{spot: true}": {Spot: true}, "{spot: false}": {}, "{spot: auto}": {Spot: true, Auto: true},
+		`{spot: "auto"}`: {Spot: true, Auto: true}, "{vms: 1}": {Spot: true},
 	} {
 		s, err := sweep.ParseSpec("sweep.yaml", []byte(withMachine(text)), words())
 		if err != nil {
-			t.Errorf(`sweep.ParseSpec("sweep.yaml", []byte(withMachine(text)), words()): got %s: %v; want no error`, text, err)
+			t.Errorf(`sweep.ParseSpec("sweep.yaml", []byte(withMachine(text)), words()): got %s: %v; want no error`,
+				text, err)
 			continue
 		}
 		if m := s.Machine; *m.Spot != want.Spot || m.SpotAuto != want.Auto || m.Asked != nil {
@@ -26,7 +28,8 @@ func TestSpotIsTrueFalseOrAuto(t *testing.T) {
 			t.Fatal(err)
 		}
 		var back sweep.Spec
-		if err := json.Unmarshal(data, &back); err != nil || *back.Machine.Spot != want.Spot || back.Machine.SpotAuto != want.Auto {
+		if err := json.Unmarshal(data, &back); err != nil || *back.Machine.Spot != want.Spot ||
+			back.Machine.SpotAuto != want.Auto {
 			t.Errorf("%s: back from JSON it is %+v, %v", text, back.Machine, err)
 		}
 		if strings.Contains(string(data), "spot_auto") != want.Auto {
@@ -34,7 +37,8 @@ func TestSpotIsTrueFalseOrAuto(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"{spot: maybe}", "{spot: 1}", "{spot: [auto]}", "{fallback: [{spot: auto}]}"} {
-		if _, err := sweep.ParseSpec("sweep.yaml", []byte(withMachine(text)), words()); err == nil || !strings.HasPrefix(err.Error(), "sweep.yaml:") {
+		if _, err := sweep.ParseSpec("sweep.yaml", []byte(withMachine(text)), words()); err == nil ||
+			!strings.HasPrefix(err.Error(), "sweep.yaml:") {
 			t.Errorf("%s was taken, or refused without its place: %v", text, err)
 		}
 	}
@@ -50,7 +54,8 @@ func TestWhatAutoDecidedIsNoOtherSweep(t *testing.T) {
 	if plan(true, true).Fingerprint() != plan(true, false).Fingerprint() {
 		t.Error("with spot: auto, on Spot and on demand are two sweeps; expected one")
 	}
-	if plan(false, true).Fingerprint() == plan(false, false).Fingerprint() || plan(true, true).Fingerprint() == plan(false, true).Fingerprint() {
+	if plan(false, true).Fingerprint() == plan(false, false).Fingerprint() ||
+		plan(true, true).Fingerprint() == plan(false, true).Fingerprint() {
 		t.Error("specs that say different things about Spot have one fingerprint")
 	}
 }

@@ -29,7 +29,8 @@ const (
 	etaByRows  = 5
 )
 
-// fewestRows of a sample: of a table of flights 720 rows ranked configurations hardly better than chance, 3,600 did well.
+// fewestRows of a sample: of a table of flights 720 rows ranked configurations hardly better than chance, 3,600 did
+// well.
 const fewestRows = 2_000
 
 // StopRules lists the rules available to a sweep.
@@ -37,20 +38,26 @@ func StopRules() []string { return []string{StopASHA, StopHalving, StopHyperband
 
 // Stop says when a trial is stopped because others are better.
 type Stop struct {
-	Rule     string  `yaml:"rule" json:"rule"`
-	By       string  `yaml:"by" json:"by,omitempty"`        // ByTrees or ByRows; the default follows from rule, metric and table: Fill
-	Eta      int     `yaml:"eta" json:"eta"`                // one in eta continues at a rung, default 3 by trees and 5 by rows
-	MinTrees int     `yaml:"min_trees" json:"min_trees"`    // first rung by trees, default 10
-	Noise    float64 `yaml:"noise" json:"noise"`            // standard error of the difference of two trials' metric; a smaller gap does not stop a trial
-	Rungs    []int   `yaml:"-" json:"rungs,omitempty"`      // numbers of trees after which trials are compared, or that which costs as much as the sample; set by the plan
-	OneIn    int     `yaml:"-" json:"one_row_in,omitempty"` // by rows: the sample has one row in so many; set by the plan
+	Rule string `yaml:"rule" json:"rule"`
+	// ByTrees or ByRows; the default follows from rule, metric and table: Fill
+	By string `yaml:"by" json:"by,omitempty"`
+	// one in eta continues at a rung, default 3 by trees and 5 by rows
+	Eta      int `yaml:"eta" json:"eta"`
+	MinTrees int `yaml:"min_trees" json:"min_trees"` // first rung by trees, default 10
+	// standard error of the difference of two trials' metric; a smaller gap does not stop a trial
+	Noise float64 `yaml:"noise" json:"noise"`
+	// numbers of trees after which trials are compared, or that which costs as much as the sample; set by the plan
+	Rungs []int `yaml:"-" json:"rungs,omitempty"`
+	// by rows: the sample has one row in so many; set by the plan
+	OneIn int `yaml:"-" json:"one_row_in,omitempty"`
 }
 
-// Fill decides by what trials of so many trees on so many rows are compared, as far as the spec leaves it open, and at which sample. It
-// reports whether they can be: by rows, the sample may be too small, and by trees, the caller sets the rungs.
+// Fill decides by what trials of so many trees on so many rows are compared, as far as the spec leaves it open, and at
+// which sample. It reports whether they can be: by rows, the sample may be too small, and by trees, the caller sets the
+// rungs.
 //
-// The first trees of a model with a small learning rate order the rows well, but their predictions have not come far from the mean. So first
-// trees compare trials by a metric of ranks, samples by any other (docs/search.md).
+// The first trees of a model with a small learning rate order the rows well, but their predictions have not come far
+// from the mean. So first trees compare trials by a metric of ranks, samples by any other (docs/search.md).
 func (s *Stop) Fill(trees, rows int, rankOnly bool) bool {
 	byRows := Stop{Eta: s.Eta, By: ByRows}
 	if (s.By == ByRows || s.By == "" && !rankOnly && s.Rule != StopMedian) && byRows.sample(trees, rows) {
@@ -69,8 +76,9 @@ func (s *Stop) Fill(trees, rows int, rankOnly bool) bool {
 	return true
 }
 
-// sample draws one row in eta squared, so that a sweep spends on the samples a part of what it spends on the trials that continue; of a
-// small table one in eta. It reports whether that is enough. The rung is the number of trees that cost as much.
+// sample draws one row in eta squared, so that a sweep spends on the samples a part of what it spends on the trials
+// that continue; of a small table one in eta. It reports whether that is enough. The rung is the number of trees that
+// cost as much.
 func (s *Stop) sample(trees, rows int) bool {
 	if s.Eta == 0 {
 		s.Eta = etaByRows
@@ -97,13 +105,18 @@ func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
 	case q == nil:
 		return nil
 	case !slices.Contains(StopRules(), q.Rule):
-		return doc.Errorf("search.stop.rule", "unknown rule %.60q%s; use one of %v", q.Rule, strictyaml.Suggest(q.Rule, StopRules()), StopRules())
+		return doc.Errorf("search.stop.rule", "unknown rule %.60q%s; use one of %v", q.Rule,
+			strictyaml.Suggest(q.Rule, StopRules()), StopRules())
 	case q.By != "" && q.By != ByTrees && q.By != ByRows:
-		return doc.Errorf("search.stop.by", "unknown %.60q%s; use %s or %s", q.By, strictyaml.Suggest(q.By, []string{ByTrees, ByRows}), ByTrees, ByRows)
+		return doc.Errorf("search.stop.by", "unknown %.60q%s; use %s or %s", q.By,
+			strictyaml.Suggest(q.By, []string{ByTrees, ByRows}), ByTrees, ByRows)
 	case q.By == ByRows && q.Rule == StopMedian:
-		return doc.Errorf("search.stop.by", "rule %s compares whole curves, which samples of rows do not have; use %v, or by: %s", StopMedian, []string{StopASHA, StopHalving, StopHyperband}, ByTrees)
+		return doc.Errorf("search.stop.by",
+			"rule %s compares whole curves, which samples of rows do not have; use %v, or by: %s", StopMedian,
+			[]string{StopASHA, StopHalving, StopHyperband}, ByTrees)
 	case q.By == ByRows && doc.Has("search.stop.min_trees"):
-		return doc.Errorf("search.stop.min_trees", "min_trees is the first rung by: %s; take one of the two out", ByTrees)
+		return doc.Errorf("search.stop.min_trees", "min_trees is the first rung by: %s; take one of the two out",
+			ByTrees)
 	case q.Eta != 0 && (q.Eta < 2 || q.Eta > 100):
 		return doc.Errorf("search.stop.eta", "eta is %d: one in eta trials continues at a rung; use 2 to 100", q.Eta)
 	case q.MinTrees < 1 || q.MinTrees > math.MaxInt32:
@@ -111,7 +124,9 @@ func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
 	case !(q.Noise >= 0) || math.IsInf(q.Noise, 1):
 		return doc.Errorf("search.stop.noise", "noise is %v: use a standard error of 0 or more", q.Noise)
 	case s.Trials > MaxOpen: // every rung's record names all that it has seen
-		return doc.Errorf("trials", "trials is %d: with search.stop a sweep has at most %d; use fewer, or take search.stop out", s.Trials, MaxOpen)
+		return doc.Errorf("trials",
+			"trials is %d: with search.stop a sweep has at most %d; use fewer, or take search.stop out", s.Trials,
+			MaxOpen)
 	}
 
 	if doc.Has("search.stop.min_trees") { // whoever sets it means trees
@@ -120,8 +135,8 @@ func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
 	return nil
 }
 
-// ForgetHistory removes from s what depends on earlier sweeps rather than on the file: with warm_start the rungs follow the winners'
-// numbers of trees. Data shared with other specs are not modified.
+// ForgetHistory removes from s what depends on earlier sweeps rather than on the file: with warm_start the rungs follow
+// the winners' numbers of trees. Data shared with other specs are not modified.
 func (s *Spec) ForgetHistory() {
 	if s.Search.WarmStart == "" || s.Search.Stop == nil {
 		return
@@ -140,20 +155,22 @@ func (s *Stop) fillDefaults() {
 	}
 }
 
-// Rung is the decision about a trial at a number of trees. It is created once, before it is acted on, and binds a later holder of the trial
-// that reaches the same rung.
+// Rung is the decision about a trial at a number of trees. It is created once, before it is acted on, and binds a later
+// holder of the trial that reaches the same rung.
 type Rung struct {
-	Format int       `json:"format"`
-	Sweep  ID        `json:"sweep"`
-	Trial  int       `json:"trial"`
-	Claim  int       `json:"claim"`
-	Step   int       `json:"step"` // trees
-	Score  float64   `json:"score"`
-	Stop   bool      `json:"stop"`
-	Pause  bool      `json:"pause,omitempty"` // the trial waits here for a Promotion
-	Reason string    `json:"reason"`
-	Seen   []Reached `json:"seen"` // of other trials and, if the rule compares whole curves, this one's earlier scores, ascending by step and trial; with plan and Score, all that the decision is based on
-	At     time.Time `json:"at"`
+	Format int     `json:"format"`
+	Sweep  ID      `json:"sweep"`
+	Trial  int     `json:"trial"`
+	Claim  int     `json:"claim"`
+	Step   int     `json:"step"` // trees
+	Score  float64 `json:"score"`
+	Stop   bool    `json:"stop"`
+	Pause  bool    `json:"pause,omitempty"` // the trial waits here for a Promotion
+	Reason string  `json:"reason"`
+	// of other trials and, if the rule compares whole curves, this one's earlier scores, ascending by step and trial;
+	// with plan and Score, all that the decision is based on
+	Seen []Reached `json:"seen"`
+	At   time.Time `json:"at"`
 
 	Written
 }
@@ -174,18 +191,19 @@ func checkRungs(rungs []RungScore) error {
 	return nil
 }
 
-// FormatPauses is the format of plans whose trials pause at rungs, by trees or by rows: an older build would train paused trials on.
+// FormatPauses is the format of plans whose trials pause at rungs, by trees or by rows: an older build would train
+// paused trials on.
 const FormatPauses = 7
 
-// Pauses reports whether trials that are behind at a rung are paused, and may be promoted later. In plans of older builds, and by the median
-// rule, they end there.
+// Pauses reports whether trials that are behind at a rung are paused, and may be promoted later. In plans of older
+// builds, and by the median rule, they end there.
 func (p *Plan) Pauses() bool {
 	stop := p.Spec.Search.Stop
 	return stop != nil && stop.Rule != StopMedian && p.Format >= FormatPauses
 }
 
-// Pause marks a trial as paused at a rung; its contents do not matter. It is created after the Rung that says so, and after the trial's
-// checkpoint.
+// Pause marks a trial as paused at a rung; its contents do not matter. It is created after the Rung that says so, and
+// after the trial's checkpoint.
 type Pause struct {
 	Format int `json:"format"`
 	Claim  int `json:"claim"`
@@ -193,8 +211,8 @@ type Pause struct {
 	Written
 }
 
-// Promotion says what becomes of a paused trial: it goes on, or ends with the score that it has at the rung. Any task may create it, once.
-// The trial is then claimed, and every holder follows it.
+// Promotion says what becomes of a paused trial: it goes on, or ends with the score that it has at the rung. Any task
+// may create it, once. The trial is then claimed, and every holder follows it.
 type Promotion struct {
 	Format   int     `json:"format"`
 	Sweep    ID      `json:"sweep"`
@@ -204,10 +222,11 @@ type Promotion struct {
 	Promoted bool    `json:"promoted"`
 	Reason   string  `json:"reason"`
 	Enough   bool    `json:"enough,omitempty"` // not promoted, because the sweep has enough
-	Unread   bool    `json:"unread,omitempty"` // promoted, because its score at the rung could not be read: Score is none
+	// promoted, because its score at the rung could not be read: Score is none
+	Unread bool `json:"unread,omitempty"`
 
-	// Seen are other trials' scores at the rung, and Last says that no trial was left that could come to it by itself. With the plan and
-	// Score, they are all that the decision is based on.
+	// Seen are other trials' scores at the rung, and Last says that no trial was left that could come to it by itself.
+	// With the plan and Score, they are all that the decision is based on.
 	Seen []Reached `json:"seen"`
 	Last bool      `json:"last,omitempty"`
 
@@ -232,7 +251,8 @@ func DecodePromotion(data []byte) (*Promotion, error) {
 	}
 	for _, s := range r.Seen {
 		if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == r.Trial || s.Step != r.Step {
-			return nil, &DecodeError{"promotion", fmt.Errorf("of trial %d: has seen trial %d at %d trees", r.Trial, s.Trial, s.Step)}
+			return nil, &DecodeError{"promotion", fmt.Errorf("of trial %d: has seen trial %d at %d trees", r.Trial,
+				s.Trial, s.Step)}
 		}
 	}
 	return &r, nil

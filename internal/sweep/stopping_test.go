@@ -7,8 +7,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestStopBoundsTheTrials: at every rung every trial records all that it has seen of the others, so a sweep of 10,000 would write
-// gigabytes.
+// TestStopBoundsTheTrials: at every rung every trial records all that it has seen of the others, so a sweep of 10,000
+// would write gigabytes.
 func TestStopBoundsTheTrials(t *testing.T) {
 	parse := func(trials, search string) error {
 		t.Helper()
@@ -33,11 +33,13 @@ func TestStopBoundsTheTrials(t *testing.T) {
 	}
 }
 
-// TestRungsOfWinnersAreNoOtherSweep: with warm_start the rungs follow from the trees of earlier winners, which change from day to day.
+// TestRungsOfWinnersAreNoOtherSweep: with warm_start the rungs follow from the trees of earlier winners, which change
+// from day to day.
 func TestRungsOfWinnersAreNoOtherSweep(t *testing.T) {
 	with := func(warm string, rungs ...int) *sweep.Plan {
 		p := plan()
-		p.Spec.Search.WarmStart, p.Spec.Search.Stop = warm, &sweep.Stop{Rule: sweep.StopASHA, Eta: 3, MinTrees: 10, Rungs: rungs}
+		p.Spec.Search.WarmStart, p.Spec.Search.Stop = warm, &sweep.Stop{Rule: sweep.StopASHA, Eta: 3, MinTrees: 10,
+			Rungs: rungs}
 		return p
 	}
 

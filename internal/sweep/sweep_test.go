@@ -64,12 +64,16 @@ func words() sweep.Vocabulary {
 		}
 	}
 	metric := known("metric", "average_precision", "log_loss", "auc")
-	param := known("parameter", "num_leaves", "learning_rate", "num_iterations", "min_data_in_leaf", "feature_fraction", "lambda_l2", "bagging_fraction")
+	param := known("parameter", "num_leaves", "learning_rate", "num_iterations", "min_data_in_leaf", "feature_fraction",
+		"lambda_l2", "bagging_fraction")
 	fine := func(string) error { return nil }
 	return sweep.Vocabulary{
 		Metric: metric, Require: fine,
-		Constraint: func(text string) (string, error) { return strings.ReplaceAll(text, "max_leaves", "num_leaves"), nil },
-		ParamName:  paramName,
+		Constraint: func(text string) (string, error) {
+			return strings.ReplaceAll(text, "max_leaves", "num_leaves"),
+				nil
+		},
+		ParamName: paramName,
 		Param: func(name string, value any) error {
 			if v, ok := value.(float64); ok && v < 0 {
 				return errors.New(name + ": below 0")
@@ -102,7 +106,8 @@ func TestParseSpec(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.Objective != "binary" || !*s.Machine.Spot || s.Machine.VMs != 1 || s.Machine.TasksPerVM != 0 ||
-		time.Duration(s.Limits.Trial) != 2*time.Hour || s.Limits.Quorum != 0.5 || s.Search.Fixed[1]["num_leaves"] != 63.0 {
+		time.Duration(s.Limits.Trial) != 2*time.Hour || s.Limits.Quorum != 0.5 ||
+		s.Search.Fixed[1]["num_leaves"] != 63.0 {
 		t.Errorf("defaults or values are wrong: %+v", s)
 	}
 	data, err := json.Marshal(s)
@@ -121,38 +126,53 @@ func TestParseSpec(t *testing.T) {
 
 func TestParseSpecNamesThePlace(t *testing.T) {
 	for name, tc := range map[string]struct{ old, new, want string }{
-		"unknown key":        {"trials: 50", "trails: 50", `sweep.yaml:5:1: unknown key "trails" (did you mean "trials"?)`},
-		"wrong type":         {"trials: 50", "trials: fifty", `sweep.yaml:5:9: expected a whole number, found "fifty"`},
-		"path in a name":     {"name: nightly-ctr", "name: ../x", `sweep.yaml:1:7: sweep name "../x": use 1 to 40`},
-		"path in a dataset":  {"dataset: clicks@0123456789abcdef", "dataset: ../x", `sweep.yaml:2:10: dataset name "../x"`},
-		"dataset version":    {"@0123456789abcdef", "@1", `sweep.yaml:2:10: dataset version "1"`},
-		"path in a model":    {"model: ctr", "model: a/b", `sweep.yaml:3:8: model name "a/b"`},
-		"metric":             {"metric: average_precision", "metric: avg_precision", `sweep.yaml:4:9: no such metric (did you mean "average_precision"?)`},
-		"no metric":          {"metric: average_precision", "", `metric is missing`},
-		"gate metric":        {"{metric: log_loss,", "{metric: logloss,", `sweep.yaml:21:16: no such metric (did you mean "log_loss"?)`},
-		"gate against":       {"against: champion", "against: best", `against "best": use champion or none`},
-		"objective":          {"model: ctr", "model: ctr\nobjective: rank", `sweep.yaml:4:12: no such objective`},
-		"no trials":          {"trials: 50", "trials: 0", "sweep.yaml:5:9: trials is 0: use 1 to 10000"},
-		"params":             {"learning_rate: 0.05}", "learnig_rate: 0.05}", `sweep.yaml:8:46: no such parameter (did you mean "learning_rate"?)`},
-		"fixed":              {"[{num_leaves: 31}", "[{num_leafs: 31}", `sweep.yaml:10:23: no such parameter`},
-		"grid":               {"num_leaves: [31, 63, 127]", "num_leaves: [31, -63, 127]", "sweep.yaml:11:27: num_leaves: below 0"},
-		"grid empty":         {"num_leaves: [31, 63, 127]", "num_leaves: []", "the grid has no value for num_leaves"},
-		"random bounds":      {"[0.01, 0.3]", "[0.3, 0.01]", "sweep.yaml:13:21: learning_rate: give [low, high] with low < high, not [0.3 0.01]"},
-		"log from zero":      {"[0.01, 0.3]", "[0, 0.3]", "a logarithmic range begins above 0, not at 0"},
-		"parts of a leaf":    {"{log_int: [15, 255]}", "{uniform: [15, 255]}", "sweep.yaml:14:18: num_leaves: expected a whole number, found 91."},
-		"two forms":          {"{choice: [0, 1, 10]}", "{choice: [0], uniform: [0, 1]}", "lambda_l2: give one of uniform, log_uniform, int, log_int, step and choice, not 2"},
-		"step":               {"{step: [0.5, 1, 0.1]}", "{step: [0.5, 1, 0]}", "step takes [low, high, step]"},
-		"steps too many":     {"{step: [0.5, 1, 0.1]}", "{step: [0, 1, 0.0000001]}", "over a million values"},
-		"choice empty":       {"{choice: [0, 1, 10]}", "{choice: []}", "lambda_l2: choice is empty"},
-		"reserved":           {"num_iterations: 2000", "objective: binary", "sweep.yaml:8:21: objective is set by the spec's key objective; say it there, and take it out here"},
-		"tasks per vm":       {"tasks_per_vm: auto", "tasks_per_vm: 21", "sweep.yaml:19:79: machine.tasks_per_vm is 21: use 0 to 20"},
-		"tasks per vm word":  {"tasks_per_vm: auto", "tasks_per_vm: many", "sweep.yaml:19:"},
-		"machine type":       {"type: n2-highmem-64", "type: n2-highmem-65", `sweep.yaml:19:17: no such machine (did you mean "n2-highmem-64"?)`},
-		"local SSDs":         {"local_ssd: 4", "local_ssd: 3", `sweep.yaml:19:96: n2-highmem-64 takes 4, not 3`},
-		"budget":             {"trials: 50", "trials: 50\nbudget: -1", "sweep.yaml:6:9: a budget of -1: use USD above 0, up to 1000000"},
-		"no budget":          {"trials: 50", "trials: 50\nbudget: 0", "sweep.yaml:6:9: a budget of 0"},
-		"endless budget":     {"trials: 50", "trials: 50\nbudget: .inf", `sweep.yaml:6:9: expected a number, found ".inf"`},
-		"duration":           {"trial: 2h", "trial: 2 hours", `sweep.yaml:20:17: expected a duration such as 90s or 2h, found "2 hours"`},
+		"unknown key": {"trials: 50", "trails: 50",
+			`sweep.yaml:5:1: unknown key "trails" (did you mean "trials"?)`},
+		"wrong type":     {"trials: 50", "trials: fifty", `sweep.yaml:5:9: expected a whole number, found "fifty"`},
+		"path in a name": {"name: nightly-ctr", "name: ../x", `sweep.yaml:1:7: sweep name "../x": use 1 to 40`},
+		"path in a dataset": {"dataset: clicks@0123456789abcdef", "dataset: ../x",
+			`sweep.yaml:2:10: dataset name "../x"`},
+		"dataset version": {"@0123456789abcdef", "@1", `sweep.yaml:2:10: dataset version "1"`},
+		"path in a model": {"model: ctr", "model: a/b", `sweep.yaml:3:8: model name "a/b"`},
+		"metric": {"metric: average_precision", "metric: avg_precision",
+			`sweep.yaml:4:9: no such metric (did you mean "average_precision"?)`},
+		"no metric": {"metric: average_precision", "", `metric is missing`},
+		"gate metric": {"{metric: log_loss,", "{metric: logloss,",
+			`sweep.yaml:21:16: no such metric (did you mean "log_loss"?)`},
+		"gate against": {"against: champion", "against: best", `against "best": use champion or none`},
+		"objective":    {"model: ctr", "model: ctr\nobjective: rank", `sweep.yaml:4:12: no such objective`},
+		"no trials":    {"trials: 50", "trials: 0", "sweep.yaml:5:9: trials is 0: use 1 to 10000"},
+		"params": {"learning_rate: 0.05}", "learnig_rate: 0.05}",
+			`sweep.yaml:8:46: no such parameter (did you mean "learning_rate"?)`},
+		"fixed": {"[{num_leaves: 31}", "[{num_leafs: 31}", `sweep.yaml:10:23: no such parameter`},
+		"grid": {"num_leaves: [31, 63, 127]", "num_leaves: [31, -63, 127]",
+			"sweep.yaml:11:27: num_leaves: below 0"},
+		"grid empty": {"num_leaves: [31, 63, 127]", "num_leaves: []", "the grid has no value for num_leaves"},
+		"random bounds": {"[0.01, 0.3]", "[0.3, 0.01]",
+			"sweep.yaml:13:21: learning_rate: give [low, high] with low < high, not [0.3 0.01]"},
+		"log from zero": {"[0.01, 0.3]", "[0, 0.3]", "a logarithmic range begins above 0, not at 0"},
+		"parts of a leaf": {"{log_int: [15, 255]}", "{uniform: [15, 255]}",
+			"sweep.yaml:14:18: num_leaves: expected a whole number, found 91."},
+		"two forms": {"{choice: [0, 1, 10]}", "{choice: [0], uniform: [0, 1]}",
+			"lambda_l2: give one of uniform, log_uniform, int, log_int, step and choice, not 2"},
+		"step":           {"{step: [0.5, 1, 0.1]}", "{step: [0.5, 1, 0]}", "step takes [low, high, step]"},
+		"steps too many": {"{step: [0.5, 1, 0.1]}", "{step: [0, 1, 0.0000001]}", "over a million values"},
+		"choice empty":   {"{choice: [0, 1, 10]}", "{choice: []}", "lambda_l2: choice is empty"},
+		"reserved": {"num_iterations: 2000", "objective: binary",
+			"sweep.yaml:8:21: objective is set by the spec's key objective; say it there, and take it out here"},
+		"tasks per vm": {"tasks_per_vm: auto", "tasks_per_vm: 21",
+			"sweep.yaml:19:79: machine.tasks_per_vm is 21: use 0 to 20"},
+		"tasks per vm word": {"tasks_per_vm: auto", "tasks_per_vm: many", "sweep.yaml:19:"},
+		"machine type": {"type: n2-highmem-64", "type: n2-highmem-65",
+			`sweep.yaml:19:17: no such machine (did you mean "n2-highmem-64"?)`},
+		"local SSDs": {"local_ssd: 4", "local_ssd: 3", `sweep.yaml:19:96: n2-highmem-64 takes 4, not 3`},
+		"budget": {"trials: 50", "trials: 50\nbudget: -1",
+			"sweep.yaml:6:9: a budget of -1: use USD above 0, up to 1000000"},
+		"no budget": {"trials: 50", "trials: 50\nbudget: 0", "sweep.yaml:6:9: a budget of 0"},
+		"endless budget": {"trials: 50", "trials: 50\nbudget: .inf",
+			`sweep.yaml:6:9: expected a number, found ".inf"`},
+		"duration": {"trial: 2h", "trial: 2 hours",
+			`sweep.yaml:20:17: expected a duration such as 90s or 2h, found "2 hours"`},
 		"duration too short": {"trial: 2h", "trial: 1ms", "sweep.yaml:20:17: limits.trial is 1ms: use 1s to 336h"},
 		"quorum":             {"sweep: 6h}", "sweep: 6h, quorum: 2}", "quorum is 2"},
 		"early stopping":     {"early_stopping_rounds: 50", "early_stopping_rounds: -1", "early_stopping_rounds is -1"},
@@ -180,11 +200,14 @@ func refused(t *testing.T, old, edit, want string) {
 }
 
 func plan() *sweep.Plan {
-	p := &sweep.Plan{Format: 1, Sweep: "nightly-1", Job: "projects/p/locations/l/jobs/nightly-1", Maximize: true, Dataset: sweep.DatasetRef{Name: "clicks", Version: "0123456789abcdef"},
-		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"}, Test: sweep.Rows{Split: "valid", Folds: []uint8{8, 9}}}}
+	p := &sweep.Plan{Format: 1, Sweep: "nightly-1", Job: "projects/p/locations/l/jobs/nightly-1", Maximize: true,
+		Dataset: sweep.DatasetRef{Name: "clicks", Version: "0123456789abcdef"},
+		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"},
+			Test: sweep.Rows{Split: "valid", Folds: []uint8{8, 9}}}}
 	p.Spec.Model, p.Heartbeat, p.Takeover = "ctr", sweep.Duration(time.Second), sweep.Duration(time.Minute)
 	for i := range 6 {
-		p.Trials = append(p.Trials, sweep.Trial{Number: i, Source: "fixed", Params: map[string]any{"num_leaves": float64(31 + i)}})
+		p.Trials = append(p.Trials,
+			sweep.Trial{Number: i, Source: "fixed", Params: map[string]any{"num_leaves": float64(31 + i)}})
 	}
 	return p
 }
@@ -216,7 +239,8 @@ func TestPlanRoundTripAndFingerprint(t *testing.T) {
 		t.Fatal(err)
 	}
 	if back, err = sweep.DecodePlan(data); err != nil || back.Spec.Budget != 12.5 || back.Quote.ReserveCost() != 0.05 {
-		t.Errorf("sweep.DecodePlan(data): got %+v %v; want no error, back.Spec.Budget = 12.5, back.Quote.ReserveCost() = 0.05", back, err)
+		t.Errorf("sweep.DecodePlan(data): got %+v %v; want no error, back.Spec.Budget = 12.5, "+
+			"back.Quote.ReserveCost() = 0.05", back, err)
 	}
 	other := plan()
 	other.Trials[3].Params["num_leaves"] = 99.0
@@ -262,13 +286,15 @@ func TestDecodePlanRefuses(t *testing.T) {
 func done(trial int, score float64, trees int) sweep.Result {
 	id := sweep.ID("nightly-1")
 	o := sweep.Object{Name: sweep.Names(id).Attempt(trial, 0) + "model.txt"}
-	return sweep.Result{Format: 1, Sweep: id, Trial: trial, Status: sweep.StatusDone, Score: score, Trees: trees, Model: &o, Scores: &sweep.Scored{Calib: o, Test: o}}
+	return sweep.Result{Format: 1, Sweep: id, Trial: trial, Status: sweep.StatusDone, Score: score, Trees: trees,
+		Model: &o, Scores: &sweep.Scored{Calib: o, Test: o}}
 }
 
 func TestFoldDoesNotDependOnOrder(t *testing.T) {
 	p := plan()
 	results := []sweep.Result{done(0, 0.5, 10), done(1, 0.7, 30), done(2, 0.7, 20), done(3, 0.7, 20),
-		{Sweep: "nightly-1", Trial: 4, Status: sweep.StatusFailed}, {Sweep: "other", Trial: 5, Status: sweep.StatusDone, Score: 1}, {Sweep: "nightly-1", Trial: 77}}
+		{Sweep: "nightly-1", Trial: 4, Status: sweep.StatusFailed}, {Sweep: "other", Trial: 5, Status: sweep.StatusDone,
+			Score: 1}, {Sweep: "nightly-1", Trial: 77}}
 	want, _ := json.Marshal(sweep.Fold(p, results))
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 50 {
@@ -283,7 +309,8 @@ func TestFoldDoesNotDependOnOrder(t *testing.T) {
 	for _, r := range b.Rows {
 		order = append(order, r.Trial.Number)
 	}
-	if !slices.Equal(order, []int{2, 3, 1, 0, 4, 5}) || b.Done != 4 || b.Failed != 1 || b.Waiting != 1 || b.Best().Trial != 2 {
+	if !slices.Equal(order, []int{2, 3, 1, 0, 4, 5}) || b.Done != 4 || b.Failed != 1 || b.Waiting != 1 ||
+		b.Best().Trial != 2 {
 		t.Errorf("order %v, %+v", order, b)
 	}
 	p.Maximize = false
@@ -318,7 +345,8 @@ func TestNames(t *testing.T) {
 	} {
 		trial, part, claim, ok := sweep.Names(id).ParseTrialObject(name)
 		if trial != want.trial || part != want.part || claim != want.claim || ok != want.ok {
-			t.Errorf("sweep.Names(id).ParseTrialObject(name): got %s: %d %q %d %t; want trial = want.trial, part = want.part, claim = want.claim, ok = want.ok", name, trial, part, claim, ok)
+			t.Errorf("sweep.Names(id).ParseTrialObject(name): got %s: %d %q %d %t; want trial = want.trial, part = "+
+				"want.part, claim = want.claim, ok = want.ok", name, trial, part, claim, ok)
 		}
 	}
 	if got, ok := sweep.ParsePlanName(sweep.Names(id).Plan()); !ok || got != id {
@@ -400,7 +428,8 @@ func FuzzNames(f *testing.F) {
 	f.Add([]byte(`{"format":1,"sweep":"../x"}`), "plans/../x.json", "../x")
 	f.Fuzz(func(t *testing.T, data []byte, name, ref string) {
 		inside := func(id sweep.ID, name string) {
-			if err := blob.ValidName(name); err != nil || !strings.HasPrefix(name, sweep.Names(id).Prefix()) && name != sweep.Names(id).Plan() {
+			if err := blob.ValidName(name); err != nil || !strings.HasPrefix(name, sweep.Names(id).Prefix()) &&
+				name != sweep.Names(id).Plan() {
 				t.Fatalf("%q of sweep %q: %v", name, id, err)
 			}
 		}
@@ -415,22 +444,26 @@ func FuzzNames(f *testing.F) {
 		}
 		if p, err := sweep.DecodePlan(data); err == nil {
 			inside(p.Sweep, sweep.Names(p.Sweep).Claim(len(p.Trials)-1, 3))
-			if dir := sweep.DatasetDir(p.Dataset.Name, p.Dataset.Version) + "manifest.json"; blob.ValidName(dir) != nil || strings.Count(dir, "/") != 3 {
+			if dir := sweep.DatasetDir(p.Dataset.Name, p.Dataset.Version) +
+				"manifest.json"; blob.ValidName(dir) != nil || strings.Count(dir, "/") != 3 {
 				t.Fatalf("dataset folder %q", dir)
 			}
-			if !strings.HasSuffix(p.JobName(1), "/"+string(p.Sweep.JobID(1))) || sweep.CheckID(string(p.Sweep.JobID(1))) != nil {
+			if !strings.HasSuffix(p.JobName(1), "/"+string(p.Sweep.JobID(1))) ||
+				sweep.CheckID(string(p.Sweep.JobID(1))) != nil {
 				t.Fatalf("job %q", p.JobName(1))
 			}
 		}
 		if id, ok := sweep.ParsePlanName(name); ok && (sweep.Names(id).Plan() != name || blob.ValidName(name) != nil) {
 			t.Fatalf("plan %q", name)
 		}
-		if trial, _, claim, ok := sweep.Names("nightly-1").ParseTrialObject(name); ok && (trial < 0 || trial >= sweep.MaxTrials || claim < 0) {
+		if trial, _, claim, ok := sweep.Names("nightly-1").ParseTrialObject(name); ok &&
+			(trial < 0 || trial >= sweep.MaxTrials || claim < 0) {
 			t.Fatalf("%q is of trial %d, claim %d", name, trial, claim)
 		}
 		if dataset, version, err := sweep.SplitDatasetRef(ref); err == nil {
 			for _, name := range []string{sweep.DatasetLatest(dataset), sweep.DatasetDir(dataset, version+"0") + "x"} {
-				if blob.ValidName(name) != nil || !strings.HasPrefix(name, "datasets/") || strings.Contains(dataset+version, "/") {
+				if blob.ValidName(name) != nil || !strings.HasPrefix(name, "datasets/") ||
+					strings.Contains(dataset+version, "/") {
 					t.Fatalf("%q from %q", name, ref)
 				}
 			}
@@ -439,7 +472,9 @@ func FuzzNames(f *testing.F) {
 }
 
 func FuzzDecoders(f *testing.F) {
-	for _, v := range []any{plan(), done(1, 0.5, 3), sweep.ScoreMessage{Format: 1, Sweep: "a"}, sweep.Conclusion{Format: 1, Sweep: "a", Outcome: "winner"}, sweep.Ending{Format: 1, Sweep: "a", Trials: []int{0, 2}, Behind: []int{1}},
+	for _, v := range []any{plan(), done(1, 0.5, 3), sweep.ScoreMessage{Format: 1, Sweep: "a"},
+		sweep.Conclusion{Format: 1, Sweep: "a", Outcome: "winner"},
+		sweep.Ending{Format: 1, Sweep: "a", Trials: []int{0, 2}, Behind: []int{1}},
 		sweep.Ending{Format: 1, Sweep: "a", Trials: []int{0, 1, 2}, Behind: []int{1}},
 		sweep.Claim{Format: 1, Sweep: "a", Trial: 1}, sweep.Heartbeat{Format: 1, Trees: 3},
 		sweep.Curve{Format: 1, Sweep: "a", First: 1, Every: 1, Scores: []float64{.5}}} {

@@ -15,7 +15,8 @@ func TestTrace(t *testing.T) {
 		t.Errorf("traceparent %s", id.TraceParent())
 	}
 	seen := map[string]bool{}
-	for _, span := range []string{id.Span(), id.Span("trial", "7"), id.Span("trial", "17"), id.Span("trial7"), ID("nightly-ctr-20261121").Span("trial", "7")} {
+	for _, span := range []string{id.Span(), id.Span("trial", "7"), id.Span("trial", "17"), id.Span("trial7"),
+		ID("nightly-ctr-20261121").Span("trial", "7")} {
 		if seen[span] {
 			t.Errorf("span %s twice", span)
 		}

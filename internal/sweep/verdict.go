@@ -19,8 +19,8 @@ const (
 	OccasionStaged    Occasion = "staged"    // a dataset was staged, and is blocked
 )
 
-// VerdictMessage tells people and programs the outcome of a night. The same information is in an object, and the message may arrive twice,
-// with the same ID.
+// VerdictMessage tells people and programs the outcome of a night. The same information is in an object, and the
+// message may arrive twice, with the same ID.
 type VerdictMessage struct {
 	Format   int       `json:"format"`
 	ID       string    `json:"id"`
@@ -47,8 +47,10 @@ const (
 
 // Message returns the notification of a conclusion. dataset is NAME@VERSION, "" if unknown.
 func (c *Conclusion) Message(dataset string) VerdictMessage {
-	m := VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("sweep/%s/%s", c.Sweep, OccasionConcluded), Occasion: OccasionConcluded, Verdict: c.Verdict(), At: c.At,
-		Sweep: c.Sweep, Dataset: dataset, Model: c.Model, Version: c.Version, Reason: short(c.Why()), Next: "launcher status " + string(c.Sweep)}
+	m := VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("sweep/%s/%s", c.Sweep, OccasionConcluded),
+		Occasion: OccasionConcluded, Verdict: c.Verdict(), At: c.At,
+		Sweep: c.Sweep, Dataset: dataset, Model: c.Model, Version: c.Version, Reason: short(c.Why()),
+		Next: "launcher status " + string(c.Sweep)}
 	if g := c.Gate; g != nil {
 		m.Champion = g.Champion
 		for _, check := range g.Checks {
@@ -63,13 +65,15 @@ func (c *Conclusion) Message(dataset string) VerdictMessage {
 
 // RefusedMessage is the notification of a scheduled sweep that was not started because of its dataset.
 func RefusedMessage(id ID, model, dataset, reason string, at time.Time) VerdictMessage {
-	return VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("sweep/%s/%s", id, OccasionRefused), Occasion: OccasionRefused, Verdict: VerdictBlocked, At: at.UTC(),
+	return VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("sweep/%s/%s", id, OccasionRefused),
+		Occasion: OccasionRefused, Verdict: VerdictBlocked, At: at.UTC(),
 		Sweep: id, Dataset: dataset, Model: model, Reason: short(reason), Next: "launcher datasets show " + dataset}
 }
 
 // StagedMessage is the notification of a blocked dataset.
 func StagedMessage(dataset, reason string, at time.Time) VerdictMessage {
-	return VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("dataset/%s/%s", dataset, OccasionStaged), Occasion: OccasionStaged, Verdict: VerdictBlocked, At: at.UTC(),
+	return VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("dataset/%s/%s", dataset, OccasionStaged),
+		Occasion: OccasionStaged, Verdict: VerdictBlocked, At: at.UTC(),
 		Dataset: dataset, Reason: short(reason), Next: "launcher datasets show " + dataset}
 }
 
@@ -111,7 +115,8 @@ func (m *VerdictMessage) Attributes() map[string]string {
 
 // verdictWords are the verdicts in words.
 var verdictWords = map[Verdict]string{
-	VerdictPromoted: "promoted", VerdictNotPromoted: "not promoted", VerdictNotComparable: "cannot be compared", VerdictBlocked: "blocked",
+	VerdictPromoted: "promoted", VerdictNotPromoted: "not promoted", VerdictNotComparable: "cannot be compared",
+	VerdictBlocked:  "blocked",
 	VerdictNoWinner: "no winner", VerdictCancelled: "cancelled",
 }
 
@@ -173,7 +178,8 @@ func DecodeVerdictMessage(data []byte) (*VerdictMessage, error) {
 
 // Verdicts returns all verdicts.
 func Verdicts() []Verdict {
-	return []Verdict{VerdictPromoted, VerdictNotPromoted, VerdictNotComparable, VerdictBlocked, VerdictNoWinner, VerdictCancelled}
+	return []Verdict{VerdictPromoted, VerdictNotPromoted, VerdictNotComparable, VerdictBlocked, VerdictNoWinner,
+		VerdictCancelled}
 }
 
 // CheckVerdicts rejects words that are not verdicts.

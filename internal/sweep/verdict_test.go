@@ -11,10 +11,13 @@ import (
 )
 
 func TestVerdictMessageOfAConclusion(t *testing.T) {
-	c := &sweep.Conclusion{Format: 1, Sweep: "night-1", Outcome: sweep.OutcomeWinner, Model: "ctr", Version: 12, At: time.Date(2026, 11, 20, 4, 0, 0, 0, time.UTC),
-		Gate: &sweep.GateDecision{Champion: 11, Reason: strings.Repeat("ä", 4000), Checks: []sweep.GateCheck{{Name: "tonight", Passed: true}, {Name: "ece", Reason: "too far off"}}}}
+	c := &sweep.Conclusion{Format: 1, Sweep: "night-1", Outcome: sweep.OutcomeWinner, Model: "ctr", Version: 12,
+		At: time.Date(2026, 11, 20, 4, 0, 0, 0, time.UTC),
+		Gate: &sweep.GateDecision{Champion: 11, Reason: strings.Repeat("ä", 4000),
+			Checks: []sweep.GateCheck{{Name: "tonight", Passed: true}, {Name: "ece", Reason: "too far off"}}}}
 	m := c.Message("clicks@1a2b3c4d5e6f7a8b")
-	if m.ID != "sweep/night-1/concluded" || m.Verdict != sweep.VerdictNotPromoted || m.Champion != 11 || len(m.Checks) != 1 || m.Checks[0].Name != "ece" {
+	if m.ID != "sweep/night-1/concluded" || m.Verdict != sweep.VerdictNotPromoted || m.Champion != 11 ||
+		len(m.Checks) != 1 || m.Checks[0].Name != "ece" {
 		t.Errorf("message %+v", m)
 	}
 	if again := c.Message("clicks@1a2b3c4d5e6f7a8b"); again.ID != m.ID {
@@ -29,7 +32,8 @@ func TestVerdictMessageOfAConclusion(t *testing.T) {
 	if err != nil || back.Reason != m.Reason || !strings.HasSuffix(back.Reason, "ä ...") {
 		t.Errorf("read back %+v, %v", back, err)
 	}
-	if a := m.Attributes(); a["verdict"] != "not_promoted" || a["traceparent"] == "" || a["dataset"] != "clicks@1a2b3c4d5e6f7a8b" || a["model"] != "ctr" {
+	if a := m.Attributes(); a["verdict"] != "not_promoted" || a["traceparent"] == "" ||
+		a["dataset"] != "clicks@1a2b3c4d5e6f7a8b" || a["model"] != "ctr" {
 		t.Errorf("attributes %v", a)
 	}
 }
@@ -43,8 +47,10 @@ func TestVerdictTitles(t *testing.T) {
 		want string
 	}{
 		{none, "sweep night-1: no winner | none meets require | launcher status night-1"},
-		{sweep.StagedMessage("clicks@1", "labels are inverted", at), "dataset clicks@1: blocked | labels are inverted | launcher datasets show clicks@1"},
-		{sweep.RefusedMessage("night-2", "ctr", "clicks@1", "it is old", at), "sweep night-2: not started | it is old | dataset clicks@1 | launcher datasets show clicks@1"},
+		{sweep.StagedMessage("clicks@1", "labels are inverted", at),
+			"dataset clicks@1: blocked | labels are inverted | launcher datasets show clicks@1"},
+		{sweep.RefusedMessage("night-2", "ctr", "clicks@1", "it is old", at),
+			"sweep night-2: not started | it is old | dataset clicks@1 | launcher datasets show clicks@1"},
 	} {
 		if got := strings.Join(append([]string{tc.m.Title()}, tc.m.Lines()...), " | "); got != tc.want {
 			t.Errorf("%s reads\n%s\nwant\n%s", tc.m.ID, got, tc.want)
@@ -74,7 +80,8 @@ func TestSecretIsNotPrinted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, shown := range []string{string(text), fmt.Sprint(env), fmt.Sprintf("%+v", env), fmt.Sprintf("%#v", env), fmt.Sprintf("%q %s %v %x", env.Webhook, env.Webhook, &env, env.Webhook)} {
+	for _, shown := range []string{string(text), fmt.Sprint(env), fmt.Sprintf("%+v", env), fmt.Sprintf("%#v", env),
+		fmt.Sprintf("%q %s %v %x", env.Webhook, env.Webhook, &env, env.Webhook)} {
 		if strings.Contains(shown, "hush") {
 			t.Errorf("printed: %s", shown)
 		}
@@ -82,7 +89,8 @@ func TestSecretIsNotPrinted(t *testing.T) {
 }
 
 func TestVerdictsEnvCheck(t *testing.T) {
-	good := sweep.VerdictsEnv{Webhook: "https://example.com/x", WebhookFormat: "json", WebhookVerdicts: []string{"blocked"}}
+	good := sweep.VerdictsEnv{Webhook: "https://example.com/x", WebhookFormat: "json",
+		WebhookVerdicts: []string{"blocked"}}
 	if err := good.Check(); err != nil {
 		t.Error(err)
 	}
@@ -93,7 +101,8 @@ func TestVerdictsEnvCheck(t *testing.T) {
 	} {
 		bad := good
 		change(&bad)
-		if err := bad.Check(); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "hush") {
+		if err := bad.Check(); err == nil || !strings.Contains(err.Error(), name) ||
+			strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

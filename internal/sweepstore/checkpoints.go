@@ -11,8 +11,8 @@ import (
 	"coppice/internal/blob"
 )
 
-// Checkpoints are the saved training states of one trial's claims. A store cannot delete (package blob), so a dropped object becomes empty,
-// and its name is reused.
+// Checkpoints are the saved training states of one trial's claims. A store cannot delete (package blob), so a dropped
+// object becomes empty, and its name is reused.
 type Checkpoints struct {
 	bucket blob.Store
 	folder string // ends in a slash
@@ -59,8 +59,10 @@ func (c Checkpoints) Write(ctx context.Context, name string, data []byte) error 
 	if err != nil {
 		return err
 	}
-	if sum := crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)); attrs.Size != int64(len(data)) || attrs.CRC32C != sum {
-		return fmt.Errorf("%s: the store has %d bytes with checksum %08x, written were %d with %08x", name, attrs.Size, attrs.CRC32C, len(data), sum)
+	if sum := crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)); attrs.Size != int64(len(data)) ||
+		attrs.CRC32C != sum {
+		return fmt.Errorf("%s: the store has %d bytes with checksum %08x, written were %d with %08x", name, attrs.Size,
+			attrs.CRC32C, len(data), sum)
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ type Course struct {
 	written map[int]time.Time // when the sweep was paused for that time
 }
 
-// Course reads the records of the plan's jobs and pauses. A job record that cannot be read is a *DamagedError; of a pause only the name matters.
+// Course reads the records of the plan's jobs and pauses. A job record that cannot be read is a *DamagedError; of a
+// pause only the name matters.
 func (s *Sweep) Course(ctx context.Context, p *sweep.Plan) (*Course, error) {
 	c := &Course{plan: p, begun: map[int]time.Time{}, written: map[int]time.Time{}}
 
@@ -94,7 +95,8 @@ func (c *Course) Rested() (total time.Duration) {
 	return total
 }
 
-// Halted returns since when the sweep is paused, by the store's clock; zero while it is not. A sweep that never was takes one listing.
+// Halted returns since when the sweep is paused, by the store's clock; zero while it is not. A sweep that never was
+// takes one listing.
 func (s *Sweep) Halted(ctx context.Context, p *sweep.Plan) (since time.Time, err error) {
 	for _, err := range s.bucket.List(ctx, s.names.Halts()) {
 		if err != nil {
@@ -120,5 +122,6 @@ func (s *Sweep) HasHalt(ctx context.Context, number int) (bool, error) {
 
 // CreateHalt pauses the sweep for the number-th time. created is false if somebody else has.
 func (s *Sweep) CreateHalt(ctx context.Context, number int, at time.Time) (created bool, err error) {
-	return create(ctx, s.bucket, s.names.Halt(number), sweep.Halt{Format: sweep.FormatVersion, Sweep: s.id, Number: number, At: at, Written: written()})
+	return create(ctx, s.bucket, s.names.Halt(number), sweep.Halt{Format: sweep.FormatVersion, Sweep: s.id,
+		Number: number, At: at, Written: written()})
 }

@@ -17,8 +17,8 @@ import (
 // written returns a unique id for one write.
 func written() sweep.Written { return sweep.Written{WriteID: rand.Text()} }
 
-// create writes v, indented for people, if the object does not exist, and reports whether the object is now v. v carries a write id of its
-// own.
+// create writes v, indented for people, if the object does not exist, and reports whether the object is now v. v
+// carries a write id of its own.
 func create(ctx context.Context, s blob.Store, object string, v any) (created bool, err error) {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -27,9 +27,10 @@ func create(ctx context.Context, s blob.Store, object string, v any) (created bo
 	return createBytes(ctx, s, object, append(data, '\n'))
 }
 
-// createBytes is create for bytes that are unique to this write. The answer to a write may be lost. Then the storage client either repeats
-// it and hears that the object exists, or gives up with an error; in both cases the object may be the one written here. So only a confirmed
-// write counts as such, and any other outcome is settled by reading the object.
+// createBytes is create for bytes that are unique to this write. The answer to a write may be lost. Then the storage
+// client either repeats it and hears that the object exists, or gives up with an error; in both cases the object may be
+// the one written here. So only a confirmed write counts as such, and any other outcome is settled by reading the
+// object.
 func createBytes(ctx context.Context, s blob.Store, object string, data []byte) (created bool, err error) {
 	_, err = s.Put(ctx, object, blob.Absent, bytes.NewReader(data))
 	if err == nil {
@@ -49,11 +50,12 @@ func createBytes(ctx context.Context, s blob.Store, object string, data []byte) 
 	return false, fmt.Errorf("write %s: %w", object, err)
 }
 
-// LookLimit is how long a process that was told to stop checks the outcome of a write: a small part of the time it has left.
+// LookLimit is how long a process that was told to stop checks the outcome of a write: a small part of the time it has
+// left.
 const LookLimit = 1500 * time.Millisecond
 
-// lastLook returns a context for checking the outcome of a write. Even if ctx has ended, the write may have succeeded, and a process that
-// is stopping then has a claim to release.
+// lastLook returns a context for checking the outcome of a write. Even if ctx has ended, the write may have succeeded,
+// and a process that is stopping then has a claim to release.
 func lastLook(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() == nil {
 		return ctx, func() {}

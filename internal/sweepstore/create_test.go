@@ -35,20 +35,23 @@ func writers(s blob.Store, round int) map[string][]writer {
 			return trials.CreateClaim(ctx, sweep.Claim{Format: 1, Sweep: p.Sweep, Host: sign})
 		})
 		add(names.Result(0), func(ctx context.Context) (bool, error) {
-			return trials.CreateResult(ctx, sweep.Result{Format: 1, Sweep: p.Sweep, Status: sweep.StatusFailed, Reason: sign})
+			return trials.CreateResult(ctx, sweep.Result{Format: 1, Sweep: p.Sweep, Status: sweep.StatusFailed,
+				Reason: sign})
 		})
 		add(names.Ending(), func(ctx context.Context) (bool, error) {
 			return whole.CreateEnding(ctx, sweep.Ending{Format: 1, Sweep: p.Sweep, Early: sign})
 		})
 		add(names.Conclusion(), func(ctx context.Context) (bool, error) {
-			return whole.CreateConclusion(ctx, sweep.Conclusion{Format: 1, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner, Reason: sign})
+			return whole.CreateConclusion(ctx, sweep.Conclusion{Format: 1, Sweep: p.Sweep,
+				Outcome: sweep.OutcomeNoWinner, Reason: sign})
 		})
 	}
 	return all
 }
 
-// TestLostAnswersAreSettled: if several writers create the same object at once while three of ten answers are lost, exactly one is told
-// that it did, and its object is the one that exists; whether the store's client repeats a write or gives up.
+// TestLostAnswersAreSettled: if several writers create the same object at once while three of ten answers are lost,
+// exactly one is told that it did, and its object is the one that exists; whether the store's client repeats a write or
+// gives up.
 func TestLostAnswersAreSettled(t *testing.T) {
 	seeds := 100
 	if testing.Short() {
@@ -67,7 +70,8 @@ func TestLostAnswersAreSettled(t *testing.T) {
 					t.Fatal(err)
 				}
 				if len(winner) != 1 || !strings.Contains(string(data), winner[0]) {
-					t.Fatalf("seed %d, client repeats %t: %q were told that they created %s, which holds\n%s", seed, repeats, winner, object, data)
+					t.Fatalf("seed %d, client repeats %t: %q were told that they created %s, which holds\n%s", seed,
+						repeats, winner, object, data)
 				}
 			}
 			lost += lossy.Lost()
@@ -115,12 +119,14 @@ func TestWhatCannotBeSettledIsAnError(t *testing.T) {
 	claim := sweep.Claim{Format: 1, Sweep: p.Sweep}
 	check := func(what string, s blob.Store, want error) {
 		t.Helper()
-		if created, err := sweepstore.NewTrials(s, p).CreateClaim(t.Context(), claim); created || !errors.Is(err, want) {
+		if created, err := sweepstore.NewTrials(s, p).CreateClaim(t.Context(), claim); created ||
+			!errors.Is(err, want) {
 			t.Errorf("%s: created %t, error %v; want the error %v", what, created, err, want)
 		}
 	}
 
-	check("the answer is lost and nothing can be read", blobtest.NewLossy(unread{blob.Memory()}, 1, 1), blobtest.ErrLost)
+	check("the answer is lost and nothing can be read", blobtest.NewLossy(unread{blob.Memory()}, 1, 1),
+		blobtest.ErrLost)
 	taken := blob.Memory()
 	if created, err := sweepstore.NewTrials(taken, p).CreateClaim(t.Context(), claim); !created || err != nil {
 		t.Fatalf("the first claim: created %t, error %v", created, err)

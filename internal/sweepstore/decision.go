@@ -19,8 +19,8 @@ var (
 	configurationKind = kind{"configuration", 64 << 10}
 )
 
-// Decision reads the decision about an open trial; nil if there is none yet. A *DamagedError means that what the trial was to train cannot
-// be recovered.
+// Decision reads the decision about an open trial; nil if there is none yet. A *DamagedError means that what the trial
+// was to train cannot be recovered.
 func (t *Trials) Decision(ctx context.Context, trial int) (*sweep.Decision, error) {
 	return optional(ctx, t.bucket, decisionKind, t.names.Decision(trial), func(data []byte) (*sweep.Decision, error) {
 		d, err := sweep.DecodeDecision(data)
@@ -40,13 +40,15 @@ func (t *Trials) CreateDecision(ctx context.Context, d sweep.Decision) (created 
 // maxReservations bounds the trials that reserve a configuration one after the other.
 const maxReservations = 100
 
-// TakeConfiguration reserves a configuration, identified by its decision's Key, for a trial. taken is false if another trial has it; a trial
-// keeps its reservation, whichever task holds the trial. If the other trial has been decided otherwise, by a task that was faster, it will
-// never train the configuration, and the next reservation counts. A damaged reservation is treated as another trial's.
+// TakeConfiguration reserves a configuration, identified by its decision's Key, for a trial. taken is false if another
+// trial has it; a trial keeps its reservation, whichever task holds the trial. If the other trial has been decided
+// otherwise, by a task that was faster, it will never train the configuration, and the next reservation counts. A
+// damaged reservation is treated as another trial's.
 func (t *Trials) TakeConfiguration(ctx context.Context, trial int, key string) (taken bool, err error) {
 	for after := range maxReservations {
 		object := t.names.Configuration(key, after)
-		c := sweep.Configuration{Format: sweep.FormatVersion, Sweep: t.plan.Sweep, Trial: trial, Key: key, Written: written()}
+		c := sweep.Configuration{Format: sweep.FormatVersion, Sweep: t.plan.Sweep, Trial: trial, Key: key,
+			Written: written()}
 		if taken, err = create(ctx, t.bucket, object, c); err != nil || taken {
 			return taken, err
 		}
@@ -72,8 +74,8 @@ func (t *Trials) TakeConfiguration(ctx context.Context, trial int, key string) (
 	return false, nil
 }
 
-// decidedOtherwise reports whether a trial will never train a configuration that it has reserved. A decision is written once, so the answer
-// true stays true.
+// decidedOtherwise reports whether a trial will never train a configuration that it has reserved. A decision is written
+// once, so the answer true stays true.
 func (t *Trials) decidedOtherwise(ctx context.Context, trial int, key string) (bool, error) {
 	d, err := t.Decision(ctx, trial)
 	var damaged *DamagedError
@@ -83,8 +85,8 @@ func (t *Trials) decidedOtherwise(ctx context.Context, trial int, key string) (b
 	return d != nil && d.Key() != key, err
 }
 
-// Decisions reads those decisions in a listing that are not in known, and adds them to it without what they are based on, which for a
-// thousand open trials is a hundred megabytes. Damaged ones are left out.
+// Decisions reads those decisions in a listing that are not in known, and adds them to it without what they are based
+// on, which for a thousand open trials is a hundred megabytes. Damaged ones are left out.
 func (t *Trials) Decisions(ctx context.Context, l Listing, known map[int]*sweep.Decision) error {
 	var missing []int
 	for _, listed := range l.Trials {
@@ -121,13 +123,18 @@ func (t *Trials) Decisions(ctx context.Context, l Listing, known map[int]*sweep.
 	return nil
 }
 
-// Gather adds to known what a listing shows of the plan's trials: results of those that have ended, scores of those that were paused at a rung, which count as stopped there,
-// and parameters of open ones that have been decided. A decision includes what it has seen, so the newest is read first and few others are needed. own is left out, since it is
-// to be decided. Damaged results count as failed, damaged decisions are skipped. In a plan with folds it
-// reads decisions only, and GatherFolds the results. In one that selects columns it reads no decisions, since only scores count.
+// Gather adds to known what a listing shows of the plan's trials: results of those that have ended, scores of those
+// that were paused at a rung, which count as stopped there, and parameters of open ones that have been decided. A
+// decision includes what it has seen, so the newest is read first and few others are needed. own is left out, since it
+// is to be decided. Damaged results count as failed, damaged decisions are skipped. In a plan with folds it reads
+// decisions only, and GatherFolds the results. In one that selects columns it reads no decisions, since only scores
+// count.
 func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]sweep.Seen) error {
 	scoresOnly := t.plan.Spec.Search.Features != nil
-	decided := slices.DeleteFunc(slices.Clone(l.Trials), func(x Trial) bool { return x.Decided == blob.Absent || x.Number == own || scoresOnly })
+	decided := slices.DeleteFunc(slices.Clone(l.Trials), func(x Trial) bool {
+		return x.Decided == blob.Absent ||
+			x.Number == own || scoresOnly
+	})
 	slices.SortFunc(decided, func(a, b Trial) int { return cmp.Compare(b.Decided, a.Decided) })
 	for _, listed := range decided {
 		if known[listed.Number].Params != nil {
@@ -169,7 +176,8 @@ func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]s
 				return err
 			}
 			if n := len(passed); n > 0 {
-				was.Trial, was.Status, was.Score, was.Rungs = listed.Number, sweep.StatusStopped, &passed[n-1].Score, passed
+				was.Trial, was.Status, was.Score, was.Rungs = listed.Number, sweep.StatusStopped, &passed[n-1].Score,
+					passed
 				known[listed.Number] = was
 			}
 		}
@@ -177,10 +185,11 @@ func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]s
 	return nil
 }
 
-// GatherFolds adds to known those configurations of a plan with folds whose first folds have all ended: their means, by the trial of the
-// first. It reads the results that are not in results, and adds them. own is left out. A decision that was read before contains the means that
-// it has seen, so they are not read again.
-func (t *Trials) GatherFolds(ctx context.Context, l Listing, own int, known map[int]sweep.Seen, results map[int]sweep.Result) error {
+// GatherFolds adds to known those configurations of a plan with folds whose first folds have all ended: their means, by
+// the trial of the first. It reads the results that are not in results, and adds them. own is left out. A decision that
+// was read before contains the means that it has seen, so they are not read again.
+func (t *Trials) GatherFolds(ctx context.Context, l Listing, own int, known map[int]sweep.Seen,
+	results map[int]sweep.Result) error {
 	var ended []int
 	need := Listing{}
 	for c := range t.plan.Configurations() {
@@ -222,7 +231,8 @@ func (t *Trials) endOf(ctx context.Context, trial int) (*sweep.Result, error) {
 
 // learn adopts a decision, and what it has seen.
 func learn(known map[int]sweep.Seen, own int, d *sweep.Decision) {
-	for _, s := range append(slices.Clone(d.Seen), sweep.Seen{Trial: d.Trial, Status: sweep.StatusRunning, Params: d.Own}) {
+	for _, s := range append(slices.Clone(d.Seen), sweep.Seen{Trial: d.Trial, Status: sweep.StatusRunning,
+		Params: d.Own}) {
 		if was, have := known[s.Trial]; s.Trial != own && (!have || was.Status == sweep.StatusRunning) {
 			if s.Params == nil {
 				s.Params = was.Params

@@ -13,8 +13,8 @@ import (
 // An end by rule names every trial that has ended.
 var enoughKind = kind{"end by rule", 16 << 20}
 
-// Enough reads why the sweep starts no more trials; nil as long as it does. A *DamagedError means that it starts none, for an unknown
-// reason.
+// Enough reads why the sweep starts no more trials; nil as long as it does. A *DamagedError means that it starts none,
+// for an unknown reason.
 func (s *Sweep) Enough(ctx context.Context) (*sweep.Enough, error) {
 	return optional(ctx, s.bucket, enoughKind, s.names.Enough(), func(data []byte) (*sweep.Enough, error) {
 		e, err := sweep.DecodeEnough(data)
@@ -31,8 +31,8 @@ func (s *Sweep) CreateEnough(ctx context.Context, e sweep.Enough) (created bool,
 	return create(ctx, s.bucket, s.names.Enough(), e)
 }
 
-// Finished returns the plan's own trials in a listing that are done or were stopped or paused at a rung, in the order in which that
-// happened. Results are added to known, so that none is read twice.
+// Finished returns the plan's own trials in a listing that are done or were stopped or paused at a rung, in the order
+// in which that happened. Results are added to known, so that none is read twice.
 func (t *Trials) Finished(ctx context.Context, l Listing, known map[int]sweep.Result) ([]sweep.Finished, error) {
 	if err := t.Results(ctx, l, known, nil); err != nil {
 		return nil, err
@@ -55,7 +55,8 @@ func (t *Trials) Finished(ctx context.Context, l Listing, known map[int]sweep.Re
 				return nil, err
 			}
 			if n := len(passed); n > 0 {
-				out = append(out, sweep.Finished{Trial: listed.Number, Status: sweep.StatusStopped, Score: passed[n-1].Score})
+				out = append(out, sweep.Finished{Trial: listed.Number, Status: sweep.StatusStopped,
+					Score: passed[n-1].Score})
 			}
 			continue
 		}

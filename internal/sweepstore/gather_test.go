@@ -57,15 +57,18 @@ func (e *events) Pop() any {
 	return last
 }
 
-// many tasks take under the race detector most of a minute of one goroutine's requests to see nothing, so -short leaves them out.
+// many tasks take under the race detector most of a minute of one goroutine's requests to see nothing, so -short leaves
+// them out.
 const many = 100
 
-// TestADecisionTakesFewObjects simulates many tasks that claim, decide and train at once. From its listing to its write a task takes a
-// two-hundredth of a training, during which it sees nothing of what others do. Beyond the listing that it needs anyway, and the
-// configuration and decision that it writes, it requests five objects from the bucket on average.
+// TestADecisionTakesFewObjects simulates many tasks that claim, decide and train at once. From its listing to its write
+// a task takes a two-hundredth of a training, during which it sees nothing of what others do. Beyond the listing that
+// it needs anyway, and the configuration and decision that it writes, it requests five objects from the bucket on
+// average.
 func TestADecisionTakesFewObjects(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ tasks, trials, folds int }{{1, 60, 0}, {16, 200, 0}, {many, 600, 0}, {1, 20, 3}, {16, 60, 3}, {many, 100, 3}} {
+	for _, c := range []struct{ tasks, trials, folds int }{{1, 60, 0}, {16, 200, 0}, {many, 600, 0}, {1, 20, 3},
+		{16, 60, 3}, {many, 100, 3}} {
 		if testing.Short() && c.tasks == many {
 			continue
 		}
@@ -81,7 +84,8 @@ func TestADecisionTakesFewObjects(t *testing.T) {
 	}
 }
 
-// simulate returns the number of objects requested per decision, or per fold that needs one if that many configurations have folds.
+// simulate returns the number of objects requested per decision, or per fold that needs one if that many configurations
+// have folds.
 func simulate(t *testing.T, store *counting, tasks, trials, folds int) float64 {
 	const latency = 0.005
 	plan := &sweep.Plan{Format: sweep.FormatOpen, Sweep: "night-1", Base: sweep.Params{"seed": 1.0}}
@@ -120,7 +124,8 @@ func simulate(t *testing.T, store *counting, tasks, trials, folds int) float64 {
 		now := &all[e.task]
 		if now.listed == nil { // it has ended a trial, and lists to take the next
 			if now.trial >= 0 {
-				r := sweep.Result{Format: 1, Sweep: plan.Sweep, Trial: now.trial, Status: sweep.StatusFailed, Reason: "simulated"}
+				r := sweep.Result{Format: 1, Sweep: plan.Sweep, Trial: now.trial, Status: sweep.StatusFailed,
+					Reason: "simulated"}
 				_, err := bucket.CreateResult(t.Context(), r)
 				must(err)
 				if now.ended[r.Trial] = r; folds == 0 {
@@ -151,7 +156,8 @@ func simulate(t *testing.T, store *counting, tasks, trials, folds int) float64 {
 			_, err = bucket.TakeConfiguration(t.Context(), decider, fmt.Sprint(decider))
 			must(err)
 			seen := slices.SortedFunc(maps.Values(now.known), func(a, b sweep.Seen) int { return a.Trial - b.Trial })
-			_, err = bucket.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: decider, Params: own, Own: own, Seen: seen})
+			_, err = bucket.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: decider,
+				Params: own, Own: own, Seen: seen})
 			must(err)
 		}
 		decided += store.asked.Load() - before
@@ -162,8 +168,8 @@ func simulate(t *testing.T, store *counting, tasks, trials, folds int) float64 {
 	return float64(decided) / float64(trials)
 }
 
-// TestARungTakesFewObjects simulates many tasks whose trials reach three rungs each. Beyond one listing, a task requests five objects per
-// rung on average.
+// TestARungTakesFewObjects simulates many tasks whose trials reach three rungs each. Beyond one listing, a task
+// requests five objects per rung on average.
 func TestARungTakesFewObjects(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ tasks, trials int }{{1, 60}, {16, 200}, {many, 600}} {
@@ -223,7 +229,8 @@ func simulateRungs(t *testing.T, store *counting, tasks, trials int) float64 {
 		if err := bucket.GatherRungs(t.Context(), *now.listed, now.trial, now.step, now.step, now.known); err != nil {
 			t.Fatal(err)
 		}
-		r := sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: now.trial, Step: now.step, Seen: sweepstore.ReachedOf(now.known, now.trial, now.step, now.step)}
+		r := sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: now.trial, Step: now.step,
+			Seen: sweepstore.ReachedOf(now.known, now.trial, now.step, now.step)}
 		if _, err := bucket.CreateRung(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}

@@ -8,8 +8,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// CreateInput writes an object of the model that the sweep continues, before the plan. Its name is derived from its contents, so it does
-// not matter if it exists already.
+// CreateInput writes an object of the model that the sweep continues, before the plan. Its name is derived from its
+// contents, so it does not matter if it exists already.
 func (s *Sweep) CreateInput(ctx context.Context, data []byte) (sweep.Object, error) {
 	o := InputObject(s.id, data)
 	_, err := createBytes(ctx, s.bucket, o.Name, data)

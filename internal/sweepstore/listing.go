@@ -11,8 +11,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Listing is the state of a sweep's trials according to the names and generations of its objects. Listing takes time: each object was in
-// the state shown at some moment between Began and Ended, not all at the same one.
+// Listing is the state of a sweep's trials according to the names and generations of its objects. Listing takes time:
+// each object was in the state shown at some moment between Began and Ended, not all at the same one.
 type Listing struct {
 	Began, Ended time.Time
 	Latest       time.Time // write time of the newest object, by the store's clock; zero if there is none
@@ -29,7 +29,8 @@ type Trial struct {
 
 	Rungs map[int]blob.Generation // rungs at which it was compared with others, by number of trees
 
-	Pauses, Promotions map[int]blob.Generation // where it was paused, and where it is decided what becomes of it, by number of trees
+	// where it was paused, and where it is decided what becomes of it, by number of trees
+	Pauses, Promotions map[int]blob.Generation
 
 	Decided blob.Generation // of the decision about what it trains; 0 if there is none
 }
@@ -41,9 +42,10 @@ type Claim struct {
 	Beat     blob.Generation // of its heartbeat; 0 before the first
 	Released bool            // given back by its holder
 	Paused   bool            // because its trial had to wait at a rung
-	Saved    bool            // its holder got further than the previous claim: it wrote a checkpoint, which may have been emptied since
-	Kept     bool            // one of its checkpoints is not empty
-	Curve    bool            // it has a learning curve
+	// its holder got further than the previous claim: it wrote a checkpoint, which may have been emptied since
+	Saved bool
+	Kept  bool // one of its checkpoints is not empty
+	Curve bool // it has a learning curve
 }
 
 // Last returns the trial's last claim, or the zero Claim.
@@ -65,7 +67,8 @@ func (t Trial) Next() int {
 // Free reports whether no task holds the trial: it was never claimed, or its last claim was released.
 func (t Trial) Free() bool { return len(t.Claims) == 0 || t.Last().Released }
 
-// Paused returns the rung at which the trial was paused last, and whether it is still undecided what becomes of it; 0 if it never was.
+// Paused returns the rung at which the trial was paused last, and whether it is still undecided what becomes of it; 0
+// if it never was.
 func (t Trial) Paused() (step int, undecided bool) {
 	for at := range t.Pauses {
 		step = max(step, at)
@@ -83,8 +86,8 @@ func (t *Trials) ListTrial(ctx context.Context, trial int) (Trial, error) {
 	return l.Trials[trial], nil
 }
 
-// List lists all trials. Objects with invalid names, of trials that are not in the plan, or of claims that do not exist are left out.
-// Trials of the sweep that the plan extends have ended, and have no objects here.
+// List lists all trials. Objects with invalid names, of trials that are not in the plan, or of claims that do not exist
+// are left out. Trials of the sweep that the plan extends have ended, and have no objects here.
 func (t *Trials) List(ctx context.Context) (Listing, error) { return t.list(ctx, t.names.Trials()) }
 
 func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
@@ -146,7 +149,8 @@ func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
 
 // climbs records an object of a rung; it reports whether it is one.
 func (t *Trial) climbs(part sweep.Part, step int, at blob.Generation) bool {
-	of := map[sweep.Part]*map[int]blob.Generation{sweep.PartRung: &t.Rungs, sweep.PartPause: &t.Pauses, sweep.PartPromotion: &t.Promotions}[part]
+	of := map[sweep.Part]*map[int]blob.Generation{sweep.PartRung: &t.Rungs, sweep.PartPause: &t.Pauses,
+		sweep.PartPromotion: &t.Promotions}[part]
 	if of == nil {
 		return false
 	}

@@ -26,9 +26,9 @@ func (t *Trials) HasResult(ctx context.Context, trial int) (bool, error) {
 	return exists(ctx, t.bucket, t.names.Result(trial))
 }
 
-// Result reads a trial's result. A damaged one is permanent, since results are create-only: a failed result that says so is returned in its
-// place, with the reason in damage, for a log. err is the store's, or blob.ErrNotExist. The result of a trial of the sweep that the plan
-// extends is in the plan.
+// Result reads a trial's result. A damaged one is permanent, since results are create-only: a failed result that says
+// so is returned in its place, with the reason in damage, for a log. err is the store's, or blob.ErrNotExist. The
+// result of a trial of the sweep that the plan extends is in the plan.
 func (t *Trials) Result(ctx context.Context, trial int) (r *sweep.Result, damage, err error) {
 	if r := t.plan.Inherited(trial); r != nil {
 		return r, nil, nil
@@ -42,7 +42,8 @@ func (t *Trials) Result(ctx context.Context, trial int) (r *sweep.Result, damage
 		if err == nil && r.Status == sweep.StatusDone && trial < len(t.plan.Trials) {
 			switch of := t.plan.Trials[trial]; {
 			case r.Fold != of.Fold || r.Configuration != of.Configuration:
-				err = fmt.Errorf("it is of fold %d of configuration %d, and the trial is fold %d of %d", r.Fold, r.Configuration, of.Fold, of.Configuration)
+				err = fmt.Errorf("it is of fold %d of configuration %d, and the trial is fold %d of %d", r.Fold,
+					r.Configuration, of.Fold, of.Configuration)
 			case of.Open && of.Fold > 0 && len(r.Params) == 0: // later folds and the refit train what it says
 				err = errors.New("it does not say what the trial has trained")
 			}
@@ -63,9 +64,10 @@ func (t *Trials) Unreadable(trial int, why error) *sweep.Result {
 		Reason: fmt.Sprintf("its result cannot be read: %v", why)}
 }
 
-// Results reads those results in a listing that are not in known, and adds them to it. damage, which may be nil, is called for unreadable
-// ones, from one goroutine at a time.
-func (t *Trials) Results(ctx context.Context, l Listing, known map[int]sweep.Result, damage func(trial int, why error)) error {
+// Results reads those results in a listing that are not in known, and adds them to it. damage, which may be nil, is
+// called for unreadable ones, from one goroutine at a time.
+func (t *Trials) Results(ctx context.Context, l Listing, known map[int]sweep.Result,
+	damage func(trial int, why error)) error {
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readers)
@@ -108,7 +110,8 @@ func (t *Trials) CreateResult(ctx context.Context, r sweep.Result) (created bool
 // WriteFile writes a file into the folder of one attempt, to which no other attempt writes.
 func (t *Trials) WriteFile(ctx context.Context, trial, claim int, file string, data []byte) (sweep.Object, error) {
 	sum := sha256.Sum256(data)
-	o := sweep.Object{Name: t.names.Attempt(trial, claim) + file, Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
+	o := sweep.Object{Name: t.names.Attempt(trial, claim) + file, Bytes: int64(len(data)),
+		SHA256: hex.EncodeToString(sum[:])}
 	if _, err := t.bucket.Put(ctx, o.Name, blob.Any, bytes.NewReader(data)); err != nil {
 		return sweep.Object{}, fmt.Errorf("write %s: %w", o.Name, err)
 	}
@@ -128,8 +131,8 @@ func (e *FileError) Unwrap() error { return e.Err }
 
 var errOtherContents = errors.New("it is not what the trial wrote: its SHA-256 differs")
 
-// File reads a file that a result names. A *FileError says that it permanently differs from what the result says; other errors are the
-// store's.
+// File reads a file that a result names. A *FileError says that it permanently differs from what the result says; other
+// errors are the store's.
 func (t *Trials) File(ctx context.Context, o sweep.Object) ([]byte, error) {
 	data, _, err := blob.ReadAll(ctx, t.bucket, o.Name, o.Bytes)
 	if errors.Is(err, blob.ErrNotExist) || errors.Is(err, blob.ErrTooLong) {

@@ -39,19 +39,21 @@ func (t *Trials) CreateRung(ctx context.Context, r sweep.Rung) (created bool, er
 
 // CreatePause marks a trial as paused at a rung; that it was marked before is the same.
 func (t *Trials) CreatePause(ctx context.Context, trial, claim, step int) error {
-	_, err := create(ctx, t.bucket, t.names.Pause(trial, step), sweep.Pause{Format: sweep.FormatVersion, Claim: claim, Written: written()})
+	_, err := create(ctx, t.bucket, t.names.Pause(trial, step), sweep.Pause{Format: sweep.FormatVersion, Claim: claim,
+		Written: written()})
 	return err
 }
 
 // Promotion reads what becomes of a trial paused at a rung; nil while that is not decided.
 func (t *Trials) Promotion(ctx context.Context, trial, step int) (*sweep.Promotion, error) {
-	return optional(ctx, t.bucket, promotionKind, t.names.Promotion(trial, step), func(data []byte) (*sweep.Promotion, error) {
-		r, err := sweep.DecodePromotion(data)
-		if err == nil && (r.Sweep != t.plan.Sweep || r.Trial != trial || r.Step != step) {
-			err = fmt.Errorf("it is of trial %d of sweep %s at %d trees", r.Trial, r.Sweep, r.Step)
-		}
-		return r, err
-	})
+	return optional(ctx, t.bucket, promotionKind, t.names.Promotion(trial, step),
+		func(data []byte) (*sweep.Promotion, error) {
+			r, err := sweep.DecodePromotion(data)
+			if err == nil && (r.Sweep != t.plan.Sweep || r.Trial != trial || r.Step != step) {
+				err = fmt.Errorf("it is of trial %d of sweep %s at %d trees", r.Trial, r.Sweep, r.Step)
+			}
+			return r, err
+		})
 }
 
 // CreatePromotion records what becomes of a paused trial. created is false if that was decided before.
@@ -60,7 +62,8 @@ func (t *Trials) CreatePromotion(ctx context.Context, r sweep.Promotion) (create
 	return create(ctx, t.bucket, t.names.Promotion(r.Trial, r.Step), r)
 }
 
-// AtPause returns the scores of a listed trial up to the rung where it was paused last; none if it never was. Damaged ones are left out.
+// AtPause returns the scores of a listed trial up to the rung where it was paused last; none if it never was. Damaged
+// ones are left out.
 func (t *Trials) AtPause(ctx context.Context, listed Trial) (passed []sweep.RungScore, err error) {
 	step, _ := listed.Paused()
 	for _, at := range slices.Sorted(maps.Keys(listed.Rungs)) {
@@ -72,7 +75,8 @@ func (t *Trials) AtPause(ctx context.Context, listed Trial) (passed []sweep.Rung
 			passed = append(passed, sweep.RungScore{Step: at, Score: score.(float64)})
 			continue
 		}
-		all, err := t.RungsTo(ctx, Trial{Number: listed.Number, Rungs: map[int]blob.Generation{at: listed.Rungs[at]}}, at)
+		all, err := t.RungsTo(ctx, Trial{Number: listed.Number, Rungs: map[int]blob.Generation{at: listed.Rungs[at]}},
+			at)
 		if err != nil {
 			return nil, err
 		}
@@ -103,9 +107,10 @@ func (t *Trials) RungsTo(ctx context.Context, listed Trial, last int) (rungs []*
 	return rungs, nil
 }
 
-// GatherRungs adds to known the scores that a listing shows at rungs from one step to another, except that of trial own at the last one,
-// which is to be decided. A rung's record includes what it has seen, so the newest is read first and few others are needed. Damaged ones
-// are skipped. The scores of trials of the sweep that the plan extends are in the plan.
+// GatherRungs adds to known the scores that a listing shows at rungs from one step to another, except that of trial own
+// at the last one, which is to be decided. A rung's record includes what it has seen, so the newest is read first and
+// few others are needed. Damaged ones are skipped. The scores of trials of the sweep that the plan extends are in the
+// plan.
 func (t *Trials) GatherRungs(ctx context.Context, l Listing, own, from, to int, known map[RungKey]float64) error {
 	if e := t.plan.Extends; e != nil {
 		for _, r := range e.Reached {
@@ -152,7 +157,8 @@ func (t *Trials) GatherRungs(ctx context.Context, l Listing, own, from, to int, 
 
 // ReachedOf returns the scores at rungs from one step to another, in order, except that of trial own at the last one.
 func ReachedOf(known map[RungKey]float64, own, from, to int) []sweep.Reached {
-	keys := slices.SortedFunc(maps.Keys(known), func(a, b RungKey) int { return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Trial, b.Trial)) })
+	keys := slices.SortedFunc(maps.Keys(known),
+		func(a, b RungKey) int { return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Trial, b.Trial)) })
 	var out []sweep.Reached
 	for _, k := range keys {
 		if k.Step >= from && k.Step <= to && k != (RungKey{to, own}) {

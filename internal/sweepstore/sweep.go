@@ -98,7 +98,8 @@ func (s *Sweep) Cancelled(ctx context.Context) (bool, error) {
 
 // Cancel asks all tasks to stop. created is false if the sweep was cancelled before.
 func (s *Sweep) Cancel(ctx context.Context, at time.Time) (created bool, err error) {
-	return create(ctx, s.bucket, s.names.Cancel(), sweep.Cancellation{Format: sweep.FormatVersion, Sweep: s.id, At: at, Written: written()})
+	return create(ctx, s.bucket, s.names.Cancel(), sweep.Cancellation{Format: sweep.FormatVersion, Sweep: s.id, At: at,
+		Written: written()})
 }
 
 // HasEnding reports whether the ending was written, readable or not: results that come later do not count.

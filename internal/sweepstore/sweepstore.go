@@ -1,9 +1,9 @@
-// Package sweepstore reads and writes the objects of a sweep: the plan, what tasks write, and how it ends. It is the only place that knows
-// each object's contents, its size limit, and what it means if it cannot be read (internal/sweep/WIRE.md), so that a task, the aggregator and an
-// observer see the same sweep.
+// Package sweepstore reads and writes the objects of a sweep: the plan, what tasks write, and how it ends. It is the
+// only place that knows each object's contents, its size limit, and what it means if it cannot be read
+// (internal/sweep/WIRE.md), so that a task, the aggregator and an observer see the same sweep.
 //
-// It contains no policy. Who may claim a trial, when a holder counts as dead and when a sweep is over is decided by its users, who declare
-// interfaces with the few methods that they need.
+// It contains no policy. Who may claim a trial, when a holder counts as dead and when a sweep is over is decided by its
+// users, who declare interfaces with the few methods that they need.
 package sweepstore
 
 import (
@@ -15,8 +15,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// DamagedError is an object whose contents do not match its name: too long, not JSON of its kind, of a format that this build does not
-// read, or about another sweep, trial or claim. Retrying does not help.
+// DamagedError is an object whose contents do not match its name: too long, not JSON of its kind, of a format that this
+// build does not read, or about another sweep, trial or claim. Retrying does not help.
 type DamagedError struct {
 	Object string
 	Err    *sweep.DecodeError
@@ -53,9 +53,10 @@ var (
 	resultKind     = kind{"result", 16 << 20}
 )
 
-// read returns an object's bytes and decode's value, without the write id, which only the writer needs. A missing object is
-// blob.ErrNotExist, a damaged one a *DamagedError; other errors are the store's.
-func read[T any](ctx context.Context, s blob.Store, k kind, object string, decode func([]byte) (*T, error)) (*T, []byte, error) {
+// read returns an object's bytes and decode's value, without the write id, which only the writer needs. A missing
+// object is blob.ErrNotExist, a damaged one a *DamagedError; other errors are the store's.
+func read[T any](ctx context.Context, s blob.Store, k kind, object string, decode func([]byte) (*T, error)) (*T, []byte,
+	error) {
 	data, _, err := blob.ReadAll(ctx, s, object, k.limit)
 	if errors.Is(err, blob.ErrTooLong) {
 		return nil, nil, damaged(k, object, err)
@@ -75,7 +76,8 @@ func read[T any](ctx context.Context, s blob.Store, k kind, object string, decod
 }
 
 // optional is read, except that a missing object is nil and no error.
-func optional[T any](ctx context.Context, s blob.Store, k kind, object string, decode func([]byte) (*T, error)) (*T, error) {
+func optional[T any](ctx context.Context, s blob.Store, k kind, object string, decode func([]byte) (*T, error)) (*T,
+	error) {
 	v, _, err := read(ctx, s, k, object, decode)
 	if errors.Is(err, blob.ErrNotExist) {
 		return nil, nil

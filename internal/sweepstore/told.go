@@ -23,6 +23,7 @@ func (t Told) Has(ctx context.Context, channel string) (bool, error) {
 
 // Put records that it was sent. Recording it again is harmless.
 func (t Told) Put(ctx context.Context, id, channel string, at time.Time) error {
-	_, err := create(ctx, t.s.bucket, t.s.names.Told(t.on, channel), sweep.Mark{Format: sweep.FormatVersion, ID: id, Channel: channel, At: at.UTC(), Written: written()})
+	_, err := create(ctx, t.s.bucket, t.s.names.Told(t.on, channel), sweep.Mark{Format: sweep.FormatVersion, ID: id,
+		Channel: channel, At: at.UTC(), Written: written()})
 	return err
 }

@@ -64,8 +64,8 @@ func (t *Trials) Beat(ctx context.Context, trial, claim int, h sweep.Heartbeat) 
 	return nil
 }
 
-// Heartbeat reads a claim's last heartbeat. A new generation is a sign of life even if a *DamagedError says that the contents cannot be
-// read.
+// Heartbeat reads a claim's last heartbeat. A new generation is a sign of life even if a *DamagedError says that the
+// contents cannot be read.
 func (t *Trials) Heartbeat(ctx context.Context, trial, claim int) (*sweep.Heartbeat, error) {
 	h, _, err := read(ctx, t.bucket, heartbeatKind, t.names.Heartbeat(trial, claim), sweep.DecodeHeartbeat)
 	return h, err
@@ -84,15 +84,16 @@ func (t *Trials) LastBeat(ctx context.Context, trial, claim int) (blob.Generatio
 	return attrs.Generation, nil
 }
 
-// Release gives a claim back. It does not check the outcome of an unconfirmed write: a task that releases is about to exit and could do
-// nothing about it.
+// Release gives a claim back. It does not check the outcome of an unconfirmed write: a task that releases is about to
+// exit and could do nothing about it.
 func (t *Trials) Release(ctx context.Context, trial, claim int) error {
 	data, err := json.MarshalIndent(sweep.Release{Format: sweep.FormatVersion, Written: written()}, "", "  ")
 	if err != nil {
 		return err
 	}
 	object := t.names.Release(trial, claim)
-	if _, err := t.bucket.Put(ctx, object, blob.Absent, bytes.NewReader(append(data, '\n'))); err != nil && !errors.Is(err, blob.ErrPrecondition) {
+	if _, err := t.bucket.Put(ctx, object, blob.Absent, bytes.NewReader(append(data, '\n'))); err != nil &&
+		!errors.Is(err, blob.ErrPrecondition) {
 		return fmt.Errorf("write %s: %w", object, err)
 	}
 	return nil

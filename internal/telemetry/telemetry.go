@@ -1,6 +1,6 @@
-// Package telemetry exports a program's measurements with OpenTelemetry's SDK: pushed by OTLP over HTTP to a collector or to Cloud
-// Monitoring itself, or read in the process (scrape does so for Prometheus). Measuring never fails a program: if a collector does not
-// answer, that is logged.
+// Package telemetry exports a program's measurements with OpenTelemetry's SDK: pushed by OTLP over HTTP to a collector
+// or to Cloud Monitoring itself, or read in the process (scrape does so for Prometheus). Measuring never fails a
+// program: if a collector does not answer, that is logged.
 package telemetry
 
 import (
@@ -30,12 +30,13 @@ type Options struct {
 	Version  string
 	Project  string // of Google Cloud; required by Cloud Monitoring
 	Instance string // distinguishes this process from others of the program
-	// Endpoint is the base URL of a collector, http://HOST:4318 or https://telemetry.googleapis.com for Cloud Monitoring (then with the
-	// application default credentials); "" pushes nothing. It comes from OTEL_EXPORTER_OTLP_ENDPOINT.
+	// Endpoint is the base URL of a collector, http://HOST:4318 or https://telemetry.googleapis.com for Cloud
+	// Monitoring (then with the application default credentials); "" pushes nothing. It comes from
+	// OTEL_EXPORTER_OTLP_ENDPOINT.
 	Endpoint string
-	// Every is the time between two pushes; 0 is half a minute. If Flush pushes at the end of every request, it must be longer than the
-	// pause between two requests: each flush restarts it, and a push that is overdue when a request wakes the process would go out just
-	// before that request's own, which Cloud Monitoring then rejects.
+	// Every is the time between two pushes; 0 is half a minute. If Flush pushes at the end of every request, it must be
+	// longer than the pause between two requests: each flush restarts it, and a push that is overdue when a request
+	// wakes the process would go out just before that request's own, which Cloud Monitoring then rejects.
 	Every   time.Duration
 	Log     *slog.Logger
 	Readers []Reader // further readers, such as scrape's
@@ -58,7 +59,8 @@ const (
 	askLimit  = 2 * time.Second // for the metadata server to describe this machine
 )
 
-// HurryLimit bounds the last push of a process that was told to stop: it is killed a few seconds later and has other things to do.
+// HurryLimit bounds the last push of a process that was told to stop: it is killed a few seconds later and has other
+// things to do.
 const HurryLimit = 1500 * time.Millisecond
 
 // Telemetry exports a program's measurements. Close sends the last ones. It is safe for concurrent use.
@@ -82,7 +84,8 @@ func Start(ctx context.Context, o Options) *Telemetry {
 		exporter, google, err := push(ctx, o.Endpoint)
 		switch {
 		case err != nil:
-			o.Log.Error("measurements are not pushed; set OTEL_EXPORTER_OTLP_ENDPOINT to http://HOST:4318 of a collector or to "+googleEndpoint, "error", err.Error())
+			o.Log.Error("measurements are not pushed; set OTEL_EXPORTER_OTLP_ENDPOINT to http://HOST:4318 of a "+
+				"collector or to "+googleEndpoint, "error", err.Error())
 		case google:
 			attrs = append(attrs, machine(ctx, o.Log)...)
 		}
@@ -102,9 +105,9 @@ func Start(ctx context.Context, o Options) *Telemetry {
 // Meter returns a meter, which makes instruments.
 func (t *Telemetry) Meter() metric.Meter { return t.provider.Meter(scope) }
 
-// Flush sends the current measurements, for a process that may be suspended before the next push: between two requests, Cloud Run takes the
-// CPU away. It takes two seconds at most and has no result: what a collector did not accept, or what comes within five seconds of the
-// previous flush, goes with the next push or with Close. ctx may have ended.
+// Flush sends the current measurements, for a process that may be suspended before the next push: between two requests,
+// Cloud Run takes the CPU away. It takes two seconds at most and has no result: what a collector did not accept, or
+// what comes within five seconds of the previous flush, goes with the next push or with Close. ctx may have ended.
 func (t *Telemetry) Flush(ctx context.Context) {
 	t.mu.Lock()
 	now := time.Now()
@@ -147,7 +150,8 @@ func push(ctx context.Context, endpoint string) (e sdk.Exporter, google bool, er
 		// The standard path of collectors, which the specification appends to this variable.
 		otlpmetrichttp.WithEndpointURL(strings.TrimSuffix(u.String(), "/") + "/v1/metrics"),
 		otlpmetrichttp.WithCompression(otlpmetrichttp.GzipCompression),
-		otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{Enabled: true, InitialInterval: time.Second, MaxInterval: pushLimit / 2, MaxElapsedTime: pushLimit}),
+		otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{Enabled: true, InitialInterval: time.Second,
+			MaxInterval: pushLimit / 2, MaxElapsedTime: pushLimit}),
 	}
 
 	// Google's own endpoint requires credentials, a collector does not.
@@ -167,8 +171,8 @@ func push(ctx context.Context, endpoint string) (e sdk.Exporter, google bool, er
 	return e, google, err
 }
 
-// machine describes where this process runs, as Cloud Monitoring requires: it rejects points without a location. Source:
-// https://cloud.google.com/stackdriver/docs/reference/telemetry/v1.metrics
+// machine describes where this process runs, as Cloud Monitoring requires: it rejects points without a location.
+// Source: https://cloud.google.com/stackdriver/docs/reference/telemetry/v1.metrics
 func machine(ctx context.Context, log *slog.Logger) []attribute.KeyValue {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()

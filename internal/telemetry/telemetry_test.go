@@ -61,7 +61,8 @@ func newReceiver(t *testing.T, fail int) *receiver {
 }
 
 func options(endpoint string, log io.Writer, readers ...sdk.Reader) telemetry.Options {
-	return telemetry.Options{Program: "task", Version: "v1", Project: "p", Instance: "host/3", Endpoint: endpoint, Log: slog.New(slog.NewTextHandler(log, nil)), Readers: readers}
+	return telemetry.Options{Program: "task", Version: "v1", Project: "p", Instance: "host/3", Endpoint: endpoint,
+		Log: slog.New(slog.NewTextHandler(log, nil)), Readers: readers}
 }
 
 // TestPushedAtTheEnd: a task lives for less than the time between two pushes, and its context has ended when it closes.
@@ -86,14 +87,16 @@ func TestPushedAtTheEnd(t *testing.T) {
 	for _, a := range pushed.Resource.Attributes {
 		about[a.Key] = a.Value.GetStringValue()
 	}
-	for key, want := range map[string]string{"service.name": "coppice-task", "service.version": "v1", "service.instance.id": "host/3", "gcp.project_id": "p"} {
+	for key, want := range map[string]string{"service.name": "coppice-task", "service.version": "v1",
+		"service.instance.id": "host/3", "gcp.project_id": "p"} {
 		if about[key] != want {
 			t.Errorf("%s is %q, want %q", key, about[key], want)
 		}
 	}
 	got := pushed.ScopeMetrics[0].Metrics[0]
 	sum := got.GetSum()
-	if got.Name != "coppice.task.trees" || !sum.GetIsMonotonic() || sum.GetAggregationTemporality() != metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE ||
+	if got.Name != "coppice.task.trees" || !sum.GetIsMonotonic() ||
+		sum.GetAggregationTemporality() != metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE ||
 		sum.DataPoints[0].GetAsInt() != 42 {
 		t.Errorf("pushed %v, want 42 of coppice.task.trees, cumulative and monotonic", got)
 	}
@@ -105,7 +108,8 @@ func TestACollectorThatFailsIsALineInTheLog(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	for name, endpoint := range map[string]string{
-		"refuses": newReceiver(t, http.StatusBadRequest).URL, "is busy": newReceiver(t, http.StatusServiceUnavailable).URL, "is gone": gone.URL,
+		"refuses": newReceiver(t, http.StatusBadRequest).URL,
+		"is busy": newReceiver(t, http.StatusServiceUnavailable).URL, "is gone": gone.URL,
 		"has no address": "collector:4318", "has no host": "http://", "is nonsense": "http://[::1",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,8 +130,8 @@ func TestACollectorThatFailsIsALineInTheLog(t *testing.T) {
 	}
 }
 
-// TestFlush: what was measured is there when Flush returns, a second one at once would be refused and waits for its turn, and Close brings
-// the rest.
+// TestFlush: what was measured is there when Flush returns, a second one at once would be refused and waits for its
+// turn, and Close brings the rest.
 func TestFlush(t *testing.T) {
 	r := newReceiver(t, 0)
 	var log bytes.Buffer
@@ -211,7 +215,9 @@ func TestPrometheusReads(t *testing.T) {
 	w := httptest.NewRecorder()
 	page.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 	text := w.Body.String()
-	if w.Code != http.StatusOK || !strings.Contains(text, "\ncoppice_aggregator_messages_total 3\n") || !strings.Contains(text, `service_name="coppice-task"`) {
-		t.Errorf("w.Body.String(): got %d %s; want w.Code = http.StatusOK, text with \"\\ncoppice_aggregator_messages_total 3\\n\", text with `service_name=\"coppice-task\"`", w.Code, text)
+	if w.Code != http.StatusOK || !strings.Contains(text, "\ncoppice_aggregator_messages_total 3\n") ||
+		!strings.Contains(text, `service_name="coppice-task"`) {
+		t.Errorf("w.Body.String(): got %d %s; want w.Code = http.StatusOK, text with "+
+			"\"\\ncoppice_aggregator_messages_total 3\\n\", text with `service_name=\"coppice-task\"`", w.Code, text)
 	}
 }

@@ -42,7 +42,8 @@ func (s *Server) CreateJob(_ context.Context, r *batchpb.CreateJobRequest) (*bat
 		id = "j-" + uuid.NewString()
 	}
 	if !jobIDPattern.MatchString(id) {
-		return nil, invalid("job_id %.80q must have 1 to 63 of a-z, 0-9 and '-', begin with a letter and not end with '-'", id)
+		return nil, invalid("job_id %.80q must have 1 to 63 of a-z, 0-9 and '-', begin with a letter and not end "+
+			"with '-'", id)
 	}
 	if err := checkRequestID(r.GetRequestId()); err != nil {
 		return nil, err
@@ -86,7 +87,8 @@ func (s *Server) admit(name, id string) error {
 	}
 	for other, j := range s.jobs {
 		if j.id == id {
-			return status.Errorf(codes.FailedPrecondition, "localemu keeps one folder per job id, and %s has this id", other)
+			return status.Errorf(codes.FailedPrecondition, "localemu keeps one folder per job id, and %s has this id",
+				other)
 		}
 	}
 	return nil
@@ -136,7 +138,8 @@ func (s *Server) CancelJob(_ context.Context, r *batchpb.CancelJobRequest) (*lon
 		case terminal(j.state):
 			return nil
 		case j.stopping:
-			return status.Errorf(codes.FailedPrecondition, "Job %s is in state %s and cannot be cancelled", r.GetName(), j.state)
+			return status.Errorf(codes.FailedPrecondition, "Job %s is in state %s and cannot be cancelled", r.GetName(),
+				j.state)
 		}
 		j.set(batchpb.JobStatus_CANCELLATION_IN_PROGRESS, "")
 		j.askToStop()
@@ -162,7 +165,8 @@ func (s *Server) DeleteJob(_ context.Context, r *batchpb.DeleteJobRequest) (*lon
 	})
 }
 
-// forget removes a job. The request that made it is remembered, as Batch does for an hour: repeating it creates no job. The lock is held.
+// forget removes a job. The request that made it is remembered, as Batch does for an hour: repeating it creates no job.
+// The lock is held.
 func (s *Server) forget(name string) {
 	if j := s.jobs[name]; j != nil {
 		s.forgetKept(j)

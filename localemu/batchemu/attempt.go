@@ -43,8 +43,8 @@ var reserved = map[cause]struct {
 // unknownFailure is the exit code of a task that failed without one, such as one whose program cannot be started.
 const unknownFailure = 50000
 
-// attempt is one execution of a task: a process for each of its runnables. task, number, vm and place never change; the rest is guarded by
-// the server's lock until the attempt has been sent to its job's ended channel.
+// attempt is one execution of a task: a process for each of its runnables. task, number, vm and place never change; the
+// rest is guarded by the server's lock until the attempt has been sent to its job's ended channel.
 type attempt struct {
 	job    *job
 	task   *task
@@ -80,7 +80,8 @@ func (j *job) start(t *task, vm *machine) {
 	go a.watch()
 }
 
-// watch waits for the processes, one after the other, and ends the attempt when its time is up or a scripted preemption is due.
+// watch waits for the processes, one after the other, and ends the attempt when its time is up or a scripted preemption
+// is due.
 func (a *attempt) watch() {
 	p := a.job.plan
 	var due timers
@@ -98,7 +99,8 @@ func (a *attempt) watch() {
 	}
 
 	for _, f := range a.job.srv.opts.Faults.Preempt {
-		if f.VM == nil && f.AfterMessages == 0 && f.Task == a.task.index && f.Attempt == a.number && a.job.mayPreempt() {
+		if f.VM == nil && f.AfterMessages == 0 && f.Task == a.task.index && f.Attempt == a.number &&
+			a.job.mayPreempt() {
 			after(f.After, causePreempted, f.Notice)
 		}
 	}
@@ -111,7 +113,8 @@ func (a *attempt) watch() {
 	a.job.ended <- a
 }
 
-// end ends the attempt from outside; the first cause counts. Only a stopped task gets time to end by itself. The lock is held.
+// end ends the attempt from outside; the first cause counts. Only a stopped task gets time to end by itself. The lock
+// is held.
 func (a *attempt) end(c cause) {
 	if c == causeStopped {
 		a.endAfter(c, a.job.srv.opts.Grace)

@@ -59,7 +59,8 @@ func TestSuccess(t *testing.T) {
 		t.Errorf(`cmp.Diff(want, jobTexts(job)): got %v; want d = ""`, d)
 	}
 	g := job.Status.TaskGroups["group0"]
-	if !cmp.Equal(g.Counts, map[string]int64{"SUCCEEDED": 3}) || g.Instances[0].MachineType != "n2-highmem-16" || g.Instances[0].TaskPack != 3 {
+	if !cmp.Equal(g.Counts, map[string]int64{"SUCCEEDED": 3}) || g.Instances[0].MachineType != "n2-highmem-16" ||
+		g.Instances[0].TaskPack != 3 {
 		t.Errorf("group %v", g)
 	}
 	if job.Status.RunDuration.AsDuration() <= 0 {
@@ -89,7 +90,8 @@ func TestEnvironmentIsTheJobsOwn(t *testing.T) {
 	vm := filepath.Join(w.dir, "machines", "env-1", "vm-0")
 	ssd := filepath.Join(vm, "ssd")
 	lines := strings.Split(strings.TrimSpace(w.log("env-1", 0, 0)), "\n")
-	lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "warning: GOCOVERDIR") }) // of go test -cover
+	// of go test -cover
+	lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "warning: GOCOVERDIR") })
 	slices.Sort(lines)
 	want := []string{
 		"run", "--scratch=" + ssd, "cwd " + vm + " <nil>",
@@ -119,7 +121,8 @@ func TestRetryByExitCode(t *testing.T) {
 	if d := cmp.Diff(want, taskTexts(task)); d != "" {
 		t.Errorf(`cmp.Diff(want, taskTexts(task)): got %v; want d = ""`, d)
 	}
-	if e := task.Status.StatusEvents[1]; e.TaskExecution.GetExitCode() != 75 || e.TaskState != batchpb.TaskStatus_FAILED {
+	if e := task.Status.StatusEvents[1]; e.TaskExecution.GetExitCode() != 75 ||
+		e.TaskState != batchpb.TaskStatus_FAILED {
 		t.Errorf("event %v", e)
 	}
 	w.log("retry-1", 1, 0)
@@ -130,11 +133,13 @@ func TestPermanentFailureFailsTheJob(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("fail-1", "hang-first-task", 6, func(j *batchpb.Job) { j.TaskGroups[0].Parallelism = 4 })
 	job = w.waitState(job.Name, batchpb.JobStatus_FAILED)
-	if counts := job.Status.TaskGroups["group0"].Counts; !cmp.Equal(counts, map[string]int64{"FAILED": 1, "UNEXECUTED": 5}) {
+	if counts := job.Status.TaskGroups["group0"].Counts; !cmp.Equal(counts,
+		map[string]int64{"FAILED": 1, "UNEXECUTED": 5}) {
 		t.Errorf("counts %v", counts)
 	}
 	last := job.Status.StatusEvents[len(job.Status.StatusEvents)-1].Description
-	pattern := `^Job state is set from RUNNING to FAILED for job ` + job.Name + `\.Job failed due to task failure\. Specifically, task with index 0 failed ` +
+	pattern := `^Job state is set from RUNNING to FAILED for job ` + job.Name +
+		`\.Job failed due to task failure\. Specifically, task with index 0 failed ` +
 		`due to the following task event: "Task state is updated from RUNNING to FAILED on zones/us-central1-a/instances/\d+ with exit code 3\."$`
 	if !regexp.MustCompile(pattern).MatchString(last) {
 		t.Errorf("event %q", last)
@@ -151,7 +156,8 @@ func TestRetriesRunOut(t *testing.T) {
 }
 
 func TestFailTaskPolicy(t *testing.T) {
-	policy := &batchpb.LifecyclePolicy{Action: batchpb.LifecyclePolicy_FAIL_TASK, ActionCondition: &batchpb.LifecyclePolicy_ActionCondition{ExitCodes: []int32{3}}}
+	policy := &batchpb.LifecyclePolicy{Action: batchpb.LifecyclePolicy_FAIL_TASK,
+		ActionCondition: &batchpb.LifecyclePolicy_ActionCondition{ExitCodes: []int32{3}}}
 	if retryable(policy, 3) || !retryable(policy, 4) {
 		t.Error("FAIL_TASK fails the listed codes and retries the others")
 	}
@@ -169,7 +175,8 @@ func TestMaxRunDuration(t *testing.T) {
 	w.waitState(job.Name, batchpb.JobStatus_FAILED)
 	events := w.task(job.Name, 0).Status.StatusEvents
 	last := events[len(events)-1]
-	if last.TaskExecution.GetExitCode() != 50005 || !strings.HasSuffix(last.Description, " due to task runs over the maximum runtime with exit code 50005.") {
+	if last.TaskExecution.GetExitCode() != 50005 ||
+		!strings.HasSuffix(last.Description, " due to task runs over the maximum runtime with exit code 50005.") {
 		t.Errorf("event %v", last)
 	}
 }
@@ -177,10 +184,12 @@ func TestMaxRunDuration(t *testing.T) {
 func TestPreemption(t *testing.T) {
 	faults := Faults{Preempt: []Preemption{{Task: 1, Attempt: 0}}}
 	w := newWorld(t, func(o *Options) { o.Faults = faults })
-	job := w.create("spot-1", "hang-once", 2, func(j *batchpb.Job) { j.TaskGroups[0].TaskSpec.Environment.Variables["HELPER"] = "hang-once" })
+	job := w.create("spot-1", "hang-once", 2,
+		func(j *batchpb.Job) { j.TaskGroups[0].TaskSpec.Environment.Variables["HELPER"] = "hang-once" })
 	w.waitCount(job.Name, "SUCCEEDED", 1) // the preempted one, at its second attempt; task 0 hangs
 	task := w.task(job.Name, 1)
-	want := "Task state is updated from RUNNING to FAILED on zones/us-central1-a/instances/I due to Spot VM preemption with exit code 50001."
+	want := "Task state is updated from RUNNING to FAILED on zones/us-central1-a/instances/I due to Spot VM " +
+		"preemption with exit code 50001."
 	if texts := taskTexts(task); len(texts) != 4 || texts[1] != want {
 		t.Errorf("events %q", texts)
 	}
@@ -207,7 +216,8 @@ func TestFaultsAfterATime(t *testing.T) {
 	})
 	job := w.create("lost-2", "hang-once", 1, nil)
 	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
-	if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 || events[1].TaskExecution.GetExitCode() != 50002 {
+	if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 ||
+		events[1].TaskExecution.GetExitCode() != 50002 {
 		t.Errorf("events %v", events)
 	}
 }
@@ -228,9 +238,11 @@ func TestLostMachine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(o *Options) { o.Faults = faults })
-			job := w.create("lost-1", "scratch-then-hang", 4, func(j *batchpb.Job) { j.TaskGroups[0].TaskCountPerNode = 2 })
+			job := w.create("lost-1", "scratch-then-hang", 4,
+				func(j *batchpb.Job) { j.TaskGroups[0].TaskCountPerNode = 2 })
 			for i := range 4 {
-				eventually(t, "the task uses its disk", func() bool { return exists(filepath.Join(w.meet, fmt.Sprint("wrote-", i))) })
+				eventually(t, "the task uses its disk",
+					func() bool { return exists(filepath.Join(w.meet, fmt.Sprint("wrote-", i))) })
 			}
 			w.server.Published(2) // not yet
 			w.server.Published(4)
@@ -258,11 +270,13 @@ func TestCancelWhileRunning(t *testing.T) {
 	for mode, grace := range map[string]time.Duration{"hang": time.Minute, "stubborn": 30 * time.Millisecond} {
 		t.Run(mode, func(t *testing.T) {
 			w := newWorld(t, func(o *Options) { o.Grace = grace })
-			job := w.create("cancel-1", mode, 3, func(j *batchpb.Job) { j.TaskGroups[0].Parallelism = 2; j.TaskGroups[0].TaskCountPerNode = 2 })
+			job := w.create("cancel-1", mode, 3,
+				func(j *batchpb.Job) { j.TaskGroups[0].Parallelism = 2; j.TaskGroups[0].TaskCountPerNode = 2 })
 			w.waitCount(job.Name, "RUNNING", 2)
 			if mode == "stubborn" {
 				eventually(t, "both tasks ignore SIGTERM", func() bool {
-					return strings.Contains(w.log("cancel-1", 0, 0)+w.log("cancel-1", 1, 0), "ignoring SIGTERM\nignoring SIGTERM")
+					return strings.Contains(w.log("cancel-1", 0, 0)+w.log("cancel-1", 1, 0),
+						"ignoring SIGTERM\nignoring SIGTERM")
 				})
 			}
 			op, err := w.client.CancelJob(w.ctx, &batchpb.CancelJobRequest{Name: job.Name})
@@ -276,7 +290,8 @@ func TestCancelWhileRunning(t *testing.T) {
 			if counts := job.Status.TaskGroups["group0"].Counts; !cmp.Equal(counts, map[string]int64{"UNEXECUTED": 3}) {
 				t.Errorf("counts %v", counts)
 			}
-			want := []string{"QUEUED to SCHEDULED", "SCHEDULED to RUNNING", "RUNNING to CANCELLATION_IN_PROGRESS", "CANCELLATION_IN_PROGRESS to CANCELLED"}
+			want := []string{"QUEUED to SCHEDULED", "SCHEDULED to RUNNING", "RUNNING to CANCELLATION_IN_PROGRESS",
+				"CANCELLATION_IN_PROGRESS to CANCELLED"}
 			for i, text := range jobTexts(job) {
 				if !strings.Contains(text, want[i]) {
 					t.Errorf("event %d: %q", i, text)
@@ -309,13 +324,17 @@ func TestTwentyTasksOnTwoMachines(t *testing.T) {
 
 func TestParallelismIsALimit(t *testing.T) {
 	w := newWorld(t, nil)
-	job := w.create("limit-1", "hang", 5, func(j *batchpb.Job) { j.TaskGroups[0].Parallelism, j.TaskGroups[0].TaskCountPerNode = 3, 2 })
+	job := w.create("limit-1", "hang", 5, func(j *batchpb.Job) {
+		j.TaskGroups[0].Parallelism,
+			j.TaskGroups[0].TaskCountPerNode = 3, 2
+	})
 	w.waitCount(job.Name, "RUNNING", 3)
 	got, err := w.client.GetJob(w.ctx, &batchpb.GetJobRequest{Name: job.Name})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if counts := got.Status.TaskGroups["group0"].Counts; !cmp.Equal(counts, map[string]int64{"RUNNING": 3, "PENDING": 2}) {
+	if counts := got.Status.TaskGroups["group0"].Counts; !cmp.Equal(counts,
+		map[string]int64{"RUNNING": 3, "PENDING": 2}) {
 		t.Errorf("counts %v", counts)
 	}
 	entries, err := os.ReadDir(filepath.Join(w.dir, "machines", "limit-1"))
@@ -439,16 +458,19 @@ func TestNoCapacity(t *testing.T) {
 	failed := w.waitState(w.create("failed", "ok", 1, on("n2-highmem-32")).Name, batchpb.JobStatus_FAILED)
 	for _, waits := range []func(*batchpb.Job){on("n2-highmem-16", "zones/us-central1-a"), on("n2-highmem-8")} {
 		job := w.create("waits", "ok", 1, waits)
-		stuck, err := w.server.Wait(w.ctx, job.Name, func(j *batchpb.Job) bool { return len(j.Status.StatusEvents) > 1 })
+		stuck, err := w.server.Wait(w.ctx, job.Name,
+			func(j *batchpb.Job) bool { return len(j.Status.StatusEvents) > 1 })
 		if err != nil || stuck.Status.State != batchpb.JobStatus_SCHEDULED || stuck.Status.RunDuration != nil {
-			t.Fatalf("w.server.Wait(...): got %v %v; want no error, stuck.Status.State = batchpb.JobStatus_SCHEDULED, stuck.Status.RunDuration = nil", stuck, err)
+			t.Fatalf("w.server.Wait(...): got %v %v; want no error, stuck.Status.State = "+
+				"batchpb.JobStatus_SCHEDULED, stuck.Status.RunDuration = nil", stuck, err)
 		}
 		if _, err := w.client.CancelJob(w.ctx, &batchpb.CancelJobRequest{Name: job.Name}); err != nil {
 			t.Fatal(err)
 		}
 		gone := w.waitState(job.Name, batchpb.JobStatus_CANCELLED)
 		for _, j := range []*batchpb.Job{stuck, gone, failed} {
-			if text := fmt.Sprint(j.Status.StatusEvents); !strings.Contains(text, "CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED") {
+			if text := fmt.Sprint(j.Status.StatusEvents); !strings.Contains(text,
+				"CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED") {
 				t.Errorf(`fmt.Sprint(j.Status.StatusEvents): got %v; want text with "CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED"`, text)
 			}
 		}
@@ -475,7 +497,8 @@ func TestDelete(t *testing.T) {
 		if err := op.Wait(w.ctx); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.client.GetJob(w.ctx, &batchpb.GetJobRequest{Name: job.Name}); status.Code(err) != codes.NotFound {
+		if _, err := w.client.GetJob(w.ctx,
+			&batchpb.GetJobRequest{Name: job.Name}); status.Code(err) != codes.NotFound {
 			t.Errorf("%s: after deletion: %v", mode, err)
 		}
 	}
@@ -498,11 +521,13 @@ func TestListJobs(t *testing.T) {
 		{parent, `labels."coppice-sweep" = "list-3"`, "", "list-3"},
 		{parent, `labels.coppice-sweep=list-3 AND status.state="SUCCEEDED"`, "", "list-3"},
 		{parent, `status.state = "RUNNING"`, "", "other-1"},
-		{parent, `status.state != "RUNNING" AND labels."coppice-sweep" != "list-0"`, "name desc", "list-4 list-3 list-2 list-1"},
+		{parent, `status.state != "RUNNING" AND labels."coppice-sweep" != "list-0"`, "name desc",
+			"list-4 list-3 list-2 list-1"},
 		{parent, `labels.absent = "x"`, "", ""},
 		{"projects/elsewhere/locations/us-central1", "", "", ""},
 	} {
-		it := w.client.ListJobs(w.ctx, &batchpb.ListJobsRequest{Parent: c.parent, Filter: c.filter, OrderBy: c.order, PageSize: 2})
+		it := w.client.ListJobs(w.ctx, &batchpb.ListJobsRequest{Parent: c.parent, Filter: c.filter, OrderBy: c.order,
+			PageSize: 2})
 		var got []string
 		for {
 			j, err := it.Next()
@@ -530,8 +555,10 @@ func TestListTasks(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("tasks-1", "hang", 12, func(j *batchpb.Job) { j.TaskGroups[0].Parallelism = 4 })
 	w.waitCount(job.Name, "RUNNING", 4)
-	for filter, want := range map[string]string{"": "0 1 2 3 4 5 6 7 8 9 10 11", "State=RUNNING": "0 1 2 3", `state="PENDING"`: "4 5 6 7 8 9 10 11"} {
-		it := w.client.ListTasks(w.ctx, &batchpb.ListTasksRequest{Parent: job.Name + "/taskGroups/group0", Filter: filter, PageSize: 5})
+	for filter, want := range map[string]string{"": "0 1 2 3 4 5 6 7 8 9 10 11", "State=RUNNING": "0 1 2 3",
+		`state="PENDING"`: "4 5 6 7 8 9 10 11"} {
+		it := w.client.ListTasks(w.ctx, &batchpb.ListTasksRequest{Parent: job.Name + "/taskGroups/group0",
+			Filter: filter, PageSize: 5})
 		var got []string
 		for {
 			task, err := it.Next()
@@ -560,7 +587,10 @@ func TestMemoryReport(t *testing.T) {
 		if err != nil || len(r.Machines) != 2 {
 			return false
 		}
-		return !slices.ContainsFunc(r.Machines, func(m residency.Machine) bool { return m.Processes < 3 || m.RSS < 3*mappedSize || m.PSS > mappedSize })
+		return !slices.ContainsFunc(r.Machines, func(m residency.Machine) bool {
+			return m.Processes < 3 ||
+				m.RSS < 3*mappedSize || m.PSS > mappedSize
+		})
 	})
 	touch(filepath.Join(w.meet, "go"))
 	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
@@ -573,7 +603,8 @@ func TestMemoryReport(t *testing.T) {
 	}
 	for _, m := range r.Machines {
 		rounding := mappedSize - m.PSS // the kernel rounds each process's third to whole kilobytes
-		if m.Processes != 3 || m.Dataset != mappedSize || m.RSS != 3*mappedSize || rounding < 0 || rounding > 3<<10 || len(m.Private) == 0 || slices.Min(m.Private) <= 0 {
+		if m.Processes != 3 || m.Dataset != mappedSize || m.RSS != 3*mappedSize || rounding < 0 || rounding > 3<<10 ||
+			len(m.Private) == 0 || slices.Min(m.Private) <= 0 {
 			t.Errorf("%+v: want 3 processes, %d bytes, RSS three times, PSS once", m, mappedSize)
 		}
 	}

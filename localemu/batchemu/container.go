@@ -40,8 +40,9 @@ func (a *attempt) container() string {
 	return fmt.Sprintf("localemu-%d-%s-%d-%d", os.Getpid(), a.job.id, a.task.index, a.number)
 }
 
-// contained returns the command that runs the attempt in a container of its image: read-only root, the network of this machine, the image's
-// own user. Its only environment is the job's variables and the addresses of the emulators for its account.
+// contained returns the command that runs the attempt in a container of its image: read-only root, the network of this
+// machine, the image's own user. Its only environment is the job's variables and the addresses of the emulators for its
+// account.
 func (a *attempt) contained() proc.Command {
 	o, p := &a.job.srv.opts, a.job.plan
 
@@ -55,7 +56,8 @@ func (a *attempt) contained() proc.Command {
 	program := o.Containers
 	if program == "buildah" {
 		program = "unshare"
-		args = slices.Concat([]string{"--mount", "sh", "-c", buildahScript, "sh", a.container(), p.program}, volumes, []string{"--"}, env, []string{"--"}, p.args)
+		args = slices.Concat([]string{"--mount", "sh", "-c", buildahScript, "sh", a.container(), p.program}, volumes,
+			[]string{"--"}, env, []string{"--"}, p.args)
 	} else {
 		args = []string{"run", "--rm", "--name", a.container(), "--pull=never", "--network=host", "--read-only"}
 		for _, v := range volumes {
@@ -70,7 +72,8 @@ func (a *attempt) contained() proc.Command {
 	return proc.Command{Path: lookUp(program), Args: args, Env: o.Environ, Dir: a.vm.dir}
 }
 
-// lookUp returns the program's path; a name that cannot be found is returned unchanged, and starting it will fail with the reason.
+// lookUp returns the program's path; a name that cannot be found is returned unchanged, and starting it will fail with
+// the reason.
 func lookUp(program string) string {
 	if path, err := exec.LookPath(program); err == nil {
 		return path
@@ -78,7 +81,8 @@ func lookUp(program string) string {
 	return program
 }
 
-// removeContainer makes the tool stop and remove the attempt's container: its client may have been killed, or have run out of time.
+// removeContainer makes the tool stop and remove the attempt's container: its client may have been killed, or have run
+// out of time.
 func (a *attempt) removeContainer() {
 	o := &a.job.srv.opts
 	if o.Containers == "" {
@@ -103,5 +107,6 @@ func (a *attempt) removeContainer() {
 // gone recognises the error about a container that does not exist: it was never created, or --rm has removed it.
 func gone(text string) bool {
 	text = strings.ToLower(text)
-	return strings.Contains(text, "no such container") || strings.Contains(text, "not known") || strings.Contains(text, "no container with name")
+	return strings.Contains(text, "no such container") || strings.Contains(text, "not known") ||
+		strings.Contains(text, "no container with name")
 }

@@ -31,7 +31,8 @@ exec "$PROGRAM" "$@"
 func containers(t *testing.T) (w *world, notes string) {
 	t.Helper()
 	bin, notes := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "podman"), []byte(fakeTool), 0o755); err != nil { //nolint:gosec // to be run
+	if err := os.WriteFile(filepath.Join(bin, "podman"), []byte(fakeTool),
+		0o755); err != nil { //nolint:gosec // to be run
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
@@ -57,13 +58,16 @@ func TestContainerIsRunAsInTheCloud(t *testing.T) {
 	name := fmt.Sprintf("localemu-%d-boxed-1-0-0", os.Getpid())
 	ssd := filepath.Join(w.dir, "machines", "boxed-1", "vm-0", "ssd")
 	got := noted(t, filepath.Join(notes, "run"))
-	want := fmt.Sprintf("run --rm --name %s --pull=never --network=host --read-only --volume %s:%s --env STORAGE_EMULATOR_HOST=127.0.0.1:1 "+
-		"--env HELPER=env --env MEET=%s --env PARTY=1 --env SCRATCH=%s --env HOSTNAME=boxed-1-vm-0 --env BATCH_TASK_COUNT=1 --env BATCH_TASK_INDEX=0 "+
+	want := fmt.Sprintf("run --rm --name %s --pull=never --network=host --read-only --volume %s:%s --env "+
+		"STORAGE_EMULATOR_HOST=127.0.0.1:1 "+
+		"--env HELPER=env --env MEET=%s --env PARTY=1 --env SCRATCH=%s --env HOSTNAME=boxed-1-vm-0 --env "+
+		"BATCH_TASK_COUNT=1 --env BATCH_TASK_INDEX=0 "+
 		"--env BATCH_TASK_RETRY_ATTEMPT=0 IMAGE run --scratch=%s", name, ssd, testSSD, w.meet, testSSD, testSSD)
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("run as\n%s\nwant\n%s", got, want)
 	}
-	if log := w.log("boxed-1", 0, 0); !strings.Contains(log, "run\n--scratch="+testSSD+"\n") || !strings.Contains(log, "\nSCRATCH="+testSSD+"\n") {
+	if log := w.log("boxed-1", 0, 0); !strings.Contains(log, "run\n--scratch="+testSSD+"\n") ||
+		!strings.Contains(log, "\nSCRATCH="+testSSD+"\n") {
 		t.Errorf("inside, paths are the job's: %s", log)
 	}
 	if got := noted(t, filepath.Join(notes, "rm")); !slices.Equal(got, []string{"rm --force " + name}) {
@@ -97,14 +101,17 @@ func (accounts) Allow(net.Addr, string, string, string) error      { return nil 
 func (accounts) AllowAccount(string, string, string, string) error { return nil }
 func (accounts) Environment(email string) []string                 { return []string{"STORAGE_EMULATOR_HOST=" + email} }
 
-// TestContainerHasTheRightsOfItsAccount: a task in a container talks to the addresses of its own account, not to those of the
-// user who started localemu.
+// TestContainerHasTheRightsOfItsAccount: a task in a container talks to the addresses of its own account, not to those
+// of the user who started localemu.
 func TestContainerHasTheRightsOfItsAccount(t *testing.T) {
 	spec := &batchpb.Job{AllocationPolicy: &batchpb.AllocationPolicy{ServiceAccount: &batchpb.ServiceAccount{Email: "task@p"}}}
 	for _, tool := range ContainerTools() {
-		s := &Server{opts: Options{Containers: tool, Env: []string{"STORAGE_EMULATOR_HOST=the-commands"}, Rights: accounts{}}}
-		a := &attempt{job: &job{srv: s, id: "job", spec: spec, plan: plan{program: "IMAGE"}}, task: &task{}, vm: &machine{}}
-		if args := a.contained().Args; !slices.Contains(args, "STORAGE_EMULATOR_HOST=task@p") || slices.Contains(args, "STORAGE_EMULATOR_HOST=the-commands") {
+		s := &Server{opts: Options{Containers: tool, Env: []string{"STORAGE_EMULATOR_HOST=the-commands"},
+			Rights: accounts{}}}
+		a := &attempt{job: &job{srv: s, id: "job", spec: spec, plan: plan{program: "IMAGE"}}, task: &task{},
+			vm: &machine{}}
+		if args := a.contained().Args; !slices.Contains(args, "STORAGE_EMULATOR_HOST=task@p") ||
+			slices.Contains(args, "STORAGE_EMULATOR_HOST=the-commands") {
 			t.Errorf(`got %s: %q; want slices.Contains(args, "STORAGE_EMULATOR_HOST=task@p"), not slices.Contains(args, "STORAGE_EMULATOR_HOST=the-commands")`, tool, args)
 		}
 	}
@@ -113,12 +120,18 @@ func TestContainerHasTheRightsOfItsAccount(t *testing.T) {
 // TestBuildahCommand: the script gets its arguments in the expected order; `make images-check` runs it for real.
 func TestBuildahCommand(t *testing.T) {
 	s := &Server{opts: Options{Containers: "buildah", Env: []string{"A=1"}, Environ: []string{"PATH=/bin"}}}
-	j := &job{srv: s, id: "job", plan: plan{program: "IMAGE", args: []string{"run", "--x"}, env: []string{"B=2"}, tasks: 3}}
-	a := &attempt{job: j, task: &task{index: 2}, number: 1, vm: &machine{name: "vm-1", replaced: 2, mounts: []mount{{"/mnt/disks/a", "/data/ssd"}}}}
+	j := &job{srv: s, id: "job", plan: plan{program: "IMAGE", args: []string{"run", "--x"}, env: []string{"B=2"},
+		tasks: 3}}
+	a := &attempt{job: j, task: &task{index: 2}, number: 1,
+		vm: &machine{name: "vm-1", replaced: 2, mounts: []mount{{"/mnt/disks/a", "/data/ssd"}}}}
 	c := a.contained()
-	want := []string{"--mount", "sh", "-c", buildahScript, "sh", fmt.Sprintf("localemu-%d-job-2-1", os.Getpid()), "IMAGE", "/data/ssd:/mnt/disks/a", "--",
-		"A=1", "B=2", "HOSTNAME=job-vm-1-2", "BATCH_TASK_COUNT=3", "BATCH_TASK_INDEX=2", "BATCH_TASK_RETRY_ATTEMPT=1", "--", "run", "--x"}
-	if filepath.Base(c.Path) != "unshare" || !slices.Equal(c.Args, want) || !slices.Equal(c.Env, []string{"PATH=/bin"}) {
-		t.Errorf(`got %s %q %q; want filepath.Base(c.Path) = "unshare", c.Args = want, c.Env = []string{"PATH=/bin"}`, c.Path, c.Args, c.Env)
+	want := []string{"--mount", "sh", "-c", buildahScript, "sh", fmt.Sprintf("localemu-%d-job-2-1", os.Getpid()),
+		"IMAGE", "/data/ssd:/mnt/disks/a", "--",
+		"A=1", "B=2", "HOSTNAME=job-vm-1-2", "BATCH_TASK_COUNT=3", "BATCH_TASK_INDEX=2", "BATCH_TASK_RETRY_ATTEMPT=1",
+		"--", "run", "--x"}
+	if filepath.Base(c.Path) != "unshare" || !slices.Equal(c.Args, want) ||
+		!slices.Equal(c.Env, []string{"PATH=/bin"}) {
+		t.Errorf(`got %s %q %q; want filepath.Base(c.Path) = "unshare", c.Args = want, c.Env = []string{"PATH=/bin"}`,
+			c.Path, c.Args, c.Env)
 	}
 }

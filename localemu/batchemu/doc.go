@@ -1,12 +1,13 @@
 // Package batchemu is Google Cloud Batch on one machine: a gRPC server of google.cloud.batch.v1.BatchService and
-// google.longrunning.Operations that the real client library talks to, and behind it pretend machines on which the tasks run as processes.
+// google.longrunning.Operations that the real client library talks to, and behind it pretend machines on which the
+// tasks run as processes.
 //
-// Imitated: scripts before the container, which run on the machine, not in the container; the validation of a job; request ids, which are
-// remembered, and ALREADY_EXISTS; the states of jobs and tasks and the texts of their status events; counts, instances and run duration;
-// task count, parallelism and tasks per VM; a local SSD per machine, shared by all its tasks, empty at first and gone at the end; the
-// environment of a task, which is the job's and contains nothing of localemu's own; exit codes, the lifecycle policy, retries,
-// maxRunDuration; preemption, lost machines and machines that are not available (scripted, see Faults); cancelling, deleting, listing with
-// filters and pages.
+// Imitated: scripts before the container, which run on the machine, not in the container; the validation of a job;
+// request ids, which are remembered, and ALREADY_EXISTS; the states of jobs and tasks and the texts of their status
+// events; counts, instances and run duration; task count, parallelism and tasks per VM; a local SSD per machine, shared
+// by all its tasks, empty at first and gone at the end; the environment of a task, which is the job's and contains
+// nothing of localemu's own; exit codes, the lifecycle policy, retries, maxRunDuration; preemption, lost machines and
+// machines that are not available (scripted, see Faults); cancelling, deleting, listing with filters and pages.
 //
 // Not imitated:
 //   - Containers, unless Options.Containers names a tool that runs them. An image name stands for a local program, which runs with the

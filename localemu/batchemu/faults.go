@@ -19,8 +19,8 @@ type Faults struct {
 	RetryPause  time.Duration // from the end of an attempt to the next one of the task
 }
 
-// Shortage means that machines of the type cannot be had in the zone: a job that may run nowhere else stays SCHEDULED until it is
-// cancelled, or fails at once. Empty fields match any type, any zone, any kind.
+// Shortage means that machines of the type cannot be had in the zone: a job that may run nowhere else stays SCHEDULED
+// until it is cancelled, or fails at once. Empty fields match any type, any zone, any kind.
 type Shortage struct {
 	MachineType string
 	Zone        string // such as us-central1-a
@@ -30,14 +30,15 @@ type Shortage struct {
 
 // Preemption takes a Spot machine away. Jobs on standard machines are not preempted.
 //
-// With Task and Attempt set, only that attempt dies, After its start, and its machine's other tasks continue: the smallest test of a retry.
-// With VM set, the whole machine goes, After the job began to run: all its attempts die and its local SSD is lost, as happens in the cloud.
+// With Task and Attempt set, only that attempt dies, After its start, and its machine's other tasks continue: the
+// smallest test of a retry. With VM set, the whole machine goes, After the job began to run: all its attempts die and
+// its local SSD is lost, as happens in the cloud.
 //
-// Notice is how long before its end a task gets SIGTERM; with 0 it is killed without warning. Whatever its exit code in that time, Batch
-// reports 50001.
+// Notice is how long before its end a task gets SIGTERM; with 0 it is killed without warning. Whatever its exit code in
+// that time, Batch reports 50001.
 //
-// AfterMessages, if not 0, takes the place of After: the fault strikes when Published is told of that many messages, if the attempt or the
-// machine is there at that moment.
+// AfterMessages, if not 0, takes the place of After: the fault strikes when Published is told of that many messages, if
+// the attempt or the machine is there at that moment.
 type Preemption struct {
 	VM            *int
 	Task          int
@@ -47,16 +48,16 @@ type Preemption struct {
 	AfterMessages int
 }
 
-// MachineLoss makes the machine number VM vanish, After the job began to run, whatever its kind: its tasks end with 50002, its local SSD is
-// lost, and a new machine takes its place. AfterMessages is as in Preemption.
+// MachineLoss makes the machine number VM vanish, After the job began to run, whatever its kind: its tasks end with
+// 50002, its local SSD is lost, and a new machine takes its place. AfterMessages is as in Preemption.
 type MachineLoss struct {
 	VM            int
 	After         time.Duration
 	AfterMessages int
 }
 
-// Published tells the number of messages published so far to the faults that wait for it. So the amount of work done decides when they
-// strike, not the speed of the machine.
+// Published tells the number of messages published so far to the faults that wait for it. So the amount of work done
+// decides when they strike, not the speed of the machine.
 func (s *Server) Published(total int) {
 	due := func(after int) bool { return after > s.messages && after <= total }
 	s.mu.Lock()
@@ -137,15 +138,16 @@ func (j *job) mayPreempt() bool {
 // shortage returns the fault that leaves a zone without machines for the job; nil if there is none.
 func (j *job) shortage(zone string) *Shortage {
 	for i, f := range j.srv.opts.Faults.NoCapacity {
-		if (f.MachineType == "" || f.MachineType == j.plan.machineType) && (f.Zone == "" || "zones/"+f.Zone == zone) && (f.Spot == nil || *f.Spot == j.plan.spot) {
+		if (f.MachineType == "" || f.MachineType == j.plan.machineType) && (f.Zone == "" || "zones/"+f.Zone == zone) &&
+			(f.Spot == nil || *f.Spot == j.plan.spot) {
 			return &j.srv.opts.Faults.NoCapacity[i]
 		}
 	}
 	return nil
 }
 
-// settleIn chooses the first zone that has machines for the job. If none has, it says so in the job's events, and the job fails or waits.
-// The texts are those of the service.
+// settleIn chooses the first zone that has machines for the job. If none has, it says so in the job's events, and the
+// job fails or waits. The texts are those of the service.
 func (j *job) settleIn() (found, fail bool) {
 	for _, zone := range j.plan.zones {
 		f := j.shortage(zone)
@@ -157,9 +159,12 @@ func (j *job) settleIn() (found, fail bool) {
 		fail = f.Fail
 		now := time.Now()
 		j.srv.mu.Lock()
-		j.events = append(j.events, &batchpb.StatusEvent{Type: "OPERATIONAL_INFO", EventTime: timestamppb.New(now), Description: fmt.Sprintf(
-			"Batch Error: code - CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED, description - error count is 1, latest message example: Instance of type %s: the zone '%s' does not have enough resources available to fulfill the request.",
-			j.plan.machineType, strings.TrimPrefix(zone, "zones/"))})
+		j.events = append(j.events, &batchpb.StatusEvent{Type: "OPERATIONAL_INFO", EventTime: timestamppb.New(now),
+			Description: fmt.Sprintf(
+				"Batch Error: code - CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED, description - error count is 1, latest "+
+					"message example: Instance of type %s: the zone '%s' does not have enough resources available "+
+					"to fulfill the request.",
+				j.plan.machineType, strings.TrimPrefix(zone, "zones/"))})
 		j.updated = now
 		j.srv.notify()
 		j.srv.mu.Unlock()

@@ -90,7 +90,8 @@ func helper(mode string) int {
 	return 99
 }
 
-// hang waits for a signal to end the process. An empty select would not do: without cgo the runtime sees that as a deadlock.
+// hang waits for a signal to end the process. An empty select would not do: without cgo the runtime sees that as a
+// deadlock.
 func hang() {
 	<-time.After(time.Hour)
 }
@@ -221,7 +222,8 @@ func newWorld(t *testing.T, change func(*Options)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Dir: dir, Images: map[string]string{"coppice-task": os.Args[0]}, Env: []string{"STORAGE_EMULATOR_HOST=127.0.0.1:1"}}
+	o := Options{Dir: dir, Images: map[string]string{"coppice-task": os.Args[0]},
+		Env: []string{"STORAGE_EMULATOR_HOST=127.0.0.1:1"}}
 	if change != nil {
 		change(&o)
 	}
@@ -306,14 +308,16 @@ func (w *world) waitState(name string, state batchpb.JobStatus_State) *batchpb.J
 // waitCount waits until n tasks are in the state.
 func (w *world) waitCount(name, state string, n int64) {
 	w.t.Helper()
-	if _, err := w.server.Wait(w.ctx, name, func(j *batchpb.Job) bool { return j.Status.TaskGroups["group0"].Counts[state] == n }); err != nil {
+	if _, err := w.server.Wait(w.ctx, name,
+		func(j *batchpb.Job) bool { return j.Status.TaskGroups["group0"].Counts[state] == n }); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
 func (w *world) task(job string, index int) *batchpb.Task {
 	w.t.Helper()
-	task, err := w.client.GetTask(w.ctx, &batchpb.GetTaskRequest{Name: fmt.Sprintf("%s/taskGroups/group0/tasks/%d", job, index)})
+	task, err := w.client.GetTask(w.ctx,
+		&batchpb.GetTaskRequest{Name: fmt.Sprintf("%s/taskGroups/group0/tasks/%d", job, index)})
 	if err != nil {
 		w.t.Fatal(err)
 	}

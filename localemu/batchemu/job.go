@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// job is one job with its tasks and machines. Only its own goroutine (run) moves it from state to state; all others read it under the
-// server's lock, or ask it to stop.
+// job is one job with its tasks and machines. Only its own goroutine (run) moves it from state to state; all others
+// read it under the server's lock, or ask it to stop.
 type job struct {
 	srv     *Server
 	id      string
@@ -104,7 +104,8 @@ func terminal(s batchpb.JobStatus_State) bool {
 func (j *job) set(state batchpb.JobStatus_State, because string) {
 	text := fmt.Sprintf("Job state is set from %s to %s for job %s.%s", j.state, state, j.spec.Name, because)
 	now := time.Now()
-	j.events = append(j.events, &batchpb.StatusEvent{Type: "STATUS_CHANGED", Description: text, EventTime: timestamppb.New(now)})
+	j.events = append(j.events, &batchpb.StatusEvent{Type: "STATUS_CHANGED", Description: text,
+		EventTime: timestamppb.New(now)})
 	if !j.srv.away { // what a restart does to jobs is undone
 		j.tell(state, now)
 	}
@@ -131,7 +132,8 @@ func (j *job) askToStop() {
 func (j *job) view() *batchpb.Job {
 	out := proto.CloneOf(j.spec)
 	out.UpdateTime = timestamppb.New(j.updated)
-	out.Status = &batchpb.JobStatus{State: j.state, TaskGroups: map[string]*batchpb.JobStatus_TaskGroupStatus{"group0": j.group()}}
+	out.Status = &batchpb.JobStatus{State: j.state,
+		TaskGroups: map[string]*batchpb.JobStatus_TaskGroupStatus{"group0": j.group()}}
 
 	for _, e := range j.events {
 		out.Status.StatusEvents = append(out.Status.StatusEvents, proto.CloneOf(e))
@@ -168,15 +170,16 @@ func (j *job) group() *batchpb.JobStatus_TaskGroupStatus {
 
 // taskView returns one task as clients see it. The lock is held.
 func (j *job) taskView(t *task) *batchpb.Task {
-	out := &batchpb.Task{Name: fmt.Sprintf("%s/taskGroups/group0/tasks/%d", j.spec.Name, t.index), Status: &batchpb.TaskStatus{State: t.state}}
+	out := &batchpb.Task{Name: fmt.Sprintf("%s/taskGroups/group0/tasks/%d", j.spec.Name, t.index),
+		Status: &batchpb.TaskStatus{State: t.state}}
 	for _, e := range t.events {
 		out.Status.StatusEvents = append(out.Status.StatusEvents, proto.CloneOf(e))
 	}
 	return out
 }
 
-// set moves the task to the state and adds the event that Batch writes; place is where it runs, why the reason with a leading space. The
-// server's lock is held.
+// set moves the task to the state and adds the event that Batch writes; place is where it runs, why the reason with a
+// leading space. The server's lock is held.
 func (t *task) set(j *job, state batchpb.TaskStatus_State, place, why string, execution *batchpb.TaskExecution) string {
 	text := fmt.Sprintf("Task state is updated from %s to %s on %s%s", t.state, state, place, why)
 	if execution != nil && execution.ExitCode != 0 {
@@ -184,7 +187,8 @@ func (t *task) set(j *job, state batchpb.TaskStatus_State, place, why string, ex
 	}
 	now := time.Now()
 	t.events = append(t.events, &batchpb.StatusEvent{
-		Type: "STATUS_CHANGED", Description: text, EventTime: timestamppb.New(now), TaskState: state, TaskExecution: execution,
+		Type: "STATUS_CHANGED", Description: text, EventTime: timestamppb.New(now), TaskState: state,
+		TaskExecution: execution,
 	})
 	t.state, j.updated = state, now
 	j.keep()
@@ -231,7 +235,8 @@ func mountAt(text string, i int, mounts []mount) *mount {
 	for k := range mounts {
 		m := &mounts[k]
 		rest, found := strings.CutPrefix(text[i:], m.path)
-		if found && (rest == "" || rest[0] == '/' || !pathByte(rest[0])) && (best == nil || len(m.path) > len(best.path)) {
+		if found && (rest == "" || rest[0] == '/' || !pathByte(rest[0])) &&
+			(best == nil || len(m.path) > len(best.path)) {
 			best = m
 		}
 	}

@@ -18,8 +18,8 @@ import (
 	"coppice/localemu/internal/proc"
 )
 
-// With Options.Keep jobs outlive the server: each is a file that is written whenever the job changes. Resume reads them. To a task, a
-// restart of the server is the loss of its machine.
+// With Options.Keep jobs outlive the server: each is a file that is written whenever the job changes. Resume reads
+// them. To a task, a restart of the server is the loss of its machine.
 
 // keptJob is a job's file.
 type keptJob struct {
@@ -87,8 +87,8 @@ func (s *Server) forgetKept(j *job) {
 	}
 }
 
-// Resume takes up the jobs of an earlier server on the same folder, if Options.Keep says so: those that had ended are there to be seen, and
-// the others go on. It returns how many of either.
+// Resume takes up the jobs of an earlier server on the same folder, if Options.Keep says so: those that had ended are
+// there to be seen, and the others go on. It returns how many of either.
 func (s *Server) Resume() (ended, resumed int, err error) {
 	if !s.opts.Keep {
 		return 0, 0, nil
@@ -127,8 +127,8 @@ func (s *Server) takeUp(files []string) (ended, resumed int, err error) {
 	return ended, resumed, nil
 }
 
-// Restart does to jobs, tasks and clients what ending and starting again does: all machines are lost, calls meanwhile are UNAVAILABLE,
-// operations are forgotten, and the jobs are taken up from their files. It needs Options.Keep.
+// Restart does to jobs, tasks and clients what ending and starting again does: all machines are lost, calls meanwhile
+// are UNAVAILABLE, operations are forgotten, and the jobs are taken up from their files. It needs Options.Keep.
 func (s *Server) Restart() error {
 	s.ending.Lock()
 	defer s.ending.Unlock()
@@ -145,7 +145,8 @@ func (s *Server) Restart() error {
 	defer s.mu.Unlock()
 	s.machines, s.procs, s.closing = machines, proc.NewSet(), make(chan struct{})
 	s.closed, s.away = false, false
-	s.jobs, s.creations, s.requests, s.ops = map[string]*job{}, map[string]*job{}, map[string]string{}, map[string]*operation{}
+	s.jobs, s.creations, s.requests, s.ops = map[string]*job{}, map[string]*job{}, map[string]string{},
+		map[string]*operation{}
 	s.struck("Batch restarted")
 
 	files := make([]string, len(jobs))
@@ -173,7 +174,8 @@ func (s *Server) restore(file string) (*job, error) {
 	}
 	parent, _, found := strings.Cut(view.GetName(), "/jobs/")
 	if k.Format != keptFormat || !found || !jobIDPattern.MatchString(k.ID) {
-		return nil, fmt.Errorf("format %d and name %.100q: expected format %d and a job's name", k.Format, view.GetName(), keptFormat)
+		return nil, fmt.Errorf("format %d and name %.100q: expected format %d and a job's name", k.Format,
+			view.GetName(), keptFormat)
 	}
 	plan, err := s.interpret(parent, view)
 	if err != nil {
@@ -214,7 +216,8 @@ func (j *job) resume() {
 		case batchpb.TaskStatus_ASSIGNED: // it had not begun
 			t.state = batchpb.TaskStatus_PENDING
 		case batchpb.TaskStatus_RUNNING:
-			text := t.set(j, batchpb.TaskStatus_FAILED, "a machine of an earlier localemu", lost.why, &batchpb.TaskExecution{ExitCode: lost.code})
+			text := t.set(j, batchpb.TaskStatus_FAILED, "a machine of an earlier localemu", lost.why,
+				&batchpb.TaskExecution{ExitCode: lost.code})
 			j.retry(t, lost.code, text)
 		case batchpb.TaskStatus_FAILED: // its end was written, but not yet what follows
 			if n := len(t.events); n > 0 {

@@ -11,8 +11,8 @@ import (
 	"cloud.google.com/go/batch/apiv1/batchpb"
 )
 
-// TestJobsOutliveTheServer: another server on the folder shows the jobs that ended, and goes on with the others as after the loss of all
-// machines.
+// TestJobsOutliveTheServer: another server on the folder shows the jobs that ended, and goes on with the others as
+// after the loss of all machines.
 func TestJobsOutliveTheServer(t *testing.T) {
 	dir := t.TempDir()
 	keep := func(o *Options) { o.Dir, o.Keep = dir, true }
@@ -31,11 +31,13 @@ func TestJobsOutliveTheServer(t *testing.T) {
 	if e, r, err := w.server.Resume(); e != 1 || r != 1 || err != nil {
 		t.Fatalf("the next server found %d ended and %d unfinished jobs, and %v; expected 1 and 1", e, r, err)
 	}
-	if got := w.waitState(ended.Name, batchpb.JobStatus_FAILED); got.Uid != ended.Uid || len(got.Status.StatusEvents) != 3 {
+	if got := w.waitState(ended.Name, batchpb.JobStatus_FAILED); got.Uid != ended.Uid ||
+		len(got.Status.StatusEvents) != 3 {
 		t.Errorf("the job that had ended is now %v; expected uid %s and 3 events", got, ended.Uid)
 	}
 	w.waitState(running.Name, batchpb.JobStatus_SUCCEEDED)
-	if events := w.task(running.Name, 1).Status.StatusEvents; len(events) != 4 || events[1].TaskExecution.GetExitCode() != 50002 {
+	if events := w.task(running.Name, 1).Status.StatusEvents; len(events) != 4 ||
+		events[1].TaskExecution.GetExitCode() != 50002 {
 		t.Errorf("a task of the job that was running has the events %v; expected 50002 and another attempt", events)
 	}
 	if _, err := w.client.GetJob(w.ctx, &batchpb.GetJobRequest{Name: deleted.Name}); err == nil {
@@ -43,7 +45,8 @@ func TestJobsOutliveTheServer(t *testing.T) {
 	}
 }
 
-// TestJobsThatWereEnding: those being cancelled are cancelled by the next server, and those whose tasks have no attempts left fail there.
+// TestJobsThatWereEnding: those being cancelled are cancelled by the next server, and those whose tasks have no
+// attempts left fail there.
 func TestJobsThatWereEnding(t *testing.T) {
 	dir := t.TempDir()
 	keep := func(o *Options) { o.Dir, o.Keep = dir, true }
@@ -69,7 +72,8 @@ func TestJobsThatWereEnding(t *testing.T) {
 func TestAKeptJobThatIsDamaged(t *testing.T) {
 	dir := t.TempDir()
 	w := newWorld(t, func(o *Options) { o.Dir, o.Keep = dir, true })
-	for _, text := range []string{"{", `{"format": 1, "id": "a", "job": {"name": "a"}}`, `{"format": 2, "id": "a", "job": {}}`} {
+	for _, text := range []string{"{", `{"format": 1, "id": "a", "job": {"name": "a"}}`,
+		`{"format": 2, "id": "a", "job": {}}`} {
 		if err := os.MkdirAll(filepath.Join(dir, "jobs"), 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -9,9 +9,10 @@ import (
 	"coppice/localemu/internal/residency"
 )
 
-// MemoryLimit is how much memory a task, or all tasks of a machine together, may hold. Pages mapped from files do not count, since the kernel
-// can reclaim them. A task that holds more is killed, as the kernel does with a container (137). A machine whose tasks hold more stops
-// responding: 50002, which Batch reports for a machine that has run out of memory. It strikes Times times per job, or always if that is 0.
+// MemoryLimit is how much memory a task, or all tasks of a machine together, may hold. Pages mapped from files do not
+// count, since the kernel can reclaim them. A task that holds more is killed, as the kernel does with a container
+// (137). A machine whose tasks hold more stops responding: 50002, which Batch reports for a machine that has run out of
+// memory. It strikes Times times per job, or always if that is 0.
 type MemoryLimit struct {
 	Task  *int // either this
 	VM    *int // or this
@@ -87,7 +88,8 @@ func (l *limiter) look() error {
 
 			var together int64
 			for _, a := range vm.attempts {
-				if a.cause != causeNone || a.process == nil || a.over() || l.done[a] || limit.Task != nil && *limit.Task != a.task.index {
+				if a.cause != causeNone || a.process == nil || a.over() || l.done[a] || limit.Task != nil &&
+					*limit.Task != a.task.index {
 					continue
 				}
 				held, err := residency.Held(a.process.PID())

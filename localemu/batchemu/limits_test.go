@@ -9,7 +9,8 @@ import (
 	"cloud.google.com/go/batch/apiv1/batchpb"
 )
 
-// TestMemoryLimits: a task over its limit ends with 137, the tasks of a machine over its limit with 50002, and each is retried.
+// TestMemoryLimits: a task over its limit ends with 137, the tasks of a machine over its limit with 50002, and each is
+// retried.
 func TestMemoryLimits(t *testing.T) {
 	first, none := 0, 7
 	for name, c := range map[string]struct {
@@ -37,8 +38,10 @@ func TestMemoryLimits(t *testing.T) {
 			w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
 
 			events := w.task(job.Name, 0).Status.StatusEvents
-			if c.code == 0 && len(events) != 2 || c.code != 0 && (len(events) != 4 || events[1].TaskExecution.GetExitCode() != c.code) {
-				t.Errorf("the task's events are %v, expected exit code %d, and another attempt after one that is not 0", events, c.code)
+			if c.code == 0 && len(events) != 2 || c.code != 0 &&
+				(len(events) != 4 || events[1].TaskExecution.GetExitCode() != c.code) {
+				t.Errorf("the task's events are %v, expected exit code %d, and another attempt after one that is not 0",
+					events, c.code)
 			}
 			want := map[string]int{}
 			if c.struck > 0 {

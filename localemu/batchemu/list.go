@@ -111,9 +111,10 @@ func jobOrder(by string) (key func(*job) string, descending bool, err error) {
 	return nil, false, invalid("order_by %.80q: use name or create_time, with or without \" desc\"", by)
 }
 
-// page returns the keys of one page. A token is the last key of the previous page, so items that come and go between two calls neither
-// repeat nor hide others.
-func page[T any](found map[string]T, descending bool, size int32, token string) (keys []string, next string, err error) {
+// page returns the keys of one page. A token is the last key of the previous page, so items that come and go between
+// two calls neither repeat nor hide others.
+func page[T any](found map[string]T, descending bool, size int32, token string) (keys []string, next string,
+	err error) {
 	if size < 0 {
 		return nil, "", invalid("page_size is %d", size)
 	}
@@ -165,8 +166,8 @@ func jobField(j *job) fields {
 	}
 }
 
-// parseFilter reads the common part of AIP-160: FIELD = "value" and FIELD != "value", joined by AND. Label keys and values may be quoted.
-// An item without the field passes no "=" and every "!=".
+// parseFilter reads the common part of AIP-160: FIELD = "value" and FIELD != "value", joined by AND. Label keys and
+// values may be quoted. An item without the field passes no "=" and every "!=".
 func parseFilter(text string) (func(fields) bool, error) {
 	var terms []func(fields) bool
 	p := filterParser{rest: text}

@@ -62,8 +62,8 @@ func (j *job) makeMachines() error {
 	return nil
 }
 
-// makeFolders makes the machine's folders. Volumes belong to the user running localemu and only they may write to them, as in the cloud
-// only root may: the job itself must grant access to the container's user.
+// makeFolders makes the machine's folders. Volumes belong to the user running localemu and only they may write to them,
+// as in the cloud only root may: the job itself must grant access to the container's user.
 func (m *machine) makeFolders() error {
 	for _, folder := range []string{ssdFolder, "home", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(m.dir, folder), 0o755); err != nil {
@@ -100,8 +100,8 @@ func (j *job) lose(vm *machine, c cause, notice time.Duration) {
 	}
 }
 
-// replace puts a new machine with an empty disk in the place of a lost one. The lock is held, so that no task starts there before the old
-// disk is gone.
+// replace puts a new machine with an empty disk in the place of a lost one. The lock is held, so that no task starts
+// there before the old disk is gone.
 func (j *job) replace(vm *machine) {
 	// Renamed first: a process that lives on may write to the old disk while it is being removed.
 	old := fmt.Sprintf("%s.lost-%d", vm.dir, vm.instance)
@@ -111,7 +111,8 @@ func (j *job) replace(vm *machine) {
 	}
 
 	if left := os.RemoveAll(old); left != nil {
-		j.srv.opts.Log.Info("a lost machine's disk is removed with the job", "job", j.id, "machine", vm.name, "error", left)
+		j.srv.opts.Log.Info("a lost machine's disk is removed with the job", "job", j.id, "machine", vm.name, "error",
+			left)
 	}
 	if err != nil {
 		j.srv.opts.Log.Error("replace a lost machine", "job", j.id, "machine", vm.name, "error", err)

@@ -15,7 +15,8 @@ import (
 // any preemption, whatever its exit code.
 func TestNoticeOfPreemption(t *testing.T) {
 	vm := 0
-	for name, p := range map[string]Preemption{"task": {Notice: time.Minute, AfterMessages: 1}, "machine": {VM: &vm, Notice: time.Minute, AfterMessages: 1}} {
+	for name, p := range map[string]Preemption{"task": {Notice: time.Minute, AfterMessages: 1},
+		"machine": {VM: &vm, Notice: time.Minute, AfterMessages: 1}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(o *Options) { o.Faults = Faults{Preempt: []Preemption{p}} })
 			job := w.create("spot-3", "told", 1, nil)
@@ -25,7 +26,8 @@ func TestNoticeOfPreemption(t *testing.T) {
 			if log := w.log("spot-3", 0, 0); !strings.Contains(log, "told to go") {
 				t.Errorf("the preempted attempt wrote %q, want that it was told to go", log)
 			}
-			if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 || events[1].TaskExecution.GetExitCode() != 50001 {
+			if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 ||
+				events[1].TaskExecution.GetExitCode() != 50001 {
 				t.Errorf("events %v; want exit code 50001 and another attempt", events)
 			}
 		})

@@ -32,8 +32,10 @@ func TestNotifications(t *testing.T) {
 	job := w.create("told-1", "ok", 1, func(j *batchpb.Job) {
 		j.Notifications = []*batchpb.JobNotification{
 			notification(jobsTopic, &batchpb.JobNotification_Message{Type: changed}),
-			notification("projects/p/topics/failures", &batchpb.JobNotification_Message{Type: changed, NewJobState: batchpb.JobStatus_FAILED}),
-			notification("projects/p/topics/ends", &batchpb.JobNotification_Message{Type: changed, NewJobState: batchpb.JobStatus_SUCCEEDED}),
+			notification("projects/p/topics/failures", &batchpb.JobNotification_Message{Type: changed,
+				NewJobState: batchpb.JobStatus_FAILED}),
+			notification("projects/p/topics/ends", &batchpb.JobNotification_Message{Type: changed,
+				NewJobState: batchpb.JobStatus_SUCCEEDED}),
 			notification("projects/p/topics/nothing", nil),
 		}
 	})
@@ -44,11 +46,13 @@ func TestNotifications(t *testing.T) {
 	for _, n := range got {
 		a := n.Attributes
 		told = append(told, n.Topic+" "+a["NewJobState"])
-		if len(a) != 4 || a["Type"] != "JOB_STATE_CHANGED" || a["JobName"] != job.Name || a["JobUID"] != job.Uid || !strings.Contains(n.Data, "jobUID="+job.Uid) {
+		if len(a) != 4 || a["Type"] != "JOB_STATE_CHANGED" || a["JobName"] != job.Name || a["JobUID"] != job.Uid ||
+			!strings.Contains(n.Data, "jobUID="+job.Uid) {
 			t.Errorf(`got %+v; want len(a) = 4, a["Type"] = "JOB_STATE_CHANGED", a["JobName"] = job.Name, a["JobUID"] = job.Uid, n.Data with "jobUID=" + job.Uid`, n)
 		}
 	}
-	if want := jobsTopic + " SCHEDULED," + jobsTopic + " RUNNING," + jobsTopic + " SUCCEEDED,projects/p/topics/ends SUCCEEDED"; strings.Join(told, ",") != want {
+	if want := jobsTopic + " SCHEDULED," + jobsTopic + " RUNNING," + jobsTopic +
+		" SUCCEEDED,projects/p/topics/ends SUCCEEDED"; strings.Join(told, ",") != want {
 		t.Errorf("told %q", told)
 	}
 	if data := got[1].Data; !strings.Contains(data, "previousState=SCHEDULED, currentState=RUNNING, timestamp=2") {
@@ -69,7 +73,8 @@ func TestNotificationsRefused(t *testing.T) {
 		"no topic":   {w, notification("coppice-jobs", nil), codes.InvalidArgument, "topic"},
 		"tasks":      {w, notification(jobsTopic, &batchpb.JobNotification_Message{Type: batchpb.JobNotification_TASK_STATE_CHANGED}), codes.Unimplemented, "tasks"},
 	} {
-		_, err := c.w.client.CreateJob(w.ctx, w.request("refused-1", "ok", 1, func(j *batchpb.Job) { j.Notifications = []*batchpb.JobNotification{c.n} }))
+		_, err := c.w.client.CreateJob(w.ctx,
+			w.request("refused-1", "ok", 1, func(j *batchpb.Job) { j.Notifications = []*batchpb.JobNotification{c.n} }))
 		if status.Code(err) != c.code || !strings.Contains(status.Convert(err).Message(), c.word) {
 			t.Errorf("%s: got %v, want %v about %q", name, err, c.code, c.word)
 		}

@@ -51,7 +51,8 @@ func (s *Server) operate(name, requestID, verb string, begin func(*job) error) (
 
 	s.serial++
 	parent, _, _ := strings.Cut(name, "/jobs/")
-	op := &operation{name: fmt.Sprintf("%s/operations/operation-%d", parent, s.serial), job: j, verb: verb, created: time.Now()}
+	op := &operation{name: fmt.Sprintf("%s/operations/operation-%d", parent, s.serial), job: j, verb: verb,
+		created: time.Now()}
 	s.ops[op.name] = op
 	if requestID != "" {
 		s.requests[request] = op.name
@@ -97,7 +98,8 @@ func (s *Server) endOf(op *operation) time.Time {
 }
 
 // GetOperation returns an operation; clients poll it.
-func (s *Server) GetOperation(_ context.Context, r *longrunningpb.GetOperationRequest) (*longrunningpb.Operation, error) {
+func (s *Server) GetOperation(_ context.Context, r *longrunningpb.GetOperationRequest) (*longrunningpb.Operation,
+	error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	op := s.ops[r.GetName()]
@@ -107,8 +109,10 @@ func (s *Server) GetOperation(_ context.Context, r *longrunningpb.GetOperationRe
 	return op.view()
 }
 
-// WaitOperation returns when the operation is done, or with its current state once the timeout or the caller's deadline has passed.
-func (s *Server) WaitOperation(ctx context.Context, r *longrunningpb.WaitOperationRequest) (*longrunningpb.Operation, error) {
+// WaitOperation returns when the operation is done, or with its current state once the timeout or the caller's deadline
+// has passed.
+func (s *Server) WaitOperation(ctx context.Context, r *longrunningpb.WaitOperationRequest) (*longrunningpb.Operation,
+	error) {
 	s.mu.Lock()
 	op := s.ops[r.GetName()]
 	s.mu.Unlock()

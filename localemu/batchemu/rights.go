@@ -26,15 +26,17 @@ type Rights interface {
 	Environment(email string) []string
 }
 
-// needs are the permissions on the project that calls require. There is none for cancelling, which the jobs editor may do and which counts
-// as deleting. Source: https://cloud.google.com/iam/docs/roles-permissions/batch
+// needs are the permissions on the project that calls require. There is none for cancelling, which the jobs editor may
+// do and which counts as deleting. Source: https://cloud.google.com/iam/docs/roles-permissions/batch
 var needs = map[string]string{
-	"CreateJob": "batch.jobs.create", "GetJob": "batch.jobs.get", "ListJobs": "batch.jobs.list", "CancelJob": "batch.jobs.delete",
+	"CreateJob": "batch.jobs.create", "GetJob": "batch.jobs.get", "ListJobs": "batch.jobs.list",
+	"CancelJob": "batch.jobs.delete",
 	"DeleteJob": "batch.jobs.delete", "GetTask": "batch.tasks.get", "ListTasks": "batch.tasks.list",
 }
 
 // authorize refuses calls that the caller has no right to make.
-func (s *Server) authorize(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+func (s *Server) authorize(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any,
+	error) {
 	s.mu.Lock()
 	away := s.away
 	s.mu.Unlock()
@@ -82,8 +84,8 @@ func (s *Server) environment(account string, task int) []string {
 	return slices.Concat(env, s.opts.TaskEnv(account, task))
 }
 
-// unfit returns why no task of a job of this account would ever start: the agent on the machine cannot report, or the image cannot be
-// pulled. Batch waits a quarter of an hour for the agent; here the answer is immediate.
+// unfit returns why no task of a job of this account would ever start: the agent on the machine cannot report, or the
+// image cannot be pulled. Batch waits a quarter of an hour for the agent; here the answer is immediate.
 func (s *Server) unfit(account string) string {
 	if s.opts.Rights == nil {
 		return ""
@@ -91,7 +93,8 @@ func (s *Server) unfit(account string) string {
 	if err := s.opts.Rights.AllowAccount(account, "project", "", "batch.states.report"); err != nil {
 		return fmt.Sprintf("Job failed because no VM has agent reporting correctly within the time window: %v", err)
 	}
-	if err := s.opts.Rights.AllowAccount(account, "repository", "images", "artifactregistry.repositories.downloadArtifacts"); err != nil {
+	if err := s.opts.Rights.AllowAccount(account, "repository", "images",
+		"artifactregistry.repositories.downloadArtifacts"); err != nil {
 		return fmt.Sprintf("Job failed because the container image cannot be pulled: %v", err)
 	}
 	return ""

@@ -149,8 +149,8 @@ func (j *job) freeMachine() *machine {
 	return nil
 }
 
-// settle records how an attempt ended, and decides whether the task gets another one. failed means that the task, and so the job, has
-// failed permanently.
+// settle records how an attempt ended, and decides whether the task gets another one. failed means that the task, and
+// so the job, has failed permanently.
 func (j *job) settle(a *attempt) (because string, failed bool) {
 	s := j.srv
 	s.mu.Lock()
@@ -168,7 +168,8 @@ func (j *job) settle(a *attempt) (because string, failed bool) {
 // retry gives a failed task another attempt, or notes that the job has failed with it. The lock is held.
 func (j *job) retry(t *task, code int32, text string) {
 	if t.attempt >= j.plan.retries || !retryable(j.plan.policy, code) {
-		j.broken = fmt.Sprintf("Job failed due to task failure. Specifically, task with index %d failed due to the following task event: %q", t.index, text)
+		j.broken = fmt.Sprintf("Job failed due to task failure. Specifically, task with index %d failed due to the "+
+			"following task event: %q", t.index, text)
 		return
 	}
 	t.attempt++
@@ -198,8 +199,8 @@ func (j *job) pause(t *task) {
 	})
 }
 
-// record records how the attempt ended; a task that was stopped with its job counts as not executed. It returns the exit code and the text
-// of the event. The lock is held.
+// record records how the attempt ended; a task that was stopped with its job counts as not executed. It returns the
+// exit code and the text of the event. The lock is held.
 func (a *attempt) record() (code int32, text string) {
 	code, why := a.outcome()
 	switch {

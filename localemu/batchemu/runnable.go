@@ -26,7 +26,8 @@ func (p *plan) readRunnables(image func(string) (string, bool), spec *batchpb.Ta
 
 	for _, r := range all {
 		if r.GetBackground() || r.GetAlwaysRun() || r.GetIgnoreExitStatus() || r.GetTimeout() != nil {
-			return unimitated("runnables in the background, that always run, whose failure is ignored or that have a time limit")
+			return unimitated("runnables in the background, that always run, whose failure is ignored or that have " +
+				"a time limit")
 		}
 		for _, e := range []*batchpb.Environment{spec.GetEnvironment(), r.GetEnvironment()} {
 			if err := checkEnvironment(e); err != nil {
@@ -53,7 +54,8 @@ func checkEnvironment(e *batchpb.Environment) error {
 	}
 	for name, value := range e.GetVariables() {
 		if !variablePattern.MatchString(name) || strings.ContainsRune(value, 0) {
-			return invalid("environment variable %.80q: use letters, digits and '_', and no zero byte in the value", name)
+			return invalid("environment variable %.80q: use letters, digits and '_', and no zero byte in the value",
+				name)
 		}
 	}
 	return nil
@@ -82,7 +84,8 @@ func (p *plan) readContainer(image func(string) (string, bool), c *batchpb.Runna
 	switch {
 	case c == nil:
 		return unimitated("runnables other than scripts before one plain container")
-	case c.GetEntrypoint() != "" || c.GetOptions() != "" || len(c.GetVolumes()) > 0 || c.GetUsername() != "" || c.GetBlockExternalNetwork():
+	case c.GetEntrypoint() != "" || c.GetOptions() != "" || len(c.GetVolumes()) > 0 || c.GetUsername() != "" ||
+		c.GetBlockExternalNetwork():
 		return unimitated("a container's entrypoint, options, volumes, user name or network block")
 	case c.GetImageUri() == "":
 		return invalid("image_uri is empty")

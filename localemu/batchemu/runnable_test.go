@@ -37,20 +37,22 @@ func first(scripts ...string) func(*batchpb.Job) {
 // openSSD is the script of our jobs.
 const openSSD = "set -e\nmkdir -p " + testSSD + "\nchmod 1777 " + testSSD + "\n"
 
-// TestScriptsComeFirst: in order, with the job's variables, in the machine's own folders, into the task's log; even if the name of the data
-// folder has characters that are special to a shell.
+// TestScriptsComeFirst: in order, with the job's variables, in the machine's own folders, into the task's log; even if
+// the name of the data folder has characters that are special to a shell.
 func TestScriptsComeFirst(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Dir = filepath.Join(o.Dir, "a b;$HOME") })
 	w.dir = filepath.Join(w.dir, "a b;$HOME")
 	job := w.create("scripts-1", "env", 2, func(j *batchpb.Job) {
-		first("#!/bin/sh\nset -e\necho one > "+testSSD+"/left-$BATCH_TASK_INDEX\n", "echo $(cat "+testSSD+"/left-$BATCH_TASK_INDEX) two $PARTY $OWN; ls -d \"$SCRATCH\"")(j)
+		first("#!/bin/sh\nset -e\necho one > "+testSSD+"/left-$BATCH_TASK_INDEX\n", "echo $(cat "+testSSD+
+			"/left-$BATCH_TASK_INDEX) two $PARTY $OWN; ls -d \"$SCRATCH\"")(j)
 		j.TaskGroups[0].TaskSpec.Runnables[1].Environment = &batchpb.Environment{Variables: map[string]string{"OWN": "mine"}}
 	})
 	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
 	ssd := filepath.Join(w.dir, "machines", "scripts-1", "vm-0", "ssd")
 	for i := range 2 {
 		log := w.log("scripts-1", i, 0)
-		if !strings.HasPrefix(log, "one two 2 mine\n"+ssd+"\nrun\n--scratch="+ssd+"\n") || strings.Contains(log, "OWN=") {
+		if !strings.HasPrefix(log, "one two 2 mine\n"+ssd+"\nrun\n--scratch="+ssd+"\n") ||
+			strings.Contains(log, "OWN=") {
 			t.Errorf("task %d: %s", i, log)
 		}
 	}
@@ -80,13 +82,15 @@ func TestOnlyTheJobOpensItsVolumes(t *testing.T) {
 	}
 }
 
-// TestFailingScript: its exit code is the task's, the lifecycle policy applies to it, and the following runnables are not executed.
+// TestFailingScript: its exit code is the task's, the lifecycle policy applies to it, and the following runnables are
+// not executed.
 func TestFailingScript(t *testing.T) {
 	w, notes := containers(t)
 	job := w.create("broken-1", "env", 1, first("echo no such disk >&2\nexit 7\n", "echo never"))
 	w.waitState(job.Name, batchpb.JobStatus_FAILED)
 	texts := taskTexts(w.task(job.Name, 0))
-	if !strings.HasSuffix(texts[len(texts)-1], "from RUNNING to FAILED on zones/us-central1-a/instances/I with exit code 7.") || len(texts) != 2 {
+	if !strings.HasSuffix(texts[len(texts)-1],
+		"from RUNNING to FAILED on zones/us-central1-a/instances/I with exit code 7.") || len(texts) != 2 {
 		t.Errorf("events %q", texts)
 	}
 	if log := w.log("broken-1", 0, 0); log != "no such disk\n" {
@@ -144,8 +148,8 @@ func TestScriptsAreStoppedWithTheirJob(t *testing.T) {
 	}
 }
 
-// TestEndedBetweenRunnables: an attempt that is ended after its script has succeeded and before its container starts has not ended by
-// itself.
+// TestEndedBetweenRunnables: an attempt that is ended after its script has succeeded and before its container starts
+// has not ended by itself.
 func TestEndedBetweenRunnables(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, c := range []struct {
@@ -185,19 +189,26 @@ func TestRunnablesRefused(t *testing.T) {
 		code   codes.Code
 		word   string
 	}{
-		"only a script":     {func(j *batchpb.Job) { spec(j).Runnables = []*batchpb.Runnable{scriptRunnable("true")} }, codes.Unimplemented, "plain container"},
-		"script at the end": {func(j *batchpb.Job) { spec(j).Runnables = append(spec(j).Runnables, scriptRunnable("true")) }, codes.Unimplemented, "plain container"},
-		"empty":             {first(""), codes.InvalidArgument, "empty"},
-		"zero":              {first("a\x00b"), codes.InvalidArgument, "zero byte"},
-		"interpreter":       {first("#!/usr/bin/env python3\n"), codes.Unimplemented, "interpreter"},
-		"no executable":     {before(func(r *batchpb.Runnable) { r.Executable = nil }), codes.Unimplemented, "plain container"},
+		"only a script": {func(j *batchpb.Job) { spec(j).Runnables = []*batchpb.Runnable{scriptRunnable("true")} },
+			codes.Unimplemented, "plain container"},
+		"script at the end": {func(j *batchpb.Job) {
+			spec(j).Runnables = append(spec(j).Runnables,
+				scriptRunnable("true"))
+		}, codes.Unimplemented, "plain container"},
+		"empty":       {first(""), codes.InvalidArgument, "empty"},
+		"zero":        {first("a\x00b"), codes.InvalidArgument, "zero byte"},
+		"interpreter": {first("#!/usr/bin/env python3\n"), codes.Unimplemented, "interpreter"},
+		"no executable": {before(func(r *batchpb.Runnable) { r.Executable = nil }), codes.Unimplemented,
+			"plain container"},
 		"path": {before(func(r *batchpb.Runnable) {
 			r.GetScript().Command = &batchpb.Runnable_Script_Path{Path: "/x"}
 		}), codes.Unimplemented, "files of the machine"},
 		"background": {before(func(r *batchpb.Runnable) { r.Background = true }), codes.Unimplemented, "background"},
 		"always":     {before(func(r *batchpb.Runnable) { r.AlwaysRun = true }), codes.Unimplemented, "background"},
-		"ignored":    {before(func(r *batchpb.Runnable) { r.IgnoreExitStatus = true }), codes.Unimplemented, "background"},
-		"timeout":    {before(func(r *batchpb.Runnable) { r.Timeout = durationpb.New(time.Second) }), codes.Unimplemented, "background"},
+		"ignored": {before(func(r *batchpb.Runnable) { r.IgnoreExitStatus = true }), codes.Unimplemented,
+			"background"},
+		"timeout": {before(func(r *batchpb.Runnable) { r.Timeout = durationpb.New(time.Second) }),
+			codes.Unimplemented, "background"},
 		"variable": {before(func(r *batchpb.Runnable) {
 			r.Environment = &batchpb.Environment{Variables: map[string]string{"A B": ""}}
 		}), codes.InvalidArgument, "variable"},

@@ -11,8 +11,8 @@ import (
 	"cloud.google.com/go/batch/apiv1/batchpb"
 )
 
-// The machine series that Batch runs. Written from Google's pages and not from what the project's own client believes, so that each can
-// reveal the other's mistakes. Source: https://docs.cloud.google.com/batch/docs/get-started and
+// The machine series that Batch runs. Written from Google's pages and not from what the project's own client believes,
+// so that each can reveal the other's mistakes. Source: https://docs.cloud.google.com/batch/docs/get-started and
 // https://docs.cloud.google.com/compute/docs/disks/local-ssd, April 2026.
 const supported = " c4 c4a c4d c3 c3d e2 n4 n2d n2 n1 t2d c2 c2d h3 m3 m2 m1 a4 a3 a2 g2 "
 
@@ -45,7 +45,8 @@ func checkMachine(policy *batchpb.AllocationPolicy_InstancePolicy) error {
 		return invalid("machine type %.80q is not supported by Batch", name)
 	}
 	if strings.Contains(hyperdiskOnly, " "+family+" ") && policy.GetBootDisk().GetType() != "hyperdisk-balanced" {
-		return invalid("boot disk type %.40q is not supported by machine type %s: use hyperdisk-balanced", policy.GetBootDisk().GetType(), name)
+		return invalid("boot disk type %.40q is not supported by machine type %s: use hyperdisk-balanced",
+			policy.GetBootDisk().GetType(), name)
 	}
 
 	disks := 0

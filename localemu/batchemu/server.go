@@ -28,19 +28,21 @@ type Options struct {
 	LogDir string
 	// Images maps the names of container images to local programs or, with Containers, to the tool's names of images.
 	Images map[string]string
-	// Containers is the tool that runs tasks as containers of their images, one of ContainerTools; "" runs local programs.
+	// Containers is the tool that runs tasks as containers of their images, one of ContainerTools; "" runs local
+	// programs.
 	Containers string
 	// Environ is the environment of that tool, which finds its own storage there and passes none of it on.
 	Environ []string
-	// Env is what every task has in its environment beside its job's variables, NAME=VALUE: where the other emulators are.
+	// Env is what every task has in its environment beside its job's variables, NAME=VALUE: where the other emulators
+	// are.
 	Env []string
-	// TaskEnv, if not nil, returns additional environment variables for a service account's task, by the task's index. It must not call
-	// back.
+	// TaskEnv, if not nil, returns additional environment variables for a service account's task, by the task's index.
+	// It must not call back.
 	TaskEnv func(account string, index int) []string
 	// Rights are asked before every call, and on behalf of every task; nil allows everything.
 	Rights Rights
-	// Notify publishes what a job's notifications ask for; with nil, jobs that have notifications are refused. It must neither block nor
-	// call back.
+	// Notify publishes what a job's notifications ask for; with nil, jobs that have notifications are refused. It must
+	// neither block nor call back.
 	Notify func(Notification)
 	// Faults are the failures to inject.
 	Faults Faults
@@ -165,7 +167,8 @@ func (s *Server) Close() {
 	}
 }
 
-// halt kills every task and waits until all jobs have ended. It returns the jobs, and false if the server had been closed before.
+// halt kills every task and waits until all jobs have ended. It returns the jobs, and false if the server had been
+// closed before.
 func (s *Server) halt(away bool) (jobs []*job, open bool) {
 	s.mu.Lock()
 	if s.closed {
@@ -187,8 +190,8 @@ func (s *Server) halt(away bool) (jobs []*job, open bool) {
 	return jobs, true
 }
 
-// Wait returns the job as soon as done returns true for it, or an error when the job does not exist or ctx ends. It is for tests and for
-// programs that run the server in their own process; clients poll GetJob.
+// Wait returns the job as soon as done returns true for it, or an error when the job does not exist or ctx ends. It is
+// for tests and for programs that run the server in their own process; clients poll GetJob.
 func (s *Server) Wait(ctx context.Context, name string, done func(*batchpb.Job) bool) (*batchpb.Job, error) {
 	for {
 		s.mu.Lock()

@@ -11,13 +11,14 @@ import (
 	"coppice/localemu/internal/proc"
 )
 
-// An attempt executes its runnables one after the other: the job's scripts, then the container. Its step is the index of the current one.
+// An attempt executes its runnables one after the other: the job's scripts, then the container. Its step is the index
+// of the current one.
 
 // contains reports whether the attempt has reached its container.
 func (a *attempt) contains() bool { return a.step == len(a.job.plan.scripts) }
 
-// over reports whether the attempt has ended by itself: its last runnable has ended, or one has failed, after which no other is executed.
-// The lock is held.
+// over reports whether the attempt has ended by itself: its last runnable has ended, or one has failed, after which no
+// other is executed. The lock is held.
 func (a *attempt) over() bool {
 	select {
 	case <-a.process.Done():
@@ -27,8 +28,8 @@ func (a *attempt) over() bool {
 	}
 }
 
-// next starts the following runnable, unless the attempt is over or was ended from outside, even between two runnables. The new process is
-// nil if it could not be started.
+// next starts the following runnable, unless the attempt is over or was ended from outside, even between two runnables.
+// The new process is nil if it could not be started.
 func (a *attempt) next() (more bool) {
 	s := a.job.srv
 	s.mu.Lock()
@@ -41,7 +42,8 @@ func (a *attempt) next() (more bool) {
 	a.step++
 	process, err := a.launch()
 	if err != nil {
-		s.opts.Log.Error("runnable could not be started", "job", a.job.id, "task", a.task.index, "runnable", a.step, "error", err)
+		s.opts.Log.Error("runnable could not be started", "job", a.job.id, "task", a.task.index, "runnable", a.step,
+			"error", err)
 		a.process = nil
 		return false
 	}
@@ -107,9 +109,10 @@ func (a *attempt) run(log *os.File) (*proc.Process, error) {
 	return a.job.srv.procs.Start(c)
 }
 
-// scripted is the command line that runs the current script on the machine: as the user who runs localemu, who stands for root, and in the
-// machine's folder. There a mount's path is replaced by one relative to that folder, such as ./ssd, since the folder's own name may have
-// characters that are special to a shell. The script is a file, as on Batch's machines: an argument has to be short.
+// scripted is the command line that runs the current script on the machine: as the user who runs localemu, who stands
+// for root, and in the machine's folder. There a mount's path is replaced by one relative to that folder, such as
+// ./ssd, since the folder's own name may have characters that are special to a shell. The script is a file, as on
+// Batch's machines: an argument has to be short.
 func (a *attempt) scripted() (proc.Command, error) {
 	vm, s := a.vm, a.job.plan.scripts[a.step]
 	near := make([]mount, len(vm.mounts))

@@ -15,8 +15,8 @@ import (
 type Blow struct {
 	Code   int32         // that Batch reports for its tasks, one of BlowCodes; 0 is 50002
 	Notice time.Duration // between SIGTERM and SIGKILL
-	// Lingers is how long its tasks run on, unseen, after Batch has taken them for gone and started others in their place. Their machine's
-	// disk is gone except for files they have open.
+	// Lingers is how long its tasks run on, unseen, after Batch has taken them for gone and started others in their
+	// place. Their machine's disk is gone except for files they have open.
 	Lingers time.Duration
 }
 
@@ -94,8 +94,8 @@ const (
 	breath = 20 * time.Millisecond
 )
 
-// SlowMachine makes all tasks on machine number vm of every running job stand still most of the time, for a while, as when a slow disk
-// holds up whatever touches the mapped dataset.
+// SlowMachine makes all tasks on machine number vm of every running job stand still most of the time, for a while, as
+// when a slow disk holds up whatever touches the mapped dataset.
 func (s *Server) SlowMachine(vm int, d time.Duration) {
 	end := time.Now().Add(d)
 	var stop func(first bool)

@@ -15,7 +15,8 @@ import (
 // retrying lets a job's tasks be retried after any exit code.
 func retrying(j *batchpb.Job) { j.TaskGroups[0].TaskSpec.LifecyclePolicies = nil }
 
-// TestStrikes: whichever fault strikes a machine, Batch reports its code and the task gets another attempt, at once or after the pause.
+// TestStrikes: whichever fault strikes a machine, Batch reports its code and the task gets another attempt, at once or
+// after the pause.
 func TestStrikes(t *testing.T) {
 	for _, code := range BlowCodes() {
 		struck := map[string]int{}
@@ -28,10 +29,12 @@ func TestStrikes(t *testing.T) {
 		w.server.Strike(7, Blow{}) // there is no such machine
 		w.server.Strike(0, Blow{Code: code})
 		w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
-		if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 || events[1].TaskExecution.GetExitCode() != code {
+		if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 ||
+			events[1].TaskExecution.GetExitCode() != code {
 			t.Errorf("code %d: events %v; want that code and another attempt", code, events)
 		}
-		if class := reserved[causeOf(code)].class; struck[class] != 1 || struck["pause before a retry"] != 1 || len(struck) != 2 {
+		if class := reserved[causeOf(code)].class; struck[class] != 1 || struck["pause before a retry"] != 1 ||
+			len(struck) != 2 {
 			t.Errorf("code %d: struck %v; want %q and a pause", code, struck, class)
 		}
 	}
@@ -62,7 +65,8 @@ func TestATaskThatLingers(t *testing.T) {
 	w.server.Close()
 	<-first.Done()
 	if exists(filepath.Dir(again)) {
-		t.Errorf("a process that outlived its job wrote %s, and it is there after the server has ended; want no machine left", again)
+		t.Errorf("a process that outlived its job wrote %s, and it is there after the server has ended; want no "+
+			"machine left", again)
 	}
 }
 
@@ -75,7 +79,8 @@ func TestATaskIsKilledAndPaused(t *testing.T) {
 	w.server.PauseTask(5, time.Hour) // there is none
 	w.server.KillTask(0)
 	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
-	if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 || events[1].TaskExecution.GetExitCode() != 137 {
+	if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 ||
+		events[1].TaskExecution.GetExitCode() != 137 {
 		t.Errorf("events %v; want exit code 137 and another attempt", events)
 	}
 }

@@ -87,7 +87,8 @@ func checkLabels(labels map[string]string) error {
 	}
 	for k, v := range labels {
 		if !labelKeyPattern.MatchString(k) || !labelPattern.MatchString(v) {
-			return invalid("label %.80q=%.80q: use up to 63 lower-case letters, digits, '_' and '-', the key beginning with a letter", k, v)
+			return invalid("label %.80q=%.80q: use up to 63 lower-case letters, digits, '_' and '-', the key "+
+				"beginning with a letter", k, v)
 		}
 		if strings.HasPrefix(k, "goog-") || strings.HasPrefix(k, "google-") {
 			return invalid("label %q: keys that begin with goog- or google- are reserved", k)
@@ -160,7 +161,8 @@ func checkDisks(disks []*batchpb.AllocationPolicy_AttachedDisk) error {
 		if d.GetNewDisk().GetType() == "local-ssd" {
 			locals++
 			if d.GetNewDisk().GetSizeGb() < diskGB {
-				return invalid("local SSD %q has %d GB: the smallest is %d", d.GetDeviceName(), d.GetNewDisk().GetSizeGb(), diskGB)
+				return invalid("local SSD %q has %d GB: the smallest is %d", d.GetDeviceName(),
+					d.GetNewDisk().GetSizeGb(), diskGB)
 			}
 		}
 	}
@@ -191,7 +193,8 @@ func (p *plan) readSpec(spec *batchpb.TaskSpec, a *batchpb.AllocationPolicy) err
 		return invalid("%d lifecycle policies; only one is supported", n)
 	} else if n == 1 {
 		p.policy = spec.LifecyclePolicies[0]
-		if p.policy.GetAction() == batchpb.LifecyclePolicy_ACTION_UNSPECIFIED || len(p.policy.GetActionCondition().GetExitCodes()) == 0 {
+		if p.policy.GetAction() == batchpb.LifecyclePolicy_ACTION_UNSPECIFIED ||
+			len(p.policy.GetActionCondition().GetExitCodes()) == 0 {
 			return invalid("the lifecycle policy needs an action and exit codes")
 		}
 	}

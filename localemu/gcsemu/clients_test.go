@@ -47,7 +47,8 @@ func TestFaultsOfOneClient(t *testing.T) {
 		{"nobody", write("refused"), 200}, {"task-12", write("refused"), 200}, {"task-1", write("refused"), 503},
 		{"task-1", "DELETE /storage/v1/b/bucket/o/refused", 503}, {"task-1", write("refused"), 200},
 		{"task-1", write("lost"), 200}, {"launcher", write("lost"), 503}, {"launcher", write("lost"), 200},
-		{"nobody", read, 200}, {"launcher", read, 200}, {"task-12", read, 503}, {"task-1", read, 503}, {"task-1", read, 200},
+		{"nobody", read, 200}, {"launcher", read, 200}, {"task-12", read, 503}, {"task-1", read, 503},
+		{"task-1", read, 200},
 	} {
 		method, path, _ := strings.Cut(c.call, " ")
 		r, err := http.NewRequestWithContext(w.ctx, method, at[c.client]+path, strings.NewReader("x"))
@@ -62,7 +63,8 @@ func TestFaultsOfOneClient(t *testing.T) {
 			t.Errorf("%s by %s was answered with %d, expected %d", c.call, c.client, res.StatusCode, c.want)
 		}
 	}
-	if struck["one client alone"] != 5 || struck["write refused"] != 2 || struck["answer lost"] != 1 || struck["read: refuse"] != 2 {
+	if struck["one client alone"] != 5 || struck["write refused"] != 2 || struck["answer lost"] != 1 ||
+		struck["read: refuse"] != 2 {
 		t.Errorf("struck have %v, expected five faults of one client alone", struck)
 	}
 }

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Clock is a client whose clock is wrong. Its clock itself cannot be set, so the storage's times, as this client sees them, are moved the
-// other way: their distance from the client's clock is what it would be. Times that the client writes into objects stay right.
+// Clock is a client whose clock is wrong. Its clock itself cannot be set, so the storage's times, as this client sees
+// them, are moved the other way: their distance from the client's clock is what it would be. Times that the client
+// writes into objects stay right.
 type Clock struct {
 	Client string // as in Refusal
 	Ahead  time.Duration
@@ -20,7 +21,8 @@ const maxAhead = 24 * time.Hour
 // Check reports an invalid clock.
 func (c Clock) Check() error {
 	if c.Client == "" || c.Ahead == 0 || c.Ahead.Abs() > maxAhead {
-		return fmt.Errorf("client is %q and ahead %s: name a client, and use -%s to %s, but not 0s", c.Client, c.Ahead, maxAhead, maxAhead)
+		return fmt.Errorf("client is %q and ahead %s: name a client, and use -%s to %s, but not 0s", c.Client, c.Ahead,
+			maxAhead, maxAhead)
 	}
 	return nil
 }

@@ -40,7 +40,8 @@ func (s *Server) compose(r *http.Request, c call) *response {
 		return answer(http.StatusBadRequest, fmt.Sprintf("the body is not a compose request: %v", err))
 	}
 	if n := len(wanted.SourceObjects); n < 1 || n > mostParts {
-		return answer(http.StatusBadRequest, fmt.Sprintf("The number of source components provided (%d) is not 1 to %d", n, mostParts))
+		return answer(http.StatusBadRequest, fmt.Sprintf("The number of source components provided (%d) is not 1 to %d",
+			n, mostParts))
 	}
 	for _, o := range wanted.SourceObjects {
 		if why := impossible(o.Name); why != "" {
@@ -59,7 +60,8 @@ func (s *Server) compose(r *http.Request, c call) *response {
 	return a
 }
 
-// copied copies an object. Attributes that the request does not set are the source's, except for the storage class, which is the bucket's.
+// copied copies an object. Attributes that the request does not set are the source's, except for the storage class,
+// which is the bucket's.
 func (s *Server) copied(r *http.Request, c call) *response {
 	if a := receive(r); a != nil {
 		return a
@@ -80,7 +82,8 @@ func (s *Server) copied(r *http.Request, c call) *response {
 
 	text := strconv.FormatInt(size, 10)
 	body, err := json.Marshal(map[string]any{
-		"kind": "storage#rewriteResponse", "totalBytesRewritten": text, "objectSize": text, "done": true, "resource": json.RawMessage(a.body.Bytes()),
+		"kind": "storage#rewriteResponse", "totalBytesRewritten": text, "objectSize": text, "done": true,
+		"resource": json.RawMessage(a.body.Bytes()),
 	})
 	if err != nil {
 		return answer(http.StatusInternalServerError, err.Error())
@@ -107,8 +110,10 @@ func (a uploadAttrs) over(o fakestorage.ObjectAttrs) uploadAttrs {
 	return a
 }
 
-// join writes the parts, from the bucket c.from, as one object with the attributes set by describe. It returns the object's length.
-func (s *Server) join(r *http.Request, c call, parts []part, describe func(*upload, []fakestorage.ObjectAttrs)) (*response, int64) {
+// join writes the parts, from the bucket c.from, as one object with the attributes set by describe. It returns the
+// object's length.
+func (s *Server) join(r *http.Request, c call, parts []part,
+	describe func(*upload, []fakestorage.ObjectAttrs)) (*response, int64) {
 	if a := s.faults.refuse(c.object, s.client(door(r))); a != nil {
 		return a, 0
 	}
@@ -123,7 +128,8 @@ func (s *Server) join(r *http.Request, c call, parts []part, describe func(*uplo
 }
 
 // joined is join under the lock that excludes other writes.
-func (s *Server) joined(r *http.Request, c call, u *upload, parts []part, describe func(*upload, []fakestorage.ObjectAttrs)) (a *response, written bool) {
+func (s *Server) joined(r *http.Request, c call, u *upload, parts []part,
+	describe func(*upload, []fakestorage.ObjectAttrs)) (a *response, written bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a := s.missing(c); a != nil {
@@ -145,7 +151,8 @@ func (s *Server) joined(r *http.Request, c call, u *upload, parts []part, descri
 			err = errors.Join(err, o.Close())
 		}
 		if err != nil {
-			return answer(http.StatusInternalServerError, fmt.Sprintf("read %s for %s: %v", p.Name, c.object, err)), false
+			return answer(http.StatusInternalServerError, fmt.Sprintf("read %s for %s: %v", p.Name, c.object, err)),
+				false
 		}
 		sources[i] = o.ObjectAttrs
 		sources[i].Name = p.Name
@@ -155,7 +162,8 @@ func (s *Server) joined(r *http.Request, c call, u *upload, parts []part, descri
 	return s.write(u)
 }
 
-// unmet returns the error for the first source that does not exist or does not meet its preconditions. The lock is held.
+// unmet returns the error for the first source that does not exist or does not meet its preconditions. The lock is
+// held.
 func (s *Server) unmet(bucket string, parts []part) *response {
 	for _, p := range parts {
 		now := s.generation(bucket, p.Name)
@@ -163,7 +171,8 @@ func (s *Server) unmet(bucket string, parts []part) *response {
 			return absent(bucket, p.Name)
 		}
 		if want := p.ObjectPreconditions.IfGenerationMatch; want != "" && want.String() != strconv.FormatInt(now, 10) {
-			return answer(http.StatusPreconditionFailed, "At least one of the pre-conditions you specified did not hold.")
+			return answer(http.StatusPreconditionFailed,
+				"At least one of the pre-conditions you specified did not hold.")
 		}
 	}
 	return nil

@@ -14,7 +14,8 @@ import (
 	"github.com/fsouza/fake-gcs-server/fakestorage"
 )
 
-// Damages are the ways to damage stored bytes: one bit flipped in the middle, all zeroed, the second half cut off, none left.
+// Damages are the ways to damage stored bytes: one bit flipped in the middle, all zeroed, the second half cut off, none
+// left.
 var Damages = []string{"flip", "zero", "cut", "empty"}
 
 // Spoil damages bytes.
@@ -37,8 +38,8 @@ func Spoil(data []byte, how string) ([]byte, error) {
 	return nil, fmt.Errorf("damage %q: use one of %s", how, strings.Join(Damages, ", "))
 }
 
-// Damage overwrites one of the objects whose names match with damaged contents, as a mistaken writer would: a new generation, with its own
-// checksums. choose picks one of n. Without a match it does nothing.
+// Damage overwrites one of the objects whose names match with damaged contents, as a mistaken writer would: a new
+// generation, with its own checksums. choose picks one of n. Without a match it does nothing.
 func (s *Server) Damage(match, how string, choose func(n int) int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,8 +65,9 @@ func (s *Server) Damage(match, how string, choose func(n int) int) error {
 	defer s.ticked()
 	now := time.Now()
 	err = s.fake.CreateObjectStreaming(fakestorage.StreamingObject{
-		ObjectAttrs: fakestorage.ObjectAttrs{BucketName: o.bucket, Name: o.name, ContentType: made.ContentType, Created: now, Updated: now},
-		Content:     &keepOpen{bytes.NewReader(data)},
+		ObjectAttrs: fakestorage.ObjectAttrs{BucketName: o.bucket, Name: o.name, ContentType: made.ContentType,
+			Created: now, Updated: now},
+		Content: &keepOpen{bytes.NewReader(data)},
 	})
 	if err == nil {
 		s.faults.struck("object damaged")

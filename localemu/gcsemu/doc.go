@@ -1,13 +1,14 @@
-// Package gcsemu is Google Cloud Storage on one machine: fake-gcs-server, behind a layer that adds the guarantees on which Coppice relies.
+// Package gcsemu is Google Cloud Storage on one machine: fake-gcs-server, behind a layer that adds the guarantees on
+// which Coppice relies.
 //
-// The layer adds: generation preconditions on every call and on the sources of copies and compositions, not on uploads only; generations
-// that are never reused; reads whose contents belong to the generation in their header; uploads that take time proportional to their size,
-// continue after a lost answer and are checked against every checksum that the client sends; every name that the service accepts, on disk,
-// too; listings with the service's pages, prefixes and matchGlob; component counts; the service's errors for a missing bucket and an invalid
-// name; and scripted faults.
+// The layer adds: generation preconditions on every call and on the sources of copies and compositions, not on uploads
+// only; generations that are never reused; reads whose contents belong to the generation in their header; uploads that
+// take time proportional to their size, continue after a lost answer and are checked against every checksum that the
+// client sends; every name that the service accepts, on disk, too; listings with the service's pages, prefixes and
+// matchGlob; component counts; the service's errors for a missing bucket and an invalid name; and scripted faults.
 //
-// On disk an object is the file BUCKET/NAME. One whose name is not a valid path ("dir/", "a//b") or whose path is taken ("k" beside "k/b")
-// is a file in the folder BUCKET+, with an escaped name.
+// On disk an object is the file BUCKET/NAME. One whose name is not a valid path ("dir/", "a//b") or whose path is taken
+// ("k" beside "k/b") is a file in the folder BUCKET+, with an escaped name.
 //
 // Not imitated:
 //   - Metageneration of buckets: conditions on it are refused (501), and it never changes. An object's metageneration counts the changes of

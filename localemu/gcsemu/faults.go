@@ -23,8 +23,8 @@ type Faults struct {
 	Seed uint64
 }
 
-// Refusal selects the writes to strike. Match is compared with the object's name, part by part: "*" within a part, "**" for any number of
-// parts. Status 0 is 503. With a Client, only that client's writes are struck (see Options.Client).
+// Refusal selects the writes to strike. Match is compared with the object's name, part by part: "*" within a part, "**"
+// for any number of parts. Status 0 is 503. With a Client, only that client's writes are struck (see Options.Client).
 type Refusal struct {
 	Match  string
 	Times  int
@@ -58,7 +58,8 @@ type faultState struct {
 }
 
 func newFaultState(f Faults) *faultState {
-	return &faultState{struck: func(string) {}, refuses: append([]Refusal(nil), f.RefuseWrite...), loses: append([]Refusal(nil), f.LoseAnswer...),
+	return &faultState{struck: func(string) {}, refuses: append([]Refusal(nil), f.RefuseWrite...),
+		loses: append([]Refusal(nil), f.LoseAnswer...),
 		reads: newReadFaults(f.Read), clocks: f.Clocks, random: newRandom(f.Seed)}
 }
 
@@ -93,7 +94,8 @@ func (f *faultState) strike(entries []Refusal, object, client, why, class string
 	return nil
 }
 
-// hits reports whether a fault for the client wanted ("" for all) strikes this client. "task" covers task-0, task-1 and so on.
+// hits reports whether a fault for the client wanted ("" for all) strikes this client. "task" covers task-0, task-1 and
+// so on.
 func hits(wanted, client string) bool {
 	return wanted == "" || client == wanted || strings.HasPrefix(client, wanted+"-")
 }

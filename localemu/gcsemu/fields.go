@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// selection is a parsed "fields" parameter: each name with the selection below it, nil for all of it. "*" is every name. Source:
-// https://cloud.google.com/storage/docs/json_api#partial-response
+// selection is a parsed "fields" parameter: each name with the selection below it, nil for all of it. "*" is every
+// name. Source: https://cloud.google.com/storage/docs/json_api#partial-response
 type selection map[string]selection
 
 // parseFields reads a selector such as items(name,metadata/k),nextPageToken.
@@ -143,7 +143,8 @@ func (s selection) of(v any) (selected any, keep bool) {
 	return nil, false // a plain value has no fields
 }
 
-// finished returns an answer as the client gets it: with what fake-gcs-server leaves out, and only the fields that were asked for.
+// finished returns an answer as the client gets it: with what fake-gcs-server leaves out, and only the fields that were
+// asked for.
 func (s *Server) finished(a *response, fields string) *response {
 	if a.status >= http.StatusMultipleChoices || a.body.Len() == 0 {
 		return a

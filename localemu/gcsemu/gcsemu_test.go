@@ -46,7 +46,8 @@ func start(t *testing.T, o Options) *world {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	c, err := storage.NewClient(ctx, storage.WithJSONReads(), option.WithEndpoint("http://"+s.Addr()+"/storage/v1/"), option.WithoutAuthentication())
+	c, err := storage.NewClient(ctx, storage.WithJSONReads(), option.WithEndpoint("http://"+s.Addr()+"/storage/v1/"),
+		option.WithoutAuthentication())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,8 @@ func TestComposeStaysInItsBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"../other/secret", "a/../../x"} {
-		if _, err := w.b.Object("stolen").ComposerFrom(w.b.Object(name)).Run(w.ctx); !errors.Is(err, storage.ErrObjectNotExist) {
+		if _, err := w.b.Object("stolen").ComposerFrom(w.b.Object(name)).Run(w.ctx); !errors.Is(err,
+			storage.ErrObjectNotExist) {
 			w.Errorf("composing %s: got %v, want that it is not there", name, err)
 		}
 	}
@@ -139,7 +141,11 @@ func TestPreconditions(t *testing.T) {
 			"patch":  func(o *storage.ObjectHandle) error { _, err := o.Update(w.ctx, update); return err },
 			"delete": func(o *storage.ObjectHandle) error { return o.Delete(w.ctx) },
 			"upload": func(o *storage.ObjectHandle) error { _, err := w.put(o, "3"); return err },
-			"copy":   func(o *storage.ObjectHandle) error { _, err := o.CopierFrom(w.b.Object("head")).Run(w.ctx); return err },
+			"copy": func(o *storage.ObjectHandle) error {
+				_,
+					err := o.CopierFrom(w.b.Object("head")).Run(w.ctx)
+				return err
+			},
 			"compose": func(o *storage.ObjectHandle) error {
 				_, err := o.ComposerFrom(w.b.Object("head")).Run(w.ctx)
 				return err
@@ -149,7 +155,8 @@ func TestPreconditions(t *testing.T) {
 			if err := try(stale); code(err) != http.StatusPreconditionFailed {
 				w.Errorf("%s at a stale generation: %v", name, err)
 			}
-			if err := try(w.b.Object("head").If(absent)); name != "read" && name != "range" && name != "attrs" && code(err) != http.StatusPreconditionFailed {
+			if err := try(w.b.Object("head").If(absent)); name != "read" && name != "range" && name != "attrs" &&
+				code(err) != http.StatusPreconditionFailed {
 				w.Errorf("%s if absent: %v", name, err)
 			}
 		}
@@ -233,7 +240,8 @@ func TestRefusedRequests(t *testing.T) {
 		{"POST", "/batch/storage/v1", nil, 501},
 		{"GET", "/storage/v1/b/bucket?ifMetagenerationMatch=1", nil, 501},
 		{"GET", "/storage/v1/b/bucket/o?fields=items(name", nil, 400},
-		{"POST", "/upload/storage/v1/b/bucket/o?uploadType=media&name=z", http.Header{"Content-Encoding": {"gzip"}}, 501},
+		{"POST", "/upload/storage/v1/b/bucket/o?uploadType=media&name=z", http.Header{"Content-Encoding": {"gzip"}},
+			501},
 		{"POST", "/upload/storage/v1/b/bucket/o?uploadType=odd&name=z", nil, 400},
 		{"POST", "/upload/storage/v1/b/absent/o?uploadType=media&name=z", nil, 404},
 		{"GET", "/storage/v1/b/bucket/o/a?ifGenerationMatch=x", nil, 400},
@@ -257,8 +265,8 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-// TestResumable sends the upload protocol's requests itself: chunks that are repeated, overlap or come too early, and the question how much
-// has arrived.
+// TestResumable sends the upload protocol's requests itself: chunks that are repeated, overlap or come too early, and
+// the question how much has arrived.
 func TestResumable(t *testing.T) {
 	everywhere(t, func(w *world) {
 		begin := "/upload/storage/v1/b/bucket/o?uploadType=resumable&name=r"
@@ -316,13 +324,15 @@ func TestLongUploadSpills(t *testing.T) {
 	if got, err := w.read(w.b.Object("long")); err != nil || got != string(data) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	if status, body := w.do("POST", "/upload/storage/v1/b/bucket/o?uploadType=media&name=media", nil, string(data)); status != 200 {
+	if status, body := w.do("POST", "/upload/storage/v1/b/bucket/o?uploadType=media&name=media", nil,
+		string(data)); status != 200 {
 		t.Fatalf("w.do(...): got %v, %v; want status = 200", status, body)
 	}
 	if got, err := w.read(w.b.Object("media")); err != nil || got != string(data) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	if _, err := w.put(w.b.Object("long").If(storage.Conditions{DoesNotExist: true}), string(data)); code(err) != http.StatusPreconditionFailed {
+	if _, err := w.put(w.b.Object("long").If(storage.Conditions{DoesNotExist: true}),
+		string(data)); code(err) != http.StatusPreconditionFailed {
 		t.Errorf("create again: %v", err)
 	}
 	before, err := w.b.Object("long").NewReader(w.ctx)
@@ -363,7 +373,8 @@ func TestFaults(t *testing.T) {
 	if data, err := w.read(w.b.Object("lost/a/b")); data != "x" || err != nil {
 		t.Errorf("the write behind a lost answer: %q %v", data, err)
 	}
-	for _, bad := range []Refusal{{Match: "", Times: 1}, {Match: "[", Times: 1}, {Match: "a"}, {Match: "a", Times: 1, Status: 200}} {
+	for _, bad := range []Refusal{{Match: "", Times: 1}, {Match: "[", Times: 1}, {Match: "a"},
+		{Match: "a", Times: 1, Status: 200}} {
 		if bad.Check() == nil {
 			t.Errorf("%+v passed", bad)
 		}
@@ -377,9 +388,12 @@ func TestReadFaults(t *testing.T) {
 		fault ReadFault
 		want  func(w *world, data string, err error) bool
 	}{
-		"refuse": {ReadFault{Does: "refuse", Times: 1}, func(_ *world, _ string, err error) bool { return code(err) == 503 }},
-		"status": {ReadFault{Does: "refuse", Times: 1, Status: 429}, func(_ *world, _ string, err error) bool { return code(err) == 429 }},
-		"slow":   {ReadFault{Does: "slow", Times: 1, Delay: time.Millisecond}, func(_ *world, data string, err error) bool { return data == text && err == nil }},
+		"refuse": {ReadFault{Does: "refuse", Times: 1},
+			func(_ *world, _ string, err error) bool { return code(err) == 503 }},
+		"status": {ReadFault{Does: "refuse", Times: 1, Status: 429},
+			func(_ *world, _ string, err error) bool { return code(err) == 429 }},
+		"slow": {ReadFault{Does: "slow", Times: 1, Delay: time.Millisecond},
+			func(_ *world, data string, err error) bool { return data == text && err == nil }},
 		"flip": {ReadFault{Does: "flip", Times: 1}, func(_ *world, data string, err error) bool {
 			return err != nil || data != text && len(data) == len(text) // the client compares checksums
 		}},
@@ -409,8 +423,8 @@ func TestReadFaults(t *testing.T) {
 	}
 }
 
-// TestAReadThatIsCut: half of the object, then the connection breaks. The client would continue from there with another request, so the
-// test does not use one.
+// TestAReadThatIsCut: half of the object, then the connection breaks. The client would continue from there with another
+// request, so the test does not use one.
 func TestAReadThatIsCut(t *testing.T) {
 	w := start(t, Options{Faults: Faults{Read: []ReadFault{{Match: "**", Does: "cut", Times: 1}}}})
 	if _, err := w.put(w.b.Object("x"), "abcdefghij"); err != nil {
@@ -458,10 +472,13 @@ func TestRateOfReadFaults(t *testing.T) {
 	}
 	a, b, c := struck(1), struck(1), struck(2)
 	if len(a) < 200 || len(a) > 300 || fmt.Sprint(a) != fmt.Sprint(b) || fmt.Sprint(a) == fmt.Sprint(c) {
-		t.Errorf("%d and %d of 1000 reads were struck at a rate of 0.25, the same with one seed: %t", len(a), len(c), fmt.Sprint(a) == fmt.Sprint(b))
+		t.Errorf("%d and %d of 1000 reads were struck at a rate of 0.25, the same with one seed: %t", len(a), len(c),
+			fmt.Sprint(a) == fmt.Sprint(b))
 	}
-	for _, bad := range []ReadFault{{Match: "a", Does: "burn"}, {Does: "flip"}, {Match: "a", Does: "flip", Rate: 2}, {Match: "a", Does: "slow"},
-		{Match: "a", Does: "cut", Status: 500}, {Match: "a", Does: "cut", Times: -1}, {Match: "a", Does: "refuse", Status: 200}} {
+	for _, bad := range []ReadFault{{Match: "a", Does: "burn"}, {Does: "flip"}, {Match: "a", Does: "flip", Rate: 2},
+		{Match: "a", Does: "slow"},
+		{Match: "a", Does: "cut", Status: 500}, {Match: "a", Does: "cut", Times: -1},
+		{Match: "a", Does: "refuse", Status: 200}} {
 		if bad.Check() == nil {
 			t.Errorf("%+v passed, want an error", bad)
 		}
@@ -475,7 +492,8 @@ func TestKeptOnDisk(t *testing.T) {
 	w.server.Close()
 	again := start(t, Options{Dir: dir})
 	if data, err := again.read(again.b.Object("a/b c").Generation(g)); data != "kept" || err != nil {
-		t.Errorf(`again.read(again.b.Object("a/b c").Generation(g)): got %q %v; want data = "kept", no error`, data, err)
+		t.Errorf(`again.read(again.b.Object("a/b c").Generation(g)): got %q %v; want data = "kept", no error`, data,
+			err)
 	}
 	if _, err := again.put(again.b.Object("a/b c").If(storage.Conditions{GenerationMatch: g}), "changed"); err != nil {
 		t.Error(err)
@@ -492,7 +510,8 @@ func TestMatches(t *testing.T) {
 	} {
 		split := func(s string) []string { return strings.Split(s, "/") }
 		if !matches(split(pattern), split(names[0])) || matches(split(pattern), split(names[1])) {
-			t.Errorf("got %s: %q; want matches(split(pattern), split(names[0])), not matches(split(pattern), split(names[1]))", pattern, names)
+			t.Errorf("got %s: %q; want matches(split(pattern), split(names[0])), not matches(split(pattern), "+
+				"split(names[1]))", pattern, names)
 		}
 	}
 }
@@ -514,7 +533,8 @@ func FuzzContentRange(f *testing.F) {
 
 // FuzzRequest sends arbitrary requests: nothing is ever written outside of the buckets, and nothing panics.
 func FuzzRequest(f *testing.F) {
-	f.Add("POST", "/upload/storage/v1/b/bucket/o?uploadType=multipart", "multipart/related; boundary=x", "--x\r\n\r\n{\"name\":\"a\"}\r\n--x\r\n\r\nhello\r\n--x--")
+	f.Add("POST", "/upload/storage/v1/b/bucket/o?uploadType=multipart", "multipart/related; boundary=x",
+		"--x\r\n\r\n{\"name\":\"a\"}\r\n--x\r\n\r\nhello\r\n--x--")
 	f.Add("PUT", "/storage/v1/b/bucket/o/a", "application/json", "{}")
 	f.Add("POST", "/storage/v1/b/bucket/o/a%2Fb/rewriteTo/b/bucket/o/..%2F..%2Fc", "", "")
 	f.Add("GET", "/bucket/../../etc/passwd", "", "")

@@ -8,9 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// compileGlob translates a matchGlob pattern to a regular expression: "*" is any characters but "/", "**" any characters, "**/" also none,
-// "?" one character but "/", [abc], [a-c] and [!abc] one of those, or of the others, {a*,b} one of these patterns. A backslash makes the
-// next character literal. Source: https://cloud.google.com/storage/docs/json_api/v1/objects/list#list-objects-and-prefixes-using-glob
+// compileGlob translates a matchGlob pattern to a regular expression: "*" is any characters but "/", "**" any
+// characters, "**/" also none, "?" one character but "/", [abc], [a-c] and [!abc] one of those, or of the others,
+// {a*,b} one of these patterns. A backslash makes the next character literal. Source:
+// https://cloud.google.com/storage/docs/json_api/v1/objects/list#list-objects-and-prefixes-using-glob
 func compileGlob(pattern string) (*regexp.Regexp, error) {
 	if !utf8.ValidString(pattern) {
 		return nil, errors.New("it is not UTF-8")

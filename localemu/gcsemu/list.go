@@ -39,7 +39,8 @@ func parseListing(q url.Values) (listing, error) {
 	if text := q.Get("maxResults"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
-			return l, fmt.Errorf("Invalid value for maxResults: %.40q", text) //nolint:staticcheck // the service's words
+			return l, fmt.Errorf("Invalid value for maxResults: %.40q",
+				text) //nolint:staticcheck // the service's words
 		}
 		if n > 0 {
 			l.most = min(n, mostListed)
@@ -53,7 +54,8 @@ func parseListing(q url.Values) (listing, error) {
 	l.after = string(after)
 	if pattern := q.Get("matchGlob"); pattern != "" {
 		if l.glob, err = compileGlob(pattern); err != nil {
-			return l, fmt.Errorf("Invalid matchGlob %.80q: %w", pattern, err) //nolint:staticcheck // the service's words
+			return l, fmt.Errorf("Invalid matchGlob %.80q: %w", pattern,
+				err) //nolint:staticcheck // the service's words
 		}
 	}
 	return l, nil
@@ -67,8 +69,8 @@ type listed struct {
 	Next     string           `json:"nextPageToken,omitempty"`
 }
 
-// list answers with a page of a bucket's objects. fake-gcs-server returns them in two lists if some are kept in the overflow folder (see
-// place). The lock is held.
+// list answers with a page of a bucket's objects. fake-gcs-server returns them in two lists if some are kept in the
+// overflow folder (see place). The lock is held.
 func (s *Server) list(r *http.Request, c call) *response {
 	l, err := parseListing(r.URL.Query())
 	if err != nil {
@@ -162,5 +164,6 @@ func (l listing) page(objects []map[string]any) listed {
 }
 
 func (l listing) wants(name string) bool {
-	return strings.HasPrefix(name, l.prefix) && name >= l.from && (l.before == "" || name < l.before) && (l.glob == nil || l.glob.MatchString(name))
+	return strings.HasPrefix(name, l.prefix) && name >= l.from && (l.before == "" || name < l.before) &&
+		(l.glob == nil || l.glob.MatchString(name))
 }

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/api/iterator"
 )
 
-// TestListing separates items and prefixes as the service does: with folders as gcloud and the console make them, which are empty objects
-// whose names end in a slash.
+// TestListing separates items and prefixes as the service does: with folders as gcloud and the console make them, which
+// are empty objects whose names end in a slash.
 func TestListing(t *testing.T) {
 	all := []string{"a", "a/", "a/b", "a/c/d", "a/c/e", "a//x", "b-1", "b/", "z"}
 	slices.Sort(all)
@@ -57,7 +57,8 @@ func TestPages(t *testing.T) {
 			w.mustPut(fmt.Sprintf("d%d", i), "")
 			w.mustPut(fmt.Sprintf("d%d/", i), "")
 		}
-		for _, q := range []storage.Query{{}, {Delimiter: "/"}, {Delimiter: "/", IncludeTrailingDelimiter: true}, {Prefix: "d3/"}} {
+		for _, q := range []storage.Query{{}, {Delimiter: "/"}, {Delimiter: "/", IncludeTrailingDelimiter: true},
+			{Prefix: "d3/"}} {
 			want := slices.Sorted(slices.Values(w.list(&q)))
 			for size := 1; size < 6; size++ {
 				if got := w.pages(q, size); !slices.Equal(got, want) {
@@ -92,10 +93,14 @@ func (w *world) pages(q storage.Query, size int) []string {
 func TestGlobs(t *testing.T) {
 	names := []string{"foo/bar", "foo/baz", "foo/foobar", "foobar"}
 	for pattern, want := range map[string]string{
-		"foo*bar": "foobar", "foo**bar": "foo/bar foo/foobar foobar", "**/foobar": "foo/foobar foobar", "*/ba[rz]": "foo/bar foo/baz",
-		"*/ba[!a-y]": "foo/baz", "**/{foobar,baz}": "foo/baz foo/foobar foobar", "foo/{foo*,*baz}": "foo/baz foo/foobar",
-		"**": "foo/bar foo/baz foo/foobar foobar", "*": "foobar", "foo/**/bar": "foo/bar", "{**/baz,foobar}": "foo/baz foobar", "foo?bar": "",
-		"f{oo,}{/,}bar": "foo/bar foobar", "*/ba[^a-y]": "foo/baz", `foo\/bar`: "foo/bar", "foo": "", "FOO*": "", "foo.*": "", "{f{o,x}o/bar,y}": "foo/bar",
+		"foo*bar": "foobar", "foo**bar": "foo/bar foo/foobar foobar", "**/foobar": "foo/foobar foobar",
+		"*/ba[rz]":   "foo/bar foo/baz",
+		"*/ba[!a-y]": "foo/baz", "**/{foobar,baz}": "foo/baz foo/foobar foobar",
+		"foo/{foo*,*baz}": "foo/baz foo/foobar",
+		"**":              "foo/bar foo/baz foo/foobar foobar", "*": "foobar", "foo/**/bar": "foo/bar",
+		"{**/baz,foobar}": "foo/baz foobar", "foo?bar": "",
+		"f{oo,}{/,}bar": "foo/bar foobar", "*/ba[^a-y]": "foo/baz", `foo\/bar`: "foo/bar", "foo": "", "FOO*": "",
+		"foo.*": "", "{f{o,x}o/bar,y}": "foo/bar",
 		"foo[!x]bar": "", "foo/ba[-r]": "foo/bar", "a,b": "", "}": "",
 	} {
 		glob, err := compileGlob(pattern)
@@ -103,7 +108,8 @@ func TestGlobs(t *testing.T) {
 			t.Errorf("compile %q: %v", pattern, err)
 			continue
 		}
-		if got := strings.Join(slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !glob.MatchString(n) }), " "); got != want {
+		if got := strings.Join(slices.DeleteFunc(slices.Clone(names),
+			func(n string) bool { return !glob.MatchString(n) }), " "); got != want {
 			t.Errorf("%q matches %q, expected %q", pattern, got, want)
 		}
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/pkg/xattr"
 )
 
-// metas keeps what fake-gcs-server does not: the metageneration of objects whose metadata were changed (it is 1 for all others), and the
-// number of components of composed objects.
+// metas keeps what fake-gcs-server does not: the metageneration of objects whose metadata were changed (it is 1 for all
+// others), and the number of components of composed objects.
 type metas struct {
 	file string // where they are kept; "" keeps them in memory
 
@@ -28,7 +28,8 @@ type metas struct {
 	of map[string]described // by bucket/object
 }
 
-// described is how often the metadata of one generation of an object were written, and its number of components if it was composed.
+// described is how often the metadata of one generation of an object were written, and its number of components if it
+// was composed.
 type described struct {
 	Generation     int64 `json:"generation"`
 	Metageneration int64 `json:"metageneration"`
@@ -123,8 +124,8 @@ func (m *metas) into(resource map[string]any) {
 	}
 }
 
-// tell completes resources and lists of them that fake-gcs-server has made: it adds what fake-gcs-server does not know, under the objects'
-// own names.
+// tell completes resources and lists of them that fake-gcs-server has made: it adds what fake-gcs-server does not know,
+// under the objects' own names.
 func (s *Server) tell(v any) {
 	resource, ok := v.(map[string]any)
 	if !ok {
@@ -154,8 +155,8 @@ func (s *Server) tell(v any) {
 	}
 }
 
-// redescribe lets fake-gcs-server change an object's metadata. On disk, fake-gcs-server rewrites the object for that, with a new
-// generation; redescribe restores the old one. The lock is held.
+// redescribe lets fake-gcs-server change an object's metadata. On disk, fake-gcs-server rewrites the object for that,
+// with a new generation; redescribe restores the old one. The lock is held.
 func (s *Server) redescribe(r *http.Request, c call) *response {
 	body, err := again(r)
 	if err != nil {
@@ -164,7 +165,8 @@ func (s *Server) redescribe(r *http.Request, c call) *response {
 	var changes map[string]any
 	if json.Unmarshal(body, &changes) == nil {
 		if name := firstNull("", changes); name != "" {
-			return answer(http.StatusNotImplemented, fmt.Sprintf("localemu does not imitate taking %.60q away from an object's metadata", name))
+			return answer(http.StatusNotImplemented,
+				fmt.Sprintf("localemu does not imitate taking %.60q away from an object's metadata", name))
 		}
 	}
 
@@ -180,7 +182,8 @@ func (s *Server) redescribe(r *http.Request, c call) *response {
 		}
 	}
 	if err := s.metas.next(c.bucket, c.object, before); err != nil {
-		return answer(http.StatusInternalServerError, fmt.Sprintf("write down the metageneration of %s: %v", c.object, err))
+		return answer(http.StatusInternalServerError, fmt.Sprintf("write down the metageneration of %s: %v", c.object,
+			err))
 	}
 	return s.describe(c.bucket, c.object)
 }
@@ -200,8 +203,8 @@ func firstNull(above string, changes map[string]any) string {
 	return ""
 }
 
-// attributes is where fake-gcs-server keeps its notes on a file: in an extended attribute or, where the file system has none, in a file
-// beside it.
+// attributes is where fake-gcs-server keeps its notes on a file: in an extended attribute or, where the file system has
+// none, in a file beside it.
 const attributes = "user.metadata"
 
 // regenerate sets the generation in fake-gcs-server's notes on an object on disk.

@@ -11,9 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// place is where fake-gcs-server keeps an object. In memory, and usually on disk, that is the object's own name: the path of its file is
-// BUCKET/NAME. An object whose name is not a valid path ("a//b", "dir/"), or whose path is taken by a folder or leads through a file ("k"
-// beside "k/b"), has a file with an escaped name in the folder "BUCKET+", which is no valid bucket name.
+// place is where fake-gcs-server keeps an object. In memory, and usually on disk, that is the object's own name: the
+// path of its file is BUCKET/NAME. An object whose name is not a valid path ("a//b", "dir/"), or whose path is taken by
+// a folder or leads through a file ("k" beside "k/b"), has a file with an escaped name in the folder "BUCKET+", which
+// is no valid bucket name.
 type place struct{ bucket, name string }
 
 const (
@@ -34,8 +35,8 @@ func isPath(object string) bool {
 	return !strings.HasSuffix(object, sidecarSuffix)
 }
 
-// escape makes a path of any name: one part, or several if that would be too long, all but the last ending in "+". It escapes "/", "%",
-// "+", control characters, a dot at the beginning of a part, and the dot of a final ".metadata".
+// escape makes a path of any name: one part, or several if that would be too long, all but the last ending in "+". It
+// escapes "/", "%", "+", control characters, a dot at the beginning of a part, and the dot of a final ".metadata".
 func escape(object string) string {
 	var path strings.Builder
 	length := 0 // of the part being written
@@ -120,7 +121,8 @@ func (s *Server) fits(p place) bool {
 	return len(filepath.Base(path)) <= longestWritten
 }
 
-// inside returns the request as fake-gcs-server must see it: with the object's place instead of its name. The lock is held.
+// inside returns the request as fake-gcs-server must see it: with the object's place instead of its name. The lock is
+// held.
 func (s *Server) inside(r *http.Request, c call) *http.Request {
 	if s.dir == "" || c.object == "" {
 		return r

@@ -19,8 +19,10 @@ import (
 
 // oddNames are names of objects that a folder with files cannot hold as they are, or not together.
 var oddNames = []string{
-	"dir/", "a//b", "/abs", "//", "k", "k/b", "k/b/c", "k/", "../escaped", "a/../../../escaped", "a/..", "a/./b", "./x", "...", ".hidden", ".hidden/x",
-	"a.metadata", "a/.metadata", "per%2Fcent//x", "plus+/", "plus+//", strings.Repeat("x", 300), strings.Repeat("y", 245), strings.Repeat("/", 1024),
+	"dir/", "a//b", "/abs", "//", "k", "k/b", "k/b/c", "k/", "../escaped", "a/../../../escaped", "a/..", "a/./b", "./x",
+	"...", ".hidden", ".hidden/x",
+	"a.metadata", "a/.metadata", "per%2Fcent//x", "plus+/", "plus+//", strings.Repeat("x", 300),
+	strings.Repeat("y", 245), strings.Repeat("/", 1024),
 	strings.Repeat("日", 341), "tab\there//", "\x7f//",
 }
 
@@ -65,7 +67,8 @@ func everyName(w *world, names []string) {
 	for _, name := range names {
 		w.mustPut(name, "before")
 		w.mustPut(name, "of "+name)
-		if _, err := w.put(w.b.Object(name).If(storage.Conditions{DoesNotExist: true}), "again"); code(err) != http.StatusPreconditionFailed {
+		if _, err := w.put(w.b.Object(name).If(storage.Conditions{DoesNotExist: true}),
+			"again"); code(err) != http.StatusPreconditionFailed {
 			w.Errorf("writing %.40q if it is absent: %v, expected 412", name, err)
 		}
 	}
@@ -76,11 +79,13 @@ func everyName(w *world, names []string) {
 			w.Errorf("%.40q holds %.40q, %v; expected what was written", name, data, err)
 		}
 		a, err := o.Attrs(w.ctx)
-		if err != nil || a.Name != name || a.Bucket != "bucket" || a.Size != int64(len("of "+name)) || !strings.Contains(a.MediaLink, "/b/bucket/o/") {
+		if err != nil || a.Name != name || a.Bucket != "bucket" || a.Size != int64(len("of "+name)) ||
+			!strings.Contains(a.MediaLink, "/b/bucket/o/") {
 			w.Errorf("%.40q is described as %+v, %v; expected its own name, size and links", name, a, err)
 			continue
 		}
-		if a, err = o.Update(w.ctx, storage.ObjectAttrsToUpdate{ContentType: "x/y"}); err != nil || a.Name != name || a.ContentType != "x/y" {
+		if a, err = o.Update(w.ctx, storage.ObjectAttrsToUpdate{ContentType: "x/y"}); err != nil || a.Name != name ||
+			a.ContentType != "x/y" {
 			w.Errorf("%.40q with another type is %+v, %v", name, a, err)
 		}
 		c, err := w.b.Object("copies//" + name[:min(len(name), 900)]).CopierFrom(o).Run(w.ctx)
@@ -121,11 +126,13 @@ func TestImpossibleNames(t *testing.T) {
 			if _, err := w.put(w.b.Object(name), "x"); code(err) != http.StatusBadRequest {
 				w.Errorf("put %.30q: %v, expected 400", name, err)
 			}
-			if status, answer := w.do(http.MethodGet, "/storage/v1/b/bucket/o/"+url.QueryEscape(name), nil, ""); status != http.StatusBadRequest {
+			if status, answer := w.do(http.MethodGet, "/storage/v1/b/bucket/o/"+url.QueryEscape(name), nil,
+				""); status != http.StatusBadRequest {
 				w.Errorf("read %.30q: %d %s, expected 400", name, status, answer)
 			}
 		}
-		for _, path := range []string{"/storage/v1/b/..%2F..%2Fx/o/a", "/storage/v1/b/../o/a", "/upload/storage/v1/b/..%2Fx/o?uploadType=media&name=a", "/storage/v1/b/bucket+/o/a"} {
+		for _, path := range []string{"/storage/v1/b/..%2F..%2Fx/o/a", "/storage/v1/b/../o/a",
+			"/upload/storage/v1/b/..%2Fx/o?uploadType=media&name=a", "/storage/v1/b/bucket+/o/a"} {
 			method := http.MethodGet
 			if strings.HasPrefix(path, "/upload") {
 				method = http.MethodPost
@@ -137,11 +144,13 @@ func TestImpossibleNames(t *testing.T) {
 	})
 }
 
-// TestPathsAreNames: a name that can be a file's is one, so that people find it, and folders of earlier builds are read.
+// TestPathsAreNames: a name that can be a file's is one, so that people find it, and folders of earlier builds are
+// read.
 func TestPathsAreNames(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, Options{Dir: dir})
-	names := []string{"a", "sweeps/s-1/trials/0001/result.json", "per%2Fcent+x", "b/.hidden", "with space", "x/" + strings.Repeat("n", 200)}
+	names := []string{"a", "sweeps/s-1/trials/0001/result.json", "per%2Fcent+x", "b/.hidden", "with space",
+		"x/" + strings.Repeat("n", 200)}
 	for _, name := range names {
 		w.mustPut(name, "x")
 		if _, err := os.Stat(filepath.Join(dir, "bucket", name)); err != nil {
@@ -181,7 +190,8 @@ func TestABucketOfOddNames(t *testing.T) {
 	if err := w.b.Delete(w.ctx); code(err) != http.StatusConflict {
 		t.Errorf("deleting a bucket with dir/ in it: %v, expected 409", err)
 	}
-	if status, body := w.do(http.MethodGet, "/storage/v1/b?project=p", nil, ""); status != 200 || strings.Contains(body, "bucket+") {
+	if status, body := w.do(http.MethodGet, "/storage/v1/b?project=p", nil, ""); status != 200 ||
+		strings.Contains(body, "bucket+") {
 		t.Errorf("buckets: %d %s, expected none that is called bucket+", status, body)
 	}
 	if err := w.b.Object("dir/").Delete(w.ctx); err != nil {
@@ -207,7 +217,8 @@ func TestDamageOfAnOddName(t *testing.T) {
 	}
 }
 
-// FuzzPlaces: a name has one path, within its bucket, of parts that a file system accepts, and the path maps back to the name.
+// FuzzPlaces: a name has one path, within its bucket, of parts that a file system accepts, and the path maps back to
+// the name.
 func FuzzPlaces(f *testing.F) {
 	for _, name := range oddNames {
 		f.Add(name)

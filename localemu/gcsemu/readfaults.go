@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// ReadFault is an injected fault in reading contents. It strikes Times times, or always if Times is 0, each time with the probability Rate,
-// or 1 if that is 0.
+// ReadFault is an injected fault in reading contents. It strikes Times times, or always if Times is 0, each time with
+// the probability Rate, or 1 if that is 0.
 type ReadFault struct {
 	Match  string // as in Refusal
 	Does   string // one of ReadFaults
@@ -23,9 +23,9 @@ type ReadFault struct {
 	Client string        // as in Refusal
 }
 
-// ReadFaults are the possible faults of a read: refuse answers with an error; cut sends the first half and breaks the connection; flip
-// changes one bit in the middle, but not the checksums in the header; slow waits before the first byte; hang sends nothing until the client
-// gives up, or the connection breaks.
+// ReadFaults are the possible faults of a read: refuse answers with an error; cut sends the first half and breaks the
+// connection; flip changes one bit in the middle, but not the checksums in the header; slow waits before the first
+// byte; hang sends nothing until the client gives up, or the connection breaks.
 var ReadFaults = []string{"refuse", "cut", "flip", "slow", "hang"}
 
 // Check reports an invalid fault.

@@ -19,7 +19,8 @@ func door(r *http.Request) net.Addr {
 // need is a permission on a bucket.
 type need struct{ bucket, permission string }
 
-// needs returns the permissions that the service requires, except that for overwriting, which is known only when an object is complete.
+// needs returns the permissions that the service requires, except that for overwriting, which is known only when an
+// object is complete.
 // Source: https://cloud.google.com/storage/docs/access-control/iam-json
 func needs(c call, r *http.Request) []need {
 	switch c.kind {
@@ -30,7 +31,8 @@ func needs(c call, r *http.Request) []need {
 	case kindUpload:
 		return []need{{c.bucket, "storage.objects.create"}}
 	case kindBuckets:
-		verb := map[string]string{http.MethodPost: "create", http.MethodDelete: "delete", http.MethodPatch: "update", http.MethodPut: "update"}[r.Method]
+		verb := map[string]string{http.MethodPost: "create", http.MethodDelete: "delete", http.MethodPatch: "update",
+			http.MethodPut: "update"}[r.Method]
 		if verb == "" {
 			verb = "get"
 		}

@@ -70,8 +70,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	a.send(w)
 }
 
-// foreign says why a request does not come from a client of the local cloud: web pages must not reach it, neither directly nor through a
-// host name of theirs that resolves to this machine.
+// foreign says why a request does not come from a client of the local cloud: web pages must not reach it, neither
+// directly nor through a host name of theirs that resolves to this machine.
 func (s *Server) foreign(r *http.Request) string {
 	if r.Header.Get("Origin") != "" {
 		return "requests from web pages are refused"
@@ -91,7 +91,8 @@ func (s *Server) check(c call, r *http.Request) *response {
 	case c.kind == kindRefused:
 		return answer(http.StatusNotImplemented, fmt.Sprintf("localemu does not imitate %s %s", r.Method, r.URL.Path))
 	case c.kind == kindBuckets && (q.Has("ifMetagenerationMatch") || q.Has("ifMetagenerationNotMatch")):
-		return answer(http.StatusNotImplemented, "localemu does not imitate conditions on the metageneration of a bucket")
+		return answer(http.StatusNotImplemented,
+			"localemu does not imitate conditions on the metageneration of a bucket")
 	case q.Has("fields"):
 		if _, err := parseFields(q.Get("fields")); err != nil { // before anything is written
 			return answer(http.StatusBadRequest, err.Error())
@@ -128,8 +129,8 @@ func absent(bucket, object string) *response {
 	return answer(http.StatusNotFound, fmt.Sprintf("No such object: %s/%s", bucket, object))
 }
 
-// read sends an object's contents. The lock is held until the first byte is sent: by then the file is open, and a write replaces the file
-// instead of changing it.
+// read sends an object's contents. The lock is held until the first byte is sent: by then the file is open, and a write
+// replaces the file instead of changing it.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, c call) {
 	if f := s.faults.read(c.object, s.client(door(r))); f != nil {
 		if f.before(r.Context(), w) {
@@ -158,7 +159,8 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, c call) {
 	s.inner.ServeHTTP(&releasing{w, release}, s.inside(r, c))
 }
 
-// releasing calls release when contents begin to flow. It does not implement io.ReaderFrom, so that every byte passes Write.
+// releasing calls release when contents begin to flow. It does not implement io.ReaderFrom, so that every byte passes
+// Write.
 type releasing struct {
 	http.ResponseWriter
 	release func()
@@ -320,7 +322,8 @@ func (s *Server) ask(r *http.Request) *response {
 func answer(status int, message string) *response {
 	a := &response{status: status, header: http.Header{"Content-Type": {"application/json; charset=UTF-8"}}}
 	reason := map[int]string{
-		http.StatusBadRequest: "invalid", http.StatusForbidden: "forbidden", http.StatusNotFound: "notFound", http.StatusConflict: "conflict",
+		http.StatusBadRequest: "invalid", http.StatusForbidden: "forbidden", http.StatusNotFound: "notFound",
+		http.StatusConflict:           "conflict",
 		http.StatusPreconditionFailed: "conditionNotMet", http.StatusNotImplemented: "notImplemented",
 		http.StatusTooManyRequests: "rateLimitExceeded", http.StatusInternalServerError: "internalError",
 	}[status]

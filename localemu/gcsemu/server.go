@@ -22,13 +22,15 @@ type Options struct {
 	Dir string
 	// Faults are the failures to inject.
 	Faults Faults
-	// OnWrite, if not nil, is called after every write of an object, before the writer is answered. No lock is held, so it may take time.
+	// OnWrite, if not nil, is called after every write of an object, before the writer is answered. No lock is held, so
+	// it may take time.
 	OnWrite func(bucket, object string)
 	// Struck, if not nil, is called for every fault that strikes, with its class. It must not block.
 	Struck func(class string)
 	// Allow is asked before every call, with the address that was called; nil allows everything. See Server.Open.
 	Allow func(at net.Addr, kind, name, permission string) error
-	// Client, if not nil, names the client that calls at an address ("" if unknown), for faults that strike one client. See Server.Open.
+	// Client, if not nil, names the client that calls at an address ("" if unknown), for faults that strike one client.
+	// See Server.Open.
 	Client func(at net.Addr) string
 	// Log, if not nil, gets what is worth knowing but no client is told.
 	Log *slog.Logger
@@ -97,7 +99,8 @@ func Start(l net.Listener, o Options) (*Server, error) {
 		return nil, fmt.Errorf("start fake-gcs-server: %w", err)
 	}
 
-	s := &Server{fake: fake, inner: fake.HTTPHandler(), addr: addr, dir: o.Dir, log: o.Log, metas: described, settings: given, allow: o.Allow, client: o.Client, faults: newFaultState(o.Faults), onWrite: o.OnWrite}
+	s := &Server{fake: fake, inner: fake.HTTPHandler(), addr: addr, dir: o.Dir, log: o.Log, metas: described,
+		settings: given, allow: o.Allow, client: o.Client, faults: newFaultState(o.Faults), onWrite: o.OnWrite}
 	if s.onWrite == nil {
 		s.onWrite = func(string, string) {}
 	}
@@ -171,8 +174,8 @@ func (s *Server) generation(bucket, object string) int64 {
 	return o.Generation
 }
 
-// tick waits until the clock can give a generation that no object has had: fake-gcs-server takes the microsecond. It does not wait for a
-// clock that was set back by more than a second. The lock is held.
+// tick waits until the clock can give a generation that no object has had: fake-gcs-server takes the microsecond. It
+// does not wait for a clock that was set back by more than a second. The lock is held.
 func (s *Server) tick() {
 	for {
 		now := time.Now().UnixMicro()

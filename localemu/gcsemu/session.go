@@ -40,7 +40,8 @@ func (s *Server) openSession(r *http.Request, u *upload) *response {
 	id := uuid.NewString()
 	s.uploads.add(id, &session{begun: time.Now(), upload: u})
 	a := &response{status: http.StatusOK, header: http.Header{}}
-	location := fmt.Sprintf("http://%s/upload/storage/v1/b/%s/o?uploadType=resumable&name=%s&upload_id=%s", u.door, url.PathEscape(u.bucket), url.QueryEscape(u.object), id)
+	location := fmt.Sprintf("http://%s/upload/storage/v1/b/%s/o?uploadType=resumable&name=%s&upload_id=%s", u.door,
+		url.PathEscape(u.bucket), url.QueryEscape(u.object), id)
 	if fields := u.query.Get("fields"); fields != "" { // of the answer to the last chunk
 		location += "&fields=" + url.QueryEscape(fields)
 	}
@@ -92,7 +93,8 @@ func (s *Server) abandonUpload(r *http.Request) *response {
 	return answer(499, "The upload was cancelled.") // the service's own status
 }
 
-// continueUpload takes a chunk. A chunk that is sent again, because its answer was lost, is skipped as far as it is already stored.
+// continueUpload takes a chunk. A chunk that is sent again, because its answer was lost, is skipped as far as it is
+// already stored.
 func (s *Server) continueUpload(r *http.Request) *response {
 	o := s.uploads.get(r.URL.Query().Get("upload_id"))
 	if o == nil {
@@ -138,8 +140,8 @@ func (s *Server) continueUpload(r *http.Request) *response {
 	return a
 }
 
-// parseContentRange reads "bytes 0-99/*", "bytes 100-199/200", "bytes */200" and "bytes */*"; without the header the body is all that
-// remains. from is where the chunk begins, total the size of the object or -1 while it is unknown.
+// parseContentRange reads "bytes 0-99/*", "bytes 100-199/200", "bytes */200" and "bytes */*"; without the header the
+// body is all that remains. from is where the chunk begins, total the size of the object or -1 while it is unknown.
 func parseContentRange(text string, have int64) (from, total int64, err error) {
 	invalid := fmt.Errorf("invalid Content-Range %.60q", text)
 	if text == "" {

@@ -16,7 +16,8 @@ import (
 	"strings"
 )
 
-// settings are a bucket's settings beside its name. They only affect what is reported of the bucket, and the class of new objects.
+// settings are a bucket's settings beside its name. They only affect what is reported of the bucket, and the class of
+// new objects.
 type settings struct {
 	StorageClass string            `json:"storageClass,omitempty"` // "" is STANDARD
 	Labels       map[string]string `json:"labels,omitempty"`
@@ -26,7 +27,8 @@ type settings struct {
 const settingsFile = ".buckets"
 
 // classes are the storage classes. Source: https://cloud.google.com/storage/docs/storage-classes
-var classes = []string{"STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE", "MULTI_REGIONAL", "REGIONAL", "DURABLE_REDUCED_AVAILABILITY"}
+var classes = []string{"STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE", "MULTI_REGIONAL", "REGIONAL",
+	"DURABLE_REDUCED_AVAILABILITY"}
 
 // Labels of a bucket. Source: https://cloud.google.com/storage/docs/tags-and-labels
 var (
@@ -117,7 +119,8 @@ func (s *Server) buckets(r *http.Request, c call) *response {
 		}
 	}
 	if err := s.set(c.bucket, given.onto(now, r.Method == http.MethodPut)); err != nil {
-		return answer(http.StatusInternalServerError, fmt.Sprintf("write down the settings of bucket %s: %v", c.bucket, err))
+		return answer(http.StatusInternalServerError, fmt.Sprintf("write down the settings of bucket %s: %v", c.bucket,
+			err))
 	}
 	return a
 }
@@ -184,7 +187,8 @@ func (s *Server) checkSettings(r *http.Request) (change, *response) {
 
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if name != "labels" && !s.keeps(name, given[name]) {
-			return out, answer(http.StatusNotImplemented, fmt.Sprintf("localemu does not imitate the setting %.60q of a bucket; "+
+			return out, answer(http.StatusNotImplemented, fmt.Sprintf("localemu does not imitate the setting %.60q "+
+				"of a bucket; "+
 				"it has name, location (all are one here), storageClass, labels and, in memory, versioning", name))
 		}
 	}
@@ -195,14 +199,18 @@ func (s *Server) checkSettings(r *http.Request) (change, *response) {
 // invalid is the service's answer to a class or labels that it does not accept.
 func (c change) invalid() *response {
 	if c.class != "" && !slices.Contains(classes, c.class) {
-		return answer(http.StatusBadRequest, fmt.Sprintf("The storage class %.60q is invalid: use one of %s", c.class, strings.Join(classes, ", ")))
+		return answer(http.StatusBadRequest, fmt.Sprintf("The storage class %.60q is invalid: use one of %s", c.class,
+			strings.Join(classes, ", ")))
 	}
 	if len(c.labels) > mostLabels {
-		return answer(http.StatusBadRequest, fmt.Sprintf("%d labels: a bucket has at most %d", len(c.labels), mostLabels))
+		return answer(http.StatusBadRequest, fmt.Sprintf("%d labels: a bucket has at most %d", len(c.labels),
+			mostLabels))
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.labels)) {
 		if value := c.labels[key]; !labelKey.MatchString(key) || value != nil && !labelValue.MatchString(*value) {
-			return answer(http.StatusBadRequest, fmt.Sprintf("Invalid label %.80q: keys have 1 to 63 lower-case letters, digits, - and _, beginning with a letter; values up to 63", key))
+			return answer(http.StatusBadRequest,
+				fmt.Sprintf("Invalid label %.80q: keys have 1 to 63 lower-case letters, digits, - and _, beginning "+
+					"with a letter; values up to 63", key))
 		}
 	}
 	return nil

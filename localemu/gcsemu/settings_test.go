@@ -30,8 +30,10 @@ func TestSettingsOfABucket(t *testing.T) {
 			t.Errorf("making the bucket %s was answered with %d, expected %d: %s", settings, status, want, answer)
 		}
 	}
-	if status, answer := w.do(http.MethodPatch, "/storage/v1/b/bucket", nil, `{"lifecycle": {"rule": [{}]}}`); status != 501 || !strings.Contains(answer, "lifecycle") {
-		t.Errorf("a lifecycle of a bucket that is there was answered with %d, expected 501 and its name: %s", status, answer)
+	if status, answer := w.do(http.MethodPatch, "/storage/v1/b/bucket", nil,
+		`{"lifecycle": {"rule": [{}]}}`); status != 501 || !strings.Contains(answer, "lifecycle") {
+		t.Errorf("a lifecycle of a bucket that is there was answered with %d, expected 501 and its name: %s", status,
+			answer)
 	}
 }
 
@@ -42,8 +44,10 @@ func TestSettingsAreKept(t *testing.T) {
 	told := func(when, class string, labels map[string]string) {
 		t.Helper()
 		a, err := w.b.Attrs(w.ctx)
-		if err != nil || a.StorageClass != class || !(len(labels) == 0 && len(a.Labels) == 0 || reflect.DeepEqual(a.Labels, labels)) {
-			t.Errorf("%s: class %s, labels %v, %v; expected %s and %v", when, a.StorageClass, a.Labels, err, class, labels)
+		if err != nil || a.StorageClass != class || !(len(labels) == 0 && len(a.Labels) == 0 ||
+			reflect.DeepEqual(a.Labels, labels)) {
+			t.Errorf("%s: class %s, labels %v, %v; expected %s and %v", when, a.StorageClass, a.Labels, err, class,
+				labels)
 		}
 	}
 	told("at first", "STANDARD", nil)
@@ -85,7 +89,8 @@ func TestSettingsAreKept(t *testing.T) {
 	told("made again", "STANDARD", nil)
 }
 
-// TestComponents are counted through compositions of compositions, survive a change of the metadata, and do not affect other objects.
+// TestComponents are counted through compositions of compositions, survive a change of the metadata, and do not affect
+// other objects.
 func TestComponents(t *testing.T) {
 	everywhere(t, func(w *world) {
 		for _, name := range []string{"a", "b", "c"} {
@@ -106,7 +111,8 @@ func TestComponents(t *testing.T) {
 			return a
 		}
 
-		if a := compose("ab", "a", "b"); a.ComponentCount != 2 || len(a.MD5) > 0 || a.ContentType != "text/plain" || a.Size != 2 {
+		if a := compose("ab", "a", "b"); a.ComponentCount != 2 || len(a.MD5) > 0 || a.ContentType != "text/plain" ||
+			a.Size != 2 {
 			w.Errorf("a and b make %+v, expected 2 components, text/plain and no MD5", a)
 		}
 		if a := compose("odd//", "ab", "c", "ab"); a.ComponentCount != 5 || a.Name != "odd//" {
@@ -118,7 +124,9 @@ func TestComponents(t *testing.T) {
 		if data, err := w.read(w.b.Object("odd//")); err != nil || data != "abcab" {
 			w.Errorf("the composition reads %q, %v; expected abcab", data, err)
 		}
-		if a, err := w.b.Object("ab").Update(w.ctx, storage.ObjectAttrsToUpdate{Metadata: map[string]string{"k": "v"}}); err != nil || a.ComponentCount != 2 || a.Metageneration != 2 {
+		if a, err := w.b.Object("ab").Update(w.ctx,
+			storage.ObjectAttrsToUpdate{Metadata: map[string]string{"k": "v"}}); err != nil || a.ComponentCount != 2 ||
+			a.Metageneration != 2 {
 			w.Errorf("with other metadata: %+v, %v; expected 2 components still", a, err)
 		}
 		w.mustPut("ab", "new")
@@ -141,7 +149,8 @@ func TestCopies(t *testing.T) {
 		}
 
 		plain, err := w.b.Object("plain").CopierFrom(w.b.Object("source")).Run(w.ctx)
-		if err != nil || plain.ContentType != "text/plain" || plain.Metadata["k"] != "v" || plain.StorageClass != "STANDARD" {
+		if err != nil || plain.ContentType != "text/plain" || plain.Metadata["k"] != "v" ||
+			plain.StorageClass != "STANDARD" {
 			w.Errorf("a copy is %+v, %v; expected text/plain, k=v and the bucket's class", plain, err)
 		}
 		c := w.b.Object("source").CopierFrom(w.b.Object("source"))

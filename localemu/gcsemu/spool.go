@@ -98,7 +98,8 @@ func (s *spool) verify(crc32c, md5sum string) error {
 		return fmt.Errorf("%w: Provided CRC32C %q doesn't match calculated CRC32C %q", errChecksum, crc32c, s.crc32c())
 	}
 	if md5sum != "" && md5sum != s.md5sum() {
-		return fmt.Errorf("%w: Provided MD5 hash %q doesn't match calculated MD5 hash %q", errChecksum, md5sum, s.md5sum())
+		return fmt.Errorf("%w: Provided MD5 hash %q doesn't match calculated MD5 hash %q", errChecksum, md5sum,
+			s.md5sum())
 	}
 	return nil
 }

@@ -114,7 +114,8 @@ var singleQuoted = regexp.MustCompile(`boundary='([^'"]*)'`)
 
 // readMultipart reads multipart/related: the metadata, then the contents.
 func (u *upload) readMultipart(r *http.Request) error {
-	// gcloud puts the boundary in single quotes, which do not quote anything in a media type, and omits them before the parts.
+	// gcloud puts the boundary in single quotes, which do not quote anything in a media type, and omits them before the
+	// parts.
 	quoted := singleQuoted.ReplaceAllString(r.Header.Get("Content-Type"), `boundary="$1"`)
 	_, params, err := mime.ParseMediaType(quoted)
 	if err != nil {
@@ -167,7 +168,8 @@ func (s *Server) write(u *upload) (a *response, written bool) {
 		return a, false
 	}
 
-	if a := s.compare(u.query, "ifMetagenerationMatch", "ifMetagenerationNotMatch", u.bucket, u.object, false); a != nil {
+	if a := s.compare(u.query, "ifMetagenerationMatch", "ifMetagenerationNotMatch", u.bucket, u.object,
+		false); a != nil {
 		return a, false
 	}
 
@@ -198,9 +200,9 @@ func (s *Server) write(u *upload) (a *response, written bool) {
 	return s.describe(u.bucket, u.object), true
 }
 
-// store hands the object to fake-gcs-server. With buckets on disk, that would hold all of it in memory, several times over while its buffer
-// grows. So a long object is created empty, gets the attributes of its contents, and is then filled in place: its file is new, and no
-// reader has it open. The lock is held.
+// store hands the object to fake-gcs-server. With buckets on disk, that would hold all of it in memory, several times
+// over while its buffer grows. So a long object is created empty, gets the attributes of its contents, and is then
+// filled in place: its file is new, and no reader has it open. The lock is held.
 func (s *Server) store(u *upload) error {
 	p := s.room(u.bucket, u.object)
 	o := u.streaming(p, s.settings[u.bucket].StorageClass)
@@ -244,7 +246,8 @@ type unconditional struct{}
 // ConditionsMet always returns true.
 func (unconditional) ConditionsMet(int64) bool { return true }
 
-// streaming returns the object as fake-gcs-server takes it, in a place, with its storage class unless the upload names one.
+// streaming returns the object as fake-gcs-server takes it, in a place, with its storage class unless the upload names
+// one.
 func (u *upload) streaming(p place, class string) fakestorage.StreamingObject {
 	now := time.Now()
 	a := u.attrs

@@ -25,8 +25,8 @@ const (
 // sourceTimeLayout is the service's format of the time in sourceTime.
 const sourceTimeLayout = "2006-01-02T15:04:05.000-07:00"
 
-// deadLetters keeps the dead letter policies of subscriptions and applies them. pstest never sees a policy: it counts deliveries of a
-// message over all subscriptions together, and does not say where a dead letter comes from.
+// deadLetters keeps the dead letter policies of subscriptions and applies them. pstest never sees a policy: it counts
+// deliveries of a message over all subscriptions together, and does not say where a dead letter comes from.
 type deadLetters struct {
 	fake *pstest.GServer
 	log  *slog.Logger
@@ -44,7 +44,8 @@ type attempt struct {
 }
 
 func newDeadLetters(fake *pstest.GServer, log *slog.Logger) *deadLetters {
-	return &deadLetters{fake: fake, log: log, policies: map[string]*pubsubpb.DeadLetterPolicy{}, attempts: map[string]map[string]*attempt{}}
+	return &deadLetters{fake: fake, log: log, policies: map[string]*pubsubpb.DeadLetterPolicy{},
+		attempts: map[string]map[string]*attempt{}}
 }
 
 // check returns an error if the policy's topic does not exist; no policy is fine.
@@ -86,7 +87,8 @@ func (d *deadLetters) shown(sub *pubsubpb.Subscription) *pubsubpb.Subscription {
 }
 
 // deliver counts the messages' deliveries, and leaves out those that have had all of theirs and are dead letters now.
-func (d *deadLetters) deliver(ctx context.Context, subscription string, messages []*pubsubpb.ReceivedMessage) []*pubsubpb.ReceivedMessage {
+func (d *deadLetters) deliver(ctx context.Context, subscription string,
+	messages []*pubsubpb.ReceivedMessage) []*pubsubpb.ReceivedMessage {
 	var out []*pubsubpb.ReceivedMessage
 	for _, m := range messages {
 		a, policy := d.count(subscription, m)
@@ -98,7 +100,8 @@ func (d *deadLetters) deliver(ctx context.Context, subscription string, messages
 		if a.number > policy.GetMaxDeliveryAttempts() && d.forward(ctx, subscription, policy, a) {
 			continue
 		}
-		out = append(out, &pubsubpb.ReceivedMessage{AckId: m.GetAckId(), Message: m.GetMessage(), DeliveryAttempt: a.number})
+		out = append(out, &pubsubpb.ReceivedMessage{AckId: m.GetAckId(), Message: m.GetMessage(),
+			DeliveryAttempt: a.number})
 	}
 	return out
 }
@@ -123,7 +126,8 @@ func (d *deadLetters) count(subscription string, m *pubsubpb.ReceivedMessage) (a
 	return *a, policy
 }
 
-// refused reports whether refusing that delivery made the message a dead letter: it was the last one that its policy allows.
+// refused reports whether refusing that delivery made the message a dead letter: it was the last one that its policy
+// allows.
 func (d *deadLetters) refused(ctx context.Context, subscription, ackID string) bool {
 	d.mu.Lock()
 	policy := d.policies[subscription]
@@ -137,9 +141,10 @@ func (d *deadLetters) refused(ctx context.Context, subscription, ackID string) b
 	return last && d.forward(ctx, subscription, policy, of)
 }
 
-// forward publishes the message to the policy's topic and acknowledges it. Without the topic the message stays where it is,
-// as with the service.
-func (d *deadLetters) forward(ctx context.Context, subscription string, policy *pubsubpb.DeadLetterPolicy, a attempt) bool {
+// forward publishes the message to the policy's topic and acknowledges it. Without the topic the message stays where it
+// is, as with the service.
+func (d *deadLetters) forward(ctx context.Context, subscription string, policy *pubsubpb.DeadLetterPolicy,
+	a attempt) bool {
 	part := strings.Split(subscription, "/") // projects/PROJECT/subscriptions/NAME
 	attributes := maps.Clone(a.message.GetAttributes())
 	if attributes == nil {
@@ -150,14 +155,18 @@ func (d *deadLetters) forward(ctx context.Context, subscription string, policy *
 	attributes[sourceProject] = part[1]
 	attributes[sourceTime] = a.message.GetPublishTime().AsTime().UTC().Format(sourceTimeLayout)
 
-	letter := &pubsubpb.PubsubMessage{Data: a.message.GetData(), Attributes: attributes, OrderingKey: a.message.GetOrderingKey()}
-	_, err := d.fake.Publish(ctx, &pubsubpb.PublishRequest{Topic: policy.GetDeadLetterTopic(), Messages: []*pubsubpb.PubsubMessage{letter}})
+	letter := &pubsubpb.PubsubMessage{Data: a.message.GetData(), Attributes: attributes,
+		OrderingKey: a.message.GetOrderingKey()}
+	_, err := d.fake.Publish(ctx, &pubsubpb.PublishRequest{Topic: policy.GetDeadLetterTopic(),
+		Messages: []*pubsubpb.PubsubMessage{letter}})
 	if err != nil {
-		d.log.Error("forward a dead letter", "subscription", subscription, "topic", policy.GetDeadLetterTopic(), "error", err)
+		d.log.Error("forward a dead letter", "subscription", subscription, "topic", policy.GetDeadLetterTopic(),
+			"error", err)
 		return false
 	}
 
-	if _, err := d.fake.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: subscription, AckIds: []string{a.ackID}}); err != nil {
+	if _, err := d.fake.Acknowledge(ctx, &pubsubpb.AcknowledgeRequest{Subscription: subscription,
+		AckIds: []string{a.ackID}}); err != nil {
 		d.log.Error("acknowledge a dead letter", "subscription", subscription, "error", err)
 	}
 	d.acknowledged(subscription, []string{a.ackID})
@@ -203,7 +212,8 @@ func (s *Server) createSubscription(ctx context.Context, sub *pubsubpb.Subscript
 }
 
 // updateSubscription is pstest's, except for the dead letter policy.
-func (s *Server) updateSubscription(ctx context.Context, r *pubsubpb.UpdateSubscriptionRequest) (*pubsubpb.Subscription, error) {
+func (s *Server) updateSubscription(ctx context.Context, r *pubsubpb.UpdateSubscriptionRequest) (*pubsubpb.Subscription,
+	error) {
 	if err := checkUpdate(r.GetUpdateMask()); err != nil {
 		return nil, err
 	}
@@ -213,7 +223,8 @@ func (s *Server) updateSubscription(ctx context.Context, r *pubsubpb.UpdateSubsc
 
 	rest := proto.CloneOf(r)
 	const policyField = "dead_letter_policy"
-	rest.UpdateMask.Paths = slices.DeleteFunc(rest.UpdateMask.Paths, func(path string) bool { return path == policyField })
+	rest.UpdateMask.Paths = slices.DeleteFunc(rest.UpdateMask.Paths,
+		func(path string) bool { return path == policyField })
 	changes := len(rest.UpdateMask.Paths) < len(r.GetUpdateMask().GetPaths())
 	if changes {
 		if err := s.dead.check(ctx, r.GetSubscription().GetDeadLetterPolicy()); err != nil {

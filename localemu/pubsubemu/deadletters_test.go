@@ -21,14 +21,16 @@ const (
 	picky      = "projects/p/subscriptions/picky"
 )
 
-// letters is a world with a dead letter topic, its subscription, and picky, which gives up messages after five deliveries.
+// letters is a world with a dead letter topic, its subscription, and picky, which gives up messages after five
+// deliveries.
 func letters(t *testing.T) *world {
 	t.Helper()
 	w := start(t, Options{}, nil)
 	if err := w.server.CreateTopic(w.ctx, dead); err != nil {
 		t.Fatal(err)
 	}
-	for _, sub := range []*pubsubpb.Subscription{{Name: deadReader, Topic: dead}, {Name: picky, Topic: topic, DeadLetterPolicy: fiveAttempts()}} {
+	for _, sub := range []*pubsubpb.Subscription{{Name: deadReader, Topic: dead},
+		{Name: picky, Topic: topic, DeadLetterPolicy: fiveAttempts()}} {
 		if err := w.server.CreateSubscription(w.ctx, sub); err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +45,8 @@ func fiveAttempts() *pubsubpb.DeadLetterPolicy {
 // pull returns the messages that the subscription has.
 func (w *world) pull(subscription string) []*pubsubpb.ReceivedMessage {
 	w.Helper()
-	r, err := w.client.SubscriptionAdminClient.Pull(w.ctx, &pubsubpb.PullRequest{Subscription: subscription, MaxMessages: 100})
+	r, err := w.client.SubscriptionAdminClient.Pull(w.ctx, &pubsubpb.PullRequest{Subscription: subscription,
+		MaxMessages: 100})
 	if err != nil {
 		w.Fatalf("Pull(%s): %v", subscription, err)
 	}
@@ -52,19 +55,21 @@ func (w *world) pull(subscription string) []*pubsubpb.ReceivedMessage {
 
 func (w *world) refuse(subscription string, m *pubsubpb.ReceivedMessage) {
 	w.Helper()
-	if err := w.client.SubscriptionAdminClient.ModifyAckDeadline(w.ctx, &pubsubpb.ModifyAckDeadlineRequest{Subscription: subscription, AckIds: []string{m.GetAckId()}}); err != nil {
+	if err := w.client.SubscriptionAdminClient.ModifyAckDeadline(w.ctx,
+		&pubsubpb.ModifyAckDeadlineRequest{Subscription: subscription, AckIds: []string{m.GetAckId()}}); err != nil {
 		w.Fatalf("ModifyAckDeadline(%s, 0): %v", m.GetAckId(), err)
 	}
 }
 
-// TestDeadLetters has one subscription refuse a message while another takes it: five deliveries, counted for that subscription alone, and a
-// dead letter that says where it comes from.
+// TestDeadLetters has one subscription refuse a message while another takes it: five deliveries, counted for that
+// subscription alone, and a dead letter that says where it comes from.
 func TestDeadLetters(t *testing.T) {
 	w := letters(t)
 	before := time.Now().UTC()
 	p := w.client.Publisher("scores")
 	defer p.Stop()
-	if _, err := p.Publish(w.ctx, &pubsub.Message{Data: []byte("poison"), Attributes: map[string]string{"trial": "7"}}).Get(w.ctx); err != nil {
+	if _, err := p.Publish(w.ctx,
+		&pubsub.Message{Data: []byte("poison"), Attributes: map[string]string{"trial": "7"}}).Get(w.ctx); err != nil {
 		t.Fatal(err)
 	}
 
@@ -95,7 +100,8 @@ func TestDeadLetters(t *testing.T) {
 	})
 	var letter *pubsub.Message
 	group.Go(func() {
-		err := w.client.Subscriber("dead").Receive(ctx, func(_ context.Context, m *pubsub.Message) { letter = m; m.Ack(); cancel() })
+		err := w.client.Subscriber("dead").Receive(ctx,
+			func(_ context.Context, m *pubsub.Message) { letter = m; m.Ack(); cancel() })
 		if err != nil {
 			t.Errorf("Receive(dead): %v", err)
 		}
@@ -106,11 +112,13 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("picky got the deliveries %v, expected %v", attempts, want)
 	}
 	if string(letter.Data) != "poison" || letter.DeliveryAttempt != nil {
-		t.Errorf("the dead letter is %q with attempt %v, expected poison without one", letter.Data, letter.DeliveryAttempt)
+		t.Errorf("the dead letter is %q with attempt %v, expected poison without one", letter.Data,
+			letter.DeliveryAttempt)
 	}
 	at, err := time.Parse("2006-01-02T15:04:05.000-07:00", letter.Attributes[sourceTime])
 	if err != nil || at.Before(before.Truncate(time.Millisecond)) || at.After(time.Now()) {
-		t.Errorf("the dead letter was published %q (%v), expected a time after %v", letter.Attributes[sourceTime], err, before)
+		t.Errorf("the dead letter was published %q (%v), expected a time after %v", letter.Attributes[sourceTime], err,
+			before)
 	}
 	delete(letter.Attributes, sourceTime)
 	want := map[string]string{"trial": "7", sourceCount: "5", sourceName: "picky", sourceProject: "p"}
@@ -125,14 +133,16 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// TestDeadLettersOfSilence: expired deadlines count as refusals, and a message acknowledged in time does not become a dead letter.
+// TestDeadLettersOfSilence: expired deadlines count as refusals, and a message acknowledged in time does not become a
+// dead letter.
 func TestDeadLettersOfSilence(t *testing.T) {
 	w := letters(t)
 	w.publish("slow", "good")
 	for n := range 5 {
 		for _, m := range w.pull(picky) {
 			if string(m.GetMessage().GetData()) == "good" {
-				if err := w.client.SubscriptionAdminClient.Acknowledge(w.ctx, &pubsubpb.AcknowledgeRequest{Subscription: picky, AckIds: []string{m.GetAckId()}}); err != nil {
+				if err := w.client.SubscriptionAdminClient.Acknowledge(w.ctx,
+					&pubsubpb.AcknowledgeRequest{Subscription: picky, AckIds: []string{m.GetAckId()}}); err != nil {
 					t.Fatal(err)
 				}
 			} else if int(m.GetDeliveryAttempt()) != n+1 {
@@ -158,8 +168,10 @@ func TestDeadLetterPolicies(t *testing.T) {
 	api := w.client.SubscriptionAdminClient
 	shown := func(action string, sub *pubsubpb.Subscription, err error, attempts int32) {
 		t.Helper()
-		if err != nil || sub.GetDeadLetterPolicy().GetMaxDeliveryAttempts() != attempts || (attempts > 0 && sub.GetDeadLetterPolicy().GetDeadLetterTopic() != dead) {
-			t.Errorf("%s: policy %v, error %v; expected %d attempts and no error", action, sub.GetDeadLetterPolicy(), err, attempts)
+		if err != nil || sub.GetDeadLetterPolicy().GetMaxDeliveryAttempts() != attempts ||
+			(attempts > 0 && sub.GetDeadLetterPolicy().GetDeadLetterTopic() != dead) {
+			t.Errorf("%s: policy %v, error %v; expected %d attempts and no error", action, sub.GetDeadLetterPolicy(),
+				err, attempts)
 		}
 	}
 	update := func(sub *pubsubpb.Subscription, paths ...string) (*pubsubpb.Subscription, error) {
@@ -176,7 +188,8 @@ func TestDeadLetterPolicies(t *testing.T) {
 	shown("update", sub, err, 7)
 	sub, err = update(&pubsubpb.Subscription{Name: picky, Labels: map[string]string{"a": "b"}}, "labels")
 	shown("update of labels", sub, err, 7)
-	sub, err = api.ListSubscriptions(w.ctx, &pubsubpb.ListSubscriptionsRequest{Project: "projects/p"}).Next() // aggregator, of dead, picky
+	// aggregator, of dead, picky
+	sub, err = api.ListSubscriptions(w.ctx, &pubsubpb.ListSubscriptionsRequest{Project: "projects/p"}).Next()
 	shown("list, one without", sub, err, 0)
 	sub, err = w.server.Subscription(w.ctx, picky)
 	shown("the server's", sub, err, 7)
@@ -190,17 +203,23 @@ func TestDeadLetterPolicies(t *testing.T) {
 	}{
 		"no subscription": {nil, []string{"labels"}, codes.InvalidArgument},
 		"no mask":         {&pubsubpb.Subscription{Name: picky}, nil, codes.InvalidArgument},
-		"few attempts":    {&pubsubpb.Subscription{Name: picky, DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{DeadLetterTopic: dead, MaxDeliveryAttempts: 4}}, []string{"dead_letter_policy"}, codes.InvalidArgument},
-		"absent topic":    {&pubsubpb.Subscription{Name: picky, DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{DeadLetterTopic: dead + "er"}}, []string{"dead_letter_policy"}, codes.NotFound},
+		"few attempts": {&pubsubpb.Subscription{Name: picky,
+			DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{DeadLetterTopic: dead, MaxDeliveryAttempts: 4}},
+			[]string{"dead_letter_policy"}, codes.InvalidArgument},
+		"absent topic": {&pubsubpb.Subscription{Name: picky,
+			DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{DeadLetterTopic: dead + "er"}}, []string{"dead_letter_policy"},
+			codes.NotFound},
 	} {
 		if _, err := update(c.sub, c.paths...); status.Code(err) != c.want {
 			t.Errorf("update with %s: %v, expected %v", name, err, c.want)
 		}
 	}
-	if _, err := w.client.TopicAdminClient.UpdateTopic(w.ctx, &pubsubpb.UpdateTopicRequest{Topic: &pubsubpb.Topic{Name: topic}}); status.Code(err) != codes.InvalidArgument {
+	if _, err := w.client.TopicAdminClient.UpdateTopic(w.ctx,
+		&pubsubpb.UpdateTopicRequest{Topic: &pubsubpb.Topic{Name: topic}}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("update of a topic with no mask: %v, expected %v", err, codes.InvalidArgument)
 	}
-	absent := &pubsubpb.Subscription{Name: picky + "er", Topic: topic, DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{DeadLetterTopic: dead + "er"}}
+	absent := &pubsubpb.Subscription{Name: picky + "er", Topic: topic,
+		DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{DeadLetterTopic: dead + "er"}}
 	if _, err := api.CreateSubscription(w.ctx, absent); status.Code(err) != codes.NotFound {
 		t.Errorf("a subscription whose dead letters have no topic: %v, expected %v", err, codes.NotFound)
 	}

@@ -31,8 +31,9 @@ var namePattern = regexp.MustCompile(`^projects/[^/]+/(topics|subscriptions)/([A
 func checkName(name, kind string) error {
 	m := namePattern.FindStringSubmatch(name)
 	if m == nil || m[1] != kind || strings.HasPrefix(m[2], "goog") {
-		return status.Errorf(codes.InvalidArgument, "%.200q is not projects/PROJECT/%s/NAME with 3 to 255 letters, digits and -_.~+%%, "+
-			"beginning with a letter and not with goog", name, kind)
+		return status.Errorf(codes.InvalidArgument,
+			"%.200q is not projects/PROJECT/%s/NAME with 3 to 255 letters, digits and -_.~+%%, "+
+				"beginning with a letter and not with goog", name, kind)
 	}
 	return nil
 }
@@ -42,10 +43,12 @@ func checkSubscription(s *pubsubpb.Subscription) error {
 		return status.Error(codes.Unimplemented, "localemu imitates pull subscriptions only")
 	}
 	if n := s.GetAckDeadlineSeconds(); n != 0 && (n < leastAckDeadline || n > mostAckDeadline) {
-		return status.Errorf(codes.InvalidArgument, "an acknowledgement deadline of %d seconds: use %d to %d", n, leastAckDeadline, mostAckDeadline)
+		return status.Errorf(codes.InvalidArgument, "an acknowledgement deadline of %d seconds: use %d to %d", n,
+			leastAckDeadline, mostAckDeadline)
 	}
 	if n := s.GetDeadLetterPolicy().GetMaxDeliveryAttempts(); n != 0 && (n < leastAttempts || n > mostAttempts) {
-		return status.Errorf(codes.InvalidArgument, "%d delivery attempts before a message is given up: use %d to %d", n, leastAttempts, mostAttempts)
+		return status.Errorf(codes.InvalidArgument, "%d delivery attempts before a message is given up: use %d to %d",
+			n, leastAttempts, mostAttempts)
 	}
 	return checkName(s.GetName(), "subscriptions")
 }
@@ -53,7 +56,8 @@ func checkSubscription(s *pubsubpb.Subscription) error {
 // checkUpdate refuses an update without a mask; pstest would crash.
 func checkUpdate(mask *fieldmaskpb.FieldMask) error {
 	if len(mask.GetPaths()) == 0 {
-		return status.Error(codes.InvalidArgument, "The update_mask in the request must be set and must contain a non-empty list of paths.")
+		return status.Error(codes.InvalidArgument,
+			"The update_mask in the request must be set and must contain a non-empty list of paths.")
 	}
 	return nil
 }
@@ -63,7 +67,9 @@ func checkPublish(r *pubsubpb.PublishRequest) error {
 		return status.Errorf(codes.InvalidArgument, "%d messages in a request: 1 to %d", n, maxMessages)
 	}
 	if n := proto.Size(r); n > maxRequestBytes+maxMessages {
-		return status.Errorf(codes.InvalidArgument, "The value for request_size is too large. You passed %d in the request, but the maximum value is %d.", n, maxRequestBytes)
+		return status.Errorf(codes.InvalidArgument,
+			"The value for request_size is too large. You passed %d in the request, but the maximum value is %d.", n,
+			maxRequestBytes)
 	}
 	for _, m := range r.GetMessages() {
 		if err := checkMessage(m); err != nil {
@@ -78,7 +84,8 @@ func checkMessage(m *pubsubpb.PubsubMessage) error {
 	for k, v := range m.GetAttributes() {
 		size += len(k) + len(v)
 		if k == "" || len(k) > maxAttributeKey || len(v) > maxAttributeValue || strings.HasPrefix(k, "goog") {
-			return status.Errorf(codes.InvalidArgument, "attribute %.60q: keys have 1 to %d bytes and do not begin with goog, values up to %d",
+			return status.Errorf(codes.InvalidArgument,
+				"attribute %.60q: keys have 1 to %d bytes and do not begin with goog, values up to %d",
 				k, maxAttributeKey, maxAttributeValue)
 		}
 	}
@@ -89,7 +96,9 @@ func checkMessage(m *pubsubpb.PubsubMessage) error {
 	case size == 0:
 		return status.Error(codes.InvalidArgument, "a message must have data or attributes")
 	case size > maxMessageBytes:
-		return status.Errorf(codes.InvalidArgument, "The value for message_size is too large. You passed %d in the request, but the maximum value is %d.", size, maxMessageBytes)
+		return status.Errorf(codes.InvalidArgument,
+			"The value for message_size is too large. You passed %d in the request, but the maximum value is %d.", size,
+			maxMessageBytes)
 	}
 	return nil
 }

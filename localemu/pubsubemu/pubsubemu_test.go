@@ -164,31 +164,40 @@ func TestLimits(t *testing.T) {
 		"attribute value": {Attributes: map[string]string{"k": strings.Repeat("x", 1025)}},
 		"reserved key":    {Attributes: map[string]string{"googx": "x"}},
 	} {
-		_, err := w.client.TopicAdminClient.Publish(w.ctx, &pubsubpb.PublishRequest{Topic: topic, Messages: []*pubsubpb.PubsubMessage{m}})
+		_, err := w.client.TopicAdminClient.Publish(w.ctx,
+			&pubsubpb.PublishRequest{Topic: topic, Messages: []*pubsubpb.PubsubMessage{m}})
 		if status.Code(err) != codes.InvalidArgument {
-			t.Errorf("w.client.TopicAdminClient.Publish(...): got %s: %v; want status.Code(err) = codes.InvalidArgument", name, err)
+			t.Errorf("w.client.TopicAdminClient.Publish(...): got %s: %v; want status.Code(err) = "+
+				"codes.InvalidArgument", name, err)
 		}
 	}
-	_, err := w.client.TopicAdminClient.Publish(w.ctx, &pubsubpb.PublishRequest{Topic: topic + "x", Messages: []*pubsubpb.PubsubMessage{{Data: []byte("x")}}})
+	_, err := w.client.TopicAdminClient.Publish(w.ctx, &pubsubpb.PublishRequest{Topic: topic + "x",
+		Messages: []*pubsubpb.PubsubMessage{{Data: []byte("x")}}})
 	if status.Code(err) != codes.NotFound {
 		t.Errorf("missing topic: %v", err)
 	}
-	for _, name := range []string{"projects/p/topics/ab", "projects/p/topics/goog-x", "projects/p/topics/1abc", "topics/abc"} {
-		if _, err := w.client.TopicAdminClient.CreateTopic(w.ctx, &pubsubpb.Topic{Name: name}); status.Code(err) != codes.InvalidArgument {
+	for _, name := range []string{"projects/p/topics/ab", "projects/p/topics/goog-x", "projects/p/topics/1abc",
+		"topics/abc"} {
+		if _, err := w.client.TopicAdminClient.CreateTopic(w.ctx,
+			&pubsubpb.Topic{Name: name}); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("topic %s: %v", name, err)
 		}
 	}
-	push := &pubsubpb.Subscription{Name: subscription + "2", Topic: topic, PushConfig: &pubsubpb.PushConfig{PushEndpoint: "http://x"}}
-	if _, err := w.client.SubscriptionAdminClient.CreateSubscription(w.ctx, push); status.Code(err) != codes.Unimplemented {
+	push := &pubsubpb.Subscription{Name: subscription + "2", Topic: topic,
+		PushConfig: &pubsubpb.PushConfig{PushEndpoint: "http://x"}}
+	if _, err := w.client.SubscriptionAdminClient.CreateSubscription(w.ctx,
+		push); status.Code(err) != codes.Unimplemented {
 		t.Errorf("push: %v", err)
 	}
-	if _, err := w.client.SubscriptionAdminClient.Seek(w.ctx, &pubsubpb.SeekRequest{Subscription: subscription}); status.Code(err) != codes.Unimplemented {
+	if _, err := w.client.SubscriptionAdminClient.Seek(w.ctx,
+		&pubsubpb.SeekRequest{Subscription: subscription}); status.Code(err) != codes.Unimplemented {
 		t.Errorf("seek: %v", err)
 	}
 }
 
 func TestRefusedMessagesComeBackLater(t *testing.T) {
-	policy := &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Second), MaximumBackoff: durationpb.New(10 * time.Second)}
+	policy := &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Second),
+		MaximumBackoff: durationpb.New(10 * time.Second)}
 	w := start(t, Options{}, func(s *pubsubpb.Subscription) { s.RetryPolicy = policy })
 	w.publish("x")
 	var at []time.Time
@@ -200,7 +209,8 @@ func TestRefusedMessagesComeBackLater(t *testing.T) {
 
 func TestPause(t *testing.T) {
 	p := retry{time.Second, 10 * time.Second}
-	for id, want := range map[string]int32{"m1:1": 1, "m1:2": 2, "m1:4": 8, "m1:5": 10, "m1:1000": 10, "m1": 1, "m1:x": 1, "m1:-4": 1} {
+	for id, want := range map[string]int32{"m1:1": 1, "m1:2": 2, "m1:4": 8, "m1:5": 10, "m1:1000": 10, "m1": 1,
+		"m1:x": 1, "m1:-4": 1} {
 		if got := p.pause(id); got != want {
 			t.Errorf("%s: %d, want %d", id, got, want)
 		}
@@ -219,7 +229,8 @@ func TestDuplicates(t *testing.T) {
 	ids := map[string]bool{}
 	got := w.receive(count(20), func(m *pubsub.Message) bool { ids[m.ID] = true; return true })
 	slices.Sort(got)
-	if twice := slices.Sorted(slices.Values(append(numbers(10), numbers(10)...))); !slices.Equal(got, twice) || len(ids) != 20 {
+	if twice := slices.Sorted(slices.Values(append(numbers(10), numbers(10)...))); !slices.Equal(got, twice) ||
+		len(ids) != 20 {
 		t.Errorf("received %q with %d ids", got, len(ids))
 	}
 }
@@ -301,9 +312,11 @@ func TestSubscriptionsAreHeldToTheLimits(t *testing.T) {
 		refused           bool
 	}{
 		"defaults": {}, "bounds": {10, 5, false}, "upper bounds": {600, 100, false},
-		"short deadline": {5, 0, true}, "long deadline": {601, 0, true}, "few attempts": {10, 4, true}, "many attempts": {10, 101, true},
+		"short deadline": {5, 0, true}, "long deadline": {601, 0, true}, "few attempts": {10, 4, true},
+		"many attempts": {10, 101, true},
 	} {
-		sub := &pubsubpb.Subscription{Name: "projects/p/subscriptions/sub", AckDeadlineSeconds: c.seconds, DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{MaxDeliveryAttempts: c.attempts}}
+		sub := &pubsubpb.Subscription{Name: "projects/p/subscriptions/sub", AckDeadlineSeconds: c.seconds,
+			DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{MaxDeliveryAttempts: c.attempts}}
 		if err := checkSubscription(sub); (status.Code(err) == codes.InvalidArgument) != c.refused {
 			t.Errorf("%s: %v, expected a refusal: %t", name, err, c.refused)
 		}

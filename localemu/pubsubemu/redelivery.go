@@ -13,9 +13,11 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// modifyAckDeadline turns the refusal of a message (a deadline of 0) into a deadline at which it is delivered again, by the subscription's
-// retry policy. The client extends deadlines in the background: extensions of a message that it has refused are dropped.
-func (s *Server) modifyAckDeadline(ctx context.Context, r *pubsubpb.ModifyAckDeadlineRequest, next grpc.UnaryHandler) (any, error) {
+// modifyAckDeadline turns the refusal of a message (a deadline of 0) into a deadline at which it is delivered again, by
+// the subscription's retry policy. The client extends deadlines in the background: extensions of a message that it has
+// refused are dropped.
+func (s *Server) modifyAckDeadline(ctx context.Context, r *pubsubpb.ModifyAckDeadlineRequest,
+	next grpc.UnaryHandler) (any, error) {
 	policy := s.retryPolicy(ctx, r.GetSubscription())
 	for _, id := range r.GetAckIds() {
 		one := proto.CloneOf(r)
@@ -83,8 +85,8 @@ func (s *Server) retryPolicy(ctx context.Context, subscription string) retry {
 	return p
 }
 
-// pause returns the number of seconds until a refused message is delivered again. pstest's acknowledgement ids end in the number of the
-// delivery.
+// pause returns the number of seconds until a refused message is delivered again. pstest's acknowledgement ids end in
+// the number of the delivery.
 func (r retry) pause(ackID string) int32 {
 	if r.low <= 0 {
 		return 0
@@ -105,8 +107,8 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo,
 	return next(srv, &pullStream{ServerStream: ss, server: s})
 }
 
-// pullStream answers keep-alive pings itself: pstest answers them while it holds its only lock, and would hang forever if the client went
-// away at that moment.
+// pullStream answers keep-alive pings itself: pstest answers them while it holds its only lock, and would hang forever
+// if the client went away at that moment.
 type pullStream struct {
 	grpc.ServerStream
 	server *Server

@@ -25,7 +25,8 @@ var needs = map[string]need{
 	"CreateSubscription": {"project", "pubsub.subscriptions.create"},
 }
 
-// authorize refuses calls that the caller has no right to make; StreamingPull is checked once its subscription is known.
+// authorize refuses calls that the caller has no right to make; StreamingPull is checked once its subscription is
+// known.
 func (s *Server) authorize(ctx context.Context, method string, req any) error {
 	n, ok := needs[method[strings.LastIndexByte(method, '/')+1:]]
 	if !ok {

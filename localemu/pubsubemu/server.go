@@ -1,10 +1,10 @@
-// Package pubsubemu is Google Cloud Pub/Sub on one machine: Google's own fake (pstest) behind a server that adds what the fake lacks and
-// Coppice relies on.
+// Package pubsubemu is Google Cloud Pub/Sub on one machine: Google's own fake (pstest) behind a server that adds what
+// the fake lacks and Coppice relies on.
 //
-// Added: messages up to the service's 10 MB (pstest's own server stops at 4 MiB), and the service's limits on sizes, names, deadlines and
-// delivery attempts; a subscription's retry policy, so that a refused message comes back after a pause that doubles each time rather than at
-// once; dead letters by subscription, with the attributes that name their origin; answers to keep-alive pings that cannot block the whole
-// server; scripted faults.
+// Added: messages up to the service's 10 MB (pstest's own server stops at 4 MiB), and the service's limits on sizes,
+// names, deadlines and delivery attempts; a subscription's retry policy, so that a refused message comes back after a
+// pause that doubles each time rather than at once; dead letters by subscription, with the attributes that name their
+// origin; answers to keep-alive pings that cannot block the whole server; scripted faults.
 //
 // Not imitated:
 //   - Push, BigQuery and Cloud Storage delivery, snapshots and seeking, schemas, changing IAM policies: UNIMPLEMENTED.
@@ -58,7 +58,8 @@ type Server struct {
 	published int
 }
 
-// maxRequest is above the largest request of the service, 10 MB, so that one that is too large gets the service's error.
+// maxRequest is above the largest request of the service, 10 MB, so that one that is too large gets the service's
+// error.
 const maxRequest = 20 << 20
 
 // Start serves on the listener until Close.
@@ -78,7 +79,8 @@ func Start(l net.Listener, o Options) (*Server, error) {
 	s.fake = pstest.NewServer() // its own port stays unused
 	s.dead = newDeadLetters(&s.fake.GServer, o.Log)
 	s.chaos = newChaos(o.Faults, func(topic string, messages []*pubsubpb.PubsubMessage) {
-		if _, err := s.fake.GServer.Publish(context.Background(), &pubsubpb.PublishRequest{Topic: topic, Messages: messages}); err != nil {
+		if _, err := s.fake.GServer.Publish(context.Background(),
+			&pubsubpb.PublishRequest{Topic: topic, Messages: messages}); err != nil {
 			o.Log.Error("publish a delayed message", "topic", topic, "error", err)
 		}
 	})
@@ -87,7 +89,8 @@ func Start(l net.Listener, o Options) (*Server, error) {
 		s.chaos.struck = o.Struck
 	}
 
-	s.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest), grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream))
+	s.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest), grpc.UnaryInterceptor(s.unary),
+		grpc.StreamInterceptor(s.stream))
 	pubsubpb.RegisterPublisherServer(s.grpc, &s.fake.GServer)
 	pubsubpb.RegisterSubscriberServer(s.grpc, &s.fake.GServer)
 	s.Open(l)
@@ -185,12 +188,14 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return s.answer(ctx, req, reply), nil
 }
 
-// answer adds to pstest's answer what pstest does not know: dead letter policies, and the delivery attempts of each message.
+// answer adds to pstest's answer what pstest does not know: dead letter policies, and the delivery attempts of each
+// message.
 func (s *Server) answer(ctx context.Context, req, reply any) any {
 	switch r := req.(type) {
 	case *pubsubpb.PullRequest:
 		if pulled, ok := reply.(*pubsubpb.PullResponse); ok {
-			return &pubsubpb.PullResponse{ReceivedMessages: s.dead.deliver(ctx, r.GetSubscription(), pulled.GetReceivedMessages())}
+			return &pubsubpb.PullResponse{ReceivedMessages: s.dead.deliver(ctx, r.GetSubscription(),
+				pulled.GetReceivedMessages())}
 		}
 	case *pubsubpb.GetSubscriptionRequest:
 		if sub, ok := reply.(*pubsubpb.Subscription); ok {
@@ -229,8 +234,8 @@ func (s *Server) publish(ctx context.Context, r *pubsubpb.PublishRequest, next g
 	return reply, nil
 }
 
-// PublishOwn publishes a message of the cloud itself, such as Batch's about a job. It bypasses the faults, which are meant for what the
-// programs publish, and OnPublish does not count it.
+// PublishOwn publishes a message of the cloud itself, such as Batch's about a job. It bypasses the faults, which are
+// meant for what the programs publish, and OnPublish does not count it.
 func (s *Server) PublishOwn(ctx context.Context, topic string, m *pubsubpb.PubsubMessage) error {
 	r := &pubsubpb.PublishRequest{Topic: topic, Messages: []*pubsubpb.PubsubMessage{m}}
 	if err := checkPublish(r); err != nil {

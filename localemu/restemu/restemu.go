@@ -1,12 +1,14 @@
 //go:build unix
 
-// Package restemu answers the REST calls with which `launcher doctor` examines a project: who is calling, who may do what, and which
-// buckets, topics and subscriptions there are. A call of https://SERVICE/PATH is answered at http://ADDRESS/SERVICE/PATH.
+// Package restemu answers the REST calls with which `launcher doctor` examines a project: who is calling, who may do
+// what, and which buckets, topics and subscriptions there are. A call of https://SERVICE/PATH is answered at
+// http://ADDRESS/SERVICE/PATH.
 //
-// Not imitated, and answered with 501: enabled services, regions, quotas, machine types, images, and every call that changes anything.
-// Policies are those of the local cloud's table of rights and have no conditions and no etags; a bucket has a name and a place and no other
-// settings. There are no tokens: the caller's identity follows from the address that is called, and tokeninfo always returns it, where
-// Google's leaves the e-mail address out for a token without the scope userinfo.email.
+// Not imitated, and answered with 501: enabled services, regions, quotas, machine types, images, and every call that
+// changes anything. Policies are those of the local cloud's table of rights and have no conditions and no etags; a
+// bucket has a name and a place and no other settings. There are no tokens: the caller's identity follows from the
+// address that is called, and tokeninfo always returns it, where Google's leaves the e-mail address out for a token
+// without the scope userinfo.email.
 package restemu
 
 import (
@@ -129,7 +131,8 @@ func (s *Server) routes() http.Handler {
 	handle("/pubsub.googleapis.com/v1/projects/{project}/topics/{last}", s.topic)
 	handle("/pubsub.googleapis.com/v1/projects/{project}/subscriptions/{last}", s.subscription)
 	handle("/iam.googleapis.com/v1/projects/{project}/serviceAccounts/{last}", s.account)
-	handle("/artifactregistry.googleapis.com/v1/projects/{project}/locations/{location}/repositories/{last}", s.repository)
+	handle("/artifactregistry.googleapis.com/v1/projects/{project}/locations/{location}/repositories/{last}",
+		s.repository)
 
 	handle("/", func(r *http.Request) (any, error) {
 		return nil, &failure{http.StatusNotImplemented, "localemu does not imitate " + r.Method + " " + r.URL.Path}
@@ -153,7 +156,8 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, answer func(*http
 	var body any
 	var err error
 	if r.Header.Get("Origin") != "" || r.Host != door(r).String() {
-		err = &failure{http.StatusForbidden, "requests from web pages and under other names than " + door(r).String() + " are refused"}
+		err = &failure{http.StatusForbidden, "requests from web pages and under other names than " + door(r).String() +
+			" are refused"}
 	} else {
 		body, err = answer(r)
 	}
@@ -167,7 +171,8 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, answer func(*http
 	}
 
 	if f != nil {
-		names := map[int]string{http.StatusForbidden: "PERMISSION_DENIED", http.StatusNotFound: "NOT_FOUND", http.StatusNotImplemented: "UNIMPLEMENTED", http.StatusBadRequest: "INVALID_ARGUMENT"}
+		names := map[int]string{http.StatusForbidden: "PERMISSION_DENIED", http.StatusNotFound: "NOT_FOUND",
+			http.StatusNotImplemented: "UNIMPLEMENTED", http.StatusBadRequest: "INVALID_ARGUMENT"}
 		w.WriteHeader(f.code)
 		body = map[string]any{"error": map[string]any{"code": f.code, "message": f.text, "status": names[f.code]}}
 	}
@@ -225,7 +230,8 @@ func (s *Server) policy(r *http.Request, kind, name, permission string) (any, er
 }
 
 // verbs answers NAME:testIamPermissions and NAME:getIamPolicy; without a verb, get answers.
-func (s *Server) verbs(r *http.Request, kind, parent, getPolicy string, get func(name string) (any, error)) (any, error) {
+func (s *Server) verbs(r *http.Request, kind, parent, getPolicy string, get func(name string) (any, error)) (any,
+	error) {
 	last, verb, _ := strings.Cut(r.PathValue("last"), ":")
 	name := parent + last
 	switch {
@@ -241,7 +247,8 @@ func (s *Server) verbs(r *http.Request, kind, parent, getPolicy string, get func
 
 func (s *Server) project(r *http.Request) (any, error) {
 	if last, _, _ := strings.Cut(r.PathValue("last"), ":"); last != s.opts.Project {
-		return nil, &failure{http.StatusForbidden, "The caller does not have permission on project " + last + " (or it may not exist)."}
+		return nil, &failure{http.StatusForbidden, "The caller does not have permission on project " + last +
+			" (or it may not exist)."}
 	}
 	return s.verbs(r, "project", "", "resourcemanager.projects.getIamPolicy", func(name string) (any, error) {
 		if err := s.may(r, "project", name, "resourcemanager.projects.get"); err != nil {
@@ -259,7 +266,8 @@ func (s *Server) bucket(r *http.Request) (any, error) {
 	if !s.opts.Resources.Bucket(name) {
 		return nil, &failure{http.StatusNotFound, "The specified bucket does not exist."}
 	}
-	return map[string]any{"kind": "storage#bucket", "name": name, "location": strings.ToUpper(s.opts.Location), "locationType": "region"}, nil
+	return map[string]any{"kind": "storage#bucket", "name": name, "location": strings.ToUpper(s.opts.Location),
+		"locationType": "region"}, nil
 }
 
 // message is a resource of Pub/Sub in its REST form.
@@ -272,21 +280,23 @@ func message(m proto.Message, err error) (any, error) {
 }
 
 func (s *Server) topic(r *http.Request) (any, error) {
-	return s.verbs(r, "topic", "projects/"+r.PathValue("project")+"/topics/", "pubsub.topics.getIamPolicy", func(name string) (any, error) {
-		if err := s.may(r, "topic", name, "pubsub.topics.get"); err != nil {
-			return nil, err
-		}
-		return message(s.opts.Resources.Topic(r.Context(), name))
-	})
+	return s.verbs(r, "topic", "projects/"+r.PathValue("project")+"/topics/", "pubsub.topics.getIamPolicy",
+		func(name string) (any, error) {
+			if err := s.may(r, "topic", name, "pubsub.topics.get"); err != nil {
+				return nil, err
+			}
+			return message(s.opts.Resources.Topic(r.Context(), name))
+		})
 }
 
 func (s *Server) subscription(r *http.Request) (any, error) {
-	return s.verbs(r, "subscription", "projects/"+r.PathValue("project")+"/subscriptions/", "pubsub.subscriptions.getIamPolicy", func(name string) (any, error) {
-		if err := s.may(r, "subscription", name, "pubsub.subscriptions.get"); err != nil {
-			return nil, err
-		}
-		return message(s.opts.Resources.Subscription(r.Context(), name))
-	})
+	return s.verbs(r, "subscription", "projects/"+r.PathValue("project")+"/subscriptions/",
+		"pubsub.subscriptions.getIamPolicy", func(name string) (any, error) {
+			if err := s.may(r, "subscription", name, "pubsub.subscriptions.get"); err != nil {
+				return nil, err
+			}
+			return message(s.opts.Resources.Subscription(r.Context(), name))
+		})
 }
 
 func (s *Server) account(r *http.Request) (any, error) {

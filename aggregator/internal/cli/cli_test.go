@@ -57,7 +57,8 @@ func TestEndpoints(t *testing.T) {
 	for _, a := range []*conclude.Aggregator{fine, bad} {
 		if ok, err := blobtest.CreateJSON(t.Context(), a.Sweeps, sweep.Names(plan.Sweep).Plan(), plan); !ok ||
 			err != nil {
-			t.Fatalf("blobtest.CreateJSON(a.Sweeps, sweep.Names(plan.Sweep).Plan(), plan): got %v, %v; want ok, no error", ok, err)
+			t.Fatalf("blobtest.CreateJSON(a.Sweeps, sweep.Names(plan.Sweep).Plan(), plan): got %v, %v; want ok, no "+
+				"error", ok, err)
 		}
 		if _, err := blob.Create(t.Context(), a.Sweeps, sweep.Names(plan.Sweep).Cancel(), []byte("{}")); err != nil {
 			t.Fatal(err)

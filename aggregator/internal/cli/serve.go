@@ -108,7 +108,8 @@ func (w *World) callersAt(ctx context.Context, at net.Addr) (Callers, error) {
 		if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
 			return nil, nil
 		}
-		return nil, &cloud.SetupError{What: fmt.Sprintf("%s can be reached from other machines, but the allowed callers are not set", at), Hint: callersRemedy}
+		return nil, &cloud.SetupError{What: fmt.Sprintf("%s can be reached from other machines, but the allowed "+
+			"callers are not set", at), Hint: callersRemedy}
 	}
 	return w.Callers(ctx, env)
 }

@@ -68,11 +68,13 @@ func TestPausedTrialsThatAreBehindCountAsStopped(t *testing.T) {
 		says   string
 	}{
 		"all are behind": {sweep.StopASHA, behind, nil, nil, nil, []int{2, 3, 4, 5},
-			"4 of 6 trials had not ended after 6h0m0s, the sweep's time limit; 4 of them were paused at a rung, behind others, and count as stopped"},
+			"4 of 6 trials had not ended after 6h0m0s, the sweep's time limit; 4 of them were paused at a rung, " +
+				"behind others, and count as stopped"},
 		"with halving": {sweep.StopHalving, behind, nil, nil, nil, []int{2, 3, 4, 5},
 			"count as stopped"},
 		"one is to be promoted": {sweep.StopASHA, [4]float64{0.5, 0.6, 0.7, 0.95}, nil, nil, nil,
-			[]int{2, 3, 4}, "3 of them were paused at a rung, behind others, and count as stopped; 2 are done, the quorum is 3"},
+			[]int{2, 3, 4}, "3 of them were paused at a rung, behind others, and count as stopped; 2 are done, the " +
+				"quorum is 3"},
 		"one was promoted": {sweep.StopASHA, behind, nil, nil, func(w *world) { w.verdict(t, 2, true) },
 			[]int{3, 4, 5}, "2 are done, the quorum is 3"},
 		"one is about to end": {sweep.StopASHA, behind, nil, nil, func(w *world) {
@@ -137,6 +139,7 @@ func TestTrialsBehindAreOneEnding(t *testing.T) {
 	}
 	if got := w.mustConclude(t); got.Outcome != sweep.OutcomeWinner || got.Trial != want.Trial ||
 		got.Reason != want.Reason {
-		t.Errorf("concluded by another aggregator, with trial %d (%s): %s; want what the first would have written, trial %d: %s", got.Trial, got.Outcome, got.Reason, want.Trial, want.Reason)
+		t.Errorf("concluded by another aggregator, with trial %d (%s): %s; want what the first would have written, "+
+			"trial %d: %s", got.Trial, got.Outcome, got.Reason, want.Trial, want.Reason)
 	}
 }

@@ -38,7 +38,8 @@ func TestAggregatorsOverAFoulStore(t *testing.T) {
 			for i, c := range all {
 				if c == nil || c.Outcome != sweep.OutcomeWinner || c.Trial != want.Trial || c.Version != 1 ||
 					!c.Gate.Promoted {
-					t.Errorf("seed %d: aggregator %d concluded with %+v; want trial %d as version 1, promoted; its gate: %+v", seed, i, c, want.Trial, c.Gate)
+					t.Errorf("seed %d: aggregator %d concluded with %+v; want trial %d as version 1, promoted; its "+
+						"gate: %+v", seed, i, c, want.Trial, c.Gate)
 				}
 			}
 		})

@@ -53,7 +53,8 @@ func TestABudgetEndsASweep(t *testing.T) {
 	}
 	c := w.at(t, 905*time.Second)
 	if c == nil || c.Outcome != sweep.OutcomeWinner || c.Done != 2 || c.Version != 1 {
-		t.Fatalf("w.at(t, 905*time.Second): got %+v; want c other than nil, c.Outcome = sweep.OutcomeWinner, c.Done = 2, c.Version = 1", c)
+		t.Fatalf("w.at(t, 905*time.Second): got %+v; want c other than nil, c.Outcome = sweep.OutcomeWinner, c.Done "+
+			"= 2, c.Version = 1", c)
 	}
 	contains(t, c.Reason,
 		"2 of 4 trials had not ended when 0.905 USD of the budget of 1 USD were spent and 0.1 reserved for stopping")

@@ -171,7 +171,8 @@ func registeredBefore(p *sweep.Plan, trial int) string {
 		return ""
 	}
 	w := p.Extends.Winner
-	return fmt.Sprintf("none of the %d new trials is better than trial %d of sweep %s, which is version %d of %s already", len(p.Own()), trial, w.Sweep, w.Version, w.Model)
+	return fmt.Sprintf("none of the %d new trials is better than trial %d of sweep %s, which is version %d of %s "+
+		"already", len(p.Own()), trial, w.Sweep, w.Version, w.Model)
 }
 
 func resultOf(b sweep.Board, trial int) *sweep.Result {

@@ -114,7 +114,8 @@ func checkVersion(t *testing.T, w *world, c *sweep.Conclusion) {
 	}
 	cal, err := calibrate.Decode(read(scorer.FileCalibrator))
 	if err != nil || string(cal.Method()) != c.Calibration.Method {
-		t.Errorf("calibrate.Decode(read(scorer.FileCalibrator)): got %v, %v; want no error, string(cal.Method()) = c.Calibration.Method", cal, err)
+		t.Errorf("calibrate.Decode(read(scorer.FileCalibrator)): got %v, %v; want no error, string(cal.Method()) = "+
+			"c.Calibration.Method", cal, err)
 	}
 	p, err := sweep.DecodePlan(read(scorer.FilePlan))
 	if err != nil || p.Fingerprint() != w.plan.Fingerprint() {
@@ -325,7 +326,8 @@ func TestAModelThatLiesIsPassedOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := lie(tc.edit)
 			if c.Outcome != sweep.OutcomeWinner || c.Trial != 1 || len(c.Rejected) != 1 || c.Rejected[0].Trial != 0 {
-				t.Fatalf("lie(tc.edit): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Trial = 1, len(c.Rejected) = 1, c.Rejected[0].Trial = 0", c)
+				t.Fatalf("lie(tc.edit): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Trial = 1, len(c.Rejected) "+
+					"= 1, c.Rejected[0].Trial = 0", c)
 			}
 			contains(t, c.Rejected[0].Reason, tc.want)
 		})
@@ -376,7 +378,8 @@ func TestRequirements(t *testing.T) {
 	w := newWorld(t, options{change: func(p *sweep.Plan) { p.Spec.Require = []string{"trees < 5"} }})
 	c := w.mustConclude(t)
 	if c.Outcome != sweep.OutcomeNoWinner || len(c.Rejected) != 3 || c.Version != 0 {
-		t.Fatalf("w.mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeNoWinner, len(c.Rejected) = 3, c.Version = 0", c)
+		t.Fatalf("w.mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeNoWinner, len(c.Rejected) = 3, "+
+			"c.Version = 0", c)
 	}
 	contains(t, c.Rejected[0].Reason, "trees < 5")
 	if objects := state(t, w.models, ""); len(objects) != 0 {
@@ -513,7 +516,9 @@ func TestRegressionAndCarvedHoldout(t *testing.T) {
 	}
 	carved := newWorld(t, options{carve: true}).mustConclude(t)
 	if carved.Outcome != sweep.OutcomeWinner || carved.Verified.Rows < 100 || carved.Calibration == nil {
-		t.Errorf("newWorld(t, options{carve: true}).mustConclude(t): got %+v, %+v; want carved.Outcome = sweep.OutcomeWinner, carved.Verified.Rows >= 100, carved.Calibration other than nil", carved, carved.Verified)
+		t.Errorf("newWorld(t, options{carve: true}).mustConclude(t): got %+v, %+v; want carved.Outcome = "+
+			"sweep.OutcomeWinner, carved.Verified.Rows >= 100, carved.Calibration other than nil", carved,
+			carved.Verified)
 	}
 }
 

@@ -66,7 +66,8 @@ func TestAFlippedByteOfTheWinner(t *testing.T) {
 			sweep.Names(w.plan.Sweep).Ending())
 		flip(t, w.sweeps, sweep.Names(w.plan.Sweep).Attempt(best, 0)+file)
 		if c := w.mustConclude(t); c.Outcome != sweep.OutcomeWinner || c.Trial == best || len(c.Rejected) == 0 {
-			t.Errorf("w.mustConclude(t): got %s: %+v; want c.Outcome = sweep.OutcomeWinner, c.Trial other than best, len(c.Rejected) other than 0", file, c)
+			t.Errorf("w.mustConclude(t): got %s: %+v; want c.Outcome = sweep.OutcomeWinner, c.Trial other than "+
+				"best, len(c.Rejected) other than 0", file, c)
 		}
 	}
 }
@@ -142,7 +143,8 @@ func TestAnEndingWithoutAResult(t *testing.T) {
 		sweep.Names(w.plan.Sweep).Result(best))
 	c := w.mustConclude(t)
 	if c.Outcome != sweep.OutcomeWinner || c.Trial == best || c.Done != 2 || c.Failed != 1 {
-		t.Errorf("w.mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Trial other than best, c.Done = 2, c.Failed = 1", c)
+		t.Errorf("w.mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Trial other than best, c.Done "+
+			"= 2, c.Failed = 1", c)
 	}
 }
 

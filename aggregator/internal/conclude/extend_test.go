@@ -45,7 +45,8 @@ func TestExtendedSweeps(t *testing.T) {
 	}{
 		"a new trial is better": {nil, 0.1, sweep.OutcomeWinner, 3, 2, "trial 3 has the highest auc"},
 		"none is better": {nil, -0.3, sweep.OutcomeNoWinner, 0, 0,
-			"none of the 2 new trials is better than trial 2 of sweep night-1, which is version 1 of ctr already: trial 2 has the highest auc"},
+			"none of the 2 new trials is better than trial 2 of sweep night-1, which is version 1 of ctr already: " +
+				"trial 2 has the highest auc"},
 		"there was no winner": {func(p *sweep.Plan) { p.Spec.Limits.Quorum = 1 }, -0.3, sweep.OutcomeWinner, 2, 1,
 			"trial 2 has the highest auc"},
 	} {

@@ -78,13 +78,15 @@ func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version
 	switch do.Why {
 	case protocol.Unreadable:
 		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable,
-			Reason: fmt.Sprintf("the champion alias cannot be read: %v; version %d is registered but was not promoted: repair the record, then promote by hand",
+			Reason: fmt.Sprintf("the champion alias cannot be read: %v; version %d is registered but was not "+
+				"promoted: repair the record, then promote by hand",
 				damage, v.Number)}, nil
 	case protocol.Before:
 		return m.passed(ctx, before)
 	case protocol.MovedByOthers:
 		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable,
-			Reason: fmt.Sprintf("the champion was moved by others %d times while the gate was deciding; promote by hand", moves)}, nil
+			Reason: fmt.Sprintf("the champion was moved by others %d times while the gate was deciding; promote by "+
+				"hand", moves)}, nil
 	}
 	return d, nil
 }

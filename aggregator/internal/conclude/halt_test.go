@@ -57,7 +57,8 @@ func TestAPausedSweepWaits(t *testing.T) {
 		jobs["night-2"] = gone
 		c, err := a.Consider(t.Context(), late.plan.Sweep)
 		if err != nil || c == nil {
-			t.Fatalf("a sweep whose tasks have left and that was not paused: concluded as %+v, error %v; want it concluded", c, err)
+			t.Fatalf("a sweep whose tasks have left and that was not paused: concluded as %+v, error %v; want it "+
+				"concluded", c, err)
 		}
 
 		<-time.After(time.Hour + time.Minute) // by the bubble's clock

@@ -181,7 +181,8 @@ func (a *Aggregator) readFile(ctx context.Context, prefix string, m *dataset.Man
 
 		return data, nil
 	}
-	return nil, &dataError{fmt.Errorf("the dataset has no %s; was it staged with sample: 0, or without the split? Stage it again", name)}
+	return nil, &dataError{fmt.Errorf("the dataset has no %s; was it staged with sample: 0, or without the split? "+
+		"Stage it again", name)}
 }
 
 // read reads an object of the datasets bucket. A missing one is a *dataError, not a storage error.
@@ -200,4 +201,5 @@ func (h *holdout) row(i int) []float64 {
 }
 
 // errNoSample: none of the sweep's held-out rows is in the sample, so no model can be verified.
-var errNoSample = errors.New("the dataset's sample has no row of the calib or test part; stage it again with a larger sample")
+var errNoSample = errors.New("the dataset's sample has no row of the calib or test part; stage it again with a " +
+	"larger sample")

@@ -164,6 +164,7 @@ func TestStoppedTrialsNeedNoQuorum(t *testing.T) {
 	}
 	c := newWorld(t, options{leaves: []int{4, 8, 6}, store: stop}).mustConclude(t)
 	if c.Outcome != sweep.OutcomeWinner || c.Trial != 0 || c.Done != 1 || c.Failed != 0 {
-		t.Errorf("one trial is done and two were stopped: outcome %s, trial %d, %d done, %d failed; want trial 0 to win, and none failed", c.Outcome, c.Trial, c.Done, c.Failed)
+		t.Errorf("one trial is done and two were stopped: outcome %s, trial %d, %d done, %d failed; want trial 0 to "+
+			"win, and none failed", c.Outcome, c.Trial, c.Done, c.Failed)
 	}
 }

@@ -51,7 +51,8 @@ func (d *decision) ratio(name, rows string, bounds []float64, confidence float64
 	if !check.Passed {
 		verdict = "outside"
 	}
-	check.Reason = fmt.Sprintf("the predictions on %d %s add up to %.3g times the labels (%.4g %% interval %.3g to %.3g), %s %.3g to %.4g",
+	check.Reason = fmt.Sprintf("the predictions on %d %s add up to %.3g times the labels (%.4g %% interval %.3g to "+
+		"%.3g), %s %.3g to %.4g",
 		len(r.New), rows, i.Value, 100*confidence, i.Low, i.High, verdict, bounds[0], bounds[1])
 	d.add(check)
 }
@@ -105,8 +106,9 @@ func (d *decision) segments(c *sweep.GateCalibration, confidence float64, r *Row
 		}
 		if wrong++; worst.Passed || m.Score(i.Value) > m.Score(worst.Value) {
 			worst = sweep.GateCheck{Name: checkSegments, Value: i.Value, Low: i.Low, High: i.High,
-				Rows:   len(s.rows.New),
-				Reason: fmt.Sprintf("in segment %.80q %.4g positive rows were predicted and %.4g observed, outside %.3g to %.4g times", s.name, s.predicted, s.positive, c.Segment[0], c.Segment[1])}
+				Rows: len(s.rows.New),
+				Reason: fmt.Sprintf("in segment %.80q %.4g positive rows were predicted and %.4g observed, outside "+
+					"%.3g to %.4g times", s.name, s.predicted, s.positive, c.Segment[0], c.Segment[1])}
 		}
 	}
 	if wrong > 1 {
@@ -156,7 +158,8 @@ func (d *decision) ece(c *sweep.GateCalibration, seed uint64, r *Rows) {
 
 	excess := max(value-chance, 0) / base
 	check := sweep.GateCheck{Name: checkECE, Passed: excess <= c.ECE, Value: excess, Rows: len(in.Pred)}
-	check.Reason = fmt.Sprintf("the calibration error on %d test rows is %.3g, %.3g more than by chance: %.3g of the base rate, where %.3g is allowed",
+	check.Reason = fmt.Sprintf("the calibration error on %d test rows is %.3g, %.3g more than by chance: %.3g of "+
+		"the base rate, where %.3g is allowed",
 		len(in.Pred), value, max(value-chance, 0), excess, c.ECE)
 	d.add(check)
 }
@@ -189,7 +192,8 @@ func (d *decision) entropy(c *sweep.GateCalibration, confidence float64, r *Rows
 	}
 	check := sweep.GateCheck{Name: checkEntropy, Passed: i.Value < c.NormalizedEntropy, Value: i.Value, Low: i.Low,
 		High: i.High, Rows: len(r.New)}
-	check.Reason = fmt.Sprintf("the normalized entropy on %d test rows is %.4g (%.4g %% interval %.4g to %.4g), where less than %.4g is required",
+	check.Reason = fmt.Sprintf("the normalized entropy on %d test rows is %.4g (%.4g %% interval %.4g to %.4g), "+
+		"where less than %.4g is required",
 		len(r.New), i.Value, 100*confidence, i.Low, i.High, c.NormalizedEntropy)
 	if !check.Passed && i.Value >= 1 {
 		check.Reason += ": always predicting the base rate would be as good"

@@ -50,7 +50,8 @@ func ranking(tonight metric.Interval, before float64) string {
 	if tonight.High >= 0.5+labelsKept*(before-0.5) {
 		return ""
 	}
-	return fmt.Sprintf("ranks tonight's labels with an AUC of %.4f (%.4f to %.4f), and those of earlier nights with %.4f: tonight's labels are not like theirs",
+	return fmt.Sprintf("ranks tonight's labels with an AUC of %.4f (%.4f to %.4f), and those of earlier nights with "+
+		"%.4f: tonight's labels are not like theirs",
 		tonight.Value, tonight.Low, tonight.High, before)
 }
 
@@ -59,6 +60,7 @@ func calibrated(tonight metric.Interval, before float64) string {
 	if !(before > 0) || !(nearest > 0) || math.Abs(math.Log(nearest/before)) <= math.Log(labelsRatio) {
 		return ""
 	}
-	return fmt.Sprintf("predicts %.3g times tonight's mean label (%.3g to %.3g), and %.3g times that of earlier nights: tonight's label rate is not like theirs",
+	return fmt.Sprintf("predicts %.3g times tonight's mean label (%.3g to %.3g), and %.3g times that of earlier "+
+		"nights: tonight's label rate is not like theirs",
 		tonight.Value, tonight.Low, tonight.High, before)
 }

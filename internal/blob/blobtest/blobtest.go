@@ -1,5 +1,5 @@
-// Package blobtest holds the behaviour that every blob.Store has, as a test. Memory, the client of Cloud Storage against
-// the emulator, and the same client against a real bucket all pass it.
+// Package blobtest holds the behaviour that every blob.Store has, as a test. Memory, the client of Cloud Storage
+// against the emulator, and the same client against a real bucket all pass it.
 package blobtest
 
 import (
@@ -94,7 +94,8 @@ func (t *tester) wantErr(what string, err, want error) {
 // attrsOf compares attributes with the contents they must describe.
 func (t *tester) attrsOf(a blob.Attrs, name, data string) {
 	t.Helper()
-	if crc := crc32.Checksum([]byte(data), castagnoli); a.Name != name || a.Size != int64(len(data)) || a.CRC32C != crc || a.Generation <= 0 {
+	if crc := crc32.Checksum([]byte(data), castagnoli); a.Name != name || a.Size != int64(len(data)) ||
+		a.CRC32C != crc || a.Generation <= 0 {
 		t.Errorf("attributes %+v: want name %s, size %d, crc %d, a generation above 0", a, name, len(data), crc)
 	}
 	if a.Updated.IsZero() || time.Since(a.Updated).Abs() > time.Hour {
@@ -279,7 +280,8 @@ func (t *tester) large() {
 	if got != string(data) {
 		t.Error("the contents differ")
 	}
-	if part, _ := t.read("large", blob.Range{Offset: 16<<20 - 5, Length: 10, Generation: a.Generation}); part != string(data[16<<20-5:16<<20+5]) {
+	if part, _ := t.read("large", blob.Range{Offset: 16<<20 - 5, Length: 10,
+		Generation: a.Generation}); part != string(data[16<<20-5:16<<20+5]) {
 		t.Error("a range across the middle differs")
 	}
 	_, err = t.s.Put(t.ctx, "large", blob.Absent, bytes.NewReader(data))

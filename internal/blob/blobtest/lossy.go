@@ -17,8 +17,8 @@ var ErrLost = errors.New("the answer was lost")
 // Lossy is a store behind a line that loses the answers to some writes, all of which are done.
 type Lossy struct {
 	blob.Store
-	// Repeats says what the store's client does about it: it writes again under the same condition, as Google's does, so that
-	// a write that was done meets its own object; or it gives up with ErrLost.
+	// Repeats says what the store's client does about it: it writes again under the same condition, as Google's does,
+	// so that a write that was done meets its own object; or it gives up with ErrLost.
 	Repeats bool
 
 	share float64

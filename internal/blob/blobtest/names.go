@@ -31,7 +31,8 @@ func (t *tester) list() {
 	}
 
 	for prefix, want := range map[string][]string{
-		"": all, "a": all[:6], "a/": all[2:5], "a/b": all[2:4], "a/c/d": all[4:5], "b/": all[6:], "c": nil, "a/c/d/": nil,
+		"": all, "a": all[:6], "a/": all[2:5], "a/b": all[2:4], "a/c/d": all[4:5], "b/": all[6:], "c": nil,
+		"a/c/d/": nil,
 	} {
 		if got := t.names(prefix); !slices.Equal(got, want) {
 			t.Errorf("list %q: %q, want %q", prefix, got, want)
@@ -48,7 +49,8 @@ func (t *tester) list() {
 
 func (t *tester) strangeNames() {
 	names := []string{
-		"with space", "per%cent", "per%2Fcent", "plus+plus", "hash#mark?query=1&x", "ünï/cödé/日本", "quote'\"<>", "dots..and...more", "~/:@!$()*,;=[]", "a%20b", "a b",
+		"with space", "per%cent", "per%2Fcent", "plus+plus", "hash#mark?query=1&x", "ünï/cödé/日本", "quote'\"<>",
+		"dots..and...more", "~/:@!$()*,;=[]", "a%20b", "a b",
 	}
 	for _, n := range names {
 		t.put(n, "contents of "+n, blob.Absent)
@@ -73,7 +75,8 @@ func (t *tester) strangeNames() {
 }
 
 func (t *tester) refusedNames() {
-	for _, n := range []string{"", "/a", "a/", "a//b", ".", "..", "../a", "a/../b", "a/./b", "a\\b", "a\nb", "a\x00b", "\xff", strings.Repeat("x", 1025)} {
+	for _, n := range []string{"", "/a", "a/", "a//b", ".", "..", "../a", "a/../b", "a/./b", "a\\b", "a\nb", "a\x00b",
+		"\xff", strings.Repeat("x", 1025)} {
 		_, err := t.s.Put(t.ctx, n, blob.Any, strings.NewReader("x"))
 		t.wantErr(fmt.Sprintf("put %.20q", n), err, blob.ErrName)
 		_, err = t.s.Stat(t.ctx, n)

@@ -86,7 +86,8 @@ func (t *tester) readWhileWritten() {
 					return
 				}
 				var i int
-				if _, err := fmt.Sscanf(string(data[:7]), "%d", &i); err != nil || string(data) != version(i) || a.Size != int64(len(data)) ||
+				if _, err := fmt.Sscanf(string(data[:7]), "%d", &i); err != nil || string(data) != version(i) ||
+					a.Size != int64(len(data)) ||
 					a.CRC32C != crc32.Checksum(data, castagnoli) {
 					t.Errorf("a mixture: %d bytes that begin with %q, attributes %+v", len(data), data[:7], a)
 					return

@@ -11,8 +11,9 @@ import (
 	"coppice/internal/blob"
 )
 
-// Stalling is a store behind a line on which things stand still: the caller's machine, the network, the service. An operation may wait
-// before it is done or before its answer comes, so what is read, or listed, may be long past when the caller sees it.
+// Stalling is a store behind a line on which things stand still: the caller's machine, the network, the service. An
+// operation may wait before it is done or before its answer comes, so what is read, or listed, may be long past when
+// the caller sees it.
 type Stalling struct {
 	blob.Store
 	share   float64
@@ -21,8 +22,8 @@ type Stalling struct {
 	draw    *rand.Rand
 }
 
-// NewStalling lets the given share of the operations wait, each up to twice and up to longest, chosen by seed. Meant for a bubble of
-// testing/synctest.
+// NewStalling lets the given share of the operations wait, each up to twice and up to longest, chosen by seed. Meant
+// for a bubble of testing/synctest.
 func NewStalling(s blob.Store, seed uint64, share float64, longest time.Duration) *Stalling {
 	return &Stalling{Store: s, share: share, longest: longest, draw: rand.New(rand.NewPCG(seed, 0x57a11))}
 }

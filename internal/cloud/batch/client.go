@@ -26,8 +26,8 @@ const service = "Batch"
 type Options struct {
 	Project  string
 	Location string // region
-	// Endpoint is host:port of an emulator on this machine, used without TLS and credentials; "" is Google Cloud with the application
-	// default credentials.
+	// Endpoint is host:port of an emulator on this machine, used without TLS and credentials; "" is Google Cloud with
+	// the application default credentials.
 	Endpoint string
 }
 
@@ -59,7 +59,8 @@ type ConflictError struct {
 }
 
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("batch job %s exists and was made for another plan (%s, not %s); use another sweep id, or delete that job", e.Name, e.Plan, e.Want)
+	return fmt.Sprintf("batch job %s exists and was made for another plan (%s, not %s); use another sweep id, or "+
+		"delete that job", e.Name, e.Plan, e.Want)
 }
 
 // IsConflict says that something else exists already.
@@ -70,10 +71,12 @@ var projectPattern = regexp.MustCompile(`^[a-z0-9:.-]+$`)
 // New connects. Missing settings or credentials, and an endpoint that is not on this machine, are a *cloud.SetupError.
 func New(ctx context.Context, o Options) (*Client, error) {
 	if !projectPattern.MatchString(o.Project) {
-		return nil, &cloud.SetupError{What: fmt.Sprintf("%.80q is not a project", o.Project), Hint: "set COPPICE_PROJECT"}
+		return nil, &cloud.SetupError{What: fmt.Sprintf("%.80q is not a project", o.Project),
+			Hint: "set COPPICE_PROJECT"}
 	}
 	if !regionPattern.MatchString(o.Location) {
-		return nil, &cloud.SetupError{What: fmt.Sprintf("%.80q is not a region", o.Location), Hint: "set COPPICE_LOCATION, for example to us-central1"}
+		return nil, &cloud.SetupError{What: fmt.Sprintf("%.80q is not a region", o.Location),
+			Hint: "set COPPICE_LOCATION, for example to us-central1"}
 	}
 
 	var opts []option.ClientOption
@@ -84,7 +87,8 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		if err := cloud.Loopback("COPPICE_BATCH_ENDPOINT", o.Endpoint); err != nil {
 			return nil, err
 		}
-		opts = append(opts, option.WithEndpoint(o.Endpoint), option.WithoutAuthentication(), option.WithTelemetryDisabled(),
+		opts = append(opts, option.WithEndpoint(o.Endpoint), option.WithoutAuthentication(),
+			option.WithTelemetryDisabled(),
 			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
 	}
 
@@ -92,7 +96,8 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	if err != nil {
 		return nil, cloud.Dial(service, err)
 	}
-	return &Client{c: c, parent: "projects/" + o.Project + "/locations/" + o.Location, opts: o, poll: 500 * time.Millisecond, look: notFoundOK}, nil
+	return &Client{c: c, parent: "projects/" + o.Project + "/locations/" + o.Location, opts: o,
+		poll: 500 * time.Millisecond, look: notFoundOK}, nil
 }
 
 // Close closes the connection.
@@ -123,14 +128,16 @@ func (c *Client) fail(name string, err error) error {
 	return cloud.FromStatus(service, name, "", err)
 }
 
-// Submit creates the job. If a job with this id exists for the same plan (PlanLabel), existed is true and nothing changes; for a different
-// plan the error is a *ConflictError. A job that breaks a rule of Batch is a *RuleError, before anything is sent.
+// Submit creates the job. If a job with this id exists for the same plan (PlanLabel), existed is true and nothing
+// changes; for a different plan the error is a *ConflictError. A job that breaks a rule of Batch is a *RuleError,
+// before anything is sent.
 func (c *Client) Submit(ctx context.Context, j Job) (name string, existed bool, err error) {
 	if j.Location == "" {
 		j.Location = c.opts.Location
 	}
 	if j.Location != c.opts.Location {
-		return "", false, &RuleError{Field: "Location", Rule: RuleRegion, Says: fmt.Sprintf("%.80q is not %s, where jobs are submitted", j.Location, c.opts.Location)}
+		return "", false, &RuleError{Field: "Location", Rule: RuleRegion,
+			Says: fmt.Sprintf("%.80q is not %s, where jobs are submitted", j.Location, c.opts.Location)}
 	}
 
 	job, err := Build(j)
@@ -160,8 +167,9 @@ func (c *Client) Submit(ctx context.Context, j Job) (name string, existed bool, 
 // requestSpace is the namespace of request ids, a random UUID.
 var requestSpace = uuid.MustParse("5a1d2c0e-7a3f-4f0e-9c55-0b7c5ad0f6c1")
 
-// requestID is the id of the request that creates a job. It is the same for every caller who wants this job for this plan, so that Batch
-// itself treats launchers that were started twice as one. again counts the jobs of this name that are known to be gone.
+// requestID is the id of the request that creates a job. It is the same for every caller who wants this job for this
+// plan, so that Batch itself treats launchers that were started twice as one. again counts the jobs of this name that
+// are known to be gone.
 func requestID(name, plan string, again int) string {
 	return uuid.NewSHA1(requestSpace, fmt.Appendf(nil, "%s\x00%s\x00%d", name, plan, again)).String()
 }
@@ -169,18 +177,20 @@ func requestID(name, plan string, again int) string {
 // maxAgain bounds how often a job may be deleted and created again within the hour in which Batch remembers requests.
 const maxAgain = 5
 
-// create creates the job, or finds the one created by another process meanwhile. Batch remembers a request for an hour and answers it with
-// the original job, even if that was deleted since; then nothing would run. So a job that cannot be found after it was returned is
-// requested again with the next request id.
+// create creates the job, or finds the one created by another process meanwhile. Batch remembers a request for an hour
+// and answers it with the original job, even if that was deleted since; then nothing would run. So a job that cannot be
+// found after it was returned is requested again with the next request id.
 func (c *Client) create(ctx context.Context, id string, job *batchpb.Job) (got *batchpb.Job, existed bool, err error) {
 	name := c.Name(id)
 	for again := range maxAgain {
 		request := requestID(name, job.GetLabels()[PlanLabel], again)
 		got, err = retry(ctx, func(ctx context.Context) (*batchpb.Job, error) {
-			return c.c.CreateJob(ctx, &batchpb.CreateJobRequest{Parent: c.parent, JobId: id, Job: job, RequestId: request})
+			return c.c.CreateJob(ctx, &batchpb.CreateJobRequest{Parent: c.parent, JobId: id, Job: job,
+				RequestId: request})
 		})
 		if existed = status.Code(err) == codes.AlreadyExists; err != nil && !existed {
-			return nil, false, cloud.FromStatus(service, "create "+name, "the project or region may be wrong: check COPPICE_PROJECT and COPPICE_LOCATION", err)
+			return nil, false, cloud.FromStatus(service, "create "+name,
+				"the project or region may be wrong: check COPPICE_PROJECT and COPPICE_LOCATION", err)
 		}
 
 		found, err := c.find(ctx, name)
@@ -196,7 +206,8 @@ func (c *Client) create(ctx context.Context, id string, job *batchpb.Job) (got *
 type GoneError struct{ Name string }
 
 func (e *GoneError) Error() string {
-	return fmt.Sprintf("batch job %s was created %d times and was gone each time; something deletes it: use another sweep id", e.Name, maxAgain)
+	return fmt.Sprintf("batch job %s was created %d times and was gone each time; something deletes it: use another "+
+		"sweep id", e.Name, maxAgain)
 }
 
 // find gets a job that must exist, although it may not be readable yet.
@@ -229,7 +240,8 @@ func (c *Client) Get(ctx context.Context, name string) (Status, error) {
 	return statusOf(j), nil
 }
 
-// Cancel stops the job and returns its last status once it has stopped. A finished job is unchanged. A cancelled job stays in the lists.
+// Cancel stops the job and returns its last status once it has stopped. A finished job is unchanged. A cancelled job
+// stays in the lists.
 func (c *Client) Cancel(ctx context.Context, name string) (Status, error) {
 	s, err := c.Get(ctx, name)
 	if err != nil || s.State.Finished() {
@@ -267,8 +279,8 @@ func (c *Client) Wait(ctx context.Context, name string, limit time.Duration) (St
 	return s, err
 }
 
-// Delete stops the job if it is running and removes it from the lists; it returns when the deletion has begun. The error for a missing job
-// is ErrNotExist.
+// Delete stops the job if it is running and removes it from the lists; it returns when the deletion has begun. The
+// error for a missing job is ErrNotExist.
 func (c *Client) Delete(ctx context.Context, name string) error {
 	_, err := retry(ctx, func(ctx context.Context) (*batch.DeleteJobOperation, error) {
 		return c.c.DeleteJob(ctx, &batchpb.DeleteJobRequest{Name: name})

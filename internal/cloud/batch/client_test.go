@@ -40,7 +40,8 @@ func emulator(t *testing.T) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := batchemu.Start(l, batchemu.Options{Dir: t.TempDir(), Images: map[string]string{"shell": "/bin/sh"}, Grace: 5 * time.Second})
+	s, err := batchemu.Start(l, batchemu.Options{Dir: t.TempDir(), Images: map[string]string{"shell": "/bin/sh"},
+		Grace: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,8 @@ func TestSubmitAndWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.State != Succeeded || !s.State.Finished() || s.Counts["SUCCEEDED"] != 3 || s.Tasks != 3 || s.ID != "ok-1" || s.UID == "" || s.RunDuration <= 0 {
+	if s.State != Succeeded || !s.State.Finished() || s.Counts["SUCCEEDED"] != 3 || s.Tasks != 3 || s.ID != "ok-1" ||
+		s.UID == "" || s.RunDuration <= 0 {
 		t.Errorf(`got %+v; want s.State = Succeeded, s.State.Finished(), s.Counts["SUCCEEDED"] = 3, s.Tasks = 3, s.ID = "ok-1", s.UID other than "", s.RunDuration > 0`, s)
 	}
 	if s.FailureReason() != "" || len(s.Events) != 3 || !strings.Contains(s.Events[2].Text, "RUNNING to SUCCEEDED") {
@@ -115,7 +117,8 @@ func TestSubmitAgain(t *testing.T) {
 	}
 	j.Labels = map[string]string{PlanLabel: strings.Repeat("f", 32)}
 	var conflict *ConflictError
-	if _, _, err = c.Submit(t.Context(), j); !errors.As(err, &conflict) || conflict.Plan != strings.Repeat("0123456789abcdef", 2) {
+	if _, _, err = c.Submit(t.Context(), j); !errors.As(err, &conflict) ||
+		conflict.Plan != strings.Repeat("0123456789abcdef", 2) {
 		t.Errorf("another plan: %v", err)
 	}
 	j.Location = "europe-west1"
@@ -226,8 +229,8 @@ func serve(t *testing.T, s *scripted) *Client {
 	return connect(t, l.Addr().String())
 }
 
-// remembering is a service as Google describes it: for an hour it answers a repeated request with the job of the first time,
-// whatever has become of that since.
+// remembering is a service as Google describes it: for an hour it answers a repeated request with the job of the first
+// time, whatever has become of that since.
 type remembering struct {
 	mu       sync.Mutex
 	requests map[string]*batchpb.Job
@@ -279,7 +282,8 @@ func TestUnavailableIsRetried(t *testing.T) {
 
 // TestRequestIDIsMadeOfTheJob: the same job for the same plan is the same request; for another plan, another.
 func TestRequestIDIsMadeOfTheJob(t *testing.T) {
-	for _, other := range []string{requestID("jobs/b", "plan", 0), requestID("jobs/a", "plan2", 0), requestID("jobs/a", "plan", 1), requestID("jobs/ap", "lan", 0)} {
+	for _, other := range []string{requestID("jobs/b", "plan", 0), requestID("jobs/a", "plan2", 0),
+		requestID("jobs/a", "plan", 1), requestID("jobs/ap", "lan", 0)} {
 		if id := requestID("jobs/a", "plan", 0); id != requestID("jobs/a", "plan", 0) || id == other {
 			t.Errorf("%s and %s", id, other)
 		}
@@ -293,7 +297,8 @@ func TestADeletedJobIsMadeAnew(t *testing.T) {
 	c.look = 20 * time.Millisecond
 	for again := range 3 {
 		if _, existed, err := c.Submit(t.Context(), spotJob()); err != nil || existed || len(r.jobs) != 1 {
-			t.Fatalf("c.Submit(spotJob()): got %v, %v, %v; want no error, not existed, len(r.jobs) = 1", again, existed, err)
+			t.Fatalf("c.Submit(spotJob()): got %v, %v, %v; want no error, not existed, len(r.jobs) = 1", again, existed,
+				err)
 		}
 		delete(r.jobs, spotJob().ID)
 	}
@@ -338,8 +343,9 @@ func TestManyAtOnceMakeOneJob(t *testing.T) {
 func TestNoCapacity(t *testing.T) {
 	event := func(text string) Status { return Status{State: Failed, Events: []Event{{Text: text}, {Text: "other"}}} }
 	for text, want := range map[string]bool{
-		"Batch Error: code - CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED, description - error count is 1":                                     true,
-		"Quota checking process decides to delay scheduling for the job UID due to inadequate quotas [Quota: CPUS, limit: 1, usage: 1]": true,
+		"Batch Error: code - CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED, description - error count is 1": true,
+		"Quota checking process decides to delay scheduling for the job UID due to inadequate quotas [Quota: CPUS, " +
+			"limit: 1, usage: 1]": true,
 		"CODE_GCE_QUOTA_EXCEEDED": true,
 		"The zone 'projects/p/zones/z' does not have enough resources available to fulfill the request": true,
 		"Job state is set from RUNNING to FAILED for job x.Job failed due to task failure.":             false,
@@ -352,8 +358,10 @@ func TestNoCapacity(t *testing.T) {
 	for _, c := range []struct {
 		s    Status
 		want bool
-	}{{Status{State: Queued}, false}, {Status{State: Scheduled}, false}, {Status{State: Running}, true}, {Status{State: Failed, RunDuration: time.Second}, true},
-		{Status{State: Cancelled, Counts: map[string]int64{"UNEXECUTED": 4}}, false}, {Status{State: Failed, Counts: map[string]int64{"FAILED": 1}}, true}} {
+	}{{Status{State: Queued}, false}, {Status{State: Scheduled}, false}, {Status{State: Running}, true},
+		{Status{State: Failed, RunDuration: time.Second}, true},
+		{Status{State: Cancelled, Counts: map[string]int64{"UNEXECUTED": 4}}, false},
+		{Status{State: Failed, Counts: map[string]int64{"FAILED": 1}}, true}} {
 		if c.s.Began() != c.want {
 			t.Errorf("got %+v; want c.s.Began() = c.want", c.s)
 		}
@@ -363,20 +371,27 @@ func TestNoCapacity(t *testing.T) {
 func TestLived(t *testing.T) {
 	at := func(minutes int) time.Time { return time.Date(2026, 11, 21, 3, minutes, 0, 0, time.UTC) }
 	change := func(minutes int, from, to State) Event {
-		return Event{Time: at(minutes), Text: "Job state is set from " + string(from) + " to " + string(to) + " for job projects/1/locations/l/jobs/j."}
+		return Event{Time: at(minutes), Text: "Job state is set from " + string(from) + " to " + string(to) +
+			" for job projects/1/locations/l/jobs/j."}
 	}
 	queued, running := change(1, Queued, Scheduled), change(5, Scheduled, Running)
-	task := Event{Time: at(6), Text: "Task state is updated from PENDING to RUNNING on zones/z/instances/1", State: "RUNNING"}
+	task := Event{Time: at(6), Text: "Task state is updated from PENDING to RUNNING on zones/z/instances/1",
+		State: "RUNNING"}
 	for name, c := range map[string]struct {
 		s        Status
 		from, to time.Time
 	}{
-		"waiting":               {Status{State: Scheduled, Created: at(0), Events: []Event{queued}}, time.Time{}, time.Time{}},
-		"running":               {Status{State: Running, Created: at(0), Events: []Event{queued, running, task}}, at(5), time.Time{}},
+		"waiting": {Status{State: Scheduled, Created: at(0), Events: []Event{queued}}, time.Time{},
+			time.Time{}},
+		"running": {Status{State: Running, Created: at(0), Events: []Event{queued, running, task}}, at(5),
+			time.Time{}},
 		"running without event": {Status{State: Running, Created: at(0), Events: []Event{task}}, at(0), time.Time{}},
-		"ended":                 {Status{State: Failed, RunDuration: time.Minute, Created: at(0), Events: []Event{queued, running, task, change(9, Running, Failed)}}, at(5), at(9)},
-		"ended without event":   {Status{State: Failed, RunDuration: time.Minute, Created: at(0), Events: []Event{running}}, at(5), at(6)},
-		"never had a machine":   {Status{State: Failed, Created: at(0), Events: []Event{change(9, Scheduled, Failed)}}, time.Time{}, time.Time{}},
+		"ended": {Status{State: Failed, RunDuration: time.Minute, Created: at(0),
+			Events: []Event{queued, running, task, change(9, Running, Failed)}}, at(5), at(9)},
+		"ended without event": {Status{State: Failed, RunDuration: time.Minute, Created: at(0),
+			Events: []Event{running}}, at(5), at(6)},
+		"never had a machine": {Status{State: Failed, Created: at(0), Events: []Event{change(9, Scheduled, Failed)}},
+			time.Time{}, time.Time{}},
 	} {
 		if from, to := c.s.Lived(); !from.Equal(c.from) || !to.Equal(c.to) {
 			t.Errorf("%s: %s to %s", name, from, to)
@@ -405,7 +420,8 @@ func TestExistingJobIsComparedWhenReadable(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for code, target := range map[codes.Code]any{
-		codes.PermissionDenied: new(*cloud.PermissionError), codes.Unauthenticated: new(*cloud.SetupError), codes.NotFound: new(*cloud.SetupError),
+		codes.PermissionDenied: new(*cloud.PermissionError), codes.Unauthenticated: new(*cloud.SetupError),
+		codes.NotFound: new(*cloud.SetupError),
 	} {
 		calls := 0
 		c := serve(t, &scripted{create: func(*batchpb.CreateJobRequest) (*batchpb.Job, error) {
@@ -420,7 +436,8 @@ func TestRefusals(t *testing.T) {
 
 // TestCancelRace: the job ends between the look at it and the call.
 func TestCancelRace(t *testing.T) {
-	states := []batchpb.JobStatus_State{batchpb.JobStatus_RUNNING, batchpb.JobStatus_RUNNING, batchpb.JobStatus_SUCCEEDED}
+	states := []batchpb.JobStatus_State{batchpb.JobStatus_RUNNING, batchpb.JobStatus_RUNNING,
+		batchpb.JobStatus_SUCCEEDED}
 	c := serve(t, &scripted{
 		get: func() (*batchpb.Job, error) {
 			state := states[0]
@@ -438,7 +455,8 @@ func TestWaitHasALimit(t *testing.T) {
 	c := serve(t, &scripted{get: func() (*batchpb.Job, error) {
 		return &batchpb.Job{Status: &batchpb.JobStatus{State: batchpb.JobStatus_RUNNING}}, nil
 	}})
-	if _, err := c.Wait(t.Context(), "x", 50*time.Millisecond); err == nil || !strings.Contains(err.Error(), "RUNNING") {
+	if _, err := c.Wait(t.Context(), "x", 50*time.Millisecond); err == nil ||
+		!strings.Contains(err.Error(), "RUNNING") {
 		t.Errorf(`c.Wait("x", 50*time.Millisecond): got %v; want an error, err.Error() with "RUNNING"`, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -450,7 +468,8 @@ func TestWaitHasALimit(t *testing.T) {
 
 func TestEventsAreSorted(t *testing.T) {
 	at := func(s int64) *timestamppb.Timestamp { return &timestamppb.Timestamp{Seconds: s} }
-	got := eventsOf([]*batchpb.StatusEvent{{Description: "2", EventTime: at(2)}, {Description: "1", EventTime: at(1)}, {Description: "2b", EventTime: at(2)}})
+	got := eventsOf([]*batchpb.StatusEvent{{Description: "2", EventTime: at(2)}, {Description: "1", EventTime: at(1)},
+		{Description: "2b", EventTime: at(2)}})
 	if len(got) != 3 || got[0].Text+got[1].Text+got[2].Text != "122b" {
 		t.Errorf(`eventsOf(...): got %+v; want len(got) = 3, got[0].Text + got[1].Text + got[2].Text = "122b"`, got)
 	}
@@ -473,7 +492,8 @@ func TestSetup(t *testing.T) {
 		}
 	}
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent/key.json")
-	if _, err := New(t.Context(), Options{Project: "p", Location: "us-central1"}); !errors.As(err, &setup) || !strings.Contains(err.Error(), "gcloud auth") {
+	if _, err := New(t.Context(), Options{Project: "p", Location: "us-central1"}); !errors.As(err, &setup) ||
+		!strings.Contains(err.Error(), "gcloud auth") {
 		t.Errorf("no credentials: %v", err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -484,7 +504,8 @@ func TestSetup(t *testing.T) {
 	l.Close()
 	c := connect(t, good.Endpoint)
 	began := time.Now()
-	if _, _, err := c.Submit(t.Context(), spotJob()); !errors.As(err, &setup) || !strings.Contains(err.Error(), "localemu exec") {
+	if _, _, err := c.Submit(t.Context(), spotJob()); !errors.As(err, &setup) ||
+		!strings.Contains(err.Error(), "localemu exec") {
 		t.Errorf("nobody there: %v", err)
 	}
 	if _, err := c.Get(t.Context(), "x"); !errors.As(err, &setup) {

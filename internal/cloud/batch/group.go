@@ -42,9 +42,10 @@ func (j Job) runnables() []*batchpb.Runnable {
 	return []*batchpb.Runnable{j.opening(), j.container()}
 }
 
-// opening makes the local SSD writable for any user: Batch formats and mounts it as root, while the container runs as another user. Scripts
-// run as root on the machine itself, and every task runs this one, while other tasks of the machine may be at work: so it is idempotent.
-// The sticky bit keeps users from removing each other's files, as in /tmp. RuleMountPath ensures that the path is a single word to a shell.
+// opening makes the local SSD writable for any user: Batch formats and mounts it as root, while the container runs as
+// another user. Scripts run as root on the machine itself, and every task runs this one, while other tasks of the
+// machine may be at work: so it is idempotent. The sticky bit keeps users from removing each other's files, as in /tmp.
+// RuleMountPath ensures that the path is a single word to a shell.
 func (j Job) opening() *batchpb.Runnable {
 	return &batchpb.Runnable{
 		DisplayName: "open the local SSD",
@@ -54,7 +55,8 @@ func (j Job) opening() *batchpb.Runnable {
 	}
 }
 
-// container is the program. Since it names no volumes of its own, Batch mounts all of the task's volumes at the same paths.
+// container is the program. Since it names no volumes of its own, Batch mounts all of the task's volumes at the same
+// paths.
 func (j Job) container() *batchpb.Runnable {
 	return &batchpb.Runnable{Executable: &batchpb.Runnable_Container_{Container: &batchpb.Runnable_Container{
 		ImageUri: j.Image, Commands: j.Args,
@@ -78,6 +80,7 @@ func (j Job) volumes() []*batchpb.Volume {
 		return nil
 	}
 	return []*batchpb.Volume{{
-		Source: &batchpb.Volume_DeviceName{DeviceName: ssdDevice}, MountPath: j.MountPath, MountOptions: []string{"rw", "async"},
+		Source: &batchpb.Volume_DeviceName{DeviceName: ssdDevice}, MountPath: j.MountPath,
+		MountOptions: []string{"rw", "async"},
 	}}
 }

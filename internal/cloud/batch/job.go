@@ -1,8 +1,8 @@
 // Package batch submits and watches Google Cloud Batch jobs, and is the only importer of its client library.
 //
-// A job has one task group of equal tasks, each a container, several per machine, with the dataset on the machine's local SSD. Build
-// assembles the request from small pure parts, one file for each, and checks it against every rule of Batch that can be known in advance:
-// the constants of type Rule.
+// A job has one task group of equal tasks, each a container, several per machine, with the dataset on the machine's
+// local SSD. Build assembles the request from small pure parts, one file for each, and checks it against every rule of
+// Batch that can be known in advance: the constants of type Rule.
 package batch
 
 import (
@@ -47,12 +47,13 @@ type Job struct {
 	Network        string        // global/networks/NAME or projects/...; "" for the project's default
 	Subnetwork     string        // regions/R/subnetworks/NAME or projects/...
 	NoExternalIP   bool
-	// Notify lists topics, projects/P/topics/T, to which Batch publishes every change of the job's state; its service account needs
-	// permission to publish there. Messages may be lost: they are hints only.
+	// Notify lists topics, projects/P/topics/T, to which Batch publishes every change of the job's state; its service
+	// account needs permission to publish there. Messages may be lost: they are hints only.
 	Notify []string
 }
 
-// Build makes the request's job, or returns a *RuleError with the rule that it breaks. The same Job gives the same message.
+// Build makes the request's job, or returns a *RuleError with the rule that it breaks. The same Job gives the same
+// message.
 func Build(j Job) (*batchpb.Job, error) {
 	if err := j.check(); err != nil {
 		return nil, err
@@ -99,7 +100,8 @@ func (j Job) notifications() []*batchpb.JobNotification {
 	var out []*batchpb.JobNotification
 	for _, topic := range j.Notify {
 		// Without a message Batch would send nothing.
-		out = append(out, &batchpb.JobNotification{PubsubTopic: topic, Message: &batchpb.JobNotification_Message{Type: batchpb.JobNotification_JOB_STATE_CHANGED}})
+		out = append(out, &batchpb.JobNotification{PubsubTopic: topic,
+			Message: &batchpb.JobNotification_Message{Type: batchpb.JobNotification_JOB_STATE_CHANGED}})
 	}
 	return out
 }

@@ -21,12 +21,14 @@ var update = flag.Bool("update", false, "rewrite the golden files under testdata
 // spotJob is a job as the launcher makes it.
 func spotJob() Job {
 	return Job{
-		ID:             "nightly-ctr-20261120",
-		Labels:         map[string]string{PlanLabel: strings.Repeat("0123456789abcdef", 2), "coppice-sweep": "nightly-ctr-20261120"},
-		Location:       "us-central1",
-		Image:          "us-central1-docker.pkg.dev/p/coppice/task:v1",
-		Args:           []string{"run"},
-		Env:            map[string]string{"COPPICE_SWEEP": "nightly-ctr-20261120", "COPPICE_SCRATCH": "/mnt/disks/ssd/coppice"},
+		ID: "nightly-ctr-20261120",
+		Labels: map[string]string{PlanLabel: strings.Repeat("0123456789abcdef", 2),
+			"coppice-sweep": "nightly-ctr-20261120"},
+		Location: "us-central1",
+		Image:    "us-central1-docker.pkg.dev/p/coppice/task:v1",
+		Args:     []string{"run"},
+		Env: map[string]string{"COPPICE_SWEEP": "nightly-ctr-20261120",
+			"COPPICE_SCRATCH": "/mnt/disks/ssd/coppice"},
 		Tasks:          32,
 		Parallelism:    32,
 		TasksPerVM:     16,
@@ -44,7 +46,8 @@ func spotJob() Job {
 
 // minimalJob leaves out whatever may be left out.
 func minimalJob() Job {
-	return Job{ID: "minimal", Labels: map[string]string{PlanLabel: strings.Repeat("0", 32)}, Location: "europe-west1", Image: "task",
+	return Job{ID: "minimal", Labels: map[string]string{PlanLabel: strings.Repeat("0", 32)}, Location: "europe-west1",
+		Image: "task",
 		Tasks: 1, Parallelism: 1, TasksPerVM: 1, MachineType: "e2-standard-4", CPUMilli: 4000, MemoryMiB: 14_000}
 }
 
@@ -66,9 +69,11 @@ func customJob() Job {
 // stagingJob is one task beside the data, as `launcher stage --batch` makes it.
 func stagingJob() Job {
 	j := spotJob()
-	j.ID, j.Image, j.Args = "stage-clicks-0123456789ab", "us-central1-docker.pkg.dev/p/coppice/launcher:v1", []string{"stage-task"}
+	j.ID, j.Image, j.Args = "stage-clicks-0123456789ab", "us-central1-docker.pkg.dev/p/coppice/launcher:v1",
+		[]string{"stage-task"}
 	j.Labels = map[string]string{PlanLabel: strings.Repeat("f", 32), "coppice-dataset": "clicks"}
-	j.Env = map[string]string{"COPPICE_STAGE_SPEC": "name: clicks\nsource: gs://exports/clicks/*.parquet\nlabel: is_click\n", "COPPICE_SCRATCH": "/mnt/disks/ssd"}
+	j.Env = map[string]string{"COPPICE_STAGE_SPEC": "name: clicks\nsource: gs://exports/clicks/*.parquet\nlabel: " +
+		"is_click\n", "COPPICE_SCRATCH": "/mnt/disks/ssd"}
 	j.Tasks, j.Parallelism, j.TasksPerVM, j.MachineType, j.Spot, j.LocalSSDs = 1, 1, 1, "n2-standard-16", false, 2
 	j.CPUMilli, j.MemoryMiB, j.MaxRetries, j.MaxRunDuration = 16_000, 60_000, 3, 24*time.Hour
 	j.ServiceAccount = "stage@p.iam.gserviceaccount.com"
@@ -202,8 +207,10 @@ func TestRules(t *testing.T) {
 		c.change(&j)
 		_, err := Build(j)
 		var rule *RuleError
-		if !errors.As(err, &rule) || rule.Field != c.field || rule.Rule != c.rule || !strings.Contains(err.Error(), string(c.rule)) {
-			t.Errorf("got %d %s: %v; want err of the type of rule, rule.Field = c.field, rule.Rule = c.rule, err.Error() with string(c.rule)", i, c.rule, err)
+		if !errors.As(err, &rule) || rule.Field != c.field || rule.Rule != c.rule ||
+			!strings.Contains(err.Error(), string(c.rule)) {
+			t.Errorf("got %d %s: %v; want err of the type of rule, rule.Field = c.field, rule.Rule = c.rule, "+
+				"err.Error() with string(c.rule)", i, c.rule, err)
 		}
 		shown[c.rule] = true
 	}
@@ -271,11 +278,17 @@ func TestAtTheLimit(t *testing.T) {
 
 func TestLocalSSDCounts(t *testing.T) {
 	for machine, want := range map[string]string{
-		"n2-highmem-2": "1, 2, 4, 8, 16, 24", "n2-standard-10": "1, 2, 4, 8, 16, 24", "n2-highmem-16": "2, 4, 8, 16, 24", "n2-highmem-20": "2, 4, 8, 16, 24",
-		"n2-highmem-32": "4, 8, 16, 24", "n2-highmem-64": "8, 16, 24", "n2-highmem-80": "8, 16, 24", "n2-highmem-96": "16, 24", "n2-highmem-128": "16, 24",
-		"n2d-highmem-16": "1, 2, 4, 8, 16, 24", "n2d-highmem-48": "2, 4, 8, 16, 24", "n2d-highmem-64": "4, 8, 16, 24", "n2d-standard-224": "8, 16, 24",
-		"m1-ultramem-40": "1, 2, 3, 4, 5", "m1-ultramem-160": "none", "m1-megamem-96": "none", "m3-ultramem-32": "4, 8", "m3-megamem-128": "8", "m2-ultramem-208": "none",
-		"e2-standard-4": "none", "n4-highmem-8": "none", "c4-highmem-96": "none", "c4-highmem-96-lssd": "16", "c4d-highmem-64-lssd": "6", "c3-standard-44-lssd": "8", "c3d-highmem-360-lssd": "32",
+		"n2-highmem-2": "1, 2, 4, 8, 16, 24", "n2-standard-10": "1, 2, 4, 8, 16, 24",
+		"n2-highmem-16": "2, 4, 8, 16, 24", "n2-highmem-20": "2, 4, 8, 16, 24",
+		"n2-highmem-32": "4, 8, 16, 24", "n2-highmem-64": "8, 16, 24", "n2-highmem-80": "8, 16, 24",
+		"n2-highmem-96": "16, 24", "n2-highmem-128": "16, 24",
+		"n2d-highmem-16": "1, 2, 4, 8, 16, 24", "n2d-highmem-48": "2, 4, 8, 16, 24", "n2d-highmem-64": "4, 8, 16, 24",
+		"n2d-standard-224": "8, 16, 24",
+		"m1-ultramem-40":   "1, 2, 3, 4, 5", "m1-ultramem-160": "none", "m1-megamem-96": "none",
+		"m3-ultramem-32": "4, 8",
+		"m3-megamem-128": "8", "m2-ultramem-208": "none",
+		"e2-standard-4": "none", "n4-highmem-8": "none", "c4-highmem-96": "none", "c4-highmem-96-lssd": "16",
+		"c4d-highmem-64-lssd": "6", "c3-standard-44-lssd": "8", "c3d-highmem-360-lssd": "32",
 	} {
 		counts, known := LocalSSDCounts(machine)
 		if got := countsText(counts); !known || got != want {

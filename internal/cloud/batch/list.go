@@ -14,7 +14,8 @@ import (
 func (c *Client) Tasks(ctx context.Context, name string) iter.Seq2[Task, error] {
 	it := c.c.ListTasks(ctx, &batchpb.ListTasksRequest{Parent: name + "/taskGroups/group0"})
 	return sequence(it.Next, func(t *batchpb.Task) Task {
-		return Task{Index: lastPart(t.GetName()), State: t.GetStatus().GetState().String(), Events: eventsOf(t.GetStatus().GetStatusEvents())}
+		return Task{Index: lastPart(t.GetName()), State: t.GetStatus().GetState().String(),
+			Events: eventsOf(t.GetStatus().GetStatusEvents())}
 	}, func(err error) error { return c.fail(name, err) })
 }
 
@@ -25,7 +26,8 @@ func (c *Client) List(ctx context.Context, label, value string) iter.Seq2[Status
 	if label != "" {
 		if !labelKeyPattern.MatchString(label) || !labelPattern.MatchString(value) {
 			return func(yield func(Status, error) bool) {
-				yield(Status{}, &RuleError{Field: "Labels", Rule: RuleLabelValue, Says: fmt.Sprintf("%.80q=%.80q is not a valid label", label, value)})
+				yield(Status{}, &RuleError{Field: "Labels", Rule: RuleLabelValue,
+					Says: fmt.Sprintf("%.80q=%.80q is not a valid label", label, value)})
 			}
 		}
 		r.Filter = fmt.Sprintf("labels.%q = %q", label, value)
@@ -34,7 +36,8 @@ func (c *Client) List(ctx context.Context, label, value string) iter.Seq2[Status
 }
 
 // sequence converts the library's iterator to Go's.
-func sequence[From, To any](next func() (From, error), convert func(From) To, fail func(error) error) iter.Seq2[To, error] {
+func sequence[From, To any](next func() (From, error), convert func(From) To, fail func(error) error) iter.Seq2[To,
+	error] {
 	return func(yield func(To, error) bool) {
 		for {
 			v, err := next()

@@ -105,7 +105,8 @@ type held struct {
 
 // check checks the rules, in the order of the fields.
 func (j Job) check() error {
-	for _, r := range slices.Concat(j.identityRules(), j.labelRules(), j.arrayRules(), j.machineRules(), j.placeRules()) {
+	for _, r := range slices.Concat(j.identityRules(), j.labelRules(), j.arrayRules(), j.machineRules(),
+		j.placeRules()) {
 		if !r.ok {
 			return &RuleError{Field: r.field, Rule: r.rule, Says: r.says}
 		}
@@ -115,31 +116,42 @@ func (j Job) check() error {
 
 func (j Job) identityRules() []held {
 	rules := []held{
-		{RuleJobID, "ID", idPattern.MatchString(j.ID), fmt.Sprintf("%.80q must have 1 to 63 of a-z, 0-9 and '-', begin with a letter and not end with '-'", j.ID)},
-		{RuleImage, "Image", j.Image != "" && !strings.ContainsAny(j.Image, " \t\n"), fmt.Sprintf("%.80q is not a valid container image", j.Image)},
+		{RuleJobID, "ID", idPattern.MatchString(j.ID),
+			fmt.Sprintf("%.80q must have 1 to 63 of a-z, 0-9 and '-', begin with a letter and not end with '-'", j.ID)},
+		{RuleImage, "Image", j.Image != "" && !strings.ContainsAny(j.Image, " \t\n"),
+			fmt.Sprintf("%.80q is not a valid container image", j.Image)},
 	}
 	for _, k := range slices.Sorted(maps.Keys(j.Env)) {
 		ok := variablePattern.MatchString(k) && !strings.HasPrefix(k, "BATCH_") && !strings.ContainsRune(j.Env[k], 0)
-		rules = append(rules, held{RuleVariable, "Env", ok, fmt.Sprintf("%.80q must have letters, digits and '_', not begin with BATCH_, and hold no zero byte", k)})
+		rules = append(rules,
+			held{RuleVariable, "Env", ok,
+				fmt.Sprintf("%.80q must have letters, digits and '_', not begin with BATCH_, and hold no zero byte",
+					k)})
 	}
 	for _, topic := range j.Notify {
-		rules = append(rules, held{RuleTopic, "Notify", topicPattern.MatchString(topic), fmt.Sprintf("%.80q is not a valid topic: use projects/PROJECT/topics/TOPIC", topic)})
+		rules = append(rules, held{RuleTopic, "Notify", topicPattern.MatchString(topic),
+			fmt.Sprintf("%.80q is not a valid topic: use projects/PROJECT/topics/TOPIC", topic)})
 	}
 	return rules
 }
 
 func (j Job) labelRules() []held {
 	rules := []held{
-		{RuleLabelCount, "Labels", len(j.Labels) <= maxLabels, fmt.Sprintf("%d labels, Batch takes %d", len(j.Labels), maxLabels)},
-		{RulePlanLabel, "Labels", j.Labels[PlanLabel] != "", "the label " + PlanLabel + " is missing, which tells one job from another of the same id"},
+		{RuleLabelCount, "Labels", len(j.Labels) <= maxLabels, fmt.Sprintf("%d labels, Batch takes %d", len(j.Labels),
+			maxLabels)},
+		{RulePlanLabel, "Labels", j.Labels[PlanLabel] != "", "the label " + PlanLabel +
+			" is missing, which tells one job from another of the same id"},
 	}
 
 	for _, k := range slices.Sorted(maps.Keys(j.Labels)) {
 		reserved := strings.HasPrefix(k, "goog-") || strings.HasPrefix(k, "google-")
 		rules = append(rules,
-			held{RuleLabelKey, "Labels", labelKeyPattern.MatchString(k), fmt.Sprintf("key %.80q must have 1 to 63 of a-z, 0-9, '_' and '-', and begin with a letter", k)},
-			held{RuleLabelReserved, "Labels", !reserved, fmt.Sprintf("key %.80q: those that begin with goog- or google- are Google's own", k)},
-			held{RuleLabelValue, "Labels", labelPattern.MatchString(j.Labels[k]), fmt.Sprintf("value %.80q of %s must have at most 63 of a-z, 0-9, '_' and '-'", j.Labels[k], k)},
+			held{RuleLabelKey, "Labels", labelKeyPattern.MatchString(k),
+				fmt.Sprintf("key %.80q must have 1 to 63 of a-z, 0-9, '_' and '-', and begin with a letter", k)},
+			held{RuleLabelReserved, "Labels", !reserved,
+				fmt.Sprintf("key %.80q: those that begin with goog- or google- are Google's own", k)},
+			held{RuleLabelValue, "Labels", labelPattern.MatchString(j.Labels[k]),
+				fmt.Sprintf("value %.80q of %s must have at most 63 of a-z, 0-9, '_' and '-'", j.Labels[k], k)},
 		)
 	}
 	return rules
@@ -162,11 +174,15 @@ func (j Job) arrayRules() []held {
 		between(RuleTasks, "Tasks", j.Tasks, 1, maxTasks),
 		between(RuleParallelism, "Parallelism", j.Parallelism, 1, maxParallelism),
 		between(RuleTasksPerVM, "TasksPerVM", j.TasksPerVM, 1, maxPerVM),
-		{RulePerVMAtOnce, "TasksPerVM", j.TasksPerVM <= j.Parallelism, fmt.Sprintf("%d tasks on a machine are more than the %d at once in all", j.TasksPerVM, j.Parallelism)},
-		{RuleMachineCount, "Parallelism", vms <= most, fmt.Sprintf("%d machines would be needed at once; with %d allowed zones (0 is the whole region) a job may have %d", vms, len(j.Zones), most)},
+		{RulePerVMAtOnce, "TasksPerVM", j.TasksPerVM <= j.Parallelism,
+			fmt.Sprintf("%d tasks on a machine are more than the %d at once in all", j.TasksPerVM, j.Parallelism)},
+		{RuleMachineCount, "Parallelism", vms <= most,
+			fmt.Sprintf("%d machines would be needed at once; with %d allowed zones (0 is the whole region) a job "+
+				"may have %d", vms, len(j.Zones), most)},
 		between(RuleRetries, "MaxRetries", j.MaxRetries, 0, maxRetries),
 		{RuleRetryCode, "RetryExitCodes", !slices.Contains(j.RetryExitCodes, 0), "0 is success"},
-		{RuleRunDuration, "MaxRunDuration", j.MaxRunDuration >= 0 && j.MaxRunDuration <= maxRunTime, fmt.Sprintf("%v is not between 0 and %v", j.MaxRunDuration, maxRunTime)},
+		{RuleRunDuration, "MaxRunDuration", j.MaxRunDuration >= 0 && j.MaxRunDuration <= maxRunTime,
+			fmt.Sprintf("%v is not between 0 and %v", j.MaxRunDuration, maxRunTime)},
 		{RuleCPU, "CPUMilli", j.CPUMilli > 0, fmt.Sprintf("%d is not above 0", j.CPUMilli)},
 		{RuleMemory, "MemoryMiB", j.MemoryMiB > 0, fmt.Sprintf("%d is not above 0", j.MemoryMiB)},
 	}
@@ -175,36 +191,48 @@ func (j Job) arrayRules() []held {
 func (j Job) machineRules() []held {
 	counts, known := LocalSSDCounts(j.MachineType)
 	builtIn := strings.HasSuffix(j.MachineType, "-lssd")
-	allowed := j.LocalSSDs >= 0 && j.LocalSSDs <= maxLocalSSDs && (!known || slices.Contains(counts, j.LocalSSDs) || j.LocalSSDs == 0 && !builtIn)
+	allowed := j.LocalSSDs >= 0 && j.LocalSSDs <= maxLocalSSDs && (!known || slices.Contains(counts, j.LocalSSDs) ||
+		j.LocalSSDs == 0 && !builtIn)
 	return []held{
-		{RuleMachineType, "MachineType", machinePattern.MatchString(j.MachineType), fmt.Sprintf("%.80q is not a machine type such as n2-highmem-16", j.MachineType)},
-		{RuleSeries, "MachineType", slices.Contains(series, seriesOf(j.MachineType)), fmt.Sprintf("Batch has no machines such as %.80q; it has %s", j.MachineType, strings.Join(series, ", "))},
-		{RuleLocalSSDs, "LocalSSDs", allowed, fmt.Sprintf("%d, and a %.80s may have %s, at most %d", j.LocalSSDs, j.MachineType, countsText(counts), maxLocalSSDs)},
-		{RuleMountPath, "MountPath", j.LocalSSDs == 0 && j.MountPath == "" || j.LocalSSDs > 0 && mountPattern.MatchString(j.MountPath),
-			fmt.Sprintf("%.80q for %d disks: with a local SSD use an absolute path of letters, digits, '.', '_' and '-', without one none", j.MountPath, j.LocalSSDs)},
+		{RuleMachineType, "MachineType", machinePattern.MatchString(j.MachineType),
+			fmt.Sprintf("%.80q is not a machine type such as n2-highmem-16", j.MachineType)},
+		{RuleSeries, "MachineType", slices.Contains(series, seriesOf(j.MachineType)),
+			fmt.Sprintf("Batch has no machines such as %.80q; it has %s", j.MachineType, strings.Join(series, ", "))},
+		{RuleLocalSSDs, "LocalSSDs", allowed, fmt.Sprintf("%d, and a %.80s may have %s, at most %d", j.LocalSSDs,
+			j.MachineType, countsText(counts), maxLocalSSDs)},
+		{RuleMountPath, "MountPath", j.LocalSSDs == 0 && j.MountPath == "" || j.LocalSSDs > 0 &&
+			mountPattern.MatchString(j.MountPath),
+			fmt.Sprintf("%.80q for %d disks: with a local SSD use an absolute path of letters, digits, '.', '_' and "+
+				"'-', without one none", j.MountPath, j.LocalSSDs)},
 	}
 }
 
 func (j Job) placeRules() []held {
 	rules := []held{
-		{RuleRegion, "Location", regionPattern.MatchString(j.Location), fmt.Sprintf("%.80q is not a region such as us-central1", j.Location)},
-		{RuleServiceAccount, "ServiceAccount", j.ServiceAccount == "" || accountPattern.MatchString(j.ServiceAccount), fmt.Sprintf("%.80q is not the e-mail address of a service account", j.ServiceAccount)},
-		{RuleNetwork, "Network", j.Network == "" || networkPattern.MatchString(j.Network), fmt.Sprintf("%.120q: use global/networks/NAME or projects/PROJECT/global/networks/NAME", j.Network)},
+		{RuleRegion, "Location", regionPattern.MatchString(j.Location),
+			fmt.Sprintf("%.80q is not a region such as us-central1", j.Location)},
+		{RuleServiceAccount, "ServiceAccount", j.ServiceAccount == "" || accountPattern.MatchString(j.ServiceAccount),
+			fmt.Sprintf("%.80q is not the e-mail address of a service account", j.ServiceAccount)},
+		{RuleNetwork, "Network", j.Network == "" || networkPattern.MatchString(j.Network),
+			fmt.Sprintf("%.120q: use global/networks/NAME or projects/PROJECT/global/networks/NAME", j.Network)},
 	}
 
 	subnet := subnetPattern.FindStringSubmatch(j.Subnetwork)
-	rules = append(rules, held{RuleSubnetwork, "Subnetwork", j.Subnetwork == "" || subnet != nil && subnet[1] == j.Location,
-		fmt.Sprintf("%.120q: use regions/%s/subnetworks/NAME or projects/PROJECT/regions/%[2]s/subnetworks/NAME", j.Subnetwork, j.Location)})
+	rules = append(rules, held{RuleSubnetwork, "Subnetwork", j.Subnetwork == "" || subnet != nil &&
+		subnet[1] == j.Location,
+		fmt.Sprintf("%.120q: use regions/%s/subnetworks/NAME or projects/PROJECT/regions/%[2]s/subnetworks/NAME",
+			j.Subnetwork, j.Location)})
 
 	for _, z := range j.Zones {
 		zone, ok := strings.CutPrefix(z, j.Location+"-")
-		rules = append(rules, held{RuleZones, "Zones", ok && len(zone) == 1, fmt.Sprintf("%.80q is not a zone of %s, where the job is", z, j.Location)})
+		rules = append(rules, held{RuleZones, "Zones", ok && len(zone) == 1,
+			fmt.Sprintf("%.80q is not a zone of %s, where the job is", z, j.Location)})
 	}
 	return rules
 }
 
-// checkMessage checks the finished message against the rules about its form. Build's output complies with all but the size by construction;
-// a mistake in a builder is found here and not by the service.
+// checkMessage checks the finished message against the rules about its form. Build's output complies with all but the
+// size by construction; a mistake in a builder is found here and not by the service.
 func checkMessage(job *batchpb.Job) error {
 	groups := job.GetTaskGroups()
 	if len(groups) != 1 {
@@ -228,11 +256,17 @@ func checkMessage(job *batchpb.Job) error {
 
 	for _, r := range []held{
 		{RuleOnePolicy, "RetryExitCodes", policies <= 1, fmt.Sprintf("%d lifecycle policies, Batch takes 1", policies)},
-		{RuleOneLocalSSD, "LocalSSDs", locals <= 1, fmt.Sprintf("%d entries of local SSDs, Batch takes 1 with the size of all", locals)},
-		{RuleOpenSSD, "LocalSSDs", len(volumes) == 0 || len(runnables) == 2 && runnables[0].GetScript().GetText() != "" && runnables[1].GetContainer() != nil,
-			fmt.Sprintf("%d runnables: a script that opens the local SSD to the container's user comes first, then the container", len(runnables))},
-		{RuleEnvironments, "Env", environments <= maxEnvironments, fmt.Sprintf("%d environments of single tasks, Batch takes %d", environments, maxEnvironments)},
-		{RuleJobSize, "Job", size <= maxJobBytes, fmt.Sprintf("the definition has %d bytes, Batch takes %d: keep long settings in an object", size, maxJobBytes)},
+		{RuleOneLocalSSD, "LocalSSDs", locals <= 1,
+			fmt.Sprintf("%d entries of local SSDs, Batch takes 1 with the size of all", locals)},
+		{RuleOpenSSD, "LocalSSDs", len(volumes) == 0 || len(runnables) == 2 &&
+			runnables[0].GetScript().GetText() != "" && runnables[1].GetContainer() != nil,
+			fmt.Sprintf("%d runnables: a script that opens the local SSD to the container's user comes first, then "+
+				"the container", len(runnables))},
+		{RuleEnvironments, "Env", environments <= maxEnvironments,
+			fmt.Sprintf("%d environments of single tasks, Batch takes %d", environments, maxEnvironments)},
+		{RuleJobSize, "Job", size <= maxJobBytes,
+			fmt.Sprintf("the definition has %d bytes, Batch takes %d: keep long settings in an object", size,
+				maxJobBytes)},
 	} {
 		if !r.ok {
 			return &RuleError{Field: r.field, Rule: r.rule, Says: r.says}

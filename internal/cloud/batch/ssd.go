@@ -15,9 +15,10 @@ const (
 )
 
 // series are the machine series on which Batch runs jobs.
-// Source: https://docs.cloud.google.com/batch/docs/get-started, read in April 2026; Z3, X4, M4, H4D, N4D and T2A are not
-// among them.
-var series = []string{"a2", "a3", "a4", "c2", "c2d", "c3", "c3d", "c4", "c4a", "c4d", "e2", "g2", "h3", "m1", "m2", "m3", "n1", "n2", "n2d", "n4", "t2d"}
+// Source: https://docs.cloud.google.com/batch/docs/get-started, read in April 2026; Z3, X4, M4, H4D, N4D and T2A are
+// not among them.
+var series = []string{"a2", "a3", "a4", "c2", "c2d", "c3", "c3d", "c4", "c4a", "c4d", "e2", "g2", "h3", "m1", "m2",
+	"m3", "n1", "n2", "n2d", "n4", "t2d"}
 
 // hyperdisks are the series whose boot disk has to be a Hyperdisk.
 var hyperdisks = []string{"c4", "c4a", "c4d", "n4"}
@@ -42,8 +43,10 @@ type ssdRange struct {
 // attachable lists the series with a choice of local SSDs, by vCPUs. Source for this and the next two tables:
 // https://docs.cloud.google.com/compute/docs/disks/local-ssd, read in April 2026.
 var attachable = map[string][]ssdRange{
-	"n2":          {{10, []int{1, 2, 4, 8, 16, 24}}, {20, []int{2, 4, 8, 16, 24}}, {40, []int{4, 8, 16, 24}}, {80, []int{8, 16, 24}}, {128, []int{16, 24}}},
-	"n2d":         {{16, []int{1, 2, 4, 8, 16, 24}}, {48, []int{2, 4, 8, 16, 24}}, {80, []int{4, 8, 16, 24}}, {224, []int{8, 16, 24}}},
+	"n2": {{10, []int{1, 2, 4, 8, 16, 24}}, {20, []int{2, 4, 8, 16, 24}}, {40, []int{4, 8, 16, 24}},
+		{80, []int{8, 16, 24}}, {128, []int{16, 24}}},
+	"n2d": {{16, []int{1, 2, 4, 8, 16, 24}}, {48, []int{2, 4, 8, 16, 24}}, {80, []int{4, 8, 16, 24}},
+		{224, []int{8, 16, 24}}},
 	"m1-ultramem": {{40, []int{1, 2, 3, 4, 5}}, {80, []int{1, 2, 3, 4, 5, 6, 7, 8}}, {160, nil}},
 	"m1-megamem":  {{96, nil}},
 	"m3-ultramem": {{64, []int{4, 8}}, {128, []int{8}}},
@@ -58,12 +61,13 @@ var builtIn = map[string]map[int]int{
 	"c4d-highmem": {8: 1, 16: 1, 32: 2, 48: 4, 64: 6, 96: 8, 192: 16, 384: 32},
 }
 
-// without lists the series to which no local SSD can be attached: those of c3, c3d, c4, c4a and c4d are built in or absent.
+// without lists the series to which no local SSD can be attached: those of c3, c3d, c4, c4a and c4d are built in or
+// absent.
 var without = []string{"m2", "e2", "n4", "t2d", "h3", "c3", "c3d", "c4", "c4a", "c4d"}
 
-// LocalSSDCounts returns the numbers of 375 GB local SSDs that a machine of the type may have, ascending; none if it may have none. known
-// is false for a type not listed here: Batch itself decides. It is for the rule local-ssd-count; how many disks a job asks for is decided
-// by its creator, with package machines, which has a table of its own.
+// LocalSSDCounts returns the numbers of 375 GB local SSDs that a machine of the type may have, ascending; none if it
+// may have none. known is false for a type not listed here: Batch itself decides. It is for the rule local-ssd-count;
+// how many disks a job asks for is decided by its creator, with package machines, which has a table of its own.
 func LocalSSDCounts(machineType string) (counts []int, known bool) {
 	m := sizedPattern.FindStringSubmatch(machineType)
 	if m == nil {

@@ -63,19 +63,20 @@ func (s Status) FailureReason() string {
 	return s.Events[len(s.Events)-1].Text
 }
 
-// capacity lists texts of events that say that the machines are currently not available, in this zone or to this project. Source:
-// https://cloud.google.com/compute/docs/troubleshooting/troubleshooting-resource-availability, and the codes that Batch prefixes to Compute
-// Engine's.
-var capacity = []string{"RESOURCE_POOL_EXHAUSTED", "QUOTA_EXCEEDED", "inadequate quotas", "does not have enough resources available", "STOCKOUT"}
+// capacity lists texts of events that say that the machines are currently not available, in this zone or to this
+// project. Source: https://cloud.google.com/compute/docs/troubleshooting/troubleshooting-resource-availability, and the
+// codes that Batch prefixes to Compute Engine's.
+var capacity = []string{"RESOURCE_POOL_EXHAUSTED", "QUOTA_EXCEEDED", "inadequate quotas",
+	"does not have enough resources available", "STOCKOUT"}
 
 // Began reports whether any of the job's tasks has ever run.
 func (s Status) Began() bool {
 	return s.State == Running || s.RunDuration > 0 || s.Counts["RUNNING"]+s.Counts["SUCCEEDED"]+s.Counts["FAILED"] > 0
 }
 
-// Lived is the period in which the job's tasks ran, according to its events: from its first change to RUNNING, or else its creation, to its
-// last change to the final state, or else for as long as Batch says that it ran. Both are zero if no task has run; to is zero until the
-// end.
+// Lived is the period in which the job's tasks ran, according to its events: from its first change to RUNNING, or else
+// its creation, to its last change to the final state, or else for as long as Batch says that it ran. Both are zero if
+// no task has run; to is zero until the end.
 func (s Status) Lived() (from, to time.Time) {
 	if !s.Began() {
 		return from, to
@@ -83,7 +84,8 @@ func (s Status) Lived() (from, to time.Time) {
 
 	changed := func(to State) func(Event) bool {
 		return func(e Event) bool {
-			return strings.HasPrefix(e.Text, "Job state is set from ") && strings.Contains(e.Text, " to "+string(to)+" ")
+			return strings.HasPrefix(e.Text, "Job state is set from ") &&
+				strings.Contains(e.Text, " to "+string(to)+" ")
 		}
 	}
 
@@ -103,7 +105,8 @@ func (s Status) Lived() (from, to time.Time) {
 	return from, from.Add(s.RunDuration)
 }
 
-// NoCapacity is the latest event that says that the machines are not available, "" if there is none. A waiting job may get them later.
+// NoCapacity is the latest event that says that the machines are not available, "" if there is none. A waiting job may
+// get them later.
 func (s Status) NoCapacity() string {
 	for _, e := range slices.Backward(s.Events) {
 		if slices.ContainsFunc(capacity, func(words string) bool { return strings.Contains(e.Text, words) }) {
@@ -145,7 +148,8 @@ func eventsOf(in []*batchpb.StatusEvent) []Event {
 		if e.GetTaskState() != batchpb.TaskStatus_STATE_UNSPECIFIED {
 			state = e.GetTaskState().String()
 		}
-		out = append(out, Event{Time: e.GetEventTime().AsTime(), Text: e.GetDescription(), State: state, ExitCode: e.GetTaskExecution().GetExitCode()})
+		out = append(out, Event{Time: e.GetEventTime().AsTime(), Text: e.GetDescription(), State: state,
+			ExitCode: e.GetTaskExecution().GetExitCode()})
 	}
 	slices.SortStableFunc(out, func(a, b Event) int { return a.Time.Compare(b.Time) })
 	return out

@@ -1,7 +1,9 @@
-// Package billing reads Compute Engine's prices from the Cloud Billing Catalog, and is the only importer of its client library.
+// Package billing reads Compute Engine's prices from the Cloud Billing Catalog, and is the only importer of its client
+// library.
 //
-// The catalogue lists some ten thousand SKUs, each a resource in some regions: an hour of an N2 vCPU, a GiB of its memory, a GiB-month of
-// local SSD. A SKU's machine family is recognised by its description, with the texts in package machines.
+// The catalogue lists some ten thousand SKUs, each a resource in some regions: an hour of an N2 vCPU, a GiB of its
+// memory, a GiB-month of local SSD. A SKU's machine family is recognised by its description, with the texts in package
+// machines.
 //
 // Source: https://cloud.google.com/billing/v1/how-tos/catalog-api
 package billing
@@ -42,15 +44,17 @@ type Client struct {
 	pause time.Duration // before the first retry
 }
 
-// New connects with the application default credentials. endpoint, if not empty, is the URL of a stand-in on this machine, used without
-// credentials. Missing credentials, and an endpoint that is not on this machine, are a *cloud.SetupError.
+// New connects with the application default credentials. endpoint, if not empty, is the URL of a stand-in on this
+// machine, used without credentials. Missing credentials, and an endpoint that is not on this machine, are a
+// *cloud.SetupError.
 func New(ctx context.Context, endpoint string) (*Client, error) {
 	var opts []option.ClientOption
 	if endpoint != "" {
 		if err := checkEndpoint(endpoint); err != nil {
 			return nil, err
 		}
-		opts = append(opts, option.WithEndpoint(endpoint), option.WithoutAuthentication(), option.WithHTTPClient(&http.Client{Timeout: pageLimit}))
+		opts = append(opts, option.WithEndpoint(endpoint), option.WithoutAuthentication(),
+			option.WithHTTPClient(&http.Client{Timeout: pageLimit}))
 	}
 	s, err := cloudbilling.NewService(ctx, opts...)
 	if err != nil {
@@ -66,7 +70,8 @@ const endpointVariable = "COPPICE_BILLING_ENDPOINT"
 func checkEndpoint(endpoint string) error {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
-		return &cloud.SetupError{What: fmt.Sprintf("the endpoint %.100q is not a URL such as http://127.0.0.1:8080", endpoint),
+		return &cloud.SetupError{What: fmt.Sprintf("the endpoint %.100q is not a URL such as http://127.0.0.1:8080",
+			endpoint),
 			Hint: "fix or unset " + endpointVariable, Err: err}
 	}
 	return cloud.Loopback(endpointVariable, u.Host)
@@ -79,8 +84,8 @@ type Request struct {
 	Date     string   // today, YYYY-MM-DD, for the prices' entries
 }
 
-// Prices reads the whole catalogue. A family without prices for all of vCPU, memory and local SSD in a region is left out there. An error
-// returns no prices, since half a catalogue could pass for a whole one.
+// Prices reads the whole catalogue. A family without prices for all of vCPU, memory and local SSD in a region is left
+// out there. An error returns no prices, since half a catalogue could pass for a whole one.
 func (c *Client) Prices(ctx context.Context, q Request) (*machines.Prices, error) {
 	f := newFinder(q)
 	token, seen := "", 0
@@ -118,7 +123,8 @@ func (c *Client) page(ctx context.Context, token string) (*cloudbilling.ListSkus
 			return nil, backoff.Permanent(err)
 		}
 		return page, err
-	}, backoff.WithBackOff(&backoff.ExponentialBackOff{InitialInterval: c.pause, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: 10 * time.Second}),
+	}, backoff.WithBackOff(&backoff.ExponentialBackOff{InitialInterval: c.pause, RandomizationFactor: 0.3,
+		Multiplier: 2, MaxInterval: 10 * time.Second}),
 		backoff.WithMaxElapsedTime(retryFor))
 
 	if err != nil {

@@ -24,13 +24,16 @@ func sku(description, usage, unit string, nanos int64, regions ...string) map[st
 	id := fmt.Sprintf("%04X-%04X-%04X", len(description), nanos%65536, len(regions))
 	return map[string]any{
 		"name": computeEngine + "/skus/" + id, "skuId": id, "description": description,
-		"category":       map[string]any{"serviceDisplayName": "Compute Engine", "resourceFamily": "Compute", "resourceGroup": "CPU", "usageType": usage},
+		"category": map[string]any{"serviceDisplayName": "Compute Engine", "resourceFamily": "Compute",
+			"resourceGroup": "CPU", "usageType": usage},
 		"serviceRegions": regions,
 		"pricingInfo": []any{map[string]any{
 			"summary": "",
 			"pricingExpression": map[string]any{
-				"usageUnit": unit, "usageUnitDescription": "hour", "baseUnit": "s", "baseUnitDescription": "second", "baseUnitConversionFactor": 3600, "displayQuantity": 1,
-				"tieredRates": []any{map[string]any{"startUsageAmount": 0, "unitPrice": map[string]any{"currencyCode": "USD", "units": "0", "nanos": nanos}}},
+				"usageUnit": unit, "usageUnitDescription": "hour", "baseUnit": "s", "baseUnitDescription": "second",
+				"baseUnitConversionFactor": 3600, "displayQuantity": 1,
+				"tieredRates": []any{map[string]any{"startUsageAmount": 0,
+					"unitPrice": map[string]any{"currencyCode": "USD", "units": "0", "nanos": nanos}}},
 			},
 			"currencyConversionRate": 1, "effectiveTime": "2026-11-20T08:33:17.061Z",
 		}},
@@ -43,8 +46,10 @@ func catalogue() []map[string]any {
 	us := []string{"us-central1", "us-east1"}
 	tiered := sku("SSD backed Local Storage", "OnDemand", "GiBy.mo", 80_000_000, us...)
 	rates := []any{
-		map[string]any{"startUsageAmount": 0, "unitPrice": map[string]any{"currencyCode": "USD", "units": "0", "nanos": 0}},
-		map[string]any{"startUsageAmount": 1, "unitPrice": map[string]any{"currencyCode": "USD", "units": "0", "nanos": 80_000_000}},
+		map[string]any{"startUsageAmount": 0, "unitPrice": map[string]any{"currencyCode": "USD", "units": "0",
+			"nanos": 0}},
+		map[string]any{"startUsageAmount": 1, "unitPrice": map[string]any{"currencyCode": "USD", "units": "0",
+			"nanos": 80_000_000}},
 	}
 	expression(tiered)["tieredRates"] = rates
 	old := sku("N2 Instance Core running in Americas", "OnDemand", "h", 31_611_000, us...)
@@ -77,12 +82,14 @@ func expression(s map[string]any) map[string]any {
 }
 
 // serve answers pages of so many SKUs, and counts them.
-func serve(t *testing.T, all []map[string]any, perPage int, spoil func(page int, w http.ResponseWriter) bool) (*Client, *int) {
+func serve(t *testing.T, all []map[string]any, perPage int, spoil func(page int, w http.ResponseWriter) bool) (*Client,
+	*int) {
 	t.Helper()
 	asked := 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked++
-		if r.URL.Path != "/v1/"+computeEngine+"/skus" || r.URL.Query().Get("currencyCode") != "USD" || r.URL.Query().Get("pageSize") != "5000" {
+		if r.URL.Path != "/v1/"+computeEngine+"/skus" || r.URL.Query().Get("currencyCode") != "USD" ||
+			r.URL.Query().Get("pageSize") != "5000" {
 			t.Errorf("asked for %s", r.URL)
 		}
 		from := 0
@@ -143,7 +150,8 @@ func TestPrices(t *testing.T) {
 		switch {
 		case e.Family == "n2" && (!near(*e.OnDemand, demand) || !near(*e.Spot, spot)):
 			t.Errorf("n2: got on demand %+v, Spot %+v; want %+v and %+v", *e.OnDemand, *e.Spot, demand, spot)
-		case e.Family == "c4d" && (e.Spot != nil || !near(*e.OnDemand, machines.Rate{VCPU: 0.0327035, GiB: 0.00375335, SSD: 0.000219178 * 730})):
+		case e.Family == "c4d" &&
+			(e.Spot != nil || !near(*e.OnDemand, machines.Rate{VCPU: 0.0327035, GiB: 0.00375335, SSD: 0.000219178 * 730})):
 			t.Errorf("c4d: got on demand %+v, Spot %+v; want the price list's and none", e.OnDemand, e.Spot)
 		}
 	}
@@ -160,7 +168,8 @@ func TestPrices(t *testing.T) {
 	}
 	one, err := c.Prices(t.Context(), Request{Families: families(t), Regions: []string{"us-east1"}, Date: "2026-11-21"})
 	if err != nil || len(one.Prices) != 1 || one.Prices[0].Region != "us-east1" {
-		t.Errorf(`c.Prices(...): got %+v %v; want no error, len(one.Prices) = 1, one.Prices[0].Region = "us-east1"`, one, err)
+		t.Errorf(`c.Prices(...): got %+v %v; want no error, len(one.Prices) = 1, one.Prices[0].Region = "us-east1"`,
+			one, err)
 	}
 }
 
@@ -201,7 +210,8 @@ func TestHalfACatalogueIsNone(t *testing.T) {
 				return page == 2
 			})
 			p, err := c.Prices(t.Context(), Request{Families: families(t), Date: "2026-11-21"})
-			if p != nil || err == nil || !strings.Contains(err.Error(), tc.says) || tc.as != nil && !errors.As(err, tc.as) {
+			if p != nil || err == nil || !strings.Contains(err.Error(), tc.says) || tc.as != nil &&
+				!errors.As(err, tc.as) {
 				t.Errorf(`c.Prices(Request{Families: families(t), Date: "2026-11-21"}): got %v %T: %v; want p = nil, an error, err.Error() with tc.says, not (tc.as != nil and !errors.As(err, tc.as))`, p, err, err)
 			}
 		})
@@ -225,9 +235,11 @@ func TestWhatCannotBeAPrice(t *testing.T) {
 		}
 	}
 	c, _ := serve(t, catalogue()[:1], 100, nil)
-	_, err := c.Prices(t.Context(), Request{Families: families(t), Regions: []string{"us-central1"}, Date: "2026-11-21"})
+	_, err := c.Prices(t.Context(), Request{Families: families(t), Regions: []string{"us-central1"},
+		Date: "2026-11-21"})
 	var bad *CatalogError
-	if !errors.As(err, &bad) || !strings.Contains(err.Error(), "none of 1 SKUs") || !strings.Contains(err.Error(), "us-central1") {
+	if !errors.As(err, &bad) || !strings.Contains(err.Error(), "none of 1 SKUs") ||
+		!strings.Contains(err.Error(), "us-central1") {
 		t.Errorf("nothing of use: %v", err)
 	}
 }
@@ -250,7 +262,9 @@ func TestAnEndlessCatalogueEnds(t *testing.T) {
 
 func TestEndpoint(t *testing.T) {
 	var setup *cloud.SetupError
-	for _, endpoint := range []string{"https://prices.example", "http://10.0.0.1:80", "::", "127.0.0.1:80", "localhost:80", "//127.0.0.1:80", "ftp://127.0.0.1:80", "http://127.0.0.1:80@prices.example:80", "http://127.0.0.1"} {
+	for _, endpoint := range []string{"https://prices.example", "http://10.0.0.1:80", "::", "127.0.0.1:80",
+		"localhost:80", "//127.0.0.1:80", "ftp://127.0.0.1:80", "http://127.0.0.1:80@prices.example:80",
+		"http://127.0.0.1"} {
 		if _, err := New(t.Context(), endpoint); !errors.As(err, &setup) {
 			t.Errorf("New(endpoint): got %s: %v; want err of the type of setup", endpoint, err)
 		}

@@ -57,7 +57,8 @@ const (
 
 func newFinder(q Request) *finder {
 	f := &finder{request: q, found: map[place]float64{}, patterns: []pattern{
-		{regexp.MustCompile(sharedDisk), kind{"", false, disk}}, {regexp.MustCompile(sharedDiskSpot), kind{"", true, disk}},
+		{regexp.MustCompile(sharedDisk), kind{"", false, disk}},
+		{regexp.MustCompile(sharedDiskSpot), kind{"", true, disk}},
 	}}
 
 	for _, family := range q.Families {
@@ -65,7 +66,8 @@ func newFinder(q Request) *finder {
 			of := func(words string) *regexp.Regexp {
 				return regexp.MustCompile("^" + regexp.QuoteMeta(prefix+words) + " running in .+$")
 			}
-			f.patterns = append(f.patterns, pattern{of(family.SKU + " Core"), kind{family.Name, spot, vcpu}}, pattern{of(family.SKU + " Ram"), kind{family.Name, spot, memory}})
+			f.patterns = append(f.patterns, pattern{of(family.SKU + " Core"), kind{family.Name, spot, vcpu}},
+				pattern{of(family.SKU + " Ram"), kind{family.Name, spot, memory}})
 			if family.DiskSKU != "" {
 				f.patterns = append(f.patterns, pattern{of(family.DiskSKU), kind{family.Name, spot, disk}})
 			}
@@ -77,8 +79,8 @@ func newFinder(q Request) *finder {
 // usage is Google's name of each price model.
 var usage = map[bool]string{false: "OnDemand", true: "Preemptible"}
 
-// add takes a SKU's price if it is wanted. Of several SKUs for the same thing the most expensive counts, so that a quote is not below the
-// bill.
+// add takes a SKU's price if it is wanted. Of several SKUs for the same thing the most expensive counts, so that a
+// quote is not below the bill.
 func (f *finder) add(sku *cloudbilling.Sku) error {
 	if sku == nil || sku.Category == nil {
 		return nil
@@ -144,7 +146,8 @@ func price(sku *cloudbilling.Sku, r resource) (usd float64, ok bool, err error) 
 		if m.Units < 0 || m.Nanos < 0 || m.Nanos > 999_999_999 {
 			return 0, false, fmt.Errorf("a price of %d and %d nanos", m.Units, m.Nanos)
 		}
-		usd = max(usd, factor*(float64(m.Units)+float64(m.Nanos)/1e9)) // the most expensive tier: the others are free quantities
+		// the most expensive tier: the others are free quantities
+		usd = max(usd, factor*(float64(m.Units)+float64(m.Nanos)/1e9))
 	}
 	return usd, usd > 0, nil
 }
@@ -159,7 +162,8 @@ const source = "catalog"
 
 // prices makes entries for all families and regions with complete prices.
 func (f *finder) prices(skus int) (*machines.Prices, error) {
-	out := &machines.Prices{Sources: map[string]string{source: "Cloud Billing Catalog API, " + computeEngine + "/skus, read on " + f.request.Date}}
+	out := &machines.Prices{Sources: map[string]string{source: "Cloud Billing Catalog API, " + computeEngine +
+		"/skus, read on " + f.request.Date}}
 	regions := map[string]bool{}
 	for p := range f.found {
 		regions[p.region] = true
@@ -180,7 +184,8 @@ func (f *finder) prices(skus int) (*machines.Prices, error) {
 		if len(f.request.Regions) > 0 {
 			where = strings.Join(f.request.Regions, ", ")
 		}
-		return nil, &CatalogError{fmt.Sprintf("none of %d SKUs gives a complete price of a known family in %.200s; check the region's name, or the descriptions may have changed", skus, where)}
+		return nil, &CatalogError{fmt.Sprintf("none of %d SKUs gives a complete price of a known family in %.200s; "+
+			"check the region's name, or the descriptions may have changed", skus, where)}
 	}
 
 	slices.SortFunc(out.Prices, func(a, b machines.Price) int {

@@ -29,7 +29,8 @@ const markKey = "coppice-write"
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func attrsOf(a *storage.ObjectAttrs) blob.Attrs {
-	return blob.Attrs{Name: a.Name, Size: a.Size, Generation: blob.Generation(a.Generation), CRC32C: a.CRC32C, Updated: a.Updated.UTC()}
+	return blob.Attrs{Name: a.Name, Size: a.Size, Generation: blob.Generation(a.Generation), CRC32C: a.CRC32C,
+		Updated: a.Updated.UTC()}
 }
 
 // Stat returns the object's attributes.
@@ -51,8 +52,8 @@ func (b *bucket) stat(ctx context.Context, o *storage.ObjectHandle) (*storage.Ob
 	return a, because(ctx, err)
 }
 
-// Open reads a part of the object. A read of the whole object is verified by the service's checksum; a broken connection is resumed at the
-// same position and generation.
+// Open reads a part of the object. A read of the whole object is verified by the service's checksum; a broken
+// connection is resumed at the same position and generation.
 func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
 	if err := errors.Join(blob.ValidName(name), r.Check()); err != nil {
 		return nil, blob.Attrs{}, err
@@ -79,7 +80,8 @@ func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCl
 	}
 
 	a := reader.Attrs
-	attrs := blob.Attrs{Name: name, Size: a.Size, Generation: blob.Generation(a.Generation), CRC32C: a.CRC32C, Updated: a.LastModified.UTC()}
+	attrs := blob.Attrs{Name: name, Size: a.Size, Generation: blob.Generation(a.Generation), CRC32C: a.CRC32C,
+		Updated: a.LastModified.UTC()}
 	watch.progress()
 	return &objectReader{b: b, name: name, ctx: transfer, watch: watch, r: reader}, attrs, nil
 }
@@ -126,8 +128,8 @@ func (r *objectReader) Close() error {
 	return err
 }
 
-// List yields the objects in the order of their names, which is the service's own. Invalid names (see blob.ValidName), such as the folder
-// placeholders made by consoles, are left out.
+// List yields the objects in the order of their names, which is the service's own. Invalid names (see blob.ValidName),
+// such as the folder placeholders made by consoles, are left out.
 func (b *bucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
 	return func(yield func(blob.Attrs, error) bool) {
 		ctx, watch := watchTransfer(ctx, b.limits.call)

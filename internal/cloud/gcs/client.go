@@ -1,7 +1,8 @@
 // Package gcs is blob.Store over Google Cloud Storage, and the only importer of its client library.
 //
-// No call waits forever: each has limits on its retries and on how long it may stall. Writes are safe to retry: one that succeeded but lost
-// its answer is recognised by a mark in its metadata, so that a writer does not lose a race against itself.
+// No call waits forever: each has limits on its retries and on how long it may stall. Writes are safe to retry: one
+// that succeeded but lost its answer is recognised by a mark in its metadata, so that a writer does not lose a race
+// against itself.
 package gcs
 
 import (
@@ -23,7 +24,8 @@ import (
 
 const service = "Cloud Storage"
 
-// Limits of a single call. As the service recommends, retries have growing pauses; an outage longer than retryFor is left to the caller.
+// Limits of a single call. As the service recommends, retries have growing pauses; an outage longer than retryFor is
+// left to the caller.
 const (
 	retryFor   = 60 * time.Second
 	callLimit  = 90 * time.Second // for a call with little or no data
@@ -46,8 +48,8 @@ type limits struct {
 	chunk int
 }
 
-// New connects to the emulator named by STORAGE_EMULATOR_HOST (read by Google's library), else to Cloud Storage with the application
-// default credentials. Without either, the error is a *cloud.SetupError. Options are for tests.
+// New connects to the emulator named by STORAGE_EMULATOR_HOST (read by Google's library), else to Cloud Storage with
+// the application default credentials. Without either, the error is a *cloud.SetupError. Options are for tests.
 func New(ctx context.Context, opts ...option.ClientOption) (*Client, error) {
 	c, err := storage.NewClient(ctx, append([]option.ClientOption{storage.WithJSONReads()}, opts...)...)
 	if err != nil {
@@ -74,7 +76,8 @@ func worthRetrying(err error) bool {
 // Close closes the connections.
 func (c *Client) Close() error { return c.c.Close() }
 
-// Bucket returns the Store of the bucket's objects. It does not check that the bucket exists; if it does not, the first use returns a
+// Bucket returns the Store of the bucket's objects. It does not check that the bucket exists; if it does not, the first
+// use returns a
 // *cloud.SetupError.
 func (c *Client) Bucket(name string) blob.Store {
 	return &bucket{name: name, b: c.c.Bucket(name), limits: c.limits}
@@ -117,7 +120,8 @@ func bucketMissing(e *googleapi.Error) bool {
 // rateLimited distinguishes a 403 for too many requests from one for missing permissions.
 func rateLimited(e *googleapi.Error) bool {
 	for _, item := range e.Errors {
-		if strings.Contains(strings.ToLower(item.Reason), "ratelimit") || strings.Contains(strings.ToLower(item.Reason), "quota") {
+		if strings.Contains(strings.ToLower(item.Reason), "ratelimit") || strings.Contains(strings.ToLower(item.Reason),
+			"quota") {
 			return true
 		}
 	}

@@ -70,10 +70,13 @@ func TestBehaviourOnDisk(t *testing.T) {
 
 func TestSweepsInABucket(t *testing.T) {
 	t.Parallel()
-	sweepstoretest.Run(t, func(t *testing.T) blob.Store { return connect(t, emulator(t, gcsemu.Options{})).Bucket("bucket") })
+	sweepstoretest.Run(t,
+		func(t *testing.T) blob.Store { return connect(t, emulator(t, gcsemu.Options{})).Bucket("bucket") })
 }
 
-var realBucket = flag.String("bucket", "", "a bucket of Google Cloud Storage on which to run the behaviour suite; what it writes under coppice-test/ stays there")
+var realBucket = flag.String("bucket", "",
+	"a bucket of Google Cloud Storage on which to run the behaviour suite; what it writes under coppice-test/ stays "+
+		"there")
 
 func TestBehaviourOnRealBucket(t *testing.T) {
 	if *realBucket == "" {
@@ -117,7 +120,8 @@ func TestLostAnswers(t *testing.T) {
 	for name, data := range map[string][]byte{"lost/small": []byte("small"), "lost/long": make([]byte, 3*smallPut)} {
 		a, err := b.Put(t.Context(), name, blob.Absent, bytes.NewReader(data))
 		if err != nil || a.Size != int64(len(data)) {
-			t.Errorf("b.Put(name, blob.Absent, bytes.NewReader(data)): got %s: %+v, %v; want no error, a.Size = int64(len(data))", name, a, err)
+			t.Errorf("b.Put(name, blob.Absent, bytes.NewReader(data)): got %s: %+v, %v; want no error, a.Size = "+
+				"int64(len(data))", name, a, err)
 		}
 	}
 	a, err := b.Put(t.Context(), "lost/swap", blob.Absent, strings.NewReader("1"))
@@ -127,7 +131,8 @@ func TestLostAnswers(t *testing.T) {
 	if _, err := b.Put(t.Context(), "lost/swap", a.Generation, strings.NewReader("2")); err != nil {
 		t.Errorf("swap: %v", err)
 	}
-	if _, err := b.Put(t.Context(), "lost/swap", blob.Absent, strings.NewReader("3")); !errors.Is(err, blob.ErrPrecondition) {
+	if _, err := b.Put(t.Context(), "lost/swap", blob.Absent, strings.NewReader("3")); !errors.Is(err,
+		blob.ErrPrecondition) {
 		t.Errorf("somebody else's object: %v", err)
 	}
 }

@@ -1,13 +1,14 @@
-// Package idtoken authenticates the callers of an HTTP service: it verifies the identity token that Pub/Sub and Cloud Scheduler send,
-// signed by Google on behalf of a service account. It is the only importer of the library for that.
+// Package idtoken authenticates the callers of an HTTP service: it verifies the identity token that Pub/Sub and Cloud
+// Scheduler send, signed by Google on behalf of a service account. It is the only importer of the library for that.
 //
-// A token is accepted if its signature is by one of Google's published keys (RS256 only), its issuer is Google, its audience is this
-// service, it has not expired, Google has verified its e-mail address, and the address is on the list. Source:
-// https://cloud.google.com/pubsub/docs/authenticate-push-subscriptions
+// A token is accepted if its signature is by one of Google's published keys (RS256 only), its issuer is Google, its
+// audience is this service, it has not expired, Google has verified its e-mail address, and the address is on the list.
+// Source: https://cloud.google.com/pubsub/docs/authenticate-push-subscriptions
 //
-// If Cloud Run itself checks callers by IAM, it removes the token's signature before forwarding the request, so that the token cannot be
-// reused. Then only the claims can be checked here. Such tokens are accepted only if the deployment says so: anyone able to reach the
-// service without passing Cloud Run's check could forge one. Source: https://cloud.google.com/run/docs/troubleshooting#signature-removed
+// If Cloud Run itself checks callers by IAM, it removes the token's signature before forwarding the request, so that
+// the token cannot be reused. Then only the claims can be checked here. Such tokens are accepted only if the deployment
+// says so: anyone able to reach the service without passing Cloud Run's check could forge one. Source:
+// https://cloud.google.com/run/docs/troubleshooting#signature-removed
 package idtoken
 
 import (
@@ -66,8 +67,8 @@ type Verifier struct {
 	behind  bool // behind Cloud Run's IAM check
 }
 
-// TokenError is a request without a valid token: HTTP 401. Its text contains nothing from the token except claims vouched for by a
-// signature.
+// TokenError is a request without a valid token: HTTP 401. Its text contains nothing from the token except claims
+// vouched for by a signature.
 type TokenError struct{ Err error }
 
 func (e *TokenError) Error() string { return "the caller is not known: " + e.Err.Error() }
@@ -99,11 +100,12 @@ func (e *KeysError) Error() string { return "fetch the keys of " + Issuer + ": "
 // Unwrap returns the cause.
 func (e *KeysError) Unwrap() error { return e.Err }
 
-// New makes a Verifier. Options that would accept no caller, or any caller, are a *cloud.SetupError. It does not fetch keys yet; only ctx's
-// values are used.
+// New makes a Verifier. Options that would accept no caller, or any caller, are a *cloud.SetupError. It does not fetch
+// keys yet; only ctx's values are used.
 func New(ctx context.Context, o Options) (*Verifier, error) {
 	if err := o.check(); err != nil {
-		return nil, &cloud.SetupError{What: err.Error(), Hint: "terraform/ sets COPPICE_AUDIENCE and COPPICE_CALLERS; without both, listen on a loopback address only"}
+		return nil, &cloud.SetupError{What: err.Error(), Hint: "terraform/ sets COPPICE_AUDIENCE and " +
+			"COPPICE_CALLERS; without both, listen on a loopback address only"}
 	}
 
 	if o.KeysURL == "" {
@@ -152,7 +154,9 @@ func (v *Verifier) Verify(ctx context.Context, authorization string) (email stri
 	keys := &attempt{keys: v.keys}
 	if strings.HasSuffix(raw, "."+removed) {
 		if !v.behind {
-			return "", &TokenError{errors.New("the token's signature was removed by Cloud Run, but it is not configured that the service is behind Cloud Run's IAM check; if it is, set COPPICE_SIGNATURES=cloud-run as terraform/ does")}
+			return "", &TokenError{errors.New("the token's signature was removed by Cloud Run, but it is not " +
+				"configured that the service is behind Cloud Run's IAM check; if it is, set " +
+				"COPPICE_SIGNATURES=cloud-run as terraform/ does")}
 		}
 		keys.keys = checkedBefore{}
 	}
@@ -190,18 +194,20 @@ func bearer(authorization string) (string, error) {
 		return "", errors.New("the request has no Authorization header")
 	case len(authorization) > maxToken:
 		return "", fmt.Errorf("an Authorization header of %d bytes", len(authorization))
-	case !strings.EqualFold(scheme, tokenScheme) || !compact.MatchString(token): // the library would accept other forms, too
+	// the library would accept other forms, too
+	case !strings.EqualFold(scheme, tokenScheme) || !compact.MatchString(token):
 		return "", errors.New("the Authorization header holds no token of the form Bearer x.y.z")
 	}
 	return token, nil
 }
 
-// withoutContents keeps the library's message about a token with a valid signature, for instance about its issuer. Without one, the message
-// could quote arbitrary input.
+// withoutContents keeps the library's message about a token with a valid signature, for instance about its issuer.
+// Without one, the message could quote arbitrary input.
 func withoutContents(err error) error {
 	var expired *oidc.TokenExpiredError
 	switch text := err.Error(); {
-	case errors.As(err, &expired), strings.HasPrefix(text, "oidc: id token issued by"), strings.HasPrefix(text, "oidc: expected audience"),
+	case errors.As(err, &expired), strings.HasPrefix(text, "oidc: id token issued by"),
+		strings.HasPrefix(text, "oidc: expected audience"),
 		strings.HasPrefix(text, "oidc: current time"):
 		return fmt.Errorf("%.400s", text)
 	case strings.Contains(text, "verify"):
@@ -234,8 +240,8 @@ func (checkedBefore) VerifySignature(_ context.Context, jwt string) ([]byte, err
 	return base64.RawURLEncoding.DecodeString(claims)
 }
 
-// sparing is a transport that waits fetchPause between requests, so that forged tokens cannot make us send Google one request each, and
-// that turns any status but 200 into an error.
+// sparing is a transport that waits fetchPause between requests, so that forged tokens cannot make us send Google one
+// request each, and that turns any status but 200 into an error.
 type sparing struct {
 	next http.RoundTripper
 	now  func() time.Time

@@ -43,7 +43,8 @@ func newGoogle(t testing.TB) *google {
 	}
 	g := &google{key: key}
 	g.status.Store(http.StatusOK)
-	page, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "one", Algorithm: "RS256", Use: "sig"}}})
+	page, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "one",
+		Algorithm: "RS256", Use: "sig"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,8 @@ func claims(change func(map[string]any)) map[string]any {
 
 func sign(t testing.TB, alg jose.SignatureAlgorithm, key any, kid string, c map[string]any) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key}, (&jose.SignerOptions{}).WithType("JWT").WithHeader("kid", kid))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key},
+		(&jose.SignerOptions{}).WithType("JWT").WithHeader("kid", kid))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +96,9 @@ func (g *google) token(t testing.TB, change func(map[string]any)) string {
 
 func verifier(t testing.TB, g *google, clock func() time.Time) *Verifier {
 	t.Helper()
-	v, err := New(t.Context(), Options{Audience: audience, Callers: []string{push, "coppice-scheduler@example.iam.gserviceaccount.com"}, KeysURL: g.server.URL, Now: clock})
+	v, err := New(t.Context(),
+		Options{Audience: audience, Callers: []string{push, "coppice-scheduler@example.iam.gserviceaccount.com"},
+			KeysURL: g.server.URL, Now: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,37 +151,47 @@ func TestOthersAreNot(t *testing.T) {
 		header string
 		want   int
 	}{
-		"nothing":             {"", 401},
-		"no scheme":           {good, 401},
-		"another scheme":      {"Basic " + good, 401},
-		"two tokens":          {"Bearer " + good + " " + good, 401},
-		"not a token":         {"Bearer a.b", 401},
-		"too long":            {"Bearer " + good + strings.Repeat("A", maxToken), 401},
-		"forged":              {"Bearer " + sign(t, jose.RS256, stranger.key, "one", claims(nil)), 401},
-		"unknown key":         {"Bearer " + sign(t, jose.RS256, stranger.key, "two", claims(nil)), 401},
-		"no key's name":       {"Bearer " + sign(t, jose.RS256, stranger.key, "", claims(nil)), 401},
-		"other claims":        {"Bearer " + parts[0] + "." + raw(strings.Replace(string(body), push, "coppice-scheduler@example.iam.gserviceaccount.com", 1)) + "." + parts[2], 401},
-		"unsigned":            {"Bearer " + raw(`{"alg":"none","typ":"JWT"}`) + "." + raw(string(body)) + ".", 401},
-		"unsigned with text":  {"Bearer " + raw(`{"alg":"none","typ":"JWT"}`) + "." + raw(string(body)) + "." + parts[2], 401},
+		"nothing":        {"", 401},
+		"no scheme":      {good, 401},
+		"another scheme": {"Basic " + good, 401},
+		"two tokens":     {"Bearer " + good + " " + good, 401},
+		"not a token":    {"Bearer a.b", 401},
+		"too long":       {"Bearer " + good + strings.Repeat("A", maxToken), 401},
+		"forged":         {"Bearer " + sign(t, jose.RS256, stranger.key, "one", claims(nil)), 401},
+		"unknown key":    {"Bearer " + sign(t, jose.RS256, stranger.key, "two", claims(nil)), 401},
+		"no key's name":  {"Bearer " + sign(t, jose.RS256, stranger.key, "", claims(nil)), 401},
+		"other claims": {"Bearer " + parts[0] + "." +
+			raw(strings.Replace(string(body), push, "coppice-scheduler@example.iam.gserviceaccount.com", 1)) + "." +
+			parts[2], 401},
+		"unsigned": {"Bearer " + raw(`{"alg":"none","typ":"JWT"}`) + "." + raw(string(body)) + ".", 401},
+		"unsigned with text": {"Bearer " + raw(`{"alg":"none","typ":"JWT"}`) + "." + raw(string(body)) + "." +
+			parts[2], 401},
 		"public key as HMAC":  {"Bearer " + sign(t, jose.HS256, public.N.Bytes(), "one", claims(nil)), 401},
 		"other RSA algorithm": {"Bearer " + sign(t, jose.PS256, g.key, "one", claims(nil)), 401},
 		"signature removed":   {"Bearer " + parts[0] + "." + parts[1] + "." + removed, 401},
 		"null header":         {"Bearer " + raw("null") + "." + parts[1] + "." + parts[2], 401},
 		"null claims":         {"Bearer " + parts[0] + "." + raw("null") + "." + parts[2], 401},
-		"expired":             {"Bearer " + g.token(t, func(c map[string]any) { c["exp"] = now.Add(-time.Second).Unix() }), 401},
-		"never expires":       {"Bearer " + g.token(t, func(c map[string]any) { delete(c, "exp") }), 401},
-		"not yet valid":       {"Bearer " + g.token(t, func(c map[string]any) { c["nbf"] = now.Add(time.Hour).Unix() }), 401},
-		"wrong audience":      {"Bearer " + g.token(t, func(c map[string]any) { c["aud"] = "https://elsewhere.example" }), 401},
-		"no audience":         {"Bearer " + g.token(t, func(c map[string]any) { delete(c, "aud") }), 401},
-		"wrong issuer":        {"Bearer " + g.token(t, func(c map[string]any) { c["iss"] = "https://accounts.example.com" }), 401},
-		"no issuer":           {"Bearer " + g.token(t, func(c map[string]any) { delete(c, "iss") }), 401},
-		"email a number":      {"Bearer " + g.token(t, func(c map[string]any) { c["email"] = 7 }), 401},
-		"unverified":          {"Bearer " + g.token(t, func(c map[string]any) { c["email_verified"] = false }), 403},
-		"verified unsaid":     {"Bearer " + g.token(t, func(c map[string]any) { delete(c, "email_verified") }), 403},
-		"another caller":      {"Bearer " + g.token(t, func(c map[string]any) { c["email"] = "eve@example.iam.gserviceaccount.com" }), 403},
-		"no email":            {"Bearer " + g.token(t, func(c map[string]any) { delete(c, "email") }), 403},
-		"longer email":        {"Bearer " + g.token(t, func(c map[string]any) { c["email"] = push + ".example.com" }), 403},
-		"email in capitals":   {"Bearer " + g.token(t, func(c map[string]any) { c["email"] = strings.ToUpper(push) }), 403},
+		"expired": {"Bearer " +
+			g.token(t, func(c map[string]any) { c["exp"] = now.Add(-time.Second).Unix() }), 401},
+		"never expires": {"Bearer " + g.token(t, func(c map[string]any) { delete(c, "exp") }), 401},
+		"not yet valid": {"Bearer " + g.token(t, func(c map[string]any) { c["nbf"] = now.Add(time.Hour).Unix() }),
+			401},
+		"wrong audience": {"Bearer " +
+			g.token(t, func(c map[string]any) { c["aud"] = "https://elsewhere.example" }), 401},
+		"no audience": {"Bearer " + g.token(t, func(c map[string]any) { delete(c, "aud") }), 401},
+		"wrong issuer": {"Bearer " +
+			g.token(t, func(c map[string]any) { c["iss"] = "https://accounts.example.com" }), 401},
+		"no issuer":       {"Bearer " + g.token(t, func(c map[string]any) { delete(c, "iss") }), 401},
+		"email a number":  {"Bearer " + g.token(t, func(c map[string]any) { c["email"] = 7 }), 401},
+		"unverified":      {"Bearer " + g.token(t, func(c map[string]any) { c["email_verified"] = false }), 403},
+		"verified unsaid": {"Bearer " + g.token(t, func(c map[string]any) { delete(c, "email_verified") }), 403},
+		"another caller": {"Bearer " +
+			g.token(t, func(c map[string]any) { c["email"] = "eve@example.iam.gserviceaccount.com" }), 403},
+		"no email": {"Bearer " + g.token(t, func(c map[string]any) { delete(c, "email") }), 403},
+		"longer email": {"Bearer " + g.token(t, func(c map[string]any) { c["email"] = push + ".example.com" }),
+			403},
+		"email in capitals": {"Bearer " + g.token(t, func(c map[string]any) { c["email"] = strings.ToUpper(push) }),
+			403},
 		"good":                {"Bearer " + good, 200},
 		"good, small letters": {"bearer " + good, 200},
 	} {
@@ -232,7 +246,8 @@ func TestWithoutKeysNobodyIsJudged(t *testing.T) {
 	clock := now
 	v := verifier(t, g, func() time.Time { return clock })
 	for range 2 { // the second is not even tried
-		if _, err := v.Verify(t.Context(), "Bearer "+g.token(t, nil)); outcome(err) != http.StatusServiceUnavailable || !strings.Contains(err.Error(), "502") {
+		if _, err := v.Verify(t.Context(), "Bearer "+g.token(t, nil)); outcome(err) != http.StatusServiceUnavailable ||
+			!strings.Contains(err.Error(), "502") {
 			t.Errorf(`v.Verify("Bearer "+g.token(t, nil)): got %v; want outcome(err) = http.StatusServiceUnavailable, err.Error() with "502"`, err)
 		}
 	}
@@ -263,11 +278,12 @@ func TestOptionsThatBelieveAnybody(t *testing.T) {
 	}
 }
 
-// TestBehindCloudRun has the signature removed by Cloud Run, which checked it. All else is still checked, and a token that has a
-// signature still has to have a good one.
+// TestBehindCloudRun has the signature removed by Cloud Run, which checked it. All else is still checked, and a token
+// that has a signature still has to have a good one.
 func TestBehindCloudRun(t *testing.T) {
 	g := newGoogle(t)
-	v, err := New(t.Context(), Options{Audience: audience, Callers: []string{push}, CloudRunChecks: true, KeysURL: g.server.URL, Now: at(now)})
+	v, err := New(t.Context(), Options{Audience: audience, Callers: []string{push}, CloudRunChecks: true,
+		KeysURL: g.server.URL, Now: at(now)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,12 +299,13 @@ func TestBehindCloudRun(t *testing.T) {
 		header string
 		want   int
 	}{
-		"good":            {stripped(header, claims(nil)), 200},
-		"signed":          {"Bearer " + g.token(t, nil), 200},
-		"forged":          {"Bearer " + sign(t, jose.RS256, newGoogle(t).key, "one", claims(nil)), 401},
-		"unsigned":        {stripped(raw(`{"alg":"none"}`), claims(nil)), 401},
-		"another marker":  {strings.ToLower(stripped(header, claims(nil))), 401},
-		"expired":         {stripped(header, claims(func(c map[string]any) { c["exp"] = now.Add(-time.Second).Unix() })), 401},
+		"good":           {stripped(header, claims(nil)), 200},
+		"signed":         {"Bearer " + g.token(t, nil), 200},
+		"forged":         {"Bearer " + sign(t, jose.RS256, newGoogle(t).key, "one", claims(nil)), 401},
+		"unsigned":       {stripped(raw(`{"alg":"none"}`), claims(nil)), 401},
+		"another marker": {strings.ToLower(stripped(header, claims(nil))), 401},
+		"expired": {stripped(header,
+			claims(func(c map[string]any) { c["exp"] = now.Add(-time.Second).Unix() })), 401},
 		"wrong audience":  {stripped(header, claims(func(c map[string]any) { c["aud"] = "x" })), 401},
 		"wrong issuer":    {stripped(header, claims(func(c map[string]any) { c["iss"] = "x" })), 401},
 		"unverified":      {stripped(header, claims(func(c map[string]any) { c["email_verified"] = false })), 403},
@@ -298,7 +315,8 @@ func TestBehindCloudRun(t *testing.T) {
 			t.Errorf("%s: %v, want %d", name, err, tc.want)
 		}
 	}
-	if _, err := verifier(t, g, at(now)).Verify(t.Context(), stripped(header, claims(nil))); outcome(err) != 401 || !strings.Contains(err.Error(), "COPPICE_SIGNATURES") {
+	if _, err := verifier(t, g, at(now)).Verify(t.Context(), stripped(header, claims(nil))); outcome(err) != 401 ||
+		!strings.Contains(err.Error(), "COPPICE_SIGNATURES") {
 		t.Errorf("without the check in front: %v", err)
 	}
 }
@@ -310,7 +328,8 @@ func FuzzVerify(f *testing.F) {
 	v.keys = checkedBefore{}
 	good := g.token(f, nil)
 	header, _, _ := strings.Cut(good, ".")
-	for _, c := range []map[string]any{claims(nil), claims(func(c map[string]any) { c["aud"] = []string{audience, "x"} }), {}} {
+	for _, c := range []map[string]any{claims(nil),
+		claims(func(c map[string]any) { c["aud"] = []string{audience, "x"} }), {}} {
 		text, err := json.Marshal(c)
 		if err != nil {
 			f.Fatal(err)
@@ -333,13 +352,15 @@ func FuzzVerify(f *testing.F) {
 			Exp        json.Number
 			Verified   bool `json:"email_verified"`
 		}
-		if err := json.Unmarshal([]byte(body), &c); err != nil || !strings.HasSuffix(c.Iss, "accounts.google.com") || c.Email != email || !c.Verified {
+		if err := json.Unmarshal([]byte(body), &c); err != nil || !strings.HasSuffix(c.Iss, "accounts.google.com") ||
+			c.Email != email || !c.Verified {
 			t.Fatalf("believed %q: %v %+v", body, err, c)
 		}
 	})
 }
 
-// TestSignatureIsOverHeaderAndClaims holds the test's own signer against RFC 7515, so that the cases above mean what they say.
+// TestSignatureIsOverHeaderAndClaims holds the test's own signer against RFC 7515, so that the cases above mean what
+// they say.
 func TestSignatureIsOverHeaderAndClaims(t *testing.T) {
 	g := newGoogle(t)
 	parts := strings.Split(g.token(t, nil), ".")

@@ -1,9 +1,9 @@
-// Package inspect reads a project's configuration for `launcher doctor`: the caller, enabled services, role bindings, buckets, topics,
-// subscriptions, quotas, machine types, images. It changes nothing: every call is a GET, or one of the POSTs that only read
-// (testIamPermissions, getIamPolicy of some services, tokeninfo).
+// Package inspect reads a project's configuration for `launcher doctor`: the caller, enabled services, role bindings,
+// buckets, topics, subscriptions, quotas, machine types, images. It changes nothing: every call is a GET, or one of the
+// POSTs that only read (testIamPermissions, getIamPolicy of some services, tokeninfo).
 //
-// It uses REST through the authenticated transport of Google's libraries: client libraries for the eight services would be tens of
-// megabytes of generated code for fifteen calls.
+// It uses REST through the authenticated transport of Google's libraries: client libraries for the eight services would
+// be tens of megabytes of generated code for fifteen calls.
 package inspect
 
 import (
@@ -35,8 +35,8 @@ const (
 	pageLimit = 50
 )
 
-// The scopes of a token. tokeninfo names the caller only for a token with the second one: a person's login has it anyway, a token made for
-// an account (by impersonation, in Cloud Run, on a machine) only on request.
+// The scopes of a token. tokeninfo names the caller only for a token with the second one: a person's login has it
+// anyway, a token made for an account (by impersonation, in Cloud Run, on a machine) only on request.
 const (
 	cloudScope = "https://www.googleapis.com/auth/cloud-platform"
 	emailScope = "https://www.googleapis.com/auth/userinfo.email"
@@ -46,8 +46,8 @@ const (
 type Options struct {
 	Project  string
 	Location string // region
-	// Endpoint is host:port of an emulator on this machine, where https://SERVICE/PATH is http://Endpoint/SERVICE/PATH; "" is Google Cloud
-	// with the application default credentials.
+	// Endpoint is host:port of an emulator on this machine, where https://SERVICE/PATH is http://Endpoint/SERVICE/PATH;
+	// "" is Google Cloud with the application default credentials.
 	Endpoint string
 }
 
@@ -59,8 +59,8 @@ type Client struct {
 	address func(service string) string
 }
 
-// Errors of a Client are: *cloud.SetupError for missing or rejected credentials, *cloud.PermissionError, cloud.ErrNotThere,
-// cloud.ErrNotImitated, or others.
+// Errors of a Client are: *cloud.SetupError for missing or rejected credentials, *cloud.PermissionError,
+// cloud.ErrNotThere, cloud.ErrNotImitated, or others.
 
 // New connects. Without credentials the error is a *cloud.SetupError.
 func New(ctx context.Context, o Options) (*Client, error) {
@@ -68,7 +68,10 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		if err := cloud.Loopback("COPPICE_INSPECT_ENDPOINT", o.Endpoint); err != nil {
 			return nil, err
 		}
-		return newClient(&http.Client{}, nil, o, func(service string) string { return "http://" + o.Endpoint + "/" + service }), nil
+		return newClient(&http.Client{}, nil, o, func(service string) string {
+			return "http://" + o.Endpoint + "/" +
+				service
+		}), nil
 	}
 
 	creds, err := transport.Creds(ctx, option.WithScopes(cloudScope, emailScope))
@@ -170,7 +173,8 @@ func (c *Client) do(r *http.Request, out any) error {
 // passes reports whether a retry may help.
 func passes(err error) bool {
 	var api *googleapi.Error
-	return errors.As(err, &api) && (api.Code == http.StatusTooManyRequests || api.Code >= 500 && api.Code != http.StatusNotImplemented)
+	return errors.As(err, &api) && (api.Code == http.StatusTooManyRequests || api.Code >= 500 &&
+		api.Code != http.StatusNotImplemented)
 }
 
 // translate converts a service's error.
@@ -207,14 +211,15 @@ func path(format string, parts ...string) string {
 	return fmt.Sprintf(format, escaped...)
 }
 
-// Caller returns the e-mail address of the credentials; "" if their token does not include it, for instance on a machine started without
-// the scope.
+// Caller returns the e-mail address of the credentials; "" if their token does not include it, for instance on a
+// machine started without the scope.
 func (c *Client) Caller(ctx context.Context) (string, error) {
 	form := url.Values{}
 	if c.token != nil {
 		token, err := c.token()
 		if err != nil {
-			return "", &cloud.SetupError{What: "the credentials for Google Cloud cannot be used", Hint: "log in with `gcloud auth application-default login`", Err: err}
+			return "", &cloud.SetupError{What: "the credentials for Google Cloud cannot be used",
+				Hint: "log in with `gcloud auth application-default login`", Err: err}
 		}
 		form.Set("access_token", token)
 	}
@@ -229,7 +234,8 @@ func (c *Client) Caller(ctx context.Context) (string, error) {
 // Number returns the project's number.
 func (c *Client) Number(ctx context.Context) (string, error) {
 	if !projectPattern.MatchString(c.opts.Project) {
-		return "", &cloud.SetupError{What: fmt.Sprintf("%.80q is not a project", c.opts.Project), Hint: "set COPPICE_PROJECT"}
+		return "", &cloud.SetupError{What: fmt.Sprintf("%.80q is not a project", c.opts.Project),
+			Hint: "set COPPICE_PROJECT"}
 	}
 	var p struct {
 		Number string `json:"projectNumber"`
@@ -241,7 +247,8 @@ func (c *Client) Number(ctx context.Context) (string, error) {
 // Enabled returns the services enabled in the project, such as batch.googleapis.com.
 func (c *Client) Enabled(ctx context.Context) ([]string, error) {
 	var names []string
-	query := url.Values{"filter": {"state:ENABLED"}, "pageSize": {"200"}, "fields": {"services.config.name,nextPageToken"}}
+	query := url.Values{"filter": {"state:ENABLED"}, "pageSize": {"200"},
+		"fields": {"services.config.name,nextPageToken"}}
 	for range pageLimit {
 		var page struct {
 			Services []struct {
@@ -251,7 +258,8 @@ func (c *Client) Enabled(ctx context.Context) ([]string, error) {
 			} `json:"services"`
 			Next string `json:"nextPageToken"`
 		}
-		if err := c.read(ctx, "serviceusage.googleapis.com", path("/v1/projects/%s/services", c.opts.Project), query, nil, &page); err != nil {
+		if err := c.read(ctx, "serviceusage.googleapis.com", path("/v1/projects/%s/services", c.opts.Project), query,
+			nil, &page); err != nil {
 			return nil, err
 		}
 

@@ -57,7 +57,8 @@ func serve(t testing.TB, answers map[string]string) (*Client, *google) {
 	g := &google{answers: answers}
 	s := httptest.NewServer(g)
 	t.Cleanup(s.Close)
-	c, err := New(t.Context(), Options{Project: "p1", Location: "us-central1", Endpoint: strings.TrimPrefix(s.URL, "http://")})
+	c, err := New(t.Context(), Options{Project: "p1", Location: "us-central1",
+		Endpoint: strings.TrimPrefix(s.URL, "http://")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,8 @@ func TestProject(t *testing.T) {
 	})
 	c.token = func() (string, error) { return "secret", nil }
 	ctx := t.Context()
-	if email, err := c.Caller(ctx); err != nil || email != "ana@example.com" || g.bodies[0] != "access_token=secret" || strings.Contains(g.asked[0], "secret") {
+	if email, err := c.Caller(ctx); err != nil || email != "ana@example.com" || g.bodies[0] != "access_token=secret" ||
+		strings.Contains(g.asked[0], "secret") {
 		t.Errorf("%q, %v, asked %q with %q", email, err, g.asked, g.bodies)
 	}
 	if n, err := c.Number(ctx); err != nil || n != "42" {
@@ -93,8 +95,9 @@ func TestProject(t *testing.T) {
 	}
 }
 
-// TestCallerOfAnAccount is what the launcher's account meets: Google names an account only to a token that was asked for with
-// the scope of e-mail addresses. The token of New comes from a real exchange, and the fake checks the scopes it was asked for.
+// TestCallerOfAnAccount is what the launcher's account meets: Google names an account only to a token that was asked
+// for with the scope of e-mail addresses. The token of New comes from a real exchange, and the fake checks the scopes
+// it was asked for.
 func TestCallerOfAnAccount(t *testing.T) {
 	const who = "coppice-launcher@p1.iam.gserviceaccount.com"
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -113,14 +116,17 @@ func TestCallerOfAnAccount(t *testing.T) {
 			Scope string `json:"scope"`
 		}
 		parts := strings.Split(r.FormValue("assertion"), ".")
-		if text, err := base64.RawURLEncoding.DecodeString(parts[min(1, len(parts)-1)]); err != nil || json.Unmarshal(text, &claims) != nil {
+		if text, err := base64.RawURLEncoding.DecodeString(parts[min(1, len(parts)-1)]); err != nil ||
+			json.Unmarshal(text, &claims) != nil {
 			t.Errorf("an exchange of %q", parts)
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": claims.Scope, "token_type": "Bearer", "expires_in": 3600})
+		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": claims.Scope, "token_type": "Bearer",
+			"expires_in": 3600})
 	})
 	mux.HandleFunc("POST /oauth2.googleapis.com/tokeninfo", func(w http.ResponseWriter, r *http.Request) {
 		scopes := strings.Fields(r.FormValue("access_token"))
-		if header := r.Header.Get("Authorization"); header != "Bearer "+strings.Join(scopes, " ") || !slices.Contains(scopes, "https://www.googleapis.com/auth/cloud-platform") {
+		if header := r.Header.Get("Authorization"); header != "Bearer "+strings.Join(scopes, " ") ||
+			!slices.Contains(scopes, "https://www.googleapis.com/auth/cloud-platform") {
 			t.Errorf("called with %q about a token for %q", header, scopes)
 		}
 		info := map[string]string{"scope": strings.Join(scopes, " ")}
@@ -131,7 +137,8 @@ func TestCallerOfAnAccount(t *testing.T) {
 	})
 	s := httptest.NewServer(mux)
 	defer s.Close()
-	text, err := json.Marshal(map[string]string{"type": "service_account", "client_email": who, "token_uri": s.URL + "/token",
+	text, err := json.Marshal(map[string]string{"type": "service_account", "client_email": who, "token_uri": s.URL +
+		"/token",
 		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))})
 	if err != nil {
 		t.Fatal(err)
@@ -159,12 +166,23 @@ func TestRights(t *testing.T) {
 		r            cloud.Resource
 		policy, test string
 	}{
-		{cloud.Resource{Kind: "project", Name: "p1"}, "POST /cloudresourcemanager.googleapis.com/v1/projects/p1:getIamPolicy", "POST /cloudresourcemanager.googleapis.com/v1/projects/p1:testIamPermissions"},
-		{cloud.Resource{Kind: "bucket", Name: "b"}, "GET /storage.googleapis.com/storage/v1/b/b/iam", "GET /storage.googleapis.com/storage/v1/b/b/iam/testPermissions"},
-		{cloud.Resource{Kind: "topic", Name: "projects/p2/topics/t"}, "GET /pubsub.googleapis.com/v1/projects/p2/topics/t:getIamPolicy", "POST /pubsub.googleapis.com/v1/projects/p2/topics/t:testIamPermissions"},
-		{cloud.Resource{Kind: "subscription", Name: "projects/p1/subscriptions/s"}, "GET /pubsub.googleapis.com/v1/projects/p1/subscriptions/s:getIamPolicy", "POST /pubsub.googleapis.com/v1/projects/p1/subscriptions/s:testIamPermissions"},
-		{cloud.Resource{Kind: "account", Name: "a@p2.iam.gserviceaccount.com"}, "POST /iam.googleapis.com/v1/projects/p2/serviceAccounts/a@p2.iam.gserviceaccount.com:getIamPolicy", "POST /iam.googleapis.com/v1/projects/p2/serviceAccounts/a@p2.iam.gserviceaccount.com:testIamPermissions"},
-		{cloud.Resource{Kind: "repository", Name: "projects/p1/locations/l/repositories/r"}, "GET /artifactregistry.googleapis.com/v1/projects/p1/locations/l/repositories/r:getIamPolicy", "POST /artifactregistry.googleapis.com/v1/projects/p1/locations/l/repositories/r:testIamPermissions"},
+		{cloud.Resource{Kind: "project", Name: "p1"},
+			"POST /cloudresourcemanager.googleapis.com/v1/projects/p1:getIamPolicy",
+			"POST /cloudresourcemanager.googleapis.com/v1/projects/p1:testIamPermissions"},
+		{cloud.Resource{Kind: "bucket", Name: "b"}, "GET /storage.googleapis.com/storage/v1/b/b/iam",
+			"GET /storage.googleapis.com/storage/v1/b/b/iam/testPermissions"},
+		{cloud.Resource{Kind: "topic", Name: "projects/p2/topics/t"},
+			"GET /pubsub.googleapis.com/v1/projects/p2/topics/t:getIamPolicy",
+			"POST /pubsub.googleapis.com/v1/projects/p2/topics/t:testIamPermissions"},
+		{cloud.Resource{Kind: "subscription", Name: "projects/p1/subscriptions/s"},
+			"GET /pubsub.googleapis.com/v1/projects/p1/subscriptions/s:getIamPolicy",
+			"POST /pubsub.googleapis.com/v1/projects/p1/subscriptions/s:testIamPermissions"},
+		{cloud.Resource{Kind: "account", Name: "a@p2.iam.gserviceaccount.com"},
+			"POST /iam.googleapis.com/v1/projects/p2/serviceAccounts/a@p2.iam.gserviceaccount.com:getIamPolicy",
+			"POST /iam.googleapis.com/v1/projects/p2/serviceAccounts/a@p2.iam.gserviceaccount.com:testIamPermissions"},
+		{cloud.Resource{Kind: "repository", Name: "projects/p1/locations/l/repositories/r"},
+			"GET /artifactregistry.googleapis.com/v1/projects/p1/locations/l/repositories/r:getIamPolicy",
+			"POST /artifactregistry.googleapis.com/v1/projects/p1/locations/l/repositories/r:testIamPermissions"},
 	} {
 		c, g := serve(t, map[string]string{tc.policy: policy, tc.test: held})
 		p, err := c.Policy(t.Context(), tc.r)
@@ -183,7 +201,8 @@ func TestRights(t *testing.T) {
 		}
 	}
 	c, _ := serve(t, nil)
-	for _, r := range []cloud.Resource{{Kind: "topic", Name: "t"}, {Kind: "subscription", Name: "projects/p/topics/t"}, {Kind: "repository", Name: "r"}, {Kind: "moon", Name: "m"}} {
+	for _, r := range []cloud.Resource{{Kind: "topic", Name: "t"}, {Kind: "subscription", Name: "projects/p/topics/t"},
+		{Kind: "repository", Name: "r"}, {Kind: "moon", Name: "m"}} {
 		if _, err := c.Policy(t.Context(), r); err == nil {
 			t.Errorf("%s has a policy", r)
 		}
@@ -197,19 +216,21 @@ func TestThings(t *testing.T) {
 	c, g := serve(t, map[string]string{
 		"GET /storage.googleapis.com/storage/v1/b/b": `{"location":"US-CENTRAL1","iamConfiguration":{"uniformBucketLevelAccess":{"enabled":true},"publicAccessPrevention":"enforced"},
 			"versioning":{"enabled":true},"softDeletePolicy":{"retentionDurationSeconds":"604800"}}`,
-		"GET /storage.googleapis.com/storage/v1/b/bare":                                                                                        `{"location":"EU"}`,
-		"GET /storage.googleapis.com/storage/v1/b/odd":                                                                                         `{"softDeletePolicy":{"retentionDurationSeconds":"-5"}}`,
-		"GET /pubsub.googleapis.com/v1/projects/p1/topics/t":                                                                                   `{"name":"x"}`,
-		"GET /pubsub.googleapis.com/v1/projects/p1/subscriptions/s":                                                                            `{"topic":"projects/p1/topics/t","deadLetterPolicy":{"deadLetterTopic":"projects/p1/topics/d","maxDeliveryAttempts":7}}`,
-		"GET /compute.googleapis.com/compute/v1/projects/p1/regions/us-central1":                                                               `{"zones":["https://x/zones/us-central1-b","https://x/zones/us-central1-a"],"quotas":[{"metric":"CPUS","limit":24,"usage":2.5}]}`,
-		"GET /compute.googleapis.com/compute/v1/projects/p1/zones/z/machineTypes/n2-highmem-2":                                                 `{"name":"n2-highmem-2"}`,
-		"GET /artifactregistry.googleapis.com/v1/projects/p1/locations/l/repositories/r/packages/i/tags/v1":                                    `{}`,
-		"GET /artifactregistry.googleapis.com/v1/projects/p1/locations/l/repositories/r/packages/a%2Fi/tags/latest":                            `{}`,
-		"GET /artifactregistry.googleapis.com/v1/projects/p1/locations/l/repositories/r/packages/i/versions/sha256:" + strings.Repeat("a", 64): `{}`,
+		"GET /storage.googleapis.com/storage/v1/b/bare":                                                             `{"location":"EU"}`,
+		"GET /storage.googleapis.com/storage/v1/b/odd":                                                              `{"softDeletePolicy":{"retentionDurationSeconds":"-5"}}`,
+		"GET /pubsub.googleapis.com/v1/projects/p1/topics/t":                                                        `{"name":"x"}`,
+		"GET /pubsub.googleapis.com/v1/projects/p1/subscriptions/s":                                                 `{"topic":"projects/p1/topics/t","deadLetterPolicy":{"deadLetterTopic":"projects/p1/topics/d","maxDeliveryAttempts":7}}`,
+		"GET /compute.googleapis.com/compute/v1/projects/p1/regions/us-central1":                                    `{"zones":["https://x/zones/us-central1-b","https://x/zones/us-central1-a"],"quotas":[{"metric":"CPUS","limit":24,"usage":2.5}]}`,
+		"GET /compute.googleapis.com/compute/v1/projects/p1/zones/z/machineTypes/n2-highmem-2":                      `{"name":"n2-highmem-2"}`,
+		"GET /artifactregistry.googleapis.com/v1/projects/p1/locations/l/repositories/r/packages/i/tags/v1":         `{}`,
+		"GET /artifactregistry.googleapis.com/v1/projects/p1/locations/l/repositories/r/packages/a%2Fi/tags/latest": `{}`,
+		"GET /artifactregistry.googleapis.com/v1/projects/p1/locations/l/repositories/r/packages/i/versions/sha256:" +
+			strings.Repeat("a", 64): `{}`,
 	})
 	ctx := t.Context()
 	for name, want := range map[string]cloud.Bucket{
-		"b":    {Location: "us-central1", Uniform: true, PublicPrevented: true, Versioned: true, SoftDelete: 7 * 24 * time.Hour},
+		"b": {Location: "us-central1", Uniform: true, PublicPrevented: true, Versioned: true,
+			SoftDelete: 7 * 24 * time.Hour},
 		"bare": {Location: "eu"}, "odd": {},
 	} {
 		if b, err := c.Bucket(ctx, name); err != nil || b != want {
@@ -219,19 +240,24 @@ func TestThings(t *testing.T) {
 	if err := errors.Join(c.Topic(ctx, "projects/p1/topics/t"), c.Offered(ctx, "z", "n2-highmem-2")); err != nil {
 		t.Error(err)
 	}
-	if s, err := c.Subscription(ctx, "projects/p1/subscriptions/s"); err != nil || s != (cloud.Subscription{Topic: "projects/p1/topics/t", DeadLetterTopic: "projects/p1/topics/d", MaxAttempts: 7}) {
+	if s, err := c.Subscription(ctx, "projects/p1/subscriptions/s"); err != nil ||
+		s != (cloud.Subscription{Topic: "projects/p1/topics/t", DeadLetterTopic: "projects/p1/topics/d",
+			MaxAttempts: 7}) {
 		t.Errorf(`c.Subscription("projects/p1/subscriptions/s"): got %+v, %v; want no error, s = (cloud.Subscription{Topic: "projects/p1/topics/t", DeadLetterTopic: "projects/p1/topics/d", MaxAttempts: 7})`, s, err)
 	}
-	if r, err := c.Region(ctx); err != nil || !slices.Equal(r.Zones, []string{"us-central1-a", "us-central1-b"}) || r.Quotas["CPUS"] != (cloud.Quota{Limit: 24, Usage: 2.5}) {
+	if r, err := c.Region(ctx); err != nil || !slices.Equal(r.Zones, []string{"us-central1-a", "us-central1-b"}) ||
+		r.Quotas["CPUS"] != (cloud.Quota{Limit: 24, Usage: 2.5}) {
 		t.Errorf(`c.Region(ctx): got %+v, %v; want no error, r.Zones = []string{"us-central1-a", "us-central1-b"}, r.Quotas["CPUS"] = (cloud.Quota{Limit: 24, Usage: 2.5})`, r, err)
 	}
-	for _, reference := range []string{"l-docker.pkg.dev/p1/r/i:v1", "l-docker.pkg.dev/p1/r/a/i", "l-docker.pkg.dev/p1/r/i@sha256:" + strings.Repeat("a", 64)} {
+	for _, reference := range []string{"l-docker.pkg.dev/p1/r/i:v1", "l-docker.pkg.dev/p1/r/a/i",
+		"l-docker.pkg.dev/p1/r/i@sha256:" + strings.Repeat("a", 64)} {
 		image, ok := cloud.ParseImage(reference)
 		if err := c.Image(ctx, image); !ok || err != nil {
 			t.Errorf("%s: %t %v; asked %q", reference, ok, err, g.asked[len(g.asked)-1])
 		}
 	}
-	for _, err := range []error{c.Topic(ctx, "projects/p1/topics/none"), c.Offered(ctx, "z", "x"), c.Image(ctx, cloud.Image{})} {
+	for _, err := range []error{c.Topic(ctx, "projects/p1/topics/none"), c.Offered(ctx, "z", "x"),
+		c.Image(ctx, cloud.Image{})} {
 		if !errors.Is(err, cloud.ErrNotThere) {
 			t.Errorf("got %v; want err wrapping cloud.ErrNotThere", err)
 		}
@@ -253,8 +279,10 @@ func TestErrors(t *testing.T) {
 	}
 	var denied *cloud.PermissionError
 	var setup *cloud.SetupError
-	if err := call(`Forbidden {"error":{"code":403,"message":"no"}}`); !errors.As(err, &denied) || !strings.Contains(denied.Hint, "grant") {
-		t.Errorf("call(`Forbidden {\"error\":{\"code\":403,\"message\":\"no\"}}`): got %v; want err of the type of denied, denied.Hint with \"grant\"", err)
+	if err := call(`Forbidden {"error":{"code":403,"message":"no"}}`); !errors.As(err, &denied) ||
+		!strings.Contains(denied.Hint, "grant") {
+		t.Errorf("call(`Forbidden {\"error\":{\"code\":403,\"message\":\"no\"}}`): got %v; want err of the type of "+
+			"denied, denied.Hint with \"grant\"", err)
 	}
 	if err := call(`Forbidden {"error":{"code":403,"message":"Pub/Sub API has not been used in project 1","details":[{"reason":"SERVICE_DISABLED"}]}}`); !errors.As(err, &denied) || !strings.Contains(denied.Hint, "enable") {
 		t.Errorf(`call(...): got %v; want err of the type of denied, denied.Hint with "enable"`, err)
@@ -265,8 +293,10 @@ func TestErrors(t *testing.T) {
 	if err := call(`Not Implemented {}`); !errors.Is(err, cloud.ErrNotImitated) {
 		t.Errorf("call(`Not Implemented {}`): got %v; want err wrapping cloud.ErrNotImitated", err)
 	}
-	if err := call(`Bad Request {}`); err == nil || !strings.Contains(err.Error(), "https://pubsub.googleapis.com/v1/"+topic) {
-		t.Errorf("call(`Bad Request {}`): got %v; want an error, err.Error() with \"https://pubsub.googleapis.com/v1/\" + topic", err)
+	if err := call(`Bad Request {}`); err == nil || !strings.Contains(err.Error(), "https://pubsub.googleapis.com/v1/"+
+		topic) {
+		t.Errorf("call(`Bad Request {}`): got %v; want an error, err.Error() with "+
+			"\"https://pubsub.googleapis.com/v1/\" + topic", err)
 	}
 	if err := call(`not JSON`); err == nil {
 		t.Error("an answer that is no JSON")
@@ -310,17 +340,21 @@ func TestRetries(t *testing.T) {
 type canned []byte
 
 func (c canned) RoundTrip(*http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(string(c)))}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{},
+		Body: io.NopCloser(strings.NewReader(string(c)))}, nil
 }
 
 // FuzzAnswers gives every call an answer of anybody's making.
 func FuzzAnswers(f *testing.F) {
-	for _, seed := range []string{`{}`, `{"bindings":[{"role":"r","members":["m"],"condition":null}]}`, `{"zones":["a/b",""],"quotas":[{"metric":"","limit":1e400}]}`,
-		`{"location":1}`, `{"services":[{}],"nextPageToken":"x"}`, `[`, `{"softDeletePolicy":{"retentionDurationSeconds":"9223372036854775807"}}`} {
+	for _, seed := range []string{`{}`, `{"bindings":[{"role":"r","members":["m"],"condition":null}]}`,
+		`{"zones":["a/b",""],"quotas":[{"metric":"","limit":1e400}]}`,
+		`{"location":1}`, `{"services":[{}],"nextPageToken":"x"}`, `[`,
+		`{"softDeletePolicy":{"retentionDurationSeconds":"9223372036854775807"}}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, answer []byte) {
-		c := newClient(&http.Client{Transport: canned(answer)}, nil, Options{Project: "p1", Location: "l"}, func(s string) string { return "http://" + s })
+		c := newClient(&http.Client{Transport: canned(answer)}, nil, Options{Project: "p1", Location: "l"},
+			func(s string) string { return "http://" + s })
 		ctx := t.Context()
 		if b, err := c.Bucket(ctx, "b"); err == nil && b.SoftDelete < 0 {
 			t.Errorf(`c.Bucket("b"): got %+v; want not (err == nil and b.SoftDelete < 0)`, b)
@@ -330,7 +364,8 @@ func FuzzAnswers(f *testing.F) {
 		_, errHeld := c.Held(ctx, cloud.Resource{Kind: "project", Name: "p"}, nil)
 		_, errServices := c.Enabled(ctx)
 		_, errSubscription := c.Subscription(ctx, "projects/p/subscriptions/s")
-		if !json.Valid(answer) && (errRegion == nil || errPolicy == nil || errHeld == nil || errServices == nil || errSubscription == nil) {
+		if !json.Valid(answer) && (errRegion == nil || errPolicy == nil || errHeld == nil || errServices == nil ||
+			errSubscription == nil) {
 			t.Errorf("no JSON, and policy %v", policy)
 		}
 	})

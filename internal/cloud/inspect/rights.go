@@ -25,7 +25,8 @@ func (c *Client) doorOf(r cloud.Resource) (door, error) {
 	case "project":
 		return door{"cloudresourcemanager.googleapis.com", path("/v1/projects/%s", r.Name), nil}, nil
 	case "bucket":
-		return door{"storage.googleapis.com", path("/storage/v1/b/%s/iam", r.Name), url.Values{"optionsRequestedPolicyVersion": {"3"}}}, nil
+		return door{"storage.googleapis.com", path("/storage/v1/b/%s/iam", r.Name),
+			url.Values{"optionsRequestedPolicyVersion": {"3"}}}, nil
 	case "account":
 		project := c.opts.Project
 		if at := strings.SplitN(r.Name, "@", 2); len(at) == 2 && strings.HasSuffix(at[1], ".iam.gserviceaccount.com") {
@@ -35,13 +36,15 @@ func (c *Client) doorOf(r cloud.Resource) (door, error) {
 	case "topic", "subscription":
 		parts := strings.Split(r.Name, "/")
 		if len(parts) == 4 && parts[0] == "projects" && parts[2] == r.Kind+"s" {
-			return door{"pubsub.googleapis.com", path("/v1/projects/%s/"+r.Kind+"s/%s", parts[1], parts[3]), version}, nil
+			return door{"pubsub.googleapis.com", path("/v1/projects/%s/"+r.Kind+"s/%s", parts[1], parts[3]), version},
+				nil
 		}
 		full = "projects/PROJECT/" + r.Kind + "s/NAME"
 	case "repository":
 		parts := strings.Split(r.Name, "/")
 		if len(parts) == 6 && parts[0] == "projects" && parts[2] == "locations" && parts[4] == "repositories" {
-			return door{"artifactregistry.googleapis.com", path("/v1/projects/%s/locations/%s/repositories/%s", parts[1], parts[3], parts[5]), version}, nil
+			return door{"artifactregistry.googleapis.com", path("/v1/projects/%s/locations/%s/repositories/%s",
+				parts[1], parts[3], parts[5]), version}, nil
 		}
 		full = "projects/PROJECT/locations/LOCATION/repositories/NAME"
 	default:
@@ -64,13 +67,14 @@ func (c *Client) Held(ctx context.Context, r cloud.Resource, permissions []strin
 	if r.Kind == "bucket" {
 		err = c.read(ctx, d.service, d.path+"/testPermissions", url.Values{"permissions": permissions}, nil, &held)
 	} else {
-		err = c.read(ctx, d.service, d.path+":testIamPermissions", nil, map[string]any{"permissions": permissions}, &held)
+		err = c.read(ctx, d.service, d.path+":testIamPermissions", nil, map[string]any{"permissions": permissions},
+			&held)
 	}
 	return held.Permissions, err
 }
 
-// Policy returns the policy of exactly this resource, without inherited bindings. Conditional bindings are left out: whether they apply
-// cannot be determined.
+// Policy returns the policy of exactly this resource, without inherited bindings. Conditional bindings are left out:
+// whether they apply cannot be determined.
 func (c *Client) Policy(ctx context.Context, r cloud.Resource) (cloud.Policy, error) {
 	d, err := c.doorOf(r)
 	if err != nil {
@@ -93,7 +97,8 @@ func (c *Client) Policy(ctx context.Context, r cloud.Resource) (cloud.Policy, er
 	case d.policy != nil:
 		err = c.read(ctx, d.service, d.path+":getIamPolicy", d.policy, nil, &answer)
 	default:
-		err = c.read(ctx, d.service, d.path+":getIamPolicy", nil, map[string]any{"options": map[string]any{"requestedPolicyVersion": 3}}, &answer)
+		err = c.read(ctx, d.service, d.path+":getIamPolicy", nil,
+			map[string]any{"options": map[string]any{"requestedPolicyVersion": 3}}, &answer)
 	}
 
 	if err != nil {

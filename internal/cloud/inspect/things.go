@@ -33,8 +33,11 @@ func (c *Client) Bucket(ctx context.Context, name string) (cloud.Bucket, error) 
 	err := c.read(ctx, "storage.googleapis.com", path("/storage/v1/b/%s", name), fields, nil, &b)
 
 	return cloud.Bucket{
-		Location: strings.ToLower(b.Location), Uniform: b.Access.Uniform.Enabled, PublicPrevented: b.Access.Public == "enforced",
-		Versioned: b.Versioning.Enabled, SoftDelete: time.Duration(min(max(b.SoftDelete.Seconds, 0), math.MaxInt64/int64(time.Second))) * time.Second,
+		Location: strings.ToLower(b.Location), Uniform: b.Access.Uniform.Enabled,
+		PublicPrevented: b.Access.Public == "enforced",
+		Versioned:       b.Versioning.Enabled,
+		SoftDelete: time.Duration(min(max(b.SoftDelete.Seconds, 0),
+			math.MaxInt64/int64(time.Second))) * time.Second,
 	}, err
 }
 
@@ -79,7 +82,8 @@ func (c *Client) Region(ctx context.Context) (cloud.Region, error) {
 	}
 
 	fields := url.Values{"fields": {"zones,quotas"}}
-	err := c.read(ctx, "compute.googleapis.com", path("/compute/v1/projects/%s/regions/%s", c.opts.Project, c.opts.Location), fields, nil, &answer)
+	err := c.read(ctx, "compute.googleapis.com", path("/compute/v1/projects/%s/regions/%s", c.opts.Project,
+		c.opts.Location), fields, nil, &answer)
 	if err != nil {
 		return cloud.Region{}, err
 	}
@@ -98,13 +102,15 @@ func (c *Client) Region(ctx context.Context) (cloud.Region, error) {
 // Offered returns nil if the zone offers the machine type, else cloud.ErrNotThere.
 func (c *Client) Offered(ctx context.Context, zone, machineType string) error {
 	var m struct{}
-	return c.read(ctx, "compute.googleapis.com", path("/compute/v1/projects/%s/zones/%s/machineTypes/%s", c.opts.Project, zone, machineType),
+	return c.read(ctx, "compute.googleapis.com", path("/compute/v1/projects/%s/zones/%s/machineTypes/%s",
+		c.opts.Project, zone, machineType),
 		url.Values{"fields": {"name"}}, nil, &m)
 }
 
 // Image returns nil if the image exists.
 func (c *Client) Image(ctx context.Context, i cloud.Image) error {
-	what := path("/v1/projects/%s/locations/%s/repositories/%s/packages/%s", i.Project, i.Location, i.Repository, i.Name)
+	what := path("/v1/projects/%s/locations/%s/repositories/%s/packages/%s", i.Project, i.Location, i.Repository,
+		i.Name)
 	if i.Digest != "" {
 		what += path("/versions/%s", i.Digest)
 	} else {

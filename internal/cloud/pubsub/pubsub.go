@@ -1,5 +1,6 @@
-// Package pubsub publishes and receives messages over Google Cloud Pub/Sub, and is the only importer of its client library. Messages are
-// hints: they may arrive twice, late, in any order or never, and a receiver looks at the bucket for the facts.
+// Package pubsub publishes and receives messages over Google Cloud Pub/Sub, and is the only importer of its client
+// library. Messages are hints: they may arrive twice, late, in any order or never, and a receiver looks at the bucket
+// for the facts.
 package pubsub
 
 import (
@@ -32,8 +33,8 @@ type Client struct {
 	limit   time.Duration
 }
 
-// New connects to the emulator named by PUBSUB_EMULATOR_HOST (read by Google's library), else to Pub/Sub with the application default
-// credentials. Without either, the error is a *cloud.SetupError. Options are for tests.
+// New connects to the emulator named by PUBSUB_EMULATOR_HOST (read by Google's library), else to Pub/Sub with the
+// application default credentials. Without either, the error is a *cloud.SetupError. Options are for tests.
 func New(ctx context.Context, project string, opts ...option.ClientOption) (*Client, error) {
 	if project == "" {
 		return nil, &cloud.SetupError{What: "no project for " + service, Hint: "set COPPICE_PROJECT"}
@@ -59,7 +60,8 @@ type Publisher struct {
 	limit time.Duration
 }
 
-// Publisher returns a Publisher for a topic of this project. It does not check that the topic exists; the first Publish does.
+// Publisher returns a Publisher for a topic of this project. It does not check that the topic exists; the first Publish
+// does.
 func (c *Client) Publisher(topic string) *Publisher {
 	p := c.c.Publisher(topic)
 	p.PublishSettings.Timeout = c.limit
@@ -67,14 +69,17 @@ func (c *Client) Publisher(topic string) *Publisher {
 	return &Publisher{p: p, topic: "projects/" + c.project + "/topics/" + topic, limit: c.limit}
 }
 
-// Publish returns once the service has accepted the message, or with an error after half a minute at most. A missing topic, credentials or
-// emulator is a *cloud.SetupError. A message for which Publish fails may still have been published.
+// Publish returns once the service has accepted the message, or with an error after half a minute at most. A missing
+// topic, credentials or emulator is a *cloud.SetupError. A message for which Publish fails may still have been
+// published.
 func (p *Publisher) Publish(ctx context.Context, data []byte, attrs map[string]string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
 	_, err := p.p.Publish(ctx, &pubsub.Message{Data: data, Attributes: attrs}).Get(ctx)
 	if err != nil {
-		return cloud.FromStatus(service, "topic "+p.topic, "terraform/ and localemu make it; check COPPICE_PROJECT and the variable that names it, such as COPPICE_SCORES_TOPIC or COPPICE_VERDICTS_TOPIC", err)
+		return cloud.FromStatus(service, "topic "+p.topic,
+			"terraform/ and localemu make it; check COPPICE_PROJECT and the variable that names it, such as "+
+				"COPPICE_SCORES_TOPIC or COPPICE_VERDICTS_TOPIC", err)
 	}
 	return nil
 }
@@ -101,20 +106,23 @@ type Subscription struct {
 func (c *Client) Subscription(name string) *Subscription {
 	s := c.c.Subscriber(name)
 	s.ReceiveSettings.MaxOutstandingMessages = maxOutstanding
-	s.ReceiveSettings.ShutdownOptions = &pubsub.ShutdownOptions{Timeout: shutdownLimit, Behavior: pubsub.ShutdownBehaviorWaitForProcessing}
+	s.ReceiveSettings.ShutdownOptions = &pubsub.ShutdownOptions{Timeout: shutdownLimit,
+		Behavior: pubsub.ShutdownBehaviorWaitForProcessing}
 	return &Subscription{s: s, name: "projects/" + c.project + "/subscriptions/" + name}
 }
 
-// Receive calls handle for every message, from several goroutines at once, until ctx ends (then it returns nil) or receiving fails
-// permanently. A message for which handle returns nil is acknowledged; after an error it is redelivered, with a pause and possibly
-// elsewhere. A missing subscription, credentials or emulator is a *cloud.SetupError. The context of handle ends with ctx.
+// Receive calls handle for every message, from several goroutines at once, until ctx ends (then it returns nil) or
+// receiving fails permanently. A message for which handle returns nil is acknowledged; after an error it is
+// redelivered, with a pause and possibly elsewhere. A missing subscription, credentials or emulator is a
+// *cloud.SetupError. The context of handle ends with ctx.
 func (s *Subscription) Receive(ctx context.Context, handle func(context.Context, Message) error) error {
 	err := s.s.Receive(ctx, func(ctx context.Context, m *pubsub.Message) {
 		attempt := 0
 		if m.DeliveryAttempt != nil {
 			attempt = *m.DeliveryAttempt
 		}
-		if handle(ctx, Message{ID: m.ID, Data: m.Data, Attributes: m.Attributes, Published: m.PublishTime, Attempt: attempt}) != nil {
+		if handle(ctx, Message{ID: m.ID, Data: m.Data, Attributes: m.Attributes, Published: m.PublishTime,
+			Attempt: attempt}) != nil {
 			m.Nack()
 			return
 		}

@@ -45,7 +45,8 @@ func emulator(t *testing.T) string {
 	if err := s.CreateTopic(t.Context(), "projects/p/topics/scores"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.CreateSubscription(t.Context(), &pubsubpb.Subscription{Name: "projects/p/subscriptions/aggregator", Topic: "projects/p/topics/scores"}); err != nil {
+	if err := s.CreateSubscription(t.Context(), &pubsubpb.Subscription{Name: "projects/p/subscriptions/aggregator",
+		Topic: "projects/p/topics/scores"}); err != nil {
 		t.Fatal(err)
 	}
 	return s.Addr()
@@ -98,7 +99,8 @@ func TestMissing(t *testing.T) {
 	var setup *cloud.SetupError
 	p := c.Publisher("absent")
 	defer p.Close()
-	if err := p.Publish(t.Context(), []byte("x"), nil); !errors.As(err, &setup) || !strings.Contains(setup.What, "topic projects/p/topics/absent") {
+	if err := p.Publish(t.Context(), []byte("x"), nil); !errors.As(err, &setup) ||
+		!strings.Contains(setup.What, "topic projects/p/topics/absent") {
 		t.Errorf("missing topic: %v", err)
 	}
 	err := c.Subscription("absent").Receive(t.Context(), func(context.Context, Message) error { return nil })
@@ -119,7 +121,8 @@ func TestNobodyThere(t *testing.T) {
 	var setup *cloud.SetupError
 	p := c.Publisher("scores")
 	defer p.Close()
-	if err := p.Publish(t.Context(), []byte("x"), nil); !errors.As(err, &setup) || !strings.Contains(err.Error(), "localemu exec") {
+	if err := p.Publish(t.Context(), []byte("x"), nil); !errors.As(err, &setup) ||
+		!strings.Contains(err.Error(), "localemu exec") {
 		t.Errorf("publish: %v", err)
 	}
 	err = c.Subscription("aggregator").Receive(t.Context(), func(context.Context, Message) error { return nil })
@@ -135,7 +138,8 @@ func TestNoCredentials(t *testing.T) {
 	t.Setenv("PUBSUB_EMULATOR_HOST", "")
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent/key.json")
 	var setup *cloud.SetupError
-	if _, err := New(t.Context(), "p"); !errors.As(err, &setup) || !strings.Contains(err.Error(), "gcloud auth application-default login") {
+	if _, err := New(t.Context(), "p"); !errors.As(err, &setup) ||
+		!strings.Contains(err.Error(), "gcloud auth application-default login") {
 		t.Errorf(`New("p"): got %v; want err of the type of setup, err.Error() with "gcloud auth application-default login"`, err)
 	}
 	if _, err := New(t.Context(), ""); !errors.As(err, &setup) || !strings.Contains(err.Error(), "COPPICE_PROJECT") {

@@ -1,5 +1,5 @@
-// Package tracking calls an MLflow tracking server's REST interface (https://mlflow.org/docs/latest/rest-api.html) and its proxy for
-// artifacts. It sends the credentials to that address only, and repeats them in no error.
+// Package tracking calls an MLflow tracking server's REST interface (https://mlflow.org/docs/latest/rest-api.html) and
+// its proxy for artifacts. It sends the credentials to that address only, and repeats them in no error.
 package tracking
 
 import (
@@ -49,16 +49,20 @@ type Client struct {
 	pause time.Duration // before the second attempt
 }
 
-// New makes a Client for an address such as https://mlflow.example.com/team. One that cannot be used is a *cloud.SetupError.
+// New makes a Client for an address such as https://mlflow.example.com/team. One that cannot be used is a
+// *cloud.SetupError.
 func New(address string, env sweep.TrackingEnv) (*Client, error) {
 	if err := env.Check(address); err != nil {
-		return nil, &cloud.SetupError{What: "the MLflow server cannot be used", Hint: "launcher registry export --help shows an example", Err: err}
+		return nil, &cloud.SetupError{What: "the MLflow server cannot be used",
+			Hint: "launcher registry export --help shows an example", Err: err}
 	}
 	base, err := url.Parse(strings.TrimRight(address, "/"))
 	if err != nil {
-		return nil, &cloud.SetupError{What: "the MLflow server's address is not a URL", Hint: "launcher registry export --help shows an example"}
+		return nil, &cloud.SetupError{What: "the MLflow server's address is not a URL",
+			Hint: "launcher registry export --help shows an example"}
 	}
-	// Redirects are not followed: they could lead anywhere, with the model and the credentials. They count as a failure.
+	// Redirects are not followed: they could lead anywhere, with the model and the credentials. They count as a
+	// failure.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{base: base, env: env, http: &http.Client{CheckRedirect: stay}, pause: time.Second}, nil
 }
@@ -74,20 +78,23 @@ func (c *Client) Post(ctx context.Context, endpoint string, in, out any) error {
 	if err != nil {
 		return fmt.Errorf("encode a request for %s: %w", endpoint, err)
 	}
-	return c.call(ctx, &request{method: http.MethodPost, path: apiPath + endpoint, kind: "application/json", body: body}, out)
+	return c.call(ctx, &request{method: http.MethodPost, path: apiPath + endpoint, kind: "application/json",
+		body: body}, out)
 }
 
-// PostOnce calls an endpoint for which a second call is not harmless: it is not repeated if the first may have been carried out.
+// PostOnce calls an endpoint for which a second call is not harmless: it is not repeated if the first may have been
+// carried out.
 func (c *Client) PostOnce(ctx context.Context, endpoint string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return fmt.Errorf("encode a request for %s: %w", endpoint, err)
 	}
-	return c.call(ctx, &request{method: http.MethodPost, path: apiPath + endpoint, kind: "application/json", body: body, once: true}, out)
+	return c.call(ctx, &request{method: http.MethodPost, path: apiPath + endpoint, kind: "application/json", body: body,
+		once: true}, out)
 }
 
-// Upload stores a file under a location that the server gave for artifacts (mlflow-artifacts:/..., or a URL of its own proxy). A second
-// upload replaces the first.
+// Upload stores a file under a location that the server gave for artifacts (mlflow-artifacts:/..., or a URL of its own
+// proxy). A second upload replaces the first.
 func (c *Client) Upload(ctx context.Context, location, name string, data []byte) error {
 	folder, err := c.Path(location)
 	if err != nil {
@@ -96,13 +103,17 @@ func (c *Client) Upload(ctx context.Context, location, name string, data []byte)
 	if !filepath.IsLocal(name) { // it may come from another registry
 		return fmt.Errorf("upload to the MLflow server: %.100q is not the name of a file of a version", name)
 	}
-	return c.call(ctx, &request{method: http.MethodPut, path: path.Join(folder, name), kind: "application/octet-stream", body: data}, nil)
+	return c.call(ctx, &request{method: http.MethodPut, path: path.Join(folder, name), kind: "application/octet-stream",
+		body: data}, nil)
 }
 
-// Path is the path of a location for artifacts on this server. A location to be written without the server is a *cloud.SetupError.
+// Path is the path of a location for artifacts on this server. A location to be written without the server is a
+// *cloud.SetupError.
 func (c *Client) Path(location string) (string, error) {
-	elsewhere := &cloud.SetupError{What: fmt.Sprintf("the MLflow server has artifacts in %.200q, which it does not take itself", location),
-		Hint: "start it with --serve-artifacts and --artifacts-destination, and export to an experiment made since; or export to a folder"}
+	elsewhere := &cloud.SetupError{What: fmt.Sprintf("the MLflow server has artifacts in %.200q, which it does not "+
+		"take itself", location),
+		Hint: "start it with --serve-artifacts and --artifacts-destination, and export to an experiment made since; " +
+			"or export to a folder"}
 	u, err := url.Parse(location)
 	if err != nil || u.RawQuery != "" || u.Fragment != "" || u.User != nil || u.Opaque != "" {
 		return "", elsewhere
@@ -137,7 +148,8 @@ type request struct {
 // call makes attempts until the server has answered, and decodes the answer into out, unless that is nil.
 func (c *Client) call(ctx context.Context, q *request, out any) error {
 	var last error
-	pauses := &backoff.ExponentialBackOff{InitialInterval: c.pause, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: maxPause}
+	pauses := &backoff.ExponentialBackOff{InitialInterval: c.pause, RandomizationFactor: 0.3, Multiplier: 2,
+		MaxInterval: maxPause}
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		last = c.attempt(ctx, q, out)
 		return struct{}{}, again(last, q.once)
@@ -150,12 +162,14 @@ func (c *Client) call(ctx context.Context, q *request, out any) error {
 		return ctx.Err()
 	}
 	if setup, ok := cloud.NobodyAt(last); ok {
-		return &cloud.SetupError{What: "no answer from the MLflow server", Hint: "is it running at " + setup + "?", Err: last}
+		return &cloud.SetupError{What: "no answer from the MLflow server", Hint: "is it running at " + setup + "?",
+			Err: last}
 	}
 	return fmt.Errorf("MLflow server %s, %s %s: %w", c.base.Host, q.method, q.path, last)
 }
 
-// again marks an error after which another attempt makes no sense as permanent, and passes on how long the server asks to wait.
+// again marks an error after which another attempt makes no sense as permanent, and passes on how long the server asks
+// to wait.
 func again(err error, once bool) error {
 	var refused *RefusedError
 	switch {
@@ -274,7 +288,8 @@ func (e *RefusedError) Error() string {
 		return text + "; redirections are not followed: give the address itself"
 	}
 	if e.IsSetup() {
-		return text + "; set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, to what the server accepts"
+		return text + "; set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, to " +
+			"what the server accepts"
 	}
 	return text
 }

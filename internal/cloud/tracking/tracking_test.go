@@ -39,14 +39,17 @@ func client(t *testing.T, env sweep.TrackingEnv, handle http.HandlerFunc) (c *Cl
 func TestCalls(t *testing.T) {
 	c, _ := client(t, sweep.TrackingEnv{Token: token}, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		fmt.Fprintf(w, `{"said": %q}`, strings.Join([]string{r.Method, r.RequestURI, r.Header.Get("Content-Type"), r.Header.Get("Authorization"), string(body)}, " "))
+		fmt.Fprintf(w, `{"said": %q}`,
+			strings.Join([]string{r.Method, r.RequestURI, r.Header.Get("Content-Type"), r.Header.Get("Authorization"),
+				string(body)}, " "))
 	})
 	var out struct{ Said string }
 	for _, tc := range []struct {
 		call func() error
 		want string
 	}{
-		{func() error { return c.Get(t.Context(), "runs/get", url.Values{"run_id": {"a b"}}, &out) }, "GET /team/api/2.0/mlflow/runs/get?run_id=a+b  Bearer " + token + " "},
+		{func() error { return c.Get(t.Context(), "runs/get", url.Values{"run_id": {"a b"}}, &out) },
+			"GET /team/api/2.0/mlflow/runs/get?run_id=a+b  Bearer " + token + " "},
 		{func() error { return c.Post(t.Context(), "runs/create", map[string]int{"a": 1}, &out) },
 			`POST /team/api/2.0/mlflow/runs/create application/json Bearer ` + token + ` {"a":1}`},
 	} {
@@ -58,17 +61,20 @@ func TestCalls(t *testing.T) {
 
 func TestUpload(t *testing.T) {
 	var seen []string
-	c, _ := client(t, sweep.TrackingEnv{Username: "ana", Password: token, Token: "not this one"}, func(_ http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		seen = append(seen, r.Method+" "+r.RequestURI+" "+r.Header.Get("Authorization")+" "+string(body))
-	})
+	c, _ := client(t, sweep.TrackingEnv{Username: "ana", Password: token, Token: "not this one"},
+		func(_ http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			seen = append(seen, r.Method+" "+r.RequestURI+" "+r.Header.Get("Authorization")+" "+string(body))
+		})
 	own := c.base.String() + artifactPath + "3/run/artifacts"
-	for _, location := range []string{"mlflow-artifacts:/3/run/artifacts", "mlflow-artifacts://" + c.base.Host + "/3/run/artifacts", own} {
+	for _, location := range []string{"mlflow-artifacts:/3/run/artifacts", "mlflow-artifacts://" + c.base.Host +
+		"/3/run/artifacts", own} {
 		if err := c.Upload(t.Context(), location, "model/a b.txt", []byte("tree")); err != nil {
 			t.Errorf("upload to %s: %v, expected no error", location, err)
 		}
 	}
-	want := "PUT /team/api/2.0/mlflow-artifacts/artifacts/3/run/artifacts/model/a%20b.txt Basic " + base64.StdEncoding.EncodeToString([]byte("ana:"+token)) + " tree"
+	want := "PUT /team/api/2.0/mlflow-artifacts/artifacts/3/run/artifacts/model/a%20b.txt Basic " +
+		base64.StdEncoding.EncodeToString([]byte("ana:"+token)) + " tree"
 	for _, got := range seen {
 		if got != want {
 			t.Errorf("the server saw\n%s\nexpected\n%s", got, want)
@@ -80,8 +86,10 @@ func TestUpload(t *testing.T) {
 
 	// Nothing goes anywhere else.
 	var setup *cloud.SetupError
-	for _, location := range []string{"gs://bucket/x", "/srv/mlruns/3", "file:///srv/mlruns", "mlflow-artifacts://elsewhere.example.com/3", "https://elsewhere.example.com/x",
-		c.base.String() + "/other/x", "mlflow-artifacts:/3/../../x", "mlflow-artifacts:/3?x=1", "mlflow-artifacts:3", "", "%zz"} {
+	for _, location := range []string{"gs://bucket/x", "/srv/mlruns/3", "file:///srv/mlruns",
+		"mlflow-artifacts://elsewhere.example.com/3", "https://elsewhere.example.com/x",
+		c.base.String() + "/other/x", "mlflow-artifacts:/3/../../x", "mlflow-artifacts:/3?x=1", "mlflow-artifacts:3",
+		"", "%zz"} {
 		if err := c.Upload(t.Context(), location, "model.txt", nil); !errors.As(err, &setup) {
 			t.Errorf("upload to %q: %v, expected a *cloud.SetupError", location, err)
 		}
@@ -91,7 +99,8 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// TestHostileAnswers: what may pass is tried again, what will not is not, nothing is followed, and no error has the token.
+// TestHostileAnswers: what may pass is tried again, what will not is not, nothing is followed, and no error has the
+// token.
 func TestHostileAnswers(t *testing.T) {
 	huge := strings.Repeat(" ", maxAnswer+1)
 	refuse := func(status int, body string) http.HandlerFunc {
@@ -105,9 +114,10 @@ func TestHostileAnswers(t *testing.T) {
 		many   int64 // attempts of Post; PostOnce makes one, unless it was not carried out
 		says   string
 	}{
-		"always 500":     {refuse(500, "<html>"), maxAttempts, "500 Internal Server Error"},
-		"always 503":     {refuse(503, ""), maxAttempts, "503 Service Unavailable"},
-		"no such run":    {refuse(404, `{"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "no run\n\nx"}`), 1, "RESOURCE_DOES_NOT_EXIST: no run x"},
+		"always 500": {refuse(500, "<html>"), maxAttempts, "500 Internal Server Error"},
+		"always 503": {refuse(503, ""), maxAttempts, "503 Service Unavailable"},
+		"no such run": {refuse(404, `{"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "no run\n\nx"}`), 1,
+			"RESOURCE_DOES_NOT_EXIST: no run x"},
 		"unauthorized":   {refuse(401, `{"message": "not `+token+`"}`), 1, "not (secret); set MLFLOW_TRACKING_TOKEN"},
 		"a long refusal": {refuse(400, `{"message": "`+strings.Repeat("é", 5000)+`"}`), 1, "ééé..."},
 		"an endless one": {refuse(400, `{"message": "`+huge), 1, "400 Bad Request"},
@@ -124,14 +134,16 @@ func TestHostileAnswers(t *testing.T) {
 			c, attempts := client(t, sweep.TrackingEnv{Token: token}, tc.handle)
 			var out struct{ Said string }
 			err := c.Post(t.Context(), "runs/create", nil, &out)
-			if err == nil || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), token) || len(err.Error()) > 1000 {
+			if err == nil || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), token) ||
+				len(err.Error()) > 1000 {
 				t.Errorf("error %v; expected one without the token that says %q", err, tc.says)
 			}
 			if n := attempts.Load(); n != tc.many {
 				t.Errorf("%d attempts, expected %d", n, tc.many)
 			}
 			if once := c.PostOnce(t.Context(), "runs/create", nil, &out); once == nil || attempts.Load() != tc.many+1 {
-				t.Errorf("PostOnce: error %v after %d attempts, expected one attempt and an error", once, attempts.Load()-tc.many)
+				t.Errorf("PostOnce: error %v after %d attempts, expected one attempt and an error", once,
+					attempts.Load()-tc.many)
 			}
 		})
 	}
@@ -149,8 +161,10 @@ func TestRedirect(t *testing.T) {
 		})
 		err := c.Upload(t.Context(), "mlflow-artifacts:/1", "model.txt", []byte("tree"))
 		var refused *RefusedError
-		if !errors.As(err, &refused) || !refused.IsSetup() || attempts.Load() != 1 || !strings.Contains(err.Error(), "not followed") {
-			t.Errorf("%d: error %v after %d attempts, expected one attempt and an error of setup", status, err, attempts.Load())
+		if !errors.As(err, &refused) || !refused.IsSetup() || attempts.Load() != 1 ||
+			!strings.Contains(err.Error(), "not followed") {
+			t.Errorf("%d: error %v after %d attempts, expected one attempt and an error of setup", status, err,
+				attempts.Load())
 		}
 	}
 }
@@ -217,7 +231,8 @@ func TestAddressesThatAreRefused(t *testing.T) {
 		_, err := New(tc.address, tc.env)
 		var setup *cloud.SetupError
 		if (err == nil) != tc.fine || err != nil && (!errors.As(err, &setup) || strings.Contains(err.Error(), token)) {
-			t.Errorf("%s: error %v; expected success %t, or a *cloud.SetupError without secrets", tc.address, err, tc.fine)
+			t.Errorf("%s: error %v; expected success %t, or a *cloud.SetupError without secrets", tc.address, err,
+				tc.fine)
 		}
 	}
 }

@@ -1,6 +1,6 @@
-// Package webhook posts verdicts to a configured URL: an incoming webhook of Slack, or of anything compatible (Mattermost, Google Chat,
-// Discord with /slack appended), or a server that accepts the message as JSON. Anyone with the URL can post there, so it appears in no
-// error and no log line.
+// Package webhook posts verdicts to a configured URL: an incoming webhook of Slack, or of anything compatible
+// (Mattermost, Google Chat, Discord with /slack appended), or a server that accepts the message as JSON. Anyone with
+// the URL can post there, so it appears in no error and no log line.
 package webhook
 
 import (
@@ -38,24 +38,27 @@ type Client struct {
 	pause   time.Duration // before the second attempt
 }
 
-// New makes a Client from the environment's settings. A URL that is not https, unless it is on this machine, is a *cloud.SetupError.
+// New makes a Client from the environment's settings. A URL that is not https, unless it is on this machine, is a
+// *cloud.SetupError.
 func New(env sweep.VerdictsEnv) (*Client, error) {
 	if err := env.Check(); err != nil {
 		return nil, &cloud.SetupError{What: "the webhook cannot be used", Hint: "fix or unset it", Err: err}
 	}
 	// Redirects are not followed: they could lead anywhere, including to unencrypted URLs. They count as a failure.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Client{address: env.Webhook, slack: env.WebhookFormat == sweep.WebhookSlack, http: &http.Client{CheckRedirect: stay}, pause: time.Second}, nil
+	return &Client{address: env.Webhook, slack: env.WebhookFormat == sweep.WebhookSlack,
+		http: &http.Client{CheckRedirect: stay}, pause: time.Second}, nil
 }
 
-// Send returns once the other side has accepted the message, or with an error: a *RefusedError if a retry does not help. Network errors,
-// 429 and 5xx are retried for less than a minute.
+// Send returns once the other side has accepted the message, or with an error: a *RefusedError if a retry does not
+// help. Network errors, 429 and 5xx are retried for less than a minute.
 func (c *Client) Send(ctx context.Context, m *sweep.VerdictMessage) error {
 	body, err := c.body(m)
 	if err != nil {
 		return err
 	}
-	pauses := &backoff.ExponentialBackOff{InitialInterval: c.pause, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: maxPause}
+	pauses := &backoff.ExponentialBackOff{InitialInterval: c.pause, RandomizationFactor: 0.3, Multiplier: 2,
+		MaxInterval: maxPause}
 	_, err = backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, c.post(ctx, m.ID, body) },
 		backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(retryFor))
 
@@ -152,8 +155,8 @@ func (c *Client) body(m *sweep.VerdictMessage) ([]byte, error) {
 	return body, nil
 }
 
-// escape neutralises characters that could notify a whole channel, or act as a link: reasons contain names of columns and levels. Source:
-// https://docs.slack.dev/messaging/formatting-message-text#escaping
+// escape neutralises characters that could notify a whole channel, or act as a link: reasons contain names of columns
+// and levels. Source: https://docs.slack.dev/messaging/formatting-message-text#escaping
 func escape(text string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "`", "'", "*", "∗").Replace(text)
 }

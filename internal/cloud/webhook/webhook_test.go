@@ -46,8 +46,10 @@ func client(t *testing.T, address, format string) *Client {
 	return c
 }
 
-var message = sweep.VerdictMessage{Format: 1, ID: "sweep/night-1/concluded", Occasion: sweep.OccasionConcluded, Verdict: sweep.VerdictNotPromoted,
-	Sweep: "night-1", Model: "ctr", Version: 12, Dataset: "clicks@1a2b3c4d5e6f7a8b", Reason: "column <!channel> & `x`: no *gain*", Next: "launcher status night-1"}
+var message = sweep.VerdictMessage{Format: 1, ID: "sweep/night-1/concluded", Occasion: sweep.OccasionConcluded,
+	Verdict: sweep.VerdictNotPromoted,
+	Sweep:   "night-1", Model: "ctr", Version: 12, Dataset: "clicks@1a2b3c4d5e6f7a8b",
+	Reason: "column <!channel> & `x`: no *gain*", Next: "launcher status night-1"}
 
 func TestSlack(t *testing.T) {
 	url, bodies := server(t, 200)
@@ -65,7 +67,8 @@ func TestSlack(t *testing.T) {
 	if err := json.Unmarshal([]byte("{"+body), &got); err != nil {
 		t.Fatal(err)
 	}
-	want := "*ctr@12: not promoted*\ncolumn &lt;!channel&gt; &amp; 'x': no ∗gain∗\nsweep night-1, dataset clicks@1a2b3c4d5e6f7a8b\n`launcher status night-1`"
+	want := "*ctr@12: not promoted*\ncolumn &lt;!channel&gt; &amp; 'x': no ∗gain∗\nsweep night-1, dataset " +
+		"clicks@1a2b3c4d5e6f7a8b\n`launcher status night-1`"
 	if got.Text != want {
 		t.Errorf("text\n%s\nwant\n%s", got.Text, want)
 	}

@@ -67,9 +67,11 @@ func Dir(t testing.TB, o Options) (string, *dataset.Manifest) {
 	}
 
 	// Clicks and revenue tell of each other: the one that is not the label is dropped.
-	text := fmt.Sprintf("name: %s\nsource: %s\nlabel: %s\ndrop: [revenue]\ncategorical: [campaign_id]\nsplit: %s\n", o.Name, source, o.Label, o.Split)
+	text := fmt.Sprintf("name: %s\nsource: %s\nlabel: %s\ndrop: [revenue]\ncategorical: [campaign_id]\nsplit: %s\n",
+		o.Name, source, o.Label, o.Split)
 	if o.Label == "revenue" {
-		text = fmt.Sprintf("name: %s\nsource: %s\nlabel: revenue\ndrop: [is_click]\nsplit: %s\n", o.Name, source, o.Split)
+		text = fmt.Sprintf("name: %s\nsource: %s\nlabel: revenue\ndrop: [is_click]\nsplit: %s\n", o.Name, source,
+			o.Split)
 	}
 
 	spec, err := dataset.ParseSpec("dataset.yaml", []byte(text))
@@ -117,7 +119,8 @@ func Table(o Options) []byte {
 			click = 1
 		}
 
-		fmt.Fprintf(&b, "u%d,%d,site%d,%d,%s,%.4f,2026-11-%02d,%d,%.3f\n", user, 4000+campaign, site, hour, age, price, 1+r*20/o.Rows, click, z+rng.NormFloat64()/2)
+		fmt.Fprintf(&b, "u%d,%d,site%d,%d,%s,%.4f,2026-11-%02d,%d,%.3f\n", user, 4000+campaign, site, hour, age, price,
+			1+r*20/o.Rows, click, z+rng.NormFloat64()/2)
 	}
 
 	return b.Bytes()
@@ -128,8 +131,9 @@ func Data(m *dataset.Manifest, s *dataset.Split) *gbt.Data {
 	d := &gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Label: s.Label}
 	for i := range m.Features {
 		f := &m.Features[i]
-		d.Features = append(d.Features, gbt.Feature{Name: f.Name, Bins: f.Bins, Categorical: f.Kind == dataset.Categorical,
-			Bounds: f.Bounds, Missing: f.MissingBin})
+		d.Features = append(d.Features,
+			gbt.Feature{Name: f.Name, Bins: f.Bins, Categorical: f.Kind == dataset.Categorical,
+				Bounds: f.Bounds, Missing: f.MissingBin})
 	}
 	return d
 }

@@ -9,8 +9,8 @@ import (
 	"coppice/internal/dataset"
 )
 
-// BenchmarkStatistics makes the statistics of 1,000,000 rows: three id columns of 1,000,000, 100,000 and 10,000 levels, and pairs
-// of them with smaller columns.
+// BenchmarkStatistics makes the statistics of 1,000,000 rows: three id columns of 1,000,000, 100,000 and 10,000 levels,
+// and pairs of them with smaller columns.
 func BenchmarkStatistics(b *testing.B) {
 	const rows = 4_000_000
 	sizes := []int{200_000, 50_000, 5_000, 200, 24}
@@ -28,11 +28,13 @@ func BenchmarkStatistics(b *testing.B) {
 		r.Label[i] = float32(rng.IntN(20) / 19)
 	}
 	var keys []Key
-	for _, parts := range [][]int{{0}, {1}, {2}, {0, 3}, {0, 4}, {1, 3}, {1, 4}, {2, 3}, {2, 4}, {3, 4}, {1, 2}, {2, 3, 4}} {
+	for _, parts := range [][]int{{0}, {1}, {2}, {0, 3}, {0, 4}, {1, 3}, {1, 4}, {2, 3}, {2, 4}, {3, 4}, {1, 2},
+		{2, 3, 4}} {
 		keys = append(keys, Key{Parts: parts, BackOff: -1, Strength: 1, Rate: true, Count: true})
 	}
 	for b.Loop() {
-		m := NewMaker(Config{Parts: len(sizes), Splits: 1, Rows: []int{rows}, Levels: 8 << 20, Dir: b.TempDir(), Memory: 64 << 20,
+		m := NewMaker(Config{Parts: len(sizes), Splits: 1, Rows: []int{rows}, Levels: 8 << 20, Dir: b.TempDir(),
+			Memory:  64 << 20,
 			Threads: 1, Sample: 50_000,
 			Order: dataset.Ordering{By: dataset.OrderRandom, Copies: 1}, Keys: keys,
 			Bounds: func(values []float64) []float64 {

@@ -39,8 +39,8 @@ func ordered(x float64) uint64 {
 	return b ^ (uint64(int64(b)>>63) | 1<<63)
 }
 
-// trainBlocks lists the blocks of train in order. A piece is one block, unless all its rows have the same time and so see the same rows:
-// then it is divided into as many blocks as memory requires.
+// trainBlocks lists the blocks of train in order. A piece is one block, unless all its rows have the same time and so
+// see the same rows: then it is divided into as many blocks as memory requires.
 func (m *Maker) trainBlocks() []place {
 	var out []place
 	most := max(1, m.c.Piece/m.layout.loaded)
@@ -59,7 +59,8 @@ func (m *Maker) trainBlocks() []place {
 	return out
 }
 
-// oneTime reports whether a piece of train, ordered by time, covers a single time, for instance a whole day in a table with dates.
+// oneTime reports whether a piece of train, ordered by time, covers a single time, for instance a whole day in a table
+// with dates.
 func (m *Maker) oneTime(pile int) bool {
 	return m.c.Order.By == dataset.OrderTime && m.span[pile].least == m.span[pile].greatest
 }
@@ -161,8 +162,8 @@ func (m *Maker) unpackTargets(b *block, from, to int, train bool) {
 // turnRows is how many rows are looked up before the results are used.
 const turnRows = 512
 
-// findLevels finds the slots of the levels that rows from..to of a block have for key k. With add, it adds missing levels if they may have
-// a place.
+// findLevels finds the slots of the levels that rows from..to of a block have for key k. With add, it adds missing
+// levels if they may have a place.
 func (m *Maker) findLevels(b *block, k, from, to int, add bool, slots *[turnRows]int32) {
 	var levels [turnRows]uint64
 	t := m.tables[k]

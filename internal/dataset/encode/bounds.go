@@ -9,9 +9,9 @@ import (
 	"coppice/internal/dataset"
 )
 
-// layFeatures decides which features there are, and the bin bounds of rates and gaps. The values of a rate are only known in the pass that
-// bins them. So bounds are made from simulated values: half of them as for rows that are predicted later, from all rows of their level, and
-// half as for rows of train, from some of them.
+// layFeatures decides which features there are, and the bin bounds of rates and gaps. The values of a rate are only
+// known in the pass that bins them. So bounds are made from simulated values: half of them as for rows that are
+// predicted later, from all rows of their level, and half as for rows of train, from some of them.
 func (m *Maker) layFeatures() error {
 	for k, key := range m.c.Keys {
 		for _, made := range []struct {
@@ -19,7 +19,8 @@ func (m *Maker) layFeatures() error {
 			on   bool
 		}{{dataset.DeriveRate, key.Rate}, {dataset.DeriveCount, key.Count}, {dataset.DeriveRecency, key.Recency}} {
 			if made.on {
-				m.features = append(m.features, Feature{Key: k, What: made.what, Missing: made.what == dataset.DeriveRecency})
+				m.features = append(m.features,
+					Feature{Key: k, What: made.what, Missing: made.what == dataset.DeriveRecency})
 			}
 		}
 	}
@@ -53,7 +54,8 @@ func (m *Maker) layFeatures() error {
 	return nil
 }
 
-// given returns the bounds that the key gives for a feature, else those returned by made, limited to the allowed number.
+// given returns the bounds that the key gives for a feature, else those returned by made, limited to the allowed
+// number.
 func (m *Maker) given(f *Feature, made func() []float64) []float64 {
 	bounds, ok := m.c.Keys[f.Key].Bounds[f.What]
 	if !ok {
@@ -144,8 +146,8 @@ func (s *sample) take() ([]sampled, error) {
 	return rows, nil
 }
 
-// frequent is how many sampled rows a level needs for its statistics to be estimated from the sample. Unless the sample is all of train,
-// rarer levels are replaced by levels that were counted exactly.
+// frequent is how many sampled rows a level needs for its statistics to be estimated from the sample. Unless the sample
+// is all of train, rarer levels are replaced by levels that were counted exactly.
 const frequent = 8
 
 // sampleRates simulates rates of key k. rates holds those of earlier keys.
@@ -194,8 +196,8 @@ func (d *Distinct) rareRows() []slot {
 // exactDraws is the number of rows up to which draws are made one by one.
 const exactDraws = 32
 
-// some simulates the statistics of a random number of the level's rows, from none to all, drawn without replacement; for many rows, and for
-// labels other than 0 and 1, it uses an approximation.
+// some simulates the statistics of a random number of the level's rows, from none to all, drawn without replacement;
+// for many rows, and for labels other than 0 and 1, it uses an approximation.
 func (s slot) some(hash uint64) slot {
 	draw := func(i int) float64 { return float64(Mix(hash+uint64(i))>>11) / (1 << 53) }
 	share := draw(0)

@@ -8,7 +8,8 @@ import (
 	"sort"
 )
 
-// first returns the initial candidates: atoms that may be keys by themselves, and all pairs of the most informative atoms.
+// first returns the initial candidates: atoms that may be keys by themselves, and all pairs of the most informative
+// atoms.
 func (r *run) first() []candidate {
 	atoms := make([]int, len(r.s.Atoms))
 	for i := range atoms {
@@ -78,13 +79,13 @@ func (r *run) grow(candidates, batch []candidate) []candidate {
 	return candidates
 }
 
-// retainedGain is the share of the least gain below which a candidate is dropped for good: as the model learns more, it explains some of
-// what a key would have explained, and rarely makes a key more useful.
+// retainedGain is the share of the least gain below which a candidate is dropped for good: as the model learns more, it
+// explains some of what a key would have explained, and rarely makes a key more useful.
 const retainedGain = 0.5
 
-// best returns the candidates with the most gain, at most count of them and without redundancy: two keys may divide the rows alike, as a
-// code and its name do, and keys of the same columns, as numbers or as ranges, mostly carry the same information. rest are the candidates
-// that may still be useful.
+// best returns the candidates with the most gain, at most count of them and without redundancy: two keys may divide the
+// rows alike, as a code and its name do, and keys of the same columns, as numbers or as ranges, mostly carry the same
+// information. rest are the candidates that may still be useful.
 func (r *run) best(candidates []candidate, count int) (out, rest []candidate) {
 	least := leastGain * r.meanLoss()
 	parallel(r.s.Threads, len(candidates), func(i int) {
@@ -120,7 +121,8 @@ func (r *run) sameColumns(a, b candidate) bool {
 		return false
 	}
 	return !slices.ContainsFunc(a.atoms, func(atom int) bool {
-		return !slices.ContainsFunc(b.atoms, func(other int) bool { return r.s.Atoms[atom].Column == r.s.Atoms[other].Column })
+		return !slices.ContainsFunc(b.atoms,
+			func(other int) bool { return r.s.Atoms[atom].Column == r.s.Atoms[other].Column })
 	})
 }
 
@@ -178,7 +180,8 @@ type sums struct{ n, y float64 }
 // priorRows is the weight, in rows, of the mean label in the sample's rates.
 const priorRows = 1
 
-// statistics returns a key's rates and counts: for training rows ordered statistics, for others those of all training rows.
+// statistics returns a key's rates and counts: for training rows ordered statistics, for others those of all training
+// rows.
 func (r *run) statistics(f *fold, c codes) (rate, count []float64) {
 	n := len(r.s.Label)
 	rate, count = make([]float64, n), make([]float64, n)
@@ -245,8 +248,9 @@ const (
 	cellPrior  = 20 // rows of average hessian that pull a cell's correction towards zero
 )
 
-// gain is the share of the held-out rows' loss that a key explains beyond the model: the second-order gain of one constant per cell, less
-// what that many constants explain by chance. deviates says how far the gain is beyond chance, as a standard normal deviate.
+// gain is the share of the held-out rows' loss that a key explains beyond the model: the second-order gain of one
+// constant per cell, less what that many constants explain by chance. deviates says how far the gain is beyond chance,
+// as a standard normal deviate.
 func (r *run) gain(atoms []int) (mean, deviates float64) {
 	c := r.encode(atoms)
 	explained, expected, variance := 0.0, 0.0, 0.0
@@ -327,8 +331,9 @@ func (r *run) fill(f *fold, of func(row int) int) *[rateCells * countCells]cell 
 	return cells
 }
 
-// deviate says how far a sum of squares is above its expectation by chance, as a standard normal deviate: it is approximated by a scaled
-// chi-square of the same mean and variance (Satterthwaite, 1946), whose cube root is nearly normal (Wilson and Hilferty, 1931).
+// deviate says how far a sum of squares is above its expectation by chance, as a standard normal deviate: it is
+// approximated by a scaled chi-square of the same mean and variance (Satterthwaite, 1946), whose cube root is nearly
+// normal (Wilson and Hilferty, 1931).
 func deviate(sum, mean, variance float64) float64 {
 	if !(mean > 0) {
 		return 0

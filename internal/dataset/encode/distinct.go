@@ -2,8 +2,9 @@ package encode
 
 import "math/bits"
 
-// Distinct estimates how many levels a stream has, and how many of them have a minimum number of rows. It counts exactly those levels whose
-// hashes end in enough zeros (distinct sampling: Gibbons, VLDB 2001). Its final state does not depend on the order of the rows.
+// Distinct estimates how many levels a stream has, and how many of them have a minimum number of rows. It counts
+// exactly those levels whose hashes end in enough zeros (distinct sampling: Gibbons, VLDB 2001). Its final state does
+// not depend on the order of the rows.
 type Distinct struct {
 	table *table
 	depth int // required number of trailing zeros

@@ -7,10 +7,11 @@ import (
 	"coppice/internal/dataset"
 )
 
-// fill processes the rows of train in their order, once per copy, and then the rows of the other splits. Rates are binned at once. If rows
-// arrived in that order, their bins are also output at once; otherwise they go to the segment of the row. With random orders, counts are
-// over all rows of train, so for these only the level's number is stored.
-func (m *Maker) fill(ctx context.Context, progress func(done, total int64), write func(split, first int, columns [][]uint8) error) error {
+// fill processes the rows of train in their order, once per copy, and then the rows of the other splits. Rates are
+// binned at once. If rows arrived in that order, their bins are also output at once; otherwise they go to the segment
+// of the row. With random orders, counts are over all rows of train, so for these only the level's number is stored.
+func (m *Maker) fill(ctx context.Context, progress func(done, total int64),
+	write func(split, first int, columns [][]uint8) error) error {
 	m.laySegments()
 	f := newFiller(m, progress, write)
 	blocks := m.trainBlocks()
@@ -40,8 +41,8 @@ func (m *Maker) fill(ctx context.Context, progress func(done, total int64), writ
 	return nil
 }
 
-// filler is the state of fill. Rows of the block asked get their statistics, while rows of the block seen are added to the levels. seen may
-// be an earlier block than asked: by time with a delay, rows are added long after they were asked.
+// filler is the state of fill. Rows of the block asked get their statistics, while rows of the block seen are added to
+// the levels. seen may be an earlier block than asked: by time with a delay, rows are added long after they were asked.
 type filler struct {
 	m      *Maker
 	copy   int
@@ -69,10 +70,12 @@ type filler struct {
 	done, total int64
 }
 
-func newFiller(m *Maker, progress func(done, total int64), write func(split, first int, columns [][]uint8) error) *filler {
+func newFiller(m *Maker, progress func(done, total int64),
+	write func(split, first int, columns [][]uint8) error) *filler {
 	keys := len(m.c.Keys)
 	f := &filler{m: m, asked: &block{}, seen: &block{}, write: write, progress: progress, chains: m.chains(),
-		rates: make([][]float64, keys), counts: make([][]float64, keys), gaps: make([][]float64, keys), numbers: make([][]uint32, keys), out: make([][]uint8, len(m.features))}
+		rates: make([][]float64, keys), counts: make([][]float64, keys), gaps: make([][]float64, keys),
+		numbers: make([][]uint32, keys), out: make([][]uint8, len(m.features))}
 	for _, rows := range m.c.Rows {
 		f.total += int64(rows)
 	}
@@ -214,8 +217,8 @@ func (f *filler) heldOut(ctx context.Context, p place) error {
 	return f.write(p.pile-f.m.pieces+1, p.first, f.out)
 }
 
-// stretch computes the statistics of rows from..to of the block asked. Before each of them, the rows of the block seen up to its until are
-// added, and at the end all up to end.
+// stretch computes the statistics of rows from..to of the block asked. Before each of them, the rows of the block seen
+// up to its until are added, and at the end all up to end.
 func (f *filler) stretch(from, to, end int) {
 	train := f.asked.place.pile < f.m.pieces
 	parallel(f.m.c.Threads, len(f.chains), func(chain int) {

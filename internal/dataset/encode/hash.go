@@ -2,8 +2,8 @@ package encode
 
 import "math"
 
-// Seeds keep the kinds of parts distinct: the text "3", the number 3 and the third range are three levels. They are documented in
-// FORMAT.md, because prediction programs in other languages have to hash the same way.
+// Seeds keep the kinds of parts distinct: the text "3", the number 3 and the third range are three levels. They are
+// documented in FORMAT.md, because prediction programs in other languages have to hash the same way.
 const (
 	seedText    = 0x74657874   // "text"
 	seedNumber  = 0x6e756d6265 // "numbe"
@@ -14,8 +14,8 @@ const (
 	seedFold    = 0x666f6c64   // "fold"
 )
 
-// Mix spreads the bits of x (the finalizer of splitmix64: Steele, Lea, Flood, Fast splittable pseudorandom number generators, 2014). It is
-// a bijection.
+// Mix spreads the bits of x (the finalizer of splitmix64: Steele, Lea, Flood, Fast splittable pseudorandom number
+// generators, 2014). It is a bijection.
 func Mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

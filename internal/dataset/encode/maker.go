@@ -41,8 +41,8 @@ type Config struct {
 
 	// Sample is how many rows of train determine bin bounds.
 	Sample int
-	// Bounds computes a feature's bin bounds from sampled values, which it may reorder, and Assign returns a function that bins values,
-	// with NaN in bin missing.
+	// Bounds computes a feature's bin bounds from sampled values, which it may reorder, and Assign returns a function
+	// that bins values, with NaN in bin missing.
 	Bounds func(values []float64) []float64
 	Assign func(bounds []float64) func(values []float64, bins []uint8, missing uint8)
 }
@@ -56,8 +56,8 @@ type Feature struct {
 	Range   [3]float64 // for rates and counts, the sample's minimum, median and maximum
 }
 
-// Maker makes statistics: first Add is called for every row, then Run processes the rows of train in their order, and outputs the features'
-// bins in the order of the rows.
+// Maker makes statistics: first Add is called for every row, then Run processes the rows of train in their order, and
+// outputs the features' bins in the order of the rows.
 type Maker struct {
 	c        Config
 	layout   recordLayout
@@ -236,9 +236,10 @@ func (m *Maker) Prior() float64 { return m.labels / m.weights }
 // Floor is the least number of rows for a level to be in its table.
 func (m *Maker) Floor() int { return m.floor }
 
-// Run makes the statistics and outputs the features' bins, some rows of a split at a time, in the order of splits and rows: columns holds
-// one slice per feature, valid during the call. progress, which may be nil, counts rows.
-func (m *Maker) Run(ctx context.Context, progress func(done, total int64), write func(split, first int, columns [][]uint8) error) error {
+// Run makes the statistics and outputs the features' bins, some rows of a split at a time, in the order of splits and
+// rows: columns holds one slice per feature, valid during the call. progress, which may be nil, counts rows.
+func (m *Maker) Run(ctx context.Context, progress func(done, total int64),
+	write func(split, first int, columns [][]uint8) error) error {
 	if !(m.weights > 0) {
 		return errors.New("the weights of all rows of train are 0, so there is no mean label to make statistics of")
 	}
@@ -301,7 +302,8 @@ func (m *Maker) Tables() (levels *dataset.Levels, first, count []int) {
 		first, count = append(first, levels.Len()), append(count, len(slots))
 		for _, slot := range slots {
 			s := &t.slots[slot]
-			levels.Hash, levels.Sum, levels.Rows = append(levels.Hash, s.key), append(levels.Sum, s.sum), append(levels.Rows, s.rows)
+			levels.Hash, levels.Sum, levels.Rows = append(levels.Hash, s.key), append(levels.Sum, s.sum),
+				append(levels.Rows, s.rows)
 			if levels.Weight != nil {
 				levels.Weight = append(levels.Weight, s.n)
 			}

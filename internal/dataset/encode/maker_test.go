@@ -203,7 +203,8 @@ func (w *world) reference() [][][]float64 {
 func draw(seed uint64) *world {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	w := &world{c: Config{
-		Parts: 3, Weighted: rng.IntN(3) == 0, Splits: 3, Rows: []int{40 + rng.IntN(160), rng.IntN(30), 1 + rng.IntN(30)}, Levels: 1 << 20,
+		Parts: 3, Weighted: rng.IntN(3) == 0, Splits: 3, Rows: []int{40 + rng.IntN(160), rng.IntN(30),
+			1 + rng.IntN(30)}, Levels: 1 << 20,
 		Memory: int64(rng.IntN(2) * 1 << 20), Threads: 1 + rng.IntN(4), Sample: 100, Piece: 64 + rng.IntN(4000),
 		Order: dataset.Ordering{By: dataset.OrderRandom, Copies: 1 + rng.IntN(3)},
 	}}
@@ -231,7 +232,8 @@ func draw(seed uint64) *world {
 		{Parts: []int{0, 1, 2}, BackOff: 2, Strength: 3, Count: true, Rate: true},
 	}
 	if timed && rng.IntN(2) == 0 {
-		w.c.Order = dataset.Ordering{By: dataset.OrderTime, Column: "t", Copies: 1, DelaySeconds: float64(rng.IntN(3) * rng.IntN(9))}
+		w.c.Order = dataset.Ordering{By: dataset.OrderTime, Column: "t", Copies: 1,
+			DelaySeconds: float64(rng.IntN(3) * rng.IntN(9))}
 		if rng.IntN(2) == 0 { // a table by time is handed out while it is gone through
 			slices.Sort(w.time[:w.c.Rows[0]])
 		}
@@ -253,7 +255,8 @@ func TestStatisticsAreWhatTheyMean(t *testing.T) {
 				for row := range want[split][feature] {
 					f := m.Features()[feature]
 					if g, x := got[split][feature][row], want[split][feature][row]; g != binOf(x, f.Bounds) {
-						t.Fatalf("seed %d, %+v: split %d, %s of key %d, row %d is in bin %d, want that of %v, %d", seed, w.c.Order, split, f.What,
+						t.Fatalf("seed %d, %+v: split %d, %s of key %d, row %d is in bin %d, want that of %v, %d", seed,
+							w.c.Order, split, f.What,
 							f.Key, row, g, x, binOf(x, f.Bounds))
 					}
 				}
@@ -273,7 +276,8 @@ func TestStatisticsAreWhatTheyMean(t *testing.T) {
 		}
 	}
 	if byTime < 30 || late < 10 || sorted < 10 || byTime-sorted < 10 || spooled < 30 {
-		t.Errorf("of 300 tables %d were by time, %d with a delay, %d sorted by it, %d in a temporary file: too few to say anything", byTime, late, sorted, spooled)
+		t.Errorf("of 300 tables %d were by time, %d with a delay, %d sorted by it, %d in a temporary file: too few "+
+			"to say anything", byTime, late, sorted, spooled)
 	}
 }
 
@@ -308,16 +312,18 @@ func TestTablesHoldAllRowsOfTrain(t *testing.T) {
 			want += weight * float64(w.label[i])
 		}
 		if int(rows) != w.c.Rows[0] || math.Abs(sum-want) > 1e-9 {
-			t.Errorf("key %d: tables hold %d rows with labels of %v in all, want %d and %v", k, rows, sum, w.c.Rows[0], want)
+			t.Errorf("key %d: tables hold %d rows with labels of %v in all, want %d and %v", k, rows, sum, w.c.Rows[0],
+				want)
 		}
 	}
 }
 
 // TestFloor plants many rare levels and some frequent ones: the tables may hold only the latter, and exactly.
 func TestFloor(t *testing.T) {
-	w := &world{c: Config{Parts: 1, Splits: 2, Rows: []int{60_000, 10}, Levels: 500, Memory: 1 << 30, Threads: 2, Sample: 1000,
-		Order: dataset.Ordering{By: dataset.OrderRandom, Copies: 1},
-		Keys:  []Key{{Parts: []int{0}, BackOff: -1, Strength: 1, Rate: true, Count: true}}}}
+	w := &world{c: Config{Parts: 1, Splits: 2, Rows: []int{60_000, 10}, Levels: 500, Memory: 1 << 30, Threads: 2,
+		Sample: 1000,
+		Order:  dataset.Ordering{By: dataset.OrderRandom, Copies: 1},
+		Keys:   []Key{{Parts: []int{0}, BackOff: -1, Strength: 1, Rate: true, Count: true}}}}
 	rows := map[uint64]int{}
 	part := make([]uint64, 60_010)
 	for i := range part {
@@ -355,7 +361,8 @@ func TestSameBinsForAnyThreadsAndMemory(t *testing.T) {
 		for split := range want {
 			for feature := range want[split] {
 				if !slices.Equal(got[split][feature], want[split][feature]) {
-					t.Fatalf("seed %d: split %d, feature %d differs between one thread in memory and five threads in a file", seed, split, feature)
+					t.Fatalf("seed %d: split %d, feature %d differs between one thread in memory and five threads "+
+						"in a file", seed, split, feature)
 				}
 			}
 		}
@@ -365,7 +372,8 @@ func TestSameBinsForAnyThreadsAndMemory(t *testing.T) {
 // TestFloorOfManyRows has levels of more rows than a counter of two bytes: the floor is found there, too.
 func TestFloorOfManyRows(t *testing.T) {
 	few, many := 70_000, 80_000
-	w := &world{c: Config{Keys: []Key{{Parts: []int{0}, BackOff: -1, Strength: 1, Count: true}}, Parts: 1, Splits: 1, Rows: []int{few + many},
+	w := &world{c: Config{Keys: []Key{{Parts: []int{0}, BackOff: -1, Strength: 1, Count: true}}, Parts: 1, Splits: 1,
+		Rows:  []int{few + many},
 		Order: dataset.Ordering{By: dataset.OrderRandom, Copies: 1}, Levels: 1, Threads: 1, Sample: 100}}
 	part := make([]uint64, few+many)
 	for i := range part {
@@ -387,7 +395,8 @@ func TestFloorOfManyRows(t *testing.T) {
 
 // A part with more values than were counted says which part it is, so that the caller can name its column.
 func TestMoreValuesThanCounted(t *testing.T) {
-	c := Config{Keys: []Key{{Parts: []int{1}, BackOff: -1, Strength: 1, Count: true}}, Parts: 2, Few: []int{0, 2}, Splits: 1, Rows: []int{3},
+	c := Config{Keys: []Key{{Parts: []int{1}, BackOff: -1, Strength: 1, Count: true}}, Parts: 2, Few: []int{0, 2},
+		Splits: 1, Rows: []int{3},
 		Order: dataset.Ordering{By: dataset.OrderRandom, Copies: 1}, Levels: 10, Threads: 1, Sample: 3}
 	m := NewMaker(c)
 	defer m.Close()

@@ -15,7 +15,8 @@ type recordLayout struct {
 	loaded       int // bytes of a row with its parts unpacked to hashes
 }
 
-// partLayout is the position of a part: its hash in 8 bytes or, for a part with few values, the value's number in 1 or 2.
+// partLayout is the position of a part: its hash in 8 bytes or, for a part with few values, the value's number in 1 or
+// 2.
 type partLayout struct {
 	at, bytes int
 	values    *dictionary

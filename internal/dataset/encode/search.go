@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Learner trains a small model on some rows of a table and scores all of them: log odds of a binary label, or the label itself. The better
-// the model, the fewer keys are found that a model would not need.
+// Learner trains a small model on some rows of a table and scores all of them: log odds of a binary label, or the label
+// itself. The better the model, the fewer keys are found that a model would not need.
 type Learner func(ctx context.Context, l *Lesson) (scores []float64, err error)
 
 // Lesson is a binned table for a Learner, which must not modify it.
@@ -54,8 +54,8 @@ type Search struct {
 // Found is a key that is worth a table.
 type Found struct {
 	Atoms []int
-	// Gain is the reduction of the loss, as a share, on rows that the model has not learnt from, when only its statistics are added to a
-	// model with the keys found before.
+	// Gain is the reduction of the loss, as a share, on rows that the model has not learnt from, when only its
+	// statistics are added to a model with the keys found before.
 	Gain float64
 }
 
@@ -70,8 +70,9 @@ const (
 	patience = 1.0 // standard errors by which a batch may worsen the loss
 )
 
-// Run finds keys: it measures how much of the model's error on held-out rows the levels of a pair of atoms explain, adds the statistics of
-// the best few to the model, and continues with the remaining error; the candidates then include triples grown from added pairs.
+// Run finds keys: it measures how much of the model's error on held-out rows the levels of a pair of atoms explain,
+// adds the statistics of the best few to the model, and continues with the remaining error; the candidates then include
+// triples grown from added pairs.
 func (s *Search) Run(ctx context.Context) ([]Found, error) {
 	if len(s.Label) < 2*minHold || s.Budget == 0 {
 		return nil, nil
@@ -204,7 +205,8 @@ func (s *Search) lot(i int) uint64 {
 	return Order(uint32(i), 1)
 }
 
-// later marks the rows in about the last third of time, which share no time with the others; nil if there are no times, or too few.
+// later marks the rows in about the last third of time, which share no time with the others; nil if there are no times,
+// or too few.
 func (s *Search) later(order []uint32) []bool {
 	n := len(order)
 	if s.Time == nil || s.Time[order[0]] == s.Time[order[n-1]] {
@@ -359,8 +361,8 @@ func (r *run) meanLoss() float64 {
 	return sum / float64(len(r.loss))
 }
 
-// Worth measures the statistics of each key by itself: the share by which they reduce the loss of a constant model, on rows that they were
-// not made from. nil if there are too few rows.
+// Worth measures the statistics of each key by itself: the share by which they reduce the loss of a constant model, on
+// rows that they were not made from. nil if there are too few rows.
 func (s *Search) Worth(keys [][]int) []float64 {
 	if len(s.Label) < 2*minHold {
 		return nil

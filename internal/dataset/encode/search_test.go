@@ -160,7 +160,8 @@ func TestSearchHoldsGroupsTogether(t *testing.T) {
 		s.Group = c.group
 		found, err := s.Run(context.Background())
 		if worth := s.Worth([][]int{{0}})[0]; err != nil || (len(found) > 0) != c.worth || (worth > 0.01) != c.worth {
-			t.Errorf("%s: found %v, worth %v, %v; want found and worth something: %v", c.name, found, worth, err, c.worth)
+			t.Errorf("%s: found %v, worth %v, %v; want found and worth something: %v", c.name, found, worth, err,
+				c.worth)
 		}
 	}
 }
@@ -191,7 +192,8 @@ func TestSearchTriesFewer(t *testing.T) {
 	}
 }
 
-// By time, the count of a row that learns is what was known of its level then: a level that has just come into use is rare.
+// By time, the count of a row that learns is what was known of its level then: a level that has just come into use is
+// rare.
 func TestSearchCountsByTime(t *testing.T) {
 	const rows = 3000
 	s := coins(rows, 1, 2, constant)

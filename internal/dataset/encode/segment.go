@@ -10,7 +10,8 @@ import (
 	"coppice/internal/dataset"
 )
 
-// segmentRows is how many rows are assembled at a time: their bins of some hundred features take some tens of megabytes.
+// segmentRows is how many rows are assembled at a time: their bins of some hundred features take some tens of
+// megabytes.
 const segmentRows = 1 << 17
 
 // laySegments divides the rows of train, with their copies, unless they are output as they are processed.
@@ -62,8 +63,8 @@ func (f *filler) keep() error {
 	return nil
 }
 
-// countLevels bins the number of rows of each level, if counts are over all rows. A row of train does not count itself, since rows that are
-// predicted are not among those of train.
+// countLevels bins the number of rows of each level, if counts are over all rows. A row of train does not count itself,
+// since rows that are predicted are not among those of train.
 func (m *Maker) countLevels() {
 	m.counts = make([][2][]uint8, len(m.features))
 	parallel(m.c.Threads, len(m.features), func(i int) {
@@ -103,8 +104,9 @@ func (m *Maker) countLevels() {
 	})
 }
 
-// countsSoFar reports whether the count of a key is extrapolated from earlier rows, instead of counting all other rows of train. By time it
-// is: a level coming into use is rare at first, and appears so in the rows that are predicted, too.
+// countsSoFar reports whether the count of a key is extrapolated from earlier rows, instead of counting all other rows
+// of train. By time it is: a level coming into use is rare at first, and appears so in the rows that are predicted,
+// too.
 func (m *Maker) countsSoFar(k int) bool {
 	return m.c.Keys[k].Count && m.c.Order.By == dataset.OrderTime
 }

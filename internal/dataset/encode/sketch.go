@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// sketch counts levels in too little memory to keep them apart: levels that share a counter are counted together, so that a count may be
-// too high but never too low (a counting Bloom filter with one hash). It identifies the levels that may have enough rows for a place in
-// their table, if not all can have one.
+// sketch counts levels in too little memory to keep them apart: levels that share a counter are counted together, so
+// that a count may be too high but never too low (a counting Bloom filter with one hash). It identifies the levels that
+// may have enough rows for a place in their table, if not all can have one.
 type sketch struct {
 	counters []uint16
 	shift    int

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// spool stores fixed-size records in piles, each of which is read back in whole or in pieces, in the order of its records. Small amounts
-// stay in memory; larger ones go to one temporary file, in chunks of one pile each.
+// spool stores fixed-size records in piles, each of which is read back in whole or in pieces, in the order of its
+// records. Small amounts stay in memory; larger ones go to one temporary file, in chunks of one pile each.
 type spool struct {
 	width int // bytes per record
 	piles []pile
@@ -65,8 +65,8 @@ func (s *spool) add(to int, records []byte) error {
 	return nil
 }
 
-// toFile moves everything from memory to a temporary file. The file is unlinked at once, so that nothing is left of it however the process
-// ends.
+// toFile moves everything from memory to a temporary file. The file is unlinked at once, so that nothing is left of it
+// however the process ends.
 func (s *spool) toFile() error {
 	f, err := os.CreateTemp(s.dir, ".spool-")
 	if err != nil {
@@ -115,8 +115,8 @@ func (s *spool) write(p *pile, records []byte) error {
 // records is how many records a pile has.
 func (s *spool) records(of int) int { return int(s.piles[of].bytes / int64(s.width)) }
 
-// load returns at most count records of a pile, starting with number first, in place if they are in memory, or read into buffer. They are
-// valid until the spool is added to.
+// load returns at most count records of a pile, starting with number first, in place if they are in memory, or read
+// into buffer. They are valid until the spool is added to.
 func (s *spool) load(of, first, count int, buffer *[]byte) ([]byte, error) {
 	p := &s.piles[of]
 	count = min(count, s.records(of)-first)

@@ -9,10 +9,11 @@ const (
 	staleGain      = 0.002 // least gain of a delay, as a share of the loss
 )
 
-// Staleness measures the loss caused by training rows seeing yesterday's labels while the model is used with older statistics: up to
-// horizon after the last training row, in the unit of the times. It tries delays, which let training rows see only older labels, on the
-// latest rows of the sample, as far as the horizon reaches, and returns the best delay and its gain as a share of the loss; 0 if none is
-// better in total and in nearly all periods. The model has only Keys.
+// Staleness measures the loss caused by training rows seeing yesterday's labels while the model is used with older
+// statistics: up to horizon after the last training row, in the unit of the times. It tries delays, which let training
+// rows see only older labels, on the latest rows of the sample, as far as the horizon reaches, and returns the best
+// delay and its gain as a share of the loss; 0 if none is better in total and in nearly all periods. The model has only
+// Keys.
 func (s *Search) Staleness(ctx context.Context, horizon float64) (delay, gain float64, err error) {
 	if len(s.Label) < 2*minHold || len(s.Keys) == 0 || s.Time == nil || !(horizon > 0) {
 		return 0, 0, nil

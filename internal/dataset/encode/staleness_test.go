@@ -25,8 +25,8 @@ func byRate(_ context.Context, l *Lesson) ([]float64, error) {
 	return scores, nil
 }
 
-// moods is a search among rows of 500 levels, each of which is in one mood for a while, and then for as long in the other. Without whiles
-// each is so for ever.
+// moods is a search among rows of 500 levels, each of which is in one mood for a while, and then for as long in the
+// other. Without whiles each is so for ever.
 func moods(while float64) *Search {
 	const rows, levels = 24_000, 500
 	rng := rand.New(rand.NewPCG(11, 11))
@@ -47,8 +47,8 @@ func moods(while float64) *Search {
 	return s
 }
 
-// Where what is known of a level is soon of no use, rows that learn had better see what is as old as it will be. Where a level stays what
-// it is, and where nothing comes after train, they see all.
+// Where what is known of a level is soon of no use, rows that learn had better see what is as old as it will be. Where
+// a level stays what it is, and where nothing comes after train, they see all.
 func TestStaleness(t *testing.T) {
 	for name, tc := range map[string]struct {
 		while, horizon float64
@@ -63,7 +63,8 @@ func TestStaleness(t *testing.T) {
 		s := moods(tc.while)
 		delay, gain, err := s.Staleness(t.Context(), tc.horizon)
 		if err != nil || (delay > 0) != tc.want || (gain >= staleGain) != tc.want || delay > tc.horizon/2 {
-			t.Errorf("%s: a delay of %v gains %v, %v; want one: %t, up to half of %v", name, delay, gain, err, tc.want, tc.horizon)
+			t.Errorf("%s: a delay of %v gains %v, %v; want one: %t, up to half of %v", name, delay, gain, err, tc.want,
+				tc.horizon)
 		}
 	}
 }
@@ -84,8 +85,10 @@ func TestDelayedStatistics(t *testing.T) {
 		for _, y := range s.Label[:seen] {
 			sum += float64(y)
 		}
-		if want := (sum + prior) / float64(seen+1); math.Abs(rate[row]-want) > 1e-12 || seen > 0 && count[row] != learn {
-			t.Errorf("row %d: rate %v, count %v; want those of the first %d rows, %v and %v", row, rate[row], count[row], seen, want, learn)
+		if want := (sum + prior) / float64(seen+1); math.Abs(rate[row]-want) > 1e-12 || seen > 0 &&
+			count[row] != learn {
+			t.Errorf("row %d: rate %v, count %v; want those of the first %d rows, %v and %v", row, rate[row],
+				count[row], seen, want, learn)
 		}
 	}
 }

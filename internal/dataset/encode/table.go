@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// table holds the statistics of the levels of one key, for the rows processed so far. It is a hash table with open addressing; a level is
-// already a hash and is not hashed again. All data of a level is together, because a table is usually larger than any cache. A slot is the
-// upper bits of the hash, so slots are nearly in the order of hashes.
+// table holds the statistics of the levels of one key, for the rows processed so far. It is a hash table with open
+// addressing; a level is already a hash and is not hashed again. All data of a level is together, because a table is
+// usually larger than any cache. A slot is the upper bits of the hash, so slots are nearly in the order of hashes.
 type table struct {
 	slots []slot
 	used  int
@@ -38,7 +38,8 @@ func (t *table) allocate(n int) {
 	t.slots, t.shift = make([]slot, n), 64-bits.Len(uint(n-1))
 }
 
-// slotsFor is the number of slots in a table of that many levels: a power of two of which at most three quarters are used.
+// slotsFor is the number of slots in a table of that many levels: a power of two of which at most three quarters are
+// used.
 func slotsFor(levels int) int { return 1 << max(4, bits.Len(uint(levels+levels/3))) }
 
 func keyOf(level uint64) uint64 { return max(level, 1) }
@@ -56,8 +57,8 @@ func (t *table) find(level uint64) (at, free int32) {
 	return int32(i), 0
 }
 
-// touch loads the slots of the levels to be looked up next. The loop is so short that the processor overlaps many cache misses; find would
-// wait for one after the other.
+// touch loads the slots of the levels to be looked up next. The loop is so short that the processor overlaps many cache
+// misses; find would wait for one after the other.
 func (t *table) touch(levels []uint64) (sum uint64) {
 	for _, level := range levels {
 		sum += t.slots[keyOf(level)>>t.shift].key
@@ -108,8 +109,8 @@ func (t *table) begin() {
 	}
 }
 
-// sorted returns the used slots with at least floor rows, by ascending hash. Only slots between two free ones need sorting among
-// themselves; those at the beginning that overflowed from the end belong at the end.
+// sorted returns the used slots with at least floor rows, by ascending hash. Only slots between two free ones need
+// sorting among themselves; those at the beginning that overflowed from the end belong at the end.
 func (t *table) sorted(floor int) []int32 {
 	out := make([]int32, 0, t.used)
 	sort := func(from int) {

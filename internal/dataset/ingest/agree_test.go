@@ -11,8 +11,8 @@ import (
 	"coppice/internal/dataset"
 )
 
-// For random tables, the bin of every cell's model value is the bin that Stage wrote, whether the encoder reads the source
-// again or the sample.
+// For random tables, the bin of every cell's model value is the bin that Stage wrote, whether the encoder reads the
+// source again or the sample.
 func TestEncoderAgreesWithStage(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -87,8 +87,8 @@ func isNumber(text string, t *missingMarkers) bool {
 // ofTable reports whether a feature is a statistic of levels.
 func ofTable(f *dataset.Feature) bool { return f.From != nil && f.From.Table >= 0 }
 
-// checkSource makes sure that every row of bins that the source has is there, as often as in the dataset. Rows of train are compared
-// without statistics of levels, because each has only seen those before it.
+// checkSource makes sure that every row of bins that the source has is there, as often as in the dataset. Rows of train
+// are compared without statistics of levels, because each has only seen those before it.
 func checkSource(t *testing.T, s *staged, enc *Encoder, files []File, csv dataset.CSVSpec) {
 	t.Helper()
 	m := s.Manifest
@@ -127,7 +127,8 @@ func checkSource(t *testing.T, s *staged, enc *Encoder, files []File, csv datase
 			return err
 		}
 		for i := range b.Rows {
-			if label := b.Column(m.Label.Column); missing(label, i, tok) || label.Type == dataset.Text && isNumber(label.Text[i], tok) {
+			if label := b.Column(m.Label.Column); missing(label, i, tok) || label.Type == dataset.Text &&
+				isNumber(label.Text[i], tok) {
 				unlabelled++
 				continue
 			}

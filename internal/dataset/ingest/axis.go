@@ -9,9 +9,10 @@ import (
 	"coppice/internal/dataset"
 )
 
-// axis counts the rows at each point of a time column, in bounded memory. It is exact up to a number of distinct times; beyond that,
-// neighbouring times share time buckets, as fine as memory allows. The buckets depend only on the set of times, not on their order. The
-// counts are always exact, so a cut between two buckets tells exactly how many rows precede it.
+// axis counts the rows at each point of a time column, in bounded memory. It is exact up to a number of distinct times;
+// beyond that, neighbouring times share time buckets, as fine as memory allows. The buckets depend only on the set of
+// times, not on their order. The counts are always exact, so a cut between two buckets tells exactly how many rows
+// precede it.
 type axis struct {
 	counts map[uint64]int64 // by the order-preserving bits of a time, shifted right
 	shift  uint
@@ -75,8 +76,8 @@ func (a *axis) greatest(key uint64) float64 {
 // least is the smallest number in a time bucket.
 func (a *axis) least(key uint64) float64 { return fromOrdered(key << a.shift) }
 
-// nearest returns the cut between lo and hi that comes closest to the wanted share of rows before it. A cut is the number of time buckets
-// before it.
+// nearest returns the cut between lo and hi that comes closest to the wanted share of rows before it. A cut is the
+// number of time buckets before it.
 func nearest(buckets []timeBucket, wanted float64, lo, hi int) int {
 	total := int64(0)
 	for _, g := range buckets {
@@ -98,8 +99,8 @@ func nearest(buckets []timeBucket, wanted float64, lo, hi int) int {
 	return best
 }
 
-// foldEnds divides one split's time buckets into folds that follow each other in time, and returns the largest number of each but the last.
-// With fewer time buckets than folds, some folds stay empty.
+// foldEnds divides one split's time buckets into folds that follow each other in time, and returns the largest number
+// of each but the last. With fewer time buckets than folds, some folds stay empty.
 func foldEnds(a *axis, buckets []timeBucket) []float64 {
 	var ends []float64
 	for k := 1; k < dataset.Folds; k++ {

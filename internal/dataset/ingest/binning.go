@@ -9,8 +9,9 @@ import (
 	"coppice/internal/dataset"
 )
 
-// Bins are made as in LightGBM (src/io/bin.cpp of microsoft/LightGBM): of equal counts, but a value with many rows gets a bin of its own,
-// and so does zero. The differences: zero has a bin only if it occurs, and bounds are the exact midpoints.
+// Bins are made as in LightGBM (src/io/bin.cpp of microsoft/LightGBM): of equal counts, but a value with many rows gets
+// a bin of its own, and so does zero. The differences: zero has a bin only if it occurs, and bounds are the exact
+// midpoints.
 const (
 	minPerBin = 3     // rows of the sample
 	zero      = 1e-35 // smaller magnitudes count as 0
@@ -57,8 +58,8 @@ func rowsOf(values []distinct) int {
 	return n
 }
 
-// cut divides the values into at most bins bins of about equal numbers of rows, and returns the bounds between them. A value with more rows
-// than such a bin gets one to itself.
+// cut divides the values into at most bins bins of about equal numbers of rows, and returns the bounds between them. A
+// value with more rows than such a bin gets one to itself.
 func cut(values []distinct, bins int) []float64 {
 	if len(values) <= bins {
 		return cutFew(values)
@@ -155,8 +156,8 @@ func countTexts(v *dataset.Values, t *missingMarkers) map[string]int64 {
 	return counts
 }
 
-// mostFrequent returns at most limit texts with their counts, the most frequent first. Texts with fewer rows than a bin should have go to
-// the bin of others, except the first two; so do texts that are too long.
+// mostFrequent returns at most limit texts with their counts, the most frequent first. Texts with fewer rows than a bin
+// should have go to the bin of others, except the first two; so do texts that are too long.
 func mostFrequent(counts map[string]int64, limit int) ([]string, []int64) {
 	texts := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))

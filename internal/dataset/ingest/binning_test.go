@@ -55,9 +55,11 @@ func TestFindBounds(t *testing.T) {
 		"tiny numbers are zero": {slices.Concat(times(3, 0, 1e-36, -1e-40), times(3, 1)), 10, true, []float64{zero}},
 		"one bin":               {times(3, 1, 2, 3), 1, true, nil},
 		"two bins":              {times(3, 1, 2, 3, 4), 2, true, []float64{2.5}},
-		"heavy value apart":     {slices.Concat(times(3, 1, 2, 3), times(300, 4), times(3, 5, 6, 7)), 4, true, []float64{2.5, 3.5, 4.5}},
-		"infinities":            {slices.Concat(times(3, math.Inf(-1)), times(3, 1), times(3, math.Inf(1))), 10, true, []float64{-math.MaxFloat64/2 + 0.5, math.MaxFloat64/2 + 0.5}},
-		"neighbours":            {times(3, 1, math.Nextafter(1, 2)), 10, true, []float64{1}},
+		"heavy value apart": {slices.Concat(times(3, 1, 2, 3), times(300, 4), times(3, 5, 6, 7)), 4, true,
+			[]float64{2.5, 3.5, 4.5}},
+		"infinities": {slices.Concat(times(3, math.Inf(-1)), times(3, 1), times(3, math.Inf(1))), 10, true,
+			[]float64{-math.MaxFloat64/2 + 0.5, math.MaxFloat64/2 + 0.5}},
+		"neighbours": {times(3, 1, math.Nextafter(1, 2)), 10, true, []float64{1}},
 	} {
 		if got := boundsOf(tc.bins, tc.zeroApart, tc.values...); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
@@ -74,7 +76,8 @@ func checkBounds(t *testing.T, values []float64, bins int, zeroApart bool) {
 		sorted = append(sorted, times(d.n, d.x)...)
 	}
 	bounds := findBounds(all, bins, zeroApart)
-	if len(bounds) > max(0, bins-1) || !slices.IsSortedFunc(bounds, func(a, b float64) int { return cmp.Or(cmp.Compare(a, b), 1) }) {
+	if len(bounds) > max(0, bins-1) ||
+		!slices.IsSortedFunc(bounds, func(a, b float64) int { return cmp.Or(cmp.Compare(a, b), 1) }) {
 		t.Fatalf("%d bounds for %d bins: %v", len(bounds), bins, bounds)
 	}
 	f := dataset.Feature{Kind: dataset.Numeric, Bounds: bounds, MissingBin: -1}
@@ -178,10 +181,12 @@ func TestCounterSorts(t *testing.T) {
 
 func TestMostFrequent(t *testing.T) {
 	counts := map[string]int64{"a": 5, "b": 9, "c": 5, "d": 2, "e": 3, "": 4}
-	for limit, want := range map[int][]string{0: {}, 1: {"b"}, 3: {"b", "a", "c"}, 6: {"b", "a", "c", "", "e"}, 100: {"b", "a", "c", "", "e"}} {
+	for limit, want := range map[int][]string{0: {}, 1: {"b"}, 3: {"b", "a", "c"}, 6: {"b", "a", "c", "", "e"},
+		100: {"b", "a", "c", "", "e"}} {
 		texts, numbers := mostFrequent(counts, limit)
 		if !slices.Equal(texts, want) || len(numbers) != len(texts) {
-			t.Errorf("mostFrequent(counts, limit): got %d: %q %d; want texts = want, len(numbers) = len(texts)", limit, texts, numbers)
+			t.Errorf("mostFrequent(counts, limit): got %d: %q %d; want texts = want, len(numbers) = len(texts)", limit,
+				texts, numbers)
 		}
 	}
 	texts, numbers := mostFrequent(map[string]int64{"x": 1, "y": 1, "z": 1}, 9)
@@ -252,7 +257,8 @@ func TestLongTextsAreOthers(t *testing.T) {
 		fmt.Fprintf(&b, "%d,%s,%s%03d\n", i%2, []string{long, long + "y", "short"}[i%3], long, i)
 	}
 	s := mustStage(t, "label: y\nencodings: none\n", b.String())
-	if f := s.feature(t, "s"); len(f.Categories) != 2 || f.Categories[0] != "short" || f.Categories[1] != long || f.OtherBin != 2 {
+	if f := s.feature(t, "s"); len(f.Categories) != 2 || f.Categories[0] != "short" || f.Categories[1] != long ||
+		f.OtherBin != 2 {
 		t.Errorf("%d categories, other_bin %d", len(f.Categories), f.OtherBin)
 	}
 	if column := s.Split("train").Columns[0]; column[0] != 1 || column[1] != 2 || column[2] != 0 {
@@ -276,7 +282,8 @@ func TestBinsAreMadeOfAllTrainRowsThereAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &Batch{Names: []string{"y", "x"}, Rows: 5000, Columns: []dataset.Values{{Type: dataset.Int, Null: make([]bool, 5000)}, {Type: dataset.Int}}}
+	b := &Batch{Names: []string{"y", "x"}, Rows: 5000,
+		Columns: []dataset.Values{{Type: dataset.Int, Null: make([]bool, 5000)}, {Type: dataset.Int}}}
 	for i := range b.Rows {
 		b.Columns[0].Int = append(b.Columns[0].Int, int64(i/10%2))
 		b.Columns[0].Null[i] = i%10 > 0
@@ -285,7 +292,8 @@ func TestBinsAreMadeOfAllTrainRowsThereAre(t *testing.T) {
 	if err := errors.Join(w.Write(b), w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	s, err := tryStage(t, "label: y\nsample_rows_for_bins: 400\n", []File{writeFile(t, "t.parquet", out.String())}, Options{})
+	s, err := tryStage(t, "label: y\nsample_rows_for_bins: 400\n", []File{writeFile(t, "t.parquet", out.String())},
+		Options{})
 	if err != nil || s.Manifest.BinRows != 400 {
 		t.Errorf("tryStage(...): got %v, %v; want no error, s.Manifest.BinRows = 400", err, s.Manifest.BinRows)
 	}

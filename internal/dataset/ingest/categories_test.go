@@ -30,7 +30,8 @@ func TestCategoriesOfNumbers(t *testing.T) {
 	for name, first := range map[string]string{"month": "7", "share": "0.5", "day": "2026-01-05"} {
 		f := s.feature(t, name)
 		if f.Kind != dataset.Categorical || f.Why != dataset.WhyForced || !slices.Contains(f.Categories, first) {
-			t.Errorf("%s is %s (%s) with categories %q, want categories with %s among them", name, f.Kind, f.Why, f.Categories, first)
+			t.Errorf("%s is %s (%s) with categories %q, want categories with %s among them", name, f.Kind, f.Why,
+				f.Categories, first)
 		}
 	}
 	if f := s.feature(t, "zip"); f.Why != dataset.WhyDigits {

@@ -31,9 +31,11 @@ func TestNewValuesInTheSecondPassNameTheColumn(t *testing.T) {
 		text := strings.Replace(table(), ",s", ",S", 4000)
 		return make([]float64, len(l.Label)), os.WriteFile(file.Path, []byte(text), 0o644)
 	}
-	_, err := Stage(t.Context(), spec, []File{file}, filepath.Join(t.TempDir(), "d"), Options{Threads: 2, Learner: learner})
+	_, err := Stage(t.Context(), spec, []File{file}, filepath.Join(t.TempDir(), "d"),
+		Options{Threads: 2, Learner: learner})
 	var at *TableError
-	if !errors.As(err, &at) || at.File != file.URI || at.Column != "site" || !strings.Contains(at.Msg, "the column had 50 values before and has more now; stage it again") {
+	if !errors.As(err, &at) || at.File != file.URI || at.Column != "site" ||
+		!strings.Contains(at.Msg, "the column had 50 values before and has more now; stage it again") {
 		t.Errorf("got %v, want an error about column site of %s", err, file.URI)
 	}
 }

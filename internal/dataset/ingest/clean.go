@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// cleanReader passes valid UTF-8 text on and rejects everything else, naming the line. It drops a byte order mark, and rejects more than
-// limit bytes; its user moves the limit on. It reads into its own memory, so that the user may ask for single bytes, although a character
-// may have four.
+// cleanReader passes valid UTF-8 text on and rejects everything else, naming the line. It drops a byte order mark, and
+// rejects more than limit bytes; its user moves the limit on. It reads into its own memory, so that the user may ask
+// for single bytes, although a character may have four.
 type cleanReader struct {
 	r     io.Reader
 	uri   string
@@ -95,8 +95,8 @@ func (c *cleanReader) fail(line int, msg string) error {
 	return c.err
 }
 
-// check returns the number of valid bytes at the start of p, and what is wrong with the next one. A character cut off at the end of p
-// counts as neither valid nor wrong, unless p ends the file.
+// check returns the number of valid bytes at the start of p, and what is wrong with the next one. A character cut off
+// at the end of p counts as neither valid nor wrong, unless p ends the file.
 func check(p []byte, end bool) (good int, bad string) {
 	if i := bytes.IndexByte(p, 0); i >= 0 {
 		if good, bad := check(p[:i], true); bad != "" {

@@ -4,8 +4,8 @@ import (
 	"coppice/internal/dataset"
 )
 
-// clock reads the column that statistics are ordered by, if it does not also split the rows by time. Texts may turn out to be times or
-// numbers: as long as all of them could be either, both are counted.
+// clock reads the column that statistics are ordered by, if it does not also split the rows by time. Texts may turn out
+// to be times or numbers: as long as all of them could be either, both are counted.
 type clock struct {
 	column   string
 	markers  *missingMarkers
@@ -41,7 +41,8 @@ func (c *clock) observe(b *Batch, v *dataset.Values) error {
 		}
 
 		if c.asTime == nil && c.asNumber == nil {
-			return b.errorAt(i, c.column, "the row has no place in the order of the statistics: its time is %q, %s", brief(v.TextOf(i)), want)
+			return b.errorAt(i, c.column, "the row has no place in the order of the statistics: its time is %q, %s",
+				brief(v.TextOf(i)), want)
 		}
 	}
 	return nil

@@ -10,7 +10,8 @@ import (
 	"coppice/internal/dataset/encode"
 )
 
-// columnEncoder turns the raw values of one column into model values and bins of a feature. Staging and prediction share it.
+// columnEncoder turns the raw values of one column into model values and bins of a feature. Staging and prediction
+// share it.
 type columnEncoder struct {
 	feature  *dataset.Feature
 	markers  *missingMarkers
@@ -39,8 +40,9 @@ func newColumnEncoder(f *dataset.Feature, t *missingMarkers) *columnEncoder {
 	return c
 }
 
-// mapCategories maps values to categories. A table may write a category differently from the training table, or with another type: 1001.0
-// for 1001, a boolean for True. If no category is written the same way, the first one with the same meaning is used.
+// mapCategories maps values to categories. A table may write a category differently from the training table, or with
+// another type: 1001.0 for 1001, a boolean for True. If no category is written the same way, the first one with the
+// same meaning is used.
 func (c *columnEncoder) mapCategories() {
 	n := len(c.feature.Categories)
 	c.codes, c.ints, c.meanings = make(map[string]uint8, n), map[int64]uint8{}, make(map[uint64]uint8, n)
@@ -166,8 +168,8 @@ func (c *columnEncoder) meaning(level uint64) uint8 {
 	return c.other
 }
 
-// numbers returns the values of a numeric or time column as floats, NaN for missing ones: in the column's own slice if possible, otherwise
-// in buf.
+// numbers returns the values of a numeric or time column as floats, NaN for missing ones: in the column's own slice if
+// possible, otherwise in buf.
 func (c *columnEncoder) numbers(v *dataset.Values, buf []float64) (numbers, _ []float64, err error) {
 	if v.Type == dataset.Float && len(c.markers.numbers) == 0 && c.feature.Kind != dataset.Temporal {
 		return v.Float, buf, nil
@@ -178,7 +180,8 @@ func (c *columnEncoder) numbers(v *dataset.Values, buf []float64) (numbers, _ []
 	switch {
 	case v.Type == dataset.Text:
 		err = c.textNumbers(v, buf)
-	case (v.Type == dataset.Time) != (c.feature.Kind == dataset.Temporal): // seconds where milliseconds are expected, or the reverse
+	// seconds where milliseconds are expected, or the reverse
+	case (v.Type == dataset.Time) != (c.feature.Kind == dataset.Temporal):
 		if !allAbsent(v) { // a column without any value has an arbitrary type
 			err = c.wrongType(v)
 		}
@@ -242,7 +245,8 @@ func (c *columnEncoder) textNumbers(v *dataset.Values, out []float64) error {
 		}
 
 		if !ok {
-			return &valueError{i, fmt.Sprintf("%q is not a %s", brief(text), map[dataset.Kind]string{dataset.Numeric: "number", dataset.Temporal: "time"}[c.feature.Kind])}
+			return &valueError{i, fmt.Sprintf("%q is not a %s", brief(text),
+				map[dataset.Kind]string{dataset.Numeric: "number", dataset.Temporal: "time"}[c.feature.Kind])}
 		}
 	}
 	return nil
@@ -250,5 +254,7 @@ func (c *columnEncoder) textNumbers(v *dataset.Values, out []float64) error {
 
 func (c *columnEncoder) wrongType(v *dataset.Values) error {
 	want := map[dataset.Kind]string{dataset.Numeric: "numbers", dataset.Temporal: "times"}[c.feature.Kind]
-	return &valueError{0, fmt.Sprintf("the column holds values of type %s where the dataset has %s; convert it as it was for training", v.Type, want)}
+	return &valueError{0,
+		fmt.Sprintf("the column holds values of type %s where the dataset has %s; convert it as it was for training",
+			v.Type, want)}
 }

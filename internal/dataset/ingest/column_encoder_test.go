@@ -44,7 +44,8 @@ func TestSearchFindsTheBin(t *testing.T) {
 			}
 		}
 		c := newColumnEncoder(f, newMissingMarkers(nil))
-		v := dataset.Values{Type: dataset.Float, Float: []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1)}}
+		v := dataset.Values{Type: dataset.Float, Float: []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0,
+			math.Copysign(0, -1)}}
 		for _, b := range f.Bounds {
 			v.Float = append(v.Float, b, math.Nextafter(b, math.Inf(1)), math.Nextafter(b, math.Inf(-1)))
 		}

@@ -17,8 +17,8 @@ import (
 	"coppice/internal/dataset"
 )
 
-// csvSource is a file of delimited text, either as in RFC 4180, with quotes around fields that contain the delimiter, a line break or a
-// doubled quote, or without any quoting. Lines may end in LF or CRLF; empty lines are skipped.
+// csvSource is a file of delimited text, either as in RFC 4180, with quotes around fields that contain the delimiter, a
+// line break or a doubled quote, or without any quoting. Lines may end in LF or CRLF; empty lines are skipped.
 type csvSource struct {
 	file      File
 	head      string // the first bytes, which tell the compression
@@ -29,7 +29,8 @@ type csvSource struct {
 }
 
 func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
-	s := &csvSource{file: f, head: head, delimiter: ',', header: spec.HasHeader(), quoted: spec.Quote != dataset.QuoteNone}
+	s := &csvSource{file: f, head: head, delimiter: ',', header: spec.HasHeader(),
+		quoted: spec.Quote != dataset.QuoteNone}
 
 	if ext := suffix(f.URI); ext == ".tsv" || ext == ".tab" {
 		s.delimiter = '\t'
@@ -203,7 +204,8 @@ func (r *csvReader) next() ([]string, error) {
 	if !errors.As(err, &parse) {
 		return nil, &TableError{File: r.uri, Msg: "the file cannot be read to its end; it may be truncated", Err: err}
 	}
-	if errors.As(r.clean.err, &table) && parse.Line >= r.clean.line { // the quote is unclosed because the text was rejected there
+	// the quote is unclosed because the text was rejected there
+	if errors.As(r.clean.err, &table) && parse.Line >= r.clean.line {
 		return nil, table
 	}
 
@@ -213,7 +215,8 @@ func (r *csvReader) next() ([]string, error) {
 		e.Line = parse.StartLine
 		e.Msg = fmt.Sprintf("%d fields where the first line has %d", len(record), r.fields)
 	case errors.Is(err, csv.ErrQuote), errors.Is(err, csv.ErrBareQuote):
-		e.Msg = fmt.Sprintf("a misplaced quote at character %d: quote whole fields, and double the quotes in them, or use csv: {quote: none}", parse.Column)
+		e.Msg = fmt.Sprintf("a misplaced quote at character %d: quote whole fields, and double the quotes in them, "+
+			"or use csv: {quote: none}", parse.Column)
 		if parse.StartLine != parse.Line {
 			e.Msg += fmt.Sprintf("; the row begins in line %d", parse.StartLine)
 		}

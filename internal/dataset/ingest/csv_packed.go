@@ -9,8 +9,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// gzipReader reads the concatenated members of a gzip file. Like the gzip program, it skips trailing zeros, with which tapes and block
-// devices pad their blocks.
+// gzipReader reads the concatenated members of a gzip file. Like the gzip program, it skips trailing zeros, with which
+// tapes and block devices pad their blocks.
 type gzipReader struct {
 	in *bufio.Reader
 	z  *gzip.Reader
@@ -67,7 +67,8 @@ func unsupported(head string) string {
 		}
 
 		// BZh may begin a column's name, but not followed by the magic number of the first block or of the end.
-		if magic == "BZh" && !strings.HasPrefix(head[min(4, len(head)):], "1AY&SY") && !strings.HasPrefix(head[min(4, len(head)):], "\x17\x72\x45\x38\x50\x90") {
+		if magic == "BZh" && !strings.HasPrefix(head[min(4, len(head)):], "1AY&SY") &&
+			!strings.HasPrefix(head[min(4, len(head)):], "\x17\x72\x45\x38\x50\x90") {
 			continue
 		}
 		return name

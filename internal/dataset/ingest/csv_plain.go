@@ -15,8 +15,8 @@ type records interface {
 	InputOffset() int64
 }
 
-// plainRecords reads delimited text without quoting: every line is a row, and a quote is an ordinary character. Empty lines are skipped;
-// lines may end in LF or CRLF. Its errors are those of csv.Reader.
+// plainRecords reads delimited text without quoting: every line is a row, and a quote is an ordinary character. Empty
+// lines are skipped; lines may end in LF or CRLF. Its errors are those of csv.Reader.
 type plainRecords struct {
 	r      *bufio.Reader
 	comma  string

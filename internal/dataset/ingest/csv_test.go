@@ -92,25 +92,35 @@ func TestCSVForms(t *testing.T) {
 		csv        dataset.CSVSpec
 		names      []string
 	}{
-		"plain":             {"t.csv", plain, dataset.CSVSpec{}, nil},
-		"no end":            {"t.csv", strings.TrimSuffix(plain, "\n"), dataset.CSVSpec{}, nil},
-		"byte order mark":   {"t.csv", "\ufeff" + plain, dataset.CSVSpec{}, nil},
-		"carriage returns":  {"t.csv", strings.ReplaceAll(strings.ReplaceAll(plain, "\n", "\r\n"), "two\r\n", "two\n"), dataset.CSVSpec{}, nil},
-		"empty lines":       {"t.csv", strings.ReplaceAll(plain, "\n2", "\n\n\n2"), dataset.CSVSpec{}, nil},
-		"semicolons":        {"t.csv", strings.ReplaceAll(plain, "x,y", "x#y"), dataset.CSVSpec{}, nil},
-		"gzip":              {"t.csv.gz", packed(t, "gzip", plain), dataset.CSVSpec{}, nil},
-		"two gzip members":  {"t.csv.gz", packed(t, "gzip", plain[:20]) + packed(t, "gzip", plain[20:]), dataset.CSVSpec{}, nil},
+		"plain":           {"t.csv", plain, dataset.CSVSpec{}, nil},
+		"no end":          {"t.csv", strings.TrimSuffix(plain, "\n"), dataset.CSVSpec{}, nil},
+		"byte order mark": {"t.csv", "\ufeff" + plain, dataset.CSVSpec{}, nil},
+		"carriage returns": {"t.csv", strings.ReplaceAll(strings.ReplaceAll(plain, "\n", "\r\n"), "two\r\n", "two\n"),
+			dataset.CSVSpec{}, nil},
+		"empty lines": {"t.csv", strings.ReplaceAll(plain, "\n2", "\n\n\n2"), dataset.CSVSpec{}, nil},
+		"semicolons":  {"t.csv", strings.ReplaceAll(plain, "x,y", "x#y"), dataset.CSVSpec{}, nil},
+		"gzip":        {"t.csv.gz", packed(t, "gzip", plain), dataset.CSVSpec{}, nil},
+		"two gzip members": {"t.csv.gz", packed(t, "gzip", plain[:20]) + packed(t, "gzip", plain[20:]),
+			dataset.CSVSpec{}, nil},
 		"zstd":              {"t.csv.zst", packed(t, "zstd", plain), dataset.CSVSpec{}, nil},
 		"gzip without name": {"t.csv", packed(t, "gzip", plain), dataset.CSVSpec{}, nil},
-		"tabs by name":      {"t.tsv.gz", packed(t, "gzip", "a\tb\tc\n1\tx,y\t\n2\t\"say \"\"hi\"\"\"\tü\n3\t\"two\nlines\"\tz\n"), dataset.CSVSpec{}, nil},
-		"other delimiter":   {"t.csv", "a;b;c\n1;x,y;\n2;\"say \"\"hi\"\"\";ü\n3;\"two\nlines\";z\n", dataset.CSVSpec{Delimiter: ";"}, nil},
-		"wide delimiter":    {"t.csv", "a→b→c\n1→x,y→\n2→\"say \"\"hi\"\"\"→ü\n3→\"two\nlines\"→z\n", dataset.CSVSpec{Delimiter: "→"}, nil},
-		"no header":         {"t.csv", plain[6:], dataset.CSVSpec{Header: &no}, []string{"c0", "c1", "c2"}},
-		"zeros after gzip":  {"t.csv.gz", packed(t, "gzip", plain) + strings.Repeat("\x00", 700), dataset.CSVSpec{}, nil},
-		"zeros in gzip":     {"t.csv.gz", packed(t, "gzip", plain[:20]) + "\x00\x00" + packed(t, "gzip", plain[20:]), dataset.CSVSpec{}, nil},
-		"spaces in header":  {"t.csv", strings.Replace(plain, "a,b,c", "a, b,\tc ", 1), dataset.CSVSpec{}, nil},
-		"no quotes":         {"t.csv", "a→b→c\r\n\r\n1→x,y→\n2→say \"hi\"→ü\n3→two lines→z", dataset.CSVSpec{Delimiter: "→", Quote: "none"}, nil},
-		"unnamed column":    {"t.csv", strings.Replace(plain, "a,", ",", 1), dataset.CSVSpec{}, []string{"c0", "b", "c"}},
+		"tabs by name": {"t.tsv.gz",
+			packed(t, "gzip", "a\tb\tc\n1\tx,y\t\n2\t\"say \"\"hi\"\"\"\tü\n3\t\"two\nlines\"\tz\n"), dataset.CSVSpec{},
+			nil},
+		"other delimiter": {"t.csv", "a;b;c\n1;x,y;\n2;\"say \"\"hi\"\"\";ü\n3;\"two\nlines\";z\n",
+			dataset.CSVSpec{Delimiter: ";"}, nil},
+		"wide delimiter": {"t.csv", "a→b→c\n1→x,y→\n2→\"say \"\"hi\"\"\"→ü\n3→\"two\nlines\"→z\n",
+			dataset.CSVSpec{Delimiter: "→"}, nil},
+		"no header": {"t.csv", plain[6:], dataset.CSVSpec{Header: &no}, []string{"c0", "c1", "c2"}},
+		"zeros after gzip": {"t.csv.gz", packed(t, "gzip", plain) + strings.Repeat("\x00", 700), dataset.CSVSpec{},
+			nil},
+		"zeros in gzip": {"t.csv.gz", packed(t, "gzip", plain[:20]) + "\x00\x00" + packed(t, "gzip", plain[20:]),
+			dataset.CSVSpec{}, nil},
+		"spaces in header": {"t.csv", strings.Replace(plain, "a,b,c", "a, b,\tc ", 1), dataset.CSVSpec{}, nil},
+		"no quotes": {"t.csv", "a→b→c\r\n\r\n1→x,y→\n2→say \"hi\"→ü\n3→two lines→z",
+			dataset.CSVSpec{Delimiter: "→", Quote: "none"}, nil},
+		"unnamed column": {"t.csv", strings.Replace(plain, "a,", ",", 1), dataset.CSVSpec{},
+			[]string{"c0", "b", "c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := want
@@ -138,32 +148,45 @@ func TestCSVErrorsNameThePlace(t *testing.T) {
 	long := "a,b\n1,\"" + strings.Repeat("x,y\n", maxRecord/4+200_000)
 	many := "a,b\n" + strings.Repeat("1,2\n", 100_000)
 	for name, tc := range map[string]struct{ file, text, want string }{
-		"empty":            {"t.csv", "", "t.csv: the file is empty"},
-		"only empty rows":  {"t.csv", "\n\n", "t.csv: the file is empty"},
-		"ragged":           {"t.csv", "a,b\n1,2\n3\n", "t.csv:3: 1 fields where the first line has 2"},
-		"ragged late":      {"t.csv", many + "1,2,3\n", "t.csv:100002: 3 fields where the first line has 2"},
-		"stray quote":      {"t.csv", "a,b\n1,x\"y\n", "t.csv:2: a misplaced quote at character 4"},
-		"quote and more":   {"t.csv", "a,b\n1,\"x\ny\"z\n", "t.csv:3: a misplaced quote at character 2: quote whole fields, and double the quotes in them, or use csv: {quote: none}; the row begins in line 2"},
-		"open quote":       {"t.csv", "a,b\n1,\"x\n", "a misplaced quote"},
-		"endless quote":    {"t.csv", long, "a row of more than 16777216 bytes; is a quote never closed?"},
-		"NUL":              {"t.csv", "a,b\n1,2\n1,\x00\n", "t.csv:3: a NUL byte; this is not a text file, or a damaged one"},
-		"all NUL":          {"t.csv", strings.Repeat("\x00", 4096), "t.csv:1: a NUL byte"},
-		"not UTF-8":        {"t.csv", many + "1,caf\xe9\n", "t.csv:100002: the byte 0xe9 is not UTF-8; convert the file to UTF-8"},
-		"UTF-16":           {"t.csv", "\xff\xfea\x00,\x00", "t.csv:1: UTF-16 text; convert it to UTF-8"},
-		"name twice":       {"t.csv", "a,b,a\n", `t.csv: column "a": columns 1 and 3 have this name; rename one`},
-		"control in name":  {"t.csv", "a,b\x01\n", `t.csv: column 2: column name "b\x01" holds the control character '\x01'`},
-		"cut gzip":         {"t.csv.gz", packed(t, "gzip", many)[:300], "t.csv.gz: the file cannot be read to its end; it may be truncated: unexpected EOF"},
-		"bad gzip":         {"t.csv.gz", "\x1f\x8bxyz", "t.csv.gz: not a gzip file, or truncated"},
-		"cut zstd":         {"t.csv.zst", packed(t, "zstd", many)[:20], "t.csv.zst: the file cannot be read to its end; it may be truncated"},
-		"bad gzip sum":     {"t.csv.gz", packed(t, "gzip", many)[:len(packed(t, "gzip", many))-6] + "xxxxxx", "t.csv.gz: the file cannot be read to its end"},
-		"cut gzip, quoted": {"t.csv.gz", packed(t, "gzip", "a,b\n1,\""+many)[:300], "t.csv.gz: the file cannot be read to its end; it may be truncated: unexpected EOF"},
-		"zeros and more":   {"t.csv.gz", packed(t, "gzip", many) + "\x00\x00x", "t.csv.gz: the file cannot be read to its end"},
-		"xz":               {"t.csv.xz", "\xfd7zXZ\x00\x00\x04", "t.csv.xz: compressed with xz, which is not supported; decompress it, or use gzip or zstd"},
-		"bzip2":            {"t.csv.bz2", "BZh91AY&SY\x01\x02", "t.csv.bz2: compressed with bzip2, which"},
-		"ZIP":              {"t.csv", "PK\x03\x04\x14\x00", "t.csv: compressed with ZIP, as spreadsheets are, too, which"},
-		"only BZh":         {"t.csv", "BZh9,b\n1\n", "t.csv:2: 1 fields where the first line has 2"},
-		"first of two":     {"t.csv", "a,b\n1,2,3\n\x00", "t.csv:2: 3 fields"},
-		"not Parquet":      {"t.parquet", "a,b\n1,2\n", `t.parquet: the name says Parquet, but the file begins with "a,b\n", not PAR1`},
+		"empty":           {"t.csv", "", "t.csv: the file is empty"},
+		"only empty rows": {"t.csv", "\n\n", "t.csv: the file is empty"},
+		"ragged":          {"t.csv", "a,b\n1,2\n3\n", "t.csv:3: 1 fields where the first line has 2"},
+		"ragged late":     {"t.csv", many + "1,2,3\n", "t.csv:100002: 3 fields where the first line has 2"},
+		"stray quote":     {"t.csv", "a,b\n1,x\"y\n", "t.csv:2: a misplaced quote at character 4"},
+		"quote and more": {"t.csv", "a,b\n1,\"x\ny\"z\n",
+			"t.csv:3: a misplaced quote at character 2: quote whole fields, and double the quotes in them, or use " +
+				"csv: {quote: none}; the row begins in line 2"},
+		"open quote":    {"t.csv", "a,b\n1,\"x\n", "a misplaced quote"},
+		"endless quote": {"t.csv", long, "a row of more than 16777216 bytes; is a quote never closed?"},
+		"NUL": {"t.csv", "a,b\n1,2\n1,\x00\n",
+			"t.csv:3: a NUL byte; this is not a text file, or a damaged one"},
+		"all NUL": {"t.csv", strings.Repeat("\x00", 4096), "t.csv:1: a NUL byte"},
+		"not UTF-8": {"t.csv", many + "1,caf\xe9\n",
+			"t.csv:100002: the byte 0xe9 is not UTF-8; convert the file to UTF-8"},
+		"UTF-16":     {"t.csv", "\xff\xfea\x00,\x00", "t.csv:1: UTF-16 text; convert it to UTF-8"},
+		"name twice": {"t.csv", "a,b,a\n", `t.csv: column "a": columns 1 and 3 have this name; rename one`},
+		"control in name": {"t.csv", "a,b\x01\n",
+			`t.csv: column 2: column name "b\x01" holds the control character '\x01'`},
+		"cut gzip": {"t.csv.gz", packed(t, "gzip", many)[:300],
+			"t.csv.gz: the file cannot be read to its end; it may be truncated: unexpected EOF"},
+		"bad gzip": {"t.csv.gz", "\x1f\x8bxyz", "t.csv.gz: not a gzip file, or truncated"},
+		"cut zstd": {"t.csv.zst", packed(t, "zstd", many)[:20],
+			"t.csv.zst: the file cannot be read to its end; it may be truncated"},
+		"bad gzip sum": {"t.csv.gz", packed(t, "gzip", many)[:len(packed(t, "gzip", many))-6] + "xxxxxx",
+			"t.csv.gz: the file cannot be read to its end"},
+		"cut gzip, quoted": {"t.csv.gz", packed(t, "gzip", "a,b\n1,\""+many)[:300],
+			"t.csv.gz: the file cannot be read to its end; it may be truncated: unexpected EOF"},
+		"zeros and more": {"t.csv.gz", packed(t, "gzip", many) + "\x00\x00x",
+			"t.csv.gz: the file cannot be read to its end"},
+		"xz": {"t.csv.xz", "\xfd7zXZ\x00\x00\x04",
+			"t.csv.xz: compressed with xz, which is not supported; decompress it, or use gzip or zstd"},
+		"bzip2": {"t.csv.bz2", "BZh91AY&SY\x01\x02", "t.csv.bz2: compressed with bzip2, which"},
+		"ZIP": {"t.csv", "PK\x03\x04\x14\x00",
+			"t.csv: compressed with ZIP, as spreadsheets are, too, which"},
+		"only BZh":     {"t.csv", "BZh9,b\n1\n", "t.csv:2: 1 fields where the first line has 2"},
+		"first of two": {"t.csv", "a,b\n1,2,3\n\x00", "t.csv:2: 3 fields"},
+		"not Parquet": {"t.parquet", "a,b\n1,2\n",
+			`t.parquet: the name says Parquet, but the file begins with "a,b\n", not PAR1`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := readAll([]File{writeFile(t, tc.file, tc.text)}, dataset.CSVSpec{}, 1000)
@@ -197,13 +220,15 @@ func TestLinesAroundTheBuffer(t *testing.T) {
 				t.Fatalf("%d, pieces of %d: %d of %d bytes, %v", i, piece, len(got), len(text), err)
 			}
 		}
-		rows, err := csv.NewReader(bufio.NewReaderSize(&cleanReader{r: strings.NewReader(text), line: 1, limit: maxRecord}, cleanBytes)).ReadAll()
+		rows, err := csv.NewReader(bufio.NewReaderSize(&cleanReader{r: strings.NewReader(text), line: 1,
+			limit: maxRecord}, cleanBytes)).ReadAll()
 		if err != nil || len(rows) != i+3 || !strings.HasSuffix(rows[i+1][0], cell) {
 			t.Fatalf("%d: %d rows, %v", i, len(rows), err)
 		}
 	}
 	text := "a,中é\n"
-	got, err := io.ReadAll(iotest.OneByteReader(&cleanReader{r: iotest.OneByteReader(strings.NewReader("\ufeff" + text)), line: 1, limit: maxRecord}))
+	got, err := io.ReadAll(iotest.OneByteReader(&cleanReader{r: iotest.OneByteReader(strings.NewReader("\ufeff" +
+		text)), line: 1, limit: maxRecord}))
 	if err != nil || string(got) != text {
 		t.Errorf("byte by byte: %q %v", got, err)
 	}
@@ -212,7 +237,8 @@ func TestLinesAroundTheBuffer(t *testing.T) {
 func TestSeveralFiles(t *testing.T) {
 	first := writeFile(t, "1.csv", "a,b\n1,x\n2,y\n")
 	names, cells, err := readAll([]File{first, writeFile(t, "2.csv", "b,a\nz,3\n")}, dataset.CSVSpec{}, 10)
-	if want := [][]string{{"1", "x"}, {"2", "y"}, {"3", "z"}}; err != nil || !reflect.DeepEqual(names, []string{"a", "b"}) || !reflect.DeepEqual(cells, want) {
+	if want := [][]string{{"1", "x"}, {"2", "y"}, {"3", "z"}}; err != nil ||
+		!reflect.DeepEqual(names, []string{"a", "b"}) || !reflect.DeepEqual(cells, want) {
 		t.Errorf(`got %q %q %v; want no error, names = []string{"a", "b"}, cells = want`, names, cells, err)
 	}
 	for text, want := range map[string]string{
@@ -231,10 +257,12 @@ func TestSeveralFiles(t *testing.T) {
 	}
 	err = table.Read(context.Background(), []string{"c"}, 10, nil)
 	if err == nil || !strings.Contains(err.Error(), `1.csv: column "c": no such column`) {
-		t.Errorf("table.Read([]string{\"c\"}, 10, nil): got %v; want an error, err.Error() with `1.csv: column \"c\": no such column`", err)
+		t.Errorf("table.Read([]string{\"c\"}, 10, nil): got %v; want an error, err.Error() with `1.csv: column "+
+			"\"c\": no such column`", err)
 	}
 	stop := errors.New("enough")
-	if err := table.Read(context.Background(), []string{"a"}, 1, func(*Batch) error { return stop }); !errors.Is(err, stop) {
+	if err := table.Read(context.Background(), []string{"a"}, 1, func(*Batch) error { return stop }); !errors.Is(err,
+		stop) {
 		t.Errorf("table.Read(...): got %v; want err wrapping stop", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -246,7 +274,8 @@ func TestSeveralFiles(t *testing.T) {
 
 func TestExpand(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"b.csv", "a.csv.gz", "c.parquet", "_SUCCESS.csv", ".hidden.csv", "README.md", "x[1].csv"} {
+	for _, name := range []string{"b.csv", "a.csv.gz", "c.parquet", "_SUCCESS.csv", ".hidden.csv", "README.md",
+		"x[1].csv"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("a\n1\n"), 0o666); err != nil {
 			t.Fatal(err)
 		}

@@ -17,11 +17,13 @@ func NewTimes(column string, missing []string) *Times {
 	return &Times{column, newMissingMarkers(missing)}
 }
 
-// Seconds returns the times of a batch's rows, in seconds since 1970. A missing time, or a column of another kind, is a *TableError.
+// Seconds returns the times of a batch's rows, in seconds since 1970. A missing time, or a column of another kind, is a
+// *TableError.
 func (t *Times) Seconds(b *Batch) ([]float64, error) {
 	v := b.Column(t.column)
 	if v == nil {
-		return nil, &TableError{File: b.file, Column: t.column, Msg: "the table has no such column, which should hold the row's time"}
+		return nil, &TableError{File: b.file, Column: t.column,
+			Msg: "the table has no such column, which should hold the row's time"}
 	}
 
 	out := make([]float64, b.Rows)

@@ -9,8 +9,8 @@ import (
 	"coppice/internal/dataset"
 )
 
-// deriver computes a column of numbers from columns of times. The column is added to a batch after those of the table, and is then a
-// feature like any other.
+// deriver computes a column of numbers from columns of times. The column is added to a batch after those of the table,
+// and is then a feature like any other.
 type deriver struct {
 	from     dataset.Derived
 	places   []int            // indices of the times in roles.read
@@ -24,8 +24,8 @@ func (d *deriver) name() string {
 	return d.from.Of[len(d.from.Of)-1].Column + "." + string(d.from.What)
 }
 
-// addDerivers adds what derive: asks for. If the spec does not say what to derive from the time that splits the rows, the time itself is
-// not a feature, but its hour and weekday may become features.
+// addDerivers adds what derive: asks for. If the spec does not say what to derive from the time that splits the rows,
+// the time itself is not a feature, but its hour and weekday may become features.
 func (r *roles) addDerivers(spec *dataset.Spec, t *missingMarkers, use func(path, name string) (int, error)) error {
 	wanted := dataset.DeriveSpec{}
 	maps.Copy(wanted, spec.Derive)
@@ -56,7 +56,8 @@ func (r *roles) addDerivers(spec *dataset.Spec, t *missingMarkers, use func(path
 				}
 				part := dataset.Part{Column: name, Kind: dataset.Temporal}
 				d.from.Of, d.places = append(d.from.Of, part), append(d.places, place)
-				d.encoders = append(d.encoders, &columnEncoder{feature: &dataset.Feature{Name: name, Kind: dataset.Temporal}, markers: t})
+				d.encoders = append(d.encoders,
+					&columnEncoder{feature: &dataset.Feature{Name: name, Kind: dataset.Temporal}, markers: t})
 			}
 
 			r.derivers = append(r.derivers, d)
@@ -83,7 +84,8 @@ func (d *deriver) values(b *Batch) (dataset.Values, error) {
 			}
 			return out, nil
 		case errors.As(err, &value):
-			return out, b.errorAt(value.at, d.from.Of[i].Column, "%s, so there is no %s to derive from it", value.msg, d.from.What)
+			return out, b.errorAt(value.at, d.from.Of[i].Column, "%s, so there is no %s to derive from it", value.msg,
+				d.from.What)
 		case err != nil:
 			return out, err
 		}
@@ -128,14 +130,15 @@ func (r *roles) derivedFeatures() []feature {
 	var out []feature
 	for i := range r.derivers {
 		d := &r.derivers[i]
-		out = append(out, feature{place: len(r.read) + i, column: Column{Name: d.name(), Type: dataset.Float}, from: &d.from,
+		out = append(out, feature{place: len(r.read) + i, column: Column{Name: d.name(), Type: dataset.Float},
+			from:   &d.from,
 			source: d.places[0], auto: d.auto})
 	}
 	return out
 }
 
-// orderTimes returns the times by which a batch's rows are ordered for statistics: seconds since 1970, or the column's numbers. Every row
-// must have one.
+// orderTimes returns the times by which a batch's rows are ordered for statistics: seconds since 1970, or the column's
+// numbers. Every row must have one.
 func (s *survey) orderTimes(b *Batch, out []float64) ([]float64, error) {
 	v, read := &b.Columns[s.roles.order], s.splitter.time
 	if s.order != nil {
@@ -146,7 +149,8 @@ func (s *survey) orderTimes(b *Batch, out []float64) ([]float64, error) {
 	for i := range out {
 		var ok bool
 		if out[i], ok = read(v, i); !ok {
-			return nil, b.errorAt(i, s.spec.TimeColumn(), "the row has no place in the order of the statistics: its time cannot be read; the table changed while it was read")
+			return nil, b.errorAt(i, s.spec.TimeColumn(), "the row has no place in the order of the statistics: its "+
+				"time cannot be read; the table changed while it was read")
 		}
 	}
 	return out, nil

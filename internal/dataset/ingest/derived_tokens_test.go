@@ -9,15 +9,19 @@ import (
 	"coppice/internal/dataset"
 )
 
-// Numbers under missing: stand for a missing value in the written column. A derived hour of 6, Monday or age of 0 days is not such a value.
+// Numbers under missing: stand for a missing value in the written column. A derived hour of 6, Monday or age of 0 days
+// is not such a value.
 func TestMissingNumbersAreNotThoseOfCalendars(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,ts,born,id,n\n")
 	for i := range 3000 {
-		fmt.Fprintf(&b, "%s,2026-0%d-%02dT%02d:00:00Z,2026-01-01T00:00:00Z,i%d,%d\n", []string{"n", "p"}[i/3%2], 1+i%3, 1+i%28, i%24, i%50, i%10)
+		fmt.Fprintf(&b, "%s,2026-0%d-%02dT%02d:00:00Z,2026-01-01T00:00:00Z,i%d,%d\n", []string{"n", "p"}[i/3%2], 1+i%3,
+			1+i%28, i%24, i%50, i%10)
 	}
-	s := mustStage(t, "label: {column: y, positive: p}\nmissing: ['', '6', '0', '1']\nderive: {ts: [hour, weekday], born: age}\n"+
-		"split: {by: time, column: ts, train: 0.8, test: 0.2}\nencodings: {keys: [[id, ts.hour], [id, ts.weekday]]}\n", b.String())
+	s := mustStage(t, "label: {column: y, positive: p}\nmissing: ['', '6', '0', '1']\nderive: {ts: [hour, weekday], "+
+		"born: age}\n"+
+		"split: {by: time, column: ts, train: 0.8, test: 0.2}\nencodings: {keys: [[id, ts.hour], [id, ts.weekday]]}\n",
+		b.String())
 	for _, name := range []string{"ts.hour", "ts.weekday", "born.age"} {
 		if f := s.feature(t, name); f.Missing != 0 || f.MissingBin >= 0 || f.Range.Min != 0 {
 			t.Errorf("%s: %d values are missing, the least is %v; want none, and 0", name, f.Missing, f.Range.Min)
@@ -41,15 +45,19 @@ func TestTimesWithoutAnyValue(t *testing.T) {
 		t, n dataset.Values
 		want string
 	}{
-		"floats":         {dataset.Values{Type: dataset.Float, Float: []float64{nan, nan}, Null: all}, numbers, ""},
-		"NaN":            {dataset.Values{Type: dataset.Float, Float: []float64{nan, nan}}, numbers, ""},
-		"whole numbers":  {dataset.Values{Type: dataset.Int, Int: []int64{0, 0}, Null: all}, numbers, ""},
-		"truth":          {dataset.Values{Type: dataset.Bool, Int: []int64{0, 0}, Null: all}, numbers, ""},
-		"times":          {text("", ""), dataset.Values{Type: dataset.Time, Unit: dataset.Milli, Int: []int64{0, 0}, Null: all}, ""},
-		"one number":     {dataset.Values{Type: dataset.Float, Float: []float64{nan, 3}}, numbers, "the column holds values of type float where the dataset has times"},
-		"a whole number": {dataset.Values{Type: dataset.Int, Int: []int64{0, 3}, Null: []bool{true, false}}, numbers, "of type int where the dataset has times"},
+		"floats":        {dataset.Values{Type: dataset.Float, Float: []float64{nan, nan}, Null: all}, numbers, ""},
+		"NaN":           {dataset.Values{Type: dataset.Float, Float: []float64{nan, nan}}, numbers, ""},
+		"whole numbers": {dataset.Values{Type: dataset.Int, Int: []int64{0, 0}, Null: all}, numbers, ""},
+		"truth":         {dataset.Values{Type: dataset.Bool, Int: []int64{0, 0}, Null: all}, numbers, ""},
+		"times": {text("", ""), dataset.Values{Type: dataset.Time, Unit: dataset.Milli, Int: []int64{0, 0},
+			Null: all}, ""},
+		"one number": {dataset.Values{Type: dataset.Float, Float: []float64{nan, 3}}, numbers,
+			"the column holds values of type float where the dataset has times"},
+		"a whole number": {dataset.Values{Type: dataset.Int, Int: []int64{0, 3}, Null: []bool{true, false}}, numbers,
+			"of type int where the dataset has times"},
 	} {
-		got, err := enc.Encode(&Batch{Names: []string{"t", "n"}, Columns: []dataset.Values{tc.t, tc.n}, Rows: 2}, nil, nil)
+		got, err := enc.Encode(&Batch{Names: []string{"t", "n"}, Columns: []dataset.Values{tc.t, tc.n}, Rows: 2}, nil,
+			nil)
 		switch {
 		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
 			t.Errorf("%s: got %v, want ... %s", name, err, tc.want)

@@ -30,8 +30,8 @@ type design struct {
 }
 
 const (
-	// smallLevels is the number of levels up to which a column stays categorical and gets no statistics: a tree can separate so few levels
-	// by itself.
+	// smallLevels is the number of levels up to which a column stays categorical and gets no statistics: a tree can
+	// separate so few levels by itself.
 	smallLevels = 32
 
 	rateStrength    = 1  // weight, in rows, of the mean label in a rate
@@ -65,9 +65,11 @@ type designer struct {
 	d       *design
 }
 
-// design decides what is made of the columns. Without categorical columns, or if the spec says so, they stay as they are.
+// design decides what is made of the columns. Without categorical columns, or if the spec says so, they stay as they
+// are.
 func (s *survey) design(ctx context.Context, columns []sampledColumn, train *trainSample, o Options) (*design, error) {
-	p := &designer{s: s, spec: &s.spec.Encodings, columns: columns, train: train, d: &design{copies: 1}, parents: map[int]int{}}
+	p := &designer{s: s, spec: &s.spec.Encodings, columns: columns, train: train, d: &design{copies: 1},
+		parents: map[int]int{}}
 	p.rows = min(p.spec.Rows, len(train.labels))
 	if o.Like != nil {
 		return p.d, p.follow(o.Like)
@@ -78,7 +80,8 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 	}
 
 	if delay := p.spec.Order.Delay; delay > 0 && s.orderKind() == dataset.Numeric {
-		return nil, s.spec.Errorf("encodings.order.delay", "column %q holds numbers in an unknown unit, so a delay of %v "+
+		return nil, s.spec.Errorf("encodings.order.delay", "column %q holds numbers in an unknown unit, so a delay "+
+			"of %v "+
 			"cannot be applied; convert them to times", s.spec.TimeColumn(), time.Duration(delay))
 	}
 	p.dropUseless()
@@ -119,8 +122,9 @@ func (p *designer) keepColumns() {
 		}
 		p.d.features = append(p.d.features, i)
 		if c.Kind == dataset.Categorical {
-			p.tell(-1, dataset.EncodingInfo{Name: c.Name, Levels: c.levelCount(), Kept: len(c.Categories), Lumped: c.lumped(),
-				Made: []string{c.Name}, Why: "as it is"})
+			p.tell(-1, dataset.EncodingInfo{Name: c.Name, Levels: c.levelCount(), Kept: len(c.Categories),
+				Lumped: c.lumped(),
+				Made:   []string{c.Name}, Why: "as it is"})
 		}
 	}
 }
@@ -136,8 +140,9 @@ func (p *designer) hasCategories() bool {
 // minDays is the least number of days that a table must span for weekdays to be meaningful.
 const minDays = 14
 
-// dropUseless removes derived columns that the spec did not ask for and that are useless here: hours in a table of days, weekdays in a
-// table of a few days. With a split by time it also removes columns of numbers that keep growing with time.
+// dropUseless removes derived columns that the spec did not ask for and that are useless here: hours in a table of
+// days, weekdays in a table of a few days. With a split by time it also removes columns of numbers that keep growing
+// with time.
 func (p *designer) dropUseless() {
 	p.columns = slices.DeleteFunc(slices.Clone(p.columns), func(c sampledColumn) bool {
 		if !c.from.auto {
@@ -153,8 +158,8 @@ func (p *designer) dropUseless() {
 // eras is the number of periods into which persists divides the sampled rows.
 const eras = 8
 
-// persists reports whether the mean label of the latest rows predicts the next ones better than the mean of all earlier rows does, in total
-// and in most periods. order lists the sampled rows by time.
+// persists reports whether the mean label of the latest rows predicts the next ones better than the mean of all earlier
+// rows does, in total and in most periods. order lists the sampled rows by time.
 func (t *trainSample) persists(order []int) bool {
 	if len(order) < eras {
 		return false
@@ -182,9 +187,10 @@ func (t *trainSample) persists(order []int) bool {
 	return gain > 0 && 2*better > eras-2
 }
 
-// goesOn reports whether most of the later rows of train have numbers beyond those of the earlier ones, as with the months of a single
-// year: what a model learns from the earlier ones does not carry over to later ones, and still less to future rows. The years of a century
-// also grow, but there the last ones tell what the next are like, so such a column stays.
+// goesOn reports whether most of the later rows of train have numbers beyond those of the earlier ones, as with the
+// months of a single year: what a model learns from the earlier ones does not carry over to later ones, and still less
+// to future rows. The years of a century also grow, but there the last ones tell what the next are like, so such a
+// column stays.
 func (p *designer) goesOn(c *sampledColumn) bool {
 	asked := p.s.named(c.Name) || slices.Contains(p.s.spec.Numeric, c.Name)
 	if asked || p.s.spec.OrderBy() != dataset.OrderTime || c.Kind == dataset.Categorical || c.from.from != nil {
@@ -220,7 +226,8 @@ func (p *designer) goesOn(c *sampledColumn) bool {
 	}
 
 	p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
-		Text: "it increases with time, so later rows have values that earlier ones do not have, and in train its latest values did not " +
+		Text: "it increases with time, so later rows have values that earlier ones do not have, and in train its " +
+			"latest values did not " +
 			"predict what came next: the column is not used as a feature; list it under numeric: to keep it"})
 	return true
 }
@@ -233,7 +240,8 @@ func (p *designer) checkNames() error {
 	}
 	for _, column := range slices.Sorted(maps.Keys(p.spec.Columns)) {
 		if !slices.Contains(names, column) {
-			return p.s.spec.Errorf("encodings.columns."+column, "column %q is not a feature of the table%s", column, suggest(column, names))
+			return p.s.spec.Errorf("encodings.columns."+column, "column %q is not a feature of the table%s", column,
+				suggest(column, names))
 		}
 	}
 	return nil
@@ -274,7 +282,8 @@ func (p *designer) tell(table int, info dataset.EncodingInfo) {
 }
 
 // encodeLevels makes the wanted statistics of column i and returns their table; -1 if none are wanted.
-func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []*float64, info *dataset.EncodingInfo) (table int, err error) {
+func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []*float64,
+	info *dataset.EncodingInfo) (table int, err error) {
 	path := "encodings.columns." + p.columns[i].Name
 	atom := p.exactAtom(i)
 	if atom >= 0 {
@@ -290,7 +299,8 @@ func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []*fl
 	case atom < 0:
 		return -1, p.s.spec.Errorf(path, "column %q has no levels to make statistics of", p.columns[i].Name)
 	case key.Recency && p.s.spec.OrderBy() != dataset.OrderTime:
-		return -1, p.s.spec.Errorf(path, "recency needs an order by time: give a split by time, or encodings.order.column")
+		return -1, p.s.spec.Errorf(path, "recency needs an order by time: give a split by time, or "+
+			"encodings.order.column")
 	}
 
 	return p.addKey([]int{atom}, key, info), nil
@@ -303,7 +313,8 @@ func (p *designer) choose(c *sampledColumn) (want dataset.ColumnEncodings, why s
 		return dataset.ColumnEncodings{dataset.EncodeCategories}, "few levels"
 	case c.present >= idRows && float64(c.levels) >= idShare*float64(p.s.rows):
 		p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
-			Text: "nearly every row has a value of its own, from which nothing can be learnt for other rows: the column is not used as a feature"})
+			Text: "nearly every row has a value of its own, from which nothing can be learnt for other rows: the " +
+				"column is not used as a feature"})
 		return dataset.ColumnEncodings{dataset.EncodeNone}, "nearly every row has its own"
 	}
 	return dataset.ColumnEncodings{string(dataset.DeriveRate), string(dataset.DeriveCount)}, "many levels"
@@ -330,8 +341,8 @@ func (c *sampledColumn) lumped() float64 {
 	return max(0, 1-float64(kept)/float64(c.present))
 }
 
-// addKey makes a table of some atoms, or adds features to an existing one, and describes it in info, which may be nil. If an atom's rates
-// fall back to another's, that one's table is made first.
+// addKey makes a table of some atoms, or adds features to an existing one, and describes it in info, which may be nil.
+// If an atom's rates fall back to another's, that one's table is made first.
 func (p *designer) addKey(atoms []int, key encode.Key, info *dataset.EncodingInfo) int {
 	key.BackOff, key.Strength = -1, rateStrength
 	if parent, ok := p.parents[atoms[0]]; ok && len(atoms) == 1 {
@@ -418,8 +429,8 @@ func (s *survey) ordering(d *design) *dataset.Ordering {
 	return o
 }
 
-// into adds the design's features to the manifest: columns, second columns of categories, and statistics, whose bins are not known yet. Two
-// features with the same name are rejected.
+// into adds the design's features to the manifest: columns, second columns of categories, and statistics, whose bins
+// are not known yet. Two features with the same name are rejected.
 func (d *design) into(m *dataset.Manifest, columns []sampledColumn, s *survey) error {
 	for _, i := range d.features {
 		m.Features = append(m.Features, columns[i].Feature)
@@ -432,7 +443,8 @@ func (d *design) into(m *dataset.Manifest, columns []sampledColumn, s *survey) e
 
 	for number := range d.keys {
 		for _, what := range statisticsOf(&d.keys[number]) {
-			f := dataset.Feature{Name: featureName(&d.tables[number], what), Kind: dataset.Numeric, Why: dataset.WhyDerived, Bins: 1,
+			f := dataset.Feature{Name: featureName(&d.tables[number], what), Kind: dataset.Numeric,
+				Why: dataset.WhyDerived, Bins: 1,
 				MissingBin: -1, OtherBin: -1,
 				From: &dataset.Derived{What: what, Table: number}}
 			if what == dataset.DeriveRecency {

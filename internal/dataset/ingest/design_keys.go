@@ -24,8 +24,8 @@ type atom struct {
 }
 
 const (
-	// Numbers can be ids, too: a column with many distinct numbers may be a part of a key with each number as a level. All other columns of
-	// numbers may be so as ranges.
+	// Numbers can be ids, too: a column with many distinct numbers may be a part of a key with each number as a level.
+	// All other columns of numbers may be so as ranges.
 	rangeCount   = 32
 	exactNumbers = 5000
 	exactShare   = 0.1 // most distinct values, as a share of the sampled rows
@@ -43,7 +43,8 @@ func (s *survey) mayBeIDs(f *built) bool {
 	if s.named(f.Name) {
 		return true
 	}
-	return len(s.columns) <= wideColumns && f.different > rangeCount && f.different <= exactNumbers && float64(f.different) <= exactShare*float64(f.present)
+	return len(s.columns) <= wideColumns && f.different > rangeCount && f.different <= exactNumbers &&
+		float64(f.different) <= exactShare*float64(f.present)
 }
 
 // named reports whether the spec asks for encodings of a column, or for keys with it.
@@ -95,8 +96,8 @@ func (p *designer) findAtoms() {
 	}
 }
 
-// ranges joins the bins of a numeric column into at most rangeCount ranges with about equal numbers of sampled rows. A missing bin stays a
-// level of its own.
+// ranges joins the bins of a numeric column into at most rangeCount ranges with about equal numbers of sampled rows. A
+// missing bin stays a level of its own.
 func (p *designer) ranges(c *sampledColumn) (bounds []float64, hashes []uint64) {
 	counts := make([]int, dataset.MaxBins+1)
 	for _, b := range c.bins[:p.rows] {
@@ -111,7 +112,8 @@ func (p *designer) ranges(c *sampledColumn) (bounds []float64, hashes []uint64) 
 	for b, bound := range c.Bounds {
 		level[b] = encode.Range(len(bounds))
 		inside += counts[b]
-		if fair := float64(left) / float64(rangeCount-len(bounds)); inside > 0 && float64(inside) >= fair && len(bounds) < rangeCount-1 {
+		if fair := float64(left) / float64(rangeCount-len(bounds)); inside > 0 && float64(inside) >= fair &&
+			len(bounds) < rangeCount-1 {
 			bounds = append(bounds, bound)
 			left -= inside
 			inside = 0
@@ -152,7 +154,8 @@ func (p *designer) atomOf(i int, word string) (int, error) {
 		case part.String() != word:
 			known = append(known, part.String())
 		case found >= 0:
-			return -1, p.s.spec.Errorf(path, "%q is both %s and %s; rename the column %q in the table", word, describePart(&p.atoms[found].part),
+			return -1, p.s.spec.Errorf(path, "%q is both %s and %s; rename the column %q in the table", word,
+				describePart(&p.atoms[found].part),
 				describePart(part), word)
 		default:
 			found = a
@@ -175,7 +178,8 @@ func (p *designer) search(o Options) *encode.Search {
 		s.Group = p.train.groups[:p.rows]
 	}
 	for _, a := range p.atoms {
-		s.Atoms = append(s.Atoms, encode.Atom{Column: a.column, Hash: a.hashes, Alone: a.exact && p.columns[a.column].Kind != dataset.Categorical})
+		s.Atoms = append(s.Atoms, encode.Atom{Column: a.column, Hash: a.hashes, Alone: a.exact &&
+			p.columns[a.column].Kind != dataset.Categorical})
 	}
 	return s
 }
@@ -270,7 +274,8 @@ func (p *designer) searchBeside(o Options) *encode.Search {
 	s := p.search(o)
 	for i := range p.columns {
 		if c := &p.columns[i]; slices.Contains(p.d.features, c.number) {
-			s.Base = append(s.Base, encode.Column{Bins: c.Bins, Categorical: c.Kind == dataset.Categorical, Data: c.bins[:p.rows]})
+			s.Base = append(s.Base, encode.Column{Bins: c.Bins, Categorical: c.Kind == dataset.Categorical,
+				Data: c.bins[:p.rows]})
 		}
 	}
 	for i := range p.d.tables {
@@ -279,10 +284,11 @@ func (p *designer) searchBeside(o Options) *encode.Search {
 	return s
 }
 
-// findDelay determines how old the statistics seen by train rows should be, if the spec does not say: held-out rows see statistics that are
-// as much older as the time that they come after train.
+// findDelay determines how old the statistics seen by train rows should be, if the spec does not say: held-out rows see
+// statistics that are as much older as the time that they come after train.
 func (p *designer) findDelay(ctx context.Context, o Options) error {
-	if o.Learner == nil || p.s.counts[0] < searchRows || p.s.spec.OrderBy() != dataset.OrderTime || p.s.spec.DelayAsked() || p.s.orderKind() != dataset.Temporal {
+	if o.Learner == nil || p.s.counts[0] < searchRows || p.s.spec.OrderBy() != dataset.OrderTime ||
+		p.s.spec.DelayAsked() || p.s.orderKind() != dataset.Temporal {
 		return nil
 	}
 	delay, gain, err := p.searchBeside(o).Staleness(ctx, p.s.lastTime()-slices.Max(p.train.times))
@@ -319,20 +325,22 @@ func (p *designer) atomsOf(t *dataset.LevelTable) []int {
 	return atoms
 }
 
-// A column is nested in another if this share of its rows agree with the first row of their level on the other column's level, and if that
-// many rows were compared. The first row of each level does not count.
+// A column is nested in another if this share of its rows agree with the first row of their level on the other column's
+// level, and if that many rows were compared. The first row of each level does not count.
 const (
 	nestedShare = 0.995
 	nestedRows  = 500
 )
 
-// findParents finds, for each column of ids, the one whose rate is its prior: as the spec says, or because its levels are nested in it.
+// findParents finds, for each column of ids, the one whose rate is its prior: as the spec says, or because its levels
+// are nested in it.
 func (p *designer) findParents(ctx context.Context, threads int) error {
 	of := p.spec.BackOff
 	for _, child := range slices.Sorted(maps.Keys(of)) {
 		for _, name := range []string{child, of[child]} {
 			if p.exactAtomOf(name) < 0 {
-				return p.s.spec.Errorf("encodings.back_off."+child, "column %q is not a feature of the table that holds ids", name)
+				return p.s.spec.Errorf("encodings.back_off."+child,
+					"column %q is not a feature of the table that holds ids", name)
 			}
 		}
 		p.parents[p.exactAtomOf(child)] = p.exactAtomOf(of[child])
@@ -401,8 +409,8 @@ func numberLevels(hashes []uint64) numbered {
 	return n
 }
 
-// nestedIn reports whether the levels are nested in those of another column, and how many rows it compared: if they are not, a small part
-// of the sample usually suffices.
+// nestedIn reports whether the levels are nested in those of another column, and how many rows it compared: if they are
+// not, a small part of the sample usually suffices.
 func (n *numbered) nestedIn(above *numbered) (is bool, looked int) {
 	first := make([]int32, n.levels) // for each level: 1 + the level above in its first row
 	rows, same := 0, 0

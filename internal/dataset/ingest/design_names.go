@@ -7,8 +7,8 @@ import (
 	"coppice/internal/dataset"
 )
 
-// checkFeatureNames rejects a design in which two features have the same name, for instance if a table has a column called site:rate beside
-// site. A model tells its features apart by name only.
+// checkFeatureNames rejects a design in which two features have the same name, for instance if a table has a column
+// called site:rate beside site. A model tells its features apart by name only.
 func checkFeatureNames(spec *dataset.Spec, m *dataset.Manifest) error {
 	first := map[string]*dataset.Feature{}
 	for i := range m.Features {
@@ -23,7 +23,9 @@ func checkFeatureNames(spec *dataset.Spec, m *dataset.Manifest) error {
 		if !made.IsDerived() {
 			made, column = column, made
 		}
-		return spec.Errorf("encodings", "%s and %s are both features called %q; rename a column in the table, or remove one of the two with drop: or encodings.columns",
+		return spec.Errorf("encodings",
+			"%s and %s are both features called %q; rename a column in the table, or remove one of the two with "+
+				"drop: or encodings.columns",
 			describeFeature(m, column), describeFeature(m, made), f.Name)
 	}
 	return nil

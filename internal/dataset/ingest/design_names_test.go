@@ -37,8 +37,8 @@ func namedTable(rows int, names ...string) string {
 
 const namedSpec = "label: y\nsplit: {by: hash, key: at, train: 0.8, test: 0.2}\n"
 
-// Columns whose names look like those of statistics, or like ranges, are told from them by what they are. Where two features would have one
-// name, a sentence says of which columns.
+// Columns whose names look like those of statistics, or like ranges, are told from them by what they are. Where two
+// features would have one name, a sentence says of which columns.
 func TestNamesAreNotIdentity(t *testing.T) {
 	for name, tc := range map[string]struct {
 		columns []string
@@ -46,12 +46,16 @@ func TestNamesAreNotIdentity(t *testing.T) {
 		want    string // of the error; empty: none
 		same    bool   // sample and staged bins agree, and each key has levels of its own
 	}{
-		"a pair and a column": {[]string{"a", "b", "a+b"}, "encodings: {keys: [[a, b]], columns: {a+b: categories}}\n", "", true},
+		"a pair and a column": {[]string{"a", "b", "a+b"}, "encodings: {keys: [[a, b]], columns: {a+b: categories}}\n",
+			"", true},
 		"a pair and a column with a rate": {[]string{"a", "b", "a+b"}, "encodings: {keys: [[a, b]]}\n",
-			`the rate of column "a+b" and the rate of column "a" with column "b" are both features called "a+b:rate"`, false},
-		"ranges and a column":          {[]string{"age#", "age~"}, "encodings: {columns: {age: none}, keys: [[age~]]}\n", `"age~" is both `, false},
-		"ranges beside a column":       {[]string{"age#", "age~", "b"}, "encodings: {keys: [[age, b]]}\n", "", true},
-		"a statistic that is a column": {[]string{"a", "a:rate#"}, "", `column "a:rate" and the rate of column "a" are both features called "a:rate"`, false},
+			`the rate of column "a+b" and the rate of column "a" with column "b" are both features called "a+b:rate"`,
+			false},
+		"ranges and a column": {[]string{"age#", "age~"},
+			"encodings: {columns: {age: none}, keys: [[age~]]}\n", `"age~" is both `, false},
+		"ranges beside a column": {[]string{"age#", "age~", "b"}, "encodings: {keys: [[age, b]]}\n", "", true},
+		"a statistic that is a column": {[]string{"a", "a:rate#"}, "",
+			`column "a:rate" and the rate of column "a" are both features called "a:rate"`, false},
 		"asked for, beside a column": {[]string{"a", "at.hour#"}, "drop: []\nderive: {at: [hour]}\n",
 			`column "at.hour" and the hour of column "at" are both features called "at.hour"`, false},
 		"not asked for, beside a column": {[]string{"a", "at.hour#"}, "encodings: {order: {column: at}}\n", "", true},
@@ -94,7 +98,8 @@ func TestLevelsAreCountedByMeaning(t *testing.T) {
 	}
 
 	// A missing value is none of them, whether they are categories or have statistics.
-	for spec, want := range map[string]int{"encodings: none\n": 40, "encodings: {columns: {id: [rate, count]}}\n": 40, "encodings: {columns: {id: categories}}\n": 40} {
+	for spec, want := range map[string]int{"encodings: none\n": 40, "encodings: {columns: {id: [rate, count]}}\n": 40,
+		"encodings: {columns: {id: categories}}\n": 40} {
 		s := mustStage(t, "label: y\ncategorical: [id]\n"+spec, b.String()+"1,\n0,\n1,NA\n")
 		if got := s.Manifest.About.Encodings; len(got) != 1 || got[0].Levels != want {
 			t.Errorf("%s: got %+v, want %d levels", spec, got, want)

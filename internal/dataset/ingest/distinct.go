@@ -17,8 +17,8 @@ type counter struct {
 	all         []distinct
 }
 
-// count returns the distinct numbers that are not NaN, ascending, with infinities clamped to the float64 range, and their total count. The
-// slice is valid until the next call.
+// count returns the distinct numbers that are not NaN, ascending, with infinities clamped to the float64 range, and
+// their total count. The slice is valid until the next call.
 func (c *counter) count(numbers []float64) (all []distinct, rows int) {
 	keys := slices.Grow(c.keys[:0], len(numbers))
 	for _, x := range numbers {
@@ -44,8 +44,8 @@ func (c *counter) count(numbers []float64) (all []distinct, rows int) {
 	return all, len(keys)
 }
 
-// Keys are first radix sorted by their upper 33 bits, eleven at a time: sign, exponent and the beginning of the fraction, which distinguish
-// most numbers. Those that differ only in lower bits are then neighbours.
+// Keys are first radix sorted by their upper 33 bits, eleven at a time: sign, exponent and the beginning of the
+// fraction, which distinguish most numbers. Those that differ only in lower bits are then neighbours.
 const (
 	digitBits = 11
 	digits    = 3

@@ -10,8 +10,8 @@ import (
 	"coppice/internal/dataset/encode"
 )
 
-// Encoder turns raw rows into the inputs of a model, by exactly the rules that staged its dataset. It is built from what is registered with
-// every model, and is safe for concurrent use.
+// Encoder turns raw rows into the inputs of a model, by exactly the rules that staged its dataset. It is built from
+// what is registered with every model, and is safe for concurrent use.
 type Encoder struct {
 	encoding *dataset.Encoding
 	levels   *dataset.Levels
@@ -24,8 +24,8 @@ type Encoder struct {
 	encoders  []*columnEncoder // by feature that is a column, or the further categories of one; nil for others
 }
 
-// NewEncoder makes the encoder for a dataset's features (dataset.Manifest.Encoding) or a model's (features.json). levels are those of its
-// tables, nil if it has none; they must stay open as long as the encoder is used.
+// NewEncoder makes the encoder for a dataset's features (dataset.Manifest.Encoding) or a model's (features.json).
+// levels are those of its tables, nil if it has none; they must stay open as long as the encoder is used.
 func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
 	have, want := 0, 0
 	if levels != nil {
@@ -40,7 +40,8 @@ func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
 		return nil, fmt.Errorf("%d levels where the features' tables have %d", have, want)
 	}
 
-	enc := &Encoder{encoding: e, levels: levels, markers: newMissingMarkers(e.Missing), inputs: e.Inputs(), encoders: make([]*columnEncoder, len(e.Features))}
+	enc := &Encoder{encoding: e, levels: levels, markers: newMissingMarkers(e.Missing), inputs: e.Inputs(),
+		encoders: make([]*columnEncoder, len(e.Features))}
 	for i := range e.Features {
 		if f := &e.Features[i]; f.From == nil || f.From.What == dataset.DeriveLevels {
 			enc.encoders[i] = newColumnEncoder(f, enc.markers)
@@ -68,10 +69,11 @@ func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
 // Columns returns the names of the columns that the features are made of, as to be passed to Table.Read.
 func (e *Encoder) Columns() []string { return e.inputs }
 
-// Encode returns the model values of a batch in row-major order, b.Rows x features, in the memory of out if it suffices. A model value is:
-// for a numeric feature the number (NaN if missing, infinities clamped to the float64 range), for a time seconds since 1970, for a category
-// its bin, for a derived feature what FORMAT.md says. Columns are found by name; additional ones are ignored, and one that is missing or
-// cannot be read as its feature's kind is a *TableError. If in is not nil, the values seen are added to it.
+// Encode returns the model values of a batch in row-major order, b.Rows x features, in the memory of out if it
+// suffices. A model value is: for a numeric feature the number (NaN if missing, infinities clamped to the float64
+// range), for a time seconds since 1970, for a category its bin, for a derived feature what FORMAT.md says. Columns are
+// found by name; additional ones are ignored, and one that is missing or cannot be read as its feature's kind is a
+// *TableError. If in is not nil, the values seen are added to it.
 func (e *Encoder) Encode(b *Batch, out []float64, in *Inputs) ([]float64, error) {
 	return e.encode(b.Rows, b.file, b.Column, b.placeError, out, in)
 }
@@ -80,8 +82,8 @@ func (b *Batch) placeError(row int, column, msg string) error {
 	return b.errorAt(row, column, "%s", msg)
 }
 
-// Segments returns, for each row of a batch, a hash of its values in some columns. Values are normalised like ids: 1001, "1001" and "
-// 1001.0" are the same. A missing column is a *TableError.
+// Segments returns, for each row of a batch, a hash of its values in some columns. Values are normalised like ids:
+// 1001, "1001" and " 1001.0" are the same. A missing column is a *TableError.
 func (e *Encoder) Segments(b *Batch, by []string) ([]uint64, error) {
 	return e.segments(b.Rows, b.file, b.Column, by)
 }
@@ -100,9 +102,11 @@ func (e *Encoder) segments(rows int, file string, column func(string) *dataset.V
 	for _, name := range by {
 		v := column(name)
 		if v == nil || v.Len() != rows {
-			return nil, &TableError{File: file, Column: name, Msg: "the column is missing, but the model is calibrated by it"}
+			return nil, &TableError{File: file, Column: name, Msg: "the column is missing, but the model is " +
+				"calibrated by it"}
 		}
-		if err := newPartReader(dataset.Part{Column: name, Kind: dataset.Categorical}, e.markers).hashes(v, part); err != nil {
+		if err := newPartReader(dataset.Part{Column: name, Kind: dataset.Categorical}, e.markers).hashes(v,
+			part); err != nil {
 			return nil, err
 		}
 		for i, h := range part {
@@ -113,7 +117,8 @@ func (e *Encoder) segments(rows int, file string, column func(string) *dataset.V
 	return keys, nil
 }
 
-// EncodeSample returns the model values of a dataset's sample, as Encode does. The sample may be from another dataset than the encoder.
+// EncodeSample returns the model values of a dataset's sample, as Encode does. The sample may be from another dataset
+// than the encoder.
 func (e *Encoder) EncodeSample(s *dataset.Sample) ([]float64, error) {
 	return e.encode(len(s.Row), dataset.SampleFile, s.Column, placeInSample, nil, nil)
 }
@@ -123,7 +128,8 @@ func placeInSample(row int, column, msg string) error {
 }
 
 // encode computes model values from columns, and counts the columns' values in in, which may be nil.
-func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Values, place func(row int, column, msg string) error, out []float64, in *Inputs) ([]float64, error) {
+func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Values,
+	place func(row int, column, msg string) error, out []float64, in *Inputs) ([]float64, error) {
 	for _, name := range e.inputs {
 		v := column(name)
 		if v == nil {
@@ -140,7 +146,8 @@ func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Val
 	}
 
 	tables := len(e.encoding.Tables)
-	look := lookup{e: e, rows: rows, column: column, parts: make([][]uint64, len(e.parts)), slots: make([][]int32, tables),
+	look := lookup{e: e, rows: rows, column: column, parts: make([][]uint64, len(e.parts)),
+		slots: make([][]int32, tables),
 		rates: make([][]float64, tables)}
 	for i := range e.encoders {
 		name, err := look.feature(i, out[i:], width)

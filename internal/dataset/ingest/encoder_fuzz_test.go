@@ -14,7 +14,8 @@ import (
 
 // ofEverything is an encoding with one feature of each derivation: what features.json may hold.
 func ofEverything() *dataset.Encoding {
-	city, at := dataset.Part{Column: "city", Kind: dataset.Categorical}, dataset.Part{Column: "at", Kind: dataset.Temporal}
+	city, at := dataset.Part{Column: "city", Kind: dataset.Categorical},
+		dataset.Part{Column: "at", Kind: dataset.Temporal}
 	hour := dataset.Part{Column: "at", Kind: dataset.Temporal, Take: dataset.DeriveHour}
 	age := dataset.Part{Column: "age", Kind: dataset.Numeric, Bounds: []float64{18, 40.5}}
 	number := func(name string, what dataset.Derivation, table int, of ...dataset.Part) dataset.Feature {
@@ -25,26 +26,30 @@ func ofEverything() *dataset.Encoding {
 		Format: dataset.FormatDerived, Missing: []string{"", "-999"},
 		Features: []dataset.Feature{
 			{Name: "age", Kind: dataset.Numeric, Bins: 2, Bounds: []float64{30}, MissingBin: -1, OtherBin: -1},
-			{Name: "city", Kind: dataset.Categorical, Bins: 3, Categories: []string{"Ulm", "7"}, Counts: []int64{2, 1}, MissingBin: -1, OtherBin: 2},
+			{Name: "city", Kind: dataset.Categorical, Bins: 3, Categories: []string{"Ulm", "7"}, Counts: []int64{2, 1},
+				MissingBin: -1, OtherBin: 2},
 			number("id:rate", dataset.DeriveRate, 0),
 			number("city:rate", dataset.DeriveRate, 1),
 			number("city:recency", dataset.DeriveRecency, 1, at),
 			number("city+age~+at.hour:count", dataset.DeriveCount, 2),
 			number("at.hour", dataset.DeriveHour, -1, at),
 			number("born.age", dataset.DeriveAge, -1, at, dataset.Part{Column: "born", Kind: dataset.Temporal}),
-			{Name: "city.levels", Kind: dataset.Categorical, Bins: 2, Categories: []string{"Bonn"}, Counts: []int64{3}, MissingBin: -1, OtherBin: 1,
+			{Name: "city.levels", Kind: dataset.Categorical, Bins: 2, Categories: []string{"Bonn"}, Counts: []int64{3},
+				MissingBin: -1, OtherBin: 1,
 				From: &dataset.Derived{What: dataset.DeriveLevels, Table: -1, Of: []dataset.Part{city}}},
 		},
 		Tables: []dataset.LevelTable{
-			{Of: []dataset.Part{{Column: "id", Kind: dataset.Categorical}}, Levels: 4, Floor: 1, Prior: 0.5, Strength: 1, BackOff: -1},
-			{Of: []dataset.Part{city}, First: 4, Levels: 3, Floor: 1, Prior: 0.5, Strength: 10, BackOff: 0, Recency: true},
+			{Of: []dataset.Part{{Column: "id", Kind: dataset.Categorical}}, Levels: 4, Floor: 1, Prior: 0.5,
+				Strength: 1, BackOff: -1},
+			{Of: []dataset.Part{city}, First: 4, Levels: 3, Floor: 1, Prior: 0.5, Strength: 10, BackOff: 0,
+				Recency: true},
 			{Of: []dataset.Part{city, age, hour}, First: 7, Levels: 0, Floor: 2, Prior: 0.5, Strength: 2, BackOff: -1},
 		},
 	}
 }
 
-// levelsFor are levels for an encoding's tables; nil where it has none. The first few of each table are those that the texts of randomBatch
-// have in a table of one column of categories; the others are random.
+// levelsFor are levels for an encoding's tables; nil where it has none. The first few of each table are those that the
+// texts of randomBatch have in a table of one column of categories; the others are random.
 func levelsFor(e *dataset.Encoding, rng *rand.Rand) *dataset.Levels {
 	n := 0
 	for _, t := range e.Tables {
@@ -64,7 +69,8 @@ func levelsFor(e *dataset.Encoding, rng *rand.Rand) *dataset.Levels {
 		}
 		slices.Sort(hashes)
 		for _, h := range hashes {
-			l.Hash, l.Sum, l.Rows, l.Last = append(l.Hash, h), append(l.Sum, rng.NormFloat64()), append(l.Rows, rng.Uint32N(100)),
+			l.Hash, l.Sum, l.Rows, l.Last = append(l.Hash, h), append(l.Sum, rng.NormFloat64()),
+				append(l.Rows, rng.Uint32N(100)),
 				append(l.Last, 1.5e9)
 		}
 	}
@@ -74,10 +80,12 @@ func levelsFor(e *dataset.Encoding, rng *rand.Rand) *dataset.Levels {
 // randomBatch has a column for each name, of any type, with values that may be absent, odd or extreme.
 func randomBatch(names []string, rng *rand.Rand) *Batch {
 	b := &Batch{Names: names, Rows: rng.IntN(9)}
-	texts := []string{"", "-999", "7", "7.0", "Ulm", "Bonn", "TRUE", "2017-07-02", "2017-07-02T10:03:20Z", "1e400", "\xff", "nan"}
+	texts := []string{"", "-999", "7", "7.0", "Ulm", "Bonn", "TRUE", "2017-07-02", "2017-07-02T10:03:20Z", "1e400",
+		"\xff", "nan"}
 	floats := []float64{0, -1, 7, 1e300, math.Inf(1), math.Inf(-1), math.NaN(), 1.5e9}
 	for range names {
-		v := dataset.Values{Type: []dataset.Type{dataset.Text, dataset.Float, dataset.Int, dataset.Bool, dataset.Time}[rng.IntN(5)]}
+		v := dataset.Values{Type: []dataset.Type{dataset.Text, dataset.Float, dataset.Int, dataset.Bool,
+			dataset.Time}[rng.IntN(5)]}
 		if v.Type == dataset.Time {
 			v.Unit = []dataset.Unit{dataset.Day, dataset.Milli, dataset.Micro, dataset.Nano}[rng.IntN(4)]
 		}
@@ -107,8 +115,8 @@ func randomBatch(names []string, rng *rand.Rand) *Batch {
 	return b
 }
 
-// tryEncoding makes an encoder of features.json and gives it batches of all kinds. Nothing that DecodeEncoding accepts may panic, and
-// what cannot be encoded is a *TableError.
+// tryEncoding makes an encoder of features.json and gives it batches of all kinds. Nothing that DecodeEncoding accepts
+// may panic, and what cannot be encoded is a *TableError.
 func tryEncoding(t *testing.T, text []byte, seed uint64) (encoded int) {
 	e, err := dataset.DecodeEncoding(text)
 	if err != nil {

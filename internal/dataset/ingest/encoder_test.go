@@ -23,7 +23,8 @@ func TestEncoderToleratesTypes(t *testing.T) {
 	features := []dataset.Feature{
 		{Name: "n", Kind: dataset.Numeric, Bins: 3, Bounds: []float64{1}, MissingBin: 2, OtherBin: -1},
 		{Name: "t", Kind: dataset.Temporal, Bins: 2, Bounds: []float64{1.5e9}, MissingBin: -1, OtherBin: -1},
-		{Name: "c", Kind: dataset.Categorical, Bins: 5, Categories: []string{"17", "true", "2017-07-02"}, MissingBin: 4, OtherBin: 3},
+		{Name: "c", Kind: dataset.Categorical, Bins: 5, Categories: []string{"17", "true", "2017-07-02"}, MissingBin: 4,
+			OtherBin: 3},
 		{Name: "o", Kind: dataset.Categorical, Bins: 2, Categories: []string{"17"}, MissingBin: -1, OtherBin: 1},
 	}
 	enc := mustEncode(t, &dataset.Encoding{Features: features, Missing: []string{"", "NA", "-999"}}, nil)
@@ -35,22 +36,30 @@ func TestEncoderToleratesTypes(t *testing.T) {
 		n, t, c dataset.Values
 		want    []float64 // row by row; of o, c's values again
 	}{
-		"text": {text(" 1.5", "NA", "0052", "True"), text("2017-07-02", "2017-07-02 10:00", "", "1970-01-01T00:00:01.5Z"), text("17", "NA", "new", "true"),
+		"text": {text(" 1.5", "NA", "0052", "True"), text("2017-07-02", "2017-07-02 10:00", "",
+			"1970-01-01T00:00:01.5Z"), text("17", "NA", "new", "true"),
 			[]float64{1.5, 1498953600, 0, 0, nan, 1498989600, 4, 1, 52, nan, 3, 1, 1, 1.5, 1, 1}},
 		"numbers": {dataset.Values{Type: dataset.Float, Float: []float64{1.5, nan, -999, math.Inf(1)}},
-			dataset.Values{Type: dataset.Time, Unit: dataset.Milli, Int: []int64{1500, -500, 0, 2}, Null: []bool{false, false, true, false}},
+			dataset.Values{Type: dataset.Time, Unit: dataset.Milli, Int: []int64{1500, -500, 0, 2},
+				Null: []bool{false, false, true, false}},
 			dataset.Values{Type: dataset.Int, Int: []int64{17, -999, 18, 5}, Null: []bool{false, false, false, true}},
 			[]float64{1.5, 1.5, 0, 0, nan, -0.5, 4, 1, nan, nan, 3, 1, math.MaxFloat64, 0.002, 4, 1}},
-		"others": {dataset.Values{Type: dataset.Int, Int: []int64{5, -999, 1, 0}, Null: []bool{true, false, false, false}},
-			dataset.Values{Type: dataset.Time, Unit: dataset.Day, Int: []int64{1, 2, 3, -1}}, dataset.Values{Type: dataset.Float, Float: []float64{17, nan, 17.5, -999}},
+		"others": {dataset.Values{Type: dataset.Int, Int: []int64{5, -999, 1, 0},
+			Null: []bool{true, false, false, false}},
+			dataset.Values{Type: dataset.Time, Unit: dataset.Day, Int: []int64{1, 2, 3, -1}},
+			dataset.Values{Type: dataset.Float, Float: []float64{17, nan, 17.5, -999}},
 			[]float64{nan, 86400, 0, 0, nan, 172800, 4, 1, 1, 259200, 3, 1, 0, -86400, 4, 1}},
-		"truth and days": {dataset.Values{Type: dataset.Bool, Int: []int64{1, 0, 1, 0}}, dataset.Values{Type: dataset.Time, Unit: dataset.Nano, Int: []int64{1e9, 0, 0, 0}},
-			dataset.Values{Type: dataset.Time, Unit: dataset.Day, Int: []int64{17349, 17350, 0, 0}, Null: []bool{false, false, true, false}},
+		"truth and days": {dataset.Values{Type: dataset.Bool, Int: []int64{1, 0, 1, 0}},
+			dataset.Values{Type: dataset.Time, Unit: dataset.Nano, Int: []int64{1e9, 0, 0, 0}},
+			dataset.Values{Type: dataset.Time, Unit: dataset.Day, Int: []int64{17349, 17350, 0, 0},
+				Null: []bool{false, false, true, false}},
 			[]float64{1, 1, 2, 1, 0, 0, 3, 1, 1, 0, 4, 1, 0, 0, 3, 1}},
-		"truth as text": {text("-999.0", "-9990e-1", "-99.9", "inf"), text("NA", "NA", "NA", "NA"), dataset.Values{Type: dataset.Bool, Int: []int64{1, 0, 1, 0}},
+		"truth as text": {text("-999.0", "-9990e-1", "-99.9", "inf"), text("NA", "NA", "NA", "NA"),
+			dataset.Values{Type: dataset.Bool, Int: []int64{1, 0, 1, 0}},
 			[]float64{nan, nan, 1, 1, nan, nan, 3, 1, -99.9, nan, 1, 1, math.MaxFloat64, nan, 3, 1}},
 	} {
-		b := &Batch{Names: []string{"extra", "o", "c", "t", "n"}, Columns: []dataset.Values{{}, tc.c, tc.c, tc.t, tc.n}, Rows: 4}
+		b := &Batch{Names: []string{"extra", "o", "c", "t", "n"}, Columns: []dataset.Values{{}, tc.c, tc.c, tc.t, tc.n},
+			Rows: 4}
 		got, err := enc.Encode(b, nil, nil)
 		if err != nil {
 			t.Errorf("enc.Encode(b, nil, nil): got %s: %v; want no error", name, err)
@@ -68,19 +77,25 @@ func TestEncoderToleratesTypes(t *testing.T) {
 // Numbers and truth values meet the categories that mean them, whatever the training table wrote.
 func TestCategoriesMeetTypedValues(t *testing.T) {
 	enc := mustEncode(t, &dataset.Encoding{Features: []dataset.Feature{
-		{Name: "t", Kind: dataset.Categorical, Bins: 3, Categories: []string{"True", "FALSE"}, MissingBin: -1, OtherBin: 2},
-		{Name: "n", Kind: dataset.Categorical, Bins: 7, Categories: []string{"2", "1.0", "1", "0.50", "007", "2.0"}, MissingBin: -1, OtherBin: 6},
+		{Name: "t", Kind: dataset.Categorical, Bins: 3, Categories: []string{"True", "FALSE"}, MissingBin: -1,
+			OtherBin: 2},
+		{Name: "n", Kind: dataset.Categorical, Bins: 7, Categories: []string{"2", "1.0", "1", "0.50", "007", "2.0"},
+			MissingBin: -1, OtherBin: 6},
 	}, Missing: []string{""}}, nil)
-	truths, ints := dataset.Values{Type: dataset.Bool, Int: []int64{1, 0, 1, 0, 1}}, dataset.Values{Type: dataset.Int, Int: []int64{1, 2, 7, 0, 1}}
+	truths, ints := dataset.Values{Type: dataset.Bool, Int: []int64{1, 0, 1, 0, 1}},
+		dataset.Values{Type: dataset.Int, Int: []int64{1, 2, 7, 0, 1}}
 	for name, tc := range map[string]struct {
 		t, n dataset.Values
 		want []float64
 	}{
-		"typed":  {truths, ints, []float64{0, 2, 1, 0, 0, 6, 1, 6, 0, 2}},
-		"floats": {truths, dataset.Values{Type: dataset.Float, Float: []float64{1, 2, 7, 0.5, 1e300}}, []float64{0, 2, 1, 0, 0, 6, 1, 3, 0, 6}},
-		"texts":  {text("True", "true", "FALSE", "False", ""), text("1.0", "1", "007", "0.5", "2.00"), []float64{0, 1, 0, 2, 1, 4, 1, 3, 2, 0}},
+		"typed": {truths, ints, []float64{0, 2, 1, 0, 0, 6, 1, 6, 0, 2}},
+		"floats": {truths, dataset.Values{Type: dataset.Float, Float: []float64{1, 2, 7, 0.5, 1e300}},
+			[]float64{0, 2, 1, 0, 0, 6, 1, 3, 0, 6}},
+		"texts": {text("True", "true", "FALSE", "False", ""), text("1.0", "1", "007", "0.5", "2.00"),
+			[]float64{0, 1, 0, 2, 1, 4, 1, 3, 2, 0}},
 	} {
-		got, err := enc.Encode(&Batch{Names: []string{"t", "n"}, Columns: []dataset.Values{tc.t, tc.n}, Rows: 5}, nil, nil)
+		got, err := enc.Encode(&Batch{Names: []string{"t", "n"}, Columns: []dataset.Values{tc.t, tc.n}, Rows: 5}, nil,
+			nil)
 		if err != nil || !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %v, want %v (%v)", name, got, tc.want, err)
 		}
@@ -89,17 +104,25 @@ func TestCategoriesMeetTypedValues(t *testing.T) {
 
 func TestEncoderErrors(t *testing.T) {
 	enc := mustEncode(t, &dataset.Encoding{Features: []dataset.Feature{
-		{Name: "n", Kind: dataset.Numeric, Bins: 1, MissingBin: -1, OtherBin: -1}, {Name: "t", Kind: dataset.Temporal, Bins: 1, MissingBin: -1, OtherBin: -1},
+		{Name: "n", Kind: dataset.Numeric, Bins: 1, MissingBin: -1, OtherBin: -1},
+		{Name: "t", Kind: dataset.Temporal, Bins: 1, MissingBin: -1, OtherBin: -1},
 	}}, nil)
 	times := text("2017-01-01", "2017-01-01")
 	for want, b := range map[string]*Batch{
-		`x.csv: column "t": the column is missing, but the model needs it`:               {Names: []string{"n"}, Columns: []dataset.Values{text("1", "2")}, Rows: 2},
-		`x.csv:8: column "n": "two" is not a number`:                                     {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "two"), times}, Rows: 2, lines: []int{5, 8}},
-		`x.csv: row 2: column "t": "soon" is not a time`:                                 {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2"), text("2017-01-01", "soon")}, Rows: 2},
-		`column "t": the column holds values of type float`:                              {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2"), {Type: dataset.Float, Float: []float64{1, 2}}}, Rows: 2},
-		`column "t": the column holds values of type int`:                                {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2"), {Type: dataset.Int, Int: []int64{1, 2}}}, Rows: 2},
-		`column "n": the column holds values of type time where the dataset has numbers`: {Names: []string{"n", "t"}, Columns: []dataset.Values{{Type: dataset.Time, Unit: dataset.Milli, Int: []int64{1, 2}}, times}, Rows: 2},
-		`column "n": 3 values in 2 rows`:                                                 {Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "2", "3"), times}, Rows: 2},
+		`x.csv: column "t": the column is missing, but the model needs it`: {Names: []string{"n"},
+			Columns: []dataset.Values{text("1", "2")}, Rows: 2},
+		`x.csv:8: column "n": "two" is not a number`: {Names: []string{"n", "t"},
+			Columns: []dataset.Values{text("1", "two"), times}, Rows: 2, lines: []int{5, 8}},
+		`x.csv: row 2: column "t": "soon" is not a time`: {Names: []string{"n", "t"},
+			Columns: []dataset.Values{text("1", "2"), text("2017-01-01", "soon")}, Rows: 2},
+		`column "t": the column holds values of type float`: {Names: []string{"n", "t"},
+			Columns: []dataset.Values{text("1", "2"), {Type: dataset.Float, Float: []float64{1, 2}}}, Rows: 2},
+		`column "t": the column holds values of type int`: {Names: []string{"n", "t"},
+			Columns: []dataset.Values{text("1", "2"), {Type: dataset.Int, Int: []int64{1, 2}}}, Rows: 2},
+		`column "n": the column holds values of type time where the dataset has numbers`: {Names: []string{"n", "t"},
+			Columns: []dataset.Values{{Type: dataset.Time, Unit: dataset.Milli, Int: []int64{1, 2}}, times}, Rows: 2},
+		`column "n": 3 values in 2 rows`: {Names: []string{"n", "t"},
+			Columns: []dataset.Values{text("1", "2", "3"), times}, Rows: 2},
 	} {
 		b.file = "x.csv"
 		_, err := enc.Encode(b, nil, nil)
@@ -108,18 +131,23 @@ func TestEncoderErrors(t *testing.T) {
 			t.Errorf("got  %v\nwant ... %s", err, want)
 		}
 	}
-	if out, err := enc.Encode(&Batch{Names: []string{"n", "t"}, Columns: []dataset.Values{{Type: dataset.Text}, {Type: dataset.Text}}}, nil, nil); err != nil || len(out) != 0 {
+	if out, err := enc.Encode(&Batch{Names: []string{"n", "t"}, Columns: []dataset.Values{{Type: dataset.Text},
+		{Type: dataset.Text}}}, nil, nil); err != nil || len(out) != 0 {
 		t.Errorf("enc.Encode(...): got %v, %v; want no error, len(out) = 0", out, err)
 	}
-	_, err := enc.EncodeSample(&dataset.Sample{Row: []uint32{0, 1}, Names: []string{"n", "t"}, Columns: []dataset.Values{text("1", "x"), times}})
+	_, err := enc.EncodeSample(&dataset.Sample{Row: []uint32{0, 1}, Names: []string{"n", "t"},
+		Columns: []dataset.Values{text("1", "x"), times}})
 	if err == nil || err.Error() != `sample.arrow: row 2: column "n": "x" is not a number` {
-		t.Errorf("enc.EncodeSample(...): got %v; want an error, err.Error() = `sample.arrow: row 2: column \"n\": \"x\" is not a number`", err)
+		t.Errorf("enc.EncodeSample(...): got %v; want an error, err.Error() = `sample.arrow: row 2: column \"n\": "+
+			"\"x\" is not a number`", err)
 	}
 }
 
 // The same rows as Parquet and as CSV are the same model values, and the encoder may be shared.
 func TestParquetAndCSVEncodeAlike(t *testing.T) {
-	columns := []Column{{Name: "y", Type: dataset.Int}, {Name: "f", Type: dataset.Float}, {Name: "i", Type: dataset.Int}, {Name: "s", Type: dataset.Text}, {Name: "at", Type: dataset.Time, Unit: dataset.Milli}}
+	columns := []Column{{Name: "y", Type: dataset.Int}, {Name: "f", Type: dataset.Float},
+		{Name: "i", Type: dataset.Int}, {Name: "s", Type: dataset.Text},
+		{Name: "at", Type: dataset.Time, Unit: dataset.Milli}}
 	b := &Batch{Names: []string{"y", "f", "i", "s", "at"}, Columns: make([]dataset.Values, 5), Rows: 3000}
 	for i, c := range columns {
 		v := &b.Columns[i]
@@ -164,7 +192,9 @@ func TestParquetAndCSVEncodeAlike(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range ps.Splits {
-		if !bytes.Equal(ps.Splits[i].RowMajor, cs.Splits[i].RowMajor) || !slices.Equal(ps.Splits[i].Label, cs.Splits[i].Label) || !slices.Equal(ps.Splits[i].Fold, cs.Splits[i].Fold) {
+		if !bytes.Equal(ps.Splits[i].RowMajor, cs.Splits[i].RowMajor) ||
+			!slices.Equal(ps.Splits[i].Label, cs.Splits[i].Label) ||
+			!slices.Equal(ps.Splits[i].Fold, cs.Splits[i].Fold) {
 			t.Errorf("%s differs between Parquet and CSV", ps.Splits[i].Name)
 		}
 	}
@@ -201,7 +231,8 @@ func TestEncodeAnotherSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := []float64{2, 2, 1, 2, 3, 0}; !slices.Equal(got[:6], want) {
-		t.Errorf("%v, want %v; zips %q, cities %q", got[:6], want, old.feature(t, "zip").Categories, old.feature(t, "city").Categories)
+		t.Errorf("%v, want %v; zips %q, cities %q", got[:6], want, old.feature(t, "zip").Categories,
+			old.feature(t, "city").Categories)
 	}
 }
 
@@ -247,9 +278,12 @@ func TestFingerprint(t *testing.T) {
 	moved := *spec
 	moved.Source = "gs://elsewhere/*.csv"
 	for name, same := range map[string]func() (string, error){
-		"again":            func() (string, error) { return Fingerprint(ctx, spec, []File{a}) },
-		"another place":    func() (string, error) { return Fingerprint(ctx, &moved, []File{b}) },
-		"explicit default": func() (string, error) { return Fingerprint(ctx, parseSpec(t, "label: y\nmax_bin: 255\n"), []File{a}) },
+		"again":         func() (string, error) { return Fingerprint(ctx, spec, []File{a}) },
+		"another place": func() (string, error) { return Fingerprint(ctx, &moved, []File{b}) },
+		"explicit default": func() (string, error) {
+			return Fingerprint(ctx, parseSpec(t, "label: y\nmax_bin: 255\n"),
+				[]File{a})
+		},
 	} {
 		if got, err := same(); err != nil || got != want {
 			t.Errorf("%s: %s %v, want %s", name, got, err, want)
@@ -258,15 +292,21 @@ func TestFingerprint(t *testing.T) {
 	remote := a
 	remote.Checksum, remote.Path = "crc32c:abc", "/nowhere"
 	for name, other := range map[string]func() (string, error){
-		"other spec": func() (string, error) { return Fingerprint(ctx, parseSpec(t, "label: y\nmax_bin: 254\n"), []File{a}) },
+		"other spec": func() (string, error) {
+			return Fingerprint(ctx, parseSpec(t, "label: y\nmax_bin: 254\n"),
+				[]File{a})
+		},
 		"other split": func() (string, error) {
 			return Fingerprint(ctx, parseSpec(t, "label: y\nsplit: {by: hash, key: user, train: 1}\n"), []File{a})
 		},
 		"other contents": func() (string, error) {
 			return Fingerprint(ctx, spec, []File{writeFile(t, "a.csv", strings.Replace(table, "Ulm", "Alm", 1))})
 		},
-		"two files":      func() (string, error) { return Fingerprint(ctx, spec, []File{a, b}) },
-		"other suffix":   func() (string, error) { return Fingerprint(ctx, spec, []File{writeFile(t, "a.tsv", table)}) },
+		"two files": func() (string, error) { return Fingerprint(ctx, spec, []File{a, b}) },
+		"other suffix": func() (string,
+			error) {
+			return Fingerprint(ctx, spec, []File{writeFile(t, "a.tsv", table)})
+		},
 		"given checksum": func() (string, error) { return Fingerprint(ctx, spec, []File{remote}) },
 	} {
 		if got, err := other(); err != nil || got == want {

@@ -11,7 +11,8 @@ import (
 // gather returns the values at the given places.
 func gather(v *dataset.Values, places []int32) dataset.Values {
 	out := dataset.Values{Type: v.Type, Unit: v.Unit}
-	out.Text, out.Float, out.Int, out.Null = pick(v.Text, places), pick(v.Float, places), pick(v.Int, places), pick(v.Null, places)
+	out.Text, out.Float, out.Int, out.Null = pick(v.Text, places), pick(v.Float, places), pick(v.Int, places),
+		pick(v.Null, places)
 	return out
 }
 
@@ -54,8 +55,8 @@ func (b *Batch) keep(places []int32) *Batch {
 	return &out
 }
 
-// store collects values from batches, each in a slot that may be overwritten later. It copies texts: in the batch they are parts of whole
-// records or pages, which they would keep alive.
+// store collects values from batches, each in a slot that may be overwritten later. It copies texts: in the batch they
+// are parts of whole records or pages, which they would keep alive.
 type store struct {
 	values  dataset.Values
 	room    int               // expected number of slots
@@ -63,14 +64,15 @@ type store struct {
 	long    map[string]string // copies of long texts, shared by rows with the same one
 }
 
-// Rows with the same long text share one copy, because a dictionary of a few kilobytes can give it to every row of a table.
+// Rows with the same long text share one copy, because a dictionary of a few kilobytes can give it to every row of a
+// table.
 const (
 	longText  = 256
 	longTexts = 1024 // how many are remembered
 )
 
-// putTexts copies the texts that fill new slots into one string. Those that overwrite a slot get one each: otherwise a few that stay would
-// keep all the others alive.
+// putTexts copies the texts that fill new slots into one string. Those that overwrite a slot get one each: otherwise a
+// few that stay would keep all the others alive.
 func (s *store) putTexts(texts []string, chosen []chosen, n int) {
 	old, size := len(s.values.Text), 0
 	for _, c := range chosen {
@@ -199,8 +201,8 @@ func (s *survey) repackTexts(train *trainSample) []*dataset.Values {
 	return samples
 }
 
-// repack copies the texts of samples so that those of one column are contiguous. In the order of arrival, every later pass over a column
-// would miss the cache at each value.
+// repack copies the texts of samples so that those of one column are contiguous. In the order of arrival, every later
+// pass over a column would miss the cache at each value.
 func repack(threads int, columns []*dataset.Values) {
 	parallel(threads, threads, func(t int) {
 		mine := columns[t*len(columns)/threads : (t+1)*len(columns)/threads]

@@ -5,8 +5,8 @@ import (
 	"coppice/internal/dataset/encode"
 )
 
-// Seeds keep the uses of the hash independent, so that a row's split says nothing about its fold. They are documented in FORMAT.md:
-// changing one would move rows to other splits.
+// Seeds keep the uses of the hash independent, so that a row's split says nothing about its fold. They are documented
+// in FORMAT.md: changing one would move rows to other splits.
 const (
 	seedRow   = 0x726f77 // "row"
 	seedSplit = 0x73706c6974
@@ -30,8 +30,8 @@ func unit(h uint64) float64 { return float64(h>>11) / (1 << 53) }
 // below maps a hash to a whole number in [0, n).
 func below(h uint64, n uint64) uint64 { return (h >> 32) * n >> 32 }
 
-// keys hashes the values of a key column. A row without a key gets a key of its own. Spellings are normalised: spaces around a key do not
-// matter, and 17 in one file equals 17.0 in the next.
+// keys hashes the values of a key column. A row without a key gets a key of its own. Spellings are normalised: spaces
+// around a key do not matter, and 17 in one file equals 17.0 in the next.
 type keys struct {
 	markers *missingMarkers
 	buf     []byte

@@ -22,14 +22,16 @@ const (
 
 // looksLikeIDs reports whether whole numbers that are treated as a quantity look like ids.
 func (f *built) looksLikeIDs() bool {
-	if f.Kind != dataset.Numeric || f.From != nil || f.Why == dataset.WhyForced || !f.whole || f.Range == nil || f.different < 3 {
+	if f.Kind != dataset.Numeric || f.From != nil || f.Why == dataset.WhyForced || !f.whole || f.Range == nil ||
+		f.different < 3 {
 		return false
 	}
 	if namedID(f.Name) {
 		return true
 	}
 	room := f.Range.Max - f.Range.Min
-	return f.code == nil && f.Range.Min > 0 && f.different > rangeCount && f.different <= exactNumbers && f.present >= idRepeats*f.different &&
+	return f.code == nil && f.Range.Min > 0 && f.different > rangeCount && f.different <= exactNumbers &&
+		f.present >= idRepeats*f.different &&
 		room >= float64(idRoom*f.different)
 }
 
@@ -50,13 +52,17 @@ func namedID(name string) bool {
 		}
 	}
 
-	return isID && (head == "" || strings.ContainsAny(head[len(head)-1:], "_-. ") || slices.Contains(joinedToID, strings.ToLower(head)))
+	return isID && (head == "" || strings.ContainsAny(head[len(head)-1:], "_-. ") ||
+		slices.Contains(joinedToID, strings.ToLower(head)))
 }
 
-// joinedToID are words to which "id" is often joined without a mark: uid, userid. Other words end in these letters: paid, bid, grid.
+// joinedToID are words to which "id" is often joined without a mark: uid, userid. Other words end in these letters:
+// paid, bid, grid.
 var joinedToID = []string{
-	"u", "uu", "gu", "p", "c", "g", "s", "t", "user", "item", "ad", "app", "shop", "store", "site", "page", "campaign", "creative", "advertiser", "publisher",
-	"device", "product", "account", "customer", "client", "session", "order", "query", "document", "category", "region", "city", "country", "zone",
+	"u", "uu", "gu", "p", "c", "g", "s", "t", "user", "item", "ad", "app", "shop", "store", "site", "page", "campaign",
+	"creative", "advertiser", "publisher",
+	"device", "product", "account", "customer", "client", "session", "order", "query", "document", "category", "region",
+	"city", "country", "zone",
 }
 
 // code is a number that likely stands for something other than a quantity.
@@ -84,7 +90,8 @@ func findCode(all []distinct, rows int) *code {
 	} {
 		c := &code{x: end.at.x, rows: end.at.n, near: end.rest[0].x, far: end.rest[len(end.rest)-1].x}
 		often := c.rows >= codeRows && float64(c.rows) >= codeShare*float64(rows)
-		if often && c.x != 0 && c.x == math.Trunc(c.x) && math.Abs(c.x) < math.MaxFloat64 && end.space > codeFar*(c.far-c.near) {
+		if often && c.x != 0 && c.x == math.Trunc(c.x) && math.Abs(c.x) < math.MaxFloat64 &&
+			end.space > codeFar*(c.far-c.near) {
 			return c
 		}
 	}
@@ -94,11 +101,13 @@ func findCode(all []distinct, rows int) *code {
 // hints reports what else may be worth knowing about one feature.
 func (f *built) hints(warn func(code, format string, args ...any)) {
 	if f.looksLikeIDs() {
-		warn(HintIDs, "%d whole numbers on %d sampled rows are treated as quantities; if they are ids, list the column under categorical:, otherwise under numeric:",
+		warn(HintIDs, "%d whole numbers on %d sampled rows are treated as quantities; if they are ids, list the "+
+			"column under categorical:, otherwise under numeric:",
 			f.different, f.present)
 	}
 	if c := f.code; c != nil {
-		warn(WarnCode, "%d of %d sampled rows have %s, and all others %s to %s; if it stands for a missing value, list it under missing:",
+		warn(WarnCode, "%d of %d sampled rows have %s, and all others %s to %s; if it stands for a missing value, "+
+			"list it under missing:",
 			c.rows, f.present, numberText(c.x), numberText(c.near), numberText(c.far))
 	}
 }
@@ -112,5 +121,6 @@ func (s *survey) keyHint() []dataset.Warning {
 		return nil
 	}
 	return []dataset.Warning{{Code: HintKey, Column: key,
-		Text: fmt.Sprintf("split.key keeps the rows of each %s in one split, so the column is not a feature: a model would see none of its values again", key)}}
+		Text: fmt.Sprintf("split.key keeps the rows of each %s in one split, so the column is not a feature: a "+
+			"model would see none of its values again", key)}}
 }

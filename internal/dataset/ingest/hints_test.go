@@ -40,10 +40,13 @@ func TestHints(t *testing.T) {
 		if i%300 == 7 {
 			years = "9999"
 		}
-		fmt.Fprintf(&b, "%d,u%d,%d,%d,%d,%d,%d,%d,%d,%d,%s,%s,%d,%d,%d,%d,%d\n", i/3%2, i/4, 1+rng.IntN(300), 1+rng.IntN(9), rng.IntN(50), rng.IntN(40), 18+rng.IntN(60), rng.IntN(24),
-			int(1e6*rng.Float64()), codes[rng.IntN(60)], amount, years, int(rng.ExpFloat64()*3), []int{0, 1000, 1001, 1002, 1003}[rng.IntN(5)], rng.IntN(40), rng.IntN(30), rng.IntN(30))
+		fmt.Fprintf(&b, "%d,u%d,%d,%d,%d,%d,%d,%d,%d,%d,%s,%s,%d,%d,%d,%d,%d\n", i/3%2, i/4, 1+rng.IntN(300),
+			1+rng.IntN(9), rng.IntN(50), rng.IntN(40), 18+rng.IntN(60), rng.IntN(24),
+			int(1e6*rng.Float64()), codes[rng.IntN(60)], amount, years, int(rng.ExpFloat64()*3),
+			[]int{0, 1000, 1001, 1002, 1003}[rng.IntN(5)], rng.IntN(40), rng.IntN(30), rng.IntN(30))
 	}
-	s := mustStage(t, "label: y\nnumeric: [forced_id]\nsplit: {by: hash, key: user, train: 0.8, test: 0.2}\n", b.String())
+	s := mustStage(t, "label: y\nnumeric: [forced_id]\nsplit: {by: hash, key: user, train: 0.8, test: 0.2}\n",
+		b.String())
 	for code, want := range map[string][]string{
 		HintIDs:  {"campaignId", "code", "shop_id", "uid"},
 		WarnCode: {"amount", "years"},
@@ -85,7 +88,8 @@ func TestDictionariesAreCategories(t *testing.T) {
 		} {
 			f := s.feature(t, name)
 			if f.Kind != want.kind || f.Why != want.why || len(f.Categories) != want.of {
-				t.Errorf("%s: %s is %s (%s) with %q; want %s (%s) with %d categories", file, name, f.Kind, f.Why, f.Categories, want.kind, want.why, want.of)
+				t.Errorf("%s: %s is %s (%s) with %q; want %s (%s) with %d categories", file, name, f.Kind, f.Why,
+					f.Categories, want.kind, want.why, want.of)
 			}
 		}
 		if whole {
@@ -96,7 +100,8 @@ func TestDictionariesAreCategories(t *testing.T) {
 
 // Damaged metadata gives no hint, and no error.
 func TestDictionariesOfDamagedMetadata(t *testing.T) {
-	for _, text := range []string{"", "AAAA", "!", "/////w==", "//////////8=", "/////xAAAAD/////////////////////", strings.Repeat("A", 1000)} {
+	for _, text := range []string{"", "AAAA", "!", "/////w==", "//////////8=", "/////xAAAAD/////////////////////",
+		strings.Repeat("A", 1000)} {
 		out := map[string]bool{}
 		_ = guard(func() error { return arrowDictionaries(text, out) })
 		if len(out) > 0 {
@@ -106,7 +111,8 @@ func TestDictionariesOfDamagedMetadata(t *testing.T) {
 	}
 }
 
-// TestTrueShares: of a column with more levels than it keeps, the manifest has what it takes to say how many rows a category has.
+// TestTrueShares: of a column with more levels than it keeps, the manifest has what it takes to say how many rows a
+// category has.
 func TestTrueShares(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,ip\n")
@@ -119,7 +125,8 @@ func TestTrueShares(t *testing.T) {
 	}
 	s := mustStage(t, "label: y\nencodings: none\nsplit: {by: random, train: 0.8, test: 0.2}\n", b.String())
 	e := s.Manifest.About.Encodings
-	if len(e) != 1 || e[0].Name != "ip" || e[0].Levels < 5000 || e[0].Levels > 6000 || e[0].Kept != 254 || e[0].Lumped < 0.6 || e[0].Lumped > 0.9 {
+	if len(e) != 1 || e[0].Name != "ip" || e[0].Levels < 5000 || e[0].Levels > 6000 || e[0].Kept != 254 ||
+		e[0].Lumped < 0.6 || e[0].Lumped > 0.9 {
 		t.Fatalf("%+v, want ip with about 5,400 levels, 254 of them kept, and most rows in others", e)
 	}
 	f := s.feature(t, "ip")
@@ -127,7 +134,8 @@ func TestTrueShares(t *testing.T) {
 	for _, n := range f.Counts {
 		total += n
 	}
-	if share := float64(f.Counts[0]) / float64(total) * (1 - e[0].Lumped); f.Categories[0] != "10.0.23.113" || share < 0.095 || share > 0.105 {
+	if share := float64(f.Counts[0]) / float64(total) * (1 - e[0].Lumped); f.Categories[0] != "10.0.23.113" ||
+		share < 0.095 || share > 0.105 {
 		t.Errorf("the most frequent is %s with %.4f of the rows, want 10.0.23.113 with a tenth", f.Categories[0], share)
 	}
 }

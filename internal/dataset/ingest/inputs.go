@@ -7,8 +7,8 @@ import (
 	"coppice/internal/dataset/encode"
 )
 
-// Inputs counts, for each column that features are made of, the values that tell a model little or nothing. If ids are suddenly written
-// differently, or a column has lost its values, predictions are still numbers; these counts reveal it.
+// Inputs counts, for each column that features are made of, the values that tell a model little or nothing. If ids are
+// suddenly written differently, or a column has lost its values, predictions are still numbers; these counts reveal it.
 type Inputs struct {
 	Rows    int64        `json:"rows"`
 	Columns []InputCount `json:"columns"`
@@ -18,7 +18,8 @@ type Inputs struct {
 type InputCount struct {
 	Column  string `json:"column"`
 	Missing int64  `json:"missing"`
-	// IDs says whether unseen and rare values are counted, which requires features that know the column's individual values.
+	// IDs says whether unseen and rare values are counted, which requires features that know the column's individual
+	// values.
 	IDs    bool  `json:"ids,omitempty"`
 	Unseen int64 `json:"unseen"` // values that the features cannot tell from values unseen in train
 	Rare   int64 `json:"rare"`   // values with fewer than rareRows rows in train
@@ -113,15 +114,18 @@ func (l *lookup) countLevels(c *InputCount, table int) error {
 	return nil
 }
 
-// countCategories counts a column by the bins of features with its categories: a value is unseen if it is in none of them.
+// countCategories counts a column by the bins of features with its categories: a value is unseen if it is in none of
+// them.
 func (l *lookup) countCategories(c *InputCount, features []int, out []float64) {
 	width := len(l.e.encoders)
 	v := l.column(c.Column)
 	first := l.e.encoders[features[0]]
 	for r := range l.rows {
-		other := !slices.ContainsFunc(features, func(i int) bool { return out[r*width+i] != float64(l.e.encoders[i].other) })
+		other := !slices.ContainsFunc(features,
+			func(i int) bool { return out[r*width+i] != float64(l.e.encoders[i].other) })
 		switch {
-		case first.missing != first.other && out[r*width+features[0]] == float64(first.missing), other && missing(v, r, l.e.markers):
+		case first.missing != first.other && out[r*width+features[0]] == float64(first.missing), other &&
+			missing(v, r, l.e.markers):
 			c.Missing++
 		case other:
 			c.Unseen++
@@ -129,8 +133,8 @@ func (l *lookup) countCategories(c *InputCount, features []int, out []float64) {
 	}
 }
 
-// countMissing counts the missing values of a column of numbers or times. If it is not a feature itself, spellings of a number that stands
-// for a missing value are not recognised.
+// countMissing counts the missing values of a column of numbers or times. If it is not a feature itself, spellings of a
+// number that stands for a missing value are not recognised.
 func (l *lookup) countMissing(c *InputCount, feature int, out []float64) {
 	width, v := len(l.e.encoders), l.column(c.Column)
 	for r := range l.rows {

@@ -34,14 +34,17 @@ const maxListed = 20
 
 func newLabeler(spec *dataset.Spec, t *missingMarkers) *labeler {
 	l := spec.Label
-	info := dataset.LabelInfo{Column: l.Column, Kind: l.Kind, Positive: l.Positive, Negative: l.Negative, Above: l.Above}
+	info := dataset.LabelInfo{Column: l.Column, Kind: l.Kind, Positive: l.Positive, Negative: l.Negative,
+		Above: l.Above}
 	if l.Positive != nil || l.Above != nil {
 		info.Kind = dataset.Binary
 	}
-	return &labeler{spec: spec, markers: t, info: info, numbers: map[float64]int64{}, texts: map[string]int64{}, absent: map[string]int64{}}
+	return &labeler{spec: spec, markers: t, info: info, numbers: map[float64]int64{}, texts: map[string]int64{},
+		absent: map[string]int64{}}
 }
 
-// observe checks the label of every row of a batch and returns the places of the rows that have one; nil stands for all.
+// observe checks the label of every row of a batch and returns the places of the rows that have one; nil stands for
+// all.
 func (l *labeler) observe(b *Batch, v *dataset.Values) ([]int32, error) {
 	if v.Type == dataset.Time {
 		return nil, l.spec.Errorf("label", "column %q is a time and cannot be a label", l.info.Column)
@@ -149,7 +152,8 @@ func (l *labeler) decode(b *Batch, v *dataset.Values, i int) (float32, error) {
 		case in.Negative == nil || sameValue(v, i, *in.Negative):
 			return 0, nil
 		}
-		return 0, b.errorAt(i, in.Column, "the label is %q, neither positive (%q) nor negative (%q)", brief(v.TextOf(i)), *in.Positive, *in.Negative)
+		return 0, b.errorAt(i, in.Column, "the label is %q, neither positive (%q) nor negative (%q)",
+			brief(v.TextOf(i)), *in.Positive, *in.Negative)
 	}
 
 	x, ok := number(v, i)
@@ -174,7 +178,8 @@ func (l *labeler) decode(b *Batch, v *dataset.Values, i int) (float32, error) {
 	return 0, b.errorAt(i, in.Column, "the label %q does not fit a 32-bit float", brief(v.TextOf(i)))
 }
 
-// sameValue reports whether value i equals the spec's text: the same text, or the same number if the column holds numbers.
+// sameValue reports whether value i equals the spec's text: the same text, or the same number if the column holds
+// numbers.
 func sameValue(v *dataset.Values, i int, text string) bool {
 	if v.Type == dataset.Text {
 		return v.Text[i] == text || trim(v.Text[i]) == trim(text)
@@ -223,16 +228,19 @@ func (l *labeler) resolve() error {
 		if len(l.texts) == 2 && len(l.numbers) == 0 {
 			example = rarest(l.texts)
 		}
-		return fail("holds text (%s): name the positive value, such as `label: {column: %s, positive: %q}`", listTexts(l.texts), column, example)
+		return fail("holds text (%s): name the positive value, such as `label: {column: %s, positive: %q}`",
+			listTexts(l.texts), column, example)
 	case len(l.numbers) == 2 && l.numbers[0] > 0 && l.numbers[1] > 0:
 		l.info.Kind = dataset.Binary
 		l.positives, l.negatives = l.numbers[1], l.numbers[0]
 		return nil
 	case l.spec.Sample.Negatives > 0:
-		return l.spec.Errorf("sample.negatives", "label column %q holds %s: negative rows can be left out only if the label has two classes",
+		return l.spec.Errorf("sample.negatives",
+			"label column %q holds %s: negative rows can be left out only if the label has two classes",
 			column, listNumbers(l.numbers))
 	case l.info.Kind == dataset.Binary || len(l.numbers) <= maxListed:
-		return fail("holds %s, which is neither 0 and 1 nor a regression: use `label: {column: %s, positive: \"%v\"}`, `{column: %s, above: %v}` or `{column: %s, kind: regression}`",
+		return fail("holds %s, which is neither 0 and 1 nor a regression: use `label: {column: %s, positive: "+
+			"\"%v\"}`, `{column: %s, above: %v}` or `{column: %s, kind: regression}`",
 			listNumbers(l.numbers), column, greatest(l.numbers), column, smallest(l.numbers), column)
 	}
 
@@ -241,7 +249,8 @@ func (l *labeler) resolve() error {
 }
 
 func rarest(texts map[string]int64) string {
-	return slices.MinFunc(slices.Sorted(maps.Keys(texts)), func(a, b string) int { return cmp.Compare(texts[a], texts[b]) })
+	return slices.MinFunc(slices.Sorted(maps.Keys(texts)),
+		func(a, b string) int { return cmp.Compare(texts[a], texts[b]) })
 }
 
 func smallest(m map[float64]int64) float64 { return slices.Min(slices.Collect(maps.Keys(m))) }

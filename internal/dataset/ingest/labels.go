@@ -17,7 +17,8 @@ func (l *Labels) Column() string { return l.labeler.info.Column }
 func (l *Labels) Read(b *Batch) (labels []float32, places []int32, err error) {
 	v := b.Column(l.Column())
 	if v == nil {
-		return nil, nil, &TableError{File: b.file, Column: l.Column(), Msg: "the table has no such column, which should be the label"}
+		return nil, nil, &TableError{File: b.file, Column: l.Column(),
+			Msg: "the table has no such column, which should be the label"}
 	}
 	if v.Type == dataset.Time {
 		return nil, nil, b.errorAt(0, l.Column(), "a time cannot be a label")

@@ -9,21 +9,23 @@ import (
 	"coppice/internal/dataset/encode"
 )
 
-// A dataset may be made like another one, so that a model trained on that keeps its meaning on this: with the same columns, bin bounds, and
-// statistics of ids over the same columns. The statistics themselves come from this table's train rows only: the other dataset's may
-// include the very rows that are encoded here.
+// A dataset may be made like another one, so that a model trained on that keeps its meaning on this: with the same
+// columns, bin bounds, and statistics of ids over the same columns. The statistics themselves come from this table's
+// train rows only: the other dataset's may include the very rows that are encoded here.
 
 // like returns the spec that reads the table as the other dataset's was read.
 func like(spec *dataset.Spec, old *dataset.Manifest, t *Table) *dataset.Spec {
 	s := *spec
 	s.Encodings.Columns, s.Encodings.Keys, s.Encodings.BackOff = nil, nil, nil
 	s.Categorical, s.Numeric = slices.Clone(s.Categorical), slices.Clone(s.Numeric)
-	roles := []string{s.Label.Column, s.Weight, s.Group, s.Split.Key, s.Split.Column, s.Encodings.Order.Column, s.Label.At}
+	roles := []string{s.Label.Column, s.Weight, s.Group, s.Split.Key, s.Split.Column, s.Encodings.Order.Column,
+		s.Label.At}
 
 	// A column's kind depends on tonight's values, unless it is set.
 	kinds := kindsOf(old)
 	for _, c := range t.Columns() {
-		if slices.Contains(roles, c.Name) || slices.Contains(s.Drop, c.Name) || slices.Contains(s.Categorical, c.Name) || slices.Contains(s.Numeric, c.Name) {
+		if slices.Contains(roles, c.Name) || slices.Contains(s.Drop, c.Name) ||
+			slices.Contains(s.Categorical, c.Name) || slices.Contains(s.Numeric, c.Name) {
 			continue
 		}
 		switch kinds[c.Name] {
@@ -81,11 +83,13 @@ func (p *designer) follow(old *dataset.Manifest) error {
 		if was := columns[c.Name]; was != nil && (was.From == nil) == (c.from.from == nil) {
 			p.d.features = append(p.d.features, c.number)
 			if c.Kind == dataset.Categorical {
-				p.tell(-1, dataset.EncodingInfo{Name: c.Name, Levels: c.levelCount(), Kept: len(c.Categories), Lumped: c.lumped(), Made: []string{c.Name}, Why: "as in " + name})
+				p.tell(-1, dataset.EncodingInfo{Name: c.Name, Levels: c.levelCount(), Kept: len(c.Categories),
+					Lumped: c.lumped(), Made: []string{c.Name}, Why: "as in " + name})
 			}
 		} else if known[c.Name] == "" && !c.from.auto {
 			p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
-				Text: fmt.Sprintf("the column is not used as a feature, because dataset %s, which this one is made like, does not use it", name)})
+				Text: fmt.Sprintf("the column is not used as a feature, because dataset %s, which this one is made "+
+					"like, does not use it", name)})
 		}
 	}
 
@@ -108,13 +112,15 @@ func (p *designer) followTable(old *dataset.Manifest, number int) error {
 	for _, part := range was.Of {
 		place := slices.Index(p.s.roles.read, part.Column)
 		if place < 0 {
-			return p.s.spec.Errorf("encodings.like", "column %q is not in the table, or has another role, but dataset %s@%s has statistics of it",
+			return p.s.spec.Errorf("encodings.like",
+				"column %q is not in the table, or has another role, but dataset %s@%s has statistics of it",
 				part.Column, old.Name, old.Version)
 		}
 		key.Parts = append(key.Parts, p.reader(part, place, p.few(&part)))
 	}
 
-	table := dataset.LevelTable{Of: was.Of, Floor: 1, Strength: was.Strength, BackOff: was.BackOff, Recency: was.Recency}
+	table := dataset.LevelTable{Of: was.Of, Floor: 1, Strength: was.Strength, BackOff: was.BackOff,
+		Recency: was.Recency}
 	info := dataset.EncodingInfo{Name: table.Name(), Why: fmt.Sprintf("as in %s@%s", old.Name, old.Version)}
 	for i := range old.Features {
 		f := &old.Features[i]
@@ -134,7 +140,9 @@ func (p *designer) followTable(old *dataset.Manifest, number int) error {
 	}
 
 	if was.Recency && p.s.spec.OrderBy() != dataset.OrderTime {
-		return p.s.spec.Errorf("encodings.like", "dataset %s@%s has the feature recency, which needs an order by time: give a split by time, or encodings.order.column",
+		return p.s.spec.Errorf("encodings.like",
+			"dataset %s@%s has the feature recency, which needs an order by time: give a split by time, or "+
+				"encodings.order.column",
 			old.Name, old.Version)
 	}
 	key.Recency = was.Recency
@@ -165,7 +173,8 @@ func (p *designer) warnOfScale(old *dataset.Manifest) {
 		return
 	}
 	p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnScale,
-		Text: fmt.Sprintf("train has %d rows, but %d in dataset %s@%s, which this one is made like: counts are on another scale, and rates are of other numbers of rows; "+
+		Text: fmt.Sprintf("train has %d rows, but %d in dataset %s@%s, which this one is made like: counts are on "+
+			"another scale, and rates are of other numbers of rows; "+
 			"continue a model on about as many rows as it was trained on", is, was, old.Name, old.Version)})
 }
 

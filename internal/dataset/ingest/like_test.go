@@ -12,10 +12,11 @@ import (
 	"coppice/internal/dataset/ingest"
 )
 
-// TestLike: a dataset made like another has its columns as they were read, its bounds and its keys, whatever tonight's table would make Coppice
-// choose; of what only tonight's has, no feature is made.
+// TestLike: a dataset made like another has its columns as they were read, its bounds and its keys, whatever tonight's
+// table would make Coppice choose; of what only tonight's has, no feature is made.
 func TestLike(t *testing.T) {
-	options := datasettest.Options{Rows: 6000, Encodings: "{columns: {site: [rate, count], campaign_id: levels}, keys: [[site, age~]], budget: 0}"}
+	options := datasettest.Options{Rows: 6000,
+		Encodings: "{columns: {site: [rate, count], campaign_id: levels}, keys: [[site, age~]], budget: 0}"}
 	_, old := datasettest.Dir(t, options)
 
 	options.Rows, options.Seed, options.Like, options.Encodings = 2000, 1, old, "auto"
@@ -55,8 +56,12 @@ func TestLike(t *testing.T) {
 	}) {
 		t.Errorf("tables %+v, want those of %+v", m.Tables, old.Tables)
 	}
-	for code, says := range map[string]string{ingest.WarnDropped: "which this one is made like, does not use it", ingest.WarnScale: "counts are on another scale"} {
-		if !slices.ContainsFunc(m.About.Warnings, func(w dataset.Warning) bool { return w.Code == code && strings.Contains(w.Text, says) }) {
+	for code, says := range map[string]string{ingest.WarnDropped: "which this one is made like, does not use it",
+		ingest.WarnScale: "counts are on another scale"} {
+		if !slices.ContainsFunc(m.About.Warnings, func(w dataset.Warning) bool {
+			return w.Code == code &&
+				strings.Contains(w.Text, says)
+		}) {
 			t.Errorf("no warning %s with %q: %+v", code, says, m.About.Warnings)
 		}
 	}
@@ -69,18 +74,23 @@ func TestLike(t *testing.T) {
 
 // TestLikeRefuses a table without a column that the other dataset has statistics of.
 func TestLikeRefuses(t *testing.T) {
-	_, old := datasettest.Dir(t, datasettest.Options{Rows: 3000, Encodings: "{columns: {site: [rate, count]}, budget: 0}"})
-	spec, err := dataset.ParseSpec("dataset.yaml", []byte("name: t\nsource: t.csv\nlabel: is_click\nencodings: {like: ctr@champion}\n"))
+	_, old := datasettest.Dir(t,
+		datasettest.Options{Rows: 3000, Encodings: "{columns: {site: [rate, count]}, budget: 0}"})
+	spec, err := dataset.ParseSpec("dataset.yaml",
+		[]byte("name: t\nsource: t.csv\nlabel: is_click\nencodings: {like: ctr@champion}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "t.csv")
-	err = os.WriteFile(path, []byte(strings.Replace(string(datasettest.Table(datasettest.Options{Rows: 500})), ",site,", ",place,", 1)), 0o600)
+	err = os.WriteFile(path, []byte(strings.Replace(string(datasettest.Table(datasettest.Options{Rows: 500})), ",site,",
+		",place,", 1)), 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = ingest.Stage(t.Context(), spec, []ingest.File{{Path: path, URI: path}}, filepath.Join(t.TempDir(), "d"), ingest.Options{Like: old})
-	if err == nil || !strings.Contains(err.Error(), `column "site" is not in the table`) || !strings.Contains(err.Error(), "dataset.yaml:4") {
+	_, err = ingest.Stage(t.Context(), spec, []ingest.File{{Path: path, URI: path}}, filepath.Join(t.TempDir(), "d"),
+		ingest.Options{Like: old})
+	if err == nil || !strings.Contains(err.Error(), `column "site" is not in the table`) ||
+		!strings.Contains(err.Error(), "dataset.yaml:4") {
 		t.Errorf("Stage without the column: %v, want which column is missing, and where the spec asks for it", err)
 	}
 }

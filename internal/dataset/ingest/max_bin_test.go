@@ -17,7 +17,8 @@ func skewedTable(rows int) string {
 	b.WriteString("y,site,tick,part\n")
 	for i := range rows {
 		x := rng.Float64()
-		fmt.Fprintf(&b, "%d,s%d,%d,%s\n", rng.IntN(2), int(2000*x*x*x*x), i, []string{"train", "train", "test"}[i*3/rows])
+		fmt.Fprintf(&b, "%d,s%d,%d,%s\n", rng.IntN(2), int(2000*x*x*x*x), i,
+			[]string{"train", "train", "test"}[i*3/rows])
 	}
 	return b.String()
 }
@@ -29,7 +30,8 @@ func TestMaxBinHoldsForStatistics(t *testing.T) {
 		statistics := map[string]string{"by time": "[rate, count, recency]", "random": "[rate, count]"}[name]
 		for _, most := range []int{2, 3, 15, 255} {
 			t.Run(fmt.Sprintf("%s, %d", name, most), func(t *testing.T) {
-				s := mustStage(t, fmt.Sprintf("label: y\nmax_bin: %d\nsplit: {by: column, column: part}\nencodings: {order: %s, columns: {site: %s}}\n",
+				s := mustStage(t, fmt.Sprintf("label: y\nmax_bin: %d\nsplit: {by: column, column: part}\nencodings: "+
+					"{order: %s, columns: {site: %s}}\n",
 					most, order, statistics), table)
 				for i, f := range s.Manifest.Features {
 					if f.Bins > most {
@@ -42,7 +44,8 @@ func TestMaxBinHoldsForStatistics(t *testing.T) {
 					}
 				}
 				if f := s.feature(t, "site:count"); most > 2 && (f.Bins != most && most < 50 || f.Bounds[0] != 0) {
-					t.Errorf("counts have %d bins, the first up to %v; want %d, the first of levels that were not seen", f.Bins, f.Bounds[0], most)
+					t.Errorf("counts have %d bins, the first up to %v; want %d, the first of levels that were not seen",
+						f.Bins, f.Bounds[0], most)
 				}
 				checkEncoder(t, s, []File{writeFile(t, "again.csv", table)}, dataset.CSVSpec{})
 			})

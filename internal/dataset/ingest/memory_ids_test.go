@@ -15,9 +15,9 @@ import (
 	"testing"
 )
 
-// Rows of ids are wide where many columns are parts of keys: a hash of the number of each of idColumns, a byte for its range, and 8 bytes. Those of
-// the smaller table are already more than what statistics keep in memory before they go to a file (memoryRows), those of the larger one
-// are twice as many.
+// Rows of ids are wide where many columns are parts of keys: a hash of the number of each of idColumns, a byte for its
+// range, and 8 bytes. Those of the smaller table are already more than what statistics keep in memory before they go to
+// a file (memoryRows), those of the larger one are twice as many.
 const (
 	idColumns  = 16
 	idLevels   = 5000
@@ -25,8 +25,8 @@ const (
 	idRowsMany = 920_000
 )
 
-// idTable is CSV with a label and columns of ids, which all change with one number, so that columns taken together have no more levels
-// than each by itself.
+// idTable is CSV with a label and columns of ids, which all change with one number, so that columns taken together have
+// no more levels than each by itself.
 func idTable(t *testing.T, rows int) File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "t.csv")
@@ -82,8 +82,8 @@ func idKeys() string {
 	return b.String()
 }
 
-// Statistics of ids take memory by their levels and by what may stay of rows in memory, not by rows. Twice the rows are allowed half of
-// what their own bytes are: if they stayed, it would be all of it.
+// Statistics of ids take memory by their levels and by what may stay of rows in memory, not by rows. Twice the rows are
+// allowed half of what their own bytes are: if they stayed, it would be all of it.
 func TestMemoryOfStatisticsDoesNotGrowWithRows(t *testing.T) {
 	const width = 9*idColumns + 8
 	if idRowsFew*width < memoryRows {
@@ -101,16 +101,20 @@ func TestMemoryOfStatisticsDoesNotGrowWithRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n, levels := len(s.Manifest.Tables), s.Manifest.Tables[0].Levels; n != idColumns/2 || levels != idLevels || calls[PhaseEncode] == 0 {
-			t.Fatalf("%d tables, the first of %d levels; want %d of %d; looked into %v", n, levels, idColumns/2, idLevels, calls)
+		if n, levels := len(s.Manifest.Tables), s.Manifest.Tables[0].Levels; n != idColumns/2 || levels != idLevels ||
+			calls[PhaseEncode] == 0 {
+			t.Fatalf("%d tables, the first of %d levels; want %d of %d; looked into %v", n, levels, idColumns/2,
+				idLevels, calls)
 		}
 		return most
 	}
 	few, many := peak(idRowsFew), peak(idRowsMany)
 	const more = (idRowsMany - idRowsFew) * width
-	t.Logf("%d rows: %d MB live, %d rows: %d MB live; they have %d MB more", idRowsFew, few>>20, idRowsMany, many>>20, more>>20)
+	t.Logf("%d rows: %d MB live, %d rows: %d MB live; they have %d MB more", idRowsFew, few>>20, idRowsMany, many>>20,
+		more>>20)
 	if few < memoryRows {
-		t.Errorf("%d bytes live for %d rows are fewer than those of the rows that stay in memory: the peak was missed", few, idRowsFew)
+		t.Errorf("%d bytes live for %d rows are fewer than those of the rows that stay in memory: the peak was missed",
+			few, idRowsFew)
 	}
 	if many > few+more/2 {
 		t.Errorf("%d bytes for twice the rows, which have %d more, %d before", many, more, few)

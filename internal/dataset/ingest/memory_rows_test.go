@@ -9,13 +9,16 @@ import (
 	"testing"
 )
 
-// Memory depends on columns, batches and samples, not on rows. The smaller table has several batches and row groups too.
+// Memory depends on columns, batches and samples, not on rows. The smaller table has several batches and row groups
+// too.
 func TestMemoryDoesNotGrowWithRows(t *testing.T) {
 	for ext, rows := range map[string]int{".csv": 150_000, ".parquet": 280_000} {
 		peak := func(rows int) (int64, int64) {
 			file := bigTable(t, filepath.Join(t.TempDir(), "t"+ext), rows)
 			before, most := live(), int64(0)
-			_, err := tryStage(t, "label: y\nsample_rows_for_bins: 2000\nsample: 1000\nsplit: {by: hash, key: x0, train: 0.8, test: 0.2}\n",
+			_, err := tryStage(t,
+				"label: y\nsample_rows_for_bins: 2000\nsample: 1000\nsplit: {by: hash, key: x0, train: 0.8, test: "+
+					"0.2}\n",
 				[]File{file}, Options{Threads: 2, Progress: func(Progress) {
 					most = max(most, live()-before)
 				}})
@@ -26,7 +29,8 @@ func TestMemoryDoesNotGrowWithRows(t *testing.T) {
 		}
 		small, bytes := peak(rows)
 		large, moreBytes := peak(5 * rows / 2)
-		t.Logf("%s: %d MB live for %d MB of table, %d MB live for %d MB", ext, small>>20, bytes>>20, large>>20, moreBytes>>20)
+		t.Logf("%s: %d MB live for %d MB of table, %d MB live for %d MB", ext, small>>20, bytes>>20, large>>20,
+			moreBytes>>20)
 		if large > small+small/2+4<<20 {
 			t.Errorf("%s: %d bytes for 2.5 times the rows, %d before", ext, large, small)
 		}

@@ -125,7 +125,8 @@ func repeatedText(t *testing.T, rows, length int) File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch := &Batch{Names: []string{"y", "s"}, Rows: rows, Columns: []dataset.Values{{Type: dataset.Int}, {Type: dataset.Text}}}
+	batch := &Batch{Names: []string{"y", "s"}, Rows: rows, Columns: []dataset.Values{{Type: dataset.Int},
+		{Type: dataset.Text}}}
 	texts := []string{strings.Repeat("a", length), strings.Repeat("b", length)}
 	for i := range rows {
 		batch.Columns[0].Int = append(batch.Columns[0].Int, int64(i%2))

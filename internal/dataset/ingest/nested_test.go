@@ -16,7 +16,8 @@ func hashesOf(rows int, level func(i int) uint64) []uint64 {
 	return out
 }
 
-// Whether levels are nested is seen early where they are not, which is nearly always, and there is an end to it when the caller gives up.
+// Whether levels are nested is seen early where they are not, which is nearly always, and there is an end to it when
+// the caller gives up.
 func TestNested(t *testing.T) {
 	const rows = 50_000
 	above := func(i int) uint64 { return mix(uint64(i)) % 40 }
@@ -38,7 +39,8 @@ func TestNested(t *testing.T) {
 	}
 
 	p := &designer{s: &survey{}, spec: &dataset.EncodingsSpec{}, parents: map[int]int{}}
-	for i, hashes := range [][]uint64{hashesOf(rows, above), hashesOf(rows, func(i int) uint64 { return above(i)<<8 | mix(uint64(i)+7)%20 })} {
+	for i, hashes := range [][]uint64{hashesOf(rows, above),
+		hashesOf(rows, func(i int) uint64 { return above(i)<<8 | mix(uint64(i)+7)%20 })} {
 		p.columns = append(p.columns, sampledColumn{built: &built{Feature: dataset.Feature{Kind: dataset.Categorical}}})
 		p.atoms = append(p.atoms, atom{column: i, exact: true, hashes: hashes})
 	}

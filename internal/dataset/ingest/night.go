@@ -13,8 +13,8 @@ import (
 // NightRows is the most rows that a Night holds.
 const NightRows = 50_000
 
-// Night summarises a table at the time it was staged: a uniform sample of rows from all splits, by row number, with their raw values. It is
-// sufficient to compare tonight's table with those of other nights.
+// Night summarises a table at the time it was staged: a uniform sample of rows from all splits, by row number, with
+// their raw values. It is sufficient to compare tonight's table with those of other nights.
 type Night struct {
 	Table  int64    // rows of the whole table with a label
 	Row    []int64  // number of each sampled row in the table, ascending
@@ -24,11 +24,12 @@ type Night struct {
 	// Time is in seconds since 1970, NaN if missing; nil if the table has no column of times. TimeColumn is its name.
 	Time       []float64
 	TimeColumn string
-	// Sample has the raw values of every column read, in the form that a model can predict. Its Row indexes the sampled rows.
+	// Sample has the raw values of every column read, in the form that a model can predict. Its Row indexes the sampled
+	// rows.
 	Sample *dataset.Sample
 	Prints Prints // of entire rows
-	// Bare are prints of rows without their times and whatever determines their split: a row of test copied into train differs only in
-	// those.
+	// Bare are prints of rows without their times and whatever determines their split: a row of test copied into train
+	// differs only in those.
 	Bare Prints
 
 	markers *missingMarkers
@@ -40,8 +41,8 @@ type Print struct {
 	Count [4]int32 // occurrences by split, in the order of dataset.SplitNames
 }
 
-// Prints are some of a table's distinct rows, ascending by hash: those with the lowest hashes, so that the overlap of two tables, or of two
-// parts of one, can be estimated (Broder, On the resemblance and containment of documents, 1997).
+// Prints are some of a table's distinct rows, ascending by hash: those with the lowest hashes, so that the overlap of
+// two tables, or of two parts of one, can be estimated (Broder, On the resemblance and containment of documents, 1997).
 type Prints []Print
 
 // maxPrints is how many distinct rows are kept.
@@ -50,8 +51,8 @@ const maxPrints = 1 << 14
 // Missing reports whether value i of a column is missing: null in the table, NaN, or one of the spec's texts.
 func (n *Night) Missing(v *dataset.Values, i int) bool { return missing(v, i, n.markers) }
 
-// Numbers returns a column's values as numbers, NaN if missing or unreadable. readable is the share of present values that can be read as
-// numbers; for times it is 0.
+// Numbers returns a column's values as numbers, NaN if missing or unreadable. readable is the share of present values
+// that can be read as numbers; for times it is 0.
 func (n *Night) Numbers(v *dataset.Values) (x []float64, readable float64) {
 	return n.read(v, func(i int) (float64, bool) {
 		if v.Type == dataset.Time {
@@ -62,7 +63,8 @@ func (n *Night) Numbers(v *dataset.Values) (x []float64, readable float64) {
 	})
 }
 
-// Times returns a column's values as seconds since 1970, NaN if missing or unreadable; numbers are not readable as times.
+// Times returns a column's values as seconds since 1970, NaN if missing or unreadable; numbers are not readable as
+// times.
 func (n *Night) Times(v *dataset.Values) (x []float64, readable float64) {
 	return n.read(v, func(i int) (float64, bool) {
 		switch v.Type {
@@ -101,7 +103,8 @@ func (n *Night) Half(first int) *Night {
 		places = append(places, int32(i))
 	}
 
-	out := &Night{Table: int64(len(places)), TimeColumn: n.TimeColumn, markers: n.markers, Row: pick(n.Row, places), Split: pick(n.Split, places),
+	out := &Night{Table: int64(len(places)), TimeColumn: n.TimeColumn, markers: n.markers, Row: pick(n.Row, places),
+		Split: pick(n.Split, places),
 		Label: pick(n.Label, places), Weight: pick(n.Weight, places), Time: pick(n.Time, places)}
 	out.Sample = &dataset.Sample{Names: n.Sample.Names}
 	for i := range places {
@@ -139,7 +142,8 @@ type nightSlot struct {
 }
 
 func newNightTaker(s *survey) *nightTaker {
-	t := &nightTaker{night: &Night{markers: s.markers}, take: newSampler(NightRows), spec: s.spec, read: s.roles.read, prints: newPrinter(), bares: newPrinter()}
+	t := &nightTaker{night: &Night{markers: s.markers}, take: newSampler(NightRows), spec: s.spec, read: s.roles.read,
+		prints: newPrinter(), bares: newPrinter()}
 	t.stores = make([]store, len(t.read))
 	t.when = make([]bool, len(t.read))
 	for i := range t.stores {
@@ -284,7 +288,8 @@ func (t *nightTaker) finish() *Night {
 // timeShare is the least share of readable times for a column to serve as the table's clock without being named.
 const timeShare = 0.99
 
-// findTimes looks for the column with the time of each row: the one that the spec names, else the first that holds times.
+// findTimes looks for the column with the time of each row: the one that the spec names, else the first that holds
+// times.
 func (n *Night) findTimes(spec *dataset.Spec) {
 	named := []string{spec.Contract.Time, spec.Label.At, spec.TimeColumn()}
 	for _, name := range append(named, n.Sample.Names...) {

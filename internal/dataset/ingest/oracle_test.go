@@ -16,8 +16,8 @@ import (
 	"coppice/internal/dataset"
 )
 
-// sharedData is the folder of real tables, which are not the project's to pass on: COPPICE_DATA, or ../shared/data beside
-// the repository.
+// sharedData is the folder of real tables, which are not the project's to pass on: COPPICE_DATA, or ../shared/data
+// beside the repository.
 func sharedData(t testing.TB) string {
 	t.Helper()
 	if data := os.Getenv("COPPICE_DATA"); data != "" {
@@ -164,7 +164,8 @@ func (f *found) check(o oracle) error {
 		if o.physical == "INT96" { // the oracle has nanoseconds
 			lo, hi = lo*1000, hi*1000
 		}
-		if fmt.Sprint(lo) != o.min || fmt.Sprint(hi) != o.max || o.sum != "" && f.intSum.String() != o.sum && o.physical != "INT96" {
+		if fmt.Sprint(lo) != o.min || fmt.Sprint(hi) != o.max || o.sum != "" && f.intSum.String() != o.sum &&
+			o.physical != "INT96" {
 			return fmt.Errorf("%d to %d, sum %s", lo, hi, &f.intSum)
 		}
 	}

@@ -18,7 +18,8 @@ func orderedTable(rows int) string {
 	b.WriteString("y,site,tick,at,part\n")
 	for i := range rows {
 		at := i * 7919 % rows
-		fmt.Fprintf(&b, "%d,s%d,%d,2026-01-%02d 00:00:%02d,%s\n", (i/3)%2, i%50, at, 1+at*28/rows, at%60, []string{"train", "train", "test"}[i%3])
+		fmt.Fprintf(&b, "%d,s%d,%d,2026-01-%02d 00:00:%02d,%s\n", (i/3)%2, i%50, at, 1+at*28/rows, at%60,
+			[]string{"train", "train", "test"}[i%3])
 	}
 	return b.String()
 }
@@ -43,7 +44,8 @@ func TestOrderRefuses(t *testing.T) {
 		"encodings: {columns: {site: recency}}\n":                                    "recency needs an order by time",
 		"encodings: {order: {column: at, delay: 24h}, columns: {site: [recency]}}\n": "",
 	} {
-		_, err := tryStage(t, "label: y\nsplit: {by: column, column: part}\n"+rest, []File{writeFile(t, "t.csv", orderedTable(3000))}, Options{})
+		_, err := tryStage(t, "label: y\nsplit: {by: column, column: part}\n"+rest,
+			[]File{writeFile(t, "t.csv", orderedTable(3000))}, Options{})
 		var at *strictyaml.Error
 		switch {
 		case want == "" && err != nil, want != "" && (!errors.As(err, &at) || !strings.Contains(err.Error(), want)):
@@ -52,19 +54,23 @@ func TestOrderRefuses(t *testing.T) {
 	}
 }
 
-// What staging leaves out by itself stays in the sample: the champion of another night may be made of it. What the spec drops does not.
+// What staging leaves out by itself stays in the sample: the champion of another night may be made of it. What the spec
+// drops does not.
 func TestSampleKeepsWhatIsLeftOut(t *testing.T) {
-	s := mustStage(t, "label: y\ndrop: [at]\nsplit: {by: column, column: part}\nencodings: {order: {column: tick}}\nsample: 100\n",
+	s := mustStage(t, "label: y\ndrop: [at]\nsplit: {by: column, column: part}\nencodings: {order: {column: "+
+		"tick}}\nsample: 100\n",
 		orderedTable(6000))
 	if got := codes(s); !slices.Contains(got, "dropped tick") {
 		t.Fatalf("%q: the test needs a column that was left out", got)
 	}
-	if got := s.sample(t).Names; !slices.Contains(got, "site") || !slices.Contains(got, "tick") || slices.Contains(got, "at") {
+	if got := s.sample(t).Names; !slices.Contains(got, "site") || !slices.Contains(got, "tick") ||
+		slices.Contains(got, "at") {
 		t.Errorf("the sample has %q", got)
 	}
 }
 
-// A column that goes on with time stays where the latest rows say what the next ones are like, and goes where they do not.
+// A column that goes on with time stays where the latest rows say what the next ones are like, and goes where they do
+// not.
 func TestColumnsThatGoOnWithTime(t *testing.T) {
 	const months, rows = 48, 4800
 	for name, tc := range map[string]struct {
@@ -93,7 +99,8 @@ func TestColumnsThatGoOnWithTime(t *testing.T) {
 					[]string{"train", "valid"}[i*10/rows/8])
 			}
 
-			s := mustStage(t, "label: y\nsplit: {by: column, column: part}\nencodings: {order: {column: at}}\n"+tc.rest, b.String())
+			s := mustStage(t, "label: y\nsplit: {by: column, column: part}\nencodings: {order: {column: at}}\n"+tc.rest,
+				b.String())
 			if got := slices.Contains(codes(s), "dropped month"); got != tc.dropped {
 				t.Errorf("staging dropped month: %t, want %t; warnings %q", got, tc.dropped, codes(s))
 			}

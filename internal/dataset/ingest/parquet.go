@@ -17,8 +17,8 @@ import (
 )
 
 // parquetSource is a Parquet file. It is read one column chunk at a time, page by page: the library's readers of whole
-// records end early, without an error, on dictionaries that span row groups. Pages are read and checked by pageReader; the
-// library reads the file's metadata and decodes the pages' values.
+// records end early, without an error, on dictionaries that span row groups. Pages are read and checked by pageReader;
+// the library reads the file's metadata and decodes the pages' values.
 type parquetSource struct {
 	file    File
 	threads int
@@ -178,7 +178,9 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 	for i, p := range q.places {
 		c := r.MetaData().Schema.Column(s.leaves[p])
 		chunks[i] = newChunk(c)
-		pages[i] = pageReader{zstd: unzstd, packed: packed, level: c.MaxDefinitionLevel(), width: fixedWidth(c), fixed: c.PhysicalType() == parquet.Types.FixedLenByteArray, lent: c.PhysicalType() == parquet.Types.ByteArray || c.PhysicalType() == parquet.Types.FixedLenByteArray}
+		pages[i] = pageReader{zstd: unzstd, packed: packed, level: c.MaxDefinitionLevel(), width: fixedWidth(c),
+			fixed: c.PhysicalType() == parquet.Types.FixedLenByteArray,
+			lent:  c.PhysicalType() == parquet.Types.ByteArray || c.PhysicalType() == parquet.Types.FixedLenByteArray}
 	}
 
 	first := int64(0)
@@ -259,7 +261,8 @@ func (s *parquetSource) readGroup(ctx context.Context, first, left int64, chunks
 
 // damaged is an error in one column of the batch that begins with row first.
 func (s *parquetSource) damaged(first int64, place int, err error) error {
-	e := &TableError{File: s.file.URI, Row: first + 1, Column: s.cols[place].Name, Msg: "the column cannot be read from here on", Err: err}
+	e := &TableError{File: s.file.URI, Row: first + 1, Column: s.cols[place].Name,
+		Msg: "the column cannot be read from here on", Err: err}
 	var value *valueError
 	if errors.As(err, &value) {
 		e.Row, e.Msg, e.Err = first+int64(value.at)+1, value.msg, nil

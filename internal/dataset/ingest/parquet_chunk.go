@@ -39,13 +39,18 @@ func newLibraryChunk(c *schema.Column, k kind) chunk {
 	case parquet.Types.Int64:
 		return newTyped(c, k, func(r *file.Int64ColumnChunkReader) batchReader[int64] { return r.ReadBatch }, k.int64s)
 	case parquet.Types.Int96:
-		return newTyped(c, k, func(r *file.Int96ColumnChunkReader) batchReader[parquet.Int96] { return r.ReadBatch }, k.int96s)
+		return newTyped(c, k, func(r *file.Int96ColumnChunkReader) batchReader[parquet.Int96] { return r.ReadBatch },
+			k.int96s)
 	case parquet.Types.Float:
-		return newTyped(c, k, func(r *file.Float32ColumnChunkReader) batchReader[float32] { return r.ReadBatch }, floats[float32])
+		return newTyped(c, k, func(r *file.Float32ColumnChunkReader) batchReader[float32] { return r.ReadBatch },
+			floats[float32])
 	case parquet.Types.Double:
-		return newTyped(c, k, func(r *file.Float64ColumnChunkReader) batchReader[float64] { return r.ReadBatch }, floats[float64])
+		return newTyped(c, k, func(r *file.Float64ColumnChunkReader) batchReader[float64] { return r.ReadBatch },
+			floats[float64])
 	case parquet.Types.ByteArray:
-		return newTyped(c, k, func(r *file.ByteArrayColumnChunkReader) batchReader[parquet.ByteArray] { return r.ReadBatch }, byteArrays[parquet.ByteArray](k))
+		return newTyped(c, k,
+			func(r *file.ByteArrayColumnChunkReader) batchReader[parquet.ByteArray] { return r.ReadBatch },
+			byteArrays[parquet.ByteArray](k))
 	default:
 		return newTyped(c, k, func(r *file.FixedLenByteArrayColumnChunkReader) batchReader[parquet.FixedLenByteArray] {
 			return r.ReadBatch
@@ -53,8 +58,8 @@ func newLibraryChunk(c *schema.Column, k kind) chunk {
 	}
 }
 
-// batchReader is the ReadBatch method of one of the library's column readers: it fills values with those that are not null and definitions
-// with one level per row, and returns the number of each.
+// batchReader is the ReadBatch method of one of the library's column readers: it fills values with those that are not
+// null and definitions with one level per row, and returns the number of each.
 type batchReader[T any] func(n int64, values []T, definitions, repetitions []int16) (levels int64, read int, err error)
 
 // typedChunk decodes a column of the physical type T.
@@ -69,7 +74,8 @@ type typedChunk[T any, R file.ColumnChunkReader] struct {
 	definitions []int16
 }
 
-func newTyped[T any, R file.ColumnChunkReader](c *schema.Column, k kind, method func(R) batchReader[T], convert func([]T, *dataset.Values) error) chunk {
+func newTyped[T any, R file.ColumnChunkReader](c *schema.Column, k kind, method func(R) batchReader[T],
+	convert func([]T, *dataset.Values) error) chunk {
 	return &typedChunk[T, R]{kind: k, level: c.MaxDefinitionLevel(), method: method, convert: convert}
 }
 

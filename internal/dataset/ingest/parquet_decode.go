@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// The decoders below write len(out) values from little-endian bytes. They process four at a time, so that one bounds check covers all four.
+// The decoders below write len(out) values from little-endian bytes. They process four at a time, so that one bounds
+// check covers all four.
 
 func decodeFloats(data []byte, out []float64) {
 	for ; len(out) >= 4 && len(data) >= 16; out, data = out[4:], data[16:] {

@@ -9,14 +9,15 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 )
 
-// Parquet has no type for categories. A program that writes such a column, for instance a pandas category of whole numbers, writes the
-// numbers, and notes in the file's metadata what they were.
+// Parquet has no type for categories. A program that writes such a column, for instance a pandas category of whole
+// numbers, writes the numbers, and notes in the file's metadata what they were.
 const (
 	keyArrow  = "ARROW:schema" // an Arrow schema, as an IPC message in base64
 	keyPandas = "pandas"       // JSON
 )
 
-// dictionaries returns the names of the columns that were categories in the program that wrote the file. Unreadable metadata is ignored.
+// dictionaries returns the names of the columns that were categories in the program that wrote the file. Unreadable
+// metadata is ignored.
 func dictionaries(kv metadata.KeyValueMetadata) map[string]bool {
 	out := map[string]bool{}
 	for _, from := range []struct {

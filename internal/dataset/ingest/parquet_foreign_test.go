@@ -22,7 +22,8 @@ import (
 // foreign is the folder of files that other programs wrote; make.py there says how.
 const foreign = "testdata/foreign"
 
-// TestForeignParquet reads the same table as pyarrow, DuckDB and Polars write it, with their defaults and their encodings.
+// TestForeignParquet reads the same table as pyarrow, DuckDB and Polars write it, with their defaults and their
+// encodings.
 func TestForeignParquet(t *testing.T) {
 	checkForeign(t, foreign, 10)
 }
@@ -73,7 +74,8 @@ func sameTable(file string, want map[string][]*string, rows int) error {
 		for j := range b.Columns {
 			for i := range b.Rows {
 				if got, want := exactly(&b.Columns[j], i), want[b.Names[j]][next+i]; !same(got, want) {
-					return fmt.Errorf("row %d of %s is %s, expected %s", next+i+1, b.Names[j], shownText(got), shownText(want))
+					return fmt.Errorf("row %d of %s is %s, expected %s", next+i+1, b.Names[j], shownText(got),
+						shownText(want))
 				}
 			}
 		}
@@ -127,7 +129,8 @@ func shownText(s *string) string {
 // TestEncryptedParquetIsCalledSo: whether all of a file is encrypted or a column.
 func TestEncryptedParquetIsCalledSo(t *testing.T) {
 	for file, want := range map[string]string{
-		"encrypted.parquet":         "encrypted.parquet: an encrypted Parquet file, which cannot be read; write it without encryption",
+		"encrypted.parquet": "encrypted.parquet: an encrypted Parquet file, which cannot be read; write it " +
+			"without encryption",
 		"encrypted-columns.parquet": "it is encrypted",
 	} {
 		path := filepath.Join(foreign, file)
@@ -189,8 +192,10 @@ func TestReadDeltas(t *testing.T) {
 		}
 	}
 	for name, data := range map[string][]byte{
-		"nothing": nil, "a head": {128, 1, 4}, "no parts": {128, 1, 0, 9, 0}, "parts of 31": {31, 1, 9, 0}, "many in nothing": {128, 1, 4, 0xff, 0xff, 0xff, 0x7f, 0},
-		"65 bits": append([]byte{32, 1, 9, 0, 0, 65}, make([]byte, 400)...), "cut off": packDeltas([]int64{1, 2, 3})[:20],
+		"nothing": nil, "a head": {128, 1, 4}, "no parts": {128, 1, 0, 9, 0}, "parts of 31": {31, 1, 9, 0},
+		"many in nothing": {128, 1, 4, 0xff, 0xff, 0xff, 0x7f, 0},
+		"65 bits":         append([]byte{32, 1, 9, 0, 0, 65}, make([]byte, 400)...),
+		"cut off":         packDeltas([]int64{1, 2, 3})[:20],
 	} {
 		if got, _, err := readDeltas(data); err == nil {
 			t.Errorf("%s: %v, expected an error", name, got)
@@ -207,8 +212,10 @@ func TestReadDeltaTexts(t *testing.T) {
 		t.Errorf(`readDeltaTexts(...): got %q, %v; want no error, string(good) = "abcdabXYabXYefgh"`, good, err)
 	}
 	for name, data := range map[string][]byte{
-		"a first prefix": texts([]int64{1}, []int64{3}, "abcd"), "too short": texts([]int64{0}, []int64{3}, "abcd"), "negative": texts([]int64{0, -1}, []int64{4, 5}, "abcdefghi"),
-		"cut off": texts([]int64{0}, []int64{4}, "abc"), "other lengths": texts([]int64{0}, []int64{4, 4}, "abcdefgh"), "overflow": texts([]int64{0, math.MaxInt64}, []int64{4, math.MinInt64}, "abcd"),
+		"a first prefix": texts([]int64{1}, []int64{3}, "abcd"), "too short": texts([]int64{0}, []int64{3}, "abcd"),
+		"negative": texts([]int64{0, -1}, []int64{4, 5}, "abcdefghi"),
+		"cut off":  texts([]int64{0}, []int64{4}, "abc"), "other lengths": texts([]int64{0}, []int64{4, 4}, "abcdefgh"),
+		"overflow": texts([]int64{0, math.MaxInt64}, []int64{4, math.MinInt64}, "abcd"),
 	} {
 		if got, err := readDeltaTexts(data, 4); err == nil {
 			t.Errorf("%s: %q, expected an error", name, got)
@@ -235,7 +242,8 @@ func TestJoinStreams(t *testing.T) {
 	}
 }
 
-// FuzzDeltas: whatever the bytes, no panic, no more values than were asked for room for, and what was packed comes back.
+// FuzzDeltas: whatever the bytes, no panic, no more values than were asked for room for, and what was packed comes
+// back.
 func FuzzDeltas(f *testing.F) {
 	f.Add(packDeltas([]int64{1, 5, -3, math.MaxInt64, math.MinInt64}), 4)
 	f.Add(append(append(packDeltas([]int64{0, 2}), packDeltas([]int64{4, 2})...), "abcdXY"...), 4)

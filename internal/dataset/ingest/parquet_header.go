@@ -10,7 +10,8 @@ import (
 	"github.com/apache/thrift/lib/go/thrift"
 )
 
-// pageHeader is the part of a page's header needed to read flat columns. Source: parquet.thrift of apache/parquet-format.
+// pageHeader is the part of a page's header needed to read flat columns. Source: parquet.thrift of
+// apache/parquet-format.
 type pageHeader struct {
 	typ          int64 // one of the page types below
 	uncompressed int64 // bytes
@@ -44,7 +45,8 @@ const maxDepth = 8
 
 var thriftConfig = &thrift.TConfiguration{MaxMessageSize: maxHeader}
 
-// parsePageHeader parses the header at the start of data and returns its length. errShort means that it needs more data.
+// parsePageHeader parses the header at the start of data and returns its length. errShort means that it needs more
+// data.
 func parsePageHeader(data []byte) (h pageHeader, n int, err error) {
 	in := &thrift.TMemoryBuffer{Buffer: bytes.NewBuffer(data)}
 	r := headerReader{thrift.NewTCompactProtocolConf(in, thriftConfig)}
@@ -64,7 +66,8 @@ func parsePageHeader(data []byte) (h pageHeader, n int, err error) {
 		case (id == 5 || id == 7) && typ == thrift.STRUCT: // of data pages and dictionaries
 			return true, r.numbers(map[int16]*int64{1: &h.values, 2: &h.encoding, 3: &h.levels, 4: &h.repeated}, nil)
 		case id == 8 && typ == thrift.STRUCT:
-			return true, r.numbers(map[int16]*int64{1: &h.values, 2: &h.nulls, 3: &h.rows, 4: &h.encoding, 5: &h.levelBytes, 6: &h.repBytes}, &h.packed)
+			return true, r.numbers(map[int16]*int64{1: &h.values, 2: &h.nulls, 3: &h.rows, 4: &h.encoding,
+				5: &h.levelBytes, 6: &h.repBytes}, &h.packed)
 		}
 		return false, nil
 	})
@@ -85,7 +88,8 @@ func parsePageHeader(data []byte) (h pageHeader, n int, err error) {
 	return h, len(data) - in.Len(), nil
 }
 
-// headerReader reads structs of Thrift's compact protocol. The library's generated reader of page headers is internal to it.
+// headerReader reads structs of Thrift's compact protocol. The library's generated reader of page headers is internal
+// to it.
 type headerReader struct {
 	thrift.TProtocol
 }

@@ -8,15 +8,16 @@ import (
 	"testing"
 )
 
-// TestInteropParquet has pyarrow, DuckDB and Polars write a table in every combination of encoding, codec and page version that they
-// have, and reads the same bits as pyarrow.
+// TestInteropParquet has pyarrow, DuckDB and Polars write a table in every combination of encoding, codec and page
+// version that they have, and reads the same bits as pyarrow.
 func TestInteropParquet(t *testing.T) {
 	python := os.Getenv("COPPICE_PYTHON")
 	if python == "" {
 		t.Fatal("COPPICE_PYTHON is not set: run `make interop`")
 	}
 	dir := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), python, foreign+"/make.py", dir, "3000", "--all").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), python, foreign+"/make.py", dir, "3000",
+		"--all").CombinedOutput(); err != nil {
 		t.Fatalf("make.py: %v\n%s", err, out)
 	}
 	checkForeign(t, dir, 70)

@@ -13,9 +13,10 @@ import (
 	"coppice/internal/dataset"
 )
 
-// numberChunk decodes columns of plain numbers, which most columns of a training table are, in the two encodings that almost all writers
-// use for them: plain values, and indices into a dictionary. It writes a page's values straight to their destination; the library would
-// copy them three times. The first page in another encoding and all pages after it are left to the library's decoder.
+// numberChunk decodes columns of plain numbers, which most columns of a training table are, in the two encodings that
+// almost all writers use for them: plain values, and indices into a dictionary. It writes a page's values straight to
+// their destination; the library would copy them three times. The first page in another encoding and all pages after it
+// are left to the library's decoder.
 type numberChunk[T float64 | int64] struct {
 	kind    kind
 	level   int16 // highest definition level: 0 or 1
@@ -51,13 +52,17 @@ func newNumberChunk(c *schema.Column, k kind, library chunk) (_ chunk, ok bool) 
 
 	switch c.PhysicalType() {
 	case parquet.Types.Float:
-		return &numberChunk[float64]{kind: k, level: level, width: 4, decode: decodeFloats, lookUp: lookUpFloats, values: floats, library: library}, true
+		return &numberChunk[float64]{kind: k, level: level, width: 4, decode: decodeFloats, lookUp: lookUpFloats,
+			values: floats, library: library}, true
 	case parquet.Types.Double:
-		return &numberChunk[float64]{kind: k, level: level, width: 8, decode: decodeDoubles, lookUp: lookUpDoubles, values: floats, library: library}, true
+		return &numberChunk[float64]{kind: k, level: level, width: 8, decode: decodeDoubles, lookUp: lookUpDoubles,
+			values: floats, library: library}, true
 	case parquet.Types.Int32:
-		return &numberChunk[int64]{kind: k, level: level, width: 4, decode: decodeInts, lookUp: lookUpInts, values: ints, library: library}, true
+		return &numberChunk[int64]{kind: k, level: level, width: 4, decode: decodeInts, lookUp: lookUpInts,
+			values: ints, library: library}, true
 	case parquet.Types.Int64:
-		return &numberChunk[int64]{kind: k, level: level, width: 8, decode: decodeLongs, lookUp: lookUpLongs, values: ints, library: library}, true
+		return &numberChunk[int64]{kind: k, level: level, width: 8, decode: decodeLongs, lookUp: lookUpLongs,
+			values: ints, library: library}, true
 	}
 	return nil, false
 }
@@ -130,7 +135,8 @@ func (c *numberChunk[T]) next(missing int) error {
 	return nil
 }
 
-// divide splits a page into definition levels and values. ok is false if the levels have an encoding not used in the last ten years.
+// divide splits a page into definition levels and values. ok is false if the levels have an encoding not used in the
+// last ten years.
 func (c *numberChunk[T]) divide(page file.Page) (levels, values []byte, ok bool) {
 	data := page.Data()
 

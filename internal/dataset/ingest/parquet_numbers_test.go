@@ -33,12 +33,15 @@ func numberFile(rng *rand.Rand, rows int) (data []byte, err error) {
 	if rng.IntN(2) == 0 {
 		version = parquet.DataPageV2
 	}
-	encodings := []parquet.Encoding{parquet.Encodings.Plain, parquet.Encodings.Plain, parquet.Encodings.DeltaBinaryPacked}
+	encodings := []parquet.Encoding{parquet.Encodings.Plain, parquet.Encodings.Plain,
+		parquet.Encodings.DeltaBinaryPacked}
 	props := parquet.NewWriterProperties(
-		parquet.WithDataPageVersion(version), parquet.WithDataPageSize(int64(1<<(4+rng.IntN(12)))), parquet.WithBatchSize(int64(1+rng.IntN(300))),
+		parquet.WithDataPageVersion(version), parquet.WithDataPageSize(int64(1<<(4+rng.IntN(12)))),
+		parquet.WithBatchSize(int64(1+rng.IntN(300))),
 		parquet.WithDictionaryDefault(rng.IntN(3) > 0), parquet.WithDictionaryPageSizeLimit(int64(1<<(4+rng.IntN(14)))),
 		parquet.WithEncodingFor("i32", encodings[rng.IntN(3)]), parquet.WithEncodingFor("i64?", encodings[rng.IntN(3)]),
-		parquet.WithCompression([]compress.Compression{compress.Codecs.Uncompressed, compress.Codecs.Snappy, compress.Codecs.Zstd}[rng.IntN(3)]))
+		parquet.WithCompression([]compress.Compression{compress.Codecs.Uncompressed, compress.Codecs.Snappy,
+			compress.Codecs.Zstd}[rng.IntN(3)]))
 	var fields schema.FieldList
 	for _, c := range numberColumns {
 		fields = append(fields, schema.MustPrimitive(schema.NewPrimitiveNode(c.name, c.repetition, c.physical, -1, -1)))
@@ -68,10 +71,14 @@ var numberColumns = []struct {
 	repetition parquet.Repetition
 	physical   parquet.Type
 }{
-	{"f32", parquet.Repetitions.Required, parquet.Types.Float}, {"f32?", parquet.Repetitions.Optional, parquet.Types.Float},
-	{"f64", parquet.Repetitions.Required, parquet.Types.Double}, {"f64?", parquet.Repetitions.Optional, parquet.Types.Double},
-	{"i32", parquet.Repetitions.Required, parquet.Types.Int32}, {"i32?", parquet.Repetitions.Optional, parquet.Types.Int32},
-	{"i64", parquet.Repetitions.Required, parquet.Types.Int64}, {"i64?", parquet.Repetitions.Optional, parquet.Types.Int64},
+	{"f32", parquet.Repetitions.Required, parquet.Types.Float},
+	{"f32?", parquet.Repetitions.Optional, parquet.Types.Float},
+	{"f64", parquet.Repetitions.Required, parquet.Types.Double},
+	{"f64?", parquet.Repetitions.Optional, parquet.Types.Double},
+	{"i32", parquet.Repetitions.Required, parquet.Types.Int32},
+	{"i32?", parquet.Repetitions.Optional, parquet.Types.Int32},
+	{"i64", parquet.Repetitions.Required, parquet.Types.Int64},
+	{"i64?", parquet.Repetitions.Optional, parquet.Types.Int64},
 }
 
 // writeNumbers writes the group's next column.
@@ -118,7 +125,8 @@ func many[T any](n int, value func() T) []T {
 }
 
 // readColumn reads one column of a file in batches of random sizes.
-func readColumn(t *testing.T, path string, column int, rng *rand.Rand, decoder func(*schema.Column) chunk) (out dataset.Values, err error) {
+func readColumn(t *testing.T, path string, column int, rng *rand.Rand,
+	decoder func(*schema.Column) chunk) (out dataset.Values, err error) {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
@@ -171,7 +179,8 @@ func readColumn(t *testing.T, path string, column int, rng *rand.Rand, decoder f
 
 func sameValues(a, b dataset.Values) bool {
 	same := func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) || x != x && y != y }
-	return a.Type == b.Type && a.Unit == b.Unit && slices.EqualFunc(a.Float, b.Float, same) && slices.Equal(a.Int, b.Int) && slices.Equal(a.Null, b.Null)
+	return a.Type == b.Type && a.Unit == b.Unit && slices.EqualFunc(a.Float, b.Float, same) &&
+		slices.Equal(a.Int, b.Int) && slices.Equal(a.Null, b.Null)
 }
 
 // Plain numbers are read as the library reads them, whatever pages, encodings and batches they come in.
@@ -196,7 +205,8 @@ func TestNumbersAsTheLibrary(t *testing.T) {
 			if err != nil {
 				t.Fatalf("readColumn(t, path, j, rng, newChunk): got %s: %v; want no error", c.name, err)
 			}
-			want, err := readColumn(t, path, j, rng, func(c *schema.Column) chunk { return newLibraryChunk(c, kindOf(c)) })
+			want, err := readColumn(t, path, j, rng,
+				func(c *schema.Column) chunk { return newLibraryChunk(c, kindOf(c)) })
 			if err != nil {
 				t.Fatalf("%s: the library: %v", c.name, err)
 			}
@@ -264,7 +274,8 @@ func TestDamagedRuns(t *testing.T) {
 // An index into a dictionary that has no such word is an error.
 func TestIndexBeyondTheDictionary(t *testing.T) {
 	for name, data := range map[string][]byte{"repeated": {6, 3}, "packed": {3, 0b00_11_01_00, 0}} {
-		c := &numberChunk[float64]{width: 8, lookUp: lookUpDoubles, indexed: true, runs: indexRuns{data: data, width: 2},
+		c := &numberChunk[float64]{width: 8, lookUp: lookUpDoubles, indexed: true,
+			runs:       indexRuns{data: data, width: 2},
 			dictionary: file.NewDictionaryPage(memory.NewBufferBytes(make([]byte, 24)), 3, parquet.Encodings.Plain)}
 		err := c.readValues(make([]float64, 3))
 		if want := "a page with the index 3 into a dictionary of 3 values"; err == nil || err.Error() != want {

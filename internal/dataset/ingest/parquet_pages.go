@@ -20,8 +20,9 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// pageReader passes the pages of one column chunk to the library's decoders. It replaces the library's own, which ends early without an
-// error if a file is damaged, can loop forever on truncated levels, ignores checksums, and copies every page twice.
+// pageReader passes the pages of one column chunk to the library's decoders. It replaces the library's own, which ends
+// early without an error if a file is damaged, can loop forever on truncated levels, ignores checksums, and copies
+// every page twice.
 type pageReader struct {
 	window window
 	codec  compress.Compression
@@ -46,7 +47,8 @@ const maxHeader = 16 << 20
 var errEncrypted = errors.New("it is encrypted; drop the column, or write it without encryption")
 
 // begin starts on a column chunk with rows rows in a file of size bytes.
-func (p *pageReader) begin(r io.ReaderAt, size int64, c *metadata.ColumnChunkMetaData, writer *metadata.AppVersion, rows int64) error {
+func (p *pageReader) begin(r io.ReaderAt, size int64, c *metadata.ColumnChunkMetaData, writer *metadata.AppVersion,
+	rows int64) error {
 	if c.CryptoMetadata() != nil {
 		return errEncrypted
 	}
@@ -130,8 +132,9 @@ func (p *pageReader) read() (file.Page, error) {
 	return nil, nil
 }
 
-// contents returns the bytes of a page as they are in the file. They stay valid until the column's next page or, if they are to be
-// decompressed at once, are in the memory of packed, which the next page of any column overwrites while it is in the cache.
+// contents returns the bytes of a page as they are in the file. They stay valid until the column's next page or, if
+// they are to be decompressed at once, are in the memory of packed, which the next page of any column overwrites while
+// it is in the cache.
 func (p *pageReader) contents(h pageHeader, packed *[]byte) ([]byte, error) {
 	if p.codec != compress.Codecs.Uncompressed {
 		return p.window.read(int(h.compressed), packed)
@@ -184,7 +187,8 @@ func (p *pageReader) dataPage(h pageHeader, data []byte) (file.Page, error) {
 	if err := p.checkIndices(encoding, h.values, data[levels:]); err != nil {
 		return nil, err
 	}
-	return file.NewDataPageV1(memory.NewBufferBytes(data), int32(h.values), encoding, parquet.Encoding(h.levels), parquet.Encoding(h.repeated), int32(len(data))), nil
+	return file.NewDataPageV1(memory.NewBufferBytes(data), int32(h.values), encoding, parquet.Encoding(h.levels),
+		parquet.Encoding(h.repeated), int32(len(data))), nil
 }
 
 // dataPageV2 reads a page whose levels are never compressed.
@@ -217,11 +221,12 @@ func (p *pageReader) dataPageV2(h pageHeader, data []byte) (file.Page, error) {
 	if err := p.checkIndices(encoding, h.values, data[levels:]); err != nil {
 		return nil, err
 	}
-	return file.NewDataPageV2(memory.NewBufferBytes(data), int32(h.values), int32(h.nulls), int32(h.rows), encoding, int32(h.levelBytes), int32(h.repBytes), int32(len(data)), false), nil
+	return file.NewDataPageV2(memory.NewBufferBytes(data), int32(h.values), int32(h.nulls), int32(h.rows), encoding,
+		int32(h.levelBytes), int32(h.repBytes), int32(len(data)), false), nil
 }
 
-// checkIndices makes sure that no index is far beyond the dictionary: the library allocates as many values as the largest index asks for
-// before it checks them. Up to 16 bits are accepted, which needs little memory.
+// checkIndices makes sure that no index is far beyond the dictionary: the library allocates as many values as the
+// largest index asks for before it checks them. Up to 16 bits are accepted, which needs little memory.
 func (p *pageReader) checkIndices(encoding parquet.Encoding, values int64, data []byte) error {
 	if p.direct || encoding != parquet.Encodings.PlainDict && encoding != parquet.Encodings.RLEDict {
 		return nil
@@ -263,7 +268,8 @@ func (p *pageReader) header() (pageHeader, error) {
 	}
 }
 
-// maxInflate is more than the best compression ratio of gzip, Snappy and LZ4: a page that claims more is damaged, and not worth its memory.
+// maxInflate is more than the best compression ratio of gzip, Snappy and LZ4: a page that claims more is damaged, and
+// not worth its memory.
 const maxInflate = 1100
 
 // unpack decompresses a page of size bytes, into fresh memory or into memory that the next page overwrites.
@@ -278,7 +284,8 @@ func (p *pageReader) unpack(data []byte, size int64, fresh bool) ([]byte, error)
 		return data, nil
 	}
 
-	if (p.codec == compress.Codecs.Gzip || p.codec == compress.Codecs.Snappy || p.codec == lz4Raw) && size > maxInflate*int64(len(data)) {
+	if (p.codec == compress.Codecs.Gzip || p.codec == compress.Codecs.Snappy || p.codec == lz4Raw) &&
+		size > maxInflate*int64(len(data)) {
 		return nil, fmt.Errorf("a page of %d bytes in %d", size, len(data))
 	}
 
@@ -307,7 +314,8 @@ func (p *pageReader) decompress(to, data []byte) ([]byte, error) {
 	switch p.codec {
 	case compress.Codecs.Snappy:
 		if n, err := snappy.DecodedLen(data); err != nil || n != len(to) {
-			return nil, fmt.Errorf("%d bytes of Snappy where %d belong (%w)", n, len(to), errors.Join(err, snappy.ErrCorrupt))
+			return nil, fmt.Errorf("%d bytes of Snappy where %d belong (%w)", n, len(to),
+				errors.Join(err, snappy.ErrCorrupt))
 		}
 		return snappy.Decode(to, data)
 	case compress.Codecs.Zstd:

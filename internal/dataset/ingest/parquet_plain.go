@@ -10,7 +10,8 @@ import (
 	"github.com/apache/arrow/go/v17/parquet/schema"
 )
 
-// Encodings that the library has no name or no decoder for. Source: parquet.thrift and Encodings.md of apache/parquet-format.
+// Encodings that the library has no name or no decoder for. Source: parquet.thrift and Encodings.md of
+// apache/parquet-format.
 const (
 	byteStreamSplit = parquet.Encoding(9)
 	lz4Raw          = compress.Compression(7)
@@ -29,8 +30,8 @@ func fixedWidth(c *schema.Column) int {
 	return 0
 }
 
-// plainly rewrites the values of a data page from an encoding that the library cannot read to the plain one, which every decoder here
-// reads. The page's levels, its first bytes, stay as they are.
+// plainly rewrites the values of a data page from an encoding that the library cannot read to the plain one, which
+// every decoder here reads. The page's levels, its first bytes, stay as they are.
 func (p *pageReader) plainly(encoding parquet.Encoding, page []byte, levels int) (parquet.Encoding, []byte, error) {
 	if p.width == 0 {
 		return encoding, page, nil
@@ -89,7 +90,8 @@ func joinStreams(data []byte, width int, to []byte) {
 
 var errDelta = errors.New("a page whose deltas are truncated or out of bounds")
 
-// readDeltaTexts reads values of width bytes that are stored as a prefix shared with the previous value, and a suffix (DELTA_BYTE_ARRAY).
+// readDeltaTexts reads values of width bytes that are stored as a prefix shared with the previous value, and a suffix
+// (DELTA_BYTE_ARRAY).
 func readDeltaTexts(data []byte, width int) ([]byte, error) {
 	prefixes, data, err := readDeltas(data)
 	if err != nil {
@@ -106,7 +108,8 @@ func readDeltaTexts(data []byte, width int) ([]byte, error) {
 	out := make([]byte, 0, len(prefixes)*width)
 	for i, prefix := range prefixes {
 		suffix := suffixes[i]
-		if prefix < 0 || suffix < 0 || prefix+suffix != int64(width) || suffix > int64(len(data)) || prefix > 0 && i == 0 {
+		if prefix < 0 || suffix < 0 || prefix+suffix != int64(width) || suffix > int64(len(data)) || prefix > 0 &&
+			i == 0 {
 			return nil, errDelta
 		}
 		out = append(out, out[max(0, len(out)-width):][:prefix]...)

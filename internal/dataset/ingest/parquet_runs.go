@@ -5,11 +5,11 @@ import (
 	"errors"
 )
 
-// Levels and indices are runs: a head, whose lowest bit tells whether a repeated value follows or bit-packed groups of eight values (the
-// hybrid encoding of apache/parquet-format's Encodings.md).
+// Levels and indices are runs: a head, whose lowest bit tells whether a repeated value follows or bit-packed groups of
+// eight values (the hybrid encoding of apache/parquet-format's Encodings.md).
 
-// checkLevels makes sure that one-bit definition levels cover exactly as many values as the page has: anything after them would be taken
-// for values.
+// checkLevels makes sure that one-bit definition levels cover exactly as many values as the page has: anything after
+// them would be taken for values.
 func checkLevels(data []byte, values int64) error {
 	for have := int64(0); have < values; {
 		head, n := binary.Uvarint(data)
@@ -40,8 +40,8 @@ func checkLevels(data []byte, values int64) error {
 	return nil
 }
 
-// greatestIndex is the largest of up to values indices of width bits, 1 to 32. If the runs end early, so does the loop: the decoder of the
-// indices will notice.
+// greatestIndex is the largest of up to values indices of width bits, 1 to 32. If the runs end early, so does the loop:
+// the decoder of the indices will notice.
 func greatestIndex(data []byte, width uint, values int64) uint64 {
 	greatest := uint64(0)
 	for have := int64(0); have < values; {
@@ -91,7 +91,8 @@ type levelRuns struct {
 	bit    uint   // of data[0], of the next packed level
 }
 
-// allThere reports whether the next n rows all have a value, and if so skips them. It may return false at the boundary of two runs.
+// allThere reports whether the next n rows all have a value, and if so skips them. It may return false at the boundary
+// of two runs.
 func (l *levelRuns) allThere(n int) bool {
 	if l.left == 0 && l.head() != nil || l.packed || !l.there || l.left < n {
 		return false
@@ -228,8 +229,8 @@ func (r *indexRuns) read(out []uint32) (greatest uint32, err error) {
 	return greatest, nil
 }
 
-// unpack reads bit-packed indices, which must be present, and returns the largest. Eight bytes from any byte on contain the whole of an
-// index whose first bit is in that byte.
+// unpack reads bit-packed indices, which must be present, and returns the largest. Eight bytes from any byte on contain
+// the whole of an index whose first bit is in that byte.
 func (r *indexRuns) unpack(out []uint32) (greatest uint32) {
 	data, bit, width, mask := r.data, r.bit, r.width, uint64(1)<<r.width-1
 

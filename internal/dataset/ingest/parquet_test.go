@@ -38,7 +38,8 @@ func sameAs(v *dataset.Values, i int, want string) bool {
 	switch v.Type {
 	case dataset.Float:
 		x, err := strconv.ParseFloat(want, 64)
-		return err == nil && (v.Float[i] == x && math.Signbit(v.Float[i]) == math.Signbit(x) || x != x && v.Float[i] != v.Float[i])
+		return err == nil && (v.Float[i] == x && math.Signbit(v.Float[i]) == math.Signbit(x) || x != x &&
+			v.Float[i] != v.Float[i])
 	case dataset.Time:
 		if v.Unit == dataset.Nano {
 			return strconv.FormatInt(v.Int[i], 10) == want
@@ -70,7 +71,8 @@ func TestParquetTypes(t *testing.T) {
 			err := table.Read(context.Background(), []string{c.Name}, 2, func(b *Batch) error {
 				v := &b.Columns[0]
 				if v.Type != c.Type || v.Unit != c.Unit || v.Len() != b.Rows {
-					t.Errorf("%s: %s holds %d values of type %s (%s), announced as %s (%s)", name, c.Name, v.Len(), v.Type, v.Unit, c.Type, c.Unit)
+					t.Errorf("%s: %s holds %d values of type %s (%s), announced as %s (%s)", name, c.Name, v.Len(),
+						v.Type, v.Unit, c.Type, c.Unit)
 				}
 				for i := range b.Rows {
 					if !sameAs(v, i, want[c.Name][rows]) {
@@ -86,7 +88,9 @@ func TestParquetTypes(t *testing.T) {
 				}
 				continue
 			}
-			if what := map[string]string{"list": "a list", "struct": "a struct", "map": "a map"}[c.Name]; err == nil || !strings.Contains(err.Error(), fmt.Sprintf("column %q: is nested (%s), which cannot be a feature", c.Name, what)) {
+			if what := map[string]string{"list": "a list", "struct": "a struct", "map": "a map"}[c.Name]; err == nil ||
+				!strings.Contains(err.Error(), fmt.Sprintf("column %q: is nested (%s), which cannot be a feature",
+					c.Name, what)) {
 				t.Errorf(`got %s: %s: %v; want an error, err.Error() with fmt.Sprintf("column %%q: is nested (%%s), which cannot be a feature", c.Name, what)`, name, c.Name, err)
 			}
 		}
@@ -99,9 +103,12 @@ func TestParquetKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]Column{
-		"bool": {Type: dataset.Bool}, "uint32": {Type: dataset.Int}, "uint64": {Type: dataset.Text, Untyped: true}, "half": {Type: dataset.Float},
-		"string": {Type: dataset.Text}, "date32": {Type: dataset.Time, Unit: dataset.Day}, "date64": {Type: dataset.Time, Unit: dataset.Day}, "us": {Type: dataset.Time, Unit: dataset.Micro},
-		"time32": {Type: dataset.Int}, "dec9": {Type: dataset.Float}, "dec18": {Type: dataset.Int}, "dec38": {Type: dataset.Text, Untyped: true}, "dec38s": {Type: dataset.Float},
+		"bool": {Type: dataset.Bool}, "uint32": {Type: dataset.Int}, "uint64": {Type: dataset.Text, Untyped: true},
+		"half":   {Type: dataset.Float},
+		"string": {Type: dataset.Text}, "date32": {Type: dataset.Time, Unit: dataset.Day},
+		"date64": {Type: dataset.Time, Unit: dataset.Day}, "us": {Type: dataset.Time, Unit: dataset.Micro},
+		"time32": {Type: dataset.Int}, "dec9": {Type: dataset.Float}, "dec18": {Type: dataset.Int},
+		"dec38": {Type: dataset.Text, Untyped: true}, "dec38s": {Type: dataset.Float},
 	}
 	for _, c := range table.Columns() {
 		if w, ok := want[c.Name]; ok {
@@ -119,7 +126,8 @@ func TestParquetKinds(t *testing.T) {
 
 func TestParquetInt96(t *testing.T) {
 	_, cells, err := readAll([]File{testFile(t, "int96.parquet")}, dataset.CSVSpec{}, 3)
-	if got := fmt.Sprint(cells); err != nil || got != "[[2017-07-02T12:53:20Z] [<null>] [1969-12-31T23:59:59.999999Z] [1970-01-01T00:00:00Z]]" {
+	if got := fmt.Sprint(cells); err != nil ||
+		got != "[[2017-07-02T12:53:20Z] [<null>] [1969-12-31T23:59:59.999999Z] [1970-01-01T00:00:00Z]]" {
 		t.Errorf(`fmt.Sprint(cells): got %s %v; want no error, got = "[[2017-07-02T12:53:20Z] [<null>] [1969-12-31T23:59:59.999999Z] [1970-01-01T00:00:00Z]]"`, got, err)
 	}
 	_, cells, err = readAll([]File{testFile(t, "int96_far.parquet")}, dataset.CSVSpec{}, 3)
@@ -131,14 +139,16 @@ func TestParquetInt96(t *testing.T) {
 		day   uint32
 		want  int64
 	}{
-		{0, 0, -2440588 * 86400e6}, {math.MaxInt64, 2440588 + 106_000_000, 106_000_000*86400e6 + math.MaxInt64/1000}, {-1, 2440588, -1}, {-1000, 2440588, -1}, {math.MinInt64, 0, -2440588*86400e6 - math.MaxInt64/1000 - 1},
+		{0, 0, -2440588 * 86400e6}, {math.MaxInt64, 2440588 + 106_000_000, 106_000_000*86400e6 + math.MaxInt64/1000},
+		{-1, 2440588, -1}, {-1000, 2440588, -1}, {math.MinInt64, 0, -2440588*86400e6 - math.MaxInt64/1000 - 1},
 	} {
 		var v parquet.Int96
 		binary.LittleEndian.PutUint64(v[:], uint64(tc.nanos))
 		binary.LittleEndian.PutUint32(v[8:], tc.day)
 		out := dataset.Values{Int: make([]int64, 1)}
 		if err := (kind{}).int96s([]parquet.Int96{v}, &out); err != nil || out.Int[0] != tc.want {
-			t.Errorf("(kind{}).int96s([]parquet.Int96{v}, &out): got %+v: %v %v; want no error, out.Int[0] = tc.want", tc, out.Int, err)
+			t.Errorf("(kind{}).int96s([]parquet.Int96{v}, &out): got %+v: %v %v; want no error, out.Int[0] = tc.want",
+				tc, out.Int, err)
 		}
 		binary.LittleEndian.PutUint32(v[8:], 1<<31)
 		if err := (kind{}).int96s([]parquet.Int96{v}, &out); err == nil {
@@ -161,11 +171,13 @@ func TestParquetFilesMustAgree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(w.Write(&Batch{Names: []string{"x"}, Columns: []dataset.Values{f.v}, Rows: 1}), w.Close()); err != nil {
+		if err := errors.Join(w.Write(&Batch{Names: []string{"x"}, Columns: []dataset.Values{f.v}, Rows: 1}),
+			w.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, _, err := readAll([]File{writeFile(t, "1.parquet", a.String()), writeFile(t, "2.parquet", b.String())}, dataset.CSVSpec{}, 3)
+	_, _, err := readAll([]File{writeFile(t, "1.parquet", a.String()), writeFile(t, "2.parquet", b.String())},
+		dataset.CSVSpec{}, 3)
 	if want := `2.parquet: column "x": is text here and int in 1.parquet; write all files with the same types`; err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
@@ -245,7 +257,8 @@ func TestEveryFlippedByte(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch := &Batch{Names: []string{"s", "x"}, Rows: 24, Columns: []dataset.Values{{Type: dataset.Text, Null: make([]bool, 24)}, {Type: dataset.Float}}}
+	batch := &Batch{Names: []string{"s", "x"}, Rows: 24,
+		Columns: []dataset.Values{{Type: dataset.Text, Null: make([]bool, 24)}, {Type: dataset.Float}}}
 	for i := range batch.Rows {
 		batch.Columns[0].Text = append(batch.Columns[0].Text, fmt.Sprint("k", i%5))
 		batch.Columns[0].Null[i] = i%7 == 3
@@ -264,7 +277,8 @@ func TestEveryFlippedByte(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			flippedParquet(t, bad)
 			if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 64<<20 {
-				t.Errorf("byte %d changed from %#x to %#x: %d MB", at, good[at], value, (after.TotalAlloc-before.TotalAlloc)>>20)
+				t.Errorf("byte %d changed from %#x to %#x: %d MB", at, good[at], value,
+					(after.TotalAlloc-before.TotalAlloc)>>20)
 			}
 		}
 	}
@@ -292,7 +306,8 @@ func TestRuns(t *testing.T) {
 	for _, tc := range []struct {
 		data []byte
 		good bool
-	}{{[]byte{20, 1}, true}, {[]byte{3, 0xff, 4, 1}, true}, {[]byte{5, 0xff, 3}, true}, {[]byte{20, 1, 0}, false}, {[]byte{3, 0xff, 4, 1, 2, 1}, false}, {[]byte{18, 1}, false}, {nil, false}} {
+	}{{[]byte{20, 1}, true}, {[]byte{3, 0xff, 4, 1}, true}, {[]byte{5, 0xff, 3}, true}, {[]byte{20, 1, 0}, false},
+		{[]byte{3, 0xff, 4, 1, 2, 1}, false}, {[]byte{18, 1}, false}, {nil, false}} {
 		if err := checkLevels(tc.data, 10); (err == nil) != tc.good {
 			t.Errorf("levels %v: %v", tc.data, err)
 		}
@@ -300,7 +315,8 @@ func TestRuns(t *testing.T) {
 }
 
 func FuzzParquet(f *testing.F) {
-	for _, name := range []string{"types/int96.parquet", "types/types_v2.parquet", "foreign/pyarrow-split-v2.parquet", "foreign/pyarrow-delta.parquet", "foreign/duckdb-v2.parquet"} {
+	for _, name := range []string{"types/int96.parquet", "types/types_v2.parquet", "foreign/pyarrow-split-v2.parquet",
+		"foreign/pyarrow-delta.parquet", "foreign/duckdb-v2.parquet"} {
 		data, err := os.ReadFile(filepath.Join("testdata", filepath.FromSlash(name)))
 		if err != nil {
 			f.Fatal(err)
@@ -317,8 +333,10 @@ func FuzzParquet(f *testing.F) {
 
 func writerColumns() []Column {
 	return []Column{
-		{Name: "text", Type: dataset.Text}, {Name: "float", Type: dataset.Float}, {Name: "int", Type: dataset.Int}, {Name: "bool", Type: dataset.Bool},
-		{Name: "day", Type: dataset.Time, Unit: dataset.Day}, {Name: "ms", Type: dataset.Time, Unit: dataset.Milli}, {Name: "us", Type: dataset.Time, Unit: dataset.Micro}, {Name: "ns", Type: dataset.Time, Unit: dataset.Nano},
+		{Name: "text", Type: dataset.Text}, {Name: "float", Type: dataset.Float}, {Name: "int", Type: dataset.Int},
+		{Name: "bool", Type: dataset.Bool},
+		{Name: "day", Type: dataset.Time, Unit: dataset.Day}, {Name: "ms", Type: dataset.Time, Unit: dataset.Milli},
+		{Name: "us", Type: dataset.Time, Unit: dataset.Micro}, {Name: "ns", Type: dataset.Time, Unit: dataset.Nano},
 	}
 }
 
@@ -466,10 +484,12 @@ func TestCSVWriterRoundTrip(t *testing.T) {
 	if w, err = NewCSVWriter(&buf, one, ','); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Write(&Batch{Names: []string{"only"}, Columns: []dataset.Values{{Type: dataset.Text, Text: []string{"a", "", "b"}}}, Rows: 3}); err != nil {
+	if err := w.Write(&Batch{Names: []string{"only"},
+		Columns: []dataset.Values{{Type: dataset.Text, Text: []string{"a", "", "b"}}}, Rows: 3}); err != nil {
 		t.Fatal(err)
 	}
-	if _, cells, err := readAll([]File{writeFile(t, "t.csv", buf.String())}, dataset.CSVSpec{}, 9); err != nil || fmt.Sprint(cells) != "[[a] [] [b]]" {
+	if _, cells, err := readAll([]File{writeFile(t, "t.csv", buf.String())}, dataset.CSVSpec{}, 9); err != nil ||
+		fmt.Sprint(cells) != "[[a] [] [b]]" {
 		t.Errorf(`readAll(...): got %v, %v; want no error, fmt.Sprint(cells) = "[[a] [] [b]]"`, cells, err)
 	}
 }

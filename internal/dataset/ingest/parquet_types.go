@@ -77,7 +77,8 @@ func integerKind(physical parquet.Type, logical schema.LogicalType) kind {
 		return kind{typ: dataset.Time, unit: dataset.Day}
 
 	case *schema.TimestampLogicalType:
-		units := map[schema.TimeUnitType]dataset.Unit{schema.TimeUnitMillis: dataset.Milli, schema.TimeUnitMicros: dataset.Micro, schema.TimeUnitNanos: dataset.Nano}
+		units := map[schema.TimeUnitType]dataset.Unit{schema.TimeUnitMillis: dataset.Milli,
+			schema.TimeUnitMicros: dataset.Micro, schema.TimeUnitNanos: dataset.Nano}
 		if unit, ok := units[l.TimeUnit()]; ok {
 			return kind{typ: dataset.Time, unit: unit}
 		}
@@ -162,8 +163,9 @@ func (k kind) int64s(values []int64, out *dataset.Values) error {
 	return nil
 }
 
-// int96s reads nanoseconds of a day and a Julian day number, as written by Impala and Spark. It returns whole microseconds, the finest that
-// a float64 of seconds resolves: int64 nanoseconds would end in the year 2262, and many tables write 9999-12-31 for never.
+// int96s reads nanoseconds of a day and a Julian day number, as written by Impala and Spark. It returns whole
+// microseconds, the finest that a float64 of seconds resolves: int64 nanoseconds would end in the year 2262, and many
+// tables write 9999-12-31 for never.
 func (k kind) int96s(values []parquet.Int96, out *dataset.Values) error {
 	const (
 		julian1970  = 2440588
@@ -175,7 +177,8 @@ func (k kind) int96s(values []parquet.Int96, out *dataset.Values) error {
 		nanos := int64(binary.LittleEndian.Uint64(v[:8]))
 		days := int64(binary.LittleEndian.Uint32(v[8:])) - julian1970
 		if days > maxDays {
-			return &valueError{i, fmt.Sprintf("a timestamp %d days after 1970 is more than microseconds can count", days)}
+			return &valueError{i, fmt.Sprintf("a timestamp %d days after 1970 is more than microseconds can count",
+				days)}
 		}
 
 		micros := nanos / 1000
@@ -265,8 +268,8 @@ func texts[T ~[]byte](values []T, out *dataset.Values) error {
 	return nil
 }
 
-// repeatedTexts copies each distinct value of a dictionary once, however many rows have it: a file of a few kilobytes can expand to
-// gigabytes of text. Rows with the same value share its copy.
+// repeatedTexts copies each distinct value of a dictionary once, however many rows have it: a file of a few kilobytes
+// can expand to gigabytes of text. Rows with the same value share its copy.
 func repeatedTexts[T ~[]byte](values []T, out *dataset.Values) error {
 	type place struct {
 		first *byte

@@ -47,8 +47,8 @@ func (w *window) peek(n int) ([]byte, error) {
 	return nil, err
 }
 
-// read returns the next n bytes and moves past them. They are in the window's memory if already read, and otherwise in that of to, which
-// grows if necessary.
+// read returns the next n bytes and moves past them. They are in the window's memory if already read, and otherwise in
+// that of to, which grows if necessary.
 func (w *window) read(n int, to *[]byte) ([]byte, error) {
 	have := w.buf[w.pos:]
 	if len(have) >= n {

@@ -8,7 +8,8 @@ import (
 	"coppice/internal/dataset/encode"
 )
 
-// partReader turns the raw values of a column into the hashes that a part contributes to levels, in staging and in prediction alike.
+// partReader turns the raw values of a column into the hashes that a part contributes to levels, in staging and in
+// prediction alike.
 type partReader struct {
 	part    dataset.Part
 	markers *missingMarkers
@@ -136,7 +137,8 @@ func (r *partReader) text(s string) uint64 {
 	return encode.Text(text)
 }
 
-// clampInfinities replaces infinities by the largest finite numbers, since JSON and models cannot hold infinities; NaN stays NaN.
+// clampInfinities replaces infinities by the largest finite numbers, since JSON and models cannot hold infinities; NaN
+// stays NaN.
 func clampInfinities(x float64) float64 { return max(-math.MaxFloat64, min(math.MaxFloat64, x)) }
 
 // take returns the calendar value of a time in seconds since 1970, in UTC; NaN for NaN.

@@ -43,8 +43,9 @@ type splitPart struct {
 
 func newPass(s *survey, t *Table, m *dataset.Manifest, w *dataset.Writer, d *design) *pass {
 	n := len(d.columns)
-	p := &pass{survey: s, table: t, m: m, w: w, columns: d.columns, bins: make([][]uint8, n), buffers: make([][]float64, n),
-		errs: make([]error, n)}
+	p := &pass{survey: s, table: t, m: m, w: w, columns: d.columns, bins: make([][]uint8, n),
+		buffers: make([][]float64, n),
+		errs:    make([]error, n)}
 
 	for i := range n {
 		p.encoders = append(p.encoders, newColumnEncoder(&m.Features[i], s.tokensOf(m.Features[i].From)))
@@ -67,7 +68,8 @@ func newPass(s *survey, t *Table, m *dataset.Manifest, w *dataset.Writer, d *des
 // run reads the table again and writes all files except the manifest.
 func (p *pass) run(ctx context.Context, o Options) error {
 	s := p.survey
-	if err := p.table.read(ctx, s.roles.read, batchRows(len(s.roles.read)), p.write, o.progress(PhaseWrite)); err != nil {
+	if err := p.table.read(ctx, s.roles.read, batchRows(len(s.roles.read)), p.write,
+		o.progress(PhaseWrite)); err != nil {
 		return err
 	}
 
@@ -110,7 +112,9 @@ func (p *pass) changed() error {
 func (p *pass) checkTrain() error {
 	train := p.m.Splits[0]
 	if p.m.Label.Kind == dataset.Binary && (train.LabelMean == 0 || train.LabelMean == 1) {
-		return p.survey.spec.Errorf("split", "all %d rows of train have the label %v: there is nothing to learn; split differently", train.Rows, train.LabelMean)
+		return p.survey.spec.Errorf("split",
+			"all %d rows of train have the label %v: there is nothing to learn; split differently", train.Rows,
+			train.LabelMean)
 	}
 	return nil
 }
@@ -184,7 +188,8 @@ func (p *pass) deal(b *Batch) error {
 	s := p.survey
 	for _, part := range p.splits {
 		if part != nil {
-			part.places, part.targets = part.places[:0], dataset.Targets{Label: part.targets.Label[:0], Weight: part.targets.Weight[:0], Group: part.targets.Group[:0], Fold: part.targets.Fold[:0]}
+			part.places, part.targets = part.places[:0], dataset.Targets{Label: part.targets.Label[:0],
+				Weight: part.targets.Weight[:0], Group: part.targets.Group[:0], Fold: part.targets.Fold[:0]}
 		}
 	}
 
@@ -194,7 +199,8 @@ func (p *pass) deal(b *Batch) error {
 		}
 		return &b.Columns[place]
 	}
-	label, weight, group, split := column(s.roles.label), column(s.roles.weight), column(s.roles.group), column(s.roles.split)
+	label, weight, group, split := column(s.roles.label), column(s.roles.weight), column(s.roles.group),
+		column(s.roles.split)
 
 	var weightValues []float32
 	if weight != nil {
@@ -245,8 +251,8 @@ func (p *pass) deal(b *Batch) error {
 	return nil
 }
 
-// standIn returns the weight of a row, multiplied if it stands for other rows that were left out: only outside train, since models learn
-// from the rows as they are.
+// standIn returns the weight of a row, multiplied if it stands for other rows that were left out: only outside train,
+// since models learn from the rows as they are.
 func (p *pass) standIn(split uint8, label, weight float32) float32 {
 	if p.m.Negatives > 0 && split > 0 && label == 0 {
 		return float32(float64(weight) / p.m.Negatives)
@@ -254,7 +260,8 @@ func (p *pass) standIn(split uint8, label, weight float32) float32 {
 	return weight
 }
 
-// add sums labels sequentially with compensated rounding (Neumaier, 1974), so that the mean does not depend on batches or threads.
+// add sums labels sequentially with compensated rounding (Neumaier, 1974), so that the mean does not depend on batches
+// or threads.
 func (s *splitPart) add(y float64) {
 	sum := s.total + y
 	if abs(s.total) >= abs(y) {

@@ -35,7 +35,8 @@ func (s *staged) kinds() string {
 			n[f.Kind]++
 		}
 	}
-	return fmt.Sprintf("%d numeric, %d time, %d categorical, %d tables", n[dataset.Numeric], n[dataset.Temporal], n[dataset.Categorical],
+	return fmt.Sprintf("%d numeric, %d time, %d categorical, %d tables", n[dataset.Numeric], n[dataset.Temporal],
+		n[dataset.Categorical],
 		len(s.Manifest.Tables))
 }
 
@@ -47,26 +48,36 @@ func (s *staged) splits() string {
 	return strings.Join(parts, ", ")
 }
 
-// realTable is a real table, the spec that stages it, and the kinds of columns and the splits (rows, mean of the label) that it gets.
+// realTable is a real table, the spec that stages it, and the kinds of columns and the splits (rows, mean of the label)
+// that it gets.
 type realTable struct{ name, spec, kinds, splits string }
 
 func TestRealTables(t *testing.T) {
 	for _, want := range []realTable{
-		{"bank-additional-full.csv", "label: {column: y, positive: yes, negative: no}\ndrop: [duration]\nmissing: [unknown]\ncsv: {delimiter: \";\"}\n",
+		{"bank-additional-full.csv",
+			"label: {column: y, positive: yes, negative: no}\ndrop: [duration]\nmissing: [unknown]\ncsv: " +
+				"{delimiter: \";\"}\n",
 			"9 numeric, 0 time, 10 categorical, 0 tables", "train 41188 0.1127"},
 		{"ads_criteo_10k.tsv", "label: c0\ncsv: {header: false}\n",
 			"13 numeric, 0 time, 7 categorical, 20 tables", "train 10000 0.2182"},
 		{"ads_criteo_10k.tsv", "label: c0\ncsv: {header: false}\nencodings: none\n",
 			"13 numeric, 0 time, 26 categorical, 0 tables", "train 10000 0.2182"},
-		{"ads_amexpert_display_60k.csv", "label: is_click\ndrop: [session_id]\ncategorical: [campaign_id, webpage_id, product_category_1]\nsplit: {by: time, column: DateTime, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n",
-			"7 numeric, 0 time, 5 categorical, 0 tables", "train 42156 0.0699, valid 6024 0.0632, calib 6029 0.0617, test 6019 0.0626"},
+		{"ads_amexpert_display_60k.csv",
+			"label: is_click\ndrop: [session_id]\ncategorical: [campaign_id, webpage_id, " +
+				"product_category_1]\nsplit: {by: time, column: DateTime, train: 0.7, valid: 0.1, calib: 0.1, test: " +
+				"0.1}\n",
+			"7 numeric, 0 time, 5 categorical, 0 tables",
+			"train 42156 0.0699, valid 6024 0.0632, calib 6029 0.0617, test 6019 0.0626"},
 		{"flight_delays_100k.csv", "label: target\nsplit: {by: column, column: split}\n",
 			"4 numeric, 0 time, 3 categorical, 4 tables", "train 75000 0.1904, valid 25000 0.1904"},
 		{"parquet/duckdb_athletes_nulls.parquet", "label: {column: sex, positive: female}\n",
 			"6 numeric, 1 time, 1 categorical, 2 tables", "train 11538 0.4511"},
-		{"parquet/pyarrow4_green_tripdata_2022-01.parquet", "label: trip_distance\nsplit: {by: time, column: lpep_pickup_datetime, train: 0.7, test: 0.3}\ngroup: PULocationID\n",
+		{"parquet/pyarrow4_green_tripdata_2022-01.parquet",
+			"label: trip_distance\nsplit: {by: time, column: lpep_pickup_datetime, train: 0.7, test: 0.3}\ngroup: " +
+				"PULocationID\n",
 			"1 numeric, 1 time, 0 categorical, 0 tables", "train 43746 74.0409, test 18749 86.4329"},
-		{"parquet/spark_taxi_tour_table_train_simple.snappy.parquet", "label: {column: trip_duration, kind: regression}\ndrop: [id]\n",
+		{"parquet/spark_taxi_tour_table_train_simple.snappy.parquet",
+			"label: {column: trip_duration, kind: regression}\ndrop: [id]\n",
 			"6 numeric, 2 time, 1 categorical, 0 tables", "train 10000 870.4606"},
 		{"parquet/spark_fengdian_flattenRequest_wide_nulls.parquet", "label: col_20\n",
 			"211 numeric, 1 time, 618 categorical, 1 tables", "train 996 128.3143"},
@@ -88,7 +99,8 @@ func TestRealTables(t *testing.T) {
 				}
 			case "bank-additional-full.csv":
 				if f := s.feature(t, "default"); f.Missing != 8597 || f.MissingBin < 0 {
-					t.Errorf("default: %d missing in bin %d, expected 8597 in a bin of their own", f.Missing, f.MissingBin)
+					t.Errorf("default: %d missing in bin %d, expected 8597 in a bin of their own", f.Missing,
+						f.MissingBin)
 				}
 			}
 		})
@@ -114,11 +126,14 @@ func TestRealWarnings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := tryStage(t, "label: is_click\ncategorical: [session_id]\nsplit: {by: hash, key: user_id, train: 0.8, test: 0.2}\n", files, Options{})
+	s, err := tryStage(t,
+		"label: is_click\ncategorical: [session_id]\nsplit: {by: hash, key: user_id, train: 0.8, test: 0.2}\n", files,
+		Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := codes(s); !slices.Equal(got, []string{"dropped session_id", "id_like session_id", "ids campaign_id", "ids user_group_id", "ids webpage_id", "key user_id"}) {
+	if got := codes(s); !slices.Equal(got, []string{"dropped session_id", "id_like session_id", "ids campaign_id",
+		"ids user_group_id", "ids webpage_id", "key user_id"}) {
 		t.Errorf(`codes(s): got %q; want got = []string{"dropped session_id", "id_like session_id", "ids campaign_id", "ids user_group_id", "ids webpage_id", "key user_id"}`, got)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"coppice/internal/dataset"
 )
 
-// ripener leaves out rows whose labels are not final yet: those younger than the spec says, relative to the table's newest row or to a time
-// given in the spec. The system clock is not used.
+// ripener leaves out rows whose labels are not final yet: those younger than the spec says, relative to the table's
+// newest row or to a time given in the spec. The system clock is not used.
 type ripener struct {
 	spec    *dataset.Spec
 	markers *missingMarkers
@@ -26,7 +26,8 @@ func newRipener(spec *dataset.Spec, r *roles, markers *missingMarkers) *ripener 
 	if spec.Label.Matures == 0 {
 		return nil
 	}
-	return &ripener{spec: spec, markers: markers, place: r.mature, until: math.NaN(), oldest: math.Inf(1), newest: math.Inf(-1)}
+	return &ripener{spec: spec, markers: markers, place: r.mature, until: math.NaN(), oldest: math.Inf(1),
+		newest: math.Inf(-1)}
 }
 
 // resolve determines which rows are ripe. Unless the spec gives a time, this takes a pass over the column.
@@ -62,7 +63,8 @@ func (r *ripener) time(b *Batch, v *dataset.Values, i int) (float64, error) {
 	}
 	x, ok := timeAt(v, i)
 	if !ok {
-		return 0, b.errorAt(i, r.spec.Label.At, "it is not known whether the row's label is final: %q is not a time (such as 2017-07-02T10:03:20Z)", brief(v.TextOf(i)))
+		return 0, b.errorAt(i, r.spec.Label.At, "it is not known whether the row's label is final: %q is not a time "+
+			"(such as 2017-07-02T10:03:20Z)", brief(v.TextOf(i)))
 	}
 	return x, nil
 }
@@ -115,7 +117,8 @@ func (r *ripener) warnings(ripe int64) []dataset.Warning {
 		return []dataset.Warning{{Code: WarnUnripe, Column: r.spec.Label.At, Text: fmt.Sprintf(format, args...)}}
 	}
 	if r.left > ripe {
-		return warn("only %[2]d of %[1]d rows are as old as label.matures requires: is the newest row's time right?", r.left+ripe, ripe)
+		return warn("only %[2]d of %[1]d rows are as old as label.matures requires: is the newest row's time right?",
+			r.left+ripe, ripe)
 	}
 
 	// The expected number of unripe rows is extrapolated from the ripe ones, if they span enough time.
@@ -127,7 +130,8 @@ func (r *ripener) warnings(ripe int64) []dataset.Warning {
 	}
 	even := float64(ripe) * matures.Seconds() / span
 	if even >= enoughUnripe && float64(r.left) < fewUnripe*even {
-		return warn("%d rows are within %v of the newest one, but about %.0f are expected: is its time in the future? Then labels that are not final count as final", r.left, matures, even)
+		return warn("%d rows are within %v of the newest one, but about %.0f are expected: is its time in the "+
+			"future? Then labels that are not final count as final", r.left, matures, even)
 	}
 	return nil
 }
@@ -141,5 +145,6 @@ func (r *ripener) unripe() *dataset.Unripe {
 		whole, part := math.Modf(seconds)
 		return time.Unix(int64(whole), int64(math.Round(part*1e6))*1e3).UTC()
 	}
-	return &dataset.Unripe{Rows: r.left, Column: r.spec.Label.At, Matures: time.Duration(r.spec.Label.Matures).String(), Until: moment(r.until), Newest: moment(r.newest)}
+	return &dataset.Unripe{Rows: r.left, Column: r.spec.Label.At, Matures: time.Duration(r.spec.Label.Matures).String(),
+		Until: moment(r.until), Newest: moment(r.newest)}
 }

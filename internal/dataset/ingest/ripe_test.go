@@ -9,7 +9,8 @@ import (
 	"coppice/internal/dataset"
 )
 
-// lateTable is CSV of a row an hour, in the order of time, from 2026-11-01 on; of rows from `from` on the label is still 0.
+// lateTable is CSV of a row an hour, in the order of time, from 2026-11-01 on; of rows from `from` on the label is
+// still 0.
 func lateTable(rows, from int) string {
 	var b strings.Builder
 	b.WriteString("y,site,x,ts\n")
@@ -24,15 +25,20 @@ func lateTable(rows, from int) string {
 	return b.String()
 }
 
-// TestUnripeRowsAreLeftOut: what is staged is what would be of a table that ends where labels are final, to the bit: by whatever the rows
-// are split, and with statistics that see no label which was not final then.
+// TestUnripeRowsAreLeftOut: what is staged is what would be of a table that ends where labels are final, to the bit: by
+// whatever the rows are split, and with statistics that see no label which was not final then.
 func TestUnripeRowsAreLeftOut(t *testing.T) {
 	const rows, late = 3000, 24
 	for name, tc := range map[string]struct{ label, rest, delayed string }{
-		"by time":     {"{column: y, matures: 24h}", "split: {by: time, column: ts, train: 0.8, valid: 0.2}\n", "encodings: {order: {delay: 24h}}\n"},
-		"by hash":     {"{column: y, matures: 24h, at: ts}", "drop: [ts]\nsplit: {by: hash, key: site, train: 0.8, valid: 0.2}\n", ""},
-		"stated":      {"{column: y, matures: 2h, at: ts, as_of: 2026-03-05T21:00:00Z}", "drop: [ts]\nsplit: {by: hash, key: site, train: 0.8, valid: 0.2}\n", ""},
-		"in an order": {"{column: y, matures: 24h, at: ts}", "split: {by: hash, key: x, train: 0.8, valid: 0.2}\nencodings: {order: {column: ts}, columns: {site: [rate]}}\n", "delay"},
+		"by time": {"{column: y, matures: 24h}", "split: {by: time, column: ts, train: 0.8, valid: 0.2}\n",
+			"encodings: {order: {delay: 24h}}\n"},
+		"by hash": {"{column: y, matures: 24h, at: ts}",
+			"drop: [ts]\nsplit: {by: hash, key: site, train: 0.8, valid: 0.2}\n", ""},
+		"stated": {"{column: y, matures: 2h, at: ts, as_of: 2026-03-05T21:00:00Z}",
+			"drop: [ts]\nsplit: {by: hash, key: site, train: 0.8, valid: 0.2}\n", ""},
+		"in an order": {"{column: y, matures: 24h, at: ts}",
+			"split: {by: hash, key: x, train: 0.8, valid: 0.2}\nencodings: {order: {column: ts}, columns: {site: " +
+				"[rate]}}\n", "delay"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "stated" { // 2 hours before it is where 24 hours before the newest row is
@@ -47,17 +53,21 @@ func TestUnripeRowsAreLeftOut(t *testing.T) {
 			cut := mustStage(t, "label: y\n"+plain, lateTable(rows-late, rows))
 
 			if all.Manifest.Version != cut.Manifest.Version {
-				t.Errorf("version %s, of the table without the last %d rows %s", all.Manifest.Version, late, cut.Manifest.Version)
+				t.Errorf("version %s, of the table without the last %d rows %s", all.Manifest.Version, late,
+					cut.Manifest.Version)
 			}
 			u := all.Manifest.About.Unripe
 			newest := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).Add((rows - 1) * time.Hour)
-			if u == nil || u.Rows != late || u.Column != "ts" || !u.Newest.Equal(newest) || !u.Until.Equal(newest.Add(-late*time.Hour)) {
-				t.Errorf("the manifest says %+v; want %d rows left out up to %s, the last %s before", u, late, newest, late*time.Hour)
+			if u == nil || u.Rows != late || u.Column != "ts" || !u.Newest.Equal(newest) ||
+				!u.Until.Equal(newest.Add(-late*time.Hour)) {
+				t.Errorf("the manifest says %+v; want %d rows left out up to %s, the last %s before", u, late, newest,
+					late*time.Hour)
 			}
 			if cut.Manifest.About.Unripe != nil {
 				t.Errorf("without matures it says %+v", cut.Manifest.About.Unripe)
 			}
-			if n := all.report.Night; n.Table != rows-late || n.TimeColumn != "ts" && name != "by hash" && name != "stated" {
+			if n := all.report.Night; n.Table != rows-late || n.TimeColumn != "ts" && name != "by hash" &&
+				name != "stated" {
 				t.Errorf("the night has %d rows and times of %q", n.Table, n.TimeColumn)
 			}
 		})
@@ -77,7 +87,8 @@ func TestUnripeDependsOnNoOrder(t *testing.T) {
 	if u := s.Manifest.About.Unripe; u.Rows != 10 {
 		t.Errorf("%d rows left out, want 10", u.Rows)
 	}
-	if train, n := s.Manifest.Splits[0], s.Manifest.TableRows(dataset.TrainSplit); n != 990 || train.LabelMean*990 != 330 {
+	if train, n := s.Manifest.Splits[0], s.Manifest.TableRows(dataset.TrainSplit); n != 990 ||
+		train.LabelMean*990 != 330 {
 		t.Errorf("%d rows with a mean label of %v, want 990 with 330 positive ones", n, train.LabelMean)
 	}
 }
@@ -85,10 +96,12 @@ func TestUnripeDependsOnNoOrder(t *testing.T) {
 func TestUnripeRefuses(t *testing.T) {
 	table := lateTable(500, 490)
 	for name, tc := range map[string]struct{ spec, csv, want string }{
-		"a time is missing": {"label: {column: y, matures: 10h, at: ts}\n", table + "1,s1,3,\n", "it is not known whether the row's label is final: its time is missing"},
-		"numbers":           {"label: {column: y, matures: 10h, at: x}\n", table, `is not a time`},
-		"none is ripe":      {"label: {column: y, matures: 1000h, at: ts}\n", table, "no label is final: no row is as old as label.matures, 1000h"},
-		"no such column":    {"label: {column: y, matures: 10h, at: tz}\n", table, `column "tz" is not in`},
+		"a time is missing": {"label: {column: y, matures: 10h, at: ts}\n", table + "1,s1,3,\n",
+			"it is not known whether the row's label is final: its time is missing"},
+		"numbers": {"label: {column: y, matures: 10h, at: x}\n", table, `is not a time`},
+		"none is ripe": {"label: {column: y, matures: 1000h, at: ts}\n", table,
+			"no label is final: no row is as old as label.matures, 1000h"},
+		"no such column": {"label: {column: y, matures: 10h, at: tz}\n", table, `column "tz" is not in`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := tryStage(t, tc.spec, []File{writeFile(t, "t.csv", tc.csv)}, Options{})
@@ -101,11 +114,15 @@ func TestUnripeRefuses(t *testing.T) {
 
 // TestWrongNewestRowIsTold: one row of the future makes all others look old enough, and of few rows none is.
 func TestWrongNewestRowIsTold(t *testing.T) {
-	future := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n", lateTable(900, 850)+"0,s1,3,2027-01-30T00:00:00Z\n")
-	if w := future.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnUnripe || !strings.Contains(w[0].Text, "1 rows are within 48h0m0s of the newest one") {
+	future := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n", lateTable(900, 850)+
+		"0,s1,3,2027-01-30T00:00:00Z\n")
+	if w := future.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnUnripe ||
+		!strings.Contains(w[0].Text, "1 rows are within 48h0m0s of the newest one") {
 		t.Errorf("with a row of the future: warnings %+v", w)
 	}
-	if usual := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n", lateTable(900, 850)); len(usual.Manifest.About.Warnings) > 0 && usual.Manifest.About.Warnings[0].Code == WarnUnripe {
+	if usual := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n",
+		lateTable(900, 850)); len(usual.Manifest.About.Warnings) > 0 &&
+		usual.Manifest.About.Warnings[0].Code == WarnUnripe {
 		t.Errorf("without: warnings %+v", usual.Manifest.About.Warnings)
 	}
 
@@ -119,12 +136,14 @@ func TestWrongNewestRowIsTold(t *testing.T) {
 	at := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n", moment.String())
 	for _, w := range at.Manifest.About.Warnings {
 		if w.Code == WarnUnripe {
-			t.Errorf("300 rows of one moment and one 48 hours later: %q; expected no warning, or one with a number", w.Text)
+			t.Errorf("300 rows of one moment and one 48 hours later: %q; expected no warning, or one with a number",
+				w.Text)
 		}
 	}
 
 	s := mustStage(t, "label: {column: y, matures: 300h, at: ts}\ndrop: [ts]\n", lateTable(500, 500))
-	if w := s.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnUnripe || !strings.Contains(w[0].Text, "only 200 of 500 rows") {
+	if w := s.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnUnripe ||
+		!strings.Contains(w[0].Text, "only 200 of 500 rows") {
 		t.Errorf("warnings %+v", w)
 	}
 }

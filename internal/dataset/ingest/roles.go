@@ -80,7 +80,8 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *missingMarkers) (*roles, err
 		place      *int
 	}{
 		{"label", spec.Label.Column, &r.label}, {"weight", spec.Weight, &r.weight}, {"group", spec.Group, &r.group},
-		{splitPath, spec.Split.Key + spec.Split.Column, &r.split}, {"encodings.order.column", spec.TimeColumn(), &r.order},
+		{splitPath, spec.Split.Key + spec.Split.Column, &r.split}, {"encodings.order.column", spec.TimeColumn(),
+			&r.order},
 	} {
 		var err error
 		if *role.place, err = use(role.path, role.name); err != nil {
@@ -89,7 +90,8 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *missingMarkers) (*roles, err
 	}
 
 	taken := slices.Clone(r.read)
-	if spec.Encodings.Order.Column != "" && spec.Encodings.Order.Column != spec.Split.Column { // a time is a feature, too
+	// a time is a feature, too
+	if spec.Encodings.Order.Column != "" && spec.Encodings.Order.Column != spec.Split.Column {
 		taken = slices.DeleteFunc(taken, func(name string) bool { return name == spec.Encodings.Order.Column })
 	}
 
@@ -119,7 +121,8 @@ func (r *roles) addDerived(spec *dataset.Spec) error {
 		}
 		if asksForCategories(spec, f.column.Name) {
 			return spec.Errorf("encodings.columns."+f.column.Name,
-				"%q is a number derived from a time and cannot be categorical; leave it out here, and list [%s] under encodings.keys for statistics of it",
+				"%q is a number derived from a time and cannot be categorical; leave it out here, and list [%s] "+
+					"under encodings.keys for statistics of it",
 				f.column.Name, f.column.Name)
 		}
 		r.features = append(r.features, f)
@@ -153,7 +156,8 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *Table, taken []string, need f
 				return err
 			}
 			if slices.Contains(taken, name) || slices.Contains(spec.Drop, name) {
-				return spec.Errorf(path, "column %q is dropped, or splits the rows, so it is not a feature; leave it out here", name)
+				return spec.Errorf(path,
+					"column %q is dropped, or splits the rows, so it is not a feature; leave it out here", name)
 			}
 			forced[name] = list.kind
 		}
@@ -174,7 +178,8 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *Table, taken []string, need f
 		}
 		texts := asksForCategories(spec, c.Name)
 		if texts && forced[c.Name] == dataset.Numeric {
-			return spec.Errorf("encodings.columns."+c.Name, "column %q is listed under numeric and cannot be categories, too; choose one", c.Name)
+			return spec.Errorf("encodings.columns."+c.Name,
+				"column %q is listed under numeric and cannot be categories, too; choose one", c.Name)
 		}
 		r.features = append(r.features, feature{place: place, column: c, forced: forced[c.Name], texts: texts})
 	}
@@ -183,7 +188,8 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *Table, taken []string, need f
 		return spec.Errorf("drop", "no column of %s is left to be a feature", t.files[0].URI)
 	}
 	if len(r.features) > dataset.MaxFeatures {
-		return spec.Errorf("drop", "%d columns are left to be features; a dataset has at most %d", len(r.features), dataset.MaxFeatures)
+		return spec.Errorf("drop", "%d columns are left to be features; a dataset has at most %d", len(r.features),
+			dataset.MaxFeatures)
 	}
 	return nil
 }

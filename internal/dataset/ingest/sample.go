@@ -6,9 +6,9 @@ import (
 	"coppice/internal/dataset"
 )
 
-// sampleTaker picks the rows of sample.arrow uniformly from test or, if there is none, calib, valid, train. The split's number of rows is
-// known by then, so that one pass picks exactly as many as wanted, in order (Knuth, The Art of Computer Programming, volume 2, algorithm
-// S).
+// sampleTaker picks the rows of sample.arrow uniformly from test or, if there is none, calib, valid, train. The split's
+// number of rows is known by then, so that one pass picks exactly as many as wanted, in order (Knuth, The Art of
+// Computer Programming, volume 2, algorithm S).
 type sampleTaker struct {
 	split  string
 	rows   int // of the split
@@ -31,7 +31,8 @@ func newSampleTaker(s *survey, m *dataset.Manifest) *sampleTaker {
 		}
 	}
 
-	t := &sampleTaker{split: last.Name, rows: rows, want: min(s.spec.Sample.Rows, rows), places: s.roles.placesOf(names)}
+	t := &sampleTaker{split: last.Name, rows: rows, want: min(s.spec.Sample.Rows, rows),
+		places: s.roles.placesOf(names)}
 	t.stores = make([]store, len(t.places))
 	t.sample = &dataset.Sample{Split: last.Name}
 

@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// sampler chooses up to size rows uniformly from a stream of unknown length: those with the lowest hashes. The choice depends only on the
-// rows' numbers.
+// sampler chooses up to size rows uniformly from a stream of unknown length: those with the lowest hashes. The choice
+// depends only on the rows' numbers.
 //
-// It collects somewhat more than size and discards the excess now and then: that costs a few nanoseconds per row collected, where a heap
-// would cost cache misses in proportion to its depth.
+// It collects somewhat more than size and discards the excess now and then: that costs a few nanoseconds per row
+// collected, where a heap would cost cache misses in proportion to its depth.
 type sampler struct {
 	size  int
 	rows  []slot // chosen so far

@@ -6,9 +6,9 @@ import (
 	"sort"
 )
 
-// searcher finds bins: for every number the first bound that is not less. The range of the bounds is divided into some thousand cells. A
-// guide holds the number of bounds in earlier cells; the bounds in a number's own cell, usually at most one, are compared. No branch there
-// is often mispredicted.
+// searcher finds bins: for every number the first bound that is not less. The range of the bounds is divided into some
+// thousand cells. A guide holds the number of bounds in earlier cells; the bounds in a number's own cell, usually at
+// most one, are compared. No branch there is often mispredicted.
 type searcher struct {
 	bounds int
 	table  [512]float64 // the bounds, then infinity: lookups may read beyond the last one
@@ -24,8 +24,8 @@ const guideCells = 4096
 // maxInCell is the number of bounds per cell up to which they are compared one by one.
 const maxInCell = 3
 
-// cells divide the numbers, monotonically even under rounding: a larger number is never in an earlier cell, so a bound in an earlier cell
-// than x is less than x, and one in a later cell is greater.
+// cells divide the numbers, monotonically even under rounding: a larger number is never in an earlier cell, so a bound
+// in an earlier cell than x is less than x, and one in a later cell is greater.
 type cells struct {
 	byBits bool // cells of equal width in the number's bits, which is nearly its logarithm, instead of in the number
 
@@ -61,8 +61,8 @@ func newSearcher(bounds []float64) searcher {
 	return s
 }
 
-// chooseCells picks the cells with the fewest bounds in any one of them. Occasionally one or two bounds are far from all others, as numbers
-// are that stand for missing values, such as -999; cells are then better chosen without these.
+// chooseCells picks the cells with the fewest bounds in any one of them. Occasionally one or two bounds are far from
+// all others, as numbers are that stand for missing values, such as -999; cells are then better chosen without these.
 func (s *searcher) chooseCells() {
 	bounds := s.table[:s.bounds]
 	try := func(c cells) {
@@ -112,8 +112,8 @@ func signedBits(x float64) int64 {
 	return b ^ int64(uint64(b>>63)>>1)
 }
 
-// even is x's cell for cells of equal width, as a float64; it may be below 0 or from guideCells on. The conversion around the product
-// prevents a fused multiply-add, so that bounds and numbers are rounded alike.
+// even is x's cell for cells of equal width, as a float64; it may be below 0 or from guideCells on. The conversion
+// around the product prevents a fused multiply-add, so that bounds and numbers are rounded alike.
 func even(x, scale, offset float64) float64 { return float64(x*scale) + offset }
 
 // guide counts the bounds before each cell, and returns the most in any one cell.
@@ -229,7 +229,8 @@ func above(x, bound float64) uint8 {
 	return 0
 }
 
-// findEverywhere searches all bounds, dividing by four at each step. Comparisons are added up as the borrows of subtractions.
+// findEverywhere searches all bounds, dividing by four at each step. Comparisons are added up as the borrows of
+// subtractions.
 func (s *searcher) findEverywhere(xs []float64, out []uint8, missing uint8) {
 	if s.bounds == 0 {
 		clear(out[:len(xs)])

@@ -50,9 +50,11 @@ func TestSearchIsExact(t *testing.T) {
 	for range 3000 {
 		bounds := randomBounds(rng)
 		s := newSearcher(bounds)
-		xs := []float64{math.NaN(), math.Copysign(math.NaN(), -1), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), math.MaxFloat64, -math.MaxFloat64, 5e-324, -999}
+		xs := []float64{math.NaN(), math.Copysign(math.NaN(), -1), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1),
+			math.MaxFloat64, -math.MaxFloat64, 5e-324, -999}
 		for _, b := range bounds {
-			xs = append(xs, b, math.Nextafter(b, math.Inf(1)), math.Nextafter(b, math.Inf(-1)), b*(1+rng.NormFloat64()/100), b+rng.NormFloat64())
+			xs = append(xs, b, math.Nextafter(b, math.Inf(1)), math.Nextafter(b, math.Inf(-1)),
+				b*(1+rng.NormFloat64()/100), b+rng.NormFloat64())
 		}
 		out := make([]uint8, len(xs))
 		s.find(xs, out, 255)

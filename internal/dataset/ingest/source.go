@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// File is one file of a source table. Its contents are on the local disk; if they were fetched from a bucket, URI says from where.
+// File is one file of a source table. Its contents are on the local disk; if they were fetched from a bucket, URI says
+// from where.
 type File struct {
 	URI        string // name for messages and the manifest
 	Path       string // where it can be read
@@ -20,16 +21,18 @@ type File struct {
 	Checksum   string // of the contents, if known; Fingerprint then need not read the file
 }
 
-// Expand lists the files of a local source, by name: the file itself, the matches of a glob, or those directly in a folder whose names have
-// a table's suffix. Names that begin with '.' or '_', such as Spark's _SUCCESS, are skipped in globs and folders. If there is no file, the
-// error is a *NotFoundError.
+// Expand lists the files of a local source, by name: the file itself, the matches of a glob, or those directly in a
+// folder whose names have a table's suffix. Names that begin with '.' or '_', such as Spark's _SUCCESS, are skipped in
+// globs and folders. If there is no file, the error is a *NotFoundError.
 func Expand(pattern string) ([]File, error) {
 	info, err := os.Stat(pattern)
 	switch {
 	case err == nil && info.IsDir():
 		return expandFolder(pattern)
-	case err == nil && !info.Mode().IsRegular(): // a pipe may block, and a device may never end; also, tables are read twice
-		return nil, &TableError{File: pattern, Msg: "neither a file nor a folder: a pipe or a device cannot be read twice; write the table to a file"}
+	// a pipe may block, and a device may never end; also, tables are read twice
+	case err == nil && !info.Mode().IsRegular():
+		return nil, &TableError{File: pattern, Msg: "neither a file nor a folder: a pipe or a device cannot be read " +
+			"twice; write the table to a file"}
 	case err == nil:
 		return []File{{URI: pattern, Path: pattern, Bytes: info.Size()}}, nil
 	case !strings.ContainsAny(pattern, "*?["):
@@ -67,7 +70,9 @@ func expandFolder(folder string) ([]File, error) {
 			paths = append(paths, filepath.Join(folder, e.Name()))
 		}
 	}
-	return listFiles(folder, paths, fmt.Sprintf("the folder has no file that ends in %s (folders in it are not searched)", strings.Join(tableSuffixes(), ", ")))
+	return listFiles(folder, paths,
+		fmt.Sprintf("the folder has no file that ends in %s (folders in it are not searched)",
+			strings.Join(tableSuffixes(), ", ")))
 }
 
 func listFiles(pattern string, paths []string, none string) ([]File, error) {

@@ -6,9 +6,10 @@ import (
 	"coppice/internal/dataset"
 )
 
-// plainText returns the one spelling shared by all texts of the same value: without surrounding spaces, the shortest form of a plain
-// number, and booleans in lower case. 1001, 1001.0 and " 1001" are one id, and True is true. The spelling is text or, in the memory of buf
-// if it suffices, number; missing says that the number stands for a missing value.
+// plainText returns the one spelling shared by all texts of the same value: without surrounding spaces, the shortest
+// form of a plain number, and booleans in lower case. 1001, 1001.0 and " 1001" are one id, and True is true. The
+// spelling is text or, in the memory of buf if it suffices, number; missing says that the number stands for a missing
+// value.
 func plainText(s string, t *missingMarkers, buf []byte) (text string, number []byte, missing bool) {
 	s = trim(s)
 	if len(t.numbers) == 0 && isDigits(s) {
@@ -31,8 +32,8 @@ func plainText(s string, t *missingMarkers, buf []byte) (text string, number []b
 	return s, nil, false
 }
 
-// longWhole returns a whole number of any length, such as 1234567890123456.0, without a plus sign and a fraction of zeros: programs that
-// have read an id as a float64 write it with a fraction.
+// longWhole returns a whole number of any length, such as 1234567890123456.0, without a plus sign and a fraction of
+// zeros: programs that have read an id as a float64 write it with a fraction.
 func longWhole(s string) (string, bool) {
 	digits := strings.TrimLeft(s, "+-")
 	if digits == "" || digits[0] < '1' || digits[0] > '9' || len(s)-len(digits) > 1 {
@@ -66,8 +67,8 @@ func isDigits(s string) bool {
 	return true
 }
 
-// mergeSpellings adds up the counts of texts that are one value, under the most frequent spelling; on a tie, the first in byte order.
-// Numbers that stand for a missing value are removed.
+// mergeSpellings adds up the counts of texts that are one value, under the most frequent spelling; on a tie, the first
+// in byte order. Numbers that stand for a missing value are removed.
 func mergeSpellings(counts map[string]int64, t *missingMarkers) {
 	var buf []byte
 	others := map[string][]string{} // by normalised spelling

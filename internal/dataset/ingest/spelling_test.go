@@ -16,7 +16,8 @@ func TestSpellingsOfOneID(t *testing.T) {
 		b.WriteString("y,id,big,flag\n")
 		for i := range 6000 {
 			id := mix(uint64(i)) % 50
-			fmt.Fprintf(&b, "%d,%s,%s,%s\n", id%2, spell(i, 1001+int(id)), spell(i, 1234567890123400+int(id)), []string{"True", "true", " TRUE", "no"}[i%4])
+			fmt.Fprintf(&b, "%d,%s,%s,%s\n", id%2, spell(i, 1001+int(id)), spell(i, 1234567890123400+int(id)),
+				[]string{"True", "true", " TRUE", "no"}[i%4])
 		}
 		return b.String()
 	}
@@ -34,10 +35,12 @@ func TestSpellingsOfOneID(t *testing.T) {
 				s := mustStage(t, spec, table)
 				for _, feature := range s.Manifest.Features {
 					if feature.Kind == dataset.Categorical && feature.Name != "flag" && len(feature.Categories) != 50 {
-						t.Errorf("table %d: %s has %d categories, want 50: %q", i, feature.Name, len(feature.Categories), feature.Categories)
+						t.Errorf("table %d: %s has %d categories, want 50: %q", i, feature.Name,
+							len(feature.Categories), feature.Categories)
 					}
 				}
-				if f := s.feature(t, "flag"); !slices.Equal(f.Categories, []string{"True", "no"}) && !slices.Equal(f.Categories, []string{" TRUE", "no"}) {
+				if f := s.feature(t, "flag"); !slices.Equal(f.Categories, []string{"True", "no"}) &&
+					!slices.Equal(f.Categories, []string{" TRUE", "no"}) {
 					t.Errorf("table %d: flag has categories %q, want two", i, f.Categories)
 				}
 				checkEncoder(t, s, []File{writeFile(t, "again.csv", table)}, dataset.CSVSpec{})
@@ -51,12 +54,14 @@ func TestSpellingsOfOneID(t *testing.T) {
 	}
 
 	// What was trained on 1001 predicts on 1001.0, in whatever type.
-	s := mustStage(t, "label: y\ncategorical: [id, big]\nencodings: {columns: {id: [categories, rate, count]}}\n", whole)
+	s := mustStage(t, "label: y\ncategorical: [id, big]\nencodings: {columns: {id: [categories, rate, count]}}\n",
+		whole)
 	enc := mustEncode(t, s.Manifest.Encoding(), s.levels(t))
 	flags := text("True", "no")
 	rows := func(id, big dataset.Values) []float64 {
 		t.Helper()
-		out, err := enc.Encode(&Batch{Names: []string{"id", "big", "flag"}, Columns: []dataset.Values{id, big, flags}, Rows: 2}, nil, nil)
+		out, err := enc.Encode(&Batch{Names: []string{"id", "big", "flag"}, Columns: []dataset.Values{id, big, flags},
+			Rows: 2}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,9 +70,11 @@ func TestSpellingsOfOneID(t *testing.T) {
 	want := rows(text("1001", "1002"), text("1234567890123401", "1234567890123402"))
 	for name, got := range map[string][]float64{
 		"floats in text": rows(text("1001.0", "1002.000"), text("1234567890123401.0", "+1234567890123402")),
-		"floats":         rows(dataset.Values{Type: dataset.Float, Float: []float64{1001, 1002}}, dataset.Values{Type: dataset.Float, Float: []float64{1234567890123401, 1234567890123402}}),
-		"whole numbers":  rows(dataset.Values{Type: dataset.Int, Int: []int64{1001, 1002}}, dataset.Values{Type: dataset.Int, Int: []int64{1234567890123401, 1234567890123402}}),
-		"spaces":         rows(text(" 1001", "1002\t"), text("1234567890123401 ", " 1234567890123402")),
+		"floats": rows(dataset.Values{Type: dataset.Float, Float: []float64{1001, 1002}},
+			dataset.Values{Type: dataset.Float, Float: []float64{1234567890123401, 1234567890123402}}),
+		"whole numbers": rows(dataset.Values{Type: dataset.Int, Int: []int64{1001, 1002}},
+			dataset.Values{Type: dataset.Int, Int: []int64{1234567890123401, 1234567890123402}}),
+		"spaces": rows(text(" 1001", "1002\t"), text("1234567890123401 ", " 1234567890123402")),
 	} {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
@@ -84,7 +91,8 @@ func TestMissingNumbersAmongCategories(t *testing.T) {
 	}
 	s := mustStage(t, "label: y\nmissing: ['', '-999']\n", b.String())
 	if f := s.feature(t, "id"); len(f.Categories) != 3 || f.MissingBin < 0 || f.Missing != 750 {
-		t.Errorf("categories %q, missing bin %d of %d values; want a, b and c, and 750 missing values", f.Categories, f.MissingBin, f.Missing)
+		t.Errorf("categories %q, missing bin %d of %d values; want a, b and c, and 750 missing values", f.Categories,
+			f.MissingBin, f.Missing)
 	}
 	checkEncoder(t, s, []File{writeFile(t, "again.csv", b.String())}, dataset.CSVSpec{})
 }

@@ -98,8 +98,10 @@ func (s *splitter) place(b *Batch, column *dataset.Values, i int) (split uint8, 
 		s.buf = column.AppendText(s.buf[:0], i)
 		var known bool
 		if split, known = s.values[string(s.buf)]; !known {
-			return 0, 0, b.errorAt(i, s.spec.Split.Column, "%q is not a split; known are %s. Map it in the spec, such as split: {by: column, column: %s, train: [%s], ...}",
-				brief(string(s.buf)), list(slices.Sorted(maps.Keys(s.values))), s.spec.Split.Column, brief(string(s.buf)))
+			return 0, 0, b.errorAt(i, s.spec.Split.Column, "%q is not a split; known are %s. Map it in the spec, "+
+				"such as split: {by: column, column: %s, train: [%s], ...}",
+				brief(string(s.buf)), list(slices.Sorted(maps.Keys(s.values))), s.spec.Split.Column,
+				brief(string(s.buf)))
 		}
 	case dataset.SplitByTime:
 		x, _ := s.time(column, i)
@@ -130,7 +132,8 @@ func (s *splitter) observeTime(b *Batch, v *dataset.Values) error {
 	column := s.spec.Split.Column
 	for i := range b.Rows {
 		if missing(v, i, s.keys.markers) {
-			return b.errorAt(i, column, "the row belongs to no split: the time is missing. Leave such rows out of the table")
+			return b.errorAt(i, column,
+				"the row belongs to no split: the time is missing. Leave such rows out of the table")
 		}
 
 		if v.Type != dataset.Text {
@@ -159,7 +162,9 @@ func (s *splitter) observeTime(b *Batch, v *dataset.Values) error {
 		}
 
 		if s.asTime == nil && s.asNumber == nil {
-			return b.errorAt(i, column, "%q is neither a time (such as 2017-07-02 or 2017-07-02T10:03:20Z) nor a number like the values before it", brief(v.Text[i]))
+			return b.errorAt(i, column,
+				"%q is neither a time (such as 2017-07-02 or 2017-07-02T10:03:20Z) nor a number like the values "+
+					"before it", brief(v.Text[i]))
 		}
 	}
 	return nil
@@ -191,14 +196,16 @@ func (s *splitter) resolve(counts *[4]int64) error {
 	for i, n := range counts {
 		name := dataset.SplitNames()[i]
 		if n > dataset.MaxRows {
-			return s.spec.Errorf("split", "%s gets %d rows, more than the %d that a split may have", name, n, int64(dataset.MaxRows))
+			return s.spec.Errorf("split", "%s gets %d rows, more than the %d that a split may have", name, n,
+				int64(dataset.MaxRows))
 		}
 		if n > 0 {
 			continue
 		}
 
 		if values := sp.Values(name); len(values) > 0 {
-			return s.spec.Errorf("split."+name, "no row has a value of %s in column %q: %s", name, sp.Column, list(values))
+			return s.spec.Errorf("split."+name, "no row has a value of %s in column %q: %s", name, sp.Column,
+				list(values))
 		}
 		if i == 0 || s.rule.Shares[name] > 0 {
 			return s.spec.Errorf("split", "the split leaves %s without any row", name)
@@ -233,7 +240,9 @@ func (s *splitter) resolveTime(counts *[4]int64) error {
 	}
 
 	if len(buckets) < wanted {
-		return s.spec.Errorf("split", "column %q has %d distinct times, too few for %d splits: rows with the same time stay together", s.spec.Split.Column, len(buckets), wanted)
+		return s.spec.Errorf("split",
+			"column %q has %d distinct times, too few for %d splits: rows with the same time stay together",
+			s.spec.Split.Column, len(buckets), wanted)
 	}
 
 	s.rule.Until = map[string]float64{}
@@ -273,7 +282,8 @@ func (s *splitter) resolveTime(counts *[4]int64) error {
 }
 
 // fold returns the fold of row i, which place has put into split.
-func (s *splitter) fold(b *Batch, i int, split uint8, key uint64, column, group *dataset.Values) (fold uint8, groupHash uint64) {
+func (s *splitter) fold(b *Batch, i int, split uint8, key uint64, column, group *dataset.Values) (fold uint8,
+	groupHash uint64) {
 	h := key
 	if group != nil {
 		groupHash = s.groups.hash(group, i, b.row(i))
@@ -298,7 +308,8 @@ func (s *splitter) keyless(rows int64) string {
 	if s.keys.none == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d rows have no %s; each is treated as a key of its own", s.keys.none, rows, s.spec.Split.Key)
+	return fmt.Sprintf("%d of %d rows have no %s; each is treated as a key of its own", s.keys.none, rows,
+		s.spec.Split.Key)
 }
 
 func finite(x float64) bool { return x-x == 0 }

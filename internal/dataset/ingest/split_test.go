@@ -31,7 +31,8 @@ func TestHashSplitKeepsKeysTogether(t *testing.T) {
 		fmt.Fprintf(&b, "%d,%d,%d\n", i%2, i%users, i%users)
 	}
 	// x is the user again, as 3,000 bins would be too many: it is regressed on, so that targets tell who a row is.
-	s := mustStage(t, "label: {column: x, kind: regression}\ngroup: user\nsplit: {by: hash, key: user, train: 0.6, valid: 0.2, test: 0.2}\n", b.String())
+	s := mustStage(t, "label: {column: x, kind: regression}\ngroup: user\nsplit: {by: hash, key: user, train: 0.6, "+
+		"valid: 0.2, test: 0.2}\n", b.String())
 	where := map[float32]string{}
 	folds := map[float32]uint8{}
 	var perFold [dataset.Folds]int
@@ -39,7 +40,8 @@ func TestHashSplitKeepsKeysTogether(t *testing.T) {
 	for _, split := range s.Splits {
 		for i, user := range split.Label {
 			if old, seen := where[user]; seen && (old != split.Name || folds[user] != split.Fold[i]) {
-				t.Fatalf("user %v is in %s, fold %d, and in %s, fold %d", user, old, folds[user], split.Name, split.Fold[i])
+				t.Fatalf("user %v is in %s, fold %d, and in %s, fold %d", user, old, folds[user], split.Name,
+					split.Fold[i])
 			}
 			where[user], folds[user] = split.Name, split.Fold[i]
 			perFold[split.Fold[i]]++
@@ -69,7 +71,8 @@ func TestHashSplitKeepsKeysTogether(t *testing.T) {
 	if _, ok := s.Manifest.FindSplit("calib"); ok {
 		t.Error("calib has rows")
 	}
-	if want := (dataset.SplitRule{By: "hash", Column: "user", Shares: map[string]float64{"train": 0.6, "valid": 0.2, "test": 0.2}}); !reflect.DeepEqual(s.Manifest.Split, want) {
+	if want := (dataset.SplitRule{By: "hash", Column: "user", Shares: map[string]float64{"train": 0.6, "valid": 0.2,
+		"test": 0.2}}); !reflect.DeepEqual(s.Manifest.Split, want) {
 		t.Errorf("got %+v; want s.Manifest.Split = want", s.Manifest.Split)
 	}
 }
@@ -85,10 +88,13 @@ func TestKeysAreComparedByMeaning(t *testing.T) {
 		{text("17"), text("17.0"), text(" +17.00"), number(17), whole(17)},
 		{text("-0.5"), text("-.50"), number(-0.5)}, {text("0"), text("-0.0"), number(math.Copysign(0, -1))},
 		{text("9007199254740993"), whole(9007199254740993), text("9007199254740993.0"), text("+9007199254740993.000")},
-		{text("-12345678901234567890"), text("-12345678901234567890.0")}, {text("123456789012345.00"), text("123456789012345")},
+		{text("-12345678901234567890"), text("-12345678901234567890.0")},
+		{text("123456789012345.00"), text("123456789012345")},
 		{text("9007199254740993.5")}, {text("0123456789012345.0")},
-		{text("123456789012345678901234567890")}, {text("123456789012345678901234567891")}, {text("9007199254740992"), number(9007199254740992)},
-		{text("007")}, {text("7")}, {text("623049e6")}, {text("623049000000"), number(623049e6)}, {text("U5")}, {text("1e-3")}, {text("0.001"), number(0.001)},
+		{text("123456789012345678901234567890")}, {text("123456789012345678901234567891")},
+		{text("9007199254740992"), number(9007199254740992)},
+		{text("007")}, {text("7")}, {text("623049e6")}, {text("623049000000"), number(623049e6)}, {text("U5")},
+		{text("1e-3")}, {text("0.001"), number(0.001)},
 		{text("-999"), text("-999.0"), text(""), number(-999), number(math.NaN())}, // no key
 	} {
 		for _, v := range same {
@@ -101,7 +107,8 @@ func TestKeysAreComparedByMeaning(t *testing.T) {
 		}
 	}
 	seen := map[uint64]string{}
-	for _, s := range []string{"7", "007", "9007199254740993", "9007199254740992", "123456789012345678901234567890", "123456789012345678901234567891", "0.001", "1e-3"} {
+	for _, s := range []string{"7", "007", "9007199254740993", "9007199254740992", "123456789012345678901234567890",
+		"123456789012345678901234567891", "0.001", "1e-3"} {
 		if other, ok := seen[hash(text(s))]; ok {
 			t.Errorf("%s and %s are one key", s, other)
 		}
@@ -141,7 +148,8 @@ func TestRowsWithoutKeyAreKeysOfTheirOwn(t *testing.T) {
 	if n := rowsOfSplits(t, s)["train"]; n < 1800 || n > 2200 {
 		t.Errorf("%d rows are train", n)
 	}
-	if w := s.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnKeyless || !strings.Contains(w[0].Text, "4000 of 4000 rows have no user") {
+	if w := s.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnKeyless ||
+		!strings.Contains(w[0].Text, "4000 of 4000 rows have no user") {
 		t.Errorf(`got %+v; want len(w) other than 0, w[0].Code = WarnKeyless, w[0].Text with "4000 of 4000 rows have no user"`, w)
 	}
 }
@@ -165,7 +173,8 @@ func TestTimeSplitIsInOrder(t *testing.T) {
 		times = append(times, fmt.Sprintf("2017-07-%02d %02d:00", day+1, i%24))
 		labels = append(labels, float64(day*24+i%24))
 	}
-	s := mustStage(t, "label: {column: y, kind: regression}\nsplit: {by: time, column: at, train: 0.5, valid: 0.2, calib: 0.2, test: 0.1}\n", timeTable(rng, times, labels))
+	s := mustStage(t, "label: {column: y, kind: regression}\nsplit: {by: time, column: at, train: 0.5, valid: 0.2, "+
+		"calib: 0.2, test: 0.1}\n", timeTable(rng, times, labels))
 	last := float32(-1)
 	for _, split := range s.Splits {
 		if lo := slices.Min(split.Label); lo <= last {
@@ -178,7 +187,8 @@ func TestTimeSplitIsInOrder(t *testing.T) {
 		}
 		for i, f := range split.Fold {
 			if f > 0 && split.Label[i] <= foldEnd[f-1] {
-				t.Fatalf("%s: hour %v is in fold %d, but fold %d goes to %v", split.Name, split.Label[i], f, f-1, foldEnd[f-1])
+				t.Fatalf("%s: hour %v is in fold %d, but fold %d goes to %v", split.Name, split.Label[i], f, f-1,
+					foldEnd[f-1])
 			}
 		}
 		if len(foldEnd) != dataset.Folds {
@@ -202,15 +212,18 @@ func TestTimeSplitOfNumbersAndFewTimes(t *testing.T) {
 		times = append(times, []string{"0100", "0200", "3e2", "1000.5"}[step])
 		labels = append(labels, float64(step))
 	}
-	s := mustStage(t, "label: {column: y, kind: regression}\nsplit: {by: time, column: at, train: 0.25, valid: 0.25, calib: 0.25, test: 0.25}\n", timeTable(rng, times, labels))
+	s := mustStage(t, "label: {column: y, kind: regression}\nsplit: {by: time, column: at, train: 0.25, valid: "+
+		"0.25, calib: 0.25, test: 0.25}\n", timeTable(rng, times, labels))
 	if got := fmt.Sprint(rowsOfSplits(t, s)); got != "map[calib:10 test:970 train:10 valid:10]" {
 		t.Errorf(`fmt.Sprint(rowsOfSplits(t, s)): got %s; want got = "map[calib:10 test:970 train:10 valid:10]"`, got)
 	}
 	if got := fmt.Sprint(s.Manifest.Split.Until); got != "map[calib:300 train:100 valid:200]" {
 		t.Errorf(`fmt.Sprint(s.Manifest.Split.Until): got %s; want got = "map[calib:300 train:100 valid:200]"`, got)
 	}
-	s = mustStage(t, "label: {column: y, kind: regression}\nsplit: {by: time, column: at, train: 0.9, test: 0.1}\n", timeTable(rng, times, labels))
-	if got := fmt.Sprint(rowsOfSplits(t, s)); got != "map[test:970 train:30]" { // nearest to 900 that leaves test any row
+	s = mustStage(t, "label: {column: y, kind: regression}\nsplit: {by: time, column: at, train: 0.9, test: 0.1}\n",
+		timeTable(rng, times, labels))
+	// nearest to 900 that leaves test any row
+	if got := fmt.Sprint(rowsOfSplits(t, s)); got != "map[test:970 train:30]" {
 		t.Errorf(`fmt.Sprint(rowsOfSplits(t, s)): got %s; want got = "map[test:970 train:30]"`, got)
 	}
 }
@@ -221,7 +234,8 @@ func TestColumnSplit(t *testing.T) {
 	if got := fmt.Sprint(rowsOfSplits(t, s)); got != "map[calib:10 train:30]" {
 		t.Errorf(`fmt.Sprint(rowsOfSplits(t, s)): got %v; want got = "map[calib:10 train:30]"`, got)
 	}
-	if _, err := mustEncode(t, s.Manifest.Encoding(), s.levels(t)).EncodeSample(s.sample(t)); err != nil || len(s.Manifest.Features) != 1 {
+	if _, err := mustEncode(t, s.Manifest.Encoding(), s.levels(t)).EncodeSample(s.sample(t)); err != nil ||
+		len(s.Manifest.Features) != 1 {
 		t.Errorf("mustEncode(...): got %v, %v; want no error, len(s.Manifest.Features) = 1", s.Manifest.Features, err)
 	}
 }

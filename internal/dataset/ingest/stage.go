@@ -16,7 +16,8 @@ import (
 type Options struct {
 	Threads  int            // compute goroutines; 0 for all CPUs. The result does not depend on it
 	Progress func(Progress) // called from one goroutine at a time; may be nil
-	// Learner is a small model for finding columns that are worth combining; if nil, only combinations in the spec are used.
+	// Learner is a small model for finding columns that are worth combining; if nil, only combinations in the spec are
+	// used.
 	Learner encode.Learner
 	// Like is a dataset to follow, so that models trained on it can be continued here; may be nil.
 	Like *dataset.Manifest
@@ -41,16 +42,17 @@ type Progress struct {
 	Total int64
 }
 
-// Report is the result of Stage. What is to be shown is in the manifest: features with their kinds, bins, ranges and categories, splits
-// with their label rates, rows left out, warnings. Night is for comparing the table with other nights'.
+// Report is the result of Stage. What is to be shown is in the manifest: features with their kinds, bins, ranges and
+// categories, splits with their label rates, rows left out, warnings. Night is for comparing the table with other
+// nights'.
 type Report struct {
 	Manifest *dataset.Manifest
 	Night    *Night
 }
 
-// Stage makes a dataset from a table's files in the folder dir, which must not exist or be empty (otherwise: *ExistsError). The dataset is
-// complete when Stage returns; an error or the end of ctx leaves nothing behind. Errors in the spec are *strictyaml.Error, those in the
-// table *TableError.
+// Stage makes a dataset from a table's files in the folder dir, which must not exist or be empty (otherwise:
+// *ExistsError). The dataset is complete when Stage returns; an error or the end of ctx leaves nothing behind. Errors
+// in the spec are *strictyaml.Error, those in the table *TableError.
 func Stage(ctx context.Context, spec *dataset.Spec, files []File, dir string, o Options) (*Report, error) {
 	if err := checkTarget(dir); err != nil {
 		return nil, err
@@ -154,7 +156,8 @@ func (s *survey) describe(ctx context.Context, m *dataset.Manifest, o Options) (
 // manifest returns the manifest from the survey, without features.
 func (s *survey) manifest(files []File) *dataset.Manifest {
 	spec := s.spec
-	m := &dataset.Manifest{Name: spec.Name, Missing: spec.Missing, MaxBin: spec.MaxBin, Label: s.labels.info, Weight: spec.Weight, Group: spec.Group,
+	m := &dataset.Manifest{Name: spec.Name, Missing: spec.Missing, MaxBin: spec.MaxBin, Label: s.labels.info,
+		Weight: spec.Weight, Group: spec.Group,
 		Split: *s.splitter.rule, LeftOut: s.labels.missing, Negatives: spec.Sample.Negatives, Thinned: s.labels.thinned}
 
 	for i, n := range s.counts {
@@ -164,7 +167,8 @@ func (s *survey) manifest(files []File) *dataset.Manifest {
 	}
 
 	for _, f := range files {
-		m.About.Sources = append(m.About.Sources, dataset.Source{URI: f.URI, Bytes: f.Bytes, Generation: f.Generation, Checksum: f.Checksum})
+		m.About.Sources = append(m.About.Sources, dataset.Source{URI: f.URI, Bytes: f.Bytes, Generation: f.Generation,
+			Checksum: f.Checksum})
 	}
 	m.About.Unripe = s.ripe.unripe()
 	m.About.Warnings = s.ripe.warnings(s.rows + s.labels.missing)
@@ -182,8 +186,8 @@ func (o Options) progress(phase Phase) func(done, total int64) {
 	return serial(func(done, total int64) { o.Progress(Progress{phase, done, total}) })
 }
 
-// buildFeatures makes bins from the sample, and looks for warnings about the columns. It returns what is needed of the sample to decide on
-// further encodings.
+// buildFeatures makes bins from the sample, and looks for warnings about the columns. It returns what is needed of the
+// sample to decide on further encodings.
 func (s *survey) buildFeatures(ctx context.Context, m *dataset.Manifest) ([]sampledColumn, *trainSample, error) {
 	train, err := s.train()
 	if err != nil {
@@ -226,7 +230,8 @@ func (s *survey) buildFeatures(ctx context.Context, m *dataset.Manifest) ([]samp
 	}
 
 	if text := s.splitter.keyless(s.rows); text != "" {
-		m.About.Warnings = append(m.About.Warnings, dataset.Warning{Code: WarnKeyless, Column: s.spec.Split.Key, Text: text})
+		m.About.Warnings = append(m.About.Warnings, dataset.Warning{Code: WarnKeyless, Column: s.spec.Split.Key,
+			Text: text})
 	}
 	m.About.Warnings = append(m.About.Warnings, s.keyHint()...)
 	for _, w := range warnings {

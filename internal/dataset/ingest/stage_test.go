@@ -144,14 +144,20 @@ func randomTable(seed uint64, rows int) string {
 }
 
 var randomSpecs = map[string]string{
-	"hash":   "label: y\nweight: w\ngroup: user\ndrop: [part]\nsplit: {by: hash, key: user, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}\nsample: 100\nsample_rows_for_bins: 700\n",
-	"time":   "label: y\ndrop: [part, user]\nweight: w\nmax_bin: 16\nsplit: {by: time, column: int, train: 0.5, valid: 0.3, test: 0.2}\nsample: 100000\n",
-	"column": "label: y\ngroup: user\ncategorical: [int, num]\nnumeric: [zip, flag]\nsplit: {by: column, column: part}\nsample: 50\n",
-	"derived": "label: y\nweight: w\ndrop: [user]\nderive: {when: [hour, weekday]}\nsplit: {by: column, column: part}\nsample: 300\n" +
+	"hash": "label: y\nweight: w\ngroup: user\ndrop: [part]\nsplit: {by: hash, key: user, train: 0.6, valid: 0.2, " +
+		"calib: 0.1, test: 0.1}\nsample: 100\nsample_rows_for_bins: 700\n",
+	"time": "label: y\ndrop: [part, user]\nweight: w\nmax_bin: 16\nsplit: {by: time, column: int, train: 0.5, " +
+		"valid: 0.3, test: 0.2}\nsample: 100000\n",
+	"column": "label: y\ngroup: user\ncategorical: [int, num]\nnumeric: [zip, flag]\nsplit: {by: column, column: " +
+		"part}\nsample: 50\n",
+	"derived": "label: y\nweight: w\ndrop: [user]\nderive: {when: [hour, weekday]}\nsplit: {by: column, column: " +
+		"part}\nsample: 300\n" +
 		"encodings: {columns: {hash: [rate, levels], cat: [rate, count, categories], zip: [count], num: none}, " +
 		"keys: [[cat, zip], [num~, flag, when.hour], [hash, int~]], order: {copies: 3}, back_off: {hash: cat}}\n",
-	"by time": "label: y\ndrop: [part, user]\nsplit: {by: time, column: int, train: 0.5, valid: 0.3, test: 0.2}\nsample: 300\n" +
-		"encodings: {columns: {zip: [rate, recency], cat: [recency, categories], hash: levels}, keys: [[cat, flag]], back_off: none}\n",
+	"by time": "label: y\ndrop: [part, user]\nsplit: {by: time, column: int, train: 0.5, valid: 0.3, test: " +
+		"0.2}\nsample: 300\n" +
+		"encodings: {columns: {zip: [rate, recency], cat: [recency, categories], hash: levels}, keys: [[cat, " +
+		"flag]], back_off: none}\n",
 	"thinned": "label: y\nweight: w\ndrop: [part]\nsplit: {by: hash, key: user, train: 0.6, valid: 0.2, test: 0.2}\n" +
 		"sample: {rows: 100, negatives: 0.3}\n",
 	"none": "label: {column: num, kind: regression}\ndrop: [part, user]\nmissing: [\"\", NA, \"null\", \"7\"]\n",
@@ -164,9 +170,12 @@ func TestKinds(t *testing.T) {
 		kind dataset.Kind
 		why  dataset.Why
 	}{
-		"num": {dataset.Numeric, dataset.WhyNumbers}, "int": {dataset.Numeric, dataset.WhyNumbers}, "zero": {dataset.Numeric, dataset.WhyNumbers},
-		"cat": {dataset.Categorical, dataset.WhyText}, "hash": {dataset.Categorical, dataset.WhyText}, "zip": {dataset.Categorical, dataset.WhyDigits},
-		"big": {dataset.Categorical, dataset.WhyBig}, "when": {dataset.Temporal, dataset.WhyTimes}, "flag": {dataset.Categorical, dataset.WhyText}, "const": {dataset.Numeric, dataset.WhyNumbers},
+		"num": {dataset.Numeric, dataset.WhyNumbers}, "int": {dataset.Numeric, dataset.WhyNumbers},
+		"zero": {dataset.Numeric, dataset.WhyNumbers},
+		"cat":  {dataset.Categorical, dataset.WhyText}, "hash": {dataset.Categorical, dataset.WhyText},
+		"zip": {dataset.Categorical, dataset.WhyDigits},
+		"big": {dataset.Categorical, dataset.WhyBig}, "when": {dataset.Temporal, dataset.WhyTimes},
+		"flag": {dataset.Categorical, dataset.WhyText}, "const": {dataset.Numeric, dataset.WhyNumbers},
 	} {
 		if f := s.feature(t, name); f.Kind != want.kind || f.Why != want.why {
 			t.Errorf("%s is %s (%s), want %s (%s)", name, f.Kind, f.Why, want.kind, want.why)
@@ -180,11 +189,14 @@ func TestKinds(t *testing.T) {
 	}
 	mixed := "y,a,b,c,d,e,f\n"
 	for i := range 50 {
-		mixed += fmt.Sprintf("%d,%s,%s,%s,%s,%s,%s\n", i%2, []string{"24154600", "623049e6"}[i/49], []string{"2017-01-01", "5"}[i/49], []string{"", "NaN"}[i%2], []string{"1", "nan"}[i%2], []string{"x", "nan"}[i%2], []string{"inf", "-inf", "1e+308"}[i%3])
+		mixed += fmt.Sprintf("%d,%s,%s,%s,%s,%s,%s\n", i%2, []string{"24154600", "623049e6"}[i/49],
+			[]string{"2017-01-01", "5"}[i/49], []string{"", "NaN"}[i%2], []string{"1", "nan"}[i%2],
+			[]string{"x", "nan"}[i%2], []string{"inf", "-inf", "1e+308"}[i%3])
 	}
 	s = mustStage(t, "label: y\nmissing: [\"\"]\n", mixed)
 	for name, want := range map[string]string{
-		"a": "categorical ids 0", "b": "categorical text 0", "c": "numeric no value present 50", "d": "numeric all numbers 25", "e": "categorical text 0", "f": "numeric all numbers 0",
+		"a": "categorical ids 0", "b": "categorical text 0", "c": "numeric no value present 50",
+		"d": "numeric all numbers 25", "e": "categorical text 0", "f": "numeric all numbers 0",
 	} {
 		f := s.feature(t, name)
 		if got := fmt.Sprintf("%s %s %d", f.Kind, f.Why, f.Missing); got != want {
@@ -201,7 +213,9 @@ func TestStageIsDeterministic(t *testing.T) {
 	table := randomTable(2, 5000)
 	lines := strings.SplitAfter(table, "\n")
 	one := []File{writeFile(t, "t.csv", table)}
-	three := []File{writeFile(t, "1.csv", strings.Join(lines[:1000], "")), writeFile(t, "2.csv", lines[0]+strings.Join(lines[1000:1001], "")), writeFile(t, "3.csv", lines[0]+strings.Join(lines[1001:], ""))}
+	three := []File{writeFile(t, "1.csv", strings.Join(lines[:1000], "")),
+		writeFile(t, "2.csv", lines[0]+strings.Join(lines[1000:1001], "")),
+		writeFile(t, "3.csv", lines[0]+strings.Join(lines[1001:], ""))}
 	for name, spec := range randomSpecs {
 		t.Run(name, func(t *testing.T) {
 			want, err := tryStage(t, spec, one, Options{Threads: 1})
@@ -247,17 +261,21 @@ func sameFolder(t *testing.T, a, b string) {
 	}
 }
 
-// A token that is a number stands for all ways to write it in a column of numbers, and for those to write an id in one of categories.
+// A token that is a number stands for all ways to write it in a column of numbers, and for those to write an id in one
+// of categories.
 func TestNumericTokensInText(t *testing.T) {
 	table := "y,x,c\n"
 	for i := range 60 {
-		table += []string{"0,-999,a\n", "1,-999.0,-999.0\n", "0,1.5,-999\n", "1,-9990e-1,a\n", "-999.00,3,a\n", "1,7,b\n"}[i%6]
+		table += []string{"0,-999,a\n", "1,-999.0,-999.0\n", "0,1.5,-999\n", "1,-9990e-1,a\n", "-999.00,3,a\n",
+			"1,7,b\n"}[i%6]
 	}
 	s := mustStage(t, "label: y\nmissing: ['', '-999']\n", table)
-	if x := s.feature(t, "x"); x.Kind != dataset.Numeric || x.Missing != 30 || x.Range.Min != 1.5 || s.Split("train").Columns[0][1] != uint8(x.MissingBin) {
+	if x := s.feature(t, "x"); x.Kind != dataset.Numeric || x.Missing != 30 || x.Range.Min != 1.5 ||
+		s.Split("train").Columns[0][1] != uint8(x.MissingBin) {
 		t.Errorf(`s.feature(t, "x"): got %+v; want x.Kind = dataset.Numeric, x.Missing = 30, x.Range.Min = 1.5, s.Split("train").Columns[0][1] = uint8(x.MissingBin)`, x)
 	}
-	if c := s.feature(t, "c"); c.Kind != dataset.Categorical || c.Missing != 20 || slices.Contains(c.Categories, "-999.0") {
+	if c := s.feature(t, "c"); c.Kind != dataset.Categorical || c.Missing != 20 ||
+		slices.Contains(c.Categories, "-999.0") {
 		t.Errorf(`s.feature(t, "c"): got %+v; want c.Kind = dataset.Categorical, c.Missing = 20, not slices.Contains(c.Categories, "-999.0")`, c)
 	}
 	if m := s.Manifest; m.LeftOut != 10 || m.About.LeftOut["-999.00"] != 10 || len(m.About.LeftOut) != 1 {
@@ -275,49 +293,79 @@ func TestStageErrorsNameThePlace(t *testing.T) {
 		return s
 	}
 	for name, tc := range map[string]struct{ spec, csv, want string }{
-		"no label column":     {"label: yy\n", abc, `d.yaml:3:8: column "yy" is not in t.csv (did you mean "y"?)`},
-		"wrong delimiter":     {"label: y\n", "a;b;y\n1;2;0\n", `the table's only column is "a;b;y"; is csv.delimiter right?`},
-		"no dropped column":   {"label: y\ndrop: [a, q]\n", abc, `d.yaml:4:11: column "q" is not in t.csv`},
-		"no forced column":    {"label: y\nnumeric: [q]\n", abc, `d.yaml:4:11: column "q" is not in t.csv`},
-		"forced and dropped":  {"label: y\ndrop: [b]\nnumeric: [b]\n", abc, `d.yaml:5:11: column "b" is dropped, or splits the rows`},
-		"no key column":       {"label: y\nsplit: {by: hash, key: q, train: 1}\n", abc, `d.yaml:4:24: column "q" is not in t.csv`},
-		"nothing left":        {"label: y\ndrop: [a, b]\n", abc, "no column of t.csv is left to be a feature"},
-		"empty":               {"label: y\n", "", "t.csv: the file is empty"},
-		"only a header":       {"label: y\n", "a,y\n", "t.csv: the table has no rows"},
-		"no labels":           {"label: y\n", "a,y\n1,\n2,NA\n", "t.csv: the label is missing in every row"},
-		"ragged":              {"label: y\n", abc + "4,5\n", "t.csv:5: 2 fields where the first line has 3"},
-		"text label":          {"label: y\n", many("yes", "no", "no", "yes", "no"), "d.yaml:3:8: label column \"y\" holds text (\"no\", \"yes\"): name the positive value, such as `label: {column: y, positive: \"yes\"}`"},
-		"three values":        {"label: y\n", many(0, 1, 2, 1), "d.yaml:3:8: label column \"y\" holds 0, 1, 2, which is neither 0 and 1 nor a regression: use `label: {column: y, positive: \"2\"}`, `{column: y, above: 0}` or `{column: y, kind: regression}`"},
-		"two other values":    {"label: y\n", many(1, 2), "holds 1, 2, which is neither 0 and 1"},
-		"one value":           {"label: y\n", many(1, 1, 1), "has the same value in every row: there is nothing to predict"},
-		"one text":            {"label: y\n", many("a", "a"), "has the same value in every row"},
-		"never positive":      {"label: {column: y, positive: maybe}\n", many("yes", "no"), `label column "y" never is "maybe"; it holds "no", "yes"`},
-		"always positive":     {"label: {column: y, positive: yes}\n", many("yes", "yes"), "makes every row 1"},
-		"never above":         {"label: {column: y, above: 15}\n", many(1, 2), "makes every row 0"},
-		"third value":         {"label: {column: y, positive: yes, negative: no}\n", many("yes", "no", "maybe"), `t.csv:4: column "y": the label is "maybe", neither positive ("yes") nor negative ("no")`},
-		"above text":          {"label: {column: y, above: 15}\n", many(1, 20, "x"), `t.csv:4: column "y": the label is "x", not a number`},
-		"regression text":     {"label: {column: y, kind: regression}\n", many(1, 20, "x"), `t.csv:4: column "y": the label is "x", not a number`},
-		"regression constant": {"label: {column: y, kind: regression}\n", many(5, 5), "has the same value in every row"},
-		"too large":           {"label: {column: y, kind: regression}\n", many(5, 1e300), "does not fit a 32-bit float"},
-		"negative weight":     {"label: y\nweight: a\n", "a,b,y\n1,1,0\n-2,1,1\n", `t.csv:3: column "a": the weight is -2; it must be a number from 0 up`},
-		"missing weight":      {"label: y\nweight: a\n", "a,b,y\n1,1,0\n,1,1\n", `t.csv:3: column "a": the weight is missing`},
-		"text weight":         {"label: y\nweight: a\n", "a,b,y\n1,1,0\nx,1,1\n", `t.csv:3: column "a": the weight is x`},
-		"infinite weight":     {"label: y\nweight: a\n", "a,b,y\n1,1,0\ninf,1,1\n", `t.csv:3: column "a": the weight is inf`},
-		"forced number":       {"label: y\nnumeric: [b]\n", abc, `t.csv:2: column "b": "x" is not a number, though the spec lists the column under`},
-		"unknown split":       {"label: y\nsplit: {by: column, column: b, train: [x, y]}\n", abc, `t.csv:4: column "b": "z" is not a split; known are x, y`},
-		"missing split":       {"label: y\nsplit: {by: column, column: b, train: [x, y]}\n", "a,b,y\n1,x,0\n1,,1\n", `t.csv:3: column "b": the row belongs to no split: the value is missing`},
-		"time is text":        {"label: y\nsplit: {by: time, column: b, train: 0.5, test: 0.5}\n", abc, `t.csv:2: column "b": "x" is neither a time`},
-		"time and number":     {"label: y\nsplit: {by: time, column: b, train: 0.5, test: 0.5}\n", "a,b,y\n1,2017-01-01,0\n1,5,1\n", `t.csv:3: column "b": "5" is neither a time`},
-		"missing time":        {"label: y\nsplit: {by: time, column: b, train: 0.5, test: 0.5}\n", "a,b,y\n1,2017-01-01,0\n1,,1\n", `t.csv:3: column "b": the row belongs to no split: the time is missing`},
-		"few times":           {"label: y\nsplit: {by: time, column: b, train: 0.5, test: 0.5}\n", "a,b,y\n1,2017-01-01,0\n1,2017-01-01,1\n", `column "b" has 1 distinct times, too few for 2 splits`},
-		"empty split":         {"label: y\nsplit: {by: hash, key: b, train: 0.999999, test: 0.000001}\n", abc, "the split leaves test without any row"},
-		"listed, no row":      {"label: y\nsplit: {by: column, column: b, train: [x, y, z], valid: [2020, 2021]}\n", abc, `d.yaml:4:57: no row has a value of valid in column "b": 2020, 2021`},
-		"one class in train":  {"label: y\nsplit: {by: column, column: b}\n", "a,b,y\n1,train,0\n1,train,0\n1,test,1\n", "d.yaml:4:9: all 2 rows of train have the label 0: there is nothing to learn"},
-		"quoted line breaks":  {"label: {column: y, above: 1}\n", "a,y\n\"x\ny\",2\nz,q\n", `t.csv:4: column "y": the label is "q"`},
+		"no label column": {"label: yy\n", abc, `d.yaml:3:8: column "yy" is not in t.csv (did you mean "y"?)`},
+		"wrong delimiter": {"label: y\n", "a;b;y\n1;2;0\n",
+			`the table's only column is "a;b;y"; is csv.delimiter right?`},
+		"no dropped column": {"label: y\ndrop: [a, q]\n", abc, `d.yaml:4:11: column "q" is not in t.csv`},
+		"no forced column":  {"label: y\nnumeric: [q]\n", abc, `d.yaml:4:11: column "q" is not in t.csv`},
+		"forced and dropped": {"label: y\ndrop: [b]\nnumeric: [b]\n", abc,
+			`d.yaml:5:11: column "b" is dropped, or splits the rows`},
+		"no key column": {"label: y\nsplit: {by: hash, key: q, train: 1}\n", abc,
+			`d.yaml:4:24: column "q" is not in t.csv`},
+		"nothing left":  {"label: y\ndrop: [a, b]\n", abc, "no column of t.csv is left to be a feature"},
+		"empty":         {"label: y\n", "", "t.csv: the file is empty"},
+		"only a header": {"label: y\n", "a,y\n", "t.csv: the table has no rows"},
+		"no labels":     {"label: y\n", "a,y\n1,\n2,NA\n", "t.csv: the label is missing in every row"},
+		"ragged":        {"label: y\n", abc + "4,5\n", "t.csv:5: 2 fields where the first line has 3"},
+		"text label": {"label: y\n", many("yes", "no", "no", "yes", "no"),
+			"d.yaml:3:8: label column \"y\" holds text (\"no\", \"yes\"): name the positive value, such as `label: " +
+				"{column: y, positive: \"yes\"}`"},
+		"three values": {"label: y\n", many(0, 1, 2, 1),
+			"d.yaml:3:8: label column \"y\" holds 0, 1, 2, which is neither 0 and 1 nor a regression: use `label: " +
+				"{column: y, positive: \"2\"}`, `{column: y, above: 0}` or `{column: y, kind: regression}`"},
+		"two other values": {"label: y\n", many(1, 2), "holds 1, 2, which is neither 0 and 1"},
+		"one value": {"label: y\n", many(1, 1, 1),
+			"has the same value in every row: there is nothing to predict"},
+		"one text": {"label: y\n", many("a", "a"), "has the same value in every row"},
+		"never positive": {"label: {column: y, positive: maybe}\n", many("yes", "no"),
+			`label column "y" never is "maybe"; it holds "no", "yes"`},
+		"always positive": {"label: {column: y, positive: yes}\n", many("yes", "yes"), "makes every row 1"},
+		"never above":     {"label: {column: y, above: 15}\n", many(1, 2), "makes every row 0"},
+		"third value": {"label: {column: y, positive: yes, negative: no}\n", many("yes", "no", "maybe"),
+			`t.csv:4: column "y": the label is "maybe", neither positive ("yes") nor negative ("no")`},
+		"above text": {"label: {column: y, above: 15}\n", many(1, 20, "x"),
+			`t.csv:4: column "y": the label is "x", not a number`},
+		"regression text": {"label: {column: y, kind: regression}\n", many(1, 20, "x"),
+			`t.csv:4: column "y": the label is "x", not a number`},
+		"regression constant": {"label: {column: y, kind: regression}\n", many(5, 5),
+			"has the same value in every row"},
+		"too large": {"label: {column: y, kind: regression}\n", many(5, 1e300),
+			"does not fit a 32-bit float"},
+		"negative weight": {"label: y\nweight: a\n", "a,b,y\n1,1,0\n-2,1,1\n",
+			`t.csv:3: column "a": the weight is -2; it must be a number from 0 up`},
+		"missing weight": {"label: y\nweight: a\n", "a,b,y\n1,1,0\n,1,1\n",
+			`t.csv:3: column "a": the weight is missing`},
+		"text weight": {"label: y\nweight: a\n", "a,b,y\n1,1,0\nx,1,1\n",
+			`t.csv:3: column "a": the weight is x`},
+		"infinite weight": {"label: y\nweight: a\n", "a,b,y\n1,1,0\ninf,1,1\n",
+			`t.csv:3: column "a": the weight is inf`},
+		"forced number": {"label: y\nnumeric: [b]\n", abc,
+			`t.csv:2: column "b": "x" is not a number, though the spec lists the column under`},
+		"unknown split": {"label: y\nsplit: {by: column, column: b, train: [x, y]}\n", abc,
+			`t.csv:4: column "b": "z" is not a split; known are x, y`},
+		"missing split": {"label: y\nsplit: {by: column, column: b, train: [x, y]}\n", "a,b,y\n1,x,0\n1,,1\n",
+			`t.csv:3: column "b": the row belongs to no split: the value is missing`},
+		"time is text": {"label: y\nsplit: {by: time, column: b, train: 0.5, test: 0.5}\n", abc,
+			`t.csv:2: column "b": "x" is neither a time`},
+		"time and number": {"label: y\nsplit: {by: time, column: b, train: 0.5, test: 0.5}\n",
+			"a,b,y\n1,2017-01-01,0\n1,5,1\n", `t.csv:3: column "b": "5" is neither a time`},
+		"missing time": {"label: y\nsplit: {by: time, column: b, train: 0.5, test: 0.5}\n",
+			"a,b,y\n1,2017-01-01,0\n1,,1\n", `t.csv:3: column "b": the row belongs to no split: the time is missing`},
+		"few times": {"label: y\nsplit: {by: time, column: b, train: 0.5, test: 0.5}\n",
+			"a,b,y\n1,2017-01-01,0\n1,2017-01-01,1\n", `column "b" has 1 distinct times, too few for 2 splits`},
+		"empty split": {"label: y\nsplit: {by: hash, key: b, train: 0.999999, test: 0.000001}\n", abc,
+			"the split leaves test without any row"},
+		"listed, no row": {"label: y\nsplit: {by: column, column: b, train: [x, y, z], valid: [2020, 2021]}\n",
+			abc, `d.yaml:4:57: no row has a value of valid in column "b": 2020, 2021`},
+		"one class in train": {"label: y\nsplit: {by: column, column: b}\n", "a,b,y\n1,train,0\n1,train,0\n1,test,1\n",
+			"d.yaml:4:9: all 2 rows of train have the label 0: there is nothing to learn"},
+		"quoted line breaks": {"label: {column: y, above: 1}\n", "a,y\n\"x\ny\",2\nz,q\n",
+			`t.csv:4: column "y": the label is "q"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			_, err := Stage(context.Background(), parseSpec(t, tc.spec), []File{writeFile(t, "t.csv", tc.csv)}, filepath.Join(dir, "d"), Options{})
+			_, err := Stage(context.Background(), parseSpec(t, tc.spec), []File{writeFile(t, "t.csv", tc.csv)},
+				filepath.Join(dir, "d"), Options{})
 			var table *TableError
 			var spec *strictyaml.Error
 			if !errors.As(err, &table) && !errors.As(err, &spec) || !strings.Contains(err.Error(), tc.want) {
@@ -338,12 +386,13 @@ func TestStageLeavesNothingBehind(t *testing.T) {
 			parent := t.TempDir()
 			ctx, cancel := context.WithCancel(context.Background())
 			reached := false
-			_, err := Stage(ctx, spec, []File{file}, filepath.Join(parent, "d"), Options{Threads: threads, Progress: func(p Progress) {
-				if p.Phase == phase {
-					reached = true
-					cancel()
-				}
-			}})
+			_, err := Stage(ctx, spec, []File{file}, filepath.Join(parent, "d"),
+				Options{Threads: threads, Progress: func(p Progress) {
+					if p.Phase == phase {
+						reached = true
+						cancel()
+					}
+				}})
 			cancel()
 			left, _ := os.ReadDir(parent)
 			if !reached || !errors.Is(err, context.Canceled) && phase != PhaseChecksum || err != nil && len(left) != 0 {
@@ -393,16 +442,18 @@ func TestLabels(t *testing.T) {
 		kind      dataset.LabelKind
 		want      [3]float32 // of rows 0, 1 and 3
 	}{
-		"bare":       {"label: y\n", binary, dataset.Binary, [3]float32{0, 1, 1}},
-		"positive":   {"label: {column: y, positive: 2.5}\n", table, dataset.Binary, [3]float32{0, 0, 1}},
-		"both":       {"label: {column: y, positive: 1, negative: 0}\n", strings.ReplaceAll(table, "2.5", "0"), dataset.Binary, [3]float32{0, 1, 0}},
+		"bare":     {"label: y\n", binary, dataset.Binary, [3]float32{0, 1, 1}},
+		"positive": {"label: {column: y, positive: 2.5}\n", table, dataset.Binary, [3]float32{0, 0, 1}},
+		"both": {"label: {column: y, positive: 1, negative: 0}\n", strings.ReplaceAll(table, "2.5", "0"),
+			dataset.Binary, [3]float32{0, 1, 0}},
 		"above":      {"label: {column: y, above: 1}\n", table, dataset.Binary, [3]float32{0, 0, 1}},
 		"regression": {"label: {column: y, kind: regression}\n", table, dataset.Regression, [3]float32{0, 1, 2.5}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := mustStage(t, tc.spec, tc.csv)
 			l := s.Split("train").Label
-			if s.Manifest.Label.Kind != tc.kind || [3]float32{l[0], l[1], l[2]} != tc.want || s.Manifest.LeftOut != 16 || len(l) != 24 {
+			if s.Manifest.Label.Kind != tc.kind || [3]float32{l[0], l[1], l[2]} != tc.want ||
+				s.Manifest.LeftOut != 16 || len(l) != 24 {
 				t.Errorf("%s: %v, %d left out", s.Manifest.Label.Kind, l, s.Manifest.LeftOut)
 			}
 			mean := (tc.want[0] + tc.want[1] + tc.want[2]) / 3
@@ -454,7 +505,8 @@ func TestGoldenStage(t *testing.T) {
 	sameFolder(t, want, dir)
 }
 
-// long leaves a test to `make test`: the race detector, under which it takes a minute, has nothing to see in it that shorter ones do not show.
+// long leaves a test to `make test`: the race detector, under which it takes a minute, has nothing to see in it that
+// shorter ones do not show.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

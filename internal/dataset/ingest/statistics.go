@@ -37,7 +37,8 @@ const (
 )
 
 func newStatistics(s *survey, m *dataset.Manifest, d *design, dir string, o Options) *statistics {
-	c := encode.Config{Keys: d.keys, Parts: len(d.readers), Few: d.few, Weighted: m.Weight != "", Order: *m.Order, Levels: s.spec.Encodings.Levels,
+	c := encode.Config{Keys: d.keys, Parts: len(d.readers), Few: d.few, Weighted: m.Weight != "", Order: *m.Order,
+		Levels:  s.spec.Encodings.Levels,
 		MaxBins: s.spec.MaxBin,
 		Dir:     filepath.Dir(dir), Memory: memoryRows, Threads: o.Threads, Sample: boundRows, Splits: len(m.Splits)}
 
@@ -64,7 +65,8 @@ func newStatistics(s *survey, m *dataset.Manifest, d *design, dir string, o Opti
 		return search.find
 	}
 
-	return &statistics{survey: s, m: m, d: d, maker: encode.NewMaker(c), first: len(d.columns), hashes: make([][]uint64, len(d.readers)), errs: make([]error, len(d.readers))}
+	return &statistics{survey: s, m: m, d: d, maker: encode.NewMaker(c), first: len(d.columns),
+		hashes: make([][]uint64, len(d.readers)), errs: make([]error, len(d.readers))}
 }
 
 // cuts returns times with at most that many rows in between, except where they share one time.
@@ -132,12 +134,14 @@ func (s *statistics) add(number int, part *splitPart) error {
 	var many *encode.TooManyValuesError
 	if errors.As(err, &many) {
 		return &TableError{File: s.file, Column: s.d.readers[many.Part].part.Column,
-			Msg: fmt.Sprintf("the table changed while it was read: the column had %d values before and has more now; stage it again", many.Known)}
+			Msg: fmt.Sprintf("the table changed while it was read: the column had %d values before and has more "+
+				"now; stage it again", many.Known)}
 	}
 	return err
 }
 
-// finish makes the statistics and writes everything that depends on them: their columns, the row-major bins, and the levels.
+// finish makes the statistics and writes everything that depends on them: their columns, the row-major bins, and the
+// levels.
 func (s *statistics) finish(ctx context.Context, w *dataset.Writer, o Options) error {
 	if err := s.maker.Run(ctx, o.progress(PhaseEncode), func(split, first int, columns [][]uint8) error {
 		return s.assemble(w, split, first, columns)
@@ -186,8 +190,8 @@ func missingLevels(t *dataset.LevelTable, levels *dataset.Levels) int {
 	return 0
 }
 
-// assemble completes some rows: it writes their statistics into columns, and all their features as rows. For the second and later copies of
-// train it also writes the other columns.
+// assemble completes some rows: it writes their statistics into columns, and all their features as rows. For the second
+// and later copies of train it also writes the other columns.
 func (s *statistics) assemble(w *dataset.Writer, split, first int, columns [][]uint8) error {
 	info := s.m.Splits[split]
 	rows, distinctRows := len(columns[0]), info.Rows

@@ -9,7 +9,8 @@ import (
 	"coppice/internal/dataset"
 )
 
-// survey is the first pass over a table: the contents of columns, the number of rows of each split, and a sample of train.
+// survey is the first pass over a table: the contents of columns, the number of rows of each split, and a sample of
+// train.
 type survey struct {
 	spec      *dataset.Spec
 	roles     *roles
@@ -37,7 +38,8 @@ type survey struct {
 const oversample = 4
 
 func newSurvey(spec *dataset.Spec, r *roles, markers *missingMarkers, threads int) *survey {
-	s := &survey{spec: spec, roles: r, threads: threads, labels: newLabeler(spec, markers), splitter: newSplitter(spec, markers), markers: markers,
+	s := &survey{spec: spec, roles: r, threads: threads, labels: newLabeler(spec, markers),
+		splitter: newSplitter(spec, markers), markers: markers,
 		ripe: newRipener(spec, r, markers)}
 	for _, f := range r.features {
 		s.columns = append(s.columns, newColumnSurvey(f, s.tokensOf(f.from)))
@@ -82,7 +84,8 @@ func (s *survey) run(ctx context.Context, t *Table, progress func(done, total in
 		case s.labels.missing > 0:
 			msg = "the label is missing in every row"
 		case s.ripe.all(s.rows):
-			msg = fmt.Sprintf("no label is final: no row is as old as label.matures, %v", time.Duration(s.spec.Label.Matures))
+			msg = fmt.Sprintf("no label is final: no row is as old as label.matures, %v",
+				time.Duration(s.spec.Label.Matures))
 		}
 		return &TableError{File: t.files[0].URI, Msg: msg}
 	}
@@ -93,8 +96,8 @@ func (s *survey) run(ctx context.Context, t *Table, progress func(done, total in
 	return s.splitter.resolve(&s.counts)
 }
 
-// batchRows is how many rows make a batch of a few megabytes, given the number of columns. A batch also ends after batchBytes of long
-// texts.
+// batchRows is how many rows make a batch of a few megabytes, given the number of columns. A batch also ends after
+// batchBytes of long texts.
 func batchRows(columns int) int {
 	const cells = 1 << 20
 	return max(1024, min(1<<16, cells/max(1, columns)))
@@ -158,8 +161,8 @@ func (s *survey) observe(b *Batch) error {
 	return nil
 }
 
-// takeSample adds rows of a batch to the sample of train, and shows all of them to the columns. splits is nil if not known yet: then any
-// row may be train, and its value of the split's column is kept.
+// takeSample adds rows of a batch to the sample of train, and shows all of them to the columns. splits is nil if not
+// known yet: then any row may be train, and its value of the split's column is kept.
 func (s *survey) takeSample(b *Batch, splits []uint8, split *dataset.Values) {
 	sample := s.chosen[:0]
 	for i := range b.Rows {

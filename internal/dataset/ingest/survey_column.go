@@ -101,7 +101,8 @@ func (s *columnSurvey) categorical() bool {
 	if s.feature.forced != "" {
 		return s.feature.forced == dataset.Categorical
 	}
-	return s.feature.texts || s.decided || s.feature.column.Dictionary || s.feature.column.Type == dataset.Text && !s.feature.column.Untyped
+	return s.feature.texts || s.decided || s.feature.column.Dictionary || s.feature.column.Type == dataset.Text &&
+		!s.feature.column.Untyped
 }
 
 func (s *columnSurvey) observeFloats(v *dataset.Values) {
@@ -173,7 +174,9 @@ func (s *columnSurvey) observeText(b *Batch, i int, text string) {
 		if f == formText {
 			var ok bool
 			if x, ok = parseForced(text); !ok {
-				s.notNum = b.errorAt(i, s.feature.column.Name, "%q is not a number, though the spec lists the column under `numeric`; add the text to `missing` or take the column off the list", brief(text))
+				s.notNum = b.errorAt(i, s.feature.column.Name,
+					"%q is not a number, though the spec lists the column under `numeric`; add the text to "+
+						"`missing` or take the column off the list", brief(text))
 				s.decided = true
 				return
 			}
@@ -296,8 +299,9 @@ func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values, scratch
 		s.missing += s.spelt
 	}
 
-	f := &built{Feature: dataset.Feature{Name: s.feature.column.Name, Kind: kind, Why: why, MissingBin: -1, OtherBin: -1,
-		Missing: s.missing, From: s.feature.from}}
+	f := &built{Feature: dataset.Feature{Name: s.feature.column.Name, Kind: kind, Why: why, MissingBin: -1,
+		OtherBin: -1,
+		Missing:  s.missing, From: s.feature.from}}
 	if f.From != nil {
 		f.Why = dataset.WhyDerived
 	}
@@ -336,9 +340,11 @@ func (s *columnSurvey) nextLevels(first *built, counts map[string]int64, room in
 	}
 
 	part := dataset.Part{Column: first.Name, Kind: dataset.Categorical}
-	f := &dataset.Feature{Name: first.Name + ":" + string(dataset.DeriveLevels), Kind: dataset.Categorical, Why: dataset.WhyDerived,
+	f := &dataset.Feature{Name: first.Name + ":" + string(dataset.DeriveLevels), Kind: dataset.Categorical,
+		Why:        dataset.WhyDerived,
 		MissingBin: -1,
-		From:       &dataset.Derived{What: dataset.DeriveLevels, Table: -1, Of: []dataset.Part{part}}, Missing: s.missing}
+		From:       &dataset.Derived{What: dataset.DeriveLevels, Table: -1, Of: []dataset.Part{part}},
+		Missing:    s.missing}
 	f.Categories, f.Counts = mostFrequent(counts, room)
 	f.OtherBin = len(f.Categories)
 	f.Bins = f.OtherBin + 1

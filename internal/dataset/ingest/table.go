@@ -15,8 +15,8 @@ type Column struct {
 	Type dataset.Type
 	Unit dataset.Unit // of dataset.Time
 
-	// Untyped says that the table does not declare what the column's texts mean: in CSV always, in Parquet for numbers that do not fit a
-	// 64-bit integer.
+	// Untyped says that the table does not declare what the column's texts mean: in CSV always, in Parquet for numbers
+	// that do not fit a 64-bit integer.
 	Untyped bool
 
 	// Dictionary says that the column held categories, of any type, in the program that wrote the table.
@@ -60,7 +60,8 @@ func (b *Batch) row(i int) int64 {
 
 // errorAt returns a *TableError at row i.
 func (b *Batch) errorAt(i int, column, format string, args ...any) error {
-	e := &TableError{File: b.file, Row: b.row(i) - b.First + b.firstInFile + 1, Column: column, Msg: fmt.Sprintf(format, args...)}
+	e := &TableError{File: b.file, Row: b.row(i) - b.First + b.firstInFile + 1, Column: column,
+		Msg: fmt.Sprintf(format, args...)}
 	if b.lines != nil {
 		e.Line = b.lines[i]
 	}
@@ -127,13 +128,16 @@ func openSource(f File, o TableOptions) (source, error) {
 
 	switch {
 	case isParquet && strings.HasPrefix(head, magicSecret):
-		return nil, &TableError{File: f.URI, Msg: "an encrypted Parquet file, which cannot be read; write it without encryption"}
+		return nil, &TableError{File: f.URI, Msg: "an encrypted Parquet file, which cannot be read; write it " +
+			"without encryption"}
 	case strings.HasPrefix(head, magicParquet):
 		return openParquet(f, o.Threads)
 	case isParquet:
-		return nil, &TableError{File: f.URI, Msg: fmt.Sprintf("the name says Parquet, but the file begins with %q, not PAR1", head[:min(4, len(head))])}
+		return nil, &TableError{File: f.URI, Msg: fmt.Sprintf("the name says Parquet, but the file begins with %q, "+
+			"not PAR1", head[:min(4, len(head))])}
 	case packed != "":
-		return nil, &TableError{File: f.URI, Msg: fmt.Sprintf("compressed with %s, which is not supported; decompress it, or use gzip or zstd", packed)}
+		return nil, &TableError{File: f.URI, Msg: fmt.Sprintf("compressed with %s, which is not supported; "+
+			"decompress it, or use gzip or zstd", packed)}
 	}
 	return openCSV(f, head, o.CSV)
 }
@@ -145,7 +149,8 @@ func checkNames(f File, columns []Column) error {
 			return &TableError{File: f.URI, Msg: fmt.Sprintf("column %d", i+1), Err: err}
 		}
 		if other, ok := seen[c.Name]; ok {
-			return &TableError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("columns %d and %d have this name; rename one", other+1, i+1)}
+			return &TableError{File: f.URI, Column: c.Name,
+				Msg: fmt.Sprintf("columns %d and %d have this name; rename one", other+1, i+1)}
 		}
 		seen[c.Name] = i
 	}
@@ -164,12 +169,15 @@ func matchColumns(first File, want []Column, f File, have []Column) ([]int, erro
 	for i, c := range want {
 		place, ok := at[c.Name]
 		if !ok {
-			return nil, &TableError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("missing here, but present in %s%s", first.URI, suggest(c.Name, names))}
+			return nil, &TableError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("missing here, but present in %s%s",
+				first.URI, suggest(c.Name, names))}
 		}
 
 		other := have[place]
 		if other.Type != c.Type || other.Unit != c.Unit || other.Untyped != c.Untyped {
-			return nil, &TableError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("is %s here and %s in %s; write all files with the same types", describe(other), describe(c), first.URI)}
+			return nil, &TableError{File: f.URI, Column: c.Name,
+				Msg: fmt.Sprintf("is %s here and %s in %s; write all files with the same types", describe(other),
+					describe(c), first.URI)}
 		}
 
 		places[i] = place
@@ -178,7 +186,8 @@ func matchColumns(first File, want []Column, f File, have []Column) ([]int, erro
 
 	for _, c := range have {
 		if _, extra := at[c.Name]; extra {
-			return nil, &TableError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("present here, but missing in %s", first.URI)}
+			return nil, &TableError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("present here, but missing in %s",
+				first.URI)}
 		}
 	}
 	return places, nil
@@ -214,7 +223,8 @@ func (t *Table) find(name string) (int, error) {
 			continue
 		}
 		if c.Unreadable != "" {
-			return 0, &TableError{File: t.files[0].URI, Column: name, Msg: fmt.Sprintf("is %s, which cannot be a feature; list it under `drop` or flatten it", c.Unreadable)}
+			return 0, &TableError{File: t.files[0].URI, Column: name,
+				Msg: fmt.Sprintf("is %s, which cannot be a feature; list it under `drop` or flatten it", c.Unreadable)}
 		}
 		return i, nil
 	}

@@ -17,14 +17,15 @@ type request struct {
 	emit func(b *Batch, done, total int64) error
 }
 
-// Read passes the named columns of all rows to fn, in order, in batches of at most rows rows. It stops at the first error: its own, fn's or
-// the context's. Several Reads may run at once.
+// Read passes the named columns of all rows to fn, in order, in batches of at most rows rows. It stops at the first
+// error: its own, fn's or the context's. Several Reads may run at once.
 func (t *Table) Read(ctx context.Context, names []string, rows int, fn func(*Batch) error) error {
 	return t.read(ctx, names, rows, fn, nil)
 }
 
 // read is Read with progress in bytes.
-func (t *Table) read(ctx context.Context, names []string, rows int, fn func(*Batch) error, progress func(done, total int64)) error {
+func (t *Table) read(ctx context.Context, names []string, rows int, fn func(*Batch) error,
+	progress func(done, total int64)) error {
 	places := make([]int, len(names))
 	for i, name := range names {
 		place, err := t.find(name)
@@ -62,7 +63,8 @@ func (t *Table) read(ctx context.Context, names []string, rows int, fn func(*Bat
 }
 
 // produce reads all files, one after the other.
-func (t *Table) produce(ctx context.Context, places []int, rows int, empty func() *Batch, emit func(*Batch) error) error {
+func (t *Table) produce(ctx context.Context, places []int, rows int, empty func() *Batch,
+	emit func(*Batch) error) error {
 	first, before := int64(0), int64(0)
 	for i, s := range t.sources {
 		r := request{rows: rows, empty: empty}

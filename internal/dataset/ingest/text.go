@@ -79,8 +79,8 @@ func (n *numeral) scanDigits(s string, i int) int {
 	return i
 }
 
-// parseNumber reads a decimal number and tells whether it looks like a quantity. NaN is formNumber. Programming-language forms
-// (hexadecimal, underscores) are text.
+// parseNumber reads a decimal number and tells whether it looks like a quantity. NaN is formNumber.
+// Programming-language forms (hexadecimal, underscores) are text.
 func parseNumber(s string) (float64, form) {
 	s = trim(s)
 	n, ok := scan(s)
@@ -102,8 +102,8 @@ func parseNumber(s string) (float64, form) {
 	return x, formNumber
 }
 
-// plainNumber reads a number without exponent and leading zeros, with so few digits that distinct texts give distinct float64s: 17, 17.0,
-// -0.5.
+// plainNumber reads a number without exponent and leading zeros, with so few digits that distinct texts give distinct
+// float64s: 17, 17.0, -0.5.
 func plainNumber(s string) (float64, bool) {
 	s = trim(s)
 	n, ok := scan(s)
@@ -114,10 +114,11 @@ func plainNumber(s string) (float64, bool) {
 }
 
 // powers are the powers of ten that a float64 represents exactly.
-var powers = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
+var powers = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+	1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-// value returns the float64 nearest to the number that s spells. Short ones without an exponent need one exact division (W. D. Clinger, How
-// to read floating point numbers accurately, 1990); strconv handles the rest.
+// value returns the float64 nearest to the number that s spells. Short ones without an exponent need one exact division
+// (W. D. Clinger, How to read floating point numbers accurately, 1990); strconv handles the rest.
 func (n *numeral) value(s string) float64 {
 	if n.exponent || n.digits > 15 || n.fraction >= len(powers) {
 		x, _ := strconv.ParseFloat(s, 64) // the only possible error is overflow, for which infinity is right

@@ -13,16 +13,27 @@ func TestParseNumber(t *testing.T) {
 		x float64
 		f form
 	}{
-		"0": {0, formNumber}, "-0": {math.Copysign(0, -1), formNumber}, "17": {17, formNumber}, "+17": {17, formNumber}, " 17\t": {17, formNumber},
-		"1.5": {1.5, formNumber}, ".5": {.5, formNumber}, "5.": {5, formNumber}, "-0.25": {-.25, formNumber}, "0.1": {.1, formNumber},
-		"1e-05": {1e-5, formNumber}, "1E+20": {1e20, formNumber}, "1.0E10": {1e10, formNumber}, "-5e3": {-5000, formNumber}, "1e-400": {0, formNumber},
-		"1e+999": {math.Inf(1), formNumber}, "inf": {math.Inf(1), formNumber}, "-Infinity": {math.Inf(-1), formNumber}, "+INF": {math.Inf(1), formNumber},
-		"9007199254740992": {1 << 53, formNumber}, "9007199254740993": {1 << 53, formBig}, "-9007199254740993": {-(1 << 53), formBig},
-		"12345678901234567890123": {12345678901234567890123, formBig}, "1234567890123456.5": {1234567890123456.5, formNumber}, "0.1234567890123456789": {0.1234567890123456789, formNumber},
-		"623049e6": {623049e6, formDigits}, "24154600": {24154600, formNumber}, "1e5": {1e5, formDigits}, "1E5": {1e5, formDigits},
-		"0052": {52, formDigits}, "00": {0, formDigits}, "-007": {-7, formDigits}, "00.5": {.5, formDigits}, "0.50": {.5, formNumber},
-		"": {0, formText}, " ": {0, formText}, "-": {0, formText}, ".": {0, formText}, "e5": {0, formText}, "1e": {0, formText}, "1e+": {0, formText}, "1 2": {0, formText},
-		"0x1p4": {0, formText}, "1_000": {0, formText}, "1,5": {0, formText}, "12a": {0, formText}, "--1": {0, formText}, "1.2.3": {0, formText}, "infin": {0, formText}, "nanny": {0, formText}, "٣": {0, formText},
+		"0": {0, formNumber}, "-0": {math.Copysign(0, -1), formNumber}, "17": {17, formNumber}, "+17": {17, formNumber},
+		" 17\t": {17, formNumber},
+		"1.5":   {1.5, formNumber}, ".5": {.5, formNumber}, "5.": {5, formNumber}, "-0.25": {-.25, formNumber},
+		"0.1":   {.1, formNumber},
+		"1e-05": {1e-5, formNumber}, "1E+20": {1e20, formNumber}, "1.0E10": {1e10, formNumber},
+		"-5e3": {-5000, formNumber}, "1e-400": {0, formNumber},
+		"1e+999": {math.Inf(1), formNumber}, "inf": {math.Inf(1), formNumber}, "-Infinity": {math.Inf(-1), formNumber},
+		"+INF":             {math.Inf(1), formNumber},
+		"9007199254740992": {1 << 53, formNumber}, "9007199254740993": {1 << 53, formBig},
+		"-9007199254740993":       {-(1 << 53), formBig},
+		"12345678901234567890123": {12345678901234567890123, formBig}, "1234567890123456.5": {1234567890123456.5,
+			formNumber}, "0.1234567890123456789": {0.1234567890123456789, formNumber},
+		"623049e6": {623049e6, formDigits}, "24154600": {24154600, formNumber}, "1e5": {1e5, formDigits},
+		"1E5":  {1e5, formDigits},
+		"0052": {52, formDigits}, "00": {0, formDigits}, "-007": {-7, formDigits}, "00.5": {.5, formDigits},
+		"0.50": {.5, formNumber},
+		"":     {0, formText}, " ": {0, formText}, "-": {0, formText}, ".": {0, formText}, "e5": {0, formText},
+		"1e": {0, formText}, "1e+": {0, formText}, "1 2": {0, formText},
+		"0x1p4": {0, formText}, "1_000": {0, formText}, "1,5": {0, formText}, "12a": {0, formText},
+		"--1": {0, formText}, "1.2.3": {0, formText}, "infin": {0, formText}, "nanny": {0, formText},
+		"٣": {0, formText},
 	} {
 		x, f := parseNumber(text)
 		if f != want.f || f != formText && math.Float64bits(x) != math.Float64bits(want.x) {
@@ -43,7 +54,8 @@ func TestParseNumber(t *testing.T) {
 
 // Whatever we take for a number, strconv reads as the same one.
 func FuzzNumber(f *testing.F) {
-	for _, s := range []string{"1.5", "-0.1e-7", "9007199254740993", "0052", "623049e6", "123456789012345", "0.000000000000000000000012", "inf", "1e999"} {
+	for _, s := range []string{"1.5", "-0.1e-7", "9007199254740993", "0052", "623049e6", "123456789012345",
+		"0.000000000000000000000012", "inf", "1e999"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -66,10 +78,15 @@ func FuzzNumber(f *testing.F) {
 
 func TestParseTime(t *testing.T) {
 	for text, want := range map[string]string{
-		"2017-07-02": "2017-07-02T00:00:00Z", "2017-7-2": "2017-07-02T00:00:00Z", "2017-07-02 7:50": "2017-07-02T07:50:00Z", "2017-07-02T07:50": "2017-07-02T07:50:00Z",
-		"2017-07-02 10:03:20": "2017-07-02T10:03:20Z", "2017-07-02T10:03:20.5Z": "2017-07-02T10:03:20.5Z", "2017-07-02 10:03:20,25": "2017-07-02T10:03:20.25Z",
-		"2017-07-02T10:03:20.123456789123Z": "2017-07-02T10:03:20.123456789Z", "2017-07-02T10:03:20+02:00": "2017-07-02T08:03:20Z", "2017-07-02 10:03:20 -0530": "2017-07-02T15:33:20Z",
-		"2017-07-02T10:03+01": "2017-07-02T09:03:00Z", "1969-12-31T23:59:59.5z": "1969-12-31T23:59:59.5Z", "2016-02-29": "2016-02-29T00:00:00Z", "9999-12-31": "9999-12-31T00:00:00Z",
+		"2017-07-02": "2017-07-02T00:00:00Z", "2017-7-2": "2017-07-02T00:00:00Z",
+		"2017-07-02 7:50": "2017-07-02T07:50:00Z", "2017-07-02T07:50": "2017-07-02T07:50:00Z",
+		"2017-07-02 10:03:20": "2017-07-02T10:03:20Z", "2017-07-02T10:03:20.5Z": "2017-07-02T10:03:20.5Z",
+		"2017-07-02 10:03:20,25":            "2017-07-02T10:03:20.25Z",
+		"2017-07-02T10:03:20.123456789123Z": "2017-07-02T10:03:20.123456789Z",
+		"2017-07-02T10:03:20+02:00":         "2017-07-02T08:03:20Z",
+		"2017-07-02 10:03:20 -0530":         "2017-07-02T15:33:20Z",
+		"2017-07-02T10:03+01":               "2017-07-02T09:03:00Z", "1969-12-31T23:59:59.5z": "1969-12-31T23:59:59.5Z",
+		"2016-02-29": "2016-02-29T00:00:00Z", "9999-12-31": "9999-12-31T00:00:00Z",
 		" 2000-02-29\t": "2000-02-29T00:00:00Z", "0000-01-01": "0000-01-01T00:00:00Z",
 	} {
 		at, err := time.Parse(time.RFC3339Nano, want)
@@ -81,8 +98,10 @@ func TestParseTime(t *testing.T) {
 			t.Errorf("%q: %d s %d ns %v, want %s", text, sec, nsec, ok, want)
 		}
 	}
-	for _, text := range []string{"", "2017", "2017-13-01", "2017-02-29", "1900-02-29", "2017-00-01", "2017-01-00", "2017-01-32", "2017/01/01", "20170101", "2017-01-01T", "2017-01-01 25:00",
-		"2017-01-01 10", "2017-01-01 10:60", "2017-01-01 10:00:61", "2017-01-01 10:00:00.", "2017-01-01 10:00 +25:00", "2017-01-01 10:00 CET", "2017-01-01x", "17-01-01", "-017-01-01", "abc"} {
+	for _, text := range []string{"", "2017", "2017-13-01", "2017-02-29", "1900-02-29", "2017-00-01", "2017-01-00",
+		"2017-01-32", "2017/01/01", "20170101", "2017-01-01T", "2017-01-01 25:00",
+		"2017-01-01 10", "2017-01-01 10:60", "2017-01-01 10:00:61", "2017-01-01 10:00:00.", "2017-01-01 10:00 +25:00",
+		"2017-01-01 10:00 CET", "2017-01-01x", "17-01-01", "-017-01-01", "abc"} {
 		if _, _, ok := parseTime(text); ok {
 			t.Errorf("%q is a time", text)
 		}
@@ -106,7 +125,8 @@ func FuzzTime(f *testing.F) {
 		if (!ok || sec2 != sec || nsec2 != nsec) && len(again) >= 20 && again[4] == '-' {
 			t.Fatalf("%q is %s, which is read as %d s, %d ns", s, again, sec2, nsec2)
 		}
-		if at, err := time.Parse(time.RFC3339Nano, s); err == nil && (at.Unix() != sec || int64(at.Nanosecond()) != nsec) {
+		if at, err := time.Parse(time.RFC3339Nano, s); err == nil &&
+			(at.Unix() != sec || int64(at.Nanosecond()) != nsec) {
 			t.Fatalf("%q: Go reads %s", s, at)
 		}
 	})
@@ -114,7 +134,8 @@ func FuzzTime(f *testing.F) {
 
 func TestTokens(t *testing.T) {
 	tok := newMissingMarkers([]string{"", "NA", "-999", "n/a "})
-	for text, want := range map[string]bool{"": true, "  ": true, "NA": true, " NA ": true, "na": false, "-999": true, "-999.0": false, "n/a": true, "NAN": false} {
+	for text, want := range map[string]bool{"": true, "  ": true, "NA": true, " NA ": true, "na": false, "-999": true,
+		"-999.0": false, "n/a": true, "NAN": false} {
 		if tok.has(text) != want {
 			t.Errorf("got %q: %v; want tok.has(text) = want", text, !want)
 		}

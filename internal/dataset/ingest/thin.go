@@ -2,8 +2,8 @@ package ingest
 
 import "coppice/internal/dataset"
 
-// thin removes from the places of rows with a label (nil stands for all) the negative rows that sampling leaves out. The choice depends
-// only on the rows' numbers.
+// thin removes from the places of rows with a label (nil stands for all) the negative rows that sampling leaves out.
+// The choice depends only on the rows' numbers.
 func (l *labeler) thin(b *Batch, v *dataset.Values, places []int32) []int32 {
 	share := l.spec.Sample.Negatives
 	if share == 0 {
@@ -28,8 +28,8 @@ func (l *labeler) thin(b *Batch, v *dataset.Values, places []int32) []int32 {
 	return kept
 }
 
-// negative reports whether the label of row i, which must be present, means 0. It is used before the survey knows the kind of label; if the
-// column turns out to hold more than 0 and 1, staging fails anyway.
+// negative reports whether the label of row i, which must be present, means 0. It is used before the survey knows the
+// kind of label; if the column turns out to hold more than 0 and 1, staging fails anyway.
 func (l *labeler) negative(v *dataset.Values, i int) bool {
 	if l.info.Positive != nil {
 		return !sameValue(v, i, *l.info.Positive)

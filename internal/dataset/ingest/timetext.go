@@ -2,8 +2,9 @@ package ingest
 
 import "time"
 
-// parseTime reads an ISO 8601 date, or date and time: 2017-07-02, 2017-07-02 10:03, 2017-07-02T10:03:20.5Z, 2017-07-02T10:03:20+02:00.
-// Month, day and hour may have one digit. The default zone is UTC. It returns the seconds since 1970 and the nanoseconds beyond them.
+// parseTime reads an ISO 8601 date, or date and time: 2017-07-02, 2017-07-02 10:03, 2017-07-02T10:03:20.5Z,
+// 2017-07-02T10:03:20+02:00. Month, day and hour may have one digit. The default zone is UTC. It returns the seconds
+// since 1970 and the nanoseconds beyond them.
 func parseTime(s string) (sec, nsec int64, ok bool) {
 	p := timeText{s: trim(s), ok: true}
 

@@ -2,7 +2,8 @@ package ingest
 
 import "encoding/binary"
 
-// transpose writes rows from row from on of the columns, one after the other: value from+r of column j goes to out[r*len(columns)+j].
+// transpose writes rows from row from on of the columns, one after the other: value from+r of column j goes to
+// out[r*len(columns)+j].
 func transpose(columns [][]uint8, from, rows int, out []uint8) {
 	width := len(columns)
 	if width < 8 || rows < 8 {
@@ -23,8 +24,8 @@ func transpose(columns [][]uint8, from, rows int, out []uint8) {
 	}
 }
 
-// transposeSquare transposes eight rows of eight columns from row r on, held in eight words: it swaps halves of pairs of words, then
-// quarters, then bytes (Warren, Hacker's Delight, 7-3). That is nearly twice as fast as byte by byte.
+// transposeSquare transposes eight rows of eight columns from row r on, held in eight words: it swaps halves of pairs
+// of words, then quarters, then bytes (Warren, Hacker's Delight, 7-3). That is nearly twice as fast as byte by byte.
 func transposeSquare(columns *[8][]uint8, r int, out []uint8, width int) {
 	w0 := binary.LittleEndian.Uint64(columns[0][r:])
 	w1 := binary.LittleEndian.Uint64(columns[1][r:])

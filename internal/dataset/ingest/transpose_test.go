@@ -17,7 +17,8 @@ func TestTranspose(t *testing.T) {
 			transpose(columns, 3, rows, out)
 			for i, got := range out {
 				if want := columns[i%width][3+i/width]; got != want {
-					t.Fatalf("%d columns, %d rows: row %d of column %d is %d, want %d", width, rows, i/width, i%width, got, want)
+					t.Fatalf("%d columns, %d rows: row %d of column %d is %d, want %d", width, rows, i/width, i%width,
+						got, want)
 				}
 			}
 		}

@@ -55,9 +55,11 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 		warn(WarnConstant, "every row has the same value; drop the column")
 	}
 
-	idLike := f.Kind == dataset.Categorical && float64(f.different) >= idShare*float64(f.present) || f.Kind == dataset.Numeric && f.whole && f.different == f.present
+	idLike := f.Kind == dataset.Categorical && float64(f.different) >= idShare*float64(f.present) ||
+		f.Kind == dataset.Numeric && f.whole && f.different == f.present
 	if f.present >= idRows && idLike {
-		warn(WarnIDLike, "%d of %d sampled rows have a value of their own, as ids do; drop the column if it is one", f.different, f.present)
+		warn(WarnIDLike, "%d of %d sampled rows have a value of their own, as ids do; drop the column if it is one",
+			f.different, f.present)
 	} else if !constant {
 		f.hints(warn)
 	}
@@ -68,22 +70,25 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 
 	if label == dataset.Binary {
 		if auc := fold(bins, train).auc(); auc >= leakScore {
-			warn(WarnLeak, "the column alone ranks the label with an AUC of %.4f on rows that it was not fitted to; is it known before the label is?", auc)
+			warn(WarnLeak, "the column alone ranks the label with an AUC of %.4f on rows that it was not fitted to; "+
+				"is it known before the label is?", auc)
 		}
 	} else if r2 := fold(bins, train).r2(); r2 >= leakScore {
-		warn(WarnLeak, "the column alone explains %.2f %% of the label's variance on rows that it was not fitted to; is it known before the label is?", 100*r2)
+		warn(WarnLeak, "the column alone explains %.2f %% of the label's variance on rows that it was not fitted "+
+			"to; is it known before the label is?", 100*r2)
 	}
 	return out
 }
 
-// leakFolds is the number of folds of the sample: each bin's label is learnt on all folds but one and applied to that one, so that a column
-// of many rare categories does not seem to predict what it merely memorises.
+// leakFolds is the number of folds of the sample: each bin's label is learnt on all folds but one and applied to that
+// one, so that a column of many rare categories does not seem to predict what it merely memorises.
 const leakFolds = 5
 
 // leakFold returns the fold of a table row.
 func leakFold(row int64) uint8 { return encode.Fold(hashRow(row), leakFolds) }
 
-// leakPrior is the weight, in rows, of the overall mean in each bin: just enough to decide for bins that other folds lack.
+// leakPrior is the weight, in rows, of the overall mean in each bin: just enough to decide for bins that other folds
+// lack.
 const leakPrior = 0.01
 
 // folded is the prediction of a single feature: rows in the same bin and fold get the same.
@@ -118,7 +123,8 @@ func groupLabels(bins []uint8, train *trainSample) *foldedGroups {
 	return groups
 }
 
-// groupBinary is groupLabels for labels 0 and 1: rows are counted in the lower half of a word, positive ones in the upper half.
+// groupBinary is groupLabels for labels 0 and 1: rows are counted in the lower half of a word, positive ones in the
+// upper half.
 func groupBinary(bins []uint8, train *trainSample) *foldedGroups {
 	var counts [leakFolds * 256]uint64
 	labels, folds := train.labels[:len(bins)], train.folds[:len(bins)]
@@ -218,7 +224,8 @@ func splitWarnings(m *dataset.Manifest) []dataset.Warning {
 	for _, s := range m.Splits {
 		rows := m.TableRows(s.Name)
 		if rows < fewRows {
-			out = append(out, dataset.Warning{Code: WarnFewRows, Text: fmt.Sprintf("%s has only %d rows", s.Name, rows)})
+			out = append(out, dataset.Warning{Code: WarnFewRows, Text: fmt.Sprintf("%s has only %d rows", s.Name,
+				rows)})
 		}
 
 		if m.Label.Kind != dataset.Binary {
@@ -230,7 +237,8 @@ func splitWarnings(m *dataset.Manifest) []dataset.Warning {
 		chance := math.Sqrt(pooled * (1 - pooled) * (1/float64(rows) + 1/trainRows))
 		if (ratio > 1.5 || ratio < 1/1.5) && math.Abs(s.LabelMean-train.LabelMean) > 4*chance {
 			out = append(out, dataset.Warning{Code: WarnRateDiffers,
-				Text: fmt.Sprintf("%.3g %% of the rows of %s are positive, but %.3g %% of train's", 100*s.LabelMean, s.Name, 100*train.LabelMean)})
+				Text: fmt.Sprintf("%.3g %% of the rows of %s are positive, but %.3g %% of train's", 100*s.LabelMean,
+					s.Name, 100*train.LabelMean)})
 		}
 	}
 	return out

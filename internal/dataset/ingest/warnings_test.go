@@ -35,10 +35,13 @@ func TestWarnings(t *testing.T) {
 		if rng.IntN(500) == 0 {
 			leak = rng.Float64() * 2
 		}
-		fmt.Fprintf(&b, "%d,%d,5,x,%s,,%016x,%d,%.12f,c%03d,%.3f,%s%d,%s\n", y, rng.IntN(10), []string{"", "1"}[i%2], rng.Uint64(), i*7+3, rng.Float64(), rng.IntN(600), leak, []string{"n", "p"}[y], rng.IntN(20), []string{"n", "p"}[y])
+		fmt.Fprintf(&b, "%d,%d,5,x,%s,,%016x,%d,%.12f,c%03d,%.3f,%s%d,%s\n", y, rng.IntN(10), []string{"", "1"}[i%2],
+			rng.Uint64(), i*7+3, rng.Float64(), rng.IntN(600), leak, []string{"n", "p"}[y], rng.IntN(20),
+			[]string{"n", "p"}[y])
 	}
 	s := mustStage(t, "label: y\n", b.String())
-	want := []string{"all_missing empty", "constant same", "constant sameText", "dropped key", "id_like key", "id_like number",
+	want := []string{"all_missing empty", "constant same", "constant sameText", "dropped key", "id_like key",
+		"id_like number",
 		"leak leak", "leak leakText", "leak twin"}
 	if got := codes(s); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -56,8 +59,10 @@ func TestNoLeakByMemory(t *testing.T) {
 	for range 700 {
 		fmt.Fprintf(&b, "%d,%d,%d\n", rng.IntN(2), rng.IntN(250), rng.IntN(3))
 	}
-	if got := codes(mustStage(t, "label: y\ncategorical: [rare]\n", b.String())); !slices.Equal(got, []string{"few_rows"}) {
-		t.Errorf("codes(mustStage(t, \"label: y\\ncategorical: [rare]\\n\", b.String())): got %q; want got = []string{\"few_rows\"}", got)
+	if got := codes(mustStage(t, "label: y\ncategorical: [rare]\n", b.String())); !slices.Equal(got,
+		[]string{"few_rows"}) {
+		t.Errorf("codes(mustStage(t, \"label: y\\ncategorical: [rare]\\n\", b.String())): got %q; want got = "+
+			"[]string{\"few_rows\"}", got)
 	}
 }
 
@@ -95,7 +100,9 @@ func TestSplitWarnings(t *testing.T) {
 		fmt.Fprintf(&b, "%d,%d,%s\n", y, rng.IntN(5), part)
 	}
 	s := mustStage(t, "label: y\nsplit: {by: column, column: part}\n", b.String())
-	if got := codes(s); !slices.Equal(got, []string{"few_rows", "rate_differs"}) || !strings.HasPrefix(s.Manifest.About.Warnings[0].Text, "calib has only 120 rows") || !strings.Contains(s.Manifest.About.Warnings[1].Text, "of test are positive") {
+	if got := codes(s); !slices.Equal(got, []string{"few_rows", "rate_differs"}) ||
+		!strings.HasPrefix(s.Manifest.About.Warnings[0].Text, "calib has only 120 rows") ||
+		!strings.Contains(s.Manifest.About.Warnings[1].Text, "of test are positive") {
 		t.Errorf("got the warnings %+v, want few_rows of calib and rate_differs", s.Manifest.About.Warnings)
 	}
 }
@@ -160,7 +167,8 @@ func TestFolded(t *testing.T) {
 	}
 }
 
-// By time, a number that goes on with it is no feature, whatever its name; one that comes back is, and in a random order both are.
+// By time, a number that goes on with it is no feature, whatever its name; one that comes back is, and in a random
+// order both are.
 func TestNumbersThatGoOnWithTime(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	var b strings.Builder

@@ -44,7 +44,8 @@ type ParquetWriter struct {
 
 // NewParquetWriter begins a file. Every column may hold nulls. The caller closes w after Close.
 func NewParquetWriter(w io.Writer, columns []Column, codec Codec) (*ParquetWriter, error) {
-	codecs := map[Codec]compress.Compression{Snappy: compress.Codecs.Snappy, Zstd: compress.Codecs.Zstd, Plain: compress.Codecs.Uncompressed}
+	codecs := map[Codec]compress.Compression{Snappy: compress.Codecs.Snappy, Zstd: compress.Codecs.Zstd,
+		Plain: compress.Codecs.Uncompressed}
 	compression, ok := codecs[codec]
 	if !ok {
 		return nil, fmt.Errorf("write Parquet: codec %q; use snappy, zstd or none", codec)
@@ -115,7 +116,8 @@ func parquetType(c Column) (parquet.Type, schema.LogicalType) {
 	if c.Unit == dataset.Day {
 		return parquet.Types.Int32, schema.DateLogicalType{}
 	}
-	units := map[dataset.Unit]schema.TimeUnitType{dataset.Milli: schema.TimeUnitMillis, dataset.Micro: schema.TimeUnitMicros, dataset.Nano: schema.TimeUnitNanos}
+	units := map[dataset.Unit]schema.TimeUnitType{dataset.Milli: schema.TimeUnitMillis,
+		dataset.Micro: schema.TimeUnitMicros, dataset.Nano: schema.TimeUnitNanos}
 	return parquet.Types.Int64, schema.NewTimestampLogicalType(true, units[c.Unit])
 }
 

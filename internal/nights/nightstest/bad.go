@@ -15,8 +15,8 @@ type Kind struct {
 	Name string
 	// Tuned says that thresholds were chosen with this kind in mind; the other kinds serve to judge them.
 	Tuned bool
-	// Want lists the findings of which one must come first. If it is empty, the file itself must be rejected, or be recognised as the one
-	// staged before.
+	// Want lists the findings of which one must come first. If it is empty, the file itself must be rejected, or be
+	// recognised as the one staged before.
 	Want []nights.Code
 	// Break turns a good night into a bad one. yesterday is the good night before.
 	Break func(rng *rand.Rand, today, yesterday Table) Table
@@ -141,22 +141,24 @@ func Kinds() []Kind {
 func badLabels() []Kind {
 	code := func(c ...nights.Code) []nights.Code { return c }
 	return []Kind{
-		{Name: "a third of the labels zeroed", Want: code(nights.CodeLabelsLost, nights.CodeLabelRate), Break: func(_ *rand.Rand, t, _ Table) Table {
-			return labels(t, func(i int, old string) string {
-				if i >= len(t.Rows)/3 && i < 2*len(t.Rows)/3 {
-					return "0"
-				}
-				return old
-			})
-		}},
+		{Name: "a third of the labels zeroed", Want: code(nights.CodeLabelsLost, nights.CodeLabelRate),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				return labels(t, func(i int, old string) string {
+					if i >= len(t.Rows)/3 && i < 2*len(t.Rows)/3 {
+						return "0"
+					}
+					return old
+				})
+			}},
 		{Name: "labels shuffled", Want: code(nights.CodeShuffled), Break: func(rng *rand.Rand, t, _ Table) Table {
 			order := rng.Perm(len(t.Rows))
 			at := t.place("is_click")
 			return labels(t, func(i int, _ string) string { return t.Rows[order[i]][at] })
 		}},
-		{Name: "labels inverted", Want: code(nights.CodeInverted, nights.CodeLabelRate), Break: func(_ *rand.Rand, t, _ Table) Table {
-			return labels(t, func(_ int, old string) string { return map[string]string{"0": "1", "1": "0"}[old] })
-		}},
+		{Name: "labels inverted", Want: code(nights.CodeInverted, nights.CodeLabelRate),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				return labels(t, func(_ int, old string) string { return map[string]string{"0": "1", "1": "0"}[old] })
+			}},
 		{Name: "22 % positive", Want: code(nights.CodeLabelRate), Break: func(rng *rand.Rand, t, _ Table) Table {
 			return labels(t, func(_ int, old string) string {
 				if rng.Float64() < 0.19 {
@@ -165,40 +167,45 @@ func badLabels() []Kind {
 				return old
 			})
 		}},
-		{Name: "one campaign's labels lost", Want: code(nights.CodeLabelsLost), Break: func(_ *rand.Rand, t, _ Table) Table {
-			at, id := t.place("campaign_id"), busiest(t, "campaign_id")
-			return labels(t, func(i int, old string) string {
-				if t.Rows[i][at] == id {
-					return "0"
-				}
-				return old
-			})
-		}},
-		{Name: "labels shifted by one row", Want: code(nights.CodeShuffled), Break: func(_ *rand.Rand, t, _ Table) Table { return shifted(t, "is_click", 1) }},
-		{Name: "the last six hours have no clicks yet", Want: code(nights.CodeLabelsLost), Break: func(_ *rand.Rand, t, _ Table) Table {
-			return labels(t, func(i int, old string) string {
-				if within(t, i, 18, 24) {
-					return "0"
-				}
-				return old
-			})
-		}},
-		{Name: "half of the labels missing", Want: code(nights.CodeRows, nights.CodeLabelRate), Break: func(rng *rand.Rand, t, _ Table) Table {
-			return labels(t, func(_ int, old string) string {
-				if rng.Float64() < 0.65 {
-					return ""
-				}
-				return old
-			})
-		}},
-		{Name: "a random third of the clicks lost", Want: code(nights.CodeLabelRate), Break: func(rng *rand.Rand, t, _ Table) Table {
-			return labels(t, func(_ int, old string) string {
-				if rng.Float64() < 0.4 {
-					return "0"
-				}
-				return old
-			})
-		}},
+		{Name: "one campaign's labels lost", Want: code(nights.CodeLabelsLost),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				at, id := t.place("campaign_id"), busiest(t, "campaign_id")
+				return labels(t, func(i int, old string) string {
+					if t.Rows[i][at] == id {
+						return "0"
+					}
+					return old
+				})
+			}},
+		{Name: "labels shifted by one row", Want: code(nights.CodeShuffled),
+			Break: func(_ *rand.Rand, t, _ Table) Table { return shifted(t, "is_click", 1) }},
+		{Name: "the last six hours have no clicks yet", Want: code(nights.CodeLabelsLost),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				return labels(t, func(i int, old string) string {
+					if within(t, i, 18, 24) {
+						return "0"
+					}
+					return old
+				})
+			}},
+		{Name: "half of the labels missing", Want: code(nights.CodeRows, nights.CodeLabelRate),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return labels(t, func(_ int, old string) string {
+					if rng.Float64() < 0.65 {
+						return ""
+					}
+					return old
+				})
+			}},
+		{Name: "a random third of the clicks lost", Want: code(nights.CodeLabelRate),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return labels(t, func(_ int, old string) string {
+					if rng.Float64() < 0.4 {
+						return "0"
+					}
+					return old
+				})
+			}},
 	}
 }
 
@@ -214,51 +221,62 @@ func badColumns() []Kind {
 				return strconv.Itoa(rng.IntN(420))
 			})
 		}},
-		{Name: "a column that has begun to leak", Want: code(nights.CodeLeak, nights.CodeDrift), Break: func(_ *rand.Rand, t, _ Table) Table {
-			at := t.place("is_click")
-			return t.each("bid_floor", func(i int, old string) string {
-				if t.Rows[i][at] == "1" {
-					return "0.0100"
-				}
-				return old
-			})
-		}},
-		{Name: "a column missing", Want: code(nights.CodeColumnMissing), Break: func(_ *rand.Rand, t, _ Table) Table { return drop(t, "country") }},
-		{Name: "a column renamed", Want: code(nights.CodeColumnRenamed), Break: func(_ *rand.Rand, t, _ Table) Table { return rename(t, "placement", "slot") }},
-		{Name: "a column times 100", Want: code(nights.CodeScaled), Break: func(_ *rand.Rand, t, _ Table) Table { return times(t, "price", 100) }},
-		{Name: "another currency", Want: code(nights.CodeScaled), Break: func(_ *rand.Rand, t, _ Table) Table { return times(times(t, "price", 1.17), "bid_floor", 1.17) }},
+		{Name: "a column that has begun to leak", Want: code(nights.CodeLeak, nights.CodeDrift),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				at := t.place("is_click")
+				return t.each("bid_floor", func(i int, old string) string {
+					if t.Rows[i][at] == "1" {
+						return "0.0100"
+					}
+					return old
+				})
+			}},
+		{Name: "a column missing", Want: code(nights.CodeColumnMissing),
+			Break: func(_ *rand.Rand, t, _ Table) Table { return drop(t, "country") }},
+		{Name: "a column renamed", Want: code(nights.CodeColumnRenamed),
+			Break: func(_ *rand.Rand, t, _ Table) Table { return rename(t, "placement", "slot") }},
+		{Name: "a column times 100", Want: code(nights.CodeScaled),
+			Break: func(_ *rand.Rand, t, _ Table) Table { return times(t, "price", 100) }},
+		{Name: "another currency", Want: code(nights.CodeScaled),
+			Break: func(_ *rand.Rand, t, _ Table) Table { return times(times(t, "price", 1.17), "bid_floor", 1.17) }},
 		{Name: "a column empty", Want: code(nights.CodeEmpty), Break: func(_ *rand.Rand, t, _ Table) Table {
 			return t.each("country", func(int, string) string { return "" })
 		}},
 		{Name: "a column with one value", Want: code(nights.CodeConstant), Break: func(_ *rand.Rand, t, _ Table) Table {
 			return t.each("device", func(int, string) string { return "mobile" })
 		}},
-		{Name: "a column shifted by one row", Want: code(nights.CodeScrambled), Break: func(_ *rand.Rand, t, _ Table) Table { return shifted(t, "price", 1) }},
-		{Name: "two columns exchanged", Want: code(nights.CodeUnseen, nights.CodeLevel, nights.CodeDrift), Break: func(_ *rand.Rand, t, _ Table) Table {
-			return rename(rename(rename(t, "placement", "?"), "country", "placement"), "?", "country")
-		}},
-		{Name: "ids written differently", Want: code(nights.CodeUnseen, nights.CodeKindChanged, nights.CodeDrift), Break: func(_ *rand.Rand, t, _ Table) Table {
-			return t.each("user_id", func(_ int, old string) string { return "U-" + old[1:] })
-		}},
-		{Name: "numbers with their unit", Want: code(nights.CodeKindChanged), Break: func(_ *rand.Rand, t, _ Table) Table {
-			return t.each("price", func(_ int, old string) string { return old + " EUR" })
-		}},
-		{Name: "gaps filled with zero", Want: code(nights.CodeDrift, nights.CodeLevel), Break: func(rng *rand.Rand, t, _ Table) Table {
-			return t.each("price", func(_ int, old string) string {
-				if rng.Float64() < 0.45 {
-					return "0"
-				}
-				return old
-			})
-		}},
-		{Name: "half of a column missing", Want: code(nights.CodeMissingValues), Break: func(rng *rand.Rand, t, _ Table) Table {
-			return t.each("country", func(_ int, old string) string {
-				if rng.Float64() < 0.5 {
-					return ""
-				}
-				return old
-			})
-		}},
+		{Name: "a column shifted by one row", Want: code(nights.CodeScrambled),
+			Break: func(_ *rand.Rand, t, _ Table) Table { return shifted(t, "price", 1) }},
+		{Name: "two columns exchanged", Want: code(nights.CodeUnseen, nights.CodeLevel, nights.CodeDrift),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				return rename(rename(rename(t, "placement", "?"), "country", "placement"), "?", "country")
+			}},
+		{Name: "ids written differently", Want: code(nights.CodeUnseen, nights.CodeKindChanged, nights.CodeDrift),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				return t.each("user_id", func(_ int, old string) string { return "U-" + old[1:] })
+			}},
+		{Name: "numbers with their unit", Want: code(nights.CodeKindChanged),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				return t.each("price", func(_ int, old string) string { return old + " EUR" })
+			}},
+		{Name: "gaps filled with zero", Want: code(nights.CodeDrift, nights.CodeLevel),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return t.each("price", func(_ int, old string) string {
+					if rng.Float64() < 0.45 {
+						return "0"
+					}
+					return old
+				})
+			}},
+		{Name: "half of a column missing", Want: code(nights.CodeMissingValues),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return t.each("country", func(_ int, old string) string {
+					if rng.Float64() < 0.5 {
+						return ""
+					}
+					return old
+				})
+			}},
 	}
 }
 
@@ -272,14 +290,15 @@ func badRows() []Kind {
 			}
 			return only(t, func(i int) bool { return keep[i] })
 		}},
-		{Name: "every row three times", Want: code(nights.CodeRepeatedRows), Break: func(_ *rand.Rand, t, _ Table) Table {
-			out := t.clone()
-			out.Rows = nil
-			for _, r := range t.Rows {
-				out.Rows = append(out.Rows, r, r, r)
-			}
-			return out
-		}},
+		{Name: "every row three times", Want: code(nights.CodeRepeatedRows),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				out := t.clone()
+				out.Rows = nil
+				for _, r := range t.Rows {
+					out.Rows = append(out.Rows, r, r, r)
+				}
+				return out
+			}},
 		{Name: "half an hour twice", Want: code(nights.CodeRepeatedRows), Break: func(_ *rand.Rand, t, _ Table) Table {
 			out := t.clone()
 			for i, r := range t.Rows {
@@ -289,17 +308,20 @@ func badRows() []Kind {
 			}
 			return out
 		}},
-		{Name: "test rows within train", Want: code(nights.CodeSharedRows), Break: func(_ *rand.Rand, t, _ Table) Table {
-			out := t.clone()
-			n := len(t.Rows)
-			for i := n * 95 / 100; i < n; i++ {
-				out.Rows[i-n/2] = slices.Clone(t.Rows[i])
-				out.Rows[i-n/2][0] = t.Rows[i-n/2][0]
-			}
-			return out
-		}},
-		{Name: "the clock in another zone", Want: code(nights.CodeClock), Break: func(_ *rand.Rand, t, _ Table) Table { return moved(t, 2*time.Hour) }},
-		{Name: "a day too far", Want: code(nights.CodeFuture, nights.CodeClock), Break: func(_ *rand.Rand, t, _ Table) Table { return moved(t, 11*24*time.Hour+5*time.Hour) }},
+		{Name: "test rows within train", Want: code(nights.CodeSharedRows),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				out := t.clone()
+				n := len(t.Rows)
+				for i := n * 95 / 100; i < n; i++ {
+					out.Rows[i-n/2] = slices.Clone(t.Rows[i])
+					out.Rows[i-n/2][0] = t.Rows[i-n/2][0]
+				}
+				return out
+			}},
+		{Name: "the clock in another zone", Want: code(nights.CodeClock),
+			Break: func(_ *rand.Rand, t, _ Table) Table { return moved(t, 2*time.Hour) }},
+		{Name: "a day too far", Want: code(nights.CodeFuture, nights.CodeClock),
+			Break: func(_ *rand.Rand, t, _ Table) Table { return moved(t, 11*24*time.Hour+5*time.Hour) }},
 		{Name: "bots", Want: code(nights.CodeLevel), Break: func(rng *rand.Rand, t, _ Table) Table {
 			out := t.clone()
 			user, click := t.place("user_id"), t.place("is_click")
@@ -310,25 +332,29 @@ func badRows() []Kind {
 			}
 			return out
 		}},
-		{Name: "an empty file", Break: func(_ *rand.Rand, t, _ Table) Table { return only(t, func(int) bool { return false }) }},
-		{Name: "yesterday's file again", Want: code(nights.CodeSameRows), Break: func(_ *rand.Rand, _, y Table) Table { return y }},
-		{Name: "yesterday's rows in another order", Want: code(nights.CodeSameRows), Break: func(rng *rand.Rand, _, y Table) Table {
-			out := y.clone()
-			rng.Shuffle(len(out.Rows), func(i, j int) { out.Rows[i], out.Rows[j] = out.Rows[j], out.Rows[i] })
-			return out
-		}},
+		{Name: "an empty file",
+			Break: func(_ *rand.Rand, t, _ Table) Table { return only(t, func(int) bool { return false }) }},
+		{Name: "yesterday's file again", Want: code(nights.CodeSameRows),
+			Break: func(_ *rand.Rand, _, y Table) Table { return y }},
+		{Name: "yesterday's rows in another order", Want: code(nights.CodeSameRows),
+			Break: func(rng *rand.Rand, _, y Table) Table {
+				out := y.clone()
+				rng.Shuffle(len(out.Rows), func(i, j int) { out.Rows[i], out.Rows[j] = out.Rows[j], out.Rows[i] })
+				return out
+			}},
 		{Name: "the evening missing", Want: code(nights.CodeStale), Break: func(_ *rand.Rand, t, _ Table) Table {
 			return only(t, func(i int) bool { return !within(t, i, 18, 24) })
 		}},
 		{Name: "three hours missing", Want: code(nights.CodeGap), Break: func(_ *rand.Rand, t, _ Table) Table {
 			return only(t, func(i int) bool { return !within(t, i, 11, 14) })
 		}},
-		{Name: "yesterday's rows among today's", Want: code(nights.CodeOldRows), Break: func(rng *rand.Rand, t, y Table) Table {
-			out := t.clone()
-			for _, i := range rng.Perm(len(y.Rows))[:len(y.Rows)*2/5] {
-				out.Rows = append(out.Rows, slices.Clone(y.Rows[i]))
-			}
-			return out
-		}},
+		{Name: "yesterday's rows among today's", Want: code(nights.CodeOldRows),
+			Break: func(rng *rand.Rand, t, y Table) Table {
+				out := t.clone()
+				for _, i := range rng.Perm(len(y.Rows))[:len(y.Rows)*2/5] {
+					out.Rows = append(out.Rows, slices.Clone(y.Rows[i]))
+				}
+				return out
+			}},
 	}
 }

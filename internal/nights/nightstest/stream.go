@@ -1,5 +1,5 @@
-// Package nightstest generates nights of a click stream: good ones with natural drift, and bad ones of many kinds, to test their detection.
-// The same seed and day give the same bytes.
+// Package nightstest generates nights of a click stream: good ones with natural drift, and bad ones of many kinds, to
+// test their detection. The same seed and day give the same bytes.
 package nightstest
 
 import (
@@ -30,12 +30,14 @@ func (t Table) CSV() []byte {
 
 // Spec is every night's dataset.yaml, for a source.
 func Spec(source string) []byte {
-	return fmt.Appendf(nil, "name: clicks\nsource: %s\nlabel: is_click\ncategorical: [campaign_id, advertiser_id, user_id]\n"+
-		"split: {by: time, column: ts, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n", source)
+	return fmt.Appendf(nil,
+		"name: clicks\nsource: %s\nlabel: is_click\ncategorical: [campaign_id, advertiser_id, user_id]\n"+
+			"split: {by: time, column: ts, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n", source)
 }
 
 // columns of the stream.
-var columns = []string{"ts", "campaign_id", "advertiser_id", "placement", "device", "country", "user_id", "price", "bid_floor", "age", "is_click"}
+var columns = []string{"ts", "campaign_id", "advertiser_id", "placement", "device", "country", "user_id", "price",
+	"bid_floor", "age", "is_click"}
 
 // First is the day of night 0, a Monday.
 var First = time.Date(2026, 10, 5, 0, 0, 0, 0, time.UTC)
@@ -63,7 +65,8 @@ func (s Stream) campaigns(day int) []campaign {
 	for born := day - 40; born <= day; born++ {
 		rng := s.rng(1000 + uint64(born+1000))
 		for k := range 1 + rng.IntN(2) {
-			c := campaign{id: 5000 + 2*(born+1000) + k, from: born, to: born + 6 + rng.IntN(34), weight: math.Exp(0.7 * rng.NormFloat64()),
+			c := campaign{id: 5000 + 2*(born+1000) + k, from: born, to: born + 6 + rng.IntN(34),
+				weight: math.Exp(0.7 * rng.NormFloat64()),
 				appeal: 0.6 * rng.NormFloat64(), price: math.Exp(0.5 + 0.6*rng.NormFloat64())}
 			c.advertiser = 100 + c.id%23
 			if c.to > day {
@@ -85,7 +88,8 @@ var (
 // hourly is the relative volume of each hour of the day.
 func hourly(hour int) float64 { return 0.55 + 0.45*math.Sin(float64(hour-8)*math.Pi/12) + 0.12 }
 
-// Night is the table of a day. Volume, mix of devices, prices and click rate drift, and weekends differ from other days.
+// Night is the table of a day. Volume, mix of devices, prices and click rate drift, and weekends differ from other
+// days.
 func (s Stream) Night(day int) Table {
 	walk := s.rng(7)
 	rate, price, volume := 0.0, 0.0, 0.0
@@ -144,7 +148,8 @@ func (s Stream) row(rng *rand.Rand, ts time.Time, running []campaign, total, mob
 	floor := paid * (0.3 + 0.5*rng.Float64())
 	age := int(float64(user%60)+18) + 0
 
-	z := -3.75 + rate + c.appeal + 0.22*float64(placement%4) - 0.35*float64(device) + 0.12*float64(country%5) - 0.25*math.Log(paid) +
+	z := -3.75 + rate + c.appeal + 0.22*float64(placement%4) - 0.35*float64(device) +
+		0.12*float64(country%5) - 0.25*math.Log(paid) +
 		0.5*math.Sin(float64(ts.Hour())*math.Pi/12) + 0.6*float64(user%7)/3 - 0.004*float64(age)
 	click := "0"
 	if rng.Float64() < 1/(1+math.Exp(-z)) {
@@ -155,6 +160,8 @@ func (s Stream) row(rng *rand.Rand, ts time.Time, running []campaign, total, mob
 	if rng.Float64() < 0.04 {
 		ageText = ""
 	}
-	return []string{ts.Format("2006-01-02T15:04:05.000Z"), strconv.Itoa(c.id), strconv.Itoa(c.advertiser), placements[placement], devices[device],
-		countries[country], "u" + strconv.Itoa(user), strconv.FormatFloat(paid, 'f', 4, 64), strconv.FormatFloat(floor, 'f', 4, 64), ageText, click}
+	return []string{ts.Format("2006-01-02T15:04:05.000Z"), strconv.Itoa(c.id), strconv.Itoa(c.advertiser),
+		placements[placement], devices[device],
+		countries[country], "u" + strconv.Itoa(user), strconv.FormatFloat(paid, 'f', 4, 64),
+		strconv.FormatFloat(floor, 'f', 4, 64), ageText, click}
 }

@@ -29,7 +29,8 @@ func (p *Page) Axe(file string) (serious, minor []string) {
 
 	for _, f := range found {
 		first := f.Nodes[0]
-		text := fmt.Sprintf("%s, %s: %s in %d places: %.300s\n%s", f.Impact, f.ID, f.Help, len(f.Nodes), first.HTML, first.FailureSummary)
+		text := fmt.Sprintf("%s, %s: %s in %d places: %.300s\n%s", f.Impact, f.ID, f.Help, len(f.Nodes), first.HTML,
+			first.FailureSummary)
 		if f.Impact == "serious" || f.Impact == "critical" {
 			serious = append(serious, text)
 		} else {

@@ -63,7 +63,8 @@ func Start(t *testing.T) *Browser {
 	if path == "" {
 		t.Fatal("there is no browser to test with: apt-get install chromium")
 	}
-	profile, err := os.MkdirTemp("", "pagetest") //nolint:usetesting // what is left of the browser may write into it for a moment longer
+	profile, err := os.MkdirTemp("",
+		"pagetest") //nolint:usetesting // what is left of the browser may write into it for a moment longer
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,8 @@ func Start(t *testing.T) *Browser {
 		t.Fatal(err)
 	}
 
-	cmd := exec.CommandContext(t.Context(), path, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-background-networking", "--disable-component-update",
+	cmd := exec.CommandContext(t.Context(), path, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+		"--disable-background-networking", "--disable-component-update",
 		"--no-first-run", "--remote-debugging-pipe", "--user-data-dir="+profile, "about:blank")
 	cmd.ExtraFiles = []*os.File{fromUs, toUs}
 	if err := cmd.Start(); err != nil {
@@ -185,7 +187,8 @@ func (b *Browser) Open(url string, width, height int) *Page {
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
 		p.Call(domain+".enable", nil)
 	}
-	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500})
+	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height,
+		"deviceScaleFactor": 1, "mobile": width < 500})
 	p.Go(url)
 	return p
 }
@@ -200,7 +203,8 @@ func (p *Page) Call(method string, params any) {
 func (p *Page) Go(url string) {
 	p.b.t.Helper()
 	p.Call("Page.navigate", map[string]any{"url": url})
-	p.Until(fmt.Sprintf("document.readyState === 'complete' && (location.href === 'about:blank') === %t", url == "about:blank"))
+	p.Until(fmt.Sprintf("document.readyState === 'complete' && (location.href === 'about:blank') === %t",
+		url == "about:blank"))
 }
 
 // Eval is the value of an expression, which may be a promise.
@@ -214,7 +218,8 @@ func (p *Page) Eval(expression string, into any) {
 		}
 	}
 
-	p.b.call(p.session, "Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true}, &got)
+	p.b.call(p.session, "Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true,
+		"returnByValue": true}, &got)
 	if e := got.ExceptionDetails; e != nil {
 		p.b.t.Fatalf("evaluating %.200s in the page: %s %s", expression, e.Text, e.Exception.Description)
 	}
@@ -245,10 +250,12 @@ func (p *Page) Text(expression string) (v string) {
 func (p *Page) Until(expression string) {
 	p.b.t.Helper()
 	end := time.Now().Add(patience)
-	wait := "new Promise(r => { const f = () => (" + expression + ") ? r(true) : performance.now() - t > 500 ? r(false) : setTimeout(f, 20); const t = performance.now(); f(); })"
+	wait := "new Promise(r => { const f = () => (" + expression +
+		") ? r(true) : performance.now() - t > 500 ? r(false) : setTimeout(f, 20); const t = performance.now(); f(); })"
 	for time.Now().Before(end) {
 		var got struct{ Result struct{ Value any } }
-		refused := p.b.ask(p.session, "Runtime.evaluate", map[string]any{"expression": wait, "awaitPromise": true, "returnByValue": true}, &got)
+		refused := p.b.ask(p.session, "Runtime.evaluate", map[string]any{"expression": wait, "awaitPromise": true,
+			"returnByValue": true}, &got)
 		if refused == "" && got.Result.Value == true { // it refuses where the page is left meanwhile
 			return
 		}
@@ -280,7 +287,8 @@ func (p *Page) Busy() float64 {
 func (p *Page) Drag(x1, y1, x2, y2 float64) {
 	p.b.t.Helper()
 	mouse := func(kind string, x, y float64, buttons int) {
-		p.Call("Input.dispatchMouseEvent", map[string]any{"type": kind, "x": x, "y": y, "button": "left", "buttons": buttons, "clickCount": 1})
+		p.Call("Input.dispatchMouseEvent", map[string]any{"type": kind, "x": x, "y": y, "button": "left",
+			"buttons": buttons, "clickCount": 1})
 	}
 	mouse("mouseMoved", x1, y1, 0)
 	mouse("mousePressed", x1, y1, 1)
@@ -303,7 +311,9 @@ func (p *Page) Press(key string) {
 // Dark has the page believe that its reader wants it dark, or not.
 func (p *Page) Dark(on bool) {
 	p.b.t.Helper()
-	p.Call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": map[bool]string{true: "dark", false: "light"}[on]}}})
+	p.Call("Emulation.setEmulatedMedia",
+		map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme",
+			"value": map[bool]string{true: "dark", false: "light"}[on]}}})
 }
 
 // Print has the page believe that it is printed, or not.

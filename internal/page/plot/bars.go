@@ -42,7 +42,8 @@ func (b *Bars) Draw() *Chart {
 			for _, p := range row.Parts {
 				sum += positive(p.Value)
 			}
-			share := noteWidth * float64(len([]rune(row.Note))+1) / (c.W - 14 - b.Room) // of the width, for what is written behind the bar
+			// of the width, for what is written behind the bar
+			share := noteWidth * float64(len([]rune(row.Note))+1) / (c.W - 14 - b.Room)
 			b.X.High = max(b.X.High, sum/max(0.3, 1-share), positive(row.Limit)*1.05)
 		}
 		if b.X.High <= 0 {
@@ -54,7 +55,8 @@ func (b *Bars) Draw() *Chart {
 	s := scale{b.X, b.Room, c.W - 14}
 	for _, v := range s.ticks(max(2, int((c.W-b.Room)/80))) {
 		x := s.at(v)
-		c.Ticks = append(c.Ticks, Tick{line(x, 2, x, bottom), Text{at(min(x, c.W-22)), at(bottom + 13), "m", None, s.say(v)}})
+		c.Ticks = append(c.Ticks, Tick{line(x, 2, x, bottom), Text{at(min(x, c.W-22)), at(bottom + 13), "m", None,
+			s.say(v)}})
 	}
 	c.Labels = append(c.Labels, Text{at(c.W - 14), at(c.H - 4), "a e", None, b.X.Label})
 
@@ -75,7 +77,8 @@ func (b *Bars) Draw() *Chart {
 		}
 		if row.Note != "" {
 			x, class := s.at(sum)+5, "l"
-			if limit := s.at(row.Limit); row.Limit > 0 && finite(row.Limit) && limit > s.at(sum)-2 { // it does not go through the line
+			// it does not go through the line
+			if limit := s.at(row.Limit); row.Limit > 0 && finite(row.Limit) && limit > s.at(sum)-2 {
 				width := noteWidth * float64(len([]rune(row.Note)))
 				if x+width > limit-4 || limit+5 <= c.W-14-width {
 					x = limit + 5

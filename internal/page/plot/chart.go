@@ -1,6 +1,7 @@
-// Package plot draws: numbers go in, SVG comes out. Every chart is a list of paths and texts with coordinates reckoned here, put into
-// a template that escapes all text. There are no colours in it, only classes, which the page's style sheet paints; and no scripts:
-// a mark says which trial it belongs to (data-t), and what a reader filters or picks is done with that.
+// Package plot draws: numbers go in, SVG comes out. Every chart is a list of paths and texts with coordinates reckoned
+// here, put into a template that escapes all text. There are no colours in it, only classes, which the page's style
+// sheet paints; and no scripts: a mark says which trial it belongs to (data-t), and what a reader filters or picks is
+// done with that.
 //
 // The same input gives the same bytes. What is no finite number is not drawn.
 package plot
@@ -85,13 +86,14 @@ var files embed.FS
 
 var templates = template.Must(template.ParseFS(files, "chart.html"))
 
-// Templates are the package's templates, for a page that has charts in it: "figure" is a chart with title, words and buttons, "svg"
-// the drawing alone.
+// Templates are the package's templates, for a page that has charts in it: "figure" is a chart with title, words and
+// buttons, "svg" the drawing alone.
 func Templates() *template.Template { return template.Must(templates.Clone()) }
 
 // WriteSVG writes the chart as a file of its own with a style sheet, which is trusted.
 func (c *Chart) WriteSVG(w io.Writer, style string) error {
-	return templates.ExecuteTemplate(w, "file", map[string]any{"Chart": c, "Style": template.HTML("<style>" + style + "</style>")})
+	return templates.ExecuteTemplate(w, "file",
+		map[string]any{"Chart": c, "Style": template.HTML("<style>" + style + "</style>")})
 }
 
 // Empty says that nothing is drawn.

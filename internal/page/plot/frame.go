@@ -19,7 +19,8 @@ func newFrame(c *Chart, x, y Axis) *frame {
 	}
 	for _, v := range f.y.ticks(ticks) {
 		py := f.y.at(v)
-		c.Ticks = append(c.Ticks, Tick{line(f.left, py, f.right, py), Text{at(f.left - 6), at(py + 4), "e", None, clip(f.y.say(v), 9)}})
+		c.Ticks = append(c.Ticks,
+			Tick{line(f.left, py, f.right, py), Text{at(f.left - 6), at(py + 4), "e", None, clip(f.y.say(v), 9)}})
 	}
 	last := -1e9
 	for _, v := range f.x.ticks(max(2, int((f.right-f.left)/75))) {
@@ -31,9 +32,11 @@ func newFrame(c *Chart, x, y Axis) *frame {
 		} else {
 			last = px + room
 		}
-		c.Ticks = append(c.Ticks, Tick{line(px, f.bottom, px, f.bottom+4), Text{at(min(px, c.W-room-2)), at(f.bottom + 17), "m", None, clip(text, 18)}})
+		c.Ticks = append(c.Ticks, Tick{line(px, f.bottom, px, f.bottom+4),
+			Text{at(min(px, c.W-room-2)), at(f.bottom + 17), "m", None, clip(text, 18)}})
 	}
-	c.Labels = append(c.Labels, Text{"4", "14", "a", None, y.Label}, Text{at(f.right), at(c.H - 6), "a e", None, x.Label})
+	c.Labels = append(c.Labels, Text{"4", "14", "a", None, y.Label}, Text{at(f.right), at(c.H - 6), "a e", None,
+		x.Label})
 	return f
 }
 

@@ -83,13 +83,17 @@ func (g *Gantt) Draw() *Chart {
 			c.point(span.Stop, span.Trial, x+w, top+rowHeight/2)
 		}
 		if w > 8*float64(len([]rune(span.Text)))+4 && span.Text != "" {
-			c.Labels = append(c.Labels, Text{at(x + w/2), at(top + 14), "in m on-" + strings.TrimPrefix(span.Class, "at "), span.Trial, span.Text})
+			c.Labels = append(c.Labels,
+				Text{at(x + w/2), at(top + 14), "in m on-" + strings.TrimPrefix(span.Class, "at "), span.Trial,
+					span.Text})
 		}
 	}
 	for _, a := range g.Arrows {
 		from, to := g.Spans[a.From], g.Spans[a.To]
 		if finite(from.To, to.From) {
-			c.Marks = append(c.Marks, Mark{"take", a.Trial, line(s.at(from.To), tops[from.Row]+rowHeight/2, s.at(to.From), tops[to.Row]+rowHeight/2)})
+			c.Marks = append(c.Marks,
+				Mark{"take", a.Trial, line(s.at(from.To), tops[from.Row]+rowHeight/2, s.at(to.From), tops[to.Row]+
+					rowHeight/2)})
 		}
 	}
 	return &c

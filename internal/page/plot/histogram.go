@@ -51,7 +51,9 @@ func (h *Histogram) Draw() *Chart {
 			continue
 		}
 		last = x + room
-		c.Ticks = append(c.Ticks, Tick{line(x, bottom, x, bottom+4), Text{at(min(max(x, room+1), c.W-room-1)), at(bottom + 16), "m", None, clip(text, 14)}})
+		c.Ticks = append(c.Ticks,
+			Tick{line(x, bottom, x, bottom+4), Text{at(min(max(x, room+1), c.W-room-1)), at(bottom + 16), "m", None,
+				clip(text, 14)}})
 	}
 	c.Ticks = append(c.Ticks, Tick{D: line(left, bottom, right, bottom), Text: Text{Trial: None}})
 	for _, b := range h.Slabs {
@@ -60,7 +62,8 @@ func (h *Histogram) Draw() *Chart {
 		}
 		w := width(b)
 		height := max(1, (bottom-top)*b.Share/w/most)
-		c.Marks = append(c.Marks, Mark{b.Class, None, box(min(s.at(b.Low), right-w), bottom-height, max(1, w-0.6), height)})
+		c.Marks = append(c.Marks, Mark{b.Class, None, box(min(s.at(b.Low), right-w), bottom-height, max(1, w-0.6),
+			height)})
 	}
 	return &c
 }

@@ -47,8 +47,8 @@ const (
 // Kept is how many points of each of n curves are drawn at most.
 func Kept(n int) int { return max(fewestPoints, min(longestCurve, mostPoints/max(1, n))) }
 
-// Thin is a curve of at most n points: the first, the last, one at keep (if it is not negative), and others evenly between. The index of
-// keep among them comes back.
+// Thin is a curve of at most n points: the first, the last, one at keep (if it is not negative), and others evenly
+// between. The index of keep among them comes back.
 func Thin(x, y []float64, n, keep int) ([]float64, []float64, int) {
 	index := make([]int, len(x))
 	for i := range index {

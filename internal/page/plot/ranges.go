@@ -40,7 +40,8 @@ func (r *Ranges) Draw() *Chart {
 	s := scale{r.X, r.Room, c.W - 14 - r.NoteRoom}
 	for _, v := range s.ticks(max(2, int((s.to-s.from)/70))) {
 		x := s.at(v)
-		c.Ticks = append(c.Ticks, Tick{line(x, 2, x, bottom), Text{at(min(x, c.W-18)), at(bottom + 14), "m", None, s.say(v)}})
+		c.Ticks = append(c.Ticks, Tick{line(x, 2, x, bottom), Text{at(min(x, c.W-18)), at(bottom + 14), "m", None,
+			s.say(v)}})
 	}
 	c.Labels = append(c.Labels, Text{at(s.to), at(c.H - 4), "a e", None, r.X.Label})
 	if finite(r.Line) {

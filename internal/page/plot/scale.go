@@ -238,8 +238,10 @@ func niceStep(rough float64, u Unit) float64 {
 	}
 
 	if u == Seconds && rough > 5 {
-		for _, d := range []time.Duration{10 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute,
-			15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour} {
+		for _, d := range []time.Duration{10 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute,
+			2 * time.Minute, 5 * time.Minute, 10 * time.Minute,
+			15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour,
+			24 * time.Hour} {
 			if d.Seconds() >= rough {
 				return d.Seconds()
 			}
@@ -274,7 +276,8 @@ func logTicks(low, high float64, n int) []float64 {
 		var out []float64
 		for e := math.Floor(math.Log10(low)); e <= math.Ceil(math.Log10(high)); e++ {
 			for _, m := range of {
-				v, _ := strconv.ParseFloat(strconv.FormatFloat(m*math.Pow(10, e), 'g', 12, 64), 64) // no 9.999999999999999e-05
+				// no 9.999999999999999e-05
+				v, _ := strconv.ParseFloat(strconv.FormatFloat(m*math.Pow(10, e), 'g', 12, 64), 64)
 				if v >= low*(1-1e-9) && v <= high*(1+1e-9) {
 					out = append(out, v)
 				}

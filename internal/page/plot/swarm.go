@@ -2,7 +2,8 @@ package plot
 
 import "math"
 
-// Swarm is a chart of many points in rows, those near each other piled up: the beeswarm of SHAP values (Lundberg et al., 2020).
+// Swarm is a chart of many points in rows, those near each other piled up: the beeswarm of SHAP values (Lundberg et
+// al., 2020).
 type Swarm struct {
 	Chart
 	X    Axis
@@ -16,7 +17,8 @@ type SwarmRow struct {
 	Points []SwarmPoint
 }
 
-// SwarmPoint is a point with its place in an order, by which it is coloured: 0 is the lowest, 1 the highest; NaN has none.
+// SwarmPoint is a point with its place in an order, by which it is coloured: 0 is the lowest, 1 the highest; NaN has
+// none.
 type SwarmPoint struct{ X, Rank float64 }
 
 const (
@@ -45,7 +47,9 @@ func (s *Swarm) Draw() *Chart {
 	bottom := c.H - 34
 	x := scale{s.X, s.Room, c.W - 14}
 	for _, v := range x.ticks(max(2, int((x.to-x.from)/75))) {
-		c.Ticks = append(c.Ticks, Tick{line(x.at(v), 2, x.at(v), bottom), Text{at(min(x.at(v), c.W-18)), at(bottom + 14), "m", None, x.say(v)}})
+		c.Ticks = append(c.Ticks,
+			Tick{line(x.at(v), 2, x.at(v), bottom), Text{at(min(x.at(v), c.W-18)), at(bottom + 14), "m", None,
+				x.say(v)}})
 	}
 	c.Labels = append(c.Labels, Text{at(x.to), at(c.H - 4), "a e", None, s.X.Label})
 	c.Marks = append(c.Marks, Mark{"zero", None, line(x.at(0), 0, x.at(0), bottom)})

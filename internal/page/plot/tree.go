@@ -51,7 +51,8 @@ type treeLayout struct {
 	seen   []bool // a node that two lead to would not end
 }
 
-// place draws what lies below a node, then the node itself, in the middle of its two branches. It gives the node's height.
+// place draws what lies below a node, then the node itself, in the middle of its two branches. It gives the node's
+// height.
 func (l *treeLayout) place(i, depth int) float64 {
 	n := l.tree.Nodes[i]
 	l.depth = max(l.depth, depth)
@@ -73,7 +74,8 @@ func (l *treeLayout) place(i, depth int) float64 {
 		var p pen
 		p.to('M', x, y).to('L', x+levelWidth-34, y)
 		p = append(p, curveTo(x+levelWidth-34, y, x+levelWidth, next.y)...)
-		l.chart.Marks = append(l.chart.Marks, Mark{"br " + weightClass(l.tree.Nodes[next.node].Share), None, p.String()})
+		l.chart.Marks = append(l.chart.Marks, Mark{"br " + weightClass(l.tree.Nodes[next.node].Share), None,
+			p.String()})
 	}
 	l.chart.Labels = append(l.chart.Labels, Text{at(x + 6), at(y - 5), "l", None, clip(n.Text, 24)})
 	return y

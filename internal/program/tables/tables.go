@@ -1,5 +1,5 @@
-// Package tables formats the tables that the programs print, and is the only place that does: cells may contain text from untrusted
-// sources, and have to be made visible before they are measured.
+// Package tables formats the tables that the programs print, and is the only place that does: cells may contain text
+// from untrusted sources, and have to be made visible before they are measured.
 package tables
 
 import (
@@ -26,7 +26,8 @@ func New(out program.Output, header ...any) table.Writer {
 	return t
 }
 
-// shown is a table whose cells are made visible first, so that their widths are right and no escape sequence is taken for the table's own.
+// shown is a table whose cells are made visible first, so that their widths are right and no escape sequence is taken
+// for the table's own.
 type shown struct{ table.Writer }
 
 func (s shown) AppendHeader(row table.Row, config ...table.RowConfig) {

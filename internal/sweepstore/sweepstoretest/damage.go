@@ -12,7 +12,8 @@ import (
 // notJSON are contents that are not an object of any kind.
 func notJSON() map[string]string {
 	return map[string]string{
-		"empty": "", "text": "damaged", "half": `{"format":1,"sweep":"ni`, "null": "null", "a list": "[1]", "no format": `{"sweep":"night-1"}`,
+		"empty": "", "text": "damaged", "half": `{"format":1,"sweep":"ni`, "null": "null", "a list": "[1]",
+		"no format":         `{"sweep":"night-1"}`,
 		"of a later format": `{"format":9,"sweep":"night-1","trial":1}`,
 	}
 }
@@ -47,7 +48,8 @@ func (t *tester) damagedClaim() {
 	t.put(object, strings.Repeat(" ", 1<<20+1))
 	_, err := t.trials.Claim(t.ctx, 1, 0)
 	t.wantDamaged("too long", err, object)
-	for what, claim := range map[string]sweep.Claim{"another trial's": t.claim(2, 0), "another number's": t.claim(1, 1), "another sweep's": {Format: 1, Sweep: "night-2", Trial: 1}} {
+	for what, claim := range map[string]sweep.Claim{"another trial's": t.claim(2, 0), "another number's": t.claim(1, 1),
+		"another sweep's": {Format: 1, Sweep: "night-2", Trial: 1}} {
 		t.putJSON(object, claim)
 		_, err := t.trials.Claim(t.ctx, 1, 0)
 		t.wantDamaged(what, err, object)
@@ -100,7 +102,8 @@ func (t *tester) failedFor(what, object string) {
 		t.Fatalf("%s: error %v, want a failed result", what, err)
 	}
 	t.wantDamaged(what, damage, object)
-	if r.Sweep != t.plan.Sweep || r.Trial != 1 || r.Status != sweep.StatusFailed || !strings.HasPrefix(r.Reason, "its result cannot be read: ") {
+	if r.Sweep != t.plan.Sweep || r.Trial != 1 || r.Status != sweep.StatusFailed ||
+		!strings.HasPrefix(r.Reason, "its result cannot be read: ") {
 		t.Errorf("%s: read %+v, want a failed result that says why", what, r)
 	}
 
@@ -162,7 +165,8 @@ func (t *tester) damagedEnd() {
 	t.putJSON(sweep.Names(id).Ending(), sweep.Ending{Format: 1, Sweep: "night-2"})
 	_, err := t.sweep.Ending(t.ctx, len(t.plan.Trials))
 	t.wantDamaged("of another sweep", err, sweep.Names(id).Ending())
-	t.putJSON(sweep.Names(id).Conclusion(), sweep.Conclusion{Format: 1, Sweep: "night-2", Outcome: sweep.OutcomeCancelled})
+	t.putJSON(sweep.Names(id).Conclusion(), sweep.Conclusion{Format: 1, Sweep: "night-2",
+		Outcome: sweep.OutcomeCancelled})
 	_, err = t.sweep.Conclusion(t.ctx)
 	t.wantDamaged("of another sweep", err, sweep.Names(id).Conclusion())
 
@@ -194,9 +198,11 @@ func (t *tester) earlierBuilds() {
 	id := t.plan.Sweep
 	t.put(sweep.Names(id).Cancel(), `{"at":"2026-11-22T03:04:05Z"}`)
 	t.created("a second cancellation", false)(t.sweep.Cancel(t.ctx, at))
-	t.put(sweep.Names(id).Claim(1, 0), `{"format":1,"sweep":"night-1","trial":1,"claim":0,"job":"night-1","task":3,"attempt":0,"host":"vm","nonce":"n","at":"2026-11-22T03:04:05Z"}`)
+	t.put(sweep.Names(id).Claim(1, 0),
+		`{"format":1,"sweep":"night-1","trial":1,"claim":0,"job":"night-1","task":3,"attempt":0,"host":"vm","nonce":"n","at":"2026-11-22T03:04:05Z"}`)
 	t.put(sweep.Names(id).Release(1, 0), "{}\n")
-	t.put(sweep.Names(id).Result(2), `{"format":1,"sweep":"night-1","trial":2,"claim":0,"task":0,"attempt":0,"status":"failed","reason":"x","params":{},"score":0,"metrics":{},"started":"2026-11-22T03:04:05Z","ended":"2026-11-22T03:04:06Z","usage":{}}`)
+	t.put(sweep.Names(id).Result(2),
+		`{"format":1,"sweep":"night-1","trial":2,"claim":0,"task":0,"attempt":0,"status":"failed","reason":"x","params":{},"score":0,"metrics":{},"started":"2026-11-22T03:04:05Z","ended":"2026-11-22T03:04:06Z","usage":{}}`)
 
 	if cancelled, err := t.sweep.Cancelled(t.ctx); !cancelled || err != nil {
 		t.Errorf("cancelled %t, error %v", cancelled, err)

@@ -8,8 +8,9 @@ import (
 )
 
 func (t *tester) decision(trial int, seen ...sweep.Seen) sweep.Decision {
-	return sweep.Decision{Format: 1, Sweep: t.plan.Sweep, Trial: trial, Claim: 2, Task: 3, At: at, Params: sweep.Params{"num_leaves": float64(trial), "seed": 1.0},
-		Own: sweep.Params{"num_leaves": float64(trial)}, Source: "gp", Reason: "why", Seen: seen}
+	return sweep.Decision{Format: 1, Sweep: t.plan.Sweep, Trial: trial, Claim: 2, Task: 3, At: at,
+		Params: sweep.Params{"num_leaves": float64(trial), "seed": 1.0},
+		Own:    sweep.Params{"num_leaves": float64(trial)}, Source: "gp", Reason: "why", Seen: seen}
 }
 
 // decisions are created once, and listed; a configuration belongs to one trial.
@@ -57,7 +58,8 @@ func (t *tester) decisions() {
 		what  string
 		trial int
 		taken bool
-	}{{"by a trial that is decided otherwise", 1, true}, {"after it", 2, true}, {"once more", 2, true}, {"after one that is not decided", 3, false}} {
+	}{{"by a trial that is decided otherwise", 1, true}, {"after it", 2, true}, {"once more", 2, true},
+		{"after one that is not decided", 3, false}} {
 		taken, err := t.trials.TakeConfiguration(t.ctx, c.trial, spare)
 		t.must("configuration", err)
 		t.equal("a configuration taken "+c.what, taken, c.taken)
@@ -101,14 +103,18 @@ func (t *tester) gathered() {
 	score := 0.25
 	t.created("result", true)(t.trials.CreateResult(t.ctx, t.result(0)))
 	t.created("decision", true)(t.trials.CreateDecision(t.ctx, t.decision(1)))
-	t.created("decision", true)(t.trials.CreateDecision(t.ctx, t.decision(2, sweep.Seen{Trial: 0, Status: sweep.StatusDone, Score: &score}, sweep.Seen{Trial: 1, Status: sweep.StatusRunning, Params: sweep.Params{"num_leaves": 1.0}})))
+	t.created("decision",
+		true)(t.trials.CreateDecision(t.ctx,
+		t.decision(2, sweep.Seen{Trial: 0, Status: sweep.StatusDone, Score: &score},
+			sweep.Seen{Trial: 1, Status: sweep.StatusRunning, Params: sweep.Params{"num_leaves": 1.0}})))
 	l, err := t.trials.List(t.ctx)
 	t.must("list", err)
 
 	// The newest decision includes the rest, so what it has seen of the other objects counts.
 	known := map[int]sweep.Seen{}
 	t.must("gather", t.trials.Gather(t.ctx, l, 3, known))
-	want := map[int]sweep.Seen{0: {Trial: 0, Status: sweep.StatusDone, Score: &score}, 1: {Trial: 1, Status: sweep.StatusRunning, Params: sweep.Params{"num_leaves": 1.0}},
+	want := map[int]sweep.Seen{0: {Trial: 0, Status: sweep.StatusDone, Score: &score},
+		1: {Trial: 1, Status: sweep.StatusRunning, Params: sweep.Params{"num_leaves": 1.0}},
 		2: {Trial: 2, Status: sweep.StatusRunning, Params: sweep.Params{"num_leaves": 2.0}}}
 	t.equal("gathered", known, want)
 
@@ -129,11 +135,12 @@ func (t *tester) gathered() {
 	t.equal("a result of one's own", own[2].Status, sweep.StatusFailed)
 }
 
-// gatheredFolds: a configuration is known by the mean of its first folds once all of them have ended, nothing is read twice, and a result that
-// does not say what it has trained is damaged.
+// gatheredFolds: a configuration is known by the mean of its first folds once all of them have ended, nothing is read
+// twice, and a result that does not say what it has trained is damaged.
 func (t *tester) gatheredFolds() {
 	t.plan.Folds = sweep.NewFolds("kfold", make([]sweep.Round, 4), true)
-	t.plan.Trials = t.plan.Folds.Expand([]sweep.Trial{{Params: sweep.Params{"num_leaves": 2.0}}, {Open: true}, {Open: true}})
+	t.plan.Trials = t.plan.Folds.Expand([]sweep.Trial{{Params: sweep.Params{"num_leaves": 2.0}}, {Open: true},
+		{Open: true}})
 	ends := func(trial int, score float64) {
 		of := t.plan.Trials[trial]
 		t.created("result", true)(t.trials.CreateResult(t.ctx, sweep.Result{Format: 1, Sweep: t.plan.Sweep, Trial: trial, Configuration: of.Configuration, Fold: of.Fold,
@@ -159,22 +166,26 @@ func (t *tester) gatheredFolds() {
 	half := 0.5
 	ends(2, 0.75)
 	ends(5, 0.5)
-	all := map[int]sweep.Seen{0: {Trial: 0, Status: sweep.StatusDone, Score: &half}, 3: {Trial: 3, Status: sweep.StatusDone, Score: &half, Params: own}}
+	all := map[int]sweep.Seen{0: {Trial: 0, Status: sweep.StatusDone, Score: &half},
+		3: {Trial: 3, Status: sweep.StatusDone, Score: &half, Params: own}}
 	gathered("all first folds ended", all)
 	for trial := range 6 {
 		t.put(sweep.Names(t.plan.Sweep).Result(trial), "damaged")
 	}
 	gathered("read again", all)
 
-	silent := sweep.Result{Format: 1, Sweep: t.plan.Sweep, Trial: 6, Configuration: 2, Fold: 1, Status: sweep.StatusDone, TrainRows: 1}
+	silent := sweep.Result{Format: 1, Sweep: t.plan.Sweep, Trial: 6, Configuration: 2, Fold: 1,
+		Status: sweep.StatusDone, TrainRows: 1}
 	t.created("result", true)(t.trials.CreateResult(t.ctx, silent))
 	if r, damage, err := t.trials.Result(t.ctx, 6); err != nil || damage == nil || r.Status != sweep.StatusFailed {
-		t.Errorf("a result of an open fold without parameters: read %+v, damage %v, error %v; want it damaged", r, damage, err)
+		t.Errorf("a result of an open fold without parameters: read %+v, damage %v, error %v; want it damaged", r,
+			damage, err)
 	}
 }
 
 func (t *tester) rung(trial, step int, seen ...sweep.Reached) sweep.Rung {
-	return sweep.Rung{Format: 1, Sweep: t.plan.Sweep, Trial: trial, Step: step, Score: float64(trial), Reason: "why", Seen: seen, At: at}
+	return sweep.Rung{Format: 1, Sweep: t.plan.Sweep, Trial: trial, Step: step, Score: float64(trial), Reason: "why",
+		Seen: seen, At: at}
 }
 
 // rungs are created once and listed; the newest includes those that it has seen, and a damaged one is skipped.
@@ -200,11 +211,13 @@ func (t *tester) rungs() {
 	known := map[sweepstore.RungKey]float64{}
 	t.must("gather", t.trials.GatherRungs(t.ctx, l, 0, 9, 9, known))
 	t.equal("gathered", known, map[sweepstore.RungKey]float64{{Step: 9, Trial: 1}: 1, {Step: 9, Trial: 2}: 2})
-	t.equal("in order, without the second trial", sweepstore.ReachedOf(known, 2, 9, 9), []sweep.Reached{{Step: 9, Trial: 1, Score: 1}})
+	t.equal("in order, without the second trial", sweepstore.ReachedOf(known, 2, 9, 9),
+		[]sweep.Reached{{Step: 9, Trial: 1, Score: 1}})
 
 	known = map[sweepstore.RungKey]float64{}
 	t.must("gather the way to 27 trees", t.trials.GatherRungs(t.ctx, l, 2, 1, 27, known))
-	t.equal("the second trial's way to 27 trees, without where it is", sweepstore.ReachedOf(known, 2, 1, 27), []sweep.Reached{{Step: 9, Trial: 1, Score: 1}, {Step: 9, Trial: 2, Score: 2}})
+	t.equal("the second trial's way to 27 trees, without where it is", sweepstore.ReachedOf(known, 2, 1, 27),
+		[]sweep.Reached{{Step: 9, Trial: 1, Score: 1}, {Step: 9, Trial: 2, Score: 2}})
 
 	object := sweep.Names(t.plan.Sweep).Rung(3, 9)
 	for what, contents := range notJSON() {

@@ -13,7 +13,8 @@ func (t *tester) endedByRule() {
 	if none != nil || err != nil {
 		t.Errorf("before it is there: read %v, error %v; want neither", none, err)
 	}
-	e := sweep.Enough{Format: 1, Sweep: t.plan.Sweep, Rule: sweep.RuleTarget, Reason: "trial 1 has it", Trial: 2, Seen: []sweep.Finished{{Trial: 1, Status: sweep.StatusDone, Score: 0.5}}, At: at}
+	e := sweep.Enough{Format: 1, Sweep: t.plan.Sweep, Rule: sweep.RuleTarget, Reason: "trial 1 has it", Trial: 2,
+		Seen: []sweep.Finished{{Trial: 1, Status: sweep.StatusDone, Score: 0.5}}, At: at}
 	t.created("end by rule", true)(t.sweep.CreateEnough(t.ctx, e))
 	other := e
 	other.Reason = "another"
@@ -23,14 +24,16 @@ func (t *tester) endedByRule() {
 	t.equal("end by rule", *read, e)
 
 	var damaged *sweepstore.DamagedError
-	for _, text := range []string{"{", `{"format": 99}`, `{"format": 1, "sweep": "other", "rule": "target"}`, `{"format": 1, "sweep": "night-1", "rule": "mood"}`} {
+	for _, text := range []string{"{", `{"format": 99}`, `{"format": 1, "sweep": "other", "rule": "target"}`,
+		`{"format": 1, "sweep": "night-1", "rule": "mood"}`} {
 		t.put(sweep.Names(t.plan.Sweep).Enough(), text)
 		if e, err := t.sweep.Enough(t.ctx); !errors.As(err, &damaged) {
 			t.Errorf("%s: read %+v, error %v; want a *DamagedError", text, e, err)
 		}
 	}
 
-	for trial, r := range map[int]sweep.Result{1: {Status: sweep.StatusStopped, Score: 0.4, TreesGrown: 3}, 0: {Status: sweep.StatusFailed}} {
+	for trial, r := range map[int]sweep.Result{1: {Status: sweep.StatusStopped, Score: 0.4, TreesGrown: 3},
+		0: {Status: sweep.StatusFailed}} {
 		r.Format, r.Sweep, r.Trial = 1, t.plan.Sweep, trial
 		t.created("result", true)(t.trials.CreateResult(t.ctx, r))
 	}

@@ -5,10 +5,13 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// extended: trials of the sweep that a plan extends have ended, as the plan says, and no object in the new sweep's folder is theirs.
+// extended: trials of the sweep that a plan extends have ended, as the plan says, and no object in the new sweep's
+// folder is theirs.
 func (t *tester) extended() {
-	score := sweep.Result{Format: 1, Sweep: "night-0", Trial: 0, Status: sweep.StatusStopped, Reason: "at 3 trees: rank 2 of 2", Score: 0.25, TreesGrown: 3, Metrics: map[string]float64{}}
-	t.plan.Extends = &sweep.Extension{Sweep: "night-0", Results: []sweep.Result{score}, Reached: []sweep.Reached{{Step: 3, Trial: 0, Score: 0.25}}}
+	score := sweep.Result{Format: 1, Sweep: "night-0", Trial: 0, Status: sweep.StatusStopped,
+		Reason: "at 3 trees: rank 2 of 2", Score: 0.25, TreesGrown: 3, Metrics: map[string]float64{}}
+	t.plan.Extends = &sweep.Extension{Sweep: "night-0", Results: []sweep.Result{score},
+		Reached: []sweep.Reached{{Step: 3, Trial: 0, Score: 0.25}}}
 	t.plan.Trials[0].Params = sweep.Params{"num_leaves": 7.0}
 	names := sweep.Names(t.plan.Sweep)
 	t.put(names.Result(0), "not theirs")
@@ -16,7 +19,8 @@ func (t *tester) extended() {
 
 	list := t.list()
 	if !list[0].Ended || len(list[0].Claims) > 0 || list[1].Ended {
-		t.Errorf("trials 0 and 1 are listed as %+v and %+v; want the first to have ended without a claim, and the second not", list[0], list[1])
+		t.Errorf("trials 0 and 1 are listed as %+v and %+v; want the first to have ended without a claim, and the "+
+			"second not", list[0], list[1])
 	}
 	if ended, err := t.trials.HasResult(t.ctx, 0); !ended || err != nil {
 		t.Errorf("HasResult(0): got %t, %v; want true", ended, err)

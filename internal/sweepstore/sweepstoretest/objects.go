@@ -17,8 +17,10 @@ func (t *tester) sweeps() {
 	}
 	t.created("plan", true)(t.sweep.CreatePlan(t.ctx, *t.plan))
 	t.created("ending", true)(t.sweep.CreateEnding(t.ctx, sweep.Ending{Format: 1, Sweep: t.plan.Sweep, Trials: []int{0, 2}, At: at}))
-	t.created("conclusion", true)(t.sweep.CreateConclusion(t.ctx, sweep.Conclusion{Format: 1, Sweep: t.plan.Sweep, Outcome: sweep.OutcomeNoWinner, Reason: "none", At: at}))
-	t.created("job", true)(t.sweep.CreateJob(t.ctx, sweep.JobRecord{Format: 1, Sweep: t.plan.Sweep, Number: 1, Job: t.plan.JobName(1), Reason: "no machines", At: at}))
+	t.created("conclusion", true)(t.sweep.CreateConclusion(t.ctx, sweep.Conclusion{Format: 1, Sweep: t.plan.Sweep,
+		Outcome: sweep.OutcomeNoWinner, Reason: "none", At: at}))
+	t.created("job", true)(t.sweep.CreateJob(t.ctx, sweep.JobRecord{Format: 1, Sweep: t.plan.Sweep, Number: 1,
+		Job: t.plan.JobName(1), Reason: "no machines", At: at}))
 	t.created("cancellation", true)(t.sweep.Cancel(t.ctx, at))
 
 	plan, text, err := t.sweep.Plan(t.ctx)
@@ -72,10 +74,12 @@ func (t *tester) createdOnce() {
 			return t.sweep.CreateEnding(t.ctx, sweep.Ending{Format: 1, Sweep: id, Cancelled: second})
 		}},
 		{sweep.Names(id).Conclusion(), func(second bool) (bool, error) {
-			return t.sweep.CreateConclusion(t.ctx, sweep.Conclusion{Format: 1, Sweep: id, Outcome: sweep.OutcomeCancelled, Done: number(second)})
+			return t.sweep.CreateConclusion(t.ctx,
+				sweep.Conclusion{Format: 1, Sweep: id, Outcome: sweep.OutcomeCancelled, Done: number(second)})
 		}},
 		{sweep.Names(id).JobRecord(1), func(second bool) (bool, error) {
-			return t.sweep.CreateJob(t.ctx, sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: t.plan.JobName(1), At: at.Add(time.Duration(number(second)))})
+			return t.sweep.CreateJob(t.ctx, sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: t.plan.JobName(1),
+				At: at.Add(time.Duration(number(second)))})
 		}},
 		{sweep.Names(id).Halt(1), func(second bool) (bool, error) {
 			return t.sweep.CreateHalt(t.ctx, 1, at.Add(time.Duration(number(second))*time.Hour))
@@ -264,7 +268,8 @@ func (t *tester) curves() {
 
 	all, err := t.trials.Curves(t.ctx, t.list()[1])
 	t.must("curves", err)
-	t.equal("the trial's curve", sweep.JoinCurves(all), []sweep.CurvePoint{{Tree: 1, Score: .125}, {Tree: 2, Score: .25}, {Tree: 3, Score: .375}, {Tree: 4, Score: .5}, {Tree: 5, Score: .625}})
+	t.equal("the trial's curve", sweep.JoinCurves(all), []sweep.CurvePoint{{Tree: 1, Score: .125},
+		{Tree: 2, Score: .25}, {Tree: 3, Score: .375}, {Tree: 4, Score: .5}, {Tree: 5, Score: .625}})
 	all, err = t.trials.Curves(t.ctx, t.list()[0])
 	if err != nil || len(all) != 0 {
 		t.Errorf("of a trial without: %v, error %v; want none", all, err)
@@ -288,7 +293,8 @@ func (t *tester) listing() {
 	var numbers []int
 	for _, c := range trials[0].Claims {
 		numbers = append(numbers, c.Number)
-		if c.Made == blob.Absent || (c.Beat != blob.Absent) != (c.Number == 11) || c.Released != (c.Number == 3) || c.Saved != (c.Number == 4) {
+		if c.Made == blob.Absent || (c.Beat != blob.Absent) != (c.Number == 11) || c.Released != (c.Number == 3) ||
+			c.Saved != (c.Number == 4) {
 			t.Errorf("claim listed as %+v", c)
 		}
 	}
@@ -304,8 +310,10 @@ func (t *tester) strangers() {
 	before := t.list()
 	root := sweep.Names(t.plan.Sweep).Trials()
 	for _, name := range []string{
-		"1/result.json", "00001/result.json", "+001/result.json", "0001/result.json.bak", "0001/result.json/x", "0001/results", "0099/result.json", "99999999/result.json",
-		"0001/claims/01", "0001/claims/+1", "0001/claims/-1", "0001/claims/x", "0001/claims/9223372036854775807", "0001/claims/99999999999999999999", "0001/claims/1/2",
+		"1/result.json", "00001/result.json", "+001/result.json", "0001/result.json.bak", "0001/result.json/x",
+		"0001/results", "0099/result.json", "99999999/result.json",
+		"0001/claims/01", "0001/claims/+1", "0001/claims/-1", "0001/claims/x", "0001/claims/9223372036854775807",
+		"0001/claims/99999999999999999999", "0001/claims/1/2",
 		"0001/heartbeats/1", "0001/releases/7", "0001/releases/00", "0001/checkpoints/5/0", "notes.txt",
 	} {
 		t.put(root+name, "not ours")

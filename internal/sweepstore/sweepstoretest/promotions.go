@@ -7,14 +7,16 @@ import (
 
 type sweepTrial = sweepstore.Trial
 
-// promotions: a pause shows in listings until it is decided what becomes of the trial, which is created once. Meanwhile the trial counts with
-// its scores at the rungs.
+// promotions: a pause shows in listings until it is decided what becomes of the trial, which is created once. Meanwhile
+// the trial counts with its scores at the rungs.
 func (t *tester) promotions() {
 	t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(1, 0)))
 	paused := func(what string, wantStep int, wantUndecided bool) {
-		for how, listed := range map[string]func() sweepTrial{"all": func() sweepTrial { return t.list()[1] }, "one": t.one} {
+		for how, listed := range map[string]func() sweepTrial{"all": func() sweepTrial { return t.list()[1] },
+			"one": t.one} {
 			if step, undecided := listed().Paused(); step != wantStep || undecided != wantUndecided {
-				t.Errorf("%s, listed with %s: paused at %d, undecided %t; want %d, %t", what, how, step, undecided, wantStep, wantUndecided)
+				t.Errorf("%s, listed with %s: paused at %d, undecided %t; want %d, %t", what, how, step, undecided,
+					wantStep, wantUndecided)
 			}
 		}
 	}
@@ -28,8 +30,9 @@ func (t *tester) promotions() {
 		none, err := t.trials.Promotion(t.ctx, 1, step)
 		t.must("promotion", err)
 		t.equal("promotion before there is one", none, (*sweep.Promotion)(nil))
-		first := sweep.Promotion{Format: 1, Sweep: t.plan.Sweep, Trial: 1, Step: step, Score: 1, Promoted: step == 3, Reason: "why",
-			Seen: []sweep.Reached{{Step: step, Trial: 2, Score: 0.5}}, At: at}
+		first := sweep.Promotion{Format: 1, Sweep: t.plan.Sweep, Trial: 1, Step: step, Score: 1, Promoted: step == 3,
+			Reason: "why",
+			Seen:   []sweep.Reached{{Step: step, Trial: 2, Score: 0.5}}, At: at}
 		t.created("promotion", true)(t.trials.CreatePromotion(t.ctx, first))
 		other := first
 		other.Promoted = !first.Promoted
@@ -46,7 +49,8 @@ func (t *tester) promotions() {
 	known := map[int]sweep.Seen{}
 	t.must("gather", t.trials.Gather(t.ctx, l, 2, known))
 	score := 1.0
-	t.equal("a paused trial that has not ended", known[1], sweep.Seen{Trial: 1, Status: sweep.StatusStopped, Score: &score,
+	t.equal("a paused trial that has not ended", known[1], sweep.Seen{Trial: 1, Status: sweep.StatusStopped,
+		Score: &score,
 		Rungs: []sweep.RungScore{{Step: 3, Score: 1}, {Step: 9, Score: 1}}})
 	finished, err := t.trials.Finished(t.ctx, l, map[int]sweep.Result{})
 	t.must("finished", err)

@@ -1,5 +1,6 @@
-// Package sweepstoretest tests the behaviour of package sweepstore over any blob.Store: what is written is read back, create-only objects
-// stay as they are, and a damaged object of each kind means to every reader what internal/sweep/WIRE.md says.
+// Package sweepstoretest tests the behaviour of package sweepstore over any blob.Store: what is written is read back,
+// create-only objects stay as they are, and a damaged object of each kind means to every reader what
+// internal/sweep/WIRE.md says.
 package sweepstoretest
 
 import (
@@ -77,9 +78,11 @@ type tester struct {
 var at = time.Date(2026, 11, 22, 3, 4, 5, 0, time.UTC)
 
 func newPlan() *sweep.Plan {
-	p := &sweep.Plan{Format: 1, Sweep: "night-1", Created: at, Job: "projects/p/locations/l/jobs/night-1", Heartbeat: 1, Takeover: 2,
+	p := &sweep.Plan{Format: 1, Sweep: "night-1", Created: at, Job: "projects/p/locations/l/jobs/night-1", Heartbeat: 1,
+		Takeover: 2,
 		Dataset:  sweep.DatasetRef{Name: "clicks", Version: "0123456789abcdef"},
-		Holdout:  sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"}, Test: sweep.Rows{Split: "test"}},
+		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"},
+			Test: sweep.Rows{Split: "test"}},
 		Fallback: []sweep.Sizing{{MachineType: "n2-highmem-8"}}}
 	p.Spec.Model = "ctr"
 	p.Spec.Machine.Fallback = make([]sweep.Fallback, 1)
@@ -150,7 +153,8 @@ func (t *tester) wantDamaged(what string, err error, object string) {
 }
 
 func (t *tester) claim(trial, number int) sweep.Claim {
-	return sweep.Claim{Format: 1, Sweep: t.plan.Sweep, Trial: trial, Claim: number, Job: "night-1", Task: 3, Host: "vm", Nonce: fmt.Sprint("n", number), At: at}
+	return sweep.Claim{Format: 1, Sweep: t.plan.Sweep, Trial: trial, Claim: number, Job: "night-1", Task: 3, Host: "vm",
+		Nonce: fmt.Sprint("n", number), At: at}
 }
 
 func (t *tester) result(trial int) sweep.Result {
@@ -158,8 +162,10 @@ func (t *tester) result(trial int) sweep.Result {
 		return sweep.Object{Name: sweep.Names(t.plan.Sweep).Attempt(trial, 0) + file, Bytes: 1}
 	}
 	model := o("model.txt")
-	return sweep.Result{Format: 1, Sweep: t.plan.Sweep, Trial: trial, Status: sweep.StatusDone, Score: 0.5, Model: &model,
-		Scores: &sweep.Scored{Calib: o("calib.scores"), Test: o("test.scores")}, Started: at, Ended: at.Add(time.Minute)}
+	return sweep.Result{Format: 1, Sweep: t.plan.Sweep, Trial: trial, Status: sweep.StatusDone, Score: 0.5,
+		Model:  &model,
+		Scores: &sweep.Scored{Calib: o("calib.scores"), Test: o("test.scores")}, Started: at,
+		Ended: at.Add(time.Minute)}
 }
 
 func (t *tester) list() []sweepstore.Trial {

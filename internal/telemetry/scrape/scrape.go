@@ -1,5 +1,5 @@
-// Package scrape exposes a program's measurements to Prometheus. It is separate from telemetry so that programs that only push do not link
-// Prometheus's library.
+// Package scrape exposes a program's measurements to Prometheus. It is separate from telemetry so that programs that
+// only push do not link Prometheus's library.
 package scrape
 
 import (
@@ -12,8 +12,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 )
 
-// New returns a reader for telemetry.Options and the page for Prometheus to scrape. Names have underscores for dots, their unit and, for
-// counters, _total at the end: coppice.sweep.best_score is coppice_sweep_best_score.
+// New returns a reader for telemetry.Options and the page for Prometheus to scrape. Names have underscores for dots,
+// their unit and, for counters, _total at the end: coppice.sweep.best_score is coppice_sweep_best_score.
 func New() (sdk.Reader, http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())

@@ -20,9 +20,10 @@ search:
 // TestSpecNamesThePlace shows a wrong space, and the line and column that the error names.
 func TestSpecNamesThePlace(t *testing.T) {
 	for change, want := range map[[2]string]string{
-		{"seed: 7", "sed: 7"}:                                            `s.yaml:3:1: unknown key "sed" (did you mean "seed"?)`,
-		{"maximize: true", "maximise: true"}:                             `s.yaml:2:21: unknown key "maximise" (did you mean "maximize"?)`,
-		{", maximize: true", ""}:                                         `s.yaml:2:10: say whether the metric is to be maximized: metric: {name: "auc", maximize: true}`,
+		{"seed: 7", "sed: 7"}:                `s.yaml:3:1: unknown key "sed" (did you mean "seed"?)`,
+		{"maximize: true", "maximise: true"}: `s.yaml:2:21: unknown key "maximise" (did you mean "maximize"?)`,
+		{", maximize: true",
+			""}: `s.yaml:2:10: say whether the metric is to be maximized: metric: {name: "auc", maximize: true}`,
 		{"name: auc, ", ""}:                                              `s.yaml:2:10: the metric has no name: metric: {name: auc, maximize: true}`,
 		{"search:\n", "search:\n  method: gpp\n"}:                        `s.yaml:5:11: unknown method "gpp" (did you mean "gp"?)`,
 		{"search:\n", "search:\n  method: pbt\n"}:                        `s.yaml:5:11: method pbt continues models, which takes the trainer of a sweep (launcher sweep): use one of [auto gp tpe cmaes nsga2 halton sobol random]`,
@@ -46,7 +47,8 @@ func TestSpecNamesThePlace(t *testing.T) {
 
 // TestSpecTakesOneValue reads ranges whose ends meet.
 func TestSpecTakesOneValue(t *testing.T) {
-	s, err := parseSpec("s.yaml", []byte(strings.NewReplacer("[0.001, 0.3]", "[0.1, 0.1]", "[2, 14]", "[6, 6]").Replace(space)))
+	s, err := parseSpec("s.yaml",
+		[]byte(strings.NewReplacer("[0.001, 0.3]", "[0.1, 0.1]", "[2, 14]", "[6, 6]").Replace(space)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +62,8 @@ func read(text string) ([]search.Known, error) {
 	return readResults(strings.NewReader(text), "r.jsonl", "auc", []string{"eta", "depth"})
 }
 
-// TestResults reads what programs write: values that are not finite, a metric under its own name, a trial that ran and then
-// ended.
+// TestResults reads what programs write: values that are not finite, a metric under its own name, a trial that ran and
+// then ended.
 func TestResults(t *testing.T) {
 	known, err := read("\ufeff" + `{"trial": 0, "params": {"eta": 0.1, "depth": 6}, "value": 0.81, "status": "done"}
 
@@ -75,7 +77,8 @@ func TestResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(known) != 4 || known[0].Value != 0.81 || known[0].Status != "done" || !math.IsNaN(known[1].Value) || known[2].Status != "stopped" || !math.IsInf(known[3].Value, 1) {
+	if len(known) != 4 || known[0].Value != 0.81 || known[0].Status != "done" || !math.IsNaN(known[1].Value) ||
+		known[2].Status != "stopped" || !math.IsInf(known[3].Value, 1) {
 		t.Errorf("read %+v", known)
 	}
 	if c := known[1].Curve; len(c) != 4 || !math.IsNaN(c[1]) || !math.IsInf(c[2], -1) || c[3] != 0.6 {
@@ -89,20 +92,21 @@ func TestResultsNameThePlace(t *testing.T) {
 		`{"trial": 1,`:                          `r.jsonl:2: byte 12: not JSON: unexpected end of JSON input`,
 		`[1]`:                                   `r.jsonl:2: expected an object such as {"trial": 3, "params": {...}, "value": 0.81, "status": "done"}: json: cannot unmarshal array`,
 		`{"trial": 1, "params": {}, "vale": 1}`: `r.jsonl:2: unknown key "vale" (did you mean "value"?)`,
-		`{"trial": 1, "params": {"et": 1}, "value": 1}`:                                       `r.jsonl:2: the space has no parameter "et" (did you mean "eta"?)`,
-		`{"trial": 1, "params": {"eta": [1]}, "value": 1}`:                                    `r.jsonl:2: parameter "eta" is neither a number, text, true nor false`,
-		`{"trial": 1, "params": 3, "value": 1}`:                                               `r.jsonl:2: "params" is 3: expected an object such as {"eta": 0.1}`,
-		`{"trial": 1, "value": 1}`:                                                            `r.jsonl:2: it has no "params"`,
-		`{"params": {}, "value": 1}`:                                                          `r.jsonl:2: it has no "trial", the number of the proposal`,
-		`{"trial": -1, "params": {}, "value": 1}`:                                             `r.jsonl:2: "trial" is -1: use the number of the proposal`,
-		`{"trial": 1, "params": {}, "value": "much", "status": "done"}`:                       `r.jsonl:2: "value" is "much": expected a number`,
-		`{"trial": 1, "params": {}, "status": "done"}`:                                        `r.jsonl:2: it is done but has no "value"; a trial without one has the status "failed"`,
-		`{"trial": 1, "params": {}}`:                                                          `r.jsonl:2: it has neither "status" nor "value"; a status is one of [done running failed stopped]`,
-		`{"trial": 1, "params": {}, "status": "ended"}`:                                       `r.jsonl:2: "status" is "ended": use one of [done running failed stopped]`,
-		`{"trial": 1, "params": {}, "value": 1, "curve": [1, "x"]}`:                           `r.jsonl:2: "curve"[1] is "x": expected a number`,
-		`{"trial": 0, "params": {"eta": 0.1}, "value": 2, "status": "done"}`:                  `r.jsonl:2: trial 0: another end than line 1 says`,
-		`{"trial": 0, "params": {"eta": 0.2}, "value": 1, "status": "done"}`:                  `r.jsonl:2: trial 0: other params than line 1 says`,
-		`{"trial": 1, "params": {}, "value": 1, "x": "` + strings.Repeat("x", maxLine) + `"}`: `r.jsonl:2: a line of more than 1048576 bytes`,
+		`{"trial": 1, "params": {"et": 1}, "value": 1}`:                      `r.jsonl:2: the space has no parameter "et" (did you mean "eta"?)`,
+		`{"trial": 1, "params": {"eta": [1]}, "value": 1}`:                   `r.jsonl:2: parameter "eta" is neither a number, text, true nor false`,
+		`{"trial": 1, "params": 3, "value": 1}`:                              `r.jsonl:2: "params" is 3: expected an object such as {"eta": 0.1}`,
+		`{"trial": 1, "value": 1}`:                                           `r.jsonl:2: it has no "params"`,
+		`{"params": {}, "value": 1}`:                                         `r.jsonl:2: it has no "trial", the number of the proposal`,
+		`{"trial": -1, "params": {}, "value": 1}`:                            `r.jsonl:2: "trial" is -1: use the number of the proposal`,
+		`{"trial": 1, "params": {}, "value": "much", "status": "done"}`:      `r.jsonl:2: "value" is "much": expected a number`,
+		`{"trial": 1, "params": {}, "status": "done"}`:                       `r.jsonl:2: it is done but has no "value"; a trial without one has the status "failed"`,
+		`{"trial": 1, "params": {}}`:                                         `r.jsonl:2: it has neither "status" nor "value"; a status is one of [done running failed stopped]`,
+		`{"trial": 1, "params": {}, "status": "ended"}`:                      `r.jsonl:2: "status" is "ended": use one of [done running failed stopped]`,
+		`{"trial": 1, "params": {}, "value": 1, "curve": [1, "x"]}`:          `r.jsonl:2: "curve"[1] is "x": expected a number`,
+		`{"trial": 0, "params": {"eta": 0.1}, "value": 2, "status": "done"}`: `r.jsonl:2: trial 0: another end than line 1 says`,
+		`{"trial": 0, "params": {"eta": 0.2}, "value": 1, "status": "done"}`: `r.jsonl:2: trial 0: other params than line 1 says`,
+		`{"trial": 1, "params": {}, "value": 1, "x": "` + strings.Repeat("x", maxLine) +
+			`"}`: `r.jsonl:2: a line of more than 1048576 bytes`,
 	} {
 		_, err := read(good + line + "\n")
 		if err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -39,8 +39,8 @@ const (
 	maxCurve   = 100_000 // values
 )
 
-// ReadResults reads JSON Lines, one trial per line. metric is an alternative name for "value"; names are the parameters of the space, or
-// nil for an earlier search, whose space may differ.
+// ReadResults reads JSON Lines, one trial per line. metric is an alternative name for "value"; names are the parameters
+// of the space, or nil for an earlier search, whose space may differ.
 func ReadResults(file, metric string, names []string) ([]search.Known, error) {
 	in, err := strictyaml.Open(file)
 	if err != nil {
@@ -277,7 +277,8 @@ func unmarshal(text []byte, v any) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("expected an object such as {\"trial\": 3, \"params\": {...}, \"value\": 0.81, \"status\": \"done\"}: %w", err)
+		return fmt.Errorf("expected an object such as {\"trial\": 3, \"params\": {...}, \"value\": 0.81, "+
+			"\"status\": \"done\"}: %w", err)
 	}
 	return nil
 }

@@ -1,4 +1,5 @@
-// Package ask reads the input of `launcher ask`: a space, the results of its trials so far, and those of earlier searches.
+// Package ask reads the input of `launcher ask`: a space, the results of its trials so far, and those of earlier
+// searches.
 package ask
 
 import (
@@ -71,7 +72,8 @@ func parseSpec(file string, text []byte) (*Spec, error) {
 // Ask returns the space as a request without results.
 func (s *Spec) Ask() search.Ask {
 	return search.Ask{
-		Search: sweep.Search{Fixed: s.Search.Fixed, Grid: s.Search.Grid, Random: s.Search.Random, Constraints: s.Search.Constraints},
+		Search: sweep.Search{Fixed: s.Search.Fixed, Grid: s.Search.Grid, Random: s.Search.Random,
+			Constraints: s.Search.Constraints},
 		Method: s.Search.Method, Maximize: s.Metric.Maximize, Seed: s.Seed, Number: 1,
 	}
 }
@@ -101,11 +103,15 @@ func (s *Spec) check(doc *strictyaml.Document) error {
 	case s.Metric.Name == "":
 		return doc.Errorf("metric", "the metric has no name: metric: {name: auc, maximize: true}")
 	case !doc.Has("metric.maximize"):
-		return doc.Errorf("metric", "say whether the metric is to be maximized: metric: {name: %.60q, maximize: true}", s.Metric.Name)
+		return doc.Errorf("metric", "say whether the metric is to be maximized: metric: {name: %.60q, maximize: true}",
+			s.Metric.Name)
 	case s.Search.Method == sweep.MethodPBT:
-		return doc.Errorf("search.method", "method %s continues models, which takes the trainer of a sweep (launcher sweep): use one of %v", sweep.MethodPBT, search.Methods())
+		return doc.Errorf("search.method",
+			"method %s continues models, which takes the trainer of a sweep (launcher sweep): use one of %v",
+			sweep.MethodPBT, search.Methods())
 	case s.Search.Method != "" && !slices.Contains(search.Methods(), s.Search.Method):
-		return doc.Errorf("search.method", "unknown method %.60q%s", s.Search.Method, strictyaml.Suggest(s.Search.Method, search.Methods()))
+		return doc.Errorf("search.method", "unknown method %.60q%s", s.Search.Method,
+			strictyaml.Suggest(s.Search.Method, search.Methods()))
 	case len(s.Search.Random) == 0 && len(s.Search.Grid) == 0 && len(s.Search.Fixed) == 0:
 		return doc.Errorf("search", "there is nothing to search: give search.random, search.grid or search.fixed")
 	case len(s.Names()) > maxParameters:

@@ -41,7 +41,8 @@ func table(days int, poison func(r *row)) string {
 			if poison != nil {
 				poison(&r)
 			}
-			fmt.Fprintf(&b, "2026-11-%02d %02d:%02d:%02d,%s,%s,%d\n", 1+r.day, r.second/3600, r.second/60%60, r.second%60, r.site, r.x, r.click)
+			fmt.Fprintf(&b, "2026-11-%02d %02d:%02d:%02d,%s,%s,%d\n", 1+r.day, r.second/3600, r.second/60%60,
+				r.second%60, r.site, r.x, r.click)
 		}
 	}
 	return b.String()
@@ -76,8 +77,9 @@ func tryPlay(t *testing.T, spec, encodings, text string) (*Report, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := dataset.ParseSpec("dataset.yaml", fmt.Appendf(nil, "name: clicks\nsource: %s\nlabel: click\nencodings: %s\n"+
-		"split: {by: time, column: ts, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n", source, encodings))
+	d, err := dataset.ParseSpec("dataset.yaml",
+		fmt.Appendf(nil, "name: clicks\nsource: %s\nlabel: click\nencodings: %s\n"+
+			"split: {by: time, column: ts, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n", source, encodings))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +90,8 @@ func tryPlay(t *testing.T, spec, encodings, text string) (*Report, error) {
 	return r, err
 }
 
-// TestWarmStart: a night goes on from the one before, with trees of its own behind those, and every third begins from nothing. It still knows
-// nothing of the future.
+// TestWarmStart: a night goes on from the one before, with trees of its own behind those, and every third begins from
+// nothing. It still knows nothing of the future.
 func TestWarmStart(t *testing.T) {
 	warm := plain + "warm_start: 3\n"
 	cold, err := tryPlay(t, plain, "none", table(14, nil))
@@ -102,7 +104,8 @@ func TestWarmStart(t *testing.T) {
 	}
 	for i, want := range []int{8, 16, 24, 8} {
 		if n := r.Nights[i]; n.Trees != want || (n.Model == cold.Nights[i].Model) != (want == 8) {
-			t.Errorf("night %s has %d trees, want %d, and those of one that begins from nothing only with 8", n.Night, n.Trees, want)
+			t.Errorf("night %s has %d trees, want %d, and those of one that begins from nothing only with 8", n.Night,
+				n.Trees, want)
 		}
 	}
 
@@ -118,19 +121,21 @@ func TestWarmStart(t *testing.T) {
 	}
 
 	for _, bad := range []string{"0", "1", "-3", "9999"} {
-		if _, err := ParseSpec("backtest.yaml", []byte(plain+"warm_start: "+bad+"\n")); err == nil || !strings.Contains(err.Error(), "warm_start is "+bad) {
+		if _, err := ParseSpec("backtest.yaml", []byte(plain+"warm_start: "+bad+"\n")); err == nil ||
+			!strings.Contains(err.Error(), "warm_start is "+bad) {
 			t.Errorf("warm_start: %s: %v", bad, err)
 		}
 	}
 	for _, bad := range []string{"0", "-1", "0.5", "1"} { // 0 would mean the same as no confidence at all
-		if _, err := ParseSpec("backtest.yaml", []byte(plain+"gates: [{name: chance, confidence: "+bad+"}]\n")); err == nil || !strings.Contains(err.Error(), "confidence is "+bad) {
+		if _, err := ParseSpec("backtest.yaml", []byte(plain+"gates: [{name: chance, confidence: "+bad+
+			"}]\n")); err == nil || !strings.Contains(err.Error(), "confidence is "+bad) {
 			t.Errorf("confidence: %s: %v", bad, err)
 		}
 	}
 }
 
-// TestWarmStartWithIDs: nights that go on have the statistics of ids of the night that they go on from, of their own rows, and are better on the
-// day after than the model that they go on from.
+// TestWarmStartWithIDs: nights that go on have the statistics of ids of the night that they go on from, of their own
+// rows, and are better on the day after than the model that they go on from.
 func TestWarmStartWithIDs(t *testing.T) {
 	warm := strings.Replace(plain, "2026-11-10", "2026-11-12", 1) + "warm_start: 6\n"
 	r := play(t, warm, table(14, nil))
@@ -155,32 +160,37 @@ func TestBacktest(t *testing.T) {
 	}
 	for i, n := range r.Nights {
 		if n.TrainRows != 3*400 || n.TestRows != 400 {
-			t.Errorf("night %s trains on %d rows and is measured on %d, want 1200 of three days and 400 of the day after", n.Night, n.TrainRows, n.TestRows)
+			t.Errorf("night %s trains on %d rows and is measured on %d, want 1200 of three days and 400 of the day "+
+				"after", n.Night, n.TrainRows, n.TestRows)
 		}
 		if (n.Stale[1] != nil) != (i >= 1) || (n.Stale[2] != nil) != (i >= 2) {
 			t.Errorf("night %d is compared with older models %v, want those that were grown by then", i, n.Stale)
 		}
-		if g := n.Stale[1]; g != nil && (g.New != n.Value || g.Old == n.Value || g.Low >= g.Gain || g.High <= g.Gain || math.Abs(g.Old-g.New-g.Gain) > 1e-12) {
+		if g := n.Stale[1]; g != nil && (g.New != n.Value || g.Old == n.Value || g.Low >= g.Gain || g.High <= g.Gain ||
+			math.Abs(g.Old-g.New-g.Gain) > 1e-12) {
 			t.Errorf("night %s: %+v over yesterday's, want the gain of %v within its interval", n.Night, g, n.Value)
 		}
 
 		for _, rule := range r.Gates {
 			d := n.Rules[rule.Name]
-			promote := i == 0 || rule.Always || rule.Confidence == 0 && d.Seen.Gain >= 0 || rule.Confidence > 0 && d.Seen.Low > 0
-			if d.Promoted != promote || promote && (d.Grown != n.Night || d.Value != n.Value) || (d.True != nil) != (i > 0) {
+			promote := i == 0 || rule.Always || rule.Confidence == 0 && d.Seen.Gain >= 0 || rule.Confidence > 0 &&
+				d.Seen.Low > 0
+			if d.Promoted != promote || promote && (d.Grown != n.Night || d.Value != n.Value) ||
+				(d.True != nil) != (i > 0) {
 				t.Errorf("night %s, rule %q: %+v, want promoted %v", n.Night, rule.Name, d, promote)
 			}
 		}
 	}
 
 	every, sure := r.Rules[0], r.Rules[2]
-	if every.Decisions != 3 || every.Promotions != 3 || every.Wrong < every.Surely || sure.Promotions > 3 || every.Mean <= 0 {
+	if every.Decisions != 3 || every.Promotions != 3 || every.Wrong < every.Surely || sure.Promotions > 3 ||
+		every.Mean <= 0 {
 		t.Errorf("rules %+v, want three decisions each, and three promotions where every night is promoted", r.Rules)
 	}
 }
 
-// TestNoRowOfTheFutureIsRead: whatever becomes of the rows behind a day, nights that end there come out the same; and a night's model does
-// not depend on the day that it is measured on.
+// TestNoRowOfTheFutureIsRead: whatever becomes of the rows behind a day, nights that end there come out the same; and a
+// night's model does not depend on the day that it is measured on.
 func TestNoRowOfTheFutureIsRead(t *testing.T) {
 	const night, after = 8 - 1, 9 - 1 // days of the table, from 0: that of the second night, and the one after it
 	poisoned := func(first, last int) func(*row) {
@@ -192,7 +202,8 @@ func TestNoRowOfTheFutureIsRead(t *testing.T) {
 	}
 	calm := play(t, plain, table(14, nil))
 
-	// Days behind the second night's measuring day: its night and the one before are the same in everything, the third has the same model.
+	// Days behind the second night's measuring day: its night and the one before are the same in everything, the third
+	// has the same model.
 	late := plain[:strings.Index(plain, "to:")] + "to: 2026-11-08\n" + plain[strings.Index(plain, "window:"):]
 	r := play(t, late, table(14, poisoned(after+1, 99)))
 	if !reflect.DeepEqual(r.Nights, calm.Nights[:2]) {
@@ -227,10 +238,12 @@ func TestNoRowOfTheFutureIsRead(t *testing.T) {
 }
 
 func TestCandidatesAndPage(t *testing.T) {
-	r := play(t, plain+"candidates: [{num_leaves: 2, num_iterations: 1}, {num_leaves: 15}]\ngates: [{name: \"a <b> & c\", min_gain: 0.5}]\n", table(13, nil))
+	r := play(t, plain+"candidates: [{num_leaves: 2, num_iterations: 1}, {num_leaves: 15}]\ngates: [{name: \"a <b> "+
+		"& c\", min_gain: 0.5}]\n", table(13, nil))
 	for _, n := range r.Nights {
 		if n.Candidate != 1 || n.Trees != 8 {
-			t.Errorf("night %s took candidate %d with %d trees, want the one that learns", n.Night, n.Candidate, n.Trees)
+			t.Errorf("night %s took candidate %d with %d trees, want the one that learns", n.Night, n.Candidate,
+				n.Trees)
 		}
 	}
 	if s := r.Rules[0]; s.Promotions != 0 || r.Nights[3].Rules["a <b> & c"].Grown != "2026-11-07" {
@@ -244,10 +257,12 @@ func TestCandidatesAndPage(t *testing.T) {
 		}
 	}
 	text := page.String()
-	if strings.Contains(text, "<b>") || !strings.Contains(text, "a &lt;b&gt; &amp; c") || strings.Contains(text, "NaN") || strings.Contains(text, "ZgotmplZ") {
+	if strings.Contains(text, "<b>") || !strings.Contains(text, "a &lt;b&gt; &amp; c") ||
+		strings.Contains(text, "NaN") || strings.Contains(text, "ZgotmplZ") {
 		t.Error("the page has a foreign text in it as it is, or a number that is none")
 	}
-	if n := strings.Count(text, `<path class="rel n`) + strings.Count(text, `<path class="rel join0 n`); n != 2*(3+1)+2 || !bytes.Equal(page.Bytes(), again.Bytes()) {
+	if n := strings.Count(text, `<path class="rel n`) + strings.Count(text, `<path class="rel join0 n`); n != 2*(3+1)+
+		2 || !bytes.Equal(page.Bytes(), again.Bytes()) {
 		t.Errorf("%d curves and their keys, want 10, and the same bytes twice", n)
 	}
 
@@ -264,7 +279,8 @@ func TestCandidatesAndPage(t *testing.T) {
 		t.Errorf("read back from its JSON it has another page (%v)", err)
 	}
 	var wrong *ReportError
-	for _, text := range []string{"{", "{}", `{"metric": "auc", "nights": [{"night": "today"}]}`, `{"metric": "auc", "nights": [{"night": "2026-11-01", "test": "2026-11-02"}], "rules": [{"name": "a"}]}`} {
+	for _, text := range []string{"{", "{}", `{"metric": "auc", "nights": [{"night": "today"}]}`,
+		`{"metric": "auc", "nights": [{"night": "2026-11-01", "test": "2026-11-02"}], "rules": [{"name": "a"}]}`} {
 		if _, err := Decode([]byte(text)); !errors.As(err, &wrong) {
 			t.Errorf("%s is read as a report: %v", text, err)
 		}
@@ -292,7 +308,8 @@ func TestSpecSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestLabelsThatComeLate: a night waits for as many days as labels take, unless the spec has it wait longer; it must not wait less.
+// TestLabelsThatComeLate: a night waits for as many days as labels take, unless the spec has it wait longer; it must
+// not wait less.
 func TestLabelsThatComeLate(t *testing.T) {
 	late := &dataset.LabelSpec{Column: "y", Matures: dataset.Duration(30 * time.Hour), At: "ts"}
 	for rest, want := range map[string]int{"": 2, "delay: 3\n": 3} {

@@ -42,9 +42,11 @@ func (b *backtest) nightSpec(night int, source string) *dataset.Spec {
 	s := *b.table
 	s.Source = source
 	s.CSV = dataset.CSVSpec{}
-	s.Label.Matures, s.Label.At, s.Label.AsOf = 0, "", "" // the delay already ensures that no label is used before its time
-	s.Encodings.Like = ""                                 // a version that did not exist yet
-	s.Sample.Rows = 1                                     // the sample is not needed: the next day is scored from the table itself
+	// the delay already ensures that no label is used before its time
+	s.Label.Matures, s.Label.At, s.Label.AsOf = 0, "", ""
+	s.Encodings.Like = "" // a version that did not exist yet
+	// the sample is not needed: the next day is scored from the table itself
+	s.Sample.Rows = 1
 
 	// If the table is split by time, its statistics are ordered by it, and the time itself is not a feature.
 	if s.Split.By == dataset.SplitByTime {
@@ -63,7 +65,8 @@ func (b *backtest) nightSpec(night int, source string) *dataset.Spec {
 		}
 		return p
 	}
-	s.Split = dataset.SplitSpec{By: dataset.SplitByColumn, Column: dayColumn, Train: portion(first, valid), Valid: portion(valid, calib),
+	s.Split = dataset.SplitSpec{By: dataset.SplitByColumn, Column: dayColumn, Train: portion(first, valid),
+		Valid: portion(valid, calib),
 		Calib: portion(calib, test), Test: portion(test, last+1)}
 	return &s
 }
@@ -112,7 +115,8 @@ func (b *backtest) grow(ctx context.Context, night int) (g *grown, err error) {
 	}
 	sum := sha256.Sum256(text.Bytes())
 	m := ds.Manifest
-	g = &grown{night: night, trainRows: ds.Split(dataset.TrainSplit).Rows / m.Copies(), candidate: candidate, trees: len(o.Model.Trees),
+	g = &grown{night: night, trainRows: ds.Split(dataset.TrainSplit).Rows / m.Copies(), candidate: candidate,
+		trees:  len(o.Model.Trees),
 		sha256: hex.EncodeToString(sum[:]), label: m.Label, weight: m.Weight}
 	if b.spec.warm(night + 1) {
 		g.text, g.manifest = text.Bytes(), m
@@ -121,8 +125,9 @@ func (b *backtest) grow(ctx context.Context, night int) (g *grown, err error) {
 	return g, err
 }
 
-// input returns the model that a night continues, in terms of its own dataset; nil if it starts from nothing. The previous night knew fewer
-// days, so nothing leaks from the future, and its training days precede those used here for early stopping and selection.
+// input returns the model that a night continues, in terms of its own dataset; nil if it starts from nothing. The
+// previous night knew fewer days, so nothing leaks from the future, and its training days precede those used here for
+// early stopping and selection.
 func (b *backtest) input(m *dataset.Manifest, night int) (*gbt.InputModel, error) {
 	if !b.spec.warm(night) {
 		return nil, nil
@@ -136,14 +141,17 @@ func (b *backtest) input(m *dataset.Manifest, night int) (*gbt.InputModel, error
 }
 
 // best trains all candidates and returns the one with the best score on valid; on a tie the first.
-func (b *backtest) best(ctx context.Context, table *fit.Table, input *gbt.InputModel) (best *fit.Outcome, candidate int, err error) {
+func (b *backtest) best(ctx context.Context, table *fit.Table, input *gbt.InputModel) (best *fit.Outcome, candidate int,
+	err error) {
 	valid := sweep.Rows{Split: sweep.Valid}
 	for i, p := range b.spec.params {
-		o, err := table.Train(ctx, fit.Request{Params: p, Metric: b.spec.metric, Valid: &valid, Threads: b.threads, Input: input})
+		o, err := table.Train(ctx, fit.Request{Params: p, Metric: b.spec.metric, Valid: &valid, Threads: b.threads,
+			Input: input})
 		if err != nil {
 			return nil, 0, fmt.Errorf("candidate %d: %w", i, err)
 		}
-		if best == nil || b.spec.metric.Maximize && o.Score > best.Score || !b.spec.metric.Maximize && o.Score < best.Score {
+		if best == nil || b.spec.metric.Maximize && o.Score > best.Score || !b.spec.metric.Maximize &&
+			o.Score < best.Score {
 			best, candidate = o, i
 		}
 	}
@@ -154,7 +162,8 @@ func (b *backtest) best(ctx context.Context, table *fit.Table, input *gbt.InputM
 func (b *backtest) ready(table *fit.Table, ds *dataset.Dataset, o *fit.Outcome) (*scorer.Scorer, error) {
 	var levels *dataset.Levels
 	if slices.ContainsFunc(ds.Manifest.Files, func(f dataset.FileInfo) bool { return f.Name == dataset.LevelsFile }) {
-		data, err := os.ReadFile(filepath.Join(ds.Dir(), dataset.LevelsFile)) // the folder is removed, but the model is kept
+		// the folder is removed, but the model is kept
+		data, err := os.ReadFile(filepath.Join(ds.Dir(), dataset.LevelsFile))
 		if err != nil {
 			return nil, err
 		}

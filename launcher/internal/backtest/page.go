@@ -71,13 +71,16 @@ func (r *Report) View() (*page.Backtest, error) {
 	if r.Metric == "" || len(r.Nights) == 0 {
 		return nil, &ReportError{fmt.Errorf("it has %d nights and the metric %q", len(r.Nights), r.Metric)}
 	}
-	v := &page.Backtest{Metric: r.Metric, Maximize: r.Maximize, From: r.From, To: r.To, Window: r.Window, Delay: r.Delay}
+	v := &page.Backtest{Metric: r.Metric, Maximize: r.Maximize, From: r.From, To: r.To, Window: r.Window,
+		Delay: r.Delay}
 	for _, s := range r.Rules {
-		v.Rules = append(v.Rules, page.BacktestRule{Name: s.Name, Decisions: s.Decisions, Promotions: s.Promotions, Wrong: s.Wrong, Surely: s.Surely, Missed: s.Missed, Mean: s.Mean})
+		v.Rules = append(v.Rules, page.BacktestRule{Name: s.Name, Decisions: s.Decisions, Promotions: s.Promotions,
+			Wrong: s.Wrong, Surely: s.Surely, Missed: s.Missed, Mean: s.Mean})
 	}
 
 	for _, a := range r.Ages {
-		v.Ages = append(v.Ages, page.BacktestAge{Age: a.Age, Nights: a.Nights, Better: a.Better, Surely: a.Surely, Worse: a.Worse, Mean: a.Mean})
+		v.Ages = append(v.Ages, page.BacktestAge{Age: a.Age, Nights: a.Nights, Better: a.Better, Surely: a.Surely,
+			Worse: a.Worse, Mean: a.Mean})
 	}
 
 	for i := range r.Nights {
@@ -93,7 +96,8 @@ func (r *Report) View() (*page.Backtest, error) {
 
 // night returns one night as a page shows it.
 func (r *Report) night(n *Night) (out page.BacktestNight, err error) {
-	out = page.BacktestNight{TrainRows: n.TrainRows, TestRows: n.TestRows, Trees: n.Trees, Candidate: n.Candidate, Value: n.Value}
+	out = page.BacktestNight{TrainRows: n.TrainRows, TestRows: n.TestRows, Trees: n.Trees, Candidate: n.Candidate,
+		Value: n.Value}
 	if out.Night, err = time.Parse(time.DateOnly, n.Night); err != nil {
 		return out, &ReportError{err}
 	}
@@ -114,7 +118,8 @@ func (r *Report) night(n *Night) (out page.BacktestNight, err error) {
 		if d == nil {
 			return out, &ReportError{fmt.Errorf("the night of %s has nothing of the rule %q", n.Night, s.Name)}
 		}
-		out.Rules = append(out.Rules, page.BacktestVerdict{Champion: d.Grown, Promoted: d.Promoted, Wrong: d.Promoted && d.True != nil && d.True.Gain < 0, Value: d.Value})
+		out.Rules = append(out.Rules, page.BacktestVerdict{Champion: d.Grown, Promoted: d.Promoted, Wrong: d.Promoted &&
+			d.True != nil && d.True.Gain < 0, Value: d.Value})
 	}
 
 	return out, nil

@@ -47,24 +47,26 @@ type Decision struct {
 	Champion int    `json:"-"`                  // night that trained the champion after the decision
 	Grown    string `json:"champion"`           // the same, as a day
 	Promoted bool   `json:"promoted,omitempty"` // the night's model became the champion
-	Seen     *Gain  `json:"seen,omitempty"`     // over the champion, on the rows known that night; nil if there was no champion
-	True     *Gain  `json:"true,omitempty"`     // over the previous champion, on the next day
+	// over the champion, on the rows known that night; nil if there was no champion
+	Seen *Gain `json:"seen,omitempty"`
+	True *Gain `json:"true,omitempty"` // over the previous champion, on the next day
 
 	Value float64 `json:"value"` // of the champion, on the next day
 }
 
 // Night is one night.
 type Night struct {
-	Night     string               `json:"night"`
-	Test      string               `json:"test"` // the next day
-	TrainRows int                  `json:"train_rows"`
-	TestRows  int                  `json:"test_rows"`
-	Candidate int                  `json:"candidate"`
-	Trees     int                  `json:"trees"`
-	Model     string               `json:"model_sha256"`
-	Value     float64              `json:"value"` // of the night's model, on the next day
-	Stale     map[int]*Gain        `json:"stale"` // by age in days, the night's model over the older one, on the next day
-	Rules     map[string]*Decision `json:"rules"`
+	Night     string  `json:"night"`
+	Test      string  `json:"test"` // the next day
+	TrainRows int     `json:"train_rows"`
+	TestRows  int     `json:"test_rows"`
+	Candidate int     `json:"candidate"`
+	Trees     int     `json:"trees"`
+	Model     string  `json:"model_sha256"`
+	Value     float64 `json:"value"` // of the night's model, on the next day
+	// by age in days, the night's model over the older one, on the next day
+	Stale map[int]*Gain        `json:"stale"`
+	Rules map[string]*Decision `json:"rules"`
 }
 
 // Column returns the table's column of times. It rejects a dataset.yaml that a backtest cannot use.
@@ -74,7 +76,8 @@ func (s *Spec) Column(table *dataset.Spec) (string, error) {
 		column = table.Split.Column
 	}
 	if column == "" {
-		return "", s.doc.Errorf("time", "the dataset is not split by time: name the column with the row's time, such as `time: ts`")
+		return "", s.doc.Errorf("time", "the dataset is not split by time: name the column with the row's time, "+
+			"such as `time: ts`")
 	}
 	return column, s.late(&table.Label)
 }
@@ -86,7 +89,8 @@ func Run(ctx context.Context, q Request) (r *Report, err error) {
 		return nil, err
 	}
 
-	b := &backtest{spec: q.Spec, table: q.Table, threads: q.Threads, models: map[int]*grown{}, cache: map[[3]int]*scored{}}
+	b := &backtest{spec: q.Spec, table: q.Table, threads: q.Threads, models: map[int]*grown{},
+		cache: map[[3]int]*scored{}}
 	if b.threads <= 0 {
 		b.threads = runtime.GOMAXPROCS(0)
 	}
@@ -106,8 +110,9 @@ func Run(ctx context.Context, q Request) (r *Report, err error) {
 		return nil, err
 	}
 
-	r = &Report{Metric: b.spec.metric.Name, Maximize: b.spec.metric.Maximize, From: b.spec.From, To: b.spec.To, Window: b.spec.Window,
-		Delay: b.spec.Delay, Stale: b.spec.Stale, Gates: b.spec.Gates}
+	r = &Report{Metric: b.spec.metric.Name, Maximize: b.spec.metric.Maximize, From: b.spec.From, To: b.spec.To,
+		Window: b.spec.Window,
+		Delay:  b.spec.Delay, Stale: b.spec.Stale, Gates: b.spec.Gates}
 	champions := map[string]int{} // by rule, the night that trained it
 	for night := b.spec.from; night <= b.spec.to; night++ {
 		start := time.Now()
@@ -132,7 +137,8 @@ func (b *backtest) play(ctx context.Context, night int, champions map[string]int
 		return nil, err
 	}
 	b.models[night] = g
-	n := &Night{Night: dayName(night), Test: dayName(night + 1), TrainRows: g.trainRows, Candidate: g.candidate, Trees: g.trees, Model: g.sha256,
+	n := &Night{Night: dayName(night), Test: dayName(night + 1), TrainRows: g.trainRows, Candidate: g.candidate,
+		Trees: g.trees, Model: g.sha256,
 		Stale: map[int]*Gain{}, Rules: map[string]*Decision{}}
 
 	before := map[string]int{}
@@ -155,8 +161,8 @@ func (b *backtest) play(ctx context.Context, night int, champions map[string]int
 	return n, b.judge(ctx, n, night, before)
 }
 
-// decide asks a rule whether a night's model replaces the champion, on the test rows known that night. The champion was trained on earlier
-// nights, which did not know these rows.
+// decide asks a rule whether a night's model replaces the champion, on the test rows known that night. The champion was
+// trained on earlier nights, which did not know these rows.
 func (b *backtest) decide(ctx context.Context, rule Gate, night, champion int) (*Gain, bool, error) {
 	_, _, _, test, last := b.spec.days(night)
 	_, _, _, _, known := b.spec.days(champion)

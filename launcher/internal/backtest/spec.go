@@ -1,5 +1,5 @@
-// Package backtest replays past nights: each is trained as it would have been, only on rows that existed by then, and is evaluated on the
-// next day. It shows the effect of a window, a delay, a configuration or a gate rule.
+// Package backtest replays past nights: each is trained as it would have been, only on rows that existed by then, and
+// is evaluated on the next day. It shows the effect of a window, a delay, a configuration or a gate rule.
 package backtest
 
 import (
@@ -72,7 +72,8 @@ func ParseSpec(file string, text []byte) (*Spec, error) {
 		s.Stale = []int{7}
 	}
 	if !doc.Has("gates") {
-		s.Gates = []Gate{{Name: "every night", Always: true}, {Name: "any gain"}, {Name: "beyond chance", Confidence: 0.95}}
+		s.Gates = []Gate{{Name: "every night", Always: true}, {Name: "any gain"},
+			{Name: "beyond chance", Confidence: 0.95}}
 	}
 
 	for _, check := range []func() error{s.checkDays, s.checkModel, s.checkRules} {
@@ -105,13 +106,15 @@ func (s *Spec) checkDays() error {
 	for _, d := range []struct {
 		key        string
 		value, min int
-	}{{"window", s.Window, 2}, {"delay", s.Delay, 0}, {"valid", s.Valid, 1}, {"calib", s.Calib, 1}, {"test", s.Test, 1}} {
+	}{{"window", s.Window, 2}, {"delay", s.Delay, 0}, {"valid", s.Valid, 1}, {"calib", s.Calib, 1},
+		{"test", s.Test, 1}} {
 		if d.value < d.min || d.value > maxDays {
 			return s.doc.Errorf(d.key, "%s is %d: use %d to %d days", d.key, d.value, d.min, maxDays)
 		}
 	}
 	if held := s.Valid + s.Calib + s.Test; held >= s.Window {
-		return s.doc.Errorf("window", "window is %d days, but valid, calib and test take %d of them: nothing is left to train on", s.Window, held)
+		return s.doc.Errorf("window",
+			"window is %d days, but valid, calib and test take %d of them: nothing is left to train on", s.Window, held)
 	}
 	return nil
 }
@@ -167,7 +170,9 @@ func (s *Spec) checkRules() error {
 	s.Stale = slices.Compact(s.Stale)
 
 	if s.WarmStart != 0 && (s.WarmStart < 2 || s.WarmStart > maxNights) || s.WarmStart == 0 && s.doc.Has("warm_start") {
-		return s.doc.Errorf("warm_start", "warm_start is %d: it is the number of nights after which one starts from scratch; use 2 to %d, or leave it out", s.WarmStart, maxNights)
+		return s.doc.Errorf("warm_start",
+			"warm_start is %d: it is the number of nights after which one starts from scratch; use 2 to %d, or "+
+				"leave it out", s.WarmStart, maxNights)
 	}
 
 	names := map[string]bool{}
@@ -189,14 +194,17 @@ func (s *Spec) checkRules() error {
 	return nil
 }
 
-// late makes sure that a night uses no label that was not final by then: rows are dated by day here, so the delay is rounded up to days.
+// late makes sure that a night uses no label that was not final by then: rows are dated by day here, so the delay is
+// rounded up to days.
 func (s *Spec) late(l *dataset.LabelSpec) error {
 	days := int((time.Duration(l.Matures) + 24*time.Hour - 1) / (24 * time.Hour))
 	if s.doc != nil && !s.doc.Has("delay") {
 		s.Delay = days
 	}
 	if s.Delay < days {
-		return s.doc.Errorf("delay", "delay is %d, but according to the dataset's label.matures labels are final only after %d days: use %d or more, or leave it out", s.Delay, days, days)
+		return s.doc.Errorf("delay",
+			"delay is %d, but according to the dataset's label.matures labels are final only after %d days: use %d "+
+				"or more, or leave it out", s.Delay, days, days)
 	}
 	return nil
 }

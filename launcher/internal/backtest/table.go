@@ -33,7 +33,8 @@ type sink struct {
 }
 
 // divide reads the table once and writes the days from first to last, each into a file in dir.
-func divide(ctx context.Context, spec *dataset.Spec, files []ingest.File, column, dir string, first, last, threads int) (*daily, error) {
+func divide(ctx context.Context, spec *dataset.Spec, files []ingest.File, column, dir string, first, last,
+	threads int) (*daily, error) {
 	table, err := ingest.OpenTable(files, ingest.TableOptions{CSV: spec.CSV, Threads: threads})
 	if err != nil {
 		return nil, err
@@ -56,7 +57,8 @@ func divide(ctx context.Context, spec *dataset.Spec, files []ingest.File, column
 		names = append(names, c.Name)
 	}
 	if !slices.Contains(names, column) {
-		return nil, spec.Errorf("source", "the table has no column %q, by which the backtest divides it into days", column)
+		return nil, spec.Errorf("source", "the table has no column %q, by which the backtest divides it into days",
+			column)
 	}
 	columns = append(columns, ingest.Column{Name: dayColumn, Type: dataset.Text})
 

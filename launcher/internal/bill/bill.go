@@ -1,5 +1,5 @@
-// Package bill says what a sweep has cost: by trial and attempt, what was lost with machines, and how that compares with the quote. It is a
-// pure function of a plan, its ledger and its results.
+// Package bill says what a sweep has cost: by trial and attempt, what was lost with machines, and how that compares
+// with the quote. It is a pure function of a plan, its ledger and its results.
 package bill
 
 import (
@@ -13,33 +13,34 @@ import (
 
 // Bill is what a sweep has cost. Amounts are USD, excluding jobs without a known price (Hourly 0).
 type Bill struct {
-	Sweep        sweep.ID     `json:"sweep"`
-	Machine      string       `json:"machine"` // of the last job in use
-	VMs          int          `json:"vms"`     // most at once, of the largest job
-	Model        string       `json:"model"`   // "on Spot" or "on demand"
-	Region       string       `json:"region"`
-	Hourly       float64      `json:"hourly"` // of one machine of the last job, with its local SSDs
-	Jobs         []Job        `json:"jobs"`   // the jobs in use, in order
-	From         time.Time    `json:"from"`
-	To           time.Time    `json:"to"`
-	Hours        float64      `json:"hours"`
-	MachineHours float64      `json:"machine_hours"`
-	Cost         float64      `json:"cost"`         // the sum of the following five
-	UsefulCost   float64      `json:"useful_cost"`  // of trials that are done
-	StoppedCost  float64      `json:"stopped_cost"` // of trials without a model: failed, stopped, or still running
-	LostCost     float64      `json:"lost_cost"`    // of work lost with machines and repeated
-	LeadCost     float64      `json:"lead_cost"`    // of machines before their first trial
-	IdleCost     float64      `json:"idle_cost"`    // of tasks without a trial and vCPUs without a task
-	LostSeconds  float64      `json:"lost_seconds"`
-	LeadEach     float64      `json:"lead_seconds_each"`
-	Interrupted  int          `json:"interrupted"` // attempts followed by another one of the same trial, not counting those that paused it
-	Budget       float64      `json:"budget,omitempty"`
-	NsPerValue   float64      `json:"ns_per_value"`       // median over the trials that are done
-	MeanTrial    float64      `json:"mean_trial_seconds"` // over those that are done
-	Quote        *sweep.Quote `json:"quote,omitempty"`
-	Trials       []Trial      `json:"trials"`
-	Attempts     []Attempt    `json:"attempts"`
-	Unreadable   int          `json:"unreadable,omitempty"`
+	Sweep        sweep.ID  `json:"sweep"`
+	Machine      string    `json:"machine"` // of the last job in use
+	VMs          int       `json:"vms"`     // most at once, of the largest job
+	Model        string    `json:"model"`   // "on Spot" or "on demand"
+	Region       string    `json:"region"`
+	Hourly       float64   `json:"hourly"` // of one machine of the last job, with its local SSDs
+	Jobs         []Job     `json:"jobs"`   // the jobs in use, in order
+	From         time.Time `json:"from"`
+	To           time.Time `json:"to"`
+	Hours        float64   `json:"hours"`
+	MachineHours float64   `json:"machine_hours"`
+	Cost         float64   `json:"cost"`         // the sum of the following five
+	UsefulCost   float64   `json:"useful_cost"`  // of trials that are done
+	StoppedCost  float64   `json:"stopped_cost"` // of trials without a model: failed, stopped, or still running
+	LostCost     float64   `json:"lost_cost"`    // of work lost with machines and repeated
+	LeadCost     float64   `json:"lead_cost"`    // of machines before their first trial
+	IdleCost     float64   `json:"idle_cost"`    // of tasks without a trial and vCPUs without a task
+	LostSeconds  float64   `json:"lost_seconds"`
+	LeadEach     float64   `json:"lead_seconds_each"`
+	// attempts followed by another one of the same trial, not counting those that paused it
+	Interrupted int          `json:"interrupted"`
+	Budget      float64      `json:"budget,omitempty"`
+	NsPerValue  float64      `json:"ns_per_value"`       // median over the trials that are done
+	MeanTrial   float64      `json:"mean_trial_seconds"` // over those that are done
+	Quote       *sweep.Quote `json:"quote,omitempty"`
+	Trials      []Trial      `json:"trials"`
+	Attempts    []Attempt    `json:"attempts"`
+	Unreadable  int          `json:"unreadable,omitempty"`
 }
 
 // Trial is the cost of one trial over all its attempts. Seconds are a task's.
@@ -53,7 +54,8 @@ type Trial struct {
 	NsPerValue  float64      `json:"ns_per_value"`
 	Cost        float64      `json:"cost"`
 	LostCost    float64      `json:"lost_cost"`
-	Unpriced    bool         `json:"unpriced,omitempty"` // an attempt was in a job without a known price, and is not included
+	// an attempt was in a job without a known price, and is not included
+	Unpriced bool `json:"unpriced,omitempty"`
 }
 
 // Attempt is the cost of one attempt at a trial.
@@ -73,7 +75,8 @@ type Job struct {
 	PriceDate string  `json:"price_date,omitempty"` // when the price was read, YYYY-MM-DD
 }
 
-// Unpriced returns the numbers of the jobs without a known price, whose cost is not in any sum. all says that no job has one.
+// Unpriced returns the numbers of the jobs without a known price, whose cost is not in any sum. all says that no job
+// has one.
 func (b *Bill) Unpriced() (numbers []int, all bool) {
 	for _, j := range b.Jobs {
 		if j.Hourly == 0 {
@@ -85,8 +88,9 @@ func (b *Bill) Unpriced() (numbers []int, all bool) {
 
 // Make makes the bill.
 func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
-	b := &Bill{Sweep: p.Sweep, VMs: l.Machines, From: l.From, To: l.To, Hours: l.To.Sub(l.From).Hours(), MachineHours: l.MachineSeconds / 3600,
-		Cost: l.Cost, LeadCost: l.LeadCost, Budget: p.Spec.Budget, Quote: p.Quote, Unreadable: l.Unreadable}
+	b := &Bill{Sweep: p.Sweep, VMs: l.Machines, From: l.From, To: l.To, Hours: l.To.Sub(l.From).Hours(),
+		MachineHours: l.MachineSeconds / 3600,
+		Cost:         l.Cost, LeadCost: l.LeadCost, Budget: p.Spec.Budget, Quote: p.Quote, Unreadable: l.Unreadable}
 	if q := p.Quote; q != nil {
 		b.Region = q.Region
 		b.LeadEach = q.LeadTime.Expected
@@ -102,7 +106,8 @@ func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 	for _, n := range used {
 		placed := p.Placed(n)
 		hourly, _ := p.Price(n)
-		j := Job{Number: n, Machine: placed.Sizing.MachineType, VMs: l.MachinesOf(n), Model: "on demand", Hourly: hourly, PriceDate: priceDate(p, n)}
+		j := Job{Number: n, Machine: placed.Sizing.MachineType, VMs: l.MachinesOf(n), Model: "on demand",
+			Hourly: hourly, PriceDate: priceDate(p, n)}
 		if spot := placed.Spec.Machine.Spot; spot != nil && *spot {
 			j.Model = "on Spot"
 		}
@@ -193,7 +198,8 @@ func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, seco
 	}
 }
 
-// settle divides the cost among its parts. If attempts overlap, because a task taken for dead came back, both are counted.
+// settle divides the cost among its parts. If attempts overlap, because a task taken for dead came back, both are
+// counted.
 func (b *Bill) settle() {
 	for _, t := range b.Trials {
 		lost := min(t.LostCost, t.Cost)

@@ -32,7 +32,8 @@ func newWorld(t testing.TB, trials, vms int) *world {
 	spot := true
 	p := &sweep.Plan{Sweep: "night-1", Created: began, Takeover: sweep.Duration(90 * time.Second),
 		Sizing: sweep.Sizing{MachineType: "n2-highmem-16", VMs: vms, TasksPerVM: 4, Tasks: 4 * vms},
-		Quote: &sweep.Quote{Region: "us-central1", Spot: true, Hourly: 3.6, VMs: vms, LeadTime: sweep.Range{Expected: 20}, NsPerValue: 2,
+		Quote: &sweep.Quote{Region: "us-central1", Spot: true, Hourly: 3.6, VMs: vms,
+			LeadTime: sweep.Range{Expected: 20}, NsPerValue: 2,
 			Hours: sweep.Range{Expected: 0.1}, Cost: sweep.Range{Expected: 0.36}}}
 	p.Spec.Machine.Spot = &spot
 	for i := range trials {
@@ -55,12 +56,14 @@ func (w *world) put(name string, v any) {
 // attempt is a claim that lived from one time to another.
 func (w *world) attempt(trial, claim, task int, host string, from, to float64) {
 	id := w.plan.Sweep
-	w.put(sweep.Names(id).Claim(trial, claim), sweep.Claim{Format: 1, Sweep: id, Trial: trial, Claim: claim, Task: task, Attempt: claim, Host: host, At: at(from)})
+	w.put(sweep.Names(id).Claim(trial, claim), sweep.Claim{Format: 1, Sweep: id, Trial: trial, Claim: claim, Task: task,
+		Attempt: claim, Host: host, At: at(from)})
 	w.put(sweep.Names(id).Heartbeat(trial, claim), sweep.Heartbeat{Format: 1, At: at(to), Trees: 50})
 }
 
 func (w *world) done(trial, claim, task int, ended float64, u sweep.Usage) {
-	w.results[trial] = sweep.Result{Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: claim, Status: sweep.StatusDone, TreesGrown: 100, Ended: at(ended), Usage: u}
+	w.results[trial] = sweep.Result{Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: claim,
+		Status: sweep.StatusDone, TreesGrown: 100, Ended: at(ended), Usage: u}
 }
 
 func (w *world) bill(now float64) *bill.Bill {
@@ -74,7 +77,8 @@ func (w *world) bill(now float64) *bill.Bill {
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
-// TestByHand has one trial that went through at once and one that lost its machine: 60 of the 100 s of its first attempt were saved.
+// TestByHand has one trial that went through at once and one that lost its machine: 60 of the 100 s of its first
+// attempt were saved.
 func TestByHand(t *testing.T) {
 	w := newWorld(t, 3, 2)
 	w.attempt(0, 0, 0, "a", 30, 230)
@@ -88,24 +92,30 @@ func TestByHand(t *testing.T) {
 		t.Errorf("%v machine-seconds, %v USD, %d machines", b.MachineHours*3600, b.Cost, b.VMs)
 	}
 	second := 0.00025
-	if len(b.Trials) != 2 || !near(b.Trials[0].Cost, 200*second) || !near(b.Trials[1].Cost, 180*second) || b.Trials[1].Attempts != 2 {
-		t.Errorf("got %+v; want len(b.Trials) = 2, near(b.Trials[0].Cost, 200*second), near(b.Trials[1].Cost, 180*second), b.Trials[1].Attempts = 2", b.Trials)
+	if len(b.Trials) != 2 || !near(b.Trials[0].Cost, 200*second) || !near(b.Trials[1].Cost, 180*second) ||
+		b.Trials[1].Attempts != 2 {
+		t.Errorf("got %+v; want len(b.Trials) = 2, near(b.Trials[0].Cost, 200*second), near(b.Trials[1].Cost, "+
+			"180*second), b.Trials[1].Attempts = 2", b.Trials)
 	}
-	if lost := b.Trials[1].LostSeconds; !near(lost, 100-60) || !near(b.LostCost, 40*second) || b.Interrupted != 1 || !near(b.LostSeconds, 40) {
+	if lost := b.Trials[1].LostSeconds; !near(lost, 100-60) || !near(b.LostCost, 40*second) || b.Interrupted != 1 ||
+		!near(b.LostSeconds, 40) {
 		t.Errorf("lost %v s, %v USD; %d interrupted", lost, b.LostCost, b.Interrupted)
 	}
 	if !near(b.LeadCost, 0.06) || !near(b.UsefulCost, 340*second) || !near(b.IdleCost, 0.44-380*second-0.06) {
-		t.Errorf("got %+v; want near(b.LeadCost, 0.06), near(b.UsefulCost, 340*second), near(b.IdleCost, 0.44-380*second-0.06)", b)
+		t.Errorf("got %+v; want near(b.LeadCost, 0.06), near(b.UsefulCost, 340*second), near(b.IdleCost, "+
+			"0.44-380*second-0.06)", b)
 	}
 	if b.NsPerValue != 3.5 || !near(b.MeanTrial, 155) || b.Model != "on Spot" || b.Hourly != 3.6 {
 		t.Errorf(`got %+v; want b.NsPerValue = 3.5, near(b.MeanTrial, 155), b.Model = "on Spot", b.Hourly = 3.6`, b)
 	}
 	if len(b.Attempts) != 3 || !near(b.Attempts[1].Cost, 100*second) || b.Attempts[1].End != ledger.Lost {
-		t.Errorf("got %+v; want len(b.Attempts) = 3, near(b.Attempts[1].Cost, 100*second), b.Attempts[1].End = ledger.Lost", b.Attempts)
+		t.Errorf("got %+v; want len(b.Attempts) = 3, near(b.Attempts[1].Cost, 100*second), b.Attempts[1].End = "+
+			"ledger.Lost", b.Attempts)
 	}
 }
 
-// TestTrialsWithoutAModel has one that was cancelled and one that gave its trial back when all was over: neither was lost with a machine.
+// TestTrialsWithoutAModel has one that was cancelled and one that gave its trial back when all was over: neither was
+// lost with a machine.
 func TestTrialsWithoutAModel(t *testing.T) {
 	w := newWorld(t, 3, 1)
 	w.attempt(0, 0, 0, "a", 30, 130)
@@ -118,38 +128,49 @@ func TestTrialsWithoutAModel(t *testing.T) {
 	w.attempt(2, 0, 2, "a", 30, 130)
 	w.put(sweep.Names(w.plan.Sweep).Release(2, 0), struct{}{})
 	b := w.bill(1000)
-	if second := 0.00025; !near(b.UsefulCost, 100*second) || !near(b.StoppedCost, 300*second) || b.LostCost != 0 || b.Interrupted != 0 || b.MeanTrial != 90 {
-		t.Errorf("got %+v; want near(b.UsefulCost, 100*second), near(b.StoppedCost, 300*second), b.LostCost = 0, b.Interrupted = 0, b.MeanTrial = 90", b)
+	if second := 0.00025; !near(b.UsefulCost, 100*second) || !near(b.StoppedCost, 300*second) || b.LostCost != 0 ||
+		b.Interrupted != 0 || b.MeanTrial != 90 {
+		t.Errorf("got %+v; want near(b.UsefulCost, 100*second), near(b.StoppedCost, 300*second), b.LostCost = 0, "+
+			"b.Interrupted = 0, b.MeanTrial = 90", b)
 	}
 }
 
-// trialOnEachJob does the first trial in the sweep's first job, 120 s with its start, and the second in a fallback, 220 s.
+// trialOnEachJob does the first trial in the sweep's first job, 120 s with its start, and the second in a fallback, 220
+// s.
 func (w *world) trialOnEachJob() {
 	id := w.plan.Sweep
 	w.attempt(0, 0, 0, "a", 30, 130)
 	w.done(0, 0, 0, 130, sweep.Usage{TrainSeconds: 90})
 	w.put(sweep.Names(id).JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: w.plan.JobName(1)})
-	w.put(sweep.Names(id).Claim(1, 0), sweep.Claim{Format: 1, Sweep: id, Trial: 1, Job: string(id.JobID(1)), Host: "b", At: at(500)})
+	w.put(sweep.Names(id).Claim(1, 0), sweep.Claim{Format: 1, Sweep: id, Trial: 1, Job: string(id.JobID(1)), Host: "b",
+		At: at(500)})
 	w.done(1, 0, 0, 700, sweep.Usage{TrainSeconds: 190})
 }
 
-// TestAFallbackHasAPriceOfItsOwn has a job on Spot that was given up after its first trial, and the next on demand, on machines of two tasks.
+// TestAFallbackHasAPriceOfItsOwn has a job on Spot that was given up after its first trial, and the next on demand, on
+// machines of two tasks.
 func TestAFallbackHasAPriceOfItsOwn(t *testing.T) {
 	w := newWorld(t, 2, 1)
 	spot, demand := true, false
 	p := w.plan
 	p.Job = "projects/p/locations/l/jobs/night-1"
-	p.Spec.Machine = sweep.Machine{Type: "n2-highmem-16", Spot: &spot, Fallback: []sweep.Fallback{{Type: "n2-highmem-8", Spot: &demand}}}
+	p.Spec.Machine = sweep.Machine{Type: "n2-highmem-16", Spot: &spot,
+		Fallback: []sweep.Fallback{{Type: "n2-highmem-8", Spot: &demand}}}
 	p.Fallback = []sweep.Sizing{{MachineType: "n2-highmem-8", VMs: 1, TasksPerVM: 2, Tasks: 2}}
 	p.Quote.PriceDate, p.Quote.Fallback = "2026-08-20", []sweep.FallbackPrice{{Hourly: 7.2, PriceDate: "2026-08-01"}}
 	w.trialOnEachJob()
 	b := w.bill(1000)
 	// 120 s at 0.1 cents, then 220 s at 0.2 cents; a task's second costs 0.025 and 0.1 cents.
-	if !near(b.Cost, 0.12+0.44) || !near(b.LeadCost, 0.02+0.04) || !near(b.Trials[0].Cost, 0.025) || !near(b.Trials[1].Cost, 0.2) {
-		t.Errorf("w.bill(1000): got %+v; want near(b.Cost, 0.12+0.44), near(b.LeadCost, 0.02+0.04), near(b.Trials[0].Cost, 0.025), near(b.Trials[1].Cost, 0.2)", b)
+	if !near(b.Cost, 0.12+0.44) || !near(b.LeadCost, 0.02+0.04) || !near(b.Trials[0].Cost, 0.025) ||
+		!near(b.Trials[1].Cost, 0.2) {
+		t.Errorf("w.bill(1000): got %+v; want near(b.Cost, 0.12+0.44), near(b.LeadCost, 0.02+0.04), "+
+			"near(b.Trials[0].Cost, 0.025), near(b.Trials[1].Cost, 0.2)", b)
 	}
-	if len(b.Jobs) != 2 || b.Jobs[0].Model != "on Spot" || b.Jobs[1].Machine != "n2-highmem-8" || b.Jobs[0].PriceDate != "2026-08-20" || b.Jobs[1].PriceDate != "2026-08-01" || b.Model != "on demand" || b.Hourly != 7.2 {
-		t.Errorf("got the jobs %+v; want one on Spot and one on n2-highmem-8 on demand, each with the date of its prices", b.Jobs)
+	if len(b.Jobs) != 2 || b.Jobs[0].Model != "on Spot" || b.Jobs[1].Machine != "n2-highmem-8" ||
+		b.Jobs[0].PriceDate != "2026-08-20" || b.Jobs[1].PriceDate != "2026-08-01" || b.Model != "on demand" ||
+		b.Hourly != 7.2 {
+		t.Errorf("got the jobs %+v; want one on Spot and one on n2-highmem-8 on demand, each with the date of its "+
+			"prices", b.Jobs)
 	}
 }
 
@@ -166,7 +187,8 @@ func TestEveryJobHasItsOwnMachines(t *testing.T) {
 		w.attempt(i, 0, 4*i, host, 30, 130)
 	}
 	w.put(sweep.Names(id).JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: p.JobName(1)})
-	w.put(sweep.Names(id).Claim(3, 0), sweep.Claim{Format: 1, Sweep: id, Trial: 3, Job: string(id.JobID(1)), Host: "d", At: at(500)})
+	w.put(sweep.Names(id).Claim(3, 0), sweep.Claim{Format: 1, Sweep: id, Trial: 3, Job: string(id.JobID(1)), Host: "d",
+		At: at(500)})
 	w.done(3, 0, 0, 700, sweep.Usage{TrainSeconds: 190})
 	b := w.bill(1000)
 	want := []bill.Job{{Machine: "n2-highmem-16", VMs: 3, Model: "on Spot", Hourly: 3.6, PriceDate: "2026-08-20"},
@@ -212,11 +234,13 @@ func TestWithoutAPrice(t *testing.T) {
 	w.done(0, 0, 0, 230, sweep.Usage{TrainSeconds: 190})
 	b := w.bill(1000)
 	if b.Cost != 0 || b.Hourly != 0 || !near(b.MachineHours*3600, 200) || b.Trials[0].Seconds != 200 {
-		t.Errorf("w.bill(1000): got %+v; want b.Cost = 0, b.Hourly = 0, near(b.MachineHours*3600, 200), b.Trials[0].Seconds = 200", b)
+		t.Errorf("w.bill(1000): got %+v; want b.Cost = 0, b.Hourly = 0, near(b.MachineHours*3600, 200), "+
+			"b.Trials[0].Seconds = 200", b)
 	}
 	empty := newWorld(t, 1, 1).bill(5)
 	if empty.Cost != 0 || len(empty.Trials) != 0 || math.IsNaN(empty.MeanTrial) {
-		t.Errorf("newWorld(t, 1, 1).bill(5): got %+v; want empty.Cost = 0, len(empty.Trials) = 0, not math.IsNaN(empty.MeanTrial)", empty)
+		t.Errorf("newWorld(t, 1, 1).bill(5): got %+v; want empty.Cost = 0, len(empty.Trials) = 0, not "+
+			"math.IsNaN(empty.MeanTrial)", empty)
 	}
 }
 
@@ -233,7 +257,8 @@ func TestPartsMakeTheWhole(t *testing.T) {
 				when = when + r.Float64()*500 // some come back from the dead
 			}
 			if r.IntN(3) > 0 {
-				w.done(trial, claims-1, 0, when, sweep.Usage{TrainSeconds: r.Float64() * 500, ResumedTrees: r.IntN(100)})
+				w.done(trial, claims-1, 0, when, sweep.Usage{TrainSeconds: r.Float64() * 500,
+					ResumedTrees: r.IntN(100)})
 			}
 		}
 		b := w.bill(1500)
@@ -241,7 +266,8 @@ func TestPartsMakeTheWhole(t *testing.T) {
 		if math.Abs(sum-b.Cost) > 1e-9 {
 			t.Fatalf("seed %d: %v of %v USD\n%+v", seed, sum, b.Cost, b)
 		}
-		for name, v := range map[string]float64{"useful": b.UsefulCost, "stopped": b.StoppedCost, "lost": b.LostCost, "lead": b.LeadCost, "idle": b.IdleCost} {
+		for name, v := range map[string]float64{"useful": b.UsefulCost, "stopped": b.StoppedCost, "lost": b.LostCost,
+			"lead": b.LeadCost, "idle": b.IdleCost} {
 			if v < -1e-12 || math.IsNaN(v) {
 				t.Fatalf("seed %d: %s is %v", seed, name, v)
 			}

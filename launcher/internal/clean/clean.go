@@ -146,13 +146,15 @@ func (h *holders) lookAtSweeps(ctx context.Context, q Request) ([]Item, error) {
 		for trial, objects := range w.Trials {
 			to := &rest
 			if by, ok := kept[trial]; ok {
-				items = append(items, Item{Kind: "trial", Name: fmt.Sprintf("%s, trial %d", id, trial), Newest: w.Newest, HeldBy: append([]string{by}, held...), Bucket: Sweeps})
+				items = append(items, Item{Kind: "trial", Name: fmt.Sprintf("%s, trial %d", id, trial),
+					Newest: w.Newest, HeldBy: append([]string{by}, held...), Bucket: Sweeps})
 				to = &items[len(items)-1]
 			}
 			to.add(objects)
 		}
 		if len(kept) > 0 { // the plan and the ending explain the version
-			items = append(items, Item{Kind: "records", Name: string(id), Newest: w.Newest, HeldBy: append([]string{"a version of it is registered"}, held...), Bucket: Sweeps})
+			items = append(items, Item{Kind: "records", Name: string(id), Newest: w.Newest,
+				HeldBy: append([]string{"a version of it is registered"}, held...), Bucket: Sweeps})
 			items[len(items)-1].add(w.Others)
 		} else {
 			rest.add(w.Others)

@@ -57,7 +57,8 @@ with status done, running, failed or stopped, and a "curve": [...] if there is o
 	}
 
 	cmd.Flags().StringVar(&f.results, "results", "", "file with this search's results so far")
-	cmd.Flags().StringArrayVar(&f.earlier, "earlier", nil, "file with an earlier search's results; repeat for each, newest last")
+	cmd.Flags().StringArrayVar(&f.earlier, "earlier", nil,
+		"file with an earlier search's results; repeat for each, newest last")
 	cmd.Flags().IntVar(&f.n, "n", 1, "number of configurations")
 	return cmd
 }

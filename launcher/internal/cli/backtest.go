@@ -107,11 +107,12 @@ func (w *World) backtest(ctx context.Context, file string, f backtestFlags) erro
 	if !filepath.IsAbs(t.Source) {
 		t.Source = filepath.Join(filepath.Dir(b.tableFile), t.Source)
 	}
-	r, err := backtest.Run(ctx, backtest.Request{Spec: b.spec, Table: t, Scratch: f.scratch, Threads: f.threads, OnNight: func(n backtest.Night, took time.Duration) {
-		if !f.json {
-			fmt.Fprintln(w.Err, nightLine(n, b.spec.Metric, took))
-		}
-	}})
+	r, err := backtest.Run(ctx, backtest.Request{Spec: b.spec, Table: t, Scratch: f.scratch, Threads: f.threads,
+		OnNight: func(n backtest.Night, took time.Duration) {
+			if !f.json {
+				fmt.Fprintln(w.Err, nightLine(n, b.spec.Metric, took))
+			}
+		}})
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,8 @@ func (w *World) backtest(ctx context.Context, file string, f backtestFlags) erro
 
 // nightLine is the line shown when a night is complete.
 func nightLine(n backtest.Night, metric string, took time.Duration) string {
-	return fmt.Sprintf("night of %s: %s rows, %d trees, %s %s on %s rows of the following day, %.1f s", n.Night, humanize.Comma(int64(n.TrainRows)),
+	return fmt.Sprintf("night of %s: %s rows, %d trees, %s %s on %s rows of the following day, %.1f s", n.Night,
+		humanize.Comma(int64(n.TrainRows)),
 		n.Trees, metric, number(n.Value), humanize.Comma(int64(n.TestRows)), took.Seconds())
 }
 
@@ -168,13 +170,15 @@ func (w *World) showBacktest(r *backtest.Report) {
 	}
 	t.Render()
 
-	t = w.newTable("older by", "nights", "mean gain of the fresh model", "better", "beyond chance", "worse beyond chance")
+	t = w.newTable("older by", "nights", "mean gain of the fresh model", "better", "beyond chance",
+		"worse beyond chance")
 	for _, a := range r.Ages {
 		t.AppendRow(table.Row{fmt.Sprintf("%d days", a.Age), a.Nights, number(a.Mean), a.Better, a.Surely, a.Worse})
 	}
 	t.Render()
 
-	t = w.newTable("rule of the gate", "nights", "promotions", "wrong", "beyond chance", "better ones missed", "mean "+r.Metric)
+	t = w.newTable("rule of the gate", "nights", "promotions", "wrong", "beyond chance", "better ones missed",
+		"mean "+r.Metric)
 	for _, s := range r.Rules {
 		t.AppendRow(table.Row{s.Name, s.Decisions, s.Promotions, s.Wrong, s.Surely, s.Missed, number(s.Mean)})
 	}

@@ -15,15 +15,16 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// dailyFactor is how much more disk a backtest may need than staging, per byte of the source: the table as one file per day, which may be
-// compressed less well. A night is staged from some of them.
+// dailyFactor is how much more disk a backtest may need than staging, per byte of the source: the table as one file per
+// day, which may be compressed less well. A night is staged from some of them.
 const dailyFactor = 4
 
-// backtestInBatch submits a backtest on a table in a bucket, follows it to its end, and shows its report. The report of an earlier
-// identical run is shown at once.
+// backtestInBatch submits a backtest on a table in a bucket, follows it to its end, and shows its report. The report of
+// an earlier identical run is shown at once.
 func (w *World) backtestInBatch(ctx context.Context, b *backtestSpecs, f backtestFlags) error {
 	if !stager.Remote(b.table.Source) {
-		return program.Usagef("--batch needs a table in a bucket, but the source of %s is %.100q; copy it to a bucket first: gcloud storage cp", b.tableFile, b.table.Source)
+		return program.Usagef("--batch needs a table in a bucket, but the source of %s is %.100q; copy it to a "+
+			"bucket first: gcloud storage cp", b.tableFile, b.table.Source)
 	}
 	if _, err := b.spec.Column(b.table); err != nil {
 		return err
@@ -34,7 +35,10 @@ func (w *World) backtestInBatch(ctx context.Context, b *backtestSpecs, f backtes
 	}
 
 	return w.with(ctx, func(c *cloud) error {
-		s := &stager.Stager{Bucket: func(_ context.Context, name string) (blob.Store, error) { return c.Bucket(name), nil }}
+		s := &stager.Stager{Bucket: func(_ context.Context, name string) (blob.Store, error) {
+			return c.Bucket(name),
+				nil
+		}}
 		in, err := s.Find(ctx, b.table)
 		if err != nil {
 			return err
@@ -56,21 +60,25 @@ func (w *World) backtestInBatch(ctx context.Context, b *backtestSpecs, f backtes
 		if err := w.backtested(r, f); err != nil || f.json {
 			return err
 		}
-		fmt.Fprintf(w.Out, "the report is in gs://%s/%s\n", c.env.DatasetsBucket, sweep.DatasetBacktest(b.table.Name, key))
+		fmt.Fprintf(w.Out, "the report is in gs://%s/%s\n", c.env.DatasetsBucket,
+			sweep.DatasetBacktest(b.table.Name, key))
 		return nil
 	})
 }
 
-// playInBatch runs the backtest in a job, and returns its report with the key. The key differs from the given one if the table or the image
-// has changed.
-func (w *World) playInBatch(ctx context.Context, c *cloud, b *backtestSpecs, in *stager.Input, machine machines.Type, key string, f backtestFlags) (*backtest.Report, string, error) {
-	disks, err := f.batch.disks(machine, diskNeed(b.table, in.Bytes)+dailyFactor*in.Bytes, (diskFactor+dailyFactor)*in.Bytes)
+// playInBatch runs the backtest in a job, and returns its report with the key. The key differs from the given one if
+// the table or the image has changed.
+func (w *World) playInBatch(ctx context.Context, c *cloud, b *backtestSpecs, in *stager.Input, machine machines.Type,
+	key string, f backtestFlags) (*backtest.Report, string, error) {
+	disks, err := f.batch.disks(machine, diskNeed(b.table, in.Bytes)+dailyFactor*in.Bytes,
+		(diskFactor+dailyFactor)*in.Bytes)
 	if err != nil {
 		return nil, "", err
 	}
 	q := f.batch.request(machine, disks)
 	q.Kind, q.Dataset, q.Fingerprint = cloudjob.Backtest, b.table.Name, key
-	q.Env = sweep.LauncherTaskEnv{Project: c.env.Project, DatasetsBucket: c.env.DatasetsBucket, File: b.tableFile, Spec: string(b.tableText),
+	q.Env = sweep.LauncherTaskEnv{Project: c.env.Project, DatasetsBucket: c.env.DatasetsBucket, File: b.tableFile,
+		Spec:         string(b.tableText),
 		BacktestFile: b.file, Backtest: string(b.text)}
 	o, err := w.inBatch(ctx, c, q, sweep.DatasetBacktestRun, f.json)
 	if err != nil {
@@ -79,7 +87,8 @@ func (w *World) playInBatch(ctx context.Context, c *cloud, b *backtestSpecs, in 
 
 	r, err := cloudjob.ReadBacktest(ctx, c.datasets, b.table.Name, o.Report)
 	if err == nil && r == nil {
-		err = fmt.Errorf("the job succeeded, but its report gs://%s/%s%s is missing or damaged: run the command again", c.env.DatasetsBucket,
+		err = fmt.Errorf("the job succeeded, but its report gs://%s/%s%s is missing or damaged: run the command again",
+			c.env.DatasetsBucket,
 			sweep.DatasetBacktest(b.table.Name, o.Report), backtest.ReportFile)
 	}
 	return r, o.Report, err
@@ -88,14 +97,16 @@ func (w *World) playInBatch(ctx context.Context, c *cloud, b *backtestSpecs, in 
 // backtestTaskCommand is the command that the job runs. It is not for people.
 func backtestTaskCommand(w *World) *cobra.Command {
 	return &cobra.Command{
-		Use:    "backtest-task",
-		Short:  "Run a backtest as the task of a Batch job",
-		Long:   "What `launcher backtest --batch` runs in the cloud. All settings come from the environment, which it writes into the job.",
+		Use:   "backtest-task",
+		Short: "Run a backtest as the task of a Batch job",
+		Long: "What `launcher backtest --batch` runs in the cloud. All settings come from the environment, which " +
+			"it writes into the job.",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			return w.jobTask(ctx, "backtest", func(t *cloudjob.Task, s *stager.Stager) error { return t.Backtest(ctx, s, nightLine) })
+			return w.jobTask(ctx, "backtest",
+				func(t *cloudjob.Task, s *stager.Stager) error { return t.Backtest(ctx, s, nightLine) })
 		},
 	}
 }

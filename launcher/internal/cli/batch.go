@@ -26,7 +26,9 @@ type batchFlags struct {
 
 // add adds the flags to a command; what describes --batch.
 func (f *batchFlags) add(cmd *cobra.Command, what string) {
-	cmd.Flags().BoolVar(&f.on, "batch", false, what+" in the cloud, as a Batch job with one task next to the data; Ctrl-C cancels the job, unless it was already running")
+	cmd.Flags().BoolVar(&f.on, "batch", false,
+		what+" in the cloud, as a Batch job with one task next to the data; Ctrl-C cancels the job, unless it was "+
+			"already running")
 	cmd.Flags().StringVar(&f.machine, "machine", "n2-highmem-8", "machine type for --batch")
 	cmd.Flags().BoolVar(&f.spot, "spot", false, "use a Spot machine for --batch")
 	cmd.Flags().IntVar(&f.localSSD, "local-ssd", 0, "local SSDs for --batch (default: as few as it should need)")
@@ -67,8 +69,8 @@ func (f batchFlags) machineType() (machines.Type, error) {
 	return t, nil
 }
 
-// disks is the number in --local-ssd, or the smallest valid one that holds what the work may need. If the type has no such number, it is
-// the largest one, provided that holds the minimum: few sources need the most.
+// disks is the number in --local-ssd, or the smallest valid one that holds what the work may need. If the type has no
+// such number, it is the largest one, provided that holds the minimum: few sources need the most.
 func (f batchFlags) disks(t machines.Type, need, least int64) (int, error) {
 	if f.localSSD > 0 {
 		return f.localSSD, nil
@@ -85,7 +87,8 @@ func (f batchFlags) disks(t machines.Type, need, least int64) (int, error) {
 
 // request describes a job on the machine, without its work.
 func (f batchFlags) request(t machines.Type, disks int) cloudjob.Request {
-	return cloudjob.Request{Machine: t.Name, VCPUs: t.VCPUs, Memory: t.MemoryBytes, Spot: f.spot, LocalSSD: disks, Limit: taskLimit}
+	return cloudjob.Request{Machine: t.Name, VCPUs: t.VCPUs, Memory: t.MemoryBytes, Spot: f.spot, LocalSSD: disks,
+		Limit: taskLimit}
 }
 
 const (
@@ -97,9 +100,10 @@ const (
 	taskGoodbye = 2 * time.Minute
 )
 
-// inBatch submits a job, or attaches to one that does the same, and follows its reports in a folder of the datasets bucket until it has
-// ended. If the launcher is interrupted, it cancels the job, provided it started it.
-func (w *World) inBatch(ctx context.Context, c *cloud, q cloudjob.Request, folder func(dataset, job string) string, quiet bool) (*cloudjob.Outcome, error) {
+// inBatch submits a job, or attaches to one that does the same, and follows its reports in a folder of the datasets
+// bucket until it has ended. If the launcher is interrupted, it cancels the job, provided it started it.
+func (w *World) inBatch(ctx context.Context, c *cloud, q cloudjob.Request, folder func(dataset, job string) string,
+	quiet bool) (*cloudjob.Outcome, error) {
 	j, err := cloudjob.Submit(ctx, c.Tasks, q)
 	if err != nil {
 		return nil, err
@@ -126,7 +130,8 @@ func (w *World) inBatch(ctx context.Context, c *cloud, q cloudjob.Request, folde
 	}
 
 	if j.Attached { // another launcher may be waiting for it, too
-		return nil, fmt.Errorf("%w; job %s was already running and continues: run the same command to follow it again, or `gcloud batch jobs cancel %s` to end it",
+		return nil, fmt.Errorf("%w; job %s was already running and continues: run the same command to follow it "+
+			"again, or `gcloud batch jobs cancel %s` to end it",
 			program.ErrInterrupted, j.ID, j.Name)
 	}
 
@@ -143,7 +148,9 @@ func (w *World) inBatch(ctx context.Context, c *cloud, q cloudjob.Request, folde
 // jobTask does the work of a task in a job submitted by `launcher WHAT --batch`.
 func (w *World) jobTask(ctx context.Context, what string, work func(*cloudjob.Task, *stager.Stager) error) (err error) {
 	var env sweep.LauncherTaskEnv
-	if err := w.Environment(ctx, &env, "this command is only for the Batch job that `launcher stage`, `backtest` or `registry reproduce` submits with --batch"); err != nil {
+	if err := w.Environment(ctx, &env,
+		"this command is only for the Batch job that `launcher stage`, `backtest` or `registry reproduce` submits "+
+			"with --batch"); err != nil {
 		return err
 	}
 
@@ -153,12 +160,16 @@ func (w *World) jobTask(ctx context.Context, what string, work func(*cloudjob.Ta
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 
-	log := program.Logger(w.Out, program.Origin{Program: "launcher", Version: w.Version, Project: env.Project}).With("job", env.Job, "attempt", env.Attempt)
+	log := program.Logger(w.Out, program.Origin{Program: "launcher", Version: w.Version,
+		Project: env.Project}).With("job", env.Job, "attempt", env.Attempt)
 	log.Info(what+" started", "version", w.Version, "file", env.File)
 
 	t := &cloudjob.Task{Env: env, Store: b.Bucket(env.DatasetsBucket), Build: w.Version, Now: w.Now, Every: taskEvery,
 		Code: func(err error) int { return program.ExitCode(ctx, err) }}
-	s := &stager.Stager{Scratch: env.Scratch, Bucket: func(_ context.Context, name string) (blob.Store, error) { return b.Bucket(name), nil }}
+	s := &stager.Stager{Scratch: env.Scratch, Bucket: func(_ context.Context, name string) (blob.Store,
+		error) {
+		return b.Bucket(name), nil
+	}}
 	if err := work(t, s); err != nil {
 		log.Error(what+" failed", "error", err.Error())
 		return retried(err, t.Code(err))

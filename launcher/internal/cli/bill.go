@@ -31,7 +31,8 @@ network are not included.`,
   launcher bill nightly-ctr-1a2b3c4d --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.with(cmd.Context(), func(c *cloud) error { return w.bill(cmd.Context(), c, sweep.ID(args[0]), attempts, asJSON) })
+			return w.with(cmd.Context(),
+				func(c *cloud) error { return w.bill(cmd.Context(), c, sweep.ID(args[0]), attempts, asJSON) })
 		},
 	}
 
@@ -79,14 +80,17 @@ func (w *World) showBill(b *bill.Bill, rows int, attempts bool) {
 	if attempts {
 		t := w.newTable("trial", "claim", "task", "host", "ended", "from", "took", "trees", "USD")
 		for _, a := range b.Attempts {
-			t.AppendRow(table.Row{a.Trial, a.Claim, fmt.Sprintf("%d.%d", a.Task, a.Attempt.Attempt), a.Host, a.End, a.From.Format(time.TimeOnly), seconds(a.Seconds()), a.Trees, priced(!a.Unpriced, a.Cost)})
+			t.AppendRow(table.Row{a.Trial, a.Claim, fmt.Sprintf("%d.%d", a.Task, a.Attempt.Attempt), a.Host, a.End,
+				a.From.Format(time.TimeOnly), seconds(a.Seconds()), a.Trees, priced(!a.Unpriced, a.Cost)})
 		}
 		t.Render()
 	}
 
 	t := w.newTable("trial", "status", "attempts", "machine time", "lost", "trees", "ns per value", "USD", "of it lost")
 	for _, r := range b.Trials {
-		t.AppendRow(table.Row{r.Trial, r.Status, r.Attempts, seconds(r.Seconds), seconds(r.LostSeconds), r.Trees, fmt.Sprintf("%.3f", r.NsPerValue), priced(!r.Unpriced || r.Cost > 0, r.Cost), priced(!r.Unpriced || r.Cost > 0, r.LostCost)})
+		t.AppendRow(table.Row{r.Trial, r.Status, r.Attempts, seconds(r.Seconds), seconds(r.LostSeconds), r.Trees,
+			fmt.Sprintf("%.3f", r.NsPerValue), priced(!r.Unpriced || r.Cost > 0, r.Cost),
+			priced(!r.Unpriced || r.Cost > 0, r.LostCost)})
 	}
 	t.Render()
 
@@ -95,7 +99,8 @@ func (w *World) showBill(b *bill.Bill, rows int, attempts bool) {
 		[2]string{"cost", usd(b, b.Cost)},
 		[2]string{"  training that counts", usd(b, b.UsefulCost)},
 		[2]string{"  trials without a model", usd(b, b.StoppedCost)},
-		[2]string{"  lost with machines", fmt.Sprintf("%s: unfinished attempts: %d, %s of work was repeated", usd(b, b.LostCost), b.Interrupted, seconds(b.LostSeconds))},
+		[2]string{"  lost with machines", fmt.Sprintf("%s: unfinished attempts: %d, %s of work was repeated",
+			usd(b, b.LostCost), b.Interrupted, seconds(b.LostSeconds))},
 		[2]string{"  starting machines", fmt.Sprintf("%s (assumed: %s each)", usd(b, b.LeadCost), seconds(b.LeadEach))},
 		[2]string{"  waiting and idle", usd(b, b.IdleCost)},
 		[2]string{"budget", budgetText(b.Budget)},
@@ -103,7 +108,8 @@ func (w *World) showBill(b *bill.Bill, rows int, attempts bool) {
 
 	w.showQuoted(b, rows)
 	if jobs, all := b.Unpriced(); len(jobs) > 0 && !all {
-		fmt.Fprintf(w.Out, "note: the price of job %s is not known, so it is not in the totals\n", strings.Trim(fmt.Sprint(jobs), "[]"))
+		fmt.Fprintf(w.Out, "note: the price of job %s is not known, so it is not in the totals\n",
+			strings.Trim(fmt.Sprint(jobs), "[]"))
 	}
 	if b.Unreadable > 0 {
 		fmt.Fprintf(w.Out, "note: %d claims cannot be read and are not in the totals\n", b.Unreadable)
@@ -130,7 +136,8 @@ func (w *World) showQuoted(b *bill.Bill, rows int) {
 	row("hours", hours(q.Hours), fmt.Sprintf("%.2f", b.Hours), q.Hours.Expected, b.Hours)
 	row("USD", money(&q.Cost), usd(b, b.Cost), q.Cost.Expected, b.Cost)
 	row("a trial", seconds(q.Trial.Expected), seconds(b.MeanTrial), q.Trial.Expected, b.MeanTrial)
-	row("ns per value", fmt.Sprintf("%.3f", q.NsPerValue), fmt.Sprintf("%.3f", b.NsPerValue), q.NsPerValue, b.NsPerValue)
+	row("ns per value", fmt.Sprintf("%.3f", q.NsPerValue), fmt.Sprintf("%.3f", b.NsPerValue), q.NsPerValue,
+		b.NsPerValue)
 	row("interrupted attempts", fmt.Sprintf("%.2f", q.Preemptions), fmt.Sprint(b.Interrupted), 0, 0)
 	t.Render()
 
@@ -139,7 +146,8 @@ func (w *World) showQuoted(b *bill.Bill, rows int) {
 		return
 	}
 	if least := quote.Measured().Smallest(); rows < least { // where launcher plan warns, too
-		fmt.Fprintf(w.Out, "note: %d rows are too few for a speed to quote with: below %d the fixed cost of a tree dominates\n", rows, least)
+		fmt.Fprintf(w.Out, "note: %d rows are too few for a speed to quote with: below %d the fixed cost of a tree "+
+			"dominates\n", rows, least)
 		return
 	}
 	fmt.Fprintf(w.Out, "for the next quote on such machines: --ns-per-value %.3f\n", b.NsPerValue)
@@ -169,7 +177,8 @@ func machinesOf(b *bill.Bill) (lines [][2]string) {
 				price += fmt.Sprintf(" (price of %s)", j.PriceDate)
 			}
 		}
-		lines = append(lines, [2]string{what, fmt.Sprintf("%d x %s %s, %s in %s", j.VMs, j.Machine, j.Model, price, b.Region)})
+		lines = append(lines, [2]string{what, fmt.Sprintf("%d x %s %s, %s in %s", j.VMs, j.Machine, j.Model, price,
+			b.Region)})
 		what = ""
 	}
 

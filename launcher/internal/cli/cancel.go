@@ -51,11 +51,13 @@ func (w *World) cancelSweep(ctx context.Context, c *cloud, s *sweepview.Sweep, s
 	}
 
 	if st.Ending {
-		return &conflictError{fmt.Errorf("sweep %s is being concluded; it is too late to cancel. `launcher watch %s` shows how it ends", id, id)}
+		return &conflictError{fmt.Errorf("sweep %s is being concluded; it is too late to cancel. `launcher watch "+
+			"%s` shows how it ends", id, id)}
 	}
 
 	// Tasks see the object and stop; Batch ends what is left.
-	if _, err := sweepstore.New(c.sweeps, id).Cancel(ctx, w.Now().UTC()); err != nil { // it may have been cancelled before
+	// it may have been cancelled before
+	if _, err := sweepstore.New(c.sweeps, id).Cancel(ctx, w.Now().UTC()); err != nil {
 		return fmt.Errorf("ask sweep %s to stop: %w", id, err)
 	}
 
@@ -63,7 +65,8 @@ func (w *World) cancelSweep(ctx context.Context, c *cloud, s *sweepview.Sweep, s
 	if err != nil {
 		return err
 	}
-	return w.cancelled(asJSON, map[string]any{"sweep": id, "job": job.State}, "sweep %s is cancelled (job %s)\n", id, job.State)
+	return w.cancelled(asJSON, map[string]any{"sweep": id, "job": job.State}, "sweep %s is cancelled (job %s)\n", id,
+		job.State)
 }
 
 // cancelled reports what was cancelled.
@@ -87,21 +90,26 @@ func (w *World) stopJob(ctx context.Context, c *cloud, p *sweep.Plan, end *sweep
 	if job, err = c.cancelJobs(ctx, p); err != nil {
 		return err
 	}
-	return w.cancelled(asJSON, map[string]any{"sweep": p.Sweep, "job": job.State, "ended": end.Outcome}, "sweep %s had ended (%s); its job, which was still running, is cancelled (job %s)\n", p.Sweep, end.Outcome, job.State)
+	return w.cancelled(asJSON, map[string]any{"sweep": p.Sweep, "job": job.State, "ended": end.Outcome},
+		"sweep %s had ended (%s); its job, which was still running, is cancelled (job %s)\n", p.Sweep, end.Outcome,
+		job.State)
 }
 
-// cancelTrial ends one trial of a sweep by writing its result, as its holder would. The first result of a trial is its result, and the
-// holder looks for one with every heartbeat.
-func (w *World) cancelTrial(ctx context.Context, c *cloud, s *sweepview.Sweep, st sweepview.State, text string, asJSON bool) error {
+// cancelTrial ends one trial of a sweep by writing its result, as its holder would. The first result of a trial is its
+// result, and the holder looks for one with every heartbeat.
+func (w *World) cancelTrial(ctx context.Context, c *cloud, s *sweepview.Sweep, st sweepview.State, text string,
+	asJSON bool) error {
 	p := s.Plan
 	n, err := strconv.Atoi(text)
 	switch {
 	case err != nil || n < 0:
-		return program.Usagef("trial %.40q: use a number such as 17; `launcher leaderboard %s` lists them", text, p.Sweep)
+		return program.Usagef("trial %.40q: use a number such as 17; `launcher leaderboard %s` lists them", text,
+			p.Sweep)
 	case n >= len(p.Trials):
 		return program.Usagef("sweep %s has %d trials, from 0; there is no trial %d", p.Sweep, len(p.Trials), n)
 	case st.Conclusion != nil || st.Ending || st.Cancelled:
-		return &conflictError{fmt.Errorf("sweep %s has ended or is about to; there is no trial of it to cancel", p.Sweep)}
+		return &conflictError{fmt.Errorf("sweep %s has ended or is about to; there is no trial of it to cancel",
+			p.Sweep)}
 	}
 
 	trials := sweepstore.NewTrials(c.sweeps, p)
@@ -115,7 +123,8 @@ func (w *World) cancelTrial(ctx context.Context, c *cloud, s *sweepview.Sweep, s
 			return fmt.Errorf("cancel trial %d of sweep %s: %w", n, p.Sweep, err)
 		}
 		if created {
-			return w.cancelled(asJSON, map[string]any{"sweep": p.Sweep, "trial": n, "trees": r.TreesGrown}, "trial %d of sweep %s is cancelled\n", n, p.Sweep)
+			return w.cancelled(asJSON, map[string]any{"sweep": p.Sweep, "trial": n, "trees": r.TreesGrown},
+				"trial %d of sweep %s is cancelled\n", n, p.Sweep)
 		}
 	}
 
@@ -124,13 +133,17 @@ func (w *World) cancelTrial(ctx context.Context, c *cloud, s *sweepview.Sweep, s
 	case err != nil:
 		return err
 	case there.ByHand:
-		return w.cancelled(asJSON, map[string]any{"sweep": p.Sweep, "trial": n, "before": true}, "trial %d of sweep %s was already cancelled\n", n, p.Sweep)
+		return w.cancelled(asJSON, map[string]any{"sweep": p.Sweep, "trial": n, "before": true},
+			"trial %d of sweep %s was already cancelled\n", n, p.Sweep)
 	}
-	return &conflictError{fmt.Errorf("trial %d of sweep %s has ended (%s); there is nothing to cancel", n, p.Sweep, there.State())}
+	return &conflictError{fmt.Errorf("trial %d of sweep %s has ended (%s); there is nothing to cancel", n, p.Sweep,
+		there.State())}
 }
 
-// cancelledResult is the result of a trial that a person cancels, with its holder's progress; nil if the trial has ended.
-func (w *World) cancelledResult(ctx context.Context, trials *sweepstore.Trials, p *sweep.Plan, n int) (*sweep.Result, error) {
+// cancelledResult is the result of a trial that a person cancels, with its holder's progress; nil if the trial has
+// ended.
+func (w *World) cancelledResult(ctx context.Context, trials *sweepstore.Trials, p *sweep.Plan, n int) (*sweep.Result,
+	error) {
 	list, err := trials.List(ctx)
 	if err != nil {
 		return nil, err
@@ -140,8 +153,10 @@ func (w *World) cancelledResult(ctx context.Context, trials *sweepstore.Trials, 
 		return nil, nil
 	}
 
-	r := &sweep.Result{Format: sweep.FormatVersion, Sweep: p.Sweep, Trial: n, Configuration: p.Trials[n].Configuration, Fold: p.Trials[n].Fold, Status: sweep.StatusCancelled, ByHand: true,
-		Reason: "a person has cancelled this trial", Params: p.Trials[n].Params, Metrics: map[string]float64{}, Started: now, Ended: now}
+	r := &sweep.Result{Format: sweep.FormatVersion, Sweep: p.Sweep, Trial: n, Configuration: p.Trials[n].Configuration,
+		Fold: p.Trials[n].Fold, Status: sweep.StatusCancelled, ByHand: true,
+		Reason: "a person has cancelled this trial", Params: p.Trials[n].Params, Metrics: map[string]float64{},
+		Started: now, Ended: now}
 	if len(listed.Claims) == 0 {
 		return r, nil
 	}

@@ -16,18 +16,21 @@ func TestCancelATrial(t *testing.T) {
 	w.staged()
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1", "--no-wait")
 	trials := sweepstore.NewTrials(w.buckets["sweeps"], w.plan("night-1"))
-	if _, err := trials.CreateClaim(t.Context(), sweep.Claim{Format: 1, Sweep: "night-1", Trial: 1, Task: 4, Attempt: 2, At: w.now}); err != nil {
+	if _, err := trials.CreateClaim(t.Context(), sweep.Claim{Format: 1, Sweep: "night-1", Trial: 1, Task: 4, Attempt: 2,
+		At: w.now}); err != nil {
 		t.Fatal(err)
 	}
 	if err := trials.Beat(t.Context(), 1, 0, sweep.Heartbeat{Format: 1, Trees: 12, At: w.now}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := trials.CreateResult(t.Context(), sweep.Result{Format: 1, Sweep: "night-1", Trial: 2, Status: sweep.StatusFailed, Reason: "no luck"}); err != nil {
+	if _, err := trials.CreateResult(t.Context(), sweep.Result{Format: 1, Sweep: "night-1", Trial: 2,
+		Status: sweep.StatusFailed, Reason: "no luck"}); err != nil {
 		t.Fatal(err)
 	}
 
 	var said struct{ Sweep, Trial, Trees any }
-	if err := json.Unmarshal([]byte(w.must("cancel", "night-1", "1", "--json")), &said); err != nil || said.Trial != 1.0 || said.Trees != 12.0 {
+	if err := json.Unmarshal([]byte(w.must("cancel", "night-1", "1", "--json")), &said); err != nil ||
+		said.Trial != 1.0 || said.Trees != 12.0 {
 		t.Errorf("cancelled trial 1, as JSON: got %+v, error %v; want the trial and the trees that it had", said, err)
 	}
 	if out := w.must("cancel", "night-1", "0"); out != "trial 0 of sweep night-1 is cancelled\n" {
@@ -37,14 +40,17 @@ func TestCancelATrial(t *testing.T) {
 		t.Errorf("cancelled it once more: got %q", out)
 	}
 	r, _, err := trials.Result(t.Context(), 1)
-	if err != nil || !r.ByHand || r.Status != sweep.StatusCancelled || r.Task != 4 || r.Attempt != 2 || r.TreesGrown != 12 {
-		t.Errorf("the result of trial 1 is %+v, error %v; want it cancelled by hand, of task 4 in attempt 2, with 12 trees", r, err)
+	if err != nil || !r.ByHand || r.Status != sweep.StatusCancelled || r.Task != 4 || r.Attempt != 2 ||
+		r.TreesGrown != 12 {
+		t.Errorf("the result of trial 1 is %+v, error %v; want it cancelled by hand, of task 4 in attempt 2, with "+
+			"12 trees", r, err)
 	}
 
 	w.refused(sweep.ExitConflict, "trial 2 of sweep night-1 has ended (failed)", "cancel", "night-1", "2")
 	w.refused(sweep.ExitUsage, "there is no trial 9", "cancel", "night-1", "9")
 	w.refused(sweep.ExitUsage, "use a number", "cancel", "night-1", "one")
-	if out := w.must("status", "night-1"); !strings.Contains(out, "2 trials, each by itself") || !strings.Contains(out, "0 done, 0 running, 1 failed, 1 not started") {
+	if out := w.must("status", "night-1"); !strings.Contains(out, "2 trials, each by itself") ||
+		!strings.Contains(out, "0 done, 0 running, 1 failed, 1 not started") {
 		t.Errorf("the status is\n%s\nwant two trials cancelled, one failed, one left", out)
 	}
 	if out := w.must("leaderboard", "night-1"); strings.Count(out, "cancelled") < 2 {
@@ -73,14 +79,16 @@ func TestEndedByRuleIsShown(t *testing.T) {
 	trials := sweepstore.NewTrials(w.buckets["sweeps"], p)
 	o := sweep.Object{Name: sweep.Names("night-1").Attempt(0, 0) + "x"}
 	reason := "trial 0 has auc 0.61 on valid, and limits.target is 0.6"
-	for _, r := range []sweep.Result{{Trial: 0, Status: sweep.StatusDone, Score: 0.61, TreesGrown: 9, Model: &o, Scores: &sweep.Scored{Calib: o, Test: o}},
+	for _, r := range []sweep.Result{{Trial: 0, Status: sweep.StatusDone, Score: 0.61, TreesGrown: 9, Model: &o,
+		Scores: &sweep.Scored{Calib: o, Test: o}},
 		{Trial: 1, Status: sweep.StatusStopped, Reason: "not trained, the sweep has enough: " + reason}} {
 		r.Format, r.Sweep = 1, "night-1"
 		if _, err := trials.CreateResult(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	e := sweep.Enough{Format: 1, Sweep: "night-1", Rule: sweep.RuleTarget, Reason: reason, Trial: 1, Task: 2, Seen: []sweep.Finished{{Trial: 0, Status: sweep.StatusDone, Score: 0.61}}}
+	e := sweep.Enough{Format: 1, Sweep: "night-1", Rule: sweep.RuleTarget, Reason: reason, Trial: 1, Task: 2,
+		Seen: []sweep.Finished{{Trial: 0, Status: sweep.StatusDone, Score: 0.61}}}
 	if _, err := sweepstore.New(w.buckets["sweeps"], "night-1").CreateEnough(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +100,8 @@ func TestEndedByRuleIsShown(t *testing.T) {
 		{[]string{"status", "night-1"}, []string{"no more trials are started, 1 were not trained: " + reason}},
 		{[]string{"status", "night-1", "--json"}, []string{`"enough": "` + reason, `"not_trained": 1`}},
 		{[]string{"leaderboard", "night-1"}, []string{"not trained"}},
-		{[]string{"why", "night-1", "1"}, []string{"target, found by task 2 when it had claimed trial 1", "repeating the decision gives the same result", "not trained: "}},
+		{[]string{"why", "night-1", "1"}, []string{"target, found by task 2 when it had claimed trial 1",
+			"repeating the decision gives the same result", "not trained: "}},
 	} {
 		out := strings.Join(strings.Fields(strings.ReplaceAll(w.must(tc.args...), "│", " ")), " ")
 		for _, want := range tc.wants {
@@ -104,7 +113,8 @@ func TestEndedByRuleIsShown(t *testing.T) {
 
 	page := w.dir + "/page.html"
 	w.must("report", "night-1", "--out", page)
-	if text := fileText(t, page); !strings.Contains(text, "ending by rule") || !strings.Contains(text, "The sweep had enough and started no more trials") {
+	if text := fileText(t, page); !strings.Contains(text, "ending by rule") ||
+		!strings.Contains(text, "The sweep had enough and started no more trials") {
 		t.Error("the page does not say that the sweep is ending by a rule, and why")
 	}
 }

@@ -53,7 +53,8 @@ here has the right to. --urls prints the objects that can be removed, for a comm
 const cleanOverhead = 70
 
 func (w *World) clean(ctx context.Context, c *cloud, f cleanFlags) error {
-	items, err := clean.Look(ctx, clean.Request{Datasets: c.datasets, Sweeps: c.sweeps, Registry: c.registry, Now: w.Now(), Age: time.Duration(f.days) * 24 * time.Hour})
+	items, err := clean.Look(ctx, clean.Request{Datasets: c.datasets, Sweeps: c.sweeps, Registry: c.registry,
+		Now: w.Now(), Age: time.Duration(f.days) * 24 * time.Hour})
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,8 @@ func (w *World) clean(ctx context.Context, c *cloud, f cleanFlags) error {
 		return w.printJSON(items)
 	}
 	if f.urls {
-		buckets := map[clean.Bucket]string{clean.Datasets: c.env.DatasetsBucket, clean.Sweeps: c.env.SweepsBucket, clean.Registry: c.env.RegistryBucket}
+		buckets := map[clean.Bucket]string{clean.Datasets: c.env.DatasetsBucket, clean.Sweeps: c.env.SweepsBucket,
+			clean.Registry: c.env.RegistryBucket}
 		for _, i := range items {
 			if !i.MayGo() {
 				continue
@@ -75,7 +77,8 @@ func (w *World) clean(ctx context.Context, c *cloud, f cleanFlags) error {
 
 	var free int64
 	t := w.newTable("", "name", "bytes", "newest", "may go", "held by")
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 6, WidthMax: w.textWidth(cleanOverhead), WidthMaxEnforcer: text.WrapSoft}})
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 6, WidthMax: w.textWidth(cleanOverhead),
+		WidthMaxEnforcer: text.WrapSoft}})
 	for _, i := range items {
 		may, newest := "-", "-"
 		if i.MayGo() {
@@ -85,9 +88,11 @@ func (w *World) clean(ctx context.Context, c *cloud, f cleanFlags) error {
 		if !i.Newest.IsZero() {
 			newest = i.Newest.Format(time.DateOnly)
 		}
-		t.AppendRow(table.Row{i.Kind, i.Name, humanize.IBytes(uint64(i.Bytes)), newest, may, strings.Join(i.HeldBy, "; ")})
+		t.AppendRow(table.Row{i.Kind, i.Name, humanize.IBytes(uint64(i.Bytes)), newest, may,
+			strings.Join(i.HeldBy, "; ")})
 	}
 	t.Render()
-	fmt.Fprintf(w.Out, "%s can be removed; nothing was removed (--urls prints which objects)\n", humanize.IBytes(uint64(free)))
+	fmt.Fprintf(w.Out, "%s can be removed; nothing was removed (--urls prints which objects)\n",
+		humanize.IBytes(uint64(free)))
 	return nil
 }

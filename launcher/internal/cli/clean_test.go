@@ -12,8 +12,8 @@ import (
 	"coppice/launcher/internal/clean"
 )
 
-// TestClean: what a registered version, an open sweep or a newest dataset needs is kept, with the reason; the rest may be removed, and the
-// URLs match its objects alone.
+// TestClean: what a registered version, an open sweep or a newest dataset needs is kept, with the reason; the rest may
+// be removed, and the URLs match its objects alone.
 func TestClean(t *testing.T) {
 	w := newWorld(t)
 	w.now = time.Now().AddDate(0, 0, 60)
@@ -23,10 +23,12 @@ func TestClean(t *testing.T) {
 	w.put("datasets", sweep.DatasetInput("clicks", "abc"), "{}")
 
 	for id, ended := range map[sweep.ID]bool{"night-0": true, "lost": true, "open": false} {
-		p := sweep.Plan{Format: 1, Sweep: id, Dataset: sweep.DatasetRef{Name: "clicks", Version: "fedcba9876543210"}, Heartbeat: sweep.Duration(time.Minute),
-			Takeover: sweep.Duration(time.Hour), Trials: []sweep.Trial{{}, {Number: 1}}}
+		p := sweep.Plan{Format: 1, Sweep: id, Dataset: sweep.DatasetRef{Name: "clicks", Version: "fedcba9876543210"},
+			Heartbeat: sweep.Duration(time.Minute),
+			Takeover:  sweep.Duration(time.Hour), Trials: []sweep.Trial{{}, {Number: 1}}}
 		p.Spec.Model = "ctr"
-		p.Holdout = sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"}, Test: sweep.Rows{Split: "test"}}
+		p.Holdout = sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"},
+			Test: sweep.Rows{Split: "test"}}
 		s := sweepstore.New(w.buckets["sweeps"], id)
 		if _, err := s.CreatePlan(t.Context(), p); err != nil {
 			t.Fatal(err)
@@ -35,7 +37,9 @@ func TestClean(t *testing.T) {
 			w.put("sweeps", sweep.Names(id).Attempt(trial, 0)+"model.txt", strings.Repeat("x", 100))
 		}
 		if ended {
-			if _, err := s.CreateConclusion(t.Context(), sweep.Conclusion{Format: 1, Sweep: id, Outcome: sweep.OutcomeNoWinner, Reason: "x", At: w.now}); err != nil {
+			if _, err := s.CreateConclusion(t.Context(),
+				sweep.Conclusion{Format: 1, Sweep: id, Outcome: sweep.OutcomeNoWinner, Reason: "x",
+					At: w.now}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -50,14 +54,15 @@ func TestClean(t *testing.T) {
 		held[i.Kind+" "+i.Name] = strings.Join(i.HeldBy, "; ")
 	}
 	for name, want := range map[string]string{
-		"dataset clicks@" + g.manifest.Version: "ctr@1 was grown on it; ctr@2 was grown on it; it is the newest of its name",
-		"dataset clicks@0123456789abcdef":      "",
-		"dataset clicks@fedcba9876543210":      "sweep open is open",
-		"trial night-0, trial 0":               "ctr@1 is its winner",
-		"records night-0":                      "a version of it is registered",
-		"sweep night-0":                        "",
-		"sweep lost":                           "",
-		"sweep open":                           "it is open",
+		"dataset clicks@" + g.manifest.Version: "ctr@1 was grown on it; ctr@2 was grown on it; it is the newest of " +
+			"its name",
+		"dataset clicks@0123456789abcdef": "",
+		"dataset clicks@fedcba9876543210": "sweep open is open",
+		"trial night-0, trial 0":          "ctr@1 is its winner",
+		"records night-0":                 "a version of it is registered",
+		"sweep night-0":                   "",
+		"sweep lost":                      "",
+		"sweep open":                      "it is open",
 	} {
 		if got, ok := held[name]; !ok || got != want {
 			t.Errorf("%s is held by %q (listed: %v), want %q", name, got, ok, want)
@@ -68,7 +73,8 @@ func TestClean(t *testing.T) {
 	}
 
 	urls := strings.Fields(w.must("clean", "--dry-run", "--urls"))
-	want := []string{"gs://datasets/" + sweep.DatasetDir("clicks", "0123456789abcdef") + "manifest.json", "gs://sweeps/" + sweep.Names("night-0").Attempt(1, 0) + "model.txt"}
+	want := []string{"gs://datasets/" + sweep.DatasetDir("clicks", "0123456789abcdef") + "manifest.json",
+		"gs://sweeps/" + sweep.Names("night-0").Attempt(1, 0) + "model.txt"}
 	for _, u := range want {
 		if !slices.Contains(urls, u) {
 			t.Errorf("%s is not among what may go: %q", u, urls)
@@ -79,7 +85,8 @@ func TestClean(t *testing.T) {
 	}
 
 	w.now = time.Now()
-	if out := w.must("clean", "--dry-run"); !strings.Contains(out, "younger than 30 days") || !strings.Contains(out, "0 B can be removed") {
+	if out := w.must("clean", "--dry-run"); !strings.Contains(out, "younger than 30 days") ||
+		!strings.Contains(out, "0 B can be removed") {
 		t.Errorf("on the day itself:\n%s", out)
 	}
 	w.refused(sweep.ExitUsage, "--dry-run", "clean")

@@ -1,5 +1,5 @@
-// Package cli is the launcher's command line: one file per command. Commands read, decide with the packages beside this one and print; they
-// touch nothing outside the process except through World.
+// Package cli is the launcher's command line: one file per command. Commands read, decide with the packages beside this
+// one and print; they touch nothing outside the process except through World.
 package cli
 
 import (
@@ -94,8 +94,11 @@ what exists, 6 environment or credentials incomplete, 7 the sweep ended without 
   launcher predict --model ctr --in today.parquet --out clicks.csv`,
 	}
 
-	root.AddCommand(stageCommand(&w), stageTaskCommand(&w), backtestTaskCommand(&w), reproduceTaskCommand(&w), datasetsCommand(&w), planCommand(&w), sweepCommand(&w), extendCommand(&w), watchCommand(&w), statusCommand(&w), cancelCommand(&w), pauseCommand(&w), resumeCommand(&w),
-		leaderboardCommand(&w), billCommand(&w), lsCommand(&w), pricesCommand(&w), registryCommand(&w), predictCommand(&w), askCommand(&w), doctorCommand(&w))
+	root.AddCommand(stageCommand(&w), stageTaskCommand(&w), backtestTaskCommand(&w), reproduceTaskCommand(&w),
+		datasetsCommand(&w), planCommand(&w), sweepCommand(&w), extendCommand(&w), watchCommand(&w), statusCommand(&w),
+		cancelCommand(&w), pauseCommand(&w), resumeCommand(&w),
+		leaderboardCommand(&w), billCommand(&w), lsCommand(&w), pricesCommand(&w), registryCommand(&w),
+		predictCommand(&w), askCommand(&w), doctorCommand(&w))
 	root.AddCommand(reportCommand(&w), plotCommand(&w), consoleCommand(&w))
 	root.AddCommand(cleanCommand(&w), backtestCommand(&w), whyCommand(&w), featuresCommand(&w))
 	return program.Execute(ctx, w.World, root)
@@ -109,7 +112,8 @@ func (e *conflictError) Unwrap() error { return e.error }
 // IsConflict says that something else exists already.
 func (*conflictError) IsConflict() bool { return true }
 
-const remedy = "run it inside `localemu exec --`, after `. DIR/env` of a `localemu up --data DIR`, or with what `terraform output` prints"
+const remedy = "run it inside `localemu exec --`, after `. DIR/env` of a `localemu up --data DIR`, or with what " +
+	"`terraform output` prints"
 
 // cloud is the launcher's connection to all services.
 type cloud struct {
@@ -139,8 +143,8 @@ func (w *World) with(ctx context.Context, use func(*cloud) error) (err error) {
 	return use(c)
 }
 
-// log writes to the error output for a log collector, when the launcher runs as a Cloud Run job (COPPICE_LOG=json); people read what the
-// commands print.
+// log writes to the error output for a log collector, when the launcher runs as a Cloud Run job (COPPICE_LOG=json);
+// people read what the commands print.
 func (w *World) log(c *cloud) *slog.Logger {
 	if !w.Structured() {
 		return slog.New(slog.DiscardHandler)

@@ -50,7 +50,8 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, ctx: t.Context(), dir: t.TempDir(), buckets: map[string]blob.Store{}, now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)}
+	w := &world{t: t, ctx: t.Context(), dir: t.TempDir(), buckets: map[string]blob.Store{},
+		now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)}
 	for _, name := range []string{"datasets", "sweeps", "registry"} {
 		w.buckets[name] = blob.Memory()
 	}
@@ -123,13 +124,20 @@ func (w *world) run(args ...string) (code int, out, errOut string) {
 // runTo is run for a command that continues while its output is read.
 func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
 	env := envconfig.MultiLookuper(envconfig.MapLookuper(w.env), envconfig.MapLookuper(map[string]string{
-		"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"}))
+		"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps",
+		"COPPICE_REGISTRY_BUCKET": "registry"}))
 	return Run(w.ctx, World{
-		World:     program.World{Args: args, Out: program.To(out), Err: program.To(errOut), Version: "v1", Now: func() time.Time { return w.now }, Env: env, Terminal: w.screen},
+		World: program.World{Args: args, Out: program.To(out), Err: program.To(errOut), Version: "v1",
+			Now: func() time.Time { return w.now }, Env: env, Terminal: w.screen},
 		PriceList: func(context.Context) (PriceList, error) { return w.list, nil },
 		Connect: func(_ context.Context, env Env) (*Backends, error) {
-			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: w.jobs, Tasks: w.tasks, Verdicts: w.verdicts, Close: func() error { return nil },
-				Tracking: func(address string) (mlflow.Server, error) { return tracking.New(address, env.Tracking) }}, nil
+			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: w.jobs,
+					Tasks: w.tasks, Verdicts: w.verdicts, Close: func() error { return nil },
+					Tracking: func(address string) (mlflow.Server,
+						error) {
+						return tracking.New(address, env.Tracking)
+					}},
+				nil
 		},
 		Callers: someCallers,
 	})
@@ -177,7 +185,9 @@ limits: {trial: 1m, sweep: 5m}
 func (w *world) staged() string {
 	w.t.Helper()
 	w.file("clicks.csv", string(datasettest.Table(datasettest.Options{Rows: 1200})))
-	spec := w.file("dataset.yaml", "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\ncategorical: [campaign_id]\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\n")
+	spec := w.file("dataset.yaml",
+		"name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\ncategorical: [campaign_id]\nsplit: "+
+			"{by: hash, key: user_id, train: 0.6, valid: 0.4}\n")
 	return w.must("stage", spec)
 }
 
@@ -191,10 +201,14 @@ func (w *world) concluded(outcome sweep.Outcome) func(*sweep.Plan) {
 		}
 		for i := range p.Trials {
 			o := sweep.Object{Name: sweep.Names(p.Sweep).Attempt(i, 0) + "x"}
-			write(sweep.Names(p.Sweep).Result(i), sweep.Result{Format: 1, Sweep: p.Sweep, Trial: i, Status: sweep.StatusDone, Score: 0.6 + float64(i)/100, Trees: 10 + i, Model: &o, Scores: &sweep.Scored{Calib: o, Test: o}})
+			write(sweep.Names(p.Sweep).Result(i), sweep.Result{Format: 1, Sweep: p.Sweep, Trial: i,
+				Status: sweep.StatusDone, Score: 0.6 + float64(i)/100, Trees: 10 + i, Model: &o,
+				Scores: &sweep.Scored{Calib: o, Test: o}})
 		}
-		write(sweep.Names(p.Sweep).Conclusion(), sweep.Conclusion{Format: 1, Sweep: p.Sweep, Outcome: outcome, Reason: "because", Trial: 3, Model: "ctr", Version: 1,
-			Test: map[string]float64{"auc": 0.61}, Gate: &sweep.GateDecision{Passed: true, Promoted: true, Reason: "there was no champion"}})
+		write(sweep.Names(p.Sweep).Conclusion(), sweep.Conclusion{Format: 1, Sweep: p.Sweep, Outcome: outcome,
+			Reason: "because", Trial: 3, Model: "ctr", Version: 1,
+			Test: map[string]float64{"auc": 0.61}, Gate: &sweep.GateDecision{Passed: true, Promoted: true,
+				Reason: "there was no champion"}})
 	}
 }
 
@@ -205,10 +219,13 @@ func TestNotPromoted(t *testing.T) {
 		sweep.VerdictNotComparable: `it needs the column "price"`,
 		sweep.VerdictBlocked:       "blocked: a third of the labels is missing",
 	} {
-		c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeWinner, Model: "ctr", Version: 7, Gate: &sweep.GateDecision{Verdict: verdict, Reason: reason}}
+		c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeWinner, Model: "ctr", Version: 7,
+			Gate: &sweep.GateDecision{Verdict: verdict, Reason: reason}}
 		err := &NotPromotedError{c}
 		code := map[bool]int{true: sweep.ExitBlocked, false: sweep.ExitNotPromoted}[verdict == sweep.VerdictBlocked]
-		if err.ExitStatus() != code || !strings.Contains(err.Error(), "version 7 of ctr is registered and was not promoted ("+string(verdict)+"): "+reason) {
+		if err.ExitStatus() != code ||
+			!strings.Contains(err.Error(), "version 7 of ctr is registered and was not promoted ("+string(verdict)+
+				"): "+reason) {
 			t.Errorf("%s: %v, exit code %d", verdict, err, err.ExitStatus())
 		}
 	}
@@ -219,11 +236,13 @@ func TestTooLateToCancel(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--no-wait", "--id", "night-1")
-	if _, err := blobtest.CreateJSON(t.Context(), w.buckets["sweeps"], sweep.Names("night-1").Ending(), sweep.Ending{Format: 1, Sweep: "night-1"}); err != nil {
+	if _, err := blobtest.CreateJSON(t.Context(), w.buckets["sweeps"], sweep.Names("night-1").Ending(),
+		sweep.Ending{Format: 1, Sweep: "night-1"}); err != nil {
 		t.Fatal(err)
 	}
 	w.refused(sweep.ExitConflict, "too late to cancel", "cancel", "night-1")
-	if _, err := w.buckets["sweeps"].Stat(t.Context(), sweep.Names("night-1").Cancel()); !errors.Is(err, blob.ErrNotExist) {
+	if _, err := w.buckets["sweeps"].Stat(t.Context(), sweep.Names("night-1").Cancel()); !errors.Is(err,
+		blob.ErrNotExist) {
 		t.Errorf("it was cancelled: %v", err)
 	}
 }
@@ -231,7 +250,8 @@ func TestTooLateToCancel(t *testing.T) {
 func TestStageShowsTheDataset(t *testing.T) {
 	w := newWorld(t)
 	out := w.staged()
-	for _, part := range []string{"campaign_id", "categorical", "forced", "4009", "age", "numeric", "train", "positive", "gs://datasets/datasets/clicks/", "staged"} {
+	for _, part := range []string{"campaign_id", "categorical", "forced", "4009", "age", "numeric", "train", "positive",
+		"gs://datasets/datasets/clicks/", "staged"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("it does not show %q:\n%s", part, out)
 		}
@@ -243,7 +263,8 @@ func TestStageShowsTheDataset(t *testing.T) {
 		Version string `json:"version"`
 		Existed bool   `json:"existed"`
 	}
-	if err := json.Unmarshal([]byte(w.must("stage", filepath.Join(w.dir, "dataset.yaml"), "--json")), &m); err != nil || len(m.Version) != 16 || !m.Existed {
+	if err := json.Unmarshal([]byte(w.must("stage", filepath.Join(w.dir, "dataset.yaml"), "--json")), &m); err != nil ||
+		len(m.Version) != 16 || !m.Existed {
 		t.Errorf("json.Unmarshal(...): got %+v %v; want no error, len(m.Version) = 16, m.Existed", m, err)
 	}
 	folder := filepath.Join(w.dir, "out")
@@ -252,7 +273,8 @@ func TestStageShowsTheDataset(t *testing.T) {
 		t.Error(err)
 	}
 	w.must("stage", filepath.Join(w.dir, "dataset.yaml"), "--out", "gs://registry/some/where")
-	if _, err := w.buckets["registry"].Stat(t.Context(), "some/where/"+sweep.DatasetDir("clicks", m.Version)+"manifest.json"); err != nil {
+	if _, err := w.buckets["registry"].Stat(t.Context(), "some/where/"+sweep.DatasetDir("clicks", m.Version)+
+		"manifest.json"); err != nil {
 		t.Error(err)
 	}
 	w.refused(sweep.ExitUsage, "gs://", "stage", filepath.Join(w.dir, "dataset.yaml"), "--out", "gs://")
@@ -266,7 +288,8 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	file := w.file("sweep.yaml", sweepYAML)
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
 	out := w.must("sweep", file)
-	for _, part := range []string{"4 trials", "note:", "calib or test", "trial   3", "winner", "trial 3 of sweep night-", "auc 0.61", "champion: there was no champion", "launcher registry show ctr@1"} {
+	for _, part := range []string{"4 trials", "note:", "calib or test", "trial   3", "winner",
+		"trial 3 of sweep night-", "auc 0.61", "champion: there was no champion", "launcher registry show ctr@1"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("it does not show %q:\n%s", part, out)
 		}
@@ -284,23 +307,28 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	var id sweep.ID
 	for id = range w.jobs.submitted {
 	}
-	if out := w.must("leaderboard", string(id), "--top", "2"); strings.Count(out, "num_leaves=") != 2 || strings.Index(out, "0.63") > strings.Index(out, "0.62") {
+	if out := w.must("leaderboard", string(id), "--top", "2"); strings.Count(out, "num_leaves=") != 2 ||
+		strings.Index(out, "0.63") > strings.Index(out, "0.62") {
 		t.Errorf("leaderboard:\n%s", out)
 	}
 	var top sweep.Board
-	if err := json.Unmarshal([]byte(w.must("leaderboard", string(id), "--top", "2", "--json")), &top); err != nil || len(top.Rows) != 2 {
+	if err := json.Unmarshal([]byte(w.must("leaderboard", string(id), "--top", "2", "--json")), &top); err != nil ||
+		len(top.Rows) != 2 {
 		t.Errorf("%d rows, %v", len(top.Rows), err)
 	}
 	var snap snapshot
-	if err := json.Unmarshal([]byte(w.must("status", string(id), "--json")), &snap); err != nil || snap.Done != 4 || snap.Best.Trial != 3 || snap.Conclusion == nil {
+	if err := json.Unmarshal([]byte(w.must("status", string(id), "--json")), &snap); err != nil || snap.Done != 4 ||
+		snap.Best.Trial != 3 || snap.Conclusion == nil {
 		t.Errorf(`json.Unmarshal([]byte(w.must("status", string(id), "--json")), &snap): got %+v %v; want no error, snap.Done = 4, snap.Best.Trial = 3, snap.Conclusion other than nil`, snap, err)
 	}
-	if out := w.must("cancel", string(id)); !strings.Contains(out, "its job, which was still running, is cancelled") || !w.jobs.cancelled {
+	if out := w.must("cancel", string(id)); !strings.Contains(out, "its job, which was still running, is cancelled") ||
+		!w.jobs.cancelled {
 		t.Errorf(`w.must("cancel", string(id)): got %s; want out with "its job, which was still running, is cancelled", w.jobs.cancelled`, out)
 	}
 	w.refused(sweep.ExitConflict, "nothing to cancel", "cancel", string(id))
 	w.refused(sweep.ExitNotFound, "launcher ls", "watch", "nobody")
-	if out := w.must("sweep", file, "--no-wait"); !strings.Contains(out, "has already ended (winner)") || strings.Contains(out, "submitted") {
+	if out := w.must("sweep", file, "--no-wait"); !strings.Contains(out, "has already ended (winner)") ||
+		strings.Contains(out, "submitted") {
 		t.Errorf(`w.must("sweep", file, "--no-wait"): got %s; want out with "has already ended (winner)", not out with "submitted"`, out)
 	}
 	w.refused(sweep.ExitUsage, "--top is -3", "leaderboard", string(id), "--top", "-3")
@@ -316,7 +344,8 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	w.refused(sweep.ExitInput, "sweep broken:", "status", "broken")
 
 	// Nor does a conclusion.
-	if _, err := w.buckets["sweeps"].Put(t.Context(), sweep.Names(id).Conclusion(), blob.Any, strings.NewReader("{")); err != nil {
+	if _, err := w.buckets["sweeps"].Put(t.Context(), sweep.Names(id).Conclusion(), blob.Any,
+		strings.NewReader("{")); err != nil {
 		t.Fatal(err)
 	}
 	if out := w.must("ls"); strings.Count(out, "unreadable") != 2 {
@@ -342,7 +371,8 @@ func TestCtrlCSaysThatTheSweepGoesOn(t *testing.T) {
 	w.staged()
 	ctx, stop := context.WithCancel(t.Context())
 	w.ctx, w.jobs.run = ctx, func(*sweep.Plan) { stop() }
-	w.refused(sweep.ExitInterrupt, "sweep night-1 continues: `launcher watch night-1`", "sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1")
+	w.refused(sweep.ExitInterrupt, "sweep night-1 continues: `launcher watch night-1`", "sweep",
+		w.file("sweep.yaml", sweepYAML), "--id", "night-1")
 }
 
 func TestSweepWithoutAWinner(t *testing.T) {
@@ -388,7 +418,8 @@ func TestDryRunWritesNothing(t *testing.T) {
 	w.staged()
 	file := w.file("sweep.yaml", sweepYAML)
 	out := w.must("sweep", file, "--dry-run")
-	for _, part := range []string{"num_leaves", "random", `"taskCount": 2`, "private to a trial", "dataset, once per machine"} {
+	for _, part := range []string{"num_leaves", "random", `"taskCount": 2`, "private to a trial",
+		"dataset, once per machine"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("it does not show %q:\n%s", part, out)
 		}
@@ -397,8 +428,10 @@ func TestDryRunWritesNothing(t *testing.T) {
 		Plan    sweep.Plan      `json:"plan"`
 		Request json.RawMessage `json:"request"`
 	}
-	if err := json.Unmarshal([]byte(w.must("sweep", file, "--dry-run", "--json")), &both); err != nil || len(both.Plan.Trials) != 4 || len(both.Request) == 0 {
-		t.Errorf("json.Unmarshal(...): got %+v %v; want no error, len(both.Plan.Trials) = 4, len(both.Request) other than 0", both, err)
+	if err := json.Unmarshal([]byte(w.must("sweep", file, "--dry-run", "--json")), &both); err != nil ||
+		len(both.Plan.Trials) != 4 || len(both.Request) == 0 {
+		t.Errorf("json.Unmarshal(...): got %+v %v; want no error, len(both.Plan.Trials) = 4, len(both.Request) "+
+			"other than 0", both, err)
 	}
 	for attrs, err := range w.buckets["sweeps"].List(t.Context(), "") {
 		t.Errorf("%s was written (%v)", attrs.Name, err)
@@ -464,7 +497,8 @@ func (w *world) register(n int) {
 	}
 	reg := registry.New(w.buckets["registry"])
 	for i := range n {
-		files := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileFeatures: features, scorer.FileLevels: levels,
+		files := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileFeatures: features,
+			scorer.FileLevels: levels,
 			scorer.FileReport: []byte(`{"valid":{"auc":0.7}}`), scorer.FileInputs: usualInputs(w.t, dir, ds)}
 		switch i { // the others do not say
 		case 0:
@@ -472,7 +506,8 @@ func (w *world) register(n int) {
 		case 1:
 			files[scorer.FileResult] = []byte(`{"params":{"num_leaves":31,"max_bin":255}}`)
 		}
-		if _, err := reg.Register(w.t.Context(), "ctr", "sweep-"+strconv.Itoa(i), files, registry.Info{At: w.now, By: "test", Metrics: map[string]float64{"auc": 0.6}}); err != nil {
+		if _, err := reg.Register(w.t.Context(), "ctr", "sweep-"+strconv.Itoa(i), files,
+			registry.Info{At: w.now, By: "test", Metrics: map[string]float64{"auc": 0.6}}); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -490,22 +525,28 @@ func TestRegistryCommands(t *testing.T) {
 	if out := w.must("registry", "rollback", "ctr", "--why", "worse"); !strings.Contains(out, "3 -> 2") {
 		t.Errorf(`w.must("registry", "rollback", "ctr", "--why", "worse"): got %s; want out with "3 -> 2"`, out)
 	}
-	for _, args := range [][]string{{"list"}, {"list", "ctr"}, {"show", "ctr"}, {"show", "ctr@champion"}, {"show", "ctr@2"}} {
-		if out := w.must(append([]string{"registry"}, args...)...); !strings.Contains(out, "2") || !strings.Contains(out, "auc 0.6") && args[0] == "show" {
-			t.Errorf("w.must(append([]string{\"registry\"}, args...)...): got %q; want out with \"2\", not (!strings.Contains(out, \"auc 0.6\") and args[0] == \"show\")\n%s", args, out)
+	for _, args := range [][]string{{"list"}, {"list", "ctr"}, {"show", "ctr"}, {"show", "ctr@champion"},
+		{"show", "ctr@2"}} {
+		if out := w.must(append([]string{"registry"}, args...)...); !strings.Contains(out, "2") ||
+			!strings.Contains(out, "auc 0.6") && args[0] == "show" {
+			t.Errorf("w.must(append([]string{\"registry\"}, args...)...): got %q; want out with \"2\", not "+
+				"(!strings.Contains(out, \"auc 0.6\") and args[0] == \"show\")\n%s", args, out)
 		}
 	}
 	if out := w.must("registry", "show", "ctr@1", "--file", "model.txt"); !strings.HasPrefix(out, "tree\n") {
 		t.Errorf("model.txt: %.50q", out)
 	}
-	for version, want := range map[string]string{"ctr@1": "lookahead_freq=0 num_leaves=63 ", "ctr@2": "the defaults", "ctr@3": ""} {
+	for version, want := range map[string]string{"ctr@1": "lookahead_freq=0 num_leaves=63 ", "ctr@2": "the defaults",
+		"ctr@3": ""} {
 		out := w.must("registry", "show", version)
-		if !strings.Contains(out, want) || strings.Contains(out, "parameters") != (want != "") || strings.Contains(out, "learning_rate") {
+		if !strings.Contains(out, want) || strings.Contains(out, "parameters") != (want != "") ||
+			strings.Contains(out, "learning_rate") {
 			t.Errorf("%s does not show its parameters, %q:\n%s", version, want, out)
 		}
 	}
 	out := w.must("registry", "history", "ctr")
-	for _, part := range []string{"registered", "promoted champion", "rolled_back champion", "approved", "worse", "3 -> 2"} {
+	for _, part := range []string{"registered", "promoted champion", "rolled_back champion", "approved", "worse",
+		"3 -> 2"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("the history does not show %q:\n%s", part, out)
 		}
@@ -533,7 +574,8 @@ func TestPredict(t *testing.T) {
 	}
 	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
 	if err != nil || len(rows) != 701 {
-		t.Fatalf("csv.NewReader(bytes.NewReader(text)).ReadAll(): got %v, %v; want no error, len(rows) = 701", len(rows), err)
+		t.Fatalf("csv.NewReader(bytes.NewReader(text)).ReadAll(): got %v, %v; want no error, len(rows) = 701",
+			len(rows), err)
 	}
 	if strings.Join(rows[0], ",") != "user_id,site,prediction,raw_score" {
 		t.Errorf("header %q", rows[0])
@@ -548,14 +590,16 @@ func TestPredict(t *testing.T) {
 	}
 	// Through Parquet and back: the same predictions.
 	parquet := filepath.Join(w.dir, "out.parquet")
-	w.must("predict", "--model", "ctr@1", "--in", in, "--out", parquet, "--keep", "user_id,campaign_id,site,hour,age,price,day")
+	w.must("predict", "--model", "ctr@1", "--in", in, "--out", parquet, "--keep",
+		"user_id,campaign_id,site,hour,age,price,day")
 	again := filepath.Join(w.dir, "again.csv")
 	w.must("predict", "--model", "ctr", "--in", parquet, "--out", again, "--keep", "user_id,site", "--raw")
 	if second, err := os.ReadFile(again); err != nil || !bytes.Equal(text, second) {
 		t.Errorf("scored from Parquet, the output differs: %v", err)
 	}
 	var sum map[string]any
-	if err := json.Unmarshal([]byte(w.must("predict", "--model", "ctr", "--in", in, "--out", out, "--json")), &sum); err != nil || sum["rows"] != 700.0 {
+	if err := json.Unmarshal([]byte(w.must("predict", "--model", "ctr", "--in", in, "--out", out, "--json")),
+		&sum); err != nil || sum["rows"] != 700.0 {
 		t.Errorf(`json.Unmarshal(...): got %v %v; want no error, sum["rows"] = 700.0`, sum, err)
 	}
 }
@@ -565,30 +609,41 @@ func TestPredictRefuses(t *testing.T) {
 	w.register(1)
 	in := w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50})))
 	short := w.file("short.csv", "user_id,site\nu1,site2\n")
-	ragged := w.file("ragged.csv", "user_id,campaign_id,site,hour,age,price,day\nu1,4000,site2,3,20,1.5,2026-11-01\nu1\n")
+	ragged := w.file("ragged.csv",
+		"user_id,campaign_id,site,hour,age,price,day\nu1,4000,site2,3,20,1.5,2026-11-01\nu1\n")
 	out := filepath.Join(w.dir, "out.csv")
 	w.refused(sweep.ExitInput, `short.csv: column "age"`, "predict", "--model", "ctr", "--in", short, "--out", out)
 	w.refused(sweep.ExitInput, "ragged.csv:3", "predict", "--model", "ctr", "--in", ragged, "--out", out)
-	w.refused(sweep.ExitUsage, ".parquet", "predict", "--model", "ctr", "--in", in, "--out", filepath.Join(w.dir, "out.xls"))
-	w.refused(sweep.ExitUsage, "no such column", "predict", "--model", "ctr", "--in", in, "--out", out, "--keep", "nobody")
-	w.refused(sweep.ExitNotFound, "nowhere", "predict", "--model", "ctr", "--in", filepath.Join(w.dir, "nowhere.csv"), "--out", out)
+	w.refused(sweep.ExitUsage, ".parquet", "predict", "--model", "ctr", "--in", in, "--out",
+		filepath.Join(w.dir, "out.xls"))
+	w.refused(sweep.ExitUsage, "no such column", "predict", "--model", "ctr", "--in", in, "--out", out, "--keep",
+		"nobody")
+	w.refused(sweep.ExitNotFound, "nowhere", "predict", "--model", "ctr", "--in", filepath.Join(w.dir, "nowhere.csv"),
+		"--out", out)
 	w.refused(sweep.ExitUsage, "required", "predict", "--model", "ctr")
-	w.refused(sweep.ExitUsage, "given twice", "predict", "--model", "ctr", "--in", in, "--out", out, "--keep", "site,site")
-	w.refused(sweep.ExitUsage, "one character", "predict", "--model", "ctr", "--in", in, "--out", out, "--delimiter", ";;")
+	w.refused(sweep.ExitUsage, "given twice", "predict", "--model", "ctr", "--in", in, "--out", out, "--keep",
+		"site,site")
+	w.refused(sweep.ExitUsage, "one character", "predict", "--model", "ctr", "--in", in, "--out", out, "--delimiter",
+		";;")
 	w.refused(sweep.ExitUsage, "use none", "predict", "--model", "ctr", "--in", in, "--out", out, "--quote", "'")
 	stray := w.file("stray.csv", "user_id,campaign_id,site,hour,age,price,day\nu1,4000,si\"te2,3,20,1.5,2026-11-01\n")
 	w.refused(sweep.ExitInput, "stray.csv", "predict", "--model", "ctr", "--in", stray, "--out", out)
-	w.must("predict", "--model", "ctr", "--in", stray, "--out", filepath.Join(w.dir, "stray-out.csv"), "--quote", "none")
-	w.refused(sweep.ExitUsage, "--out nodir/x.csv: folder nodir does not exist\n", "predict", "--model", "ctr", "--in", in, "--out", "nodir/x.csv")
-	w.refused(sweep.ExitUsage, "--out gs://b/x.csv: predictions are written to a local file\n", "predict", "--model", "ctr", "--in", in, "--out", "gs://b/x.csv")
+	w.must("predict", "--model", "ctr", "--in", stray, "--out", filepath.Join(w.dir, "stray-out.csv"), "--quote",
+		"none")
+	w.refused(sweep.ExitUsage, "--out nodir/x.csv: folder nodir does not exist\n", "predict", "--model", "ctr", "--in",
+		in, "--out", "nodir/x.csv")
+	w.refused(sweep.ExitUsage, "--out gs://b/x.csv: predictions are written to a local file\n", "predict", "--model",
+		"ctr", "--in", in, "--out", "gs://b/x.csv")
 	folder := t.TempDir()
-	w.refused(sweep.ExitUsage, "--out "+folder+" is a folder; give the file's name, too\n", "predict", "--model", "ctr", "--in", in, "--out", folder)
+	w.refused(sweep.ExitUsage, "--out "+folder+" is a folder; give the file's name, too\n", "predict", "--model", "ctr",
+		"--in", in, "--out", folder)
 	w.refused(sweep.ExitUsage, "only local files", "predict", "--model", "ctr", "--in", "gs://b/x.csv", "--out", out)
 	before, err := os.ReadFile(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.refused(sweep.ExitUsage, "it is the table to score", "predict", "--model", "ctr", "--in", in, "--out", filepath.Join(filepath.Dir(in), ".", "in.csv"))
+	w.refused(sweep.ExitUsage, "it is the table to score", "predict", "--model", "ctr", "--in", in, "--out",
+		filepath.Join(filepath.Dir(in), ".", "in.csv"))
 	if after, err := os.ReadFile(in); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the table was overwritten: %v", err)
 	}

@@ -60,7 +60,8 @@ func (w *World) console(ctx context.Context, listen string, actions bool) error 
 		return err
 	}
 	if n := len(env.Token); n > 0 && n < shortestToken {
-		return program.Usagef("COPPICE_CONSOLE_TOKEN has %d characters: use at least %d, or leave it out for a random one", n, shortestToken)
+		return program.Usagef("COPPICE_CONSOLE_TOKEN has %d characters: use at least %d, or leave it out for a "+
+			"random one", n, shortestToken)
 	}
 	var callers console.Callers
 	if env.Audience != "" || len(env.Callers) > 0 {
@@ -84,7 +85,8 @@ func (w *World) console(ctx context.Context, listen string, actions bool) error 
 		served := console.New(c.sweeps, c.datasets, c.Bucket(c.env.RegistryBucket), w.Now, log)
 		served.Online, served.Callers = c.online(), callers
 		if actions {
-			served.Actions = console.Actions{Token: cmp.Or(env.Token, rand.Text()), Do: func(ctx context.Context, a console.Action) (string, error) { return w.perform(ctx, c, a) }}
+			served.Actions = console.Actions{Token: cmp.Or(env.Token, rand.Text()),
+				Do: func(ctx context.Context, a console.Action) (string, error) { return w.perform(ctx, c, a) }}
 			if env.Token == "" {
 				fmt.Fprintf(w.Out, "token for actions: %s\n", served.Actions.Token)
 			}

@@ -16,14 +16,16 @@ import (
 	"coppice/launcher/internal/console"
 )
 
-// A console with actions: a sweep is cancelled, a version promoted and the champion rolled back as by the commands of these names.
+// A console with actions: a sweep is cancelled, a version promoted and the champion rolled back as by the commands of
+// these names.
 func TestConsoleActs(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1", "--no-wait")
 	reg := registry.New(w.buckets["registry"])
 	for _, key := range []string{"one", "two"} {
-		if _, err := reg.Register(t.Context(), "ctr", key, map[string][]byte{"model.txt": []byte(key)}, registry.Info{At: w.now, By: "test", Why: "best"}); err != nil {
+		if _, err := reg.Register(t.Context(), "ctr", key, map[string][]byte{"model.txt": []byte(key)},
+			registry.Info{At: w.now, By: "test", Why: "best"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -49,7 +51,8 @@ func TestConsoleActs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/actions", strings.NewReader(string(text)))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/actions",
+			strings.NewReader(string(text)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,11 +75,14 @@ func TestConsoleActs(t *testing.T) {
 		says   string
 	}{
 		{"guessed", console.Action{Do: console.Cancel, Name: "night-1", Confirm: "night-1"}, "403 the token is wrong"},
-		{token, console.Action{Do: console.Promote, Name: "ctr", Version: 2, Champion: 1, Confirm: "ctr@2", Why: "it is better"}, "200 champion of ctr: version 1 -> 2"},
+		{token, console.Action{Do: console.Promote, Name: "ctr", Version: 2, Champion: 1, Confirm: "ctr@2",
+			Why: "it is better"}, "200 champion of ctr: version 1 -> 2"},
 		{token, console.Action{Do: console.Promote, Name: "ctr", Version: 1, Champion: 1, Confirm: "ctr@1"}, "409 "},
-		{token, console.Action{Do: console.Rollback, Name: "ctr", Champion: 2, Confirm: "ctr"}, "200 champion of ctr: version 2 -> 1"},
+		{token, console.Action{Do: console.Rollback, Name: "ctr", Champion: 2, Confirm: "ctr"},
+			"200 champion of ctr: version 2 -> 1"},
 		{token, console.Action{Do: console.Rollback, Name: "other", Champion: 2, Confirm: "other"}, "404 "},
-		{token, console.Action{Do: console.Cancel, Name: "night-1", Confirm: "night-1"}, "200 sweep night-1 is cancelled"},
+		{token, console.Action{Do: console.Cancel, Name: "night-1", Confirm: "night-1"},
+			"200 sweep night-1 is cancelled"},
 		{token, console.Action{Do: console.Cancel, Name: "night-2", Confirm: "night-2"}, "404 "},
 	} {
 		if said := act(tc.token, tc.action); !strings.HasPrefix(said, tc.says) {
@@ -89,7 +95,8 @@ func TestConsoleActs(t *testing.T) {
 	}
 
 	w.ctx = t.Context()
-	if history := w.must("registry", "history", "ctr"); !strings.Contains(history, "it is better") || !strings.Contains(history, "by hand, in the console") {
+	if history := w.must("registry", "history", "ctr"); !strings.Contains(history, "it is better") ||
+		!strings.Contains(history, "by hand, in the console") {
 		t.Errorf("the history is\n%s\nexpected both moves with their reasons", history)
 	}
 	if !w.jobs.cancelled {

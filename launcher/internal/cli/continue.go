@@ -22,8 +22,9 @@ type inputModel struct {
 	plan          plan.Input
 }
 
-// input returns the version that the spec continues, and checks that the dataset is suitable: otherwise the sweep is rejected before a
-// machine starts. It returns nil if the spec continues no version, or continues a champion and there is none yet.
+// input returns the version that the spec continues, and checks that the dataset is suitable: otherwise the sweep is
+// rejected before a machine starts. It returns nil if the spec continues no version, or continues a champion and there
+// is none yet.
 func (c *cloud) input(ctx context.Context, s *sweep.Spec, m *dataset.Manifest) (*inputModel, error) {
 	if s.Continue == nil {
 		return nil, nil
@@ -55,9 +56,11 @@ func (c *cloud) input(ctx context.Context, s *sweep.Spec, m *dataset.Manifest) (
 		return nil, fmt.Errorf("continue version %d of model %s: %w", v.Number, v.Model, err)
 	}
 	if was, _, _ := strings.Cut(moved.Objective, " "); was != s.Objective {
-		return nil, &fit.InputError{Msg: fmt.Sprintf("version %d of model %s has objective %s, but the sweep has %s", v.Number, v.Model, was, s.Objective)}
+		return nil, &fit.InputError{Msg: fmt.Sprintf("version %d of model %s has objective %s, but the sweep has %s",
+			v.Number, v.Model, was, s.Objective)}
 	}
-	in.plan = plan.Input{Model: v.Model, Version: v.Number, Trees: len(moved.Trees), Cuts: moved.Cuts, Moved: moved.Moved, Text: in.text, Dataset: in.dataset, Trained: old}
+	in.plan = plan.Input{Model: v.Model, Version: v.Number, Trees: len(moved.Trees), Cuts: moved.Cuts,
+		Moved: moved.Moved, Text: in.text, Dataset: in.dataset, Trained: old}
 	return in, nil
 }
 

@@ -12,7 +12,8 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// curveWidth is the width of a learning curve in characters, sparkWidth that on the line of a trial that has just ended.
+// curveWidth is the width of a learning curve in characters, sparkWidth that on the line of a trial that has just
+// ended.
 const (
 	curveWidth = 40
 	sparkWidth = 16
@@ -49,11 +50,14 @@ func (w *World) leaderboardWithCurves(ctx context.Context, s *sweepview.Sweep, b
 
 	low, high := span(curves)
 	if low > high {
-		fmt.Fprintf(w.Out, "no trial of sweep %s has a learning curve yet: trees are scored only with early stopping (early_stopping_rounds), and a curve is written when its trial ends\n", s.Plan.Sweep)
+		fmt.Fprintf(w.Out, "no trial of sweep %s has a learning curve yet: trees are scored only with early "+
+			"stopping (early_stopping_rounds), and a curve is written when its trial ends\n", s.Plan.Sweep)
 	}
-	t := w.newTable("rank", "trial", s.Plan.Spec.Metric, "trees", "best", fmt.Sprintf("%s on valid, %s to %s", s.Plan.Spec.Metric, number(low), number(high)))
+	t := w.newTable("rank", "trial", s.Plan.Spec.Metric, "trees", "best",
+		fmt.Sprintf("%s on valid, %s to %s", s.Plan.Spec.Metric, number(low), number(high)))
 	for i, row := range b.Rows {
-		line := table.Row{"", row.Trial.Number, "-", "", "", bars(curves[row.Trial.Number], curveWidth, low, high, s.Plan.Maximize)}
+		line := table.Row{"", row.Trial.Number, "-", "", "", bars(curves[row.Trial.Number], curveWidth, low, high,
+			s.Plan.Maximize)}
 		if r := row.Result; r != nil {
 			line[2], line[3] = r.State(), r.TreesGrown
 			if r.Status == sweep.StatusDone {
@@ -83,7 +87,8 @@ func span(curves map[int][]sweep.CurvePoint) (low, high float64) {
 // heights are the eight bars of a curve.
 var heights = []rune("▁▂▃▄▅▆▇█")
 
-// bars draws a curve from its first tree to its last: each character is the last score of its share of the trees, and up is better.
+// bars draws a curve from its first tree to its last: each character is the last score of its share of the trees, and
+// up is better.
 func bars(points []sweep.CurvePoint, width int, low, high float64, maximize bool) string {
 	var out strings.Builder
 	n := min(width, len(points))

@@ -15,7 +15,8 @@ import (
 func TestPredictRefusesAFlippedByte(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
-	in, out := w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50}))), filepath.Join(w.dir, "out.csv")
+	in, out := w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50}))),
+		filepath.Join(w.dir, "out.csv")
 	store := w.buckets["registry"]
 	for _, file := range []string{"model.txt", "features.json"} {
 		name := "registry/ctr/versions/1/" + file
@@ -45,7 +46,9 @@ func TestPredictRefusesAFlippedByte(t *testing.T) {
 func TestPlanRefusesAnAlteredManifest(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
-	spec := w.file("sweep.yaml", "name: night\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 1\nsearch: {fixed: [{}]}\nmachine: {type: n2-highmem-16}\n")
+	spec := w.file("sweep.yaml",
+		"name: night\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 1\nsearch: {fixed: [{}]}\nmachine: {type: "+
+			"n2-highmem-16}\n")
 	w.must("sweep", spec, "--dry-run")
 	store := w.buckets["datasets"]
 	for attrs, err := range store.List(t.Context(), "datasets/clicks/") {

@@ -15,7 +15,8 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// showDataset prints what a person checks before training on it: the kind of every column, what was made of ids, the splits, warnings.
+// showDataset prints what a person checks before training on it: the kind of every column, what was made of ids, the
+// splits, warnings.
 func (w *World) showDataset(s *stager.Staged) {
 	m := s.Manifest
 	w.showFeatures(m)
@@ -23,13 +24,16 @@ func (w *World) showDataset(s *stager.Staged) {
 	w.showSplits(m)
 
 	if m.LeftOut > 0 {
-		fmt.Fprintf(w.Out, "left out: %s rows without a label in %s%s\n", humanize.Comma(m.LeftOut), m.Label.Column, texts(m.About.LeftOut))
+		fmt.Fprintf(w.Out, "left out: %s rows without a label in %s%s\n", humanize.Comma(m.LeftOut), m.Label.Column,
+			texts(m.About.LeftOut))
 	}
 	if u := m.About.Unripe; u != nil {
-		fmt.Fprintf(w.Out, "left out: %s rows after %s, whose labels are not final: %s matures in %s\n", humanize.Comma(u.Rows), u.Until.Format(time.RFC3339), m.Label.Column, u.Matures)
+		fmt.Fprintf(w.Out, "left out: %s rows after %s, whose labels are not final: %s matures in %s\n",
+			humanize.Comma(u.Rows), u.Until.Format(time.RFC3339), m.Label.Column, u.Matures)
 	}
 	if m.Negatives > 0 {
-		fmt.Fprintf(w.Out, "left out: %s of the negative rows; the others represent them with weight %s in metrics, and "+
+		fmt.Fprintf(w.Out, "left out: %s of the negative rows; the others represent them with weight %s in metrics, "+
+			"and "+
 			"scores are right for all rows\n",
 			humanize.Comma(m.Thinned), number(1/m.Negatives))
 	}
@@ -65,7 +69,8 @@ func (w *World) showFeatures(m *dataset.Manifest) {
 		if f.IsDerived() && f.From.Table >= 0 {
 			continue
 		}
-		t.AppendRow(table.Row{f.Name, f.Kind, f.Why, f.Bins, percent(float64(f.Missing) / float64(max(rows, 1))), values(f, about[f.Name])})
+		t.AppendRow(table.Row{f.Name, f.Kind, f.Why, f.Bins, percent(float64(f.Missing) / float64(max(rows, 1))),
+			values(f, about[f.Name])})
 	}
 	t.Render()
 }
@@ -86,12 +91,15 @@ func (w *World) showEncodings(m *dataset.Manifest) {
 		t.AppendRow(table.Row{e.Name, humanize.Comma(int64(e.Levels)), kept, lumped, made(&e), worth(e.Gain), e.Why})
 	}
 	t.Render()
-	fmt.Fprintf(w.Out, "%s statistics of %s levels; what they are worth in loss was measured on sampled rows of train that they "+
+	fmt.Fprintf(w.Out, "%s statistics of %s levels; what they are worth in loss was measured on sampled rows of "+
+		"train that they "+
 		"had not seen\n",
 		humanize.Comma(int64(statistics(m))), humanize.Comma(int64(levels(m))))
 	if d := m.About.Delay; d != nil && m.Order != nil {
-		fmt.Fprintf(w.Out, "a row of train sees only rows at least %v older, as future rows will: on the latest rows of train that reduced the loss by %s; "+
-			"`encodings: {order: {delay: 0s}}` lets it see all rows before it\n", time.Duration(m.Order.DelaySeconds*float64(time.Second)), percent(d.Gain))
+		fmt.Fprintf(w.Out, "a row of train sees only rows at least %v older, as future rows will: on the latest "+
+			"rows of train that reduced the loss by %s; "+
+			"`encodings: {order: {delay: 0s}}` lets it see all rows before it\n",
+			time.Duration(m.Order.DelaySeconds*float64(time.Second)), percent(d.Gain))
 	}
 }
 
@@ -149,7 +157,8 @@ func (w *World) showSplits(m *dataset.Manifest) {
 			label = percent(sp.LabelMean) + " positive"
 		}
 		if m.Negatives > 0 {
-			label += fmt.Sprintf(", %s before negative rows were left out", percent(sp.LabelMean/(sp.LabelMean+(1-sp.LabelMean)/m.Negatives)))
+			label += fmt.Sprintf(", %s before negative rows were left out",
+				percent(sp.LabelMean/(sp.LabelMean+(1-sp.LabelMean)/m.Negatives)))
 		}
 
 		rows := humanize.Comma(int64(m.TableRows(sp.Name)))
@@ -173,8 +182,8 @@ func texts(rows map[string]int64) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// values describes the range of a feature's numbers, or its most frequent categories with their shares of the rows with a value, and what
-// it does not distinguish. about may be nil.
+// values describes the range of a feature's numbers, or its most frequent categories with their shares of the rows with
+// a value, and what it does not distinguish. about may be nil.
 func values(f *dataset.Feature, about *dataset.EncodingInfo) string {
 	if f.Kind != dataset.Categorical {
 		if f.Range == nil {
@@ -206,9 +215,11 @@ func values(f *dataset.Feature, about *dataset.EncodingInfo) string {
 	switch {
 	case about == nil:
 	case about.Levels > len(f.Categories):
-		text += fmt.Sprintf("; %s of %s levels, all others together %s", humanize.Comma(int64(len(f.Categories))), humanize.Comma(int64(about.Levels)), percent(about.Lumped))
+		text += fmt.Sprintf("; %s of %s levels, all others together %s", humanize.Comma(int64(len(f.Categories))),
+			humanize.Comma(int64(about.Levels)), percent(about.Lumped))
 	default:
-		text += fmt.Sprintf("; %s %s", humanize.Comma(int64(about.Levels)), english.PluralWord(about.Levels, "level", ""))
+		text += fmt.Sprintf("; %s %s", humanize.Comma(int64(about.Levels)), english.PluralWord(about.Levels, "level",
+			""))
 	}
 	return text
 }

@@ -11,7 +11,8 @@ import (
 	"coppice/internal/dataset/ingest"
 )
 
-// showWarnings prints what a person should check. If several columns should be dropped, they are also printed as a list to paste.
+// showWarnings prints what a person should check. If several columns should be dropped, they are also printed as a list
+// to paste.
 func (w *World) showWarnings(warnings []dataset.Warning) {
 	useless := map[string]bool{ingest.WarnConstant: true, ingest.WarnAllMissing: true, ingest.WarnIDLike: true}
 	hints := map[string]bool{ingest.HintIDs: true, ingest.HintKey: true}
@@ -60,7 +61,8 @@ func (w *World) showWarnings(warnings []dataset.Warning) {
 	for i, column := range drop {
 		drop[i] = yamlText(column)
 	}
-	fmt.Fprintf(w.Out, "nothing can be learnt from these %d columns; to leave them out, add this to the dataset's YAML, or to its existing drop:\ndrop: [%s]\n",
+	fmt.Fprintf(w.Out, "nothing can be learnt from these %d columns; to leave them out, add this to the dataset's "+
+		"YAML, or to its existing drop:\ndrop: [%s]\n",
 		len(drop), strings.Join(drop, ", "))
 }
 

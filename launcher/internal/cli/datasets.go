@@ -17,9 +17,10 @@ import (
 
 func datasetsCommand(w *World) *cobra.Command {
 	cmd := program.Group(&cobra.Command{
-		Use:     "datasets",
-		Short:   "Manage staged datasets",
-		Long:    "A dataset is called NAME, one of its versions NAME@VERSION; NAME alone means the version staged last.",
+		Use:   "datasets",
+		Short: "Manage staged datasets",
+		Long: "A dataset is called NAME, one of its versions NAME@VERSION; NAME alone means the version staged " +
+			"last.",
 		Example: "  launcher datasets list\n  launcher datasets show clicks",
 	})
 	cmd.AddCommand(datasetsListCommand(w), datasetsShowCommand(w), datasetsAcceptCommand(w), datasetsPullCommand(w))
@@ -95,7 +96,8 @@ func (w *World) listDatasets(ctx context.Context, c *cloud, name string, asJSON 
 		if r.Latest {
 			ref += " (latest)"
 		}
-		t.AppendRow(table.Row{r.Dataset, ref, humanize.Comma(int64(r.Rows)), humanize.IBytes(uint64(r.Bytes)), staged, r.State})
+		t.AppendRow(table.Row{r.Dataset, ref, humanize.Comma(int64(r.Rows)), humanize.IBytes(uint64(r.Bytes)), staged,
+			r.State})
 	}
 	t.Render()
 	return nil
@@ -136,9 +138,10 @@ func stateOf(r *nights.Record, err error) string {
 func datasetsPullCommand(w *World) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use:     "pull NAME[@VERSION]",
-		Short:   "Copy a dataset version out of the bucket",
-		Long:    "Copies a version into the folder OUT/NAME/VERSION, for `task train --dataset`. It appears complete, with the right checksums, or not at all.",
+		Use:   "pull NAME[@VERSION]",
+		Short: "Copy a dataset version out of the bucket",
+		Long: "Copies a version into the folder OUT/NAME/VERSION, for `task train --dataset`. It appears " +
+			"complete, with the right checksums, or not at all.",
 		Example: "  launcher datasets pull clicks --out data",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -122,7 +122,8 @@ func (w *World) examine(ctx context.Context, file string) (*doctor.Report, error
 
 	var r *doctor.Report
 	err = w.with(ctx, func(c *cloud) error {
-		d := &doctor.Doctor{Deployment: doctor.Deployment{Deployment: env.Deployment, BatchEnv: env.BatchEnv}, Table: rights, Cloud: eyes, Datasets: c.datasets, Jobs: c.Plans, Now: w.Now(), Version: w.Version}
+		d := &doctor.Doctor{Deployment: doctor.Deployment{Deployment: env.Deployment, BatchEnv: env.BatchEnv},
+			Table: rights, Cloud: eyes, Datasets: c.datasets, Jobs: c.Plans, Now: w.Now(), Version: w.Version}
 		r, err = d.Examine(ctx, readSweep(file))
 		return err
 	})
@@ -153,7 +154,8 @@ const reportOverhead = 34
 
 func (w *World) showReport(r *doctor.Report) {
 	t := w.newTable("", "check", "finding")
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 3, WidthMax: w.textWidth(reportOverhead), WidthMaxEnforcer: text.WrapSoft}})
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 3, WidthMax: w.textWidth(reportOverhead),
+		WidthMaxEnforcer: text.WrapSoft}})
 
 	for _, f := range r.Sorted() {
 		finding := f.Where + ": " + f.What
@@ -172,6 +174,7 @@ func (w *World) showReport(r *doctor.Report) {
 		}
 	}
 
-	fmt.Fprintf(w.Out, "%d ok, %s, %s, %d not checked\n", r.Counts[doctor.OK], english.Plural(r.Counts[doctor.Warning], "warning", ""),
+	fmt.Fprintf(w.Out, "%d ok, %s, %s, %d not checked\n", r.Counts[doctor.OK], english.Plural(r.Counts[doctor.Warning],
+		"warning", ""),
 		english.Plural(r.Counts[doctor.Problem], "problem", ""), r.Counts[doctor.NotChecked])
 }

@@ -46,13 +46,17 @@ func (unknown) Request(*sweep.Plan) ([]byte, error)           { return nil, nil 
 func (unknown) LocalSSDs(*sweep.Plan) (int, error)            { return 1, nil }
 
 // examined runs the command with a project that Inspect opens.
-func (w *world) examined(inspect func(context.Context, Env) (Inspection, error), args ...string) (code int, out, errOut string) {
+func (w *world) examined(inspect func(context.Context, Env) (Inspection, error), args ...string) (code int, out,
+	errOut string) {
 	var o, e bytes.Buffer
 	code = Run(w.ctx, World{
-		World: program.World{Args: append([]string{"doctor"}, args...), Out: program.To(&o), Err: program.To(&e), Version: "v1", Now: func() time.Time { return w.now }, Env: envconfig.MapLookuper(map[string]string{
-			"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"})},
+		World: program.World{Args: append([]string{"doctor"}, args...), Out: program.To(&o), Err: program.To(&e),
+			Version: "v1", Now: func() time.Time { return w.now }, Env: envconfig.MapLookuper(map[string]string{
+				"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps",
+				"COPPICE_REGISTRY_BUCKET": "registry"})},
 		Connect: func(context.Context, Env) (*Backends, error) {
-			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: w.jobs, Plans: unknown{}, Close: func() error { return nil }}, nil
+			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: w.jobs,
+				Plans: unknown{}, Close: func() error { return nil }}, nil
 		},
 		Inspect: inspect,
 	})
@@ -65,13 +69,15 @@ func TestDoctor(t *testing.T) {
 	file := w.file("sweep.yaml", sweepYAML)
 	open := func(context.Context, Env) (Inspection, error) { return unknown{}, nil }
 	code, out, errOut := w.examined(open, file)
-	for _, want := range []string{"ana@example.com", "problem", "projects/p/topics/coppice-scores: it does not exist", "\nterraform apply\n", "0 warnings, 1 problem, ", "complete: ", "4 trials"} {
+	for _, want := range []string{"ana@example.com", "problem", "projects/p/topics/coppice-scores: it does not exist",
+		"\nterraform apply\n", "0 warnings, 1 problem, ", "complete: ", "4 trials"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
 	if code != sweep.ExitSetup || !strings.HasSuffix(errOut, "1 problem; the command next to it fixes it\n") {
-		t.Errorf("got %d %s; want code = sweep.ExitSetup, errOut ending in \"1 problem; the command next to it fixes it\\n\"", code, errOut)
+		t.Errorf("got %d %s; want code = sweep.ExitSetup, errOut ending in \"1 problem; the command next to it "+
+			"fixes it\\n\"", code, errOut)
 	}
 	if strings.Index(out, "│ problem") > strings.Index(out, "│ ok") {
 		t.Errorf("the problem is not shown first:\n%s", out)
@@ -79,8 +85,10 @@ func TestDoctor(t *testing.T) {
 
 	code, out, _ = w.examined(open, "--json")
 	var r doctor.Report
-	if err := json.Unmarshal([]byte(out), &r); err != nil || code != sweep.ExitSetup || r.Caller != "ana@example.com" || r.Counts[doctor.Problem] != 1 || len(r.Findings) < 20 {
-		t.Errorf("json.Unmarshal([]byte(out), &r): got %d, %v; want no error, code = sweep.ExitSetup, r.Caller = \"ana@example.com\", r.Counts[doctor.Problem] = 1, len(r.Findings) >= 20\n%s", code, err, out)
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != sweep.ExitSetup || r.Caller != "ana@example.com" ||
+		r.Counts[doctor.Problem] != 1 || len(r.Findings) < 20 {
+		t.Errorf("json.Unmarshal([]byte(out), &r): got %d, %v; want no error, code = sweep.ExitSetup, r.Caller = "+
+			"\"ana@example.com\", r.Counts[doctor.Problem] = 1, len(r.Findings) >= 20\n%s", code, err, out)
 	}
 
 	bad := w.file("bad.yaml", "nothing: x\n")
@@ -89,8 +97,10 @@ func TestDoctor(t *testing.T) {
 		"is wrong":   {bad, "bad.yaml:1:1: "},
 	} { // only its author can repair a spec: no command is promised
 		code, out, errOut := w.examined(open, tc[0])
-		plain := strings.Join(strings.FieldsFunc(out, func(r rune) bool { return strings.ContainsRune("│ \n", r) }), " ")
-		if code != sweep.ExitSetup || !strings.Contains(out, "2 problems") || !strings.HasSuffix(errOut, "2 problems, see above\n") ||
+		plain := strings.Join(strings.FieldsFunc(out, func(r rune) bool { return strings.ContainsRune("│ \n", r) }),
+			" ")
+		if code != sweep.ExitSetup || !strings.Contains(out, "2 problems") ||
+			!strings.HasSuffix(errOut, "2 problems, see above\n") ||
 			!strings.Contains(plain, tc[1]) || strings.Count(out, tc[0]) != 1 {
 			t.Errorf("a spec that %s: %d\n%s%s", name, code, out, errOut)
 		}
@@ -99,7 +109,8 @@ func TestDoctor(t *testing.T) {
 	none := func(context.Context, Env) (Inspection, error) {
 		return nil, setup.Dial("Google Cloud", context.Canceled)
 	}
-	if code, out, _ := w.examined(none); code != sweep.ExitSetup || !strings.Contains(out, "gcloud auth application-default login") {
+	if code, out, _ := w.examined(none); code != sweep.ExitSetup ||
+		!strings.Contains(out, "gcloud auth application-default login") {
 		t.Errorf("no credentials: %d\n%s", code, out)
 	}
 	if code, _, errOut := w.examined(open, "a", "b"); code != sweep.ExitUsage {

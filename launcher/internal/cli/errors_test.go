@@ -23,27 +23,28 @@ import (
 func TestExitCodes(t *testing.T) {
 	some := &sweep.Plan{}
 	for err, want := range map[error]int{
-		&NoWinnerError{Conclusion: &sweep.Conclusion{}}:            sweep.ExitNoWinner,
-		&NotPromotedError{Conclusion: &sweep.Conclusion{}}:         sweep.ExitNotPromoted,
-		&quote.BudgetError{}:                                       sweep.ExitInput,
-		&sharedSlotError{"night", some, some}:                      sweep.ExitInput,
-		&conflictError{errors.New("x")}:                            sweep.ExitConflict,
-		&conflictError{fs.ErrNotExist}:                             sweep.ExitConflict,
-		&transientError{errors.New("x")}:                           sweep.ExitTransient,
-		&cloudjob.FailedError{}:                                    sweep.ExitError,
-		&cloudjob.FailedError{Code: sweep.ExitInput}:               sweep.ExitInput,
-		&cloudjob.FailedError{Code: sweep.ExitInterrupt}:           sweep.ExitInterrupt,
-		&cloudjob.TooOftenError{}:                                  sweep.ExitError,
-		&plan.Error{}:                                              sweep.ExitInput,
-		&predict.Error{}:                                           sweep.ExitError, // the command turns it into a usage error
-		&slot.Error{Err: errors.New("x")}:                          sweep.ExitError, // and this as well
-		&stager.NotStagedError{}:                                   sweep.ExitNotFound,
-		&sweepview.NotFoundError{}:                                 sweep.ExitNotFound,
-		&MissingJobError{}:                                         sweep.ExitError,
-		&UnwellError{}:                                             sweep.ExitSetup,
-		&registry.ConflictError{}:                                  sweep.ExitConflict,
-		&search.SpecError{Err: &search.ExpressionError{}}:          sweep.ExitInput,
-		program.Usagef("x"):                                        sweep.ExitUsage,
+		&NoWinnerError{Conclusion: &sweep.Conclusion{}}:    sweep.ExitNoWinner,
+		&NotPromotedError{Conclusion: &sweep.Conclusion{}}: sweep.ExitNotPromoted,
+		&quote.BudgetError{}:                               sweep.ExitInput,
+		&sharedSlotError{"night", some, some}:              sweep.ExitInput,
+		&conflictError{errors.New("x")}:                    sweep.ExitConflict,
+		&conflictError{fs.ErrNotExist}:                     sweep.ExitConflict,
+		&transientError{errors.New("x")}:                   sweep.ExitTransient,
+		&cloudjob.FailedError{}:                            sweep.ExitError,
+		&cloudjob.FailedError{Code: sweep.ExitInput}:       sweep.ExitInput,
+		&cloudjob.FailedError{Code: sweep.ExitInterrupt}:   sweep.ExitInterrupt,
+		&cloudjob.TooOftenError{}:                          sweep.ExitError,
+		&plan.Error{}:                                      sweep.ExitInput,
+		// the command turns it into a usage error
+		&predict.Error{}:                                  sweep.ExitError,
+		&slot.Error{Err: errors.New("x")}:                 sweep.ExitError, // and this as well
+		&stager.NotStagedError{}:                          sweep.ExitNotFound,
+		&sweepview.NotFoundError{}:                        sweep.ExitNotFound,
+		&MissingJobError{}:                                sweep.ExitError,
+		&UnwellError{}:                                    sweep.ExitSetup,
+		&registry.ConflictError{}:                         sweep.ExitConflict,
+		&search.SpecError{Err: &search.ExpressionError{}}: sweep.ExitInput,
+		program.Usagef("x"):                               sweep.ExitUsage,
 		errors.Join(&conflictError{fs.ErrExist}, fs.ErrPermission): sweep.ExitConflict,
 	} {
 		for how, err := range map[string]error{"itself": err, "wrapped": fmt.Errorf("a: %w", err)} {

@@ -34,7 +34,8 @@ Run again with the same number, it attaches to the existing sweep. Sweeps with v
 				return err
 			}
 			if trials < 1 || trials >= sweep.MaxTrials {
-				return program.Usagef("--trials is %d: give the number of additional trials, 1 to %d", trials, sweep.MaxTrials-1)
+				return program.Usagef("--trials is %d: give the number of additional trials, 1 to %d", trials,
+					sweep.MaxTrials-1)
 			}
 			return w.extend(cmd.Context(), sweep.ID(args[0]), trials, f)
 		},
@@ -42,8 +43,10 @@ Run again with the same number, it attaches to the existing sweep. Sweeps with v
 
 	f.add(cmd)
 	cmd.Flags().IntVar(&trials, "trials", 0, "number of additional trials")
-	cmd.Flags().Float64Var(&f.budget, "budget", 0, "USD that the machines of the new trials may cost (default: the spec's)")
-	cmd.Flags().StringVar(&f.id, "id", "", "the new sweep's id (default: made from the other's and the number of trials)")
+	cmd.Flags().Float64Var(&f.budget, "budget", 0,
+		"USD that the machines of the new trials may cost (default: the spec's)")
+	cmd.Flags().StringVar(&f.id, "id", "",
+		"the new sweep's id (default: made from the other's and the number of trials)")
 	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "submit and return")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show trials, Batch request and memory; submit nothing")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON: one object, or one per change while watching")
@@ -79,7 +82,8 @@ func (w *World) extend(ctx context.Context, of sweep.ID, trials int, f sweepFlag
 		if err := c.allowed(ctx, m.Name, m.Version, w.Now()); err != nil {
 			return err
 		}
-		p, err := plan.Extend(plan.Request{Spec: &spec, Manifest: m, ID: sweep.ID(f.id), Job: c.Jobs.Name, Now: w.Now(), Version: w.Version}, old, trials)
+		p, err := plan.Extend(plan.Request{Spec: &spec, Manifest: m, ID: sweep.ID(f.id), Job: c.Jobs.Name, Now: w.Now(),
+			Version: w.Version}, old, trials)
 		if err != nil {
 			return err
 		}

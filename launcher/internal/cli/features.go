@@ -30,7 +30,8 @@ interval that contains 0 means that the group may be of no use.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return w.look(cmd.Context(), args[0], func(_ *cloud, s *sweepview.Sweep, st sweepview.State) error {
 				if s.Plan.Spec.Search.Features == nil {
-					return &nothingError{fmt.Errorf("sweep %s does not compare groups of columns: its spec has no search.features", s.Plan.Sweep)}
+					return &nothingError{fmt.Errorf("sweep %s does not compare groups of columns: its spec has no "+
+						"search.features", s.Plan.Sweep)}
 				}
 				worths := search.NewWorths(s.Plan, st.Board)
 				if asJSON {
@@ -50,7 +51,8 @@ interval that contains 0 means that the group may be of no use.`,
 const worthsOverhead = 96
 
 func (w *World) showWorths(v *search.Worths) {
-	score := map[string]string{sweep.TryDropOne: "all but it", sweep.TryAddOne: "it alone", sweep.TryForward: "with it"}[v.Try]
+	score := map[string]string{sweep.TryDropOne: "all but it", sweep.TryAddOne: "it alone",
+		sweep.TryForward: "with it"}[v.Try]
 	header := []any{"group", "worth", "95 %"}
 	if score != "" {
 		header = append(header, v.Metric+", "+score)
@@ -59,7 +61,8 @@ func (w *World) showWorths(v *search.Worths) {
 		header = append(header, "selected")
 	}
 	t := w.newTable(append(header, "columns")...)
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: len(header) + 1, WidthMax: w.textWidth(worthsOverhead), WidthMaxEnforcer: text.WrapSoft}})
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: len(header) + 1, WidthMax: w.textWidth(worthsOverhead),
+		WidthMaxEnforcer: text.WrapSoft}})
 	for _, g := range v.Groups {
 		row := table.Row{g.Group, signed(g.Worth), "-"}
 		if g.Low != nil {

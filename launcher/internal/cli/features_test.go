@@ -12,8 +12,10 @@ import (
 
 // TestShowWorths shows a sweep over three groups, one of whose sets has no score yet.
 func TestShowWorths(t *testing.T) {
-	f := &sweep.Features{Try: sweep.TryDropOne, Groups: map[string][]string{"site": {"site", "site:rate"}, "user": {"age"}, "\x1b[2Jx": {"x"}}}
-	p := &sweep.Plan{Sweep: "night-1", Maximize: true, Spec: sweep.Spec{Metric: "auc", Search: sweep.Search{Features: f}}}
+	f := &sweep.Features{Try: sweep.TryDropOne, Groups: map[string][]string{"site": {"site", "site:rate"},
+		"user": {"age"}, "\x1b[2Jx": {"x"}}}
+	p := &sweep.Plan{Sweep: "night-1", Maximize: true,
+		Spec: sweep.Spec{Metric: "auc", Search: sweep.Search{Features: f}}}
 	sets, _, err := search.Sets(f, 0, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -22,7 +24,8 @@ func TestShowWorths(t *testing.T) {
 	for n, kept := range sets {
 		p.Trials = append(p.Trials, sweep.Trial{Number: n, Source: f.Try, Params: f.Params(kept)})
 		if n < 3 {
-			results = append(results, sweep.Result{Sweep: p.Sweep, Trial: n, Status: sweep.StatusDone, Score: 0.75 - 0.01*float64(n), Trees: 5})
+			results = append(results, sweep.Result{Sweep: p.Sweep, Trial: n, Status: sweep.StatusDone,
+				Score: 0.75 - 0.01*float64(n), Trees: 5})
 		}
 	}
 
@@ -30,7 +33,8 @@ func TestShowWorths(t *testing.T) {
 	w := &World{World: program.World{Out: program.To(&out)}}
 	w.showWorths(search.NewWorths(p, sweep.Fold(p, results)))
 	text := strings.Join(strings.Fields(out.String()), " ")
-	for _, want := range []string{"│ site │ +0.02 │ - │ 0.73 │ site, site:rate │", "│ user │ - │ - │ - │ age │", "auc, valid: 0.75 with all groups", "no intervals", "1 sets of columns have no score (yet)"} {
+	for _, want := range []string{"│ site │ +0.02 │ - │ 0.73 │ site, site:rate │", "│ user │ - │ - │ - │ age │",
+		"auc, valid: 0.75 with all groups", "no intervals", "1 sets of columns have no score (yet)"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the worths do not say %q:\n%s", want, out.String())
 		}
@@ -41,7 +45,8 @@ func TestShowWorths(t *testing.T) {
 
 	out.Reset()
 	w.showBoard(p, sweep.Fold(p, results), 0)
-	if text := out.String(); !strings.Contains(text, "all groups") || !strings.Contains(text, "all but site") || strings.Contains(text, "name:") {
+	if text := out.String(); !strings.Contains(text, "all groups") || !strings.Contains(text, "all but site") ||
+		strings.Contains(text, "name:") {
 		t.Errorf("the leaderboard does not show the sets as groups:\n%s", text)
 	}
 }

@@ -65,7 +65,8 @@ const foldsOverhead = 84
 // showConfigurations prints the board of a cross-validated sweep.
 func (w *World) showConfigurations(p *sweep.Plan, b sweep.Board, top int) {
 	t := w.newTable("rank", "configuration", p.Spec.Metric+" (mean ± SE)", "folds", "trees", "trials", "parameters")
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 7, WidthMax: w.textWidth(foldsOverhead), WidthMaxEnforcer: text.WrapSoft}})
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 7, WidthMax: w.textWidth(foldsOverhead),
+		WidthMaxEnforcer: text.WrapSoft}})
 	differ := differing(p)
 	for i := range b.Configurations {
 		if top > 0 && i >= top {
@@ -81,7 +82,8 @@ func (w *World) showConfigurations(p *sweep.Plan, b sweep.Board, top int) {
 		default:
 			what = c.State + ": " + shorten(firstLine(c.Reason)) + "  " + what
 		}
-		t.AppendRow(table.Row{rank, c.Configuration, estimate(c), fmt.Sprintf("%d of %d", c.Folds, c.Of), c.Trees, numbers(c.Trials), what})
+		t.AppendRow(table.Row{rank, c.Configuration, estimate(c), fmt.Sprintf("%d of %d", c.Folds, c.Of), c.Trees,
+			numbers(c.Trials), what})
 	}
 	t.Render()
 	if r := b.Rows[0].Result; b.Rows[0].Trial.Refit && r != nil {

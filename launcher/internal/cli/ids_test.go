@@ -29,7 +29,8 @@ func respelt(rows int, column int, spell func(string) string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// TestPredictOnRespeltIDs: 3 and 3.0 are the same id; ids that the model cannot know are counted, reported, and rejected on request.
+// TestPredictOnRespeltIDs: 3 and 3.0 are the same id; ids that the model cannot know are counted, reported, and
+// rejected on request.
 func TestPredictOnRespeltIDs(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
@@ -46,19 +47,25 @@ func TestPredictOnRespeltIDs(t *testing.T) {
 	}
 
 	code, usual, out, errOut := score(respelt(3000, 1, same))
-	if code != 0 || strings.Contains(errOut, "warning") || !strings.Contains(out, "campaign_id") || !strings.Contains(out, "unseen") {
+	if code != 0 || strings.Contains(errOut, "warning") || !strings.Contains(out, "campaign_id") ||
+		!strings.Contains(out, "unseen") {
 		t.Fatalf("the usual table: %d\n%s\n%s", code, out, errOut)
 	}
-	code, floats, _, errOut := score(respelt(3000, 1, func(id string) string { return id + ".0" }), "--max-unseen", "0.2")
+	code, floats, _, errOut := score(respelt(3000, 1, func(id string) string { return id + ".0" }), "--max-unseen",
+		"0.2")
 	if code != 0 || floats != usual || strings.Contains(errOut, "warning") {
-		t.Errorf("campaigns as 3.0 instead of 3: ended with %d, the same predictions %t\n%s", code, floats == usual, errOut)
+		t.Errorf("campaigns as 3.0 instead of 3: ended with %d, the same predictions %t\n%s", code, floats == usual,
+			errOut)
 	}
 
 	prefixed := respelt(3000, 2, func(site string) string { return "www." + site })
-	if code, _, _, errOut = score(prefixed); code != 0 || !strings.Contains(errOut, "warning: site: 100 % of the values are unseen, compared with 0 % of the dataset's held-out rows") {
+	if code, _, _, errOut = score(prefixed); code != 0 ||
+		!strings.Contains(errOut,
+			"warning: site: 100 % of the values are unseen, compared with 0 % of the dataset's held-out rows") {
 		t.Errorf("sites that the model does not know: ended with %d\n%s", code, errOut)
 	}
-	if code, _, _, errOut = score(prefixed, "--max-unseen", "0.2"); code != int(sweep.ExitInput) || !strings.Contains(errOut, "site (100 %, usually 0 %)") || !strings.Contains(errOut, "nothing was written") {
+	if code, _, _, errOut = score(prefixed, "--max-unseen", "0.2"); code != int(sweep.ExitInput) ||
+		!strings.Contains(errOut, "site (100 %, usually 0 %)") || !strings.Contains(errOut, "nothing was written") {
 		t.Errorf("--max-unseen 0.2: ended with %d\n%s", code, errOut)
 	}
 	if code, _, _, errOut = score(prefixed, "--max-unseen", "2"); code != int(sweep.ExitUsage) {
@@ -78,10 +85,12 @@ func TestPredictOnRespeltIDs(t *testing.T) {
 		shares[in.Column] = in
 	}
 	age, site := shares["age"], shares["site"]
-	if age.Missing.Now != 1 || !age.Missing.High || age.Missing.Usual == nil || *age.Missing.Usual < 0.1 || *age.Missing.Usual > 0.3 || age.Unseen != nil {
+	if age.Missing.Now != 1 || !age.Missing.High || age.Missing.Usual == nil || *age.Missing.Usual < 0.1 ||
+		*age.Missing.Usual > 0.3 || age.Unseen != nil {
 		t.Errorf("age: %+v, want all missing where a fifth is usual", age)
 	}
-	if site.Unseen == nil || site.Unseen.High || site.Missing.Now != 0 || len(said.Warnings) != 1 || !strings.HasPrefix(said.Warnings[0], "age: 100 % of the values are missing, compared with ") {
+	if site.Unseen == nil || site.Unseen.High || site.Missing.Now != 0 || len(said.Warnings) != 1 ||
+		!strings.HasPrefix(said.Warnings[0], "age: 100 % of the values are missing, compared with ") {
 		t.Errorf("site: %+v; warnings %q, want one about age", site, said.Warnings)
 	}
 }
@@ -126,7 +135,9 @@ func TestStageTellsOfIDs(t *testing.T) {
 		fmt.Fprintf(&b, "%d,%s,%d,%s,1,,%d,x\n", rng.IntN(2), ip, 1+rng.IntN(200), amount, i)
 	}
 	w.file("t.csv", b.String())
-	out := w.must("stage", w.file("d.yaml", "name: t\nsource: t.csv\nlabel: is_click\nencodings: none\nsplit: {by: hash, key: shop_id, train: 0.8, valid: 0.2}\n"))
+	out := w.must("stage",
+		w.file("d.yaml", "name: t\nsource: t.csv\nlabel: is_click\nencodings: none\nsplit: {by: hash, key: shop_id, "+
+			"train: 0.8, valid: 0.2}\n"))
 	for _, want := range []string{
 		"10.9.9.9 8.", " levels, all others together ",
 		"hint: shop_id: split.key keeps the rows of each shop_id in one split, so the column is not a feature",
@@ -147,8 +158,11 @@ func TestStageTellsOfIDs(t *testing.T) {
 	if at := strings.Index(out, "\ndrop: ["); at >= 0 {
 		list = strings.SplitN(out[at+1:], "\n", 2)[0]
 	}
-	again := w.must("stage", w.file("e.yaml", "name: t\nsource: t.csv\nlabel: is_click\nencodings: none\nsplit: {by: random, train: 0.8, valid: 0.2}\n"+list+"\n"))
-	if strings.Contains(again, "drop: [") || strings.Contains(again, "odd name") || !strings.Contains(again, "hint: shop_id: 200 whole numbers on ") {
+	again := w.must("stage",
+		w.file("e.yaml", "name: t\nsource: t.csv\nlabel: is_click\nencodings: none\nsplit: {by: random, train: 0.8, "+
+			"valid: 0.2}\n"+list+"\n"))
+	if strings.Contains(again, "drop: [") || strings.Contains(again, "odd name") ||
+		!strings.Contains(again, "hint: shop_id: 200 whole numbers on ") {
 		t.Errorf("with %s:\n%s", list, again)
 	}
 }
@@ -168,7 +182,8 @@ func TestSweepRefusesACalibWithoutPositives(t *testing.T) {
 	}
 	w.file("t.csv", b.String())
 	w.must("stage", w.file("d.yaml", "name: clicks\nsource: t.csv\nlabel: y\nsplit: {by: column, column: part}\n"))
-	w.refused(sweep.ExitInput, "none of the 750 rows of calib in dataset clicks@", "sweep", w.file("s.yaml", sweepYAML), "--no-wait")
+	w.refused(sweep.ExitInput, "none of the 750 rows of calib in dataset clicks@", "sweep", w.file("s.yaml", sweepYAML),
+		"--no-wait")
 	if len(w.jobs.submitted) > 0 {
 		t.Errorf("submitted %v", w.jobs.submitted)
 	}
@@ -176,8 +191,10 @@ func TestSweepRefusesACalibWithoutPositives(t *testing.T) {
 
 // TestYAMLText: column names survive the list that is printed for pasting.
 func TestYAMLText(t *testing.T) {
-	for _, name := range []string{"user_id", "odd name", "null", "No", "1", "a,b", "a: b", "x]", "#", "é", "\u202e", "-", "~", `"`, "a.b-c", "tab\t"} {
-		spec, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\nlabel: y\ndrop: ["+yamlText(name)+"]\n"))
+	for _, name := range []string{"user_id", "odd name", "null", "No", "1", "a,b", "a: b", "x]", "#", "é", "\u202e",
+		"-", "~", `"`, "a.b-c", "tab\t"} {
+		spec, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\nlabel: y\ndrop: ["+yamlText(name)+
+			"]\n"))
 		if err != nil || len(spec.Drop) != 1 || spec.Drop[0] != name {
 			t.Errorf("%q is written %s and read as %q (%v)", name, yamlText(name), spec.Drop, err)
 		}

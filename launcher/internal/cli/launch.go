@@ -20,7 +20,8 @@ import (
 type slotFlags struct{ schedule, zone string }
 
 func (f *slotFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.schedule, "schedule", "", "the cron schedule that starts this command: its newest time, in UTC, makes the sweep's id")
+	cmd.Flags().StringVar(&f.schedule, "schedule", "",
+		"the cron schedule that starts this command: its newest time, in UTC, makes the sweep's id")
 	cmd.Flags().StringVar(&f.zone, "time-zone", "", "time zone of --schedule, such as Europe/Berlin (default: UTC)")
 }
 
@@ -56,23 +57,26 @@ func (e *sharedSlotError) Error() string {
 	of := func(p *sweep.Plan) string {
 		return fmt.Sprintf("model %q on dataset %q", p.Spec.Model, p.Dataset.Name)
 	}
-	return fmt.Sprintf("sweep %s was started with %s, but this spec trains %s; two scheduled sweeps have the name %q: give one of them another `name:`",
+	return fmt.Sprintf("sweep %s was started with %s, but this spec trains %s; two scheduled sweeps have the name "+
+		"%q: give one of them another `name:`",
 		e.id, of(e.there), of(e.mine), e.mine.Spec.Name)
 }
 
 // IsInput says that the input is at fault, permanently.
 func (*sharedSlotError) IsInput() bool { return true }
 
-// sameSlot decides about a plan that differs from the existing one of its slot: either it is a later start of the same sweep, which goes on
-// as it was started, or another schedule's, a *sharedSlotError.
+// sameSlot decides about a plan that differs from the existing one of its slot: either it is a later start of the same
+// sweep, which goes on as it was started, or another schedule's, a *sharedSlotError.
 func (c *cloud) sameSlot(w *World, mine, there *sweep.Plan, quiet bool) error {
 	if mine.Dataset.Name != there.Dataset.Name || mine.Spec.Model != there.Spec.Model {
 		return &sharedSlotError{there.Sweep, mine, there}
 	}
-	w.log(c).Warn("sweep keeps its first plan", "sweep", there.Sweep, "made", there.Created, "dataset", there.Dataset.Name+"@"+there.Dataset.Version,
+	w.log(c).Warn("sweep keeps its first plan", "sweep", there.Sweep, "made", there.Created, "dataset",
+		there.Dataset.Name+"@"+there.Dataset.Version,
 		"offered", mine.Dataset.Name+"@"+mine.Dataset.Version)
 	if !quiet {
-		fmt.Fprintf(w.Out, "note: sweep %s was started with another spec or version of the dataset, %s@%s, and keeps its plan (made %s)\n",
+		fmt.Fprintf(w.Out, "note: sweep %s was started with another spec or version of the dataset, %s@%s, and "+
+			"keeps its plan (made %s)\n",
 			there.Sweep, there.Dataset.Name, there.Dataset.Version, humanize.Time(there.Created))
 	}
 	return nil
@@ -80,19 +84,24 @@ func (c *cloud) sameSlot(w *World, mine, there *sweep.Plan, quiet bool) error {
 
 // provisioner gets machines for a sweep, and reports which.
 func (c *cloud) provisioner(w *World, p *sweep.Plan, asJSON bool) *provision.Provisioner {
-	return &provision.Provisioner{Store: c.sweeps, Jobs: c.Jobs, Plan: p, Now: w.Now, Every: lookInterval(p), Moved: func(n int, reason string) {
-		if asJSON {
-			_ = json.NewEncoder(w.Out).Encode(map[string]any{"sweep": p.Sweep, "moved": map[string]any{"job": p.JobName(n), "machine": provision.Describe(p, n), "reason": reason}})
-			return
-		}
-		fmt.Fprintf(w.Out, "no machines for %s: %s\ncontinuing with %s\n", provision.Describe(p, n-1), reason, provision.Describe(p, n))
-	}}
+	return &provision.Provisioner{Store: c.sweeps, Jobs: c.Jobs, Plan: p, Now: w.Now, Every: lookInterval(p),
+		Moved: func(n int, reason string) {
+			if asJSON {
+				_ = json.NewEncoder(w.Out).Encode(map[string]any{"sweep": p.Sweep,
+					"moved": map[string]any{"job": p.JobName(n), "machine": provision.Describe(p, n),
+						"reason": reason}})
+				return
+			}
+			fmt.Fprintf(w.Out, "no machines for %s: %s\ncontinuing with %s\n", provision.Describe(p, n-1), reason,
+				provision.Describe(p, n))
+		}}
 }
 
 // showFallbacks prints what will be tried if the machines are not available.
 func (w *World) showFallbacks(p *sweep.Plan) {
 	for i, z := range p.Fallback {
-		fmt.Fprintf(w.Out, "without machines after %s: %d x %s, %d tasks of %d threads\n", p.Spec.Machine.Wait, z.VMs, provision.Describe(p, i+1), z.Tasks, z.ThreadsPerTask)
+		fmt.Fprintf(w.Out, "without machines after %s: %d x %s, %d tasks of %d threads\n", p.Spec.Machine.Wait, z.VMs,
+			provision.Describe(p, i+1), z.Tasks, z.ThreadsPerTask)
 	}
 }
 
@@ -107,7 +116,8 @@ func (c *cloud) settle(ctx context.Context, w *World, p *sweep.Plan, f sweepFlag
 	}
 	err := provisioner.Settle(ctx)
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w; sweep %s is still waiting for the machines that it requested last: run the same command again to try the next ones, or `launcher cancel %s`", program.ErrInterrupted, p.Sweep, p.Sweep)
+		return fmt.Errorf("%w; sweep %s is still waiting for the machines that it requested last: run the same "+
+			"command again to try the next ones, or `launcher cancel %s`", program.ErrInterrupted, p.Sweep, p.Sweep)
 	}
 	return err
 }

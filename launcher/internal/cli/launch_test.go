@@ -38,7 +38,8 @@ func TestSlots(t *testing.T) {
 		t.Errorf("in New York: %v", got)
 	}
 	out := w.must("sweep", file, "--schedule", "0 3 * * *", "--no-wait")
-	if !strings.Contains(out, "note: sweep night-20261122-0300 was started with another spec or version of the dataset") {
+	if !strings.Contains(out,
+		"note: sweep night-20261122-0300 was started with another spec or version of the dataset") {
 		t.Errorf("nothing is said of the other plan:\n%s", out)
 	}
 	if out := w.must("sweep", other, "--schedule", "0 3 * * *", "--no-wait"); strings.Contains(out, "another spec") {
@@ -54,35 +55,46 @@ func TestSlots(t *testing.T) {
 func TestSlotsOfTwoSweeps(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
-	w.must("stage", w.file("views.yaml", "name: views\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\n"))
+	w.must("stage", w.file("views.yaml", "name: views\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nsplit: "+
+		"{by: hash, key: user_id, train: 0.6, valid: 0.4}\n"))
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--schedule", "0 3 * * *", "--no-wait", "--json")
 	for _, c := range [][3]string{
-		{"model: ctr", "model: cvr", `started with model "ctr" on dataset "clicks", but this spec trains model "cvr" on dataset "clicks"; two scheduled sweeps have the name "night"`},
-		{"dataset: clicks", "dataset: views", `started with model "ctr" on dataset "clicks", but this spec trains model "ctr" on dataset "views"`},
+		{"model: ctr", "model: cvr",
+			`started with model "ctr" on dataset "clicks", but this spec trains model "cvr" on dataset "clicks"; two scheduled sweeps have the name "night"`},
+		{"dataset: clicks", "dataset: views",
+			`started with model "ctr" on dataset "clicks", but this spec trains model "ctr" on dataset "views"`},
 	} {
-		w.refused(sweep.ExitInput, c[2], "sweep", w.file("other.yaml", strings.Replace(sweepYAML, c[0], c[1], 1)), "--schedule", "0 3 * * *", "--no-wait", "--json")
+		w.refused(sweep.ExitInput, c[2], "sweep", w.file("other.yaml", strings.Replace(sweepYAML, c[0], c[1], 1)),
+			"--schedule", "0 3 * * *", "--no-wait", "--json")
 	}
 	if len(w.jobs.submitted) != 1 {
 		t.Errorf("jobs %v", w.jobs.submitted)
 	}
 }
 
-// TestObjectivesAreShown: the plan says how the winner is picked, and the leaderboard shows the trials' values and the front.
+// TestObjectivesAreShown: the plan says how the winner is picked, and the leaderboard shows the trials' values and the
+// front.
 func TestObjectivesAreShown(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	spec := strings.Replace(sweepYAML, "metric: auc", "metric: [auc, model_bytes, trees]\npick: {within: 0.1%}", 1)
-	if out := w.must("sweep", w.file("sweep.yaml", spec), "--dry-run"); !strings.Contains(out, "objectives: high auc, low model_bytes, low trees; the winner is the best by the others of the trials within 0.1% of the best auc") {
+	if out := w.must("sweep", w.file("sweep.yaml", spec), "--dry-run"); !strings.Contains(out,
+		"objectives: high auc, low model_bytes, low trees; the winner is the best by the others of the trials "+
+			"within 0.1% of the best auc") {
 		t.Errorf("the plan does not say what the sweep is to be good at:\n%s", out)
 	}
-	w.refused(sweep.ExitInput, "calibration_ratio is best at 1", "plan", w.file("bad.yaml", strings.Replace(sweepYAML, "metric: auc", "metric: [auc, calibration_ratio]", 1)))
-	w.refused(sweep.ExitInput, "bad.yaml:5:15: ", "plan", w.file("bad.yaml", strings.Replace(sweepYAML, "metric: auc", "metric: [auc, model_byte]", 1)))
+	w.refused(sweep.ExitInput, "calibration_ratio is best at 1", "plan",
+		w.file("bad.yaml", strings.Replace(sweepYAML, "metric: auc", "metric: [auc, calibration_ratio]", 1)))
+	w.refused(sweep.ExitInput, "bad.yaml:5:15: ", "plan",
+		w.file("bad.yaml", strings.Replace(sweepYAML, "metric: auc", "metric: [auc, model_byte]", 1)))
 
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
 	w.must("sweep", w.file("sweep.yaml", spec), "--id", "night-1")
 	out := w.must("leaderboard", "night-1")
-	if strings.Count(out, "*") != 5 || !strings.Contains(out, "model_bytes") || !strings.Contains(out, "the winner is picked within 0.1% of the best auc") {
-		t.Errorf("the board is\n%s\nexpected bytes, and a mark at each of four trials, of which every better one has more trees", out)
+	if strings.Count(out, "*") != 5 || !strings.Contains(out, "model_bytes") ||
+		!strings.Contains(out, "the winner is picked within 0.1% of the best auc") {
+		t.Errorf("the board is\n%s\nexpected bytes, and a mark at each of four trials, of which every better one "+
+			"has more trees", out)
 	}
 }
 
@@ -92,23 +104,29 @@ func TestConditionsAreShown(t *testing.T) {
 	w.staged()
 	spec := func(when string) string {
 		return w.file("sweep.yaml", strings.Replace(sweepYAML, "search: {random: {num_leaves: {log_int: [4, 40]}}}",
-			"search: {fixed: [{bagging_freq: 0}, {bagging_freq: 1, bagging_fraction: 0.5}], random: {bagging_freq: {choice: [0, 1]}, bagging_fraction: {choice: [0.5, 0.25], when: "+when+"}}}", 1))
+			"search: {fixed: [{bagging_freq: 0}, {bagging_freq: 1, bagging_fraction: 0.5}], random: {bagging_freq: "+
+				"{choice: [0, 1]}, bagging_fraction: {choice: [0.5, 0.25], when: "+when+"}}}", 1))
 	}
 
 	out := w.must("sweep", spec("subsample_freq > 0"), "--id", "night-1", "--dry-run")
-	for _, part := range []string{"bagging_fraction exists when bagging_freq > 0: in 2 of 3 configurations", "random  0.25", "fixed   -"} {
+	for _, part := range []string{"bagging_fraction exists when bagging_freq > 0: in 2 of 3 configurations",
+		"random  0.25", "fixed   -"} {
 		if !strings.Contains(strings.ReplaceAll(out, "│", ""), part) {
 			t.Errorf("no %q in\n%s", part, out)
 		}
 	}
 	w.refused(sweep.ExitInput, "sweep.yaml:7:167: the condition", "plan", spec("bagging_freq > 1"))
-	w.refused(sweep.ExitInput, "the condition bagging_freq > 1 never holds, whatever value bagging_freq has under search.random; no trial would have bagging_fraction", "sweep", spec("bagging_freq > 1"), "--dry-run")
+	w.refused(sweep.ExitInput,
+		"the condition bagging_freq > 1 never holds, whatever value bagging_freq has under search.random; no trial "+
+			"would have bagging_fraction", "sweep", spec("bagging_freq > 1"), "--dry-run")
 
 	w.must("sweep", spec("{bagging_freq: [1]}"), "--id", "night-1", "--no-wait")
-	if out := w.must("why", "night-1", "0"); !strings.Contains(out, "bagging_fraction, which exists only when bagging_freq=[1] (it trains with") {
+	if out := w.must("why", "night-1", "0"); !strings.Contains(out,
+		"bagging_fraction, which exists only when bagging_freq=[1] (it trains with") {
 		t.Errorf("why trial 0 was tried: %s\nexpected what it does not have", out)
 	}
-	if out := w.must("leaderboard", "night-1"); strings.Contains(out, "bagging_freq=0 bagging_fraction") || strings.Contains(out, "bagging_fraction=1 bagging_freq=0") {
+	if out := w.must("leaderboard", "night-1"); strings.Contains(out, "bagging_freq=0 bagging_fraction") ||
+		strings.Contains(out, "bagging_fraction=1 bagging_freq=0") {
 		t.Errorf("the board shows a bagging_fraction without bagging:\n%s", out)
 	}
 }
@@ -116,12 +134,16 @@ func TestConditionsAreShown(t *testing.T) {
 func TestDryRunShowsFallbacks(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
-	file := w.file("sweep.yaml", strings.Replace(sweepYAML, "type: n2-highmem-2,", "type: n2-highmem-2, wait: 1m, fallback: [{type: n2d-highmem-4, zones: [us-central1-f]}, {spot: false}],", 1))
+	file := w.file("sweep.yaml", strings.Replace(sweepYAML, "type: n2-highmem-2,",
+		"type: n2-highmem-2, wait: 1m, fallback: [{type: n2d-highmem-4, zones: [us-central1-f]}, {spot: false}],", 1))
 	out := w.must("sweep", file, "--dry-run")
-	for _, part := range []string{"without machines after 1m0s: 1 x n2d-highmem-4, Spot in us-central1-f, 4 tasks", "1 x n2-highmem-2, on demand, 2 tasks"} {
+	for _, part := range []string{"without machines after 1m0s: 1 x n2d-highmem-4, Spot in us-central1-f, 4 tasks",
+		"1 x n2-highmem-2, on demand, 2 tasks"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("no %q in\n%s", part, out)
 		}
 	}
-	w.refused(sweep.ExitInput, `machine type "q9-big-4" is not in the catalogue`, "sweep", w.file("tiny.yaml", strings.Replace(sweepYAML, "type: n2-highmem-2,", "type: n2-highmem-2, wait: 1m, fallback: [{type: q9-big-4}],", 1)))
+	w.refused(sweep.ExitInput, `machine type "q9-big-4" is not in the catalogue`, "sweep",
+		w.file("tiny.yaml", strings.Replace(sweepYAML, "type: n2-highmem-2,",
+			"type: n2-highmem-2, wait: 1m, fallback: [{type: q9-big-4}],", 1)))
 }

@@ -12,8 +12,9 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// like resolves the model in the spec's encodings.like to its dataset, and replaces it by that in the spec, because the dataset's contents
-// depend on it. It returns nil if the spec names no model, or names a champion and there is none yet.
+// like resolves the model in the spec's encodings.like to its dataset, and replaces it by that in the spec, because the
+// dataset's contents depend on it. It returns nil if the spec names no model, or names a champion and there is none
+// yet.
 func (w *World) like(ctx context.Context, c *cloud, spec *dataset.Spec, quiet bool) (*dataset.Manifest, error) {
 	if spec.Encodings.Like == "" {
 		return nil, nil
@@ -27,7 +28,8 @@ func (w *World) like(ctx context.Context, c *cloud, spec *dataset.Spec, quiet bo
 	var absent interface{ IsNotFound() bool }
 	if ref == sweep.Champion && errors.As(err, &absent) { // the first night
 		if !quiet {
-			fmt.Fprintf(w.Err, "model %s has no champion yet, so encodings are chosen as if there were no like:\n", model)
+			fmt.Fprintf(w.Err, "model %s has no champion yet, so encodings are chosen as if there were no like:\n",
+				model)
 		}
 		spec.Encodings.Like = ""
 		return nil, nil
@@ -55,7 +57,8 @@ func (c *cloud) inBucket(ctx context.Context, like *dataset.Manifest) error {
 	}
 	_, err := stager.Manifest(ctx, c.datasets, like.Name, like.Version)
 	if errors.Is(err, blob.ErrNotExist) {
-		return fmt.Errorf("encodings.like: the model's dataset %s@%s is no longer in the bucket; stage without --batch, which reads it from the registry: %w",
+		return fmt.Errorf("encodings.like: the model's dataset %s@%s is no longer in the bucket; stage without "+
+			"--batch, which reads it from the registry: %w",
 			like.Name, like.Version, &stager.NotStagedError{Ref: like.Name + "@" + like.Version})
 	}
 	return err

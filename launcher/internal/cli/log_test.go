@@ -21,7 +21,8 @@ func TestLogOfALauncherNobodyWatches(t *testing.T) {
 	if err := json.Unmarshal([]byte(errOut), &line); err != nil || code != 0 {
 		t.Fatalf("%d, %v in %s", code, err, errOut)
 	}
-	if line["message"] != "sweep submitted" || line["logging.googleapis.com/trace"] != "projects/p/traces/"+sweep.ID("night-1").Trace() {
+	if line["message"] != "sweep submitted" || line["logging.googleapis.com/trace"] != "projects/p/traces/"+
+		sweep.ID("night-1").Trace() {
 		t.Errorf(`got %v; want line["message"] = "sweep submitted", line["logging.googleapis.com/trace"] = "projects/p/traces/" + sweep.ID("night-1").Trace()`, line)
 	}
 	if _, _, errOut = w.run("watch", "no-such-sweep"); !strings.Contains(errOut, `"severity":"ERROR"`) {

@@ -24,7 +24,8 @@ type priceList struct {
 	asked  []string
 }
 
-func (p *priceList) Prices(_ context.Context, families []machines.Family, regions []string, date string) (*machines.Prices, error) {
+func (p *priceList) Prices(_ context.Context, families []machines.Family, regions []string,
+	date string) (*machines.Prices, error) {
 	if len(families) < 10 || date != "2026-11-21" {
 		return nil, fmt.Errorf("asked for %d families on %s", len(families), date)
 	}
@@ -43,8 +44,10 @@ func (w *world) empty(bucket string) {
 func TestPlanNeedsNoCloud(t *testing.T) {
 	w := newWorld(t)
 	spec := w.file("sweep.yaml", sweepYAML)
-	out := w.must("plan", spec, "--rows", "130000000", "--features", "40", "--machines", "n2-highmem-64,c4d-highmem-64-lssd", "--within", "2h")
-	for _, part := range []string{"130,000,000 rows", "n2-highmem-64", "c4d-highmem-64-lssd", "recommended: ", "machine: {type: ", "assumed", "Cloud Billing Catalog", "4 x 1"} {
+	out := w.must("plan", spec, "--rows", "130000000", "--features", "40", "--machines",
+		"n2-highmem-64,c4d-highmem-64-lssd", "--within", "2h")
+	for _, part := range []string{"130,000,000 rows", "n2-highmem-64", "c4d-highmem-64-lssd", "recommended: ",
+		"machine: {type: ", "assumed", "Cloud Billing Catalog", "4 x 1"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("it does not show %q:\n%s", part, out)
 		}
@@ -60,7 +63,8 @@ func TestPlanNeedsNoCloud(t *testing.T) {
 		}
 	}
 	out = w.must("plan", spec, "--rows", "1000000", "--features", "40", "--region", "europe-west4", "--json")
-	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Region != "europe-west4" || len(got.Comparison.Offers) == 0 || got.Comparison.Recommended.Machine == "" {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Region != "europe-west4" ||
+		len(got.Comparison.Offers) == 0 || got.Comparison.Recommended.Machine == "" {
 		t.Errorf(`json.Unmarshal([]byte(out), &got): got %+v %v; want no error, got.Region = "europe-west4", len(got.Comparison.Offers) other than 0, got.Comparison.Recommended.Machine other than ""`, got, err)
 	}
 	for _, name := range []string{"datasets", "sweeps"} {
@@ -71,7 +75,8 @@ func TestPlanNeedsNoCloud(t *testing.T) {
 // TestQuoteOfTheDocs runs the command of docs/cost.md, which shows its output.
 func TestQuoteOfTheDocs(t *testing.T) {
 	w := newWorld(t)
-	out := w.must("plan", "../../../examples/quote/sweep.yaml", "--rows", "130000000", "--features", "40", "--within", "1h",
+	out := w.must("plan", "../../../examples/quote/sweep.yaml", "--rows", "130000000", "--features", "40", "--within",
+		"1h",
 		"--machines", "n2-highmem-64,n2-highmem-128,c3d-highmem-60-lssd,c4d-highmem-64-lssd")
 	doc, err := os.ReadFile("../../../docs/cost.md")
 	if err != nil {
@@ -102,7 +107,8 @@ func TestPlanOfAStagedDataset(t *testing.T) {
 	}
 	out := w.must("plan", spec)
 	train := fmt.Sprintf("%d rows to train on, in 4 orders", shown.Dataset.Rows[sweep.Train])
-	for _, part := range []string{"4 trials on clicks", train, "n2-highmem-2", "nothing was measured below 1000000 rows"} {
+	for _, part := range []string{"4 trials on clicks", train, "n2-highmem-2",
+		"nothing was measured below 1000000 rows"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("it does not show %q:\n%s", part, out)
 		}
@@ -130,10 +136,13 @@ func TestPlanFlags(t *testing.T) {
 	} {
 		w.refused(sweep.ExitUsage, says, append([]string{"plan", spec}, args...)...)
 	}
-	w.refused(sweep.ExitInput, `did you mean "n2-highmem"?`, append([]string{"plan", spec, "--machines", "n2-highmen-4"}, size...)...)
-	w.refused(sweep.ExitNotFound, "there.json", append([]string{"plan", spec, "--prices", filepath.Join(w.dir, "there.json")}, size...)...)
+	w.refused(sweep.ExitInput, `did you mean "n2-highmem"?`,
+		append([]string{"plan", spec, "--machines", "n2-highmen-4"}, size...)...)
+	w.refused(sweep.ExitNotFound, "there.json",
+		append([]string{"plan", spec, "--prices", filepath.Join(w.dir, "there.json")}, size...)...)
 	w.file("bad.json", `{"prices": 3}`)
-	w.refused(sweep.ExitInput, "bad.json:1:", append([]string{"plan", spec, "--prices", filepath.Join(w.dir, "bad.json")}, size...)...)
+	w.refused(sweep.ExitInput, "bad.json:1:",
+		append([]string{"plan", spec, "--prices", filepath.Join(w.dir, "bad.json")}, size...)...)
 }
 
 // TestTheLineToPasteIsTheOffer puts the line at the end of a plan into the sweep: the recommendation is then the same.
@@ -141,23 +150,30 @@ func TestTheLineToPasteIsTheOffer(t *testing.T) {
 	w := newWorld(t)
 	asked := func(machine string, flags ...string) (line string, recommended string) {
 		t.Helper()
-		file := w.file("sweep.yaml", strings.Replace(sweepYAML, "machine: {type: n2-highmem-2, threads_per_task: 1}", machine, 1))
+		file := w.file("sweep.yaml", strings.Replace(sweepYAML, "machine: {type: n2-highmem-2, threads_per_task: 1}",
+			machine, 1))
 		args := append([]string{"plan", file, "--rows", "1000000", "--features", "40"}, flags...)
 		out := strings.Split(strings.TrimSpace(w.must(args...)), "\n")
 		var got struct {
 			Comparison struct{ Recommended json.RawMessage }
 		}
-		if err := json.Unmarshal([]byte(w.must(append(args, "--json")...)), &got); err != nil || len(got.Comparison.Recommended) == 0 {
+		if err := json.Unmarshal([]byte(w.must(append(args, "--json")...)), &got); err != nil ||
+			len(got.Comparison.Recommended) == 0 {
 			t.Fatalf(`json.Unmarshal([]byte(w.must(append(args, "--json")...)), &got): got %s %v; want no error, len(got.Comparison.Recommended) other than 0`, got.Comparison.Recommended, err)
 		}
 		return out[len(out)-1], string(got.Comparison.Recommended)
 	}
 	for name, tc := range map[string]struct{ machine, like, says string }{
-		"its own":      {"machine: {type: n2-highmem-16, threads_per_task: 1, tasks_per_vm: 1, local_ssd: 4}", "n2-highmem-16", "tasks_per_vm: 1, local_ssd: 4}"},
-		"another type": {"machine: {type: n2-highmem-32, threads_per_task: 1, tasks_per_vm: 1, local_ssd: 8}", "n2-highmem-16", "threads_per_task: 1}"},
-		"nothing more": {"machine: {type: n2-highmem-16, threads_per_task: 1}", "n2-highmem-16", "threads_per_task: 1}"},
-		"zones":        {"machine: {type: n2-highmem-16, threads_per_task: 1, zones: [us-central1-a]}", "n2-highmem-16", "# without zones: keep"},
-		"a fallback":   {"machine: {type: n2-highmem-16, threads_per_task: 1, wait: 1m, fallback: [{type: n2-highmem-8}]}", "n2-highmem-16", "# without wait, fallback: keep"},
+		"its own": {"machine: {type: n2-highmem-16, threads_per_task: 1, tasks_per_vm: 1, local_ssd: 4}",
+			"n2-highmem-16", "tasks_per_vm: 1, local_ssd: 4}"},
+		"another type": {"machine: {type: n2-highmem-32, threads_per_task: 1, tasks_per_vm: 1, local_ssd: 8}",
+			"n2-highmem-16", "threads_per_task: 1}"},
+		"nothing more": {"machine: {type: n2-highmem-16, threads_per_task: 1}", "n2-highmem-16",
+			"threads_per_task: 1}"},
+		"zones": {"machine: {type: n2-highmem-16, threads_per_task: 1, zones: [us-central1-a]}", "n2-highmem-16",
+			"# without zones: keep"},
+		"a fallback": {"machine: {type: n2-highmem-16, threads_per_task: 1, wait: 1m, fallback: [{type: " +
+			"n2-highmem-8}]}", "n2-highmem-16", "# without wait, fallback: keep"},
 	} {
 		line, want := asked(tc.machine, "--machines", tc.like, "--vms", "2")
 		if !strings.HasPrefix(line, "machine: {type: "+tc.like+", vms: 2, ") || !strings.Contains(line, tc.says) {
@@ -184,7 +200,8 @@ func TestOldPricesAreSaid(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	file := w.file("sweep.yaml", sweepYAML)
-	for _, args := range [][]string{{"sweep", file, "--dry-run"}, {"sweep", file, "--dry-run", "--json"}, {"plan", file}, {"plan", file, "--json"}} {
+	for _, args := range [][]string{{"sweep", file, "--dry-run"}, {"sweep", file, "--dry-run", "--json"},
+		{"plan", file}, {"plan", file, "--json"}} {
 		if out := w.must(args...); strings.Count(out, "the oldest price is from 2026-08-20, 93 days ago") != 1 {
 			t.Errorf("%q does not say it once:\n%s", args, out)
 		}
@@ -195,33 +212,39 @@ func TestOldPricesAreSaid(t *testing.T) {
 	}
 }
 
-// TestMachineOfASweep has machines that Batch would refuse: the error names the place in the file before anything is looked up.
+// TestMachineOfASweep has machines that Batch would refuse: the error names the place in the file before anything is
+// looked up.
 func TestMachineOfASweep(t *testing.T) {
 	w := newWorld(t)
 	for machine, says := range map[string]string{
-		"{type: n2-highmen-2}":                      `sweep.yaml:8:17: machine type "n2-highmen-2" is not in the catalogue (did you mean "n2-highmem"?)`,
-		"{type: n2-highmem-3}":                      "has the sizes 2, 4, 8,",
-		"{type: n2-highmem-64, local_ssd: 4}":       "sweep.yaml:8:43: n2-highmem-64 takes 8, 16 or 24 local SSDs, not 4",
+		"{type: n2-highmen-2}": `sweep.yaml:8:17: machine type "n2-highmen-2" is not in the catalogue (did you mean "n2-highmem"?)`,
+		"{type: n2-highmem-3}": "has the sizes 2, 4, 8,",
+		"{type: n2-highmem-64, local_ssd: 4}": "sweep.yaml:8:43: n2-highmem-64 takes 8, 16 or 24 local SSDs, " +
+			"not 4",
 		"{type: c4d-highmem-64-lssd, local_ssd: 8}": "comes with 6 local SSDs, not 8",
 		"{type: e2-highmem-8, local_ssd: 1}":        "takes no local SSD",
 		"{type: n2-highmem-2, local_ssd: 3}":        "takes 1, 2, 4, 8, 16 or 24 local SSDs, not 3",
 	} {
-		spec := w.file("sweep.yaml", strings.Replace(sweepYAML, "{type: n2-highmem-2, threads_per_task: 1}", machine, 1))
+		spec := w.file("sweep.yaml", strings.Replace(sweepYAML, "{type: n2-highmem-2, threads_per_task: 1}", machine,
+			1))
 		w.refused(sweep.ExitInput, says, "sweep", spec)
 	}
 	w.staged()
-	w.refused(sweep.ExitInput, "e2-highmem-8 takes no local SSD", "sweep", w.file("sweep.yaml", strings.Replace(sweepYAML, "n2-highmem-2,", "e2-highmem-8,", 1)))
+	w.refused(sweep.ExitInput, "e2-highmem-8 takes no local SSD", "sweep",
+		w.file("sweep.yaml", strings.Replace(sweepYAML, "n2-highmem-2,", "e2-highmem-8,", 1)))
 }
 
 func TestBudgetIsHeldBeforeAnythingIsWritten(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	spec := w.file("sweep.yaml", sweepYAML)
-	w.refused(sweep.ExitInput, "the budget of 0.001 USD is too small: 1 x n2-highmem-2", "sweep", spec, "--budget", "0.001")
+	w.refused(sweep.ExitInput, "the budget of 0.001 USD is too small: 1 x n2-highmem-2", "sweep", spec, "--budget",
+		"0.001")
 	w.refused(sweep.ExitInput, "too small", "sweep", w.file("with.yaml", sweepYAML+"budget: 0.001\n"))
 	w.refused(sweep.ExitUsage, "a budget of -3", "sweep", spec, "--budget", "-3")
 	dear := w.file("dear.yaml", strings.Replace(sweepYAML, "n2-highmem-2,", "m1-ultramem-40,", 1))
-	w.refused(sweep.ExitInput, "no Spot price of m1-ultramem-40 in us-central1 is known", "sweep", dear, "--budget", "50")
+	w.refused(sweep.ExitInput, "no Spot price of m1-ultramem-40 in us-central1 is known", "sweep", dear, "--budget",
+		"50")
 	w.empty("sweeps")
 	if out := w.must("sweep", dear, "--no-wait"); !strings.Contains(out, "no price known on Spot") {
 		t.Errorf("a sweep without a price:\n%s", out)
@@ -241,22 +264,27 @@ func TestTheQuoteIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := sweep.DecodePlan(data)
-	if err != nil || p.Spec.Budget != 12.5 || p.Quote == nil || !(p.Quote.Hourly > 0.07) || p.Quote.Region != "us-central1" || p.Spec.Machine.LocalSSD != 1 {
+	if err != nil || p.Spec.Budget != 12.5 || p.Quote == nil || !(p.Quote.Hourly > 0.07) ||
+		p.Quote.Region != "us-central1" || p.Spec.Machine.LocalSSD != 1 {
 		t.Fatalf(`sweep.DecodePlan(data): got %v %+v; want no error, p.Spec.Budget = 12.5, p.Quote other than nil, p.Quote.Hourly > 0.07, p.Quote.Region = "us-central1", p.Spec.Machine.LocalSSD = 1`, err, p)
 	}
 	// The same sweep with another budget, and when prices have changed, is the same sweep.
 	w.now = w.now.Add(time.Hour)
-	w.file("prices.json", `{"sources": {"a": "b"}, "prices": [{"family": "n2", "region": "us-central1", "date": "2026-12-01", "source": "a", "spot": {"vcpu": 0.9, "gib": 0.9, "ssd": 0.9}}]}`)
-	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "99", "--prices", filepath.Join(w.dir, "prices.json"))
+	w.file("prices.json",
+		`{"sources": {"a": "b"}, "prices": [{"family": "n2", "region": "us-central1", "date": "2026-12-01", "source": "a", "spot": {"vcpu": 0.9, "gib": 0.9, "ssd": 0.9}}]}`)
+	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "99", "--prices",
+		filepath.Join(w.dir, "prices.json"))
 	if !strings.Contains(out, "was started with a budget of 12.50 USD, and keeps it") {
 		t.Errorf(`w.must(...): got %s; want out with "was started with a budget of 12.50 USD, and keeps it"`, out)
 	}
 	// Nor is it rejected because it would now cost more than its budget.
-	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "12.50", "--startup", "20h", "--prices", filepath.Join(w.dir, "prices.json"))
+	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "12.50", "--startup", "20h", "--prices",
+		filepath.Join(w.dir, "prices.json"))
 	if !strings.Contains(out, "attached to it") {
 		t.Errorf(`w.must(...): got %s; want out with "attached to it"`, out)
 	}
-	w.refused(sweep.ExitInput, "too small", "sweep", spec, "--no-wait", "--id", "night-2", "--budget", "12.50", "--startup", "20h", "--prices", filepath.Join(w.dir, "prices.json"))
+	w.refused(sweep.ExitInput, "too small", "sweep", spec, "--no-wait", "--id", "night-2", "--budget", "12.50",
+		"--startup", "20h", "--prices", filepath.Join(w.dir, "prices.json"))
 }
 
 func TestBill(t *testing.T) {
@@ -268,8 +296,11 @@ func TestBill(t *testing.T) {
 		for i := range p.Trials {
 			from := began.Add(time.Duration(i) * 10 * time.Minute)
 			for name, v := range map[string]any{
-				sweep.Names(p.Sweep).Claim(i, 0): sweep.Claim{Format: 1, Sweep: p.Sweep, Trial: i, Task: 0, Host: "vm", At: from},
-				sweep.Names(p.Sweep).Result(i): sweep.Result{Format: 1, Sweep: p.Sweep, Trial: i, Status: sweep.StatusFailed, Reason: "x", TreesGrown: 7, Started: from, Ended: from.Add(9 * time.Minute),
+				sweep.Names(p.Sweep).Claim(i, 0): sweep.Claim{Format: 1, Sweep: p.Sweep, Trial: i, Task: 0, Host: "vm",
+					At: from},
+				sweep.Names(p.Sweep).Result(i): sweep.Result{Format: 1, Sweep: p.Sweep, Trial: i,
+					Status: sweep.StatusFailed, Reason: "x", TreesGrown: 7, Started: from,
+					Ended: from.Add(9 * time.Minute),
 					Usage: sweep.Usage{TrainSeconds: 500, NsPerValue: 4}},
 			} {
 				if _, err := blobtest.CreateJSON(t.Context(), w.buckets["sweeps"], name, v); err != nil {
@@ -281,7 +312,8 @@ func TestBill(t *testing.T) {
 	w.must("sweep", spec, "--no-wait", "--id", "night-1")
 	w.now = began.Add(2 * time.Hour)
 	out := w.must("bill", "night-1", "--attempts")
-	for _, part := range []string{"1 x n2-highmem-2 on Spot", "us-central1", "price of 2026-08-20", "0.650, from", "quoted", "actual", "training that counts", "lost with machines", "no budget", "finished"} {
+	for _, part := range []string{"1 x n2-highmem-2 on Spot", "us-central1", "price of 2026-08-20", "0.650, from",
+		"quoted", "actual", "training that counts", "lost with machines", "no budget", "finished"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("it does not show %q:\n%s", part, out)
 		}
@@ -294,7 +326,8 @@ func TestBill(t *testing.T) {
 		Attempts     []struct{ Cost float64 }
 		Quote        *sweep.Quote
 	}
-	if err := json.Unmarshal([]byte(w.must("bill", "night-1", "--json")), &b); err != nil || len(b.Trials) != 4 || len(b.Attempts) != 4 || b.Quote == nil {
+	if err := json.Unmarshal([]byte(w.must("bill", "night-1", "--json")), &b); err != nil || len(b.Trials) != 4 ||
+		len(b.Attempts) != 4 || b.Quote == nil {
 		t.Fatalf(`json.Unmarshal([]byte(w.must("bill", "night-1", "--json")), &b): got %+v %v; want no error, len(b.Trials) = 4, len(b.Attempts) = 4, b.Quote other than nil`, b, err)
 	}
 	if want := 39.0 / 60 * b.Hourly; b.Cost < want*0.999 || b.Cost > want*1.001 || !(b.Hourly > 0.07) {
@@ -307,17 +340,21 @@ func TestPricesRefresh(t *testing.T) {
 	w := newWorld(t)
 	rate := machines.Rate{VCPU: 0.5, GiB: 0.05, SSD: 0.5}
 	list := &priceList{prices: &machines.Prices{Sources: map[string]string{"c": "today"},
-		Prices: []machines.Price{{Family: "n2", Region: "us-central1", Date: "2026-11-21", Source: "c", Spot: &rate, OnDemand: &rate}}}}
+		Prices: []machines.Price{{Family: "n2", Region: "us-central1", Date: "2026-11-21", Source: "c", Spot: &rate,
+			OnDemand: &rate}}}}
 	w.list = list
 	file := filepath.Join(w.dir, "new", "prices.json")
-	if out := w.must("prices", "refresh", "--out", file, "--region", "us-central1"); !strings.Contains(out, "1 prices read") || len(list.asked) != 1 {
+	if out := w.must("prices", "refresh", "--out", file, "--region", "us-central1"); !strings.Contains(out,
+		"1 prices read") || len(list.asked) != 1 {
 		t.Errorf(`w.must("prices", "refresh", "--out", file, "--region", "us-central1"): got %s; want out with "1 prices read", len(list.asked) = 1`, out)
 	}
-	list.prices = &machines.Prices{Sources: map[string]string{"c": "tomorrow"}, Prices: []machines.Price{{Family: "n2", Region: "us-east4", Date: "2026-11-22", Source: "c", Spot: &rate}}}
+	list.prices = &machines.Prices{Sources: map[string]string{"c": "tomorrow"},
+		Prices: []machines.Price{{Family: "n2", Region: "us-east4", Date: "2026-11-22", Source: "c", Spot: &rate}}}
 	if out := w.must("prices", "refresh", "--out", file, "--json"); !strings.Contains(out, `"prices": 2`) {
 		t.Errorf("what was there did not stay: %s", out)
 	}
-	out := w.must("plan", w.file("sweep.yaml", sweepYAML), "--rows", "1000000", "--features", "40", "--machines", "n2-highmem-2", "--prices", file)
+	out := w.must("plan", w.file("sweep.yaml", sweepYAML), "--rows", "1000000", "--features", "40", "--machines",
+		"n2-highmem-2", "--prices", file)
 	if !strings.Contains(out, "2026-11-21, today") {
 		t.Errorf("the plan does not use them:\n%s", out)
 	}
@@ -334,8 +371,8 @@ func TestPricesRefresh(t *testing.T) {
 	w.refused(sweep.ExitInput, "remove the file", "prices", "refresh", "--out", w.file("bad.json", "{}"))
 }
 
-// TestSpotAutoReachesTheRequest: its choice is in the plan, in the notes and in the request to Batch; started again under other prices, the
-// sweep is the existing one.
+// TestSpotAutoReachesTheRequest: its choice is in the plan, in the notes and in the request to Batch; started again
+// under other prices, the sweep is the existing one.
 func TestSpotAutoReachesTheRequest(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
@@ -344,13 +381,16 @@ func TestSpotAutoReachesTheRequest(t *testing.T) {
 		says, request string
 	}{
 		"0.05": {"note: spot: auto chose Spot: at 0.05", `"spot": true`},
-		"15":   {"note: spot: auto chose on-demand: at 15 preemptions an hour Spot is expected to take", `"spot": false`},
+		"15": {"note: spot: auto chose on-demand: at 15 preemptions an hour Spot is expected to take",
+			`"spot": false`},
 	} {
 		out := w.must("sweep", auto, "--dry-run", "--preemptions", rate)
 		if !strings.Contains(out, want.says) || !strings.Contains(out, want.request) {
-			t.Errorf("at %s preemptions an hour it does not say %q and ask for %s:\n%s", rate, want.says, want.request, out)
+			t.Errorf("at %s preemptions an hour it does not say %q and ask for %s:\n%s", rate, want.says, want.request,
+				out)
 		}
-		if out = w.must("sweep", auto, "--dry-run", "--json", "--preemptions", rate); !strings.Contains(out, `"spot_auto": true`) {
+		if out = w.must("sweep", auto, "--dry-run", "--json", "--preemptions", rate); !strings.Contains(out,
+			`"spot_auto": true`) {
 			t.Errorf("the plan does not say that it was auto:\n%s", out)
 		}
 	}
@@ -372,7 +412,9 @@ func TestSpotAutoReachesTheRequest(t *testing.T) {
 	if p, err := sweep.DecodePlan(data); err != nil || *p.Spec.Machine.Spot || p.Quote.Spot {
 		t.Errorf("the plan that was kept: %v", err)
 	}
-	if out := w.must("sweep", w.file("spot.yaml", strings.Replace(sweepYAML, "n2-highmem-2,", "n2-highmem-2, spot: true,", 1)), "--dry-run", "--preemptions", "15"); !strings.Contains(out, "note: Spot does not pay on n2-highmem-2") {
+	if out := w.must("sweep",
+		w.file("spot.yaml", strings.Replace(sweepYAML, "n2-highmem-2,", "n2-highmem-2, spot: true,", 1)), "--dry-run",
+		"--preemptions", "15"); !strings.Contains(out, "note: Spot does not pay on n2-highmem-2") {
 		t.Errorf("a sweep on Spot that does not pay is started without a word:\n%s", out)
 	}
 }

@@ -17,7 +17,8 @@ import (
 type datasetFlags struct{ in string }
 
 func (f *datasetFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.in, "in", "", "folder or gs://BUCKET that the dataset was staged into (default: the datasets bucket)")
+	cmd.Flags().StringVar(&f.in, "in", "",
+		"folder or gs://BUCKET that the dataset was staged into (default: the datasets bucket)")
 }
 
 // at opens the location of a dataset.
@@ -40,7 +41,8 @@ func datasetsShowCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME[@VERSION]",
 		Short: "Show what staging found in a night's table",
-		Long:  "Shows what staging found when it compared the table with those of earlier nights, and whether the dataset may be trained on.",
+		Long: "Shows what staging found when it compared the table with those of earlier nights, and whether the " +
+			"dataset may be trained on.",
 		Example: `  launcher datasets show clicks
   launcher datasets show clicks@1a2b3c4d5e6f7a8b --json`,
 		Args: cobra.ExactArgs(1),
@@ -68,9 +70,10 @@ func datasetsAcceptCommand(w *World) *cobra.Command {
 	var f datasetFlags
 	var why string
 	cmd := &cobra.Command{
-		Use:     "accept NAME[@VERSION] --why REASON",
-		Short:   "Let a blocked night pass",
-		Long:    "Allows training on a dataset that staging has blocked. Who did so, and why, stays in the night's record, and later nights are compared with it.",
+		Use:   "accept NAME[@VERSION] --why REASON",
+		Short: "Let a blocked night pass",
+		Long: "Allows training on a dataset that staging has blocked. Who did so, and why, stays in the night's " +
+			"record, and later nights are compared with it.",
 		Example: `  launcher datasets accept clicks@1a2b3c4d5e6f7a8b --why "prices are in USD from today on"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -123,7 +126,8 @@ func findNight(ctx context.Context, dst stager.Destination, ref string) (*nights
 type noRecordError struct{ ref string }
 
 func (e *noRecordError) Error() string {
-	return fmt.Sprintf("there is no record for dataset %s: it was not staged here, or was staged before nights were compared", e.ref)
+	return fmt.Sprintf("there is no record for dataset %s: it was not staged here, or was staged before nights were "+
+		"compared", e.ref)
 }
 
 // IsNotFound says that the record does not exist.
@@ -140,7 +144,8 @@ func (w *World) accept(ctx context.Context, dst stager.Destination, r *nights.Re
 	}
 
 	act := w.act(why)
-	if _, err := dst.Accept(ctx, r.Dataset, r.Version, nights.Acceptance{By: act.By, Why: act.Why, At: act.At}); err != nil {
+	if _, err := dst.Accept(ctx, r.Dataset, r.Version, nights.Acceptance{By: act.By, Why: act.Why,
+		At: act.At}); err != nil {
 		return err
 	}
 	fmt.Fprintf(w.Out, "dataset %s@%s may be trained on: %s\n", r.Dataset, r.Version, why)
@@ -169,7 +174,8 @@ func (w *World) showNight(r *nights.Record) {
 	}
 	rows = append(rows, [2]string{"compared with", compared})
 	if a := r.Accepted; a != nil {
-		rows = append(rows, [2]string{"accepted", fmt.Sprintf("by %s at %s: %s", a.By, a.At.Format(time.RFC3339), a.Why)})
+		rows = append(rows, [2]string{"accepted", fmt.Sprintf("by %s at %s: %s", a.By, a.At.Format(time.RFC3339),
+			a.Why)})
 	}
 	w.pairs(rows...)
 	w.showFindings(r)

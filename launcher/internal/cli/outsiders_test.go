@@ -15,7 +15,8 @@ import (
 	"coppice/launcher/internal/cloudjob"
 )
 
-// hostile clears the screen, rings, and reverses the text after it; in C0, in C1, by bidirectional and by invisible characters.
+// hostile clears the screen, rings, and reverses the text after it; in C0, in C1, by bidirectional and by invisible
+// characters.
 const hostile = "x\x1b[2J\x07\u009b31m\u202e\u2066y\u200b\ufeffz\x7f"
 
 // obeyed are the characters of text that a terminal would obey, or not show.
@@ -29,7 +30,8 @@ func obeyed(text string) []rune {
 	return found
 }
 
-// TestOutsidersDoNotCommandTheTerminal: the contents of tables, tasks' texts and typing errors are shown harmlessly in every output.
+// TestOutsidersDoNotCommandTheTerminal: the contents of tables, tasks' texts and typing errors are shown harmlessly in
+// every output.
 func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
@@ -38,13 +40,17 @@ func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 	text := string(datasettest.Table(datasettest.Options{Rows: 1200}))
 	text = strings.ReplaceAll(strings.Replace(text, ",age,", ",a\u202e\u200b\u009b,", 1), "site1", hostile)
 	w.file("clicks.csv", text)
-	spec := w.file("dataset.yaml", "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\ncategorical: [campaign_id, site]\nencodings: none\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\n")
+	spec := w.file("dataset.yaml",
+		"name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\ncategorical: [campaign_id, "+
+			"site]\nencodings: none\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\n")
 
 	// A task's account writes why its trials failed, and the aggregator why nothing won.
 	w.jobs.run = func(p *sweep.Plan) {
 		for name, v := range map[string]any{
-			sweep.Names(p.Sweep).Result(0): sweep.Result{Format: 1, Sweep: p.Sweep, Trial: 0, Status: sweep.StatusFailed, Reason: hostile},
-			sweep.Names(p.Sweep).Conclusion(): sweep.Conclusion{Format: 1, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner, Reason: hostile,
+			sweep.Names(p.Sweep).Result(0): sweep.Result{Format: 1, Sweep: p.Sweep, Trial: 0,
+				Status: sweep.StatusFailed, Reason: hostile},
+			sweep.Names(p.Sweep).Conclusion(): sweep.Conclusion{Format: 1, Sweep: p.Sweep,
+				Outcome: sweep.OutcomeNoWinner, Reason: hostile,
 				Rejected: []sweep.Rejected{{Trial: 0, Reason: hostile}}},
 		} {
 			if _, err := blobtest.CreateJSON(t.Context(), w.buckets["sweeps"], name, v); err != nil {
@@ -52,7 +58,8 @@ func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 			}
 		}
 	}
-	if _, err := blob.Create(t.Context(), w.buckets["sweeps"], sweep.Names("broken").Plan(), []byte(`{"format":1,"sweep":"`+hostile+`"}`)); err != nil {
+	if _, err := blob.Create(t.Context(), w.buckets["sweeps"], sweep.Names("broken").Plan(),
+		[]byte(`{"format":1,"sweep":"`+hostile+`"}`)); err != nil {
 		t.Fatal(err)
 	}
 	night := w.file("sweep.yaml", sweepYAML)
@@ -66,17 +73,28 @@ func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 	_, _, _ = w.run("sweep", night, "--id", "night-1")
 	for _, line := range [][]string{
 		{"stage", spec}, {"stage", spec, "--json"}, {"ls"}, {"ls", "--json"},
-		{"leaderboard", "night-1"}, {"leaderboard", "night-1", "--json"}, {"status", "night-1"}, {"watch", "night-1"}, {"sweep", night, "--id", "night-1"},
-		{"status", "broken"}, {"status", hostile}, {"ls", "--" + hostile}, {hostile}, {"registry", hostile}, {"plan", hostile + ".yaml"}, {"stage", hostile + ".yaml"},
-		{"plan", night, "--region", hostile, "--rows", "10000", "--features", "10"}, {"plan", night, "--machines", hostile}, {"sweep", night, "--id", hostile},
-		{"plan", bad("a.yaml", "num_leaves", `"num`+`\e[2J\u202e`+`"`)}, {"plan", bad("b.yaml", "auc", `"a`+`\e[2J\x9b`+`"`)}, {"plan", bad("c.yaml", "trials: 4", hostile+": 4")},
-		{"plan", bad("d.yaml", "n2-highmem-2", `"n2`+`\e[2J\u202e`+`"`)}, {"plan", bad("e.yaml", "dataset: clicks", `dataset: "`+`\e[2J\u202e`+`"`)},
-		{"stage", w.file("f.yaml", "name: clicks\nsource: \"no\\0thing\\e[2J.csv\"\nlabel: y\n")}, {"stage", w.file("g.yaml", "name: clicks\nsource: clicks.csv\nlabel: \"\\e[2J\\u202e\"\n")},
-		{"stage", w.file("h.yaml", "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nnumeric: [\"c"+`x\e[2J`+"\"]\n")},
-		{"predict", "--model", "ctr", "--in", in, "--out", scored, "--keep", hostile}, {"predict", "--model", "ctr", "--in", in, "--out", scored, "--delimiter", hostile},
-		{"predict", "--model", "ctr", "--in", hostile, "--out", scored}, {"predict", "--model", "ctr", "--in", in, "--out", "none/" + hostile + ".csv"}, {"predict", "--model", hostile, "--in", in, "--out", scored},
-		{"registry", "show", "ctr@" + hostile}, {"registry", "show", "ctr", "--file", hostile}, {"registry", "promote", "ctr@1", "--why", hostile},
-		{"prices", "--" + hostile}, {"doctor", "--for", hostile}, {"bill", "night-1"}, {"bill", hostile}, {"cancel", hostile},
+		{"leaderboard", "night-1"}, {"leaderboard", "night-1", "--json"}, {"status", "night-1"}, {"watch", "night-1"},
+		{"sweep", night, "--id", "night-1"},
+		{"status", "broken"}, {"status", hostile}, {"ls", "--" + hostile}, {hostile}, {"registry", hostile},
+		{"plan", hostile + ".yaml"}, {"stage", hostile + ".yaml"},
+		{"plan", night, "--region", hostile, "--rows", "10000", "--features", "10"},
+		{"plan", night, "--machines", hostile}, {"sweep", night, "--id", hostile},
+		{"plan", bad("a.yaml", "num_leaves", `"num`+`\e[2J\u202e`+`"`)},
+		{"plan", bad("b.yaml", "auc", `"a`+`\e[2J\x9b`+`"`)}, {"plan", bad("c.yaml", "trials: 4", hostile+": 4")},
+		{"plan", bad("d.yaml", "n2-highmem-2", `"n2`+`\e[2J\u202e`+`"`)},
+		{"plan", bad("e.yaml", "dataset: clicks", `dataset: "`+`\e[2J\u202e`+`"`)},
+		{"stage", w.file("f.yaml", "name: clicks\nsource: \"no\\0thing\\e[2J.csv\"\nlabel: y\n")},
+		{"stage", w.file("g.yaml", "name: clicks\nsource: clicks.csv\nlabel: \"\\e[2J\\u202e\"\n")},
+		{"stage", w.file("h.yaml", "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nnumeric: [\"c"+
+			`x\e[2J`+"\"]\n")},
+		{"predict", "--model", "ctr", "--in", in, "--out", scored, "--keep", hostile},
+		{"predict", "--model", "ctr", "--in", in, "--out", scored, "--delimiter", hostile},
+		{"predict", "--model", "ctr", "--in", hostile, "--out", scored}, {"predict", "--model", "ctr", "--in", in,
+			"--out", "none/" + hostile + ".csv"}, {"predict", "--model", hostile, "--in", in, "--out", scored},
+		{"registry", "show", "ctr@" + hostile}, {"registry", "show", "ctr", "--file", hostile},
+		{"registry", "promote", "ctr@1", "--why", hostile},
+		{"prices", "--" + hostile}, {"doctor", "--for", hostile}, {"bill", "night-1"}, {"bill", hostile},
+		{"cancel", hostile},
 	} {
 		_, out, errOut := w.run(line...)
 		if found := obeyed(out + errOut); len(found) > 0 {
@@ -89,7 +107,8 @@ func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 
 	// Nothing of it is lost.
 	out, columns := w.must("stage", spec), w.must("stage", spec, "--json")
-	if !strings.Contains(out, `\u001b[2J`) || !strings.Contains(out, `a\u202e\u200b\u009b`) || !strings.Contains(columns, `"a\u202e\u200b\u009b"`) {
+	if !strings.Contains(out, `\u001b[2J`) || !strings.Contains(out, `a\u202e\u200b\u009b`) ||
+		!strings.Contains(columns, `"a\u202e\u200b\u009b"`) {
 		t.Errorf("the hostile columns are not shown:\n%s", out)
 	}
 }
@@ -117,15 +136,22 @@ func TestLongValuesMakeNoLongErrors(t *testing.T) {
 	long := strings.Repeat("long_", 1000)
 	in := w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50})))
 	for _, line := range [][]string{
-		{"plan", w.file("a.yaml", sweepYAML+long+": 1\n")}, {"plan", w.file("b.yaml", strings.Replace(sweepYAML, "auc", long, 1))},
-		{"plan", w.file("c.yaml", strings.Replace(sweepYAML, "num_leaves", long, 1))}, {"plan", w.file("d.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: "+long, 1))},
-		{"plan", w.file("e.yaml", strings.Replace(sweepYAML, "search: {", "search: {constraints: ['"+long+" < 3'], ", 1))},
-		{"stage", w.file("f.yaml", "name: clicks\nsource: clicks.csv\nlabel: "+long+"\n")}, {"stage", w.file("g.yaml", "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: ['"+strings.Repeat("two words ", 500)+"']\n")},
-		{"predict", "--model", "ctr", "--in", in, "--out", filepath.Join(w.dir, "o.csv"), "--keep", long}, {"ls", "--" + long}, {long}, {"status", long}, {"plan", long},
+		{"plan", w.file("a.yaml", sweepYAML+long+": 1\n")},
+		{"plan", w.file("b.yaml", strings.Replace(sweepYAML, "auc", long, 1))},
+		{"plan", w.file("c.yaml", strings.Replace(sweepYAML, "num_leaves", long, 1))},
+		{"plan", w.file("d.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: "+long, 1))},
+		{"plan", w.file("e.yaml", strings.Replace(sweepYAML, "search: {", "search: {constraints: ['"+long+" < 3'], ",
+			1))},
+		{"stage", w.file("f.yaml", "name: clicks\nsource: clicks.csv\nlabel: "+long+"\n")},
+		{"stage", w.file("g.yaml", "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: ['"+
+			strings.Repeat("two words ", 500)+"']\n")},
+		{"predict", "--model", "ctr", "--in", in, "--out", filepath.Join(w.dir, "o.csv"), "--keep", long},
+		{"ls", "--" + long}, {long}, {"status", long}, {"plan", long},
 	} {
 		code, out, errOut := w.run(line...)
 		if code == 0 || utf8.RuneCountInString(errOut) > 1200 {
-			t.Errorf("%.60q ended with %d and %d characters: %.200q ... %s", line, code, utf8.RuneCountInString(errOut), errOut, out)
+			t.Errorf("%.60q ended with %d and %d characters: %.200q ... %s", line, code, utf8.RuneCountInString(errOut),
+				errOut, out)
 		}
 	}
 }
@@ -135,7 +161,8 @@ func TestFilesAreWrittenAsTheyAre(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
 	out := w.must("registry", "show", "ctr", "--file", scorer.FileLevels)
-	stored, _, err := blob.ReadAll(t.Context(), w.buckets["registry"], "registry/ctr/versions/1/"+scorer.FileLevels, 1<<30)
+	stored, _, err := blob.ReadAll(t.Context(), w.buckets["registry"], "registry/ctr/versions/1/"+scorer.FileLevels,
+		1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}

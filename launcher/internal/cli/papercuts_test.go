@@ -17,7 +17,8 @@ func TestLsShowsTheNewestFirst(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	file := w.file("sweep.yaml", sweepYAML)
-	if _, err := blob.Create(t.Context(), w.buckets["sweeps"], sweep.Names("a-broken").Plan(), []byte("{")); err != nil {
+	if _, err := blob.Create(t.Context(), w.buckets["sweeps"], sweep.Names("a-broken").Plan(),
+		[]byte("{")); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"m-first", "z-second", "b-third"} {
@@ -45,7 +46,8 @@ func TestRollbackTo(t *testing.T) {
 	for _, version := range []string{"1", "2", "3"} {
 		w.must("registry", "promote", "ctr@"+version)
 	}
-	w.refused(sweep.ExitInput, "champion of ctr was at 1, 2 before, not at 4; to move it there, promote it", "registry", "rollback", "ctr", "--to", "4")
+	w.refused(sweep.ExitInput, "champion of ctr was at 1, 2 before, not at 4; to move it there, promote it", "registry",
+		"rollback", "ctr", "--to", "4")
 	w.refused(sweep.ExitUsage, "--to is 0", "registry", "rollback", "ctr", "--to", "0")
 	if out := w.must("registry", "rollback", "ctr", "--to", "3"); !strings.Contains(out, "already") {
 		t.Errorf("to where it is: %s", out)

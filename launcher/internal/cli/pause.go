@@ -16,8 +16,8 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// leavePatience is how long the tasks of a sweep that was paused may take to leave. They notice with their next heartbeat, finish the tree that they
-// grow, and verify the dataset's copy before they save.
+// leavePatience is how long the tasks of a sweep that was paused may take to leave. They notice with their next
+// heartbeat, finish the tree that they grow, and verify the dataset's copy before they save.
 const leavePatience = 5 * time.Minute
 
 func pauseCommand(w *World) *cobra.Command {
@@ -57,13 +57,15 @@ func over(id sweep.ID, st sweepview.State) error {
 	case st.Cancelled:
 		return &conflictError{fmt.Errorf("sweep %s was cancelled", id)}
 	case st.Board.Waiting == 0:
-		return &conflictError{fmt.Errorf("all trials of sweep %s have ended, and it is about to be concluded; `launcher watch %s` shows how", id, id)}
+		return &conflictError{fmt.Errorf("all trials of sweep %s have ended, and it is about to be concluded; "+
+			"`launcher watch %s` shows how", id, id)}
 	}
 	return nil
 }
 
 // pauseSweep pauses a sweep and waits until its machines are free.
-func (w *World) pauseSweep(ctx context.Context, c *cloud, s *sweepview.Sweep, st sweepview.State, noWait, asJSON bool) error {
+func (w *World) pauseSweep(ctx context.Context, c *cloud, s *sweepview.Sweep, st sweepview.State, noWait,
+	asJSON bool) error {
 	p, id := s.Plan, s.Plan.Sweep
 	if err := over(id, st); err != nil {
 		return err
@@ -95,7 +97,8 @@ func (w *World) pauseSweep(ctx context.Context, c *cloud, s *sweepview.Sweep, st
 	resumed := new(provision.ResumedError)
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("%w; sweep %s is paused nevertheless, and its tasks leave by themselves", program.ErrInterrupted, id)
+		return fmt.Errorf("%w; sweep %s is paused nevertheless, and its tasks leave by themselves",
+			program.ErrInterrupted, id)
 	case errors.As(err, &resumed):
 		return err
 	case err != nil:
@@ -114,7 +117,8 @@ func (w *World) pauseSweep(ctx context.Context, c *cloud, s *sweepview.Sweep, st
 func (w *World) paused(p *sweep.Plan, st sweepview.State, now bool, job string, asJSON bool) error {
 	own := st.Board.Tally(p)
 	if asJSON {
-		out := map[string]any{"sweep": p.Sweep, "paused": true, "before": !now, "ended": own.Ended(), "trials": len(p.Own())}
+		out := map[string]any{"sweep": p.Sweep, "paused": true, "before": !now, "ended": own.Ended(),
+			"trials": len(p.Own())}
 		if job != "" {
 			out["job"] = job
 		}
@@ -127,7 +131,8 @@ func (w *World) paused(p *sweep.Plan, st sweepview.State, now bool, job string, 
 	if job != "" {
 		what += fmt.Sprintf(" and has no machines (job %s)", job)
 	}
-	fmt.Fprintf(w.Out, "sweep %s %s; %d of %d trials have ended\nlauncher resume %s\n", p.Sweep, what, own.Ended(), len(p.Own()), p.Sweep)
+	fmt.Fprintf(w.Out, "sweep %s %s; %d of %d trials have ended\nlauncher resume %s\n", p.Sweep, what, own.Ended(),
+		len(p.Own()), p.Sweep)
 	return nil
 }
 
@@ -159,7 +164,8 @@ saved. Then it watches the sweep, as launcher sweep does. Run again, it submits 
 
 // resumeSweep gives a paused sweep its next job.
 func (w *World) resumeSweep(ctx context.Context, c *cloud, s *sweepview.Sweep, f sweepFlags) error {
-	p, _, err := sweepstore.New(c.sweeps, s.Plan.Sweep).Plan(ctx) // s.Plan has what was decided since, and another fingerprint
+	// s.Plan has what was decided since, and another fingerprint
+	p, _, err := sweepstore.New(c.sweeps, s.Plan.Sweep).Plan(ctx)
 	if err != nil {
 		return err
 	}
@@ -181,7 +187,8 @@ func (w *World) resumeSweep(ctx context.Context, c *cloud, s *sweepview.Sweep, f
 		return &conflictError{fmt.Errorf("somebody has paused sweep %s again", p.Sweep)}
 	}
 	if err != nil {
-		return fmt.Errorf("sweep %s is to go on, but its job could not be submitted: give the same command again before its time limit: %w", p.Sweep, err)
+		return fmt.Errorf("sweep %s is to go on, but its job could not be submitted: give the same command again "+
+			"before its time limit: %w", p.Sweep, err)
 	}
 
 	// It may have been cancelled before the job was there to be cancelled.
@@ -210,9 +217,10 @@ func (w *World) resumeSweep(ctx context.Context, c *cloud, s *sweepview.Sweep, f
 	return w.printJSON(map[string]any{"sweep": p.Sweep, "job": job, "resumed": resumed})
 }
 
-// goOn waits until the tasks that are still saving have left, and records the next job, if nothing has ended the sweep by then. resumed is false
-// if it was not paused.
-func (w *World) goOn(ctx context.Context, c *cloud, s *sweepview.Sweep, provisioner *provision.Provisioner) (resumed bool, err error) {
+// goOn waits until the tasks that are still saving have left, and records the next job, if nothing has ended the sweep
+// by then. resumed is false if it was not paused.
+func (w *World) goOn(ctx context.Context, c *cloud, s *sweepview.Sweep,
+	provisioner *provision.Provisioner) (resumed bool, err error) {
 	id := s.Plan.Sweep
 	course, err := provision.Course(ctx, c.sweeps, s.Plan)
 	if err != nil {
@@ -254,6 +262,7 @@ func (w *World) sayResumed(p *sweep.Plan, job int, before bool) {
 	}
 	fmt.Fprintf(w.Out, "sweep %s %s as %s\n", p.Sweep, what, p.JobName(job))
 	if p.Coppice != w.Version {
-		fmt.Fprintf(w.Out, "note: it was planned by build %s, and the job runs the deployment's present one (this launcher is %s): trials that another build has saved start over\n", p.Coppice, w.Version)
+		fmt.Fprintf(w.Out, "note: it was planned by build %s, and the job runs the deployment's present one (this "+
+			"launcher is %s): trials that another build has saved start over\n", p.Coppice, w.Version)
 	}
 }

@@ -28,11 +28,18 @@ type assumptionFlags struct {
 
 func (f *assumptionFlags) add(cmd *cobra.Command) {
 	f.Assumptions = quote.Assumed()
-	cmd.Flags().StringVar(&f.prices, "prices", "", "file with prices, used unless the built-in ones are newer (default: $COPPICE_PRICES, or what \"launcher prices refresh\" wrote)")
-	cmd.Flags().Float64Var(&f.NsPerValue, "ns-per-value", 0, "nanoseconds per row, feature and tree of a trial with the sweep's threads, as \"launcher bill\" shows them; 0 uses the calibration")
-	cmd.Flags().DurationVar(&f.Startup, "startup", f.Startup, "assumed: from a machine's first charged second to its first task")
-	cmd.Flags().Float64Var(&f.Preemptions, "preemptions", f.Preemptions, "assumed: preemptions per hour of a Spot machine")
-	cmd.Flags().Float64Var(&f.Download, "download", f.Download, "assumed: bytes per second from Cloud Storage to local SSD")
+	cmd.Flags().StringVar(&f.prices, "prices", "",
+		"file with prices, used unless the built-in ones are newer (default: $COPPICE_PRICES, or what \"launcher "+
+			"prices refresh\" wrote)")
+	cmd.Flags().Float64Var(&f.NsPerValue, "ns-per-value", 0,
+		"nanoseconds per row, feature and tree of a trial with the sweep's threads, as \"launcher bill\" shows "+
+			"them; 0 uses the calibration")
+	cmd.Flags().DurationVar(&f.Startup, "startup", f.Startup,
+		"assumed: from a machine's first charged second to its first task")
+	cmd.Flags().Float64Var(&f.Preemptions, "preemptions", f.Preemptions,
+		"assumed: preemptions per hour of a Spot machine")
+	cmd.Flags().Float64Var(&f.Download, "download", f.Download,
+		"assumed: bytes per second from Cloud Storage to local SSD")
 }
 
 func (f *assumptionFlags) check() error {
@@ -88,14 +95,17 @@ in the price; Cloud Storage, Pub/Sub, Cloud Run and network are not.`,
 	}
 
 	f.add(cmd)
-	cmd.Flags().StringSliceVar(&f.machines, "machines", nil, "machine types to compare (default: those similar to the sweep's)")
+	cmd.Flags().StringSliceVar(&f.machines, "machines", nil,
+		"machine types to compare (default: those similar to the sweep's)")
 	cmd.Flags().IntVar(&f.vms, "vms", 0, "machines of each type (default: about as many vCPUs as the sweep's)")
-	cmd.Flags().DurationVar(&f.within, "within", 0, "time within which the sweep should finish: uses as few machines of each type as that is expected to take")
+	cmd.Flags().DurationVar(&f.within, "within", 0,
+		"time within which the sweep should finish: uses as few machines of each type as that is expected to take")
 	cmd.Flags().Float64Var(&f.budget, "budget", 0, "USD that the sweep may cost (default: the spec's)")
 	cmd.Flags().StringVar(&f.region, "region", "", "region of the prices (default: $COPPICE_LOCATION or us-central1)")
 	cmd.Flags().IntVar(&f.rows, "rows", 0, "rows to train on, if the dataset does not exist")
 	cmd.Flags().IntVar(&f.features, "features", 0, "its features")
-	cmd.Flags().IntVar(&f.heldOut, "held-out", 0, "its rows in each of valid, calib and test (default: a fiftieth of --rows)")
+	cmd.Flags().IntVar(&f.heldOut, "held-out", 0,
+		"its rows in each of valid, calib and test (default: a fiftieth of --rows)")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
 }
@@ -107,7 +117,8 @@ func (f *planFlags) check() error {
 
 	switch {
 	case f.rows < 0 || f.features < 0 || f.heldOut < 0:
-		return program.Usagef("--rows is %d, --features %d, --held-out %d: use numbers above 0, or leave them out", f.rows, f.features, f.heldOut)
+		return program.Usagef("--rows is %d, --features %d, --held-out %d: use numbers above 0, or leave them out",
+			f.rows, f.features, f.heldOut)
 	case (f.rows > 0) != (f.features > 0):
 		return program.Usagef("--rows and --features go together")
 	case f.heldOut > 0 && f.rows == 0:
@@ -147,7 +158,8 @@ func (w *World) compare(ctx context.Context, file string, f planFlags) error {
 		if heldOut == 0 {
 			heldOut = max(1, f.rows/50)
 		}
-		m, err := quote.Stated{Rows: f.rows, Features: f.features, HeldOut: heldOut, Validate: spec.Validate}.Manifest(datasetName(spec.Dataset), spec.Objective == "binary")
+		m, err := quote.Stated{Rows: f.rows, Features: f.features, HeldOut: heldOut,
+			Validate: spec.Validate}.Manifest(datasetName(spec.Dataset), spec.Objective == "binary")
 		if err != nil {
 			return &program.UsageError{Err: err}
 		}
@@ -192,8 +204,10 @@ func (w *World) region(flag, deployed string) string {
 	return deployed
 }
 
-func (w *World) compareOn(spec *sweep.Spec, m *dataset.Manifest, prices *machines.Prices, region string, f planFlags) error {
-	p, err := plan.Build(plan.Request{Spec: spec, Manifest: m, ID: "quote", Job: func(id sweep.ID) string { return string(id) }, Now: w.Now(), Version: w.Version, Unfit: true})
+func (w *World) compareOn(spec *sweep.Spec, m *dataset.Manifest, prices *machines.Prices, region string,
+	f planFlags) error {
+	p, err := plan.Build(plan.Request{Spec: spec, Manifest: m, ID: "quote",
+		Job: func(id sweep.ID) string { return string(id) }, Now: w.Now(), Version: w.Version, Unfit: true})
 	if err != nil {
 		return err
 	}
@@ -202,7 +216,8 @@ func (w *World) compareOn(spec *sweep.Spec, m *dataset.Manifest, prices *machine
 		return err
 	}
 
-	q := quote.Request{Plan: p.Plan, Expected: p.Expected, Manifest: m, Prices: prices, Region: region, Assumptions: f.Assumptions, Calibration: quote.Measured()}
+	q := quote.Request{Plan: p.Plan, Expected: p.Expected, Manifest: m, Prices: prices, Region: region,
+		Assumptions: f.Assumptions, Calibration: quote.Measured()}
 	c, err := q.Compare(known, quote.Wish{Machines: f.machines, VMs: f.vms, Within: f.within, Budget: f.budget})
 	if err != nil {
 		return err
@@ -215,7 +230,9 @@ func (w *World) compareOn(spec *sweep.Spec, m *dataset.Manifest, prices *machine
 	}
 
 	if spec.Machine.SpotAuto {
-		p.Notes = append(p.Notes, "spot: auto decides when the sweep is started, by the prices of that day: on demand if Spot is expected to cost as much or to exceed limits.sweep")
+		p.Notes = append(p.Notes,
+			"spot: auto decides when the sweep is started, by the prices of that day: on demand if Spot is expected "+
+				"to cost as much or to exceed limits.sweep")
 	}
 	w.showComparison(p, &q, c)
 	if c.Recommended != nil {
@@ -240,12 +257,15 @@ func (w *World) showComparison(p *plan.Plan, q *quote.Request, c *quote.Comparis
 	if n := q.Manifest.Copies(); n > 1 {
 		rows += fmt.Sprintf(", in %d orders", n)
 	}
-	fmt.Fprintf(w.Out, "%s on %s: %s, %d features, %s staged; prices in %s\n", english.Plural(len(p.Trials), "trial", ""), p.Dataset.Name,
+	fmt.Fprintf(w.Out, "%s on %s: %s, %d features, %s staged; prices in %s\n",
+		english.Plural(len(p.Trials), "trial", ""), p.Dataset.Name,
 		rows, p.Dataset.Features, humanize.IBytes(uint64(p.Dataset.Bytes)), q.Region)
-	t := w.newTable("machine", "VMs", "tasks x threads", "waves", "memory of each", "SSDs", "hours on demand", "USD on demand", "hours on Spot", "USD on Spot")
+	t := w.newTable("machine", "VMs", "tasks x threads", "waves", "memory of each", "SSDs", "hours on demand",
+		"USD on demand", "hours on Spot", "USD on Spot")
 	for _, o := range c.Offers {
 		t.AppendRow([]any{o.Machine, o.VMs, fmt.Sprintf("%d x %d", o.TasksPerVM, o.ThreadsPerTask), o.Waves,
-			fmt.Sprintf("%s of %s", humanize.IBytes(uint64(o.UsedBytes)), humanize.IBytes(uint64(o.MemoryBytes))), o.LocalSSD,
+			fmt.Sprintf("%s of %s", humanize.IBytes(uint64(o.UsedBytes)), humanize.IBytes(uint64(o.MemoryBytes))),
+			o.LocalSSD,
 			hours(o.OnDemand.Hours), money(o.OnDemand.Cost), hours(o.Spot.Hours), money(o.Spot.Cost)})
 	}
 	t.Render()
@@ -268,13 +288,15 @@ func (w *World) showComparison(p *plan.Plan, q *quote.Request, c *quote.Comparis
 	if r.Spot {
 		where = "on Spot"
 	}
-	fmt.Fprintf(w.Out, "recommended: %d x %s %s, %s hours and %s USD: %s\n", r.VMs, r.Machine, where, hours(r.Hours), money(&r.Cost), c.Reason)
+	fmt.Fprintf(w.Out, "recommended: %d x %s %s, %s hours and %s USD: %s\n", r.VMs, r.Machine, where, hours(r.Hours),
+		money(&r.Cost), c.Reason)
 }
 
-// machineLine is the recommendation as a line for a sweep.yaml that asked for m: quoted with it, the sweep takes the same. Settings that
-// the comparison did not change are listed as to be kept.
+// machineLine is the recommendation as a line for a sweep.yaml that asked for m: quoted with it, the sweep takes the
+// same. Settings that the comparison did not change are listed as to be kept.
 func machineLine(m sweep.Machine, r *quote.Recommended) string {
-	line := fmt.Sprintf("machine: {type: %s, vms: %d, spot: %t, threads_per_task: %d", r.Machine, r.VMs, r.Spot, m.ThreadsPerTask)
+	line := fmt.Sprintf("machine: {type: %s, vms: %d, spot: %t, threads_per_task: %d", r.Machine, r.VMs, r.Spot,
+		m.ThreadsPerTask)
 	if r.Machine == m.Type && m.TasksPerVM > 0 { // other types were compared without it
 		line += fmt.Sprintf(", tasks_per_vm: %d", m.TasksPerVM)
 	}
@@ -291,7 +313,8 @@ func machineLine(m sweep.Machine, r *quote.Recommended) string {
 		kept = append(kept, "wait", "fallback")
 	}
 	if len(kept) > 0 {
-		line += fmt.Sprintf(" # without %s: keep those of the sweep's machine:, which were not compared", strings.Join(kept, ", "))
+		line += fmt.Sprintf(" # without %s: keep those of the sweep's machine:, which were not compared",
+			strings.Join(kept, ", "))
 	}
 	return line
 }
@@ -306,9 +329,11 @@ func (w *World) showAssumptions(q *quote.Request, c *quote.Comparison) {
 	if o.ThreadsPerTask > 2 { // nothing was measured on more than two cores
 		measured = "extrapolated from two cores of AMD Turin (c4d)"
 	}
-	speed := fmt.Sprintf("%.3f ns per row, feature and tree with %s, the mean of the trials, as %s; the range is %.2f to %.2f times that", o.NsPerValue, threads(o.ThreadsPerTask), measured, q.Low, q.High)
+	speed := fmt.Sprintf("%.3f ns per row, feature and tree with %s, the mean of the trials, as %s; the range is "+
+		"%.2f to %.2f times that", o.NsPerValue, threads(o.ThreadsPerTask), measured, q.Low, q.High)
 	if q.NsPerValue > 0 {
-		speed = fmt.Sprintf("%.3f ns per row, feature and tree with %s, as given", o.NsPerValue, threads(o.ThreadsPerTask))
+		speed = fmt.Sprintf("%.3f ns per row, feature and tree with %s, as given", o.NsPerValue,
+			threads(o.ThreadsPerTask))
 	}
 
 	seen := map[string]bool{}
@@ -323,9 +348,14 @@ func (w *World) showAssumptions(q *quote.Request, c *quote.Comparison) {
 	}
 
 	w.pairs([2]string{"speed", speed},
-		[2]string{"a trial, all its trees", fmt.Sprintf("%s (%s to %s), the mean one", seconds(o.Trial.Expected), seconds(o.Trial.Low), seconds(o.Trial.High))},
-		[2]string{"before the first trial", fmt.Sprintf("%s: %s to start a machine, %s MB/s to copy the dataset (assumed)", seconds(o.Lead.Expected), q.Startup, humanize.Comma(int64(q.Download/1e6)))},
-		[2]string{"preemptions", fmt.Sprintf("%v per hour of a Spot machine (assumed); each costs a start, half a minute unsaved, and resuming", q.Preemptions)},
+		[2]string{"a trial, all its trees", fmt.Sprintf("%s (%s to %s), the mean one", seconds(o.Trial.Expected),
+			seconds(o.Trial.Low), seconds(o.Trial.High))},
+		[2]string{"before the first trial",
+			fmt.Sprintf("%s: %s to start a machine, %s MB/s to copy the dataset (assumed)", seconds(o.Lead.Expected),
+				q.Startup, humanize.Comma(int64(q.Download/1e6)))},
+		[2]string{"preemptions",
+			fmt.Sprintf("%v per hour of a Spot machine (assumed); each costs a start, half a minute unsaved, and "+
+				"resuming", q.Preemptions)},
 		[2]string{"prices", strings.Join(dates, "\n")})
 }
 

@@ -48,9 +48,13 @@ the dataset's held-out rows, and warns if a share is more than twice as large.`,
 	cmd.Flags().StringSliceVar(&f.keep, "keep", nil, "columns of the table to repeat in the output")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "write the raw score, too")
 	cmd.Flags().StringVar(&f.delimiter, "delimiter", "", "delimiter of delimited text (default: by the file's name)")
-	cmd.Flags().StringVar(&f.quote, "quote", "", "none if a quote in delimited text is an ordinary character, like csv: {quote: none} for staging")
-	cmd.Flags().BoolVar(&f.noHeader, "no-header", false, "the first line of delimited text is data; columns are c0, c1 ...")
-	cmd.Flags().Float64Var(&f.maxUnseen, "max-unseen", 1, "fail, and write nothing, if in some column the share of unseen values exceeds the usual share by more than this")
+	cmd.Flags().StringVar(&f.quote, "quote", "",
+		"none if a quote in delimited text is an ordinary character, like csv: {quote: none} for staging")
+	cmd.Flags().BoolVar(&f.noHeader, "no-header", false,
+		"the first line of delimited text is data; columns are c0, c1 ...")
+	cmd.Flags().Float64Var(&f.maxUnseen, "max-unseen", 1,
+		"fail, and write nothing, if in some column the share of unseen values exceeds the usual share by more than "+
+			"this")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print a summary as JSON")
 	for _, name := range []string{"model", "in", "out"} {
 		_ = cmd.MarkFlagRequired(name)
@@ -94,11 +98,14 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 		defer s.Close()
 
 		header := !f.noHeader
-		q := predict.Request{Scorer: s, In: f.in, Out: f.out, Keep: f.keep, Raw: f.raw, MaxUnseen: f.maxUnseen, CSV: dataset.CSVSpec{Delimiter: f.delimiter, Header: &header, Quote: f.quote}}
+		q := predict.Request{Scorer: s, In: f.in, Out: f.out, Keep: f.keep, Raw: f.raw, MaxUnseen: f.maxUnseen,
+			CSV: dataset.CSVSpec{Delimiter: f.delimiter, Header: &header, Quote: f.quote}}
 		var bar *progressbar.ProgressBar
 		if w.Terminal && !f.json {
-			bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w.Err.Raw()), progressbar.OptionSetDescription("rows"),
-				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(barThrottle))
+			bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w.Err.Raw()),
+				progressbar.OptionSetDescription("rows"),
+				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionClearOnFinish(),
+				progressbar.OptionThrottle(barThrottle))
 			q.Progress = func(rows int64) { _ = bar.Set64(rows) }
 		}
 
@@ -116,7 +123,8 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 		}
 
 		if f.json {
-			return w.printJSON(map[string]any{"model": v.Model, "version": v.Number, "rows": done.Rows, "out": f.out, "inputs": done.Inputs, "warnings": done.Warnings()})
+			return w.printJSON(map[string]any{"model": v.Model, "version": v.Number, "rows": done.Rows, "out": f.out,
+				"inputs": done.Inputs, "warnings": done.Warnings()})
 		}
 		w.showInputs(done)
 		fmt.Fprintf(w.Out, "%s rows scored with %s@%d: %s\n", humanize.Comma(done.Rows), v.Model, v.Number, f.out)
@@ -124,8 +132,8 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 	})
 }
 
-// levelsCache is the folder in which levels of models are cached between predictions: in the user's cache folder, or else in the system's
-// folder for temporary files.
+// levelsCache is the folder in which levels of models are cached between predictions: in the user's cache folder, or
+// else in the system's folder for temporary files.
 func (w *World) levelsCache() string {
 	parent := os.TempDir()
 	if home, ok := w.Env.Lookup("HOME"); ok && home != "" {

@@ -23,7 +23,8 @@ type PriceList interface {
 }
 
 func pricesCommand(w *World) *cobra.Command {
-	cmd := program.Group(&cobra.Command{Use: "prices", Short: "Manage the prices used for quotes", Example: "  launcher prices refresh"})
+	cmd := program.Group(&cobra.Command{Use: "prices", Short: "Manage the prices used for quotes",
+		Example: "  launcher prices refresh"})
 	cmd.AddCommand(pricesRefreshCommand(w))
 	return cmd
 }
@@ -43,7 +44,8 @@ prices that is used unless the built-in ones are newer. The file keeps its price
 		RunE: func(cmd *cobra.Command, _ []string) error { return w.refresh(cmd.Context(), out, regions, asJSON) },
 	}
 
-	cmd.Flags().StringVar(&out, "out", "", "file to write (default: $COPPICE_PRICES, or coppice/prices.json in the user's configuration folder)")
+	cmd.Flags().StringVar(&out, "out", "",
+		"file to write (default: $COPPICE_PRICES, or coppice/prices.json in the user's configuration folder)")
 	cmd.Flags().StringSliceVar(&regions, "region", nil, "regions to read (default: all)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
@@ -115,7 +117,8 @@ func (w *World) pricesFile() (string, bool) {
 	return "", false
 }
 
-// prices merges the prices of the file and the embedded ones, newer ones first. A file that was named explicitly must exist.
+// prices merges the prices of the file and the embedded ones, newer ones first. A file that was named explicitly must
+// exist.
 func (w *World) prices(file string) (*machines.Prices, error) {
 	embedded, err := machines.Embedded()
 	if err != nil {

@@ -12,9 +12,10 @@ import (
 	"coppice/launcher/internal/quote"
 )
 
-// quote writes the expected cost into the plan, and rejects a plan that is expected to exceed its budget. A sweep that exists already is
-// not rejected, whatever it would cost today: it keeps the budget that it was started with.
-func (c *cloud) quote(ctx context.Context, p *plan.Plan, m *dataset.Manifest, prices *machines.Prices, a quote.Assumptions) error {
+// quote writes the expected cost into the plan, and rejects a plan that is expected to exceed its budget. A sweep that
+// exists already is not rejected, whatever it would cost today: it keeps the budget that it was started with.
+func (c *cloud) quote(ctx context.Context, p *plan.Plan, m *dataset.Manifest, prices *machines.Prices,
+	a quote.Assumptions) error {
 	known, err := machines.Types()
 	if err != nil {
 		return err
@@ -24,7 +25,8 @@ func (c *cloud) quote(ctx context.Context, p *plan.Plan, m *dataset.Manifest, pr
 		return err
 	}
 
-	q := quote.Request{Plan: p.Plan, Expected: p.Expected, Manifest: m, Prices: prices, Region: c.env.Location, Assumptions: a, Calibration: quote.Measured()}
+	q := quote.Request{Plan: p.Plan, Expected: p.Expected, Manifest: m, Prices: prices, Region: c.env.Location,
+		Assumptions: a, Calibration: quote.Measured()}
 	offer, err := q.Offer(t)
 	if err != nil {
 		return err

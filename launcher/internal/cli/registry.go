@@ -26,14 +26,17 @@ func registryCommand(w *World) *cobra.Command {
 	cmd := program.Group(&cobra.Command{
 		Use:   "registry",
 		Short: "Manage registered models",
-		Long:  "A model is called MODEL, its versions MODEL@3 or MODEL@champion; MODEL alone means the champion (or the newest version if there is none).",
+		Long: "A model is called MODEL, its versions MODEL@3 or MODEL@champion; MODEL alone means the champion (or " +
+			"the newest version if there is none).",
 		Example: `  launcher registry list
   launcher registry show ctr
   launcher registry history ctr
   launcher registry rollback ctr --why "wrong labels on 20 November"`,
 	})
-	cmd.AddCommand(registryListCommand(w), registryShowCommand(w), registryPromoteCommand(w), registryRollbackCommand(w), registryHistoryCommand(w), registryVerifyCommand(w),
-		registryTagCommand(w), registryNoteCommand(w), registryBadCommand(w), registryAliasCommand(w), registryDeleteCommand(w),
+	cmd.AddCommand(registryListCommand(w), registryShowCommand(w), registryPromoteCommand(w),
+		registryRollbackCommand(w), registryHistoryCommand(w), registryVerifyCommand(w),
+		registryTagCommand(w), registryNoteCommand(w), registryBadCommand(w), registryAliasCommand(w),
+		registryDeleteCommand(w),
 		registryCompareCommand(w), registryExplainCommand(w), registryReproduceCommand(w),
 		registryPushCommand(w), registryPullCommand(w), registryExportCommand(w))
 	return cmd
@@ -166,7 +169,8 @@ func (w *World) listVersions(cmd *cobra.Command, c *cloud, model string, asJSON 
 	}
 	t := w.newTable("version", "alias", "night", "registered", "sweep", "dataset", "test")
 	for _, v := range listed {
-		t.AppendRow(table.Row{v.Number, strings.Join(v.Aliases, " "), v.Night, v.Info.At.Format(time.DateTime), v.Info.Labels["sweep"], v.Info.Labels["dataset"], metrics(v.Info.Metrics)})
+		t.AppendRow(table.Row{v.Number, strings.Join(v.Aliases, " "), v.Night, v.Info.At.Format(time.DateTime),
+			v.Info.Labels["sweep"], v.Info.Labels["dataset"], metrics(v.Info.Metrics)})
 	}
 	t.Render()
 	return nil
@@ -179,7 +183,8 @@ type listedVersion struct {
 	Aliases []string `json:"aliases"`
 }
 
-// nightOf is the day of a version: for a scheduled sweep that of its slot, which a late or repeated start does not change.
+// nightOf is the day of a version: for a scheduled sweep that of its slot, which a late or repeated start does not
+// change.
 func nightOf(v registry.Version) string {
 	const slot = "-20060102-1504"
 	if id := v.Info.Labels["sweep"]; len(id) > len(slot) {
@@ -241,8 +246,10 @@ func (w *World) showVersion(cmd *cobra.Command, c *cloud, v registry.Version) er
 	if champion == v.Number {
 		name += " (champion)"
 	}
-	rows := [][2]string{{"version", name}, {"registered", fmt.Sprintf("%s by %s", v.Info.At.Format(time.DateTime), v.Info.By)},
-		{"sweep", v.Info.Labels["sweep"] + ", trial " + v.Info.Labels["trial"]}, {"dataset", v.Info.Labels["dataset"]}, {"because", v.Info.Why}}
+	rows := [][2]string{{"version", name},
+		{"registered", fmt.Sprintf("%s by %s", v.Info.At.Format(time.DateTime), v.Info.By)},
+		{"sweep", v.Info.Labels["sweep"] + ", trial " + v.Info.Labels["trial"]}, {"dataset", v.Info.Labels["dataset"]},
+		{"because", v.Info.Why}}
 
 	chosen, err := c.chosen(cmd, v)
 	if err != nil {
@@ -263,7 +270,8 @@ func (w *World) showVersion(cmd *cobra.Command, c *cloud, v registry.Version) er
 
 	rows = append(rows, [2]string{"valid", metrics(report.Valid)}, [2]string{"test", metrics(v.Info.Metrics)})
 	if k := report.Calibration; k != nil {
-		rows = append(rows, [2]string{"calibration", k.Method}, [2]string{"test before", metrics(k.Before)}, [2]string{"test after", metrics(k.After)})
+		rows = append(rows, [2]string{"calibration", k.Method}, [2]string{"test before", metrics(k.Before)},
+			[2]string{"test after", metrics(k.After)})
 	}
 	if r := report.Verified; r != nil {
 		rows = append(rows, [2]string{"verified", fmt.Sprintf("%s agrees on %d raw rows", r.Scorer, r.Rows)})

@@ -49,7 +49,9 @@ table that has the label: make sure that neither version was trained on it.`,
 
 	cmd.Flags().StringVar(&f.on, "on", "", "dataset NAME[@VERSION], or a local table (default: B's dataset)")
 	cmd.Flags().StringVar(&f.by, "by", "", "column whose values get a line each, with the first metric")
-	cmd.Flags().StringSliceVar(&f.metrics, "metric", nil, "metrics (default: log_loss, normalized_entropy, auc, average_precision and calibration_ratio, or rmse and mae)")
+	cmd.Flags().StringSliceVar(&f.metrics, "metric", nil,
+		"metrics (default: log_loss, normalized_entropy, auc, average_precision and calibration_ratio, or rmse and "+
+			"mae)")
 	cmd.Flags().Float64Var(&f.confidence, "confidence", 0.95, "confidence level of the intervals")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
@@ -122,7 +124,8 @@ func (w *World) showCompared(out comparison, f compareFlags) {
 	interval := fmt.Sprintf("%g %% interval", 100*f.confidence)
 	t := w.newTable("metric", "A", "B", "gain of B", interval, "")
 	for _, l := range out.All {
-		t.AppendRow(table.Row{l.Metric, number(l.A), number(l.B), number(l.Gain), fmt.Sprintf("%s to %s", number(l.Low), number(l.High)), l.Says})
+		t.AppendRow(table.Row{l.Metric, number(l.A), number(l.B), number(l.Gain),
+			fmt.Sprintf("%s to %s", number(l.Low), number(l.High)), l.Says})
 	}
 
 	t.Render()
@@ -131,7 +134,8 @@ func (w *World) showCompared(out comparison, f compareFlags) {
 	}
 	t = w.newTable(f.by, "rows", out.All[0].Metric+" of A", "B", "gain of B", interval, "")
 	for _, l := range out.By {
-		t.AppendRow(table.Row{l.By, l.Rows, number(l.A), number(l.B), number(l.Gain), fmt.Sprintf("%s to %s", number(l.Low), number(l.High)), l.Says})
+		t.AppendRow(table.Row{l.By, l.Rows, number(l.A), number(l.B), number(l.Gain),
+			fmt.Sprintf("%s to %s", number(l.Low), number(l.High)), l.Says})
 	}
 
 	t.Render()
@@ -182,10 +186,12 @@ func (c *cloud) comparable(ctx context.Context, model, ref string) (out compared
 }
 
 // rowsToCompare scores both sides on the rows selected by --on.
-func (c *cloud) rowsToCompare(ctx context.Context, sides [2]compare.Side, versions [2]compared, f compareFlags) (*compare.Rows, string, error) {
+func (c *cloud) rowsToCompare(ctx context.Context, sides [2]compare.Side, versions [2]compared,
+	f compareFlags) (*compare.Rows, string, error) {
 	m := versions[1].manifest
 	if f.on != "" && isFile(f.on) {
-		rows, err := compare.OnFile(ctx, sides, compare.File{Path: f.on, Label: m.Label, Weight: m.Weight, Missing: m.Missing, By: f.by})
+		rows, err := compare.OnFile(ctx, sides, compare.File{Path: f.on, Label: m.Label, Weight: m.Weight,
+			Missing: m.Missing, By: f.by})
 		return rows, f.on, err
 	}
 
@@ -213,12 +219,13 @@ func (c *cloud) rowsToCompare(ctx context.Context, sides [2]compare.Side, versio
 		return nil, "", err
 	}
 
-	rows, err := compare.OnSample(sides, sample, targets, f.by, func(fold uint8) bool { return unseen(versions, on, sample.Split, fold) })
+	rows, err := compare.OnSample(sides, sample, targets, f.by,
+		func(fold uint8) bool { return unseen(versions, on, sample.Split, fold) })
 	return rows, fmt.Sprintf("%s@%s, sampled from %s", on.Name, on.Version, sample.Split), err
 }
 
-// unseen reports whether neither version was calibrated on, or chosen by, the rows of a fold of a split: of a version's own dataset only
-// its plan's test rows qualify.
+// unseen reports whether neither version was calibrated on, or chosen by, the rows of a fold of a split: of a version's
+// own dataset only its plan's test rows qualify.
 func unseen(versions [2]compared, on *dataset.Manifest, split string, fold uint8) bool {
 	for _, v := range versions {
 		if v.plan == nil || v.plan.Dataset.Name != on.Name || v.plan.Dataset.Version != on.Version {

@@ -93,8 +93,10 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 	plan := sweep.Plan{Format: 1, Input: in, Sweep: sweep.ID("night-" + strconv.Itoa(i)), Coppice: "v1",
 		Spec:    sweep.Spec{Model: "ctr", Objective: "binary", Metric: "log_loss", Seed: 7},
 		Dataset: sweep.DatasetRef{Name: g.manifest.Name, Version: g.manifest.Version},
-		Holdout: sweep.Holdout{Valid: valid, Calib: sweep.Rows{Split: "test", Folds: []uint8{0, 1, 2, 3}}, Test: sweep.Rows{Split: "test", Folds: []uint8{4, 5, 6, 7, 8, 9}}},
-		Sizing:  sweep.Sizing{ThreadsPerTask: 1}, Heartbeat: sweep.Duration(30 * time.Second), Takeover: sweep.Duration(5 * time.Minute), Trials: []sweep.Trial{{Params: p.Map()}}}
+		Holdout: sweep.Holdout{Valid: valid, Calib: sweep.Rows{Split: "test", Folds: []uint8{0, 1, 2, 3}},
+			Test: sweep.Rows{Split: "test", Folds: []uint8{4, 5, 6, 7, 8, 9}}},
+		Sizing: sweep.Sizing{ThreadsPerTask: 1}, Heartbeat: sweep.Duration(30 * time.Second),
+		Takeover: sweep.Duration(5 * time.Minute), Trials: []sweep.Trial{{Params: p.Map()}}}
 
 	calib, err := table.Select(plan.Holdout.Calib)
 	if err != nil {
@@ -123,8 +125,9 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 	if kept != nil {
 		files[scorer.FileLevels] = kept.Encode()
 	}
-	for name, v := range map[string]any{scorer.FileFeatures: encoding, scorer.FilePlan: plan, scorer.FileCalibrator: choice.Calibrator,
-		scorer.FileResult: sweep.Result{Format: 1, Sweep: plan.Sweep, Status: sweep.StatusDone, Params: p.Map()}} {
+	for name, v := range map[string]any{scorer.FileFeatures: encoding, scorer.FilePlan: plan,
+		scorer.FileCalibrator: choice.Calibrator,
+		scorer.FileResult:     sweep.Result{Format: 1, Sweep: plan.Sweep, Status: sweep.StatusDone, Params: p.Map()}} {
 		text, err := json.MarshalIndent(v, "", "  ")
 		if name == scorer.FileCalibrator {
 			text, err = json.Marshal(v)
@@ -134,8 +137,10 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 		}
 		files[name] = append(text, '\n')
 	}
-	v, err := registry.New(g.buckets["registry"]).Register(g.t.Context(), "ctr", string(plan.Sweep), files, registry.Info{At: g.now, By: "aggregator",
-		Labels: map[string]string{"sweep": string(plan.Sweep), "trial": "0", "dataset": g.manifest.Name + "@" + g.manifest.Version}})
+	v, err := registry.New(g.buckets["registry"]).Register(g.t.Context(), "ctr", string(plan.Sweep), files,
+		registry.Info{At: g.now, By: "aggregator",
+			Labels: map[string]string{"sweep": string(plan.Sweep), "trial": "0", "dataset": g.manifest.Name + "@" +
+				g.manifest.Version}})
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -145,7 +150,8 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 // compared runs the command and reads its JSON.
 func (g *grown) compared(args ...string) (c comparison) {
 	g.t.Helper()
-	if err := json.Unmarshal([]byte(g.must(append([]string{"registry", "compare", "--json"}, args...)...)), &c); err != nil {
+	if err := json.Unmarshal([]byte(g.must(append([]string{"registry", "compare", "--json"}, args...)...)),
+		&c); err != nil {
 		g.t.Fatal(err)
 	}
 	return c
@@ -163,7 +169,8 @@ func TestCompareVersions(t *testing.T) {
 	}
 	defer ds.Close()
 	want := len(sweep.Rows{Split: "test", Folds: []uint8{4, 5, 6, 7, 8, 9}}.Select(ds.Split("test").Fold))
-	if l := c.All[0]; l.Metric != "log_loss" || l.Rows != want || l.Gain <= 0 || l.Low >= l.Gain || l.High <= l.Gain || math.Abs(l.A-l.B-l.Gain) > 1e-12 {
+	if l := c.All[0]; l.Metric != "log_loss" || l.Rows != want || l.Gain <= 0 || l.Low >= l.Gain || l.High <= l.Gain ||
+		math.Abs(l.A-l.B-l.Gain) > 1e-12 {
 		t.Errorf("on the sample: %+v, want a gain within its interval on %d rows", l, want)
 	}
 
@@ -177,7 +184,8 @@ func TestCompareVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	x, err := auc.Compare(metric.Input{Label: label, Pred: preds[1]}, preds[0], metric.Confidence{Level: 0.95})
-	if l := c.All[0]; err != nil || l.A != x.Old || l.B != x.New || l.Low != x.Low || l.High != x.High || l.Rows != 900 {
+	if l := c.All[0]; err != nil || l.A != x.Old || l.B != x.New || l.Low != x.Low || l.High != x.High ||
+		l.Rows != 900 {
 		t.Errorf("on a file: %+v, want what predict and metric say: %+v, %v", l, x, err)
 	}
 	rows := 0
@@ -191,11 +199,14 @@ func TestCompareVersions(t *testing.T) {
 	if l := g.compared("ctr@2", "ctr@3").All[0]; l.Says != "the same predictions" || l.Gain != 0 {
 		t.Errorf("twins: %+v", l)
 	}
-	if out := w.must("registry", "compare", "ctr@2", "ctr@1", "--on", w.file("many.csv", string(datasettest.Table(datasettest.Options{Rows: 20_000, Seed: 6})))); !strings.Contains(out, "B is worse") || !strings.Contains(out, "95 % interval") {
+	if out := w.must("registry", "compare", "ctr@2", "ctr@1", "--on",
+		w.file("many.csv", string(datasettest.Table(datasettest.Options{Rows: 20_000, Seed: 6})))); !strings.Contains(out, "B is worse") || !strings.Contains(out, "95 % interval") {
 		t.Errorf("got\n%s", out)
 	}
-	w.refused(sweep.ExitInput, `no column "nobody"`, "registry", "compare", "ctr@1", "ctr@2", "--on", in, "--by", "nobody")
-	w.refused(sweep.ExitInput, "is_click", "registry", "compare", "ctr@1", "ctr@2", "--on", w.file("bare.csv", "user_id,campaign_id,site,hour,age,price,day\nu1,1,s,2,3,4,2026-11-01\n"))
+	w.refused(sweep.ExitInput, `no column "nobody"`, "registry", "compare", "ctr@1", "ctr@2", "--on", in, "--by",
+		"nobody")
+	w.refused(sweep.ExitInput, "is_click", "registry", "compare", "ctr@1", "ctr@2", "--on",
+		w.file("bare.csv", "user_id,campaign_id,site,hour,age,price,day\nu1,1,s,2,3,4,2026-11-01\n"))
 	w.refused(sweep.ExitNotFound, "not staged", "registry", "compare", "ctr@1", "ctr@2", "--on", "other")
 	w.refused(sweep.ExitUsage, "--confidence", "registry", "compare", "ctr@1", "ctr@2", "--confidence", "95")
 }

@@ -14,16 +14,21 @@ const bucketURL = "gs://"
 
 func registryPushCommand(w *World) *cobra.Command {
 	return registryCopyCommand(w, "push", "to", "Copy a version into another registry, with its checksums",
-		"  launcher registry push ctr@12 --to gs://production-registry --why \"approved\"", func(own, other *registry.Registry) (from, to *registry.Registry) { return own, other })
+		"  launcher registry push ctr@12 --to gs://production-registry --why \"approved\"",
+		func(own, other *registry.Registry) (from, to *registry.Registry) { return own, other })
 }
 
 func registryPullCommand(w *World) *cobra.Command {
 	return registryCopyCommand(w, "pull", "from", "Copy a version out of another registry, with its checksums",
-		"  launcher registry pull ctr@12 --from gs://staging-registry", func(own, other *registry.Registry) (from, to *registry.Registry) { return other, own })
+		"  launcher registry pull ctr@12 --from gs://staging-registry", func(own, other *registry.Registry) (from,
+			to *registry.Registry) {
+			return other, own
+		})
 }
 
 // registryCopyCommand copies between this deployment's registry and another's.
-func registryCopyCommand(w *World, verb, flag, short, example string, sides func(own, other *registry.Registry) (from, to *registry.Registry)) *cobra.Command {
+func registryCopyCommand(w *World, verb, flag, short, example string, sides func(own, other *registry.Registry) (from,
+	to *registry.Registry)) *cobra.Command {
 	var other, why string
 	cmd := &cobra.Command{
 		Use:   fmt.Sprintf("%s MODEL[@VERSION|@ALIAS] --%s gs://BUCKET", verb, flag),
@@ -55,7 +60,8 @@ copied, nor is the dataset, which reproduce needs where it runs.`,
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(w.Out, "%s@%d %s %s: it is %s@%d, %d files with the same checksums\n", v.Model, v.Number, flag, other, copied.Model, copied.Number, len(copied.Files))
+				fmt.Fprintf(w.Out, "%s@%d %s %s: it is %s@%d, %d files with the same checksums\n", v.Model, v.Number,
+					flag, other, copied.Model, copied.Number, len(copied.Files))
 				return nil
 			})
 		},

@@ -48,8 +48,10 @@ also shown together, since they move a prediction together and each can replace 
 		},
 	}
 
-	cmd.Flags().StringSliceVar(&f.metrics, "metric", nil, "metric by which a feature's worth is measured (default: log_loss, for regression rmse)")
-	cmd.Flags().IntVar(&f.rows, "rows", 2000, "maximum number of rows; the SHAP values of a row take up to a few milliseconds")
+	cmd.Flags().StringSliceVar(&f.metrics, "metric", nil,
+		"metric by which a feature's worth is measured (default: log_loss, for regression rmse)")
+	cmd.Flags().IntVar(&f.rows, "rows", 2000,
+		"maximum number of rows; the SHAP values of a row take up to a few milliseconds")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads (default: all CPUs)")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
@@ -67,7 +69,8 @@ func (w *World) explain(ctx context.Context, c *cloud, model, ref string, f expl
 
 	name := fmt.Sprintf("%s@%d", v.Model, v.Number)
 	if _, ok := v.File(scorer.FileReference); !ok {
-		return &explain.Error{Msg: fmt.Sprintf("%s keeps no test rows (%s), because an earlier build made it; register it again with this one", name, scorer.FileReference)}
+		return &explain.Error{Msg: fmt.Sprintf("%s keeps no test rows (%s), because an earlier build made it; "+
+			"register it again with this one", name, scorer.FileReference)}
 	}
 	data, err := c.registry.ReadFile(ctx, v.Version, scorer.FileReference)
 	if err != nil {
@@ -103,18 +106,21 @@ func (w *World) explain(ctx context.Context, c *cloud, model, ref string, f expl
 const explainedOverhead = 85
 
 func (w *World) showExplained(name string, r *explain.Report) {
-	fmt.Fprintf(w.Out, "%s on %d test rows of its night: %s %s; the raw score of a row about which nothing is known is %s\n",
+	fmt.Fprintf(w.Out, "%s on %d test rows of its night: %s %s; the raw score of a row about which nothing is known "+
+		"is %s\n",
 		name, r.Rows, r.Metric, number(r.Value), number(r.Expected))
 
 	t := w.newTable("feature", "splits", "gain", "contribution", "worth in "+r.Metric, "95 % interval")
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 1, WidthMax: w.textWidth(explainedOverhead), WidthMaxEnforcer: text.WrapSoft}})
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 1, WidthMax: w.textWidth(explainedOverhead),
+		WidthMaxEnforcer: text.WrapSoft}})
 	unused := 0
 	for _, f := range r.Features {
 		if f.Splits == 0 {
 			unused++
 			continue
 		}
-		t.AppendRow(table.Row{f.Name, f.Splits, percent(f.Share), number(f.Contribution), number(f.Worth), fmt.Sprintf("%s to %s", number(f.Low), number(f.High))})
+		t.AppendRow(table.Row{f.Name, f.Splits, percent(f.Share), number(f.Contribution), number(f.Worth),
+			fmt.Sprintf("%s to %s", number(f.Low), number(f.High))})
 	}
 	t.Render()
 	if unused > 0 {

@@ -69,7 +69,8 @@ func TestExplain(t *testing.T) {
 
 	explained := func(more ...string) (r explain.Report) {
 		t.Helper()
-		if err := json.Unmarshal([]byte(w.must(append([]string{"registry", "explain", "ctr@2", "--json"}, more...)...)), &r); err != nil {
+		if err := json.Unmarshal([]byte(w.must(append([]string{"registry", "explain", "ctr@2", "--json"}, more...)...)),
+			&r); err != nil {
 			t.Fatal(err)
 		}
 		return r
@@ -85,7 +86,8 @@ func TestExplain(t *testing.T) {
 	w.must("registry", "promote", "ctr@2", "--why", "its page is looked at")
 	html := w.must("report", "model:ctr", "--out", "-")
 	if m := regexp.MustCompile(`(?s)shap.*?of (\d+) test rows.*?(\S+) has the largest effect`).FindStringSubmatch(html); m == nil || m[1] != "120" || m[2] != r.Features[0].Name {
-		t.Errorf("the page of the model says %.200q of SHAP values; want those of 120 rows, of %s first", m, r.Features[0].Name)
+		t.Errorf("the page of the model says %.200q of SHAP values; want those of 120 rows, of %s first", m,
+			r.Features[0].Name)
 	}
 
 	// The table has its signal in campaign, age, price and site, in this order; users are noise.
@@ -119,7 +121,8 @@ func TestExplain(t *testing.T) {
 		for _, f := range of[c.Name] {
 			apart += f.Contribution
 		}
-		if len(of[c.Name]) != c.Features || c.Contribution > apart+1e-12 || c.Features == 1 && math.Abs(c.Contribution-apart) > 1e-12 {
+		if len(of[c.Name]) != c.Features || c.Contribution > apart+1e-12 || c.Features == 1 &&
+			math.Abs(c.Contribution-apart) > 1e-12 {
 			t.Errorf("%+v of %+v", c, of[c.Name])
 		}
 	}
@@ -128,7 +131,8 @@ func TestExplain(t *testing.T) {
 		t.Errorf("%d rows by %s", few.Rows, few.Metric)
 	}
 	out := w.must("registry", "explain", "ctr@2")
-	for _, part := range []string{"ctr@2 on ", "test rows of its night: log_loss 0.", "campaign_id", "95 % INTERVAL", "site:rate"} {
+	for _, part := range []string{"ctr@2 on ", "test rows of its night: log_loss 0.", "campaign_id", "95 % INTERVAL",
+		"site:rate"} {
 		if !strings.Contains(strings.ToUpper(out), strings.ToUpper(part)) {
 			t.Errorf("no %q in\n%s", part, out)
 		}
@@ -162,7 +166,8 @@ func TestListAcrossNights(t *testing.T) {
 	if err := json.Unmarshal([]byte(w.must("registry", "list", "ctr", "--json")), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 3 || got[0].Version != 3 || got[0].Night != "2026-11-19" || got[2].Version != 1 || got[2].Night != "2026-11-21" ||
+	if len(got) != 3 || got[0].Version != 3 || got[0].Night != "2026-11-19" || got[2].Version != 1 ||
+		got[2].Night != "2026-11-21" ||
 		!slices.Equal(got[1].Aliases, []string{"canary", "champion"}) || got[0].Aliases == nil {
 		t.Errorf("got %+v", got)
 	}

@@ -22,7 +22,8 @@ type exportFlags struct {
 	json     bool
 }
 
-// server reports whether the target is a tracking server. Servers that do not speak MLflow's REST interface are rejected.
+// server reports whether the target is a tracking server. Servers that do not speak MLflow's REST interface are
+// rejected.
 func (f exportFlags) server() (bool, error) {
 	scheme, _, remote := strings.Cut(f.mlflow, "://")
 	switch {
@@ -30,7 +31,8 @@ func (f exportFlags) server() (bool, error) {
 		return true, nil
 	case remote || f.mlflow == "databricks":
 		// The rest may hold a secret.
-		return false, program.Usagef("--mlflow: %s is not supported; give a folder, or the http(s) address of a tracking server", scheme)
+		return false, program.Usagef("--mlflow: %s is not supported; give a folder, or the http(s) address of a "+
+			"tracking server", scheme)
 	case f.register:
 		return false, program.Usagef("--register is for a tracking server; %s is a folder", f.mlflow)
 	}
@@ -70,8 +72,10 @@ nothing, or completes what was interrupted; a folder that has it already is refu
 		},
 	}
 
-	cmd.Flags().StringVar(&f.mlflow, "mlflow", "", "folder of the file store, or address of the tracking server (required)")
-	cmd.Flags().BoolVar(&f.register, "register", false, "also make it a version of the server's registered model of the same name")
+	cmd.Flags().StringVar(&f.mlflow, "mlflow", "",
+		"folder of the file store, or address of the tracking server (required)")
+	cmd.Flags().BoolVar(&f.register, "register", false,
+		"also make it a version of the server's registered model of the same name")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	_ = cmd.MarkFlagRequired("mlflow")
 	return cmd
@@ -113,7 +117,8 @@ func (w *World) export(ctx context.Context, c *cloud, v registry.Version, f expo
 	if out.Existed {
 		existed = "already "
 	}
-	fmt.Fprintf(w.Out, "%s@%d is %srun %s of experiment %s (%s) in %s\n", v.Model, v.Number, existed, out.Run, out.Experiment, v.Model, f.mlflow)
+	fmt.Fprintf(w.Out, "%s@%d is %srun %s of experiment %s (%s) in %s\n", v.Model, v.Number, existed, out.Run,
+		out.Experiment, v.Model, f.mlflow)
 	if out.Registered != "" {
 		fmt.Fprintf(w.Out, "and version %s of its registered model %s\n", out.Registered, v.Model)
 	}

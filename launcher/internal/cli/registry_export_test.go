@@ -27,7 +27,8 @@ func TestExport(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mlruns")
 	export := func(version string) (out mlflow.Exported) {
 		t.Helper()
-		if err := json.Unmarshal([]byte(w.must("registry", "export", version, "--mlflow", dir, "--json")), &out); err != nil {
+		if err := json.Unmarshal([]byte(w.must("registry", "export", version, "--mlflow", dir, "--json")),
+			&out); err != nil {
 			t.Fatal(err)
 		}
 		return out
@@ -46,7 +47,8 @@ func TestExport(t *testing.T) {
 		}
 		return string(data)
 	}
-	for _, c := range [][2]string{{"params/num_iterations", "3"}, {"params/learning_rate", "0.1"}, {"params/objective", "binary"}, {"tags/coppice.version", "1"},
+	for _, c := range [][2]string{{"params/num_iterations", "3"}, {"params/learning_rate", "0.1"},
+		{"params/objective", "binary"}, {"tags/coppice.version", "1"},
 		{"tags/mlflow.runName", "ctr@1"}, {"tags/coppice.dataset", g.manifest.Name + "@" + g.manifest.Version}} {
 		if got := read(c[0]); got != c[1] {
 			t.Errorf("%s is %q, expected %q", c[0], got, c[1])
@@ -70,7 +72,8 @@ func TestExport(t *testing.T) {
 	if err != nil || yamls < 8 {
 		t.Errorf("%d files of YAML: %v", yamls, err)
 	}
-	for _, part := range []string{"loader_module: coppice.mlflow", "data: version/model.txt", `\"name\":\"site\"`, `\"name\":\"price\"`, "utc_time_created"} {
+	for _, part := range []string{"loader_module: coppice.mlflow", "data: version/model.txt", `\"name\":\"site\"`,
+		`\"name\":\"price\"`, "utc_time_created"} {
 		if text := read("artifacts", "model", "MLmodel"); !strings.Contains(text, part) {
 			t.Errorf("no %s in\n%s", part, text)
 		}
@@ -83,11 +86,13 @@ func TestExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range v.Files {
-		if sum := sha256.Sum256([]byte(read("artifacts", "model", "version", f.Name))); hex.EncodeToString(sum[:]) != f.SHA256 {
+		if sum := sha256.Sum256([]byte(read("artifacts", "model", "version",
+			f.Name))); hex.EncodeToString(sum[:]) != f.SHA256 {
 			t.Errorf("%s differs from the registered one", f.Name)
 		}
 	}
-	if record := read("artifacts", "model", "version", "version.json"); !strings.Contains(record, v.Files[0].SHA256) || !strings.Contains(record, `"format": 1`) {
+	if record := read("artifacts", "model", "version", "version.json"); !strings.Contains(record, v.Files[0].SHA256) ||
+		!strings.Contains(record, `"format": 1`) {
 		t.Errorf("the record is\n%s", record)
 	}
 
@@ -119,8 +124,10 @@ func TestExport(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, odd.Experiment, odd.Run, "tags", "coppice..._.._escape")); err != nil {
 		t.Error(err)
 	}
-	for tag, want := range map[string]string{"coppice.version": "3", "coppice.label.version": "seven", "coppice.a_b": "blank"} {
-		if got, err := os.ReadFile(filepath.Join(dir, odd.Experiment, odd.Run, "tags", tag)); err != nil || string(got) != want {
+	for tag, want := range map[string]string{"coppice.version": "3", "coppice.label.version": "seven",
+		"coppice.a_b": "blank"} {
+		if got, err := os.ReadFile(filepath.Join(dir, odd.Experiment, odd.Run, "tags", tag)); err != nil ||
+			string(got) != want {
 			t.Errorf("tag %s is %q, error %v; expected %q", tag, got, err, want)
 		}
 	}
@@ -133,8 +140,8 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestExportToServer: errors of a server have the exit code of the environment, and no output shows the credentials. Package mlflow tests
-// the requests, and `make interop` uses MLflow's server.
+// TestExportToServer: errors of a server have the exit code of the environment, and no output shows the credentials.
+// Package mlflow tests the requests, and `make interop` uses MLflow's server.
 func TestExportToServer(t *testing.T) {
 	w := newWorld(t)
 	w.grow(3, 4)
@@ -153,7 +160,8 @@ func TestExportToServer(t *testing.T) {
 	} {
 		code, out, errOut := w.run("registry", "export", "ctr@1", "--mlflow", address)
 		if code != sweep.ExitSetup || !strings.Contains(errOut, says) || strings.Contains(out+errOut, token) {
-			t.Errorf("exported to a server that refuses: code %d, want %d and %q without the token\n%s\n%s", code, sweep.ExitSetup, says, out, errOut)
+			t.Errorf("exported to a server that refuses: code %d, want %d and %q without the token\n%s\n%s", code,
+				sweep.ExitSetup, says, out, errOut)
 		}
 	}
 }

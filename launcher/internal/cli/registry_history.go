@@ -52,7 +52,8 @@ func registryHistoryCommand(w *World) *cobra.Command {
 					if e.From > 0 {
 						to = fmt.Sprintf("%d -> %s", e.From, version(e.To))
 					}
-					t.AppendRow(table.Row{e.At.Format(time.DateTime), strings.TrimSpace(string(e.Kind) + " " + e.Alias), to, e.By, firstLine(e.Why)})
+					t.AppendRow(table.Row{e.At.Format(time.DateTime), strings.TrimSpace(string(e.Kind) + " " + e.Alias),
+						to, e.By, firstLine(e.Why)})
 				}
 				t.Render()
 				return err
@@ -61,12 +62,14 @@ func registryHistoryCommand(w *World) *cobra.Command {
 	}
 
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
-	cmd.Flags().StringVar(&at, "at", "", "show what each alias pointed at then: 2026-11-18T14:00 (UTC), a day, or RFC 3339")
+	cmd.Flags().StringVar(&at, "at", "",
+		"show what each alias pointed at then: 2026-11-18T14:00 (UTC), a day, or RFC 3339")
 	return cmd
 }
 
 // moments are the accepted forms of a time; without a zone it is UTC.
-var moments = []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04"}
+var moments = []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime,
+	"2006-01-02 15:04"}
 
 // parseMoment parses --at. A day alone means its end.
 func parseMoment(text string) (time.Time, error) {
@@ -81,7 +84,8 @@ func parseMoment(text string) (time.Time, error) {
 	if t, err := time.Parse(time.DateOnly, text); err == nil {
 		return t.AddDate(0, 0, 1).Add(-time.Nanosecond), nil
 	}
-	return time.Time{}, program.Usagef("--at %q: give a time such as 2026-11-18T14:00 (UTC), 2026-11-18T14:00:00+01:00, or a day", text)
+	return time.Time{}, program.Usagef("--at %q: give a time such as 2026-11-18T14:00 (UTC), "+
+		"2026-11-18T14:00:00+01:00, or a day", text)
 }
 
 // printLive prints where each alias pointed at a time.
@@ -151,7 +155,8 @@ later check that it is still part of the history: then nothing up to it was chan
 	}
 
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
-	cmd.Flags().StringVar(&head, "head", "", "SHA-256 of a move that must be in the model's history, as verify printed it")
+	cmd.Flags().StringVar(&head, "head", "",
+		"SHA-256 of a move that must be in the model's history, as verify printed it")
 	return cmd
 }
 
@@ -166,7 +171,9 @@ func (w *World) verifyModels(cmd *cobra.Command, c *cloud, models []string, head
 		}
 		verified = append(verified, v)
 		if head != "" && !v.Has(head) {
-			errs = append(errs, &registry.CorruptError{Object: "the history of " + model, Err: errors.New("no move in it has the SHA-256 that --head gives; it was rewritten since that was noted")})
+			errs = append(errs, &registry.CorruptError{Object: "the history of " + model,
+				Err: errors.New("no move in it has the SHA-256 that --head gives; it was rewritten since that was " +
+					"noted")})
 		}
 	}
 

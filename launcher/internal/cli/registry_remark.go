@@ -40,10 +40,11 @@ func registryTagCommand(w *World) *cobra.Command {
 	var why string
 	var remove []string
 	cmd := &cobra.Command{
-		Use:     "tag MODEL@VERSION [NAME=VALUE ...]",
-		Short:   "Set tags of a version, or remove some",
-		Example: "  launcher registry tag ctr@3 team=ranking reviewed=yes\n  launcher registry tag ctr@3 --remove reviewed",
-		Args:    cobra.MinimumNArgs(1),
+		Use:   "tag MODEL@VERSION [NAME=VALUE ...]",
+		Short: "Set tags of a version, or remove some",
+		Example: "  launcher registry tag ctr@3 team=ranking reviewed=yes\n  launcher registry tag ctr@3 --remove " +
+			"reviewed",
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			set := map[string]string{}
 			for _, pair := range args[1:] {
@@ -148,9 +149,11 @@ func (w *World) warnLive(ctx context.Context, c *cloud, v registry.Version) erro
 		switch {
 		case a.Version != v.Number:
 		case a.Name == registry.Champion:
-			fmt.Fprintf(w.Out, "it is still the champion; to go back to the one before: launcher registry rollback %s\n", v.Model)
+			fmt.Fprintf(w.Out, "it is still the champion; to go back to the one before: launcher registry rollback "+
+				"%s\n", v.Model)
 		default:
-			fmt.Fprintf(w.Out, "%s still points at it; to move that: launcher registry alias %s@VERSION %s\n", a.Name, v.Model, a.Name)
+			fmt.Fprintf(w.Out, "%s still points at it; to move that: launcher registry alias %s@VERSION %s\n", a.Name,
+				v.Model, a.Name)
 		}
 	}
 
@@ -178,7 +181,8 @@ is moved by promote and rollback.`,
 			}
 			return w.onVersion(cmd, args[0], func(c *cloud, v registry.Version) error {
 				if remove {
-					if _, err := c.registry.RemoveAlias(cmd.Context(), v.Model, name, registry.Expect{Version: v.Number}, w.act(why)); err != nil {
+					if _, err := c.registry.RemoveAlias(cmd.Context(), v.Model, name,
+						registry.Expect{Version: v.Number}, w.act(why)); err != nil {
 						return err
 					}
 					fmt.Fprintf(w.Out, "%s of %s is removed\n", name, v.Model)
@@ -190,7 +194,8 @@ is moved by promote and rollback.`,
 				if err != nil && !errors.As(err, &absent) {
 					return err
 				}
-				a, err := c.registry.SetAlias(cmd.Context(), v.Model, name, v.Number, registry.Expect{Version: now.Version}, w.act(why))
+				a, err := c.registry.SetAlias(cmd.Context(), v.Model, name, v.Number,
+					registry.Expect{Version: now.Version}, w.act(why))
 				return w.moved(a, now.Version, err)
 			})
 		},
@@ -221,7 +226,8 @@ points at is never deleted. The history records who, why and when. The files sta
 					return program.Usagef("%q: give the version's number, %s", args[0], name)
 				}
 				if !yes {
-					if err := w.confirm(fmt.Sprintf("%s, registered %s by %s, will be gone for good.", name, v.Info.At.Format(time.DateTime), v.Info.By), name); err != nil {
+					if err := w.confirm(fmt.Sprintf("%s, registered %s by %s, will be gone for good.", name,
+						v.Info.At.Format(time.DateTime), v.Info.By), name); err != nil {
 						return err
 					}
 				}

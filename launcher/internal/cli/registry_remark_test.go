@@ -33,7 +33,8 @@ func TestRemarksOfAVersion(t *testing.T) {
 	w.refused(sweep.ExitConflict, "broken labels", "registry", "promote", "ctr@2")
 	w.must("registry", "bad", "ctr@2", "--undo", "--why", "they were right")
 	w.must("registry", "promote", "ctr@2")
-	if out := w.must("registry", "bad", "ctr@2", "--why", "x"); !strings.Contains(out, "still the champion") || !strings.Contains(out, "canary still") {
+	if out := w.must("registry", "bad", "ctr@2", "--why", "x"); !strings.Contains(out, "still the champion") ||
+		!strings.Contains(out, "canary still") {
 		t.Errorf("marking the champion bad says nothing of the champion: %s", out)
 	}
 	out = w.must("registry", "history", "ctr")
@@ -61,10 +62,12 @@ func TestDeleteAsks(t *testing.T) {
 		env := envconfig.MapLookuper(map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets",
 			"COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"})
 		code := Run(t.Context(), World{
-			World: program.World{Args: []string{"registry", "delete", "ctr@1", "--why", "room"}, In: strings.NewReader(text), Out: program.To(&out), Err: program.To(&errOut),
+			World: program.World{Args: []string{"registry", "delete", "ctr@1", "--why", "room"},
+				In: strings.NewReader(text), Out: program.To(&out), Err: program.To(&errOut),
 				Now: func() time.Time { return w.now }, Env: env},
 			Connect: func(context.Context, Env) (*Backends, error) {
-				return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Close: func() error { return nil }}, nil
+				return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] },
+					Close: func() error { return nil }}, nil
 			},
 		})
 		return code, out.String() + errOut.String()

@@ -39,8 +39,9 @@ func registryReproduceCommand(w *World) *cobra.Command {
 compares the files with the registered ones: the same bytes, or where they first differ (exit code 5). Nothing is written to the registry. The
 number of threads does not matter; another build of Coppice may grow other trees, and then the report names both builds. With --batch all of
 this happens in a Batch job of one task, next to the dataset.`,
-		Example: "  launcher registry reproduce ctr@12\n  launcher registry reproduce ctr --dataset build/data/clicks/0123456789ab\n  launcher registry reproduce ctr@12 --batch --spot",
-		Args:    cobra.ExactArgs(1),
+		Example: "  launcher registry reproduce ctr@12\n  launcher registry reproduce ctr --dataset " +
+			"build/data/clicks/0123456789ab\n  launcher registry reproduce ctr@12 --batch --spot",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkThreads(f.threads); err != nil {
 				return err
@@ -72,7 +73,8 @@ this happens in a Batch job of one task, next to the dataset.`,
 	}
 
 	cmd.Flags().StringVar(&f.dataset, "dataset", "", "folder that already has the dataset version (default: fetch it)")
-	cmd.Flags().StringVar(&f.scratch, "scratch", "", "folder for the fetched dataset (default: the system's temporary folder)")
+	cmd.Flags().StringVar(&f.scratch, "scratch", "",
+		"folder for the fetched dataset (default: the system's temporary folder)")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads (default: all CPUs)")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	f.batch.add(cmd, "train")
@@ -139,7 +141,8 @@ func (w *World) reproduceHere(ctx context.Context, c *cloud, v compared, f repro
 	}
 
 	if w.Terminal && !f.json {
-		bar := progressbar.NewOptions(-1, progressbar.OptionSetWriter(w.Err.Raw()), progressbar.OptionSetDescription("trees"),
+		bar := progressbar.NewOptions(-1, progressbar.OptionSetWriter(w.Err.Raw()),
+			progressbar.OptionSetDescription("trees"),
 			progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(barThrottle))
 		defer func() { _ = bar.Finish() }()
 		q.OnTree = func(gbt.Progress) error { return bar.Add(1) }
@@ -172,7 +175,8 @@ func (c *cloud) inputOf(ctx context.Context, p *sweep.Plan, q *reproduce.Request
 			return err
 		}
 		if is := sweepstore.InputObject(p.Sweep, *part.to).SHA256; is != part.want.SHA256 {
-			return &differsError{fmt.Sprintf("version %d of model %s, which it continues, has another %s than in the plan: %s instead of %s",
+			return &differsError{fmt.Sprintf("version %d of model %s, which it continues, has another %s than in "+
+				"the plan: %s instead of %s",
 				in.Version, in.Model, part.file, is, part.want.SHA256)}
 		}
 	}
@@ -208,7 +212,8 @@ func (w *World) reproduced(v compared, r *reproduce.Report, asJSON bool) error {
 		}
 	} else {
 		t := w.newTable("file", "registered", "", "")
-		t.SetColumnConfigs([]table.ColumnConfig{{Number: 4, WidthMax: w.textWidth(reproducedOverhead), WidthMaxEnforcer: text.WrapSoft}})
+		t.SetColumnConfigs([]table.ColumnConfig{{Number: 4, WidthMax: w.textWidth(reproducedOverhead),
+			WidthMaxEnforcer: text.WrapSoft}})
 		for _, f := range r.Files {
 			size := "-"
 			if old, ok := v.File(f.Name); ok {
@@ -237,7 +242,8 @@ func (w *World) reproduced(v compared, r *reproduce.Report, asJSON bool) error {
 		return &differsError{msg}
 	}
 	if !asJSON {
-		fmt.Fprintf(w.Out, "%s trained again on %s, %d trees in %.1f s: the same bytes\n", v.name(), r.Dataset, r.Trees, r.Seconds)
+		fmt.Fprintf(w.Out, "%s trained again on %s, %d trees in %.1f s: the same bytes\n", v.name(), r.Dataset, r.Trees,
+			r.Seconds)
 	}
 	return nil
 }

@@ -14,11 +14,13 @@ import (
 )
 
 // reproduceInBatch has a job train the version, and follows it to its end.
-func (w *World) reproduceInBatch(ctx context.Context, c *cloud, v compared, f reproduceFlags) (*reproduce.Report, error) {
+func (w *World) reproduceInBatch(ctx context.Context, c *cloud, v compared, f reproduceFlags) (*reproduce.Report,
+	error) {
 	if err := v.grown(); err != nil {
 		return nil, err
 	}
-	if _, err := stager.Resolve(ctx, c.datasets, v.manifest.Name+"@"+v.manifest.Version); err != nil { // before a machine costs anything
+	// before a machine costs anything
+	if _, err := stager.Resolve(ctx, c.datasets, v.manifest.Name+"@"+v.manifest.Version); err != nil {
 		return nil, err
 	}
 	machine, err := f.batch.machineType()
@@ -39,7 +41,8 @@ func (w *World) reproduceInBatch(ctx context.Context, c *cloud, v compared, f re
 	if q.Fingerprint, err = cloudjob.VersionKey(v.Version, w.Version); err != nil {
 		return nil, err
 	}
-	q.Env = sweep.LauncherTaskEnv{Project: c.env.Project, DatasetsBucket: c.env.DatasetsBucket, RegistryBucket: c.env.RegistryBucket, Reproduce: v.name(), Dataset: q.Dataset}
+	q.Env = sweep.LauncherTaskEnv{Project: c.env.Project, DatasetsBucket: c.env.DatasetsBucket,
+		RegistryBucket: c.env.RegistryBucket, Reproduce: v.name(), Dataset: q.Dataset}
 	o, err := w.inBatch(ctx, c, q, sweep.DatasetReproduction, f.json)
 	if err != nil {
 		return nil, err
@@ -53,13 +56,15 @@ func (w *World) reproduceInBatch(ctx context.Context, c *cloud, v compared, f re
 // reproduceTaskCommand is the command that the job runs. It is not for people.
 func reproduceTaskCommand(w *World) *cobra.Command {
 	return &cobra.Command{
-		Use:    "reproduce-task",
-		Short:  "Train a version again as the task of a Batch job",
-		Long:   "What `launcher registry reproduce --batch` runs in the cloud. All settings come from the environment, which it writes into the job.",
+		Use:   "reproduce-task",
+		Short: "Train a version again as the task of a Batch job",
+		Long: "What `launcher registry reproduce --batch` runs in the cloud. All settings come from the " +
+			"environment, which it writes into the job.",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.jobTask(cmd.Context(), "training a version again", func(t *cloudjob.Task, s *stager.Stager) error { return w.reproduceTask(cmd.Context(), t, s) })
+			return w.jobTask(cmd.Context(), "training a version again",
+				func(t *cloudjob.Task, s *stager.Stager) error { return w.reproduceTask(cmd.Context(), t, s) })
 		},
 	}
 }

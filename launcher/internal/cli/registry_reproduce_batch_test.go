@@ -18,7 +18,8 @@ import (
 	"coppice/launcher/internal/reproduce"
 )
 
-// machine runs a job's task at once, in this process, with the environment that is written into the job and nothing else.
+// machine runs a job's task at once, in this process, with the environment that is written into the job and nothing
+// else.
 type machine struct {
 	w     *world
 	build string
@@ -33,10 +34,12 @@ func (m *machine) SubmitTask(ctx context.Context, q cloudjob.Request) (bool, err
 	q.Env.Scratch = m.w.t.TempDir()
 	var out bytes.Buffer
 	code := Run(ctx, World{
-		World: program.World{Args: []string{string(q.Kind) + "-task"}, Out: program.To(&out), Err: program.To(&out), Version: m.build, Now: func() time.Time { return m.w.now },
+		World: program.World{Args: []string{string(q.Kind) + "-task"}, Out: program.To(&out), Err: program.To(&out),
+			Version: m.build, Now: func() time.Time { return m.w.now },
 			Env: envconfig.MapLookuper(q.Env.Variables())},
 		Connect: func(context.Context, Env) (*Backends, error) {
-			return &Backends{Bucket: func(name string) blob.Store { return m.w.buckets[name] }, Close: func() error { return nil }}, nil
+			return &Backends{Bucket: func(name string) blob.Store { return m.w.buckets[name] },
+				Close: func() error { return nil }}, nil
 		},
 	})
 	state := JobStatus{State: "SUCCEEDED", Finished: true, Created: time.Unix(1, 0)}
@@ -66,30 +69,36 @@ func TestReproduceInBatch(t *testing.T) {
 	m := &machine{w: w, build: "v1", ended: map[string]JobStatus{}}
 	w.tasks = m
 	var here, there reproduce.Report
-	for out, args := range map[*reproduce.Report][]string{&here: nil, &there: {"--batch", "--machine", "n2-standard-8", "--spot"}} {
+	for out, args := range map[*reproduce.Report][]string{&here: nil, &there: {"--batch", "--machine", "n2-standard-8",
+		"--spot"}} {
 		text := w.must(append([]string{"registry", "reproduce", "ctr@1", "--json"}, args...)...)
 		if err := json.Unmarshal([]byte(text), out); err != nil {
 			t.Fatal(err)
 		}
 		out.Seconds = 0
 	}
-	if len(there.Files) == 0 || !there.Same() || there.Build != "v1" || len(there.Files) != len(here.Files) || there.Trees != here.Trees || there.Dataset != here.Dataset {
+	if len(there.Files) == 0 || !there.Same() || there.Build != "v1" || len(there.Files) != len(here.Files) ||
+		there.Trees != here.Trees || there.Dataset != here.Dataset {
 		t.Errorf("the job reports %+v, expected %+v as here", there, here)
 	}
-	if len(m.jobs) != 1 || m.jobs[0].Machine != "n2-standard-8" || !m.jobs[0].Spot || m.jobs[0].LocalSSD == 0 || !strings.HasPrefix(m.jobs[0].Env.Job, "reproduce-clicks-") ||
+	if len(m.jobs) != 1 || m.jobs[0].Machine != "n2-standard-8" || !m.jobs[0].Spot || m.jobs[0].LocalSSD == 0 ||
+		!strings.HasPrefix(m.jobs[0].Env.Job, "reproduce-clicks-") ||
 		len(m.jobs[0].Fingerprint) != 32 {
-		t.Errorf("submitted %+v, expected one job on a Spot machine n2-standard-8 with a disk, and a fingerprint that fits a label", m.jobs)
+		t.Errorf("submitted %+v, expected one job on a Spot machine n2-standard-8 with a disk, and a fingerprint "+
+			"that fits a label", m.jobs)
 	}
 
 	// Again it is another run. Another build says so where the bytes differ.
 	m.build = "v9"
-	if out := w.must("registry", "reproduce", "ctr@1", "--batch"); !strings.Contains(out, "12 trees") || !strings.Contains(out, "the same bytes") || len(m.jobs) != 2 || m.jobs[1].Env.Job == m.jobs[0].Env.Job {
+	if out := w.must("registry", "reproduce", "ctr@1", "--batch"); !strings.Contains(out, "12 trees") ||
+		!strings.Contains(out, "the same bytes") || len(m.jobs) != 2 || m.jobs[1].Env.Job == m.jobs[0].Env.Job {
 		t.Errorf("again: %d jobs, and it says\n%s\nexpected a second job and the same bytes", len(m.jobs), out)
 	}
 	g.changed("1", map[string]func(string) string{"model.txt": func(s string) string { return strings.Replace(s, "leaf_value=", "leaf_value=0", 1) }})
 	w.refused(sweep.ExitConflict, "trained again by v9", "registry", "reproduce", "ctr@2", "--batch")
 
-	w.refused(sweep.ExitUsage, "--threads has no effect with --batch", "registry", "reproduce", "ctr@1", "--batch", "--threads", "2")
+	w.refused(sweep.ExitUsage, "--threads has no effect with --batch", "registry", "reproduce", "ctr@1", "--batch",
+		"--threads", "2")
 	w.refused(sweep.ExitUsage, "--spot has no effect without --batch", "registry", "reproduce", "ctr@1", "--spot")
 
 	// A dataset that is gone is noticed here, one whose files are damaged by the job.

@@ -37,7 +37,8 @@ func (g *grown) changed(n string, change map[string]func(string) string) registr
 			g.t.Fatalf("%s did not change", name)
 		}
 	}
-	v, err = r.Register(g.t.Context(), "ctr", strings.Join(append([]string{"changed"}, keys(change)...), "-"), files, v.Info)
+	v, err = r.Register(g.t.Context(), "ctr", strings.Join(append([]string{"changed"}, keys(change)...), "-"), files,
+		v.Info)
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -55,12 +56,14 @@ func TestReproduce(t *testing.T) {
 	w := newWorld(t)
 	g := w.grow(12)
 	for _, args := range [][]string{{"ctr@1"}, {"ctr@1", "--threads", "3"}, {"ctr", "--dataset", g.dir}} {
-		if out := w.must(append([]string{"registry", "reproduce"}, args...)...); !strings.Contains(out, "12 trees") || !strings.Contains(out, ": the same bytes") {
+		if out := w.must(append([]string{"registry", "reproduce"}, args...)...); !strings.Contains(out, "12 trees") ||
+			!strings.Contains(out, ": the same bytes") {
 			t.Errorf("%q: got\n%s\nwant the same bytes", args, out)
 		}
 	}
 	var r reproduce.Report
-	if err := json.Unmarshal([]byte(w.must("registry", "reproduce", "ctr@1", "--json")), &r); err != nil || !r.Same() || len(r.Files) != 4 {
+	if err := json.Unmarshal([]byte(w.must("registry", "reproduce", "ctr@1", "--json")), &r); err != nil || !r.Same() ||
+		len(r.Files) != 4 {
 		t.Errorf("got %+v, %v, want four files with the same bytes", r, err)
 	}
 }
@@ -97,7 +100,8 @@ func TestReproduceContinued(t *testing.T) {
 	g.continued(1, 5, &sweep.Input{Model: "ctr", Version: 1, Mode: sweep.GrowMode})
 	g.continued(2, 5, &sweep.Input{Model: "ctr", Version: 2, Mode: sweep.RefitMode})
 	for version, mode := range map[string]string{"ctr@2": "11 trees", "ctr@3": "11 trees"} {
-		if out := w.must("registry", "reproduce", version); !strings.Contains(out, mode) || !strings.Contains(out, ": the same bytes") {
+		if out := w.must("registry", "reproduce", version); !strings.Contains(out, mode) ||
+			!strings.Contains(out, ": the same bytes") {
 			t.Errorf("%s: got\n%s\nwant the same bytes of %s", version, out, mode)
 		}
 	}
@@ -105,7 +109,8 @@ func TestReproduceContinued(t *testing.T) {
 	g.changed("3", map[string]func(string) string{scorer.FilePlan: func(text string) string {
 		return strings.Replace(text, `"version": 2`, `"version": 1`, 1)
 	}})
-	w.refused(sweep.ExitConflict, "version 1 of model ctr, which it continues, has another model.txt than in the plan", "registry", "reproduce", "ctr@4")
+	w.refused(sweep.ExitConflict, "version 1 of model ctr, which it continues, has another model.txt than in the plan",
+		"registry", "reproduce", "ctr@4")
 	w.must("registry", "delete", "ctr@1", "--yes", "--why", "tidying up")
 	w.refused(sweep.ExitNotFound, "the model that it continues", "registry", "reproduce", "ctr@2")
 }
@@ -136,13 +141,15 @@ func TestSweepContinues(t *testing.T) {
 	fresh := plan.Sweep
 	w.must("registry", "promote", "ctr@1", "--why", "it is the first")
 	notes, plan = planned("sweep", night("continue: {from: champion}\n"))
-	if in := plan.Input; in == nil || in.Version != 1 || in.Mode != sweep.GrowMode || in.Trees != 6 || plan.Format != sweep.FormatContinued || plan.Sweep == fresh ||
+	if in := plan.Input; in == nil || in.Version != 1 || in.Mode != sweep.GrowMode || in.Trees != 6 ||
+		plan.Format != sweep.FormatContinued || plan.Sweep == fresh ||
 		!strings.Contains(notes, "continues version 1 of model ctr, 6 trees: the trials add trees to it") {
 		t.Errorf("with a champion: %+v, sweep %s\n%s", in, plan.Sweep, notes)
 	}
 
 	// Tasks find it in the sweep's folder.
-	w.must("sweep", night("continue: {from: 1, mode: refit}\nparams: {refit_decay_rate: 0.5}\n"), "--id", "renewed", "--no-wait")
+	w.must("sweep", night("continue: {from: 1, mode: refit}\nparams: {refit_decay_rate: 0.5}\n"), "--id", "renewed",
+		"--no-wait")
 	started, _, err := sweepstore.New(w.buckets["sweeps"], "renewed").Plan(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +175,8 @@ func TestSweepContinues(t *testing.T) {
 	}
 	w.refused(sweep.ExitNotFound, "7", "sweep", night("continue: {from: 7}\n"), "--dry-run")
 	w.staged() // with statistics of ids from other rows
-	w.refused(sweep.ExitInput, "continue version 1 of model ctr: ", "sweep", night("continue: {from: champion}\n"), "--dry-run")
+	w.refused(sweep.ExitInput, "continue version 1 of model ctr: ", "sweep", night("continue: {from: champion}\n"),
+		"--dry-run")
 	_ = g
 }
 
@@ -186,7 +194,8 @@ func TestReproduceDiffers(t *testing.T) {
 		_, rest, _ := strings.Cut(values, " ")
 		return before + "Tree=3\n" + head + "leaf_value=0.25 " + rest
 	}})
-	w.refused(sweep.ExitConflict, "model.txt: from tree 4 of 6 on: the same splits, other leaf values", "registry", "reproduce", "ctr@2")
+	w.refused(sweep.ExitConflict, "model.txt: from tree 4 of 6 on: the same splits, other leaf values", "registry",
+		"reproduce", "ctr@2")
 
 	g.changed("1", map[string]func(string) string{scorer.FileCalibrator: replace(`"method"`, `"method" `)})
 	w.refused(sweep.ExitConflict, "differs in calibrator.json: line 1", "registry", "reproduce", "ctr@3")
@@ -197,10 +206,12 @@ func TestReproduceDiffers(t *testing.T) {
 		return strings.Replace(text, `"coppice": "v1"`, `"coppice": "v0"`, 1)
 	}})
 	_, out, errOut := w.run("registry", "reproduce", "ctr@4")
-	if v.Number != 4 || !strings.Contains(errOut, "from tree 1 of 6 on") || !strings.Contains(errOut, "planned by build v0, and trained again by v1") {
+	if v.Number != 4 || !strings.Contains(errOut, "from tree 1 of 6 on") ||
+		!strings.Contains(errOut, "planned by build v0, and trained again by v1") {
 		t.Errorf("another learning rate: got\n%s%s", out, errOut)
 	}
 
-	w.put("datasets", sweep.DatasetDir(g.manifest.Name, g.manifest.Version)+dataset.TargetsFile(dataset.TrainSplit), "x")
+	w.put("datasets", sweep.DatasetDir(g.manifest.Name, g.manifest.Version)+dataset.TargetsFile(dataset.TrainSplit),
+		"x")
 	w.refused(sweep.ExitInput, dataset.TargetsFile(dataset.TrainSplit), "registry", "reproduce", "ctr@1")
 }

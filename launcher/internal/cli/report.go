@@ -32,8 +32,9 @@ NAME@VERSION: its nights, what staging found, drift, and what the table holds; o
 features. A name is looked up among the sweeps, then the datasets, then the models; dataset:NAME and model:NAME say which is meant. A file
 that ends in .json is the result of launcher backtest. The page is self-contained: it can be mailed, archived and opened anywhere. The same
 objects give the same bytes.`,
-		Example: "  launcher report nightly-ctr-1a2b3c4d --out sweep.html\n  launcher report clicks --out nights.html\n  launcher report model:ctr --out model.html",
-		Args:    cobra.ExactArgs(1),
+		Example: "  launcher report nightly-ctr-1a2b3c4d --out sweep.html\n  launcher report clicks --out " +
+			"nights.html\n  launcher report model:ctr --out model.html",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return program.Usagef("give the page's file with --out; - is the standard output")
@@ -72,7 +73,8 @@ func (w *World) findView(ctx context.Context, c *cloud, name string) (written, e
 		read   func(context.Context, *cloud, string) (written, error)
 		fits   func(string) bool
 	}{
-		{"sweep:", func(ctx context.Context, c *cloud, id string) (written, error) { return w.viewSweep(ctx, c, id) }, func(s string) bool { return sweep.CheckID(s) == nil }},
+		{"sweep:", func(ctx context.Context, c *cloud, id string) (written, error) { return w.viewSweep(ctx, c, id) },
+			func(s string) bool { return sweep.CheckID(s) == nil }},
 		{"dataset:", viewDataset, func(s string) bool { _, _, err := sweep.SplitDatasetRef(s); return err == nil }},
 		{"model:", viewModel, func(s string) bool { return sweep.CheckName("model", s) == nil }},
 	}
@@ -98,7 +100,8 @@ func (w *World) findView(ctx context.Context, c *cloud, name string) (written, e
 	if first == nil {
 		return w.viewSweep(ctx, c, name) // it reports what is wrong with the name
 	}
-	return nil, fmt.Errorf("%w; nor is there such a dataset or model: `launcher datasets list`, `launcher registry list`", first)
+	return nil, fmt.Errorf("%w; nor is there such a dataset or model: `launcher datasets list`, `launcher registry "+
+		"list`", first)
 }
 
 // isAbsent reports whether an error means that there is no such thing.

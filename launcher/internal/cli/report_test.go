@@ -24,7 +24,8 @@ func TestReportAndPlot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := string(first); !strings.HasPrefix(text, "<!doctype html>") || !strings.Contains(text, "The winner: trial 3") || !strings.Contains(text, "num_leaves") {
+	if text := string(first); !strings.HasPrefix(text, "<!doctype html>") ||
+		!strings.Contains(text, "The winner: trial 3") || !strings.Contains(text, "num_leaves") {
 		t.Errorf("the page is %.300q", text)
 	}
 	if again := w.must("report", "night-1", "--out", "-"); again != string(first) {
@@ -36,19 +37,24 @@ func TestReportAndPlot(t *testing.T) {
 		t.Errorf("the drawing is %.200q", svg)
 	}
 
-	v, err := registry.New(w.buckets["registry"]).Register(t.Context(), "ctr", "night-1", map[string][]byte{"model.txt": []byte("{")},
-		registry.Info{At: w.now, By: "test", Why: "best", Metrics: map[string]float64{"auc": 0.61}, Labels: map[string]string{"sweep": "night-1", "dataset": "clicks@0"}})
+	v, err := registry.New(w.buckets["registry"]).Register(t.Context(), "ctr", "night-1",
+		map[string][]byte{"model.txt": []byte("{")},
+		registry.Info{At: w.now, By: "test", Why: "best", Metrics: map[string]float64{"auc": 0.61},
+			Labels: map[string]string{"sweep": "night-1", "dataset": "clicks@0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := registry.New(w.buckets["registry"]).Promote(t.Context(), "ctr", v.Number, registry.Expect{}, registry.Act{By: "test", Why: "because", At: w.now}); err != nil {
+	if _, err := registry.New(w.buckets["registry"]).Promote(t.Context(), "ctr", v.Number, registry.Expect{},
+		registry.Act{By: "test", Why: "because", At: w.now}); err != nil {
 		t.Fatal(err)
 	}
-	if text := w.must("report", "ctr", "--out", "-"); !strings.Contains(text, "champion: version 1") || !strings.Contains(text, "clicks@0") || !strings.Contains(text, "model.txt") {
+	if text := w.must("report", "ctr", "--out", "-"); !strings.Contains(text, "champion: version 1") ||
+		!strings.Contains(text, "clicks@0") || !strings.Contains(text, "model.txt") {
 		t.Errorf("the model's page is %.2000q", text)
 	}
 
-	if text := w.must("report", "clicks", "--out", "-"); !strings.Contains(text, "Night by night") || !strings.Contains(text, "campaign_id") || !strings.Contains(text, "night-1") {
+	if text := w.must("report", "clicks", "--out", "-"); !strings.Contains(text, "Night by night") ||
+		!strings.Contains(text, "campaign_id") || !strings.Contains(text, "night-1") {
 		t.Errorf("the dataset's page is %.2000q", text)
 	}
 	if text := w.must("report", "model:ctr", "--out", "-"); !strings.Contains(text, "champion: version 1") {
@@ -60,5 +66,6 @@ func TestReportAndPlot(t *testing.T) {
 	w.refused(sweep.ExitUsage, `no plot "pie"`, "plot", "night-1", "pie", "--out", "-")
 	w.refused(sweep.ExitNotFound, "no data for the plot curves", "plot", "night-1", "curves", "--out", "-")
 	w.refused(sweep.ExitNotFound, "there is no sweep", "report", "night-2", "--out", "-")
-	w.refused(sweep.ExitUsage, "does not exist", "report", "night-1", "--out", filepath.Join(w.dir, "no", "folder.html"))
+	w.refused(sweep.ExitUsage, "does not exist", "report", "night-1", "--out",
+		filepath.Join(w.dir, "no", "folder.html"))
 }

@@ -57,8 +57,8 @@ func shipped(t *testing.T) map[string]string {
 	return specs
 }
 
-// TestShippedSpecsAreTaken plans every sweep and reads every dataset that ships: what our own launcher refuses must not be what people
-// begin with. A file that is neither is an error, so that none is passed over.
+// TestShippedSpecsAreTaken plans every sweep and reads every dataset that ships: what our own launcher refuses must not
+// be what people begin with. A file that is neither is an error, so that none is passed over.
 func TestShippedSpecsAreTaken(t *testing.T) {
 	w := newWorld(t)
 	sweeps, datasets := 0, 0

@@ -52,7 +52,8 @@ reason why it may be.`,
 
 	f.batch.add(cmd, "stage")
 	cmd.Flags().StringVar(&f.out, "out", "", "folder or gs://BUCKET to store into (default: the datasets bucket)")
-	cmd.Flags().StringVar(&f.scratch, "scratch", "", "folder for temporary files; it needs space for the source (if in a bucket) and the dataset")
+	cmd.Flags().StringVar(&f.scratch, "scratch", "",
+		"folder for temporary files; it needs space for the source (if in a bucket) and the dataset")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads (default: all CPUs); the dataset does not depend on them")
 	cmd.Flags().StringVar(&f.accept, "accept", "", "accept the table even if it is blocked, for this reason")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the manifest and the findings as JSON")
@@ -95,7 +96,8 @@ func (w *World) stage(ctx context.Context, file string, f stageFlags) error {
 
 	bar := w.stageBar(f.json)
 	s := &stager.Stager{Scratch: f.scratch, Threads: f.threads, Now: w.Now, Progress: bar.report}
-	if f.out != "" && !stager.Remote(f.out) && !stager.Remote(spec.Source) && spec.Encodings.Like == "" { // no cloud is involved
+	// no cloud is involved
+	if f.out != "" && !stager.Remote(f.out) && !stager.Remote(spec.Source) && spec.Encodings.Like == "" {
 		return w.finishStage(ctx, nil, s, spec, stager.Destination{Dir: f.out}, bar, f)
 	}
 
@@ -135,7 +137,8 @@ func (c *cloud) destination(out string) (stager.Destination, error) {
 	return stager.Destination{Store: store, URL: out}, nil
 }
 
-func (w *World) finishStage(ctx context.Context, c *cloud, s *stager.Stager, spec *dataset.Spec, dst stager.Destination, bar *stageBar, f stageFlags) error {
+func (w *World) finishStage(ctx context.Context, c *cloud, s *stager.Stager, spec *dataset.Spec, dst stager.Destination,
+	bar *stageBar, f stageFlags) error {
 	staged, err := s.Stage(ctx, spec, dst)
 	bar.finish()
 	if err != nil {
@@ -144,12 +147,15 @@ func (w *World) finishStage(ctx context.Context, c *cloud, s *stager.Stager, spe
 	return w.staged(ctx, c, staged, dst, f)
 }
 
-// staged prints a staged dataset version, and returns a *stager.BlockedError if it must not be trained on. c is nil if there is no cloud.
-func (w *World) staged(ctx context.Context, c *cloud, staged *stager.Staged, dst stager.Destination, f stageFlags) error {
+// staged prints a staged dataset version, and returns a *stager.BlockedError if it must not be trained on. c is nil if
+// there is no cloud.
+func (w *World) staged(ctx context.Context, c *cloud, staged *stager.Staged, dst stager.Destination,
+	f stageFlags) error {
 	night := staged.Night
 	if f.accept != "" && night != nil && night.Blocked() {
 		act := w.act(f.accept)
-		accepted, err := dst.Accept(ctx, night.Dataset, night.Version, nights.Acceptance{By: act.By, Why: act.Why, At: act.At})
+		accepted, err := dst.Accept(ctx, night.Dataset, night.Version, nights.Acceptance{By: act.By, Why: act.Why,
+			At: act.At})
 		if err != nil {
 			return err
 		}
@@ -207,8 +213,10 @@ func (b *stageBar) report(step stager.Step, done, total int64) {
 			fmt.Fprintf(b.w.Err, "%s ...\n", step)
 			return
 		}
-		b.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(b.w.Err.Raw()), progressbar.OptionSetDescription(fmt.Sprintf("%-8s", step)),
-			progressbar.OptionShowBytes(true), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(barThrottle))
+		b.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(b.w.Err.Raw()),
+			progressbar.OptionSetDescription(fmt.Sprintf("%-8s", step)),
+			progressbar.OptionShowBytes(true), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish(),
+			progressbar.OptionThrottle(barThrottle))
 	}
 
 	if b.bar != nil {

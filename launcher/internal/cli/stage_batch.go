@@ -15,19 +15,20 @@ import (
 )
 
 const (
-	// diskFactor is how much disk the work may need per byte of the source: the source itself, the dataset, which may be larger than well
-	// compressed Parquet, and a reserve.
+	// diskFactor is how much disk the work may need per byte of the source: the source itself, the dataset, which may
+	// be larger than well compressed Parquet, and a reserve.
 	diskFactor = 8
-	// encodedFactor and copyFactor, multiplied by the number of orders of train's rows, are the same if statistics of ids may be made: the
-	// dataset then has more columns, and temporary files hold 8 bytes per row and part of a key, and the bins of statistics once more. This
-	// applies to a well compressed source with little but ids; uncompressed text is textShare times as large.
+	// encodedFactor and copyFactor, multiplied by the number of orders of train's rows, are the same if statistics of
+	// ids may be made: the dataset then has more columns, and temporary files hold 8 bytes per row and part of a key,
+	// and the bins of statistics once more. This applies to a well compressed source with little but ids; uncompressed
+	// text is textShare times as large.
 	encodedFactor = 56
 	copyFactor    = 28
 	textShare     = 3
 )
 
-// diskNeed is how many bytes of disk staging a source of that size may need. Unless the spec says how often train repeats its rows, only
-// small tables repeat them.
+// diskNeed is how many bytes of disk staging a source of that size may need. Unless the spec says how often train
+// repeats its rows, only small tables repeat them.
 func diskNeed(spec *dataset.Spec, bytes int64) int64 {
 	if spec.Encodings.Off {
 		return diskFactor * bytes
@@ -42,7 +43,8 @@ func diskNeed(spec *dataset.Spec, bytes int64) int64 {
 // stageInBatch stages a source in a bucket as a job, and follows it to its end.
 func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec *dataset.Spec, f stageFlags) error {
 	if !stager.Remote(spec.Source) {
-		return program.Usagef("--batch needs a source in a bucket, but the source of %s is %.100q; copy it to a bucket first: gcloud storage cp", file, spec.Source)
+		return program.Usagef("--batch needs a source in a bucket, but the source of %s is %.100q; copy it to a "+
+			"bucket first: gcloud storage cp", file, spec.Source)
 	}
 
 	machine, err := f.batch.machineType()
@@ -51,7 +53,10 @@ func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec
 	}
 
 	return w.with(ctx, func(c *cloud) error {
-		s := &stager.Stager{Bucket: func(_ context.Context, name string) (blob.Store, error) { return c.Bucket(name), nil }}
+		s := &stager.Stager{Bucket: func(_ context.Context, name string) (blob.Store, error) {
+			return c.Bucket(name),
+				nil
+		}}
 		dst, err := c.destination("")
 		if err != nil {
 			return err
@@ -81,7 +86,8 @@ func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec
 		}
 		q := f.batch.request(machine, disks)
 		q.Kind, q.Dataset, q.Fingerprint = cloudjob.Stage, spec.Name, in.Fingerprint
-		q.Env = sweep.LauncherTaskEnv{Project: c.env.Project, DatasetsBucket: c.env.DatasetsBucket, File: file, Spec: string(text),
+		q.Env = sweep.LauncherTaskEnv{Project: c.env.Project, DatasetsBucket: c.env.DatasetsBucket, File: file,
+			Spec: string(text),
 			Like: spec.Encodings.Like}
 		o, err := w.inBatch(ctx, c, q, sweep.DatasetStaging, f.json)
 		if err != nil {
@@ -96,16 +102,18 @@ func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec
 		if err != nil {
 			return err
 		}
-		return w.staged(ctx, c, &stager.Staged{Manifest: m, Place: dst.Place(m), Existed: o.Existed, Night: night}, dst, f)
+		return w.staged(ctx, c, &stager.Staged{Manifest: m, Place: dst.Place(m), Existed: o.Existed, Night: night}, dst,
+			f)
 	})
 }
 
 // stageTaskCommand is the command that the job runs. It is not for people.
 func stageTaskCommand(w *World) *cobra.Command {
 	return &cobra.Command{
-		Use:    "stage-task",
-		Short:  "Stage a dataset as the task of a Batch job",
-		Long:   "What `launcher stage --batch` runs in the cloud. All settings come from the environment, which it writes into the job.",
+		Use:   "stage-task",
+		Short: "Stage a dataset as the task of a Batch job",
+		Long: "What `launcher stage --batch` runs in the cloud. All settings come from the environment, which it " +
+			"writes into the job.",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE:   func(cmd *cobra.Command, _ []string) error { return w.stageTask(cmd.Context()) },

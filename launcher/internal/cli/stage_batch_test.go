@@ -44,7 +44,8 @@ func (s *stages) Cancel(_ context.Context, job string) (JobStatus, error) {
 // stageInBatch runs launcher stage --batch on an export in a bucket.
 func (w *world) stageInBatch(s *stages, flags ...string) (code int, errOut string) {
 	w.t.Helper()
-	if _, err := w.buckets["datasets"].Put(w.t.Context(), "exports/clicks.csv", blob.Any, bytes.NewReader(datasettest.Table(datasettest.Options{Rows: 100}))); err != nil {
+	if _, err := w.buckets["datasets"].Put(w.t.Context(), "exports/clicks.csv", blob.Any,
+		bytes.NewReader(datasettest.Table(datasettest.Options{Rows: 100}))); err != nil {
 		w.t.Fatal(err)
 	}
 	ctx, interrupt := context.WithCancel(w.t.Context())
@@ -53,10 +54,13 @@ func (w *world) stageInBatch(s *stages, flags ...string) (code int, errOut strin
 	var out, e bytes.Buffer
 	file := w.file("cloud.yaml", "name: clicks\nsource: gs://datasets/exports/*.csv\nlabel: is_click\n")
 	code = Run(ctx, World{
-		World: program.World{Args: append([]string{"stage", file, "--batch"}, flags...), Out: program.To(&out), Err: program.To(&e), Version: "v1", Now: func() time.Time { return w.now },
-			Env: envconfig.MapLookuper(map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"})},
+		World: program.World{Args: append([]string{"stage", file, "--batch"}, flags...), Out: program.To(&out),
+			Err: program.To(&e), Version: "v1", Now: func() time.Time { return w.now },
+			Env: envconfig.MapLookuper(map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets",
+				"COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"})},
 		Connect: func(context.Context, Env) (*Backends, error) {
-			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Tasks: s, Close: func() error { return nil }}, nil
+			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Tasks: s,
+				Close: func() error { return nil }}, nil
 		},
 	})
 	return code, e.String()
@@ -75,7 +79,8 @@ func TestCtrlCOfAStagingJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &stages{existed: c.existed}
 			code, said := newWorld(t).stageInBatch(s)
-			if code != sweep.ExitInterrupt || !strings.Contains(said, c.says) || len(s.cancelled) != c.cancels || len(s.submitted) != 1 {
+			if code != sweep.ExitInterrupt || !strings.Contains(said, c.says) || len(s.cancelled) != c.cancels ||
+				len(s.submitted) != 1 {
 				t.Errorf("%d, cancelled %q\n%s", code, s.cancelled, said)
 			}
 		})
@@ -84,28 +89,39 @@ func TestCtrlCOfAStagingJob(t *testing.T) {
 
 // TestDisksOfAStagingJob: a number that the catalogue allows for the type, and no other.
 func TestDisksOfAStagingJob(t *testing.T) {
-	for machine, want := range map[string]int{"n2-highmem-8": 1, "n2-highmem-16": 2, "c2-standard-60": 8, "c4-standard-32-lssd": 5, "c3d-standard-30-lssd": 2, "n1-standard-8": 1} {
+	for machine, want := range map[string]int{"n2-highmem-8": 1, "n2-highmem-16": 2, "c2-standard-60": 8,
+		"c4-standard-32-lssd": 5, "c3d-standard-30-lssd": 2, "n1-standard-8": 1} {
 		s := &stages{}
 		code, said := newWorld(t).stageInBatch(s, "--machine", machine)
-		if code != sweep.ExitInterrupt || len(s.submitted) != 1 || s.submitted[0].LocalSSD != want || s.submitted[0].Machine != machine {
-			t.Errorf("newWorld(t).stageInBatch(s, \"--machine\", machine): got %s: %d, %+v; want code = sweep.ExitInterrupt, len(s.submitted) = 1, s.submitted[0].LocalSSD = want, s.submitted[0].Machine = machine\n%s", machine, code, s.submitted, said)
+		if code != sweep.ExitInterrupt || len(s.submitted) != 1 || s.submitted[0].LocalSSD != want ||
+			s.submitted[0].Machine != machine {
+			t.Errorf("newWorld(t).stageInBatch(s, \"--machine\", machine): got %s: %d, %+v; want code = "+
+				"sweep.ExitInterrupt, len(s.submitted) = 1, s.submitted[0].LocalSSD = want, s.submitted[0].Machine "+
+				"= machine\n%s", machine, code, s.submitted, said)
 		}
 	}
 	s := &stages{}
-	if code, said := newWorld(t).stageInBatch(s, "--machine", "n1-standard-8", "--local-ssd", "16"); code != sweep.ExitInterrupt || len(s.submitted) != 1 || s.submitted[0].LocalSSD != 16 {
-		t.Errorf("newWorld(...): got %d, %+v; want code = sweep.ExitInterrupt, len(s.submitted) = 1, s.submitted[0].LocalSSD = 16\n%s", code, s.submitted, said)
+	if code, said := newWorld(t).stageInBatch(s, "--machine", "n1-standard-8", "--local-ssd",
+		"16"); code != sweep.ExitInterrupt || len(s.submitted) != 1 || s.submitted[0].LocalSSD != 16 {
+		t.Errorf("newWorld(...): got %d, %+v; want code = sweep.ExitInterrupt, len(s.submitted) = 1, "+
+			"s.submitted[0].LocalSSD = 16\n%s", code, s.submitted, said)
 	}
 	for says, flags := range map[string][]string{
-		"c2-standard-60 takes 8 local SSDs, not 1":                     {"--machine", "c2-standard-60", "--local-ssd", "1"},
-		"--local-ssd: n1-standard-8 takes":                             {"--machine", "n1-standard-8", "--local-ssd", "9"},
-		"c4-standard-32-lssd comes with 5 local SSDs, not 4":           {"--machine", "c4-standard-32-lssd", "--local-ssd", "4"},
+		"c2-standard-60 takes 8 local SSDs, not 1": {"--machine", "c2-standard-60", "--local-ssd",
+			"1"},
+		"--local-ssd: n1-standard-8 takes": {"--machine", "n1-standard-8", "--local-ssd",
+			"9"},
+		"c4-standard-32-lssd comes with 5 local SSDs, not 4": {"--machine", "c4-standard-32-lssd",
+			"--local-ssd", "4"},
 		"--machine: e2-standard-4 takes no local SSD":                  {"--machine", "e2-standard-4"},
 		`--machine: machine type "q9-big-4" is not in the catalogue`:   {"--machine", "q9-big-4"},
 		`--machine: machine type "n2-highmem-9" is not in the catalog`: {"--machine", "n2-highmem-9"},
 	} {
 		s := &stages{}
-		if code, said := newWorld(t).stageInBatch(s, flags...); code != sweep.ExitUsage || !strings.Contains(said, says) || len(s.submitted) != 0 {
-			t.Errorf("newWorld(t).stageInBatch(s, flags...): got %q: %d, %+v; want code = sweep.ExitUsage, said with says, len(s.submitted) = 0\n%s", flags, code, s.submitted, said)
+		if code, said := newWorld(t).stageInBatch(s, flags...); code != sweep.ExitUsage ||
+			!strings.Contains(said, says) || len(s.submitted) != 0 {
+			t.Errorf("newWorld(t).stageInBatch(s, flags...): got %q: %d, %+v; want code = sweep.ExitUsage, said "+
+				"with says, len(s.submitted) = 0\n%s", flags, code, s.submitted, said)
 		}
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"coppice/internal/dataset/ingest"
 )
 
-// narrowIDs is a table of ids, as well compressed Parquet or as short text: the data derived from it are large in comparison.
+// narrowIDs is a table of ids, as well compressed Parquet or as short text: the data derived from it are large in
+// comparison.
 func narrowIDs(t *testing.T, ext string, rows int) ingest.File {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(6, 1))
@@ -26,7 +27,8 @@ func narrowIDs(t *testing.T, ext string, rows int) ingest.File {
 		b.Names, b.Columns[i].Type = append(b.Names, c.Name), c.Type
 	}
 	for r := range rows {
-		b.Columns[0].Int, b.Columns[1].Int = append(b.Columns[0].Int, int64(rng.IntN(20)/19)), append(b.Columns[1].Int, int64(r*60/rows))
+		b.Columns[0].Int, b.Columns[1].Int = append(b.Columns[0].Int, int64(rng.IntN(20)/19)),
+			append(b.Columns[1].Int, int64(r*60/rows))
 		for i := range 4 {
 			x := rng.Float64()
 			b.Columns[2+i].Text = append(b.Columns[2+i].Text, fmt.Sprint("a", int(2000*x*x*x)))
@@ -59,8 +61,9 @@ func narrowIDs(t *testing.T, ext string, rows int) ingest.File {
 	return ingest.File{URI: path, Path: path, Bytes: info.Size()}
 }
 
-// spooled is the size of the temporary files for a dataset's statistics: for each row its number, label, time and a hash for each part of
-// the tables; and for each row of each copy its number and its bins, and, for counts in random orders, the number of the level.
+// spooled is the size of the temporary files for a dataset's statistics: for each row its number, label, time and a
+// hash for each part of the tables; and for each row of each copy its number and its bins, and, for counts in random
+// orders, the number of the level.
 func spooled(m *dataset.Manifest) int64 {
 	parts := map[string]bool{}
 	for i := range m.Tables {
@@ -85,20 +88,22 @@ func spooled(m *dataset.Manifest) int64 {
 	return bytes
 }
 
-// The disk of a staging job holds the source, the dataset and the statistics' temporary files, even for a source of well compressed ids
-// with as many keys as the search makes for a large table.
+// The disk of a staging job holds the source, the dataset and the statistics' temporary files, even for a source of
+// well compressed ids with as many keys as the search makes for a large table.
 func TestDiskHoldsWhatIsSpooled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it is long: run it without -short")
 	}
 	var keys []string
-	for _, pair := range []string{"0,1", "0,2", "0,3", "1,2", "1,3", "2,3", "0,1,2", "0,1,3", "0,2,3", "1,2,3", "0,1,at~", "0,2,at~"} {
+	for _, pair := range []string{"0,1", "0,2", "0,3", "1,2", "1,3", "2,3", "0,1,2", "0,1,3", "0,2,3", "1,2,3",
+		"0,1,at~", "0,2,at~"} {
 		keys = append(keys, "["+strings.NewReplacer("0", "id0", "1", "id1", "2", "id2", "3", "id3").Replace(pair)+"]")
 	}
 	asked := "keys: [" + strings.Join(keys, ", ") + "]"
-	// Statistics of twelve keys take long; without them a table has to be large compared with the 50,000 rows that are kept for the next
-	// night.
-	parquet, text, plain := narrowIDs(t, ".parquet", 40_000), narrowIDs(t, ".csv", 20_000), narrowIDs(t, ".parquet", 150_000)
+	// Statistics of twelve keys take long; without them a table has to be large compared with the 50,000 rows that are
+	// kept for the next night.
+	parquet, text, plain := narrowIDs(t, ".parquet", 40_000), narrowIDs(t, ".csv", 20_000),
+		narrowIDs(t, ".parquet", 150_000)
 	for name, tc := range map[string]struct {
 		file      ingest.File
 		encodings string
@@ -111,11 +116,13 @@ func TestDiskHoldsWhatIsSpooled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := tc.file
-			spec, err := dataset.ParseSpec("dataset.yaml", []byte("name: t\nsource: "+file.Path+"\nlabel: y\nencodings: "+tc.encodings+"\n"))
+			spec, err := dataset.ParseSpec("dataset.yaml",
+				[]byte("name: t\nsource: "+file.Path+"\nlabel: y\nencodings: "+tc.encodings+"\n"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := ingest.Stage(t.Context(), spec, []ingest.File{file}, filepath.Join(t.TempDir(), "d"), ingest.Options{})
+			r, err := ingest.Stage(t.Context(), spec, []ingest.File{file}, filepath.Join(t.TempDir(), "d"),
+				ingest.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,10 +130,12 @@ func TestDiskHoldsWhatIsSpooled(t *testing.T) {
 			if r.Manifest.Order != nil {
 				need += spooled(r.Manifest)
 			}
-			t.Logf("%d bytes of source need %d, %.1f times as many, %d are taken; %d features", file.Bytes, need, float64(need)/float64(file.Bytes), diskNeed(spec, file.Bytes),
+			t.Logf("%d bytes of source need %d, %.1f times as many, %d are taken; %d features", file.Bytes, need,
+				float64(need)/float64(file.Bytes), diskNeed(spec, file.Bytes),
 				len(r.Manifest.Features))
 			if got := diskNeed(spec, file.Bytes); got < need {
-				t.Errorf("staging %d bytes with encodings %s asks for a disk of %d bytes, and needs %d", file.Bytes, tc.encodings, got, need)
+				t.Errorf("staging %d bytes with encodings %s asks for a disk of %d bytes, and needs %d", file.Bytes,
+					tc.encodings, got, need)
 			}
 		})
 	}

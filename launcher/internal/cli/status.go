@@ -72,7 +72,8 @@ type night struct {
 	Error    string             `json:"error,omitempty"`
 }
 
-// nightOf reads the record of a sweep's dataset. A record that cannot be read says so itself, and keeps nothing else from being shown.
+// nightOf reads the record of a sweep's dataset. A record that cannot be read says so itself, and keeps nothing else
+// from being shown.
 func (c *cloud) nightOf(ctx context.Context, p *sweep.Plan) *night {
 	r, err := stager.Destination{Store: c.datasets}.Night(ctx, p.Dataset.Name, p.Dataset.Version)
 	n := &night{State: stateOf(r, err)}
@@ -101,7 +102,8 @@ func (n *night) rows(ref string) (rows [][2]string) {
 
 	for i, f := range n.Findings {
 		if i == shownFindings {
-			return append(rows, [2]string{"", fmt.Sprintf("and %d more: launcher datasets show %s", len(n.Findings)-i, ref)})
+			return append(rows, [2]string{"", fmt.Sprintf("and %d more: launcher datasets show %s", len(n.Findings)-i,
+				ref)})
 		}
 		rows = append(rows, [2]string{"found", f.String()})
 	}
@@ -124,29 +126,35 @@ func (w *World) showStatus(s *sweepview.Sweep, st sweepview.State, job JobStatus
 		{"dataset", ref},
 		{"job", jobText(job, st.Conclusion != nil)},
 		{"failure", job.Failure},
-		{"trials", fmt.Sprintf("%d done, %d running, %d failed, %d not started", snap.Done, snap.Running, snap.Failed, snap.Waiting-snap.Running-snap.Ready-snap.Paused)},
+		{"trials", fmt.Sprintf("%d done, %d running, %d failed, %d not started", snap.Done, snap.Running, snap.Failed,
+			snap.Waiting-snap.Running-snap.Ready-snap.Paused)},
 	}
 	rows = slices.Insert(rows, 2, snap.Night.rows(ref)...)
 	if !snap.Halted.IsZero() {
-		rows = append(rows, [2]string{"paused", fmt.Sprintf("%s, the whole sweep: `launcher resume %s` lets it go on", humanize.Time(snap.Halted), p.Sweep)})
+		rows = append(rows, [2]string{"paused", fmt.Sprintf("%s, the whole sweep: `launcher resume %s` lets it go on",
+			humanize.Time(snap.Halted), p.Sweep)})
 	}
 	if f := snap.Folds; f != nil {
 		rows = append(rows, [2]string{"configurations", fmt.Sprintf("%s, in %d folds", f, len(p.Folds.Rounds))})
 	}
 	if snap.Ready > 0 {
-		rows = append(rows, [2]string{"waiting", fmt.Sprintf("%d trials for a task: promoted after a pause, or given back by a machine that had to go", snap.Ready)})
+		rows = append(rows, [2]string{"waiting", fmt.Sprintf("%d trials for a task: promoted after a pause, or "+
+			"given back by a machine that had to go", snap.Ready)})
 	}
 	if snap.Paused > 0 && st.Conclusion == nil {
-		rows = append(rows, [2]string{"paused", fmt.Sprintf("%d trials, because others are better so far; they go on if more turn out worse (`launcher why %s TRIAL`)", snap.Paused, p.Sweep)})
+		rows = append(rows, [2]string{"paused", fmt.Sprintf("%d trials, because others are better so far; they go "+
+			"on if more turn out worse (`launcher why %s TRIAL`)", snap.Paused, p.Sweep)})
 	}
 	if snap.Stopped > 0 && snap.Folds == nil {
-		rows = append(rows, [2]string{"stopped", fmt.Sprintf("%d trials, because others were better (`launcher why %s TRIAL`)", snap.Stopped, p.Sweep)})
+		rows = append(rows, [2]string{"stopped", fmt.Sprintf("%d trials, because others were better (`launcher why "+
+			"%s TRIAL`)", snap.Stopped, p.Sweep)})
 	}
 	if snap.Cancelled > 0 {
 		rows = append(rows, [2]string{"cancelled", fmt.Sprintf("%d trials, each by itself", snap.Cancelled)})
 	}
 	if e := st.Enough; e != nil {
-		rows = append(rows, [2]string{"ended by rule", fmt.Sprintf("no more trials are started, %d were not trained: %s", snap.Untrained, e.Reason)})
+		rows = append(rows, [2]string{"ended by rule", fmt.Sprintf("no more trials are started, %d were not "+
+			"trained: %s", snap.Untrained, e.Reason)})
 	}
 	if e := p.Extends; e != nil {
 		rows = append(rows, [2]string{"extends", fmt.Sprintf("%s, with %d trials", e.Sweep, len(e.Results))})
@@ -166,7 +174,8 @@ func (w *World) showStatus(s *sweepview.Sweep, st sweepview.State, job JobStatus
 	case snap.Folds != nil && snap.Folds.Best != nil:
 		rows = append(rows, [2]string{"best", fmt.Sprintf("configuration %d, %s %s over %d folds", snap.Folds.Best.Configuration, p.Spec.Metric, estimate(snap.Folds.Best), snap.Folds.Best.Of)})
 	case snap.Best != nil:
-		rows = append(rows, [2]string{"best", fmt.Sprintf("trial %d, %s %s on valid", snap.Best.Trial, p.Spec.Metric, number(snap.Best.Score))})
+		rows = append(rows, [2]string{"best", fmt.Sprintf("trial %d, %s %s on valid", snap.Best.Trial, p.Spec.Metric,
+			number(snap.Best.Score))})
 	}
 	if snap.Left > 0 {
 		rows = append(rows, [2]string{"left", fmt.Sprintf("about %s", time.Duration(snap.Left)*time.Second)})
@@ -265,7 +274,8 @@ func (w *World) list(ctx context.Context, c *cloud, asJSON bool) error {
 		}
 
 		p := s.Plan
-		l := listed{Sweep: id, Created: p.Created, Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Trials: len(p.Own()), Outcome: "open", Model: p.Spec.Model}
+		l := listed{Sweep: id, Created: p.Created, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
+			Trials: len(p.Own()), Outcome: "open", Model: p.Spec.Model}
 		end, err := sweepview.Conclusion(ctx, c.sweeps, id)
 		switch {
 		case errors.As(err, &damaged):

@@ -15,12 +15,14 @@ import (
 	"coppice/internal/sweep"
 )
 
-const datasetYAML = "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nmax_bin: 255\nsample: 100\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\ncsv: {delimiter: ','}\n"
+const datasetYAML = "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nmax_bin: 255\nsample: " +
+	"100\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\ncsv: {delimiter: ','}\n"
 
 // TestStrictIsStrict: a value that would silently become another, or the default, is refused with its line and column.
 func TestStrictIsStrict(t *testing.T) {
 	const rest = "\nearly_stopping_rounds: 5\nseed: 7\ngate: {min_gain: 0.01}\n"
-	full := strings.NewReplacer("machine: {", "machine: {vms: 2, ", "search: {", "search: {constraints: [num_leaves < 99], ").Replace(sweepYAML) + rest
+	full := strings.NewReplacer("machine: {", "machine: {vms: 2, ", "search: {",
+		"search: {constraints: [num_leaves < 99], ").Replace(sweepYAML) + rest
 	w := newWorld(t)
 	w.staged()
 	w.must("plan", w.file("good.yaml", full))
@@ -102,7 +104,9 @@ func TestColumnsAreCalledAsWritten(t *testing.T) {
 		b.WriteString([]string{"1,a,1.50\n", "2,b,010\n", "3,c,010\n"}[i%3])
 	}
 	w.file("t.csv", b.String())
-	out := w.must("stage", w.file("d.yaml", "name: odd\nsource: t.csv\nlabel: {column: y, positive: 1.50, negative: 010}\ndrop: [010]\ncategorical: [1.50]\n"))
+	out := w.must("stage",
+		w.file("d.yaml", "name: odd\nsource: t.csv\nlabel: {column: y, positive: 1.50, negative: 010}\ndrop: "+
+			"[010]\ncategorical: [1.50]\n"))
 	if strings.Contains(out, "│ 010") || !strings.Contains(out, "│ 1.50") || !strings.Contains(out, "33.5 % positive") {
 		t.Errorf("010 is to be dropped, 1.50 to be a feature, and a third of the rows positive:\n%s", out)
 	}
@@ -113,16 +117,25 @@ func TestFlagsGivenNothing(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	w.register(1)
-	night, in := w.file("sweep.yaml", sweepYAML), w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50})))
+	night, in := w.file("sweep.yaml", sweepYAML),
+		w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50})))
 	predict := []string{"predict", "--model", "ctr", "--in", in, "--out", filepath.Join(w.dir, "o.csv")}
 	for says, line := range map[string][]string{
-		"--delimiter is empty": append(predict, "--delimiter", ""), "--quote is empty": append(predict, "--quote="), "--keep is empty": append(predict, "--keep", ""),
-		"--id is empty": {"sweep", night, "--id", ""}, "--region is empty": {"plan", night, "--region", ""}, "--machines is empty": {"plan", night, "--machines", ""},
-		"--out is empty": {"stage", w.file("d.yaml", datasetYAML), "--out", ""}, "--why is empty": {"registry", "promote", "ctr@1", "--why", ""},
-		"--budget is 0": {"sweep", night, "--budget", "0"}, "--vms is 0": {"plan", night, "--vms", "0"}, "--within is 0s": {"plan", night, "--within", "0s"},
-		"--rows is 0": {"plan", night, "--rows", "0"}, "--held-out is 0": {"plan", night, "--rows", "9", "--features", "9", "--held-out", "0"},
-		"--threads is -1": {"registry", "reproduce", "ctr@1", "--threads", "-1"}, "--threads is -2": {"registry", "explain", "ctr@1", "--threads", "-2"},
-		"--threads is -3": {"stage", "d.yaml", "--threads", "-3"}, "--threads is -4": {"backtest", "b.yaml", "--threads", "-4"}, "--threads is 2000": {"stage", "d.yaml", "--threads", "2000"},
+		"--delimiter is empty": append(predict, "--delimiter", ""), "--quote is empty": append(predict, "--quote="),
+		"--keep is empty": append(predict, "--keep", ""),
+		"--id is empty":   {"sweep", night, "--id", ""}, "--region is empty": {"plan", night, "--region", ""},
+		"--machines is empty": {"plan", night, "--machines", ""},
+		"--out is empty":      {"stage", w.file("d.yaml", datasetYAML), "--out", ""},
+		"--why is empty":      {"registry", "promote", "ctr@1", "--why", ""},
+		"--budget is 0":       {"sweep", night, "--budget", "0"}, "--vms is 0": {"plan", night, "--vms", "0"},
+		"--within is 0s": {"plan", night, "--within", "0s"},
+		"--rows is 0":    {"plan", night, "--rows", "0"}, "--held-out is 0": {"plan", night, "--rows", "9",
+			"--features",
+			"9", "--held-out", "0"},
+		"--threads is -1": {"registry", "reproduce", "ctr@1", "--threads", "-1"},
+		"--threads is -2": {"registry", "explain", "ctr@1", "--threads", "-2"},
+		"--threads is -3": {"stage", "d.yaml", "--threads", "-3"}, "--threads is -4": {"backtest", "b.yaml",
+			"--threads", "-4"}, "--threads is 2000": {"stage", "d.yaml", "--threads", "2000"},
 	} {
 		w.refused(sweep.ExitUsage, says, line...)
 	}
@@ -144,8 +157,10 @@ func TestOnlyFilesAreRead(t *testing.T) {
 	long := w.file("long.yaml", strings.Repeat("# a long comment\n", 1<<17))
 	space := w.file("space.yaml", spaceYAML)
 
-	for file, says := range map[string]string{"/dev/zero": "a device", w.dir: "a folder", pipe: "a pipe", loop: "symbolic links", "a\x00b": "invalid argument", long: "more than the 1048576 bytes"} {
-		for _, line := range [][]string{{"plan", file}, {"sweep", file}, {"stage", file}, {"ask", file}, {"plan", night, "--prices", file}} {
+	for file, says := range map[string]string{"/dev/zero": "a device", w.dir: "a folder", pipe: "a pipe",
+		loop: "symbolic links", "a\x00b": "invalid argument", long: "more than the 1048576 bytes"} {
+		for _, line := range [][]string{{"plan", file}, {"sweep", file}, {"stage", file}, {"ask", file},
+			{"plan", night, "--prices", file}} {
 			start := time.Now()
 			w.refused(sweep.ExitInput, says, line...)
 			if took := time.Since(start); took > 30*time.Second {
@@ -159,7 +174,8 @@ func TestOnlyFilesAreRead(t *testing.T) {
 			w.refused(sweep.ExitInput, says, line...)
 		}
 		source := strings.ReplaceAll(file, "\x00", `\0`)
-		w.refused(sweep.ExitInput, "", "stage", w.file("d.yaml", strings.Replace(datasetYAML, "clicks.csv", `"`+source+`"`, 1)))
+		w.refused(sweep.ExitInput, "", "stage",
+			w.file("d.yaml", strings.Replace(datasetYAML, "clicks.csv", `"`+source+`"`, 1)))
 		w.refused(sweep.ExitInput, "", "predict", "--model", "ctr", "--in", file, "--out", scored)
 	}
 	w.refused(sweep.ExitNotFound, "nowhere.yaml", "plan", "nowhere.yaml")
@@ -172,14 +188,16 @@ func TestOnlyFilesAreRead(t *testing.T) {
 	w.refused(sweep.ExitInput, "a pipe", "report", report, "--out", scored)
 }
 
-// TestOnlyFilesAreReplaced: an output is renamed into place, which would make a file of /dev/null; and a folder is found out before the work.
+// TestOnlyFilesAreReplaced: an output is renamed into place, which would make a file of /dev/null; and a folder is
+// found out before the work.
 func TestOnlyFilesAreReplaced(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	w.register(1)
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1", "--no-wait")
 	in := w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50})))
-	folder, pipe, loop := filepath.Join(w.dir, "folder.csv"), filepath.Join(w.dir, "pipe.csv"), filepath.Join(w.dir, "loop.csv")
+	folder, pipe, loop := filepath.Join(w.dir, "folder.csv"), filepath.Join(w.dir, "pipe.csv"),
+		filepath.Join(w.dir, "loop.csv")
 	for _, err := range []error{os.Mkdir(folder, 0o700), syscall.Mkfifo(pipe, 0o600), os.Symlink(loop, loop)} {
 		if err != nil {
 			t.Fatal(err)
@@ -188,7 +206,8 @@ func TestOnlyFilesAreReplaced(t *testing.T) {
 
 	for path, says := range map[string]string{folder: "a folder", pipe: "a pipe", loop: "symbolic links"} {
 		for _, line := range [][]string{
-			{"predict", "--model", "ctr", "--in", in, "--out", path}, {"report", "night-1", "--out", path}, {"plot", "night-1", "gantt", "--out", path},
+			{"predict", "--model", "ctr", "--in", in, "--out", path}, {"report", "night-1", "--out", path},
+			{"plot", "night-1", "gantt", "--out", path},
 			{"prices", "refresh", "--out", path},
 		} {
 			before, err := os.Lstat(path)
@@ -229,7 +248,8 @@ func (w *world) addFile(name string, data []byte) {
 		}
 		files[other] = text
 	}
-	if _, err := registry.New(w.buckets["registry"]).Register(w.t.Context(), "ctr", "another", files, registry.Info{At: w.now, By: "test"}); err != nil {
+	if _, err := registry.New(w.buckets["registry"]).Register(w.t.Context(), "ctr", "another", files,
+		registry.Info{At: w.now, By: "test"}); err != nil {
 		w.t.Fatal(err)
 	}
 }

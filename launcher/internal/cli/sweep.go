@@ -43,7 +43,8 @@ func (f *sweepFlags) check() error {
 			return &program.UsageError{Err: err}
 		}
 		if sweep.ID(f.id).LikeJob() {
-			return program.Usagef("--id %s ends like the id of a later job of another sweep, -f and a number: choose another", f.id)
+			return program.Usagef("--id %s ends like the id of a later job of another sweep, -f and a number: "+
+				"choose another", f.id)
 		}
 	}
 	if f.budget != 0 {
@@ -167,10 +168,12 @@ func (w *World) start(ctx context.Context, c *cloud, p *plan.Plan, in *inputMode
 		return err
 	}
 
-	w.log(c).Info("sweep submitted", "sweep", p.Sweep, "job", p.Job, "model", p.Spec.Model, "dataset", p.Dataset.Name+"@"+p.Dataset.Version,
+	w.log(c).Info("sweep submitted", "sweep", p.Sweep, "job", p.Job, "model", p.Spec.Model, "dataset", p.Dataset.Name+
+		"@"+p.Dataset.Version,
 		"trials", len(p.Own()), "tasks", p.Sizing.Tasks, "ended_before", ended != nil)
 	if ended != nil && !f.json {
-		fmt.Fprintf(w.Out, "sweep %s has already ended (%s); to train it again, give another --id\n", p.Sweep, ended.Outcome)
+		fmt.Fprintf(w.Out, "sweep %s has already ended (%s); to train it again, give another --id\n", p.Sweep,
+			ended.Outcome)
 	}
 
 	if f.noWait {
@@ -180,26 +183,29 @@ func (w *World) start(ctx context.Context, c *cloud, p *plan.Plan, in *inputMode
 }
 
 // plan makes the plan of a sweep, with the model that it continues, and what earlier sweeps have found.
-func (c *cloud) plan(ctx context.Context, w *World, spec *sweep.Spec, m *dataset.Manifest, id sweep.ID) (*plan.Plan, *inputModel, error) {
+func (c *cloud) plan(ctx context.Context, w *World, spec *sweep.Spec, m *dataset.Manifest, id sweep.ID) (*plan.Plan,
+	*inputModel, error) {
 	in, err := c.input(ctx, spec, m)
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := plan.Build(in.request(plan.Request{Spec: spec, Manifest: m, ID: id, Job: c.Jobs.Name, Now: w.Now(), Version: w.Version,
+	p, err := plan.Build(in.request(plan.Request{Spec: spec, Manifest: m, ID: id, Job: c.Jobs.Name, Now: w.Now(),
+		Version: w.Version,
 		Earlier: func(p *sweep.Plan) ([]sweep.Earlier, error) { return warm.Read(ctx, c.sweeps, p) }}))
 	if err != nil {
 		return nil, nil, err
 	}
 
 	if spec.Continue != nil && in == nil {
-		p.Notes = append(p.Notes, fmt.Sprintf("model %s has no %s to continue yet: the trials start from scratch", spec.Model, sweep.Champion))
+		p.Notes = append(p.Notes, fmt.Sprintf("model %s has no %s to continue yet: the trials start from scratch",
+			spec.Model, sweep.Champion))
 	}
 	return p, in, nil
 }
 
-// launch writes the plan and submits its job, or finds that both exist. A sweep that has ended is not started again; its conclusion is
-// returned. Foreseeable failures come before the plan is written, since a plan without a job would be concluded, and its id would be spent.
-// If a scheduled slot has a plan already, that plan counts, and replaces p.
+// launch writes the plan and submits its job, or finds that both exist. A sweep that has ended is not started again;
+// its conclusion is returned. Foreseeable failures come before the plan is written, since a plan without a job would be
+// concluded, and its id would be spent. If a scheduled slot has a plan already, that plan counts, and replaces p.
 func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, quiet bool) (*sweep.Conclusion, error) {
 	for n := range len(p.Fallback) + 1 {
 		if _, err := c.Jobs.Request(p.Placed(n)); err != nil {
@@ -223,7 +229,8 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, q
 
 		if there.Plan.Fingerprint() != p.Fingerprint() {
 			if !scheduled {
-				return nil, &conflictError{fmt.Errorf("sweep %s exists with another plan (made %s); choose another --id, or leave it out", p.Sweep, humanize.Time(there.Plan.Created))}
+				return nil, &conflictError{fmt.Errorf("sweep %s exists with another plan (made %s); choose another "+
+					"--id, or leave it out", p.Sweep, humanize.Time(there.Plan.Created))}
 			}
 			if err := c.sameSlot(w, p.Plan, there.Plan, quiet); err != nil {
 				return nil, err
@@ -235,7 +242,8 @@ func (c *cloud) launch(ctx context.Context, w *World, p *plan.Plan, scheduled, q
 			fmt.Fprintf(w.Out, "note: sweep %s was started with %s, and keeps it\n", p.Sweep, budgetText(has))
 		}
 
-		// The existing plan's choice for spot: auto holds, whatever the prices are now, and so do the results of earlier sweeps.
+		// The existing plan's choice for spot: auto holds, whatever the prices are now, and so do the results of
+		// earlier sweeps.
 		if p.Spec.Machine.SpotAuto || p.Spec.Search.WarmStart != "" {
 			p.Plan = there.Plan
 		}
@@ -279,7 +287,8 @@ func (w *World) announce(p *plan.Plan) {
 	if p.Extends != nil {
 		more = " more"
 	}
-	fmt.Fprintf(w.Out, "sweep %s: %d%s %s on %s@%s, %s on %d x %s\n", p.Sweep, len(p.Own()), more, english.PluralWord(len(p.Own()), "trial", ""), p.Dataset.Name, p.Dataset.Version,
+	fmt.Fprintf(w.Out, "sweep %s: %d%s %s on %s@%s, %s on %d x %s\n", p.Sweep, len(p.Own()), more,
+		english.PluralWord(len(p.Own()), "trial", ""), p.Dataset.Name, p.Dataset.Version,
 		english.Plural(z.Tasks, "task", ""), z.VMs, z.MachineType)
 	if q := p.Quote; q != nil {
 		fmt.Fprintf(w.Out, "expected: %s hours, %s, %s\n", hours(q.Hours), quotedCost(q), budgetText(p.Spec.Budget))
@@ -363,8 +372,11 @@ func (w *World) showSizing(z sweep.Sizing) {
 		[2]string{"dataset, once per machine", bytes(z.DatasetBytes)},
 		[2]string{"reserved for the system", bytes(z.ReserveBytes)},
 		[2]string{"private to a trial, at most", bytes(z.TrialBytes)},
-		[2]string{"tasks per machine", fmt.Sprintf("%d (%s), %d threads each", z.TasksPerVM, z.LimitedBy, z.ThreadsPerTask)},
-		[2]string{"memory in use, at most", fmt.Sprintf("%s of %s", bytes(z.DatasetBytes+z.ReserveBytes+int64(z.TasksPerVM)*z.TrialBytes), bytes(z.MemoryBytes))},
+		[2]string{"tasks per machine", fmt.Sprintf("%d (%s), %d threads each", z.TasksPerVM, z.LimitedBy,
+			z.ThreadsPerTask)},
+		[2]string{"memory in use, at most",
+			fmt.Sprintf("%s of %s", bytes(z.DatasetBytes+z.ReserveBytes+int64(z.TasksPerVM)*z.TrialBytes),
+				bytes(z.MemoryBytes))},
 		[2]string{"tasks", fmt.Sprint(z.Tasks)},
 	)
 }
@@ -372,7 +384,8 @@ func (w *World) showSizing(z sweep.Sizing) {
 // absent stands for a parameter that a configuration does not have.
 const absent = "-"
 
-// varied returns the parameters in which the trials differ, by name. A parameter that only some trials have differs, too.
+// varied returns the parameters in which the trials differ, by name. A parameter that only some trials have differs,
+// too.
 func varied(trials []sweep.Trial) []string {
 	values := map[string]map[string]bool{}
 	for _, t := range trials {
@@ -416,7 +429,9 @@ type NoWinnerError struct {
 func (e *NoWinnerError) Error() string {
 	text := fmt.Sprintf("sweep %s ended without a winner: %s", e.Conclusion.Sweep, e.Conclusion.Reason)
 	if e.Failure != "" {
-		text += "\n" + e.Failure + "\nThe last line of the task's log says why it failed: in Cloud Logging, or in the folder logs/ of the local cloud's data."
+		text += "\n" + e.Failure +
+			"\nThe last line of the task's log says why it failed: in Cloud Logging, or in the folder logs/ of the " +
+			"local cloud's data."
 	}
 	return text
 }
@@ -429,7 +444,8 @@ type NotPromotedError struct{ Conclusion *sweep.Conclusion }
 
 func (e *NotPromotedError) Error() string {
 	c := e.Conclusion
-	return fmt.Sprintf("sweep %s: version %d of %s is registered and was not promoted (%s): %s", c.Sweep, c.Version, c.Model, c.Verdict(), c.Why())
+	return fmt.Sprintf("sweep %s: version %d of %s is registered and was not promoted (%s): %s", c.Sweep, c.Version,
+		c.Model, c.Verdict(), c.Why())
 }
 
 // ExitStatus is the program's exit code for it.
@@ -440,4 +456,5 @@ func (e *NotPromotedError) ExitStatus() int {
 	return sweep.ExitNotPromoted
 }
 
-var errSilent = errors.New("the Batch job has ended, but the sweep has no conclusion; is the aggregator running? `aggregator reconcile` concludes it")
+var errSilent = errors.New("the Batch job has ended, but the sweep has no conclusion; is the aggregator running? " +
+	"`aggregator reconcile` concludes it")

@@ -38,7 +38,8 @@ func (w *World) textWidth(others int) int {
 // pairs prints labels and values, with the values wrapped to the terminal's width.
 func (w *World) pairs(rows ...[2]string) {
 	t := w.newTable()
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 2, WidthMax: w.textWidth(pairsOverhead), WidthMaxEnforcer: text.WrapSoft}})
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 2, WidthMax: w.textWidth(pairsOverhead),
+		WidthMaxEnforcer: text.WrapSoft}})
 	for _, r := range rows {
 		if r[1] != "" {
 			t.AppendRow(table.Row{r[0], r[1]})

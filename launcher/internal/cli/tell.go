@@ -16,13 +16,15 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// If a night stops before there is a sweep, the launcher sends the notification: the aggregator never learns of it. The person who typed a
-// command sees its error; others are notified. The outcome of the command does not depend on the notification.
+// If a night stops before there is a sweep, the launcher sends the notification: the aggregator never learns of it. The
+// person who typed a command sees its error; others are notified. The outcome of the command does not depend on the
+// notification.
 
 // tellStaged sends the notification that a shared dataset is blocked.
 func (w *World) tellStaged(ctx context.Context, c *cloud, r *nights.Record) {
 	ref := r.Dataset + "@" + r.Version
-	w.tell(ctx, c, sweep.StagedMessage(ref, nights.Reason(r.Findings), w.Now()), datasetMarks{c.datasets, r.Dataset, r.Version})
+	w.tell(ctx, c, sweep.StagedMessage(ref, nights.Reason(r.Findings), w.Now()),
+		datasetMarks{c.datasets, r.Dataset, r.Version})
 }
 
 // tellRefused sends the notification that a scheduled sweep was not started, if that is what the error says.
@@ -32,7 +34,8 @@ func (w *World) tellRefused(ctx context.Context, c *cloud, id sweep.ID, model st
 		return
 	}
 	ref := blocked.Record.Dataset + "@" + blocked.Record.Version
-	w.tell(ctx, c, sweep.RefusedMessage(id, model, ref, blocked.Reason, w.Now()), sweepstore.New(c.sweeps, id).Told(sweep.OccasionRefused))
+	w.tell(ctx, c, sweep.RefusedMessage(id, model, ref, blocked.Reason, w.Now()),
+		sweepstore.New(c.sweeps, id).Told(sweep.OccasionRefused))
 }
 
 func (w *World) tell(ctx context.Context, c *cloud, m sweep.VerdictMessage, marks notify.Marks) {

@@ -29,8 +29,8 @@ func (w *world) listens(heard *[]sweep.VerdictMessage, fail *error) {
 	}
 }
 
-// TestBlockedNightIsTold: when it is staged, and by the scheduled sweep that is not started because of it; each once, and not if no sweep
-// trains on the dataset or a person runs the command.
+// TestBlockedNightIsTold: when it is staged, and by the scheduled sweep that is not started because of it; each once,
+// and not if no sweep trains on the dataset or a person runs the command.
 func TestBlockedNightIsTold(t *testing.T) {
 	w := newWorld(t)
 	var heard []sweep.VerdictMessage
@@ -38,7 +38,9 @@ func TestBlockedNightIsTold(t *testing.T) {
 	w.listens(&heard, &fail)
 
 	w.file("clicks.csv", string(datasettest.Table(datasettest.Options{Rows: 1200})))
-	spec := w.file("dataset.yaml", "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\ncontract: {rows: {min: 100000}}\n")
+	spec := w.file("dataset.yaml",
+		"name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: "+
+			"0.6, valid: 0.4}\ncontract: {rows: {min: 100000}}\n")
 	night := w.file("sweep.yaml", sweepYAML)
 
 	// A channel that fails does not change how the command ends.
@@ -58,10 +60,12 @@ func TestBlockedNightIsTold(t *testing.T) {
 		t.Fatalf("told %d times, want 2: %+v", len(heard), heard)
 	}
 	staged, refused := heard[0], heard[1]
-	if staged.Occasion != sweep.OccasionStaged || staged.Verdict != sweep.VerdictBlocked || !strings.HasPrefix(staged.Dataset, "clicks@") || !strings.Contains(staged.Reason, "rows") {
+	if staged.Occasion != sweep.OccasionStaged || staged.Verdict != sweep.VerdictBlocked ||
+		!strings.HasPrefix(staged.Dataset, "clicks@") || !strings.Contains(staged.Reason, "rows") {
 		t.Errorf("when it was staged: %+v", staged)
 	}
-	if refused.Occasion != sweep.OccasionRefused || refused.Sweep != "night-20261121-0300" || refused.Model != "ctr" || refused.Dataset != staged.Dataset {
+	if refused.Occasion != sweep.OccasionRefused || refused.Sweep != "night-20261121-0300" || refused.Model != "ctr" ||
+		refused.Dataset != staged.Dataset {
 		t.Errorf("when the sweep was not started: %+v", refused)
 	}
 
@@ -80,7 +84,9 @@ func TestBlockedNightIsTold(t *testing.T) {
 func TestStatusShowsTheNight(t *testing.T) {
 	w := newWorld(t)
 	w.file("clicks.csv", string(datasettest.Table(datasettest.Options{Rows: 1200})))
-	spec := w.file("dataset.yaml", "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\ncontract: {rows: {min: 100000}}\n")
+	spec := w.file("dataset.yaml",
+		"name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: "+
+			"0.6, valid: 0.4}\ncontract: {rows: {min: 100000}}\n")
 	w.must("stage", spec, "--accept", "a small test")
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1", "--no-wait")
 	says := func(parts ...string) {
@@ -100,8 +106,10 @@ func TestStatusShowsTheNight(t *testing.T) {
 			Findings []nights.Finding
 		}
 	}
-	if err := json.Unmarshal([]byte(w.must("status", "night-1", "--json")), &got); err != nil || got.Night.State != "accepted" || len(got.Night.Findings) == 0 || got.Night.Findings[0].Code != nights.CodeRows {
-		t.Errorf("status --json has the night %+v, %v; expected an accepted one with the finding %q", got.Night, err, nights.CodeRows)
+	if err := json.Unmarshal([]byte(w.must("status", "night-1", "--json")), &got); err != nil ||
+		got.Night.State != "accepted" || len(got.Night.Findings) == 0 || got.Night.Findings[0].Code != nights.CodeRows {
+		t.Errorf("status --json has the night %+v, %v; expected an accepted one with the finding %q", got.Night, err,
+			nights.CodeRows)
 	}
 
 	// A record that is damaged or gone is no reason to say nothing about the sweep.
@@ -124,11 +132,13 @@ func TestStageSaysWhatIsNotFinal(t *testing.T) {
 	}
 	w.file("late.csv", b.String())
 	spec := w.file("late.yaml", "name: late\nsource: late.csv\nlabel: {column: y, matures: 24h, at: ts}\ndrop: [ts]\n")
-	if out := w.must("stage", spec); !strings.Contains(out, "left out: 24 rows after 2026-11-16T15:00:00Z, whose labels are not final: y matures in 24h0m0s") {
+	if out := w.must("stage", spec); !strings.Contains(out,
+		"left out: 24 rows after 2026-11-16T15:00:00Z, whose labels are not final: y matures in 24h0m0s") {
 		t.Errorf("it does not say what was left out:\n%s", out)
 	}
 	var m dataset.Manifest
-	if err := json.Unmarshal([]byte(w.must("stage", spec, "--json")), &m); err != nil || m.About.Unripe == nil || m.About.Unripe.Rows != 24 {
+	if err := json.Unmarshal([]byte(w.must("stage", spec, "--json")), &m); err != nil || m.About.Unripe == nil ||
+		m.About.Unripe.Rows != 24 {
 		t.Errorf("as JSON: %+v, %v", m.About.Unripe, err)
 	}
 }

@@ -15,8 +15,9 @@ import (
 // slotEnd matches the suffix of a scheduled sweep's id.
 var slotEnd = regexp.MustCompile(`^-\d{8}-\d{4}$`)
 
-// unchanged finds the previous slot's sweep, if it has trained the same spec on the same dataset and has ended with a winner: training that
-// again would register the same model as a new version. If the slot's own sweep exists already, the result is empty.
+// unchanged finds the previous slot's sweep, if it has trained the same spec on the same dataset and has ended with a
+// winner: training that again would register the same model as a new version. If the slot's own sweep exists already,
+// the result is empty.
 func (c *cloud) unchanged(ctx context.Context, p *sweep.Plan) (sweep.ID, error) {
 	ids, err := sweepview.List(ctx, c.sweeps)
 	if err != nil {
@@ -29,7 +30,8 @@ func (c *cloud) unchanged(ctx context.Context, p *sweep.Plan) (sweep.ID, error) 
 			return "", nil
 		}
 		name := p.Spec.Name
-		if len(id) > len(name) && string(id[:len(name)]) == name && slotEnd.MatchString(string(id[len(name):])) && id < p.Sweep && id > last {
+		if len(id) > len(name) && string(id[:len(name)]) == name && slotEnd.MatchString(string(id[len(name):])) &&
+			id < p.Sweep && id > last {
 			last = id
 		}
 	}
@@ -46,7 +48,8 @@ func (c *cloud) unchanged(ctx context.Context, p *sweep.Plan) (sweep.ID, error) 
 	if err != nil {
 		return "", err
 	}
-	if s.Plan.Dataset.Name != p.Dataset.Name || s.Plan.Dataset.Version != p.Dataset.Version || !sameSpec(&s.Plan.Spec, &p.Spec) {
+	if s.Plan.Dataset.Name != p.Dataset.Name || s.Plan.Dataset.Version != p.Dataset.Version ||
+		!sameSpec(&s.Plan.Spec, &p.Spec) {
 		return "", nil
 	}
 
@@ -60,8 +63,8 @@ func (c *cloud) unchanged(ctx context.Context, p *sweep.Plan) (sweep.ID, error) 
 	return last, nil
 }
 
-// sameSpec compares what two sweeps train; it ignores what they may cost, what earlier sweeps had found by then, and what prices decided
-// about Spot if the spec leaves it to them.
+// sameSpec compares what two sweeps train; it ignores what they may cost, what earlier sweeps had found by then, and
+// what prices decided about Spot if the spec leaves it to them.
 func sameSpec(a, b *sweep.Spec) bool {
 	x, y := *a, *b
 	x.Budget, y.Budget = 0, 0
@@ -84,6 +87,7 @@ func (w *World) nothingNew(c *cloud, p *sweep.Plan, before sweep.ID, asJSON bool
 	if asJSON {
 		return w.printJSON(map[string]any{"sweep": p.Sweep, "nothing_new": true, "before": before, "dataset": ref})
 	}
-	fmt.Fprintf(w.Out, "nothing new: dataset %s is still the latest, and sweep %s has trained the same spec on it; no machine is started\n", ref, before)
+	fmt.Fprintf(w.Out, "nothing new: dataset %s is still the latest, and sweep %s has trained the same spec on it; "+
+		"no machine is started\n", ref, before)
 	return nil
 }

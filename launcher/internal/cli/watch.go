@@ -23,13 +23,15 @@ import (
 func watchCommand(w *World) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:     "watch SWEEP",
-		Short:   "Watch a sweep until it has ended",
-		Long:    "Shows the sweep's progress until the aggregator has concluded it. Ctrl-C only stops watching; the sweep continues.",
+		Use:   "watch SWEEP",
+		Short: "Watch a sweep until it has ended",
+		Long: "Shows the sweep's progress until the aggregator has concluded it. Ctrl-C only stops watching; the " +
+			"sweep continues.",
 		Example: "  launcher watch nightly-ctr-1a2b3c4d",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.with(cmd.Context(), func(c *cloud) error { return w.watch(cmd.Context(), c, sweep.ID(args[0]), asJSON) })
+			return w.with(cmd.Context(),
+				func(c *cloud) error { return w.watch(cmd.Context(), c, sweep.ID(args[0]), asJSON) })
 		},
 	}
 
@@ -39,23 +41,26 @@ func watchCommand(w *World) *cobra.Command {
 
 // How often a watcher looks, and how long it waits for a conclusion after the job's end.
 const (
-	lookEvery   = time.Second
-	lookQuick   = 300 * time.Millisecond // for sweeps with a heartbeat every second, and while the winner is being chosen
-	quickLooks  = 30                     // during that; a winner is chosen within seconds, unless no aggregator is running
-	jobEvery    = 10                     // looks between two questions to Batch
+	lookEvery = time.Second
+	// for sweeps with a heartbeat every second, and while the winner is being chosen
+	lookQuick = 300 * time.Millisecond
+	// during that; a winner is chosen within seconds, unless no aggregator is running
+	quickLooks  = 30
+	jobEvery    = 10 // looks between two questions to Batch
 	concludeFor = 3 * time.Minute
 	missingFor  = 3 // questions to Batch: a job may not be visible right after its creation
 )
 
 // snapshot is what --json prints at every change.
 type snapshot struct {
-	Sweep      sweep.ID          `json:"sweep"`
-	Job        JobStatus         `json:"job,omitzero"`
-	Done       int               `json:"done"`
-	Running    int               `json:"running"`
-	Failed     int               `json:"failed"`
-	Waiting    int               `json:"waiting"`               // running ones among them
-	Ready      int               `json:"ready,omitempty"`       // of those that wait: begun, and promoted or given back since
+	Sweep   sweep.ID  `json:"sweep"`
+	Job     JobStatus `json:"job,omitzero"`
+	Done    int       `json:"done"`
+	Running int       `json:"running"`
+	Failed  int       `json:"failed"`
+	Waiting int       `json:"waiting"` // running ones among them
+	// of those that wait: begun, and promoted or given back since
+	Ready      int               `json:"ready,omitempty"`
 	Cancelled  int               `json:"cancelled,omitempty"`   // individually
 	Untrained  int               `json:"not_trained,omitempty"` // the sweep had enough
 	Enough     string            `json:"enough,omitempty"`      // why
@@ -76,7 +81,9 @@ type best struct {
 
 func newSnapshot(s *sweepview.Sweep, st sweepview.State, job JobStatus) snapshot {
 	b, own := st.Board, st.Board.Tally(s.Plan)
-	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, Running: st.Running, Ready: st.Ready, Paused: st.Paused, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped, Cancelled: own.Cancelled, Untrained: own.Untrained, Folds: newFolded(b), Halted: st.Halted, Conclusion: st.Conclusion}
+	snap := snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, Running: st.Running, Ready: st.Ready,
+		Paused: st.Paused, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped, Cancelled: own.Cancelled,
+		Untrained: own.Untrained, Folds: newFolded(b), Halted: st.Halted, Conclusion: st.Conclusion}
 	if job.Finished || st.Conclusion != nil {
 		snap.Running, snap.Ready = 0, 0 // their holders are gone
 	}
@@ -123,12 +130,14 @@ func (w *World) watch(ctx context.Context, c *cloud, id sweep.ID, asJSON bool) e
 		view.show(newSnapshot(s, st, job), st)
 		if st.Conclusion != nil {
 			view.close()
-			w.log(c).Info("sweep ended", "sweep", id, "outcome", st.Conclusion.Outcome, "model", st.Conclusion.Model, "version", st.Conclusion.Version)
+			w.log(c).Info("sweep ended", "sweep", id, "outcome", st.Conclusion.Outcome, "model", st.Conclusion.Model,
+				"version", st.Conclusion.Version)
 			return w.concluded(ctx, c, s, st, asJSON)
 		}
 
 		if st.Cancelled && !st.Ending && job.Finished { // the aggregator will say so, too; nothing more will happen
-			return &NoWinnerError{Conclusion: &sweep.Conclusion{Sweep: id, Outcome: sweep.OutcomeCancelled, Reason: "it was cancelled"}}
+			return &NoWinnerError{Conclusion: &sweep.Conclusion{Sweep: id, Outcome: sweep.OutcomeCancelled,
+				Reason: "it was cancelled"}}
 		}
 		if !st.Halted.IsZero() && job.Finished {
 			return &provision.HaltedError{Sweep: id, Since: st.Halted}
@@ -165,11 +174,13 @@ func interrupted(ctx context.Context, id sweep.ID, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return fmt.Errorf("%w; sweep %s continues: `launcher watch %s` or `launcher cancel %s`; if its local cloud has ended, too, the same command resumes it",
+	return fmt.Errorf("%w; sweep %s continues: `launcher watch %s` or `launcher cancel %s`; if its local cloud has "+
+		"ended, too, the same command resumes it",
 		program.ErrInterrupted, id, id, id)
 }
 
-// view draws snapshots: a line for each trial that has ended, with its learning curve, on a terminal above a bar; an object per change as JSON.
+// view draws snapshots: a line for each trial that has ended, with its learning curve, on a terminal above a bar; an
+// object per change as JSON.
 type view struct {
 	w    *World
 	json bool
@@ -187,14 +198,16 @@ func (w *World) newView(s *sweepview.Sweep, asJSON bool) *view {
 		v.seen[n] = true
 	}
 	if w.Terminal && !asJSON {
-		v.bar = progressbar.NewOptions(len(s.Plan.Own()), progressbar.OptionSetWriter(w.Err.Raw()), progressbar.OptionSetElapsedTime(true),
-			progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(barThrottle), progressbar.OptionFullWidth())
+		v.bar = progressbar.NewOptions(len(s.Plan.Own()), progressbar.OptionSetWriter(w.Err.Raw()),
+			progressbar.OptionSetElapsedTime(true),
+			progressbar.OptionSetPredictTime(false), progressbar.OptionClearOnFinish(),
+			progressbar.OptionThrottle(barThrottle), progressbar.OptionFullWidth())
 	}
 	return v
 }
 
-// readCurves reads the learning curves of trials that have just ended, where there are lines to show them on. One that cannot be read is no
-// reason to stop watching.
+// readCurves reads the learning curves of trials that have just ended, where there are lines to show them on. One that
+// cannot be read is no reason to stop watching.
 func (v *view) readCurves(ctx context.Context, s *sweepview.Sweep, st sweepview.State) {
 	v.curves = nil
 	if v.json {
@@ -266,7 +279,8 @@ func (v *view) summary(s snapshot) string {
 	}
 	switch {
 	case s.Folds != nil && s.Folds.Best != nil:
-		parts = append(parts, fmt.Sprintf("best %s %s (configuration %d)", v.plan.Spec.Metric, estimate(s.Folds.Best), s.Folds.Best.Configuration))
+		parts = append(parts, fmt.Sprintf("best %s %s (configuration %d)", v.plan.Spec.Metric, estimate(s.Folds.Best),
+			s.Folds.Best.Configuration))
 	case s.Best != nil:
 		parts = append(parts, fmt.Sprintf("best %s %s (#%d)", v.plan.Spec.Metric, number(s.Best.Score), s.Best.Trial))
 	}
@@ -286,7 +300,10 @@ func (v *view) summary(s snapshot) string {
 
 // news says that trials have ended since the last look.
 func (v *view) news(st sweepview.State) bool {
-	return slices.ContainsFunc(st.Board.Rows, func(row sweep.Row) bool { return row.Result != nil && !v.seen[row.Result.Trial] })
+	return slices.ContainsFunc(st.Board.Rows, func(row sweep.Row) bool {
+		return row.Result != nil &&
+			!v.seen[row.Result.Trial]
+	})
 }
 
 // lines prints every trial that has ended since the last look.
@@ -303,11 +320,13 @@ func (v *view) lines(s snapshot, st sweepview.State) {
 		}
 
 		v.seen[r.Trial] = true
-		how := fmt.Sprintf("%s %s, %d trees, %.1f s", v.plan.Spec.Metric, number(r.Score), r.Trees, r.Usage.TrainSeconds)
+		how := fmt.Sprintf("%s %s, %d trees, %.1f s", v.plan.Spec.Metric, number(r.Score), r.Trees,
+			r.Usage.TrainSeconds)
 		if r.Status != sweep.StatusDone {
 			how = fmt.Sprintf("%s: %s", r.State(), firstLine(r.Reason))
 		}
-		line := fmt.Sprintf("trial %3d  %s%s%s", r.Trial, ofFold(row.Trial), how, spark(v.curves[r.Trial], v.plan.Maximize))
+		line := fmt.Sprintf("trial %3d  %s%s%s", r.Trial, ofFold(row.Trial), how,
+			spark(v.curves[r.Trial], v.plan.Maximize))
 		if v.bar == nil { // the bar has the summary
 			line += "  |  " + v.summary(s)
 		}
@@ -328,7 +347,8 @@ func (v *view) close() {
 }
 
 // concluded prints how a sweep ended.
-func (w *World) concluded(ctx context.Context, cloud *cloud, s *sweepview.Sweep, st sweepview.State, asJSON bool) error {
+func (w *World) concluded(ctx context.Context, cloud *cloud, s *sweepview.Sweep, st sweepview.State,
+	asJSON bool) error {
 	c := st.Conclusion
 	if c.Outcome != sweep.OutcomeWinner {
 		job, err := cloud.job(ctx, s.Plan)
@@ -367,7 +387,8 @@ func (w *World) showBoard(p *sweep.Plan, b sweep.Board, top int) {
 		header = append(header, "front")
 	}
 	header = append(header, "parameters")
-	parameters := table.ColumnConfig{Number: len(header), WidthMax: w.textWidth(boardOverhead + goalWidth*(len(header)-6)), WidthMaxEnforcer: text.WrapSoft}
+	parameters := table.ColumnConfig{Number: len(header),
+		WidthMax: w.textWidth(boardOverhead + goalWidth*(len(header)-6)), WidthMaxEnforcer: text.WrapSoft}
 	if p.Open() || p.Extends != nil { // then the source of each trial is worth showing
 		header = append(header, "from")
 	}
@@ -408,7 +429,8 @@ func (w *World) showBoard(p *sweep.Plan, b sweep.Board, top int) {
 	}
 	t.Render()
 	if s := &p.Spec; len(s.Goals) > 0 {
-		fmt.Fprintf(w.Out, "*: no other trial is better in all objectives; the winner is picked within %s of the best %s\n", s.Pick.Within, s.Pick.Best)
+		fmt.Fprintf(w.Out, "*: no other trial is better in all objectives; the winner is picked within %s of the "+
+			"best %s\n", s.Pick.Within, s.Pick.Best)
 	}
 }
 
@@ -451,7 +473,8 @@ func (w *World) showWinner(p *sweep.Plan, c *sweep.Conclusion) {
 			[2]string{"test before", metrics(k.Before)}, [2]string{"test after", metrics(k.After)})
 	}
 	if v := c.Verified; v != nil {
-		rows = append(rows, [2]string{"verified", fmt.Sprintf("%s agrees on %d raw rows, largest difference %.1g", v.Scorer, v.Rows, v.MaxDiff)})
+		rows = append(rows, [2]string{"verified", fmt.Sprintf("%s agrees on %d raw rows, largest difference %.1g",
+			v.Scorer, v.Rows, v.MaxDiff)})
 	}
 
 	for _, r := range c.Rejected {

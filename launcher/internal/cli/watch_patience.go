@@ -31,8 +31,8 @@ func (p *patience) asked(job JobStatus, now time.Time) {
 	}
 }
 
-// lost is the reason to stop waiting, nil if there is none. A missing job is soon given up if trials wait for it, but not if the aggregator
-// has everything it needs to conclude.
+// lost is the reason to stop waiting, nil if there is none. A missing job is soon given up if trials wait for it, but
+// not if the aggregator has everything it needs to conclude.
 func (p *patience) lost(id sweep.ID, st sweepview.State, job JobStatus, now time.Time) error {
 	if p.missing >= missingFor && st.Board.Waiting > 0 && !st.Ending {
 		return &MissingJobError{Sweep: id}
@@ -47,10 +47,11 @@ func (p *patience) lost(id sweep.ID, st sweepview.State, job JobStatus, now time
 	return fmt.Errorf("sweep %s: %w (%s)", id, errSilent, what)
 }
 
-// MissingJobError reports a sweep with trials to train whose Batch job does not exist: it was deleted, or the local cloud, which forgets
-// its jobs, was restarted.
+// MissingJobError reports a sweep with trials to train whose Batch job does not exist: it was deleted, or the local
+// cloud, which forgets its jobs, was restarted.
 type MissingJobError struct{ Sweep sweep.ID }
 
 func (e *MissingJobError) Error() string {
-	return fmt.Sprintf("sweep %s has trials left, but its job is gone (was the local cloud restarted?); `launcher sweep SWEEP.yaml --id %s` with the same file continues it, and keeps the finished trials", e.Sweep, e.Sweep)
+	return fmt.Sprintf("sweep %s has trials left, but its job is gone (was the local cloud restarted?); `launcher "+
+		"sweep SWEEP.yaml --id %s` with the same file continues it, and keeps the finished trials", e.Sweep, e.Sweep)
 }

@@ -10,8 +10,8 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// TestWatchOfAJobThatIsGone: a restarted local cloud has the sweep's objects but not its job. The watcher soon says how to continue, and so
-// does a launcher that attaches to it.
+// TestWatchOfAJobThatIsGone: a restarted local cloud has the sweep's objects but not its job. The watcher soon says how
+// to continue, and so does a launcher that attaches to it.
 func TestWatchOfAJobThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -22,13 +22,19 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 		}
 		w.jobs.status = &JobStatus{State: StateMissing, Finished: true}
 		began := time.Now()
-		w.refused(sweep.ExitError, "its job is gone (was the local cloud restarted?); `launcher sweep SWEEP.yaml --id fifth`", "watch", "fifth")
+		w.refused(sweep.ExitError,
+			"its job is gone (was the local cloud restarted?); `launcher sweep SWEEP.yaml --id fifth`", "watch",
+			"fifth")
 		if took := time.Since(began); took < 2*time.Second || took > time.Minute {
 			t.Errorf("it was said after %s", took)
 		}
 		delete(w.jobs.submitted, "fifth")
-		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); !strings.Contains(out, "sweep fifth was planned, but had no job; submitted, finished trials are kept\n") || w.jobs.submitted["fifth"] != 1 {
-			t.Errorf("w.must(\"sweep\", file, \"--id\", \"fifth\", \"--no-wait\"): got %s; want out with \"sweep fifth was planned, but had no job; submitted, finished trials are kept\\n\", w.jobs.submitted[\"fifth\"] = 1", out)
+		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); !strings.Contains(out,
+			"sweep fifth was planned, but had no job; submitted, finished trials are kept\n") ||
+			w.jobs.submitted["fifth"] != 1 {
+			t.Errorf("w.must(\"sweep\", file, \"--id\", \"fifth\", \"--no-wait\"): got %s; want out with \"sweep "+
+				"fifth was planned, but had no job; submitted, finished trials are kept\\n\", "+
+				"w.jobs.submitted[\"fifth\"] = 1", out)
 		}
 		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); !strings.Contains(out, "attached to it") {
 			t.Errorf(`w.must("sweep", file, "--id", "fifth", "--no-wait"): got %s; want out with "attached to it"`, out)
@@ -39,7 +45,8 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 // TestJobOfAnEndedSweep: a concluded sweep's status does not make a forgotten job sound like a fault.
 func TestJobOfAnEndedSweep(t *testing.T) {
 	gone := JobStatus{Name: "sweep-1", State: StateMissing, Finished: true}
-	for concluded, want := range map[bool]string{true: "no longer known to Batch, nor needed (sweep-1)", false: "not there (sweep-1)"} {
+	for concluded, want := range map[bool]string{true: "no longer known to Batch, nor needed (sweep-1)",
+		false: "not there (sweep-1)"} {
 		if got := jobText(gone, concluded); got != want {
 			t.Errorf("concluded: %v: the job is %q, expected %q", concluded, got, want)
 		}
@@ -56,15 +63,17 @@ func TestPatience(t *testing.T) {
 		later   time.Duration
 		says    string // empty if it keeps waiting
 	}{
-		"not yet visible":      {[]JobStatus{gone, gone}, waiting, 0, ""},
-		"gone":                 {[]JobStatus{gone, gone, gone}, waiting, 0, "its job is gone"},
-		"there between":        {[]JobStatus{gone, gone, {State: "QUEUED"}, gone}, waiting, 0, ""},
-		"there, long ago":      {[]JobStatus{gone, {State: "RUNNING"}}, waiting, time.Hour, ""},
-		"all trials ended":     {[]JobStatus{gone, gone, gone}, sweepview.State{}, 0, ""},
-		"being concluded":      {[]JobStatus{gone, gone, gone}, sweepview.State{Board: waiting.Board, Ending: true}, 0, ""},
+		"not yet visible":  {[]JobStatus{gone, gone}, waiting, 0, ""},
+		"gone":             {[]JobStatus{gone, gone, gone}, waiting, 0, "its job is gone"},
+		"there between":    {[]JobStatus{gone, gone, {State: "QUEUED"}, gone}, waiting, 0, ""},
+		"there, long ago":  {[]JobStatus{gone, {State: "RUNNING"}}, waiting, time.Hour, ""},
+		"all trials ended": {[]JobStatus{gone, gone, gone}, sweepview.State{}, 0, ""},
+		"being concluded": {[]JobStatus{gone, gone, gone}, sweepview.State{Board: waiting.Board, Ending: true}, 0,
+			""},
 		"not concluded at all": {[]JobStatus{gone, gone, gone}, sweepview.State{}, time.Hour, "(job not there)"},
-		"failed":               {[]JobStatus{{State: "FAILED", Finished: true, Failure: "exit code 3"}}, waiting, time.Hour, "(job FAILED; exit code 3)"},
-		"failed just now":      {[]JobStatus{{State: "FAILED", Finished: true}}, waiting, 0, ""},
+		"failed": {[]JobStatus{{State: "FAILED", Finished: true, Failure: "exit code 3"}}, waiting,
+			time.Hour, "(job FAILED; exit code 3)"},
+		"failed just now": {[]JobStatus{{State: "FAILED", Finished: true}}, waiting, 0, ""},
 	} {
 		var p patience
 		for _, job := range tc.answers {

@@ -34,11 +34,13 @@ the others at that moment, and whether that gives the same decision again. If th
 		RunE: func(cmd *cobra.Command, args []string) error {
 			trial, err := strconv.Atoi(args[1])
 			if err != nil || trial < 0 {
-				return program.Usagef("trial %.40q: use a number such as 17; `launcher leaderboard %s` lists them", args[1], args[0])
+				return program.Usagef("trial %.40q: use a number such as 17; `launcher leaderboard %s` lists them",
+					args[1], args[0])
 			}
 			return w.look(cmd.Context(), args[0], func(c *cloud, s *sweepview.Sweep, st sweepview.State) error {
 				if trial >= len(s.Plan.Trials) {
-					return program.Usagef("sweep %s has %d trials, from 0; there is no trial %d", s.Plan.Sweep, len(s.Plan.Trials), trial)
+					return program.Usagef("sweep %s has %d trials, from 0; there is no trial %d", s.Plan.Sweep,
+						len(s.Plan.Trials), trial)
 				}
 				y, err := c.why(cmd.Context(), s.Plan, st, trial)
 				if err != nil {
@@ -63,13 +65,15 @@ type reasons struct {
 	Decision *sweep.Decision `json:"decision,omitempty"` // for an open trial
 	Replayed string          `json:"replayed,omitempty"` // the outcome of reproducing it
 	Rungs    []sweep.Rung    `json:"rungs,omitempty"`
-	// Promotions say what became of the trial at the rungs where it was paused; Unlike says why one of them would be decided otherwise now, or
-	// cannot be read.
+	// Promotions say what became of the trial at the rungs where it was paused; Unlike says why one of them would be
+	// decided otherwise now, or cannot be read.
 	Promotions []sweep.Promotion `json:"promotions,omitempty"`
 	Unlike     string            `json:"unlike,omitempty"`
-	Refit      string            `json:"refit,omitempty"` // why the last trial of a cross-validated sweep trains what it does
-	Result     *sweep.Result     `json:"result,omitempty"`
-	Enough     *sweep.Enough     `json:"enough,omitempty"` // why no more trials were started, for one that was not trained
+	// why the last trial of a cross-validated sweep trains what it does
+	Refit  string        `json:"refit,omitempty"`
+	Result *sweep.Result `json:"result,omitempty"`
+	// why no more trials were started, for one that was not trained
+	Enough *sweep.Enough `json:"enough,omitempty"`
 }
 
 func (c *cloud) why(ctx context.Context, p *sweep.Plan, st sweepview.State, trial int) (y reasons, err error) {
@@ -107,7 +111,8 @@ func (c *cloud) why(ctx context.Context, p *sweep.Plan, st sweepview.State, tria
 	return y, err
 }
 
-// readRungs reads how the trial compared at each rung, and what became of it there. A damaged record is told of and hides no other.
+// readRungs reads how the trial compared at each rung, and what became of it there. A damaged record is told of and
+// hides no other.
 func (y *reasons) readRungs(ctx context.Context, p *sweep.Plan, trials *sweepstore.Trials) error {
 	if p.Spec.Search.Stop == nil {
 		return nil
@@ -176,14 +181,16 @@ func (w *World) showWhy(p *sweep.Plan, y reasons) {
 	switch d := y.Decision; {
 	case p.Inherited(y.Trial.Number) != nil:
 		of := p.Inherited(y.Trial.Number).Sweep
-		rows = append(rows, [2]string{"because", fmt.Sprintf("it is a trial of sweep %s, which this one extends: `launcher why %s %d`", of, of, y.Trial.Number)},
+		rows = append(rows, [2]string{"because", fmt.Sprintf("it is a trial of sweep %s, which this one extends: "+
+			"`launcher why %s %d`", of, of, y.Trial.Number)},
 			[2]string{"parameters", differing(p).of(y.Trial.Params)})
 	case d != nil:
 		rows = append(rows, [2]string{"because", d.Reason}, [2]string{"parameters", decidedParams(p, d)},
 			[2]string{"decided", decidedText(p, d)},
 			[2]string{"had seen", seenText(p, d)}, [2]string{"again", y.Replayed})
 		if n := len(d.Refused); n > 0 {
-			rows = append(rows, [2]string{"refused", fmt.Sprintf("%d earlier proposals, which another trial had taken or the trainer does not accept", n)})
+			rows = append(rows, [2]string{"refused", fmt.Sprintf("%d earlier proposals, which another trial had "+
+				"taken or the trainer does not accept", n)})
 		}
 	case y.Trial.Refit:
 		rows = append(rows, [2]string{"because", y.Refit})
@@ -212,7 +219,8 @@ func (w *World) showWhy(p *sweep.Plan, y reasons) {
 		rows = append(rows, [2]string{"ended", how})
 	}
 	if e := y.Enough; e != nil {
-		rows = append(rows, [2]string{"rule", fmt.Sprintf("%s, found by task %d when it had claimed trial %d", e.Rule, e.Task, e.Trial)},
+		rows = append(rows, [2]string{"rule", fmt.Sprintf("%s, found by task %d when it had claimed trial %d", e.Rule,
+			e.Task, e.Trial)},
 			[2]string{"had seen", fmt.Sprintf("%d trials that had ended", len(e.Seen))}, [2]string{"again", y.Replayed})
 	}
 	w.pairs(rows...)
@@ -227,7 +235,8 @@ func (w *World) showWhy(p *sweep.Plan, y reasons) {
 // showRungs shows how the trial compared at each rung.
 func (w *World) showRungs(p *sweep.Plan, y reasons) {
 	t := w.newTable("reached", p.Spec.Metric, "others", "", "because")
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 5, WidthMax: w.textWidth(whyOverhead), WidthMaxEnforcer: text.WrapSoft}})
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 5, WidthMax: w.textWidth(whyOverhead),
+		WidthMaxEnforcer: text.WrapSoft}})
 
 	for _, r := range y.Rungs {
 		does, reached := search.GoOn, p.Spec.Search.Stop.Reached(r.Step)
@@ -257,7 +266,8 @@ func (w *World) showRungs(p *sweep.Plan, y reasons) {
 func withoutText(p *sweep.Plan, t sweep.Trial) string {
 	var parts []string
 	for _, name := range t.Absent {
-		parts = append(parts, fmt.Sprintf("%s, which exists only when %s (it trains with %s)", name, search.ConditionText(p.Spec.Search.Random[name].When), settings(t.Params, []string{name})))
+		parts = append(parts, fmt.Sprintf("%s, which exists only when %s (it trains with %s)", name,
+			search.ConditionText(p.Spec.Search.Random[name].When), settings(t.Params, []string{name})))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -300,7 +310,8 @@ func seenText(p *sweep.Plan, d *sweep.Decision) string {
 
 	switch {
 	case best != nil && p.Folds != nil:
-		text += fmt.Sprintf("; the best was configuration %d with %s over %d folds", p.Ordinal(best.Trial), number(*best.Score), p.Folds.First)
+		text += fmt.Sprintf("; the best was configuration %d with %s over %d folds", p.Ordinal(best.Trial),
+			number(*best.Score), p.Folds.First)
 	case best != nil:
 		text += fmt.Sprintf("; the best was trial %d with %s", best.Trial, number(*best.Score))
 	}

@@ -17,14 +17,16 @@ func TestWhy(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	spec := strings.Replace(sweepYAML, "search: {random: {num_leaves: {log_int: [4, 40]}}}",
-		"search: {method: tpe, fixed: [{num_leaves: 9}], random: {num_leaves: {log_int: [4, 40]}}, stop: {rule: asha, min_trees: 5}}", 1)
+		"search: {method: tpe, fixed: [{num_leaves: 9}], random: {num_leaves: {log_int: [4, 40]}}, stop: {rule: "+
+			"asha, min_trees: 5}}", 1)
 	w.must("sweep", w.file("sweep.yaml", spec), "--id", "night-1", "--no-wait")
 
 	plan, _, err := sweepstore.New(w.buckets["sweeps"], "night-1").Plan(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := plan.Spec.Search.Stop.Rungs, "[11 33]"; strings.Join(strings.Fields(jsonOf(t, got)), "") != strings.ReplaceAll(want, " ", ",") {
+	if got, want := plan.Spec.Search.Stop.Rungs, "[11 33]"; strings.Join(strings.Fields(jsonOf(t, got)),
+		"") != strings.ReplaceAll(want, " ", ",") {
 		t.Errorf("the rungs of 100 trees are %v, want %s", got, want)
 	}
 
@@ -38,19 +40,25 @@ func TestWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := trials.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: 1, Task: 3, At: w.now, Params: full, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen}); err != nil {
+	if _, err := trials.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: 1, Task: 3,
+		At: w.now, Params: full, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := trials.CreateRung(t.Context(), sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: 1, Step: 11, Score: 0.5, Stop: true, Reason: "rank 4 of 4", Seen: []sweep.Reached{{Step: 11, Trial: 0, Score: 0.6}}}); err != nil {
+	if _, err := trials.CreateRung(t.Context(), sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: 1, Step: 11, Score: 0.5,
+		Stop: true, Reason: "rank 4 of 4", Seen: []sweep.Reached{{Step: 11, Trial: 0, Score: 0.6}}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := trials.CreateResult(t.Context(), sweep.Result{Format: 1, Sweep: plan.Sweep, Trial: 1, Status: sweep.StatusStopped, Reason: "at 11 trees: rank 4 of 4", Score: 0.5, TreesGrown: 11, Params: full}); err != nil {
+	if _, err := trials.CreateResult(t.Context(), sweep.Result{Format: 1, Sweep: plan.Sweep, Trial: 1,
+		Status: sweep.StatusStopped, Reason: "at 11 trees: rank 4 of 4", Score: 0.5, TreesGrown: 11,
+		Params: full}); err != nil {
 		t.Fatal(err)
 	}
 
 	for trial, wants := range map[string][]string{
 		"0": {"fixed", "it is in the plan"},
-		"1": {"halton", "fills the space evenly", "by task 3 under claim 0", "1 results; the best was trial 0 with 0.75", "repeating the decision gives the same result", "stopped: at 11 trees: rank 4 of 4"},
+		"1": {"halton", "fills the space evenly", "by task 3 under claim 0",
+			"1 results; the best was trial 0 with 0.75", "repeating the decision gives the same result",
+			"stopped: at 11 trees: rank 4 of 4"},
 		"2": {"it has not been decided"},
 	} {
 		out := w.must("why", "night-1", trial)
@@ -61,30 +69,35 @@ func TestWhy(t *testing.T) {
 		}
 	}
 	var y reasons
-	if err := json.Unmarshal([]byte(w.must("why", "night-1", "1", "--json")), &y); err != nil || y.Decision == nil || len(y.Rungs) != 1 {
+	if err := json.Unmarshal([]byte(w.must("why", "night-1", "1", "--json")), &y); err != nil || y.Decision == nil ||
+		len(y.Rungs) != 1 {
 		t.Errorf("as JSON: %+v, error %v; want the decision and one rung", y, err)
 	}
-	if out := w.must("status", "night-1"); !strings.Contains(out, "1 trials, because others were better") || !strings.Contains(out, "0 failed") {
+	if out := w.must("status", "night-1"); !strings.Contains(out, "1 trials, because others were better") ||
+		!strings.Contains(out, "0 failed") {
 		t.Errorf("the status of a sweep with a stopped trial is\n%s\nwant one stopped and none failed", out)
 	}
 	w.refused(sweep.ExitUsage, "there is no trial 7", "why", "night-1", "7")
 
 	// Trial 2 waits at a rung, and is promoted.
 	other := sweep.Reached{Step: 11, Trial: 0, Score: 0.6}
-	if _, err := trials.CreateRung(t.Context(), sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: 2, Step: 11, Score: 0.5, Pause: true, Reason: "2 have come to rung 11, fewer than 3", Seen: []sweep.Reached{other}}); err != nil {
+	if _, err := trials.CreateRung(t.Context(), sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: 2, Step: 11, Score: 0.5,
+		Pause: true, Reason: "2 have come to rung 11, fewer than 3", Seen: []sweep.Reached{other}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := trials.CreatePause(t.Context(), 2, 0, 11); err != nil {
 		t.Fatal(err)
 	}
-	if out := w.must("status", "night-1"); !strings.Contains(out, "1 trials, because others are better so far") || !strings.Contains(out, "0 running") {
+	if out := w.must("status", "night-1"); !strings.Contains(out, "1 trials, because others are better so far") ||
+		!strings.Contains(out, "0 running") {
 		t.Errorf("the status of a sweep with a paused trial is\n%s\nwant one paused and none running", out)
 	}
 	after, err := search.AfterPause(plan, sweep.Reached{Step: 11, Trial: 2, Score: 0.5}, []sweep.Reached{other}, true)
 	if err != nil || after.Action != search.Stop {
 		t.Fatalf("the worse of two, when no other comes: got %+v, error %v; want it to stop", after, err)
 	}
-	if _, err := trials.CreatePromotion(t.Context(), sweep.Promotion{Format: 1, Sweep: plan.Sweep, Trial: 2, Step: 11, Score: 0.5, Reason: after.Reason, Seen: []sweep.Reached{other}, Last: true}); err != nil {
+	if _, err := trials.CreatePromotion(t.Context(), sweep.Promotion{Format: 1, Sweep: plan.Sweep, Trial: 2, Step: 11,
+		Score: 0.5, Reason: after.Reason, Seen: []sweep.Reached{other}, Last: true}); err != nil {
 		t.Fatal(err)
 	}
 	out := strings.Join(strings.Fields(w.must("why", "night-1", "2")), " ")
@@ -98,7 +111,8 @@ func TestWhy(t *testing.T) {
 	}
 
 	// A damaged record hides no other.
-	if _, err := w.buckets["sweeps"].Put(t.Context(), sweep.Names(plan.Sweep).Rung(2, 33), blob.Any, strings.NewReader("{")); err != nil {
+	if _, err := w.buckets["sweeps"].Put(t.Context(), sweep.Names(plan.Sweep).Rung(2, 33), blob.Any,
+		strings.NewReader("{")); err != nil {
 		t.Fatal(err)
 	}
 	out = strings.Join(strings.Fields(w.must("why", "night-1", "2")), " ")
@@ -113,10 +127,14 @@ func TestWhy(t *testing.T) {
 func TestWhyOfFolds(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
-	w.must("stage", w.file("dataset.yaml", "name: plain\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\ncategorical: [campaign_id]\nencodings: none\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\n"))
-	file := w.file("sweep.yaml", strings.NewReplacer("search: {random: {num_leaves: {log_int: [4, 40]}}}", "search: {method: gp, fixed: [{num_leaves: 9}], random: {num_leaves: {log_int: [4, 40]}}}",
+	w.must("stage", w.file("dataset.yaml", "name: plain\nsource: clicks.csv\nlabel: is_click\ndrop: "+
+		"[revenue]\ncategorical: [campaign_id]\nencodings: none\nsplit: {by: hash, key: user_id, train: 0.6, valid: "+
+		"0.4}\n"))
+	file := w.file("sweep.yaml", strings.NewReplacer("search: {random: {num_leaves: {log_int: [4, 40]}}}",
+		"search: {method: gp, fixed: [{num_leaves: 9}], random: {num_leaves: {log_int: [4, 40]}}}",
 		"dataset: clicks", "dataset: plain\nvalidate: {kfold: 4}").Replace(sweepYAML))
-	if out := strings.Join(strings.Fields(w.must("sweep", file, "--dry-run")), " "); !strings.Contains(out, "3 configurations are decided when their first fold is claimed") || strings.Count(out, "│ gp │") != 3 {
+	if out := strings.Join(strings.Fields(w.must("sweep", file, "--dry-run")), " "); !strings.Contains(out,
+		"3 configurations are decided when their first fold is claimed") || strings.Count(out, "│ gp │") != 3 {
 		t.Errorf("the plan is\n%s\nwant three configurations that are decided later, one line each", out)
 	}
 	w.must("sweep", file, "--id", "night-1", "--no-wait")
@@ -131,13 +149,18 @@ func TestWhyOfFolds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := trials.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: 3, Task: 2, Claim: 1, Holder: 4, At: w.now, Params: full, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen}); err != nil {
+	if _, err := trials.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: 3, Task: 2,
+		Claim: 1, Holder: 4, At: w.now, Params: full, Own: s.Params, Source: s.Source, Reason: s.Reason,
+		Seen: seen}); err != nil {
 		t.Fatal(err)
 	}
 
-	decided := []string{"of configuration 1", "fills the space evenly", "by task 2 under claim 1 of trial 4, for all folds of the configuration",
-		"results of 1 configurations; the best was configuration 0 with 0.75 over 3 folds", "repeating the decision gives the same result"}
-	for trial, wants := range map[string][]string{"0": {"it is in the plan"}, "3": decided, "5": decided, "13": decided, "6": {"its configuration has not been decided yet"}} {
+	decided := []string{"of configuration 1", "fills the space evenly",
+		"by task 2 under claim 1 of trial 4, for all folds of the configuration",
+		"results of 1 configurations; the best was configuration 0 with 0.75 over 3 folds",
+		"repeating the decision gives the same result"}
+	for trial, wants := range map[string][]string{"0": {"it is in the plan"}, "3": decided, "5": decided, "13": decided,
+		"6": {"its configuration has not been decided yet"}} {
 		out := strings.Join(strings.Fields(w.must("why", "night-1", trial)), " ")
 		for _, want := range wants {
 			if !strings.Contains(out, want) {

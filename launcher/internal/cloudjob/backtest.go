@@ -69,7 +69,8 @@ func (t *Task) keep(ctx context.Context, r *backtest.Report, folder string) erro
 	return nil
 }
 
-// BacktestKey identifies the report of a backtest by table, both files and build, which may change a model. It has 32 hexadecimal digits.
+// BacktestKey identifies the report of a backtest by table, both files and build, which may change a model. It has 32
+// hexadecimal digits.
 func BacktestKey(table *stager.Input, spec, version string) string {
 	all := sha256.New()
 	fmt.Fprintf(all, "%s\n%s\n%d\n%s", table.Fingerprint, version, len(spec), spec)

@@ -33,14 +33,17 @@ func play(t *testing.T, spec string) (*Task, *stager.Stager) {
 	head, rest, _ := bytes.Cut(text, []byte("\n"))
 	half := len(rest)/2 + bytes.IndexByte(rest[len(rest)/2:], '\n') + 1
 	for name, rows := range map[string][]byte{"a.csv": rest[:half], "b.csv": rest[half:]} {
-		if _, err := exports.Put(t.Context(), name, blob.Any, bytes.NewReader(slices.Concat(head, []byte("\n"), rows))); err != nil {
+		if _, err := exports.Put(t.Context(), name, blob.Any,
+			bytes.NewReader(slices.Concat(head, []byte("\n"), rows))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return &Task{
-			Env: sweep.LauncherTaskEnv{File: "dataset.yaml", Spec: clicksInBucket, BacktestFile: "backtest.yaml", Backtest: spec, Job: "backtest-clicks-0123456789ab"},
+			Env: sweep.LauncherTaskEnv{File: "dataset.yaml", Spec: clicksInBucket, BacktestFile: "backtest.yaml",
+				Backtest: spec, Job: "backtest-clicks-0123456789ab"},
 			// A tick so rare that what is read was written at the end.
-			Store: blob.Memory(), Build: "v1", Now: func() time.Time { return time.Unix(1, 0) }, Every: time.Hour, Code: func(error) int { return 3 },
+			Store: blob.Memory(), Build: "v1", Now: func() time.Time { return time.Unix(1, 0) }, Every: time.Hour,
+			Code: func(error) int { return 3 },
 		}, &stager.Stager{Scratch: t.TempDir(), Bucket: func(_ context.Context, name string) (blob.Store, error) {
 			if name != "exports" {
 				return nil, fmt.Errorf("there is no bucket %s", name)
@@ -49,8 +52,8 @@ func play(t *testing.T, spec string) (*Task, *stager.Stager) {
 		}}
 }
 
-// TestBacktestTask: the report is found by what it was made of, has the bytes of one played here, and every night was told; nothing is left
-// on the machine.
+// TestBacktestTask: the report is found by what it was made of, has the bytes of one played here, and every night was
+// told; nothing is left on the machine.
 func TestBacktestTask(t *testing.T) {
 	task, s := play(t, threeNights)
 	line := func(n backtest.Night, metric string, _ time.Duration) string { return n.Night + " " + metric }
@@ -67,8 +70,10 @@ func TestBacktestTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	in, err := s.Find(t.Context(), table)
-	if err != nil || BacktestKey(in, threeNights, "v1") != o.Report || BacktestKey(in, threeNights, "v2") == o.Report || BacktestKey(in, threeNights+" ", "v1") == o.Report {
-		t.Errorf("BacktestKey: another than %s of the outcome for the same, or the same for another build or spec (%v)", o.Report, err)
+	if err != nil || BacktestKey(in, threeNights, "v1") != o.Report || BacktestKey(in, threeNights, "v2") == o.Report ||
+		BacktestKey(in, threeNights+" ", "v1") == o.Report {
+		t.Errorf("BacktestKey: another than %s of the outcome for the same, or the same for another build or spec (%v)",
+			o.Report, err)
 	}
 
 	r, err := ReadBacktest(t.Context(), task.Store, "clicks", o.Report)
@@ -82,12 +87,14 @@ func TestBacktestTask(t *testing.T) {
 	for name, want := range map[string][]byte{backtest.ReportFile: text, backtest.PageFile: page} {
 		got, _, err := blob.ReadAll(t.Context(), task.Store, sweep.DatasetBacktest("clicks", o.Report)+name, 1<<24)
 		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s in the bucket has %d bytes, and of what was read %d are made (%v)", name, len(got), len(want), err)
+			t.Errorf("%s in the bucket has %d bytes, and of what was read %d are made (%v)", name, len(got), len(want),
+				err)
 		}
 	}
 
 	p, err := readProgress(t.Context(), task.Store, folder)
-	if err != nil || p == nil || !slices.Equal(p.Lines, []string{"2026-11-10 log_loss", "2026-11-11 log_loss", "2026-11-12 log_loss"}) {
+	if err != nil || p == nil ||
+		!slices.Equal(p.Lines, []string{"2026-11-10 log_loss", "2026-11-11 log_loss", "2026-11-12 log_loss"}) {
 		t.Errorf("readProgress: got %+v, %v; want a line for each of three nights", p, err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(s.Scratch, "*")); len(left) != 0 {
@@ -106,7 +113,8 @@ func TestBacktestTaskSaysWhy(t *testing.T) {
 		task, s := play(t, spec)
 		err := task.Backtest(t.Context(), s, func(backtest.Night, string, time.Duration) string { return "" })
 		o, readErr := readOutcome(t.Context(), task.Store, sweep.DatasetBacktestRun("clicks", task.Env.Job))
-		if err == nil || readErr != nil || o == nil || o.Code != 3 || o.Report != "" || !strings.Contains(o.Error, says) {
+		if err == nil || readErr != nil || o == nil || o.Code != 3 || o.Report != "" ||
+			!strings.Contains(o.Error, says) {
 			t.Errorf("Backtest on %q: got %v, outcome %+v, %v; want %q in both", spec, err, o, readErr, says)
 		}
 	}
@@ -121,7 +129,8 @@ func TestLinesAreShownOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := []Progress{{Lines: []string{"1"}}, {Lines: []string{"1", "2"}}, {Attempt: 1, Lines: []string{"1"}}, {Attempt: 1, Lines: []string{"1", "2", "3"}}}
+	left := []Progress{{Lines: []string{"1"}}, {Lines: []string{"1", "2"}}, {Attempt: 1, Lines: []string{"1"}},
+		{Attempt: 1, Lines: []string{"1", "2", "3"}}}
 	c.look = func(string) {
 		left[0].Format = 1
 		if err := put(t.Context(), store, "f/"+progressFile, left[0]); err != nil {
@@ -130,11 +139,14 @@ func TestLinesAreShownOnce(t *testing.T) {
 		left = left[1:]
 	}
 	var said []string
-	f := &Follower{Jobs: c, Store: store, Every: time.Millisecond, Progress: func(step stager.Step, _, _ int64) { t.Errorf("a step %q that there is not", step) },
-		Line: func(line string) { said = append(said, line) }}
+	f := &Follower{Jobs: c, Store: store, Every: time.Millisecond,
+		Progress: func(step stager.Step, _, _ int64) { t.Errorf("a step %q that there is not", step) },
+		Line:     func(line string) { said = append(said, line) }}
 	_, err = f.Wait(t.Context(), "f/", j)
 	var failed *FailedError
-	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "backtest job backtest-clicks-") || !slices.Equal(said, []string{"1", "2", "1", "2", "3"}) {
-		t.Errorf("Wait: got %v and the lines %q; want the error of a backtest job, and 1 2 of the first attempt, 1 2 3 of the second", err, said)
+	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "backtest job backtest-clicks-") ||
+		!slices.Equal(said, []string{"1", "2", "1", "2", "3"}) {
+		t.Errorf("Wait: got %v and the lines %q; want the error of a backtest job, and 1 2 of the first attempt, 1 "+
+			"2 3 of the second", err, said)
 	}
 }

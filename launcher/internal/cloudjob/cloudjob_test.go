@@ -89,11 +89,14 @@ func TestSubmit(t *testing.T) {
 		t.Errorf("Submit(c, request()): got %v; want err of the type of often", err)
 	}
 	for _, kind := range []Kind{Stage, Backtest, Reproduce} {
-		for _, name := range []string{"d", strings.Repeat("d", 36) + "-ddd", strings.Repeat("d", 40)} { // none is longer
+		// none is longer
+		for _, name := range []string{"d", strings.Repeat("d", 36) + "-ddd", strings.Repeat("d", 40)} {
 			q := Request{Kind: kind, Dataset: name, Fingerprint: fingerprint}
 			id := jobID(&q, maxRuns-1)
-			if err := sweep.CheckID(id); err != nil || !strings.HasPrefix(id, string(kind)+"-d") || !strings.HasSuffix(id, "-0123456789ab-99") {
-				t.Errorf("jobID of the %s of %s: got %s, %v; want an id of Batch with kind, name and fingerprint", kind, name, id, err)
+			if err := sweep.CheckID(id); err != nil || !strings.HasPrefix(id, string(kind)+"-d") ||
+				!strings.HasSuffix(id, "-0123456789ab-99") {
+				t.Errorf("jobID of the %s of %s: got %s, %v; want an id of Batch with kind, name and fingerprint", kind,
+					name, id, err)
 			}
 		}
 	}
@@ -112,8 +115,10 @@ func (s *staging) Run(ctx context.Context) error {
 func task(t *testing.T, store blob.Store, source string) *staging {
 	t.Helper()
 	return &staging{&Task{
-		Env:   sweep.LauncherTaskEnv{File: "clicks.yaml", Spec: "name: clicks\nsource: " + source + "\nlabel: label\n", Job: "stage-clicks-0123456789ab", Attempt: 2},
-		Store: store, Now: func() time.Time { return time.Unix(1, 0) }, Every: time.Millisecond, Code: func(error) int { return 3 },
+		Env: sweep.LauncherTaskEnv{File: "clicks.yaml", Spec: "name: clicks\nsource: " + source + "\nlabel: label\n",
+			Job: "stage-clicks-0123456789ab", Attempt: 2},
+		Store: store, Now: func() time.Time { return time.Unix(1, 0) }, Every: time.Millisecond,
+		Code: func(error) int { return 3 },
 	}, &stager.Stager{Scratch: t.TempDir()}}
 }
 
@@ -144,7 +149,8 @@ func TestTaskTellsFollower(t *testing.T) {
 	c.look = func(state string) {
 		switch state {
 		case "RUNNING":
-			if err := put(t.Context(), store, folder+progressFile, Progress{Format: 1, Step: stager.StepWrite, Done: 5, Total: 10}); err != nil {
+			if err := put(t.Context(), store, folder+progressFile, Progress{Format: 1, Step: stager.StepWrite, Done: 5,
+				Total: 10}); err != nil {
 				t.Error(err)
 			}
 		case "SUCCEEDED":
@@ -160,9 +166,11 @@ func TestTaskTellsFollower(t *testing.T) {
 		}}
 	o, err := f.Wait(t.Context(), folder, j)
 	if err != nil || o.Attempt != 2 || len(o.Version) != 16 || o.Existed {
-		t.Fatalf(`f.Wait(folder, j): got %+v %v; want no error, o.Attempt = 2, len(o.Version) = 16, not o.Existed`, o, err)
+		t.Fatalf(`f.Wait(folder, j): got %+v %v; want no error, o.Attempt = 2, len(o.Version) = 16, not o.Existed`, o,
+			err)
 	}
-	if !slices.Equal(states, []string{"QUEUED", "RUNNING", "SUCCEEDED"}) || len(progress) != 2 || progress[0] != "bin 5/10" {
+	if !slices.Equal(states, []string{"QUEUED", "RUNNING", "SUCCEEDED"}) || len(progress) != 2 ||
+		progress[0] != "bin 5/10" {
 		t.Errorf(`got %q %q; want states = []string{"QUEUED", "RUNNING", "SUCCEEDED"}, len(progress) = 2, progress[0] = "bin 5/10"`, states, progress)
 	}
 	if m, err := stager.Manifest(t.Context(), store, "clicks", o.Version); err != nil || m.Version != o.Version {
@@ -170,7 +178,8 @@ func TestTaskTellsFollower(t *testing.T) {
 	}
 }
 
-// TestStageLike: the task finds the dataset that it is to be like in the bucket, as the submitter looked it up, and says so if it is gone.
+// TestStageLike: the task finds the dataset that it is to be like in the bucket, as the submitter looked it up, and
+// says so if it is gone.
 func TestStageLike(t *testing.T) {
 	store := blob.Memory()
 	first := task(t, store, table(t, 2000))
@@ -181,7 +190,8 @@ func TestStageLike(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for ref, says := range map[string]string{"clicks@" + o.Version: "", "clicks@0123456789abcdef": "clicks@0123456789abcdef, which this one is to be like"} {
+	for ref, says := range map[string]string{"clicks@" + o.Version: "",
+		"clicks@0123456789abcdef": "clicks@0123456789abcdef, which this one is to be like"} {
 		second := task(t, store, table(t, 3000))
 		second.Env.Like = ref
 		second.Env.Spec += "encodings: {like: ctr@champion}\n"
@@ -233,8 +243,10 @@ func TestFailedTaskSaysWhy(t *testing.T) {
 			}
 			_, err = (&Follower{Jobs: w, Store: store, Every: time.Millisecond, Progress: func(stager.Step, int64, int64) {}}).Wait(t.Context(), sweep.DatasetStaging("clicks", j.ID), j)
 			var failed *FailedError
-			if !errors.As(err, &failed) || failed.Code != c.code || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), j.ID) {
-				t.Errorf("got %v; want err of the type of failed, failed.Code = c.code, err.Error() with c.says, err.Error() with j.ID", err)
+			if !errors.As(err, &failed) || failed.Code != c.code || !strings.Contains(err.Error(), c.says) ||
+				!strings.Contains(err.Error(), j.ID) {
+				t.Errorf("got %v; want err of the type of failed, failed.Code = c.code, err.Error() with c.says, "+
+					"err.Error() with j.ID", err)
 			}
 		})
 	}
@@ -256,8 +268,10 @@ func TestDamagedOutcomesSayWhatIsWrong(t *testing.T) {
 			t.Errorf("got %s: %v; want err of the type of bad, err.Error() with says", text, err)
 		}
 	}
-	if o, err := decodeOutcome([]byte(`{"format":1,"error":"a\u0007b","code":255}`)); err != nil || o.Code != 255 || o.Error != "a\ufffdb" {
-		t.Errorf("decodeOutcome([]byte(`{\"format\":1,\"error\":\"a\\u0007b\",\"code\":255}`)): got %+v %v; want no error, o.Code = 255, o.Error = \"a\\ufffdb\"", o, err)
+	if o, err := decodeOutcome([]byte(`{"format":1,"error":"a\u0007b","code":255}`)); err != nil || o.Code != 255 ||
+		o.Error != "a\ufffdb" {
+		t.Errorf("decodeOutcome([]byte(`{\"format\":1,\"error\":\"a\\u0007b\",\"code\":255}`)): got %+v %v; want no "+
+			"error, o.Code = 255, o.Error = \"a\\ufffdb\"", o, err)
 	}
 }
 
@@ -269,7 +283,8 @@ func TestInterruptedTaskLeavesNoOutcome(t *testing.T) {
 	if err := task(t, store, table(t, 10)).Run(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("task(t, store, table(t, 10)).Run(ctx): got %v; want err wrapping context.Canceled", err)
 	}
-	if o, err := readOutcome(t.Context(), store, sweep.DatasetStaging("clicks", "stage-clicks-0123456789ab")); o != nil || err != nil {
+	if o, err := readOutcome(t.Context(), store,
+		sweep.DatasetStaging("clicks", "stage-clicks-0123456789ab")); o != nil || err != nil {
 		t.Errorf("readOutcome(...): got %+v %v; want o = nil, no error", o, err)
 	}
 }
@@ -293,7 +308,8 @@ func TestReporterWritesTheNewest(t *testing.T) {
 }
 
 func FuzzReports(f *testing.F) {
-	for _, v := range []any{Progress{Format: 1, Step: stager.StepFetch, Done: 1, Total: 2}, Outcome{Format: 1, Version: "v"}, Outcome{Format: 1, Error: "e", Code: 3}} {
+	for _, v := range []any{Progress{Format: 1, Step: stager.StepFetch, Done: 1, Total: 2},
+		Outcome{Format: 1, Version: "v"}, Outcome{Format: 1, Error: "e", Code: 3}} {
 		text, err := json.Marshal(v)
 		if err != nil {
 			f.Fatal(err)
@@ -302,7 +318,8 @@ func FuzzReports(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if p := decodeProgress(data); p != nil && (p.Done < 0 || p.Total < p.Done || !steps[p.Step]) {
-			t.Fatalf("decodeProgress(data): got %+v; want not (p != nil and (p.Done < 0 || p.Total < p.Done || !steps[p.Step]))", p)
+			t.Fatalf("decodeProgress(data): got %+v; want not (p != nil and (p.Done < 0 || p.Total < p.Done || "+
+				"!steps[p.Step]))", p)
 		}
 		o, err := decodeOutcome(data)
 		var bad *sweep.DecodeError

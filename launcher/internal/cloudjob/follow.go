@@ -88,7 +88,8 @@ type TooOftenError struct {
 }
 
 func (e *TooOftenError) Error() string {
-	return fmt.Sprintf("dataset %s: %d %s jobs have tried the same; delete some of them: gcloud batch jobs list", e.Dataset, maxRuns, e.Kind.noun())
+	return fmt.Sprintf("dataset %s: %d %s jobs have tried the same; delete some of them: gcloud batch jobs list",
+		e.Dataset, maxRuns, e.Kind.noun())
 }
 
 // Submit starts a job for the request, or attaches to one doing the same. It fills in the request's Env.Job.
@@ -124,7 +125,8 @@ type FailedError struct {
 
 func (e *FailedError) Error() string {
 	if e.Code == 0 {
-		return fmt.Sprintf("%s job %s is %s: %s\nWhy is the last line of its log: in Cloud Logging, or in the folder logs/ of the local cloud's data.", e.Kind.noun(), e.Job, e.State, e.Text)
+		return fmt.Sprintf("%s job %s is %s: %s\nWhy is the last line of its log: in Cloud Logging, or in the "+
+			"folder logs/ of the local cloud's data.", e.Kind.noun(), e.Job, e.State, e.Text)
 	}
 	return fmt.Sprintf("%s job %s: %s", e.Kind.noun(), e.Job, e.Text)
 }
@@ -144,7 +146,8 @@ type Follower struct {
 	attempt, lines int // of the progress shown so far
 }
 
-// Wait waits for the job that reports in a folder of the bucket, and returns its outcome. A job that ended without a result is a
+// Wait waits for the job that reports in a folder of the bucket, and returns its outcome. A job that ended without a
+// result is a
 // *FailedError.
 func (f *Follower) Wait(ctx context.Context, folder string, j *Job) (*Outcome, error) {
 	last := ""

@@ -10,8 +10,8 @@ import (
 	"coppice/launcher/internal/reproduce"
 )
 
-// Reproduce is the task of a job that trains a version again, by grow, which may tell people what it does. The report is part of the outcome,
-// also of a version that has other bytes now: what that means is for the submitter to say.
+// Reproduce is the task of a job that trains a version again, by grow, which may tell people what it does. The report
+// is part of the outcome, also of a version that has other bytes now: what that means is for the submitter to say.
 func (t *Task) Reproduce(ctx context.Context, grow func(say func(string)) (*reproduce.Report, error)) error {
 	return t.run(ctx, sweep.DatasetReproduction(t.Env.Dataset, t.Env.Job), func(r *reporter) (Outcome, error) {
 		report, err := grow(r.say)
@@ -19,8 +19,8 @@ func (t *Task) Reproduce(ctx context.Context, grow func(say func(string)) (*repr
 	})
 }
 
-// VersionKey identifies what a job that trains a version again depends on: everything in the version's record, and the build. It has 32
-// hexadecimal digits, as BacktestKey has.
+// VersionKey identifies what a job that trains a version again depends on: everything in the version's record, and the
+// build. It has 32 hexadecimal digits, as BacktestKey has.
 func VersionKey(v registry.Version, build string) (string, error) {
 	record, err := v.Record()
 	if err != nil {

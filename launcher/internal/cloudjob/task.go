@@ -1,6 +1,6 @@
-// Package cloudjob runs a launcher command as a Batch job of one task, close to the data: staging a dataset, a backtest, or training a
-// version again. The task is the launcher itself, with the same code as on a laptop; it writes its progress and outcome to two objects of the datasets bucket, which the
-// submitter reads.
+// Package cloudjob runs a launcher command as a Batch job of one task, close to the data: staging a dataset, a
+// backtest, or training a version again. The task is the launcher itself, with the same code as on a laptop; it writes
+// its progress and outcome to two objects of the datasets bucket, which the submitter reads.
 package cloudjob
 
 import (
@@ -24,7 +24,8 @@ type Task struct {
 	Code  func(error) int // maps an error to an exit code
 }
 
-// run does the work and writes its outcome to the folder. If the machine is taken away it writes none: the next attempt will.
+// run does the work and writes its outcome to the folder. If the machine is taken away it writes none: the next attempt
+// will.
 func (t *Task) run(ctx context.Context, folder string, work func(*reporter) (Outcome, error)) error {
 	r := &reporter{store: t.Store, name: folder + progressFile, latest: Progress{Format: 1, Attempt: t.Env.Attempt}}
 	stop := r.start(ctx, t.Every)
@@ -86,7 +87,8 @@ func (r *reporter) take() *Progress {
 	return &p
 }
 
-// start writes periodically until the returned function is called, which writes a last time. A failed write does not stop the work.
+// start writes periodically until the returned function is called, which writes a last time. A failed write does not
+// stop the work.
 func (r *reporter) start(ctx context.Context, every time.Duration) (stop func()) {
 	quit := make(chan struct{})
 	var ended sync.WaitGroup

@@ -1,5 +1,5 @@
-// Package compare scores two registered versions on the same rows, each through its own encoding of the raw values, and estimates how much
-// better one is, with a confidence interval.
+// Package compare scores two registered versions on the same rows, each through its own encoding of the raw values, and
+// estimates how much better one is, with a confidence interval.
 package compare
 
 import (
@@ -154,11 +154,13 @@ func (r *Rows) divide(v *dataset.Values, places []int32) {
 }
 
 // OnSample scores the rows of a dataset's sample for which pass is true, with the targets of its split.
-func OnSample(sides [2]Side, s *dataset.Sample, t dataset.Targets, by string, pass func(fold uint8) bool) (*Rows, error) {
+func OnSample(sides [2]Side, s *dataset.Sample, t dataset.Targets, by string, pass func(fold uint8) bool) (*Rows,
+	error) {
 	var divided *dataset.Values
 	if by != "" {
 		if divided = s.Column(by); divided == nil {
-			return nil, errorf("the dataset's sample has no column %q to divide by; it has the features' own columns", by)
+			return nil, errorf("the dataset's sample has no column %q to divide by; it has the features' own columns",
+				by)
 		}
 	}
 
@@ -166,7 +168,8 @@ func OnSample(sides [2]Side, s *dataset.Sample, t dataset.Targets, by string, pa
 	for i, side := range sides {
 		for _, name := range side.Scorer.Columns() {
 			if s.Column(name) == nil {
-				return nil, errorf("%s needs column %q, and the dataset's sample does not have it; compare on a file that does", side.Name, name)
+				return nil, errorf("%s needs column %q, and the dataset's sample does not have it; compare on a "+
+					"file that does", side.Name, name)
 			}
 		}
 		var err error
@@ -245,8 +248,8 @@ func (r *Rows) Compare(metrics []metric.Metric, c metric.Confidence) ([]Line, er
 // mostValues is how many values of a column get a line of their own.
 const mostValues = 20
 
-// CompareBy measures the rows of each value of the column to divide by, the most frequent ones first; the rest is one line. Where the metric is
-// not defined on a value's rows, there is no line.
+// CompareBy measures the rows of each value of the column to divide by, the most frequent ones first; the rest is one
+// line. Where the metric is not defined on a value's rows, there is no line.
 func (r *Rows) CompareBy(m metric.Metric, c metric.Confidence) ([]Line, error) {
 	rows := map[string][]int{}
 	for i, v := range r.By {
@@ -256,7 +259,8 @@ func (r *Rows) CompareBy(m metric.Metric, c metric.Confidence) ([]Line, error) {
 	for v := range rows {
 		values = append(values, v)
 	}
-	slices.SortFunc(values, func(a, b string) int { return cmp.Or(cmp.Compare(len(rows[b]), len(rows[a])), cmp.Compare(a, b)) })
+	slices.SortFunc(values,
+		func(a, b string) int { return cmp.Or(cmp.Compare(len(rows[b]), len(rows[a])), cmp.Compare(a, b)) })
 	if len(values) > mostValues {
 		rest := fmt.Sprintf("(%d others)", len(values)-mostValues)
 		for _, v := range values[mostValues:] {
@@ -286,14 +290,16 @@ func (r *Rows) CompareBy(m metric.Metric, c metric.Confidence) ([]Line, error) {
 func (r *Rows) line(m metric.Metric, c metric.Confidence, rows []int) (Line, error) {
 	label, weight, pred := r.Label, r.Weight, r.Pred
 	if rows != nil {
-		label, weight, pred = pick(label, rows), pick(weight, rows), [2][]float64{pick(pred[0], rows), pick(pred[1], rows)}
+		label, weight, pred = pick(label, rows), pick(weight, rows),
+			[2][]float64{pick(pred[0], rows), pick(pred[1], rows)}
 	}
 
 	x, err := m.Compare(metric.Input{Label: label, Weight: weight, Pred: pred[1]}, pred[0], c)
 	if err != nil {
 		return Line{}, err
 	}
-	l := Line{Metric: m.Name, Rows: len(label), A: x.Old, B: x.New, Gain: x.Gain, Low: x.Low, High: x.High, Method: x.Method, Says: Equal}
+	l := Line{Metric: m.Name, Rows: len(label), A: x.Old, B: x.New, Gain: x.Gain, Low: x.Low, High: x.High,
+		Method: x.Method, Says: Equal}
 	switch {
 	case slices.Equal(pred[0], pred[1]):
 		l.Says = Same

@@ -49,7 +49,8 @@ type Actions struct {
 	Do func(context.Context, Action) (said string, err error)
 }
 
-// tokenHeader holds the token. A page elsewhere cannot make a browser send it: that takes a preflight request, which is not answered.
+// tokenHeader holds the token. A page elsewhere cannot make a browser send it: that takes a preflight request, which is
+// not answered.
 const tokenHeader = "Coppice-Token"
 
 const (
@@ -67,7 +68,8 @@ func (c *Console) serveOffer(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(offer) // the viewer may have left
 }
 
-// serveAction does what a viewer asks for, if all of it is right: where it comes from, the token, and the name that was typed.
+// serveAction does what a viewer asks for, if all of it is right: where it comes from, the token, and the name that was
+// typed.
 func (c *Console) serveAction(w http.ResponseWriter, r *http.Request) {
 	a, status, err := c.asked(r)
 	if err != nil {
@@ -97,7 +99,8 @@ func (c *Console) serveAction(w http.ResponseWriter, r *http.Request) {
 // asked reads and judges a request for an action.
 func (c *Console) asked(r *http.Request) (a Action, status int, err error) {
 	if c.Actions.Token == "" {
-		return a, http.StatusForbidden, errors.New("this console only reads; `launcher console --actions` starts one that acts")
+		return a, http.StatusForbidden,
+			errors.New("this console only reads; `launcher console --actions` starts one that acts")
 	}
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
 		return a, http.StatusForbidden, errors.New("the request comes from another page")
@@ -109,7 +112,8 @@ func (c *Console) asked(r *http.Request) (a Action, status int, err error) {
 	given, right := sha256.Sum256([]byte(r.Header.Get(tokenHeader))), sha256.Sum256([]byte(c.Actions.Token))
 	if subtle.ConstantTimeCompare(given[:], right[:]) != 1 {
 		c.log.Warn("an action with a wrong token was refused", "by", callerOf(r.Context()))
-		return a, http.StatusForbidden, errors.New("the token is wrong: it is the one that the console printed when it started")
+		return a, http.StatusForbidden,
+			errors.New("the token is wrong: it is the one that the console printed when it started")
 	}
 
 	from := json.NewDecoder(http.MaxBytesReader(nil, r.Body, mostAction))
@@ -130,7 +134,8 @@ func (a Action) check() error {
 	case Promote, Rollback:
 		name = sweep.CheckName("model", a.Name)
 	default:
-		return fmt.Errorf("there is no action %.40q: use %s", a.Do, strings.Join([]string{Cancel, Promote, Rollback}, ", "))
+		return fmt.Errorf("there is no action %.40q: use %s", a.Do, strings.Join([]string{Cancel, Promote, Rollback},
+			", "))
 	}
 
 	switch {

@@ -67,27 +67,38 @@ func TestActionsNeedTokenAndConfirmation(t *testing.T) {
 		changes []func(*http.Request)
 		code    int
 	}{
-		{"without a token", cancel, []func(*http.Request){func(r *http.Request) { r.Header.Del(tokenHeader) }}, http.StatusForbidden},
+		{"without a token", cancel, []func(*http.Request){func(r *http.Request) { r.Header.Del(tokenHeader) }},
+			http.StatusForbidden},
 		{"with another token", cancel, []func(*http.Request){header(tokenHeader, token+"x")}, http.StatusForbidden},
-		{"from another site", cancel, []func(*http.Request){header("Sec-Fetch-Site", "cross-site")}, http.StatusForbidden},
-		{"from another port, by an old browser", cancel, []func(*http.Request){func(r *http.Request) { r.Header.Del("Sec-Fetch-Site") }, header("Origin", "http://localhost:2")}, http.StatusForbidden},
-		{"for another host", cancel, []func(*http.Request){func(r *http.Request) { r.Host = "evil.example" }}, http.StatusMisdirectedRequest},
-		{"as a form", cancel, []func(*http.Request){header("Content-Type", "text/plain")}, http.StatusUnsupportedMediaType},
+		{"from another site", cancel, []func(*http.Request){header("Sec-Fetch-Site", "cross-site")},
+			http.StatusForbidden},
+		{"from another port, by an old browser", cancel,
+			[]func(*http.Request){func(r *http.Request) { r.Header.Del("Sec-Fetch-Site") },
+				header("Origin", "http://localhost:2")}, http.StatusForbidden},
+		{"for another host", cancel, []func(*http.Request){func(r *http.Request) { r.Host = "evil.example" }},
+			http.StatusMisdirectedRequest},
+		{"as a form", cancel, []func(*http.Request){header("Content-Type", "text/plain")},
+			http.StatusUnsupportedMediaType},
 		{"without confirmation", Action{Do: Cancel, Name: "night-1"}, nil, http.StatusBadRequest},
 		{"confirmed as another", Action{Do: Cancel, Name: "night-1", Confirm: "night-2"}, nil, http.StatusBadRequest},
-		{"a version confirmed as the model", Action{Do: Promote, Name: "ctr", Version: 2, Confirm: "ctr"}, nil, http.StatusBadRequest},
+		{"a version confirmed as the model", Action{Do: Promote, Name: "ctr", Version: 2, Confirm: "ctr"}, nil,
+			http.StatusBadRequest},
 		{"without a version", Action{Do: Promote, Name: "ctr", Confirm: "ctr@0"}, nil, http.StatusBadRequest},
 		{"of a name that is none", Action{Do: Cancel, Name: "../x", Confirm: "../x"}, nil, http.StatusBadRequest},
-		{"with a long reason", Action{Do: Rollback, Name: "ctr", Confirm: "ctr", Why: strings.Repeat("x", mostWhy+1)}, nil, http.StatusBadRequest},
-		{"with a longer body", Action{Do: Rollback, Name: "ctr", Confirm: "ctr", Why: strings.Repeat("x", 2*mostAction)}, nil, http.StatusBadRequest},
+		{"with a long reason", Action{Do: Rollback, Name: "ctr", Confirm: "ctr", Why: strings.Repeat("x", mostWhy+1)},
+			nil, http.StatusBadRequest},
+		{"with a longer body", Action{Do: Rollback, Name: "ctr", Confirm: "ctr",
+			Why: strings.Repeat("x", 2*mostAction)}, nil, http.StatusBadRequest},
 		{"of another kind", Action{Do: "delete", Name: "ctr", Confirm: "ctr"}, nil, http.StatusBadRequest},
 	} {
 		if got := post(t, h, tc.action, tc.changes...); got.Code != tc.code || len(*done) > 0 {
-			t.Errorf("%s: %d %q, %d actions done; expected %d and none", tc.what, got.Code, got.Body, len(*done), tc.code)
+			t.Errorf("%s: %d %q, %d actions done; expected %d and none", tc.what, got.Code, got.Body, len(*done),
+				tc.code)
 		}
 	}
 
-	if got := post(t, h, cancel); got.Code != http.StatusOK || got.Body.String() != "done\n" || len(*done) != 1 || (*done)[0] != cancel {
+	if got := post(t, h, cancel); got.Code != http.StatusOK || got.Body.String() != "done\n" || len(*done) != 1 ||
+		(*done)[0] != cancel {
 		t.Errorf("with all of it: %d %q, done is %+v, expected %+v", got.Code, got.Body, *done, cancel)
 	}
 }
@@ -106,7 +117,8 @@ func TestNoActionsUnlessAsked(t *testing.T) {
 	}
 	got := post(t, h, Action{Do: Cancel, Name: "night-1", Confirm: "night-1"}, header(tokenHeader, ""))
 	if got.Code != http.StatusForbidden || !strings.Contains(got.Body.String(), "--actions") || len(*done) > 0 {
-		t.Errorf("without actions: %d %q, %d done; expected %d, a hint and none", got.Code, got.Body, len(*done), http.StatusForbidden)
+		t.Errorf("without actions: %d %q, %d done; expected %d, a hint and none", got.Code, got.Body, len(*done),
+			http.StatusForbidden)
 	}
 	if without := get(h, "localhost:1", "/sweeps/night-1").Body.String(); without != with {
 		t.Error("with actions and without, the page has other bytes")
@@ -119,18 +131,20 @@ func twoVersions(t *testing.T) (models blob.Store, reg *registry.Registry) {
 	models = blob.Memory()
 	reg = registry.New(models)
 	for _, key := range []string{"one", "two"} {
-		if _, err := reg.Register(t.Context(), "ctr", key, map[string][]byte{"model.txt": []byte(key)}, registry.Info{At: planned, By: "test", Why: "best", Metrics: map[string]float64{"auc": 0.6}}); err != nil {
+		if _, err := reg.Register(t.Context(), "ctr", key, map[string][]byte{"model.txt": []byte(key)},
+			registry.Info{At: planned, By: "test", Why: "best", Metrics: map[string]float64{"auc": 0.6}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := reg.Promote(t.Context(), "ctr", 1, registry.Expect{}, registry.Act{By: "test", Why: "because", At: planned}); err != nil {
+	if _, err := reg.Promote(t.Context(), "ctr", 1, registry.Expect{}, registry.Act{By: "test", Why: "because",
+		At: planned}); err != nil {
 		t.Fatal(err)
 	}
 	return models, reg
 }
 
-// TestARollbackDoesNotWaitForACancellation: that takes until Batch has come to rest, minutes. A second one does wait, and is told when its
-// viewer leaves that nothing was done.
+// TestARollbackDoesNotWaitForACancellation: that takes until Batch has come to rest, minutes. A second one does wait,
+// and is told when its viewer leaves that nothing was done.
 func TestARollbackDoesNotWaitForACancellation(t *testing.T) {
 	c, h, done := acting(t)
 	begun, rest := make(chan struct{}), make(chan struct{})
@@ -153,11 +167,15 @@ func TestARollbackDoesNotWaitForACancellation(t *testing.T) {
 		leave()
 		*r = *r.WithContext(ctx)
 	}
-	if got := post(t, h, Action{Do: Rollback, Name: "ctr", Confirm: "ctr"}, limited(t)); got.Code != http.StatusOK || len(*done) != 1 {
-		t.Errorf("a rollback during a cancellation: %d %q, %d done; want %d and one", got.Code, got.Body, len(*done), http.StatusOK)
+	if got := post(t, h, Action{Do: Rollback, Name: "ctr", Confirm: "ctr"}, limited(t)); got.Code != http.StatusOK ||
+		len(*done) != 1 {
+		t.Errorf("a rollback during a cancellation: %d %q, %d done; want %d and one", got.Code, got.Body, len(*done),
+			http.StatusOK)
 	}
-	if got := post(t, h, cancel, impatient); got.Code != http.StatusServiceUnavailable || !strings.Contains(got.Body.String(), "nothing was done") {
-		t.Errorf("a second cancellation whose viewer has left: %d %q; want %d and that nothing was done", got.Code, got.Body, http.StatusServiceUnavailable)
+	if got := post(t, h, cancel, impatient); got.Code != http.StatusServiceUnavailable ||
+		!strings.Contains(got.Body.String(), "nothing was done") {
+		t.Errorf("a second cancellation whose viewer has left: %d %q; want %d and that nothing was done", got.Code,
+			got.Body, http.StatusServiceUnavailable)
 	}
 	close(rest)
 	if got := <-first; got.Code != http.StatusOK || got.Body.String() != "cancelled\n" {
@@ -176,7 +194,8 @@ func limited(t *testing.T) func(*http.Request) {
 
 // TestAnEndWaitsForActions: a console that ends waits for actions, but not for long ones.
 func TestAnEndWaitsForActions(t *testing.T) {
-	for last, want := range map[time.Duration]time.Duration{0: 0, 3 * time.Second: 3 * time.Second, time.Hour: actionGrace} {
+	for last, want := range map[time.Duration]time.Duration{0: 0, 3 * time.Second: 3 * time.Second,
+		time.Hour: actionGrace} {
 		synctest.Test(t, func(t *testing.T) {
 			c, _, _ := acting(t)
 			if err := c.acting[Cancel].take(t.Context()); err != nil {
@@ -209,18 +228,22 @@ func TestActionsShow(t *testing.T) {
 		if a.Champion != 1 {
 			return "", conflict{errors.New("the champion is another")}
 		}
-		_, err := reg.Promote(ctx, a.Name, a.Version, registry.Expect{Version: a.Champion}, registry.Act{By: "test", Why: "because", At: planned})
+		_, err := reg.Promote(ctx, a.Name, a.Version, registry.Expect{Version: a.Champion},
+			registry.Act{By: "test", Why: "because", At: planned})
 		return "moved", err
 	}}
 	h := c.Handler([]string{"localhost:1"})
 
-	if text := get(h, "localhost:1", "/models/ctr").Body.String(); !strings.Contains(text, "champion: version 1") || !strings.Contains(text, `"acts":["promote","rollback"],"champion":1`) {
+	if text := get(h, "localhost:1", "/models/ctr").Body.String(); !strings.Contains(text, "champion: version 1") ||
+		!strings.Contains(text, `"acts":["promote","rollback"],"champion":1`) {
 		t.Errorf("before, the page says %.600q", text)
 	}
-	if got := post(t, h, Action{Do: Promote, Name: "ctr", Version: 2, Champion: 2, Confirm: "ctr@2"}); got.Code != http.StatusConflict || !strings.Contains(got.Body.String(), "another") {
+	if got := post(t, h, Action{Do: Promote, Name: "ctr", Version: 2, Champion: 2,
+		Confirm: "ctr@2"}); got.Code != http.StatusConflict || !strings.Contains(got.Body.String(), "another") {
 		t.Errorf("with another champion: %d %q, expected %d and why", got.Code, got.Body, http.StatusConflict)
 	}
-	if got := post(t, h, Action{Do: Promote, Name: "ctr", Version: 2, Champion: 1, Confirm: "ctr@2"}); got.Code != http.StatusOK {
+	if got := post(t, h, Action{Do: Promote, Name: "ctr", Version: 2, Champion: 1,
+		Confirm: "ctr@2"}); got.Code != http.StatusOK {
 		t.Fatalf("promoting answers %d %q", got.Code, got.Body)
 	}
 	if text := get(h, "localhost:1", "/models/ctr").Body.String(); !strings.Contains(text, "champion: version 2") {
@@ -240,7 +263,8 @@ func (f callersFunc) Verify(ctx context.Context, authorization string) (string, 
 	return f(ctx, authorization)
 }
 
-// On an address that others can reach nothing is shown or done without a token of one who may call, and the history says who acted.
+// On an address that others can reach nothing is shown or done without a token of one who may call, and the history
+// says who acted.
 func TestCallersAreVerified(t *testing.T) {
 	c, _, done := acting(t)
 	c.Callers = callersFunc(func(_ context.Context, authorization string) (string, error) {
@@ -256,8 +280,10 @@ func TestCallersAreVerified(t *testing.T) {
 	})
 	h := c.Handler([]string{"localhost:1"})
 
-	for _, path := range []string{"/", "/sweeps/night-1", "/models/ctr", "/datasets/clicks", "/events/sweeps/night-1", "/actions", "/elsewhere"} {
-		for given, code := range map[string]int{"": http.StatusUnauthorized, "Bearer bob": http.StatusForbidden, "Bearer later": http.StatusServiceUnavailable} {
+	for _, path := range []string{"/", "/sweeps/night-1", "/models/ctr", "/datasets/clicks", "/events/sweeps/night-1",
+		"/actions", "/elsewhere"} {
+		for given, code := range map[string]int{"": http.StatusUnauthorized, "Bearer bob": http.StatusForbidden,
+			"Bearer later": http.StatusServiceUnavailable} {
 			r := httptest.NewRequest(http.MethodGet, "http://localhost:1"+path, nil)
 			r.Header.Set("Authorization", given)
 			w := httptest.NewRecorder()
@@ -270,9 +296,11 @@ func TestCallersAreVerified(t *testing.T) {
 
 	cancel := Action{Do: Cancel, Name: "night-1", Confirm: "night-1"}
 	if got := post(t, h, cancel); got.Code != http.StatusUnauthorized || len(*done) > 0 {
-		t.Errorf("an action of nobody: %d, %d done; expected %d and none", got.Code, len(*done), http.StatusUnauthorized)
+		t.Errorf("an action of nobody: %d, %d done; expected %d and none", got.Code, len(*done),
+			http.StatusUnauthorized)
 	}
-	if got := post(t, h, cancel, header("Authorization", "Bearer ann")); got.Code != http.StatusOK || len(*done) != 1 || (*done)[0].By != "ann@example.com" {
+	if got := post(t, h, cancel, header("Authorization", "Bearer ann")); got.Code != http.StatusOK || len(*done) != 1 ||
+		(*done)[0].By != "ann@example.com" {
 		t.Errorf("an action of ann: %d, done is %+v, expected it to be hers", got.Code, *done)
 	}
 }
@@ -283,7 +311,8 @@ func TestStrangersAreAnsweredAtOnce(t *testing.T) {
 	server := httptest.NewServer(h)
 	defer server.Close()
 
-	for request, want := range map[string]string{"POST /actions": "415", "POST /admin": "404", "PUT /sweeps/night-1": "405"} {
+	for request, want := range map[string]string{"POST /actions": "415", "POST /admin": "404",
+		"PUT /sweeps/night-1": "405"} {
 		for _, body := range []string{"Content-Length: 1000\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n3e8\r\n{"} {
 			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
 			if err != nil {
@@ -295,7 +324,8 @@ func TestStrangersAreAnsweredAtOnce(t *testing.T) {
 			fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost:1\r\n%s", request, body)
 			answer, err := io.ReadAll(conn) // until the connection is closed
 			if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 "+want) {
-				t.Errorf("%s with a body that does not come: %.100q, %v; expected %s and the end", request, answer, err, want)
+				t.Errorf("%s with a body that does not come: %.100q, %v; expected %s and the end", request, answer, err,
+					want)
 			}
 			if err := conn.Close(); err != nil {
 				t.Error(err)

@@ -46,11 +46,13 @@ func TestBrowserLive(t *testing.T) {
 	page := pagetest.Start(t).Open(url, 1280, 900)
 	page.Eval("document.querySelector('main a').click()", nil)
 	page.Until("location.pathname === '/sweeps/night-1' && document.getElementById('live')?.textContent === 'live'")
-	page.Eval("(() => { const s = document.getElementById('top'); s.value = '5'; s.dispatchEvent(new Event('change', {bubbles: true})); })()", nil)
+	page.Eval("(() => { const s = document.getElementById('top'); s.value = '5'; s.dispatchEvent(new "+
+		"Event('change', {bubbles: true})); })()", nil)
 
 	for i := range 3 {
 		o := sweep.Object{Name: sweep.Names(p.Sweep).Attempt(i, 0) + "x"}
-		done := sweep.Result{Format: 1, Sweep: p.Sweep, Trial: i, Task: i, Status: sweep.StatusDone, Score: 0.7 + float64(i)/100, Model: &o, Scores: &sweep.Scored{Calib: o, Test: o},
+		done := sweep.Result{Format: 1, Sweep: p.Sweep, Trial: i, Task: i, Status: sweep.StatusDone, Score: 0.7 +
+			float64(i)/100, Model: &o, Scores: &sweep.Scored{Calib: o, Test: o},
 			Started: planned, Ended: planned.Add(time.Duration(i+1) * time.Minute)}
 		if _, err := trials.CreateResult(t.Context(), done); err != nil {
 			t.Fatal(err)
@@ -61,19 +63,22 @@ func TestBrowserLive(t *testing.T) {
 		t.Errorf("after news the filter is %q, expected what the reader had set", top)
 	}
 	conclude(t, bucket, p)
-	page.Until("document.getElementById('live').textContent === 'ended' && document.body.textContent.includes('none met the requirements')")
+	page.Until("document.getElementById('live').textContent === 'ended' && document.body.textContent.includes('none " +
+		"met the requirements')")
 	if e := page.Errors(url); len(e) > 0 {
 		t.Errorf("the page said or asked: %q", e)
 	}
 }
 
-// A reader promotes a version: the button is there only where the console acts, and nothing is sent before name and token are typed.
+// A reader promotes a version: the button is there only where the console acts, and nothing is sent before name and
+// token are typed.
 func TestBrowserAction(t *testing.T) {
 	bucket, _, _ := night(t, 1)
 	models, reg := twoVersions(t)
 	c := New(bucket, blob.Memory(), models, time.Now, quiet)
 	c.Actions = Actions{Token: token, Do: func(ctx context.Context, a Action) (string, error) {
-		_, err := reg.Promote(ctx, a.Name, a.Version, registry.Expect{Version: a.Champion}, registry.Act{By: "ann", Why: a.Why, At: planned})
+		_, err := reg.Promote(ctx, a.Name, a.Version, registry.Expect{Version: a.Champion},
+			registry.Act{By: "ann", Why: a.Why, At: planned})
 		return "moved", err
 	}}
 	host := serve(t, c)
@@ -83,7 +88,8 @@ func TestBrowserAction(t *testing.T) {
 	page.Eval("document.querySelector('[data-act=promote]').click()", nil)
 	const ready = "!document.querySelector('#act button').disabled"
 	typed := func(field int, text string) {
-		page.Eval(fmt.Sprintf("(() => { const e = document.querySelectorAll('#act input')[%d]; e.value = %q; e.dispatchEvent(new Event('input', {bubbles: true})); })()", field, text), nil)
+		page.Eval(fmt.Sprintf("(() => { const e = document.querySelectorAll('#act input')[%d]; e.value = %q; "+
+			"e.dispatchEvent(new Event('input', {bubbles: true})); })()", field, text), nil)
 	}
 	for _, step := range []struct {
 		field int
@@ -92,7 +98,8 @@ func TestBrowserAction(t *testing.T) {
 	}{{0, "the ranking team agreed", false}, {1, "ctr@1", false}, {2, token, false}, {1, "ctr@2", true}} {
 		typed(step.field, step.text)
 		if got := page.Text("String(" + ready + ")"); got != strconv.FormatBool(step.ready) {
-			t.Errorf("after %q in field %d the button is ready: %s, expected %t", step.text, step.field, got, step.ready)
+			t.Errorf("after %q in field %d the button is ready: %s, expected %t", step.text, step.field, got,
+				step.ready)
 		}
 	}
 	if *shots != "" {
@@ -105,7 +112,8 @@ func TestBrowserAction(t *testing.T) {
 	page.Until("document.querySelector('#act [role=status]').textContent === 'Done: moved\\n'")
 	page.Eval("document.querySelectorAll('#act button')[1].click()", nil)
 	page.Until("document.body.textContent.includes('champion: version 2') && !document.getElementById('act')")
-	if a, err := reg.Alias(t.Context(), "ctr", registry.Champion); err != nil || a.Version != 2 || a.Last.Why != "the ranking team agreed" {
+	if a, err := reg.Alias(t.Context(), "ctr", registry.Champion); err != nil || a.Version != 2 ||
+		a.Last.Why != "the ranking team agreed" {
 		t.Errorf("the champion is %+v, error %v; expected version 2, with the reason", a, err)
 	}
 	if e := page.Errors(url, "http://"+host+"/actions"); len(e) > 0 {

@@ -13,8 +13,8 @@ import (
 
 // Callers authenticates the callers of a console that other machines can reach.
 type Callers interface {
-	// Verify says who sent a request, given the value of its Authorization header. It is called by many goroutines. The error of a request
-	// that is refused has a method HTTPStatus; others mean that nobody can be verified now.
+	// Verify says who sent a request, given the value of its Authorization header. It is called by many goroutines. The
+	// error of a request that is refused has a method HTTPStatus; others mean that nobody can be verified now.
 	Verify(ctx context.Context, authorization string) (email string, err error)
 }
 
@@ -29,7 +29,8 @@ func callerOf(ctx context.Context) string {
 	return email
 }
 
-// verified passes on requests of callers who may call. Without callers it passes on all: the console is on loopback then.
+// verified passes on requests of callers who may call. Without callers it passes on all: the console is on loopback
+// then.
 func (c *Console) verified(next http.Handler) http.Handler {
 	if c.Callers == nil {
 		return next
@@ -58,14 +59,16 @@ func (c *Console) verified(next http.Handler) http.Handler {
 type AddressError struct{ Address string }
 
 func (e *AddressError) Error() string {
-	return fmt.Sprintf("%s can be reached from other machines: set COPPICE_AUDIENCE and COPPICE_CALLERS, so that every request needs an identity token, or listen on 127.0.0.1 and use `ssh -L` from elsewhere", e.Address)
+	return fmt.Sprintf("%s can be reached from other machines: set COPPICE_AUDIENCE and COPPICE_CALLERS, so that "+
+		"every request needs an identity token, or listen on 127.0.0.1 and use `ssh -L` from elsewhere", e.Address)
 }
 
 // IsInput says that the input is at fault, permanently.
 func (*AddressError) IsInput() bool { return true }
 
-// Listen listens on an address. One that other machines can reach is an *AddressError unless callers are authenticated, for audience. hosts are
-// the names under which the console may be requested: of a loopback address its own, and the host of the audience if that is a URL.
+// Listen listens on an address. One that other machines can reach is an *AddressError unless callers are authenticated,
+// for audience. hosts are the names under which the console may be requested: of a loopback address its own, and the
+// host of the audience if that is a URL.
 func Listen(ctx context.Context, address, audience string) (l net.Listener, hosts []string, err error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -1,11 +1,12 @@
-// Package console serves pages: a list of the sweeps and models, and for each the page that `launcher report` would write, byte by byte.
-// The page of a running sweep is notified by server-sent events when it has changed, and reloads. A single poller reads for all viewers,
-// with at most one request a second (steady).
+// Package console serves pages: a list of the sweeps and models, and for each the page that `launcher report` would
+// write, byte by byte. The page of a running sweep is notified by server-sent events when it has changed, and reloads.
+// A single poller reads for all viewers, with at most one request a second (steady).
 //
-// It reads, and acts only if it was started to: then a viewer with its token can cancel a sweep, promote a version and roll a champion back
-// (Actions). On loopback it has no authentication: anyone who can connect to this machine's loopback sees what the user of `launcher console`
-// may see. On another address every request needs an identity token (Callers). Requests for another host are rejected, so that a foreign page
-// cannot read this one through a browser (DNS rebinding).
+// It reads, and acts only if it was started to: then a viewer with its token can cancel a sweep, promote a version and
+// roll a champion back (Actions). On loopback it has no authentication: anyone who can connect to this machine's
+// loopback sees what the user of `launcher console` may see. On another address every request needs an identity token
+// (Callers). Requests for another host are rejected, so that a foreign page cannot read this one through a browser (DNS
+// rebinding).
 package console
 
 import (
@@ -94,7 +95,9 @@ type still struct {
 
 // New returns a console on three buckets.
 func New(sweeps, datasets, models blob.Store, now func() time.Time, log *slog.Logger) *Console {
-	c := &Console{sweeps: newSteady(sweeps, now), datasets: newSteady(datasets, now), models: newSteady(models, now), now: now, log: log, first: make(turn, 1), made: make(turn, 1), acting: map[string]turn{Cancel: make(turn, 1), Promote: make(turn, 1), Rollback: make(turn, 1)}, open: map[sweep.ID]*watched{}, still: map[string]*still{}}
+	c := &Console{sweeps: newSteady(sweeps, now), datasets: newSteady(datasets, now), models: newSteady(models, now),
+		now: now, log: log, first: make(turn, 1), made: make(turn, 1), acting: map[string]turn{Cancel: make(turn, 1),
+			Promote: make(turn, 1), Rollback: make(turn, 1)}, open: map[sweep.ID]*watched{}, still: map[string]*still{}}
 	c.models.limit, c.datasets.limit = c.sweeps.limit, c.sweeps.limit // one limit for all
 	c.reg = registry.New(c.models)
 	c.index = report.NewIndex(c.sweeps, c.datasets, c.reg)
@@ -241,8 +244,8 @@ func (c *Console) Handler(hosts []string) http.Handler {
 	return prompt(guarded(hosts, c.verified(mux)))
 }
 
-// prompt answers a request with a body as soon as there is an answer, and closes the connection: otherwise the server would first wait for
-// the rest of the body, which a stranger need not send.
+// prompt answers a request with a body as soon as there is an answer, and closes the connection: otherwise the server
+// would first wait for the rest of the body, which a stranger need not send.
 func prompt(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {
@@ -279,7 +282,8 @@ func guarded(hosts []string, next http.Handler) http.Handler {
 }
 
 // serveStill serves a page; if it has expired, it is rendered again for later requests.
-func (c *Console) serveStill(w http.ResponseWriter, r *http.Request, render func(context.Context, *bytes.Buffer) error) {
+func (c *Console) serveStill(w http.ResponseWriter, r *http.Request,
+	render func(context.Context, *bytes.Buffer) error) {
 	path := r.URL.Path
 	c.mu.Lock()
 	s := c.still[path]
@@ -395,8 +399,10 @@ func (c *Console) serveEvents(w http.ResponseWriter, r *http.Request) {
 func (c *Console) Serve(ctx context.Context, l net.Listener, hosts []string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	server := &http.Server{Handler: http.MaxBytesHandler(c.Handler(hosts), mostAction), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelWarn), BaseContext: func(net.Listener) context.Context { return ctx }}
+	server := &http.Server{Handler: http.MaxBytesHandler(c.Handler(hosts), mostAction),
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelWarn),
+		BaseContext: func(net.Listener) context.Context { return ctx }}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
 	go c.Run(ctx)
@@ -420,14 +426,15 @@ func (c *Console) Serve(ctx context.Context, l net.Listener, hosts []string) err
 // actionGrace is how long a console that ends waits for actions.
 const actionGrace = 10 * time.Second
 
-// finishActions waits for actions that have begun, as far as that takes seconds: all orders of a cancellation are given by then. No other
-// action begins afterwards.
+// finishActions waits for actions that have begun, as far as that takes seconds: all orders of a cancellation are given
+// by then. No other action begins afterwards.
 func (c *Console) finishActions(ctx context.Context) {
 	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), actionGrace)
 	defer cancel()
 	for kind, acting := range c.acting {
 		if acting.take(rest) != nil {
-			c.log.Warn("the console ends during an action, whose outcome `launcher status` or `launcher registry show` tells", "do", kind)
+			c.log.Warn("the console ends during an action, whose outcome `launcher status` or `launcher registry "+
+				"show` tells", "do", kind)
 		}
 	}
 }

@@ -64,9 +64,12 @@ func (c *counted) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs,
 func night(t *testing.T, n int) (*counted, *sweep.Plan, *sweepstore.Trials) {
 	t.Helper()
 	bucket := &counted{Store: blob.Memory()}
-	p := &sweep.Plan{Format: 1, Sweep: "night-1", Created: planned, Maximize: true, Heartbeat: sweep.Duration(time.Second), Takeover: sweep.Duration(time.Minute),
-		Spec: sweep.Spec{Name: "night", Model: "ctr", Metric: "auc"}, Dataset: sweep.DatasetRef{Name: "clicks", Version: "0123456789abcdef"},
-		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "valid"}, Test: sweep.Rows{Split: "valid"}}}
+	p := &sweep.Plan{Format: 1, Sweep: "night-1", Created: planned, Maximize: true,
+		Heartbeat: sweep.Duration(time.Second), Takeover: sweep.Duration(time.Minute),
+		Spec: sweep.Spec{Name: "night", Model: "ctr", Metric: "auc"}, Dataset: sweep.DatasetRef{Name: "clicks",
+			Version: "0123456789abcdef"},
+		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "valid"},
+			Test: sweep.Rows{Split: "valid"}}}
 	for i := range n {
 		p.Trials = append(p.Trials, sweep.Trial{Number: i, Params: sweep.Params{"x": float64(i)}})
 	}
@@ -75,7 +78,8 @@ func night(t *testing.T, n int) (*counted, *sweep.Plan, *sweepstore.Trials) {
 	}
 	trials := sweepstore.NewTrials(bucket, p)
 	for i := range n {
-		c := sweep.Claim{Format: 1, Sweep: p.Sweep, Trial: i, Task: i, Host: fmt.Sprint("vm-", i/2), Nonce: "n", At: planned.Add(time.Second)}
+		c := sweep.Claim{Format: 1, Sweep: p.Sweep, Trial: i, Task: i, Host: fmt.Sprint("vm-", i/2), Nonce: "n",
+			At: planned.Add(time.Second)}
 		if _, err := trials.CreateClaim(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +89,8 @@ func night(t *testing.T, n int) (*counted, *sweep.Plan, *sweepstore.Trials) {
 
 func conclude(t *testing.T, bucket blob.Store, p *sweep.Plan) {
 	t.Helper()
-	c := sweep.Conclusion{Format: 1, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner, Reason: "none met the requirements", At: planned.Add(time.Hour)}
+	c := sweep.Conclusion{Format: 1, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner,
+		Reason: "none met the requirements", At: planned.Add(time.Hour)}
 	if _, err := sweepstore.New(bucket, p.Sweep).CreateConclusion(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -118,17 +123,20 @@ func TestSameBytesAsAReport(t *testing.T) {
 	if err := view.Write(&want); err != nil {
 		t.Fatal(err)
 	}
-	if got := get(h, "localhost:1", "/sweeps/night-1"); got.Code != http.StatusOK || got.Body.String() != want.String() {
+	if got := get(h, "localhost:1", "/sweeps/night-1"); got.Code != http.StatusOK ||
+		got.Body.String() != want.String() {
 		t.Errorf("the console answered %d with %d bytes, a report has %d", got.Code, got.Body.Len(), want.Len())
 	}
-	if got := get(h, "localhost:1", "/"); !strings.Contains(got.Body.String(), `href="/sweeps/night-1"`) || !strings.Contains(got.Body.String(), "no_winner") {
+	if got := get(h, "localhost:1", "/"); !strings.Contains(got.Body.String(), `href="/sweeps/night-1"`) ||
+		!strings.Contains(got.Body.String(), "no_winner") {
 		t.Errorf("the index is %d, %s", got.Code, got.Body)
 	}
 }
 
 func TestOthersAreRefused(t *testing.T) {
 	bucket, _, _ := night(t, 1)
-	h := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet).Handler([]string{"127.0.0.1:8765", "localhost:8765"})
+	h := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet).Handler([]string{"127.0.0.1:8765",
+		"localhost:8765"})
 	for _, tc := range []struct {
 		host, path string
 		code       int
@@ -148,7 +156,9 @@ func TestOthersAreRefused(t *testing.T) {
 		if got.Code != tc.code {
 			t.Errorf("%s%s: %d %q, expected %d", tc.host, tc.path, got.Code, got.Body, tc.code)
 		}
-		if tc.code == http.StatusOK && (!strings.Contains(got.Header().Get("Content-Security-Policy"), "frame-ancestors 'none'") || got.Header().Get("Cache-Control") != "no-store") {
+		if tc.code == http.StatusOK &&
+			(!strings.Contains(got.Header().Get("Content-Security-Policy"), "frame-ancestors 'none'") ||
+				got.Header().Get("Cache-Control") != "no-store") {
 			t.Errorf("%s%s: the headers are %v", tc.host, tc.path, got.Header())
 		}
 		if strings.HasPrefix(got.Header().Get("Content-Type"), "text/html") && tc.code != http.StatusOK {
@@ -199,7 +209,8 @@ func TestOneRequestASecond(t *testing.T) {
 		bucket, p, trials := night(t, 100)
 		beat := func(round int) {
 			for i := range p.Trials {
-				if err := trials.Beat(t.Context(), i, 0, sweep.Heartbeat{Format: 1, Nonce: "n", Trees: round, At: planned.Add(time.Duration(round) * time.Second)}); err != nil {
+				if err := trials.Beat(t.Context(), i, 0, sweep.Heartbeat{Format: 1, Nonce: "n", Trees: round,
+					At: planned.Add(time.Duration(round) * time.Second)}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -282,7 +293,8 @@ func TestNews(t *testing.T) {
 
 	one := next("data: ")
 	o := sweep.Object{Name: sweep.Names(p.Sweep).Attempt(0, 0) + "x"}
-	done := sweep.Result{Format: 1, Sweep: p.Sweep, Status: sweep.StatusDone, Score: 0.7, Model: &o, Scores: &sweep.Scored{Calib: o, Test: o}, Started: planned, Ended: planned.Add(time.Minute)}
+	done := sweep.Result{Format: 1, Sweep: p.Sweep, Status: sweep.StatusDone, Score: 0.7, Model: &o,
+		Scores: &sweep.Scored{Calib: o, Test: o}, Started: planned, Ended: planned.Add(time.Minute)}
 	if _, err := trials.CreateResult(t.Context(), done); err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +305,8 @@ func TestNews(t *testing.T) {
 	next("event: ended")
 }
 
-// TestWhoHasGoneWaitsForNothing: a request that is taken back while another reads leaves, and one that makes a page does not wait for a sweep that is read.
+// TestWhoHasGoneWaitsForNothing: a request that is taken back while another reads leaves, and one that makes a page
+// does not wait for a sweep that is read.
 func TestWhoHasGoneWaitsForNothing(t *testing.T) {
 	bucket, _, _ := night(t, 1)
 	synctest.Test(t, func(t *testing.T) {
@@ -305,7 +318,8 @@ func TestWhoHasGoneWaitsForNothing(t *testing.T) {
 		answered := make(chan int, 1)
 		go func() {
 			w := httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost:1/sweeps/night-1", nil).WithContext(ctx))
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost:1/sweeps/night-1",
+				nil).WithContext(ctx))
 			answered <- w.Code
 		}()
 		synctest.Wait()

@@ -14,10 +14,10 @@ import (
 	"coppice/internal/blob"
 )
 
-// steady is a read-only store that sends at most one request a second to the store behind it: the bucket of a running sweep must not suffer
-// from the number of viewers. Within a round (next), a folder is listed once. An object of an unchanged generation is not read again, and
-// one that changes all the time, such as a heartbeat, is read the less often the more of its kind there are; meanwhile its last contents
-// are served.
+// steady is a read-only store that sends at most one request a second to the store behind it: the bucket of a running
+// sweep must not suffer from the number of viewers. Within a round (next), a folder is listed once. An object of an
+// unchanged generation is not read again, and one that changes all the time, such as a heartbeat, is read the less
+// often the more of its kind there are; meanwhile its last contents are served.
 //
 // The first read of a sweep is not throttled (unhurried): it requests each object only once, however large the sweep.
 type steady struct {
@@ -45,7 +45,8 @@ const (
 )
 
 func newSteady(store blob.Store, now func() time.Time) *steady {
-	return &steady{Store: store, limit: rate.NewLimiter(1, 1), now: now, listings: map[string][]blob.Attrs{}, latest: map[string]blob.Generation{}, objects: map[string]kept{}}
+	return &steady{Store: store, limit: rate.NewLimiter(1, 1), now: now, listings: map[string][]blob.Attrs{},
+		latest: map[string]blob.Generation{}, objects: map[string]kept{}}
 }
 
 type firstKey struct{}
@@ -117,7 +118,8 @@ func (s *steady) Open(ctx context.Context, name string, r blob.Range) (io.ReadCl
 	return io.NopCloser(bytes.NewReader(data)), attrs, nil
 }
 
-// enough reports whether the cached object will do: it has not changed, or it changes again and again and was read recently.
+// enough reports whether the cached object will do: it has not changed, or it changes again and again and was read
+// recently.
 func (s *steady) enough(name string) (kept, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,8 +134,8 @@ func (s *steady) enough(name string) (kept, bool) {
 	return k, k.changes > 0 && s.now().Sub(k.at) < s.patience()
 }
 
-// patience is the tolerated age of an object that changes all the time: two seconds per such object, so that they take half of all
-// requests. The caller holds the lock.
+// patience is the tolerated age of an object that changes all the time: two seconds per such object, so that they take
+// half of all requests. The caller holds the lock.
 func (s *steady) patience() time.Duration {
 	n := 0
 	for name, k := range s.objects {

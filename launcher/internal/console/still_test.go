@@ -27,7 +27,8 @@ func TestStillPagesOneRequestASecond(t *testing.T) {
 	}
 	bucket, p, _ := night(t, 3)
 	conclude(t, bucket, p)
-	if _, err := (&stager.Stager{Scratch: t.TempDir()}).Stage(t.Context(), spec, stager.Destination{Store: bucket, URL: "gs://d"}); err != nil {
+	if _, err := (&stager.Stager{Scratch: t.TempDir()}).Stage(t.Context(), spec,
+		stager.Destination{Store: bucket, URL: "gs://d"}); err != nil {
 		t.Fatal(err)
 	}
 

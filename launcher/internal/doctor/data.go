@@ -48,7 +48,8 @@ type machine struct {
 func (d *Doctor) sweep(ctx context.Context, s *Sweep) []machine {
 	switch {
 	case s == nil:
-		d.add("sweep", NotChecked, "no file", "launcher doctor sweep.yaml", "no sweep was given, so dataset, quotas and machine types are not checked")
+		d.add("sweep", NotChecked, "no file", "launcher doctor sweep.yaml",
+			"no sweep was given, so dataset, quotas and machine types are not checked")
 		return nil
 	case s.Err != nil:
 		d.add("sweep", Problem, s.File, "", "%v", s.Err)
@@ -71,7 +72,8 @@ func (d *Doctor) sweep(ctx context.Context, s *Sweep) []machine {
 		d.add("sweep", Problem, s.File, "", "%v", err)
 		return nil
 	}
-	d.add("sweep", OK, s.File, "", "%d trials, %d tasks on %d x %s", len(p.Trials), p.Sizing.Tasks, p.Sizing.VMs, p.Sizing.MachineType)
+	d.add("sweep", OK, s.File, "", "%d trials, %d tasks on %d x %s", len(p.Trials), p.Sizing.Tasks, p.Sizing.VMs,
+		p.Sizing.MachineType)
 	return d.placed(s, p.Plan)
 }
 
@@ -124,7 +126,8 @@ func (d *Doctor) dataset(ctx context.Context, ref string) *dataset.Manifest {
 
 	// Buckets that tables were staged from are checked among the rights.
 	for _, s := range m.About.Sources {
-		if bucket, _, ok := strings.Cut(strings.TrimPrefix(s.URI, "gs://"), "/"); ok && strings.HasPrefix(s.URI, "gs://") && !slices.Contains(d.sources, bucket) {
+		if bucket, _, ok := strings.Cut(strings.TrimPrefix(s.URI, "gs://"), "/"); ok &&
+			strings.HasPrefix(s.URI, "gs://") && !slices.Contains(d.sources, bucket) {
 			d.sources = append(d.sources, bucket)
 		}
 	}
@@ -134,7 +137,8 @@ func (d *Doctor) dataset(ctx context.Context, ref string) *dataset.Manifest {
 	for _, f := range m.Files {
 		a, err := d.Datasets.Stat(ctx, sweep.DatasetDir(m.Name, m.Version)+f.Name)
 		if errors.Is(err, blob.ErrNotExist) || err == nil && a.Size != f.Bytes {
-			d.add("dataset", Problem, where, "launcher stage dataset.yaml", "%s is missing, or does not have the %d bytes that it should", f.Name, f.Bytes)
+			d.add("dataset", Problem, where, "launcher stage dataset.yaml",
+				"%s is missing, or does not have the %d bytes that it should", f.Name, f.Bytes)
 			return nil
 		}
 		if err != nil {
@@ -143,6 +147,7 @@ func (d *Doctor) dataset(ctx context.Context, ref string) *dataset.Manifest {
 		}
 	}
 
-	d.add("dataset", OK, where, "", "complete: %d files of %s; checksums are verified by each reader", len(m.Files), humanize.IBytes(uint64(m.Bytes())))
+	d.add("dataset", OK, where, "", "complete: %d files of %s; checksums are verified by each reader", len(m.Files),
+		humanize.IBytes(uint64(m.Bytes())))
 	return m
 }

@@ -1,6 +1,6 @@
-// Package doctor examines a deployment before anything runs in it: credentials, enabled services, the rights of each account, buckets,
-// topics, images, quotas, machine types, dataset and sweep. It is read-only. Every finding says what was found, where, and which command
-// fixes it; what could not be checked is also a finding, with the reason.
+// Package doctor examines a deployment before anything runs in it: credentials, enabled services, the rights of each
+// account, buckets, topics, images, quotas, machine types, dataset and sweep. It is read-only. Every finding says what
+// was found, where, and which command fixes it; what could not be checked is also a finding, with the reason.
 package doctor
 
 import (
@@ -122,7 +122,8 @@ type Report struct {
 	Findings []Finding       `json:"findings"`
 }
 
-// Examine runs all checks; s is nil if there is no sweep to check. It stops early when ctx ends, or if the local cloud does not answer.
+// Examine runs all checks; s is nil if there is no sweep to check. It stops early when ctx ends, or if the local cloud
+// does not answer.
 func (d *Doctor) Examine(ctx context.Context, s *Sweep) (*Report, error) {
 	d.policies = map[cloud.Resource]policyAnswer{}
 	d.findings = nil
@@ -151,7 +152,8 @@ func (d *Doctor) Examine(ctx context.Context, s *Sweep) (*Report, error) {
 
 // NewReport makes a report with its counts.
 func NewReport(caller string, findings []Finding) *Report {
-	r := &Report{Caller: caller, Counts: map[Verdict]int{OK: 0, Warning: 0, Problem: 0, NotChecked: 0}, Findings: findings}
+	r := &Report{Caller: caller, Counts: map[Verdict]int{OK: 0, Warning: 0, Problem: 0, NotChecked: 0},
+		Findings: findings}
 	for _, f := range findings {
 		r.Counts[f.Verdict]++
 	}
@@ -169,7 +171,8 @@ func deploymentName(taskAccount string) string {
 }
 
 func (d *Doctor) add(check string, v Verdict, where, fix, format string, args ...any) {
-	d.findings = append(d.findings, Finding{Check: check, Verdict: v, Where: where, Fix: fix, What: fmt.Sprintf(format, args...)})
+	d.findings = append(d.findings, Finding{Check: check, Verdict: v, Where: where, Fix: fix,
+		What: fmt.Sprintf(format, args...)})
 }
 
 // ownLogin is how a person logs in with their own rights.

@@ -28,7 +28,8 @@ func examineSweep(t *testing.T, d *Doctor, s *Sweep) *Report {
 		if f.What == "" || f.Where == "" || f.Check == "" {
 			t.Errorf("an empty finding: %+v", f)
 		}
-		if bad := f.Verdict == Problem || f.Verdict == Warning; bad && f.Fix == "" && f.Check != "sweep" && f.Check != "credentials" {
+		if bad := f.Verdict == Problem || f.Verdict == Warning; bad && f.Fix == "" && f.Check != "sweep" &&
+			f.Check != "credentials" {
 			t.Errorf("nothing mends %+v", f)
 		}
 	}
@@ -39,8 +40,13 @@ func examineSweep(t *testing.T, d *Doctor, s *Sweep) *Report {
 func spec(t *testing.T, ref, machine string) *sweep.Spec {
 	t.Helper()
 	fine := func(string) error { return nil }
-	s, err := sweep.ParseSpec("sweep.yaml", []byte("name: night\ndataset: "+ref+"\nmodel: ctr\nmetric: auc\ntrials: 1\nsearch: {random: {num_leaves: {log_int: [4, 40]}}}\nmachine: "+machine+"\n"),
-		sweep.Vocabulary{Metric: fine, ParamName: gbt.CanonicalName, Param: gbt.CheckParam, Constraint: func(c string) (string, error) { return c, nil }, Require: fine, Objective: func(string, string) error { return nil }, Machine: fine,
+	s, err := sweep.ParseSpec("sweep.yaml",
+		[]byte("name: night\ndataset: "+ref+
+			"\nmodel: ctr\nmetric: auc\ntrials: 1\nsearch: {random: {num_leaves: {log_int: [4, 40]}}}\nmachine: "+
+			machine+"\n"),
+		sweep.Vocabulary{Metric: fine, ParamName: gbt.CanonicalName, Param: gbt.CheckParam,
+			Constraint: func(c string) (string, error) { return c, nil }, Require: fine,
+			Objective: func(string, string) error { return nil }, Machine: fine,
 			LocalSSD: func(string, int) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
@@ -65,11 +71,13 @@ func TestHealthy(t *testing.T) {
 	d.Datasets = store
 	r := examineSweep(t, d, &Sweep{File: "sweep.yaml", Spec: spec(t, ref, machines)})
 	if r.Counts[Problem] != 0 || r.Counts[Warning] != 0 || r.Counts[OK] < 50 || r.Caller != owner {
-		t.Errorf("examineSweep(...): got %+v; want r.Counts[Problem] = 0, r.Counts[Warning] = 0, r.Counts[OK] >= 50, r.Caller = owner", r.Counts)
+		t.Errorf("examineSweep(...): got %+v; want r.Counts[Problem] = 0, r.Counts[Warning] = 0, r.Counts[OK] >= "+
+			"50, r.Caller = owner", r.Counts)
 	}
 	for _, f := range r.Findings {
 		// Of a local table no bucket is known; scheduler and agents are Terraform's; Batch's own limits cannot be read.
-		if f.Verdict == NotChecked && !strings.HasSuffix(f.Where, "bucket/sources") && !strings.HasPrefix(f.Where, "scheduler") && f.Where != "Batch" ||
+		if f.Verdict == NotChecked && !strings.HasSuffix(f.Where, "bucket/sources") &&
+			!strings.HasPrefix(f.Where, "scheduler") && f.Where != "Batch" ||
 			f.Verdict != NotChecked && f.Verdict != OK {
 			t.Errorf("found %+v, want it in order", f)
 		}
@@ -89,55 +97,123 @@ func TestFindings(t *testing.T) {
 		says    string // part of what was found
 		fix     string // part of the command
 	}{
-		"credentials":        {func(_ *Doctor, f *fake) { f.errs["Caller"] = &cloud.SetupError{What: "bad token", Hint: "log in"} }, "", "credentials", Problem, "bad token", "application-default login"},
-		"nameless":           {func(_ *Doctor, f *fake) { f.caller = "" }, "", "credentials", Warning, "do not show an account", "application-default login"},
-		"no such project":    {func(_ *Doctor, f *fake) { f.errs["Number"] = denied }, "", "credentials", NotChecked, owner + " may not read it", ""},
-		"api":                {func(_ *Doctor, f *fake) { f.enabled = drop(f.enabled, "batch.googleapis.com") }, "", "service", Problem, "batch.googleapis.com is not enabled", "gcloud services enable batch.googleapis.com --project p1"},
-		"lesser api":         {func(_ *Doctor, f *fake) { f.enabled = drop(f.enabled, "run.googleapis.com") }, "", "service", Warning, "run.googleapis.com", "gcloud services enable run.googleapis.com"},
-		"measurements":       {func(_ *Doctor, f *fake) { f.enabled = drop(f.enabled, "telemetry.googleapis.com") }, "", "service", Warning, "telemetry.googleapis.com", "gcloud services enable telemetry.googleapis.com"},
-		"apis unknown":       {func(_ *Doctor, f *fake) { f.errs["Enabled"] = cloud.ErrNotImitated }, "", "service", NotChecked, "does not imitate", ""},
-		"no bucket":          {func(_ *Doctor, f *fake) { delete(f.buckets, "s") }, "", "bucket", Problem, "COPPICE_SWEEPS_BUCKET names it", apply},
-		"bucket elsewhere":   {func(_ *Doctor, f *fake) { change(f, "d", func(b *cloud.Bucket) { b.Location = "eu" }) }, "", "bucket", Problem, "in eu and the machines are in us-central1", "relocate gs://d --location=us-central1"},
-		"access lists":       {func(_ *Doctor, f *fake) { change(f, "d", func(b *cloud.Bucket) { b.Uniform = false }) }, "", "bucket", Problem, "uniform access", "gs://d --uniform-bucket-level-access"},
-		"public":             {func(_ *Doctor, f *fake) { change(f, "r", func(b *cloud.Bucket) { b.PublicPrevented = false }) }, "", "bucket", Warning, "public", "gs://r --public-access-prevention"},
-		"soft delete":        {func(_ *Doctor, f *fake) { change(f, "s", func(b *cloud.Bucket) { b.SoftDelete = time.Hour }) }, "", "bucket", Warning, "billed for 1h", "gs://s --clear-soft-delete"},
-		"versioning":         {func(_ *Doctor, f *fake) { change(f, "r", func(b *cloud.Bucket) { b.Versioned = false }) }, "", "bucket", Warning, "versioning", "gs://r --versioning"},
-		"bucket unreachable": {func(_ *Doctor, f *fake) { f.errs["Bucket"] = empty }, "", "bucket", NotChecked, "no route", ""},
-		"no topic":           {func(_ *Doctor, f *fake) { f.topics = drop(f.topics, "projects/p1/topics/coppice-scores") }, "", "topic", Problem, "COPPICE_SCORES_TOPIC names it", apply},
-		"no dead topic":      {func(_ *Doctor, f *fake) { f.topics = drop(f.topics, "projects/p1/topics/coppice-scores-dead") }, "", "topic", Problem, "the subscription names it", apply},
-		"no subscription":    {func(_ *Doctor, f *fake) { f.subscriptions = nil }, "", "subscription", Problem, "does not exist", apply},
+		"credentials": {func(_ *Doctor, f *fake) {
+			f.errs["Caller"] = &cloud.SetupError{What: "bad token",
+				Hint: "log in"}
+		}, "", "credentials", Problem, "bad token", "application-default login"},
+		"nameless": {func(_ *Doctor, f *fake) { f.caller = "" }, "", "credentials", Warning,
+			"do not show an account", "application-default login"},
+		"no such project": {func(_ *Doctor, f *fake) { f.errs["Number"] = denied }, "", "credentials", NotChecked,
+			owner + " may not read it", ""},
+		"api": {func(_ *Doctor, f *fake) { f.enabled = drop(f.enabled, "batch.googleapis.com") }, "",
+			"service", Problem, "batch.googleapis.com is not enabled",
+			"gcloud services enable batch.googleapis.com --project p1"},
+		"lesser api": {func(_ *Doctor, f *fake) { f.enabled = drop(f.enabled, "run.googleapis.com") }, "",
+			"service", Warning, "run.googleapis.com", "gcloud services enable run.googleapis.com"},
+		"measurements": {func(_ *Doctor, f *fake) { f.enabled = drop(f.enabled, "telemetry.googleapis.com") }, "",
+			"service", Warning, "telemetry.googleapis.com", "gcloud services enable telemetry.googleapis.com"},
+		"apis unknown": {func(_ *Doctor, f *fake) { f.errs["Enabled"] = cloud.ErrNotImitated }, "", "service",
+			NotChecked, "does not imitate", ""},
+		"no bucket": {func(_ *Doctor, f *fake) { delete(f.buckets, "s") }, "", "bucket", Problem,
+			"COPPICE_SWEEPS_BUCKET names it", apply},
+		"bucket elsewhere": {func(_ *Doctor, f *fake) { change(f, "d", func(b *cloud.Bucket) { b.Location = "eu" }) },
+			"", "bucket", Problem, "in eu and the machines are in us-central1",
+			"relocate gs://d --location=us-central1"},
+		"access lists": {func(_ *Doctor, f *fake) { change(f, "d", func(b *cloud.Bucket) { b.Uniform = false }) },
+			"", "bucket", Problem, "uniform access", "gs://d --uniform-bucket-level-access"},
+		"public": {func(_ *Doctor,
+			f *fake) {
+			change(f, "r", func(b *cloud.Bucket) { b.PublicPrevented = false })
+		}, "", "bucket", Warning, "public", "gs://r --public-access-prevention"},
+		"soft delete": {func(_ *Doctor,
+			f *fake) {
+			change(f, "s", func(b *cloud.Bucket) { b.SoftDelete = time.Hour })
+		}, "", "bucket", Warning, "billed for 1h", "gs://s --clear-soft-delete"},
+		"versioning": {func(_ *Doctor,
+			f *fake) {
+			change(f, "r", func(b *cloud.Bucket) { b.Versioned = false })
+		}, "", "bucket", Warning, "versioning", "gs://r --versioning"},
+		"bucket unreachable": {func(_ *Doctor, f *fake) { f.errs["Bucket"] = empty }, "", "bucket", NotChecked,
+			"no route", ""},
+		"no topic": {func(_ *Doctor,
+			f *fake) {
+			f.topics = drop(f.topics, "projects/p1/topics/coppice-scores")
+		}, "", "topic", Problem, "COPPICE_SCORES_TOPIC names it", apply},
+		"no dead topic": {func(_ *Doctor,
+			f *fake) {
+			f.topics = drop(f.topics, "projects/p1/topics/coppice-scores-dead")
+		}, "", "topic", Problem, "the subscription names it", apply},
+		"no subscription": {func(_ *Doctor, f *fake) { f.subscriptions = nil }, "", "subscription", Problem,
+			"does not exist", apply},
 		"other topic": {func(_ *Doctor, f *fake) {
 			resubscribe(f, func(s *cloud.Subscription) { s.Topic = "projects/p1/topics/x" })
 		}, "", "subscription", Problem, "topics/x", apply},
-		"no dead-letter topic": {func(_ *Doctor, f *fake) { resubscribe(f, func(s *cloud.Subscription) { s.DeadLetterTopic = "" }) }, "", "subscription", Warning, "no dead-letter topic", "gcloud pubsub subscriptions update coppice-aggregator --dead-letter-topic=coppice-scores-dead"},
-		"no image":             {func(_ *Doctor, f *fake) { f.images = drop(f.images, "coppice-task:v1") }, "", "image", Problem, "does not exist", "make images push REGISTRY=us-central1-docker.pkg.dev/p1/coppice"},
-		"no launcher image":    {func(_ *Doctor, f *fake) { f.images = drop(f.images, "coppice-launcher:v1") }, "", "image", Warning, "does not exist", "make images push"},
-		"foreign image":        {func(d *Doctor, _ *fake) { d.Deployment.TaskImage = "docker.io/me/task" }, "", "image", NotChecked, "not in Artifact Registry", ""},
-		"few preemptible":      {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_CPUS", 2, 0) }, "", "quota", Problem, "need 4 vCPUs, 2 of 2 are free", "iam-admin/quotas?project=p1"},
-		"no preemptible":       {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_CPUS", 0, 0); quota(f, "N2_CPUS", 3, 0) }, "", "quota", Problem, "need 4 vCPUs, 3 of 3", "quotas"},
-		"few on demand":        {func(_ *Doctor, f *fake) { quota(f, "N2_CPUS", 3, 0) }, "{type: n2-highmem-2, vms: 2, threads_per_task: 1, spot: false}", "quota", Problem, "3 of 3", "quotas"},
-		"in use":               {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_CPUS", 10, 8) }, "", "quota", Warning, "2 of 10 are free", "quotas"},
-		"local ssd":            {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_LOCAL_SSD_GB", 700, 0) }, "", "quota", Problem, "need 750 GB of local SSD", "quotas"},
-		"machines":             {func(_ *Doctor, f *fake) { quota(f, "INSTANCES", 1, 0) }, "", "quota", Problem, "need 2 machines", "quotas"},
-		"quota unknown":        {func(_ *Doctor, f *fake) { delete(f.region.Quotas, "INSTANCES") }, "", "quota", NotChecked, "does not show it", "quotas"},
-		"series unknown":       {func(*Doctor, *fake) {}, "{type: c4d-highmem-8-lssd, vms: 2, threads_per_task: 1}", "quota", NotChecked, "quota of c4d", "quotas"},
-		"region disabled":      {func(_ *Doctor, f *fake) { f.errs["Region"] = disabled("compute") }, "", "quota", NotChecked, "compute.googleapis.com, which would know, is not enabled", "gcloud services enable compute.googleapis.com --project p1"},
-		"images disabled":      {func(_ *Doctor, f *fake) { f.errs["Image"] = disabled("artifactregistry") }, "", "image", NotChecked, "is not enabled", "gcloud services enable artifactregistry.googleapis.com --project p1"},
-		"policies disabled":    {func(_ *Doctor, f *fake) { f.errs["Policy"] = disabled("pubsub") }, "", "right", NotChecked, "pubsub.googleapis.com, which would know, is not enabled", "gcloud services enable pubsub.googleapis.com --project p1"},
-		"policies lost":        {func(_ *Doctor, f *fake) { f.errs["Policy"] = empty }, "", "right", NotChecked, "no route", ""},
+		"no dead-letter topic": {func(_ *Doctor,
+			f *fake) {
+			resubscribe(f, func(s *cloud.Subscription) { s.DeadLetterTopic = "" })
+		}, "", "subscription", Warning, "no dead-letter topic",
+			"gcloud pubsub subscriptions update coppice-aggregator --dead-letter-topic=coppice-scores-dead"},
+		"no image": {func(_ *Doctor, f *fake) { f.images = drop(f.images, "coppice-task:v1") }, "", "image",
+			Problem, "does not exist", "make images push REGISTRY=us-central1-docker.pkg.dev/p1/coppice"},
+		"no launcher image": {func(_ *Doctor, f *fake) { f.images = drop(f.images, "coppice-launcher:v1") }, "",
+			"image", Warning, "does not exist", "make images push"},
+		"foreign image": {func(d *Doctor, _ *fake) { d.Deployment.TaskImage = "docker.io/me/task" }, "", "image",
+			NotChecked, "not in Artifact Registry", ""},
+		"few preemptible": {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_CPUS", 2, 0) }, "", "quota", Problem,
+			"need 4 vCPUs, 2 of 2 are free", "iam-admin/quotas?project=p1"},
+		"no preemptible": {func(_ *Doctor, f *fake) {
+			quota(f, "PREEMPTIBLE_CPUS", 0, 0)
+			quota(f, "N2_CPUS", 3,
+				0)
+		}, "", "quota", Problem, "need 4 vCPUs, 3 of 3", "quotas"},
+		"few on demand": {func(_ *Doctor, f *fake) { quota(f, "N2_CPUS", 3, 0) },
+			"{type: n2-highmem-2, vms: 2, threads_per_task: 1, spot: false}", "quota", Problem, "3 of 3", "quotas"},
+		"in use": {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_CPUS", 10, 8) }, "", "quota", Warning,
+			"2 of 10 are free", "quotas"},
+		"local ssd": {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_LOCAL_SSD_GB", 700, 0) }, "", "quota",
+			Problem, "need 750 GB of local SSD", "quotas"},
+		"machines": {func(_ *Doctor, f *fake) { quota(f, "INSTANCES", 1, 0) }, "", "quota", Problem,
+			"need 2 machines", "quotas"},
+		"quota unknown": {func(_ *Doctor, f *fake) { delete(f.region.Quotas, "INSTANCES") }, "", "quota",
+			NotChecked, "does not show it", "quotas"},
+		"series unknown": {func(*Doctor, *fake) {}, "{type: c4d-highmem-8-lssd, vms: 2, threads_per_task: 1}",
+			"quota", NotChecked, "quota of c4d", "quotas"},
+		"region disabled": {func(_ *Doctor, f *fake) { f.errs["Region"] = disabled("compute") }, "", "quota",
+			NotChecked, "compute.googleapis.com, which would know, is not enabled",
+			"gcloud services enable compute.googleapis.com --project p1"},
+		"images disabled": {func(_ *Doctor, f *fake) { f.errs["Image"] = disabled("artifactregistry") }, "",
+			"image", NotChecked, "is not enabled",
+			"gcloud services enable artifactregistry.googleapis.com --project p1"},
+		"policies disabled": {func(_ *Doctor, f *fake) { f.errs["Policy"] = disabled("pubsub") }, "", "right",
+			NotChecked, "pubsub.googleapis.com, which would know, is not enabled",
+			"gcloud services enable pubsub.googleapis.com --project p1"},
+		"policies lost": {func(_ *Doctor, f *fake) { f.errs["Policy"] = empty }, "", "right", NotChecked,
+			"no route", ""},
 		"dataset disabled": {func(d *Doctor, _ *fake) {
 			d.Datasets = refusing{store, &cloud.PermissionError{What: "bucket d", Hint: "enable"}}
 		}, "", "dataset", NotChecked, "is not enabled", apply},
-		"region unknown":  {func(_ *Doctor, f *fake) { f.errs["Region"] = denied }, "", "quota", NotChecked, "may not read it", ""},
-		"not offered":     {func(_ *Doctor, f *fake) { f.offered = nil }, "", "machine", Problem, "no zone has it", "gcloud compute machine-types list"},
-		"not in one zone": {func(_ *Doctor, f *fake) { f.offered["us-central1-b"] = nil }, "{type: n2-highmem-2, vms: 2, threads_per_task: 1, zones: [us-central1-a, us-central1-b]}", "machine", Warning, "us-central1-b has none", "machine-types list"},
-		"fallback":        {func(*Doctor, *fake) {}, "{type: n2-highmem-2, threads_per_task: 1, fallback: [{type: n2-highmem-4}]}", "machine", Warning, "no zone has it", "machine-types list"},
-		"offers unknown":  {func(_ *Doctor, f *fake) { f.errs["Offered"] = empty }, "", "machine", NotChecked, "no route", ""},
-		"not staged":      {func(d *Doctor, _ *fake) { d.Datasets = blob.Memory() }, "", "dataset", Problem, "not staged", "launcher stage dataset.yaml"},
-		"dataset cut":     {func(d *Doctor, _ *fake) { d.Datasets = cut(t, store) }, "", "dataset", Problem, "is missing, or does not have the", "launcher stage dataset.yaml"},
-		"dataset denied":  {func(d *Doctor, _ *fake) { d.Datasets = refusing{store, denied} }, "", "dataset", NotChecked, "may not read it", ""},
-		"does not fit":    {func(*Doctor, *fake) {}, "{type: n2-highmem-2, threads_per_task: 64}", "sweep", Problem, "no trial fits", ""},
-		"rule of Batch":   {func(d *Doctor, _ *fake) { d.Jobs = &jobs{err: errors.New("rule broken")} }, "", "sweep", Problem, "rule broken", ""},
+		"region unknown": {func(_ *Doctor, f *fake) { f.errs["Region"] = denied }, "", "quota", NotChecked,
+			"may not read it", ""},
+		"not offered": {func(_ *Doctor, f *fake) { f.offered = nil }, "", "machine", Problem, "no zone has it",
+			"gcloud compute machine-types list"},
+		"not in one zone": {func(_ *Doctor, f *fake) { f.offered["us-central1-b"] = nil },
+			"{type: n2-highmem-2, vms: 2, threads_per_task: 1, zones: [us-central1-a, us-central1-b]}", "machine",
+			Warning, "us-central1-b has none", "machine-types list"},
+		"fallback": {func(*Doctor, *fake) {},
+			"{type: n2-highmem-2, threads_per_task: 1, fallback: [{type: n2-highmem-4}]}", "machine", Warning,
+			"no zone has it", "machine-types list"},
+		"offers unknown": {func(_ *Doctor, f *fake) { f.errs["Offered"] = empty }, "", "machine", NotChecked,
+			"no route", ""},
+		"not staged": {func(d *Doctor, _ *fake) { d.Datasets = blob.Memory() }, "", "dataset", Problem,
+			"not staged", "launcher stage dataset.yaml"},
+		"dataset cut": {func(d *Doctor, _ *fake) { d.Datasets = cut(t, store) }, "", "dataset", Problem,
+			"is missing, or does not have the", "launcher stage dataset.yaml"},
+		"dataset denied": {func(d *Doctor, _ *fake) { d.Datasets = refusing{store, denied} }, "", "dataset",
+			NotChecked, "may not read it", ""},
+		"does not fit": {func(*Doctor, *fake) {}, "{type: n2-highmem-2, threads_per_task: 64}", "sweep", Problem,
+			"no trial fits", ""},
+		"rule of Batch": {func(d *Doctor, _ *fake) { d.Jobs = &jobs{err: errors.New("rule broken")} }, "", "sweep",
+			Problem, "rule broken", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t)
@@ -149,7 +225,8 @@ func TestFindings(t *testing.T) {
 			tc.change(d, f)
 			r := examineSweep(t, d, &Sweep{File: "sweep.yaml", Spec: spec(t, ref, tc.machine)})
 			if !slices.ContainsFunc(r.Findings, func(f Finding) bool {
-				return f.Check == tc.check && f.Verdict == tc.verdict && strings.Contains(f.What, tc.says) && strings.Contains(f.Fix, tc.fix)
+				return f.Check == tc.check && f.Verdict == tc.verdict && strings.Contains(f.What, tc.says) &&
+					strings.Contains(f.Fix, tc.fix)
 			}) {
 				t.Errorf("no %s: %s with %q and %q in", tc.check, tc.verdict, tc.says, tc.fix)
 				for _, f := range r.Sorted() {
@@ -188,7 +265,8 @@ func TestLocalCloudThatHasStopped(t *testing.T) {
 	d.Deployment.InspectEndpoint = "127.0.0.1:4443"
 	r := examineSweep(t, d, nil)
 	has(t, r, "local cloud", Problem, "no answer for Google Cloud at 127.0.0.1:4443")
-	if first := r.Sorted()[0]; len(r.Findings) != 2 || r.Counts[Problem] != 1 || !strings.HasPrefix(first.Fix, "localemu up --data DIR") || !strings.HasSuffix(first.Fix, ". DIR/env") {
+	if first := r.Sorted()[0]; len(r.Findings) != 2 || r.Counts[Problem] != 1 ||
+		!strings.HasPrefix(first.Fix, "localemu up --data DIR") || !strings.HasSuffix(first.Fix, ". DIR/env") {
 		t.Errorf(`got %+v; want len(r.Findings) = 2, r.Counts[Problem] = 1, first.Fix beginning with "localemu up --data DIR", first.Fix ending in ". DIR/env"`, r.Findings)
 	}
 }
@@ -211,7 +289,8 @@ func TestNotCheckedMendsWhatItSays(t *testing.T) {
 	f := newFake(t)
 	f.errs["Policy"] = errors.New("no route to host")
 	for _, found := range examineSweep(t, newDoctor(t, f), nil).Findings {
-		if found.Check == "right" && found.Verdict == NotChecked && strings.Contains(found.What, "no route") && found.Fix != "" {
+		if found.Check == "right" && found.Verdict == NotChecked && strings.Contains(found.What, "no route") &&
+			found.Fix != "" {
 			t.Errorf(`got %+v; want not (found.Check == "right" && found.Verdict == NotChecked && strings.Contains(found.What, "no route") and found.Fix != "")`, found)
 		}
 	}
@@ -219,7 +298,10 @@ func TestNotCheckedMendsWhatItSays(t *testing.T) {
 
 func has(t *testing.T, r *Report, check string, v Verdict, says string) {
 	t.Helper()
-	if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Check == check && f.Verdict == v && strings.Contains(f.What, says) }) {
+	if !slices.ContainsFunc(r.Findings, func(f Finding) bool {
+		return f.Check == check && f.Verdict == v &&
+			strings.Contains(f.What, says)
+	}) {
 		t.Errorf("no %s, %s: %q in %+v", check, v, says, r.Sorted())
 	}
 }

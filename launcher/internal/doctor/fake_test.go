@@ -38,30 +38,39 @@ func account(identity string) string { return "coppice-" + identity + "@p1.iam.g
 
 func deployment() Deployment {
 	return Deployment{
-		sweep.Deployment{Project: project, Location: "us-central1", DatasetsBucket: "d", SweepsBucket: "s", RegistryBucket: "r",
-			ScoresTopic: "coppice-scores", Subscription: "coppice-aggregator", OTLPEndpoint: "https://telemetry.googleapis.com",
-			Verdicts: sweep.VerdictsEnv{Topic: "coppice-verdicts"}},
-		sweep.BatchEnv{TaskImage: registry + "coppice-task:v1", LauncherImage: registry + "coppice-launcher:v1", ServiceAccount: account("task"),
-			StageAccount: account("stager"), JobsTopic: "projects/p1/topics/coppice-jobs"},
+		sweep.Deployment{Project: project, Location: "us-central1", DatasetsBucket: "d", SweepsBucket: "s",
+			RegistryBucket: "r",
+			ScoresTopic:    "coppice-scores", Subscription: "coppice-aggregator",
+			OTLPEndpoint: "https://telemetry.googleapis.com",
+			Verdicts:     sweep.VerdictsEnv{Topic: "coppice-verdicts"}},
+		sweep.BatchEnv{TaskImage: registry + "coppice-task:v1", LauncherImage: registry + "coppice-launcher:v1",
+			ServiceAccount: account("task"),
+			StageAccount:   account("stager"), JobsTopic: "projects/p1/topics/coppice-jobs"},
 	}
 }
 
 func newFake(t *testing.T) *fake {
 	t.Helper()
 	f := &fake{
-		caller: owner, policies: map[cloud.Resource]cloud.Policy{}, may: map[cloud.Resource][]string{}, errs: map[string]error{},
+		caller: owner, policies: map[cloud.Resource]cloud.Policy{}, may: map[cloud.Resource][]string{},
+		errs: map[string]error{},
 		buckets: map[string]cloud.Bucket{
 			"d": {Location: "us-central1", Uniform: true, PublicPrevented: true, SoftDelete: time.Hour},
 			"s": {Location: "us-central1", Uniform: true, PublicPrevented: true},
-			"r": {Location: "us-central1", Uniform: true, PublicPrevented: true, Versioned: true, SoftDelete: time.Hour},
+			"r": {Location: "us-central1", Uniform: true, PublicPrevented: true, Versioned: true,
+				SoftDelete: time.Hour},
 		},
-		topics: []string{"projects/p1/topics/coppice-scores", "projects/p1/topics/coppice-scores-dead", "projects/p1/topics/coppice-jobs", "projects/p1/topics/coppice-verdicts"},
+		topics: []string{"projects/p1/topics/coppice-scores", "projects/p1/topics/coppice-scores-dead",
+			"projects/p1/topics/coppice-jobs", "projects/p1/topics/coppice-verdicts"},
 		subscriptions: map[string]cloud.Subscription{"projects/p1/subscriptions/coppice-aggregator": {
-			Topic: "projects/p1/topics/coppice-scores", DeadLetterTopic: "projects/p1/topics/coppice-scores-dead", MaxAttempts: 20}},
+			Topic: "projects/p1/topics/coppice-scores", DeadLetterTopic: "projects/p1/topics/coppice-scores-dead",
+			MaxAttempts: 20}},
 		images: []string{"coppice-task:v1", "coppice-launcher:v1"},
 		region: cloud.Region{Zones: []string{"us-central1-a", "us-central1-b"}, Quotas: map[string]cloud.Quota{
-			"N2_CPUS": {Limit: 100}, "PREEMPTIBLE_CPUS": {Limit: 100}, "LOCAL_SSD_TOTAL_GB": {Limit: 3000}, "PREEMPTIBLE_LOCAL_SSD_GB": {Limit: 3000}, "INSTANCES": {Limit: 10}}},
-		offered: map[string][]string{"us-central1-a": {"n2-highmem-2", "c4d-highmem-8-lssd"}, "us-central1-b": {"n2-highmem-2"}},
+			"N2_CPUS": {Limit: 100}, "PREEMPTIBLE_CPUS": {Limit: 100}, "LOCAL_SSD_TOTAL_GB": {Limit: 3000},
+			"PREEMPTIBLE_LOCAL_SSD_GB": {Limit: 3000}, "INSTANCES": {Limit: 10}}},
+		offered: map[string][]string{"us-central1-a": {"n2-highmem-2", "c4d-highmem-8-lssd"},
+			"us-central1-b": {"n2-highmem-2"}},
 	}
 	for _, s := range services {
 		f.enabled = append(f.enabled, s.name)
@@ -88,7 +97,8 @@ func newDoctor(t *testing.T, f *fake) *Doctor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Doctor{Deployment: deployment(), Table: table, Cloud: f, Datasets: blob.Memory(), Jobs: &jobs{disks: 1}, Now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)}
+	return &Doctor{Deployment: deployment(), Table: table, Cloud: f, Datasets: blob.Memory(), Jobs: &jobs{disks: 1},
+		Now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)}
 }
 
 // jobs says what Batch says to every plan.
@@ -109,7 +119,8 @@ func (f *fake) Enabled(context.Context) ([]string, error) {
 }
 
 func (f *fake) Held(_ context.Context, r cloud.Resource, permissions []string) ([]string, error) {
-	return slices.DeleteFunc(slices.Clone(permissions), func(p string) bool { return !slices.Contains(f.may[r], p) }), f.errs["Held"]
+	return slices.DeleteFunc(slices.Clone(permissions), func(p string) bool { return !slices.Contains(f.may[r], p) }),
+		f.errs["Held"]
 }
 
 func (f *fake) Policy(_ context.Context, r cloud.Resource) (cloud.Policy, error) {

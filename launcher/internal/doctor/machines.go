@@ -13,9 +13,10 @@ import (
 // ssdGB is the size of one local SSD in quotas.
 const ssdGB = 375
 
-// cpuQuotas maps machine series to the region's quota metrics for their vCPUs. Newer series have quotas that the region's description does
-// not show. The names are among those that google.golang.org/api/compute/v1 documents for Quota.Metric; where a name does not contain its
-// series (n1, e2), the mapping is from Google's quota pages and was not observed in a project.
+// cpuQuotas maps machine series to the region's quota metrics for their vCPUs. Newer series have quotas that the
+// region's description does not show. The names are among those that google.golang.org/api/compute/v1 documents for
+// Quota.Metric; where a name does not contain its series (n1, e2), the mapping is from Google's quota pages and was not
+// observed in a project.
 var cpuQuotas = map[string]string{
 	"n1": "CPUS", "e2": "CPUS", "n2": "N2_CPUS", "n2d": "N2D_CPUS", "c2": "C2_CPUS", "c2d": "C2D_CPUS", "c3": "C3_CPUS",
 	"m1": "M1_CPUS", "m2": "M2_CPUS", "m3": "M3_CPUS", "t2d": "T2D_CPUS", "t2a": "T2A_CPUS",
@@ -38,7 +39,8 @@ func (d *Doctor) machines(ctx context.Context, wanted []machine) {
 		d.offered(ctx, w, region)
 		d.quotas(w, region)
 	}
-	d.add("quota", NotChecked, "Batch", "", "Batch's own limits cannot be read; those on a single job were checked against the sweep")
+	d.add("quota", NotChecked, "Batch", "",
+		"Batch's own limits cannot be read; those on a single job were checked against the sweep")
 }
 
 // offered checks in which of the zones the machine type exists.
@@ -63,10 +65,12 @@ func (d *Doctor) offered(ctx context.Context, w machine, region cloud.Region) {
 	}
 
 	where := w.name + " in " + strings.Join(zones, ", ")
-	fix := fmt.Sprintf("gcloud compute machine-types list --filter='name=%s AND zone~^%s-' --project %s", w.name, d.Deployment.Location, d.Deployment.Project)
+	fix := fmt.Sprintf("gcloud compute machine-types list --filter='name=%s AND zone~^%s-' --project %s", w.name,
+		d.Deployment.Location, d.Deployment.Project)
 	switch {
 	case len(with) == 0:
-		d.add("machine", w.badly(), where, fix, "no zone has it: choose another machine.type, or machine.zones from those that the command lists")
+		d.add("machine", w.badly(), where, fix,
+			"no zone has it: choose another machine.type, or machine.zones from those that the command lists")
 	case len(without) > 0 && len(w.zones) > 0:
 		d.add("machine", Warning, where, fix, "%s has none", strings.Join(without, ", "))
 	default:
@@ -92,7 +96,8 @@ func (d *Doctor) quotas(w machine, region cloud.Region) {
 	series, _, _ := strings.Cut(w.name, "-")
 	metric, known := cpuQuotas[series]
 	if !known {
-		d.add("quota", NotChecked, w.name, d.quotaPage(), "the region's description does not show the quota of %s", series)
+		d.add("quota", NotChecked, w.name, d.quotaPage(), "the region's description does not show the quota of %s",
+			series)
 	} else {
 		d.quota(w, region, metric, "PREEMPTIBLE_CPUS", "vCPUs", w.vms*w.vcpus)
 	}
@@ -103,8 +108,8 @@ func (d *Doctor) quotas(w machine, region cloud.Region) {
 	d.quota(w, region, "INSTANCES", "", "machines", w.vms)
 }
 
-// quota looks at one. Spot machines count against the preemptible quota once the project has been given one, else against the
-// usual one. Source: https://cloud.google.com/compute/docs/instances/create-use-spot
+// quota looks at one. Spot machines count against the preemptible quota once the project has been given one, else
+// against the usual one. Source: https://cloud.google.com/compute/docs/instances/create-use-spot
 func (d *Doctor) quota(w machine, region cloud.Region, metric, preemptible, what string, need int) {
 	if q, ok := region.Quotas[preemptible]; ok && w.spot && q.Limit > 0 {
 		metric = preemptible
@@ -113,13 +118,15 @@ func (d *Doctor) quota(w machine, region cloud.Region, metric, preemptible, what
 	where := metric + " in " + d.Deployment.Location
 	q, ok := region.Quotas[metric]
 	if !ok {
-		d.add("quota", NotChecked, where, d.quotaPage(), "the region's description does not show it; %s needs %d %s", w.name, need, what)
+		d.add("quota", NotChecked, where, d.quotaPage(), "the region's description does not show it; %s needs %d %s",
+			w.name, need, what)
 		return
 	}
 
 	free := q.Limit - q.Usage
 	if float64(need) <= free {
-		d.add("quota", OK, where, "", "%d x %s need %d %s, %.0f of %.0f are free", w.vms, w.name, need, what, free, q.Limit)
+		d.add("quota", OK, where, "", "%d x %s need %d %s, %.0f of %.0f are free", w.vms, w.name, need, what, free,
+			q.Limit)
 		return
 	}
 
@@ -127,7 +134,9 @@ func (d *Doctor) quota(w machine, region cloud.Region, metric, preemptible, what
 	if float64(need) <= q.Limit { // other machines may be gone by then
 		verdict = Warning
 	}
-	d.add("quota", verdict, where, d.quotaPage(), "%d x %s need %d %s, %.0f of %.0f are free: request more, or use fewer machines", w.vms, w.name, need, what, free, q.Limit)
+	d.add("quota", verdict, where, d.quotaPage(),
+		"%d x %s need %d %s, %.0f of %.0f are free: request more, or use fewer machines", w.vms, w.name, need, what,
+		free, q.Limit)
 }
 
 // quotaPage is where to request more; there is no stable command for it.
@@ -139,6 +148,9 @@ func (d *Doctor) quotaPage() string {
 func (r *Report) Sorted() []Finding {
 	order := []Verdict{Problem, Warning, NotChecked, OK}
 	sorted := slices.Clone(r.Findings)
-	slices.SortStableFunc(sorted, func(a, b Finding) int { return slices.Index(order, a.Verdict) - slices.Index(order, b.Verdict) })
+	slices.SortStableFunc(sorted, func(a, b Finding) int {
+		return slices.Index(order, a.Verdict) - slices.Index(order,
+			b.Verdict)
+	})
 	return sorted
 }

@@ -40,11 +40,12 @@ func NoCredentials(err error) *Report {
 	return NewReport("", d.findings)
 }
 
-// noLocalCloud is the report if the environment points at a local cloud that is not running: logging in would not help, and every other
-// check would give the same answer.
+// noLocalCloud is the report if the environment points at a local cloud that is not running: logging in would not help,
+// and every other check would give the same answer.
 func noLocalCloud(err error) *Report {
 	var d Doctor
-	d.add("local cloud", Problem, "this machine", "localemu up --data DIR    # and in this terminal: . DIR/env", "%v", err)
+	d.add("local cloud", Problem, "this machine", "localemu up --data DIR    # and in this terminal: . DIR/env", "%v",
+		err)
 	d.add("everything else", NotChecked, "the cloud", "", "there is no local cloud")
 	return NewReport("", d.findings)
 }
@@ -75,7 +76,8 @@ const telemetryService = "telemetry.googleapis.com"
 
 // uses reports whether the deployment uses a service.
 func (d *Doctor) uses(service string) bool {
-	return service != telemetryService || strings.TrimSuffix(d.Deployment.OTLPEndpoint, "/") == "https://"+telemetryService
+	return service != telemetryService || strings.TrimSuffix(d.Deployment.OTLPEndpoint, "/") == "https://"+
+		telemetryService
 }
 
 // services checks which services are enabled.
@@ -95,6 +97,7 @@ func (d *Doctor) services(ctx context.Context) {
 			d.add("service", OK, where, "", "%s is enabled", s.name)
 			continue
 		}
-		d.add("service", s.needed, where, d.gcloud("services enable", s.name), "%s is not enabled, which %s", s.name, s.why)
+		d.add("service", s.needed, where, d.gcloud("services enable", s.name), "%s is not enabled, which %s", s.name,
+			s.why)
 	}
 }

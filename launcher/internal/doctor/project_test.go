@@ -20,7 +20,8 @@ func TestServicesAreTerraforms(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile(`"([a-z0-9]+\.googleapis\.com)"`).FindAllSubmatch(text, -1) {
 		// Of options.
-		if name := string(m[1]); !slices.Contains([]string{"cloudkms.googleapis.com", "secretmanager.googleapis.com", "billingbudgets.googleapis.com"}, name) {
+		if name := string(m[1]); !slices.Contains([]string{"cloudkms.googleapis.com", "secretmanager.googleapis.com",
+			"billingbudgets.googleapis.com"}, name) {
 			enabled = append(enabled, name)
 		}
 	}

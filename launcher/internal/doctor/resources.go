@@ -42,24 +42,31 @@ func (d *Doctor) location(where string, b cloud.Bucket) {
 		return
 	}
 	d.add("bucket", Problem, where, fmt.Sprintf("gcloud storage buckets relocate %s --location=%s", where, region),
-		"it is in %s and the machines are in %s: every machine's copy of a dataset would cross regions, and be billed", b.Location, region)
+		"it is in %s and the machines are in %s: every machine's copy of a dataset would cross regions, and be billed",
+		b.Location, region)
 }
 
 func (d *Doctor) settings(where string, b cloud.Bucket, versioned, undelete bool) {
 	if d.Deployment.local() {
-		d.add("bucket", NotChecked, where, "", "uniform access, public access, versioning and soft delete: the buckets of the local cloud have no such settings")
+		d.add("bucket", NotChecked, where, "",
+			"uniform access, public access, versioning and soft delete: the buckets of the local cloud have no such "+
+				"settings")
 		return
 	}
 
 	update := func(flag string) string { return "gcloud storage buckets update " + where + " " + flag }
-	d.setting(where, b.Uniform, Problem, update("--uniform-bucket-level-access"), "uniform access", "access lists of single objects apply in addition to the bucket's policy")
-	d.setting(where, b.PublicPrevented, Warning, update("--public-access-prevention"), "public access prevention", "a mistake could make objects public")
+	d.setting(where, b.Uniform, Problem, update("--uniform-bucket-level-access"), "uniform access",
+		"access lists of single objects apply in addition to the bucket's policy")
+	d.setting(where, b.PublicPrevented, Warning, update("--public-access-prevention"), "public access prevention",
+		"a mistake could make objects public")
 	if versioned {
-		d.setting(where, b.Versioned, Warning, update("--versioning"), "versioning", "an overwritten alias or model cannot be restored")
+		d.setting(where, b.Versioned, Warning, update("--versioning"), "versioning",
+			"an overwritten alias or model cannot be restored")
 	}
 	if !undelete {
 		d.setting(where, b.SoftDelete == 0, Warning, update("--clear-soft-delete"), "no soft delete",
-			fmt.Sprintf("overwritten objects are kept and billed for %s, and heartbeats are overwritten every few seconds", b.SoftDelete))
+			fmt.Sprintf("overwritten objects are kept and billed for %s, and heartbeats are overwritten every few "+
+				"seconds", b.SoftDelete))
 	}
 }
 
@@ -93,14 +100,16 @@ func (d *Doctor) messages(ctx context.Context) {
 		d.cannot("subscription", name, err)
 		return
 	case s.Topic != scores:
-		d.add("subscription", Problem, name, apply, "it is a subscription to %s, but scores are published to %s", s.Topic, scores)
+		d.add("subscription", Problem, name, apply, "it is a subscription to %s, but scores are published to %s",
+			s.Topic, scores)
 	default:
 		d.add("subscription", OK, name, "", "it is a subscription to %s", s.Topic)
 	}
 
 	last := name[strings.LastIndexByte(name, '/')+1:]
 	if s.DeadLetterTopic == "" {
-		d.add("subscription", Warning, name, d.gcloud("pubsub subscriptions update", last+" --dead-letter-topic="+d.Deployment.ScoresTopic+"-dead --max-delivery-attempts=20"),
+		d.add("subscription", Warning, name, d.gcloud("pubsub subscriptions update", last+" --dead-letter-topic="+
+			d.Deployment.ScoresTopic+"-dead --max-delivery-attempts=20"),
 			"it has no dead-letter topic: a message that the aggregator cannot use would be redelivered forever")
 		return
 	}
@@ -144,7 +153,8 @@ func (d *Doctor) images(ctx context.Context) {
 		switch {
 		case errors.Is(err, cloud.ErrNotThere):
 			registry := image.Location + "-docker.pkg.dev/" + image.Project + "/" + image.Repository
-			d.add("image", i.missing, i.reference, "make images push REGISTRY="+registry, "it does not exist, and %s", i.use)
+			d.add("image", i.missing, i.reference, "make images push REGISTRY="+registry, "it does not exist, and %s",
+				i.use)
 		case err != nil:
 			d.cannot("image", i.reference, err)
 		default:

@@ -12,8 +12,8 @@ import (
 	"coppice/terraform"
 )
 
-// An account's rights are read where they are granted: in the policy of the resource or of the project. A caller who may not read policies
-// can still query their own permissions.
+// An account's rights are read where they are granted: in the policy of the resource or of the project. A caller who
+// may not read policies can still query their own permissions.
 
 type policyAnswer struct {
 	policy cloud.Policy
@@ -53,12 +53,15 @@ func (d *Doctor) rights(ctx context.Context) {
 			d.binding(ctx, b)
 		}
 	}
-	d.add("right", NotChecked, "scheduler, push, operators, model_readers, Google's agents on a key or another project's network, a webhook's secret", "terraform plan",
+	d.add("right", NotChecked,
+		"scheduler, push, operators, model_readers, Google's agents on a key or another project's network, a "+
+			"webhook's secret", "terraform plan",
 		"permissions needed only by schedules, people or options of the deployment are left to Terraform")
 	d.impersonation(ctx)
 }
 
-// optional reports whether a resource belongs to an optional part of the deployment that the environment does not mention.
+// optional reports whether a resource belongs to an optional part of the deployment that the environment does not
+// mention.
 func optional(resource string) bool {
 	return strings.HasPrefix(resource, "key/") || resource == terraform.Webhook
 }
@@ -72,7 +75,8 @@ func (d *Doctor) binding(ctx context.Context, b terraform.Binding) {
 	}
 
 	if why != "" {
-		f := Finding{Check: "right", Verdict: NotChecked, What: fmt.Sprintf("%s: %s", b.Role, why), Where: b.Identity + " on " + b.Resource}
+		f := Finding{Check: "right", Verdict: NotChecked, What: fmt.Sprintf("%s: %s", b.Role, why), Where: b.Identity +
+			" on " + b.Resource}
 		f.Binding = &Binding{Identity: b.Identity, Resource: b.Resource, Role: b.Role, Member: member}
 		d.findings = append(d.findings, f)
 	}
@@ -93,7 +97,8 @@ func (d *Doctor) memberOf(identity string) (member, why string) {
 	}
 	email := d.email(identity)
 	if email == "" {
-		return "", "the account's address is not known: COPPICE_TASK_SERVICE_ACCOUNT is not NAME-task@PROJECT.iam.gserviceaccount.com"
+		return "", "the account's address is not known: COPPICE_TASK_SERVICE_ACCOUNT is not " +
+			"NAME-task@PROJECT.iam.gserviceaccount.com"
 	}
 	return "serviceAccount:" + email, ""
 }
@@ -189,8 +194,8 @@ func (d *Doctor) grant(ctx context.Context, b terraform.Binding, member string, 
 	d.findings = append(d.findings, f)
 }
 
-// given decides by policies, or by the caller's own permissions if policies cannot be read. If neither is possible, fix says how to make it
-// possible.
+// given decides by policies, or by the caller's own permissions if policies cannot be read. If neither is possible, fix
+// says how to make it possible.
 func (d *Doctor) given(ctx context.Context, role, member string, r cloud.Resource) (v Verdict, what, fix string) {
 	project := cloud.Resource{Kind: "project", Name: d.Deployment.Project}
 	policies := []cloud.Resource{r, project}
@@ -232,7 +237,8 @@ func (d *Doctor) given(ctx context.Context, role, member string, r cloud.Resourc
 	}
 
 	if len(others) > 0 {
-		return Warning, fmt.Sprintf("%s is not granted; whether %s has the needed permissions is not known", role, strings.Join(others, ", ")), ""
+		return Warning, fmt.Sprintf("%s is not granted; whether %s has the needed permissions is not known", role,
+			strings.Join(others, ", ")), ""
 	}
 	return Problem, role + " is missing", ""
 }
@@ -281,7 +287,8 @@ func (d *Doctor) addBinding(r cloud.Resource, member, role string) string {
 		return fmt.Sprintf("gcloud iam service-accounts add-iam-policy-binding %s %s", r.Name, to) + in
 	case "repository":
 		part := strings.Split(r.Name, "/")
-		return fmt.Sprintf("gcloud artifacts repositories add-iam-policy-binding %s --location %s --project %s %s", last, part[3], part[1], to)
+		return fmt.Sprintf("gcloud artifacts repositories add-iam-policy-binding %s --location %s --project %s %s",
+			last, part[3], part[1], to)
 	}
 	return apply
 }
@@ -308,8 +315,11 @@ func (d *Doctor) impersonation(ctx context.Context) {
 	case err != nil:
 		d.cannot("right", where, err)
 	case len(held) == 0:
-		d.add("right", Warning, where, d.addBinding(r, memberFor(d.caller), "roles/iam.serviceAccountTokenCreator"), "you may not act as the launcher")
+		d.add("right", Warning, where, d.addBinding(r, memberFor(d.caller), "roles/iam.serviceAccountTokenCreator"),
+			"you may not act as the launcher")
 	default:
-		d.add("right", OK, where, "", "you may act as the launcher: gcloud auth application-default login --impersonate-service-account=%s", launcher)
+		d.add("right", OK, where, "",
+			"you may act as the launcher: gcloud auth application-default login --impersonate-service-account=%s",
+			launcher)
 	}
 }

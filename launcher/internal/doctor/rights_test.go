@@ -12,19 +12,24 @@ import (
 // about are the findings about one row of the table.
 func about(r *Report, b terraform.Binding) (found []Finding) {
 	for _, f := range r.Findings {
-		if f.Binding != nil && f.Binding.Identity == b.Identity && f.Binding.Resource == b.Resource && f.Binding.Role == b.Role {
+		if f.Binding != nil && f.Binding.Identity == b.Identity && f.Binding.Resource == b.Resource &&
+			f.Binding.Role == b.Role {
 			found = append(found, f)
 		}
 	}
 	return found
 }
 
-// TestEveryBinding takes each binding away in turn: the doctor names it, and nothing else, with the command that gives it back.
+// TestEveryBinding takes each binding away in turn: the doctor names it, and nothing else, with the command that gives
+// it back.
 func TestEveryBinding(t *testing.T) {
 	verbs := map[string]string{
-		"project": "gcloud projects add-iam-policy-binding p1 ", "bucket": "gcloud storage buckets add-iam-policy-binding gs://",
-		"topic": "gcloud pubsub topics add-iam-policy-binding coppice-", "subscription": "gcloud pubsub subscriptions add-iam-policy-binding coppice-",
-		"account": "gcloud iam service-accounts add-iam-policy-binding coppice-", "repository": "gcloud artifacts repositories add-iam-policy-binding coppice --location us-central1",
+		"project":      "gcloud projects add-iam-policy-binding p1 ",
+		"bucket":       "gcloud storage buckets add-iam-policy-binding gs://",
+		"topic":        "gcloud pubsub topics add-iam-policy-binding coppice-",
+		"subscription": "gcloud pubsub subscriptions add-iam-policy-binding coppice-",
+		"account":      "gcloud iam service-accounts add-iam-policy-binding coppice-",
+		"repository":   "gcloud artifacts repositories add-iam-policy-binding coppice --location us-central1",
 	}
 	d := newDoctor(t, newFake(t))
 	seen := 0
@@ -43,16 +48,20 @@ func TestEveryBinding(t *testing.T) {
 			t.Errorf(`d.resourcesOf(b.Resource): got %s: %q, %v; want why = "", len(on) = 1`, b, why, on)
 			continue
 		}
-		f.policies[on[0]][b.Role] = slices.DeleteFunc(f.policies[on[0]][b.Role], func(m string) bool { return m == member })
+		f.policies[on[0]][b.Role] = slices.DeleteFunc(f.policies[on[0]][b.Role],
+			func(m string) bool { return m == member })
 		r := examineSweep(t, d, nil)
 		found := about(r, b)
-		if r.Counts[Problem] != 1 || len(found) != 1 || found[0].Verdict != Problem || found[0].Binding.Member != member || found[0].Binding.On != on[0].Name {
-			t.Errorf("about(r, b): got %s: %v %+v; want r.Counts[Problem] = 1, len(found) = 1, found[0].Verdict = Problem, found[0].Binding.Member = member, found[0].Binding.On = on[0].Name", b, r.Counts, found)
+		if r.Counts[Problem] != 1 || len(found) != 1 || found[0].Verdict != Problem ||
+			found[0].Binding.Member != member || found[0].Binding.On != on[0].Name {
+			t.Errorf("about(r, b): got %s: %v %+v; want r.Counts[Problem] = 1, len(found) = 1, found[0].Verdict = "+
+				"Problem, found[0].Binding.Member = member, found[0].Binding.On = on[0].Name", b, r.Counts, found)
 			continue
 		}
 		fix := found[0].Fix
 		kind, _, _ := strings.Cut(b.Resource, "/")
-		if !strings.HasPrefix(fix, verbs[kind]) || !strings.Contains(fix, "--member="+member) || !strings.Contains(fix, "--role="+b.Role) {
+		if !strings.HasPrefix(fix, verbs[kind]) || !strings.Contains(fix, "--member="+member) ||
+			!strings.Contains(fix, "--role="+b.Role) {
 			t.Errorf(`strings.Cut(b.Resource, "/"): got %s: %s; want fix beginning with verbs[kind], fix with "--member=" + member, fix with "--role=" + b.Role`, b, fix)
 		}
 	}
@@ -70,14 +79,17 @@ func TestSourceBuckets(t *testing.T) {
 	d.rights(t.Context())
 	r := NewReport(owner, d.findings)
 	for _, identity := range []string{terraform.Launcher, terraform.Stager} {
-		found := about(r, terraform.Binding{Identity: identity, Resource: terraform.SourceBuckets, Role: "roles/storage.objectViewer"})
-		if len(found) != 2 || found[0].Verdict != OK || found[1].Verdict != Problem || !strings.Contains(found[1].Fix, "gs://more ") {
+		found := about(r, terraform.Binding{Identity: identity, Resource: terraform.SourceBuckets,
+			Role: "roles/storage.objectViewer"})
+		if len(found) != 2 || found[0].Verdict != OK || found[1].Verdict != Problem ||
+			!strings.Contains(found[1].Fix, "gs://more ") {
 			t.Errorf(`about(...): got %s: %+v; want len(found) = 2, found[0].Verdict = OK, found[1].Verdict = Problem, found[1].Fix with "gs://more "`, identity, found)
 		}
 	}
 }
 
-// TestAsTheLauncher: it may not read policies, so it asks what it may do itself, and says that it does not know the others'.
+// TestAsTheLauncher: it may not read policies, so it asks what it may do itself, and says that it does not know the
+// others'.
 func TestAsTheLauncher(t *testing.T) {
 	f := newFake(t)
 	f.caller, f.errs["Policy"] = account("launcher"), &cloud.PermissionError{What: "policy", Hint: "grant"}
@@ -92,13 +104,17 @@ func TestAsTheLauncher(t *testing.T) {
 	jobs := cloud.Resource{Kind: "project", Name: project}
 	f.may[jobs] = drop(f.may[jobs], "batch.jobs.delete")
 	r := examineSweep(t, d, nil)
-	found := about(r, terraform.Binding{Identity: terraform.Launcher, Resource: terraform.Project, Role: "roles/batch.jobsEditor"})
-	if r.Counts[Problem] != 1 || len(found) != 1 || !strings.Contains(found[0].What, "does not have batch.jobs.delete") {
+	found := about(r, terraform.Binding{Identity: terraform.Launcher, Resource: terraform.Project,
+		Role: "roles/batch.jobsEditor"})
+	if r.Counts[Problem] != 1 || len(found) != 1 ||
+		!strings.Contains(found[0].What, "does not have batch.jobs.delete") {
 		t.Errorf(`about(...): got %v %+v; want r.Counts[Problem] = 1, len(found) = 1, found[0].What with "does not have batch.jobs.delete"`, r.Counts, found)
 	}
-	other := about(r, terraform.Binding{Identity: terraform.Task, Resource: terraform.SweepsBucket, Role: "roles/storage.objectUser"})
+	other := about(r, terraform.Binding{Identity: terraform.Task, Resource: terraform.SweepsBucket,
+		Role: "roles/storage.objectUser"})
 	if len(other) != 1 || other[0].Verdict != NotChecked || other[0].Fix != ownLogin {
-		t.Errorf("about(...): got %+v; want len(other) = 1, other[0].Verdict = NotChecked, other[0].Fix = ownLogin", other)
+		t.Errorf("about(...): got %+v; want len(other) = 1, other[0].Verdict = NotChecked, other[0].Fix = ownLogin",
+			other)
 	}
 }
 
@@ -112,12 +128,15 @@ func TestGivenElsewhere(t *testing.T) {
 		may      []string
 		want     Verdict
 	}{
-		"nowhere":            {nil, owner, nil, Problem},
-		"project":            {map[cloud.Resource]cloud.Policy{all: {role: {member}}}, owner, nil, OK},
-		"another role":       {map[cloud.Resource]cloud.Policy{bucket: {"roles/storage.admin": {member}}}, owner, nil, Warning},
-		"a role too small":   {map[cloud.Resource]cloud.Policy{bucket: {"roles/storage.objectViewer": {member}}}, owner, nil, Problem},
-		"held through group": {nil, account("launcher"), []string{"storage.objects.create", "storage.objects.delete", "storage.objects.get", "storage.objects.list"}, OK},
-		"held in part":       {nil, account("launcher"), []string{"storage.objects.get"}, Problem},
+		"nowhere": {nil, owner, nil, Problem},
+		"project": {map[cloud.Resource]cloud.Policy{all: {role: {member}}}, owner, nil, OK},
+		"another role": {map[cloud.Resource]cloud.Policy{bucket: {"roles/storage.admin": {member}}}, owner, nil,
+			Warning},
+		"a role too small": {map[cloud.Resource]cloud.Policy{bucket: {"roles/storage.objectViewer": {member}}}, owner,
+			nil, Problem},
+		"held through group": {nil, account("launcher"), []string{"storage.objects.create", "storage.objects.delete",
+			"storage.objects.get", "storage.objects.list"}, OK},
+		"held in part": {nil, account("launcher"), []string{"storage.objects.get"}, Problem},
 	} {
 		f := newFake(t)
 		f.policies, f.may = tc.policies, map[cloud.Resource][]string{bucket: tc.may}
@@ -131,7 +150,8 @@ func TestGivenElsewhere(t *testing.T) {
 	f.errs["Policy"] = cloud.ErrNotThere
 	d := newDoctor(t, f)
 	d.policies, d.caller = map[cloud.Resource]policyAnswer{}, owner
-	if got, what, _ := d.given(t.Context(), role, member, bucket); got != Problem || !strings.Contains(what, "does not exist") {
+	if got, what, _ := d.given(t.Context(), role, member, bucket); got != Problem ||
+		!strings.Contains(what, "does not exist") {
 		t.Errorf(`d.given(role, member, bucket): got %s, %s; want got = Problem, what with "does not exist"`, got, what)
 	}
 }
@@ -146,11 +166,13 @@ func TestUnknownNames(t *testing.T) {
 		if optional(b.Resource) {
 			continue
 		}
-		if found := about(r, b); len(found) != 1 || found[0].Verdict != NotChecked || !strings.Contains(found[0].What, "COPPICE_TASK_SERVICE_ACCOUNT") {
+		if found := about(r, b); len(found) != 1 || found[0].Verdict != NotChecked ||
+			!strings.Contains(found[0].What, "COPPICE_TASK_SERVICE_ACCOUNT") {
 			t.Errorf(`about(r, b): got %s: %+v; want len(found) = 1, found[0].Verdict = NotChecked, found[0].What with "COPPICE_TASK_SERVICE_ACCOUNT"`, b, found)
 		}
 	}
-	found := about(r, terraform.Binding{Identity: terraform.Task, Resource: terraform.JobsTopic, Role: "roles/pubsub.publisher"})
+	found := about(r, terraform.Binding{Identity: terraform.Task, Resource: terraform.JobsTopic,
+		Role: "roles/pubsub.publisher"})
 	if len(found) != 1 || !strings.Contains(found[0].What, "COPPICE_JOBS_TOPIC") {
 		t.Errorf(`about(...): got %+v; want len(found) = 1, found[0].What with "COPPICE_JOBS_TOPIC"`, found)
 	}
@@ -171,13 +193,15 @@ func TestUnknownNames(t *testing.T) {
 }
 
 func TestImpersonation(t *testing.T) {
-	for caller, member := range map[string]string{owner: "user:" + owner, "ci@p1.iam.gserviceaccount.com": "serviceAccount:ci@p1.iam.gserviceaccount.com",
+	for caller, member := range map[string]string{owner: "user:" + owner,
+		"ci@p1.iam.gserviceaccount.com":            "serviceAccount:ci@p1.iam.gserviceaccount.com",
 		"12-compute@developer.gserviceaccount.com": "serviceAccount:12-compute@developer.gserviceaccount.com"} {
 		f := newFake(t)
 		f.caller, f.may = caller, map[cloud.Resource][]string{}
 		r := examineSweep(t, newDoctor(t, f), nil)
 		i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Check == "right" && f.Verdict == Warning })
-		if i < 0 || !strings.Contains(r.Findings[i].Fix, "--member="+member+" --role=roles/iam.serviceAccountTokenCreator") {
+		if i < 0 || !strings.Contains(r.Findings[i].Fix, "--member="+member+
+			" --role=roles/iam.serviceAccountTokenCreator") {
 			t.Errorf(`slices.IndexFunc(...): got %+v; want i >= 0, r.Findings[i].Fix with "--member=" + member + " --role=roles/iam.serviceAccountTokenCreator"`, r.Sorted()[0])
 		}
 	}

@@ -17,7 +17,8 @@ type Effect struct {
 	Rank []float64 // rank of the row's value among the rows, from 0 to 1; NaN if missing, or a category
 }
 
-// Effects returns the most features with the largest effects on the rows' predictions, in descending order. It ignores q.Metrics.
+// Effects returns the most features with the largest effects on the rows' predictions, in descending order. It ignores
+// q.Metrics.
 func Effects(q Request, most int) ([]Effect, error) {
 	if q.Threads == 0 {
 		q.Threads = runtime.GOMAXPROCS(0)

@@ -1,5 +1,5 @@
-// Package explain analyses a registered version's predictions: how its trees use each feature, how much each feature moves the predictions
-// of some rows, and how much is lost without it.
+// Package explain analyses a registered version's predictions: how its trees use each feature, how much each feature
+// moves the predictions of some rows, and how much is lost without it.
 package explain
 
 import (
@@ -44,14 +44,15 @@ type Feature struct {
 	Share  float64  `json:"gain_share"` // of all features' gain
 	// Contribution is the mean of |SHAP value|, the change of a row's raw score.
 	Contribution float64 `json:"contribution"`
-	// Worth is how much better the metric is than with the feature's values shuffled between rows, within Low and High (95 %); a feature
-	// that no tree uses is worth nothing.
+	// Worth is how much better the metric is than with the feature's values shuffled between rows, within Low and High
+	// (95 %); a feature that no tree uses is worth nothing.
 	Worth float64 `json:"worth"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
 }
 
-// Column is a column of the table with all features made of it alone, or several columns with the features made of them together.
+// Column is a column of the table with all features made of it alone, or several columns with the features made of them
+// together.
 type Column struct {
 	Name         string  `json:"name"`
 	Features     int     `json:"features"`
@@ -162,7 +163,8 @@ func (r *run) describe(report *Report) {
 	e := r.Scorer.Encoding
 	for i := range e.Features {
 		f := &e.Features[i]
-		report.Features = append(report.Features, Feature{Name: f.Name, From: columns(e, f), Splits: counts[i], Gain: gains[i], Share: gains[i] / max(all, math.SmallestNonzeroFloat64)})
+		report.Features = append(report.Features, Feature{Name: f.Name, From: columns(e, f), Splits: counts[i],
+			Gain: gains[i], Share: gains[i] / max(all, math.SmallestNonzeroFloat64)})
 	}
 }
 
@@ -225,8 +227,8 @@ func (r *run) contributions(report *Report) error {
 	return nil
 }
 
-// shuffles evaluates predictions with one feature's values permuted between rows. The permutation depends only on the feature's index, so
-// that the same rows give the same numbers.
+// shuffles evaluates predictions with one feature's values permuted between rows. The permutation depends only on the
+// feature's index, so that the same rows give the same numbers.
 func (r *run) shuffles(report *Report) error {
 	f := len(report.Features)
 	changed := slices.Clone(r.values)

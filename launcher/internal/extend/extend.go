@@ -18,7 +18,8 @@ import (
 type OpenError struct{ Sweep sweep.ID }
 
 func (e *OpenError) Error() string {
-	return fmt.Sprintf("sweep %s has not ended, and only a sweep that has ended can be extended: `launcher watch %s` waits for its end, `launcher cancel %s` ends it", e.Sweep, e.Sweep, e.Sweep)
+	return fmt.Sprintf("sweep %s has not ended, and only a sweep that has ended can be extended: `launcher watch "+
+		"%s` waits for its end, `launcher cancel %s` ends it", e.Sweep, e.Sweep, e.Sweep)
 }
 
 // IsConflict says that the sweep's state does not allow it.

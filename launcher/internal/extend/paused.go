@@ -12,9 +12,11 @@ import (
 	"coppice/launcher/internal/plan"
 )
 
-// paused finds out what the trials that had been paused when their sweep ended are to the next one. Those that others beat are stopped with the
-// scores that they had, as if the sweep had come to end them. Those that would have gone on, had the sweep not had enough, are to be finished.
-func paused(ctx context.Context, trials *sweepstore.Trials, list sweepstore.Listing, ending *sweep.Ending, old *plan.Ended) error {
+// paused finds out what the trials that had been paused when their sweep ended are to the next one. Those that others
+// beat are stopped with the scores that they had, as if the sweep had come to end them. Those that would have gone on,
+// had the sweep not had enough, are to be finished.
+func paused(ctx context.Context, trials *sweepstore.Trials, list sweepstore.Listing, ending *sweep.Ending,
+	old *plan.Ended) error {
 	if !old.Plan.Pauses() {
 		return nil
 	}
@@ -32,9 +34,11 @@ func paused(ctx context.Context, trials *sweepstore.Trials, list sweepstore.List
 			continue
 		}
 		at := passed[len(passed)-1]
-		old.Results[trial] = sweep.Result{Format: sweep.FormatVersion, Sweep: old.Plan.Sweep, Trial: trial, Status: sweep.StatusStopped, Params: old.Plan.Trials[trial].Params,
+		old.Results[trial] = sweep.Result{Format: sweep.FormatVersion, Sweep: old.Plan.Sweep, Trial: trial,
+			Status: sweep.StatusStopped, Params: old.Plan.Trials[trial].Params,
 			Score: at.Score, Metrics: map[string]float64{}, TreesGrown: at.Step, Rungs: passed,
-			Reason: fmt.Sprintf("%s: it was paused there, behind others, when sweep %s was concluded", old.Plan.Spec.Search.Stop.Reached(at.Step), old.Plan.Sweep)}
+			Reason: fmt.Sprintf("%s: it was paused there, behind others, when sweep %s was concluded",
+				old.Plan.Spec.Search.Stop.Reached(at.Step), old.Plan.Sweep)}
 	}
 
 	if !old.Plan.EndsByRule() {
@@ -43,9 +47,10 @@ func paused(ctx context.Context, trials *sweepstore.Trials, list sweepstore.List
 	return cutShort(ctx, trials, list, behind, old)
 }
 
-// cutShort finds the trials that were stopped at a rung because their sweep had enough, and not because others were better. Those that the ending
-// has counted as stopped are, whatever was decided about them later.
-func cutShort(ctx context.Context, trials *sweepstore.Trials, list sweepstore.Listing, counted []int, old *plan.Ended) error {
+// cutShort finds the trials that were stopped at a rung because their sweep had enough, and not because others were
+// better. Those that the ending has counted as stopped are, whatever was decided about them later.
+func cutShort(ctx context.Context, trials *sweepstore.Trials, list sweepstore.Listing, counted []int,
+	old *plan.Ended) error {
 	ladder := search.Ladder{}
 	for _, t := range list.Trials {
 		step, _ := t.Paused()
@@ -68,7 +73,8 @@ func cutShort(ctx context.Context, trials *sweepstore.Trials, list sweepstore.Li
 	}
 
 	for _, r := range old.Reached {
-		if of, ended := old.Results[r.Trial]; ended && (of.Status == sweep.StatusDone || of.Status == sweep.StatusStopped) {
+		if of, ended := old.Results[r.Trial]; ended &&
+			(of.Status == sweep.StatusDone || of.Status == sweep.StatusStopped) {
 			ladder.Reached = append(ladder.Reached, r)
 		}
 	}

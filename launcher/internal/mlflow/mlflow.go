@@ -1,8 +1,9 @@
-// Package mlflow writes a registered version as a run of MLflow, into a folder that is its file store (Write) or to a tracking server
-// (Send): parameters, metrics, tags, the dataset and the model, for MLflow's own programs to read.
+// Package mlflow writes a registered version as a run of MLflow, into a folder that is its file store (Write) or to a
+// tracking server (Send): parameters, metrics, tags, the dataset and the model, for MLflow's own programs to read.
 //
-// The layout is MLflow's (mlflow/store/tracking/file_store.py, mlflow/models/model.py). In a file store ids are derived from the version,
-// so that the same version is the same run; a server makes its own, and finds the version's run by a tag.
+// The layout is MLflow's (mlflow/store/tracking/file_store.py, mlflow/models/model.py). In a file store ids are derived
+// from the version, so that the same version is the same run; a server makes its own, and finds the version's run by a
+// tag.
 package mlflow
 
 import (
@@ -52,7 +53,8 @@ type Exported struct {
 type ExistsError struct{ Path string }
 
 func (e *ExistsError) Error() string {
-	return fmt.Sprintf("%s already exists: an exported version does not change; remove the folder to export it again", e.Path)
+	return fmt.Sprintf("%s already exists: an exported version does not change; remove the folder to export it again",
+		e.Path)
 }
 
 // IsConflict says that the target exists already.
@@ -102,7 +104,8 @@ func Write(q Request) (*Exported, error) {
 	// Everything is first written beside the store, including the experiment, which may be new.
 	data := id("dataset", q.Manifest.Name, q.Manifest.Version)
 	if err := writeYAML(filepath.Join(draft, metaFile), mapping{
-		"artifact_location": fileURI(experiment), "creation_time": at, "experiment_id": out.Experiment, "last_update_time": at, "lifecycle_stage": active, "name": v.Model,
+		"artifact_location": fileURI(experiment), "creation_time": at, "experiment_id": out.Experiment,
+		"last_update_time": at, "lifecycle_stage": active, "name": v.Model,
 	}); err != nil {
 		return nil, err
 	}
@@ -113,9 +116,10 @@ func Write(q Request) (*Exported, error) {
 		return nil, err
 	}
 
-	// The first run of a model appears together with its experiment. Otherwise the run is moved last, so that everything it refers to
-	// exists by then.
-	if _, err := os.Lstat(experiment); errors.Is(err, fs.ErrNotExist) && os.Chmod(draft, 0o755) == nil && os.Rename(draft, experiment) == nil {
+	// The first run of a model appears together with its experiment. Otherwise the run is moved last, so that
+	// everything it refers to exists by then.
+	if _, err := os.Lstat(experiment); errors.Is(err, fs.ErrNotExist) && os.Chmod(draft, 0o755) == nil &&
+		os.Rename(draft, experiment) == nil {
 		return out, nil
 	}
 	for _, part := range []string{metaFile, filepath.Join(datasetsDir, data), out.Run} {
@@ -182,8 +186,10 @@ func (q *Request) fill(draft, run string, out *Exported, data string) error {
 	v := q.Version
 	began, at := q.times()
 	if err := writeYAML(filepath.Join(draft, metaFile), mapping{
-		"artifact_uri": fileURI(filepath.Join(run, "artifacts")), "end_time": at, "entry_point_name": "", "experiment_id": out.Experiment, "lifecycle_stage": active,
-		"run_id": out.Run, "run_name": q.runName(), "run_uuid": out.Run, "source_name": "", "source_type": sourceJob, "source_version": "", "start_time": began,
+		"artifact_uri": fileURI(filepath.Join(run, "artifacts")), "end_time": at, "entry_point_name": "",
+		"experiment_id": out.Experiment, "lifecycle_stage": active,
+		"run_id": out.Run, "run_name": q.runName(), "run_uuid": out.Run, "source_name": "", "source_type": sourceJob,
+		"source_version": "", "start_time": began,
 		"status": finished, "tags": []string{}, "user_id": v.Info.By,
 	}); err != nil {
 		return err
@@ -192,7 +198,8 @@ func (q *Request) fill(draft, run string, out *Exported, data string) error {
 		return err
 	}
 	if err := writeYAML(filepath.Join(draft, "inputs", id("input", out.Run, data), metaFile), mapping{
-		"source_type": "DATASET", "source_id": data, "destination_type": "RUN", "destination_id": out.Run, "tags": mapping{"mlflow.data.context": "training"},
+		"source_type": "DATASET", "source_id": data, "destination_type": "RUN", "destination_id": out.Run,
+		"tags": mapping{"mlflow.data.context": "training"},
 	}); err != nil {
 		return err
 	}
@@ -229,7 +236,8 @@ func (q *Request) facts(draft string, at int64) error {
 		metrics[name] = fmt.Sprintf("%d %s 0\n", at, strconv.FormatFloat(value, 'g', -1, 64))
 	}
 
-	for folder, values := range map[string]map[string]string{"params": q.params(), "metrics": metrics, "tags": q.tags()} {
+	for folder, values := range map[string]map[string]string{"params": q.params(), "metrics": metrics,
+		"tags": q.tags()} {
 		for name, value := range values {
 			if err := write(filepath.Join(draft, folder, name), []byte(value)); err != nil {
 				return err
@@ -251,7 +259,8 @@ func (q *Request) params() map[string]string {
 // metrics are those on valid and test, by their keys in MLflow.
 func (q *Request) metrics() map[string]float64 {
 	out := map[string]float64{}
-	for prefix, values := range map[string]map[string]float64{"valid.": q.Result.Metrics, "test.": q.Version.Info.Metrics} {
+	for prefix, values := range map[string]map[string]float64{"valid.": q.Result.Metrics,
+		"test.": q.Version.Info.Metrics} {
 		for name, value := range values {
 			out[plain(prefix+name)] = value
 		}
@@ -262,14 +271,16 @@ func (q *Request) metrics() map[string]float64 {
 // tags are what else is known of the version, its labels among it, by their keys in MLflow.
 func (q *Request) tags() map[string]string {
 	v := q.Version
-	out := map[string]string{"mlflow.runName": q.runName(), "mlflow.user": v.Info.By, "mlflow.source.type": "LOCAL", "mlflow.note.content": v.Info.Why,
-		"coppice.model": v.Model, "coppice.version": strconv.Itoa(v.Number), "coppice.key": v.Key, "coppice.program": q.Program}
+	out := map[string]string{"mlflow.runName": q.runName(), "mlflow.user": v.Info.By, "mlflow.source.type": "LOCAL",
+		"mlflow.note.content": v.Info.Why,
+		"coppice.model":       v.Model, "coppice.version": strconv.Itoa(v.Number), "coppice.key": v.Key,
+		"coppice.program": q.Program}
 	maps.Copy(out, labelTags(v.Info.Labels, out))
 	return out
 }
 
-// labelTags maps a version's labels to tag names, which are file names: coppice.NAME, or coppice.label.NAME if that is taken. Labels whose
-// names would coincide are distinguished by a checksum.
+// labelTags maps a version's labels to tag names, which are file names: coppice.NAME, or coppice.label.NAME if that is
+// taken. Labels whose names would coincide are distinguished by a checksum.
 func labelTags(labels, taken map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
@@ -312,8 +323,10 @@ func datasetMeta(m *dataset.Manifest, name string) mapping {
 	for _, s := range m.Splits {
 		rows[s.Name] = m.TableRows(s.Name)
 	}
-	return mapping{"dataset_id": name, "name": m.Name, "digest": m.Version, "source_type": "coppice", "source": text(mapping{"uris": uris, "dataset": m.Name + "@" + m.Version}),
-		"schema": text(mapping{"mlflow_colspec": columns(m.Encoding().Inputs())}), "profile": text(mapping{"rows": rows, "features": len(m.Features)})}
+	return mapping{"dataset_id": name, "name": m.Name, "digest": m.Version, "source_type": "coppice",
+		"source":  text(mapping{"uris": uris, "dataset": m.Name + "@" + m.Version}),
+		"schema":  text(mapping{"mlflow_colspec": columns(m.Encoding().Inputs())}),
+		"profile": text(mapping{"rows": rows, "features": len(m.Features)})}
 }
 
 func text(v any) string {
@@ -331,8 +344,8 @@ type column struct {
 	Required bool   `json:"required"`
 }
 
-// columns describes the raw columns that a row must have. MLflow rejects whole numbers declared as doubles, and numbers declared as
-// strings; the model reads an id in any spelling, so the type is any.
+// columns describes the raw columns that a row must have. MLflow rejects whole numbers declared as doubles, and numbers
+// declared as strings; the model reads an id in any spelling, so the type is any.
 func columns(names []string) []column {
 	out := []column{}
 	for _, name := range slices.Sorted(slices.Values(names)) {
@@ -354,15 +367,21 @@ func (q *Request) model(run string) (map[string][]byte, error) {
 
 	// The loader's package is not listed: no index has it, and the one of that name on PyPI is a different project.
 	out["requirements.txt"] = []byte("mlflow\nlightgbm>=4.0\nnumpy>=1.24\npyarrow>=14\n")
-	if out["python_env.yaml"], err = strictyaml.Encode(mapping{"python": python, "dependencies": []string{"-r requirements.txt"}}); err != nil {
+	if out["python_env.yaml"],
+		err = strictyaml.Encode(mapping{"python": python,
+		"dependencies": []string{"-r requirements.txt"}}); err != nil {
 		return nil, err
 	}
 	out[fileMLmodel], err = strictyaml.Encode(mapping{
-		"artifact_path": modelDir, "run_id": run, "model_uuid": id("model", run), "utc_time_created": q.Version.Info.At.UTC().Format("2006-01-02 15:04:05.000000"),
-		"signature": mapping{"inputs": text(columns(q.Inputs)), "outputs": text([]column{{Type: "double", Required: true}}), "params": nil},
-		"metadata":  mapping{"model": q.Version.Model, "version": q.Version.Number, "dataset": q.Manifest.Name + "@" + q.Manifest.Version},
+		"artifact_path": modelDir, "run_id": run, "model_uuid": id("model", run),
+		"utc_time_created": q.Version.Info.At.UTC().Format("2006-01-02 15:04:05.000000"),
+		"signature": mapping{"inputs": text(columns(q.Inputs)),
+			"outputs": text([]column{{Type: "double", Required: true}}), "params": nil},
+		"metadata": mapping{"model": q.Version.Model, "version": q.Version.Number, "dataset": q.Manifest.Name + "@" +
+			q.Manifest.Version},
 		"flavors": mapping{
-			"lightgbm": mapping{"code": nil, "data": filesDir + "/" + scorer.FileModel, "lgb_version": lightGBM, "model_class": "lightgbm.basic.Booster"},
+			"lightgbm": mapping{"code": nil, "data": filesDir + "/" + scorer.FileModel, "lgb_version": lightGBM,
+				"model_class": "lightgbm.basic.Booster"},
 			"python_function": mapping{"loader_module": "coppice.mlflow", "data": filesDir, "python_version": python,
 				"env": mapping{"virtualenv": "python_env.yaml"}},
 		},

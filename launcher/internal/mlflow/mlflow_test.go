@@ -15,8 +15,10 @@ import (
 // TestAnExportThatFailsLeavesNothing: neither in a new store nor in one that has other runs, wherever it fails.
 func TestAnExportThatFailsLeavesNothing(t *testing.T) {
 	request := func(dir string, number int) mlflow.Request {
-		return mlflow.Request{Dir: dir, Version: registry.Version{Model: "ctr", Number: number, Key: "night", Info: registry.Info{At: time.Unix(1e9, 0), By: "ana"}},
-			Files: map[string][]byte{"model.txt": []byte("tree\n")}, Result: &sweep.Result{}, Manifest: &dataset.Manifest{Name: "clicks", Version: "0123456789abcdef"}}
+		return mlflow.Request{Dir: dir, Version: registry.Version{Model: "ctr", Number: number, Key: "night",
+			Info: registry.Info{At: time.Unix(1e9, 0), By: "ana"}},
+			Files: map[string][]byte{"model.txt": []byte("tree\n")}, Result: &sweep.Result{},
+			Manifest: &dataset.Manifest{Name: "clicks", Version: "0123456789abcdef"}}
 	}
 	all := func(dir string) (files []string) {
 		_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
@@ -40,7 +42,8 @@ func TestAnExportThatFailsLeavesNothing(t *testing.T) {
 	}
 	before := len(all(dir))
 	if out, err := mlflow.Write(bad); err == nil || len(all(dir)) != before {
-		t.Errorf("into a store of %d files: %+v, error %v, and then there are %d; expected an error and as many", before, out, err, len(all(dir)))
+		t.Errorf("into a store of %d files: %+v, error %v, and then there are %d; expected an error and as many",
+			before, out, err, len(all(dir)))
 	}
 
 	// The same dataset, another run: what they share is there once.

@@ -18,22 +18,23 @@ type Server interface {
 	Artifacts
 }
 
-// Endpoints are its REST interface. An error that is the server's refusal has a method ErrorCode with MLflow's word for it. Get and Post may
-// call an endpoint several times; PostOnce is for those where a second call would not be harmless.
+// Endpoints are its REST interface. An error that is the server's refusal has a method ErrorCode with MLflow's word for
+// it. Get and Post may call an endpoint several times; PostOnce is for those where a second call would not be harmless.
 type Endpoints interface {
 	Get(ctx context.Context, endpoint string, query url.Values, out any) error
 	Post(ctx context.Context, endpoint string, in, out any) error
 	PostOnce(ctx context.Context, endpoint string, in, out any) error
 }
 
-// Artifacts are files that the server takes. Path is an error for a location that it does not take files for; Upload adds one there, or
-// replaces it.
+// Artifacts are files that the server takes. Path is an error for a location that it does not take files for; Upload
+// adds one there, or replaces it.
 type Artifacts interface {
 	Path(location string) (string, error)
 	Upload(ctx context.Context, location, name string, data []byte) error
 }
 
-// Limits of MLflow's servers for one request and for texts that describe a dataset (mlflow/utils/validation.py, of its older releases).
+// Limits of MLflow's servers for one request and for texts that describe a dataset (mlflow/utils/validation.py, of its
+// older releases).
 const (
 	maxBatch = 100
 	maxText  = 65_535
@@ -64,8 +65,9 @@ func (e *StateError) Error() string { return "MLflow server: " + e.What }
 // IsConflict says that another party made it so.
 func (*StateError) IsConflict() bool { return true }
 
-// Send exports the version to a server. It can be repeated: the run of a version that is there and complete is left alone, one that an
-// earlier export has begun is completed. With register, the run becomes a version of the server's registered model of the same name.
+// Send exports the version to a server. It can be repeated: the run of a version that is there and complete is left
+// alone, one that an earlier export has begun is completed. With register, the run becomes a version of the server's
+// registered model of the same name.
 func Send(ctx context.Context, s Server, q Request, register bool) (*Exported, error) {
 	e := &sending{server: s, q: &q}
 	var err error
@@ -80,7 +82,8 @@ func Send(ctx context.Context, s Server, q Request, register bool) (*Exported, e
 	if err != nil {
 		return nil, err
 	}
-	out := &Exported{Experiment: experiment, Run: run.ID, Model: "runs:/" + run.ID + "/" + modelDir, Existed: run.Status == complete}
+	out := &Exported{Experiment: experiment, Run: run.ID, Model: "runs:/" + run.ID + "/" + modelDir,
+		Existed: run.Status == complete}
 
 	// The run is complete once everything is there; until then a reader can tell.
 	if !out.Existed {
@@ -98,7 +101,8 @@ func Send(ctx context.Context, s Server, q Request, register bool) (*Exported, e
 	return out, nil
 }
 
-// exportID depends on everything in the version's record, so that versions of equal names in two registries are two runs.
+// exportID depends on everything in the version's record, so that versions of equal names in two registries are two
+// runs.
 func (q *Request) exportID() (string, error) {
 	record, err := q.Version.Record()
 	if err != nil {
@@ -156,7 +160,8 @@ func (e *sending) experiment(ctx context.Context) (string, error) {
 	err := byName()
 	if isCode(err, codeMissing) {
 		err = e.server.Post(ctx, "experiments/create", map[string]any{"name": name}, nil)
-		if err == nil || isCode(err, codeExists) { // made by another export meanwhile, or by an attempt whose answer was lost
+		// made by another export meanwhile, or by an attempt whose answer was lost
+		if err == nil || isCode(err, codeExists) {
 			err = byName()
 		}
 	}
@@ -166,7 +171,8 @@ func (e *sending) experiment(ctx context.Context) (string, error) {
 
 	x := found.Experiment
 	if x.Stage == deleted {
-		return "", &StateError{fmt.Sprintf("its experiment %s is deleted: restore it, or remove it for good with mlflow gc", name)}
+		return "", &StateError{fmt.Sprintf("its experiment %s is deleted: restore it, or remove it for good with "+
+			"mlflow gc", name)}
 	}
 	if _, err := e.server.Path(x.Artifacts); err != nil { // before there is a run that could not be completed
 		return "", err
@@ -177,8 +183,9 @@ func (e *sending) experiment(ctx context.Context) (string, error) {
 // run finds the version's run, the complete one if there are several, or makes one.
 func (e *sending) run(ctx context.Context, experiment string) (*runInfo, error) {
 	var found struct{ Runs []runAnswer }
-	if err := e.server.Post(ctx, "runs/search", map[string]any{"experiment_ids": []string{experiment}, "max_results": maxBatch,
-		"filter": fmt.Sprintf("tags.`%s` = '%s'", tagExport, e.tag)}, &found); err != nil {
+	if err := e.server.Post(ctx, "runs/search", map[string]any{"experiment_ids": []string{experiment},
+		"max_results": maxBatch,
+		"filter":      fmt.Sprintf("tags.`%s` = '%s'", tagExport, e.tag)}, &found); err != nil {
 		return nil, err
 	}
 	if len(found.Runs) > 0 {
@@ -188,8 +195,9 @@ func (e *sending) run(ctx context.Context, experiment string) (*runInfo, error) 
 
 	began, _ := e.q.times()
 	var made struct{ Run runAnswer }
-	err := e.server.PostOnce(ctx, "runs/create", map[string]any{"experiment_id": experiment, "start_time": began, "run_name": e.q.runName(),
-		"user_id": e.q.Version.Info.By, "tags": []entry{{tagExport, e.tag}}}, &made)
+	err := e.server.PostOnce(ctx, "runs/create", map[string]any{"experiment_id": experiment, "start_time": began,
+		"run_name": e.q.runName(),
+		"user_id":  e.q.Version.Info.By, "tags": []entry{{tagExport, e.tag}}}, &made)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +222,8 @@ func (e *sending) facts(ctx context.Context, run *runInfo) error {
 	params, tags := entries(e.q.params()), entries(e.q.tags())
 	for len(params)+len(tags)+len(metrics) > 0 {
 		p, t, m := min(len(params), maxBatch), min(len(tags), maxBatch), min(len(metrics), maxBatch)
-		if err := e.server.Post(ctx, "runs/log-batch", map[string]any{"run_id": run.ID, "params": some(params[:p]), "tags": some(tags[:t]), "metrics": some(metrics[:m])},
+		if err := e.server.Post(ctx, "runs/log-batch", map[string]any{"run_id": run.ID, "params": some(params[:p]),
+			"tags": some(tags[:t]), "metrics": some(metrics[:m])},
 			nil); err != nil {
 			return err
 		}
@@ -237,9 +246,11 @@ func entries(values map[string]string) []entry {
 // dataset says what the version was trained on.
 func (e *sending) dataset(ctx context.Context, run *runInfo) error {
 	all := datasetMeta(e.q.Manifest, "")
-	data := mapping{"source": text(mapping{"dataset": e.q.Manifest.Name + "@" + e.q.Manifest.Version})} // if there are too many files
+	// if there are too many files
+	data := mapping{"source": text(mapping{"dataset": e.q.Manifest.Name + "@" + e.q.Manifest.Version})}
 	for _, key := range []string{"name", "digest", "source_type", "source", "schema", "profile"} {
-		if value, ok := all[key].(string); ok && len(value) <= maxText { // a table of thousands of columns goes without a schema
+		// a table of thousands of columns goes without a schema
+		if value, ok := all[key].(string); ok && len(value) <= maxText {
 			data[key] = value
 		}
 	}
@@ -279,7 +290,8 @@ func (e *sending) register(ctx context.Context, run *runInfo) (string, error) {
 	var found struct {
 		Versions []modelVersion `json:"model_versions"`
 	}
-	if err := e.server.Get(ctx, "model-versions/search", url.Values{"filter": {fmt.Sprintf("run_id='%s'", run.ID)}, "max_results": {"100"}}, &found); err != nil {
+	if err := e.server.Get(ctx, "model-versions/search", url.Values{"filter": {fmt.Sprintf("run_id='%s'", run.ID)},
+		"max_results": {"100"}}, &found); err != nil {
 		return "", err
 	}
 	for _, v := range found.Versions {
@@ -291,7 +303,9 @@ func (e *sending) register(ctx context.Context, run *runInfo) (string, error) {
 	var made struct {
 		Version modelVersion `json:"model_version"`
 	}
-	err = e.server.PostOnce(ctx, "model-versions/create", map[string]any{"name": name, "source": run.Artifacts + "/" + modelDir, "run_id": run.ID,
-		"description": e.q.Version.Info.Why, "tags": []entry{{"coppice.version", fmt.Sprint(e.q.Version.Number)}, {tagExport, e.tag}}}, &made)
+	err = e.server.PostOnce(ctx, "model-versions/create", map[string]any{"name": name, "source": run.Artifacts + "/" +
+		modelDir, "run_id": run.ID,
+		"description": e.q.Version.Info.Why, "tags": []entry{{"coppice.version", fmt.Sprint(e.q.Version.Number)},
+			{tagExport, e.tag}}}, &made)
 	return made.Version.Version, err
 }

@@ -47,7 +47,8 @@ type state struct {
 
 func newFake(t *testing.T) *fake {
 	return &fake{t: t, location: "mlflow-artifacts:/1", stage: "active", run: "0123456789abcdef0123456789abcdef",
-		state: state{Status: map[string]string{}, Values: map[string]string{}, Datasets: map[string]string{}, Files: map[string]string{}}}
+		state: state{Status: map[string]string{}, Values: map[string]string{}, Datasets: map[string]string{},
+			Files: map[string]string{}}}
 }
 
 func (f *fake) open() mlflow.Server {
@@ -82,7 +83,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.refuse(w, 400, "INTERNAL_ERROR")
 		return
 	}
-	if name, ok := strings.CutPrefix(r.URL.Path, "/api/2.0/mlflow-artifacts/artifacts/"); ok && r.Method == http.MethodPut {
+	if name, ok := strings.CutPrefix(r.URL.Path, "/api/2.0/mlflow-artifacts/artifacts/"); ok &&
+		r.Method == http.MethodPut {
 		f.requests = append(f.requests, "upload "+name)
 		f.state.Files[name] = string(body)
 		return
@@ -113,7 +115,8 @@ func (f *fake) answer(w http.ResponseWriter, r *http.Request, endpoint string, q
 			f.refuse(w, 404, "RESOURCE_DOES_NOT_EXIST")
 			return
 		}
-		fmt.Fprintf(w, `{"experiment": {"experiment_id": "1", "artifact_location": %q, "lifecycle_stage": %q}}`, f.location, f.stage)
+		fmt.Fprintf(w, `{"experiment": {"experiment_id": "1", "artifact_location": %q, "lifecycle_stage": %q}}`,
+			f.location, f.stage)
 	case "experiments/create":
 		s.Experiments = append(s.Experiments, q.Name)
 		fmt.Fprint(w, `{"experiment_id": "1"}`)
@@ -137,7 +140,8 @@ func (f *fake) answer(w http.ResponseWriter, r *http.Request, endpoint string, q
 	case "model-versions/search":
 		var found []string
 		for _, source := range s.Registered {
-			found = append(found, fmt.Sprintf(`{"name": "other", "version": "9"}, {"name": "ctr", "version": "1", "source": %q}`, source))
+			found = append(found,
+				fmt.Sprintf(`{"name": "other", "version": "9"}, {"name": "ctr", "version": "1", "source": %q}`, source))
 		}
 		fmt.Fprintf(w, `{"model_versions": [%s]}`, strings.Join(found, ","))
 	case "model-versions/create":
@@ -149,7 +153,8 @@ func (f *fake) answer(w http.ResponseWriter, r *http.Request, endpoint string, q
 }
 
 func (f *fake) info(run string) string {
-	return fmt.Sprintf(`{"run_id": %q, "status": %q, "artifact_uri": %q}`, run, f.state.Status[run], f.location+"/"+run+"/artifacts")
+	return fmt.Sprintf(`{"run_id": %q, "status": %q, "artifact_uri": %q}`, run, f.state.Status[run], f.location+"/"+run+
+		"/artifacts")
 }
 
 // log keeps what is said of a run.
@@ -157,7 +162,8 @@ func (f *fake) log(w http.ResponseWriter, endpoint string, q call) {
 	switch endpoint {
 	case "runs/log-batch":
 		if len(q.Params) > 100 || len(q.Tags) > 100 || len(q.Params)+len(q.Tags)+len(q.Metrics) > 1000 {
-			f.t.Errorf("a batch has %d params, %d tags and %d metrics, expected at most 100, 100, and 1000 in all", len(q.Params), len(q.Tags), len(q.Metrics))
+			f.t.Errorf("a batch has %d params, %d tags and %d metrics, expected at most 100, 100, and 1000 in all",
+				len(q.Params), len(q.Tags), len(q.Metrics))
 		}
 		for _, p := range q.Params {
 			f.state.Values[q.RunID+" param "+p.Key] = p.Value
@@ -186,9 +192,12 @@ func version() mlflow.Request {
 		params[fmt.Sprintf("p%d", i)] = float64(i)
 		labels[fmt.Sprintf("l%d", i)] = fmt.Sprint(i)
 	}
-	return mlflow.Request{Version: registry.Version{Model: "ctr", Number: 7, Key: "night", Info: registry.Info{At: time.Unix(1e9, 0), By: "ana", Labels: labels,
-		Metrics: map[string]float64{"log_loss": 0.125}}}, Files: map[string][]byte{"model.txt": []byte("tree\n")}, Inputs: []string{"site"}, Program: "v1",
-		Result: &sweep.Result{Params: params, Metrics: map[string]float64{"log_loss": 0.25}}, Manifest: &dataset.Manifest{Name: "clicks", Version: "0123456789abcdef"}}
+	return mlflow.Request{Version: registry.Version{Model: "ctr", Number: 7, Key: "night",
+		Info: registry.Info{At: time.Unix(1e9, 0), By: "ana", Labels: labels,
+			Metrics: map[string]float64{"log_loss": 0.125}}}, Files: map[string][]byte{"model.txt": []byte("tree\n")},
+		Inputs: []string{"site"}, Program: "v1",
+		Result:   &sweep.Result{Params: params, Metrics: map[string]float64{"log_loss": 0.25}},
+		Manifest: &dataset.Manifest{Name: "clicks", Version: "0123456789abcdef"}}
 }
 
 func TestSend(t *testing.T) {
@@ -199,19 +208,25 @@ func TestSend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (mlflow.Exported{Experiment: "1", Run: f.run, Model: "runs:/" + f.run + "/model", Registered: "1"}); *out != want {
+	if want := (mlflow.Exported{Experiment: "1", Run: f.run, Model: "runs:/" + f.run + "/model",
+		Registered: "1"}); *out != want {
 		t.Errorf("exported %+v, expected %+v", *out, want)
 	}
-	for key, want := range map[string]string{"param learning_rate": "0.1", "param p249": "249", "tag coppice.version": "7", "tag coppice.l249": "249",
-		"tag coppice.dataset": "clicks@1", "metric valid.log_loss": "0.25 1000000000000", "metric test.log_loss": "0.125 1000000000000"} {
+	for key, want := range map[string]string{"param learning_rate": "0.1", "param p249": "249",
+		"tag coppice.version": "7", "tag coppice.l249": "249",
+		"tag coppice.dataset": "clicks@1", "metric valid.log_loss": "0.25 1000000000000",
+		"metric test.log_loss": "0.125 1000000000000"} {
 		if got := f.state.Values[f.run+" "+key]; got != want {
 			t.Errorf("%s is %q, expected %q", key, got, want)
 		}
 	}
 	model := "1/" + f.run + "/artifacts/model/"
-	if f.state.Status[f.run] != "FINISHED" || f.state.Files[model+"version/model.txt"] != "tree\n" || !strings.Contains(f.state.Files[model+"MLmodel"], "run_id: "+f.run) ||
-		!strings.Contains(f.state.Datasets[f.run], "digest:0123456789abcdef") || f.state.Registered[0] != "mlflow-artifacts:/"+strings.TrimSuffix(model, "/") {
-		t.Errorf("the server has %+v; expected a finished run with the model, its dataset and a registered version", f.state)
+	if f.state.Status[f.run] != "FINISHED" || f.state.Files[model+"version/model.txt"] != "tree\n" ||
+		!strings.Contains(f.state.Files[model+"MLmodel"], "run_id: "+f.run) ||
+		!strings.Contains(f.state.Datasets[f.run], "digest:0123456789abcdef") ||
+		f.state.Registered[0] != "mlflow-artifacts:/"+strings.TrimSuffix(model, "/") {
+		t.Errorf("the server has %+v; expected a finished run with the model, its dataset and a registered version",
+			f.state)
 	}
 
 	// Again: nothing is written. Another version of the same name, from another registry, is another run.
@@ -219,11 +234,13 @@ func TestSend(t *testing.T) {
 	again, err := mlflow.Send(t.Context(), s, q, true)
 	// It tries to make the registered model.
 	if err != nil || !again.Existed || again.Run != out.Run || again.Registered != "1" || len(f.requests) != before+1 {
-		t.Errorf("exported again: %+v, %v, requests %q; expected the same run, and nothing written", again, err, f.requests[before:])
+		t.Errorf("exported again: %+v, %v, requests %q; expected the same run, and nothing written", again, err,
+			f.requests[before:])
 	}
 	q.Version.Info.Why = "grown elsewhere"
 	f.run = "fedcba9876543210"
-	if other, err := mlflow.Send(t.Context(), s, q, false); err != nil || other.Existed || other.Run != f.run || len(f.state.Runs) != 2 {
+	if other, err := mlflow.Send(t.Context(), s, q, false); err != nil || other.Existed || other.Run != f.run ||
+		len(f.state.Runs) != 2 {
 		t.Errorf("another version 7: %+v, %v; expected another run", other, err)
 	}
 }
@@ -253,7 +270,8 @@ func TestSendInterrupted(t *testing.T) {
 			t.Errorf("request %d was refused, then exported again: %v, expected no error", n, err)
 		}
 		if diff := cmp.Diff(whole.state, f.state); diff != "" {
-			t.Errorf("request %d was refused, then exported again: the server differs from one without a failure:\n%s", n, diff)
+			t.Errorf("request %d was refused, then exported again: the server differs from one without a failure:\n%s",
+				n, diff)
 		}
 	}
 }
@@ -270,8 +288,10 @@ func TestServersThatAreRefused(t *testing.T) {
 	} {
 		f := newFake(t)
 		tc.set(f)
-		if out, err := mlflow.Send(t.Context(), f.open(), version(), true); err == nil || !strings.Contains(err.Error(), tc.says) || len(f.state.Files) > 0 {
-			t.Errorf("%s: exported %+v, %v, files %d; expected an error that says %q, and no files", name, out, err, len(f.state.Files), tc.says)
+		if out, err := mlflow.Send(t.Context(), f.open(), version(), true); err == nil ||
+			!strings.Contains(err.Error(), tc.says) || len(f.state.Files) > 0 {
+			t.Errorf("%s: exported %+v, %v, files %d; expected an error that says %q, and no files", name, out, err,
+				len(f.state.Files), tc.says)
 		}
 		if tc.says != "which is none" && len(f.state.Runs) > 0 {
 			t.Errorf("%s: runs %q, expected none", name, f.state.Runs)

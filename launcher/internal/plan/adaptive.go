@@ -12,9 +12,9 @@ import (
 	"coppice/internal/sweep"
 )
 
-// adapt turns the randomly drawn trials into open ones, if the search has a method that learns. What such a search begins with does not
-// depend on results and is in the plan: winners of earlier sweeps, or a portfolio. The random draws are kept as the expectation for the
-// open trials.
+// adapt turns the randomly drawn trials into open ones, if the search has a method that learns. What such a search
+// begins with does not depend on results and is in the plan: winners of earlier sweeps, or a portfolio. The random
+// draws are kept as the expectation for the open trials.
 func (p *Plan) adapt(q Request) (err error) {
 	s := q.Spec
 	p.Expected = p.Trials
@@ -30,7 +30,8 @@ func (p *Plan) adapt(q Request) (err error) {
 	if p.Base, err = fit.Complete(s.Base(), nil, columns); err != nil {
 		return &search.SpecError{Part: "params", Err: err}
 	}
-	p.Spec.Search.Random = canonicalChoices(p.Spec.Search.Random, func(own sweep.Params) (sweep.Params, error) { return fit.Complete(p.Base, own, columns) })
+	p.Spec.Search.Random = canonicalChoices(p.Spec.Search.Random,
+		func(own sweep.Params) (sweep.Params, error) { return fit.Complete(p.Base, own, columns) })
 	if s.Search.WarmStart != "" && q.Earlier != nil {
 		if p.Earlier, err = q.Earlier(p.Plan); err != nil {
 			return err
@@ -44,7 +45,8 @@ func (p *Plan) adapt(q Request) (err error) {
 		return errorf("%d trials: a search that learns takes at most %d", total, sweep.MaxOpen)
 	}
 
-	begin, err := search.Begin(p.Plan, p.Trials[:listed], total, func(own sweep.Params) (sweep.Params, error) { return fit.Complete(p.Base, own, columns) })
+	begin, err := search.Begin(p.Plan, p.Trials[:listed], total,
+		func(own sweep.Params) (sweep.Params, error) { return fit.Complete(p.Base, own, columns) })
 	if err != nil {
 		return err
 	}
@@ -65,9 +67,10 @@ func (p *Plan) adapt(q Request) (err error) {
 	return nil
 }
 
-// canonicalChoices returns a space with choices in the trials' spelling: otherwise an alias of an objective, or a list given as text, would
-// not match values that were tried. A choice that cannot be trained by itself is left unchanged.
-func canonicalChoices(random map[string]sweep.Distribution, complete func(sweep.Params) (sweep.Params, error)) map[string]sweep.Distribution {
+// canonicalChoices returns a space with choices in the trials' spelling: otherwise an alias of an objective, or a list
+// given as text, would not match values that were tried. A choice that cannot be trained by itself is left unchanged.
+func canonicalChoices(random map[string]sweep.Distribution, complete func(sweep.Params) (sweep.Params,
+	error)) map[string]sweep.Distribution {
 	out := maps.Clone(random)
 	for name, d := range out {
 		d.Choice = slices.Clone(d.Choice)
@@ -94,7 +97,8 @@ func (p *Plan) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
 	}
 	fresh := len(p.Trials) - listed - of[search.SourceWarm]
 	if p.Open() {
-		note("%d %s are decided %s (search.method: %s)", len(p.Trials)-listed-len(begin), many, claimed, p.Spec.Search.Method)
+		note("%d %s are decided %s (search.method: %s)", len(p.Trials)-listed-len(begin), many, claimed,
+			p.Spec.Search.Method)
 	}
 
 	switch {
@@ -117,10 +121,10 @@ func (p *Plan) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
 	}
 }
 
-// largest returns a configuration that needs as much memory as any that the search may propose: each parameter at the end that needs more,
-// given the others. The effect of one may only appear once another has moved (few rows per leaf cost nothing while leaves are few), so all
-// are visited until nothing grows, and at least twice; and a parameter moves even if that needs no more, so that two parameters with a
-// common bound do not block each other.
+// largest returns a configuration that needs as much memory as any that the search may propose: each parameter at the
+// end that needs more, given the others. The effect of one may only appear once another has moved (few rows per leaf
+// cost nothing while leaves are few), so all are visited until nothing grows, and at least twice; and a parameter moves
+// even if that needs no more, so that two parameters with a common bound do not block each other.
 func largest(p *sweep.Plan, need func(sweep.Params) (int64, error)) sweep.Params {
 	all := maps.Clone(p.Base)
 	most, err := need(all)
@@ -146,8 +150,8 @@ func largest(p *sweep.Plan, need func(sweep.Params) (int64, error)) sweep.Params
 	return all
 }
 
-// climb sets the rungs at which trials are compared, if the search stops those that are behind. They are the same for all trials, however
-// many trees these have: what is compared is the score at that number of trees.
+// climb sets the rungs at which trials are compared, if the search stops those that are behind. They are the same for
+// all trials, however many trees these have: what is compared is the score at that number of trees.
 func (p *Plan) climb(m metric.Metric, d *dataset.Manifest) error {
 	if p.Spec.Search.Stop == nil {
 		return nil
@@ -161,23 +165,28 @@ func (p *Plan) climb(m metric.Metric, d *dataset.Manifest) error {
 
 	rows := p.Dataset.Rows[sweep.Train] / max(1, d.Copies())
 	if !stop.Fill(most, rows, m.RankOnly) {
-		return errorf("search.stop: by rows, one in %d of %d is too small a sample; lower eta, take by: %s, or leave stop out", stop.Eta, rows, sweep.ByTrees)
+		return errorf("search.stop: by rows, one in %d of %d is too small a sample; lower eta, take by: %s, or "+
+			"leave stop out", stop.Eta, rows, sweep.ByTrees)
 	}
 	if stop.By == sweep.ByRows {
 		p.Spec.Search.Stop = &stop
 		p.Adapt()
-		p.Notes = append(p.Notes, fmt.Sprintf("search.stop: trials are compared after training on one row in %d (%s, one in %d continues)", stop.OneIn, stop.Rule, stop.Eta))
+		p.Notes = append(p.Notes,
+			fmt.Sprintf("search.stop: trials are compared after training on one row in %d (%s, one in %d continues)",
+				stop.OneIn, stop.Rule, stop.Eta))
 		p.noteOrder()
 		return nil
 	}
 
 	if stop.Rungs = search.Rungs(stop.MinTrees, most, stop.Eta); len(stop.Rungs) == 0 {
-		return errorf("search.stop: of %d trees, a %d-th is fewer than min_trees, %d, so no trial would ever be stopped; lower min_trees, raise num_iterations, or leave stop out",
+		return errorf("search.stop: of %d trees, a %d-th is fewer than min_trees, %d, so no trial would ever be "+
+			"stopped; lower min_trees, raise num_iterations, or leave stop out",
 			most, stop.Eta, stop.MinTrees)
 	}
 	p.Spec.Search.Stop = &stop
 	p.Adapt()
-	p.Notes = append(p.Notes, fmt.Sprintf("search.stop: trials are compared after %v trees (%s, one in %d continues)", stop.Rungs, stop.Rule, stop.Eta))
+	p.Notes = append(p.Notes, fmt.Sprintf("search.stop: trials are compared after %v trees (%s, one in %d continues)",
+		stop.Rungs, stop.Rule, stop.Eta))
 	p.noteOrder()
 	return nil
 }
@@ -185,7 +194,9 @@ func (p *Plan) climb(m metric.Metric, d *dataset.Manifest) error {
 // noteOrder says when the order of the tasks matters although the rule does not depend on it.
 func (p *Plan) noteOrder() {
 	if p.Spec.Search.Stop.Rule == sweep.StopHalving && p.Open() {
-		p.Notes = append(p.Notes, fmt.Sprintf("search.stop: %s compares trials in no order, but method %s proposes them from the results of those before; with method %s, %s or %s the whole sweep is the same for any number of tasks",
-			sweep.StopHalving, p.Spec.Search.Method, sweep.MethodHalton, sweep.MethodSobol, sweep.MethodRandom))
+		p.Notes = append(p.Notes,
+			fmt.Sprintf("search.stop: %s compares trials in no order, but method %s proposes them from the results "+
+				"of those before; with method %s, %s or %s the whole sweep is the same for any number of tasks",
+				sweep.StopHalving, p.Spec.Search.Method, sweep.MethodHalton, sweep.MethodSobol, sweep.MethodRandom))
 	}
 }

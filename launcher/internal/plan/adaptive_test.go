@@ -27,7 +27,8 @@ func learner(t *testing.T, edits ...string) *sweep.Spec {
 }
 
 func learnerText(edits ...string) string {
-	text := strings.NewReplacer("  random: {num_leaves: {log_int: [15, 255]}}\n", learning, "trials: 8", "trials: 20").Replace(spec)
+	text := strings.NewReplacer("  random: {num_leaves: {log_int: [15, 255]}}\n", learning, "trials: 8",
+		"trials: 20").Replace(spec)
 	return strings.NewReplacer(edits...).Replace(text)
 }
 
@@ -61,7 +62,8 @@ func TestASearchThatLearnsLeavesTrialsOpen(t *testing.T) {
 	if len(p.Expected) != 20 || slices.ContainsFunc(p.Expected, func(t sweep.Trial) bool { return t.Params == nil }) {
 		t.Errorf("%d trials are expected; want 20, each with parameters", len(p.Expected))
 	}
-	if !slices.ContainsFunc(p.Notes, func(n string) bool { return strings.HasPrefix(n, "13 trials are decided when they are claimed") }) {
+	if !slices.ContainsFunc(p.Notes,
+		func(n string) bool { return strings.HasPrefix(n, "13 trials are decided when they are claimed") }) {
 		t.Errorf("the notes %q do not say how many trials are open", p.Notes)
 	}
 
@@ -72,7 +74,8 @@ func TestASearchThatLearnsLeavesTrialsOpen(t *testing.T) {
 	}
 	read, err := sweep.DecodePlan(text)
 	if p.Format != sweep.FormatOpen || err != nil || read.Fingerprint() != p.Fingerprint() {
-		t.Errorf("a plan of format %d was read with error %v; want format %d, none and the same fingerprint", p.Format, err, sweep.FormatOpen)
+		t.Errorf("a plan of format %d was read with error %v; want format %d, none and the same fingerprint", p.Format,
+			err, sweep.FormatOpen)
 	}
 }
 
@@ -93,7 +96,8 @@ func TestOpenTrialsMayBeLarge(t *testing.T) {
 	}
 }
 
-// What one parameter needs may show only when another has moved: leaves of one row matter once there may be many leaves.
+// What one parameter needs may show only when another has moved: leaves of one row matter once there may be many
+// leaves.
 func TestLargestOpenTrialOfTwoParameters(t *testing.T) {
 	data := manifest(all...)
 	for i := range data.Splits {
@@ -110,16 +114,21 @@ func TestLargestOpenTrialOfTwoParameters(t *testing.T) {
 	want := bytes(parse(t, "fixed: [{}, {learning_rate: 0.2}]", "fixed: [{num_leaves: 4095, min_data_in_leaf: 1}]"))
 
 	// With 31 leaves of 645 rows neither alone makes a difference.
-	for _, base := range []string{"eta: 0.05", "eta: 0.05, num_leaves: 31, min_data_in_leaf: 645", "eta: 0.05, num_leaves: 4095, min_data_in_leaf: 1000"} {
-		s := learner(t, "log_int: [15, 255]", "log_int: [15, 4095]", "log_int: [5, 500]", "log_int: [1, 1000]", "params: {eta: 0.05}", "params: {"+base+"}")
+	for _, base := range []string{"eta: 0.05", "eta: 0.05, num_leaves: 31, min_data_in_leaf: 645",
+		"eta: 0.05, num_leaves: 4095, min_data_in_leaf: 1000"} {
+		s := learner(t, "log_int: [15, 255]", "log_int: [15, 4095]", "log_int: [5, 500]", "log_int: [1, 1000]",
+			"params: {eta: 0.05}", "params: {"+base+"}")
 		if got := bytes(s); got < want {
-			t.Errorf("params {%s}: open trials are given %d bytes; the largest configuration of the space needs %d", base, got, want)
+			t.Errorf("params {%s}: open trials are given %d bytes; the largest configuration of the space needs %d",
+				base, got, want)
 		}
 	}
 }
 
 func TestOtherMethods(t *testing.T) {
-	for method, want := range map[string]string{"gp": "fixed 2, gp 18", "tpe": "fixed 2, tpe 18", "cmaes": "fixed 2, cmaes 18", "nsga2": "fixed 2, nsga2 18", "halton": "fixed 2, halton 18", "sobol": "fixed 2, sobol 18", "random": "fixed 2, random 18"} {
+	for method, want := range map[string]string{"gp": "fixed 2, gp 18", "tpe": "fixed 2, tpe 18",
+		"cmaes": "fixed 2, cmaes 18", "nsga2": "fixed 2, nsga2 18", "halton": "fixed 2, halton 18",
+		"sobol": "fixed 2, sobol 18", "random": "fixed 2, random 18"} {
 		p, err := build(learner(t, "method: auto", "method: "+method), manifest(all...))
 		if err != nil {
 			t.Fatal(err)
@@ -127,8 +136,10 @@ func TestOtherMethods(t *testing.T) {
 		if got := sources(p); got != want {
 			t.Errorf("%s: trials are from %s, want %s", method, got, want)
 		}
-		if listed := method == "halton" || method == "sobol" || method == "random"; p.Open() == listed || listed != (p.Format == 1) {
-			t.Errorf("%s: open %t, format %d; want open trials only where results are looked at", method, p.Open(), p.Format)
+		if listed := method == "halton" || method == "sobol" || method == "random"; p.Open() == listed ||
+			listed != (p.Format == 1) {
+			t.Errorf("%s: open %t, format %d; want open trials only where results are looked at", method, p.Open(),
+				p.Format)
 		}
 	}
 
@@ -148,19 +159,22 @@ func TestOtherMethods(t *testing.T) {
 	}
 }
 
-// TestWarmStart: winners of the nights before come first, then a quarter of the trials from the portfolio, at least half of the trials are new, and
-// the plan says what is from where.
+// TestWarmStart: winners of the nights before come first, then a quarter of the trials from the portfolio, at least
+// half of the trials are new, and the plan says what is from where.
 func TestWarmStart(t *testing.T) {
 	s := learner(t, "method: auto", "method: auto\n  warm_start: auto")
 	night := func(n int, trials ...sweep.Found) sweep.Earlier {
-		return sweep.Earlier{Sweep: sweep.ID(fmt.Sprintf("night-%d", n)), Dataset: "clicks@0123456789abcde" + fmt.Sprint(n), Created: time.Unix(int64(n), 0).UTC(), Trials: trials}
+		return sweep.Earlier{Sweep: sweep.ID(fmt.Sprintf("night-%d", n)), Dataset: "clicks@0123456789abcde" +
+			fmt.Sprint(n), Created: time.Unix(int64(n), 0).UTC(), Trials: trials}
 	}
 	found := func(trial int, score, leaves float64) sweep.Found {
-		return sweep.Found{Trial: trial, Score: score, Params: sweep.Params{"num_leaves": leaves, "learning_rate": 0.1, "min_data_in_leaf": 20.0}}
+		return sweep.Found{Trial: trial, Score: score, Params: sweep.Params{"num_leaves": leaves, "learning_rate": 0.1,
+			"min_data_in_leaf": 20.0}}
 	}
 	build := func(s *sweep.Spec, earlier ...sweep.Earlier) *plan.Plan {
 		t.Helper()
-		p, err := plan.Build(plan.Request{Spec: s, Manifest: manifest(all...), Job: func(id sweep.ID) string { return "jobs/" + string(id) }, Now: time.Unix(9, 0),
+		p, err := plan.Build(plan.Request{Spec: s, Manifest: manifest(all...),
+			Job: func(id sweep.ID) string { return "jobs/" + string(id) }, Now: time.Unix(9, 0),
 			Earlier: func(*sweep.Plan) ([]sweep.Earlier, error) { return earlier, nil }})
 		if err != nil {
 			t.Fatal(err)
@@ -174,18 +188,21 @@ func TestWarmStart(t *testing.T) {
 	}
 	for i, want := range []float64{100, 77, 50} {
 		if trial := p.Trials[2+i]; trial.Params["num_leaves"] != want || !strings.Contains(trial.Reason, "night-") {
-			t.Errorf("trial %d has %v leaves because %q; want %v, and the night named", trial.Number, trial.Params["num_leaves"], trial.Reason, want)
+			t.Errorf("trial %d has %v leaves because %q; want %v, and the night named", trial.Number,
+				trial.Params["num_leaves"], trial.Reason, want)
 		}
 	}
 	notes := strings.Join(p.Notes, "\n")
-	for _, want := range []string{"2 results of night-3, on clicks@0123456789abcde3", "trial 2 is number 1 of night-3, with 0.9", "3 of 20 trials start from an earlier winner, 15 are new"} {
+	for _, want := range []string{"2 results of night-3, on clicks@0123456789abcde3",
+		"trial 2 is number 1 of night-3, with 0.9", "3 of 20 trials start from an earlier winner, 15 are new"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("the notes do not say %q:\n%s", want, notes)
 		}
 	}
 
 	// Of few trials at most half are winners.
-	few := build(learner(t, "method: auto", "method: auto\n  warm_start: auto", "trials: 20", "trials: 5"), night(3, found(1, 0.9, 100), found(2, 0.8, 90), found(3, 0.7, 80)))
+	few := build(learner(t, "method: auto", "method: auto\n  warm_start: auto", "trials: 20", "trials: 5"),
+		night(3, found(1, 0.9, 100), found(2, 0.8, 90), found(3, 0.7, 80)))
 	if got, want := sources(few), "fixed 2, warm 1, portfolio 1, auto 1"; got != want {
 		t.Errorf("trials are from %s, want %s", got, want)
 	}
@@ -194,7 +211,8 @@ func TestWarmStart(t *testing.T) {
 	if other := build(s); other.Fingerprint() != p.Fingerprint() || other.Sweep != p.Sweep {
 		t.Error("another history makes another sweep; want the same")
 	}
-	if first := build(s); !strings.Contains(strings.Join(first.Notes, "\n"), "no earlier sweep of model ctr has a result that fits the space") {
+	if first := build(s); !strings.Contains(strings.Join(first.Notes, "\n"),
+		"no earlier sweep of model ctr has a result that fits the space") {
 		t.Errorf("a first night's notes are %q; want them to say so", first.Notes)
 	}
 }
@@ -206,13 +224,15 @@ func TestMethodsAreChecked(t *testing.T) {
 		"method: auto\n  warm_start: yes":     "use auto, or leave it out",
 		"constraints: []\n  warm_start: auto": "not random",
 	} {
-		if _, err := sweep.ParseSpec("sweep.yaml", []byte(learnerText("method: auto", edit)), words()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := sweep.ParseSpec("sweep.yaml", []byte(learnerText("method: auto", edit)), words()); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got error %v, want one with %q", edit, err, want)
 		}
 	}
 }
 
-// TestChoicesAreSpelledAsTrialsAre: the search compares what it may propose with what trials have, and whatever is written in two ways is one value.
+// TestChoicesAreSpelledAsTrialsAre: the search compares what it may propose with what trials have, and whatever is
+// written in two ways is one value.
 func TestChoicesAreSpelledAsTrialsAre(t *testing.T) {
 	p, err := build(learner(t, "  method: auto", `    interaction_constraints: {choice: ["[1, 0],[2,3]", [[0, 1], [2, 3]], "[0],[1]"]}
   method: auto`, "  random: {num_leaves: {log_int: [15, 255]}, learning_rate: {log_uniform: [0.01, 0.3]}, min_data_in_leaf: {log_int: [5, 500]}}",

@@ -16,11 +16,15 @@ func TestHeldOutRowsOfOneClass(t *testing.T) {
 		mean   float64
 		want   string
 	}{
-		"calib without positives": {all, "calib", 0, "none of the 1000000 rows of calib in dataset clicks@0123456789abcdef is positive, so there is nothing to calibrate by"},
+		"calib without positives": {all, "calib", 0,
+			"none of the 1000000 rows of calib in dataset clicks@0123456789abcdef is positive, so there is nothing " +
+				"to calibrate by"},
 		"calib without negatives": {all, "calib", 1, "of calib in dataset clicks@0123456789abcdef is negative"},
-		"valid without positives": {all, "valid", 0, "of valid in dataset clicks@0123456789abcdef is positive, so there is nothing to select by"},
-		"calib out of valid":      {[]string{"train", "valid"}, "valid", 0, "of valid in dataset clicks@0123456789abcdef is positive"},
-		"one positive":            {all, "calib", 1e-6, ""},
+		"valid without positives": {all, "valid", 0,
+			"of valid in dataset clicks@0123456789abcdef is positive, so there is nothing to select by"},
+		"calib out of valid": {[]string{"train", "valid"}, "valid", 0,
+			"of valid in dataset clicks@0123456789abcdef is positive"},
+		"one positive": {all, "calib", 1e-6, ""},
 	} {
 		m := manifest(tc.splits...)
 		for i := range m.Splits {
@@ -29,7 +33,8 @@ func TestHeldOutRowsOfOneClass(t *testing.T) {
 			}
 		}
 		_, err := build(parse(t), m)
-		if tc.want == "" && err != nil || tc.want != "" && (!errors.As(err, new(*plan.Error)) || !strings.Contains(err.Error(), tc.want)) {
+		if tc.want == "" && err != nil || tc.want != "" &&
+			(!errors.As(err, new(*plan.Error)) || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: got %v, want ... %s", name, err, tc.want)
 		}
 	}

@@ -17,8 +17,8 @@ func features(m *dataset.Manifest) []gbt.Feature {
 	return all
 }
 
-// checkColumns rejects an unknown column wherever the spec ignores or constrains columns. Otherwise a misspelt choice would just reduce the
-// number of trials.
+// checkColumns rejects an unknown column wherever the spec ignores or constrains columns. Otherwise a misspelt choice
+// would just reduce the number of trials.
 func checkColumns(s *sweep.Spec, m *dataset.Manifest) error {
 	all := features(m)
 	for _, g := range naming(s) {

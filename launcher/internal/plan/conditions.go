@@ -11,8 +11,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// canonicalConditions returns a spec whose mapping conditions use the trials' spelling of values: otherwise a list given as text would not
-// match.
+// canonicalConditions returns a spec whose mapping conditions use the trials' spelling of values: otherwise a list
+// given as text would not match.
 func canonicalConditions(s *sweep.Spec, m *dataset.Manifest) *sweep.Spec {
 	if !search.Conditional(s.Search) {
 		return s
@@ -71,10 +71,13 @@ func (p *Plan) noteConditions() {
 		}
 
 		if of == 0 {
-			p.Notes = append(p.Notes, fmt.Sprintf("search.random: %s exists when %s; otherwise a configuration trains with its value in params or its default", name, search.ConditionText(random[name].When)))
+			p.Notes = append(p.Notes,
+				fmt.Sprintf("search.random: %s exists when %s; otherwise a configuration trains with its value in "+
+					"params or its default", name, search.ConditionText(random[name].When)))
 			continue
 		}
-		note := fmt.Sprintf("search.random: %s exists when %s: in %d of %d configurations", name, search.ConditionText(random[name].When), has, of)
+		note := fmt.Sprintf("search.random: %s exists when %s: in %d of %d configurations", name,
+			search.ConditionText(random[name].When), has, of)
 		if open {
 			note += " in the plan"
 		}

@@ -20,26 +20,32 @@ type Ended struct {
 	Reached []sweep.Reached      // scores of its trials at rungs
 	Winner  *sweep.Inherited
 
-	// Unfinished are trials with a result that were stopped at a rung, and would have gone on if the sweep had not had enough.
+	// Unfinished are trials with a result that were stopped at a rung, and would have gone on if the sweep had not had
+	// enough.
 	Unfinished map[int]bool
 
 	Text, Dataset []byte // of the model that it continued, if any
 }
 
-// Extend plans a sweep that extends an ended one: the same spec on the same version of the dataset, with more trials. Errors are those of
-// Build.
+// Extend plans a sweep that extends an ended one: the same spec on the same version of the dataset, with more trials.
+// Errors are those of Build.
 func Extend(q Request, old *Ended, more int) (*Plan, error) {
 	was := old.Plan
 	before, total := len(was.Trials), len(was.Trials)+more
 	switch most := limitOf(&was.Spec); {
 	case was.Spec.Search.Features != nil && was.Open():
-		return nil, errorf("sweep %s selects columns step by step, and its later steps depend on all trials of those before, so it cannot be extended; start a new sweep with more trials", was.Sweep)
+		return nil, errorf("sweep %s selects columns step by step, and its later steps depend on all trials of "+
+			"those before, so it cannot be extended; start a new sweep with more trials", was.Sweep)
 	case was.Breeds():
-		return nil, errorf("sweep %s trains a population, whose generations continue each other, so it cannot be extended; continue its winner with continue: {from: VERSION}, or start a sweep with more trials", was.Sweep)
+		return nil, errorf("sweep %s trains a population, whose generations continue each other, so it cannot be "+
+			"extended; continue its winner with continue: {from: VERSION}, or start a sweep with more trials",
+			was.Sweep)
 	case was.Folds != nil:
-		return nil, errorf("sweep %s uses cross-validation, and its refit was chosen from all of its configurations, so it cannot be extended; start a new sweep with more trials", was.Sweep)
+		return nil, errorf("sweep %s uses cross-validation, and its refit was chosen from all of its "+
+			"configurations, so it cannot be extended; start a new sweep with more trials", was.Sweep)
 	case total > most:
-		return nil, errorf("sweep %s has %d trials, and with %d more it has %d; such a search has at most %d: use fewer", was.Sweep, before, more, total, most)
+		return nil, errorf("sweep %s has %d trials, and with %d more it has %d; such a search has at most %d: use "+
+			"fewer", was.Sweep, before, more, total, most)
 	}
 
 	id := q.ID
@@ -47,8 +53,10 @@ func Extend(q Request, old *Ended, more int) (*Plan, error) {
 		id = extendedID(was, more)
 	}
 	p := &Plan{Plan: &sweep.Plan{
-		Format: sweep.FormatExtended, Sweep: id, Created: q.Now.UTC(), Coppice: q.Version, Job: q.Job(id), Spec: *q.Spec, Dataset: was.Dataset,
-		Maximize: was.Maximize, Metrics: was.Metrics, Holdout: was.Holdout, Heartbeat: was.Heartbeat, Takeover: was.Takeover, Earlier: was.Earlier,
+		Format: sweep.FormatExtended, Sweep: id, Created: q.Now.UTC(), Coppice: q.Version, Job: q.Job(id),
+		Spec: *q.Spec, Dataset: was.Dataset,
+		Maximize: was.Maximize, Metrics: was.Metrics, Holdout: was.Holdout, Heartbeat: was.Heartbeat,
+		Takeover: was.Takeover, Earlier: was.Earlier,
 		Extends: &sweep.Extension{Sweep: was.Sweep, Reached: slices.Clone(old.Reached), Winner: old.Winner},
 	}}
 	p.inherit(old)
@@ -84,7 +92,8 @@ func (p *Plan) inherit(old *Ended) {
 	for i, t := range old.Plan.Trials {
 		r, counts := old.Results[i]
 		if !counts {
-			r = sweep.Result{Format: sweep.FormatVersion, Sweep: old.Plan.Sweep, Trial: i, Status: sweep.StatusCancelled, Metrics: map[string]float64{},
+			r = sweep.Result{Format: sweep.FormatVersion, Sweep: old.Plan.Sweep, Trial: i,
+				Status: sweep.StatusCancelled, Metrics: map[string]float64{},
 				Reason: fmt.Sprintf("it had not ended when sweep %s was concluded", old.Plan.Sweep)}
 		}
 
@@ -102,12 +111,13 @@ func (p *Plan) inherit(old *Ended) {
 	}
 }
 
-// goOn adds the trials that the sweep trains itself: first those that the other sweep did not finish, then new ones, as its search would
-// have continued.
+// goOn adds the trials that the sweep trains itself: first those that the other sweep did not finish, then new ones, as
+// its search would have continued.
 func (p *Plan) goOn(q Request, old *Ended, more int) error {
 	for _, i := range p.unfinished(old, more) {
 		t := p.Trials[i]
-		p.Expected = append(p.Expected, sweep.Trial{Source: t.Source, Params: t.Params, Absent: t.Absent, Reason: fmt.Sprintf("trial %d of sweep %s, which was not finished", i, old.Plan.Sweep)})
+		p.Expected = append(p.Expected, sweep.Trial{Source: t.Source, Params: t.Params, Absent: t.Absent,
+			Reason: fmt.Sprintf("trial %d of sweep %s, which was not finished", i, old.Plan.Sweep)})
 		p.supersede(i)
 	}
 	known := len(p.Expected)
@@ -124,10 +134,12 @@ func (p *Plan) goOn(q Request, old *Ended, more int) error {
 	}
 	p.Expected = append(p.Expected, fresh...)
 	if f := p.Spec.Search.Features; len(p.Expected) == 0 && f != nil {
-		return errorf("sweep %s has compared every set that %s has; use another try, or other groups, in another sweep", old.Plan.Sweep, f.Try)
+		return errorf("sweep %s has compared every set that %s has; use another try, or other groups, in another sweep",
+			old.Plan.Sweep, f.Try)
 	}
 	if len(p.Expected) == 0 {
-		return errorf("sweep %s has tried every configuration of its spec; widen search.random in another sweep", old.Plan.Sweep)
+		return errorf("sweep %s has tried every configuration of its spec; widen search.random in another sweep",
+			old.Plan.Sweep)
 	}
 
 	for i := range p.Expected {
@@ -148,8 +160,9 @@ func (p *Plan) goOn(q Request, old *Ended, more int) error {
 	return nil
 }
 
-// unfinished returns those of the other sweep's trials that are to be trained again, at most so many: those that had come furthest first, since
-// they were promoted before others. A configuration that another trial has finished, as in the extension of an extension, is not among them.
+// unfinished returns those of the other sweep's trials that are to be trained again, at most so many: those that had
+// come furthest first, since they were promoted before others. A configuration that another trial has finished, as in
+// the extension of an extension, is not among them.
 func (p *Plan) unfinished(old *Ended, most int) []int {
 	furthest := map[int]int{}
 	for _, r := range p.Extends.Reached {
@@ -173,26 +186,30 @@ func (p *Plan) unfinished(old *Ended, most int) []int {
 			again = append(again, i)
 		}
 	}
-	slices.SortFunc(again, func(a, b int) int { return cmp.Or(cmp.Compare(furthest[b], furthest[a]), cmp.Compare(a, b)) })
+	slices.SortFunc(again,
+		func(a, b int) int { return cmp.Or(cmp.Compare(furthest[b], furthest[a]), cmp.Compare(a, b)) })
 	return again[:min(len(again), most)]
 }
 
-// supersede takes back what one of the other sweep's trials had found, since it is trained again: its scores would count twice.
+// supersede takes back what one of the other sweep's trials had found, since it is trained again: its scores would
+// count twice.
 func (p *Plan) supersede(i int) {
 	p.Extends.Reached = slices.DeleteFunc(p.Extends.Reached, func(r sweep.Reached) bool { return r.Trial == i })
 	if r := p.Extends.Results[i]; !untrained(&r) {
-		p.Extends.Results[i] = sweep.Result{Format: r.Format, Sweep: r.Sweep, Trial: i, Status: sweep.StatusCancelled, Metrics: map[string]float64{},
-			Reason: sweep.CutReason("it was to go on when its sweep had enough, and is trained again: " + r.Reason)}
+		p.Extends.Results[i] = sweep.Result{Format: r.Format, Sweep: r.Sweep, Trial: i, Status: sweep.StatusCancelled,
+			Metrics: map[string]float64{},
+			Reason:  sweep.CutReason("it was to go on when its sweep had enough, and is trained again: " + r.Reason)}
 	}
 }
 
-// untrained reports whether a trial was not finished because its sweep ended first. A trial cancelled by a person is not wanted.
+// untrained reports whether a trial was not finished because its sweep ended first. A trial cancelled by a person is
+// not wanted.
 func untrained(r *sweep.Result) bool {
 	return r.Status == sweep.StatusCancelled && !r.ByHand || r.Untrained()
 }
 
-// fresh returns at most most configurations that the sweep has not had: what it trains next or, with a method that learns, an expectation
-// of that.
+// fresh returns at most most configurations that the sweep has not had: what it trains next or, with a method that
+// learns, an expectation of that.
 func (p *Plan) fresh(q Request, had map[string]bool, most int) ([]sweep.Trial, error) {
 	if most > 0 && p.Spec.Search.Features != nil {
 		return p.moreSets(q, had, most)
@@ -210,7 +227,8 @@ func (p *Plan) fresh(q Request, had map[string]bool, most int) ([]sweep.Trial, e
 	if err != nil {
 		return nil, err
 	}
-	fresh := slices.DeleteFunc(proposal.Trials, func(t sweep.Trial) bool { return had[sweep.ConfigurationKey(t.Params)] })
+	fresh := slices.DeleteFunc(proposal.Trials,
+		func(t sweep.Trial) bool { return had[sweep.ConfigurationKey(t.Params)] })
 	return fresh[:min(len(fresh), most)], nil
 }
 
@@ -221,7 +239,8 @@ func (p *Plan) sequence(q Request, most int) (fresh []sweep.Trial, err error) {
 	if plan.Base, err = fit.Complete(p.Spec.Base(), nil, columns); err != nil {
 		return nil, &search.SpecError{Part: "params", Err: err}
 	}
-	return search.Begin(&plan, p.Trials, len(p.Trials)+most, func(own sweep.Params) (sweep.Params, error) { return fit.Complete(plan.Base, own, columns) })
+	return search.Begin(&plan, p.Trials, len(p.Trials)+most,
+		func(own sweep.Params) (sweep.Params, error) { return fit.Complete(plan.Base, own, columns) })
 }
 
 // noteExtension says what the sweep extends.
@@ -234,18 +253,21 @@ func (p *Plan) noteExtension(again, more int) {
 			ended++
 		}
 	}
-	note("extends sweep %s: %d results of its %d trials compete with the new ones, and no configuration is tried again", e.Sweep, ended, len(e.Results))
+	note("extends sweep %s: %d results of its %d trials compete with the new ones, and no configuration is tried again",
+		e.Sweep, ended, len(e.Results))
 
 	if again > 0 {
 		note("%d trials are those that sweep %s did not finish", again, e.Sweep)
 	}
 	if w := e.Winner; w != nil {
-		note("the best so far is trial %d, version %d of %s: only a new trial that is better becomes a version", w.Trial, w.Version, w.Model)
+		note("the best so far is trial %d, version %d of %s: only a new trial that is better becomes a version",
+			w.Trial, w.Version, w.Model)
 	}
 	if own := len(p.Own()); own < more {
 		note("there are only %d more configurations; %d were requested", own, more)
 	}
 	if p.Open() {
-		note("%d trials are decided when they are claimed (search.method: %s)", len(p.Own())-again, p.Spec.Search.Method)
+		note("%d trials are decided when they are claimed (search.method: %s)", len(p.Own())-again,
+			p.Spec.Search.Method)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// resolveFeatures returns a spec whose groups of columns are the names of the dataset's columns. A spec without search.features is returned
-// as it is.
+// resolveFeatures returns a spec whose groups of columns are the names of the dataset's columns. A spec without
+// search.features is returned as it is.
 func resolveFeatures(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 	if s.Search.Features == nil {
 		return s, nil
@@ -69,8 +69,8 @@ func resolveFeatures(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 	return &out, nil
 }
 
-// groupColumns returns the columns of the groups that a spec names, and adds them to of, the group of each column; "" is none, for a column
-// that is ignored anyway.
+// groupColumns returns the columns of the groups that a spec names, and adds them to of, the group of each column; ""
+// is none, for a column that is ignored anyway.
 func groupColumns(f *sweep.Features, columns []string, of map[string]string) (map[string][]string, error) {
 	groups := map[string][]string{}
 	for _, name := range f.Names() {
@@ -83,9 +83,11 @@ func groupColumns(f *sweep.Features, columns []string, of map[string]string) (ma
 			for _, c := range found {
 				switch other, taken := of[c]; {
 				case taken && other == "":
-					return nil, fmt.Errorf("%s: params.%s leaves out the column %s already; take it out of one of them", name, sweep.IgnoreColumn, c)
+					return nil, fmt.Errorf("%s: params.%s leaves out the column %s already; take it out of one of them",
+						name, sweep.IgnoreColumn, c)
 				case taken && other != name:
-					return nil, fmt.Errorf("the column %s is in the groups %s and %s; a column belongs to one", c, other, name)
+					return nil, fmt.Errorf("the column %s is in the groups %s and %s; a column belongs to one", c,
+						other, name)
 				case !taken:
 					of[c] = name
 					groups[name] = append(groups[name], c)
@@ -103,12 +105,15 @@ func groupColumns(f *sweep.Features, columns []string, of map[string]string) (ma
 // nameable returns an error if a column cannot be given by its name in a list.
 func nameable(column string, columns []string) error {
 	if got, err := gbt.ColumnList("name:" + column).Names(columns); err != nil || !slices.Equal(got, []string{column}) {
-		return fmt.Errorf("the column %.60q cannot be written in %s by its name, which has a comma or is another's too; with search.features, leave it in every set, rename it, or drop it from the dataset", column, sweep.IgnoreColumn)
+		return fmt.Errorf("the column %.60q cannot be written in %s by its name, which has a comma or is another's "+
+			"too; with search.features, leave it in every set, rename it, or drop it from the dataset", column,
+			sweep.IgnoreColumn)
 	}
 	return nil
 }
 
-// maxLists bounds the bytes of all lists of columns in a plan: all of it may have 64 MiB (sweepstore), also with the results of an extension.
+// maxLists bounds the bytes of all lists of columns in a plan: all of it may have 64 MiB (sweepstore), also with the
+// results of an extension.
 const maxLists = 16 << 20
 
 // proposeFeatures lists the sets of columns that the sweep compares, from the first of them on.
@@ -119,7 +124,9 @@ func proposeFeatures(s *sweep.Spec, m *dataset.Manifest, most int) (search.Propo
 		return search.Proposal{}, err
 	}
 	if len(sets)+open > sweep.MaxTrials || open > 0 && len(sets)+open > sweep.MaxOpen {
-		return search.Proposal{}, errorf("search.features: %s with %d groups takes %d trials; use fewer groups, or set trials", f.Try, len(f.Groups), len(sets)+open)
+		return search.Proposal{},
+			errorf("search.features: %s with %d groups takes %d trials; use fewer groups, or set trials", f.Try,
+				len(f.Groups), len(sets)+open)
 	}
 
 	folds := 1
@@ -131,14 +138,16 @@ func proposeFeatures(s *sweep.Spec, m *dataset.Manifest, most int) (search.Propo
 	for _, kept := range sets {
 		own := f.Params(kept)
 		if bytes += len(own[sweep.IgnoreColumn].(string)) * folds; bytes > maxLists {
-			return q, errorf("search.features: %s with %d groups in %d sets: the lists of the columns that trials ignore have over %d MiB, more than a plan may have; use fewer groups, sets or folds",
+			return q, errorf("search.features: %s with %d groups in %d sets: the lists of the columns that trials "+
+				"ignore have over %d MiB, more than a plan may have; use fewer groups, sets or folds",
 				f.Try, len(f.Groups), len(sets), maxLists>>20)
 		}
 		full, err := fit.Complete(s.Base(), own, all)
 		if err != nil {
 			return q, errorf("search.features: %s of dataset %s: %v", f.Describe(kept), m.Name, err)
 		}
-		q.Trials = append(q.Trials, sweep.Trial{Number: len(q.Trials), Source: f.Try, Params: full, Reason: f.Describe(kept)})
+		q.Trials = append(q.Trials, sweep.Trial{Number: len(q.Trials), Source: f.Try, Params: full,
+			Reason: f.Describe(kept)})
 	}
 	for range open {
 		q.Trials = append(q.Trials, sweep.Trial{Number: len(q.Trials), Source: f.Try, Open: true})
@@ -147,13 +156,16 @@ func proposeFeatures(s *sweep.Spec, m *dataset.Manifest, most int) (search.Propo
 	note := fmt.Sprintf("search.features: %s of %d groups: %d sets of columns", f.Try, len(f.Groups), len(q.Trials))
 	switch {
 	case open > 0:
-		note += " at most; later steps are decided when those before have ended, and the selection ends when no group helps"
+		note += " at most; later steps are decided when those before have ended, and the selection ends when no " +
+			"group helps"
 	case len(q.Trials) < most:
 		note += fmt.Sprintf("; %d were requested, and there are no more", most)
 	}
 	q.Notes = append(q.Notes, note)
 	if least := len(f.Groups) + 1; f.Try == sweep.TrySubsets && len(sets) < least {
-		q.Notes = append(q.Notes, fmt.Sprintf("search.features: %d sets will not tell what %d groups are worth; that takes %d or more", len(sets), len(f.Groups), least))
+		q.Notes = append(q.Notes,
+			fmt.Sprintf("search.features: %d sets will not tell what %d groups are worth; that takes %d or more",
+				len(sets), len(f.Groups), least))
 	}
 	if f.Rest > 0 {
 		q.Notes = append(q.Notes, fmt.Sprintf("search.features: %d columns are in no group, and in every set", f.Rest))
@@ -161,7 +173,8 @@ func proposeFeatures(s *sweep.Spec, m *dataset.Manifest, most int) (search.Propo
 	return q, nil
 }
 
-// expectFeatures completes a plan that compares sets of columns: trials whose set is still to be decided are expected to train on all columns.
+// expectFeatures completes a plan that compares sets of columns: trials whose set is still to be decided are expected
+// to train on all columns.
 func (p *Plan) expectFeatures(m *dataset.Manifest) (err error) {
 	p.Expected = slices.Clone(p.Trials)
 	for i := range p.Expected {
@@ -186,6 +199,7 @@ func (p *Plan) moreSets(q Request, had map[string]bool, most int) ([]sweep.Trial
 	if err != nil {
 		return nil, err
 	}
-	fresh := slices.DeleteFunc(proposal.Trials, func(t sweep.Trial) bool { return had[sweep.ConfigurationKey(t.Params)] })
+	fresh := slices.DeleteFunc(proposal.Trials,
+		func(t sweep.Trial) bool { return had[sweep.ConfigurationKey(t.Params)] })
 	return fresh[:min(len(fresh), most)], nil
 }

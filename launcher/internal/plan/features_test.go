@@ -17,7 +17,8 @@ import (
 // sets is a spec that compares sets of columns, with these settings of features, and other lines at its end.
 func sets(t *testing.T, features string, edits ...string) *sweep.Spec {
 	t.Helper()
-	return parse(t, append([]string{"search:\n  fixed: [{}, {learning_rate: 0.2}]\n  random: {num_leaves: {log_int: [15, 255]}}\n", "search: {features: " + features + "}\n", "trials: 8\n", ""}, edits...)...)
+	return parse(t, append([]string{"search:\n  fixed: [{}, {learning_rate: 0.2}]\n  random: {num_leaves: {log_int: " +
+		"[15, 255]}}\n", "search: {features: " + features + "}\n", "trials: 8\n", ""}, edits...)...)
 }
 
 // columns is a dataset with these features.
@@ -43,18 +44,25 @@ func ignored(p *plan.Plan) (out []string) {
 	return out
 }
 
-// TestSetsOfColumns: groups by name, pattern or each column, beside columns in no group and some that the spec ignores anyway.
+// TestSetsOfColumns: groups by name, pattern or each column, beside columns in no group and some that the spec ignores
+// anyway.
 func TestSetsOfColumns(t *testing.T) {
 	m := columns("age", "site", "site:count", "site:rate", "user_a", "user_b")
 	for name, tc := range map[string]struct {
 		spec *sweep.Spec
 		want []string
 	}{
-		"patterns": {sets(t, `{try: drop_one, groups: {site: [site, "site:*"], user: ["user_?"]}}`), []string{"", "name:site,site:count,site:rate", "name:user_a,user_b"}},
-		"alone":    {sets(t, `{try: add_one, groups: {user: ["user_*"], age: [age]}}`), []string{"", "name:age,user_a,user_b", "name:user_a,user_b", "name:age"}},
-		"each":     {sets(t, `{try: drop_one}`, "params: {eta: 0.05}", `params: {ignore_column: "name:site*"}`), []string{"name:site,site:count,site:rate", "name:age,site,site:count,site:rate", "name:site,site:count,site:rate,user_a", "name:site,site:count,site:rate,user_b"}},
-		"forward":  {sets(t, `{try: forward, groups: {user: ["user_*"], age: [age]}}`), []string{"", "name:age,user_a,user_b", "open", "open"}},
-		"folds":    {sets(t, `{try: drop_one, groups: {user: ["user_*"]}}`, "machine:", "validate: {kfold: 5}\nmachine:"), []string{"", "name:user_a,user_b"}},
+		"patterns": {sets(t, `{try: drop_one, groups: {site: [site, "site:*"], user: ["user_?"]}}`),
+			[]string{"", "name:site,site:count,site:rate", "name:user_a,user_b"}},
+		"alone": {sets(t, `{try: add_one, groups: {user: ["user_*"], age: [age]}}`),
+			[]string{"", "name:age,user_a,user_b", "name:user_a,user_b", "name:age"}},
+		"each": {sets(t, `{try: drop_one}`, "params: {eta: 0.05}", `params: {ignore_column: "name:site*"}`),
+			[]string{"name:site,site:count,site:rate", "name:age,site,site:count,site:rate",
+				"name:site,site:count,site:rate,user_a", "name:site,site:count,site:rate,user_b"}},
+		"forward": {sets(t, `{try: forward, groups: {user: ["user_*"], age: [age]}}`),
+			[]string{"", "name:age,user_a,user_b", "open", "open"}},
+		"folds": {sets(t, `{try: drop_one, groups: {user: ["user_*"]}}`, "machine:",
+			"validate: {kfold: 5}\nmachine:"), []string{"", "name:user_a,user_b"}},
 	} {
 		p, err := build(tc.spec, m)
 		if err != nil {
@@ -64,8 +72,10 @@ func TestSetsOfColumns(t *testing.T) {
 		if got := ignored(p); !reflect.DeepEqual(got, tc.want) {
 			t.Errorf("%s: the trials ignore %q, want %q", name, got, tc.want)
 		}
-		if p.Spec.Trials != p.Configurations() || len(p.Expected) != len(p.Trials) || slices.ContainsFunc(p.Expected, func(e sweep.Trial) bool { return e.Params == nil }) {
-			t.Errorf("%s: %d trials, %d in the spec, %d expected; want the same number, each with parameters", name, p.Configurations(), p.Spec.Trials, len(p.Expected))
+		if p.Spec.Trials != p.Configurations() || len(p.Expected) != len(p.Trials) ||
+			slices.ContainsFunc(p.Expected, func(e sweep.Trial) bool { return e.Params == nil }) {
+			t.Errorf("%s: %d trials, %d in the spec, %d expected; want the same number, each with parameters", name,
+				p.Configurations(), p.Spec.Trials, len(p.Expected))
 		}
 		if p.Folds != nil && p.Folds.First != 5 {
 			t.Errorf("%s: sets are dropped after %d folds, want all folds of every set", name, p.Folds.First)
@@ -83,18 +93,27 @@ func TestSetsOfColumns(t *testing.T) {
 func TestSetsOfColumnsRefused(t *testing.T) {
 	m := columns("age", "a,b", "site", "site:rate")
 	for want, s := range map[string]*sweep.Spec{
-		`groups: dataset clicks: g: there is no column "sitr" (did you mean "site"?)`:     sets(t, "{try: drop_one, groups: {g: [sitr]}}"),
-		"the column site is in the groups g and h":                                        sets(t, `{try: drop_one, groups: {g: [site], h: ["site*"]}}`),
-		"no column that matches; take the group out":                                      sets(t, `{try: drop_one, groups: {g: ["age:*"], h: [site]}}`),
-		"params.ignore_column leaves out the column site already":                         sets(t, `{try: drop_one, groups: {g: [site]}}`, "params: {eta: 0.05}", `params: {ignore_column: "name:site"}`),
-		`group a,b: dataset clicks: the column "a,b" cannot be written`:                   sets(t, "{try: drop_one}"),
-		"drop_one with 2 groups takes at least 3 trials, and trials is 2":                 sets(t, "{try: drop_one, groups: {g: [site], h: [age]}}", "seed: 3", "seed: 3\ntrials: 2"),
-		`params.ignore_column: dataset clicks: the column "a,b" cannot be written`:        sets(t, "{try: drop_one, groups: {g: [site]}}", "params: {eta: 0.05}", `params: {ignore_column: "1"}`),
-		"3 sets will not tell what 3 groups are worth; that takes 4 or more":              sets(t, "{try: subsets, groups: {g: [site], h: [age], i: [\"site:rate\"]}}", "seed: 3", "seed: 3\ntrials: 3"),
-		"add_one with 400 groups in 401 sets: the lists of the columns":                   sets(t, "{try: add_one}"),
-		"all columns are in one group":                                                    sets(t, `{try: drop_one, groups: {g: ["*"]}}`),
-		"forward with 45 groups takes 1035 trials; use fewer groups, or set trials":       sets(t, "{try: forward}"),
-		"subsets of 2 groups: 4 sets of columns; 9 were requested, and there are no more": sets(t, "{try: subsets, groups: {g: [site], h: [age]}}", "seed: 3", "seed: 3\ntrials: 9"),
+		`groups: dataset clicks: g: there is no column "sitr" (did you mean "site"?)`: sets(t,
+			"{try: drop_one, groups: {g: [sitr]}}"),
+		"the column site is in the groups g and h": sets(t,
+			`{try: drop_one, groups: {g: [site], h: ["site*"]}}`),
+		"no column that matches; take the group out": sets(t,
+			`{try: drop_one, groups: {g: ["age:*"], h: [site]}}`),
+		"params.ignore_column leaves out the column site already": sets(t,
+			`{try: drop_one, groups: {g: [site]}}`, "params: {eta: 0.05}", `params: {ignore_column: "name:site"}`),
+		`group a,b: dataset clicks: the column "a,b" cannot be written`: sets(t, "{try: drop_one}"),
+		"drop_one with 2 groups takes at least 3 trials, and trials is 2": sets(t,
+			"{try: drop_one, groups: {g: [site], h: [age]}}", "seed: 3", "seed: 3\ntrials: 2"),
+		`params.ignore_column: dataset clicks: the column "a,b" cannot be written`: sets(t,
+			"{try: drop_one, groups: {g: [site]}}", "params: {eta: 0.05}", `params: {ignore_column: "1"}`),
+		"3 sets will not tell what 3 groups are worth; that takes 4 or more": sets(t,
+			"{try: subsets, groups: {g: [site], h: [age], i: [\"site:rate\"]}}", "seed: 3", "seed: 3\ntrials: 3"),
+		"add_one with 400 groups in 401 sets: the lists of the columns": sets(t, "{try: add_one}"),
+		"all columns are in one group": sets(t,
+			`{try: drop_one, groups: {g: ["*"]}}`),
+		"forward with 45 groups takes 1035 trials; use fewer groups, or set trials": sets(t, "{try: forward}"),
+		"subsets of 2 groups: 4 sets of columns; 9 were requested, and there are no more": sets(t,
+			"{try: subsets, groups: {g: [site], h: [age]}}", "seed: 3", "seed: 3\ntrials: 9"),
 	} {
 		table := m
 		if strings.Contains(want, "in one group") {
@@ -130,8 +149,8 @@ func TestSetsOfColumnsRefused(t *testing.T) {
 	}
 }
 
-// TestExtendedSubsets: an extension draws what the sweep would have drawn next, as far as it has not had it; a selection is not extended, and of
-// drop_one nothing is left.
+// TestExtendedSubsets: an extension draws what the sweep would have drawn next, as far as it has not had it; a
+// selection is not extended, and of drop_one nothing is left.
 func TestExtendedSubsets(t *testing.T) {
 	m := columns("a", "b", "c", "d", "e", "f")
 	plan32, err := build(sets(t, "{try: subsets}", "seed: 3", "seed: 3\ntrials: 32"), m)
@@ -145,10 +164,13 @@ func TestExtendedSubsets(t *testing.T) {
 	extend := func(of *plan.Plan, more int) (*plan.Plan, error) {
 		results := map[int]sweep.Result{}
 		for i := range of.Trials {
-			results[i] = sweep.Result{Format: 1, Sweep: of.Sweep, Trial: i, Status: sweep.StatusDone, Score: 0.7, Metrics: map[string]float64{}}
+			results[i] = sweep.Result{Format: 1, Sweep: of.Sweep, Trial: i, Status: sweep.StatusDone, Score: 0.7,
+				Metrics: map[string]float64{}}
 		}
 		spec := of.Spec
-		return plan.Extend(plan.Request{Spec: &spec, Manifest: m, Job: func(id sweep.ID) string { return "jobs/" + string(id) }}, &plan.Ended{Plan: of.Plan, Results: results}, more)
+		return plan.Extend(plan.Request{Spec: &spec, Manifest: m,
+			Job: func(id sweep.ID) string { return "jobs/" + string(id) }},
+			&plan.Ended{Plan: of.Plan, Results: results}, more)
 	}
 	longer, err := extend(plan20, 12)
 	if err != nil {

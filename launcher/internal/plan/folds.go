@@ -10,8 +10,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// validate turns configurations into one trial per fold, if the spec cross-validates, and adds one that trains the best on all rows. What
-// the dataset's folds do not support is rejected as by `task train --cv`.
+// validate turns configurations into one trial per fold, if the spec cross-validates, and adds one that trains the best
+// on all rows. What the dataset's folds do not support is rejected as by `task train --cv`.
 func (p *Plan) validate(v *sweep.Validate, m *dataset.Manifest) error {
 	if v == nil {
 		return nil
@@ -37,12 +37,14 @@ func (p *Plan) validate(v *sweep.Validate, m *dataset.Manifest) error {
 	p.Folds = sweep.NewFolds(string(scheme), rounds, v.Drops() && p.Spec.Search.Features == nil)
 	p.Trials = p.Folds.Expand(configurations)
 	if len(p.Trials) > sweep.MaxTrials {
-		return errorf("%d configurations in %d folds are %d trials including the refit; use fewer: at most %d are possible", len(configurations), len(rounds), len(p.Trials), sweep.MaxTrials)
+		return errorf("%d configurations in %d folds are %d trials including the refit; use fewer: at most %d are "+
+			"possible", len(configurations), len(rounds), len(p.Trials), sweep.MaxTrials)
 	}
 
 	// The refit is expected to train the largest configuration.
 	p.Expected = p.Folds.Expand(expected)
-	p.Expected[len(p.Trials)-1].Params = slices.MaxFunc(expected, func(a, b sweep.Trial) int { return cmp.Compare(trees(a), trees(b)) }).Params
+	p.Expected[len(p.Trials)-1].Params = slices.MaxFunc(expected,
+		func(a, b sweep.Trial) int { return cmp.Compare(trees(a), trees(b)) }).Params
 	p.Adapt()
 	p.noteFolds(len(configurations))
 	return nil
@@ -55,10 +57,12 @@ func trees(t sweep.Trial) float64 {
 
 func (p *Plan) noteFolds(configurations int) {
 	f := p.Folds
-	note := fmt.Sprintf("validate: %d configurations in %d folds of train (%s) are %d trials, and one more trains the best on all rows of train and valid",
+	note := fmt.Sprintf("validate: %d configurations in %d folds of train (%s) are %d trials, and one more trains "+
+		"the best on all rows of train and valid",
 		configurations, len(f.Rounds), f.Scheme, configurations*len(f.Rounds))
 	if f.First < len(f.Rounds) {
-		note += fmt.Sprintf("; those that are behind after %d folds are not trained on the others, which is not deducted here", f.First)
+		note += fmt.Sprintf("; those that are behind after %d folds are not trained on the others, which is not "+
+			"deducted here", f.First)
 	}
 	p.Notes = append(p.Notes, note)
 }

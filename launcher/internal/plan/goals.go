@@ -16,10 +16,13 @@ func Goal(name string) (sweep.Goal, error) {
 	}
 	m, err := metric.Lookup(name)
 	if err != nil {
-		return sweep.Goal{}, fmt.Errorf("%w, and none of %v%s", err, sweep.GoalFacts(), strictyaml.Suggest(name, sweep.GoalFacts()))
+		return sweep.Goal{}, fmt.Errorf("%w, and none of %v%s", err, sweep.GoalFacts(),
+			strictyaml.Suggest(name, sweep.GoalFacts()))
 	}
 	if m.Aim != 0 {
-		return sweep.Goal{}, fmt.Errorf("%s is best at %v and neither high nor low: it cannot be one of several objectives; bound it with require", name, m.Aim)
+		return sweep.Goal{},
+			fmt.Errorf("%s is best at %v and neither high nor low: it cannot be one of several objectives; bound it "+
+				"with require", name, m.Aim)
 	}
 	return sweep.Goal{Name: m.Name, Maximize: m.Maximize}, nil
 }
@@ -34,5 +37,7 @@ func (p *Plan) noteGoals() {
 	for _, g := range s.Goals {
 		names += map[bool]string{true: ", high ", false: ", low "}[g.Maximize] + g.Name
 	}
-	p.Notes = append(p.Notes, fmt.Sprintf("objectives: %s; the winner is the best by the others of the trials within %s of the best %s", names[2:], s.Pick.Within, s.Pick.Best))
+	p.Notes = append(p.Notes,
+		fmt.Sprintf("objectives: %s; the winner is the best by the others of the trials within %s of the best %s",
+			names[2:], s.Pick.Within, s.Pick.Best))
 }

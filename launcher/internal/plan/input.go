@@ -25,7 +25,8 @@ type Input struct {
 // inputBytes is a trial's memory per byte of a model's text: its trees with the bins of each node.
 const inputBytes = 3
 
-// checkRefit rejects what a refit cannot do, and refit_decay_rate without a refit: such trials would only differ in name.
+// checkRefit rejects what a refit cannot do, and refit_decay_rate without a refit: such trials would only differ in
+// name.
 func checkRefit(s *sweep.Spec, trials []sweep.Trial) error {
 	if s.Continue != nil && s.Continue.Mode == sweep.RefitMode {
 		return checkSmooth(s, trials)
@@ -33,7 +34,8 @@ func checkRefit(s *sweep.Spec, trials []sweep.Trial) error {
 	usual := gbt.Defaults().Map()[refitDecayRate]
 	for _, t := range trials {
 		if given, ok := t.Params[refitDecayRate]; ok && given != usual {
-			return errorf("%s is %v in trial %d, but only a refit uses it: add continue: {from: champion, mode: refit}, or leave it out", refitDecayRate, given, t.Number)
+			return errorf("%s is %v in trial %d, but only a refit uses it: add continue: {from: champion, mode: "+
+				"refit}, or leave it out", refitDecayRate, given, t.Number)
 		}
 	}
 	return nil
@@ -50,7 +52,8 @@ func checkSmooth(s *sweep.Spec, trials []sweep.Trial) error {
 	for _, t := range trials {
 		given, ok := t.Params[pathSmooth]
 		if drawn || ok && given != gbt.Defaults().Map()[pathSmooth] {
-			return errorf("%s is given, but a refit does not smooth: leave it out, or use continue: {mode: grow}", pathSmooth)
+			return errorf("%s is given, but a refit does not smooth: leave it out, or use continue: {mode: grow}",
+				pathSmooth)
 		}
 	}
 	return nil
@@ -63,19 +66,26 @@ func (p *Plan) begin(in *Input, s *sweep.Spec, now *dataset.Manifest) {
 	}
 
 	p.Format = sweep.FormatContinued
-	p.Input = &sweep.Input{Model: in.Model, Version: in.Version, Mode: s.Continue.Mode, Trees: in.Trees, Cuts: in.Cuts, Moved: in.Moved,
-		Text: sweepstore.InputObject(p.Sweep, in.Text), Dataset: sweepstore.InputObject(p.Sweep, in.Dataset)}
+	p.Input = &sweep.Input{Model: in.Model, Version: in.Version, Mode: s.Continue.Mode, Trees: in.Trees, Cuts: in.Cuts,
+		Moved: in.Moved,
+		Text:  sweepstore.InputObject(p.Sweep, in.Text), Dataset: sweepstore.InputObject(p.Sweep, in.Dataset)}
 
-	does := map[string]string{sweep.GrowMode: "the trials add trees to it", sweep.RefitMode: "the trials renew their values"}[s.Continue.Mode]
+	does := map[string]string{sweep.GrowMode: "the trials add trees to it",
+		sweep.RefitMode: "the trials renew their values"}[s.Continue.Mode]
 	note := fmt.Sprintf("continues version %d of model %s, %d trees: %s", in.Version, in.Model, in.Trees, does)
 	if in.Moved > 0 {
-		note += fmt.Sprintf("; %d of its %d thresholds lie within a bin of this dataset and move to the nearer edge", in.Moved, in.Cuts)
+		note += fmt.Sprintf("; %d of its %d thresholds lie within a bin of this dataset and move to the nearer edge",
+			in.Moved, in.Cuts)
 	}
 	p.Notes = append(p.Notes, note)
 
 	if why := mixed(in.Trained, now); why != "" {
-		p.Notes = append(p.Notes, fmt.Sprintf("rows that version %d was trained on may be in valid, calib and test: %s. It has memorised these rows, so metrics, "+
-			"calibration and gate look too good; split by time or by a hash of an id, the same way in all versions of the dataset, or leave continue out", in.Version, why))
+		p.Notes = append(p.Notes,
+			fmt.Sprintf("rows that version %d was trained on may be in valid, calib and test: %s. It has memorised "+
+				"these rows, so metrics, "+
+				"calibration and gate look too good; split by time or by a hash of an id, the same way in all "+
+				"versions "+
+				"of the dataset, or leave continue out", in.Version, why))
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 	"coppice/launcher/internal/plan"
 )
 
-// TestContinuedRowsMayBeKeptBack: where the rows that a version was trained on may be among those that tell how good it is, the plan says so, and what to do.
+// TestContinuedRowsMayBeKeptBack: where the rows that a version was trained on may be among those that tell how good it
+// is, the plan says so, and what to do.
 func TestContinuedRowsMayBeKeptBack(t *testing.T) {
 	shares := map[string]float64{"train": 0.8, "valid": 0.2}
 	until := func(train float64) map[string]float64 { return map[string]float64{"train": train} }
@@ -19,14 +20,23 @@ func TestContinuedRowsMayBeKeptBack(t *testing.T) {
 		same     bool // version
 		want     string
 	}{
-		"random":            {dataset.SplitRule{By: "random", Seed: 1}, dataset.SplitRule{By: "random", Seed: 1}, false, "split at random"},
-		"the same dataset":  {dataset.SplitRule{By: "random"}, dataset.SplitRule{By: "random"}, true, ""},
-		"hash":              {dataset.SplitRule{By: "hash", Column: "user", Shares: shares}, dataset.SplitRule{By: "hash", Column: "user", Shares: shares}, false, ""},
-		"of another column": {dataset.SplitRule{By: "hash", Column: "user"}, dataset.SplitRule{By: "hash", Column: "site"}, false, "split by hash of user, but this one is split by hash of site"},
-		"other shares":      {dataset.SplitRule{By: "hash", Column: "user", Shares: shares}, dataset.SplitRule{By: "hash", Column: "user", Shares: map[string]float64{"train": 0.5, "valid": 0.5}}, false, "other shares"},
-		"random before":     {dataset.SplitRule{By: "random"}, dataset.SplitRule{By: "time", Column: "ts"}, false, "was split by random, but this one is split by time of ts"},
-		"night after night": {dataset.SplitRule{By: "time", Column: "ts", Until: until(100)}, dataset.SplitRule{By: "time", Column: "ts", Until: until(200)}, false, ""},
-		"an older table":    {dataset.SplitRule{By: "time", Column: "ts", Until: until(200)}, dataset.SplitRule{By: "time", Column: "ts", Until: until(100)}, false, "train ends later"},
+		"random": {dataset.SplitRule{By: "random", Seed: 1}, dataset.SplitRule{By: "random", Seed: 1}, false,
+			"split at random"},
+		"the same dataset": {dataset.SplitRule{By: "random"}, dataset.SplitRule{By: "random"}, true, ""},
+		"hash": {dataset.SplitRule{By: "hash", Column: "user", Shares: shares},
+			dataset.SplitRule{By: "hash", Column: "user", Shares: shares}, false, ""},
+		"of another column": {dataset.SplitRule{By: "hash", Column: "user"},
+			dataset.SplitRule{By: "hash", Column: "site"}, false,
+			"split by hash of user, but this one is split by hash of site"},
+		"other shares": {dataset.SplitRule{By: "hash", Column: "user", Shares: shares},
+			dataset.SplitRule{By: "hash", Column: "user", Shares: map[string]float64{"train": 0.5, "valid": 0.5}},
+			false, "other shares"},
+		"random before": {dataset.SplitRule{By: "random"}, dataset.SplitRule{By: "time", Column: "ts"}, false,
+			"was split by random, but this one is split by time of ts"},
+		"night after night": {dataset.SplitRule{By: "time", Column: "ts", Until: until(100)},
+			dataset.SplitRule{By: "time", Column: "ts", Until: until(200)}, false, ""},
+		"an older table": {dataset.SplitRule{By: "time", Column: "ts", Until: until(200)},
+			dataset.SplitRule{By: "time", Column: "ts", Until: until(100)}, false, "train ends later"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, old := manifest(all...), manifest(all...)
@@ -36,13 +46,17 @@ func TestContinuedRowsMayBeKeptBack(t *testing.T) {
 			}
 			s := parse(t)
 			s.Continue = &sweep.Continue{From: sweep.Champion, Mode: sweep.GrowMode}
-			p, err := plan.Build(plan.Request{Spec: s, Manifest: m, Job: func(id sweep.ID) string { return "jobs/" + string(id) }, Now: time.Unix(1, 0), Version: "v1",
-				Input: &plan.Input{Model: "ctr", Version: 7, Text: []byte("tree"), Dataset: []byte("{}"), Trained: old}})
+			p, err := plan.Build(plan.Request{Spec: s, Manifest: m,
+				Job: func(id sweep.ID) string { return "jobs/" + string(id) }, Now: time.Unix(1, 0), Version: "v1",
+				Input: &plan.Input{Model: "ctr", Version: 7, Text: []byte("tree"), Dataset: []byte("{}"),
+					Trained: old}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			notes := strings.Join(p.Notes, "\n")
-			if warned := strings.Contains(notes, "version 7 was trained on may be in valid, calib and test"); warned != (c.want != "") || !strings.Contains(notes, c.want) {
+			if warned := strings.Contains(notes,
+				"version 7 was trained on may be in valid, calib and test"); warned != (c.want != "") ||
+				!strings.Contains(notes, c.want) {
 				t.Errorf("from %+v to %+v the notes are\n%s\nexpected %q", c.old, c.now, notes, c.want)
 			}
 			if c.want != "" && !strings.Contains(notes, "split by time or by a hash of an id") {

@@ -1,6 +1,6 @@
-// Package plan decides everything about a sweep that is decided before the first machine starts: which configurations are
-// tried, which held-out rows serve which purpose, how many tasks share a machine. It is pure: a spec and a dataset's
-// manifest come in, a plan comes out.
+// Package plan decides everything about a sweep that is decided before the first machine starts: which configurations
+// are tried, which held-out rows serve which purpose, how many tasks share a machine. It is pure: a spec and a
+// dataset's manifest come in, a plan comes out.
 package plan
 
 import (
@@ -34,7 +34,8 @@ type Request struct {
 	Input *Input
 	// Earlier reads what earlier sweeps have found that fits the plan; nil does not look.
 	Earlier func(*sweep.Plan) ([]sweep.Earlier, error)
-	// Unfit lets a plan be made although its machine cannot run it, for comparing with machines that can; Sizing is then incomplete.
+	// Unfit lets a plan be made although its machine cannot run it, for comparing with machines that can; Sizing is
+	// then incomplete.
 	Unfit bool
 }
 
@@ -54,7 +55,8 @@ type Plan struct {
 	Proposal search.Proposal
 	Notes    []string
 
-	// Expected are the trials as far as they are known, and random draws in the place of open ones: what the sweep can be expected to train.
+	// Expected are the trials as far as they are known, and random draws in the place of open ones: what the sweep can
+	// be expected to train.
 	Expected []sweep.Trial
 }
 
@@ -66,7 +68,8 @@ func Build(q Request) (*Plan, error) {
 		return nil, err
 	}
 	if s.Objective == "binary" && q.Manifest.Label.Kind != dataset.Binary {
-		return nil, errorf("objective binary needs a label of 0 and 1, but the label of dataset %s is a quantity; stage it with positive: or above:, or use objective: regression", q.Manifest.Name)
+		return nil, errorf("objective binary needs a label of 0 and 1, but the label of dataset %s is a quantity; "+
+			"stage it with positive: or above:, or use objective: regression", q.Manifest.Name)
 	}
 
 	p := &Plan{}
@@ -105,7 +108,8 @@ func Build(q Request) (*Plan, error) {
 	p.Plan = &sweep.Plan{
 		Format: sweep.FormatVersion, Sweep: id, Created: q.Now.UTC(), Coppice: q.Version, Job: q.Job(id), Spec: *s,
 		Dataset:  reference(q.Manifest),
-		Maximize: m.Maximize, Metrics: metrics, Holdout: holdout, Trials: p.Proposal.Trials, Skipped: p.Proposal.Duplicates,
+		Maximize: m.Maximize, Metrics: metrics, Holdout: holdout, Trials: p.Proposal.Trials,
+		Skipped:   p.Proposal.Duplicates,
 		Heartbeat: sweep.Duration(heartbeat), Takeover: sweep.Duration(takeover),
 	}
 
@@ -290,7 +294,8 @@ func reported(s *sweep.Spec) ([]string, error) {
 }
 
 func reference(m *dataset.Manifest) sweep.DatasetRef {
-	ref := sweep.DatasetRef{Name: m.Name, Version: m.Version, Rows: map[string]int{}, Features: len(m.Features), Bytes: m.Bytes()}
+	ref := sweep.DatasetRef{Name: m.Name, Version: m.Version, Rows: map[string]int{}, Features: len(m.Features),
+		Bytes: m.Bytes()}
 	for _, s := range m.Splits {
 		ref.Rows[s.Name] = s.Rows
 	}
@@ -306,17 +311,21 @@ func holdout(m *dataset.Manifest) (sweep.Holdout, []string, error) {
 
 	var h sweep.Holdout
 	if !has(sweep.Train) || !has(sweep.Valid) {
-		return h, nil, errorf("dataset %s@%s has no %s split: a sweep trains on train and selects on valid; add it under split: in its dataset.yaml and stage it again",
+		return h, nil, errorf("dataset %s@%s has no %s split: a sweep trains on train and selects on valid; add it "+
+			"under split: in its dataset.yaml and stage it again",
 			m.Name, m.Version, map[bool]string{true: sweep.Valid, false: sweep.Train}[has(sweep.Train)])
 	}
 	if m.Sample.Rows == 0 {
-		return h, nil, errorf("dataset %s@%s has no sample of raw rows, so no model can be verified; stage it again without sample: 0", m.Name, m.Version)
+		return h, nil, errorf("dataset %s@%s has no sample of raw rows, so no model can be verified; stage it again "+
+			"without sample: 0", m.Name, m.Version)
 	}
 
-	h = sweep.Holdout{Valid: sweep.Rows{Split: sweep.Valid}, Calib: sweep.Rows{Split: sweep.Calib}, Test: sweep.Rows{Split: sweep.Test}}
+	h = sweep.Holdout{Valid: sweep.Rows{Split: sweep.Valid}, Calib: sweep.Rows{Split: sweep.Calib},
+		Test: sweep.Rows{Split: sweep.Test}}
 	carved := func(split string, folds ...uint8) sweep.Rows { return sweep.Rows{Split: split, Folds: folds} }
 	note := func(what, share, of, purpose string) []string {
-		return []string{fmt.Sprintf("dataset %s has no %s split: %s of %s, by fold number, is used for it and no longer %s", m.Name, what, share, of, purpose)}
+		return []string{fmt.Sprintf("dataset %s has no %s split: %s of %s, by fold number, is used for it and no "+
+			"longer %s", m.Name, what, share, of, purpose)}
 	}
 
 	switch {

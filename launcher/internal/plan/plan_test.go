@@ -19,8 +19,10 @@ import (
 // words lets everything pass: the engines' own checks are tested with them.
 func words() sweep.Vocabulary {
 	fine := func(string) error { return nil }
-	return sweep.Vocabulary{Metric: fine, ParamName: gbt.CanonicalName, Param: gbt.CheckParam, Constraint: func(c string) (string, error) { return c, nil }, Require: fine, Objective: func(string, string) error { return nil },
-		Machine: fine, LocalSSD: func(string, int) error { return nil }}
+	return sweep.Vocabulary{Metric: fine, ParamName: gbt.CanonicalName, Param: gbt.CheckParam,
+		Constraint: func(c string) (string, error) { return c, nil }, Require: fine,
+		Objective: func(string, string) error { return nil },
+		Machine:   fine, LocalSSD: func(string, int) error { return nil }}
 }
 
 const spec = `
@@ -49,7 +51,8 @@ func parse(t *testing.T, edits ...string) *sweep.Spec {
 }
 
 func manifest(splits ...string) *dataset.Manifest {
-	m := &dataset.Manifest{Name: "clicks", Version: "0123456789abcdef", Label: dataset.LabelInfo{Kind: dataset.Binary}, Sample: dataset.SampleInfo{Rows: 1000}}
+	m := &dataset.Manifest{Name: "clicks", Version: "0123456789abcdef", Label: dataset.LabelInfo{Kind: dataset.Binary},
+		Sample: dataset.SampleInfo{Rows: 1000}}
 	for range 40 {
 		m.Features = append(m.Features, dataset.Feature{Name: "f", Bins: 255})
 	}
@@ -65,7 +68,8 @@ func manifest(splits ...string) *dataset.Manifest {
 }
 
 func build(s *sweep.Spec, m *dataset.Manifest) (*plan.Plan, error) {
-	return plan.Build(plan.Request{Spec: s, Manifest: m, Job: func(id sweep.ID) string { return "jobs/" + string(id) }, Now: time.Unix(1, 0), Version: "v1"})
+	return plan.Build(plan.Request{Spec: s, Manifest: m, Job: func(id sweep.ID) string { return "jobs/" + string(id) },
+		Now: time.Unix(1, 0), Version: "v1"})
 }
 
 var all = []string{"train", "valid", "calib", "test"}
@@ -75,7 +79,8 @@ func TestBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(p.Trials) != 8 || !p.Maximize || p.Job != "jobs/"+string(p.Sweep) || !strings.HasPrefix(string(p.Sweep), "night-") {
+	if len(p.Trials) != 8 || !p.Maximize || p.Job != "jobs/"+string(p.Sweep) ||
+		!strings.HasPrefix(string(p.Sweep), "night-") {
 		t.Errorf(`got %+v; want len(p.Trials) = 8, p.Maximize, p.Job = "jobs/" + string(p.Sweep), string(p.Sweep) beginning with "night-"`, p.Plan)
 	}
 	// The spec's eta and a trial's learning_rate are one parameter; every trial is complete.
@@ -87,10 +92,12 @@ func TestBuild(t *testing.T) {
 	names := slices.Sorted(maps.Keys(p.Trials[3].Params))
 	known := gbt.ParamNames()
 	slices.Sort(known)
-	if !slices.Equal(names, known) || p.Trials[3].Params["early_stopping_round"] != 10.0 || p.Trials[3].Params["seed"] != 3.0 {
+	if !slices.Equal(names, known) || p.Trials[3].Params["early_stopping_round"] != 10.0 ||
+		p.Trials[3].Params["seed"] != 3.0 {
 		t.Errorf(`got %v; want names = known, p.Trials[3].Params["early_stopping_round"] = 10.0, p.Trials[3].Params["seed"] = 3.0`, p.Trials[3].Params)
 	}
-	if !slices.Contains(p.Metrics, "precision@1%") || !slices.Contains(p.Metrics, "average_precision") || !slices.Contains(p.Metrics, "log_loss") || slices.Contains(p.Metrics, "trees") {
+	if !slices.Contains(p.Metrics, "precision@1%") || !slices.Contains(p.Metrics, "average_precision") ||
+		!slices.Contains(p.Metrics, "log_loss") || slices.Contains(p.Metrics, "trees") {
 		t.Errorf("metrics %v", p.Metrics)
 	}
 	data, err := json.Marshal(p.Plan)
@@ -120,13 +127,14 @@ func TestConstraintsOfColumns(t *testing.T) {
 	for _, trial := range p.Trials {
 		got = append(got, fmt.Sprint(trial.Params["monotone_constraints"], trial.Params["interaction_constraints"]))
 	}
-	if want := []string{"name:f1=1,f2=-1", "name:[f0,f3],[f1]", "name:[f0,f1]"}; !slices.Equal(got, want) || p.Skipped != 2 {
+	if want := []string{"name:f1=1,f2=-1", "name:[f0,f3],[f1]", "name:[f0,f1]"}; !slices.Equal(got, want) ||
+		p.Skipped != 2 {
 		t.Errorf("%q, %d left out as repetitions", got, p.Skipped)
 	}
 }
 
-// TestColumnsToTrainWithout has lists of columns in every place of a spec. Lists of the same columns are one configuration,
-// however they are written.
+// TestColumnsToTrainWithout has lists of columns in every place of a spec. Lists of the same columns are one
+// configuration, however they are written.
 func TestColumnsToTrainWithout(t *testing.T) {
 	m := manifest(all...)
 	for i := range m.Features {
@@ -151,7 +159,8 @@ func TestColumnsToTrainWithout(t *testing.T) {
 		}
 	}
 	// Two fixed ones are the same; of six random ones a constraint leaves out one.
-	if want := map[string]int{"": 3, "name:f0,f1": 1, "name:f3": 2, "name:f7": 1}; !maps.Equal(count, want) || p.Skipped < 1 {
+	if want := map[string]int{"": 3, "name:f0,f1": 1, "name:f3": 2, "name:f7": 1}; !maps.Equal(count, want) ||
+		p.Skipped < 1 {
 		t.Errorf("%v, %d left out as repetitions", count, p.Skipped)
 	}
 	for bad, says := range map[string]string{
@@ -160,10 +169,13 @@ func TestColumnsToTrainWithout(t *testing.T) {
 		`params: {ignore_column: "name:g*"}`:         `params: dataset clicks: ignore_column: no column matches "g*"`,
 		`params: {mc: "name:f1=1,f00=1"}`:            `params: dataset clicks: monotone_constraints: there is no column "f00" (did you mean "f0"?)`,
 		`params: {mc: "name:f39=-1"}`:                `params: dataset clicks: monotone_constraints: column "f39" is categorical and has no order`,
-		`params: {interaction_constraints: "[40]"}`:  "interaction_constraints: there is no column 40; the table's 40 columns count from 0",
-		`params: {neg_bagging_fraction: 0.1}`:        "neg_bagging_fraction: needs bagging_freq of 1 or more, without which no bag is drawn",
+		`params: {interaction_constraints: "[40]"}`: "interaction_constraints: there is no column 40; the table's " +
+			"40 columns count from 0",
+		`params: {neg_bagging_fraction: 0.1}`: "neg_bagging_fraction: needs bagging_freq of 1 or more, " +
+			"without which no bag is drawn",
 	} {
-		if _, err := build(parse(t, append(edit, "params: {eta: 0.05}", bad)...), m); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := build(parse(t, append(edit, "params: {eta: 0.05}", bad)...), m); err == nil ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf(`build(parse(t, append(edit, "params: {eta: 0.05}", bad)...), m): got %s: %v; want an error, err.Error() with says`, bad, err)
 		}
 	}
@@ -171,7 +183,8 @@ func TestColumnsToTrainWithout(t *testing.T) {
 		spoilt := slices.Clone(edit)
 		spoilt[1] = strings.Replace(spoilt[1], old, bad, 1)
 		var pe *plan.Error
-		if _, err := build(parse(t, spoilt...), m); !errors.As(err, &pe) || !strings.Contains(err.Error(), "there is no column") {
+		if _, err := build(parse(t, spoilt...), m); !errors.As(err, &pe) ||
+			!strings.Contains(err.Error(), "there is no column") {
 			t.Errorf(`build(parse(t, spoilt...), m): got %s: %v; want err of the type of pe, err.Error() with "there is no column"`, bad, err)
 		}
 	}
@@ -252,18 +265,27 @@ func TestSizing(t *testing.T) {
 		tasks          int
 		limited, fails string
 	}{
-		"by the vCPUs":                  {[]string{"trials: 8", "trials: 50"}, 16, 16, "64 vCPUs / 4 threads", ""},
-		"by the trials":                 {nil, 8, 8, "8 trials on 1 VMs", ""},
-		"by Batch":                      {[]string{"trials: 8", "trials: 50", "n2-highmem-64}", "n2-highmem-64, threads_per_task: 1}"}, 20, 20, "Batch runs at most 20", ""},
-		"by the memory":                 {[]string{"trials: 8", "trials: 50", "n2-highmem-64}", "n2-highcpu-64, threads_per_task: 1}"}, 0, 0, "GiB dataset", ""},
-		"as asked":                      {[]string{"n2-highmem-64}", "n2-highmem-64, tasks_per_vm: 3}"}, 3, 3, "machine.tasks_per_vm", ""},
-		"asked for more than there are": {[]string{"trials: 8", "trials: 3", "n2-highmem-64}", "n2-highmem-64, tasks_per_vm: 8}"}, 3, 3, "3 trials on 1 VMs", ""},
-		"two machines":                  {[]string{"trials: 8", "trials: 50", "n2-highmem-64}", "n2-highmem-64, vms: 2}"}, 16, 32, "vCPUs", ""},
-		"too small":                     {[]string{"n2-highmem-64}", "n2-standard-2, threads_per_task: 1}"}, 0, 0, "", "no trial fits"},
-		"asked too many":                {[]string{"n2-highmem-64}", "n2-standard-8, threads_per_task: 1, tasks_per_vm: 20}"}, 0, 0, "", "tasks_per_vm is 20"},
-		"unknown machine":               {[]string{"n2-highmem-64", "n2-highmen-64"}, 0, 0, "", `did you mean "n2-highmem"?`},
-		"no machine":                    {[]string{"n2-highmem-64", "big"}, 0, 0, "", "such as n2-highmem-64"},
-		"more than a disk":              {[]string{"n2-highmem-64}", "n2-highmem-64, local_ssd: 1}"}, 0, 0, "", "raise machine.local_ssd"},
+		"by the vCPUs":  {[]string{"trials: 8", "trials: 50"}, 16, 16, "64 vCPUs / 4 threads", ""},
+		"by the trials": {nil, 8, 8, "8 trials on 1 VMs", ""},
+		"by Batch": {[]string{"trials: 8", "trials: 50", "n2-highmem-64}",
+			"n2-highmem-64, threads_per_task: 1}"}, 20, 20, "Batch runs at most 20", ""},
+		"by the memory": {[]string{"trials: 8", "trials: 50", "n2-highmem-64}",
+			"n2-highcpu-64, threads_per_task: 1}"}, 0, 0, "GiB dataset", ""},
+		"as asked": {[]string{"n2-highmem-64}", "n2-highmem-64, tasks_per_vm: 3}"}, 3, 3,
+			"machine.tasks_per_vm", ""},
+		"asked for more than there are": {[]string{"trials: 8", "trials: 3", "n2-highmem-64}",
+			"n2-highmem-64, tasks_per_vm: 8}"}, 3, 3, "3 trials on 1 VMs", ""},
+		"two machines": {[]string{"trials: 8", "trials: 50", "n2-highmem-64}",
+			"n2-highmem-64, vms: 2}"}, 16, 32, "vCPUs", ""},
+		"too small": {[]string{"n2-highmem-64}", "n2-standard-2, threads_per_task: 1}"}, 0, 0, "",
+			"no trial fits"},
+		"asked too many": {[]string{"n2-highmem-64}",
+			"n2-standard-8, threads_per_task: 1, tasks_per_vm: 20}"}, 0, 0, "", "tasks_per_vm is 20"},
+		"unknown machine": {[]string{"n2-highmem-64", "n2-highmen-64"}, 0, 0, "",
+			`did you mean "n2-highmem"?`},
+		"no machine": {[]string{"n2-highmem-64", "big"}, 0, 0, "", "such as n2-highmem-64"},
+		"more than a disk": {[]string{"n2-highmem-64}", "n2-highmem-64, local_ssd: 1}"}, 0, 0, "",
+			"raise machine.local_ssd"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := manifest(all...)
@@ -286,13 +308,16 @@ func TestSizing(t *testing.T) {
 			}
 			if name == "by the memory" { // exactly as many as fit
 				used := z.DatasetBytes + z.ReserveBytes + int64(z.TasksPerVM)*z.TrialBytes
-				if used > z.MemoryBytes || used+z.TrialBytes <= z.MemoryBytes || !strings.Contains(z.LimitedBy, tc.limited) {
-					t.Errorf("got %+v; want used <= z.MemoryBytes, used + z.TrialBytes > z.MemoryBytes, z.LimitedBy with tc.limited", z)
+				if used > z.MemoryBytes || used+z.TrialBytes <= z.MemoryBytes ||
+					!strings.Contains(z.LimitedBy, tc.limited) {
+					t.Errorf("got %+v; want used <= z.MemoryBytes, used + z.TrialBytes > z.MemoryBytes, z.LimitedBy "+
+						"with tc.limited", z)
 				}
 				return
 			}
 			if z.TasksPerVM != tc.tasksPerVM || z.Tasks != tc.tasks || !strings.Contains(z.LimitedBy, tc.limited) {
-				t.Errorf("got %+v; want z.TasksPerVM = tc.tasksPerVM, z.Tasks = tc.tasks, z.LimitedBy with tc.limited", z)
+				t.Errorf("got %+v; want z.TasksPerVM = tc.tasksPerVM, z.Tasks = tc.tasks, z.LimitedBy with tc.limited",
+					z)
 			}
 		})
 	}
@@ -304,7 +329,8 @@ func TestLabelAndObjective(t *testing.T) {
 	if _, err := build(parse(t), m); !errors.As(err, new(*plan.Error)) {
 		t.Errorf("a binary sweep on a regression label: %v", err)
 	}
-	if _, err := build(parse(t, "metric: ap", "metric: rmse\nobjective: regression", "precision@1% > 0.1", "rmse < 3"), m); err != nil {
+	if _, err := build(parse(t, "metric: ap", "metric: rmse\nobjective: regression", "precision@1% > 0.1", "rmse < 3"),
+		m); err != nil {
 		t.Errorf("a regression sweep: %v", err)
 	}
 	m.Sample.Rows = 0

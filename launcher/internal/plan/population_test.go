@@ -9,9 +9,11 @@ import (
 	"coppice/launcher/internal/plan"
 )
 
-// TestPopulation: every trial is decided when it is claimed, as many at once as the population has members, and none in an extension.
+// TestPopulation: every trial is decided when it is claimed, as many at once as the population has members, and none in
+// an extension.
 func TestPopulation(t *testing.T) {
-	s := parse(t, "  fixed: [{}, {learning_rate: 0.2}]\n", "  method: pbt\n  population: 4\n", "trials: 8", "trials: 12")
+	s := parse(t, "  fixed: [{}, {learning_rate: 0.2}]\n", "  method: pbt\n  population: 4\n", "trials: 8",
+		"trials: 12")
 	p, err := build(s, manifest(all...))
 	if err != nil {
 		t.Fatal(err)
@@ -23,8 +25,11 @@ func TestPopulation(t *testing.T) {
 	if _, err := sweep.DecodePlan(data); err != nil {
 		t.Fatalf("the plan is refused by its reader: %v", err)
 	}
-	if got := sources(p); got != "pbt 12" || p.AtOnce() != 4 || p.Format != sweep.FormatPopulation || len(p.Expected) != 12 || p.Expected[11].Params == nil || p.Sizing.Tasks > 4 {
-		t.Errorf("the trials are from %s, %d at once in %d tasks, format %d, %d expected; want 12 of pbt, 4 at once and no more tasks, format %d, 12", got, p.AtOnce(), p.Sizing.Tasks, p.Format, len(p.Expected), sweep.FormatPopulation)
+	if got := sources(p); got != "pbt 12" || p.AtOnce() != 4 || p.Format != sweep.FormatPopulation ||
+		len(p.Expected) != 12 || p.Expected[11].Params == nil || p.Sizing.Tasks > 4 {
+		t.Errorf("the trials are from %s, %d at once in %d tasks, format %d, %d expected; want 12 of pbt, 4 at once "+
+			"and no more tasks, format %d, 12", got, p.AtOnce(), p.Sizing.Tasks, p.Format, len(p.Expected),
+			sweep.FormatPopulation)
 	}
 	if notes := strings.Join(p.Notes, "; "); !strings.Contains(notes, "a population of 4 in 3 generations") {
 		t.Errorf("the notes are %q, want that they say how many generations there are", notes)
@@ -36,11 +41,12 @@ func TestPopulation(t *testing.T) {
 	}
 }
 
-// TestPopulationOfFew: a space with fewer configurations than the population has members is refused, and one with as many is enough for all
-// generations.
+// TestPopulationOfFew: a space with fewer configurations than the population has members is refused, and one with as
+// many is enough for all generations.
 func TestPopulationOfFew(t *testing.T) {
 	few := func(values string) error {
-		s := parse(t, "  fixed: [{}, {learning_rate: 0.2}]\n", "  method: pbt\n  population: 4\n", "trials: 8", "trials: 12")
+		s := parse(t, "  fixed: [{}, {learning_rate: 0.2}]\n", "  method: pbt\n  population: 4\n", "trials: 8",
+			"trials: 12")
 		s.Search.Grid, s.Search.Constraints = nil, nil
 		choice := []any{}
 		for _, v := range values {
@@ -49,14 +55,16 @@ func TestPopulationOfFew(t *testing.T) {
 		s.Search.Random = map[string]sweep.Distribution{"min_data_in_leaf": {Choice: choice}}
 		p, err := build(s, manifest(all...))
 		if err == nil && strings.Contains(strings.Join(p.Notes, "; "), "there are only") {
-			t.Errorf("%d configurations for a population of 4: the notes are %q, want none about too few", len(choice), p.Notes)
+			t.Errorf("%d configurations for a population of 4: the notes are %q, want none about too few", len(choice),
+				p.Notes)
 		}
 		return err
 	}
 	if err := few("2345"); err != nil {
 		t.Errorf("four configurations for a population of 4: got error %v, want none", err)
 	}
-	if err := few("234"); err == nil || !strings.Contains(err.Error(), "only 3 different configurations for a population of 4") {
+	if err := few("234"); err == nil ||
+		!strings.Contains(err.Error(), "only 3 different configurations for a population of 4") {
 		t.Errorf("three configurations for a population of 4: got error %v, want it refused", err)
 	}
 }
@@ -73,6 +81,7 @@ func TestPopulationNeedsMemory(t *testing.T) {
 	}
 	two, three := need("trials: 8"), need("trials: 12")
 	if grown := three - two; grown < 100*255*100 { // trees, leaves, and bytes of a leaf at least
-		t.Errorf("a third generation adds %d bytes to a trial's memory (%d after %d); want those of the second's trees", grown, three, two)
+		t.Errorf("a third generation adds %d bytes to a trial's memory (%d after %d); want those of the second's trees",
+			grown, three, two)
 	}
 }

@@ -27,9 +27,11 @@ func TestTrialsComparedBySamples(t *testing.T) {
 
 	stop := p.Spec.Search.Stop
 	if len(stop.Rungs) != 1 || stop.OneIn != 25 || stop.Eta != 5 || p.Format != sweep.FormatPauses {
-		t.Errorf("rungs %v, of one row in %d, eta %d, format %d; want one, 25, 5 and %d", stop.Rungs, stop.OneIn, stop.Eta, p.Format, sweep.FormatPauses)
+		t.Errorf("rungs %v, of one row in %d, eta %d, format %d; want one, 25, 5 and %d", stop.Rungs, stop.OneIn,
+			stop.Eta, p.Format, sweep.FormatPauses)
 	}
-	if want := "after training on one row in 25 (asha, one in 5 continues)"; !slices.ContainsFunc(p.Notes, func(n string) bool { return strings.Contains(n, want) }) {
+	if want := "after training on one row in 25 (asha, one in 5 continues)"; !slices.ContainsFunc(p.Notes,
+		func(n string) bool { return strings.Contains(n, want) }) {
 		t.Errorf("the notes are %q; want one with %q", p.Notes, want)
 	}
 
@@ -37,7 +39,8 @@ func TestTrialsComparedBySamples(t *testing.T) {
 	for i := range small.Splits {
 		small.Splits[i].Rows = 9900
 	}
-	if _, err := build(spec, small); err == nil || !strings.Contains(err.Error(), "one in 5 of 9900 is too small a sample") {
+	if _, err := build(spec, small); err == nil ||
+		!strings.Contains(err.Error(), "one in 5 of 9900 is too small a sample") {
 		t.Errorf("of a small table: got error %v, want one that names its rows", err)
 	}
 
@@ -46,9 +49,12 @@ func TestTrialsComparedBySamples(t *testing.T) {
 		metric string
 		m      *dataset.Manifest
 		want   string
-	}{{"log_loss", small, sweep.ByTrees}, {"log_loss", manifest(all...), sweep.ByRows}, {"auc", manifest(all...), sweep.ByTrees}} {
-		if p, err := build(parse(t, "metric: ap", "metric: "+c.metric, "search:", "search:\n  stop: {rule: asha}"), c.m); err != nil || p.Spec.Search.Stop.By != c.want {
-			t.Errorf("stop: {rule: asha} for %s on %d rows: got error %v, want trials to be compared by %s", c.metric, c.m.Splits[0].Rows, err, c.want)
+	}{{"log_loss", small, sweep.ByTrees}, {"log_loss", manifest(all...), sweep.ByRows},
+		{"auc", manifest(all...), sweep.ByTrees}} {
+		if p, err := build(parse(t, "metric: ap", "metric: "+c.metric, "search:", "search:\n  stop: {rule: asha}"),
+			c.m); err != nil || p.Spec.Search.Stop.By != c.want {
+			t.Errorf("stop: {rule: asha} for %s on %d rows: got error %v, want trials to be compared by %s", c.metric,
+				c.m.Splits[0].Rows, err, c.want)
 		}
 	}
 }

@@ -18,9 +18,11 @@ const (
 	reserveShare = 20 // 1/20 of the machine
 )
 
-// Size decides how many tasks share a machine: as many as Batch, the vCPUs and the memory allow, with the dataset in memory once; and how
-// many local SSDs the machine has: those requested, or as few as hold the dataset. need is the result of Need. Errors are *Error.
-func Size(m sweep.Machine, t machines.Type, d *dataset.Manifest, trials int, need Memory) (z sweep.Sizing, disks int, err error) {
+// Size decides how many tasks share a machine: as many as Batch, the vCPUs and the memory allow, with the dataset in
+// memory once; and how many local SSDs the machine has: those requested, or as few as hold the dataset. need is the
+// result of Need. Errors are *Error.
+func Size(m sweep.Machine, t machines.Type, d *dataset.Manifest, trials int, need Memory) (z sweep.Sizing, disks int,
+	err error) {
 	if disks, err = disksFor(m, t, d); err != nil {
 		return z, 0, err
 	}
@@ -37,18 +39,21 @@ func disksFor(m sweep.Machine, t machines.Type, d *dataset.Manifest) (int, error
 		return n, nil
 	}
 	if room := int64(m.LocalSSD) * machines.DiskBytes; d.Bytes() > room {
-		return 0, errorf("the dataset has %s, but %d local SSDs hold %s; raise machine.local_ssd, or leave it out", gib(d.Bytes()), m.LocalSSD, gib(room))
+		return 0, errorf("the dataset has %s, but %d local SSDs hold %s; raise machine.local_ssd, or leave it out",
+			gib(d.Bytes()), m.LocalSSD, gib(room))
 	}
 	return int(m.LocalSSD), nil
 }
 
 func tasksFor(m sweep.Machine, t machines.Type, datasetBytes int64, trials int, needs Memory) (sweep.Sizing, error) {
 	vcpus, memory, need := t.VCPUs, t.MemoryBytes, needs.Trial
-	z := sweep.Sizing{MachineType: t.Name, VCPUs: vcpus, MemoryBytes: memory, DatasetBytes: datasetBytes, TrialBytes: need, RefitBytes: needs.Refit,
+	z := sweep.Sizing{MachineType: t.Name, VCPUs: vcpus, MemoryBytes: memory, DatasetBytes: datasetBytes,
+		TrialBytes: need, RefitBytes: needs.Refit,
 		ReserveBytes: max(leastReserve, memory/reserveShare), VMs: m.VMs, ThreadsPerTask: m.ThreadsPerTask}
 	byMemory := int((memory - z.DatasetBytes - z.ReserveBytes) / need)
 	if z.RefitBytes > 0 && z.RefitBytes > memory-z.DatasetBytes-z.ReserveBytes {
-		return z, errorf("the refit on all rows of train and valid does not fit a %s: it has a copy of them and needs %s, in addition to %s dataset and %s reserve of %s; use a larger machine, or leave validate out",
+		return z, errorf("the refit on all rows of train and valid does not fit a %s: it has a copy of them and "+
+			"needs %s, in addition to %s dataset and %s reserve of %s; use a larger machine, or leave validate out",
 			t.Name, gib(z.RefitBytes), gib(z.DatasetBytes), gib(z.ReserveBytes), gib(memory))
 	}
 
@@ -59,7 +64,8 @@ func tasksFor(m sweep.Machine, t machines.Type, datasetBytes int64, trials int, 
 	}{
 		{sweep.MaxTasksPerVM, fmt.Sprintf("Batch runs at most %d tasks on a VM", sweep.MaxTasksPerVM)},
 		{vcpus / m.ThreadsPerTask, fmt.Sprintf("%d vCPUs / %d threads", vcpus, m.ThreadsPerTask)},
-		{byMemory, fmt.Sprintf("(%s - %s dataset - %s reserve) / %s per trial", gib(memory), gib(z.DatasetBytes), gib(z.ReserveBytes), gib(need))},
+		{byMemory, fmt.Sprintf("(%s - %s dataset - %s reserve) / %s per trial", gib(memory), gib(z.DatasetBytes),
+			gib(z.ReserveBytes), gib(need))},
 		{(trials + m.VMs - 1) / m.VMs, fmt.Sprintf("%d trials on %d VMs", trials, m.VMs)},
 	}
 
@@ -70,19 +76,22 @@ func tasksFor(m sweep.Machine, t machines.Type, datasetBytes int64, trials int, 
 		}
 	}
 	if tightest.tasks < 1 {
-		return z, errorf("no trial fits a %s: %s is %d; use a larger machine or fewer threads per task", t.Name, tightest.why, tightest.tasks)
+		return z, errorf("no trial fits a %s: %s is %d; use a larger machine or fewer threads per task", t.Name,
+			tightest.why, tightest.tasks)
 	}
 
 	z.TasksPerVM = tightest.tasks
 	z.LimitedBy = tightest.why
 	if asked := int(m.TasksPerVM); asked > 0 {
 		if asked > byMemory {
-			return z, errorf("machine.tasks_per_vm is %d, but %s is %d; use tasks_per_vm: auto or a larger machine", asked, limits[2].why, byMemory)
+			return z, errorf("machine.tasks_per_vm is %d, but %s is %d; use tasks_per_vm: auto or a larger machine",
+				asked, limits[2].why, byMemory)
 		}
 
 		z.TasksPerVM = asked
 		z.LimitedBy = "machine.tasks_per_vm"
-		if trialsLimit := limits[3]; trialsLimit.tasks < asked { // Batch rejects more tasks per machine than there are in total
+		// Batch rejects more tasks per machine than there are in total
+		if trialsLimit := limits[3]; trialsLimit.tasks < asked {
 			z.TasksPerVM = trialsLimit.tasks
 			z.LimitedBy = trialsLimit.why
 		}
@@ -102,7 +111,8 @@ type Memory struct {
 	Refit int64 // of the refit in a cross-validated sweep; 0 without one
 }
 
-// Need is the private memory of the most demanding trial, among the expected ones and those that open trials may become.
+// Need is the private memory of the most demanding trial, among the expected ones and those that open trials may
+// become.
 func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads int) (Memory, error) {
 	rows := map[string]int{}
 	for _, s := range d.Splits {
@@ -123,7 +133,8 @@ func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads
 		if stop := plan.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
 			sample = maskBytes * int64(rows[sweep.Train]/stop.OneIn)
 		}
-		return gbt.PrivateBytes(p, rows[sweep.Train], rows[sweep.Valid], features, threads) + max(scoring(rows), sample) + inheritedBytes(plan, p, rows[sweep.Train]) + processBytes, nil
+		return gbt.PrivateBytes(p, rows[sweep.Train], rows[sweep.Valid], features, threads) +
+			max(scoring(rows), sample) + inheritedBytes(plan, p, rows[sweep.Train]) + processBytes, nil
 	}
 	if plan.Folds != nil {
 		return needOfFolds(d, plan, expected, rows, features, threads)
@@ -143,9 +154,10 @@ func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads
 	return Memory{Trial: slices.Max(need)}, nil
 }
 
-// needOfFolds is Need for a cross-validated sweep. A fold has masks of its training and evaluation rows, targets and predictions of the
-// latter, and scores by row of the table; the refit has a copy of all rows.
-func needOfFolds(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, rows map[string]int, features []int, threads int) (need Memory, err error) {
+// needOfFolds is Need for a cross-validated sweep. A fold has masks of its training and evaluation rows, targets and
+// predictions of the latter, and scores by row of the table; the refit has a copy of all rows.
+func needOfFolds(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, rows map[string]int, features []int,
+	threads int) (need Memory, err error) {
 	train := rows[sweep.Train]
 	rated := 0
 	for _, r := range plan.Folds.Rounds {
@@ -159,18 +171,21 @@ func needOfFolds(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, 
 		if err != nil {
 			return 0, err
 		}
-		return gbt.PrivateBytes(p, train, train, features, threads) + maskBytes*int64(train) + ratedBytes*int64(rated) + processBytes, nil
+		return gbt.PrivateBytes(p, train, train, features, threads) + maskBytes*int64(train) + ratedBytes*int64(rated) +
+			processBytes, nil
 	}
 	refit := func(params sweep.Params) (int64, error) {
 		p, err := gbt.ParseParams(params)
 		if err != nil {
 			return 0, err
 		}
-		return gbt.PrivateBytes(p, all, 0, features, threads) + fit.JoinedBytes(all, len(features)) + heldOut + processBytes, nil
+		return gbt.PrivateBytes(p, all, 0, features, threads) + fit.JoinedBytes(all, len(features)) + heldOut +
+			processBytes, nil
 	}
 
 	if plan.Open() { // what needs most memory on some rows need not be what needs most on others
-		expected = append(slices.Clone(expected), sweep.Trial{Params: largest(plan, fold)}, sweep.Trial{Params: largest(plan, refit)})
+		expected = append(slices.Clone(expected), sweep.Trial{Params: largest(plan, fold)},
+			sweep.Trial{Params: largest(plan, refit)})
 	}
 	for _, t := range expected {
 		n, err := fold(t.Params)
@@ -194,8 +209,8 @@ const (
 // processBytes is the base memory of a task's process: the program, its clients, their buffers.
 const processBytes = 96 << 20
 
-// scoring is the memory for evaluating and scoring the held-out rows, beside the trainer's: predictions and the metrics' sorting space for
-// valid, scores and their encoded form for calib and test.
+// scoring is the memory for evaluating and scoring the held-out rows, beside the trainer's: predictions and the
+// metrics' sorting space for valid, scores and their encoded form for calib and test.
 func scoring(rows map[string]int) int64 {
 	return 40*int64(rows[sweep.Valid]) + 24*int64(rows[sweep.Calib]+rows[sweep.Test])
 }

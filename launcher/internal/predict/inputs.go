@@ -65,7 +65,8 @@ func compareInputs(now, usual *ingest.Inputs) []Input {
 	for i := range now.Columns {
 		c := &now.Columns[i]
 		was := known[c.Column]
-		in := Input{Column: c.Column, Missing: share(c.Missing, now.Rows, was, func(c *ingest.InputCount) int64 { return c.Missing }, rows)}
+		in := Input{Column: c.Column, Missing: share(c.Missing, now.Rows, was,
+			func(c *ingest.InputCount) int64 { return c.Missing }, rows)}
 		if c.IDs {
 			unseen := share(c.Unseen, now.Rows, was, func(c *ingest.InputCount) int64 { return c.Unseen }, rows)
 			rare := share(c.Rare, now.Rows, was, func(c *ingest.InputCount) int64 { return c.Rare }, rows)
@@ -86,7 +87,8 @@ func (r *Result) Warnings() []string {
 			what  string
 		}{{&in.Missing, "missing"}, {in.Unseen, "unseen"}, {in.Rare, "rare"}} {
 			if s := of.share; s != nil && s.High {
-				out = append(out, fmt.Sprintf("%s: %.3g %% of the values are %s, compared with %.3g %% of the dataset's held-out rows; are they written as they were for training?",
+				out = append(out, fmt.Sprintf("%s: %.3g %% of the values are %s, compared with %.3g %% of the "+
+					"dataset's held-out rows; are they written as they were for training?",
 					in.Column, 100*s.Now, of.what, 100**s.Usual))
 			}
 		}
@@ -110,7 +112,8 @@ func (e *UnseenError) Error() string {
 		}
 		columns[i] += ")"
 	}
-	return fmt.Sprintf("more values than usual are unseen by the model, beyond what --max-unseen %g allows: %s; nothing was written. Are they written as they were for training?",
+	return fmt.Sprintf("more values than usual are unseen by the model, beyond what --max-unseen %g allows: %s; "+
+		"nothing was written. Are they written as they were for training?",
 		e.Max, strings.Join(columns, ", "))
 }
 

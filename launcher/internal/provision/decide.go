@@ -1,9 +1,10 @@
-// Package provision gets machines for a sweep: it submits the sweep's Batch job and, if its machines are not available within the spec's
-// time, abandons that job and submits one on the next machines of the list.
+// Package provision gets machines for a sweep: it submits the sweep's Batch job and, if its machines are not available
+// within the spec's time, abandons that job and submits one on the next machines of the list.
 //
-// No process has to remember anything: that job n is current is recorded as an object of the sweep before any action, and everything else
-// follows from the plan and from Batch. So launchers that were interrupted, or that run concurrently, continue in the same order and arrive
-// at the same jobs. Trials are safe in any case, since tasks of all jobs claim them through the sweep's objects.
+// No process has to remember anything: that job n is current is recorded as an object of the sweep before any action,
+// and everything else follows from the plan and from Batch. So launchers that were interrupted, or that run
+// concurrently, continue in the same order and arrive at the same jobs. Trials are safe in any case, since tasks of all
+// jobs claim them through the sweep's objects.
 package provision
 
 import (

@@ -18,7 +18,8 @@ type HaltedError struct {
 }
 
 func (e *HaltedError) Error() string {
-	return fmt.Sprintf("sweep %s was paused %s: `launcher resume %s` lets it go on, `launcher cancel %s` ends it", e.Sweep, humanize.Time(e.Since), e.Sweep, e.Sweep)
+	return fmt.Sprintf("sweep %s was paused %s: `launcher resume %s` lets it go on, `launcher cancel %s` ends it",
+		e.Sweep, humanize.Time(e.Since), e.Sweep, e.Sweep)
 }
 
 // IsConflict says that somebody else has paused it.
@@ -28,7 +29,8 @@ func (*HaltedError) IsConflict() bool { return true }
 type PausedTooOftenError struct{ Sweep sweep.ID }
 
 func (e *PausedTooOftenError) Error() string {
-	return fmt.Sprintf("sweep %s has been paused %d times, which is the most; `launcher cancel %s` ends it", e.Sweep, sweep.MaxHalts, e.Sweep)
+	return fmt.Sprintf("sweep %s has been paused %d times, which is the most; `launcher cancel %s` ends it", e.Sweep,
+		sweep.MaxHalts, e.Sweep)
 }
 
 // IsConflict says that the sweep's state does not allow it.
@@ -44,8 +46,8 @@ func (e *ResumedError) Error() string {
 // IsConflict says that somebody else has changed it.
 func (*ResumedError) IsConflict() bool { return true }
 
-// Halt pauses the sweep: its tasks will save their trials and leave, and nothing else submits a job for it. created is false if it is paused
-// already, by the pause of that number.
+// Halt pauses the sweep: its tasks will save their trials and leave, and nothing else submits a job for it. created is
+// false if it is paused already, by the pause of that number.
 func (l *Provisioner) Halt(ctx context.Context) (number int, created bool, err error) {
 	course, err := Course(ctx, l.Store, l.Plan)
 	if err != nil {
@@ -60,9 +62,9 @@ func (l *Provisioner) Halt(ctx context.Context) (number int, created bool, err e
 	return number, created, nil
 }
 
-// Leave waits until the jobs before the pause of that number have ended, and returns the state of the last. It cancels them if they have no
-// machines yet, or if their tasks have not left after patience: they lose what they have trained since their last checkpoint. A sweep that
-// goes on meanwhile is a *ResumedError; its new job is left alone.
+// Leave waits until the jobs before the pause of that number have ended, and returns the state of the last. It cancels
+// them if they have no machines yet, or if their tasks have not left after patience: they lose what they have trained
+// since their last checkpoint. A sweep that goes on meanwhile is a *ResumedError; its new job is left alone.
 func (l *Provisioner) Leave(ctx context.Context, number int, patience time.Duration) (state string, err error) {
 	for begun := l.Now(); ; {
 		state, lives, err := l.Dismiss(ctx, number, l.Now().Sub(begun) >= patience)
@@ -75,8 +77,8 @@ func (l *Provisioner) Leave(ctx context.Context, number int, patience time.Durat
 	}
 }
 
-// Dismiss cancels the jobs before the pause of that number if none of them has machines, or, with all, in any case. lives says that they go on
-// until their tasks have left.
+// Dismiss cancels the jobs before the pause of that number if none of them has machines, or, with all, in any case.
+// lives says that they go on until their tasks have left.
 func (l *Provisioner) Dismiss(ctx context.Context, number int, all bool) (state string, lives bool, err error) {
 	course, err := Course(ctx, l.Store, l.Plan)
 	if err != nil {

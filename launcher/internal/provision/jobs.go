@@ -49,8 +49,8 @@ func Look(ctx context.Context, store blob.Store, jobs Jobs, p *sweep.Plan) (Stat
 	return s, nil
 }
 
-// Cancel stops all jobs of the sweep, including those that appear meanwhile, and returns the last status of the newest. It continues after
-// an error and returns all errors.
+// Cancel stops all jobs of the sweep, including those that appear meanwhile, and returns the last status of the newest.
+// It continues after an error and returns all errors.
 func Cancel(ctx context.Context, store blob.Store, jobs Jobs, p *sweep.Plan) (Status, error) {
 	var last Status
 	var failed []error

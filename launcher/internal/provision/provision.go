@@ -26,11 +26,13 @@ type Provisioner struct {
 	Plan  *sweep.Plan
 	Now   func() time.Time
 	Every time.Duration // between two looks at a waiting job
-	// Moved, which may be nil, is called when job n becomes current, with the reason why the previous one was abandoned.
+	// Moved, which may be nil, is called when job n becomes current, with the reason why the previous one was
+	// abandoned.
 	Moved func(n int, reason string)
 }
 
-// Submit starts the current job; existed says that it had been started before. A sweep that is paused is a *HaltedError.
+// Submit starts the current job; existed says that it had been started before. A sweep that is paused is a
+// *HaltedError.
 func (l *Provisioner) Submit(ctx context.Context) (existed bool, err error) {
 	course, err := Course(ctx, l.Store, l.Plan)
 	if err != nil {
@@ -42,8 +44,8 @@ func (l *Provisioner) Submit(ctx context.Context) (existed bool, err error) {
 	return l.Jobs.Submit(ctx, l.Plan.Placed(course.Current()))
 }
 
-// Settle returns when nothing is left to decide: a job of the sweep has machines, or is the last of the list, or the sweep is over or paused. It may
-// be interrupted at any time, and called again by any process.
+// Settle returns when nothing is left to decide: a job of the sweep has machines, or is the last of the list, or the
+// sweep is over or paused. It may be interrupted at any time, and called again by any process.
 func (l *Provisioner) Settle(ctx context.Context) error {
 	submitted := -1
 	for {
@@ -87,8 +89,8 @@ func (l *Provisioner) Settle(ctx context.Context) error {
 	}
 }
 
-// begin abandons the jobs before n and starts that one. Two of them should not have machines at once; if it happens, their tasks share the
-// trials.
+// begin abandons the jobs before n and starts that one. Two of them should not have machines at once; if it happens,
+// their tasks share the trials.
 func (l *Provisioner) begin(ctx context.Context, course *sweepstore.Course) error {
 	current := course.Current()
 	for _, n := range course.Numbers() {
@@ -119,7 +121,8 @@ func (l *Provisioner) record(ctx context.Context, n int, why string) error {
 }
 
 func (l *Provisioner) create(ctx context.Context, n int, why string) (created bool, err error) {
-	r := sweep.JobRecord{Format: sweep.FormatVersion, Sweep: l.Plan.Sweep, Number: n, Job: l.Plan.JobName(n), Reason: why, At: l.Now().UTC()}
+	r := sweep.JobRecord{Format: sweep.FormatVersion, Sweep: l.Plan.Sweep, Number: n, Job: l.Plan.JobName(n),
+		Reason: why, At: l.Now().UTC()}
 	if created, err = sweepstore.New(l.Store, l.Plan.Sweep).CreateJob(ctx, r); err != nil {
 		return false, fmt.Errorf("record job %s: %w", r.Job, err)
 	}
@@ -136,8 +139,8 @@ func shorten(s string) string {
 	return s
 }
 
-// over reports whether the sweep needs no more machines. If it was cancelled, any remaining job is cancelled: it may have been submitted
-// just after the others were.
+// over reports whether the sweep needs no more machines. If it was cancelled, any remaining job is cancelled: it may
+// have been submitted just after the others were.
 func (l *Provisioner) over(ctx context.Context) (bool, error) {
 	cancelled, err := sweepstore.New(l.Store, l.Plan.Sweep).Cancelled(ctx)
 	if err != nil {

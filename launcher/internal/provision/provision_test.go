@@ -19,7 +19,8 @@ import (
 func plan() *sweep.Plan {
 	yes, no := true, false
 	p := &sweep.Plan{Format: 1, Sweep: "nightly-1", Job: "projects/p/locations/l/jobs/nightly-1"}
-	p.Spec.Machine = sweep.Machine{Type: "n2-highmem-64", Spot: &yes, VMs: 1, Zones: []string{"us-central1-a"}, Wait: sweep.Duration(10 * time.Minute),
+	p.Spec.Machine = sweep.Machine{Type: "n2-highmem-64", Spot: &yes, VMs: 1, Zones: []string{"us-central1-a"},
+		Wait:     sweep.Duration(10 * time.Minute),
 		Fallback: []sweep.Fallback{{Zones: []string{"us-central1-f"}}, {Type: "n2d-highmem-64"}, {Spot: &no}}}
 	p.Sizing = sweep.Sizing{MachineType: "n2-highmem-64"}
 	for i := range p.Spec.Machine.Fallback {
@@ -41,7 +42,8 @@ type cloud struct {
 }
 
 func newCloud(t *testing.T, fate map[string]Status) *cloud {
-	return &cloud{t: t, now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), jobs: map[string]*Status{}, fate: fate, store: &failing{Store: blob.Memory()}}
+	return &cloud{t: t, now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), jobs: map[string]*Status{}, fate: fate,
+		store: &failing{Store: blob.Memory()}}
 }
 
 func (c *cloud) enter(what string) func() {
@@ -149,16 +151,27 @@ func TestSettle(t *testing.T) {
 		alive   []string
 		reasons []string // parts of
 	}{
-		"machines at once": {map[string]Status{"nightly-1": running}, []string{"nightly-1 on n2-highmem-64, Spot in us-central1-a"}, []string{"nightly-1"}, nil},
-		"another zone": {map[string]Status{"nightly-1-f1": running}, []string{"nightly-1 on n2-highmem-64, Spot in us-central1-a", "nightly-1-f1 on n2-highmem-64, Spot in us-central1-f"},
+		"machines at once": {map[string]Status{"nightly-1": running},
+			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a"}, []string{"nightly-1"}, nil},
+		"another zone": {map[string]Status{"nightly-1-f1": running},
+			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a",
+				"nightly-1-f1 on n2-highmem-64, Spot in us-central1-f"},
 			[]string{"nightly-1-f1"}, []string{"it was SCHEDULED after 10m0s"}},
-		"failed for want of machines": {map[string]Status{"nightly-1": exhausted, "nightly-1-f1": exhausted, "nightly-1-f2": running},
-			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a", "nightly-1-f1 on n2-highmem-64, Spot in us-central1-f", "nightly-1-f2 on n2d-highmem-64, Spot in us-central1-a"},
+		"failed for want of machines": {map[string]Status{"nightly-1": exhausted, "nightly-1-f1": exhausted,
+			"nightly-1-f2": running},
+			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a",
+				"nightly-1-f1 on n2-highmem-64, Spot in us-central1-f",
+				"nightly-1-f2 on n2d-highmem-64, Spot in us-central1-a"},
 			[]string{"nightly-1-f2"}, []string{"RESOURCE_POOL_EXHAUSTED", "RESOURCE_POOL_EXHAUSTED"}},
-		"the last one waits": {nil, []string{"nightly-1 on n2-highmem-64, Spot in us-central1-a", "nightly-1-f1 on n2-highmem-64, Spot in us-central1-f",
-			"nightly-1-f2 on n2d-highmem-64, Spot in us-central1-a", "nightly-1-f3 on n2-highmem-64, on demand in us-central1-a"}, []string{"nightly-1-f3"}, []string{"", "", ""}},
-		"broken otherwise": {map[string]Status{"nightly-1": broken}, []string{"nightly-1 on n2-highmem-64, Spot in us-central1-a"}, nil, nil},
-		"it ran, and then failed": {map[string]Status{"nightly-1": {State: "FAILED", Finished: true, Began: true, NoCapacity: "RESOURCE_POOL_EXHAUSTED"}},
+		"the last one waits": {nil, []string{"nightly-1 on n2-highmem-64, Spot in us-central1-a",
+			"nightly-1-f1 on n2-highmem-64, Spot in us-central1-f",
+			"nightly-1-f2 on n2d-highmem-64, Spot in us-central1-a",
+			"nightly-1-f3 on n2-highmem-64, on demand in us-central1-a"}, []string{"nightly-1-f3"},
+			[]string{"", "", ""}},
+		"broken otherwise": {map[string]Status{"nightly-1": broken},
+			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a"}, nil, nil},
+		"it ran, and then failed": {map[string]Status{"nightly-1": {State: "FAILED", Finished: true, Began: true,
+			NoCapacity: "RESOURCE_POOL_EXHAUSTED"}},
 			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a"}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -178,8 +191,10 @@ func TestSettle(t *testing.T) {
 				}
 			}
 			look, err := Look(t.Context(), w.store, w, plan())
-			if err != nil || len(look.Earlier) != len(moved) || !strings.HasSuffix(look.Name, string(plan().Sweep.JobID(len(moved)))) {
-				t.Errorf("Look(w.store, w, plan()): got %+v %v; want no error, len(look.Earlier) = len(moved), look.Name ending in string(plan().Sweep.JobID(len(moved)))", look, err)
+			if err != nil || len(look.Earlier) != len(moved) ||
+				!strings.HasSuffix(look.Name, string(plan().Sweep.JobID(len(moved)))) {
+				t.Errorf("Look(w.store, w, plan()): got %+v %v; want no error, len(look.Earlier) = len(moved), "+
+					"look.Name ending in string(plan().Sweep.JobID(len(moved)))", look, err)
 			}
 		})
 	}
@@ -187,8 +202,8 @@ func TestSettle(t *testing.T) {
 
 var errCrash = errors.New("crash")
 
-// TestSettleSurvivesACrashAnywhere interrupts the search before its first, second, third ... step, and lets another launcher go
-// on. Whatever was interrupted, the jobs are the same, and one is left.
+// TestSettleSurvivesACrashAnywhere interrupts the search before its first, second, third ... step, and lets another
+// launcher go on. Whatever was interrupted, the jobs are the same, and one is left.
 func TestSettleSurvivesACrashAnywhere(t *testing.T) {
 	calm := newCloud(t, map[string]Status{"nightly-1-f2": running})
 	if err := calm.provisioner(plan()).Settle(t.Context()); err != nil {
@@ -253,7 +268,8 @@ func TestCancelledMeanwhile(t *testing.T) {
 				return
 			}
 			w.before = nil
-			if _, err := w.store.Store.Put(t.Context(), sweep.Names(plan().Sweep).Cancel(), blob.Any, strings.NewReader("{}")); err != nil {
+			if _, err := w.store.Store.Put(t.Context(), sweep.Names(plan().Sweep).Cancel(), blob.Any,
+				strings.NewReader("{}")); err != nil {
 				t.Error(err)
 			}
 			if _, err := Cancel(t.Context(), w.store, w, plan()); err != nil {
@@ -277,8 +293,10 @@ func TestCancelledMeanwhile(t *testing.T) {
 
 func TestDamagedRecord(t *testing.T) {
 	w := newCloud(t, nil)
-	for _, text := range []string{"", "{}", `{"format":1,"sweep":"nightly-1","number":2,"job":"x"}`, `{"format":1,"sweep":"nightly-1","number":1,"job":"projects/p/locations/l/jobs/other"}`} {
-		if _, err := w.store.Put(t.Context(), sweep.Names(plan().Sweep).JobRecord(1), blob.Any, strings.NewReader(text)); err != nil {
+	for _, text := range []string{"", "{}", `{"format":1,"sweep":"nightly-1","number":2,"job":"x"}`,
+		`{"format":1,"sweep":"nightly-1","number":1,"job":"projects/p/locations/l/jobs/other"}`} {
+		if _, err := w.store.Put(t.Context(), sweep.Names(plan().Sweep).JobRecord(1), blob.Any,
+			strings.NewReader(text)); err != nil {
 			t.Fatal(err)
 		}
 		var bad *sweep.DecodeError
@@ -288,8 +306,8 @@ func TestDamagedRecord(t *testing.T) {
 	}
 }
 
-// TestPauseAndResume: a sweep that is paused gets no job, whoever asks, until it is resumed; then it begins with the first machines again. At whichever step
-// the launcher crashes, giving the command again does the same.
+// TestPauseAndResume: a sweep that is paused gets no job, whoever asks, until it is resumed; then it begins with the
+// first machines again. At whichever step the launcher crashes, giving the command again does the same.
 func TestPauseAndResume(t *testing.T) {
 	for at := 1; ; at++ {
 		w := newCloud(t, map[string]Status{"nightly-1-f1": running, "nightly-1-f4": exhausted, "nightly-1-f5": running})
@@ -329,7 +347,8 @@ func TestPauseAndResume(t *testing.T) {
 			t.Errorf("submitted a sweep that is paused: %v; want a *HaltedError", err)
 		}
 		if err := l.Settle(t.Context()); err != nil || len(w.alive()) > 0 || len(w.order) != 2 {
-			t.Errorf("looked for machines for a sweep that is paused: error %v, jobs %q, %q of them alive; want no other job", err, w.order, w.alive())
+			t.Errorf("looked for machines for a sweep that is paused: error %v, jobs %q, %q of them alive; want no "+
+				"other job", err, w.order, w.alive())
 		}
 
 		again("resumed", func(ctx context.Context) error {
@@ -341,11 +360,16 @@ func TestPauseAndResume(t *testing.T) {
 			}
 			return l.Settle(ctx)
 		})
-		if want := []string{"nightly-1-f4 on n2-highmem-64, Spot in us-central1-a", "nightly-1-f5 on n2-highmem-64, Spot in us-central1-f"}; !slices.Equal(w.order[2:], want) || !slices.Equal(w.alive(), []string{"nightly-1-f5"}) {
-			t.Errorf("resumed, with a crash before step %d: jobs %q, %q of them alive; want %q, and the last alive", at, w.order[2:], w.alive(), want)
+		if want := []string{"nightly-1-f4 on n2-highmem-64, Spot in us-central1-a",
+			"nightly-1-f5 on n2-highmem-64, Spot in us-central1-f"}; !slices.Equal(w.order[2:], want) ||
+			!slices.Equal(w.alive(), []string{"nightly-1-f5"}) {
+			t.Errorf("resumed, with a crash before step %d: jobs %q, %q of them alive; want %q, and the last alive", at,
+				w.order[2:], w.alive(), want)
 		}
-		if s, err := Look(t.Context(), w.store, w, plan()); err != nil || len(s.Earlier) != 3 || s.Earlier[0].Paused || !s.Earlier[1].Paused || s.Earlier[2].Paused || s.Finished {
-			t.Errorf("the status after that: %+v, error %v; want three earlier jobs, the second one from before the pause, and that it is not finished", s, err)
+		if s, err := Look(t.Context(), w.store, w, plan()); err != nil || len(s.Earlier) != 3 || s.Earlier[0].Paused ||
+			!s.Earlier[1].Paused || s.Earlier[2].Paused || s.Finished {
+			t.Errorf("the status after that: %+v, error %v; want three earlier jobs, the second one from before the "+
+				"pause, and that it is not finished", s, err)
 		}
 		if steps < at {
 			if at < 10 {
@@ -380,7 +404,8 @@ func TestPausedTooOften(t *testing.T) {
 	}
 }
 
-// TestAPauseLeavesTheNextJobAlone: at whichever step of a pause, or of a resumption, somebody else pauses the sweep and lets it go on, its new job lives.
+// TestAPauseLeavesTheNextJobAlone: at whichever step of a pause, or of a resumption, somebody else pauses the sweep and
+// lets it go on, its new job lives.
 func TestAPauseLeavesTheNextJobAlone(t *testing.T) {
 	for what, do := range map[string]func(*Provisioner, context.Context) error{
 		"pause": func(l *Provisioner, ctx context.Context) error {
@@ -419,7 +444,8 @@ func TestAPauseLeavesTheNextJobAlone(t *testing.T) {
 					return
 				}
 				w.before, w.store.before = nil, nil
-				if course, err := Course(t.Context(), w.store, l.Plan); err != nil || course.Next() > 1 { // it goes on already
+				// it goes on already
+				if course, err := Course(t.Context(), w.store, l.Plan); err != nil || course.Next() > 1 {
 					return
 				}
 				if _, _, err := other.Halt(t.Context()); err != nil {
@@ -473,6 +499,7 @@ func TestAJobThatTrainsMayFinish(t *testing.T) {
 		}
 	}
 	if state, err := l.Leave(t.Context(), 1, time.Hour); err != nil || first.State != "SUCCEEDED" {
-		t.Errorf("left with %q, error %v, the job that trained is %s; want it to have ended by itself", state, err, first.State)
+		t.Errorf("left with %q, error %v, the job that trained is %s; want it to have ended by itself", state, err,
+			first.State)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// oldPrice is the age from which a price is reported. Spot prices may change once a day (https://cloud.google.com/spot-vms/pricing),
-// on-demand prices rarely; after a month a Spot price is out of date.
+// oldPrice is the age from which a price is reported. Spot prices may change once a day
+// (https://cloud.google.com/spot-vms/pricing), on-demand prices rarely; after a month a Spot price is out of date.
 const oldPrice = 30 * 24 * time.Hour
 
 // Age returns notes about prices in the quote that are too old at the time now; empty if there are none.
@@ -31,6 +31,7 @@ func age(dates []string, now time.Time) []string {
 	if oldest.IsZero() || now.Sub(oldest) <= oldPrice {
 		return nil
 	}
-	return []string{fmt.Sprintf("the oldest price is from %s, %d days ago, and may have changed; `launcher prices refresh` reads today's",
+	return []string{fmt.Sprintf("the oldest price is from %s, %d days ago, and may have changed; `launcher prices "+
+		"refresh` reads today's",
 		oldest.Format(time.DateOnly), int(now.Sub(oldest).Hours()/24))}
 }

@@ -6,10 +6,12 @@ import (
 	"coppice/internal/gbt"
 )
 
-// Calibration holds measured training times. The unit is a nanosecond per row, feature and tree. Measured returns all numbers of this
-// project that quotes are based on, each with the command that measured it; docs/cost.md has the tables.
+// Calibration holds measured training times. The unit is a nanosecond per row, feature and tree. Measured returns all
+// numbers of this project that quotes are based on, each with the command that measured it; docs/cost.md has the
+// tables.
 type Calibration struct {
-	Base       []Point // ns by rows, for 31 leaves, all features, all rows, one thread, with another training running beside it
+	// ns by rows, for 31 leaves, all features, all rows, one thread, with another training running beside it
+	Base       []Point
 	Leaves     []Point // factor by number of leaves
 	Features   []Point // factor by feature_fraction
 	Bagging    []Point // factor by bagging_fraction
@@ -19,8 +21,8 @@ type Calibration struct {
 	Rate   float64 // ns per valid row to compute a ranking metric after a tree
 	Resume float64 // time to resume a trial, as a share of the time to grow its trees
 
-	// Low and High are factors around the expected value: the spread of the measurements, and that the same command took up to twice as
-	// long at another hour; this also covers vCPUs slower than the measured cores.
+	// Low and High are factors around the expected value: the spread of the measurements, and that the same command
+	// took up to twice as long at another hour; this also covers vCPUs slower than the measured cores.
 	Low, High float64
 }
 
@@ -33,16 +35,20 @@ func Measured() Calibration {
 		// make bench-scale ROWS=1000000,5000000,20000000, and ROWS=130000000: "two at once".
 		Base: []Point{{1e6, 1.207}, {5e6, 1.241}, {20e6, 1.282}, {130e6, 1.597}},
 		// make bench-calibrate, at 5,000,000 rows.
-		Leaves:   []Point{{15, 0.76}, {31, 1}, {63, 1.23}, {127, 1.58}, {255, 1.91}, {1023, 2.57}}, // the last one is extrapolated
+		// the last one is extrapolated
+		Leaves:   []Point{{15, 0.76}, {31, 1}, {63, 1.23}, {127, 1.58}, {255, 1.91}, {1023, 2.57}},
 		Features: []Point{{0.3, 1.07}, {0.5, 1.19}, {0.8, 1.01}, {1, 1}},
 		Bagging:  []Point{{0.5, 0.62}, {0.8, 0.87}, {1, 1}},
 		// make bench-calibrate, at 1,000,000 and 5,000,000 rows.
 		TwoThreads: []Point{{1e6, 1.88}, {5e6, 1.78}},
-		Route:      1.5,  // go test -run '^$' -bench Replay ./gbt, 31 leaves
-		Rate:       19,   // go test -run '^$' -bench MillionRows/auc/plain ./metric
-		Resume:     0.05, // docs/measured.md, Checkpoints: 2.7 to 5.9 %, and 4 to 9.5 % of the trees that Base was measured with
-		Low:        0.85, // assumed: sizes up to 20,000,000 rows differ by 6 %, and so do two at once from one alone (docs/benchmarks.md, Scale)
-		High:       2,    // docs/measured.md
+		Route:      1.5, // go test -run '^$' -bench Replay ./gbt, 31 leaves
+		Rate:       19,  // go test -run '^$' -bench MillionRows/auc/plain ./metric
+		// docs/measured.md, Checkpoints: 2.7 to 5.9 %, and 4 to 9.5 % of the trees that Base was measured with
+		Resume: 0.05,
+		// assumed: sizes up to 20,000,000 rows differ by 6 %, and so do two at once from one alone (docs/benchmarks.md,
+		// Scale)
+		Low:  0.85,
+		High: 2, // docs/measured.md
 	}
 }
 
@@ -68,7 +74,8 @@ func (c Calibration) seconds(t table, p gbt.Params) float64 {
 
 // nanoseconds is the growing time per row, feature and tree, with the table's threads.
 func (c Calibration) nanoseconds(t table, p gbt.Params) float64 {
-	ns := at(c.Base, float64(t.rows), math.Log) * at(c.Leaves, leaves(p), math.Log) * at(c.Features, p.FeatureFraction, same)
+	ns := at(c.Base, float64(t.rows), math.Log) * at(c.Leaves, leaves(p), math.Log) * at(c.Features, p.FeatureFraction,
+		same)
 	if p.BaggingFreq > 0 {
 		ns *= at(c.Bagging, p.BaggingFraction, same)
 	}

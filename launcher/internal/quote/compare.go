@@ -53,8 +53,8 @@ const mostOffers = 8
 // mostVMs bounds the number of machines tried to meet a time.
 const mostVMs = 200
 
-// Compare makes an offer for each machine type and recommends one. Errors are *machines.UnknownError for unknown types, and those about the
-// plan's parameters.
+// Compare makes an offer for each machine type and recommends one. Errors are *machines.UnknownError for unknown types,
+// and those about the plan's parameters.
 func (q *Request) Compare(known *machines.Catalogue, wish Wish) (*Comparison, error) {
 	w, err := q.work()
 	if err != nil {
@@ -98,7 +98,9 @@ func (q *Request) Compare(known *machines.Catalogue, wish Wish) (*Comparison, er
 	c.Notes = append(c.Notes, q.unpaid(c.Offers)...)
 	c.Notes = append(c.Notes, c.untried()...)
 	if wish.Budget > 0 && len(q.Plan.Spec.Machine.Fallback) > 0 {
-		c.Notes = append(c.Notes, "machine.fallback was not compared; a sweep also refuses a budget that a fallback would exceed, or whose price is not known")
+		c.Notes = append(c.Notes,
+			"machine.fallback was not compared; a sweep also refuses a budget that a fallback would exceed, or "+
+				"whose price is not known")
 	}
 	return c, nil
 }
@@ -113,8 +115,10 @@ func (q *Request) rank(o *Offer) float64 {
 	return unpriced + s.Hours.Expected
 }
 
-// candidates returns the types to compare: the named ones, or the plan's and all priced ones with half to twice as many vCPUs.
-func (q *Request) candidates(known *machines.Catalogue, own machines.Type, names []string) (types []machines.Type, err error) {
+// candidates returns the types to compare: the named ones, or the plan's and all priced ones with half to twice as many
+// vCPUs.
+func (q *Request) candidates(known *machines.Catalogue, own machines.Type, names []string) (types []machines.Type,
+	err error) {
 	for _, name := range names {
 		t, err := known.Find(name)
 		if err != nil {
@@ -163,8 +167,8 @@ func (q *Request) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, erro
 	return with(max(1, (m.VMs*own.VCPUs+t.VCPUs-1)/t.VCPUs))
 }
 
-// fewest is the offer with the fewest machines that ends in time, or if none does, with the fewest that are as fast as possible. More
-// machines are never slower, so bisection works.
+// fewest is the offer with the fewest machines that ends in time, or if none does, with the fewest that are as fast as
+// possible. More machines are never slower, so bisection works.
 func (q *Request) fewest(with func(int) (*Offer, error), most int, hours float64) (*Offer, error) {
 	if _, err := with(1); err != nil {
 		return nil, err
@@ -218,8 +222,8 @@ type choice struct {
 
 func (c choice) String() string { return fmt.Sprintf("%d x %s %s", c.VMs, c.Machine, priced(c.spot)) }
 
-// before orders choices by preference: machines with attached local SSDs come before those with built-in ones, which have never been seen
-// mounted by Batch; of the same kind, the cheaper one.
+// before orders choices by preference: machines with attached local SSDs come before those with built-in ones, which
+// have never been seen mounted by Batch; of the same kind, the cheaper one.
 func (c choice) before(other choice) bool {
 	if c.BuiltIn != other.BuiltIn {
 		return other.BuiltIn
@@ -232,7 +236,8 @@ func (c choice) need(reserve time.Duration) float64 {
 	return c.side.Cost.Expected + c.side.Hourly*float64(c.VMs)*reserve.Seconds()/3600
 }
 
-// recommend picks the most preferred side of all offers (before) that ends in time and within the budget, or says what is possible instead.
+// recommend picks the most preferred side of all offers (before) that ends in time and within the budget, or says what
+// is possible instead.
 func (c *Comparison) recommend(w wanted) {
 	var fastest, cheapest, least *choice // of the priced ones; of those that end in time: by cost, by required budget
 	for i := range c.Offers {
@@ -258,31 +263,37 @@ func (c *Comparison) recommend(w wanted) {
 	}
 
 	if cheapest != nil {
-		c.Recommended = &Recommended{Machine: cheapest.Machine, VMs: cheapest.VMs, Spot: cheapest.spot, Hours: cheapest.side.Hours, Cost: *cheapest.side.Cost}
+		c.Recommended = &Recommended{Machine: cheapest.Machine, VMs: cheapest.VMs, Spot: cheapest.spot,
+			Hours: cheapest.side.Hours, Cost: *cheapest.side.Cost}
 	}
 
 	within := time.Duration(c.Within * float64(time.Hour)).Round(time.Second)
 	switch {
 	case cheapest != nil && w.budget > 0:
-		c.Reason = fmt.Sprintf("%s that is expected to finish within %s for at most %s USD, including the reserve for stopping in time", c.cheapest(), within, USD(w.budget))
+		c.Reason = fmt.Sprintf("%s that is expected to finish within %s for at most %s USD, including the reserve "+
+			"for stopping in time", c.cheapest(), within, USD(w.budget))
 	case cheapest != nil:
 		c.Reason = fmt.Sprintf("%s that is expected to finish within %s", c.cheapest(), within)
 	case least != nil:
-		c.Reason = fmt.Sprintf("none of these is expected to finish within %s for at most %s USD, including the reserve for stopping in time; %s needs a budget of %s USD",
+		c.Reason = fmt.Sprintf("none of these is expected to finish within %s for at most %s USD, including the "+
+			"reserve for stopping in time; %s needs a budget of %s USD",
 			within, USD(w.budget), least, USD(roundUp(least.need(w.reserve))))
 	case fastest != nil:
-		c.Reason = fmt.Sprintf("none of these is expected to finish within %s at a known price; the fastest, %s, takes %.2f hours", within, fastest, fastest.side.Hours.Expected)
+		c.Reason = fmt.Sprintf("none of these is expected to finish within %s at a known price; the fastest, %s, "+
+			"takes %.2f hours", within, fastest, fastest.side.Hours.Expected)
 	case len(c.Offers) == 0:
 		c.Reason = "no machine type fits"
 	default:
-		c.Reason = fmt.Sprintf("no price of these is known in %s; check --region, or run `launcher prices refresh`", w.region)
+		c.Reason = fmt.Sprintf("no price of these is known in %s; check --region, or run `launcher prices refresh`",
+			w.region)
 	}
 }
 
 // cheapest says among which offers the recommended one is the cheapest.
 func (c *Comparison) cheapest() string {
 	builtIn := func(o Offer) bool { return o.BuiltIn }
-	if slices.ContainsFunc(c.Offers, builtIn) && slices.ContainsFunc(c.Offers, func(o Offer) bool { return !o.BuiltIn }) {
+	if slices.ContainsFunc(c.Offers, builtIn) &&
+		slices.ContainsFunc(c.Offers, func(o Offer) bool { return !o.BuiltIn }) {
 		return "the cheapest of these with attached local SSDs"
 	}
 	return "the cheapest of these"
@@ -299,7 +310,8 @@ func (c *Comparison) untried() []string {
 	if len(names) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s: the local SSDs come with the machine, and it is not documented whether Batch mounts such disks; try it with a small one before relying on it (docs/acceptance.md, MACHINE and SSDS)",
+	return []string{fmt.Sprintf("%s: the local SSDs come with the machine, and it is not documented whether Batch "+
+		"mounts such disks; try it with a small one before relying on it (docs/acceptance.md, MACHINE and SSDS)",
 		strings.Join(names, ", "))}
 }
 
@@ -322,7 +334,9 @@ func (q *Request) notes() []string {
 		}
 	}
 	if least := q.Smallest(); rows < least && q.NsPerValue == 0 {
-		notes = append(notes, fmt.Sprintf("nothing was measured below %d rows; with %d, the fixed cost of a tree is not included", least, rows))
+		notes = append(notes,
+			fmt.Sprintf("nothing was measured below %d rows; with %d, the fixed cost of a tree is not included", least,
+				rows))
 	}
 	return notes
 }

@@ -1,6 +1,6 @@
-// Package quote estimates, before anything is rented, what a sweep will take: tasks and waves, memory, hours and money, on Spot and on
-// demand, for one machine type or for several side by side. It is a pure function of a plan, the catalogue, prices and stated assumptions;
-// docs/cost.md does the same calculation by hand.
+// Package quote estimates, before anything is rented, what a sweep will take: tasks and waves, memory, hours and money,
+// on Spot and on demand, for one machine type or for several side by side. It is a pure function of a plan, the
+// catalogue, prices and stated assumptions; docs/cost.md does the same calculation by hand.
 package quote
 
 import (
@@ -17,15 +17,16 @@ import (
 
 // Assumptions are quantities that cannot be measured in advance, or have not been.
 type Assumptions struct {
-	// Startup is the time from a machine's first charged second to its first task: booting, Batch's agent, pulling the image.
+	// Startup is the time from a machine's first charged second to its first task: booting, Batch's agent, pulling the
+	// image.
 	Startup time.Duration `json:"-"`
 	// Download is the rate at which the dataset is copied from Cloud Storage to local SSD, in bytes a second.
 	Download float64 `json:"download_bytes_per_second"`
-	// Preemptions is the rate at which a Spot machine is taken away, per hour of its life. Google publishes the rate of each type and zone
-	// (the advice.capacityHistory API); this is a default.
+	// Preemptions is the rate at which a Spot machine is taken away, per hour of its life. Google publishes the rate of
+	// each type and zone (the advice.capacityHistory API); this is a default.
 	Preemptions float64 `json:"preemptions_per_vm_hour"`
-	// NsPerValue, if above 0, replaces the calibration: nanoseconds per row, feature and tree of a trial with the sweep's threads,
-	// including metrics, as shown by `launcher bill` for a completed sweep.
+	// NsPerValue, if above 0, replaces the calibration: nanoseconds per row, feature and tree of a trial with the
+	// sweep's threads, including metrics, as shown by `launcher bill` for a completed sweep.
 	NsPerValue float64 `json:"ns_per_value,omitempty"`
 }
 
@@ -37,8 +38,8 @@ func Assumed() Assumptions {
 // checkpointEvery is the longest time that a trial goes unsaved (internal/sweep/WIRE.md, Checkpoints).
 const checkpointEvery = time.Minute
 
-// Reserves: the time until the aggregator checks again (every five minutes in the cloud) and every task has noticed the end. Quick sweeps,
-// whose tasks send a heartbeat every second, are checked more often.
+// Reserves: the time until the aggregator checks again (every five minutes in the cloud) and every task has noticed the
+// end. Quick sweeps, whose tasks send a heartbeat every second, are checked more often.
 const (
 	reserve      = 6 * time.Minute
 	quickReserve = 15 * time.Second
@@ -79,8 +80,8 @@ type Offer struct {
 	OnDemand       Side        `json:"on_demand"`
 	Spot           Side        `json:"spot"`
 
-	// SpotPays is the rate of preemptions per hour up to which Spot is expected to cost less than on demand; 0 if it never does, or a price
-	// is unknown.
+	// SpotPays is the rate of preemptions per hour up to which Spot is expected to cost less than on demand; 0 if it
+	// never does, or a price is unknown.
 	SpotPays float64 `json:"spot_pays_up_to_preemptions_per_vm_hour,omitempty"`
 	// BuiltIn says that the local SSDs are built into the machine.
 	BuiltIn bool `json:"built_in_local_ssd,omitempty"`
@@ -184,7 +185,8 @@ func (w *work) together() (out [][]float64) {
 	return out
 }
 
-// of is the table as seen by a trial: a fold trains on a part of train and evaluates on another; the refit also trains on valid.
+// of is the table as seen by a trial: a fold trains on a part of train and evaluates on another; the refit also trains
+// on valid.
 func (t table) of(p *sweep.Plan, trial sweep.Trial) table {
 	switch {
 	case p.Folds == nil:
@@ -214,9 +216,11 @@ func (q *Request) Offer(t machines.Type) (*Offer, error) {
 // offer calculates the offer for a machine type and sizing.
 func (q *Request) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *Offer {
 	vms := (z.Tasks + z.TasksPerVM - 1) / z.TasksPerVM
-	o := &Offer{Machine: t.Name, CPU: t.CPU, VCPUs: t.VCPUs, VMs: vms, TasksPerVM: z.TasksPerVM, ThreadsPerTask: z.ThreadsPerTask, Tasks: z.Tasks,
+	o := &Offer{Machine: t.Name, CPU: t.CPU, VCPUs: t.VCPUs, VMs: vms, TasksPerVM: z.TasksPerVM,
+		ThreadsPerTask: z.ThreadsPerTask, Tasks: z.Tasks,
 		LimitedBy: z.LimitedBy, MemoryBytes: t.MemoryBytes, LocalSSD: disks,
-		UsedBytes: z.DatasetBytes + z.ReserveBytes + int64(z.TasksPerVM)*z.TrialBytes, NsPerValue: w.ns, BuiltIn: t.BuiltIn}
+		UsedBytes: z.DatasetBytes + z.ReserveBytes + int64(z.TasksPerVM)*z.TrialBytes, NsPerValue: w.ns,
+		BuiltIn: t.BuiltIn}
 
 	lead := q.Startup.Seconds() + float64(z.DatasetBytes)/q.Download
 	o.Lead = sweep.Range{Low: lead / 2, Expected: lead, High: 2 * lead}
@@ -252,8 +256,8 @@ func (q *Request) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *Of
 	return o
 }
 
-// hours is how long the machines run. A Spot machine is taken away at a certain rate, and each time costs a start, copying the dataset,
-// half of the unsaved work, and resuming a trial halfway; that time can be interrupted as well.
+// hours is how long the machines run. A Spot machine is taken away at a certain rate, and each time costs a start,
+// copying the dataset, half of the unsaved work, and resuming a trial halfway; that time can be interrupted as well.
 func (q *Request) hours(lead, training, trial float64, spot bool) float64 {
 	calm := (lead + training) / 3600
 	if !spot {
@@ -296,8 +300,10 @@ func (t *times) Pop() any          { v := (*t)[len(*t)-1]; *t = (*t)[:len(*t)-1]
 func (q *Request) Quote(o *Offer) *sweep.Quote {
 	spot := q.spot(o)
 	s := o.Side(spot)
-	out := &sweep.Quote{Region: q.Region, Spot: spot, Hourly: s.Hourly, OnDemand: o.OnDemand.Hourly, PriceDate: s.PriceDate, PriceFrom: s.PriceFrom,
-		LocalSSD: o.LocalSSD, VMs: o.VMs, Waves: o.Waves, Hours: s.Hours, LeadTime: o.Lead, Trial: o.Trial, NsPerValue: o.NsPerValue,
+	out := &sweep.Quote{Region: q.Region, Spot: spot, Hourly: s.Hourly, OnDemand: o.OnDemand.Hourly,
+		PriceDate: s.PriceDate, PriceFrom: s.PriceFrom,
+		LocalSSD: o.LocalSSD, VMs: o.VMs, Waves: o.Waves, Hours: s.Hours, LeadTime: o.Lead, Trial: o.Trial,
+		NsPerValue:  o.NsPerValue,
 		Preemptions: s.Preemptions, Reserve: Reserve(q.Plan).Seconds()}
 	if s.Cost != nil {
 		out.Cost = *s.Cost
@@ -305,8 +311,8 @@ func (q *Request) Quote(o *Offer) *sweep.Quote {
 	return out
 }
 
-// PriceFallbacks adds to the quote what the sweep costs on each of the plan's fallbacks. Errors are *machines.UnknownError, and those about
-// the plan's parameters.
+// PriceFallbacks adds to the quote what the sweep costs on each of the plan's fallbacks. Errors are
+// *machines.UnknownError, and those about the plan's parameters.
 func (q *Request) PriceFallbacks(known *machines.Catalogue, out *sweep.Quote) error {
 	if len(q.Plan.Fallback) == 0 {
 		return nil

@@ -25,8 +25,10 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func words() sweep.Vocabulary {
 	fine := func(string) error { return nil }
-	return sweep.Vocabulary{Metric: fine, ParamName: gbt.CanonicalName, Param: gbt.CheckParam, Constraint: func(c string) (string, error) { return c, nil }, Require: fine, Objective: func(string, string) error { return nil },
-		Machine: fine, LocalSSD: func(string, int) error { return nil }}
+	return sweep.Vocabulary{Metric: fine, ParamName: gbt.CanonicalName, Param: gbt.CheckParam,
+		Constraint: func(c string) (string, error) { return c, nil }, Require: fine,
+		Objective: func(string, string) error { return nil },
+		Machine:   fine, LocalSSD: func(string, int) error { return nil }}
 }
 
 // night is the sweep of docs/cost.md.
@@ -64,12 +66,14 @@ func request(t testing.TB, size quote.Stated, edits ...string) *quote.Request {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Build(plan.Request{Spec: spec, Manifest: m, Job: func(sweep.ID) string { return "" }, Now: time.Unix(1, 0), Version: "v1", Unfit: true})
+	p, err := plan.Build(plan.Request{Spec: spec, Manifest: m, Job: func(sweep.ID) string { return "" },
+		Now: time.Unix(1, 0), Version: "v1", Unfit: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, prices := catalogue(t)
-	return &quote.Request{Plan: p.Plan, Expected: p.Expected, Manifest: m, Prices: prices, Region: "us-central1", Assumptions: quote.Assumed(), Calibration: quote.Measured()}
+	return &quote.Request{Plan: p.Plan, Expected: p.Expected, Manifest: m, Prices: prices, Region: "us-central1",
+		Assumptions: quote.Assumed(), Calibration: quote.Measured()}
 }
 
 var large = quote.Stated{Rows: 130_000_000, Features: 40, HeldOut: 2_600_000}
@@ -96,8 +100,10 @@ func TestGolden(t *testing.T) {
 	}{
 		"night-within-an-hour": {large, quote.Wish{Machines: four, Within: time.Hour}, nil},
 		"night-resembling":     {large, quote.Wish{}, nil},
-		"small-with-a-budget":  {quote.Stated{Rows: 1_000_000, Features: 28, HeldOut: 100_000}, quote.Wish{Machines: []string{"n2-highmem-2", "n2-highmem-16", "n2d-highmem-16"}, Budget: 0.2}, []string{"n2-highmem-64", "n2-highmem-16", "threads_per_task: 4", "threads_per_task: 1"}},
-		"nothing-fits":         {large, quote.Wish{Machines: []string{"n2-highcpu-2", "e2-highmem-16"}}, nil},
+		"small-with-a-budget": {quote.Stated{Rows: 1_000_000, Features: 28, HeldOut: 100_000},
+			quote.Wish{Machines: []string{"n2-highmem-2", "n2-highmem-16", "n2d-highmem-16"}, Budget: 0.2},
+			[]string{"n2-highmem-64", "n2-highmem-16", "threads_per_task: 4", "threads_per_task: 1"}},
+		"nothing-fits": {large, quote.Wish{Machines: []string{"n2-highcpu-2", "e2-highmem-16"}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := json.MarshalIndent(compare(t, request(t, tc.size, tc.edits...), tc.wish), "", " ")
@@ -122,13 +128,15 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestByHand does the sums of docs/cost.md once more, step by step: four n2-highmem-64 with four threads a task. What was measured comes
-// from calibration.go, of which it looks up what stands there at the sweep's own settings.
+// TestByHand does the sums of docs/cost.md once more, step by step: four n2-highmem-64 with four threads a task. What
+// was measured comes from calibration.go, of which it looks up what stands there at the sweep's own settings.
 func TestByHand(t *testing.T) {
 	q := request(t, large)
 	o := compare(t, q, quote.Wish{Machines: []string{"n2-highmem-64"}, VMs: 4}).Offers[0]
 	measured := quote.Measured()
-	one := measuredAt(t, measured.Base, 130e6) * measuredAt(t, measured.Leaves, 31) * measuredAt(t, measured.Features, 1) // ns of one thread
+	// ns of one thread
+	one := measuredAt(t, measured.Base, 130e6) * measuredAt(t, measured.Leaves, 31) * measuredAt(t, measured.Features,
+		1)
 	// Times as fast as one.
 	two := measured.TwoThreads[len(measured.TwoThreads)-1]
 	if two.X > 130e6 {
@@ -149,13 +157,16 @@ func TestByHand(t *testing.T) {
 	}
 	hours := (lead + trial) / 3600
 	hourly := 64*0.031611 + 512*0.004237 + 8*375*0.08/730
-	if d := o.OnDemand; math.Abs(d.Hours.Expected/hours-1) > 1e-9 || math.Abs(d.Cost.Expected/(4*hours*hourly)-1) > 1e-9 || d.Preemptions != 0 {
+	if d := o.OnDemand; math.Abs(d.Hours.Expected/hours-1) > 1e-9 ||
+		math.Abs(d.Cost.Expected/(4*hours*hourly)-1) > 1e-9 || d.Preemptions != 0 {
 		t.Errorf("%+v, want %v hours, %v USD", d, hours, 4*hours*hourly)
 	}
 	loss := lead + 30 + measured.Resume*trial/2 // seconds that a preemption costs its machine
 	spotHours := hours / (1 - 0.05*loss/3600)
 	spotHourly := 64*0.01814 + 512*0.002432 + 8*375*0.048/730
-	if s := o.Spot; math.Abs(s.Hours.Expected/spotHours-1) > 1e-9 || math.Abs(s.Cost.Expected/(4*spotHours*spotHourly)-1) > 1e-9 || math.Abs(s.Preemptions/(4*spotHours*0.05)-1) > 1e-9 {
+	if s := o.Spot; math.Abs(s.Hours.Expected/spotHours-1) > 1e-9 ||
+		math.Abs(s.Cost.Expected/(4*spotHours*spotHourly)-1) > 1e-9 ||
+		math.Abs(s.Preemptions/(4*spotHours*0.05)-1) > 1e-9 {
 		t.Errorf("%+v, want %v hours, %v USD", s, spotHours, 4*spotHours*spotHourly)
 	}
 }
@@ -176,8 +187,10 @@ func TestASpeedThatWasSeen(t *testing.T) {
 	q := request(t, large, "threads_per_task: 4", "threads_per_task: 1")
 	q.NsPerValue = 3
 	o := compare(t, q, quote.Wish{Machines: []string{"n2-highmem-16"}, VMs: 4}).Offers[0]
-	if trial := 130e6 * 40 * 500 * 3e-9; math.Abs(o.Trial.Expected/trial-1) > 1e-9 || math.Abs(o.Trial.High/trial-1.15) > 1e-9 || math.Abs(o.NsPerValue-3) > 1e-9 {
-		t.Errorf("got %+v; want math.Abs(o.Trial.Expected/trial - 1) <= 1e-9, math.Abs(o.Trial.High/trial - 1.15) <= 1e-9, math.Abs(o.NsPerValue - 3) <= 1e-9", o.Trial)
+	if trial := 130e6 * 40 * 500 * 3e-9; math.Abs(o.Trial.Expected/trial-1) > 1e-9 ||
+		math.Abs(o.Trial.High/trial-1.15) > 1e-9 || math.Abs(o.NsPerValue-3) > 1e-9 {
+		t.Errorf("got %+v; want math.Abs(o.Trial.Expected/trial - 1) <= 1e-9, math.Abs(o.Trial.High/trial - 1.15) "+
+			"<= 1e-9, math.Abs(o.NsPerValue - 3) <= 1e-9", o.Trial)
 	}
 }
 
@@ -204,7 +217,8 @@ func TestWhatIsNotKnownHasNoPrice(t *testing.T) {
 func TestUnknownMachines(t *testing.T) {
 	known, _ := catalogue(t)
 	var unknown *machines.UnknownError
-	if _, err := request(t, large).Compare(known, quote.Wish{Machines: []string{"n2-highmen-64"}}); !errors.As(err, &unknown) {
+	if _, err := request(t, large).Compare(known, quote.Wish{Machines: []string{"n2-highmen-64"}}); !errors.As(err,
+		&unknown) {
 		t.Errorf("request(...): got %v; want err of the type of unknown", err)
 	}
 }
@@ -212,15 +226,19 @@ func TestUnknownMachines(t *testing.T) {
 // random is a table, a sweep and assumptions of some kind.
 func random(t *testing.T, r *rand.Rand) (quote.Stated, []string, quote.Assumptions) {
 	t.Helper()
-	size := quote.Stated{Rows: int(math.Exp(9 + 10*r.Float64())), Features: 1 + r.IntN(300), HeldOut: 1000 + r.IntN(1_000_000)}
-	edits := []string{"num_iterations: 500", fmt.Sprintf("num_iterations: %d, num_leaves: %d, feature_fraction: %.2f", 1+r.IntN(2000), 2+r.IntN(500), 0.1+0.9*r.Float64()),
-		"trials: 50", fmt.Sprintf("trials: %d", 1+r.IntN(120)), "threads_per_task: 4", fmt.Sprintf("threads_per_task: %d", 1+r.IntN(8))}
-	a := quote.Assumptions{Startup: time.Duration(r.Float64() * float64(10*time.Minute)), Download: 1e7 + 1e9*r.Float64(), Preemptions: 3 * r.Float64()}
+	size := quote.Stated{Rows: int(math.Exp(9 + 10*r.Float64())), Features: 1 + r.IntN(300), HeldOut: 1000 +
+		r.IntN(1_000_000)}
+	edits := []string{"num_iterations: 500", fmt.Sprintf("num_iterations: %d, num_leaves: %d, feature_fraction: %.2f",
+		1+r.IntN(2000), 2+r.IntN(500), 0.1+0.9*r.Float64()),
+		"trials: 50", fmt.Sprintf("trials: %d", 1+r.IntN(120)), "threads_per_task: 4",
+		fmt.Sprintf("threads_per_task: %d", 1+r.IntN(8))}
+	a := quote.Assumptions{Startup: time.Duration(r.Float64() * float64(10*time.Minute)), Download: 1e7 +
+		1e9*r.Float64(), Preemptions: 3 * r.Float64()}
 	return size, edits, a
 }
 
-// TestProperties holds random quotes against what has to be true of all: ranges in order, Spot never quicker than on demand, more
-// machines never slower, more rows never quicker, memory within the machine.
+// TestProperties holds random quotes against what has to be true of all: ranges in order, Spot never quicker than on
+// demand, more machines never slower, more rows never quicker, memory within the machine.
 func TestProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	offers := 0
@@ -233,7 +251,8 @@ func TestProperties(t *testing.T) {
 			for _, o := range compare(t, q, quote.Wish{Machines: four, VMs: vms}).Offers {
 				offers++
 				checkOffer(t, o)
-				if b, ok := before[o.Machine]; ok && (o.OnDemand.Hours.Expected > b.OnDemand.Hours.Expected+1e-9 || o.Spot.Hours.High > b.Spot.Hours.High+1e-9 || o.Waves > b.Waves) {
+				if b, ok := before[o.Machine]; ok && (o.OnDemand.Hours.Expected > b.OnDemand.Hours.Expected+1e-9 ||
+					o.Spot.Hours.High > b.Spot.Hours.High+1e-9 || o.Waves > b.Waves) {
 					t.Errorf("%d machines are slower than fewer:\n%+v\n%+v", vms, o, b)
 				}
 				before[o.Machine] = o
@@ -261,12 +280,15 @@ func checkOffer(t *testing.T, o quote.Offer) {
 			t.Errorf("got %s: %+v; want ordered(s.Hours), s.Cost other than nil, ordered(*s.Cost)", o.Machine, s)
 		}
 	}
-	if o.Spot.Hours.Expected < o.OnDemand.Hours.Expected || o.UsedBytes > o.MemoryBytes || o.TasksPerVM > sweep.MaxTasksPerVM || o.Tasks > o.VMs*o.TasksPerVM || o.Tasks <= (o.VMs-1)*o.TasksPerVM {
-		t.Errorf("got the offer %+v; want Spot no shorter than on demand, memory that suffices, and no machine too many", o)
+	if o.Spot.Hours.Expected < o.OnDemand.Hours.Expected || o.UsedBytes > o.MemoryBytes ||
+		o.TasksPerVM > sweep.MaxTasksPerVM || o.Tasks > o.VMs*o.TasksPerVM || o.Tasks <= (o.VMs-1)*o.TasksPerVM {
+		t.Errorf("got the offer %+v; want Spot no shorter than on demand, memory that suffices, and no machine too "+
+			"many", o)
 	}
 }
 
-// TestMoreNeverHurts gives growing budgets and times: whoever may spend or wait more is never told that nothing is left, nor to pay more.
+// TestMoreNeverHurts gives growing budgets and times: whoever may spend or wait more is never told that nothing is
+// left, nor to pay more.
 func TestMoreNeverHurts(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	for range 6 {
@@ -286,7 +308,8 @@ func TestMoreNeverHurts(t *testing.T) {
 					t.Errorf("%+v: %+v, with less %+v", w, got, before)
 				}
 				if got != nil && (got.Hours.Expected > c.Within || quote.Hold(recommended(t, q, c), got.Machine, w.Budget) != nil) {
-					t.Errorf("%+v: %+v is too much: %v", w, got, quote.Hold(recommended(t, q, c), got.Machine, w.Budget))
+					t.Errorf("%+v: %+v is too much: %v", w, got, quote.Hold(recommended(t, q, c), got.Machine,
+						w.Budget))
 				}
 				before = got
 			}
@@ -309,8 +332,8 @@ func recommended(t testing.TB, q *quote.Request, c *quote.Comparison) *sweep.Quo
 	return nil
 }
 
-// TestWhatIsRecommendedIsNotRefused: the smallest budget with which a comparison recommends something is that with which the sweep starts,
-// and where there is none that small, the reason says it.
+// TestWhatIsRecommendedIsNotRefused: the smallest budget with which a comparison recommends something is that with
+// which the sweep starts, and where there is none that small, the reason says it.
 func TestWhatIsRecommendedIsNotRefused(t *testing.T) {
 	q := request(t, large)
 	on := func(budget float64) *quote.Comparison {
@@ -319,12 +342,15 @@ func TestWhatIsRecommendedIsNotRefused(t *testing.T) {
 	free := on(0)
 	cost := free.Recommended.Cost.Expected
 	need := cost + recommended(t, q, free).ReserveCost()
-	if c := on(cost); c.Recommended != nil || !strings.Contains(c.Reason, fmt.Sprintf("2 x c3d-highmem-60-lssd on Spot needs a budget of %.2f USD", math.Ceil(need*100)/100)) {
+	if c := on(cost); c.Recommended != nil ||
+		!strings.Contains(c.Reason, fmt.Sprintf("2 x c3d-highmem-60-lssd on Spot needs a budget of %.2f USD",
+			math.Ceil(need*100)/100)) {
 		t.Errorf("%v USD of %v: %+v, %s", cost, need, c.Recommended, c.Reason)
 	}
 	enough := math.Ceil(need*100) / 100
 	c := on(enough)
-	if c.Recommended == nil || !strings.Contains(c.Reason, fmt.Sprintf("for at most %.2f USD, including the reserve", enough)) {
+	if c.Recommended == nil || !strings.Contains(c.Reason, fmt.Sprintf("for at most %.2f USD, including the reserve",
+		enough)) {
 		t.Fatalf("%v USD of %v: %s", enough, need, c.Reason)
 	}
 	if err := quote.Hold(recommended(t, q, c), c.Recommended.Machine, enough); err != nil {
@@ -339,35 +365,46 @@ func TestWhatIsRecommendedIsNotRefused(t *testing.T) {
 func TestTheFastestHasAPrice(t *testing.T) {
 	q := request(t, large)
 	c := compare(t, q, quote.Wish{Machines: []string{"m3-ultramem-128", "n2-highmem-16"}, VMs: 1, Within: time.Hour})
-	if c.Recommended != nil || len(c.Offers) != 2 || c.Offers[1].OnDemand.Cost != nil || c.Offers[1].OnDemand.Hours.Expected >= c.Offers[0].OnDemand.Hours.Expected ||
-		!strings.Contains(c.Reason, "none of these is expected to finish within 1h0m0s at a known price; the fastest, 1 x n2-highmem-16 on demand, takes ") {
+	if c.Recommended != nil || len(c.Offers) != 2 || c.Offers[1].OnDemand.Cost != nil ||
+		c.Offers[1].OnDemand.Hours.Expected >= c.Offers[0].OnDemand.Hours.Expected ||
+		!strings.Contains(c.Reason,
+			"none of these is expected to finish within 1h0m0s at a known price; the fastest, 1 x n2-highmem-16 on "+
+				"demand, takes ") {
 		t.Errorf("%+v, %d offers: %s", c.Recommended, len(c.Offers), c.Reason)
 	}
 }
 
 func TestHold(t *testing.T) {
-	q := &sweep.Quote{Region: "us-central1", Spot: true, Hourly: 1, VMs: 2, Reserve: 360, Cost: sweep.Range{Low: 1, Expected: 2, High: 4}}
+	q := &sweep.Quote{Region: "us-central1", Spot: true, Hourly: 1, VMs: 2, Reserve: 360,
+		Cost: sweep.Range{Low: 1, Expected: 2, High: 4}}
 	for budget, says := range map[float64]string{
 		0: "", 2.2: "", 100: "",
-		2.19: "the budget of 2.19 USD is too small: 2 x n2-highmem-64 are expected to cost 2.00 (1.00 to 4.00), and 0.20 is reserved for stopping in time; give --budget 2.20",
-		1:    "too small", 0.0015: "the budget of 0.0015 USD",
+		2.19: "the budget of 2.19 USD is too small: 2 x n2-highmem-64 are expected to cost 2.00 (1.00 to 4.00), and " +
+			"0.20 is reserved for stopping in time; give --budget 2.20",
+		1: "too small", 0.0015: "the budget of 0.0015 USD",
 	} {
 		err := quote.Hold(q, "n2-highmem-64", budget)
 		var bad *quote.BudgetError
-		if (err == nil) != (says == "") || err != nil && (!errors.As(err, &bad) || !strings.Contains(err.Error(), says)) {
+		if (err == nil) != (says == "") || err != nil &&
+			(!errors.As(err, &bad) || !strings.Contains(err.Error(), says)) {
 			t.Errorf(`got %v: %v; want (err == nil) = (says == ""), not (err != nil and (!errors.As(err, &bad) || !strings.Contains(err.Error(), says)))`, budget, err)
 		}
 	}
-	q.Fallback = []sweep.FallbackPrice{{Spot: true, Hourly: 0.5}, {Hourly: 3}} // the dearest counts for what is kept back
+	// the dearest counts for what is kept back
+	q.Fallback = []sweep.FallbackPrice{{Spot: true, Hourly: 0.5}, {Hourly: 3}}
 	if err := quote.Hold(q, "n2-highmem-64", 2.59); err == nil || !strings.Contains(err.Error(), "give --budget 2.60") {
-		t.Errorf(`quote.Hold(q, "n2-highmem-64", 2.59): got %v; want an error, err.Error() with "give --budget 2.60"`, err)
+		t.Errorf(`quote.Hold(q, "n2-highmem-64", 2.59): got %v; want an error, err.Error() with "give --budget 2.60"`,
+			err)
 	}
 	q.Fallback[0].VMs, q.Fallback[0].Hourly = 20, 0.5 // more machines, dearer together
 	if got := q.ReserveCost(); math.Abs(got-1) > 1e-9 {
 		t.Errorf("%v USD kept back", got)
 	}
-	q.Fallback[1].Machine, q.Fallback[1].VMs, q.Fallback[1].Cost = "n2d-highmem-64", 2, sweep.Range{Low: 3, Expected: 6, High: 12}
-	says := "the budget of 6.99 USD is too small for machine.fallback[1]: 2 x n2d-highmem-64 on demand are expected to cost 6.00 (3.00 to 12.00), and 1.00 is reserved for stopping in time; remove that fallback, or give --budget 7.00"
+	q.Fallback[1].Machine, q.Fallback[1].VMs, q.Fallback[1].Cost = "n2d-highmem-64", 2,
+		sweep.Range{Low: 3, Expected: 6, High: 12}
+	says := "the budget of 6.99 USD is too small for machine.fallback[1]: 2 x n2d-highmem-64 on demand are expected " +
+		"to cost 6.00 (3.00 to 12.00), and 1.00 is reserved for stopping in time; remove that fallback, or give " +
+		"--budget 7.00"
 	var bad *quote.BudgetError
 	if err := quote.Hold(q, "n2-highmem-64", 6.99); !errors.As(err, &bad) || bad.Msg != says {
 		t.Errorf(`quote.Hold(q, "n2-highmem-64", 6.99): got %v; want err of the type of bad, bad.Msg = says`, err)
@@ -376,19 +413,24 @@ func TestHold(t *testing.T) {
 		t.Error(err)
 	}
 	q.Fallback[1].Hourly = 0
-	if err := quote.Hold(q, "n2-highmem-64", 100); err == nil || !strings.Contains(err.Error(), "no on-demand price of machine.fallback[1] in us-central1") {
+	if err := quote.Hold(q, "n2-highmem-64", 100); err == nil ||
+		!strings.Contains(err.Error(), "no on-demand price of machine.fallback[1] in us-central1") {
 		t.Errorf(`quote.Hold(q, "n2-highmem-64", 100): got %v; want an error, err.Error() with "no on-demand price of machine.fallback[1] in us-central1"`, err)
 	}
 	q.Hourly = 0
-	if err := quote.Hold(q, "c4-highmem-96-lssd", 5); err == nil || !strings.Contains(err.Error(), "no Spot price of c4-highmem-96-lssd in us-central1 is known; run `launcher prices refresh`") {
-		t.Errorf("quote.Hold(q, \"c4-highmem-96-lssd\", 5): got %v; want an error, err.Error() with \"no Spot price of c4-highmem-96-lssd in us-central1 is known; run `launcher prices refresh`\"", err)
+	if err := quote.Hold(q, "c4-highmem-96-lssd", 5); err == nil ||
+		!strings.Contains(err.Error(),
+			"no Spot price of c4-highmem-96-lssd in us-central1 is known; run `launcher prices refresh`") {
+		t.Errorf("quote.Hold(q, \"c4-highmem-96-lssd\", 5): got %v; want an error, err.Error() with \"no Spot price "+
+			"of c4-highmem-96-lssd in us-central1 is known; run `launcher prices refresh`\"", err)
 	}
 	if err := quote.Hold(q, "c4-highmem-96-lssd", 0); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestFallbacksAreQuoted: a fallback is quoted as the sweep is on the same machines, and comes back out of the plan's JSON.
+// TestFallbacksAreQuoted: a fallback is quoted as the sweep is on the same machines, and comes back out of the plan's
+// JSON.
 func TestFallbacksAreQuoted(t *testing.T) {
 	q := request(t, large, "spot: true", "spot: true, fallback: [{spot: false}, {type: n2-highmem-128}]")
 	known, _ := catalogue(t)
@@ -407,7 +449,8 @@ func TestFallbacksAreQuoted(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, f := o.Side(i == 1), out.Fallback[i]
-		want := sweep.FallbackPrice{Machine: name, Spot: i == 1, Hourly: s.Hourly, VMs: o.VMs, Cost: *s.Cost, PriceDate: s.PriceDate}
+		want := sweep.FallbackPrice{Machine: name, Spot: i == 1, Hourly: s.Hourly, VMs: o.VMs, Cost: *s.Cost,
+			PriceDate: s.PriceDate}
 		if f != want || !(f.Cost.Expected > 0) {
 			t.Errorf("%+v, want %+v", f, want)
 		}
@@ -436,7 +479,8 @@ func TestOldPricesArePointedOut(t *testing.T) {
 	if notes := quote.Age(q, day(29)); notes != nil {
 		t.Errorf("after 29 days: %q", notes)
 	}
-	if notes := quote.Age(q, day(30)); len(notes) != 1 || !strings.Contains(notes[0], "the oldest price is from 2026-09-01, 30 days ago") {
+	if notes := quote.Age(q, day(30)); len(notes) != 1 ||
+		!strings.Contains(notes[0], "the oldest price is from 2026-09-01, 30 days ago") {
 		t.Errorf("after 30 days: %q", notes)
 	}
 	q.Fallback = []sweep.FallbackPrice{{PriceDate: "2026-08-01"}, {}}
@@ -469,8 +513,10 @@ func TestQuoteIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(back.Quote, q.Plan.Quote) || back.Quote.Hourly != o.Spot.Hourly || back.Quote.OnDemand != o.OnDemand.Hourly || back.Quote.Cost != *o.Spot.Cost || !back.Quote.Spot {
-		t.Errorf("got %+v; want back.Quote = q.Plan.Quote, back.Quote.Hourly = o.Spot.Hourly, back.Quote.OnDemand = o.OnDemand.Hourly, back.Quote.Cost = *o.Spot.Cost, back.Quote.Spot\n%+v", back.Quote, o)
+	if !reflect.DeepEqual(back.Quote, q.Plan.Quote) || back.Quote.Hourly != o.Spot.Hourly ||
+		back.Quote.OnDemand != o.OnDemand.Hourly || back.Quote.Cost != *o.Spot.Cost || !back.Quote.Spot {
+		t.Errorf("got %+v; want back.Quote = q.Plan.Quote, back.Quote.Hourly = o.Spot.Hourly, back.Quote.OnDemand = "+
+			"o.OnDemand.Hourly, back.Quote.Cost = *o.Spot.Cost, back.Quote.Spot\n%+v", back.Quote, o)
 	}
 	if quote.Reserve(q.Plan) != 6*time.Minute {
 		t.Errorf("%s kept back", quote.Reserve(q.Plan))
@@ -482,7 +528,8 @@ func TestQuoteIsKept(t *testing.T) {
 }
 
 func TestStatedSizes(t *testing.T) {
-	for _, bad := range []quote.Stated{{}, {Rows: -1, Features: 3, HeldOut: 1}, {Rows: 1e12, Features: 3, HeldOut: 1}, {Rows: 10, Features: 1e6, HeldOut: 1}, {Rows: 10, Features: 3}} {
+	for _, bad := range []quote.Stated{{}, {Rows: -1, Features: 3, HeldOut: 1}, {Rows: 1e12, Features: 3, HeldOut: 1},
+		{Rows: 10, Features: 1e6, HeldOut: 1}, {Rows: 10, Features: 3}} {
 		if _, err := bad.Manifest("x", true); err == nil {
 			t.Errorf("%+v was taken", bad)
 		}
@@ -506,30 +553,35 @@ func TestStatedSizes(t *testing.T) {
 // TestFoldsCostTimesTheirNumber: five folds train five times four fifths of the rows, and once more all.
 func TestFoldsCostTimesTheirNumber(t *testing.T) {
 	offer := func(edits ...string) quote.Offer {
-		return compare(t, request(t, large, edits...), quote.Wish{Machines: []string{"n2-highmem-64"}, VMs: 4}).Offers[0]
+		return compare(t, request(t, large, edits...), quote.Wish{Machines: []string{"n2-highmem-64"},
+			VMs: 4}).Offers[0]
 	}
 	one := offer()
 	folds := offer("machine:", "validate: {kfold: 5}\nmachine:")
 	share := folds.Trial.Expected / one.Trial.Expected
 	if share < 0.75 || share > 0.95 || folds.NsPerValue < 0.9*one.NsPerValue {
-		t.Errorf("a trial takes %v of one on all rows, %v ns per value; want about 0.8, and about the same as %v", share, folds.NsPerValue, one.NsPerValue)
+		t.Errorf("a trial takes %v of one on all rows, %v ns per value; want about 0.8, and about the same as %v",
+			share, folds.NsPerValue, one.NsPerValue)
 	}
 	if all := folds.Waves * folds.Tasks; all < 251 || folds.Waves*one.Tasks < 4*one.Waves*one.Tasks {
-		t.Errorf("%d waves of %d tasks, and %d of %d without folds; want 251 trials in one and 50 in the other", folds.Waves, folds.Tasks, one.Waves, one.Tasks)
+		t.Errorf("%d waves of %d tasks, and %d of %d without folds; want 251 trials in one and 50 in the other",
+			folds.Waves, folds.Tasks, one.Waves, one.Tasks)
 	}
 
 	// What a search that learns decides later is expected to be like random draws.
 	learns := offer("machine:", "validate: {kfold: 5}\nmachine:", "{random:", "{method: gp, random:")
 	if learns.Waves != folds.Waves || math.Abs(learns.Trial.Expected/folds.Trial.Expected-1) > 0.01 {
-		t.Errorf("with method: gp there are %d waves of %v seconds a trial; want those of random draws, %d of %v", learns.Waves, learns.Trial.Expected, folds.Waves, folds.Trial.Expected)
+		t.Errorf("with method: gp there are %d waves of %v seconds a trial; want those of random draws, %d of %v",
+			learns.Waves, learns.Trial.Expected, folds.Waves, folds.Trial.Expected)
 	}
 }
 
-// TestStepsWaitForEachOther: a selection among ten groups takes no more tasks than its longest step has trials, and as long as all of its steps
-// one after the other.
+// TestStepsWaitForEachOther: a selection among ten groups takes no more tasks than its longest step has trials, and as
+// long as all of its steps one after the other.
 func TestStepsWaitForEachOther(t *testing.T) {
 	q := request(t, quote.Stated{Rows: 10_000_000, Features: 10, HeldOut: 1_000_000},
-		"trials: 50\n", "", "search: {random: {learning_rate: {log_uniform: [0.05, 0.2]}}}", "search: {features: {try: forward}}")
+		"trials: 50\n", "", "search: {random: {learning_rate: {log_uniform: [0.05, 0.2]}}}",
+		"search: {features: {try: forward}}")
 	if z, want := q.Plan.Sizing, 11; z.Tasks != want { // all groups, and the first step: no column is in no group
 		t.Errorf("a selection among ten groups was planned with %d tasks (%s), want %d", z.Tasks, z.LimitedBy, want)
 	}
@@ -544,6 +596,7 @@ func TestStepsWaitForEachOther(t *testing.T) {
 	}
 	training := 3600*o.OnDemand.Hours.Expected - o.Lead.Expected
 	if steps := training / o.Trial.Expected; math.Abs(steps-9) > 1e-6 || o.Waves != 9 {
-		t.Errorf("nine steps on %d tasks were offered as the time of %v trials, in %d waves; want 9 of both", q.Plan.Sizing.Tasks, steps, o.Waves)
+		t.Errorf("nine steps on %d tasks were offered as the time of %v trials, in %d waves; want 9 of both",
+			q.Plan.Sizing.Tasks, steps, o.Waves)
 	}
 }

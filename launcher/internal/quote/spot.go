@@ -14,14 +14,15 @@ func (q *Request) spot(o *Offer) bool {
 	return *q.Plan.Spec.Machine.Spot
 }
 
-// Decide is the rule of spot: auto, with the reason. It chooses Spot unless that is expected to cost at least as much as on demand, or to
-// exceed the sweep's time limit when on demand does not. An unknown price is no objection.
+// Decide is the rule of spot: auto, with the reason. It chooses Spot unless that is expected to cost at least as much
+// as on demand, or to exceed the sweep's time limit when on demand does not. An unknown price is no objection.
 func (q *Request) Decide(o *Offer) (spot bool, why string) {
 	limit := time.Duration(q.Plan.Spec.Limits.Sweep)
 	late := o.Spot.Hours.Expected > limit.Hours() && o.OnDemand.Hours.Expected <= limit.Hours()
 	switch {
 	case late:
-		return false, fmt.Sprintf("at %v preemptions an hour Spot is expected to take %s hours, more than limits.sweep (%s), on demand %s",
+		return false, fmt.Sprintf("at %v preemptions an hour Spot is expected to take %s hours, more than "+
+			"limits.sweep (%s), on demand %s",
 			q.Preemptions, hoursText(o.Spot.Hours.Expected), limit, hoursText(o.OnDemand.Hours.Expected))
 	case o.Spot.Cost == nil || o.OnDemand.Cost == nil:
 		return true, "one of the two prices is not known"
@@ -34,14 +35,15 @@ func (q *Request) Decide(o *Offer) (spot bool, why string) {
 // compared states hours and money under both models.
 func (o *Offer) compared() string {
 	return fmt.Sprintf("Spot is expected to take %s hours and %s USD, on demand %s hours and %s USD",
-		hoursText(o.Spot.Hours.Expected), USD(o.Spot.Cost.Expected), hoursText(o.OnDemand.Hours.Expected), USD(o.OnDemand.Cost.Expected))
+		hoursText(o.Spot.Hours.Expected), USD(o.Spot.Cost.Expected), hoursText(o.OnDemand.Hours.Expected),
+		USD(o.OnDemand.Cost.Expected))
 }
 
 // hoursText formats hours.
 func hoursText(h float64) string { return fmt.Sprintf("%.2f", h) }
 
-// spotPays is the rate of preemptions at which both models cost the same. If a share p x loss of its time is lost, a Spot machine is paid
-// for calm / (1 - p x loss) hours; at equal cost that share is one minus the ratio of the prices.
+// spotPays is the rate of preemptions at which both models cost the same. If a share p x loss of its time is lost, a
+// Spot machine is paid for calm / (1 - p x loss) hours; at equal cost that share is one minus the ratio of the prices.
 func (q *Request) spotPays(o *Offer) float64 {
 	if o.Spot.Hourly <= 0 || o.OnDemand.Hourly <= o.Spot.Hourly {
 		return 0
@@ -55,7 +57,8 @@ func (q *Request) Unpaid(o *Offer) []string {
 	if o.Spot.Cost == nil || o.OnDemand.Cost == nil || o.Spot.Cost.Expected < o.OnDemand.Cost.Expected {
 		return nil
 	}
-	return []string{fmt.Sprintf("Spot does not pay on %s: at %v preemptions an hour %s; it pays below %.1f an hour, and spot: auto in sweep.yaml chooses the cheaper",
+	return []string{fmt.Sprintf("Spot does not pay on %s: at %v preemptions an hour %s; it pays below %.1f an hour, "+
+		"and spot: auto in sweep.yaml chooses the cheaper",
 		o.Machine, q.Preemptions, o.compared(), o.SpotPays)}
 }
 

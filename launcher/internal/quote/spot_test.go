@@ -24,7 +24,8 @@ func offer(t *testing.T, q *quote.Request) *quote.Offer {
 	return o
 }
 
-// TestSpotPaysUpTo: at the rate that an offer names, both models cost the same; below it Spot is cheaper, above it on demand.
+// TestSpotPaysUpTo: at the rate that an offer names, both models cost the same; below it Spot is cheaper, above it on
+// demand.
 func TestSpotPaysUpTo(t *testing.T) {
 	q := request(t, large)
 	even := offer(t, q).SpotPays
@@ -42,7 +43,8 @@ func TestSpotPaysUpTo(t *testing.T) {
 		}
 		diff := o.Spot.Cost.Expected/o.OnDemand.Cost.Expected - 1
 		if c.sign == 0 && math.Abs(diff) > 1e-9 || c.sign*diff < 0 {
-			t.Errorf("at %v preemptions an hour Spot costs %v, on demand %v", c.rate, o.Spot.Cost.Expected, o.OnDemand.Cost.Expected)
+			t.Errorf("at %v preemptions an hour Spot costs %v, on demand %v", c.rate, o.Spot.Cost.Expected,
+				o.OnDemand.Cost.Expected)
 		}
 	}
 }
@@ -56,7 +58,9 @@ func TestPlanSaysWhenSpotDoesNotPay(t *testing.T) {
 	}
 	q.Preemptions = 15
 	c := compare(t, q, wish)
-	if notes := strings.Join(c.Notes, "\n"); strings.Count(notes, "Spot does not pay on n2-highmem-64: at 15 preemptions an hour Spot is expected to take ") != 1 || !strings.Contains(notes, "spot: auto") {
+	if notes := strings.Join(c.Notes, "\n"); strings.Count(notes,
+		"Spot does not pay on n2-highmem-64: at 15 preemptions an hour Spot is expected to take ") != 1 ||
+		!strings.Contains(notes, "spot: auto") {
 		t.Errorf("where Spot costs %v and on demand %v: %s", c.Offers[0].Spot.Cost, c.Offers[0].OnDemand.Cost, notes)
 	}
 	if c.Recommended == nil || c.Recommended.Spot {
@@ -73,10 +77,14 @@ func TestSpotAutoGoesByTheRule(t *testing.T) {
 		spot  bool
 		says  string
 	}{
-		"cheaper":                {0.05, []string{"spot: true", "spot: auto"}, 0, true, "spot: auto chose Spot: at 0.05 preemptions an hour Spot is expected to take "},
-		"dearer":                 {15, []string{"spot: true", "spot: auto"}, 0, false, "spot: auto chose on-demand: at 15 preemptions an hour Spot is expected to take "},
-		"too late":               {3, []string{"spot: true", "spot: auto"}, 2 * time.Hour, false, "more than limits.sweep (2h0m0s)"},
-		"no price":               {15, []string{"spot: true", "spot: auto", "n2-highmem-64", "m1-ultramem-40"}, 400 * time.Hour, true, "one of the two prices"},
+		"cheaper": {0.05, []string{"spot: true", "spot: auto"}, 0, true,
+			"spot: auto chose Spot: at 0.05 preemptions an hour Spot is expected to take "},
+		"dearer": {15, []string{"spot: true", "spot: auto"}, 0, false,
+			"spot: auto chose on-demand: at 15 preemptions an hour Spot is expected to take "},
+		"too late": {3, []string{"spot: true", "spot: auto"}, 2 * time.Hour, false,
+			"more than limits.sweep (2h0m0s)"},
+		"no price": {15, []string{"spot: true", "spot: auto", "n2-highmem-64", "m1-ultramem-40"},
+			400 * time.Hour, true, "one of the two prices"},
 		"said by the spec":       {0.05, nil, 0, true, ""},
 		"said, and does not pay": {15, nil, 0, true, "Spot does not pay on n2-highmem-64"},
 	} {
@@ -87,7 +95,8 @@ func TestSpotAutoGoesByTheRule(t *testing.T) {
 		}
 		o := offer(t, q)
 		notes := strings.Join(q.Settle(o), "\n")
-		if m := q.Plan.Spec.Machine; *m.Spot != c.spot || !strings.Contains(notes, c.says) || c.says == "" && notes != "" {
+		if m := q.Plan.Spec.Machine; *m.Spot != c.spot || !strings.Contains(notes, c.says) || c.says == "" &&
+			notes != "" {
 			t.Errorf("%s: spot is %t, expected %t; %q, expected %q", name, *m.Spot, c.spot, notes, c.says)
 		}
 		if kept := q.Quote(o); kept.Spot != c.spot || kept.Hourly != o.Side(c.spot).Hourly {
@@ -100,13 +109,17 @@ func TestSpotAutoGoesByTheRule(t *testing.T) {
 func TestAttachedDisksArePreferred(t *testing.T) {
 	q := request(t, large)
 	c := compare(t, q, quote.Wish{Machines: four, VMs: 2})
-	if !c.Offers[0].BuiltIn || c.Recommended == nil || c.Recommended.Machine != "n2-highmem-64" || !strings.Contains(c.Reason, "with attached local SSDs") {
+	if !c.Offers[0].BuiltIn || c.Recommended == nil || c.Recommended.Machine != "n2-highmem-64" ||
+		!strings.Contains(c.Reason, "with attached local SSDs") {
 		t.Errorf("the cheapest is %s, recommended %+v: %s", c.Offers[0].Machine, c.Recommended, c.Reason)
 	}
-	if notes := strings.Join(c.Notes, "\n"); !strings.Contains(notes, "c3d-highmem-60-lssd, c4d-highmem-64-lssd: the local SSDs come with the machine") {
-		t.Errorf("strings.Join(c.Notes, \"\\n\"): got %v; want notes with \"c3d-highmem-60-lssd, c4d-highmem-64-lssd: the local SSDs come with the machine\"", notes)
+	if notes := strings.Join(c.Notes, "\n"); !strings.Contains(notes,
+		"c3d-highmem-60-lssd, c4d-highmem-64-lssd: the local SSDs come with the machine") {
+		t.Errorf("strings.Join(c.Notes, \"\\n\"): got %v; want notes with \"c3d-highmem-60-lssd, "+
+			"c4d-highmem-64-lssd: the local SSDs come with the machine\"", notes)
 	}
-	if c = compare(t, q, quote.Wish{Machines: four[2:], VMs: 2}); c.Recommended == nil || c.Recommended.Machine != "c3d-highmem-60-lssd" {
+	if c = compare(t, q, quote.Wish{Machines: four[2:], VMs: 2}); c.Recommended == nil ||
+		c.Recommended.Machine != "c3d-highmem-60-lssd" {
 		t.Errorf("of nothing else %+v: %s", c.Recommended, c.Reason)
 	}
 }

@@ -30,8 +30,10 @@ const statedMean = 0.5
 
 // Manifest returns a stand-in for the dataset's manifest: all features have 255 bins, and there are no files.
 func (s Stated) Manifest(name string, binary bool) (*dataset.Manifest, error) {
-	if s.Rows < 1 || s.Rows > maxStatedRows || s.Features < 1 || s.Features > maxStatedFeatures || s.HeldOut < 1 || s.HeldOut > maxStatedRows {
-		return nil, fmt.Errorf("%d rows, %d held out, %d features: use 1 to %d rows and 1 to %d features", s.Rows, s.HeldOut, s.Features, maxStatedRows, maxStatedFeatures)
+	if s.Rows < 1 || s.Rows > maxStatedRows || s.Features < 1 || s.Features > maxStatedFeatures || s.HeldOut < 1 ||
+		s.HeldOut > maxStatedRows {
+		return nil, fmt.Errorf("%d rows, %d held out, %d features: use 1 to %d rows and 1 to %d features", s.Rows,
+			s.HeldOut, s.Features, maxStatedRows, maxStatedFeatures)
 	}
 
 	m := &dataset.Manifest{Name: name, Version: "0000000000000000", Sample: dataset.SampleInfo{Rows: 1}}

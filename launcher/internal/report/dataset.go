@@ -43,8 +43,8 @@ func NewDatasets(store blob.Store, index *Index) *Datasets {
 	return &Datasets{store: store, index: index, known: map[string]kept{}}
 }
 
-// Look reads a dataset, NAME or NAME@VERSION: the nights up to that version. A missing one is a *stager.NotStagedError. It is not safe for
-// concurrent use.
+// Look reads a dataset, NAME or NAME@VERSION: the nights up to that version. A missing one is a *stager.NotStagedError.
+// It is not safe for concurrent use.
 func (d *Datasets) Look(ctx context.Context, ref string) (*page.Dataset, error) {
 	m, err := stager.Resolve(ctx, d.store, ref)
 	var bad *dataset.ManifestError
@@ -82,7 +82,8 @@ func (d *Datasets) Look(ctx context.Context, ref string) (*page.Dataset, error) 
 }
 
 // records returns the newest records, oldest first, up to a version if one is given.
-func (d *Datasets) records(ctx context.Context, name, version string, out *page.Dataset) (records []*nights.Record, more int, err error) {
+func (d *Datasets) records(ctx context.Context, name, version string, out *page.Dataset) (records []*nights.Record,
+	more int, err error) {
 	var all []blob.Attrs
 	for attrs, err := range d.store.List(ctx, sweep.DatasetNights(name)) {
 		if err != nil {
@@ -95,7 +96,8 @@ func (d *Datasets) records(ctx context.Context, name, version string, out *page.
 	}
 
 	// Select candidates for the newest by write time, with a margin: a record may be accepted long after its night.
-	slices.SortFunc(all, func(a, b blob.Attrs) int { return cmp.Or(b.Updated.Compare(a.Updated), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(all,
+		func(a, b blob.Attrs) int { return cmp.Or(b.Updated.Compare(a.Updated), cmp.Compare(a.Name, b.Name)) })
 	if version == "" && len(all) > mostNights {
 		all, more = all[:mostNights], len(all)-mostNights
 	}
@@ -110,7 +112,8 @@ func (d *Datasets) records(ctx context.Context, name, version string, out *page.
 		}
 		records = append(records, k.record)
 	}
-	slices.SortFunc(records, func(a, b *nights.Record) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Version, b.Version)) })
+	slices.SortFunc(records,
+		func(a, b *nights.Record) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Version, b.Version)) })
 
 	if i := slices.IndexFunc(records, func(r *nights.Record) bool { return r.Version == version }); i >= 0 {
 		records = records[:i+1]
@@ -152,7 +155,8 @@ func (d *Datasets) record(ctx context.Context, name string, attrs blob.Attrs) (k
 // nightOf converts a record for a page.
 func nightOf(r *nights.Record) page.Night {
 	none := math.NaN()
-	n := page.Night{Version: r.Version, At: r.At, State: "good", Rows: float64(r.Profile.Rows), LabelRate: r.Profile.Label.Mean, Findings: r.Findings,
+	n := page.Night{Version: r.Version, At: r.At, State: "good", Rows: float64(r.Profile.Rows),
+		LabelRate: r.Profile.Label.Mean, Findings: r.Findings,
 		Value: none, Ratio: none, RatioLow: none, RatioHigh: none, Seconds: none, Cost: none}
 	switch {
 	case r.Blocked():
@@ -189,8 +193,8 @@ func drift(tonight, before *nights.Profile) map[string]float64 {
 	return out
 }
 
-// sweeps adds the outcome to each night, from the newest sweep with a winner that trained on it, else from the newest one: a sweep that went
-// on without finding anything better has not undone what the one before it found.
+// sweeps adds the outcome to each night, from the newest sweep with a winner that trained on it, else from the newest
+// one: a sweep that went on without finding anything better has not undone what the one before it found.
 func (d *Datasets) sweeps(ctx context.Context, out *page.Dataset) error {
 	newest, _, err := d.index.read(ctx)
 	if err != nil {
@@ -256,7 +260,8 @@ func became(n *page.Night, s seen, metric string) {
 
 // table converts a manifest for a page.
 func table(m *dataset.Manifest) *page.Table {
-	t := &page.Table{Version: m.Version, LeftOut: m.LeftOut, Thinned: m.Thinned, Bytes: m.Bytes(), Label: m.Label.Column, Kind: string(m.Label.Kind), Weight: m.Weight, Group: m.Group, SplitBy: splitWords(m)}
+	t := &page.Table{Version: m.Version, LeftOut: m.LeftOut, Thinned: m.Thinned, Bytes: m.Bytes(),
+		Label: m.Label.Column, Kind: string(m.Label.Kind), Weight: m.Weight, Group: m.Group, SplitBy: splitWords(m)}
 
 	for _, s := range m.Splits {
 		rows := m.TableRows(s.Name)
@@ -278,7 +283,8 @@ func table(m *dataset.Manifest) *page.Table {
 		t.Features = append(t.Features, featureOf(m, &m.Features[i], t.Rows))
 	}
 	for _, e := range m.About.Encodings {
-		v := page.TableEncoding{Name: e.Name, Levels: e.Levels, Kept: e.Kept, Lumped: e.Lumped, Gain: math.NaN(), Made: e.Made, Why: e.Why}
+		v := page.TableEncoding{Name: e.Name, Levels: e.Levels, Kept: e.Kept, Lumped: e.Lumped, Gain: math.NaN(),
+			Made: e.Made, Why: e.Why}
 		if e.Gain != nil {
 			v.Gain = *e.Gain
 		}
@@ -288,7 +294,8 @@ func table(m *dataset.Manifest) *page.Table {
 	if o := m.Order; o != nil {
 		t.Order = "In train, statistics use only the rows before each row, in the order of " + o.Column
 		if o.By != dataset.OrderTime {
-			t.Order = fmt.Sprintf("In train, statistics use only the rows before each row, in %d random orders with one copy of train each", o.Copies)
+			t.Order = fmt.Sprintf("In train, statistics use only the rows before each row, in %d random orders with "+
+				"one copy of train each", o.Copies)
 		}
 		if o.DelaySeconds > 0 {
 			t.Order += fmt.Sprintf(", at least %v older", time.Duration(o.DelaySeconds*float64(time.Second)))
@@ -317,7 +324,8 @@ func splitWords(m *dataset.Manifest) string {
 // featureOf converts a feature for a page.
 func featureOf(m *dataset.Manifest, f *dataset.Feature, rows int64) page.TableFeature {
 	none := math.NaN()
-	out := page.TableFeature{Name: f.Name, Kind: string(f.Kind), Why: string(f.Why), Bins: f.Bins, Min: none, Median: none, Max: none}
+	out := page.TableFeature{Name: f.Name, Kind: string(f.Kind), Why: string(f.Why), Bins: f.Bins, Min: none,
+		Median: none, Max: none}
 	if rows > 0 {
 		out.Missing = min(1, float64(f.Missing)/float64(rows))
 	}

@@ -55,12 +55,20 @@ func stagedNights(t *testing.T, store blob.Store, n, bad int) []*nights.Record {
 // swept writes a sweep on a version, and how it ended.
 func swept(t *testing.T, store blob.Store, id sweep.ID, r *nights.Record, verdict sweep.Verdict) {
 	t.Helper()
-	p := sweep.Plan{Format: 1, Sweep: id, Created: r.At.Add(time.Hour), Heartbeat: sweep.Duration(time.Second), Takeover: sweep.Duration(time.Minute),
-		Spec: sweep.Spec{Name: "night", Model: "ctr", Metric: "log_loss"}, Dataset: sweep.DatasetRef{Name: r.Dataset, Version: r.Version},
-		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "valid"}, Test: sweep.Rows{Split: "valid"}},
-		Trials:  []sweep.Trial{{Number: 0, Params: sweep.Params{}}}, Quote: &sweep.Quote{Hourly: 4}}
-	c := sweep.Conclusion{Format: 1, Sweep: id, Outcome: sweep.OutcomeWinner, Reason: "because", Model: "ctr", Version: 1, Test: map[string]float64{"log_loss": 0.11}, At: p.Created.Add(30 * time.Minute),
-		Gate: &sweep.GateDecision{Verdict: verdict, Promoted: verdict == sweep.VerdictPromoted, Reason: "the gate's reason", Checks: []sweep.GateCheck{{Name: "calibration", Value: 1.02, Low: 0.9, High: 1.1}, {Name: "calibration", Value: 3}}}}
+	p := sweep.Plan{Format: 1, Sweep: id, Created: r.At.Add(time.Hour), Heartbeat: sweep.Duration(time.Second),
+		Takeover: sweep.Duration(time.Minute),
+		Spec:     sweep.Spec{Name: "night", Model: "ctr", Metric: "log_loss"},
+		Dataset: sweep.DatasetRef{Name: r.Dataset,
+			Version: r.Version},
+		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "valid"},
+			Test: sweep.Rows{Split: "valid"}},
+		Trials: []sweep.Trial{{Number: 0, Params: sweep.Params{}}}, Quote: &sweep.Quote{Hourly: 4}}
+	c := sweep.Conclusion{Format: 1, Sweep: id, Outcome: sweep.OutcomeWinner, Reason: "because", Model: "ctr",
+		Version: 1, Test: map[string]float64{"log_loss": 0.11}, At: p.Created.Add(30 * time.Minute),
+		Gate: &sweep.GateDecision{Verdict: verdict, Promoted: verdict == sweep.VerdictPromoted,
+			Reason: "the gate's reason",
+			Checks: []sweep.GateCheck{{Name: "calibration", Value: 1.02, Low: 0.9, High: 1.1},
+				{Name: "calibration", Value: 3}}}}
 	if verdict != sweep.VerdictPromoted { // of a later build
 		c.Cost = &sweep.Cost{USD: 1.25, MachineHours: 0.3}
 	}
@@ -91,9 +99,11 @@ func TestDataset(t *testing.T) {
 	}
 	first, second, blocked, last := v.Nights[0], v.Nights[1], v.Nights[2], v.Nights[3]
 	if !first.Estimated || second.Cost != 1.25 || second.Estimated {
-		t.Errorf("a conclusion without a cost gives %v USD (estimated: %t), one with 1.25 USD %v (%t); expected an estimate and 1.25 itself", first.Cost, first.Estimated, second.Cost, second.Estimated)
+		t.Errorf("a conclusion without a cost gives %v USD (estimated: %t), one with 1.25 USD %v (%t); expected an "+
+			"estimate and 1.25 itself", first.Cost, first.Estimated, second.Cost, second.Estimated)
 	}
-	if first.Verdict != "promoted" || first.Value != 0.11 || first.Ratio != 1.02 || first.Seconds != 1800 || first.Cost != 2 || first.Sweep != "night-1" || first.Drift != nil {
+	if first.Verdict != "promoted" || first.Value != 0.11 || first.Ratio != 1.02 || first.Seconds != 1800 ||
+		first.Cost != 2 || first.Sweep != "night-1" || first.Drift != nil {
 		t.Errorf("the first night is %+v", first)
 	}
 	if second.Verdict != "not_promoted" || second.Reason != "the gate's reason" || len(second.Drift) < 5 {
@@ -104,9 +114,11 @@ func TestDataset(t *testing.T) {
 	}
 	column := blocked.Findings[0].Column
 	if v, ok := last.Drift[column]; last.State != "good" || !ok || v > 0.2 {
-		t.Errorf("the last night is %s, and its column %s is %v from the night before, which is not the blocked one", last.State, column, v)
+		t.Errorf("the last night is %s, and its column %s is %v from the night before, which is not the blocked one",
+			last.State, column, v)
 	}
-	if m := v.Table; m == nil || m.Version != records[3].Version || len(m.Columns) < 5 || len(m.Features) < 5 || len(m.Splits) < 2 || m.Rows == 0 {
+	if m := v.Table; m == nil || m.Version != records[3].Version || len(m.Columns) < 5 || len(m.Features) < 5 ||
+		len(m.Splits) < 2 || m.Rows == 0 {
 		t.Errorf("the table is %+v", v.Table)
 	}
 
@@ -128,8 +140,10 @@ func TestDataset(t *testing.T) {
 		t.Errorf("the second version has %+v, %v", v, err)
 	}
 	var old bytes.Buffer
-	if err := v.Write(&old); err != nil || strings.Contains(old.String(), "newest version") || !strings.Contains(old.String(), "<p>version "+records[1].Version) {
-		t.Errorf("the page of a version that was asked for (%v) calls it the newest, or does not name it; expected <p>version %s", err, records[1].Version)
+	if err := v.Write(&old); err != nil || strings.Contains(old.String(), "newest version") ||
+		!strings.Contains(old.String(), "<p>version "+records[1].Version) {
+		t.Errorf("the page of a version that was asked for (%v) calls it the newest, or does not name it; expected "+
+			"<p>version %s", err, records[1].Version)
 	}
 	if want := "<p>newest version " + records[3].Version; !strings.Contains(one.String(), want) {
 		t.Errorf("the page of the dataset does not have %s", want)
@@ -145,14 +159,17 @@ func TestDamagedDataset(t *testing.T) {
 	store := blob.Memory()
 	records := stagedNights(t, store, 2, -1)
 	r := records[1]
-	for _, name := range []string{sweep.DatasetNight(r.Dataset, records[0].Version), sweep.DatasetDir(r.Dataset, r.Version) + dataset.ManifestFile} {
+	for _, name := range []string{sweep.DatasetNight(r.Dataset, records[0].Version),
+		sweep.DatasetDir(r.Dataset, r.Version) + dataset.ManifestFile} {
 		if _, err := store.Put(t.Context(), name, blob.Any, strings.NewReader("{")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	v, err := report.NewDatasets(store, report.NewIndex(blob.Memory(), store, registry.New(blob.Memory()))).Look(t.Context(), r.Dataset)
+	v, err := report.NewDatasets(store,
+		report.NewIndex(blob.Memory(), store, registry.New(blob.Memory()))).Look(t.Context(), r.Dataset)
 	if err != nil || len(v.Nights) != 1 || len(v.Notes) != 2 || v.Table != nil {
-		t.Fatalf("report.NewDatasets(...): got %+v, %v; want no error, len(v.Nights) = 1, len(v.Notes) = 2, v.Table = nil", v, err)
+		t.Fatalf("report.NewDatasets(...): got %+v, %v; want no error, len(v.Nights) = 1, len(v.Notes) = 2, v.Table "+
+			"= nil", v, err)
 	}
 	var out bytes.Buffer
 	if err := v.Write(&out); err != nil {

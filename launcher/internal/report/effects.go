@@ -20,8 +20,8 @@ const (
 	effectSteps    = 500 << 20 // of the walks through the trees: about a second
 )
 
-// effects computes the SHAP values of some test rows that a version keeps; nil if it keeps none, or they cannot be read. If they would cost
-// too much, a note says how to see them.
+// effects computes the SHAP values of some test rows that a version keeps; nil if it keeps none, or they cannot be
+// read. If they would cost too much, a note says how to see them.
 func effects(ctx context.Context, reg *registry.Registry, m *page.Model, v registry.Version, model *gbt.Model) error {
 	rows, ok := v.File(scorer.FileReference)
 	if !ok {
@@ -29,7 +29,9 @@ func effects(ctx context.Context, reg *registry.Registry, m *page.Model, v regis
 	}
 	levels, _ := v.File(scorer.FileLevels)
 	if rows.Bytes+levels.Bytes > effectBytes || effectCost(model) > effectSteps {
-		m.Notes = append(m.Notes, fmt.Sprintf("Contributions are not drawn, because version %d is large. launcher registry explain %s@%d shows them.", v.Number, v.Model, v.Number))
+		m.Notes = append(m.Notes,
+			fmt.Sprintf("Contributions are not drawn, because version %d is large. launcher registry explain %s@%d "+
+				"shows them.", v.Number, v.Model, v.Number))
 		return nil
 	}
 
@@ -66,8 +68,8 @@ func unread(m *page.Model, err error) error {
 	return err
 }
 
-// effectCost estimates the number of steps for the SHAP values of all rows: per leaf the square of its depth, taken as twice the depth of a
-// balanced tree with that many leaves.
+// effectCost estimates the number of steps for the SHAP values of all rows: per leaf the square of its depth, taken as
+// twice the depth of a balanced tree with that many leaves.
 func effectCost(model *gbt.Model) int {
 	steps := 0
 	for _, t := range model.Trees {

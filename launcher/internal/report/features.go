@@ -16,7 +16,8 @@ func worths(p *sweep.Plan, b sweep.Board) *page.Worths {
 	w := search.NewWorths(p, b)
 	out := &page.Worths{How: w.How}
 	for _, g := range w.Groups {
-		out.Groups = append(out.Groups, page.Worth{Group: g.Group, Columns: len(g.Columns), Value: orNaN(g.Worth), Low: orNaN(g.Low), High: orNaN(g.High), Step: g.Step})
+		out.Groups = append(out.Groups, page.Worth{Group: g.Group, Columns: len(g.Columns), Value: orNaN(g.Worth),
+			Low: orNaN(g.Low), High: orNaN(g.High), Step: g.Step})
 	}
 	return out
 }

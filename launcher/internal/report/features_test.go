@@ -9,8 +9,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestGroupsAreParameters: in a sweep over groups of columns each group is a parameter, which a trial has or not; many are one together, in
-// words. A trial that is still to be decided has no values.
+// TestGroupsAreParameters: in a sweep over groups of columns each group is a parameter, which a trial has or not; many
+// are one together, in words. A trial that is still to be decided has no values.
 func TestGroupsAreParameters(t *testing.T) {
 	for _, groups := range []int{2, maxGroups + 1} {
 		f := &sweep.Features{Try: sweep.TryDropOne, Groups: map[string][]string{}}

@@ -8,8 +8,9 @@ import (
 	"coppice/internal/sweep"
 )
 
-// configurations returns the configurations of a cross-validated sweep. In a page's charts each appears once, as its first trial with the
-// mean as its score: scores of different folds are not comparable, and the refit's is a mean that is shown already.
+// configurations returns the configurations of a cross-validated sweep. In a page's charts each appears once, as its
+// first trial with the mean as its score: scores of different folds are not comparable, and the refit's is a mean that
+// is shown already.
 func configurations(trials []page.Trial, b sweep.Board, params *params) []page.Configuration {
 	if b.Configurations == nil {
 		return nil
@@ -20,7 +21,8 @@ func configurations(trials []page.Trial, b sweep.Board, params *params) []page.C
 
 	var out []page.Configuration
 	for i, c := range b.Configurations {
-		q := page.Configuration{Number: c.Configuration, State: c.State, Reason: c.Reason, Folds: c.Folds, Of: c.Of, Trees: c.Trees, Trials: c.Trials,
+		q := page.Configuration{Number: c.Configuration, State: c.State, Reason: c.Reason, Folds: c.Folds, Of: c.Of,
+			Trees: c.Trees, Trials: c.Trials,
 			Mean: math.NaN(), SE: math.NaN(), Values: params.values(c.Shown())}
 		if c.Mean != nil {
 			q.Mean = *c.Mean

@@ -62,7 +62,8 @@ func (x *Index) read(ctx context.Context) (newest []seen, more int, err error) {
 		}
 		newest = append(newest, line)
 	}
-	slices.SortFunc(newest, func(a, b seen) int { return cmp.Or(b.Planned.Compare(a.Planned), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(newest,
+		func(a, b seen) int { return cmp.Or(b.Planned.Compare(a.Planned), cmp.Compare(a.ID, b.ID)) })
 	return newest, more, nil
 }
 
@@ -145,7 +146,8 @@ func (x *Index) line(ctx context.Context, id sweep.ID, line seen) (seen, error) 
 		}
 		p := f.Plan
 		line = seen{dataset: p.Dataset, metric: p.Spec.Metric,
-			IndexSweep: page.IndexSweep{ID: string(id), Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Model: p.Spec.Model, State: stateOpen, Planned: p.Created, Trials: len(p.Own())}}
+			IndexSweep: page.IndexSweep{ID: string(id), Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
+				Model: p.Spec.Model, State: stateOpen, Planned: p.Created, Trials: len(p.Own())}}
 		if p.Quote != nil {
 			line.hourly = p.Quote.Hourly
 		}

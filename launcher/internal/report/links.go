@@ -10,8 +10,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// links returns Google Cloud's own pages about a sweep: all logs of its programs since it was planned, and its first Batch job. A plan
-// whose job name has another form has none.
+// links returns Google Cloud's own pages about a sweep: all logs of its programs since it was planned, and its first
+// Batch job. A plan whose job name has another form has none.
 func links(p *sweep.Plan) []page.Link {
 	part := strings.Split(p.Job, "/")
 	if len(part) != 6 || part[0] != "projects" || part[2] != "locations" || part[4] != "jobs" {
@@ -22,6 +22,7 @@ func links(p *sweep.Plan) []page.Link {
 	query := fmt.Sprintf("jsonPayload.sweep=%q AND timestamp>=%q", p.Sweep, p.Created.UTC().Format(time.RFC3339))
 	return []page.Link{
 		{Name: "logs", URL: console + "logs/query;query=" + url.PathEscape(query) + project},
-		{Name: "Batch job", URL: console + "batch/jobsDetail/regions/" + location + "/jobs/" + job + "/details" + project},
+		{Name: "Batch job", URL: console + "batch/jobsDetail/regions/" + location + "/jobs/" + job + "/details" +
+			project},
 	}
 }

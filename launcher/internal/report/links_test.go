@@ -11,7 +11,8 @@ import (
 	"coppice/launcher/internal/report"
 )
 
-// A sweep on Google Cloud is linked to its log and its job there, whatever its plan says; one on a local cloud to nothing.
+// A sweep on Google Cloud is linked to its log and its job there, whatever its plan says; one on a local cloud to
+// nothing.
 func TestLinks(t *testing.T) {
 	for job, want := range map[string]string{
 		"projects/p-1/locations/us-central1/jobs/night-1": `<a href="https://console.cloud.google.com/batch/jobsDetail/regions/us-central1/jobs/night-1/details?project=p-1"`,

@@ -39,13 +39,15 @@ func Model(ctx context.Context, reg *registry.Registry, name string) (*page.Mode
 	note(m, err)
 	for _, e := range events {
 		if e.Kind != registry.Registered {
-			m.Moves = append(m.Moves, page.Move{Alias: e.Alias, Kind: string(e.Kind), From: e.From, To: e.To, At: e.At, By: e.By, Why: e.Why})
+			m.Moves = append(m.Moves, page.Move{Alias: e.Alias, Kind: string(e.Kind), From: e.From, To: e.To, At: e.At,
+				By: e.By, Why: e.Why})
 		}
 	}
 
 	var shown registry.Version // whose features to show: the champion's, else the newest one's
 	for _, v := range versions {
-		m.Versions = append(m.Versions, page.Version{Number: v.Number, At: v.Info.At, By: v.Info.By, Why: v.Info.Why, Sweep: v.Info.Labels["sweep"], Trial: v.Info.Labels["trial"],
+		m.Versions = append(m.Versions, page.Version{Number: v.Number, At: v.Info.At, By: v.Info.By, Why: v.Info.Why,
+			Sweep: v.Info.Labels["sweep"], Trial: v.Info.Labels["trial"],
 			Dataset: v.Info.Labels["dataset"], Tag: strings.Join(tags[v.Number], ", "), Metrics: v.Info.Metrics})
 		if shown.Number != m.Champion || m.Champion == 0 {
 			shown = v
@@ -79,7 +81,8 @@ func Model(ctx context.Context, reg *registry.Registry, name string) (*page.Mode
 }
 
 // readJSON reads a file of a version; nil if it is missing or cannot be read: it is informational, and then left out.
-func readJSON[T any](ctx context.Context, reg *registry.Registry, v registry.Version, name string, decode func([]byte) (*T, error)) (*T, error) {
+func readJSON[T any](ctx context.Context, reg *registry.Registry, v registry.Version, name string,
+	decode func([]byte) (*T, error)) (*T, error) {
 	if _, ok := v.File(name); !ok {
 		return nil, nil
 	}
@@ -131,14 +134,16 @@ func descent(m *page.Model, v registry.Version, manifest *dataset.Manifest) []pa
 	if ref := v.Info.Labels["dataset"]; ref != "" {
 		step := page.Step{What: "dataset", Name: ref}
 		if manifest != nil {
-			step.Text = fmt.Sprintf("%s rows of train, %d features", humanize.Comma(int64(manifest.TableRows(dataset.TrainSplit))), len(manifest.Features))
+			step.Text = fmt.Sprintf("%s rows of train, %d features",
+				humanize.Comma(int64(manifest.TableRows(dataset.TrainSplit))), len(manifest.Features))
 		}
 		out = append(out, step)
 	}
 	if id := v.Info.Labels["sweep"]; id != "" {
 		out = append(out, page.Step{What: "sweep", Name: id, Text: "trial " + v.Info.Labels["trial"] + " won"})
 	}
-	out = append(out, page.Step{What: "version", Name: fmt.Sprintf("%s@%d", v.Model, v.Number), Text: "registered by " + v.Info.By, At: v.Info.At})
+	out = append(out, page.Step{What: "version", Name: fmt.Sprintf("%s@%d", v.Model, v.Number), Text: "registered by " +
+		v.Info.By, At: v.Info.At})
 	for _, move := range slices.Backward(m.Moves) {
 		if move.To == v.Number && move.Alias == registry.Champion {
 			what := map[bool]string{true: "became champion", false: "was champion"}[m.Champion == v.Number]

@@ -18,8 +18,10 @@ func trained(t *testing.T) []byte {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 1))
 	const rows = 2000
-	d := &gbt.Data{Rows: rows, Columns: [][]byte{make([]byte, rows), make([]byte, rows)}, RowMajor: make([]byte, 2*rows), Label: make([]float32, rows),
-		Features: []gbt.Feature{{Name: "price", Bins: 4, Bounds: []float64{1, 2, 3}, Missing: -1}, {Name: "site", Bins: 5, Categorical: true, Missing: -1}}}
+	d := &gbt.Data{Rows: rows, Columns: [][]byte{make([]byte, rows), make([]byte, rows)},
+		RowMajor: make([]byte, 2*rows), Label: make([]float32, rows),
+		Features: []gbt.Feature{{Name: "price", Bins: 4, Bounds: []float64{1, 2, 3}, Missing: -1},
+			{Name: "site", Bins: 5, Categorical: true, Missing: -1}}}
 	for i := range rows {
 		a, b := byte(rng.IntN(4)), byte(rng.IntN(4))
 		d.Columns[0][i], d.Columns[1][i], d.RowMajor[2*i], d.RowMajor[2*i+1] = a, b, a, b
@@ -44,7 +46,9 @@ func trained(t *testing.T) []byte {
 func TestDamagedModel(t *testing.T) {
 	store := blob.Memory()
 	reg := registry.New(store)
-	v, err := reg.Register(t.Context(), "ctr", "night-1", map[string][]byte{scorer.FileModel: trained(t)}, registry.Info{At: planned, By: "aggregator", Why: "best", Labels: map[string]string{"sweep": "night-1", "trial": "3"}})
+	v, err := reg.Register(t.Context(), "ctr", "night-1", map[string][]byte{scorer.FileModel: trained(t)},
+		registry.Info{At: planned, By: "aggregator", Why: "best", Labels: map[string]string{"sweep": "night-1",
+			"trial": "3"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,25 +70,31 @@ func TestDamagedModel(t *testing.T) {
 	if err := m.Write(&out); err != nil {
 		t.Fatal(err)
 	}
-	if m.Of != 1 || len(m.Notes) != 1 || m.Trees != nil || !strings.Contains(out.String(), "Where version 1 comes from") || strings.Contains(out.String(), "version 0") {
+	if m.Of != 1 || len(m.Notes) != 1 || m.Trees != nil ||
+		!strings.Contains(out.String(), "Where version 1 comes from") || strings.Contains(out.String(), "version 0") {
 		t.Errorf("of version %d, notes %q; expected a note, and a page of where version 1 comes from", m.Of, m.Notes)
 	}
 }
 
-// A model is shown with the trees of its champion, what it came of, and its parameters; what cannot be read is left out.
+// A model is shown with the trees of its champion, what it came of, and its parameters; what cannot be read is left
+// out.
 func TestModel(t *testing.T) {
 	reg := registry.New(blob.Memory())
 	for i, key := range []string{"night-1", "night-2"} {
-		files := map[string][]byte{scorer.FileModel: trained(t), scorer.FileResult: []byte(`{"params":{"num_leaves":7,"learning_rate":0.1}}`)}
+		files := map[string][]byte{scorer.FileModel: trained(t),
+			scorer.FileResult: []byte(`{"params":{"num_leaves":7,"learning_rate":0.1}}`)}
 		if i == 1 {
 			files[scorer.FileResult] = []byte("{")
 		}
-		v, err := reg.Register(t.Context(), "ctr", key, files, registry.Info{At: planned, By: "aggregator", Why: "best", Metrics: map[string]float64{"auc": 0.7}, Labels: map[string]string{"sweep": key, "trial": "3", "dataset": "clicks@0123456789abcdef"}})
+		v, err := reg.Register(t.Context(), "ctr", key, files, registry.Info{At: planned, By: "aggregator", Why: "best",
+			Metrics: map[string]float64{"auc": 0.7}, Labels: map[string]string{"sweep": key, "trial": "3",
+				"dataset": "clicks@0123456789abcdef"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if i == 0 {
-			if _, err := reg.Promote(t.Context(), "ctr", v.Number, registry.Expect{}, registry.Act{By: "ana", Why: "the first", At: planned}); err != nil {
+			if _, err := reg.Promote(t.Context(), "ctr", v.Number, registry.Expect{},
+				registry.Act{By: "ana", Why: "the first", At: planned}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -102,7 +112,8 @@ func TestModel(t *testing.T) {
 			questions += n.Text + "; "
 		}
 	}
-	if root := m.Trees[0].Nodes[0]; root.Share != 1 || !strings.Contains(questions, "price ≤ ") || !strings.Contains(questions, "site is one of ") {
+	if root := m.Trees[0].Nodes[0]; root.Share != 1 || !strings.Contains(questions, "price ≤ ") ||
+		!strings.Contains(questions, "site is one of ") {
 		t.Errorf("the root is %+v, the splits ask %s", root, questions)
 	}
 	if p := m.Versions[0].Params; len(p) == 0 || m.Versions[1].Params != nil {
@@ -112,7 +123,8 @@ func TestModel(t *testing.T) {
 	for _, s := range m.Descent {
 		steps = append(steps, s.What+" "+s.Name)
 	}
-	if got, want := strings.Join(steps, ", "), "dataset clicks@0123456789abcdef, sweep night-1, version ctr@1, became champion by ana"; got != want {
+	if got, want := strings.Join(steps, ", "),
+		"dataset clicks@0123456789abcdef, sweep night-1, version ctr@1, became champion by ana"; got != want {
 		t.Errorf("it came of %s, expected %s", got, want)
 	}
 	var out bytes.Buffer

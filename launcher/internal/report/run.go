@@ -17,12 +17,14 @@ import (
 func attempts(l *ledger.Ledger, b *bill.Bill, listing sweepstore.Listing) []page.Attempt {
 	var out []page.Attempt
 	for i, a := range l.Attempts {
-		v := page.Attempt{Trial: a.Trial, Claim: a.Claim, Job: a.Job, Task: a.Task, Host: a.Host, From: a.From, To: a.To, End: string(a.End), Trees: a.Trees, Cost: math.NaN()}
+		v := page.Attempt{Trial: a.Trial, Claim: a.Claim, Job: a.Job, Task: a.Task, Host: a.Host, From: a.From,
+			To: a.To, End: string(a.End), Trees: a.Trees, Cost: math.NaN()}
 		if i < len(b.Attempts) && !b.Attempts[i].Unpriced {
 			v.Cost = b.Attempts[i].Cost
 		}
 
-		// It resumed from a checkpoint if an earlier claim left one. One that finished its trial has no more use for its own.
+		// It resumed from a checkpoint if an earlier claim left one. One that finished its trial has no more use for
+		// its own.
 		for _, c := range listing.Trials[a.Trial].Claims {
 			v.Resumed = v.Resumed || c.Saved && c.Number < a.Claim
 			v.Saved = v.Saved || c.Saved && c.Number == a.Claim && a.End != ledger.Finished
@@ -32,8 +34,8 @@ func attempts(l *ledger.Ledger, b *bill.Bill, listing sweepstore.Listing) []page
 	return out
 }
 
-// memory is each machine's peak memory: the table once, and the private memory of the trials that ran there at the same time. Only ended
-// trials have reported it.
+// memory is each machine's peak memory: the table once, and the private memory of the trials that ran there at the same
+// time. Only ended trials have reported it.
 func memory(p *sweep.Plan, l *ledger.Ledger, results map[int]*sweep.Result) []page.Memory {
 	type change struct {
 		at      time.Time
@@ -54,8 +56,10 @@ func memory(p *sweep.Plan, l *ledger.Ledger, results map[int]*sweep.Result) []pa
 	var out []page.Memory
 	for host, list := range changes {
 		// Ends before begins.
-		slices.SortStableFunc(list, func(a, b change) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.tasks, b.tasks)) })
-		m := page.Memory{Host: host, Shared: tables[host], Machine: float64(p.Sizing.MemoryBytes), Reserved: float64(p.Sizing.ReserveBytes)}
+		slices.SortStableFunc(list,
+			func(a, b change) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.tasks, b.tasks)) })
+		m := page.Memory{Host: host, Shared: tables[host], Machine: float64(p.Sizing.MemoryBytes),
+			Reserved: float64(p.Sizing.ReserveBytes)}
 		private, tasks := 0.0, 0
 		for _, c := range list {
 			private += c.private
@@ -74,7 +78,8 @@ func memory(p *sweep.Plan, l *ledger.Ledger, results map[int]*sweep.Result) []pa
 // money converts the bill for a page.
 func money(b *bill.Bill, trials []page.Trial, p *sweep.Plan) *page.Money {
 	_, none := b.Unpriced()
-	m := &page.Money{Known: !none && len(b.Attempts) > 0, Total: b.Cost, Useful: b.UsefulCost, Stopped: b.StoppedCost, Lost: b.LostCost, Lead: b.LeadCost, Idle: b.IdleCost,
+	m := &page.Money{Known: !none && len(b.Attempts) > 0, Total: b.Cost, Useful: b.UsefulCost, Stopped: b.StoppedCost,
+		Lost: b.LostCost, Lead: b.LeadCost, Idle: b.IdleCost,
 		Budget: b.Budget, MachineHours: b.MachineHours, HoursTaken: b.Hours}
 	if q := b.Quote; q != nil {
 		m.QuoteLow, m.Quote, m.QuoteHigh, m.HoursQuoted = q.Cost.Low, q.Cost.Expected, q.Cost.High, q.Hours.Expected

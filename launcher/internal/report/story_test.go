@@ -15,13 +15,15 @@ import (
 	"coppice/launcher/internal/report"
 )
 
-// TestExtendedSweepSaysSo: a sweep that goes on from another one says whose trials the first ones are, why a new one was tried, and that the
-// others' cost is not its own.
+// TestExtendedSweepSaysSo: a sweep that goes on from another one says whose trials the first ones are, why a new one
+// was tried, and that the others' cost is not its own.
 func TestExtendedSweepSaysSo(t *testing.T) {
 	n := newNight(t)
 	plan := n.plan
 	plan.Sweep = "night-2"
-	plan.Extends = &sweep.Extension{Sweep: "night-1", Results: []sweep.Result{{Format: 1, Sweep: "night-1", Trial: 0, Status: sweep.StatusStopped, Reason: "left behind"}}}
+	plan.Extends = &sweep.Extension{Sweep: "night-1",
+		Results: []sweep.Result{{Format: 1, Sweep: "night-1", Trial: 0, Status: sweep.StatusStopped,
+			Reason: "left behind"}}}
 	plan.Trials[1].Source, plan.Trials[1].Reason = "gp", "expected improvement 0.2"
 	plan.Adapt()
 	if _, err := sweepstore.New(n.bucket, plan.Sweep).CreatePlan(t.Context(), plan); err != nil {
@@ -29,11 +31,13 @@ func TestExtendedSweepSaysSo(t *testing.T) {
 	}
 	n.plan = plan
 	v, _ := n.look()
-	if len(v.Notes) != 1 || !strings.Contains(v.Notes[0], "goes on from sweep night-1: trials 0 to 0 are that sweep's") {
+	if len(v.Notes) != 1 ||
+		!strings.Contains(v.Notes[0], "goes on from sweep night-1: trials 0 to 0 are that sweep's") {
 		t.Errorf("the notes are %q, expected one that names the sweep and its trials", v.Notes)
 	}
 	if one := v.Trials[1]; one.Tried != "gp: expected improvement 0.2" || strings.Contains(one.Reason, "improvement") {
-		t.Errorf("trial 1 was tried because of %q and is %q; expected the reason to try it apart", one.Tried, one.Reason)
+		t.Errorf("trial 1 was tried because of %q and is %q; expected the reason to try it apart", one.Tried,
+			one.Reason)
 	}
 }
 
@@ -50,7 +54,8 @@ func TestCheckpointsOfAttempts(t *testing.T) {
 	for _, a := range v.Attempts {
 		saved, resumed := a.Trial == 3 && a.Claim == 0, a.Trial == 3 && a.Claim == 1
 		if a.Saved != saved || a.Resumed != resumed {
-			t.Errorf("attempt %d of trial %d, which is %s, left a checkpoint: %t, resumed from one: %t; expected %t and %t", a.Claim, a.Trial, a.End, a.Saved, a.Resumed, saved, resumed)
+			t.Errorf("attempt %d of trial %d, which is %s, left a checkpoint: %t, resumed from one: %t; expected %t "+
+				"and %t", a.Claim, a.Trial, a.End, a.Saved, a.Resumed, saved, resumed)
 		}
 	}
 }
@@ -67,7 +72,8 @@ func TestAPausedTrialWaits(t *testing.T) {
 	n.trials = sweepstore.NewTrials(n.bucket, &n.plan)
 	n.claim(3, 0, 0, "vm-a", time.Minute)
 	n.beat(3, 0, 44, 2*time.Minute)
-	if err := errors.Join(n.trials.CreatePause(t.Context(), 3, 0, 44), n.trials.Release(t.Context(), 3, 0)); err != nil {
+	if err := errors.Join(n.trials.CreatePause(t.Context(), 3, 0, 44),
+		n.trials.Release(t.Context(), 3, 0)); err != nil {
 		t.Fatal(err)
 	}
 	v, _ := n.look()
@@ -75,14 +81,17 @@ func TestAPausedTrialWaits(t *testing.T) {
 		t.Errorf("a paused trial is %s: %s; expected it to wait, paused at 44 trees", got.State, got.Reason)
 	}
 	if len(v.Attempts) != 1 || v.Attempts[0].End != "paused" || v.Money.Lost != 0 {
-		t.Errorf("the attempts are %+v, and %v USD are lost; expected one that paused its trial, and nothing lost", v.Attempts, v.Money.Lost)
+		t.Errorf("the attempts are %+v, and %v USD are lost; expected one that paused its trial, and nothing lost",
+			v.Attempts, v.Money.Lost)
 	}
-	if _, err := n.trials.CreatePromotion(t.Context(), sweep.Promotion{Format: 1, Sweep: n.plan.Sweep, Trial: 3, Step: 44, Promoted: true}); err != nil {
+	if _, err := n.trials.CreatePromotion(t.Context(), sweep.Promotion{Format: 1, Sweep: n.plan.Sweep, Trial: 3,
+		Step: 44, Promoted: true}); err != nil {
 		t.Fatal(err)
 	}
 	n.claim(3, 1, 1, "vm-b", 3*time.Minute)
 	if v, _ = n.look(); v.Trials[3].State != page.StateRunning || v.Attempts[0].End != "paused" || v.Money.Lost != 0 {
-		t.Errorf("a promoted trial is %s, its first attempt %s, and %v USD are lost; expected it to run, paused, and nothing", v.Trials[3].State, v.Attempts[0].End, v.Money.Lost)
+		t.Errorf("a promoted trial is %s, its first attempt %s, and %v USD are lost; expected it to run, paused, "+
+			"and nothing", v.Trials[3].State, v.Attempts[0].End, v.Money.Lost)
 	}
 }
 
@@ -93,16 +102,19 @@ func TestAWinnerIsTheOutcomeOfANight(t *testing.T) {
 	swept(t, sweeps, "night-1", records[0], sweep.VerdictPromoted)
 	n := newNight(t)
 	plan := n.plan
-	plan.Sweep, plan.Created, plan.Dataset = "night-2", records[0].At.Add(3*time.Hour), sweep.DatasetRef{Name: records[0].Dataset, Version: records[0].Version}
+	plan.Sweep, plan.Created, plan.Dataset = "night-2", records[0].At.Add(3*time.Hour),
+		sweep.DatasetRef{Name: records[0].Dataset, Version: records[0].Version}
 	if _, err := sweepstore.New(sweeps, plan.Sweep).CreatePlan(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
-	end := sweep.Conclusion{Format: 1, Sweep: plan.Sweep, Outcome: sweep.OutcomeNoWinner, Reason: "none is better", At: plan.Created.Add(time.Minute)}
+	end := sweep.Conclusion{Format: 1, Sweep: plan.Sweep, Outcome: sweep.OutcomeNoWinner, Reason: "none is better",
+		At: plan.Created.Add(time.Minute)}
 	if _, err := sweepstore.New(sweeps, plan.Sweep).CreateConclusion(t.Context(), end); err != nil {
 		t.Fatal(err)
 	}
 
-	v, err := report.NewDatasets(store, report.NewIndex(sweeps, store, registry.New(blob.Memory()))).Look(t.Context(), records[0].Dataset)
+	v, err := report.NewDatasets(store, report.NewIndex(sweeps, store, registry.New(blob.Memory()))).Look(t.Context(),
+		records[0].Dataset)
 	if err != nil {
 		t.Fatal(err)
 	}

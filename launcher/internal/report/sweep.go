@@ -1,6 +1,6 @@
-// Package report reads what a page shows: a sweep, a model of the registry, a dataset. It reads through the readers of the sweep
-// store, the ledger, the registry and the datasets' manifests, decides nothing and writes nothing. The same objects give the same
-// view: no clock is asked, a sweep is as old as its newest object.
+// Package report reads what a page shows: a sweep, a model of the registry, a dataset. It reads through the readers of
+// the sweep store, the ledger, the registry and the datasets' manifests, decides nothing and writes nothing. The same
+// objects give the same view: no clock is asked, a sweep is as old as its newest object.
 package report
 
 import (
@@ -97,8 +97,8 @@ func (s *Sweep) Look(ctx context.Context) (view *page.Sweep, ended bool, err err
 	return view, state.Conclusion != nil, nil
 }
 
-// settled is when the ledger is read. That of a sweep that has ended is read so late that all its tasks have stopped: its sum is the one that
-// launcher bill shows from then on.
+// settled is when the ledger is read. That of a sweep that has ended is read so late that all its tasks have stopped:
+// its sum is the one that launcher bill shows from then on.
 func (s *Sweep) settled(now time.Time) time.Time {
 	if s.ledger.Ended.IsZero() {
 		return now
@@ -131,17 +131,26 @@ func (s *Sweep) readCurves(ctx context.Context, l sweepstore.Listing) error {
 // view puts together what has been read.
 func (s *Sweep) view(state sweepview.State, listing sweepstore.Listing, l *ledger.Ledger, b *bill.Bill) *page.Sweep {
 	p := s.follow.Plan
-	v := &page.Sweep{ID: string(p.Sweep), Model: p.Spec.Model, Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Objective: p.Spec.Objective, Metric: p.Spec.Metric,
-		Version: p.Coppice, Maximize: p.Maximize, State: stateOf(state), Planned: p.Created, Features: p.Dataset.Features, Rows: p.Dataset.Rows,
+	v := &page.Sweep{ID: string(p.Sweep), Model: p.Spec.Model, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
+		Objective: p.Spec.Objective, Metric: p.Spec.Metric,
+		Version: p.Coppice, Maximize: p.Maximize, State: stateOf(state), Planned: p.Created,
+		Features: p.Dataset.Features, Rows: p.Dataset.Rows,
 		Winner: s.winner, Notes: slices.Clone(s.notes)}
 	if l.Unreadable > 0 {
-		v.Notes = append(v.Notes, fmt.Sprintf("%d claims cannot be read; the work done under them is not shown.", l.Unreadable))
+		v.Notes = append(v.Notes, fmt.Sprintf("%d claims cannot be read; the work done under them is not shown.",
+			l.Unreadable))
 	}
 	if e := p.Extends; e != nil {
-		v.Notes = append(v.Notes, fmt.Sprintf("This sweep goes on from sweep %s: trials 0 to %d are that sweep's, with their results. Their attempts and costs are not counted here.", e.Sweep, p.Inherits()-1))
+		v.Notes = append(v.Notes,
+			fmt.Sprintf("This sweep goes on from sweep %s: trials 0 to %d are that sweep's, with their results. "+
+				"Their attempts and costs are not counted here.", e.Sweep, p.Inherits()-1))
 	}
 	if p.Breeds() {
-		v.Notes = append(v.Notes, fmt.Sprintf("This sweep trains a population of %d: from trial %d on, each trial continues the model of one before. Parameters are those of its own trees, scores and trees those of the whole model; importance and the plots over parameters mix both.", p.Spec.Search.Population, p.Spec.Search.Population))
+		v.Notes = append(v.Notes,
+			fmt.Sprintf("This sweep trains a population of %d: from trial %d on, each trial continues the model of "+
+				"one before. Parameters are those of its own trees, scores and trees those of the whole model; "+
+				"importance and the plots over parameters mix both.", p.Spec.Search.Population,
+				p.Spec.Search.Population))
 	}
 	if e := state.Enough; e != nil {
 		v.Notes = append(v.Notes, fmt.Sprintf("The sweep had enough and started no more trials: %s.", e.Reason))
@@ -152,7 +161,8 @@ func (s *Sweep) view(state sweepview.State, listing sweepstore.Listing, l *ledge
 	params := newParams(p)
 	v.Params, v.Worths = params.shown, worths(p, state.Board)
 	for _, g := range p.Spec.Goals {
-		v.Goals = append(v.Goals, page.Goal{Name: g.Name, Maximize: g.Maximize, Unit: map[string]plot.Unit{"model_bytes": plot.Bytes, "train_seconds": plot.Seconds}[g.Name]})
+		v.Goals = append(v.Goals, page.Goal{Name: g.Name, Maximize: g.Maximize,
+			Unit: map[string]plot.Unit{"model_bytes": plot.Bytes, "train_seconds": plot.Seconds}[g.Name]})
 	}
 
 	results, front := map[int]*sweep.Result{}, map[int]bool{}
@@ -193,8 +203,10 @@ func stateOf(s sweepview.State) string {
 }
 
 // trial is one trial as the page shows it.
-func (s *Sweep) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Trial, cost bill.Trial, params *params, state sweepview.State) page.Trial {
-	out := page.Trial{Number: t.Number, Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(), Private: math.NaN(), Values: params.values(t.Shown()), Attempts: len(listed.Claims)}
+func (s *Sweep) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Trial, cost bill.Trial, params *params,
+	state sweepview.State) page.Trial {
+	out := page.Trial{Number: t.Number, Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(), Private: math.NaN(),
+		Values: params.values(t.Shown()), Attempts: len(listed.Claims)}
 	if cost.Attempts > 0 && !cost.Unpriced {
 		out.Cost = cost.Cost
 	}
@@ -242,9 +254,12 @@ func (s *Sweep) waiting(listed sweepstore.Trial, state sweepview.State) (string,
 	case state.Conclusion != nil:
 		return page.StateCancelled, "had not started when the sweep was concluded"
 	case paused:
-		return page.StateWaiting, fmt.Sprintf("paused %s: others are better so far, and it goes on if more turn out worse", s.follow.Plan.Spec.Search.Stop.Reached(step))
+		return page.StateWaiting,
+			fmt.Sprintf("paused %s: others are better so far, and it goes on if more turn out worse",
+				s.follow.Plan.Spec.Search.Stop.Reached(step))
 	case step > 0 && listed.Free():
-		return page.StateWaiting, fmt.Sprintf("was paused %s; waiting for a task", s.follow.Plan.Spec.Search.Stop.Reached(step))
+		return page.StateWaiting, fmt.Sprintf("was paused %s; waiting for a task",
+			s.follow.Plan.Spec.Search.Stop.Reached(step))
 	case !listed.Free():
 		return page.StateRunning, "running"
 	case len(listed.Claims) > 0:
@@ -271,7 +286,8 @@ func ending(r *sweep.Result, params sweep.Params) (state, reason string) {
 	}
 
 	if most := allowed(params); most > 0 && r.TreesGrown < most {
-		return page.StateEarly, fmt.Sprintf("no better after tree %d; stopped at %d of %d", r.BestIteration, r.TreesGrown, most)
+		return page.StateEarly, fmt.Sprintf("no better after tree %d; stopped at %d of %d", r.BestIteration,
+			r.TreesGrown, most)
 	}
 	return page.StateComplete, fmt.Sprintf("all %d trees grown; best at %d", r.TreesGrown, r.BestIteration)
 }
@@ -295,7 +311,8 @@ func (s *Sweep) tellRunning(v *page.Sweep, l *ledger.Ledger) {
 	}
 }
 
-// params are the parameters that differ between a plan's trials. In a sweep over groups of columns the groups take their place.
+// params are the parameters that differ between a plan's trials. In a sweep over groups of columns the groups take
+// their place.
 type params struct {
 	shown    []page.Param
 	features *sweep.Features

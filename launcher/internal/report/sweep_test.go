@@ -30,13 +30,20 @@ type night struct {
 
 func newNight(t *testing.T) *night {
 	n := &night{T: t, bucket: blob.Memory()}
-	n.plan = sweep.Plan{Format: 1, Sweep: "night-1", Created: planned, Coppice: "v1", Maximize: true, Heartbeat: sweep.Duration(time.Second), Takeover: sweep.Duration(time.Minute),
-		Spec:    sweep.Spec{Name: "night", Model: "ctr", Metric: "auc", Objective: "binary", Search: sweep.Search{Random: map[string]sweep.Distribution{"lambda_l2": {LogUniform: []float64{0.1, 10}}}}},
-		Dataset: sweep.DatasetRef{Name: "clicks", Version: "0123456789abcdef", Rows: map[string]int{"train": 1000}, Features: 4},
-		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "valid"}, Test: sweep.Rows{Split: "valid"}},
-		Sizing:  sweep.Sizing{VMs: 2, TasksPerVM: 2, Tasks: 4, MemoryBytes: 16 << 30}, Quote: &sweep.Quote{Hourly: 3.6, Cost: sweep.Range{Low: 0.1, Expected: 0.2, High: 0.3}}}
+	n.plan = sweep.Plan{Format: 1, Sweep: "night-1", Created: planned, Coppice: "v1", Maximize: true,
+		Heartbeat: sweep.Duration(time.Second), Takeover: sweep.Duration(time.Minute),
+		Spec: sweep.Spec{Name: "night", Model: "ctr", Metric: "auc", Objective: "binary",
+			Search: sweep.Search{Random: map[string]sweep.Distribution{"lambda_l2": {LogUniform: []float64{0.1, 10}}}}},
+		Dataset: sweep.DatasetRef{Name: "clicks", Version: "0123456789abcdef", Rows: map[string]int{"train": 1000},
+			Features: 4},
+		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "valid"},
+			Test: sweep.Rows{Split: "valid"}},
+		Sizing: sweep.Sizing{VMs: 2, TasksPerVM: 2, Tasks: 4, MemoryBytes: 16 << 30},
+		Quote:  &sweep.Quote{Hourly: 3.6, Cost: sweep.Range{Low: 0.1, Expected: 0.2, High: 0.3}}}
 	for i := range 6 {
-		n.plan.Trials = append(n.plan.Trials, sweep.Trial{Number: i, Params: sweep.Params{"num_iterations": 100.0, "lambda_l2": float64(i), "extra_trees": i%2 == 0, "ignore_column": []string{"", "a"}[i%2]}})
+		n.plan.Trials = append(n.plan.Trials,
+			sweep.Trial{Number: i, Params: sweep.Params{"num_iterations": 100.0, "lambda_l2": float64(i),
+				"extra_trees": i%2 == 0, "ignore_column": []string{"", "a"}[i%2]}})
 	}
 	if _, err := sweepstore.New(n.bucket, n.plan.Sweep).CreatePlan(t.Context(), n.plan); err != nil {
 		t.Fatal(err)
@@ -47,7 +54,8 @@ func newNight(t *testing.T) *night {
 
 func (n *night) claim(trial, number, task int, host string, after time.Duration) {
 	n.Helper()
-	c := sweep.Claim{Format: 1, Sweep: n.plan.Sweep, Trial: trial, Claim: number, Task: task, Host: host, Nonce: "n", At: planned.Add(after)}
+	c := sweep.Claim{Format: 1, Sweep: n.plan.Sweep, Trial: trial, Claim: number, Task: task, Host: host, Nonce: "n",
+		At: planned.Add(after)}
 	if _, err := n.trials.CreateClaim(n.Context(), c); err != nil {
 		n.Fatal(err)
 	}
@@ -55,7 +63,8 @@ func (n *night) claim(trial, number, task int, host string, after time.Duration)
 
 func (n *night) beat(trial, claim, trees int, after time.Duration) {
 	n.Helper()
-	if err := n.trials.Beat(n.Context(), trial, claim, sweep.Heartbeat{Format: 1, Nonce: "n", Trees: trees, At: planned.Add(after)}); err != nil {
+	if err := n.trials.Beat(n.Context(), trial, claim, sweep.Heartbeat{Format: 1, Nonce: "n", Trees: trees,
+		At: planned.Add(after)}); err != nil {
 		n.Fatal(err)
 	}
 }
@@ -77,15 +86,19 @@ func middle(t *testing.T) *night {
 	n := newNight(t)
 	usage := sweep.Usage{TrainSeconds: 50, PrivateBytes: 100, MappedBytes: 1000}
 	n.claim(0, 0, 0, "vm-a", time.Minute)
-	n.result(sweep.Result{Trial: 0, Status: sweep.StatusDone, Score: 0.7, Trees: 90, TreesGrown: 100, BestIteration: 90, Usage: usage}, time.Minute, 2*time.Minute)
+	n.result(sweep.Result{Trial: 0, Status: sweep.StatusDone, Score: 0.7, Trees: 90, TreesGrown: 100, BestIteration: 90,
+		Usage: usage}, time.Minute, 2*time.Minute)
 	n.claim(1, 0, 1, "vm-a", time.Minute)
-	n.result(sweep.Result{Trial: 1, Task: 1, Status: sweep.StatusDone, Score: 0.8, Trees: 40, TreesGrown: 50, BestIteration: 40, Usage: usage}, time.Minute, 3*time.Minute)
-	curve := sweep.Curve{Format: 1, Sweep: n.plan.Sweep, Trial: 1, Metric: "auc", First: 1, Every: 1, Scores: []float64{0.5, 0.6, 0.8}}
+	n.result(sweep.Result{Trial: 1, Task: 1, Status: sweep.StatusDone, Score: 0.8, Trees: 40, TreesGrown: 50,
+		BestIteration: 40, Usage: usage}, time.Minute, 3*time.Minute)
+	curve := sweep.Curve{Format: 1, Sweep: n.plan.Sweep, Trial: 1, Metric: "auc", First: 1, Every: 1,
+		Scores: []float64{0.5, 0.6, 0.8}}
 	if _, err := n.trials.CreateCurve(t.Context(), curve); err != nil {
 		t.Fatal(err)
 	}
 	n.claim(2, 0, 2, "vm-b", time.Minute)
-	n.result(sweep.Result{Trial: 2, Task: 2, Status: sweep.StatusFailed, Reason: "out of <memory>"}, time.Minute, 2*time.Minute)
+	n.result(sweep.Result{Trial: 2, Task: 2, Status: sweep.StatusFailed, Reason: "out of <memory>"}, time.Minute,
+		2*time.Minute)
 
 	// Trial 3 was given back and goes on elsewhere.
 	n.claim(3, 0, 2, "vm-b", 3*time.Minute)
@@ -116,7 +129,8 @@ func TestParametersThatTrialsDoNotHave(t *testing.T) {
 	n := newNight(t)
 	plan := n.plan
 	plan.Sweep = "night-2"
-	plan.Spec.Search.Random["lambda_l2"] = sweep.Distribution{LogUniform: []float64{0.1, 10}, When: "extra_trees == false"}
+	plan.Spec.Search.Random["lambda_l2"] = sweep.Distribution{LogUniform: []float64{0.1, 10},
+		When: "extra_trees == false"}
 	for i := range plan.Trials {
 		if i%2 == 0 {
 			plan.Trials[i].Absent = []string{"ignore_column", "lambda_l2"}
@@ -133,12 +147,14 @@ func TestParametersThatTrialsDoNotHave(t *testing.T) {
 		names = append(names, q.Name)
 		for _, trial := range v.Trials {
 			if absent := q.Name != "extra_trees" && trial.Number%2 == 0; absent != math.IsNaN(trial.Values[i]) {
-				t.Errorf("trial %d has %v as %s, expected that it has a value: %t", trial.Number, trial.Values[i], q.Name, !absent)
+				t.Errorf("trial %d has %v as %s, expected that it has a value: %t", trial.Number, trial.Values[i],
+					q.Name, !absent)
 			}
 		}
 	}
 	if strings.Join(names, " ") != "extra_trees ignore_column lambda_l2" {
-		t.Errorf("the parameters %v are shown; expected those in which trials differ, and those that only some have", names)
+		t.Errorf("the parameters %v are shown; expected those in which trials differ, and those that only some have",
+			names)
 	}
 }
 
@@ -162,11 +178,13 @@ func TestSweepInTheMiddle(t *testing.T) {
 	}
 	for i, w := range want {
 		g := v.Trials[i]
-		if g.State != w.state || !strings.HasPrefix(g.Reason, w.reason) || g.Score != w.score && !(math.IsNaN(g.Score) && math.IsNaN(w.score)) {
+		if g.State != w.state || !strings.HasPrefix(g.Reason, w.reason) || g.Score != w.score &&
+			!(math.IsNaN(g.Score) && math.IsNaN(w.score)) {
 			t.Errorf("trial %d: %q because %q, score %v; expected %+v", i, g.State, g.Reason, g.Score, w)
 		}
 	}
-	if c := v.Trials[1]; !slices.Equal(c.CurveX, []float64{1, 2, 3}) || !slices.Equal(c.CurveY, []float64{0.5, 0.6, 0.8}) {
+	if c := v.Trials[1]; !slices.Equal(c.CurveX, []float64{1, 2, 3}) ||
+		!slices.Equal(c.CurveY, []float64{0.5, 0.6, 0.8}) {
 		t.Errorf("the curve of trial 1 is %v, %v", c.CurveX, c.CurveY)
 	}
 
@@ -175,7 +193,8 @@ func TestSweepInTheMiddle(t *testing.T) {
 	for _, p := range v.Params {
 		names = append(names, p.Name)
 	}
-	if !slices.Equal(names, []string{"extra_trees", "ignore_column", "lambda_l2"}) || !v.Params[2].Log || v.Params[1].Categories[0] != "(none)" {
+	if !slices.Equal(names, []string{"extra_trees", "ignore_column", "lambda_l2"}) || !v.Params[2].Log ||
+		v.Params[1].Categories[0] != "(none)" {
 		t.Errorf("the parameters are %+v", v.Params)
 	}
 	if got := v.Trials[3].Values; !slices.Equal(got, []float64{0, 1, 3}) {
@@ -186,10 +205,12 @@ func TestSweepInTheMiddle(t *testing.T) {
 	for _, a := range v.Attempts {
 		ends = append(ends, a.End)
 	}
-	if !slices.Equal(ends, []string{"finished", "finished", "finished", "released", "running"}) && !slices.Equal(ends, []string{"finished", "finished", "finished", "released", "silent"}) {
+	if !slices.Equal(ends, []string{"finished", "finished", "finished", "released", "running"}) &&
+		!slices.Equal(ends, []string{"finished", "finished", "finished", "released", "silent"}) {
 		t.Errorf("the attempts ended as %q", ends)
 	}
-	if len(v.Memory) != 1 || v.Memory[0].Tasks != 2 || v.Memory[0].Private != 200 || v.Memory[0].Shared != 1000 || v.Memory[0].Apart != 2200 {
+	if len(v.Memory) != 1 || v.Memory[0].Tasks != 2 || v.Memory[0].Private != 200 || v.Memory[0].Shared != 1000 ||
+		v.Memory[0].Apart != 2200 {
 		t.Errorf("memory is %+v, expected two tasks on vm-a", v.Memory)
 	}
 	if m := v.Money; !m.Known || m.Total <= 0 || m.Saved <= 0 || m.Quote != 0.2 {
@@ -199,12 +220,17 @@ func TestSweepInTheMiddle(t *testing.T) {
 
 func TestSweepAtItsEnd(t *testing.T) {
 	n := middle(t)
-	end := sweep.Conclusion{Format: 1, Sweep: n.plan.Sweep, Outcome: sweep.OutcomeWinner, Reason: "because", Trial: 0, Model: "ctr", Version: 1,
-		Rejected: []sweep.Rejected{{Trial: 1, Reason: "too slow"}}, Valid: map[string]float64{"auc": 0.7}, Test: map[string]float64{"auc": 0.6},
-		Calibration: &sweep.Calibration{Method: "platt", Reason: "r", Before: map[string]float64{"ece": 0.2}, After: map[string]float64{"ece": 0.1}},
-		Verified:    &sweep.Verified{Scorer: "leaves", Rows: 3},
-		Gate:        &sweep.GateDecision{Promoted: true, Reason: "no champion", New: 0.6, Old: 0.5, Checks: []sweep.GateCheck{{Name: "tonight", Passed: true, Value: 0.1, Low: 0.05, High: 0.2}, {Name: "reference", Passed: true, Value: 0.1}}},
-		At:          planned.Add(20 * time.Minute)}
+	end := sweep.Conclusion{Format: 1, Sweep: n.plan.Sweep, Outcome: sweep.OutcomeWinner, Reason: "because", Trial: 0,
+		Model: "ctr", Version: 1,
+		Rejected: []sweep.Rejected{{Trial: 1, Reason: "too slow"}}, Valid: map[string]float64{"auc": 0.7},
+		Test: map[string]float64{"auc": 0.6},
+		Calibration: &sweep.Calibration{Method: "platt", Reason: "r", Before: map[string]float64{"ece": 0.2},
+			After: map[string]float64{"ece": 0.1}},
+		Verified: &sweep.Verified{Scorer: "leaves", Rows: 3},
+		Gate: &sweep.GateDecision{Promoted: true, Reason: "no champion", New: 0.6, Old: 0.5,
+			Checks: []sweep.GateCheck{{Name: "tonight", Passed: true, Value: 0.1, Low: 0.05, High: 0.2},
+				{Name: "reference", Passed: true, Value: 0.1}}},
+		At: planned.Add(20 * time.Minute)}
 	if _, err := sweepstore.New(n.bucket, n.plan.Sweep).CreateConclusion(t.Context(), end); err != nil {
 		t.Fatal(err)
 	}
@@ -214,16 +240,21 @@ func TestSweepAtItsEnd(t *testing.T) {
 	if !ended || v.State != "winner" || w == nil || !v.Trials[0].Highlight || !v.AsOf.Equal(end.At) {
 		t.Fatalf("ended %t, state %q, as of %s, winner %+v", ended, v.State, v.AsOf, w)
 	}
-	if !strings.Contains(v.Trials[1].Reason, "may not win: too slow") || v.Trials[4].State != page.StateCancelled || v.Trials[3].State != page.StateCancelled {
+	if !strings.Contains(v.Trials[1].Reason, "may not win: too slow") || v.Trials[4].State != page.StateCancelled ||
+		v.Trials[3].State != page.StateCancelled {
 		t.Errorf("the trials are %+v", v.Trials)
 	}
-	if len(w.Measures) != 2 || w.Measures[1].Name != "ece" || w.Measures[1].Before != 0.2 || w.Measures[1].After != 0.1 || w.Gate == nil || len(w.Gate.Checks) != 2 || w.Gate.Checks[0].Interval() != "0.1 (0.05 to 0.2)" || len(w.Rejected) != 1 {
+	if len(w.Measures) != 2 || w.Measures[1].Name != "ece" || w.Measures[1].Before != 0.2 ||
+		w.Measures[1].After != 0.1 || w.Gate == nil || len(w.Gate.Checks) != 2 ||
+		w.Gate.Checks[0].Interval() != "0.1 (0.05 to 0.2)" || len(w.Rejected) != 1 {
 		t.Errorf("the winner is %+v", w)
 	}
 
 	// A conclusion of an earlier build has values of both models for the first comparison alone.
-	if first, second := w.Gate.Checks[0], w.Gate.Checks[1]; first.Old != 0.5 || first.New != 0.6 || second.Old != 0 || second.New != 0 {
-		t.Errorf("tonight's comparison has %v against %v, that of earlier nights %v against %v; expected the decision's 0.6 against 0.5, and nothing", first.New, first.Old, second.New, second.Old)
+	if first, second := w.Gate.Checks[0], w.Gate.Checks[1]; first.Old != 0.5 || first.New != 0.6 || second.Old != 0 ||
+		second.New != 0 {
+		t.Errorf("tonight's comparison has %v against %v, that of earlier nights %v against %v; expected the "+
+			"decision's 0.6 against 0.5, and nothing", first.New, first.Old, second.New, second.Old)
 	}
 
 	// The registry does not have the version: that is said, and the rest is shown.
@@ -258,7 +289,8 @@ func TestLookingAgain(t *testing.T) {
 	if v, _, err := s.Look(t.Context()); err != nil || v.Trials[0].State != page.StateRunning {
 		t.Fatalf("s.Look(): got %+v, %v; want no error, v.Trials[0].State = page.StateRunning", v, err)
 	}
-	n.result(sweep.Result{Trial: 0, Status: sweep.StatusDone, Score: 0.7, Trees: 90, TreesGrown: 100}, time.Minute, 2*time.Minute)
+	n.result(sweep.Result{Trial: 0, Status: sweep.StatusDone, Score: 0.7, Trees: 90, TreesGrown: 100}, time.Minute,
+		2*time.Minute)
 	curve := sweep.Curve{Format: 1, Sweep: n.plan.Sweep, Metric: "auc", First: 1, Every: 1, Scores: []float64{0.5}}
 	if _, err := n.trials.CreateCurve(t.Context(), curve); err != nil {
 		t.Fatal(err)
@@ -281,10 +313,12 @@ func TestLookingAgain(t *testing.T) {
 	}
 }
 
-// TestASweepThatHasEndedCostsItsBill: of a sweep that was cancelled while tasks were at work, the page has the sum that launcher bill shows from then on.
+// TestASweepThatHasEndedCostsItsBill: of a sweep that was cancelled while tasks were at work, the page has the sum that
+// launcher bill shows from then on.
 func TestASweepThatHasEndedCostsItsBill(t *testing.T) {
 	n := middle(t)
-	c := sweep.Conclusion{Format: 1, Sweep: n.plan.Sweep, Outcome: sweep.OutcomeCancelled, Reason: "the sweep was cancelled", At: planned.Add(10*time.Minute + 30*time.Second)}
+	c := sweep.Conclusion{Format: 1, Sweep: n.plan.Sweep, Outcome: sweep.OutcomeCancelled,
+		Reason: "the sweep was cancelled", At: planned.Add(10*time.Minute + 30*time.Second)}
 	if _, err := sweepstore.New(n.bucket, n.plan.Sweep).CreateConclusion(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -298,12 +332,14 @@ func TestASweepThatHasEndedCostsItsBill(t *testing.T) {
 	if err := n.trials.Results(t.Context(), results, known, func(int, error) {}); err != nil {
 		t.Fatal(err)
 	}
-	l, err := (&ledger.Reader{Store: n.bucket, Plan: &n.plan, Ended: c.At}).Read(t.Context(), known, planned.Add(30*24*time.Hour))
+	l, err := (&ledger.Reader{Store: n.bucket, Plan: &n.plan, Ended: c.At}).Read(t.Context(), known,
+		planned.Add(30*24*time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := bill.Make(&n.plan, &l, known)
 	if m := view.Money; !ended || m == nil || m.Total != b.Cost || m.MachineHours != b.MachineHours || b.Cost == 0 {
-		t.Errorf("the page (ended: %t) has %+v; a month later the bill is %v USD for %v h of machines", ended, m, b.Cost, b.MachineHours)
+		t.Errorf("the page (ended: %t) has %+v; a month later the bill is %v USD for %v h of machines", ended, m,
+			b.Cost, b.MachineHours)
 	}
 }

@@ -29,7 +29,8 @@ func trees(m *gbt.Model, manifest *dataset.Manifest) []page.Tree {
 	return out
 }
 
-// sapling is the visible part of a tree: nodes with the most rows are expanded first, up to the allowed number of leaves.
+// sapling is the visible part of a tree: nodes with the most rows are expanded first, up to the allowed number of
+// leaves.
 type sapling struct {
 	tree     *gbt.Tree
 	model    *gbt.Model

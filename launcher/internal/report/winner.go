@@ -19,21 +19,24 @@ import (
 	"coppice/internal/sweep"
 )
 
-// readWinner reads how the sweep ended, once it has: from its conclusion, and from the registry's version. What cannot be read is
-// said on the page, and no reason not to show the rest.
+// readWinner reads how the sweep ended, once it has: from its conclusion, and from the registry's version. What cannot
+// be read is said on the page, and no reason not to show the rest.
 func (s *Sweep) readWinner(ctx context.Context, c *sweep.Conclusion) error {
 	if c == nil || s.winner != nil {
 		return nil
 	}
-	w := &page.Winner{Outcome: string(c.Outcome), Reason: c.Reason, Trial: c.Trial, Model: c.Model, Version: c.Version, At: c.At, Measures: measures(c)}
+	w := &page.Winner{Outcome: string(c.Outcome), Reason: c.Reason, Trial: c.Trial, Model: c.Model, Version: c.Version,
+		At: c.At, Measures: measures(c)}
 	if k := c.Calibration; k != nil {
 		w.Method, w.Because = k.Method, k.Reason
 	}
 	if v := c.Verified; v != nil {
-		w.Verified = fmt.Sprintf("Verified: the independent scorer %s predicts the same on %s raw rows, to %.2g.", v.Scorer, humanize.Comma(int64(v.Rows)), v.MaxDiff)
+		w.Verified = fmt.Sprintf("Verified: the independent scorer %s predicts the same on %s raw rows, to %.2g.",
+			v.Scorer, humanize.Comma(int64(v.Rows)), v.MaxDiff)
 	}
 	if g := c.Gate; g != nil {
-		w.Gate = &page.Gate{Passed: g.Passed, Promoted: g.Promoted, Metric: g.Metric, Reason: g.Reason, Champion: g.Champion, Old: g.Old, New: g.New, Rows: g.Rows}
+		w.Gate = &page.Gate{Passed: g.Passed, Promoted: g.Promoted, Metric: g.Metric, Reason: g.Reason,
+			Champion: g.Champion, Old: g.Old, New: g.New, Rows: g.Rows}
 		w.Gate.Checks = gateChecks(g)
 	}
 	for _, r := range c.Rejected {
@@ -55,13 +58,14 @@ func (s *Sweep) readWinner(ctx context.Context, c *sweep.Conclusion) error {
 	return nil
 }
 
-// gateChecks are what the gate looked at. Conclusions of earlier builds have values of both models only once, of tonight's rows or, where the champion was not compared
-// there, of earlier nights'.
+// gateChecks are what the gate looked at. Conclusions of earlier builds have values of both models only once, of
+// tonight's rows or, where the champion was not compared there, of earlier nights'.
 func gateChecks(g *sweep.GateDecision) []page.Check {
 	var checks []page.Check
 	compared := false
 	for _, k := range g.Checks {
-		c := page.Check{Name: k.Name, Reason: k.Reason, Passed: k.Passed, Value: k.Value, Low: k.Low, High: k.High, Rows: k.Rows, New: k.New, Old: k.Old}
+		c := page.Check{Name: k.Name, Reason: k.Reason, Passed: k.Passed, Value: k.Value, Low: k.Low, High: k.High,
+			Rows: k.Rows, New: k.New, Old: k.Old}
 		if !compared && page.Compares(k.Name) && c.New == 0 && c.Old == 0 {
 			c.New, c.Old = g.New, g.Old
 		}
@@ -92,7 +96,8 @@ func measures(c *sweep.Conclusion) []page.Measure {
 
 	var out []page.Measure
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		out = append(out, page.Measure{Name: name, Valid: value(c.Valid, name), Before: value(before, name), After: value(after, name), Test: value(c.Test, name)})
+		out = append(out, page.Measure{Name: name, Valid: value(c.Valid, name), Before: value(before, name),
+			After: value(after, name), Test: value(c.Test, name)})
 	}
 	return out
 }
@@ -109,7 +114,8 @@ func unusual(p map[string]any) []page.Pair {
 	return out
 }
 
-// readVersion reads what the registry has of the winner: its trees, and its test rows in bins, which versions of earlier builds do not have.
+// readVersion reads what the registry has of the winner: its trees, and its test rows in bins, which versions of
+// earlier builds do not have.
 func (s *Sweep) readVersion(ctx context.Context, w *page.Winner) error {
 	v, err := s.registry.Get(ctx, w.Model, strconv.Itoa(w.Version))
 	if err != nil {
@@ -147,7 +153,8 @@ func readTested(ctx context.Context, reg *registry.Registry, v registry.Version)
 		out.Segments = append(out.Segments, page.Segment{Name: s.Name, Of: s.Of, Bin: s.Bin})
 	}
 	if r := t.RunnerUp; r != nil {
-		out.RunnerUp = &page.Rival{Name: fmt.Sprintf("runner-up, trial %d", r.Trial), Metric: r.Metric, Rows: r.Rows, New: r.New, Old: r.Old, Gain: r.Gain, Low: r.Low, High: r.High}
+		out.RunnerUp = &page.Rival{Name: fmt.Sprintf("runner-up, trial %d", r.Trial), Metric: r.Metric, Rows: r.Rows,
+			New: r.New, Old: r.Old, Gain: r.Gain, Low: r.Low, High: r.High}
 	}
 	return out, nil
 }

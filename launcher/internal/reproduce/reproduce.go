@@ -1,4 +1,5 @@
-// Package reproduce trains a registered version again, from its plan and its dataset, and reports whether the bytes are the same.
+// Package reproduce trains a registered version again, from its plan and its dataset, and reports whether the bytes are
+// the same.
 package reproduce
 
 import (
@@ -30,7 +31,8 @@ type Request struct {
 	Dir    string            // folder of the complete, verified dataset
 	// Input is the text of the model that the plan continues, and InputDataset the manifest of its dataset.
 	Input, InputDataset []byte
-	// Lineage are the space's parameters of the trials whose model the trial continues, oldest first, in a plan that trains a population.
+	// Lineage are the space's parameters of the trials whose model the trial continues, oldest first, in a plan that
+	// trains a population.
 	Lineage []sweep.Params
 	// OnTree, which may be nil, is called after each tree.
 	OnTree  func(gbt.Progress) error
@@ -76,14 +78,16 @@ func (*Error) IsInput() bool { return true }
 func Run(ctx context.Context, q Request) (*Report, error) {
 	p := q.Plan
 	if q.Trial < 0 || q.Trial >= len(p.Trials) {
-		return nil, &Error{fmt.Sprintf("the version is of trial %d, but its plan has %d trials", q.Trial, len(p.Trials))}
+		return nil, &Error{fmt.Sprintf("the version is of trial %d, but its plan has %d trials", q.Trial,
+			len(p.Trials))}
 	}
 	given := p.Trials[q.Trial].Params
 	if p.Trials[q.Trial].Open || p.Trials[q.Trial].Refit {
 		given = q.Params
 	}
 	if len(given) == 0 {
-		return nil, &Error{fmt.Sprintf("the configuration of trial %d was decided when it was claimed, but the version's result does not contain it", q.Trial)}
+		return nil, &Error{fmt.Sprintf("the configuration of trial %d was decided when it was claimed, but the "+
+			"version's result does not contain it", q.Trial)}
 	}
 	if err := checkLineage(q); err != nil {
 		return nil, err
@@ -106,7 +110,8 @@ func Run(ctx context.Context, q Request) (*Report, error) {
 	}
 	defer ds.Close()
 	if ds.Manifest.Name != p.Dataset.Name || ds.Manifest.Version != p.Dataset.Version {
-		return nil, &Error{fmt.Sprintf("the dataset is %s@%s, but the version was trained on %s@%s", ds.Manifest.Name, ds.Manifest.Version, p.Dataset.Name, p.Dataset.Version)}
+		return nil, &Error{fmt.Sprintf("the dataset is %s@%s, but the version was trained on %s@%s", ds.Manifest.Name,
+			ds.Manifest.Version, p.Dataset.Name, p.Dataset.Version)}
 	}
 
 	threads := q.Threads
@@ -151,19 +156,22 @@ func Run(ctx context.Context, q Request) (*Report, error) {
 	return r, nil
 }
 
-// checkLineage rejects a lineage that cannot be that of the trial: training it would make another model, or take as long as its author likes.
+// checkLineage rejects a lineage that cannot be that of the trial: training it would make another model, or take as
+// long as its author likes.
 func checkLineage(q Request) error {
 	generation := 0
 	if q.Plan.Breeds() {
 		generation = q.Plan.Generation(q.Trial)
 	}
 	if len(q.Lineage) != generation {
-		return &Error{fmt.Sprintf("trial %d is of generation %d, but the version's result has a lineage of %d", q.Trial, generation+1, len(q.Lineage))}
+		return &Error{fmt.Sprintf("trial %d is of generation %d, but the version's result has a lineage of %d", q.Trial,
+			generation+1, len(q.Lineage))}
 	}
 	for i, own := range q.Lineage {
 		for name := range own {
 			if _, drawn := q.Plan.Spec.Search.Random[name]; !drawn {
-				return &Error{fmt.Sprintf("the version's result has a lineage with %.60q in generation %d, which the sweep does not search", name, i+1)}
+				return &Error{fmt.Sprintf("the version's result has a lineage with %.60q in generation %d, which "+
+					"the sweep does not search", name, i+1)}
 			}
 		}
 	}
@@ -171,7 +179,8 @@ func checkLineage(q Request) error {
 }
 
 // ancestor trains a model that the version goes back to, itself continuing the request's input.
-func ancestor(ctx context.Context, table *fit.Table, m *dataset.Manifest, base, own sweep.Params, request fit.Request) (*gbt.InputModel, error) {
+func ancestor(ctx context.Context, table *fit.Table, m *dataset.Manifest, base, own sweep.Params,
+	request fit.Request) (*gbt.InputModel, error) {
 	complete, err := table.Complete(base, own)
 	if err != nil {
 		return nil, err
@@ -193,7 +202,8 @@ func ancestor(ctx context.Context, table *fit.Table, m *dataset.Manifest, base, 
 }
 
 // remake makes the files that depend on the trees, as an aggregator does.
-func remake(table *fit.Table, ds *dataset.Dataset, p *sweep.Plan, o *fit.Outcome, dir string, threads int) (map[string][]byte, error) {
+func remake(table *fit.Table, ds *dataset.Dataset, p *sweep.Plan, o *fit.Outcome, dir string,
+	threads int) (map[string][]byte, error) {
 	var text bytes.Buffer
 	if _, err := o.Model.WriteTo(&text); err != nil {
 		return nil, err
@@ -275,12 +285,14 @@ func treesApart(was, is []byte) string {
 		case !slices.Equal(x.Feature, y.Feature) || !slices.Equal(x.Threshold, y.Threshold):
 			return fmt.Sprintf("from tree %d of %d on: its splits are others", i+1, len(a.Trees))
 		case !slices.Equal(x.LeafValue, y.LeafValue):
-			return fmt.Sprintf("from tree %d of %d on: the same splits, other leaf values; %s", i+1, len(a.Trees), linesApart(was, is))
+			return fmt.Sprintf("from tree %d of %d on: the same splits, other leaf values; %s", i+1, len(a.Trees),
+				linesApart(was, is))
 		}
 	}
 
 	if len(a.Trees) != len(b.Trees) {
-		return fmt.Sprintf("%d trees were registered, %d were grown, and the first %d are the same", len(a.Trees), len(b.Trees), min(len(a.Trees), len(b.Trees)))
+		return fmt.Sprintf("%d trees were registered, %d were grown, and the first %d are the same", len(a.Trees),
+			len(b.Trees), min(len(a.Trees), len(b.Trees)))
 	}
 	return "the trees are the same; " + linesApart(was, is)
 }

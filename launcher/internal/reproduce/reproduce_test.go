@@ -24,15 +24,18 @@ func TestLineage(t *testing.T) {
 		lineage []sweep.Params
 		want    string // part of the error; empty if the lineage is accepted
 	}{
-		"right":             {sweep.MethodPBT, 4, []sweep.Params{own, own}, ""},
-		"first generation":  {sweep.MethodPBT, 1, nil, ""},
-		"lost":              {sweep.MethodPBT, 4, nil, "trial 4 is of generation 3, but the version's result has a lineage of 0"},
-		"too long":          {sweep.MethodPBT, 2, make([]sweep.Params, 10_000), "a lineage of 10000"},
-		"no population":     {sweep.MethodTPE, 4, []sweep.Params{own, own}, "a lineage of 2"},
-		"another parameter": {sweep.MethodPBT, 2, []sweep.Params{{"num_iterations": 1e9}}, `"num_iterations" in generation 1, which the sweep does not search`},
+		"right":            {sweep.MethodPBT, 4, []sweep.Params{own, own}, ""},
+		"first generation": {sweep.MethodPBT, 1, nil, ""},
+		"lost": {sweep.MethodPBT, 4, nil,
+			"trial 4 is of generation 3, but the version's result has a lineage of 0"},
+		"too long":      {sweep.MethodPBT, 2, make([]sweep.Params, 10_000), "a lineage of 10000"},
+		"no population": {sweep.MethodTPE, 4, []sweep.Params{own, own}, "a lineage of 2"},
+		"another parameter": {sweep.MethodPBT, 2, []sweep.Params{{"num_iterations": 1e9}},
+			`"num_iterations" in generation 1, which the sweep does not search`},
 	} {
 		p.Spec.Search.Method, p.Spec.Search.Population = tc.method, 2
-		_, err := reproduce.Run(t.Context(), reproduce.Request{Plan: p, Trial: tc.trial, Params: own, Lineage: tc.lineage, Dir: t.TempDir()})
+		_, err := reproduce.Run(t.Context(), reproduce.Request{Plan: p, Trial: tc.trial, Params: own,
+			Lineage: tc.lineage, Dir: t.TempDir()})
 		var refused *reproduce.Error
 		switch {
 		case tc.want == "" && (err == nil || errors.As(err, &refused)):

@@ -1,13 +1,15 @@
 // Package slot tells for which time of a schedule a launcher was started.
 //
-// Cloud Scheduler starts a Cloud Run job at least once, and Cloud Run restarts a failed task; neither tells the program for which time (the
-// header X-CloudScheduler-ScheduleTime reaches services only, and CLOUD_RUN_EXECUTION differs between starts). So the launcher itself knows
-// the schedule, and any start between two of its times counts for the earlier one.
+// Cloud Scheduler starts a Cloud Run job at least once, and Cloud Run restarts a failed task; neither tells the program
+// for which time (the header X-CloudScheduler-ScheduleTime reaches services only, and CLOUD_RUN_EXECUTION differs
+// between starts). So the launcher itself knows the schedule, and any start between two of its times counts for the
+// earlier one.
 //
-// Cloud Scheduler uses local time, and its documentation does not say how often it starts something whose time occurs twice, or never, in
-// the night in which the clocks change. The only assumption is that it does not start it before that time. A time that occurs twice is one
-// slot, at its first occurrence; a time that is skipped is the moment at which the clocks move past it. So one start, two, or a late one
-// make one sweep. A schedule of every few minutes has no new slots in the repeated hour: a start then counts for the last slot before it.
+// Cloud Scheduler uses local time, and its documentation does not say how often it starts something whose time occurs
+// twice, or never, in the night in which the clocks change. The only assumption is that it does not start it before
+// that time. A time that occurs twice is one slot, at its first occurrence; a time that is skipped is the moment at
+// which the clocks move past it. So one start, two, or a late one make one sweep. A schedule of every few minutes has
+// no new slots in the repeated hour: a start then counts for the last slot before it.
 package slot
 
 import (
@@ -59,11 +61,13 @@ const (
 // Parse reads the five fields of cron and the name of a time zone of the IANA database; "" is UTC. Errors are *Error.
 func Parse(schedule, zone string) (*Schedule, error) {
 	if len(schedule) > maxText {
-		return nil, &Error{schedule, fmt.Errorf("it has %d characters, and %d are allowed", len(schedule), maxText), useShorter}
+		return nil, &Error{schedule, fmt.Errorf("it has %d characters, and %d are allowed", len(schedule), maxText),
+			useShorter}
 	}
 
 	parts := strings.Fields(schedule)
-	if len(parts) > 0 && (strings.HasPrefix(parts[0], "TZ=") || strings.HasPrefix(parts[0], "CRON_TZ=")) { // the parser would interpret them
+	// the parser would interpret them
+	if len(parts) > 0 && (strings.HasPrefix(parts[0], "TZ=") || strings.HasPrefix(parts[0], "CRON_TZ=")) {
 		return nil, &Error{schedule, errors.New("it begins with a time zone"), useFlag}
 	}
 	if len(parts) != fields {
@@ -86,8 +90,8 @@ func Parse(schedule, zone string) (*Schedule, error) {
 // weekdays are the numbers of weekday names.
 var weekdays = map[string]int{"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
 
-// sundays replaces 7, which Cloud Scheduler accepts for Sunday, alone or at the end of a range, by the 0 that the parser knows. Other text
-// is left for the parser.
+// sundays replaces 7, which Cloud Scheduler accepts for Sunday, alone or at the end of a range, by the 0 that the
+// parser knows. Other text is left for the parser.
 func sundays(field string) string {
 	items := strings.Split(field, ",")
 	for i, item := range items {
@@ -125,9 +129,11 @@ func sundays(field string) string {
 const early = 30 * time.Second
 
 // lookbacks are how far back to search for the last time, shortest first, since frequent schedules need no long search.
-var lookbacks = []time.Duration{2 * time.Hour, 25 * time.Hour, 32 * 24 * time.Hour, 367 * 24 * time.Hour, 4 * 367 * 24 * time.Hour}
+var lookbacks = []time.Duration{2 * time.Hour, 25 * time.Hour, 32 * 24 * time.Hour, 367 * 24 * time.Hour,
+	4 * 367 * 24 * time.Hour}
 
-// Last returns the latest time of the schedule that is not after now, in UTC. A schedule without one in four years is an *Error.
+// Last returns the latest time of the schedule that is not after now, in UTC. A schedule without one in four years is
+// an *Error.
 func (s *Schedule) Last(now time.Time) (time.Time, error) {
 	now = now.Add(early)
 	clock := wall(now.In(s.zone))

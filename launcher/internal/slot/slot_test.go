@@ -26,8 +26,9 @@ func TestLast(t *testing.T) {
 		{"0 3 * * *", "UTC", "2026-11-21T02:59:00Z", "2026-11-20T03:00:00Z"},
 		{"0 3 * * *", "UTC", "2026-11-22T00:10:00Z", "2026-11-21T03:00:00Z"}, // a retry that comes the next day
 		{"0 3 * * *", "Europe/Berlin", "2026-11-21T02:00:04Z", "2026-11-21T02:00:00Z"},
-		{"0 3 * * *", "Europe/Berlin", "2026-07-21T01:00:04Z", "2026-07-21T01:00:00Z"},     // in summer
-		{"30 1 * * *", "America/New_York", "2026-11-01T07:00:00Z", "2026-11-01T05:30:00Z"}, // half past one comes twice that night
+		{"0 3 * * *", "Europe/Berlin", "2026-07-21T01:00:04Z", "2026-07-21T01:00:00Z"}, // in summer
+		// half past one comes twice that night
+		{"30 1 * * *", "America/New_York", "2026-11-01T07:00:00Z", "2026-11-01T05:30:00Z"},
 		{"30 1 * * *", "America/New_York", "2026-11-01T05:29:00Z", "2026-10-31T05:30:00Z"},
 		{"0 2 * * *", "Europe/Amsterdam", "2026-10-25T00:00:00Z", "2026-10-25T00:00:00Z"},
 		{"0 2 * * *", "Europe/Amsterdam", "2026-10-25T01:00:00Z", "2026-10-25T00:00:00Z"}, // two comes again
@@ -39,10 +40,11 @@ func TestLast(t *testing.T) {
 		{"15 2 * * *", "America/New_York", "2027-03-14T07:20:00Z", "2027-03-14T07:00:00Z"},
 		{"0 0 * * *", "America/Sao_Paulo", "2018-11-04T03:00:00Z", "2018-11-04T03:00:00Z"}, // midnight is left out
 		{"0 12 * * *", "Pacific/Apia", "2011-12-30T10:00:00Z", "2011-12-30T10:00:00Z"},     // a whole day is
-		{"0 2 * * 7", "UTC", "2026-11-21T03:00:00Z", "2026-11-15T02:00:00Z"},               // Sunday, as Cloud Scheduler takes it
-		{"0 2 * * FRI-7/2", "UTC", "2026-11-21T03:00:00Z", "2026-11-20T02:00:00Z"},         // Friday and Sunday
-		{"0 2 * * 5-7/2,3", "UTC", "2026-11-19T03:00:00Z", "2026-11-18T02:00:00Z"},         // and Wednesday
-		{"0 2 * * 6-7", "UTC", "2026-11-23T03:00:00Z", "2026-11-22T02:00:00Z"},             // the weekend
+		// Sunday, as Cloud Scheduler takes it
+		{"0 2 * * 7", "UTC", "2026-11-21T03:00:00Z", "2026-11-15T02:00:00Z"},
+		{"0 2 * * FRI-7/2", "UTC", "2026-11-21T03:00:00Z", "2026-11-20T02:00:00Z"}, // Friday and Sunday
+		{"0 2 * * 5-7/2,3", "UTC", "2026-11-19T03:00:00Z", "2026-11-18T02:00:00Z"}, // and Wednesday
+		{"0 2 * * 6-7", "UTC", "2026-11-23T03:00:00Z", "2026-11-22T02:00:00Z"},     // the weekend
 		{"0 2 * * 7-7", "UTC", "2026-11-21T03:00:00Z", "2026-11-15T02:00:00Z"},
 		{"*/5 * * * *", "UTC", "2026-11-21T03:04:00Z", "2026-11-21T03:00:00Z"},
 		{"0 */6 * * *", "UTC", "2026-11-21T17:59:00Z", "2026-11-21T12:00:00Z"},
@@ -73,7 +75,8 @@ func TestID(t *testing.T) {
 
 // TestRefuses says what is wrong, and the one thing that mends it.
 func TestRefuses(t *testing.T) {
-	const cron, zone = `; use the five fields of cron, such as "0 3 * * *"`, "; give --time-zone a name such as Europe/Berlin, or leave it out for UTC"
+	const cron, zone = `; use the five fields of cron, such as "0 3 * * *"`,
+		"; give --time-zone a name such as Europe/Berlin, or leave it out for UTC"
 	for _, c := range []struct{ schedule, zone, says string }{
 		{"", "", "the number of its fields is 0" + cron},
 		{"0 3 * *", "", "the number of its fields is 4" + cron},
@@ -93,10 +96,12 @@ func TestRefuses(t *testing.T) {
 		{"0 3 * * *", "Mars/Olympus", `there is no time zone "Mars/Olympus"` + zone},
 		{"0 3 * * *", "Local", `there is no time zone "Local"` + zone},
 		{"0 3 * * *", "../../etc/passwd", "there is no time zone" + ` "../../etc/passwd"` + zone},
-		{strings.Repeat("1,", 200) + "1 3 * * *", "", "it has 409 characters, and 200 are allowed; write ranges and steps, such as 0-30/5, for long lists"},
+		{strings.Repeat("1,", 200) + "1 3 * * *", "",
+			"it has 409 characters, and 200 are allowed; write ranges and steps, such as 0-30/5, for long lists"},
 	} {
 		var bad *Error
-		if _, err := Parse(c.schedule, c.zone); !errors.As(err, &bad) || !strings.HasSuffix(err.Error(), c.says) || !strings.HasPrefix(err.Error(), "schedule ") {
+		if _, err := Parse(c.schedule, c.zone); !errors.As(err, &bad) || !strings.HasSuffix(err.Error(), c.says) ||
+			!strings.HasPrefix(err.Error(), "schedule ") {
 			t.Errorf("%q in %q: %v, want %s", c.schedule, c.zone, err, c.says)
 		}
 	}
@@ -105,13 +110,14 @@ func TestRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	var never *Error
-	if _, err := s.Last(at(t, "2026-11-21T03:00:00Z")); !errors.As(err, &never) || !strings.HasSuffix(err.Error(), "it has no time in the last four years; name a day that its month has") {
+	if _, err := s.Last(at(t, "2026-11-21T03:00:00Z")); !errors.As(err, &never) ||
+		!strings.HasSuffix(err.Error(), "it has no time in the last four years; name a day that its month has") {
 		t.Errorf("30 February: %v", err)
 	}
 }
 
-// TestNightsInWhichTheClocksChange holds every minute around the changes of a year against a clock that is watched: a time of the
-// schedule begins its slot when the clock first shows it or something later, and never again.
+// TestNightsInWhichTheClocksChange holds every minute around the changes of a year against a clock that is watched: a
+// time of the schedule begins its slot when the clock first shows it or something later, and never again.
 func TestNightsInWhichTheClocksChange(t *testing.T) {
 	for _, s := range []struct {
 		schedule string
@@ -126,7 +132,8 @@ func TestNightsInWhichTheClocksChange(t *testing.T) {
 		{"*/15 * * * *", 15 * time.Minute, func(m int) bool { return m%15 == 0 }},
 	} {
 		for _, n := range [][2]string{
-			{"Europe/Amsterdam", "2026-10-25"}, {"Europe/Amsterdam", "2027-03-28"}, {"America/New_York", "2026-11-01"}, {"America/New_York", "2027-03-14"},
+			{"Europe/Amsterdam", "2026-10-25"}, {"Europe/Amsterdam", "2027-03-28"}, {"America/New_York", "2026-11-01"},
+			{"America/New_York", "2027-03-14"},
 			{"Australia/Lord_Howe", "2027-04-04"}, {"Australia/Lord_Howe", "2026-10-04"}, // by half an hour
 			{"Asia/Kolkata", "2026-10-25"}, // never
 		} {

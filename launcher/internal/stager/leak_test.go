@@ -21,14 +21,15 @@ import (
 	"coppice/internal/metric"
 )
 
-// A label that nothing tells must not become tellable by encoding: an AUC may be off a half by so much, which is three standard errors
-// of what leakRows rows give.
+// A label that nothing tells must not become tellable by encoding: an AUC may be off a half by so much, which is three
+// standard errors of what leakRows rows give.
 const (
 	leakBound = 0.005
 	leakRows  = 120_000
 )
 
-// shuffled stages a table of ids whose labels are random: as many rows of train as of valid, which are the same rows again if twice.
+// shuffled stages a table of ids whose labels are random: as many rows of train as of valid, which are the same rows
+// again if twice.
 func shuffled(t *testing.T, rest string, twice bool) (*dataset.Dataset, []ingest.File) {
 	t.Helper()
 	source := rand.NewPCG(1, 12)
@@ -44,7 +45,8 @@ func shuffled(t *testing.T, rest string, twice bool) (*dataset.Dataset, []ingest
 			y = 1
 		}
 		skewed := func(n int) int { return int(float64(n) * math.Pow(rng.Float64(), 2)) }
-		fmt.Fprintf(&b, "%d,u%d,s%d,a%d,d%d,%.2f,%d,%s\n", y, skewed(60_000), skewed(800), skewed(3000), rng.IntN(5), 10*rng.Float64(),
+		fmt.Fprintf(&b, "%d,u%d,s%d,a%d,d%d,%.2f,%d,%s\n", y, skewed(60_000), skewed(800), skewed(3000), rng.IntN(5),
+			10*rng.Float64(),
 			1_600_000_000+10*i, []string{"train", "valid"}[i/leakRows])
 	}
 	path := filepath.Join(t.TempDir(), "t.csv")
@@ -66,7 +68,8 @@ func again(t *testing.T, files []ingest.File, rest string, like *dataset.Manifes
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "d")
-	if _, err := ingest.Stage(t.Context(), spec, files, dir, ingest.Options{Learner: new(Stager).learner, Like: like}); err != nil {
+	if _, err := ingest.Stage(t.Context(), spec, files, dir, ingest.Options{Learner: new(Stager).learner,
+		Like: like}); err != nil {
 		t.Fatal(err)
 	}
 	d, err := dataset.Open(dir)
@@ -123,8 +126,8 @@ func heldOut(t *testing.T, d *dataset.Dataset) float64 {
 	return aucOf(t, valid.Label, scores)
 }
 
-// Labels that are random stay so: no statistic tells the label of its own row, in whatever order they were made, and no model tells
-// those of rows that it has not seen. Of statistics that do see their own row, the same check says so.
+// Labels that are random stay so: no statistic tells the label of its own row, in whatever order they were made, and no
+// model tells those of rows that it has not seen. Of statistics that do see their own row, the same check says so.
 func TestEncodingDoesNotLeak(t *testing.T) {
 	for name, rest := range map[string]string{
 		"random orders": "drop: [ts]\nsplit: {by: column, column: part}\n",
@@ -148,7 +151,8 @@ func TestEncodingDoesNotLeak(t *testing.T) {
 			t.Logf("%d statistics: %s", len(names), strings.Join(names, ", "))
 			for _, split := range []string{"train", "valid"} {
 				s := d.Split(split)
-				if found := leaks(t, names, s.Label, func(c, r int) float64 { return float64(s.Columns[places[c]][r]) }); len(found) > 0 {
+				if found := leaks(t, names, s.Label,
+					func(c, r int) float64 { return float64(s.Columns[places[c]][r]) }); len(found) > 0 {
 					t.Errorf("these tell the labels of %s: %s", split, strings.Join(found, ", "))
 				}
 			}
@@ -171,10 +175,12 @@ func TestEncodingDoesNotLeak(t *testing.T) {
 func notByAnother(t *testing.T, d *dataset.Dataset, names []string, places []int) {
 	t.Helper()
 	if d.Manifest.Like == "" || d.Manifest.Features[places[0]].Name != names[0] {
-		t.Fatalf("it is like %q, and has %s where the other has %s", d.Manifest.Like, d.Manifest.Features[places[0]].Name, names[0])
+		t.Fatalf("it is like %q, and has %s where the other has %s", d.Manifest.Like,
+			d.Manifest.Features[places[0]].Name, names[0])
 	}
 	train := d.Split("train")
-	if found := leaks(t, names, train.Label, func(c, r int) float64 { return float64(train.Columns[places[c]][r]) }); len(found) > 0 {
+	if found := leaks(t, names, train.Label,
+		func(c, r int) float64 { return float64(train.Columns[places[c]][r]) }); len(found) > 0 {
 		t.Errorf("made like another, these tell the labels of train: %s", strings.Join(found, ", "))
 	}
 	if auc := heldOut(t, d); math.Abs(auc-0.5) > leakBound {
@@ -222,6 +228,7 @@ func plantedLeak(t *testing.T, d *dataset.Dataset, files []ingest.File, names []
 		}
 	}
 	if len(found) < rates {
-		t.Errorf("%d of %d rates that have seen their own row are found: %s", len(found), rates, strings.Join(found, ", "))
+		t.Errorf("%d of %d rates that have seen their own row are found: %s", len(found), rates,
+			strings.Join(found, ", "))
 	}
 }

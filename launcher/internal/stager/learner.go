@@ -8,8 +8,8 @@ import (
 	"coppice/internal/gbt"
 )
 
-// The model with which staging evaluates which columns are worth combining: small and fast, because it is trained again after every few
-// keys, yet able to find simple interactions by itself.
+// The model with which staging evaluates which columns are worth combining: small and fast, because it is trained again
+// after every few keys, yet able to find simple interactions by itself.
 const (
 	learnerTrees  = 80
 	learnerLeaves = 15

@@ -31,8 +31,8 @@ func TestBucketsHavePlainNames(t *testing.T) {
 	}
 }
 
-// TestAPointerLeadsNowhereElse: a note on the disk that an input was staged before names a version of this dataset, and no
-// other folder.
+// TestAPointerLeadsNowhereElse: a note on the disk that an input was staged before names a version of this dataset, and
+// no other folder.
 func TestAPointerLeadsNowhereElse(t *testing.T) {
 	source, dir := table(t, 500), t.TempDir()
 	s := &stager.Stager{Scratch: t.TempDir()}
@@ -57,7 +57,9 @@ func TestAPointerLeadsNowhereElse(t *testing.T) {
 			return err
 		}
 		changed++
-		return os.WriteFile(path, []byte(strings.Replace(string(text), version(first.Manifest.Version), version("../other/"+other.Manifest.Version), 1)), 0o644)
+		return os.WriteFile(path,
+			[]byte(strings.Replace(string(text), version(first.Manifest.Version),
+				version("../other/"+other.Manifest.Version), 1)), 0o644)
 	})
 	if err != nil || changed == 0 {
 		t.Fatalf("filepath.WalkDir(...): got %v, %v; want no error, changed other than 0", changed, err)

@@ -31,14 +31,16 @@ type BlockedError struct {
 
 func (e *BlockedError) Error() string {
 	ref := e.Record.Dataset + "@" + e.Record.Version
-	return fmt.Sprintf("dataset %s is blocked: %s\n`launcher datasets show %s` has all findings; where the table is right all the same, `launcher datasets accept %s --why REASON` lets it pass",
+	return fmt.Sprintf("dataset %s is blocked: %s\n`launcher datasets show %s` has all findings; where the table is "+
+		"right all the same, `launcher datasets accept %s --why REASON` lets it pass",
 		ref, e.Reason, ref, ref)
 }
 
 // ExitStatus is the exit code of a program that ends with this error.
 func (*BlockedError) ExitStatus() int { return sweep.ExitBlocked }
 
-// CheckNight rejects, with a *BlockedError, a night that must not be trained on now. A version without a record (nil) is accepted.
+// CheckNight rejects, with a *BlockedError, a night that must not be trained on now. A version without a record (nil)
+// is accepted.
 func CheckNight(r *nights.Record, now time.Time) error {
 	if r == nil {
 		return nil
@@ -52,8 +54,10 @@ func CheckNight(r *nights.Record, now time.Time) error {
 	return nil
 }
 
-// judge compares the newly staged table with those of earlier nights, and writes the record. A version that already has a record keeps it.
-func (s *Stager) judge(ctx context.Context, spec *dataset.Spec, report *ingest.Report, dst Destination) (*nights.Record, error) {
+// judge compares the newly staged table with those of earlier nights, and writes the record. A version that already has
+// a record keeps it.
+func (s *Stager) judge(ctx context.Context, spec *dataset.Spec, report *ingest.Report, dst Destination) (*nights.Record,
+	error) {
 	m := report.Manifest
 	r, err := dst.Night(ctx, m.Name, m.Version)
 	if err != nil && !errors.As(err, new(*nights.DamagedError)) || r != nil {
@@ -69,7 +73,8 @@ func (s *Stager) judge(ctx context.Context, spec *dataset.Spec, report *ingest.R
 		return nil, err
 	}
 
-	r = &nights.Record{Format: 1, Dataset: m.Name, Version: m.Version, At: s.now(), Spec: hash, Meaning: meaning, MaxAge: spec.Contract.MaxAge,
+	r = &nights.Record{Format: 1, Dataset: m.Name, Version: m.Version, At: s.now(), Spec: hash, Meaning: meaning,
+		MaxAge:  spec.Contract.MaxAge,
 		Profile: nights.Measure(report.Night, m)}
 	q := nights.Request{Night: report.Night, Tonight: r.Profile, Spec: spec, At: r.At}
 	for _, n := range earlier {
@@ -197,7 +202,8 @@ func (d Destination) Nights(ctx context.Context, name string) ([]*nights.Record,
 		}
 	}
 
-	slices.SortFunc(out, func(a, b *nights.Record) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Version, b.Version)) })
+	slices.SortFunc(out,
+		func(a, b *nights.Record) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Version, b.Version)) })
 	return out, nil
 }
 

@@ -34,11 +34,12 @@ func night(t *testing.T, s *stager.Stager, table nightstest.Table, dst stager.De
 	return staged
 }
 
-// TestNightsAreCompared: a night that is not like those before is blocked at either place, a person lets it pass, and only accepted
-// nights say what is usual.
+// TestNightsAreCompared: a night that is not like those before is blocked at either place, a person lets it pass, and
+// only accepted nights say what is usual.
 func TestNightsAreCompared(t *testing.T) {
 	stream := nightstest.Stream{Seed: 2, Rows: 3000}
-	for name, dst := range map[string]stager.Destination{"folder": {Dir: t.TempDir()}, "bucket": {Store: blob.Memory(), URL: "gs://d"}} {
+	for name, dst := range map[string]stager.Destination{"folder": {Dir: t.TempDir()},
+		"bucket": {Store: blob.Memory(), URL: "gs://d"}} {
 		t.Run(name, func(t *testing.T) {
 			at := nightstest.First
 			s := &stager.Stager{Scratch: t.TempDir(), Now: func() time.Time { at = at.Add(24 * time.Hour); return at }}
@@ -54,28 +55,34 @@ func TestNightsAreCompared(t *testing.T) {
 			blocked := night(t, s, bad, dst, "")
 			err := stager.CheckNight(blocked.Night, at)
 			var refused *stager.BlockedError
-			if !errors.As(err, &refused) || refused.ExitStatus() != sweep.ExitBlocked || blocked.Night.Findings[0].Code != nights.CodeEmpty {
+			if !errors.As(err, &refused) || refused.ExitStatus() != sweep.ExitBlocked ||
+				blocked.Night.Findings[0].Code != nights.CodeEmpty {
 				t.Fatalf("a night without countries: %v, found %v", err, blocked.Night.Findings)
 			}
 			if again := night(t, s, bad, dst, ""); !again.Existed || !again.Night.Blocked() {
-				t.Errorf("staged again, the night existed %t and is blocked %t; want both", again.Existed, again.Night.Blocked())
+				t.Errorf("staged again, the night existed %t and is blocked %t; want both", again.Existed,
+					again.Night.Blocked())
 			}
 
 			good := night(t, s, stream.Night(1), dst, "")
 			if good.Night.Blocked() || len(good.Night.Against) != 1 || good.Night.Against[0] != first.Manifest.Version {
-				t.Errorf("a good night was compared with %v and found %v; want it compared with the first alone", good.Night.Against, good.Night.Findings)
+				t.Errorf("a good night was compared with %v and found %v; want it compared with the first alone",
+					good.Night.Against, good.Night.Findings)
 			}
 
-			r, err := dst.Accept(t.Context(), "clicks", blocked.Manifest.Version, nights.Acceptance{By: "ann", Why: "no countries any more", At: at})
+			r, err := dst.Accept(t.Context(), "clicks", blocked.Manifest.Version,
+				nights.Acceptance{By: "ann", Why: "no countries any more", At: at})
 			if err != nil || r.Blocked() {
 				t.Fatalf("accepted: %v, blocked %t", err, r.Blocked())
 			}
 			read, err := dst.Night(t.Context(), "clicks", blocked.Manifest.Version)
-			if err != nil || read.Accepted == nil || read.Accepted.Why != "no countries any more" || stager.CheckNight(read, at) != nil {
+			if err != nil || read.Accepted == nil || read.Accepted.Why != "no countries any more" ||
+				stager.CheckNight(read, at) != nil {
 				t.Errorf("the record says %+v, %v", read, err)
 			}
 			if next := night(t, s, stream.Night(2), dst, ""); len(next.Night.Against) != 3 {
-				t.Errorf("the next night was compared with %v; want all three, of which one was accepted", next.Night.Against)
+				t.Errorf("the next night was compared with %v; want all three, of which one was accepted",
+					next.Night.Against)
 			}
 		})
 	}
@@ -85,7 +92,8 @@ func TestNightsAreCompared(t *testing.T) {
 func TestNightGrowsOld(t *testing.T) {
 	at := nightstest.First.Add(26 * time.Hour)
 	s := &stager.Stager{Scratch: t.TempDir(), Now: func() time.Time { return at }}
-	staged := night(t, s, nightstest.Stream{Seed: 2, Rows: 1000}.Night(0), stager.Destination{Dir: t.TempDir()}, "contract: {max_age: 30h}\n")
+	staged := night(t, s, nightstest.Stream{Seed: 2, Rows: 1000}.Night(0), stager.Destination{Dir: t.TempDir()},
+		"contract: {max_age: 30h}\n")
 	if err := stager.CheckNight(staged.Night, at); err != nil {
 		t.Errorf("two hours old: %v", err)
 	}

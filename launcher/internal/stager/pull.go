@@ -20,7 +20,8 @@ type Listed struct {
 	Damaged  error // why the manifest cannot be read; Manifest then has only name and version
 }
 
-// List returns the versions of a dataset, or of all, that are complete according to their manifests, by name and version.
+// List returns the versions of a dataset, or of all, that are complete according to their manifests, by name and
+// version.
 func List(ctx context.Context, store blob.Store, name string) ([]Listed, error) {
 	var out []Listed
 	latest := map[string]string{}
@@ -53,8 +54,8 @@ func List(ctx context.Context, store blob.Store, name string) ([]Listed, error) 
 	return out, nil
 }
 
-// Pull copies a version from the bucket into the folder dir/NAME/VERSION, and returns that folder. It appears there atomically, with
-// verified checksums.
+// Pull copies a version from the bucket into the folder dir/NAME/VERSION, and returns that folder. It appears there
+// atomically, with verified checksums.
 func (s *Stager) Pull(ctx context.Context, store blob.Store, m *dataset.Manifest, dir string) (string, error) {
 	place := Destination{Dir: dir}.Place(m)
 	work, err := newWorkspace(filepath.Join(dir, m.Name), ".staging-")
@@ -101,7 +102,8 @@ func (s *Stager) Pull(ctx context.Context, store blob.Store, m *dataset.Manifest
 type damagedError struct{ ref string }
 
 func (e *damagedError) Error() string {
-	return fmt.Sprintf("dataset %s is damaged in the bucket: its checksums are not those of its manifest; stage it again", e.ref)
+	return fmt.Sprintf("dataset %s is damaged in the bucket: its checksums are not those of its manifest; stage it "+
+		"again", e.ref)
 }
 
 // IsInput says that the input is at fault.

@@ -28,7 +28,8 @@ func TestPull(t *testing.T) {
 	}
 	for _, v := range all {
 		if want := v.Manifest.Version == second.Manifest.Version; v.Latest != want || v.Damaged != nil {
-			t.Errorf("version %s: latest %t, damaged %v; want %t and nil", v.Manifest.Version, v.Latest, v.Damaged, want)
+			t.Errorf("version %s: latest %t, damaged %v; want %t and nil", v.Manifest.Version, v.Latest, v.Damaged,
+				want)
 		}
 	}
 	if none, err := stager.List(t.Context(), store, "click"); err != nil || len(none) != 0 {
@@ -43,10 +44,12 @@ func TestPull(t *testing.T) {
 		t.Errorf("what was pulled is %v, %v", m, err)
 	}
 
-	if _, err := store.Put(t.Context(), sweep.DatasetDir("clicks", second.Manifest.Version)+"train/rows.arrow", blob.Any, strings.NewReader("no rows")); err != nil {
+	if _, err := store.Put(t.Context(), sweep.DatasetDir("clicks", second.Manifest.Version)+"train/rows.arrow",
+		blob.Any, strings.NewReader("no rows")); err != nil {
 		t.Fatal(err)
 	}
-	if place, err := s.Pull(t.Context(), store, second.Manifest, dir); err == nil || !strings.Contains(err.Error(), "damaged") {
+	if place, err := s.Pull(t.Context(), store, second.Manifest, dir); err == nil ||
+		!strings.Contains(err.Error(), "damaged") {
 		t.Errorf("a damaged version is pulled into %s, %v", place, err)
 	}
 	left, err := os.ReadDir(filepath.Join(dir, "clicks"))

@@ -16,7 +16,8 @@ import (
 // maxRead bounds a file of a dataset that is read into memory.
 const maxRead = 8 << 30
 
-// File reads one file of a dataset version in the datasets bucket and verifies its checksums. A mismatch with the manifest is a
+// File reads one file of a dataset version in the datasets bucket and verifies its checksums. A mismatch with the
+// manifest is a
 // *dataset.FormatError.
 func File(ctx context.Context, store blob.Store, m *dataset.Manifest, name string) ([]byte, error) {
 	for _, f := range m.Files {
@@ -29,7 +30,8 @@ func File(ctx context.Context, store blob.Store, m *dataset.Manifest, name strin
 		}
 
 		if int64(len(data)) != f.Bytes {
-			return nil, &dataset.FormatError{File: name, Offset: -1, Msg: fmt.Sprintf("%d bytes where the manifest says %d", len(data), f.Bytes)}
+			return nil, &dataset.FormatError{File: name, Offset: -1,
+				Msg: fmt.Sprintf("%d bytes where the manifest says %d", len(data), f.Bytes)}
 		}
 
 		for i := range f.Blocks {
@@ -51,7 +53,8 @@ func FetchTo(ctx context.Context, store blob.Store, m *dataset.Manifest, dir str
 		names = append(names, f.Name)
 	}
 	for _, name := range append(names, dataset.ManifestFile) { // the manifest last: it makes the folder complete
-		if err := fetchFile(ctx, store, sweep.DatasetDir(m.Name, m.Version)+name, filepath.Join(dir, filepath.FromSlash(name))); err != nil {
+		if err := fetchFile(ctx, store, sweep.DatasetDir(m.Name, m.Version)+name,
+			filepath.Join(dir, filepath.FromSlash(name))); err != nil {
 			return err
 		}
 	}

@@ -51,7 +51,8 @@ func (*AddressError) IsInput() bool { return true }
 // bucketPattern matches valid bucket names; anything else might be a path.
 var bucketPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$`)
 
-// find lists the source's files. Those in a bucket are identified by their checksums, so that nothing is fetched that was staged before.
+// find lists the source's files. Those in a bucket are identified by their checksums, so that nothing is fetched that
+// was staged before.
 func (s *Stager) find(ctx context.Context, pattern string) (*source, error) {
 	if !Remote(pattern) {
 		files, err := ingest.Expand(pattern)
@@ -81,7 +82,8 @@ func (s *Stager) find(ctx context.Context, pattern string) (*source, error) {
 	}
 
 	if len(src.files) == 0 {
-		return nil, &ingest.NotFoundError{Pattern: pattern, Msg: "no object matches; give an object, a pattern such as gs://BUCKET/day/*.parquet, or a folder"}
+		return nil, &ingest.NotFoundError{Pattern: pattern, Msg: "no object matches; give an object, a pattern such " +
+			"as gs://BUCKET/day/*.parquet, or a folder"}
 	}
 	return src, nil
 }
@@ -167,9 +169,10 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// upload copies a staged folder into the datasets bucket, the manifest last, and returns the files' checksums. Objects with the same
-// contents, such as those of an interrupted upload, are kept; damaged ones are overwritten.
-func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, store blob.Store) (map[string]uint32, error) {
+// upload copies a staged folder into the datasets bucket, the manifest last, and returns the files' checksums. Objects
+// with the same contents, such as those of an interrupted upload, are kept; damaged ones are overwritten.
+func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, store blob.Store) (map[string]uint32,
+	error) {
 	prefix := sweep.DatasetDir(m.Name, m.Version)
 	total := m.Bytes()
 	done := int64(0)
@@ -192,7 +195,8 @@ func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, st
 	return sums, nil
 }
 
-// uploadManifest creates the manifest. An existing manifest of the same version is kept; it may differ only in its source.
+// uploadManifest creates the manifest. An existing manifest of the same version is kept; it may differ only in its
+// source.
 func uploadManifest(ctx context.Context, file string, store blob.Store, m *dataset.Manifest) error {
 	name := sweep.DatasetDir(m.Name, m.Version) + dataset.ManifestFile
 	text, err := os.ReadFile(file)
@@ -249,7 +253,8 @@ func uploadOne(ctx context.Context, file string, store blob.Store, name string, 
 			return 0, err
 		}
 		_, err = store.Put(ctx, name, cond, &counted{f, report})
-		if err == nil || attempt == 3 || !errors.Is(err, blob.ErrPrecondition) { // another process may be uploading the same
+		// another process may be uploading the same
+		if err == nil || attempt == 3 || !errors.Is(err, blob.ErrPrecondition) {
 			return sum, err
 		}
 	}

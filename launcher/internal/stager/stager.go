@@ -1,5 +1,5 @@
-// Package stager turns a dataset.yaml into a dataset version in a folder or a bucket: it fetches the source if that is in a bucket,
-// recognises an input that was staged before, and uploads the output of package ingest, the manifest last.
+// Package stager turns a dataset.yaml into a dataset version in a folder or a bucket: it fetches the source if that is
+// in a bucket, recognises an input that was staged before, and uploads the output of package ingest, the manifest last.
 package stager
 
 import (
@@ -170,12 +170,15 @@ func (in *Input) staged() *Staged {
 	return in.Staged
 }
 
-func (s *Stager) ingest(ctx context.Context, spec *dataset.Spec, files []ingest.File, dir string) (*ingest.Report, error) {
-	steps := map[ingest.Phase]Step{ingest.PhaseSurvey: StepSurvey, ingest.PhaseSearch: StepSearch, ingest.PhaseWrite: StepWrite,
+func (s *Stager) ingest(ctx context.Context, spec *dataset.Spec, files []ingest.File, dir string) (*ingest.Report,
+	error) {
+	steps := map[ingest.Phase]Step{ingest.PhaseSurvey: StepSurvey, ingest.PhaseSearch: StepSearch,
+		ingest.PhaseWrite:  StepWrite,
 		ingest.PhaseEncode: StepEncode, ingest.PhaseChecksum: StepChecksum}
-	return ingest.Stage(ctx, spec, files, dir, ingest.Options{Threads: s.Threads, Learner: s.learner, Like: s.Like, Progress: func(p ingest.Progress) {
-		s.report(steps[p.Phase], p.Done, p.Total)
-	}})
+	return ingest.Stage(ctx, spec, files, dir, ingest.Options{Threads: s.Threads, Learner: s.learner, Like: s.Like,
+		Progress: func(p ingest.Progress) {
+			s.report(steps[p.Phase], p.Done, p.Total)
+		}})
 }
 
 // threads is the number of compute goroutines.
@@ -193,7 +196,8 @@ func (s *Stager) report(step Step, done, total int64) {
 }
 
 // intoFolder stages beside the final place and renames: a visible version is complete.
-func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, files []ingest.File, dst Destination, fingerprint string) (*Staged, error) {
+func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, files []ingest.File, dst Destination,
+	fingerprint string) (*Staged, error) {
 	home := filepath.Join(dst.Dir, spec.Name)
 	work, err := newWorkspace(home, ".staging-")
 	if err != nil {
@@ -233,8 +237,8 @@ func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, files []ing
 	return &Staged{Manifest: m, Place: place, Night: night}, dst.latest(ctx, m)
 }
 
-// putIntoPlace renames the finished dataset. The same version may exist from another input, and is kept if it is complete; a damaged one is
-// replaced.
+// putIntoPlace renames the finished dataset. The same version may exist from another input, and is kept if it is
+// complete; a damaged one is replaced.
 func (s *Stager) putIntoPlace(ctx context.Context, work *workspace, place, version string) error {
 	// One at a time: no process may check a version while another replaces it.
 	lock := flock.New(filepath.Join(filepath.Dir(place), placeLock))
@@ -266,8 +270,8 @@ const (
 	lockPoll  = 50 * time.Millisecond
 )
 
-// whole reports whether a folder holds the version, undamaged. If that cannot be decided, for instance because a file is not readable, it
-// returns an error.
+// whole reports whether a folder holds the version, undamaged. If that cannot be decided, for instance because a file
+// is not readable, it returns an error.
 func (s *Stager) whole(ctx context.Context, dir, version string) (bool, error) {
 	m, err := dataset.Check(ctx, dir, s.checksums())
 	if err == nil {
@@ -299,7 +303,8 @@ func (s *Stager) checksums() func(done, total int64) {
 }
 
 // intoBucket stages in the workspace and uploads.
-func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, files []ingest.File, dst Destination, fingerprint string, work *workspace) (*Staged, error) {
+func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, files []ingest.File, dst Destination,
+	fingerprint string, work *workspace) (*Staged, error) {
 	report, err := s.ingest(ctx, spec, files, work.path("dataset"))
 	if err != nil {
 		return nil, err

@@ -27,7 +27,8 @@ import (
 
 func spec(t *testing.T, source string, edits ...string) *dataset.Spec {
 	t.Helper()
-	text := "name: clicks\nsource: " + source + "\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: 0.7, valid: 0.3}\n"
+	text := "name: clicks\nsource: " + source +
+		"\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: 0.7, valid: 0.3}\n"
 	s, err := dataset.ParseSpec("dataset.yaml", []byte(strings.NewReplacer(edits...).Replace(text)))
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +88,8 @@ func TestFolderAndBucketHoldTheSame(t *testing.T) {
 			t.Errorf("%s differs: %v", f.Name, err)
 		}
 	}
-	want := []stager.Step{stager.StepChecksum, stager.StepSurvey, stager.StepUpload, stager.StepWrite, stager.StepEncode}
+	want := []stager.Step{stager.StepChecksum, stager.StepSurvey, stager.StepUpload, stager.StepWrite,
+		stager.StepEncode}
 	if !slices.Equal(slices.Sorted(maps.Keys(steps)), slices.Sorted(slices.Values(want))) {
 		t.Errorf("steps %v", steps)
 	}
@@ -120,7 +122,8 @@ func TestSameInputIsFoundAgain(t *testing.T) {
 		}
 	}
 	// The spec counts as input, too; and another input does not make the first one be forgotten.
-	other, err := s.Stage(t.Context(), spec(t, source, "train: 0.7, valid: 0.3", "train: 0.6, valid: 0.4"), stager.Destination{Store: store, URL: "gs://d"})
+	other, err := s.Stage(t.Context(), spec(t, source, "train: 0.7, valid: 0.3", "train: 0.6, valid: 0.4"),
+		stager.Destination{Store: store, URL: "gs://d"})
 	if err != nil || other.Existed {
 		t.Fatalf("s.Stage(...): got %v, %v; want no error, not other.Existed", other, err)
 	}
@@ -148,7 +151,8 @@ func TestInterruptedUploadIsTakenUp(t *testing.T) {
 	for attempt := 1; ; attempt++ { // each attempt dies at its fourth write, of which two find what is there
 		_, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: &failing{Store: broken, after: 3}})
 		have := names(t, broken)
-		complete := slices.ContainsFunc(have, func(name string) bool { return strings.HasSuffix(name, "/manifest.json") })
+		complete := slices.ContainsFunc(have,
+			func(name string) bool { return strings.HasSuffix(name, "/manifest.json") })
 		if complete && len(have) < total-3 { // the night's record and two pointers come later
 			t.Fatalf("a manifest before its files: %v", have)
 		}
@@ -184,7 +188,8 @@ func TestSourceInABucket(t *testing.T) {
 	lines := bytes.SplitAfterN(data, []byte("\n"), 500)
 	head := lines[0]
 	first, second := bytes.Join(lines[:499], nil), append(slices.Clone(head), lines[499]...)
-	for name, text := range map[string][]byte{"day/part-0.csv": first, "day/part-1.csv": second, "day/_SUCCESS": nil, "day/deeper/x.csv": head, "other.csv": head} {
+	for name, text := range map[string][]byte{"day/part-0.csv": first, "day/part-1.csv": second, "day/_SUCCESS": nil,
+		"day/deeper/x.csv": head, "other.csv": head} {
 		if _, err := bucket.Put(t.Context(), name, blob.Any, bytes.NewReader(text)); err != nil {
 			t.Fatal(err)
 		}
@@ -207,14 +212,17 @@ func TestSourceInABucket(t *testing.T) {
 	for _, pattern := range []string{"gs://exports/day/*.csv", "gs://exports/day/", "gs://exports/day/part-[01].csv"} {
 		got, err := s.Stage(t.Context(), spec(t, pattern), stager.Destination{Store: dst})
 		if err != nil {
-			t.Fatalf("s.Stage(spec(t, pattern), stager.Destination{Store: dst}): got %s: %v; want no error", pattern, err)
+			t.Fatalf("s.Stage(spec(t, pattern), stager.Destination{Store: dst}): got %s: %v; want no error", pattern,
+				err)
 		}
 		if got.Manifest.Version != local.Manifest.Version || len(got.Manifest.About.Sources) != 2 {
-			t.Errorf("%s: version %s of %v, from one local file %s", pattern, got.Manifest.Version, got.Manifest.About.Sources, local.Manifest.Version)
+			t.Errorf("%s: version %s of %v, from one local file %s", pattern, got.Manifest.Version,
+				got.Manifest.About.Sources, local.Manifest.Version)
 		}
 	}
 	before := fetched
-	if got, err := s.Stage(t.Context(), spec(t, "gs://exports/day"), stager.Destination{Store: dst}); err != nil || !got.Existed || fetched != before {
+	if got, err := s.Stage(t.Context(), spec(t, "gs://exports/day"), stager.Destination{Store: dst}); err != nil ||
+		!got.Existed || fetched != before {
 		t.Errorf("%v %v: fetched again", got, err)
 	}
 	_, err = s.Stage(t.Context(), spec(t, "gs://exports/nothing/*.parquet"), stager.Destination{Store: dst})
@@ -297,7 +305,8 @@ func TestDamagedVersionIsMadeAgain(t *testing.T) {
 			}
 			for _, dst := range []stager.Destination{folder, bucket} {
 				if again := stage(dst); again.Existed || again.Manifest.Version != first.Manifest.Version {
-					t.Errorf("stage(dst): got %s %s: %+v; want not again.Existed, again.Manifest.Version = first.Manifest.Version", name, what, again)
+					t.Errorf("stage(dst): got %s %s: %+v; want not again.Existed, again.Manifest.Version = "+
+						"first.Manifest.Version", name, what, again)
 				}
 				if !stage(dst).Existed {
 					t.Errorf("%s %s: not known after it was made again", name, what)
@@ -306,7 +315,8 @@ func TestDamagedVersionIsMadeAgain(t *testing.T) {
 			if _, err := dataset.Check(t.Context(), first.Place, nil); err != nil {
 				t.Errorf("dataset.Check(first.Place, nil): got %s %s: %v; want no error", name, what, err)
 			}
-			if data, _, err := blob.ReadAll(t.Context(), store, prefix+name, 1<<26); err != nil || !bytes.Equal(data, good) {
+			if data, _, err := blob.ReadAll(t.Context(), store, prefix+name, 1<<26); err != nil ||
+				!bytes.Equal(data, good) {
 				t.Errorf("%s %s: not put right in the bucket: %v", name, what, err)
 			}
 		}
@@ -368,14 +378,16 @@ func TestStagingsSideBySide(t *testing.T) {
 	for i := range 8 {
 		g.Go(func() error {
 			s := &stager.Stager{Scratch: dir, Threads: 1}
-			_, err := s.Stage(t.Context(), spec(t, source, "train: 0.7, valid: 0.3", fmt.Sprintf("train: 0.%d, valid: 0.%d", 6+i%2, 4-i%2)), stager.Destination{Dir: dir})
+			_, err := s.Stage(t.Context(), spec(t, source, "train: 0.7, valid: 0.3",
+				fmt.Sprintf("train: 0.%d, valid: 0.%d", 6+i%2, 4-i%2)), stager.Destination{Dir: dir})
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
 		t.Error(err)
 	}
-	if versions, err := filepath.Glob(filepath.Join(dir, "clicks", "*", dataset.ManifestFile)); err != nil || len(versions) != 2 {
+	if versions, err := filepath.Glob(filepath.Join(dir, "clicks", "*", dataset.ManifestFile)); err != nil ||
+		len(versions) != 2 {
 		t.Errorf(`filepath.Glob(filepath.Join(dir, "clicks", "*", dataset.ManifestFile)): got %v %v; want no error, len(versions) = 2`, versions, err)
 	}
 }
@@ -384,8 +396,10 @@ func TestResolve(t *testing.T) {
 	store := blob.Memory()
 	var none *stager.NotStagedError
 	for _, ref := range []string{"clicks", "clicks@0123456789abcdef"} {
-		if _, err := stager.Resolve(t.Context(), store, ref); !errors.As(err, &none) || !errors.Is(err, blob.ErrNotExist) {
-			t.Errorf("stager.Resolve(store, ref): got %s: %v; want err of the type of none, err wrapping blob.ErrNotExist", ref, err)
+		if _, err := stager.Resolve(t.Context(), store, ref); !errors.As(err, &none) ||
+			!errors.Is(err, blob.ErrNotExist) {
+			t.Errorf("stager.Resolve(store, ref): got %s: %v; want err of the type of none, err wrapping "+
+				"blob.ErrNotExist", ref, err)
 		}
 	}
 	for _, ref := range []string{"../clicks", "clicks@../x", "clicks@"} {
@@ -394,7 +408,8 @@ func TestResolve(t *testing.T) {
 		}
 	}
 	// A forged pointer cannot lead outside.
-	if _, err := store.Put(t.Context(), sweep.DatasetLatest("clicks"), blob.Any, strings.NewReader(`{"version":"../../secrets"}`)); err != nil {
+	if _, err := store.Put(t.Context(), sweep.DatasetLatest("clicks"), blob.Any,
+		strings.NewReader(`{"version":"../../secrets"}`)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := stager.Resolve(t.Context(), store, "clicks"); err == nil {

@@ -18,8 +18,8 @@ import (
 type pointer struct {
 	Format  int    `json:"format"`
 	Version string `json:"version"`
-	// CRC32C has the checksum of every file except the manifest, for an input in a bucket: objects can be compared with it without reading
-	// them.
+	// CRC32C has the checksum of every file except the manifest, for an input in a bucket: objects can be compared with
+	// it without reading them.
 	CRC32C map[string]uint32 `json:"crc32c,omitempty"`
 }
 
@@ -131,7 +131,8 @@ func Manifest(ctx context.Context, store blob.Store, name, version string) (*dat
 		return nil, err
 	}
 	if m.Name != name || m.Version != version {
-		return nil, fmt.Errorf("dataset %s@%s: %w", name, version, &dataset.ManifestError{Field: "version", Err: fmt.Errorf("it is the manifest of %s@%s", m.Name, m.Version)})
+		return nil, fmt.Errorf("dataset %s@%s: %w", name, version, &dataset.ManifestError{Field: "version",
+			Err: fmt.Errorf("it is the manifest of %s@%s", m.Name, m.Version)})
 	}
 	return m, nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// workspace is a folder for temporary files. Its owner holds a lock in it; the folder of a killed process is not locked, and the next
-// workspace in the same place removes it.
+// workspace is a folder for temporary files. Its owner holds a lock in it; the folder of a killed process is not
+// locked, and the next workspace in the same place removes it.
 type workspace struct {
 	dir  string
 	lock *flock.Flock
@@ -55,8 +55,8 @@ func newWorkspace(parent, prefix string) (*workspace, error) {
 // path is a file or folder in the workspace.
 func (w *workspace) path(name string) string { return filepath.Join(w.dir, name) }
 
-// remove removes the workspace, and the folders made for it where nothing else is in them. What cannot be removed is left
-// to the next sweep.
+// remove removes the workspace, and the folders made for it where nothing else is in them. What cannot be removed is
+// left to the next sweep.
 func (w *workspace) remove() {
 	_ = w.lock.Close()
 	_ = os.RemoveAll(w.dir)
@@ -78,8 +78,8 @@ func absent(dir string) []string {
 	}
 }
 
-// sweepStale removes the workspaces of processes that are gone: those whose lock is there and free. It never makes a lock
-// itself, so a folder without one, which may be anybody's, stays unless it is empty.
+// sweepStale removes the workspaces of processes that are gone: those whose lock is there and free. It never makes a
+// lock itself, so a folder without one, which may be anybody's, stays unless it is empty.
 func sweepStale(parent, prefix string) {
 	entries, err := os.ReadDir(parent)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package sweepview observes a sweep from outside: it reads the plan, the results as they arrive, the claims, and the conclusion. It never
-// writes.
+// Package sweepview observes a sweep from outside: it reads the plan, the results as they arrive, the claims, and the
+// conclusion. It never writes.
 package sweepview
 
 import (
@@ -64,7 +64,8 @@ func Open(ctx context.Context, store blob.Store, id sweep.ID) (*Sweep, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sweep %s: %w", id, err)
 	}
-	return &Sweep{whole: whole, trials: sweepstore.NewTrials(store, plan), Plan: plan, results: map[int]sweep.Result{}, decisions: map[int]*sweep.Decision{}}, nil
+	return &Sweep{whole: whole, trials: sweepstore.NewTrials(store, plan), Plan: plan, results: map[int]sweep.Result{},
+		decisions: map[int]*sweep.Decision{}}, nil
 }
 
 // Look reads what is new.
@@ -114,7 +115,8 @@ func (s *Sweep) Look(ctx context.Context) (State, error) {
 	}
 	if over := state.Cancelled || state.Ending || state.Board.Waiting == 0; !over {
 		var damaged *sweepstore.DamagedError
-		if state.Halted, err = s.whole.Halted(ctx, s.Plan); err != nil && !errors.As(err, &damaged) { // a damaged record hides nothing else, nor keeps from cancelling
+		// a damaged record hides nothing else, nor keeps from cancelling
+		if state.Halted, err = s.whole.Halted(ctx, s.Plan); err != nil && !errors.As(err, &damaged) {
 			return State{}, err
 		}
 	}
@@ -135,8 +137,8 @@ func (s *Sweep) Look(ctx context.Context) (State, error) {
 // curvesAtOnce is how many trials' learning curves are read at the same time.
 const curvesAtOnce = 16
 
-// Curves returns the learning curves of trials, by number: the metric on valid after each tree. A trial without one, because its trees are
-// not scored or its holder vanished, is left out.
+// Curves returns the learning curves of trials, by number: the metric on valid after each tree. A trial without one,
+// because its trees are not scored or its holder vanished, is left out.
 func (s *Sweep) Curves(ctx context.Context, trials []int) (map[int][]sweep.CurvePoint, error) {
 	l, err := s.trials.List(ctx)
 	if err != nil {
@@ -170,8 +172,8 @@ func Conclusion(ctx context.Context, store blob.Store, id sweep.ID) (*sweep.Conc
 	return sweepstore.New(store, id).Conclusion(ctx)
 }
 
-// Left estimates the time for the remaining trials: at the pace of those that have ended, with as many at once as the sweep has tasks. ok
-// is false until the first has ended.
+// Left estimates the time for the remaining trials: at the pace of those that have ended, with as many at once as the
+// sweep has tasks. ok is false until the first has ended.
 func (s *Sweep) Left(state State) (left time.Duration, ok bool) {
 	var spent time.Duration
 	n := 0
@@ -188,8 +190,8 @@ func (s *Sweep) Left(state State) (left time.Duration, ok bool) {
 	return time.Duration(s.waves(state) * float64(spent) / float64(n)), true
 }
 
-// waves is how many trials the remaining ones take one after the other, with all tasks at work. In a selection every step waits for the one
-// before.
+// waves is how many trials the remaining ones take one after the other, with all tasks at work. In a selection every
+// step waits for the one before.
 func (s *Sweep) waves(state State) (waves float64) {
 	tasks := float64(max(s.Plan.Sizing.Tasks, 1))
 	if !s.Plan.Selects() {

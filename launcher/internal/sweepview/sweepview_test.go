@@ -14,9 +14,11 @@ import (
 
 func world(t *testing.T) (blob.Store, *sweep.Plan) {
 	t.Helper()
-	p := &sweep.Plan{Format: 1, Sweep: "night-1", Maximize: true, Heartbeat: 1, Takeover: 2, Sizing: sweep.Sizing{Tasks: 2},
+	p := &sweep.Plan{Format: 1, Sweep: "night-1", Maximize: true, Heartbeat: 1, Takeover: 2,
+		Sizing:  sweep.Sizing{Tasks: 2},
 		Dataset: sweep.DatasetRef{Name: "clicks", Version: "0123456789abcdef"},
-		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"}, Test: sweep.Rows{Split: "test"}}}
+		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"},
+			Test: sweep.Rows{Split: "test"}}}
 	p.Spec.Model = "ctr"
 	for i := range 5 {
 		p.Trials = append(p.Trials, sweep.Trial{Number: i})
@@ -40,7 +42,8 @@ func put(t *testing.T, s blob.Store, name string, v any) {
 func result(p *sweep.Plan, trial int, score float64) sweep.Result {
 	o := sweep.Object{Name: sweep.Names(p.Sweep).Attempt(trial, 0) + "x"}
 	at := time.Unix(1000, 0)
-	return sweep.Result{Format: 1, Sweep: p.Sweep, Trial: trial, Status: sweep.StatusDone, Score: score, Model: &o, Scores: &sweep.Scored{Calib: o, Test: o},
+	return sweep.Result{Format: 1, Sweep: p.Sweep, Trial: trial, Status: sweep.StatusDone, Score: score, Model: &o,
+		Scores:  &sweep.Scored{Calib: o, Test: o},
 		Started: at, Ended: at.Add(10 * time.Second)}
 }
 
@@ -58,7 +61,8 @@ func TestLook(t *testing.T) {
 		return st
 	}
 	if st := look(); st.Board.Waiting != 5 || st.Running != 0 || st.Conclusion != nil || st.Cancelled {
-		t.Errorf("look(): got %+v; want st.Board.Waiting = 5, st.Running = 0, st.Conclusion = nil, not st.Cancelled", st)
+		t.Errorf("look(): got %+v; want st.Board.Waiting = 5, st.Running = 0, st.Conclusion = nil, not st.Cancelled",
+			st)
 	}
 	if _, ok := s.Left(look()); ok {
 		t.Error("an estimate from nothing")
@@ -70,14 +74,17 @@ func TestLook(t *testing.T) {
 	put(t, store, sweep.Names(p.Sweep).Result(0), result(p, 0, 0.5))
 	put(t, store, sweep.Names(p.Sweep).Result(1), "damaged")
 	st := look()
-	if st.Running != 1 || st.Board.Done != 1 || st.Board.Failed != 1 || st.Board.Waiting != 3 || st.Board.Best().Trial != 0 {
-		t.Errorf("look(): got %+v; want st.Running = 1, st.Board.Done = 1, st.Board.Failed = 1, st.Board.Waiting = 3, st.Board.Best().Trial = 0", st)
+	if st.Running != 1 || st.Board.Done != 1 || st.Board.Failed != 1 || st.Board.Waiting != 3 ||
+		st.Board.Best().Trial != 0 {
+		t.Errorf("look(): got %+v; want st.Running = 1, st.Board.Done = 1, st.Board.Failed = 1, st.Board.Waiting = "+
+			"3, st.Board.Best().Trial = 0", st)
 	}
 	if left, ok := s.Left(st); !ok || left != 15*time.Second { // 3 trials, 2 at once, 10 s each
 		t.Errorf("left %s", left)
 	}
 	put(t, store, sweep.Names(p.Sweep).Cancel(), "x")
-	put(t, store, sweep.Names(p.Sweep).Conclusion(), sweep.Conclusion{Format: 1, Sweep: p.Sweep, Outcome: sweep.OutcomeCancelled})
+	put(t, store, sweep.Names(p.Sweep).Conclusion(), sweep.Conclusion{Format: 1, Sweep: p.Sweep,
+		Outcome: sweep.OutcomeCancelled})
 	if st := look(); !st.Cancelled || st.Conclusion.Outcome != sweep.OutcomeCancelled {
 		t.Errorf("look(): got %+v; want st.Cancelled, st.Conclusion.Outcome = sweep.OutcomeCancelled", st)
 	}
@@ -102,11 +109,13 @@ func TestWhoHoldsATrial(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st, err := s.Look(t.Context()); err != nil || st.Running != 1 || st.Ready != 2 || st.Paused != 1 {
-		t.Errorf("of five trials %d run, %d wait for a task, %d are paused, error %v; want 1, 2 and 1", st.Running, st.Ready, st.Paused, err)
+		t.Errorf("of five trials %d run, %d wait for a task, %d are paused, error %v; want 1, 2 and 1", st.Running,
+			st.Ready, st.Paused, err)
 	}
 	put(t, store, names.Claim(3, 1), sweep.Claim{})
 	if st, err := s.Look(t.Context()); err != nil || st.Running != 2 || st.Ready != 1 {
-		t.Errorf("after the promoted trial was claimed %d run and %d wait for a task, error %v; want 2 and 1", st.Running, st.Ready, err)
+		t.Errorf("after the promoted trial was claimed %d run and %d wait for a task, error %v; want 2 and 1",
+			st.Running, st.Ready, err)
 	}
 }
 
@@ -131,8 +140,10 @@ func TestADamagedResultIsAFailedTrial(t *testing.T) {
 			continue
 		}
 		r := st.Board.Rows[1].Result
-		if st.Board.Failed != 1 || st.Board.Done != 0 || st.Running != 0 || r == nil || !strings.Contains(r.Reason, "cannot be read") {
-			t.Errorf("a result that is %s: %d failed, %d done, %d running; want trial 1 failed, because it cannot be read", name, st.Board.Failed, st.Board.Done, st.Running)
+		if st.Board.Failed != 1 || st.Board.Done != 0 || st.Running != 0 || r == nil ||
+			!strings.Contains(r.Reason, "cannot be read") {
+			t.Errorf("a result that is %s: %d failed, %d done, %d running; want trial 1 failed, because it cannot "+
+				"be read", name, st.Board.Failed, st.Board.Done, st.Running)
 		}
 	}
 }
@@ -140,7 +151,8 @@ func TestADamagedResultIsAFailedTrial(t *testing.T) {
 func TestOpen(t *testing.T) {
 	store, p := world(t)
 	var none *sweepview.NotFoundError
-	if _, err := sweepview.Open(t.Context(), store, "nobody"); !errors.As(err, &none) || !errors.Is(err, blob.ErrNotExist) {
+	if _, err := sweepview.Open(t.Context(), store, "nobody"); !errors.As(err, &none) ||
+		!errors.Is(err, blob.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := sweepview.Open(t.Context(), store, "../x"); err == nil || errors.As(err, &none) {
@@ -155,16 +167,18 @@ func TestOpen(t *testing.T) {
 	put(t, store, "plans/not a sweep", "x")
 	ids, err := sweepview.List(t.Context(), store)
 	if err != nil || len(ids) != 2 || ids[0] != p.Sweep || ids[1] != "other" {
-		t.Errorf(`sweepview.List(store): got %v %v; want no error, len(ids) = 2, ids[0] = p.Sweep, ids[1] = "other"`, ids, err)
+		t.Errorf(`sweepview.List(store): got %v %v; want no error, len(ids) = 2, ids[0] = p.Sweep, ids[1] = "other"`,
+			ids, err)
 	}
 }
 
-// TestLeftOfASelection: two of five trials are of the second step, which takes as long as a trial even with a task for each, and waits for the
-// first.
+// TestLeftOfASelection: two of five trials are of the second step, which takes as long as a trial even with a task for
+// each, and waits for the first.
 func TestLeftOfASelection(t *testing.T) {
 	store, p := world(t)
 	p.Format, p.Sizing.Tasks, p.Base = sweep.FormatOpen, 8, sweep.Params{"num_leaves": 31.0}
-	p.Spec.Search.Features = &sweep.Features{Try: sweep.TryForward, Groups: map[string][]string{"a": {"x"}, "b": {"y"}, "c": {"z"}}}
+	p.Spec.Search.Features = &sweep.Features{Try: sweep.TryForward, Groups: map[string][]string{"a": {"x"}, "b": {"y"},
+		"c": {"z"}}}
 	p.Trials = append(p.Trials, sweep.Trial{Number: 5})
 	for i := range p.Trials {
 		p.Trials[i].Open = i > 0
@@ -180,6 +194,7 @@ func TestLeftOfASelection(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left, ok := s.Left(st); !ok || left != 20*time.Second {
-		t.Errorf("two steps of three and two trials with eight tasks, 10 s a trial: %v are left (%t), want 20s", left, ok)
+		t.Errorf("two steps of three and two trials with eight tasks, 10 s a trial: %v are left (%t), want 20s", left,
+			ok)
 	}
 }

@@ -1,4 +1,5 @@
-// Package warm reads the results of earlier sweeps of the same model, for a sweep that is about to begin where they ended.
+// Package warm reads the results of earlier sweeps of the same model, for a sweep that is about to begin where they
+// ended.
 package warm
 
 import (
@@ -20,8 +21,8 @@ const (
 	atOnce    = 16
 )
 
-// Read returns the results of earlier sweeps of the plan's model that fit its space, newest first: with the same metric, from at most
-// sweep.MaxEarlier sweeps, and of each the best sweep.MaxFound. Unreadable sweeps are skipped.
+// Read returns the results of earlier sweeps of the plan's model that fit its space, newest first: with the same
+// metric, from at most sweep.MaxEarlier sweeps, and of each the best sweep.MaxFound. Unreadable sweeps are skipped.
 func Read(ctx context.Context, bucket blob.Store, p *sweep.Plan) ([]sweep.Earlier, error) {
 	ids, err := sweepstore.Newest(ctx, bucket)
 	if err != nil {
@@ -84,12 +85,13 @@ func one(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Plan) (*s
 	if err != nil || len(fitting) == 0 {
 		return nil, err
 	}
-	return &sweep.Earlier{Sweep: id, Dataset: old.Dataset.Name + "@" + old.Dataset.Version, Created: old.Created, Trials: fitting}, nil
+	return &sweep.Earlier{Sweep: id, Dataset: old.Dataset.Name + "@" + old.Dataset.Version, Created: old.Created,
+		Trials: fitting}, nil
 }
 
-// informing leaves out the results of trials that did without some columns, to find what these are worth: they say little about the
-// parameters, which are the same for all of them. The first trial has all columns. Scores of a population are those of models that several
-// configurations have trained, and say as little.
+// informing leaves out the results of trials that did without some columns, to find what these are worth: they say
+// little about the parameters, which are the same for all of them. The first trial has all columns. Scores of a
+// population are those of models that several configurations have trained, and say as little.
 func informing(p *sweep.Plan, results []sweep.Result) []sweep.Result {
 	if p.Breeds() {
 		return nil
@@ -108,7 +110,8 @@ func rated(p *sweep.Plan, results []sweep.Result) []sweep.Result {
 	var out []sweep.Result
 	for _, c := range sweep.Fold(p, results).Configurations {
 		if c.State == sweep.ConfigurationDone {
-			out = append(out, sweep.Result{Trial: c.Trials[0], Status: sweep.StatusDone, Params: c.Params, Score: *c.Mean})
+			out = append(out, sweep.Result{Trial: c.Trials[0], Status: sweep.StatusDone, Params: c.Params,
+				Score: *c.Mean})
 		}
 	}
 	return out

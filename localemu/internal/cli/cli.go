@@ -25,12 +25,13 @@ import (
 
 // State is what localemu gets from its environment.
 type State struct {
-	Args       []string // without the program's name
-	Env        []string
-	Stdin      *os.File
-	Stdout     *os.File
-	Stderr     *os.File
-	Terminal   bool             // standard input is a terminal; a command started there receives the terminal's signals itself
+	Args   []string // without the program's name
+	Env    []string
+	Stdin  *os.File
+	Stdout *os.File
+	Stderr *os.File
+	// standard input is a terminal; a command started there receives the terminal's signals itself
+	Terminal   bool
 	Signals    <-chan os.Signal // SIGINT, SIGTERM and SIGHUP
 	Executable string           // localemu's own path: other binaries are expected beside it
 	Version    string
@@ -74,7 +75,8 @@ with its own folder as local SSD. Everything listens on 127.0.0.1 only.`,
 	root.AddCommand(execCommand(&s), upCommand(&s), machinesCommand(&s), &cobra.Command{
 		Use:   "faults",
 		Short: "The format of the --faults file, which describes planned faults",
-		Long:  "A file for --faults. All keys are optional. In match, * stands for one part of a name and ** for any number of parts.\n\n" + faults.Example,
+		Long: "A file for --faults. All keys are optional. In match, * stands for one part of a name and ** for " +
+			"any number of parts.\n\n" + faults.Example,
 	})
 
 	root.SetArgs(s.Args)
@@ -129,14 +131,25 @@ type flags struct {
 
 func (f *flags) add(c *cobra.Command) {
 	fs := c.Flags()
-	fs.StringVar(&f.data, "data", "", "folder for buckets, machines and logs (default: a temporary one, removed at the end)")
+	fs.StringVar(&f.data, "data", "",
+		"folder for buckets, machines and logs (default: a temporary one, removed at the end)")
 	fs.StringVar(&f.logDir, "log", "", "folder for logs, one file for every process (default DATA/logs)")
-	fs.IntVar(&f.portBase, "port-base", 0, "first of four ports: Storage, Pub/Sub, Batch, and the REST calls of launcher doctor (default any that are free)")
-	fs.StringArrayVar(&f.images, "image", nil, "NAME=PATH: the program that runs in place of a container image; repeatable (default "+world.TaskImage+"=the task program next to localemu, "+world.LauncherImage+"=the launcher next to it)")
-	fs.StringVar(&f.containers, "containers", "", "run tasks as containers with this tool: "+strings.Join(batchemu.ContainerTools(), ", ")+"; --image NAME=IMAGE then gives the tool's name for an image (needs root)")
-	fs.StringVar(&f.aggregator, "aggregator", "", "aggregator program, run as \"PATH pull\", or none (default the one next to localemu)")
-	fs.IntVar(&f.aggregators, "aggregators", 1, "how many aggregators to run; the result must be the same for any number")
-	fs.BoolVar(&f.keepJobs, "keep-jobs", false, "keep Batch's jobs in the --data folder: the next localemu on it with this flag shows those that have ended and takes up the others, whose tasks start anew")
+	fs.IntVar(&f.portBase, "port-base", 0,
+		"first of four ports: Storage, Pub/Sub, Batch, and the REST calls of launcher doctor (default any that are "+
+			"free)")
+	fs.StringArrayVar(&f.images, "image", nil,
+		"NAME=PATH: the program that runs in place of a container image; repeatable (default "+world.TaskImage+
+			"=the task program next to localemu, "+world.LauncherImage+"=the launcher next to it)")
+	fs.StringVar(&f.containers, "containers", "", "run tasks as containers with this tool: "+
+		strings.Join(batchemu.ContainerTools(), ", ")+
+		"; --image NAME=IMAGE then gives the tool's name for an image (needs root)")
+	fs.StringVar(&f.aggregator, "aggregator", "",
+		"aggregator program, run as \"PATH pull\", or none (default the one next to localemu)")
+	fs.IntVar(&f.aggregators, "aggregators", 1,
+		"how many aggregators to run; the result must be the same for any number")
+	fs.BoolVar(&f.keepJobs, "keep-jobs", false,
+		"keep Batch's jobs in the --data folder: the next localemu on it with this flag shows those that have ended "+
+			"and takes up the others, whose tasks start anew")
 	f.rights.add(c)
 	fs.StringVar(&f.faults, "faults", "", "YAML file with planned faults (localemu help faults)")
 }
@@ -144,7 +157,8 @@ func (f *flags) add(c *cobra.Command) {
 // options checks the flags and turns them into the local cloud's options.
 func (f *flags) options(s *State) (world.Options, error) {
 	o := world.Options{
-		Data: f.data, LogDir: f.logDir, PortBase: f.portBase, Aggregators: f.aggregators, Environ: s.Env, Stderr: s.err(),
+		Data: f.data, LogDir: f.logDir, PortBase: f.portBase, Aggregators: f.aggregators, Environ: s.Env,
+		Stderr: s.err(),
 	}
 
 	for flag, folder := range map[string]string{"--data": f.data, "--log": f.logDir} {
@@ -227,7 +241,8 @@ func (f *flags) imageMap(s *State) (map[string]string, error) {
 
 	path, err := executable(filepath.Join(filepath.Dir(s.Executable), "task"))
 	if err != nil {
-		fmt.Fprintf(s.err(), "localemu: no task program (%v): Batch jobs with the image %s will be refused\n", err, world.TaskImage)
+		fmt.Fprintf(s.err(), "localemu: no task program (%v): Batch jobs with the image %s will be refused\n", err,
+			world.TaskImage)
 		return images, nil
 	}
 	images[world.TaskImage] = path
@@ -244,7 +259,8 @@ func (f *flags) aggregatorPath(s *State) (string, error) {
 	}
 	found, err := executable(path)
 	if err != nil {
-		return "", usage("no aggregator: %v; build it next to localemu, or give --aggregator PATH or --aggregator none", err)
+		return "", usage("no aggregator: %v; build it next to localemu, or give --aggregator PATH or --aggregator none",
+			err)
 	}
 	return found, nil
 }

@@ -18,7 +18,8 @@ import (
 
 func TestExecEnvironmentAndCode(t *testing.T) {
 	t.Parallel()
-	p := localemu(t, []string{"COPPICE_PROJECT=of-the-user", "COPPICE_ZONES=x", "STORAGE_EMULATOR_HOST_GRPC=x", "MINE=kept"},
+	p := localemu(t, []string{"COPPICE_PROJECT=of-the-user", "COPPICE_ZONES=x", "STORAGE_EMULATOR_HOST_GRPC=x",
+		"MINE=kept"},
 		execArgs(nil, "/bin/sh", "-c", `env | grep -E "^(COPPICE_|MINE|.*EMULATOR)" | sort; exit 7`)...)
 	if code := p.run(); code != 7 {
 		t.Errorf("code %d: %s", code, p.stderr.String())
@@ -29,18 +30,25 @@ func TestExecEnvironmentAndCode(t *testing.T) {
 		got[name] = value
 	}
 	for name, value := range map[string]string{
-		"COPPICE_PROJECT": "local-project", "COPPICE_LOCATION": "us-central1", "COPPICE_DATASETS_BUCKET": "coppice-datasets",
-		"COPPICE_SWEEPS_BUCKET": "coppice-sweeps", "COPPICE_REGISTRY_BUCKET": "coppice-registry", "COPPICE_SCORES_TOPIC": "coppice-scores",
-		"COPPICE_SUBSCRIPTION": "coppice-aggregator", "COPPICE_JOBS_TOPIC": "coppice-jobs", "COPPICE_VERDICTS_TOPIC": "coppice-verdicts", "COPPICE_TASK_SERVICE_ACCOUNT": "coppice-task@local-project.iam.gserviceaccount.com",
-		"COPPICE_STAGE_SERVICE_ACCOUNT": "coppice-stager@local-project.iam.gserviceaccount.com", "COPPICE_TASK_IMAGE": "coppice-task", "COPPICE_LAUNCHER_IMAGE": "coppice-launcher", "MINE": "kept",
+		"COPPICE_PROJECT": "local-project", "COPPICE_LOCATION": "us-central1",
+		"COPPICE_DATASETS_BUCKET": "coppice-datasets",
+		"COPPICE_SWEEPS_BUCKET":   "coppice-sweeps", "COPPICE_REGISTRY_BUCKET": "coppice-registry",
+		"COPPICE_SCORES_TOPIC": "coppice-scores",
+		"COPPICE_SUBSCRIPTION": "coppice-aggregator", "COPPICE_JOBS_TOPIC": "coppice-jobs",
+		"COPPICE_VERDICTS_TOPIC":        "coppice-verdicts",
+		"COPPICE_TASK_SERVICE_ACCOUNT":  "coppice-task@local-project.iam.gserviceaccount.com",
+		"COPPICE_STAGE_SERVICE_ACCOUNT": "coppice-stager@local-project.iam.gserviceaccount.com",
+		"COPPICE_TASK_IMAGE":            "coppice-task", "COPPICE_LAUNCHER_IMAGE": "coppice-launcher", "MINE": "kept",
 	} {
 		if got[name] != value {
 			t.Errorf("%s is %q, want %q", name, got[name], value)
 		}
 		delete(got, name)
 	}
-	for _, name := range []string{"COPPICE_INSPECT_ENDPOINT", "COPPICE_BATCH_ENDPOINT", "STORAGE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST"} {
-		if want := map[bool]string{true: "http://"}[name == "STORAGE_EMULATOR_HOST"] + "127.0.0.1:"; !strings.HasPrefix(got[name], want) {
+	for _, name := range []string{"COPPICE_INSPECT_ENDPOINT", "COPPICE_BATCH_ENDPOINT", "STORAGE_EMULATOR_HOST",
+		"PUBSUB_EMULATOR_HOST"} {
+		if want := map[bool]string{true: "http://"}[name == "STORAGE_EMULATOR_HOST"] +
+			"127.0.0.1:"; !strings.HasPrefix(got[name], want) {
 			t.Errorf("%s is %q, expected it to begin with %q", name, got[name], want)
 		}
 		delete(got, name)
@@ -65,7 +73,8 @@ func TestExecStreamsAndSignalCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.cmd.Stdin = stdin
-	if code := p.run(); code != 137 || p.stdout.String() != "from stdin" || !strings.Contains(p.stderr.String(), "to stderr\n") {
+	if code := p.run(); code != 137 || p.stdout.String() != "from stdin" ||
+		!strings.Contains(p.stderr.String(), "to stderr\n") {
 		t.Errorf("code %d, %q, %q", code, p.stdout.String(), p.stderr.String())
 	}
 }
@@ -75,7 +84,8 @@ func TestUsage(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
 	faults := filepath.Join(dir, "faults.yaml")
-	for path, text := range map[string]string{plain: "no program", faults: "duplicate_messages: true\ndrop_massages: 1\n"} {
+	for path, text := range map[string]string{plain: "no program",
+		faults: "duplicate_messages: true\ndrop_massages: 1\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +142,8 @@ func signalled(t *testing.T, script string) (p *instance, child int) {
 func TestSignalEndsCommandAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		p, child := signalled(t, `trap 'echo caught; exit 9' INT TERM HUP; sleep 600 & echo $! > $PIDFILE; while :; do sleep 0.01; done`)
+		p, child := signalled(t,
+			`trap 'echo caught; exit 9' INT TERM HUP; sleep 600 & echo $! > $PIDFILE; while :; do sleep 0.01; done`)
 		if err := p.cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
@@ -145,11 +156,13 @@ func TestSignalEndsCommandAndLeavesNothing(t *testing.T) {
 
 func TestSecondSignalKills(t *testing.T) {
 	t.Parallel()
-	p, child := signalled(t, `trap 'echo no; echo x > $PIDFILE.asked' INT; sleep 600 & echo $! > $PIDFILE; while :; do sleep 0.01; done`)
+	p, child := signalled(t,
+		`trap 'echo no; echo x > $PIDFILE.asked' INT; sleep 600 & echo $! > $PIDFILE; while :; do sleep 0.01; done`)
 	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	asked := p.cmd.Env[slices.IndexFunc(p.cmd.Env, func(v string) bool { return strings.HasPrefix(v, "PIDFILE=") })][len("PIDFILE="):] + ".asked"
+	asked := p.cmd.Env[slices.IndexFunc(p.cmd.Env,
+		func(v string) bool { return strings.HasPrefix(v, "PIDFILE=") })][len("PIDFILE="):] + ".asked"
 	eventually(t, "the command refuses", func() bool { _, err := os.Stat(asked); return err == nil })
 	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
@@ -179,7 +192,8 @@ func TestKilledLocalemuTakesProcessesAlong(t *testing.T) {
 func TestTasksEndWithTheWorld(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pid")
-	p := localemu(t, []string{"PIDFILE=" + file}, execArgs([]string{"--image", "coppice-task=" + os.Args[0]}, os.Args[0], "command:submit")...)
+	p := localemu(t, []string{"PIDFILE=" + file}, execArgs([]string{"--image", "coppice-task=" + os.Args[0]},
+		os.Args[0], "command:submit")...)
 	if code := p.run(); code != 0 {
 		t.Fatalf("code %d: %s", code, p.stderr.String())
 	}
@@ -204,12 +218,14 @@ func TestAggregatorRunsAndEnds(t *testing.T) {
 
 func TestAggregatorThatDiesEndsEverything(t *testing.T) {
 	t.Parallel()
-	p := localemu(t, []string{"TEST_AGGREGATOR=die"}, "exec", "--aggregator", os.Args[0], "--", "/bin/sh", "-c", "sleep 600")
+	p := localemu(t, []string{"TEST_AGGREGATOR=die"}, "exec", "--aggregator", os.Args[0], "--", "/bin/sh", "-c",
+		"sleep 600")
 	began := time.Now()
 	if code := p.run(); code != 1 {
 		t.Errorf("code %d", code)
 	}
-	if says := p.stderr.String(); !strings.Contains(says, "aggregator 0 ended with exit code 3") || !strings.Contains(says, "cannot go on") {
+	if says := p.stderr.String(); !strings.Contains(says, "aggregator 0 ended with exit code 3") ||
+		!strings.Contains(says, "cannot go on") {
 		t.Errorf("stderr %q", says)
 	}
 	if took := time.Since(began); took > 20*time.Second {
@@ -224,13 +240,15 @@ func TestKilledAggregatorsComeBack(t *testing.T) {
 	if err := os.WriteFile(faults, []byte("kill_aggregator: [{after_messages: 2}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := localemu(t, []string{"LOGS=" + logs}, "exec", "--aggregator", os.Args[0], "--aggregators", "2", "--log", logs, "--faults", faults,
+	p := localemu(t, []string{"LOGS=" + logs}, "exec", "--aggregator", os.Args[0], "--aggregators", "2", "--log", logs,
+		"--faults", faults,
 		"--", os.Args[0], "command:publish")
 	if code := p.run(); code != 0 {
 		t.Fatalf("code %d: %s", code, p.stderr.String())
 	}
 	for _, name := range []string{"aggregator-0.0.log", "aggregator-1.0.log"} {
-		if log, err := os.ReadFile(filepath.Join(logs, name)); err != nil || strings.Contains(string(log), "ended as asked") {
+		if log, err := os.ReadFile(filepath.Join(logs, name)); err != nil ||
+			strings.Contains(string(log), "ended as asked") {
 			t.Errorf("%s: %q, %v: it should have been killed", name, log, err)
 		}
 	}
@@ -259,7 +277,8 @@ func TestUp(t *testing.T) {
 	if code := second.run(); code != 5 || !strings.Contains(second.stderr.String(), "another localemu is using "+data) {
 		t.Errorf("second localemu: code %d, %s", code, second.stderr.String())
 	}
-	inside := localemu(t, []string{"ENVFILE=" + env}, execArgs(nil, "/bin/sh", "-c", `. "$ENVFILE"; exec "$0" command:keep`, os.Args[0])...)
+	inside := localemu(t, []string{"ENVFILE=" + env},
+		execArgs(nil, "/bin/sh", "-c", `. "$ENVFILE"; exec "$0" command:keep`, os.Args[0])...)
 	if code := inside.run(); code != 0 { // with the settings of the first cloud, from within another
 		t.Errorf("with the settings: code %d, %s", code, inside.stderr.String())
 	}
@@ -269,7 +288,8 @@ func TestUp(t *testing.T) {
 	if code := up.code(); code != 0 {
 		t.Errorf("code %d: %s", code, up.stderr.String())
 	}
-	if !strings.Contains(up.stdout.String(), "export COPPICE_PROJECT=local-project\n") || !strings.Contains(up.stderr.String(), "'"+env+"'") {
+	if !strings.Contains(up.stdout.String(), "export COPPICE_PROJECT=local-project\n") ||
+		!strings.Contains(up.stderr.String(), "'"+env+"'") {
 		t.Errorf("up says %q, %q", up.stdout.String(), up.stderr.String())
 	}
 	if _, err := os.Stat(env); !os.IsNotExist(err) {
@@ -284,8 +304,10 @@ func TestMachines(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	r := &residency.Report{Job: "nightly-1", Finished: true, Machines: []residency.Machine{
-		{Machine: "vm-0", Sample: residency.Sample{Processes: 16, Dataset: 100 << 20, RSS: 1600 << 20, PSS: 100 << 20, Private: []int64{5 << 20, 7 << 20}}},
-		{Machine: "vm-1", Sample: residency.Sample{Processes: 9, Dataset: 100 << 20, RSS: 900 << 20, PSS: 100 << 20, Private: []int64{5 << 20}}},
+		{Machine: "vm-0", Sample: residency.Sample{Processes: 16, Dataset: 100 << 20, RSS: 1600 << 20, PSS: 100 << 20,
+			Private: []int64{5 << 20, 7 << 20}}},
+		{Machine: "vm-1", Sample: residency.Sample{Processes: 9, Dataset: 100 << 20, RSS: 900 << 20, PSS: 100 << 20,
+			Private: []int64{5 << 20}}},
 	}}
 	if err := r.Write(residency.Folder(data)); err != nil {
 		t.Fatal(err)
@@ -312,13 +334,16 @@ func TestMachines(t *testing.T) {
 		t.Fatalf("code %d: %s", code, p.stderr.String())
 	}
 	var got residency.Report
-	if err := json.Unmarshal(p.stdout.Bytes(), &got); err != nil || len(got.Machines) != 2 || got.Machines[0].RSS != 1600<<20 {
-		t.Errorf("json.Unmarshal(p.stdout.Bytes(), &got): got %v %+v; want no error, len(got.Machines) = 2, got.Machines[0].RSS = 1600 << 20", err, got)
+	if err := json.Unmarshal(p.stdout.Bytes(), &got); err != nil || len(got.Machines) != 2 ||
+		got.Machines[0].RSS != 1600<<20 {
+		t.Errorf("json.Unmarshal(p.stdout.Bytes(), &got): got %v %+v; want no error, len(got.Machines) = 2, "+
+			"got.Machines[0].RSS = 1600 << 20", err, got)
 	}
 }
 
 func TestQuote(t *testing.T) {
-	for in, want := range map[string]string{"": "''", "127.0.0.1:9": "127.0.0.1:9", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'"} {
+	for in, want := range map[string]string{"": "''", "127.0.0.1:9": "127.0.0.1:9", "a b": "'a b'", "it's": `'it'\''s'`,
+		"$x": "'$x'"} {
 		if got := quote(in); got != want {
 			t.Errorf("quote(in): got %q: %s; want got = want", in, got)
 		}

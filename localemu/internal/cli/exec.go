@@ -75,7 +75,8 @@ func runExec(ctx context.Context, s *State, f *flags, args []string) error {
 	defer w.Close()
 
 	p, err := w.Procs().Start(proc.Command{
-		Path: path, Args: args[1:], Env: w.Environ(s.Env), Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Shared: s.Terminal,
+		Path: path, Args: args[1:], Env: w.Environ(s.Env), Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr,
+		Shared: s.Terminal,
 	})
 	if err != nil {
 		return &exitError{exitNotExecutable, err}
@@ -113,8 +114,8 @@ func accompany(s *State, w *world.World, p *proc.Process) (code int, err error) 
 	}
 }
 
-// pass forwards a signal to the command; asked counts the signals so far. Ctrl-C at a terminal has reached the command already. If
-// signals are repeated (twice, at a terminal three times), the command is killed.
+// pass forwards a signal to the command; asked counts the signals so far. Ctrl-C at a terminal has reached the command
+// already. If signals are repeated (twice, at a terminal three times), the command is killed.
 func pass(s *State, p *proc.Process, sig os.Signal, asked int) {
 	number, ok := sig.(syscall.Signal)
 	switch {

@@ -24,8 +24,8 @@ import (
 	"coppice/internal/blob"
 )
 
-// TestMain makes the test binary every program of these tests: localemu itself, the aggregator, the command that runs inside, and the task,
-// chosen by its first argument.
+// TestMain makes the test binary every program of these tests: localemu itself, the aggregator, the command that runs
+// inside, and the task, chosen by its first argument.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch kind, what, _ := strings.Cut(os.Args[1], ":"); kind {
@@ -164,15 +164,18 @@ func poll(ctx context.Context, done func() (bool, error)) error {
 // submitTask runs a Batch job whose task is this binary, and exits while it runs.
 func submitTask(ctx context.Context) error {
 	c, err := batch.New(ctx, batch.Options{
-		Project: os.Getenv("COPPICE_PROJECT"), Location: os.Getenv("COPPICE_LOCATION"), Endpoint: os.Getenv("COPPICE_BATCH_ENDPOINT"),
+		Project: os.Getenv("COPPICE_PROJECT"), Location: os.Getenv("COPPICE_LOCATION"),
+		Endpoint: os.Getenv("COPPICE_BATCH_ENDPOINT"),
 	})
 	if err != nil {
 		return err
 	}
 	_, _, err = c.Submit(ctx, batch.Job{
-		ID: "left-1", Labels: map[string]string{batch.PlanLabel: "abc"}, Image: os.Getenv("COPPICE_TASK_IMAGE"), Args: []string{"task"},
-		Env: map[string]string{"PIDFILE": os.Getenv("PIDFILE")}, Tasks: 1, Parallelism: 1, TasksPerVM: 1, MachineType: "n2-highmem-2",
-		CPUMilli: 1000, MemoryMiB: 1000,
+		ID: "left-1", Labels: map[string]string{batch.PlanLabel: "abc"}, Image: os.Getenv("COPPICE_TASK_IMAGE"),
+		Args: []string{"task"},
+		Env:  map[string]string{"PIDFILE": os.Getenv("PIDFILE")}, Tasks: 1, Parallelism: 1, TasksPerVM: 1,
+		MachineType: "n2-highmem-2",
+		CPUMilli:    1000, MemoryMiB: 1000,
 	})
 	if err != nil {
 		return err

@@ -66,7 +66,8 @@ func findReport(folder string, args []string) (*residency.Report, error) {
 			return nil, err
 		}
 		if len(jobs) == 0 {
-			return nil, &exitError{sweep.ExitNotFound, fmt.Errorf("%s has no machine report: no Batch job has run there yet", folder)}
+			return nil, &exitError{sweep.ExitNotFound, fmt.Errorf("%s has no machine report: no Batch job has run "+
+				"there yet", folder)}
 		}
 		job = jobs[0]
 	}
@@ -97,7 +98,8 @@ func printReport(w program.Output, r *residency.Report) error {
 	}
 	fmt.Fprintf(w, "job %s (%s), at the moment with the most tasks\n", r.Job, state)
 
-	t := tables.New(w, "machine", "tasks at once", "dataset mapped", "as private copies (sum RSS)", "in memory (sum PSS)", "private, maximum per task")
+	t := tables.New(w, "machine", "tasks at once", "dataset mapped", "as private copies (sum RSS)",
+		"in memory (sum PSS)", "private, maximum per task")
 
 	var columns []table.ColumnConfig
 	for i := 2; i <= 6; i++ {

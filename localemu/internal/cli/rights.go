@@ -21,9 +21,13 @@ type rightsFlags struct {
 
 func (f *rightsFlags) add(c *cobra.Command) {
 	fs := c.Flags()
-	fs.BoolVar(&f.enforce, "enforce-iam", false, "give every program the permissions of its service account in terraform/iam.yaml, and no others")
-	fs.StringArrayVar(&f.without, "without", nil, `"IDENTITY RESOURCE ROLE": leave this binding of terraform/iam.yaml out; repeatable, and implies --enforce-iam`)
-	fs.StringVar(&f.as, "as", "", "with --enforce-iam, the identity the command runs as: launcher, task, stager, aggregator, or "+rights.Owner+", who may do everything (default launcher)")
+	fs.BoolVar(&f.enforce, "enforce-iam", false,
+		"give every program the permissions of its service account in terraform/iam.yaml, and no others")
+	fs.StringArrayVar(&f.without, "without", nil,
+		`"IDENTITY RESOURCE ROLE": leave this binding of terraform/iam.yaml out; repeatable, and implies --enforce-iam`)
+	fs.StringVar(&f.as, "as", "",
+		"with --enforce-iam, the identity the command runs as: launcher, task, stager, aggregator, or "+rights.Owner+
+			", who may do everything (default launcher)")
 }
 
 // table returns the table of rights to enforce, nil for none, and the identity the command runs as.

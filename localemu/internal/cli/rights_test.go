@@ -18,27 +18,31 @@ func TestRightsFlags(t *testing.T) {
 		enforced bool
 		says     string // of a refusal
 	}{
-		"nothing":         {rightsFlags{}, false, ""},
-		"all":             {rightsFlags{enforce: true}, true, ""},
-		"less":            {rightsFlags{without: []string{gone}, as: "owner"}, true, ""},
-		"as whom?":        {rightsFlags{as: "owner"}, false, "--enforce-iam"},
-		"nobody":          {rightsFlags{enforce: true, as: "root"}, false, `there is no "root" here`},
-		"no such binding": {rightsFlags{without: []string{"task bucket/sweeps roles/storage.admin"}}, false, "is not in it"},
-		"no binding":      {rightsFlags{without: []string{"task"}}, false, "IDENTITY RESOURCE ROLE"},
-		"twice":           {rightsFlags{without: []string{gone, gone}}, false, "is not in it"},
+		"nothing":  {rightsFlags{}, false, ""},
+		"all":      {rightsFlags{enforce: true}, true, ""},
+		"less":     {rightsFlags{without: []string{gone}, as: "owner"}, true, ""},
+		"as whom?": {rightsFlags{as: "owner"}, false, "--enforce-iam"},
+		"nobody":   {rightsFlags{enforce: true, as: "root"}, false, `there is no "root" here`},
+		"no such binding": {rightsFlags{without: []string{"task bucket/sweeps roles/storage.admin"}}, false,
+			"is not in it"},
+		"no binding": {rightsFlags{without: []string{"task"}}, false, "IDENTITY RESOURCE ROLE"},
+		"twice":      {rightsFlags{without: []string{gone, gone}}, false, "is not in it"},
 	} {
 		table, as, err := tc.flags.table()
 		if tc.says != "" {
 			if err == nil || !strings.Contains(err.Error(), tc.says) || exitCode(err) != sweep.ExitUsage {
-				t.Errorf("got %s: %v; want an error, err.Error() with tc.says, exitCode(err) = sweep.ExitUsage", name, err)
+				t.Errorf("got %s: %v; want an error, err.Error() with tc.says, exitCode(err) = sweep.ExitUsage", name,
+					err)
 			}
 			continue
 		}
 		if err != nil || (table != nil) != tc.enforced || as != tc.flags.as {
-			t.Errorf("got %s: %v, %q, %v; want no error, (table != nil) = tc.enforced, as = tc.flags.as", name, table != nil, as, err)
+			t.Errorf("got %s: %v, %q, %v; want no error, (table != nil) = tc.enforced, as = tc.flags.as", name,
+				table != nil, as, err)
 			continue
 		}
-		has := table != nil && slices.ContainsFunc(table.Of(terraform.Task), func(b terraform.Binding) bool { return b.Resource == terraform.SweepsBucket })
+		has := table != nil && slices.ContainsFunc(table.Of(terraform.Task),
+			func(b terraform.Binding) bool { return b.Resource == terraform.SweepsBucket })
 		if has != (tc.enforced && tc.flags.without == nil) {
 			t.Errorf("%s: the binding is there: %t", name, has)
 		}

@@ -57,7 +57,8 @@ func runUp(ctx context.Context, s *State, f *flags) error {
 	defer os.Remove(path) // its addresses are dead by then
 
 	fmt.Fprint(s.out(), env)
-	fmt.Fprintf(s.err(), "localemu: the local cloud is up; in another terminal: . %s\nlocalemu: Ctrl-C stops it\n", quote(path))
+	fmt.Fprintf(s.err(), "localemu: the local cloud is up; in another terminal: . %s\nlocalemu: Ctrl-C stops it\n",
+		quote(path))
 	select {
 	case err := <-w.Failed():
 		return &exitError{sweep.ExitError, err}
@@ -81,7 +82,8 @@ func exports(env []string) string {
 // quote makes text one word of a shell, and leaves plain words unquoted.
 func quote(text string) string {
 	plain := func(r rune) bool {
-		return strings.ContainsRune("-_./:@%+,", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		return strings.ContainsRune("-_./:@%+,", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' &&
+			r <= 'Z'
 	}
 	if text != "" && strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
 		return text

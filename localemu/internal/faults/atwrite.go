@@ -13,8 +13,8 @@ import (
 	"coppice/localemu/gcsemu"
 )
 
-// AtWrite strikes when the Nth object whose name matches has been written, before its writer gets the answer. So the amount of work done
-// decides when, not the speed of the machine.
+// AtWrite strikes when the Nth object whose name matches has been written, before its writer gets the answer. So the
+// amount of work done decides when, not the speed of the machine.
 type AtWrite struct {
 	Match string `yaml:"match"`
 	Nth   int    `yaml:"nth"` // 0 is the first
@@ -43,11 +43,13 @@ const (
 	DamageDisk       = "damage_disk"
 )
 
-var deeds = []string{LoseMachine, KillTask, PauseTask, SlowMachine, RestartBatch, KillAggregators, PauseAggregators, DamageObject, DamageDisk}
+var deeds = []string{LoseMachine, KillTask, PauseTask, SlowMachine, RestartBatch, KillAggregators, PauseAggregators,
+	DamageObject, DamageDisk}
 
 // Blow returns what happens to the machine.
 func (a AtWrite) Blow() batchemu.Blow {
-	return batchemu.Blow{Code: int32(a.Code), Notice: time.Duration(a.Notice), Lingers: time.Duration(a.Lingers)} //nolint:gosec // checked
+	return batchemu.Blow{Code: int32(a.Code), Notice: time.Duration(a.Notice),
+		Lingers: time.Duration(a.Lingers)} //nolint:gosec // checked
 }
 
 func (a AtWrite) check() error {
@@ -55,7 +57,8 @@ func (a AtWrite) check() error {
 		return err
 	}
 
-	lasts, damages := slices.Contains([]string{PauseTask, PauseAggregators, SlowMachine}, a.Does), a.Does == DamageObject || a.Does == DamageDisk
+	lasts, damages := slices.Contains([]string{PauseTask, PauseAggregators, SlowMachine}, a.Does),
+		a.Does == DamageObject || a.Does == DamageDisk
 	switch {
 	case !slices.Contains(deeds, a.Does):
 		return fmt.Errorf("does is %.40q: use one of %s", a.Does, strings.Join(deeds, ", "))
@@ -68,9 +71,11 @@ func (a AtWrite) check() error {
 	case a.Notice > 0 && a.Lingers > 0 || max(a.Notice, a.Lingers) > 0 && a.Does != LoseMachine:
 		return fmt.Errorf("notice or lingers goes with %s, and not both", LoseMachine)
 	case lasts != (a.For > 0):
-		return fmt.Errorf("for goes with %s, %s and %s, and with nothing else", PauseTask, PauseAggregators, SlowMachine)
+		return fmt.Errorf("for goes with %s, %s and %s, and with nothing else", PauseTask, PauseAggregators,
+			SlowMachine)
 	case damages != (a.Target != "") || damages != slices.Contains(gcsemu.Damages, a.How):
-		return fmt.Errorf("target, and how as one of %s, go with %s and %s, and with nothing else", strings.Join(gcsemu.Damages, ", "), DamageObject, DamageDisk)
+		return fmt.Errorf("target, and how as one of %s, go with %s and %s, and with nothing else",
+			strings.Join(gcsemu.Damages, ", "), DamageObject, DamageDisk)
 	case damages:
 		return gcsemu.CheckPattern(a.Target)
 	}

@@ -154,7 +154,8 @@ type readFault struct {
 }
 
 func (f readFault) storage() gcsemu.ReadFault {
-	return gcsemu.ReadFault{Match: f.Match, Does: f.Does, Times: f.Times, Rate: f.Rate, Status: f.Status, Delay: time.Duration(f.Delay), Client: f.Client}
+	return gcsemu.ReadFault{Match: f.Match, Does: f.Does, Times: f.Times, Rate: f.Rate, Status: f.Status,
+		Delay: time.Duration(f.Delay), Client: f.Client}
 }
 
 // Kill ends all aggregators with SIGKILL when AfterMessages messages have been published.
@@ -201,7 +202,8 @@ func Parse(file string, data []byte) (*Spec, error) {
 
 	for i, n := range s.Shortage {
 		if n.Zone != "" && !zonePattern.MatchString(n.Zone) {
-			return nil, doc.Errorf(fmt.Sprintf("no_capacity[%d].zone", i), "zone %.60q: use one such as us-central1-a", n.Zone)
+			return nil, doc.Errorf(fmt.Sprintf("no_capacity[%d].zone", i), "zone %.60q: use one such as us-central1-a",
+				n.Zone)
 		}
 	}
 
@@ -227,7 +229,8 @@ func Parse(file string, data []byte) (*Spec, error) {
 
 	for i, k := range s.Kill {
 		if k.AfterMessages < 1 || k.AfterMessages > math.MaxInt32 {
-			return nil, doc.Errorf(fmt.Sprintf("kill_aggregator[%d]", i), "after_messages is %d: use 1 or more", k.AfterMessages)
+			return nil, doc.Errorf(fmt.Sprintf("kill_aggregator[%d]", i), "after_messages is %d: use 1 or more",
+				k.AfterMessages)
 		}
 	}
 	return &s, s.checkRest(doc)
@@ -249,7 +252,8 @@ func (s *Spec) checkRest(doc *strictyaml.Document) error {
 
 	for i, d := range s.FullDisk {
 		if d.VM < 0 || d.For <= 0 || time.Duration(d.For) > maxAfter {
-			return doc.Errorf(fmt.Sprintf("full_disk[%d]", i), "vm is %d and for %s: vm counts from 0, and for is 1s to %s", d.VM, d.For, maxAfter)
+			return doc.Errorf(fmt.Sprintf("full_disk[%d]", i),
+				"vm is %d and for %s: vm counts from 0, and for is 1s to %s", d.VM, d.For, maxAfter)
 		}
 	}
 	for i, m := range s.Memory {
@@ -358,7 +362,8 @@ func (s *Spec) Storage() gcsemu.Faults {
 
 // PubSub returns the faults of messages.
 func (s *Spec) PubSub() pubsubemu.Faults {
-	return pubsubemu.Faults{Duplicate: s.Duplicate, Shuffle: s.Shuffle, Drop: s.Drop, LoseAcks: s.LoseAcks, Seed: s.Seed}
+	return pubsubemu.Faults{Duplicate: s.Duplicate, Shuffle: s.Shuffle, Drop: s.Drop, LoseAcks: s.LoseAcks,
+		Seed: s.Seed}
 }
 
 // Batch returns the faults of machines and tasks.
@@ -368,7 +373,8 @@ func (s *Spec) Batch() batchemu.Faults {
 		f.FullDisk = append(f.FullDisk, batchemu.FullDisk{VM: d.VM, For: time.Duration(d.For)})
 	}
 	for _, p := range s.Preempt {
-		e := batchemu.Preemption{VM: p.VM, Attempt: p.Attempt, After: time.Duration(p.After), AfterMessages: p.AfterMessages, Notice: time.Duration(p.Notice)}
+		e := batchemu.Preemption{VM: p.VM, Attempt: p.Attempt, After: time.Duration(p.After),
+			AfterMessages: p.AfterMessages, Notice: time.Duration(p.Notice)}
 		if p.Task != nil {
 			e.Task = *p.Task
 		}
@@ -376,13 +382,16 @@ func (s *Spec) Batch() batchemu.Faults {
 	}
 
 	for _, m := range s.Memory {
-		f.Memory = append(f.Memory, batchemu.MemoryLimit{Task: m.Task, VM: m.VM, Bytes: int64(m.MiB) << 20, Times: m.Times})
+		f.Memory = append(f.Memory, batchemu.MemoryLimit{Task: m.Task, VM: m.VM, Bytes: int64(m.MiB) << 20,
+			Times: m.Times})
 	}
 	for _, l := range s.Lose {
-		f.LoseMachine = append(f.LoseMachine, batchemu.MachineLoss{VM: l.VM, After: time.Duration(l.After), AfterMessages: l.AfterMessages})
+		f.LoseMachine = append(f.LoseMachine, batchemu.MachineLoss{VM: l.VM, After: time.Duration(l.After),
+			AfterMessages: l.AfterMessages})
 	}
 	for _, n := range s.Shortage {
-		f.NoCapacity = append(f.NoCapacity, batchemu.Shortage{MachineType: n.Type, Zone: n.Zone, Spot: n.Spot, Fail: n.Fail})
+		f.NoCapacity = append(f.NoCapacity, batchemu.Shortage{MachineType: n.Type, Zone: n.Zone, Spot: n.Spot,
+			Fail: n.Fail})
 	}
 	return f
 }

@@ -42,7 +42,8 @@ func TestParse(t *testing.T) {
 	}
 	one, spot := 1, false
 	if d := cmp.Diff(batchemu.Faults{
-		Preempt:     []batchemu.Preemption{{Task: 0, Attempt: 1, After: 2 * time.Second}, {VM: &one, After: 3 * time.Second, Notice: 20 * time.Second}},
+		Preempt: []batchemu.Preemption{{Task: 0, Attempt: 1, After: 2 * time.Second},
+			{VM: &one, After: 3 * time.Second, Notice: 20 * time.Second}},
 		LoseMachine: []batchemu.MachineLoss{{VM: 1}},
 		NoCapacity:  []batchemu.Shortage{{MachineType: "n2-highmem-2", Zone: "us-central1-a", Spot: &spot, Fail: true}},
 		FullDisk:    []batchemu.FullDisk{{VM: 1, For: 3 * time.Second}},
@@ -59,11 +60,13 @@ func TestParse(t *testing.T) {
 	}, s.Storage()); d != "" {
 		t.Errorf(`cmp.Diff(...): got %v; want d = ""`, d)
 	}
-	if d := cmp.Diff(pubsubemu.Faults{Duplicate: true, Shuffle: true, Drop: 0.5, LoseAcks: 0.25, Seed: 7}, s.PubSub()); d != "" {
+	if d := cmp.Diff(pubsubemu.Faults{Duplicate: true, Shuffle: true, Drop: 0.5, LoseAcks: 0.25, Seed: 7},
+		s.PubSub()); d != "" {
 		t.Errorf(`cmp.Diff(...): got %v; want d = ""`, d)
 	}
 	if len(s.Kill) != 2 || !s.Kill[0].Restarts() || s.Kill[1].Restarts() || s.Kill[1].AfterMessages != 20 {
-		t.Errorf("got %+v; want len(s.Kill) = 2, s.Kill[0].Restarts(), not s.Kill[1].Restarts(), s.Kill[1].AfterMessages = 20", s.Kill)
+		t.Errorf("got %+v; want len(s.Kill) = 2, s.Kill[0].Restarts(), not s.Kill[1].Restarts(), "+
+			"s.Kill[1].AfterMessages = 20", s.Kill)
 	}
 }
 

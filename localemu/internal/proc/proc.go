@@ -1,8 +1,8 @@
 //go:build unix
 
-// Package proc starts the processes of the local cloud and makes sure that none outlives it: each one leads its own process group, which is
-// killed as a whole when its leader has ended, and on Linux the kernel kills the leaders when localemu itself is killed. It cannot reach
-// processes that have moved into another group or session.
+// Package proc starts the processes of the local cloud and makes sure that none outlives it: each one leads its own
+// process group, which is killed as a whole when its leader has ended, and on Linux the kernel kills the leaders when
+// localemu itself is killed. It cannot reach processes that have moved into another group or session.
 package proc
 
 import (
@@ -19,7 +19,8 @@ import (
 	"coppice/internal/program"
 )
 
-// Command is what to start. The streams are files, so that nothing has to be copied and no process blocks on its reader; nil is /dev/null.
+// Command is what to start. The streams are files, so that nothing has to be copied and no process blocks on its
+// reader; nil is /dev/null.
 type Command struct {
 	Path   string
 	Args   []string // without the program's own name
@@ -165,8 +166,8 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done is closed when the process has ended and its group has been killed.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// ExitCode returns the process's own exit code, or 128 + N if signal N killed it, as shells and containers report it. It is valid only
-// after Done.
+// ExitCode returns the process's own exit code, or 128 + N if signal N killed it, as shells and containers report it.
+// It is valid only after Done.
 func (p *Process) ExitCode() int { return p.code }
 
 // Signal sends sig to the group; a group that has ended is left alone.

@@ -22,7 +22,8 @@ func start(t *testing.T, s *Set, script string) (*Process, *bufio.Reader) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	p, err := s.Start(Command{Path: "/bin/sh", Args: []string{"-c", script}, Env: []string{"PATH=/usr/bin:/bin"}, Stdout: w})
+	p, err := s.Start(Command{Path: "/bin/sh", Args: []string{"-c", script}, Env: []string{"PATH=/usr/bin:/bin"},
+		Stdout: w})
 	w.Close()
 	if err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Measure samples the processes pids, which keep their shared data below dir (an absolute path without symbolic links). A process that has
-// ended meanwhile is left out.
+// Measure samples the processes pids, which keep their shared data below dir (an absolute path without symbolic links).
+// A process that has ended meanwhile is left out.
 func Measure(dir string, pids []int) (Sample, error) {
 	s := Sample{At: time.Now().UTC()}
 	mapped := extents{}

@@ -1,9 +1,9 @@
 // Package residency measures what the processes of one pretend machine hold in memory, and above all what they hold
-// together: pages of one file that several processes have mapped are in memory once. It is the proof, or the refutation,
-// of "one copy of the data per machine".
+// together: pages of one file that several processes have mapped are in memory once. It is the proof, or the
+// refutation, of "one copy of the data per machine".
 //
-// Rss counts a shared page in every process that has touched it, so the sum over processes is what private copies would cost. Pss divides a
-// shared page by the number of processes that map it, so the sum is the memory actually used.
+// Rss counts a shared page in every process that has touched it, so the sum over processes is what private copies would
+// cost. Pss divides a shared page by the number of processes that map it, so the sum is the memory actually used.
 package residency
 
 import (
@@ -36,9 +36,10 @@ type Sample struct {
 	Private []int64 `json:"private_bytes"`
 }
 
-// Supersedes reports whether s should replace old: it shows more processes at once, or as many with more of the data in memory, or the same
-// with less memory for it. Less is better because processes are looked at one after another: a page that others map later or have already
-// unmapped is divided by too few, so a sum of PSS can be too high, but not too low.
+// Supersedes reports whether s should replace old: it shows more processes at once, or as many with more of the data in
+// memory, or the same with less memory for it. Less is better because processes are looked at one after another: a page
+// that others map later or have already unmapped is divided by too few, so a sum of PSS can be too high, but not too
+// low.
 func (s Sample) Supersedes(old Sample) bool {
 	switch {
 	case s.Processes != old.Processes:
@@ -148,7 +149,8 @@ func Read(folder, job string) (*Report, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || info.Size() > maxReport {
-		return nil, fmt.Errorf("read machine report: %s is larger than the %d bytes that a report may have", path, maxReport)
+		return nil, fmt.Errorf("read machine report: %s is larger than the %d bytes that a report may have", path,
+			maxReport)
 	}
 
 	var r Report

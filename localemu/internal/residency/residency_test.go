@@ -42,8 +42,10 @@ func TestParseSmaps(t *testing.T) {
 	}
 	want := []Mapping{
 		{Size: 0x21000, Device: "00:00", Path: "[heap]", RSS: 40 << 10, PSS: 40 << 10, Private: 40 << 10},
-		{Size: 0x10000, Offset: 0x1000, Device: "fe:00", Inode: 77, Path: "/data/vm-0/ssd/rows file.arrow", RSS: 64 << 10, PSS: 21 << 10, Private: 4 << 10},
-		{Size: 0x10000, Offset: 0x2000, Device: "fe:00", Inode: 77, Path: "/data/vm-0/ssd/rows file.arrow", Deleted: true, RSS: 64 << 10, PSS: 32 << 10},
+		{Size: 0x10000, Offset: 0x1000, Device: "fe:00", Inode: 77, Path: "/data/vm-0/ssd/rows file.arrow",
+			RSS: 64 << 10, PSS: 21 << 10, Private: 4 << 10},
+		{Size: 0x10000, Offset: 0x2000, Device: "fe:00", Inode: 77, Path: "/data/vm-0/ssd/rows file.arrow",
+			Deleted: true, RSS: 64 << 10, PSS: 32 << 10},
 		{Size: 0x1000, Device: "fe:00", Inode: 78, Path: "/data/vm-0/ssdx/program", Private: 4 << 10},
 	}
 	if d := cmp.Diff(want, maps); d != "" {
@@ -74,7 +76,8 @@ func TestSample(t *testing.T) {
 	worse := []Sample{{Processes: 1, RSS: 1 << 40}, {Processes: 2, RSS: 1}, {Processes: 2, RSS: s.RSS, PSS: s.PSS + 1}}
 	for _, w := range worse {
 		if !s.Supersedes(w) || w.Supersedes(s) {
-			t.Errorf("%+v against %+v: more processes count first, then more of the data in memory, then less memory for it", s, w)
+			t.Errorf("%+v against %+v: more processes count first, then more of the data in memory, then less "+
+				"memory for it", s, w)
 		}
 	}
 	if s.Supersedes(s) {
@@ -133,7 +136,8 @@ func TestMeasureShared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Processes != 2 || s.Dataset != size || s.RSS != 2*size || s.PSS != size || len(s.Private) != 2 || s.Private[0] <= 0 {
+	if s.Processes != 2 || s.Dataset != size || s.RSS != 2*size || s.PSS != size || len(s.Private) != 2 ||
+		s.Private[0] <= 0 {
 		t.Errorf("%+v, want 2 processes, %d mapped, RSS %d, PSS %d", s, size, 2*size, size)
 	}
 }
@@ -208,7 +212,8 @@ func TestReports(t *testing.T) {
 	if _, err := Read(folder, "../none"); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf(`Read(folder, "../none"): got %v; want an error, not err wrapping fs.ErrNotExist`, err)
 	}
-	r := &Report{Job: "nightly-1", Finished: true, Machines: []Machine{{"vm-0", Sample{Processes: 3, Dataset: 7, Private: []int64{1, 2, 3}}}}}
+	r := &Report{Job: "nightly-1", Finished: true,
+		Machines: []Machine{{"vm-0", Sample{Processes: 3, Dataset: 7, Private: []int64{1, 2, 3}}}}}
 	if err := r.Write(folder); err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,10 @@
-// Package rights decides who may do what in the local cloud: what terraform/iam.yaml grants, and nothing else. A caller is identified by
-// the address it called: each identity has its own listening addresses (doors), which only its programs are told. So programs and client
-// libraries are the same with and without rights, and no program takes another's identity by accident.
+// Package rights decides who may do what in the local cloud: what terraform/iam.yaml grants, and nothing else. A caller
+// is identified by the address it called: each identity has its own listening addresses (doors), which only its
+// programs are told. So programs and client libraries are the same with and without rights, and no program takes
+// another's identity by accident.
 //
-// Not imitated: conditions, deny policies, groups, inheritance from folders, the minutes a change takes to become effective, and everything
-// that follows from a permission that no role in terraform/roles.yaml has.
+// Not imitated: conditions, deny policies, groups, inheritance from folders, the minutes a change takes to become
+// effective, and everything that follows from a permission that no role in terraform/roles.yaml has.
 package rights
 
 import (
@@ -28,8 +29,8 @@ type Guard struct {
 	listeners map[string]string // address to identity
 }
 
-// New returns a guard that enforces the table. names maps KIND/NAME as a service names a resource to its name in the table, such as
-// bucket/coppice-sweeps to bucket/sweeps.
+// New returns a guard that enforces the table. names maps KIND/NAME as a service names a resource to its name in the
+// table, such as bucket/coppice-sweeps to bucket/sweeps.
 func New(table *terraform.Table, project string, names map[string]string) *Guard {
 	return &Guard{table: table, project: project, names: names, listeners: map[string]string{}}
 }
@@ -42,7 +43,8 @@ type DeniedError struct {
 }
 
 func (e *DeniedError) Error() string {
-	return fmt.Sprintf("%s does not have %s access to %s. Permission '%s' denied on resource (or it may not exist).", e.Member, e.Permission, e.Resource, e.Permission)
+	return fmt.Sprintf("%s does not have %s access to %s. Permission '%s' denied on resource (or it may not exist).",
+		e.Member, e.Permission, e.Resource, e.Permission)
 }
 
 // Door makes the identity that of every caller of the address.
@@ -83,7 +85,8 @@ func (g *Guard) Identity(email string) string {
 	return ""
 }
 
-// resource returns the table's name for KIND/NAME. A bucket that is not one of the deployment's counts as one that tables are staged from.
+// resource returns the table's name for KIND/NAME. A bucket that is not one of the deployment's counts as one that
+// tables are staged from.
 func (g *Guard) resource(kind, name string) string {
 	if kind == "project" {
 		return terraform.Project
@@ -101,8 +104,8 @@ func (g *Guard) resource(kind, name string) string {
 	return kind + "/" + name
 }
 
-// Allow returns nil, or a *DeniedError if the identity of the address lacks the permission. kind is project, bucket, topic, subscription,
-// account or repository; name is what the service calls the resource.
+// Allow returns nil, or a *DeniedError if the identity of the address lacks the permission. kind is project, bucket,
+// topic, subscription, account or repository; name is what the service calls the resource.
 func (g *Guard) Allow(address net.Addr, kind, name, permission string) error {
 	return g.allow(g.At(address), kind, name, permission)
 }

@@ -16,7 +16,8 @@ func guard(t *testing.T) *Guard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(table, "p1", map[string]string{"bucket/my-sweeps": terraform.SweepsBucket, "topic/projects/p1/topics/s": terraform.ScoresTopic})
+	return New(table, "p1", map[string]string{"bucket/my-sweeps": terraform.SweepsBucket,
+		"topic/projects/p1/topics/s": terraform.ScoresTopic})
 }
 
 func address(port int) net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port} }
@@ -31,17 +32,21 @@ func TestDoors(t *testing.T) {
 		kind, resource, permission string
 		denied                     string // named by the refusal
 	}{
-		"task writes":                 {2, "bucket", "my-sweeps", "storage.objects.create", ""},
-		"task in another bucket":      {2, "bucket", "elsewhere", "storage.objects.get", "coppice-task@p1.iam.gserviceaccount.com"},
-		"launcher reads a table":      {1, "bucket", "elsewhere", "storage.objects.get", ""},
-		"aggregator creates":          {3, "bucket", "my-sweeps", "storage.objects.create", ""},
-		"aggregator overwrites":       {3, "bucket", "my-sweeps", "storage.objects.delete", "coppice-aggregator@"},
-		"task publishes":              {2, "topic", "projects/p1/topics/s", "pubsub.topics.publish", ""},
-		"task publishes elsewhere":    {2, "topic", "projects/p1/topics/x", "pubsub.topics.publish", "coppice-task@"},
-		"launcher acts as task":       {1, "account", "coppice-task@p1.iam.gserviceaccount.com", "iam.serviceAccounts.actAs", ""},
-		"launcher acts as another":    {1, "account", "coppice-aggregator@p1.iam.gserviceaccount.com", "iam.serviceAccounts.actAs", "coppice-launcher@"},
-		"launcher acts as default":    {1, "account", "", "iam.serviceAccounts.actAs", "coppice-launcher@"},
-		"launcher in other project":   {1, "account", "coppice-task@p2.iam.gserviceaccount.com", "iam.serviceAccounts.actAs", "coppice-launcher@"},
+		"task writes": {2, "bucket", "my-sweeps", "storage.objects.create", ""},
+		"task in another bucket": {2, "bucket", "elsewhere", "storage.objects.get",
+			"coppice-task@p1.iam.gserviceaccount.com"},
+		"launcher reads a table":   {1, "bucket", "elsewhere", "storage.objects.get", ""},
+		"aggregator creates":       {3, "bucket", "my-sweeps", "storage.objects.create", ""},
+		"aggregator overwrites":    {3, "bucket", "my-sweeps", "storage.objects.delete", "coppice-aggregator@"},
+		"task publishes":           {2, "topic", "projects/p1/topics/s", "pubsub.topics.publish", ""},
+		"task publishes elsewhere": {2, "topic", "projects/p1/topics/x", "pubsub.topics.publish", "coppice-task@"},
+		"launcher acts as task": {1, "account", "coppice-task@p1.iam.gserviceaccount.com",
+			"iam.serviceAccounts.actAs", ""},
+		"launcher acts as another": {1, "account", "coppice-aggregator@p1.iam.gserviceaccount.com",
+			"iam.serviceAccounts.actAs", "coppice-launcher@"},
+		"launcher acts as default": {1, "account", "", "iam.serviceAccounts.actAs", "coppice-launcher@"},
+		"launcher in other project": {1, "account", "coppice-task@p2.iam.gserviceaccount.com",
+			"iam.serviceAccounts.actAs", "coppice-launcher@"},
 		"owner":                       {4, "bucket", "elsewhere", "storage.buckets.delete", ""},
 		"nobody":                      {9, "bucket", "my-sweeps", "storage.objects.get", "Anonymous caller"},
 		"launcher reads policies":     {1, "project", "", "resourcemanager.projects.getIamPolicy", "coppice-launcher@"},
@@ -49,7 +54,9 @@ func TestDoors(t *testing.T) {
 	} {
 		err := g.Allow(address(tc.port), tc.kind, tc.resource, tc.permission)
 		var denied *DeniedError
-		if tc.denied == "" && err != nil || tc.denied != "" && (!errors.As(err, &denied) || !strings.HasPrefix(denied.Member, tc.denied) || denied.Permission != tc.permission) {
+		if tc.denied == "" && err != nil || tc.denied != "" &&
+			(!errors.As(err, &denied) || !strings.HasPrefix(denied.Member, tc.denied) ||
+				denied.Permission != tc.permission) {
 			t.Errorf("%s: got %v, want denied to %q", name, err, tc.denied)
 		}
 	}
@@ -64,7 +71,8 @@ func TestDoors(t *testing.T) {
 func TestAccounts(t *testing.T) {
 	g := guard(t)
 	for email, want := range map[string]string{
-		g.Email(terraform.Stager): terraform.Stager, "coppice-nobody@p1.iam.gserviceaccount.com": "", "stager@p1.iam.gserviceaccount.com": "",
+		g.Email(terraform.Stager): terraform.Stager, "coppice-nobody@p1.iam.gserviceaccount.com": "",
+		"stager@p1.iam.gserviceaccount.com":         "",
 		"coppice-stager@p2.iam.gserviceaccount.com": "", "": "", "coppice-operators@p1.iam.gserviceaccount.com": "",
 	} {
 		if got := g.Identity(email); got != want {
@@ -82,13 +90,17 @@ func TestAccounts(t *testing.T) {
 func TestPolicy(t *testing.T) {
 	g := guard(t)
 	p := g.Policy("bucket", "my-sweeps")
-	creators := []string{"serviceAccount:coppice-launcher@p1.iam.gserviceaccount.com", "serviceAccount:coppice-aggregator@p1.iam.gserviceaccount.com"}
+	creators := []string{"serviceAccount:coppice-launcher@p1.iam.gserviceaccount.com",
+		"serviceAccount:coppice-aggregator@p1.iam.gserviceaccount.com"}
 	users := []string{"serviceAccount:coppice-task@p1.iam.gserviceaccount.com"}
-	if !slices.Equal(p["roles/storage.objectCreator"], creators) || !slices.Equal(p["roles/storage.objectUser"], users) {
+	if !slices.Equal(p["roles/storage.objectCreator"], creators) || !slices.Equal(p["roles/storage.objectUser"],
+		users) {
 		t.Errorf("the bucket of sweeps: %v; want creators %v and users %v", p, creators, users)
 	}
-	agents := g.Policy("account", "coppice-push@p1.iam.gserviceaccount.com")["roles/iam.serviceAccountOpenIdTokenCreator"]
-	if !slices.Equal(agents, []string{"serviceAccount:service-" + ProjectNumber + "@gcp-sa-pubsub.iam.gserviceaccount.com"}) {
+	agents := g.Policy("account",
+		"coppice-push@p1.iam.gserviceaccount.com")["roles/iam.serviceAccountOpenIdTokenCreator"]
+	if !slices.Equal(agents, []string{"serviceAccount:service-" + ProjectNumber +
+		"@gcp-sa-pubsub.iam.gserviceaccount.com"}) {
 		t.Errorf(`got %v; want agents = []string{"serviceAccount:service-" + ProjectNumber + "@gcp-sa-pubsub.iam.gserviceaccount.com"}`, agents)
 	}
 }

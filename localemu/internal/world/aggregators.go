@@ -76,7 +76,8 @@ func (as *aggregators) launch(a *aggregator) error {
 	defer log.Close() // the process has its own copy
 
 	a.proc, err = as.w.procs.Start(proc.Command{
-		Path: as.w.opts.Aggregator, Args: []string{"pull"}, Env: as.w.environ(as.w.opts.Environ, terraform.Aggregator, faults.Aggregator), Stdout: log, Stderr: log,
+		Path: as.w.opts.Aggregator, Args: []string{"pull"}, Env: as.w.environ(as.w.opts.Environ, terraform.Aggregator,
+			faults.Aggregator), Stdout: log, Stderr: log,
 	})
 	if err != nil {
 		return fmt.Errorf("aggregator: %w", err)
@@ -116,7 +117,8 @@ func (as *aggregators) ended(a *aggregator, process *proc.Process) (again bool) 
 		}
 	case a.killed:
 	default:
-		err = fmt.Errorf("aggregator %d ended with exit code %d, and it must not end by itself; the end of its log (%s):\n%s",
+		err = fmt.Errorf("aggregator %d ended with exit code %d, and it must not end by itself; the end of its log "+
+			"(%s):\n%s",
 			a.index, process.ExitCode(), a.log, tail(a.log))
 	}
 

@@ -12,8 +12,8 @@ import (
 	"coppice/localemu/internal/faults"
 )
 
-// clients distinguishes the storage's callers if any fault is limited to one client: each client then has its own address, which is opened
-// when its environment is made.
+// clients distinguishes the storage's callers if any fault is limited to one client: each client then has its own
+// address, which is opened when its environment is made.
 type clients struct {
 	w *World
 
@@ -79,7 +79,8 @@ func (c *clients) door(identity, client string) (string, error) {
 	return address, nil
 }
 
-// identityOf returns the identity that the storage assigns to a caller: without rights, the command, which may do everything.
+// identityOf returns the identity that the storage assigns to a caller: without rights, the command, which may do
+// everything.
 func identityOf(w *World, identity string) string {
 	if w.opts.Rights == nil {
 		return w.opts.self()

@@ -25,9 +25,11 @@ func storageOf(t *testing.T, env []string) string {
 	return ""
 }
 
-// TestFaultsOfOneClient: each client has an address of its own, with its own rights, and only the named client is struck.
+// TestFaultsOfOneClient: each client has an address of its own, with its own rights, and only the named client is
+// struck.
 func TestFaultsOfOneClient(t *testing.T) {
-	spec, err := faults.Parse("faults.yaml", []byte(`read_fault: [{match: "**", does: refuse, status: 429, client: task-1}]`))
+	spec, err := faults.Parse("faults.yaml",
+		[]byte(`read_fault: [{match: "**", does: refuse, status: 429, client: task-1}]`))
 	if err != nil {
 		t.Fatal(err)
 	}

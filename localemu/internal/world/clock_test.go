@@ -14,7 +14,8 @@ import (
 	"coppice/localemu/internal/faults"
 )
 
-// TestAWrongClock: to a client that is 400 s ahead, an object that has just been written is 400 s old by its own clock, whichever way it asks.
+// TestAWrongClock: to a client that is 400 s ahead, an object that has just been written is 400 s old by its own clock,
+// whichever way it asks.
 func TestAWrongClock(t *testing.T) {
 	spec, err := faults.Parse("f", []byte("clock_offset: [{client: task-1, ahead: 400s}]\n"))
 	if err != nil {

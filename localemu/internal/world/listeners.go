@@ -36,7 +36,8 @@ func CheckIdentity(name string) error {
 	return fmt.Errorf("there is no %.80q here, only %q", name, identities)
 }
 
-// newGuard returns the guard of this world. It enforces the table of Options; without one it takes the full table and denies nothing.
+// newGuard returns the guard of this world. It enforces the table of Options; without one it takes the full table and
+// denies nothing.
 func newGuard(o Options) (*rights.Guard, error) {
 	table := o.Rights
 	if table == nil {
@@ -87,7 +88,8 @@ func (w *World) openDoors() error {
 		for _, d := range []struct {
 			address *string
 			open    func(net.Listener)
-		}{{&at.storage, w.storage.Open}, {&at.messages, w.pubsub.Open}, {&at.batch, w.batch.Open}, {&at.rest, w.rest.Open}} {
+		}{{&at.storage, w.storage.Open}, {&at.messages, w.pubsub.Open}, {&at.batch, w.batch.Open},
+			{&at.rest, w.rest.Open}} {
 			l, err := w.listenAt(0)
 			if err != nil {
 				return err
@@ -110,7 +112,8 @@ func (w *World) startREST() error {
 	}
 	w.guard.Door(l.Addr(), w.opts.self())
 	w.rest = restemu.Start(l, restemu.Options{
-		Project: project, Number: rights.ProjectNumber, Location: location, Rights: caller{w.guard}, Resources: resources{w}, Log: w.log,
+		Project: project, Number: rights.ProjectNumber, Location: location, Rights: caller{w.guard},
+		Resources: resources{w}, Log: w.log,
 	})
 	return nil
 }
@@ -120,8 +123,8 @@ type caller struct{ *rights.Guard }
 
 func (c caller) Caller(at net.Addr) string { return c.Email(c.At(at)) }
 
-// storageHost returns the variable for Google's storage clients, with a scheme: Go's client also takes an address without one, Python's
-// does not.
+// storageHost returns the variable for Google's storage clients, with a scheme: Go's client also takes an address
+// without one, Python's does not.
 func storageHost(address string) string { return "STORAGE_EMULATOR_HOST=http://" + address }
 
 // tenants tells where the tasks of a job find the emulators.
@@ -193,20 +196,21 @@ func (w *World) env(identity string) []string {
 	}
 }
 
-// Environ returns environ with the local cloud in it as the command sees it, and without variables that would lead a program to another
-// cloud.
+// Environ returns environ with the local cloud in it as the command sees it, and without variables that would lead a
+// program to another cloud.
 func (w *World) Environ(environ []string) []string {
 	return w.environ(environ, w.opts.self(), faults.Launcher)
 }
 
 func (w *World) environ(environ []string, identity, client string) []string {
-	return append(slices.DeleteFunc(slices.Clone(environ), leadsPast), w.clients.with(w.env(identity), identity, client)...)
+	return append(slices.DeleteFunc(slices.Clone(environ), leadsPast), w.clients.with(w.env(identity), identity,
+		client)...)
 }
 
-// leadsPast reports whether a variable, NAME=VALUE, belongs to another deployment: its names, its emulators, and Cloud Monitoring, whose
-// address Terraform prints with the others and for which a local task has no credentials. A collector's address stays: it was set to
-// collect the local cloud's measurements too. So does a webhook on this machine; a deployment's would notify people who know nothing of the
-// local cloud.
+// leadsPast reports whether a variable, NAME=VALUE, belongs to another deployment: its names, its emulators, and Cloud
+// Monitoring, whose address Terraform prints with the others and for which a local task has no credentials. A
+// collector's address stays: it was set to collect the local cloud's measurements too. So does a webhook on this
+// machine; a deployment's would notify people who know nothing of the local cloud.
 func leadsPast(variable string) bool {
 	name, value, _ := strings.Cut(variable, "=")
 	switch name {

@@ -44,7 +44,8 @@ func enforced(t *testing.T) *World {
 // bucket returns a bucket as an identity sees it, through the adapter and Google's library.
 func (w *World) bucket(t *testing.T, identity, name string) blob.Store {
 	t.Helper()
-	c, err := gcs.New(t.Context(), option.WithEndpoint("http://"+w.at(identity).storage+"/storage/v1/"), option.WithoutAuthentication())
+	c, err := gcs.New(t.Context(), option.WithEndpoint("http://"+w.at(identity).storage+"/storage/v1/"),
+		option.WithoutAuthentication())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,8 @@ func TestRightsOfStorage(t *testing.T) {
 	if err := put(terraform.Aggregator, "coppice-sweeps", blob.Absent, "2"); !errors.Is(err, blob.ErrPrecondition) {
 		t.Errorf("the aggregator creates what is there: %v", err)
 	}
-	if err := put(terraform.Aggregator, "coppice-sweeps", blob.Any, strings.Repeat("long", 2<<20)); !refused(err) { // in a session
+	// in a session
+	if err := put(terraform.Aggregator, "coppice-sweeps", blob.Any, strings.Repeat("long", 2<<20)); !refused(err) {
 		t.Errorf("the aggregator overwrites with much: %v", err)
 	}
 	if err := put(terraform.Task, "coppice-sweeps", blob.Any, "3"); err != nil {
@@ -84,7 +86,8 @@ func TestRightsOfStorage(t *testing.T) {
 	if _, err := w.bucket(t, terraform.Stager, "coppice-sweeps").Stat(ctx, "plans/x.json"); !refused(err) {
 		t.Errorf("the stager looks at a plan: %v", err)
 	}
-	if _, _, err := blob.ReadAll(ctx, w.bucket(t, terraform.Stager, "coppice-sweeps"), "plans/x.json", 100); !refused(err) {
+	if _, _, err := blob.ReadAll(ctx, w.bucket(t, terraform.Stager, "coppice-sweeps"), "plans/x.json",
+		100); !refused(err) {
 		t.Errorf("the stager reads a plan: %v", err)
 	}
 	for _, err := range w.bucket(t, terraform.Stager, "coppice-sweeps").List(ctx, "") {
@@ -92,7 +95,8 @@ func TestRightsOfStorage(t *testing.T) {
 			t.Errorf("the stager lists plans: %v", err)
 		}
 	}
-	if text, _, err := blob.ReadAll(ctx, w.bucket(t, terraform.Launcher, "coppice-sweeps"), "plans/x.json", 100); err != nil || string(text) != "3" {
+	if text, _, err := blob.ReadAll(ctx, w.bucket(t, terraform.Launcher, "coppice-sweeps"), "plans/x.json",
+		100); err != nil || string(text) != "3" {
 		t.Errorf(`blob.ReadAll(...): got %q, %v; want no error, string(text) = "3"`, text, err)
 	}
 }
@@ -122,11 +126,13 @@ func TestRightsOfMessages(t *testing.T) {
 	if err := publish(terraform.Aggregator); !refused(err) {
 		t.Errorf("the aggregator publishes: %v", err)
 	}
-	if err := client(terraform.Task).Subscription(subscription).Receive(t.Context(), func(context.Context, pubsub.Message) error { return nil }); !refused(err) {
+	if err := client(terraform.Task).Subscription(subscription).Receive(t.Context(),
+		func(context.Context, pubsub.Message) error { return nil }); !refused(err) {
 		t.Errorf("a task receives: %v", err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	err := client(terraform.Aggregator).Subscription(subscription).Receive(ctx, func(context.Context, pubsub.Message) error { stop(); return nil })
+	err := client(terraform.Aggregator).Subscription(subscription).Receive(ctx,
+		func(context.Context, pubsub.Message) error { stop(); return nil })
 	if err != nil {
 		t.Errorf("the aggregator receives: %v", err)
 	}
@@ -150,13 +156,15 @@ func TestRightsOfJobs(t *testing.T) {
 		identity, account string
 		want              codes.Code
 	}{
-		"launcher as task":       {terraform.Launcher, w.guard.Email(terraform.Task), codes.InvalidArgument}, // allowed, but this is no job
+		// allowed, but this is no job
+		"launcher as task":       {terraform.Launcher, w.guard.Email(terraform.Task), codes.InvalidArgument},
 		"launcher as aggregator": {terraform.Launcher, w.guard.Email(terraform.Aggregator), codes.PermissionDenied},
 		"launcher as default":    {terraform.Launcher, "", codes.PermissionDenied},
 		"aggregator":             {terraform.Aggregator, w.guard.Email(terraform.Task), codes.PermissionDenied},
 	} {
 		if _, err := client(tc.identity).CreateJob(t.Context(), job(tc.account)); status.Code(err) != tc.want {
-			t.Errorf("client(tc.identity).CreateJob(job(tc.account)): got %s: %v; want status.Code(err) = tc.want", name, err)
+			t.Errorf("client(tc.identity).CreateJob(job(tc.account)): got %s: %v; want status.Code(err) = tc.want",
+				name, err)
 		}
 	}
 	get := &batchpb.GetJobRequest{Name: "projects/local-project/locations/us-central1/jobs/j"}
@@ -166,7 +174,8 @@ func TestRightsOfJobs(t *testing.T) {
 	if _, err := client(terraform.Task).GetJob(t.Context(), get); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a task asks: %v", err)
 	}
-	if _, err := client(terraform.Aggregator).CancelJob(t.Context(), &batchpb.CancelJobRequest{Name: get.Name}); status.Code(err) != codes.PermissionDenied {
+	if _, err := client(terraform.Aggregator).CancelJob(t.Context(),
+		&batchpb.CancelJobRequest{Name: get.Name}); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("the aggregator cancels: %v", err)
 	}
 }
@@ -182,15 +191,18 @@ func TestInspect(t *testing.T) {
 		return c
 	}
 	owner, launcher := as(rights.Owner), as(terraform.Launcher)
-	if email, err := launcher.Caller(ctx); err != nil || email != "coppice-launcher@local-project.iam.gserviceaccount.com" {
+	if email, err := launcher.Caller(ctx); err != nil ||
+		email != "coppice-launcher@local-project.iam.gserviceaccount.com" {
 		t.Errorf(`launcher.Caller(ctx): got %q, %v; want no error, email = "coppice-launcher@local-project.iam.gserviceaccount.com"`, email, err)
 	}
 	if n, err := owner.Number(ctx); err != nil || n != rights.ProjectNumber {
 		t.Errorf("owner.Number(ctx): got %q, %v; want no error, n = rights.ProjectNumber", n, err)
 	}
 	for _, r := range []cloud.Resource{
-		{Kind: "project", Name: project}, {Kind: "bucket", Name: "coppice-sweeps"}, {Kind: "topic", Name: topic(scoresTopic)}, {Kind: "subscription", Name: sub(subscription)},
-		{Kind: "account", Name: w.guard.Email(terraform.Task)}, {Kind: "repository", Name: "projects/local-project/locations/us-central1/repositories/coppice"},
+		{Kind: "project", Name: project}, {Kind: "bucket", Name: "coppice-sweeps"},
+		{Kind: "topic", Name: topic(scoresTopic)}, {Kind: "subscription", Name: sub(subscription)},
+		{Kind: "account", Name: w.guard.Email(terraform.Task)},
+		{Kind: "repository", Name: "projects/local-project/locations/us-central1/repositories/coppice"},
 	} {
 		p, err := owner.Policy(ctx, r)
 		if err != nil || len(p) == 0 {
@@ -201,13 +213,16 @@ func TestInspect(t *testing.T) {
 			t.Errorf("the launcher reads the policy of %s: %v", r, err)
 		}
 	}
-	held, err := launcher.Held(ctx, cloud.Resource{Kind: "bucket", Name: "coppice-sweeps"}, []string{"storage.objects.create", "storage.buckets.get", "storage.objects.list"})
+	held, err := launcher.Held(ctx, cloud.Resource{Kind: "bucket", Name: "coppice-sweeps"},
+		[]string{"storage.objects.create", "storage.buckets.get", "storage.objects.list"})
 	if err != nil || !slices.Equal(held, []string{"storage.objects.create", "storage.objects.list"}) {
 		t.Errorf(`launcher.Held(...): got %q, %v; want no error, held = []string{"storage.objects.create", "storage.objects.list"}`, held, err)
 	}
-	held, err = launcher.Held(ctx, cloud.Resource{Kind: "account", Name: w.guard.Email(terraform.Task)}, []string{"iam.serviceAccounts.actAs", "iam.serviceAccounts.getAccessToken"})
+	held, err = launcher.Held(ctx, cloud.Resource{Kind: "account", Name: w.guard.Email(terraform.Task)},
+		[]string{"iam.serviceAccounts.actAs", "iam.serviceAccounts.getAccessToken"})
 	if err != nil || !slices.Equal(held, []string{"iam.serviceAccounts.actAs"}) {
-		t.Errorf(`launcher.Held(...): got %q, %v; want no error, held = []string{"iam.serviceAccounts.actAs"}`, held, err)
+		t.Errorf(`launcher.Held(...): got %q, %v; want no error, held = []string{"iam.serviceAccounts.actAs"}`, held,
+			err)
 	}
 	if b, err := owner.Bucket(ctx, "coppice-sweeps"); err != nil || b.Location != location {
 		t.Errorf(`owner.Bucket("coppice-sweeps"): got %+v, %v; want no error, b.Location = location`, b, err)
@@ -215,8 +230,10 @@ func TestInspect(t *testing.T) {
 	if _, err := owner.Bucket(ctx, "coppice-none"); !errors.Is(err, cloud.ErrNotThere) {
 		t.Errorf(`owner.Bucket("coppice-none"): got %v; want err wrapping cloud.ErrNotThere`, err)
 	}
-	if s, err := owner.Subscription(ctx, sub(subscription)); err != nil || s.Topic != topic(scoresTopic) || s.DeadLetterTopic != topic(deadLetters) || s.MaxAttempts != 20 {
-		t.Errorf("owner.Subscription(sub(subscription)): got %+v, %v; want no error, s.Topic = topic(scoresTopic), s.DeadLetterTopic = topic(deadLetters), s.MaxAttempts = 20", s, err)
+	if s, err := owner.Subscription(ctx, sub(subscription)); err != nil || s.Topic != topic(scoresTopic) ||
+		s.DeadLetterTopic != topic(deadLetters) || s.MaxAttempts != 20 {
+		t.Errorf("owner.Subscription(sub(subscription)): got %+v, %v; want no error, s.Topic = topic(scoresTopic), "+
+			"s.DeadLetterTopic = topic(deadLetters), s.MaxAttempts = 20", s, err)
 	}
 	if err := owner.Topic(ctx, topic("none")); !errors.Is(err, cloud.ErrNotThere) {
 		t.Errorf(`owner.Topic(topic("none")): got %v; want err wrapping cloud.ErrNotThere`, err)

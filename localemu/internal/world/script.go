@@ -109,7 +109,8 @@ func (s *script) choose(n int) int {
 	return s.random.IntN(n)
 }
 
-// damageDisk damages the matching files of a machine's local disks in place, so that processes that have them mapped see the damage.
+// damageDisk damages the matching files of a machine's local disks in place, so that processes that have them mapped
+// see the damage.
 func (s *script) damageDisk(a faults.AtWrite) error {
 	for _, folder := range s.w.batch.Disks(a.VM) {
 		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
@@ -151,13 +152,15 @@ func spoilFile(path, how string) error {
 }
 
 // foreign are messages that none of our programs sends; sendForeign publishes them in turn.
-var foreign = []string{"no JSON", "", "{}", "[1, 2", `{"format": 99}`, `{"format":1,"sweep":"nobody-knows-it","trial":0,"claim":0,"attempt":0,"status":"done","score":1}`,
+var foreign = []string{"no JSON", "", "{}", "[1, 2", `{"format": 99}`,
+	`{"format":1,"sweep":"nobody-knows-it","trial":0,"claim":0,"attempt":0,"status":"done","score":1}`,
 	`{"format":1,"sweep":"../../plans","trial":-1}`, strings.Repeat("x", 60<<10)}
 
 // sendForeign publishes n messages that none of our programs sends.
 func (w *World) sendForeign(ctx context.Context, n int) error {
 	for i := range n {
-		m := &pubsubpb.PubsubMessage{Data: []byte(foreign[i%len(foreign)]), Attributes: map[string]string{"number": fmt.Sprint(i)}}
+		m := &pubsubpb.PubsubMessage{Data: []byte(foreign[i%len(foreign)]),
+			Attributes: map[string]string{"number": fmt.Sprint(i)}}
 		if err := w.pubsub.PublishOwn(ctx, topic(scoresTopic), m); err != nil {
 			return err
 		}

@@ -1,9 +1,10 @@
 //go:build unix
 
-// Package world assembles the local cloud: the four emulators on ports of this machine, the buckets, topics and subscriptions that
-// Terraform would have made, and the aggregator that the deployment would have running. Nothing is pushed: the aggregator pulls scores.
-// Batch's job notifications, which in the cloud make the aggregator look at once, stay in their subscription for anyone who pulls it, since
-// the aggregator here looks at all open sweeps every ten seconds.
+// Package world assembles the local cloud: the four emulators on ports of this machine, the buckets, topics and
+// subscriptions that Terraform would have made, and the aggregator that the deployment would have running. Nothing is
+// pushed: the aggregator pulls scores. Batch's job notifications, which in the cloud make the aggregator look at once,
+// stay in their subscription for anyone who pulls it, since the aggregator here looks at all open sweeps every ten
+// seconds.
 package world
 
 import (
@@ -60,19 +61,20 @@ const LauncherImage = stageImage
 
 // Options describe the local cloud.
 type Options struct {
-	Data        string            // folder that keeps everything; "" is a temporary one
-	LogDir      string            // "" is Data/logs
-	PortBase    int               // first of four ports; 0 takes any that are free
-	Images      map[string]string // of tasks: container image to local program
-	Containers  string            // tool that runs the images themselves, and then Images are its names for them; "" runs local programs
-	Aggregator  string            // program; "" runs none
-	Aggregators int               // how many of them; 0 is 1
-	Faults      *faults.Spec      // nil is none
-	KeepJobs    bool              // jobs outlive the local cloud: the next one on Data takes them up
-	Rights      *terraform.Table  // enforced; nil allows everything
-	As          string            // while rights are enforced, the identity the command runs as; "" is the launcher
-	Environ     []string          // environment of the aggregator beside the local cloud's, and of the container tool
-	Stderr      io.Writer         // for warnings
+	Data     string            // folder that keeps everything; "" is a temporary one
+	LogDir   string            // "" is Data/logs
+	PortBase int               // first of four ports; 0 takes any that are free
+	Images   map[string]string // of tasks: container image to local program
+	// tool that runs the images themselves, and then Images are its names for them; "" runs local programs
+	Containers  string
+	Aggregator  string           // program; "" runs none
+	Aggregators int              // how many of them; 0 is 1
+	Faults      *faults.Spec     // nil is none
+	KeepJobs    bool             // jobs outlive the local cloud: the next one on Data takes them up
+	Rights      *terraform.Table // enforced; nil allows everything
+	As          string           // while rights are enforced, the identity the command runs as; "" is the launcher
+	Environ     []string         // environment of the aggregator beside the local cloud's, and of the container tool
+	Stderr      io.Writer        // for warnings
 }
 
 // World is a running local cloud.
@@ -112,7 +114,8 @@ func Start(ctx context.Context, o Options) (*World, error) {
 	if o.Faults == nil {
 		o.Faults = &faults.Spec{}
 	}
-	w := &World{opts: o, listeners: map[string]addresses{}, procs: proc.NewSet(), log: slog.New(slog.NewTextHandler(o.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	w := &World{opts: o, listeners: map[string]addresses{}, procs: proc.NewSet(),
+		log: slog.New(slog.NewTextHandler(o.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if err := w.start(ctx); err != nil {
 		w.Close()
 		return nil, err
@@ -215,7 +218,8 @@ func (w *World) listen(i int) (net.Listener, error) {
 func (w *World) listenAt(port int) (net.Listener, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // nothing to wait for
 	if err != nil {
-		return nil, fmt.Errorf("open a port of the local cloud: %w; is another one running? use another --port-base", err)
+		return nil, fmt.Errorf("open a port of the local cloud: %w; is another one running? use another --port-base",
+			err)
 	}
 	return l, nil
 }
@@ -248,7 +252,8 @@ func (w *World) startPubSub(ctx context.Context, l net.Listener) (err error) {
 	}
 
 	w.guard.Door(l.Addr(), w.opts.self())
-	w.pubsub, err = pubsubemu.Start(l, pubsubemu.Options{Faults: w.opts.Faults.PubSub(), OnPublish: published, Struck: w.script.struck, Allow: w.guard.Allow, Log: w.log})
+	w.pubsub, err = pubsubemu.Start(l, pubsubemu.Options{Faults: w.opts.Faults.PubSub(), OnPublish: published,
+		Struck: w.script.struck, Allow: w.guard.Allow, Log: w.log})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -260,12 +265,15 @@ func (w *World) startPubSub(ctx context.Context, l net.Listener) (err error) {
 	}
 
 	// The pauses are shorter than the deployment's, where minutes do not matter.
-	retry := &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Second), MaximumBackoff: durationpb.New(10 * time.Second)}
+	retry := &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Second),
+		MaximumBackoff: durationpb.New(10 * time.Second)}
 	dead := &pubsubpb.DeadLetterPolicy{DeadLetterTopic: topic(deadLetters), MaxDeliveryAttempts: 20}
 
 	for _, s := range []*pubsubpb.Subscription{
-		{Name: sub(subscription), Topic: topic(scoresTopic), AckDeadlineSeconds: 10, RetryPolicy: retry, DeadLetterPolicy: dead},
-		{Name: sub(jobsTopic), Topic: topic(jobsTopic), AckDeadlineSeconds: 10, RetryPolicy: retry, DeadLetterPolicy: dead},
+		{Name: sub(subscription), Topic: topic(scoresTopic), AckDeadlineSeconds: 10, RetryPolicy: retry,
+			DeadLetterPolicy: dead},
+		{Name: sub(jobsTopic), Topic: topic(jobsTopic), AckDeadlineSeconds: 10, RetryPolicy: retry,
+			DeadLetterPolicy: dead},
 		{Name: sub(deadLetters), Topic: topic(deadLetters), AckDeadlineSeconds: 10},
 		{Name: sub(verdictsTopic), Topic: topic(verdictsTopic), AckDeadlineSeconds: 10},
 	} {
@@ -285,8 +293,10 @@ func (w *World) startBatch(messages string) error {
 	w.guard.Door(l.Addr(), w.opts.self())
 
 	o := batchemu.Options{
-		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers, Environ: w.opts.Environ, Faults: w.opts.Faults.Batch(), Struck: w.script.struck, Log: w.log, Notify: w.notify, Keep: w.opts.KeepJobs || w.opts.Faults.RestartsBatch(),
-		Env: []string{storageHost(w.storage.Addr()), "PUBSUB_EMULATOR_HOST=" + messages}, TaskEnv: w.clients.task,
+		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers,
+		Environ: w.opts.Environ, Faults: w.opts.Faults.Batch(), Struck: w.script.struck, Log: w.log, Notify: w.notify,
+		Keep: w.opts.KeepJobs || w.opts.Faults.RestartsBatch(),
+		Env:  []string{storageHost(w.storage.Addr()), "PUBSUB_EMULATOR_HOST=" + messages}, TaskEnv: w.clients.task,
 	}
 	if w.opts.Rights != nil {
 		o.Rights = tenants{w.guard, w}
@@ -328,8 +338,8 @@ func (w *World) Procs() *proc.Set { return w.procs }
 // Failed delivers the error when a part of the local cloud ends that should not have.
 func (w *World) Failed() <-chan error { return w.aggregators.failed }
 
-// Close takes everything down in an order in which no part loses another that it still needs: programs, tasks, emulators, folder. A second
-// Close does nothing.
+// Close takes everything down in an order in which no part loses another that it still needs: programs, tasks,
+// emulators, folder. A second Close does nothing.
 func (w *World) Close() {
 	w.closing.Do(func() {
 		if w.aggregators != nil {

@@ -52,13 +52,15 @@ func TestPorts(t *testing.T) {
 	}
 	defer w.Close()
 	for i, name := range []string{"STORAGE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST", "COPPICE_BATCH_ENDPOINT"} {
-		scheme := map[string]string{"STORAGE_EMULATOR_HOST": "http://"}[name] // without one, Python's client has no adapter for it
+		// without one, Python's client has no adapter for it
+		scheme := map[string]string{"STORAGE_EMULATOR_HOST": "http://"}[name]
 		if want := name + "=" + scheme + "127.0.0.1:" + strconv.Itoa(base+i); !slices.Contains(w.Env(), want) {
 			t.Errorf("no %s in %q", want, w.Env())
 		}
 	}
 	data := t.TempDir()
-	if _, err := Start(t.Context(), Options{Data: data, PortBase: base, Stderr: io.Discard}); err == nil || !strings.Contains(err.Error(), "--port-base") {
+	if _, err := Start(t.Context(), Options{Data: data, PortBase: base, Stderr: io.Discard}); err == nil ||
+		!strings.Contains(err.Error(), "--port-base") {
 		t.Errorf("taken ports: %v", err)
 	}
 	again, err := Start(t.Context(), Options{Data: data, Stderr: io.Discard})
@@ -95,7 +97,8 @@ func TestEnviron(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	mine := []string{"HOME=/h", "COPPICE_ZONES=x", "STORAGE_EMULATOR_HOST=elsewhere", "STORAGE_EMULATOR_HOST_GRPC=x", "ODD"}
+	mine := []string{"HOME=/h", "COPPICE_ZONES=x", "STORAGE_EMULATOR_HOST=elsewhere", "STORAGE_EMULATOR_HOST_GRPC=x",
+		"ODD"}
 	before := slices.Clone(mine)
 	got := w.Environ(mine)
 	if !slices.Equal(got[:2], []string{"HOME=/h", "ODD"}) || len(got) != 2+len(w.Env()) {
@@ -106,7 +109,8 @@ func TestEnviron(t *testing.T) {
 	}
 	// Measurements do not go to the cloud from here; they do go to a collector that was configured.
 	for value, kept := range map[string]bool{
-		"https://telemetry.googleapis.com": false, "https://telemetry.googleapis.com/": false, "http://collector:4318": true, "": true, "%": true,
+		"https://telemetry.googleapis.com": false, "https://telemetry.googleapis.com/": false,
+		"http://collector:4318": true, "": true, "%": true,
 		"http://collector:4318/telemetry.googleapis.com": true,
 	} {
 		v := "OTEL_EXPORTER_OTLP_ENDPOINT=" + value
@@ -118,7 +122,8 @@ func TestEnviron(t *testing.T) {
 
 // TestJobsAreToldOf: Batch's notification of a job waits in the subscription that the deployment has for it.
 func TestJobsAreToldOf(t *testing.T) {
-	w, err := Start(t.Context(), Options{Data: t.TempDir(), Images: map[string]string{TaskImage: "/bin/true"}, Stderr: io.Discard})
+	w, err := Start(t.Context(), Options{Data: t.TempDir(), Images: map[string]string{TaskImage: "/bin/true"},
+		Stderr: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +156,8 @@ func TestJobsAreToldOf(t *testing.T) {
 	reader := pubsubpb.NewSubscriberClient(connect(w.pubsub.Addr()))
 	var got []*pubsubpb.ReceivedMessage
 	for len(got) == 0 && t.Context().Err() == nil { // a pull that finds nothing may answer at once
-		reply, err := reader.Pull(t.Context(), &pubsubpb.PullRequest{Subscription: "projects/" + project + "/subscriptions/" + jobsTopic, MaxMessages: 10})
+		reply, err := reader.Pull(t.Context(), &pubsubpb.PullRequest{Subscription: "projects/" + project +
+			"/subscriptions/" + jobsTopic, MaxMessages: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +166,8 @@ func TestJobsAreToldOf(t *testing.T) {
 	if len(got) != 1 {
 		t.Fatalf("%d messages", len(got))
 	}
-	if a := got[0].Message.Attributes; a["NewJobState"] != "SUCCEEDED" || !strings.HasSuffix(a["JobName"], "/jobs/told") {
+	if a := got[0].Message.Attributes; a["NewJobState"] != "SUCCEEDED" ||
+		!strings.HasSuffix(a["JobName"], "/jobs/told") {
 		t.Errorf(`got %v; want a["NewJobState"] = "SUCCEEDED", a["JobName"] ending in "/jobs/told"`, got)
 	}
 }

@@ -23,7 +23,8 @@ func run(t *testing.T, env map[string]string, args ...string) (code int, out, er
 	t.Helper()
 	var o, e bytes.Buffer
 	code = Run(t.Context(), World{
-		World: program.World{Args: args, Env: envconfig.MapLookuper(env), Out: program.To(&o), Err: program.To(&e), Version: "v1"},
+		World: program.World{Args: args, Env: envconfig.MapLookuper(env), Out: program.To(&o), Err: program.To(&e),
+			Version: "v1"},
 		Connect: func(context.Context, sweep.TaskEnv) (*Backends, error) {
 			return &Backends{Datasets: blob.Memory(), Sweeps: blob.Memory(), Close: func() error { return nil }}, nil
 		},
@@ -46,9 +47,11 @@ func TestTrain(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.txt")
 	code, out, errOut := run(t, nil, "train", "--dataset", dir, "--params", p, "--out", model)
 	if code != 0 {
-		t.Fatalf(`run(t, nil, "train", "--dataset", dir, "--params", p, "--out", model): got %v, %v; want code = 0`, code, errOut)
+		t.Fatalf(`run(t, nil, "train", "--dataset", dir, "--params", p, "--out", model): got %v, %v; want code = 0`,
+			code, errOut)
 	}
-	for _, part := range []string{"tree     1", "ms/tree", "valid average_precision", "valid precision@5%", "valid log_loss", "private", model} {
+	for _, part := range []string{"tree     1", "ms/tree", "valid average_precision", "valid precision@5%",
+		"valid log_loss", "private", model} {
 		if !strings.Contains(out, part) {
 			t.Errorf("it does not show %q:\n%s", part, out)
 		}
@@ -60,10 +63,13 @@ func TestTrain(t *testing.T) {
 	if _, err := gbt.ReadModel(bytes.NewReader(first)); err != nil {
 		t.Error(err)
 	}
-	code, out, errOut = run(t, nil, "train", "--dataset", dir, "--params", p, "--out", model, "--threads", "3", "--json")
+	code, out, errOut = run(t, nil, "train", "--dataset", dir, "--params", p, "--out", model, "--threads", "3",
+		"--json")
 	var got trained
-	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || got.Trees < 1 || got.MsPerTree <= 0 || got.Metrics["precision@5%"] == 0 {
-		t.Errorf("json.Unmarshal([]byte(out), &got): got %d %v %s; want no error, code = 0, got.Trees >= 1, got.MsPerTree > 0, got.Metrics[\"precision@5%%\"] other than 0\n%s", code, err, out, errOut)
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || got.Trees < 1 || got.MsPerTree <= 0 ||
+		got.Metrics["precision@5%"] == 0 {
+		t.Errorf("json.Unmarshal([]byte(out), &got): got %d %v %s; want no error, code = 0, got.Trees >= 1, "+
+			"got.MsPerTree > 0, got.Metrics[\"precision@5%%\"] other than 0\n%s", code, err, out, errOut)
 	}
 	if second, err := os.ReadFile(model); err != nil || !bytes.Equal(first, second) {
 		t.Error("three threads make another model than one")
@@ -78,9 +84,11 @@ func TestTrainWithoutRatingTrees(t *testing.T) {
 		into *trained
 		args []string
 	}{{&rated, nil}, {&unrated, []string{"--no-rate"}}} {
-		code, out, errOut := run(t, nil, append([]string{"train", "--dataset", dir, "--params", p, "--json"}, one.args...)...)
+		code, out, errOut := run(t, nil, append([]string{"train", "--dataset", dir, "--params", p, "--json"},
+			one.args...)...)
 		if err := json.Unmarshal([]byte(out), one.into); err != nil || code != 0 {
-			t.Fatalf("json.Unmarshal([]byte(out), one.into): got %d %v %s; want no error, code = 0\n%s", code, err, out, errOut)
+			t.Fatalf("json.Unmarshal([]byte(out), one.into): got %d %v %s; want no error, code = 0\n%s", code, err, out,
+				errOut)
 		}
 	}
 	if a, b := rated.Metrics["log_loss"], unrated.Metrics["log_loss"]; a != b || a == 0 {
@@ -92,24 +100,30 @@ func TestTrainWithoutRatingTrees(t *testing.T) {
 	}
 	defer ds.Close()
 	valid := int64(ds.Split(dataset.ValidSplit).Rows)
-	if d := rated.Memory.Predicted - unrated.Memory.Predicted; d != 16*valid || unrated.Memory.Predicted < 20*int64(ds.Split(dataset.TrainSplit).Rows) {
-		t.Errorf("predicted %d bytes with every tree rated, %d without; %d rows of valid", rated.Memory.Predicted, unrated.Memory.Predicted, valid)
+	if d := rated.Memory.Predicted - unrated.Memory.Predicted; d != 16*valid ||
+		unrated.Memory.Predicted < 20*int64(ds.Split(dataset.TrainSplit).Rows) {
+		t.Errorf("predicted %d bytes with every tree rated, %d without; %d rows of valid", rated.Memory.Predicted,
+			unrated.Memory.Predicted, valid)
 	}
 }
 
 func TestTrainRegressionAndTrainOnly(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 1500, Label: "revenue"})
 	if code, out, errOut := run(t, nil, "train", "--dataset", dir); code != 0 || !strings.Contains(out, "valid rmse") {
-		t.Errorf("run(t, nil, \"train\", \"--dataset\", dir): got %d; want code = 0, out with \"valid rmse\"\n%s\n%s", code, out, errOut)
+		t.Errorf("run(t, nil, \"train\", \"--dataset\", dir): got %d; want code = 0, out with \"valid rmse\"\n%s\n%s",
+			code, out, errOut)
 	}
-	if code, _, errOut := run(t, nil, "train", "--dataset", dir, "--params", params(t, "objective: binary\n")); code != sweep.ExitInput || !strings.Contains(errOut, "params.yaml:1:12") {
+	if code, _, errOut := run(t, nil, "train", "--dataset", dir, "--params",
+		params(t, "objective: binary\n")); code != sweep.ExitInput || !strings.Contains(errOut, "params.yaml:1:12") {
 		t.Errorf(`run(...): got %d %s; want code = sweep.ExitInput, errOut with "params.yaml:1:12"`, code, errOut)
 	}
 	only, _ := datasettest.Dir(t, datasettest.Options{Rows: 500, Split: "{by: hash, key: user_id, train: 1}"})
 	if code, out, errOut := run(t, nil, "train", "--dataset", only); code != 0 || strings.Contains(out, "valid") {
-		t.Errorf("run(t, nil, \"train\", \"--dataset\", only): got %d; want code = 0, not out with \"valid\"\n%s\n%s", code, out, errOut)
+		t.Errorf("run(t, nil, \"train\", \"--dataset\", only): got %d; want code = 0, not out with \"valid\"\n%s\n%s",
+			code, out, errOut)
 	}
-	if code, _, errOut := run(t, nil, "train", "--dataset", only, "--params", params(t, "early_stopping_round: 3\n")); code != sweep.ExitInput || !strings.Contains(errOut, "held-out") {
+	if code, _, errOut := run(t, nil, "train", "--dataset", only, "--params",
+		params(t, "early_stopping_round: 3\n")); code != sweep.ExitInput || !strings.Contains(errOut, "held-out") {
 		t.Errorf(`run(...): got %d %s; want code = sweep.ExitInput, errOut with "held-out"`, code, errOut)
 	}
 }
@@ -127,18 +141,23 @@ func TestTrainRefuses(t *testing.T) {
 		says   string
 	}{
 		"unknown parameter": {"num_leaves: 7\nnum_leafs: 3\n", nil, sweep.ExitInput, "params.yaml:2:12"},
-		"value":             {"learning_rate: -1\n", nil, sweep.ExitInput, "params.yaml:1:16: learning_rate: -1 is outside"},
-		"metric":            {"metric: acu\n", nil, sweep.ExitInput, `params.yaml:1:9`},
-		"metric's kind":     {"metric: rmse\n", nil, sweep.ExitInput, "params.yaml:1:9: metric rmse is for regression"},
-		"metric's type":     {"metric: [auc, 3]\n", nil, sweep.ExitInput, "params.yaml:1:9: metric: 3 is not the name of a metric"},
-		"threads":           {"", []string{"--threads", "0"}, sweep.ExitUsage, "--threads is 0"},
-		"folder as model":   {"", []string{"--out", dir}, sweep.ExitUsage, "is a folder"},
-		"device as model":   {"", []string{"--out", "/dev/null"}, sweep.ExitUsage, "is a device; give the name of a file"},
-		"input from device": {"", []string{"--input-model", "/dev/zero", "--input-dataset", dir + "/manifest.json"}, sweep.ExitInput, "it is a device"},
-		"loop as dataset":   {"", []string{"--dataset", loop}, sweep.ExitInput, "too many levels of symbolic links"},
-		"model nowhere":     {"", []string{"--out", dir + "/no/m.txt"}, sweep.ExitUsage, "does not exist"},
-		"manifest":          {"", []string{"--dataset", dir + "/manifest.json"}, sweep.ExitNotFound, "it is a file; give the folder of the dataset version, such as " + dir + "\n"},
-		"no dataset":        {"", []string{"--dataset", "nowhere"}, sweep.ExitNotFound, "nowhere"},
+		"value": {"learning_rate: -1\n", nil, sweep.ExitInput,
+			"params.yaml:1:16: learning_rate: -1 is outside"},
+		"metric":        {"metric: acu\n", nil, sweep.ExitInput, `params.yaml:1:9`},
+		"metric's kind": {"metric: rmse\n", nil, sweep.ExitInput, "params.yaml:1:9: metric rmse is for regression"},
+		"metric's type": {"metric: [auc, 3]\n", nil, sweep.ExitInput,
+			"params.yaml:1:9: metric: 3 is not the name of a metric"},
+		"threads":         {"", []string{"--threads", "0"}, sweep.ExitUsage, "--threads is 0"},
+		"folder as model": {"", []string{"--out", dir}, sweep.ExitUsage, "is a folder"},
+		"device as model": {"", []string{"--out", "/dev/null"}, sweep.ExitUsage,
+			"is a device; give the name of a file"},
+		"input from device": {"", []string{"--input-model", "/dev/zero", "--input-dataset", dir + "/manifest.json"},
+			sweep.ExitInput, "it is a device"},
+		"loop as dataset": {"", []string{"--dataset", loop}, sweep.ExitInput, "too many levels of symbolic links"},
+		"model nowhere":   {"", []string{"--out", dir + "/no/m.txt"}, sweep.ExitUsage, "does not exist"},
+		"manifest": {"", []string{"--dataset", dir + "/manifest.json"}, sweep.ExitNotFound,
+			"it is a file; give the folder of the dataset version, such as " + dir + "\n"},
+		"no dataset": {"", []string{"--dataset", "nowhere"}, sweep.ExitNotFound, "nowhere"},
 	} {
 		args := []string{"train", "--dataset", dir}
 		if tc.params != "" {
@@ -153,9 +172,11 @@ func TestTrainRefuses(t *testing.T) {
 
 func TestRunNeedsItsJob(t *testing.T) {
 	if code, _, errOut := run(t, nil, "run"); code != sweep.ExitSetup || !strings.Contains(errOut, "launcher sweep") {
-		t.Errorf(`run(t, nil, "run"): got %d %s; want code = sweep.ExitSetup, errOut with "launcher sweep"`, code, errOut)
+		t.Errorf(`run(t, nil, "run"): got %d %s; want code = sweep.ExitSetup, errOut with "launcher sweep"`, code,
+			errOut)
 	}
-	env := sweep.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1", Job: "x-1", Scratch: t.TempDir()}.Variables()
+	env := sweep.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1",
+		Job: "x-1", Scratch: t.TempDir()}.Variables()
 	if code, _, errOut := run(t, env, "run"); code != sweep.ExitNotFound || !strings.Contains(errOut, "x-1") {
 		t.Errorf("a sweep that is not there: %d %s", code, errOut)
 	}
@@ -167,7 +188,8 @@ func TestRunNeedsItsJob(t *testing.T) {
 
 // TestToldToGoBeforeTheWorkBegins: when ctx has ended before the first step, the task exits as worth another attempt.
 func TestToldToGoBeforeTheWorkBegins(t *testing.T) {
-	env := sweep.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1", Job: "x-1", Scratch: t.TempDir()}.Variables()
+	env := sweep.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1",
+		Job: "x-1", Scratch: t.TempDir()}.Variables()
 	for name, connect := range map[string]func(context.Context, sweep.TaskEnv) (*Backends, error){
 		"connecting": func(ctx context.Context, _ sweep.TaskEnv) (*Backends, error) { return nil, ctx.Err() },
 		"reading the plan": func(context.Context, sweep.TaskEnv) (*Backends, error) {
@@ -177,9 +199,11 @@ func TestToldToGoBeforeTheWorkBegins(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		var out, errOut bytes.Buffer
-		code := Run(ctx, World{World: program.World{Args: []string{"run"}, Env: envconfig.MapLookuper(env), Out: program.To(&out), Err: program.To(&errOut)}, Connect: connect})
+		code := Run(ctx, World{World: program.World{Args: []string{"run"}, Env: envconfig.MapLookuper(env),
+			Out: program.To(&out), Err: program.To(&errOut)}, Connect: connect})
 		if code != sweep.ExitTransient {
-			t.Errorf("told to go while %s, the task ended with %d (%s), want %d", name, code, errOut.String(), sweep.ExitTransient)
+			t.Errorf("told to go while %s, the task ended with %d (%s), want %d", name, code, errOut.String(),
+				sweep.ExitTransient)
 		}
 	}
 }
@@ -209,7 +233,8 @@ func TestTrainContinues(t *testing.T) {
 
 	train(0, "--params", ten, "--out", whole)
 	train(0, "--params", five, "--out", half)
-	if text, _ := train(0, append(again, "--params", five)...); !strings.Contains(text, "continues a model of 5 trees: trees are added; 0 of its") {
+	if text, _ := train(0, append(again, "--params", five)...); !strings.Contains(text,
+		"continues a model of 5 trees: trees are added; 0 of its") {
 		t.Errorf("nothing is said of the model:\n%s", text)
 	}
 	if trees(rest) != trees(whole) {

@@ -64,9 +64,11 @@ func (f *trainFlags) checkCross(cmd *cobra.Command) error {
 	case f.folds < 2 || f.folds > dataset.Folds:
 		return program.Usagef("--folds is %d: use 2 to %d, the number of folds in the dataset", f.folds, dataset.Folds)
 	case f.checkpoint != "" || f.noRate:
-		return program.Usagef("--checkpoint and --no-rate cannot be used with --cv, whose models are evaluated and discarded")
+		return program.Usagef("--checkpoint and --no-rate cannot be used with --cv, whose models are evaluated and " +
+			"discarded")
 	case f.out != "":
-		return program.Usagef("--out cannot be used with --cv: cross-validation trains a model for each fold, on part of the rows, to evaluate the parameters; to train the model, use the same command without --cv")
+		return program.Usagef("--out cannot be used with --cv: cross-validation trains a model for each fold, on " +
+			"part of the rows, to evaluate the parameters; to train the model, use the same command without --cv")
 	}
 	return nil
 }
@@ -92,7 +94,8 @@ func (w *World) crossValidate(cmd *cobra.Command, f trainFlags) error {
 		q.OnTree = func(p gbt.Progress) error { return show(p) }
 		q.OnFold = func(f fit.Fold, train, rated int) error {
 			show = w.treePrinter(params.NumIterations, metrics[0].Name)
-			_, err := fmt.Fprintf(w.Out, "fold %d of %d: %s rows for training, %s for evaluation\n", f.Number, f.Of, humanize.Comma(int64(train)), humanize.Comma(int64(rated)))
+			_, err := fmt.Fprintf(w.Out, "fold %d of %d: %s rows for training, %s for evaluation\n", f.Number, f.Of,
+				humanize.Comma(int64(train)), humanize.Comma(int64(rated)))
 			return err
 		}
 	}
@@ -116,11 +119,13 @@ func (w *World) crossValidate(cmd *cobra.Command, f trainFlags) error {
 
 func crossReport(outcomes []fit.FoldOutcome) crossValidated {
 	mem := usage.Self()
-	r := crossValidated{Summary: map[string]summary{}, Memory: memory{Private: mem.Private, Shared: mem.Shared, PSS: mem.PSS}}
+	r := crossValidated{Summary: map[string]summary{}, Memory: memory{Private: mem.Private, Shared: mem.Shared,
+		PSS: mem.PSS}}
 
 	for _, o := range outcomes {
 		r.Seconds += o.Seconds
-		r.Folds = append(r.Folds, crossFold{TrainFolds: whole(o.Train.Folds), RatedFolds: whole(o.Rated.Folds), TrainRows: o.TrainRows,
+		r.Folds = append(r.Folds, crossFold{TrainFolds: whole(o.Train.Folds), RatedFolds: whole(o.Rated.Folds),
+			TrainRows: o.TrainRows,
 			RatedRows: o.RatedRows, Trees: o.Trees, Metrics: o.Metrics, Seconds: o.Seconds})
 	}
 
@@ -163,6 +168,7 @@ func (w *World) reportCross(r crossValidated) {
 	t.Render()
 
 	if r.Memory.PSS > 0 {
-		fmt.Fprintf(w.Out, "memory: %s private, %s shared\n", humanize.IBytes(uint64(r.Memory.Private)), humanize.IBytes(uint64(r.Memory.Shared)))
+		fmt.Fprintf(w.Out, "memory: %s private, %s shared\n", humanize.IBytes(uint64(r.Memory.Private)),
+			humanize.IBytes(uint64(r.Memory.Shared)))
 	}
 }

@@ -20,7 +20,8 @@ type inputFlags struct {
 
 func (f *inputFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.model, "input-model", "", "LightGBM text of a model to continue")
-	cmd.Flags().StringVar(&f.dataset, "input-dataset", "", "manifest of the dataset on which --input-model was trained (of a version: dataset.json)")
+	cmd.Flags().StringVar(&f.dataset, "input-dataset", "",
+		"manifest of the dataset on which --input-model was trained (of a version: dataset.json)")
 	cmd.Flags().BoolVar(&f.refit, "refit", false, "keep the trees of --input-model and renew their values")
 }
 
@@ -29,7 +30,8 @@ func (f *inputFlags) check() error {
 	case f.model == "" && (f.dataset != "" || f.refit):
 		return program.Usagef("--input-dataset and --refit need --input-model")
 	case f.model != "" && f.dataset == "":
-		return program.Usagef("--input-model needs --input-dataset: the manifest of the dataset that the model was trained on says what its categories and ids mean")
+		return program.Usagef("--input-model needs --input-dataset: the manifest of the dataset that the model was " +
+			"trained on says what its categories and ids mean")
 	}
 	return nil
 }
@@ -68,5 +70,6 @@ func (w *World) describeInput(q fit.Request) {
 	if q.Refit {
 		does = "their values are renewed"
 	}
-	fmt.Fprintf(w.Out, "continues a model of %d trees: %s; %d of its %d thresholds move to the edge of a bin\n", len(q.Input.Trees), does, q.Input.Moved, q.Input.Cuts)
+	fmt.Fprintf(w.Out, "continues a model of %d trees: %s; %d of its %d thresholds move to the edge of a bin\n",
+		len(q.Input.Trees), does, q.Input.Moved, q.Input.Cuts)
 }

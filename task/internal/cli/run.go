@@ -37,7 +37,8 @@ func (w *World) run(cmd *cobra.Command) (err error) {
 	}()
 
 	var env sweep.TaskEnv
-	if err := w.Environment(ctx, &env, "workers are started by the Batch job that `launcher sweep` submits"); err != nil {
+	if err := w.Environment(ctx, &env,
+		"workers are started by the Batch job that `launcher sweep` submits"); err != nil {
 		return err
 	}
 
@@ -54,7 +55,8 @@ func (w *World) run(cmd *cobra.Command) (err error) {
 		}
 	}
 	host = worker.MachineName(env.Scratch, host, nonce)
-	log := program.Logger(w.Out, program.Origin{Program: "task", Version: w.Version, Project: env.Project}).With("sweep", env.Sweep, "job", env.Job, "task", env.Task, "attempt", env.Attempt)
+	log := program.Logger(w.Out, program.Origin{Program: "task", Version: w.Version,
+		Project: env.Project}).With("sweep", env.Sweep, "job", env.Job, "task", env.Task, "attempt", env.Attempt)
 	defer func() {
 		if err != nil {
 			log.Error("task failed", "error", err.Error())
@@ -62,7 +64,8 @@ func (w *World) run(cmd *cobra.Command) (err error) {
 	}()
 
 	log.Info("task started", "version", w.Version, "go", runtime.Version(), "host", host)
-	measuring := telemetry.Start(ctx, telemetry.Options{Program: "task", Version: w.Version, Project: env.Project, Endpoint: env.OTLPEndpoint, Log: log,
+	measuring := telemetry.Start(ctx, telemetry.Options{Program: "task", Version: w.Version, Project: env.Project,
+		Endpoint: env.OTLPEndpoint, Log: log,
 		Instance: fmt.Sprintf("%s/%d", host, env.Task)})
 	defer measuring.Close(ctx)
 

@@ -59,7 +59,8 @@ func (s *saved) explain(ctx context.Context, err error) error {
 	case s.folder == nil:
 		return err
 	case errors.As(err, &other):
-		return fmt.Errorf("--checkpoint %s: %w; repeat the command unchanged, use another folder, or delete the files in this one", s.dir, err)
+		return fmt.Errorf("--checkpoint %s: %w; repeat the command unchanged, use another folder, or delete the "+
+			"files in this one", s.dir, err)
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w; the same command resumes from the checkpoint in %s", program.ErrInterrupted, s.dir)
 	}
@@ -84,10 +85,11 @@ func (s *saved) close() {
 
 // warnings logs a keeper's warnings as plain lines, without times.
 func warnings(out io.Writer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey {
-			return slog.Attr{}
-		}
-		return a
-	}}))
+	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))
 }

@@ -36,7 +36,8 @@ func interrupted(t *testing.T, text string, args ...string) (code int, errOut st
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var e bytes.Buffer
-	code = Run(ctx, World{World: program.World{Args: args, Out: program.To(&stopAt{text: text, stop: stop}), Err: program.To(&e), Version: "v1"}})
+	code = Run(ctx, World{World: program.World{Args: args, Out: program.To(&stopAt{text: text, stop: stop}),
+		Err: program.To(&e), Version: "v1"}})
 	return code, e.String()
 }
 
@@ -60,12 +61,14 @@ func TestTrainGoesOnFromItsCheckpoint(t *testing.T) {
 	command := []string{"train", "--dataset", dir, "--params", p, "--out", model, "--checkpoint", saved}
 
 	code, errOut := interrupted(t, "tree    21", command...)
-	if code != sweep.ExitInterrupt || !strings.Contains(errOut, saved) || !strings.Contains(errOut, "the same command resumes") || len(checkpointFiles(t, saved)) != 1 {
+	if code != sweep.ExitInterrupt || !strings.Contains(errOut, saved) ||
+		!strings.Contains(errOut, "the same command resumes") || len(checkpointFiles(t, saved)) != 1 {
 		t.Fatalf(`interrupted(t, "tree 21", command...): got %d %s: %v; want code = sweep.ExitInterrupt, errOut with saved, errOut with "the same command resumes", len(checkpointFiles(t, saved)) = 1`, code, errOut, checkpointFiles(t, saved))
 	}
 	code, errOut = interrupted(t, "tree    42", append(command, "--checkpoint-every", "0")...)
 	if code != sweep.ExitInterrupt || len(checkpointFiles(t, saved)) != 2 {
-		t.Fatalf("interrupted(...): got %d %s: %v; want code = sweep.ExitInterrupt, len(checkpointFiles(t, saved)) = 2", code, errOut, checkpointFiles(t, saved))
+		t.Fatalf("interrupted(...): got %d %s: %v; want code = sweep.ExitInterrupt, len(checkpointFiles(t, saved)) = 2",
+			code, errOut, checkpointFiles(t, saved))
 	}
 	if _, err := os.Stat(model); !os.IsNotExist(err) {
 		t.Fatalf("half a training left a model: %v", err)
@@ -81,7 +84,8 @@ func TestTrainGoesOnFromItsCheckpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errOut := run(t, nil, command...); code != sweep.ExitConflict || !strings.Contains(errOut, "another training") {
+	if code, _, errOut := run(t, nil, command...); code != sweep.ExitConflict ||
+		!strings.Contains(errOut, "another training") {
 		t.Errorf("a folder in use: %d %s", code, errOut)
 	}
 	if err := folder.Close(); err != nil {
@@ -91,7 +95,8 @@ func TestTrainGoesOnFromItsCheckpoint(t *testing.T) {
 	code, text, errOut := run(t, nil, append(command, "--json", "--threads", "2")...)
 	var got trained
 	if err := json.Unmarshal([]byte(text), &got); err != nil || code != 0 || got.Resumed < 42 || got.TreesGrown != 60 {
-		t.Fatalf("json.Unmarshal([]byte(text), &got): got %d %v %+v; want no error, code = 0, got.Resumed >= 42, got.TreesGrown = 60\n%s", code, err, got, errOut)
+		t.Fatalf("json.Unmarshal([]byte(text), &got): got %d %v %+v; want no error, code = 0, got.Resumed >= 42, "+
+			"got.TreesGrown = 60\n%s", code, err, got, errOut)
 	}
 	want, err := os.ReadFile(calm)
 	if err != nil {
@@ -121,17 +126,24 @@ func TestTrainPassesOverDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errOut := run(t, nil, command...)
-	if code != 0 || !strings.Contains(errOut, "damaged") || !strings.Contains(errOut, filepath.Base(files[0])) || strings.Contains(out, "resuming") {
-		t.Errorf("run(t, nil, command...): got %d; want code = 0, errOut with \"damaged\", errOut with filepath.Base(files[0]), not out with \"going on\"\n%s\n%s", code, out, errOut)
+	if code != 0 || !strings.Contains(errOut, "damaged") || !strings.Contains(errOut, filepath.Base(files[0])) ||
+		strings.Contains(out, "resuming") {
+		t.Errorf("run(t, nil, command...): got %d; want code = 0, errOut with \"damaged\", errOut with "+
+			"filepath.Base(files[0]), not out with \"going on\"\n%s\n%s", code, out, errOut)
 	}
 	if code, errOut := interrupted(t, "tree    20", command...); code != sweep.ExitInterrupt {
 		t.Fatalf(`interrupted(t, "tree 20", command...): got %v, %v; want code = sweep.ExitInterrupt`, code, errOut)
 	}
-	if code, out, errOut := run(t, nil, command...); code != 0 || !strings.Contains(out, "resuming from the checkpoint after tree 2") || !strings.Contains(out, "of them before a checkpoint") {
-		t.Errorf("run(t, nil, command...): got %d; want code = 0, out with \"resuming from the checkpoint after tree 2\", out with \"of them before a checkpoint\"\n%s\n%s", code, out, errOut)
+	if code, out, errOut := run(t, nil, command...); code != 0 ||
+		!strings.Contains(out, "resuming from the checkpoint after tree 2") ||
+		!strings.Contains(out, "of them before a checkpoint") {
+		t.Errorf("run(t, nil, command...): got %d; want code = 0, out with \"resuming from the checkpoint after "+
+			"tree 2\", out with \"of them before a checkpoint\"\n%s\n%s", code, out, errOut)
 	}
-	for flags, says := range map[string]string{"--checkpoint-every -1s": "--checkpoint-every is -1s", "--checkpoint " + p: "not a usable folder"} {
-		if code, _, errOut := run(t, nil, append([]string{"train", "--dataset", dir}, strings.Fields(flags)...)...); code != sweep.ExitUsage || !strings.Contains(errOut, says) {
+	for flags, says := range map[string]string{"--checkpoint-every -1s": "--checkpoint-every is -1s", "--checkpoint " +
+		p: "not a usable folder"} {
+		if code, _, errOut := run(t, nil, append([]string{"train", "--dataset", dir},
+			strings.Fields(flags)...)...); code != sweep.ExitUsage || !strings.Contains(errOut, says) {
 			t.Errorf("run(...): got %s: %d %s; want code = sweep.ExitUsage, errOut with says", flags, code, errOut)
 		}
 	}

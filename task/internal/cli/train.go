@@ -75,10 +75,12 @@ of each). It also needs the manifest of the model's own dataset, which says what
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object instead of text")
 	cmd.Flags().BoolVar(&f.noVerify, "no-verify", false, "do not verify the dataset's checksums first")
 	cmd.Flags().StringVar(&f.cv, "cv", "", "cross-validate instead: kfold, group or forward")
-	cmd.Flags().IntVar(&f.folds, "folds", dataset.Folds, "folds of --cv; to get fewer than the dataset's, neighbouring folds are joined")
+	cmd.Flags().IntVar(&f.folds, "folds", dataset.Folds,
+		"folds of --cv; to get fewer than the dataset's, neighbouring folds are joined")
 	cmd.Flags().StringVar(&f.checkpoint, "checkpoint", "", "folder to save the training in, and to resume from")
 	cmd.Flags().DurationVar(&f.every, "checkpoint-every", 30*time.Second, "maximum time between checkpoints")
-	cmd.Flags().BoolVar(&f.noRate, "no-rate", false, "evaluate only the finished model on valid, not every tree (early stopping still does)")
+	cmd.Flags().BoolVar(&f.noRate, "no-rate", false,
+		"evaluate only the finished model on valid, not every tree (early stopping still does)")
 	f.input.add(cmd)
 	_ = cmd.MarkFlagRequired("dataset")
 	return cmd
@@ -139,7 +141,8 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 	}
 
 	t := fit.NewTable(ds)
-	q := fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: !f.noRate, Program: w.Version}
+	q := fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: !f.noRate,
+		Program: w.Version}
 	if ds.Split(dataset.ValidSplit) != nil {
 		q.Valid = &sweep.Rows{Split: dataset.ValidSplit}
 	}
@@ -159,9 +162,11 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 		return err
 	}
 
-	result := trained{Dataset: ds.Manifest.Name + "@" + ds.Manifest.Version, Trees: len(o.Model.Trees), TreesGrown: o.Grown, Resumed: o.Resumed, Stopped: o.Stopped,
-		Seconds: o.Seconds, MsPerTree: o.Seconds * 1e3 / float64(max(o.Grown, 1)), NsPerValue: o.NsPerValue, Metrics: o.Metrics,
-		Memory: memory{mem.Private, predictedPrivate(ds, q), mem.Shared, mem.PSS}, Model: f.out}
+	result := trained{Dataset: ds.Manifest.Name + "@" + ds.Manifest.Version, Trees: len(o.Model.Trees),
+		TreesGrown: o.Grown, Resumed: o.Resumed, Stopped: o.Stopped,
+		Seconds: o.Seconds, MsPerTree: o.Seconds * 1e3 / float64(max(o.Grown, 1)), NsPerValue: o.NsPerValue,
+		Metrics: o.Metrics,
+		Memory:  memory{mem.Private, predictedPrivate(ds, q), mem.Shared, mem.PSS}, Model: f.out}
 
 	if f.json {
 		return json.NewEncoder(w.Out).Encode(result)
@@ -174,7 +179,8 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 type notFolderError struct{ path string }
 
 func (e *notFolderError) Error() string {
-	return fmt.Sprintf("open dataset %s: it is a file; give the folder of the dataset version, such as %s", e.path, filepath.Dir(e.path))
+	return fmt.Sprintf("open dataset %s: it is a file; give the folder of the dataset version, such as %s", e.path,
+		filepath.Dir(e.path))
 }
 
 func (e *notFolderError) Is(target error) bool { return target == fs.ErrNotExist }
@@ -199,7 +205,8 @@ func openVerified(ctx context.Context, f trainFlags) (*dataset.Dataset, error) {
 }
 
 // trainAndWrite trains and writes the model to --out, if given. Checkpoints are deleted only after that.
-func (w *World) trainAndWrite(ctx context.Context, t *fit.Table, q fit.Request, f trainFlags) (*fit.Outcome, usage.Memory, error) {
+func (w *World) trainAndWrite(ctx context.Context, t *fit.Table, q fit.Request, f trainFlags) (*fit.Outcome,
+	usage.Memory, error) {
 	s, err := w.openSaved(ctx, f, &q)
 	if err != nil {
 		return nil, usage.Memory{}, err
@@ -220,7 +227,8 @@ func (w *World) trainAndWrite(ctx context.Context, t *fit.Table, q fit.Request, 
 	return o, mem, s.clear(ctx)
 }
 
-// predictedPrivate estimates the trainer's private memory in bytes, including the scores of valid when trees were evaluated.
+// predictedPrivate estimates the trainer's private memory in bytes, including the scores of valid when trees were
+// evaluated.
 func predictedPrivate(ds *dataset.Dataset, q fit.Request) int64 {
 	features := make([]int, len(ds.Manifest.Features))
 	for i := range features {
@@ -279,7 +287,8 @@ func readParams(file string, label dataset.LabelKind) (gbt.Params, []metric.Metr
 		return params, nil, err
 	}
 	if kind == metric.Binary && label != dataset.Binary {
-		return params, nil, at(doc, "objective", fmt.Errorf("objective binary needs a label of 0 and 1, but this dataset's is a quantity; stage it with positive: or above:, or use objective: regression"))
+		return params, nil, at(doc, "objective", fmt.Errorf("objective binary needs a label of 0 and 1, but this "+
+			"dataset's is a quantity; stage it with positive: or above:, or use objective: regression"))
 	}
 
 	var metrics []metric.Metric
@@ -336,8 +345,10 @@ func (w *World) describe(ds *dataset.Dataset, p gbt.Params, threads int) {
 	if n := ds.Manifest.Copies(); n > 1 {
 		splits[0] += fmt.Sprintf(" in %d orders", n)
 	}
-	fmt.Fprintf(w.Out, "dataset %s@%s: %d features; rows: %s\n", ds.Manifest.Name, ds.Manifest.Version, len(ds.Manifest.Features), strings.Join(splits, ", "))
-	fmt.Fprintf(w.Out, "%s, %d trees at most, %d leaves, learning rate %g, %d threads\n", p.Objective, p.NumIterations, p.NumLeaves, p.LearningRate, threads)
+	fmt.Fprintf(w.Out, "dataset %s@%s: %d features; rows: %s\n", ds.Manifest.Name, ds.Manifest.Version,
+		len(ds.Manifest.Features), strings.Join(splits, ", "))
+	fmt.Fprintf(w.Out, "%s, %d trees at most, %d leaves, learning rate %g, %d threads\n", p.Objective, p.NumIterations,
+		p.NumLeaves, p.LearningRate, threads)
 }
 
 // treePrinter prints about twenty progress lines, for any number of trees.
@@ -370,12 +381,14 @@ func (w *World) report(r trained) {
 	}
 
 	t.AppendRow(table.Row{"trees", trees})
-	t.AppendRow(table.Row{"time", fmt.Sprintf("%.2f s, %.1f ms per tree, %.3f ns per row x feature x tree", r.Seconds, r.MsPerTree, r.NsPerValue)})
+	t.AppendRow(table.Row{"time", fmt.Sprintf("%.2f s, %.1f ms per tree, %.3f ns per row x feature x tree", r.Seconds,
+		r.MsPerTree, r.NsPerValue)})
 	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
 		t.AppendRow(table.Row{"valid " + name, fmt.Sprintf("%.6f", r.Metrics[name])})
 	}
 	if r.Memory.PSS > 0 {
-		t.AppendRow(table.Row{"memory", fmt.Sprintf("%s private, %s shared", humanize.IBytes(uint64(r.Memory.Private)), humanize.IBytes(uint64(r.Memory.Shared)))})
+		t.AppendRow(table.Row{"memory", fmt.Sprintf("%s private, %s shared", humanize.IBytes(uint64(r.Memory.Private)),
+			humanize.IBytes(uint64(r.Memory.Shared)))})
 	}
 	if r.Model != "" {
 		t.AppendRow(table.Row{"model", r.Model})

@@ -33,14 +33,15 @@ type Folder struct {
 type BusyError struct{ Dir string }
 
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("another training is using %s for its checkpoints; wait until it ends or use another folder", e.Dir)
+	return fmt.Sprintf("another training is using %s for its checkpoints; wait until it ends or use another folder",
+		e.Dir)
 }
 
 // IsConflict marks the error as a conflict with another process.
 func (*BusyError) IsConflict() bool { return true }
 
-// OpenFolder creates the folder if necessary and locks it until Close or the end of the process. It returns a *BusyError if another process
-// holds the lock.
+// OpenFolder creates the folder if necessary and locks it until Close or the end of the process. It returns a
+// *BusyError if another process holds the lock.
 func OpenFolder(dir string) (*Folder, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err

@@ -1,5 +1,6 @@
-// Package keep saves a training's checkpoints and finds the one to resume from. The last two are kept: a new one is written atomically and
-// verified before the oldest is dropped. Losing a checkpoint costs only time, so errors while saving are logged and training goes on.
+// Package keep saves a training's checkpoints and finds the one to resume from. The last two are kept: a new one is
+// written atomically and verified before the oldest is dropped. Losing a checkpoint costs only time, so errors while
+// saving are logged and training goes on.
 package keep
 
 import (
@@ -26,25 +27,26 @@ type Place interface {
 	Read(ctx context.Context, name string) ([]byte, error)
 	// Write stores data under name atomically, and returns once it has verified what was stored.
 	Write(ctx context.Context, name string, data []byte) error
-	// Drop frees a checkpoint's contents. In a bucket the empty object stays: it shows that its claim got further than the one before.
+	// Drop frees a checkpoint's contents. In a bucket the empty object stays: it shows that its claim got further than
+	// the one before.
 	Drop(ctx context.Context, name string) error
 }
 
 // Keeper saves the checkpoints of one run. It is not safe for concurrent use.
 type Keeper struct {
 	Place Place
-	// Prefix begins the names of this keeper's own checkpoints, which no other keeper writes. There are three such names: for the last two
-	// checkpoints and for the one being written.
+	// Prefix begins the names of this keeper's own checkpoints, which no other keeper writes. There are three such
+	// names: for the last two checkpoints and for the one being written.
 	Prefix string
 	// Every is the longest time that a training may go unsaved.
 	Every time.Duration
 	// Soon saves more often at first, from the first tree on, for a training that may vanish without notice.
 	Soon bool
-	// Last is for the last save of a process that was told to stop: it outlives the training's context for as long as there is time. nil
-	// gives the last save lastLimit.
+	// Last is for the last save of a process that was told to stop: it outlives the training's context for as long as
+	// there is time. nil gives the last save lastLimit.
 	Last context.Context
-	// Sound, which may be nil, is asked before every save; its error refuses it. The time it takes counts as the save's, which paces the
-	// next one, but not towards saveLimit.
+	// Sound, which may be nil, is asked before every save; its error refuses it. The time it takes counts as the
+	// save's, which paces the next one, but not towards saveLimit.
 	Sound func(context.Context) error
 	Log   *slog.Logger
 
@@ -69,12 +71,13 @@ const (
 const (
 	// saveLimit is how long training waits for a place that does not answer.
 	saveLimit = 10 * time.Second
-	// lastLimit is for the last checkpoint of a process that was told to stop: a container is killed ten seconds after SIGTERM.
+	// lastLimit is for the last checkpoint of a process that was told to stop: a container is killed ten seconds after
+	// SIGTERM.
 	lastLimit = 4 * time.Second
 )
 
-// Newest returns the checkpoint with the most rounds; nil when there is none. A damaged one is logged and skipped, and dropped once there
-// is a better one. Errors are those of the place.
+// Newest returns the checkpoint with the most rounds; nil when there is none. A damaged one is logged and skipped, and
+// dropped once there is a better one. Errors are those of the place.
 func (k *Keeper) Newest(ctx context.Context) (*gbt.Checkpoint, error) {
 	names, err := k.Place.List(ctx)
 	if err != nil {
@@ -111,8 +114,8 @@ func (k *Keeper) Newest(ctx context.Context) (*gbt.Checkpoint, error) {
 	return newest, nil
 }
 
-// Offer saves c if a save is due, or if ctx has ended (the process was told to stop) and c has more rounds than the last save.
-// gbt.Options.Checkpoint of a training calls it.
+// Offer saves c if a save is due, or if ctx has ended (the process was told to stop) and c has more rounds than the
+// last save. gbt.Options.Checkpoint of a training calls it.
 func (k *Keeper) Offer(ctx context.Context, c *gbt.Checkpoint) {
 	if k.at.IsZero() {
 		k.at = time.Now()
@@ -163,8 +166,8 @@ func (k *Keeper) trained() time.Duration {
 	return k.at.Sub(k.began)
 }
 
-// save writes c under a free name and then drops the oldest checkpoint beyond two. That it could not be dropped is only logged: c is saved,
-// and the next save begins with what is left over.
+// save writes c under a free name and then drops the oldest checkpoint beyond two. That it could not be dropped is only
+// logged: c is saved, and the next save begins with what is left over.
 func (k *Keeper) save(ctx context.Context, c *gbt.Checkpoint, limit time.Duration) (bytes int, err error) {
 	if k.Sound != nil {
 		if err := k.Sound(ctx); err != nil {
@@ -188,7 +191,8 @@ func (k *Keeper) save(ctx context.Context, c *gbt.Checkpoint, limit time.Duratio
 	}
 	k.kept, k.saved = append(k.kept, kept{name, c.Rounds()}), c.Rounds()
 	if err := k.trim(ctx); err != nil {
-		k.Log.Warn("saved a checkpoint but could not drop an older one; the next save tries again", "trees", c.Trees(), "error", err.Error())
+		k.Log.Warn("saved a checkpoint but could not drop an older one; the next save tries again", "trees", c.Trees(),
+			"error", err.Error())
 	}
 	return len(data), nil
 }

@@ -25,7 +25,8 @@ import (
 func checkpoints(t *testing.T) []*gbt.Checkpoint {
 	t.Helper()
 	const rows = 64
-	d := gbt.Data{Rows: rows, RowMajor: make([]byte, rows), Label: make([]float32, rows), Features: []gbt.Feature{{Name: "x", Bins: 4, Bounds: []float64{1, 2, 3}, Missing: -1}}}
+	d := gbt.Data{Rows: rows, RowMajor: make([]byte, rows), Label: make([]float32, rows),
+		Features: []gbt.Feature{{Name: "x", Bins: 4, Bounds: []float64{1, 2, 3}, Missing: -1}}}
 	for r := range rows {
 		d.RowMajor[r], d.Label[r] = byte(r%4), float32(r%4%2)
 	}
@@ -178,7 +179,8 @@ func TestDamageFallsBack(t *testing.T) {
 				}
 				p.set(bad, spoil(slices.Clone(data)))
 				k, log := keeper(p.place, p.own)
-				if got := newest(t, k); got != 2 || !strings.Contains(log.String(), "damaged") || !strings.Contains(log.String(), bad) {
+				if got := newest(t, k); got != 2 || !strings.Contains(log.String(), "damaged") ||
+					!strings.Contains(log.String(), bad) {
 					t.Fatalf("goes on after round %d; log: %s", got, log)
 				}
 				k.Offer(t.Context(), all[3])
@@ -198,7 +200,8 @@ func TestDamageFallsBack(t *testing.T) {
 	}
 }
 
-// TestEarlierClaimsAreGoneOnFrom: another claim's checkpoints are read, kept while they are among the last two, and never overwritten.
+// TestEarlierClaimsAreGoneOnFrom: another claim's checkpoints are read, kept while they are among the last two, and
+// never overwritten.
 func TestEarlierClaimsAreGoneOnFrom(t *testing.T) {
 	all := checkpoints(t)
 	place := bucket(blob.Memory())
@@ -220,7 +223,8 @@ func TestEarlierClaimsAreGoneOnFrom(t *testing.T) {
 	}
 	names, err := place.List(t.Context())
 	if err != nil || len(names) != 2 || !strings.HasPrefix(names[0], inBucket+"1/") {
-		t.Errorf(`place.List(): got %q %v; want no error, len(names) = 2, names[0] beginning with inBucket + "1/"`, names, err)
+		t.Errorf(`place.List(): got %q %v; want no error, len(names) = 2, names[0] beginning with inBucket + "1/"`,
+			names, err)
 	}
 }
 
@@ -245,7 +249,8 @@ func (l *lying) Put(ctx context.Context, name string, g blob.Generation, r io.Re
 	return l.Store.Put(ctx, name, g, bytes.NewReader(data))
 }
 
-// TestNothingIsDroppedForABadOne: a checkpoint that cannot be written, or reads back differently, never costs a good one.
+// TestNothingIsDroppedForABadOne: a checkpoint that cannot be written, or reads back differently, never costs a good
+// one.
 func TestNothingIsDroppedForABadOne(t *testing.T) {
 	all := checkpoints(t)
 	store := &lying{Store: blob.Memory()}
@@ -390,8 +395,8 @@ func TestErrorsOfThePlace(t *testing.T) {
 	}
 }
 
-// TestSoundIsAskedFirst: what must not be saved is not. Asking may take longer than a save may, and delays the next save accordingly; after
-// the process was told to stop it has no more time than the save itself.
+// TestSoundIsAskedFirst: what must not be saved is not. Asking may take longer than a save may, and delays the next
+// save accordingly; after the process was told to stop it has no more time than the save itself.
 func TestSoundIsAskedFirst(t *testing.T) {
 	all := checkpoints(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -428,7 +433,8 @@ func TestSoundIsAskedFirst(t *testing.T) {
 		defer cancel()
 		k.Last, start = last, time.Now()
 		if k.Offer(ended, all[2]); time.Since(start) != time.Second || len(rounds(t, place)) != 1 {
-			t.Errorf("a process told to stop, with a second left, was held up for %s and has rounds %v; want a second and none more", time.Since(start), rounds(t, place))
+			t.Errorf("a process told to stop, with a second left, was held up for %s and has rounds %v; want a "+
+				"second and none more", time.Since(start), rounds(t, place))
 		}
 	})
 }
@@ -438,8 +444,8 @@ type undroppable struct{ Place }
 
 func (undroppable) Drop(context.Context, string) error { return errors.New("nothing is dropped here") }
 
-// TestAnOlderCheckpointThatStays: a checkpoint is saved although an older one cannot be dropped, and the log says so. The next one would have
-// no name, and the log says that.
+// TestAnOlderCheckpointThatStays: a checkpoint is saved although an older one cannot be dropped, and the log says so.
+// The next one would have no name, and the log says that.
 func TestAnOlderCheckpointThatStays(t *testing.T) {
 	all := checkpoints(t)
 	place := undroppable{bucket(blob.Memory())}
@@ -448,13 +454,17 @@ func TestAnOlderCheckpointThatStays(t *testing.T) {
 		k.at = time.Now().Add(-time.Hour)
 		k.Offer(t.Context(), c)
 	}
-	if got, text := rounds(t, place), log.String(); !slices.Equal(got, []int{1, 2, 3}) || strings.Contains(text, "could not save a checkpoint") || !strings.Contains(text, "could not drop an older one") {
-		t.Errorf("three were saved and none could be dropped: rounds %v, log:\n%s\nwant rounds 1, 2 and 3, and a warning about the older one", got, text)
+	if got, text := rounds(t, place), log.String(); !slices.Equal(got, []int{1, 2, 3}) ||
+		strings.Contains(text, "could not save a checkpoint") ||
+		!strings.Contains(text, "could not drop an older one") {
+		t.Errorf("three were saved and none could be dropped: rounds %v, log:\n%s\nwant rounds 1, 2 and 3, and a "+
+			"warning about the older one", got, text)
 	}
 
 	k.at = time.Now().Add(-time.Hour)
 	k.Offer(t.Context(), all[4])
-	if got, text := rounds(t, place), log.String(); !slices.Equal(got, []int{1, 2, 3}) || !strings.Contains(text, "could not save a checkpoint") {
+	if got, text := rounds(t, place), log.String(); !slices.Equal(got, []int{1, 2, 3}) ||
+		!strings.Contains(text, "could not save a checkpoint") {
 		t.Errorf("a fourth was offered: rounds %v, log:\n%s\nwant the three before, and a warning", got, text)
 	}
 }
@@ -462,7 +472,8 @@ func TestAnOlderCheckpointThatStays(t *testing.T) {
 // The folder may hold the user's other files, the model itself among them.
 func TestOthersFilesStay(t *testing.T) {
 	dir := t.TempDir()
-	others := []string{"checkpoint-final.txt", "checkpoint-best.pt", "checkpoint-3", "checkpoint-", ".checkpoint-notes", ".checkpoint-0", "model.txt"}
+	others := []string{"checkpoint-final.txt", "checkpoint-best.pt", "checkpoint-3", "checkpoint-", ".checkpoint-notes",
+		".checkpoint-0", "model.txt"}
 	ours := []string{"checkpoint-0", "checkpoint-2", ".checkpoint-1123456"}
 	for _, name := range append(others, ours...) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
@@ -490,8 +501,9 @@ func TestOthersFilesStay(t *testing.T) {
 	}
 }
 
-// TestALossEveryHalfMinute grows a tree every four seconds on machines that vanish without notice after 30 seconds each, long before the
-// interval has passed. Each gets further than the one before, so none of the losses counts as a death of the trial.
+// TestALossEveryHalfMinute grows a tree every four seconds on machines that vanish without notice after 30 seconds
+// each, long before the interval has passed. Each gets further than the one before, so none of the losses counts as a
+// death of the trial.
 func TestALossEveryHalfMinute(t *testing.T) {
 	all := checkpoints(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -502,7 +514,8 @@ func TestALossEveryHalfMinute(t *testing.T) {
 			k.Every, k.Soon = time.Minute, true
 			at := newest(t, k)
 			if claim > 0 && at <= before {
-				t.Fatalf("machine %d begins at round %d, the one before began at %d; want it to have got further", claim, at, before)
+				t.Fatalf("machine %d begins at round %d, the one before began at %d; want it to have got further",
+					claim, at, before)
 			}
 
 			before = at

@@ -46,6 +46,7 @@ func TestASignalBeforeMain(t *testing.T) {
 	cmd.Env = append(os.Environ(), strike+"=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil || strings.TrimSpace(string(out)) != "heard" {
-		t.Errorf("a process that got SIGTERM before main ended with %v and said %q; want no error and \"heard\"", err, out)
+		t.Errorf("a process that got SIGTERM before main ended with %v and said %q; want no error and \"heard\"", err,
+			out)
 	}
 }

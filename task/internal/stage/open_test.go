@@ -26,15 +26,16 @@ func (h hearing) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// TestACopyThatIsDamagedBeforeItIsOpened: a file is cut between verifying and mapping the copy. That is the disk's fault, not the
-// dataset's, so the copy is fetched again; an error blaming the dataset would end the whole job. If it happens every time, staging gives
-// up.
+// TestACopyThatIsDamagedBeforeItIsOpened: a file is cut between verifying and mapping the copy. That is the disk's
+// fault, not the dataset's, so the copy is fetched again; an error blaming the dataset would end the whole job. If it
+// happens every time, staging gives up.
 func TestACopyThatIsDamagedBeforeItIsOpened(t *testing.T) {
 	for _, times := range []int{1, opens - 1, opens} {
 		_, q, m := world(t)
 		dir := filepath.Join(q.Scratch, "datasets", m.Name, m.Version)
 		left, replaced := times, 0
-		again := hearing{slog.NewTextHandler(io.Discard, nil), "the machine's copy of the dataset is damaged; fetching it again", func() { replaced++ }}
+		again := hearing{slog.NewTextHandler(io.Discard, nil),
+			"the machine's copy of the dataset is damaged; fetching it again", func() { replaced++ }}
 		q.Log = slog.New(hearing{again, "dataset staged", func() {
 			if left--; left >= 0 {
 				if err := os.Truncate(filepath.Join(dir, dataset.TrainSplit, "rows.arrow"), 1000); err != nil {

@@ -1,6 +1,6 @@
-// Package stage copies a dataset to a machine's local disk, once for all tasks of the machine. The first task copies it under a file lock;
-// the others wait for the lock and find it there. The remains of an interrupted copy are verified and reused; blocks damaged since are
-// fetched again.
+// Package stage copies a dataset to a machine's local disk, once for all tasks of the machine. The first task copies it
+// under a file lock; the others wait for the lock and find it there. The remains of an interrupted copy are verified
+// and reused; blocks damaged since are fetched again.
 package stage
 
 import (
@@ -30,14 +30,15 @@ type Request struct {
 	Dataset sweep.DatasetRef
 	Scratch string // a folder shared by all tasks of the machine
 	Log     *slog.Logger
-	// Since is the earliest acceptable time of the copy's last verification, by any task; an older one is repeated now. With the zero time
-	// a copy is trusted if it has not changed since it was verified.
+	// Since is the earliest acceptable time of the copy's last verification, by any task; an older one is repeated now.
+	// With the zero time a copy is trusted if it has not changed since it was verified.
 	Since time.Time
 	// Progress, which may be nil, is called with the bytes present and the total, from several goroutines.
 	Progress func(done, total int64)
 }
 
-// transfers is how many ranges are fetched at once: enough to saturate a VM's network, few enough to stay below 150 MB of buffers.
+// transfers is how many ranges are fetched at once: enough to saturate a VM's network, few enough to stay below 150 MB
+// of buffers.
 const transfers = 16
 
 // lockPoll is how often a waiting task tries the lock.
@@ -55,8 +56,8 @@ func (e *VersionError) Error() string {
 // IsPermanent says that another attempt would meet the same error.
 func (*VersionError) IsPermanent() bool { return true }
 
-// DiskError is a failure of the local disk, full or broken. An immediate retry would meet it again, a later one perhaps not, and one on
-// another machine probably not.
+// DiskError is a failure of the local disk, full or broken. An immediate retry would meet it again, a later one perhaps
+// not, and one on another machine probably not.
 type DiskError struct{ Err error }
 
 func (e *DiskError) Error() string { return e.Err.Error() }
@@ -75,10 +76,10 @@ func onDisk(doing string, err error) error {
 // opens is how many times a copy that cannot be opened is fetched.
 const opens = 3
 
-// Open provides the complete, verified dataset in a folder of q.Scratch and maps it before another process can replace it. Any number of
-// processes may call it at once; the copy appears by renaming, so a folder that exists was once complete. Whether it still is gets verified
-// as q.Since demands. A damaged copy is replaced, and so is one that verified a moment ago but cannot be opened now, because the disk
-// damaged it in between.
+// Open provides the complete, verified dataset in a folder of q.Scratch and maps it before another process can replace
+// it. Any number of processes may call it at once; the copy appears by renaming, so a folder that exists was once
+// complete. Whether it still is gets verified as q.Since demands. A damaged copy is replaced, and so is one that
+// verified a moment ago but cannot be opened now, because the disk damaged it in between.
 func Open(ctx context.Context, q Request) (*dataset.Dataset, error) {
 	for n := 1; ; n++ {
 		dir, unlock, err := q.provide(ctx)
@@ -205,8 +206,10 @@ type copier struct {
 }
 
 // copyFile starts fetching those blocks of a file that are still missing.
-func (c *copier) copyFile(ctx context.Context, group *errgroup.Group, partial, prefix string, info dataset.FileInfo) error {
-	path := filepath.Join(partial, filepath.FromSlash(info.Name)) // DecodeManifest has rejected names that escape the folder
+func (c *copier) copyFile(ctx context.Context, group *errgroup.Group, partial, prefix string,
+	info dataset.FileInfo) error {
+	// DecodeManifest has rejected names that escape the folder
+	path := filepath.Join(partial, filepath.FromSlash(info.Name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return onDisk("make the scratch folder", err)
 	}
@@ -217,7 +220,8 @@ func (c *copier) copyFile(ctx context.Context, group *errgroup.Group, partial, p
 	}
 
 	if attrs.Size != info.Bytes {
-		return &dataset.CorruptError{File: prefix + info.Name, From: min(attrs.Size, info.Bytes), To: max(attrs.Size, info.Bytes),
+		return &dataset.CorruptError{File: prefix + info.Name, From: min(attrs.Size, info.Bytes),
+			To:  max(attrs.Size, info.Bytes),
 			Msg: fmt.Sprintf("the object has %d bytes, the manifest says %d", attrs.Size, info.Bytes)}
 	}
 
@@ -269,9 +273,10 @@ func (c *copier) has(file *os.File, info dataset.FileInfo, i int) bool {
 	return true
 }
 
-// copyBlock fetches one block of the pinned generation, verifies it and writes it in place. A block that arrives damaged is fetched again,
-// since the object itself is most likely whole.
-func (c *copier) copyBlock(ctx context.Context, file *os.File, name string, gen blob.Generation, info dataset.FileInfo, i int) error {
+// copyBlock fetches one block of the pinned generation, verifies it and writes it in place. A block that arrives
+// damaged is fetched again, since the object itself is most likely whole.
+func (c *copier) copyBlock(ctx context.Context, file *os.File, name string, gen blob.Generation, info dataset.FileInfo,
+	i int) error {
 	offset, length := info.Block(i)
 	data := make([]byte, length)
 	err := c.untilWhole(ctx, name, func() error {
@@ -291,8 +296,8 @@ func (c *copier) copyBlock(ctx context.Context, file *os.File, name string, gen 
 	return nil
 }
 
-// fetch reads a range of an object into data, which has its length. A failure to open it is backoff.Permanent: the store has already
-// retried.
+// fetch reads a range of an object into data, which has its length. A failure to open it is backoff.Permanent: the
+// store has already retried.
 func (q *Request) fetch(ctx context.Context, name string, part blob.Range, data []byte) error {
 	r, _, err := q.Store.Open(ctx, name, part)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -309,7 +314,8 @@ func (q *Request) fetch(ctx context.Context, name string, part blob.Range, data 
 	return nil
 }
 
-// Bounds on refetching damaged data. Damage in transit is rare and does not repeat; damage in the bucket shows within a second or two.
+// Bounds on refetching damaged data. Damage in transit is rare and does not repeat; damage in the bucket shows within a
+// second or two.
 const (
 	fetches    = 5
 	firstPause = 100 * time.Millisecond
@@ -323,7 +329,8 @@ func (q *Request) untilWhole(ctx context.Context, name string, fetch func() erro
 	_, err := backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, fetch() },
 		backoff.WithBackOff(pauses), backoff.WithMaxTries(fetches), backoff.WithMaxElapsedTime(0),
 		backoff.WithNotify(func(err error, _ time.Duration) {
-			q.Log.Warn("the fetched file is incomplete or damaged; fetching it again", "object", name, "error", err.Error())
+			q.Log.Warn("the fetched file is incomplete or damaged; fetching it again", "object", name, "error",
+				err.Error())
 		}))
 	return err
 }

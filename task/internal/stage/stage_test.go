@@ -46,8 +46,9 @@ func world(t *testing.T) (*counting, Request, *dataset.Manifest) {
 	store := &counting{Store: blob.Memory()}
 	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 1000})
 	datasettest.Upload(t, store, dir, m)
-	return store, Request{Store: store, Dataset: sweep.DatasetRef{Name: m.Name, Version: m.Version}, Scratch: t.TempDir(),
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil))}, m
+	return store, Request{Store: store, Dataset: sweep.DatasetRef{Name: m.Name, Version: m.Version},
+		Scratch: t.TempDir(),
+		Log:     slog.New(slog.NewTextHandler(io.Discard, nil))}, m
 }
 
 func TestOncePerMachine(t *testing.T) {
@@ -89,7 +90,8 @@ func TestInterruptedCopyIsUsed(t *testing.T) {
 		if !strings.HasSuffix(name, "/"+last) {
 			return nil
 		}
-		for store.opened.Load() < int64(len(m.Files)) { // the manifest and all others are under way and will not be given up
+		// the manifest and all others are under way and will not be given up
+		for store.opened.Load() < int64(len(m.Files)) {
 			runtime.Gosched()
 		}
 		return down
@@ -178,7 +180,8 @@ func TestDamageOnTheWay(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					dir, err := Dataset(t.Context(), q)
 					if err != nil {
-						t.Fatalf("staging from a store that spoils the first %d reads of each object ended with %v, want none", times, err)
+						t.Fatalf("staging from a store that spoils the first %d reads of each object ended with %v, "+
+							"want none", times, err)
 					}
 					if _, err := dataset.Check(t.Context(), dir, nil); err != nil {
 						t.Errorf("the copy is not whole: %v", err)
@@ -207,7 +210,8 @@ func TestWrongObjects(t *testing.T) {
 			dir, other := datasettest.Dir(t, datasettest.Options{Rows: 500})
 			text, err := os.ReadFile(filepath.Join(dir, dataset.ManifestFile))
 			if err != nil || other.Version == m.Version {
-				t.Fatalf("os.ReadFile(filepath.Join(dir, dataset.ManifestFile)): got %v; want no error, other.Version other than m.Version", err)
+				t.Fatalf("os.ReadFile(filepath.Join(dir, dataset.ManifestFile)): got %v; want no error, "+
+					"other.Version other than m.Version", err)
 			}
 			rewrite(t, s, m, dataset.ManifestFile, func([]byte) []byte { return text })
 		}, func(err error) bool { var v *VersionError; return errors.As(err, &v) }},
@@ -258,8 +262,8 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestADamagedCopyIsReplaced: however the machine's copy was damaged, the next task gets a whole one, and its neighbours need not verify it
-// again.
+// TestADamagedCopyIsReplaced: however the machine's copy was damaged, the next task gets a whole one, and its
+// neighbours need not verify it again.
 func TestADamagedCopyIsReplaced(t *testing.T) {
 	file := func(name string, spoil func(path string, data []byte) error) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
@@ -281,16 +285,20 @@ func TestADamagedCopyIsReplaced(t *testing.T) {
 		spoil    func(*testing.T, string)
 		replaced bool
 	}{
-		"whole":               {func(*testing.T, string) {}, false},
-		"a flipped bit":       {file(labels, flip), true},
-		"labels zeroed":       {file(labels, func(path string, data []byte) error { return os.WriteFile(path, make([]byte, len(data)), 0o644) }), true},
-		"a cut file":          {file(labels, func(path string, data []byte) error { return os.Truncate(path, int64(len(data)/2)) }), true},
-		"a file is missing":   {file(labels, func(path string, _ []byte) error { return os.Remove(path) }), true},
-		"the manifest":        {file(dataset.ManifestFile, flip), true},
-		"no manifest":         {file(dataset.ManifestFile, func(path string, _ []byte) error { return os.Remove(path) }), true},
+		"whole":         {func(*testing.T, string) {}, false},
+		"a flipped bit": {file(labels, flip), true},
+		"labels zeroed": {file(labels,
+			func(path string, data []byte) error { return os.WriteFile(path, make([]byte, len(data)), 0o644) }), true},
+		"a cut file": {file(labels,
+			func(path string, data []byte) error { return os.Truncate(path, int64(len(data)/2)) }), true},
+		"a file is missing": {file(labels, func(path string, _ []byte) error { return os.Remove(path) }), true},
+		"the manifest":      {file(dataset.ManifestFile, flip), true},
+		"no manifest": {file(dataset.ManifestFile,
+			func(path string, _ []byte) error { return os.Remove(path) }), true},
 		"of the sample alone": {file(dataset.SampleFile, flip), true},
 	} {
-		for since, verified := range map[string]time.Duration{"the mark is believed": -time.Hour, "the mark is too old": time.Hour} {
+		for since, verified := range map[string]time.Duration{"the mark is believed": -time.Hour,
+			"the mark is too old": time.Hour} {
 			t.Run(name+", "+since, func(t *testing.T) {
 				store, q, m := world(t)
 				dir, err := Dataset(t.Context(), q)
@@ -321,7 +329,8 @@ func TestADamagedCopyIsReplaced(t *testing.T) {
 	}
 }
 
-// TestAFlipThatCannotBeSeen: disk damage that leaves a file's size and time unchanged is found when the mark is not trusted.
+// TestAFlipThatCannotBeSeen: disk damage that leaves a file's size and time unchanged is found when the mark is not
+// trusted.
 func TestAFlipThatCannotBeSeen(t *testing.T) {
 	_, q, _ := world(t)
 	dir, err := Dataset(t.Context(), q)
@@ -351,7 +360,8 @@ func TestAFlipThatCannotBeSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := dataset.Check(t.Context(), dir, nil); (err == nil) != step.whole {
-			t.Errorf("with a mark from %s or later believed, the copy has %v; want it whole: %t", step.since, err, step.whole)
+			t.Errorf("with a mark from %s or later believed, the copy has %v; want it whole: %t", step.since, err,
+				step.whole)
 		}
 	}
 }

@@ -15,9 +15,10 @@ import (
 	"coppice/internal/dataset"
 )
 
-// Disks flip bits, files get cut, and a machine that was switched off may have lost unwritten pages. So a copy is verified against the
-// manifest, in full, before it is mapped. That costs one read of the copy, and the tasks of a machine need not repeat it: the task that has
-// verified the copy leaves a mark beside it with the time and with the files' sizes and times.
+// Disks flip bits, files get cut, and a machine that was switched off may have lost unwritten pages. So a copy is
+// verified against the manifest, in full, before it is mapped. That costs one read of the copy, and the tasks of a
+// machine need not repeat it: the task that has verified the copy leaves a mark beside it with the time and with the
+// files' sizes and times.
 
 // mark records that a copy was verified as whole.
 type mark struct {

@@ -13,9 +13,10 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestTasksOverAFoulStore runs three tasks in a synctest bubble over a store that loses the answers of three in ten writes and stalls for
-// longer than the takeover time; for half of the seeds the client gives up at once, so that attempts end. Every trial must be done once,
-// with the model of an undisturbed sweep, be published at most once, and leave no checkpoint. A failure names its seed.
+// TestTasksOverAFoulStore runs three tasks in a synctest bubble over a store that loses the answers of three in ten
+// writes and stalls for longer than the takeover time; for half of the seeds the client gives up at once, so that
+// attempts end. Every trial must be done once, with the model of an undisturbed sweep, be published at most once, and
+// leave no checkpoint. A failure names its seed.
 func TestTasksOverAFoulStore(t *testing.T) {
 	const trials = 5
 	seeds := 16
@@ -55,7 +56,8 @@ func TestTasksOverAFoulStore(t *testing.T) {
 
 	t.Logf("%d seeds: %d attempts ended by lost answers, %d claims beyond the first of a trial", seeds, ended, taken)
 	if ended == 0 || taken == 0 {
-		t.Errorf("%d attempts ended and %d trials were taken over; want some of both, or nothing was tested", ended, taken)
+		t.Errorf("%d attempts ended and %d trials were taken over; want some of both, or nothing was tested", ended,
+			taken)
 	}
 }
 
@@ -84,7 +86,8 @@ func (w *world) foul(t *testing.T, seed uint64) (attempts int) {
 				}
 				var transient *TransientError
 				if !errors.As(err, &transient) {
-					t.Errorf("seed %d, task %d, attempt %d: %v; want a transient error at most", seed, task, attempt, err)
+					t.Errorf("seed %d, task %d, attempt %d: %v; want a transient error at most", seed, task, attempt,
+						err)
 				}
 			}
 			t.Errorf("seed %d: task %d does not come to an end", seed, task)
@@ -92,8 +95,8 @@ func (w *world) foul(t *testing.T, seed uint64) (attempts int) {
 	}
 	tasks.Wait()
 
-	// The last task to finish may have missed a checkpoint that another saved meanwhile; in the cloud the next attempt drops it, if there
-	// is one.
+	// The last task to finish may have missed a checkpoint that another saved meanwhile; in the cloud the next attempt
+	// drops it, if there is one.
 	last := w.worker(0)
 	last.Attempt = 101
 	if err := last.Run(t.Context()); err != nil {

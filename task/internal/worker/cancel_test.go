@@ -7,14 +7,16 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestACancelledTrialIsLeft: its result appears while it is being trained. The task stops it, leaves the result as it is, and takes the
-// next trial.
+// TestACancelledTrialIsLeft: its result appears while it is being trained. The task stops it, leaves the result as it
+// is, and takes the next trial.
 func TestACancelledTrialIsLeft(t *testing.T) {
 	w := newWorld(t, 2, slow)
-	cancelled := sweep.Result{Format: 1, Sweep: "test-1", Trial: 0, Status: sweep.StatusCancelled, ByHand: true, Reason: "a person has cancelled this trial"}
+	cancelled := sweep.Result{Format: 1, Sweep: "test-1", Trial: 0, Status: sweep.StatusCancelled, ByHand: true,
+		Reason: "a person has cancelled this trial"}
 	worker := w.worker(0)
 	worker.Sweeps = &hooked{Store: w.sweeps, part: "heartbeats", do: func() {
-		if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(0), cancelled); err != nil {
+		if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(0),
+			cancelled); err != nil {
 			t.Error(err)
 		}
 	}}

@@ -14,16 +14,16 @@ import (
 	"coppice/task/internal/keep"
 )
 
-// keepEvery bounds the training time between two checkpoints. A task that vanishes is missed only after the plan's takeover time; losing
-// its unsaved trees should cost no more than that.
+// keepEvery bounds the training time between two checkpoints. A task that vanishes is missed only after the plan's
+// takeover time; losing its unsaved trees should cost no more than that.
 const keepEvery = time.Minute
 
 // keeper returns the keeper of a trial's checkpoints: it reads those of every claim and writes those of claim c.
 //
-// It saves nothing once the machine's copy of the dataset is damaged: a checkpoint outlives the copy, and another task, here or on another
-// machine, resumes from it on good data. So the whole copy is verified before every save. Damage on a disk does not heal, so a copy that
-// verifies now was whole during all the training so far, and every checkpoint in the bucket is of good data. That takes about as long as one
-// tree, and a save that takes longer comes less often.
+// It saves nothing once the machine's copy of the dataset is damaged: a checkpoint outlives the copy, and another task,
+// here or on another machine, resumes from it on good data. So the whole copy is verified before every save. Damage on
+// a disk does not heal, so a copy that verifies now was whole during all the training so far, and every checkpoint in
+// the bucket is of good data. That takes about as long as one tree, and a save that takes longer comes less often.
 func (w *Worker) keeper(c *sweep.Claim, damage *error) *keep.Keeper {
 	place := w.place(c.Trial)
 	return &keep.Keeper{
@@ -47,7 +47,8 @@ func (w *Worker) place(trial int) sweepstore.Checkpoints {
 	return w.trials.Checkpoints(trial, gbt.MaxCheckpointBytes)
 }
 
-// dropCheckpoints deletes the checkpoints of a trial that has its result. Any that remain do no harm; they are deleted with the sweep.
+// dropCheckpoints deletes the checkpoints of a trial that has its result. Any that remain do no harm; they are deleted
+// with the sweep.
 func (w *Worker) dropCheckpoints(ctx context.Context, trial int) {
 	k := keep.Keeper{Place: w.place(trial)}
 	if err := k.Clear(ctx); err != nil {
@@ -55,8 +56,8 @@ func (w *Worker) dropCheckpoints(ctx context.Context, trial int) {
 	}
 }
 
-// timeLeft returns how much longer a trial may train. Time spent under earlier claims counts only up to the checkpoint, so a trial does not
-// time out because its machines keep vanishing.
+// timeLeft returns how much longer a trial may train. Time spent under earlier claims counts only up to the checkpoint,
+// so a trial does not time out because its machines keep vanishing.
 func (w *Worker) timeLeft(from *gbt.Checkpoint) time.Duration {
 	limit := time.Duration(w.plan.Spec.Limits.Trial)
 	if from != nil {
@@ -65,8 +66,8 @@ func (w *Worker) timeLeft(from *gbt.Checkpoint) time.Duration {
 	return limit
 }
 
-// saving is what a trial resumes from and where it saves. ctx is the task's: when it ends, the machine is being taken away and a last
-// checkpoint is worthwhile; a training that stops for any other reason needs none.
+// saving is what a trial resumes from and where it saves. ctx is the task's: when it ends, the machine is being taken
+// away and a last checkpoint is worthwhile; a training that stops for any other reason needs none.
 type saving struct {
 	ctx    context.Context
 	keeper *keep.Keeper
@@ -76,8 +77,8 @@ type saving struct {
 	halted bool // the sweep is paused
 }
 
-// saved finds the checkpoint that a claimed trial resumes from. A checkpoint of another build is dropped here, before the time spent on it
-// is deducted from this trial's limit.
+// saved finds the checkpoint that a claimed trial resumes from. A checkpoint of another build is dropped here, before
+// the time spent on it is deducted from this trial's limit.
 func (w *Worker) saved(ctx context.Context, c *sweep.Claim, m metric.Metric) (*saving, error) {
 	s := &saving{ctx: ctx}
 	s.keeper = w.keeper(c, &s.damage)
@@ -105,9 +106,11 @@ func (w *Worker) identities(trial int, m metric.Metric) []string {
 	return all
 }
 
-// fit trains from the trial's checkpoint. Checkpoints of another build cannot be resumed; they are dropped and training starts over.
+// fit trains from the trial's checkpoint. Checkpoints of another build cannot be resumed; they are dropped and training
+// starts over.
 func (w *Worker) fit(ctx context.Context, s *saving, q fit.Request) (*fit.Outcome, error) {
-	if s.from != nil && s.from.Identity() != w.table.Identity(q) { // it is of a sample of the rows, which has served its purpose
+	// it is of a sample of the rows, which has served its purpose
+	if s.from != nil && s.from.Identity() != w.table.Identity(q) {
 		s.clear()
 	}
 

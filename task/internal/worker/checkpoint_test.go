@@ -29,7 +29,8 @@ import (
 func long(p *sweep.Plan) {
 	for i := range p.Trials {
 		p.Trials[i].Params["num_iterations"], p.Trials[i].Params["early_stopping_round"] = 600.0, 0.0
-		p.Trials[i].Params["bagging_fraction"], p.Trials[i].Params["bagging_freq"], p.Trials[i].Params["feature_fraction"] = 0.7, 1.0, 0.8
+		p.Trials[i].Params["bagging_fraction"], p.Trials[i].Params["bagging_freq"],
+			p.Trials[i].Params["feature_fraction"] = 0.7, 1.0, 0.8
 	}
 	p.Heartbeat, p.Takeover = sweep.Duration(2*time.Millisecond), sweep.Duration(4*time.Millisecond)
 }
@@ -263,7 +264,8 @@ func TestAnotherBuildBeginsAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := w.result(t, 0); r.Usage.ResumedTrees != 0 || r.Status != sweep.StatusDone || r.TreesGrown != 600 {
-		t.Errorf("w.result(t, 0): got %+v; want r.Usage.ResumedTrees = 0, r.Status = sweep.StatusDone, r.TreesGrown = 600", r)
+		t.Errorf("w.result(t, 0): got %+v; want r.Usage.ResumedTrees = 0, r.Status = sweep.StatusDone, r.TreesGrown "+
+			"= 600", r)
 	}
 	if trees, _ := w.checkpointsOf(t, 0); trees != nil {
 		t.Errorf("checkpoints %v are left", trees)
@@ -297,7 +299,8 @@ func TestTimeOfAnotherBuildDoesNotCount(t *testing.T) {
 	same, newer := w.worker(0), w.worker(0)
 	newer.Version = "v2"
 	for _, again := range []*Worker{same, newer} {
-		ds, err := stage.Open(t.Context(), stage.Request{Store: w.datasets, Dataset: w.plan.Dataset, Scratch: w.scratch, Log: again.Log})
+		ds, err := stage.Open(t.Context(), stage.Request{Store: w.datasets, Dataset: w.plan.Dataset, Scratch: w.scratch,
+			Log: again.Log})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -317,10 +320,11 @@ func TestTimeOfAnotherBuildDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestProgressDoesNotCountAsDeath: five machines vanish, each after progress, and nothing happens; five more without progress end the
-// trial.
+// TestProgressDoesNotCountAsDeath: five machines vanish, each after progress, and nothing happens; five more without
+// progress end the trial.
 func TestProgressDoesNotCountAsDeath(t *testing.T) {
-	for nowhere, status := range map[int]sweep.Status{sweep.MaxClaims - 1: sweep.StatusDone, sweep.MaxClaims: sweep.StatusFailed} {
+	for nowhere, status := range map[int]sweep.Status{sweep.MaxClaims - 1: sweep.StatusDone,
+		sweep.MaxClaims: sweep.StatusFailed} {
 		w := newWorld(t, 1, nil)
 		synctest.Test(t, func(t *testing.T) {
 			for claim := range sweep.MaxClaims + nowhere {
@@ -329,7 +333,8 @@ func TestProgressDoesNotCountAsDeath(t *testing.T) {
 					continue
 				}
 				for _, slot := range []string{"0", "1"} { // emptied meanwhile
-					if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Checkpoint(0, claim)+slot, blob.Any, strings.NewReader("")); err != nil {
+					if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Checkpoint(0, claim)+slot,
+						blob.Any, strings.NewReader("")); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -344,8 +349,8 @@ func TestProgressDoesNotCountAsDeath(t *testing.T) {
 	}
 }
 
-// TestStorageThatTakesNoCheckpoint: failing to write a checkpoint does not stop training, and failing to read one is not the same as having
-// none.
+// TestStorageThatTakesNoCheckpoint: failing to write a checkpoint does not stop training, and failing to read one is
+// not the same as having none.
 func TestStorageThatTakesNoCheckpoint(t *testing.T) {
 	w := newWorld(t, 1, long)
 	worker := w.worker(0)
@@ -358,8 +363,8 @@ func TestStorageThatTakesNoCheckpoint(t *testing.T) {
 	}
 }
 
-// TestCheckpointsOfEndedTrialsGo: a holder vanished between writing its result and dropping the checkpoints. A task that finds every trial
-// ended drops them; if the aggregator was faster, they go with the sweep.
+// TestCheckpointsOfEndedTrialsGo: a holder vanished between writing its result and dropping the checkpoints. A task
+// that finds every trial ended drops them; if the aggregator was faster, they go with the sweep.
 func TestCheckpointsOfEndedTrialsGo(t *testing.T) {
 	for _, quick := range []bool{false, true} {
 		w := newWorld(t, 2, nil)
@@ -368,16 +373,19 @@ func TestCheckpointsOfEndedTrialsGo(t *testing.T) {
 			w.claimed(t, i, 0, 9, 0)
 		}
 		left := func() {
-			if _, err := w.sweeps.Put(t.Context(), names.Checkpoint(1, 0)+"1", blob.Any, strings.NewReader("left behind")); err != nil {
+			if _, err := w.sweeps.Put(t.Context(), names.Checkpoint(1, 0)+"1", blob.Any,
+				strings.NewReader("left behind")); err != nil {
 				t.Error(err)
 			}
 			if quick {
-				if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, names.Ending(), sweep.Ending{Format: 1, Sweep: w.plan.Sweep, Trials: []int{0, 1}}); err != nil {
+				if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, names.Ending(),
+					sweep.Ending{Format: 1, Sweep: w.plan.Sweep, Trials: []int{0, 1}}); err != nil {
 					t.Error(err)
 				}
 			}
 		}
-		r := sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: 1, Status: sweep.StatusFailed, Reason: "by a holder that vanished then"}
+		r := sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: 1, Status: sweep.StatusFailed,
+			Reason: "by a holder that vanished then"}
 		if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, names.Result(1), r); err != nil {
 			t.Fatal(err)
 		}
@@ -389,7 +397,8 @@ func TestCheckpointsOfEndedTrialsGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		if trees, _ := w.checkpointsOf(t, 1); len(trees) != 0 {
-			t.Errorf("the aggregator was quicker %t: every trial has ended, and %d checkpoints hold something; want none", quick, len(trees))
+			t.Errorf("the aggregator was quicker %t: every trial has ended, and %d checkpoints hold something; want "+
+				"none", quick, len(trees))
 		}
 	}
 }

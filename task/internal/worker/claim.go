@@ -12,8 +12,8 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// next claims a trial: one left by an earlier attempt of this task, a free one, or one whose holder is dead. It returns nil when there is
-// nothing left for this task. Package protocol decides the order of the steps.
+// next claims a trial: one left by an earlier attempt of this task, a free one, or one whose holder is dead. It returns
+// nil when there is nothing left for this task. Package protocol decides the order of the steps.
 func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 	look := &looking{w: w}
 	task := w.rules()
@@ -47,12 +47,14 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 
 // rules returns the protocol's parameters for this task.
 func (w *Worker) rules() protocol.Task {
-	t := protocol.Task{Attempt: w.Attempt, Heartbeat: w.heartbeat(), Takeover: time.Duration(w.plan.Takeover), MaxDeaths: sweep.MaxClaims,
-		Stages: w.plan.Stages(), Together: w.plan.Pauses() && w.plan.Spec.Search.Stop.Rule == sweep.StopHalving}
+	t := protocol.Task{Attempt: w.Attempt, Heartbeat: w.heartbeat(), Takeover: time.Duration(w.plan.Takeover),
+		MaxDeaths: sweep.MaxClaims,
+		Stages:    w.plan.Stages(), Together: w.plan.Pauses() && w.plan.Spec.Search.Stop.Rule == sweep.StopHalving}
 	first, own := w.plan.Inherits(), len(w.plan.Own())
 	t.Start = first
 	switch tasks := w.plan.Sizing.Tasks; {
-	case w.plan.Open() || w.plan.EndsByRule(): // the first trials of an adaptive search inform all later ones, so they start first
+	// the first trials of an adaptive search inform all later ones, so they start first
+	case w.plan.Open() || w.plan.EndsByRule():
 		t.Start += w.Task % own
 	case tasks > 0:
 		t.Start += w.Task % tasks * own / tasks
@@ -142,7 +144,8 @@ func rulesOf(l sweepstore.Listing) protocol.Listing {
 		out.Trials[i].Ended = t.Ended
 		out.Trials[i].Paused, out.Trials[i].Resumed = pausedBy(t)
 		for _, c := range t.Claims {
-			out.Trials[i].Note(protocol.Claim{Number: c.Number, Beat: int64(c.Beat), Released: c.Released, Saved: c.Saved})
+			out.Trials[i].Note(protocol.Claim{Number: c.Number, Beat: int64(c.Beat), Released: c.Released,
+				Saved: c.Saved})
 		}
 	}
 	return out
@@ -174,8 +177,8 @@ func (l *looking) remaining() int {
 	return n
 }
 
-// tidy drops leftover checkpoints of ended trials: their holder vanished after writing the result, or came back and saved once more. Every
-// task does so when it runs out of trials; the last task to finish leaves nothing behind.
+// tidy drops leftover checkpoints of ended trials: their holder vanished after writing the result, or came back and
+// saved once more. Every task does so when it runs out of trials; the last task to finish leaves nothing behind.
 func (w *Worker) tidy(ctx context.Context) {
 	list, err := w.trials.List(ctx)
 	if err != nil {
@@ -190,9 +193,9 @@ func (w *Worker) tidy(ctx context.Context) {
 	}
 }
 
-// mine reports whether a claim was made by an earlier attempt of this task, which is dead: Batch starts an attempt only when the one before
-// is gone. The same task index in another job of the sweep is a different task, which may be alive. A damaged claim has no known holder, so
-// it is not ours.
+// mine reports whether a claim was made by an earlier attempt of this task, which is dead: Batch starts an attempt only
+// when the one before is gone. The same task index in another job of the sweep is a different task, which may be alive.
+// A damaged claim has no known holder, so it is not ours.
 func (w *Worker) mine(ctx context.Context, trial, claim int) (bool, error) {
 	c, err := w.trials.Claim(ctx, trial, claim)
 	var damaged *sweepstore.DamagedError
@@ -228,9 +231,12 @@ func (w *Worker) giveUp(ctx context.Context, trial, claim, dead int) error {
 	if d, err := w.trials.Decision(ctx, w.plan.Decider(trial)); w.plan.Trials[trial].Open && err == nil && d != nil {
 		params = d.Params
 	}
-	return w.finish(ctx, ending{why: protocol.GivenUp, r: &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: trial, Claim: claim, Task: w.Task,
-		Attempt: w.Attempt, Params: params, Metrics: map[string]float64{}, Status: sweep.StatusFailed, Started: now, Ended: now,
-		Reason: fmt.Sprintf("%d tasks died while training it without making progress; it may need more memory than the machine has", dead)}})
+	return w.finish(ctx, ending{why: protocol.GivenUp, r: &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep,
+		Trial: trial, Claim: claim, Task: w.Task,
+		Attempt: w.Attempt, Params: params, Metrics: map[string]float64{}, Status: sweep.StatusFailed, Started: now,
+		Ended: now,
+		Reason: fmt.Sprintf("%d tasks died while training it without making progress; it may need more memory than "+
+			"the machine has", dead)}})
 }
 
 // release gives a claim back, so that no task has to wait until its holder counts as dead.
@@ -246,6 +252,6 @@ func (w *Worker) release(ctx context.Context, c *sweep.Claim) {
 	}
 }
 
-// releasePatience limits the release of a claim when the process is not stopping. A holder that fails to release counts as dead sooner or
-// later.
+// releasePatience limits the release of a claim when the process is not stopping. A holder that fails to release counts
+// as dead sooner or later.
 const releasePatience = 10 * time.Second

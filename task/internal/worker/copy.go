@@ -14,24 +14,26 @@ import (
 	"coppice/task/internal/stage"
 )
 
-// copyTrust is how long a copy counts as whole after any task has verified it: the tasks of a machine start together and need not all read
-// it. A retried task trusts only verifications made since it began, because a bad copy may be why it is retried.
+// copyTrust is how long a copy counts as whole after any task has verified it: the tasks of a machine start together
+// and need not all read it. A retried task trusts only verifications made since it began, because a bad copy may be why
+// it is retried.
 const copyTrust = 10 * time.Minute
 
-// maxCopies bounds how many copies an attempt uses when each turns out damaged. If the disk damages them that fast, the attempt fails and
-// Batch may place the next one on another machine.
+// maxCopies bounds how many copies an attempt uses when each turns out damaged. If the disk damages them that fast, the
+// attempt fails and Batch may place the next one on another machine.
 const maxCopies = 3
 
-// Backoff of a task whose disk cannot take the copy. The disk may be full only for a while, and failing at once would just bring the next
-// attempt. The task waits about as long as other machines may need for the sweep, and stops when the sweep ends.
+// Backoff of a task whose disk cannot take the copy. The disk may be full only for a while, and failing at once would
+// just bring the next attempt. The task waits about as long as other machines may need for the sweep, and stops when
+// the sweep ends.
 const (
 	firstDiskPause = 2 * time.Second
 	maxDiskPause   = time.Minute
 	diskPatience   = 30 * time.Minute
 )
 
-// copyError reports that the local copy was damaged while in use. It says nothing about the dataset itself, so it deliberately does not
-// unwrap to the dataset's error, which would be permanent.
+// copyError reports that the local copy was damaged while in use. It says nothing about the dataset itself, so it
+// deliberately does not unwrap to the dataset's error, which would be permanent.
 type copyError struct{ why error }
 
 func (e *copyError) Error() string {
@@ -77,8 +79,9 @@ func (w *Worker) onCopy(ctx context.Context, since time.Time) error {
 	return errors.Join(w.work(ctx), stop())
 }
 
-// provide opens the machine's copy of the dataset. While the disk cannot take it, this task waits; other machines may do all the work
-// meanwhile. It returns nil, nil when the sweep has ended or is paused, even if that is while a task of this machine, or this one, copies the dataset.
+// provide opens the machine's copy of the dataset. While the disk cannot take it, this task waits; other machines may
+// do all the work meanwhile. It returns nil, nil when the sweep has ended or is paused, even if that is while a task of
+// this machine, or this one, copies the dataset.
 func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset, error) {
 	ctx, stop := w.untilOver(ctx)
 	defer stop()
@@ -87,7 +90,8 @@ func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset
 	pauses.InitialInterval, pauses.Multiplier, pauses.MaxInterval = firstDiskPause, 2, maxDiskPause
 
 	ds, err := backoff.Retry(ctx, func() (*dataset.Dataset, error) {
-		ds, err := stage.Open(ctx, stage.Request{Store: w.Datasets, Dataset: w.plan.Dataset, Scratch: w.Scratch, Log: w.Log, Since: since})
+		ds, err := stage.Open(ctx, stage.Request{Store: w.Datasets, Dataset: w.plan.Dataset, Scratch: w.Scratch,
+			Log: w.Log, Since: since})
 		var disk *stage.DiskError
 		if !errors.As(err, &disk) {
 			return ds, backoff.Permanent(err)
@@ -95,7 +99,8 @@ func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset
 		return nil, err
 	}, backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(diskPatience),
 		backoff.WithNotify(func(err error, pause time.Duration) {
-			w.Log.Warn("cannot write a copy of the dataset to the disk; waiting", "error", err.Error(), "seconds", pause.Seconds())
+			w.Log.Warn("cannot write a copy of the dataset to the disk; waiting", "error", err.Error(), "seconds",
+				pause.Seconds())
 		}))
 	if cause := context.Cause(ctx); err != nil && (unwanted(cause) || errors.Is(cause, errHalted)) {
 		return nil, nil
@@ -136,9 +141,10 @@ func (w *Worker) verify(ctx context.Context, when string) error {
 	return err
 }
 
-// intact verifies the copy after a trial. A trial that failed may have failed because of the damage, which says nothing about its
-// configuration; one trained on changed labels could win the sweep, and one trained on changed bins would give a model that no other machine
-// reproduces. A stopped trial leaves nothing that could be wrong. The trial's checkpoints are good: each was saved after a verification.
+// intact verifies the copy after a trial. A trial that failed may have failed because of the damage, which says nothing
+// about its configuration; one trained on changed labels could win the sweep, and one trained on changed bins would
+// give a model that no other machine reproduces. A stopped trial leaves nothing that could be wrong. The trial's
+// checkpoints are good: each was saved after a verification.
 func (w *Worker) intact(ctx context.Context, stopped bool) error {
 	if stopped {
 		return nil

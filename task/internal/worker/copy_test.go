@@ -52,8 +52,8 @@ func TestADiskThatIsFullForAWhile(t *testing.T) {
 	})
 }
 
-// TestADiskThatStaysFull: the task waits as long as another machine may need, and stops when the sweep ends or, finally, asks for another
-// attempt.
+// TestADiskThatStaysFull: the task waits as long as another machine may need, and stops when the sweep ends or,
+// finally, asks for another attempt.
 func TestADiskThatStaysFull(t *testing.T) {
 	for name, ended := range map[string]bool{"the sweep ends": true, "nobody ends it": false} {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +63,8 @@ func TestADiskThatStaysFull(t *testing.T) {
 				if ended {
 					timer := time.AfterFunc(7*time.Minute, func() {
 						e := sweep.Ending{Format: 1, Sweep: w.plan.Sweep, Trials: []int{}}
-						if _, err := blobtest.CreateJSON(context.WithoutCancel(t.Context()), w.sweeps, sweep.Names(w.plan.Sweep).Ending(), e); err != nil {
+						if _, err := blobtest.CreateJSON(context.WithoutCancel(t.Context()), w.sweeps,
+							sweep.Names(w.plan.Sweep).Ending(), e); err != nil {
 							t.Error(err)
 						}
 					})
@@ -74,8 +75,10 @@ func TestADiskThatStaysFull(t *testing.T) {
 				err := w.worker(0).Run(t.Context())
 				waited := time.Since(start)
 				var transient *TransientError
-				if again := errors.As(err, &transient); again == ended || !ended && waited < diskPatience-2*maxDiskPause || ended && (err != nil || waited > 9*time.Minute) {
-					t.Errorf("after %s the attempt ended with %v; want no error soon after the sweep has ended, else another attempt after about %s", waited, err, diskPatience)
+				if again := errors.As(err, &transient); again == ended || !ended &&
+					waited < diskPatience-2*maxDiskPause || ended && (err != nil || waited > 9*time.Minute) {
+					t.Errorf("after %s the attempt ended with %v; want no error soon after the sweep has ended, "+
+						"else another attempt after about %s", waited, err, diskPatience)
 				}
 			})
 		})
@@ -93,12 +96,14 @@ func (s stuck) Open(ctx context.Context, name string, r blob.Range) (io.ReadClos
 	return nil, blob.Attrs{}, ctx.Err()
 }
 
-// TestCancelledDuringTheCopy: neither the task that copies the dataset nor one that waits for it keeps its machine after the sweep's end.
+// TestCancelledDuringTheCopy: neither the task that copies the dataset nor one that waits for it keeps its machine
+// after the sweep's end.
 func TestCancelledDuringTheCopy(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	synctest.Test(t, func(t *testing.T) {
 		timer := time.AfterFunc(5*time.Minute, func() {
-			if _, err := blob.Create(context.WithoutCancel(t.Context()), w.sweeps, sweep.Names(w.plan.Sweep).Cancel(), []byte("{}")); err != nil {
+			if _, err := blob.Create(context.WithoutCancel(t.Context()), w.sweeps, sweep.Names(w.plan.Sweep).Cancel(),
+				[]byte("{}")); err != nil {
 				t.Error(err)
 			}
 		})
@@ -112,8 +117,10 @@ func TestCancelledDuringTheCopy(t *testing.T) {
 				worker.Datasets = stuck{w.datasets}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
-				if err := worker.Run(ctx); err != nil || time.Since(start) > 5*time.Minute+3*time.Duration(w.plan.Heartbeat) {
-					t.Errorf("task %d ended with %v, %s after its dataset began not to arrive; want no error soon after the sweep was cancelled, at five minutes", task, err, time.Since(start))
+				if err := worker.Run(ctx); err != nil || time.Since(start) > 5*time.Minute+
+					3*time.Duration(w.plan.Heartbeat) {
+					t.Errorf("task %d ended with %v, %s after its dataset began not to arrive; want no error soon "+
+						"after the sweep was cancelled, at five minutes", task, err, time.Since(start))
 				}
 			})
 		}
@@ -136,8 +143,8 @@ func (s *spoiling) Put(ctx context.Context, name string, cond blob.Generation, r
 	return s.Store.Put(ctx, name, cond, r)
 }
 
-// TestDamageUnderATrial: what is trained on a damaged copy is not a result, good or bad. The task continues with another copy, and the models
-// are those of an undisturbed sweep.
+// TestDamageUnderATrial: what is trained on a damaged copy is not a result, good or bad. The task continues with
+// another copy, and the models are those of an undisturbed sweep.
 func TestDamageUnderATrial(t *testing.T) {
 	undisturbed := newWorld(t, 3, nil)
 	if err := undisturbed.worker(0).Run(t.Context()); err != nil {
@@ -162,7 +169,8 @@ func TestDamageUnderATrial(t *testing.T) {
 				}
 			}}
 			if err := worker.Run(t.Context()); err != nil {
-				t.Fatalf("a copy that was damaged under a trial ended the task with %v, want it to go on with another copy", err)
+				t.Fatalf("a copy that was damaged under a trial ended the task with %v, want it to go on with "+
+					"another copy", err)
 			}
 			if got := w.models(t); !maps.Equal(got, want) {
 				t.Error("other models came out than of a sweep without damage")
@@ -177,8 +185,10 @@ func TestDamageUnderATrial(t *testing.T) {
 // overwrite fills files of the machine's copy with a byte, in place, so that every mapping shows it.
 func (w *world) overwrite(with byte, files ...string) error {
 	for _, file := range files {
-		path := filepath.Join(w.scratch, "datasets", w.plan.Dataset.Name, w.plan.Dataset.Version, filepath.FromSlash(file))
-		f, err := os.OpenFile(path, os.O_RDWR, 0) // never shorten it: touching a mapping beyond the end kills the process
+		path := filepath.Join(w.scratch, "datasets", w.plan.Dataset.Name, w.plan.Dataset.Version,
+			filepath.FromSlash(file))
+		// never shorten it: touching a mapping beyond the end kills the process
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err != nil {
 			return err
 		}
@@ -193,9 +203,10 @@ func (w *world) overwrite(with byte, files ...string) error {
 	return nil
 }
 
-// TestNoCheckpointOfADamagedCopy: labels or bins on the machine's disk change while a trial trains, and the machine is taken away before
-// the end of the trial, where the copy would have been verified. Trees grown on wrong data must not be resumed, neither by the next attempt
-// here, which fetches another copy, nor by another machine, which does not know of the damage.
+// TestNoCheckpointOfADamagedCopy: labels or bins on the machine's disk change while a trial trains, and the machine is
+// taken away before the end of the trial, where the copy would have been verified. Trees grown on wrong data must not
+// be resumed, neither by the next attempt here, which fetches another copy, nor by another machine, which does not know
+// of the damage.
 func TestNoCheckpointOfADamagedCopy(t *testing.T) {
 	calm := newWorld(t, 1, patient)
 	if err := calm.worker(0).Run(t.Context()); err != nil {
@@ -206,7 +217,8 @@ func TestNoCheckpointOfADamagedCopy(t *testing.T) {
 	for _, tc := range []struct {
 		elsewhere bool
 		file      string
-	}{{false, dataset.TargetsFile(dataset.TrainSplit)}, {true, dataset.TargetsFile(dataset.TrainSplit)}, {true, dataset.TrainSplit + "/rows.arrow"}} {
+	}{{false, dataset.TargetsFile(dataset.TrainSplit)}, {true, dataset.TargetsFile(dataset.TrainSplit)},
+		{true, dataset.TrainSplit + "/rows.arrow"}} {
 		w := newWorld(t, 1, patient)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -224,7 +236,8 @@ func TestNoCheckpointOfADamagedCopy(t *testing.T) {
 			}
 		}}
 		if err := first.Run(ctx); err == nil || spoilt == 0 {
-			t.Fatalf("the first attempt ended with %v, %s zeroed after %d trees; want it interrupted after that", err, tc.file, spoilt)
+			t.Fatalf("the first attempt ended with %v, %s zeroed after %d trees; want it interrupted after that", err,
+				tc.file, spoilt)
 		}
 
 		next := w.worker(0)
@@ -238,13 +251,14 @@ func TestNoCheckpointOfADamagedCopy(t *testing.T) {
 			t.Fatalf("elsewhere %t: the next attempt ended with %v", tc.elsewhere, err)
 		}
 		if !maps.Equal(w.models(t), want) {
-			t.Errorf("elsewhere %t: %s zeroed after %d trees, %d trees resumed: another model than without damage", tc.elsewhere, tc.file, spoilt, w.result(t, 0).Usage.ResumedTrees)
+			t.Errorf("elsewhere %t: %s zeroed after %d trees, %d trees resumed: another model than without damage",
+				tc.elsewhere, tc.file, spoilt, w.result(t, 0).Usage.ResumedTrees)
 		}
 	}
 }
 
-// TestACheckpointOutlivesItsCopy: a checkpoint is saved only after all data that it was trained on has been verified. So any task, on this
-// machine or another, can resume from it, even if the copy is damaged later.
+// TestACheckpointOutlivesItsCopy: a checkpoint is saved only after all data that it was trained on has been verified.
+// So any task, on this machine or another, can resume from it, even if the copy is damaged later.
 func TestACheckpointOutlivesItsCopy(t *testing.T) {
 	calm := newWorld(t, 1, patient)
 	if err := calm.worker(0).Run(t.Context()); err != nil {
@@ -267,7 +281,9 @@ func TestACheckpointOutlivesItsCopy(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r := w.result(t, 0); r.Usage.ResumedTrees < 20 || !maps.Equal(w.models(t), want) {
-			t.Errorf("copy damaged %t after a checkpoint of 20 trees: %d trees resumed, the model of an undisturbed sweep: %t; want at least 20, and that model", damaged, r.Usage.ResumedTrees, maps.Equal(w.models(t), want))
+			t.Errorf("copy damaged %t after a checkpoint of 20 trees: %d trees resumed, the model of an undisturbed "+
+				"sweep: %t; want at least 20, and that model", damaged, r.Usage.ResumedTrees,
+				maps.Equal(w.models(t), want))
 		}
 	}
 }

@@ -51,7 +51,8 @@ func scored(p *sweep.Plan) {
 	p.Trials[0].Params["early_stopping_round"] = 1000.0
 }
 
-// TestAnInterruptedCurveIsWhole: the parts before and after an interruption join to one curve, the same that an uninterrupted task writes.
+// TestAnInterruptedCurveIsWhole: the parts before and after an interruption join to one curve, the same that an
+// uninterrupted task writes.
 func TestAnInterruptedCurveIsWhole(t *testing.T) {
 	calm := newWorld(t, 1, scored)
 	if err := calm.worker(0).Run(t.Context()); err != nil {
@@ -78,7 +79,8 @@ func TestACurveIsNotWorthFailingFor(t *testing.T) {
 		w := newWorld(t, 1, nil)
 		worker := w.worker(0)
 		if there {
-			if _, err := blob.Create(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Curve(0, 0), []byte("damaged")); err != nil {
+			if _, err := blob.Create(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Curve(0, 0),
+				[]byte("damaged")); err != nil {
 				t.Fatal(err)
 			}
 		} else {

@@ -10,8 +10,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestADamagedClaimSpendsNoRetries: its holder is unknown, so no attempt takes it for its own or fails because of it; the trial is taken
-// over after the takeover time, like any other, and all trials are done.
+// TestADamagedClaimSpendsNoRetries: its holder is unknown, so no attempt takes it for its own or fails because of it;
+// the trial is taken over after the takeover time, like any other, and all trials are done.
 func TestADamagedClaimSpendsNoRetries(t *testing.T) {
 	for name, contents := range map[string]string{
 		"no JSON": "damaged", "empty": "", "too long": strings.Repeat(" ", 2<<20),
@@ -20,7 +20,8 @@ func TestADamagedClaimSpendsNoRetries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 3, nil)
 			synctest.Test(t, func(t *testing.T) {
-				if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Claim(1, 0), blob.Any, strings.NewReader(contents)); err != nil {
+				if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Claim(1, 0), blob.Any,
+					strings.NewReader(contents)); err != nil {
 					t.Fatal(err)
 				}
 				worker := w.worker(0)
@@ -35,8 +36,10 @@ func TestADamagedClaimSpendsNoRetries(t *testing.T) {
 						t.Errorf("trial %d: %s: %s; want it done", trial, r.Status, r.Reason)
 					}
 				}
-				if r, waited := w.result(t, 1), time.Since(start); r.Claim != 1 || waited < time.Minute || waited > 63*time.Second {
-					t.Errorf("claim %d ended the trial after %s; want claim 1 after the takeover time, a minute", r.Claim, waited)
+				if r, waited := w.result(t, 1), time.Since(start); r.Claim != 1 || waited < time.Minute ||
+					waited > 63*time.Second {
+					t.Errorf("claim %d ended the trial after %s; want claim 1 after the takeover time, a minute",
+						r.Claim, waited)
 				}
 			})
 		})

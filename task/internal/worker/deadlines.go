@@ -8,20 +8,20 @@ import (
 	"coppice/internal/telemetry"
 )
 
-// killedAfter is when a process that got SIGTERM is killed. A Spot machine has 30 seconds, but its containers are stopped as by `docker
-// stop`, which gives them ten.
+// killedAfter is when a process that got SIGTERM is killed. A Spot machine has 30 seconds, but its containers are
+// stopped as by `docker stop`, which gives them ten.
 const killedAfter = 10 * time.Second
 
-// What a task does with that time. The steps follow one another, and each deadline counts from the signal, not from the end of the previous
-// step, so time left over by one step goes to the next. TestDeadlines adds the table up.
+// What a task does with that time. The steps follow one another, and each deadline counts from the signal, not from the
+// end of the previous step, so time left over by one step goes to the next. TestDeadlines adds the table up.
 const (
-	// workFor is for what must not be lost. A training ends at the next split, the copy of the dataset is verified and the last checkpoint
-	// is saved. A trained model is verified, and its files, its result and its message are written.
+	// workFor is for what must not be lost. A training ends at the next split, the copy of the dataset is verified and
+	// the last checkpoint is saved. A trained model is verified, and its files, its result and its message are written.
 	workFor = 4 * time.Second
 	// lookFor is for finding out whether an unconfirmed claim or result was written.
 	lookFor = sweepstore.LookLimit
-	// releaseFor is for giving the claim back, since other tasks would otherwise wait for the takeover time, or, if the trial has its
-	// result, for dropping up to three checkpoints.
+	// releaseFor is for giving the claim back, since other tasks would otherwise wait for the takeover time, or, if the
+	// trial has its result, for dropping up to three checkpoints.
 	releaseFor = 2 * time.Second
 	// curveFor is for the learning curve, which only makes a plot complete.
 	curveFor = 500 * time.Millisecond
@@ -50,7 +50,8 @@ func newDeadlines(ctx context.Context) deadlines {
 	}}
 }
 
-// outlive returns a context with the values of ctx that ends limit after ctx does. If ctx has ended already, the limit counts from now.
+// outlive returns a context with the values of ctx that ends limit after ctx does. If ctx has ended already, the limit
+// counts from now.
 func outlive(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

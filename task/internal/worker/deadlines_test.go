@@ -27,12 +27,13 @@ func TestDeadlines(t *testing.T) {
 		sum += step
 	}
 	if sum >= killedAfter {
-		t.Errorf("the steps after SIGTERM take up to %s; want less than %s, when the process is killed", sum, killedAfter)
+		t.Errorf("the steps after SIGTERM take up to %s; want less than %s, when the process is killed", sum,
+			killedAfter)
 	}
 }
 
-// dying is a store whose machine gets the stop signal with the first write to a name that contains signal. From then on writes to names
-// that contain hangs are not answered.
+// dying is a store whose machine gets the stop signal with the first write to a name that contains signal. From then on
+// writes to names that contain hangs are not answered.
 type dying struct {
 	blob.Store
 	signal, hangs string
@@ -62,8 +63,8 @@ func (d *dying) Put(ctx context.Context, name string, g blob.Generation, r io.Re
 	return a, err
 }
 
-// TestToldToGo: whatever hangs after the signal, the task returns before it is killed. The claim is released, and before the curve is
-// written; a model that was trained by then is kept.
+// TestToldToGo: whatever hangs after the signal, the task returns before it is killed. The claim is released, and
+// before the curve is written; a model that was trained by then is kept.
 func TestToldToGo(t *testing.T) {
 	const quick, slow = 100 * time.Millisecond, workFor + lookFor + releaseFor + curveFor + 100*time.Millisecond
 	for name, tc := range map[string]struct {
@@ -96,7 +97,8 @@ func TestToldToGo(t *testing.T) {
 
 				var transient *TransientError
 				if !errors.As(err, &transient) && !(tc.done && err == nil) || !store.told.Load() || took > tc.within {
-					t.Errorf("told to go (%t), the task ended after %s with %v; want a transient error within %s", store.told.Load(), took, err, tc.within)
+					t.Errorf("told to go (%t), the task ended after %s with %v; want a transient error within %s",
+						store.told.Load(), took, err, tc.within)
 				}
 
 				names := sweep.Names(w.plan.Sweep)
@@ -105,7 +107,8 @@ func TestToldToGo(t *testing.T) {
 						t.Errorf("%s: %v; want it to be there: %t", object, err, want)
 					}
 				}
-				if release, curve := indexOf(store.order, "/releases/"), indexOf(store.order, "/curves/"); tc.signal == "/checkpoints/" && tc.released && curve < release {
+				if release, curve := indexOf(store.order, "/releases/"),
+					indexOf(store.order, "/curves/"); tc.signal == "/checkpoints/" && tc.released && curve < release {
 					t.Errorf("after the signal the task wrote %q; want the release before the curve", store.order)
 				}
 			})
@@ -140,12 +143,14 @@ func (r *reacting) Handle(ctx context.Context, record slog.Record) error {
 
 func (r *reacting) WithAttrs([]slog.Attr) slog.Handler { return r }
 
-// TestDamageThatHeals: damage found before a checkpoint is gone when the trial has ended, as after a single bad read of a page. The
-// training saw wrong data nevertheless: it is repeated, and does not count as a failure of its configuration.
+// TestDamageThatHeals: damage found before a checkpoint is gone when the trial has ended, as after a single bad read of
+// a page. The training saw wrong data nevertheless: it is repeated, and does not count as a failure of its
+// configuration.
 func TestDamageThatHeals(t *testing.T) {
 	w := newWorld(t, 1, long)
 	path := func() string {
-		return filepath.Join(w.scratch, "datasets", w.plan.Dataset.Name, w.plan.Dataset.Version, filepath.FromSlash(dataset.TargetsFile(dataset.TestSplit)))
+		return filepath.Join(w.scratch, "datasets", w.plan.Dataset.Name, w.plan.Dataset.Version,
+			filepath.FromSlash(dataset.TargetsFile(dataset.TestSplit)))
 	}
 	var whole []byte
 	worker := w.worker(0)
@@ -159,21 +164,23 @@ func TestDamageThatHeals(t *testing.T) {
 		}
 	}}
 	healed := false
-	worker.Log = slog.New(&reacting{Handler: slog.NewTextHandler(io.Discard, nil), part: "could not save a checkpoint", do: func() {
-		healed = true
-		f, err := os.OpenFile(path(), os.O_RDWR, 0)
-		if err == nil {
-			_, err = io.Copy(f, bytes.NewReader(whole))
-			err = errors.Join(err, f.Close())
-		}
-		if err != nil {
-			t.Error(err)
-		}
-	}})
+	worker.Log = slog.New(&reacting{Handler: slog.NewTextHandler(io.Discard, nil), part: "could not save a checkpoint",
+		do: func() {
+			healed = true
+			f, err := os.OpenFile(path(), os.O_RDWR, 0)
+			if err == nil {
+				_, err = io.Copy(f, bytes.NewReader(whole))
+				err = errors.Join(err, f.Close())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}})
 	if err := worker.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if r := w.result(t, 0); !healed || r.Status != sweep.StatusDone {
-		t.Errorf("a copy was damaged and healed (%t) while trial 0 trained: it is %s: %s; want it done", healed, r.Status, r.Reason)
+		t.Errorf("a copy was damaged and healed (%t) while trial 0 trained: it is %s: %s; want it done", healed,
+			r.Status, r.Reason)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestToldToGoJustAfterTheResult: the trial has ended, so its checkpoints are dropped and its end is published although the process has to
-// stop.
+// TestToldToGoJustAfterTheResult: the trial has ended, so its checkpoints are dropped and its end is published although
+// the process has to stop.
 func TestToldToGoJustAfterTheResult(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		w := newWorld(t, 1, nil)
@@ -44,7 +44,8 @@ func TestToldToGoJustAfterTheResult(t *testing.T) {
 			t.Errorf("told to go just before the result is written %t: %d messages, want 1", before, n)
 		}
 		if trees, _ := w.checkpointsOf(t, 0); len(trees) != 0 {
-			t.Errorf("told to go just before the result is written %t: %d checkpoints are left, want none", before, len(trees))
+			t.Errorf("told to go just before the result is written %t: %d checkpoints are left, want none", before,
+				len(trees))
 		}
 	}
 }
@@ -65,8 +66,8 @@ func (s cutOff) Put(ctx context.Context, name string, g blob.Generation, r io.Re
 	return attrs, err
 }
 
-// TestToldToGoWhileClaiming: the claim is written but its answer never read, because the process has to stop. The claim is released all the
-// same: no task waits for its holder, and it does not count as a death of the trial.
+// TestToldToGoWhileClaiming: the claim is written but its answer never read, because the process has to stop. The claim
+// is released all the same: no task waits for its holder, and it does not count as a death of the trial.
 func TestToldToGoWhileClaiming(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -134,11 +135,12 @@ func (s stalling) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs,
 	}
 }
 
-// TestAStalledListingDispossessesNobody: the holder beats. A task whose listings are further apart than the takeover time has seen no beat,
-// but must not conclude that there was none.
+// TestAStalledListingDispossessesNobody: the holder beats. A task whose listings are further apart than the takeover
+// time has seen no beat, but must not conclude that there was none.
 func TestAStalledListingDispossessesNobody(t *testing.T) {
 	for name, waits := range map[string][]time.Duration{
-		"the second": {0, 61 * time.Second}, "the first": {61 * time.Second, 0, 0}, "all": {50 * time.Second, 61 * time.Second, 70 * time.Second},
+		"the second": {0, 61 * time.Second}, "the first": {61 * time.Second, 0, 0},
+		"all": {50 * time.Second, 61 * time.Second, 70 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 1, nil)
@@ -149,8 +151,10 @@ func TestAStalledListingDispossessesNobody(t *testing.T) {
 				holder.Go(func() {
 					for n := 0; ; n++ {
 						h := sweep.Heartbeat{Format: 1, Trees: n}
-						if _, err := blobtest.CreateJSON(ctx, beating{w.sweeps}, sweep.Names(w.plan.Sweep).Heartbeat(0, 0), h); err != nil && ctx.Err() == nil {
-							t.Errorf("blobtest.CreateJSON(...): got %v; want not (err != nil and ctx.Err() == nil)", err)
+						if _, err := blobtest.CreateJSON(ctx, beating{w.sweeps},
+							sweep.Names(w.plan.Sweep).Heartbeat(0, 0), h); err != nil && ctx.Err() == nil {
+							t.Errorf("blobtest.CreateJSON(...): got %v; want not (err != nil and ctx.Err() == nil)",
+								err)
 						}
 						if pause(ctx, 1500*time.Millisecond) != nil { // so that two looks may see the same beat
 							return
@@ -186,7 +190,8 @@ func (b beating) Put(ctx context.Context, name string, _ blob.Generation, r io.R
 	return b.Store.Put(ctx, name, blob.Any, r)
 }
 
-// TestABeatAfterTheListingIsSeen: the holder is silent for the takeover time and then beats between the listing and the claim.
+// TestABeatAfterTheListingIsSeen: the holder is silent for the takeover time and then beats between the listing and the
+// claim.
 func TestABeatAfterTheListingIsSeen(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	synctest.Test(t, func(t *testing.T) {
@@ -196,7 +201,8 @@ func TestABeatAfterTheListingIsSeen(t *testing.T) {
 		worker.Sweeps = stalling{w.sweeps, func() time.Duration {
 			if time.Since(start) >= time.Minute && !back {
 				back = true
-				if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Heartbeat(0, 0), blob.Any, strings.NewReader("{}")); err != nil {
+				if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Heartbeat(0, 0), blob.Any,
+					strings.NewReader("{}")); err != nil {
 					t.Error(err)
 				}
 			}
@@ -216,12 +222,14 @@ func TestAFinishedTrialIsNotTrainedAgain(t *testing.T) {
 	for _, when := range []string{"/claims/1", "/heartbeats/1"} {
 		w := newWorld(t, 1, slow)
 		w.plan.Takeover = sweep.Duration(time.Minute)
-		done := sweep.Result{Format: 1, Sweep: "test-1", Trial: 0, Claim: 0, Status: sweep.StatusFailed, Reason: "by the holder, which lives"}
+		done := sweep.Result{Format: 1, Sweep: "test-1", Trial: 0, Claim: 0, Status: sweep.StatusFailed,
+			Reason: "by the holder, which lives"}
 		w.claimed(t, 0, 0, 0, 0)
 		worker := w.worker(0)
 		worker.Attempt = 1 // so that the trial is taken at once
 		worker.Sweeps = &hooked{Store: w.sweeps, part: when, do: func() {
-			if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(0), done); err != nil {
+			if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(0),
+				done); err != nil {
 				t.Error(err)
 			}
 		}}
@@ -232,7 +240,8 @@ func TestAFinishedTrialIsNotTrainedAgain(t *testing.T) {
 			t.Errorf("it ended at %s: the task ended with %v; want it to notice and go on", when, err)
 		}
 		if r := w.result(t, 0); r.Reason != done.Reason || len(w.published.messages) != 0 {
-			t.Errorf("it ended at %s: %+v, %d messages; want the holder's result and none", when, r, len(w.published.messages))
+			t.Errorf("it ended at %s: %+v, %d messages; want the holder's result and none", when, r,
+				len(w.published.messages))
 		}
 	}
 }

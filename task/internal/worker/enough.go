@@ -16,8 +16,9 @@ type enoughError struct{ reason string }
 
 func (e *enoughError) Error() string { return "not trained, the sweep has enough: " + e.reason }
 
-// enough says whether a claimed trial is still to be trained. The task that first finds that the sweep has enough records it, with what it
-// has seen; all other tasks follow that record. A *brokenError is the store's, an *enoughError says why the trial is not trained.
+// enough says whether a claimed trial is still to be trained. The task that first finds that the sweep has enough
+// records it, with what it has seen; all other tasks follow that record. A *brokenError is the store's, an *enoughError
+// says why the trial is not trained.
 func (w *Worker) enough(ctx context.Context, claim *sweep.Claim) error {
 	if !w.plan.EndsByRule() {
 		return nil
@@ -39,7 +40,8 @@ func (w *Worker) enough(ctx context.Context, claim *sweep.Claim) error {
 		return nil
 	}
 
-	e := sweep.Enough{Format: sweep.FormatVersion, Sweep: w.Sweep, Rule: rule, Reason: reason, Trial: claim.Trial, Claim: claim.Claim, Task: w.Task, Attempt: w.Attempt,
+	e := sweep.Enough{Format: sweep.FormatVersion, Sweep: w.Sweep, Rule: rule, Reason: reason, Trial: claim.Trial,
+		Claim: claim.Claim, Task: w.Task, Attempt: w.Attempt,
 		Seen: seen, At: time.Now().UTC()}
 	created, err := w.whole.CreateEnough(ctx, e)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// ended checks that every trial has ended, trained or because the sweep had enough, and that the decision can be reproduced. It returns how
-// many were trained.
+// ended checks that every trial has ended, trained or because the sweep had enough, and that the decision can be
+// reproduced. It returns how many were trained.
 func (w *world) enough(t *testing.T) (trained int, e *sweep.Enough) {
 	t.Helper()
 	e, err := sweepstore.New(w.sweeps, w.plan.Sweep).Enough(t.Context())
@@ -27,7 +27,8 @@ func (w *world) enough(t *testing.T) (trained int, e *sweep.Enough) {
 		case r.Status == sweep.StatusDone:
 			trained++
 		case !r.Untrained() || !strings.Contains(r.Reason, e.Reason):
-			t.Errorf("trial %d ended %s: %s; want it done, or not trained with the reason %q", i, r.State(), r.Reason, e.Reason)
+			t.Errorf("trial %d ended %s: %s; want it done, or not trained with the reason %q", i, r.State(), r.Reason,
+				e.Reason)
 		}
 	}
 	return trained, e
@@ -66,7 +67,8 @@ func TestPatienceEndsASweepThatLearns(t *testing.T) {
 	}
 	all.Wait()
 	if n, e := w.enough(t); n < patience+1 || n > patience+1+tasks-1 || e.Rule != sweep.RulePatience {
-		t.Errorf("%d trials were trained, ended by %+v; want %d and those that ran then, at most %d", n, e, patience+1, tasks-1)
+		t.Errorf("%d trials were trained, ended by %+v; want %d and those that ran then, at most %d", n, e, patience+1,
+			tasks-1)
 	}
 }
 
@@ -76,7 +78,8 @@ func TestAnEndByRuleThatCannotBeRead(t *testing.T) {
 		p.Spec.Limits.Target = new(2.0)
 		p.Adapt()
 	})
-	if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Enough(), blob.Any, strings.NewReader("{")); err != nil {
+	if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Enough(), blob.Any,
+		strings.NewReader("{")); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.worker(0).Run(t.Context()); err != nil {

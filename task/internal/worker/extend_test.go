@@ -7,7 +7,8 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// TestExtendedSweepTrainsNothingAgain: the plan lists three trials of another sweep, and the trials after them are decided from all three.
+// TestExtendedSweepTrainsNothingAgain: the plan lists three trials of another sweep, and the trials after them are
+// decided from all three.
 func TestExtendedSweepTrainsNothingAgain(t *testing.T) {
 	const before = 3
 	first := newWorld(t, before, open(sweep.MethodGP, narrow))
@@ -57,15 +58,18 @@ func TestExtendedSweepTrainsNothingAgain(t *testing.T) {
 			t.Fatal(err)
 		case listed.Number < before:
 			if d != nil || len(listed.Claims) > 0 || r.Sweep != first.plan.Sweep || !listed.Ended {
-				t.Errorf("trial %d has decision %v, %d claims and a result of %s; want that of %s alone", listed.Number, d, len(listed.Claims), r.Sweep, first.plan.Sweep)
+				t.Errorf("trial %d has decision %v, %d claims and a result of %s; want that of %s alone", listed.Number,
+					d, len(listed.Claims), r.Sweep, first.plan.Sweep)
 			}
 			continue
 		case d == nil || r.Status != sweep.StatusDone:
-			t.Fatalf("trial %d has decision %v and ended %s: %s; want it decided and done", listed.Number, d, r.Status, r.Reason)
+			t.Fatalf("trial %d has decision %v and ended %s: %s; want it decided and done", listed.Number, d, r.Status,
+				r.Reason)
 		}
 		for n := range before {
 			if s := d.Seen[n]; s.Trial != n || s.Score == nil || *s.Score != first.result(t, n).Score {
-				t.Errorf("trial %d was decided knowing %+v of trial %d; want its score in %s", listed.Number, s, n, first.plan.Sweep)
+				t.Errorf("trial %d was decided knowing %+v of trial %d; want its score in %s", listed.Number, s, n,
+					first.plan.Sweep)
 			}
 		}
 	}

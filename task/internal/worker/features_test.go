@@ -39,7 +39,8 @@ func newSelection(t *testing.T, k int) *world {
 	t.Helper()
 	o := datasettest.Options{Rows: 1500}
 	if k > 0 {
-		o = datasettest.Options{Rows: 1500, Encodings: "none", Split: "{by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\ngroup: user_id"}
+		o = datasettest.Options{Rows: 1500, Encodings: "none",
+			Split: "{by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\ngroup: user_id"}
 	}
 	_, m := datasettest.Dir(t, o)
 	names := make([]string, len(m.Features))
@@ -58,8 +59,9 @@ func newSelection(t *testing.T, k int) *world {
 	})
 }
 
-// TestForwardSelection: one task and four come to the same selection, with the same models; every step has the best group of the step before,
-// by the results themselves, and trials of steps that the selection does not reach are stopped with the reason.
+// TestForwardSelection: one task and four come to the same selection, with the same models; every step has the best
+// group of the step before, by the results themselves, and trials of steps that the selection does not reach are
+// stopped with the reason.
 func TestForwardSelection(t *testing.T) {
 	for _, k := range []int{0, 3} {
 		t.Run(fmt.Sprint(k, " folds"), func(t *testing.T) {
@@ -104,7 +106,8 @@ func (w *world) selection(t *testing.T) (text string) {
 		step, _, open := f.Step(n)
 		if open && step > len(worths.Selected) {
 			if over = true; r.Status != sweep.StatusStopped || !strings.Contains(r.Reason, "the selection ended with") {
-				t.Errorf("configuration %d of step %d after %v was selected: %s: %s; want it stopped, since the selection has ended", n, step+1, worths.Selected, r.Status, r.Reason)
+				t.Errorf("configuration %d of step %d after %v was selected: %s: %s; want it stopped, since the "+
+					"selection has ended", n, step+1, worths.Selected, r.Status, r.Reason)
 			}
 			text += fmt.Sprintln(n, r.Status, r.Reason)
 			continue
@@ -130,7 +133,8 @@ func (w *world) selection(t *testing.T) (text string) {
 			}
 		}
 		if len(want) > 0 || len(got) != 1 {
-			t.Errorf("configuration %d of step %d has %s; want %v and one more", n, step+1, f.Describe(kept), worths.Selected[:step])
+			t.Errorf("configuration %d of step %d has %s; want %v and one more", n, step+1, f.Describe(kept),
+				worths.Selected[:step])
 		}
 		d, err := trials.Decision(t.Context(), trial)
 		if err != nil || d == nil {
@@ -139,13 +143,15 @@ func (w *world) selection(t *testing.T) (text string) {
 		ended := map[int]bool{}
 		for _, s := range d.Seen {
 			if s.Params != nil {
-				t.Errorf("the decision of trial %d repeats the columns of trial %d, %v; want its score only", trial, s.Trial, s.Params)
+				t.Errorf("the decision of trial %d repeats the columns of trial %d, %v; want its score only", trial,
+					s.Trial, s.Params)
 			}
 			ended[w.plan.Ordinal(s.Trial)] = s.Status == sweep.StatusDone
 		}
 		for before := range f.StepBegins(step) {
 			if step > 0 && !ended[before] {
-				t.Errorf("the decision of configuration %d in step %d has not seen configuration %d end, of a step before; it has seen %+v", n, step+1, before, d.Seen)
+				t.Errorf("the decision of configuration %d in step %d has not seen configuration %d end, of a step "+
+					"before; it has seen %+v", n, step+1, before, d.Seen)
 			}
 		}
 		if err := search.Replay(w.plan, d); err != nil {

@@ -10,8 +10,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// droppedError reports that a trial is not trained: its configuration fell behind after the first folds, one of its folds has no score, or the
-// selection of columns ended before it.
+// droppedError reports that a trial is not trained: its configuration fell behind after the first folds, one of its
+// folds has no score, or the selection of columns ended before it.
 type droppedError struct{ reason string }
 
 func (e *droppedError) Error() string { return e.reason }
@@ -31,10 +31,12 @@ func (w *Worker) checkFolds() error {
 	return w.table.CheckGroups()
 }
 
-// settleFold returns what a claimed trial of a cross-validated sweep trains. The first folds of an open configuration settle that; all
-// others depend only on the results of earlier stages, all of which exist and none of which can change. chosen is the refit's
-// configuration. A *brokenError is a storage failure; a *droppedError says why there is nothing to train.
-func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params sweep.Params, chosen *search.Choice, err error) {
+// settleFold returns what a claimed trial of a cross-validated sweep trains. The first folds of an open configuration
+// settle that; all others depend only on the results of earlier stages, all of which exist and none of which can
+// change. chosen is the refit's configuration. A *brokenError is a storage failure; a *droppedError says why there is
+// nothing to train.
+func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params sweep.Params, chosen *search.Choice,
+	err error) {
 	trial := claim.Trial
 	t := w.plan.Trials[trial]
 	if !t.Refit && t.Fold <= w.plan.Folds.First {
@@ -70,11 +72,13 @@ func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params swe
 	if chosen, err = search.Choose(w.plan, board, require); err != nil {
 		return nil, nil, err
 	}
-	w.Log.Info("refit", "trial", trial, "configuration", chosen.Configuration, "trees", chosen.Trees, "reason", chosen.Reason)
+	w.Log.Info("refit", "trial", trial, "configuration", chosen.Configuration, "trees", chosen.Trees, "reason",
+		chosen.Reason)
 	return chosen.Params, chosen, nil
 }
 
-// paramsOf returns what the first folds of a configuration have trained. If it was never decided, none of them has a score.
+// paramsOf returns what the first folds of a configuration have trained. If it was never decided, none of them has a
+// score.
 func paramsOf(b sweep.Board, configuration int) sweep.Params {
 	for i := range b.Configurations {
 		if c := &b.Configurations[i]; c.Configuration == configuration {

@@ -25,7 +25,9 @@ import (
 // newFolded plans n configurations on a small table without statistics of ids, which folds do not support.
 func newFolded(t *testing.T, configurations int, change func(*sweep.Plan)) *world {
 	t.Helper()
-	return newWorldOn(t, datasettest.Options{Rows: 1500, Encodings: dataset.EncodeNone, Split: "{by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\ngroup: user_id"}, configurations, change)
+	return newWorldOn(t, datasettest.Options{Rows: 1500, Encodings: dataset.EncodeNone,
+		Split: "{by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\ngroup: user_id"},
+		configurations, change)
 }
 
 // folded returns trials for the folds of the plan's configurations.
@@ -75,7 +77,8 @@ func (w *world) refit(t *testing.T) string {
 	return out
 }
 
-// TestFoldsAreTrials: a cross-validated sweep has the same winner with the same bytes for one task and for four that start at once.
+// TestFoldsAreTrials: a cross-validated sweep has the same winner with the same bytes for one task and for four that
+// start at once.
 func TestFoldsAreTrials(t *testing.T) {
 	var refits []string
 	for _, tasks := range []int{1, 4} {
@@ -103,7 +106,8 @@ func TestFoldsAreTrials(t *testing.T) {
 	}
 }
 
-// checkRefit fails unless the refit trained the best configuration on all rows, with the number of trees that its folds chose.
+// checkRefit fails unless the refit trained the best configuration on all rows, with the number of trees that its folds
+// chose.
 func (w *world) checkRefit(t *testing.T, b sweep.Board) {
 	t.Helper()
 	r, best := b.Rows[0].Result, b.Configurations[0]
@@ -112,12 +116,15 @@ func (w *world) checkRefit(t *testing.T, b sweep.Board) {
 		s, _ := w.manifest.FindSplit(split)
 		rows += s.Rows
 	}
-	if b.Rows[0].Trial.Refit && best.State == sweep.ConfigurationDone && r.TrainRows == rows && r.Score == *best.Mean && r.Trees == best.Trees &&
+	if b.Rows[0].Trial.Refit && best.State == sweep.ConfigurationDone && r.TrainRows == rows && r.Score == *best.Mean &&
+		r.Trees == best.Trees &&
 		r.Params["num_leaves"] == best.Params["num_leaves"] && r.Params["early_stopping_round"] == 0.0 {
 		return
 	}
-	t.Errorf("the refit has %d rows, score %v, %d trees, %v leaves; want %d rows and what configuration %d (%s) has: mean %v, %d trees, %v leaves",
-		r.TrainRows, r.Score, r.Trees, r.Params["num_leaves"], rows, best.Configuration, best.State, *best.Mean, best.Trees, best.Params["num_leaves"])
+	t.Errorf("the refit has %d rows, score %v, %d trees, %v leaves; want %d rows and what configuration %d (%s) "+
+		"has: mean %v, %d trees, %v leaves",
+		r.TrainRows, r.Score, r.Trees, r.Params["num_leaves"], rows, best.Configuration, best.State, *best.Mean,
+		best.Trees, best.Params["num_leaves"])
 }
 
 // TestAFoldIsTheOneOfTaskTrain: a fold's score and trees equal those of `task train --cv`.
@@ -147,14 +154,15 @@ func TestAFoldIsTheOneOfTaskTrain(t *testing.T) {
 	}
 	for i, want := range rounds {
 		r := w.result(t, i)
-		if r.Metrics["log_loss"] != want.Metrics["log_loss"] || r.Score != want.Metrics["auc"] || r.BestIteration != want.Trees || r.TrainRows != want.TrainRows || r.Model != nil {
+		if r.Metrics["log_loss"] != want.Metrics["log_loss"] || r.Score != want.Metrics["auc"] ||
+			r.BestIteration != want.Trees || r.TrainRows != want.TrainRows || r.Model != nil {
 			t.Errorf("fold %d: result %+v; want what cross-validation has: %+v, and no model", i+1, r, want)
 		}
 	}
 }
 
-// TestWeakConfigurationsAreDropped: a configuration that cannot learn is not trained on its last folds, with the reason recorded; the
-// others are.
+// TestWeakConfigurationsAreDropped: a configuration that cannot learn is not trained on its last folds, with the reason
+// recorded; the others are.
 func TestWeakConfigurationsAreDropped(t *testing.T) {
 	change := func(p *sweep.Plan) {
 		p.Trials[1].Params["learning_rate"] = 1e-6
@@ -171,15 +179,19 @@ func TestWeakConfigurationsAreDropped(t *testing.T) {
 			want = sweep.ConfigurationDropped
 		}
 		if c.State != want {
-			t.Errorf("configuration %d: %s (%s), scores %v; want it %s", c.Configuration, c.State, c.Reason, c.Scores, want)
+			t.Errorf("configuration %d: %s (%s), scores %v; want it %s", c.Configuration, c.State, c.Reason, c.Scores,
+				want)
 		}
-		if want == sweep.ConfigurationDropped && (!strings.Contains(c.Reason, "is behind configuration") || c.Folds != 3) {
-			t.Errorf("it was dropped after %d folds, because %q; want 3, and behind which configuration it is", c.Folds, c.Reason)
+		if want == sweep.ConfigurationDropped && (!strings.Contains(c.Reason, "is behind configuration") ||
+			c.Folds != 3) {
+			t.Errorf("it was dropped after %d folds, because %q; want 3, and behind which configuration it is", c.Folds,
+				c.Reason)
 		}
 	}
 }
 
-// TestAFoldThatFails: its configuration cannot win, and its later folds are not trained; where no configuration is left there is no refit.
+// TestAFoldThatFails: its configuration cannot win, and its later folds are not trained; where no configuration is left
+// there is no refit.
 func TestAFoldThatFails(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		w := newFolded(t, 2, func(p *sweep.Plan) {
@@ -198,7 +210,8 @@ func TestAFoldThatFails(t *testing.T) {
 			t.Errorf("configuration 0 is %s: %s; want it failed for its num_leaves", c.State, c.Reason)
 		}
 		r := w.result(t, len(w.plan.Trials)-1)
-		if all && (r.Status != sweep.StatusFailed || !strings.Contains(r.Reason, "2 have failed")) || !all && r.Status != sweep.StatusDone {
+		if all && (r.Status != sweep.StatusFailed || !strings.Contains(r.Reason, "2 have failed")) || !all &&
+			r.Status != sweep.StatusDone {
 			t.Errorf("all failed %t: the refit is %s: %s", all, r.Status, r.Reason)
 		}
 	}
@@ -211,7 +224,8 @@ func TestFoldsOutliveTheirTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, trial := range []int{1, 4} {
-		for _, at := range []string{sweep.Names(calm.plan.Sweep).Claim(trial, 0), fmt.Sprintf("trials/%04d/checkpoints/0/", trial)} {
+		for _, at := range []string{sweep.Names(calm.plan.Sweep).Claim(trial, 0),
+			fmt.Sprintf("trials/%04d/checkpoints/0/", trial)} {
 			w := newFolded(t, 2, folded(2, true))
 			ctx, cancel := context.WithCancel(t.Context())
 			first := w.worker(0)
@@ -227,8 +241,10 @@ func TestFoldsOutliveTheirTask(t *testing.T) {
 				t.Fatal(err)
 			}
 			r, resumed := w.result(t, trial), strings.Contains(at, "checkpoints")
-			if r.Claim != 1 || w.refit(t) != calm.refit(t) || resumed != (r.Usage.ResumedTrees > 0) || r.Score != calm.result(t, trial).Score {
-				t.Errorf("%s: ended under claim %d with %d trees of the one before, score %v; want claim 1, resumed %t, score %v, and the refit's bytes of a sweep that nobody interrupted",
+			if r.Claim != 1 || w.refit(t) != calm.refit(t) || resumed != (r.Usage.ResumedTrees > 0) ||
+				r.Score != calm.result(t, trial).Score {
+				t.Errorf("%s: ended under claim %d with %d trees of the one before, score %v; want claim 1, resumed "+
+					"%t, score %v, and the refit's bytes of a sweep that nobody interrupted",
 					at, r.Claim, r.Usage.ResumedTrees, r.Score, resumed, calm.result(t, trial).Score)
 			}
 		}
@@ -259,8 +275,9 @@ func openFolds(random map[string]sweep.Distribution) func(*sweep.Plan) {
 	}
 }
 
-// decidedFolds returns the decisions by configuration. It fails unless each open configuration was decided once, all of its folds have trained
-// what the decision says, no two configurations are alike, and every decision can be reproduced from what it records.
+// decidedFolds returns the decisions by configuration. It fails unless each open configuration was decided once, all of
+// its folds have trained what the decision says, no two configurations are alike, and every decision can be reproduced
+// from what it records.
 func (w *world) decidedFolds(t *testing.T) map[int]*sweep.Decision {
 	t.Helper()
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
@@ -271,7 +288,8 @@ func (w *world) decidedFolds(t *testing.T) map[int]*sweep.Decision {
 			t.Fatal(err)
 		}
 		if decides := trial.Open && trial.Fold == 1; (d != nil) != decides {
-			t.Fatalf("trial %d is fold %d of configuration %d, and has its own decision: %t; want one for each open configuration, under its first fold", n, trial.Fold, trial.Configuration, d != nil)
+			t.Fatalf("trial %d is fold %d of configuration %d, and has its own decision: %t; want one for each open "+
+				"configuration, under its first fold", n, trial.Fold, trial.Configuration, d != nil)
 		}
 		if d != nil {
 			decisions[trial.Configuration] = d
@@ -286,7 +304,8 @@ func (w *world) decidedFolds(t *testing.T) map[int]*sweep.Decision {
 		}
 		r, key := w.result(t, n), sweep.ConfigurationKey(want)
 		if got := sweep.ConfigurationKey(r.Params); got != key {
-			t.Errorf("fold %d of configuration %d has trained %v; want %v", trial.Fold, trial.Configuration, r.Params, want)
+			t.Errorf("fold %d of configuration %d has trained %v; want %v", trial.Fold, trial.Configuration, r.Params,
+				want)
 		}
 		if other, known := by[key]; known && other != trial.Configuration {
 			t.Errorf("configurations %d and %d are the same", other, trial.Configuration)
@@ -296,8 +315,8 @@ func (w *world) decidedFolds(t *testing.T) map[int]*sweep.Decision {
 	return decisions
 }
 
-// TestOpenConfigurationsAreDecidedOnce: one task decides each from the means of the first folds of all before; of three that reach the same
-// configuration at once one does; and the refit trains the best.
+// TestOpenConfigurationsAreDecidedOnce: one task decides each from the means of the first folds of all before; of three
+// that reach the same configuration at once one does; and the refit trains the best.
 func TestOpenConfigurationsAreDecidedOnce(t *testing.T) {
 	for _, tasks := range []int{1, 3} {
 		w := newFolded(t, 11, openFolds(wide))
@@ -324,7 +343,8 @@ func TestOpenConfigurationsAreDecidedOnce(t *testing.T) {
 		}
 		for c, d := range decisions {
 			if len(d.Seen) != c || d.Holder != 0 {
-				t.Errorf("configuration %d was decided for trial %d by what %d others have shown; want its first fold, and all %d", c, d.Holder, len(d.Seen), c)
+				t.Errorf("configuration %d was decided for trial %d by what %d others have shown; want its first "+
+					"fold, and all %d", c, d.Holder, len(d.Seen), c)
 			}
 			for i, s := range d.Seen {
 				mean := 0.0
@@ -332,18 +352,20 @@ func TestOpenConfigurationsAreDecidedOnce(t *testing.T) {
 					mean += w.result(t, f.Number).Score / 3
 				}
 				if s.Status != sweep.StatusDone || s.Score == nil || *s.Score != mean {
-					t.Errorf("configuration %d has seen configuration %d as %+v; want the mean of its first three folds, %v", c, i, s, mean)
+					t.Errorf("configuration %d has seen configuration %d as %+v; want the mean of its first three "+
+						"folds, %v", c, i, s, mean)
 				}
 			}
 		}
 		if last := decisions[10]; last.Source != search.SourceGP {
-			t.Errorf("the last configuration is from %s: %s; want it from a model of the results", last.Source, last.Reason)
+			t.Errorf("the last configuration is from %s: %s; want it from a model of the results", last.Source,
+				last.Reason)
 		}
 	}
 }
 
-// TestOpenConfigurationsOutliveTheirTask: a task that vanishes before its decision, or between the decision and the first tree, makes no
-// difference; nor does a first fold that a person has cancelled.
+// TestOpenConfigurationsOutliveTheirTask: a task that vanishes before its decision, or between the decision and the
+// first tree, makes no difference; nor does a first fold that a person has cancelled.
 func TestOpenConfigurationsOutliveTheirTask(t *testing.T) {
 	for _, at := range []string{"configurations/", "0003/decision.json"} {
 		w := newFolded(t, 3, openFolds(wide))
@@ -356,7 +378,8 @@ func TestOpenConfigurationsOutliveTheirTask(t *testing.T) {
 		cancel()
 		before, err := sweepstore.NewTrials(w.sweeps, w.plan).Decision(t.Context(), 3)
 		if written := strings.Contains(at, "decision"); err != nil || (before != nil) != written {
-			t.Fatalf("%s: the task vanished, and the decision about configuration 1 is %+v, error %v; want it written: %t", at, before, err, written)
+			t.Fatalf("%s: the task vanished, and the decision about configuration 1 is %+v, error %v; want it "+
+				"written: %t", at, before, err, written)
 		}
 
 		second := w.worker(0)
@@ -371,25 +394,29 @@ func TestOpenConfigurationsOutliveTheirTask(t *testing.T) {
 	}
 
 	w := newFolded(t, 3, openFolds(wide))
-	if _, err := sweepstore.NewTrials(w.sweeps, w.plan).CreateResult(t.Context(), sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: 3, Configuration: 1, Fold: 1,
-		Status: sweep.StatusCancelled, ByHand: true, Reason: "a person"}); err != nil {
+	if _, err := sweepstore.NewTrials(w.sweeps, w.plan).CreateResult(t.Context(),
+		sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: 3, Configuration: 1, Fold: 1,
+			Status: sweep.StatusCancelled, ByHand: true, Reason: "a person"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.worker(0).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	d, err := sweepstore.NewTrials(w.sweeps, w.plan).Decision(t.Context(), 3)
-	if err != nil || d == nil || d.Holder != 4 || sweep.ConfigurationKey(w.result(t, 5).Params) != sweep.ConfigurationKey(d.Params) {
-		t.Errorf("the first fold was cancelled, and the decision is %+v, error %v; want it made for trial 4, and followed by trial 5", d, err)
+	if err != nil || d == nil || d.Holder != 4 ||
+		sweep.ConfigurationKey(w.result(t, 5).Params) != sweep.ConfigurationKey(d.Params) {
+		t.Errorf("the first fold was cancelled, and the decision is %+v, error %v; want it made for trial 4, and "+
+			"followed by trial 5", d, err)
 	}
 	if r := w.result(t, 10); r.Status != sweep.StatusStopped || !strings.Contains(r.Reason, "has no score in fold 1") {
-		t.Errorf("the last fold of the configuration is %s: %s; want it not trained for want of a score", r.Status, r.Reason)
+		t.Errorf("the last fold of the configuration is %s: %s; want it not trained for want of a score", r.Status,
+			r.Reason)
 	}
 	w.checkRefit(t, w.board(t))
 }
 
-// TestOpenFoldsOverAFoulStore: lost answers, stalls and returning tasks, as in TestTasksOverAFoulStore: each configuration is decided once, and
-// its folds train the same.
+// TestOpenFoldsOverAFoulStore: lost answers, stalls and returning tasks, as in TestTasksOverAFoulStore: each
+// configuration is decided once, and its folds train the same.
 func TestOpenFoldsOverAFoulStore(t *testing.T) {
 	for seed := range uint64(3) {
 		w := newFolded(t, 5, openFolds(wide))

@@ -14,7 +14,8 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// pauseAt runs two tasks of a job until a trial has so many trees, and pauses the sweep then. The tasks have to leave by themselves.
+// pauseAt runs two tasks of a job until a trial has so many trees, and pauses the sweep then. The tasks have to leave
+// by themselves.
 func (w *world) pauseAt(t *testing.T, job string, number, trees int) {
 	t.Helper()
 	var once sync.Once
@@ -27,7 +28,8 @@ func (w *world) pauseAt(t *testing.T, job string, number, trees int) {
 				return
 			}
 			once.Do(func() {
-				if created, err := sweepstore.New(w.sweeps, w.plan.Sweep).CreateHalt(t.Context(), number, time.Now()); !created || err != nil {
+				if created, err := sweepstore.New(w.sweeps, w.plan.Sweep).CreateHalt(t.Context(), number,
+					time.Now()); !created || err != nil {
 					t.Errorf("pause the sweep: created %t, error %v; want it created", created, err)
 				}
 			})
@@ -63,8 +65,8 @@ func (w *world) claimless(t *testing.T) map[string]string {
 	return out
 }
 
-// TestAPausedSweepGoesOn: the tasks save, release their trials and leave; those of the next job go on from there, and the models are the same as
-// without a pause. Twice, and with trials that wait for each other at rungs.
+// TestAPausedSweepGoesOn: the tasks save, release their trials and leave; those of the next job go on from there, and
+// the models are the same as without a pause. Twice, and with trials that wait for each other at rungs.
 func TestAPausedSweepGoesOn(t *testing.T) {
 	for name, change := range map[string]func(*sweep.Plan){
 		"plain": func(*sweep.Plan) {},
@@ -96,7 +98,8 @@ func TestAPausedSweepGoesOn(t *testing.T) {
 			for _, trial := range list.Trials {
 				claims += len(trial.Claims)
 				if !trial.Ended && !trial.Free() {
-					t.Errorf("%s: trial %d is held after pause %d: %+v; want its claim released", name, trial.Number, turn+1, trial.Last())
+					t.Errorf("%s: trial %d is held after pause %d: %+v; want its claim released", name, trial.Number,
+						turn+1, trial.Last())
 				}
 				on, _ := w.checkpointsOf(t, trial.Number)
 				saved = saved || len(on) > 0 && on[len(on)-1] >= trees
@@ -130,7 +133,8 @@ func TestAPausedSweepGoesOn(t *testing.T) {
 		got := w.claimless(t)
 		for object, want := range calm.claimless(t) {
 			if got[object] != want {
-				t.Errorf("%s: %s after two pauses: %.300q; want %.300q, as without a pause", name, object, got[object], want)
+				t.Errorf("%s: %s after two pauses: %.300q; want %.300q, as without a pause", name, object, got[object],
+					want)
 			}
 		}
 		if n := w.resumedTrees(t); n < 50 {
@@ -144,7 +148,8 @@ func TestAPauseWhileTheDatasetIsCopied(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	synctest.Test(t, func(t *testing.T) {
 		timer := time.AfterFunc(5*time.Minute, func() {
-			if _, err := sweepstore.New(w.sweeps, w.plan.Sweep).CreateHalt(context.WithoutCancel(t.Context()), 1, time.Now()); err != nil {
+			if _, err := sweepstore.New(w.sweeps, w.plan.Sweep).CreateHalt(context.WithoutCancel(t.Context()), 1,
+				time.Now()); err != nil {
 				t.Error(err)
 			}
 		})

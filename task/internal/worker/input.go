@@ -12,7 +12,8 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// openInput reads the model that the trials continue, if any, and translates its thresholds to the bins of the mapped dataset.
+// openInput reads the model that the trials continue, if any, and translates its thresholds to the bins of the mapped
+// dataset.
 func (w *Worker) openInput(ctx context.Context) error {
 	in := w.plan.Input
 	if in == nil || w.input != nil {
@@ -35,12 +36,14 @@ func (w *Worker) openInput(ctx context.Context) error {
 	if w.input, err = fit.Input(w.dataset.Manifest, old, read["model"]); err != nil {
 		return err
 	}
-	w.Log.Info("continuing a model", "model", in.Model, "version", in.Version, "mode", in.Mode, "trees", len(w.input.Trees),
+	w.Log.Info("continuing a model", "model", in.Model, "version", in.Version, "mode", in.Mode, "trees",
+		len(w.input.Trees),
 		"thresholds", w.input.Cuts, "moved", w.input.Moved)
 	return nil
 }
 
-// inputOf returns the model that a trial continues: that of the whole sweep, or in a population the one of another trial.
+// inputOf returns the model that a trial continues: that of the whole sweep, or in a population the one of another
+// trial.
 func (w *Worker) inputOf(ctx context.Context, from *sweep.Origin) (*gbt.InputModel, error) {
 	if from == nil {
 		return w.input, nil

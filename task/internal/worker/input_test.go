@@ -85,8 +85,10 @@ func TestTrialsContinueAModel(t *testing.T) {
 		}
 		for i := range w.plan.Trials {
 			r := w.result(t, i)
-			if want := map[string]int{sweep.GrowMode: 14, sweep.RefitMode: 6}[mode]; r.Status != sweep.StatusDone || r.Trees != want {
-				t.Fatalf("%s: trial %d is %s (%s) with %d trees, expected %d", mode, i, r.Status, r.Reason, r.Trees, want)
+			if want := map[string]int{sweep.GrowMode: 14, sweep.RefitMode: 6}[mode]; r.Status != sweep.StatusDone ||
+				r.Trees != want {
+				t.Fatalf("%s: trial %d is %s (%s) with %d trees, expected %d", mode, i, r.Status, r.Reason, r.Trees,
+					want)
 			}
 			text, _, err := blob.ReadAll(t.Context(), w.sweeps, r.Model.Name, 1<<24)
 			if err != nil {
@@ -154,7 +156,8 @@ func TestContinuedSweepWithoutItsModel(t *testing.T) {
 	}
 }
 
-// TestFirstNightOfARefit: without a champion trials start from nothing, and the decay rate of old values has no effect yet.
+// TestFirstNightOfARefit: without a champion trials start from nothing, and the decay rate of old values has no effect
+// yet.
 func TestFirstNightOfARefit(t *testing.T) {
 	w := newWorld(t, 1, func(p *sweep.Plan) {
 		p.Spec.Continue = &sweep.Continue{From: sweep.Champion, Mode: sweep.RefitMode}

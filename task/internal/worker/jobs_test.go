@@ -9,8 +9,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestTheSameIndexInAnotherJobIsAnotherTask: a sweep that could not get its first machines has a second job, while the task with the same
-// index in the first may be alive.
+// TestTheSameIndexInAnotherJobIsAnotherTask: a sweep that could not get its first machines has a second job, while the
+// task with the same index in the first may be alive.
 func TestTheSameIndexInAnotherJobIsAnotherTask(t *testing.T) {
 	w := newWorld(t, 2, nil)
 	synctest.Test(t, func(t *testing.T) {
@@ -25,7 +25,8 @@ func TestTheSameIndexInAnotherJobIsAnotherTask(t *testing.T) {
 			t.Errorf("taken from another job's task after %s", waited)
 		}
 		var c sweep.Claim
-		if _, err := blob.ReadJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Claim(1, 1), &c); err != nil || c.Job != "nightly-1-f1" {
+		if _, err := blob.ReadJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Claim(1, 1), &c); err != nil ||
+			c.Job != "nightly-1-f1" {
 			t.Errorf(`blob.ReadJSON(w.sweeps, sweep.Names(w.plan.Sweep).Claim(1, 1), &c): got %+v %v; want no error, c.Job = "nightly-1-f1"`, c, err)
 		}
 	})

@@ -27,8 +27,9 @@ func (w *world) claimsOf(t *testing.T) (claims []string) {
 	return claims
 }
 
-// TestLostAnswersCostNothing: when three in ten answers to writes are lost and the storage client retries the writes, a task still
-// recognises its own claims and results: nothing is claimed twice or waited for, and every trial is published once.
+// TestLostAnswersCostNothing: when three in ten answers to writes are lost and the storage client retries the writes, a
+// task still recognises its own claims and results: nothing is claimed twice or waited for, and every trial is
+// published once.
 func TestLostAnswersCostNothing(t *testing.T) {
 	calm := newWorld(t, 7, nil)
 	if err := calm.worker(0).Run(t.Context()); err != nil {
@@ -46,8 +47,10 @@ func TestLostAnswersCostNothing(t *testing.T) {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 
-			if claims := w.claimsOf(t); len(claims) != 7 || len(w.published.messages) != 7 || time.Since(start) >= time.Minute {
-				t.Errorf("seed %d, %d answers lost: claims %q and %d messages after %s; want 7 of each and no waiting", seed, lossy.Lost(), claims, len(w.published.messages), time.Since(start))
+			if claims := w.claimsOf(t); len(claims) != 7 || len(w.published.messages) != 7 ||
+				time.Since(start) >= time.Minute {
+				t.Errorf("seed %d, %d answers lost: claims %q and %d messages after %s; want 7 of each and no waiting",
+					seed, lossy.Lost(), claims, len(w.published.messages), time.Since(start))
 			}
 			if got := w.models(t); fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("seed %d: other models than without losses", seed)
@@ -56,8 +59,8 @@ func TestLostAnswersCostNothing(t *testing.T) {
 	}
 }
 
-// TestLostAnswersEndAttempts: when the storage client gives up, an attempt may end; the next ones finish the sweep with the same models,
-// and every trial is published once.
+// TestLostAnswersEndAttempts: when the storage client gives up, an attempt may end; the next ones finish the sweep with
+// the same models, and every trial is published once.
 func TestLostAnswersEndAttempts(t *testing.T) {
 	calm := newWorld(t, 3, nil)
 	if err := calm.worker(0).Run(t.Context()); err != nil {
@@ -83,7 +86,8 @@ func TestLostAnswersEndAttempts(t *testing.T) {
 			}
 		})
 		if got := w.models(t); fmt.Sprint(got) != fmt.Sprint(want) || len(w.published.messages) != 3 {
-			t.Errorf("seed %d: %d messages, want 3, and the models of a sweep without losses", seed, len(w.published.messages))
+			t.Errorf("seed %d: %d messages, want 3, and the models of a sweep without losses", seed,
+				len(w.published.messages))
 		}
 	}
 	if ended == 0 {

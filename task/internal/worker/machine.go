@@ -8,11 +8,13 @@ import (
 	"regexp"
 )
 
-// machineFile is where the first task on a machine writes its host name, in the folder that all tasks of the machine share.
+// machineFile is where the first task on a machine writes its host name, in the folder that all tasks of the machine
+// share.
 const machineFile = "machine"
 
-// MachineName is the name of this machine: the host name of its first task. A task's own host name may be that of its container, and then
-// every task would seem to have its own machine. If the folder cannot be written, it is the task's own. nonce is unique to the process.
+// MachineName is the name of this machine: the host name of its first task. A task's own host name may be that of its
+// container, and then every task would seem to have its own machine. If the folder cannot be written, it is the task's
+// own. nonce is unique to the process.
 func MachineName(scratch, host, nonce string) string {
 	path := filepath.Join(scratch, machineFile)
 	if name, ok := readName(path); ok {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTasksOfAMachineAgreeOnItsName: all tasks use the name that the first wrote, even if all start at once; another machine's tasks use
-// another.
+// TestTasksOfAMachineAgreeOnItsName: all tasks use the name that the first wrote, even if all start at once; another
+// machine's tasks use another.
 func TestTasksOfAMachineAgreeOnItsName(t *testing.T) {
 	scratch := filepath.Join(t.TempDir(), "not-there-yet")
 	names := make([]string, 8)
@@ -19,7 +19,8 @@ func TestTasksOfAMachineAgreeOnItsName(t *testing.T) {
 	all.Wait()
 	for i, name := range names {
 		if name != names[0] || len(name) != len("container-a") {
-			t.Errorf("task %d calls the machine %q, task 0 calls it %q; expected one of the tasks' host names for all", i, name, names[0])
+			t.Errorf("task %d calls the machine %q, task 0 calls it %q; expected one of the tasks' host names for all",
+				i, name, names[0])
 		}
 	}
 	if left, err := os.ReadDir(scratch); err != nil || len(left) != 1 {

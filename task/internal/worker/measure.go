@@ -15,8 +15,8 @@ import (
 	"coppice/task/internal/usage"
 )
 
-// measures holds a task's instruments; docs/observability.md describes them. Rates such as trees per second are left to the reader of the
-// counters.
+// measures holds a task's instruments; docs/observability.md describes them. Rates such as trees per second are left to
+// the reader of the counters.
 type measures struct {
 	sweep     attribute.KeyValue
 	metric    string
@@ -83,19 +83,25 @@ func (m *measures) instruments(meter otel.Meter) error {
 	m.trees = counter("coppice.task.trees", "{tree}", "Trees grown")
 	m.rows = counter("coppice.task.rows", "{row}", "Rows of the train split, counted once per tree grown on them")
 	m.ended = counter("coppice.task.trials", "{trial}", "Trials ended, by status")
-	m.takeovers = counter("coppice.task.takeovers", "{trial}", "Trials taken over from a task that was preempted or lost with its machine")
-	m.interruptions = counter("coppice.task.interruptions", "{trial}", "Trials released because this task was told to stop")
+	m.takeovers = counter("coppice.task.takeovers", "{trial}",
+		"Trials taken over from a task that was preempted or lost with its machine")
+	m.interruptions = counter("coppice.task.interruptions", "{trial}",
+		"Trials released because this task was told to stop")
 
 	var err error
-	m.waiting, err = meter.Int64Gauge("coppice.task.queue", otel.WithUnit("{trial}"), otel.WithDescription("Trials without a holder, when this task last looked"))
+	m.waiting, err = meter.Int64Gauge("coppice.task.queue", otel.WithUnit("{trial}"),
+		otel.WithDescription("Trials without a holder, when this task last looked"))
 	errs.add(err)
-	m.score, err = meter.Float64Gauge("coppice.task.score", otel.WithDescription("The trial's score on valid after its last tree"))
+	m.score, err = meter.Float64Gauge("coppice.task.score",
+		otel.WithDescription("The trial's score on valid after its last tree"))
 	errs.add(err)
 
 	m.mapped = gauge("coppice.task.dataset.mapped", "Bytes of the dataset mapped, shared by the tasks of a machine")
-	m.pss = gauge("coppice.task.memory.pss", "Proportional set size: private memory and the task's share of shared memory")
+	m.pss = gauge("coppice.task.memory.pss",
+		"Proportional set size: private memory and the task's share of shared memory")
 	m.private = gauge("coppice.task.memory.private", "Anonymous memory")
-	m.cpu, err = meter.Float64ObservableCounter("coppice.task.cpu", otel.WithUnit("s"), otel.WithDescription("Processor time"))
+	m.cpu, err = meter.Float64ObservableCounter("coppice.task.cpu", otel.WithUnit("s"),
+		otel.WithDescription("Processor time"))
 	errs.add(err)
 
 	return errs.first
@@ -116,7 +122,9 @@ func (m *measures) tree(trial int, score float64) {
 	m.trees.Add(context.Background(), 1, labels)
 	m.rows.Add(context.Background(), m.rowsATree, labels)
 	if !math.IsNaN(score) {
-		m.score.Record(context.Background(), score, otel.WithAttributes(m.sweep, attribute.String("trial", strconv.Itoa(trial)), attribute.String("metric", m.metric)))
+		m.score.Record(context.Background(), score,
+			otel.WithAttributes(m.sweep, attribute.String("trial", strconv.Itoa(trial)),
+				attribute.String("metric", m.metric)))
 	}
 }
 

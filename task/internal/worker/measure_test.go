@@ -77,7 +77,8 @@ func (r *reading) Stat(ctx context.Context, name string) (blob.Attrs, error) {
 // TestWhatATaskMeasures compares the collected metrics with the results.
 func TestWhatATaskMeasures(t *testing.T) {
 	w := newWorld(t, 4, func(p *sweep.Plan) { p.Trials[1].Params["num_leaves"] = "many" })
-	if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Claim(3, 0), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: 3}); err != nil {
+	if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Claim(3, 0),
+		sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: 3}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := blob.Create(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Release(3, 0), []byte("{}")); err != nil {
@@ -107,7 +108,8 @@ func TestWhatATaskMeasures(t *testing.T) {
 	for _, i := range []int{0, 2, 3} {
 		r := w.result(t, i)
 		trees += float64(r.TreesGrown)
-		if u := r.Usage; u.CPUSeconds <= 0 || u.PeakPSSBytes < u.PrivateBytes || u.MappedBytes <= 0 || u.TreesPerSecond <= 0 {
+		if u := r.Usage; u.CPUSeconds <= 0 || u.PeakPSSBytes < u.PrivateBytes || u.MappedBytes <= 0 ||
+			u.TreesPerSecond <= 0 {
 			t.Errorf("trial %d: %+v", i, u)
 		}
 		if got := read(t, reader, "trial")["coppice.task.score"][string(rune('0'+i))]; !(got > 0.5) {
@@ -118,7 +120,8 @@ func TestWhatATaskMeasures(t *testing.T) {
 		t.Errorf("of a trial that failed: %+v", u)
 	}
 	got := read(t, reader, "status")
-	for name, want := range map[string]float64{"coppice.task.trees": trees, "coppice.task.rows": trees * rows, "coppice.task.takeovers": 1, "coppice.task.queue": 0} {
+	for name, want := range map[string]float64{"coppice.task.trees": trees, "coppice.task.rows": trees * rows,
+		"coppice.task.takeovers": 1, "coppice.task.queue": 0} {
 		if got[name][""] != want {
 			t.Errorf("%s is %v, want %v", name, got[name][""], want)
 		}
@@ -126,7 +129,8 @@ func TestWhatATaskMeasures(t *testing.T) {
 	if ended := got["coppice.task.trials"]; ended["done"] != 3 || ended["failed"] != 1 {
 		t.Errorf("trials %v", ended)
 	}
-	if during["coppice.task.dataset.mapped"][""] != float64(w.result(t, 0).Usage.MappedBytes) || during["coppice.task.memory.pss"][""] <= 0 ||
+	if during["coppice.task.dataset.mapped"][""] != float64(w.result(t, 0).Usage.MappedBytes) ||
+		during["coppice.task.memory.pss"][""] <= 0 ||
 		during["coppice.task.memory.private"][""] <= 0 || during["coppice.task.cpu"][""] <= 0 {
 		t.Errorf("while it trained: %v", during)
 	}

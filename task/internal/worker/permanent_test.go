@@ -16,7 +16,8 @@ import (
 	"coppice/task/internal/stage"
 )
 
-// TestWhatIsWorthAnotherAttempt: Batch retries a task whose error is transient; any other fails the sweep's job at once.
+// TestWhatIsWorthAnotherAttempt: Batch retries a task whose error is transient; any other fails the sweep's job at
+// once.
 func TestWhatIsWorthAnotherAttempt(t *testing.T) {
 	for _, tc := range []struct {
 		err       error

@@ -26,7 +26,8 @@ import (
 func population(p *sweep.Plan) {
 	p.Spec.Seed = 3
 	p.Spec.Search.Method, p.Spec.Search.Population = sweep.MethodPBT, 5
-	p.Spec.Search.Random = map[string]sweep.Distribution{"num_leaves": {LogInt: []int64{2, 31}}, "learning_rate": {LogUniform: []float64{0.02, 0.5}}, "feature_fraction": {Uniform: []float64{0.3, 1}}}
+	p.Spec.Search.Random = map[string]sweep.Distribution{"num_leaves": {LogInt: []int64{2, 31}},
+		"learning_rate": {LogUniform: []float64{0.02, 0.5}}, "feature_fraction": {Uniform: []float64{0.3, 1}}}
 	p.Base = p.Trials[0].Params
 	p.Base["early_stopping_round"] = 0.0
 	for i := range p.Trials {
@@ -35,8 +36,9 @@ func population(p *sweep.Plan) {
 	p.Adapt()
 }
 
-// TestPopulation: a population has the same members with the same bytes for one task, for four that start at once, and when tasks are
-// interrupted in every generation; each member continues the model of the generation before, and its lineage makes its model again.
+// TestPopulation: a population has the same members with the same bytes for one task, for four that start at once, and
+// when tasks are interrupted in every generation; each member continues the model of the generation before, and its
+// lineage makes its model again.
 func TestPopulation(t *testing.T) {
 	var all []string
 	for _, way := range []string{"one task", "four tasks", "interrupted"} {
@@ -83,7 +85,8 @@ func (w *world) stoppedAt(t *testing.T, attempt, trial int) {
 	worker.Sweeps = &afterPut{w.sweeps, sweep.Names(w.plan.Sweep).Decision(trial), cancel}
 	var transient *TransientError
 	if err := worker.Run(ctx); !errors.As(err, &transient) {
-		t.Fatalf("attempt %d was to lose its machine when trial %d was decided: got error %v, want a transient one", attempt, trial, err)
+		t.Fatalf("attempt %d was to lose its machine when trial %d was decided: got error %v, want a transient one",
+			attempt, trial, err)
 	}
 }
 
@@ -122,13 +125,16 @@ func (w *world) members(t *testing.T, way string) (text string) {
 
 		generation := n / 5
 		if (r.From == nil) != (generation == 0) || r.Trees != 8*(generation+1) {
-			t.Errorf("%s: trial %d of generation %d has %d trees and continues %+v; want %d trees, 8 of them its own", way, n, generation, r.Trees, r.From, 8*(generation+1))
+			t.Errorf("%s: trial %d of generation %d has %d trees and continues %+v; want %d trees, 8 of them its own",
+				way, n, generation, r.Trees, r.From, 8*(generation+1))
 			continue
 		}
 		if r.From != nil {
 			parent := w.result(t, r.From.Trial)
-			if r.From.Model != *parent.Model || len(r.From.Lineage) != generation || w.plan.Generation(r.From.Trial) != generation-1 {
-				t.Errorf("%s: trial %d continues %+v; want the model of a trial of generation %d, with %d ancestors", way, n, r.From, generation-1, generation)
+			if r.From.Model != *parent.Model || len(r.From.Lineage) != generation ||
+				w.plan.Generation(r.From.Trial) != generation-1 {
+				t.Errorf("%s: trial %d continues %+v; want the model of a trial of generation %d, with %d ancestors",
+					way, n, r.From, generation-1, generation)
 			}
 			if r.From.Trial != n-5 {
 				replaced++
@@ -142,7 +148,8 @@ func (w *world) members(t *testing.T, way string) (text string) {
 
 	last := w.result(t, 14)
 	if got, want := w.again(t, last), last.Model.SHA256; got != want {
-		t.Errorf("%s: trained from its lineage again, trial 14 has another model: %.16s instead of %.16s", way, got, want)
+		t.Errorf("%s: trained from its lineage again, trial 14 has another model: %.16s instead of %.16s", way, got,
+			want)
 	}
 	return text
 }
@@ -188,7 +195,8 @@ func (w *world) again(t *testing.T, r *sweep.Result) string {
 	return fmt.Sprintf("%x", sha256.Sum256(text.Bytes()))
 }
 
-// TestALostModelEndsItsLine: a model that is gone when a member is to continue it ends that member's trial with the reason, and no other's.
+// TestALostModelEndsItsLine: a model that is gone when a member is to continue it ends that member's trial with the
+// reason, and no other's.
 func TestALostModelEndsItsLine(t *testing.T) {
 	w := newWorld(t, 10, population)
 	worker := w.worker(0)
@@ -205,7 +213,8 @@ func TestALostModelEndsItsLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := w.result(t, 5); r.Status != sweep.StatusFailed || !strings.Contains(r.Reason, "which it continues") {
-		t.Errorf("the model that trial 5 continues was lost: %s: %s; want it failed with that reason", r.Status, r.Reason)
+		t.Errorf("the model that trial 5 continues was lost: %s: %s; want it failed with that reason", r.Status,
+			r.Reason)
 	}
 	done := 0
 	for n := 6; n < 10; n++ {

@@ -10,7 +10,8 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// verdict finds a paused trial of which can be said what becomes of it. last says that every trial has ended or is paused.
+// verdict finds a paused trial of which can be said what becomes of it. last says that every trial has ended or is
+// paused.
 func (l *looking) verdict(ctx context.Context, last bool) (protocol.Answer, error) {
 	w := l.w
 	var paused []sweep.Reached
@@ -102,9 +103,9 @@ func (l *looking) resumable(ctx context.Context, paused []sweep.Reached, last bo
 	return p, nil
 }
 
-// lost returns the trials that have ended without a model for another reason than that others were better. When nothing is left to train, they
-// count no more at their rungs: the next best goes on in their place, so that a sweep whose best trials fail has a model nevertheless. With
-// halving this would depend on how soon a trial fails.
+// lost returns the trials that have ended without a model for another reason than that others were better. When nothing
+// is left to train, they count no more at their rungs: the next best goes on in their place, so that a sweep whose best
+// trials fail has a model nevertheless. With halving this would depend on how soon a trial fails.
 func (l *looking) lost(ctx context.Context, asked bool) (map[int]bool, error) {
 	out := map[int]bool{}
 	if !asked {
@@ -150,7 +151,8 @@ func (l *looking) closed(ctx context.Context, paused []sweep.Reached, enough *sw
 
 // promotion returns what becomes of a paused trial.
 func (w *Worker) promotion(of sweep.Reached, promoted bool, reason string) *sweep.Promotion {
-	return &sweep.Promotion{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: of.Trial, Step: of.Step, Score: of.Score, Promoted: promoted, Reason: reason,
+	return &sweep.Promotion{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: of.Trial, Step: of.Step,
+		Score: of.Score, Promoted: promoted, Reason: reason,
 		Seen: []sweep.Reached{}, Task: w.Task, Attempt: w.Attempt, At: time.Now().UTC()}
 }
 
@@ -158,7 +160,8 @@ func (w *Worker) promotion(of sweep.Reached, promoted bool, reason string) *swee
 func (l *looking) decide(ctx context.Context) error {
 	created, err := l.w.trials.CreatePromotion(ctx, l.due)
 	if created {
-		l.w.Log.Info("what becomes of a paused trial", "trial", l.due.Trial, "trees", l.due.Step, "promoted", l.due.Promoted, "reason", l.due.Reason)
+		l.w.Log.Info("what becomes of a paused trial", "trial", l.due.Trial, "trees", l.due.Step, "promoted",
+			l.due.Promoted, "reason", l.due.Reason)
 	}
 	return err
 }

@@ -54,7 +54,8 @@ func TestHalvingIsTheSameForAnyNumberOfTasks(t *testing.T) {
 		w := newWorld(t, 9, stopping(sweep.StopHalving))
 		w.tasks(t, tasks)
 		if stopped, done := w.stopped(t, true); stopped != 8 || done != 1 {
-			t.Errorf("%d tasks, nine trials, one in three goes on at two rungs: %d stopped, %d done; want 8 and 1", tasks, stopped, done)
+			t.Errorf("%d tasks, nine trials, one in three goes on at two rungs: %d stopped, %d done; want 8 and 1",
+				tasks, stopped, done)
 		}
 		got := w.decisions(t)
 		if want == nil {
@@ -85,8 +86,8 @@ func (w *world) tasks(t *testing.T, n int) {
 	all.Wait()
 }
 
-// TestAPromotedTrialIsTheSame: trials arrive from the worst to the best, so that many are paused and promoted, by several tasks; some have lost
-// their checkpoints. Those that are done have the models of a sweep without rungs.
+// TestAPromotedTrialIsTheSame: trials arrive from the worst to the best, so that many are paused and promoted, by
+// several tasks; some have lost their checkpoints. Those that are done have the models of a sweep without rungs.
 func TestAPromotedTrialIsTheSame(t *testing.T) {
 	reversed := func(p *sweep.Plan) {
 		stopping(sweep.StopASHA)(p)
@@ -119,12 +120,14 @@ func TestAPromotedTrialIsTheSame(t *testing.T) {
 			}
 			if r := w.result(t, i); r.Status == sweep.StatusDone {
 				if got, want := w.model(t, i), plain.model(t, i); !bytes.Equal(got, want) {
-					t.Errorf("checkpoints lost %t: the model of trial %d, once paused, has %d bytes; want the %d bytes of one never paused", lost, i, len(got), len(want))
+					t.Errorf("checkpoints lost %t: the model of trial %d, once paused, has %d bytes; want the %d "+
+						"bytes of one never paused", lost, i, len(got), len(want))
 				}
 			}
 		}
 		if promoted < 3 {
-			t.Errorf("checkpoints lost %t: %d trials were paused at 3 trees; want some, or nothing was tested", lost, promoted)
+			t.Errorf("checkpoints lost %t: %d trials were paused at 3 trees; want some, or nothing was tested", lost,
+				promoted)
 		}
 	}
 }
@@ -160,8 +163,10 @@ func TestPausedTrialsOfASweepThatHasEnough(t *testing.T) {
 	}
 	for i := range 4 {
 		r := w.result(t, i)
-		if paused := r.TreesGrown == 3 && r.Score > 0.5; paused != (i == 0) || r.Status != sweep.StatusStopped || !strings.Contains(r.Reason, "that will do") {
-			t.Errorf("trial %d ended %s with %v after %d trees: %s; want the first stopped at its pause and the others not trained", i, r.State(), r.Score, r.TreesGrown, r.Reason)
+		if paused := r.TreesGrown == 3 && r.Score > 0.5; paused != (i == 0) || r.Status != sweep.StatusStopped ||
+			!strings.Contains(r.Reason, "that will do") {
+			t.Errorf("trial %d ended %s with %v after %d trees: %s; want the first stopped at its pause and the "+
+				"others not trained", i, r.State(), r.Score, r.TreesGrown, r.Reason)
 		}
 	}
 }
@@ -171,7 +176,8 @@ func TestAPausedTrialWhoseScoreIsLost(t *testing.T) {
 	w := newWorld(t, 4, stopping(sweep.StopHalving))
 	worker, trials := w.worker(0), sweepstore.NewTrials(w.sweeps, w.plan)
 	worker.Sweeps = &hooked{Store: w.sweeps, part: "pauses", do: func() { // of trial 0, the first to be paused
-		if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Rung(0, 3), blob.Any, strings.NewReader("{")); err != nil {
+		if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Rung(0, 3), blob.Any,
+			strings.NewReader("{")); err != nil {
 			t.Error(err)
 		}
 	}}
@@ -180,36 +186,42 @@ func TestAPausedTrialWhoseScoreIsLost(t *testing.T) {
 	}
 	p, err := trials.Promotion(t.Context(), 0, 3)
 	if err != nil || p == nil || !p.Promoted || !p.Unread {
-		t.Fatalf("what became of a trial whose rung is damaged: got %+v, error %v; want it promoted because its score is unread", p, err)
+		t.Fatalf("what became of a trial whose rung is damaged: got %+v, error %v; want it promoted because its "+
+			"score is unread", p, err)
 	}
 	if err := search.ReplayPromotion(w.plan, p); err != nil {
 		t.Errorf("made again that a trial whose score is unread goes on: %v", err)
 	}
 }
 
-// TestALaterHolderWasFirstAtTheRung: a holder that was taken for dead, and is not, follows what its successor has written at the rung.
+// TestALaterHolderWasFirstAtTheRung: a holder that was taken for dead, and is not, follows what its successor has
+// written at the rung.
 func TestALaterHolderWasFirstAtTheRung(t *testing.T) {
 	w := newWorld(t, 1, stopping(sweep.StopASHA))
 	worker := w.worker(0)
 	// The successor writes between this holder's look at the others and its own write.
 	worker.Sweeps = &hooked{Store: w.sweeps, part: "/rungs/3", do: func() {
-		r := sweep.Rung{Format: sweep.FormatVersion, Sweep: w.plan.Sweep, Claim: 1, Step: 3, Score: 0.7, Reason: "it goes on"}
+		r := sweep.Rung{Format: sweep.FormatVersion, Sweep: w.plan.Sweep, Claim: 1, Step: 3, Score: 0.7,
+			Reason: "it goes on"}
 		if created, err := sweepstore.NewTrials(w.sweeps, w.plan).CreateRung(t.Context(), r); err != nil || !created {
 			t.Errorf("the successor at the rung: created %t, error %v", created, err)
 		}
 	}}
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a holder that never reads what is there tries to write for ever
+	// a holder that never reads what is there tries to write for ever
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := worker.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if r := w.result(t, 0); r.Status != sweep.StatusDone || len(r.Rungs) != 2 || r.Rungs[0].Score != 0.7 {
-		t.Errorf("it ended %s with %v at rungs: %s; want done, past both rungs, with 0.7 at the first as written there", r.Status, r.Rungs, r.Reason)
+		t.Errorf("it ended %s with %v at rungs: %s; want done, past both rungs, with 0.7 at the first as written there",
+			r.Status, r.Rungs, r.Reason)
 	}
 }
 
-// TestTheNextBestReplacesAFailedTrial: when nothing is left to train, a promoted trial that has failed no longer keeps others from going on.
+// TestTheNextBestReplacesAFailedTrial: when nothing is left to train, a promoted trial that has failed no longer keeps
+// others from going on.
 func TestTheNextBestReplacesAFailedTrial(t *testing.T) {
 	w := newWorld(t, 2, stopping(sweep.StopASHA))
 	worker, best := w.worker(0), -1
@@ -219,8 +231,10 @@ func TestTheNextBestReplacesAFailedTrial(t *testing.T) {
 				continue
 			}
 			best = i
-			r := sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: i, Status: sweep.StatusFailed, Reason: "its tasks died"}
-			if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(i), r); !ok || err != nil {
+			r := sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: i, Status: sweep.StatusFailed,
+				Reason: "its tasks died"}
+			if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(i), r); !ok ||
+				err != nil {
 				t.Errorf("fail trial %d: created %t, error %v", i, ok, err)
 			}
 		}
@@ -233,11 +247,13 @@ func TestTheNextBestReplacesAFailedTrial(t *testing.T) {
 	}
 	other := w.result(t, 1-best)
 	if other.Status != sweep.StatusDone {
-		t.Errorf("trial %d was promoted and failed, and the other ended %s: %s; want done", best, other.Status, other.Reason)
+		t.Errorf("trial %d was promoted and failed, and the other ended %s: %s; want done", best, other.Status,
+			other.Reason)
 	}
 	p, err := sweepstore.NewTrials(w.sweeps, w.plan).Promotion(t.Context(), 1-best, 3)
 	if err != nil || p == nil || !p.Promoted || len(p.Seen) != 0 {
-		t.Fatalf("what became of the other: %+v, error %v; want that it was promoted, having seen no trial that counts", p, err)
+		t.Fatalf("what became of the other: %+v, error %v; want that it was promoted, having seen no trial that counts",
+			p, err)
 	}
 	if err := search.ReplayPromotion(w.plan, p); err != nil {
 		t.Error(err)

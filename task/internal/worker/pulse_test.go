@@ -27,8 +27,8 @@ func (h hanging) Put(ctx context.Context, name string, g blob.Generation, r io.R
 	return h.Store.Put(ctx, name, g, r)
 }
 
-// TestAHeartbeatThatHangs: a store that hangs on heartbeats delays the holder by a small part of the takeover time, and the holder still
-// notices that the sweep was cancelled, or that another task has taken or ended its trial.
+// TestAHeartbeatThatHangs: a store that hangs on heartbeats delays the holder by a small part of the takeover time, and
+// the holder still notices that the sweep was cancelled, or that another task has taken or ended its trial.
 func TestAHeartbeatThatHangs(t *testing.T) {
 	names := sweep.Names("test-1")
 	for name, tc := range map[string]struct {
@@ -58,8 +58,10 @@ func TestAHeartbeatThatHangs(t *testing.T) {
 				defer abort(nil)
 				start := time.Now()
 				err := worker.beat(t.Context(), &sweep.Claim{Trial: 0}, &pulse{sampled: start}, abort)
-				if took, limit := time.Since(start), time.Duration(w.plan.Takeover)/4; !errors.Is(err, context.DeadlineExceeded) || took > limit {
-					t.Errorf("a heartbeat that hangs took %s and ended with %v; want it to miss its deadline within %s", took, err, limit)
+				if took, limit := time.Since(start), time.Duration(w.plan.Takeover)/4; !errors.Is(err,
+					context.DeadlineExceeded) || took > limit {
+					t.Errorf("a heartbeat that hangs took %s and ended with %v; want it to miss its deadline within %s",
+						took, err, limit)
 				}
 				if got := context.Cause(training); !errors.Is(got, tc.want) {
 					t.Errorf("after a heartbeat that hung the training was ended with %v, want %v", got, tc.want)

@@ -37,8 +37,8 @@ func (w *Worker) atRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress)
 	return w.compare(ctx, claim, g)
 }
 
-// compare decides whether a trial that has reached a rung continues. In a plan whose trials pause, a decision that cannot be made ends the
-// attempt; in others the trial then continues.
+// compare decides whether a trial that has reached a rung continues. In a plan whose trials pause, a decision that
+// cannot be made ends the attempt; in others the trial then continues.
 func (w *Worker) compare(ctx context.Context, claim *sweep.Claim, g gbt.Progress) error {
 	c := &climbing{w: w, claim: claim, at: g}
 	err := c.run(ctx, g.Tree)
@@ -54,12 +54,13 @@ func (w *Worker) compare(ctx context.Context, claim *sweep.Claim, g gbt.Progress
 	case w.plan.Pauses():
 		return err
 	}
-	w.Log.Warn("the trial is not compared with the others at a rung", "trial", claim.Trial, "trees", g.Tree, "error", err.Error())
+	w.Log.Warn("the trial is not compared with the others at a rung", "trial", claim.Trial, "trees", g.Tree, "error",
+		err.Error())
 	return nil
 }
 
-// stand says, before a trial is trained, whether it may be: an earlier holder may have paused it. rung is the last one that it has come to, if
-// it was paused there.
+// stand says, before a trial is trained, whether it may be: an earlier holder may have paused it. rung is the last one
+// that it has come to, if it was paused there.
 func (w *Worker) stand(ctx context.Context, claim *sweep.Claim, from *gbt.Checkpoint) (rung *sweep.Rung, err error) {
 	if !w.plan.Pauses() || claim.Claim == 0 {
 		return nil, nil
@@ -77,7 +78,8 @@ func (w *Worker) stand(ctx context.Context, claim *sweep.Claim, from *gbt.Checkp
 
 // pass notes the score of the trial that is trained at a rung, once.
 func (w *Worker) pass(r *sweep.Rung) {
-	i, noted := slices.BinarySearchFunc(w.passed, r.Step, func(at sweep.RungScore, step int) int { return at.Step - step })
+	i, noted := slices.BinarySearchFunc(w.passed, r.Step,
+		func(at sweep.RungScore, step int) int { return at.Step - step })
 	if !noted {
 		w.passed = slices.Insert(w.passed, i, sweep.RungScore{Step: r.Step, Score: r.Score})
 	}
@@ -96,8 +98,9 @@ type climbing struct {
 	before []*sweep.Rung // those up to the last pause
 }
 
-// run returns nil if the trial continues, a *pausedError, a *stoppedError, or a *brokenError if the store failed. Package protocol orders the
-// steps: the record of a rung is written before it is acted on, and binds a later holder of the trial.
+// run returns nil if the trial continues, a *pausedError, a *stoppedError, or a *brokenError if the store failed.
+// Package protocol orders the steps: the record of a rung is written before it is acted on, and binds a later holder of
+// the trial.
 func (c *climbing) run(ctx context.Context, step int) error {
 	s, do := protocol.Climb{Trial: c.claim.Trial, Claim: c.claim.Claim, Rung: step}.Begin()
 	for !do.Final() {
@@ -140,12 +143,14 @@ func (c *climbing) do(ctx context.Context, op protocol.Op, step int) (answer pro
 		return answer, err
 
 	case protocol.ReadRung:
-		if c.claim.Claim == 0 && c.rung == nil { // no earlier holder has reached it; a later one may have, which the attempt to create it shows
+		// no earlier holder has reached it; a later one may have, which the attempt to create it shows
+		if c.claim.Claim == 0 && c.rung == nil {
 			return answer, nil
 		}
 		there, err := w.trials.Rung(ctx, trial, step)
 		if errors.As(err, &damaged) {
-			w.Log.Warn("the decision about the trial at a rung cannot be read; it continues", "trial", trial, "trees", step, "error", err.Error())
+			w.Log.Warn("the decision about the trial at a rung cannot be read; it continues", "trial", trial, "trees",
+				step, "error", err.Error())
 			return protocol.Answer{Unreadable: true}, nil
 		}
 		if there == nil {
@@ -162,14 +167,16 @@ func (c *climbing) do(ctx context.Context, op protocol.Op, step int) (answer pro
 
 	case protocol.CreateRung:
 		if answer.Yes, err = w.trials.CreateRung(ctx, *c.rung); answer.Yes {
-			w.Log.Info("rung", "trial", trial, "trees", step, "score", c.rung.Score, "stop", c.rung.Stop, "pause", c.rung.Pause, "reason", c.rung.Reason)
+			w.Log.Info("rung", "trial", trial, "trees", step, "score", c.rung.Score, "stop", c.rung.Stop, "pause",
+				c.rung.Pause, "reason", c.rung.Reason)
 		}
 		return answer, err
 
 	default: // ReadVerdict
 		c.after, err = w.trials.Promotion(ctx, trial, step)
 		if errors.As(err, &damaged) {
-			w.Log.Warn("what becomes of the paused trial cannot be read; it continues", "trial", trial, "trees", step, "error", err.Error())
+			w.Log.Warn("what becomes of the paused trial cannot be read; it continues", "trial", trial, "trees", step,
+				"error", err.Error())
 			return protocol.Answer{Unreadable: true}, nil
 		}
 		switch {
@@ -201,7 +208,8 @@ func (w *Worker) newRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress
 		}
 	}
 	rule := w.plan.Spec.Search.Stop.Rule
-	r := &sweep.Rung{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim, Step: g.Tree, Score: g.Metric, Seen: []sweep.Reached{},
+	r := &sweep.Rung{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim, Step: g.Tree,
+		Score: g.Metric, Seen: []sweep.Reached{},
 		At: time.Now().UTC()}
 	if rule != sweep.StopHalving { // there it depends on no other
 		list, err := w.trials.List(ctx)

@@ -27,8 +27,8 @@ func stopping(rule string) func(*sweep.Plan) {
 	}
 }
 
-// stopped checks that every trial ended as its rungs say, and that each rung's decision can be reproduced from what it records. It returns
-// the numbers of stopped and of done trials.
+// stopped checks that every trial ended as its rungs say, and that each rung's decision can be reproduced from what it
+// records. It returns the numbers of stopped and of done trials.
 func (w *world) stopped(t *testing.T, calm bool) (stopped, done int) {
 	t.Helper()
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
@@ -52,16 +52,20 @@ func (w *world) stopped(t *testing.T, calm bool) (stopped, done int) {
 			t.Errorf("trial %d has passed no rung", i)
 		case last.Stop || paused != nil && !paused.Promoted:
 			stopped++
-			if r.Status != sweep.StatusStopped || r.Score != last.Score || r.TreesGrown != last.Step || r.Model != nil || !strings.Contains(r.Reason, reason) {
-				t.Errorf("trial %d was stopped at %d trees with %v, and its result is %s with %v after %d trees: %q", i, last.Step, last.Score, r.Status, r.Score, r.TreesGrown, r.Reason)
+			if r.Status != sweep.StatusStopped || r.Score != last.Score || r.TreesGrown != last.Step ||
+				r.Model != nil || !strings.Contains(r.Reason, reason) {
+				t.Errorf("trial %d was stopped at %d trees with %v, and its result is %s with %v after %d trees: %q", i,
+					last.Step, last.Score, r.Status, r.Score, r.TreesGrown, r.Reason)
 			}
-			if curves, err := trials.Curves(t.Context(), list.Trials[i]); calm && (err != nil || len(sweep.JoinCurves(curves)) == 0) {
+			if curves, err := trials.Curves(t.Context(), list.Trials[i]); calm &&
+				(err != nil || len(sweep.JoinCurves(curves)) == 0) {
 				t.Errorf("trial %d was stopped and has no curve, error %v", i, err)
 			}
 		default:
 			done++
 			if r.Status != sweep.StatusDone || r.TreesGrown != 27 {
-				t.Errorf("trial %d goes on from %d trees, and its result is %s after %d trees: %s", i, last.Step, r.Status, r.TreesGrown, r.Reason)
+				t.Errorf("trial %d goes on from %d trees, and its result is %s after %d trees: %s", i, last.Step,
+					r.Status, r.TreesGrown, r.Reason)
 			}
 		}
 		if left, _ := w.checkpointsOf(t, i); len(left) > 0 {
@@ -71,8 +75,8 @@ func (w *world) stopped(t *testing.T, calm bool) (stopped, done int) {
 	return stopped, done
 }
 
-// way follows a trial from rung to rung. Each decision is made again from what it records. It returns the last rung, and what became of the
-// trial there if it was paused.
+// way follows a trial from rung to rung. Each decision is made again from what it records. It returns the last rung,
+// and what became of the trial there if it was paused.
 func (w *world) way(t *testing.T, trials *sweepstore.Trials, trial int) (last *sweep.Rung, paused *sweep.Promotion) {
 	t.Helper()
 	for _, step := range w.plan.Spec.Search.Stop.Rungs {
@@ -96,8 +100,10 @@ func (w *world) way(t *testing.T, trials *sweepstore.Trials, trial int) (last *s
 
 		last, paused = rung, after
 		v, err := search.AtRung(w.plan, sweep.Reached{Step: step, Trial: trial, Score: rung.Score}, rung.Seen)
-		if err != nil || (v.Action == search.Stop) != rung.Stop || (v.Action == search.Wait) != rung.Pause || v.Reason != rung.Reason {
-			t.Errorf("trial %d at %d trees: decided again it is %+v, error %v; written down is stop %t, pause %t because %q", trial, step, v, err, rung.Stop, rung.Pause, rung.Reason)
+		if err != nil || (v.Action == search.Stop) != rung.Stop || (v.Action == search.Wait) != rung.Pause ||
+			v.Reason != rung.Reason {
+			t.Errorf("trial %d at %d trees: decided again it is %+v, error %v; written down is stop %t, pause %t "+
+				"because %q", trial, step, v, err, rung.Stop, rung.Pause, rung.Reason)
 		}
 		if rung.Pause != (after != nil) {
 			t.Errorf("trial %d at %d trees: paused %t, and what became of it is %+v", trial, step, rung.Pause, after)
@@ -132,8 +138,8 @@ func TestTrialsBehindAreStopped(t *testing.T) {
 	}
 }
 
-// TestTheMedianRuleLooksAtTheWholeWay: a trial whose best score so far is above the median of the others' means continues even if it is below
-// now, whichever task held it before.
+// TestTheMedianRuleLooksAtTheWholeWay: a trial whose best score so far is above the median of the others' means
+// continues even if it is below now, whichever task held it before.
 func TestTheMedianRuleLooksAtTheWholeWay(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -144,7 +150,8 @@ func TestTheMedianRuleLooksAtTheWholeWay(t *testing.T) {
 			w := newWorld(t, 6, func(p *sweep.Plan) { stopping(sweep.StopMedian)(p); p.Maximize = true })
 			trials := sweepstore.NewTrials(w.sweeps, w.plan)
 			put := func(trial, step int, score float64) {
-				r := sweep.Rung{Format: sweep.FormatVersion, Sweep: w.plan.Sweep, Trial: trial, Step: step, Score: score, Reason: "early"}
+				r := sweep.Rung{Format: sweep.FormatVersion, Sweep: w.plan.Sweep, Trial: trial, Step: step,
+					Score: score, Reason: "early"}
 				if created, err := trials.CreateRung(t.Context(), r); err != nil || !created {
 					t.Fatalf("trial %d at %d trees: created %t, error %v", trial, step, created, err)
 				}
@@ -164,7 +171,8 @@ func TestTheMedianRuleLooksAtTheWholeWay(t *testing.T) {
 				t.Fatal(err)
 			}
 			if r.Stop != c.stop {
-				t.Errorf("0.45 at 9 trees after %v at 3, and the others' means are 0.6: stop is %t because %q; want %t", c.first, r.Stop, r.Reason, c.stop)
+				t.Errorf("0.45 at 9 trees after %v at 3, and the others' means are 0.6: stop is %t because %q; want %t",
+					c.first, r.Stop, r.Reason, c.stop)
 			}
 			if !slices.Contains(r.Seen, sweep.Reached{Step: 3, Trial: 5, Score: c.first}) || len(r.Seen) != 11 {
 				t.Errorf("it has seen %v; want both rungs of five others, and its own first", r.Seen)
@@ -211,8 +219,8 @@ func TestStoppingOverAFoulStore(t *testing.T) {
 	}
 }
 
-// evicted is a store whose machine is told to stop while it writes a rung: its writer learns neither whether the write succeeded nor can
-// ask.
+// evicted is a store whose machine is told to stop while it writes a rung: its writer learns neither whether the write
+// succeeded nor can ask.
 type evicted struct {
 	blob.Store
 	written bool   // the object exists
@@ -250,7 +258,8 @@ func (e *evicted) Open(ctx context.Context, name string, r blob.Range) (io.ReadC
 	return e.Store.Open(ctx, name, r)
 }
 
-// TestARungIsNotSkipped: a trial whose holder had to stop at a rung reaches it again, and follows the recorded decision.
+// TestARungIsNotSkipped: a trial whose holder had to stop at a rung reaches it again, and follows the recorded
+// decision.
 func TestARungIsNotSkipped(t *testing.T) {
 	w := newWorld(t, 9, stopping(sweep.StopASHA))
 	evictions := 0

@@ -12,8 +12,8 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// compareBySample trains a trial on a sample of the rows, if the plan compares trials by it, and compares it. A *stoppedError says that it has
-// fallen behind. q is the request for all rows.
+// compareBySample trains a trial on a sample of the rows, if the plan compares trials by it, and compares it. A
+// *stoppedError says that it has fallen behind. q is the request for all rows.
 func (w *Worker) compareBySample(ctx context.Context, claim *sweep.Claim, s *saving, q fit.Request, p *pulse) error {
 	stop := w.plan.Spec.Search.Stop
 	if stop == nil || stop.By != sweep.ByRows {
@@ -36,7 +36,8 @@ func (w *Worker) compareBySample(ctx context.Context, claim *sweep.Claim, s *sav
 
 		score, err := w.trySample(ctx, s, q, p, stop.OneIn)
 		if none := gbt.ErrData; errors.Is(err, none) { // so few rows are not fit to train on, such as without positives
-			w.Log.Warn("a sample of the rows cannot be trained on; the trial continues", "trial", claim.Trial, "error", err.Error())
+			w.Log.Warn("a sample of the rows cannot be trained on; the trial continues", "trial", claim.Trial, "error",
+				err.Error())
 			continue
 		}
 		if err != nil {

@@ -90,7 +90,8 @@ func (p *preempted) Put(ctx context.Context, name string, g blob.Generation, r i
 	return a, err
 }
 
-// TestASampleIsResumed: however often the holders of a trial have to go while it trains on samples, it comes to its end, with the same bytes.
+// TestASampleIsResumed: however often the holders of a trial have to go while it trains on samples, it comes to its
+// end, with the same bytes.
 func TestASampleIsResumed(t *testing.T) {
 	calm, w := newWorld(t, 1, bySamples), newWorld(t, 1, bySamples)
 	if err := calm.worker(0).Run(t.Context()); err != nil {

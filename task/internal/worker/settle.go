@@ -15,7 +15,8 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// maxRefused bounds the proposals for a trial that are another trial's or cannot be trained; beyond it the trial is given up.
+// maxRefused bounds the proposals for a trial that are another trial's or cannot be trained; beyond it the trial is
+// given up.
 const maxRefused = 200
 
 // brokenError is a storage failure while an open trial was decided: it says nothing about the trial.
@@ -25,9 +26,9 @@ func (e *brokenError) Error() string { return e.err.Error() }
 
 func (e *brokenError) Unwrap() error { return e.err }
 
-// settle returns the parameters of a claimed trial and, in a population, whose model it continues. For an open trial they are decided here, or
-// read if they were decided before; package protocol orders the steps. A *brokenError is a storage failure; any other error means that no task
-// can train the trial.
+// settle returns the parameters of a claimed trial and, in a population, whose model it continues. For an open trial
+// they are decided here, or read if they were decided before; package protocol orders the steps. A *brokenError is a
+// storage failure; any other error means that no task can train the trial.
 func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (sweep.Params, *sweep.Origin, error) {
 	if trial := w.plan.Trials[claim.Trial]; !trial.Open {
 		return trial.Params, nil, nil
@@ -107,7 +108,8 @@ func (d *deciding) do(ctx context.Context, a protocol.Action) (answer protocol.A
 	case protocol.CreateDecision:
 		answer.Yes, err = w.trials.CreateDecision(ctx, *d.decision)
 		if answer.Yes {
-			w.Log.Info("decided", "trial", d.claim.Trial, "source", d.decision.Source, "reason", d.decision.Reason, "seen", len(d.decision.Seen))
+			w.Log.Info("decided", "trial", d.claim.Trial, "source", d.decision.Source, "reason", d.decision.Reason,
+				"seen", len(d.decision.Seen))
 		}
 	}
 	return answer, err
@@ -119,7 +121,8 @@ func (d *deciding) propose() bool {
 	seen := slices.SortedFunc(maps.Values(w.seen), func(a, b sweep.Seen) int { return cmp.Compare(a.Trial, b.Trial) })
 	seen = slices.DeleteFunc(seen, func(s sweep.Seen) bool { return s.Trial == d.trial })
 	if w.plan.Spec.Search.Features != nil {
-		// A selection of columns needs scores only, and lists of columns are long: a thousand of them are more than a decision may have.
+		// A selection of columns needs scores only, and lists of columns are long: a thousand of them are more than a
+		// decision may have.
 		for i := range seen {
 			seen[i].Params = nil
 		}
@@ -137,8 +140,10 @@ func (d *deciding) propose() bool {
 			continue
 		}
 
-		d.decision = &sweep.Decision{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: d.trial, Claim: d.claim.Claim, Task: w.Task, Attempt: w.Attempt,
-			At: time.Now().UTC(), Params: complete, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen, Refused: slices.Clone(d.refused)}
+		d.decision = &sweep.Decision{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: d.trial, Claim: d.claim.Claim,
+			Task: w.Task, Attempt: w.Attempt,
+			At: time.Now().UTC(), Params: complete, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen,
+			Refused: slices.Clone(d.refused)}
 		if d.claim.Trial != d.trial {
 			d.decision.Holder = d.claim.Trial
 		}
@@ -147,11 +152,13 @@ func (d *deciding) propose() bool {
 		}
 		return true
 	}
-	d.why = fmt.Errorf("%d configurations were proposed for it, but all of them belong to other trials or cannot be trained", len(d.refused))
+	d.why = fmt.Errorf("%d configurations were proposed for it, but all of them belong to other trials or cannot be "+
+		"trained", len(d.refused))
 	return false
 }
 
-// adopt completes where a proposal's trial goes on from, by the result of the trial whose model that is. It is false if there is no model.
+// adopt completes where a proposal's trial goes on from, by the result of the trial whose model that is. It is false if
+// there is no model.
 func (d *deciding) adopt(ctx context.Context) (bool, error) {
 	from := d.decision.From
 	if from == nil {
@@ -162,10 +169,12 @@ func (d *deciding) adopt(ctx context.Context) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("the trial that it continues: %w", err)
 	case r == nil || damage != nil || r.Status != sweep.StatusDone || r.Model == nil:
-		d.why = fmt.Errorf("trial %d, which it continues, has no model any more (%w)", from.Trial, cmp.Or(damage, errors.New("its result has none")))
+		d.why = fmt.Errorf("trial %d, which it continues, has no model any more (%w)", from.Trial,
+			cmp.Or(damage, errors.New("its result has none")))
 		return false, nil
 	case r.Model.Bytes > sweep.MaxInput:
-		d.why = fmt.Errorf("the model of trial %d has %d bytes, and one that is continued may have %d; use fewer trees, leaves or generations", from.Trial, r.Model.Bytes, int64(sweep.MaxInput))
+		d.why = fmt.Errorf("the model of trial %d has %d bytes, and one that is continued may have %d; use fewer "+
+			"trees, leaves or generations", from.Trial, r.Model.Bytes, int64(sweep.MaxInput))
 		return false, nil
 	}
 	from.Model = *r.Model
@@ -205,8 +214,8 @@ func (w *Worker) ended() map[int]sweep.Result {
 	return w.results
 }
 
-// known returns what this task knows of other trials, on which decisions about later ones are based. In a cross-validated sweep it is about
-// configurations, by the number of their first fold.
+// known returns what this task knows of other trials, on which decisions about later ones are based. In a
+// cross-validated sweep it is about configurations, by the number of their first fold.
 func (w *Worker) known() map[int]sweep.Seen {
 	if w.seen == nil {
 		w.seen = map[int]sweep.Seen{}

@@ -34,13 +34,15 @@ func open(method string, random map[string]sweep.Distribution) func(*sweep.Plan)
 }
 
 var (
-	wide = map[string]sweep.Distribution{"num_leaves": {LogInt: []int64{2, 31}}, "learning_rate": {LogUniform: []float64{0.02, 0.5}}}
+	wide = map[string]sweep.Distribution{"num_leaves": {LogInt: []int64{2, 31}},
+		"learning_rate": {LogUniform: []float64{0.02, 0.5}}}
 	// nine configurations, none of which equals the first trial, which has 4 leaves
-	narrow = map[string]sweep.Distribution{"num_leaves": {Choice: []any{3.0, 5.0, 7.0}}, "learning_rate": {Choice: []any{0.05, 0.1, 0.2}}}
+	narrow = map[string]sweep.Distribution{"num_leaves": {Choice: []any{3.0, 5.0, 7.0}},
+		"learning_rate": {Choice: []any{0.05, 0.1, 0.2}}}
 )
 
-// decided returns the decisions of all open trials. It fails unless each trial was trained as decided, no two alike, and every decision can
-// be reproduced from what it records.
+// decided returns the decisions of all open trials. It fails unless each trial was trained as decided, no two alike,
+// and every decision can be reproduced from what it records.
 func (w *world) decided(t *testing.T) map[int]*sweep.Decision {
 	t.Helper()
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
@@ -93,7 +95,8 @@ func (w *world) decided(t *testing.T) map[int]*sweep.Decision {
 
 // TestOpenTrialsAreDecided: one task decides them one after the other, each knowing all before.
 func TestOpenTrialsAreDecided(t *testing.T) {
-	for _, method := range []string{sweep.MethodAuto, sweep.MethodGP, sweep.MethodTPE, sweep.MethodCMAES, sweep.MethodNSGA2} {
+	for _, method := range []string{sweep.MethodAuto, sweep.MethodGP, sweep.MethodTPE, sweep.MethodCMAES,
+		sweep.MethodNSGA2} {
 		t.Run(method, func(t *testing.T) {
 			w := newWorld(t, 14, open(method, wide))
 			if err := w.worker(0).Run(t.Context()); err != nil {
@@ -109,7 +112,8 @@ func TestOpenTrialsAreDecided(t *testing.T) {
 						t.Errorf("trial %d has seen %+v; want the result of a trial that is done", i, s)
 					}
 				}
-				if slices.Contains([]string{search.SourceGP, search.SourceTPE, search.SourceCMAES, search.SourceNSGA2}, d.Source) {
+				if slices.Contains([]string{search.SourceGP, search.SourceTPE, search.SourceCMAES, search.SourceNSGA2},
+					d.Source) {
 					learnt++
 				}
 			}
@@ -135,7 +139,8 @@ func TestOpenTrialsOfSeveralObjectives(t *testing.T) {
 	last := w.decided(t)[10]
 	for i, s := range last.Seen {
 		r := w.result(t, i)
-		if want := []float64{r.Score, float64(r.Model.Bytes), float64(r.Leaves)}; !reflect.DeepEqual(s.Values, want) || r.Leaves < r.Trees {
+		if want := []float64{r.Score, float64(r.Model.Bytes), float64(r.Leaves)}; !reflect.DeepEqual(s.Values, want) ||
+			r.Leaves < r.Trees {
 			t.Errorf("trial %d was seen with %v, expected %v of a model with %d trees", i, s.Values, want, r.Trees)
 		}
 		if r.ScoreSE == nil || !(*r.ScoreSE > 0 && *r.ScoreSE < 0.2) {
@@ -147,8 +152,8 @@ func TestOpenTrialsOfSeveralObjectives(t *testing.T) {
 	}
 }
 
-// TestOpenTrialsOverAFoulStore: lost answers, stalls and returning tasks, as in TestTasksOverAFoulStore, in a space with only one
-// configuration more than needed.
+// TestOpenTrialsOverAFoulStore: lost answers, stalls and returning tasks, as in TestTasksOverAFoulStore, in a space
+// with only one configuration more than needed.
 func TestOpenTrialsOverAFoulStore(t *testing.T) {
 	refused := 0
 	for seed := range uint64(6) {
@@ -200,9 +205,8 @@ func (s *together) Put(ctx context.Context, name string, cond blob.Generation, r
 	return s.Store.Put(ctx, name, cond, r)
 }
 
-// TestADecisionOutlivesItsTask: a task that vanishes between its decision and the first tree, or before the decision, makes no difference:
-// its successor trains what is recorded.
-// takes the trial over trains what is written down.
+// TestADecisionOutlivesItsTask: a task that vanishes between its decision and the first tree, or before the decision,
+// makes no difference: its successor trains what is recorded. takes the trial over trains what is written down.
 func TestADecisionOutlivesItsTask(t *testing.T) {
 	for _, at := range []string{"configurations/", "0002/decision.json"} {
 		t.Run(at, func(t *testing.T) {
@@ -269,7 +273,8 @@ func (s *vanishing) Put(ctx context.Context, name string, cond blob.Generation, 
 // TestADamagedDecision: what the trial was to train cannot be recovered, so it fails and the sweep continues.
 func TestADamagedDecision(t *testing.T) {
 	w := newWorld(t, 4, open(sweep.MethodGP, wide))
-	if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Decision(2), blob.Any, strings.NewReader("damaged")); err != nil {
+	if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Decision(2), blob.Any,
+		strings.NewReader("damaged")); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.worker(0).Run(t.Context()); err != nil {

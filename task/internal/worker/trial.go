@@ -31,8 +31,8 @@ var (
 	errEndedElsewhere = errors.New("another task has ended the trial")
 )
 
-// trial trains a claimed trial and writes its result. A returned error is a storage failure; an error of the configuration itself becomes a
-// failed result.
+// trial trains a claimed trial and writes its result. A returned error is a storage failure; an error of the
+// configuration itself becomes a failed result.
 func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric) error {
 	training, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -41,8 +41,8 @@ func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric)
 
 	e := w.attempt(ctx, training, claim, m, pulse)
 
-	// A reader of the result must find the curve, so it is written before. If there is no result, the claim is released first: other tasks
-	// wait for that.
+	// A reader of the result must find the curve, so it is written before. If there is no result, the claim is released
+	// first: other tasks wait for that.
 	if e.why == protocol.Unknown {
 		hurry, cancel := outlive(ctx, curveFor)
 		w.leaveCurve(hurry, claim, pulse)
@@ -90,7 +90,8 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 		return ending{claim: claim, why: protocol.ToldToGo, err: errHalted}
 	case errors.As(err, &broken) && !unwanted(cause):
 		return ending{claim: claim, why: protocol.Broken, err: fmt.Errorf("trial %d: %w", claim.Trial, broken)}
-	case errors.As(err, &damaged) && !unwanted(cause): // this training saw wrong data, even if a later verification succeeds
+	// this training saw wrong data, even if a later verification succeeds
+	case errors.As(err, &damaged) && !unwanted(cause):
 		return ending{claim: claim, why: protocol.Broken, err: damaged}
 	case errors.As(err, &paused):
 		w.Log.Info("paused", "trial", claim.Trial, "trees", paused.step)
@@ -107,7 +108,8 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 		r.Usage = sweep.Usage{TreesPerSecond: pulse.rate(), PrivateBytes: usage.Self().Private}
 	}
 	r.Started, r.Ended = started, ended
-	r.Usage.CPUSeconds, r.Usage.PeakPSSBytes, r.Usage.MappedBytes = (usage.CPU() - cpu).Seconds(), pulse.peak(), w.mapped
+	r.Usage.CPUSeconds, r.Usage.PeakPSSBytes, r.Usage.MappedBytes = (usage.CPU() - cpu).Seconds(), pulse.peak(),
+		w.mapped
 	if err != nil {
 		r.Status, r.Reason = w.failure(cause, err)
 		r.Reason = sweep.CutReason(r.Reason)
@@ -128,9 +130,10 @@ type finished struct {
 	calib, test []float64
 }
 
-// train trains and evaluates the trial's configuration. A panic is recovered as an error of the configuration: one bad configuration must
-// not fail the task, and with it the whole Batch job.
-func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric, p *pulse, s *saving) (r *sweep.Result, out *finished, err error) {
+// train trains and evaluates the trial's configuration. A panic is recovered as an error of the configuration: one bad
+// configuration must not fail the task, and with it the whole Batch job.
+func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric, p *pulse, s *saving) (r *sweep.Result,
+	out *finished, err error) {
 	of := w.plan.Trials[claim.Trial]
 	r = &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim,
 		Task: w.Task, Attempt: w.Attempt, Configuration: of.Configuration, Fold: of.Fold, Metrics: map[string]float64{}}
@@ -193,7 +196,8 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 		r.Score, r.Metrics = *chosen.Mean, chosen.Metrics
 	}
 	mem := usage.Self()
-	r.Usage = sweep.Usage{TreesPerSecond: p.rate(), TrainSeconds: o.Seconds, NsPerValue: o.NsPerValue, ResumedTrees: o.Resumed, PrivateBytes: mem.Private, SharedBytes: mem.Shared, PSSBytes: mem.PSS}
+	r.Usage = sweep.Usage{TreesPerSecond: p.rate(), TrainSeconds: o.Seconds, NsPerValue: o.NsPerValue,
+		ResumedTrees: o.Resumed, PrivateBytes: mem.Private, SharedBytes: mem.Shared, PSSBytes: mem.PSS}
 	if of.Fold > 0 { // a fold's model is discarded
 		return r, &finished{}, nil
 	}
@@ -202,9 +206,10 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 	return r, out, err
 }
 
-// begin finds out whether a claimed trial is to be trained and with which parameters, which it notes in r. For a refit it returns what was
-// chosen.
-func (w *Worker) begin(ctx context.Context, claim *sweep.Claim, r *sweep.Result, s *saving) (chosen *search.Choice, err error) {
+// begin finds out whether a claimed trial is to be trained and with which parameters, which it notes in r. For a refit
+// it returns what was chosen.
+func (w *Worker) begin(ctx context.Context, claim *sweep.Claim, r *sweep.Result, s *saving) (chosen *search.Choice,
+	err error) {
 	w.passed = nil
 	rung, waits := w.stand(ctx, claim, s.from)
 	stopped := new(stoppedError)
@@ -230,8 +235,8 @@ func (w *Worker) begin(ctx context.Context, claim *sweep.Claim, r *sweep.Result,
 	return chosen, errors.Join(err, waits)
 }
 
-// climb is what a training does after each tree: at a rung it may have to wait, and in a sweep that is paused it has to. It then ends with the
-// checkpoint of that tree, or with the next tree in a training that has none.
+// climb is what a training does after each tree: at a rung it may have to wait, and in a sweep that is paused it has
+// to. It then ends with the checkpoint of that tree, or with the next tree in a training that has none.
 func (w *Worker) climb(ctx context.Context, claim *sweep.Claim, g gbt.Progress, s *saving) error {
 	if s.pause > 0 {
 		return &pausedError{s.pause}
@@ -248,8 +253,8 @@ func (w *Worker) climb(ctx context.Context, claim *sweep.Claim, g gbt.Progress, 
 	return err
 }
 
-// score predicts the calibration and test rows. The aggregator does not map the dataset; it calibrates on and verifies the model with these
-// scores.
+// score predicts the calibration and test rows. The aggregator does not map the dataset; it calibrates on and verifies
+// the model with these scores.
 func (w *Worker) score(model *gbt.Model, threads int) (*finished, error) {
 	out := &finished{}
 	for _, part := range []struct {
@@ -320,8 +325,8 @@ func (w *Worker) upload(ctx context.Context, r *sweep.Result, out *finished) err
 	return group.Wait()
 }
 
-// finish writes a trial's outcome in the order that package protocol prescribes. A trained model is not thrown away because the machine is
-// going: if ctx ends, the remaining steps still run, as far as deadlines.go gives them time.
+// finish writes a trial's outcome in the order that package protocol prescribes. A trained model is not thrown away
+// because the machine is going: if ctx ends, the remaining steps still run, as far as deadlines.go gives them time.
 func (w *Worker) finish(ctx context.Context, e ending) error {
 	f := protocol.Finish{}
 	switch {
@@ -366,7 +371,8 @@ func (w *Worker) leave(ctx context.Context, a protocol.Action, e ending) (answer
 		default:
 			w.measures.end(e.r.Status)
 			w.remember(e.r)
-			w.Log.Info("trial ended", "trial", a.Trial, "status", e.r.Status, "score", e.r.Score, "trees", e.r.Trees, "seconds", e.r.Usage.TrainSeconds)
+			w.Log.Info("trial ended", "trial", a.Trial, "status", e.r.Status, "score", e.r.Score, "trees", e.r.Trees,
+				"seconds", e.r.Usage.TrainSeconds)
 		}
 
 	case protocol.Publish:
@@ -386,23 +392,27 @@ func (w *Worker) leave(ctx context.Context, a protocol.Action, e ending) (answer
 	return answer, nil
 }
 
-// publish sends the result to the aggregator. A failed publish is only logged: the aggregator finds the result object anyway.
+// publish sends the result to the aggregator. A failed publish is only logged: the aggregator finds the result object
+// anyway.
 func (w *Worker) publish(ctx context.Context, r *sweep.Result) error {
-	message, err := json.Marshal(sweep.ScoreMessage{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: r.Trial, Claim: r.Claim,
+	message, err := json.Marshal(sweep.ScoreMessage{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: r.Trial,
+		Claim:   r.Claim,
 		Attempt: r.Attempt, Status: r.Status, Score: r.Score})
 	if err != nil {
 		return err
 	}
 
 	number := strconv.Itoa(r.Trial)
-	attrs := map[string]string{"sweep": string(w.Sweep), "trial": number, "traceparent": w.Sweep.TraceParent("trial", number)}
+	attrs := map[string]string{"sweep": string(w.Sweep), "trial": number, "traceparent": w.Sweep.TraceParent("trial",
+		number)}
 	if err := w.Scores.Publish(ctx, message, attrs); err != nil {
 		w.Log.Warn("publish the score", "trial", r.Trial, "error", err.Error())
 	}
 	return nil
 }
 
-// leaveCurve writes the trial's learning curve. There is none if trees are not scored one by one. A failure is only logged.
+// leaveCurve writes the trial's learning curve. There is none if trees are not scored one by one. A failure is only
+// logged.
 func (w *Worker) leaveCurve(ctx context.Context, claim *sweep.Claim, p *pulse) {
 	p.mu.Lock()
 	c := p.curve
@@ -437,7 +447,8 @@ type pulse struct {
 	sampled time.Time
 }
 
-// sampleEvery is how often the process's memory is sampled. It is rare because the kernel walks every mapped page for it.
+// sampleEvery is how often the process's memory is sampled. It is rare because the kernel walks every mapped page for
+// it.
 const sampleEvery = 30 * time.Second
 
 // peak samples the proportional set size and returns the highest so far.
@@ -468,7 +479,8 @@ func (p *pulse) rate() float64 {
 
 func (w *Worker) startPulse(ctx context.Context, claim *sweep.Claim, abort context.CancelCauseFunc) *pulse {
 	p := &pulse{score: math.NaN(), trial: claim.Trial, measures: w.measures, sampled: time.Now(),
-		curve: sweep.Curve{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim, Metric: w.plan.Spec.Metric}}
+		curve: sweep.Curve{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim,
+			Metric: w.plan.Spec.Metric}}
 	ctx, p.stop = context.WithCancel(ctx)
 	p.done.Go(func() {
 		for {
@@ -498,8 +510,8 @@ func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort c
 		p.peak()
 	}
 
-	// A step that failed says nothing about the next one: a holder whose heartbeats do not arrive has the most need to look for a
-	// successor.
+	// A step that failed says nothing about the next one: a holder whose heartbeats do not arrive has the most need to
+	// look for a successor.
 	var over, failed error
 	s, do := protocol.Pulse{Trial: claim.Trial, Claim: claim.Claim}.Begin()
 	for !do.Final() {
@@ -518,14 +530,16 @@ func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort c
 	case do.Why == protocol.ToldToGo: // nothing hurries: the next tree is saved first
 		w.halted.Store(true)
 	default:
-		abort(map[protocol.Why]error{protocol.Over: over, protocol.Superseded: errSuperseded, protocol.EndedElsewhere: errEndedElsewhere}[do.Why])
+		abort(map[protocol.Why]error{protocol.Over: over, protocol.Superseded: errSuperseded,
+			protocol.EndedElsewhere: errEndedElsewhere}[do.Why])
 	}
 	return failed
 }
 
-// beatStep carries out one action of a heartbeat. over says why the sweep is over, if it is. A store's client retries for longer than a
-// takeover takes, so the step has a limit of its own.
-func (w *Worker) beatStep(ctx context.Context, a protocol.Action, h sweep.Heartbeat) (answer protocol.Answer, over, err error) {
+// beatStep carries out one action of a heartbeat. over says why the sweep is over, if it is. A store's client retries
+// for longer than a takeover takes, so the step has a limit of its own.
+func (w *Worker) beatStep(ctx context.Context, a protocol.Action, h sweep.Heartbeat) (answer protocol.Answer, over,
+	err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.beatLimit())
 	defer cancel()
 
@@ -542,8 +556,8 @@ func (w *Worker) beatStep(ctx context.Context, a protocol.Action, h sweep.Heartb
 	return answer, over, err
 }
 
-// beatLimit is how long one step of a heartbeat may take. Even if all four steps hang, the next heartbeat is on its way long before the
-// holder has been silent for the takeover time.
+// beatLimit is how long one step of a heartbeat may take. Even if all four steps hang, the next heartbeat is on its way
+// long before the holder has been silent for the takeover time.
 func (w *Worker) beatLimit() time.Duration {
 	const least, share = time.Second, 9
 	return max(least, w.heartbeat(), time.Duration(w.plan.Takeover)/share)

@@ -1,5 +1,5 @@
-// Package worker is the loop of one task of the Batch array: claim a free trial, train it, write its result, and repeat until none is left.
-// Tasks coordinate only through the sweep's objects (internal/sweep/WIRE.md); there is no driver.
+// Package worker is the loop of one task of the Batch array: claim a free trial, train it, write its result, and repeat
+// until none is left. Tasks coordinate only through the sweep's objects (internal/sweep/WIRE.md); there is no driver.
 package worker
 
 import (
@@ -71,7 +71,8 @@ type Worker struct {
 	results map[int]sweep.Result // by trial, in a cross-validated sweep
 }
 
-// TransientError is a failure that another attempt may not meet: storage is unreachable, or the machine is being taken away.
+// TransientError is a failure that another attempt may not meet: storage is unreachable, or the machine is being taken
+// away.
 type TransientError struct{ Err error }
 
 func (e *TransientError) Error() string { return e.Err.Error() }
@@ -82,7 +83,8 @@ func (e *TransientError) Unwrap() error { return e.Err }
 // ExitStatus makes Batch retry the task. An interruption is transient as well.
 func (*TransientError) ExitStatus() int { return sweep.ExitTransient }
 
-// Run trains trials until none is left, the sweep is cancelled or paused, or ctx ends. A trial that fails is a result, not an error.
+// Run trains trials until none is left, the sweep is cancelled or paused, or ctx ends. A trial that fails is a result,
+// not an error.
 func (w *Worker) Run(ctx context.Context) error {
 	w.after = newDeadlines(ctx)
 	defer w.after.cancel()
@@ -146,14 +148,14 @@ func (w *Worker) work(ctx context.Context) error {
 			return err
 		}
 
-		// A trial's arrays take a large part of the machine's memory. Return them to the system before the next trial allocates its own,
-		// and so that its reported memory does not include them.
+		// A trial's arrays take a large part of the machine's memory. Return them to the system before the next trial
+		// allocates its own, and so that its reported memory does not include them.
 		debug.FreeOSMemory()
 	}
 }
 
-// room returns the free memory and whether it is enough for a trial that needs that much. A task waits for memory rather than being killed
-// for lack of it.
+// room returns the free memory and whether it is enough for a trial that needs that much. A task waits for memory
+// rather than being killed for lack of it.
 func (w *Worker) room(need int64) (have int64, enough bool) {
 	have = w.Available()
 	return have, have < 0 || have >= need
@@ -187,12 +189,14 @@ func (w *Worker) classify(err error) error {
 	return &TransientError{err}
 }
 
-// permanent reports whether the error's own class rules out a retry: bad input, bad setup, and objects that do not exist.
+// permanent reports whether the error's own class rules out a retry: bad input, bad setup, and objects that do not
+// exist.
 func permanent(err error) bool {
 	var input interface{ IsInput() bool }
 	var setup interface{ IsSetup() bool }
 	var other interface{ IsPermanent() bool }
-	return errors.As(err, &input) || errors.As(err, &setup) || errors.As(err, &other) || errors.Is(err, blob.ErrNotExist)
+	return errors.As(err, &input) || errors.As(err, &setup) || errors.As(err, &other) ||
+		errors.Is(err, blob.ErrNotExist)
 }
 
 // Why a sweep wants no more results.

@@ -76,12 +76,14 @@ func newWorldOn(t *testing.T, o datasettest.Options, trials int, change func(*sw
 
 func newPlan(m *dataset.Manifest, trials int) *sweep.Plan {
 	p := &sweep.Plan{Format: 1, Sweep: "test-1", Maximize: true, Metrics: []string{"log_loss", "auc", "precision@5%"},
-		Dataset:   sweep.DatasetRef{Name: m.Name, Version: m.Version},
-		Holdout:   sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"}, Test: sweep.Rows{Split: "test", Folds: []uint8{0, 1, 2, 3, 4, 5}}},
+		Dataset: sweep.DatasetRef{Name: m.Name, Version: m.Version},
+		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"},
+			Test: sweep.Rows{Split: "test", Folds: []uint8{0, 1, 2, 3, 4, 5}}},
 		Sizing:    sweep.Sizing{Tasks: 3, ThreadsPerTask: 1},
 		Heartbeat: sweep.Duration(time.Second), Takeover: sweep.Duration(time.Minute),
 	}
-	p.Spec = sweep.Spec{Name: "test", Model: "ctr", Objective: "binary", Metric: "auc", Limits: sweep.Limits{Trial: sweep.Duration(time.Hour)}}
+	p.Spec = sweep.Spec{Name: "test", Model: "ctr", Objective: "binary", Metric: "auc",
+		Limits: sweep.Limits{Trial: sweep.Duration(time.Hour)}}
 	for i := range trials {
 		params := gbt.Defaults()
 		params.NumIterations, params.NumLeaves, params.EarlyStoppingRound, params.Seed = 8, 4+i, 5, 3
@@ -91,7 +93,8 @@ func newPlan(m *dataset.Manifest, trials int) *sweep.Plan {
 }
 
 func (w *world) worker(task int) *Worker {
-	return &Worker{Datasets: w.datasets, Sweeps: w.sweeps, Scores: &w.published, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	return &Worker{Datasets: w.datasets, Sweeps: w.sweeps, Scores: &w.published,
+		Log:   slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Sweep: w.plan.Sweep, Task: task, Scratch: w.scratch, Host: "test", Nonce: fmt.Sprint("nonce-", task),
 		Available: func() int64 { return -1 }}
 }
@@ -121,7 +124,8 @@ func (w *world) models(t *testing.T) map[int]string {
 		for _, o := range []sweep.Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
 			data, _, err := blob.ReadAll(t.Context(), w.sweeps, o.Name, 1<<24)
 			if err != nil || int64(len(data)) != o.Bytes {
-				t.Fatalf("blob.ReadAll(w.sweeps, o.Name, 1<<24): got %v, %v; want no error, int64(len(data)) = o.Bytes", o, err)
+				t.Fatalf("blob.ReadAll(w.sweeps, o.Name, 1<<24): got %v, %v; want no error, int64(len(data)) = o.Bytes",
+					o, err)
 			}
 			out[i] += string(data)
 		}
@@ -154,13 +158,15 @@ func TestSameModelsHoweverManyTasks(t *testing.T) {
 		t.Errorf("%d messages for 7 trials", n)
 	}
 	for i, m := range together.published.messages {
-		want := map[string]string{"sweep": "test-1", "trial": fmt.Sprint(m.Trial), "traceparent": m.Sweep.TraceParent("trial", fmt.Sprint(m.Trial))}
+		want := map[string]string{"sweep": "test-1", "trial": fmt.Sprint(m.Trial),
+			"traceparent": m.Sweep.TraceParent("trial", fmt.Sprint(m.Trial))}
 		if !maps.Equal(together.published.attrs[i], want) {
 			t.Errorf("attributes %v, want %v", together.published.attrs[i], want)
 		}
 	}
 	for i := range 7 {
-		if _, err := together.sweeps.Stat(t.Context(), "sweeps/test-1/trials/"+fmt.Sprintf("%04d", i)+"/claims/1"); !errors.Is(err, blob.ErrNotExist) {
+		if _, err := together.sweeps.Stat(t.Context(), "sweeps/test-1/trials/"+fmt.Sprintf("%04d", i)+
+			"/claims/1"); !errors.Is(err, blob.ErrNotExist) {
 			t.Errorf("trial %d was claimed twice: %v", i, err)
 		}
 	}
@@ -172,7 +178,8 @@ func TestResultSaysWhatTheModelDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := w.result(t, 0)
-	if r.Score != r.Metrics["auc"] || len(r.Metrics) != 3 || !(r.Score > 0.55) || r.Trees < 1 || r.TreesGrown < r.Trees || r.Usage.TrainSeconds <= 0 {
+	if r.Score != r.Metrics["auc"] || len(r.Metrics) != 3 || !(r.Score > 0.55) || r.Trees < 1 ||
+		r.TreesGrown < r.Trees || r.Usage.TrainSeconds <= 0 {
 		t.Errorf(`w.result(t, 0): got %+v; want r.Score = r.Metrics["auc"], len(r.Metrics) = 3, r.Score > 0.55, r.Trees >= 1, r.TreesGrown >= r.Trees, r.Usage.TrainSeconds > 0`, r)
 	}
 	text, _, err := blob.ReadAll(t.Context(), w.sweeps, r.Model.Name, 1<<24)
@@ -181,7 +188,8 @@ func TestResultSaysWhatTheModelDoes(t *testing.T) {
 	}
 	m, err := gbt.ReadModel(bytes.NewReader(text))
 	if err != nil || len(m.Trees) != r.Trees {
-		t.Fatalf("gbt.ReadModel(bytes.NewReader(text)): got %v, %v; want no error, len(m.Trees) = r.Trees", len(m.Trees), err)
+		t.Fatalf("gbt.ReadModel(bytes.NewReader(text)): got %v, %v; want no error, len(m.Trees) = r.Trees",
+			len(m.Trees), err)
 	}
 	data, _, err := blob.ReadAll(t.Context(), w.sweeps, r.Scores.Test.Name, 1<<24)
 	if err != nil {
@@ -200,7 +208,8 @@ func TestABadCandidateIsAResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := w.result(t, 1); r.Status != sweep.StatusFailed || !strings.Contains(r.Reason, "num_leaves") {
-		t.Errorf(`w.result(t, 1): got %s: %s; want r.Status = sweep.StatusFailed, r.Reason with "num_leaves"`, r.Status, r.Reason)
+		t.Errorf(`w.result(t, 1): got %s: %s; want r.Status = sweep.StatusFailed, r.Reason with "num_leaves"`, r.Status,
+			r.Reason)
 	}
 	for _, i := range []int{0, 2} {
 		if r := w.result(t, i); r.Status != sweep.StatusDone {
@@ -223,7 +232,8 @@ func TestTimeLimit(t *testing.T) {
 func (w *world) claimed(t *testing.T, trial, claim, task, attempt int) {
 	t.Helper()
 	c := sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: attempt}
-	if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Claim(trial, claim), c); !ok || err != nil {
+	if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Claim(trial, claim), c); !ok ||
+		err != nil {
 		t.Fatalf("blobtest.CreateJSON(...): got %v, %v; want ok, no error", ok, err)
 	}
 }
@@ -253,7 +263,8 @@ func TestLeavesTheLivingAlone(t *testing.T) {
 		var other sync.WaitGroup
 		other.Go(func() { // the other task's heartbeat
 			for i := 0; pause(ctx, 700*time.Millisecond) == nil; i++ {
-				if _, err := w.sweeps.Put(ctx, sweep.Names(w.plan.Sweep).Heartbeat(1, 0), blob.Any, strings.NewReader(strconv.Itoa(i))); err != nil {
+				if _, err := w.sweeps.Put(ctx, sweep.Names(w.plan.Sweep).Heartbeat(1, 0), blob.Any,
+					strings.NewReader(strconv.Itoa(i))); err != nil {
 					t.Error(err)
 				}
 			}
@@ -263,7 +274,8 @@ func TestLeavesTheLivingAlone(t *testing.T) {
 		}
 		stop()
 		other.Wait()
-		if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Claim(1, 1)); !errors.Is(err, blob.ErrNotExist) {
+		if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Claim(1, 1)); !errors.Is(err,
+			blob.ErrNotExist) {
 			t.Error("a trial was taken from a living task")
 		}
 	})
@@ -308,7 +320,8 @@ func TestTheFirstResultWins(t *testing.T) {
 	first := sweep.Result{Format: 1, Sweep: "test-1", Trial: 0, Claim: 1, Status: sweep.StatusFailed, Reason: "mine"}
 	worker := w.worker(0)
 	worker.Sweeps = &hooked{Store: w.sweeps, part: "result.json", do: func() {
-		if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(0), first); !ok || err != nil {
+		if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(0), first); !ok ||
+			err != nil {
 			t.Errorf("blobtest.CreateJSON(...): got %v, %v; want ok, no error", ok, err)
 		}
 	}}
@@ -347,7 +360,8 @@ func TestCancelStopsTraining(t *testing.T) {
 
 func TestSupersededGivesUp(t *testing.T) {
 	w := newWorld(t, 1, slow)
-	done := sweep.Result{Format: 1, Sweep: "test-1", Trial: 0, Claim: 1, Status: sweep.StatusFailed, Reason: "by the other task"}
+	done := sweep.Result{Format: 1, Sweep: "test-1", Trial: 0, Claim: 1, Status: sweep.StatusFailed,
+		Reason: "by the other task"}
 	worker := w.worker(0)
 	worker.Sweeps = &hooked{Store: w.sweeps, part: "heartbeats", do: func() {
 		w.claimed(t, 0, 1, 7, 0)
@@ -457,14 +471,16 @@ func TestWaitsForMemory(t *testing.T) {
 }
 
 func TestWaitingForMemoryEndsWithTheSweep(t *testing.T) {
-	for name, object := range map[string]func(sweep.Names) string{"cancelled": sweep.Names.Cancel, "concluded": sweep.Names.Ending} {
+	for name, object := range map[string]func(sweep.Names) string{"cancelled": sweep.Names.Cancel,
+		"concluded": sweep.Names.Ending} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 1, func(p *sweep.Plan) { p.Sizing.TrialBytes = 100 })
 			synctest.Test(t, func(t *testing.T) {
 				worker := w.worker(0)
 				worker.Available = func() int64 { return 99 }
 				time.AfterFunc(time.Hour, func() {
-					if _, err := blob.Create(t.Context(), w.sweeps, object(sweep.Names(w.plan.Sweep)), []byte("{}")); err != nil {
+					if _, err := blob.Create(t.Context(), w.sweeps, object(sweep.Names(w.plan.Sweep)),
+						[]byte("{}")); err != nil {
 						t.Error(err)
 					}
 				})
@@ -479,7 +495,8 @@ func TestWaitingForMemoryEndsWithTheSweep(t *testing.T) {
 // TestAnEndedSweepTrainsNothing: machines that start after the aggregator has concluded cost as little as possible.
 func TestAnEndedSweepTrainsNothing(t *testing.T) {
 	w := newWorld(t, 2, nil)
-	if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Ending(), sweep.Ending{Format: 1, Sweep: w.plan.Sweep}); err != nil {
+	if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Ending(),
+		sweep.Ending{Format: 1, Sweep: w.plan.Sweep}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.worker(0).Run(t.Context()); err != nil {
@@ -500,7 +517,8 @@ func TestADeadlyTrialIsGivenUp(t *testing.T) {
 		if err := w.worker(0).Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if r := w.result(t, 1); r.Status != sweep.StatusFailed || !strings.Contains(r.Reason, "5 tasks died while training it") {
+		if r := w.result(t, 1); r.Status != sweep.StatusFailed ||
+			!strings.Contains(r.Reason, "5 tasks died while training it") {
 			t.Errorf(`w.result(t, 1): got %+v; want r.Status = sweep.StatusFailed, r.Reason with "5 tasks died while training it"`, r)
 		}
 		if r := w.result(t, 0); r.Status != sweep.StatusDone {
@@ -515,7 +533,8 @@ func TestReleasedClaimsDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for claim := range 2 * sweep.MaxClaims {
 			w.claimed(t, 0, claim, 9, claim)
-			if _, err := blob.Create(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Release(0, claim), []byte("{}")); err != nil {
+			if _, err := blob.Create(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Release(0, claim),
+				[]byte("{}")); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -523,7 +542,8 @@ func TestReleasedClaimsDoNotCount(t *testing.T) {
 		if err := w.worker(0).Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if r := w.result(t, 0); r.Status != sweep.StatusDone || r.Claim != 2*sweep.MaxClaims || time.Since(start) > 10*time.Second {
+		if r := w.result(t, 0); r.Status != sweep.StatusDone || r.Claim != 2*sweep.MaxClaims ||
+			time.Since(start) > 10*time.Second {
 			t.Errorf("after %s: %+v", time.Since(start), r)
 		}
 	})

@@ -1,5 +1,6 @@
-// Command arrow is what docs/design/014-parquet.md weighs: the readers of Parquet and of Arrow files that others keep. It is a module
-// of its own, because arrow-go v18 and the v17 of the programs do not link into one. bench/arrow.py calls it.
+// Command arrow is what docs/design/014-parquet.md weighs: the readers of Parquet and of Arrow files that others keep.
+// It is a module of its own, because arrow-go v18 and the v17 of the programs do not link into one. bench/arrow.py
+// calls it.
 //
 //	arrow parquet arrow-go|parquet-go FILE...    reads every value of the files, and says what came of it, a line of JSON each
 //	arrow ipc SEED FILE...                       reads each Arrow file with a hundred single bits flipped, one after the other
