@@ -1,8 +1,8 @@
-"""Weigh readers of Parquet and Arrow files: ours, arrow-go and parquet-go, on sound and on damaged files and by their time.
+"""Weigh readers of Parquet and Arrow files: ours, arrow-go and parquet-go, on sound and on damaged
+files and by their time.
 
-docs/design/014-parquet.md has the table that this prints. Every reader runs in processes of its own with bounded memory, so
-that one that dies or hangs is counted and the next file is read.
-"""
+docs/design/014-parquet.md has the table that this prints. Every reader runs in processes of its own
+with bounded memory, so that one that dies or hangs is counted and the next file is read. """
 
 import argparse
 import collections
@@ -31,7 +31,9 @@ def damaged(sources, folder):
             variants.append(bytes(bad))
         for _ in range(HOLES):
             at, n = rng.randrange(4, len(data) - 8), rng.choice([1, 8, 64])
-            variants.append(data[:at] + bytes(n) + data[at + n :] if at + n < len(data) - 8 else data[:at] + data[at + 1 :])
+            variants.append(
+                data[:at] + bytes(n) + data[at + n :] if at + n < len(data) - 8 else data[:at] + data[at + 1 :]
+            )
         for i, variant in enumerate(variants):
             path = folder / f"{source.stem}.{i}.parquet"
             path.write_bytes(variant)
@@ -45,7 +47,9 @@ def read(command, paths):
     while at < len(paths):
         part = paths[at : at + 400]
         shell = ["sh", "-c", f'ulimit -v {MEMORY_KIB}; exec "$@"', "sh"]
-        done = subprocess.run(shell + command + part, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+        done = subprocess.run(
+            shell + command + part, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False
+        )
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.endswith("}")]
         for line in lines:
             found[line["file"]] = line
@@ -73,17 +77,19 @@ def big(folder):
 
     rng, n = numpy.random.default_rng(3), 1_000_000
     nulls = numpy.where(rng.random(n) < 0.1, numpy.nan, rng.normal(size=n))
-    table = pyarrow.table({
-        "label": rng.integers(0, 2, n),
-        "user": rng.integers(0, 200_000, n),
-        "price": rng.lognormal(3, 1, n),
-        "f32": rng.normal(size=n).astype("f4"),
-        "nulls": pyarrow.array(nulls, from_pandas=True),
-        "low": rng.integers(0, 30, n).astype("i4"),
-        "site": pyarrow.array([f"site{i}" for i in rng.integers(0, 5000, n)]),
-        "url": pyarrow.array([f"/p/{a}/{b}" for a, b in zip(rng.integers(0, 10**6, n), rng.integers(0, 9, n))]),
-        "time": pyarrow.array(rng.integers(1_700_000_000_000, 1_700_600_000_000, n), type=pyarrow.timestamp("ms")),
-    })
+    table = pyarrow.table(
+        {
+            "label": rng.integers(0, 2, n),
+            "user": rng.integers(0, 200_000, n),
+            "price": rng.lognormal(3, 1, n),
+            "f32": rng.normal(size=n).astype("f4"),
+            "nulls": pyarrow.array(nulls, from_pandas=True),
+            "low": rng.integers(0, 30, n).astype("i4"),
+            "site": pyarrow.array([f"site{i}" for i in rng.integers(0, 5000, n)]),
+            "url": pyarrow.array([f"/p/{a}/{b}" for a, b in zip(rng.integers(0, 10**6, n), rng.integers(0, 9, n))]),
+            "time": pyarrow.array(rng.integers(1_700_000_000_000, 1_700_600_000_000, n), type=pyarrow.timestamp("ms")),
+        }
+    )
     paths = []
     for codec in ["snappy", "zstd"]:
         paths.append(str(folder / f"big_{codec}.parquet"))
@@ -96,7 +102,9 @@ def main():
     parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder of gauge and arrow")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--testdata", type=pathlib.Path, default=pathlib.Path("internal/dataset/ingest/testdata"))
-    parser.add_argument("--arrow", type=pathlib.Path, default=pathlib.Path("internal/dataset/testdata/golden/want/train"))
+    parser.add_argument(
+        "--arrow", type=pathlib.Path, default=pathlib.Path("internal/dataset/testdata/golden/want/train")
+    )
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
 
@@ -120,13 +128,24 @@ def main():
     for path in sorted(args.arrow.glob("*.arrow")):
         counts = collections.Counter()
         for seed in range(1, 51):
-            shell = ["sh", "-c", f'ulimit -v {MEMORY_KIB}; exec "$@"', "sh", str(args.bin / "arrow"), "ipc", str(seed), str(path)]
+            shell = [
+                "sh",
+                "-c",
+                f'ulimit -v {MEMORY_KIB}; exec "$@"',
+                "sh",
+                str(args.bin / "arrow"),
+                "ipc",
+                str(seed),
+                str(path),
+            ]
             done = subprocess.run(shell, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
             if done.returncode != 0:
                 counts["processes that died"] += 1
             else:
                 counts.update(json.loads(done.stdout)["counts"])
-        print(path.name, "arrow-go's ipc reader, 50 processes of 100 flipped bits:", json.dumps(dict(counts)), flush=True)
+        print(
+            path.name, "arrow-go's ipc reader, 50 processes of 100 flipped bits:", json.dumps(dict(counts)), flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """The large synthetic table: made in a stream, staged, and the command that trains on it."""
+
 import glob
 import json
 import os
@@ -12,10 +13,16 @@ PART_ROWS = 1_000_000
 
 
 class BigTable:
-    """rows x columns numbers, all to train on. Files and staged versions are kept, and a larger table shares the smaller one's files."""
+    """rows x columns numbers, all to train on. Files and staged versions are kept, and a larger
+    table shares the smaller one's files."""
 
     def __init__(self, programs, out, rows, columns):
-        self.programs, self.out, self.rows, self.columns = os.path.abspath(programs), os.path.abspath(out), rows, columns
+        self.programs, self.out, self.rows, self.columns = (
+            os.path.abspath(programs),
+            os.path.abspath(out),
+            rows,
+            columns,
+        )
         self.folder = f"{self.out}/big-{rows}x{columns}"
         self.times = {}
 
@@ -23,8 +30,22 @@ class BigTable:
         """A folder with links to exactly the files of this table, and its dataset.yaml."""
         shared = f"{self.out}/big-x{self.columns}"
         start = time.monotonic()
-        run = measure.run([self.programs + "/gauge", "table", "--rows", str(self.rows), "--columns", str(self.columns),
-                           "--part-rows", str(PART_ROWS), "--dir", shared], os.sched_getaffinity(0), memory=True)
+        run = measure.run(
+            [
+                self.programs + "/gauge",
+                "table",
+                "--rows",
+                str(self.rows),
+                "--columns",
+                str(self.columns),
+                "--part-rows",
+                str(PART_ROWS),
+                "--dir",
+                shared,
+            ],
+            os.sched_getaffinity(0),
+            memory=True,
+        )
         self.times["make"], self.times["make_pss"] = time.monotonic() - start, run.sampler.peak_pss
         made = measure.last_json(run)
         self.times["files_made"] = made["written"]
@@ -44,8 +65,11 @@ class BigTable:
         if not again:
             return tables.stage(self.programs, self.folder + "/dataset.yaml", out)
         subprocess.run(["rm", "-rf", out], check=True)
-        run = measure.run([self.programs + "/launcher", "stage", self.folder + "/dataset.yaml", "--out", out, "--json"],
-                          os.sched_getaffinity(0), memory=True)
+        run = measure.run(
+            [self.programs + "/launcher", "stage", self.folder + "/dataset.yaml", "--out", out, "--json"],
+            os.sched_getaffinity(0),
+            memory=True,
+        )
         self.times["stage"], self.times["stage_pss"] = run.seconds, run.sampler.peak_pss
         return json.loads(run.out)["place"]
 
@@ -54,7 +78,19 @@ class BigTable:
         params = f"{self.folder}/params-{name}.yaml"
         with open(params, "w") as f:
             f.write(f"num_iterations: {trees}\nnum_leaves: {leaves}\nlearning_rate: 0.1\n{more}")
-        return [self.programs + "/task", "train", "--dataset", place, "--params", params, "--json", "--no-rate", "--no-verify", "--threads", "1"]
+        return [
+            self.programs + "/task",
+            "train",
+            "--dataset",
+            place,
+            "--params",
+            params,
+            "--json",
+            "--no-rate",
+            "--no-verify",
+            "--threads",
+            "1",
+        ]
 
     def open(self, place):
         """Rows, features, bytes on disk, and the milliseconds of opening the mapping in a fresh process."""

@@ -2,9 +2,10 @@
 
 usage: calibrate.py --bin FOLDER --out FOLDER [--rows N[,N...]] [--columns 40] [--trees 10] [--rounds 5] [--doc FILE]
 
-Every setting is measured beside 31 leaves, all features, all rows, one thread, in rounds; the ratio of the fastest of its rounds
-to the fastest of those is its factor, since whatever else ran on the machine has only made a round slower.
-"""
+Every setting is measured beside 31 leaves, all features, all rows, one thread, in rounds; the ratio
+of the fastest of its rounds to the fastest of those is its factor, since whatever else ran on the
+machine has only made a round slower. """
+
 import argparse
 import json
 import subprocess
@@ -17,10 +18,15 @@ from bigtable import BigTable
 # name: (threads, leaves, further parameters)
 SETTINGS = {
     "31 leaves": (1, 31, ""),
-    "15 leaves": (1, 15, ""), "63 leaves": (1, 63, ""), "127 leaves": (1, 127, ""), "255 leaves": (1, 255, ""),
-    "feature_fraction 0.8": (1, 31, "feature_fraction: 0.8\n"), "feature_fraction 0.5": (1, 31, "feature_fraction: 0.5\n"),
+    "15 leaves": (1, 15, ""),
+    "63 leaves": (1, 63, ""),
+    "127 leaves": (1, 127, ""),
+    "255 leaves": (1, 255, ""),
+    "feature_fraction 0.8": (1, 31, "feature_fraction: 0.8\n"),
+    "feature_fraction 0.5": (1, 31, "feature_fraction: 0.5\n"),
     "feature_fraction 0.3": (1, 31, "feature_fraction: 0.3\n"),
-    "bagging_fraction 0.8": (1, 31, "bagging_fraction: 0.8\nbagging_freq: 1\n"), "bagging_fraction 0.5": (1, 31, "bagging_fraction: 0.5\nbagging_freq: 1\n"),
+    "bagging_fraction 0.8": (1, 31, "bagging_fraction: 0.8\nbagging_freq: 1\n"),
+    "bagging_fraction 0.5": (1, 31, "bagging_fraction: 0.5\nbagging_freq: 1\n"),
     "2 threads": (2, 31, ""),
 }
 BASE = "31 leaves"
@@ -65,8 +71,12 @@ def main():
         print(json.dumps({"rows": rows, "ns_per_value": found}), flush=True)
         lines += lines_of(rows, found)
     go = subprocess.run([args.bin + "/task", "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    run = {"machine": measure.machine(), "commit": measure.commit(), "command": f"make bench-calibrate ROWS={args.rows} ROUNDS={args.rounds}",
-           "versions": {"Python": sys.version.split()[0], "task": go}}
+    run = {
+        "machine": measure.machine(),
+        "commit": measure.commit(),
+        "command": f"make bench-calibrate ROWS={args.rows} ROUNDS={args.rounds}",
+        "versions": {"Python": sys.version.split()[0], "task": go},
+    }
     lines = [*report.heading(run), *lines[1:]]
     print("\n".join(lines))
     if args.doc:

@@ -1,13 +1,15 @@
 """One measurement of `make bench-ids` in a process of its own; prints one JSON object on its last line.
 
     ids_peers.py train PEER TABLE.parquet --ids a,b,c [--rated test] [--seed N] [--threads N]
-    ids_peers.py score DATASET MODEL.txt [--rated test]     log loss and others of a model of ours on the staged rows
-    ids_peers.py run --limit SECONDS --printed FILE -- PROGRAM ARGUMENTS    runs a program: seconds, processor time, peak of resident memory
+      ids_peers.py score DATASET MODEL.txt [--rated test]     log loss and others of a model of ours
+      on the staged rows ids_peers.py run --limit SECONDS --printed FILE -- PROGRAM ARGUMENTS
+      runs a program: seconds, processor time, peak of resident memory
 
-A peer reads the same Parquet file as everybody. What comes before training (reading, codes of categories, target encoding) is
-timed apart from training, which includes the peer's own form of the table (Dataset, Pool, DMatrix). Scoring comes after both.
-Imports are inside the functions, so that a peer does not pay for another one's.
-"""
+A peer reads the same Parquet file as everybody. What comes before training (reading, codes of
+categories, target encoding) is timed apart from training, which includes the peer's own form of the
+table (Dataset, Pool, DMatrix). Scoring comes after both. Imports are inside the functions, so that
+a peer does not pay for another one's. """
+
 import argparse
 import json
 import os
@@ -35,12 +37,17 @@ def rated(y, p):
 
     from quality import rate
 
-    return dict(rate(y, p), average_precision=float(average_precision_score(y > 0.5, p)), predicted=float(np.mean(p)), positive=float(np.mean(y)))
+    return dict(
+        rate(y, p),
+        average_precision=float(average_precision_score(y > 0.5, p)),
+        predicted=float(np.mean(p)),
+        positive=float(np.mean(y)),
+    )
 
 
 def read(a):
-    """split -> (features, label); categories have the same codes in all splits, and missing values are a category of their own where
-    missing is given."""
+    """split -> (features, label); categories have the same codes in all splits, and missing values
+    are a category of their own where missing is given."""
     import numpy as np
     import pandas as pd
     import pyarrow as pa
@@ -81,32 +88,64 @@ def read(a):
 def lightgbm(data, ids, a, params=None, encoded=False):
     import lightgbm as lgb
 
-    params = dict(objective="binary", metric="binary_logloss", num_threads=a.threads, seed=a.seed, verbose=-1, **(params or {}))
+    params = dict(
+        objective="binary", metric="binary_logloss", num_threads=a.threads, seed=a.seed, verbose=-1, **(params or {})
+    )
     categorical = "auto" if encoded else ids
     train = lgb.Dataset(*data["train"], categorical_feature=categorical, params=params)
     valid = lgb.Dataset(*data["valid"], categorical_feature=categorical, reference=train, params=params)
     model = lgb.train(params, train, TREES, valid_sets=[valid], callbacks=[lgb.early_stopping(PATIENCE, verbose=False)])
-    return model.best_score["valid_0"]["binary_logloss"], model.best_iteration, lambda x: model.predict(x, num_threads=a.threads)
+    return (
+        model.best_score["valid_0"]["binary_logloss"],
+        model.best_iteration,
+        lambda x: model.predict(x, num_threads=a.threads),
+    )
 
 
 def tuned(data, ids, a):
-    """The best on valid of random configurations that a user of LightGBM would try, categories among them; on one binned table."""
+    """The best on valid of random configurations that a user of LightGBM would try, categories
+    among them; on one binned table."""
     import lightgbm as lgb
     import numpy as np
 
     rng = np.random.Generator(np.random.PCG64((50, a.seed)))
-    base = dict(objective="binary", metric="binary_logloss", num_threads=a.threads, seed=a.seed, verbose=-1, feature_pre_filter=False)
+    base = dict(
+        objective="binary",
+        metric="binary_logloss",
+        num_threads=a.threads,
+        seed=a.seed,
+        verbose=-1,
+        feature_pre_filter=False,
+    )
     train = lgb.Dataset(*data["train"], categorical_feature=ids, params=base, free_raw_data=False).construct()
-    valid = lgb.Dataset(*data["valid"], categorical_feature=ids, reference=train, params=base, free_raw_data=False).construct()
+    valid = lgb.Dataset(
+        *data["valid"], categorical_feature=ids, reference=train, params=base, free_raw_data=False
+    ).construct()
     best = None
     for trial in range(TRIALS):
+
         def log(low, high):
             return float(np.exp(rng.uniform(np.log(low), np.log(high))))
 
-        drawn = dict(learning_rate=log(0.02, 0.3), num_leaves=int(log(4, 128)), min_data_in_leaf=int(log(10, 1000)), feature_fraction=rng.uniform(0.4, 1),
-                     bagging_fraction=rng.uniform(0.5, 1), bagging_freq=1, lambda_l2=log(0.01, 100), cat_smooth=log(1, 1000), cat_l2=log(1, 1000),
-                     min_data_per_group=int(log(10, 1000)))
-        model = lgb.train(dict(base, **({} if trial == 0 else drawn)), train, TREES, valid_sets=[valid], callbacks=[lgb.early_stopping(PATIENCE, verbose=False)])
+        drawn = dict(
+            learning_rate=log(0.02, 0.3),
+            num_leaves=int(log(4, 128)),
+            min_data_in_leaf=int(log(10, 1000)),
+            feature_fraction=rng.uniform(0.4, 1),
+            bagging_fraction=rng.uniform(0.5, 1),
+            bagging_freq=1,
+            lambda_l2=log(0.01, 100),
+            cat_smooth=log(1, 1000),
+            cat_l2=log(1, 1000),
+            min_data_per_group=int(log(10, 1000)),
+        )
+        model = lgb.train(
+            dict(base, **({} if trial == 0 else drawn)),
+            train,
+            TREES,
+            valid_sets=[valid],
+            callbacks=[lgb.early_stopping(PATIENCE, verbose=False)],
+        )
         loss = model.best_score["valid_0"]["binary_logloss"]
         if best is None or loss < best[0]:
             best = (loss, model.best_iteration, model)
@@ -131,17 +170,23 @@ def encoded(data, ids, a):
 
 
 def xgboost(data, ids, a):
-    """Held-out rows are a DMatrix: a QuantileDMatrix that refers to train gives levels that train has not wrong bins, and with them a
-    wrong number to stop by (3.2.0)."""
+    """Held-out rows are a DMatrix: a QuantileDMatrix that refers to train gives levels that train
+    has not wrong bins, and with them a wrong number to stop by (3.2.0)."""
     import xgboost as xgb
 
     train = xgb.QuantileDMatrix(*data["train"], enable_categorical=True, nthread=a.threads)
     valid = xgb.DMatrix(*data["valid"], enable_categorical=True, nthread=a.threads)
-    params = dict(objective="binary:logistic", eval_metric="logloss", tree_method="hist", nthread=a.threads, seed=a.seed)
-    model = xgb.train(params, train, TREES, evals=[(valid, "valid")], early_stopping_rounds=PATIENCE, verbose_eval=False)
+    params = dict(
+        objective="binary:logistic", eval_metric="logloss", tree_method="hist", nthread=a.threads, seed=a.seed
+    )
+    model = xgb.train(
+        params, train, TREES, evals=[(valid, "valid")], early_stopping_rounds=PATIENCE, verbose_eval=False
+    )
 
     def predict(x):
-        return model.predict(xgb.DMatrix(x, enable_categorical=True, nthread=a.threads), iteration_range=(0, model.best_iteration + 1))
+        return model.predict(
+            xgb.DMatrix(x, enable_categorical=True, nthread=a.threads), iteration_range=(0, model.best_iteration + 1)
+        )
 
     return model.best_score, model.best_iteration + 1, predict
 
@@ -150,10 +195,21 @@ def catboost(data, ids, a):
     """Its categories are texts or integers: a missing one is -1."""
     from catboost import CatBoostClassifier, Pool
 
-    model = CatBoostClassifier(iterations=TREES, early_stopping_rounds=PATIENCE, random_seed=a.seed, thread_count=a.threads, verbose=0, allow_writing_files=False)
+    model = CatBoostClassifier(
+        iterations=TREES,
+        early_stopping_rounds=PATIENCE,
+        random_seed=a.seed,
+        thread_count=a.threads,
+        verbose=0,
+        allow_writing_files=False,
+    )
     train, valid = (Pool(*data[s], cat_features=ids, thread_count=a.threads) for s in ("train", "valid"))
     model.fit(train, eval_set=valid)
-    return model.best_score_["validation"]["Logloss"], model.tree_count_, lambda x: model.predict_proba(x, thread_count=a.threads)[:, 1]
+    return (
+        model.best_score_["validation"]["Logloss"],
+        model.tree_count_,
+        lambda x: model.predict_proba(x, thread_count=a.threads)[:, 1],
+    )
 
 
 def codes(data, ids, a):
@@ -169,7 +225,13 @@ def plain(peer):
 
 
 # Peer: what it does to the table before training, which gives the training.
-PEERS = {"catboost": codes, "lightgbm": plain(lightgbm), "lightgbm-encoded": encoded, "xgboost": plain(xgboost), "lightgbm-tuned": plain(tuned)}
+PEERS = {
+    "catboost": codes,
+    "lightgbm": plain(lightgbm),
+    "lightgbm-encoded": encoded,
+    "xgboost": plain(xgboost),
+    "lightgbm-tuned": plain(tuned),
+}
 PACKAGE = {"catboost": "catboost", "xgboost": "xgboost"}
 
 
@@ -186,20 +248,31 @@ def train(a):
     done = now()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     x, y = data[a.rated]
-    p = np.concatenate([predict(x.iloc[i:i + SCORED]) for i in range(0, len(x), SCORED)])
-    return dict(rated(y, p), valid_log_loss=float(loss), trees=int(trees), prepare_seconds=ready[0] - start[0], train_seconds=done[0] - ready[0],
-                cpu_seconds=done[1] - start[1], peak_rss=peak, rows={s: len(v[1]) for s, v in data.items()})
+    p = np.concatenate([predict(x.iloc[i : i + SCORED]) for i in range(0, len(x), SCORED)])
+    return dict(
+        rated(y, p),
+        valid_log_loss=float(loss),
+        trees=int(trees),
+        prepare_seconds=ready[0] - start[0],
+        train_seconds=done[0] - ready[0],
+        cpu_seconds=done[1] - start[1],
+        peak_rss=peak,
+        rows={s: len(v[1]) for s, v in data.items()},
+    )
 
 
 def representatives(feature):
-    """A model value in each bin of a feature: a category's number, or a number well inside the bin's bounds, because on a bound a text's
-    last digit would decide (LightGBM reads the greatest float64 as 1e300). NaN stands for missing values."""
+    """A model value in each bin of a feature: a category's number, or a number well inside the
+    bin's bounds, because on a bound a text's last digit would decide (LightGBM reads the greatest
+    float64 as 1e300). NaN stands for missing values."""
     import numpy as np
 
     if feature["kind"] == "categorical":
         return np.arange(BINS, dtype=np.float64)
     bounds = np.array(feature.get("bounds") or [0.0])
-    inside = np.concatenate([[bounds[0] - abs(bounds[0]) - 1], (bounds[:-1] + bounds[1:]) / 2, [bounds[-1] + abs(bounds[-1]) + 1]])
+    inside = np.concatenate(
+        [[bounds[0] - abs(bounds[0]) - 1], (bounds[:-1] + bounds[1:]) / 2, [bounds[-1] + abs(bounds[-1]) + 1]]
+    )
     inside[1:-1] = np.where(inside[1:-1] > bounds[:-1], inside[1:-1], bounds[1:])  # of neighbours among floats
     return np.concatenate([inside, np.full(BINS - len(inside), np.nan)])
 

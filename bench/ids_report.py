@@ -1,23 +1,52 @@
 """What `make bench-ids` found as Markdown: one table per data table, one line per contestant, means over seeds."""
+
 import statistics
 
 from report import MIB, grouped
 
-NAMES = {"coppice": "Coppice, defaults", "coppice-50": "Coppice, best of {trials}", "catboost": "CatBoost", "lightgbm": "LightGBM, native categories",
-         "lightgbm-encoded": "LightGBM, rates of five folds", "xgboost": "XGBoost", "lightgbm-tuned": "LightGBM, best of 50"}
+NAMES = {
+    "coppice": "Coppice, defaults",
+    "coppice-50": "Coppice, best of {trials}",
+    "catboost": "CatBoost",
+    "lightgbm": "LightGBM, native categories",
+    "lightgbm-encoded": "LightGBM, rates of five folds",
+    "xgboost": "XGBoost",
+    "lightgbm-tuned": "LightGBM, best of 50",
+}
 REFERENCE = "catboost"
 QUALITY = {"log_loss": "log loss", "auc": "AUC", "average_precision": "average precision"}
-COLUMNS = ["trainer", "seeds", "log loss", "/ CatBoost", "AUC", "/ CatBoost", "average precision", "/ CatBoost", "before training, s", "training, s", "both / CatBoost",
-           "processors, s", "/ CatBoost", "peak memory, MiB", "/ CatBoost", "trees"]
-READING = ("Means over seeds ± standard error; a trainer without anything drawn has the same model for every seed, and no error. Ratios of quality are means of ratios "
-           "seed by seed (log loss: below 1 is better; AUC and average precision: above 1), those of time and memory are of medians. \"Before training\" is staging for Coppice; for "
-           "the others reading the Parquet file, codes of categories and target encoding. Processors' seconds are of both. Memory is the peak of resident memory until training has ended; of a "
-           "best of many, the sum of PSS over all processes, emulated cloud included.")
+COLUMNS = [
+    "trainer",
+    "seeds",
+    "log loss",
+    "/ CatBoost",
+    "AUC",
+    "/ CatBoost",
+    "average precision",
+    "/ CatBoost",
+    "before training, s",
+    "training, s",
+    "both / CatBoost",
+    "processors, s",
+    "/ CatBoost",
+    "peak memory, MiB",
+    "/ CatBoost",
+    "trees",
+]
+READING = (
+    "Means over seeds ± standard error; a trainer without anything drawn has the same model for every seed, and no error. Ratios of quality are means of ratios "
+    'seed by seed (log loss: below 1 is better; AUC and average precision: above 1), those of time and memory are of medians. "Before training" is staging for Coppice; for '
+    "the others reading the Parquet file, codes of categories and target encoding. Processors' seconds are of both. Memory is the peak of resident memory until training has ended; of a "
+    "best of many, the sum of PSS over all processes, emulated cloud included."
+)
 
 
 def by_seed(records, value):
     """seed -> mean over rounds."""
-    return {seed: statistics.mean(r[value] for r in rs) for (seed,), rs in grouped([r for r in records if r.get(value) is not None], "seed").items()}
+    return {
+        seed: statistics.mean(r[value] for r in rs)
+        for (seed,), rs in grouped([r for r in records if r.get(value) is not None], "seed").items()
+    }
 
 
 def error(values):
@@ -46,10 +75,20 @@ def line(who, records, reference):
     for value in QUALITY:
         mine, theirs = by_seed(good, value), by_seed(reference, value)
         ratios = [mine[s] / theirs[s] for s in mine if s in theirs]
-        cells += [f"{statistics.mean(mine.values()):.5f}{error(list(mine.values()))}", f"{statistics.mean(ratios):.4f}{error(ratios)}" if ratios else ""]
-    cells += [f"{median(good, 'prepare_seconds'):.1f}", f"{median(good, 'train_seconds'):.1f}", relative(good, reference, both),
-              f"{median(good, 'cpu_seconds'):.1f}", relative(good, reference, "cpu_seconds"),
-              f"{median(good, 'peak_bytes') / MIB:.0f}", relative(good, reference, "peak_bytes"), f"{median(good, 'trees'):.0f}"]
+        cells += [
+            f"{statistics.mean(mine.values()):.5f}{error(list(mine.values()))}",
+            f"{statistics.mean(ratios):.4f}{error(ratios)}" if ratios else "",
+        ]
+    cells += [
+        f"{median(good, 'prepare_seconds'):.1f}",
+        f"{median(good, 'train_seconds'):.1f}",
+        relative(good, reference, both),
+        f"{median(good, 'cpu_seconds'):.1f}",
+        relative(good, reference, "cpu_seconds"),
+        f"{median(good, 'peak_bytes') / MIB:.0f}",
+        relative(good, reference, "peak_bytes"),
+        f"{median(good, 'trees'):.0f}",
+    ]
     return "| " + " | ".join(cells) + " |"
 
 
@@ -59,8 +98,14 @@ def lines(records, titles):
         rows = next((r["rows"] for r in rs if "rows" in r), {})
         counted = ", ".join(f"{split} {n:,}" for split, n in rows.items())
         share = "" if size == 1 else f", SIZE={size:g}"
-        out += [f"### {table}", "", f"{titles.get(table, table)}{share}. {counted}".rstrip() + ("." if counted else ""), "",
-                "| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
+        out += [
+            f"### {table}",
+            "",
+            f"{titles.get(table, table)}{share}. {counted}".rstrip() + ("." if counted else ""),
+            "",
+            "| " + " | ".join(COLUMNS) + " |",
+            "|" + "---|" * len(COLUMNS),
+        ]
         who = grouped(rs, "who")
         reference = [r for r in who.get((REFERENCE,), []) if "failed" not in r]
         out += [line(name, who[(name,)], reference) for name in NAMES if (name,) in who] + [""]

@@ -1,10 +1,12 @@
-"""The tables of `make bench-ids`: what a model sees of each, which rows are train, valid and test, and one Parquet file of it for everybody.
+"""The tables of `make bench-ids`: what a model sees of each, which rows are train, valid and test,
+and one Parquet file of it for everybody.
 
-A table is made by a function of a Source, which yields data frames with the features, the columns label (0 or 1) and split
-(train, valid, test) and, where rows have one, ts, the time of a row, by which they are sorted. Whoever trains reads that file.
-Coppice reads it through a dataset.yaml that says nothing but which columns are ids and, where there is a ts, that statistics go
-by time. Moments themselves are nobody's feature: all held-out rows are later than train.
-"""
+A table is made by a function of a Source, which yields data frames with the features, the columns
+label (0 or 1) and split (train, valid, test) and, where rows have one, ts, the time of a row, by
+which they are sorted. Whoever trains reads that file. Coppice reads it through a dataset.yaml that
+says nothing but which columns are ids and, where there is a ts, that statistics go by time. Moments
+themselves are nobody's feature: all held-out rows are later than train. """
+
 import dataclasses
 import json
 import os
@@ -64,10 +66,18 @@ class Table:
         import pyarrow.parquet as pq
 
         columns = pq.read_schema(path).names
-        lines = [f"name: {self.name}", f"source: {os.path.abspath(path)}", "label: label", "split: {by: column, column: split}",
-                 f"categorical: {json.dumps([c for c in self.ids if c in columns])}"]
+        lines = [
+            f"name: {self.name}",
+            f"source: {os.path.abspath(path)}",
+            "label: label",
+            "split: {by: column, column: split}",
+            f"categorical: {json.dumps([c for c in self.ids if c in columns])}",
+        ]
         if self.timed:
-            lines += ["drop: [ts]", "encodings: {order: {by: time, column: ts}}"]  # peers do not see when a row was, either
+            lines += [
+                "drop: [ts]",
+                "encodings: {order: {by: time, column: ts}}",
+            ]  # peers do not see when a row was, either
         if seed is not None:
             lines.append(f"seed: {seed}")
         return "\n".join(lines) + "\n"
@@ -100,7 +110,15 @@ def in_time(frame):
 
 # Public tables.
 
-FLIGHT_IDS = ["Month", "DayOfWeek", "UniqueCarrier", "Origin", "Dest", "UniqueCarrier_OriginDest", "UniqueCarrier_Origin"]
+FLIGHT_IDS = [
+    "Month",
+    "DayOfWeek",
+    "UniqueCarrier",
+    "Origin",
+    "Dest",
+    "UniqueCarrier_OriginDest",
+    "UniqueCarrier_Origin",
+]
 
 
 def flight_delays(source):
@@ -128,7 +146,8 @@ def nycflights_time(source):
 
 
 def nycflights_planned(source):
-    """Without hour and minute, which are those of the actual departure: a flight that usually leaves at 6 and is seen at 8 is late."""
+    """Without hour and minute, which are those of the actual departure: a flight that usually
+    leaves at 6 and is seen at 8 is late."""
     t = nycflights(source).drop(columns=["hour", "minute"])
     t["ts"] = t.ts.dt.floor("D")
     yield in_time(t).drop(columns="clock")
@@ -143,13 +162,23 @@ def nycflights_tail(source):
 
 def criteo(source):
     names = ["label"] + [f"i{i}" for i in range(1, 14)] + [f"c{i}" for i in range(1, 27)]
-    t = pd.read_csv(source.data + "/ads_criteo_10k.tsv", sep="\t", header=None, names=names, dtype={f"c{i}": str for i in range(1, 27)})
+    t = pd.read_csv(
+        source.data + "/ads_criteo_10k.tsv",
+        sep="\t",
+        header=None,
+        names=names,
+        dtype={f"c{i}": str for i in range(1, 27)},
+    )
     t["split"] = by_share(np.random.default_rng((23, source.seed)).random(len(t)))
     yield t
 
 
 def amexpert(source):
-    t = pd.read_csv(source.data + "/ads_amexpert_display_60k.csv").drop(columns="session_id").rename(columns={"is_click": "label"})
+    t = (
+        pd.read_csv(source.data + "/ads_amexpert_display_60k.csv")
+        .drop(columns="session_id")
+        .rename(columns={"is_click": "label"})
+    )
     t["ts"] = pd.to_datetime(t.pop("DateTime"))
     for name in ("product_category_2", "user_group_id"):  # whole numbers, some missing
         t[name] = t[name].astype("Int64")
@@ -201,7 +230,8 @@ def zipf(rng, rows, levels, s):
 
 
 def drawn_ids(rng, what, rows, levels, s, day, young):
-    """Ids of rows of one day. Of all ids, the share young appears on a day of its own, the last ones among test rows only."""
+    """Ids of rows of one day. Of all ids, the share young appears on a day of its own, the last
+    ones among test rows only."""
     ids, todo = np.empty(rows, np.int64), np.arange(rows)
     while len(todo):
         rank = zipf(rng, len(todo), levels, s)
@@ -212,15 +242,22 @@ def drawn_ids(rng, what, rows, levels, s, day, young):
 
 
 def clicks(source):
-    """About a click per 20 rows, in the order of time, days in pieces. Everything that matters is a function of the ids, the hour and the day:
+    """About a click per 20 rows, in the order of time, days in pieces. Everything that matters is a
+    function of the ids, the hour and the day:
 
     user, site, campaign, advertiser (to which the campaign belongs), country and device have an effect each; the pairs
     site x campaign, country x advertiser and device x hour have one that their parts do not show; a campaign's effect
     drifts over the days. A fifth of users, campaigns and sites appears on a day of its own.
     """
-    rows, users, sites, campaigns = (max(int(n * source.size), least) for n, least in ((CLICKS, 20_000), (USERS, 2_000), (SITES, 500), (CAMPAIGNS, 100)))
+    rows, users, sites, campaigns = (
+        max(int(n * source.size), least)
+        for n, least in ((CLICKS, 20_000), (USERS, 2_000), (SITES, 500), (CAMPAIGNS, 100))
+    )
     advertisers = max(campaigns // 10, 10)
-    devices, countries = np.array([f"device{i:02d}" for i in range(12)]), np.array([f"country{i:02d}" for i in range(60)])
+    devices, countries = (
+        np.array([f"device{i:02d}" for i in range(12)]),
+        np.array([f"country{i:02d}" for i in range(60)]),
+    )
     site_names = np.array([f"site-{i:016x}" for i in mixed(12, np.arange(sites))])
     pieces = max(-(-rows // DAYS // CHUNK), 1)
     start = pd.Timestamp("2026-01-05").to_datetime64()
@@ -229,38 +266,107 @@ def clicks(source):
         n = rows * (piece + 1) // (DAYS * pieces) - rows * piece // (DAYS * pieces)
         rng = np.random.Generator(np.random.PCG64((CLICK_SEED, piece)))
         clock = np.sort(part + rng.random(n)) / pieces * 24
-        user, site, campaign = (drawn_ids(rng, k, n, levels, s, day, 0.2) for k, levels, s in ((1, users, 0.8), (2, sites, 1.05), (3, campaigns, 0.9)))
+        user, site, campaign = (
+            drawn_ids(rng, k, n, levels, s, day, 0.2)
+            for k, levels, s in ((1, users, 0.8), (2, sites, 1.05), (3, campaigns, 0.9))
+        )
         advertiser = (mixed(13, campaign) % np.uint64(advertisers)).astype(np.int64)
         country, device = (uniform(14, user) ** 2 * 60).astype(int), (rng.random(n) ** 1.5 * 12).astype(int)
         age, bid = rng.gamma(2, 20, n), rng.lognormal(0, 0.7, n)
 
-        z = -3.5 + 0.6 * normal(20, user) + 0.6 * normal(21, site) + 0.4 * normal(22, campaign) + 0.4 * normal(23, advertiser)
+        z = (
+            -3.5
+            + 0.6 * normal(20, user)
+            + 0.6 * normal(21, site)
+            + 0.4 * normal(22, campaign)
+            + 0.4 * normal(23, advertiser)
+        )
         z += 0.2 * normal(24, country) + 0.2 * normal(25, device)
-        z += 0.7 * normal(26, site, campaign) + 0.4 * normal(27, country, advertiser) + 0.3 * normal(28, device, clock // 3)
+        z += (
+            0.7 * normal(26, site, campaign)
+            + 0.4 * normal(27, country, advertiser)
+            + 0.3 * normal(28, device, clock // 3)
+        )
         z += 0.5 * np.sin(2 * np.pi * (day / (20 + 30 * uniform(29, campaign)) + uniform(30, campaign)))
         z += 0.2 * np.sin(clock / 24 * 2 * np.pi) + 0.15 * np.log(bid) - 0.004 * age
-        yield pd.DataFrame({
-            "label": (rng.random(n) < 1 / (1 + np.exp(-z))).astype(np.int8),
-            "split": str(by_share((day + 0.5) / DAYS)),
-            "ts": start + (day * 86_400_000 + clock * 3_600_000).astype("timedelta64[ms]"),
-            "clock": clock.astype(np.float32), "weekday": np.int8(day % 7),
-            "user_id": (mixed(15, user) >> np.uint64(24)).astype(np.int64), "site_id": pd.Categorical.from_codes(site, site_names),
-            "campaign_id": campaign + 100_000, "advertiser_id": advertiser + 1000,
-            "country": pd.Categorical.from_codes(country, countries), "device": pd.Categorical.from_codes(device, devices),
-            "age": age.astype(np.float32).round(1), "bid": bid.astype(np.float32).round(3)})
+        yield pd.DataFrame(
+            {
+                "label": (rng.random(n) < 1 / (1 + np.exp(-z))).astype(np.int8),
+                "split": str(by_share((day + 0.5) / DAYS)),
+                "ts": start + (day * 86_400_000 + clock * 3_600_000).astype("timedelta64[ms]"),
+                "clock": clock.astype(np.float32),
+                "weekday": np.int8(day % 7),
+                "user_id": (mixed(15, user) >> np.uint64(24)).astype(np.int64),
+                "site_id": pd.Categorical.from_codes(site, site_names),
+                "campaign_id": campaign + 100_000,
+                "advertiser_id": advertiser + 1000,
+                "country": pd.Categorical.from_codes(country, countries),
+                "device": pd.Categorical.from_codes(device, devices),
+                "age": age.astype(np.float32).round(1),
+                "bid": bid.astype(np.float32).round(3),
+            }
+        )
 
 
 NYC_IDS = ["carrier", "tailnum", "flight", "origin", "dest"]
-TABLES = {t.name: t for t in (
-    Table("flight-delays", "flight_delays, 100,000 rows, its own split; rated on the rows that stop training", flight_delays, FLIGHT_IDS, rated="valid"),
-    Table("flight-delays-held", "flight_delays, its valid rows as test, a tenth of train to stop by", flight_delays_held, FLIGHT_IDS, drawn=True),
-    Table("nycflights-time", "nycflights13, arr_delay > 15, by day", nycflights_time, NYC_IDS, timed=True),
-    Table("nycflights-planned", "nycflights13, arr_delay > 15, by day, without the hour of the actual departure", nycflights_planned, NYC_IDS, timed=True),
-    Table("nycflights-tail", "nycflights13, arr_delay > 15, by tail number", nycflights_tail, NYC_IDS, drawn=True),
-    Table("criteo", "Criteo, 10,000 rows, at random", criteo, [f"c{i}" for i in range(1, 27)], drawn=True),
-    Table("amexpert", "AmExpert display ads, 60,228 rows, by day", amexpert,
-          ["user_id", "product", "campaign_id", "webpage_id", "product_category_1", "product_category_2", "user_group_id", "gender"], timed=True),
-    Table("flights3m", "flights, 3,000,000 rows, delay > 15, by day", flights3m, ["origin", "destination"], timed=True, scaled=True),
-    Table("clicks", "generated clicks, 10,000,000 rows, ids of 1,000,000, 100,000 and 10,000 levels, by day", clicks,
-          ["user_id", "site_id", "campaign_id", "advertiser_id", "country", "device"], timed=True, scaled=True),
-)}
+TABLES = {
+    t.name: t
+    for t in (
+        Table(
+            "flight-delays",
+            "flight_delays, 100,000 rows, its own split; rated on the rows that stop training",
+            flight_delays,
+            FLIGHT_IDS,
+            rated="valid",
+        ),
+        Table(
+            "flight-delays-held",
+            "flight_delays, its valid rows as test, a tenth of train to stop by",
+            flight_delays_held,
+            FLIGHT_IDS,
+            drawn=True,
+        ),
+        Table("nycflights-time", "nycflights13, arr_delay > 15, by day", nycflights_time, NYC_IDS, timed=True),
+        Table(
+            "nycflights-planned",
+            "nycflights13, arr_delay > 15, by day, without the hour of the actual departure",
+            nycflights_planned,
+            NYC_IDS,
+            timed=True,
+        ),
+        Table("nycflights-tail", "nycflights13, arr_delay > 15, by tail number", nycflights_tail, NYC_IDS, drawn=True),
+        Table("criteo", "Criteo, 10,000 rows, at random", criteo, [f"c{i}" for i in range(1, 27)], drawn=True),
+        Table(
+            "amexpert",
+            "AmExpert display ads, 60,228 rows, by day",
+            amexpert,
+            [
+                "user_id",
+                "product",
+                "campaign_id",
+                "webpage_id",
+                "product_category_1",
+                "product_category_2",
+                "user_group_id",
+                "gender",
+            ],
+            timed=True,
+        ),
+        Table(
+            "flights3m",
+            "flights, 3,000,000 rows, delay > 15, by day",
+            flights3m,
+            ["origin", "destination"],
+            timed=True,
+            scaled=True,
+        ),
+        Table(
+            "clicks",
+            "generated clicks, 10,000,000 rows, ids of 1,000,000, 100,000 and 10,000 levels, by day",
+            clicks,
+            ["user_id", "site_id", "campaign_id", "advertiser_id", "country", "device"],
+            timed=True,
+            scaled=True,
+        ),
+    )
+}

@@ -1,8 +1,9 @@
 """How a measurement is taken: every one in a fresh process, on processors that are said, with its memory if asked for.
 
-A time that is to be compared is taken next to its counterpart: ours, theirs, ours, theirs. What is compared is the ratio
-within such a pair, so that a machine that is slower at one hour than at another slows down both.
-"""
+A time that is to be compared is taken next to its counterpart: ours, theirs, ours, theirs. What is
+compared is the ratio within such a pair, so that a machine that is slower at one hour than at
+another slows down both. """
+
 import ctypes
 import dataclasses
 import datetime
@@ -100,11 +101,10 @@ def command_line(pid):
 class Sampler(threading.Thread):
     """Looks every 100 ms at the memory of everything that this process has started, itself not counted.
 
-    peak_pss is the largest sum of proportional set sizes: private memory, and of shared memory each process's share, so
-    that what several have mapped counts once. anonymous is the largest private memory (heap, stacks) of each process.
-    A patient one looks less often where looking takes long, as it does at mappings of many GiB, so that at most a twentieth of a
-    processor goes into it.
-    """
+    peak_pss is the largest sum of proportional set sizes: private memory, and of shared memory each
+    process's share, so that what several have mapped counts once. anonymous is the largest private
+    memory (heap, stacks) of each process. A patient one looks less often where looking takes long,
+    as it does at mappings of many GiB, so that at most a twentieth of a processor goes into it. """
 
     def __init__(self, patient=False):
         super().__init__(daemon=True)
@@ -157,8 +157,16 @@ class Process:
     def __init__(self, argv, cpus, env=None, cwd=None):
         self.argv, self.out, self.err = argv, tempfile.TemporaryFile(), tempfile.TemporaryFile()
         self.start = time.perf_counter()
-        self.popen = subprocess.Popen(argv, stdout=self.out, stderr=self.err, stdin=subprocess.DEVNULL, cwd=cwd, start_new_session=True,
-                                      env=dict(os.environ, **(env or {})), preexec_fn=lambda: os.sched_setaffinity(0, cpus))
+        self.popen = subprocess.Popen(
+            argv,
+            stdout=self.out,
+            stderr=self.err,
+            stdin=subprocess.DEVNULL,
+            cwd=cwd,
+            start_new_session=True,
+            env=dict(os.environ, **(env or {})),
+            preexec_fn=lambda: os.sched_setaffinity(0, cpus),
+        )
 
     def wait(self):
         """What it printed and took. A Failed says what went wrong, with the end of what it printed."""
@@ -217,13 +225,20 @@ def machine():
             facts.setdefault(key.strip(), value.strip())
     with open("/proc/meminfo") as f:
         ram = int(f.readline().split()[1]) << 10
-    return {"cpu": facts.get("model name", platform.machine()), "family": facts.get("cpu family", "?"), "model": facts.get("model", "?"),
-            "cores": len(os.sched_getaffinity(0)), "ram_gib": round(ram / 2**30, 1), "kernel": platform.release().split("-")[0],
-            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")}
+    return {
+        "cpu": facts.get("model name", platform.machine()),
+        "family": facts.get("cpu family", "?"),
+        "model": facts.get("model", "?"),
+        "cores": len(os.sched_getaffinity(0)),
+        "ram_gib": round(ram / 2**30, 1),
+        "kernel": platform.release().split("-")[0],
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+    }
 
 
 def commit():
     """The commit that is measured, marked when files differ from it."""
+
     def git(*args):
         return subprocess.run(["git", *args], capture_output=True, text=True, check=True).stdout.strip()
 

@@ -5,6 +5,7 @@ usage: memory.py --bin FOLDER --out FOLDER --rows N[,N...] [--columns 40] [--can
 Private memory is what smaps_rollup calls Anonymous (heap and stacks: the table is file pages), at its highest, and it
 includes the program itself, which the formula (gbt.PrivateBytes) does not. Trees are not rated while training.
 """
+
 import argparse
 import json
 import os
@@ -37,9 +38,22 @@ def measure_rows(table, candidates):
     results = []
     for p, run in zip(processes, runs):
         r = measure.last_json(run)
-        results.append({"private": sampler.anonymous[p.popen.pid], "predicted": r["memory"]["predicted_private_bytes"], "seconds": r["seconds"]})
-    return {"rows": table.rows, "columns": table.columns, "candidates": results, "idle": idle, "peak_pss": sampler.peak_pss, "samples": sampler.samples,
-            "dataset": table.open(place)["dataset_bytes"]}
+        results.append(
+            {
+                "private": sampler.anonymous[p.popen.pid],
+                "predicted": r["memory"]["predicted_private_bytes"],
+                "seconds": r["seconds"],
+            }
+        )
+    return {
+        "rows": table.rows,
+        "columns": table.columns,
+        "candidates": results,
+        "idle": idle,
+        "peak_pss": sampler.peak_pss,
+        "samples": sampler.samples,
+        "dataset": table.open(place)["dataset_bytes"],
+    }
 
 
 def idle_bytes(table):
@@ -50,16 +64,20 @@ def idle_bytes(table):
 
 
 def table_of(runs):
-    lines = ["| rows | candidates | private, MiB each | bytes per row | formula, MiB | bytes per row | measured / formula | program itself, MiB | "
-             "without it / formula | <= 24 per row | within 5 % | PSS of all, MiB | dataset on disk, MiB |",
-             "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
+    lines = [
+        "| rows | candidates | private, MiB each | bytes per row | formula, MiB | bytes per row | measured / formula | program itself, MiB | "
+        "without it / formula | <= 24 per row | within 5 % | PSS of all, MiB | dataset on disk, MiB |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
     for r in runs:
         private = max(c["private"] for c in r["candidates"])
         predicted = statistics.mean(c["predicted"] for c in r["candidates"])
         own = (private - r["idle"]) / predicted
-        lines.append(f"| {r['rows']:,} | {len(r['candidates'])} | {private / MIB:.1f} | {private / r['rows']:.2f} | {predicted / MIB:.1f} | {predicted / r['rows']:.2f} | "
-                     f"{private / predicted:.3f} | {r['idle'] / MIB:.1f} | {own:.3f} | {yes(private / r['rows'] <= LIMIT_PER_ROW)} | "
-                     f"{yes(abs(private / predicted - 1) <= LIMIT_FORMULA)} | {r['peak_pss'] / MIB:.0f} | {r['dataset'] / MIB:.0f} |")
+        lines.append(
+            f"| {r['rows']:,} | {len(r['candidates'])} | {private / MIB:.1f} | {private / r['rows']:.2f} | {predicted / MIB:.1f} | {predicted / r['rows']:.2f} | "
+            f"{private / predicted:.3f} | {r['idle'] / MIB:.1f} | {own:.3f} | {yes(private / r['rows'] <= LIMIT_PER_ROW)} | "
+            f"{yes(abs(private / predicted - 1) <= LIMIT_FORMULA)} | {r['peak_pss'] / MIB:.0f} | {r['dataset'] / MIB:.0f} |"
+        )
     return lines
 
 
@@ -83,7 +101,17 @@ def main():
         runs.append(measure_rows(BigTable(args.bin, args.out, rows, args.columns), args.candidates))
         print(json.dumps(runs[-1]), flush=True)
     command = f"make bench-memory ROWS={args.rows}"
-    lines = [*report.heading({"machine": measure.machine(), "commit": measure.commit(), "command": command, "versions": {"Python": sys.version.split()[0]}}), *table_of(runs)]
+    lines = [
+        *report.heading(
+            {
+                "machine": measure.machine(),
+                "commit": measure.commit(),
+                "command": command,
+                "versions": {"Python": sys.version.split()[0]},
+            }
+        ),
+        *table_of(runs),
+    ]
     print("\n".join(lines))
     if args.doc:
         report.write(args.doc, "bench-memory", lines)

@@ -7,6 +7,7 @@
 
 FOLDER is the surrogate's, or one that search_trained.py has made.
 """
+
 import json
 import sys
 

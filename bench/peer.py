@@ -4,10 +4,10 @@
     peer.py predict MODEL VALUES SCORES [--threads N]                    LightGBM on rows in memory
     peer.py stage TABLE.parquet [--threads N]                            from Parquet to a LightGBM Dataset
 
-What is timed is training alone: the peer's own form of the table is made before, validation rows are scored after. Beside the
-seconds on the clock stand those that the process spent on processors.
-Imports are inside the functions, so that a peer does not pay for another one's.
-"""
+What is timed is training alone: the peer's own form of the table is made before, validation rows
+are scored after. Beside the seconds on the clock stand those that the process spent on processors.
+Imports are inside the functions, so that a peer does not pay for another one's. """
+
 import argparse
 import json
 import time
@@ -33,7 +33,15 @@ def lightgbm(train, valid, a, more=None):
     import lightgbm as lgb
 
     x, y, categorical = train
-    params = dict(objective="binary", num_leaves=a.leaves, learning_rate=RATE, max_bin=BINS, num_threads=a.threads, verbose=-1, **(more or {}))
+    params = dict(
+        objective="binary",
+        num_leaves=a.leaves,
+        learning_rate=RATE,
+        max_bin=BINS,
+        num_threads=a.threads,
+        verbose=-1,
+        **(more or {}),
+    )
     start = now()
     d = lgb.Dataset(x, y, categorical_feature=categorical or "auto", params=params).construct()
     made = now()
@@ -47,22 +55,38 @@ def quantized(train, valid, a):
 
 
 def xgboost(train, valid, a):
-    """max_bin is 256 and min_child_weight LightGBM's min_sum_hessian_in_leaf; there is nothing like min_data_in_leaf."""
+    """max_bin is 256 and min_child_weight LightGBM's min_sum_hessian_in_leaf; there is nothing like
+    min_data_in_leaf."""
     import xgboost as xgb
 
     x, y, categorical = train
     start = now()
     d = xgb.QuantileDMatrix(x, y, max_bin=BINS + 1, nthread=a.threads, enable_categorical=bool(categorical))
     made = now()
-    params = dict(objective="binary:logistic", tree_method="hist", grow_policy="lossguide", max_leaves=a.leaves, max_depth=0, eta=RATE,
-                  max_bin=BINS + 1, nthread=a.threads, reg_lambda=0, min_child_weight=1e-3)
+    params = dict(
+        objective="binary:logistic",
+        tree_method="hist",
+        grow_policy="lossguide",
+        max_leaves=a.leaves,
+        max_depth=0,
+        eta=RATE,
+        max_bin=BINS + 1,
+        nthread=a.threads,
+        reg_lambda=0,
+        min_child_weight=1e-3,
+    )
     model = xgb.train(params, d, a.trees)
     done = now()
-    return made[0] - start[0], took(made, done), lambda: model.predict(xgb.DMatrix(valid[0], nthread=a.threads, enable_categorical=bool(categorical)))
+    return (
+        made[0] - start[0],
+        took(made, done),
+        lambda: model.predict(xgb.DMatrix(valid[0], nthread=a.threads, enable_categorical=bool(categorical))),
+    )
 
 
 def sklearn(train, valid, a):
-    """fit() bins and trains; the time that its method _bin_data takes is counted apart. float64 is what fit() converts to."""
+    """fit() bins and trains; the time that its method _bin_data takes is counted apart. float64 is
+    what fit() converts to."""
     import numpy as np
     from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -76,7 +100,15 @@ def sklearn(train, valid, a):
             finally:
                 binning.append(took(start, now()))
 
-    model = Timed(max_iter=a.trees, max_leaf_nodes=a.leaves, learning_rate=RATE, max_bins=BINS, min_samples_leaf=20, l2_regularization=0, early_stopping=False)
+    model = Timed(
+        max_iter=a.trees,
+        max_leaf_nodes=a.leaves,
+        learning_rate=RATE,
+        max_bins=BINS,
+        min_samples_leaf=20,
+        l2_regularization=0,
+        early_stopping=False,
+    )
     x, y = train[0].astype(np.float64), train[1]
     start = now()
     model.fit(x, y)

@@ -1,11 +1,13 @@
 """Coppice beside LightGBM, XGBoost, scikit-learn, leaves, joblib and Ray Tune, on the same tables in the same run.
 
-usage: peers.py --data FOLDER --bin FOLDER --out FOLDER [--only ROW,...] [--rounds N] [--seeds N] [--size SHARE] [--doc FILE]
+usage: peers.py --data FOLDER --bin FOLDER --out FOLDER [--only ROW,...] [--rounds N] [--seeds N]
+[--size SHARE] [--doc FILE]
        peers.py --from MEASUREMENTS.jsonl --out FOLDER [--doc FILE]
 
 Every measurement is one JSON line on standard output and in OUT/measurements.jsonl; the tables come last. --doc puts
 them into a file between marks. --size makes the synthetic tables smaller, for trying things out.
 """
+
 import argparse
 import importlib.metadata
 import json
@@ -31,13 +33,22 @@ def versions(programs):
 
 
 def tables_of(records):
-    return [*report.speed(records, rows.TARGETS), *report.peak(records, rows.TARGETS, rows.MEMORY_TARGET), *report.losses(records, rows.TARGETS),
-            *report.quality(records)]
+    return [
+        *report.speed(records, rows.TARGETS),
+        *report.peak(records, rows.TARGETS, rows.MEMORY_TARGET),
+        *report.losses(records, rows.TARGETS),
+        *report.quality(records),
+    ]
 
 
 def measure_rows(args, names):
     session = Session(args.data, args.bin, args.out, args.rounds, args.size, args.seeds)
-    header = {"command": args.command, "machine": measure.machine(), "commit": measure.commit(), "versions": versions(args.bin)}
+    header = {
+        "command": args.command,
+        "machine": measure.machine(),
+        "commit": measure.commit(),
+        "versions": versions(args.bin),
+    }
     session.log.write(json.dumps({"run": header}) + "\n")
     try:
         for name in names:
@@ -81,8 +92,17 @@ def main():
     warnings.filterwarnings("ignore")
     names = args.only.split(",") if args.only else list(rows.RUN)
     unknown = [n for n in names if n not in rows.RUN]
-    if unknown or min(args.rounds, args.seeds) < 1 or not 0 < args.size <= 1 or not (args.source or (args.data and args.bin)):
-        parser.error(f"no row {', '.join(unknown)}; there are {', '.join(rows.RUN)}" if unknown else "give --data and --bin, --rounds and --seeds >= 1, 0 < --size <= 1")
+    if (
+        unknown
+        or min(args.rounds, args.seeds) < 1
+        or not 0 < args.size <= 1
+        or not (args.source or (args.data and args.bin))
+    ):
+        parser.error(
+            f"no row {', '.join(unknown)}; there are {', '.join(rows.RUN)}"
+            if unknown
+            else "give --data and --bin, --rounds and --seeds >= 1, 0 < --size <= 1"
+        )
     if args.source:
         records, header = read(args.source)
     else:

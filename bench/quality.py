@@ -7,6 +7,7 @@ trained on by both, with bagging so that seeds mean something. LightGBM is run t
 binning (raw), and on Coppice's bins (bins), which compares the trainers alone. Prints one JSON object per table:
 mean log loss over the seeds of each.
 """
+
 import argparse
 import json
 import subprocess
@@ -26,8 +27,22 @@ def coppice(programs, place, params, seed, scratch, threads=2):
     with open(file, "w") as f:
         for k, v in dict(params, metric="log_loss", seed=seed).items():
             f.write(f"{k}: {v}\n")
-    out = subprocess.run([programs + "/task", "train", "--dataset", place, "--params", file, "--json", "--no-rate", "--threads", str(threads)],
-                         capture_output=True, text=True)
+    out = subprocess.run(
+        [
+            programs + "/task",
+            "train",
+            "--dataset",
+            place,
+            "--params",
+            file,
+            "--json",
+            "--no-rate",
+            "--threads",
+            str(threads),
+        ],
+        capture_output=True,
+        text=True,
+    )
     if out.returncode:
         raise SystemExit(out.stderr)
     return json.loads(out.stdout)["metrics"]
@@ -61,7 +76,11 @@ def rate(y, p):
 def raw(table):
     x, categorical = table.features()
     train = table.train()
-    return (x[train], table.y[train].astype(float), categorical), (x[~train], table.y[~train].astype(float), categorical)
+    return (x[train], table.y[train].astype(float), categorical), (
+        x[~train],
+        table.y[~train].astype(float),
+        categorical,
+    )
 
 
 def main():
@@ -80,8 +99,13 @@ def main():
         tables.keep(table, folder, ".csv")
         place = tables.stage(args.bin, folder + "/dataset.yaml", args.out)
         own, same = raw(table), tables.same_bins(place)
-        row = {"table": table.name, "rows": len(table.y), "coppice": mean(lambda seed: coppice(args.bin, place, PARAMS, seed, args.out)),
-               "lightgbm_bins": mean(lambda seed: lightgbm(*same, PARAMS, seed)), "lightgbm_raw": mean(lambda seed: lightgbm(*own, PARAMS, seed))}
+        row = {
+            "table": table.name,
+            "rows": len(table.y),
+            "coppice": mean(lambda seed: coppice(args.bin, place, PARAMS, seed, args.out)),
+            "lightgbm_bins": mean(lambda seed: lightgbm(*same, PARAMS, seed)),
+            "lightgbm_raw": mean(lambda seed: lightgbm(*own, PARAMS, seed)),
+        }
         print(json.dumps(row), flush=True)
 
 

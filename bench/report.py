@@ -1,4 +1,6 @@
-"""Measurements as Markdown, and their place in docs/benchmarks.md: between two marks, so that what people wrote stays."""
+"""Measurements as Markdown, and their place in docs/benchmarks.md: between two marks, so that what
+people wrote stays."""
+
 import re
 import statistics
 
@@ -37,14 +39,19 @@ def verdict(value, target):
 
 def speed(records, targets):
     """The table of ratios. targets: row -> (what is done, {peer: least ratio})."""
-    lines = ["| work | against | theirs, s | ours, s | ratio, median (least to largest) | asked for | reached | ratio of processor time |", "|---|---|---|---|---|---|---|---|"]
+    lines = [
+        "| work | against | theirs, s | ours, s | ratio, median (least to largest) | asked for | reached | ratio of processor time |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     cpu = ratios(records, "cpu_seconds")
     for (row, peer), (ours, theirs, q) in ratios(records, "seconds").items():
         title, asked = targets[row]
         s = measure.spread(q)
         limit, reached = verdict(s["median"], asked.get(peer))
         used = f"{statistics.median(cpu[row, peer][2]):.2f}" if (row, peer) in cpu else ""
-        lines.append(f"| {title} | {peer} | {seconds(theirs)} | {seconds(ours)} | {s['median']:.2f} ({s['min']:.2f} to {s['max']:.2f}), {s['n']} pairs | {limit} | {reached} | {used} |")
+        lines.append(
+            f"| {title} | {peer} | {seconds(theirs)} | {seconds(ours)} | {s['median']:.2f} ({s['min']:.2f} to {s['max']:.2f}), {s['n']} pairs | {limit} | {reached} | {used} |"
+        )
     return lines if len(lines) > 2 else []
 
 
@@ -58,21 +65,38 @@ def peak(records, targets, memory_target):
     found = ratios(records, "peak_pss")
     if not found:
         return []
-    lines = ["", "Peak memory of the search: the sum of PSS over all processes, looked at every 100 ms.", "",
-             "| against | theirs, MiB | ours, MiB | ratio, median | asked for | reached |", "|---|---|---|---|---|---|"]
+    lines = [
+        "",
+        "Peak memory of the search: the sum of PSS over all processes, looked at every 100 ms.",
+        "",
+        "| against | theirs, MiB | ours, MiB | ratio, median | asked for | reached |",
+        "|---|---|---|---|---|---|",
+    ]
     for (row, peer), (ours, theirs, q) in found.items():
         limit, reached = verdict(statistics.median(q), memory_target if peer == "joblib" else None)
-        lines.append(f"| {peer} | {statistics.median(theirs) / MIB:.0f} | {statistics.median(ours) / MIB:.0f} | {statistics.median(q):.2f} | {limit} | {reached} |")
+        lines.append(
+            f"| {peer} | {statistics.median(theirs) / MIB:.0f} | {statistics.median(ours) / MIB:.0f} | {statistics.median(q):.2f} | {limit} | {reached} |"
+        )
     for (_, who), rs in grouped([r for r in records if "at_peak" in r], "row", "who").items():
         parts = sorted(rs[0]["at_peak"].items(), key=lambda p: -p[1])
-        lines += ["", f"Of {who}'s peak: " + ", ".join(f"{name} {size / MIB:.0f} MiB" for name, size in parts if size >= MIB) + "."]
+        lines += [
+            "",
+            f"Of {who}'s peak: "
+            + ", ".join(f"{name} {size / MIB:.0f} MiB" for name, size in parts if size >= MIB)
+            + ".",
+        ]
     return lines
 
 
 def losses(records, targets):
     """Log loss and AUC of the models of the timed runs, every trainer with the same parameters and nothing drawn."""
-    lines = ["", "Log loss and AUC on valid of the models whose training was timed; of a search, of its best one:", "",
-             "| work | trainer | log loss | AUC |", "|---|---|---|---|"]
+    lines = [
+        "",
+        "Log loss and AUC on valid of the models whose training was timed; of a search, of its best one:",
+        "",
+        "| work | trainer | log loss | AUC |",
+        "|---|---|---|---|",
+    ]
     for (row, who), rs in grouped([r for r in records if "log_loss" in r and "pair" in r], "row", "who").items():
         loss, auc = (sorted({r[name] for r in rs if name in r}) for name in ("log_loss", "auc"))
         lines.append(f"| {targets[row][0]} | {who} | {span(loss)} | {span(auc)} |")
@@ -96,21 +120,27 @@ def quality(records):
     rated = [r for r in records if "seed" in r]
     if not rated:
         return []
-    lines = ["", "Validation, mean over seeds, bagging and feature fraction 0.8. Differences are relative, + is worse than LightGBM; ± is their "
-             "standard error, from the differences seed by seed; seeds of a real table share most rows, those of flights its split, so it is too small there.", "",
-             "| table | measure | seeds | ours | LightGBM | difference | of the first five seeds | worst seed | LightGBM, our bins | difference | "
-             "<= 0.1 % worse | not worse |",
-             "|---|---|---|---|---|---|---|---|---|---|---|---|"]
+    lines = [
+        "",
+        "Validation, mean over seeds, bagging and feature fraction 0.8. Differences are relative, + is worse than LightGBM; ± is their "
+        "standard error, from the differences seed by seed; seeds of a real table share most rows, those of flights its split, so it is too small there.",
+        "",
+        "| table | measure | seeds | ours | LightGBM | difference | of the first five seeds | worst seed | LightGBM, our bins | difference | "
+        "<= 0.1 % worse | not worse |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
     for (table,), rs in grouped(rated, "table").items():
         for name, title in (("log_loss", "log loss"), ("auc", "AUC")):
             by = {who: [r[name] for r in some] for (who,), some in grouped(rs, "who").items()}
             ours, own, same = (by[who] for who in ("coppice", "lightgbm", "lightgbm, our bins"))
             diff = mean_worse(ours, own, name)
             worst = max(worse(a, b, name) for a, b in zip(ours, own))
-            lines.append(f"| {table} | {title} | {len(ours)} | {statistics.mean(ours):.6f} | {statistics.mean(own):.6f} | {diff:+.3%} {error(ours, own)} | "
-                         f"{mean_worse(ours[:5], own[:5], name):+.3%} | {worst:+.3%} | {statistics.mean(same):.6f} | "
-                         f"{mean_worse(ours, same, name):+.3%} {error(ours, same)} | "
-                         f"{'yes' if diff <= QUALITY_LIMIT else '**no**'} | {'yes' if diff <= 0 else '**no**'} |")
+            lines.append(
+                f"| {table} | {title} | {len(ours)} | {statistics.mean(ours):.6f} | {statistics.mean(own):.6f} | {diff:+.3%} {error(ours, own)} | "
+                f"{mean_worse(ours[:5], own[:5], name):+.3%} | {worst:+.3%} | {statistics.mean(same):.6f} | "
+                f"{mean_worse(ours, same, name):+.3%} {error(ours, same)} | "
+                f"{'yes' if diff <= QUALITY_LIMIT else '**no**'} | {'yes' if diff <= 0 else '**no**'} |"
+            )
     return lines
 
 
@@ -128,13 +158,19 @@ def error(ours, theirs):
 def heading(run):
     """Machine, versions, commit, date and command of a run."""
     m = run["machine"]
-    return [f"{m['date']}, commit {run['commit']}: `{run['command']}`", "",
-            f"{m['cpu']} (family {m['family']}, model {m['model']}), {m['cores']} cores, {m['ram_gib']} GiB, Linux {m['kernel']}; "
-            + ", ".join(f"{name} {version}" for name, version in run["versions"].items()) + ".", ""]
+    return [
+        f"{m['date']}, commit {run['commit']}: `{run['command']}`",
+        "",
+        f"{m['cpu']} (family {m['family']}, model {m['model']}), {m['cores']} cores, {m['ram_gib']} GiB, Linux {m['kernel']}; "
+        + ", ".join(f"{name} {version}" for name, version in run["versions"].items())
+        + ".",
+        "",
+    ]
 
 
 def marked(path, mark):
-    """The text of a file, and the two marks between which a report belongs; asked before hours are spent on measuring, too."""
+    """The text of a file, and the two marks between which a report belongs; asked before hours are
+    spent on measuring, too."""
     with open(path) as f:
         text = f.read()
     begin, end = f"<!-- {mark}:begin -->", f"<!-- {mark}:end -->"
@@ -148,4 +184,6 @@ def write(path, mark, lines):
     text, begin, end = marked(path, mark)
     body = "\n".join(lines).strip()
     with open(path, "w") as f:
-        f.write(re.sub(re.escape(begin) + ".*" + re.escape(end), lambda _: f"{begin}\n{body}\n{end}", text, flags=re.DOTALL))
+        f.write(
+            re.sub(re.escape(begin) + ".*" + re.escape(end), lambda _: f"{begin}\n{body}\n{end}", text, flags=re.DOTALL)
+        )

@@ -2,6 +2,7 @@
 
 A row is a function of a Session that takes measurements in pairs, ours and then a peer's, and records them.
 """
+
 import functools
 import json
 import os
@@ -31,10 +32,15 @@ TARGETS = {
     "predict": ("predict 1,000,000 rows, 500 trees of 63 leaves", {"lightgbm": 1.5, "leaves": 2.0}),
     "stage": ("stage 1,000,000 x 28 from Parquet, 1 thread", {"lightgbm Dataset": 2.0}),
     "stage2": ("stage 1,000,000 x 28 from Parquet, 2 threads", {"lightgbm Dataset": None}),
-    "search": ("50 candidates on 2 cores, 300,000 x 28, from Parquet to best model", {"joblib": 2.5, "joblib, reads every time": None, "ray": 3.0}),
+    "search": (
+        "50 candidates on 2 cores, 300,000 x 28, from Parquet to best model",
+        {"joblib": 2.5, "joblib, reads every time": None, "ray": 3.0},
+    ),
 }
 MEMORY_TARGET = 2.0  # joblib's peak memory by ours in the search
-SMALL_TABLE_ROUNDS = 3  # times the rounds and the seeds: a second of training says less than ten, and so does one that needs both processors undisturbed
+# times the rounds and the seeds: a second of training says less than ten, and so does one that
+# needs both processors undisturbed
+SMALL_TABLE_ROUNDS = 3
 SYNTHETIC = ("dense", "sparse")
 
 
@@ -45,7 +51,13 @@ def dense(s, row, leaves, *peers):
 
 def real(s, row):
     folder = s.real(row)
-    s.compare(row, folder, 31, {"lightgbm": ("lightgbm", folder), "lightgbm, our bins": ("lightgbm", s.on_our_bins(folder))}, SMALL_TABLE_ROUNDS)
+    s.compare(
+        row,
+        folder,
+        31,
+        {"lightgbm": ("lightgbm", folder), "lightgbm, our bins": ("lightgbm", s.on_our_bins(folder))},
+        SMALL_TABLE_ROUNDS,
+    )
 
 
 def sparse(s, row):
@@ -55,7 +67,12 @@ def sparse(s, row):
 
 def threads(s, row, leaves):
     folder = s.dense()
-    s.pairs(row, lambda: s.train(folder, leaves, 2), {"coppice, 1 thread": lambda: s.train(folder, leaves)}, SMALL_TABLE_ROUNDS)
+    s.pairs(
+        row,
+        lambda: s.train(folder, leaves, 2),
+        {"coppice, 1 thread": lambda: s.train(folder, leaves)},
+        SMALL_TABLE_ROUNDS,
+    )
 
 
 def predict(s, row):
@@ -66,7 +83,21 @@ def predict(s, row):
 
     def gauge(scorer):
         scores = f"{s.scratch}/{scorer}.f64"
-        out = measure.run([s.programs + "/gauge", "predict", "--model", model, "--values", values, "--scorer", scorer, "--scores", scores], measure.processors(1))
+        out = measure.run(
+            [
+                s.programs + "/gauge",
+                "predict",
+                "--model",
+                model,
+                "--values",
+                values,
+                "--scorer",
+                scorer,
+                "--scores",
+                scores,
+            ],
+            measure.processors(1),
+        )
         return dict(measure.last_json(out), worst=difference(s, scorer))
 
     def lightgbm():
@@ -87,7 +118,8 @@ def difference(s, scorer):
 
 
 def stage(s, row, count):
-    """Ours is the launcher from start to end, files written; LightGBM's begins after its imports and stays in memory."""
+    """Ours is the launcher from start to end, files written; LightGBM's begins after its imports
+    and stays in memory."""
     import pyarrow.parquet as pq
 
     folder = s.dense()
@@ -99,14 +131,33 @@ def stage(s, row, count):
 
     def ours():
         out = f"{s.scratch}/plain"
-        run = measure.run([s.programs + "/launcher", "stage", f"{s.scratch}/plain.yaml", "--out", out, "--threads", str(count), "--json"],
-                          measure.processors(count))
+        run = measure.run(
+            [
+                s.programs + "/launcher",
+                "stage",
+                f"{s.scratch}/plain.yaml",
+                "--out",
+                out,
+                "--threads",
+                str(count),
+                "--json",
+            ],
+            measure.processors(count),
+        )
         if json.loads(run.out)["existed"]:
             raise measure.Failed("the dataset had been staged before")
         shutil.rmtree(out)
         return {"seconds": run.seconds, "cpu_seconds": run.cpu_seconds}
 
-    s.pairs(row, ours, {"lightgbm Dataset": lambda: measure.last_json(s.python("peer.py", "stage", source, "--threads", str(count), threads=count))})
+    s.pairs(
+        row,
+        ours,
+        {
+            "lightgbm Dataset": lambda: measure.last_json(
+                s.python("peer.py", "stage", source, "--threads", str(count), threads=count)
+            )
+        },
+    )
 
 
 def configurations(count=50):
@@ -116,9 +167,18 @@ def configurations(count=50):
     def log(low, high):
         return float(np.exp(rng.uniform(np.log(low), np.log(high))))
 
-    return [{"learning_rate": round(log(0.03, 0.3), 4), "num_leaves": int(log(8, 128)), "min_data_in_leaf": int(log(10, 1000)),
-             "feature_fraction": round(rng.uniform(0.4, 1), 2), "bagging_fraction": round(rng.uniform(0.5, 1), 2), "bagging_freq": 1,
-             "lambda_l2": round(log(0.01, 100), 3)} for _ in range(count)]
+    return [
+        {
+            "learning_rate": round(log(0.03, 0.3), 4),
+            "num_leaves": int(log(8, 128)),
+            "min_data_in_leaf": int(log(10, 1000)),
+            "feature_fraction": round(rng.uniform(0.4, 1), 2),
+            "bagging_fraction": round(rng.uniform(0.5, 1), 2),
+            "bagging_freq": 1,
+            "lambda_l2": round(log(0.01, 100), 3),
+        }
+        for _ in range(count)
+    ]
 
 
 SWEEP = """name: search
@@ -147,16 +207,29 @@ def search(s, row):
     def ours():
         cloud = tempfile.mkdtemp(dir=s.scratch)
         script = f'"{s.programs}/launcher" stage "{folder}/dataset.yaml" --json >&2 && "{s.programs}/launcher" sweep "{s.scratch}/sweep.yaml" --json'
-        run = measure.run([s.programs + "/localemu", "exec", "--data", cloud, "--", "sh", "-c", script], measure.processors(2), memory=True)
+        run = measure.run(
+            [s.programs + "/localemu", "exec", "--data", cloud, "--", "sh", "-c", script],
+            measure.processors(2),
+            memory=True,
+        )
         shutil.rmtree(cloud)
         return dict(outcome(run), **whole(run))
 
     def peer(how):
-        run = s.python("search.py", how, folder + "/search.parquet", s.scratch + "/configurations.json", processors=2,
-                       memory=True)
+        run = s.python(
+            "search.py", how, folder + "/search.parquet", s.scratch + "/configurations.json", processors=2, memory=True
+        )
         return dict(measure.last_json(run), **whole(run))
 
-    s.pairs(row, ours, {"joblib": lambda: peer("joblib"), "joblib, reads every time": lambda: peer("naive"), "ray": lambda: peer("ray")})
+    s.pairs(
+        row,
+        ours,
+        {
+            "joblib": lambda: peer("joblib"),
+            "joblib, reads every time": lambda: peer("naive"),
+            "ray": lambda: peer("ray"),
+        },
+    )
 
 
 def whole(run):
@@ -177,14 +250,15 @@ def with_parts(rows):
     t = tables.dense(rows, 2 * (rows // 5))
     t.name = "search"
     held = np.flatnonzero(~t.train())
-    t.frame.loc[held[len(held) // 2:], "part"] = "calib"
-    t.frame.loc[held[3 * len(held) // 4:], "part"] = "test"
+    t.frame.loc[held[len(held) // 2 :], "part"] = "calib"
+    t.frame.loc[held[3 * len(held) // 4 :], "part"] = "test"
     return t
 
 
 def drawn(s, table, seed):
-    """A table of quality's as a seed draws it: the whole of a synthetic one, which rows are held out of a real one, unless its own
-    column says so. Where the bounds of bins fall is drawn with it; on one table it would be the same luck for every seed."""
+    """A table of quality's as a seed draws it: the whole of a synthetic one, which rows are held
+    out of a real one, unless its own column says so. Where the bounds of bins fall is drawn with
+    it; on one table it would be the same luck for every seed."""
     if table == "dense":
         return tables.dense(s.rows(1_000_000), seed=(11, seed))
     if table == "sparse":
@@ -197,7 +271,10 @@ def drawn(s, table, seed):
 def rate_seeds(s, row):
     """Log loss and AUC on valid, ours and LightGBM's on both binnings; rows and features are drawn anew for
     every tree and seed. Real tables are smaller and say less, so they get more seeds."""
-    for table, forms in {"dense": {"dense31": 31, "dense255": 255}, **{t: {t: 31} for t in ("sparse", "kddcup99", "nycflights", "flights")}}.items():
+    for table, forms in {
+        "dense": {"dense31": 31, "dense255": 255},
+        **{t: {t: 31} for t in ("sparse", "kddcup99", "nycflights", "flights")},
+    }.items():
         seeds = s.seeds if table in SYNTHETIC else s.seeds * SMALL_TABLE_ROUNDS
         for seed in range(1, seeds + 1):
             with tempfile.TemporaryDirectory(dir=s.scratch) as folder:

@@ -5,6 +5,7 @@ usage: scores.py MODEL VALUES SCORES
 VALUES holds float64 model values, row by row, SCORES one float64 raw score per row, both little endian without a
 header. Prints one JSON object: rows, and the largest absolute difference.
 """
+
 import json
 import sys
 
@@ -15,5 +16,13 @@ booster = lgb.Booster(model_file=sys.argv[1])
 want = np.fromfile(sys.argv[3], dtype="<f8")
 values = np.fromfile(sys.argv[2], dtype="<f8").reshape(len(want), -1)
 got = booster.predict(values, raw_score=True)
-print(json.dumps({"rows": len(want), "features": values.shape[1], "trees": booster.num_trees(),
-                  "max_diff": float(np.max(np.abs(got - want)))}))
+print(
+    json.dumps(
+        {
+            "rows": len(want),
+            "features": values.shape[1],
+            "trees": booster.num_trees(),
+            "max_diff": float(np.max(np.abs(got - want))),
+        }
+    )
+)

@@ -8,6 +8,7 @@
 The rows that train and that are held out are those of the column "part". Every candidate stops when the log loss on
 valid has not improved for some trees; the best one's model is kept.
 """
+
 import argparse
 import json
 import os
@@ -21,7 +22,9 @@ WORKERS = 2
 def with_joblib(path, configurations, folder, one=trial.cached):
     from joblib import Parallel, delayed
 
-    return Parallel(n_jobs=WORKERS, backend="loky")(delayed(one)(path, c, f"{folder}/{i}.txt") for i, c in enumerate(configurations))
+    return Parallel(n_jobs=WORKERS, backend="loky")(
+        delayed(one)(path, c, f"{folder}/{i}.txt") for i, c in enumerate(configurations)
+    )
 
 
 def naive(path, configurations, folder):
@@ -34,10 +37,15 @@ def with_ray(path, configurations, folder):
     from ray import tune
 
     ray.init(num_cpus=WORKERS, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    trainable = tune.with_parameters(trial.with_ray, arrays=trial.read(path), configurations=configurations, folder=folder)
-    tuner = tune.Tuner(tune.with_resources(trainable, {"cpu": 1}), param_space={"index": tune.grid_search(list(range(len(configurations))))},
-                       tune_config=tune.TuneConfig(metric="log_loss", mode="min", reuse_actors=True),
-                       run_config=tune.RunConfig(verbose=0, storage_path=folder))
+    trainable = tune.with_parameters(
+        trial.with_ray, arrays=trial.read(path), configurations=configurations, folder=folder
+    )
+    tuner = tune.Tuner(
+        tune.with_resources(trainable, {"cpu": 1}),
+        param_space={"index": tune.grid_search(list(range(len(configurations))))},
+        tune_config=tune.TuneConfig(metric="log_loss", mode="min", reuse_actors=True),
+        run_config=tune.RunConfig(verbose=0, storage_path=folder),
+    )
     results = tuner.fit()
     if results.errors:
         raise SystemExit(f"{len(results.errors)} trials failed: {results.errors[0]}")
@@ -57,7 +65,16 @@ def main():
         results = searches[a.how](os.path.abspath(a.table), configurations, folder)
         best = min(results, key=lambda r: r["log_loss"])
         size = os.path.getsize(best["model"])
-    print(json.dumps({"candidates": len(results), "trees": sum(r["trees"] for r in results), "log_loss": best["log_loss"], "model_bytes": size}))
+    print(
+        json.dumps(
+            {
+                "candidates": len(results),
+                "trees": sum(r["trees"] for r in results),
+                "log_loss": best["log_loss"],
+                "model_bytes": size,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 usage: search_fidelity.py --data FOLDER --bin FOLDER [--only TABLE,...] [--rows N] [--configurations N] [--seed N]
 
-Each random configuration is trained to its end; with a third and a ninth of the trees, as search.stop compares them by trees; and with all
-trees on one row in 5 and in 25, the same rows in every tree (min_data_in_leaf and lambda_l2 shrink with them), as it compares them by rows.
-Rank correlation is Spearman's, of the cheap score on valid with that of the whole training; kept is the regret of the best among the quarter
-that the cheap one ranks highest: (best - found) / (best - median) of whole trainings. One JSON object a table, then a table of all.
-"""
+Each random configuration is trained to its end; with a third and a ninth of the trees, as
+search.stop compares them by trees; and with all trees on one row in 5 and in 25, the same rows in
+every tree (min_data_in_leaf and lambda_l2 shrink with them), as it compares them by rows. Rank
+correlation is Spearman's, of the cheap score on valid with that of the whole training; kept is the
+regret of the best among the quarter that the cheap one ranks highest: (best - found) / (best -
+median) of whole trainings. One JSON object a table, then a table of all. """
+
 import argparse
 import json
 import os
@@ -48,15 +50,19 @@ class Night(search_quality.Night):
 def cheaper(params, what, share):
     if what == "trees":
         return params | {"num_iterations": TREES // share}
-    return params | {"bagging_fraction": 1 / share, "bagging_freq": NEVER, "lambda_l2": params["lambda_l2"] / share,
-                     "min_data_in_leaf": max(round(params["min_data_in_leaf"] / share), 2)}
+    return params | {
+        "bagging_fraction": 1 / share,
+        "bagging_freq": NEVER,
+        "lambda_l2": params["lambda_l2"] / share,
+        "min_data_in_leaf": max(round(params["min_data_in_leaf"] / share), 2),
+    }
 
 
 def judged(cheap, whole):
     """Rank correlation, and the regret of keeping a quarter. Higher is better."""
     cheap, whole = np.array(cheap), np.array(whole)
     rank = np.corrcoef(*(np.argsort(np.argsort(v)) for v in (cheap, whole)))[0, 1]
-    kept = np.argsort(-cheap, kind="stable")[:max(len(cheap) // 4, 1)]
+    kept = np.argsort(-cheap, kind="stable")[: max(len(cheap) // 4, 1)]
     return {"rank": float(rank), "regret": float((whole.max() - whole[kept].max()) / (whole.max() - np.median(whole)))}
 
 
@@ -69,7 +75,9 @@ def measure(programs, table, source, rows, n, seed):
         line = {"table": table.name, "rows": len(frame), "configurations": n}
         for what, share in WAYS:
             cheap = [night.metrics(cheaper(p, what, share)) for p in tried]
-            line[f"1/{share} of the {what}"] = {m: judged([c[m] for c in cheap], [w[m] for w in whole]) for m in METRICS}
+            line[f"1/{share} of the {what}"] = {
+                m: judged([c[m] for c in cheap], [w[m] for w in whole]) for m in METRICS
+            }
         return line
 
 
@@ -85,14 +93,33 @@ def main():
     told = []
     for table in search_quality.TABLES:
         if table.name in a.only.split(","):
-            told.append(measure(os.path.abspath(a.bin), table, Source(a.data, search_quality.SIZE, 0), a.rows, a.configurations, a.seed))
+            told.append(
+                measure(
+                    os.path.abspath(a.bin),
+                    table,
+                    Source(a.data, search_quality.SIZE, 0),
+                    a.rows,
+                    a.configurations,
+                    a.seed,
+                )
+            )
             print(json.dumps(told[-1]), flush=True)
 
     names = [f"1/{share} of the {what}" for what, share in WAYS]
-    print("\n| table, metric: rank correlation (regret of the quarter that is kept) | " + " | ".join(names) + " |\n" + "|---" * (len(names) + 1) + "|")
+    print(
+        "\n| table, metric: rank correlation (regret of the quarter that is kept) | "
+        + " | ".join(names)
+        + " |\n"
+        + "|---" * (len(names) + 1)
+        + "|"
+    )
     for t in told:
         for m in METRICS:
-            print(f"| {t['table']}, {m} | " + " | ".join(f"{t[w][m]['rank']:.2f} ({t[w][m]['regret']:.3f})" for w in names) + " |")
+            print(
+                f"| {t['table']}, {m} | "
+                + " | ".join(f"{t[w][m]['rank']:.2f} ({t[w][m]['regret']:.3f})" for w in names)
+                + " |"
+            )
 
 
 if __name__ == "__main__":

@@ -2,12 +2,14 @@
 
 usage: search_nights.py --data FOLDER --bin FOLDER --out FOLDER [--nights N] [--first N] [--weekly N] [--random N]
 
-Each night trains on five days of flights-3m.parquet, chooses by the log loss of the sixth and is judged on the seventh, which nobody
-chooses by; the next night is a day later. The warm search asks for one configuration at a time with the results of its own former nights
-(`launcher ask --earlier`); it has --first trials in each of the first seven nights and --weekly in each later one. The random search asks
-for --random configurations, each night others. Regret of a night is (found - best) / (median - best) in log loss on the day that chooses:
-best is the best that anybody found that night, median that of the random configurations. One JSON object a night, then a table.
-"""
+Each night trains on five days of flights-3m.parquet, chooses by the log loss of the sixth and is
+judged on the seventh, which nobody chooses by; the next night is a day later. The warm search asks
+for one configuration at a time with the results of its own former nights (`launcher ask
+--earlier`); it has --first trials in each of the first seven nights and --weekly in each later one.
+The random search asks for --random configurations, each night others. Regret of a night is (found -
+best) / (median - best) in log loss on the day that chooses: best is the best that anybody found
+that night, median that of the random configurations. One JSON object a night, then a table. """
+
 import argparse
 import json
 import math
@@ -49,17 +51,38 @@ class Night:
         self.programs, self.folder, self.known = programs, folder, {}
         table = pd.concat(days).rename(columns={"date": "ts"})
         table["label"] = (table.pop("delay") > 15).astype("int8")
-        table["split"] = [s for n, day in enumerate(days) for s in [("train" if n < TRAIN else "valid" if n == TRAIN else "test")] * len(day)]
+        table["split"] = [
+            s
+            for n, day in enumerate(days)
+            for s in [("train" if n < TRAIN else "valid" if n == TRAIN else "test")] * len(day)
+        ]
         table.to_parquet(f"{folder}/table.parquet", index=False)
         with open(f"{folder}/dataset.yaml", "w") as f:
             f.write(DATASET.format(path=f"{folder}/table.parquet"))
-        self.place = json.loads(run(f"{programs}/launcher", "stage", f"{folder}/dataset.yaml", "--out", f"{folder}/staged", "--json"))["place"]
+        self.place = json.loads(
+            run(f"{programs}/launcher", "stage", f"{folder}/dataset.yaml", "--out", f"{folder}/staged", "--json")
+        )["place"]
 
     def train(self, params):
         with open(f"{self.folder}/params.yaml", "w") as f:
             f.writelines(f"{k}: {json.dumps(v)}\n" for k, v in {**self.fixed, **params}.items())
-        return json.loads(run(f"{self.programs}/task", "train", "--dataset", self.place, "--params", f"{self.folder}/params.yaml",
-                              "--threads", "1", "--out", f"{self.folder}/model.txt", "--json", "--no-rate", "--no-verify"))
+        return json.loads(
+            run(
+                f"{self.programs}/task",
+                "train",
+                "--dataset",
+                self.place,
+                "--params",
+                f"{self.folder}/params.yaml",
+                "--threads",
+                "1",
+                "--out",
+                f"{self.folder}/model.txt",
+                "--json",
+                "--no-rate",
+                "--no-verify",
+            )
+        )
 
     def value(self, params):
         """Log loss on valid."""
@@ -72,7 +95,9 @@ class Night:
         """The best of some configurations, with its log loss on the day that nobody chose by."""
         best = min(tried, key=self.value)
         self.train(best)
-        test = json.loads(run(sys.executable, "-W", "ignore", f"{HERE}/ids_peers.py", "score", self.place, f"{self.folder}/model.txt"))
+        test = json.loads(
+            run(sys.executable, "-W", "ignore", f"{HERE}/ids_peers.py", "score", self.place, f"{self.folder}/model.txt")
+        )
         return {"valid": self.value(best), "test": test["log_loss"]}
 
 
@@ -87,7 +112,12 @@ def ask(night, method, seed, n, results=None, earlier=()):
     with open(f"{night.folder}/space.yaml", "w") as f:
         f.write(night.space.format(method=method, seed=seed))
     more = [f"--results={results}"] * (results is not None) + [f"--earlier={e}" for e in earlier]
-    return [json.loads(line) for line in run(f"{night.programs}/launcher", "ask", f"{night.folder}/space.yaml", "--n", str(n), *more).splitlines()]
+    return [
+        json.loads(line)
+        for line in run(
+            f"{night.programs}/launcher", "ask", f"{night.folder}/space.yaml", "--n", str(n), *more
+        ).splitlines()
+    ]
 
 
 def warm(night, path, seed, trials, earlier):
@@ -98,7 +128,17 @@ def warm(night, path, seed, trials, earlier):
         asked = ask(night, "auto", seed, 1, path, earlier)[0]
         tried.append(asked["params"])
         with open(path, "a") as f:
-            f.write(json.dumps({"trial": asked["trial"], "params": asked["params"], "value": night.value(asked["params"]), "status": "done"}) + "\n")
+            f.write(
+                json.dumps(
+                    {
+                        "trial": asked["trial"],
+                        "params": asked["params"],
+                        "value": night.value(asked["params"]),
+                        "status": "done",
+                    }
+                )
+                + "\n"
+            )
     return tried
 
 
@@ -122,11 +162,16 @@ def main():
     told, earlier = [], []
     for n in range(a.nights):
         with tempfile.TemporaryDirectory(dir=a.out) as folder:
-            night = Night(programs, folder, by_day[n:n + TRAIN + 2])
+            night = Night(programs, folder, by_day[n : n + TRAIN + 2])
             trials = a.first if n < WEEK else a.weekly
             path = os.path.abspath(f"{a.out}/night-{n:02}.jsonl")
             drawn = [c["params"] for c in ask(night, "random", 1000 + n, a.random)]
-            line = {"night": n, "trials": trials, "warm": night.judge(warm(night, path, n, trials, earlier)), "random": night.judge(drawn)}
+            line = {
+                "night": n,
+                "trials": trials,
+                "warm": night.judge(warm(night, path, n, trials, earlier)),
+                "random": night.judge(drawn),
+            }
             median = statistics.median(map(night.value, drawn))
         earlier.append(path)
         best = min(line[who]["valid"] for who in WAYS)
@@ -135,12 +180,16 @@ def main():
         told.append(line)
         print(json.dumps(line), flush=True)
 
-    print(f"\n| nights | warm trials | regret, warm | regret, {a.random} random | test log loss, warm - random |\n|---|---|---|---|---|")
+    print(
+        f"\n| nights | warm trials | regret, warm | regret, {a.random} random | test log loss, warm - random |\n|---|---|---|---|---|"
+    )
     for name, some in (("first week", told[:WEEK]), ("later", told[WEEK:])):
         if some:
             difference = mean([t["warm"]["test"] - t["random"]["test"] for t in some])
-            print(f"| {name}, {len(some)} | {some[0]['trials']} | {mean([t['warm']['regret'] for t in some])} | "
-                  f"{mean([t['random']['regret'] for t in some])} | {difference} |")
+            print(
+                f"| {name}, {len(some)} | {some[0]['trials']} | {mean([t['warm']['regret'] for t in some])} | "
+                f"{mean([t['random']['regret'] for t in some])} | {difference} |"
+            )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""Optuna's samplers on the tasks of the surrogate, or of trained tables: normalised regret after some trials, one JSON object for each task and batch.
+"""Optuna's samplers on the tasks of the surrogate, or of trained tables: normalised regret after
+some trials, one JSON object for each task and batch.
 
-    search_optuna.py FOLDER SAMPLER BATCH[,BATCH] SEEDS [TRIALS]      SAMPLER: tpe, gp, cmaes, nsga2 or random
+search_optuna.py FOLDER SAMPLER BATCH[,BATCH] SEEDS [TRIALS]      SAMPLER: tpe, gp, cmaes, nsga2 or random
 """
+
 import warnings
 
 import optuna

@@ -2,11 +2,13 @@
 
 usage: search_pbt.py --data FOLDER --bin FOLDER [--only TABLE,...] [--rows N] [--seeds N]
 
-A population of ten trains 600 trees each, 30 at a time. After each step the worst two of it go on from the models of the best two, with every number
-of their parameters multiplied by 0.8 or 1.25. Beside it ten random configurations and ten of `auto`, asked for one at a time, have the same
-600 trees, and stop early like the population, whose best model after any step counts. Everybody begins with the same space; log loss of
-the best on valid, and of that one model on test. One JSON object a table and seed, then a table of means.
-"""
+A population of ten trains 600 trees each, 30 at a time. After each step the worst two of it go on
+from the models of the best two, with every number of their parameters multiplied by 0.8 or 1.25.
+Beside it ten random configurations and ten of `auto`, asked for one at a time, have the same 600
+trees, and stop early like the population, whose best model after any step counts. Everybody begins
+with the same space; log loss of the best on valid, and of that one model on test. One JSON object a
+table and seed, then a table of means. """
+
 import argparse
 import json
 import os
@@ -25,8 +27,15 @@ from ids_tables import Source
 POPULATION, STEPS, TREES, REPLACED = 10, 20, 30, 2
 FACTORS = 0.8, 1.25
 WHOLE = {"num_leaves", "min_data_in_leaf"}
-BOUNDS = {"learning_rate": (0.02, 0.3), "num_leaves": (4, 256), "min_data_in_leaf": (3, 1000), "feature_fraction": (0.2, 1), "bagging_fraction": (0.4, 1),
-          "lambda_l2": (0.01, 1000), "path_smooth": (0.01, 100)}
+BOUNDS = {
+    "learning_rate": (0.02, 0.3),
+    "num_leaves": (4, 256),
+    "min_data_in_leaf": (3, 1000),
+    "feature_fraction": (0.2, 1),
+    "bagging_fraction": (0.4, 1),
+    "lambda_l2": (0.01, 1000),
+    "path_smooth": (0.01, 100),
+}
 WAYS = "random", "auto", "population"
 
 
@@ -37,12 +46,31 @@ class Member:
         self.params, self.model, self.value, self.began = params, model, None, False
 
     def train(self, night, step):
-        night.fixed = search_quality.FIXED | {"num_iterations": TREES, "early_stopping_round": 0, "bagging_freq": 1, "seed": step + 1}
+        night.fixed = search_quality.FIXED | {
+            "num_iterations": TREES,
+            "early_stopping_round": 0,
+            "bagging_freq": 1,
+            "seed": step + 1,
+        }
         before = ["--input-model", self.model, "--input-dataset", night.place + "/manifest.json"] if self.began else []
         with open(f"{night.folder}/member.yaml", "w") as f:
             f.writelines(f"{k}: {json.dumps(v)}\n" for k, v in {**night.fixed, **self.params}.items())
-        done = search_nights.run(f"{night.programs}/task", "train", "--dataset", night.place, "--params", f"{night.folder}/member.yaml", "--threads", "1",
-                                 "--out", self.model, "--json", "--no-rate", "--no-verify", *before)
+        done = search_nights.run(
+            f"{night.programs}/task",
+            "train",
+            "--dataset",
+            night.place,
+            "--params",
+            f"{night.folder}/member.yaml",
+            "--threads",
+            "1",
+            "--out",
+            self.model,
+            "--json",
+            "--no-rate",
+            "--no-verify",
+            *before,
+        )
         self.value, self.began = json.loads(done)["metrics"]["log_loss"], True
 
     def follow(self, better, rng):
@@ -67,7 +95,11 @@ def population(night, configurations, seed):
             shutil.copyfile(members[0].model, kept)
         for worse, better in zip(members[-REPLACED:], members):
             worse.follow(better, rng)
-    test = json.loads(search_nights.run(sys.executable, "-W", "ignore", f"{search_nights.HERE}/ids_peers.py", "score", night.place, kept))
+    test = json.loads(
+        search_nights.run(
+            sys.executable, "-W", "ignore", f"{search_nights.HERE}/ids_peers.py", "score", night.place, kept
+        )
+    )
     return {"valid": best, "test": test["log_loss"]}
 
 
@@ -78,7 +110,13 @@ def measure(programs, table, source, rows, seed):
         drawn = [c["params"] for c in search_nights.ask(night, "random", seed, POPULATION)]
         asked = search_nights.warm(night, folder + "/auto.jsonl", seed, POPULATION, [])
         line = {"random": night.judge(drawn), "auto": night.judge(asked)}
-        return {"table": table.name, "seed": seed, "rows": len(frame), **line, "population": population(night, drawn, seed)}
+        return {
+            "table": table.name,
+            "seed": seed,
+            "rows": len(frame),
+            **line,
+            "population": population(night, drawn, seed),
+        }
 
 
 def main():
@@ -96,10 +134,21 @@ def main():
             told.append(measure(os.path.abspath(a.bin), table, Source(a.data, search_quality.SIZE, 0), a.rows, seed))
             print(json.dumps(told[-1]), flush=True)
 
-    print("\n| table, log loss on test (on valid) | " + " | ".join(f"{POPULATION} {w}" if w != "population" else w for w in WAYS) + " |\n|---|---|---|---|")
+    print(
+        "\n| table, log loss on test (on valid) | "
+        + " | ".join(f"{POPULATION} {w}" if w != "population" else w for w in WAYS)
+        + " |\n|---|---|---|---|"
+    )
     for name in dict.fromkeys(t["table"] for t in told):
         some = [t for t in told if t["table"] == name]
-        print(f"| {name} | " + " | ".join("{:.4f} ({:.4f})".format(*(statistics.mean(t[w][s] for t in some) for s in ("test", "valid"))) for w in WAYS) + " |")
+        print(
+            f"| {name} | "
+            + " | ".join(
+                "{:.4f} ({:.4f})".format(*(statistics.mean(t[w][s] for t in some) for s in ("test", "valid")))
+                for w in WAYS
+            )
+            + " |"
+        )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""SMAC and Syne Tune on the tasks of the surrogate, or of trained tables: normalised regret after some trials, one JSON object for each task and batch.
+"""SMAC and Syne Tune on the tasks of the surrogate, or of trained tables: normalised regret after
+some trials, one JSON object for each task and batch.
 
-    search_peers.py FOLDER METHOD BATCH[,BATCH] SEEDS [TRIALS]
-    METHOD: smac, smac-every (its forest is fitted again after every trial instead of every eighth), syne-tune-bore, -cqr or -kde
+    search_peers.py FOLDER METHOD BATCH[,BATCH] SEEDS [TRIALS] METHOD: smac, smac-every (its forest
+      is fitted again after every trial instead of every eighth), syne-tune-bore, -cqr or -kde
 
-Both answer any number of questions before the first result. What they know then of the trials that run: SMAC that they are not to be proposed
-again, and Syne Tune nothing.
-"""
+Both answer any number of questions before the first result. What they know then of the trials that
+run: SMAC that they are not to be proposed again, and Syne Tune nothing. """
+
 import tempfile
 import warnings
 
@@ -15,7 +16,8 @@ warnings.filterwarnings("ignore")
 
 
 class Smac:
-    """The facade that SMAC recommends for hyperparameters: a random forest with expected improvement after a Sobol design."""
+    """The facade that SMAC recommends for hyperparameters: a random forest with expected
+    improvement after a Sobol design."""
 
     def __init__(self, name, seed, trials):
         import ConfigSpace as cs
@@ -33,7 +35,9 @@ class Smac:
         self.folder = tempfile.TemporaryDirectory()
         scenario = Scenario(space, deterministic=True, n_trials=trials, seed=seed, output_directory=self.folder.name)
         selector = Facade.get_config_selector(scenario, retrain_after=1 if name == "smac-every" else 8)
-        self.facade = Facade(scenario, lambda config, seed: 0.0, config_selector=selector, logging_level=False, overwrite=True)
+        self.facade = Facade(
+            scenario, lambda config, seed: 0.0, config_selector=selector, logging_level=False, overwrite=True
+        )
 
     def ask(self):
         trial = self.facade.ask()

@@ -1,13 +1,15 @@
-"""What a search is worth on real tables: one default configuration, fifty drawn at random, fifty that learn, and twenty-five that know a
-search of the day before as well.
+"""What a search is worth on real tables: one default configuration, fifty drawn at random, fifty
+that learn, and twenty-five that know a search of the day before as well.
 
 usage: search_quality.py --data FOLDER --bin FOLDER --out FOLDER [--only TABLE,...] [--rows N] [--trials N] [--warm N]
 
-Everybody chooses by the log loss on valid and shows one model to test. The day before is the table's own train split, the first 70 % of
-which train there and the rest choose (by time, or at random where rows have none): nothing of tonight's valid or test is in it. One JSON
-object a table, then a table of all; a table whose object is in FOLDER already is not measured again. Of a larger table, --rows rows are
-drawn, in their order: fifty configurations of a table say more about a search than one of all its rows.
-"""
+Everybody chooses by the log loss on valid and shows one model to test. The day before is the
+table's own train split, the first 70 % of which train there and the rest choose (by time, or at
+random where rows have none): nothing of tonight's valid or test is in it. One JSON object a table,
+then a table of all; a table whose object is in FOLDER already is not measured again. Of a larger
+table, --rows rows are drawn, in their order: fifty configurations of a table say more about a
+search than one of all its rows. """
+
 import argparse
 import json
 import os
@@ -53,8 +55,21 @@ def kddcup(source):
     yield t
 
 
-TABLES = [ids_tables.TABLES[name] for name in ("flight-delays-held", "nycflights-time", "nycflights-planned", "nycflights-tail", "criteo", "amexpert", "flights3m")] + [
-    Table("bank", "bank marketing, 41,188 rows, at random", bank, [], drawn=True), Table("kddcup99", "KDD Cup 1999, 494,021 rows, at random", kddcup, [], drawn=True)]
+TABLES = [
+    ids_tables.TABLES[name]
+    for name in (
+        "flight-delays-held",
+        "nycflights-time",
+        "nycflights-planned",
+        "nycflights-tail",
+        "criteo",
+        "amexpert",
+        "flights3m",
+    )
+] + [
+    Table("bank", "bank marketing, 41,188 rows, at random", bank, [], drawn=True),
+    Table("kddcup99", "KDD Cup 1999, 494,021 rows, at random", kddcup, [], drawn=True),
+]
 SIZE = 0.1  # of the scaled ones
 
 
@@ -69,7 +84,11 @@ class Night(search_nights.Night):
         frame.to_parquet(f"{folder}/table.parquet", index=False)
         with open(f"{folder}/dataset.yaml", "w") as f:
             f.write(table.spec(f"{folder}/table.parquet", None))
-        self.place = json.loads(search_nights.run(f"{programs}/launcher", "stage", f"{folder}/dataset.yaml", "--out", f"{folder}/staged", "--json"))["place"]
+        self.place = json.loads(
+            search_nights.run(
+                f"{programs}/launcher", "stage", f"{folder}/dataset.yaml", "--out", f"{folder}/staged", "--json"
+            )
+        )["place"]
 
     @classmethod
     def of(cls, programs, folder, place):
@@ -100,7 +119,10 @@ def drawn(frame, rows):
 def measure(programs, table, source, rows, trials, few):
     with tempfile.TemporaryDirectory() as folder:
         frame = drawn(pd.concat(table.frames(source), ignore_index=True), rows)
-        yesterday, tonight = Night(programs, folder + "/before", table, before(frame, table.timed)), Night(programs, folder + "/tonight", table, frame)
+        yesterday, tonight = (
+            Night(programs, folder + "/before", table, before(frame, table.timed)),
+            Night(programs, folder + "/tonight", table, frame),
+        )
         earlier = folder + "/before.jsonl"
         search_nights.warm(yesterday, earlier, 1, trials, [])
 
@@ -110,7 +132,12 @@ def measure(programs, table, source, rows, trials, few):
             "auto": search_nights.warm(tonight, folder + "/auto.jsonl", 2, trials, []),
             "warm": search_nights.warm(tonight, folder + "/warm.jsonl", 2, few, [earlier]),
         }
-        return {"table": table.name, "title": table.title, "rows": len(frame), "trials": {w: len(tried[w]) for w in WAYS}} | {w: tonight.judge(tried[w]) for w in WAYS}
+        return {
+            "table": table.name,
+            "title": table.title,
+            "rows": len(frame),
+            "trials": {w: len(tried[w]) for w in WAYS},
+        } | {w: tonight.judge(tried[w]) for w in WAYS}
 
 
 def main():
@@ -137,9 +164,15 @@ def main():
             told.append(json.load(f))
         print(json.dumps(told[-1]), flush=True)
 
-    print(f"\n| table, log loss on test (on valid) | rows | default | {a.trials} random | {a.trials} `auto` | {a.warm} `auto`, warm |\n|---|---|---|---|---|---|")
+    print(
+        f"\n| table, log loss on test (on valid) | rows | default | {a.trials} random | {a.trials} `auto` | {a.warm} `auto`, warm |\n|---|---|---|---|---|---|"
+    )
     for t in told:
-        print(f"| {t['title']} | {t['rows']:,} | " + " | ".join(f"{t[w]['test']:.4f} ({t[w]['valid']:.4f})" for w in WAYS) + " |")
+        print(
+            f"| {t['title']} | {t['rows']:,} | "
+            + " | ".join(f"{t[w]['test']:.4f} ({t[w]['valid']:.4f})" for w in WAYS)
+            + " |"
+        )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
-"""Peers that stop trials early, on the tasks of the surrogate with the number of trees fixed: one JSON object for each task.
+"""Peers that stop trials early, on the tasks of the surrogate with the number of trees fixed: one
+JSON object for each task.
 
-    search_stopping.py SURROGATE_FOLDER METHOD WORKERS SEEDS [TRIALS]
-    METHOD: ray-asha (random configurations, as it does by default), syne-tune-asha (random), -bohb, -asha-bore or -asha-cqr
+    search_stopping.py SURROGATE_FOLDER METHOD WORKERS SEEDS [TRIALS] METHOD: ray-asha (random
+      configurations, as it does by default), syne-tune-asha (random), -bohb, -asha-bore or
+      -asha-cqr
 
-Rungs and trials are those of `gauge regret-stopping`: a trial reports after 27, 81, 243 and 729 trees, and a tree takes every worker the same
-time. The schedulers are asked directly: they decide the same when their own drivers ask them. A trial counts with its last value, as it does
-to whoever asks them for the best one, and trainings are the trees that were grown, as whole trainings.
-"""
+Rungs and trials are those of `gauge regret-stopping`: a trial reports after 27, 81, 243 and 729
+trees, and a tree takes every worker the same time. The schedulers are asked directly: they decide
+the same when their own drivers ask them. A trial counts with its last value, as it does to whoever
+asks them for the best one, and trainings are the trees that were grown, as whole trainings. """
+
 import datetime
 import heapq
 import json
@@ -31,10 +34,14 @@ class Ray:
 
         self.rng = search_tasks.np.random.RandomState(seed)
         self.space = ray_space()
-        self.scheduler = AsyncHyperBandScheduler(time_attr="trees", metric="value", mode="max", max_t=TREES, grace_period=FIRST, reduction_factor=ETA)
+        self.scheduler = AsyncHyperBandScheduler(
+            time_attr="trees", metric="value", mode="max", max_t=TREES, grace_period=FIRST, reduction_factor=ETA
+        )
 
     def begin(self, number):
-        trial = types.SimpleNamespace(trial_id=str(number), config={n: d.sample(random_state=self.rng) for n, d in self.space.items()})
+        trial = types.SimpleNamespace(
+            trial_id=str(number), config={n: d.sample(random_state=self.rng) for n, d in self.space.items()}
+        )
         self.scheduler.on_trial_add(None, trial)
         return trial
 
@@ -62,9 +69,22 @@ class SyneTune:
     def __init__(self, name, seed):
         from syne_tune.optimizer import baselines
 
-        of = {"syne-tune-asha": baselines.ASHA, "syne-tune-bohb": baselines.BOHB, "syne-tune-asha-bore": baselines.ASHABORE, "syne-tune-asha-cqr": baselines.ASHACQR}[name]
-        self.scheduler = of(search_peers.syne_tune_space(without=AXIS), metric="value", time_attr="trees", max_t=TREES, grace_period=FIRST, reduction_factor=ETA,
-                            do_minimize=False, random_seed=seed)
+        of = {
+            "syne-tune-asha": baselines.ASHA,
+            "syne-tune-bohb": baselines.BOHB,
+            "syne-tune-asha-bore": baselines.ASHABORE,
+            "syne-tune-asha-cqr": baselines.ASHACQR,
+        }[name]
+        self.scheduler = of(
+            search_peers.syne_tune_space(without=AXIS),
+            metric="value",
+            time_attr="trees",
+            max_t=TREES,
+            grace_period=FIRST,
+            reduction_factor=ETA,
+            do_minimize=False,
+            random_seed=seed,
+        )
 
     def begin(self, number):
         from syne_tune.backend.trial_status import Trial
@@ -102,7 +122,19 @@ def main():
     of = Ray if name.startswith("ray") else SyneTune
     for task, metric in objective.TASKS:
         found, trainings = zip(*(sweep(of(name, s), task, metric, workers, trials) for s in range(seeds)))
-        print(json.dumps({"method": name, "task": f"{task} {metric}", "batch": workers, "trials": trials, "found": found, "trainings": trainings}), flush=True)
+        print(
+            json.dumps(
+                {
+                    "method": name,
+                    "task": f"{task} {metric}",
+                    "batch": workers,
+                    "trials": trials,
+                    "found": found,
+                    "trainings": trainings,
+                }
+            ),
+            flush=True,
+        )
 
 
 main()

@@ -1,7 +1,9 @@
-"""What the peers of the search are measured with: the tasks of a folder, and one JSON object for each task and batch, as `gauge regret` writes.
+"""What the peers of the search are measured with: the tasks of a folder, and one JSON object for
+each task and batch, as `gauge regret` writes.
 
 The first argument of the program that imports this is the surrogate's folder, or one that search_trained.py has made.
 """
+
 import json
 import sys
 import time
@@ -20,7 +22,8 @@ def short(value):
 
 
 def search(peer, task, metric, batch, trials):
-    """The best value after each trial, and the seconds that proposing took. peer.ask() gives (whatever tell wants, configuration)."""
+    """The best value after each trial, and the seconds that proposing took. peer.ask() gives
+    (whatever tell wants, configuration)."""
     curve, spent = [], 0.0
     while len(curve) < trials:
         start = time.perf_counter()
@@ -41,10 +44,27 @@ def report(method, peer, batches, seeds, trials):
     for batch in batches:
         for task, metric in objective.TASKS:
             curves, took = zip(*(search(peer(batch, s, trials), task, metric, batch, trials) for s in range(seeds)))
-            print(json.dumps({"method": method, "task": f"{task} {metric}", "batch": batch, "trials": trials, "found": [c[-1] for c in curves], "curves": curves,
-                              "ms_per_proposal": 1000 * sum(took) / trials / seeds}), flush=True)
+            print(
+                json.dumps(
+                    {
+                        "method": method,
+                        "task": f"{task} {metric}",
+                        "batch": batch,
+                        "trials": trials,
+                        "found": [c[-1] for c in curves],
+                        "curves": curves,
+                        "ms_per_proposal": 1000 * sum(took) / trials / seeds,
+                    }
+                ),
+                flush=True,
+            )
 
 
 def arguments():
     """The method, the batches, seeds and trials of: FOLDER METHOD BATCH[,BATCH] SEEDS [TRIALS]"""
-    return sys.argv[2], [int(b) for b in sys.argv[3].split(",")], int(sys.argv[4]), int(sys.argv[5]) if len(sys.argv) > 5 else 50
+    return (
+        sys.argv[2],
+        [int(b) for b in sys.argv[3].split(",")],
+        int(sys.argv[4]),
+        int(sys.argv[5]) if len(sys.argv) > 5 else 50,
+    )

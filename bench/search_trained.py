@@ -1,14 +1,16 @@
-"""Our trainer as everybody's objective: stages parts of real tables into a folder, which objective.py and search_tasks.py open like the
-surrogate's.
+"""Our trainer as everybody's objective: stages parts of real tables into a folder, which
+objective.py and search_tasks.py open like the surrogate's.
 
 usage: search_trained.py --data FOLDER --bin FOLDER --out FOLDER [--only TABLE,...] [--rows N] [--reference N]
 
-The tables are nycflights13 by tail number, flights-3m by day, of each of which --rows rows are drawn, and as many generated clicks by day.
-A configuration is worth minus the log loss on valid of one training with one thread (`task train`), with at most 600 trees, the number of
-which valid chooses. Nothing is shown to test. The folder keeps every value by its configuration, so that what was trained once is not
-trained again, by whichever search or process. For normalised regret, the median is that of --reference random configurations, and the best
-is the best of all that are kept. Values are those of the build of `task` that trained them: a new build needs a new folder.
-"""
+The tables are nycflights13 by tail number, flights-3m by day, of each of which --rows rows are
+drawn, and as many generated clicks by day. A configuration is worth minus the log loss on valid of
+one training with one thread (`task train`), with at most 600 trees, the number of which valid
+chooses. Nothing is shown to test. The folder keeps every value by its configuration, so that what
+was trained once is not trained again, by whichever search or process. For normalised regret, the
+median is that of --reference random configurations, and the best is the best of all that are kept.
+Values are those of the build of `task` that trained them: a new build needs a new folder. """
+
 import argparse
 import concurrent.futures
 import json
@@ -100,7 +102,10 @@ def kept(path):
 
 def plain(config):
     """The configuration in Python's own types, whosever search it is from."""
-    return {n: config[n] in (True, "True") if "choice" in s else int(config[n]) if s["int"] else float(config[n]) for n, s in SPACE.items()}
+    return {
+        n: config[n] in (True, "True") if "choice" in s else int(config[n]) if s["int"] else float(config[n])
+        for n, s in SPACE.items()
+    }
 
 
 def key(config):
@@ -129,10 +134,16 @@ def clicks(programs, rows):
     def frames(_):
         with tempfile.TemporaryDirectory() as folder:
             search_nights.run(f"{programs}/clicks", "--rows", str(rows), "--out", f"{folder}/clicks.parquet")
-            t = pd.read_parquet(f"{folder}/clicks.parquet").drop(columns="impression_id").rename(columns={"is_click": "label"})
+            t = (
+                pd.read_parquet(f"{folder}/clicks.parquet")
+                .drop(columns="impression_id")
+                .rename(columns={"is_click": "label"})
+            )
         yield ids_tables.in_time(t).drop(columns="clock")
 
-    return ids_tables.Table("clicks", "the example's clicks, by day", frames, ["user_id", "campaign_id", "publisher_id"], timed=True)
+    return ids_tables.Table(
+        "clicks", "the example's clicks, by day", frames, ["user_id", "campaign_id", "publisher_id"], timed=True
+    )
 
 
 def stage(folder, programs, data, only, rows):
@@ -145,7 +156,9 @@ def stage(folder, programs, data, only, rows):
     for table in (ids_tables.TABLES["nycflights-tail"], ids_tables.TABLES["flights3m"], clicks(programs, rows)):
         if only and table.name not in only:
             continue
-        frame = search_quality.drawn(pd.concat(table.frames(ids_tables.Source(data, search_quality.SIZE, 0)), ignore_index=True), rows)
+        frame = search_quality.drawn(
+            pd.concat(table.frames(ids_tables.Source(data, search_quality.SIZE, 0)), ignore_index=True), rows
+        )
         night = search_quality.Night(programs, f"{folder}/{table.name}", table, frame)
         staged[table.name] = {"title": table.title, "rows": len(frame), "place": night.place}
     return staged
@@ -166,10 +179,17 @@ def main():
     if os.path.exists(f"{out}/{ABOUT}"):
         about = Trained(out).about
         if about["asked"] != asked:
-            raise SystemExit(f"{out} was made with {about['asked']}, and {asked} is asked for: name another folder, or remove it")
+            raise SystemExit(
+                f"{out} was made with {about['asked']}, and {asked} is asked for: name another folder, or remove it"
+            )
     else:
         os.makedirs(out)
-        about = {"asked": asked, "reference": a.reference, "programs": programs, "tables": stage(out, programs, a.data, only, a.rows)}
+        about = {
+            "asked": asked,
+            "reference": a.reference,
+            "programs": programs,
+            "tables": stage(out, programs, a.data, only, a.rows),
+        }
         with open(f"{out}/{ABOUT}.part", "w") as f:
             json.dump(about, f, indent=1)
         os.replace(f"{out}/{ABOUT}.part", f"{out}/{ABOUT}")
@@ -177,7 +197,10 @@ def main():
     trained = Trained(out)
     for task, metric in trained.TASKS:
         best, median = trained.reference(task, metric)
-        print(f"{task}: {about['tables'][task]['rows']:,} rows; {len(trained.known[task])} configurations known, best {-best:.5f} {metric}, median of {a.reference} random ones {-median:.5f}", flush=True)
+        print(
+            f"{task}: {about['tables'][task]['rows']:,} rows; {len(trained.known[task])} configurations known, best {-best:.5f} {metric}, median of {a.reference} random ones {-median:.5f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """One run of the comparison: the tables it uses, the programs it starts, and what it has measured."""
+
 import functools
 import json
 import os
@@ -90,23 +91,48 @@ class Session:
 
     def python(self, script, *args, threads=1, processors=None, **more):
         env = {name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-        return measure.run([sys.executable, f"{HERE}/{script}", *args], measure.processors(processors or threads), env=env, **more)
+        return measure.run(
+            [sys.executable, f"{HERE}/{script}", *args], measure.processors(processors or threads), env=env, **more
+        )
 
     def train(self, folder, leaves, threads=1, out=None, trees=TREES):
         """Trains ours; seconds are those of training, as for the peers."""
         params = f"{self.scratch}/params.yaml"
         with open(params, "w") as f:
             f.write(f"num_iterations: {trees}\nnum_leaves: {leaves}\nlearning_rate: 0.1\nmetric: log_loss\n")
-        argv = [self.programs + "/task", "train", "--dataset", self.staged(folder), "--params", params, "--json", "--no-rate", "--no-verify",
-                "--threads", str(threads), *(["--out", out] if out else [])]
+        argv = [
+            self.programs + "/task",
+            "train",
+            "--dataset",
+            self.staged(folder),
+            "--params",
+            params,
+            "--json",
+            "--no-rate",
+            "--no-verify",
+            "--threads",
+            str(threads),
+            *(["--out", out] if out else []),
+        ]
         run = measure.run(argv, measure.processors(threads))
         r = measure.last_json(run)
-        return {"seconds": r["seconds"], "cpu_seconds": run.cpu_seconds, "log_loss": r["metrics"]["log_loss"], "auc": r["metrics"]["auc"]}
+        return {
+            "seconds": r["seconds"],
+            "cpu_seconds": run.cpu_seconds,
+            "log_loss": r["metrics"]["log_loss"],
+            "auc": r["metrics"]["auc"],
+        }
 
     def peer(self, name, folder, leaves):
-        return measure.last_json(self.python("peer.py", "train", name, folder, "--leaves", str(leaves), "--trees", str(TREES)))
+        return measure.last_json(
+            self.python("peer.py", "train", name, folder, "--leaves", str(leaves), "--trees", str(TREES))
+        )
 
     def compare(self, row, folder, leaves, peers, times=1):
         """peers: the name in the row, and the trainer and folder that it stands for."""
-        self.pairs(row, lambda: self.train(folder, leaves),
-                   {shown: functools.partial(self.peer, trainer, where, leaves) for shown, (trainer, where) in peers.items()}, times)
+        self.pairs(
+            row,
+            lambda: self.train(folder, leaves),
+            {shown: functools.partial(self.peer, trainer, where, leaves) for shown, (trainer, where) in peers.items()},
+            times,
+        )

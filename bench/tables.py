@@ -1,9 +1,10 @@
 """The tables that are measured on: two synthetic ones, and public ones that the user has in a folder.
 
-Every table has a column "part" that says which rows are for training and which are held out, so that all trainers see the
-same. What is made of a table is kept in a cache folder: the peers' form (a pickle of features, labels and the names or
-positions of categorical columns) and the form that Coppice stages.
-"""
+Every table has a column "part" that says which rows are for training and which are held out, so
+that all trainers see the same. What is made of a table is kept in a cache folder: the peers' form
+(a pickle of features, labels and the names or positions of categorical columns) and the form that
+Coppice stages. """
+
 import json
 import os
 import pickle
@@ -91,7 +92,12 @@ def dense(rows, held_out=None, seed=11):
     x[:, 7:14] = np.exp(0.8 * x[:, 7:14])
     x[:, 14:18] = rng.random((n, 4), dtype=np.float32)
     z = 0.5 * np.sin(2 * x[:, 0]) + 0.4 * x[:, 1] * x[:, 2] - 0.5 * (x[:, 3] > 0.5) + 0.3 * np.log1p(x[:, 7]) * x[:, 4]
-    z += 0.6 * (x[:, 14] - 0.5) * np.sign(x[:, 5]) + 0.25 * np.abs(x[:, 6]) - 0.2 * np.minimum(x[:, 8], 3) + 0.15 * x[:, 18:24].sum(axis=1) * (x[:, 15] > 0.3)
+    z += (
+        0.6 * (x[:, 14] - 0.5) * np.sign(x[:, 5])
+        + 0.25 * np.abs(x[:, 6])
+        - 0.2 * np.minimum(x[:, 8], 3)
+        + 0.15 * x[:, 18:24].sum(axis=1) * (x[:, 15] > 0.3)
+    )
     return numbers("dense", x, z, rng, rows)
 
 
@@ -103,7 +109,11 @@ def sparse(rows, held_out=None, seed=12):
     x = np.exp(0.7 * rng.standard_normal((n, 400), dtype=np.float32)).round(2)
     x[rng.random((n, 400), dtype=np.float32) < 0.9] = 0
     w = rng.standard_normal(400).astype(np.float32) * (np.arange(400) < 120)
-    z = 0.35 * (x > 0).astype(np.float32) @ w + 0.2 * np.minimum(x, 2) @ np.roll(w, 60) + 1.5 * (x[:, 0] > 0) * (x[:, 1] > 0)
+    z = (
+        0.35 * (x > 0).astype(np.float32) @ w
+        + 0.2 * np.minimum(x, 2) @ np.roll(w, 60)
+        + 1.5 * (x[:, 0] > 0) * (x[:, 1] > 0)
+    )
     return numbers("sparse", x, z - np.median(z), rng, rows)
 
 
@@ -130,8 +140,10 @@ def keep(table, folder, source_suffix=".parquet"):
     else:
         table.frame.to_parquet(source, index=False)
     with open(f"{folder}/dataset.yaml", "w") as f:
-        f.write(f"name: {table.name}\nsource: {table.name}{source_suffix}\nlabel: {table.label}\nmissing: {json.dumps(MISSING + table.missing)}\n"
-                "split: {by: column, column: part}\n")
+        f.write(
+            f"name: {table.name}\nsource: {table.name}{source_suffix}\nlabel: {table.label}\nmissing: {json.dumps(MISSING + table.missing)}\n"
+            "split: {by: column, column: part}\n"
+        )
 
 
 def save(path, value):
@@ -148,14 +160,17 @@ def load(path):
 
 def stage(programs, spec, out, *more):
     """Stages a dataset.yaml with Coppice and returns the folder of the version."""
-    run = subprocess.run([programs + "/launcher", "stage", spec, "--out", out, "--json", *more], capture_output=True, text=True)
+    run = subprocess.run(
+        [programs + "/launcher", "stage", spec, "--out", out, "--json", *more], capture_output=True, text=True
+    )
     if run.returncode:
         raise SystemExit(run.stderr)
     return json.loads(run.stdout)["place"]
 
 
 def same_bins(place):
-    """A staged table as LightGBM sees it when it is given Coppice's bins: what (train, valid) are for its own tables."""
+    """A staged table as LightGBM sees it when it is given Coppice's bins: what (train, valid) are
+    for its own tables."""
     import pyarrow.ipc as ipc
 
     with open(place + "/manifest.json") as f:

@@ -1,9 +1,11 @@
-"""One candidate of search.py. The functions are in a module of their own so that worker processes find them by name and keep
-what they have read.
-"""
+"""One candidate of search.py. The functions are in a module of their own so that worker processes
+find them by name and keep what they have read. """
+
 import functools
 
-PARAMS = dict(objective="binary", metric="binary_logloss", num_threads=1, verbose=-1, max_bin=255, feature_pre_filter=False)
+PARAMS = dict(
+    objective="binary", metric="binary_logloss", num_threads=1, verbose=-1, max_bin=255, feature_pre_filter=False
+)
 TREES, PATIENCE = 150, 20
 
 
@@ -33,9 +35,19 @@ def fit(sets, configuration, model_file):
     """Trains one candidate; its log loss and number of trees."""
     import lightgbm as lgb
 
-    model = lgb.train(dict(PARAMS, **configuration), sets[0], TREES, valid_sets=[sets[1]], callbacks=[lgb.early_stopping(PATIENCE, verbose=False)])
+    model = lgb.train(
+        dict(PARAMS, **configuration),
+        sets[0],
+        TREES,
+        valid_sets=[sets[1]],
+        callbacks=[lgb.early_stopping(PATIENCE, verbose=False)],
+    )
     model.save_model(model_file, num_iteration=model.best_iteration)
-    return {"log_loss": model.best_score["valid_0"]["binary_logloss"], "trees": model.current_iteration(), "model": model_file}
+    return {
+        "log_loss": model.best_score["valid_0"]["binary_logloss"],
+        "trees": model.current_iteration(),
+        "model": model_file,
+    }
 
 
 @functools.lru_cache(1)

@@ -15,19 +15,19 @@ import (
 	"testing"
 )
 
-var pythonBlock = regexp.MustCompile("(?s)\n## The model file by itself\n.*?\n```python\n(.*?)\n```\n")
+var pythonBlock = regexp.MustCompile("(?s)# The model file by itself\n.*?\n```python\n(.*?)\n```\n")
 
-// TestInteropReadmeExample runs the Python lines of the README beside a registered version, on rows with missing
+// TestInteropReadmeExample runs the Python lines of docs/model-file.md beside a registered version, on rows with missing
 // values, rare categories and ones that train has not, and compares with `launcher predict --raw`.
 func TestInteropReadmeExample(t *testing.T) {
 	python(t)
-	readme, err := os.ReadFile("README.md")
+	readme, err := os.ReadFile("docs/model-file.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := pythonBlock.FindSubmatch(readme)
 	if m == nil {
-		t.Fatal("README.md has no Python block under the heading: The model file by itself")
+		t.Fatal("docs/model-file.md has no Python block")
 	}
 
 	table := func(seed uint64, rows int) string {
@@ -74,7 +74,7 @@ func TestInteropReadmeExample(t *testing.T) {
 	script := l.file("example.py", string(m[1])+"\nprint(*map(repr, raw.tolist()), sep='\\n')\n")
 	r := execute(t, l.dir, nil, python(t), script)
 	if r.code != 0 {
-		t.Fatalf("the README's example ended with %d:\n%s", r.code, r.errOut)
+		t.Fatalf("the example ended with %d:\n%s", r.code, r.errOut)
 	}
 
 	f, err := os.Open(scored)

@@ -17,8 +17,15 @@ name = f"foreign-{uuid.uuid4().hex[:8]}"
 
 def job(*runnables, **more):
     spec = batch_v1.TaskSpec(runnables=runnables, **more)
-    policy = batch_v1.AllocationPolicy(instances=[{"policy": {"machine_type": "n2-highmem-2"}}], location={"allowed_locations": ["regions/us-central1"]})
-    return batch_v1.Job(task_groups=[batch_v1.TaskGroup(task_spec=spec, task_count=1)], allocation_policy=policy, logs_policy={"destination": "CLOUD_LOGGING"})
+    policy = batch_v1.AllocationPolicy(
+        instances=[{"policy": {"machine_type": "n2-highmem-2"}}],
+        location={"allowed_locations": ["regions/us-central1"]},
+    )
+    return batch_v1.Job(
+        task_groups=[batch_v1.TaskGroup(task_spec=spec, task_count=1)],
+        allocation_policy=policy,
+        logs_policy={"destination": "CLOUD_LOGGING"},
+    )
 
 
 def task_image():
@@ -57,7 +64,11 @@ def test_what_the_service_refuses():
 def test_what_is_not_imitated_is_refused():
     script = batch_v1.Runnable(script={"text": "true"})
     bucket = batch_v1.Volume(gcs={"remote_path": "b"}, mount_path="/mnt/disks/b")
-    for made in (job(script), job(batch_v1.Runnable(script={"text": "true"}, background=True), task_image()), job(task_image(), volumes=[bucket])):
+    for made in (
+        job(script),
+        job(batch_v1.Runnable(script={"text": "true"}, background=True), task_image()),
+        job(task_image(), volumes=[bucket]),
+    ):
         refused(lambda: client.create_job(parent=parent, job=made, job_id=f"{name}-x"), "localemu")
 
 

@@ -1,5 +1,5 @@
-"""What the scripts beside this one share: calls in order, each with its name and its time, and refusals that are counted as right only if
-they say what they refuse."""
+"""What the scripts beside this one share: calls in order, each with its name and its time, and
+refusals that are counted as right only if they say what they refuse."""
 
 import contextlib
 import re

@@ -56,15 +56,29 @@ def test_a_deadline_that_the_service_refuses():
 def test_a_dead_letter_policy_that_the_service_refuses():
     for attempts in (4, 101):
         with raises(exceptions.InvalidArgument):
-            subscriber.create_subscription(request={"name": f"{subscription}-x", "topic": topic,
-                                                    "dead_letter_policy": {"dead_letter_topic": dead, "max_delivery_attempts": attempts}})
+            subscriber.create_subscription(
+                request={
+                    "name": f"{subscription}-x",
+                    "topic": topic,
+                    "dead_letter_policy": {"dead_letter_topic": dead, "max_delivery_attempts": attempts},
+                }
+            )
 
 
 def test_dead_letters_say_where_they_come_from():
     source, reader = f"{subscription}-source", f"{subscription}-dead"
     subscriber.create_subscription(name=reader, topic=dead)
-    made = subscriber.create_subscription(request={"name": source, "topic": topic, "dead_letter_policy": {"dead_letter_topic": dead, "max_delivery_attempts": 5}})
-    assert made.dead_letter_policy == subscriber.get_subscription(subscription=source).dead_letter_policy and made.dead_letter_policy.max_delivery_attempts == 5
+    made = subscriber.create_subscription(
+        request={
+            "name": source,
+            "topic": topic,
+            "dead_letter_policy": {"dead_letter_topic": dead, "max_delivery_attempts": 5},
+        }
+    )
+    assert (
+        made.dead_letter_policy == subscriber.get_subscription(subscription=source).dead_letter_policy
+        and made.dead_letter_policy.max_delivery_attempts == 5
+    )
     publisher.publish(topic, b"poison", trial="7").result(timeout=10)
     for attempt in range(1, 6):
         got = pull(source)
@@ -73,9 +87,16 @@ def test_dead_letters_say_where_they_come_from():
     [letter] = [m.message for m in pull(reader)]
     attributes = dict(letter.attributes)
     assert attributes.pop("CloudPubSubDeadLetterSourceTopicPublishTime").endswith("+00:00")
-    assert attributes == {"trial": "7", "CloudPubSubDeadLetterSourceDeliveryCount": "5", "CloudPubSubDeadLetterSourceSubscription": source.split("/")[-1],
-                          "CloudPubSubDeadLetterSourceSubscriptionProject": project.split("/")[1]}, attributes
-    assert letter.data == b"poison" and subscriber.pull(subscription=source, max_messages=1, return_immediately=True).received_messages == []
+    assert attributes == {
+        "trial": "7",
+        "CloudPubSubDeadLetterSourceDeliveryCount": "5",
+        "CloudPubSubDeadLetterSourceSubscription": source.split("/")[-1],
+        "CloudPubSubDeadLetterSourceSubscriptionProject": project.split("/")[1],
+    }, attributes
+    assert (
+        letter.data == b"poison"
+        and subscriber.pull(subscription=source, max_messages=1, return_immediately=True).received_messages == []
+    )
 
 
 def test_what_is_not_there():
@@ -86,9 +107,20 @@ def test_what_is_not_there():
 
 
 def test_what_is_not_imitated_is_refused():
-    refused(lambda: subscriber.create_subscription(request={"name": f"{subscription}-x", "topic": topic, "push_config": {"push_endpoint": "https://x.example"}}), "pull subscriptions only")
-    refused(lambda: subscriber.create_snapshot(name=f"{project}/snapshots/s", subscription=subscription), "localemu|[Uu]nimplemented|not implemented")
-    refused(lambda: subscriber.get_iam_policy(request={"resource": subscription}), "localemu|[Uu]nimplemented|[Uu]nknown service")
+    refused(
+        lambda: subscriber.create_subscription(
+            request={"name": f"{subscription}-x", "topic": topic, "push_config": {"push_endpoint": "https://x.example"}}
+        ),
+        "pull subscriptions only",
+    )
+    refused(
+        lambda: subscriber.create_snapshot(name=f"{project}/snapshots/s", subscription=subscription),
+        "localemu|[Uu]nimplemented|not implemented",
+    )
+    refused(
+        lambda: subscriber.get_iam_policy(request={"resource": subscription}),
+        "localemu|[Uu]nimplemented|[Uu]nknown service",
+    )
 
 
 def test_delete():

@@ -1,8 +1,8 @@
 """What pip's google-cloud-storage does with the local cloud: one function a call, as its documentation has it.
 
-A call that localemu imitates has to give what the service gives; one that it does not has to be refused by name, with a code on which the
-client does not retry for minutes. Run by `make interop` within `localemu exec`.
-"""
+A call that localemu imitates has to give what the service gives; one that it does not has to be
+refused by name, with a code on which the client does not retry for minutes. Run by `make interop`
+within `localemu exec`. """
 
 import io
 import uuid
@@ -151,13 +151,24 @@ def test_open_as_a_file():
 def test_match_glob():
     for name in ("glob/foo/bar", "glob/foo/baz", "glob/foo/foobar", "glob/foobar"):
         made(name)
-    for pattern, names in {"foo*bar": ["foobar"], "foo**bar": ["foo/bar", "foo/foobar", "foobar"], "**/foobar": ["foo/foobar", "foobar"],
-                           "*/ba[rz]": ["foo/bar", "foo/baz"], "*/ba[!a-y]": ["foo/baz"], "**/{foobar,baz}": ["foo/baz", "foo/foobar", "foobar"],
-                           "foo/{foo*,*baz}": ["foo/baz", "foo/foobar"]}.items():
-        assert [b.name for b in client.list_blobs(bucket, match_glob="glob/" + pattern)] == ["glob/" + n for n in names], pattern
+    for pattern, names in {
+        "foo*bar": ["foobar"],
+        "foo**bar": ["foo/bar", "foo/foobar", "foobar"],
+        "**/foobar": ["foo/foobar", "foobar"],
+        "*/ba[rz]": ["foo/bar", "foo/baz"],
+        "*/ba[!a-y]": ["foo/baz"],
+        "**/{foobar,baz}": ["foo/baz", "foo/foobar", "foobar"],
+        "foo/{foo*,*baz}": ["foo/baz", "foo/foobar"],
+    }.items():
+        assert [b.name for b in client.list_blobs(bucket, match_glob="glob/" + pattern)] == [
+            "glob/" + n for n in names
+        ], pattern
     with raises(exceptions.BadRequest):
         list(client.list_blobs(bucket, match_glob="[z-a]"))
-    refused(lambda: list(client.list_blobs(bucket, match_glob="glob/*", delimiter="/")), "localemu does not imitate matchGlob")
+    refused(
+        lambda: list(client.list_blobs(bucket, match_glob="glob/*", delimiter="/")),
+        "localemu does not imitate matchGlob",
+    )
 
 
 def test_metageneration():

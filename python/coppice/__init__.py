@@ -4,9 +4,9 @@
     model = coppice.Model.load("gs://my-registry", model="ctr", version="champion")
     p = model.predict(frame)  # numpy float64, shape (rows,)
 
-The package shares no code with the Go programs. It reads the same files (internal/registry/FORMAT.md, internal/dataset/FORMAT.md) and must
-give the same numbers: encoded values to the bit, probabilities to 1e-12.
-"""
+The package shares no code with the Go programs. It reads the same files
+(internal/registry/FORMAT.md, internal/dataset/FORMAT.md) and must give the same numbers: encoded
+values to the bit, probabilities to 1e-12. """
 
 from .errors import (
     CorruptError,

@@ -34,7 +34,8 @@ class Calibrator:
         self._x, self._y, self._a, self._b, self._c = x, y, a, b, c
 
     def __call__(self, raw: np.ndarray, segments: np.ndarray | None = None) -> np.ndarray:
-        """The probabilities of raw scores: float64 of the same shape; that of NaN is NaN. segments are the hashes of by (uint64)."""
+        """The probabilities of raw scores: float64 of the same shape; that of NaN is NaN. segments
+        are the hashes of by (uint64)."""
         p = self._whole(raw)
         if segments is None or len(self._keys) == 0:
             return p
@@ -54,7 +55,8 @@ class Calibrator:
         return sigmoid(z)
 
     def _between(self, raw: np.ndarray) -> np.ndarray:
-        """Constant over each stretch of rows that were pooled, linear between neighbours, and constant beyond the ends."""
+        """Constant over each stretch of rows that were pooled, linear between neighbours, and
+        constant beyond the ends."""
         x, y = self._x, self._y
         at = np.searchsorted(x, raw)
         low, high = np.clip(at - 1, 0, len(x) - 1), np.clip(at, 0, len(x) - 1)
@@ -116,5 +118,7 @@ def _knots(r: Reader) -> tuple[np.ndarray, np.ndarray]:
         r.fail("y are not all probabilities")
     y = np.array(raw, dtype=np.float64)
     if len(x) == 0 or len(x) != len(y) or np.abs(x).max() > _MAX_RAW or np.any(np.diff(y) < 0):
-        raise FormatError(f"calibrator.json: {len(x)} raw scores and {len(y)} probabilities, which must be as many and not descend")
+        raise FormatError(
+            f"calibrator.json: {len(x)} raw scores and {len(y)} probabilities, which must be as many and not descend"
+        )
     return x, y

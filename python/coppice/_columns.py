@@ -47,7 +47,8 @@ class Column:
         return _text.to_bool(pc.is_null(self._values))
 
     def distinct(self) -> tuple[np.ndarray, Column]:
-        """The distinct values as a column without nulls, and each row's place among them (int64, shape (rows,)); -1 of a null."""
+        """The distinct values as a column without nulls, and each row's place among them (int64,
+        shape (rows,)); -1 of a null."""
         if self._codes is None:
             encoded = self._values if pa.types.is_dictionary(self._values.type) else self._values.dictionary_encode()
             self._codes = pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
@@ -92,7 +93,9 @@ class Column:
         if kind == TIME:
             sec, nsec = self._moments()
             day = self._unit == "day"
-            return pa.array([_text.time_text(s, n, day) for s, n in zip(sec.tolist(), nsec.tolist())], type=pa.large_string())
+            return pa.array(
+                [_text.time_text(s, n, day) for s, n in zip(sec.tolist(), nsec.tolist())], type=pa.large_string()
+            )
         x = self.floats()
         whole = (x == np.trunc(x)) & (np.abs(x) <= _text.MAX_EXACT)
         out = pa.array(np.where(whole, x, 0.0).astype(np.int64)).cast(pa.large_string())
@@ -167,7 +170,9 @@ def _columns_of(data: Any) -> tuple[list[Any], Callable[[str], Any]]:
         return _columns_of(table)
     if isinstance(data, np.ndarray) and data.dtype.names:
         return list(data.dtype.names), lambda name: data[name]
-    raise InputError(f"a {type(data).__name__}; hand in a pandas.DataFrame, a pyarrow.Table or RecordBatch, or a dict of arrays")
+    raise InputError(
+        f"a {type(data).__name__}; hand in a pandas.DataFrame, a pyarrow.Table or RecordBatch, or a dict of arrays"
+    )
 
 
 def _to_arrow(name: str, values: Any) -> pa.ChunkedArray:
@@ -217,7 +222,8 @@ _FAMILIES = (
 
 
 def _odd_one(values: Any) -> tuple[int | None, Any, str]:
-    """The first value that is of another type than those before it, of a column of Python objects; only for error messages."""
+    """The first value that is of another type than those before it, of a column of Python objects;
+    only for error messages."""
     before = None
     try:
         for row, value in enumerate(values):
@@ -231,7 +237,11 @@ def _odd_one(values: Any) -> tuple[int | None, Any, str]:
             if before is None:
                 before = family
             if family != before:
-                return row, value, f"{repr(value)[:80]} is of type {type(value).__name__} where the rows before hold {before}"
+                return (
+                    row,
+                    value,
+                    f"{repr(value)[:80]} is of type {type(value).__name__} where the rows before hold {before}",
+                )
     except (TypeError, ValueError):
         pass
     return None, None, ""
@@ -316,7 +326,8 @@ def _text_dictionary(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _decimals(t: Any, values: pa.ChunkedArray) -> tuple[str, pa.ChunkedArray, str]:
-    """Decimals with a fraction are the float64 nearest to them, whole ones int64 where that holds them all, and texts otherwise."""
+    """Decimals with a fraction are the float64 nearest to them, whole ones int64 where that holds
+    them all, and texts otherwise."""
     if t.scale > 0:
         kind, arrow, make = FLOAT, pa.float64(), float
     elif t.precision - t.scale <= _MAX_INT_DIGITS:
@@ -332,7 +343,8 @@ def _decimals(t: Any, values: pa.ChunkedArray) -> tuple[str, pa.ChunkedArray, st
 
 
 def warn_of_lost_digits(column: Column, distinct: np.ndarray) -> None:
-    """Warns where identifiers beyond 2^53 came as floating point, as pandas makes of whole numbers among which some are absent."""
+    """Warns where identifiers beyond 2^53 came as floating point, as pandas makes of whole numbers
+    among which some are absent."""
     with np.errstate(invalid="ignore"):
         large = np.isfinite(distinct) & (np.abs(distinct) > _text.MAX_EXACT) & (distinct == np.trunc(distinct))
     if large.any():

@@ -19,9 +19,9 @@ _GREATEST = np.finfo(np.float64).max
 class Coder:
     """The categories of one feature, to be looked up by what a value means.
 
-    A table may hold what the training table held in another spelling or type: 1001.0 for 1001, a truth value for True. Where no
-    category is written as it is, the first one that means the same counts.
-    """
+    A table may hold what the training table held in another spelling or type: 1001.0 for 1001, a
+    truth value for True. Where no category is written as it is, the first one that means the same
+    counts. """
 
     def __init__(self, feature: Feature) -> None:
         self.feature = feature
@@ -54,7 +54,9 @@ class Coder:
                 gone = np.isnan(numbers) | markers.has_number(numbers)
                 if column.kind == FLOAT:
                     _columns.warn_of_lost_digits(column, numbers)
-        codes = pc.fill_null(pc.index_in(texts, value_set=self.texts), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        codes = (
+            pc.fill_null(pc.index_in(texts, value_set=self.texts), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        )
         codes = np.where(codes >= 0, codes, self._by_level(levels))
         codes = np.where(codes >= 0, codes, self.other)
         codes[gone] = self.missing
@@ -69,7 +71,8 @@ class Coder:
 
 
 def take(what: str, seconds: np.ndarray) -> np.ndarray:
-    """What a clock or a calendar says of float64 seconds since 1970, in UTC: the hour 0 up to 24, or the weekday, 0 being Monday."""
+    """What a clock or a calendar says of float64 seconds since 1970, in UTC: the hour 0 up to 24,
+    or the weekday, 0 being Monday."""
     day = np.floor(seconds / SECONDS_PER_DAY)
     if what == HOUR:
         return (seconds - day * SECONDS_PER_DAY) / 3600
@@ -91,7 +94,6 @@ class Encoder:
         with np.errstate(all="ignore"):
             for i in range(len(self.encoding.features)):
                 out[:, i] = look.feature(i)
-
 
     def segments(self, columns: dict[str, Column], by: tuple[str, ...], rows: int) -> np.ndarray:
         """Hashes of the values that some columns have in each row, as those of ids: uint64, shape (rows,)."""
@@ -196,7 +198,8 @@ class _Lookup:
         return np.append(hashes, _hash.missing())[at]
 
     def numbers(self, name: str, kind: str) -> np.ndarray:
-        """A column read as numbers, or as times in seconds since 1970 UTC: float64, NaN where missing; shape (rows,)."""
+        """A column read as numbers, or as times in seconds since 1970 UTC: float64, NaN where
+        missing; shape (rows,)."""
         if (name, kind) not in self._numbers:
             self._numbers[name, kind] = self._read(self.columns[name], kind)
         return self._numbers[name, kind]

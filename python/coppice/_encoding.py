@@ -241,7 +241,10 @@ def _table(r: Reader, number: int, before: list[LevelTable]) -> LevelTable:
     first, levels = r.integer("first", 0, MAX_LEVELS), r.integer("levels", 0, MAX_LEVELS)
     r.integer("floor", 1, 1 << 62)
     prior, strength = r.number("prior"), r.number("strength")
-    back_off, recency = r.integer("back_off", -1, number - 1), r.boolean("recency")  # only to tables before it: following them ends
+    back_off, recency = (
+        r.integer("back_off", -1, number - 1),
+        r.boolean("recency"),
+    )  # only to tables before it: following them ends
     r.close()
     if first != (before[-1].first + before[-1].levels if before else 0) or first + levels > MAX_LEVELS:
         r.fail(f"{levels} levels from {first}, which is not where they begin, or too many")
@@ -302,7 +305,9 @@ def _feature(r: Reader, tables: list[LevelTable]) -> Feature:
     if missing_bin != -1:
         missing, values = values, values + 1
     if (bins, other_bin, missing_bin) != (values, other, missing):
-        r.fail(f"{bins} bins, other_bin {other_bin}, missing_bin {missing_bin}, where {values}, {other} and {missing} belong")
+        r.fail(
+            f"{bins} bins, other_bin {other_bin}, missing_bin {missing_bin}, where {values}, {other} and {missing} belong"
+        )
     made = None if derived is None else _derived(derived, r.place + ".from", kind, tables)
     return Feature(name, kind, bins, missing_bin, other_bin, bounds, tuple(categories), made)
 

@@ -70,9 +70,8 @@ def join(level: U64, part: U64) -> U64:
 def fnv(strings: pa.Array) -> U64:
     """FNV-1a of 64 bits of every string's UTF-8, shape (n,).
 
-    It goes by the position of bytes, not by strings: the longest come first, so that those which have a byte at a position are
-    the first so many.
-    """
+    It goes by the position of bytes, not by strings: the longest come first, so that those which
+    have a byte at a position are the first so many. """
     n = len(strings)
     if n == 0:
         return np.empty(0, dtype=np.uint64)

@@ -62,7 +62,9 @@ def read(buffer: pa.Buffer, encoding: Encoding) -> Levels:
     if any(t.recency for t in encoding.tables):
         want["last"] = pa.float64()
     if list(fields.items()) != list(want.items()) or len(batch.schema) != len(want):
-        raise FormatError("levels.arrow: its columns are not hash, sum and rows, with weight and last where they belong")
+        raise FormatError(
+            "levels.arrow: its columns are not hash, sum and rows, with weight and last where they belong"
+        )
     if batch.num_rows != encoding.levels:
         raise FormatError(f"levels.arrow: {batch.num_rows} levels where the tables have {encoding.levels}")
     if any(c.null_count for c in batch.columns):

@@ -1,4 +1,5 @@
-"""Where the files of a version are and whether they are what was registered: internal/registry/FORMAT.md is the counterpart."""
+"""Where the files of a version are and whether they are what was registered:
+internal/registry/FORMAT.md is the counterpart."""
 
 from __future__ import annotations
 
@@ -130,13 +131,17 @@ def open_store(where: str | os.PathLike[str], filesystem: pafs.FileSystem | None
     if scheme != "gs" or not rest.strip("/"):
         raise Error(f"{text}: give a folder of this machine or gs://BUCKET[/PREFIX]; others with filesystem=")
     if not hasattr(pafs, "GcsFileSystem"):
-        raise StorageError(f"{text}: this pyarrow was built without Cloud Storage; copy the version's folder here first")
+        raise StorageError(
+            f"{text}: this pyarrow was built without Cloud Storage; copy the version's folder here first"
+        )
     emulator = os.environ.get("STORAGE_EMULATOR_HOST", "")
     try:
         patience = datetime.timedelta(minutes=1)  # a quarter of an hour otherwise
         if emulator:
             host = emulator.partition("://")[2] or emulator
-            gcs = pafs.GcsFileSystem(anonymous=True, scheme="http", endpoint_override=host.rstrip("/"), retry_time_limit=patience)
+            gcs = pafs.GcsFileSystem(
+                anonymous=True, scheme="http", endpoint_override=host.rstrip("/"), retry_time_limit=patience
+            )
         else:
             gcs = pafs.GcsFileSystem(retry_time_limit=patience)
     except (OSError, pa.ArrowException) as e:
@@ -212,7 +217,9 @@ class Version:
         if self._files is None:
             return self._store.read(self._folder + name, MAX_FILE)
         if name not in self._files:
-            raise CorruptError(f"{self._store.describe(self._folder)}: the version has no {name}; it has {', '.join(self._files)}")
+            raise CorruptError(
+                f"{self._store.describe(self._folder)}: the version has no {name}; it has {', '.join(self._files)}"
+            )
         want = self._files[name]
         shown = self._store.describe(self._folder + want.object)
         try:
@@ -222,7 +229,9 @@ class Version:
         if self._verify:
             have = hashlib.sha256(data).hexdigest()
             if data.size != want.bytes or have != want.sha256:
-                raise CorruptError(f"{shown}: {data.size} bytes with SHA-256 {have}; registered were {want.bytes} with {want.sha256}")
+                raise CorruptError(
+                    f"{shown}: {data.size} bytes with SHA-256 {have}; registered were {want.bytes} with {want.sha256}"
+                )
         return data
 
 
@@ -256,7 +265,9 @@ def find(store: Store, where: str, model: str | None, version: int | str | None,
     """The version in the folder where, or the one that model and version name in the registry there."""
     if model is None:
         if version is not None:
-            raise Error(f"version={version!r} without model=; give both with the place of the registry, or neither with a version's folder")
+            raise Error(
+                f"version={version!r} without model=; give both with the place of the registry, or neither with a version's folder"
+            )
         v = Version(store, "", verify)
         named = _VERSION_FOLDER.search(where.replace(os.sep, "/").rstrip("/"))
         if v.model and named and (named[1], int(named[2])) != (v.model, v.number):
@@ -273,7 +284,8 @@ def find(store: Store, where: str, model: str | None, version: int | str | None,
 
 
 def _resolve(store: Store, model: str, version: int | str | None) -> int:
-    """The number that is meant: a number, an alias, or without either the champion, and the newest where there is none."""
+    """The number that is meant: a number, an alias, or without either the champion, and the newest
+    where there is none."""
     if isinstance(version, str) and version.isascii() and version.isdecimal():
         version = int(version)
     if not isinstance(version, str) and version is not None:
@@ -289,10 +301,16 @@ def _resolve(store: Store, model: str, version: int | str | None) -> int:
     except NotFoundError:
         numbers = [int(m[1]) for m in map(_VERSION_OBJECT.search, store.list(f"registry/{model}/versions")) if m]
         if not numbers:
-            raise NotFoundError(f"{store.describe(f'registry/{model}')}: there is no model {model!r} with a version") from None
+            raise NotFoundError(
+                f"{store.describe(f'registry/{model}')}: there is no model {model!r} with a version"
+            ) from None
         if version is None:
             return max(numbers)
-        raise NotFoundError(f"{store.describe(name)}: {model} has no alias {alias!r}; its versions are {sorted(numbers)}") from None
+        raise NotFoundError(
+            f"{store.describe(name)}: {model} has no alias {alias!r}; its versions are {sorted(numbers)}"
+        ) from None
     if record.get("model") != model or record.get("alias") != alias or not is_version_number(record.get("version")):
-        raise CorruptError(f"{store.describe(name)}: it is {str(record.get('alias'))[:60]!r} of {str(record.get('model'))[:60]!r}")
+        raise CorruptError(
+            f"{store.describe(name)}: it is {str(record.get('alias'))[:60]!r} of {str(record.get('model'))[:60]!r}"
+        )
     return record["version"]

@@ -76,7 +76,11 @@ class Sweep:
     def _record(self, name: str, limit: int, highest: int = 1) -> dict[str, Any]:
         shown = self._store.describe(name)
         record = parse_json(self._store.read(name, limit).to_pybytes(), shown, limit)
-        if not isinstance(record, dict) or type(record.get("format")) is not int or not 1 <= record["format"] <= highest:
+        if (
+            not isinstance(record, dict)
+            or type(record.get("format")) is not int
+            or not 1 <= record["format"] <= highest
+        ):
             raise FormatError(f"{shown}: no JSON object of a format from 1 to {highest}")
         if record.get("sweep") != self.id:
             raise CorruptError(f"{shown}: it is about the sweep {str(record.get('sweep'))[:60]!r}")
@@ -90,7 +94,12 @@ class Sweep:
         self._curves: dict[int, list[int]] = {}
         self._paused: dict[int, set[int]] = {}
         self._promoted: dict[int, set[int]] = {}
-        sets = {"claims": self._claims, "releases": self._released, "pauses": self._paused, "promotions": self._promoted}
+        sets = {
+            "claims": self._claims,
+            "releases": self._released,
+            "pauses": self._paused,
+            "promotions": self._promoted,
+        }
         known = {t.get("number") for t in self.plan["trials"] if isinstance(t, dict)}
         for name in self._store.list(self._root + "trials"):
             if (m := _SINGLE.search(name)) and int(m[1]) in known:
@@ -140,9 +149,11 @@ class Sweep:
         return {name for name, d in space.items() if d.get("when") is not None and name not in decided["own"]}
 
     def trials(self) -> pandas.DataFrame:
-        """One row for each planned trial, by number: its state (done, stopped, failed, timed_out, cancelled, running, paused, waiting), why it ended, its score,
-        metrics.NAME on valid, params.NAME, trees, times and memory. What is not known is missing, and so is a parameter that a trial does not have
-        (search.random.NAME.when). Of a sweep with folds each trial is one fold, from 1, of one configuration; the refit is fold 0 of none."""
+        """One row for each planned trial, by number: its state (done, stopped, failed, timed_out,
+        cancelled, running, paused, waiting), why it ended, its score, metrics.NAME on valid,
+        params.NAME, trees, times and memory. What is not known is missing, and so is a parameter
+        that a trial does not have (search.random.NAME.when). Of a sweep with folds each trial is
+        one fold, from 1, of one configuration; the refit is fold 0 of none."""
         pd = _pandas()
         rows = []
         for t in self.plan["trials"]:
@@ -150,11 +161,30 @@ class Sweep:
             r = self._results.get(number, {})
             usage = r.get("usage") or {}
             done = r.get("status") == "done"
-            row: dict[str, Any] = {"trial": number, "state": self._state(number), "reason": r.get("reason", ""), "score": r.get("score") if done else None}
-            row |= {"trees": r.get("trees"), "trees_grown": r.get("trees_grown"), "best_iteration": r.get("best_iteration"), "claims": len(self._claims.get(number, ()))}
+            row: dict[str, Any] = {
+                "trial": number,
+                "state": self._state(number),
+                "reason": r.get("reason", ""),
+                "score": r.get("score") if done else None,
+            }
+            row |= {
+                "trees": r.get("trees"),
+                "trees_grown": r.get("trees_grown"),
+                "best_iteration": r.get("best_iteration"),
+                "claims": len(self._claims.get(number, ())),
+            }
             row |= {"leaves": r.get("leaves"), "model_bytes": (r.get("model") or {}).get("bytes")}
-            row |= {"started": r.get("started"), "ended": r.get("ended"), "train_seconds": usage.get("train_seconds"), "private_bytes": usage.get("private_bytes")}
-            row |= {"configuration": None if t.get("refit") else t.get("configuration", 0), "fold": t.get("fold", 0)} if self.plan.get("folds") else {}
+            row |= {
+                "started": r.get("started"),
+                "ended": r.get("ended"),
+                "train_seconds": usage.get("train_seconds"),
+                "private_bytes": usage.get("private_bytes"),
+            }
+            row |= (
+                {"configuration": None if t.get("refit") else t.get("configuration", 0), "fold": t.get("fold", 0)}
+                if self.plan.get("folds")
+                else {}
+            )
             row |= {f"metrics.{k}": v for k, v in sorted((r.get("metrics") or {}).items())} if done else {}
             params = r.get("params") or self._decided.get(number, {}).get("params") or t.get("params") or {}
             absent = self._absent(t)
@@ -163,17 +193,28 @@ class Sweep:
         frame = pd.DataFrame(rows)
         for column in ("started", "ended"):
             frame[column] = pd.to_datetime(frame[column], utc=True, format="ISO8601")
-        for column in ("trees", "trees_grown", "best_iteration", "leaves", "model_bytes", "private_bytes", *(("configuration",) if "configuration" in frame else ())):
+        for column in (
+            "trees",
+            "trees_grown",
+            "best_iteration",
+            "leaves",
+            "model_bytes",
+            "private_bytes",
+            *(("configuration",) if "configuration" in frame else ()),
+        ):
             frame[column] = frame[column].astype("Int64")
         for column in ("score", "train_seconds"):
             frame[column] = frame[column].astype("float64")
         return frame.set_index("trial")
 
     def configurations(self) -> pandas.DataFrame:
-        """Of a sweep with folds, one row for each configuration, best first: rank, its state (done, open, dropped, failed), the mean of its folds' scores
-        with its standard error, how many folds have one, of how many, and params.NAME. Only those that are done have a rank."""
+        """Of a sweep with folds, one row for each configuration, best first: rank, its state (done,
+        open, dropped, failed), the mean of its folds' scores with its standard error, how many
+        folds have one, of how many, and params.NAME. Only those that are done have a rank."""
         if not self.plan.get("folds"):
-            raise Error(f"{self.id}: a sweep without folds, whose trials are its configurations; see trials() and board()")
+            raise Error(
+                f"{self.id}: a sweep without folds, whose trials are its configurations; see trials() and board()"
+            )
         pd = _pandas()
         frame = self.trials()
         rows = []
@@ -184,18 +225,32 @@ class Sweep:
                     state = "open" if state == "done" else state
                 elif s != "done" and state in ("done", "open"):
                     state = "dropped" if s == "stopped" else "failed"
-            row = {"configuration": number, "state": state, "mean": scores.mean(), "se": scores.sem(), "folds": len(scores), "of": len(of)}
+            row = {
+                "configuration": number,
+                "state": state,
+                "mean": scores.mean(),
+                "se": scores.sem(),
+                "folds": len(scores),
+                "of": len(of),
+            }
             rows.append(row | {c: of[c].iloc[0] for c in of.columns if c.startswith("params.")})
         out = pd.DataFrame(rows)
         out["_place"] = out["state"].map({"done": 0, "open": 1, "dropped": 2, "failed": 3}.get)
         out["_loss"] = (-out["mean"] if self.maximize else out["mean"]).where(out["state"] == "done", -out["folds"])
-        out = out.sort_values(["_place", "_loss", "configuration"]).drop(columns=["_place", "_loss"]).set_index("configuration")
-        out.insert(0, "rank", pd.array([i + 1 if s == "done" else None for i, s in enumerate(out["state"])], dtype="Int64"))
+        out = (
+            out.sort_values(["_place", "_loss", "configuration"])
+            .drop(columns=["_place", "_loss"])
+            .set_index("configuration")
+        )
+        out.insert(
+            0, "rank", pd.array([i + 1 if s == "done" else None for i, s in enumerate(out["state"])], dtype="Int64")
+        )
         return out
 
     def board(self) -> pandas.DataFrame:
-        """The trials that are done, best first by the (first) metric as the leaderboard has them: rank, score, trees, and the parameters that differ. Of a sweep
-        with folds this is the refit alone: scores of different folds do not compare, and configurations() has their means."""
+        """The trials that are done, best first by the (first) metric as the leaderboard has them:
+        rank, score, trees, and the parameters that differ. Of a sweep with folds this is the refit
+        alone: scores of different folds do not compare, and configurations() has their means."""
         frame = self.trials()
         frame = frame[(frame["state"] == "done") & (frame["fold"] == 0 if "fold" in frame else True)].copy()
         frame["_loss"] = -frame["score"] if self.maximize else frame["score"]
@@ -210,24 +265,36 @@ class Sweep:
         rows: list[tuple[int, int, float]] = []
         for number in sorted(self._curves):
             before, points = None, []
-            for claim in sorted(self._curves[number], reverse=True):  # from its first tree on, what a newer claim says counts
+            for claim in sorted(
+                self._curves[number], reverse=True
+            ):  # from its first tree on, what a newer claim says counts
                 try:
                     c = self._record(f"{self._root}trials/{number:04d}/curves/{claim}", MAX_RESULT)
                     first, every, scores = int(c["first"]), int(c["every"]), [float(s) for s in c.get("scores") or []]
                 except (CorruptError, KeyError, TypeError, ValueError):
                     continue  # there is none of that claim
-                points += [(number, first + i * every, s) for i, s in enumerate(scores) if before is None or first + i * every < before]
+                points += [
+                    (number, first + i * every, s)
+                    for i, s in enumerate(scores)
+                    if before is None or first + i * every < before
+                ]
                 if scores:
                     before = first if before is None else min(before, first)
             rows += sorted(points)
-        return _pandas().DataFrame(rows, columns=["trial", "tree", "score"]).astype({"trial": "int64", "tree": "int64", "score": "float64"})
+        return (
+            _pandas()
+            .DataFrame(rows, columns=["trial", "tree", "score"])
+            .astype({"trial": "int64", "tree": "int64", "score": "float64"})
+        )
 
     def plot(self, what: str = "curves", launcher: str = "launcher") -> Drawing:
-        """A drawing of the sweep's page, made by the launcher with its own environment: curves, importance, pareto and what else
-        `launcher plot --help` lists."""
+        """A drawing of the sweep's page, made by the launcher with its own environment: curves,
+        importance, pareto and what else `launcher plot --help` lists."""
         program = shutil.which(launcher)
         if program is None:
-            raise Error(f"{launcher}: no such program; drawings are made by Coppice's launcher: build it, and put it into your PATH or give launcher=PATH")
+            raise Error(
+                f"{launcher}: no such program; drawings are made by Coppice's launcher: build it, and put it into your PATH or give launcher=PATH"
+            )
         done = subprocess.run([program, "plot", self.id, what, "--out", "-"], capture_output=True, check=False)
         if done.returncode != 0:
             raise Error(f"launcher plot {self.id} {what}: {done.stderr.decode('utf-8', 'replace').strip()[:2000]}")
@@ -237,13 +304,19 @@ class Sweep:
         return self.board().to_html(max_rows=50, escape=True)
 
 
-def sweep(name: str | os.PathLike[str], where: str | os.PathLike[str] | None = None, *, filesystem: pafs.FileSystem | None = None) -> Sweep:
+def sweep(
+    name: str | os.PathLike[str],
+    where: str | os.PathLike[str] | None = None,
+    *,
+    filesystem: pafs.FileSystem | None = None,
+) -> Sweep:
     """Reads a sweep.
 
     Args:
-        name: the sweep's id, or a path to its folder: gs://BUCKET/sweeps/ID, or on this machine PLACE/sweeps/ID.
-        where: the place in which plans/ and sweeps/ lie, a folder or gs://BUCKET; without it, the path's, or the bucket of COPPICE_SWEEPS_BUCKET.
-        filesystem: a pyarrow file system for other places.
+        name: the sweep's id, or a path to its folder: gs://BUCKET/sweeps/ID, or on this machine
+          PLACE/sweeps/ID. where: the place in which plans/ and sweeps/ lie, a folder or
+          gs://BUCKET; without it, the path's, or the bucket of COPPICE_SWEEPS_BUCKET. filesystem: a
+          pyarrow file system for other places.
     """
     text = os.fspath(name).replace(os.sep, "/")
     if where is None and (m := _PLACE.match(text)):
@@ -251,7 +324,9 @@ def sweep(name: str | os.PathLike[str], where: str | os.PathLike[str] | None = N
     if where is None:
         bucket = os.environ.get("COPPICE_SWEEPS_BUCKET", "")
         if not bucket:
-            raise Error(f"{text}: where does it lie? Give where=, a path that ends with sweeps/ID, or set COPPICE_SWEEPS_BUCKET")
+            raise Error(
+                f"{text}: where does it lie? Give where=, a path that ends with sweeps/ID, or set COPPICE_SWEEPS_BUCKET"
+            )
         where = bucket if "://" in bucket else "gs://" + bucket
     if not _ID.match(text):
         raise Error(f"{text[:100]!r} is no id of a sweep: from a to z, 0 to 9 and '-', beginning with a letter")

@@ -1,4 +1,5 @@
-"""What texts mean: numbers, times, missing markers. Functions on arrays work on distinct values; they never see a row twice."""
+"""What texts mean: numbers, times, missing markers. Functions on arrays work on distinct values;
+they never see a row twice."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ def plain_number(s: str) -> float | None:
 
 
 def long_whole(s: str) -> str | None:
-    """A whole number of whatever length, such as 1234567890123456.0, without a plus and without a fraction of zeros; None for all else."""
+    """A whole number of whatever length, such as 1234567890123456.0, without a plus and without a
+    fraction of zeros; None for all else."""
     m = _LONG_WHOLE.match(s)
     return m["sign"].replace("+", "") + m["digits"] if m else None
 
@@ -80,7 +82,8 @@ def truth(s: str) -> bool | None:
 
 
 def number_text(x: float) -> str:
-    """The text of a number: of whole ones up to 2^53 decimal digits, of others the shortest that reads back the same."""
+    """The text of a number: of whole ones up to 2^53 decimal digits, of others the shortest that
+    reads back the same."""
     if math.isnan(x):
         return "NaN"
     if math.isinf(x):
@@ -146,9 +149,8 @@ def _matches(strings: pa.Array, pattern: str) -> np.ndarray:
 def hash_texts(strings: pa.Array, markers: Missing) -> np.ndarray:
     """The hashes that distinct texts of a categorical column contribute to levels: uint64, shape (n,).
 
-    Without spaces around it; a plain number as the shortest way to write it, a truth value in lower case: 1001, 1001.0 and " 1001"
-    are one id.
-    """
+    Without spaces around it; a plain number as the shortest way to write it, a truth value in lower
+    case: 1001, 1001.0 and " 1001" are one id. """
     t = trimmed(strings)
     gone = markers.has(t)
     odd = _matches(t, _PLAIN)
@@ -173,7 +175,8 @@ def hash_texts(strings: pa.Array, markers: Missing) -> np.ndarray:
 
 
 def numbers_of(strings: pa.Array, markers: Missing) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of distinct texts: float64 with NaN for missing ones, and which texts are no numbers (bool); both of shape (n,)."""
+    """The numbers of distinct texts: float64 with NaN for missing ones, and which texts are no
+    numbers (bool); both of shape (n,)."""
     t = trimmed(strings)
     gone = markers.has(t)
     out = np.full(len(strings), np.nan)
@@ -192,7 +195,8 @@ def numbers_of(strings: pa.Array, markers: Missing) -> tuple[np.ndarray, np.ndar
 
 
 def times_of(strings: pa.Array, markers: Missing) -> tuple[np.ndarray, np.ndarray]:
-    """The times of distinct texts: float64 seconds since 1970 UTC with NaN for missing ones, and which texts are no times (bool)."""
+    """The times of distinct texts: float64 seconds since 1970 UTC with NaN for missing ones, and
+    which texts are no times (bool)."""
     t = trimmed(strings)
     gone = markers.has(t)
     out = np.full(len(strings), np.nan)
@@ -235,9 +239,9 @@ def _days_in(year: np.ndarray, month: np.ndarray) -> np.ndarray:
 
 
 def _fixed_times(chars: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Times of texts of one length, shape (n, length), in the forms that nearly all tables have; ok says which are in one of them:
-    2017-07-02, 2017-07-02 10:03, 2017-07-02T10:03:20, 2017-07-02T10:03:20.123456, each with a time also with Z.
-    """
+    """Times of texts of one length, shape (n, length), in the forms that nearly all tables have; ok
+    says which are in one of them: 2017-07-02, 2017-07-02 10:03, 2017-07-02T10:03:20,
+    2017-07-02T10:03:20.123456, each with a time also with Z. """
     n, length = chars.shape
     digit = chars.astype(np.int64) - ord("0")
     is_digit = (digit >= 0) & (digit <= 9)
@@ -283,7 +287,13 @@ def parse_time(s: str) -> float | None:
         return None
     year, month, day = int(m["year"]), int(m["month"]), int(m["day"])
     hour, minute, second = int(m["hour"] or 0), int(m["minute"] or 0), int(m["second"] or 0)
-    if not 1 <= month <= 12 or not 1 <= day <= int(_days_in(np.int64(year), np.int64(month))) or hour > 23 or minute > 59 or second > 59:
+    if (
+        not 1 <= month <= 12
+        or not 1 <= day <= int(_days_in(np.int64(year), np.int64(month)))
+        or hour > 23
+        or minute > 59
+        or second > 59
+    ):
         return None
     offset = 0
     zone = m["zone"]

@@ -54,7 +54,9 @@ class MissingColumnsError(InputError):
     def __init__(self, columns: Sequence[str], present: Sequence[str]) -> None:
         names = ", ".join(repr(c) for c in columns)
         there = ", ".join(repr(c) for c in list(present)[:20]) + (" ..." if len(present) > 20 else "")
-        super().__init__(f"the table lacks {len(columns)} column(s) that the model needs: {names}; it has {there or 'none'}")
+        super().__init__(
+            f"the table lacks {len(columns)} column(s) that the model needs: {names}; it has {there or 'none'}"
+        )
         self.columns = list(columns)
 
 

@@ -22,13 +22,12 @@ class Model:
     """A version of a model. It does not change and may be used from any thread.
 
     Attributes:
-        name: of the model; empty where the files say none.
-        version: its number; 0 where the files say none.
-        objective: "binary" or "regression".
-        features: names of the columns of the model's matrix, as encode() gives it.
-        inputs: names of the raw columns that predict() and encode() need.
-        calibrated_by: names of the columns whose values make the segments that are calibrated by themselves; () where all rows are calibrated alike.
-        calibration: "isotonic", "platt", "beta", "none", or "" where predictions are not calibrated (regression).
+        name: of the model; empty where the files say none. version: its number; 0 where the files
+          say none. objective: "binary" or "regression". features: names of the columns of the
+          model's matrix, as encode() gives it. inputs: names of the raw columns that predict() and
+          encode() need. calibrated_by: names of the columns whose values make the segments that are
+          calibrated by themselves; () where all rows are calibrated alike. calibration: "isotonic",
+          "platt", "beta", "none", or "" where predictions are not calibrated (regression).
     """
 
     def __init__(
@@ -67,9 +66,11 @@ class Model:
         """Loads a version and checks its files against the lengths and SHA-256 that were registered.
 
         Args:
-            where: the folder of a version (with model.txt, features.json, version.json ...), on this machine or as gs://BUCKET/PREFIX; or,
-                with model=, what holds the registry: gs://BUCKET, or a folder in which registry/ lies. Cloud Storage is reached with
-                the application default credentials, or where STORAGE_EMULATOR_HOST says.
+            where: the folder of a version (with model.txt, features.json, version.json ...), on
+              this machine or as gs://BUCKET/PREFIX; or,
+                with model=, what holds the registry: gs://BUCKET, or a folder in which registry/
+                  lies. Cloud Storage is reached with the application default credentials, or where
+                  STORAGE_EMULATOR_HOST says.
             model: name of a model in the registry.
             version: its number or an alias; left out, the champion, or the newest version where there is no champion.
             verify: False loads files that no version.json vouches for.
@@ -92,7 +93,8 @@ class Model:
         """Scores a table: the calibrated probability of the label, or of a regression the value.
 
         Args:
-            data: a pandas.DataFrame, pyarrow.Table or RecordBatch, a dict of arrays, or whatever hands on an Arrow stream (polars). It
+            data: a pandas.DataFrame, pyarrow.Table or RecordBatch, a dict of arrays, or whatever
+              hands on an Arrow stream (polars). It
                 needs the columns that inputs names; others do not matter.
             raw: the model's raw scores (log odds) instead.
             threads: of LightGBM; 0 takes all processors.
@@ -106,7 +108,9 @@ class Model:
         """
         table = Table(data, self.inputs)
         scores = np.empty(table.rows)
-        segments = np.empty(table.rows, dtype=np.uint64) if self._calibrator is not None and self._calibrator.by else None
+        segments = (
+            np.empty(table.rows, dtype=np.uint64) if self._calibrator is not None and self._calibrator.by else None
+        )
         values = np.empty((min(table.rows, _BATCH_ROWS), len(self.features)))
         for first in range(0, table.rows, _BATCH_ROWS):
             batch = values[: min(table.rows - first, _BATCH_ROWS)]
@@ -117,14 +121,18 @@ class Model:
                 segments[first : first + len(batch)] = self._encoder.segments(columns, self._calibrator.by, len(batch))
         if raw:
             return scores
-        return self.calibrate(scores) if segments is None or self._calibrator is None else self._calibrator(scores, segments)
+        return (
+            self.calibrate(scores)
+            if segments is None or self._calibrator is None
+            else self._calibrator(scores, segments)
+        )
 
     def encode(self, data: Any) -> np.ndarray:
         """The model's matrix of a table: what its trees see.
 
-        A number is itself and NaN where it is missing, a time seconds since 1970-01-01 00:00 UTC, a category its bin (missing values
-        have one too), a rate a float32's value, a count rows, a recency seconds, an hour 0 up to 24, a weekday 0 (Monday) to 6, an
-        age days.
+        A number is itself and NaN where it is missing, a time seconds since 1970-01-01 00:00 UTC, a
+        category its bin (missing values have one too), a rate a float32's value, a count rows, a
+        recency seconds, an hour 0 up to 24, a weekday 0 (Monday) to 6, an age days.
 
         Returns:
             float64, shape (rows, len(features)).
@@ -143,10 +151,13 @@ class Model:
             raise Error(f"an array of shape {values.shape} where (rows, {len(self.features)}) belongs")
         if len(values) == 0:
             return np.empty(0)
-        return np.asarray(self._booster.predict(values, raw_score=True, num_iteration=-1, num_threads=threads), dtype=np.float64)
+        return np.asarray(
+            self._booster.predict(values, raw_score=True, num_iteration=-1, num_threads=threads), dtype=np.float64
+        )
 
     def calibrate(self, raw: np.ndarray) -> np.ndarray:
-        """Turns raw scores into what predict() gives, without adjusting them by segment: float64 of the same shape, (rows,)."""
+        """Turns raw scores into what predict() gives, without adjusting them by segment: float64 of
+        the same shape, (rows,)."""
         raw = np.atleast_1d(np.asarray(raw, dtype=np.float64))
         if self._calibrator is not None:
             return self._calibrator(raw)
@@ -173,11 +184,15 @@ def _read_booster(text: bytes, features: int) -> tuple[lightgbm.Booster, str]:
     if keys.get("num_class") != "1" or keys.get("num_tree_per_iteration") != "1":
         raise FormatError("model.txt: only models with one output can be read")
     if keys.get("max_feature_idx") != str(features - 1) or len(keys.get("feature_names", "").split()) != features:
-        raise FormatError(f"model.txt: {keys.get('max_feature_idx', 'none')[:20]} is the last feature's number where the encoding has {features} features")
+        raise FormatError(
+            f"model.txt: {keys.get('max_feature_idx', 'none')[:20]} is the last feature's number where the encoding has {features} features"
+        )
     try:
         booster = lightgbm.Booster(model_str=content)
     except (lightgbm.basic.LightGBMError, ValueError) as e:
         raise FormatError(f"model.txt: {str(e)[:200]}") from e
     if booster.num_trees() != len(keys.get("tree_sizes", "").split()):
-        raise FormatError(f"model.txt: {booster.num_trees()} trees where its head lists {len(keys.get('tree_sizes', '').split())}")
+        raise FormatError(
+            f"model.txt: {booster.num_trees()} trees where its head lists {len(keys.get('tree_sizes', '').split())}"
+        )
     return booster, objective

@@ -1,11 +1,12 @@
 """Compares the package with what the Go programs made of a table, and prints JSON.
 
-python compare.py --version FOLDER --table FILE --scored FILE --values FILE [--model NAME] [--reader pyarrow|pandas] [--plant seed|level|sum|segment]
+python compare.py --version FOLDER --table FILE --scored FILE --values FILE [--model NAME] [--reader
+pyarrow|pandas] [--plant seed|level|sum|segment]
 
-scored is what `launcher predict --raw` wrote (Parquet), values the model's matrix as little-endian float64. --plant makes an error on
-purpose, which the comparison must see: another seed of the hash of texts, a bit of levels.arrow, or (segment) each segment's shift at its
-neighbour. With --model, version is the place of the registry.
-"""
+scored is what `launcher predict --raw` wrote (Parquet), values the model's matrix as little-endian
+float64. --plant makes an error on purpose, which the comparison must see: another seed of the hash
+of texts, a bit of levels.arrow, or (segment) each segment's shift at its neighbour. With --model,
+version is the place of the registry. """
 
 import argparse
 import json
@@ -34,17 +35,25 @@ def read(path, reader):
         if path.endswith(".csv"):
             return pd.read_csv(path, dtype=str, na_filter=False)
         frame = pd.read_parquet(path)
-        for name in (f.name for f in pq.read_schema(path) if pa.types.is_uint64(f.type)):  # ids that a float64 does not hold
+        for name in (
+            f.name for f in pq.read_schema(path) if pa.types.is_uint64(f.type)
+        ):  # ids that a float64 does not hold
             frame[name] = pd.read_parquet(path, columns=[name], dtype_backend="numpy_nullable")[name]
         return frame
     if not path.endswith(".csv"):
         return pq.read_table(path)
     names = pa.csv.open_csv(path).schema.names
-    return pa.csv.read_csv(path, convert_options=pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False))
+    return pa.csv.read_csv(
+        path,
+        convert_options=pa.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+        ),
+    )
 
 
 def damaged(version, plant, into):
-    """A copy of the version with one bit of levels.arrow altered: of the hash or of the sum of labels of the level with the most rows."""
+    """A copy of the version with one bit of levels.arrow altered: of the hash or of the sum of
+    labels of the level with the most rows."""
     folder = pathlib.Path(into) / "version"
     shutil.copytree(version, folder)
     path = folder / "levels.arrow"

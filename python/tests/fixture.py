@@ -32,14 +32,33 @@ PARTS = {
 def numeric(name, bounds=(), missing=True, **more):
     """A numeric feature."""
     bins = len(bounds) + 1
-    return {"name": name, "kind": "numeric", "why": "type", "bins": bins + missing, "bounds": list(bounds), "missing_bin": bins if missing else -1, "other_bin": -1, "missing": 3} | more
+    return {
+        "name": name,
+        "kind": "numeric",
+        "why": "type",
+        "bins": bins + missing,
+        "bounds": list(bounds),
+        "missing_bin": bins if missing else -1,
+        "other_bin": -1,
+        "missing": 3,
+    } | more
 
 
 def categorical(name, categories, missing=True, **more):
     """A categorical feature."""
     n = len(categories)
     counts = list(range(n, 0, -1))
-    return {"name": name, "kind": "categorical", "why": "text", "bins": n + 1 + missing, "categories": categories, "counts": counts, "missing_bin": n + 1 if missing else -1, "other_bin": n, "missing": 3} | more
+    return {
+        "name": name,
+        "kind": "categorical",
+        "why": "text",
+        "bins": n + 1 + missing,
+        "categories": categories,
+        "counts": counts,
+        "missing_bin": n + 1 if missing else -1,
+        "other_bin": n,
+        "missing": 3,
+    } | more
 
 
 def derived(name, what, table=-1, of=()):
@@ -68,8 +87,18 @@ def in_range(i):
 # The levels of each table: parts, sum of labels, rows, last time.
 TABLES = [
     (["site"], -1, False, [([text("a.example")], 3.0, 10, 0.0), ([text("b.example")], 1.0, 20, 0.0)]),
-    (["user"], 0, True, [([text("1001")], 5.0, 8, 1000.0), ([text("1002")], 0.0, 2, 2000.0), ([int(_hash.missing())], 1.0, 4, 3000.0)]),
-    (["user", "price~"], 1, False, [([text("1001"), in_range(1)], 2.0, 3, 0.0), ([text("true"), in_range(2)], 1.0, 1, 0.0)]),
+    (
+        ["user"],
+        0,
+        True,
+        [([text("1001")], 5.0, 8, 1000.0), ([text("1002")], 0.0, 2, 2000.0), ([int(_hash.missing())], 1.0, 4, 3000.0)],
+    ),
+    (
+        ["user", "price~"],
+        1,
+        False,
+        [([text("1001"), in_range(1)], 2.0, 3, 0.0), ([text("true"), in_range(2)], 1.0, 1, 0.0)],
+    ),
 ]
 
 
@@ -77,7 +106,15 @@ def encoding():
     """The contents of features.json."""
     tables, first = [], 0
     for of, back_off, recency, levels in TABLES:
-        t = {"of": [PARTS[p] for p in of], "first": first, "levels": len(levels), "floor": 1, "prior": 0.25, "strength": 4.0, "back_off": back_off}
+        t = {
+            "of": [PARTS[p] for p in of],
+            "first": first,
+            "levels": len(levels),
+            "floor": 1,
+            "prior": 0.25,
+            "strength": 4.0,
+            "back_off": back_off,
+        }
         tables.append(t | ({"recency": True} if recency else {}))
         first += len(levels)
     e = {
@@ -109,7 +146,10 @@ def levels_arrow():
     for _, _, _, levels in TABLES:
         rows += sorted((level(*parts), s, n, last) for parts, s, n, last in levels)
     hashes, sums, counts, last = zip(*rows)
-    batch = pa.record_batch([pa.array(hashes, pa.uint64()), pa.array(sums), pa.array(counts, pa.uint32()), pa.array(last)], names=["hash", "sum", "rows", "last"])
+    batch = pa.record_batch(
+        [pa.array(hashes, pa.uint64()), pa.array(sums), pa.array(counts, pa.uint32()), pa.array(last)],
+        names=["hash", "sum", "rows", "last"],
+    )
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, batch.schema) as w:
         w.write_batch(batch)
@@ -121,7 +161,14 @@ def model_txt(features):
     rng = np.random.default_rng(1)
     x = rng.normal(size=(400, features)) * 10
     y = (x.sum(axis=1) + rng.normal(size=400) > 0).astype(float)
-    params = {"objective": "binary", "num_leaves": 8, "verbose": -1, "min_data_in_leaf": 2, "num_threads": 1, "deterministic": True}
+    params = {
+        "objective": "binary",
+        "num_leaves": 8,
+        "verbose": -1,
+        "min_data_in_leaf": 2,
+        "num_threads": 1,
+        "deterministic": True,
+    }
     return lightgbm.train(params, lightgbm.Dataset(x, y), 5).model_to_string().encode()
 
 
@@ -144,7 +191,14 @@ def register(root, contents, number=1, model="ctr"):
     listed = []
     for name, data in sorted(contents.items()):
         (folder / name).write_bytes(data)
-        listed.append({"name": name, "object": f"registry/{model}/versions/{number}/{name}", "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()})
+        listed.append(
+            {
+                "name": name,
+                "object": f"registry/{model}/versions/{number}/{name}",
+                "bytes": len(data),
+                "sha256": hashlib.sha256(data).hexdigest(),
+            }
+        )
     record = {"format": 1, "model": model, "version": number, "key": "k", "info": {}, "files": listed}
     (folder / "version.json").write_text(json.dumps(record))
     return folder

@@ -1,8 +1,8 @@
 """Writes a table of clicks whose values are as awkward as real tables': python nasty.py FOLDER SEED ROWS [EMPTY]
 
-It writes nasty.csv, of texts alone, and nasty.parquet, of the types that a warehouse exports. A greater seed has later times and
-levels that a smaller one has not. Column EMPTY has no value, and the type that pandas gives such columns.
-"""
+It writes nasty.csv, of texts alone, and nasty.parquet, of the types that a warehouse exports. A
+greater seed has later times and levels that a smaller one has not. Column EMPTY has no value, and
+the type that pandas gives such columns. """
 
 import csv
 import datetime
@@ -23,17 +23,42 @@ def rows(seed, count):
     rng = random.Random(seed)
     start = datetime.datetime(2026, 1, 1, tzinfo=UTC) + datetime.timedelta(days=40 * seed)
     for i in range(count):
-        user = rng.choice([None, rng.randrange(1000, 1300), rng.randrange(1000, 1040), 900_000 + 1000 * seed + rng.randrange(20)])
+        user = rng.choice(
+            [None, rng.randrange(1000, 1300), rng.randrange(1000, 1040), 900_000 + 1000 * seed + rng.randrange(20)]
+        )
         campaign = rng.randrange(60) + 3 * seed
         premium = rng.choice([None, True, False, False])
         ts = start + datetime.timedelta(seconds=i * 300, milliseconds=rng.choice([0, 0, rng.randrange(1000)]))
-        site = rng.choice([None, "s%d.example" % min(rng.randrange(700), rng.randrange(700)), " padded ", "tab\there", "ünï-%d" % rng.randrange(5), "NA", "007", "1e3", "true"])
-        score = rng.choice([None, float("nan"), -999.0, float("inf"), rng.gauss(0, 1), round(rng.gauss(0, 3), 1), 1e-7, -0.0])
+        site = rng.choice(
+            [
+                None,
+                "s%d.example" % min(rng.randrange(700), rng.randrange(700)),
+                " padded ",
+                "tab\there",
+                "ünï-%d" % rng.randrange(5),
+                "NA",
+                "007",
+                "1e3",
+                "true",
+            ]
+        )
+        score = rng.choice(
+            [None, float("nan"), -999.0, float("inf"), rng.gauss(0, 1), round(rng.gauss(0, 3), 1), 1e-7, -0.0]
+        )
         price = None if rng.random() < 0.1 else decimal.Decimal(rng.randrange(0, 100000)).scaleb(-2)
         signup = None if rng.random() < 0.1 else (start - datetime.timedelta(days=rng.randrange(-3, 900))).date()
         device = rng.choice(DEVICES + [None])
-        strange = {" padded ": 0.3, "tab\there": 0.25, "007": 0.4, "1e3": 0.2, "true": 0.35, None: 0.15}.get(site, 0)  # what calibrating by site finds
-        rate = strange + 0.05 + 0.2 * (campaign % 5 == 0) + (0.15 if user is not None and user % 7 == 0 else 0) + 0.1 * (premium is True) + 0.1 * (ts.hour > 18)
+        strange = {" padded ": 0.3, "tab\there": 0.25, "007": 0.4, "1e3": 0.2, "true": 0.35, None: 0.15}.get(
+            site, 0
+        )  # what calibrating by site finds
+        rate = (
+            strange
+            + 0.05
+            + 0.2 * (campaign % 5 == 0)
+            + (0.15 if user is not None and user % 7 == 0 else 0)
+            + 0.1 * (premium is True)
+            + 0.1 * (ts.hour > 18)
+        )
         yield {
             "ts": ts,
             "signup": signup,
@@ -46,7 +71,14 @@ def rows(seed, count):
             "price": price,
             "score": score,
             "slot": rng.choice([None, 0, 1, 2, 3, 40]),
-            "big": rng.choice([None, 2**63 + rng.randrange(30), 12345678901234567 + rng.randrange(30), 1234567890123456 + rng.randrange(30)]),
+            "big": rng.choice(
+                [
+                    None,
+                    2**63 + rng.randrange(30),
+                    12345678901234567 + rng.randrange(30),
+                    1234567890123456 + rng.randrange(30),
+                ]
+            ),
             "click": int(rng.random() < rate),
         }
 
@@ -55,13 +87,15 @@ def text_time(rng, ts):
     """One of the ways to write a time."""
     zone = ts.astimezone(datetime.timezone(datetime.timedelta(hours=rng.choice([-8, 2, 5]), minutes=30)))
     fraction = "" if ts.microsecond == 0 else ".%03d" % (ts.microsecond // 1000)
-    return rng.choice([
-        ts.strftime("%Y-%m-%d %H:%M:%S") + fraction,
-        ts.strftime("%Y-%m-%dT%H:%M:%S") + fraction + "Z",
-        zone.strftime("%Y-%m-%dT%H:%M:%S") + fraction + zone.strftime("%z"),
-        f"{ts.year}-{ts.month}-{ts.day} {ts.hour}:{ts.minute:02d}:{ts.second:02d}{fraction}",
-        "  " + ts.strftime("%Y-%m-%d %H:%M:%S") + fraction + " ",
-    ])
+    return rng.choice(
+        [
+            ts.strftime("%Y-%m-%d %H:%M:%S") + fraction,
+            ts.strftime("%Y-%m-%dT%H:%M:%S") + fraction + "Z",
+            zone.strftime("%Y-%m-%dT%H:%M:%S") + fraction + zone.strftime("%z"),
+            f"{ts.year}-{ts.month}-{ts.day} {ts.hour}:{ts.minute:02d}:{ts.second:02d}{fraction}",
+            "  " + ts.strftime("%Y-%m-%d %H:%M:%S") + fraction + " ",
+        ]
+    )
 
 
 def texts(rng, row):

@@ -1,4 +1,5 @@
-"""Prints what the package reads of a sweep, for e2e/sweeps_test.go to hold against the launcher: python sweeps.py ID [PLACE]."""
+"""Prints what the package reads of a sweep, for e2e/sweeps_test.go to hold against the launcher:
+python sweeps.py ID [PLACE]."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ print(
         {
             "board": [[int(t), float(r["score"]), int(r["trees"])] for t, r in board.iterrows()],
             "leaves": {str(t): float(v) for t, v in trials["params.num_leaves"].items()},
-            "curves": {str(t): [[int(x), y] for x, y in zip(c["tree"], c["score"])] for t, c in s.curves().groupby("trial")},
+            "curves": {
+                str(t): [[int(x), y] for x, y in zip(c["tree"], c["score"])] for t, c in s.curves().groupby("trial")
+            },
             "outcome": s.conclusion["outcome"],
             "svg": s.plot("curves", launcher=os.environ["COPPICE_LAUNCHER"]).svg,
         }

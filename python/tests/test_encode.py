@@ -82,7 +82,9 @@ class Values(Case):
 
     def test_infinities_are_clamped(self):
         greatest = np.finfo(float).max
-        self.assert_same([greatest, -greatest, 0, 1, 2], self.column(table(price=[math.inf, -math.inf, 0, 1, 2]), "price"))
+        self.assert_same(
+            [greatest, -greatest, 0, 1, 2], self.column(table(price=[math.inf, -math.inf, 0, 1, 2]), "price")
+        )
 
     def test_batches_are_one_table(self):
         big = pa.concat_tables([table()] * 3)
@@ -119,9 +121,23 @@ class Types(Case):
 
     def test_numbers(self):
         x = BASE["price"]
-        self.same("price", pa.array(x, pa.float32()), [str(v) if v is not None else "" for v in x], [None if v is None else f" {v}" for v in x])
-        self.same("price", np.array([1, 1.5, 2, NAN, -999]), pa.array([None if v is None else decimal.Decimal(v) for v in x], pa.decimal128(10, 2)))
-        self.same("price", pa.array(x, pa.float16()), np.array([1, 1.5, 2, NAN, -999], dtype=">f4"), np.ma.masked_array([1, 1.5, 2, 7, 7], mask=[0, 0, 0, 1, 1]))
+        self.same(
+            "price",
+            pa.array(x, pa.float32()),
+            [str(v) if v is not None else "" for v in x],
+            [None if v is None else f" {v}" for v in x],
+        )
+        self.same(
+            "price",
+            np.array([1, 1.5, 2, NAN, -999]),
+            pa.array([None if v is None else decimal.Decimal(v) for v in x], pa.decimal128(10, 2)),
+        )
+        self.same(
+            "price",
+            pa.array(x, pa.float16()),
+            np.array([1, 1.5, 2, NAN, -999], dtype=">f4"),
+            np.ma.masked_array([1, 1.5, 2, 7, 7], mask=[0, 0, 0, 1, 1]),
+        )
 
     def test_whole_numbers(self):
         want = self.column(table(price=[1, 2, 3, None, 5]), "price")
@@ -129,20 +145,45 @@ class Types(Case):
             self.assert_same(want, self.column(table(price=pa.array([1, 2, 3, None, 5]).cast(t)), "price"))
         small = pa.array([None if x is None else decimal.Decimal(x) for x in (1, 2, 3, None, 5)], pa.decimal128(5, 0))
         self.assert_same(want, self.column(table(price=small), "price"))
-        self.assert_same([1, 0, NAN], self.column({n: v[:3] for n, v in BASE.items()} | {"price": [True, False, None]}, "price"))
+        self.assert_same(
+            [1, 0, NAN], self.column({n: v[:3] for n, v in BASE.items()} | {"price": [True, False, None]}, "price")
+        )
 
     def test_texts(self):
         x = BASE["device"]
         a = pa.array(x)
-        self.same("device", a.dictionary_encode(), a.cast(pa.large_string()), a.cast(pa.binary()), pa.array(x, pa.string_view()), np.array(x, dtype=object))
-        self.same("device", pa.DictionaryArray.from_arrays(pa.array([3, 0, 1, None, 2]), pa.array(["1.0", "gone", "NA", "phone"])))
-        self.same("device", pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3, 4]), pa.array(["phone", "1.0", "gone", None, "NA"])))
+        self.same(
+            "device",
+            a.dictionary_encode(),
+            a.cast(pa.large_string()),
+            a.cast(pa.binary()),
+            pa.array(x, pa.string_view()),
+            np.array(x, dtype=object),
+        )
+        self.same(
+            "device",
+            pa.DictionaryArray.from_arrays(pa.array([3, 0, 1, None, 2]), pa.array(["1.0", "gone", "NA", "phone"])),
+        )
+        self.same(
+            "device",
+            pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3, 4]), pa.array(["phone", "1.0", "gone", None, "NA"])),
+        )
 
     def test_ids(self):
         users = {"1001": pa.array(["1001"] * 5)}
         want = self.model.encode(table(user=users["1001"]))
-        at = [i for i, name in enumerate(self.model.features) if name != "user"]  # whose one byte tells texts apart as they are
-        for ids in ([1001] * 5, [1001.0] * 5, ["1001.0"] * 5, [" 1001\t"] * 5, pa.array([1001] * 5, pa.uint64()), pa.array([decimal.Decimal("1001.00")] * 5), pa.array([1001] * 5).dictionary_encode()):
+        at = [
+            i for i, name in enumerate(self.model.features) if name != "user"
+        ]  # whose one byte tells texts apart as they are
+        for ids in (
+            [1001] * 5,
+            [1001.0] * 5,
+            ["1001.0"] * 5,
+            [" 1001\t"] * 5,
+            pa.array([1001] * 5, pa.uint64()),
+            pa.array([decimal.Decimal("1001.00")] * 5),
+            pa.array([1001] * 5).dictionary_encode(),
+        ):
             got = self.model.encode(table(user=ids))
             np.testing.assert_array_equal(want[:, at], got[:, at])
         for ids in ([1001] * 5, np.array([1001.0] * 5)):
@@ -163,22 +204,41 @@ class Types(Case):
 
     def test_times(self):
         stamps = pa.array([NOON] * 5, pa.timestamp("us", tz="UTC"))
-        self.same("ts", stamps.cast(pa.timestamp("s", tz="Asia/Kolkata")), stamps.cast(pa.timestamp("ms")), stamps.cast(pa.timestamp("ns", tz="UTC")))
-        self.same("ts", ["2026-03-02 12:30"] * 5, ["2026-3-2T13:30:00+01:00"] * 5, np.array(["2026-03-02T12:30"] * 5, dtype="datetime64[m]"))
+        self.same(
+            "ts",
+            stamps.cast(pa.timestamp("s", tz="Asia/Kolkata")),
+            stamps.cast(pa.timestamp("ms")),
+            stamps.cast(pa.timestamp("ns", tz="UTC")),
+        )
+        self.same(
+            "ts",
+            ["2026-03-02 12:30"] * 5,
+            ["2026-3-2T13:30:00+01:00"] * 5,
+            np.array(["2026-03-02T12:30"] * 5, dtype="datetime64[m]"),
+        )
         self.same("ts", [NOON.astimezone(datetime.timezone(datetime.timedelta(hours=-7)))] * 5)
 
     def test_dates(self):
         day = datetime.date(2026, 3, 1)
         want = self.column(table(signup=[day] * 5), "signup.age")
         self.assert_same([36.5 * 3600 / 86400] * 5, want)
-        for days in (pa.array([day] * 5, pa.date64()), ["2026-03-01"] * 5, np.array(["2026-03-01"] * 5, dtype="datetime64[D]"), np.array(["2026-03-01"] * 5, dtype="datetime64[s]")):
+        for days in (
+            pa.array([day] * 5, pa.date64()),
+            ["2026-03-01"] * 5,
+            np.array(["2026-03-01"] * 5, dtype="datetime64[D]"),
+            np.array(["2026-03-01"] * 5, dtype="datetime64[s]"),
+        ):
             self.assert_same(want, self.column(dict(table().to_pydict(), signup=days), "signup.age"))
 
     def test_record_batches_and_chunks(self):
         t = table()
         for data in (t.to_batches()[0], pa.concat_tables([t.slice(0, 2), t.slice(2)]), t.to_pydict()):
             np.testing.assert_array_equal(self.model.encode(t), self.model.encode(data))
-        d = table(device=pa.chunked_array([pa.array(["phone", "1.0"]).dictionary_encode(), pa.array(["gone", None, "NA"]).dictionary_encode()]))
+        d = table(
+            device=pa.chunked_array(
+                [pa.array(["phone", "1.0"]).dictionary_encode(), pa.array(["gone", None, "NA"]).dictionary_encode()]
+            )
+        )
         np.testing.assert_array_equal(self.model.encode(t), self.model.encode(d))
 
     def test_streams_and_records(self):
@@ -187,7 +247,12 @@ class Types(Case):
                 return table().__arrow_c_stream__(requested_schema)
 
         np.testing.assert_array_equal(self.model.encode(table()), self.model.encode(Stream()))
-        columns = {n: v[:3] for n, v in BASE.items()} | {"device": ["phone", "1.0", "gone"], "price": [1.0, 1.5, 2.0], "signup": ["2026-03-01T06:30Z", "", "2026-03-02 12:30"], "ts": ["2026-03-02T12:30"] * 3}
+        columns = {n: v[:3] for n, v in BASE.items()} | {
+            "device": ["phone", "1.0", "gone"],
+            "price": [1.0, 1.5, 2.0],
+            "signup": ["2026-03-01T06:30Z", "", "2026-03-02 12:30"],
+            "ts": ["2026-03-02T12:30"] * 3,
+        }
         dtypes = [(n, "M8[s]" if n == "ts" else "f8" if n == "price" else "U20") for n in columns]
         records = np.array(list(zip(*columns.values())), dtype=dtypes)
         np.testing.assert_array_equal(self.model.encode(table())[:3], self.model.encode(records))
@@ -205,7 +270,9 @@ class Pandas(Case):
     def test_as_it_comes(self):
         frame = table().to_pandas()
         np.testing.assert_array_equal(self.model.encode(table()), self.model.encode(frame))
-        np.testing.assert_array_equal(self.model.encode(table()), self.model.encode(frame.astype({"device": "category", "user": "category"})))
+        np.testing.assert_array_equal(
+            self.model.encode(table()), self.model.encode(frame.astype({"device": "category", "user": "category"}))
+        )
         shuffled = frame.iloc[[3, 1, 4, 0, 2]]
         np.testing.assert_array_equal(self.model.encode(table())[[3, 1, 4, 0, 2]], self.model.encode(shuffled))
 
@@ -220,21 +287,38 @@ class Pandas(Case):
     def test_truth_values_with_gaps_become_objects(self):
         frame = table().to_pandas()
         want = self.model.encode(table(device=[True, None, False, True, None]))
-        for device in (pd.Series([True, None, False, True, NAN], dtype=object), pd.Series([True, None, False, True, None], dtype="boolean")):
+        for device in (
+            pd.Series([True, None, False, True, NAN], dtype=object),
+            pd.Series([True, None, False, True, None], dtype="boolean"),
+        ):
             np.testing.assert_array_equal(want, self.model.encode(frame.assign(device=device)))
 
     def test_times(self):
         frame = table().to_pandas()
         want = self.model.encode(frame)
-        for ts in (frame.ts.dt.tz_convert("America/New_York"), frame.ts.dt.tz_localize(None), frame.ts.dt.as_unit("ns"), frame.ts.dt.tz_convert("Asia/Tokyo").astype(object)):
+        for ts in (
+            frame.ts.dt.tz_convert("America/New_York"),
+            frame.ts.dt.tz_localize(None),
+            frame.ts.dt.as_unit("ns"),
+            frame.ts.dt.tz_convert("Asia/Tokyo").astype(object),
+        ):
             np.testing.assert_array_equal(want, self.model.encode(frame.assign(ts=ts)))
 
     def test_other_types(self):
         frame = table().to_pandas()
         want = self.model.encode(frame)
-        for price in (frame.price.astype("Float64"), frame.price.astype("Sparse[float]"), frame.price.astype("float64[pyarrow]"), frame.price.astype(object)):
+        for price in (
+            frame.price.astype("Float64"),
+            frame.price.astype("Sparse[float]"),
+            frame.price.astype("float64[pyarrow]"),
+            frame.price.astype(object),
+        ):
             np.testing.assert_array_equal(want, self.model.encode(frame.assign(price=price)))
-        for device in (frame.device.astype("string"), frame.device.astype("string[pyarrow]"), frame.device.astype(object)):
+        for device in (
+            frame.device.astype("string"),
+            frame.device.astype("string[pyarrow]"),
+            frame.device.astype(object),
+        ):
             np.testing.assert_array_equal(want, self.model.encode(frame.assign(device=device)))
 
     def test_mixed_objects(self):
@@ -275,7 +359,9 @@ class Refused(Case):
         self.refused(coppice.TypeMismatchError, dict(table().to_pydict(), device=["\ud800"] * 5), "device")
 
     def test_values(self):
-        self.assertIn("'dear'", self.refused(coppice.ValueParseError, table(price=["1", "NA", "dear", "4", "5"]), "price", 2))
+        self.assertIn(
+            "'dear'", self.refused(coppice.ValueParseError, table(price=["1", "NA", "dear", "4", "5"]), "price", 2)
+        )
         self.refused(coppice.ValueParseError, table(ts=["2026-03-02", "2026-02-30", "", "", ""]), "ts", 1)
         self.refused(coppice.ValueParseError, table(ts=["7"] * 5), "ts", 0)
         unused = pa.DictionaryArray.from_arrays(pa.array([0] * 5), pa.array(["1", "no number"]))

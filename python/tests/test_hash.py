@@ -15,7 +15,11 @@ TEXTS = [
     ("1001", 0x0D826AF0F88E4BD7, 0x547913A48DFF7D71),
     ("true", 0x5B5C98EF514DBFA5, 0xE2BC756DB6519F12),
     ("Zürich", 0x0EF841596F67FDC0, 0xE7916F3618AF0193),
-    ("a longer text with spaces, 64 bytes and more so that loops are seen to end", 0xA154F0C2BDC1DE6F, 0xF7ECF2DA84BA2836),
+    (
+        "a longer text with spaces, 64 bytes and more so that loops are seen to end",
+        0xA154F0C2BDC1DE6F,
+        0xF7ECF2DA84BA2836,
+    ),
 ]
 NUMBERS = [
     (0.0, 0xC9090FD19E209470),
@@ -36,7 +40,10 @@ class Hashes(unittest.TestCase):
         self.assertEqual([0xE220A8397B1DCDAF, 0x910A2DEC89025CC1, 0xE4D971771B652C20], got.tolist())
 
     def test_texts(self):
-        for strings in (pa.array([t for t, _, _ in TEXTS]), pa.array(["x"] + [t for t, _, _ in TEXTS], pa.large_string()).slice(1)):
+        for strings in (
+            pa.array([t for t, _, _ in TEXTS]),
+            pa.array(["x"] + [t for t, _, _ in TEXTS], pa.large_string()).slice(1),
+        ):
             self.assertEqual([f for _, f, _ in TEXTS], _hash.fnv(strings).tolist())
             self.assertEqual([h for _, _, h in TEXTS], _hash.texts(strings).tolist())
 

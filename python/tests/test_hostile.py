@@ -84,7 +84,28 @@ class Features(unittest.TestCase):
     def test_altered_at_random(self):
         """Whatever is put wherever, the outcome is an encoding or a FormatError."""
         rng = random.Random(5)
-        junk = [None, True, -1, 0, 1, 2, 255, 256, 1 << 70, 1.5, 1e308, "", "x", "rate", "time", [], {}, [1, 2], {"what": "rate"}, [[]]]
+        junk = [
+            None,
+            True,
+            -1,
+            0,
+            1,
+            2,
+            255,
+            256,
+            1 << 70,
+            1.5,
+            1e308,
+            "",
+            "x",
+            "rate",
+            "time",
+            [],
+            {},
+            [1, 2],
+            {"what": "rate"},
+            [[]],
+        ]
 
         def alter(v):
             if isinstance(v, (dict, list)) and v and rng.random() < 0.8:

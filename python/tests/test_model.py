@@ -52,7 +52,12 @@ class Loading(unittest.TestCase):
         ):
             with self.assertRaises(coppice.NotFoundError):
                 call()
-        for call in (lambda: coppice.Model.load(self.root, "../x"), lambda: coppice.Model.load(self.root, "ctr", "../1"), lambda: coppice.Model.load(self.root, version=1), lambda: coppice.Model.load("s3://x")):
+        for call in (
+            lambda: coppice.Model.load(self.root, "../x"),
+            lambda: coppice.Model.load(self.root, "ctr", "../1"),
+            lambda: coppice.Model.load(self.root, version=1),
+            lambda: coppice.Model.load("s3://x"),
+        ):
             with self.assertRaises(coppice.Error):
                 call()
         with self.assertRaises(coppice.Error):
@@ -85,7 +90,10 @@ class Loading(unittest.TestCase):
     def test_a_file_is_there_without_being_read(self):
         os.remove(self.folder / "version.json")
         local = pafs.SubTreeFileSystem(self.root, pafs.LocalFileSystem())
-        for store, folder in ((_registry.Folder(str(self.folder)), ""), (_registry.Bucket(local, "registry", "here"), "ctr/versions/1/")):
+        for store, folder in (
+            (_registry.Folder(str(self.folder)), ""),
+            (_registry.Bucket(local, "registry", "here"), "ctr/versions/1/"),
+        ):
             v = _registry.Version(store, folder, verify=False)
             with unittest.mock.patch.object(store, "read", side_effect=AssertionError("it was read")):
                 self.assertTrue(v.has("levels.arrow"))
@@ -118,13 +126,25 @@ class Loading(unittest.TestCase):
             (self.folder / "version.json").write_text(json.dumps(bad))
             with self.subTest(str(bad)[:100]), self.assertRaises(coppice.CorruptError):
                 coppice.Model.load(self.folder)
-        for text in (b"", b"{", b"\xff", b"[" * 100_000, b'{"format": NaN}', b'{"format": 1, "format": 1}', b"0" * (2 << 20)):
+        for text in (
+            b"",
+            b"{",
+            b"\xff",
+            b"[" * 100_000,
+            b'{"format": NaN}',
+            b'{"format": 1, "format": 1}',
+            b"0" * (2 << 20),
+        ):
             (self.folder / "version.json").write_bytes(text)
             with self.subTest(text[:20]), self.assertRaises(coppice.CorruptError):
                 coppice.Model.load(self.folder)
         fixture.point(self.root, "champion", 1)
         alias = fixture.pathlib.Path(self.root) / "registry/ctr/aliases/champion.json"
-        for bad in ({"format": 1, "model": "ctr", "alias": "other", "version": 1}, {"format": 1, "model": "ctr", "alias": "champion", "version": "../2"}, {"format": 9}):
+        for bad in (
+            {"format": 1, "model": "ctr", "alias": "other", "version": 1},
+            {"format": 1, "model": "ctr", "alias": "champion", "version": "../2"},
+            {"format": 9},
+        ):
             alias.write_text(json.dumps(bad))
             with self.assertRaises(coppice.CorruptError):
                 coppice.Model.load(self.root, "ctr")
@@ -141,7 +161,9 @@ class Predicting(fixture.Case):
 
     def test_isotonic(self):
         raw = [-9, -2, -1.5, -1, 0, 0.5, 1.25, 2, 9, np.nan]
-        np.testing.assert_allclose([0.01, 0.01, 0.055, 0.1, 0.1, 0.1, 0.5, 0.9, 0.9, np.nan], self.model.calibrate(raw), atol=1e-15)
+        np.testing.assert_allclose(
+            [0.01, 0.01, 0.055, 0.1, 0.1, 0.1, 0.5, 0.9, 0.9, np.nan], self.model.calibrate(raw), atol=1e-15
+        )
         one = _calibrator.decode(b'{"format": 1, "method": "isotonic", "x": [0.5], "y": [0.25]}')
         self.assertEqual([0.25] * 3, one(np.array([-1, 0.5, 3])).tolist())
 
@@ -165,9 +187,17 @@ class Predicting(fixture.Case):
         """A segment with a shift, however its value is written, one of missing values, and one that was never seen."""
         shifts = {fixture.level(fixture.text("1001")): 0.75, fixture.level(int(fixture._hash.missing())): -1.5}
         keys = sorted(shifts)
-        calibrator = {"format": 2, "method": "none", "by": ["user"], "segments": ["%016x" % k for k in keys], "shifts": [shifts[k] for k in keys]}
+        calibrator = {
+            "format": 2,
+            "method": "none",
+            "by": ["user"],
+            "segments": ["%016x" % k for k in keys],
+            "shifts": [shifts[k] for k in keys],
+        }
         with tempfile.TemporaryDirectory() as root:
-            m = coppice.Model.load(fixture.register(root, fixture.files() | {"calibrator.json": json.dumps(calibrator).encode()}))
+            m = coppice.Model.load(
+                fixture.register(root, fixture.files() | {"calibrator.json": json.dumps(calibrator).encode()})
+            )
         self.assertEqual(("user",), m.calibrated_by)
         self.assertEqual((), self.model.calibrated_by)
         t = table()

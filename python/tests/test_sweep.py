@@ -29,15 +29,35 @@ class SweepTest(unittest.TestCase):
         plan = {"format": 1, "sweep": ID, "maximize": True, "spec": {"metric": "auc"}}
         plan["trials"] = [{"number": i, "params": {"num_leaves": 10 + i, "learning_rate": 0.1}} for i in range(6)]
         write(self.place / "plans" / f"{ID}.json", plan)
-        done = {"format": 1, "sweep": ID, "status": "done", "trees": 40, "trees_grown": 50, "best_iteration": 40, "started": "2026-11-21T03:00:00Z"}
+        done = {
+            "format": 1,
+            "sweep": ID,
+            "status": "done",
+            "trees": 40,
+            "trees_grown": 50,
+            "best_iteration": 40,
+            "started": "2026-11-21T03:00:00Z",
+        }
         done |= {"ended": "2026-11-21T03:01:00.5Z", "usage": {"train_seconds": 12.5, "private_bytes": 1000}}
         for i, score in enumerate([0.7, 0.8, 0.7]):
-            write(self.trial(i) / "result.json", done | {"trial": i, "score": score, "metrics": {"auc": score, "log_loss": 0.1}, "trees": 40 - i})
-        write(self.trial(3) / "result.json", {"format": 1, "sweep": ID, "trial": 3, "status": "failed", "reason": "<b>out of memory</b>"})
+            write(
+                self.trial(i) / "result.json",
+                done | {"trial": i, "score": score, "metrics": {"auc": score, "log_loss": 0.1}, "trees": 40 - i},
+            )
+        write(
+            self.trial(3) / "result.json",
+            {"format": 1, "sweep": ID, "trial": 3, "status": "failed", "reason": "<b>out of memory</b>"},
+        )
         write(self.trial(4) / "claims" / "0", {})
         write(self.trial(0) / "claims" / "0", {})
-        write(self.trial(1) / "curves" / "0", {"format": 1, "sweep": ID, "trial": 1, "first": 1, "every": 2, "scores": [0.1, 0.2, 0.9]})
-        write(self.trial(1) / "curves" / "1", {"format": 1, "sweep": ID, "trial": 1, "first": 5, "every": 1, "scores": [0.3, 0.4]})
+        write(
+            self.trial(1) / "curves" / "0",
+            {"format": 1, "sweep": ID, "trial": 1, "first": 1, "every": 2, "scores": [0.1, 0.2, 0.9]},
+        )
+        write(
+            self.trial(1) / "curves" / "1",
+            {"format": 1, "sweep": ID, "trial": 1, "first": 5, "every": 1, "scores": [0.3, 0.4]},
+        )
         write(self.trial(0) / "curves" / "0", "{")
 
     def trial(self, number: int) -> Path:
@@ -61,7 +81,9 @@ class SweepTest(unittest.TestCase):
         self.assertIn("3 of 6 trials done, not concluded", repr(s))
 
     def test_concluded(self) -> None:
-        write(self.place / "sweeps" / ID / "conclusion.json", {"format": 1, "sweep": ID, "outcome": "winner", "trial": 1})
+        write(
+            self.place / "sweeps" / ID / "conclusion.json", {"format": 1, "sweep": ID, "outcome": "winner", "trial": 1}
+        )
         s = coppice.sweep(self.place / "sweeps" / ID)
         self.assertEqual(s.conclusion["trial"], 1)
         self.assertEqual(list(s.trials()["state"])[4:], ["cancelled", "cancelled"])
@@ -76,19 +98,46 @@ class SweepTest(unittest.TestCase):
 
     def test_an_extension_has_the_results_of_the_sweep_before(self) -> None:
         plan = json.loads((self.place / "plans" / f"{ID}.json").read_text()) | {"format": 5}
-        plan["extends"] = {"sweep": "night-0", "results": [{"format": 1, "sweep": "night-0", "trial": 0, "status": "done", "score": 0.9, "trees": 3, "params": None}]}
+        plan["extends"] = {
+            "sweep": "night-0",
+            "results": [
+                {
+                    "format": 1,
+                    "sweep": "night-0",
+                    "trial": 0,
+                    "status": "done",
+                    "score": 0.9,
+                    "trees": 3,
+                    "params": None,
+                }
+            ],
+        }
         write(self.place / "plans" / f"{ID}.json", plan)
         frame = coppice.sweep(ID, self.place).trials()
-        self.assertEqual((frame.loc[0, "state"], frame.loc[0, "score"], frame.loc[0, "params.num_leaves"]), ("done", 0.9, 10))
+        self.assertEqual(
+            (frame.loc[0, "state"], frame.loc[0, "score"], frame.loc[0, "params.num_leaves"]), ("done", 0.9, 10)
+        )
         self.assertEqual(list(coppice.sweep(ID, self.place).board().index), [0, 1, 2])
 
     def test_a_sweep_with_folds_has_configurations(self) -> None:
-        plan = json.loads((self.place / "plans" / f"{ID}.json").read_text()) | {"format": 4, "folds": {"rounds": [{}, {}]}}
-        for i, t in enumerate(plan["trials"]):  # configurations 0, 1 and 0, 1, then 2, whose second fold is not there, and the refit
-            t |= {"configuration": [0, 1, 0, 1, 2, 0][i], "fold": [1, 1, 2, 2, 1, 0][i], "params": {"num_leaves": [10, 11, 10, 11, 12, 10][i]}}
+        plan = json.loads((self.place / "plans" / f"{ID}.json").read_text()) | {
+            "format": 4,
+            "folds": {"rounds": [{}, {}]},
+        }
+        for i, t in enumerate(
+            plan["trials"]
+        ):  # configurations 0, 1 and 0, 1, then 2, whose second fold is not there, and the refit
+            t |= {
+                "configuration": [0, 1, 0, 1, 2, 0][i],
+                "fold": [1, 1, 2, 2, 1, 0][i],
+                "params": {"num_leaves": [10, 11, 10, 11, 12, 10][i]},
+            }
         plan["trials"][5] |= {"refit": True}
         write(self.place / "plans" / f"{ID}.json", plan)
-        write(self.trial(5) / "result.json", {"format": 1, "sweep": ID, "trial": 5, "status": "done", "score": 0.7, "trees": 9})
+        write(
+            self.trial(5) / "result.json",
+            {"format": 1, "sweep": ID, "trial": 5, "status": "done", "score": 0.7, "trees": 9},
+        )
         s = coppice.sweep(ID, self.place)
         frame = s.configurations()
         self.assertEqual(list(frame.index), [0, 2, 1])
@@ -110,10 +159,24 @@ class SweepTest(unittest.TestCase):
 
     def test_a_parameter_that_a_trial_does_not_have_is_missing(self) -> None:
         plan = json.loads((self.place / "plans" / f"{ID}.json").read_text())
-        plan["spec"]["search"] = {"random": {"num_leaves": {"int": [5, 99], "when": "learning_rate > 0.2"}, "learning_rate": {"uniform": [0, 1]}}}
+        plan["spec"]["search"] = {
+            "random": {
+                "num_leaves": {"int": [5, 99], "when": "learning_rate > 0.2"},
+                "learning_rate": {"uniform": [0, 1]},
+            }
+        }
         plan["trials"][0]["absent"] = ["num_leaves"]
         write(self.place / "plans" / f"{ID}.json", plan)
-        write(self.trial(5) / "decision.json", {"format": 1, "sweep": ID, "trial": 5, "params": {"num_leaves": 31, "learning_rate": 0.1}, "own": {"learning_rate": 0.1}})
+        write(
+            self.trial(5) / "decision.json",
+            {
+                "format": 1,
+                "sweep": ID,
+                "trial": 5,
+                "params": {"num_leaves": 31, "learning_rate": 0.1},
+                "own": {"learning_rate": 0.1},
+            },
+        )
         frame = coppice.sweep(ID, self.place).trials()
         self.assertEqual(list(frame["params.num_leaves"].isna()), [True, False, False, False, False, True])
         self.assertEqual(frame.loc[5, "params.learning_rate"], 0.1)
@@ -151,7 +214,10 @@ class SweepTest(unittest.TestCase):
         with self.assertRaisesRegex(coppice.Error, "no such program"):
             s.plot("curves", launcher=str(self.place / "nobody"))
         launcher = self.place / "launcher"
-        write(launcher, '#!/bin/sh\n[ "$3" = curves ] || { echo "there is no plot $3" >&2; exit 2; }\nprintf "<svg>%s</svg>" "$*"\n')
+        write(
+            launcher,
+            '#!/bin/sh\n[ "$3" = curves ] || { echo "there is no plot $3" >&2; exit 2; }\nprintf "<svg>%s</svg>" "$*"\n',
+        )
         launcher.chmod(launcher.stat().st_mode | stat.S_IXUSR)
         self.assertEqual(s.plot("curves", launcher=str(launcher))._repr_svg_(), f"<svg>plot {ID} curves --out -</svg>")
         with self.assertRaisesRegex(coppice.Error, "there is no plot nothing"):

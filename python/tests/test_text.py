@@ -26,15 +26,49 @@ class Numbers(unittest.TestCase):
             self.assertEqual(want, _text.number_text(x))
 
     def test_what_is_a_number(self):
-        numbers = {"17": 17, " +17. ": 17, "-.5e1": -5, "1E+3": 1000, "0052": 52, "inf": math.inf, "-Infinity": -math.inf, "1e400": math.inf, "\t3": 3}
+        numbers = {
+            "17": 17,
+            " +17. ": 17,
+            "-.5e1": -5,
+            "1E+3": 1000,
+            "0052": 52,
+            "inf": math.inf,
+            "-Infinity": -math.inf,
+            "1e400": math.inf,
+            "\t3": 3,
+        }
         for s, want in numbers.items():
             self.assertEqual(want, _text.parse_number(s), s)
         self.assertTrue(math.isnan(_text.parse_number("NaN")))
-        for s in ("", ".", "+", "1_000", "0x10", "1e", "e1", "1 2", "٣", "infinit", "true", "\u00a05", "1\n", "\n1", "1e5e5", "--1"):
+        for s in (
+            "",
+            ".",
+            "+",
+            "1_000",
+            "0x10",
+            "1e",
+            "e1",
+            "1 2",
+            "٣",
+            "infinit",
+            "true",
+            "\u00a05",
+            "1\n",
+            "\n1",
+            "1e5e5",
+            "--1",
+        ):
             self.assertIsNone(_text.parse_number(s), s)
 
     def test_plain_numbers(self):
-        for s, want in {"1001": 1001, "1001.0": 1001, " -0 ": 0, "0.5": 0.5, ".5": 0.5, "123456789012345": 123456789012345}.items():
+        for s, want in {
+            "1001": 1001,
+            "1001.0": 1001,
+            " -0 ": 0,
+            "0.5": 0.5,
+            ".5": 0.5,
+            "123456789012345": 123456789012345,
+        }.items():
             self.assertEqual(want, _text.plain_number(s), s)
         for s in ("007", "1e3", "1234567890123456", "1.00000000000000000", "", "x"):
             self.assertIsNone(_text.plain_number(s), s)
@@ -76,12 +110,30 @@ class Times(unittest.TestCase):
 
     def test_zones_and_short_forms(self):
         noon = 1499000600.0  # 2017-07-02 13:03:20 UTC
-        for s in ("2017-07-02T13:03:20Z", "2017-07-02T15:03:20+02:00", "2017-7-2 15:03:20 +02", "2017-07-02 07:33:20-0530", " 2017-07-02t13:03:20,000 z"):
+        for s in (
+            "2017-07-02T13:03:20Z",
+            "2017-07-02T15:03:20+02:00",
+            "2017-7-2 15:03:20 +02",
+            "2017-07-02 07:33:20-0530",
+            " 2017-07-02t13:03:20,000 z",
+        ):
             self.assertEqual(noon, _text.parse_time(s), s)
         self.assertEqual(noon - 20 - 3 * 60 - 13 * 3600, _text.parse_time("2017-7-2"))
 
     def test_what_is_no_time(self):
-        texts = ["2017-02-29", "2017-13-01", "2017-00-01", "2017-07-02Z", "2017-07-02 24:00", "2017-07-02 10:60", "2017-07-02 10:03:20.", "17-07-02", "2017-07-02 10:03:20+19", "x" * 19, "2017/07/02"]
+        texts = [
+            "2017-02-29",
+            "2017-13-01",
+            "2017-00-01",
+            "2017-07-02Z",
+            "2017-07-02 24:00",
+            "2017-07-02 10:60",
+            "2017-07-02 10:03:20.",
+            "17-07-02",
+            "2017-07-02 10:03:20+19",
+            "x" * 19,
+            "2017/07/02",
+        ]
         got, bad = _text.times_of(pa.array(texts + ["NA"], pa.large_string()), self.MARKERS)
         self.assertEqual([True] * len(texts) + [False], bad.tolist())
         self.assertTrue(np.isnan(got).all())

@@ -2,11 +2,12 @@
 
     python make.py        (scikit-learn 1.9, scipy, numpy)
 
-isotonic is sklearn.isotonic.IsotonicRegression on the rows and the two imaginary ones of this package; platt and beta are
-the same smoothed likelihoods minimised by scipy (beta with bounds), and platt is checked here against scikit-learn's own
-_SigmoidCalibration. Weights are scaled to the effective number of rows first. `at` are raw scores between, on and outside
-the fitted ones. "folds" is the cross-validated log loss with the folds of this package, which are a hash of the row.
-"""
+isotonic is sklearn.isotonic.IsotonicRegression on the rows and the two imaginary ones of this
+package; platt and beta are the same smoothed likelihoods minimised by scipy (beta with bounds), and
+platt is checked here against scikit-learn's own _SigmoidCalibration. Weights are scaled to the
+effective number of rows first. `at` are raw scores between, on and outside the fitted ones. "folds"
+is the cross-validated log loss with the folds of this package, which are a hash of the row. """
+
 import json
 
 import numpy as np
@@ -48,12 +49,20 @@ def best(features, y, w, bounds):
 
     def loss(v):
         z = features @ v
-        return -(w * (t * log_expit(z) + (1 - t) * log_expit(-z))).sum() / w.sum(), features.T @ (w * (expit(z) - t)) / w.sum()
+        return -(w * (t * log_expit(z) + (1 - t) * log_expit(-z))).sum() / w.sum(), features.T @ (
+            w * (expit(z) - t)
+        ) / w.sum()
 
     start = np.zeros(features.shape[1])
     for _ in range(5):
-        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds,
-                         options={"ftol": 1e-16, "gtol": 1e-13, "maxiter": 10000, "maxls": 100})
+        found = minimize(
+            loss,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"ftol": 1e-16, "gtol": 1e-13, "maxiter": 10000, "maxls": 100},
+        )
         start = found.x
     return found.x
 
@@ -64,7 +73,9 @@ def platt(x, y, w):
 
 
 def beta(x, y, w):
-    v = best(np.column_stack([log_expit(x), -log_expit(-x), np.ones_like(x)]), y, w, [(0, None), (0, None), (None, None)])
+    v = best(
+        np.column_stack([log_expit(x), -log_expit(-x), np.ones_like(x)]), y, w, [(0, None), (0, None), (None, None)]
+    )
     return lambda s: np.clip(expit(v[0] * log_expit(s) - v[1] * log_expit(-s) + v[2]), 1e-15, 1 - 1e-15)
 
 
@@ -93,13 +104,16 @@ for kind, w in {"plain": np.ones(n), "weighted": scaled(weight.astype(float))}.i
     assert np.abs(sklearn_platt - np.array(out["predict"]["platt"])).max() < 1e-4
     want[kind] = out
 
-# Labels for which the best coefficients would be negative, so that the best allowed lie on the edge: bent rises with ln p
-# and falls with -ln(1-p), falling falls with both.
+# Labels for which the best coefficients would be negative, so that the best allowed lie on the
+# edge: bent rises with ln p and falls with -ln(1-p), falling falls with both.
 u, v = log_expit(raw), -log_expit(-raw)
 edges = {"bent": expit(1.0 + u - 0.6 * v), "falling": expit(-1 - 0.5 * raw)}
 for name in edges:
     edges[name] = (rng.random(n) < edges[name]).astype(int)
-    want[name] = {"beta": list(beta(raw, edges[name], np.ones(n))(at)), "platt": list(platt(raw, edges[name], np.ones(n))(at))}
+    want[name] = {
+        "beta": list(beta(raw, edges[name], np.ones(n))(at)),
+        "platt": list(platt(raw, edges[name], np.ones(n))(at)),
+    }
 assert len(set(want["bent"]["beta"])) > 10 and len(set(want["falling"]["beta"])) == 1
 
 with open("rows.csv", "w") as f:

@@ -3,6 +3,7 @@
 The files themselves come from `go test -run Golden -update ./dataset` (see golden_test.go). Run this with a Python that
 has pyarrow, polars, duckdb and numpy: python check.py [folder]
 """
+
 import hashlib
 import json
 import pathlib
@@ -31,7 +32,7 @@ for info in manifest["files"]:
     data = (folder / info["name"]).read_bytes()
     assert len(data) == info["bytes"]
     step = 8 << 20
-    assert [hashlib.sha256(data[i:i + step]).hexdigest() for i in range(0, len(data), step)] == info["blocks"]
+    assert [hashlib.sha256(data[i : i + step]).hexdigest() for i in range(0, len(data), step)] == info["blocks"]
 
 for split in manifest["splits"]:
     s, n = split["name"], split["rows"]
@@ -55,4 +56,6 @@ for split in manifest["splits"]:
 sample = batch("sample.arrow")
 assert sample.schema.metadata[b"split"].decode() == manifest["sample"]["split"]
 assert pl.read_ipc(folder / "sample.arrow").height == manifest["sample"]["rows"]
-print(f"{folder}: {len(manifest['files'])} files agree in pyarrow {pa.__version__}, polars {pl.__version__}, duckdb {duckdb.__version__}")
+print(
+    f"{folder}: {len(manifest['files'])} files agree in pyarrow {pa.__version__}, polars {pl.__version__}, duckdb {duckdb.__version__}"
+)

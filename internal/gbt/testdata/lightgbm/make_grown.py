@@ -2,9 +2,10 @@
 
     python make_grown.py        (lightgbm 4.7.0, numpy)
 
-Of rows.csv, the first 700 rows are for old.txt and old_binary.txt (whose label is whether make.py's is above 3), the rest for what is made
-of them: grown.csv has, for all rows, the raw scores of old.txt continued by eight trees, and of both models refitted.
-"""
+Of rows.csv, the first 700 rows are for old.txt and old_binary.txt (whose label is whether make.py's
+is above 3), the rest for what is made of them: grown.csv has, for all rows, the raw scores of
+old.txt continued by eight trees, and of both models refitted. """
+
 import os
 
 import lightgbm as lgb
@@ -14,9 +15,21 @@ here = os.path.dirname(os.path.abspath(__file__))
 rows = np.loadtxt(os.path.join(here, "rows.csv"), delimiter=",")
 x, y = rows[:, :5], rows[:, 5]
 old, new = slice(0, 700), slice(700, None)
-common = dict(num_leaves=12, learning_rate=0.3, min_data_in_leaf=10, min_data_in_bin=1, min_sum_hessian_in_leaf=0, verbose=-1,
-              deterministic=True, force_row_wise=True, num_threads=1, enable_bundle=False, feature_pre_filter=False,
-              max_cat_to_onehot=1, min_data_per_group=20)
+common = dict(
+    num_leaves=12,
+    learning_rate=0.3,
+    min_data_in_leaf=10,
+    min_data_in_bin=1,
+    min_sum_hessian_in_leaf=0,
+    verbose=-1,
+    deterministic=True,
+    force_row_wise=True,
+    num_threads=1,
+    enable_bundle=False,
+    feature_pre_filter=False,
+    max_cat_to_onehot=1,
+    min_data_per_group=20,
+)
 
 
 def train(objective, label, part, rounds, **more):

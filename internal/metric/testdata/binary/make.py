@@ -2,10 +2,11 @@
 
     python make.py        (scikit-learn 1.9, numpy)
 
-want.json has each metric for the columns named in its key: pred has no ties, tied has about 40 distinct values; with and
-without weights. ece is scikit-learn's calibration_curve over quantile bins, which is the same definition where the number
-of bins divides the number of rows and there are neither ties nor weights.
-"""
+want.json has each metric for the columns named in its key: pred has no ties, tied has about 40
+distinct values; with and without weights. ece is scikit-learn's calibration_curve over quantile
+bins, which is the same definition where the number of bins divides the number of rows and there are
+neither ties nor weights. """
+
 import json
 
 import numpy as np

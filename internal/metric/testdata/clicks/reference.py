@@ -1,5 +1,7 @@
-"""Metrics of clicks and their paired intervals, as a reader of the definitions writes them down. Reads columns as JSON from standard
-input (label, weight or null, new, old) and prints what it makes of them; numpy only, and quadratic memory for the area."""
+"""Metrics of clicks and their paired intervals, as a reader of the definitions writes them down.
+Reads columns as JSON from standard input (label, weight or null, new, old) and prints what it makes
+of them; numpy only, and quadratic memory for the area."""
+
 import json
 import sys
 
@@ -9,16 +11,26 @@ import numpy as np
 def values(y, w, p):
     rate, q = np.average(y, weights=w), np.clip(np.where(y == 1, p, 1 - p), 1e-15, 1 - 1e-15)
     loss, entropy = np.average(-np.log(q), weights=w), -rate * np.log(rate) - (1 - rate) * np.log1p(-rate)
-    return {"log_loss": loss, "normalized_entropy": loss / entropy, "relative_information_gain": 1 - loss / entropy,
-            "calibration_ratio": np.sum(w * p) / np.sum(w * y), "brier": np.average((p - y) ** 2, weights=w)}
+    return {
+        "log_loss": loss,
+        "normalized_entropy": loss / entropy,
+        "relative_information_gain": 1 - loss / entropy,
+        "calibration_ratio": np.sum(w * p) / np.sum(w * y),
+        "brier": np.average((p - y) ** 2, weights=w),
+    }
 
 
 def influences(y, w, p):
     rate, q = np.average(y, weights=w), np.clip(np.where(y == 1, p, 1 - p), 1e-15, 1 - 1e-15)
     v, entropy = values(y, w, p), -rate * np.log(rate) - (1 - rate) * np.log1p(-rate)
     ne = (-np.log(q) - v["log_loss"] - v["normalized_entropy"] * np.log((1 - rate) / rate) * (y - rate)) / entropy
-    return {"log_loss": -np.log(q) - v["log_loss"], "normalized_entropy": ne, "relative_information_gain": -ne,
-            "calibration_ratio": (p - v["calibration_ratio"] * y) / rate, "brier": (p - y) ** 2 - v["brier"]}
+    return {
+        "log_loss": -np.log(q) - v["log_loss"],
+        "normalized_entropy": ne,
+        "relative_information_gain": -ne,
+        "calibration_ratio": (p - v["calibration_ratio"] * y) / rate,
+        "brier": (p - y) ** 2 - v["brier"],
+    }
 
 
 def deviation(w, x):
@@ -44,7 +56,10 @@ def delong(y, w, x):
 def report(y, w, new, old):
     w = np.ones(len(y)) if w is None else w
     a, b = influences(y, w, new), influences(y, w, old)
-    out = {m: {"new": v, "old": values(y, w, old)[m], "new_error": deviation(w, a[m]), "error": deviation(w, a[m] - b[m])} for m, v in values(y, w, new).items()}
+    out = {
+        m: {"new": v, "old": values(y, w, old)[m], "new_error": deviation(w, a[m]), "error": deviation(w, a[m] - b[m])}
+        for m, v in values(y, w, new).items()
+    }
     ratio = out["calibration_ratio"]  # compared by its distance from 1 on a logarithmic scale
     slope = [np.sign(ratio[s] - 1) / ratio[s] for s in ("new", "old")]
     ratio["error"] = deviation(w, slope[0] * a["calibration_ratio"] - slope[1] * b["calibration_ratio"])

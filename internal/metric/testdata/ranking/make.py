@@ -1,9 +1,11 @@
-"""Makes rows.csv and want.json: NDCG per group by scikit-learn (ties averaged) on gains 2^grade - 1, then its weighted mean.
+"""Makes rows.csv and want.json: NDCG per group by scikit-learn (ties averaged) on gains 2^grade -
+1, then its weighted mean.
 
     python make.py        (scikit-learn 1.9, numpy)
 
-Rows of one group are scattered over the file. Groups without any gain count 1, as in LightGBM; scikit-learn would say 0.
-"""
+Rows of one group are scattered over the file. Groups without any gain count 1, as in LightGBM;
+scikit-learn would say 0. """
+
 import json
 
 import numpy as np

@@ -1,7 +1,8 @@
 """Makes rows.csv and want.json: regression metrics as scikit-learn computes them.
 
-    python make.py        (scikit-learn 1.9, numpy)
+python make.py        (scikit-learn 1.9, numpy)
 """
+
 import json
 
 import numpy as np

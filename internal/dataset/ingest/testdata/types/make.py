@@ -1,6 +1,7 @@
-"""Writes types.parquet, a small file with every type that the reader knows, nulls among the values, in two row groups, and
-want.json, what pyarrow reads back. Run it with a Python that has pyarrow: python make.py
-"""
+"""Writes types.parquet, a small file with every type that the reader knows, nulls among the values,
+in two row groups, and want.json, what pyarrow reads back. Run it with a Python that has pyarrow:
+python make.py """
+
 import datetime as dt
 import decimal
 import json
@@ -20,8 +21,8 @@ columns = {
     "bool": (pa.bool_(), [True, n, False, True]),
     "int8": (pa.int8(), [-128, 127, n, 0]),
     "int16": (pa.int16(), [-32768, n, 32767, 5]),
-    "int32": (pa.int32(), [-2**31, 2**31 - 1, n, 0]),
-    "int64": (pa.int64(), [-2**63, 2**63 - 1, n, 2**53 + 1]),
+    "int32": (pa.int32(), [-(2**31), 2**31 - 1, n, 0]),
+    "int64": (pa.int64(), [-(2**63), 2**63 - 1, n, 2**53 + 1]),
     "uint8": (pa.uint8(), [255, 0, n, 1]),
     "uint16": (pa.uint16(), [65535, n, 0, 1]),
     "uint32": (pa.uint32(), [2**32 - 1, n, 2**31, 1]),
@@ -36,8 +37,14 @@ columns = {
     "fixed": (pa.binary(3), [b"abc", n, b"xyz", b"123"]),
     "date32": (pa.date32(), [dt.date(2017, 7, 2), n, dt.date(1969, 12, 31), dt.date(9999, 12, 31)]),
     "date64": (pa.date64(), [dt.date(2017, 7, 2), n, dt.date(1969, 12, 31), dt.date(9999, 12, 31)]),
-    "ms": (pa.timestamp("ms"), [t0.replace(microsecond=123000), n, dt.datetime(1969, 12, 31, 23, 59, 59, 999000), t0.replace(microsecond=0)]),
-    "us": (pa.timestamp("us", "UTC"), [t0.replace(tzinfo=utc), n, dt.datetime(1, 1, 1, tzinfo=utc), t0.replace(tzinfo=utc)]),
+    "ms": (
+        pa.timestamp("ms"),
+        [t0.replace(microsecond=123000), n, dt.datetime(1969, 12, 31, 23, 59, 59, 999000), t0.replace(microsecond=0)],
+    ),
+    "us": (
+        pa.timestamp("us", "UTC"),
+        [t0.replace(tzinfo=utc), n, dt.datetime(1, 1, 1, tzinfo=utc), t0.replace(tzinfo=utc)],
+    ),
     "ns": (pa.timestamp("ns"), [1499000000000000001, n, -1, 0]),
     "time32": (pa.time32("ms"), [dt.time(10, 3, 20, 123000), n, dt.time(0), dt.time(1)]),
     "time64": (pa.time64("us"), [dt.time(10, 3, 20, 123456), n, dt.time(0), dt.time(1)]),
@@ -63,13 +70,17 @@ for name, options in {
     pq.write_table(table, here / name, row_group_size=3, **options)
 
 # INT96 needs a writer's option that touches every timestamp.
-pq.write_table(pa.table({"at": pa.array([1499000000000000001, n, -1, 0], pa.timestamp("ns"))}), here / "int96.parquet", use_deprecated_int96_timestamps=True)
+pq.write_table(
+    pa.table({"at": pa.array([1499000000000000001, n, -1, 0], pa.timestamp("ns"))}),
+    here / "int96.parquet",
+    use_deprecated_int96_timestamps=True,
+)
 # Beyond what nanoseconds can count, as Spark writes 9999-12-31: patched in, because pyarrow refuses to.
 data = bytearray((here / "int96.parquet").read_bytes())
 old = struct.pack("<qI", 1499000000000000001 % (86400 * 10**9), 2440588 + 1499000000000000001 // (86400 * 10**9))
 for place in range(len(data)):
-    if data[place:place + 12] == old:
-        data[place + 8:place + 12] = struct.pack("<I", 5373484)
+    if data[place : place + 12] == old:
+        data[place + 8 : place + 12] = struct.pack("<I", 5373484)
 (here / "int96_far.parquet").write_bytes(data)
 
 
@@ -81,7 +92,7 @@ def text(v, t):
     if pa.types.is_decimal(t):
         if t.scale == 0:
             return str(int(v))
-        return ("%r" % float(v))
+        return "%r" % float(v)
     if pa.types.is_floating(t):
         return "%r" % float(v)
     if isinstance(v, bytes):
