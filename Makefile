@@ -218,14 +218,14 @@ bench-ids: build $(PEERS_READY) ## Coppice beside CatBoost, LightGBM, XGBoost on
 	  --command "make bench-ids ROUNDS=$(ROUNDS) SEEDS=$(SEEDS) SIZE=$(SIZE)$(if $(ONLY), ONLY=$(ONLY))" $(if $(ONLY)$(filter-out 1,$(SIZE)),,--doc docs/benchmarks.md)
 
 # Whose curves are drawn.
-SEARCH_CURVES = --method auto --method "auto, names hidden" --method tpe --method optuna-tpe --method cmaes --method nsga2 --method random
+SEARCH_CURVES = --method auto --method "auto, names hidden" --method tpe --method optuna-tpe --method random
 
 .PHONY: bench-search
 bench-search: SEEDS = 4
-bench-search: bench-programs ## normalised regret of the ways to search: synthetic functions, and with DATA=/surrogate its tasks beside Optuna, with curves for docs/search.md (SEEDS=, SAMPLERS=tpe; gp needs torch, cmaes its package)
+bench-search: bench-programs ## normalised regret of the ways to search: synthetic functions, and with DATA=/surrogate its tasks beside Optuna, with curves for docs/search.md (SEEDS=, SAMPLERS=tpe; gp needs torch)
 	@mkdir -p $(BENCH)
 	bin/gauge regret --seeds $(SEEDS) > $(BENCH)/search-synthetic.jsonl
-	bin/gauge regret --seeds $(SEEDS) --methods gp,cmaes,nsga2,tpe,random --trials 200 >> $(BENCH)/search-synthetic.jsonl
+	bin/gauge regret --seeds $(SEEDS) --methods gp,tpe,random --trials 200 >> $(BENCH)/search-synthetic.jsonl
 	bin/gauge regret-table $(BENCH)/search-synthetic.jsonl
 	@if [ -d $(DATA)/surrogate ]; then $(MAKE) --no-print-directory bench-search-surrogate SEEDS=$(SEEDS); else echo "no $(DATA)/surrogate: synthetic functions only"; fi
 
@@ -251,7 +251,7 @@ bench-search-quality: build $(PEERS_READY) ## one default, fifty random, fifty t
 bench-search-surrogate: $(PEERS_READY)
 	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) > $(BENCH)/search.jsonl
 	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) --methods auto --anonymous >> $(BENCH)/search.jsonl
-	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) --methods cmaes,nsga2,tpe,random --trials 200 --batches 1,16,100 >> $(BENCH)/search.jsonl
+	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) --methods tpe,random --trials 200 --batches 1,16,100 >> $(BENCH)/search.jsonl
 	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) --methods auto --trials 200 --batches 16,100 >> $(BENCH)/search.jsonl
 	for s in $(subst $(comma), ,$(or $(SAMPLERS),tpe)); do $(PEERS) bench/search_optuna.py $(DATA)/surrogate $$s 1,16 $(SEEDS) >> $(BENCH)/search.jsonl || exit 1; done
 	bin/gauge regret-table $(BENCH)/search.jsonl

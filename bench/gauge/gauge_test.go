@@ -249,7 +249,7 @@ func TestRegretCurves(t *testing.T) {
 	results, svg := filepath.Join(dir, "search.jsonl"), filepath.Join(dir, "curves.svg")
 	var lines bytes.Buffer
 	c := command(&lines)
-	c.SetArgs([]string{"regret", "--methods", "random,nsga2", "--seeds", "2", "--trials", "20", "--batches", "4"})
+	c.SetArgs([]string{"regret", "--methods", "random,tpe", "--seeds", "2", "--trials", "20", "--batches", "4"})
 	if err := c.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func TestRegretCurves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{">random</text>", ">nsga2</text>", `class="band l1"`, "prefers-color-scheme:dark",
+	for _, want := range []string{">random</text>", ">tpe</text>", `class="band l1"`, "prefers-color-scheme:dark",
 		"trials, 4 at once", "After the last trial: random 0."} {
 		if !strings.Contains(string(drawn), want) {
 			t.Errorf("drawing two methods: got an SVG without %q", want)

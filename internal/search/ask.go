@@ -23,10 +23,6 @@ type Ask struct {
 	Earlier  []Sweep // earlier searches for the same, newest last
 	Number   int     // number of trials wanted
 
-	// Goals are the objectives of a search with several, of which the trials have Values. NSGA-II looks at them; for
-	// the others several become one before.
-	Goals []sweep.Goal
-
 	// Base are the parameters beneath every trial's own, for constraints that refer to them.
 	Base sweep.Params
 }
@@ -67,11 +63,8 @@ const (
 	MethodAuto   = sweep.MethodAuto
 	MethodRandom = sweep.MethodRandom
 	MethodHalton = sweep.MethodHalton
-	MethodSobol  = sweep.MethodSobol
 	MethodTPE    = sweep.MethodTPE
 	MethodGP     = sweep.MethodGP
-	MethodCMAES  = sweep.MethodCMAES
-	MethodNSGA2  = sweep.MethodNSGA2
 )
 
 // Methods returns the names of all methods of a search whose trials another program runs: a population needs our
@@ -85,11 +78,8 @@ const (
 	SourceWarm      = "warm"      // a winner of an earlier search
 	SourcePortfolio = "portfolio" // a configuration that is known to be good for boosted trees
 	SourceHalton    = MethodHalton
-	SourceSobol     = MethodSobol
 	SourceTPE       = "tpe"
 	SourceGP        = "gp"
-	SourceCMAES     = "cmaes"
-	SourceNSGA2     = "nsga2"
 )
 
 // Suggestion is a trial to run, with its source and the reason.
@@ -135,8 +125,6 @@ type asker struct {
 	warm    []winner
 	model   *fittedModel // fitted to the finished trials; nil before
 	spread  *mat.Dense   // the first points of the sequence; nil before
-
-	evolution *evolution // as far as the known generations go; nil before
 }
 
 // proposal is a configuration, with its source and reason; nil if there is none.
@@ -200,9 +188,6 @@ func newAsker(r Ask) (*asker, error) {
 
 	known := slices.SortedFunc(slices.Values(r.Known), func(x, y Known) int { return cmp.Compare(x.Trial, y.Trial) })
 	for _, k := range known {
-		if len(r.Goals) > 0 && len(k.Values) != len(r.Goals) {
-			k.Value, k.Curve = math.NaN(), nil
-		}
 		a.remember(k)
 	}
 	a.warm = a.winners()
@@ -251,14 +236,10 @@ func (a *asker) byMethod() *proposal {
 	switch a.Method {
 	case MethodRandom:
 		p = a.fromRandom()
-	case MethodHalton, MethodSobol:
-		p = a.fromPoints(a.Method, nextPoint)
+	case MethodHalton:
+		p = a.fromHalton("the next point of the sequence")
 	case MethodTPE:
 		p = a.fromTPE()
-	case MethodCMAES:
-		p = a.fromCMAES()
-	case MethodNSGA2:
-		p = a.fromNSGA2()
 	default:
 		p = a.fromGP()
 	}

@@ -47,11 +47,8 @@ func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Pa
 // fromSequence is the next trial that depends on no result of the sweep, after so many of wanted; nil is none.
 func (a *asker) fromSequence(method string, after, wanted int) *proposal {
 	switch method {
-	case MethodHalton, MethodSobol:
-		if p := a.fromPoints(method, nextPoint); p != nil {
-			return p
-		}
-		return a.fromRest()
+	case MethodHalton:
+		return a.byMethod()
 	case MethodAuto, MethodGP:
 	default:
 		return nil
@@ -85,7 +82,7 @@ func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params)
 	})
 	ask, weights := askOf(p, listed, seen), ""
 	if goals := p.Spec.Goals; len(goals) > 0 {
-		weights = ask.aim(goals, trial)
+		weights = ask.scalarized(goals, trial)
 	}
 	a, err := newAsker(ask)
 	if err != nil {

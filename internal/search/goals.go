@@ -14,16 +14,6 @@ import (
 // that is better elsewhere is better.
 const chebyshev = 0.05
 
-// aim makes one objective of several for the decision about one trial, unless the method looks at all of them. What it
-// aims at is returned as text, if it differs from trial to trial.
-func (r *Ask) aim(goals []sweep.Goal, trial int) string {
-	if r.Method != MethodNSGA2 {
-		return r.scalarized(goals, trial)
-	}
-	r.Goals = goals
-	return ""
-}
-
 // scalarized makes one objective of several, for the decision about one trial (ParEGO: Knowles 2006): the largest of
 // the losses, each on a scale from 0 to 1 and times a weight that is drawn for the trial. Each set of weights aims at
 // another part of the front, so the trials spread along it. The weights are returned as text.

@@ -14,7 +14,6 @@ type history struct {
 	finished []observation // of this search, by trial
 	failed   []point
 	pending  []point
-	order    []turn        // of all trials of this search that were not cancelled, by trial
 	earlier  []observation // of earlier searches, at the level of the newest of them
 	level    map[string]float64
 }
@@ -22,16 +21,8 @@ type history struct {
 // observation is a configuration with its score.
 type observation struct {
 	point
-	trial  int
-	score  float64
-	values []float64 // in each goal, for a search with several
-	age    int       // in searches; 0 is this one
-}
-
-// turn is what became of a trial, for the methods that learn generation by generation.
-type turn struct {
-	ended  bool
-	result int // its index in finished, or -1
+	score float64
+	age   int // in searches; 0 is this one
 }
 
 // add adds a trial of this search. One whose configuration is not in the space is ignored.
@@ -41,20 +32,15 @@ func (h *history) add(d *domain, k Known, maximize bool) {
 		return
 	}
 
-	after := turn{ended: k.Status != TrialRunning, result: -1}
 	score, known := scoreOf(k, maximize)
 	switch {
 	case k.Status == TrialRunning:
 		h.pending = append(h.pending, p)
 	case known:
-		after.result = len(h.finished)
-		h.finished = append(h.finished, observation{point: p, trial: k.Trial, score: score, values: k.Values})
+		h.finished = append(h.finished, observation{point: p, score: score})
 	case k.Status == TrialFailed, k.Status == TrialDone:
 		h.failed = append(h.failed, p)
-	}
-	if k.Status != trialCancelled { // its result says nothing, not even that it was one of the worst
-		h.order = append(h.order, after)
-	}
+	} // of one that a person stopped nothing is known, not even that it was one of the worst
 }
 
 // scoreOf returns a trial's score. A stopped trial may only have a curve, whose best value counts. A value that is not
@@ -101,7 +87,7 @@ func (h *history) learn(d *domain, earlier []Sweep, maximize bool) {
 				continue
 			}
 			if p, ok := d.locate(d.spelled(normalized(k.Params))); ok {
-				found = append(found, observation{point: p, trial: k.Trial, score: score, age: i + 1})
+				found = append(found, observation{point: p, score: score, age: i + 1})
 			}
 		}
 

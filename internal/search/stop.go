@@ -16,11 +16,10 @@ const (
 	StopHalving = "halving"
 	// asha in brackets; later brackets compare later, which is safer if short training is misleading
 	StopHyperband = "hyperband"
-	StopMedian    = "median" // stops a trial worse than half of the others so far
 )
 
 // StopRules returns the names of all rules.
-func StopRules() []string { return []string{StopASHA, StopHalving, StopHyperband, StopMedian} }
+func StopRules() []string { return []string{StopASHA, StopHalving, StopHyperband} }
 
 // Stopping asks whether a trial continues. It contains everything that the decision depends on.
 type Stopping struct {
@@ -62,9 +61,6 @@ type Verdict struct {
 	Reason string
 }
 
-// fewestToStop is how many trials must have reached a rung before the median rule stops one.
-const fewestToStop = 4
-
 // Rungs returns the steps at which trials of at most highest steps are compared: highest / eta, highest / eta^2 and so
 // on, down to lowest.
 func Rungs(lowest, highest, eta int) []int {
@@ -82,7 +78,7 @@ func (s *Stopping) check() error {
 		return &SpecError{Part: "stop", Err: fmt.Errorf("%.60q is unknown; use one of %v", s.Rule, StopRules())}
 	case !slices.IsSorted(s.Rungs) || len(s.Rungs) > 0 && s.Rungs[0] < 1:
 		return &SpecError{Part: "stop", Err: fmt.Errorf("rungs %v: use ascending steps from 1", s.Rungs)}
-	case s.Eta < 2 && s.Rule != StopMedian:
+	case s.Eta < 2:
 		return &SpecError{Part: "stop", Err: fmt.Errorf("eta is %d: use 2 or more", s.Eta)}
 	case !(s.Noise >= 0) || math.IsInf(s.Noise, 1):
 		return &SpecError{Part: "stop", Err: fmt.Errorf("the noise is %v: use a standard error of 0 or more", s.Noise)}
@@ -112,9 +108,6 @@ func Judge(s Stopping, trial int) (Verdict, error) {
 		return Verdict{Action: GoOn, Reason: "it has not come to a rung"}, nil
 	}
 
-	if s.Rule == StopMedian {
-		return s.byMedian(s.Curves[i], rung), nil
-	}
 	return s.byRank(s.Curves[i], rung), nil
 }
 
@@ -264,41 +257,4 @@ func (s *Stopping) missing(rung int) int {
 		}
 	}
 	return max(missing, 0)
-}
-
-// byMedian compares a trial's best so far with the median of the others' means up to the same step (Golovin et al.
-// 2017).
-func (s *Stopping) byMedian(c Curve, rung int) Verdict {
-	var means []float64
-	for _, other := range s.Curves {
-		if other.Trial == c.Trial || other.Status == TrialFailed || other.reached() < rung {
-			continue
-		}
-		sum, n := 0.0, 0
-		for _, p := range other.Points {
-			if p.Step <= rung && finite(p.Value) {
-				sum, n = sum+s.score(p.Value), n+1
-			}
-		}
-		if n > 0 {
-			means = append(means, sum/float64(n))
-		}
-	}
-	if len(means) < fewestToStop {
-		return Verdict{Action: GoOn, Rung: rung, Reason: fmt.Sprintf("%d others have come to rung %d, fewer than %d",
-			len(means), rung, fewestToStop)}
-	}
-
-	best := math.Inf(-1)
-	for _, p := range c.Points {
-		if p.Step <= rung {
-			best = max(best, s.score(p.Value))
-		}
-	}
-	if half := median(means); best < half {
-		return s.beyondNoise(best, half, rung, fmt.Sprintf("its best up to rung %d is below the median of %d others",
-			rung, len(means)))
-	}
-	return Verdict{Action: GoOn, Rung: rung,
-		Reason: fmt.Sprintf("its best up to rung %d is not below the median of %d others", rung, len(means))}
 }

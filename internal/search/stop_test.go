@@ -47,7 +47,7 @@ func TestStopping(t *testing.T) {
 	}
 	rand.New(rand.NewPCG(1, 2)).Shuffle(9, func(i, j int) { s.Curves[i], s.Curves[j] = s.Curves[j], s.Curves[i] })
 
-	for rule, goOn := range map[string]int{search.StopASHA: 3, search.StopHalving: 3, search.StopMedian: 9} {
+	for rule, goOn := range map[string]int{search.StopASHA: 3, search.StopHalving: 3} {
 		s.Rule, s.Noise = rule, 0
 		count := 0
 		for i := range 9 {
@@ -58,11 +58,11 @@ func TestStopping(t *testing.T) {
 			if v.Action == search.GoOn {
 				count++
 			}
-			if rule != search.StopMedian && (v.Action == search.GoOn) != (i >= 6) {
+			if (v.Action == search.GoOn) != (i >= 6) {
 				t.Errorf("%s, trial %d of nine rising by their numbers: %+v", rule, i, v)
 			}
 		}
-		if rule != search.StopMedian && count != goOn {
+		if count != goOn {
 			t.Errorf("%s: %d go on, expected %d", rule, count, goOn)
 		}
 	}
@@ -99,10 +99,6 @@ func TestStoppingSaysNothingEarly(t *testing.T) {
 	s.Rule = search.StopHalving
 	if v := judge(t, s, 1); v.Action != search.Wait || !strings.Contains(v.Reason, "6 of 9 trials have not come") {
 		t.Errorf("with six trials to come: %+v", v)
-	}
-	s.Rule = search.StopMedian
-	if v := judge(t, s, 2); v.Action != search.GoOn || !strings.Contains(v.Reason, "fewer than 4") {
-		t.Errorf("with one other: %+v", v)
 	}
 }
 
@@ -149,10 +145,10 @@ func TestHyperband(t *testing.T) {
 func TestStoppingRefuses(t *testing.T) {
 	good := search.Stopping{Rule: search.StopASHA, Rungs: []int{1, 3}, Eta: 3}
 	for want, change := range map[string]func(*search.Stopping){
-		`search: stop: "ash" is unknown; use one of [asha halving hyperband median]`: func(s *search.Stopping) { s.Rule = "ash" },
-		`search: stop: rungs [3 1]: use ascending steps from 1`:                      func(s *search.Stopping) { s.Rungs = []int{3, 1} },
-		`search: stop: eta is 1: use 2 or more`:                                      func(s *search.Stopping) { s.Eta = 1 },
-		`search: stop: the noise is -1: use a standard error of 0 or more`:           func(s *search.Stopping) { s.Noise = -1 },
+		`search: stop: "ash" is unknown; use one of [asha halving hyperband]`: func(s *search.Stopping) { s.Rule = "ash" },
+		`search: stop: rungs [3 1]: use ascending steps from 1`:               func(s *search.Stopping) { s.Rungs = []int{3, 1} },
+		`search: stop: eta is 1: use 2 or more`:                               func(s *search.Stopping) { s.Eta = 1 },
+		`search: stop: the noise is -1: use a standard error of 0 or more`:    func(s *search.Stopping) { s.Noise = -1 },
 	} {
 		s := good
 		change(&s)

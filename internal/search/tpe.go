@@ -111,9 +111,8 @@ func (p *parzen) kernel(j int, at, u float64) float64 {
 func (a *asker) fromTPE() *proposal {
 	h := &a.history
 	if len(h.finished) < 2 || a.next < tpeInitial {
-		return a.fromPoints(SourceHalton,
-			fmt.Sprintf("a point of the sequence that fills the space evenly: the model begins with %d results",
-				tpeInitial))
+		return a.fromHalton(fmt.Sprintf("a point of the sequence that fills the space evenly: the model begins with %d results",
+			tpeInitial))
 	}
 
 	sorted := slices.SortedStableFunc(slices.Values(h.finished),

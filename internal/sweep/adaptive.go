@@ -18,18 +18,14 @@ const (
 	MethodAuto   = "auto"
 	MethodGP     = "gp"
 	MethodTPE    = "tpe"
-	MethodCMAES  = "cmaes"
-	MethodNSGA2  = "nsga2"
 	MethodHalton = "halton"
-	MethodSobol  = "sobol"
 	MethodRandom = "random"
 	MethodPBT    = "pbt"
 )
 
 // Methods returns the names of all methods.
 func Methods() []string {
-	return []string{MethodAuto, MethodGP, MethodTPE, MethodCMAES, MethodNSGA2, MethodHalton, MethodSobol, MethodRandom,
-		MethodPBT}
+	return []string{MethodAuto, MethodGP, MethodTPE, MethodHalton, MethodRandom, MethodPBT}
 }
 
 // WarmAuto makes a sweep begin with the best results of the bucket's earlier sweeps of the same model.
@@ -48,12 +44,7 @@ const FormatGoals = 6
 
 // Listed reports whether the plan lists every trial of the search with its parameters: its method uses no results.
 func (s *Search) Listed() bool {
-	return !s.forward() && (s.Method == "" || s.Method == MethodRandom || s.Sequence())
-}
-
-// Sequence reports whether the search takes the points of a sequence in their order.
-func (s *Search) Sequence() bool {
-	return s.Method == MethodHalton || s.Method == MethodSobol
+	return !s.forward() && slices.Contains([]string{"", MethodRandom, MethodHalton}, s.Method)
 }
 
 // checkMethod checks the settings of a search that learns.
@@ -68,14 +59,14 @@ func (s *Spec) checkMethod(doc *strictyaml.Document, _ Vocabulary) error {
 			"search.method says how the trials under search.random are proposed, but there is no search.random")
 	case q.WarmStart != "" && q.WarmStart != WarmAuto:
 		return doc.Errorf("search.warm_start", "warm_start is %.60q: use auto, or leave it out", q.WarmStart)
-	case q.WarmStart != "" && !slices.Contains([]string{MethodAuto, MethodGP, MethodCMAES}, q.Method):
+	case q.WarmStart != "" && !slices.Contains([]string{MethodAuto, MethodGP}, q.Method):
 		return doc.Errorf("search.warm_start",
-			"the results of earlier sweeps inform method: auto, gp and cmaes, not %s; change search.method, or take "+
+			"the results of earlier sweeps inform method: auto and gp, not %s; change search.method, or take "+
 				"warm_start out",
 			cmp.Or(q.Method, MethodRandom))
 	case !q.Listed() && s.Trials > MaxOpen:
 		return doc.Errorf("trials",
-			"trials is %d: a search that learns takes at most %d; use fewer, or search.method: sobol or halton",
+			"trials is %d: a search that learns takes at most %d; use fewer, or search.method: halton",
 			s.Trials, MaxOpen)
 	}
 
@@ -237,7 +228,7 @@ func (p *Plan) Open() bool {
 // Adapt sets the plan's format to the one that its trials need.
 func (p *Plan) Adapt() {
 	switch stop := p.Spec.Search.Stop; {
-	case stop != nil && stop.Rule != StopMedian:
+	case stop != nil:
 		p.Format = FormatPauses
 	case p.Breeds():
 		p.Format = FormatPopulation
@@ -247,7 +238,7 @@ func (p *Plan) Adapt() {
 		p.Format = FormatExtended
 	case p.Folds != nil:
 		p.Format = FormatFolds
-	case p.Open() || p.Spec.Search.Stop != nil:
+	case p.Open():
 		p.Format = FormatOpen
 	}
 }

@@ -111,10 +111,6 @@ func (s *Spec) checkGoals(doc *strictyaml.Document, v Vocabulary) error {
 		return doc.Errorf("search.stop",
 			"search.stop cannot go with several objectives: it goes by the first, and would stop what is best in "+
 				"the others; take it out, or use one metric")
-	case s.Search.Method == MethodCMAES:
-		return doc.Errorf("search.method",
-			"cmaes cannot go with several objectives: its distribution follows one, and finds less than random "+
-				"draws here; use auto, tpe or nsga2, or one metric")
 	case s.Limits.Patience != nil:
 		return doc.Errorf("limits.patience",
 			"patience cannot go with several objectives: it goes by the first, and most trials are for the others; "+

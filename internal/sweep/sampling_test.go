@@ -29,7 +29,6 @@ func TestStopFillsWhatTheSpecLeavesOpen(t *testing.T) {
 		{asha("", 0), 100, 1_000_000, true, sweep.Stop{By: sweep.ByTrees, Eta: 3}, true},
 		{asha(sweep.ByRows, 0), 100, 1_000_000, true, sweep.Stop{By: sweep.ByRows, Eta: 5, OneIn: 25, Rungs: []int{4}},
 			true},
-		{sweep.Stop{Rule: sweep.StopMedian}, 100, 1_000_000, false, sweep.Stop{By: sweep.ByTrees, Eta: 3}, true},
 	} {
 		got := c.given
 		fits := got.Fill(c.trees, c.rows, c.rankOnly)
@@ -54,10 +53,9 @@ func TestStopByIsChecked(t *testing.T) {
 	for stop, want := range map[string]string{
 		"{rule: asha, by: rows}":               "",
 		"{rule: hyperband, by: rows}":          "",
-		"{rule: median, by: trees}":            "",
 		"{rule: asha, by: rows, min_trees: 5}": "min_trees is the first rung by: trees",
 		"{rule: asha, by: row}":                `unknown "row"`,
-		"{rule: median, by: rows}":             "compares whole curves",
+		"{rule: median}":                       "unknown rule",
 	} {
 		_, err := sweep.ParseSpec("sweep.yaml",
 			[]byte(strings.Replace(good, "search:\n", "search:\n  stop: "+stop+"\n", 1)), words())

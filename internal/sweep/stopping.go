@@ -14,7 +14,6 @@ const (
 	StopASHA      = "asha"      // asynchronous successive halving
 	StopHalving   = "halving"   // the same, decided once all trials have come to a rung
 	StopHyperband = "hyperband" // asha in brackets; later brackets pause later
-	StopMedian    = "median"    // stops a trial worse than half of the others so far
 )
 
 // What a trial that is compared has been trained with.
@@ -34,7 +33,7 @@ const (
 const fewestRows = 2_000
 
 // StopRules lists the rules available to a sweep.
-func StopRules() []string { return []string{StopASHA, StopHalving, StopHyperband, StopMedian} }
+func StopRules() []string { return []string{StopASHA, StopHalving, StopHyperband} }
 
 // Stop says when a trial is stopped because others are better.
 type Stop struct {
@@ -60,7 +59,7 @@ type Stop struct {
 // from the mean. So first trees compare trials by a metric of ranks, samples by any other (docs/search.md).
 func (s *Stop) Fill(trees, rows int, rankOnly bool) bool {
 	byRows := Stop{Eta: s.Eta, By: ByRows}
-	if (s.By == ByRows || s.By == "" && !rankOnly && s.Rule != StopMedian) && byRows.sample(trees, rows) {
+	if (s.By == ByRows || s.By == "" && !rankOnly) && byRows.sample(trees, rows) {
 		s.By, s.Eta, s.OneIn, s.Rungs = ByRows, byRows.Eta, byRows.OneIn, byRows.Rungs
 		return true
 	}
@@ -110,10 +109,6 @@ func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
 	case q.By != "" && q.By != ByTrees && q.By != ByRows:
 		return doc.Errorf("search.stop.by", "unknown %.60q%s; use %s or %s", q.By,
 			strictyaml.Suggest(q.By, []string{ByTrees, ByRows}), ByTrees, ByRows)
-	case q.By == ByRows && q.Rule == StopMedian:
-		return doc.Errorf("search.stop.by",
-			"rule %s compares whole curves, which samples of rows do not have; use %v, or by: %s", StopMedian,
-			[]string{StopASHA, StopHalving, StopHyperband}, ByTrees)
 	case q.By == ByRows && doc.Has("search.stop.min_trees"):
 		return doc.Errorf("search.stop.min_trees", "min_trees is the first rung by: %s; take one of the two out",
 			ByTrees)
@@ -167,8 +162,7 @@ type Rung struct {
 	Stop   bool    `json:"stop"`
 	Pause  bool    `json:"pause,omitempty"` // the trial waits here for a Promotion
 	Reason string  `json:"reason"`
-	// of other trials and, if the rule compares whole curves, this one's earlier scores, ascending by step and trial;
-	// with plan and Score, all that the decision is based on
+	// of other trials at the rung, ascending by trial; with plan and Score, all that the decision is based on
 	Seen []Reached `json:"seen"`
 	At   time.Time `json:"at"`
 
@@ -196,10 +190,10 @@ func checkRungs(rungs []RungScore) error {
 const FormatPauses = 7
 
 // Pauses reports whether trials that are behind at a rung are paused, and may be promoted later. In plans of older
-// builds, and by the median rule, they end there.
+// builds they end there.
 func (p *Plan) Pauses() bool {
 	stop := p.Spec.Search.Stop
-	return stop != nil && stop.Rule != StopMedian && p.Format >= FormatPauses
+	return stop != nil && p.Format >= FormatPauses
 }
 
 // Pause marks a trial as paused at a rung; its contents do not matter. It is created after the Rung that says so, and

@@ -94,8 +94,6 @@ func TestPausedTrialsThatAreBehindCountAsStopped(t *testing.T) {
 				r.Status, r.Reason = sweep.StatusFailed, "no luck"
 			}
 		}, nil, []int{2, 3, 4, 5}, "1 are done, the quorum is 2"},
-		"in a plan that does not pause": {sweep.StopMedian, behind, nil, nil, nil, nil,
-			"time limit; 2 are done, the quorum is 6"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := climbed(t, tc.rule, tc.paused, tc.change, tc.store)

@@ -26,7 +26,7 @@ func TestSpecNamesThePlace(t *testing.T) {
 			""}: `s.yaml:2:10: say whether the metric is to be maximized: metric: {name: "auc", maximize: true}`,
 		{"name: auc, ", ""}:                                              `s.yaml:2:10: the metric has no name: metric: {name: auc, maximize: true}`,
 		{"search:\n", "search:\n  method: gpp\n"}:                        `s.yaml:5:11: unknown method "gpp" (did you mean "gp"?)`,
-		{"search:\n", "search:\n  method: pbt\n"}:                        `s.yaml:5:11: method pbt continues models, which takes the trainer of a sweep (launcher sweep): use one of [auto gp tpe cmaes nsga2 halton sobol random]`,
+		{"search:\n", "search:\n  method: pbt\n"}:                        `s.yaml:5:11: method pbt continues models, which takes the trainer of a sweep (launcher sweep): use one of [auto gp tpe halton random]`,
 		{"[0.001, 0.3]", "[0, 0.3]"}:                                     `s.yaml:6:11: eta: a logarithmic range begins above 0, not at 0`,
 		{"int: [2, 14]", "int: [14, 2]"}:                                 `s.yaml:7:13: depth: give [low, high] with low < high, not [14 2]`,
 		{"int: [2, 14]", "int: [2, 14], when: eta > x"}:                  `s.yaml:7:33: "eta > x": column 7: unknown name "x" (known: depth, eta)`,

@@ -31,7 +31,7 @@ SPACE.yaml:
   metric: {name: auc, maximize: true}
   seed: 7
   search:
-    method: auto                       # or gp, tpe, cmaes, nsga2, halton, sobol, random; see docs/search.md
+    method: auto                       # or gp, tpe, halton, random; see docs/search.md
     random:                            # what to search: uniform, log_uniform, int, log_int, step, choice
       eta: {log_uniform: [0.001, 0.3]}
       max_depth: {int: [2, 14]}

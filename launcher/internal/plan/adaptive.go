@@ -196,7 +196,7 @@ func (p *Plan) noteOrder() {
 	if p.Spec.Search.Stop.Rule == sweep.StopHalving && p.Open() {
 		p.Notes = append(p.Notes,
 			fmt.Sprintf("search.stop: %s compares trials in no order, but method %s proposes them from the results "+
-				"of those before; with method %s, %s or %s the whole sweep is the same for any number of tasks",
-				sweep.StopHalving, p.Spec.Search.Method, sweep.MethodHalton, sweep.MethodSobol, sweep.MethodRandom))
+				"of those before; with method %s or %s the whole sweep is the same for any number of tasks",
+				sweep.StopHalving, p.Spec.Search.Method, sweep.MethodHalton, sweep.MethodRandom))
 	}
 }

@@ -217,7 +217,7 @@ func (p *Plan) fresh(q Request, had map[string]bool, most int) ([]sweep.Trial, e
 	if most == 0 || len(p.Spec.Search.Random) == 0 {
 		return nil, nil
 	}
-	if p.Spec.Search.Sequence() {
+	if p.Spec.Search.Method == sweep.MethodHalton {
 		return p.sequence(q, most)
 	}
 

@@ -216,15 +216,11 @@ func (w *Worker) newRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress
 		if err != nil {
 			return nil, err
 		}
-		from := g.Tree
-		if rule == sweep.StopMedian { // it compares the whole curve
-			from = 1
-		}
-		if err := w.trials.GatherRungs(ctx, list, claim.Trial, from, g.Tree, w.scores()); err != nil {
+		if err := w.trials.GatherRungs(ctx, list, claim.Trial, g.Tree, g.Tree, w.scores()); err != nil {
 			return nil, err
 		}
 		w.scores()[sweepstore.RungKey{Step: g.Tree, Trial: claim.Trial}] = g.Metric
-		r.Seen = sweepstore.ReachedOf(w.scores(), claim.Trial, from, g.Tree)
+		r.Seen = sweepstore.ReachedOf(w.scores(), claim.Trial, g.Tree, g.Tree)
 	}
 
 	v, err := search.AtRung(w.plan, sweep.Reached{Step: g.Tree, Trial: claim.Trial, Score: g.Metric}, r.Seen)

@@ -3,13 +3,11 @@ package worker
 import (
 	"context"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"coppice/internal/blob"
-	"coppice/internal/gbt"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -130,52 +128,6 @@ func TestTrialsBehindAreStopped(t *testing.T) {
 			t.Logf("%d stopped, %d done", stopped, done)
 			if stopped < 2 || done < 1 {
 				t.Errorf("%d trials were stopped and %d are done; want some of both", stopped, done)
-			}
-			if r := w.result(t, 0); rule == sweep.StopMedian && r.Status != sweep.StatusDone {
-				t.Errorf("the first trial, with which none could be compared, ended as %s: %s", r.Status, r.Reason)
-			}
-		})
-	}
-}
-
-// TestTheMedianRuleLooksAtTheWholeWay: a trial whose best score so far is above the median of the others' means
-// continues even if it is below now, whichever task held it before.
-func TestTheMedianRuleLooksAtTheWholeWay(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		first float64 // its score at the first rung
-		stop  bool
-	}{{"was the best", 0.9, false}, {"was never good", 0.4, true}} {
-		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t, 6, func(p *sweep.Plan) { stopping(sweep.StopMedian)(p); p.Maximize = true })
-			trials := sweepstore.NewTrials(w.sweeps, w.plan)
-			put := func(trial, step int, score float64) {
-				r := sweep.Rung{Format: sweep.FormatVersion, Sweep: w.plan.Sweep, Trial: trial, Step: step,
-					Score: score, Reason: "early"}
-				if created, err := trials.CreateRung(t.Context(), r); err != nil || !created {
-					t.Fatalf("trial %d at %d trees: created %t, error %v", trial, step, created, err)
-				}
-			}
-			for trial := range 5 {
-				put(trial, 3, 0.5)
-				put(trial, 9, 0.7)
-			}
-			put(5, 3, c.first)
-
-			worker := w.worker(0)
-			if err := worker.open(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			r, err := worker.newRung(t.Context(), &sweep.Claim{Trial: 5, Claim: 1}, gbt.Progress{Tree: 9, Metric: 0.45})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r.Stop != c.stop {
-				t.Errorf("0.45 at 9 trees after %v at 3, and the others' means are 0.6: stop is %t because %q; want %t",
-					c.first, r.Stop, r.Reason, c.stop)
-			}
-			if !slices.Contains(r.Seen, sweep.Reached{Step: 3, Trial: 5, Score: c.first}) || len(r.Seen) != 11 {
-				t.Errorf("it has seen %v; want both rungs of five others, and its own first", r.Seen)
 			}
 		})
 	}
