@@ -1,6 +1,9 @@
 // Package calibrate turns raw scores into calibrated probabilities: of the rows that get 0.03, three in a hundred are
-// positive. It fits isotonic regression, Platt's sigmoid and beta calibration, and chooses between them by
-// cross-validated log loss (Choose).
+// positive. It fits isotonic regression and Platt's sigmoid, and chooses between them and no calibration by
+// cross-validated log loss (Choose):
+//
+//	raw scores, labels, weights -> data (checked, sorted once) -> each method on each fold -> Choice
+//	Choice.Calibrator -> FitSegments (shifts by campaign, placement ...) -> calibrator.json -> Predict
 //
 // A raw score is the model's output in log odds, before any sigmoid. Every calibrator is non-decreasing (up to the last
 // bit of math.Exp), so it does not change rankings, and stays within 1e-15 and 1 - 1e-15, so that log losses stay
@@ -14,6 +17,7 @@
 package calibrate
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -26,12 +30,11 @@ type Method string
 const (
 	Isotonic Method = "isotonic" // non-decreasing and piecewise linear: needs many rows, assumes nothing
 	Platt    Method = "platt"    // a sigmoid of the raw score: two parameters
-	Beta     Method = "beta"     // a sigmoid of ln p and ln(1-p): three parameters
 	None     Method = "none"     // the plain sigmoid, as the model was trained
 )
 
-// Methods returns all methods.
-func Methods() []Method { return []Method{Isotonic, Platt, Beta, None} }
+// methods are all methods, in the order in which a tie is decided.
+var methods = []Method{None, Platt, Isotonic}
 
 const (
 	// maxRaw bounds raw scores, so that their squares do not overflow.
@@ -45,9 +48,8 @@ type Calibrator struct {
 	method Method
 	// Isotonic: x is strictly ascending, y non-decreasing.
 	x, y []float64
-	// Platt: sigmoid(a raw + c). Beta, with p = sigmoid(raw): sigmoid(a ln p - b ln(1-p) + c). a and b are not
-	// negative.
-	a, b, c float64
+	// Platt: sigmoid(a raw + c). a is not negative.
+	a, c float64
 
 	segments *Segments // nil: every row is calibrated alike
 }
@@ -62,8 +64,6 @@ func (c *Calibrator) String() string {
 		return fmt.Sprintf("isotonic with %d knots from %.4g to %.4g", len(c.x), c.y[0], c.y[len(c.y)-1])
 	case Platt:
 		return fmt.Sprintf("sigmoid(%.6g raw %+.6g)", c.a, c.c)
-	case Beta:
-		return fmt.Sprintf("sigmoid(%.6g ln p %+.6g ln(1-p) %+.6g)", c.a, -c.b, c.c)
 	}
 	return "sigmoid(raw)"
 }
@@ -84,9 +84,6 @@ func (c *Calibrator) Predict(raw float64) float64 {
 		return c.between(i, raw)
 	case Platt:
 		return sigmoid(float64(c.a*raw) + c.c)
-	case Beta:
-		u, v := logarithms(raw)
-		return sigmoid(float64(c.a*u) + float64(c.b*v) + c.c)
 	}
 	return sigmoid(raw)
 }
@@ -113,34 +110,16 @@ func (c *Calibrator) between(i int, raw float64) float64 {
 	return min(y0+float64((y1-y0)*t), y1) // rounding must not raise it above the next knot
 }
 
-// fitter fits one method to the same rows repeatedly, leaving out a different fold each time.
-type fitter struct {
-	method Method
-	d      *data
-	l      *logistic
-	from   coefficients // of the first fit; the starting point of the others
-}
-
-func newFitter(method Method, d *data) *fitter {
-	f := &fitter{method: method, d: d}
-	if method == Platt || method == Beta {
-		f.l = newLogistic(method, d)
+// fitter returns a function that fits the method to the rows outside a fold, or to all with everyFold.
+func (d *data) fitter(m Method) func(without int) *Calibrator {
+	switch m {
+	case Isotonic:
+		return func(without int) *Calibrator { return fitIsotonic(d, without) }
+	case Platt:
+		p := newPlatt(d)
+		return p.fit
 	}
-	return f
-}
-
-func (f *fitter) fit(without int) *Calibrator {
-	switch {
-	case f.l != nil:
-		found := f.l.fit(without, f.from)
-		if !f.from.begun {
-			f.from = found
-		}
-		return f.l.calibrator(found)
-	case f.method == Isotonic:
-		return fitIsotonic(f.d, without)
-	}
-	return &Calibrator{method: None}
+	return func(int) *Calibrator { return &Calibrator{method: None} }
 }
 
 // sigmoid is written so that rounding keeps its order: the quotient e/(1+e), usual for negative z, does not.
@@ -148,8 +127,21 @@ func sigmoid(z float64) float64 {
 	return min(max(1/(1+math.Exp(-z)), edge), 1-edge)
 }
 
-// logarithms are ln p and -ln(1-p) of p = sigmoid(raw), exact where p itself would round to 0 or 1.
-func logarithms(raw float64) (u, v float64) {
-	l := math.Log1p(math.Exp(-math.Abs(raw)))
-	return min(raw, 0) - l, max(raw, 0) + l
+// Faults of the rows, for use with errors.Is.
+var (
+	ErrTooFew   = errors.New("there are too few rows")
+	ErrLength   = errors.New("the columns have different lengths")
+	ErrScore    = errors.New("the raw score cannot be used")
+	ErrLabel    = errors.New("the label cannot be used")
+	ErrWeight   = errors.New("the weight cannot be used")
+	ErrOneClass = errors.New("all labels are alike")
+)
+
+// fault returns "calibrate: row N: what: detail"; row is -1 if it is not a single row's.
+func fault(row int, what error, format string, args ...any) error {
+	where := ""
+	if row >= 0 {
+		where = fmt.Sprintf("row %d: ", row)
+	}
+	return fmt.Errorf("calibrate: %s%w: %s", where, what, fmt.Sprintf(format, args...))
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"coppice/internal/calibrate"
+	"coppice/internal/problem"
 )
 
 func seeded(t *testing.T) *rand.Rand {
@@ -100,7 +101,7 @@ func TestPredictAll(t *testing.T) {
 // TestCalibratesTheMean: the sum of calibrated probabilities is the number of positives, but for the smoothing.
 func TestCalibratesTheMean(t *testing.T) {
 	raw, label, _ := rows(seeded(t), 20_000, 0)
-	for _, m := range []calibrate.Method{calibrate.Isotonic, calibrate.Platt, calibrate.Beta} {
+	for _, m := range []calibrate.Method{calibrate.Isotonic, calibrate.Platt} {
 		c := fit(t, m, raw, label, nil)
 		diff := 0.0
 		for i, p := range c.PredictAll(nil, raw) {
@@ -169,13 +170,13 @@ func TestSameBytesWhateverTheProcessors(t *testing.T) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
 		var out strings.Builder
 		for _, w := range [][]float32{nil, weight} {
-			c, err := calibrate.Choose(raw, label, w, calibrate.Options{Seed: 3})
+			c, err := calibrate.Choose(raw, label, w, 3)
 			if err != nil {
 				t.Fatal(err)
 			}
 			out.WriteString(encode(t, c))
 			out.WriteString(encode(t, c.LogLoss))
-			out.WriteString(encode(t, fit(t, calibrate.Beta, raw, label, w)))
+			out.WriteString(encode(t, fit(t, calibrate.Platt, raw, label, w)))
 		}
 		return out.String()
 	}
@@ -190,7 +191,7 @@ func TestSameBytesWhateverTheProcessors(t *testing.T) {
 func TestChoose(t *testing.T) {
 	r := seeded(t)
 	raw, label, weight := rows(r, 40_000, 0)
-	c, err := calibrate.Choose(raw, label, weight, calibrate.Options{})
+	c, err := calibrate.Choose(raw, label, weight, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,10 +214,10 @@ func TestChoose(t *testing.T) {
 	}
 	want := fmt.Sprintf("%s has the lowest log loss over 5 folds: %.6f against uncalibrated %.6f and %s %.6f", c.Method,
 		c.LogLoss[c.Method], none, other, third)
-	if c.Reason != want || c.Folds != 5 {
+	if c.Reason != want {
 		t.Errorf("%q, want %q", c.Reason, want)
 	}
-	reseeded, err := calibrate.Choose(raw, label, weight, calibrate.Options{Seed: 1})
+	reseeded, err := calibrate.Choose(raw, label, weight, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,35 +233,9 @@ func TestChoose(t *testing.T) {
 			label[i] = 1
 		}
 	}
-	c, err = calibrate.Choose(raw, label, nil, calibrate.Options{Methods: []calibrate.Method{calibrate.None, calibrate.Platt, calibrate.Isotonic}})
+	c, err = calibrate.Choose(raw, label, nil, 0)
 	if err != nil || c.Method != calibrate.Isotonic {
 		t.Errorf("chose %s, %v: %s", c.Method, err, c.Reason)
-	}
-}
-
-// TestChooseNone: scores that are right as they are mostly lose by isotonic calibration, if little; these rows are a
-// case.
-func TestChooseNone(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 0))
-	raw, label := make([]float64, 3000), make([]float32, 3000)
-	for i := range raw {
-		raw[i] = -1 + r.NormFloat64()
-		if r.Float64() < 1/(1+math.Exp(-raw[i])) {
-			label[i] = 1
-		}
-	}
-	c, err := calibrate.Choose(raw, label, nil, calibrate.Options{Methods: []calibrate.Method{calibrate.Isotonic}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.Method != calibrate.Isotonic ||
-		!strings.Contains(c.Reason, "which is lower: these scores were well calibrated already") {
-		t.Errorf(`got %s; want c.Method = calibrate.Isotonic, c.Reason with "which is lower: these scores were well calibrated already"`, c.Reason)
-	}
-	c, err = calibrate.Choose(raw, label, nil, calibrate.Options{Methods: []calibrate.Method{calibrate.Isotonic, calibrate.None}})
-	if err != nil || c.Method != calibrate.None || c.Calibrator.Predict(0) != 0.5 {
-		t.Errorf("calibrate.Choose(...): got %v: %s; want no error, c.Method = calibrate.None, "+
-			"c.Calibrator.Predict(0) = 0.5", err, c.Reason)
 	}
 }
 
@@ -285,7 +260,7 @@ func TestUncalibratedCompetes(t *testing.T) {
 				positives++
 			}
 		}
-		c, err := calibrate.Choose(raw, label, nil, calibrate.Options{})
+		c, err := calibrate.Choose(raw, label, nil, 0)
 		if err != nil || c.Positives != positives {
 			t.Fatalf("%d positives, want %d (%v)", c.Positives, positives, err)
 		}
@@ -310,7 +285,6 @@ func TestDegenerateRows(t *testing.T) {
 	for m, want := range map[calibrate.Method]float64{
 		calibrate.Isotonic: 51.0 / 100,
 		calibrate.Platt:    (50*(51.0/52) + 48*(1/50.0)) / 98,
-		calibrate.Beta:     (50*(51.0/52) + 48*(1/50.0)) / 98,
 	} {
 		c := fit(t, m, raw, label, nil)
 		for _, x := range []float64{-7, 1.5, 1e9} {
@@ -334,7 +308,7 @@ func TestDegenerateRows(t *testing.T) {
 	}
 	one[13] = 1
 	for seed := range uint64(50) {
-		c, err := calibrate.Choose(few, one, nil, calibrate.Options{Seed: seed, Methods: calibrate.Methods()})
+		c, err := calibrate.Choose(few, one, nil, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -352,61 +326,49 @@ func TestErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		raw           []float64
 		label, weight []float32
-		options       calibrate.Options
 		is            error
 		want          string
 	}{
-		"labels": {two, ok[:1], nil, calibrate.Options{}, calibrate.ErrLength,
+		"labels": {two, ok[:1], nil, calibrate.ErrLength,
 			"calibrate: the columns have different lengths: 1 labels for 2 raw scores"},
-		"weights": {two, ok, ok[:1], calibrate.Options{}, calibrate.ErrLength,
+		"weights": {two, ok, ok[:1], calibrate.ErrLength,
 			"calibrate: the columns have different lengths: 1 weights for 2 raw scores"},
-		"nan": {[]float64{1, math.NaN()}, ok, nil, calibrate.Options{}, calibrate.ErrScore,
+		"nan": {[]float64{1, math.NaN()}, ok, nil, calibrate.ErrScore,
 			"calibrate: row 1: the raw score cannot be used: NaN; use finite log odds"},
-		"huge": {[]float64{1e101, 1}, ok, nil, calibrate.Options{}, calibrate.ErrScore,
+		"huge": {[]float64{1e101, 1}, ok, nil, calibrate.ErrScore,
 			"calibrate: row 0: the raw score cannot be used: 1e+101; use finite log odds"},
-		"label": {two, []float32{0, 0.5}, nil, calibrate.Options{}, calibrate.ErrLabel,
+		"label": {two, []float32{0, 0.5}, nil, calibrate.ErrLabel,
 			"calibrate: row 1: the label cannot be used: 0.5; use 0 and 1"},
-		"nan label": {two, []float32{nan, 0}, nil, calibrate.Options{}, calibrate.ErrLabel,
+		"nan label": {two, []float32{nan, 0}, nil, calibrate.ErrLabel,
 			"calibrate: row 0: the label cannot be used: NaN; use 0 and 1"},
-		"weight": {two, ok, []float32{1, -1}, calibrate.Options{}, calibrate.ErrWeight,
+		"weight": {two, ok, []float32{1, -1}, calibrate.ErrWeight,
 			"calibrate: row 1: the weight cannot be used: -1; use finite weights of 0 or more"},
-		"nan weight": {two, ok, []float32{nan, 1}, calibrate.Options{}, calibrate.ErrWeight,
+		"nan weight": {two, ok, []float32{nan, 1}, calibrate.ErrWeight,
 			"calibrate: row 0: the weight cannot be used: NaN; use finite weights of 0 or more"},
-		"none": {nil, nil, nil, calibrate.Options{}, calibrate.ErrTooFew,
+		"none": {nil, nil, nil, calibrate.ErrTooFew,
 			"calibrate: there are too few rows: 0 with a weight above 0; use at least one positive and one negative"},
-		"one": {two, ok, []float32{1, 0}, calibrate.Options{}, calibrate.ErrTooFew,
+		"one": {two, ok, []float32{1, 0}, calibrate.ErrTooFew,
 			"calibrate: there are too few rows: 1 with a weight above 0; use at least one positive and one negative"},
-		"one class": {two, []float32{1, 1}, nil, calibrate.Options{}, calibrate.ErrOneClass,
+		"one class": {two, []float32{1, 1}, nil, calibrate.ErrOneClass,
 			"calibrate: all labels are alike: none is 0; a calibration needs positives and negatives"},
-		"weightless": {[]float64{1, 2, 3}, []float32{0, 0, 1}, []float32{1, 1, 0}, calibrate.Options{},
+		"weightless": {[]float64{1, 2, 3}, []float32{0, 0, 1}, []float32{1, 1, 0},
 			calibrate.ErrOneClass,
 			"calibrate: all labels are alike: none is 1; a calibration needs positives and negatives"},
-		"folds": {two, ok, nil, calibrate.Options{Folds: 1}, calibrate.ErrFolds,
-			"calibrate: the number of folds cannot be used: 1; use 2 to 100"},
-		"few a fold": {two, ok, nil, calibrate.Options{}, calibrate.ErrTooFew,
+		"few a fold": {two, ok, nil, calibrate.ErrTooFew,
 			"calibrate: there are too few rows: 2 with a weight above 0 for 5 folds; use at least 10"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := calibrate.Choose(tc.raw, tc.label, tc.weight, tc.options)
-			var e *calibrate.DataError
-			if !errors.As(err, &e) || !errors.Is(err, tc.is) || e.Error() != tc.want {
-				t.Errorf("got  %v (%T)\nwant %s", err, err, tc.want)
+			_, err := calibrate.Choose(tc.raw, tc.label, tc.weight, 0)
+			if !errors.Is(err, tc.is) || err.Error() != tc.want {
+				t.Errorf("got  %v\nwant %s", err, tc.want)
 			}
-			if name == "folds" || name == "few a fold" { // not Fit's
+			if name == "few a fold" { // not Fit's
 				return
 			}
 			if _, err := calibrate.Fit(calibrate.Platt, tc.raw, tc.label, tc.weight); !errors.Is(err, tc.is) {
 				t.Errorf("Fit: %v", err)
 			}
 		})
-	}
-	var e *calibrate.MethodError
-	if _, err := calibrate.Fit("spline", two, ok, nil); !errors.As(err, &e) {
-		t.Errorf("got %v", err)
-	}
-	if _, err := calibrate.Choose(two, ok, nil,
-		calibrate.Options{Methods: []calibrate.Method{"spline"}}); !errors.As(err, &e) {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -435,21 +397,19 @@ func TestDecodeRefuses(t *testing.T) {
 		``:                                   "EOF",
 		`{"format":1,"method":"none"} {}`:    "there is more data after byte 30",
 		`{"format":3,"method":"none"}`:       "format 3; this build reads 1 and 2",
-		`{"format":1,"method":"spline"}`:     `calibrate: unknown method "spline" (known: [isotonic platt beta none])`,
+		`{"format":1,"method":"spline"}`:     `unknown method "spline" (known: [none platt isotonic])`,
 		`{"format":1,"method":"none","d":1}`: `json: unknown field "d"`,
 		`{"format":1,"method":"none","a":1}`: "none: a is missing or does not belong there",
 		`{"format":1,"method":"platt","a":1}`: "platt: c is missing or does not belong " +
 			"there",
 		`{"format":1,"method":"platt","a":-1,"c":0}`: "platt: a is -1, and a calibrator must " +
 			"not descend",
-		`{"format":1,"method":"beta","a":1,"b":-1e-9,"c":0}`: "beta: b is -1e-09, and a calibrator must " +
-			"not descend",
 		`{"format":1,"method":"platt","a":1,"c":0,"x":[1]}`: "platt with knots",
 		`{"format":1,"method":"isotonic"}`: "0 raw scores and 0 probabilities; use as " +
 			"many of both, 1 to 65536",
 		`{"format":1,"method":"isotonic","x":[1,2],"y":[0.5]}`: "2 raw scores and 1 probabilities; use as " +
 			"many of both, 1 to 65536",
-		`{"format":1,"method":"isotonic","x":[1],"y":[0.5],"c":1}`: "isotonic with a, b or c",
+		`{"format":1,"method":"isotonic","x":[1],"y":[0.5],"c":1}`: "isotonic with a or c",
 		`{"format":1,"method":"isotonic","x":[2,2],"y":[0.5,0.6]}`: "knot 1: raw score 2 does not ascend",
 		`{"format":1,"method":"isotonic","x":[1,2],"y":[0.5,0.4]}`: "knot 1: probability 0.4 descends",
 		`{"format":1,"method":"isotonic","x":[1e101],"y":[0.5]}`:   "knot 0: raw score 1e+101",
@@ -461,8 +421,7 @@ func TestDecodeRefuses(t *testing.T) {
 			strings.Repeat(" ", 13<<20): "13631520 bytes, more than the 12582912 that a calibrator may have",
 	} {
 		_, err := calibrate.Decode([]byte(text))
-		var e *calibrate.DecodeError
-		if !errors.As(err, &e) || err.Error() != "not a calibrator of Coppice: "+want {
+		if !problem.Is(err, problem.Input) || err.Error() != "not a calibrator of Coppice: "+want {
 			t.Errorf("%.80s\ngot  %v\nwant %s", text, err, want)
 		}
 	}
@@ -481,14 +440,13 @@ func FuzzDecode(f *testing.F) {
 		}
 		f.Add(text)
 	}
-	f.Add([]byte(`{"format":1,"method":"beta","a":1.7e308,"b":1.7e308,"c":-1.7e308}`))
+	f.Add([]byte(`{"format":1,"method":"platt","a":1.7e308,"c":-1.7e308}`))
 	f.Add([]byte(`{"format":1,"method":"isotonic","x":[-1e100,1e100],"y":[1e-15,0.999]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := calibrate.Decode(text)
 		if err != nil {
-			var e *calibrate.DecodeError
-			if !errors.As(err, &e) {
-				t.Fatalf("untyped error %T: %v", err, err)
+			if !problem.Is(err, problem.Input) {
+				t.Fatalf("decoding %q fails with %v, which does not say that the input is at fault", text, err)
 			}
 			return
 		}

@@ -7,66 +7,40 @@ import (
 	"strings"
 )
 
-// Options of Choose. The zero value means five folds, seed 0, and comparing no calibration with Platt and isotonic.
-type Options struct {
-	Methods []Method
-	Folds   int // 2 to 100
-	Seed    uint64
-}
-
 // Choice is the chosen calibrator, and why it was chosen.
 type Choice struct {
 	Calibrator *Calibrator
 	Method     Method
-	LogLoss    map[Method]float64 // cross-validated, of every method compared, and of None
-	Folds      int
-	Positives  int    // positive rows with a weight above 0
-	Reason     string // in words, for people
+	LogLoss    map[Method]float64 // cross-validated, by method
+	Positives  int                // positive rows with a weight above 0
+	Reason     string             // in words, for people
 }
 
-// Choose compares methods by k-fold cross-validated log loss and returns the best, fitted to all rows; on a tie the
-// earlier in Options.Methods. None, the plain sigmoid, is always evaluated but only chosen if it is among the methods.
-// A row's fold is a hash of its index and the seed. Errors are *DataError and *MethodError.
-func Choose(raw []float64, label, weight []float32, o Options) (Choice, error) {
-	if len(o.Methods) == 0 {
-		o.Methods = []Method{None, Platt, Isotonic}
-	}
-	if o.Folds == 0 {
-		o.Folds = 5
-	}
+// folds of the cross-validation.
+const folds = 5
 
-	for _, m := range o.Methods {
-		if !slices.Contains(Methods(), m) {
-			return Choice{}, &MethodError{Method: m}
-		}
-	}
-	if o.Folds < 2 || o.Folds > 100 {
-		return Choice{}, fault(-1, ErrFolds, "%d; use 2 to 100", o.Folds)
-	}
-
+// Choose compares no calibration (the plain sigmoid), Platt and isotonic by cross-validated log loss and returns the
+// best, fitted to all rows; on a tie the earlier of these. A row's fold is a hash of its index and the seed. Rows that
+// cannot be calibrated are an error, which wraps one of the faults above.
+func Choose(raw []float64, label, weight []float32, seed uint64) (Choice, error) {
 	d, err := prepare(raw, label, weight)
 	if err != nil {
 		return Choice{}, err
 	}
-	if d.len() < 2*o.Folds {
+	if d.len() < 2*folds {
 		return Choice{}, fault(-1, ErrTooFew, "%d with a weight above 0 for %d folds; use at least %d", d.len(),
-			o.Folds, 2*o.Folds)
+			folds, 2*folds)
 	}
-	return choose(d, o)
-}
-
-func choose(d *data, o Options) (Choice, error) {
-	if !d.assignFolds(o.Folds, o.Seed) {
-		return Choice{}, fault(-1, ErrTooFew, "all %d fell into one of %d folds; use more rows", d.len(), o.Folds)
+	if !d.assignFolds(seed) {
+		return Choice{}, fault(-1, ErrTooFew, "all %d fell into one of %d folds; use more rows", d.len(), folds)
 	}
 
-	plain, _ := d.crossValidate(None, o.Folds)
-	c := Choice{LogLoss: map[Method]float64{None: plain}, Folds: o.Folds}
+	c := Choice{LogLoss: map[Method]float64{}}
 	for _, y := range d.label {
 		c.Positives += int(y)
 	}
-	for _, m := range o.Methods {
-		loss, calibrator := d.crossValidate(m, o.Folds)
+	for _, m := range methods {
+		loss, calibrator := d.crossValidate(m)
 		c.LogLoss[m] = loss
 		if c.Calibrator == nil || loss < c.LogLoss[c.Method] {
 			c.Method = m
@@ -74,7 +48,7 @@ func choose(d *data, o Options) (Choice, error) {
 		}
 	}
 
-	c.Reason = c.reason(o)
+	c.Reason = c.reason()
 	return c, nil
 }
 
@@ -91,39 +65,28 @@ func (m Method) words() string {
 }
 
 // reason says what was compared.
-func (c Choice) reason(o Options) string {
+func (c Choice) reason() string {
 	var others []string
-	for _, m := range o.Methods {
+	for _, m := range methods {
 		if m != c.Method {
 			others = append(others, fmt.Sprintf("%s %.6f", m.words(), c.LogLoss[m]))
 		}
 	}
-	if len(others) == 0 {
-		others = []string{"no other method"}
-	}
 
 	text := fmt.Sprintf("%s has the lowest log loss over %d folds: %.6f against %s",
-		c.Method.words(), c.Folds, c.LogLoss[c.Method], strings.Join(others, " and "))
+		c.Method.words(), folds, c.LogLoss[c.Method], strings.Join(others, " and "))
 	if c.Positives < fewPositives {
 		text += fmt.Sprintf(", by only %d positive rows", c.Positives)
-	}
-	if slices.Contains(o.Methods, None) {
-		return text
-	}
-
-	text += fmt.Sprintf("; uncalibrated it is %.6f", c.LogLoss[None])
-	if c.LogLoss[None] < c.LogLoss[c.Method] {
-		text += ", which is lower: these scores were well calibrated already"
 	}
 	return text
 }
 
 // assignFolds assigns every row to a fold, and returns false if one fold has them all.
-func (d *data) assignFolds(folds int, seed uint64) bool {
+func (d *data) assignFolds(seed uint64) bool {
 	d.fold = make([]uint8, d.len())
 	several := false
 	for i, row := range d.row {
-		d.fold[i] = uint8(mix(seed^mix(uint64(row)+0x9e3779b97f4a7c15)) % uint64(folds))
+		d.fold[i] = uint8(mix(seed^mix(uint64(row)+0x9e3779b97f4a7c15)) % folds)
 		several = several || d.fold[i] != d.fold[0]
 	}
 	d.row = nil
@@ -141,12 +104,12 @@ func mix(x uint64) uint64 {
 
 // crossValidate returns the mean log loss of every row under the calibrator fitted without its fold, and the calibrator
 // fitted to all rows.
-func (d *data) crossValidate(m Method, folds int) (float64, *Calibrator) {
-	f := newFitter(m, d)
-	all := f.fit(everyFold)
+func (d *data) crossValidate(m Method) (float64, *Calibrator) {
+	fit := d.fitter(m)
+	all := fit(everyFold)
 	loss, weight := 0.0, 0.0
 	for fold := range folds {
-		loss += d.foldLoss(f.fit(fold), fold)
+		loss += d.foldLoss(fit(fold), fold)
 	}
 	for i := range d.raw {
 		weight += d.weightOf(i)

@@ -25,11 +25,13 @@ func (d *data) len() int { return len(d.raw) }
 // in reports whether row i takes part when a fold is left out.
 func (d *data) in(i, without int) bool { return without == everyFold || int(d.fold[i]) != without }
 
-func (d *data) weightOf(i int) float64 {
-	if d.weight == nil {
+func (d *data) weightOf(i int) float64 { return weightAt(d.weight, i) }
+
+func weightAt(weight []float64, i int) float64 {
+	if weight == nil {
 		return 1
 	}
-	return d.weight[i]
+	return weight[i]
 }
 
 // prepare checks and sorts the rows, once for all methods and folds. Rows of weight 0 are left out.
@@ -71,19 +73,24 @@ func prepare(raw []float64, label, weight []float32) (*data, error) {
 		return d, nil
 	}
 
-	// Scale the weights so that they sum to the effective number of rows.
+	d.weight = effective(n, func(i int) float64 { return float64(weight[d.row[i]]) })
+	return d, nil
+}
+
+// effective scales the weights of n rows so that they add up to the effective number of rows.
+func effective(n int, weight func(i int) float64) []float64 {
 	var sum, squares float64
-	for _, r := range d.row {
-		w := float64(weight[r])
+	for i := range n {
+		w := weight(i)
 		sum += w
 		squares += float64(w * w)
 	}
 
-	d.weight = make([]float64, n)
-	for i, r := range d.row {
-		d.weight[i] = float64(weight[r]) * (sum / squares)
+	scaled := make([]float64, n)
+	for i := range scaled {
+		scaled[i] = weight(i) * (sum / squares)
 	}
-	return d, nil
+	return scaled
 }
 
 func check(raw []float64, label, weight []float32) error {

@@ -8,6 +8,8 @@ import (
 	"math"
 	"regexp"
 	"strconv"
+
+	"coppice/internal/problem"
 )
 
 const (
@@ -25,9 +27,8 @@ type encoded struct {
 	Method Method    `json:"method"`
 	X      []float64 `json:"x,omitempty"` // isotonic: raw scores
 	Y      []float64 `json:"y,omitempty"` // isotonic: probabilities
-	A      *float64  `json:"a,omitempty"` // platt, beta: see the formula
-	B      *float64  `json:"b,omitempty"` // beta
-	C      *float64  `json:"c,omitempty"` // platt, beta
+	A      *float64  `json:"a,omitempty"` // platt: see the formula
+	C      *float64  `json:"c,omitempty"` // platt
 
 	By       []string  `json:"by,omitempty"`       // format 2: columns that make segments
 	Segments []string  `json:"segments,omitempty"` // hashes of their values, 16 hexadecimal digits each, ascending
@@ -42,11 +43,6 @@ func (c *Calibrator) MarshalJSON() ([]byte, error) {
 		e.X, e.Y = c.x, c.y
 	case Platt:
 		e.A, e.C = &c.a, &c.c
-	case Beta:
-		e.A, e.B, e.C = &c.a, &c.b, &c.c
-	case None:
-	default:
-		return nil, &MethodError{Method: c.method}
 	}
 
 	if s := c.segments; s != nil {
@@ -69,43 +65,43 @@ func (c *Calibrator) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Decode reads a calibrator and checks that Fit could have made it: finite, non-decreasing, of bounded size. Errors are
-// *DecodeError.
+// Decode reads a calibrator and checks that Choose could have made it: finite, non-decreasing, of bounded size.
 func Decode(text []byte) (*Calibrator, error) {
 	if len(text) > maxJSON {
-		return nil, &DecodeError{fmt.Errorf("%d bytes, more than the %d that a calibrator may have", len(text),
-			maxJSON)}
+		return nil, refused("%d bytes, more than the %d that a calibrator may have", len(text), maxJSON)
 	}
 
 	var e encoded
 	r := json.NewDecoder(bytes.NewReader(text))
 	r.DisallowUnknownFields()
 	if err := r.Decode(&e); err != nil {
-		return nil, &DecodeError{err}
+		return nil, refused("%v", err)
 	}
 	if _, err := r.Token(); err != io.EOF {
-		return nil, &DecodeError{fmt.Errorf("there is more data after byte %d", r.InputOffset())}
+		return nil, refused("there is more data after byte %d", r.InputOffset())
 	}
 
 	if e.Format != format && e.Format != segmented {
-		return nil, &DecodeError{fmt.Errorf("format %d; this build reads %d and %d", e.Format, format, segmented)}
+		return nil, refused("format %d; this build reads %d and %d", e.Format, format, segmented)
 	}
 	if err := e.check(); err != nil {
-		return nil, &DecodeError{err}
+		return nil, refused("%v", err)
 	}
 
 	// check has ensured that missing fields do not belong to the method.
 	c := &Calibrator{method: e.Method, x: e.X, y: e.Y}
-	for from, to := range map[*float64]*float64{e.A: &c.a, e.B: &c.b, e.C: &c.c} {
-		if from != nil {
-			*to = *from
-		}
+	if e.Method == Platt {
+		c.a, c.c = *e.A, *e.C
 	}
 	var err error
 	if c.segments, err = e.segments(); err != nil {
-		return nil, &DecodeError{err}
+		return nil, refused("%v", err)
 	}
 	return c, nil
+}
+
+func refused(format string, args ...any) error {
+	return problem.New(problem.Input, "not a calibrator of Coppice: "+format, args...)
 }
 
 var keyPattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
@@ -143,29 +139,26 @@ func (e encoded) segments() (*Segments, error) {
 func (e encoded) check() error {
 	switch e.Method {
 	case Isotonic:
-		if e.A != nil || e.B != nil || e.C != nil {
-			return fmt.Errorf("isotonic with a, b or c")
+		if e.A != nil || e.C != nil {
+			return fmt.Errorf("isotonic with a or c")
 		}
 		return e.checkKnots()
-	case Platt, Beta, None:
+	case Platt, None:
 		if e.X != nil || e.Y != nil {
 			return fmt.Errorf("%s with knots", e.Method)
 		}
 	default:
-		return &MethodError{Method: e.Method}
+		return fmt.Errorf("unknown method %.40q (known: %v)", string(e.Method), methods)
 	}
 
-	for _, p := range []struct {
-		name  string
-		value *float64
-		has   bool
-	}{{"a", e.A, e.Method != None}, {"b", e.B, e.Method == Beta}, {"c", e.C, e.Method != None}} {
-		switch {
-		case (p.value != nil) != p.has:
-			return fmt.Errorf("%s: %s is missing or does not belong there", e.Method, p.name)
-		case p.value != nil && p.name != "c" && !(*p.value >= 0):
-			return fmt.Errorf("%s: %s is %v, and a calibrator must not descend", e.Method, p.name, *p.value)
-		}
+	platt := e.Method == Platt
+	switch {
+	case (e.A != nil) != platt:
+		return fmt.Errorf("%s: a is missing or does not belong there", e.Method)
+	case (e.C != nil) != platt:
+		return fmt.Errorf("%s: c is missing or does not belong there", e.Method)
+	case platt && !(*e.A >= 0):
+		return fmt.Errorf("platt: a is %v, and a calibrator must not descend", *e.A)
 	}
 	return nil
 }

@@ -72,9 +72,8 @@ type segment struct {
 	variance float64 // of the gradient
 }
 
-// FitSegments returns a calibrator that adjusts c by segment. key is the segment of each row. Weights are treated as in
-// Fit. Errors are
-// *DataError.
+// FitSegments returns a calibrator that adjusts c by segment. key is the segment of each row. Weights and errors are as
+// in Choose.
 func FitSegments(c *Calibrator, by []string, raw []float64, label, weight []float32, key []uint64) (*Calibrator,
 	error) {
 	if err := check(raw, label, weight); err != nil {
@@ -92,7 +91,10 @@ func FitSegments(c *Calibrator, by []string, raw []float64, label, weight []floa
 		p := c.Predict(r)
 		z[i] = math.Log(p) - math.Log1p(-p)
 	}
-	scaled := effective(weight)
+	var scaled []float64
+	if weight != nil {
+		scaled = effective(len(weight), func(i int) float64 { return float64(weight[i]) })
+	}
 	all := split(z, label, scaled, key)
 
 	spread := between(all)
@@ -105,32 +107,6 @@ func FitSegments(c *Calibrator, by []string, raw []float64, label, weight []floa
 	out := *c
 	out.segments = s
 	return &out, nil
-}
-
-// effective scales weights to the effective number of rows; nil stays nil.
-func effective(weight []float32) []float64 {
-	if weight == nil {
-		return nil
-	}
-	var sum, squares float64
-	for _, w := range weight {
-		sum += float64(w)
-		squares += float64(w) * float64(w)
-	}
-
-	out := make([]float64, len(weight))
-	for i, w := range weight {
-		out[i] = float64(w) * (sum / squares)
-	}
-
-	return out
-}
-
-func weightAt(weight []float64, i int) float64 {
-	if weight == nil {
-		return 1
-	}
-	return weight[i]
 }
 
 // split sums up the rows of each segment, by key; if there are too many, only the segments with the most rows.

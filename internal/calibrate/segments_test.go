@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coppice/internal/calibrate"
+	"coppice/internal/problem"
 )
 
 // campaigns are rows of twenty large segments and two thousand small ones; off says by how much a segment's log odds
@@ -129,9 +130,8 @@ func TestSegmentsThatCannotBe(t *testing.T) {
 		head + `"by":["a"],"segments":["00000000000000ff","00000000000000ff"],"shifts":[0.1,0.1]}`,
 		head + `"by":["a"],"segments":["00000000000000ff"],"shifts":[5]}`,
 	} {
-		var bad *calibrate.DecodeError
-		if _, err := calibrate.Decode([]byte(text)); !errors.As(err, &bad) {
-			t.Errorf("%s: error %v, want a *DecodeError", text, err)
+		if _, err := calibrate.Decode([]byte(text)); !problem.Is(err, problem.Input) {
+			t.Errorf("decoding %s: error %v, want one about the input", text, err)
 		}
 	}
 	whole, err := calibrate.Decode([]byte(head + `"by":["a"]}`))

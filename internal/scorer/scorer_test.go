@@ -39,7 +39,7 @@ func files(t *testing.T) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	choice, err := calibrate.Choose(raw, s.Label, nil, calibrate.Options{Seed: 1})
+	choice, err := calibrate.Choose(raw, s.Label, nil, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import numpy as np
 from ._encoding import Reader, is_number, parse_json
 from .errors import FormatError
 
-ISOTONIC, PLATT, BETA, NONE = "isotonic", "platt", "beta", "none"
+ISOTONIC, PLATT, NONE = "isotonic", "platt", "none"
 _MAX_RAW = 1e100
 _EDGE = 1e-15
 _MAX_KNOTS = 1 << 16
@@ -23,15 +23,15 @@ class Calibrator:
     """Maps raw scores to probabilities from 1e-15 to 1 - 1e-15, without changing their order.
 
     Attributes:
-        method: isotonic, platt, beta or none.
+        method: isotonic, platt or none.
         by: columns whose values decide about a row's segment; empty where all rows are calibrated alike.
     """
 
-    def __init__(self, method: str, x: np.ndarray, y: np.ndarray, a: float, b: float, c: float) -> None:
+    def __init__(self, method: str, x: np.ndarray, y: np.ndarray, a: float, c: float) -> None:
         self.method = method
         self.by: tuple[str, ...] = ()
         self._keys, self._shifts = np.empty(0, dtype=np.uint64), np.empty(0)
-        self._x, self._y, self._a, self._b, self._c = x, y, a, b, c
+        self._x, self._y, self._a, self._c = x, y, a, c
 
     def __call__(self, raw: np.ndarray, segments: np.ndarray | None = None) -> np.ndarray:
         """The probabilities of raw scores: float64 of the same shape; that of NaN is NaN. segments
@@ -49,9 +49,6 @@ class Calibrator:
             return self._between(z)
         if self.method == PLATT:
             return sigmoid(self._a * z + self._c)
-        if self.method == BETA:
-            tail = np.log1p(np.exp(-np.abs(z)))
-            return sigmoid(self._a * (np.minimum(z, 0) - tail) + self._b * (np.maximum(z, 0) + tail) + self._c)
         return sigmoid(z)
 
     def _between(self, raw: np.ndarray) -> np.ndarray:
@@ -79,17 +76,17 @@ def decode(data: bytes) -> Calibrator:
     r = Reader(parse_json(data, "calibrator.json", _MAX_BYTES), "calibrator.json")
     form = r.integer("format", 1, 2)
     method = r.text("method")
-    if method not in (ISOTONIC, PLATT, BETA, NONE):
-        r.fail(f"method {method[:40]!r}; isotonic, platt, beta and none are possible")
+    if method not in (ISOTONIC, PLATT, NONE):
+        r.fail(f"method {method[:40]!r}; isotonic, platt and none are possible")
     x = y = np.empty(0)
-    abc = dict.fromkeys("abc", 0.0)
+    slope = constant = 0.0
     if method == ISOTONIC:
         x, y = _knots(r)
-    for name in {PLATT: "ac", BETA: "abc"}.get(method, ""):
-        abc[name] = r.number(name)
-        if name != "c" and abc[name] < 0:
-            r.fail(f"{name} is {abc[name]}, and a calibrator must not descend")
-    c = Calibrator(method, x, y, abc["a"], abc["b"], abc["c"])
+    if method == PLATT:
+        slope, constant = r.number("a"), r.number("c")
+        if slope < 0:
+            r.fail(f"a is {slope}, and a calibrator must not descend")
+    c = Calibrator(method, x, y, slope, constant)
     if form == 2:
         _read_segments(r, c)
     r.close()

@@ -27,7 +27,7 @@ class Model:
           model's matrix, as encode() gives it. inputs: names of the raw columns that predict() and
           encode() need. calibrated_by: names of the columns whose values make the segments that are
           calibrated by themselves; () where all rows are calibrated alike. calibration: "isotonic",
-          "platt", "beta", "none", or "" where predictions are not calibrated (regression).
+          "platt", "none", or "" where predictions are not calibrated (regression).
     """
 
     def __init__(

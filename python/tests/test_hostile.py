@@ -177,7 +177,7 @@ class Others(unittest.TestCase):
     def test_calibrators(self):
         for bad in (
             {"format": 2, "method": "none"}, {"format": 1, "method": "x"}, {"format": 1, "method": "none", "a": 1}, {"format": 1, "method": "platt", "a": 1}, {"format": 1, "method": "platt", "a": -1, "c": 0},
-            {"format": 1, "method": "platt", "a": 1, "b": 1, "c": 0}, {"format": 1, "method": "beta", "a": 1, "b": -1, "c": 0}, {"format": 1, "method": "isotonic"}, {"format": 1, "method": "isotonic", "x": [], "y": []},
+            {"format": 1, "method": "platt", "a": 1, "b": 1, "c": 0}, {"format": 1, "method": "beta", "a": 1, "b": 1, "c": 0}, {"format": 1, "method": "isotonic"}, {"format": 1, "method": "isotonic", "x": [], "y": []},
             {"format": 1, "method": "isotonic", "x": [0, 1], "y": [0.5]}, {"format": 1, "method": "isotonic", "x": [1, 0], "y": [0.1, 0.5]}, {"format": 1, "method": "isotonic", "x": [0, 1], "y": [0.5, 0.1]},
             {"format": 1, "method": "isotonic", "x": [0], "y": [0]}, {"format": 1, "method": "isotonic", "x": [0], "y": [1.0]}, {"format": 1, "method": "isotonic", "x": [1e101], "y": [0.5]}, {"format": 1, "method": "isotonic", "x": ["0"], "y": [0.5]},
             {"format": 1, "method": "isotonic", "x": [0], "y": [True]}, {"format": 1, "method": "isotonic", "x": [0], "y": [0.5], "c": 1}, [], 7,

@@ -178,10 +178,6 @@ class Predicting(fixture.Case):
         np.testing.assert_array_equal(sigmoid(0.5 * z - 1), platt(z))
         none = _calibrator.decode(b'{"format": 1, "method": "none"}')
         np.testing.assert_array_equal(sigmoid(z), none(z))
-        beta = _calibrator.decode(b'{"format": 1, "method": "beta", "a": 0.5, "b": 2, "c": 0.25}')
-        p = 1 / (1 + np.exp(-z[2:5]))
-        np.testing.assert_allclose(sigmoid(0.5 * np.log(p) - 2 * np.log(1 - p) + 0.25), beta(z[2:5]), rtol=1e-14)
-        self.assertTrue((np.diff(beta(z[:-1])) >= 0).all())
 
     def test_by_segment(self):
         """A segment with a shift, however its value is written, one of missing values, and one that was never seen."""

@@ -135,7 +135,7 @@ func (w *winner) calibrate(p *sweep.Plan, h *holdout) error {
 	before := w.predictions(w.testRaw)
 
 	if p.Spec.Objective == "binary" {
-		choice, err := calibrate.Choose(w.calib, h.calib.Label, h.calib.Weight, calibrate.Options{Seed: p.Spec.Seed})
+		choice, err := calibrate.Choose(w.calib, h.calib.Label, h.calib.Weight, p.Spec.Seed)
 		if err != nil {
 			return &dataError{fmt.Errorf("trial %d: %w", w.result.Trial, err)}
 		}

@@ -183,7 +183,7 @@ func (b *backtest) ready(table *fit.Table, ds *dataset.Dataset, o *fit.Outcome) 
 		if err != nil {
 			return nil, err
 		}
-		choice, err := calibrate.Choose(raw, rows.Label, rows.Weight, calibrate.Options{Seed: b.spec.Seed})
+		choice, err := calibrate.Choose(raw, rows.Label, rows.Weight, b.spec.Seed)
 		if err != nil {
 			return nil, err
 		}

@@ -106,7 +106,7 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	choice, err := calibrate.Choose(raw, calib.Label, nil, calibrate.Options{Seed: plan.Spec.Seed})
+	choice, err := calibrate.Choose(raw, calib.Label, nil, plan.Spec.Seed)
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -239,7 +239,7 @@ func remake(table *fit.Table, ds *dataset.Dataset, p *sweep.Plan, o *fit.Outcome
 	if err != nil {
 		return nil, err
 	}
-	choice, err := calibrate.Choose(raw, calib.Label, calib.Weight, calibrate.Options{Seed: p.Spec.Seed})
+	choice, err := calibrate.Choose(raw, calib.Label, calib.Weight, p.Spec.Seed)
 	if err != nil {
 		return nil, err
 	}

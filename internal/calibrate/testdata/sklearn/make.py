@@ -3,8 +3,8 @@
     python make.py        (scikit-learn 1.9, scipy, numpy)
 
 isotonic is sklearn.isotonic.IsotonicRegression on the rows and the two imaginary ones of this
-package; platt and beta are the same smoothed likelihoods minimised by scipy (beta with bounds), and
-platt is checked here against scikit-learn's own _SigmoidCalibration. Weights are scaled to the
+package; platt is the same smoothed likelihood minimised by scipy (with a bound), and is checked
+here against scikit-learn's own _SigmoidCalibration. Weights are scaled to the
 effective number of rows first. `at` are raw scores between, on and outside the fitted ones. "folds"
 is the cross-validated log loss with the folds of this package, which are a hash of the row. """
 
@@ -72,13 +72,6 @@ def platt(x, y, w):
     return lambda s: np.clip(expit(a * s + c), 1e-15, 1 - 1e-15)
 
 
-def beta(x, y, w):
-    v = best(
-        np.column_stack([log_expit(x), -log_expit(-x), np.ones_like(x)]), y, w, [(0, None), (0, None), (None, None)]
-    )
-    return lambda s: np.clip(expit(v[0] * log_expit(s) - v[1] * log_expit(-s) + v[2]), 1e-15, 1 - 1e-15)
-
-
 def mix(v):
     m = 2**64 - 1
     v ^= v >> 30
@@ -89,7 +82,7 @@ def mix(v):
 
 
 fold = np.array([mix(9 ^ mix(i + 0x9E3779B97F4A7C15)) % 5 for i in range(n)])
-methods = {"isotonic": isotonic, "platt": platt, "beta": beta}
+methods = {"isotonic": isotonic, "platt": platt}
 want = {"at": list(at)}
 for kind, w in {"plain": np.ones(n), "weighted": scaled(weight.astype(float))}.items():
     out = {"predict": {}, "folds": {}}
@@ -104,17 +97,14 @@ for kind, w in {"plain": np.ones(n), "weighted": scaled(weight.astype(float))}.i
     assert np.abs(sklearn_platt - np.array(out["predict"]["platt"])).max() < 1e-4
     want[kind] = out
 
-# Labels for which the best coefficients would be negative, so that the best allowed lie on the
-# edge: bent rises with ln p and falls with -ln(1-p), falling falls with both.
+# bent rises with ln p and falls with -ln(1-p). The best slope of falling would be negative, so the
+# best allowed is 0.
 u, v = log_expit(raw), -log_expit(-raw)
 edges = {"bent": expit(1.0 + u - 0.6 * v), "falling": expit(-1 - 0.5 * raw)}
 for name in edges:
     edges[name] = (rng.random(n) < edges[name]).astype(int)
-    want[name] = {
-        "beta": list(beta(raw, edges[name], np.ones(n))(at)),
-        "platt": list(platt(raw, edges[name], np.ones(n))(at)),
-    }
-assert len(set(want["bent"]["beta"])) > 10 and len(set(want["falling"]["beta"])) == 1
+    want[name] = {"platt": list(platt(raw, edges[name], np.ones(n))(at))}
+assert len(set(want["bent"]["platt"])) > 10 and len(set(want["falling"]["platt"])) == 1
 
 with open("rows.csv", "w") as f:
     f.write("raw,label,weight,bent,falling\n")

@@ -1,0 +1,214 @@
+package calibrate
+
+import "math"
+
+// platt is a logistic regression of the smoothed labels on the raw score, with a slope that is not negative.
+//
+// Labels are smoothed as by Platt (1999, "Probabilistic outputs for support vector machines"): a positive counts as
+// (P+1)/(P+2) and a negative as 1/(N+2), where P and N are the weights of the classes. So the optimum is finite even
+// where a score separates the classes. The optimum is found by Newton's method with backtracking, written so that
+// nothing overflows (Lin, Lin and Weng 2007, "A note on Platt's probabilistic outputs").
+type platt struct {
+	d           *data
+	mean, scale float64 // of the scores; standardising them makes the Hessian well-conditioned
+	from        *line   // the first fit, from which the others start
+
+	without     int        // the fold left out, on which the following fields depend
+	weight, pos float64    // of the rows taking part
+	target      [2]float64 // of a negative and of a positive
+}
+
+// line is the log odds over the standardised score.
+type line struct{ slope, c float64 }
+
+// newPlatt computes mean and deviation over all rows, so that the fit of one fold is a good start for the next. Equal
+// scores have the scale 0.
+func newPlatt(d *data) *platt {
+	l := &platt{d: d}
+	if d.raw[0] == d.raw[d.len()-1] {
+		return l
+	}
+	total := l.sum(func(float64) float64 { return 1 })
+	l.mean = l.sum(func(x float64) float64 { return x }) / total
+	l.scale = math.Sqrt(l.sum(func(x float64) float64 { return float64((x - l.mean) * (x - l.mean)) }) / total)
+	return l
+}
+
+// sum adds up, with weights, what of gives for every row's score.
+func (l *platt) sum(of func(raw float64) float64) float64 {
+	return sumBlocks(l.d.len(), func(begin, end int) (s float64) {
+		for i := begin; i < end; i++ {
+			s += float64(l.d.weightOf(i) * of(l.d.raw[i]))
+		}
+		return s
+	}, func(t *float64, p float64) { *t += p })
+}
+
+// leaveOut smooths the labels of the rows taking part.
+func (l *platt) leaveOut(without int) {
+	l.without = without
+	l.weight, l.pos = 0, 0
+	for i, label := range l.d.label {
+		if l.d.in(i, without) {
+			w := l.d.weightOf(i)
+			l.weight += w
+			l.pos += float64(w * float64(label))
+		}
+	}
+	l.target = [2]float64{1 / (l.weight - l.pos + 2), (l.pos + 1) / (l.pos + 2)}
+}
+
+// fit finds the best line that does not fall. The loss is convex: if the unconstrained optimum falls, the constrained
+// one is a constant.
+func (l *platt) fit(without int) *Calibrator {
+	l.leaveOut(without)
+	var from line
+	if l.from != nil {
+		from = *l.from
+	} else {
+		rate := l.target[0] + float64((l.target[1]-l.target[0])*(l.pos/l.weight))
+		from = line{c: math.Log(rate / (1 - rate))}
+	}
+
+	best, _ := l.newton(from, l.scale > 0)
+	if best.slope < 0 {
+		best = l.rising(from.c)
+	}
+	if l.from == nil {
+		l.from = &best
+	}
+
+	// Undo the standardisation.
+	c := &Calibrator{method: Platt, c: best.c}
+	if best.slope != 0 {
+		c.a = best.slope / l.scale
+		c.c -= float64(c.a * l.mean)
+	}
+	return c
+}
+
+// rising is the better of a constant and of what a second descent, which begins flat, finds: it may end at a slope just
+// above 0, where the first one stopped just below.
+func (l *platt) rising(c float64) (best line) {
+	least := math.Inf(1)
+	for _, free := range []bool{l.scale > 0, false} {
+		if w, loss := l.newton(line{c: c}, free); w.slope >= 0 && loss < least {
+			best, least = w, loss
+		}
+	}
+	return best
+}
+
+// derivatives are those of the mean loss at a line, by slope and constant.
+type derivatives struct {
+	loss          float64
+	g0, g1        float64
+	h00, h01, h11 float64
+}
+
+// newton descends from w; without a free slope it is 0.
+func (l *platt) newton(w line, free bool) (line, float64) {
+	const (
+		iterations = 100
+		enough     = 1e-10 // achievable decrease of the mean loss at which to stop; the last step squares the error
+		shortest   = 1e-10
+	)
+	if !free {
+		w.slope = 0
+	}
+
+	at := l.evaluate(w)
+	for range iterations {
+		step := direction(at, free)
+		slope := float64(step.slope*at.g0) + float64(step.c*at.g1)
+		if -slope/2 < enough {
+			return w.moved(step, 1), at.loss
+		}
+
+		// Halve the step until the loss decreases sufficiently (Armijo's rule, with its usual 1e-4).
+		length := 1.0
+		for ; length >= shortest; length /= 2 {
+			next := w.moved(step, length)
+			if then := l.evaluate(next); then.loss < at.loss+1e-4*length*slope {
+				w, at = next, then
+				break
+			}
+		}
+
+		if length < shortest {
+			break // no further decrease within rounding
+		}
+	}
+	return w, at.loss
+}
+
+func (w line) moved(step line, length float64) line {
+	return line{w.slope + float64(length*step.slope), w.c + float64(length*step.c)}
+}
+
+// evaluate makes one pass over the rows. With z the log odds, a row's loss is ln(1+e^z) - t z.
+func (l *platt) evaluate(w line) derivatives {
+	d := sumBlocks(l.d.len(), func(begin, end int) derivatives { return l.evaluateRows(w, begin, end) },
+		func(t *derivatives, p derivatives) {
+			t.loss += p.loss
+			t.g0 += p.g0
+			t.g1 += p.g1
+			t.h00 += p.h00
+			t.h01 += p.h01
+			t.h11 += p.h11
+		})
+	return derivatives{d.loss / l.weight, d.g0 / l.weight, d.g1 / l.weight, d.h00 / l.weight, d.h01 / l.weight,
+		d.h11 / l.weight}
+}
+
+func (l *platt) evaluateRows(w line, begin, end int) (d derivatives) {
+	for i := begin; i < end; i++ {
+		if !l.d.in(i, l.without) {
+			continue
+		}
+		x := l.d.raw[i]
+		if l.scale > 0 {
+			x = (x - l.mean) / l.scale
+		}
+
+		// Written so that no exponential overflows.
+		z := float64(w.slope*x) + w.c
+		e := math.Exp(-math.Abs(z))
+		p := 1 / (1 + e)
+		if z < 0 {
+			p = e / (1 + e)
+		}
+
+		weight := l.d.weightOf(i)
+		t := l.target[l.d.label[i]]
+		d.loss += float64(weight * (max(z, 0) + math.Log1p(e) - float64(t*z)))
+
+		g := float64(weight * (p - t))
+		h := float64(weight * (e / ((1 + e) * (1 + e))))
+		d.g0 += float64(g * x)
+		d.g1 += g
+		d.h00 += float64(h * x * x)
+		d.h01 += float64(h * x)
+		d.h11 += h
+	}
+	return d
+}
+
+// direction solves hessian x step = -gradient by Cholesky's method: for slope and constant, or for the constant alone.
+// A ridge makes it solvable if scores are nearly equal.
+func direction(at derivatives, free bool) (step line) {
+	const ridge = 1e-12
+	var l00, l10, y0 float64
+	if free {
+		l00 = math.Sqrt(max(at.h00+ridge, ridge))
+		l10 = at.h01 / l00
+		y0 = -at.g0 / l00
+	}
+
+	l11 := math.Sqrt(max(at.h11+ridge-float64(l10*l10), ridge))
+	step.c = (-at.g1 - float64(l10*y0)) / l11 / l11
+	if free {
+		step.slope = (y0 - float64(l10*step.c)) / l00
+	}
+	return step
+}
