@@ -73,8 +73,7 @@ func newResampler(in Input) *resampler {
 	r := &resampler{}
 	k := &r.e.rank
 	s, _ := summarize(in)
-	k.fillRows(in, s.low, s.high)
-	k.sort()
+	k.sortRows(in.Pred, s.low, s.high)
 	r.rows = slices.Clone(k.tags)
 	r.label = make([]uint8, len(r.rows))
 	for i, row := range r.rows {
@@ -108,7 +107,7 @@ func (r *resampler) eval(m Metric, times []uint8) (float64, error) {
 
 	r.e.binary.neg, r.e.binary.pos = weights[0], weights[1]
 	if weights[0]+weights[1] == 0 {
-		return 0, fault(m, -1, ErrNoWeight, "")
+		return 0, fault(m, -1, "all weights are 0")
 	}
 	return r.e.Eval(m)
 }

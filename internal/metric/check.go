@@ -1,7 +1,5 @@
 package metric
 
-import "fmt"
-
 // summary is the result of one pass over binary rows.
 type summary struct {
 	pos, neg  float64 // weight of the labels 1 and 0
@@ -10,23 +8,19 @@ type summary struct {
 
 func (s summary) total() float64 { return s.pos + s.neg }
 
-func fault(m Metric, row int, err error, format string, args ...any) error {
-	return &InputError{Metric: m.Name, Row: row, Err: err, Detail: fmt.Sprintf(format, args...)}
-}
-
 func (e *Evaluator) checkLengths(m Metric) error {
 	n, in := len(e.in.Pred), e.in
 	switch {
 	case len(in.Label) != n:
-		return fault(m, -1, ErrLength, "%d labels for %d predictions", len(in.Label), n)
+		return fault(m, -1, "the columns have different lengths: %d labels for %d predictions", len(in.Label), n)
 	case in.Weight != nil && len(in.Weight) != n:
-		return fault(m, -1, ErrLength, "%d weights for %d predictions", len(in.Weight), n)
+		return fault(m, -1, "the columns have different lengths: %d weights for %d predictions", len(in.Weight), n)
 	case m.Kind == Ranking && in.Group != nil && len(in.Group) != n:
-		return fault(m, -1, ErrLength, "%d groups for %d predictions", len(in.Group), n)
+		return fault(m, -1, "the columns have different lengths: %d groups for %d predictions", len(in.Group), n)
 	case n == 0:
-		return fault(m, -1, ErrEmpty, "")
+		return fault(m, -1, "there are no rows")
 	case uint64(n) > maxRows:
-		return fault(m, -1, ErrLength, "%d rows, more than the %d that can be ranked", n, uint64(maxRows))
+		return fault(m, -1, "the columns have different lengths: %d rows, more than the %d that can be ranked", n, uint64(maxRows))
 	}
 
 	return nil
@@ -46,7 +40,7 @@ func (e *Evaluator) checkBinary(m Metric) error {
 		return e.explain(m, row)
 	}
 	if !(s.total() > 0) {
-		return fault(m, -1, ErrNoWeight, "")
+		return fault(m, -1, "all weights are 0")
 	}
 
 	e.binary = s
@@ -102,12 +96,12 @@ func summarize(in Input) (summary, int) {
 
 func (e *Evaluator) explain(m Metric, row int) error {
 	if p := e.in.Pred[row]; p-p != 0 {
-		return fault(m, row, ErrPrediction, "%v is not a finite number", p)
+		return fault(m, row, "the prediction cannot be used: %v is not a finite number", p)
 	}
 	if l := e.in.Label[row]; l != 0 && l != 1 {
-		return fault(m, row, ErrLabel, "%v, and %s is for labels 0 and 1", l, m.Name)
+		return fault(m, row, "the label cannot be used: %v, and %s is for labels 0 and 1", l, m.Name)
 	}
-	return fault(m, row, ErrWeight, "%v; use finite weights of 0 or more", e.in.Weight[row])
+	return fault(m, row, "the weight cannot be used: %v; use finite weights of 0 or more", e.in.Weight[row])
 }
 
 // checkProbabilities is checkBinary, and checks that the predictions are between 0 and 1.
@@ -120,7 +114,7 @@ func (e *Evaluator) checkProbabilities(m Metric) error {
 	}
 	for i, p := range e.in.Pred {
 		if !(p >= 0 && p <= 1) {
-			return fault(m, i, ErrPrediction, "%v is not a probability; raw scores need the sigmoid first", p)
+			return fault(m, i, "the prediction cannot be used: %v is not a probability; raw scores need the sigmoid first", p)
 		}
 	}
 	return nil
@@ -133,10 +127,10 @@ func (e *Evaluator) checkRanked(m Metric, needsPositive, needsNegative bool) err
 		return err
 	}
 	if needsPositive && e.binary.pos == 0 {
-		return fault(m, -1, ErrOneClass, "none is 1, so %s is not defined", m.Name)
+		return fault(m, -1, "all labels are alike: none is 1, so %s is not defined", m.Name)
 	}
 	if needsNegative && e.binary.neg == 0 {
-		return fault(m, -1, ErrOneClass, "none is 0, so %s is not defined", m.Name)
+		return fault(m, -1, "all labels are alike: none is 0, so %s is not defined", m.Name)
 	}
 	e.rankRows()
 	return nil
@@ -159,15 +153,15 @@ func (e *Evaluator) checkNumbers(m Metric) (total float64, err error) {
 	var weight sum
 	for i, p := range e.in.Pred {
 		if p-p != 0 {
-			return 0, fault(m, i, ErrPrediction, "%v is not a finite number", p)
+			return 0, fault(m, i, "the prediction cannot be used: %v is not a finite number", p)
 		}
 		if l := e.in.Label[i]; l-l != 0 {
-			return 0, fault(m, i, ErrLabel, "%v is not a finite number", l)
+			return 0, fault(m, i, "the label cannot be used: %v is not a finite number", l)
 		}
 		if e.in.Weight != nil {
 			w := float64(e.in.Weight[i])
 			if w < 0 || w-w != 0 {
-				return 0, fault(m, i, ErrWeight, "%v; use finite weights of 0 or more", w)
+				return 0, fault(m, i, "the weight cannot be used: %v; use finite weights of 0 or more", w)
 			}
 			weight.add(w)
 		}
@@ -177,7 +171,7 @@ func (e *Evaluator) checkNumbers(m Metric) (total float64, err error) {
 		return float64(len(e.in.Pred)), nil
 	}
 	if weight.value() == 0 {
-		return 0, fault(m, -1, ErrNoWeight, "")
+		return 0, fault(m, -1, "all weights are 0")
 	}
 	return weight.value(), nil
 }

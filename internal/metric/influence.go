@@ -7,8 +7,8 @@ import "math"
 // Influences of two models on the same rows can be subtracted, which makes a comparison paired.
 type units struct {
 	influence []float64
-	weight    []float64 // nil if all are 1
-	unbiased  bool      // the influences include the factor n/(n-1)
+	weight    []float64
+	unbiased  bool // the influences include the factor n/(n-1)
 }
 
 // deviation is the standard error of a value with these influences.
@@ -16,10 +16,7 @@ func (u units) deviation() float64 {
 	var squares, total sum
 	n := 0
 	for i, x := range u.influence {
-		w := 1.0
-		if u.weight != nil {
-			w = u.weight[i]
-		}
+		w := u.weight[i]
 		if w > 0 {
 			n++
 		}
@@ -57,15 +54,10 @@ func (e *Evaluator) influence(m Metric, value float64) (*units, error) {
 		return nil, nil
 	}
 
-	u := &units{influence: make([]float64, len(e.in.Pred))}
-	if e.in.Weight != nil {
-		u.weight = make([]float64, len(e.in.Weight))
-	}
+	n := len(e.in.Pred)
+	u := &units{influence: make([]float64, n), weight: make([]float64, n)}
 	for i, p := range e.in.Pred {
-		u.influence[i] = row(p, float64(e.in.Label[i]))
-		if u.weight != nil {
-			u.weight[i] = float64(e.in.Weight[i])
-		}
+		u.influence[i], u.weight[i] = row(p, float64(e.in.Label[i])), e.in.weight(i)
 	}
 	return u, nil
 }
@@ -80,7 +72,10 @@ func (e *Evaluator) rowInfluence(m Metric, value float64) func(p, l float64) flo
 	case "log_loss":
 		return func(p, l float64) float64 { return loss(p, l) - value }
 	case "normalized_entropy", "relative_information_gain":
-		entropy := -float64(rate*math.Log(rate)) - float64((1-rate)*math.Log1p(-rate))
+		entropy, err := e.baseEntropy(m)
+		if err != nil {
+			return nil
+		}
 		slope := math.Log1p(-rate) - math.Log(rate) // of the entropy, by the base rate
 		sign, ratio := 1.0, value
 		if m.base == "relative_information_gain" {
@@ -118,9 +113,9 @@ func indicator(yes bool) float64 {
 }
 
 func (e *Evaluator) r2Influence(value float64) func(p, l float64) float64 {
-	total := meanOf(e, func(_, _ float64) float64 { return 1 })
-	mean := meanOf(e, func(_, l float64) float64 { return l }) / total
-	variance := meanOf(e, func(_, l float64) float64 { return (l - mean) * (l - mean) }) / total
+	total := weightedSum(e, func(_, _ float64) float64 { return 1 })
+	mean := weightedSum(e, func(_, l float64) float64 { return l }) / total
+	variance := weightedSum(e, func(_, l float64) float64 { return (l - mean) * (l - mean) }) / total
 	return func(p, l float64) float64 {
 		return ((1-value)*(l-mean)*(l-mean) - (p-l)*(p-l)) / variance
 	}
@@ -147,10 +142,7 @@ func (e *Evaluator) delong(area float64) *units {
 	u := &units{influence: make([]float64, n), weight: make([]float64, n), unbiased: true}
 	var members [2]int
 	for i, l := range e.in.Label {
-		u.weight[i] = 1
-		if e.in.Weight != nil {
-			u.weight[i] = float64(e.in.Weight[i])
-		}
+		u.weight[i] = e.in.weight(i)
 		if u.weight[i] > 0 {
 			members[int(l)]++
 		}
@@ -165,7 +157,9 @@ func (e *Evaluator) delong(area float64) *units {
 	}
 
 	// By descending prediction, so that earlier rows are above a step.
-	order := sortedRows(e.in)
+	var ranked ranking
+	ranked.sortRows(e.in.Pred, e.binary.low, e.binary.high)
+	order := ranked.tags
 	var above [2]sum
 	for begin := 0; begin < n; {
 		end := begin
@@ -188,18 +182,6 @@ func (e *Evaluator) delong(area float64) *units {
 		begin = end
 	}
 	return u
-}
-
-// sortedRows returns the row numbers by descending prediction.
-func sortedRows(in Input) []uint32 {
-	var r ranking
-	low, high := in.Pred[0], in.Pred[0]
-	for _, p := range in.Pred {
-		low, high = min(low, p), max(high, p)
-	}
-	r.fillRows(in, low, high)
-	r.sort()
-	return r.tags
 }
 
 // groupInfluence returns the influences of a mean over groups.

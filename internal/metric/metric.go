@@ -7,7 +7,12 @@
 // predictions share it.
 package metric
 
-import "math"
+import (
+	"fmt"
+	"math"
+
+	"coppice/internal/problem"
+)
 
 // Kind is the kind of a metric's labels and predictions.
 type Kind int
@@ -99,9 +104,57 @@ func (e *Evaluator) Eval(m Metric) (float64, error) {
 		return 0, err
 	}
 	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0, &InputError{Metric: m.Name, Row: -1, Err: ErrOverflow}
+		return 0, fault(m, -1, "the value is too large for a float64")
 	}
 	return v, nil
+}
+
+// nearest bounds the distance of a ratio of 0 from its aim.
+const nearest = 1e-15
+
+// Score is what values of the metric are ordered by: the value itself or, if the best value is in between (Aim), its
+// distance from there on a logarithmic scale, so that half and twice as much are equally bad.
+func (m Metric) Score(value float64) float64 {
+	if m.Aim == 0 {
+		return value
+	}
+	return math.Abs(math.Log(max(value, nearest) / m.Aim))
+}
+
+// RatedBy describes the score in words.
+func (m Metric) RatedBy() string {
+	if m.Aim == 0 {
+		return m.Name
+	}
+	return "distance of " + m.Name + " from 1"
+}
+
+// Range returns the lowest and the highest value that the metric can have; an end without bound is infinite.
+func (m Metric) Range() (low, high float64) {
+	switch m.base {
+	case "log_loss", "normalized_entropy", "calibration_ratio", "lift", "rmse", "l2", "mae":
+		return 0, math.Inf(1)
+	case "relative_information_gain", "r2":
+		return math.Inf(-1), 1
+	}
+	return 0, 1
+}
+
+// CheckValue reports a value that the metric cannot have.
+func (m Metric) CheckValue(value float64) error {
+	low, high := m.Range()
+	if value >= low && value <= high {
+		return nil
+	}
+
+	where := fmt.Sprintf("between %v and %v", low, high)
+	switch {
+	case math.IsInf(high, 1):
+		where = fmt.Sprintf("at least %v", low)
+	case math.IsInf(low, -1):
+		where = fmt.Sprintf("at most %v", high)
+	}
+	return problem.New(problem.Input, "%v is no value of %s, which is %s", value, m.Name, where)
 }
 
 // sum adds with a second number for the rounding errors (Neumaier 1974), so that ten million terms lose no digits.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"coppice/internal/problem"
 )
 
 // takes says which argument may follow the @ of a metric's name.
@@ -99,7 +101,7 @@ func Names() []string {
 }
 
 // Lookup finds a metric by its name, by its name in LightGBM or scikit-learn, or by its name with only letters, digits
-// and underscores. Errors are *UnknownError and *ArgumentError.
+// and underscores.
 func Lookup(name string) (Metric, error) {
 	word := strings.ToLower(strings.TrimSpace(name))
 	word = fromIdentifier(word)
@@ -146,20 +148,19 @@ const (
 // argument parses the part after the @, and returns its canonical form.
 func (d definition) argument(arg string, has bool) (k cutoff, suffix string, err error) {
 	wrong := func(want string) (cutoff, string, error) {
-		return cutoff{}, "", &ArgumentError{Metric: d.name, Arg: arg, Want: want}
+		return cutoff{}, "", problem.New(problem.Input, "metric %s@%.40s: %s", d.name, arg, want)
 	}
 	switch d.takes {
 	case top:
-		const want = "give the top rows as a share or a count: " +
-			"@1% and @0.01 are the top hundredth, @100 is a hundred rows"
-		if !has || arg == "" {
-			arg = ""
-			return wrong("@ and the top rows to look at: @1% and @0.01 are the top hundredth, @100 is a hundred rows")
+		const such = "@1% and @0.01 are the top hundredth, @100 is a hundred rows"
+		if arg == "" {
+			return cutoff{}, "", problem.New(problem.Input, "metric %s needs @ and the top rows to look at: %s", d.name,
+				such)
 		}
 		if k, suffix, ok := parseTop(arg); ok {
 			return k, suffix, nil
 		}
-		return wrong(want)
+		return wrong("give the top rows as a share or a count: " + such)
 	case bins, place:
 		low, high := 2, maxBins
 		want := "give the number of bins, 2 to 10000"

@@ -41,11 +41,11 @@ func (e *Evaluator) eachGroup(m Metric, use func(value, weight float64)) error {
 		return err
 	}
 	if e.in.Group == nil {
-		return fault(m, -1, ErrNoGroups, "name the dataset's group column")
+		return fault(m, -1, "the rows have no groups: name the dataset's group column")
 	}
 	for i, l := range e.in.Label {
 		if l < 0 || l > maxGrade || l != float32(int(l)) {
-			return fault(m, i, ErrLabel, "%v, and %s is for whole grades 0 to %d", l, m.Name, maxGrade)
+			return fault(m, i, "the label cannot be used: %v, and %s is for whole grades 0 to %d", l, m.Name, maxGrade)
 		}
 	}
 
@@ -54,8 +54,7 @@ func (e *Evaluator) eachGroup(m Metric, use func(value, weight float64)) error {
 		places = len(e.in.Pred)
 	}
 	g := &e.groups
-	g.rows.fillGroups(e.in.Group)
-	g.rows.sort()
+	g.rows.sortNumbers(len(e.in.Group), 64, func(i int) uint64 { return e.in.Group[i] })
 
 	// After the sort, a group is a run of equal keys.
 	for begin := 0; begin < len(g.rows.keys); {
@@ -68,20 +67,6 @@ func (e *Evaluator) eachGroup(m Metric, use func(value, weight float64)) error {
 		begin = end
 	}
 	return nil
-}
-
-// fillGroups fills in rows to be sorted by group; within a group the sort keeps their order.
-func (r *ranking) fillGroups(group []uint64) {
-	n := len(group)
-	r.packed = false
-	r.width = 64
-	r.keys = resize(r.keys, n)
-	r.spareKeys = resize(r.spareKeys, n)
-	r.tags = resize(r.tags, n)
-	r.spareTags = resize(r.spareTags, n)
-	for i, id := range group {
-		r.keys[i], r.tags[i] = id, uint32(i)
-	}
 }
 
 func (g *groups) measure(in Input, rows []uint32, places int) (value, weight float64) {

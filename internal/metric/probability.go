@@ -56,18 +56,14 @@ func brier(e *Evaluator, m Metric) (float64, error) {
 	if err := e.checkProbabilities(m); err != nil {
 		return 0, err
 	}
-	return meanOf(e, func(p, l float64) float64 { return (p - l) * (p - l) }) / e.binary.total(), nil
+	return weightedSum(e, func(p, l float64) float64 { return (p - l) * (p - l) }) / e.binary.total(), nil
 }
 
-// meanOf is the weighted sum of f over all rows.
-func meanOf(e *Evaluator, f func(pred, label float64) float64) float64 {
+// weightedSum is the weighted sum of f over all rows.
+func weightedSum(e *Evaluator, f func(pred, label float64) float64) float64 {
 	var all sum
 	for i, p := range e.in.Pred {
-		v := f(p, float64(e.in.Label[i]))
-		if e.in.Weight != nil {
-			v *= float64(e.in.Weight[i])
-		}
-		all.add(v)
+		all.add(f(p, float64(e.in.Label[i])) * e.in.weight(i))
 	}
 	return all.value()
 }
@@ -85,12 +81,7 @@ func (e *Evaluator) confusion(m Metric) (confusion, error) {
 		if !(p > 0.5) {
 			continue
 		}
-		w := 1.0
-		if e.in.Weight != nil {
-			w = float64(e.in.Weight[i])
-		}
-
-		if e.in.Label[i] == 1 {
+		if w := e.in.weight(i); e.in.Label[i] == 1 {
 			truePos.add(w)
 		} else {
 			falsePos.add(w)
@@ -120,7 +111,7 @@ func f1(e *Evaluator, m Metric) (float64, error) {
 		return 0, err
 	}
 	if e.binary.pos == 0 {
-		return 0, fault(m, -1, ErrOneClass, "none is 1, so %s is not defined", m.Name)
+		return 0, fault(m, -1, "all labels are alike: none is 1, so %s is not defined", m.Name)
 	}
 	return 2 * c.truePos / (2*c.truePos + c.falsePos + c.falseNeg), nil
 }

@@ -76,17 +76,22 @@ func (r *ranking) fill(in Input, low, high float64) {
 	}
 }
 
-// fillRows fills in the rows with their numbers as tags.
-func (r *ranking) fillRows(in Input, low, high float64) {
-	n := len(in.Pred)
-	r.packed = false
+// sortRows leaves the numbers of the rows in tags, by descending prediction. The predictions are between low and high.
+func (r *ranking) sortRows(pred []float64, low, high float64) {
 	r.top = order(high)
-	r.width = bits.Len64(r.top - order(low))
+	r.sortNumbers(len(pred), bits.Len64(r.top-order(low)), func(i int) uint64 { return r.top - order(pred[i]) })
+}
+
+// sortNumbers leaves the numbers 0 to n-1 in tags, by ascending key and then by number. Keys have at most width bits.
+func (r *ranking) sortNumbers(n, width int, key func(i int) uint64) {
+	r.packed = false
+	r.width = width
 	r.keys, r.spareKeys = resize(r.keys, n), resize(r.spareKeys, n)
 	r.tags, r.spareTags = resize(r.tags, n), resize(r.spareTags, n)
-	for i, p := range in.Pred {
-		r.keys[i], r.tags[i] = r.top-order(p), uint32(i)
+	for i := range n {
+		r.keys[i], r.tags[i] = key(i), uint32(i)
 	}
+	r.sort()
 }
 
 func resize[T any](s []T, n int) []T {

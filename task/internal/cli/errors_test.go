@@ -11,7 +11,6 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
-	"coppice/internal/metric"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -33,7 +32,6 @@ func TestExitCodes(t *testing.T) {
 		&notFolderError{}:                                     sweep.ExitNotFound,
 		&gbt.CheckpointError{}:                                sweep.ExitError,
 		&gbt.ParamError{}:                                     sweep.ExitInput,
-		&metric.UnknownError{}:                                sweep.ExitInput,
 		&dataset.CorruptError{}:                               sweep.ExitInput,
 		&cloud.SetupError{}:                                   sweep.ExitSetup,
 		&sweepstore.DamagedError{Err: &sweep.DecodeError{Err: fs.ErrNotExist}}:  sweep.ExitInput,

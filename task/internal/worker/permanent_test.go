@@ -10,7 +10,7 @@ import (
 	"coppice/internal/cloud"
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
-	"coppice/internal/metric"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/task/internal/stage"
@@ -34,7 +34,8 @@ func TestWhatIsWorthAnotherAttempt(t *testing.T) {
 		{&dataset.FormatError{}, true},
 		{&dataset.CorruptError{}, true},
 		{&stage.VersionError{}, true},
-		{&metric.UnknownError{}, true},
+		{problem.New(problem.Input, "x"), true},
+		{problem.New(problem.Conflict, "x"), false},
 		{&cloud.SetupError{}, true},
 		{&cloud.PermissionError{}, true},
 		{fmt.Errorf("%w: split valid", fit.ErrNoRows), true},

@@ -18,6 +18,7 @@ import (
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/problem"
 	"coppice/internal/protocol"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -195,6 +196,10 @@ func permanent(err error) bool {
 	var input interface{ IsInput() bool }
 	var setup interface{ IsSetup() bool }
 	var other interface{ IsPermanent() bool }
+	switch problem.Of(err) {
+	case problem.Environment, problem.Usage, problem.Damaged, problem.Input, problem.NotFound:
+		return true
+	}
 	return errors.As(err, &input) || errors.As(err, &setup) || errors.As(err, &other) ||
 		errors.Is(err, blob.ErrNotExist)
 }
