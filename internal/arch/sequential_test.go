@@ -1,6 +1,7 @@
 package arch_test
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -17,6 +18,7 @@ func TestSequentialPackages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	text = bytes.ReplaceAll(text, []byte("\\\n"), nil)
 	named := regexp.MustCompile(`(?m)^SEQUENTIAL := (.+)$`).FindSubmatch(text)
 	if named == nil {
 		t.Fatal("the Makefile has no line SEQUENTIAL := PACKAGE ...; want the packages that make race leaves out")

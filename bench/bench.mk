@@ -1,0 +1,175 @@
+# Comparisons with other libraries; `make help` lists them. Only these use Python's peers.
+
+# How the peers' benchmarks are run: ONLY=dense31,search picks rows, SIZE=0.02 makes the synthetic tables
+# smaller; only a whole run of full size goes to docs/benchmarks.md. PEERS is a Python that has
+# bench/requirements-peers.txt.
+ROUNDS      ?= 3
+SEEDS       ?= 10
+SIZE        ?= 1
+PEERS       ?= build/venv-peers/bin/python
+PEERS_READY := $(if $(filter build/venv-peers/%,$(PEERS)),build/venv-peers/ok)
+SEARCH_PEERS ?= build/venv-search/bin/python
+SEARCH_PEERS_READY := $(if $(filter build/venv-search/%,$(SEARCH_PEERS)),build/venv-search/ok)
+BENCH       := build/bench
+comma       := ,
+
+bench-programs: build
+	$(GO) build $(BUILD_FLAGS) -o bin/ ./bench/gauge
+
+bench-ids: SEEDS = 5
+bench-ids: ROUNDS = 1
+# DATA=, ONLY=, SIZE=, SEEDS=, ROUNDS=; hours; goes on where it was
+bench-ids: build $(PEERS_READY) ## Coppice beside CatBoost, LightGBM, XGBoost on tables of ids
+	$(PEERS) bench/ids.py --data $(DATA) --bin bin --out $(BENCH)/ids --rounds $(ROUNDS) --seeds $(SEEDS) --size \
+	  $(SIZE) $(if $(ONLY),--only $(ONLY)) \
+	  --command "make bench-ids ROUNDS=$(ROUNDS) SEEDS=$(SEEDS) SIZE=$(SIZE)$(if $(ONLY), ONLY=$(ONLY))" \
+	  $(if $(ONLY)$(filter-out 1,$(SIZE)),,--doc docs/benchmarks.md)
+
+# Whose curves are drawn.
+SEARCH_CURVES = --method auto --method "auto, names hidden" --method tpe --method optuna-tpe --method random
+
+.PHONY: bench-search
+bench-search: SEEDS = 4
+# SEEDS=, SAMPLERS=tpe; gp needs torch
+# synthetic functions, and with DATA=/surrogate its tasks beside Optuna, with curves for docs/search.md
+bench-search: bench-programs ## normalised regret of the ways to search
+	@mkdir -p $(BENCH)
+	bin/gauge regret --seeds $(SEEDS) > $(BENCH)/search-synthetic.jsonl
+	bin/gauge regret --seeds $(SEEDS) --methods gp,tpe,random --trials 200 >> $(BENCH)/search-synthetic.jsonl
+	bin/gauge regret-table $(BENCH)/search-synthetic.jsonl
+	@if [ -d $(DATA)/surrogate ]; then $(MAKE) --no-print-directory bench-search-surrogate SEEDS=$(SEEDS); else echo \
+	  "no $(DATA)/surrogate: synthetic functions only"; fi
+
+.PHONY: bench-search-sweeps
+# SEARCH_SEEDS=3, ROWS=60000, WAYS=random+until, parts of names, METRIC=log_loss; DATA=folder of real tables
+bench-search-sweeps: ## whole sweeps of fifty trials on a part of nycflights13: random to the end, auto, auto with ASHA
+	COPPICE_DATA=$(abspath $(DATA)) COPPICE_SEARCH_SEEDS=$(SEARCH_SEEDS) COPPICE_SEARCH_ROWS=$(ROWS) \
+	  COPPICE_SEARCH_WAYS=$(WAYS) COPPICE_SEARCH_METRIC=$(METRIC) \
+	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 4h -v -run TestSearchMeasured ./e2e
+
+.PHONY: bench-search-folds
+# SEARCH_SEEDS=3, ROWS=10000; DATA=folder of real tables
+bench-search-folds: ## cross-validated sweeps of twenty configurations on a part of nycflights13: random and auto
+	COPPICE_DATA=$(abspath $(DATA)) COPPICE_SEARCH_SEEDS=$(SEARCH_SEEDS) COPPICE_SEARCH_ROWS=$(ROWS) \
+	  COPPICE_SEARCH_WAYS=$(WAYS) \
+	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 1h -v -run TestSearchFoldsMeasured ./e2e
+
+.PHONY: bench-search-nights
+# DATA=folder of real tables; half an hour
+# 25, then 10 trials that know the nights before beside 50 random ones
+bench-search-nights: build $(PEERS_READY) ## fourteen nights of flights
+	$(PEERS) bench/search_nights.py --data $(DATA) --bin bin --out $(BENCH)/nights
+
+.PHONY: bench-search-quality
+# DATA=, ONLY=, ROWS=; hours; goes on where it was
+bench-search-quality: build $(PEERS_READY) ## one default, fifty random, fifty that learn, 25 that know the day before, on every real table
+	$(PEERS) bench/search_quality.py --data $(DATA) --bin bin --out $(BENCH)/quality $(if $(ONLY),--only $(ONLY)) \
+	  $(if $(ROWS),--rows $(ROWS))
+
+.PHONY: bench-search-surrogate
+bench-search-surrogate: $(PEERS_READY)
+	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) > $(BENCH)/search.jsonl
+	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) --methods auto --anonymous >> \
+	  $(BENCH)/search.jsonl
+	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) --methods tpe,random --trials 200 \
+	  --batches 1,16,100 >> $(BENCH)/search.jsonl
+	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) --methods auto --trials 200 --batches \
+	  16,100 >> $(BENCH)/search.jsonl
+	for s in $(subst $(comma), ,$(or $(SAMPLERS),tpe)); do $(PEERS) bench/search_optuna.py $(DATA)/surrogate $$s 1,16 \
+	  $(SEEDS) >> $(BENCH)/search.jsonl || exit 1; done
+	bin/gauge regret-table $(BENCH)/search.jsonl
+	bin/gauge regret-curves $(BENCH)/search.jsonl $(SEARCH_CURVES) --batch 1 --svg docs/search-one.svg
+	bin/gauge regret-curves $(BENCH)/search.jsonl $(SEARCH_CURVES) --batch 16 --svg docs/search-batches.svg
+
+# Methods of bench/search_peers.py with the package that each needs: run in the first Python that has it.
+TRAINED_PEERS := smac:smac syne-tune-kde:syne_tune
+
+.PHONY: bench-search-trained
+bench-search-trained: SEEDS = 4
+bench-search-trained: TRIALS = 50
+bench-search-trained: BATCHES = 1
+bench-search-trained: ROWS = 20000
+bench-search-trained: REFERENCE = 200
+bench-search-trained: TRAINED = $(BENCH)/trained-$(ROWS)
+# DATA=, SEEDS=4, TRIALS=50, BATCHES=1, REFERENCE=200, ONLY=clicks; no configuration is trained twice
+bench-search-trained: bench-programs $(PEERS_READY) ## auto and random beside Optuna's TPE and, where PEERS or SEARCH_PEERS has them, SMAC and Syne Tune, each trial a training of ours on ROWS=20000 rows of real tables
+	$(PEERS) bench/search_trained.py --data $(DATA) --bin bin --out $(TRAINED) --rows $(ROWS) --reference $(REFERENCE) \
+	  $(if $(ONLY),--only $(ONLY))
+	bin/gauge regret --data $(TRAINED) --python $(PEERS) --seeds $(SEEDS) --trials $(TRIALS) --batches $(BATCHES) \
+	  --methods auto,random > $(TRAINED)/search.jsonl
+	bin/gauge regret --data $(TRAINED) --python $(PEERS) --seeds $(SEEDS) --trials $(TRIALS) --batches $(BATCHES) \
+	  --methods auto --anonymous >> $(TRAINED)/search.jsonl
+	$(PEERS) bench/search_optuna.py $(TRAINED) tpe $(BATCHES) $(SEEDS) $(TRIALS) >> $(TRAINED)/search.jsonl
+	@for m in $(TRAINED_PEERS); do \
+	  for p in $(PEERS) $(SEARCH_PEERS) ""; do [ -n "$$p" ] || break; ! "$$p" -c "import $${m#*:}" 2>/dev/null || \
+	  break; done; \
+	  if [ -z "$$p" ]; then echo \
+	  "$${m%:*}: NOT RUN, neither $(PEERS) nor $(SEARCH_PEERS) has it (bench/requirements-search.txt)"; continue; fi; \
+	  echo "$$p bench/search_peers.py $(TRAINED) $${m%:*} $(BATCHES) $(SEEDS) $(TRIALS)"; \
+	  "$$p" bench/search_peers.py $(TRAINED) $${m%:*} $(BATCHES) $(SEEDS) $(TRIALS) >> $(TRAINED)/search.jsonl || exit \
+	  1; \
+	done
+	bin/gauge regret-table $(TRAINED)/search.jsonl
+
+.PHONY: bench-search-peers
+bench-search-peers: SEEDS = 4
+# SEEDS=, SEARCH_PEERS=a Python that has bench/requirements-search.txt, DATA=folder of the surrogate; an hour
+# and a half, most of it SMAC and BORE
+bench-search-peers: bench-programs $(SEARCH_PEERS_READY) ## SMAC and Syne Tune, and the ways of Ray Tune and Syne Tune to stop trials, beside ours on the surrogate's tasks
+	@mkdir -p $(BENCH)
+	[ -f $(BENCH)/search.jsonl ] || bin/gauge regret --data $(DATA)/surrogate --python $(SEARCH_PEERS) --seeds \
+	  $(SEEDS) --methods auto,random > $(BENCH)/search.jsonl
+	rm -f $(BENCH)/search-peers.jsonl
+	for m in syne-tune-kde syne-tune-cqr syne-tune-bore smac; do $(SEARCH_PEERS) bench/search_peers.py \
+	  $(DATA)/surrogate $$m 1,16 $(SEEDS) >> $(BENCH)/search-peers.jsonl || exit 1; done
+	bin/gauge regret-table $(BENCH)/search.jsonl $(BENCH)/search-peers.jsonl
+	bin/gauge regret-stopping --data $(DATA)/surrogate --python $(SEARCH_PEERS) --seeds $(SEEDS) --rule asha > \
+	  $(BENCH)/search-stopping.jsonl
+	bin/gauge regret-stopping --data $(DATA)/surrogate --python $(SEARCH_PEERS) --seeds $(SEEDS) --rule none >> \
+	  $(BENCH)/search-stopping.jsonl
+	for m in ray-asha syne-tune-asha syne-tune-bohb syne-tune-asha-cqr; do $(SEARCH_PEERS) bench/search_stopping.py \
+	  $(DATA)/surrogate $$m 4 $(SEEDS) >> $(BENCH)/search-stopping.jsonl || exit 1; done
+	$(SEARCH_PEERS) bench/search_stopping.py $(DATA)/surrogate ray-asha 4 $(SEEDS) 100 >> $(BENCH)/search-stopping.jsonl
+	bin/gauge regret-table $(BENCH)/search-stopping.jsonl
+
+# ROWS=20000000
+bench-ids-staging: build $(PEERS_READY) ## what encodings of ids cost while staging, at two sizes of a made table
+	$(PEERS) bench/ids_staging.py --bin bin --out $(BENCH)/staging --rows $(or $(ROWS),20000000)
+
+# DATA=, ONLY=, ROUNDS=, SEEDS=, SIZE=; an hour
+bench-peers: bench-programs $(PEERS_READY) ## Coppice beside LightGBM, XGBoost, scikit-learn, joblib, Ray Tune
+	$(PEERS) bench/peers.py --data $(DATA) --bin bin --out $(BENCH) --rounds $(ROUNDS) --seeds $(SEEDS) --size $(SIZE) \
+	  $(if $(ONLY),--only $(ONLY)) \
+	  --command "make bench-peers ROUNDS=$(ROUNDS) SEEDS=$(SEEDS) SIZE=$(SIZE)$(if $(ONLY), ONLY=$(ONLY))" \
+	  $(if $(ONLY)$(filter-out 1,$(SIZE)),,--doc docs/benchmarks.md)
+
+# ROWS=5000000,20000000
+bench-memory: bench-programs $(PEERS_READY) ## private memory of 4 candidates on one mapping, against the formula
+	$(PEERS) bench/memory.py --bin bin --out $(BENCH) --rows $(or $(ROWS),5000000$(comma)20000000) \
+	  $(if $(ROWS),,--doc docs/benchmarks.md)
+
+# ROWS=1000000,5000000,20000000
+bench-scale: bench-programs $(PEERS_READY) ## time per value, memory and opening as the table grows
+	$(PEERS) bench/scale.py --bin bin --out $(BENCH) --rows $(or $(ROWS),1000000$(comma)5000000$(comma)20000000) \
+	  $(if $(ROWS),,--doc docs/benchmarks.md)
+
+# ROWS=1000000,5000000, ROUNDS=
+bench-calibrate: bench-programs $(PEERS_READY) ## what leaves, feature_fraction, bagging and threads cost, for the quote
+	$(PEERS) bench/calibrate.py --bin bin --out $(BENCH) --rounds $(ROUNDS) --rows \
+	  $(or $(ROWS),1000000$(comma)5000000) $(if $(ROWS),,--doc docs/cost.md)
+
+.PHONY: bench-arrow
+# docs/design/014-parquet.md
+bench-arrow: bench-programs $(PEERS_READY) ## our reader of Parquet beside arrow-go's and parquet-go's: damage, time
+	GOFLAGS='-trimpath -buildvcs=false' $(GO) build -C bench/gauge/testdata/arrow -o $(abspath bin)/ .
+	$(PEERS) bench/arrow.py --bin bin --out $(BENCH)/arrow --rounds 5
+
+build/venv-peers/ok: bench/requirements-peers.txt
+	python3 -m venv build/venv-peers
+	build/venv-peers/bin/pip install --quiet --disable-pip-version-check -r bench/requirements-peers.txt
+	@touch $@
+
+build/venv-search/ok: bench/requirements-search.txt
+	python3 -m venv build/venv-search
+	build/venv-search/bin/pip install --quiet --disable-pip-version-check -r bench/requirements-search.txt
+	@touch $@
