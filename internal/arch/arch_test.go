@@ -73,7 +73,7 @@ var layers = map[string]int{
 }
 
 // within names the folders whose packages may import each other, because they are one room.
-var within = []string{"internal/dataset", "internal/nights", "internal/blob", "internal/sweepstore",
+var within = []string{"internal/dataset", "internal/nights", "internal/blob",
 	"internal/telemetry", "internal/program", "internal/page", "launcher", "task", "aggregator", "localemu"}
 
 // only says which folders or files may import a package. A path ending in a slash stands for all below it.
@@ -128,7 +128,6 @@ const knowsItself = "an error says its class itself; what every program links mu
 var never = []struct{ from, pkg, why string }{
 	{"", "coppice/localemu", "production code never knows that it is being emulated"},
 	{"", "coppice/internal/blob/blobtest", "a test suite"},
-	{"", "coppice/internal/sweepstore/sweepstoretest", "a test suite"},
 	{"", "coppice/internal/dataset/datasettest", "it makes data for tests"},
 	{"", "coppice/internal/nights/nightstest", "it makes data for tests"},
 	{"", "coppice/internal/page/pagetest", "it drives a browser for tests"},

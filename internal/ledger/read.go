@@ -130,8 +130,8 @@ func (r *Reader) list(ctx context.Context) ([]wanted, error) {
 				e.claimRead = c.Made
 				todo = append(todo, wanted{e, k, true})
 			}
-			if e.beatRead != c.Beat {
-				e.beatRead = c.Beat
+			if e.beatRead != blob.Generation(c.Beat) {
+				e.beatRead = blob.Generation(c.Beat)
 				todo = append(todo, wanted{e, k, false})
 			}
 		}

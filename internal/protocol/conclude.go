@@ -9,7 +9,6 @@ type Ender struct {
 	doing Op
 	ended int // trials with a result
 	job   bool
-	flaw  flaw
 }
 
 // Begin starts the machine.
@@ -34,7 +33,7 @@ func (e Ender) Next(a Answer) (Ender, Action) {
 
 	case LookForEnding:
 		if a.Yes {
-			return e.conclude()
+			return e.do(Register)
 		}
 		return e.do(LookForCancel)
 
@@ -42,27 +41,24 @@ func (e Ender) Next(a Answer) (Ender, Action) {
 		return e.over(a.Yes)
 
 	case CreateEnding:
-		if a.Yes || e.flaw == endingUnread {
-			return e.conclude()
+		if a.Yes {
+			return e.do(Register)
 		}
 		return e.do(ReadEnding)
 
 	case ReadEnding:
-		return e.conclude()
+		return e.do(Register)
 
-	case Register, registerAnew:
+	case Register:
 		if a.Yes {
 			return e.do(Decide)
 		}
-		return e.written()
+		return e.do(CreateConclusion)
 
 	case Decide:
-		return e.written()
+		return e.do(CreateConclusion)
 
 	case CreateConclusion:
-		if e.flaw == conclusionFirst {
-			return e.do(Register)
-		}
 		if a.Yes {
 			return e.do(Concluded)
 		}
@@ -75,9 +71,6 @@ func (e Ender) Next(a Answer) (Ender, Action) {
 
 // read takes the number of trials with results. It replaces the last count, so that a result read twice counts once.
 func (e Ender) read(results int) (Ender, Action) {
-	if e.flaw == doubleFold {
-		results += e.ended
-	}
 	e.ended = results
 
 	switch {
@@ -109,7 +102,7 @@ func (e Ender) over(yes bool) (Ender, Action) {
 	case e.doing == AskBudget:
 		return e.do(AskJob)
 
-	case e.doing == AskJob && yes && e.flaw != haltIsOver:
+	case e.doing == AskJob && yes:
 		return e.do(LookForHalt)
 
 	// results written between the last look and the job's end count too
@@ -118,23 +111,6 @@ func (e Ender) over(yes bool) (Ender, Action) {
 		return e.do(ReadResults)
 	}
 	return e.because(Leave, Unknown)
-}
-
-func (e Ender) conclude() (Ender, Action) {
-	switch e.flaw {
-	case conclusionFirst:
-		return e.do(CreateConclusion)
-	case registerTwice:
-		return e.do(registerAnew)
-	}
-	return e.do(Register)
-}
-
-func (e Ender) written() (Ender, Action) {
-	if e.flaw == conclusionFirst {
-		return e.do(Concluded)
-	}
-	return e.do(CreateConclusion)
 }
 
 func (e Ender) do(op Op) (Ender, Action) { return e.because(op, Unknown) }
@@ -151,7 +127,6 @@ type Gate struct {
 
 	doing Op
 	lost  int
-	flaw  flaw
 }
 
 // Begin starts the machine.
@@ -174,17 +149,14 @@ func (g Gate) Next(a Answer) (Gate, Action) {
 		return g.do(ReadChampion, Unknown)
 
 	case ReadChampion:
-		if g.flaw == staleComparison && g.lost > 0 {
-			return g.do(Promote, Unknown)
+		if a.Yes {
+			return g.do(Decided, Before)
 		}
 		return g.do(Compare, Unknown)
 
 	case Compare:
 		if !a.Yes {
 			return g.do(Decided, NotBetter)
-		}
-		if g.flaw == staleChampion {
-			return g.do(promoteAnyway, Unknown)
 		}
 		return g.do(Promote, Unknown)
 

@@ -65,7 +65,7 @@ func (m ending) start() (s ended) {
 
 func (m ending) ender(s *ended, i int) Ender {
 	e := s.enders[i]
-	return Ender{Trials: trialsHere, doing: e.doing, ended: int(e.ended), job: e.job, flaw: m.flaw}
+	return Ender{Trials: trialsHere, doing: e.doing, ended: int(e.ended), job: e.job}
 }
 
 func (m ending) next(s ended, visit func(step, ended, string)) {
@@ -210,7 +210,7 @@ func (m ending) end(s ended, i int, visit func(step, ended, string)) {
 		wrong = "a sweep was concluded twice"
 	}
 
-	machine, do := machine.Next(a)
+	machine, do := m.flaw.ender(machine, a)
 	e.doing, e.why, e.ended, e.job = do.Do, do.Why, uint8(machine.ended), machine.job
 	visit(step{int8(i), what}, s, wrong)
 
@@ -225,7 +225,7 @@ func (m ending) end(s ended, i int, visit func(step, ended, string)) {
 // gate carries out what aggregator i's gate has asked for.
 func (m ending) gate(s ended, i int, visit func(step, ended, string)) {
 	e := &s.enders[i]
-	g := Gate{Moves: 3, doing: e.gate, lost: int(e.lost), flaw: m.flaw}
+	g := Gate{Moves: 3, doing: e.gate, lost: int(e.lost)}
 	var a Answer
 	what, wrong := "looks at the history", ""
 
@@ -234,7 +234,7 @@ func (m ending) gate(s ended, i int, visit func(step, ended, string)) {
 		a.Yes = s.champion == 3
 	case ReadChampion:
 		what = "reads the champion"
-		e.read = s.champion
+		e.read, a.Yes = s.champion, s.champion == 3
 	case Compare:
 		what = "compares"
 		e.judged, a.Yes = e.read, e.read == 1
@@ -248,13 +248,13 @@ func (m ending) gate(s ended, i int, visit func(step, ended, string)) {
 		}
 	}
 
-	g, do := g.Next(a)
+	g, do := m.flaw.gate(g, a)
 	if e.gate, e.lost = do.Do, uint8(g.lost); !do.Final() {
 		visit(step{int8(i), what}, s, wrong)
 		return
 	}
 
-	_, do = m.ender(&s, i).Next(Answer{})
+	_, do = m.flaw.ender(m.ender(&s, i), Answer{})
 	e.doing, e.gate, e.read, e.judged, e.lost = do.Do, None, 0, 0, 0
 	visit(step{int8(i), what}, s, wrong)
 }

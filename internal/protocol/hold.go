@@ -5,7 +5,6 @@ package protocol
 type Pulse struct {
 	Trial, Claim int
 	doing        Op
-	flaw         flaw
 }
 
 // Begin starts the machine.
@@ -17,9 +16,6 @@ func (p Pulse) Begin() (Pulse, Action) { return p.about(Beat, p.Claim) }
 func (p Pulse) Next(a Answer) (Pulse, Action) {
 	if a.Failed {
 		a = Answer{}
-		if p.flaw == beatOrNothing {
-			return p.end(GoOn, Unknown)
-		}
 	}
 
 	switch p.doing {
@@ -30,11 +26,8 @@ func (p Pulse) Next(a Answer) (Pulse, Action) {
 		if a.Yes {
 			return p.end(Abort, Over)
 		}
-		if a.Leave && p.flaw != haltUnread {
+		if a.Leave {
 			return p.end(Abort, ToldToGo)
-		}
-		if p.flaw == resumedZombie {
-			return p.end(GoOn, Unknown)
 		}
 		return p.about(LookForClaim, p.Claim+1)
 
@@ -68,7 +61,6 @@ type Finish struct {
 	Trial, Claim int
 	doing        Op
 	why          Why
-	flaw         flaw
 }
 
 // Begin starts the machine. trained says that there is a model. why says why training ended early: a trial that was
@@ -86,7 +78,7 @@ func (f Finish) Begin(trained bool, why Why) (Finish, Action) {
 	case trained:
 		return f.about(Upload)
 	}
-	return f.result()
+	return f.about(CreateResult) // which ends the trial
 }
 
 // Next takes the answer to the last action.
@@ -100,34 +92,19 @@ func (f Finish) Next(a Answer) (Finish, Action) {
 
 	switch f.doing {
 	case Upload:
-		return f.result()
+		return f.about(CreateResult)
 
 	case CreateResult:
-		if a.Yes && f.flaw != ackBeforeWrite {
+		if a.Yes {
 			return f.about(Publish)
-		}
-		if f.flaw == deleteBeforeCopy {
-			return f.about(SearchAgain)
 		}
 		return f.about(DropCheckpoints)
 
 	case Publish:
-		switch f.flaw {
-		case ackBeforeWrite:
-			return f.about(CreateResult)
-		case deleteBeforeCopy:
-			return f.about(SearchAgain)
-		}
 		return f.about(DropCheckpoints)
 
 	case DropCheckpoints:
-		if f.flaw == deleteBeforeCopy {
-			return f.about(CreateResult)
-		}
 		return f.about(SearchAgain)
-
-	case overwriteResult:
-		return f.about(Publish)
 
 	case MarkPaused: // without the mark, the next holder finds that the trial has to pause
 		if a.Failed {
@@ -146,19 +123,6 @@ func (f Finish) Next(a Answer) (Finish, Action) {
 func (f Finish) stop() (Finish, Action) {
 	f.doing = Stop
 	return f, Action{Do: Stop, Trial: f.Trial, Claim: f.Claim, Why: Broken}
-}
-
-// result writes the result, which is what ends the trial.
-func (f Finish) result() (Finish, Action) {
-	switch f.flaw {
-	case resultUnfenced:
-		return f.about(overwriteResult)
-	case ackBeforeWrite:
-		return f.about(Publish)
-	case deleteBeforeCopy:
-		return f.about(DropCheckpoints)
-	}
-	return f.about(CreateResult)
 }
 
 func (f Finish) about(op Op) (Finish, Action) {

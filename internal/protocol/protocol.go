@@ -1,18 +1,24 @@
 // Package protocol holds the rules by which tasks share the trials of a sweep and an aggregator ends it exactly once:
 // claims, leases, takeover, release, giving up, ending, concluding. It is a set of state machines. Each says what to do
-// next; its caller does that to the bucket and passes the answer back:
+// next, and Run, the one driver of them all, has its caller do that to the bucket and passes the answer back:
 //
-//	state, action := machine.Begin()
-//	for !action.Final() {
-//		state, action = machine.Next(state, do(action))
-//	}
+//	Task.Begin    a task looks for a trial      until it holds one, or none is left for it
+//	Settle.Begin  its holder                    until it is written what the trial trains
+//	Climb.Begin   at a rung                     until it is written whether the trial continues
+//	Pulse.Begin   with every heartbeat          until it is known whether to train on
+//	Finish.Begin  when training has ended       until the result is written, or the claim given back
+//	Ender.Begin   an aggregator                 until the sweep continues, or is concluded
+//	Gate.Begin    before that                   until the version is the champion, or is not to be
 //
 // A machine reads no clock and does no I/O, and its rules exist nowhere else. So a test can walk through every order in
 // which the actions of several tasks and the faults of a store can interleave (explore_test.go), and what it proves
 // holds for the code that worker and aggregator run.
 package protocol
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // Op is a kind of action.
 type Op uint8
@@ -23,7 +29,7 @@ const (
 
 	// Actions of a task that looks for a trial: Search.
 	LookForEnd    // was the sweep cancelled, or its ending written? Answer.Leave if it was paused
-	List          // the trials: Answer.Listing
+	List          // the trials: Answer.View
 	ReadClaim     // was claim Claim of Trial made by an earlier attempt of this task?
 	ReadBeat      // read the generation of the claim's heartbeat: Answer.Beat
 	CreateClaim   // create-only; was it created?
@@ -65,7 +71,6 @@ const (
 	MarkPaused      // create-only, show in listings that Trial is paused at its rung
 	Release         // create-only, give Claim back
 	SearchAgain     // done with the trial; final
-	overwriteResult // for a planted bug
 
 	// Actions of an aggregator: Ender and Gate.
 	LookForConclusion // does one exist? Then it stands
@@ -84,14 +89,12 @@ const (
 	ReadConclusion    // the one that another aggregator has written
 	Leave             // the sweep continues; final
 	Concluded         // final
-	registerAnew      // for a planted bug
 
 	LookForPromotion // has the version ever been the champion?
-	ReadChampion     // which version is the champion?
+	ReadChampion     // which version is the champion? It may be this one meanwhile
 	Compare          // is the version better than the champion?
 	Promote          // make it the champion if the champion is still the one read; did it change?
 	Decided          // Action.Why; final
-	promoteAnyway    // for a planted bug
 )
 
 // Why is the reason for which a machine stops.
@@ -126,6 +129,7 @@ type Action struct {
 	Do           Op
 	Trial, Claim int
 	Why          Why
+	Rung         int  // of a Climb: a number of trees; 0 before training
 	Last         bool // for AskVerdict: every trial has ended or is paused, so none will come to a rung any more
 }
 
@@ -145,12 +149,38 @@ type Answer struct {
 	Yes        bool
 	Leave      bool // with LookForEnd: the sweep was paused after this task's job was started
 	Beat       int64
-	Listing    Listing
-	Full       bool // with a listing: no memory is free for another trial
+	View       View
+	Full       bool // with a view: no memory is free for another trial
 	Results    int  // the number of trials with a result
 	Trial      int
 	Rung       int // a number of trees
 	Standing   Standing
+}
+
+// Machine is the state of a machine. Next takes the answer to its last action.
+type Machine[M any] interface{ Next(a Answer) (M, Action) }
+
+// Run drives a machine, as its Begin returns it, to its final action. act carries out the other ones; an error of act
+// is an answer that failed. The error joins those of all actions, whatever the machine made of them.
+func Run[M Machine[M]](m M, do Action, act func(Action) (Answer, error)) (Action, error) {
+	var failed error
+	for !do.Final() {
+		answer, err := act(do)
+		if err != nil {
+			answer.Failed = true
+			failed = joined(failed, err)
+		}
+		m, do = m.Next(answer)
+	}
+	return do, failed
+}
+
+// joined is errors.Join, except that one error stays what it is.
+func joined(errs, err error) error {
+	if errs == nil {
+		return err
+	}
+	return errors.Join(errs, err)
 }
 
 // Standing is what has been decided about a trial at a rung.
@@ -164,17 +194,17 @@ const (
 	Ends               // it ends there
 )
 
-// Listing is the state of the trials according to names and generations of the sweep's objects. Each entry was true at
-// some moment between Began and Ended, not all at the same one.
-type Listing struct {
+// View is the state of the trials according to names and generations of the sweep's objects. Each entry was true at some
+// moment between Began and Ended, not all at the same one.
+type View struct {
 	Began, Ended time.Time
 	Trials       []Trial
 }
 
-// Trial is one trial of a listing, as accumulated by Note.
+// Trial is what the rules see of one trial; its claims are accumulated by Note.
 type Trial struct {
 	Ended  bool  // it has a result, readable or not
-	Claims int   // number of claims made
+	Made   int   // number of claims made
 	Deaths int   // number of claims whose holders died on the trial, counting the last one as dead
 	Last   Claim // the claim that holds the trial
 
@@ -183,35 +213,32 @@ type Trial struct {
 	Resumed bool
 }
 
-// Claim is a claim in a listing.
+// Claim is what the rules see of one claim.
 type Claim struct {
 	Number   int
 	Beat     int64 // generation of its heartbeat; 0 before the first
 	Released bool  // given back by its holder
-	Saved    bool  // its holder wrote a checkpoint beyond the one before
-
-	beaten time.Time // by the store's clock; only a planted bug uses it, since clocks need not agree
+	// its holder got further than the previous claim: it wrote a checkpoint, which may have been emptied since
+	Saved bool
 }
 
 // Note adds a claim of the trial, in ascending order. A holder that was told to stop and released its claim did not die
 // on the trial, nor did one that vanished after making progress: machines are taken away. Only a holder that made no
 // progress and vanished counts as a death.
-func (t *Trial) Note(c Claim) { t.note(c, sound) }
-
-func (t *Trial) note(c Claim, f flaw) {
-	t.Claims++
+func (t *Trial) Note(c Claim) {
+	t.Made++
 	t.Last = c
-	if !c.Released && !c.Saved || f == retryIsAttempt {
+	if !c.Released && !c.Saved {
 		t.Deaths++
 	}
 }
 
 // Free reports whether no task holds the trial: it was never claimed, or its last claim was released.
-func (t Trial) Free() bool { return t.Claims == 0 || t.Last.Released }
+func (t Trial) Free() bool { return t.Made == 0 || t.Last.Released }
 
 // Next is the number of the trial's next claim.
 func (t Trial) Next() int {
-	if t.Claims == 0 {
+	if t.Made == 0 {
 		return 0
 	}
 	return t.Last.Number + 1

@@ -18,14 +18,14 @@ func TestIdleTasksLeave(t *testing.T) {
 			switch do.Do {
 			case List: // a living holder, two paused trials
 				now := began.Add(waited)
-				a.Listing = Listing{Began: now, Ended: now, Trials: []Trial{
-					{Claims: 1, Last: Claim{Beat: 1 + int64(waited/time.Second)}},
-					{Claims: 1, Paused: true, Last: Claim{Released: true}},
-					{Claims: 1, Paused: true, Last: Claim{Released: true}}}}
+				a.View = View{Began: now, Ended: now, Trials: []Trial{
+					{Made: 1, Last: Claim{Beat: 1 + int64(waited/time.Second)}},
+					{Made: 1, Paused: true, Last: Claim{Released: true}},
+					{Made: 1, Paused: true, Last: Claim{Released: true}}}}
 			case ReadBeat:
 				a.Beat = int64(waited / time.Second)
 			}
-			s, do = task.Next(s, a)
+			s, do = s.Next(a)
 		}
 		if left := do.Final(); left == together || left && do.Why != LivingHands {
 			t.Errorf("trials at a rung wait for each other %t: after %s the task has left %t, because %v; want it "+

@@ -19,17 +19,16 @@ type Task struct {
 	Stages []int
 	// Together says that the trials at a rung wait for each other, and then several go on at once.
 	Together bool
-
-	flaw flaw
 }
 
 // Search is the state of a task that looks for a trial: first one left by an earlier attempt of the task, then a free
 // one, then one whose holder is dead.
 type Search struct {
+	task  Task
 	doing Op
 	idle  time.Time // since when the task has only been watching
 	seen  []sighting
-	list  Listing
+	list  View
 	pass  pass
 	index int // of the trial, relative to Task.Start
 
@@ -59,17 +58,19 @@ type sighting struct {
 }
 
 func sightingOf(t Trial) sighting {
-	return sighting{known: true, claim: t.Last.Number, excused: t.Claims - t.Deaths, beat: t.Last.Beat,
+	return sighting{known: true, claim: t.Last.Number, excused: t.Made - t.Deaths, beat: t.Last.Beat,
 		released: t.Last.Released}
 }
 
 // Begin starts a search.
-func (t Task) Begin() (Search, Action) { return Search{doing: LookForEnd}, Action{Do: LookForEnd} }
+func (t Task) Begin() (Search, Action) {
+	return Search{task: t, doing: LookForEnd}, Action{Do: LookForEnd}
+}
 
 // Next takes the answer to the last action.
-func (t Task) Next(s Search, a Answer) (Search, Action) {
+func (s Search) Next(a Answer) (Search, Action) {
 	if a.Failed {
-		return t.failed(s)
+		return s.failed()
 	}
 
 	switch s.doing {
@@ -83,42 +84,36 @@ func (t Task) Next(s Search, a Answer) (Search, Action) {
 		return s.do(List)
 
 	case List:
-		return t.listed(s, a)
+		return s.listed(a)
 
 	case AskVerdict:
 		if !a.Yes {
-			return t.look(s)
+			return s.look()
 		}
 		s.subject = a.Trial
-		if t.flaw == closedUnwritten && t.last(s.list) {
-			return t.look(s.decided())
-		}
 		return s.about(CreateVerdict, a.Trial, 0)
 
-	case CreateVerdict: // whoever wrote it, the trial may be claimed; its holder reads what it says
-		return t.look(s.decided())
+	case CreateVerdict: // whichever task wrote it, the trial may be claimed; its holder reads what it says
+		return s.decided().look()
 
 	case ReadClaim:
 		if a.Yes {
-			return t.take(s)
+			return s.take()
 		}
 
 	case ReadBeat:
-		if a.Beat == s.seen[t.number(s)].beat {
-			return t.take(s)
+		if a.Beat == s.seen[s.number()].beat {
+			return s.take()
 		}
 
 	case CreateClaim:
-		if a.Yes && t.flaw == listingIsTruth {
-			return s.end(Train, t.number(s), s.claim(t))
-		}
 		if a.Yes { // the trial may have ended after it was listed
-			return s.about(LookForResult, t.number(s), s.claim(t))
+			return s.about(LookForResult, s.number(), s.claim())
 		}
 
 	case LookForResult:
 		if !a.Yes {
-			return s.end(Train, t.number(s), s.claim(t))
+			return s.end(Train, s.number(), s.claim())
 		}
 
 	case Release:
@@ -129,44 +124,37 @@ func (t Task) Next(s Search, a Answer) (Search, Action) {
 	}
 
 	s.index++
-	return t.look(s)
+	return s.look()
 }
 
 // failed ends the attempt. A claim created just before is released.
-func (t Task) failed(s Search) (Search, Action) {
+func (s Search) failed() (Search, Action) {
 	if s.doing != LookForResult {
 		return s.stop(Broken)
 	}
-	claim := s.claim(t)
-	if t.flaw == releaseOfAnother {
-		claim++
-	}
-	return s.about(Release, t.number(s), claim)
+	return s.about(Release, s.number(), s.claim())
 }
 
 // listed starts the passes over a new listing.
-func (t Task) listed(s Search, a Answer) (Search, Action) {
-	s.list, s.pass, s.index = a.Listing, 0, 0
+func (s Search) listed(a Answer) (Search, Action) {
+	s.list, s.pass, s.index = a.View, 0, 0
 	if s.idle.IsZero() {
 		s.idle = s.list.Ended
 	}
 	if a.Full { // waiting for memory says nothing about the other holders
 		s.idle = s.list.Ended
-		return t.rest(s)
+		return s.rest()
 	}
 	if slices.ContainsFunc(s.list.Trials, func(of Trial) bool { return of.Paused && !of.Ended }) {
 		s.doing = AskVerdict
-		return s, Action{Do: AskVerdict, Last: t.last(s.list)}
+		return s, Action{Do: AskVerdict, Last: s.list.last()}
 	}
-	return t.look(s)
+	return s.look()
 }
 
 // last reports whether no trial will come to a rung any more, unless a paused one is promoted.
-func (t Task) last(l Listing) bool {
-	return !slices.ContainsFunc(l.Trials, func(of Trial) bool {
-		held := of.Claims > 0 && !of.Last.Released
-		return !of.Ended && !of.Paused && (t.flaw != lastUnread || !held)
-	})
+func (v View) last() bool {
+	return !slices.ContainsFunc(v.Trials, func(of Trial) bool { return !of.Ended && !of.Paused })
 }
 
 // decided marks the search's subject as one with a verdict.
@@ -178,43 +166,40 @@ func (s Search) decided() Search {
 }
 
 // look continues through the listing to the next action.
-func (t Task) look(s Search) (Search, Action) {
-	stage := t.stage(s.list)
+func (s Search) look() (Search, Action) {
+	t, stage := s.task, s.stage()
 	for ; s.pass < passes; s.pass++ {
 		for ; s.index < len(s.list.Trials); s.index++ {
-			number := t.number(s)
+			number := s.number()
 			trial := s.list.Trials[number]
 
 			switch {
 			case trial.Ended || trial.Paused || t.Stages != nil && t.Stages[number] > stage:
 
-			case s.pass == leftBehind && t.Attempt > 0 && trial.Claims > 0:
+			case s.pass == leftBehind && t.Attempt > 0 && trial.Made > 0:
 				return s.about(ReadClaim, number, trial.Last.Number)
 
 			case s.pass == resumed && trial.Resumed && trial.Free(), s.pass == free && trial.Free():
-				return t.take(s)
+				return s.take()
 
-			case s.pass == silent && trial.Claims > 0:
+			case s.pass == silent && trial.Made > 0:
 				var dead bool
-				if s, dead = t.watch(s, number); !dead {
+				if s, dead = s.watch(number); !dead {
 					continue
-				}
-				if t.flaw == takeoverUnread {
-					return t.take(s)
 				}
 				return s.about(ReadBeat, number, trial.Last.Number)
 			}
 		}
 		s.index = 0
 	}
-	return t.rest(s)
+	return s.rest()
 }
 
 // stage returns the stage that may be claimed: the lowest with a trial that has not ended.
-func (t Task) stage(l Listing) int {
+func (s Search) stage() int {
 	lowest := math.MaxInt
-	for n, of := range t.Stages {
-		if !l.Trials[n].Ended && t.flaw != stageUnread {
+	for n, of := range s.task.Stages {
+		if !s.list.Trials[n].Ended {
 			lowest = min(lowest, of)
 		}
 	}
@@ -224,33 +209,26 @@ func (t Task) stage(l Listing) int {
 // watch reports whether a trial's holder has been silent for the takeover time. A listing takes time, possibly as much
 // as that: a sign in one listing may date from its very end, and a sign missing from a later one may have come right
 // after its beginning. So the holder was certainly silent only from the end of the one to the beginning of the other.
-func (t Task) watch(s Search, number int) (Search, bool) {
+func (s Search) watch(number int) (Search, bool) {
 	if s.seen == nil {
 		s.seen = make([]sighting, len(s.list.Trials))
 	}
 	now, seen := sightingOf(s.list.Trials[number]), s.seen[number]
 
-	since := s.list.Ended
-	if t.flaw == silenceFromBegan {
-		since = s.list.Began
-	}
 	if now.since = seen.since; now != seen {
-		now.since = since
+		now.since = s.list.Ended
 		s.seen = slices.Clone(s.seen)
 		s.seen[number] = now
 	}
 
-	if t.flaw == leaseByOwnClock {
-		return s, s.list.Ended.Sub(s.list.Trials[number].Last.beaten) >= t.Takeover
-	}
-	return s, s.list.Began.Sub(now.since) >= t.Takeover
+	return s, s.list.Began.Sub(now.since) >= s.task.Takeover
 }
 
 // take claims the current trial, or gives it up if too many tasks have died on it.
-func (t Task) take(s Search) (Search, Action) {
-	number := t.number(s)
+func (s Search) take() (Search, Action) {
+	number := s.number()
 	trial := s.list.Trials[number]
-	if trial.Deaths >= t.MaxDeaths {
+	if trial.Deaths >= s.task.MaxDeaths {
 		return s.about(GiveUp, number, trial.Last.Number)
 	}
 	return s.about(CreateClaim, number, trial.Next())
@@ -261,8 +239,9 @@ func (t Task) take(s Search) (Search, Action) {
 // Trials of later stages are worth waiting for if they outnumber the holders, each of which will take one. So are
 // paused trials that wait for each other; otherwise a paused trial is promoted when another comes to its rung and is
 // paused, and then that one's task is free to take it.
-func (t Task) rest(s Search) (Search, Action) {
-	stage, ended, held, later, paused := t.stage(s.list), 0, 0, 0, 0
+func (s Search) rest() (Search, Action) {
+	t, stage := s.task, s.stage()
+	ended, held, later, paused := 0, 0, 0, 0
 	for n, trial := range s.list.Trials {
 		switch {
 		case trial.Ended:
@@ -288,10 +267,10 @@ func (t Task) rest(s Search) (Search, Action) {
 }
 
 // number is the number of the current trial.
-func (t Task) number(s Search) int { return (t.Start + s.index) % len(s.list.Trials) }
+func (s Search) number() int { return (s.task.Start + s.index) % len(s.list.Trials) }
 
 // claim is the number of a new claim on the current trial.
-func (s Search) claim(t Task) int { return s.list.Trials[t.number(s)].Next() }
+func (s Search) claim() int { return s.list.Trials[s.number()].Next() }
 
 func (s Search) do(op Op) (Search, Action) {
 	s.doing = op

@@ -26,14 +26,13 @@ func (v visitor) climb(s shared, i int) {
 		if t.begun {
 			t.rung = t.at + 1
 		}
-		_, do := Climb{Rung: int(t.rung), flaw: v.m.flaw}.Begin()
+		_, do := v.m.flaw.climbBegin(Climb{Rung: int(t.rung)})
 		if t.climbing = do.Do; do.Do == GoOn {
-			v.climbs(s, i, "does not look for a pause", Climb{doing: LookForPause, flaw: v.m.flaw}, Answer{})
+			v.climbs(s, i, "does not look for a pause", Climb{doing: LookForPause}, Answer{})
 			return
 		}
 	}
-	c := Climb{Trial: int(t.trial), Claim: int(t.claim), Rung: int(t.rung), doing: t.climbing, own: t.own,
-		flaw: v.m.flaw}
+	c := Climb{Trial: int(t.trial), Claim: int(t.claim), Rung: int(t.rung), doing: t.climbing, own: t.own}
 
 	switch t.climbing {
 	case LookForPause:
@@ -89,7 +88,7 @@ func (m sharing) verdictAt(trial *sharedTrial, rung uint8) Standing {
 func (v visitor) climbs(s shared, i int, what string, c Climb, a Answer) {
 	t := &s.tasks[i]
 	trial := &s.trials[t.trial]
-	c, do := c.Next(a)
+	c, do := v.m.flaw.climb(c, a)
 	t.climbing, t.rung, t.own = do.Do, uint8(c.Rung), c.own
 
 	switch do.Do {
@@ -147,7 +146,7 @@ func (m sharing) stopsWrongly(trial *sharedTrial, t *sharedTask) string {
 // askVerdict finds a paused trial of which can be said what becomes of it, by the task's listing.
 func (v visitor) askVerdict(s shared, i int, what, wrong string) {
 	q, _ := v.m.search(&s, i)
-	last := v.m.task(&s, i).last(q.list)
+	last := v.m.flaw.last(q.list)
 	for _, seen := range []bool{true, false} { // an old record of the others must do no harm
 		then := s
 		t := &then.tasks[i]

@@ -1,5 +1,7 @@
 package protocol
 
+import "time"
+
 // visitor collects the successors of a state.
 type visitor struct {
 	m     sharing
@@ -40,7 +42,7 @@ func (v visitor) search(s shared, i int) {
 	q, _ := v.m.search(&s, i)
 	number := 0
 	if t.doing != List && t.doing != Wait {
-		number = v.m.task(&s, i).number(q)
+		number = q.number()
 	}
 	trial, listed := &s.trials[number], t.list[number]
 
@@ -121,9 +123,8 @@ func (v visitor) search(s shared, i int) {
 // releases is the claim that a failed search gives back.
 func (m sharing) releases(s *shared, i int) int {
 	q, _ := m.search(s, i)
-	task := m.task(s, i)
 	q.doing = LookForResult
-	_, do := task.Next(q, Answer{Failed: true})
+	_, do := m.flaw.search(q, Answer{Failed: true}, make([]time.Time, trialsHere))
 	return do.Claim
 }
 
@@ -151,26 +152,24 @@ func (v visitor) create(s shared, i, number int) {
 	then := s
 	then.trials[number].made++
 	then.trials[number].claims[n] = sharedClaim{owner: uint8(i), living: true}
-	confirmed := Creation{Confirmed: true, flaw: v.m.flaw}
-	v.settled(then, i, "claims", confirmed, wrong)
+	v.settled(then, i, "claims", Creation{Confirmed: true}, false, wrong)
 
 	if v.m.may(&s, lostAnswer) {
 		again := then
 		again.faults--
-		v.settled(again, i, "claims, and the answer is lost; again", Creation{Refused: true, Read: true, Own: true,
-			flaw: v.m.flaw}, wrong)
+		v.settled(again, i, "claims, and the answer is lost; again", Creation{Read: true, Own: true}, true, wrong)
 	}
 	if v.m.may(&s, noAnswer) {
 		then.faults--
 		then.trials[number].claims[n].lost = true
-		v.settled(then, i, "claims, and no answer comes", Creation{flaw: v.m.flaw}, wrong)
+		v.settled(then, i, "claims, and no answer comes", Creation{}, false, wrong)
 		s.faults--
 		v.decide(s, i, "does not reach the store to claim", Answer{Failed: true})
 	}
 }
 
-func (v visitor) settled(then shared, i int, what string, c Creation, wrong string) {
-	own, known := c.Settled()
+func (v visitor) settled(then shared, i int, what string, c Creation, refused bool, wrong string) {
+	own, known := v.m.flaw.settled(c, refused)
 	v.decideOr(then, i, what, Answer{Yes: own, Failed: !known}, wrong)
 }
 
@@ -260,7 +259,7 @@ func (v visitor) hold(s shared, i int) {
 func (v visitor) pulse(s shared, i int, arrives bool) {
 	t := &s.tasks[i]
 	trial := &s.trials[t.trial]
-	p, do := Pulse{Trial: int(t.trial), Claim: int(t.claim), flaw: v.m.flaw}.Begin()
+	p, do := Pulse{Trial: int(t.trial), Claim: int(t.claim)}.Begin()
 	for !do.Final() {
 		var a Answer
 		switch do.Do {
@@ -279,7 +278,7 @@ func (v visitor) pulse(s shared, i int, arrives bool) {
 		case LookForResult:
 			a.Yes = trial.result
 		}
-		p, do = p.Next(a)
+		p, do = v.m.flaw.pulse(p, a)
 	}
 
 	wrong := ""
@@ -303,9 +302,9 @@ func (v visitor) pulse(s shared, i int, arrives bool) {
 // ends begins the end of a training. The files go into a folder that no other task uses.
 func (v visitor) ends(s shared, i int, what string, trained bool, why Why) {
 	t := &s.tasks[i]
-	f, do := Finish{Trial: int(t.trial), Claim: int(t.claim), flaw: v.m.flaw}.Begin(trained, why)
+	f, do := v.m.flaw.finishBegin(Finish{Trial: int(t.trial), Claim: int(t.claim)}, trained, why)
 	if do.Do == Upload {
-		f, do = f.Next(Answer{})
+		f, do = v.m.flaw.finish(f, Answer{})
 	}
 	v.left(s, i, what, f, do, "")
 }
@@ -314,11 +313,11 @@ func (v visitor) ends(s shared, i int, what string, trained bool, why Why) {
 func (v visitor) finish(s shared, i int) {
 	t := &s.tasks[i]
 	trial := &s.trials[t.trial]
-	f := Finish{Trial: int(t.trial), Claim: int(t.claim), doing: t.finish, why: t.why, flaw: v.m.flaw}
+	f := Finish{Trial: int(t.trial), Claim: int(t.claim), doing: t.finish, why: t.why}
 	then := s
 	there := &then.trials[t.trial]
 	answer := func(what string, a Answer, wrong string) {
-		g, do := f.Next(a)
+		g, do := v.m.flaw.finish(f, a)
 		v.left(then, i, what, g, do, wrong)
 	}
 
@@ -341,7 +340,7 @@ func (v visitor) finish(s shared, i int) {
 			return
 		}
 		then.faults--
-		own, known := Creation{Refused: true, Read: true, Own: true, flaw: v.m.flaw}.Settled()
+		own, known := v.m.flaw.settled(Creation{Read: true, Own: true}, true)
 		answer("writes the result, and the answer is lost; again", Answer{Yes: own, Failed: !known}, "")
 		there.accepts--
 		answer("writes the result, and no answer comes", Answer{Failed: true}, "")
@@ -370,7 +369,7 @@ func (v visitor) left(s shared, i int, what string, f Finish, do Action, wrong s
 		} else if !ended {
 			wrong = "checkpoints are dropped before there is a result"
 		}
-		f, do = f.Next(Answer{})
+		f, do = v.m.flaw.finish(f, Answer{})
 	}
 
 	switch do.Do {
@@ -407,7 +406,7 @@ func (v visitor) faults(s shared, i int) {
 		s.trials[t.trial].claims[t.claim].lost = true
 	case LookForResult:
 		q, _ := v.m.search(&s, i)
-		number := v.m.task(&s, i).number(q)
+		number := q.number()
 		t.suspect = true
 		s.trials[number].claims[t.list[number].claims].lost = true
 	}

@@ -11,9 +11,9 @@ const configsHere = 5
 func (v visitor) settle(s shared, i int) {
 	t := &s.tasks[i]
 	trial := &s.trials[t.trial]
-	q := Settle{Trial: int(t.trial), Claim: int(t.claim), doing: t.settling, flaw: v.m.flaw}
+	q := Settle{Trial: int(t.trial), Claim: int(t.claim), doing: t.settling}
 	if t.settling == None {
-		_, do := q.Begin()
+		_, do := v.m.flaw.settleBegin(q)
 		t.settling = do.Do
 		v.settle(s, i)
 		return
@@ -87,7 +87,7 @@ func (v visitor) decideTrial(s shared, i int, q Settle) {
 	if v.m.may(&s, lostAnswer) {
 		then := s
 		then.faults--
-		own, known := Creation{Refused: true, Read: true, Own: true, flaw: v.m.flaw}.Settled()
+		own, known := v.m.flaw.settled(Creation{Read: true, Own: true}, true)
 		v.settles(then, i, "writes the decision, and the answer is lost; again", q, Answer{Yes: own, Failed: !known})
 	}
 	if v.m.may(&s, noAnswer) {
@@ -99,7 +99,7 @@ func (v visitor) decideTrial(s shared, i int, q Settle) {
 // settles advances task i's machine.
 func (v visitor) settles(s shared, i int, what string, q Settle, a Answer) {
 	t := &s.tasks[i]
-	_, do := q.Next(a)
+	_, do := v.m.flaw.settle(q, a)
 	t.settling = do.Do
 	switch do.Do {
 	case Stop:

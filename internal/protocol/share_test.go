@@ -176,7 +176,7 @@ func (m sharing) task(s *shared, i int) Task {
 		stages = []int{0, 1}
 	}
 	return Task{Attempt: attempt, Start: start, Heartbeat: time.Second, Takeover: ticksTakeover * time.Second,
-		MaxDeaths: deathsHere, Stages: stages, flaw: m.flaw}
+		MaxDeaths: deathsHere, Stages: stages}
 }
 
 // epoch is now; a task's clock may be far off.
@@ -194,7 +194,7 @@ func age(from, to time.Time, most uint8) uint8 {
 func (m sharing) search(s *shared, i int) (Search, time.Time) {
 	t := &s.tasks[i]
 	ended := clockOf(i).Add(-ticks(t.ended))
-	q := Search{doing: t.doing, pass: t.pass, index: int(t.index), subject: int(t.subject) - 1,
+	q := Search{task: m.task(s, i), doing: t.doing, pass: t.pass, index: int(t.index), subject: int(t.subject) - 1,
 		seen: make([]sighting, trialsHere)}
 	if t.idle > 0 {
 		q.idle = ended.Add(-ticks(t.idle - 1))
@@ -210,12 +210,12 @@ func (m sharing) search(s *shared, i int) (Search, time.Time) {
 }
 
 // listed is the listing that task t uses.
-func (m sharing) listed(t *sharedTask, ended time.Time) Listing {
-	l := Listing{Began: ended.Add(-ticks(t.began)), Ended: ended, Trials: make([]Trial, trialsHere)}
+func (m sharing) listed(t *sharedTask, ended time.Time) View {
+	l := View{Began: ended.Add(-ticks(t.began)), Ended: ended, Trials: make([]Trial, trialsHere)}
 	for n, v := range t.list {
-		l.Trials[n] = Trial{Ended: v.ended, Claims: int(v.claims), Deaths: int(v.deaths),
+		l.Trials[n] = Trial{Ended: v.ended, Made: int(v.claims), Deaths: int(v.deaths),
 			Last: Claim{Number: int(v.last), Beat: int64(v.beat),
-				Released: v.released, Saved: v.saved, beaten: epoch.Add(-ticks(v.beaten + t.ended))},
+				Released: v.released, Saved: v.saved},
 			Paused:  v.paused > 0,
 			Resumed: v.resumed}
 	}
@@ -227,14 +227,14 @@ func (m sharing) look(s *shared, i int) {
 	for n, trial := range s.trials {
 		var v Trial
 		for c, claim := range trial.claims[:trial.made] {
-			v.note(Claim{Number: c, Beat: int64(claim.beat), Released: claim.released, Saved: claim.saved}, m.flaw)
+			m.flaw.note(&v, Claim{Number: c, Beat: int64(claim.beat), Released: claim.released, Saved: claim.saved})
 		}
-		listed := sharedListed{ended: trial.result, claims: uint8(v.Claims), deaths: uint8(v.Deaths),
+		listed := sharedListed{ended: trial.result, claims: uint8(v.Made), deaths: uint8(v.Deaths),
 			last: uint8(v.Last.Number), beat: uint8(v.Last.Beat),
 			released: v.Last.Released, saved: v.Last.Saved}
 		trial.listPauses(&listed)
-		if m.flaw == leaseByOwnClock && v.Claims > 0 {
-			listed.beaten = trial.claims[v.Claims-1].beaten
+		if m.flaw == leaseByOwnClock && v.Made > 0 {
+			listed.beaten = trial.claims[v.Made-1].beaten
 		}
 		s.tasks[i].list[n] = listed
 	}
@@ -246,9 +246,13 @@ func (m sharing) answer(s *shared, i int, a Answer) Action {
 	q, ended := m.search(s, i)
 	if t.doing == List {
 		ended = clockOf(i)
-		a.Listing = m.listed(t, ended)
+		a.View = m.listed(t, ended)
 	}
-	q, do := m.task(s, i).Next(q, a)
+	beaten := make([]time.Time, trialsHere)
+	for n, v := range t.list {
+		beaten[n] = epoch.Add(-ticks(v.beaten + t.ended))
+	}
+	q, do := m.flaw.search(q, a, beaten)
 
 	// Back into bytes, with times only as far as they still matter.
 	held := *t

@@ -40,11 +40,10 @@ func createBytes(ctx context.Context, s blob.Store, object string, data []byte) 
 	look, cancel := lastLook(ctx)
 	defer cancel()
 	own, unsettled := holds(look, s, object, data)
-	refused := errors.Is(err, blob.ErrPrecondition)
-	if created, known := (protocol.Creation{Refused: refused, Read: unsettled == nil, Own: own}).Settled(); known {
+	if created, known := (protocol.Creation{Read: unsettled == nil, Own: own}).Settled(); known {
 		return created, nil
 	}
-	if refused { // the object exists, but it cannot be told whose it is
+	if errors.Is(err, blob.ErrPrecondition) { // the object exists, but it cannot be told whose it is
 		return false, fmt.Errorf("write %s: whose object is there: %w", object, unsettled)
 	}
 	return false, fmt.Errorf("write %s: %w", object, err)

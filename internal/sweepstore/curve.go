@@ -35,7 +35,7 @@ func (t *Trials) Curve(ctx context.Context, trial, claim int) (*sweep.Curve, err
 }
 
 // Curves reads the learning curves of a listed trial, by claim; sweep.JoinCurves joins them. Damaged ones are left out.
-func (t *Trials) Curves(ctx context.Context, listed Trial) ([]sweep.Curve, error) {
+func (t *Trials) Curves(ctx context.Context, listed Listed) ([]sweep.Curve, error) {
 	var all []sweep.Curve
 	for _, claim := range listed.Claims {
 		if !claim.Curve {

@@ -131,11 +131,11 @@ func (t *Trials) Decisions(ctx context.Context, l Listing, known map[int]*sweep.
 // count.
 func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]sweep.Seen) error {
 	scoresOnly := t.plan.Spec.Search.Features != nil
-	decided := slices.DeleteFunc(slices.Clone(l.Trials), func(x Trial) bool {
+	decided := slices.DeleteFunc(slices.Clone(l.Trials), func(x Listed) bool {
 		return x.Decided == blob.Absent ||
 			x.Number == own || scoresOnly
 	})
-	slices.SortFunc(decided, func(a, b Trial) int { return cmp.Compare(b.Decided, a.Decided) })
+	slices.SortFunc(decided, func(a, b Listed) int { return cmp.Compare(b.Decided, a.Decided) })
 	for _, listed := range decided {
 		if known[listed.Number].Params != nil {
 			continue

@@ -38,14 +38,14 @@ func (t *Trials) Finished(ctx context.Context, l Listing, known map[int]sweep.Re
 		return nil, err
 	}
 	ended := slices.Clone(l.Trials[t.plan.Inherits():])
-	at := func(listed Trial) blob.Generation {
-		step, _ := listed.Paused()
+	at := func(listed Listed) blob.Generation {
+		step := listed.PausedAt()
 		if r, has := known[listed.Number]; step > 0 && (!has || r.Status == sweep.StatusStopped) {
 			return listed.Pauses[step]
 		}
 		return listed.Result
 	}
-	slices.SortStableFunc(ended, func(a, b Trial) int { return cmp.Compare(at(a), at(b)) })
+	slices.SortStableFunc(ended, func(a, b Listed) int { return cmp.Compare(at(a), at(b)) })
 
 	out := []sweep.Finished{}
 	for _, listed := range ended {

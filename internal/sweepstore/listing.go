@@ -1,13 +1,14 @@
 package sweepstore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/protocol"
 	"coppice/internal/sweep"
 )
 
@@ -16,14 +17,23 @@ import (
 type Listing struct {
 	Began, Ended time.Time
 	Latest       time.Time // write time of the newest object, by the store's clock; zero if there is none
-	Trials       []Trial   // one for each of the plan's, in order
+	Trials       []Listed  // one for each of the plan's, in order
 }
 
-// Trial is one trial in a listing.
-type Trial struct {
+// View is what the rules of a task see of the listing.
+func (l Listing) View() protocol.View {
+	v := protocol.View{Began: l.Began, Ended: l.Ended, Trials: make([]protocol.Trial, len(l.Trials))}
+	for i, t := range l.Trials {
+		v.Trials[i] = t.Trial
+	}
+	return v
+}
+
+// Listed is one trial in a listing: what the rules see of it, and its objects.
+type Listed struct {
+	protocol.Trial
 	Number int
-	Claims []Claim // ascending; the last one holds the trial
-	Ended  bool    // it has a result, readable or not
+	Claims []ListedClaim // ascending; the last one holds the trial
 
 	Result blob.Generation // of its result; 0 while there is none, and for trials of a sweep that the plan extends
 
@@ -35,53 +45,28 @@ type Trial struct {
 	Decided blob.Generation // of the decision about what it trains; 0 if there is none
 }
 
-// Claim is one claim in a listing. It may or may not be readable.
-type Claim struct {
-	Number   int
-	Made     blob.Generation // of the claim object
-	Beat     blob.Generation // of its heartbeat; 0 before the first
-	Released bool            // given back by its holder
-	Paused   bool            // because its trial had to wait at a rung
-	// its holder got further than the previous claim: it wrote a checkpoint, which may have been emptied since
-	Saved bool
-	Kept  bool // one of its checkpoints is not empty
-	Curve bool // it has a learning curve
+// ListedClaim is one claim in a listing. It may or may not be readable.
+type ListedClaim struct {
+	protocol.Claim
+	Made   blob.Generation // of the claim object
+	Paused bool            // given back because its trial had to wait at a rung
+	Kept   bool            // one of its checkpoints is not empty
+	Curve  bool            // it has a learning curve
 }
 
-// Last returns the trial's last claim, or the zero Claim.
-func (t Trial) Last() Claim {
-	if len(t.Claims) == 0 {
-		return Claim{}
-	}
-	return t.Claims[len(t.Claims)-1]
-}
-
-// Next is the number of the trial's next claim.
-func (t Trial) Next() int {
-	if len(t.Claims) == 0 {
-		return 0
-	}
-	return t.Last().Number + 1
-}
-
-// Free reports whether no task holds the trial: it was never claimed, or its last claim was released.
-func (t Trial) Free() bool { return len(t.Claims) == 0 || t.Last().Released }
-
-// Paused returns the rung at which the trial was paused last, and whether it is still undecided what becomes of it; 0
-// if it never was.
-func (t Trial) Paused() (step int, undecided bool) {
+// PausedAt returns the rung at which the trial was paused last; 0 if it never was.
+func (t Listed) PausedAt() (step int) {
 	for at := range t.Pauses {
 		step = max(step, at)
 	}
-	_, decided := t.Promotions[step]
-	return step, step > 0 && !decided && !t.Ended
+	return step
 }
 
 // ListTrial lists one trial. That of a sweep that the plan extends has no objects.
-func (t *Trials) ListTrial(ctx context.Context, trial int) (Trial, error) {
+func (t *Trials) ListTrial(ctx context.Context, trial int) (Listed, error) {
 	l, err := t.list(ctx, t.names.Trial(trial))
 	if err != nil {
-		return Trial{}, err
+		return Listed{}, err
 	}
 	return l.Trials[trial], nil
 }
@@ -91,8 +76,8 @@ func (t *Trials) ListTrial(ctx context.Context, trial int) (Trial, error) {
 func (t *Trials) List(ctx context.Context) (Listing, error) { return t.list(ctx, t.names.Trials()) }
 
 func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
-	l := Listing{Began: time.Now(), Trials: make([]Trial, len(t.plan.Trials))}
-	claims := make([]map[int]*Claim, len(l.Trials))
+	l := Listing{Began: time.Now(), Trials: make([]Listed, len(t.plan.Trials))}
+	claims := make([]map[int]*ListedClaim, len(l.Trials))
 
 	for attrs, err := range t.bucket.List(ctx, prefix) {
 		if err != nil {
@@ -119,11 +104,11 @@ func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
 		}
 
 		if claims[trial] == nil {
-			claims[trial] = map[int]*Claim{}
+			claims[trial] = map[int]*ListedClaim{}
 		}
 		c := claims[trial][number]
 		if c == nil {
-			c = &Claim{Number: number}
+			c = &ListedClaim{Claim: protocol.Claim{Number: number}}
 			claims[trial][number] = c
 		}
 		c.note(part, attrs.Generation)
@@ -134,21 +119,21 @@ func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
 	l.Ended = time.Now()
 
 	for i := range l.Trials {
-		l.Trials[i].Number = i
-		l.Trials[i].Ended = l.Trials[i].Ended || i < t.plan.Inherits()
-		for _, c := range claims[i] {
-			if c.Made != blob.Absent {
-				l.Trials[i].Claims = append(l.Trials[i].Claims, *c)
+		of := &l.Trials[i]
+		of.Number, of.Ended = i, of.Ended || i < t.plan.Inherits()
+		for _, number := range slices.Sorted(maps.Keys(claims[i])) {
+			if c := claims[i][number]; c.Made != blob.Absent {
+				of.Claims = append(of.Claims, *c)
+				of.Note(c.Claim)
 			}
 		}
-		slices.SortFunc(l.Trials[i].Claims, func(a, b Claim) int { return cmp.Compare(a.Number, b.Number) })
-		l.Trials[i].notePauses()
+		of.notePauses()
 	}
 	return l, nil
 }
 
 // climbs records an object of a rung; it reports whether it is one.
-func (t *Trial) climbs(part sweep.Part, step int, at blob.Generation) bool {
+func (t *Listed) climbs(part sweep.Part, step int, at blob.Generation) bool {
 	of := map[sweep.Part]*map[int]blob.Generation{sweep.PartRung: &t.Rungs, sweep.PartPause: &t.Pauses,
 		sweep.PartPromotion: &t.Promotions}[part]
 	if of == nil {
@@ -161,8 +146,9 @@ func (t *Trial) climbs(part sweep.Part, step int, at blob.Generation) bool {
 	return true
 }
 
-// notePauses finds the claims whose holders paused the trial: the last ones made before its pauses.
-func (t *Trial) notePauses() {
+// notePauses records whether the trial is paused, and finds the claims whose holders paused it: the last ones made
+// before its pauses.
+func (t *Listed) notePauses() {
 	for _, at := range t.Pauses {
 		for i := range slices.Backward(t.Claims) {
 			if c := &t.Claims[i]; c.Made < at {
@@ -171,15 +157,19 @@ func (t *Trial) notePauses() {
 			}
 		}
 	}
+	step := t.PausedAt()
+	_, decided := t.Promotions[step]
+	t.Paused = step > 0 && !decided && !t.Ended
+	t.Resumed = step > 0 && !t.Paused
 }
 
 // note records that the claim has an object.
-func (c *Claim) note(part sweep.Part, at blob.Generation) {
+func (c *ListedClaim) note(part sweep.Part, at blob.Generation) {
 	switch part {
 	case sweep.PartClaim:
 		c.Made = at
 	case sweep.PartHeartbeat:
-		c.Beat = at
+		c.Beat = int64(at)
 	case sweep.PartRelease:
 		c.Released = true
 	case sweep.PartCheckpoint:

@@ -64,8 +64,8 @@ func (t *Trials) CreatePromotion(ctx context.Context, r sweep.Promotion) (create
 
 // AtPause returns the scores of a listed trial up to the rung where it was paused last; none if it never was. Damaged
 // ones are left out.
-func (t *Trials) AtPause(ctx context.Context, listed Trial) (passed []sweep.RungScore, err error) {
-	step, _ := listed.Paused()
+func (t *Trials) AtPause(ctx context.Context, listed Listed) (passed []sweep.RungScore, err error) {
+	step := listed.PausedAt()
 	for _, at := range slices.Sorted(maps.Keys(listed.Rungs)) {
 		if at > step {
 			break
@@ -75,7 +75,7 @@ func (t *Trials) AtPause(ctx context.Context, listed Trial) (passed []sweep.Rung
 			passed = append(passed, sweep.RungScore{Step: at, Score: score.(float64)})
 			continue
 		}
-		all, err := t.RungsTo(ctx, Trial{Number: listed.Number, Rungs: map[int]blob.Generation{at: listed.Rungs[at]}},
+		all, err := t.RungsTo(ctx, Listed{Number: listed.Number, Rungs: map[int]blob.Generation{at: listed.Rungs[at]}},
 			at)
 		if err != nil {
 			return nil, err
@@ -89,7 +89,7 @@ func (t *Trials) AtPause(ctx context.Context, listed Trial) (passed []sweep.Rung
 }
 
 // RungsTo reads the rungs of a listed trial up to one of them, ascending, without damaged ones.
-func (t *Trials) RungsTo(ctx context.Context, listed Trial, last int) (rungs []*sweep.Rung, err error) {
+func (t *Trials) RungsTo(ctx context.Context, listed Listed, last int) (rungs []*sweep.Rung, err error) {
 	for _, step := range slices.Sorted(maps.Keys(listed.Rungs)) {
 		if step > last {
 			break

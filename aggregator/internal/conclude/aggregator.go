@@ -229,15 +229,9 @@ func (a *Aggregator) fromObjects(ctx context.Context, id sweep.ID, k *known) (*s
 	}
 
 	o := &concluding{a: a, k: k, jobs: &jobHistory{a: a, plan: k.plan}}
-	e, do := protocol.Ender{Trials: len(k.plan.Trials)}.Begin()
-	for !do.Final() {
-		answer, err := o.do(ctx, do)
-		if err != nil {
-			return o.conclusion, err
-		}
-		e, do = e.Next(answer)
-	}
-	return o.conclusion, nil
+	e, first := protocol.Ender{Trials: len(k.plan.Trials)}.Begin()
+	_, err := protocol.Run(e, first, func(a protocol.Action) (protocol.Answer, error) { return o.do(ctx, a) })
+	return o.conclusion, err
 }
 
 // concluding carries out the actions of protocol.Ender.

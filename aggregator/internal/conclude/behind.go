@@ -25,11 +25,11 @@ func (a *Aggregator) behind(ctx context.Context, k *known) ([]int, error) {
 	scores := map[sweepstore.RungKey]float64{}
 	gathered := map[int]bool{}
 	for _, t := range k.listing.Trials {
-		step, undecided := t.Paused()
+		step := t.PausedAt()
 		if _, ended := k.results[t.Number]; ended || step == 0 {
 			continue
 		}
-		if !undecided {
+		if !t.Paused {
 			ends, err := a.decidedToEnd(ctx, k, t.Number, step)
 			if err != nil {
 				return nil, err

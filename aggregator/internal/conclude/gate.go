@@ -19,76 +19,76 @@ const moves = 5
 // swap to another version, it compares with that one.
 func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version, w *winner,
 	h *holdout) (*sweep.GateDecision, error) {
-	var now registry.Alias // the champion as last read
-	var before int         // the champion before this version
-	var d *sweep.GateDecision
-	var damage error // to the record of the current champion
-
 	m, err := a.newMatch(ctx, p, v.Number, w, h)
 	if err != nil {
 		return nil, err
 	}
 
-	g, do := protocol.Gate{Moves: moves}.Begin()
-	for !do.Final() {
-		var answer protocol.Answer
-		var err error
-		switch do.Do {
-		case protocol.LookForPromotion:
-			before, answer.Yes, err = a.promoted(ctx, p.Spec.Model, v.Number)
-
-		case protocol.ReadChampion:
-			now, err = a.champion(ctx, p.Spec.Model)
-
-			// Another aggregator may have promoted the version since the history was read: do not compare it with
-			// itself.
-			if err == nil && now.Version == v.Number {
-				before, done, err := a.promoted(ctx, p.Spec.Model, v.Number)
-				if err != nil {
-					return nil, err
-				}
-				if done {
-					return m.passed(ctx, before)
-				}
-			}
-
-		case protocol.Compare:
-			if d, err = m.decide(ctx, now.Version); err == nil {
-				answer.Yes = d.Passed
-			}
-
-		case protocol.Promote:
-			_, err = a.Registry.Promote(ctx, p.Spec.Model, v.Number, registry.Expect{Version: now.Version},
-				registry.Act{By: "aggregator", Why: fmt.Sprintf("sweep %s: %s", p.Sweep, d.Reason), At: a.Now().UTC()})
-			var conflict *registry.ConflictError
-			if answer.Yes = err == nil; errors.As(err, &conflict) {
-				err = nil
-			}
-			d.Promoted = answer.Yes
-		}
-		if answer.Unreadable = isCorrupt(err); answer.Unreadable {
-			damage, err = err, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		g, do = g.Next(answer)
+	d := &gating{match: m, version: v.Number}
+	g, first := protocol.Gate{Moves: moves}.Begin()
+	do, err := protocol.Run(g, first, func(a protocol.Action) (protocol.Answer, error) { return d.do(ctx, a.Do) })
+	if err != nil {
+		return nil, err
 	}
 
 	switch do.Why {
 	case protocol.Unreadable:
 		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable,
 			Reason: fmt.Sprintf("the champion alias cannot be read: %v; version %d is registered but was not "+
-				"promoted: repair the record, then promote by hand",
-				damage, v.Number)}, nil
+				"promoted: repair the record, then promote by hand", d.damage, v.Number)}, nil
 	case protocol.Before:
-		return m.passed(ctx, before)
+		return m.passed(ctx, d.before)
 	case protocol.MovedByOthers:
 		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable,
 			Reason: fmt.Sprintf("the champion was moved by others %d times while the gate was deciding; promote by "+
 				"hand", moves)}, nil
 	}
-	return d, nil
+	return d.decision, nil
+}
+
+// gating carries out the actions of protocol.Gate.
+type gating struct {
+	*match
+	version int
+
+	now      registry.Alias // the champion as last read
+	before   int            // the champion before this version
+	decision *sweep.GateDecision
+	damage   error // to the record of the current champion
+}
+
+func (d *gating) do(ctx context.Context, op protocol.Op) (answer protocol.Answer, err error) {
+	a, model := d.a, d.plan.Spec.Model
+	switch op {
+	case protocol.LookForPromotion:
+		d.before, answer.Yes, err = a.promoted(ctx, model, d.version)
+
+	case protocol.ReadChampion:
+		d.now, err = a.champion(ctx, model)
+		// Another aggregator may have promoted the version since the history was read.
+		if err == nil && d.now.Version == d.version {
+			d.before, answer.Yes, err = a.promoted(ctx, model, d.version)
+		}
+
+	case protocol.Compare:
+		if d.decision, err = d.decide(ctx, d.now.Version); err == nil {
+			answer.Yes = d.decision.Passed
+		}
+
+	case protocol.Promote:
+		_, err = a.Registry.Promote(ctx, model, d.version, registry.Expect{Version: d.now.Version},
+			registry.Act{By: "aggregator", Why: fmt.Sprintf("sweep %s: %s", d.plan.Sweep, d.decision.Reason),
+				At: a.Now().UTC()})
+		var conflict *registry.ConflictError
+		if answer.Yes = err == nil; errors.As(err, &conflict) {
+			err = nil
+		}
+		d.decision.Promoted = answer.Yes
+	}
+	if isCorrupt(err) {
+		answer.Unreadable, d.damage, err = true, err, nil
+	}
+	return answer, err
 }
 
 // promoted reports whether the version has been the champion, through an earlier attempt or another aggregator, and

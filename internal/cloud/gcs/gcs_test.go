@@ -23,7 +23,6 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/cloud"
-	"coppice/internal/sweepstore/sweepstoretest"
 	"coppice/localemu/gcsemu"
 )
 
@@ -66,12 +65,6 @@ func TestBehaviourOnDisk(t *testing.T) {
 	blobtest.Run(t, func(t *testing.T) blob.Store {
 		return connect(t, emulator(t, gcsemu.Options{Dir: t.TempDir()})).Bucket("bucket")
 	})
-}
-
-func TestSweepsInABucket(t *testing.T) {
-	t.Parallel()
-	sweepstoretest.Run(t,
-		func(t *testing.T) blob.Store { return connect(t, emulator(t, gcsemu.Options{})).Bucket("bucket") })
 }
 
 var realBucket = flag.String("bucket", "",

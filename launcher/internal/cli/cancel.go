@@ -162,7 +162,7 @@ func (w *World) cancelledResult(ctx context.Context, trials *sweepstore.Trials, 
 	}
 
 	// The result names the claim's own task, so that its time does not count as lost.
-	r.Claim = listed.Last().Number
+	r.Claim = listed.Last.Number
 	claim, err := trials.Claim(ctx, n, r.Claim)
 	if err == nil {
 		r.Task, r.Attempt, r.Started = claim.Task, claim.Attempt, claim.At

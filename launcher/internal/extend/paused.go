@@ -53,7 +53,7 @@ func cutShort(ctx context.Context, trials *sweepstore.Trials, list sweepstore.Li
 	old *plan.Ended) error {
 	ladder := search.Ladder{}
 	for _, t := range list.Trials {
-		step, _ := t.Paused()
+		step := t.PausedAt()
 		r, ended := old.Results[t.Number]
 		if !ended || r.Status != sweep.StatusStopped || step == 0 || slices.Contains(counted, t.Number) {
 			continue

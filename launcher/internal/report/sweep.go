@@ -203,7 +203,7 @@ func stateOf(s sweepview.State) string {
 }
 
 // trial is one trial as the page shows it.
-func (s *Sweep) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Trial, cost bill.Trial, params *params,
+func (s *Sweep) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Listed, cost bill.Trial, params *params,
 	state sweepview.State) page.Trial {
 	out := page.Trial{Number: t.Number, Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(), Private: math.NaN(),
 		Values: params.values(t.Shown()), Attempts: len(listed.Claims)}
@@ -246,8 +246,8 @@ func (s *Sweep) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Trial, c
 }
 
 // waiting is the state of a trial that has no result.
-func (s *Sweep) waiting(listed sweepstore.Trial, state sweepview.State) (string, string) {
-	step, paused := listed.Paused()
+func (s *Sweep) waiting(listed sweepstore.Listed, state sweepview.State) (string, string) {
+	step, paused := listed.PausedAt(), listed.Paused
 	switch {
 	case state.Conclusion != nil && len(listed.Claims) > 0:
 		return page.StateCancelled, "had not ended when the sweep was concluded"

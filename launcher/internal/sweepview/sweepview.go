@@ -96,10 +96,9 @@ func (s *Sweep) Look(ctx context.Context) (State, error) {
 	state.Board = sweep.Fold(s.Plan, slices.Collect(maps.Values(s.results)))
 	for _, t := range l.Trials {
 		_, ended := s.results[t.Number]
-		_, paused := t.Paused()
 		switch {
 		case ended:
-		case paused:
+		case t.Paused:
 			state.Paused++
 		case len(t.Claims) > 0 && t.Free():
 			state.Ready++

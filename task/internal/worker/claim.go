@@ -16,17 +16,8 @@ import (
 // nil when there is nothing left for this task. Package protocol decides the order of the steps.
 func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 	look := &looking{w: w}
-	task := w.rules()
-	s, do := task.Begin()
-	for !do.Final() {
-		answer, err := look.do(ctx, do)
-		if err != nil {
-			if answer.Failed = true; look.err == nil {
-				look.err = err
-			}
-		}
-		s, do = task.Next(s, answer)
-	}
+	s, first := w.rules().Begin()
+	do, err := protocol.Run(s, first, func(a protocol.Action) (protocol.Answer, error) { return look.do(ctx, a) })
 
 	if do.Do == protocol.Train {
 		return look.claim, nil
@@ -42,7 +33,7 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 	if do.Why != protocol.Broken {
 		w.tidy(ctx)
 	}
-	return nil, look.err
+	return nil, err
 }
 
 // rules returns the protocol's parameters for this task.
@@ -66,11 +57,10 @@ func (w *Worker) rules() protocol.Task {
 type looking struct {
 	w     *Worker
 	list  sweepstore.Listing // the latest
-	rules protocol.Listing   // the latest, as the rules see it
+	rules protocol.View      // the latest, as the rules see it
 	claim *sweep.Claim       // the latest created
 	due   sweep.Promotion    // the latest found
 	short bool               // waiting for memory has been logged
-	err   error              // the first one
 }
 
 func (l *looking) do(ctx context.Context, a protocol.Action) (answer protocol.Answer, err error) {
@@ -122,7 +112,7 @@ func (l *looking) look(ctx context.Context) (protocol.Answer, error) {
 	if err != nil {
 		return protocol.Answer{}, err
 	}
-	l.list, l.rules, w.listing = list, rulesOf(list), list
+	l.list, l.rules, w.listing = list, list.View(), list
 	w.measures.queue(l.rules)
 
 	need := w.plan.Sizing.TrialBytes
@@ -134,21 +124,7 @@ func (l *looking) look(ctx context.Context) (protocol.Answer, error) {
 		w.Log.Warn("waiting for memory", "need_bytes", need, "available_bytes", have)
 		l.short = true
 	}
-	return protocol.Answer{Listing: l.rules, Full: !enough}, nil
-}
-
-// rulesOf converts a listing to what the rules see of it.
-func rulesOf(l sweepstore.Listing) protocol.Listing {
-	out := protocol.Listing{Began: l.Began, Ended: l.Ended, Trials: make([]protocol.Trial, len(l.Trials))}
-	for i, t := range l.Trials {
-		out.Trials[i].Ended = t.Ended
-		out.Trials[i].Paused, out.Trials[i].Resumed = pausedBy(t)
-		for _, c := range t.Claims {
-			out.Trials[i].Note(protocol.Claim{Number: c.Number, Beat: int64(c.Beat), Released: c.Released,
-				Saved: c.Saved})
-		}
-	}
-	return out
+	return protocol.Answer{View: l.rules, Full: !enough}, nil
 }
 
 // claimed logs the outcome of a claim.
@@ -186,7 +162,7 @@ func (w *Worker) tidy(ctx context.Context) {
 		return
 	}
 	for _, t := range list.Trials {
-		if t.Ended && slices.ContainsFunc(t.Claims, func(c sweepstore.Claim) bool { return c.Kept }) {
+		if t.Ended && slices.ContainsFunc(t.Claims, func(c sweepstore.ListedClaim) bool { return c.Kept }) {
 			w.Log.Info("dropping checkpoints left by a trial that has ended", "trial", t.Number)
 			w.dropCheckpoints(ctx, t.Number)
 		}

@@ -99,7 +99,7 @@ func TestAPausedSweepGoesOn(t *testing.T) {
 				claims += len(trial.Claims)
 				if !trial.Ended && !trial.Free() {
 					t.Errorf("%s: trial %d is held after pause %d: %+v; want its claim released", name, trial.Number,
-						turn+1, trial.Last())
+						turn+1, trial.Last)
 				}
 				on, _ := w.checkpointsOf(t, trial.Number)
 				saved = saved || len(on) > 0 && on[len(on)-1] >= trees

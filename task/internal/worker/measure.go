@@ -140,9 +140,9 @@ func (m *measures) end(s sweep.Status) {
 }
 
 // queue records how many trials are free.
-func (m *measures) queue(l protocol.Listing) {
+func (m *measures) queue(v protocol.View) {
 	waiting := int64(0)
-	for _, t := range l.Trials {
+	for _, t := range v.Trials {
 		if !t.Ended && t.Free() {
 			waiting++
 		}

@@ -16,8 +16,8 @@ func (l *looking) verdict(ctx context.Context, last bool) (protocol.Answer, erro
 	w := l.w
 	var paused []sweep.Reached
 	for _, t := range l.list.Trials {
-		if step, undecided := t.Paused(); undecided {
-			paused = append(paused, sweep.Reached{Step: step, Trial: t.Number})
+		if t.Paused {
+			paused = append(paused, sweep.Reached{Step: t.PausedAt(), Trial: t.Number})
 		}
 	}
 	enough, err := w.hasEnough(ctx)
@@ -164,10 +164,4 @@ func (l *looking) decide(ctx context.Context) error {
 			l.due.Promoted, "reason", l.due.Reason)
 	}
 	return err
-}
-
-// pausedBy converts the pauses of a listing to what the rules see of them.
-func pausedBy(t sweepstore.Trial) (paused, resumed bool) {
-	step, undecided := t.Paused()
-	return undecided, step > 0 && !undecided
 }

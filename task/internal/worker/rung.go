@@ -93,7 +93,6 @@ type climbing struct {
 	from  *gbt.Checkpoint // before training
 	rung  *sweep.Rung     // found in the store, or about to be written
 	after *sweep.Promotion
-	why   error
 
 	before []*sweep.Rung // those up to the last pause
 }
@@ -102,24 +101,18 @@ type climbing struct {
 // Package protocol orders the steps: the record of a rung is written before it is acted on, and binds a later holder of
 // the trial.
 func (c *climbing) run(ctx context.Context, step int) error {
-	s, do := protocol.Climb{Trial: c.claim.Trial, Claim: c.claim.Claim, Rung: step}.Begin()
-	for !do.Final() {
-		answer, err := c.do(ctx, do.Do, s.Rung)
-		if err != nil {
-			answer.Failed, c.why = true, err
-		}
-		s, do = s.Next(answer)
-	}
+	s, first := protocol.Climb{Trial: c.claim.Trial, Claim: c.claim.Claim, Rung: step}.Begin()
+	do, err := protocol.Run(s, first, func(a protocol.Action) (protocol.Answer, error) { return c.do(ctx, a.Do, a.Rung) })
 
 	switch {
 	case do.Do == protocol.Pause:
-		return &pausedError{s.Rung}
+		return &pausedError{do.Rung}
 	case do.Do == protocol.Close && c.after != nil:
-		return &stoppedError{s.Rung, c.rung.Score, c.after.Reason}
+		return &stoppedError{do.Rung, c.rung.Score, c.after.Reason}
 	case do.Do == protocol.Close:
-		return &stoppedError{s.Rung, c.rung.Score, c.rung.Reason}
+		return &stoppedError{do.Rung, c.rung.Score, c.rung.Reason}
 	case do.Do == protocol.Stop:
-		return &brokenError{c.why}
+		return &brokenError{err}
 	}
 	return nil
 }

@@ -37,22 +37,15 @@ func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (sweep.Params, 
 	// Holders of folds of one configuration share its decision, as two holders of one trial do.
 	decider := w.plan.Decider(claim.Trial)
 	d := &deciding{w: w, claim: claim, trial: decider}
-	s, do := protocol.Settle{Trial: decider, Claim: claim.Claim}.Begin()
-	for !do.Final() {
-		answer, err := d.do(ctx, do)
-		if err != nil {
-			answer.Failed = true
-			d.why = err
-		}
-		s, do = s.Next(answer)
-	}
+	s, first := protocol.Settle{Trial: decider, Claim: claim.Claim}.Begin()
+	do, err := protocol.Run(s, first, func(a protocol.Action) (protocol.Answer, error) { return d.do(ctx, a) })
 
 	switch {
 	case do.Do == protocol.Settled:
 		w.known()[decider] = sweep.Seen{Trial: decider, Status: sweep.StatusRunning, Params: d.decision.Own}
 		return d.decision.Params, d.decision.From, nil
 	case do.Why == protocol.Broken:
-		return nil, nil, &brokenError{d.why}
+		return nil, nil, &brokenError{err}
 	}
 	var selected *search.SelectedError
 	if errors.As(d.why, &selected) {

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -336,18 +337,10 @@ func (w *Worker) finish(ctx context.Context, e ending) error {
 		f.Trial, f.Claim = e.r.Trial, e.r.Claim
 	}
 
-	f, do := f.Begin(e.out != nil, e.why)
-	failed := e.err
-	for !do.Final() {
-		answer, err := w.leave(ctx, do, e)
-		if err != nil {
-			answer.Failed = true
-			failed = err
-		}
-		f, do = f.Next(answer)
-	}
+	f, first := f.Begin(e.out != nil, e.why)
+	do, err := protocol.Run(f, first, func(a protocol.Action) (protocol.Answer, error) { return w.leave(ctx, a, e) })
 	if do.Do == protocol.Stop {
-		return failed
+		return cmp.Or(err, e.err)
 	}
 	if e.err != nil {
 		w.Log.Warn("given up", "trial", f.Trial, "reason", e.err.Error())
@@ -512,18 +505,11 @@ func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort c
 
 	// A step that failed says nothing about the next one: a holder whose heartbeats do not arrive has the most need to
 	// look for a successor.
-	var over, failed error
-	s, do := protocol.Pulse{Trial: claim.Trial, Claim: claim.Claim}.Begin()
-	for !do.Final() {
-		answer, why, err := w.beatStep(ctx, do, h)
-		if err != nil {
-			answer.Failed, failed = true, errors.Join(failed, err)
-		}
-		if why != nil {
-			over = why
-		}
-		s, do = s.Next(answer)
-	}
+	var over error
+	s, first := protocol.Pulse{Trial: claim.Trial, Claim: claim.Claim}.Begin()
+	do, failed := protocol.Run(s, first, func(a protocol.Action) (protocol.Answer, error) {
+		return w.beatStep(ctx, a, h, &over)
+	})
 
 	switch {
 	case do.Do != protocol.Abort:
@@ -536,10 +522,10 @@ func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort c
 	return failed
 }
 
-// beatStep carries out one action of a heartbeat. over says why the sweep is over, if it is. A store's client retries
-// for longer than a takeover takes, so the step has a limit of its own.
-func (w *Worker) beatStep(ctx context.Context, a protocol.Action, h sweep.Heartbeat) (answer protocol.Answer, over,
-	err error) {
+// beatStep carries out one action of a heartbeat, and sets over to why the sweep is over, if it is. A store's client
+// retries for longer than a takeover takes, so the step has a limit of its own.
+func (w *Worker) beatStep(ctx context.Context, a protocol.Action, h sweep.Heartbeat,
+	over *error) (answer protocol.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.beatLimit())
 	defer cancel()
 
@@ -547,13 +533,13 @@ func (w *Worker) beatStep(ctx context.Context, a protocol.Action, h sweep.Heartb
 	case protocol.Beat:
 		err = w.trials.Beat(ctx, a.Trial, a.Claim, h)
 	case protocol.LookForEnd:
-		answer, over, err = w.lookForEnd(ctx)
+		answer, *over, err = w.lookForEnd(ctx)
 	case protocol.LookForClaim:
 		answer.Yes, err = w.trials.HasClaim(ctx, a.Trial, a.Claim)
 	case protocol.LookForResult:
 		answer.Yes, err = w.trials.HasResult(ctx, a.Trial)
 	}
-	return answer, over, err
+	return answer, err
 }
 
 // beatLimit is how long one step of a heartbeat may take. Even if all four steps hang, the next heartbeat is on its way

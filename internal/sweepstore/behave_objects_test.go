@@ -1,4 +1,4 @@
-package sweepstoretest
+package sweepstore_test
 
 import (
 	"context"
@@ -167,7 +167,7 @@ func (t *tester) claims() {
 		t.must("beat", t.trials.Beat(t.ctx, 2, 0, sweep.Heartbeat{Format: 1, Nonce: "n0", Trees: trees, At: at}))
 		g, err := t.trials.LastBeat(t.ctx, 2, 0)
 		t.must("last beat", err)
-		if listed := t.list()[2].Last(); g == before || g == blob.Absent || listed.Beat != g {
+		if listed := t.list()[2].Last; g == before || g == blob.Absent || listed.Beat != int64(g) {
 			t.Errorf("beat %d has generation %d, listed as %d, after %d; want a new one", trees, g, listed.Beat, before)
 		}
 		before = g
@@ -293,7 +293,7 @@ func (t *tester) listing() {
 	var numbers []int
 	for _, c := range trials[0].Claims {
 		numbers = append(numbers, c.Number)
-		if c.Made == blob.Absent || (c.Beat != blob.Absent) != (c.Number == 11) || c.Released != (c.Number == 3) ||
+		if c.Made == blob.Absent || (c.Beat != 0) != (c.Number == 11) || c.Released != (c.Number == 3) ||
 			c.Saved != (c.Number == 4) {
 			t.Errorf("claim listed as %+v", c)
 		}
@@ -321,7 +321,7 @@ func (t *tester) strangers() {
 
 	after := t.list()
 	t.equal("trials among strangers", after, before)
-	if !slices.IsSortedFunc(after, func(a, b sweepstore.Trial) int { return a.Number - b.Number }) {
+	if !slices.IsSortedFunc(after, func(a, b sweepstore.Listed) int { return a.Number - b.Number }) {
 		t.Error("trials are not listed in their order")
 	}
 }

@@ -1,4 +1,4 @@
-package sweepstoretest
+package sweepstore_test
 
 import (
 	"context"
@@ -71,7 +71,7 @@ func (t *tester) damagedHeartbeat() {
 		t.put(object, contents)
 		_, err := t.trials.Heartbeat(t.ctx, 1, 0)
 		t.wantDamaged(what, err, object)
-		if now := t.list()[1]; now.Last().Beat == before.Last().Beat {
+		if now := t.list()[1]; now.Last.Beat == before.Last.Beat {
 			t.Errorf("%s: the listing shows no change of the heartbeat", what)
 		}
 		before = t.list()[1]
@@ -190,33 +190,6 @@ func (t *tester) contentsDoNotMatter() {
 		if trial := t.list()[1]; !trial.Free() {
 			t.Errorf("%s: a released trial is listed as %+v", what, trial)
 		}
-	}
-}
-
-// earlierBuilds wrote cancellations without a format, releases without anything, and nothing with a write id.
-func (t *tester) earlierBuilds() {
-	id := t.plan.Sweep
-	t.put(sweep.Names(id).Cancel(), `{"at":"2026-11-22T03:04:05Z"}`)
-	t.created("a second cancellation", false)(t.sweep.Cancel(t.ctx, at))
-	t.put(sweep.Names(id).Claim(1, 0),
-		`{"format":1,"sweep":"night-1","trial":1,"claim":0,"job":"night-1","task":3,"attempt":0,"host":"vm","nonce":"n","at":"2026-11-22T03:04:05Z"}`)
-	t.put(sweep.Names(id).Release(1, 0), "{}\n")
-	t.put(sweep.Names(id).Result(2),
-		`{"format":1,"sweep":"night-1","trial":2,"claim":0,"task":0,"attempt":0,"status":"failed","reason":"x","params":{},"score":0,"metrics":{},"started":"2026-11-22T03:04:05Z","ended":"2026-11-22T03:04:06Z","usage":{}}`)
-
-	if cancelled, err := t.sweep.Cancelled(t.ctx); !cancelled || err != nil {
-		t.Errorf("cancelled %t, error %v", cancelled, err)
-	}
-	c, err := t.trials.Claim(t.ctx, 1, 0)
-	t.must("claim", err)
-	t.equal("whose claim", c.Task, 3)
-	r, damage, err := t.trials.Result(t.ctx, 2)
-	t.must("result", err)
-	if damage != nil || r.Reason != "x" {
-		t.Errorf("result %+v, damage %v", r, damage)
-	}
-	if trials := t.list(); !trials[1].Free() || trials[1].Next() != 1 || !trials[2].Ended {
-		t.Errorf("listed %+v", trials)
 	}
 }
 

@@ -10,16 +10,12 @@ type Climb struct {
 	Rung         int // a number of trees; 0 before training
 	doing        Op
 	own          Standing // as compared by this holder
-	flaw         flaw
 }
 
 // Begin starts the machine.
 func (c Climb) Begin() (Climb, Action) {
-	switch {
-	case c.Rung > 0:
+	if c.Rung > 0 {
 		return c.about(ReadRung)
-	case c.flaw == pauseUnread:
-		return c.about(GoOn)
 	}
 	return c.about(LookForPause)
 }
@@ -28,7 +24,7 @@ func (c Climb) Begin() (Climb, Action) {
 func (c Climb) Next(a Answer) (Climb, Action) {
 	if a.Failed {
 		c.doing = Stop
-		return c, Action{Do: Stop, Trial: c.Trial, Claim: c.Claim, Why: Broken}
+		return c, Action{Do: Stop, Trial: c.Trial, Claim: c.Claim, Rung: c.Rung, Why: Broken}
 	}
 
 	switch c.doing {
@@ -54,7 +50,7 @@ func (c Climb) Next(a Answer) (Climb, Action) {
 
 	case CreateRung:
 		switch {
-		case !a.Yes && c.flaw != rungUnread:
+		case !a.Yes:
 			return c.about(ReadRung)
 		case c.own == Waits: // there is no verdict before the mark of a pause
 			return c.about(Pause)
@@ -65,7 +61,7 @@ func (c Climb) Next(a Answer) (Climb, Action) {
 		switch {
 		case a.Unreadable || a.Standing == Continues:
 			return c.about(GoOn)
-		case a.Standing == Ends || c.flaw == closedUnwritten:
+		case a.Standing == Ends:
 			return c.about(Close)
 		}
 		return c.about(Pause)
@@ -85,5 +81,64 @@ func (c Climb) follow(at Standing) (Climb, Action) {
 
 func (c Climb) about(op Op) (Climb, Action) {
 	c.doing = op
-	return c, Action{Do: op, Trial: c.Trial, Claim: c.Claim}
+	return c, Action{Do: op, Trial: c.Trial, Claim: c.Claim, Rung: c.Rung}
+}
+
+// Settle is what the holder of a claim does before it trains a trial that the plan leaves open. What the trial trains
+// is written once, create-only, and binds every holder: one that takes the trial over, and one that loses the race to
+// write it. Before that, the configuration is reserved for the trial, also create-only, so that no two trials train the
+// same one, whatever their holders know of each other. A crash between the two leaves a reservation that only this
+// trial can use, until it is decided otherwise.
+type Settle struct {
+	Trial, Claim int
+	doing        Op
+}
+
+// Begin starts the machine.
+func (s Settle) Begin() (Settle, Action) { return s.about(ReadDecision) }
+
+// Next takes the answer to the last action.
+func (s Settle) Next(a Answer) (Settle, Action) {
+	if a.Failed {
+		return s.stop(Broken)
+	}
+
+	switch s.doing {
+	case ReadDecision:
+		switch {
+		case a.Unreadable: // it was created once and will not be written again
+			return s.stop(Unreadable)
+		case a.Yes:
+			return s.about(Settled)
+		}
+		return s.about(Propose)
+
+	case Propose:
+		if !a.Yes {
+			return s.stop(NothingLeft)
+		}
+		return s.about(TakeConfiguration)
+
+	case TakeConfiguration:
+		if !a.Yes {
+			return s.about(Propose)
+		}
+		return s.about(CreateDecision)
+
+	default: // CreateDecision
+		if a.Yes {
+			return s.about(Settled)
+		}
+		return s.about(ReadDecision)
+	}
+}
+
+func (s Settle) about(op Op) (Settle, Action) {
+	s.doing = op
+	return s, Action{Do: op, Trial: s.Trial, Claim: s.Claim}
+}
+
+func (s Settle) stop(why Why) (Settle, Action) {
+	s.doing = Stop
+	return s, Action{Do: Stop, Trial: s.Trial, Claim: s.Claim, Why: why}
 }

@@ -1,20 +1,18 @@
-package sweepstoretest
+package sweepstore_test
 
 import (
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
 
-type sweepTrial = sweepstore.Trial
-
 // promotions: a pause shows in listings until it is decided what becomes of the trial, which is created once. Meanwhile
 // the trial counts with its scores at the rungs.
 func (t *tester) promotions() {
 	t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(1, 0)))
 	paused := func(what string, wantStep int, wantUndecided bool) {
-		for how, listed := range map[string]func() sweepTrial{"all": func() sweepTrial { return t.list()[1] },
+		for how, listed := range map[string]func() sweepstore.Listed{"all": func() sweepstore.Listed { return t.list()[1] },
 			"one": t.one} {
-			if step, undecided := listed().Paused(); step != wantStep || undecided != wantUndecided {
+			if step, undecided := listed().PausedAt(), listed().Paused; step != wantStep || undecided != wantUndecided {
 				t.Errorf("%s, listed with %s: paused at %d, undecided %t; want %d, %t", what, how, step, undecided,
 					wantStep, wantUndecided)
 			}
@@ -72,7 +70,7 @@ func (t *tester) promotions() {
 	}
 }
 
-func (t *tester) one() sweepTrial {
+func (t *tester) one() sweepstore.Listed {
 	one, err := t.trials.ListTrial(t.ctx, 1)
 	t.must("list one trial", err)
 	return one

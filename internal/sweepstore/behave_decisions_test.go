@@ -1,4 +1,4 @@
-package sweepstoretest
+package sweepstore_test
 
 import (
 	"strings"
