@@ -16,7 +16,6 @@ import (
 	"coppice/internal/cloud/gcs"
 	"coppice/internal/cloud/idtoken"
 	"coppice/internal/cloud/pubsub"
-	"coppice/internal/cloud/tracking"
 	"coppice/internal/cloud/webhook"
 	"coppice/internal/machines"
 	"coppice/internal/notify"
@@ -24,7 +23,6 @@ import (
 	"coppice/launcher/internal/cli"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/console"
-	"coppice/launcher/internal/mlflow"
 )
 
 // connect opens the launcher's backends: buckets by name, and Batch.
@@ -35,7 +33,6 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 	}
 
 	b := &cli.Backends{Bucket: func(name string) blob.Store { return storage.Bucket(name) }, Close: storage.Close}
-	b.Tracking = func(address string) (mlflow.Server, error) { return tracking.New(address, env.Tracking) }
 	if env.Project == "" { // only buckets are needed
 		return b, nil
 	}

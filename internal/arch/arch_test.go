@@ -35,20 +35,19 @@ var layers = map[string]int{
 	"terraform":          1, // the deployment's table of rights
 	"internal/protocol":  1, // the rules by which tasks and aggregators share a sweep, without I/O
 
-	"internal/nights":         2, // what a night's table has to keep to
-	"internal/search":         2,
-	"internal/registry":       2,
-	"internal/cloud/gcs":      2,
-	"internal/cloud/pubsub":   2,
-	"internal/cloud/batch":    2,
-	"internal/cloud/idtoken":  2, // who calls
-	"internal/cloud/billing":  2,
-	"internal/cloud/inspect":  2,
-	"internal/cloud/webhook":  2, // verdicts, posted to a user's address
-	"internal/cloud/tracking": 2, // versions, exported to an MLflow server
-	"internal/notify":         2, // who is told what became of a night
-	"internal/sweepstore":     2, // the objects of a sweep
-	"internal/fit":            2, // one candidate on one dataset
+	"internal/nights":        2, // what a night's table has to keep to
+	"internal/search":        2,
+	"internal/registry":      2,
+	"internal/cloud/gcs":     2,
+	"internal/cloud/pubsub":  2,
+	"internal/cloud/batch":   2,
+	"internal/cloud/idtoken": 2, // who calls
+	"internal/cloud/billing": 2,
+	"internal/cloud/inspect": 2,
+	"internal/cloud/webhook": 2, // verdicts, posted to a user's address
+	"internal/notify":        2, // who is told what became of a night
+	"internal/sweepstore":    2, // the objects of a sweep
+	"internal/fit":           2, // one candidate on one dataset
 
 	"internal/dataset/datasettest": 2, // for tests of everything above
 

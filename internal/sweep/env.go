@@ -84,33 +84,6 @@ func CheckWebhook(address Secret) error {
 		"anything but this machine is encrypted")
 }
 
-// TrackingEnv has the credentials for an MLflow tracking server, under the names that MLflow's own client reads.
-type TrackingEnv struct {
-	Token    Secret `env:"MLFLOW_TRACKING_TOKEN"`
-	Username string `env:"MLFLOW_TRACKING_USERNAME"`
-	Password Secret `env:"MLFLOW_TRACKING_PASSWORD"`
-}
-
-// Check rejects a server's address that cannot be used with these credentials, or not confidentially.
-func (e TrackingEnv) Check(address string) error {
-	u, err := url.Parse(address)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		return errors.New("its address has to be https://HOST or http://HOST, with a port or a path if it has one")
-	case u.User != nil:
-		return errors.New("its address must not contain credentials: set MLFLOW_TRACKING_USERNAME and " +
-			"MLFLOW_TRACKING_PASSWORD")
-	case u.RawQuery != "" || u.Fragment != "":
-		return errors.New("its address must not have a query or a fragment")
-	case (e.Username == "") != (e.Password == ""):
-		return errors.New("of MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD only one is set")
-	case (e.Token != "" || e.Password != "") && u.Scheme == "http" && !loopback(u.Hostname()):
-		return errors.New("its address has to begin with https://, because MLFLOW_TRACKING_TOKEN or " +
-			"MLFLOW_TRACKING_PASSWORD is set: credentials are sent encrypted to anything but this machine")
-	}
-	return nil
-}
-
 // loopback reports whether a host is this machine.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)

@@ -164,22 +164,24 @@ class Version:
     Attributes:
         model: name of the model; empty where no version.json says it.
         number: of the version; 0 where no version.json says it.
+        record: the bytes of version.json; empty where there is none.
+        files: what version.json lists, by name; None where there is none.
     """
 
     def __init__(self, store: Store, folder: str, verify: bool) -> None:
         """folder is where version.json lies in the store: empty, or with a slash at its end."""
         self._store, self._folder, self._verify = store, folder, verify
-        self.model, self.number = "", 0
-        self._files: dict[str, File] | None = None
+        self.model, self.number, self.record = "", 0, b""
+        self.files: dict[str, File] | None = None
         place = store.describe(folder + "version.json")
         try:
-            record = read_record(store, folder + "version.json")
+            self.record = store.read(folder + "version.json", MAX_RECORD).to_pybytes()
         except NotFoundError as e:
             if verify:
                 why = "so that there is no such version, or nothing to check its files by; verify=False loads them as they are"
                 raise NotFoundError(f"{place} is missing, {why}") from e
             return
-        self._take(record, place)
+        self._take(decode_record(self.record, place), place)
 
     def _take(self, record: dict[str, Any], place: str) -> None:
         self.model, self.number = record.get("model"), record.get("version")
@@ -188,12 +190,12 @@ class Version:
             raise CorruptError(f"{place}: it describes version {str(self.number)[:40]} of {str(self.model)[:60]!r}")
         if not isinstance(files, list) or not 1 <= len(files) <= 64:
             raise CorruptError(f"{place}: no list of 1 to 64 files")
-        self._files = {}
+        self.files = {}
         for f in files:
             name, file = self._file(f, place)
-            if name in self._files:
+            if name in self.files:
                 raise CorruptError(f"{place}: {name} is there twice")
-            self._files[name] = file
+            self.files[name] = file
 
     def _file(self, f: Any, place: str) -> tuple[str, File]:
         keys = {"name": str, "object": str, "bytes": int, "sha256": str}
@@ -208,19 +210,19 @@ class Version:
 
     def has(self, name: str) -> bool:
         """Whether the version has a file."""
-        if self._files is not None:
-            return name in self._files
+        if self.files is not None:
+            return name in self.files
         return self._store.has(self._folder + name)
 
     def read(self, name: str) -> pa.Buffer:
         """The bytes of a file: CorruptError where they are not those that were registered."""
-        if self._files is None:
+        if self.files is None:
             return self._store.read(self._folder + name, MAX_FILE)
-        if name not in self._files:
+        if name not in self.files:
             raise CorruptError(
-                f"{self._store.describe(self._folder)}: the version has no {name}; it has {', '.join(self._files)}"
+                f"{self._store.describe(self._folder)}: the version has no {name}; it has {', '.join(self.files)}"
             )
-        want = self._files[name]
+        want = self.files[name]
         shown = self._store.describe(self._folder + want.object)
         try:
             data = self._store.read(self._folder + want.object, MAX_FILE)
@@ -237,12 +239,17 @@ class Version:
 
 def read_record(store: Store, name: str) -> dict[str, Any]:
     """A JSON record of format 1."""
-    record = parse_json(store.read(name, MAX_RECORD).to_pybytes(), store.describe(name), MAX_RECORD)
+    return decode_record(store.read(name, MAX_RECORD).to_pybytes(), store.describe(name))
+
+
+def decode_record(data: bytes, place: str) -> dict[str, Any]:
+    """A JSON record of format 1; place is what errors call it."""
+    record = parse_json(data, place, MAX_RECORD)
     if not isinstance(record, dict):
-        raise FormatError(f"{store.describe(name)}: no JSON object")
+        raise FormatError(f"{place}: no JSON object")
     version = record.get("format")
     if type(version) is not int or version != 1:
-        raise FormatError(f"{store.describe(name)}: format {str(version)[:40]}; this package reads 1")
+        raise FormatError(f"{place}: format {str(version)[:40]}; this package reads 1")
     return record
 
 

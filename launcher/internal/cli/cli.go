@@ -18,7 +18,6 @@ import (
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/console"
 	"coppice/launcher/internal/doctor"
-	"coppice/launcher/internal/mlflow"
 	"coppice/launcher/internal/provision"
 )
 
@@ -39,7 +38,6 @@ type World struct {
 type Env struct {
 	sweep.Deployment
 	sweep.BatchEnv
-	Tracking sweep.TrackingEnv
 }
 
 // Backends are the services that the launcher uses.
@@ -50,8 +48,6 @@ type Backends struct {
 	Plans  doctor.Jobs
 	// Verdicts opens the channels for notifying people of a night's outcome; nil if there are none.
 	Verdicts func(context.Context) (channels []notify.Channel, closeAll func(), err error)
-	// Tracking opens the MLflow server at an address.
-	Tracking func(address string) (mlflow.Server, error)
 	Close    func() error
 }
 

@@ -20,7 +20,6 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
-	"coppice/internal/cloud/tracking"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
@@ -30,7 +29,6 @@ import (
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
-	"coppice/launcher/internal/mlflow"
 )
 
 // world is a cloud in memory: buckets by name, and jobs that do what the test says.
@@ -130,13 +128,9 @@ func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
 		World: program.World{Args: args, Out: program.To(out), Err: program.To(errOut), Version: "v1",
 			Now: func() time.Time { return w.now }, Env: env, Terminal: w.screen},
 		PriceList: func(context.Context) (PriceList, error) { return w.list, nil },
-		Connect: func(_ context.Context, env Env) (*Backends, error) {
+		Connect: func(context.Context, Env) (*Backends, error) {
 			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: w.jobs,
-					Tasks: w.tasks, Verdicts: w.verdicts, Close: func() error { return nil },
-					Tracking: func(address string) (mlflow.Server,
-						error) {
-						return tracking.New(address, env.Tracking)
-					}},
+					Tasks: w.tasks, Verdicts: w.verdicts, Close: func() error { return nil }},
 				nil
 		},
 		Callers: someCallers,

@@ -38,7 +38,7 @@ func registryCommand(w *World) *cobra.Command {
 		registryTagCommand(w), registryNoteCommand(w), registryBadCommand(w), registryAliasCommand(w),
 		registryDeleteCommand(w),
 		registryCompareCommand(w), registryExplainCommand(w), registryReproduceCommand(w),
-		registryPushCommand(w), registryPullCommand(w), registryExportCommand(w))
+		registryPushCommand(w), registryPullCommand(w))
 	return cmd
 }
 
