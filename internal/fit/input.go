@@ -26,7 +26,7 @@ const maxLost = 0.01
 // Input translates a model, trained on a dataset with the manifest old, to a dataset with the manifest here. The
 // features it splits on must mean the same in both, since a version has one encoding for all of its trees: categories
 // may be numbered differently and thresholds may be inside bins, but statistics of ids have to come from the same
-// tables, or from a dataset that follows the old one. Otherwise the error is an *InputError or a *gbt.InputError.
+// tables, or from a dataset that follows the old one. Otherwise the model is refused.
 func Input(here, old *dataset.Manifest, text []byte) (*gbt.InputModel, error) {
 	m, err := gbt.ReadModel(bytes.NewReader(text))
 	if err != nil {

@@ -4,12 +4,15 @@ import (
 	"context"
 	"crypto/sha256"
 	stdbinary "encoding/binary" // binary is an objective here
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
 	"math"
 	"slices"
 	"time"
+
+	"coppice/internal/problem"
 )
 
 // Checkpoint is the state of a training run between two trees. A run resumed from it, perhaps on another machine, ends
@@ -18,38 +21,42 @@ import (
 // goroutine may write it while training continues.
 type Checkpoint struct {
 	run run
+	progress
+	model   *Model // the trees so far
+	elapsed time.Duration
+}
 
-	bias               float64
-	trees              []*Tree
-	round              int
-	roundsWithoutSplit int
-	best               int
-	bestIn             int
-	bestMetric         float64
-	elapsed            time.Duration
+// progress is what a training has come to, beside its trees.
+type progress struct {
+	Bias               float64 // the initial constant; the first tree carries it
+	Round              int     // trees tried, by which random choices are keyed; a round without a split adds no tree
+	RoundsWithoutSplit int     // consecutive ones
+	Best               int     // number of trees at the best metric
+	BestIn             int     // round of the best metric; 0 without Eval
+	BestMetric         float64 // NaN without Eval
 }
 
 // Trees is how many trees have been grown.
-func (c *Checkpoint) Trees() int { return len(c.trees) }
+func (c *Checkpoint) Trees() int { return len(c.model.Trees) }
 
 // Rounds is how many trees have been tried. Of two checkpoints of one run, the one with more rounds is newer.
-func (c *Checkpoint) Rounds() int { return c.round }
+func (c *Checkpoint) Rounds() int { return c.Round }
 
 // Identity is the run's Options.Identity.
-func (c *Checkpoint) Identity() string { return c.run.identity }
+func (c *Checkpoint) Identity() string { return c.run.Identity }
 
 // Elapsed is the training time so far, over all processes that took part.
 func (c *Checkpoint) Elapsed() time.Duration { return c.elapsed }
 
 // run identifies what a checkpoint belongs to. Equal runs produce the same model.
 type run struct {
-	identity       string   // Options.Identity
-	params         []string // as in the model file
-	features       int
-	rows, used     int
-	describe       [sha256.Size]byte // of the features
-	target, valid  [sha256.Size]byte // of the rows in use; see fingerprint
-	validMaximizes bool
+	Identity      string   // Options.Identity
+	Params        []string // as in the model file
+	Features      int
+	Rows, Used    int
+	Bins          string // SHA-256 of the features' names, kinds and bins
+	Target, Valid string // of the rows in use; see fingerprint
+	Maximize      bool
 }
 
 // MismatchError reports a checkpoint of a different run.
@@ -59,20 +66,22 @@ type MismatchError struct {
 
 func (e *MismatchError) Error() string { return "the checkpoint is of another training: " + e.What }
 
-// IsConflict marks the checkpoint as belonging to another run.
-func (*MismatchError) IsConflict() bool { return true }
+// Kind says that there is another run.
+func (*MismatchError) Kind() problem.Kind { return problem.Conflict }
 
 func newRun(d *Data, p Params, opt Options) run {
-	r := run{identity: opt.Identity, params: p.lines(d.Features), features: len(d.Features), rows: d.Rows,
-		used: d.Used(), validMaximizes: opt.Maximize}
+	r := run{Identity: opt.Identity, Params: p.lines(d.Features), Features: len(d.Features), Rows: d.Rows,
+		Used: d.Used(), Maximize: opt.Maximize, Target: d.fingerprint()}
 	if opt.Shift != 0 {
-		r.params = append(r.params, fmt.Sprintf("[shift: %v]", opt.Shift))
+		r.Params = append(r.Params, fmt.Sprintf("[shift: %v]", opt.Shift))
 	}
 	if opt.Input != nil {
-		r.params = append(r.params, opt.Input.line())
+		r.Params = append(r.Params, opt.Input.line())
+	}
+	if opt.Valid != nil {
+		r.Valid = opt.Valid.fingerprint()
 	}
 
-	// Names, kinds and bins of the features.
 	h := sha256.New()
 	for i := range d.Features {
 		f := &d.Features[i]
@@ -80,12 +89,7 @@ func newRun(d *Data, p Params, opt Options) run {
 			math.Float64bits(f.Max), len(f.Bounds))
 		hashAll(h, f.Bounds)
 	}
-	h.Sum(r.describe[:0])
-
-	r.target = d.fingerprint()
-	if opt.Valid != nil {
-		r.valid = opt.Valid.fingerprint()
-	}
+	r.Bins = hex.EncodeToString(h.Sum(nil))
 	return r
 }
 
@@ -96,7 +100,7 @@ const sampledRows = 1024
 // fingerprint hashes what a run learns from: all labels, weights and row numbers in use, and the bins of some rows.
 // Hashing all bins would take as long as growing a tree; a caller that has a hash of the table puts it into
 // Options.Identity.
-func (d *Data) fingerprint() (sum [sha256.Size]byte) {
+func (d *Data) fingerprint() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d %d %d %d %t\n", d.Rows, len(d.Subset), len(d.Label), len(d.Weight), d.Subset == nil)
 	if d.Copies > 1 {
@@ -113,9 +117,7 @@ func (d *Data) fingerprint() (sum [sha256.Size]byte) {
 		r := i * (d.Rows / min(sampledRows, d.Rows))
 		h.Write(d.RowMajor[r*f : (r+1)*f])
 	}
-
-	h.Sum(sum[:0])
-	return sum
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // hashAll writes the values to h in little endian, piece by piece.
@@ -130,48 +132,53 @@ func hashAll[T uint32 | float32 | float64](h hash.Hash, values []T) {
 // same returns a *MismatchError naming the first difference between the checkpoint's run and here.
 func (r *run) same(here *run) error {
 	differ := func(format string, args ...any) error { return &MismatchError{fmt.Sprintf(format, args...)} }
-	if len(r.params) != len(here.params) {
-		return differ("it has %d parameters, this one %d", len(r.params), len(here.params))
+	if len(r.Params) != len(here.Params) {
+		return differ("it has %d parameters, this one %d", len(r.Params), len(here.Params))
 	}
-	for i, line := range here.params {
-		if line != r.params[i] {
-			return differ("its parameters say %s, this one's %s", r.params[i], line)
+	for i, line := range here.Params {
+		if line != r.Params[i] {
+			return differ("its parameters say %s, this one's %s", r.Params[i], line)
 		}
 	}
 
 	switch {
-	case r.identity != here.identity:
-		return differ("it is of %q, this one of %q", r.identity, here.identity)
-	case r.rows != here.rows || r.used != here.used:
-		return differ("it learns from %d of %d rows, this one from %d of %d", r.used, r.rows, here.used, here.rows)
-	case r.features != here.features || r.describe != here.describe:
-		return differ("its features or their bins are others")
-	case r.target != here.target:
-		return differ("its rows, labels, weights, copies or choice of rows are others")
-	case r.valid != here.valid || r.validMaximizes != here.validMaximizes:
-		return differ("its held-out rows or the direction of their rating are others")
+	case r.Identity != here.Identity:
+		return differ("it is of %q, this one of %q", r.Identity, here.Identity)
+	case r.Rows != here.Rows || r.Used != here.Used:
+		return differ("it learns from %d of %d rows, this one from %d of %d", r.Used, r.Rows, here.Used, here.Rows)
+	case r.Features != here.Features || r.Bins != here.Bins:
+		return differ("its features or their bins differ")
+	case r.Target != here.Target:
+		return differ("its rows, labels, weights, copies or choice of rows differ")
+	case r.Valid != here.Valid || r.Maximize != here.Maximize:
+		return differ("its held-out rows or the direction of their metric differ")
 	}
 	return nil
 }
 
 // checkpoint returns the state between two trees. Nothing is copied: finished trees are never changed.
 func (b *booster) checkpoint() *Checkpoint {
-	return &Checkpoint{run: b.run, bias: b.bias, trees: b.trees[:len(b.trees):len(b.trees)], round: b.round,
-		roundsWithoutSplit: b.roundsWithoutSplit,
-		best:               b.best, bestIn: b.bestIn, bestMetric: b.bestMetric, elapsed: b.elapsed()}
+	return &Checkpoint{run: b.run, progress: b.progress, elapsed: b.elapsed(), model: &Model{Objective: b.obj.String(),
+		FeatureNames: b.names, FeatureInfos: b.infos, Trees: b.trees[:len(b.trees):len(b.trees)]}}
 }
 
 // resume puts a fresh booster into the state of c, which must belong to the same run.
 func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
-	b.bias = c.bias
-	b.trees = slices.Clone(c.trees)
-	b.round = c.round
-	b.roundsWithoutSplit = c.roundsWithoutSplit
-	b.best = c.best
-	b.bestIn = c.bestIn
-	b.bestMetric = c.bestMetric
+	b.progress = c.progress
 	b.before = c.elapsed
-	b.resumed = len(c.trees)
+	b.resumed = len(c.model.Trees)
+
+	// Trees that were read do not know bins. Their splits are cuts between bins already, so nothing moves.
+	for i, t := range c.model.Trees {
+		if t.left == nil {
+			var err error
+			same := func(feature int) int { return feature }
+			if t, err = new(InputModel).translate(t, b.names, b.data.Features, same, nil); err != nil {
+				return fmt.Errorf("checkpoint, tree %d: %w", i, err)
+			}
+		}
+		b.trees = append(b.trees, t)
+	}
 
 	// A checkpoint holds no scores: recompute them from an input model and then from the trees.
 	if b.opt.Input != nil {
@@ -182,11 +189,11 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 		b.decide()
 		return ctx.Err()
 	}
-	if err := replay(ctx, b.trees, b.data, b.raw, b.bias, b.walks); err != nil {
+	if err := replay(ctx, b.trees, b.data, b.raw, b.Bias, b.walks); err != nil {
 		return err
 	}
 	if b.opt.Valid != nil {
-		if err := replay(ctx, b.shifted(b.trees), b.opt.Valid, b.validRaw, b.bias, b.walks); err != nil {
+		if err := replay(ctx, b.shifted(b.trees), b.opt.Valid, b.validRaw, b.Bias, b.walks); err != nil {
 			return err
 		}
 	}
@@ -201,7 +208,7 @@ func (b *booster) save(at *Checkpoint) error {
 		return nil
 	}
 	if err := b.opt.Checkpoint(at); err != nil {
-		return fmt.Errorf("keep a checkpoint after tree %d: %w", len(at.trees), err)
+		return fmt.Errorf("keep a checkpoint after tree %d: %w", at.Trees(), err)
 	}
 	return nil
 }

@@ -56,16 +56,16 @@ func (t *Tree) expected() (float64, error) {
 	sum, rows := 0.0, 0
 	for leaf, n := range t.LeafCount {
 		if n < 1 {
-			return 0, &ModelError{0, fmt.Sprintf("leaf %d has no count of rows, without which nothing can be said "+
-				"of contributions", leaf)}
+			return 0, modelErrorf(0, "leaf %d has no count of rows, without which nothing can be said of contributions",
+				leaf)
 		}
 		sum += float64(float64(n) * t.LeafValue[leaf])
 		rows += n
 	}
 	for node, n := range t.InternalCount {
 		if n < 1 { // needed as a divisor
-			return 0, &ModelError{0, fmt.Sprintf("node %d has no count of rows, without which nothing can be said "+
-				"of contributions", node)}
+			return 0, modelErrorf(0, "node %d has no count of rows, without which nothing can be said of contributions",
+				node)
 		}
 	}
 	return sum / float64(rows), nil

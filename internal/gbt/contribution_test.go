@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"coppice/internal/problem"
 )
 
 // TestLightGBMContributions compares with predict(pred_contrib=True) of LightGBM.
@@ -112,9 +114,8 @@ func TestContributions(t *testing.T) {
 	for name, counts := range map[string][2][]int{"leaves": {make([]int, len(leaves)), nodes},
 		"nodes": {leaves, make([]int, len(nodes))}} {
 		m.Trees[0].LeafCount, m.Trees[0].InternalCount = counts[0], counts[1]
-		var refused *ModelError
-		if err := m.Contributions(d.raw[:rows*f], out, 1); !errors.As(err, &refused) {
-			t.Errorf("a model without counts of %s: got %v, expected a *ModelError", name, err)
+		if err := m.Contributions(d.raw[:rows*f], out, 1); !problem.Is(err, problem.Input) {
+			t.Errorf("a model without counts of %s: got %v, expected an error about the input", name, err)
 		}
 	}
 }

@@ -3,6 +3,8 @@ package gbt
 import (
 	"fmt"
 	"math"
+
+	"coppice/internal/problem"
 )
 
 // byteBins is how many values a bin's byte can have, and so the most bins of a feature. Kernels and bin sets have room
@@ -61,14 +63,7 @@ func (d *Data) Used() int {
 }
 
 // ErrData is wrapped by every error about a table that cannot be used.
-var ErrData error = dataError("unusable data")
-
-type dataError string
-
-func (e dataError) Error() string { return string(e) }
-
-// IsInput says that the input is at fault, permanently.
-func (dataError) IsInput() bool { return true }
+var ErrData = problem.New(problem.Input, "unusable data")
 
 // check makes sure that no loop can leave its slice and that boosting starts from finite numbers. The table's bytes are
 // not read: a byte beyond a feature's bins is caught where it could do harm (the kernels give every feature 256 bins).

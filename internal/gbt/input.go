@@ -9,6 +9,8 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"coppice/internal/problem"
 )
 
 // InputModel is a model in the terms of a table: its splits are cuts between that table's bins. Training continues it,
@@ -22,15 +24,10 @@ type InputModel struct {
 	Cuts, Moved int
 }
 
-// InputError reports a model that training on a table cannot continue.
-type InputError struct{ Msg string }
-
-func (e *InputError) Error() string { return "input model: " + e.Msg }
-
-// IsInput says that the input is at fault, permanently.
-func (*InputError) IsInput() bool { return true }
-
-func inputErrorf(format string, args ...any) error { return &InputError{fmt.Sprintf(format, args...)} }
+// inputErrorf reports a model that training on a table cannot continue.
+func inputErrorf(format string, args ...any) error {
+	return problem.New(problem.Input, "input model: "+format, args...)
+}
 
 // Of reports whether the model has the table's features, in the same order.
 func (m *Model) Of(features []Feature) bool {
@@ -45,7 +42,7 @@ func (m *Model) Of(features []Feature) bool {
 // categorical feature of the table, the model's category of each bin; if codes or what it gives is nil, they are the
 // same numbers.
 //
-// A model that splits on a feature that the table lacks, or has as another kind, is refused with an *InputError.
+// A model that splits on a feature that the table lacks, or has as another kind, is refused.
 func (m *Model) OnBins(features []Feature, to func(feature int) int, codes func(feature int) []int) (*InputModel,
 	error) {
 	out := &InputModel{Model: &Model{Objective: m.Objective, Params: m.Params}, SHA256: m.sum}
@@ -57,9 +54,6 @@ func (m *Model) OnBins(features []Feature, to func(feature int) int, codes func(
 		out.SHA256 = sumOf(text.Bytes())
 	}
 	out.FeatureNames, out.FeatureInfos = describe(features)
-	if codes == nil {
-		codes = func(int) []int { return nil }
-	}
 	if to == nil {
 		to = func(feature int) int { return slices.Index(out.FeatureNames, m.FeatureNames[feature]) }
 	}
@@ -102,7 +96,11 @@ func (m *InputModel) translate(t *Tree, names []string, features []Feature, to f
 		}
 
 		if f.Categorical {
-			t.leftCodes(node, f, codes(at), &out.left[node])
+			var of []int
+			if codes != nil {
+				of = codes(at)
+			}
+			t.leftCodes(node, f, of, &out.left[node])
 			out.Threshold[node] = float64(out.addCategories(&out.left[node]))
 			continue
 		}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coppice/internal/problem"
 )
 
 // grownByLightGBM holds the rows of testdata/lightgbm that make_grown.py continues and refits on, and its results.
@@ -339,8 +341,7 @@ func TestInputRefused(t *testing.T) {
 	} {
 		features, changed := slices.Clone(d.Features), m.truncated(len(m.Trees))
 		tc.change(changed, features)
-		var refused *InputError
-		if _, err := changed.OnBins(features, nil, func(int) []int { return nil }); !errors.As(err, &refused) ||
+		if _, err := changed.OnBins(features, nil, func(int) []int { return nil }); !problem.Is(err, problem.Input) ||
 			!strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, expected %q", name, err, tc.want)
 		}
@@ -351,8 +352,7 @@ func TestInputRefused(t *testing.T) {
 	p.Objective = "regression"
 	for name, train := range map[string]func(context.Context, *Data, Params, Options) (*Result,
 		error){"continue": Train, "refit": Refit} {
-		var refused *InputError
-		if _, err := train(t.Context(), &d.Data, p, Options{Input: in}); !errors.As(err, &refused) ||
+		if _, err := train(t.Context(), &d.Data, p, Options{Input: in}); !problem.Is(err, problem.Input) ||
 			!strings.Contains(err.Error(), "its objective") {
 			t.Errorf("%s with another objective: %v", name, err)
 		}

@@ -33,12 +33,12 @@ func trainChecked(t *testing.T, trial *trial, opt Options) int {
 		}
 		if len(b.trees) == trees {
 			if !slices.Equal(b.raw, w.score) {
-				t.Fatalf("%v\nround %d has no tree and changes scores", trial, b.round)
+				t.Fatalf("%v\nround %d has no tree and changes scores", trial, b.Round)
 			}
 			continue
 		}
 		if err := w.check(b.trees[trees]); err != nil {
-			t.Fatalf("%v\ntree %d of round %d: %v", trial, trees, b.round, err)
+			t.Fatalf("%v\ntree %d of round %d: %v", trial, trees, b.Round, err)
 		}
 	}
 	return len(b.trees)
@@ -64,7 +64,7 @@ func (w *watch) checkShape(t *Tree) error {
 			len(w.grow.leaves), w.p.NumLeaves)
 	}
 	depth := make([]int, len(t.Feature))
-	allowed := treeFeatures(&w.p, w.round-1, eligible(&w.p, w.data.Features))
+	allowed := treeFeatures(&w.p, w.Round-1, eligible(&w.p, w.data.Features))
 	for node, f := range t.Feature {
 		if !slices.Contains(allowed, f) {
 			return fmt.Errorf("node %d splits feature %d, allowed are %v", node, f, allowed)
@@ -257,7 +257,7 @@ type place struct {
 func (w *watch) checkNodes(t *Tree) error {
 	bias := 0.0
 	if len(w.trees) == 1 {
-		bias = w.bias
+		bias = w.Bias
 	}
 	rate := w.p.LearningRate
 	places := make([]place, len(t.Feature))
@@ -372,9 +372,9 @@ func (w *watch) checkScores(t *Tree) error {
 	for _, r := range usedRows(w.data) {
 		v := t.LeafValue[w.leafOf(t, r)]
 		if len(w.trees) == 1 { // the bias was added to the tree after the scores
-			if l := w.leafOf(t, r); !near(w.raw[r]-w.score[r], v-w.bias, 1) {
+			if l := w.leafOf(t, r); !near(w.raw[r]-w.score[r], v-w.Bias, 1) {
 				return fmt.Errorf("row %d of leaf %d went from %v to %v, the leaf's value is %v", r, l, w.score[r],
-					w.raw[r], v-w.bias)
+					w.raw[r], v-w.Bias)
 			}
 			want[r] = w.raw[r]
 			continue

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"coppice/internal/problem"
 )
 
 // MaxModelBytes bounds a model file, and maxHeadLine a line of its head: 100,000 features with the longest names seen
@@ -20,19 +22,13 @@ const (
 	maxHeadLine   = 16 << 20
 )
 
-// ModelError reports a model file that cannot be used. Line counts from 1.
-type ModelError struct {
-	Line int
-	Msg  string
+// modelErrorf reports a model file that cannot be used. Lines count from 1; 0 is not a single one.
+func modelErrorf(line int, format string, args ...any) error {
+	return problem.New(problem.Input, "model file, line %d: %s", line, fmt.Sprintf(format, args...))
 }
 
-func (e *ModelError) Error() string { return fmt.Sprintf("model file, line %d: %s", e.Line, e.Msg) }
-
-// IsInput says that the input is at fault, permanently.
-func (*ModelError) IsInput() bool { return true }
-
 // ReadModel reads LightGBM text (v2, v3 or v4) with one output per row and no linear trees. It refuses what it would
-// predict incorrectly. Errors in the text are *ModelError.
+// predict incorrectly.
 func ReadModel(r io.Reader) (*Model, error) {
 	var text strings.Builder // its String does not copy
 	if known, ok := r.(interface{ Len() int }); ok {
@@ -43,7 +39,7 @@ func ReadModel(r io.Reader) (*Model, error) {
 		return nil, fmt.Errorf("read model: %w", err)
 	}
 	if text.Len() > MaxModelBytes {
-		return nil, &ModelError{1, fmt.Sprintf("more than %d bytes", MaxModelBytes)}
+		return nil, modelErrorf(1, "more than %d bytes", MaxModelBytes)
 	}
 
 	p := &modelReader{lines: strings.Split(text.String(), "\n")}
@@ -61,7 +57,7 @@ type modelReader struct {
 }
 
 func (p *modelReader) errorf(format string, args ...any) error {
-	return &ModelError{p.at, fmt.Sprintf(format, args...)}
+	return modelErrorf(p.at, format, args...)
 }
 
 // block reads "key=value" lines up to a blank line, skipping blank lines before it.

@@ -2,10 +2,11 @@ package gbt
 
 import (
 	"bytes"
-	"errors"
 	"math"
 	"strings"
 	"testing"
+
+	"coppice/internal/problem"
 )
 
 func tinyModel(t testing.TB) []byte {
@@ -47,9 +48,8 @@ func TestReadModelRefuses(t *testing.T) {
 				t.Fatal("the edit changes nothing")
 			}
 			_, err := ReadModel(strings.NewReader(bad))
-			var me *ModelError
-			if !errors.As(err, &me) || me.Line < 0 {
-				t.Errorf("got %v", err)
+			if !problem.Is(err, problem.Input) {
+				t.Errorf("reading the damaged model: got %v, expected an error about the input", err)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 )
 
@@ -75,8 +76,8 @@ type ParamError struct {
 
 func (e *ParamError) Error() string { return e.Name + ": " + e.Msg }
 
-// IsInput says that the input is at fault, permanently.
-func (*ParamError) IsInput() bool { return true }
+// Kind says that the input is at fault.
+func (*ParamError) Kind() problem.Kind { return problem.Input }
 
 // paramSpec describes one parameter: its field and its valid values.
 type paramSpec struct {
@@ -175,19 +176,6 @@ func findParam(name string) *paramSpec {
 	return nil
 }
 
-// removedParams lists parameters that earlier builds had, and why they can be dropped.
-var removedParams = map[string]string{
-	"lookahead_freq": "this training parameter has been removed, trees always start with their best split; delete " +
-		"the line (what 0 did is the only way now)",
-}
-
-func unknownParam(key string) error {
-	if why := removedParams[key]; why != "" {
-		return &ParamError{key, why}
-	}
-	return &ParamError{key, "there is no such training parameter" + suggestParam(key)}
-}
-
 // suggestParam returns the most similar parameter, by its canonical name.
 func suggestParam(key string) string {
 	if s := findParam(strictyaml.Nearest(key, paramWords())); s != nil {
@@ -222,7 +210,7 @@ func overlay(m map[string]any) (Params, error) {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		s := findParam(key)
 		if s == nil {
-			return p, unknownParam(key)
+			return p, &ParamError{key, "there is no such training parameter" + suggestParam(key)}
 		}
 		if other := seen[s.name]; other != "" {
 			return p, &ParamError{key, fmt.Sprintf("says the same as %s; keep one", other)}

@@ -41,8 +41,6 @@ func TestParseParamsRefuses(t *testing.T) {
 		"digits":     {map[string]any{"bagging_freq": "4"}, `bagging_freq: expected a number, found "4"`},
 		"nothing":    {map[string]any{"bagging_freq": nil}, "bagging_freq: expected a number, found nothing"},
 		"often":      {map[string]any{"bagging_freq": -1}, "bagging_freq: -1 is outside [0, 1e+06]"},
-		"removed":    {map[string]any{"lookahead_freq": 4}, "lookahead_freq: " + removedParams["lookahead_freq"]},
-		"removed, 0": {map[string]any{"lookahead_freq": 0}, "lookahead_freq: " + removedParams["lookahead_freq"]},
 		"fraction":   {map[string]any{"num_leaves": 3.5}, "num_leaves: expected a whole number, found 3.5"},
 		"too low":    {map[string]any{"num_leaves": 1}, "num_leaves: 1 is outside [2, 131072]"},
 		"open bound": {map[string]any{"learning_rate": 0}, "learning_rate: 0 is outside (0, 100]"},

@@ -39,7 +39,7 @@ func Refit(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 
 		renewed := r.renew(t)
 		if !renewed.finite() {
-			return nil, fmt.Errorf("%w at tree %d: a leaf's value is not finite; use more lambda_l2", ErrDiverged,
+			return nil, fmt.Errorf("%w at tree %d: a leaf's value is not finite; use more lambda_l2", errDiverged,
 				len(r.trees)+1)
 		}
 		r.add(renewed)

@@ -78,8 +78,8 @@ const (
 	StopNoSplit    Stop = "no split improves the model"
 )
 
-// ErrDiverged is wrapped by the error of a training whose values overflow.
-var ErrDiverged = errors.New("the training diverges")
+// errDiverged is wrapped by the error of a training whose values overflow.
+var errDiverged = errors.New("the training diverges")
 
 // Train grows a model on d. It ends early when ctx does, with ctx's error. The same data, parameters and Eval results
 // give the same model, bit for bit, for any number of threads.
@@ -118,7 +118,9 @@ type booster struct {
 	pool  *pool
 	walks walks
 
-	bias     float64   // the initial constant; the first tree carries it
+	progress
+	trees    []*Tree
+	stopped  Stop
 	raw      []float64 // raw scores by row of data; of rows that are not in use they mean nothing
 	validRaw []float64 // raw scores by row of opt.Valid
 	evalRaw  []float64 // those of its used rows, in their order, for Eval
@@ -126,13 +128,7 @@ type booster struct {
 	gh  []uint32
 	bag int // how many of grow.order's rows the current tree learns from
 
-	trees              []*Tree
-	round              int // trees tried, by which random choices are keyed; a round without a split adds no tree
-	roundsWithoutSplit int // consecutive rounds without a split
-	best               int // number of trees at the best metric
-	bestIn             int // round of the best metric
-	bestMetric         float64
-	stopped            Stop
+	names, infos []string // of the features, as in the model file
 
 	run     run // identifies its checkpoints; empty if there are none
 	started time.Time
@@ -179,8 +175,10 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 		}
 	}
 
-	b := &booster{p: p, opt: opt, data: d, obj: obj, bestMetric: math.NaN(), started: time.Now(), pool: pool,
-		walks: newWalks(pool)}
+	b := &booster{p: p, opt: opt, data: d, obj: obj, progress: progress{BestMetric: math.NaN()}, started: time.Now(),
+		pool: pool, walks: newWalks(pool)}
+	b.names, b.infos = describe(d.Features)
+
 	// Check the checkpoint before allocating memory for all rows.
 	if opt.Checkpoint != nil || opt.Resume != nil {
 		b.run = newRun(d, p, opt)
@@ -195,11 +193,11 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 	perCopy := b.p.forCopies(d.Copies)
 	b.grow = newGrower(&perCopy, d, pool)
 	b.gh = make([]uint32, d.Rows)
-	b.bias = obj.init(p.BoostFromAverage && opt.Input == nil)
-	b.raw = filled(d.Rows, b.bias)
+	b.Bias = obj.init(p.BoostFromAverage && opt.Input == nil)
+	b.raw = filled(d.Rows, b.Bias)
 
 	if opt.Valid != nil {
-		b.validRaw = filled(opt.Valid.Rows, b.bias)
+		b.validRaw = filled(opt.Valid.Rows, b.Bias)
 		b.evalRaw = make([]float64, opt.Valid.Used())
 	}
 
@@ -224,8 +222,8 @@ func filled(n int, x float64) []float64 {
 // its features and rows, the next round may still find one in others.
 func (b *booster) step(ctx context.Context) error {
 	start := time.Now()
-	tree := b.treesBefore() + b.round
-	b.round++
+	tree := b.treesBefore() + b.Round
+	b.Round++
 
 	// Gradients at the current raw scores, for the rows that this tree learns from.
 	b.drawRows(tree)
@@ -241,9 +239,9 @@ func (b *booster) step(ctx context.Context) error {
 	// No split was found. With another bag or other features the next round may find one.
 	if t == nil {
 		b.decide()
-		b.roundsWithoutSplit++
+		b.RoundsWithoutSplit++
 		alwaysSame := !b.sampled()
-		tooMany := b.roundsWithoutSplit >= maxRoundsWithoutSplit
+		tooMany := b.RoundsWithoutSplit >= maxRoundsWithoutSplit
 		neverSplit := b.stopped != "" && len(b.trees) == 0
 		if alwaysSame || tooMany || neverSplit {
 			b.stopped = StopNoSplit
@@ -251,10 +249,10 @@ func (b *booster) step(ctx context.Context) error {
 		return nil
 	}
 
-	b.roundsWithoutSplit = 0
+	b.RoundsWithoutSplit = 0
 	if !t.finite() {
 		return fmt.Errorf("%w at tree %d: a leaf's value is not finite; use a smaller learning_rate or more lambda_l2",
-			ErrDiverged, len(b.trees)+1)
+			errDiverged, len(b.trees)+1)
 	}
 
 	// Never leave raw scores partly updated.
@@ -266,7 +264,7 @@ func (b *booster) step(ctx context.Context) error {
 
 	// The first tree carries the bias, so that the trees alone sum up to a raw score.
 	if len(b.trees) == 0 {
-		t.addBias(b.bias)
+		t.addBias(b.Bias)
 		if shift := b.carried(); shift != 0 {
 			for r := range b.validRaw {
 				b.validRaw[r] += shift
@@ -355,19 +353,19 @@ func (b *booster) evaluate(t *Tree, start time.Time) error {
 		if err != nil {
 			return fmt.Errorf("evaluate tree %d: %w", n, err)
 		}
-		if math.IsNaN(s) {
+		if s-s != 0 { // NaN or infinite: a checkpoint could not hold it
 			return fmt.Errorf("evaluate tree %d: the metric is not a number", n)
 		}
 		metric = s
 		if b.improved(s) {
-			b.best = n
-			b.bestIn = b.round
-			b.bestMetric = s
+			b.Best = n
+			b.BestIn = b.Round
+			b.BestMetric = s
 		}
 	}
 
 	if b.opt.OnTree != nil {
-		if err := b.opt.OnTree(Progress{Tree: n, Leaves: t.Leaves(), Metric: metric, Best: b.best,
+		if err := b.opt.OnTree(Progress{Tree: n, Leaves: t.Leaves(), Metric: metric, Best: b.Best,
 			Took: time.Since(start)}); err != nil {
 			return err
 		}
@@ -380,9 +378,9 @@ func (b *booster) evaluate(t *Tree, start time.Time) error {
 // decide ends the training at the last round, or when early stopping applies.
 func (b *booster) decide() {
 	switch {
-	case b.p.EarlyStoppingRound > 0 && b.round-b.bestIn >= b.p.EarlyStoppingRound:
+	case b.p.EarlyStoppingRound > 0 && b.Round-b.BestIn >= b.p.EarlyStoppingRound:
 		b.stopped = StopEarly
-	case b.round >= b.p.NumIterations:
+	case b.Round >= b.p.NumIterations:
 		b.stopped = StopIterations
 	}
 }
@@ -398,12 +396,12 @@ func (b *booster) sampled() bool {
 
 func (b *booster) improved(s float64) bool {
 	switch {
-	case math.IsNaN(b.bestMetric):
+	case math.IsNaN(b.BestMetric):
 		return true
 	case b.opt.Maximize:
-		return s > b.bestMetric+b.p.EarlyStoppingDelta
+		return s > b.BestMetric+b.p.EarlyStoppingDelta
 	}
-	return s < b.bestMetric-b.p.EarlyStoppingDelta
+	return s < b.BestMetric-b.p.EarlyStoppingDelta
 }
 
 // shifted returns the trees with Options.Shift added to the first. The booster's own trees do not have it, since the
@@ -423,19 +421,19 @@ func (b *booster) shifted(trees []*Tree) []*Tree {
 
 func (b *booster) result() *Result {
 	if len(b.trees) == 0 && b.opt.Input == nil {
-		b.trees = append(b.trees, constantTree(b.bias))
+		b.trees = append(b.trees, constantTree(b.Bias))
 	}
-	m := &Model{Objective: b.obj.String(), Trees: b.shifted(b.trees), Params: b.p.lines(b.data.Features)}
+	m := &Model{Objective: b.obj.String(), Trees: b.shifted(b.trees), FeatureNames: b.names,
+		FeatureInfos: b.infos, Params: b.p.lines(b.data.Features)}
 	if in := b.opt.Input; in != nil {
 		m.Trees = slices.Concat(in.Trees, b.trees)
 		m.Params = append(m.Params, in.line())
 	}
-	m.FeatureNames, m.FeatureInfos = describe(b.data.Features)
 
-	r := &Result{Model: m, Grown: len(b.trees), Best: len(m.Trees), Metric: b.bestMetric, Stopped: b.stopped,
+	r := &Result{Model: m, Grown: len(b.trees), Best: len(m.Trees), Metric: b.BestMetric, Stopped: b.stopped,
 		Resumed: b.resumed, Took: b.elapsed()}
-	if b.p.EarlyStoppingRound > 0 && b.best > 0 {
-		r.Best = b.treesBefore() + b.best
+	if b.p.EarlyStoppingRound > 0 && b.Best > 0 {
+		r.Best = b.treesBefore() + b.Best
 		r.Model = m.truncated(r.Best)
 	}
 	return r

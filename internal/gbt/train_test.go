@@ -154,8 +154,8 @@ func TestDivergenceIsAnError(t *testing.T) {
 	d := randomTable(tableSpec{rows: 500, numerical: 3, bins: 10, regression: true, seed: 1})
 	p := small()
 	p.Objective, p.LearningRate, p.NumIterations = "regression", 50, 300
-	if _, err := Train(t.Context(), &d.Data, p, Options{}); !errors.Is(err, ErrDiverged) {
-		t.Errorf("Train(&d.Data, p, Options{}): got %v; want err wrapping ErrDiverged", err)
+	if _, err := Train(t.Context(), &d.Data, p, Options{}); !errors.Is(err, errDiverged) {
+		t.Errorf("training with a huge learning rate: got %v, expected %v", err, errDiverged)
 	}
 }
 

@@ -30,7 +30,6 @@ func TestExitCodes(t *testing.T) {
 		&gbt.MismatchError{}:                                  sweep.ExitConflict,
 		&stage.VersionError{}:                                 sweep.ExitError,
 		&notFolderError{}:                                     sweep.ExitNotFound,
-		&gbt.CheckpointError{}:                                sweep.ExitError,
 		&gbt.ParamError{}:                                     sweep.ExitInput,
 		&dataset.CorruptError{}:                               sweep.ExitInput,
 		&cloud.SetupError{}:                                   sweep.ExitSetup,
