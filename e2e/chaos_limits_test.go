@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pkg/xattr"
-
 	"coppice/internal/search"
 	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
@@ -104,21 +102,32 @@ func (s *chaosScript) addLimitFaults(t *testing.T, seed uint64) (byRule bool) {
 	return true
 }
 
-// storeTime is when an object was written by the store's clock, in microseconds: its generation, from fake-gcs-server's
-// notes on it.
+// storeTime is when an object was written by the store's clock, in microseconds: its generation, from the emulator's
+// record of it.
 func (l *local) storeTime(object string) (int64, error) {
-	path := filepath.Join(l.data, "gcs", "coppice-sweeps", filepath.FromSlash(object))
-	text, err := xattr.Get(path, "user.metadata")
+	records, err := filepath.Glob(filepath.Join(l.data, "gcs", ".records", "*.json"))
 	if err != nil {
-		if text, err = os.ReadFile(path + ".metadata"); err != nil {
-			return 0, fmt.Errorf("%s: when it was written is not noted: %w", object, err)
+		return 0, err
+	}
+	for _, path := range records {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return 0, err
+		}
+		var r struct {
+			Object struct {
+				Bucket, Name string
+				Generation   int64 `json:",string"`
+			}
+		}
+		if err := json.Unmarshal(text, &r); err != nil {
+			return 0, fmt.Errorf("%s: %w", path, err)
+		}
+		if r.Object.Bucket == "coppice-sweeps" && r.Object.Name == object {
+			return r.Object.Generation, nil
 		}
 	}
-	var note struct{ Generation int64 }
-	if err := json.Unmarshal(text, &note); err != nil || note.Generation == 0 {
-		return 0, fmt.Errorf("%s: no generation in %q (%v)", object, text, err)
-	}
-	return note.Generation, nil
+	return 0, fmt.Errorf("%s: the emulator has no record of it", object)
 }
 
 // limited is the end of a sweep with limits, as the objects tell it.

@@ -440,9 +440,9 @@ func (l *local) twin() (*local, error) {
 		return nil, err
 	}
 	own := &local{t: l.t, dir: dir, data: filepath.Join(dir, "cloud")}
-	// With the attributes that fake-gcs-server keeps beside the files.
-	copied := fmt.Sprintf("mkdir -p %s/gcs && cp -a %s/gcs/coppice-datasets* %s/gcs/ && cp %s/sweep.yaml "+
-		"%s/follow.sh %s/", own.data, l.data, own.data, l.dir, l.dir, dir)
+	// With the emulator's records of the objects: those without contents are forgotten.
+	copied := fmt.Sprintf("mkdir -p %s/gcs && cp -a %s/gcs/coppice-datasets %s/gcs/.records %s/gcs/ && cp %s/sweep.yaml "+
+		"%s/follow.sh %s/", own.data, l.data, l.data, own.data, l.dir, l.dir, dir)
 	if out, err := exec.Command("sh", "-c", copied).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, out)
 	}

@@ -169,8 +169,10 @@ func (l *local) objects() map[string]string {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if err != nil || d.IsDir() || strings.HasSuffix(path, ".bucketMetadata") ||
-			strings.HasSuffix(path, ".metadata") {
+		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != root { // the emulator's own
+			return fs.SkipDir
+		}
+		if err != nil || d.IsDir() {
 			return err
 		}
 		data, err := os.ReadFile(path)

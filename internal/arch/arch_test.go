@@ -92,7 +92,6 @@ var only = []struct {
 	{"github.com/coreos/go-oidc/", []string{"internal/cloud/idtoken/"}, "one place judges tokens"},
 	{"google.golang.org/api/cloudbilling/", []string{"internal/cloud/billing/"},
 		"one adapter knows Google's billing client"},
-	{"github.com/fsouza/fake-gcs-server/", []string{"localemu/"}, "an emulator"},
 	{"github.com/apache/arrow/", []string{"internal/dataset/"},
 		"moving to another release must stay a one-folder change"},
 	{"github.com/dmitryikh/leaves", []string{"aggregator/", "bench/"},

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,8 @@ import (
 	"cloud.google.com/go/storage"
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/option"
+
+	"coppice/internal/sweep"
 )
 
 // world is an emulator with a real client.
@@ -32,6 +35,9 @@ type world struct {
 
 func start(t *testing.T, o Options) *world {
 	t.Helper()
+	if o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -97,21 +103,14 @@ func code(err error) int {
 	return 200
 }
 
-// everywhere runs a test on both backends.
-func everywhere(t *testing.T, test func(*world)) {
-	t.Helper()
-	t.Run("memory", func(t *testing.T) { test(start(t, Options{})) })
-	t.Run("disk", func(t *testing.T) { test(start(t, Options{Dir: t.TempDir()})) })
-}
-
 // TestComposeStaysInItsBucket: names in a body could leave the bucket's folder, too.
 func TestComposeStaysInItsBucket(t *testing.T) {
 	w := start(t, Options{Dir: t.TempDir()})
 	w.mustPut("head", "1")
-	if err := os.MkdirAll(filepath.Join(w.server.dir, "other"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(w.server.opts.Dir, "other"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(w.server.dir, "other", "secret"), []byte("x"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(w.server.opts.Dir, "other", "secret"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"../other/secret", "a/../../x"} {
@@ -125,77 +124,75 @@ func TestComposeStaysInItsBucket(t *testing.T) {
 	}
 }
 
-// TestPreconditions: on every call, while fake-gcs-server checks them on uploads only.
+// TestPreconditions: every kind of call keeps them.
 func TestPreconditions(t *testing.T) {
-	everywhere(t, func(w *world) {
-		old := w.mustPut("head", "1")
-		now := w.mustPut("head", "2")
-		stale := w.b.Object("head").If(storage.Conditions{GenerationMatch: old})
-		fresh := w.b.Object("head").If(storage.Conditions{GenerationMatch: now})
-		absent := storage.Conditions{DoesNotExist: true}
-		update := storage.ObjectAttrsToUpdate{ContentType: "x/y"}
-		attempts := map[string]func(*storage.ObjectHandle) error{
-			"read":   func(o *storage.ObjectHandle) error { _, err := w.read(o); return err },
-			"range":  func(o *storage.ObjectHandle) error { _, err := o.NewRangeReader(w.ctx, 0, 1); return err },
-			"attrs":  func(o *storage.ObjectHandle) error { _, err := o.Attrs(w.ctx); return err },
-			"patch":  func(o *storage.ObjectHandle) error { _, err := o.Update(w.ctx, update); return err },
-			"delete": func(o *storage.ObjectHandle) error { return o.Delete(w.ctx) },
-			"upload": func(o *storage.ObjectHandle) error { _, err := w.put(o, "3"); return err },
-			"copy": func(o *storage.ObjectHandle) error {
-				_,
-					err := o.CopierFrom(w.b.Object("head")).Run(w.ctx)
-				return err
-			},
-			"compose": func(o *storage.ObjectHandle) error {
-				_, err := o.ComposerFrom(w.b.Object("head")).Run(w.ctx)
-				return err
-			},
+	w := start(t, Options{})
+	old := w.mustPut("head", "1")
+	now := w.mustPut("head", "2")
+	stale := w.b.Object("head").If(storage.Conditions{GenerationMatch: old})
+	fresh := w.b.Object("head").If(storage.Conditions{GenerationMatch: now})
+	absent := storage.Conditions{DoesNotExist: true}
+	update := storage.ObjectAttrsToUpdate{ContentType: "x/y"}
+	attempts := map[string]func(*storage.ObjectHandle) error{
+		"read":   func(o *storage.ObjectHandle) error { _, err := w.read(o); return err },
+		"range":  func(o *storage.ObjectHandle) error { _, err := o.NewRangeReader(w.ctx, 0, 1); return err },
+		"attrs":  func(o *storage.ObjectHandle) error { _, err := o.Attrs(w.ctx); return err },
+		"patch":  func(o *storage.ObjectHandle) error { _, err := o.Update(w.ctx, update); return err },
+		"delete": func(o *storage.ObjectHandle) error { return o.Delete(w.ctx) },
+		"upload": func(o *storage.ObjectHandle) error { _, err := w.put(o, "3"); return err },
+		"copy": func(o *storage.ObjectHandle) error {
+			_,
+				err := o.CopierFrom(w.b.Object("head")).Run(w.ctx)
+			return err
+		},
+		"compose": func(o *storage.ObjectHandle) error {
+			_, err := o.ComposerFrom(w.b.Object("head")).Run(w.ctx)
+			return err
+		},
+	}
+	for name, try := range attempts {
+		if err := try(stale); code(err) != http.StatusPreconditionFailed {
+			w.Errorf("%s at a stale generation: %v", name, err)
 		}
-		for name, try := range attempts {
-			if err := try(stale); code(err) != http.StatusPreconditionFailed {
-				w.Errorf("%s at a stale generation: %v", name, err)
-			}
-			if err := try(w.b.Object("head").If(absent)); name != "read" && name != "range" && name != "attrs" &&
-				code(err) != http.StatusPreconditionFailed {
-				w.Errorf("%s if absent: %v", name, err)
-			}
+		if err := try(w.b.Object("head").If(absent)); name != "read" && name != "range" && name != "attrs" &&
+			code(err) != http.StatusPreconditionFailed {
+			w.Errorf("%s if absent: %v", name, err)
 		}
-		if data, err := w.read(fresh); data != "2" || err != nil {
-			w.Errorf("after the stale attempts: %q, %v", data, err)
-		}
-		_, err := w.b.Object("copy").If(absent).CopierFrom(stale).Run(w.ctx)
-		if code(err) != http.StatusPreconditionFailed {
-			w.Errorf("copy from a stale source: %v", err)
-		}
-		if _, err := w.b.Object("copy").If(absent).CopierFrom(fresh).Run(w.ctx); err != nil {
-			w.Errorf("copy: %v", err)
-		}
-		if err := fresh.Delete(w.ctx); err != nil {
-			w.Errorf("delete: %v", err)
-		}
-	})
+	}
+	if data, err := w.read(fresh); data != "2" || err != nil {
+		w.Errorf("after the stale attempts: %q, %v", data, err)
+	}
+	_, err := w.b.Object("copy").If(absent).CopierFrom(stale).Run(w.ctx)
+	if code(err) != http.StatusPreconditionFailed {
+		w.Errorf("copy from a stale source: %v", err)
+	}
+	if _, err := w.b.Object("copy").If(absent).CopierFrom(fresh).Run(w.ctx); err != nil {
+		w.Errorf("copy: %v", err)
+	}
+	if err := fresh.Delete(w.ctx); err != nil {
+		w.Errorf("delete: %v", err)
+	}
 }
 
 func TestGenerationsAreUnique(t *testing.T) {
-	everywhere(t, func(w *world) {
-		var mu sync.Mutex
-		seen := map[int64]bool{}
-		var group sync.WaitGroup
-		for i := range 8 {
-			group.Go(func() {
-				for range 40 {
-					g, err := w.put(w.b.Object(fmt.Sprintf("o%d", i%3)), "same")
-					mu.Lock()
-					if err != nil || seen[g] {
-						w.Errorf("generation %d again, or %v", g, err)
-					}
-					seen[g] = true
-					mu.Unlock()
+	w := start(t, Options{})
+	var mu sync.Mutex
+	seen := map[int64]bool{}
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			for range 40 {
+				g, err := w.put(w.b.Object(fmt.Sprintf("o%d", i%3)), "same")
+				mu.Lock()
+				if err != nil || seen[g] {
+					w.Errorf("generation %d again, or %v", g, err)
 				}
-			})
-		}
-		group.Wait()
-	})
+				seen[g] = true
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
 }
 
 // do sends a request unchanged.
@@ -255,7 +252,6 @@ func TestRefusedRequests(t *testing.T) {
 		{"GET", "/storage/v1/b/bucket/o/a/acl", nil, 501},
 		{"GET", "/storage/v1/b/bucket/iam", nil, 501},
 		{"DELETE", "/storage/v1/b/bucket", nil, 409},
-		{"GET", "/_internal/healthcheck", nil, 200},
 		{"GET", "/bucket/a", nil, 200},
 		{"GET", "/bucket/a", http.Header{"X-Goog-If-Generation-Match": {"7"}}, 412},
 	} {
@@ -268,45 +264,44 @@ func TestRefusedRequests(t *testing.T) {
 // TestResumable sends the upload protocol's requests itself: chunks that are repeated, overlap or come too early, and
 // the question how much has arrived.
 func TestResumable(t *testing.T) {
-	everywhere(t, func(w *world) {
-		begin := "/upload/storage/v1/b/bucket/o?uploadType=resumable&name=r"
-		status, at := w.do("POST", begin, http.Header{"X-Upload-Content-Type": {"a/b"}}, `{"metadata":{"k":"v"}}`)
-		if status != 200 {
-			w.Fatalf("beginning an upload: got %d %s, want 200", status, at)
+	w := start(t, Options{})
+	begin := "/upload/storage/v1/b/bucket/o?uploadType=resumable&name=r"
+	status, at := w.do("POST", begin, http.Header{"X-Upload-Content-Type": {"a/b"}}, `{"metadata":{"k":"v"}}`)
+	if status != 200 {
+		w.Fatalf("beginning an upload: got %d %s, want 200", status, at)
+	}
+	send := func(span, body string, want int) {
+		w.Helper()
+		if status, got := w.do("PUT", at, http.Header{"Content-Range": {span}}, body); status != want {
+			w.Errorf("%s: %d %s, want %d", span, status, got, want)
 		}
-		send := func(span, body string, want int) {
-			w.Helper()
-			if status, got := w.do("PUT", at, http.Header{"Content-Range": {span}}, body); status != want {
-				w.Errorf("%s: %d %s, want %d", span, status, got, want)
-			}
-		}
-		send("bytes */*", "", 308)
-		send("bytes 0-3/*", "0123", 308)
-		send("bytes 0-3/*", "0123", 308)    // its answer was lost
-		send("bytes 2-5/*", "2345", 308)    // overlaps
-		send("bytes 8-9/*", "89", 308)      // leaves a gap: nothing is stored
-		send("bytes 6-x/*", "67", 400)      // nonsense
-		send("bytes 6-9/8", "6789", 400)    // beyond its own total
-		send("bytes 6-9/10", "6789", 200)   // the end
-		send("bytes 6-9/10", "6789", 200)   // again
-		send("bytes 0-9/10", "XXXXXX", 200) // a finished upload does not change
-		data, err := w.read(w.b.Object("r"))
-		if err != nil || data != "0123456789" {
-			w.Errorf("reading the upload: got %q, %v; want 0123456789", data, err)
-		}
-		a, err := w.b.Object("r").Attrs(w.ctx)
-		if err != nil || a.ContentType != "a/b" || a.Metadata["k"] != "v" {
-			w.Errorf("the upload has %+v, %v; want the type a/b and the metadata k=v", a, err)
-		}
-		_, at = w.do("POST", begin, nil, "{}")
-		send("bytes 0-3/*", "0123", 308)
-		if status, _ := w.do("DELETE", at, nil, ""); status != 499 {
-			w.Errorf("abandon: %d", status)
-		}
-		send("bytes 4-4/5", "4", 404)
-		_, at = w.do("POST", begin, nil, `{"crc32c":"AAAAAA=="}`)
-		send("bytes 0-3/4", "0123", 400)
-	})
+	}
+	send("bytes */*", "", 308)
+	send("bytes 0-3/*", "0123", 308)
+	send("bytes 0-3/*", "0123", 308)    // its answer was lost
+	send("bytes 2-5/*", "2345", 308)    // overlaps
+	send("bytes 8-9/*", "89", 308)      // leaves a gap: nothing is stored
+	send("bytes 6-x/*", "67", 400)      // nonsense
+	send("bytes 6-9/8", "6789", 400)    // beyond its own total
+	send("bytes 6-9/10", "6789", 200)   // the end
+	send("bytes 6-9/10", "6789", 200)   // again
+	send("bytes 0-9/10", "XXXXXX", 200) // a finished upload does not change
+	data, err := w.read(w.b.Object("r"))
+	if err != nil || data != "0123456789" {
+		w.Errorf("reading the upload: got %q, %v; want 0123456789", data, err)
+	}
+	a, err := w.b.Object("r").Attrs(w.ctx)
+	if err != nil || a.ContentType != "a/b" || a.Metadata["k"] != "v" {
+		w.Errorf("the upload has %+v, %v; want the type a/b and the metadata k=v", a, err)
+	}
+	_, at = w.do("POST", begin, nil, "{}")
+	send("bytes 0-3/*", "0123", 308)
+	if status, _ := w.do("DELETE", at, nil, ""); status != 499 {
+		w.Errorf("abandon: %d", status)
+	}
+	send("bytes 4-4/5", "4", 404)
+	_, at = w.do("POST", begin, nil, `{"crc32c":"AAAAAA=="}`)
+	send("bytes 0-3/4", "0123", 400)
 }
 
 func TestLongUploadSpills(t *testing.T) {
@@ -344,7 +339,7 @@ func TestLongUploadSpills(t *testing.T) {
 	if got, err := io.ReadAll(before); err != nil || string(got) != string(data) {
 		t.Errorf("a reader of the old contents got %d bytes, %v", len(got), err)
 	}
-	left, err := filepath.Glob(filepath.Join(dir, "localemu-upload-*"))
+	left, err := filepath.Glob(filepath.Join(dir, newFolder, "*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("temporary files are left: %q", left)
 	}
@@ -392,7 +387,7 @@ func TestReadFaults(t *testing.T) {
 			func(_ *world, _ string, err error) bool { return code(err) == 503 }},
 		"status": {ReadFault{Does: "refuse", Times: 1, Status: 429},
 			func(_ *world, _ string, err error) bool { return code(err) == 429 }},
-		"slow": {ReadFault{Does: "slow", Times: 1, Delay: time.Millisecond},
+		"slow": {ReadFault{Does: "slow", Times: 1, Delay: sweep.Duration(time.Millisecond)},
 			func(_ *world, data string, err error) bool { return data == text && err == nil }},
 		"flip": {ReadFault{Does: "flip", Times: 1}, func(_ *world, data string, err error) bool {
 			return err != nil || data != text && len(data) == len(text) // the client compares checksums
@@ -462,7 +457,7 @@ func TestAReadThatHangs(t *testing.T) {
 // TestRateOfReadFaults: a share of the reads is struck, the same ones with the same seed.
 func TestRateOfReadFaults(t *testing.T) {
 	struck := func(seed uint64) (hits []int) {
-		f := newFaultState(Faults{Seed: seed, Read: []ReadFault{{Match: "**", Does: "flip", Rate: 0.25}}})
+		f := newFaultState(Faults{Seed: seed, Read: []ReadFault{{Match: "**", Does: "flip", Rate: 0.25}}}, nil)
 		for i := range 1000 {
 			if f.read("x", "") != nil {
 				hits = append(hits, i)
@@ -558,11 +553,95 @@ func FuzzRequest(f *testing.F) {
 		}
 		r.Host = s.Addr()
 		r.Header.Set("Content-Type", contentType)
-		a := &response{header: http.Header{}}
-		s.serve(a, r)
+		s.serve(httptest.NewRecorder(), r)
 		entries, err := os.ReadDir(dir)
 		if err != nil || len(entries) != 1 {
 			t.Fatalf("%s %s wrote outside: %v %v", method, target, entries, err)
 		}
 	})
+}
+
+// TestComposeHoldsItsSources: the generation of each may be given in two ways, and each has to exist.
+func TestComposeHoldsItsSources(t *testing.T) {
+	w := start(t, Options{})
+	a, b := w.mustPut("a", "one "), w.mustPut("b", "two")
+	for name, c := range map[string]struct {
+		sources string
+		want    int
+	}{
+		"both as they are": {fmt.Sprintf(`{"name": "a", "objectPreconditions": {"ifGenerationMatch": %d}}, {"name": "b", "generation": "%d"}`, a, b), 200},
+		"written as text": {fmt.Sprintf(`{"name": "a", "objectPreconditions": {"ifGenerationMatch": "%d"}}`,
+			a), 200},
+		"another generation":    {fmt.Sprintf(`{"name": "a"}, {"name": "b", "objectPreconditions": {"ifGenerationMatch": %d}}`, b+1), 412},
+		"a generation is gone":  {fmt.Sprintf(`{"name": "a", "generation": "%d"}`, a-1), 404},
+		"a source is not there": {`{"name": "a"}, {"name": "absent"}`, 404},
+	} {
+		target := "/storage/v1/b/bucket/o/" + strings.ReplaceAll(name, " ", "-") + "/compose"
+		if status, answer := w.do(http.MethodPost, target, nil, `{"sourceObjects": [`+c.sources+
+			`]}`); status != c.want {
+			w.Errorf("%s: composing was answered with %d, expected %d: %s", name, status, c.want, answer)
+		}
+	}
+	if got, err := w.read(w.b.Object("both-as-they-are")); err != nil || got != "one two" {
+		w.Errorf("read %q, %v; expected \"one two\"", got, err)
+	}
+}
+
+// TestFaultsOfOneClient strike only those who call at its address.
+func TestFaultsOfOneClient(t *testing.T) {
+	names := map[string]string{}
+	struck := map[string]int{}
+	w := start(t, Options{
+		Client: func(at net.Addr) string { return names[at.String()] },
+		Struck: func(class string) { struck[class]++ },
+		Faults: Faults{
+			RefuseWrite: []Refusal{{Match: "refused", Times: 2, Client: "task-1"}},
+			LoseAnswer:  []Refusal{{Match: "lost", Times: 1, Client: "launcher"}},
+			Read:        []ReadFault{{Match: "read", Does: "refuse", Times: 2, Client: "task"}},
+		},
+	})
+	open := func(client string) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		names[l.Addr().String()] = client
+		w.server.Open(l)
+		return "http://" + l.Addr().String()
+	}
+	at := map[string]string{"nobody": "http://" + w.server.Addr()}
+	for _, client := range []string{"task-1", "task-12", "launcher"} {
+		at[client] = open(client)
+	}
+	w.mustPut("read", "x")
+
+	const read = "GET /bucket/read"
+	write := func(name string) string { return "POST /upload/storage/v1/b/bucket/o?uploadType=media&name=" + name }
+	for _, c := range []struct {
+		client, call string
+		want         int
+	}{
+		{"nobody", write("refused"), 200}, {"task-12", write("refused"), 200}, {"task-1", write("refused"), 503},
+		{"task-1", "DELETE /storage/v1/b/bucket/o/refused", 503}, {"task-1", write("refused"), 200},
+		{"task-1", write("lost"), 200}, {"launcher", write("lost"), 503}, {"launcher", write("lost"), 200},
+		{"nobody", read, 200}, {"launcher", read, 200}, {"task-12", read, 503}, {"task-1", read, 503},
+		{"task-1", read, 200},
+	} {
+		method, path, _ := strings.Cut(c.call, " ")
+		r, err := http.NewRequestWithContext(w.ctx, method, at[c.client]+path, strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(res.Body.Close()); err != nil || res.StatusCode != c.want {
+			t.Errorf("%s by %s was answered with %d, expected %d", c.call, c.client, res.StatusCode, c.want)
+		}
+	}
+	if struck["one client alone"] != 5 || struck["write refused"] != 2 || struck["answer lost"] != 1 ||
+		struck["read: refuse"] != 2 {
+		t.Errorf("struck have %v, expected five faults of one client alone", struck)
+	}
 }

@@ -3,376 +3,340 @@
 package gcsemu
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
+	"time"
+
+	"coppice/localemu/internal/httpjson"
 )
+
+// call is a request: what it is about, and who calls.
+type call struct {
+	*http.Request
+	q              url.Values
+	at             net.Addr
+	client         string
+	ahead          time.Duration // of the client's clock, by a fault
+	bucket, object string
+	rest           []string // what else the path says
+}
+
+// routes are the imitated calls, by the escaped path: a slash in a name is %2F, except in the XML API.
+var routes = []struct {
+	methods string
+	path    *regexp.Regexp
+	answer  func(s *Server, w http.ResponseWriter, c *call) (any, error) // nil: it has answered
+}{
+	{"GET", regexp.MustCompile(`^/storage/v1/b/?$`), (*Server).listBuckets},
+	{"POST", regexp.MustCompile(`^/storage/v1/b/?$`), (*Server).makeBucket},
+	{"GET PATCH PUT DELETE", regexp.MustCompile(`^/storage/v1/b/([^/]+)$`), (*Server).oneBucket},
+	{"GET", regexp.MustCompile(`^/storage/v1/b/([^/]+)/o/?$`), (*Server).list},
+	{"GET PATCH PUT DELETE", regexp.MustCompile(`^/storage/v1/b/([^/]+)/o/([^/]+)$`), (*Server).oneObject},
+	{"GET", regexp.MustCompile(`^/download/storage/v1/b/([^/]+)/o/([^/]+)$`), (*Server).read},
+	{"POST", regexp.MustCompile(`^/storage/v1/b/([^/]+)/o/([^/]+)/compose$`), (*Server).compose},
+	{"POST", regexp.MustCompile(`^/storage/v1/b/([^/]+)/o/([^/]+)/(?:rewriteTo|(copyTo))/b/([^/]+)/o/([^/]+)$`),
+		(*Server).copyObject},
+	{"POST PUT DELETE", regexp.MustCompile(`^/upload/storage/v1/b/([^/]+)/o/?$`), (*Server).upload},
+	{"", regexp.MustCompile(`^/(?:storage|upload|download|batch)/`), nil},
+	{"GET HEAD", regexp.MustCompile(`^/([^/]+)/(.+)$`), (*Server).read}, // the XML API
+}
 
 // serve answers one request.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	if why := s.foreign(r); why != "" {
-		answer(http.StatusForbidden, why).send(w)
-		return
-	}
-
-	r.Host = s.addr // for fake-gcs-server, which knows no other
-	c := classify(r)
-	if a := s.check(c, r); a != nil {
-		a.send(w)
-		return
-	}
-	if a := s.authorize(c, r); a != nil {
-		a.send(w)
-		return
-	}
-
-	ahead := s.faults.ahead(s.client(door(r)))
-	if c.kind == kindContents {
-		if ahead != 0 {
-			w = &shifting{ResponseWriter: w, ahead: ahead}
-		}
-		s.read(w, r, c)
-		return
-	}
-
-	var a *response
-	switch c.kind {
-	case kindUpload:
-		a = s.beginUpload(r, c)
-	case kindChunk:
-		a = s.continueUpload(r)
-	case kindAbandon:
-		a = s.abandonUpload(r)
-	case kindChange:
-		a = s.change(r, c)
-	case kindCompose:
-		a = s.compose(r, c)
-	case kindCopy:
-		a = s.copied(r, c)
-	case kindBuckets:
-		a = s.buckets(r, c)
-	default: // list, metadata, health
-		s.mu.RLock()
-		a = s.lookUp(r, c)
-		s.mu.RUnlock()
-	}
-	a = s.finished(a, r.URL.Query().Get("fields"))
-	if ahead != 0 {
-		a.shift(ahead)
-	}
-	a.send(w)
-}
-
-// foreign says why a request does not come from a client of the local cloud: web pages must not reach it, neither
-// directly nor through a host name of theirs that resolves to this machine.
-func (s *Server) foreign(r *http.Request) string {
-	if r.Header.Get("Origin") != "" {
-		return "requests from web pages are refused"
-	}
-	host, port, err := net.SplitHostPort(r.Host)
-	_, own, _ := net.SplitHostPort(door(r).String())
-	if err != nil || port != own || host != "localhost" && host != "127.0.0.1" && host != "[::1]" && host != "::1" {
-		return fmt.Sprintf("the host name %.100q is not this server's: use %s", r.Host, door(r))
-	}
-	return ""
-}
-
-// check rejects what is not imitated, and invalid names.
-func (s *Server) check(c call, r *http.Request) *response {
-	q := r.URL.Query()
+	c := &call{Request: r, q: r.URL.Query(), at: httpjson.Address(r)}
+	c.client = s.opts.Client(c.at)
+	v, err := s.answer(w, c)
 	switch {
-	case c.kind == kindRefused:
-		return answer(http.StatusNotImplemented, fmt.Sprintf("localemu does not imitate %s %s", r.Method, r.URL.Path))
-	case c.kind == kindBuckets && (q.Has("ifMetagenerationMatch") || q.Has("ifMetagenerationNotMatch")):
-		return answer(http.StatusNotImplemented,
-			"localemu does not imitate conditions on the metageneration of a bucket")
-	case q.Has("fields"):
-		if _, err := parseFields(q.Get("fields")); err != nil { // before anything is written
-			return answer(http.StatusBadRequest, err.Error())
+	case err != nil:
+		httpjson.Fail(w, err)
+	case v != nil:
+		httpjson.Reply(w, http.StatusOK, v)
+	}
+}
+
+func (s *Server) answer(w http.ResponseWriter, c *call) (any, error) {
+	if err := httpjson.Foreign(c.Request); err != nil {
+		return nil, err
+	}
+	for _, route := range routes {
+		m := route.path.FindStringSubmatch(c.URL.EscapedPath())
+		if m == nil || route.answer != nil && !slices.Contains(strings.Fields(route.methods), c.Method) {
+			continue
 		}
-	case r.Header.Get("Content-Encoding") == "gzip":
-		return answer(http.StatusNotImplemented, "localemu does not imitate compressed requests")
-	}
-
-	for _, bucket := range []string{c.bucket, c.from} {
-		if bucket != "" && (!bucketPattern.MatchString(bucket) || len(bucket) > 222) {
-			return answer(http.StatusBadRequest, fmt.Sprintf("Invalid bucket name: %.80q", bucket))
+		if route.answer == nil {
+			break
 		}
-	}
 
-	for _, param := range []string{"softDeleted", "filter"} {
-		if v := q.Get(param); v != "" && v != "false" { // Go's client always sends the first
-			return answer(http.StatusNotImplemented, "localemu does not imitate "+param)
+		for i, part := range m {
+			text, err := url.PathUnescape(part)
+			if err != nil {
+				return nil, httpjson.Errorf(http.StatusBadRequest, "the path is not escaped: %v", err)
+			}
+			m[i] = text
 		}
-	}
-	if q.Get("matchGlob") != "" && q.Get("delimiter") != "" {
-		return answer(http.StatusNotImplemented, "localemu does not imitate matchGlob with a delimiter")
-	}
-
-	for _, object := range []string{c.object, c.source} {
-		if why := impossible(object); object != "" && why != "" {
-			return answer(http.StatusBadRequest, fmt.Sprintf("Invalid object name %.80q: %s", object, why))
+		m = append(m, "", "")
+		c.bucket, c.object, c.rest = m[1], m[2], m[3:]
+		if err := checkNames(c.bucket); err != nil {
+			return nil, err
 		}
-	}
-	return nil
-}
-
-// absent is the service's answer about an object that does not exist.
-func absent(bucket, object string) *response {
-	return answer(http.StatusNotFound, fmt.Sprintf("No such object: %s/%s", bucket, object))
-}
-
-// read sends an object's contents. The lock is held until the first byte is sent: by then the file is open, and a write
-// replaces the file instead of changing it.
-func (s *Server) read(w http.ResponseWriter, r *http.Request, c call) {
-	if f := s.faults.read(c.object, s.client(door(r))); f != nil {
-		if f.before(r.Context(), w) {
-			return
+		if err := checkNames("", c.object); c.object != "" && err != nil {
+			return nil, err
 		}
-		if f.Does == "cut" || f.Does == "flip" {
-			w = &spoiling{ResponseWriter: w, does: f.Does}
+		mask, err := parseMask(c.q.Get("fields")) // before anything is written
+		if err != nil {
+			return nil, err
 		}
-	}
 
-	s.mu.RLock()
-	release := sync.OnceFunc(s.mu.RUnlock)
-	defer release()
-
-	if a := s.missing(c); a != nil {
-		release()
-		a.send(w)
-		return
+		c.ahead = s.faults.ahead(c.client)
+		v, err := route.answer(s, w, c)
+		if told, ok := v.(map[string]any); ok && err == nil {
+			return mask.of(told), nil
+		}
+		return v, err
 	}
-	if a := s.condition(r, c, true); a != nil {
-		release()
-		a.send(w)
-		return
-	}
-
-	s.inner.ServeHTTP(&releasing{w, release}, s.inside(r, c))
+	return nil, httpjson.NotImitated(c.Request)
 }
 
-// releasing calls release when contents begin to flow. It does not implement io.ReaderFrom, so that every byte passes
-// Write.
-type releasing struct {
-	http.ResponseWriter
-	release func()
-}
-
-func (w *releasing) Write(p []byte) (int, error) {
-	w.release()
-	return w.ResponseWriter.Write(p)
-}
-
-// lookUp answers requests that read no contents. The lock is held.
-func (s *Server) lookUp(r *http.Request, c call) *response {
-	if c.kind == kindHealth {
-		return s.ask(r)
+// allow returns an error unless the caller has the permission on the bucket.
+// Source: https://cloud.google.com/storage/docs/access-control/iam-json
+func (s *Server) allow(c *call, bucket, permission string) error {
+	if err := s.opts.Allow(c.at, "bucket", bucket, permission); err != nil {
+		return httpjson.Errorf(http.StatusForbidden, "%v", err)
 	}
-	if a := s.missing(c); a != nil {
-		return a
-	}
-	if a := s.condition(r, c, true); a != nil {
-		return a
-	}
-	if c.kind == kindList {
-		return s.list(r, c)
-	}
-	return s.ask(s.inside(r, c))
-}
-
-// missing is the service's answer about a bucket that does not exist. The lock is held.
-func (s *Server) missing(c call) *response {
-	if s.hasBucket(c.bucket) && (c.from == "" || s.hasBucket(c.from)) {
-		return nil
-	}
-	return answer(http.StatusNotFound, "The specified bucket does not exist.")
-}
-
-// again is a received body that can be read a second time.
-func again(r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(r.Body)
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	return body, err
-}
-
-// receive reads the whole request, which is small, so that a slow client is not waited for under the lock.
-func receive(r *http.Request) *response {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
-	if err != nil || len(body) > maxBody {
-		return answer(http.StatusBadRequest, fmt.Sprintf("the request is broken or has more than %d bytes", maxBody))
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
 	return nil
 }
 
 // maxBody bounds a request that carries no contents: the longest composes 32 objects.
 const maxBody = 1 << 20
 
-// change passes a write other than an upload to fake-gcs-server, if its conditions hold.
-func (s *Server) change(r *http.Request, c call) *response {
-	if a := receive(r); a != nil {
-		return a
+// decode reads a whole request, which is small, so that a slow client is not waited for under the lock.
+func decode[T any](r io.Reader) (T, error) {
+	var v T
+	data, err := io.ReadAll(io.LimitReader(r, maxBody+1))
+	if err == nil && len(data) > maxBody {
+		err = fmt.Errorf("more than %d bytes", maxBody)
 	}
-	if a := s.faults.refuse(c.object, s.client(door(r))); a != nil {
-		return a
+	if err == nil && len(data) > 0 {
+		err = json.Unmarshal(data, &v)
+	}
+	if err != nil {
+		return v, httpjson.Errorf(http.StatusBadRequest, "the body is not the JSON that this call needs: %v", err)
+	}
+	return v, nil
+}
+
+func (s *Server) listBuckets(_ http.ResponseWriter, c *call) (any, error) {
+	if err := s.allow(c, "", "storage.buckets.get"); err != nil {
+		return nil, err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	items := []any{}
+	for _, name := range slices.Sorted(maps.Keys(s.buckets)) {
+		if strings.HasPrefix(name, c.q.Get("prefix")) {
+			items = append(items, c.describeBucket(s.buckets[name]))
+		}
+	}
+	return map[string]any{"kind": "storage#buckets", "items": items}, nil
+}
+
+func (s *Server) makeBucket(_ http.ResponseWriter, c *call) (any, error) {
+	if err := s.allow(c, "", "storage.buckets.create"); err != nil {
+		return nil, err
+	}
+	wanted, err := decode[map[string]any](c.Body)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSettings(wanted); err != nil {
+		return nil, err
+	}
+	b := &bucket{}
+	b.Name, _ = wanted["name"].(string)
+	if b.settings, err = patched(settings{}, wanted); err != nil {
+		return nil, err
+	}
+	if !bucketPattern.MatchString(b.Name) {
+		return nil, httpjson.Errorf(http.StatusBadRequest, "Invalid bucket name: %.80q", b.Name)
 	}
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a := s.missing(c); a != nil {
-		return a
+	if s.buckets[b.Name] != nil {
+		return nil, httpjson.Errorf(http.StatusConflict,
+			"Your previous request to create the named bucket succeeded and you already own it.")
 	}
-	if a := s.condition(r, c, false); a != nil {
-		return a
+	if err := s.addBucket(b); err != nil {
+		return nil, err
 	}
-
-	s.tick()
-	defer s.ticked()
-	if r.Method != http.MethodDelete {
-		return s.redescribe(r, c)
-	}
-	return s.ask(s.inside(r, c))
+	return c.describeBucket(b), nil
 }
 
-// condition compares the object with the request's generation conditions. The lock is held.
-func (s *Server) condition(r *http.Request, c call, reading bool) *response {
-	q := r.URL.Query()
-	if c.object == "" {
-		return nil
+func (s *Server) oneBucket(w http.ResponseWriter, c *call) (any, error) {
+	verb := map[string]string{http.MethodGet: "get", http.MethodDelete: "delete"}[c.Method]
+	if verb == "" {
+		verb = "update"
 	}
-	if a := s.compare(q, "ifGenerationMatch", "ifGenerationNotMatch", c.bucket, c.object, reading); a != nil {
-		return a
+	if err := s.allow(c, c.bucket, "storage.buckets."+verb); err != nil {
+		return nil, err
 	}
-	if a := s.compare(q, "ifMetagenerationMatch", "ifMetagenerationNotMatch", c.bucket, c.object, reading); a != nil {
-		return a
-	}
-
-	if match := r.Header.Get("X-Goog-If-Generation-Match"); match != "" { // the XML API
-		xml := url.Values{"ifGenerationMatch": {match}}
-		if a := s.compare(xml, "ifGenerationMatch", "", c.bucket, c.object, reading); a != nil {
-			return a
-		}
+	if c.q.Has("ifMetagenerationMatch") || c.q.Has("ifMetagenerationNotMatch") {
+		return nil, httpjson.Errorf(http.StatusNotImplemented,
+			"localemu does not imitate conditions on the metageneration of a bucket")
 	}
 
-	if c.source == "" {
-		return nil
-	}
-	if a := s.compare(q, "ifSourceGenerationMatch", "ifSourceGenerationNotMatch", c.from, c.source, false); a != nil {
-		return a
-	}
-	return s.compare(q, "ifSourceMetagenerationMatch", "ifSourceMetagenerationNotMatch", c.from, c.source, false)
-}
-
-func (s *Server) compare(q url.Values, match, notMatch, bucket, object string, reading bool) *response {
-	if !q.Has(match) && !q.Has(notMatch) {
-		return nil
-	}
-
-	now := s.generation(bucket, object)
-	if strings.Contains(match, "Metageneration") {
-		if now == 0 && reading {
-			return nil // the read itself answers that the object is missing
-		}
-		if now != 0 {
-			now = s.metas.now(bucket, object, now)
-		}
-	}
-	for _, name := range []string{match, notMatch} {
-		if !q.Has(name) {
-			continue
-		}
-		want, err := strconv.ParseInt(q.Get(name), 10, 64)
+	if verb == "update" {
+		patch, err := decode[map[string]any](c.Body)
 		if err != nil {
-			return answer(http.StatusBadRequest, fmt.Sprintf("Invalid value for %s: %.40q", name, q.Get(name)))
+			return nil, err
 		}
-		if holds := (want == now) == (name == match); holds {
-			continue
+		b, err := s.changeBucket(c, patch)
+		if err != nil {
+			return nil, err
 		}
-		if reading && name == notMatch {
-			return &response{status: http.StatusNotModified, header: http.Header{}}
+		return c.describeBucket(b), nil
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, err := s.bucket(c.bucket)
+	switch {
+	case err != nil:
+		return nil, err
+	case verb == "get":
+		return c.describeBucket(b), nil
+	case len(b.objects) > 0:
+		return nil, httpjson.Errorf(http.StatusConflict, "The bucket you tried to delete is not empty.")
+	}
+	if err := s.deleteBucket(b); err != nil {
+		return nil, err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil, nil
+}
+
+func (s *Server) oneObject(w http.ResponseWriter, c *call) (any, error) {
+	if c.Method == http.MethodGet && c.q.Get("alt") == "media" {
+		return s.read(w, c)
+	}
+	verb := map[string]string{http.MethodGet: "get", http.MethodDelete: "delete"}[c.Method]
+	if verb == "" {
+		verb = "update"
+	}
+	if err := s.allow(c, c.bucket, "storage.objects."+verb); err != nil {
+		return nil, err
+	}
+
+	if verb == "get" {
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		o, err := s.find(c, true)
+		if err != nil {
+			return nil, err
 		}
-		return answer(http.StatusPreconditionFailed, "At least one of the pre-conditions you specified did not hold.")
-	}
-	return nil
-}
-
-// response is an answer that is complete before it is sent.
-type response struct {
-	status int
-	header http.Header
-	body   bytes.Buffer
-}
-
-// ask passes a request to fake-gcs-server.
-func (s *Server) ask(r *http.Request) *response {
-	a := &response{header: http.Header{}}
-	s.inner.ServeHTTP(a, r)
-	return a
-}
-
-// answer is an error in the format of the JSON API.
-func answer(status int, message string) *response {
-	a := &response{status: status, header: http.Header{"Content-Type": {"application/json; charset=UTF-8"}}}
-	reason := map[int]string{
-		http.StatusBadRequest: "invalid", http.StatusForbidden: "forbidden", http.StatusNotFound: "notFound",
-		http.StatusConflict:           "conflict",
-		http.StatusPreconditionFailed: "conditionNotMet", http.StatusNotImplemented: "notImplemented",
-		http.StatusTooManyRequests: "rateLimitExceeded", http.StatusInternalServerError: "internalError",
-	}[status]
-	if reason == "" {
-		reason = "backendError"
+		return c.describe(o), nil
 	}
 
-	type item struct {
-		Message string `json:"message"`
-		Domain  string `json:"domain"`
-		Reason  string `json:"reason"`
+	if err := s.faults.refuse(c.object, c.client); err != nil {
+		return nil, err
+	}
+	if verb == "update" {
+		patch, err := decode[map[string]any](c.Body)
+		if err != nil {
+			return nil, err
+		}
+		o, err := s.change(c, patch)
+		if err != nil {
+			return nil, err
+		}
+		return c.describe(o), nil
 	}
 
-	body, err := json.Marshal(map[string]any{"error": map[string]any{
-		"code": status, "message": message, "errors": []item{{message, "global", reason}},
-	}})
-	if err != nil { // strings and numbers always encode
-		body = []byte("{}")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, err := s.find(c, false)
+	if err == nil {
+		err = s.delete(o)
 	}
-	a.body.Write(body)
-	return a
-}
-
-// Header, WriteHeader and Write make response an http.ResponseWriter.
-func (a *response) Header() http.Header { return a.header }
-
-// WriteHeader keeps the first status; later ones are not meant for the client.
-func (a *response) WriteHeader(status int) {
-	if a.status == 0 {
-		a.status = status
+	if err != nil {
+		return nil, err
 	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil, nil
 }
 
-func (a *response) Write(p []byte) (int, error) {
-	a.WriteHeader(http.StatusOK)
-	return a.body.Write(p)
-}
-
-func (a *response) send(w http.ResponseWriter) {
-	for name, values := range a.header {
-		if !strings.HasPrefix(name, "Access-Control-") {
-			w.Header()[name] = values
+// read sends an object's contents.
+func (s *Server) read(w http.ResponseWriter, c *call) (any, error) {
+	if err := s.allow(c, c.bucket, "storage.objects.get"); err != nil {
+		return nil, err
+	}
+	if f := s.faults.read(c.object, c.client); f != nil {
+		if done, err := f.before(c.Context()); done {
+			return nil, err
+		}
+		if f.Does == "cut" || f.Does == "flip" {
+			w = &spoiling{ResponseWriter: w, does: f.Does}
 		}
 	}
-	if a.status == 0 {
-		a.status = http.StatusOK
+	// The XML API has the preconditions in headers.
+	for _, name := range []string{"Generation", "Metageneration"} {
+		if v := c.Header.Get("X-Goog-If-" + name + "-Match"); v != "" {
+			c.q.Set("if"+name+"Match", v)
+		}
 	}
-	w.WriteHeader(a.status)
-	if a.status != http.StatusNotModified && a.status != http.StatusNoContent {
-		_, _ = w.Write(a.body.Bytes()) // the client may have left
+
+	o, f, err := s.open(c)
+	if err != nil {
+		return nil, err
 	}
+	defer f.Close()
+	if o.Size == 0 && c.Header.Get("Range") != "" { // net/http would answer with nothing, the service with this
+		return nil, httpjson.Errorf(http.StatusRequestedRangeNotSatisfiable, "The requested range cannot be satisfied.")
+	}
+	h := w.Header()
+	for name, value := range map[string]string{
+		"Content-Type": o.ContentType, "Content-Encoding": o.ContentEncoding, "Cache-Control": o.CacheControl,
+		"Content-Disposition": o.ContentDisposition, "Content-Language": o.ContentLanguage,
+		"X-Goog-Generation": strconv.FormatInt(o.Generation, 10), "X-Goog-Storage-Class": o.StorageClass,
+		"X-Goog-Metageneration":        strconv.FormatInt(o.Metageneration, 10),
+		"X-Goog-Stored-Content-Length": strconv.FormatInt(o.Size, 10), "X-Goog-Stored-Content-Encoding": "identity",
+	} {
+		if value != "" {
+			h.Set(name, value)
+		}
+	}
+	if o.ContentEncoding != "" {
+		h.Set("X-Goog-Stored-Content-Encoding", o.ContentEncoding)
+	}
+	h.Add("X-Goog-Hash", "crc32c="+o.CRC32C)
+	if o.MD5 != "" {
+		h.Add("X-Goog-Hash", "md5="+o.MD5)
+	}
+	for name, value := range o.Metadata {
+		h.Set("X-Goog-Meta-"+name, value)
+	}
+	http.ServeContent(w, c.Request, "", o.Updated.Add(-c.ahead), f)
+	return nil, nil
+}
+
+// open returns an object and its contents, which stay these even if it is written meanwhile.
+func (s *Server) open(c *call) (*object, *os.File, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	o, err := s.find(c, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := os.Open(s.path(o.file))
+	return o, f, err
 }

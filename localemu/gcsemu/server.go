@@ -1,5 +1,29 @@
 //go:build unix
 
+// Package gcsemu is Google Cloud Storage on one machine, over files: the JSON API as Google's own clients for Go and
+// Python use it, and the reads of the XML API, which are the Go client's default.
+//
+//	request -> routes (serve.go) -> rights, scripted faults -> objects.go: preconditions, attributes, generations
+//	                                                        -> upload.go: contents that arrive, whole or in chunks
+//	                                                        -> disk.go: a file of contents and a record an object
+//
+// A write is one step: its contents arrive in a file of their own, and are renamed into place once preconditions and
+// checksums hold. A reader opens the file at the moment at which it reads the record, so that contents always belong to
+// the generation in the header. Generations never repeat.
+//
+// On disk an object is the file BUCKET/NAME, so that people find it; one whose name cannot be a path ("dir/", "a//b")
+// or whose path is taken ("k" beside "k/b") is in the folder .odd. The folder .records has what is known of each.
+//
+// Not imitated:
+//   - What only other clients ask for: writes by the XML API, form uploads, signed URLs, gzip-encoded requests, the batch endpoint, gRPC.
+//   - Object versioning, lifecycle rules, soft delete, retention, holds, access lists, IAM beyond what Options.Allow says, notifications,
+//     encryption keys, managed folders, hierarchical buckets, rate limits (429).
+//   - Settings of buckets other than name, labels and storage class: refused (501), as are softDeleted, filter, and matchGlob with a
+//     delimiter in listings. A location is accepted and has no effect; a class is reported, and has no costs. Labels are not checked.
+//   - In partial responses (fields) a name that no resource has is left out, not refused, and * is not understood.
+//   - Names that differ only in their case, where the file system does not distinguish them.
+//   - Without Options.Allow any program on this machine may do anything; with it, any program that learns an identity's address may act as
+//     that identity. Requests that come from a web page or under another host name are refused.
 package gcsemu
 
 import (
@@ -8,17 +32,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
-
-	"github.com/fsouza/fake-gcs-server/fakestorage"
 )
 
 // Options say where objects are kept and which failures to inject.
 type Options struct {
-	// Dir keeps the buckets as folders; "" keeps them in memory.
+	// Dir keeps the buckets as folders.
 	Dir string
 	// Faults are the failures to inject.
 	Faults Faults
@@ -38,76 +59,40 @@ type Options struct {
 
 // Server is the emulator.
 type Server struct {
-	fake   *fakestorage.Server
-	inner  http.Handler // fake-gcs-server
+	opts   Options
 	http   *http.Server
 	addr   string
-	dir    string
-	log    *slog.Logger
-	allow  func(at net.Addr, kind, name, permission string) error
-	client func(at net.Addr) string
 	served sync.WaitGroup
 	faults *faultState
 
-	onWrite func(bucket, object string)
-
 	// mu makes every write one step, and keeps a read's header and contents together.
-	mu   sync.RWMutex
-	last int64 // the generation given last, in microseconds since 1970, as fake-gcs-server makes them
+	mu      sync.RWMutex
+	buckets map[string]*bucket
+	last    int64 // the generation given last, in microseconds since 1970
 
-	metas    *metas
-	settings map[string]settings // of buckets
-	uploads  uploads
+	sessions sessions
 }
 
 // Start serves on the listener until Close.
 func Start(l net.Listener, o Options) (*Server, error) {
-	addr := l.Addr().String()
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
-	}
-
-	if o.Dir != "" {
-		if err := os.MkdirAll(o.Dir, 0o755); err != nil {
-			return nil, fmt.Errorf("prepare the folder of the buckets: %w", err)
-		}
 	}
 	if o.Allow == nil {
 		o.Allow = func(net.Addr, string, string, string) error { return nil }
 	}
-
 	if o.Client == nil {
 		o.Client = func(net.Addr) string { return "" }
 	}
-
-	described, err := openMetas(o.Dir)
-	if err != nil {
-		return nil, err
-	}
-	given, err := openSettings(o.Dir)
-	if err != nil {
-		return nil, err
-	}
-	fake, err := fakestorage.NewServerWithOptions(fakestorage.Options{
-		NoListener:  true,
-		StorageRoot: o.Dir,
-		Scheme:      "http",
-		PublicHost:  addr,
-		ExternalURL: "http://" + addr,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("start fake-gcs-server: %w", err)
+	if o.OnWrite == nil {
+		o.OnWrite = func(string, string) {}
 	}
 
-	s := &Server{fake: fake, inner: fake.HTTPHandler(), addr: addr, dir: o.Dir, log: o.Log, metas: described,
-		settings: given, allow: o.Allow, client: o.Client, faults: newFaultState(o.Faults), onWrite: o.OnWrite}
-	if s.onWrite == nil {
-		s.onWrite = func(string, string) {}
+	s := &Server{opts: o, addr: l.Addr().String(), faults: newFaultState(o.Faults, o.Struck),
+		buckets: map[string]*bucket{}, sessions: sessions{open: map[string]*upload{}}}
+	if err := s.load(); err != nil {
+		return nil, fmt.Errorf("read the buckets in %s: %w", o.Dir, err)
 	}
-	if o.Struck != nil {
-		s.faults.struck = o.Struck
-	}
-	s.uploads.open = map[string]*session{}
 	s.http = &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: 10 * time.Second}
 	s.Open(l)
 	return s, nil
@@ -117,7 +102,7 @@ func Start(l net.Listener, o Options) (*Server, error) {
 func (s *Server) Open(l net.Listener) {
 	s.served.Go(func() {
 		if err := s.http.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("storage emulator ended", "error", err)
+			s.opts.Log.Error("storage emulator ended", "error", err)
 		}
 	})
 }
@@ -125,66 +110,32 @@ func (s *Server) Open(l net.Listener) {
 // Addr returns host:port; with http:// before it, that is the value for STORAGE_EMULATOR_HOST.
 func (s *Server) Addr() string { return s.addr }
 
+// Close ends all connections and forgets unfinished uploads. A second Close does nothing.
+func (s *Server) Close() {
+	s.http.Close()
+	s.served.Wait()
+	s.sessions.closeAll()
+}
+
 // CreateBucket makes the bucket; an existing one is left unchanged.
 func (s *Server) CreateBucket(name string) error {
 	if !bucketPattern.MatchString(name) {
 		return fmt.Errorf("bucket name %.80q: use 3 to 63 of a-z, 0-9, '-', '_' and '.'", name)
 	}
-
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hasBucket(name) {
+	if s.buckets[name] != nil {
 		return nil
 	}
-	s.fake.CreateBucketWithOpts(fakestorage.CreateBucketOpts{Name: name})
-	if !s.hasBucket(name) { // the call above has no error to return
-		return fmt.Errorf("make bucket %s in %s", name, filepath.Join(s.dir, name))
+	if err := s.addBucket(&bucket{Name: name}); err != nil {
+		return fmt.Errorf("make bucket %s in %s: %w", name, filepath.Join(s.opts.Dir, name), err)
 	}
 	return nil
-}
-
-// Close ends all connections and forgets unfinished uploads. A second Close does nothing.
-func (s *Server) Close() {
-	s.http.Close()
-	s.served.Wait()
-	s.uploads.closeAll()
 }
 
 // HasBucket reports whether the bucket exists.
 func (s *Server) HasBucket(name string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.hasBucket(name)
+	return s.buckets[name] != nil
 }
-
-// hasBucket is HasBucket with the lock held.
-func (s *Server) hasBucket(name string) bool {
-	_, err := s.fake.Backend().GetBucket(name)
-	return err == nil
-}
-
-// generation returns the object's present generation, 0 if it does not exist. The lock is held.
-func (s *Server) generation(bucket, object string) int64 {
-	p := s.place(bucket, object)
-	o, err := s.fake.GetObjectStreaming(p.bucket, p.name)
-	if err != nil {
-		return 0
-	}
-	o.Close()
-	return o.Generation
-}
-
-// tick waits until the clock can give a generation that no object has had: fake-gcs-server takes the microsecond. It
-// does not wait for a clock that was set back by more than a second. The lock is held.
-func (s *Server) tick() {
-	for {
-		now := time.Now().UnixMicro()
-		if now > s.last || s.last-now > time.Second.Microseconds() {
-			return
-		}
-		time.Sleep(time.Microsecond)
-	}
-}
-
-// ticked remembers the generation just given. The lock is held.
-func (s *Server) ticked() { s.last = time.Now().UnixMicro() }

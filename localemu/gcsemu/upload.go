@@ -3,291 +3,507 @@
 package gcsemu
 
 import (
-	"bytes"
+	"crypto/md5"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
+	"hash/crc32"
 	"io"
 	"mime"
 	"mime/multipart"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
-	"github.com/fsouza/fake-gcs-server/fakestorage"
+	"github.com/google/uuid"
+
+	"coppice/localemu/internal/httpjson"
 )
 
-// maxMetadata bounds the JSON that describes an upload; the service allows 8 KiB of custom metadata.
-const maxMetadata = 64 << 10
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// upload is an object being uploaded.
+// upload is an object being written: its attributes, and its contents in a file of their own.
 type upload struct {
-	bucket string
-	object string
-	query  url.Values // with the preconditions
-	attrs  uploadAttrs
-	body   *spool
-	door   net.Addr // where it was begun
+	call    *call // that began it, with the preconditions
+	wanted  wanted
+	file    *os.File
+	size    int64
+	crc     uint32
+	md5     hash.Hash
+	compose int // number of components of a composition, else 0
 
-	components int // of a composition, else 0
+	// Of a resumable one:
+	mu       sync.Mutex // held while a chunk arrives
+	begun    time.Time
+	finished map[string]any // the answer, for a client that asks again because it got none
 }
 
-// uploadAttrs is the part of an object resource that a client may set.
-type uploadAttrs struct {
-	Name               string            `json:"name"`
-	ContentType        string            `json:"contentType"`
-	ContentEncoding    string            `json:"contentEncoding"`
-	ContentDisposition string            `json:"contentDisposition"`
-	ContentLanguage    string            `json:"contentLanguage"`
-	CacheControl       string            `json:"cacheControl"`
-	StorageClass       string            `json:"storageClass"`
-	CustomTime         time.Time         `json:"customTime"`
-	Metadata           map[string]string `json:"metadata"`
-	MD5                string            `json:"md5Hash"`
-	CRC32C             string            `json:"crc32c"`
+// wanted is what a client says of the object.
+type wanted struct {
+	Name   string `json:"name"`
+	CRC32C string `json:"crc32c"`
+	MD5    string `json:"md5Hash"`
+	attributes
 }
 
-// beginUpload handles a whole upload (uploadType media and multipart) or opens a session (resumable).
-func (s *Server) beginUpload(r *http.Request, c call) *response {
-	u := &upload{bucket: c.bucket, query: r.URL.Query(), body: newSpool(s.dir), door: door(r)}
-	s.mu.RLock()
-	missing := s.missing(c)
-	s.mu.RUnlock()
-	if missing != nil {
-		return missing
+func (s *Server) newUpload(c *call) (*upload, error) {
+	f, err := s.newFile()
+	return &upload{call: c, file: f, md5: md5.New()}, err
+}
+
+// Write appends contents.
+func (u *upload) Write(p []byte) (int, error) {
+	n, err := u.file.Write(p)
+	u.size += int64(n)
+	u.crc = crc32.Update(u.crc, castagnoli, p[:n])
+	u.md5.Write(p[:n])
+	return n, err
+}
+
+func (u *upload) close() {
+	u.file.Close()
+	os.Remove(u.file.Name()) // unless it has become the object
+}
+
+// verify returns the object that the contents and attributes make, if the checksums that the client declared hold.
+func (u *upload) verify() (*object, error) {
+	o := &object{Bucket: u.call.bucket, Name: u.call.object, Size: u.size, Components: u.compose,
+		CRC32C:     base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, u.crc)),
+		MD5:        base64.StdEncoding.EncodeToString(u.md5.Sum(nil)),
+		attributes: u.wanted.attributes}
+	if v := u.wanted.CRC32C; v != "" && v != o.CRC32C {
+		return nil, httpjson.Errorf(http.StatusBadRequest,
+			"Provided CRC32C %q doesn't match calculated CRC32C %q", v, o.CRC32C)
+	}
+	if v := u.wanted.MD5; v != "" && v != o.MD5 {
+		return nil, httpjson.Errorf(http.StatusBadRequest,
+			"Provided MD5 hash %q doesn't match calculated MD5 hash %q", v, o.MD5)
+	}
+	if u.compose > 0 {
+		o.MD5 = ""
+	}
+	if o.ContentType == "" {
+		o.ContentType = "application/octet-stream"
+	}
+	return o, nil
+}
+
+// upload takes a whole object (uploadType media and multipart), or opens, continues or abandons a session (resumable).
+func (s *Server) upload(w http.ResponseWriter, c *call) (any, error) {
+	if c.q.Has("upload_id") {
+		return s.continueUpload(w, c)
+	}
+	if c.Header.Get("Content-Encoding") == "gzip" {
+		return nil, httpjson.Errorf(http.StatusNotImplemented, "localemu does not imitate compressed requests")
+	}
+	if c.Method != http.MethodPost {
+		return nil, httpjson.NotImitated(c.Request)
+	}
+	if err := s.allow(c, c.bucket, "storage.objects.create"); err != nil {
+		return nil, err
+	}
+	if !s.HasBucket(c.bucket) {
+		_, err := s.bucket("")
+		return nil, err
 	}
 
-	kind := u.query.Get("uploadType")
-	var err error
+	u, err := s.newUpload(c)
+	if err != nil {
+		return nil, err
+	}
+	kind := c.q.Get("uploadType")
+	if err = u.receive(kind); err == nil && kind == "resumable" {
+		s.begin(w, u)
+		return nil, nil
+	}
+	defer u.close()
+	if err != nil {
+		return nil, err
+	}
+	return s.commit(u, func() error { return nil })
+}
+
+// receive reads the request that begins an upload.
+func (u *upload) receive(kind string) (err error) {
+	c := u.call
 	switch kind {
 	case "media":
-		u.attrs.ContentType = r.Header.Get("Content-Type")
-		_, err = io.Copy(u.body, r.Body)
+		u.wanted.ContentType = c.Header.Get("Content-Type")
+		_, err = io.Copy(u, c.Body)
 	case "multipart":
-		err = u.readMultipart(r)
+		if err = u.readMultipart(); err != nil {
+			err = httpjson.Errorf(http.StatusBadRequest, "multipart upload: %v", err)
+		}
 	case "resumable":
-		err = u.readMetadata(r.Body)
+		if u.wanted, err = decode[wanted](c.Body); u.wanted.ContentType == "" {
+			u.wanted.ContentType = c.Header.Get("X-Upload-Content-Type")
+		}
 	default:
-		return answer(http.StatusBadRequest, fmt.Sprintf("Invalid uploadType %.40q", kind))
+		return httpjson.Errorf(http.StatusBadRequest, "Invalid uploadType %.40q", kind)
 	}
-
-	if err == nil {
-		u.object = u.attrs.Name
-		if name := u.query.Get("name"); name != "" {
-			u.object = name
-		}
-		if why := impossible(u.object); why != "" {
-			err = fmt.Errorf("invalid object name %.80q: %s", u.object, why)
-		}
-	}
-	if err != nil {
-		u.body.close()
-		return answer(http.StatusBadRequest, err.Error())
-	}
-
-	if kind == "resumable" {
-		return s.openSession(r, u)
-	}
-	defer u.body.close()
-	return s.commit(u)
-}
-
-func (u *upload) readMetadata(r io.Reader) error {
-	data, err := io.ReadAll(io.LimitReader(r, maxMetadata+1))
 	if err != nil {
 		return err
 	}
-	if len(data) > maxMetadata {
-		return fmt.Errorf("metadata of more than %d bytes", maxMetadata)
+	c.object = u.wanted.Name
+	if name := c.q.Get("name"); name != "" {
+		c.object = name
 	}
-	if len(data) == 0 {
-		return nil
-	}
-	return json.Unmarshal(data, &u.attrs)
+	return checkNames("", c.object)
 }
-
-var singleQuoted = regexp.MustCompile(`boundary='([^'"]*)'`)
 
 // readMultipart reads multipart/related: the metadata, then the contents.
-func (u *upload) readMultipart(r *http.Request) error {
-	// gcloud puts the boundary in single quotes, which do not quote anything in a media type, and omits them before the
-	// parts.
-	quoted := singleQuoted.ReplaceAllString(r.Header.Get("Content-Type"), `boundary="$1"`)
-	_, params, err := mime.ParseMediaType(quoted)
+func (u *upload) readMultipart() error {
+	_, params, err := mime.ParseMediaType(u.call.Header.Get("Content-Type"))
 	if err != nil {
-		return fmt.Errorf("content type: %w", err)
+		return err
 	}
-
-	parts := multipart.NewReader(r.Body, params["boundary"])
+	parts := multipart.NewReader(u.call.Body, params["boundary"])
 	head, err := parts.NextRawPart()
 	if err != nil {
-		return fmt.Errorf("metadata part: %w", err)
+		return err
 	}
-	if err := u.readMetadata(head); err != nil {
-		return fmt.Errorf("metadata part: %w", err)
+	if u.wanted, err = decode[wanted](head); err != nil {
+		return err
 	}
-
 	media, err := parts.NextRawPart()
 	if err != nil {
-		return fmt.Errorf("media part: %w", err)
+		return err
 	}
-	if t := media.Header.Get("Content-Type"); t != "" && u.attrs.ContentType == "" {
-		u.attrs.ContentType = t
+	if u.wanted.ContentType == "" {
+		u.wanted.ContentType = media.Header.Get("Content-Type")
 	}
-	if _, err := io.Copy(u.body, media); err != nil {
-		return fmt.Errorf("media part: %w", err)
-	}
-	return nil
+	_, err = io.Copy(u, media)
+	return err
 }
 
-// commit makes the uploaded bytes the object, if its conditions and checksums hold.
-func (s *Server) commit(u *upload) *response {
-	if a := s.faults.refuse(u.object, s.client(u.door)); a != nil {
-		return a
+// commit makes the uploaded bytes the object, if its preconditions and checksums hold. fill is called before, under the
+// lock that excludes other writes.
+func (s *Server) commit(u *upload, fill func() error) (any, error) {
+	if err := s.faults.refuse(u.call.object, u.call.client); err != nil {
+		return nil, err
 	}
-
 	s.mu.Lock()
-	a, written := s.write(u)
-	s.mu.Unlock()
-	if written {
-		s.onWrite(u.bucket, u.object)
+	err := fill()
+	var o *object
+	if err == nil {
+		o, err = s.write(u)
 	}
-	return a
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	u.finished = u.call.describe(o)
+	s.opts.OnWrite(o.Bucket, o.Name)
+
+	// The object is written; only the answer may be lost.
+	if err := s.faults.lose(o.Name, u.call.client); err != nil {
+		return nil, err
+	}
+	return u.finished, nil
 }
 
 // write is commit without concurrent writes. The lock is held.
-func (s *Server) write(u *upload) (a *response, written bool) {
-	if a := s.missing(call{bucket: u.bucket}); a != nil {
-		return a, false
+func (s *Server) write(u *upload) (*object, error) {
+	c := u.call
+	b, err := s.bucket(c.bucket)
+	if err != nil {
+		return nil, err
 	}
-	if a := s.compare(u.query, "ifGenerationMatch", "ifGenerationNotMatch", u.bucket, u.object, false); a != nil {
-		return a, false
+	now := b.objects[c.object]
+	if err := holds(c.q, "if", now, false); err != nil {
+		return nil, err
 	}
-
-	if a := s.compare(u.query, "ifMetagenerationMatch", "ifMetagenerationNotMatch", u.bucket, u.object,
-		false); a != nil {
-		return a, false
-	}
-
-	if s.generation(u.bucket, u.object) != 0 { // overwriting an object deletes one
-		if err := s.allow(u.door, "bucket", u.bucket, "storage.objects.delete"); err != nil {
-			return answer(http.StatusForbidden, err.Error()), false
+	if now != nil && c.at != nil { // overwriting an object deletes one; the server itself may
+		if err := s.allow(c, c.bucket, "storage.objects.delete"); err != nil {
+			return nil, err
 		}
 	}
-	if err := u.body.verify(u.attrs.CRC32C, u.attrs.MD5); err != nil {
-		return answer(http.StatusBadRequest, err.Error()), false
-	}
 
-	s.tick()
-	err := s.store(u)
-	s.ticked()
-	if err == nil && u.components > 0 {
-		err = s.metas.composed(u.bucket, u.object, s.generation(u.bucket, u.object), u.components)
-	}
+	o, err := u.verify()
 	if err != nil {
-		s.log.Error("write object", "object", u.object, "error", err)
-		return answer(http.StatusInternalServerError, err.Error()), false
+		return nil, err
 	}
-
-	// The object is written; only the answer may be lost.
-	if a := s.faults.lose(u.object, s.client(u.door)); a != nil {
-		return a, true
+	if o.StorageClass == "" {
+		o.StorageClass = b.StorageClass
 	}
-	return s.describe(u.bucket, u.object), true
+	return o, s.put(o, u.file.Name())
 }
 
-// store hands the object to fake-gcs-server. With buckets on disk, that would hold all of it in memory, several times
-// over while its buffer grows. So a long object is created empty, gets the attributes of its contents, and is then
-// filled in place: its file is new, and no reader has it open. The lock is held.
-func (s *Server) store(u *upload) error {
-	p := s.room(u.bucket, u.object)
-	o := u.streaming(p, s.settings[u.bucket].StorageClass)
-	if s.dir == "" || u.body.file == nil {
-		return s.fake.CreateObjectStreaming(o)
-	}
+// maxSessions bounds the unfinished uploads; beyond it the oldest is abandoned.
+const maxSessions = 1000
 
-	o.Content = &keepOpen{bytes.NewReader(nil)}
-	if err := s.fake.CreateObjectStreaming(o); err != nil {
-		return err
-	}
-
-	// The empty object gets the attributes of the contents that follow.
-	backend := s.fake.Backend()
-	made, err := backend.GetObject(p.bucket, p.name)
-	if err != nil {
-		return err
-	}
-	made.Crc32c = u.body.crc32c()
-	made.Md5Hash = u.body.md5sum()
-	made.Etag = u.body.md5sum()
-	made.Content = &keepOpen{bytes.NewReader(nil)}
-	made.Generation = 0
-
-	s.ticked()
-	s.tick()
-	if _, err := backend.CreateObject(made, unconditional{}); err != nil {
-		return err
-	}
-
-	f, err := os.OpenFile(s.file(p), os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(u.body.copyTo(f), f.Close())
+// sessions are the resumable uploads.
+type sessions struct {
+	mu   sync.Mutex
+	open map[string]*upload
 }
 
-// unconditional is fake-gcs-server's interface for a write without preconditions.
-type unconditional struct{}
-
-// ConditionsMet always returns true.
-func (unconditional) ConditionsMet(int64) bool { return true }
-
-// streaming returns the object as fake-gcs-server takes it, in a place, with its storage class unless the upload names
-// one.
-func (u *upload) streaming(p place, class string) fakestorage.StreamingObject {
-	now := time.Now()
-	a := u.attrs
-	if a.ContentType == "" {
-		a.ContentType = "application/octet-stream"
-	}
-	if a.StorageClass == "" {
-		a.StorageClass = class
-	}
-
-	return fakestorage.StreamingObject{
-		ObjectAttrs: fakestorage.ObjectAttrs{
-			BucketName: p.bucket, Name: p.name, ContentType: a.ContentType, ContentEncoding: a.ContentEncoding,
-			ContentDisposition: a.ContentDisposition, ContentLanguage: a.ContentLanguage, CacheControl: a.CacheControl,
-			StorageClass: a.StorageClass, CustomTime: a.CustomTime, Metadata: a.Metadata,
-			Crc32c: u.body.crc32c(), Md5Hash: u.body.md5sum(), Created: now, Updated: now,
-		},
-		Content: u.body.content(),
+// drop removes an upload. The lock is held.
+func (ss *sessions) drop(id string) {
+	if u := ss.open[id]; u != nil {
+		u.close()
+		delete(ss.open, id)
 	}
 }
 
-// describe returns the object's resource. The lock is held.
-func (s *Server) describe(bucket, object string) *response {
-	target := "http://" + s.addr + "/storage/v1" + objectPath(s.place(bucket, object))
-	r, err := http.NewRequest(http.MethodGet, target, http.NoBody) //nolint:noctx // answered by a function call
-	if err != nil {
-		return answer(http.StatusInternalServerError, err.Error())
+func (ss *sessions) closeAll() {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	for id := range ss.open {
+		ss.drop(id)
 	}
-	return s.ask(r)
 }
 
-// declared takes over the checksums of an "X-Goog-Hash: crc32c=...,md5=..." header.
-func (a *uploadAttrs) declared(h http.Header) {
-	for _, line := range h.Values("X-Goog-Hash") {
-		for item := range strings.SplitSeq(line, ",") {
-			if v, ok := strings.CutPrefix(strings.TrimSpace(item), "crc32c="); ok {
-				a.CRC32C = v
-			} else if v, ok := strings.CutPrefix(strings.TrimSpace(item), "md5="); ok {
-				a.MD5 = v
+// begin answers with the address to send the contents to.
+func (s *Server) begin(w http.ResponseWriter, u *upload) {
+	u.begun = time.Now()
+	id := uuid.NewString()
+	ss := &s.sessions
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if len(ss.open) >= maxSessions {
+		var oldest string
+		for k, o := range ss.open {
+			if oldest == "" || o.begun.Before(ss.open[oldest].begun) {
+				oldest = k
 			}
 		}
+		ss.drop(oldest)
 	}
+	ss.open[id] = u
+
+	c := u.call
+	target := url.Values{"uploadType": {"resumable"}, "name": {c.object}, "upload_id": {id}}
+	if fields := c.q.Get("fields"); fields != "" { // of the answer to the last chunk
+		target.Set("fields", fields)
+	}
+	w.Header().Set("Location", fmt.Sprintf("http://%s/upload/storage/v1/b/%s/o?%s", c.Host, c.bucket, target.Encode()))
+	w.WriteHeader(http.StatusOK)
+}
+
+// continueUpload takes a chunk. A chunk that is sent again, because its answer was lost, is skipped as far as it is
+// already stored.
+func (s *Server) continueUpload(w http.ResponseWriter, c *call) (any, error) {
+	id := c.q.Get("upload_id")
+	s.sessions.mu.Lock()
+	u := s.sessions.open[id]
+	if c.Method == http.MethodDelete {
+		s.sessions.drop(id)
+		s.sessions.mu.Unlock()
+		return nil, httpjson.Errorf(499, "The upload was cancelled.") // the service's own status
+	}
+	s.sessions.mu.Unlock()
+	if u == nil {
+		return nil, httpjson.Errorf(http.StatusNotFound, "No such upload.")
+	}
+
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.finished != nil {
+		return u.finished, nil
+	}
+	from, total, err := parseContentRange(c.Header.Get("Content-Range"), u.size)
+	if err != nil {
+		return nil, err
+	}
+	if from > u.size { // a gap: tell the client where to continue
+		return u.incomplete(w, c)
+	}
+
+	// Skip what is already stored, and keep the rest; received bytes stay if the connection breaks.
+	if _, err := io.CopyN(io.Discard, c.Body, u.size-from); err == nil {
+		if _, err := io.Copy(u, c.Body); err != nil {
+			return u.incomplete(w, c)
+		}
+	}
+	if total < 0 || u.size < total {
+		return u.incomplete(w, c)
+	}
+	if u.size > total {
+		return nil, httpjson.Errorf(http.StatusBadRequest, "%d bytes came for an upload of %d", u.size, total)
+	}
+
+	for item := range strings.SplitSeq(strings.Join(c.Header.Values("X-Goog-Hash"), ","), ",") {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(item), "crc32c="); ok {
+			u.wanted.CRC32C = v
+		} else if v, ok := strings.CutPrefix(strings.TrimSpace(item), "md5="); ok {
+			u.wanted.MD5 = v
+		}
+	}
+	return s.commit(u, func() error { return nil })
+}
+
+// parseContentRange reads "bytes 0-99/*", "bytes 100-199/200", "bytes */200" and "bytes */*". from is where the chunk
+// begins, total the size of the object or -1 while it is unknown.
+func parseContentRange(text string, have int64) (from, total int64, err error) {
+	invalid := httpjson.Errorf(http.StatusBadRequest, "a chunk needs a Content-Range such as bytes 0-99/*, not %.60q",
+		text)
+	span, ok := strings.CutPrefix(text, "bytes ")
+	span, size, ok2 := strings.Cut(span, "/")
+	if !ok || !ok2 {
+		return 0, 0, invalid
+	}
+
+	total = -1
+	if size != "*" {
+		if total, err = strconv.ParseInt(size, 10, 64); err != nil || total < 0 {
+			return 0, 0, invalid
+		}
+	}
+	if span == "*" {
+		return have, total, nil
+	}
+
+	first, last, ok := strings.Cut(span, "-")
+	from, err1 := strconv.ParseInt(first, 10, 64)
+	to, err2 := strconv.ParseInt(last, 10, 64)
+	if !ok || err1 != nil || err2 != nil || from < 0 || to < from || total >= 0 && to >= total {
+		return 0, 0, invalid
+	}
+	return from, total, nil
+}
+
+// incomplete is "308 Resume Incomplete", in the form that the client expects.
+func (u *upload) incomplete(w http.ResponseWriter, c *call) (any, error) {
+	if u.size > 0 {
+		w.Header().Set("Range", fmt.Sprintf("bytes=0-%d", u.size-1))
+	}
+	code := http.StatusPermanentRedirect
+	if c.Header.Get("X-GUploader-No-308") != "" { // Go's client
+		code = http.StatusOK
+		w.Header().Set("X-Http-Status-Code-Override", "308")
+	}
+	w.WriteHeader(code)
+	return nil, nil
+}
+
+// mostParts is how many objects one composition takes. Source: https://cloud.google.com/storage/docs/composite-objects
+const mostParts = 32
+
+// part is a source of a composition, with its preconditions.
+type part struct {
+	Name                string
+	Generation          json.Number
+	ObjectPreconditions struct{ IfGenerationMatch json.Number }
+}
+
+// compose makes one object of several.
+func (s *Server) compose(_ http.ResponseWriter, c *call) (any, error) {
+	if err := errors.Join(s.allow(c, c.bucket, "storage.objects.get"),
+		s.allow(c, c.bucket, "storage.objects.create")); err != nil {
+		return nil, err
+	}
+	body, err := decode[struct {
+		SourceObjects []part
+		Destination   wanted
+	}](c.Body)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(body.SourceObjects); n < 1 || n > mostParts {
+		return nil, httpjson.Errorf(http.StatusBadRequest,
+			"The number of source components provided (%d) is not 1 to %d", n, mostParts)
+	}
+	for _, p := range body.SourceObjects {
+		if err := checkNames("", p.Name); err != nil {
+			return nil, err
+		}
+	}
+	return s.join(c, c.bucket, body.SourceObjects, func(u *upload, sources []*object) error {
+		u.wanted = body.Destination
+		for _, o := range sources {
+			u.compose += max(o.Components, 1)
+		}
+		return nil
+	})
+}
+
+// copyObject copies an object. Attributes that the request does not set are the source's, except for the storage class,
+// which is the bucket's.
+func (s *Server) copyObject(_ http.ResponseWriter, c *call) (any, error) {
+	from, source := c.bucket, c.object
+	short := c.rest[0] != "" // copyTo
+	c.bucket, c.object = c.rest[1], c.rest[2]
+	if err := checkNames(c.bucket, c.object); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(s.allow(c, from, "storage.objects.get"),
+		s.allow(c, c.bucket, "storage.objects.create")); err != nil {
+		return nil, err
+	}
+	patch, err := decode[map[string]any](c.Body)
+	if err != nil {
+		return nil, err
+	}
+
+	var size int64
+	parts := []part{{Name: source, Generation: json.Number(c.q.Get("sourceGeneration"))}}
+	made, err := s.join(c, from, parts, func(u *upload, sources []*object) (err error) {
+		size = sources[0].Size
+		from := sources[0].attributes
+		from.StorageClass = ""
+		u.wanted.attributes, err = patched(from, patch)
+		return err
+	})
+	if err != nil || short {
+		return made, err
+	}
+	text := strconv.FormatInt(size, 10)
+	return map[string]any{"kind": "storage#rewriteResponse", "totalBytesRewritten": text, "objectSize": text,
+		"done": true, "resource": made}, nil
+}
+
+// join writes parts, from a bucket, as one object; describe sets its attributes.
+func (s *Server) join(c *call, from string, parts []part, describe func(*upload, []*object) error) (any, error) {
+	u, err := s.newUpload(c)
+	if err != nil {
+		return nil, err
+	}
+	defer u.close()
+	return s.commit(u, func() error {
+		sources, err := s.sources(c, from, parts)
+		if err != nil {
+			return err
+		}
+		for _, o := range sources {
+			if err := s.appendContents(u, o); err != nil {
+				return err
+			}
+		}
+		return describe(u, sources)
+	})
+}
+
+// sources returns the objects to join; each has to exist and to meet its preconditions. The lock is held.
+func (s *Server) sources(c *call, from string, parts []part) ([]*object, error) {
+	b, err := s.bucket(from)
+	if err != nil {
+		return nil, err
+	}
+	var all []*object
+	for _, p := range parts {
+		o := b.objects[p.Name]
+		if err := holds(c.q, "ifSource", o, false); err != nil {
+			return nil, err
+		}
+		if o == nil {
+			return nil, absent(from, p.Name)
+		}
+		now := strconv.FormatInt(o.Generation, 10)
+		if p.Generation != "" && p.Generation.String() != now {
+			return nil, absent(from, p.Name)
+		}
+		if want := p.ObjectPreconditions.IfGenerationMatch; want != "" && want.String() != now {
+			return nil, errUnmet
+		}
+		all = append(all, o)
+	}
+	return all, nil
 }

@@ -29,6 +29,9 @@ import (
 // emulator starts an emulator with one bucket and returns its address.
 func emulator(t *testing.T, o gcsemu.Options) string {
 	t.Helper()
+	if o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -55,16 +58,9 @@ func connect(t *testing.T, addr string) *Client {
 	return c
 }
 
-func TestBehaviourInMemory(t *testing.T) {
+func TestBehaviour(t *testing.T) {
 	t.Parallel()
 	blobtest.Run(t, func(t *testing.T) blob.Store { return connect(t, emulator(t, gcsemu.Options{})).Bucket("bucket") })
-}
-
-func TestBehaviourOnDisk(t *testing.T) {
-	t.Parallel()
-	blobtest.Run(t, func(t *testing.T) blob.Store {
-		return connect(t, emulator(t, gcsemu.Options{Dir: t.TempDir()})).Bucket("bucket")
-	})
 }
 
 var realBucket = flag.String("bucket", "",

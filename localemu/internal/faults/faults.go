@@ -72,18 +72,18 @@ at_write:                               # when the nth such object has been writ
 
 // Spec is the file's contents. The zero Spec injects no failure.
 type Spec struct {
-	Seed      uint64        `yaml:"seed"`
-	Duplicate bool          `yaml:"duplicate_messages"`
-	Shuffle   bool          `yaml:"shuffle_messages"`
-	Drop      float64       `yaml:"drop_messages"`
-	Preempt   []preemption  `yaml:"preempt"`
-	Lose      []machineLoss `yaml:"lose_machine"`
-	Shortage  []shortage    `yaml:"no_capacity"`
-	Refuse    []refusal     `yaml:"refuse_write"`
-	LoseReply []refusal     `yaml:"lose_answer"`
-	Read      []readFault   `yaml:"read_fault"`
-	Clocks    []clock       `yaml:"clock_offset"`
-	Kill      []Kill        `yaml:"kill_aggregator"`
+	Seed      uint64             `yaml:"seed"`
+	Duplicate bool               `yaml:"duplicate_messages"`
+	Shuffle   bool               `yaml:"shuffle_messages"`
+	Drop      float64            `yaml:"drop_messages"`
+	Preempt   []preemption       `yaml:"preempt"`
+	Lose      []machineLoss      `yaml:"lose_machine"`
+	Shortage  []shortage         `yaml:"no_capacity"`
+	Refuse    []gcsemu.Refusal   `yaml:"refuse_write"`
+	LoseReply []gcsemu.Refusal   `yaml:"lose_answer"`
+	Read      []gcsemu.ReadFault `yaml:"read_fault"`
+	Clocks    []gcsemu.Clock     `yaml:"clock_offset"`
+	Kill      []Kill             `yaml:"kill_aggregator"`
 
 	Foreign    int            `yaml:"foreign_messages"`
 	LoseAcks   float64        `yaml:"lose_acks"`
@@ -125,37 +125,6 @@ type shortage struct {
 	Zone string `yaml:"zone"`
 	Spot *bool  `yaml:"spot"`
 	Fail bool   `yaml:"fail"`
-}
-
-type refusal struct {
-	Match  string `yaml:"match"`
-	Times  int    `yaml:"times"`
-	Status int    `yaml:"status"`
-	Client string `yaml:"client"`
-}
-
-type clock struct {
-	Client string         `yaml:"client"`
-	Ahead  sweep.Duration `yaml:"ahead"`
-}
-
-func (c clock) storage() gcsemu.Clock {
-	return gcsemu.Clock{Client: c.Client, Ahead: time.Duration(c.Ahead)}
-}
-
-type readFault struct {
-	Match  string         `yaml:"match"`
-	Does   string         `yaml:"does"`
-	Times  int            `yaml:"times"`
-	Rate   float64        `yaml:"rate"`
-	Status int            `yaml:"status"`
-	Delay  sweep.Duration `yaml:"delay"`
-	Client string         `yaml:"client"`
-}
-
-func (f readFault) storage() gcsemu.ReadFault {
-	return gcsemu.ReadFault{Match: f.Match, Does: f.Does, Times: f.Times, Rate: f.Rate, Status: f.Status,
-		Delay: time.Duration(f.Delay), Client: f.Client}
 }
 
 // Kill ends all aggregators with SIGKILL when AfterMessages messages have been published.
@@ -207,22 +176,22 @@ func Parse(file string, data []byte) (*Spec, error) {
 		}
 	}
 
-	for name, entries := range map[string][]refusal{"refuse_write": s.Refuse, "lose_answer": s.LoseReply} {
+	for name, entries := range map[string][]gcsemu.Refusal{"refuse_write": s.Refuse, "lose_answer": s.LoseReply} {
 		for i, r := range entries {
-			if err := errors.Join(gcsemu.Refusal(r).Check(), checkClient(r.Client)); err != nil {
+			if err := errors.Join(r.Check(), checkClient(r.Client)); err != nil {
 				return nil, doc.Errorf(fmt.Sprintf("%s[%d]", name, i), "%v", err)
 			}
 		}
 	}
 
 	for i, r := range s.Read {
-		if err := errors.Join(r.storage().Check(), checkClient(r.Client)); err != nil {
+		if err := errors.Join(r.Check(), checkClient(r.Client)); err != nil {
 			return nil, doc.Errorf(fmt.Sprintf("read_fault[%d]", i), "%v", err)
 		}
 	}
 
 	for i, c := range s.Clocks {
-		if err := errors.Join(c.storage().Check(), checkClient(c.Client)); err != nil {
+		if err := errors.Join(c.Check(), checkClient(c.Client)); err != nil {
 			return nil, doc.Errorf(fmt.Sprintf("clock_offset[%d]", i), "%v", err)
 		}
 	}
@@ -293,12 +262,12 @@ func checkClient(name string) error {
 
 // ByClient reports whether any fault is limited to one client.
 func (s *Spec) ByClient() bool {
-	for _, entries := range [][]refusal{s.Refuse, s.LoseReply} {
-		if slices.ContainsFunc(entries, func(r refusal) bool { return r.Client != "" }) {
+	for _, entries := range [][]gcsemu.Refusal{s.Refuse, s.LoseReply} {
+		if slices.ContainsFunc(entries, func(r gcsemu.Refusal) bool { return r.Client != "" }) {
 			return true
 		}
 	}
-	return len(s.Clocks) > 0 || slices.ContainsFunc(s.Read, func(r readFault) bool { return r.Client != "" })
+	return len(s.Clocks) > 0 || slices.ContainsFunc(s.Read, func(r gcsemu.ReadFault) bool { return r.Client != "" })
 }
 
 // RestartsBatch reports whether a fault restarts Batch, which needs the jobs' files.
@@ -344,20 +313,7 @@ func checkMoment(doc *strictyaml.Document, at string, after sweep.Duration, mess
 
 // Storage returns the faults of writes and reads.
 func (s *Spec) Storage() gcsemu.Faults {
-	f := gcsemu.Faults{Seed: s.Seed}
-	for _, r := range s.Read {
-		f.Read = append(f.Read, r.storage())
-	}
-	for _, c := range s.Clocks {
-		f.Clocks = append(f.Clocks, c.storage())
-	}
-	for _, r := range s.Refuse {
-		f.RefuseWrite = append(f.RefuseWrite, gcsemu.Refusal(r))
-	}
-	for _, r := range s.LoseReply {
-		f.LoseAnswer = append(f.LoseAnswer, gcsemu.Refusal(r))
-	}
-	return f
+	return gcsemu.Faults{RefuseWrite: s.Refuse, LoseAnswer: s.LoseReply, Read: s.Read, Clocks: s.Clocks, Seed: s.Seed}
 }
 
 // PubSub returns the faults of messages.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"coppice/internal/strictyaml"
+	"coppice/internal/sweep"
 	"coppice/localemu/batchemu"
 	"coppice/localemu/gcsemu"
 	"coppice/localemu/pubsubemu"
@@ -54,7 +55,7 @@ func TestParse(t *testing.T) {
 	if d := cmp.Diff(gcsemu.Faults{
 		RefuseWrite: []gcsemu.Refusal{{Match: "sweeps/*/trials/0003/**", Times: 2, Status: 500}},
 		LoseAnswer:  []gcsemu.Refusal{{Match: "**", Times: 1}},
-		Read: []gcsemu.ReadFault{{Match: "datasets/**", Does: "slow", Times: 2, Rate: 0.5, Delay: time.Second},
+		Read: []gcsemu.ReadFault{{Match: "datasets/**", Does: "slow", Times: 2, Rate: 0.5, Delay: sweep.Duration(time.Second)},
 			{Match: "*", Does: "refuse", Status: 429}},
 		Seed: 7,
 	}, s.Storage()); d != "" {

@@ -1,0 +1,201 @@
+//go:build unix
+
+package gcsemu
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Folders beside the buckets, whose names do not begin with a dot.
+const (
+	recordsFolder = ".records" // a JSON file for every bucket and object
+	oddFolder     = ".odd"     // contents of objects that cannot be under their own names
+	newFolder     = ".new"     // what is being written
+)
+
+// record is what is kept of a bucket or an object beside its contents.
+type record struct {
+	Bucket *bucket `json:"bucket,omitempty"`
+	Object *object `json:"object,omitempty"`
+	File   string  `json:"file,omitempty"` // of the object's contents, in the data folder
+}
+
+// load makes the folders and reads all records. An object whose contents were removed by hand is gone.
+func (s *Server) load() error {
+	if err := os.RemoveAll(filepath.Join(s.opts.Dir, newFolder)); err != nil {
+		return err
+	}
+	for _, folder := range []string{recordsFolder, oddFolder, newFolder} {
+		if err := os.MkdirAll(filepath.Join(s.opts.Dir, folder), 0o755); err != nil {
+			return err
+		}
+	}
+	files, err := os.ReadDir(filepath.Join(s.opts.Dir, recordsFolder))
+	if err != nil {
+		return err
+	}
+
+	var objects []*object
+	for _, f := range files {
+		path := filepath.Join(s.opts.Dir, recordsFolder, f.Name())
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		var r record
+		if err := json.Unmarshal(data, &r); err != nil || r.Object == nil == (r.Bucket == nil) {
+			return fmt.Errorf("%s is damaged (%v): remove it, or the whole folder", path, err)
+		}
+		if r.Bucket != nil {
+			r.Bucket.objects = map[string]*object{}
+			s.buckets[r.Bucket.Name] = r.Bucket
+			continue
+		}
+		r.Object.file = r.File
+		objects = append(objects, r.Object)
+	}
+
+	for _, o := range objects {
+		b := s.buckets[o.Bucket]
+		if _, err := os.Lstat(s.path(o.file)); err != nil || b == nil || !filepath.IsLocal(o.file) {
+			continue
+		}
+		b.objects[o.Name] = o
+		s.last = max(s.last, o.Generation)
+	}
+	return nil
+}
+
+func (s *Server) path(file string) string { return filepath.Join(s.opts.Dir, file) }
+
+// recordPath is of a fixed length, since names of objects may be longer than those of files.
+func (s *Server) recordPath(bucket, object string) string {
+	return s.path(filepath.Join(recordsFolder, fmt.Sprintf("%x.json", sha256.Sum256([]byte(bucket+"/"+object)))))
+}
+
+// save writes the record of a bucket, or of an object in it.
+func (s *Server) save(bucket, object string, r record) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	f, err := s.newFile()
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), s.recordPath(bucket, object))
+}
+
+func (s *Server) newFile() (*os.File, error) { return os.CreateTemp(s.path(newFolder), "") }
+
+// addBucket keeps a new bucket. The lock is held.
+func (s *Server) addBucket(b *bucket) error {
+	b.objects = map[string]*object{}
+	b.Created, b.Updated, b.Metageneration = time.Now().UTC(), time.Now().UTC(), 1
+	if err := os.MkdirAll(s.path(b.Name), 0o755); err != nil {
+		return err
+	}
+	if err := s.save(b.Name, "", record{Bucket: b}); err != nil {
+		return err
+	}
+	s.buckets[b.Name] = b
+	return nil
+}
+
+// deleteBucket removes an empty one. The lock is held.
+func (s *Server) deleteBucket(b *bucket) error {
+	delete(s.buckets, b.Name)
+	return errors.Join(os.Remove(s.recordPath(b.Name, "")), os.RemoveAll(s.path(b.Name)))
+}
+
+// put makes the file at path the contents of an object, as a new generation. The lock is held.
+func (s *Server) put(o *object, path string) error {
+	s.last = max(s.last+1, time.Now().UnixMicro())
+	o.Generation, o.Metageneration = s.last, 1
+	o.Created, o.Updated = time.Now().UTC(), time.Now().UTC()
+
+	// A name that is a path is the file's, if the file system accepts it and there is room.
+	o.file = filepath.Join(oddFolder, strconv.FormatInt(o.Generation, 10))
+	if filepath.IsLocal(o.Name) && filepath.Clean(o.Name) == o.Name {
+		own := filepath.Join(o.Bucket, filepath.FromSlash(o.Name))
+		if s.move(path, own) == nil {
+			o.file, path = own, ""
+		} else {
+			s.prune(own)
+		}
+	}
+	if path != "" {
+		if err := s.move(path, o.file); err != nil {
+			return err
+		}
+	}
+	if err := s.save(o.Bucket, o.Name, record{Object: o, File: o.file}); err != nil {
+		return err
+	}
+
+	objects := s.buckets[o.Bucket].objects
+	if old := objects[o.Name]; old != nil && old.file != o.file {
+		s.remove(old.file)
+	}
+	objects[o.Name] = o
+	return nil
+}
+
+func (s *Server) move(path, file string) error {
+	if err := os.MkdirAll(filepath.Dir(s.path(file)), 0o755); err != nil {
+		return err
+	}
+	return os.Rename(path, s.path(file))
+}
+
+// remove removes contents, which may have been removed by hand before.
+func (s *Server) remove(file string) {
+	if err := os.Remove(s.path(file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.opts.Log.Error("remove the contents of an object", "error", err)
+	}
+	s.prune(file)
+}
+
+// prune removes the empty folders above a file, up to its bucket's: another object may need the name of one.
+func (s *Server) prune(file string) {
+	for dir := filepath.Dir(file); strings.ContainsRune(dir, filepath.Separator); dir = filepath.Dir(dir) {
+		if syscall.Rmdir(s.path(dir)) != nil { // not os.Remove: it may be a file
+			return
+		}
+	}
+}
+
+// delete removes an object. The lock is held.
+func (s *Server) delete(o *object) error {
+	if err := os.Remove(s.recordPath(o.Bucket, o.Name)); err != nil {
+		return err
+	}
+	delete(s.buckets[o.Bucket].objects, o.Name)
+	s.remove(o.file)
+	return nil
+}
+
+// appendContents copies an object's contents. A lock is held.
+func (s *Server) appendContents(w io.Writer, o *object) error {
+	f, err := os.Open(s.path(o.file))
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, f)
+	return errors.Join(err, f.Close())
+}

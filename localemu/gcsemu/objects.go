@@ -1,0 +1,313 @@
+//go:build unix
+
+package gcsemu
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"coppice/localemu/internal/httpjson"
+)
+
+// attributes are what a client may set of an object.
+type attributes struct {
+	ContentType        string            `json:"contentType,omitempty"`
+	ContentEncoding    string            `json:"contentEncoding,omitempty"`
+	ContentDisposition string            `json:"contentDisposition,omitempty"`
+	ContentLanguage    string            `json:"contentLanguage,omitempty"`
+	CacheControl       string            `json:"cacheControl,omitempty"`
+	StorageClass       string            `json:"storageClass,omitempty"`
+	CustomTime         *time.Time        `json:"customTime,omitempty"`
+	Metadata           map[string]string `json:"metadata,omitempty"`
+}
+
+// object is one generation of an object. It does not change: a change of its attributes makes another one.
+type object struct {
+	Bucket         string    `json:"bucket"`
+	Name           string    `json:"name"`
+	Generation     int64     `json:"generation,string"`
+	Metageneration int64     `json:"metageneration,string"`
+	Size           int64     `json:"size,string"`
+	CRC32C         string    `json:"crc32c"`
+	MD5            string    `json:"md5Hash,omitempty"` // a composed object has none
+	Components     int       `json:"componentCount,omitempty"`
+	Created        time.Time `json:"timeCreated"`
+	Updated        time.Time `json:"updated"`
+	attributes
+
+	file string // of the contents, in the data folder
+}
+
+// settings are what a client may set of a bucket. They only affect what is reported of the bucket, and the class of new
+// objects.
+type settings struct {
+	StorageClass string            `json:"storageClass,omitempty"` // "" is STANDARD
+	Labels       map[string]string `json:"labels,omitempty"`
+}
+
+type bucket struct {
+	Name           string    `json:"name"`
+	Metageneration int64     `json:"metageneration,string"`
+	Created        time.Time `json:"timeCreated"`
+	Updated        time.Time `json:"updated"`
+	settings
+
+	objects map[string]*object
+}
+
+// describe returns an object's resource, for the caller: with links to the address that it called and times as its
+// clock should see them.
+func (c *call) describe(o *object) map[string]any {
+	told := *o
+	told.Created, told.Updated = o.Created.Add(-c.ahead), o.Updated.Add(-c.ahead)
+	if told.StorageClass == "" {
+		told.StorageClass = "STANDARD"
+	}
+	at := "/storage/v1/b/" + o.Bucket + "/o/" + url.PathEscape(o.Name)
+	out := plain(told)
+	maps.Copy(out, map[string]any{
+		"kind": "storage#object", "id": fmt.Sprintf("%s/%s/%d", o.Bucket, o.Name, o.Generation),
+		"selfLink":                "http://" + c.Host + at,
+		"mediaLink":               fmt.Sprintf("http://%s/download%s?generation=%d&alt=media", c.Host, at, o.Generation),
+		"etag":                    fmt.Sprintf("%d/%d", o.Generation, o.Metageneration),
+		"timeStorageClassUpdated": told.Created, "timeFinalized": told.Created,
+	})
+	return out
+}
+
+func (c *call) describeBucket(b *bucket) map[string]any {
+	told := *b
+	told.Created, told.Updated = b.Created.Add(-c.ahead), b.Updated.Add(-c.ahead)
+	if told.StorageClass == "" {
+		told.StorageClass = "STANDARD"
+	}
+	out := plain(told)
+	maps.Copy(out, map[string]any{"kind": "storage#bucket", "id": b.Name, "location": "US-CENTRAL1",
+		"selfLink": "http://" + c.Host + "/storage/v1/b/" + b.Name, "etag": strconv.FormatInt(b.Metageneration, 10)})
+	return out
+}
+
+// plain returns a value as JSON has it.
+func plain(v any) map[string]any {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // records and resources always encode
+	}
+	var out map[string]any
+	if err := json.Unmarshal(data, &out); err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// patched returns attributes or settings after a JSON merge patch (RFC 7386), as the service applies it: null removes.
+func patched[T any](now T, patch map[string]any) (T, error) {
+	var out T
+	data, err := json.Marshal(merged(plain(now), patch))
+	if err == nil {
+		err = json.Unmarshal(data, &out)
+	}
+	if err != nil {
+		return out, httpjson.Errorf(http.StatusBadRequest, "the body is not a resource: %v", err)
+	}
+	return out, nil
+}
+
+func merged(now, patch map[string]any) map[string]any {
+	out := maps.Clone(now)
+	if out == nil {
+		out = map[string]any{}
+	}
+	for name, value := range patch {
+		below, nested := value.(map[string]any)
+		switch {
+		case value == nil:
+			delete(out, name)
+		case nested:
+			had, _ := out[name].(map[string]any)
+			out[name] = merged(had, below)
+		default:
+			out[name] = value
+		}
+	}
+	return out
+}
+
+var bucketPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*(\.[a-z0-9][a-z0-9_-]*)*$`)
+
+// checkNames returns the service's error about names that it cannot have; an empty bucket is not checked.
+func checkNames(bucket string, objects ...string) error {
+	if bucket != "" && (!bucketPattern.MatchString(bucket) || len(bucket) > 222) {
+		return httpjson.Errorf(http.StatusBadRequest, "Invalid bucket name: %.80q", bucket)
+	}
+	for _, name := range objects {
+		why := ""
+		switch {
+		case name == "" || len(name) > 1024 || !utf8.ValidString(name):
+			why = "an object's name has 1 to 1024 bytes of UTF-8"
+		case strings.ContainsAny(name, "\r\n\x00"):
+			why = "an object's name holds no line break and no zero byte"
+		case name == "." || name == "..":
+			why = "an object cannot be called . or .."
+		}
+		if why != "" {
+			return httpjson.Errorf(http.StatusBadRequest, "Invalid object name %.80q: %s", name, why)
+		}
+	}
+	return nil
+}
+
+func absent(bucket, object string) error {
+	return httpjson.Errorf(http.StatusNotFound, "No such object: %s/%s", bucket, object)
+}
+
+var errUnmet = &httpjson.Error{Code: http.StatusPreconditionFailed,
+	Message: "At least one of the pre-conditions you specified did not hold."}
+
+// holds compares an object, nil if there is none, with the preconditions of a request: those whose names begin with
+// prefix, "if" or "ifSource".
+func holds(q url.Values, prefix string, o *object, reading bool) error {
+	var generation, metageneration int64
+	if o != nil {
+		generation, metageneration = o.Generation, o.Metageneration
+	}
+	for _, c := range []struct {
+		name  string
+		now   int64
+		equal bool
+	}{
+		{"GenerationMatch", generation, true}, {"GenerationNotMatch", generation, false},
+		{"MetagenerationMatch", metageneration, true}, {"MetagenerationNotMatch", metageneration, false},
+	} {
+		if !q.Has(prefix + c.name) {
+			continue
+		}
+		want, err := strconv.ParseInt(q.Get(prefix+c.name), 10, 64)
+		switch {
+		case err != nil:
+			return httpjson.Errorf(http.StatusBadRequest, "Invalid value for %s: %.40q", prefix+c.name,
+				q.Get(prefix+c.name))
+		case (want == c.now) == c.equal, o == nil && reading && strings.HasPrefix(c.name, "Meta"):
+		case reading && !c.equal:
+			return httpjson.Errorf(http.StatusNotModified, "")
+		default:
+			return errUnmet
+		}
+	}
+	return nil
+}
+
+// find returns the object of a request if it is there, of the generation asked for, and meets the preconditions. A lock
+// is held.
+func (s *Server) find(c *call, reading bool) (*object, error) {
+	b, err := s.bucket(c.bucket)
+	if err != nil {
+		return nil, err
+	}
+	o := b.objects[c.object]
+	if err := holds(c.q, "if", o, reading); err != nil {
+		return nil, err
+	}
+	if g := c.q.Get("generation"); o == nil || g != "" && g != strconv.FormatInt(o.Generation, 10) {
+		return nil, absent(c.bucket, c.object)
+	}
+	return o, nil
+}
+
+// bucket returns a bucket, or the service's error if there is none. A lock is held.
+func (s *Server) bucket(name string) (*bucket, error) {
+	if b := s.buckets[name]; b != nil {
+		return b, nil
+	}
+	return nil, httpjson.Errorf(http.StatusNotFound, "The specified bucket does not exist.")
+}
+
+// change applies a request's patch to an object's attributes; a PUT sets all of them.
+func (s *Server) change(c *call, patch map[string]any) (*object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, err := s.find(c, false)
+	if err != nil {
+		return nil, err
+	}
+
+	next := *now
+	from := now.attributes
+	if c.Method == http.MethodPut {
+		from = attributes{StorageClass: now.StorageClass}
+	}
+	if next.attributes, err = patched(from, patch); err != nil {
+		return nil, err
+	}
+	next.Metageneration++
+	next.Updated = time.Now().UTC()
+	if err := s.save(c.bucket, c.object, record{Object: &next, File: next.file}); err != nil {
+		return nil, err
+	}
+	s.buckets[c.bucket].objects[c.object] = &next
+	return &next, nil
+}
+
+// changeBucket is change for a bucket's settings.
+func (s *Server) changeBucket(c *call, patch map[string]any) (*bucket, error) {
+	if err := checkSettings(patch); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, err := s.bucket(c.bucket)
+	if err != nil {
+		return nil, err
+	}
+
+	next := *now
+	from := now.settings
+	if c.Method == http.MethodPut {
+		from = settings{}
+	}
+	if next.settings, err = patched(from, patch); err != nil {
+		return nil, err
+	}
+	next.Metageneration++
+	next.Updated = time.Now().UTC()
+	if err := s.save(next.Name, "", record{Bucket: &next}); err != nil {
+		return nil, err
+	}
+	s.buckets[c.bucket] = &next
+	return &next, nil
+}
+
+// checkSettings refuses settings of a bucket that would silently have no effect.
+func checkSettings(patch map[string]any) error {
+	for _, name := range slices.Sorted(maps.Keys(patch)) {
+		if _, text := patch[name].(string); !text && name != "labels" && !harmless(patch[name]) {
+			return httpjson.Errorf(http.StatusNotImplemented, "localemu does not imitate the setting %.60q of a bucket; "+
+				"it has name, location (all are one here), storageClass and labels", name)
+		}
+	}
+	return nil
+}
+
+// harmless reports whether a setting asks for nothing.
+func harmless(value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return true
+	case bool:
+		return !v
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return !slices.ContainsFunc(slices.Collect(maps.Values(v)), func(below any) bool { return !harmless(below) })
+	}
+	return false
+}

@@ -1,0 +1,88 @@
+// Package httpjson is what the emulators of Google's JSON APIs share: who calls, answers and errors in Google's form,
+// and the refusal of callers that are no clients of the local cloud.
+package httpjson
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+)
+
+// Error is an error in the form of Google's APIs: the services' clients act on the code.
+type Error struct {
+	Code    int // of HTTP
+	Message string
+}
+
+// Errorf returns an error with an HTTP status.
+func Errorf(code int, format string, args ...any) error {
+	return &Error{code, fmt.Sprintf(format, args...)}
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// NotImitated is the answer to a call that the real service has and localemu has not. Clients do not retry on 501.
+func NotImitated(r *http.Request) error {
+	return Errorf(http.StatusNotImplemented, "localemu does not imitate %s %s", r.Method, r.URL.Path)
+}
+
+// Address returns the address at which a request came in, which is what identifies its caller.
+func Address(r *http.Request) net.Addr {
+	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		return addr
+	}
+	return &net.TCPAddr{}
+}
+
+// Foreign returns an error about a request that does not come from a client of the local cloud: web pages must not
+// reach it, neither directly nor through a host name of theirs that resolves to this machine.
+func Foreign(r *http.Request) error {
+	if r.Header.Get("Origin") != "" {
+		return Errorf(http.StatusForbidden, "requests from web pages are refused")
+	}
+	host, port, err := net.SplitHostPort(r.Host)
+	_, own, _ := net.SplitHostPort(Address(r).String())
+	if err != nil || port != own || host != "localhost" && host != "127.0.0.1" && host != "::1" {
+		return Errorf(http.StatusForbidden, "the host name %.100q is not this server's: use %s", r.Host, Address(r))
+	}
+	return nil
+}
+
+// Reply sends a value. The client may have left.
+func Reply(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// names are the reasons of Cloud Storage's errors, and the status of the other services'.
+var names = map[int][2]string{
+	http.StatusBadRequest:          {"invalid", "INVALID_ARGUMENT"},
+	http.StatusForbidden:           {"forbidden", "PERMISSION_DENIED"},
+	http.StatusNotFound:            {"notFound", "NOT_FOUND"},
+	http.StatusConflict:            {"conflict", "ALREADY_EXISTS"},
+	http.StatusPreconditionFailed:  {"conditionNotMet", "FAILED_PRECONDITION"},
+	http.StatusTooManyRequests:     {"rateLimitExceeded", "RESOURCE_EXHAUSTED"},
+	http.StatusInternalServerError: {"internalError", "INTERNAL"},
+	http.StatusNotImplemented:      {"notImplemented", "UNIMPLEMENTED"},
+}
+
+// Fail sends an error; one that is no Error is the server's own, 500.
+func Fail(w http.ResponseWriter, err error) {
+	e := &Error{http.StatusInternalServerError, err.Error()}
+	errors.As(err, &e)
+	if e.Code == http.StatusNotModified { // has no body
+		w.WriteHeader(e.Code)
+		return
+	}
+	name := names[e.Code]
+	if name[0] == "" {
+		name = [2]string{"backendError", "UNAVAILABLE"}
+	}
+	Reply(w, e.Code, map[string]any{"error": map[string]any{
+		"code": e.Code, "message": e.Message, "status": name[1],
+		"errors": []map[string]string{{"message": e.Message, "domain": "global", "reason": name[0]}},
+	}})
+}
