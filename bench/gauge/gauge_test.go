@@ -358,7 +358,7 @@ func TestRegretStopping(t *testing.T) {
 			return []float64{1 - configs[0]["x"].(float64) - 1/configs[0][treesAxis].(float64)}, nil
 		}}
 	found, cost := map[string]float64{}, map[string]float64{}
-	for _, rule := range []string{wholeSweeps, search.StopASHA, search.StopHalving, search.StopHyperband} {
+	for _, rule := range []string{wholeSweeps, sweep.StopASHA, sweep.StopHalving, sweep.StopHyperband} {
 		f := stoppingFlags{rule: rule, workers: 4, trees: 729, trials: 30}
 		var err error
 		if found[rule], cost[rule], err = f.sweep(&low, search.MethodRandom, 1); err != nil {
@@ -367,10 +367,10 @@ func TestRegretStopping(t *testing.T) {
 	}
 
 	// Of thirty trials that all wait, halving takes ten beyond 27 trees, three beyond 81 and one beyond 243.
-	if want := float64(30*27+10*(81-27)+3*(243-81)+(729-243)) / 729; cost[search.StopHalving] != want ||
+	if want := float64(30*27+10*(81-27)+3*(243-81)+(729-243)) / 729; cost[sweep.StopHalving] != want ||
 		cost[wholeSweeps] != 30 {
 		t.Errorf("thirty trials of 729 trees: got %v whole trainings with halving and %v without a rule; want %v "+
-			"and 30", cost[search.StopHalving], cost[wholeSweeps], want)
+			"and 30", cost[sweep.StopHalving], cost[wholeSweeps], want)
 	}
 	for rule, got := range found {
 		if got != found[wholeSweeps] {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -51,7 +52,7 @@ same time. A search finds the best of the trials that were trained to their end;
 	cmd.Flags().StringVar(&f.data, "data", "", "folder of the surrogate (required)")
 	cmd.Flags().StringSliceVar(&f.methods, "methods", []string{search.MethodAuto, search.MethodRandom},
 		"ways of searching")
-	cmd.Flags().StringVar(&f.rule, "rule", search.StopASHA,
+	cmd.Flags().StringVar(&f.rule, "rule", sweep.StopASHA,
 		"by which trials go on at a rung: asha, halving, hyperband, or none")
 	cmd.Flags().IntVar(&f.workers, "workers", 4, "trials at once")
 	cmd.Flags().IntVar(&f.trees, "trees", 729, "trees of a whole training")
@@ -62,6 +63,9 @@ same time. A search finds the best of the trials that were trained to their end;
 }
 
 func (f *stoppingFlags) run(ctx context.Context, out, errOut io.Writer) error {
+	if f.rule != wholeSweeps && !slices.Contains(sweep.StopRules(), f.rule) {
+		return fmt.Errorf("unknown rule %q: use one of %v, or %s", f.rule, sweep.StopRules(), wholeSweeps)
+	}
 	return withSurrogates(ctx, errOut, f.python, f.script, f.data, false,
 		func(tasks []task) error { return f.sweepAll(tasks, out) })
 }
@@ -100,15 +104,13 @@ func (f *stoppingFlags) sweep(t *task, method string, seed uint64) (found, train
 	}
 
 	if p.Trials, err = search.Begin(p, nil, f.trials, func(own sweep.Params) (sweep.Params, error) {
-		return own,
-			nil
+		return own, nil
 	}); err != nil {
 		return 0, 0, err
 	}
 	for n := len(p.Trials); n < f.trials; n++ {
 		p.Trials = append(p.Trials, sweep.Trial{Number: n, Source: method, Open: true})
 	}
-	p.Adapt()
 
 	c := climb{plan: p, trees: f.trees, value: func(own sweep.Params, trees int) (float64, error) {
 		own = maps.Clone(own)
@@ -172,8 +174,8 @@ func (c *climb) run(workers int) (found, trainings float64, err error) {
 // employ gives one worker something to do, if there is anything: a paused trial that is promoted, or else one that has
 // not begun.
 func (c *climb) employ() (working bool, err error) {
-	if promoted, err := c.promote(); promoted || err != nil {
-		return promoted, err
+	if c.promote() {
+		return true, nil
 	}
 	n := len(c.begun)
 	if n == len(c.plan.Trials) {
@@ -208,7 +210,7 @@ func (c *climb) send(trial int) {
 }
 
 // promote looks for a paused trial that goes on, and ends those that never will.
-func (c *climb) promote() (promoted bool, err error) {
+func (c *climb) promote() bool {
 	l := search.Ladder{Reached: c.reached, Coming: map[int]int{}, Last: len(c.begun) == len(c.plan.Trials) &&
 		len(c.coming) == 0}
 	for _, r := range c.reached {
@@ -218,22 +220,18 @@ func (c *climb) promote() (promoted bool, err error) {
 		}
 	}
 	if len(l.Paused) == 0 {
-		return false, nil
+		return false
 	}
 
-	found, err := search.Resumable(c.plan, l)
-	if err != nil {
-		return false, err
-	}
-	for _, r := range found {
+	for _, r := range search.Resumable(c.plan, l) {
 		c.climbers[r.Trial].paused = false
-		if r.Verdict.Action == search.GoOn {
+		if r.Action == search.GoOn {
 			c.send(r.Trial)
-			return true, nil
+			return true
 		}
 		c.climbers[r.Trial].ended = true
 	}
-	return false, nil
+	return false
 }
 
 // onTheWay counts the trials that may still come to a rung.
@@ -277,14 +275,10 @@ func (c *climb) arrive() error {
 		}
 	}
 	c.reached, s.Rungs = append(c.reached, own), append(s.Rungs, sweep.RungScore{Step: a.trees, Score: v})
-	verdict, err := search.AtRung(c.plan, own, seen)
-	switch {
-	case err != nil:
-		return err
-	case verdict.Action == search.GoOn:
+	if at.paused = search.AtRung(c.plan, own, seen).Action == search.Wait; !at.paused {
 		c.send(a.trial)
 	}
 	// To a method that learns, a trial that was paused is a stopped one until it ends.
-	s.Status, at.paused, at.ended = sweep.StatusStopped, verdict.Action == search.Wait, verdict.Action == search.Stop
+	s.Status = sweep.StatusStopped
 	return nil
 }

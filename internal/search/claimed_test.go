@@ -12,7 +12,7 @@ import (
 
 // learning is a plan of open trials over three parameters, after one that is listed.
 func learning(method string, trials int) *sweep.Plan {
-	p := &sweep.Plan{Format: sweep.FormatOpen, Maximize: true, Base: sweep.Params{"max_depth": 5.0, "seed": 1.0},
+	p := &sweep.Plan{Format: 1, Maximize: true, Base: sweep.Params{"max_depth": 5.0, "seed": 1.0},
 		Trials: []sweep.Trial{{Number: 0, Params: sweep.Params{"learning_rate": 0.1, "num_leaves": 20.0,
 			"min_data_in_leaf": 20.0, "max_depth": 5.0, "seed": 1.0}}}}
 	p.Spec.Seed = 3
@@ -87,7 +87,7 @@ func TestDecide(t *testing.T) {
 // parameters has tried its parameters' defaults.
 func TestAGridOverOtherParametersTakesNothing(t *testing.T) {
 	for _, method := range []string{sweep.MethodGP, sweep.MethodHalton, sweep.MethodTPE} {
-		p := &sweep.Plan{Format: sweep.FormatOpen, Base: sweep.Params{"num_leaves": 31.0, "max_bin": 255.0}}
+		p := &sweep.Plan{Format: 1, Base: sweep.Params{"num_leaves": 31.0, "max_bin": 255.0}}
 		p.Spec.Search = sweep.Search{Method: method, Grid: map[string][]any{"max_bin": {63.0, 127.0}},
 			Random: map[string]sweep.Distribution{"num_leaves": {Choice: []any{15.0, 31.0}}}}
 		for i, bins := range []float64{63, 127} {

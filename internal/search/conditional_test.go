@@ -78,7 +78,7 @@ func TestGridUnderConditions(t *testing.T) {
 // parameters that exist, repeats nothing and can be replayed.
 func TestDecideUnderConditions(t *testing.T) {
 	for _, method := range []string{sweep.MethodAuto, sweep.MethodGP, sweep.MethodTPE, sweep.MethodHalton} {
-		p := &sweep.Plan{Format: sweep.FormatOpen, Base: sweep.Params{"boosting": "gbdt", "lambda_l2": 0.5,
+		p := &sweep.Plan{Format: 1, Base: sweep.Params{"boosting": "gbdt", "lambda_l2": 0.5,
 			"min_data_in_leaf": 20.0, "learning_rate": 0.1}}
 		p.Spec.Search = dart()
 		p.Spec.Search.Method = method

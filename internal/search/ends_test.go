@@ -50,7 +50,7 @@ func TestExpectedEnds(t *testing.T) {
 func TestStoppedTrialsInformAtTheirWorth(t *testing.T) {
 	score := func(v float64) *float64 { return &v }
 	p := &sweep.Plan{Maximize: true}
-	p.Spec.Search.Stop = &sweep.Stop{Rule: StopASHA, Eta: 3, Rungs: []int{5}}
+	p.Spec.Search.Stop = &sweep.Stop{Rule: sweep.StopASHA, Eta: 3, Rungs: []int{5}}
 	seen := []sweep.Seen{
 		{Trial: 0, Status: sweep.StatusDone, Score: score(0.70), Params: sweep.Params{},
 			Rungs: []sweep.RungScore{{Step: 5, Score: 0.40}}},

@@ -171,8 +171,7 @@ func decideForward(p *sweep.Plan, trial int, seen []sweep.Seen) (Suggestion, err
 	}
 	s, err := selectGroups(p, step, func(configuration int) (float64, bool) {
 		v, done := of[configuration]
-		return v,
-			done
+		return v, done
 	})
 	if err != nil {
 		return Suggestion{}, err

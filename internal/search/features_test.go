@@ -130,7 +130,7 @@ func TestStep(t *testing.T) {
 
 // forward plans a selection among four groups beside other columns, whose sets have the score that the function gives.
 func forward(maximize bool) *sweep.Plan {
-	p := &sweep.Plan{Format: sweep.FormatOpen, Sweep: "s-1", Maximize: maximize,
+	p := &sweep.Plan{Format: 1, Sweep: "s-1", Maximize: maximize,
 		Base: sweep.Params{sweep.IgnoreColumn: ""}}
 	p.Spec.Metric = "auc"
 	p.Spec.Search.Features = grouped(sweep.TryForward, 4, 2)

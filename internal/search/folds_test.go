@@ -127,7 +127,7 @@ func TestDecideConfigurations(t *testing.T) {
 		return &v
 	}
 	for _, method := range []string{sweep.MethodAuto, sweep.MethodTPE} {
-		plain := &sweep.Plan{Format: sweep.FormatOpen, Maximize: true, Base: sweep.Params{"seed": 1.0}}
+		plain := &sweep.Plan{Format: 1, Maximize: true, Base: sweep.Params{"seed": 1.0}}
 		plain.Spec.Seed, plain.Spec.Search = 3,
 			sweep.Search{Method: method, Constraints: []string{"num_leaves <= 200 * learning_rate"},
 				Random: map[string]sweep.Distribution{"learning_rate": {LogUniform: []float64{0.01, 0.5}},

@@ -94,7 +94,7 @@ func TestPickOfSeveralObjectives(t *testing.T) {
 // the one before.
 func dominated(t *testing.T, method string, seed uint64, trials int) float64 {
 	t.Helper()
-	p := &sweep.Plan{Format: sweep.FormatGoals, Maximize: true, Base: sweep.Params{"seed": 1.0}, Spec: twoGoals("1%")}
+	p := &sweep.Plan{Format: 1, Maximize: true, Base: sweep.Params{"seed": 1.0}, Spec: twoGoals("1%")}
 	p.Spec.Seed = seed
 	p.Spec.Search = sweep.Search{Method: method,
 		Random: map[string]sweep.Distribution{"rate": {LogUniform: []float64{0.01, 1}},
@@ -188,7 +188,7 @@ func logMissing(t *testing.T, missing map[string]float64, trials, seeds int) {
 // TestDecideForSeveralObjectives: a decision can be reproduced, another trial aims at another part of the front, and
 // results that lack an objective are skipped.
 func TestDecideForSeveralObjectives(t *testing.T) {
-	p := &sweep.Plan{Format: sweep.FormatGoals, Maximize: true, Base: sweep.Params{"seed": 1.0}, Spec: twoGoals("1%")}
+	p := &sweep.Plan{Format: 1, Maximize: true, Base: sweep.Params{"seed": 1.0}, Spec: twoGoals("1%")}
 	p.Spec.Search = sweep.Search{Method: sweep.MethodGP,
 		Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}}}}
 	var seen []sweep.Seen

@@ -14,7 +14,7 @@ import (
 
 // breeding plans a population of five in four generations.
 func breeding(maximize bool) *sweep.Plan {
-	p := &sweep.Plan{Format: sweep.FormatPopulation, Maximize: maximize, Base: sweep.Params{"learning_rate": 0.1,
+	p := &sweep.Plan{Format: 1, Maximize: maximize, Base: sweep.Params{"learning_rate": 0.1,
 		"num_leaves": 31.0, "bagging_freq": 0.0, "bagging_fraction": 1.0}}
 	p.Spec.Metric, p.Spec.Seed = "auc", 3
 	p.Spec.Search = sweep.Search{Method: sweep.MethodPBT, Population: 5, Constraints: []string{"num_leaves <= 100"},

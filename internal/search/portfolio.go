@@ -114,22 +114,13 @@ func (a *asker) fromPortfolio(total int) *proposal {
 		case a.isTried(params):
 			taken++
 		case next == nil && a.usable(params):
-			next = &proposal{params, SourcePortfolio, a.whyPortfolio() + entry.name}
+			next = &proposal{params, SourcePortfolio, "boosted trees: " + entry.name}
 		}
 	}
 	if len(a.history.earlier) > 0 && float64(taken+1) > portfolioShare*float64(total)+0.5 {
 		return nil
 	}
 	return next
-}
-
-// whyPortfolio begins the reason. Plans of running sweeps are recognised by a checksum that includes it, so the words
-// of a first search stay.
-func (a *asker) whyPortfolio() string {
-	if len(a.history.earlier) == 0 {
-		return "boosted trees, no former search: "
-	}
-	return "boosted trees: "
 }
 
 // entry returns a configuration of the portfolio, clamped to the space. A parameter that it does not name gets the

@@ -16,7 +16,6 @@ import (
 func pausing(rule string) *sweep.Plan {
 	p := &sweep.Plan{Maximize: true}
 	p.Spec.Search.Stop = &sweep.Stop{Rule: rule, Eta: 3, MinTrees: 3, Rungs: []int{3, 9}}
-	p.Adapt()
 	return p
 }
 
@@ -31,12 +30,8 @@ func reached(step int, scores ...float64) (out []sweep.Reached) {
 // resumable checks the trials of which can be said what becomes of them, and that each verdict can be reproduced.
 func resumable(t *testing.T, p *sweep.Plan, l search.Ladder, action string, want ...int) {
 	t.Helper()
-	found, err := search.Resumable(p, l)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var got []int
-	for _, r := range found {
+	for _, r := range search.Resumable(p, l) {
 		got = append(got, r.Trial)
 		if r.Verdict.Action != action {
 			t.Errorf("what becomes of trial %d: got %+v, want it to %s", r.Trial, r.Verdict, action)
@@ -56,25 +51,88 @@ func resumable(t *testing.T, p *sweep.Plan, l search.Ladder, action string, want
 	}
 }
 
-// TestTrialsPauseAtARung: none is stopped there, the first ones have nobody to be compared with, and with halving all
+func TestRungs(t *testing.T) {
+	for _, tc := range []struct {
+		low, high, eta int
+		want           []int
+	}{{10, 1000, 3, []int{12, 37, 111, 333}}, {1, 8, 2, []int{1, 2, 4}}, {50, 100, 3, nil}, {0, 3, 3, []int{1}}} {
+		if got := search.Rungs(tc.low, tc.high, tc.eta); !slices.Equal(got, tc.want) {
+			t.Errorf("rungs from %d to %d by %d: got %v, want %v", tc.low, tc.high, tc.eta, got, tc.want)
+		}
+	}
+}
+
+// TestOneInEtaGoesOn of nine trials at a rung, in any order; a loss is better lower, and a gap within the noise stops
+// no trial.
+func TestOneInEtaGoesOn(t *testing.T) {
+	p := pausing(sweep.StopASHA)
+	all := reached(3, 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+	after := func(trial int) search.Verdict {
+		seen := slices.Delete(slices.Clone(all), trial, trial+1)
+		rand.New(rand.NewPCG(1, 2)).Shuffle(len(seen), func(i, j int) { seen[i], seen[j] = seen[j], seen[i] })
+		return search.AfterPause(p, all[trial], seen, true)
+	}
+	for trial := range all {
+		if v := after(trial); (v.Action == search.GoOn) != (trial >= 6) || v.Reason == "" {
+			t.Errorf("trial %d of nine with rising scores: got %+v; want the last three to go on", trial, v)
+		}
+	}
+
+	p.Maximize = false
+	if v := after(8); v.Action != search.Stop {
+		t.Errorf("the highest loss: got %+v, want it to stop", v)
+	}
+	p.Spec.Search.Stop.Noise = 0.35
+	if v := after(5); v.Action != search.GoOn || !strings.Contains(v.Reason, "not more than the noise of 0.35") {
+		t.Errorf("behind by 0.3, with a noise of 0.35: got %+v, want it to go on", v)
+	}
+	if v := after(6); v.Action != search.Stop || !strings.Contains(v.Reason, "0.4, more than the noise of 0.35") {
+		t.Errorf("behind by 0.4, with a noise of 0.35: got %+v, want it to stop", v)
+	}
+}
+
+// TestNoNumberRanksLast: NaN and the infinities.
+func TestNoNumberRanksLast(t *testing.T) {
+	p := pausing(sweep.StopASHA)
+	p.Spec.Search.Stop.Eta = 2
+	all := reached(3, math.NaN(), 0.5, math.Inf(1), 0.4)
+	for trial, want := range []string{search.Stop, search.GoOn, search.Stop, search.GoOn} {
+		v := search.AfterPause(p, all[trial], slices.Delete(slices.Clone(all), trial, trial+1), true)
+		if v.Action != want {
+			t.Errorf("trial %d with the score %v: got %+v, want %s", trial, all[trial].Score, v, want)
+		}
+	}
+}
+
+// TestHyperbandHasBrackets: the earlier a bracket compares its trials, the more trials it has.
+func TestHyperbandHasBrackets(t *testing.T) {
+	p := pausing(sweep.StopHyperband)
+	p.Spec.Search.Stop.Rungs = []int{1, 3, 9}
+	of := map[int]int{}
+	for trial := range 200 {
+		of[len(search.RungsOf(p, trial))]++
+	}
+	if !(of[3] > of[2] && of[2] > of[1] && of[1] >= of[0] && of[0] > 0) {
+		t.Errorf("200 trials by their number of rungs: got %v; want fewer with fewer rungs, and some with none", of)
+	}
+	if v := search.AtRung(p, sweep.Reached{Step: 3, Trial: 2, Score: -1}, reached(3, 0, 1)); len(
+		search.RungsOf(p, 2)) > 1 || v.Action != search.GoOn {
+		t.Errorf("trial 2 at a rung that its bracket skips: got %+v, want it to go on", v)
+	}
+}
+
+// TestTrialsPauseAtARung: none is stopped there, the first ones have no other to be compared with, and with halving all
 // wait.
 func TestTrialsPauseAtARung(t *testing.T) {
 	for rule, want := range map[string][3]string{sweep.StopASHA: {search.Wait, search.Wait, search.GoOn},
 		sweep.StopHalving: {search.Wait, search.Wait, search.Wait}} {
 		p := pausing(rule)
 		for n := range 3 {
-			v, err := search.AtRung(p, sweep.Reached{Step: 3, Trial: n, Score: float64(n)}, reached(3, 0, 1)[:n])
-			if err != nil || v.Action != want[n] || v.Rung != 3 || v.Reason == "" {
-				t.Errorf("%s: the best of %d at a rung: got %+v, error %v; want %s, with a reason", rule, n+1, v, err,
-					want[n])
+			v := search.AtRung(p, sweep.Reached{Step: 3, Trial: n, Score: float64(n)}, reached(3, 0, 1)[:n])
+			if v.Action != want[n] || v.Reason == "" {
+				t.Errorf("%s: the best of %d at a rung: got %+v; want %s, with a reason", rule, n+1, v, want[n])
 			}
 		}
-	}
-	old := pausing(sweep.StopASHA)
-	old.Format = sweep.FormatOpen
-	if v, err := search.AtRung(old, sweep.Reached{Step: 3, Trial: 9, Score: -1}, reached(3, 0, 1)); err != nil ||
-		v.Action != search.Stop {
-		t.Errorf("the worst of three, in a plan of an earlier build: got %+v, error %v; want it to stop", v, err)
 	}
 }
 
@@ -127,9 +185,9 @@ func TestHalvingWaitsForAll(t *testing.T) {
 	all.Paused = slices.DeleteFunc(slices.Clone(at), func(r sweep.Reached) bool { return r.Trial == 1 || r.Trial == 5 })
 	resumable(t, p, all, search.Stop, 2, 0, 3, 4, 6)
 
-	v, err := search.AfterPause(p, at[0], at[1:], true)
-	if err != nil || !strings.Contains(v.Reason, "rank 4 of 7 at rung 3; 2 go on, and it is behind by 0.15") {
-		t.Errorf("the fourth of seven: got %+v, error %v", v, err)
+	v := search.AfterPause(p, at[0], at[1:], true)
+	if !strings.Contains(v.Reason, "rank 4 of 7 at rung 3; 2 go on, and it is behind by 0.15") {
+		t.Errorf("the fourth of seven: got %+v, want rank 4", v)
 	}
 }
 
@@ -151,11 +209,7 @@ func oneByOne(t *testing.T, p *sweep.Plan, l search.Ladder) (found []string, beh
 			}
 		}
 		slices.SortFunc(seen, func(a, b sweep.Reached) int { return cmp.Compare(a.Trial, b.Trial) })
-		v, err := search.AfterPause(p, own, seen, last)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v, seen
+		return search.AfterPause(p, own, seen, last), seen
 	}
 
 	var promoted, ended []string
@@ -208,18 +262,15 @@ func TestVerdictsOfAllAreThoseOfEach(t *testing.T) {
 		r.Shuffle(len(l.Reached), func(i, j int) { l.Reached[i], l.Reached[j] = l.Reached[j], l.Reached[i] })
 
 		want, beaten := oneByOne(t, p, l)
-		found, err := search.Resumable(p, l)
 		var got []string
-		for _, f := range found {
+		for _, f := range search.Resumable(p, l) {
 			got = append(got, fmt.Sprint(f.Reached, f.Verdict, f.Seen(), f.Last))
 		}
-		if err != nil || !slices.Equal(got, want) {
-			t.Fatalf("ladder %d, %+v with %+v: got %q, error %v; one by one %q", n, *stop, l, got, err, want)
+		if !slices.Equal(got, want) {
+			t.Fatalf("ladder %d, %+v with %+v: got %q; one by one %q", n, *stop, l, got, want)
 		}
-		behind, err := search.Behind(p, l)
-		if err != nil || !slices.Equal(behind, beaten) {
-			t.Fatalf("ladder %d, %+v with %+v: behind are %v, error %v; one by one %v", n, *stop, l, behind, err,
-				beaten)
+		if behind := search.Behind(p, l); !slices.Equal(behind, beaten) {
+			t.Fatalf("ladder %d, %+v with %+v: behind are %v; one by one %v", n, *stop, l, behind, beaten)
 		}
 		verdicts += len(got)
 	}
@@ -242,8 +293,8 @@ func thousand() (l search.Ladder) {
 func BenchmarkResumable(b *testing.B) {
 	p, l := pausing(sweep.StopASHA), thousand()
 	for b.Loop() {
-		if found, err := search.Resumable(p, l); err != nil || len(found) == 0 {
-			b.Fatalf("%d verdicts, error %v", len(found), err)
+		if len(search.Resumable(p, l)) == 0 {
+			b.Fatal("a thousand paused trials at the end of a sweep: got no verdict")
 		}
 	}
 }

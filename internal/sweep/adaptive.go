@@ -35,13 +35,6 @@ const WarmAuto = "auto"
 // seen.
 const MaxOpen = 1000
 
-// FormatOpen is the format of plans with trials that are open or may be stopped: an older build would train defaults,
-// and take stopped trials for damaged.
-const FormatOpen = 3
-
-// FormatGoals is the format of plans with several objectives: an older build would let the best by the first win.
-const FormatGoals = 6
-
 // Listed reports whether the plan lists every trial of the search with its parameters: its method uses no results.
 func (s *Search) Listed() bool {
 	return !s.forward() && slices.Contains([]string{"", MethodRandom, MethodHalton}, s.Method)
@@ -147,7 +140,7 @@ const StatusRunning Status = "running"
 // DecodeDecision decodes the decision about an open trial.
 func DecodeDecision(data []byte) (*Decision, error) {
 	var d Decision
-	if err := decode("decision", data, &d, func() int { return d.Format }); err != nil {
+	if err := decode("decision", data, &d, &d.Format); err != nil {
 		return nil, err
 	}
 	if err := CheckID(string(d.Sweep)); err != nil {
@@ -191,7 +184,7 @@ type Configuration struct {
 // DecodeConfiguration decodes the reservation of a configuration.
 func DecodeConfiguration(data []byte) (*Configuration, error) {
 	var c Configuration
-	if err := decode("configuration", data, &c, func() int { return c.Format }); err != nil {
+	if err := decode("configuration", data, &c, &c.Format); err != nil {
 		return nil, err
 	}
 	if c.Trial < 0 || c.Trial >= MaxTrials {
@@ -225,24 +218,6 @@ func (p *Plan) Open() bool {
 	return slices.ContainsFunc(p.Trials, func(t Trial) bool { return t.Open })
 }
 
-// Adapt sets the plan's format to the one that its trials need.
-func (p *Plan) Adapt() {
-	switch stop := p.Spec.Search.Stop; {
-	case stop != nil:
-		p.Format = FormatPauses
-	case p.Breeds():
-		p.Format = FormatPopulation
-	case len(p.Spec.Goals) > 0:
-		p.Format = FormatGoals
-	case p.Extends != nil || p.EndsByRule():
-		p.Format = FormatExtended
-	case p.Folds != nil:
-		p.Format = FormatFolds
-	case p.Open():
-		p.Format = FormatOpen
-	}
-}
-
 // WithDecisions returns the plan with the decisions about its open trials, for display.
 func (p *Plan) WithDecisions(decisions map[int]*Decision) *Plan {
 	out := *p
@@ -258,17 +233,12 @@ func (p *Plan) WithDecisions(decisions map[int]*Decision) *Plan {
 
 // checkTrials checks open trials and the plan's results of earlier sweeps.
 func (p *Plan) checkTrials() error {
-	if p.Format == FormatOpen && !p.Open() && p.Spec.Search.Stop == nil {
-		return fmt.Errorf("format %d, and no trial is open or may be stopped", p.Format)
-	}
 	if err := p.checkStop(); err != nil {
 		return err
 	}
 
 	for _, t := range p.Trials {
 		switch {
-		case t.Open && p.Format < FormatOpen:
-			return fmt.Errorf("trial %d is open in a plan of format %d", t.Number, p.Format)
 		case t.Open && t.Params != nil:
 			return fmt.Errorf("trial %d is open and has parameters", t.Number)
 		case t.Open && len(p.Base) == 0:

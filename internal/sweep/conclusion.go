@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -43,7 +44,7 @@ type Ending struct {
 // DecodeEnding reads an Ending of a sweep of n trials.
 func DecodeEnding(data []byte, n int) (*Ending, error) {
 	var e Ending
-	if err := decode("ending", data, &e, func() int { return e.Format }); err != nil {
+	if err := decode("ending", data, &e, &e.Format); err != nil {
 		return nil, err
 	}
 	if err := CheckID(string(e.Sweep)); err != nil {
@@ -87,7 +88,7 @@ type Conclusion struct {
 	Done   int       `json:"done"` // number of trials by outcome
 	Failed int       `json:"failed"`
 	At     time.Time `json:"at"`
-	Cost   *Cost     `json:"cost,omitempty"` // nil if unknown, and in conclusions of earlier builds
+	Cost   *Cost     `json:"cost,omitempty"` // nil if unknown
 
 	Written
 }
@@ -159,8 +160,8 @@ type GateDecision struct {
 	Reason   string  `json:"reason"`
 	Promoted bool    `json:"promoted"` // the alias points at the new version
 
-	Verdict Verdict     `json:"verdict,omitempty"` // empty in conclusions of earlier builds
-	Checks  []GateCheck `json:"checks,omitempty"`  // all checks, in order
+	Verdict Verdict     `json:"verdict,omitempty"`
+	Checks  []GateCheck `json:"checks,omitempty"` // all checks, in order
 }
 
 // GateCheck is one check of the gate. Its reason is complete by itself, whether it passed or not.
@@ -173,13 +174,12 @@ type GateCheck struct {
 	High   float64 `json:"high,omitempty"` // of its interval, if there is one
 	Rows   int     `json:"rows,omitempty"`
 
-	// For checks against the champion: the metric of both models on these rows. Earlier builds wrote these only in the
-	// decision.
+	// For checks against the champion: the metric of both models on these rows.
 	New float64 `json:"new,omitempty"`
 	Old float64 `json:"old,omitempty"`
 }
 
-// Verdict returns the night's outcome. For conclusions of earlier builds it is derived from the other fields.
+// Verdict returns the night's outcome.
 func (c *Conclusion) Verdict() Verdict {
 	switch g := c.Gate; {
 	case c.Outcome == OutcomeCancelled:
@@ -190,11 +190,9 @@ func (c *Conclusion) Verdict() Verdict {
 		return VerdictNotPromoted
 	case g.Promoted:
 		return VerdictPromoted
-	case g.Verdict != "":
-		return g.Verdict
+	default:
+		return cmp.Or(g.Verdict, VerdictNotPromoted)
 	}
-
-	return VerdictNotPromoted
 }
 
 // Why is the reason for the verdict, for people.
@@ -208,7 +206,7 @@ func (c *Conclusion) Why() string {
 // DecodeConclusion decodes a conclusion.
 func DecodeConclusion(data []byte) (*Conclusion, error) {
 	var c Conclusion
-	if err := decode("conclusion", data, &c, func() int { return c.Format }); err != nil {
+	if err := decode("conclusion", data, &c, &c.Format); err != nil {
 		return nil, err
 	}
 	if err := CheckID(string(c.Sweep)); err != nil {

@@ -67,7 +67,7 @@ func (c *Curve) Rounded() Curve {
 // DecodeCurve reads a claim's learning curve.
 func DecodeCurve(data []byte) (*Curve, error) {
 	var c Curve
-	if err := decode("learning curve", data, &c, func() int { return c.Format }); err != nil {
+	if err := decode("learning curve", data, &c, &c.Format); err != nil {
 		return nil, err
 	}
 	if err := CheckID(string(c.Sweep)); err != nil {

@@ -70,7 +70,7 @@ func (r *Result) State() string {
 // DecodeEnough decodes why a sweep starts no more trials.
 func DecodeEnough(data []byte) (*Enough, error) {
 	var e Enough
-	if err := decode("end by rule", data, &e, func() int { return e.Format }); err != nil {
+	if err := decode("end by rule", data, &e, &e.Format); err != nil {
 		return nil, err
 	}
 	if !slices.Contains([]string{RuleTarget, RulePatience}, e.Rule) {

@@ -17,12 +17,6 @@ func TestLimitsByRule(t *testing.T) {
 	if err != nil || *s.Limits.Target != 0.13 || s.Limits.Patience.Trials != 20 || s.Limits.Patience.Noise != 0 {
 		t.Fatalf("limits are %+v, error %v; want a target of 0.13 and a patience of 20 trials without noise", s, err)
 	}
-	p := plan()
-	p.Spec.Limits = s.Limits
-	if p.Adapt(); p.Format != sweep.FormatExtended {
-		t.Errorf("a plan that may end by a rule has format %d; want %d, which earlier builds refuse", p.Format,
-			sweep.FormatExtended)
-	}
 
 	for limits, want := range map[string]string{
 		"patience: {trials: 0}":               "patience.trials is 0 of 50 trials: use 1 to 49",

@@ -5,10 +5,6 @@ import (
 	"slices"
 )
 
-// FormatExtended is the format of plans that extend another sweep or end by a rule: an older build would train again
-// what has ended, or everything listed.
-const FormatExtended = 5
-
 // Extension is the sweep that a plan extends. The plan's first trials are that sweep's, with the same numbers; they
 // have ended, and their results are included here, so that the plan suffices when the other sweep's objects are gone.
 // Only their model files are needed from there.
@@ -70,8 +66,6 @@ func (p *Plan) checkExtension() error {
 
 	n := len(e.Results)
 	switch {
-	case p.Format < FormatExtended:
-		return fmt.Errorf("it extends sweep %s in format %d", e.Sweep, p.Format)
 	case e.Sweep == p.Sweep || n == 0 || n >= len(p.Trials):
 		return fmt.Errorf("it extends %d trials of sweep %s by %d", n, e.Sweep, len(p.Trials)-n)
 	case p.Folds != nil:

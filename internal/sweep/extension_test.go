@@ -18,7 +18,6 @@ func extended() *sweep.Plan {
 			Scores: &sweep.Scored{Calib: o, Test: o}},
 		{Format: 1, Sweep: "nightly-0", Trial: 1, Status: sweep.StatusFailed, Reason: "no luck"},
 	}}
-	p.Adapt()
 	return p
 }
 
@@ -31,7 +30,6 @@ func TestExtendedPlans(t *testing.T) {
 		"whole": {func(*sweep.Plan) {}, ""},
 		"no new trial": {func(p *sweep.Plan) { p.Trials = p.Trials[:2] },
 			"extends 2 trials of sweep nightly-0 by 0"},
-		"an older format": {func(p *sweep.Plan) { p.Format = 1 }, "in format 1"},
 		"out of order": {func(p *sweep.Plan) { p.Extends.Results[1].Trial = 0 },
 			"the result of trial 1 is of trial 0"},
 		"of the sweep itself": {func(p *sweep.Plan) { p.Extends.Results[1].Sweep = "nightly-1" },

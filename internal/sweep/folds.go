@@ -65,9 +65,6 @@ func (s *Spec) checkValidate(doc *strictyaml.Document, _ Vocabulary) error {
 	return nil
 }
 
-// FormatFolds is the format of plans with folds: an older build would train each trial on all rows.
-const FormatFolds = 4
-
 // Folds says how the trials of a plan cross-validate. Each but the last is one round of one configuration; the last is
 // the refit, the best configuration on all rows of train and valid.
 type Folds struct {
@@ -277,9 +274,8 @@ func (p *Plan) checkFolds() error {
 	}
 
 	rounds := len(f.Rounds)
-	if p.Format < FormatFolds || p.Spec.Validate == nil || rounds < 2 || rounds > MaxFolds || f.First < 1 ||
-		f.First > rounds {
-		return fmt.Errorf("%d folds, %d of them first, in a plan of format %d", rounds, f.First, p.Format)
+	if p.Spec.Validate == nil || rounds < 2 || rounds > MaxFolds || f.First < 1 || f.First > rounds {
+		return fmt.Errorf("%d folds, %d of them first", rounds, f.First)
 	}
 	if p.Spec.Search.Stop != nil || p.Input != nil {
 		return fmt.Errorf("folds in a sweep that stops trials or continues a model")

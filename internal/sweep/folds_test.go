@@ -62,7 +62,6 @@ func foldedPlan() *sweep.Plan {
 	}
 	p.Folds = sweep.NewFolds("kfold", rounds, true)
 	p.Trials = p.Folds.Expand(p.Trials[:3])
-	p.Adapt()
 	return p
 }
 
@@ -102,7 +101,6 @@ func TestFoldsThatLeakAreRefused(t *testing.T) {
 		"rated on valid":        func(p *sweep.Plan) { p.Folds.Rounds[2].Rated.Split = "valid" },
 		"rated on all":          func(p *sweep.Plan) { p.Folds.Rounds[2].Rated.Folds = nil },
 		"one round":             func(p *sweep.Plan) { p.Folds.Rounds = p.Folds.Rounds[:1] },
-		"format":                func(p *sweep.Plan) { p.Format = 3 },
 		"no folds":              func(p *sweep.Plan) { p.Folds = nil },
 		"nobody asked":          func(p *sweep.Plan) { p.Spec.Validate = nil },
 		"none first":            func(p *sweep.Plan) { p.Folds.First = 0 },
@@ -130,7 +128,6 @@ func openFolds() *sweep.Plan {
 	p := foldedPlan()
 	p.Spec.Search.Method, p.Base = sweep.MethodGP, p.Trials[0].Params
 	p.Trials = p.Folds.Expand([]sweep.Trial{{Source: "fixed", Params: p.Trials[0].Params}, {Source: "gp", Open: true}})
-	p.Adapt()
 	return p
 }
 

@@ -70,7 +70,6 @@ func TestVerdicts(t *testing.T) {
 		{&sweep.Conclusion{Outcome: sweep.OutcomeNoWinner, Reason: "none"}, sweep.VerdictNoWinner, "none"},
 		{&sweep.Conclusion{Outcome: sweep.OutcomeWinner, Reason: "won"}, sweep.VerdictNotPromoted, "won"},
 		{gate(sweep.GateDecision{Promoted: true, Reason: "better"}), sweep.VerdictPromoted, "better"},
-		{gate(sweep.GateDecision{Reason: "by an earlier build"}), sweep.VerdictNotPromoted, "by an earlier build"},
 		{gate(sweep.GateDecision{Verdict: sweep.VerdictBlocked, Reason: "blocked: x"}), sweep.VerdictBlocked,
 			"blocked: x"},
 	} {

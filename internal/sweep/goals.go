@@ -161,8 +161,8 @@ func (p *Plan) checkObjectives() error {
 	if len(s.Goals) == 0 {
 		return nil
 	}
-	if p.Format < FormatGoals || len(s.Goals) < 2 || len(s.Goals) > MaxGoals || p.Folds != nil || s.Search.Stop != nil {
-		return fmt.Errorf("%d objectives in a plan of format %d", len(s.Goals), p.Format)
+	if len(s.Goals) < 2 || len(s.Goals) > MaxGoals || p.Folds != nil || s.Search.Stop != nil {
+		return fmt.Errorf("%d objectives", len(s.Goals))
 	}
 	if s.Pick == nil || !slices.ContainsFunc(s.Goals, func(g Goal) bool { return g.Name == s.Pick.Best }) {
 		return fmt.Errorf("several objectives, and nothing says which of them counts most")
@@ -184,9 +184,7 @@ func (r *Result) Facts() map[string]float64 {
 	facts["best_iteration"] = float64(r.BestIteration)
 	facts["train_seconds"] = r.Usage.TrainSeconds
 	facts["private_bytes"] = float64(r.Usage.PrivateBytes)
-	if r.Leaves > 0 { // older builds did not count them
-		facts["leaves"] = float64(r.Leaves)
-	}
+	facts["leaves"] = float64(r.Leaves)
 	if r.Model != nil {
 		facts["model_bytes"] = float64(r.Model.Bytes)
 	}

@@ -80,7 +80,7 @@ func TestSeveralObjectives(t *testing.T) {
 		}
 	}
 
-	// Earlier builds had a text as metric, and plans still do.
+	// In a plan the metric is a text, with one objective as with several.
 	s, err := read("metric: average_precision")
 	text, _ := json.Marshal(s)
 	if err != nil || !strings.Contains(string(text), `"metric":"average_precision","trials"`) ||
@@ -89,12 +89,11 @@ func TestSeveralObjectives(t *testing.T) {
 	}
 }
 
-// TestPlansOfSeveralObjectives: a plan without a rule, or in a format of builds without objectives, is rejected.
+// TestPlansOfSeveralObjectives: a plan without a rule is rejected.
 func TestPlansOfSeveralObjectives(t *testing.T) {
 	for want, change := range map[string]func(*sweep.Plan){
-		"":                                   func(*sweep.Plan) {},
-		"2 objectives in a plan of format 1": func(p *sweep.Plan) { p.Format = 1 },
-		"nothing says which of them counts":  func(p *sweep.Plan) { p.Spec.Pick = nil },
+		"":                                  func(*sweep.Plan) {},
+		"nothing says which of them counts": func(p *sweep.Plan) { p.Spec.Pick = nil },
 		"within is": func(p *sweep.Plan) {
 			p.Spec.Pick = &sweep.Pick{Best: "auc",
 				Within: "-1%"}
@@ -103,7 +102,6 @@ func TestPlansOfSeveralObjectives(t *testing.T) {
 		p := plan()
 		p.Spec.Goals, p.Spec.Pick = []sweep.Goal{{Name: "auc", Maximize: true}, {Name: "trees"}},
 			&sweep.Pick{Best: "auc", Within: "1%"}
-		p.Adapt()
 		change(p)
 		text, err := json.Marshal(p)
 		if err != nil {
@@ -125,9 +123,9 @@ func TestValues(t *testing.T) {
 	if got, want := s.Values(r), []float64{0.7, 0.3, 1234, 40}; !slices.Equal(got, want) {
 		t.Errorf("%v, expected %v", got, want)
 	}
-	r.Leaves = 0
+	r.Model = nil
 	if got := s.Values(r); got != nil {
-		t.Errorf("of a trial whose leaves nobody has counted: %v, expected none", got)
+		t.Errorf("values of a trial without a model: got %v, want none", got)
 	}
 	if a, b := []float64{0.7, 0.3, 10, 4}, []float64{0.7, 0.2, 10, 4}; !s.Dominates(b, a) || s.Dominates(a, b) ||
 		s.Dominates(a, a) {

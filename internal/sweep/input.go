@@ -42,9 +42,6 @@ type Input struct {
 // MaxInput bounds the bytes of each object.
 const MaxInput = 1 << 30
 
-// FormatContinued is the format of plans with an input model: an older build would train without it.
-const FormatContinued = 2
-
 var numberPattern = regexp.MustCompile(`^[1-9][0-9]{0,8}$`)
 
 func (s *Spec) checkContinue(doc *strictyaml.Document, _ Vocabulary) error {

@@ -37,7 +37,7 @@ type JobRecord struct {
 // DecodeJobRecord decodes the record of job n of the plan's sweep.
 func DecodeJobRecord(data []byte, p *Plan, n int) (*JobRecord, error) {
 	var r JobRecord
-	if err := decode("job record", data, &r, func() int { return r.Format }); err != nil {
+	if err := decode("job record", data, &r, &r.Format); err != nil {
 		return nil, err
 	}
 	if r.Sweep != p.Sweep || r.Number != n || n < 1 || n > p.LastJob() || r.Job != p.JobName(n) ||

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// FormatVersion is written into every JSON object of this package. A reader refuses a higher one.
+// FormatVersion is written into every JSON object of this package. A reader refuses any other.
 const FormatVersion = 1
 
 // Splits of a dataset.
@@ -21,7 +21,7 @@ const (
 )
 
 // Written is part of every create-only object. Its writer generates an id; if the answer to the write is lost, reading
-// the object tells whether it is the writer's own. Objects of earlier builds have none.
+// the object tells whether it is the writer's own.
 type Written struct {
 	WriteID string `json:"write_id,omitempty"`
 }
@@ -51,7 +51,7 @@ type Plan struct {
 	Heartbeat Duration `json:"heartbeat"`
 	Takeover  Duration `json:"takeover"`
 
-	// Quote is the expected cost and time of the sweep when it was planned; nil in plans made before there were quotes.
+	// Quote is the expected cost and time of the sweep when it was planned; nil if nothing was expected.
 	Quote *Quote `json:"quote,omitempty"`
 
 	// Input is the model that the trials start from; nil if they start from scratch.
@@ -166,7 +166,7 @@ func (p *Plan) Fingerprint() string {
 // DecodePlan decodes a plan and checks what later code relies on.
 func DecodePlan(data []byte) (*Plan, error) {
 	var p Plan
-	if err := decodeUpTo(FormatPopulation, "plan", data, &p, func() int { return p.Format }); err != nil {
+	if err := decode("plan", data, &p, &p.Format); err != nil {
 		return nil, err
 	}
 
@@ -258,16 +258,13 @@ func (e *DecodeError) Unwrap() error { return e.Err }
 // IsInput says that the input is at fault, permanently.
 func (*DecodeError) IsInput() bool { return true }
 
-func decode(kind string, data []byte, v any, format func() int) error {
-	return decodeUpTo(FormatVersion, kind, data, v, format)
-}
-
-func decodeUpTo(newest int, kind string, data []byte, v any, format func() int) error {
+// decode reads an object of a kind from JSON, and refuses another format than this build's.
+func decode(kind string, data []byte, v any, format *int) error {
 	if err := json.Unmarshal(data, v); err != nil {
 		return &DecodeError{kind, err}
 	}
-	if f := format(); f < 1 || f > newest {
-		return &DecodeError{kind, fmt.Errorf("format %d; this build reads 1 to %d", f, newest)}
+	if *format != FormatVersion {
+		return &DecodeError{kind, fmt.Errorf("format %d; this build reads %d", *format, FormatVersion)}
 	}
 	return nil
 }

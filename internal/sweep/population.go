@@ -14,9 +14,6 @@ const (
 	maxGenerations  = 50 // a result lists the parameters of all that its model goes back to
 )
 
-// FormatPopulation is the format of plans that train a population: an older build would start every trial from scratch.
-const FormatPopulation = 8
-
 // Origin is the trial whose model a trial of a population continues.
 type Origin struct {
 	Trial int    `json:"trial"`
@@ -84,11 +81,10 @@ func (p *Plan) checkPopulation() error {
 	if !q.breeds() {
 		return nil
 	}
-	if p.Format < FormatPopulation || q.Population < 2 || len(p.Trials)%q.Population != 0 ||
+	if q.Population < 2 || len(p.Trials)%q.Population != 0 ||
 		len(p.Trials) > maxGenerations*q.Population || p.Folds != nil || p.Input != nil || q.Stop != nil ||
 		p.Extends != nil {
-		return fmt.Errorf("a population of %d in %d trials, in a plan of format %d", q.Population, len(p.Trials),
-			p.Format)
+		return fmt.Errorf("a population of %d in %d trials", q.Population, len(p.Trials))
 	}
 	if i := slices.IndexFunc(p.Trials, func(t Trial) bool { return !t.Open }); i >= 0 {
 		return fmt.Errorf("trial %d of a population stands in the plan", i)

@@ -57,7 +57,7 @@ type Release struct {
 // DecodeClaim decodes a claim of a trial.
 func DecodeClaim(data []byte) (*Claim, error) {
 	var c Claim
-	if err := decode("claim", data, &c, func() int { return c.Format }); err != nil {
+	if err := decode("claim", data, &c, &c.Format); err != nil {
 		return nil, err
 	}
 	if err := CheckID(string(c.Sweep)); err != nil {
@@ -73,7 +73,7 @@ func DecodeClaim(data []byte) (*Claim, error) {
 // DecodeHeartbeat decodes a heartbeat of a claim's holder.
 func DecodeHeartbeat(data []byte) (*Heartbeat, error) {
 	var h Heartbeat
-	if err := decode("heartbeat", data, &h, func() int { return h.Format }); err != nil {
+	if err := decode("heartbeat", data, &h, &h.Format); err != nil {
 		return nil, err
 	}
 	return &h, nil
@@ -149,8 +149,7 @@ type Usage struct {
 	SharedBytes  int64   `json:"shared_bytes"`            // of the dataset, mapped
 	PSSBytes     int64   `json:"pss_bytes"`               // proportional share of all
 
-	// For every trial that a task has ended, with or without a model; 0 in results of older builds and where the system
-	// does not report it.
+	// For every trial that a task has ended, with or without a model; 0 where the system does not report it.
 	// of the process, from the claim to the end of training, all threads
 	CPUSeconds float64 `json:"cpu_seconds,omitempty"`
 	// the highest of samples half a minute apart, and of the one at the end
@@ -182,7 +181,7 @@ func CutReason(text string) string {
 // DecodeResult decodes a trial's result.
 func DecodeResult(data []byte) (*Result, error) {
 	var r Result
-	if err := decode("result", data, &r, func() int { return r.Format }); err != nil {
+	if err := decode("result", data, &r, &r.Format); err != nil {
 		return nil, err
 	}
 	if err := r.check(); err != nil {
@@ -279,7 +278,7 @@ func DecodeScoreMessage(data []byte) (*ScoreMessage, error) {
 		return nil, &DecodeError{"score message", fmt.Errorf("%d bytes", len(data))}
 	}
 	var m ScoreMessage
-	if err := decode("score message", data, &m, func() int { return m.Format }); err != nil {
+	if err := decode("score message", data, &m, &m.Format); err != nil {
 		return nil, err
 	}
 	if err := CheckID(string(m.Sweep)); err != nil {

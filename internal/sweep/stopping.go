@@ -150,7 +150,7 @@ func (s *Stop) fillDefaults() {
 	}
 }
 
-// Rung is the decision about a trial at a number of trees. It is created once, before it is acted on, and binds a later
+// Rung is the decision about a trial at a number of trees: it continues, or waits for a Promotion. It is created once, before it is acted on, and binds a later
 // holder of the trial that reaches the same rung.
 type Rung struct {
 	Format int     `json:"format"`
@@ -159,7 +159,6 @@ type Rung struct {
 	Claim  int     `json:"claim"`
 	Step   int     `json:"step"` // trees
 	Score  float64 `json:"score"`
-	Stop   bool    `json:"stop"`
 	Pause  bool    `json:"pause,omitempty"` // the trial waits here for a Promotion
 	Reason string  `json:"reason"`
 	// of other trials at the rung, ascending by trial; with plan and Score, all that the decision is based on
@@ -185,16 +184,8 @@ func checkRungs(rungs []RungScore) error {
 	return nil
 }
 
-// FormatPauses is the format of plans whose trials pause at rungs, by trees or by rows: an older build would train
-// paused trials on.
-const FormatPauses = 7
-
-// Pauses reports whether trials that are behind at a rung are paused, and may be promoted later. In plans of older
-// builds they end there.
-func (p *Plan) Pauses() bool {
-	stop := p.Spec.Search.Stop
-	return stop != nil && p.Format >= FormatPauses
-}
+// Pauses reports whether trials that are behind at a rung are paused, and may be promoted later.
+func (p *Plan) Pauses() bool { return p.Spec.Search.Stop != nil }
 
 // Pause marks a trial as paused at a rung; its contents do not matter. It is created after the Rung that says so, and
 // after the trial's checkpoint.
@@ -234,7 +225,7 @@ type Promotion struct {
 // DecodePromotion decodes what becomes of a paused trial.
 func DecodePromotion(data []byte) (*Promotion, error) {
 	var r Promotion
-	if err := decode("promotion", data, &r, func() int { return r.Format }); err != nil {
+	if err := decode("promotion", data, &r, &r.Format); err != nil {
 		return nil, err
 	}
 	if err := CheckID(string(r.Sweep)); err != nil {
@@ -262,7 +253,7 @@ type Reached struct {
 // DecodeRung decodes the decision about a trial at a rung.
 func DecodeRung(data []byte) (*Rung, error) {
 	var r Rung
-	if err := decode("rung", data, &r, func() int { return r.Format }); err != nil {
+	if err := decode("rung", data, &r, &r.Format); err != nil {
 		return nil, err
 	}
 	if err := CheckID(string(r.Sweep)); err != nil {
@@ -284,9 +275,6 @@ func DecodeRung(data []byte) (*Rung, error) {
 // checkStop checks the rule by which trials of a plan are stopped.
 func (p *Plan) checkStop() error {
 	stop := p.Spec.Search.Stop
-	if p.Format == FormatPauses && !p.Pauses() {
-		return fmt.Errorf("format %d, and no trial pauses", p.Format)
-	}
 	if stop == nil {
 		return nil
 	}
@@ -294,11 +282,9 @@ func (p *Plan) checkStop() error {
 	switch {
 	case stop.Eta < 2 || !slices.IsSorted(stop.Rungs) || !slices.Contains(StopRules(), stop.Rule):
 		return fmt.Errorf("rule %.40q with eta %d and %d rungs", stop.Rule, stop.Eta, len(stop.Rungs))
-	case stop.Rule == StopHalving && p.Format < FormatPauses:
-		return fmt.Errorf("rule %s in format %d", stop.Rule, p.Format)
 	case stop.By == ByRows && (len(stop.Rungs) != 1 || stop.OneIn < 2):
 		return fmt.Errorf("compares by rows at %d rungs, one row in %d", len(stop.Rungs), stop.OneIn)
-	case stop.By != "" && stop.By != ByTrees && stop.By != ByRows:
+	case stop.By != ByTrees && stop.By != ByRows:
 		return fmt.Errorf("compares by %.40q", stop.By)
 	}
 

@@ -164,7 +164,7 @@ func DecodeVerdictMessage(data []byte) (*VerdictMessage, error) {
 		return nil, &DecodeError{kind, fmt.Errorf("%d bytes", len(data))}
 	}
 	var m VerdictMessage
-	if err := decode(kind, data, &m, func() int { return m.Format }); err != nil {
+	if err := decode(kind, data, &m, &m.Format); err != nil {
 		return nil, err
 	}
 	if err := CheckVerdicts([]string{string(m.Verdict)}); err != nil {

@@ -193,7 +193,7 @@ func (t *tester) rungs() {
 	first := t.rung(1, 9)
 	t.created("rung", true)(t.trials.CreateRung(t.ctx, first))
 	other := first
-	other.Stop = true
+	other.Pause = true
 	t.created("another rung", false)(t.trials.CreateRung(t.ctx, other))
 	read, err := t.trials.Rung(t.ctx, 1, 9)
 	t.must("rung", err)

@@ -88,7 +88,7 @@ func TestADecisionTakesFewObjects(t *testing.T) {
 // have folds.
 func simulate(t *testing.T, store *counting, tasks, trials, folds int) float64 {
 	const latency = 0.005
-	plan := &sweep.Plan{Format: sweep.FormatOpen, Sweep: "night-1", Base: sweep.Params{"seed": 1.0}}
+	plan := &sweep.Plan{Format: 1, Sweep: "night-1", Base: sweep.Params{"seed": 1.0}}
 	for n := range trials {
 		plan.Trials = append(plan.Trials, sweep.Trial{Number: n, Open: true})
 	}

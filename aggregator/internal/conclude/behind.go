@@ -60,11 +60,7 @@ func (a *Aggregator) behind(ctx context.Context, k *known) ([]int, error) {
 		}
 	}
 
-	beaten, err := search.Behind(k.plan, ladder)
-	if err != nil {
-		return nil, err
-	}
-	trials = append(trials, beaten...)
+	trials = append(trials, search.Behind(k.plan, ladder)...)
 	slices.Sort(trials)
 	return trials, nil
 }

@@ -21,11 +21,10 @@ func climbed(t *testing.T, rule string, paused [4]float64, change func(*sweep.Pl
 	w := newWorld(t, options{leaves: []int{2, 3, 4, 5, 6, 7}, skip: func(i int) bool { return i >= 2 }, store: store,
 		change: func(p *sweep.Plan) {
 			p.Spec.Limits.Quorum = 1
-			p.Spec.Search.Stop = &sweep.Stop{Rule: rule, Eta: 3, MinTrees: 3, Rungs: []int{3}}
+			p.Spec.Search.Stop = &sweep.Stop{Rule: rule, By: sweep.ByTrees, Eta: 3, MinTrees: 3, Rungs: []int{3}}
 			if change != nil {
 				change(p)
 			}
-			p.Adapt()
 		}})
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
 	for trial, score := range append([]float64{0.9, 0.9}, paused[:]...) {

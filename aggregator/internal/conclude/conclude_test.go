@@ -62,7 +62,6 @@ func TestConcludesWithTheSmallest(t *testing.T) {
 	w := newWorld(t, options{change: func(p *sweep.Plan) {
 		p.Spec.Goals = []sweep.Goal{{Name: "auc", Maximize: true}, {Name: "model_bytes"}}
 		p.Spec.Pick = &sweep.Pick{Best: "auc", Within: "50%"}
-		p.Adapt()
 	}})
 	c := w.mustConclude(t)
 	smallest, bytes := 0, int64(0)

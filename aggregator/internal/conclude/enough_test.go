@@ -21,7 +21,6 @@ func TestASweepThatHadEnough(t *testing.T) {
 		w := newWorld(t, options{leaves: []int{4, 8, 6, 3, 5, 7},
 			change: func(p *sweep.Plan) {
 				p.Spec.Limits.Target = new(0.5)
-				p.Adapt()
 			},
 			store: func(r *sweep.Result, _ map[string][]byte) {
 				switch {

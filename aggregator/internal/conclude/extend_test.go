@@ -27,7 +27,6 @@ func extending(t *testing.T, w *world, won *sweep.Inherited, better float64, lea
 		change: func(p *sweep.Plan) {
 			copy(p.Trials, old.Trials)
 			p.Extends = e
-			p.Adapt()
 		},
 		store: func(r *sweep.Result, _ map[string][]byte) { r.Score += better }})
 }
@@ -93,7 +92,7 @@ func TestAnExtensionNeedsItsOwnQuorum(t *testing.T) {
 
 	y := newWorld(t, options{sweep: "night-3", into: w, leaves: []int{2, 8, 4, 5, 6},
 		skip:   func(i int) bool { return i < 3 },
-		change: func(p *sweep.Plan) { p.Extends, p.Spec.Limits.Quorum = x.plan.Extends, 1; p.Adapt() },
+		change: func(p *sweep.Plan) { p.Extends, p.Spec.Limits.Quorum = x.plan.Extends, 1 },
 		store: func(r *sweep.Result, _ map[string][]byte) {
 			if r.Trial == 4 {
 				r.Status, r.Reason = sweep.StatusFailed, "no luck"

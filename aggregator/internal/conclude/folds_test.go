@@ -22,7 +22,6 @@ func crossed(t *testing.T, ended int, change func(*sweep.Plan), scores ...[2]flo
 		p.Spec.Validate = &sweep.Validate{KFold: 2}
 		p.Folds = sweep.NewFolds("kfold", rounds, true)
 		p.Trials = p.Folds.Expand(p.Trials)
-		p.Adapt()
 		if change != nil {
 			change(p)
 		}

@@ -69,9 +69,6 @@ func TestEndedByRuleIsShown(t *testing.T) {
 	spec := strings.Replace(sweepYAML, "sweep: 5m}", "sweep: 5m, target: 0.6, patience: {trials: 2}}", 1)
 	w.must("sweep", w.file("sweep.yaml", spec), "--id", "night-1", "--no-wait")
 	p := w.plan("night-1")
-	if p.Format != sweep.FormatExtended {
-		t.Errorf("the plan has format %d; want %d", p.Format, sweep.FormatExtended)
-	}
 	if out := w.must("status", "night-1"); strings.Contains(out, "ended by rule") {
 		t.Errorf("before it has enough, the status is\n%s", out)
 	}

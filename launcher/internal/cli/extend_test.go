@@ -58,12 +58,10 @@ func TestExtend(t *testing.T) {
 
 	old, p := w.plan("night-1"), w.plan("night-2")
 	distinct(t, p)
-	if p.Format != sweep.FormatExtended || p.Inherits() != 4 || len(p.Own()) != 3 || p.Sizing.Tasks > 3 ||
+	if p.Inherits() != 4 || len(p.Own()) != 3 || p.Sizing.Tasks > 3 ||
 		p.Dataset.Version != old.Dataset.Version {
-		t.Errorf("the plan has format %d, %d trials of before, %d of its own, %d tasks, dataset %s; want %d, 4, 3, "+
-			"no more than 3, %s",
-			p.Format, p.Inherits(), len(p.Own()), p.Sizing.Tasks, p.Dataset.Version, sweep.FormatExtended,
-			old.Dataset.Version)
+		t.Errorf("the plan has %d trials of before, %d of its own, %d tasks, dataset %s; want 4, 3, no more than 3, %s",
+			p.Inherits(), len(p.Own()), p.Sizing.Tasks, p.Dataset.Version, old.Dataset.Version)
 	}
 	for i, trial := range old.Trials {
 		if r := p.Inherited(i); jsonOf(t, p.Trials[i].Params) != jsonOf(t, trial.Params) || r.Sweep != "night-1" ||

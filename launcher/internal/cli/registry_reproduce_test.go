@@ -135,14 +135,14 @@ func TestSweepContinues(t *testing.T) {
 
 	// First there is no champion, then there is one.
 	notes, plan := planned("sweep", night("continue: {from: champion}\n"))
-	if plan.Input != nil || plan.Format != 1 || !strings.Contains(notes, "model ctr has no champion to continue yet") {
+	if plan.Input != nil || !strings.Contains(notes, "model ctr has no champion to continue yet") {
 		t.Errorf("without a champion: %+v\n%s", plan.Input, notes)
 	}
 	fresh := plan.Sweep
 	w.must("registry", "promote", "ctr@1", "--why", "it is the first")
 	notes, plan = planned("sweep", night("continue: {from: champion}\n"))
 	if in := plan.Input; in == nil || in.Version != 1 || in.Mode != sweep.GrowMode || in.Trees != 6 ||
-		plan.Format != sweep.FormatContinued || plan.Sweep == fresh ||
+		plan.Sweep == fresh ||
 		!strings.Contains(notes, "continues version 1 of model ctr, 6 trees: the trials add trees to it") {
 		t.Errorf("with a champion: %+v, sweep %s\n%s", in, plan.Sweep, notes)
 	}

@@ -240,10 +240,7 @@ func (w *World) showRungs(p *sweep.Plan, y reasons) {
 
 	for _, r := range y.Rungs {
 		does, reached := search.GoOn, p.Spec.Search.Stop.Reached(r.Step)
-		switch {
-		case r.Stop:
-			does = search.Stop
-		case r.Pause:
+		if r.Pause {
 			does = search.Wait
 		}
 		t.AppendRow(table.Row{reached, number(r.Score), len(r.Seen), does, r.Reason})

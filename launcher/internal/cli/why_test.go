@@ -45,7 +45,7 @@ func TestWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := trials.CreateRung(t.Context(), sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: 1, Step: 11, Score: 0.5,
-		Stop: true, Reason: "rank 4 of 4", Seen: []sweep.Reached{{Step: 11, Trial: 0, Score: 0.6}}}); err != nil {
+		Pause: true, Reason: "rank 4 of 4", Seen: []sweep.Reached{{Step: 11, Trial: 0, Score: 0.6}}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := trials.CreateResult(t.Context(), sweep.Result{Format: 1, Sweep: plan.Sweep, Trial: 1,
@@ -92,7 +92,7 @@ func TestWhy(t *testing.T) {
 		!strings.Contains(out, "0 running") {
 		t.Errorf("the status of a sweep with a paused trial is\n%s\nwant one paused and none running", out)
 	}
-	after, err := search.AfterPause(plan, sweep.Reached{Step: 11, Trial: 2, Score: 0.5}, []sweep.Reached{other}, true)
+	after := search.AfterPause(plan, sweep.Reached{Step: 11, Trial: 2, Score: 0.5}, []sweep.Reached{other}, true)
 	if err != nil || after.Action != search.Stop {
 		t.Fatalf("the worse of two, when no other comes: got %+v, error %v; want it to stop", after, err)
 	}

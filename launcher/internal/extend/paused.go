@@ -78,9 +78,8 @@ func cutShort(ctx context.Context, trials *sweepstore.Trials, list sweepstore.Li
 			ladder.Reached = append(ladder.Reached, r)
 		}
 	}
-	behind, err := search.Behind(old.Plan, ladder)
-	for _, trial := range behind {
+	for _, trial := range search.Behind(old.Plan, ladder) {
 		delete(old.Unfinished, trial)
 	}
-	return err
+	return nil
 }

@@ -59,7 +59,6 @@ func (p *Plan) adapt(q Request) (err error) {
 		}
 	}
 	p.Trials, p.Expected = trials, p.Expected[:len(trials)]
-	p.Adapt()
 	if !p.Open() {
 		p.Base = nil
 	}
@@ -170,7 +169,6 @@ func (p *Plan) climb(m metric.Metric, d *dataset.Manifest) error {
 	}
 	if stop.By == sweep.ByRows {
 		p.Spec.Search.Stop = &stop
-		p.Adapt()
 		p.Notes = append(p.Notes,
 			fmt.Sprintf("search.stop: trials are compared after training on one row in %d (%s, one in %d continues)",
 				stop.OneIn, stop.Rule, stop.Eta))
@@ -184,7 +182,6 @@ func (p *Plan) climb(m metric.Metric, d *dataset.Manifest) error {
 			most, stop.Eta, stop.MinTrees)
 	}
 	p.Spec.Search.Stop = &stop
-	p.Adapt()
 	p.Notes = append(p.Notes, fmt.Sprintf("search.stop: trials are compared after %v trees (%s, one in %d continues)",
 		stop.Rungs, stop.Rule, stop.Eta))
 	p.noteOrder()

@@ -53,7 +53,7 @@ func Extend(q Request, old *Ended, more int) (*Plan, error) {
 		id = extendedID(was, more)
 	}
 	p := &Plan{Plan: &sweep.Plan{
-		Format: sweep.FormatExtended, Sweep: id, Created: q.Now.UTC(), Coppice: q.Version, Job: q.Job(id),
+		Format: sweep.FormatVersion, Sweep: id, Created: q.Now.UTC(), Coppice: q.Version, Job: q.Job(id),
 		Spec: *q.Spec, Dataset: was.Dataset,
 		Maximize: was.Maximize, Metrics: was.Metrics, Holdout: was.Holdout, Heartbeat: was.Heartbeat,
 		Takeover: was.Takeover, Earlier: was.Earlier,
@@ -70,7 +70,6 @@ func Extend(q Request, old *Ended, more int) (*Plan, error) {
 		return nil, err
 	}
 	p.Spec.Trials = len(p.Trials)
-	p.Adapt()
 	return p, p.fit(q.Spec.Machine, q.Manifest)
 }
 

@@ -45,7 +45,6 @@ func (p *Plan) validate(v *sweep.Validate, m *dataset.Manifest) error {
 	p.Expected = p.Folds.Expand(expected)
 	p.Expected[len(p.Trials)-1].Params = slices.MaxFunc(expected,
 		func(a, b sweep.Trial) int { return cmp.Compare(trees(a), trees(b)) }).Params
-	p.Adapt()
 	p.noteFolds(len(configurations))
 	return nil
 }

@@ -65,7 +65,6 @@ func (p *Plan) begin(in *Input, s *sweep.Spec, now *dataset.Manifest) {
 		return
 	}
 
-	p.Format = sweep.FormatContinued
 	p.Input = &sweep.Input{Model: in.Model, Version: in.Version, Mode: s.Continue.Mode, Trees: in.Trees, Cuts: in.Cuts,
 		Moved: in.Moved,
 		Text:  sweepstore.InputObject(p.Sweep, in.Text), Dataset: sweepstore.InputObject(p.Sweep, in.Dataset)}

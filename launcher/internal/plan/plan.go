@@ -131,7 +131,6 @@ func Build(q Request) (*Plan, error) {
 		return nil, err
 	}
 
-	p.Adapt()
 	p.noteConditions()
 	p.noteGoals()
 

@@ -22,7 +22,6 @@ func (p *Plan) populate() error {
 		expected.Number = n
 		p.Expected = append(p.Expected, expected)
 	}
-	p.Adapt()
 	p.Notes = append(p.Notes,
 		fmt.Sprintf("search.method: %s: a population of %d in %d generations, each of which continues the models of "+
 			"the one before; every trial adds its num_iterations", sweep.MethodPBT, size, len(p.Trials)/size))

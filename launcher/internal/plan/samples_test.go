@@ -10,7 +10,7 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestTrialsComparedBySamples: the plan says at which samples, and older builds do not read it.
+// TestTrialsComparedBySamples: the plan says at which samples.
 func TestTrialsComparedBySamples(t *testing.T) {
 	spec := parse(t, "search:", "search:\n  stop: {rule: asha, by: rows}")
 	p, err := build(spec, manifest(all...))
@@ -26,9 +26,8 @@ func TestTrialsComparedBySamples(t *testing.T) {
 	}
 
 	stop := p.Spec.Search.Stop
-	if len(stop.Rungs) != 1 || stop.OneIn != 25 || stop.Eta != 5 || p.Format != sweep.FormatPauses {
-		t.Errorf("rungs %v, of one row in %d, eta %d, format %d; want one, 25, 5 and %d", stop.Rungs, stop.OneIn,
-			stop.Eta, p.Format, sweep.FormatPauses)
+	if len(stop.Rungs) != 1 || stop.OneIn != 25 || stop.Eta != 5 {
+		t.Errorf("rungs %v, of one row in %d, eta %d; want one, 25 and 5", stop.Rungs, stop.OneIn, stop.Eta)
 	}
 	if want := "after training on one row in 25 (asha, one in 5 continues)"; !slices.ContainsFunc(p.Notes,
 		func(n string) bool { return strings.Contains(n, want) }) {

@@ -25,7 +25,6 @@ func TestExtendedSweepSaysSo(t *testing.T) {
 		Results: []sweep.Result{{Format: 1, Sweep: "night-1", Trial: 0, Status: sweep.StatusStopped,
 			Reason: "left behind"}}}
 	plan.Trials[1].Source, plan.Trials[1].Reason = "gp", "expected improvement 0.2"
-	plan.Adapt()
 	if _, err := sweepstore.New(n.bucket, plan.Sweep).CreatePlan(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
@@ -63,9 +62,8 @@ func TestCheckpointsOfAttempts(t *testing.T) {
 // TestAPausedTrialWaits: it is neither running nor released, and goes on after its promotion.
 func TestAPausedTrialWaits(t *testing.T) {
 	n := middle(t)
-	n.plan.Spec.Search.Stop = &sweep.Stop{Rule: sweep.StopASHA, Eta: 3, MinTrees: 10, Rungs: []int{44}}
+	n.plan.Spec.Search.Stop = &sweep.Stop{Rule: sweep.StopASHA, By: sweep.ByTrees, Eta: 3, MinTrees: 10, Rungs: []int{44}}
 	n.plan.Sweep = "night-2"
-	n.plan.Adapt()
 	if _, err := sweepstore.New(n.bucket, n.plan.Sweep).CreatePlan(t.Context(), n.plan); err != nil {
 		t.Fatal(err)
 	}

@@ -176,7 +176,7 @@ func TestOpen(t *testing.T) {
 // each, and waits for the first.
 func TestLeftOfASelection(t *testing.T) {
 	store, p := world(t)
-	p.Format, p.Sizing.Tasks, p.Base = sweep.FormatOpen, 8, sweep.Params{"num_leaves": 31.0}
+	p.Sizing.Tasks, p.Base = 8, sweep.Params{"num_leaves": 31.0}
 	p.Spec.Search.Features = &sweep.Features{Try: sweep.TryForward, Groups: map[string][]string{"a": {"x"}, "b": {"y"},
 		"c": {"z"}}}
 	p.Trials = append(p.Trials, sweep.Trial{Number: 5})

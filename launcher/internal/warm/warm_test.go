@@ -105,7 +105,6 @@ func TestReadMeans(t *testing.T) {
 		{Train: half(2, 3), Rated: half(0, 1)}}, true)
 	p.Trials = p.Folds.Expand([]sweep.Trial{{Source: "fixed", Params: sweep.Params{"num_leaves": 8.0, "seed": 1.0}},
 		{Source: "gp", Open: true}, {Source: "gp", Open: true}})
-	p.Adapt()
 	if _, err := sweepstore.New(bucket, p.Sweep).CreatePlan(t.Context(), *p); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +150,7 @@ func TestReadWithAllColumns(t *testing.T) {
 func TestReadNoPopulation(t *testing.T) {
 	bucket := blob.Memory()
 	earlier(t, bucket, "bred", func(p *sweep.Plan) {
-		p.Format, p.Spec.Search.Method, p.Spec.Search.Population = sweep.FormatPopulation, sweep.MethodPBT, 2
+		p.Spec.Search.Method, p.Spec.Search.Population = sweep.MethodPBT, 2
 		p.Spec.Search.WarmStart = ""
 	}, 10, 30, 20, 15)
 	found, err := warm.Read(t.Context(), bucket, plan("tonight"))

@@ -38,7 +38,6 @@ func (w *world) enough(t *testing.T) (trained int, e *sweep.Enough) {
 func TestATargetEndsASweep(t *testing.T) {
 	w := newWorld(t, 6, func(p *sweep.Plan) {
 		p.Spec.Limits.Target = new(0.0) // any trial reaches it
-		p.Adapt()
 	})
 	if err := w.worker(0).Run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -55,7 +54,6 @@ func TestPatienceEndsASweepThatLearns(t *testing.T) {
 		open(sweep.MethodGP, narrow)(p)
 		p.Trials = p.Trials[:9]
 		p.Spec.Limits.Patience = &sweep.Patience{Trials: patience, Noise: 1} // nothing is better by that much
-		p.Adapt()
 	})
 	var all sync.WaitGroup
 	for task := range tasks {
@@ -76,7 +74,6 @@ func TestPatienceEndsASweepThatLearns(t *testing.T) {
 func TestAnEndByRuleThatCannotBeRead(t *testing.T) {
 	w := newWorld(t, 2, func(p *sweep.Plan) {
 		p.Spec.Limits.Target = new(2.0)
-		p.Adapt()
 	})
 	if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Enough(), blob.Any,
 		strings.NewReader("{")); err != nil {

@@ -26,7 +26,6 @@ func TestExtendedSweepTrainsNothingAgain(t *testing.T) {
 			r.Params = nil
 			p.Extends.Results = append(p.Extends.Results, *r)
 		}
-		p.Adapt()
 	}
 	w := newWorld(t, 8, extend)
 	for task := range 2 {

@@ -30,7 +30,6 @@ func selecting(f *sweep.Features) func(*sweep.Plan) {
 		for range open {
 			p.Trials = append(p.Trials, sweep.Trial{Number: len(p.Trials), Source: f.Try, Open: true})
 		}
-		p.Adapt()
 	}
 }
 

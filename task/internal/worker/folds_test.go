@@ -45,7 +45,6 @@ func folded(k int, drop bool) func(*sweep.Plan) {
 		}
 		p.Folds = sweep.NewFolds("kfold", rounds, drop)
 		p.Trials = p.Folds.Expand(p.Trials)
-		p.Adapt()
 	}
 }
 

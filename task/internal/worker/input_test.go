@@ -60,7 +60,7 @@ func continuing(t *testing.T, mode string, change func(*sweep.Plan)) (w *world, 
 	if in.Dataset, err = s.CreateInput(t.Context(), manifest); err != nil {
 		t.Fatal(err)
 	}
-	w.plan.Format, w.plan.Input = sweep.FormatContinued, in
+	w.plan.Input = in
 	if change != nil {
 		change(w.plan)
 	}

@@ -33,7 +33,6 @@ func population(p *sweep.Plan) {
 	for i := range p.Trials {
 		p.Trials[i] = sweep.Trial{Number: i, Source: sweep.MethodPBT, Open: true}
 	}
-	p.Adapt()
 }
 
 // TestPopulation: a population has the same members with the same bytes for one task, for four that start at once, and

@@ -93,12 +93,12 @@ func (l *looking) resumable(ctx context.Context, paused []sweep.Reached, last bo
 		}
 	}
 
-	found, err := search.Resumable(w.plan, q)
-	if err != nil || len(found) == 0 {
-		return nil, err
+	found := search.Resumable(w.plan, q)
+	if len(found) == 0 {
+		return nil, nil
 	}
 	r := turn(w, found)
-	p := w.promotion(r.Reached, r.Verdict.Action == search.GoOn, r.Verdict.Reason)
+	p := w.promotion(r.Reached, r.Action == search.GoOn, r.Reason)
 	p.Seen, p.Last = r.Seen(), r.Last
 	return p, nil
 }

@@ -97,7 +97,7 @@ func TestAPromotedTrialIsTheSame(t *testing.T) {
 	}
 	plain := newWorld(t, 9, func(p *sweep.Plan) {
 		reversed(p)
-		p.Spec.Search.Stop, p.Format = nil, 1
+		p.Spec.Search.Stop = nil
 	})
 	plain.tasks(t, 1)
 

@@ -37,26 +37,17 @@ func (w *Worker) atRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress)
 	return w.compare(ctx, claim, g)
 }
 
-// compare decides whether a trial that has reached a rung continues. In a plan whose trials pause, a decision that
-// cannot be made ends the attempt; in others the trial then continues.
+// compare decides whether a trial that has reached a rung continues. A decision that cannot be made ends the attempt.
 func (w *Worker) compare(ctx context.Context, claim *sweep.Claim, g gbt.Progress) error {
 	c := &climbing{w: w, claim: claim, at: g}
 	err := c.run(ctx, g.Tree)
 	if c.rung != nil {
 		w.pass(c.rung)
 	}
-	broken := new(brokenError)
-	switch {
-	case !errors.As(err, &broken):
-		return err
-	case ctx.Err() != nil:
+	if broken := new(brokenError); errors.As(err, &broken) && ctx.Err() != nil {
 		return ctx.Err() // not saved beyond the rung yet, so the next holder decides it again
-	case w.plan.Pauses():
-		return err
 	}
-	w.Log.Warn("the trial is not compared with the others at a rung", "trial", claim.Trial, "trees", g.Tree, "error",
-		err.Error())
-	return nil
+	return err
 }
 
 // stand says, before a trial is trained, whether it may be: an earlier holder may have paused it. rung is the last one
@@ -107,10 +98,8 @@ func (c *climbing) run(ctx context.Context, step int) error {
 	switch {
 	case do.Do == protocol.Pause:
 		return &pausedError{do.Rung}
-	case do.Do == protocol.Close && c.after != nil:
-		return &stoppedError{do.Rung, c.rung.Score, c.after.Reason}
 	case do.Do == protocol.Close:
-		return &stoppedError{do.Rung, c.rung.Score, c.rung.Reason}
+		return &stoppedError{do.Rung, c.rung.Score, c.after.Reason}
 	case do.Do == protocol.Stop:
 		return &brokenError{err}
 	}
@@ -160,8 +149,8 @@ func (c *climbing) do(ctx context.Context, op protocol.Op, step int) (answer pro
 
 	case protocol.CreateRung:
 		if answer.Yes, err = w.trials.CreateRung(ctx, *c.rung); answer.Yes {
-			w.Log.Info("rung", "trial", trial, "trees", step, "score", c.rung.Score, "stop", c.rung.Stop, "pause",
-				c.rung.Pause, "reason", c.rung.Reason)
+			w.Log.Info("rung", "trial", trial, "trees", step, "score", c.rung.Score, "pause", c.rung.Pause,
+				"reason", c.rung.Reason)
 		}
 		return answer, err
 
@@ -184,10 +173,7 @@ func (c *climbing) do(ctx context.Context, op protocol.Op, step int) (answer pro
 }
 
 func standing(r *sweep.Rung) protocol.Standing {
-	switch {
-	case r.Stop:
-		return protocol.Ends
-	case r.Pause:
+	if r.Pause {
 		return protocol.Waits
 	}
 	return protocol.Continues
@@ -195,10 +181,9 @@ func standing(r *sweep.Rung) protocol.Standing {
 
 // newRung compares a trial with the others at a rung.
 func (w *Worker) newRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress) (*sweep.Rung, error) {
-	if w.plan.Pauses() { // what is written here binds the sweep, so it has to be of good data
-		if err := w.verify(ctx, "before a trial was compared"); err != nil {
-			return nil, err
-		}
+	// What is written here binds the sweep, so it has to be of good data.
+	if err := w.verify(ctx, "before a trial was compared"); err != nil {
+		return nil, err
 	}
 	rule := w.plan.Spec.Search.Stop.Rule
 	r := &sweep.Rung{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim, Step: g.Tree,
@@ -216,9 +201,9 @@ func (w *Worker) newRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress
 		r.Seen = sweepstore.ReachedOf(w.scores(), claim.Trial, g.Tree, g.Tree)
 	}
 
-	v, err := search.AtRung(w.plan, sweep.Reached{Step: g.Tree, Trial: claim.Trial, Score: g.Metric}, r.Seen)
-	r.Stop, r.Pause, r.Reason = v.Action == search.Stop, v.Action == search.Wait, v.Reason
-	return r, err
+	v := search.AtRung(w.plan, sweep.Reached{Step: g.Tree, Trial: claim.Trial, Score: g.Metric}, r.Seen)
+	r.Pause, r.Reason = v.Action == search.Wait, v.Reason
+	return r, nil
 }
 
 // scores returns what this task knows of trials at rungs.

@@ -16,12 +16,11 @@ import (
 // stopping makes trials of 27 trees with very different learning rates, and stops those behind at 3 and 9 trees.
 func stopping(rule string) func(*sweep.Plan) {
 	return func(p *sweep.Plan) {
-		p.Spec.Search.Stop = &sweep.Stop{Rule: rule, Eta: 3, MinTrees: 3, Rungs: []int{3, 9}}
+		p.Spec.Search.Stop = &sweep.Stop{Rule: rule, By: sweep.ByTrees, Eta: 3, MinTrees: 3, Rungs: []int{3, 9}}
 		for i := range p.Trials {
 			p.Trials[i].Params["num_iterations"], p.Trials[i].Params["early_stopping_round"] = 27.0, 0.0
 			p.Trials[i].Params["num_leaves"], p.Trials[i].Params["learning_rate"] = 8.0, 0.3/float64(1+i)
 		}
-		p.Adapt()
 	}
 }
 
@@ -48,7 +47,7 @@ func (w *world) stopped(t *testing.T, calm bool) (stopped, done int) {
 		switch {
 		case last == nil:
 			t.Errorf("trial %d has passed no rung", i)
-		case last.Stop || paused != nil && !paused.Promoted:
+		case paused != nil && !paused.Promoted:
 			stopped++
 			if r.Status != sweep.StatusStopped || r.Score != last.Score || r.TreesGrown != last.Step ||
 				r.Model != nil || !strings.Contains(r.Reason, reason) {
@@ -92,16 +91,15 @@ func (w *world) way(t *testing.T, trials *sweepstore.Trials, trial int) (last *s
 			}
 			continue
 		}
-		if last != nil && (last.Stop || paused != nil && !paused.Promoted) {
+		if last != nil && paused != nil && !paused.Promoted {
 			t.Errorf("trial %d comes to %d trees; want it to end at %d", trial, step, last.Step)
 		}
 
 		last, paused = rung, after
-		v, err := search.AtRung(w.plan, sweep.Reached{Step: step, Trial: trial, Score: rung.Score}, rung.Seen)
-		if err != nil || (v.Action == search.Stop) != rung.Stop || (v.Action == search.Wait) != rung.Pause ||
-			v.Reason != rung.Reason {
-			t.Errorf("trial %d at %d trees: decided again it is %+v, error %v; written down is stop %t, pause %t "+
-				"because %q", trial, step, v, err, rung.Stop, rung.Pause, rung.Reason)
+		v := search.AtRung(w.plan, sweep.Reached{Step: step, Trial: trial, Score: rung.Score}, rung.Seen)
+		if (v.Action == search.Wait) != rung.Pause || v.Reason != rung.Reason {
+			t.Errorf("trial %d at %d trees: decided again it is %+v; written down is pause %t because %q", trial, step,
+				v, rung.Pause, rung.Reason)
 		}
 		if rung.Pause != (after != nil) {
 			t.Errorf("trial %d at %d trees: paused %t, and what became of it is %+v", trial, step, rung.Pause, after)
@@ -148,7 +146,7 @@ func TestAModelDoesNotDependOnRungs(t *testing.T) {
 	}
 	with, without := model(stopping(sweep.StopASHA)), model(func(p *sweep.Plan) {
 		stopping(sweep.StopASHA)(p)
-		p.Spec.Search.Stop, p.Format = nil, 1
+		p.Spec.Search.Stop = nil
 	})
 	if with != without {
 		t.Errorf("a model of %d bytes with rungs, of %d without; want the same", len(with), len(without))

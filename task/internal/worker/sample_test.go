@@ -16,7 +16,6 @@ import (
 func bySamples(p *sweep.Plan) {
 	stopping(sweep.StopASHA)(p)
 	p.Spec.Search.Stop.By, p.Spec.Search.Stop.OneIn, p.Spec.Search.Stop.Rungs = sweep.ByRows, 4, []int{6}
-	p.Adapt()
 }
 
 // TestTrialsBehindOnSamplesAreStopped: the decisions are those that the samples give, and can be reproduced.
@@ -40,7 +39,7 @@ func TestTrialsBehindOnSamplesAreStopped(t *testing.T) {
 func TestAModelDoesNotDependOnSamples(t *testing.T) {
 	with, without := newWorld(t, 1, bySamples), newWorld(t, 1, func(p *sweep.Plan) {
 		bySamples(p)
-		p.Spec.Search.Stop, p.Format = nil, 1
+		p.Spec.Search.Stop = nil
 	})
 	for _, w := range []*world{with, without} {
 		if err := w.worker(0).Run(t.Context()); err != nil {

@@ -29,7 +29,6 @@ func open(method string, random map[string]sweep.Distribution) func(*sweep.Plan)
 		for i := range p.Trials[1:] {
 			p.Trials[i+1] = sweep.Trial{Number: i + 1, Source: method, Open: true}
 		}
-		p.Adapt()
 	}
 }
 
@@ -128,7 +127,6 @@ func TestOpenTrialsOfSeveralObjectives(t *testing.T) {
 		open(sweep.MethodGP, wide)(p)
 		p.Spec.Goals = []sweep.Goal{{Name: "auc", Maximize: true}, {Name: "model_bytes"}, {Name: "leaves"}}
 		p.Spec.Pick = &sweep.Pick{Best: "auc", Within: sweep.DefaultWithin}
-		p.Adapt()
 	})
 	if err := w.worker(0).Run(t.Context()); err != nil {
 		t.Fatal(err)
