@@ -49,7 +49,7 @@ func TestExitCodes(t *testing.T) {
 		"param":      {&gbt.ParamError{}, sweep.ExitInput},
 		"name":       {&sweep.NameError{}, sweep.ExitInput},
 		"absent":     {fmt.Errorf("a: %w", fs.ErrNotExist), sweep.ExitNotFound},
-		"version":    {&registry.NotFoundError{}, sweep.ExitNotFound},
+		"version":    {&registry.DeletedError{}, sweep.ExitNotFound},
 		"conflict":   {&registry.ConflictError{}, sweep.ExitConflict},
 		"setup":      {fmt.Errorf("a: %w", &cloud.SetupError{Err: fs.ErrNotExist}), sweep.ExitSetup},
 	} {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 )
 
@@ -18,7 +19,7 @@ type Expect struct {
 	Any     bool // accept any state
 }
 
-// Alias returns where an alias points, and its last move; *NotFoundError if there is none.
+// Alias returns where an alias points, and its last move.
 func (r *Registry) Alias(ctx context.Context, model, alias string) (Alias, error) {
 	for _, err := range []error{checkModel(model), checkAlias(alias)} {
 		if err != nil {
@@ -51,8 +52,7 @@ func (r *Registry) Alias(ctx context.Context, model, alias string) (Alias, error
 	for _, a := range all {
 		names = append(names, a.Name)
 	}
-	return Alias{}, &NotFoundError{Kind: "alias", Name: alias,
-		Hint: fmt.Sprintf(" of %s%s", model, strictyaml.Suggest(alias, names))}
+	return Alias{}, missing("alias", alias, fmt.Sprintf(" of %s%s", model, strictyaml.Suggest(alias, names)))
 }
 
 // Aliases returns all aliases of a model, by name.
@@ -98,13 +98,13 @@ func (r *Registry) alias(ctx context.Context, model, alias string) (Alias, blob.
 
 	a, err := decodeAlias(data, model, alias)
 	if err != nil {
-		return Alias{}, 0, &CorruptError{object, err}
+		return Alias{}, 0, Damaged(object, err)
 	}
 	return a, generation, nil
 }
 
 // SetAlias points an alias at a version if its state is as expected; else it returns a *ConflictError. An alias that
-// already points at the version is unchanged, so repeating the call is harmless. A missing version is a *NotFoundError.
+// already points at the version is unchanged, so repeating the call is harmless.
 func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, expect Expect, act Act) (Alias, error) {
 	for _, err := range []error{checkModel(model), checkAlias(alias), act.check()} {
 		if err != nil {
@@ -124,7 +124,7 @@ func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, ex
 			return nil, nil
 		}
 		if !expect.Any && now.Version != expect.Version {
-			return nil, &ConflictError{Model: model, Alias: alias, Expected: expect.Version, Found: now.Version}
+			return nil, elsewhere(now, expect)
 		}
 
 		next := now.moved(Promoted, to, act)
@@ -148,16 +148,15 @@ func (r *Registry) Promote(ctx context.Context, model string, version int, expec
 
 // Rollback points an alias at the version that it pointed at before; repeated, at the one before that. Versions that
 // were marked bad or deleted meanwhile are skipped. If the alias is not in the expected state, the error is a
-// *ConflictError, unless it was already rolled back from there, so repeating the call is harmless. If there is no
-// earlier version, the error is a *NoPreviousError.
+// *ConflictError, unless it was already rolled back from there, so repeating the call is harmless.
 func (r *Registry) Rollback(ctx context.Context, model, alias string, expect Expect, act Act) (Alias, error) {
 	return r.rollback(ctx, model, alias, 0, expect, act)
 }
 
-// RollbackTo is Rollback to any version that the alias pointed at before; another version is an *InputError.
+// RollbackTo is Rollback to any version that the alias pointed at before; another version is wrong input.
 func (r *Registry) RollbackTo(ctx context.Context, model, alias string, to int, expect Expect, act Act) (Alias, error) {
 	if to < 1 {
-		return Alias{}, &InputError{"version to return to", fmt.Sprintf("%d; versions count from 1", to)}
+		return Alias{}, wrong("version to return to", "%d; versions count from 1", to)
 	}
 	return r.rollback(ctx, model, alias, to, expect, act)
 }
@@ -182,7 +181,7 @@ func (r *Registry) rollback(ctx context.Context, model, alias string, to int, ex
 			if now.Last.Kind == RolledBack && now.Last.From == expect.Version && (to == 0 || to == now.Version) {
 				return nil, nil
 			}
-			return nil, &ConflictError{Model: model, Alias: alias, Expected: expect.Version, Found: now.Version}
+			return nil, elsewhere(now, expect)
 		}
 
 		last, err := r.backTo(ctx, now, to)
@@ -217,29 +216,38 @@ func (r *Registry) backTo(ctx context.Context, now Alias, to int) (int, error) {
 		}
 	}
 	if len(now.Past) == 0 {
-		return 0, &NoPreviousError{Model: now.Model, Alias: now.Name}
+		return 0, noPrevious(now, nil)
 	}
-	return 0, &InputError{"version to return to", fmt.Sprintf("%s of %s was at %s before, not at %d; to move it "+
-		"there, promote it", now.Name, now.Model, numbers(now.Past), to)}
+	return 0, wrong("version to return to", "%s of %s was at %s before, not at %d; to move it "+
+		"there, promote it", now.Name, now.Model, numbers(now.Past), to)
 }
 
 // lastUsable returns the index in an alias's past of the last version that may be used.
 func (r *Registry) lastUsable(ctx context.Context, now Alias) (int, error) {
-	none := &NoPreviousError{Model: now.Model, Alias: now.Name}
+	var passed []int
 	for last := len(now.Past) - 1; last >= 0; last-- {
-		err := r.usable(ctx, now.Model, now.Past[last])
-		if err == nil && now.Past[last] != now.Version {
-			return last, nil
-		}
-		var bad *BadError
-		var deleted *DeletedError
-		if err != nil && !errors.As(err, &bad) && !errors.As(err, &deleted) {
+		why, err := r.unusable(ctx, now.Model, now.Past[last])
+		if err != nil {
 			return 0, err
 		}
-		none.Passed = append(none.Passed, now.Past[last])
+		if why == nil && now.Past[last] != now.Version {
+			return last, nil
+		}
+		passed = append(passed, now.Past[last])
 	}
+	return 0, noPrevious(now, passed)
+}
 
-	return 0, none
+// noPrevious is an alias without a version to roll back to. passed are those that were skipped: marked bad, or deleted.
+func noPrevious(now Alias, passed []int) error {
+	if len(passed) == 0 {
+		return problem.New(problem.NotFound,
+			"registry: %s of %s never pointed at another version that it could return "+
+				"to; promote one instead", now.Name, now.Model)
+	}
+	slices.Sort(passed)
+	return problem.New(problem.NotFound, "registry: %s of %s has nowhere to return to: version %s, where it pointed "+
+		"before, is marked bad or deleted; promote one instead", now.Name, now.Model, ranges(slices.Compact(passed)))
 }
 
 // RemoveAlias removes an alias; its history stays. The champion can only be replaced, not removed. If the alias is not
@@ -249,7 +257,7 @@ func (r *Registry) RemoveAlias(ctx context.Context, model, alias string, expect 
 		return Alias{}, err
 	}
 	if alias == Champion {
-		return Alias{}, &InputError{"alias", Champion + " cannot be removed; promote another version instead"}
+		return Alias{}, wrong("alias", "%s cannot be removed; promote another version instead", Champion)
 	}
 	if _, err := r.Alias(ctx, model, alias); err != nil {
 		return Alias{}, err
@@ -260,7 +268,7 @@ func (r *Registry) RemoveAlias(ctx context.Context, model, alias string, expect 
 			return nil, nil
 		}
 		if !expect.Any && now.Version != expect.Version {
-			return nil, &ConflictError{Model: model, Alias: alias, Expected: expect.Version, Found: now.Version}
+			return nil, elsewhere(now, expect)
 		}
 		next := now.moved(Removed, 0, act)
 		next.Past = nil

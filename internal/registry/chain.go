@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"coppice/internal/problem"
 )
 
 // link is what an alias's next move records of the previous one: the SHA-256 of its record or, for the first move, of
@@ -34,61 +36,41 @@ func (r *Registry) recordSum(ctx context.Context, model string, number int) (str
 }
 
 // broken reports the moves that do not start where the previous one ended, or that do not hold its SHA-256: the
-// previous one was changed since, or not written by a registry. Moves from before chains existed hold none. events are
-// by alias and sequence; a missing predecessor is left to gaps.
+// previous one was changed since, or not written by a registry. events are by alias and sequence; a missing predecessor
+// is left to gaps.
 func broken(model string, events []recordedEvent) error {
 	var errs []error
-	chained := false
 	for i, e := range events {
-		first := i == 0 || events[i-1].Alias != e.Alias
-		chained = chained && !first
-
-		want := chainStart(model, e.Alias)
-		known := e.Sequence == 1
-		if !first && events[i-1].Sequence == e.Sequence-1 {
-			want, known = events[i-1].sum, true
+		want, from := chainStart(model, e.Alias), 0
+		switch {
+		case i > 0 && events[i-1].Alias == e.Alias && events[i-1].Sequence == e.Sequence-1:
+			want, from = events[i-1].sum, events[i-1].To
+		case e.Sequence > 1:
+			continue
 		}
 
 		object := eventObject(model, e.Alias, e.Sequence)
-		from, sure := 0, e.Sequence == 1
-		if !first && events[i-1].Sequence == e.Sequence-1 {
-			from, sure = events[i-1].To, true
+		if e.From != from {
+			errs = append(errs, Damaged(object, fmt.Errorf("it moves the alias away from version %d, where it was "+
+				"not: it "+
+				"was at %s", e.From, versionName(from))))
 		}
-		if sure && e.From != from {
-			errs = append(errs, &CorruptError{object, fmt.Errorf("it moves the alias away from version %d, where it "+
-				"was not: it was at %s", e.From, atVersion(from))})
+		if e.Previous != want {
+			errs = append(errs, Damaged(object, fmt.Errorf("it follows a record with SHA-256 %.12s..., but the one "+
+				"before "+
+				"it has %.12s...: one of them was changed", e.Previous, want)))
 		}
-
-		switch {
-		case e.Previous == "" && chained:
-			errs = append(errs, &CorruptError{object, errors.New("it does not say what the move before it was, and " +
-				"moves before it do; " +
-				"it was written by an older build, or by hand")})
-		case e.Previous != "" && known && e.Previous != want:
-			errs = append(errs, &CorruptError{object, fmt.Errorf("it follows a record with SHA-256 %.12s..., but "+
-				"the one before it has %.12s...: one of them was changed",
-				e.Previous, want)})
-		}
-		chained = chained || e.Previous != ""
 	}
 	return errors.Join(errs...)
-}
-
-func atVersion(number int) string {
-	if number == 0 {
-		return "none"
-	}
-	return fmt.Sprintf("version %d", number)
 }
 
 // Head is the end of an alias's history. If its SHA-256 is stored elsewhere, Verify can look for it later, which proves
 // that nothing up to that move was changed since.
 type Head struct {
-	Alias     string `json:"alias"`
-	Version   int    `json:"version"`
-	Sequence  int    `json:"sequence"`
-	Unchained int    `json:"unchained,omitempty"` // moves from before chains existed
-	SHA256    string `json:"sha256"`
+	Alias    string `json:"alias"`
+	Version  int    `json:"version"`
+	Sequence int    `json:"sequence"`
+	SHA256   string `json:"sha256"`
 }
 
 // Verified is what Verify has checked.
@@ -107,11 +89,10 @@ type Verified struct {
 func (v *Verified) Has(sha256 string) bool { return slices.Contains(v.sums, sha256) }
 
 // Verify reads everything that a model has: each version's files with their checksums, each alias, and each history
-// along its chain. The error joins a *CorruptError for every damaged item; the result is returned even with an error.
+// along its chain. The error joins those of all damaged items; the result is returned even with an error.
 func (r *Registry) Verify(ctx context.Context, model string) (*Verified, error) {
 	versions, err1 := r.Versions(ctx, model)
-	var missing *NotFoundError
-	if errors.As(err1, &missing) {
+	if versions == nil && problem.Is(err1, problem.NotFound) { // not even a model
 		return nil, err1
 	}
 
@@ -137,9 +118,6 @@ func (r *Registry) Verify(ctx context.Context, model string) (*Verified, error) 
 		}
 		h := &out.Heads[len(out.Heads)-1]
 		h.Version, h.Sequence, h.SHA256 = m.To, m.Sequence, m.sum
-		if m.Previous == "" {
-			h.Unchained++
-		}
 	}
 
 	if err := r.checkMoved(ctx, model, moves, versions); err != nil {
@@ -167,18 +145,18 @@ func (r *Registry) checkMoved(ctx context.Context, model string, moves []recorde
 	}
 	for i, m := range moves {
 		if last := i+1 == len(moves) || moves[i+1].Alias != m.Alias; last && slices.Contains(deleted, m.To) {
-			errs = append(errs, &CorruptError{aliasObject(model, m.Alias),
-				fmt.Errorf("it points at version %d, which was deleted", m.To)})
+			errs = append(errs, Damaged(aliasObject(model, m.Alias),
+				fmt.Errorf("it points at version %d, which was deleted", m.To)))
 		}
 		object := versionDir(model, m.To) + versionFile
 		switch s, there := sums[m.To]; {
 		case m.To == 0 || slices.Contains(deleted, m.To):
 		case !there:
-			errs = append(errs, &CorruptError{object, fmt.Errorf("move %d of %s leads there, and no version can be "+
-				"read there", m.Sequence, m.Alias)})
-		case m.Record != "" && s != m.Record:
-			errs = append(errs, &CorruptError{object, fmt.Errorf("its SHA-256 %.12s is not the %.12s that it had "+
-				"when move %d of %s made it live", s, m.Record, m.Sequence, m.Alias)})
+			errs = append(errs, Damaged(object, fmt.Errorf("move %d of %s leads there, and no version can be "+
+				"read there", m.Sequence, m.Alias)))
+		case s != m.Record:
+			errs = append(errs, Damaged(object, fmt.Errorf("its SHA-256 %.12s is not the %.12s that it had "+
+				"when move %d of %s made it live", s, m.Record, m.Sequence, m.Alias)))
 		}
 	}
 	return errors.Join(errs...)

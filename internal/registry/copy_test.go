@@ -1,12 +1,12 @@
 package registry_test
 
 import (
-	"errors"
 	"reflect"
 	"strings"
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/registry"
 )
 
@@ -42,8 +42,7 @@ func TestCopy(t *testing.T) {
 	if v, err = from.Get(ctx, "ctr", "2"); err != nil {
 		t.Fatal(err)
 	}
-	var corrupt *registry.CorruptError
-	if _, err := to.Copy(ctx, from, v, act(11, "damaged")); !errors.As(err, &corrupt) {
+	if _, err := to.Copy(ctx, from, v, act(11, "damaged")); !problem.Is(err, problem.Damaged) {
 		t.Errorf("copying a damaged version: got %v, want a CorruptError", err)
 	}
 	if all, err := to.Versions(ctx, "ctr"); err != nil || len(all) != 2 {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/registry"
 )
 
@@ -82,8 +83,8 @@ func TestDamage(t *testing.T) {
 			}
 			overwrite(t, s, tc.object, tc.text)
 			err := tc.do(r)
-			var corrupt *registry.CorruptError
-			if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), tc.want) || corrupt.Object != tc.object {
+			if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), tc.want) ||
+				!strings.Contains(err.Error(), tc.object) {
 				t.Errorf("got %v (%T); want err of the type of corrupt, err.Error() with tc.want, corrupt.Object = "+
 					"tc.object", err, err)
 			}
@@ -135,8 +136,8 @@ func TestDeletedEventIsNoticed(t *testing.T) {
 		}
 	}
 	events, err := registry.New(&without{s, "registry/ctr/history/champion/00000002.json"}).History(t.Context(), "ctr")
-	var corrupt *registry.CorruptError
-	if !errors.As(err, &corrupt) || corrupt.Object != "registry/ctr/history/champion/00000002.json" ||
+	if !problem.Is(err, problem.Damaged) ||
+		!strings.Contains(err.Error(), "registry/ctr/history/champion/00000002.json") ||
 		len(events) != 5 {
 		t.Errorf("%d events, %v", len(events), err)
 	}
@@ -184,8 +185,7 @@ func TestBrokenReadIsNoDamage(t *testing.T) {
 	register(t, registry.New(s), "ctr", "a")
 	r := registry.New(&brokenReads{s, "registry/ctr/versions/1/version.json"})
 	_, err := r.Get(t.Context(), "ctr", "1")
-	var corrupt *registry.CorruptError
-	if !errors.Is(err, errCut) || errors.As(err, &corrupt) {
+	if !errors.Is(err, errCut) || problem.Is(err, problem.Damaged) {
 		t.Errorf("got %v; want err wrapping errCut, not err of the type of corrupt", err)
 	}
 }
@@ -241,23 +241,21 @@ func TestFindWhateverIsDamaged(t *testing.T) {
 				overwrite(t, s, object, text)
 			}
 
-			var corrupt *registry.CorruptError
 			v, err := r.Find(t.Context(), "ctr", "a")
-			if v.Number != tc.number || errors.As(err, &corrupt) != tc.corrupt || err != nil && !tc.corrupt {
+			if v.Number != tc.number || problem.Is(err, problem.Damaged) != tc.corrupt || err != nil && !tc.corrupt {
 				t.Errorf("Find gives version %d and %v; want version %d, damaged: %t", v.Number, err, tc.number,
 					tc.corrupt)
 			}
 			if v, err := r.Register(t.Context(), "ctr", "a", files("a"), info(5)); tc.registers &&
-				(err != nil || v.Number != 1) || !tc.registers && !errors.As(err, &corrupt) {
+				(err != nil || v.Number != 1) || !tc.registers && !problem.Is(err, problem.Damaged) {
 				t.Errorf("registering again gives version %d and %v; want version 1: %t, else a *CorruptError",
 					v.Number, err, tc.registers)
 			}
 		})
 	}
 
-	var absent *registry.NotFoundError
 	r := registry.New(blob.Memory())
-	if _, err := r.Find(t.Context(), "ctr", "a"); !errors.As(err, &absent) {
+	if _, err := r.Find(t.Context(), "ctr", "a"); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Find in an empty registry: %v, want a *NotFoundError", err)
 	}
 }

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 )
 
 // deletedRecord hides a version. Its claim, key and number stay taken.
@@ -24,8 +26,8 @@ type deletedRecord struct {
 
 // Delete hides a version permanently: it is no longer listed or found, its number and key are not reused, and
 // registering its key again is refused. Its objects stay until the owner of the bucket removes them (Leftover lists
-// them); the registry itself never removes any. A version that an alias points at is an *InUseError. Repeating the call
-// is harmless.
+// them); the registry itself never removes any. A version that an alias points at is a conflict. Repeating the call is
+// harmless.
 //
 // Delete marks the version and then looks at the aliases, while a move changes the alias and then looks for the mark.
 // So of a concurrent deletion and move, at least one sees the other, and undoes its own step.
@@ -79,17 +81,18 @@ func (r *Registry) unused(ctx context.Context, model string, number int) error {
 	if err != nil {
 		return err
 	}
-	in := &InUseError{Model: model, Version: number}
+	var in []string
 	for _, a := range aliases {
 		if a.Version == number {
-			in.Aliases = append(in.Aliases, a.Name)
+			in = append(in, a.Name)
 		}
 	}
-
-	if len(in.Aliases) > 0 {
-		return in
+	if len(in) == 0 {
+		return nil
 	}
-	return nil
+	return problem.New(problem.Conflict, "registry: version %d of %s is %s; move or remove the alias first", number,
+		model,
+		strings.Join(in, " and "))
 }
 
 // notDeleted returns nil for a version that was not deleted, else a *DeletedError.
@@ -105,17 +108,17 @@ func (r *Registry) notDeleted(ctx context.Context, model string, number int) err
 
 	var d deletedRecord
 	if err := decode(data, &d, &d.Format); err != nil {
-		return &CorruptError{object, err}
+		return Damaged(object, err)
 	}
 	if d.Model != model || d.Version != number {
-		return &CorruptError{object, fmt.Errorf("it is about version %d of %.60q", d.Version, d.Model)}
+		return Damaged(object, fmt.Errorf("it is about version %d of %.60q", d.Version, d.Model))
 	}
 	if d.Withdrawn {
 		return nil
 	}
 	act := Act{By: d.By, Why: d.Why, At: d.At}
 	if err := act.check(); err != nil {
-		return &CorruptError{object, err}
+		return Damaged(object, err)
 	}
 	return &DeletedError{Model: model, Version: number, Act: act}
 }

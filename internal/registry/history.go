@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"coppice/internal/problem"
 )
 
 // History returns everything that happened to a model, oldest first: registered versions, remarks on them, and moves of
 // aliases. Damaged or missing events are left out and named by the error, which comes with the rest.
 func (r *Registry) History(ctx context.Context, model string) ([]Event, error) {
 	versions, err1 := r.Versions(ctx, model)
-	var missing *NotFoundError
-	if errors.As(err1, &missing) {
+	if versions == nil && problem.Is(err1, problem.NotFound) { // not even a model
 		return nil, err1
 	}
 
@@ -56,8 +57,8 @@ func (r *Registry) moves(ctx context.Context, model string) ([]recordedEvent, er
 		case i < 0:
 			events = append(events, recordedEvent{a.Last, sum(last)})
 		case events[i].sum != sum(last):
-			errs = append(errs, &CorruptError{eventObject(model, a.Name, a.Last.Sequence),
-				fmt.Errorf("it differs from the move that the alias %s holds", a.Name)})
+			errs = append(errs, Damaged(eventObject(model, a.Name, a.Last.Sequence),
+				fmt.Errorf("it differs from the move that the alias %s holds", a.Name)))
 		}
 	}
 
@@ -91,7 +92,7 @@ func (r *Registry) recorded(ctx context.Context, model string) ([]recordedEvent,
 		}
 		e, err := decodeEvent(data, model, p.alias, p.sequence)
 		if err != nil {
-			return recordedEvent{}, &CorruptError{p.object, err}
+			return recordedEvent{}, Damaged(p.object, err)
 		}
 		return recordedEvent{e, sum(data)}, nil
 	})
@@ -107,7 +108,7 @@ func gaps(model string, events []recordedEvent) error {
 		}
 		if before+1 != e.Sequence {
 			first := eventObject(model, e.Alias, before+1)
-			errs = append(errs, &CorruptError{first, fmt.Errorf("%d events from this one on are missing", e.Sequence-before-1)})
+			errs = append(errs, Damaged(first, fmt.Errorf("%d events from this one on are missing", e.Sequence-before-1)))
 		}
 	}
 	return errors.Join(errs...)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 )
@@ -66,10 +67,10 @@ func TestHostileInput(t *testing.T) {
 			tc.info(&in)
 		}
 		_, err := r.Register(ctx, tc.model, tc.key, tc.files, in)
-		var input *registry.InputError
 		var named *sweep.NameError
-		if !errors.As(err, &input) && !errors.As(err, &named) {
-			t.Errorf("got %s: %v (%T); want not (!errors.As(err, &input) and !errors.As(err, &named))", name, err, err)
+		if !problem.Is(err, problem.Input) && !errors.As(err, &named) {
+			t.Errorf("got %s: %v (%T); want not (!problem.Is(err, problem.Input) and !errors.As(err, &named))", name,
+				err, err)
 		}
 	}
 	if n := len(snapshot(t, s)); n != 0 {
@@ -96,10 +97,10 @@ func TestHostileInput(t *testing.T) {
 		"forged path": third(r.ReadFile(ctx, registry.Version{Model: "ctr", Number: 1,
 			Files: []registry.File{{Name: "x", Object: "registry/secret", SHA256: strings.Repeat("a", 64)}}}, "x")),
 	} {
-		var input *registry.InputError
 		var named *sweep.NameError
-		if !errors.As(err, &input) && !errors.As(err, &named) {
-			t.Errorf("got %s: %v (%T); want not (!errors.As(err, &input) and !errors.As(err, &named))", name, err, err)
+		if !problem.Is(err, problem.Input) && !errors.As(err, &named) {
+			t.Errorf("got %s: %v (%T); want not (!problem.Is(err, problem.Input) and !errors.As(err, &named))", name,
+				err, err)
 		}
 	}
 	if !maps.Equal(before, snapshot(t, s)) {

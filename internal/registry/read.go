@@ -80,7 +80,7 @@ func (r *Registry) version(ctx context.Context, model string, number int) (Versi
 	}
 	v, err := decodeVersion(data, model, number)
 	if err != nil {
-		return Version{}, &CorruptError{object, err}
+		return Version{}, Damaged(object, err)
 	}
 	return v, nil
 }
@@ -115,7 +115,7 @@ func (r *Registry) Models(ctx context.Context) ([]string, error) {
 }
 
 // Versions returns all versions of a model, ascending. If some cannot be read, the others are returned with an error
-// that names these. A model without versions is a *NotFoundError.
+// that names these. A model without versions is not found.
 func (r *Registry) Versions(ctx context.Context, model string) ([]Version, error) {
 	if err := checkModel(model); err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func readAll[K, V any](ctx context.Context, keys []K, read func(context.Context,
 }
 
 // Get finds a version: ref is its number, an alias, or empty for the champion, or the newest version if there is no
-// champion. The error for a missing one is a *NotFoundError that says what exists.
+// champion. The error for a missing one says what exists.
 func (r *Registry) Get(ctx context.Context, model, ref string) (Version, error) {
 	if err := checkModel(model); err != nil {
 		return Version{}, err
@@ -213,7 +213,7 @@ func (r *Registry) numbered(ctx context.Context, model string, number int) (Vers
 		return Version{}, r.noModel(ctx, model)
 	}
 	hint := fmt.Sprintf(" of %s (its versions are %s)", model, ranges(s.committed))
-	return Version{}, &NotFoundError{Kind: "version", Name: strconv.Itoa(number), Hint: hint}
+	return Version{}, missing("version", strconv.Itoa(number), hint)
 }
 
 // ranges formats ascending numbers as 1-3, 5.
@@ -245,11 +245,11 @@ func (r *Registry) noModel(ctx context.Context, model string) error {
 	if len(models) == 0 {
 		hint = " (the registry is empty)"
 	}
-	return &NotFoundError{Kind: "model", Name: model, Hint: hint}
+	return missing("model", model, hint)
 }
 
-// ReadFile reads a file of a version and verifies the registered length and SHA-256. A missing file is a
-// *NotFoundError, one that has changed a *CorruptError.
+// ReadFile reads a file of a version and verifies the registered length and SHA-256. A missing file is
+// not found, one that has changed is damaged.
 func (r *Registry) ReadFile(ctx context.Context, v Version, name string) ([]byte, error) {
 	f, ok := v.File(name)
 	if !ok {
@@ -258,16 +258,16 @@ func (r *Registry) ReadFile(ctx context.Context, v Version, name string) ([]byte
 			names = append(names, f.Name)
 		}
 		hint := fmt.Sprintf(" in version %d of %s%s", v.Number, v.Model, strictyaml.Suggest(name, names))
-		return nil, &NotFoundError{Kind: "file", Name: name, Hint: hint}
+		return nil, missing("file", name, hint)
 	}
 
 	if err := f.check(v.Model, v.Number); err != nil {
-		return nil, &InputError{"version", err.Error()}
+		return nil, wrong("version", "%v", err)
 	}
 
 	data, _, err := r.read(ctx, f.Object, f.Bytes)
 	if isAbsent(err) {
-		return nil, &CorruptError{f.Object, err}
+		return nil, Damaged(f.Object, err)
 	}
 	if err != nil {
 		return nil, err
@@ -276,7 +276,7 @@ func (r *Registry) ReadFile(ctx context.Context, v Version, name string) ([]byte
 	if int64(len(data)) != f.Bytes || sum(data) != f.SHA256 {
 		err := fmt.Errorf("%d bytes with SHA-256 %s, registered were %d with %s", len(data), sum(data), f.Bytes,
 			f.SHA256)
-		return nil, &CorruptError{f.Object, err}
+		return nil, Damaged(f.Object, err)
 	}
 	return data, nil
 }

@@ -179,7 +179,7 @@ func decodeKey(data []byte, model, key string) (int, error) {
 	return c.Number, nil
 }
 
-// read returns the whole object, or a *CorruptError if it is longer than limit.
+// read returns the whole object, which is damaged if it is longer than limit.
 func (r *Registry) read(ctx context.Context, object string, limit int64) ([]byte, blob.Generation, error) {
 	rc, attrs, err := r.store.Open(ctx, object, blob.Range{})
 	if err != nil {
@@ -192,7 +192,7 @@ func (r *Registry) read(ctx context.Context, object string, limit int64) ([]byte
 		return nil, 0, fmt.Errorf("registry: read %s: %w", object, err)
 	}
 	if int64(len(data)) > limit {
-		return nil, 0, &CorruptError{object, fmt.Errorf("it is longer than %d bytes", limit)}
+		return nil, 0, Damaged(object, fmt.Errorf("it is longer than %d bytes", limit))
 	}
 	return data, attrs.Generation, nil
 }

@@ -8,14 +8,15 @@ import (
 	"slices"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 )
 
 // Register makes a new version of a model from files. Repeating the call is harmless: with the same key, after a crash
 // or concurrently, it returns the same version. The key says what the version is the result of: a sweep's id.
 //
 // Numbers are 1, 2, 3 ... in the order in which keys first claimed one; a key that claimed one and was never completed
-// leaves a gap. Errors are *InputError, *ConflictError (the key's version has other files; checked before anything is
-// written), *CorruptError, and those of the store.
+// leaves a gap. An error says by its kind whether the input is at fault or a record is damaged; a *ConflictError says
+// that the key's version has other files, which is checked before anything is written.
 func (r *Registry) Register(ctx context.Context, model, key string, files map[string][]byte, info Info) (Version,
 	error) {
 	info.At = utc(info.At)
@@ -116,14 +117,13 @@ func (w *registration) findOrTake(ctx context.Context, s scanned) error {
 			return nil
 		}
 	}
-	return &InputError{"model", fmt.Sprintf("%s has no version number left", w.model)}
+	return wrong("model", "%s has no version number left", w.model)
 }
 
 // isMine reports whether a claim is the key's. An unreadable claim is not: its number is taken.
 func (w *registration) isMine(ctx context.Context, number int) (bool, error) {
 	data, _, err := w.read(ctx, versionDir(w.model, number)+claimFile, maxRecord)
-	var corrupt *CorruptError
-	if errors.As(err, &corrupt) {
+	if problem.Is(err, problem.Damaged) {
 		return false, nil
 	}
 	if err != nil {
@@ -151,7 +151,7 @@ func (w *registration) recordKey(ctx context.Context) error {
 		err = fmt.Errorf("it says version %d, and %d is claimed for the key", number, w.number)
 	}
 	if err != nil {
-		return &CorruptError{object, err}
+		return Damaged(object, err)
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (w *registration) write(ctx context.Context) ([]File, error) {
 		if err == nil && !there {
 			f.Object = otherObject(w.model, w.number, name, f.SHA256)
 			if there, err = w.put(ctx, f); err == nil && !there {
-				err = &CorruptError{f.Object, errors.New("its bytes are not those that its name promises")}
+				err = Damaged(f.Object, errors.New("its bytes are not those that its name promises"))
 			}
 		}
 
@@ -192,8 +192,7 @@ func (w *registration) put(ctx context.Context, f File) (bool, error) {
 	}
 
 	data, _, err := w.read(ctx, f.Object, f.Bytes)
-	var corrupt *CorruptError
-	if errors.As(err, &corrupt) {
+	if problem.Is(err, problem.Damaged) {
 		return false, nil // it is longer
 	}
 	return err == nil && sum(data) == f.SHA256, err
@@ -221,12 +220,13 @@ func (w *registration) commit(ctx context.Context, v Version) (Version, error) {
 // same returns the existing version if its files are those to be registered.
 func (w *registration) same(v Version) (Version, error) {
 	conflict := func(file string) error {
-		return &ConflictError{Model: w.model, Key: w.key, Version: v.Number, File: file}
+		return &ConflictError{fmt.Sprintf("registry: version %d of %s was registered for %s with another %s; register "+
+			"under another key", v.Number, w.model, w.key, file)}
 	}
 
 	if v.Key != w.key {
-		return Version{}, &CorruptError{versionDir(w.model, v.Number) + versionFile,
-			fmt.Errorf("its key is %q, and the claim's is %q", v.Key, w.key)}
+		return Version{}, Damaged(versionDir(w.model, v.Number)+versionFile,
+			fmt.Errorf("its key is %q, and the claim's is %q", v.Key, w.key))
 	}
 
 	for _, name := range slices.Sorted(maps.Keys(w.sums)) {
@@ -240,4 +240,68 @@ func (w *registration) same(v Version) (Version, error) {
 		}
 	}
 	return v, nil
+}
+
+// Find returns the version registered under a key, at any time. An error of kind NotFound says
+// that there is none, or a *DeletedError that there was one. A version whose own record is damaged is returned with an
+// error of kind Damaged, and then only has model, number and key.
+func (r *Registry) Find(ctx context.Context, model, key string) (Version, error) {
+	for _, err := range []error{checkModel(model), checkKey(key)} {
+		if err != nil {
+			return Version{}, err
+		}
+	}
+	none := missing("version", key, " registered for "+model+" under that key")
+
+	s, err := r.scan(ctx, model)
+	if err != nil {
+		return Version{}, err
+	}
+	number, err := r.keyed(ctx, model, key, s)
+	if isAbsent(err) {
+		return Version{}, none
+	}
+	if err != nil {
+		return Version{}, err
+	}
+
+	if err := r.notDeleted(ctx, model, number); err != nil {
+		return Version{}, err
+	}
+	v, err := r.version(ctx, model, number)
+	switch {
+	case isAbsent(err):
+		return Version{}, none // its registration was not completed
+	case problem.Is(err, problem.Damaged):
+		return Version{Model: model, Number: number, Key: key}, err
+	}
+	return v, err
+}
+
+// keyed returns the number that belongs to a key. The error for an unused key wraps blob.ErrNotExist. If the key's own
+// object is damaged, the versions and claims of s are searched: the key's claim was written before it.
+func (r *Registry) keyed(ctx context.Context, model, key string, s scanned) (int, error) {
+	object := keyObject(model, key)
+	data, _, err := r.read(ctx, object, maxRecord)
+	if err == nil {
+		var number int
+		if number, err = decodeKey(data, model, key); err == nil {
+			return number, nil
+		}
+		err = Damaged(object, err)
+	}
+	if !problem.Is(err, problem.Damaged) {
+		return 0, err
+	}
+
+	w := registration{Registry: r, model: model, key: key}
+	for _, n := range append(s.committed, s.claimed...) {
+		if v, err := r.version(ctx, model, n); err == nil && v.Key == key {
+			return n, nil
+		}
+		if mine, err := w.isMine(ctx, n); mine || err != nil && !isAbsent(err) {
+			return n, err
+		}
+	}
+	return 0, err
 }

@@ -9,7 +9,6 @@ package registry
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -107,7 +106,7 @@ type Event struct {
 	At       time.Time `json:"at"` // by the caller's clock
 
 	// Previous is the SHA-256 of the record of the alias's previous move, or of the start of its history; Record is
-	// that of To's version.json. Builds before chains wrote neither.
+	// that of To's version.json, empty if To is 0.
 	Previous string `json:"previous,omitempty"`
 	Record   string `json:"record,omitempty"`
 }
@@ -142,7 +141,7 @@ func checkFileName(name string) error {
 	if !filePattern.MatchString(name) || name == claimFile || name == versionFile || name == deletedFile {
 		const want = "%.60q: use 1 to 100 of A-Z, a-z, 0-9, '.', '_' and '-', beginning with a letter or digit, and " +
 			"none of %s, %s and %s"
-		return &InputError{"file name", fmt.Sprintf(want, name, claimFile, versionFile, deletedFile)}
+		return wrong("file name", want, name, claimFile, versionFile, deletedFile)
 	}
 	return nil
 }
@@ -150,22 +149,22 @@ func checkFileName(name string) error {
 func checkKey(key string) error {
 	if !keyPattern.MatchString(key) {
 		const want = "%.60q: use 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"
-		return &InputError{"key", fmt.Sprintf(want, key)}
+		return wrong("key", want, key)
 	}
 	return nil
 }
 
 func checkFiles(files map[string][]byte) error {
 	if len(files) == 0 || len(files) > MaxFiles {
-		return &InputError{"files", fmt.Sprintf("%d; a version has 1 to %d", len(files), MaxFiles)}
+		return wrong("files", "%d; a version has 1 to %d", len(files), MaxFiles)
 	}
 	for name, data := range files {
 		if err := checkFileName(name); err != nil {
 			return err
 		}
 		if len(data) > MaxFileBytes {
-			return &InputError{"file " + name, fmt.Sprintf("%d bytes, more than the %d that a file may have", len(data),
-				MaxFileBytes)}
+			return wrong("file "+name, "%d bytes, more than the %d that a file may have", len(data),
+				MaxFileBytes)
 		}
 	}
 	return nil
@@ -173,23 +172,23 @@ func checkFiles(files map[string][]byte) error {
 
 func checkText(what, text string, required bool) error {
 	if required && strings.TrimSpace(text) == "" {
-		return &InputError{what, "empty; the history is there to be read"}
+		return wrong(what, "empty; the history is there to be read")
 	}
 	if len(text) > maxText || !utf8.ValidString(text) {
-		return &InputError{what, fmt.Sprintf("use up to %d bytes of UTF-8", maxText)}
+		return wrong(what, "use up to %d bytes of UTF-8", maxText)
 	}
 	if i := strings.IndexFunc(text, func(r rune) bool {
 		return unicode.IsControl(r) && r != '\n' &&
 			r != '\t'
 	}); i >= 0 {
-		return &InputError{what, fmt.Sprintf("a control character at byte %d", i)}
+		return wrong(what, "a control character at byte %d", i)
 	}
 	return nil
 }
 
 func checkTime(at time.Time) error {
 	if at.IsZero() || at.UTC().Year() < 1 || at.UTC().Year() > 9999 {
-		return &InputError{"time", fmt.Sprintf("%v; use the time of the event", at)}
+		return wrong("time", "%v; use the time of the event", at)
 	}
 	return nil
 }
@@ -213,15 +212,15 @@ func (i Info) check() error {
 	}
 
 	if len(i.Metrics)+len(i.Labels) > maxFacts {
-		return &InputError{"info", fmt.Sprintf("%d metrics and labels, more than %d", len(i.Metrics)+len(i.Labels),
-			maxFacts)}
+		return wrong("info", "%d metrics and labels, more than %d", len(i.Metrics)+len(i.Labels),
+			maxFacts)
 	}
 	for name, v := range i.Metrics {
 		if err := checkText("metric name", name, true); err != nil {
 			return err
 		}
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return &InputError{"metric " + name, fmt.Sprintf("%v is not a finite number", v)}
+			return wrong("metric "+name, "%v is not a finite number", v)
 		}
 	}
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/registry"
 )
 
@@ -139,10 +140,8 @@ func TestSameKeyOtherBytes(t *testing.T) {
 			f := files("k")
 			tc.change(f)
 			_, err := r.Register(t.Context(), "ctr", "k", f, info(0))
-			var conflict *registry.ConflictError
-			if !errors.As(err, &conflict) || conflict.File != tc.file || conflict.Version != 1 {
-				t.Fatalf("got %v (%T); want err of the type of conflict, conflict.File = tc.file, conflict.Version = 1",
-					err, err)
+			if !errors.As(err, new(*registry.ConflictError)) {
+				t.Fatalf("registered other files under the key of version 1: error %v, expected a conflict", err)
 			}
 			want := "registry: version 1 of ctr was registered for k with another " + tc.file +
 				"; register under another key"
@@ -312,8 +311,7 @@ func TestNotFound(t *testing.T) {
 	ctx := t.Context()
 	check := func(what string, err error, want string) {
 		t.Helper()
-		var missing *registry.NotFoundError
-		if !errors.As(err, &missing) || err.Error() != want {
+		if !problem.Is(err, problem.NotFound) || err.Error() != want {
 			t.Errorf("%s:\ngot  %v\nwant %s", what, err, want)
 		}
 	}

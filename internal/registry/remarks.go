@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 )
 
 // Remark is a remark on a version, made after it was registered.
@@ -76,16 +78,15 @@ func (r Remark) check() error {
 	switch r.Kind {
 	case Tagged, Untagged:
 		if !tagPattern.MatchString(r.Tag) {
-			return &InputError{"tag",
-				fmt.Sprintf("%.60q: use 1 to 63 of A-Z, a-z, 0-9, '.', '_', '/' and '-', beginning with a letter",
-					r.Tag)}
+			return wrong("tag", "%.60q: use 1 to 63 of A-Z, a-z, 0-9, '.', '_', '/' and '-', beginning with a letter",
+				r.Tag)
 		}
 		if err := checkText("tag "+r.Tag, r.Value, false); err != nil {
 			return err
 		}
 	case Noted, MarkedBad, Cleared:
 	default:
-		return &InputError{"remark", fmt.Sprintf("there is no kind %.40q", r.Kind)}
+		return wrong("remark", "there is no kind %.40q", r.Kind)
 	}
 
 	return Act{By: r.By, Why: r.Why, At: r.At}.check()
@@ -112,7 +113,7 @@ func (r *Registry) remarks(ctx context.Context, model string, number int) (Remar
 
 	m, err := decodeRemarks(data, model, number)
 	if err != nil {
-		return Remarks{}, 0, &CorruptError{object, err}
+		return Remarks{}, 0, Damaged(object, err)
 	}
 	return m, generation, nil
 }
@@ -157,7 +158,7 @@ func (r *Registry) Tag(ctx context.Context, model string, number int, set map[st
 			}
 		}
 		if len(tags)+len(set) > maxTags {
-			return nil, &InputError{"tags", fmt.Sprintf("more than the %d that a version may have", maxTags)}
+			return nil, wrong("tags", "more than the %d that a version may have", maxTags)
 		}
 		return fresh, nil
 	})
@@ -218,8 +219,8 @@ func (r *Registry) remark(ctx context.Context, model string, number int, act Act
 			}
 		}
 		if now.All = append(now.All, fresh...); len(now.All) > maxRemarks {
-			return Remarks{}, &InputError{"remarks", fmt.Sprintf("version %d of %s has %d, and may have no more",
-				number, model, maxRemarks)}
+			return Remarks{}, wrong("remarks", "version %d of %s has %d, and may have no more",
+				number, model, maxRemarks)
 		}
 
 		data, err := encode(remarksRecord{format, now})
@@ -227,8 +228,8 @@ func (r *Registry) remark(ctx context.Context, model string, number int, act Act
 			return Remarks{}, err
 		}
 		if len(data) > maxRecord {
-			return Remarks{}, &InputError{"remarks", fmt.Sprintf("version %d of %s has %d bytes of them, and may "+
-				"have no more", number, model, maxRecord)}
+			return Remarks{}, wrong("remarks", "version %d of %s has %d bytes of them, and may "+
+				"have no more", number, model, maxRecord)
 		}
 		object := remarksObject(model, number)
 		_, lost = r.store.Put(ctx, object, generation, bytes.NewReader(data))
@@ -298,15 +299,26 @@ func (r *Registry) remarked(ctx context.Context, model string) ([]Event, error) 
 
 // usable returns nil for a version that an alias may be moved to.
 func (r *Registry) usable(ctx context.Context, model string, number int) error {
+	why, err := r.unusable(ctx, model, number)
+	return cmp.Or(err, why)
+}
+
+// unusable says why an alias may not be moved to a version: it was deleted, or marked bad. err is any other reason.
+func (r *Registry) unusable(ctx context.Context, model string, number int) (why, err error) {
 	if _, err := r.numbered(ctx, model, number); err != nil {
-		return err
+		if deleted := new(DeletedError); errors.As(err, &deleted) {
+			return err, nil
+		}
+		return nil, err
 	}
 	m, _, err := r.remarks(ctx, model, number)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if bad, ok := m.Bad(); ok {
-		return &BadError{Model: model, Version: number, Bad: bad}
+		return problem.New(problem.Conflict,
+			"registry: version %d of %s was marked bad by %s on %s: %s; clear the mark "+
+				"first if that is no longer so", number, model, bad.By, bad.At.Format(time.DateTime), bad.Why), nil
 	}
-	return nil
+	return nil, nil
 }

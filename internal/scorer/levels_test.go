@@ -16,6 +16,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 )
@@ -110,8 +111,7 @@ func TestOpenMappedUsesItsCache(t *testing.T) {
 	if got, err := c.open(t); err != nil || !sameBits(got, want) {
 		t.Errorf("from the cache: %v", err)
 	}
-	var unfit *scorer.UnfitError
-	if _, err := scorer.Open(t.Context(), c.registry, c.version); !errors.As(err, &unfit) {
+	if _, err := scorer.Open(t.Context(), c.registry, c.version); !problem.Is(err, problem.Damaged) {
 		t.Errorf("without the cache: got %v, want an UnfitError", err)
 	}
 }
@@ -148,9 +148,7 @@ func TestOpenMappedNoticesDamage(t *testing.T) {
 
 		write()
 		put(t, c.store, c.levels.Object, flipped(7))
-		var unfit *scorer.UnfitError
-		var corrupt *registry.CorruptError
-		if _, err := c.open(t); !errors.As(err, &unfit) || !errors.As(err, &corrupt) {
+		if _, err := c.open(t); !problem.Is(err, problem.Damaged) || !problem.Is(err, problem.Damaged) {
 			t.Errorf("%s, with a registry that is damaged, too: %v", name, err)
 		}
 		put(t, c.store, c.levels.Object, c.good)

@@ -14,6 +14,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/gbt"
+	"coppice/internal/problem"
 	"coppice/internal/registry"
 )
 
@@ -46,20 +47,6 @@ type Scorer struct {
 // Close unmaps memory. The scorer must not be used afterwards.
 func (s *Scorer) Close() error { return s.levels.Close() }
 
-// UnfitError is a version that cannot predict: one of its files is missing, damaged or of another kind.
-type UnfitError struct {
-	Model   string
-	Version int
-	Err     error
-}
-
-func (e *UnfitError) Error() string {
-	return fmt.Sprintf("version %d of model %s cannot predict: %v", e.Version, e.Model, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *UnfitError) Unwrap() error { return e.Err }
-
 // New makes a scorer from its parts. calibrator may be nil, as may levels if the encoding needs none; the scorer closes
 // them.
 func New(m *gbt.Model, calibrator *calibrate.Calibrator, features *dataset.Encoding, levels *dataset.Levels) (*Scorer,
@@ -74,7 +61,8 @@ func New(m *gbt.Model, calibrator *calibrate.Calibrator, features *dataset.Encod
 	return &Scorer{Model: m, Calibrator: calibrator, Encoding: features, encoder: encoder, levels: levels}, nil
 }
 
-// Open reads a version. A fault of the version itself is an *UnfitError; other errors are those of storage.
+// Open reads a version. A version that cannot predict, because one of its files is missing, damaged or of another kind,
+// is of kind Damaged; other errors are those of storage.
 func Open(ctx context.Context, r *registry.Registry, v registry.Version) (*Scorer, error) {
 	return open(ctx, r, v, func(e *dataset.Encoding) (*dataset.Levels, error) {
 		if _, ok := v.File(FileLevels); !ok {
@@ -96,7 +84,9 @@ func OpenMapped(ctx context.Context, r *registry.Registry, v registry.Version, c
 
 func open(ctx context.Context, r *registry.Registry, v registry.Version,
 	openLevels func(*dataset.Encoding) (*dataset.Levels, error)) (*Scorer, error) {
-	unfit := func(err error) error { return &UnfitError{v.Model, v.Number, err} }
+	unfit := func(err error) error {
+		return problem.Wrap(problem.Damaged, err, "version %d of model %s cannot predict", v.Number, v.Model)
+	}
 
 	files := map[string][]byte{}
 	for _, name := range []string{FileModel, FileFeatures, FileCalibrator, FileInputs} {
@@ -146,8 +136,7 @@ func open(ctx context.Context, r *registry.Registry, v registry.Version,
 // damage turns errors about a version's files, as opposed to storage errors, into what unfit makes of them.
 func damage(err error, unfit func(error) error) error {
 	var damaged interface{ IsDamaged() bool }
-	var absent interface{ IsNotFound() bool }
-	if errors.As(err, &damaged) || errors.As(err, &absent) {
+	if k := problem.Of(err); k == problem.Damaged || k == problem.NotFound || errors.As(err, &damaged) {
 		return unfit(err)
 	}
 	return err

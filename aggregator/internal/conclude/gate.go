@@ -7,6 +7,7 @@ import (
 
 	"coppice/aggregator/internal/judge"
 	"coppice/internal/metric"
+	"coppice/internal/problem"
 	"coppice/internal/protocol"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
@@ -123,8 +124,7 @@ func onlyDamage(err error) bool {
 
 // isCorrupt reports whether an error is about an unreadable registry record.
 func isCorrupt(err error) bool {
-	var damaged *registry.CorruptError
-	return errors.As(err, &damaged)
+	return problem.Is(err, problem.Damaged)
 }
 
 // passed reconstructs the decision that made the version the champion, against the version before it.
@@ -139,8 +139,7 @@ func (m *match) passed(ctx context.Context, before int) (*sweep.GateDecision, er
 // champion returns the champion's alias; its Version is 0 when there is none yet.
 func (a *Aggregator) champion(ctx context.Context, model string) (registry.Alias, error) {
 	alias, err := a.Registry.Alias(ctx, model, registry.Champion)
-	var absent *registry.NotFoundError
-	if errors.As(err, &absent) {
+	if problem.Of(err) == problem.NotFound {
 		return registry.Alias{}, nil
 	}
 	return alias, err

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"coppice/aggregator/internal/judge"
-	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/metric"
 	"coppice/internal/registry"
@@ -234,34 +233,6 @@ func TestReferenceRows(t *testing.T) {
 		t.Error(err)
 	} else if _, err := decodeReference(plain[:8]); err == nil {
 		t.Error("a head without a body: no error")
-	}
-}
-
-// TestVersionsOfEarlierBuilds: they keep no rows, so those of their dataset are used while it exists.
-func TestVersionsOfEarlierBuilds(t *testing.T) {
-	first := newWorld(t, options{leaves: []int{7}, trees: 20, table: datasettestOptions(6000, 5)})
-	h, err := first.aggregator().readHoldout(t.Context(), first.plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := first.mustConclude(t)
-	v, err := registry.New(first.models).Get(t.Context(), "ctr", "1")
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	r, err := first.aggregator().referenceFromDataset(t.Context(), v)
-	if err != nil || len(r.sample.Row) != len(h.testRows) {
-		t.Fatalf("%v, %v; want %d rows", r, err, len(h.testRows))
-	}
-	gone := first.aggregator()
-	gone.Datasets = without(t, first.datasets, sweep.DatasetDir("clicks", first.plan.Dataset.Version)+
-		dataset.ManifestFile)
-	if r, err := gone.referenceFromDataset(t.Context(), v); r != nil || err == nil {
-		t.Errorf("without the dataset: %v, %v", r, err)
-	}
-	if c.Version != 1 {
-		t.Errorf("version %d", c.Version)
 	}
 }
 

@@ -2,7 +2,6 @@ package conclude
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -153,8 +152,7 @@ func (m *match) against(ctx context.Context, champion int) (judge.Evidence, erro
 	// A version whose record or files are damaged or missing can never be compared; a storage error is returned and
 	// retried.
 	old, err := m.open(ctx, champion)
-	var bad *scorer.UnfitError
-	if isUnusable(err) || errors.As(err, &bad) {
+	if isUnusable(err) {
 		e.NotTonight, e.NotReference = err.Error(), err.Error()
 		return e, nil
 	}

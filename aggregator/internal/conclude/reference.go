@@ -1,13 +1,12 @@
 package conclude
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"coppice/internal/dataset"
+	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -46,15 +45,6 @@ func referenceOf(h *holdout, most int) *reference {
 // encode writes the reference in the form that a version keeps.
 func (r *reference) encode() ([]byte, error) {
 	return (&scorer.Reference{Sample: r.sample, Targets: r.targets}).Encode()
-}
-
-// decodeReference decodes what encode wrote.
-func decodeReference(data []byte) (*reference, error) {
-	r, err := scorer.DecodeReference(data)
-	if err != nil {
-		return nil, err
-	}
-	return &reference{sample: r.Sample, targets: r.Targets}, nil
 }
 
 // references returns the rows of earlier nights that recent champions keep, except this version and those that were
@@ -112,66 +102,33 @@ func lastChampions(events []registry.Event, but int) []int {
 	return out
 }
 
-// reference reads the rows that a version keeps; for versions of earlier builds, which keep none, they come from the
-// dataset if it still exists. It returns nil if there are no usable rows. of is the dataset they come from.
+// reference reads the rows that a version keeps; nil if it has none that can be used. of is the dataset they come from.
 func (a *Aggregator) reference(ctx context.Context, model string, number int) (r *reference, of string, err error) {
-	useless := func(err error) (*reference, string, error) {
-		a.Log.Warn("a version's reference rows cannot be used", "model", model, "version", number, "error", err.Error())
-		return nil, of, nil
-	}
-
 	v, err := a.Registry.Get(ctx, model, fmt.Sprint(number))
-	if err != nil {
-		if isUnusable(err) {
-			return useless(err)
+	if err == nil {
+		of = v.Info.Labels["dataset"]
+		if _, ok := v.File(scorer.FileReference); !ok { // none of its test rows was in the sample
+			return nil, of, nil
 		}
-		return nil, "", err
-	}
-	of = v.Info.Labels["dataset"]
-	if _, ok := v.File(scorer.FileReference); !ok {
-		r, err = a.referenceFromDataset(ctx, v)
-	} else {
 		var data []byte
 		if data, err = a.Registry.ReadFile(ctx, v, scorer.FileReference); err == nil {
-			if r, err = decodeReference(data); err != nil {
-				return useless(err)
+			var rows *scorer.Reference
+			if rows, err = scorer.DecodeReference(data); err == nil {
+				return &reference{version: number, sample: rows.Sample, targets: rows.Targets}, of, nil
 			}
+			err = registry.Damaged(scorer.FileReference, err)
 		}
 	}
-
-	var damaged *dataError
-	switch {
-	case errors.As(err, &damaged) || isUnusable(err):
-		return useless(err)
-	case err != nil:
+	if !isUnusable(err) {
 		return nil, "", err
-	case r != nil:
-		r.version = number
 	}
-	return r, of, nil
+	a.Log.Warn("a version's reference rows cannot be used", "model", model, "version", number, "error", err.Error())
+	return nil, of, nil
 }
 
 // isUnusable reports whether an error is about something in the registry that is damaged or missing.
 func isUnusable(err error) bool {
-	var gone *registry.NotFoundError
-	return isCorrupt(err) || errors.As(err, &gone)
-}
-
-func (a *Aggregator) referenceFromDataset(ctx context.Context, v registry.Version) (*reference, error) {
-	text, err := a.Registry.ReadFile(ctx, v, scorer.FilePlan)
-	if err != nil {
-		return nil, err
-	}
-	p, err := sweep.DecodePlan(bytes.TrimSpace(text))
-	if err != nil {
-		return nil, &dataError{err}
-	}
-
-	h, err := a.readHoldout(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	return referenceOf(h, maxReference), nil
+	return isCorrupt(err) || problem.Is(err, problem.NotFound)
 }
 
 // thinned returns at most most of the rows, evenly spread.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -56,12 +57,8 @@ func (a *Aggregator) orRegistered(ctx context.Context, id sweep.ID, k *known, c 
 // isDamage reports whether an error is about objects that a retry cannot fix, or about a version whose files differ
 // from those that this build produces.
 func isDamage(err error) bool {
-	for _, kind := range []any{new(*sweep.DecodeError), new(*registry.CorruptError), new(*registry.ConflictError)} {
-		if errors.As(err, kind) {
-			return true
-		}
-	}
-	return false
+	return problem.Is(err, problem.Damaged) || errors.As(err, new(*sweep.DecodeError)) ||
+		errors.As(err, new(*registry.ConflictError))
 }
 
 // findVersion looks for the sweep's version; nil if there is none. Without a plan the model is unknown, so all models
@@ -77,13 +74,11 @@ func (a *Aggregator) findVersion(ctx context.Context, id sweep.ID, p *sweep.Plan
 
 	for _, model := range models {
 		v, err := a.Registry.Find(ctx, model, string(id))
-		var absent *registry.NotFoundError
-		var corrupt *registry.CorruptError
 		switch {
-		case errors.As(err, &absent):
-		case errors.As(err, &corrupt) && v.Number == 0: // it is unknown whose it is
-		case errors.As(err, &corrupt):
+		case isCorrupt(err) && v.Number == 0: // it is unknown whose it is
+		case isCorrupt(err):
 			return &v, err, nil
+		case problem.Is(err, problem.NotFound) && !errors.As(err, new(*registry.DeletedError)):
 		case err != nil:
 			return nil, nil, err
 		default:
@@ -181,9 +176,7 @@ func (a *Aggregator) readRecord(ctx context.Context, v *registry.Version, name s
 		return nil
 	}
 
-	var corrupt *registry.CorruptError
-	var absent *registry.NotFoundError
-	if errors.As(err, &corrupt) || errors.As(err, &absent) {
+	if isUnusable(err) {
 		a.Log.Warn("a version's file cannot be read", "model", v.Model, "version", v.Number, "file", name, "error",
 			err.Error())
 		return nil
@@ -222,9 +215,8 @@ func (a *Aggregator) gateVersion(ctx context.Context, p *sweep.Plan, v *registry
 	}
 
 	s, err := scorer.Open(ctx, a.Registry, *v)
-	var unfit *scorer.UnfitError
-	if errors.As(err, &unfit) {
-		return undecided(unfit), nil
+	if isCorrupt(err) {
+		return undecided(err), nil
 	}
 	if err != nil {
 		return nil, err

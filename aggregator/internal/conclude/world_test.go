@@ -20,6 +20,7 @@ import (
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/registry"
+	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 )
 
@@ -285,4 +286,13 @@ func contains(t testing.TB, text, part string) {
 
 func datasettestOptions(rows int, seed uint64) datasettest.Options {
 	return datasettest.Options{Rows: rows, Seed: seed}
+}
+
+// decodeReference decodes the rows that a version keeps.
+func decodeReference(data []byte) (*reference, error) {
+	r, err := scorer.DecodeReference(data)
+	if err != nil {
+		return nil, err
+	}
+	return &reference{sample: r.Sample, targets: r.Targets}, nil
 }

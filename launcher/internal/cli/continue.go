@@ -2,12 +2,12 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
+	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -31,8 +31,7 @@ func (c *cloud) input(ctx context.Context, s *sweep.Spec, m *dataset.Manifest) (
 	}
 
 	v, err := c.registry.Get(ctx, s.Model, s.Continue.From)
-	var absent interface{ IsNotFound() bool }
-	if s.Continue.From == sweep.Champion && errors.As(err, &absent) {
+	if s.Continue.From == sweep.Champion && problem.Of(err) == problem.NotFound {
 		return nil, nil // the first night
 	}
 	if err != nil {

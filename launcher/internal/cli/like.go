@@ -7,6 +7,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
+	"coppice/internal/problem"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
@@ -25,8 +26,7 @@ func (w *World) like(ctx context.Context, c *cloud, spec *dataset.Spec, quiet bo
 		return nil, spec.Errorf("encodings.like", "%v", err)
 	}
 	v, err := c.registry.Get(ctx, model, ref)
-	var absent interface{ IsNotFound() bool }
-	if ref == sweep.Champion && errors.As(err, &absent) { // the first night
+	if ref == sweep.Champion && problem.Of(err) == problem.NotFound { // the first night
 		if !quiet {
 			fmt.Fprintf(w.Err, "model %s has no champion yet, so encodings are chosen as if there were no like:\n",
 				model)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os/user"
@@ -16,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/gbt"
+	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
@@ -133,8 +133,7 @@ func version(n int) string {
 // champion is the version that the alias points at, 0 if there is none.
 func (c *cloud) champion(cmd *cobra.Command, model string) (int, error) {
 	a, err := c.registry.Alias(cmd.Context(), model, registry.Champion)
-	var absent *registry.NotFoundError
-	if errors.As(err, &absent) {
+	if problem.Of(err) == problem.NotFound {
 		return 0, nil
 	}
 	return a.Version, err

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -171,9 +170,9 @@ func (w *World) verifyModels(cmd *cobra.Command, c *cloud, models []string, head
 		}
 		verified = append(verified, v)
 		if head != "" && !v.Has(head) {
-			errs = append(errs, &registry.CorruptError{Object: "the history of " + model,
-				Err: errors.New("no move in it has the SHA-256 that --head gives; it was rewritten since that was " +
-					"noted")})
+			errs = append(errs, registry.Damaged("the history of "+model,
+				errors.New("no move in it has the SHA-256 that --head gives; it was rewritten since that was "+
+					"noted")))
 		}
 	}
 
@@ -187,11 +186,7 @@ func (w *World) verifyModels(cmd *cobra.Command, c *cloud, models []string, head
 			t.AppendRow(table.Row{v.Model, v.Versions, files, "-", "-", 0, ""})
 		}
 		for _, h := range v.Heads {
-			moves := strconv.Itoa(h.Sequence)
-			if h.Unchained > 0 {
-				moves += fmt.Sprintf(" (the first %d from before there was a chain)", h.Unchained)
-			}
-			t.AppendRow(table.Row{v.Model, v.Versions, files, h.Alias, version(h.Version), moves, h.SHA256})
+			t.AppendRow(table.Row{v.Model, v.Versions, files, h.Alias, version(h.Version), h.Sequence, h.SHA256})
 		}
 	}
 	t.Render()

@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/registry"
 )
@@ -190,8 +190,7 @@ is moved by promote and rollback.`,
 				}
 
 				now, err := c.registry.Alias(cmd.Context(), v.Model, name)
-				var absent *registry.NotFoundError
-				if err != nil && !errors.As(err, &absent) {
+				if err != nil && problem.Of(err) != problem.NotFound {
 					return err
 				}
 				a, err := c.registry.SetAlias(cmd.Context(), v.Model, name, v.Number,

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/page"
+	"coppice/internal/problem"
 	"coppice/internal/program"
-	"coppice/internal/registry"
 	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/backtest"
@@ -108,8 +108,7 @@ func (w *World) findView(ctx context.Context, c *cloud, name string) (written, e
 func isAbsent(err error) bool {
 	var noSweep *sweepview.NotFoundError
 	var noDataset *stager.NotStagedError
-	var noModel *registry.NotFoundError
-	return errors.As(err, &noSweep) || errors.As(err, &noDataset) || errors.As(err, &noModel)
+	return errors.As(err, &noSweep) || errors.As(err, &noDataset) || problem.Is(err, problem.NotFound)
 }
 
 // viewBacktest reads a backtest's report from a file.

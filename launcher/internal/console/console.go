@@ -23,6 +23,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/page"
+	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/report"
@@ -342,11 +343,11 @@ func (c *Console) serveSweep(w http.ResponseWriter, r *http.Request) {
 // answer sends a page, or the reason why there is none.
 func (c *Console) answer(w http.ResponseWriter, r *http.Request, text []byte, err error) {
 	var none *sweepview.NotFoundError
-	var noModel *registry.NotFoundError
 	var name *sweep.NameError
 	var noDataset *stager.NotStagedError
 	switch {
-	case errors.As(err, &none) || errors.As(err, &noDataset) || errors.As(err, &noModel) || errors.As(err, &name):
+	case errors.As(err, &none) || errors.As(err, &noDataset) || problem.Is(err, problem.NotFound) ||
+		errors.As(err, &name):
 		http.Error(w, err.Error(), http.StatusNotFound)
 	case err != nil && r.Context().Err() != nil:
 		w.WriteHeader(http.StatusServiceUnavailable) // the viewer has left

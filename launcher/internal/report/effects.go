@@ -2,7 +2,6 @@ package report
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"coppice/internal/gbt"
@@ -41,7 +40,7 @@ func effects(ctx context.Context, reg *registry.Registry, m *page.Model, v regis
 	}
 	reference, err := scorer.DecodeReference(data)
 	if err != nil {
-		return unread(m, &registry.CorruptError{Object: rows.Object, Err: err})
+		return unread(m, registry.Damaged(rows.Object, err))
 	}
 	s, err := scorer.Open(ctx, reg, v)
 	if err != nil {
@@ -50,7 +49,7 @@ func effects(ctx context.Context, reg *registry.Registry, m *page.Model, v regis
 	defer s.Close()
 	found, err := explain.Effects(explain.Request{Scorer: s, Rows: reference, Most: effectRows}, effectFeatures)
 	if err != nil {
-		return unread(m, &registry.CorruptError{Object: rows.Object, Err: err})
+		return unread(m, registry.Damaged(rows.Object, err))
 	}
 	for _, e := range found {
 		m.Effects = append(m.Effects, page.Effect{Feature: e.Name, Shap: e.Shap, Rank: e.Rank})
@@ -60,8 +59,7 @@ func effects(ctx context.Context, reg *registry.Registry, m *page.Model, v regis
 
 // unread notes damaged or missing files; any other error is the store's.
 func unread(m *page.Model, err error) error {
-	var unfit *scorer.UnfitError
-	if isAbsent(err) || isDamage(err) || errors.As(err, &unfit) {
+	if isAbsent(err) || isDamage(err) {
 		note(m, err)
 		return nil
 	}

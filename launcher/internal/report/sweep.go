@@ -17,6 +17,7 @@ import (
 	"coppice/internal/ledger"
 	"coppice/internal/page"
 	"coppice/internal/page/plot"
+	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -405,13 +406,10 @@ func (p *params) values(own sweep.Params) []float64 {
 
 // isAbsent says that something is not there, whatever it is.
 func isAbsent(err error) bool {
-	var none *registry.NotFoundError
-	return errors.Is(err, blob.ErrNotExist) || errors.As(err, &none)
+	return problem.Is(err, problem.NotFound)
 }
 
 // isDamage says that an error is about objects that no repetition makes whole.
 func isDamage(err error) bool {
-	var decode *sweep.DecodeError
-	var corrupt *registry.CorruptError
-	return errors.As(err, &decode) || errors.As(err, &corrupt)
+	return problem.Is(err, problem.Damaged) || errors.As(err, new(*sweep.DecodeError))
 }

@@ -137,7 +137,7 @@ func readTested(ctx context.Context, reg *registry.Registry, v registry.Version)
 		return nil, nil
 	}
 	if f.Bytes > scorer.MaxTested {
-		return nil, &registry.CorruptError{Object: f.Object, Err: fmt.Errorf("it has %d bytes", f.Bytes)}
+		return nil, registry.Damaged(f.Object, fmt.Errorf("it has %d bytes", f.Bytes))
 	}
 	text, err := reg.ReadFile(ctx, v, scorer.FileTested)
 	if err != nil {
@@ -145,7 +145,7 @@ func readTested(ctx context.Context, reg *registry.Registry, v registry.Version)
 	}
 	t, err := scorer.DecodeTested(text)
 	if err != nil {
-		return nil, &registry.CorruptError{Object: f.Object, Err: err}
+		return nil, registry.Damaged(f.Object, err)
 	}
 
 	out := &page.Tested{Calibrated: t.Calibrated, Bins: t.Bins, By: t.By}
@@ -166,7 +166,7 @@ func readModel(ctx context.Context, reg *registry.Registry, v registry.Version) 
 	}
 	m, err := gbt.ReadModel(bytes.NewReader(text))
 	if err != nil {
-		return nil, &registry.CorruptError{Object: scorer.FileModel, Err: err}
+		return nil, registry.Damaged(scorer.FileModel, err)
 	}
 	return m, nil
 }
