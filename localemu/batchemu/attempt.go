@@ -99,9 +99,9 @@ func (a *attempt) watch() {
 	}
 
 	for _, f := range a.job.srv.opts.Faults.Preempt {
-		if f.VM == nil && f.AfterMessages == 0 && f.Task == a.task.index && f.Attempt == a.number &&
+		if f.Task != nil && f.AfterMessages == 0 && *f.Task == a.task.index && f.Attempt == a.number &&
 			a.job.mayPreempt() {
-			after(f.After, causePreempted, f.Notice)
+			after(time.Duration(f.After), causePreempted, time.Duration(f.Notice))
 		}
 	}
 

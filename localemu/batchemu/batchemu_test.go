@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"coppice/internal/sweep"
 	"coppice/localemu/internal/residency"
 )
 
@@ -182,7 +183,7 @@ func TestMaxRunDuration(t *testing.T) {
 }
 
 func TestPreemption(t *testing.T) {
-	faults := Faults{Preempt: []Preemption{{Task: 1, Attempt: 0}}}
+	faults := Faults{Preempt: []Preemption{{Task: new(1)}}}
 	w := newWorld(t, func(o *Options) { o.Faults = faults })
 	job := w.create("spot-1", "hang-once", 2,
 		func(j *batchpb.Job) { j.TaskGroups[0].TaskSpec.Environment.Variables["HELPER"] = "hang-once" })
@@ -199,7 +200,7 @@ func TestPreemption(t *testing.T) {
 }
 
 func TestPreemptionAfterMessages(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Faults = Faults{Preempt: []Preemption{{Task: 1, Attempt: 0, AfterMessages: 1}}} })
+	w := newWorld(t, func(o *Options) { o.Faults = Faults{Preempt: []Preemption{{Task: new(1), AfterMessages: 1}}} })
 	job := w.create("spot-2", "hang-once", 2, nil)
 	w.waitCount(job.Name, "RUNNING", 2)
 	w.server.Published(1)
@@ -212,7 +213,7 @@ func TestPreemptionAfterMessages(t *testing.T) {
 // TestFaultsAfterATime loses a machine after a time.
 func TestFaultsAfterATime(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
-		o.Faults = Faults{LoseMachine: []MachineLoss{{VM: 0, After: 300 * time.Millisecond}}}
+		o.Faults = Faults{LoseMachine: []MachineLoss{{VM: 0, After: sweep.Duration(300 * time.Millisecond)}}}
 	})
 	job := w.create("lost-2", "hang-once", 1, nil)
 	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
@@ -223,7 +224,7 @@ func TestFaultsAfterATime(t *testing.T) {
 }
 
 func TestNoPreemptionOfStandardMachines(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Faults = Faults{Preempt: []Preemption{{Task: 0, Attempt: 0}, {VM: new(int)}}} })
+	w := newWorld(t, func(o *Options) { o.Faults = Faults{Preempt: []Preemption{{Task: new(0)}, {VM: new(0)}}} })
 	job := w.create("standard-1", "ok", 1, func(j *batchpb.Job) {
 		j.AllocationPolicy.Instances[0].GetPolicy().ProvisioningModel = batchpb.AllocationPolicy_STANDARD
 	})

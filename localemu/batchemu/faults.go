@@ -1,12 +1,18 @@
+//go:build unix
+
 package batchemu
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
 	"cloud.google.com/go/batch/apiv1/batchpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"coppice/internal/sweep"
 )
 
 // Faults are the failures to inject, in every job alike. Each happens once per job, unless it says how often.
@@ -16,16 +22,24 @@ type Faults struct {
 	NoCapacity  []Shortage
 	FullDisk    []FullDisk
 	Memory      []MemoryLimit
-	RetryPause  time.Duration // from the end of an attempt to the next one of the task
+	RetryPause  sweep.Duration // from the end of an attempt to the next one of the task
 }
 
 // Shortage means that machines of the type cannot be had in the zone: a job that may run nowhere else stays SCHEDULED
 // until it is cancelled, or fails at once. Empty fields match any type, any zone, any kind.
 type Shortage struct {
-	MachineType string
-	Zone        string // such as us-central1-a
-	Spot        *bool  // only Spot machines, or only others
-	Fail        bool
+	MachineType string `yaml:"type"`
+	Zone        string `yaml:"zone"` // such as us-central1-a
+	Spot        *bool  `yaml:"spot"` // only Spot machines, or only others
+	Fail        bool   `yaml:"fail"`
+}
+
+// Check returns what is wrong with a shortage.
+func (s Shortage) Check() error {
+	if s.Zone != "" && !zonePattern.MatchString("zones/"+s.Zone) {
+		return fmt.Errorf("zone %.60q: use one such as us-central1-a", s.Zone)
+	}
+	return nil
 }
 
 // Preemption takes a Spot machine away. Jobs on standard machines are not preempted.
@@ -40,20 +54,57 @@ type Shortage struct {
 // AfterMessages, if not 0, takes the place of After: the fault strikes when Published is told of that many messages, if
 // the attempt or the machine is there at that moment.
 type Preemption struct {
-	VM            *int
-	Task          int
-	Attempt       int
-	After         time.Duration
-	Notice        time.Duration
-	AfterMessages int
+	Task          *int           `yaml:"task"` // either this
+	VM            *int           `yaml:"vm"`   // or this
+	Attempt       int            `yaml:"attempt"`
+	After         sweep.Duration `yaml:"after"`
+	AfterMessages int            `yaml:"after_messages"`
+	Notice        sweep.Duration `yaml:"notice"`
+}
+
+// MaxNotice bounds the time between a machine's notice and its end, and other waits of faults.
+const MaxNotice = 5 * time.Minute
+
+// Check returns what is wrong with a preemption.
+func (p Preemption) Check() error {
+	switch {
+	case (p.Task == nil) == (p.VM == nil):
+		return errors.New("give either task (and attempt) or vm")
+	case p.Task != nil && *p.Task < 0 || p.VM != nil && *p.VM < 0 || p.Attempt < 0:
+		return errors.New("task, attempt and vm count from 0")
+	case p.Notice < 0 || time.Duration(p.Notice) > MaxNotice:
+		return fmt.Errorf("notice is %s: use 0s to %s", p.Notice, MaxNotice)
+	}
+	return checkMoment(p.After, p.AfterMessages)
+}
+
+// checkMoment checks when a fault strikes: after a time, at most that of a job, or after messages.
+func checkMoment(after sweep.Duration, messages int) error {
+	switch {
+	case after < 0 || time.Duration(after) > maxRunTime:
+		return fmt.Errorf("after is %s: use 0s to %s", after, maxRunTime)
+	case messages < 0 || messages > math.MaxInt32:
+		return fmt.Errorf("after_messages is %d: use 1 or more", messages)
+	case after != 0 && messages != 0:
+		return errors.New("give either after or after_messages")
+	}
+	return nil
 }
 
 // MachineLoss makes the machine number VM vanish, After the job began to run, whatever its kind: its tasks end with
 // 50002, its local SSD is lost, and a new machine takes its place. AfterMessages is as in Preemption.
 type MachineLoss struct {
-	VM            int
-	After         time.Duration
-	AfterMessages int
+	VM            int            `yaml:"vm"`
+	After         sweep.Duration `yaml:"after"`
+	AfterMessages int            `yaml:"after_messages"`
+}
+
+// Check returns what is wrong with a loss.
+func (l MachineLoss) Check() error {
+	if l.VM < 0 {
+		return errors.New("vm counts from 0")
+	}
+	return checkMoment(l.After, l.AfterMessages)
 }
 
 // Published tells the number of messages published so far to the faults that wait for it. So the amount of work done
@@ -88,8 +139,8 @@ func (s *Server) Published(total int) {
 // scheduleFaults sets a timer for every fault that strikes a whole machine after a time.
 func (j *job) scheduleFaults() timers {
 	var all timers
-	in := func(after time.Duration, vm int, c cause, notice time.Duration) {
-		all = append(all, time.AfterFunc(after, func() {
+	in := func(after sweep.Duration, vm int, c cause, notice sweep.Duration) {
+		all = append(all, time.AfterFunc(time.Duration(after), func() {
 			j.srv.mu.Lock()
 			defer j.srv.mu.Unlock()
 			j.strike(vm, c, notice)
@@ -110,9 +161,9 @@ func (j *job) scheduleFaults() timers {
 }
 
 // strike takes away the machine number vm, if the job has that many. The lock is held.
-func (j *job) strike(vm int, c cause, notice time.Duration) {
+func (j *job) strike(vm int, c cause, notice sweep.Duration) {
 	if vm < len(j.vms) {
-		j.lose(j.vms[vm], c, notice)
+		j.lose(j.vms[vm], c, time.Duration(notice))
 	}
 }
 
@@ -120,8 +171,8 @@ func (j *job) strike(vm int, c cause, notice time.Duration) {
 func (j *job) preempt(p Preemption) {
 	for _, vm := range j.vms {
 		for _, a := range vm.attempts {
-			if a.task.index == p.Task && a.number == p.Attempt {
-				a.endAfter(causePreempted, p.Notice)
+			if a.task.index == *p.Task && a.number == p.Attempt {
+				a.endAfter(causePreempted, time.Duration(p.Notice))
 			}
 		}
 	}

@@ -3,6 +3,9 @@
 package batchemu
 
 import (
+	"errors"
+	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -14,10 +17,23 @@ import (
 // (137). A machine whose tasks hold more stops responding: 50002, which Batch reports for a machine that has run out of
 // memory. It strikes Times times per job, or always if that is 0.
 type MemoryLimit struct {
-	Task  *int // either this
-	VM    *int // or this
-	Bytes int64
-	Times int
+	Task  *int `yaml:"task"` // either this
+	VM    *int `yaml:"vm"`   // or this
+	MiB   int  `yaml:"mib"`
+	Times int  `yaml:"times"`
+}
+
+// Check returns what is wrong with a limit.
+func (m MemoryLimit) Check() error {
+	switch {
+	case (m.Task == nil) == (m.VM == nil):
+		return errors.New("give either task or vm")
+	case m.Task != nil && *m.Task < 0 || m.VM != nil && *m.VM < 0 || m.Times < 0:
+		return errors.New("task and vm count from 0, and times is 1 or more")
+	case m.MiB < 1 || m.MiB > math.MaxInt32:
+		return fmt.Errorf("mib is %d: use 1 or more", m.MiB)
+	}
+	return nil
 }
 
 // limitEvery is how often the memory is measured.
@@ -97,11 +113,11 @@ func (l *limiter) look() error {
 					return err
 				}
 				together += held
-				if limit.Task != nil && held > limit.Bytes {
+				if limit.Task != nil && held > int64(limit.MiB)<<20 {
 					l.strike(i, func() { a.process.Kill(); l.done[a] = true })
 				}
 			}
-			if limit.VM != nil && together > limit.Bytes {
+			if limit.VM != nil && together > int64(limit.MiB)<<20 {
 				l.strike(i, func() { j.lose(vm, causeLost, 0) })
 			}
 		}

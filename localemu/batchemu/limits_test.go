@@ -18,11 +18,11 @@ func TestMemoryLimits(t *testing.T) {
 		code   int32 // of the first attempt
 		struck int
 	}{
-		"task":            {MemoryLimit{Task: &first, Bytes: 48 << 20}, 137, 1},
-		"machine":         {MemoryLimit{VM: &first, Bytes: 48 << 20, Times: 1}, 50002, 1},
-		"another task":    {MemoryLimit{Task: &none, Bytes: 1}, 0, 0},
-		"another machine": {MemoryLimit{VM: &none, Bytes: 1}, 0, 0},
-		"enough":          {MemoryLimit{Task: &first, Bytes: 1 << 40}, 0, 0},
+		"task":            {MemoryLimit{Task: &first, MiB: 48}, 137, 1},
+		"machine":         {MemoryLimit{VM: &first, MiB: 48, Times: 1}, 50002, 1},
+		"another task":    {MemoryLimit{Task: &none, MiB: 1}, 0, 0},
+		"another machine": {MemoryLimit{VM: &none, MiB: 1}, 0, 0},
+		"enough":          {MemoryLimit{Task: &first, MiB: 1 << 20}, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			struck := map[string]int{}
@@ -59,7 +59,7 @@ func TestAMemoryLimitForAlways(t *testing.T) {
 	first, struck := 0, 0
 	w := newWorld(t, func(o *Options) {
 		o.Struck = func(string) { struck++ }
-		o.Faults.Memory = []MemoryLimit{{Task: &first, Bytes: 1}}
+		o.Faults.Memory = []MemoryLimit{{Task: &first, MiB: 1}}
 	})
 	job := w.create("never", "hang", 1, func(j *batchpb.Job) {
 		retrying(j)

@@ -9,14 +9,16 @@ import (
 	"time"
 
 	"cloud.google.com/go/batch/apiv1/batchpb"
+
+	"coppice/internal/sweep"
 )
 
 // TestNoticeOfPreemption: a task or a machine that is taken away with notice gets SIGTERM, and its end is reported like
 // any preemption, whatever its exit code.
 func TestNoticeOfPreemption(t *testing.T) {
 	vm := 0
-	for name, p := range map[string]Preemption{"task": {Notice: time.Minute, AfterMessages: 1},
-		"machine": {VM: &vm, Notice: time.Minute, AfterMessages: 1}} {
+	for name, p := range map[string]Preemption{"task": {Task: new(0), Notice: sweep.Duration(time.Minute), AfterMessages: 1},
+		"machine": {VM: &vm, Notice: sweep.Duration(time.Minute), AfterMessages: 1}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(o *Options) { o.Faults = Faults{Preempt: []Preemption{p}} })
 			job := w.create("spot-3", "told", 1, nil)

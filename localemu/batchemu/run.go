@@ -188,7 +188,7 @@ func (j *job) pause(t *task) {
 
 	t.pausing = true
 	j.srv.struck("pause before a retry")
-	time.AfterFunc(pause, func() {
+	time.AfterFunc(time.Duration(pause), func() {
 		j.srv.mu.Lock()
 		defer j.srv.mu.Unlock()
 		t.pausing = false

@@ -3,11 +3,13 @@
 package batchemu
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
 	"time"
 
+	"coppice/internal/sweep"
 	"coppice/localemu/internal/proc"
 )
 
@@ -166,8 +168,16 @@ func (s *Server) Disks(vm int) []string {
 
 // FullDisk is a machine whose local disk cannot take a dataset for a while after the machine was made.
 type FullDisk struct {
-	VM  int
-	For time.Duration
+	VM  int            `yaml:"vm"`
+	For sweep.Duration `yaml:"for"`
+}
+
+// Check returns what is wrong with a full disk.
+func (d FullDisk) Check() error {
+	if d.VM < 0 || d.For <= 0 || time.Duration(d.For) > maxRunTime {
+		return fmt.Errorf("vm is %d and for %s: vm counts from 0, and for is 1s to %s", d.VM, d.For, maxRunTime)
+	}
+	return nil
 }
 
 // fill makes the first local disk of machine number k unwritable: a file is in the place of the dataset's folder.
@@ -182,7 +192,7 @@ func (j *job) fill(k int, vm *machine) {
 			continue
 		}
 		j.srv.struck("disk full")
-		time.AfterFunc(f.For, func() { _ = os.Remove(file) }) // the machine may be gone, with all its files
+		time.AfterFunc(time.Duration(f.For), func() { _ = os.Remove(file) }) // the machine may be gone, with all its files
 	}
 }
 

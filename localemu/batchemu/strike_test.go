@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"cloud.google.com/go/batch/apiv1/batchpb"
+
+	"coppice/internal/sweep"
 )
 
 // retrying lets a job's tasks be retried after any exit code.
@@ -22,7 +24,7 @@ func TestStrikes(t *testing.T) {
 		struck := map[string]int{}
 		w := newWorld(t, func(o *Options) {
 			o.Struck = func(class string) { struck[class]++ }
-			o.Faults.RetryPause = 10 * time.Millisecond
+			o.Faults.RetryPause = sweep.Duration(10 * time.Millisecond)
 		})
 		job := w.create("spot-3", "hang-once", 1, retrying)
 		w.waitState(job.Name, batchpb.JobStatus_RUNNING)
@@ -87,7 +89,7 @@ func TestATaskIsKilledAndPaused(t *testing.T) {
 
 // TestAFullDisk accepts nothing at first: a file is in the place of a folder.
 func TestAFullDisk(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Faults.FullDisk = []FullDisk{{VM: 0, For: 300 * time.Millisecond}} })
+	w := newWorld(t, func(o *Options) { o.Faults.FullDisk = []FullDisk{{VM: 0, For: sweep.Duration(300 * time.Millisecond)}} })
 	job := w.create("spot-3", "hang", 1, retrying)
 	w.waitState(job.Name, batchpb.JobStatus_RUNNING)
 	disks := w.server.Disks(0)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,9 +44,21 @@ type Refusal struct {
 	Client string `yaml:"client"`
 }
 
+// clientPattern matches the clients that a fault can be limited to: the command and everything it runs, the
+// aggregators, all tasks, or the task of an index.
+var clientPattern = regexp.MustCompile(`^(|launcher|aggregator|task(-(0|[1-9][0-9]{0,5}))?)$`)
+
+func checkTarget(match, client string) error {
+	if !clientPattern.MatchString(client) {
+		return fmt.Errorf("client is %.40q: use launcher, aggregator, task, or task-3 for the task with that index",
+			client)
+	}
+	return CheckPattern(match)
+}
+
 // Check returns what is wrong with a refusal.
 func (f Refusal) Check() error {
-	if err := CheckPattern(f.Match); err != nil {
+	if err := checkTarget(f.Match, f.Client); err != nil {
 		return err
 	}
 	if f.Times < 1 {
@@ -76,7 +89,7 @@ var readFaults = []string{"refuse", "cut", "flip", "slow", "hang"}
 
 // Check returns what is wrong with a fault.
 func (f ReadFault) Check() error {
-	if err := CheckPattern(f.Match); err != nil {
+	if err := checkTarget(f.Match, f.Client); err != nil {
 		return err
 	}
 
@@ -112,7 +125,7 @@ func (c Clock) Check() error {
 		return fmt.Errorf("client is %q and ahead %s: name a client, and use -%s to %s, but not 0s", c.Client, c.Ahead,
 			maxAhead, maxAhead)
 	}
-	return nil
+	return checkTarget("**", c.Client)
 }
 
 // faultState counts how often each fault may still strike.

@@ -27,14 +27,13 @@
 package gcsemu
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"path/filepath"
 	"sync"
-	"time"
+
+	"coppice/localemu/internal/httpjson"
 )
 
 // Options say where objects are kept and which failures to inject.
@@ -57,12 +56,10 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Server is the emulator.
+// Server is the emulator. Its address with http:// before it is the value for STORAGE_EMULATOR_HOST.
 type Server struct {
+	*httpjson.Server
 	opts   Options
-	http   *http.Server
-	addr   string
-	served sync.WaitGroup
 	faults *faultState
 
 	// mu makes every write one step, and keeps a read's header and contents together.
@@ -88,32 +85,18 @@ func Start(l net.Listener, o Options) (*Server, error) {
 		o.OnWrite = func(string, string) {}
 	}
 
-	s := &Server{opts: o, addr: l.Addr().String(), faults: newFaultState(o.Faults, o.Struck),
+	s := &Server{opts: o, faults: newFaultState(o.Faults, o.Struck),
 		buckets: map[string]*bucket{}, sessions: sessions{open: map[string]*upload{}}}
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("read the buckets in %s: %w", o.Dir, err)
 	}
-	s.http = &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: 10 * time.Second}
-	s.Open(l)
+	s.Server = httpjson.Serve(l, s.serve, o.Log)
 	return s, nil
 }
 
-// Open serves at another address as well.
-func (s *Server) Open(l net.Listener) {
-	s.served.Go(func() {
-		if err := s.http.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
-			s.opts.Log.Error("storage emulator ended", "error", err)
-		}
-	})
-}
-
-// Addr returns host:port; with http:// before it, that is the value for STORAGE_EMULATOR_HOST.
-func (s *Server) Addr() string { return s.addr }
-
 // Close ends all connections and forgets unfinished uploads. A second Close does nothing.
 func (s *Server) Close() {
-	s.http.Close()
-	s.served.Wait()
+	s.Server.Close()
 	s.sessions.closeAll()
 }
 

@@ -5,9 +5,7 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
 	"coppice/localemu/batchemu"
-	"coppice/localemu/internal/faults"
 	"coppice/localemu/internal/world"
 )
 
@@ -41,7 +39,7 @@ type State struct {
 func (s *State) out() program.Output { return program.To(s.Stdout) }
 func (s *State) err() program.Output { return program.To(s.Stderr) }
 
-// exitError carries an exit code. An empty message is not shown.
+// exitError is the end of a command with an exit code of its own. Without a cause nothing is shown.
 type exitError struct {
 	code int
 	err  error
@@ -53,8 +51,6 @@ func (e *exitError) Error() string {
 	}
 	return e.err.Error()
 }
-
-func (e *exitError) Unwrap() error { return e.err }
 
 // ExitStatus returns the program's exit code.
 func (e *exitError) ExitStatus() int { return e.code }
@@ -76,14 +72,14 @@ with its own folder as local SSD. Everything listens on 127.0.0.1 only.`,
 		Use:   "faults",
 		Short: "The format of the --faults file, which describes planned faults",
 		Long: "A file for --faults. All keys are optional. In match, * stands for one part of a name and ** for " +
-			"any number of parts.\n\n" + faults.Example,
+			"any number of parts.\n\n" + world.FaultsExample,
 	})
 
 	root.SetArgs(s.Args)
 	root.SetIn(s.Stdin)
 	root.SetOut(s.out())
 	root.SetErr(s.err())
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{sweep.ExitUsage, err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return problem.As(problem.Usage, err) })
 
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -92,27 +88,7 @@ with its own folder as local SSD. Everything listens on 127.0.0.1 only.`,
 	if text := err.Error(); text != "" {
 		fmt.Fprintln(s.err(), "localemu:", program.Brief(text))
 	}
-	return exitCode(err)
-}
-
-func exitCode(err error) int {
-	var exit interface{ ExitStatus() int }
-	var input interface{ IsInput() bool }
-	var conflict interface{ IsConflict() bool }
-	switch {
-	case errors.As(err, &exit):
-		return exit.ExitStatus()
-	case errors.As(err, &input):
-		return sweep.ExitInput
-	case errors.As(err, &conflict):
-		return sweep.ExitConflict
-	case errors.Is(err, fs.ErrNotExist):
-		return sweep.ExitNotFound
-	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "required flag"):
-		return sweep.ExitUsage
-	}
-
-	return sweep.ExitError
+	return program.ExitCode(ctx, err)
 }
 
 // flags are those of the commands that bring the local cloud up.
@@ -163,7 +139,7 @@ func (f *flags) options(s *State) (world.Options, error) {
 
 	for flag, folder := range map[string]string{"--data": f.data, "--log": f.logDir} {
 		if err := program.CheckOutFolder(flag, folder); folder != "" && err != nil {
-			return o, &exitError{sweep.ExitUsage, err}
+			return o, problem.As(problem.Usage, err)
 		}
 	}
 	if f.portBase < 0 || f.portBase > 65532 {
@@ -197,7 +173,7 @@ func (f *flags) options(s *State) (world.Options, error) {
 		if err != nil {
 			return o, fmt.Errorf("--faults: %w", err)
 		}
-		if o.Faults, err = faults.Parse(f.faults, data); err != nil {
+		if o.Faults, err = world.ParseFaults(f.faults, data); err != nil {
 			return o, err
 		}
 	}
@@ -205,7 +181,7 @@ func (f *flags) options(s *State) (world.Options, error) {
 }
 
 func usage(format string, args ...any) error {
-	return &exitError{sweep.ExitUsage, fmt.Errorf(format, args...)}
+	return problem.New(problem.Usage, format, args...)
 }
 
 // imageMap returns the images of --image, and the task program beside localemu if the flag does not name one.

@@ -14,9 +14,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
+	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
-	"coppice/internal/sweep"
 	"coppice/localemu/internal/residency"
 )
 
@@ -66,15 +66,15 @@ func findReport(folder string, args []string) (*residency.Report, error) {
 			return nil, err
 		}
 		if len(jobs) == 0 {
-			return nil, &exitError{sweep.ExitNotFound, fmt.Errorf("%s has no machine report: no Batch job has run "+
-				"there yet", folder)}
+			return nil, problem.New(problem.NotFound,
+				"%s has no machine report: no Batch job has run there yet", folder)
 		}
 		job = jobs[0]
 	}
 
 	r, err := residency.Read(folder, job)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &exitError{sweep.ExitNotFound, fmt.Errorf("no machine report of job %s: %w", job, err)}
+		return nil, problem.Wrap(problem.NotFound, err, "no machine report of job %s", job)
 	}
 	return r, err
 }
@@ -89,7 +89,7 @@ func printReport(w program.Output, r *residency.Report) error {
 		default:
 			why = "no task was seen running"
 		}
-		return &exitError{sweep.ExitNotFound, fmt.Errorf("job %s: nothing was measured: %s", r.Job, why)}
+		return problem.New(problem.NotFound, "job %s: nothing was measured: %s", r.Job, why)
 	}
 
 	state := "finished"

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/localemu/internal/rights"
 	"coppice/localemu/internal/world"
 	"coppice/terraform"
 )
@@ -26,7 +25,7 @@ func (f *rightsFlags) add(c *cobra.Command) {
 	fs.StringArrayVar(&f.without, "without", nil,
 		`"IDENTITY RESOURCE ROLE": leave this binding of terraform/iam.yaml out; repeatable, and implies --enforce-iam`)
 	fs.StringVar(&f.as, "as", "",
-		"with --enforce-iam, the identity the command runs as: launcher, task, stager, aggregator, or "+rights.Owner+
+		"with --enforce-iam, the identity the command runs as: launcher, task, stager, aggregator, or "+world.Owner+
 			", who may do everything (default launcher)")
 }
 

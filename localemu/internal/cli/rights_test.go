@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/internal/sweep"
+	"coppice/internal/problem"
 	"coppice/terraform"
 )
 
@@ -30,9 +30,8 @@ func TestRightsFlags(t *testing.T) {
 	} {
 		table, as, err := tc.flags.table()
 		if tc.says != "" {
-			if err == nil || !strings.Contains(err.Error(), tc.says) || exitCode(err) != sweep.ExitUsage {
-				t.Errorf("got %s: %v; want an error, err.Error() with tc.says, exitCode(err) = sweep.ExitUsage", name,
-					err)
+			if err == nil || !strings.Contains(err.Error(), tc.says) || !problem.Is(err, problem.Usage) {
+				t.Errorf("%s: got %v; expected a usage error that says %q", name, err, tc.says)
 			}
 			continue
 		}

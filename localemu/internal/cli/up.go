@@ -12,7 +12,6 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
-	"coppice/internal/sweep"
 	"coppice/localemu/internal/world"
 )
 
@@ -61,7 +60,7 @@ func runUp(ctx context.Context, s *State, f *flags) error {
 		quote(path))
 	select {
 	case err := <-w.Failed():
-		return &exitError{sweep.ExitError, err}
+		return err
 	case <-s.Signals:
 		return nil
 	case <-ctx.Done():

@@ -6,9 +6,46 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
+	"sync"
+	"time"
 )
+
+// Server serves a handler at one address or several.
+type Server struct {
+	http   http.Server
+	addr   string
+	log    *slog.Logger
+	served sync.WaitGroup
+}
+
+// Serve serves on the listener until Close.
+func Serve(l net.Listener, h http.HandlerFunc, log *slog.Logger) *Server {
+	s := &Server{addr: l.Addr().String(), log: log,
+		http: http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}}
+	s.Open(l)
+	return s
+}
+
+// Open serves at another address as well.
+func (s *Server) Open(l net.Listener) {
+	s.served.Go(func() {
+		if err := s.http.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("an emulator's listener ended", "address", l.Addr(), "error", err)
+		}
+	})
+}
+
+// Addr is host:port of the first address.
+func (s *Server) Addr() string { return s.addr }
+
+// Close ends all connections. A second Close does nothing.
+func (s *Server) Close() {
+	s.http.Close()
+	s.served.Wait()
+}
 
 // Error is an error in the form of Google's APIs: the services' clients act on the code.
 type Error struct {

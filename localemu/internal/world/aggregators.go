@@ -7,12 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"coppice/localemu/internal/faults"
 	"coppice/localemu/internal/proc"
 	"coppice/terraform"
 )
@@ -25,7 +25,7 @@ type aggregators struct {
 	mu       sync.Mutex
 	stopping bool
 	running  []*aggregator
-	kills    []faults.Kill // that have not struck yet
+	kills    []kill // that have not struck yet
 	watching sync.WaitGroup
 }
 
@@ -44,7 +44,7 @@ type aggregator struct {
 const aggregatorGrace = 10 * time.Second
 
 func newAggregators(w *World) *aggregators {
-	return &aggregators{w: w, failed: make(chan error, 1), kills: append([]faults.Kill(nil), w.opts.Faults.Kill...)}
+	return &aggregators{w: w, failed: make(chan error, 1), kills: slices.Clone(w.opts.Faults.Kill)}
 }
 
 // start starts all of them.
@@ -77,7 +77,7 @@ func (as *aggregators) launch(a *aggregator) error {
 
 	a.proc, err = as.w.procs.Start(proc.Command{
 		Path: as.w.opts.Aggregator, Args: []string{"pull"}, Env: as.w.environ(as.w.opts.Environ, terraform.Aggregator,
-			faults.Aggregator), Stdout: log, Stderr: log,
+			aggregatorClient), Stdout: log, Stderr: log,
 	})
 	if err != nil {
 		return fmt.Errorf("aggregator: %w", err)
@@ -144,7 +144,7 @@ func (as *aggregators) published(total int) {
 		}
 
 		as.kills = append(as.kills[:i], as.kills[i+1:]...)
-		as.killAll(k.Restarts())
+		as.killAll(k.restarts())
 	}
 }
 

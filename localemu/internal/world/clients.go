@@ -8,8 +8,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+)
 
-	"coppice/localemu/internal/faults"
+// The clients that a fault can be limited to (gcsemu.Refusal). The launcher is the command and everything it runs.
+const (
+	launcherClient   = "launcher"
+	aggregatorClient = "aggregator"
+	taskClient       = "task" // task-3
 )
 
 // clients distinguishes the storage's callers if any fault is limited to one client: each client then has its own
@@ -17,13 +22,13 @@ import (
 type clients struct {
 	w *World
 
-	mu    sync.Mutex
-	doors map[string]string // identity and client, to address
-	names map[string]string // address, to client
+	mu        sync.Mutex
+	addresses map[string]string // identity and client, to address
+	names     map[string]string // address, to client
 }
 
 func newClients(w *World) *clients {
-	return &clients{w: w, doors: map[string]string{}, names: map[string]string{}}
+	return &clients{w: w, addresses: map[string]string{}, names: map[string]string{}}
 }
 
 // at returns the client that calls at the address, "" if there is none.
@@ -37,17 +42,17 @@ func (c *clients) at(address net.Addr) string {
 func (c *clients) task(account string, index int) []string {
 	identity := c.w.opts.self()
 	if c.w.opts.Rights != nil {
-		identity = c.w.guard.Identity(account)
+		identity = c.w.guard.identity(account)
 	}
-	return c.with(nil, identity, fmt.Sprintf("%s-%d", faults.Task, index))
+	return c.with(nil, identity, fmt.Sprintf("%s-%d", taskClient, index))
 }
 
 // with returns the environment with the client's own storage address in it, if the client has one.
 func (c *clients) with(env []string, identity, client string) []string {
-	if !c.w.opts.Faults.ByClient() {
+	if !c.w.opts.Faults.byClient() {
 		return env
 	}
-	address, err := c.door(identity, client)
+	address, err := c.address(identity, client)
 	if err != nil {
 		c.w.log.Error("give a client an address of its own", "client", client, "error", err)
 		return env
@@ -59,12 +64,12 @@ func (c *clients) with(env []string, identity, client string) []string {
 	return append(env, host)
 }
 
-// door returns the client's storage address, and opens it if need be.
-func (c *clients) door(identity, client string) (string, error) {
+// address returns the client's storage address, and opens it if need be.
+func (c *clients) address(identity, client string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := identity + " " + client
-	if address, ok := c.doors[key]; ok {
+	if address, ok := c.addresses[key]; ok {
 		return address, nil
 	}
 
@@ -73,8 +78,8 @@ func (c *clients) door(identity, client string) (string, error) {
 		return "", err
 	}
 	address := l.Addr().String()
-	c.doors[key], c.names[address] = address, client
-	c.w.guard.Door(l.Addr(), identityOf(c.w, identity))
+	c.addresses[key], c.names[address] = address, client
+	c.w.guard.open(l.Addr(), identityOf(c.w, identity))
 	c.w.storage.Open(l)
 	return address, nil
 }

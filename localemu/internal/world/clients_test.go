@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/localemu/internal/faults"
 	"coppice/terraform"
 )
 
@@ -28,7 +27,7 @@ func storageOf(t *testing.T, env []string) string {
 // TestFaultsOfOneClient: each client has an address of its own, with its own rights, and only the named client is
 // struck.
 func TestFaultsOfOneClient(t *testing.T) {
-	spec, err := faults.Parse("faults.yaml",
+	spec, err := ParseFaults("faults.yaml",
 		[]byte(`read_fault: [{match: "**", does: refuse, status: 429, client: task-1}]`))
 	if err != nil {
 		t.Fatal(err)
@@ -45,14 +44,14 @@ func TestFaultsOfOneClient(t *testing.T) {
 			}
 			defer w.Close()
 
-			account := w.guard.Email(terraform.Task)
+			account := w.guard.email(terraform.Task)
 			seen := map[string]string{}
 			for client, c := range map[string]struct {
 				env  []string
 				want int
 			}{
 				"launcher":   {w.Env(), 404},
-				"aggregator": {w.environ(nil, terraform.Aggregator, faults.Aggregator), 404},
+				"aggregator": {w.environ(nil, terraform.Aggregator, aggregatorClient), 404},
 				"task 0":     {w.clients.task(account, 0), 404},
 				"task 1":     {w.clients.task(account, 1), 429},
 			} {

@@ -11,13 +11,12 @@ import (
 	"time"
 
 	"coppice/internal/blob"
-	"coppice/localemu/internal/faults"
 )
 
 // TestAWrongClock: to a client that is 400 s ahead, an object that has just been written is 400 s old by its own clock,
 // whichever way it asks.
 func TestAWrongClock(t *testing.T) {
-	spec, err := faults.Parse("f", []byte("clock_offset: [{client: task-1, ahead: 400s}]\n"))
+	spec, err := ParseFaults("f", []byte("clock_offset: [{client: task-1, ahead: 400s}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,28 +3,23 @@
 package world
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/url"
 	"slices"
 	"strings"
 
-	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
-
-	"coppice/localemu/internal/faults"
-	"coppice/localemu/internal/rights"
-	"coppice/localemu/restemu"
+	"coppice/localemu/internal/httpjson"
 	"coppice/terraform"
 )
 
-// While rights are enforced, each identity has its own addresses; see package rights.
+// While rights are enforced, each identity has its own addresses, which the guard knows it by.
 
 // addresses are where an identity finds the four emulators.
 type addresses struct{ storage, messages, batch, rest string }
 
 // identities are those that programs run as, and that of the user who started the local cloud.
-var identities = []string{terraform.Launcher, terraform.Task, terraform.Stager, terraform.Aggregator, rights.Owner}
+var identities = []string{terraform.Launcher, terraform.Task, terraform.Stager, terraform.Aggregator, Owner}
 
 // CheckIdentity returns an error unless programs can run as the identity.
 func CheckIdentity(name string) error {
@@ -36,9 +31,9 @@ func CheckIdentity(name string) error {
 	return fmt.Errorf("there is no %.80q here, only %q", name, identities)
 }
 
-// newGuard returns the guard of this world. It enforces the table of Options; without one it takes the full table and
+// guardOf returns the guard of this world. It enforces the table of Options; without one it takes the full table and
 // denies nothing.
-func newGuard(o Options) (*rights.Guard, error) {
+func guardOf(o Options) (*guard, error) {
 	table := o.Rights
 	if table == nil {
 		var err error
@@ -47,7 +42,7 @@ func newGuard(o Options) (*rights.Guard, error) {
 		}
 	}
 
-	return rights.New(table, project, map[string]string{
+	return newGuard(table, project, map[string]string{
 		"bucket/" + buckets["COPPICE_DATASETS_BUCKET"]: terraform.DatasetsBucket,
 		"bucket/" + buckets["COPPICE_SWEEPS_BUCKET"]:   terraform.SweepsBucket,
 		"bucket/" + buckets["COPPICE_REGISTRY_BUCKET"]: terraform.RegistryBucket,
@@ -67,15 +62,15 @@ func sub(id string) string   { return "projects/" + project + "/subscriptions/" 
 func (o Options) self() string {
 	switch {
 	case o.Rights == nil:
-		return rights.Owner
+		return Owner
 	case o.As == "":
 		return terraform.Launcher
 	}
 	return o.As
 }
 
-// openDoors gives every other identity its own addresses.
-func (w *World) openDoors() error {
+// listenForAll gives every other identity its own addresses.
+func (w *World) listenForAll() error {
 	if w.opts.Rights == nil {
 		return nil
 	}
@@ -94,7 +89,7 @@ func (w *World) openDoors() error {
 			if err != nil {
 				return err
 			}
-			w.guard.Door(l.Addr(), identity)
+			w.guard.open(l.Addr(), identity)
 			*d.address = l.Addr().String()
 			d.open(l)
 		}
@@ -110,18 +105,10 @@ func (w *World) startREST() error {
 	if err != nil {
 		return err
 	}
-	w.guard.Door(l.Addr(), w.opts.self())
-	w.rest = restemu.Start(l, restemu.Options{
-		Project: project, Number: rights.ProjectNumber, Location: location, Rights: caller{w.guard},
-		Resources: resources{w}, Log: w.log,
-	})
+	w.guard.open(l.Addr(), w.opts.self())
+	w.rest = httpjson.Serve(l, w.routes().ServeHTTP, w.log)
 	return nil
 }
-
-// caller identifies callers by an e-mail address.
-type caller struct{ *rights.Guard }
-
-func (c caller) Caller(at net.Addr) string { return c.Email(c.At(at)) }
 
 // storageHost returns the variable for Google's storage clients, with a scheme: Go's client also takes an address
 // without one, Python's does not.
@@ -129,26 +116,13 @@ func storageHost(address string) string { return "STORAGE_EMULATOR_HOST=http://"
 
 // tenants tells where the tasks of a job find the emulators.
 type tenants struct {
-	*rights.Guard
+	*guard
 	w *World
 }
 
 func (t tenants) Environment(email string) []string {
-	at := t.w.at(t.Identity(email))
+	at := t.w.at(t.identity(email))
 	return []string{storageHost(at.storage), "PUBSUB_EMULATOR_HOST=" + at.messages}
-}
-
-// resources are what the doctor can look at.
-type resources struct{ w *World }
-
-func (t resources) Bucket(name string) bool { return t.w.storage.HasBucket(name) }
-
-func (t resources) Topic(ctx context.Context, name string) (*pubsubpb.Topic, error) {
-	return t.w.pubsub.Topic(ctx, name)
-}
-
-func (t resources) Subscription(ctx context.Context, name string) (*pubsubpb.Subscription, error) {
-	return t.w.pubsub.Subscription(ctx, name)
 }
 
 // at returns where an identity finds the emulators.
@@ -164,7 +138,7 @@ func (w *World) at(identity string) addresses {
 
 // Env returns the environment in which the command finds the local cloud, as NAME=VALUE.
 func (w *World) Env() []string {
-	return w.clients.with(w.env(w.opts.self()), w.opts.self(), faults.Launcher)
+	return w.clients.with(w.env(w.opts.self()), w.opts.self(), launcherClient)
 }
 
 // env returns the environment in which a program of an identity finds the local cloud.
@@ -186,8 +160,8 @@ func (w *World) env(identity string) []string {
 		"COPPICE_TASK_IMAGE=" + taskImage,
 		"COPPICE_LAUNCHER_IMAGE=" + stageImage,
 
-		"COPPICE_TASK_SERVICE_ACCOUNT=" + w.guard.Email(terraform.Task),
-		"COPPICE_STAGE_SERVICE_ACCOUNT=" + w.guard.Email(terraform.Stager),
+		"COPPICE_TASK_SERVICE_ACCOUNT=" + w.guard.email(terraform.Task),
+		"COPPICE_STAGE_SERVICE_ACCOUNT=" + w.guard.email(terraform.Stager),
 
 		"COPPICE_INSPECT_ENDPOINT=" + at.rest,
 		"COPPICE_BATCH_ENDPOINT=" + at.batch,
@@ -199,7 +173,7 @@ func (w *World) env(identity string) []string {
 // Environ returns environ with the local cloud in it as the command sees it, and without variables that would lead a
 // program to another cloud.
 func (w *World) Environ(environ []string) []string {
-	return w.environ(environ, w.opts.self(), faults.Launcher)
+	return w.environ(environ, w.opts.self(), launcherClient)
 }
 
 func (w *World) environ(environ []string, identity, client string) []string {

@@ -22,7 +22,6 @@ import (
 	"coppice/internal/cloud/gcs"
 	"coppice/internal/cloud/inspect"
 	"coppice/internal/cloud/pubsub"
-	"coppice/localemu/internal/rights"
 	"coppice/terraform"
 )
 
@@ -157,10 +156,10 @@ func TestRightsOfJobs(t *testing.T) {
 		want              codes.Code
 	}{
 		// allowed, but this is no job
-		"launcher as task":       {terraform.Launcher, w.guard.Email(terraform.Task), codes.InvalidArgument},
-		"launcher as aggregator": {terraform.Launcher, w.guard.Email(terraform.Aggregator), codes.PermissionDenied},
+		"launcher as task":       {terraform.Launcher, w.guard.email(terraform.Task), codes.InvalidArgument},
+		"launcher as aggregator": {terraform.Launcher, w.guard.email(terraform.Aggregator), codes.PermissionDenied},
 		"launcher as default":    {terraform.Launcher, "", codes.PermissionDenied},
-		"aggregator":             {terraform.Aggregator, w.guard.Email(terraform.Task), codes.PermissionDenied},
+		"aggregator":             {terraform.Aggregator, w.guard.email(terraform.Task), codes.PermissionDenied},
 	} {
 		if _, err := client(tc.identity).CreateJob(t.Context(), job(tc.account)); status.Code(err) != tc.want {
 			t.Errorf("client(tc.identity).CreateJob(job(tc.account)): got %s: %v; want status.Code(err) = tc.want",
@@ -190,18 +189,18 @@ func TestInspect(t *testing.T) {
 		}
 		return c
 	}
-	owner, launcher := as(rights.Owner), as(terraform.Launcher)
+	owner, launcher := as(Owner), as(terraform.Launcher)
 	if email, err := launcher.Caller(ctx); err != nil ||
 		email != "coppice-launcher@local-project.iam.gserviceaccount.com" {
 		t.Errorf(`launcher.Caller(ctx): got %q, %v; want no error, email = "coppice-launcher@local-project.iam.gserviceaccount.com"`, email, err)
 	}
-	if n, err := owner.Number(ctx); err != nil || n != rights.ProjectNumber {
-		t.Errorf("owner.Number(ctx): got %q, %v; want no error, n = rights.ProjectNumber", n, err)
+	if n, err := owner.Number(ctx); err != nil || n != projectNumber {
+		t.Errorf("owner.Number(ctx): got %q, %v; want no error, n = projectNumber", n, err)
 	}
 	for _, r := range []cloud.Resource{
 		{Kind: "project", Name: project}, {Kind: "bucket", Name: "coppice-sweeps"},
 		{Kind: "topic", Name: topic(scoresTopic)}, {Kind: "subscription", Name: sub(subscription)},
-		{Kind: "account", Name: w.guard.Email(terraform.Task)},
+		{Kind: "account", Name: w.guard.email(terraform.Task)},
 		{Kind: "repository", Name: "projects/local-project/locations/us-central1/repositories/coppice"},
 	} {
 		p, err := owner.Policy(ctx, r)
@@ -218,7 +217,7 @@ func TestInspect(t *testing.T) {
 	if err != nil || !slices.Equal(held, []string{"storage.objects.create", "storage.objects.list"}) {
 		t.Errorf(`launcher.Held(...): got %q, %v; want no error, held = []string{"storage.objects.create", "storage.objects.list"}`, held, err)
 	}
-	held, err = launcher.Held(ctx, cloud.Resource{Kind: "account", Name: w.guard.Email(terraform.Task)},
+	held, err = launcher.Held(ctx, cloud.Resource{Kind: "account", Name: w.guard.email(terraform.Task)},
 		[]string{"iam.serviceAccounts.actAs", "iam.serviceAccounts.getAccessToken"})
 	if err != nil || !slices.Equal(held, []string{"iam.serviceAccounts.actAs"}) {
 		t.Errorf(`launcher.Held(...): got %q, %v; want no error, held = []string{"iam.serviceAccounts.actAs"}`, held,

@@ -19,7 +19,6 @@ import (
 	"github.com/google/renameio/v2"
 
 	"coppice/localemu/gcsemu"
-	"coppice/localemu/internal/faults"
 )
 
 // script strikes with faults when objects are written, and counts the strikes.
@@ -27,13 +26,13 @@ type script struct {
 	w *World
 
 	mu     sync.Mutex
-	left   []faults.AtWrite // that have not struck yet; Nth counts down
+	left   []atWrite // that have not struck yet; Nth counts down
 	random *rand.Rand
 	counts map[string]int // by class
 }
 
 func newScript(w *World) *script {
-	s := &script{w: w, left: append([]faults.AtWrite(nil), w.opts.Faults.AtWrite...), counts: map[string]int{}}
+	s := &script{w: w, left: append([]atWrite(nil), w.opts.Faults.AtWrite...), counts: map[string]int{}}
 	s.random = rand.New(rand.NewPCG(w.opts.Faults.Seed, 0x77726974))
 	for i := range s.left {
 		s.left[i].Nth = max(s.left[i].Nth, 1)
@@ -51,7 +50,7 @@ func (s *script) struck(class string) {
 // written is called for every write of an object, before its writer gets the answer.
 func (s *script) written(_, object string) {
 	s.mu.Lock()
-	var due []faults.AtWrite
+	var due []atWrite
 	rest := s.left[:0]
 	for _, a := range s.left {
 		if gcsemu.Matches(a.Match, object) {
@@ -73,30 +72,30 @@ func (s *script) written(_, object string) {
 	}
 }
 
-func (s *script) strike(a faults.AtWrite) error {
+func (s *script) strike(a atWrite) error {
 	w := s.w
 	switch a.Does {
-	case faults.LoseMachine:
-		w.batch.Strike(a.VM, a.Blow())
-	case faults.KillTask:
+	case loseMachine:
+		w.batch.Strike(a.VM, a.blow())
+	case killTask:
 		w.batch.KillTask(a.Task)
-	case faults.PauseTask:
+	case pauseTask:
 		w.batch.PauseTask(a.Task, time.Duration(a.For))
-	case faults.SlowMachine:
+	case slowMachine:
 		w.batch.SlowMachine(a.VM, time.Duration(a.For))
-	case faults.RestartBatch:
+	case restartBatch:
 		go func() { // the writer may be a task, which it ends
 			if err := w.batch.Restart(); err != nil {
 				w.log.Error("restart Batch on purpose", "error", err)
 			}
 		}()
-	case faults.KillAggregators:
+	case killAggregators:
 		w.aggregators.kill(true)
-	case faults.PauseAggregators:
+	case pauseAggregators:
 		w.aggregators.pause(time.Duration(a.For))
-	case faults.DamageObject:
+	case damageObject:
 		return w.storage.Damage(a.Target, a.How, s.choose)
-	case faults.DamageDisk:
+	case damageDisk:
 		return s.damageDisk(a)
 	}
 
@@ -111,7 +110,7 @@ func (s *script) choose(n int) int {
 
 // damageDisk damages the matching files of a machine's local disks in place, so that processes that have them mapped
 // see the damage.
-func (s *script) damageDisk(a faults.AtWrite) error {
+func (s *script) damageDisk(a atWrite) error {
 	for _, folder := range s.w.batch.Disks(a.VM) {
 		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {

@@ -11,13 +11,12 @@ import (
 	"testing"
 
 	"coppice/internal/blob"
-	"coppice/localemu/internal/faults"
 )
 
 // TestAnObjectIsDamagedAtAWrite: writing the second plan damages the first one, once, as another object with its own
 // checksums; the report at the end counts it, and the foreign messages.
 func TestAnObjectIsDamagedAtAWrite(t *testing.T) {
-	spec, err := faults.Parse("f",
+	spec, err := ParseFaults("f",
 		[]byte("foreign_messages: 9\nat_write:\n  - {match: \"plans/*\", nth: 2, does: damage_object, target: "+
 			"\"plans/a*\", how: cut}\n"))
 	if err != nil {

@@ -24,13 +24,12 @@ import (
 	"github.com/gofrs/flock"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"coppice/internal/problem"
 	"coppice/localemu/batchemu"
 	"coppice/localemu/gcsemu"
-	"coppice/localemu/internal/faults"
+	"coppice/localemu/internal/httpjson"
 	"coppice/localemu/internal/proc"
-	"coppice/localemu/internal/rights"
 	"coppice/localemu/pubsubemu"
-	"coppice/localemu/restemu"
 	"coppice/terraform"
 )
 
@@ -69,7 +68,7 @@ type Options struct {
 	Containers  string
 	Aggregator  string           // program; "" runs none
 	Aggregators int              // how many of them; 0 is 1
-	Faults      *faults.Spec     // nil is none
+	Faults      *Faults          // nil is none
 	KeepJobs    bool             // jobs outlive the local cloud: the next one on Data takes them up
 	Rights      *terraform.Table // enforced; nil allows everything
 	As          string           // while rights are enforced, the identity the command runs as; "" is the launcher
@@ -88,8 +87,8 @@ type World struct {
 	storage   *gcsemu.Server
 	pubsub    *pubsubemu.Server
 	batch     *batchemu.Server
-	rest      *restemu.Server
-	guard     *rights.Guard
+	rest      *httpjson.Server
+	guard     *guard
 	listeners map[string]addresses // of every identity but the command's, while rights are enforced
 	clients   *clients
 	procs     *proc.Set
@@ -99,20 +98,10 @@ type World struct {
 	closing     sync.Once
 }
 
-// InUseError means that another localemu is using the data folder.
-type InUseError struct{ Data string }
-
-func (e *InUseError) Error() string {
-	return fmt.Sprintf("another localemu is using %s; end it, or use another --data folder", e.Data)
-}
-
-// IsConflict marks the error as a conflict with another process.
-func (*InUseError) IsConflict() bool { return true }
-
 // Start brings the local cloud up. Close takes it down again.
 func Start(ctx context.Context, o Options) (*World, error) {
 	if o.Faults == nil {
-		o.Faults = &faults.Spec{}
+		o.Faults = &Faults{}
 	}
 	w := &World{opts: o, listeners: map[string]addresses{}, procs: proc.NewSet(),
 		log: slog.New(slog.NewTextHandler(o.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
@@ -131,7 +120,7 @@ func (w *World) start(ctx context.Context) error {
 	}
 
 	var err error
-	if w.guard, err = newGuard(w.opts); err != nil {
+	if w.guard, err = guardOf(w.opts); err != nil {
 		return err
 	}
 	if err := w.startStorage(); err != nil {
@@ -155,7 +144,7 @@ func (w *World) start(ctx context.Context) error {
 	if err := w.startREST(); err != nil {
 		return err
 	}
-	if err := w.openDoors(); err != nil {
+	if err := w.listenForAll(); err != nil {
 		return err
 	}
 	if err := w.aggregators.start(); err != nil {
@@ -199,7 +188,7 @@ func (w *World) openData() error {
 	}
 	if !locked {
 		w.temporary = false // not ours to remove
-		return &InUseError{data}
+		return problem.New(problem.Conflict, "another localemu is using %s; end it, or use another --data folder", data)
 	}
 
 	w.lock = lock
@@ -230,8 +219,8 @@ func (w *World) startStorage() error {
 		return err
 	}
 
-	w.guard.Door(l.Addr(), w.opts.self())
-	w.storage, err = gcsemu.Start(l, gcsemu.Options{Dir: filepath.Join(w.data, "gcs"), Faults: w.opts.Faults.Storage(),
+	w.guard.open(l.Addr(), w.opts.self())
+	w.storage, err = gcsemu.Start(l, gcsemu.Options{Dir: filepath.Join(w.data, "gcs"), Faults: w.opts.Faults.storage(),
 		OnWrite: w.script.written, Struck: w.script.struck, Allow: w.guard.Allow, Client: w.clients.at, Log: w.log})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -251,8 +240,8 @@ func (w *World) startPubSub(ctx context.Context, l net.Listener) (err error) {
 		w.batch.Published(total)
 	}
 
-	w.guard.Door(l.Addr(), w.opts.self())
-	w.pubsub, err = pubsubemu.Start(l, pubsubemu.Options{Faults: w.opts.Faults.PubSub(), OnPublish: published,
+	w.guard.open(l.Addr(), w.opts.self())
+	w.pubsub, err = pubsubemu.Start(l, pubsubemu.Options{Faults: w.opts.Faults.messages(), OnPublish: published,
 		Struck: w.script.struck, Allow: w.guard.Allow, Log: w.log})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -290,12 +279,12 @@ func (w *World) startBatch(messages string) error {
 	if err != nil {
 		return err
 	}
-	w.guard.Door(l.Addr(), w.opts.self())
+	w.guard.open(l.Addr(), w.opts.self())
 
 	o := batchemu.Options{
 		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers,
-		Environ: w.opts.Environ, Faults: w.opts.Faults.Batch(), Struck: w.script.struck, Log: w.log, Notify: w.notify,
-		Keep: w.opts.KeepJobs || w.opts.Faults.RestartsBatch(),
+		Environ: w.opts.Environ, Faults: w.opts.Faults.machines(), Struck: w.script.struck, Log: w.log, Notify: w.notify,
+		Keep: w.opts.KeepJobs || w.opts.Faults.restartsBatch(),
 		Env:  []string{storageHost(w.storage.Addr()), "PUBSUB_EMULATOR_HOST=" + messages}, TaskEnv: w.clients.task,
 	}
 	if w.opts.Rights != nil {

@@ -3,7 +3,6 @@
 package world
 
 import (
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -17,6 +16,8 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"coppice/internal/problem"
 )
 
 // freeBase returns the first of three ports that were free a moment ago.
@@ -77,9 +78,8 @@ func TestOneWorldForOneFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var busy *InUseError
-	if _, err := Start(t.Context(), Options{Data: data, Stderr: io.Discard}); !errors.As(err, &busy) {
-		t.Errorf("second world: %v", err)
+	if _, err := Start(t.Context(), Options{Data: data, Stderr: io.Discard}); !problem.Is(err, problem.Conflict) {
+		t.Errorf("second local cloud on a folder: got %v, expected a conflict", err)
 	}
 	if _, err := os.Stat(filepath.Join(data, "gcs")); err != nil {
 		t.Errorf("the second world removed the folder of the first: %v", err)

@@ -1,6 +1,6 @@
 //go:build unix
 
-package faults
+package world
 
 import (
 	"errors"
@@ -15,7 +15,6 @@ import (
 	"coppice/internal/sweep"
 	"coppice/localemu/batchemu"
 	"coppice/localemu/gcsemu"
-	"coppice/localemu/pubsubemu"
 )
 
 const all = `seed: 7
@@ -37,42 +36,29 @@ full_disk: [{vm: 1, for: 3s}]
 `
 
 func TestParse(t *testing.T) {
-	s, err := Parse("faults.yaml", []byte(all))
+	s, err := ParseFaults("faults.yaml", []byte(all))
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, spot := 1, false
-	if d := cmp.Diff(batchemu.Faults{
-		Preempt: []batchemu.Preemption{{Task: 0, Attempt: 1, After: 2 * time.Second},
-			{VM: &one, After: 3 * time.Second, Notice: 20 * time.Second}},
-		LoseMachine: []batchemu.MachineLoss{{VM: 1}},
-		NoCapacity:  []batchemu.Shortage{{MachineType: "n2-highmem-2", Zone: "us-central1-a", Spot: &spot, Fail: true}},
-		FullDisk:    []batchemu.FullDisk{{VM: 1, For: 3 * time.Second}},
-		RetryPause:  2 * time.Second,
-	}, s.Batch()); d != "" {
-		t.Errorf(`cmp.Diff(...): got %v; want d = ""`, d)
-	}
-	if d := cmp.Diff(gcsemu.Faults{
-		RefuseWrite: []gcsemu.Refusal{{Match: "sweeps/*/trials/0003/**", Times: 2, Status: 500}},
-		LoseAnswer:  []gcsemu.Refusal{{Match: "**", Times: 1}},
+	if d := cmp.Diff(&Faults{
+		Seed: 7, Duplicate: true, Shuffle: true, Drop: 0.5, LoseAcks: 0.25, RetryPause: sweep.Duration(2 * time.Second),
+		Preempt: []batchemu.Preemption{{Task: new(0), Attempt: 1, After: sweep.Duration(2 * time.Second)},
+			{VM: new(1), After: sweep.Duration(3 * time.Second), Notice: sweep.Duration(20 * time.Second)}},
+		Lose:      []batchemu.MachineLoss{{VM: 1}},
+		Shortage:  []batchemu.Shortage{{MachineType: "n2-highmem-2", Zone: "us-central1-a", Spot: new(false), Fail: true}},
+		FullDisk:  []batchemu.FullDisk{{VM: 1, For: sweep.Duration(3 * time.Second)}},
+		Refuse:    []gcsemu.Refusal{{Match: "sweeps/*/trials/0003/**", Times: 2, Status: 500}},
+		LoseReply: []gcsemu.Refusal{{Match: "**", Times: 1}},
 		Read: []gcsemu.ReadFault{{Match: "datasets/**", Does: "slow", Times: 2, Rate: 0.5, Delay: sweep.Duration(time.Second)},
 			{Match: "*", Does: "refuse", Status: 429}},
-		Seed: 7,
-	}, s.Storage()); d != "" {
-		t.Errorf(`cmp.Diff(...): got %v; want d = ""`, d)
-	}
-	if d := cmp.Diff(pubsubemu.Faults{Duplicate: true, Shuffle: true, Drop: 0.5, LoseAcks: 0.25, Seed: 7},
-		s.PubSub()); d != "" {
-		t.Errorf(`cmp.Diff(...): got %v; want d = ""`, d)
-	}
-	if len(s.Kill) != 2 || !s.Kill[0].Restarts() || s.Kill[1].Restarts() || s.Kill[1].AfterMessages != 20 {
-		t.Errorf("got %+v; want len(s.Kill) = 2, s.Kill[0].Restarts(), not s.Kill[1].Restarts(), "+
-			"s.Kill[1].AfterMessages = 20", s.Kill)
+		Kill: []kill{{AfterMessages: 10}, {AfterMessages: 20, Restart: new(false)}},
+	}, s); d != "" {
+		t.Errorf("parsed with differences (-expected +parsed):\n%s", d)
 	}
 }
 
 func TestExampleIsValidAndComplete(t *testing.T) {
-	s, err := Parse("example", []byte(Example))
+	s, err := ParseFaults("example", []byte(FaultsExample))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,10 +70,10 @@ func TestExampleIsValidAndComplete(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(Example))
+	f.Add([]byte(FaultsExample))
 	f.Add([]byte("preempt: [{vm: 0}]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := Parse("f", data)
+		s, err := ParseFaults("f", data)
 		var at *strictyaml.Error
 		if err != nil {
 			if !errors.As(err, &at) {
@@ -95,8 +81,10 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if b := s.Batch(); len(b.Preempt) != len(s.Preempt) || s.PubSub().Check() != nil {
-			t.Fatalf("s.Batch(): got %+v; want len(b.Preempt) = len(s.Preempt), s.PubSub().Check() = nil", s)
+		for _, p := range s.Preempt {
+			if (p.Task == nil) == (p.VM == nil) {
+				t.Fatalf("%q is accepted with %+v, expected either a task or a machine", data, p)
+			}
 		}
 	})
 }
@@ -107,7 +95,7 @@ func TestRefuses(t *testing.T) {
 		"drop_messages: 2":                                      "f:1:16: drop_messages",
 		"preempt: [{task: 1, vm: 1}]":                           "f:1:12: give either",
 		"preempt: [{after: 1s}]":                                "f:1:12: give either",
-		"no_capacity: [{zone: us-central1}]":                    "f:1:22: zone \"us-central1\"",
+		"no_capacity: [{zone: us-central1}]":                    "f:1:16: zone \"us-central1\"",
 		"no_capacity: [{kind: spot}]":                           "kind",
 		"preempt: [{task: -1}]":                                 "f:1:12: task, attempt and vm",
 		"preempt: [{task: 1, after: -1s}]":                      "after is -1s",
@@ -126,7 +114,7 @@ func TestRefuses(t *testing.T) {
 		"kill_aggregator: [{}]":                                 "after_messages is 0",
 		"kill_aggregator: {after_messages: 1}":                  "f:1:",
 	} {
-		_, err := Parse("f", []byte(text))
+		_, err := ParseFaults("f", []byte(text))
 		var at *strictyaml.Error
 		if !errors.As(err, &at) || at.Line != 1 || !strings.Contains(err.Error(), where) {
 			t.Errorf("%s: %v, want %q", text, err, where)

@@ -1,6 +1,6 @@
 //go:build unix
 
-package faults
+package world
 
 import (
 	"strings"
@@ -35,7 +35,7 @@ func TestFaultsAtWritesAreChecked(t *testing.T) {
 		`{match: "a", does: damage_object, target: "[", how: flip}`:     "pattern",
 		`{match: "a", does: kill_aggregators, target: "b", how: empty}`: "nothing else",
 	} {
-		_, err := Parse("faults.yaml", []byte("at_write:\n  - "+entry+"\n"))
+		_, err := ParseFaults("faults.yaml", []byte("at_write:\n  - "+entry+"\n"))
 		if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says) ||
 			!strings.Contains(err.Error(), "faults.yaml:2")) {
 			t.Errorf("%s: %v; want an error at faults.yaml:2 that says %q, or none where that is empty", entry, err,
