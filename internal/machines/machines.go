@@ -7,15 +7,13 @@
 package machines
 
 import (
-	_ "embed"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
+	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 )
 
@@ -25,12 +23,6 @@ const DiskBytes = 375 << 30
 
 // DiskGiB is the same in the unit of its price.
 const DiskGiB = 375
-
-//go:embed types.yaml
-var typesFile []byte
-
-//go:embed prices.yaml
-var pricesFile []byte
 
 // Type is one machine type.
 type Type struct {
@@ -47,55 +39,37 @@ type Type struct {
 // GiB is the memory in the unit of its price.
 func (t Type) GiB() float64 { return float64(t.MemoryBytes) / (1 << 30) }
 
-// Catalogue is the known machine types.
-type Catalogue struct {
-	types    map[string]Type
-	families []Family
-}
-
-// Types is the embedded catalogue, read once; it must not be modified.
-func Types() (*Catalogue, error) { return embeddedTypes() }
-
-var embeddedTypes = sync.OnceValues(func() (*Catalogue, error) { return ReadTypes("types.yaml", typesFile) })
-
-// All returns the types by name.
-func (c *Catalogue) All() []Type {
-	out := make([]Type, 0, len(c.types))
-	for _, name := range slices.Sorted(maps.Keys(c.types)) {
-		out = append(out, c.types[name])
+// All returns the known types by name.
+func All() []Type {
+	types := known().types
+	out := make([]Type, 0, len(types))
+	for _, name := range slices.Sorted(maps.Keys(types)) {
+		out = append(out, types[name])
 	}
 	return out
 }
 
 // Families returns the families in the order of the file, with their names in the Cloud Billing Catalog. They must not
 // be modified.
-func (c *Catalogue) Families() []Family { return c.families }
-
-// UnknownError is a machine type that is not in the catalogue.
-type UnknownError struct{ Msg string }
-
-func (e *UnknownError) Error() string { return e.Msg }
-
-// IsInput says that the input is at fault, permanently.
-func (*UnknownError) IsInput() bool { return true }
+func Families() []Family { return known().families }
 
 var namePattern = regexp.MustCompile(`^([a-z][a-z0-9]*-[a-z]+)-([0-9]{1,3})(-lssd)?$`)
 
-// Find returns the type called name, or an *UnknownError that suggests similar names.
-func (c *Catalogue) Find(name string) (Type, error) {
-	if t, ok := c.types[name]; ok {
+// Find returns the type called name, or an error of kind Input that suggests similar names.
+func Find(name string) (Type, error) {
+	if t, ok := known().types[name]; ok {
 		return t, nil
 	}
 
 	m := namePattern.FindStringSubmatch(name)
 	if m == nil {
-		return Type{}, &UnknownError{fmt.Sprintf("machine type %.60q: expected a family, a shape and a number of "+
-			"vCPUs, such as n2-highmem-64", name)}
+		return Type{}, problem.New(problem.Input, "machine type %.60q: expected a family, a shape and a number of "+
+			"vCPUs, such as n2-highmem-64", name)
 	}
 
 	// Suggest what comes close.
 	var kinds, sizes []string
-	for _, t := range c.All() {
+	for _, t := range All() {
 		if kind := t.Family + "-" + t.Shape; !slices.Contains(kinds, kind) {
 			kinds = append(kinds, kind)
 		}
@@ -105,11 +79,11 @@ func (c *Catalogue) Find(name string) (Type, error) {
 	}
 
 	if len(sizes) == 0 {
-		return Type{}, &UnknownError{fmt.Sprintf("machine type %.60q is not in the catalogue%s", name, strictyaml.Suggest(m[1], kinds))}
+		return Type{}, problem.New(problem.Input, "machine type %.60q is not in the catalogue%s", name, strictyaml.Suggest(m[1], kinds))
 	}
 	slices.SortFunc(sizes, bySize)
-	return Type{}, &UnknownError{fmt.Sprintf("machine type %.60q is not in the catalogue; %s has the sizes %s", name,
-		m[1], strings.Join(sizes, ", "))}
+	return Type{}, problem.New(problem.Input, "machine type %.60q is not in the catalogue; %s has the sizes %s", name,
+		m[1], strings.Join(sizes, ", "))
 }
 
 func bySize(a, b string) int {
@@ -121,30 +95,22 @@ func bySize(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// DiskError is an invalid number of local SSDs for a machine type.
-type DiskError struct{ Msg string }
-
-func (e *DiskError) Error() string { return e.Msg }
-
-// IsInput says that the input is at fault, permanently.
-func (*DiskError) IsInput() bool { return true }
-
 // CheckDisks returns a *DiskError if the type cannot have that number of local SSDs.
 func (t Type) CheckDisks(n int) error {
 	switch {
 	case len(t.Disks) == 0:
-		return &DiskError{fmt.Sprintf("%s takes no local SSD, where the dataset has to lie; use a type that does, "+
-			"such as n2-highmem-%d", t.Name, min(t.VCPUs, 128))}
+		return problem.New(problem.Input, "%s takes no local SSD, where the dataset has to lie; use a type that does, "+
+			"such as n2-highmem-%d", t.Name, min(t.VCPUs, 128))
 	case slices.Contains(t.Disks, n):
 		return nil
 	case t.BuiltIn:
-		return &DiskError{fmt.Sprintf("%s comes with %d local SSDs, not %d; leave the number out", t.Name, t.Disks[0],
-			n)}
+		return problem.New(problem.Input, "%s comes with %d local SSDs, not %d; leave the number out", t.Name, t.Disks[0],
+			n)
 	}
-	return &DiskError{fmt.Sprintf("%s takes %s local SSDs, not %d", t.Name, alternatives(t.Disks), n)}
+	return problem.New(problem.Input, "%s takes %s local SSDs, not %d", t.Name, alternatives(t.Disks), n)
 }
 
-// FewestDisks is the smallest valid number of local SSDs that hold that many bytes, or a *DiskError.
+// FewestDisks is the smallest valid number of local SSDs that hold that many bytes; it is an error of kind Input if there is none.
 func (t Type) FewestDisks(bytes int64) (int, error) {
 	for _, n := range t.Disks {
 		if int64(n)*DiskBytes >= bytes {
@@ -155,8 +121,8 @@ func (t Type) FewestDisks(bytes int64) (int, error) {
 		return 0, t.CheckDisks(1)
 	}
 	most := t.Disks[len(t.Disks)-1]
-	return 0, &DiskError{fmt.Sprintf("%s takes at most %d local SSDs, which hold %d GiB; %d GiB are needed", t.Name,
-		most, most*DiskGiB, bytes>>30)}
+	return 0, problem.New(problem.Input, "%s takes at most %d local SSDs, which hold %d GiB; %d GiB are needed", t.Name,
+		most, most*DiskGiB, bytes>>30)
 }
 
 func alternatives(counts []int) string {

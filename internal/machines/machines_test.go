@@ -6,33 +6,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"coppice/internal/machines"
+	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 )
 
-func types(t testing.TB) *machines.Catalogue {
-	t.Helper()
-	c, err := machines.Types()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-func prices(t testing.TB) *machines.Prices {
-	t.Helper()
-	p, err := machines.Embedded()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 func TestTypes(t *testing.T) {
-	c := types(t)
 	for name, want := range map[string]struct {
 		vcpus int
 		gib   float64
@@ -80,7 +64,7 @@ func TestTypes(t *testing.T) {
 		"e2-standard-2":         {2, 8, nil, false},
 		"c3d-highmem-360-lssd":  {360, 2880, []int{32}, true},
 	} {
-		m, err := c.Find(name)
+		m, err := machines.Find(name)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -93,7 +77,6 @@ func TestTypes(t *testing.T) {
 }
 
 func TestUnknownTypes(t *testing.T) {
-	c := types(t)
 	for name, says := range map[string]string{
 		"n2-highmen-64":       `did you mean "n2-highmem"?`,
 		"big":                 "such as n2-highmem-64",
@@ -102,16 +85,14 @@ func TestUnknownTypes(t *testing.T) {
 		"":                    "such as n2-highmem-64",
 		"n2-highmem-64-lssd":  "sizes 2,",
 	} {
-		_, err := c.Find(name)
-		var unknown *machines.UnknownError
-		if !errors.As(err, &unknown) || !strings.Contains(err.Error(), says) {
-			t.Errorf("got %s: %v; want err of the type of unknown, err.Error() with says", name, err)
+		_, err := machines.Find(name)
+		if !problem.Is(err, problem.Input) || !strings.Contains(err.Error(), says) {
+			t.Errorf("machine type %q: error %v, expected one of kind input with %q", name, err, says)
 		}
 	}
 }
 
 func TestDisks(t *testing.T) {
-	c := types(t)
 	for name, tc := range map[string]struct {
 		machine string
 		disks   int
@@ -125,18 +106,17 @@ func TestDisks(t *testing.T) {
 			"takes no local SSD, where the dataset has to lie; use a type that does, such as n2-highmem-16"},
 		"one": {"c2-standard-60", 4, "takes 8 local SSDs, not 4"},
 	} {
-		m, err := c.Find(tc.machine)
+		m, err := machines.Find(tc.machine)
 		if err != nil {
 			t.Fatal(err)
 		}
 		err = m.CheckDisks(tc.disks)
-		var bad *machines.DiskError
 		if (tc.says == "") != (err == nil) || err != nil &&
-			(!errors.As(err, &bad) || !strings.Contains(err.Error(), tc.says)) {
-			t.Errorf(`got %s: %v; want (tc.says == "") = (err == nil), not (err != nil and (!errors.As(err, &bad) || !strings.Contains(err.Error(), tc.says)))`, name, err)
+			(!problem.Is(err, problem.Input) || !strings.Contains(err.Error(), tc.says)) {
+			t.Errorf(`got %s: %v; want (tc.says == "") = (err == nil), not (err != nil and (!problem.Is(err, problem.Input) || !strings.Contains(err.Error(), tc.says)))`, name, err)
 		}
 	}
-	m, err := c.Find("n2-highmem-16")
+	m, err := machines.Find("n2-highmem-16")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +129,7 @@ func TestDisks(t *testing.T) {
 	if _, err := m.FewestDisks(24*machines.DiskBytes + 1); err == nil || !strings.Contains(err.Error(), "at most 24") {
 		t.Errorf(`m.FewestDisks(24*machines.DiskBytes + 1): got %v; want an error, err.Error() with "at most 24"`, err)
 	}
-	none, err := c.Find("n4-highmem-16")
+	none, err := machines.Find("n4-highmem-16")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +141,7 @@ func TestDisks(t *testing.T) {
 // TestPricesOfKnownTypes compares the prices made of parts with those of whole machine types in the same source, which
 // no part was made from.
 func TestPricesOfKnownTypes(t *testing.T) {
-	c, p := types(t), prices(t)
+	p := machines.Embedded()
 	for _, tc := range []struct {
 		name, region string
 		demand, spot float64
@@ -176,7 +156,7 @@ func TestPricesOfKnownTypes(t *testing.T) {
 		{"c4d-highmem-96", "us-east1", 5.977067088, 2.202332124},
 		{"c4d-highmem-96-lssd", "europe-west1", 7.30535763090411, 3.79690744816438},
 	} {
-		m, err := c.Find(tc.name)
+		m, err := machines.Find(tc.name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,8 +174,8 @@ func TestPricesOfKnownTypes(t *testing.T) {
 }
 
 func TestNoPriceIsNoPrice(t *testing.T) {
-	c, p := types(t), prices(t)
-	m, err := c.Find("n2d-highmem-32")
+	p := machines.Embedded()
+	m, err := machines.Find("n2d-highmem-32")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +190,7 @@ func TestNoPriceIsNoPrice(t *testing.T) {
 	}
 	// Every price is of a family that the catalogue has, and every Spot price is below the one on demand.
 	for _, e := range p.Prices {
-		if !slices.ContainsFunc(c.Families(), func(f machines.Family) bool { return f.Name == e.Family }) {
+		if !slices.ContainsFunc(machines.Families(), func(f machines.Family) bool { return f.Name == e.Family }) {
 			t.Errorf("a price of %s", e.Family)
 		}
 		if e.Spot != nil && (e.Spot.VCPU >= e.OnDemand.VCPU || e.Spot.GiB >= e.OnDemand.GiB ||
@@ -228,13 +208,13 @@ prices:
 `
 
 func TestNewerPricesGoBefore(t *testing.T) {
-	c, old := types(t), prices(t)
+	old := machines.Embedded()
 	p, err := machines.ReadPrices("newer.yaml", []byte(newer))
 	if err != nil {
 		t.Fatal(err)
 	}
 	both := p.Over(old)
-	m, err := c.Find("n2-highmem-8")
+	m, err := machines.Find("n2-highmem-8")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +236,7 @@ func TestNewerPricesGoBefore(t *testing.T) {
 }
 
 func TestWriteAndReadAgain(t *testing.T) {
-	p := prices(t)
+	p := machines.Embedded()
 	path := filepath.Join(t.TempDir(), "new", "prices.json")
 	for range 2 { // the second time over the first
 		if err := p.WriteFile(path); err != nil {
@@ -321,8 +301,7 @@ func TestPlaceOfErrors(t *testing.T) {
 // TestANewerDateCounts: a file of a year ago does not hide prices that came with a newer program, whichever is named
 // first.
 func TestANewerDateCounts(t *testing.T) {
-	c := types(t)
-	m, err := c.Find("n2-highmem-8")
+	m, err := machines.Find("n2-highmem-8")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +336,7 @@ func TestANewerDateCounts(t *testing.T) {
 // TestAStalePriceStaysStale refreshes a file again and again with lists that have no Spot price any more: the old one
 // is kept, with the day on which it was read, through every writing and reading.
 func TestAStalePriceStaysStale(t *testing.T) {
-	m, err := types(t).Find("n2-highmem-8")
+	m, err := machines.Find("n2-highmem-8")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -393,7 +372,7 @@ func TestAStalePriceStaysStale(t *testing.T) {
 func FuzzReadPrices(f *testing.F) {
 	f.Add([]byte(newer))
 	f.Add([]byte(`{"sources":{"a":"b"},"prices":[{"family":"n2","region":"us-east1","date":"2026-01-01","source":"a","spot":{"vcpu":1,"gib":1,"ssd":1}}]}`))
-	m, err := types(f).Find("n2-highmem-8")
+	m, err := machines.Find("n2-highmem-8")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -413,51 +392,35 @@ func FuzzReadPrices(f *testing.F) {
 	})
 }
 
-const oneFamily = `
-sources: {a: b}
-families:
-  - name: n2
-    cpu: x
-    sku: N2 Instance
-    date: 2026-01-01
-    source: a
-    shapes: [{name: highmem, gib: 8, sizes: [2, 128], memory: {"128": 864}}, {name: highmem, gib: 8, built_in: {"8": 1}}]
-    local_ssd: [{vcpus: [2, 10], disks: [1, 2]}]
-`
-
-func TestPlaceOfErrorsInTypes(t *testing.T) {
-	for name, tc := range map[string]struct{ old, new, says string }{
-		"twice":    {`sizes: [2, 128]`, `sizes: [2, 2, 128]`, "n2-highmem-2 is there twice"},
-		"memory":   {`{"128": 864}`, `{"127": 864}`, `memory of "127"`},
-		"disks":    {"disks: [1, 2]", "disks: [2, 1]", "ascending"},
-		"range":    {"vcpus: [2, 10]", "vcpus: [10, 2]", "[from, to]"},
-		"built in": {`{"8": 1}`, `{"x": 1}`, `built_in "x"`},
-		"source":   {"source: a", "source: c", `source "c"`},
-		"date":     {"2026-01-01", "yesterday", "YYYY-MM-DD"},
-		"size":     {"sizes: [2, 128]", "sizes: [2, 128, 100000]", "100000 vCPUs"},
-	} {
-		_, err := machines.ReadTypes("t.yaml", []byte(strings.Replace(oneFamily, tc.old, tc.new, 1)))
-		var at *strictyaml.Error
-		if !errors.As(err, &at) || at.Line < 4 || !strings.Contains(err.Error(), tc.says) {
-			t.Errorf("got %s: %v; want err of the type of at, at.Line >= 4, err.Error() with tc.says", name, err)
+// TestTheCatalogueIsWhole: types.yaml has sources, dates and possible numbers, and no type twice.
+func TestTheCatalogueIsWhole(t *testing.T) {
+	sizes := 0
+	for _, f := range machines.Families() {
+		if _, err := time.Parse(time.DateOnly, f.Date); err != nil || f.CPU == "" || f.SKU == "" || f.Source == "" {
+			t.Errorf("family %s has CPU %q, SKU %q, source %q and date %q (%v)", f.Name, f.CPU, f.SKU, f.Source, f.Date, err)
+		}
+		for _, s := range f.Shapes {
+			sizes += len(s.Sizes) + len(s.BuiltIn)
+			for size := range s.Memory {
+				if n, err := strconv.Atoi(size); err != nil || !slices.Contains(s.Sizes, n) {
+					t.Errorf("%s-%s has the memory of a size %q, which it does not have", f.Name, s.Name, size)
+				}
+			}
+			if (len(s.Sizes) == 0) == (len(s.BuiltIn) == 0) {
+				t.Errorf("%s-%s has %d sizes and %d with built-in disks, expected one of both", f.Name, s.Name,
+					len(s.Sizes), len(s.BuiltIn))
+			}
 		}
 	}
-}
-
-func FuzzReadTypes(f *testing.F) {
-	f.Add([]byte(oneFamily))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := machines.ReadTypes("f", data)
-		if err != nil {
-			return
+	if all := machines.All(); len(all) != sizes {
+		t.Errorf("%d types of %d sizes: one is there twice", len(all), sizes)
+	}
+	for _, m := range machines.All() {
+		if m.VCPUs < 1 || m.MemoryBytes < 1<<30 || m.BuiltIn && len(m.Disks) != 1 || !slices.IsSorted(m.Disks) {
+			t.Errorf("type %+v", m)
 		}
-		for _, m := range c.All() {
-			if m.VCPUs < 1 || m.MemoryBytes < 1 || m.BuiltIn && len(m.Disks) != 1 {
-				t.Errorf("got %+v; want m.VCPUs >= 1, m.MemoryBytes >= 1, not (m.BuiltIn and len(m.Disks) != 1)", m)
-			}
-			if n, err := m.FewestDisks(1); err == nil && m.CheckDisks(n) != nil {
-				t.Errorf("%+v refuses its own %d", m, n)
-			}
+		if n, err := m.FewestDisks(1); err == nil && m.CheckDisks(n) != nil {
+			t.Errorf("%+v refuses its own %d disks", m, n)
 		}
-	})
+	}
 }

@@ -2,6 +2,7 @@ package machines
 
 import (
 	"cmp"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/renameio/v2"
 
@@ -61,9 +63,18 @@ func (e Price) rate(spot bool) *Rate {
 }
 
 // Embedded returns the prices that came with the program, read once; they must not be modified.
-func Embedded() (*Prices, error) { return embedded() }
+func Embedded() *Prices { return embedded() }
 
-var embedded = sync.OnceValues(func() (*Prices, error) { return ReadPrices("prices.yaml", pricesFile) })
+//go:embed prices.yaml
+var pricesFile []byte
+
+var embedded = sync.OnceValue(func() *Prices {
+	p, err := ReadPrices("prices.yaml", pricesFile)
+	if err != nil {
+		panic(fmt.Sprintf("the embedded prices: %v", err))
+	}
+	return p
+})
 
 // Limits on prices: more than maxRate dollars for a vCPU hour is a mistake in the file.
 const (
@@ -71,7 +82,10 @@ const (
 	maxPrices = 20_000
 )
 
-var regionPattern = regexp.MustCompile(`^[a-z]+-[a-z]+[0-9]+$`)
+var (
+	familyPattern = regexp.MustCompile(`^[a-z][0-9a-z]{1,5}$`)
+	regionPattern = regexp.MustCompile(`^[a-z]+-[a-z]+[0-9]+$`)
+)
 
 // ReadPrices reads a file of prices. Every error is a *strictyaml.Error with line and column.
 func ReadPrices(file string, data []byte) (*Prices, error) {
@@ -135,6 +149,13 @@ func (r *Rate) check(sources map[string]string) error {
 		return fmt.Errorf("source %.40q is not among sources", r.Source)
 	}
 	return checkDate(r.Date)
+}
+
+func checkDate(s string) error {
+	if _, err := time.Parse(time.DateOnly, s); err != nil {
+		return fmt.Errorf("date %.40q: write YYYY-MM-DD", s)
+	}
+	return nil
 }
 
 // Hourly is the hourly price of one machine of a type with that many local SSDs, in USD, and the rate used, with its

@@ -105,13 +105,8 @@ func (c *Client) Prices(ctx context.Context, q Request) (*machines.Prices, error
 			return f.prices(seen)
 		}
 	}
-	return nil, &CatalogError{fmt.Sprintf("it has more than %d pages", maxPages)}
+	return nil, fmt.Errorf(service+": it has more than %d pages", maxPages)
 }
-
-// CatalogError reports a catalogue in which prices cannot be found.
-type CatalogError struct{ Msg string }
-
-func (e *CatalogError) Error() string { return service + ": " + e.Msg }
 
 // page reads one page, with retries while the service fails.
 func (c *Client) page(ctx context.Context, token string) (*cloudbilling.ListSkusResponse, error) {

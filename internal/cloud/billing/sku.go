@@ -96,7 +96,7 @@ func (f *finder) add(sku *cloudbilling.Sku) error {
 	k := f.patterns[i].kind
 	usd, ok, err := price(sku, k.resource)
 	if err != nil {
-		return &CatalogError{fmt.Sprintf("SKU %.40q, %.100q: %v", sku.SkuId, sku.Description, err)}
+		return fmt.Errorf(service+": SKU %.40q, %.100q: %v", sku.SkuId, sku.Description, err)
 	}
 
 	for _, region := range sku.ServiceRegions {
@@ -184,8 +184,8 @@ func (f *finder) prices(skus int) (*machines.Prices, error) {
 		if len(f.request.Regions) > 0 {
 			where = strings.Join(f.request.Regions, ", ")
 		}
-		return nil, &CatalogError{fmt.Sprintf("none of %d SKUs gives a complete price of a known family in %.200s; "+
-			"check the region's name, or the descriptions may have changed", skus, where)}
+		return nil, fmt.Errorf(service+": none of %d SKUs gives a complete price of a known family in %.200s; "+
+			"check the region's name, or the descriptions may have changed", skus, where)
 	}
 
 	slices.SortFunc(out.Prices, func(a, b machines.Price) int {

@@ -3,7 +3,6 @@ package backtest
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/problem"
 )
 
 // row is one line of the table; poison changes those of a day.
@@ -278,10 +278,9 @@ func TestCandidatesAndPage(t *testing.T) {
 	if err := read.WritePage(&again); err != nil || !bytes.Equal(page.Bytes(), again.Bytes()) {
 		t.Errorf("read back from its JSON it has another page (%v)", err)
 	}
-	var wrong *ReportError
 	for _, text := range []string{"{", "{}", `{"metric": "auc", "nights": [{"night": "today"}]}`,
 		`{"metric": "auc", "nights": [{"night": "2026-11-01", "test": "2026-11-02"}], "rules": [{"name": "a"}]}`} {
-		if _, err := Decode([]byte(text)); !errors.As(err, &wrong) {
+		if _, err := Decode([]byte(text)); !problem.Is(err, problem.Damaged) {
 			t.Errorf("%s is read as a report: %v", text, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"coppice/internal/page"
+	"coppice/internal/problem"
 )
 
 // Names of a report's files.
@@ -38,27 +39,19 @@ func (r *Report) WritePage(w io.Writer) error {
 	return v.Write(w)
 }
 
-// ReportError reports a file that is not a backtest's report.
-type ReportError struct{ Err error }
-
-func (e *ReportError) Error() string {
-	return fmt.Sprintf("not a backtest.json of `launcher backtest --out`: %v", e.Err)
+// unusable is the error about a file that is not a backtest's report.
+func unusable(err error) error {
+	return problem.Wrap(problem.Damaged, err, "not a backtest.json of `launcher backtest --out`")
 }
-
-// Unwrap returns the cause.
-func (e *ReportError) Unwrap() error { return e.Err }
-
-// IsInput says that the input is at fault, permanently.
-func (*ReportError) IsInput() bool { return true }
 
 // MaxReport is how many bytes a report may have.
 const MaxReport = 1 << 28
 
-// Decode reads a report. Errors are *ReportError.
+// Decode reads a report. Errors are of kind Damaged.
 func Decode(text []byte) (*Report, error) {
 	r := &Report{}
 	if err := json.Unmarshal(text, r); err != nil {
-		return nil, &ReportError{err}
+		return nil, unusable(err)
 	}
 	if _, err := r.View(); err != nil {
 		return nil, err
@@ -66,10 +59,11 @@ func Decode(text []byte) (*Report, error) {
 	return r, nil
 }
 
-// View returns the report as a page shows it. Contents that no backtest writes are a *ReportError.
+// View returns the report as a page shows it. Contents that no backtest writes are an
+// error of kind Damaged.
 func (r *Report) View() (*page.Backtest, error) {
 	if r.Metric == "" || len(r.Nights) == 0 {
-		return nil, &ReportError{fmt.Errorf("it has %d nights and the metric %q", len(r.Nights), r.Metric)}
+		return nil, unusable(fmt.Errorf("it has %d nights and the metric %q", len(r.Nights), r.Metric))
 	}
 	v := &page.Backtest{Metric: r.Metric, Maximize: r.Maximize, From: r.From, To: r.To, Window: r.Window,
 		Delay: r.Delay}
@@ -99,10 +93,10 @@ func (r *Report) night(n *Night) (out page.BacktestNight, err error) {
 	out = page.BacktestNight{TrainRows: n.TrainRows, TestRows: n.TestRows, Trees: n.Trees, Candidate: n.Candidate,
 		Value: n.Value}
 	if out.Night, err = time.Parse(time.DateOnly, n.Night); err != nil {
-		return out, &ReportError{err}
+		return out, unusable(err)
 	}
 	if out.Test, err = time.Parse(time.DateOnly, n.Test); err != nil {
-		return out, &ReportError{err}
+		return out, unusable(err)
 	}
 	none := math.NaN()
 	for _, a := range r.Ages {
@@ -116,7 +110,7 @@ func (r *Report) night(n *Night) (out page.BacktestNight, err error) {
 	for _, s := range r.Rules {
 		d := n.Rules[s.Name]
 		if d == nil {
-			return out, &ReportError{fmt.Errorf("the night of %s has nothing of the rule %q", n.Night, s.Name)}
+			return out, unusable(fmt.Errorf("the night of %s has nothing of the rule %q", n.Night, s.Name))
 		}
 		out.Rules = append(out.Rules, page.BacktestVerdict{Champion: d.Grown, Promoted: d.Promoted, Wrong: d.Promoted &&
 			d.True != nil && d.True.Gain < 0, Value: d.Value})

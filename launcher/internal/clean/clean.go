@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -231,7 +232,7 @@ func (h *holders) lookAtDatasets(ctx context.Context, q Request) ([]Item, error)
 
 	for name := range names {
 		m, err := stager.Resolve(ctx, q.Datasets, name)
-		if errors.Is(err, blob.ErrNotExist) {
+		if problem.Is(err, problem.NotFound) {
 			continue
 		}
 		if err != nil {

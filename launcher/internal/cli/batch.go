@@ -57,7 +57,7 @@ func (f batchFlags) check(cmd *cobra.Command, here ...string) error {
 
 // machineType is the type of --machine, checked against --local-ssd.
 func (f batchFlags) machineType() (machines.Type, error) {
-	t, err := findType(f.machine)
+	t, err := machines.Find(f.machine)
 	if err != nil {
 		return t, program.Usagef("--machine: %v", err)
 	}

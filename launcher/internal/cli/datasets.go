@@ -67,7 +67,7 @@ func (w *World) listDatasets(ctx context.Context, c *cloud, name string, asJSON 
 		return err
 	}
 	if name != "" && len(versions) == 0 {
-		return &stager.NotStagedError{Ref: name}
+		return stager.NotStaged(name)
 	}
 
 	out := []datasetRow{}

@@ -11,11 +11,8 @@ import (
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
-	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/predict"
-	"coppice/launcher/internal/quote"
 	"coppice/launcher/internal/slot"
-	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
 )
 
@@ -25,7 +22,6 @@ func TestExitCodes(t *testing.T) {
 	for err, want := range map[error]int{
 		&NoWinnerError{Conclusion: &sweep.Conclusion{}}:    sweep.ExitNoWinner,
 		&NotPromotedError{Conclusion: &sweep.Conclusion{}}: sweep.ExitNotPromoted,
-		&quote.BudgetError{}:                               sweep.ExitInput,
 		&sharedSlotError{"night", some, some}:              sweep.ExitInput,
 		&conflictError{errors.New("x")}:                    sweep.ExitConflict,
 		&conflictError{fs.ErrNotExist}:                     sweep.ExitConflict,
@@ -33,12 +29,9 @@ func TestExitCodes(t *testing.T) {
 		&cloudjob.FailedError{}:                            sweep.ExitError,
 		&cloudjob.FailedError{Code: sweep.ExitInput}:       sweep.ExitInput,
 		&cloudjob.FailedError{Code: sweep.ExitInterrupt}:   sweep.ExitInterrupt,
-		&cloudjob.TooOftenError{}:                          sweep.ExitError,
-		&plan.Error{}:                                      sweep.ExitInput,
 		// the command turns it into a usage error
 		&predict.Error{}:                                  sweep.ExitError,
 		&slot.Error{Err: errors.New("x")}:                 sweep.ExitError, // and this as well
-		&stager.NotStagedError{}:                          sweep.ExitNotFound,
 		&sweepview.NotFoundError{}:                        sweep.ExitNotFound,
 		&MissingJobError{}:                                sweep.ExitError,
 		&UnwellError{}:                                    sweep.ExitSetup,

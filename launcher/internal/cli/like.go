@@ -59,7 +59,7 @@ func (c *cloud) inBucket(ctx context.Context, like *dataset.Manifest) error {
 	if errors.Is(err, blob.ErrNotExist) {
 		return fmt.Errorf("encodings.like: the model's dataset %s@%s is no longer in the bucket; stage without "+
 			"--batch, which reads it from the registry: %w",
-			like.Name, like.Version, &stager.NotStagedError{Ref: like.Name + "@" + like.Version})
+			like.Name, like.Version, stager.NotStaged(like.Name+"@"+like.Version))
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/provision"
@@ -41,8 +42,8 @@ func TestPauseAndResume(t *testing.T) {
 	if out := w.must("ls"); !strings.Contains(out, "paused") {
 		t.Errorf("the list with a sweep that is paused: got\n%s\nwant it paused", out)
 	}
-	w.refused(sweep.ExitConflict, "`launcher resume x` lets it go on", "watch", "x")
-	w.refused(sweep.ExitConflict, "`launcher resume x` lets it go on", "sweep", file, "--id", "x")
+	w.refused(sweep.ExitConflict, "`launcher resume x` resumes it", "watch", "x")
+	w.refused(sweep.ExitConflict, "`launcher resume x` resumes it", "sweep", file, "--id", "x")
 
 	if err := json.Unmarshal([]byte(w.must("resume", "x", "--no-wait", "--json")), &said); err != nil ||
 		!said.Resumed || !strings.HasSuffix(said.Job, "/x-f1") {
@@ -88,10 +89,9 @@ func TestPauseTooLate(t *testing.T) {
 		t.Errorf("its status: got\n%s\nwant no word of a pause", out)
 	}
 
-	for _, err := range []interface{ IsConflict() bool }{&provision.HaltedError{}, &provision.PausedTooOftenError{},
-		&provision.ResumedError{}} {
-		if !err.IsConflict() {
-			t.Errorf("%T is no conflict; want exit code %d", err, sweep.ExitConflict)
+	for _, err := range []error{&provision.HaltedError{}, &provision.ResumedError{}} {
+		if code := program.ExitCode(t.Context(), err); code != sweep.ExitConflict {
+			t.Errorf("%T has the exit code %d, expected %d", err, code, sweep.ExitConflict)
 		}
 	}
 }

@@ -211,14 +211,9 @@ func (w *World) compareOn(spec *sweep.Spec, m *dataset.Manifest, prices *machine
 	if err != nil {
 		return err
 	}
-	known, err := machines.Types()
-	if err != nil {
-		return err
-	}
-
 	q := quote.Request{Plan: p.Plan, Expected: p.Expected, Manifest: m, Prices: prices, Region: region,
 		Assumptions: f.Assumptions, Calibration: quote.Measured()}
-	c, err := q.Compare(known, quote.Wish{Machines: f.machines, VMs: f.vms, Within: f.within, Budget: f.budget})
+	c, err := q.Compare(quote.Wish{Machines: f.machines, VMs: f.vms, Within: f.within, Budget: f.budget})
 	if err != nil {
 		return err
 	}

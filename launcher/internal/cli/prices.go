@@ -70,15 +70,11 @@ func (w *World) refresh(ctx context.Context, out string, regions []string, asJSO
 		return fmt.Errorf("the existing prices: %w; remove the file to start over", err)
 	}
 
-	known, err := machines.Types()
-	if err != nil {
-		return err
-	}
 	list, err := w.PriceList(ctx)
 	if err != nil {
 		return err
 	}
-	p, err := list.Prices(ctx, known.Families(), regions, w.Now().UTC().Format(time.DateOnly))
+	p, err := list.Prices(ctx, machines.Families(), regions, w.Now().UTC().Format(time.DateOnly))
 	if err != nil {
 		return err
 	}
@@ -120,11 +116,7 @@ func (w *World) pricesFile() (string, bool) {
 // prices merges the prices of the file and the embedded ones, newer ones first. A file that was named explicitly must
 // exist.
 func (w *World) prices(file string) (*machines.Prices, error) {
-	embedded, err := machines.Embedded()
-	if err != nil {
-		return nil, err
-	}
-
+	embedded := machines.Embedded()
 	named := file != ""
 	if !named {
 		path, _ := w.Env.Lookup("COPPICE_PRICES")

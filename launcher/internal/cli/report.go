@@ -18,7 +18,6 @@ import (
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/backtest"
 	"coppice/launcher/internal/report"
-	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
 )
 
@@ -107,8 +106,7 @@ func (w *World) findView(ctx context.Context, c *cloud, name string) (written, e
 // isAbsent reports whether an error means that there is no such thing.
 func isAbsent(err error) bool {
 	var noSweep *sweepview.NotFoundError
-	var noDataset *stager.NotStagedError
-	return errors.As(err, &noSweep) || errors.As(err, &noDataset) || problem.Is(err, problem.NotFound)
+	return errors.As(err, &noSweep) || problem.Is(err, problem.NotFound)
 }
 
 // viewBacktest reads a backtest's report from a file.

@@ -87,7 +87,7 @@ func TestStrictIsStrict(t *testing.T) {
 		{"sample: 100", "weight:", "weight has no value"},
 		{"label: is_click", "label: {column: is_click, above: .nan}", `found ".nan"`},
 		{"source: clicks.csv", `source: "a\0b.csv"`, "holds a NUL"},
-		{"source: clicks.csv", "source: gs://../x", "is no bucket's address"},
+		{"source: clicks.csv", "source: gs://../x", "is not a bucket's address"},
 	} {
 		text := strings.Replace(datasetYAML, tc.from, tc.to, 1)
 		w.refused(sweep.ExitInput, tc.says, "stage", w.file("strict.yaml", text))

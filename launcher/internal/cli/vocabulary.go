@@ -47,21 +47,13 @@ func vocabulary() sweep.Vocabulary {
 			return m.CheckValue(value)
 		},
 
-		Machine: func(name string) error { _, err := findType(name); return err },
+		Machine: func(name string) error { _, err := machines.Find(name); return err },
 		LocalSSD: func(name string, disks int) error {
-			t, err := findType(name)
+			t, err := machines.Find(name)
 			if err != nil {
 				return err
 			}
 			return t.CheckDisks(disks)
 		},
 	}
-}
-
-func findType(name string) (machines.Type, error) {
-	known, err := machines.Types()
-	if err != nil {
-		return machines.Type{}, err
-	}
-	return known.Find(name)
 }

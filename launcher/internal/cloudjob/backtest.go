@@ -12,6 +12,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/backtest"
 	"coppice/launcher/internal/stager"
@@ -88,7 +89,7 @@ func ReadBacktest(ctx context.Context, store blob.Store, dataset, key string) (*
 	}
 
 	r, err := backtest.Decode(text)
-	if errors.As(err, new(*backtest.ReportError)) {
+	if problem.Is(err, problem.Damaged) {
 		return nil, nil // the backtest is run and written again
 	}
 	return r, err

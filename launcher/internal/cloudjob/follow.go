@@ -81,17 +81,6 @@ func jobID(q *Request, n int) string {
 // maxID is Batch's limit for the length of a job's id.
 const maxID = 63
 
-// TooOftenError reports a request that has failed too often.
-type TooOftenError struct {
-	Kind    Kind
-	Dataset string
-}
-
-func (e *TooOftenError) Error() string {
-	return fmt.Sprintf("dataset %s: %d %s jobs have tried the same; delete some of them: gcloud batch jobs list",
-		e.Dataset, maxRuns, e.Kind.noun())
-}
-
 // Submit starts a job for the request, or attaches to one doing the same. It fills in the request's Env.Job.
 func Submit(ctx context.Context, jobs Jobs, q Request) (*Job, error) {
 	for n := range maxRuns {
@@ -111,7 +100,8 @@ func Submit(ctx context.Context, jobs Jobs, q Request) (*Job, error) {
 		}
 		return &Job{q.Kind, q.Env.Job, name, existed}, nil
 	}
-	return nil, &TooOftenError{q.Kind, q.Dataset}
+	return nil, fmt.Errorf("dataset %s: %d %s jobs have tried the same; delete some of them: gcloud batch jobs list",
+		q.Dataset, maxRuns, q.Kind.noun())
 }
 
 // FailedError reports a job that ended without a result.
@@ -125,8 +115,8 @@ type FailedError struct {
 
 func (e *FailedError) Error() string {
 	if e.Code == 0 {
-		return fmt.Sprintf("%s job %s is %s: %s\nWhy is the last line of its log: in Cloud Logging, or in the "+
-			"folder logs/ of the local cloud's data.", e.Kind.noun(), e.Job, e.State, e.Text)
+		return fmt.Sprintf("%s job %s is %s: %s\nThe last line of its log says why: in Cloud Logging, or in "+
+			"the folder logs/ of the local cloud's data.", e.Kind.noun(), e.Job, e.State, e.Text)
 	}
 	return fmt.Sprintf("%s job %s: %s", e.Kind.noun(), e.Job, e.Text)
 }
@@ -218,5 +208,5 @@ func (f *Follower) ended(ctx context.Context, folder string, j *Job, s provision
 	case s.Failure != "":
 		return nil, &FailedError{Kind: j.Kind, Job: j.ID, State: s.State, Text: s.Failure}
 	}
-	return nil, &FailedError{Kind: j.Kind, Job: j.ID, State: s.State, Text: "it left no word about how it ended"}
+	return nil, &FailedError{Kind: j.Kind, Job: j.ID, State: s.State, Text: "it did not report how it ended"}
 }

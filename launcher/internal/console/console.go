@@ -27,7 +27,6 @@ import (
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/report"
-	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
 )
 
@@ -344,9 +343,8 @@ func (c *Console) serveSweep(w http.ResponseWriter, r *http.Request) {
 func (c *Console) answer(w http.ResponseWriter, r *http.Request, text []byte, err error) {
 	var none *sweepview.NotFoundError
 	var name *sweep.NameError
-	var noDataset *stager.NotStagedError
 	switch {
-	case errors.As(err, &none) || errors.As(err, &noDataset) || problem.Is(err, problem.NotFound) ||
+	case errors.As(err, &none) || problem.Is(err, problem.NotFound) ||
 		errors.As(err, &name):
 		http.Error(w, err.Error(), http.StatusNotFound)
 	case err != nil && r.Context().Err() != nil:

@@ -11,6 +11,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/cloud"
 	"coppice/internal/dataset"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/stager"
@@ -110,10 +111,9 @@ func (d *Doctor) wanted(m sweep.Machine, i int) machine {
 // dataset checks that the dataset is complete; it returns nil if it cannot be used.
 func (d *Doctor) dataset(ctx context.Context, ref string) *dataset.Manifest {
 	m, err := stager.Resolve(ctx, d.Datasets, ref)
-	var absent *stager.NotStagedError
 	var denied *cloud.PermissionError
 	switch {
-	case errors.As(err, &absent):
+	case problem.Is(err, problem.NotFound):
 		d.add("dataset", Problem, ref, "launcher stage dataset.yaml", "it is not staged")
 		return nil
 	case errors.As(err, &denied):

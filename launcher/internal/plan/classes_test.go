@@ -1,11 +1,10 @@
 package plan_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
-	"coppice/launcher/internal/plan"
+	"coppice/internal/problem"
 )
 
 // A sweep whose held-out rows are of one class ends before it begins, and not after all candidates have been trained.
@@ -34,7 +33,7 @@ func TestHeldOutRowsOfOneClass(t *testing.T) {
 		}
 		_, err := build(parse(t), m)
 		if tc.want == "" && err != nil || tc.want != "" &&
-			(!errors.As(err, new(*plan.Error)) || !strings.Contains(err.Error(), tc.want)) {
+			(!problem.Is(err, problem.Input) || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: got %v, want ... %s", name, err, tc.want)
 		}
 	}

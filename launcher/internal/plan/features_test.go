@@ -2,7 +2,6 @@ package plan_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
 )
@@ -138,8 +138,8 @@ func TestSetsOfColumnsRefused(t *testing.T) {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("got error %v, want %q", err, want)
 			}
-			if in := new(interface{ IsInput() bool }); !errors.As(err, in) {
-				t.Errorf("the error %v does not say that the input is at fault", err)
+			if code := program.ExitCode(t.Context(), err); code != sweep.ExitInput {
+				t.Errorf("the error %v has the exit code %d, expected that of an input at fault", err, code)
 			}
 			continue
 		}

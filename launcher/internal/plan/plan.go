@@ -5,7 +5,6 @@ package plan
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"coppice/internal/fit"
 	"coppice/internal/machines"
 	"coppice/internal/metric"
+	"coppice/internal/problem"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -60,7 +60,7 @@ type Plan struct {
 	Expected []sweep.Trial
 }
 
-// Build makes the plan. Errors are those of package search, *Error, and *sweep.NameError.
+// Build makes the plan. Errors are of kind Input.
 func Build(q Request) (*Plan, error) {
 	s := q.Spec
 	m, err := metric.Lookup(s.Metric)
@@ -136,7 +136,7 @@ func Build(q Request) (*Plan, error) {
 
 	err = p.fit(s.Machine, q.Manifest)
 	// A caller who compares machines wants the plan, too, when this one is too small.
-	if q.Unfit && errors.As(err, new(*Error)) {
+	if q.Unfit && problem.Is(err, problem.Input) {
 		return p, nil
 	}
 	return p, err
@@ -144,10 +144,6 @@ func Build(q Request) (*Plan, error) {
 
 // fit sizes the tasks for the spec's machine and its fallbacks, and writes down how many local SSDs they get.
 func (p *Plan) fit(m sweep.Machine, d *dataset.Manifest) error {
-	known, err := machines.Types()
-	if err != nil {
-		return err
-	}
 	need, err := Need(d, p.Plan, p.Expected, m.ThreadsPerTask)
 	if err != nil {
 		return err
@@ -158,7 +154,7 @@ func (p *Plan) fit(m sweep.Machine, d *dataset.Manifest) error {
 	}
 
 	on := func(m sweep.Machine) (sweep.Sizing, sweep.Auto, error) {
-		t, err := known.Find(m.Type)
+		t, err := machines.Find(m.Type)
 		if err != nil {
 			return sweep.Sizing{}, 0, errorf("%v", err)
 		}
@@ -182,15 +178,8 @@ func (p *Plan) fit(m sweep.Machine, d *dataset.Manifest) error {
 	return nil
 }
 
-// Error is a spec that does not fit its dataset or its machine.
-type Error struct{ Msg string }
-
-func (e *Error) Error() string { return e.Msg }
-
-// IsInput says that what was handed in is at fault, and will be the next time.
-func (*Error) IsInput() bool { return true }
-
-func errorf(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
+// errorf is a spec that does not fit its dataset or its machine.
+func errorf(format string, args ...any) error { return problem.New(problem.Input, format, args...) }
 
 // propose lists the sweep's trials, before a method that learns opens some of them.
 func propose(s *sweep.Spec, m *dataset.Manifest) (search.Proposal, error) {

@@ -2,7 +2,6 @@ package plan_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
 )
@@ -182,10 +182,9 @@ func TestColumnsToTrainWithout(t *testing.T) {
 	for old, bad := range map[string]string{`"name:f3"`: `"name:f3x"`, `{}`: `{ignore_feature: "name:g"}`} {
 		spoilt := slices.Clone(edit)
 		spoilt[1] = strings.Replace(spoilt[1], old, bad, 1)
-		var pe *plan.Error
-		if _, err := build(parse(t, spoilt...), m); !errors.As(err, &pe) ||
+		if _, err := build(parse(t, spoilt...), m); !problem.Is(err, problem.Input) ||
 			!strings.Contains(err.Error(), "there is no column") {
-			t.Errorf(`build(parse(t, spoilt...), m): got %s: %v; want err of the type of pe, err.Error() with "there is no column"`, bad, err)
+			t.Errorf("a spec with %s: error %v, expected that there is no such column", bad, err)
 		}
 	}
 }
@@ -244,8 +243,8 @@ func TestHoldoutIsCarvedWhereItIsMissing(t *testing.T) {
 	}
 	for _, splits := range [][]string{{"train"}, {"valid", "test"}} {
 		_, err := build(parse(t), manifest(splits...))
-		if !errors.As(err, new(*plan.Error)) || !strings.Contains(err.Error(), "stage it again") {
-			t.Errorf(`build(parse(t), manifest(splits...)): got %v: %v; want err of the type of new(*plan.Error), err.Error() with "stage it again"`, splits, err)
+		if !problem.Is(err, problem.Input) || !strings.Contains(err.Error(), "stage it again") {
+			t.Errorf("a dataset with the splits %q: error %v, expected the advice to stage it again", splits, err)
 		}
 	}
 }
@@ -294,7 +293,7 @@ func TestSizing(t *testing.T) {
 			}
 			p, err := build(parse(t, tc.edits...), m)
 			if tc.fails != "" {
-				if !errors.As(err, new(*plan.Error)) || !strings.Contains(err.Error(), tc.fails) {
+				if !problem.Is(err, problem.Input) || !strings.Contains(err.Error(), tc.fails) {
 					t.Errorf("got %v, want %q", err, tc.fails)
 				}
 				return
@@ -326,7 +325,7 @@ func TestSizing(t *testing.T) {
 func TestLabelAndObjective(t *testing.T) {
 	m := manifest(all...)
 	m.Label.Kind = dataset.Regression
-	if _, err := build(parse(t), m); !errors.As(err, new(*plan.Error)) {
+	if _, err := build(parse(t), m); !problem.Is(err, problem.Input) {
 		t.Errorf("a binary sweep on a regression label: %v", err)
 	}
 	if _, err := build(parse(t, "metric: ap", "metric: rmse\nobjective: regression", "precision@1% > 0.1", "rmse < 3"),
@@ -337,8 +336,7 @@ func TestLabelAndObjective(t *testing.T) {
 	if _, err := build(parse(t), m); err == nil {
 		t.Error("a dataset without a sample was accepted")
 	}
-	var e *plan.Error
-	if _, err := build(parse(t), manifest("train")); !errors.As(err, &e) {
-		t.Errorf(`build(parse(t), manifest("train")): got %T; want err of the type of e`, err)
+	if _, err := build(parse(t), manifest("train")); !problem.Is(err, problem.Input) {
+		t.Errorf("a dataset without valid: error %v, expected one of kind input", err)
 	}
 }

@@ -20,7 +20,7 @@ const (
 
 // Size decides how many tasks share a machine: as many as Batch, the vCPUs and the memory allow, with the dataset in
 // memory once; and how many local SSDs the machine has: those requested, or as few as hold the dataset. need is the
-// result of Need. Errors are *Error.
+// result of Need. Errors are of kind Input.
 func Size(m sweep.Machine, t machines.Type, d *dataset.Manifest, trials int, need Memory) (z sweep.Sizing, disks int,
 	err error) {
 	if disks, err = disksFor(m, t, d); err != nil {

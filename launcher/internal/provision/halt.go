@@ -7,6 +7,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -18,33 +19,22 @@ type HaltedError struct {
 }
 
 func (e *HaltedError) Error() string {
-	return fmt.Sprintf("sweep %s was paused %s: `launcher resume %s` lets it go on, `launcher cancel %s` ends it",
+	return fmt.Sprintf("sweep %s was paused %s: `launcher resume %s` resumes it, `launcher cancel %s` ends it",
 		e.Sweep, humanize.Time(e.Since), e.Sweep, e.Sweep)
 }
 
-// IsConflict says that somebody else has paused it.
-func (*HaltedError) IsConflict() bool { return true }
+// Kind is Conflict: someone has paused it.
+func (*HaltedError) Kind() problem.Kind { return problem.Conflict }
 
-// PausedTooOftenError reports a sweep that cannot be paused once more.
-type PausedTooOftenError struct{ Sweep sweep.ID }
-
-func (e *PausedTooOftenError) Error() string {
-	return fmt.Sprintf("sweep %s has been paused %d times, which is the most; `launcher cancel %s` ends it", e.Sweep,
-		sweep.MaxHalts, e.Sweep)
-}
-
-// IsConflict says that the sweep's state does not allow it.
-func (*PausedTooOftenError) IsConflict() bool { return true }
-
-// ResumedError reports a sweep that somebody has let go on meanwhile.
+// ResumedError reports a sweep that has been resumed meanwhile.
 type ResumedError struct{ Sweep sweep.ID }
 
 func (e *ResumedError) Error() string {
-	return fmt.Sprintf("somebody has let sweep %s go on meanwhile; `launcher watch %s` shows it", e.Sweep, e.Sweep)
+	return fmt.Sprintf("sweep %s has been resumed meanwhile; `launcher watch %s` shows it", e.Sweep, e.Sweep)
 }
 
-// IsConflict says that somebody else has changed it.
-func (*ResumedError) IsConflict() bool { return true }
+// Kind is Conflict: someone has resumed it.
+func (*ResumedError) Kind() problem.Kind { return problem.Conflict }
 
 // Halt pauses the sweep: its tasks will save their trials and leave, and nothing else submits a job for it. created is
 // false if it is paused already, by the pause of that number.
@@ -54,7 +44,8 @@ func (l *Provisioner) Halt(ctx context.Context) (number int, created bool, err e
 		return 0, false, err
 	}
 	if number = course.Next(); number > sweep.MaxHalts {
-		return 0, false, &PausedTooOftenError{l.Plan.Sweep}
+		return 0, false, problem.New(problem.Conflict, "sweep %s has been paused %d times, which is the most; `launcher cancel %s` "+
+			"ends it", l.Plan.Sweep, sweep.MaxHalts, l.Plan.Sweep)
 	}
 	if created, err = sweepstore.New(l.Store, l.Plan.Sweep).CreateHalt(ctx, number, l.Now().UTC()); err != nil {
 		return 0, false, fmt.Errorf("pause sweep %s: %w", l.Plan.Sweep, err)

@@ -5,49 +5,42 @@ import (
 	"math"
 	"strings"
 
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
-// BudgetError reports a budget that a sweep is expected to exceed, or that cannot be enforced.
-type BudgetError struct{ Msg string }
-
-func (e *BudgetError) Error() string { return e.Msg }
-
-// IsInput says that the input is at fault, permanently.
-func (*BudgetError) IsInput() bool { return true }
-
-// Hold rejects, with a *BudgetError, a budget below the sweep's expected cost plus the reserve for stopping it in time,
+// Hold rejects a budget below the sweep's expected cost plus the reserve for stopping it in time,
 // on its machines or on any of its fallbacks.
 func Hold(q *sweep.Quote, machine string, budget float64) error {
 	switch {
 	case budget == 0:
 		return nil
 	case q.Hourly == 0:
-		return &BudgetError{fmt.Sprintf("a budget cannot be kept: no %s price of %s in %s is known; run `launcher "+
-			"prices refresh`, or leave the budget out", model(q.Spot), machine, q.Region)}
+		return problem.New(problem.Input, "a budget cannot be kept: no %s price of %s in %s is known; run `launcher "+
+			"prices refresh`, or leave the budget out", model(q.Spot), machine, q.Region)
 	}
 
 	for i, f := range q.Fallback {
 		if f.Hourly == 0 {
-			return &BudgetError{fmt.Sprintf("a budget cannot be kept: no %s price of machine.fallback[%d] in %s is "+
-				"known; run `launcher prices refresh`, or leave the budget out", model(f.Spot), i, q.Region)}
+			return problem.New(problem.Input, "a budget cannot be kept: no %s price of machine.fallback[%d] in %s is "+
+				"known; run `launcher prices refresh`, or leave the budget out", model(f.Spot), i, q.Region)
 		}
 	}
 
 	if need := q.Cost.Expected + q.ReserveCost(); need > budget {
-		return &BudgetError{fmt.Sprintf("the budget of %s USD is too small: %d x %s are expected to cost %s (%s to "+
+		return problem.New(problem.Input, "the budget of %s USD is too small: %d x %s are expected to cost %s (%s to "+
 			"%s), and %s is reserved for stopping in time; give --budget %s, or see `launcher plan` for other machines",
 			USD(budget), q.VMs, machine, USD(q.Cost.Expected), USD(q.Cost.Low), USD(q.Cost.High), USD(q.ReserveCost()),
-			USD(roundUp(need)))}
+			USD(roundUp(need)))
 	}
 
 	for i, f := range q.Fallback {
 		if need := f.Cost.Expected + q.ReserveCost(); need > budget {
-			return &BudgetError{fmt.Sprintf("the budget of %s USD is too small for machine.fallback[%d]: %d x %s %s "+
+			return problem.New(problem.Input, "the budget of %s USD is too small for machine.fallback[%d]: %d x %s %s "+
 				"are expected to cost %s (%s to %s), and %s is reserved for stopping in time; remove that fallback, "+
 				"or give --budget %s",
 				USD(budget), i, f.VMs, f.Machine, priced(f.Spot), USD(f.Cost.Expected), USD(f.Cost.Low),
-				USD(f.Cost.High), USD(q.ReserveCost()), USD(roundUp(need)))}
+				USD(f.Cost.High), USD(q.ReserveCost()), USD(roundUp(need)))
 		}
 	}
 	return nil

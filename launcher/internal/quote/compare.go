@@ -2,7 +2,6 @@ package quote
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"coppice/internal/machines"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
 )
@@ -53,19 +53,19 @@ const mostOffers = 8
 // mostVMs bounds the number of machines tried to meet a time.
 const mostVMs = 200
 
-// Compare makes an offer for each machine type and recommends one. Errors are *machines.UnknownError for unknown types,
-// and those about the plan's parameters.
-func (q *Request) Compare(known *machines.Catalogue, wish Wish) (*Comparison, error) {
+// Compare makes an offer for each machine type and recommends one. Errors are of kind Input for unknown types and
+// for the plan's parameters.
+func (q *Request) Compare(wish Wish) (*Comparison, error) {
 	w, err := q.work()
 	if err != nil {
 		return nil, err
 	}
-	own, err := known.Find(q.Plan.Spec.Machine.Type)
+	own, err := machines.Find(q.Plan.Spec.Machine.Type)
 	if err != nil {
 		return nil, err
 	}
 
-	types, err := q.candidates(known, own, wish.Machines)
+	types, err := q.candidates(own, wish.Machines)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (q *Request) Compare(known *machines.Catalogue, wish Wish) (*Comparison, er
 		switch {
 		case err == nil:
 			c.Offers = append(c.Offers, *o)
-		case errors.As(err, new(*plan.Error)):
+		case problem.Is(err, problem.Input):
 			c.Unfit = append(c.Unfit, Unfit{t.Name, err.Error()})
 		default:
 			return nil, err
@@ -117,10 +117,9 @@ func (q *Request) rank(o *Offer) float64 {
 
 // candidates returns the types to compare: the named ones, or the plan's and all priced ones with half to twice as many
 // vCPUs.
-func (q *Request) candidates(known *machines.Catalogue, own machines.Type, names []string) (types []machines.Type,
-	err error) {
+func (q *Request) candidates(own machines.Type, names []string) (types []machines.Type, err error) {
 	for _, name := range names {
-		t, err := known.Find(name)
+		t, err := machines.Find(name)
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +130,7 @@ func (q *Request) candidates(known *machines.Catalogue, own machines.Type, names
 	}
 
 	types = []machines.Type{own}
-	for _, t := range known.All() {
+	for _, t := range machines.All() {
 		_, _, priced := q.Prices.Hourly(t, q.Region, *q.Plan.Spec.Machine.Spot, 1)
 		if priced && t.Name != own.Name && len(t.Disks) > 0 && 2*t.VCPUs >= own.VCPUs && t.VCPUs <= 2*own.VCPUs {
 			types = append(types, t)

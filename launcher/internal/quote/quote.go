@@ -205,7 +205,11 @@ func (t table) of(p *sweep.Plan, trial sweep.Trial) table {
 }
 
 // Offer is the offer for the plan's own machines, with its Sizing.
-func (q *Request) Offer(t machines.Type) (*Offer, error) {
+func (q *Request) Offer() (*Offer, error) {
+	t, err := machines.Find(q.Plan.Spec.Machine.Type)
+	if err != nil {
+		return nil, err
+	}
 	w, err := q.work()
 	if err != nil {
 		return nil, err
@@ -311,9 +315,9 @@ func (q *Request) Quote(o *Offer) *sweep.Quote {
 	return out
 }
 
-// PriceFallbacks adds to the quote what the sweep costs on each of the plan's fallbacks. Errors are
-// *machines.UnknownError, and those about the plan's parameters.
-func (q *Request) PriceFallbacks(known *machines.Catalogue, out *sweep.Quote) error {
+// PriceFallbacks adds to the quote what the sweep costs on each of the plan's fallbacks. Errors are of
+// kind Input: unknown machine types, and the plan's parameters.
+func (q *Request) PriceFallbacks(out *sweep.Quote) error {
 	if len(q.Plan.Fallback) == 0 {
 		return nil
 	}
@@ -324,7 +328,7 @@ func (q *Request) PriceFallbacks(known *machines.Catalogue, out *sweep.Quote) er
 	}
 	for i, z := range q.Plan.Fallback {
 		m := q.Plan.Spec.Machine.Choice(i + 1)
-		t, err := known.Find(m.Type)
+		t, err := machines.Find(m.Type)
 		if err != nil {
 			return err
 		}

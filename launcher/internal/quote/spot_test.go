@@ -12,12 +12,7 @@ import (
 
 func offer(t *testing.T, q *quote.Request) *quote.Offer {
 	t.Helper()
-	known, _ := catalogue(t)
-	m, err := known.Find(q.Plan.Spec.Machine.Type)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := q.Offer(m)
+	o, err := q.Offer()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func NewDatasets(store blob.Store, index *Index) *Datasets {
 	return &Datasets{store: store, index: index, known: map[string]kept{}}
 }
 
-// Look reads a dataset, NAME or NAME@VERSION: the nights up to that version. A missing one is a *stager.NotStagedError.
+// Look reads a dataset, NAME or NAME@VERSION: the nights up to that version. A missing one is an error of kind NotFound.
 // It is not safe for concurrent use.
 func (d *Datasets) Look(ctx context.Context, ref string) (*page.Dataset, error) {
 	m, err := stager.Resolve(ctx, d.store, ref)

@@ -2,7 +2,6 @@ package report_test
 
 import (
 	"bytes"
-	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/nights"
 	"coppice/internal/nights/nightstest"
+	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -148,8 +148,7 @@ func TestDataset(t *testing.T) {
 	if want := "<p>newest version " + records[3].Version; !strings.Contains(one.String(), want) {
 		t.Errorf("the page of the dataset does not have %s", want)
 	}
-	var none *stager.NotStagedError
-	if _, err := d.Look(t.Context(), "nobody"); !errors.As(err, &none) {
+	if _, err := d.Look(t.Context(), "nobody"); !problem.Is(err, problem.NotFound) {
 		t.Errorf("a dataset that is not there: %v", err)
 	}
 }

@@ -31,8 +31,8 @@ type BlockedError struct {
 
 func (e *BlockedError) Error() string {
 	ref := e.Record.Dataset + "@" + e.Record.Version
-	return fmt.Sprintf("dataset %s is blocked: %s\n`launcher datasets show %s` has all findings; where the table is "+
-		"right all the same, `launcher datasets accept %s --why REASON` lets it pass",
+	return fmt.Sprintf("dataset %s is blocked: %s\n`launcher datasets show %s` lists all findings; if the table is "+
+		"right, accept it: `launcher datasets accept %s --why REASON`",
 		ref, e.Reason, ref, ref)
 }
 
@@ -214,7 +214,7 @@ func (d Destination) Accept(ctx context.Context, name, version string, a nights.
 		return nil, err
 	}
 	if r == nil {
-		return nil, &NotStagedError{name + "@" + version}
+		return nil, NotStaged(name + "@" + version)
 	}
 	if r.Accepted != nil {
 		return r, nil

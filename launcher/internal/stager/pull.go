@@ -10,6 +10,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -90,21 +91,11 @@ func (s *Stager) Pull(ctx context.Context, store blob.Store, m *dataset.Manifest
 
 	whole, err := s.whole(ctx, work.path("dataset"), m.Version)
 	if err == nil && !whole {
-		err = &damagedError{m.Name + "@" + m.Version}
+		err = problem.New(problem.Damaged, "dataset %s@%s is damaged in the bucket: its checksums are not those of its "+
+			"manifest; stage it again", m.Name, m.Version)
 	}
 	if err != nil {
 		return "", err
 	}
 	return place, s.putIntoPlace(ctx, work, place, m.Version)
 }
-
-// damagedError reports a version with a file that does not match its manifest.
-type damagedError struct{ ref string }
-
-func (e *damagedError) Error() string {
-	return fmt.Sprintf("dataset %s is damaged in the bucket: its checksums are not those of its manifest; stage it "+
-		"again", e.ref)
-}
-
-// IsInput says that the input is at fault.
-func (*damagedError) IsInput() bool { return true }

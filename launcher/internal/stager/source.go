@@ -16,6 +16,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -33,20 +34,10 @@ func Remote(url string) bool { return strings.HasPrefix(url, "gs://") }
 func SplitURL(url string) (bucket, rest string, err error) {
 	bucket, rest, _ = strings.Cut(strings.TrimPrefix(url, "gs://"), "/")
 	if !Remote(url) || !bucketPattern.MatchString(bucket) {
-		return "", "", &AddressError{url}
+		return "", "", problem.New(problem.Input, "%.200q is not a bucket's address; use gs://BUCKET/PATH", url)
 	}
 	return bucket, rest, nil
 }
-
-// AddressError reports an invalid gs:// URL.
-type AddressError struct{ URL string }
-
-func (e *AddressError) Error() string {
-	return fmt.Sprintf("%.200q is no bucket's address; use gs://BUCKET/PATH", e.URL)
-}
-
-// IsInput says that the input is at fault, permanently.
-func (*AddressError) IsInput() bool { return true }
 
 // bucketPattern matches valid bucket names; anything else might be a path.
 var bucketPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$`)

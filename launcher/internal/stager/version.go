@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -137,17 +138,13 @@ func Manifest(ctx context.Context, store blob.Store, name, version string) (*dat
 	return m, nil
 }
 
-// NotStagedError reports a dataset that is not in the bucket.
-type NotStagedError struct{ Ref string }
-
-func (e *NotStagedError) Error() string {
-	return fmt.Sprintf("dataset %s is not staged; run `launcher stage` with its dataset.yaml first", e.Ref)
+// NotStaged is the error of kind NotFound about a dataset, NAME or NAME@VERSION, that is not in the bucket.
+func NotStaged(ref string) error {
+	return problem.New(problem.NotFound, "dataset %s is not staged; run `launcher stage` with its dataset.yaml first", ref)
 }
 
-// Is makes the error an fs.ErrNotExist.
-func (e *NotStagedError) Is(target error) bool { return target == blob.ErrNotExist }
-
-// Resolve returns the manifest that NAME or NAME@VERSION refers to. A missing one is a *NotStagedError.
+// Resolve returns the manifest that NAME or NAME@VERSION refers to. A missing one is an error of kind
+// NotFound.
 func Resolve(ctx context.Context, store blob.Store, ref string) (*dataset.Manifest, error) {
 	name, version, err := sweep.SplitDatasetRef(ref)
 	if err != nil {
@@ -158,7 +155,7 @@ func Resolve(ctx context.Context, store blob.Store, ref string) (*dataset.Manife
 		var p pointer
 		_, err := blob.ReadJSON(ctx, store, sweep.DatasetLatest(name), &p)
 		if errors.Is(err, blob.ErrNotExist) {
-			return nil, &NotStagedError{ref}
+			return nil, NotStaged(ref)
 		}
 		if err != nil {
 			return nil, err
@@ -168,7 +165,7 @@ func Resolve(ctx context.Context, store blob.Store, ref string) (*dataset.Manife
 
 	m, err := Manifest(ctx, store, name, version)
 	if errors.Is(err, blob.ErrNotExist) {
-		return nil, &NotStagedError{name + "@" + version}
+		return nil, NotStaged(name + "@" + version)
 	}
 	return m, err
 }
