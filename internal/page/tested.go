@@ -305,8 +305,5 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 	return r.Draw(), sure
 }
 
-// Compares says whether a gate's check of that name compares with the champion.
-func Compares(check string) bool { return comparisons[check] != "" }
-
 // comparisons are those checks, and on which rows they compare.
 var comparisons = map[string]string{"tonight": "tonight", "reference": "earlier nights"}

@@ -69,8 +69,8 @@ func (w *World) explain(ctx context.Context, c *cloud, model, ref string, f expl
 
 	name := fmt.Sprintf("%s@%d", v.Model, v.Number)
 	if _, ok := v.File(scorer.FileReference); !ok {
-		return &explain.Error{Msg: fmt.Sprintf("%s keeps no test rows (%s), because an earlier build made it; "+
-			"register it again with this one", name, scorer.FileReference)}
+		return &explain.Error{Msg: fmt.Sprintf("%s keeps no test rows (%s): the split that "+
+			"its sweep tested on had no sampled rows", name, scorer.FileReference)}
 	}
 	data, err := c.registry.ReadFile(ctx, v.Version, scorer.FileReference)
 	if err != nil {

@@ -95,7 +95,7 @@ func readJSON[T any](ctx context.Context, reg *registry.Registry, v registry.Ver
 	}
 	out, err := decode(text)
 	if err != nil {
-		return nil, nil //nolint:nilerr // of another build
+		return nil, nil //nolint:nilerr // written by hand
 	}
 	return out, nil
 }

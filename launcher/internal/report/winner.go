@@ -58,19 +58,12 @@ func (s *Sweep) readWinner(ctx context.Context, c *sweep.Conclusion) error {
 	return nil
 }
 
-// gateChecks are what the gate looked at. Conclusions of earlier builds have values of both models only once, of
-// tonight's rows or, where the champion was not compared there, of earlier nights'.
+// gateChecks are what the gate looked at.
 func gateChecks(g *sweep.GateDecision) []page.Check {
 	var checks []page.Check
-	compared := false
 	for _, k := range g.Checks {
-		c := page.Check{Name: k.Name, Reason: k.Reason, Passed: k.Passed, Value: k.Value, Low: k.Low, High: k.High,
-			Rows: k.Rows, New: k.New, Old: k.Old}
-		if !compared && page.Compares(k.Name) && c.New == 0 && c.Old == 0 {
-			c.New, c.Old = g.New, g.Old
-		}
-		compared = compared || page.Compares(k.Name)
-		checks = append(checks, c)
+		checks = append(checks, page.Check{Name: k.Name, Reason: k.Reason, Passed: k.Passed, Value: k.Value, Low: k.Low, High: k.High,
+			Rows: k.Rows, New: k.New, Old: k.Old})
 	}
 	return checks
 }
@@ -114,8 +107,7 @@ func unusual(p map[string]any) []page.Pair {
 	return out
 }
 
-// readVersion reads what the registry has of the winner: its trees, and its test rows in bins, which versions of
-// earlier builds do not have.
+// readVersion reads what the registry has of the winner: its trees, and its test rows in bins.
 func (s *Sweep) readVersion(ctx context.Context, w *page.Winner) error {
 	v, err := s.registry.Get(ctx, w.Model, strconv.Itoa(w.Version))
 	if err != nil {
