@@ -133,7 +133,7 @@ func (s *Server) GetJob(_ context.Context, r *batchpb.GetJobRequest) (*batchpb.J
 // CancelJob stops the job's tasks. Cancelling a finished job changes nothing; cancelling one that is already being
 // cancelled or deleted is an error.
 func (s *Server) CancelJob(_ context.Context, r *batchpb.CancelJobRequest) (*longrunningpb.Operation, error) {
-	return s.operate(r.GetName(), r.GetRequestId(), "cancel", func(j *job) error {
+	return s.operate(r.GetName(), "cancel", func(j *job) error {
 		switch {
 		case terminal(j.state):
 			return nil
@@ -149,7 +149,7 @@ func (s *Server) CancelJob(_ context.Context, r *batchpb.CancelJobRequest) (*lon
 
 // DeleteJob stops the job's tasks and removes the job.
 func (s *Server) DeleteJob(_ context.Context, r *batchpb.DeleteJobRequest) (*longrunningpb.Operation, error) {
-	return s.operate(r.GetName(), r.GetRequestId(), "delete", func(j *job) error {
+	return s.operate(r.GetName(), "delete", func(j *job) error {
 		if j.deleted {
 			return status.Errorf(codes.FailedPrecondition, "Job %s is already being deleted", r.GetName())
 		}
@@ -172,7 +172,6 @@ func (s *Server) forget(name string) {
 		s.forgetKept(j)
 	}
 	delete(s.jobs, name)
-	s.notify()
 }
 
 // GetTask returns one task.
@@ -193,19 +192,6 @@ func (s *Server) GetTask(_ context.Context, r *batchpb.GetTaskRequest) (*batchpb
 		return nil, notFound(r.GetName())
 	}
 	return j.taskView(j.tasks[index]), nil
-}
-
-// groupJob returns the job that a task group's name belongs to. The lock is held.
-func (s *Server) groupJob(parent string) (*job, error) {
-	m := groupPattern.FindStringSubmatch(parent)
-	if m == nil {
-		return nil, invalid("parent %.200q is not .../jobs/JOB/taskGroups/group0", parent)
-	}
-	j := s.jobs[m[1]]
-	if j == nil {
-		return nil, notFound(m[1])
-	}
-	return j, nil
 }
 
 // zonesOf returns the letters of a region's zones.

@@ -402,12 +402,6 @@ func TestIdempotence(t *testing.T) {
 	if _, err = w.client.GetJob(w.ctx, &batchpb.GetJobRequest{Name: parent + "/jobs/of-an-earlier-run"}); status.Code(err) != codes.NotFound {
 		t.Errorf("unknown job: %v", err)
 	}
-	cancel := &batchpb.CancelJobRequest{Name: first.Name, RequestId: "6f1f0a6e-5a55-4c0e-8a5b-3a9a7c7b0002"}
-	op1, err1 := w.client.CancelJob(w.ctx, cancel)
-	op2, err2 := w.client.CancelJob(w.ctx, cancel)
-	if err1 != nil || err2 != nil || op1.Name() != op2.Name() {
-		t.Errorf("repeated cancel: %v %v", err1, err2)
-	}
 }
 
 // TestADeletedJobsRequestMakesNothing: Batch remembers the request, and answers it with a job that no longer exists.
@@ -459,11 +453,9 @@ func TestNoCapacity(t *testing.T) {
 	failed := w.waitState(w.create("failed", "ok", 1, on("n2-highmem-32")).Name, batchpb.JobStatus_FAILED)
 	for _, waits := range []func(*batchpb.Job){on("n2-highmem-16", "zones/us-central1-a"), on("n2-highmem-8")} {
 		job := w.create("waits", "ok", 1, waits)
-		stuck, err := w.server.Wait(w.ctx, job.Name,
-			func(j *batchpb.Job) bool { return len(j.Status.StatusEvents) > 1 })
-		if err != nil || stuck.Status.State != batchpb.JobStatus_SCHEDULED || stuck.Status.RunDuration != nil {
-			t.Fatalf("w.server.Wait(...): got %v %v; want no error, stuck.Status.State = "+
-				"batchpb.JobStatus_SCHEDULED, stuck.Status.RunDuration = nil", stuck, err)
+		stuck := w.waitFor(job.Name, func(j *batchpb.Job) bool { return len(j.Status.StatusEvents) > 1 })
+		if stuck.Status.State != batchpb.JobStatus_SCHEDULED || stuck.Status.RunDuration != nil {
+			t.Fatalf("a job without machines is %v, expected it to be scheduled and not to have run", stuck)
 		}
 		if _, err := w.client.CancelJob(w.ctx, &batchpb.CancelJobRequest{Name: job.Name}); err != nil {
 			t.Fatal(err)
@@ -517,13 +509,9 @@ func TestListJobs(t *testing.T) {
 		want                  string
 	}{
 		{parent, "", "", "list-0 list-1 list-2 list-3 list-4 other-1"},
-		{"projects/local-project/locations/-", "", "", "list-0 list-1 list-2 list-3 list-4 other-1"},
 		{parent, "", "create_time desc", "other-1 list-4 list-3 list-2 list-1 list-0"},
 		{parent, `labels."coppice-sweep" = "list-3"`, "", "list-3"},
-		{parent, `labels.coppice-sweep=list-3 AND status.state="SUCCEEDED"`, "", "list-3"},
-		{parent, `status.state = "RUNNING"`, "", "other-1"},
-		{parent, `status.state != "RUNNING" AND labels."coppice-sweep" != "list-0"`, "name desc",
-			"list-4 list-3 list-2 list-1"},
+		{parent, `labels.coppice-sweep=list-3 AND labels.absent="x"`, "", ""},
 		{parent, `labels.absent = "x"`, "", ""},
 		{"projects/elsewhere/locations/us-central1", "", "", ""},
 	} {
@@ -544,10 +532,10 @@ func TestListJobs(t *testing.T) {
 			t.Errorf("%+v: got %s", c, s)
 		}
 	}
-	for _, filter := range []string{"status.state", `a = "`, `a = "x" b = "y"`, "=", `a. = "x"`} {
+	for _, filter := range []string{"status.state", `labels.a = "`, `labels.a = "x" b = "y"`, `labels."a" != "x"`} {
 		_, err := w.client.ListJobs(w.ctx, &batchpb.ListJobsRequest{Parent: parent, Filter: filter}).Next()
-		if status.Code(err) != codes.InvalidArgument {
-			t.Errorf("filter %q: %v", filter, err)
+		if status.Code(err) != codes.Unimplemented {
+			t.Errorf("filter %q: got %v, expected that it is not imitated", filter, err)
 		}
 	}
 }
@@ -556,24 +544,20 @@ func TestListTasks(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("tasks-1", "hang", 12, func(j *batchpb.Job) { j.TaskGroups[0].Parallelism = 4 })
 	w.waitCount(job.Name, "RUNNING", 4)
-	for filter, want := range map[string]string{"": "0 1 2 3 4 5 6 7 8 9 10 11", "State=RUNNING": "0 1 2 3",
-		`state="PENDING"`: "4 5 6 7 8 9 10 11"} {
-		it := w.client.ListTasks(w.ctx, &batchpb.ListTasksRequest{Parent: job.Name + "/taskGroups/group0",
-			Filter: filter, PageSize: 5})
-		var got []string
-		for {
-			task, err := it.Next()
-			if errors.Is(err, iterator.Done) {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, task.Name[strings.LastIndex(task.Name, "/")+1:])
+	it := w.client.ListTasks(w.ctx, &batchpb.ListTasksRequest{Parent: job.Name + "/taskGroups/group0", PageSize: 5})
+	var got []string
+	for {
+		task, err := it.Next()
+		if errors.Is(err, iterator.Done) {
+			break
 		}
-		if s := strings.Join(got, " "); s != want {
-			t.Errorf("filter %q: got %s", filter, s)
+		if err != nil {
+			t.Fatal(err)
 		}
+		got = append(got, task.Name[strings.LastIndex(task.Name, "/")+1:])
+	}
+	if s := strings.Join(got, " "); s != "0 1 2 3 4 5 6 7 8 9 10 11" {
+		t.Errorf("listed tasks %s, expected 0 to 11 in order", s)
 	}
 }
 

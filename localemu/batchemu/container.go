@@ -50,7 +50,7 @@ func (a *attempt) contained() proc.Command {
 	for _, m := range a.vm.mounts {
 		volumes = append(volumes, m.folder+":"+m.path)
 	}
-	env := slices.Concat(a.job.srv.environment(a.job.account(), a.task.index), p.env, a.indexes())
+	env := slices.Concat(o.TaskEnv(a.job.account(), a.task.index), p.env, a.indexes())
 
 	var args []string
 	program := o.Containers

@@ -4,7 +4,6 @@ package batchemu
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -94,32 +93,26 @@ func TestUnknownImageIsTheToolsBusiness(t *testing.T) {
 	})
 }
 
-// accounts are Rights that allow everything and give every account its own addresses.
-type accounts struct{}
-
-func (accounts) Allow(net.Addr, string, string, string) error      { return nil }
-func (accounts) AllowAccount(string, string, string, string) error { return nil }
-func (accounts) Environment(email string) []string                 { return []string{"STORAGE_EMULATOR_HOST=" + email} }
-
 // TestContainerHasTheRightsOfItsAccount: a task in a container talks to the addresses of its own account, not to those
 // of the user who started localemu.
 func TestContainerHasTheRightsOfItsAccount(t *testing.T) {
 	spec := &batchpb.Job{AllocationPolicy: &batchpb.AllocationPolicy{ServiceAccount: &batchpb.ServiceAccount{Email: "task@p"}}}
 	for _, tool := range ContainerTools() {
-		s := &Server{opts: Options{Containers: tool, Env: []string{"STORAGE_EMULATOR_HOST=the-commands"},
-			Rights: accounts{}}}
+		s := &Server{opts: Options{Containers: tool, Environ: []string{"STORAGE_EMULATOR_HOST=the-commands"},
+			TaskEnv: func(account string, _ int) []string { return []string{"STORAGE_EMULATOR_HOST=" + account} }}}
 		a := &attempt{job: &job{srv: s, id: "job", spec: spec, plan: plan{program: "IMAGE"}}, task: &task{},
 			vm: &machine{}}
 		if args := a.contained().Args; !slices.Contains(args, "STORAGE_EMULATOR_HOST=task@p") ||
 			slices.Contains(args, "STORAGE_EMULATOR_HOST=the-commands") {
-			t.Errorf(`got %s: %q; want slices.Contains(args, "STORAGE_EMULATOR_HOST=task@p"), not slices.Contains(args, "STORAGE_EMULATOR_HOST=the-commands")`, tool, args)
+			t.Errorf("%s gets the arguments %q, expected the storage's address for task@p and not the command's", tool, args)
 		}
 	}
 }
 
 // TestBuildahCommand: the script gets its arguments in the expected order; `make images-check` runs it for real.
 func TestBuildahCommand(t *testing.T) {
-	s := &Server{opts: Options{Containers: "buildah", Env: []string{"A=1"}, Environ: []string{"PATH=/bin"}}}
+	s := &Server{opts: Options{Containers: "buildah", Environ: []string{"PATH=/bin"},
+		TaskEnv: func(string, int) []string { return []string{"A=1"} }}}
 	j := &job{srv: s, id: "job", plan: plan{program: "IMAGE", args: []string{"run", "--x"}, env: []string{"B=2"},
 		tasks: 3}}
 	a := &attempt{job: j, task: &task{index: 2}, number: 1,
@@ -131,7 +124,7 @@ func TestBuildahCommand(t *testing.T) {
 		"--", "run", "--x"}
 	if filepath.Base(c.Path) != "unshare" || !slices.Equal(c.Args, want) ||
 		!slices.Equal(c.Env, []string{"PATH=/bin"}) {
-		t.Errorf(`got %s %q %q; want filepath.Base(c.Path) = "unshare", c.Args = want, c.Env = []string{"PATH=/bin"}`,
-			c.Path, c.Args, c.Env)
+		t.Errorf("the command is %s %q with the environment %q, expected unshare %q and PATH alone", c.Path, c.Args, c.Env,
+			want)
 	}
 }

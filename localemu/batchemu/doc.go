@@ -3,7 +3,7 @@
 // tasks run as processes.
 //
 // Imitated: scripts before the container, which run on the machine, not in the container; the validation of a job;
-// request ids, which are remembered, and ALREADY_EXISTS; the states of jobs and tasks and the texts of their status
+// the ids of requests that create jobs, which are remembered, and ALREADY_EXISTS; the states of jobs and tasks and the texts of their status
 // events; counts, instances and run duration; task count, parallelism and tasks per VM; a local SSD per machine, shared
 // by all its tasks, empty at first and gone at the end; the environment of a task, which is the job's and contains
 // nothing of localemu's own; exit codes, the lifecycle policy, retries, maxRunDuration; preemption, lost machines and
@@ -23,6 +23,7 @@
 //   - Runnables other than scripts for /bin/sh and then one container, entrypoints, container options, task environments, secret variables,
 //     hosts files, NFS and Cloud Storage volumes, notifications about tasks, instance templates: UNIMPLEMENTED, so that no job silently runs
 //     differently here.
+//   - In lists, filters other than by labels, and orders other than by name and by the latest.
 //   - The loss of notifications, which happens in the cloud, and the permission that the job's account needs to publish them.
 //   - Variables that are set in the cloud but not documented (BATCH_JOB_ID and its like): a task must not need them.
 //   - Cloud Logging: output goes to one file per attempt, regardless of the job's logs policy.

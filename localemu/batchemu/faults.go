@@ -217,7 +217,6 @@ func (j *job) settleIn() (found, fail bool) {
 					"to fulfill the request.",
 				j.plan.machineType, strings.TrimPrefix(zone, "zones/"))})
 		j.updated = now
-		j.srv.notify()
 		j.srv.mu.Unlock()
 	}
 	return false, fail

@@ -223,7 +223,7 @@ func newWorld(t *testing.T, change func(*Options)) *world {
 		t.Fatal(err)
 	}
 	o := Options{Dir: dir, Images: map[string]string{"coppice-task": os.Args[0]},
-		Env: []string{"STORAGE_EMULATOR_HOST=127.0.0.1:1"}}
+		TaskEnv: func(string, int) []string { return []string{"STORAGE_EMULATOR_HOST=127.0.0.1:1"} }}
 	if change != nil {
 		change(&o)
 	}
@@ -292,26 +292,35 @@ func (w *world) create(id, mode string, n int64, change func(*batchpb.Job)) *bat
 // waitState waits until the job is in the state.
 func (w *world) waitState(name string, state batchpb.JobStatus_State) *batchpb.Job {
 	w.t.Helper()
-	job, err := w.server.Wait(w.ctx, name, func(j *batchpb.Job) bool {
+	return w.waitFor(name, func(j *batchpb.Job) bool {
 		if terminal(j.Status.State) && j.Status.State != state {
 			w.t.Errorf("%s ended in %s, expected %s: %v", name, j.Status.State, state, j.Status.StatusEvents)
 			return true
 		}
 		return j.Status.State == state
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return job
+}
+
+// waitFor returns the job once done returns true for it.
+func (w *world) waitFor(name string, done func(*batchpb.Job) bool) (view *batchpb.Job) {
+	w.t.Helper()
+	eventually(w.t, name+" is as expected", func() bool {
+		w.server.mu.Lock()
+		defer w.server.mu.Unlock()
+		j := w.server.jobs[name]
+		if j == nil {
+			return false
+		}
+		view = j.view()
+		return done(view)
+	})
+	return view
 }
 
 // waitCount waits until n tasks are in the state.
 func (w *world) waitCount(name, state string, n int64) {
 	w.t.Helper()
-	if _, err := w.server.Wait(w.ctx, name,
-		func(j *batchpb.Job) bool { return j.Status.TaskGroups["group0"].Counts[state] == n }); err != nil {
-		w.t.Fatal(err)
-	}
+	w.waitFor(name, func(j *batchpb.Job) bool { return j.Status.TaskGroups["group0"].Counts[state] == n })
 }
 
 func (w *world) task(job string, index int) *batchpb.Task {

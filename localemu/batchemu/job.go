@@ -117,7 +117,6 @@ func (j *job) set(state batchpb.JobStatus_State, because string) {
 		j.finished = now
 	}
 	j.keep()
-	j.srv.notify()
 }
 
 // askToStop makes the job's goroutine stop its tasks; repeating it is harmless. The lock is held.
@@ -192,7 +191,6 @@ func (t *task) set(j *job, state batchpb.TaskStatus_State, place, why string, ex
 	})
 	t.state, j.updated = state, now
 	j.keep()
-	j.srv.notify()
 	return text
 }
 

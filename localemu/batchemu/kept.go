@@ -145,16 +145,14 @@ func (s *Server) Restart() error {
 	defer s.mu.Unlock()
 	s.machines, s.procs, s.closing = machines, proc.NewSet(), make(chan struct{})
 	s.closed, s.away = false, false
-	s.jobs, s.creations, s.requests, s.ops = map[string]*job{}, map[string]*job{}, map[string]string{},
-		map[string]*operation{}
-	s.struck("Batch restarted")
+	s.jobs, s.creations, s.ops = map[string]*job{}, map[string]*job{}, map[string]*operation{}
+	s.opts.Struck("Batch restarted")
 
 	files := make([]string, len(jobs))
 	for i, j := range jobs {
 		files[i] = s.keptFile(j.id)
 	}
 	_, _, err = s.takeUp(files)
-	s.notify()
 	return err
 }
 

@@ -130,6 +130,6 @@ func (l *limiter) strike(i int, end func()) {
 	if l.left[i] > 0 {
 		l.left[i]--
 	}
-	l.job.srv.struck("memory limit")
+	l.job.srv.opts.Struck("memory limit")
 	end()
 }

@@ -26,21 +26,10 @@ type operation struct {
 	created time.Time
 }
 
-// operate begins an operation on the job, unless begin refuses. A repeated request id returns the first operation.
-func (s *Server) operate(name, requestID, verb string, begin func(*job) error) (*longrunningpb.Operation, error) {
-	if err := checkRequestID(requestID); err != nil {
-		return nil, err
-	}
-
+// operate begins an operation on the job, unless begin refuses.
+func (s *Server) operate(name, verb string, begin func(*job) error) (*longrunningpb.Operation, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-
-	// The same request again gets the same operation.
-	request := verb + " " + name + " " + requestID
-	if op := s.ops[s.requests[request]]; op != nil && requestID != "" {
-		return op.view()
-	}
-
 	j := s.jobs[name]
 	if j == nil {
 		return nil, notFound(name)
@@ -54,9 +43,6 @@ func (s *Server) operate(name, requestID, verb string, begin func(*job) error) (
 	op := &operation{name: fmt.Sprintf("%s/operations/operation-%d", parent, s.serial), job: j, verb: verb,
 		created: time.Now()}
 	s.ops[op.name] = op
-	if requestID != "" {
-		s.requests[request] = op.name
-	}
 	return op.view()
 }
 
@@ -107,28 +93,4 @@ func (s *Server) GetOperation(_ context.Context, r *longrunningpb.GetOperationRe
 		return nil, notFound(r.GetName())
 	}
 	return op.view()
-}
-
-// WaitOperation returns when the operation is done, or with its current state once the timeout or the caller's deadline
-// has passed.
-func (s *Server) WaitOperation(ctx context.Context, r *longrunningpb.WaitOperationRequest) (*longrunningpb.Operation,
-	error) {
-	s.mu.Lock()
-	op := s.ops[r.GetName()]
-	s.mu.Unlock()
-	if op == nil {
-		return nil, notFound(r.GetName())
-	}
-
-	if r.GetTimeout() != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.GetTimeout().AsDuration())
-		defer cancel()
-	}
-
-	select {
-	case <-op.job.done:
-	case <-ctx.Done():
-	}
-	return s.GetOperation(context.WithoutCancel(ctx), &longrunningpb.GetOperationRequest{Name: r.GetName()})
 }

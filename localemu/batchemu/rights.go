@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 
 	"cloud.google.com/go/batch/apiv1/batchpb"
@@ -22,8 +21,6 @@ type Rights interface {
 	Allow(at net.Addr, kind, name, permission string) error
 	// AllowAccount returns nil if the service account has it; an empty one is the project's default account.
 	AllowAccount(email, kind, name, permission string) error
-	// Environment is what a program that runs as the account gets instead of Options.Env.
-	Environment(email string) []string
 }
 
 // needs are the permissions on the project that calls require. There is none for cancelling, which the jobs editor may
@@ -71,18 +68,6 @@ func accountOf(j *batchpb.Job) string { return j.GetAllocationPolicy().GetServic
 
 // account returns the service account that the job's tasks run as.
 func (j *job) account() string { return accountOf(j.spec) }
-
-// environment tells a task where the other emulators are.
-func (s *Server) environment(account string, task int) []string {
-	env := s.opts.Env
-	if s.opts.Rights != nil {
-		env = s.opts.Rights.Environment(account)
-	}
-	if s.opts.TaskEnv == nil {
-		return env
-	}
-	return slices.Concat(env, s.opts.TaskEnv(account, task))
-}
 
 // unfit returns why no task of a job of this account would ever start: the agent on the machine cannot report, or the
 // image cannot be pulled. Batch waits a quarter of an hour for the agent; here the answer is immediate.

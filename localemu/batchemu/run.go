@@ -176,7 +176,6 @@ func (j *job) retry(t *task, code int32, text string) {
 	t.state = batchpb.TaskStatus_PENDING
 	j.pause(t)
 	j.keep()
-	j.srv.notify()
 }
 
 // pause delays the task's next attempt, if a fault says so. The lock is held.
@@ -187,7 +186,7 @@ func (j *job) pause(t *task) {
 	}
 
 	t.pausing = true
-	j.srv.struck("pause before a retry")
+	j.srv.opts.Struck("pause before a retry")
 	time.AfterFunc(time.Duration(pause), func() {
 		j.srv.mu.Lock()
 		defer j.srv.mu.Unlock()

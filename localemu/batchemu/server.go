@@ -3,7 +3,6 @@
 package batchemu
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -33,11 +32,8 @@ type Options struct {
 	Containers string
 	// Environ is the environment of that tool, which finds its own storage there and passes none of it on.
 	Environ []string
-	// Env is what every task has in its environment beside its job's variables, NAME=VALUE: where the other emulators
-	// are.
-	Env []string
-	// TaskEnv, if not nil, returns additional environment variables for a service account's task, by the task's index.
-	// It must not call back.
+	// TaskEnv, if not nil, returns what a service account's task, by its index, has in its environment beside its job's
+	// variables, NAME=VALUE: where the other emulators are. It must not call back.
 	TaskEnv func(account string, index int) []string
 	// Rights are asked before every call, and on behalf of every task; nil allows everything.
 	Rights Rights
@@ -74,14 +70,12 @@ type Server struct {
 
 	mu        sync.Mutex // guards everything below, and all jobs, tasks and machines
 	closed    bool
-	away      bool              // for a moment: Restart
-	jobs      map[string]*job   // by name
-	messages  int               // published so far, as passed to Published
-	requests  map[string]string // names of operations by request
-	creations map[string]*job   // the job each request made, by parent and request id
+	away      bool            // for a moment: Restart
+	jobs      map[string]*job // by name
+	messages  int             // published so far, as passed to Published
+	creations map[string]*job // the job each request made, by parent and request id
 	ops       map[string]*operation
-	serial    int           // numbers machines and operations
-	changed   chan struct{} // closed and replaced whenever a job has changed
+	serial    int // numbers machines and operations
 }
 
 // maxMessage bounds a request: Batch itself rejects jobs over 1 MB.
@@ -101,6 +95,12 @@ func Start(l net.Listener, o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.TaskEnv == nil {
+		o.TaskEnv = func(string, int) []string { return nil }
+	}
+	if o.Struck == nil {
+		o.Struck = func(string) {}
+	}
 
 	machines, err := emptyFolder(filepath.Join(o.Dir, "machines"))
 	if err != nil {
@@ -114,10 +114,8 @@ func Start(l net.Listener, o Options) (*Server, error) {
 		addr:      l.Addr().String(),
 		closing:   make(chan struct{}),
 		jobs:      map[string]*job{},
-		requests:  map[string]string{},
 		creations: map[string]*job{},
 		ops:       map[string]*operation{},
-		changed:   make(chan struct{}),
 	}
 
 	s.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.UnaryInterceptor(s.authorize))
@@ -188,36 +186,6 @@ func (s *Server) halt(away bool) (jobs []*job, open bool) {
 		<-j.done
 	}
 	return jobs, true
-}
-
-// Wait returns the job as soon as done returns true for it, or an error when the job does not exist or ctx ends. It is
-// for tests and for programs that run the server in their own process; clients poll GetJob.
-func (s *Server) Wait(ctx context.Context, name string, done func(*batchpb.Job) bool) (*batchpb.Job, error) {
-	for {
-		s.mu.Lock()
-		j, changed := s.jobs[name], s.changed
-		if j == nil {
-			s.mu.Unlock()
-			return nil, notFound(name)
-		}
-		view := j.view()
-		s.mu.Unlock()
-
-		if done(view) {
-			return view, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for %s: %w", name, ctx.Err())
-		}
-	}
-}
-
-// notify wakes all callers of Wait. The lock is held.
-func (s *Server) notify() {
-	close(s.changed)
-	s.changed = make(chan struct{})
 }
 
 // reports is the folder of the memory reports.

@@ -143,7 +143,7 @@ func (a *attempt) environment(variables []string) []string {
 		"HOME=" + filepath.Join(a.vm.dir, "home"),
 		"TMPDIR=" + filepath.Join(a.vm.dir, "tmp"),
 	}
-	env = slices.Concat(env, a.job.srv.environment(a.job.account(), a.task.index))
+	env = slices.Concat(env, a.job.srv.opts.TaskEnv(a.job.account(), a.task.index))
 	for _, variable := range variables {
 		env = append(env, rewrite(variable, a.vm.mounts))
 	}

@@ -44,12 +44,12 @@ func (s *Server) Strike(vm int, b Blow) {
 			continue
 		}
 		c := causeOf(b.Code)
-		s.struck(reserved[c].class)
+		s.opts.Struck(reserved[c].class)
 		if b.Lingers > 0 {
-			s.struck("task doubled")
+			s.opts.Struck("task doubled")
 		}
 		if b.Notice > 0 {
-			s.struck("notice before the end")
+			s.opts.Struck("notice before the end")
 		}
 
 		for _, a := range j.vms[vm].attempts {
@@ -74,7 +74,7 @@ func (a *attempt) abandon(c cause, lingers time.Duration) {
 // KillTask kills the processes of a task of every running job, as the kernel does when memory is short.
 func (s *Server) KillTask(task int) {
 	s.eachAttempt(task, func(a *attempt) {
-		s.struck("task killed")
+		s.opts.Struck("task killed")
 		a.process.Kill()
 	})
 }
@@ -82,7 +82,7 @@ func (s *Server) KillTask(task int) {
 // PauseTask stops the processes of a task of every running job for a while: they do nothing, and Batch is not told.
 func (s *Server) PauseTask(task int, pause time.Duration) {
 	s.eachAttempt(task, func(a *attempt) {
-		s.struck("task paused")
+		s.opts.Struck("task paused")
 		a.paused = time.Now().Add(pause)
 		p := a.process
 		p.Signal(syscall.SIGSTOP)
@@ -104,7 +104,7 @@ func (s *Server) SlowMachine(vm int, d time.Duration) {
 	stop = func(first bool) {
 		still := s.signalMachine(vm, syscall.SIGSTOP)
 		if first && len(still) > 0 {
-			s.struck("machine slow")
+			s.opts.Struck("machine slow")
 		}
 		time.AfterFunc(stall, func() {
 			for _, p := range still {
@@ -191,14 +191,7 @@ func (j *job) fill(k int, vm *machine) {
 			j.srv.opts.Log.Error("fill a disk on purpose", "job", j.id, "machine", vm.name, "error", err)
 			continue
 		}
-		j.srv.struck("disk full")
+		j.srv.opts.Struck("disk full")
 		time.AfterFunc(time.Duration(f.For), func() { _ = os.Remove(file) }) // the machine may be gone, with all its files
-	}
-}
-
-// struck reports a strike of a fault to Options.Struck.
-func (s *Server) struck(class string) {
-	if s.opts.Struck != nil {
-		s.opts.Struck(class)
 	}
 }

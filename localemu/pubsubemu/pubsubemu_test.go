@@ -322,3 +322,79 @@ func TestSubscriptionsAreHeldToTheLimits(t *testing.T) {
 		}
 	}
 }
+
+const (
+	dead       = "projects/p/topics/dead"
+	deadReader = "projects/p/subscriptions/dead"
+	picky      = "projects/p/subscriptions/picky"
+)
+
+// TestDeadLetters: a message that was refused, or not acknowledged in time, in five deliveries is in the dead letter
+// topic, and one that was acknowledged is not.
+func TestDeadLetters(t *testing.T) {
+	w := start(t, Options{}, nil)
+	if err := w.server.CreateTopic(w.ctx, dead); err != nil {
+		t.Fatal(err)
+	}
+	for _, sub := range []*pubsubpb.Subscription{{Name: deadReader, Topic: dead},
+		{Name: picky, Topic: topic, DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{DeadLetterTopic: dead}}} {
+		if err := w.server.CreateSubscription(w.ctx, sub); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pull := func(subscription string) []*pubsubpb.ReceivedMessage {
+		t.Helper()
+		r, err := w.client.SubscriptionAdminClient.Pull(w.ctx, &pubsubpb.PullRequest{Subscription: subscription,
+			MaxMessages: 100})
+		if err != nil {
+			t.Fatalf("pull from %s: %v", subscription, err)
+		}
+		return r.GetReceivedMessages()
+	}
+
+	w.publish("poison", "slow", "good")
+	for n := range 5 {
+		for _, m := range pull(picky) {
+			var err error
+			switch text := string(m.GetMessage().GetData()); {
+			case int(m.GetDeliveryAttempt()) != n+1:
+				t.Errorf("delivery %d of %q says that it is %d", n+1, text, m.GetDeliveryAttempt())
+			case text == "poison":
+				err = w.client.SubscriptionAdminClient.ModifyAckDeadline(w.ctx,
+					&pubsubpb.ModifyAckDeadlineRequest{Subscription: picky, AckIds: []string{m.GetAckId()}})
+			case text == "good":
+				err = w.client.SubscriptionAdminClient.Acknowledge(w.ctx,
+					&pubsubpb.AcknowledgeRequest{Subscription: picky, AckIds: []string{m.GetAckId()}})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		later := time.Now().Add(time.Duration(n+1) * 11 * time.Second)
+		w.server.fake.SetTimeNowFunc(func() time.Time { return later })
+	}
+	if rest := pull(picky); len(rest) != 0 {
+		t.Errorf("a sixth delivery: %v, expected dead letters", rest)
+	}
+	var letters []string
+	for _, m := range pull(deadReader) {
+		letters = append(letters, string(m.GetMessage().GetData()))
+	}
+	if slices.Sort(letters); !slices.Equal(letters, []string{"poison", "slow"}) {
+		t.Errorf("the dead letters are %q, expected poison and slow", letters)
+	}
+}
+
+// TestUpdatesNeedAMask: without one pstest would crash.
+func TestUpdatesNeedAMask(t *testing.T) {
+	w := start(t, Options{}, nil)
+	api := w.client.SubscriptionAdminClient
+	update := &pubsubpb.UpdateSubscriptionRequest{Subscription: &pubsubpb.Subscription{Name: subscription}}
+	if _, err := api.UpdateSubscription(w.ctx, update); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("update of a subscription without a mask: %v, expected InvalidArgument", err)
+	}
+	if _, err := w.client.TopicAdminClient.UpdateTopic(w.ctx,
+		&pubsubpb.UpdateTopicRequest{Topic: &pubsubpb.Topic{Name: topic}}); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("update of a topic without a mask: %v, expected InvalidArgument", err)
+	}
+}

@@ -25,8 +25,6 @@ func (s *Server) modifyAckDeadline(ctx context.Context, r *pubsubpb.ModifyAckDea
 		switch {
 		case s.refused.has(r.GetSubscription(), id):
 			continue
-		case r.GetAckDeadlineSeconds() == 0 && s.dead.refused(ctx, r.GetSubscription(), id):
-			continue
 		case r.GetAckDeadlineSeconds() == 0:
 			one.AckDeadlineSeconds = policy.pause(id)
 			s.refused.add(r.GetSubscription(), id)
@@ -120,13 +118,6 @@ type pullStream struct {
 }
 
 func (p *pullStream) SendMsg(m any) error {
-	if r, ok := m.(*pubsubpb.StreamingPullResponse); ok && len(r.GetReceivedMessages()) > 0 {
-		r.ReceivedMessages = p.server.dead.deliver(p.Context(), p.subscription, r.GetReceivedMessages())
-		if len(r.ReceivedMessages) == 0 {
-			return nil
-		}
-	}
-
 	p.sending.Lock()
 	defer p.sending.Unlock()
 	return p.ServerStream.SendMsg(m)
@@ -155,7 +146,6 @@ func (p *pullStream) RecvMsg(m any) error {
 		ping := len(r.GetAckIds()) == 0 && len(r.GetModifyDeadlineAckIds()) == 0
 		p.delay(r)
 		r.AckIds = p.server.chaos.acks(r.GetAckIds())
-		p.server.dead.acknowledged(p.subscription, r.GetAckIds())
 		if len(r.GetAckIds()) > 0 || len(r.GetModifyDeadlineAckIds()) > 0 {
 			return nil
 		}
@@ -178,9 +168,6 @@ func (p *pullStream) delay(r *pubsubpb.StreamingPullRequest) {
 
 		deadline := seconds[i]
 		if deadline == 0 {
-			if p.server.dead.refused(p.Context(), p.subscription, id) {
-				continue
-			}
 			deadline = p.server.retryPolicy(p.Context(), p.subscription).pause(id)
 			p.server.refused.add(p.subscription, id)
 		}

@@ -3,14 +3,15 @@
 //
 // Added: messages up to the service's 10 MB (pstest's own server stops at 4 MiB), and the service's limits on sizes,
 // names, deadlines and delivery attempts; a subscription's retry policy, so that a refused message comes back after a
-// pause that doubles each time rather than at once; dead letters by subscription, with the attributes that name their
-// origin; answers to keep-alive pings that cannot block the whole server; scripted faults.
+// pause that doubles each time rather than at once; answers to keep-alive pings that cannot block the whole server;
+// scripted faults.
 //
 // Not imitated:
 //   - Push, BigQuery and Cloud Storage delivery, snapshots and seeking, schemas, changing IAM policies: UNIMPLEMENTED.
 //   - Exactly-once delivery is announced but not kept: a late acknowledgement is silently accepted.
 //   - Messages not delivered within ten minutes are dropped, regardless of the subscription's retention.
-//   - A message whose last deadline has expired becomes a dead letter when the next subscriber would get it, not before.
+//   - Deliveries are counted over all subscriptions of a topic together. A message that has had all of them becomes a dead letter when its
+//     subscription would deliver it again, not before, and does not say where it comes from.
 //   - Everything published stays in memory until the server ends, and does not survive it.
 package pubsubemu
 
@@ -50,7 +51,6 @@ type Server struct {
 	opts   Options
 	served sync.WaitGroup
 	chaos  *chaos
-	dead   *deadLetters
 
 	refused refusals
 
@@ -77,7 +77,6 @@ func Start(l net.Listener, o Options) (*Server, error) {
 
 	s := &Server{addr: l.Addr().String(), opts: o}
 	s.fake = pstest.NewServer() // its own port stays unused
-	s.dead = newDeadLetters(&s.fake.GServer, o.Log)
 	s.chaos = newChaos(o.Faults, func(topic string, messages []*pubsubpb.PubsubMessage) {
 		if _, err := s.fake.GServer.Publish(context.Background(),
 			&pubsubpb.PublishRequest{Topic: topic, Messages: messages}); err != nil {
@@ -142,11 +141,7 @@ func (s *Server) Topic(ctx context.Context, name string) (*pubsubpb.Topic, error
 
 // Subscription returns the subscription of the full name, or the service's error.
 func (s *Server) Subscription(ctx context.Context, name string) (*pubsubpb.Subscription, error) {
-	sub, err := s.fake.GServer.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: name})
-	if err != nil {
-		return nil, err
-	}
-	return s.dead.shown(sub), nil
+	return s.fake.GServer.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: name})
 }
 
 // unary intercepts every call but StreamingPull.
@@ -160,7 +155,6 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		return s.publish(ctx, r, next)
 	case *pubsubpb.AcknowledgeRequest:
 		r.AckIds = s.chaos.acks(r.GetAckIds())
-		s.dead.acknowledged(r.GetSubscription(), r.GetAckIds())
 	case *pubsubpb.ModifyAckDeadlineRequest:
 		return s.modifyAckDeadline(ctx, r, next)
 	case *pubsubpb.Topic:
@@ -177,40 +171,32 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	case *pubsubpb.Subscription:
 		return s.createSubscription(ctx, r)
 	case *pubsubpb.UpdateSubscriptionRequest:
-		return s.updateSubscription(ctx, r)
+		if err := checkUpdate(r.GetUpdateMask()); err != nil {
+			return nil, err
+		}
+		if err := checkSubscription(r.GetSubscription()); err != nil {
+			return nil, err
+		}
+		attempts(r.GetSubscription())
 	case *pubsubpb.SeekRequest, *pubsubpb.CreateSnapshotRequest:
 		return nil, status.Error(codes.Unimplemented, "localemu does not imitate snapshots and seeking")
 	}
-	reply, err := next(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	return s.answer(ctx, req, reply), nil
+	return next(ctx, req)
 }
 
-// answer adds to pstest's answer what pstest does not know: dead letter policies, and the delivery attempts of each
-// message.
-func (s *Server) answer(ctx context.Context, req, reply any) any {
-	switch r := req.(type) {
-	case *pubsubpb.PullRequest:
-		if pulled, ok := reply.(*pubsubpb.PullResponse); ok {
-			return &pubsubpb.PullResponse{ReceivedMessages: s.dead.deliver(ctx, r.GetSubscription(),
-				pulled.GetReceivedMessages())}
-		}
-	case *pubsubpb.GetSubscriptionRequest:
-		if sub, ok := reply.(*pubsubpb.Subscription); ok {
-			return s.dead.shown(sub)
-		}
-	case *pubsubpb.ListSubscriptionsRequest:
-		if list, ok := reply.(*pubsubpb.ListSubscriptionsResponse); ok {
-			for i, sub := range list.GetSubscriptions() {
-				list.Subscriptions[i] = s.dead.shown(sub)
-			}
-		}
-	case *pubsubpb.DeleteSubscriptionRequest:
-		s.dead.set(r.GetSubscription(), nil)
+func (s *Server) createSubscription(ctx context.Context, sub *pubsubpb.Subscription) (*pubsubpb.Subscription, error) {
+	if err := checkSubscription(sub); err != nil {
+		return nil, err
 	}
-	return reply
+	attempts(sub)
+	return s.fake.GServer.CreateSubscription(ctx, sub)
+}
+
+// attempts sets the service's default, which pstest takes for none at all.
+func attempts(sub *pubsubpb.Subscription) {
+	if p := sub.GetDeadLetterPolicy(); p != nil && p.MaxDeliveryAttempts == 0 {
+		p.MaxDeliveryAttempts = leastAttempts
+	}
 }
 
 func (s *Server) publish(ctx context.Context, r *pubsubpb.PublishRequest, next grpc.UnaryHandler) (any, error) {

@@ -38,13 +38,15 @@ func (c *clients) at(address net.Addr) string {
 	return c.names[address.String()]
 }
 
-// task returns the additional environment of the task with an index.
+// task returns where the task with an index finds the emulators.
 func (c *clients) task(account string, index int) []string {
 	identity := c.w.opts.self()
 	if c.w.opts.Rights != nil {
 		identity = c.w.guard.identity(account)
 	}
-	return c.with(nil, identity, fmt.Sprintf("%s-%d", taskClient, index))
+	at := c.w.at(identity)
+	env := []string{storageHost(at.storage), "PUBSUB_EMULATOR_HOST=" + at.messages}
+	return c.with(env, identity, fmt.Sprintf("%s-%d", taskClient, index))
 }
 
 // with returns the environment with the client's own storage address in it, if the client has one.

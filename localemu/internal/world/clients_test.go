@@ -83,8 +83,8 @@ func TestOneAddressForAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	if env := w.clients.task("", 3); len(env) > 0 {
-		t.Errorf("a task finds %q, expected nothing of its own", env)
+	if got, want := storageOf(t, w.clients.task("", 3)), "http://"+w.storage.Addr(); got != want {
+		t.Errorf("a task calls at %s, expected %s", got, want)
 	}
 	if got, want := storageOf(t, w.Env()), "http://"+w.storage.Addr(); got != want {
 		t.Errorf("the command calls at %s, expected %s", got, want)

@@ -114,17 +114,6 @@ func (w *World) startREST() error {
 // without one, Python's does not.
 func storageHost(address string) string { return "STORAGE_EMULATOR_HOST=http://" + address }
 
-// tenants tells where the tasks of a job find the emulators.
-type tenants struct {
-	*guard
-	w *World
-}
-
-func (t tenants) Environment(email string) []string {
-	at := t.w.at(t.identity(email))
-	return []string{storageHost(at.storage), "PUBSUB_EMULATOR_HOST=" + at.messages}
-}
-
 // at returns where an identity finds the emulators.
 func (w *World) at(identity string) addresses {
 	if at, ok := w.listeners[identity]; ok {

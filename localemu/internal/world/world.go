@@ -128,19 +128,12 @@ func (w *World) start(ctx context.Context) error {
 	}
 	w.aggregators = newAggregators(w)
 
-	// Batch tells its tasks where Pub/Sub is, and Pub/Sub reports to Batch, so Pub/Sub's address comes first.
-	messages, err := w.listen(1)
-	if err != nil {
+	if err := w.startBatch(); err != nil {
 		return err
 	}
-	if err := w.startBatch(messages.Addr().String()); err != nil {
-		return errors.Join(err, messages.Close())
-	}
-
-	if err := w.startPubSub(ctx, messages); err != nil {
+	if err := w.startPubSub(ctx); err != nil { // after Batch, to which it reports what is published
 		return err
 	}
-
 	if err := w.startREST(); err != nil {
 		return err
 	}
@@ -234,7 +227,11 @@ func (w *World) startStorage() error {
 	return nil
 }
 
-func (w *World) startPubSub(ctx context.Context, l net.Listener) (err error) {
+func (w *World) startPubSub(ctx context.Context) error {
+	l, err := w.listen(1)
+	if err != nil {
+		return err
+	}
 	published := func(total int) {
 		w.aggregators.published(total)
 		w.batch.Published(total)
@@ -273,8 +270,7 @@ func (w *World) startPubSub(ctx context.Context, l net.Listener) (err error) {
 	return w.sendForeign(ctx, w.opts.Faults.Foreign)
 }
 
-// startBatch starts Batch. Its tasks reach Pub/Sub at the address messages.
-func (w *World) startBatch(messages string) error {
+func (w *World) startBatch() error {
 	l, err := w.listen(2)
 	if err != nil {
 		return err
@@ -284,11 +280,10 @@ func (w *World) startBatch(messages string) error {
 	o := batchemu.Options{
 		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers,
 		Environ: w.opts.Environ, Faults: w.opts.Faults.machines(), Struck: w.script.struck, Log: w.log, Notify: w.notify,
-		Keep: w.opts.KeepJobs || w.opts.Faults.restartsBatch(),
-		Env:  []string{storageHost(w.storage.Addr()), "PUBSUB_EMULATOR_HOST=" + messages}, TaskEnv: w.clients.task,
+		Keep: w.opts.KeepJobs || w.opts.Faults.restartsBatch(), TaskEnv: w.clients.task,
 	}
 	if w.opts.Rights != nil {
-		o.Rights = tenants{w.guard, w}
+		o.Rights = w.guard
 	}
 
 	w.batch, err = batchemu.Start(l, o)
