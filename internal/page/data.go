@@ -86,3 +86,20 @@ func add[R any](d *data, key, name string, unit plot.Unit, rows []R, value func(
 func (d *data) table(chart, title string, columns ...string) {
 	d.Tables[chart] = table{title, columns}
 }
+
+// field is a column of a chart's table: a value of each row.
+type field[R any] struct {
+	name string
+	unit plot.Unit
+	of   func(R) any
+}
+
+// tabulate makes the table of a chart whose rows no other table has.
+func tabulate[R any](d *data, chart, title string, rows []R, fields []field[R]) {
+	keys := make([]string, len(fields))
+	for i, f := range fields {
+		keys[i] = chart + "-" + strconv.Itoa(i)
+		add(d, keys[i], f.name, f.unit, rows, f.of)
+	}
+	d.table(chart, title, keys...)
+}

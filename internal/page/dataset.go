@@ -318,10 +318,11 @@ func (p *datasetPage) splits() *plot.Chart {
 	if t.Thinned > 0 {
 		c.Summary += fmt.Sprintf(" %s negative rows were not kept.", humanize.Comma(t.Thinned))
 	}
-	add(p.data, "p-name", "split", plot.Plain, t.Splits, func(s TableSplit) any { return s.Name })
-	add(p.data, "p-rows", "rows", plot.Count, t.Splits, func(s TableSplit) any { return s.Rows })
-	add(p.data, "p-label", "label's mean", plot.Plain, t.Splits, func(s TableSplit) any { return s.LabelMean })
-	p.data.table("splits", c.Title, "p-name", "p-rows", "p-label")
+	tabulate(p.data, "splits", c.Title, t.Splits, []field[TableSplit]{
+		{"split", plot.Plain, func(s TableSplit) any { return s.Name }},
+		{"rows", plot.Count, func(s TableSplit) any { return s.Rows }},
+		{"label's mean", plot.Plain, func(s TableSplit) any { return s.LabelMean }},
+	})
 	return c.Draw()
 }
 
@@ -413,11 +414,12 @@ func (p *datasetPage) numbers(id string, k *nights.Column, rate float64) *plot.C
 		slabs = append(slabs, s)
 		h.Slabs = append(h.Slabs, plot.Slab{Low: s.low, High: s.high, Share: s.share, Class: rateClass(s.rate, rate)})
 	}
-	add(p.data, id+"-l", "from", plot.Plain, slabs, func(s slab) any { return s.low })
-	add(p.data, id+"-h", "to", plot.Plain, slabs, func(s slab) any { return s.high })
-	add(p.data, id+"-s", "share of the rows", plot.Percent, slabs, func(s slab) any { return s.share })
-	add(p.data, id+"-r", "label rate", plot.Plain, slabs, func(s slab) any { return s.rate })
-	p.data.table(id, k.Name, id+"-l", id+"-h", id+"-s", id+"-r")
+	tabulate(p.data, id, k.Name, slabs, []field[slab]{
+		{"from", plot.Plain, func(s slab) any { return s.low }},
+		{"to", plot.Plain, func(s slab) any { return s.high }},
+		{"share of the rows", plot.Percent, func(s slab) any { return s.share }},
+		{"label rate", plot.Plain, func(s slab) any { return s.rate }},
+	})
 	return h.Draw()
 }
 
@@ -445,9 +447,10 @@ func (p *datasetPage) levels(id string, k *nights.Column, rate float64) *plot.Ch
 		bar("others", rest, k.RestRate)
 	}
 	all = all[:min(len(all), 2*mostLevels)]
-	add(p.data, id+"-t", k.Name, plot.Plain, all, func(l nights.ColumnLevel) any { return l.Text })
-	add(p.data, id+"-s", "share of the rows", plot.Percent, all, func(l nights.ColumnLevel) any { return l.Share })
-	add(p.data, id+"-r", "label rate", plot.Plain, all, func(l nights.ColumnLevel) any { return l.Rate })
-	p.data.table(id, k.Name, id+"-t", id+"-s", id+"-r")
+	tabulate(p.data, id, k.Name, all, []field[nights.ColumnLevel]{
+		{k.Name, plot.Plain, func(l nights.ColumnLevel) any { return l.Text }},
+		{"share of the rows", plot.Percent, func(l nights.ColumnLevel) any { return l.Share }},
+		{"label rate", plot.Plain, func(l nights.ColumnLevel) any { return l.Rate }},
+	})
 	return c.Draw()
 }

@@ -74,10 +74,10 @@ type modelPage struct {
 	Metrics []string
 	Live    *plot.Chart
 	Trends  []*plot.Chart
-	Chart   *plot.Chart // of features
-	Swarm   *plot.Chart // of their SHAP values
-	Grove   []*plot.Chart
-	Compare []Row // the champion, or the version before, against the newest
+	Chart   *plot.Chart   // of features
+	Swarm   *plot.Chart   // of their SHAP values
+	Drawn   []*plot.Chart // trees
+	Compare []Row         // the champion, or the version before, against the newest
 	A, B    int
 
 	data *data
@@ -102,7 +102,7 @@ func (m *Model) Write(w io.Writer) error {
 	p.Trends = p.trends()
 	p.Chart = featureChart(p.data, m.Features)
 	p.Swarm = p.swarm()
-	p.Grove = p.trees()
+	p.Drawn = p.trees()
 	p.compare()
 
 	if p.data.Champion = m.Champion; len(m.Versions) > 0 {
@@ -221,11 +221,12 @@ func (p *modelPage) swarm() *plot.Chart {
 		"left of it, lowers it; %s has the largest effect. Categories and missing values are grey.",
 		len(p.Effects[0].Shap), p.Effects[0].Feature)
 
-	add(p.data, "e-name", "feature", plot.Plain, rows, func(r row) any { return r.name })
-	add(p.data, "e-mean", "mean of |SHAP value|", plot.Plain, rows, func(r row) any { return r.mean })
-	add(p.data, "e-least", "least", plot.Plain, rows, func(r row) any { return r.least })
-	add(p.data, "e-most", "greatest", plot.Plain, rows, func(r row) any { return r.greatest })
-	p.data.table("shap", c.Title, "e-name", "e-mean", "e-least", "e-most")
+	tabulate(p.data, "shap", c.Title, rows, []field[row]{
+		{"feature", plot.Plain, func(r row) any { return r.name }},
+		{"mean of |SHAP value|", plot.Plain, func(r row) any { return r.mean }},
+		{"least", plot.Plain, func(r row) any { return r.least }},
+		{"greatest", plot.Plain, func(r row) any { return r.greatest }},
+	})
 	return c.Draw()
 }
 
@@ -247,12 +248,13 @@ func (p *modelPage) trees() []*plot.Chart {
 			rows = append(rows, j)
 		}
 		id := c.ID
-		add(p.data, id+"-n", "node", plot.Plain, rows, func(j int) any { return j })
-		add(p.data, id+"-t", "condition or value", plot.Plain, rows, func(j int) any { return t.Nodes[j].Text })
-		add(p.data, id+"-s", "share of the rows", plot.Percent, rows, func(j int) any { return t.Nodes[j].Share })
-		add(p.data, id+"-y", "if it holds", plot.Plain, rows, func(j int) any { return next(t.Nodes[j].Yes) })
-		add(p.data, id+"-o", "if not", plot.Plain, rows, func(j int) any { return next(t.Nodes[j].No) })
-		p.data.table(id, c.Title, id+"-n", id+"-t", id+"-s", id+"-y", id+"-o")
+		tabulate(p.data, id, c.Title, rows, []field[int]{
+			{"node", plot.Plain, func(j int) any { return j }},
+			{"condition or value", plot.Plain, func(j int) any { return t.Nodes[j].Text }},
+			{"share of the rows", plot.Percent, func(j int) any { return t.Nodes[j].Share }},
+			{"if it holds", plot.Plain, func(j int) any { return next(t.Nodes[j].Yes) }},
+			{"if not", plot.Plain, func(j int) any { return next(t.Nodes[j].No) }},
+		})
 		charts = append(charts, c.Draw())
 	}
 	return charts
@@ -326,14 +328,15 @@ func (p *modelPage) live() *plot.Chart {
 		c.Summary += fmt.Sprintf(" Version %d is the champion.", p.Champion)
 	}
 	c.Keys = []plot.Key{{Class: "at key a0", Label: "promoted"}, {Class: "at key a3", Label: "rolled back to"}}
-	add(p.data, "v-alias", "alias", plot.Plain, p.Moves, func(m Move) any { return m.Alias })
-	add(p.data, "v-kind", "what", plot.Plain, p.Moves, func(m Move) any { return m.Kind })
-	add(p.data, "v-from", "from version", plot.Plain, p.Moves, func(m Move) any { return m.From })
-	add(p.data, "v-to", "to version", plot.Plain, p.Moves, func(m Move) any { return m.To })
-	add(p.data, "v-at", "when", plot.Plain, p.Moves, func(m Move) any { return m.At })
-	add(p.data, "v-by", "by", plot.Plain, p.Moves, func(m Move) any { return m.By })
-	add(p.data, "v-why", "why", plot.Plain, p.Moves, func(m Move) any { return m.Why })
-	p.data.table("aliases", c.Title, "v-alias", "v-kind", "v-from", "v-to", "v-at", "v-by", "v-why")
+	tabulate(p.data, "aliases", c.Title, p.Moves, []field[Move]{
+		{"alias", plot.Plain, func(m Move) any { return m.Alias }},
+		{"what", plot.Plain, func(m Move) any { return m.Kind }},
+		{"from version", plot.Plain, func(m Move) any { return m.From }},
+		{"to version", plot.Plain, func(m Move) any { return m.To }},
+		{"when", plot.Plain, func(m Move) any { return m.At }},
+		{"by", plot.Plain, func(m Move) any { return m.By }},
+		{"why", plot.Plain, func(m Move) any { return m.Why }},
+	})
 	return c.Draw()
 }
 

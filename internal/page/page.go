@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/page/plot"
 )
@@ -35,7 +36,8 @@ var (
 	script = dense(read("page.js"))
 	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "unit": format,
 		"count": func(n int) float64 { return float64(n) },
-		"comma": func(n int) string { return humanize.Comma(int64(n)) }, "words": words}).ParseFS(files, "*.html"))
+		"comma": func(n int) string { return humanize.Comma(int64(n)) }, "words": words, "sentence": sentence,
+		"counted": func(n int, what string) string { return english.Plural(n, what, "") }}).ParseFS(files, "*.html"))
 )
 
 // Style is the style sheet, for drawings that stand alone.
@@ -120,6 +122,14 @@ func when(t time.Time) template.HTML {
 
 // words is a name of a state or a verdict as text.
 func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
+
+// sentence ends a text with a full stop.
+func sentence(text string) string {
+	if text == "" || strings.ContainsAny(text[len(text)-1:], ".!?") {
+		return text
+	}
+	return text + "."
+}
 
 // format is a number with its unit.
 func format(u string, v float64) string { return plot.Unit(u).Format(v) }

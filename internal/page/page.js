@@ -209,7 +209,7 @@
       data.curves.t.forEach((trial, i) => { if (!hidden.has(trial)) data.curves.x[i].forEach((x, j) => out.push([trial, x, data.curves.y[i][j]])); });
       return [head, out];
     }
-    const cols = t.c.map(column), trial = t.c.find(k => k === 'trial' || k === 'a-trial');
+    const cols = t.c.map(column), trial = t.c.find(k => column(k).n === 'trial');
     const out = [];
     for (let r = 0; r < cols[0].v.length; r++) {
       if (trial && hidden.has(column(trial).v[r])) continue;
@@ -271,7 +271,7 @@
   // --- actions: a console that was started to act offers them. Each needs its token, and the name of what it is about, typed ------------------
   const acts = {
     cancel: ['Cancel this sweep', 'Every task stops, and nothing is registered. What has been trained can still be read.'],
-    promote: ['Promote a version', 'The version becomes the champion. The gate is not asked.'],
+    promote: ['Promote a version', 'The version becomes the champion. This bypasses the promotion checks.'],
     rollback: ['Roll back', 'The version that was the champion before this one becomes the champion again.'],
   };
   let offered = [];
@@ -302,7 +302,7 @@
           body: JSON.stringify({do: what, name: data.id, version: +version.value || 0, champion: data.champion || 0, why: why.value, confirm: typed.value})});
         done = answer.ok;
         said.textContent = (done ? 'Done: ' : 'Not done: ') + await answer.text();
-      } catch { said.textContent = 'No connection. Whether it was done is not known: close and look.'; }
+      } catch { said.textContent = 'No connection: the action may or may not have happened. Close this and look.'; }
       check();
       if (done && !box.isConnected) location.reload(); // it was closed meanwhile
     });

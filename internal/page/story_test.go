@@ -100,8 +100,8 @@ func TestCheckpointsOnTheGantt(t *testing.T) {
 	if got := marks(c, "saved"); got != 2 {
 		t.Errorf("%d checkpoints are marked as left, expected 2", got)
 	}
-	if text := write(t, s); strings.Count(values(t, text, "a-saved"), "yes") != 2 ||
-		!strings.Contains(values(t, text, "a-resumed"), "yes") {
+	if text := write(t, s); strings.Count(values(t, text, "gantt-9"), "yes") != 2 ||
+		!strings.Contains(values(t, text, "gantt-8"), "yes") {
 		t.Error("the table of attempts does not say who left a checkpoint and who resumed from one")
 	}
 }
@@ -126,7 +126,7 @@ func TestNightsCloseTogether(t *testing.T) {
 
 // TestTooFewToTell: what importance says depends on how many trials have a score.
 func TestTooFewToTell(t *testing.T) {
-	if got := chart(t, sample(12), "importance").Summary; !strings.Contains(got, "and it takes 24") {
+	if got := chart(t, sample(12), "importance").Summary; !strings.Contains(got, "24 are needed") {
 		t.Errorf("of twelve trials importance says %q, expected how many it takes", got)
 	}
 }
@@ -149,7 +149,7 @@ func TestMachinesAreToldApart(t *testing.T) {
 			t.Errorf("%s calls its machines %q, expected x7kq and x9pz", id, texts)
 		}
 	}
-	if text := write(t, s); !strings.Contains(values(t, text, "a-host"), begin+"x9pz") {
+	if text := write(t, s); !strings.Contains(values(t, text, "gantt-0"), begin+"x9pz") {
 		t.Error("the table of attempts does not have the machines' whole names")
 	}
 

@@ -76,11 +76,12 @@ func (p *sweepPage) worthChart() *plot.Chart {
 	c.Keys = []plot.Key{{Class: "dot key good", Label: "helps beyond chance"},
 		{Class: "dot key open", Label: "may be chance"}, {Class: "dot key bad", Label: "harms beyond chance"}}
 
-	add(p.data, "w-group", "group", plot.Plain, w.Groups, func(g Worth) any { return g.Group })
-	add(p.data, "w-columns", "columns", plot.Plain, w.Groups, func(g Worth) any { return g.Columns })
-	add(p.data, "w-worth", "worth", plot.Plain, w.Groups, func(g Worth) any { return g.Value })
-	add(p.data, "w-low", "lowest", plot.Plain, w.Groups, func(g Worth) any { return g.Low })
-	add(p.data, "w-high", "highest", plot.Plain, w.Groups, func(g Worth) any { return g.High })
-	p.data.table("worths", c.Title, "w-group", "w-columns", "w-worth", "w-low", "w-high")
+	tabulate(p.data, "worths", c.Title, w.Groups, []field[Worth]{
+		{"group", plot.Plain, func(g Worth) any { return g.Group }},
+		{"columns", plot.Plain, func(g Worth) any { return g.Columns }},
+		{"worth", plot.Plain, func(g Worth) any { return g.Value }},
+		{"lowest", plot.Plain, func(g Worth) any { return g.Low }},
+		{"highest", plot.Plain, func(g Worth) any { return g.High }},
+	})
 	return c.Draw()
 }

@@ -20,16 +20,16 @@ type weight = search.Weight
 var endings = []struct{ end, class, label string }{
 	{"finished", "a0", "finished its trial"},
 	{"running", "a1", "running"},
-	{"released", "a2", "released: told to stop"},
-	{"paused", "a5", "paused its trial at a rung"},
-	{"lost", "a3", "lost, taken over"},
-	{"silent", "a4", "silent"},
+	{"released", "a2", "preempted, trial handed back"},
+	{"paused", "a5", "paused by the search"},
+	{"lost", "a3", "lost, trial taken over"},
+	{"silent", "a4", "unresponsive"},
 }
 
 // gantt draws which task worked on which trial when.
 func (p *sweepPage) gantt() *plot.Chart {
 	g := plot.Gantt{Chart: plot.Chart{ID: "gantt", Title: "Machines and slots", W: 980, H: 100},
-		X: plot.Axis{Label: "since the plan was written", Unit: plot.Seconds}}
+		X: plot.Axis{Label: "time since start", Unit: plot.Seconds}}
 	attempts := slices.Clone(p.Attempts)
 	slices.SortStableFunc(attempts, func(a, b Attempt) int {
 		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Task, b.Task),
@@ -85,35 +85,35 @@ func (p *sweepPage) gantt() *plot.Chart {
 		last[a.Trial] = here
 	}
 
-	paused := ""
-	if n := counts["paused"]; n > 0 {
-		paused = fmt.Sprintf(" %d paused it at a rung,", n)
+	g.Summary = fmt.Sprintf("%s on %s", english.Plural(len(attempts), "attempt", ""),
+		english.Plural(len(hosts), "machine", ""))
+	for _, of := range []struct{ end, words string }{{"released", "preempted"}, {"paused", "paused by the search"},
+		{"lost", "lost and taken over"}, {"silent", "unresponsive"}} {
+		if n := counts[of.end]; n > 0 {
+			g.Summary += fmt.Sprintf(", %d %s", n, of.words)
+		}
 	}
-	g.Summary = fmt.Sprintf("%s on %s; %d were told to stop and released their trial,%s %d were lost and taken "+
-		"over, %d are silent. A dashed line leads to the attempt that took a trial over; a dot at the end of an "+
-		"attempt marks a checkpoint that it left, one at the beginning that it resumed from one.",
-		english.Plural(len(attempts), "attempt", ""), english.Plural(len(hosts), "machine", ""), counts["released"],
-		paused, counts["lost"], counts["silent"])
+	g.Summary += ". A dashed line leads to the attempt that took over a trial. A dot at the end of an attempt is a " +
+		"checkpoint that it saved, at the beginning one that it resumed from."
 	for _, e := range endings {
 		if counts[e.end] > 0 {
 			g.Keys = append(g.Keys, plot.Key{Class: "at key " + e.class, Label: e.label})
 		}
 	}
 
-	add(p.data, "a-host", "machine", plot.Plain, attempts, func(a Attempt) any { return a.Host })
-	add(p.data, "a-task", "task", plot.Plain, attempts, func(a Attempt) any { return a.Task })
-	add(p.data, "a-trial", "trial", plot.Plain, attempts, func(a Attempt) any { return a.Trial })
-	add(p.data, "a-claim", "attempt", plot.Plain, attempts, func(a Attempt) any { return a.Claim })
-	add(p.data, "a-from", "from", plot.Plain, attempts, func(a Attempt) any { return a.From })
-	add(p.data, "a-to", "to", plot.Plain, attempts, func(a Attempt) any { return a.To })
-	add(p.data, "a-end", "how it ended", plot.Plain, attempts, func(a Attempt) any { return a.End })
-	add(p.data, "a-trees", "trees", plot.Plain, attempts, func(a Attempt) any { return a.Trees })
-	add(p.data, "a-resumed", "resumed from a checkpoint", plot.Plain, attempts,
-		func(a Attempt) any { return yes(a.Resumed) })
-	add(p.data, "a-saved", "left a checkpoint", plot.Plain, attempts, func(a Attempt) any { return yes(a.Saved) })
-	add(p.data, "a-cost", "cost", plot.USD, attempts, func(a Attempt) any { return a.Cost })
-	p.data.table("gantt", g.Title, "a-host", "a-task", "a-trial", "a-claim", "a-from", "a-to", "a-end", "a-trees",
-		"a-resumed", "a-saved", "a-cost")
+	tabulate(p.data, "gantt", g.Title, attempts, []field[Attempt]{
+		{"machine", plot.Plain, func(a Attempt) any { return a.Host }},
+		{"task", plot.Plain, func(a Attempt) any { return a.Task }},
+		{"trial", plot.Plain, func(a Attempt) any { return a.Trial }},
+		{"attempt", plot.Plain, func(a Attempt) any { return a.Claim }},
+		{"from", plot.Plain, func(a Attempt) any { return a.From }},
+		{"to", plot.Plain, func(a Attempt) any { return a.To }},
+		{"how it ended", plot.Plain, func(a Attempt) any { return a.End }},
+		{"trees", plot.Plain, func(a Attempt) any { return a.Trees }},
+		{"resumed from a checkpoint", plot.Plain, func(a Attempt) any { return yes(a.Resumed) }},
+		{"left a checkpoint", plot.Plain, func(a Attempt) any { return yes(a.Saved) }},
+		{"cost", plot.USD, func(a Attempt) any { return a.Cost }},
+	})
 	return g.Draw()
 }
 
@@ -140,24 +140,25 @@ func (p *sweepPage) memory() *plot.Chart {
 		c.Bars = append(c.Bars,
 			plot.Bar{Label: short.of(m.Host), Parts: []plot.Part{{Class: "bar shared", Value: m.Shared},
 				{Class: "bar private", Value: m.Private}},
-				Note: fmt.Sprintf("%s, %d tasks", plot.Bytes.Format(m.Shared+m.Private), m.Tasks)})
+				Note: fmt.Sprintf("%s, %s", plot.Bytes.Format(m.Shared+m.Private), english.Plural(m.Tasks, "task", ""))})
 		shared += m.Shared + m.Private
 		apart += m.Apart
 	}
 	c.Summary = "No trial has reported its memory yet."
 	if shared > 0 {
-		c.Summary = fmt.Sprintf("The table is mapped once per machine and shared by its tasks. All machines "+
-			"together held %s; with a copy of the table per task it would be %s.",
+		c.Summary = fmt.Sprintf("All machines together used %s; with a copy of the table per task it would be %s. The "+
+			"table is mapped once per machine and shared by its tasks.",
 			plot.Bytes.Format(shared), plot.Bytes.Format(apart))
 	}
 	c.Keys = []plot.Key{{Class: "bar key shared", Label: "table, shared"},
 		{Class: "bar key private", Label: "tasks, private"}}
-	add(p.data, "m-host", "machine", plot.Plain, p.Sweep.Memory, func(m Memory) any { return m.Host })
-	add(p.data, "m-shared", "shared", plot.Bytes, p.Sweep.Memory, func(m Memory) any { return m.Shared })
-	add(p.data, "m-private", "private", plot.Bytes, p.Sweep.Memory, func(m Memory) any { return m.Private })
-	add(p.data, "m-tasks", "tasks at once", plot.Plain, p.Sweep.Memory, func(m Memory) any { return m.Tasks })
-	add(p.data, "m-apart", "with one copy per task", plot.Bytes, p.Sweep.Memory, func(m Memory) any { return m.Apart })
-	p.data.table("memory", c.Title, "m-host", "m-shared", "m-private", "m-tasks", "m-apart")
+	tabulate(p.data, "memory", c.Title, p.Sweep.Memory, []field[Memory]{
+		{"machine", plot.Plain, func(m Memory) any { return m.Host }},
+		{"shared", plot.Bytes, func(m Memory) any { return m.Shared }},
+		{"private", plot.Bytes, func(m Memory) any { return m.Private }},
+		{"tasks at once", plot.Plain, func(m Memory) any { return m.Tasks }},
+		{"with one copy per task", plot.Bytes, func(m Memory) any { return m.Apart }},
+	})
 	return c.Draw()
 }
 
@@ -181,7 +182,7 @@ func (p *sweepPage) money() *plot.Chart {
 		{"total", "m5", m.Total},
 	}
 	if m.Quote > 0 {
-		rows = append(rows, spending{"quoted before", "m6", m.Quote})
+		rows = append(rows, spending{"quoted", "m6", m.Quote})
 	}
 	if m.Saved > 0 {
 		rows = append(rows, spending{"saved by stopping early", "m7", m.Saved})
@@ -199,26 +200,27 @@ func (p *sweepPage) money() *plot.Chart {
 
 	switch {
 	case !m.Known:
-		c.Summary = fmt.Sprintf("No price is known for these machines. They ran for %s.",
+		c.Summary = fmt.Sprintf("The price of these machines is unknown. They ran for %s.",
 			plot.Seconds.Format(3600*m.MachineHours))
 	default:
 		c.Summary = fmt.Sprintf("%s for %s of machine time.", plot.USD.Format(m.Total),
 			plot.Seconds.Format(3600*m.MachineHours))
 		if m.Quote > 0 {
-			c.Summary += fmt.Sprintf(" The quote before was %s (%s to %s).", plot.USD.Format(m.Quote),
+			c.Summary += fmt.Sprintf(" The quote was %s (%s to %s).", plot.USD.Format(m.Quote),
 				plot.USD.Format(m.QuoteLow), plot.USD.Format(m.QuoteHigh))
 		}
 		if m.Budget > 0 {
 			c.Summary += fmt.Sprintf(" The budget, the line across the total, is %s.", plot.USD.Format(m.Budget))
 		}
 		if m.Saved > 0 {
-			c.Summary += " The saving by stopping early is estimated from the trials' own pace, up to their maximum " +
-				"number of trees."
+			c.Summary += " What stopping early saved is estimated from the trials' own pace, up to their maximum number " +
+				"of trees."
 		}
 	}
-	add(p.data, "c-name", "what", plot.Plain, rows, func(r spending) any { return r.name })
-	add(p.data, "c-value", "cost", plot.USD, rows, func(r spending) any { return r.value })
-	p.data.table("money", c.Title, "c-name", "c-value")
+	tabulate(p.data, "money", c.Title, rows, []field[spending]{
+		{"what", plot.Plain, func(r spending) any { return r.name }},
+		{"cost", plot.USD, func(r spending) any { return r.value }},
+	})
 	return c.Draw()
 }
 
@@ -240,12 +242,13 @@ func (p *sweepPage) winner() (c winnerCharts) {
 	if w == nil {
 		return c
 	}
-	add(p.data, "w-name", "metric", plot.Plain, w.Measures, func(m Measure) any { return m.Name })
-	add(p.data, "w-valid", "valid", plot.Plain, w.Measures, func(m Measure) any { return m.Valid })
-	add(p.data, "w-before", "test before calibration", plot.Plain, w.Measures, func(m Measure) any { return m.Before })
-	add(p.data, "w-after", "test after", plot.Plain, w.Measures, func(m Measure) any { return m.After })
-	add(p.data, "w-test", "test", plot.Plain, w.Measures, func(m Measure) any { return m.Test })
-	p.data.table("measures", "The winner's metrics", "w-name", "w-valid", "w-before", "w-after", "w-test")
+	tabulate(p.data, "measures", "The winner's metrics", w.Measures, []field[Measure]{
+		{"metric", plot.Plain, func(m Measure) any { return m.Name }},
+		{"valid", plot.Plain, func(m Measure) any { return m.Valid }},
+		{"test before calibration", plot.Plain, func(m Measure) any { return m.Before }},
+		{"test after", plot.Plain, func(m Measure) any { return m.After }},
+		{"test", plot.Plain, func(m Measure) any { return m.Test }},
+	})
 
 	c.Measures = calibrationChart(w)
 	c.Rivals, c.Sure = w.rivals(p.data)
@@ -273,7 +276,7 @@ func calibrationChart(w *Winner) *plot.Chart {
 	if len(c.Bars) == 0 {
 		return nil
 	}
-	c.Summary = "Measured on rows that neither model nor calibrator has seen. The line is no change."
+	c.Summary = "On rows that neither model nor calibrator has seen. Left of the line calibration helped."
 	if w.Method != "" {
 		c.Summary = "Method: " + w.Method + ". " + c.Summary
 	}
@@ -294,7 +297,7 @@ func featureChart(d *data, features []Importance) *plot.Chart {
 	for i, f := range features {
 		if i < mostFeatures && f.Splits > 0 {
 			c.Bars = append(c.Bars, plot.Bar{Label: f.Feature, Parts: []plot.Part{{Class: "bar", Value: f.Gain}},
-				Note: plot.Percent.Format(f.Gain) + ", " + strconv.Itoa(f.Splits) + " splits"})
+				Note: plot.Percent.Format(f.Gain) + ", " + english.Plural(f.Splits, "split", "")})
 		}
 	}
 
@@ -307,9 +310,10 @@ func featureChart(d *data, features []Importance) *plot.Chart {
 	c.Summary = fmt.Sprintf("%d of %d features are used; %s contributes most.", used, len(features),
 		features[0].Feature)
 
-	add(d, "f-name", "feature", plot.Plain, features, func(f Importance) any { return f.Feature })
-	add(d, "f-gain", "share of gain", plot.Percent, features, func(f Importance) any { return f.Gain })
-	add(d, "f-splits", "splits", plot.Plain, features, func(f Importance) any { return f.Splits })
-	d.table("features", c.Title, "f-name", "f-gain", "f-splits")
+	tabulate(d, "features", c.Title, features, []field[Importance]{
+		{"feature", plot.Plain, func(f Importance) any { return f.Feature }},
+		{"share of gain", plot.Percent, func(f Importance) any { return f.Gain }},
+		{"splits", plot.Plain, func(f Importance) any { return f.Splits }},
+	})
 	return c.Draw()
 }

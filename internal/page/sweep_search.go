@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"coppice/internal/page/plot"
 	"coppice/internal/search"
 )
@@ -47,7 +49,7 @@ func (p *sweepPage) objective() []*plot.Chart {
 		}
 	}
 	add(p.data, "order", "ended as number", plot.Plain, p.Ranked, of(order))
-	add(p.data, "elapsed", "after the plan", plot.Seconds, p.Ranked, of(elapsed))
+	add(p.data, "elapsed", "time since start", plot.Seconds, p.Ranked, of(elapsed))
 	add(p.data, "spent", "cost of trials ended by then", plot.USD, p.Ranked, of(spent))
 
 	draw := func(id, title, column string, x plot.Axis, along map[int]float64) *plot.Chart {
@@ -62,8 +64,8 @@ func (p *sweepPage) objective() []*plot.Chart {
 	}
 	charts := []*plot.Chart{
 		draw("objective-trials", "Score by trial", "order", plot.Axis{Label: "trials ended", Whole: true}, order),
-		draw("objective-time", "Score over time", "elapsed", plot.Axis{Label: "since the plan was written",
-			Unit: plot.Seconds}, elapsed),
+		draw("objective-time", "Score over time", "elapsed", plot.Axis{Label: "time since start", Unit: plot.Seconds},
+			elapsed),
 	}
 	if p.Sweep.Money != nil && p.Sweep.Money.Known {
 		charts = append(charts, draw("objective-cost", "Score over cost", "spent",
@@ -112,14 +114,22 @@ func (p *sweepPage) frontOver(id string, g int, goal Goal) *plot.Chart {
 		}
 	}
 
-	c.Summary = "Nothing has been trained yet."
-	if len(front) > 0 {
-		c.Summary = fmt.Sprintf("No other trial is better in all objectives than %s.", list(front))
-	}
+	c.Summary = frontWords("Pareto front of all objectives", front)
 	c.Keys = append(c.Keys, plot.Key{Class: "s0 key", Label: "trial"},
 		plot.Key{Class: "ring key", Label: "on the front of all objectives"})
 	p.data.table(c.ID, c.Title, append(append([]string{"trial", "score"}, p.goalKeys()...), "front", "state")...)
 	return c.Draw()
+}
+
+// frontWords lists the trials that no other beats.
+func frontWords(what string, trials []string) string {
+	switch len(trials) {
+	case 0:
+		return "No trial has a score yet."
+	case 1:
+		return what + ": trial " + trials[0] + "."
+	}
+	return what + ": trials " + list(trials) + "."
 }
 
 func goalKey(g int) string { return "g" + strconv.Itoa(g) }
@@ -171,10 +181,7 @@ func (p *sweepPage) pareto() *plot.Chart {
 		}
 	}
 
-	c.Summary = "Nothing has been trained yet."
-	if len(front) > 0 {
-		c.Summary = fmt.Sprintf("No other trial is both better and faster than %s.", list(front))
-	}
+	c.Summary = frontWords("Pareto front", front)
 	c.Keys = []plot.Key{{Class: "best", Label: "best within the time"}, {Class: "s0 key", Label: "trial"}}
 	p.data.table(c.ID, c.Title, "trial", "seconds", "score", "trees", "state")
 	return c.Draw()
@@ -214,9 +221,11 @@ func (p *sweepPage) curves() *plot.Chart {
 	}
 	c.Y.Low, c.Y.High = p.window(with)
 
-	c.Summary = fmt.Sprintf("%d curves of at most %d points each; the best %d are highlighted, with a dot at the "+
-		"iteration that was scored. %d ended early.",
-		len(with), keep, min(topCurves, len(p.scored())), early)
+	c.Summary = fmt.Sprintf("%s of at most %d points. A dot on each of the best %d marks the iteration that was scored.",
+		english.Plural(len(with), "curve", ""), keep, min(topCurves, len(p.scored())))
+	if early > 0 {
+		c.Summary += fmt.Sprintf(" %s stopped early.", english.Plural(early, "trial", ""))
+	}
 	for i, t := range p.scored()[:min(topCurves, len(p.scored()))] {
 		c.Keys = append(c.Keys, plot.Key{Class: "curve k k" + strconv.Itoa(i+1),
 			Label: fmt.Sprintf("%d: trial %d", i+1, t.Number)})
@@ -255,6 +264,10 @@ func nums(values []float64) []num {
 	return out
 }
 
+// byPedAnova says what an importance is.
+const byPedAnova = "Importance is how differently the best trials are distributed along a parameter (PED-ANOVA), less " +
+	"what chance gives."
+
 // importance draws how much each parameter has to do with a good score.
 func (p *sweepPage) importance() *plot.Chart {
 	c := plot.Bars{Chart: plot.Chart{ID: "importance", Title: "Parameter importance", W: 460},
@@ -274,24 +287,21 @@ func (p *sweepPage) importance() *plot.Chart {
 
 	switch {
 	case len(p.scored()) < search.FewestForImportance:
-		c.Summary = fmt.Sprintf("Too few trials have a score to tell which parameters matter: %d, and it takes %d.",
+		c.Summary = fmt.Sprintf("%d scored trials are too few to tell which parameters matter (%d are needed).",
 			len(p.scored()), search.FewestForImportance)
 	case len(p.weights) == 0:
-		c.Summary = "The best trials are not spread differently along any parameter than by chance."
+		c.Summary = "No parameter separates the best trials from the others."
 	case len(above) == 0:
-		c.Summary = "How differently the best trials are spread along each parameter (PED-ANOVA), minus the average " +
-			"effect of chance. No parameter is above what chance exceeds in one of twenty draws (the line)."
+		c.Summary = "No parameter matters significantly (5 % level, black line). " + byPedAnova
 	default:
-		c.Summary = fmt.Sprintf("How differently the best trials are spread along each parameter (PED-ANOVA), minus "+
-			"the average effect of chance. Above what chance exceeds in one of twenty draws (the line): %s.",
-			list(above))
+		c.Summary = fmt.Sprintf("Significant (5 %% level, black line): %s. %s", list(above), byPedAnova)
 	}
 
-	add(p.data, "i-name", "parameter", plot.Plain, p.weights, func(w weight) any { return w.Name })
-	add(p.data, "i-share", "importance", plot.Percent, p.weights, func(w weight) any { return w.Share })
-	add(p.data, "i-chance", "exceeded by chance once in 20", plot.Percent, p.weights,
-		func(w weight) any { return w.Chance })
-	p.data.table("importance", c.Title, "i-name", "i-share", "i-chance")
+	tabulate(p.data, "importance", c.Title, p.weights, []field[weight]{
+		{"parameter", plot.Plain, func(w weight) any { return w.Name }},
+		{"importance", plot.Percent, func(w weight) any { return w.Share }},
+		{"5 % level", plot.Percent, func(w weight) any { return w.Chance }},
+	})
 	return c.Draw()
 }
 
@@ -314,10 +324,9 @@ func (p *sweepPage) parallel() *plot.Chart {
 		}
 		c.Lines = append(c.Lines, plot.ParallelLine{Trial: l.Trial, Class: l.Class, Values: append(l.Values, t.Score)})
 	}
-	c.Summary = "One line per trial, through its parameters (the most important on the left) to its score; brighter " +
-		"is better. " +
-		"Drag along an axis, or move its two handles with the arrow keys, to keep only the trials in that range. A " +
-		"line below an axis has no such parameter, or no score."
+	c.Summary = "One line per trial, from its most important parameter on the left to its score; brighter is better. " +
+		"Drag along an axis, or move its two handles with the arrow keys, to keep only the trials in that range. " +
+		"A line below an axis has no value there."
 	c.Keys = qualityKeys()
 	p.data.table("parallel", c.Title, append([]string{"trial", "score", "state"}, p.paramKeys()...)...)
 	return c.Draw()

@@ -156,7 +156,7 @@ func TestFront(t *testing.T) {
 		}
 		text := write(t, svg{c})
 		for _, want := range []string{"average_precision by model_bytes",
-			"No other trial is better in all objectives than 0 and 1", "KiB"} {
+			"Pareto front of all objectives: trials 0 and 1", "KiB"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("no %q in %s", want, text)
 			}

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/dustin/go-humanize/english"
+
 	"coppice/internal/metric"
 	"coppice/internal/page/plot"
 )
@@ -103,9 +105,9 @@ func reliability(d *data, t *Tested) *plot.Chart {
 		c.X.Unit, c.Y.Unit = plot.Percent, plot.Percent
 		c.Lines = []plot.Line{before, after}
 		c.Keys = []plot.Key{{Class: "rel r0", Label: "before calibration"},
-			{Class: "rel r1", Label: "after, with the range that chance allows"}, exact}
-		c.Summary = "Test rows in bins by their prediction: how often the label was positive. On the diagonal, " +
-			"predictions are exact. " + reliable(bins)
+			{Class: "rel r1", Label: "after, with 95 % intervals"}, exact}
+		c.Summary = reliable(bins) + " Each bin is test rows with similar predictions: how often the label was positive. " +
+			"On the diagonal, predictions are exact."
 	} else {
 		before.Class, before.Dots = "rel r1", "dots r1"
 		c.Lines = []plot.Line{before}
@@ -134,7 +136,8 @@ func reliable(bins []metric.Bin) string {
 			within++
 		}
 	}
-	return fmt.Sprintf("After calibration %d of %d bins are within the range that chance allows.", within, len(bins))
+	return fmt.Sprintf("After calibration, %d of %s within noise of the labels (95 %%).", within,
+		english.Plural(len(bins), "bin", ""))
 }
 
 // gains draws what share of the positive rows is found among the rows that rank highest, and how many times more than
@@ -160,7 +163,7 @@ func gains(d *data, t *Tested) (gain, lift *plot.Chart) {
 
 	g := plot.Lines{Chart: plot.Chart{ID: "gain", Title: "Gain", W: 460, H: 330},
 		X: plot.Axis{Label: "of the rows, best first", Unit: plot.Percent, Low: 0, High: 1},
-		Y: plot.Axis{Label: "of the positive ones", Unit: plot.Percent, Low: 0, High: 1}, Diagonal: true}
+		Y: plot.Axis{Label: "of the positives", Unit: plot.Percent, Low: 0, High: 1}, Diagonal: true}
 	l := plot.Lines{Chart: plot.Chart{ID: "lift", Title: "Lift", W: 460, H: 330},
 		X: plot.Axis{Label: "of the rows, best first", Unit: plot.Percent, Low: 0, High: 1},
 		Y: plot.Axis{Label: "times as many as at random"}, Levels: []float64{1}}
@@ -177,9 +180,9 @@ func gains(d *data, t *Tested) (gain, lift *plot.Chart) {
 
 	tenth := slices.IndexFunc(points, func(p point) bool { return p.rows >= 0.1-1e-9 })
 	at := points[tenth]
-	g.Summary = fmt.Sprintf("The highest %s of the rows hold %s of the positive ones; the diagonal is a random order.",
+	g.Summary = fmt.Sprintf("The top %s of the rows contain %s of the positives; the diagonal is a random order.",
 		plot.Percent.Format(at.rows), plot.Percent.Format(at.found))
-	l.Summary = fmt.Sprintf("Among the highest %s of the rows are %s times as many positive ones as among any.",
+	l.Summary = fmt.Sprintf("The top %s of the rows contain %sx the average rate of positives.",
 		plot.Percent.Format(points[1].rows), plot.Plain.Format(math.Round(100*points[1].found/points[1].rows)/100))
 	add(d, "g-rows", "share of the rows", plot.Percent, points, func(p point) any { return p.rows })
 	add(d, "g-found", "share of the positive rows", plot.Percent, points, func(p point) any { return p.found })
@@ -238,17 +241,18 @@ func segments(d *data, t *Tested) *plot.Chart {
 		}
 	}
 
-	c.Summary = fmt.Sprintf("By %s, on sampled test rows: predicted divided by observed, with the range that chance "+
-		"allows; next to it, how many %s of how many were positive. 1 is within the range of %d of %d segments.",
-		list(t.By), unit, within, len(t.Segments))
+	c.Summary = fmt.Sprintf("%d of %s by %s within noise of calibrated (95 %%): predicted divided by observed "+
+		"on sampled test rows, and how many %s of how many were positive.", within,
+		english.Plural(len(t.Segments), "segment", ""), list(t.By), unit)
 	c.Keys = []plot.Key{{Class: "dot key pale", Label: "before calibration"}, {Class: "dot key r1", Label: "after"}}
 
-	add(d, "s-name", "segment", plot.Plain, t.Segments, func(s Segment) any { return name(s) })
-	add(d, "s-rows", "rows", plot.Plain, t.Segments, func(s Segment) any { return s.Rows })
-	add(d, "s-positive", "positive", plot.Plain, t.Segments, func(s Segment) any { return s.Positive })
-	add(d, "s-before", "predicted before", plot.Plain, t.Segments, func(s Segment) any { return s.Before })
-	add(d, "s-after", "predicted after", plot.Plain, t.Segments, func(s Segment) any { return s.After })
-	d.table("segments", c.Title, "s-name", "s-rows", "s-positive", "s-before", "s-after")
+	tabulate(d, "segments", c.Title, t.Segments, []field[Segment]{
+		{"segment", plot.Plain, func(s Segment) any { return name(s) }},
+		{"rows", plot.Plain, func(s Segment) any { return s.Rows }},
+		{"positive", plot.Plain, func(s Segment) any { return s.Positive }},
+		{"predicted before", plot.Plain, func(s Segment) any { return s.Before }},
+		{"predicted after", plot.Plain, func(s Segment) any { return s.After }},
+	})
 	return c.Draw()
 }
 
@@ -287,21 +291,22 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 		case o.High < 0:
 			is = append(is, "worse than "+o.Name)
 		default:
-			is = append(is, "not distinguishable from "+o.Name)
+			is = append(is, "within noise of "+o.Name)
 		}
 	}
-	sure = "On the same rows it is " + list(is) + "."
-	r.Summary = "With the gate's intervals (95 % unless set otherwise), both models on the same rows; right of the " +
-		"line the winner is better. It is " + list(is) + "."
+	sure = "On the same test rows it is " + list(is) + "."
+	r.Summary = "The winner is " + list(is) + ". Right of the line it is better; both models on the same rows, with the " +
+		"gate's intervals (95 % unless set otherwise)."
 	r.Keys = []plot.Key{{Class: "dot key good", Label: "better beyond chance"},
 		{Class: "dot key open", Label: "may be chance"}, {Class: "dot key bad", Label: "worse beyond chance"}}
-	add(d, "v-other", "against", plot.Plain, all, func(r Rival) any { return r.Name })
-	add(d, "v-metric", "metric", plot.Plain, all, func(r Rival) any { return r.Metric })
-	add(d, "v-rows", "rows", plot.Plain, all, func(r Rival) any { return r.Rows })
-	add(d, "v-gain", "gain", plot.Plain, all, func(r Rival) any { return r.Gain })
-	add(d, "v-low", "lowest", plot.Plain, all, func(r Rival) any { return r.Low })
-	add(d, "v-high", "highest", plot.Plain, all, func(r Rival) any { return r.High })
-	d.table("rivals", r.Title, "v-other", "v-metric", "v-rows", "v-gain", "v-low", "v-high")
+	tabulate(d, "rivals", r.Title, all, []field[Rival]{
+		{"against", plot.Plain, func(r Rival) any { return r.Name }},
+		{"metric", plot.Plain, func(r Rival) any { return r.Metric }},
+		{"rows", plot.Plain, func(r Rival) any { return r.Rows }},
+		{"gain", plot.Plain, func(r Rival) any { return r.Gain }},
+		{"lowest", plot.Plain, func(r Rival) any { return r.Low }},
+		{"highest", plot.Plain, func(r Rival) any { return r.High }},
+	})
 	return r.Draw(), sure
 }
 

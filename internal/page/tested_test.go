@@ -26,9 +26,9 @@ func TestSegmentsThatNothingCameIn(t *testing.T) {
 		t.Fatal("the segments of a winner are not drawn")
 	}
 
-	if want := "1 is within the range of 2 of 4 segments."; !strings.HasSuffix(charts[at].Summary, want) {
+	if want := "2 of 4 segments by "; !strings.HasPrefix(charts[at].Summary, want) {
 		t.Errorf("300 and 3.7 were predicted where nothing came, 3.6 where that may be chance: %q, expected %q at "+
-			"its end", charts[at].Summary, want)
+			"its beginning", charts[at].Summary, want)
 	}
 	var labels []string
 	for _, l := range charts[at].Labels {
@@ -64,8 +64,8 @@ func TestWeightsDoNotMakeRows(t *testing.T) {
 		for _, b := range []metric.Bin{segment, weighted} {
 			s.Winner.Tested.Segments = []page.Segment{{Name: "campaign", Bin: b}}
 			if got, want := chart(t, s, "segments").Summary,
-				"1 is within the range of 1 of 1 segments."; !strings.HasSuffix(got, want) {
-				t.Errorf("segment %d, %+v: %q, expected %q at its end", i, b, got, want)
+				"1 of 1 segment by "; !strings.HasPrefix(got, want) {
+				t.Errorf("segment %d, %+v: %q, expected %q at its beginning", i, b, got, want)
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func TestWeightsDoNotMakeRows(t *testing.T) {
 	for _, w := range []float64{1, 50} {
 		s.Winner.Tested.Bins = []metric.Bin{{Rows: 500, Weight: 500 * w, Positive: 60 * w, Before: 50 * w,
 			After: 50 * w, Squares: 500 * w * w}}
-		if got, want := chart(t, s, "reliability").Summary, "1 of 1 bins are within"; !strings.Contains(got, want) {
+		if got, want := chart(t, s, "reliability").Summary, "1 of 1 bin within noise"; !strings.Contains(got, want) {
 			t.Errorf("rows of weight %v: %q, expected %q in it", w, got, want)
 		}
 	}

@@ -34,7 +34,6 @@ func (b *Bars) Draw() *Chart {
 	if b.Room == 0 {
 		b.Room = 150
 	}
-	c.H = float64(barHeight*max(1, len(b.Bars)) + 34)
 	if b.X.High <= b.X.Low {
 		b.X.Low = 0
 		for _, row := range b.Bars {
@@ -51,29 +50,21 @@ func (b *Bars) Draw() *Chart {
 		}
 	}
 
-	bottom := c.H - 30
-	s := scale{b.X, b.Room, c.W - 14}
-	for _, v := range s.ticks(max(2, int((c.W-b.Room)/80))) {
-		x := s.at(v)
-		c.Ticks = append(c.Ticks, Tick{line(x, 2, x, bottom), Text{at(min(x, c.W-22)), at(bottom + 13), "m", None,
-			s.say(v)}})
-	}
-	c.Labels = append(c.Labels, Text{at(c.W - 14), at(c.H - 4), "a e", None, b.X.Label})
-
+	s := c.rowsFrame(b.X, max(1, len(b.Bars)), barHeight, b.Room, c.W-14)
 	for i, row := range b.Bars {
 		y := float64(i*barHeight) + 4
-		c.Labels = append(c.Labels, Text{at(b.Room - 8), at(y + 12), "e", None, clip(row.Label, int(b.Room/6.6))})
+		c.label(clip(row.Label, int(b.Room/6.6)), b.Room-8, y+12, "e")
 		sum := 0.0
 		for _, p := range row.Parts {
 			x := s.at(sum)
 			sum += positive(p.Value)
 			if w := s.at(sum) - x; w > 0 {
-				c.Marks = append(c.Marks, Mark{p.Class, None, box(x, y, w, barHeight-8)})
+				c.mark(p.Class, box(x, y, w, barHeight-8))
 			}
 		}
 		if row.Limit > 0 && finite(row.Limit) {
 			x := s.at(row.Limit)
-			c.Marks = append(c.Marks, Mark{"limit", None, line(x, y-3, x, y+barHeight-5)})
+			c.mark("limit", line(x, y-3, x, y+barHeight-5))
 		}
 		if row.Note != "" {
 			x, class := s.at(sum)+5, "l"
@@ -87,7 +78,7 @@ func (b *Bars) Draw() *Chart {
 			if x > c.W-14-noteWidth*float64(len([]rune(row.Note))) {
 				x, class = c.W-14, "l e"
 			}
-			c.Labels = append(c.Labels, Text{at(x), at(y + 12), class, None, clip(row.Note, 40)})
+			c.label(clip(row.Note, 40), x, y+12, class)
 		}
 	}
 	return &c

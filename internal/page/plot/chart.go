@@ -32,8 +32,6 @@ type Chart struct {
 	Marks   []Mark
 	Keys    []Key
 	Handles []Handle
-
-	margin float64 // at the right, for names of lines
 }
 
 // Tick is a line of the grid with its number.

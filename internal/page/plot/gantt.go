@@ -54,20 +54,17 @@ func (g *Gantt) Draw() *Chart {
 	for i, r := range g.Rows {
 		if i == 0 || r.Group != group {
 			group = r.Group
-			c.Labels = append(c.Labels, Text{"4", at(y + 14), "a", None, clip(group, 90)})
+			c.label(clip(group, 90), 4, y+14, "a")
 			y += groupHeight
 		}
 		tops[i] = y
-		c.Labels = append(c.Labels, Text{at(ganttLeft - 8), at(y + 13), "e", None, clip(r.Label, 14)})
+		c.label(clip(r.Label, 14), ganttLeft-8, y+13, "e")
 		y += rowHeight
 	}
 	c.H = y + 36
 	s := scale{g.X, ganttLeft, c.W - 14}
-	for _, v := range s.ticks(8) {
-		x := s.at(v)
-		c.Ticks = append(c.Ticks, Tick{line(x, 20, x, y+4), Text{at(min(x, c.W-24)), at(y + 18), "m", None, s.say(v)}})
-	}
-	c.Labels = append(c.Labels, Text{at(c.W - 14), at(c.H - 4), "a e", None, g.X.Label})
+	c.along(s, 108, 20, y+4, y+18)
+	c.label(g.X.Label, c.W-14, c.H-4, "a e")
 
 	for _, span := range g.Spans {
 		if !finite(span.From, span.To) || span.Row < 0 || span.Row >= len(tops) {

@@ -1,7 +1,5 @@
 package plot
 
-import "math"
-
 // Slab is a range of a histogram.
 type Slab struct {
 	Low, High float64
@@ -43,18 +41,7 @@ func (h *Histogram) Draw() *Chart {
 			most = max(most, b.Share/width(b))
 		}
 	}
-	last := math.Inf(-1)
-	for _, v := range s.ticks(max(2, int((right-left)/70))) {
-		x, text := s.at(v), s.say(v)
-		room := 3.4 * float64(len([]rune(text)))
-		if x-room < last {
-			continue
-		}
-		last = x + room
-		c.Ticks = append(c.Ticks,
-			Tick{line(x, bottom, x, bottom+4), Text{at(min(max(x, room+1), c.W-room-1)), at(bottom + 16), "m", None,
-				clip(text, 14)}})
-	}
+	c.along(s, 70, bottom, bottom+4, bottom+16)
 	c.Ticks = append(c.Ticks, Tick{D: line(left, bottom, right, bottom), Text: Text{Trial: None}})
 	for _, b := range h.Slabs {
 		if !finite(b.Low, b.High, b.Share) || most == 0 || b.Share <= 0 {
@@ -62,8 +49,7 @@ func (h *Histogram) Draw() *Chart {
 		}
 		w := width(b)
 		height := max(1, (bottom-top)*b.Share/w/most)
-		c.Marks = append(c.Marks, Mark{b.Class, None, box(min(s.at(b.Low), right-w), bottom-height, max(1, w-0.6),
-			height)})
+		c.mark(b.Class, box(min(s.at(b.Low), right-w), bottom-height, max(1, w-0.6), height))
 	}
 	return &c
 }

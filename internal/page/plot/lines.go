@@ -19,12 +19,6 @@ type Line struct {
 	Dots      string    // class of a dot at each point; empty without
 }
 
-// Flag is a place along X that is marked: something happened there.
-type Flag struct {
-	X     float64
-	Class string
-}
-
 // Lines is a chart of curves.
 type Lines struct {
 	Chart
@@ -34,7 +28,6 @@ type Lines struct {
 	Diagonal bool
 	// Levels draws a line across at each of them that is in sight: what values are compared with.
 	Levels []float64
-	Flags  []Flag
 }
 
 // mostPoints is how many points all curves of a chart have together, and fewestPoints how many each keeps at least.
@@ -81,27 +74,19 @@ func (l *Lines) Draw() *Chart {
 	}
 	l.X.fit(xs)
 	l.Y.fit(ys)
+	margin := 0.0
 	for _, s := range l.Lines {
 		if s.Name != "" {
-			c.margin = max(c.margin, nameWidth*float64(len([]rune(s.Name)))+8)
+			margin = max(margin, nameWidth*float64(len([]rune(s.Name)))+8)
 		}
 	}
-	f := newFrame(&c, l.X, l.Y)
+	f := newFrame(&c, l.X, l.Y, margin)
 
 	if l.Diagonal && len(l.Lines) > 0 {
 		low, high := max(l.X.Low, l.Y.Low), min(l.X.High, l.Y.High)
 		c.Marks = append(c.Marks, Mark{"diagonal", None, line(f.x.at(low), f.y.at(low), f.x.at(high), f.y.at(high))})
 	}
-	for _, y := range l.Levels {
-		if l.Y.Low < y && y < l.Y.High {
-			c.Marks = append(c.Marks, Mark{"zero", None, line(f.left, f.y.at(y), f.right, f.y.at(y))})
-		}
-	}
-	for _, g := range l.Flags {
-		if finite(g.X) {
-			c.Marks = append(c.Marks, Mark{g.Class, None, line(f.x.at(g.X), f.top, f.x.at(g.X), f.bottom)})
-		}
-	}
+	f.levels(l.Levels)
 	for _, s := range l.Lines {
 		if s.Band != "" {
 			c.band(f, s)
@@ -167,7 +152,7 @@ func (c *Chart) names(f *frame, lines []Line) {
 		all[i].y = min(all[i].y, low)
 	}
 	for _, n := range all {
-		c.Labels = append(c.Labels, Text{at(n.x + 6), at(n.y + 4), "name " + n.Class, n.Trial, n.Name})
+		c.label(n.Name, n.x+6, n.y+4, "name "+n.Class)
 	}
 }
 

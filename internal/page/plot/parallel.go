@@ -65,12 +65,12 @@ func (l *Parallel) Draw() *Chart {
 
 // axis draws one, with its name above (every second one higher, so that names do not meet) and its two handles.
 func (c *Chart) axis(s *scale, x, top, bottom float64, number int) {
-	c.Labels = append(c.Labels, Text{at(x), at(16 + 18*float64(number%2)), "a m", None, clip(s.Label, 20)})
+	c.label(clip(s.Label, 20), x, 16+18*float64(number%2), "a m")
 	c.Ticks = append(c.Ticks, Tick{line(x, top, x, bottom), Text{Trial: None}})
 	for _, v := range s.ticks(4) {
 		y := s.at(v)
 		c.Ticks = append(c.Ticks, Tick{D: line(x-3, y, x+3, y)})
-		c.Labels = append(c.Labels, Text{at(x - 6), at(y + 4), "e", None, clip(s.say(v), 9)}) // above the lines
+		c.label(clip(s.say(v), 9), x-6, y+4, "e") // a label, so that it lies above the lines
 	}
 
 	var texts []string

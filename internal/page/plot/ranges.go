@@ -26,7 +26,6 @@ func (r *Ranges) Draw() *Chart {
 	if len(r.Rows) == 0 {
 		return &c
 	}
-	c.H = float64(barHeight*len(r.Rows) + 38)
 	all := []float64{r.Line}
 	for _, row := range r.Rows {
 		all = append(all, row.Value, row.Before)
@@ -36,32 +35,25 @@ func (r *Ranges) Draw() *Chart {
 	}
 	r.X.fit(all)
 
-	bottom := c.H - 34
-	s := scale{r.X, r.Room, c.W - 14 - r.NoteRoom}
-	for _, v := range s.ticks(max(2, int((s.to-s.from)/70))) {
-		x := s.at(v)
-		c.Ticks = append(c.Ticks, Tick{line(x, 2, x, bottom), Text{at(min(x, c.W-18)), at(bottom + 14), "m", None,
-			s.say(v)}})
-	}
-	c.Labels = append(c.Labels, Text{at(s.to), at(c.H - 4), "a e", None, r.X.Label})
+	s := c.rowsFrame(r.X, len(r.Rows), barHeight, r.Room, c.W-14-r.NoteRoom)
 	if finite(r.Line) {
-		c.Marks = append(c.Marks, Mark{"zero", None, line(s.at(r.Line), 0, s.at(r.Line), bottom)})
+		c.mark("zero", line(s.at(r.Line), 0, s.at(r.Line), c.H-34))
 	}
 
 	for i, row := range r.Rows {
 		y := float64(i*barHeight) + 11
-		c.Labels = append(c.Labels, Text{at(r.Room - 10), at(y + 4), "e", None, clip(row.Label, int(r.Room/6.2))})
+		c.label(clip(row.Label, int(r.Room/6.2)), r.Room-10, y+4, "e")
 		if row.Low != row.High && finite(row.Low, row.High) {
-			c.Marks = append(c.Marks, Mark{"iv " + row.Class, None, line(s.at(row.Low), y, s.at(row.High), y)})
+			c.mark("iv "+row.Class, line(s.at(row.Low), y, s.at(row.High), y))
 		}
 		if finite(row.Before) {
-			c.Marks = append(c.Marks, Mark{"dot pale", None, dot(s.at(row.Before), y)})
+			c.mark("dot pale", dot(s.at(row.Before), y))
 		}
 		if finite(row.Value) {
-			c.Marks = append(c.Marks, Mark{"dot " + row.Class, None, dot(s.at(row.Value), y)})
+			c.mark("dot "+row.Class, dot(s.at(row.Value), y))
 		}
 		if row.Note != "" {
-			c.Labels = append(c.Labels, Text{at(c.W - 8), at(y + 4), "e", None, clip(row.Note, int(r.NoteRoom/5.6))})
+			c.label(clip(row.Note, int(r.NoteRoom/5.6)), c.W-8, y+4, "e")
 		}
 	}
 	return &c

@@ -35,13 +35,9 @@ func (s *Scatter) Draw() *Chart {
 	}
 	s.X.fit(xs)
 	s.Y.fit(ys)
-	f := newFrame(&c, s.X, s.Y)
+	f := newFrame(&c, s.X, s.Y, 0)
 
-	for _, y := range s.Levels {
-		if s.Y.Low < y && y < s.Y.High {
-			c.Marks = append(c.Marks, Mark{"zero", None, line(f.left, f.y.at(y), f.right, f.y.at(y))})
-		}
-	}
+	f.levels(s.Levels)
 	if s.Best != 0 {
 		c.steps(f, s.Points, s.Best)
 	}

@@ -35,7 +35,6 @@ func (s *Swarm) Draw() *Chart {
 	if len(s.Rows) == 0 {
 		return &c
 	}
-	c.H = float64(swarmHeight*len(s.Rows) + 38)
 	all := []float64{0}
 	for _, row := range s.Rows {
 		for _, p := range row.Points {
@@ -44,19 +43,12 @@ func (s *Swarm) Draw() *Chart {
 	}
 	s.X.fit(all)
 
-	bottom := c.H - 34
-	x := scale{s.X, s.Room, c.W - 14}
-	for _, v := range x.ticks(max(2, int((x.to-x.from)/75))) {
-		c.Ticks = append(c.Ticks,
-			Tick{line(x.at(v), 2, x.at(v), bottom), Text{at(min(x.at(v), c.W-18)), at(bottom + 14), "m", None,
-				x.say(v)}})
-	}
-	c.Labels = append(c.Labels, Text{at(x.to), at(c.H - 4), "a e", None, s.X.Label})
-	c.Marks = append(c.Marks, Mark{"zero", None, line(x.at(0), 0, x.at(0), bottom)})
+	x := c.rowsFrame(s.X, len(s.Rows), swarmHeight, s.Room, c.W-14)
+	c.mark("zero", line(x.at(0), 0, x.at(0), c.H-34))
 
 	for i, row := range s.Rows {
 		y := float64(i*swarmHeight) + 2 + swarmHeight/2
-		c.Labels = append(c.Labels, Text{at(s.Room - 10), at(y + 4), "e", None, clip(row.Label, int(s.Room/6.2))})
+		c.label(clip(row.Label, int(s.Room/6.2)), s.Room-10, y+4, "e")
 		c.pile(row.Points, x, y)
 	}
 	for i, name := range []string{"lowest values", "", "middle", "", "highest", "none, or a category"} {

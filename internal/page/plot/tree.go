@@ -74,10 +74,9 @@ func (l *treeLayout) place(i, depth int) float64 {
 		var p pen
 		p.to('M', x, y).to('L', x+levelWidth-34, y)
 		p = append(p, curveTo(x+levelWidth-34, y, x+levelWidth, next.y)...)
-		l.chart.Marks = append(l.chart.Marks, Mark{"br " + weightClass(l.tree.Nodes[next.node].Share), None,
-			p.String()})
+		l.chart.add("br "+weightClass(l.tree.Nodes[next.node].Share), None, p)
 	}
-	l.chart.Labels = append(l.chart.Labels, Text{at(x + 6), at(y - 5), "l", None, clip(n.Text, 24)})
+	l.chart.label(clip(n.Text, 24), x+6, y-5, "l")
 	return y
 }
 
@@ -91,8 +90,9 @@ func (l *treeLayout) leaf(n Node, x, y float64) {
 	if l.most > 0 && finite(n.Value) {
 		w = 36 * math.Abs(n.Value) / l.most
 	}
-	l.chart.Marks = append(l.chart.Marks, Mark{class, None, box(x+2, y-5, max(1.5, w), 10)})
-	l.chart.Labels = append(l.chart.Labels, Text{at(x + max(1.5, w) + 7), at(y + 4), "l", None, clip(n.Text, 20)})
+	w = max(1.5, w)
+	l.chart.mark(class, box(x+2, y-5, w, 10))
+	l.chart.label(clip(n.Text, 20), x+w+7, y+4, "l")
 }
 
 // curveTo is a bend from one height to another.
