@@ -148,55 +148,31 @@ func (r *Reader) fetch(ctx context.Context, todo []wanted) error {
 
 	for _, w := range todo {
 		group.Go(func() error {
-			read := w.readBeat
+			var c *sweep.Claim
+			var h *sweep.Heartbeat
+			var err error
 			if w.claim {
-				read = w.readClaim
+				c, err = trials.Claim(ctx, w.key.trial, w.key.claim)
+			} else {
+				h, err = trials.Heartbeat(ctx, w.key.trial, w.key.claim)
 			}
-			keep, err := read(ctx, trials)
 
 			mu.Lock()
 			defer mu.Unlock()
-
-			var damaged *sweepstore.DamagedError
 			switch {
-			case errors.As(err, &damaged):
+			case errors.As(err, new(*sweepstore.DamagedError)):
+				return nil
+			case err != nil && w.claim: // it is read again next time
+				w.into.claimRead = blob.Absent
 			case err != nil:
-				w.forget()
-				return err
+				w.into.beatRead = blob.Absent
+			case w.claim:
+				w.into.claim, w.into.known = *c, true
 			default:
-				keep()
+				w.into.beat = *h
 			}
-
-			return nil
+			return err
 		})
 	}
-
 	return group.Wait()
-}
-
-// objects reads what a sweep's tasks have written.
-type objects interface {
-	Claim(ctx context.Context, trial, number int) (*sweep.Claim, error)
-	Heartbeat(ctx context.Context, trial, claim int) (*sweep.Heartbeat, error)
-}
-
-// readClaim reads a claim, and returns a function that stores it.
-func (w wanted) readClaim(ctx context.Context, from objects) (keep func(), err error) {
-	c, err := from.Claim(ctx, w.key.trial, w.key.claim)
-	return func() { w.into.claim, w.into.known = *c, true }, err
-}
-
-// readBeat is readClaim for a heartbeat.
-func (w wanted) readBeat(ctx context.Context, from objects) (keep func(), err error) {
-	h, err := from.Heartbeat(ctx, w.key.trial, w.key.claim)
-	return func() { w.into.beat = *h }, err
-}
-
-// forget makes the object be read again next time.
-func (w wanted) forget() {
-	if w.claim {
-		w.into.claimRead = blob.Absent
-	} else {
-		w.into.beatRead = blob.Absent
-	}
 }

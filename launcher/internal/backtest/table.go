@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/problem"
 )
 
 // dayColumn holds each row's day, by name; a night's dataset is split by it.
@@ -148,12 +149,4 @@ func (d *daily) give(folder string, first, last int) error {
 	return nil
 }
 
-// inputError is a table that a backtest cannot use.
-type inputError string
-
-func (e inputError) Error() string { return string(e) }
-
-// IsInput says that the input is at fault, permanently.
-func (inputError) IsInput() bool { return true }
-
-var errNoRows error = inputError("the table has no row")
+var errNoRows = problem.New(problem.Input, "the table has no row")

@@ -65,30 +65,9 @@ func (s *Stager) Pull(ctx context.Context, store blob.Store, m *dataset.Manifest
 	}
 	defer work.remove()
 
-	prefix := sweep.DatasetDir(m.Name, m.Version)
-	total, done := m.Bytes(), int64(0)
-	names := []string{dataset.ManifestFile}
-	for _, f := range m.Files {
-		names = append(names, f.Name)
+	if err := s.download(ctx, store, m, work.path("dataset")); err != nil {
+		return "", err
 	}
-	slices.Reverse(names) // the manifest last
-	for _, name := range names {
-		attrs, err := store.Stat(ctx, prefix+name)
-		if err != nil {
-			return "", err
-		}
-		to := filepath.Join(work.path("dataset"), filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			return "", err
-		}
-		if err := fetchOne(ctx, store, attrs, to, func(n int64) {
-			done += n
-			s.report(StepFetch, min(done, total), total)
-		}); err != nil {
-			return "", fmt.Errorf("fetch %s: %w", prefix+name, err)
-		}
-	}
-
 	whole, err := s.whole(ctx, work.path("dataset"), m.Version)
 	if err == nil && !whole {
 		err = problem.New(problem.Damaged, "dataset %s@%s is damaged in the bucket: its checksums are not those of its "+
@@ -98,4 +77,74 @@ func (s *Stager) Pull(ctx context.Context, store blob.Store, m *dataset.Manifest
 		return "", err
 	}
 	return place, s.putIntoPlace(ctx, work, place, m.Version)
+}
+
+// download copies the objects of a version into a folder, the manifest last: it makes the folder complete.
+func (s *Stager) download(ctx context.Context, store blob.Store, m *dataset.Manifest, dir string) error {
+	prefix := sweep.DatasetDir(m.Name, m.Version)
+	total, done := m.Bytes(), int64(0)
+	names := []string{dataset.ManifestFile}
+	for _, f := range m.Files {
+		names = append(names, f.Name)
+	}
+	slices.Reverse(names)
+	for _, name := range names {
+		attrs, err := store.Stat(ctx, prefix+name)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := fetchOne(ctx, store, attrs, to, func(n int64) {
+			done += n
+			s.report(StepFetch, min(done, total), total)
+		}); err != nil {
+			return fmt.Errorf("fetch %s: %w", prefix+name, err)
+		}
+	}
+	return nil
+}
+
+// FetchTo copies a whole dataset version from the bucket into a folder, and verifies it. The caller opens it.
+func FetchTo(ctx context.Context, store blob.Store, m *dataset.Manifest, dir string) error {
+	if err := (&Stager{}).download(ctx, store, m, dir); err != nil {
+		return err
+	}
+	_, err := dataset.Check(ctx, dir, nil)
+	return err
+}
+
+// maxRead bounds a file of a dataset that is read into memory.
+const maxRead = 8 << 30
+
+// File reads one file of a dataset version in the datasets bucket and verifies its checksums. A mismatch with the
+// manifest is a
+// *dataset.FormatError.
+func File(ctx context.Context, store blob.Store, m *dataset.Manifest, name string) ([]byte, error) {
+	for _, f := range m.Files {
+		if f.Name != name {
+			continue
+		}
+		data, _, err := blob.ReadAll(ctx, store, sweep.DatasetDir(m.Name, m.Version)+name, min(f.Bytes, maxRead))
+		if err != nil {
+			return nil, err
+		}
+
+		if int64(len(data)) != f.Bytes {
+			return nil, &dataset.FormatError{File: name, Offset: -1,
+				Msg: fmt.Sprintf("%d bytes where the manifest says %d", len(data), f.Bytes)}
+		}
+
+		for i := range f.Blocks {
+			offset, length := f.Block(i)
+			if err := f.VerifyBlock(i, data[offset:offset+length]); err != nil {
+				return nil, err
+			}
+		}
+
+		return data, nil
+	}
+	return nil, fmt.Errorf("dataset %s@%s has no %s: %w", m.Name, m.Version, name, blob.ErrNotExist)
 }

@@ -117,8 +117,11 @@ func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) 
 // Stage makes the dataset that spec describes at dst. A damaged version there is replaced.
 func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination) (*Staged, error) {
 	in, err := s.Look(ctx, spec, dst)
-	if err != nil || in.Staged != nil {
-		return in.staged(), err
+	if err != nil {
+		return nil, err
+	}
+	if in.Staged != nil {
+		return in.Staged, nil
 	}
 	src, fingerprint := in.src, in.Fingerprint
 	if src.bucket == nil && dst.Store == nil {
@@ -161,13 +164,6 @@ func (s *Stager) scratch() string {
 		return os.TempDir()
 	}
 	return s.Scratch
-}
-
-func (in *Input) staged() *Staged {
-	if in == nil {
-		return nil
-	}
-	return in.Staged
 }
 
 func (s *Stager) ingest(ctx context.Context, spec *dataset.Spec, files []ingest.File, dir string) (*ingest.Report,
