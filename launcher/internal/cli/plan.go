@@ -211,8 +211,7 @@ func (w *World) compareOn(spec *sweep.Spec, m *dataset.Manifest, prices *machine
 	if err != nil {
 		return err
 	}
-	q := quote.Request{Plan: p.Plan, Expected: p.Expected, Manifest: m, Prices: prices, Region: region,
-		Assumptions: f.Assumptions, Calibration: quote.Measured()}
+	q := quote.Estimator{Plan: p, Manifest: m, Prices: prices, Region: region, Assumptions: f.Assumptions}
 	c, err := q.Compare(quote.Wish{Machines: f.machines, VMs: f.vms, Within: f.within, Budget: f.budget})
 	if err != nil {
 		return err
@@ -247,7 +246,7 @@ func ofTable(ref sweep.DatasetRef, m *dataset.Manifest) sweep.DatasetRef {
 }
 
 // showComparison prints the table, its assumptions, and the recommendation.
-func (w *World) showComparison(p *plan.Plan, q *quote.Request, c *quote.Comparison) {
+func (w *World) showComparison(p *plan.Plan, q *quote.Estimator, c *quote.Comparison) {
 	rows := humanize.Comma(int64(q.Manifest.TableRows(sweep.Train))) + " rows to train on"
 	if n := q.Manifest.Copies(); n > 1 {
 		rows += fmt.Sprintf(", in %d orders", n)
@@ -314,7 +313,7 @@ func machineLine(m sweep.Machine, r *quote.Recommended) string {
 	return line
 }
 
-func (w *World) showAssumptions(q *quote.Request, c *quote.Comparison) {
+func (w *World) showAssumptions(q *quote.Estimator, c *quote.Comparison) {
 	if len(c.Offers) == 0 {
 		return
 	}
@@ -325,7 +324,7 @@ func (w *World) showAssumptions(q *quote.Request, c *quote.Comparison) {
 		measured = "extrapolated from two cores of AMD Turin (c4d)"
 	}
 	speed := fmt.Sprintf("%.3f ns per row, feature and tree with %s, the mean of the trials, as %s; the range is "+
-		"%.2f to %.2f times that", o.NsPerValue, threads(o.ThreadsPerTask), measured, q.Low, q.High)
+		"%.2f to %.2f times that", o.NsPerValue, threads(o.ThreadsPerTask), measured, quote.Measured().Low, quote.Measured().High)
 	if q.NsPerValue > 0 {
 		speed = fmt.Sprintf("%.3f ns per row, feature and tree with %s, as given", o.NsPerValue,
 			threads(o.ThreadsPerTask))

@@ -16,18 +16,10 @@ import (
 // exists already is not rejected, whatever it would cost today: it keeps the budget that it was started with.
 func (c *cloud) quote(ctx context.Context, p *plan.Plan, m *dataset.Manifest, prices *machines.Prices,
 	a quote.Assumptions) error {
-	q := quote.Request{Plan: p.Plan, Expected: p.Expected, Manifest: m, Prices: prices, Region: c.env.Location,
-		Assumptions: a, Calibration: quote.Measured()}
-	offer, err := q.Offer()
-	if err != nil {
+	q := quote.Estimator{Plan: p, Manifest: m, Prices: prices, Region: c.env.Location, Assumptions: a}
+	if err := q.Price(); err != nil {
 		return err
 	}
-	p.Notes = append(p.Notes, q.Settle(offer)...)
-	p.Quote = q.Quote(offer)
-	if err := q.PriceFallbacks(p.Quote); err != nil {
-		return err
-	}
-	p.Notes = append(p.Notes, quote.Age(p.Quote, p.Created)...)
 
 	over := quote.Hold(p.Quote, p.Spec.Machine.Type, p.Spec.Budget)
 	if over == nil {

@@ -55,7 +55,7 @@ const mostVMs = 200
 
 // Compare makes an offer for each machine type and recommends one. Errors are of kind Input for unknown types and
 // for the plan's parameters.
-func (q *Request) Compare(wish Wish) (*Comparison, error) {
+func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 	w, err := q.work()
 	if err != nil {
 		return nil, err
@@ -93,9 +93,9 @@ func (q *Request) Compare(wish Wish) (*Comparison, error) {
 		c.shorten(own.Name)
 	}
 
-	c.recommend(wanted{wish.Budget, Reserve(q.Plan), q.Region})
+	c.recommend(wanted{wish.Budget, keptBack(q.Plan.Plan), q.Region})
 	c.Notes = append(q.notes(), c.age(q.Plan.Created)...)
-	c.Notes = append(c.Notes, q.unpaid(c.Offers)...)
+	c.Notes = append(c.Notes, q.unpaid(c.Offers...)...)
 	c.Notes = append(c.Notes, c.untried()...)
 	if wish.Budget > 0 && len(q.Plan.Spec.Machine.Fallback) > 0 {
 		c.Notes = append(c.Notes,
@@ -106,7 +106,7 @@ func (q *Request) Compare(wish Wish) (*Comparison, error) {
 }
 
 // rank orders by cost; without a price an offer comes last, ordered by time.
-func (q *Request) rank(o *Offer) float64 {
+func (q *Estimator) rank(o *Offer) float64 {
 	s := o.Side(q.spot(o))
 	if s.Cost != nil {
 		return s.Cost.Expected
@@ -117,7 +117,7 @@ func (q *Request) rank(o *Offer) float64 {
 
 // candidates returns the types to compare: the named ones, or the plan's and all priced ones with half to twice as many
 // vCPUs.
-func (q *Request) candidates(own machines.Type, names []string) (types []machines.Type, err error) {
+func (q *Estimator) candidates(own machines.Type, names []string) (types []machines.Type, err error) {
 	for _, name := range names {
 		t, err := machines.Find(name)
 		if err != nil {
@@ -140,7 +140,7 @@ func (q *Request) candidates(own machines.Type, names []string) (types []machine
 }
 
 // bestOf is the offer for one type with the wished number of machines.
-func (q *Request) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, error) {
+func (q *Estimator) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, error) {
 	m := q.Plan.Spec.Machine
 	if t.Name != m.Type {
 		m.LocalSSD, m.TasksPerVM = 0, 0
@@ -168,7 +168,7 @@ func (q *Request) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, erro
 
 // fewest is the offer with the fewest machines that ends in time, or if none does, with the fewest that are as fast as
 // possible. More machines are never slower, so bisection works.
-func (q *Request) fewest(with func(int) (*Offer, error), most int, hours float64) (*Offer, error) {
+func (q *Estimator) fewest(with func(int) (*Offer, error), most int, hours float64) (*Offer, error) {
 	if _, err := with(1); err != nil {
 		return nil, err
 	}
@@ -324,7 +324,7 @@ func (c *Comparison) age(now time.Time) []string {
 }
 
 // notes lists caveats for the reader of the numbers.
-func (q *Request) notes() []string {
+func (q *Estimator) notes() []string {
 	var notes []string
 	rows := 0
 	for _, s := range q.Manifest.Splits {
@@ -332,7 +332,7 @@ func (q *Request) notes() []string {
 			rows = s.Rows
 		}
 	}
-	if least := q.Smallest(); rows < least && q.NsPerValue == 0 {
+	if least := Measured().Smallest(); rows < least && q.NsPerValue == 0 {
 		notes = append(notes,
 			fmt.Sprintf("nothing was measured below %d rows; with %d, the fixed cost of a tree is not included", least,
 				rows))

@@ -5,6 +5,7 @@ package quote
 
 import (
 	"container/heap"
+	"fmt"
 	"math"
 	"time"
 
@@ -49,15 +50,13 @@ const (
 // measuredSpread is the uncertainty of a speed that was measured on the same machines.
 const measuredSpread = 0.15
 
-// Request is the input of a quote.
-type Request struct {
-	Plan     *sweep.Plan
-	Expected []sweep.Trial // what it is expected to train; the plan's trials if nil
+// Estimator estimates what a plan takes, in a region at these prices.
+type Estimator struct {
+	Plan     *plan.Plan
 	Manifest *dataset.Manifest
 	Prices   *machines.Prices
 	Region   string
 	Assumptions
-	Calibration
 }
 
 // Offer is what the sweep takes on one machine type.
@@ -116,18 +115,15 @@ type work struct {
 	high    float64
 }
 
-func (q *Request) work() (*work, error) {
+func (q *Estimator) work() (*work, error) {
 	threads := q.Plan.Spec.Machine.ThreadsPerTask
-	expected := q.Expected
-	if expected == nil {
-		expected = q.Plan.Trials
-	}
-	need, err := plan.Need(q.Manifest, q.Plan, expected, threads)
+	need, err := plan.Need(q.Manifest, q.Plan.Plan, q.Plan.Expected, threads)
 	if err != nil {
 		return nil, err
 	}
 
-	w := &work{need: need, low: q.Low, high: q.High}
+	measured := Measured()
+	w := &work{need: need, low: measured.Low, high: measured.High}
 	t := table{features: len(q.Manifest.Features), threads: threads}
 	for _, s := range q.Manifest.Splits {
 		switch s.Name {
@@ -147,14 +143,14 @@ func (q *Request) work() (*work, error) {
 
 	// Each trial separately, at the given speed, else as calibrated.
 	values := 0.0
-	for _, trial := range expected {
+	for _, trial := range q.Plan.Expected {
 		p, err := gbt.ParseParams(trial.Params)
 		if err != nil {
 			return nil, err
 		}
-		t := t.of(q.Plan, trial)
+		t := t.of(q.Plan.Plan, trial)
 		of := float64(t.rows) * float64(t.features) * float64(p.NumIterations)
-		s := q.seconds(t, p)
+		s := measured.seconds(t, p)
 		if q.NsPerValue > 0 {
 			s = of * q.NsPerValue * 1e-9
 		}
@@ -204,21 +200,53 @@ func (t table) of(p *sweep.Plan, trial sweep.Trial) table {
 	return t
 }
 
-// Offer is the offer for the plan's own machines, with its Sizing.
-func (q *Request) Offer() (*Offer, error) {
-	t, err := machines.Find(q.Plan.Spec.Machine.Type)
-	if err != nil {
-		return nil, err
-	}
+// Price writes the expected cost on the plan's machines and on each of its fallbacks into the plan, decides spot: auto,
+// and notes what a person should know about the prices. Errors are of kind Input: unknown machine types, and the plan's
+// parameters.
+func (q *Estimator) Price() error {
 	w, err := q.work()
 	if err != nil {
+		return err
+	}
+	o, err := q.own(w)
+	if err != nil {
+		return err
+	}
+	notes := q.settle(o)
+	out := q.quoted(o)
+
+	for i, z := range q.Plan.Fallback {
+		m := q.Plan.Spec.Machine.Choice(i + 1)
+		t, err := machines.Find(m.Type)
+		if err != nil {
+			return err
+		}
+		o := q.offer(w, t, z, int(m.LocalSSD))
+		s := o.Side(*m.Spot)
+		f := sweep.FallbackPrice{Machine: t.Name, Spot: *m.Spot, Hourly: s.Hourly, VMs: o.VMs, PriceDate: s.PriceDate}
+		if s.Cost != nil {
+			f.Cost = *s.Cost
+		}
+		out.Fallback = append(out.Fallback, f)
+	}
+
+	q.Plan.Quote = out
+	q.Plan.Notes = append(q.Plan.Notes, append(notes, ageOf(out, q.Plan.Created)...)...)
+	return nil
+}
+
+// own is the offer for the plan's own machines, with its Sizing.
+func (q *Estimator) own(w *work) (*Offer, error) {
+	m := q.Plan.Spec.Machine
+	t, err := machines.Find(m.Type)
+	if err != nil {
 		return nil, err
 	}
-	return q.offer(w, t, q.Plan.Sizing, int(q.Plan.Spec.Machine.LocalSSD)), nil
+	return q.offer(w, t, q.Plan.Sizing, int(m.LocalSSD)), nil
 }
 
 // offer calculates the offer for a machine type and sizing.
-func (q *Request) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *Offer {
+func (q *Estimator) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *Offer {
 	vms := (z.Tasks + z.TasksPerVM - 1) / z.TasksPerVM
 	o := &Offer{Machine: t.Name, CPU: t.CPU, VCPUs: t.VCPUs, VMs: vms, TasksPerVM: z.TasksPerVM,
 		ThreadsPerTask: z.ThreadsPerTask, Tasks: z.Tasks,
@@ -262,7 +290,7 @@ func (q *Request) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *Of
 
 // hours is how long the machines run. A Spot machine is taken away at a certain rate, and each time costs a start,
 // copying the dataset, half of the unsaved work, and resuming a trial halfway; that time can be interrupted as well.
-func (q *Request) hours(lead, training, trial float64, spot bool) float64 {
+func (q *Estimator) hours(lead, training, trial float64, spot bool) float64 {
 	calm := (lead + training) / 3600
 	if !spot {
 		return calm
@@ -275,8 +303,8 @@ func (q *Request) hours(lead, training, trial float64, spot bool) float64 {
 const mostLost = 0.9
 
 // loss is the cost of a preemption, in seconds of a machine.
-func (q *Request) loss(lead, trial float64) float64 {
-	return lead + checkpointEvery.Seconds()/2 + q.Resume*trial/2
+func (q *Estimator) loss(lead, trial float64) float64 {
+	return lead + checkpointEvery.Seconds()/2 + Measured().Resume*trial/2
 }
 
 // makespan is the time until the last trial ends, in seconds, if every task takes the next trial as soon as it is free.
@@ -300,52 +328,23 @@ func (t times) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
 func (t *times) Push(x any)        { *t = append(*t, x.(float64)) }
 func (t *times) Pop() any          { v := (*t)[len(*t)-1]; *t = (*t)[:len(*t)-1]; return v }
 
-// Quote is the offer in the plan's format.
-func (q *Request) Quote(o *Offer) *sweep.Quote {
+// quoted is the offer in the plan's format.
+func (q *Estimator) quoted(o *Offer) *sweep.Quote {
 	spot := q.spot(o)
 	s := o.Side(spot)
 	out := &sweep.Quote{Region: q.Region, Spot: spot, Hourly: s.Hourly, OnDemand: o.OnDemand.Hourly,
 		PriceDate: s.PriceDate, PriceFrom: s.PriceFrom,
 		LocalSSD: o.LocalSSD, VMs: o.VMs, Waves: o.Waves, Hours: s.Hours, LeadTime: o.Lead, Trial: o.Trial,
 		NsPerValue:  o.NsPerValue,
-		Preemptions: s.Preemptions, Reserve: Reserve(q.Plan).Seconds()}
+		Preemptions: s.Preemptions, Reserve: keptBack(q.Plan.Plan).Seconds()}
 	if s.Cost != nil {
 		out.Cost = *s.Cost
 	}
 	return out
 }
 
-// PriceFallbacks adds to the quote what the sweep costs on each of the plan's fallbacks. Errors are of
-// kind Input: unknown machine types, and the plan's parameters.
-func (q *Request) PriceFallbacks(out *sweep.Quote) error {
-	if len(q.Plan.Fallback) == 0 {
-		return nil
-	}
-
-	w, err := q.work()
-	if err != nil {
-		return err
-	}
-	for i, z := range q.Plan.Fallback {
-		m := q.Plan.Spec.Machine.Choice(i + 1)
-		t, err := machines.Find(m.Type)
-		if err != nil {
-			return err
-		}
-
-		o := q.offer(w, t, z, int(m.LocalSSD))
-		s := o.Side(*m.Spot)
-		f := sweep.FallbackPrice{Machine: t.Name, Spot: *m.Spot, Hourly: s.Hourly, VMs: o.VMs, PriceDate: s.PriceDate}
-		if s.Cost != nil {
-			f.Cost = *s.Cost
-		}
-		out.Fallback = append(out.Fallback, f)
-	}
-	return nil
-}
-
-// Reserve is how long a sweep's machines must still be paid after its budget is found to be used up.
-func Reserve(p *sweep.Plan) time.Duration {
+// keptBack is how long a sweep's machines must still be paid after its budget is found to be used up.
+func keptBack(p *sweep.Plan) time.Duration {
 	if time.Duration(p.Heartbeat) <= quickBeat {
 		return quickReserve
 	}
@@ -354,3 +353,32 @@ func Reserve(p *sweep.Plan) time.Duration {
 
 // finite keeps absurdly large amounts out of quotes.
 func finite(v float64) bool { return !math.IsNaN(v) && v < 1e9 }
+
+// oldPrice is the age from which a price is reported. Spot prices may change once a day
+// (https://cloud.google.com/spot-vms/pricing), on-demand prices rarely; after a month a Spot price is out of date.
+const oldPrice = 30 * 24 * time.Hour
+
+// ageOf returns notes about prices in the quote that are too old at the time now; empty if there are none.
+func ageOf(q *sweep.Quote, now time.Time) []string {
+	dates := []string{q.PriceDate}
+	for _, f := range q.Fallback {
+		dates = append(dates, f.PriceDate)
+	}
+	return age(dates, now)
+}
+
+// age is a note about the oldest of the dates, if it is too old. An empty date means no price.
+func age(dates []string, now time.Time) []string {
+	var oldest time.Time
+	for _, date := range dates {
+		if d, err := time.Parse(time.DateOnly, date); err == nil && (oldest.IsZero() || d.Before(oldest)) {
+			oldest = d
+		}
+	}
+	if oldest.IsZero() || now.Sub(oldest) <= oldPrice {
+		return nil
+	}
+	return []string{fmt.Sprintf("the oldest price is from %s, %d days ago, and may have changed; `launcher prices "+
+		"refresh` reads today's",
+		oldest.Format(time.DateOnly), int(now.Sub(oldest).Hours()/24))}
+}

@@ -1,4 +1,4 @@
-package quote_test
+package quote
 
 import (
 	"encoding/json"
@@ -18,7 +18,6 @@ import (
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
-	"coppice/launcher/internal/quote"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -43,7 +42,7 @@ machine: {type: n2-highmem-64, spot: true, threads_per_task: 4}
 `
 
 // request plans a sweep over a table that is only stated.
-func request(t testing.TB, size quote.Stated, edits ...string) *quote.Request {
+func request(t testing.TB, size Stated, edits ...string) *Estimator {
 	t.Helper()
 	spec, err := sweep.ParseSpec("sweep.yaml", []byte(strings.NewReplacer(edits...).Replace(night)), words())
 	if err != nil {
@@ -58,13 +57,13 @@ func request(t testing.TB, size quote.Stated, edits ...string) *quote.Request {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &quote.Request{Plan: p.Plan, Expected: p.Expected, Manifest: m, Prices: machines.Embedded(), Region: "us-central1",
-		Assumptions: quote.Assumed(), Calibration: quote.Measured()}
+	return &Estimator{Plan: p, Manifest: m, Prices: machines.Embedded(), Region: "us-central1",
+		Assumptions: Assumed()}
 }
 
-var large = quote.Stated{Rows: 130_000_000, Features: 40, HeldOut: 2_600_000}
+var large = Stated{Rows: 130_000_000, Features: 40, HeldOut: 2_600_000}
 
-func compare(t testing.TB, q *quote.Request, w quote.Wish) *quote.Comparison {
+func compare(t testing.TB, q *Estimator, w Wish) *Comparison {
 	t.Helper()
 	c, err := q.Compare(w)
 	if err != nil {
@@ -79,16 +78,16 @@ var four = []string{"n2-highmem-64", "n2-highmem-128", "c3d-highmem-60-lssd", "c
 // TestGolden compares whole comparisons with testdata; `go test -update ./launcher/internal/quote` writes them.
 func TestGolden(t *testing.T) {
 	for name, tc := range map[string]struct {
-		size  quote.Stated
-		wish  quote.Wish
+		size  Stated
+		wish  Wish
 		edits []string
 	}{
-		"night-within-an-hour": {large, quote.Wish{Machines: four, Within: time.Hour}, nil},
-		"night-resembling":     {large, quote.Wish{}, nil},
-		"small-with-a-budget": {quote.Stated{Rows: 1_000_000, Features: 28, HeldOut: 100_000},
-			quote.Wish{Machines: []string{"n2-highmem-2", "n2-highmem-16", "n2d-highmem-16"}, Budget: 0.2},
+		"night-within-an-hour": {large, Wish{Machines: four, Within: time.Hour}, nil},
+		"night-resembling":     {large, Wish{}, nil},
+		"small-with-a-budget": {Stated{Rows: 1_000_000, Features: 28, HeldOut: 100_000},
+			Wish{Machines: []string{"n2-highmem-2", "n2-highmem-16", "n2d-highmem-16"}, Budget: 0.2},
 			[]string{"n2-highmem-64", "n2-highmem-16", "threads_per_task: 4", "threads_per_task: 1"}},
-		"nothing-fits": {large, quote.Wish{Machines: []string{"n2-highcpu-2", "e2-highmem-16"}}, nil},
+		"nothing-fits": {large, Wish{Machines: []string{"n2-highcpu-2", "e2-highmem-16"}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := json.MarshalIndent(compare(t, request(t, tc.size, tc.edits...), tc.wish), "", " ")
@@ -117,8 +116,8 @@ func TestGolden(t *testing.T) {
 // was measured comes from calibration.go, of which it looks up what stands there at the sweep's own settings.
 func TestByHand(t *testing.T) {
 	q := request(t, large)
-	o := compare(t, q, quote.Wish{Machines: []string{"n2-highmem-64"}, VMs: 4}).Offers[0]
-	measured := quote.Measured()
+	o := compare(t, q, Wish{Machines: []string{"n2-highmem-64"}, VMs: 4}).Offers[0]
+	measured := Measured()
 	// ns of one thread
 	one := measuredAt(t, measured.Base, 130e6) * measuredAt(t, measured.Leaves, 31) * measuredAt(t, measured.Features,
 		1)
@@ -157,7 +156,7 @@ func TestByHand(t *testing.T) {
 }
 
 // measuredAt is the point that was measured at x.
-func measuredAt(t testing.TB, points []quote.Point, x float64) float64 {
+func measuredAt(t testing.TB, points []Point, x float64) float64 {
 	t.Helper()
 	for _, p := range points {
 		if p.X == x {
@@ -171,7 +170,7 @@ func measuredAt(t testing.TB, points []quote.Point, x float64) float64 {
 func TestASpeedThatWasSeen(t *testing.T) {
 	q := request(t, large, "threads_per_task: 4", "threads_per_task: 1")
 	q.NsPerValue = 3
-	o := compare(t, q, quote.Wish{Machines: []string{"n2-highmem-16"}, VMs: 4}).Offers[0]
+	o := compare(t, q, Wish{Machines: []string{"n2-highmem-16"}, VMs: 4}).Offers[0]
 	if trial := 130e6 * 40 * 500 * 3e-9; math.Abs(o.Trial.Expected/trial-1) > 1e-9 ||
 		math.Abs(o.Trial.High/trial-1.15) > 1e-9 || math.Abs(o.NsPerValue-3) > 1e-9 {
 		t.Errorf("got %+v; want math.Abs(o.Trial.Expected/trial - 1) <= 1e-9, math.Abs(o.Trial.High/trial - 1.15) "+
@@ -182,7 +181,7 @@ func TestASpeedThatWasSeen(t *testing.T) {
 func TestWhatIsNotKnownHasNoPrice(t *testing.T) {
 	q := request(t, large)
 	q.Region = "mars-north1"
-	c := compare(t, q, quote.Wish{Machines: four})
+	c := compare(t, q, Wish{Machines: four})
 	for _, o := range c.Offers {
 		if o.Spot.Cost != nil || o.OnDemand.Cost != nil || !(o.Spot.Hours.Expected > 0) {
 			t.Errorf("got %+v; want o.Spot.Cost = nil, o.OnDemand.Cost = nil, o.Spot.Hours.Expected > 0", o)
@@ -193,29 +192,29 @@ func TestWhatIsNotKnownHasNoPrice(t *testing.T) {
 	}
 	// On demand has a price where Spot has none.
 	q = request(t, large)
-	o := compare(t, q, quote.Wish{Machines: []string{"n2d-highmem-64"}}).Offers[0]
+	o := compare(t, q, Wish{Machines: []string{"n2d-highmem-64"}}).Offers[0]
 	if o.Spot.Cost != nil || o.OnDemand.Cost == nil {
 		t.Errorf("got %+v; want o.Spot.Cost = nil, o.OnDemand.Cost other than nil", o)
 	}
 }
 
 func TestUnknownMachines(t *testing.T) {
-	_, err := request(t, large).Compare(quote.Wish{Machines: []string{"n2-highmen-64"}})
+	_, err := request(t, large).Compare(Wish{Machines: []string{"n2-highmen-64"}})
 	if !problem.Is(err, problem.Input) {
 		t.Errorf("compared with an unknown type: error %v, expected one of kind input", err)
 	}
 }
 
 // random is a table, a sweep and assumptions of some kind.
-func random(t *testing.T, r *rand.Rand) (quote.Stated, []string, quote.Assumptions) {
+func random(t *testing.T, r *rand.Rand) (Stated, []string, Assumptions) {
 	t.Helper()
-	size := quote.Stated{Rows: int(math.Exp(9 + 10*r.Float64())), Features: 1 + r.IntN(300), HeldOut: 1000 +
+	size := Stated{Rows: int(math.Exp(9 + 10*r.Float64())), Features: 1 + r.IntN(300), HeldOut: 1000 +
 		r.IntN(1_000_000)}
 	edits := []string{"num_iterations: 500", fmt.Sprintf("num_iterations: %d, num_leaves: %d, feature_fraction: %.2f",
 		1+r.IntN(2000), 2+r.IntN(500), 0.1+0.9*r.Float64()),
 		"trials: 50", fmt.Sprintf("trials: %d", 1+r.IntN(120)), "threads_per_task: 4",
 		fmt.Sprintf("threads_per_task: %d", 1+r.IntN(8))}
-	a := quote.Assumptions{Startup: time.Duration(r.Float64() * float64(10*time.Minute)), Download: 1e7 +
+	a := Assumptions{Startup: time.Duration(r.Float64() * float64(10*time.Minute)), Download: 1e7 +
 		1e9*r.Float64(), Preemptions: 3 * r.Float64()}
 	return size, edits, a
 }
@@ -229,9 +228,9 @@ func TestProperties(t *testing.T) {
 		size, edits, a := random(t, r)
 		q := request(t, size, edits...)
 		q.Assumptions = a
-		before := map[string]quote.Offer{}
+		before := map[string]Offer{}
 		for _, vms := range []int{1, 2, 5, 20} {
-			for _, o := range compare(t, q, quote.Wish{Machines: four, VMs: vms}).Offers {
+			for _, o := range compare(t, q, Wish{Machines: four, VMs: vms}).Offers {
 				offers++
 				checkOffer(t, o)
 				if b, ok := before[o.Machine]; ok && (o.OnDemand.Hours.Expected > b.OnDemand.Hours.Expected+1e-9 ||
@@ -244,7 +243,7 @@ func TestProperties(t *testing.T) {
 		size.Rows *= 2
 		q = request(t, size, edits...)
 		q.Assumptions = a
-		for _, o := range compare(t, q, quote.Wish{Machines: four, VMs: 20}).Offers {
+		for _, o := range compare(t, q, Wish{Machines: four, VMs: 20}).Offers {
 			if b, ok := before[o.Machine]; ok && o.OnDemand.Hours.Expected < b.OnDemand.Hours.Expected-1e-9 {
 				t.Errorf("twice the rows are quicker:\n%+v\n%+v", o, b)
 			}
@@ -255,10 +254,10 @@ func TestProperties(t *testing.T) {
 	}
 }
 
-func checkOffer(t *testing.T, o quote.Offer) {
+func checkOffer(t *testing.T, o Offer) {
 	t.Helper()
 	ordered := func(r sweep.Range) bool { return r.Low > 0 && r.Low <= r.Expected && r.Expected <= r.High }
-	for _, s := range []quote.Side{o.OnDemand, o.Spot} {
+	for _, s := range []Side{o.OnDemand, o.Spot} {
 		if !ordered(s.Hours) || s.Cost == nil || !ordered(*s.Cost) {
 			t.Errorf("got %s: %+v; want ordered(s.Hours), s.Cost other than nil, ordered(*s.Cost)", o.Machine, s)
 		}
@@ -278,11 +277,11 @@ func TestMoreNeverHurts(t *testing.T) {
 		size, edits, a := random(t, r)
 		q := request(t, size, edits...)
 		q.Assumptions = a
-		for _, wishes := range [][]quote.Wish{
+		for _, wishes := range [][]Wish{
 			{{Budget: 0.5}, {Budget: 2}, {Budget: 10}, {Budget: 100}, {Budget: 10_000}},
 			{{Within: 20 * time.Minute}, {Within: time.Hour}, {Within: 5 * time.Hour}, {Within: 100 * time.Hour}},
 		} {
-			var before *quote.Recommended
+			var before *Recommended
 			for _, w := range wishes {
 				w.Machines = four
 				c := compare(t, q, w)
@@ -290,8 +289,8 @@ func TestMoreNeverHurts(t *testing.T) {
 				if before != nil && (got == nil || got.Cost.Expected > before.Cost.Expected*(1+1e-9)) {
 					t.Errorf("%+v: %+v, with less %+v", w, got, before)
 				}
-				if got != nil && (got.Hours.Expected > c.Within || quote.Hold(recommended(t, q, c), got.Machine, w.Budget) != nil) {
-					t.Errorf("%+v: %+v is too much: %v", w, got, quote.Hold(recommended(t, q, c), got.Machine,
+				if got != nil && (got.Hours.Expected > c.Within || Hold(recommended(t, q, c), got.Machine, w.Budget) != nil) {
+					t.Errorf("%+v: %+v is too much: %v", w, got, Hold(recommended(t, q, c), got.Machine,
 						w.Budget))
 				}
 				before = got
@@ -301,14 +300,14 @@ func TestMoreNeverHurts(t *testing.T) {
 }
 
 // recommended is the quote that a sweep on the recommended machines has.
-func recommended(t testing.TB, q *quote.Request, c *quote.Comparison) *sweep.Quote {
+func recommended(t testing.TB, q *Estimator, c *Comparison) *sweep.Quote {
 	t.Helper()
 	for i, o := range c.Offers {
 		if r := c.Recommended; o.Machine == r.Machine {
 			spot := q.Plan.Spec.Machine.Spot
 			defer func(was bool) { *spot = was }(*spot)
 			*spot = r.Spot
-			return q.Quote(&c.Offers[i])
+			return q.quoted(&c.Offers[i])
 		}
 	}
 	t.Fatalf("%+v is none of the offers", c.Recommended)
@@ -319,8 +318,8 @@ func recommended(t testing.TB, q *quote.Request, c *quote.Comparison) *sweep.Quo
 // which the sweep starts, and where there is none that small, the reason says it.
 func TestWhatIsRecommendedIsNotRefused(t *testing.T) {
 	q := request(t, large)
-	on := func(budget float64) *quote.Comparison {
-		return compare(t, q, quote.Wish{Machines: []string{"c3d-highmem-60-lssd"}, VMs: 2, Budget: budget})
+	on := func(budget float64) *Comparison {
+		return compare(t, q, Wish{Machines: []string{"c3d-highmem-60-lssd"}, VMs: 2, Budget: budget})
 	}
 	free := on(0)
 	cost := free.Recommended.Cost.Expected
@@ -336,7 +335,7 @@ func TestWhatIsRecommendedIsNotRefused(t *testing.T) {
 		enough)) {
 		t.Fatalf("%v USD of %v: %s", enough, need, c.Reason)
 	}
-	if err := quote.Hold(recommended(t, q, c), c.Recommended.Machine, enough); err != nil {
+	if err := Hold(recommended(t, q, c), c.Recommended.Machine, enough); err != nil {
 		t.Error(err)
 	}
 	if c := on(0.004); !strings.Contains(c.Reason, "for at most 0.004 USD") {
@@ -347,7 +346,7 @@ func TestWhatIsRecommendedIsNotRefused(t *testing.T) {
 // TestTheFastestHasAPrice: what cannot be paid for is not held against what takes too long.
 func TestTheFastestHasAPrice(t *testing.T) {
 	q := request(t, large)
-	c := compare(t, q, quote.Wish{Machines: []string{"m3-ultramem-128", "n2-highmem-16"}, VMs: 1, Within: time.Hour})
+	c := compare(t, q, Wish{Machines: []string{"m3-ultramem-128", "n2-highmem-16"}, VMs: 1, Within: time.Hour})
 	if c.Recommended != nil || len(c.Offers) != 2 || c.Offers[1].OnDemand.Cost != nil ||
 		c.Offers[1].OnDemand.Hours.Expected >= c.Offers[0].OnDemand.Hours.Expected ||
 		!strings.Contains(c.Reason,
@@ -366,7 +365,7 @@ func TestHold(t *testing.T) {
 			"0.20 is reserved for stopping in time; give --budget 2.20",
 		1: "too small", 0.0015: "the budget of 0.0015 USD",
 	} {
-		err := quote.Hold(q, "n2-highmem-64", budget)
+		err := Hold(q, "n2-highmem-64", budget)
 		if (err == nil) != (says == "") || err != nil &&
 			(!problem.Is(err, problem.Input) || !strings.Contains(err.Error(), says)) {
 			t.Errorf("a budget of %v: error %v, expected %q", budget, err, says)
@@ -374,8 +373,8 @@ func TestHold(t *testing.T) {
 	}
 	// the dearest counts for what is kept back
 	q.Fallback = []sweep.FallbackPrice{{Spot: true, Hourly: 0.5}, {Hourly: 3}}
-	if err := quote.Hold(q, "n2-highmem-64", 2.59); err == nil || !strings.Contains(err.Error(), "give --budget 2.60") {
-		t.Errorf(`quote.Hold(q, "n2-highmem-64", 2.59): got %v; want an error, err.Error() with "give --budget 2.60"`,
+	if err := Hold(q, "n2-highmem-64", 2.59); err == nil || !strings.Contains(err.Error(), "give --budget 2.60") {
+		t.Errorf(`Hold(q, "n2-highmem-64", 2.59): got %v; want an error, err.Error() with "give --budget 2.60"`,
 			err)
 	}
 	q.Fallback[0].VMs, q.Fallback[0].Hourly = 20, 0.5 // more machines, dearer together
@@ -387,25 +386,25 @@ func TestHold(t *testing.T) {
 	says := "the budget of 6.99 USD is too small for machine.fallback[1]: 2 x n2d-highmem-64 on demand are expected " +
 		"to cost 6.00 (3.00 to 12.00), and 1.00 is reserved for stopping in time; remove that fallback, or give " +
 		"--budget 7.00"
-	if err := quote.Hold(q, "n2-highmem-64", 6.99); err == nil || err.Error() != says {
+	if err := Hold(q, "n2-highmem-64", 6.99); err == nil || err.Error() != says {
 		t.Errorf("a budget of 6.99: error %v, expected %q", err, says)
 	}
-	if err := quote.Hold(q, "n2-highmem-64", 7); err != nil {
+	if err := Hold(q, "n2-highmem-64", 7); err != nil {
 		t.Error(err)
 	}
 	q.Fallback[1].Hourly = 0
-	if err := quote.Hold(q, "n2-highmem-64", 100); err == nil ||
+	if err := Hold(q, "n2-highmem-64", 100); err == nil ||
 		!strings.Contains(err.Error(), "no on-demand price of machine.fallback[1] in us-central1") {
-		t.Errorf(`quote.Hold(q, "n2-highmem-64", 100): got %v; want an error, err.Error() with "no on-demand price of machine.fallback[1] in us-central1"`, err)
+		t.Errorf(`Hold(q, "n2-highmem-64", 100): got %v; want an error, err.Error() with "no on-demand price of machine.fallback[1] in us-central1"`, err)
 	}
 	q.Hourly = 0
-	if err := quote.Hold(q, "c4-highmem-96-lssd", 5); err == nil ||
+	if err := Hold(q, "c4-highmem-96-lssd", 5); err == nil ||
 		!strings.Contains(err.Error(),
 			"no Spot price of c4-highmem-96-lssd in us-central1 is known; run `launcher prices refresh`") {
-		t.Errorf("quote.Hold(q, \"c4-highmem-96-lssd\", 5): got %v; want an error, err.Error() with \"no Spot price "+
+		t.Errorf("Hold(q, \"c4-highmem-96-lssd\", 5): got %v; want an error, err.Error() with \"no Spot price "+
 			"of c4-highmem-96-lssd in us-central1 is known; run `launcher prices refresh`\"", err)
 	}
-	if err := quote.Hold(q, "c4-highmem-96-lssd", 0); err != nil {
+	if err := Hold(q, "c4-highmem-96-lssd", 0); err != nil {
 		t.Error(err)
 	}
 }
@@ -414,16 +413,13 @@ func TestHold(t *testing.T) {
 // JSON.
 func TestFallbacksAreQuoted(t *testing.T) {
 	q := request(t, large, "spot: true", "spot: true, fallback: [{spot: false}, {type: n2-highmem-128}]")
-	out := &sweep.Quote{}
-	if err := q.PriceFallbacks(out); err != nil {
+	if err := q.Price(); err != nil {
 		t.Fatal(err)
 	}
+	out := q.Plan.Quote
 	for i, name := range []string{"n2-highmem-64", "n2-highmem-128"} {
 		alone := request(t, large, "type: n2-highmem-64", "type: "+name)
-		o, err := alone.Offer()
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := offer(t, alone)
 		s, f := o.Side(i == 1), out.Fallback[i]
 		want := sweep.FallbackPrice{Machine: name, Spot: i == 1, Hourly: s.Hourly, VMs: o.VMs, Cost: *s.Cost,
 			PriceDate: s.PriceDate}
@@ -432,7 +428,7 @@ func TestFallbacksAreQuoted(t *testing.T) {
 		}
 	}
 	q.Plan.Quote = out
-	data, err := json.Marshal(q.Plan)
+	data, err := json.Marshal(q.Plan.Plan)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -440,7 +436,7 @@ func TestFallbacksAreQuoted(t *testing.T) {
 		t.Errorf("sweep.DecodePlan(data): got %+v %v; want no error, back.Quote.Fallback = out.Fallback", back, err)
 	}
 	out.Fallback[1].VMs = -1
-	if data, err = json.Marshal(q.Plan); err != nil {
+	if data, err = json.Marshal(q.Plan.Plan); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := sweep.DecodePlan(data); err == nil {
@@ -452,18 +448,18 @@ func TestFallbacksAreQuoted(t *testing.T) {
 func TestOldPricesArePointedOut(t *testing.T) {
 	day := func(n int) time.Time { return time.Date(2026, 9, 1+n, 12, 0, 0, 0, time.UTC) }
 	q := &sweep.Quote{PriceDate: "2026-09-01"}
-	if notes := quote.Age(q, day(29)); notes != nil {
+	if notes := ageOf(q, day(29)); notes != nil {
 		t.Errorf("after 29 days: %q", notes)
 	}
-	if notes := quote.Age(q, day(30)); len(notes) != 1 ||
+	if notes := ageOf(q, day(30)); len(notes) != 1 ||
 		!strings.Contains(notes[0], "the oldest price is from 2026-09-01, 30 days ago") {
 		t.Errorf("after 30 days: %q", notes)
 	}
 	q.Fallback = []sweep.FallbackPrice{{PriceDate: "2026-08-01"}, {}}
-	if notes := quote.Age(q, day(29)); len(notes) != 1 || !strings.Contains(notes[0], "from 2026-08-01, 60 days ago") {
+	if notes := ageOf(q, day(29)); len(notes) != 1 || !strings.Contains(notes[0], "from 2026-08-01, 60 days ago") {
 		t.Errorf("of a fallback: %q", notes)
 	}
-	if notes := quote.Age(&sweep.Quote{}, day(100)); notes != nil {
+	if notes := ageOf(&sweep.Quote{}, day(100)); notes != nil {
 		t.Errorf("without a price: %q", notes)
 	}
 }
@@ -471,12 +467,9 @@ func TestOldPricesArePointedOut(t *testing.T) {
 // TestQuoteIsKept has the quote of an offer come back out of the plan's JSON.
 func TestQuoteIsKept(t *testing.T) {
 	q := request(t, large)
-	o, err := q.Offer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	q.Plan.Quote, q.Plan.Spec.Budget = q.Quote(o), 12.5
-	data, err := json.Marshal(q.Plan)
+	o := offer(t, q)
+	q.Plan.Quote, q.Plan.Spec.Budget = q.quoted(o), 12.5
+	data, err := json.Marshal(q.Plan.Plan)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -489,17 +482,17 @@ func TestQuoteIsKept(t *testing.T) {
 		t.Errorf("got %+v; want back.Quote = q.Plan.Quote, back.Quote.Hourly = o.Spot.Hourly, back.Quote.OnDemand = "+
 			"o.OnDemand.Hourly, back.Quote.Cost = *o.Spot.Cost, back.Quote.Spot\n%+v", back.Quote, o)
 	}
-	if quote.Reserve(q.Plan) != 6*time.Minute {
-		t.Errorf("%s kept back", quote.Reserve(q.Plan))
+	if keptBack(q.Plan.Plan) != 6*time.Minute {
+		t.Errorf("%s kept back", keptBack(q.Plan.Plan))
 	}
 	q.Plan.Heartbeat = sweep.Duration(time.Second)
-	if quote.Reserve(q.Plan) != 15*time.Second {
-		t.Errorf("%s kept back from a quick sweep", quote.Reserve(q.Plan))
+	if keptBack(q.Plan.Plan) != 15*time.Second {
+		t.Errorf("%s kept back from a quick sweep", keptBack(q.Plan.Plan))
 	}
 }
 
 func TestStatedSizes(t *testing.T) {
-	for _, bad := range []quote.Stated{{}, {Rows: -1, Features: 3, HeldOut: 1}, {Rows: 1e12, Features: 3, HeldOut: 1},
+	for _, bad := range []Stated{{}, {Rows: -1, Features: 3, HeldOut: 1}, {Rows: 1e12, Features: 3, HeldOut: 1},
 		{Rows: 10, Features: 1e6, HeldOut: 1}, {Rows: 10, Features: 3}} {
 		if _, err := bad.Manifest("x", true); err == nil {
 			t.Errorf("%+v was taken", bad)
@@ -513,7 +506,7 @@ func TestStatedSizes(t *testing.T) {
 		t.Errorf("%d features", len(m.Features))
 	}
 	// A staged table of 130,000,000 x 40 without held-out rows has 10.31 GiB (docs/benchmarks.md).
-	if m, err = (quote.Stated{Rows: 130_000_000, Features: 40, HeldOut: 1}).Manifest("clicks", true); err != nil {
+	if m, err = (Stated{Rows: 130_000_000, Features: 40, HeldOut: 1}).Manifest("clicks", true); err != nil {
 		t.Fatal(err)
 	}
 	if got := float64(m.Bytes()) / (1 << 30); math.Abs(got/10.31-1) > 0.005 {
@@ -523,8 +516,8 @@ func TestStatedSizes(t *testing.T) {
 
 // TestFoldsCostTimesTheirNumber: five folds train five times four fifths of the rows, and once more all.
 func TestFoldsCostTimesTheirNumber(t *testing.T) {
-	offer := func(edits ...string) quote.Offer {
-		return compare(t, request(t, large, edits...), quote.Wish{Machines: []string{"n2-highmem-64"},
+	offer := func(edits ...string) Offer {
+		return compare(t, request(t, large, edits...), Wish{Machines: []string{"n2-highmem-64"},
 			VMs: 4}).Offers[0]
 	}
 	one := offer()
@@ -550,16 +543,13 @@ func TestFoldsCostTimesTheirNumber(t *testing.T) {
 // TestStepsWaitForEachOther: a selection among ten groups takes no more tasks than its longest step has trials, and as
 // long as all of its steps one after the other.
 func TestStepsWaitForEachOther(t *testing.T) {
-	q := request(t, quote.Stated{Rows: 10_000_000, Features: 10, HeldOut: 1_000_000},
+	q := request(t, Stated{Rows: 10_000_000, Features: 10, HeldOut: 1_000_000},
 		"trials: 50\n", "", "search: {random: {learning_rate: {log_uniform: [0.05, 0.2]}}}",
 		"search: {features: {try: forward}}")
 	if z, want := q.Plan.Sizing, 11; z.Tasks != want { // all groups, and the first step: no column is in no group
 		t.Errorf("a selection among ten groups was planned with %d tasks (%s), want %d", z.Tasks, z.LimitedBy, want)
 	}
-	o, err := q.Offer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := offer(t, q)
 	training := 3600*o.OnDemand.Hours.Expected - o.Lead.Expected
 	if steps := training / o.Trial.Expected; math.Abs(steps-9) > 1e-6 || o.Waves != 9 {
 		t.Errorf("nine steps on %d tasks were offered as the time of %v trials, in %d waves; want 9 of both",

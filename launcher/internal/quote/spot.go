@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// spot says under which price model the plan runs the offer: as in the spec or, with spot: auto, as Decide decides.
-func (q *Request) spot(o *Offer) bool {
+// spot says under which price model the plan runs the offer: as in the spec or, with spot: auto, as decide says.
+func (q *Estimator) spot(o *Offer) bool {
 	if q.Plan.Spec.Machine.SpotAuto {
-		spot, _ := q.Decide(o)
+		spot, _ := q.decide(o)
 		return spot
 	}
 	return *q.Plan.Spec.Machine.Spot
 }
 
-// Decide is the rule of spot: auto, with the reason. It chooses Spot unless that is expected to cost at least as much
+// decide is the rule of spot: auto, with the reason. It chooses Spot unless that is expected to cost at least as much
 // as on demand, or to exceed the sweep's time limit when on demand does not. An unknown price is no objection.
-func (q *Request) Decide(o *Offer) (spot bool, why string) {
+func (q *Estimator) decide(o *Offer) (spot bool, why string) {
 	limit := time.Duration(q.Plan.Spec.Limits.Sweep)
 	late := o.Spot.Hours.Expected > limit.Hours() && o.OnDemand.Hours.Expected <= limit.Hours()
 	switch {
@@ -44,7 +44,7 @@ func hoursText(h float64) string { return fmt.Sprintf("%.2f", h) }
 
 // spotPays is the rate of preemptions at which both models cost the same. If a share p x loss of its time is lost, a
 // Spot machine is paid for calm / (1 - p x loss) hours; at equal cost that share is one minus the ratio of the prices.
-func (q *Request) spotPays(o *Offer) float64 {
+func (q *Estimator) spotPays(o *Offer) float64 {
 	if o.Spot.Hourly <= 0 || o.OnDemand.Hourly <= o.Spot.Hourly {
 		return 0
 	}
@@ -52,34 +52,30 @@ func (q *Request) spotPays(o *Offer) float64 {
 	return 3600 * share / q.loss(o.Lead.Expected, o.Trial.Expected)
 }
 
-// Unpaid is a note that Spot, if chosen for the offer, costs at least as much as on demand; empty otherwise.
-func (q *Request) Unpaid(o *Offer) []string {
-	if o.Spot.Cost == nil || o.OnDemand.Cost == nil || o.Spot.Cost.Expected < o.OnDemand.Cost.Expected {
-		return nil
-	}
-	return []string{fmt.Sprintf("Spot does not pay on %s: at %v preemptions an hour %s; it pays below %.1f an hour, "+
-		"and spot: auto in sweep.yaml chooses the cheaper",
-		o.Machine, q.Preemptions, o.compared(), o.SpotPays)}
-}
-
-// unpaid returns the same for all offers.
-func (q *Request) unpaid(offers []Offer) (notes []string) {
+// unpaid is a note for each offer on which Spot, if chosen, costs at least as much as on demand.
+func (q *Estimator) unpaid(offers ...Offer) (notes []string) {
 	for i := range offers {
-		notes = append(notes, q.Unpaid(&offers[i])...)
+		o := &offers[i]
+		if o.Spot.Cost == nil || o.OnDemand.Cost == nil || o.Spot.Cost.Expected < o.OnDemand.Cost.Expected {
+			continue
+		}
+		notes = append(notes, fmt.Sprintf("Spot does not pay on %s: at %v preemptions an hour %s; it pays below %.1f "+
+			"an hour, and spot: auto in sweep.yaml chooses the cheaper", o.Machine, q.Preemptions, o.compared(),
+			o.SpotPays))
 	}
 	return notes
 }
 
-// Settle writes the decision of spot: auto into the plan, and explains it; it does nothing if the spec decides itself.
-func (q *Request) Settle(o *Offer) []string {
+// settle writes the decision of spot: auto into the plan, and explains it; it does nothing if the spec decides itself.
+func (q *Estimator) settle(o *Offer) []string {
 	m := &q.Plan.Spec.Machine
 	if !m.SpotAuto {
 		if *m.Spot {
-			return q.Unpaid(o)
+			return q.unpaid(*o)
 		}
 		return nil
 	}
-	spot, why := q.Decide(o)
+	spot, why := q.decide(o)
 	m.Spot = &spot
 	return []string{fmt.Sprintf("spot: auto chose %s: %s", model(spot), why)}
 }

@@ -1,4 +1,4 @@
-package quote_test
+package quote
 
 import (
 	"math"
@@ -7,12 +7,15 @@ import (
 	"time"
 
 	"coppice/internal/sweep"
-	"coppice/launcher/internal/quote"
 )
 
-func offer(t *testing.T, q *quote.Request) *quote.Offer {
+func offer(t *testing.T, q *Estimator) *Offer {
 	t.Helper()
-	o, err := q.Offer()
+	w, err := q.work()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := q.own(w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +50,7 @@ func TestSpotPaysUpTo(t *testing.T) {
 // TestPlanSaysWhenSpotDoesNotPay, and is silent where it does.
 func TestPlanSaysWhenSpotDoesNotPay(t *testing.T) {
 	q := request(t, large)
-	wish := quote.Wish{Machines: []string{"n2-highmem-64"}}
+	wish := Wish{Machines: []string{"n2-highmem-64"}}
 	if notes := strings.Join(compare(t, q, wish).Notes, "\n"); strings.Contains(notes, "does not pay") {
 		t.Errorf("where Spot pays: %s", notes)
 	}
@@ -89,12 +92,12 @@ func TestSpotAutoGoesByTheRule(t *testing.T) {
 			q.Plan.Spec.Limits.Sweep = sweep.Duration(c.limit)
 		}
 		o := offer(t, q)
-		notes := strings.Join(q.Settle(o), "\n")
+		notes := strings.Join(q.settle(o), "\n")
 		if m := q.Plan.Spec.Machine; *m.Spot != c.spot || !strings.Contains(notes, c.says) || c.says == "" &&
 			notes != "" {
 			t.Errorf("%s: spot is %t, expected %t; %q, expected %q", name, *m.Spot, c.spot, notes, c.says)
 		}
-		if kept := q.Quote(o); kept.Spot != c.spot || kept.Hourly != o.Side(c.spot).Hourly {
+		if kept := q.quoted(o); kept.Spot != c.spot || kept.Hourly != o.Side(c.spot).Hourly {
 			t.Errorf("%s: the quote in the plan is of spot %t at %v an hour", name, kept.Spot, kept.Hourly)
 		}
 	}
@@ -103,7 +106,7 @@ func TestSpotAutoGoesByTheRule(t *testing.T) {
 // TestAttachedDisksArePreferred: what nobody has seen work is offered, and not recommended beside what is documented.
 func TestAttachedDisksArePreferred(t *testing.T) {
 	q := request(t, large)
-	c := compare(t, q, quote.Wish{Machines: four, VMs: 2})
+	c := compare(t, q, Wish{Machines: four, VMs: 2})
 	if !c.Offers[0].BuiltIn || c.Recommended == nil || c.Recommended.Machine != "n2-highmem-64" ||
 		!strings.Contains(c.Reason, "with attached local SSDs") {
 		t.Errorf("the cheapest is %s, recommended %+v: %s", c.Offers[0].Machine, c.Recommended, c.Reason)
@@ -113,7 +116,7 @@ func TestAttachedDisksArePreferred(t *testing.T) {
 		t.Errorf("strings.Join(c.Notes, \"\\n\"): got %v; want notes with \"c3d-highmem-60-lssd, "+
 			"c4d-highmem-64-lssd: the local SSDs come with the machine\"", notes)
 	}
-	if c = compare(t, q, quote.Wish{Machines: four[2:], VMs: 2}); c.Recommended == nil ||
+	if c = compare(t, q, Wish{Machines: four[2:], VMs: 2}); c.Recommended == nil ||
 		c.Recommended.Machine != "c3d-highmem-60-lssd" {
 		t.Errorf("of nothing else %+v: %s", c.Recommended, c.Reason)
 	}
