@@ -31,7 +31,7 @@ var update = flag.Bool("update", false, "rewrite the golden files under testdata
 type asked struct {
 	*jobs
 	plan *sweep.Plan
-	task *cloudjob.Request
+	task *cloudjob.Spec
 }
 
 var errNothingIsSent = errors.New("nothing is sent")
@@ -41,7 +41,7 @@ func (a *asked) Request(p *sweep.Plan) ([]byte, error) {
 	return a.jobs.Request(p)
 }
 
-func (a *asked) SubmitTask(_ context.Context, q cloudjob.Request) (bool, error) {
+func (a *asked) SubmitTask(_ context.Context, q cloudjob.Spec) (bool, error) {
 	a.task = &q
 	return false, errNothingIsSent
 }

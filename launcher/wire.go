@@ -17,7 +17,6 @@ import (
 	"coppice/internal/cloud/idtoken"
 	"coppice/internal/cloud/pubsub"
 	"coppice/internal/cloud/webhook"
-	"coppice/internal/machines"
 	"coppice/internal/notify"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cli"
@@ -92,19 +91,8 @@ const billingEndpoint = "COPPICE_BILLING_ENDPOINT"
 func prices(env envconfig.Lookuper) func(context.Context) (cli.PriceList, error) {
 	return func(ctx context.Context) (cli.PriceList, error) {
 		endpoint, _ := env.Lookup(billingEndpoint)
-		c, err := billing.New(ctx, endpoint)
-		if err != nil {
-			return nil, err
-		}
-		return priceList{c}, nil
+		return billing.New(ctx, endpoint)
 	}
-}
-
-type priceList struct{ c *billing.Client }
-
-func (p priceList) Prices(ctx context.Context, families []machines.Family, regions []string,
-	date string) (*machines.Prices, error) {
-	return p.c.Prices(ctx, billing.Request{Families: families, Regions: regions, Date: date})
 }
 
 // jobs submits a plan as a Batch job.
@@ -179,7 +167,7 @@ func (j *jobs) Submit(ctx context.Context, p *sweep.Plan) (existed bool, err err
 }
 
 // SubmitTask starts a job of the launcher's own image with one task.
-func (j *jobs) SubmitTask(ctx context.Context, q cloudjob.Request) (existed bool, err error) {
+func (j *jobs) SubmitTask(ctx context.Context, q cloudjob.Spec) (existed bool, err error) {
 	_, existed, err = j.client.Submit(ctx, j.describeTask(q))
 	return existed, err
 }
@@ -188,7 +176,7 @@ func (j *jobs) SubmitTask(ctx context.Context, q cloudjob.Request) (existed bool
 // often.
 const taskRetries = 3
 
-func (j *jobs) describeTask(q cloudjob.Request) batch.Job {
+func (j *jobs) describeTask(q cloudjob.Spec) batch.Job {
 	q.Env.Scratch = mountPath
 	account := j.env.StageAccount
 	if account == "" {

@@ -77,17 +77,10 @@ func checkEndpoint(endpoint string) error {
 	return cloud.Loopback(endpointVariable, u.Host)
 }
 
-// Request says which prices are wanted.
-type Request struct {
-	Families []machines.Family
-	Regions  []string // empty for all
-	Date     string   // today, YYYY-MM-DD, for the prices' entries
-}
-
 // Prices reads the whole catalogue. A family without prices for all of vCPU, memory and local SSD in a region is left
-// out there. An error returns no prices, since half a catalogue could pass for a whole one.
-func (c *Client) Prices(ctx context.Context, q Request) (*machines.Prices, error) {
-	f := newFinder(q)
+// out there; without regions, all are wanted. date is today, YYYY-MM-DD, for the prices' entries. An error returns no prices, since half a catalogue could pass for a whole one.
+func (c *Client) Prices(ctx context.Context, regions []string, date string) (*machines.Prices, error) {
+	f := newFinder(regions, date)
 	token, seen := "", 0
 	for range maxPages {
 		page, err := c.page(ctx, token)

@@ -126,7 +126,7 @@ func near(a, b machines.Rate) bool {
 
 func TestPrices(t *testing.T) {
 	c, asked := serve(t, catalogue(), 5, nil)
-	p, err := c.Prices(t.Context(), Request{Families: machines.Families(), Date: "2026-11-21"})
+	p, err := c.Prices(t.Context(), nil, "2026-11-21")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestPrices(t *testing.T) {
 	if err := p.Over(embedded).WriteFile(t.TempDir() + "/prices.json"); err != nil {
 		t.Error(err)
 	}
-	one, err := c.Prices(t.Context(), Request{Families: machines.Families(), Regions: []string{"us-east1"}, Date: "2026-11-21"})
+	one, err := c.Prices(t.Context(), []string{"us-east1"}, "2026-11-21")
 	if err != nil || len(one.Prices) != 1 || one.Prices[0].Region != "us-east1" {
 		t.Errorf(`c.Prices(...): got %+v %v; want no error, len(one.Prices) = 1, one.Prices[0].Region = "us-east1"`,
 			one, err)
@@ -168,7 +168,7 @@ func TestAPassingFailureIsRepeated(t *testing.T) {
 		}
 		return page < 3
 	})
-	if _, err := c.Prices(t.Context(), Request{Families: machines.Families(), Date: "2026-11-21"}); err != nil || *asked != 3 {
+	if _, err := c.Prices(t.Context(), nil, "2026-11-21"); err != nil || *asked != 3 {
 		t.Errorf("%d requests, %v", *asked, err)
 	}
 }
@@ -197,10 +197,10 @@ func TestHalfACatalogueIsNone(t *testing.T) {
 				}
 				return page == 2
 			})
-			p, err := c.Prices(t.Context(), Request{Families: machines.Families(), Date: "2026-11-21"})
+			p, err := c.Prices(t.Context(), nil, "2026-11-21")
 			if p != nil || err == nil || !strings.Contains(err.Error(), tc.says) || tc.as != nil &&
 				!errors.As(err, tc.as) {
-				t.Errorf(`c.Prices(Request{Families: machines.Families(), Date: "2026-11-21"}): got %v %T: %v; want p = nil, an error, err.Error() with tc.says, not (tc.as != nil and !errors.As(err, tc.as))`, p, err, err)
+				t.Errorf("prices %v, error %T: %v; expected none, and %q", p, err, err, tc.says)
 			}
 		})
 	}
@@ -216,14 +216,13 @@ func TestWhatCannotBeAPrice(t *testing.T) {
 		all := catalogue()
 		spoil(all[2])
 		c, _ := serve(t, all, 100, nil)
-		_, err := c.Prices(t.Context(), Request{Families: machines.Families(), Date: "2026-11-21"})
+		_, err := c.Prices(t.Context(), nil, "2026-11-21")
 		if err == nil || !strings.Contains(err.Error(), "N2 Instance Ram") {
 			t.Errorf("%s: error %v, expected one about the SKU N2 Instance Ram", name, err)
 		}
 	}
 	c, _ := serve(t, catalogue()[:1], 100, nil)
-	_, err := c.Prices(t.Context(), Request{Families: machines.Families(), Regions: []string{"us-central1"},
-		Date: "2026-11-21"})
+	_, err := c.Prices(t.Context(), []string{"us-central1"}, "2026-11-21")
 	if err == nil || !strings.Contains(err.Error(), "none of 1 SKUs") ||
 		!strings.Contains(err.Error(), "us-central1") {
 		t.Errorf("nothing of use: %v", err)
@@ -239,7 +238,7 @@ func TestAnEndlessCatalogueEnds(t *testing.T) {
 		fmt.Fprint(w, `{"skus": [], "nextPageToken": "from-0"}`)
 		return true
 	})
-	_, err := c.Prices(t.Context(), Request{Families: machines.Families(), Date: "2026-11-21"})
+	_, err := c.Prices(t.Context(), nil, "2026-11-21")
 	if err == nil || *asked != maxPages {
 		t.Errorf("%d pages: %v", *asked, err)
 	}
@@ -258,7 +257,7 @@ func TestEndpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Prices(t.Context(), Request{Families: machines.Families()}); !errors.As(err, &setup) {
+	if _, err := c.Prices(t.Context(), nil, ""); !errors.As(err, &setup) {
 		t.Errorf("nobody there: %v", err)
 	}
 }
@@ -276,7 +275,7 @@ func FuzzSKU(f *testing.F) {
 		if json.Unmarshal(data, &s) != nil {
 			return
 		}
-		find := newFinder(Request{Families: machines.Families(), Date: "2026-11-21"})
+		find := newFinder(nil, "2026-11-21")
 		if err := find.add(&s); err != nil && !strings.Contains(err.Error(), "SKU") {
 			t.Fatalf("the error %v does not name the SKU", err)
 		}

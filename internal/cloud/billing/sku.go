@@ -38,7 +38,8 @@ type place struct {
 
 // finder collects the wanted prices from many SKUs.
 type finder struct {
-	request  Request
+	regions  []string // empty for all
+	date     string
 	patterns []pattern
 	found    map[place]float64
 }
@@ -55,13 +56,13 @@ const (
 	sharedDiskSpot = `^SSD backed Local Storage attached to Spot Preemptible VMs( in .+)?$`
 )
 
-func newFinder(q Request) *finder {
-	f := &finder{request: q, found: map[place]float64{}, patterns: []pattern{
+func newFinder(regions []string, date string) *finder {
+	f := &finder{regions: regions, date: date, found: map[place]float64{}, patterns: []pattern{
 		{regexp.MustCompile(sharedDisk), kind{"", false, disk}},
 		{regexp.MustCompile(sharedDiskSpot), kind{"", true, disk}},
 	}}
 
-	for _, family := range q.Families {
+	for _, family := range machines.Families() {
 		for spot, prefix := range map[bool]string{false: "", true: "Spot Preemptible "} {
 			of := func(words string) *regexp.Regexp {
 				return regexp.MustCompile("^" + regexp.QuoteMeta(prefix+words) + " running in .+$")
@@ -100,7 +101,7 @@ func (f *finder) add(sku *cloudbilling.Sku) error {
 	}
 
 	for _, region := range sku.ServiceRegions {
-		if ok && (len(f.request.Regions) == 0 || slices.Contains(f.request.Regions, region)) {
+		if ok && (len(f.regions) == 0 || slices.Contains(f.regions, region)) {
 			p := place{k, region}
 			f.found[p] = max(f.found[p], usd)
 		}
@@ -163,15 +164,15 @@ const source = "catalog"
 // prices makes entries for all families and regions with complete prices.
 func (f *finder) prices(skus int) (*machines.Prices, error) {
 	out := &machines.Prices{Sources: map[string]string{source: "Cloud Billing Catalog API, " + computeEngine +
-		"/skus, read on " + f.request.Date}}
+		"/skus, read on " + f.date}}
 	regions := map[string]bool{}
 	for p := range f.found {
 		regions[p.region] = true
 	}
 
-	for _, family := range f.request.Families {
+	for _, family := range machines.Families() {
 		for region := range regions {
-			e := machines.Price{Family: family.Name, Region: region, Date: f.request.Date, Source: source,
+			e := machines.Price{Family: family.Name, Region: region, Date: f.date, Source: source,
 				OnDemand: f.rate(family, region, false), Spot: f.rate(family, region, true)}
 			if e.OnDemand != nil || e.Spot != nil {
 				out.Prices = append(out.Prices, e)
@@ -181,8 +182,8 @@ func (f *finder) prices(skus int) (*machines.Prices, error) {
 
 	if len(out.Prices) == 0 {
 		where := "any region"
-		if len(f.request.Regions) > 0 {
-			where = strings.Join(f.request.Regions, ", ")
+		if len(f.regions) > 0 {
+			where = strings.Join(f.regions, ", ")
 		}
 		return nil, fmt.Errorf(service+": none of %d SKUs gives a complete price of a known family in %.200s; "+
 			"check the region's name, or the descriptions may have changed", skus, where)

@@ -83,7 +83,7 @@ func tryPlay(t *testing.T, spec, encodings, text string) (*Report, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Run(t.Context(), Request{Spec: s, Table: d, Scratch: dir, Threads: 2})
+	r, err := (&Backtest{Spec: s, Table: d, Scratch: dir, Threads: 2}).Run(t.Context())
 	if left, err := filepath.Glob(filepath.Join(dir, "coppice-*")); err != nil || len(left) > 0 {
 		t.Errorf("it left %q behind (%v)", left, err)
 	}

@@ -38,8 +38,8 @@ type grown struct {
 }
 
 // nightSpec returns the dataset.yaml of a night: that of the backtest, with a split by days.
-func (b *backtest) nightSpec(night int, source string) *dataset.Spec {
-	s := *b.table
+func (b *Backtest) nightSpec(night int, source string) *dataset.Spec {
+	s := *b.Table
 	s.Source = source
 	s.CSV = dataset.CSVSpec{}
 	// the delay already ensures that no label is used before its time
@@ -57,7 +57,7 @@ func (b *backtest) nightSpec(night int, source string) *dataset.Spec {
 		s.Drop = append(slices.Clone(s.Drop), s.Split.Column)
 	}
 
-	first, valid, calib, test, last := b.spec.days(night)
+	first, valid, calib, test, last := b.Spec.days(night)
 	portion := func(from, to int) dataset.Portion {
 		var p dataset.Portion
 		for day := from; day < to; day++ {
@@ -72,20 +72,20 @@ func (b *backtest) nightSpec(night int, source string) *dataset.Spec {
 }
 
 // grow trains a night's candidates on the days known by then, and calibrates the best on valid.
-func (b *backtest) grow(ctx context.Context, night int) (g *grown, err error) {
-	work, err := os.MkdirTemp(b.scratch, "night-")
+func (b *Backtest) grow(ctx context.Context, night int) (g *grown, err error) {
+	work, err := os.MkdirTemp(b.dir, "night-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(work)
 
-	first, _, _, _, last := b.spec.days(night)
+	first, _, _, _, last := b.Spec.days(night)
 	source := filepath.Join(work, "table")
 	if err := b.daily.give(source, first, last); err != nil {
 		return nil, err
 	}
-	stage, spec := stager.Stager{Scratch: work, Threads: b.threads}, b.nightSpec(night, source)
-	if b.spec.warm(night) && !spec.Encodings.Off { // the splits of the previous model must keep their meaning
+	stage, spec := stager.Stager{Scratch: work, Threads: b.Threads}, b.nightSpec(night, source)
+	if b.Spec.warm(night) && !spec.Encodings.Off { // the splits of the previous model must keep their meaning
 		stage.Like = b.models[night-1].manifest
 		spec.Encodings.Like = stage.Like.Name + "@" + stage.Like.Version
 	}
@@ -118,7 +118,7 @@ func (b *backtest) grow(ctx context.Context, night int) (g *grown, err error) {
 	g = &grown{night: night, trainRows: ds.Split(dataset.TrainSplit).Rows / m.Copies(), candidate: candidate,
 		trees:  len(o.Model.Trees),
 		sha256: hex.EncodeToString(sum[:]), label: m.Label, weight: m.Weight}
-	if b.spec.warm(night + 1) {
+	if b.Spec.warm(night + 1) {
 		g.text, g.manifest = text.Bytes(), m
 	}
 	g.scorer, err = b.ready(table, ds, o)
@@ -128,8 +128,8 @@ func (b *backtest) grow(ctx context.Context, night int) (g *grown, err error) {
 // input returns the model that a night continues, in terms of its own dataset; nil if it starts from nothing. The
 // previous night knew fewer days, so nothing leaks from the future, and its training days precede those used here for
 // early stopping and selection.
-func (b *backtest) input(m *dataset.Manifest, night int) (*gbt.InputModel, error) {
-	if !b.spec.warm(night) {
+func (b *Backtest) input(m *dataset.Manifest, night int) (*gbt.InputModel, error) {
+	if !b.Spec.warm(night) {
 		return nil, nil
 	}
 	before := b.models[night-1]
@@ -141,16 +141,16 @@ func (b *backtest) input(m *dataset.Manifest, night int) (*gbt.InputModel, error
 }
 
 // best trains all candidates and returns the one with the best score on valid; on a tie the first.
-func (b *backtest) best(ctx context.Context, table *fit.Table, input *gbt.InputModel) (best *fit.Outcome, candidate int,
+func (b *Backtest) best(ctx context.Context, table *fit.Table, input *gbt.InputModel) (best *fit.Outcome, candidate int,
 	err error) {
 	valid := sweep.Rows{Split: sweep.Valid}
-	for i, p := range b.spec.params {
-		o, err := table.Train(ctx, fit.Request{Params: p, Metric: b.spec.metric, Valid: &valid, Threads: b.threads,
+	for i, p := range b.Spec.params {
+		o, err := table.Train(ctx, fit.Request{Params: p, Metric: b.Spec.metric, Valid: &valid, Threads: b.Threads,
 			Input: input})
 		if err != nil {
 			return nil, 0, fmt.Errorf("candidate %d: %w", i, err)
 		}
-		if best == nil || b.spec.metric.Maximize && o.Score > best.Score || !b.spec.metric.Maximize &&
+		if best == nil || b.Spec.metric.Maximize && o.Score > best.Score || !b.Spec.metric.Maximize &&
 			o.Score < best.Score {
 			best, candidate = o, i
 		}
@@ -159,7 +159,7 @@ func (b *backtest) best(ctx context.Context, table *fit.Table, input *gbt.InputM
 }
 
 // ready makes a model predict raw rows, as a registered version does.
-func (b *backtest) ready(table *fit.Table, ds *dataset.Dataset, o *fit.Outcome) (*scorer.Scorer, error) {
+func (b *Backtest) ready(table *fit.Table, ds *dataset.Dataset, o *fit.Outcome) (*scorer.Scorer, error) {
 	var levels *dataset.Levels
 	if slices.ContainsFunc(ds.Manifest.Files, func(f dataset.FileInfo) bool { return f.Name == dataset.LevelsFile }) {
 		// the folder is removed, but the model is kept
@@ -179,11 +179,11 @@ func (b *backtest) ready(table *fit.Table, ds *dataset.Dataset, o *fit.Outcome) 
 		if err != nil {
 			return nil, err
 		}
-		raw, err := o.Model.PredictBinned(&rows.Data, b.threads)
+		raw, err := o.Model.PredictBinned(&rows.Data, b.Threads)
 		if err != nil {
 			return nil, err
 		}
-		choice, err := calibrate.Choose(raw, rows.Label, rows.Weight, b.spec.Seed)
+		choice, err := calibrate.Choose(raw, rows.Label, rows.Weight, b.Spec.Seed)
 		if err != nil {
 			return nil, err
 		}
@@ -200,7 +200,7 @@ type scored struct {
 }
 
 // score predicts all labelled rows of the days from first to last from raw values, as production would.
-func (b *backtest) score(ctx context.Context, g *grown, first, last int) (*scored, error) {
+func (b *Backtest) score(ctx context.Context, g *grown, first, last int) (*scored, error) {
 	var files []ingest.File
 	for day := first; day <= last; day++ {
 		path, ok := b.daily.files[day]
@@ -209,7 +209,7 @@ func (b *backtest) score(ctx context.Context, g *grown, first, last int) (*score
 		}
 		files = append(files, ingest.File{URI: path, Path: path})
 	}
-	t, err := ingest.OpenTable(files, ingest.TableOptions{Threads: b.threads})
+	t, err := ingest.OpenTable(files, ingest.TableOptions{Threads: b.Threads})
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func (b *backtest) score(ctx context.Context, g *grown, first, last int) (*score
 		wanted = append(wanted, g.weight)
 	}
 	slices.Sort(wanted)
-	labels := ingest.NewLabels(g.label, b.table.Missing)
+	labels := ingest.NewLabels(g.label, b.Table.Missing)
 	out := &scored{}
 	err = t.Read(ctx, slices.Compact(wanted), 1<<14, func(batch *ingest.Batch) error {
 		label, places, err := labels.Read(batch)
@@ -229,7 +229,7 @@ func (b *backtest) score(ctx context.Context, g *grown, first, last int) (*score
 		if places != nil {
 			batch = batch.Keep(places)
 		}
-		_, pred, _, err := g.scorer.Batch(batch, nil, b.threads, &ingest.Inputs{})
+		_, pred, _, err := g.scorer.Batch(batch, nil, b.Threads, &ingest.Inputs{})
 		if err != nil {
 			return err
 		}

@@ -12,8 +12,8 @@ import (
 	"coppice/internal/metric"
 )
 
-// Request is a backtest to run.
-type Request struct {
+// Backtest is a backtest to run, once.
+type Backtest struct {
 	Spec    *Spec
 	Table   *dataset.Spec // the dataset.yaml
 	Files   []ingest.File // of the table; nil for those of its source, on this machine
@@ -21,16 +21,11 @@ type Request struct {
 	Threads int           // 0 is all CPUs
 	// OnNight, which may be nil, is called when a night is complete.
 	OnNight func(n Night, took time.Duration)
-}
 
-type backtest struct {
-	spec    *Spec
-	table   *dataset.Spec
-	scratch string
-	threads int
-	daily   *daily
-	models  map[int]*grown // by night
-	cache   map[[3]int]*scored
+	dir    string // in Scratch
+	daily  *daily
+	models map[int]*grown // by night
+	cache  map[[3]int]*scored
 }
 
 // Gain compares two models on the same rows.
@@ -83,46 +78,45 @@ func (s *Spec) Column(table *dataset.Spec) (string, error) {
 }
 
 // Run runs all nights, in order.
-func Run(ctx context.Context, q Request) (r *Report, err error) {
-	column, err := q.Spec.Column(q.Table)
+func (b *Backtest) Run(ctx context.Context) (r *Report, err error) {
+	column, err := b.Spec.Column(b.Table)
 	if err != nil {
 		return nil, err
 	}
 
-	b := &backtest{spec: q.Spec, table: q.Table, threads: q.Threads, models: map[int]*grown{},
-		cache: map[[3]int]*scored{}}
-	if b.threads <= 0 {
-		b.threads = runtime.GOMAXPROCS(0)
+	b.models, b.cache = map[int]*grown{}, map[[3]int]*scored{}
+	if b.Threads <= 0 {
+		b.Threads = runtime.GOMAXPROCS(0)
 	}
-	if b.scratch, err = os.MkdirTemp(q.Scratch, "coppice-backtest-"); err != nil {
+	if b.dir, err = os.MkdirTemp(b.Scratch, "coppice-backtest-"); err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(b.scratch)
+	defer os.RemoveAll(b.dir)
 
-	first, _, _, _, _ := b.spec.days(b.spec.from)
-	files := q.Files
+	first, _, _, _, _ := b.Spec.days(b.Spec.from)
+	files := b.Files
 	if files == nil {
-		if files, err = ingest.Expand(q.Table.Source); err != nil {
+		if files, err = ingest.Expand(b.Table.Source); err != nil {
 			return nil, err
 		}
 	}
-	if b.daily, err = divide(ctx, b.table, files, column, b.scratch, first, b.spec.to+1, b.threads); err != nil {
+	if b.daily, err = divide(ctx, b.Table, files, column, b.dir, first, b.Spec.to+1, b.Threads); err != nil {
 		return nil, err
 	}
 
-	r = &Report{Metric: b.spec.metric.Name, Maximize: b.spec.metric.Maximize, From: b.spec.From, To: b.spec.To,
-		Window: b.spec.Window,
-		Delay:  b.spec.Delay, Stale: b.spec.Stale, Gates: b.spec.Gates}
+	r = &Report{Metric: b.Spec.metric.Name, Maximize: b.Spec.metric.Maximize, From: b.Spec.From, To: b.Spec.To,
+		Window: b.Spec.Window,
+		Delay:  b.Spec.Delay, Stale: b.Spec.Stale, Gates: b.Spec.Gates}
 	champions := map[string]int{} // by rule, the night that trained it
-	for night := b.spec.from; night <= b.spec.to; night++ {
+	for night := b.Spec.from; night <= b.Spec.to; night++ {
 		start := time.Now()
 		n, err := b.play(ctx, night, champions)
 		if err != nil {
 			return nil, fmt.Errorf("the night of %s: %w", dayName(night), err)
 		}
 		r.Nights = append(r.Nights, *n)
-		if q.OnNight != nil {
-			q.OnNight(*n, time.Since(start))
+		if b.OnNight != nil {
+			b.OnNight(*n, time.Since(start))
 		}
 		b.forget(night, champions)
 	}
@@ -131,7 +125,7 @@ func Run(ctx context.Context, q Request) (r *Report, err error) {
 }
 
 // play runs one night: train, decide by every rule on what is known by then, and only then evaluate on the next day.
-func (b *backtest) play(ctx context.Context, night int, champions map[string]int) (*Night, error) {
+func (b *Backtest) play(ctx context.Context, night int, champions map[string]int) (*Night, error) {
 	g, err := b.grow(ctx, night)
 	if err != nil {
 		return nil, err
@@ -142,7 +136,7 @@ func (b *backtest) play(ctx context.Context, night int, champions map[string]int
 		Stale: map[int]*Gain{}, Rules: map[string]*Decision{}}
 
 	before := map[string]int{}
-	for _, rule := range b.spec.Gates {
+	for _, rule := range b.Spec.Gates {
 		champion, there := champions[rule.Name]
 		d := &Decision{Champion: night, Promoted: true}
 		if there {
@@ -163,9 +157,9 @@ func (b *backtest) play(ctx context.Context, night int, champions map[string]int
 
 // decide asks a rule whether a night's model replaces the champion, on the test rows known that night. The champion was
 // trained on earlier nights, which did not know these rows.
-func (b *backtest) decide(ctx context.Context, rule Gate, night, champion int) (*Gain, bool, error) {
-	_, _, _, test, last := b.spec.days(night)
-	_, _, _, _, known := b.spec.days(champion)
+func (b *Backtest) decide(ctx context.Context, rule Gate, night, champion int) (*Gain, bool, error) {
+	_, _, _, test, last := b.Spec.days(night)
+	_, _, _, _, known := b.Spec.days(champion)
 	gain, err := b.compare(ctx, night, champion, max(test, known+1), last, rule.Confidence)
 	if err != nil {
 		return nil, false, err
@@ -182,17 +176,17 @@ func (b *backtest) decide(ctx context.Context, rule Gate, night, champion int) (
 }
 
 // judge evaluates everything on the next day.
-func (b *backtest) judge(ctx context.Context, n *Night, night int, before map[string]int) error {
+func (b *Backtest) judge(ctx context.Context, n *Night, night int, before map[string]int) error {
 	s, err := b.predicted(ctx, night, night+1, night+1)
 	if err != nil {
 		return err
 	}
 	n.TestRows = len(s.label)
-	if n.Value, err = b.spec.metric.Eval(s.input()); err != nil {
+	if n.Value, err = b.Spec.metric.Eval(s.input()); err != nil {
 		return err
 	}
 
-	for _, k := range b.spec.Stale {
+	for _, k := range b.Spec.Stale {
 		if _, there := b.models[night-k]; !there {
 			continue
 		}
@@ -210,7 +204,7 @@ func (b *backtest) judge(ctx context.Context, n *Night, night int, before map[st
 		if err != nil {
 			return err
 		}
-		if d.Value, err = b.spec.metric.Eval(s.input()); err != nil {
+		if d.Value, err = b.Spec.metric.Eval(s.input()); err != nil {
 			return err
 		}
 	}
@@ -218,7 +212,7 @@ func (b *backtest) judge(ctx context.Context, n *Night, night int, before map[st
 }
 
 // compare returns the gain of one night's model over another's on some days.
-func (b *backtest) compare(ctx context.Context, fresh, old, first, last int, confidence float64) (*Gain, error) {
+func (b *Backtest) compare(ctx context.Context, fresh, old, first, last int, confidence float64) (*Gain, error) {
 	a, err := b.predicted(ctx, fresh, first, last)
 	if err != nil {
 		return nil, err
@@ -228,7 +222,7 @@ func (b *backtest) compare(ctx context.Context, fresh, old, first, last int, con
 		return nil, err
 	}
 
-	c, err := b.spec.metric.Compare(a.input(), o.pred, metric.Confidence{Level: confidence, Seed: b.spec.Seed})
+	c, err := b.Spec.metric.Compare(a.input(), o.pred, metric.Confidence{Level: confidence, Seed: b.Spec.Seed})
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +230,7 @@ func (b *backtest) compare(ctx context.Context, fresh, old, first, last int, con
 }
 
 // predicted is score with a cache.
-func (b *backtest) predicted(ctx context.Context, night, first, last int) (*scored, error) {
+func (b *Backtest) predicted(ctx context.Context, night, first, last int) (*scored, error) {
 	key := [3]int{night, first, last}
 	if s := b.cache[key]; s != nil {
 		return s, nil
@@ -250,9 +244,9 @@ func (b *backtest) predicted(ctx context.Context, night, first, last int) (*scor
 }
 
 // forget drops what no later night needs.
-func (b *backtest) forget(night int, champions map[string]int) {
+func (b *Backtest) forget(night int, champions map[string]int) {
 	b.cache = map[[3]int]*scored{}
-	oldest := night - b.spec.Stale[len(b.spec.Stale)-1]
+	oldest := night - b.Spec.Stale[len(b.Spec.Stale)-1]
 	needed := map[int]bool{}
 	for _, c := range champions {
 		needed[c] = true

@@ -107,12 +107,13 @@ func (w *World) backtest(ctx context.Context, file string, f backtestFlags) erro
 	if !filepath.IsAbs(t.Source) {
 		t.Source = filepath.Join(filepath.Dir(b.tableFile), t.Source)
 	}
-	r, err := backtest.Run(ctx, backtest.Request{Spec: b.spec, Table: t, Scratch: f.scratch, Threads: f.threads,
+	run := &backtest.Backtest{Spec: b.spec, Table: t, Scratch: f.scratch, Threads: f.threads,
 		OnNight: func(n backtest.Night, took time.Duration) {
 			if !f.json {
 				fmt.Fprintln(w.Err, nightLine(n, b.spec.Metric, took))
 			}
-		}})
+		}}
+	r, err := run.Run(ctx)
 	if err != nil {
 		return err
 	}

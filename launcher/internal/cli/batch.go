@@ -86,8 +86,8 @@ func (f batchFlags) disks(t machines.Type, need, least int64) (int, error) {
 }
 
 // request describes a job on the machine, without its work.
-func (f batchFlags) request(t machines.Type, disks int) cloudjob.Request {
-	return cloudjob.Request{Machine: t.Name, VCPUs: t.VCPUs, Memory: t.MemoryBytes, Spot: f.spot, LocalSSD: disks,
+func (f batchFlags) request(t machines.Type, disks int) cloudjob.Spec {
+	return cloudjob.Spec{Machine: t.Name, VCPUs: t.VCPUs, Memory: t.MemoryBytes, Spot: f.spot, LocalSSD: disks,
 		Limit: taskLimit}
 }
 
@@ -102,7 +102,7 @@ const (
 
 // inBatch submits a job, or attaches to one that does the same, and follows its reports in a folder of the datasets
 // bucket until it has ended. If the launcher is interrupted, it cancels the job, provided it started it.
-func (w *World) inBatch(ctx context.Context, c *cloud, q cloudjob.Request, folder func(dataset, job string) string,
+func (w *World) inBatch(ctx context.Context, c *cloud, q cloudjob.Spec, folder func(dataset, job string) string,
 	quiet bool) (*cloudjob.Outcome, error) {
 	j, err := cloudjob.Submit(ctx, c.Tasks, q)
 	if err != nil {

@@ -18,8 +18,9 @@ import (
 
 // PriceList is Google's price list.
 type PriceList interface {
-	// Prices returns the prices of the families in the regions, in all regions if none is named, with today's date.
-	Prices(ctx context.Context, families []machines.Family, regions []string, date string) (*machines.Prices, error)
+	// Prices returns the prices of the known families in the regions, in all regions if none is named, with today's
+	// date.
+	Prices(ctx context.Context, regions []string, date string) (*machines.Prices, error)
 }
 
 func pricesCommand(w *World) *cobra.Command {
@@ -74,7 +75,7 @@ func (w *World) refresh(ctx context.Context, out string, regions []string, asJSO
 	if err != nil {
 		return err
 	}
-	p, err := list.Prices(ctx, machines.Families(), regions, w.Now().UTC().Format(time.DateOnly))
+	p, err := list.Prices(ctx, regions, w.Now().UTC().Format(time.DateOnly))
 	if err != nil {
 		return err
 	}

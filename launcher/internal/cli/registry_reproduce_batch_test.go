@@ -23,13 +23,13 @@ import (
 type machine struct {
 	w     *world
 	build string
-	jobs  []cloudjob.Request
+	jobs  []cloudjob.Spec
 	ended map[string]JobStatus
 }
 
 func (m *machine) Name(id sweep.ID) string { return "jobs/" + string(id) }
 
-func (m *machine) SubmitTask(ctx context.Context, q cloudjob.Request) (bool, error) {
+func (m *machine) SubmitTask(ctx context.Context, q cloudjob.Spec) (bool, error) {
 	m.jobs = append(m.jobs, q)
 	q.Env.Scratch = m.w.t.TempDir()
 	var out bytes.Buffer

@@ -41,8 +41,9 @@ func (t *Task) Backtest(ctx context.Context, s *stager.Stager, line NightLine) e
 		}
 		key := BacktestKey(in, t.Env.Backtest, t.Build)
 		err = s.WithTable(ctx, in, func(scratch string, files []ingest.File) error {
-			report, err := backtest.Run(ctx, backtest.Request{Spec: spec, Table: table, Files: files, Scratch: scratch,
-				OnNight: func(n backtest.Night, took time.Duration) { r.say(line(n, spec.Metric, took)) }})
+			b := &backtest.Backtest{Spec: spec, Table: table, Files: files, Scratch: scratch,
+				OnNight: func(n backtest.Night, took time.Duration) { r.say(line(n, spec.Metric, took)) }}
+			report, err := b.Run(ctx)
 			if err != nil {
 				return err
 			}
