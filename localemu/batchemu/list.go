@@ -127,7 +127,7 @@ func page[T any](found map[string]T, descending bool, size int32, token string) 
 }
 
 // labelTerm is one term of a filter, of AIP-160's language.
-var labelTerm = regexp.MustCompile(`^labels\."?([a-z0-9_-]+)"? ?= ?"?([a-z0-9_-]*)"?$`)
+var labelTerm = regexp.MustCompile(`^labels\."?([a-z0-9_-]+)"? ?= ?("[a-z0-9_-]*"|[a-z0-9_-]+)$`)
 
 // parseFilter reads labels."KEY" = "VALUE", joined by AND: a job is kept that has all of these labels.
 func parseFilter(text string) (keep func(labels map[string]string) bool, err error) {
@@ -140,7 +140,7 @@ func parseFilter(text string) (keep func(labels map[string]string) bool, err err
 		if m == nil {
 			return nil, unimitated(fmt.Sprintf("the filter %.80q: it has labels.\"KEY\" = \"VALUE\", and AND", term))
 		}
-		wanted = append(wanted, m[1:])
+		wanted = append(wanted, []string{m[1], strings.Trim(m[2], `"`)})
 	}
 	return func(labels map[string]string) bool {
 		return !slices.ContainsFunc(wanted, func(w []string) bool {
