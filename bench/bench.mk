@@ -25,9 +25,6 @@ bench-ids: build $(PEERS_READY) ## Coppice beside CatBoost, LightGBM, XGBoost on
 	  --command "make bench-ids ROUNDS=$(ROUNDS) SEEDS=$(SEEDS) SIZE=$(SIZE)$(if $(ONLY), ONLY=$(ONLY))" \
 	  $(if $(ONLY)$(filter-out 1,$(SIZE)),,--doc docs/benchmarks.md)
 
-# Whose curves are drawn.
-SEARCH_CURVES = --method auto --method "auto, names hidden" --method tpe --method optuna-tpe --method random
-
 .PHONY: bench-search
 bench-search: SEEDS = 4
 # SEEDS=, SAMPLERS=tpe; gp needs torch
@@ -78,8 +75,6 @@ bench-search-surrogate: $(PEERS_READY)
 	for s in $(subst $(comma), ,$(or $(SAMPLERS),tpe)); do $(PEERS) bench/search_optuna.py $(DATA)/surrogate $$s 1,16 \
 	  $(SEEDS) >> $(BENCH)/search.jsonl || exit 1; done
 	bin/gauge regret-table $(BENCH)/search.jsonl
-	bin/gauge regret-curves $(BENCH)/search.jsonl $(SEARCH_CURVES) --batch 1 --svg docs/search-one.svg
-	bin/gauge regret-curves $(BENCH)/search.jsonl $(SEARCH_CURVES) --batch 16 --svg docs/search-batches.svg
 
 # Methods of bench/search_peers.py with the package that each needs: run in the first Python that has it.
 TRAINED_PEERS := smac:smac syne-tune-kde:syne_tune

@@ -17,7 +17,7 @@ SPACE = objective.space()
 
 
 def short(value):
-    """Seven digits, which keep files of curves short."""
+    """Seven digits, as bench/gauge has them."""
     return float(f"{value:.7g}")
 
 
@@ -52,7 +52,6 @@ def report(method, peer, batches, seeds, trials):
                         "batch": batch,
                         "trials": trials,
                         "found": [c[-1] for c in curves],
-                        "curves": curves,
                         "ms_per_proposal": 1000 * sum(took) / trials / seeds,
                     }
                 ),

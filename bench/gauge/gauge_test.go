@@ -5,7 +5,6 @@ import (
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"encoding/json"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"math"
@@ -242,56 +241,6 @@ func TestRegretTable(t *testing.T) {
 	}
 }
 
-// The curves of a real run are drawn, each with its name, in colours for light and dark; a run without curves is
-// refused.
-func TestRegretCurves(t *testing.T) {
-	dir := t.TempDir()
-	results, svg := filepath.Join(dir, "search.jsonl"), filepath.Join(dir, "curves.svg")
-	var lines bytes.Buffer
-	c := command(&lines)
-	c.SetArgs([]string{"regret", "--methods", "random,tpe", "--seeds", "2", "--trials", "20", "--batches", "4"})
-	if err := c.ExecuteContext(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(results, lines.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-
-	draw := func(args ...string) error {
-		c := command(io.Discard)
-		c.SetArgs(append([]string{"regret-curves", results, "--svg", svg}, args...))
-		c.SilenceErrors, c.SilenceUsage = true, true
-		return c.ExecuteContext(t.Context())
-	}
-	if err := draw("--batch", "4", "--trials", "20"); err != nil {
-		t.Fatal(err)
-	}
-	drawn, err := os.ReadFile(svg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{">random</text>", ">tpe</text>", `class="band l1"`, "prefers-color-scheme:dark",
-		"trials, 4 at once", "After the last trial: random 0."} {
-		if !strings.Contains(string(drawn), want) {
-			t.Errorf("drawing two methods: got an SVG without %q", want)
-		}
-	}
-	if len(drawn) > 12_000 || xml.Unmarshal(drawn, new(struct{ XMLName xml.Name })) != nil {
-		t.Errorf("drawing two methods: got %d bytes; want XML of at most 12,000", len(drawn))
-	}
-
-	if err := draw("--batch", "1"); err == nil || !strings.Contains(err.Error(), "0 ways of searching") {
-		t.Errorf("drawing searches that are not in the file: got %v, want an error that says so", err)
-	}
-	old := strings.NewReplacer(`"curves":`, `"other":`).Replace(lines.String())
-	if err := os.WriteFile(results, []byte(old), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := draw("--batch", "4", "--trials", "20"); err == nil || !strings.Contains(err.Error(), "run them again") {
-		t.Errorf("drawing a run without curves: got %v, want an error that says what to do", err)
-	}
-}
-
 func TestRefusals(t *testing.T) {
 	dir := t.TempDir()
 	model, odd, even, half := filepath.Join(dir, "model.txt"), filepath.Join(dir, "odd"), filepath.Join(dir, "even"),
@@ -359,7 +308,7 @@ func TestRegretStopping(t *testing.T) {
 		}}
 	found, cost := map[string]float64{}, map[string]float64{}
 	for _, rule := range []string{wholeSweeps, sweep.StopASHA, sweep.StopHalving, sweep.StopHyperband} {
-		f := stoppingFlags{rule: rule, workers: 4, trees: 729, trials: 30}
+		f := stoppingFlags{rule: rule, workers: 4, trees: 729, searchFlags: searchFlags{trials: 30}}
 		var err error
 		if found[rule], cost[rule], err = f.sweep(&low, search.MethodRandom, 1); err != nil {
 			t.Fatalf("a sweep with rule %s: %v", rule, err)

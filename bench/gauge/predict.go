@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"runtime"
 	"time"
@@ -125,35 +124,22 @@ func (o *predictOptions) predictor(m *gbt.Model, text []byte) (func(x, score []f
 
 // readFloats reads a file of little-endian float64.
 func readFloats(path string) ([]float64, error) {
-	f, err := os.Open(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
+	if len(data)%8 != 0 {
+		return nil, program.Usagef("%s has %d bytes, and float64 values have 8 each", path, len(data))
 	}
-
-	if info.Size()%8 != 0 {
-		return nil, program.Usagef("%s has %d bytes, and float64 values have 8 each", path, info.Size())
-	}
-	x := make([]float64, info.Size()/8)
-	in, buf := bufio.NewReaderSize(f, 1<<20), make([]byte, 8)
-	for i := range x {
-		if _, err := io.ReadFull(in, buf); err != nil {
-			return nil, fmt.Errorf("read %s: %w", path, err)
-		}
-		x[i] = math.Float64frombits(binary.LittleEndian.Uint64(buf))
-	}
-
-	return x, nil
+	x := make([]float64, len(data)/8)
+	_, err = binary.Decode(data, binary.LittleEndian, x)
+	return x, err
 }
 
 func writeFloats(path string, x []float64) error {
-	data := make([]byte, 0, 8*len(x))
-	for _, v := range x {
-		data = binary.LittleEndian.AppendUint64(data, math.Float64bits(v))
+	data, err := binary.Append(nil, binary.LittleEndian, x)
+	if err != nil {
+		return err
 	}
 	return os.WriteFile(path, data, 0o644)
 }

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -21,13 +21,28 @@ import (
 	"coppice/internal/sweep"
 )
 
-// regretFlags say what is searched, and how.
-type regretFlags struct {
+// searchFlags say what is searched.
+type searchFlags struct {
 	python, script, data string
 	methods              []string
-	batches              []int
 	seeds, trials        int
-	anonymous            bool
+}
+
+func (f *searchFlags) add(cmd *cobra.Command, methods ...string) {
+	cmd.Flags().StringVar(&f.python, "python", "python3", "a Python with numpy and onnxruntime")
+	cmd.Flags().StringVar(&f.script, "objective", "bench/objective.py", "the program that answers configurations")
+	cmd.Flags().StringVar(&f.data, "data", "",
+		"folder of the surrogate, or one that bench/search_trained.py has made; regret: synthetic functions without")
+	cmd.Flags().StringSliceVar(&f.methods, "methods", methods, "ways of searching")
+	cmd.Flags().IntVar(&f.seeds, "seeds", 4, "searches with each")
+	cmd.Flags().IntVar(&f.trials, "trials", 50, "trials of a search")
+}
+
+// regretFlags say how trials are asked for.
+type regretFlags struct {
+	searchFlags
+	batches   []int
+	anonymous bool
 }
 
 func regretCommand(out io.Writer) *cobra.Command {
@@ -40,14 +55,8 @@ func regretCommand(out io.Writer) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), out, cmd.ErrOrStderr()) },
 	}
 
-	cmd.Flags().StringVar(&f.python, "python", "python3", "a Python with numpy and onnxruntime")
-	cmd.Flags().StringVar(&f.script, "objective", "bench/objective.py", "the program that answers configurations")
-	cmd.Flags().StringVar(&f.data, "data", "",
-		"folder of the surrogate, or one that bench/search_trained.py has made; synthetic functions without")
-	cmd.Flags().StringSliceVar(&f.methods, "methods", search.Methods(), "ways of searching")
+	f.add(cmd, search.Methods()...)
 	cmd.Flags().IntSliceVar(&f.batches, "batches", []int{1, 16}, "trials asked for at once")
-	cmd.Flags().IntVar(&f.seeds, "seeds", 4, "searches with each")
-	cmd.Flags().IntVar(&f.trials, "trials", 50, "trials of a search")
 	cmd.Flags().BoolVar(&f.anonymous, "anonymous", false,
 		"hide the names of the surrogate's parameters, so that none is recognized")
 	return cmd
@@ -61,9 +70,6 @@ type searched struct {
 	Batch  int       `json:"batch"`
 	Trials int       `json:"trials"`
 	Found  []float64 `json:"found"` // by seed
-
-	// Curves are the best values after each trial, by seed.
-	Curves [][]float64 `json:"curves,omitempty"`
 
 	// Trainings are the trees that were grown, as whole trainings, by seed, of searches that stop trials early.
 	Trainings []float64 `json:"trainings,omitempty"`
@@ -82,14 +88,13 @@ func (f *regretFlags) run(ctx context.Context, out, errOut io.Writer) error {
 		return f.searchAll(tasks, out)
 	}
 
-	return withSurrogates(ctx, errOut, f.python, f.script, f.data, f.anonymous,
-		func(tasks []task) error { return f.searchAll(tasks, out) })
+	return f.withSurrogates(ctx, errOut, f.anonymous, func(tasks []task) error { return f.searchAll(tasks, out) })
 }
 
 // withSurrogates starts the program that answers configurations, uses its tasks, and ends it.
-func withSurrogates(ctx context.Context, errOut io.Writer, python, script, data string, anonymous bool,
+func (f *searchFlags) withSurrogates(ctx context.Context, errOut io.Writer, anonymous bool,
 	use func([]task) error) (err error) {
-	s, err := startSurrogates(ctx, errOut, python, script, data)
+	s, err := startSurrogates(ctx, errOut, f.python, f.script, f.data)
 	if err != nil {
 		return err
 	}
@@ -118,14 +123,13 @@ func (f *regretFlags) searchAll(tasks []task, out io.Writer) error {
 				}
 				var spent time.Duration
 				for seed := range f.seeds {
-					curve, took, err := f.search(t, search.Ask{Search: t.Space, Method: method, Maximize: true,
+					found, took, err := f.search(t, search.Ask{Search: t.Space, Method: method, Maximize: true,
 						Seed: uint64(seed), Number: batch})
 					if err != nil {
 						return fmt.Errorf("%s on %s: %w", method, t.Name, err)
 					}
 					spent += took
-					r.Found = append(r.Found, curve[len(curve)-1])
-					r.Curves = append(r.Curves, curve)
+					r.Found = append(r.Found, found)
 				}
 
 				r.Millis = float64(spent.Microseconds()) / 1000 / float64(f.trials*f.seeds)
@@ -138,16 +142,16 @@ func (f *regretFlags) searchAll(tasks []task, out io.Writer) error {
 	return nil
 }
 
-// search runs one search to its end: the best value after each trial, and the time that proposing took.
-func (f *regretFlags) search(t *task, r search.Ask) (curve []float64, spent time.Duration, err error) {
+// search runs one search to its end: the best value that it finds, and the time that proposing took.
+func (f *regretFlags) search(t *task, r search.Ask) (best float64, spent time.Duration, err error) {
 	batch := r.Number
-	best := math.Inf(-1)
+	best = math.Inf(-1)
 	for len(r.Known) < f.trials {
 		r.Number = min(batch, f.trials-len(r.Known))
 		start := time.Now()
 		next, err := search.Next(r)
 		if err != nil {
-			return nil, 0, err
+			return 0, 0, err
 		}
 		spent += time.Since(start)
 
@@ -157,19 +161,18 @@ func (f *regretFlags) search(t *task, r search.Ask) (curve []float64, spent time
 		}
 		values, err := t.Values(configs)
 		if err != nil {
-			return nil, 0, err
+			return 0, 0, err
 		}
 		for i, n := range next {
 			best = max(best, rounded(values[i]))
-			curve = append(curve, best)
 			r.Known = append(r.Known, search.Known{Trial: n.Trial, Params: n.Params, Status: search.TrialDone,
 				Value: values[i]})
 		}
 	}
-	return curve, spent, nil
+	return best, spent, nil
 }
 
-// rounded leaves seven digits, which keep files of curves short.
+// rounded leaves seven digits, as the peers' programs do.
 func rounded(v float64) float64 {
 	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 7, 64), 64)
 	if err != nil {
@@ -185,24 +188,17 @@ func regretTableCommand(out io.Writer) *cobra.Command {
 		Args:    cobra.MinimumNArgs(1),
 		Example: "  gauge regret-table build/bench/search.jsonl",
 		RunE: func(_ *cobra.Command, files []string) error {
-			all, err := readAll(files)
-			if err != nil {
-				return err
+			var all []searched
+			for _, file := range files {
+				some, err := readSearched(file)
+				if err != nil {
+					return err
+				}
+				all = append(all, some...)
 			}
 			return regretTable(out, all)
 		},
 	}
-}
-
-func readAll(files []string) (all []searched, err error) {
-	for _, file := range files {
-		some, err := readSearched(file)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, some...)
-	}
-	return all, nil
 }
 
 func readSearched(file string) ([]searched, error) {
@@ -212,17 +208,17 @@ func readSearched(file string) ([]searched, error) {
 	}
 	defer in.Close()
 	var all []searched
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, 16<<20) // a line holds all curves of one way on one task
-	for lines.Scan() {
+	for decoder := json.NewDecoder(in); ; {
 		var s searched
-		if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
+		err := decoder.Decode(&s)
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		all = append(all, s)
 	}
-
-	return all, lines.Err()
 }
 
 // yardstick is what normalises the regrets of a task.

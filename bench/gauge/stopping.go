@@ -17,11 +17,9 @@ import (
 
 // stoppingFlags say what sweeps are simulated.
 type stoppingFlags struct {
-	python, script, data string
-	methods              []string
-	rule                 string
-	workers, trees       int
-	seeds, trials        int
+	searchFlags
+	rule           string
+	workers, trees int
 }
 
 // treesAxis is the surrogate's number of trees, which is fixed here: trials are compared along it.
@@ -47,17 +45,11 @@ same time. A search finds the best of the trials that were trained to their end;
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), out, cmd.ErrOrStderr()) },
 	}
 
-	cmd.Flags().StringVar(&f.python, "python", "python3", "a Python with numpy and onnxruntime")
-	cmd.Flags().StringVar(&f.script, "objective", "bench/objective.py", "the program that answers configurations")
-	cmd.Flags().StringVar(&f.data, "data", "", "folder of the surrogate (required)")
-	cmd.Flags().StringSliceVar(&f.methods, "methods", []string{search.MethodAuto, search.MethodRandom},
-		"ways of searching")
+	f.add(cmd, search.MethodAuto, search.MethodRandom)
 	cmd.Flags().StringVar(&f.rule, "rule", sweep.StopASHA,
 		"by which trials go on at a rung: asha, halving, hyperband, or none")
 	cmd.Flags().IntVar(&f.workers, "workers", 4, "trials at once")
 	cmd.Flags().IntVar(&f.trees, "trees", 729, "trees of a whole training")
-	cmd.Flags().IntVar(&f.seeds, "seeds", 4, "sweeps with each")
-	cmd.Flags().IntVar(&f.trials, "trials", 50, "trials of a sweep")
 	_ = cmd.MarkFlagRequired("data")
 	return cmd
 }
@@ -66,8 +58,7 @@ func (f *stoppingFlags) run(ctx context.Context, out, errOut io.Writer) error {
 	if f.rule != wholeSweeps && !slices.Contains(sweep.StopRules(), f.rule) {
 		return fmt.Errorf("unknown rule %q: use one of %v, or %s", f.rule, sweep.StopRules(), wholeSweeps)
 	}
-	return withSurrogates(ctx, errOut, f.python, f.script, f.data, false,
-		func(tasks []task) error { return f.sweepAll(tasks, out) })
+	return f.withSurrogates(ctx, errOut, false, func(tasks []task) error { return f.sweepAll(tasks, out) })
 }
 
 func (f *stoppingFlags) sweepAll(tasks []task, out io.Writer) error {
