@@ -36,6 +36,7 @@ var (
 	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	regionPattern   = regexp.MustCompile(`^regions/([a-z0-9-]+)$`)
 	zonePattern     = regexp.MustCompile(`^zones/([a-z0-9-]+)-[a-z]$`)
+	typePattern     = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)+$`)
 	sizePattern     = regexp.MustCompile(`-([0-9]+)(-lssd)?$`)
 )
 
@@ -140,10 +141,10 @@ func (p *plan) readAllocation(parent string, a *batchpb.AllocationPolicy) error 
 		return unimitated("the provisioning model " + policy.GetProvisioningModel().String())
 	}
 
-	if err := checkDisks(policy.GetDisks()); err != nil {
-		return err
+	if !typePattern.MatchString(p.machineType) {
+		return invalid("machine type %.80q is not a machine type", p.machineType)
 	}
-	return checkMachine(policy)
+	return checkDisks(policy.GetDisks())
 }
 
 func checkDisks(disks []*batchpb.AllocationPolicy_AttachedDisk) error {

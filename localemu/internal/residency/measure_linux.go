@@ -25,7 +25,7 @@ func Measure(dir string, pids []int) (Sample, error) {
 			return Sample{}, err
 		}
 
-		maps, err := ParseSmaps(f)
+		maps, err := parseSmaps(f)
 		f.Close()
 		if errors.Is(err, syscall.ESRCH) || err == nil && len(maps) == 0 { // it ended while being read, or is a zombie
 			continue

@@ -51,7 +51,7 @@ func (s Sample) Supersedes(old Sample) bool {
 }
 
 // add accounts for one process. extents collects the parts of files that are mapped.
-func (s *Sample) add(maps []Mapping, dir string, extents extents) {
+func (s *Sample) add(maps []mapping, dir string, extents extents) {
 	prefix := strings.TrimSuffix(dir, "/") + "/"
 	var private int64
 	for _, m := range maps {
@@ -78,7 +78,7 @@ type file struct {
 // extents are the mapped parts of each file, as offsets [from, to).
 type extents map[file][][2]int64
 
-func (e extents) add(m Mapping) {
+func (e extents) add(m mapping) {
 	key := file{m.Device, m.Inode}
 	e[key] = append(e[key], [2]int64{m.Offset, m.Offset + m.Size})
 }

@@ -36,16 +36,16 @@ Private_Dirty:         4 kB
 `
 
 func TestParseSmaps(t *testing.T) {
-	maps, err := ParseSmaps(strings.NewReader(smaps))
+	maps, err := parseSmaps(strings.NewReader(smaps))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Mapping{
+	want := []mapping{
 		{Size: 0x21000, Device: "00:00", Path: "[heap]", RSS: 40 << 10, PSS: 40 << 10, Private: 40 << 10},
 		{Size: 0x10000, Offset: 0x1000, Device: "fe:00", Inode: 77, Path: "/data/vm-0/ssd/rows file.arrow",
 			RSS: 64 << 10, PSS: 21 << 10, Private: 4 << 10},
-		{Size: 0x10000, Offset: 0x2000, Device: "fe:00", Inode: 77, Path: "/data/vm-0/ssd/rows file.arrow",
-			Deleted: true, RSS: 64 << 10, PSS: 32 << 10},
+		{Size: 0x10000, Offset: 0x2000, Device: "fe:00", Inode: 77, Path: "/data/vm-0/ssd/rows file.arrow (deleted)",
+			RSS: 64 << 10, PSS: 32 << 10},
 		{Size: 0x1000, Device: "fe:00", Inode: 78, Path: "/data/vm-0/ssdx/program", Private: 4 << 10},
 	}
 	if d := cmp.Diff(want, maps); d != "" {
@@ -54,7 +54,7 @@ func TestParseSmaps(t *testing.T) {
 }
 
 func TestSample(t *testing.T) {
-	maps, err := ParseSmaps(strings.NewReader(smaps))
+	maps, err := parseSmaps(strings.NewReader(smaps))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestParseSmapsRefuses(t *testing.T) {
 		"negative":      "7f-8f r--s 0 fe:00 1 /x\nRss: -4 kB\n",
 		"too long line": "7f-8f r--s 0 fe:00 1 /" + strings.Repeat("x", maxLine) + "\n",
 	} {
-		if _, err := ParseSmaps(strings.NewReader(text)); err == nil {
+		if _, err := parseSmaps(strings.NewReader(text)); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -104,7 +104,7 @@ func TestParseSmapsRefuses(t *testing.T) {
 func FuzzParseSmaps(f *testing.F) {
 	f.Add(smaps)
 	f.Fuzz(func(t *testing.T, text string) {
-		maps, err := ParseSmaps(strings.NewReader(text))
+		maps, err := parseSmaps(strings.NewReader(text))
 		if err != nil {
 			return
 		}
