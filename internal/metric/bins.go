@@ -41,6 +41,40 @@ func (b Bin) Count() float64 {
 	return b.Positive * b.Effective() / b.Weight
 }
 
+// Tested summarises a winner's test rows in bins. Nothing in it depends on when or by which process it was made.
+type Tested struct {
+	Format     int  `json:"format"`     // 1
+	Calibrated bool `json:"calibrated"` // predictions are probabilities, before and after calibration
+	// Bins cover all test rows by raw score, lowest first. Calibration by segment is not included, since only the
+	// sample's rows have segments.
+	Bins []Bin `json:"bins"`
+	// Segments cover sampled test rows that no calibrator was fitted to, most rows first; the smallest ones are summed
+	// up without a name.
+	By       []string  `json:"by,omitempty"`
+	Segments []Segment `json:"segments,omitempty"`
+	// RunnerUp is the next-best eligible trial, on the sampled test rows; nil if there is none or it cannot be read.
+	RunnerUp *Rival `json:"runner_up,omitempty"`
+}
+
+// Segment is a bin with a name.
+type Segment struct {
+	Name string `json:"name,omitempty"`
+	Of   int    `json:"of,omitempty"` // number of segments, if it has no name
+	Bin
+}
+
+// Rival compares another trial with the winner, both uncalibrated, on the same rows.
+type Rival struct {
+	Trial  int     `json:"trial"`
+	Metric string  `json:"metric"`
+	Rows   int     `json:"rows"`
+	New    float64 `json:"new"`  // the winner's value
+	Old    float64 `json:"old"`  // the rival's value
+	Gain   float64 `json:"gain"` // above 0 if the winner is better
+	Low    float64 `json:"low"`  // of a 95 % interval, paired
+	High   float64 `json:"high"`
+}
+
 // Bins divides rows by rank, lowest first, into at most n bins of about equal weight. Rows of equal rank stay together,
 // so that the result does not depend on the order of the rows. after may be nil; in.Pred is the prediction before
 // calibration.

@@ -36,7 +36,7 @@ var (
 	script = dense(read("page.js"))
 	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "unit": format,
 		"count": func(n int) float64 { return float64(n) },
-		"comma": func(n int) string { return humanize.Comma(int64(n)) }, "words": words, "sentence": sentence,
+		"comma": func(n int) string { return humanize.Comma(int64(n)) }, "words": words, "sentence": sentence, "interval": interval,
 		"counted": func(n int, what string) string { return english.Plural(n, what, "") }}).ParseFS(files, "*.html"))
 )
 

@@ -381,14 +381,6 @@ func (c stateCount) Cross() bool { return isCross(c.Class) }
 
 func isCross(class string) bool { return class[len(class)-1] == 'x' }
 
-// Final is the metric on test as it is registered.
-func (m Measure) Final() float64 {
-	if math.IsNaN(m.After) {
-		return m.Test
-	}
-	return m.After
-}
-
 // StateWord is the sweep's state for people.
 func (p *sweepPage) StateWord() string {
 	switch p.State {

@@ -6,21 +6,18 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/dustin/go-humanize/english"
+
 	"coppice/internal/page/plot"
+	"coppice/internal/search"
 )
 
-// Worths is what a sweep over groups of columns has found.
-type Worths struct {
-	How    string // what the intervals consider, or why there are none
-	Groups []Worth
-}
-
-// Worth is what a group of columns adds to the metric; positive is better. Numbers that are not known are NaN.
-type Worth struct {
-	Group            string
-	Columns          int
-	Value, Low, High float64
-	Step             int // at which a forward selection took it, from 1
+// orNaN is a number that may not be known.
+func orNaN(x *float64) float64 {
+	if x == nil {
+		return math.NaN()
+	}
+	return *x
 }
 
 // mostGroups is how many groups the chart shows; the table has all.
@@ -41,26 +38,23 @@ func (p *sweepPage) worthChart() *plot.Chart {
 	var helps []string
 	known := 0
 	for i, g := range w.Groups {
-		low, high := g.Low, g.High
+		value, low, high := orNaN(g.Worth), orNaN(g.Low), orNaN(g.High)
 		if math.IsNaN(low) || math.IsNaN(high) {
-			low, high = g.Value, g.Value
+			low, high = value, value
 		}
 		sure := low != high
-		if !math.IsNaN(g.Value) {
+		if g.Worth != nil {
 			known++
 		}
 		if sure && low > 0 {
 			helps = append(helps, g.Group)
 		}
-		note := strconv.Itoa(g.Columns) + " columns"
-		if g.Columns == 1 {
-			note = "1 column"
-		}
+		note := english.Plural(len(g.Columns), "column", "")
 		if g.Step > 0 {
 			note += ", step " + strconv.Itoa(g.Step)
 		}
-		if i < mostGroups && !math.IsNaN(g.Value) {
-			c.Rows = append(c.Rows, plot.Range{Label: g.Group, Note: note, Value: g.Value, Low: low, High: high,
+		if i < mostGroups && g.Worth != nil {
+			c.Rows = append(c.Rows, plot.Range{Label: g.Group, Note: note, Value: value, Low: low, High: high,
 				Before: math.NaN(),
 				Class: cmp.Or(map[bool]string{true: "good"}[sure && low > 0],
 					map[bool]string{true: "bad"}[sure && high < 0], "open")})
@@ -76,12 +70,12 @@ func (p *sweepPage) worthChart() *plot.Chart {
 	c.Keys = []plot.Key{{Class: "dot key good", Label: "helps beyond chance"},
 		{Class: "dot key open", Label: "may be chance"}, {Class: "dot key bad", Label: "harms beyond chance"}}
 
-	tabulate(p.data, "worths", c.Title, w.Groups, []field[Worth]{
-		{"group", plot.Plain, func(g Worth) any { return g.Group }},
-		{"columns", plot.Plain, func(g Worth) any { return g.Columns }},
-		{"worth", plot.Plain, func(g Worth) any { return g.Value }},
-		{"lowest", plot.Plain, func(g Worth) any { return g.Low }},
-		{"highest", plot.Plain, func(g Worth) any { return g.High }},
+	tabulate(p.data, "worths", c.Title, w.Groups, []field[search.Worth]{
+		{"group", plot.Plain, func(g search.Worth) any { return g.Group }},
+		{"columns", plot.Plain, func(g search.Worth) any { return len(g.Columns) }},
+		{"worth", plot.Plain, func(g search.Worth) any { return orNaN(g.Worth) }},
+		{"lowest", plot.Plain, func(g search.Worth) any { return orNaN(g.Low) }},
+		{"highest", plot.Plain, func(g search.Worth) any { return orNaN(g.High) }},
 	})
 	return c.Draw()
 }

@@ -3,15 +3,18 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/page/plot"
 	"coppice/internal/search"
+	"coppice/internal/sweep"
 )
 
 type weight = search.Weight
@@ -242,7 +245,7 @@ func (p *sweepPage) winner() (c winnerCharts) {
 	if w == nil {
 		return c
 	}
-	tabulate(p.data, "measures", "The winner's metrics", w.Measures, []field[Measure]{
+	tabulate(p.data, "measures", "The winner's metrics", w.Measures(), []field[Measure]{
 		{"metric", plot.Plain, func(m Measure) any { return m.Name }},
 		{"valid", plot.Plain, func(m Measure) any { return m.Valid }},
 		{"test before calibration", plot.Plain, func(m Measure) any { return m.Before }},
@@ -261,11 +264,72 @@ func (p *sweepPage) winner() (c winnerCharts) {
 	return c
 }
 
+// Measure is a metric at its stages; what is not known is NaN.
+type Measure struct {
+	Name                       string
+	Valid, Before, After, Test float64
+}
+
+// Final is the metric on test as it is registered.
+func (m Measure) Final() float64 {
+	if math.IsNaN(m.After) {
+		return m.Test
+	}
+	return m.After
+}
+
+// Measures are the winner's metrics, by name.
+func (w *Winner) Measures() []Measure {
+	var before, after map[string]float64
+	if w.Calibration != nil {
+		before, after = w.Calibration.Before, w.Calibration.After
+	}
+	names := map[string]bool{}
+	for _, m := range []map[string]float64{w.Valid, w.Test, before, after} {
+		for name := range m {
+			names[name] = true
+		}
+	}
+	value := func(m map[string]float64, name string) float64 {
+		if v, ok := m[name]; ok {
+			return v
+		}
+		return math.NaN()
+	}
+
+	var out []Measure
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		out = append(out, Measure{name, value(w.Valid, name), value(before, name), value(after, name),
+			value(w.Test, name)})
+	}
+	return out
+}
+
+// Agreement says how an independent scorer agrees with the trainer's predictions.
+func (w *Winner) Agreement() string {
+	v := w.Verified
+	if v.MaxDiff == 0 {
+		return fmt.Sprintf("Verified: the %s library reproduces all %s predictions exactly.", v.Scorer,
+			humanize.Comma(int64(v.Rows)))
+	}
+	return fmt.Sprintf("Verified: the %s library reproduces all %s predictions to within %.2g.", v.Scorer,
+		humanize.Comma(int64(v.Rows)), v.MaxDiff)
+}
+
+// interval is a check's value with its interval, as text. An interval with two equal ends is none.
+func interval(c sweep.GateCheck) string {
+	text := plot.Plain.Format(c.Value)
+	if c.Low != c.High {
+		text += " (" + plot.Plain.Format(c.Low) + " to " + plot.Plain.Format(c.High) + ")"
+	}
+	return text
+}
+
 // calibrationChart draws what calibrating did to each metric that it may change, as a share of what it was before.
 func calibrationChart(w *Winner) *plot.Chart {
 	c := plot.Bars{Chart: plot.Chart{ID: "measures", Title: "Calibration on test rows", W: 460},
 		X: plot.Axis{Unit: plot.Percent, Label: "after, as a share of before; lower is better", High: 2}, Room: 90}
-	for _, m := range w.Measures {
+	for _, m := range w.Measures() {
 		if math.IsNaN(m.Before) || math.IsNaN(m.After) || m.Before <= 0 {
 			continue
 		}
@@ -277,8 +341,8 @@ func calibrationChart(w *Winner) *plot.Chart {
 		return nil
 	}
 	c.Summary = "On rows that neither model nor calibrator has seen. Left of the line calibration helped."
-	if w.Method != "" {
-		c.Summary = "Method: " + w.Method + ". " + c.Summary
+	if k := w.Calibration; k != nil && k.Method != "" {
+		c.Summary = "Method: " + k.Method + ". " + c.Summary
 	}
 	return c.Draw()
 }

@@ -20,6 +20,8 @@ import (
 	"coppice/internal/metric"
 	"coppice/internal/page"
 	"coppice/internal/page/plot"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -56,17 +58,19 @@ func sample(n int) *page.Sweep {
 		{Host: "vm-1", Shared: 3e8, Private: 1e8, Tasks: 1, Apart: 4e8}}
 	s.Money = &page.Money{Known: true, Total: 1.5, Useful: 0.9, Stopped: 0.1, Lost: 0.2, Lead: 0.1, Idle: 0.2,
 		Budget: 2, QuoteLow: 0.7, Quote: 1.2, QuoteHigh: 2.1, Saved: 0.4, MachineHours: 3, HoursTaken: 1.5}
-	s.Winner = &page.Winner{Outcome: "winner", Reason: "trial 0 has the highest average_precision", Trial: 0,
-		Model: "ctr", Version: 3, At: s.AsOf,
-		Params: []page.Pair{{Name: "num_leaves", Text: "35"}}, Method: "platt", Because: "lowest log loss",
-		Verified: "leaves agrees on 20861 rows",
-		Measures: []page.Measure{{Name: "auc", Valid: 0.76, Before: math.NaN(), After: math.NaN(), Test: 0.77},
-			{Name: "ece", Valid: 0.003, Before: 0.004, After: 0.002, Test: 0.002}},
-		Rejected: []page.Pair{{Name: "4", Text: "trees <= 500 is not met"}},
-		Gate: &page.Gate{Passed: true, Promoted: true, Metric: "log_loss", Reason: "better by 0.0012", Champion: 2,
-			Old: 0.114, New: 0.113, Rows: 20000,
-			Checks: []page.Check{{Name: "tonight", Reason: "better beyond chance", Passed: true, Value: 0.001,
-				Low: 0.0004, High: 0.0016, Rows: 20000, New: 0.113, Old: 0.114}}},
+	s.Winner = &page.Winner{Params: []page.Pair{{Name: "num_leaves", Text: "35"}},
+		Conclusion: &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Trial: 0, Model: "ctr", Version: 3, At: s.AsOf,
+			Reason: "trial 0 has the highest average_precision",
+			Calibration: &sweep.Calibration{Method: "platt", Reason: "lowest log loss",
+				Before: map[string]float64{"ece": 0.004}, After: map[string]float64{"ece": 0.002}},
+			Verified: &sweep.Verified{Scorer: "leaves", Rows: 20861},
+			Valid:    map[string]float64{"auc": 0.76, "ece": 0.003},
+			Test:     map[string]float64{"auc": 0.77, "ece": 0.002},
+			Rejected: []sweep.Rejected{{Trial: 4, Reason: "trees <= 500 is not met"}},
+			Gate: &sweep.GateDecision{Passed: true, Promoted: true, Metric: "log_loss", Reason: "better by 0.0012",
+				Champion: 2, Old: 0.114, New: 0.113, Rows: 20000,
+				Checks: []sweep.GateCheck{{Name: "tonight", Reason: "better beyond chance", Passed: true, Value: 0.001,
+					Low: 0.0004, High: 0.0016, Rows: 20000, New: 0.113, Old: 0.114}}}},
 		Features: []page.Importance{{Feature: "country", Gain: 0.6, Splits: 100},
 			{Feature: "user_id_rate", Gain: 0.4, Splits: 50}, {Feature: "idle"}},
 		Tested: tested()}
@@ -75,9 +79,9 @@ func sample(n int) *page.Sweep {
 }
 
 // tested are test rows of a model that predicts a little too much before calibration.
-func tested() *page.Tested {
-	t := &page.Tested{Calibrated: true, By: []string{"campaign", "placement"},
-		RunnerUp: &page.Rival{Name: "runner-up, trial 7", Metric: "average_precision", Rows: 20000, New: 0.12,
+func tested() *metric.Tested {
+	t := &metric.Tested{Calibrated: true, By: []string{"campaign", "placement"},
+		RunnerUp: &metric.Rival{Trial: 7, Metric: "average_precision", Rows: 20000, New: 0.12,
 			Old: 0.119, Gain: 0.001, Low: -0.0004, High: 0.0024}}
 	for i := range 40 {
 		predicted := 0.004 * math.Exp(float64(i)/10)
@@ -88,11 +92,11 @@ func tested() *page.Tested {
 	for i := range 24 {
 		rows := 2000 / (i + 1)
 		t.Segments = append(t.Segments,
-			page.Segment{Name: fmt.Sprintf("campaign %d, placement %c", 100+7*i%9, 'a'+rune(i%4)),
+			metric.Segment{Name: fmt.Sprintf("campaign %d, placement %c", 100+7*i%9, 'a'+rune(i%4)),
 				Bin: metric.Bin{Rows: rows, Weight: float64(rows), Positive: math.Round(0.03 * float64(rows)),
 					Before: 0.036 * float64(rows) * (1 + 0.3*float64(i%3)), After: 0.031 * float64(rows)}})
 	}
-	t.Segments = append(t.Segments, page.Segment{Of: 12, Bin: metric.Bin{Rows: 90, Weight: 90, Before: 4, After: 2}})
+	t.Segments = append(t.Segments, metric.Segment{Of: 12, Bin: metric.Bin{Rows: 90, Weight: 90, Before: 4, After: 2}})
 	return t
 }
 
@@ -292,7 +296,8 @@ func TestPageIsWhole(t *testing.T) {
 func allAre(state string) *page.Sweep {
 	s := sample(8)
 	s.State, s.Winner = "no_winner",
-		&page.Winner{Outcome: "no_winner", Reason: "all 8 trials have ended, 0 of them with a model; the quorum is 4"}
+		&page.Winner{Conclusion: &sweep.Conclusion{Outcome: sweep.OutcomeNoWinner,
+			Reason: "all 8 trials have ended, 0 of them with a model; the quorum is 4"}}
 	for i := range s.Trials {
 		r := &s.Trials[i]
 		r.State, r.Score, r.Seconds, r.Cost, r.Ended, r.Trees, r.Highlight = state,
@@ -419,11 +424,15 @@ func TestHostileTexts(t *testing.T) {
 			s.Memory[i].Host += h
 		}
 		w := s.Winner
-		w.Reason, w.Model, w.Method, w.Because, w.Verified = h, h, h, h, h
+		w.Reason, w.Model, w.Calibration.Method, w.Calibration.Reason, w.Verified.Scorer = h, h, h, h, h
 		w.Gate.Reason, w.Gate.Metric, w.Gate.Checks[0].Name, w.Gate.Checks[0].Reason = h, h, h, h
-		w.Params[0].Name, w.Params[0].Text, w.Rejected[0].Text, w.Measures[1].Name, w.Features[0].Feature,
-			w.Tested.Segments[0].Name = h, h, h, h, h, h
-		w.Tested.By[0], w.Tested.RunnerUp.Name, w.Tested.RunnerUp.Metric = h, h, h
+		w.Params[0].Name, w.Params[0].Text, w.Rejected[0].Reason, w.Features[0].Feature,
+			w.Tested.Segments[0].Name = h, h, h, h, h
+		w.Tested.By[0], w.Tested.RunnerUp.Metric = h, h
+		for _, m := range []map[string]float64{w.Valid, w.Test} {
+			m[h] = m["auc"]
+			delete(m, "auc")
+		}
 
 		text := write(t, s)
 		if got, want := elements(text), elements(plain); !slices.Equal(got, want) {
@@ -561,12 +570,11 @@ func TestWorths(t *testing.T) {
 	if charts := s.Charts(); slices.ContainsFunc(charts, func(c *plot.Chart) bool { return c.ID == "worths" }) {
 		t.Error("a sweep over parameters has a chart of groups of columns")
 	}
-	none := math.NaN()
-	s.Worths = &page.Worths{How: "intervals of 95 %",
-		Groups: []page.Worth{{Group: "sites", Columns: 3, Value: 0.02, Low: 0.01, High: 0.03},
-			{Group: "user", Columns: 1, Value: 0.001, Low: -0.01, High: 0.012},
-			{Group: "noise", Columns: 2, Value: -0.004, Low: none, High: none}, {Group: "late", Columns: 2, Value: none,
-				Low: none, High: none}}}
+	is := func(x float64) *float64 { return &x }
+	s.Worths = &search.Worths{How: "intervals of 95 %", Groups: []search.Worth{
+		{Group: "sites", Columns: []string{"a", "b", "c"}, Worth: is(0.02), Low: is(0.01), High: is(0.03)},
+		{Group: "user", Columns: []string{"d"}, Worth: is(0.001), Low: is(-0.01), High: is(0.012)},
+		{Group: "noise", Columns: []string{"e", "f"}, Worth: is(-0.004)}, {Group: "late", Columns: []string{"g", "h"}}}}
 	c := chart(t, s, "worths")
 	if want := "Beyond chance: sites."; !strings.Contains(c.Summary, want) {
 		t.Errorf("the summary is %q, expected that it says %q", c.Summary, want)

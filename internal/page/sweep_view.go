@@ -3,7 +3,10 @@ package page
 import (
 	"time"
 
+	"coppice/internal/metric"
 	"coppice/internal/page/plot"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
 )
 
 // Sweep is what a page about a sweep shows.
@@ -15,10 +18,10 @@ type Sweep struct {
 	Planned, AsOf                         time.Time
 	Features                              int
 	Rows                                  map[string]int
-	Params                                []Param // those that differ between trials
-	Goals                                 []Goal  // of a sweep with several objectives, the metric first
-	Worths                                *Worths // of a sweep over groups of columns
-	Trials                                []Trial // by number
+	Params                                []Param        // those that differ between trials
+	Goals                                 []Goal         // of a sweep with several objectives, the metric first
+	Worths                                *search.Worths // of a sweep over groups of columns
+	Trials                                []Trial        // by number
 	// Of a sweep with folds, best first; a trial with a score stands for one, with its mean.
 	Configurations []Configuration
 	Attempts       []Attempt
@@ -135,61 +138,16 @@ type Money struct {
 	PreemptionsExpected, Interrupted float64
 }
 
-// Winner is how the sweep ended.
+// Winner is how the sweep ended: its conclusion, and what the registry has of the winner.
 type Winner struct {
-	Outcome  string
-	Reason   string
-	Trial    int
-	Model    string
-	Version  int
-	At       time.Time
-	Params   []Pair
-	Measures []Measure
-	Method   string // of calibration
-	Because  string // why that
-	Rejected []Pair // trials and reasons
-	Verified string
-	Gate     *Gate
+	*sweep.Conclusion
+	Params   []Pair // that differ from the defaults
 	Features []Importance
-	Tested   *Tested // nil where nobody has written it down
+	Tested   *metric.Tested // nil where nobody has written it down
 }
 
 // Pair is a name and a text.
 type Pair struct{ Name, Text string }
-
-// Measure is a metric at its stages; what is not known is NaN.
-type Measure struct {
-	Name                       string
-	Valid, Before, After, Test float64
-}
-
-// Gate is the decision about the champion.
-type Gate struct {
-	Passed, Promoted bool
-	Metric, Reason   string
-	Champion         int
-	Old, New         float64
-	Rows             int
-	Checks           []Check
-}
-
-// Check is one thing that the gate looked at. An interval with two equal ends is none.
-type Check struct {
-	Name, Reason     string
-	Passed           bool
-	Value, Low, High float64
-	Rows             int
-	New, Old         float64 // of both models, where the champion is compared and they are known
-}
-
-// Interval is the check's value with its interval, as text.
-func (c Check) Interval() string {
-	text := plot.Plain.Format(c.Value)
-	if c.Low != c.High {
-		text += " (" + plot.Plain.Format(c.Low) + " to " + plot.Plain.Format(c.High) + ")"
-	}
-	return text
-}
 
 // Importance is one feature's part in a model.
 type Importance struct {

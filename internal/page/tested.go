@@ -12,28 +12,10 @@ import (
 	"coppice/internal/page/plot"
 )
 
-// Tested are the winner's test rows, in bins.
-type Tested struct {
-	Calibrated bool // predictions are probabilities, before and after
-	Bins       []metric.Bin
-	By         []string
-	Segments   []Segment
-	RunnerUp   *Rival
-}
-
-// Segment is a bin with a name; without one, it is the rest of them.
-type Segment struct {
+// rival is what the winner is compared with on the same rows.
+type rival struct {
 	Name string
-	Of   int // how many segments, where it has no name
-	metric.Bin
-}
-
-// Rival is what the winner is compared with on the same rows. Gain is above 0 where the winner is better.
-type Rival struct {
-	Name, Metric    string
-	Rows            int
-	New, Old        float64
-	Gain, Low, High float64
+	metric.Rival
 }
 
 // fewest is how many rows of either label a drawn bin has at least, unless there are no more: fewer say little.
@@ -82,7 +64,7 @@ func observed(b metric.Bin) (mean, low, high float64) {
 }
 
 // reliability draws what came over what was predicted, before and after calibration.
-func reliability(d *data, t *Tested) *plot.Chart {
+func reliability(d *data, t *metric.Tested) *plot.Chart {
 	c := plot.Lines{Chart: plot.Chart{ID: "reliability", Title: "Reliability", W: 460, H: 330},
 		X: plot.Axis{Label: "predicted"}, Y: plot.Axis{Label: "observed"}, Diagonal: true}
 	bins := merged(t.Bins, 15, t.Calibrated)
@@ -142,7 +124,7 @@ func reliable(bins []metric.Bin) string {
 
 // gains draws what share of the positive rows is found among the rows that rank highest, and how many times more than
 // by lot.
-func gains(d *data, t *Tested) (gain, lift *plot.Chart) {
+func gains(d *data, t *metric.Tested) (gain, lift *plot.Chart) {
 	if !t.Calibrated {
 		return nil, nil
 	}
@@ -200,11 +182,11 @@ const mostSegments = 20
 const mostOfNone = 3.688879454113936 // -ln 0.025
 
 // segments draws how many times more was predicted than came, in each segment.
-func segments(d *data, t *Tested) *plot.Chart {
+func segments(d *data, t *metric.Tested) *plot.Chart {
 	if len(t.Segments) == 0 {
 		return nil
 	}
-	name := func(s Segment) string {
+	name := func(s metric.Segment) string {
 		if s.Name == "" {
 			return fmt.Sprintf("%d others", s.Of)
 		}
@@ -246,12 +228,12 @@ func segments(d *data, t *Tested) *plot.Chart {
 		english.Plural(len(t.Segments), "segment", ""), list(t.By), unit)
 	c.Keys = []plot.Key{{Class: "dot key pale", Label: "before calibration"}, {Class: "dot key r1", Label: "after"}}
 
-	tabulate(d, "segments", c.Title, t.Segments, []field[Segment]{
-		{"segment", plot.Plain, func(s Segment) any { return name(s) }},
-		{"rows", plot.Plain, func(s Segment) any { return s.Rows }},
-		{"positive", plot.Plain, func(s Segment) any { return s.Positive }},
-		{"predicted before", plot.Plain, func(s Segment) any { return s.Before }},
-		{"predicted after", plot.Plain, func(s Segment) any { return s.After }},
+	tabulate(d, "segments", c.Title, t.Segments, []field[metric.Segment]{
+		{"segment", plot.Plain, func(s metric.Segment) any { return name(s) }},
+		{"rows", plot.Plain, func(s metric.Segment) any { return s.Rows }},
+		{"positive", plot.Plain, func(s metric.Segment) any { return s.Positive }},
+		{"predicted before", plot.Plain, func(s metric.Segment) any { return s.Before }},
+		{"predicted after", plot.Plain, func(s metric.Segment) any { return s.After }},
 	})
 	return c.Draw()
 }
@@ -259,19 +241,20 @@ func segments(d *data, t *Tested) *plot.Chart {
 // rivals draws by how much the winner is better than the runner-up and the champion, each as a share of what the other
 // has.
 func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
-	var all []Rival
+	var all []rival
 	if w.Tested != nil && w.Tested.RunnerUp != nil {
-		all = append(all, *w.Tested.RunnerUp)
+		r := *w.Tested.RunnerUp
+		all = append(all, rival{fmt.Sprintf("runner-up, trial %d", r.Trial), r})
 	}
 	if g := w.Gate; g != nil && g.Champion > 0 {
 		for _, k := range g.Checks {
 			if words, ok := comparisons[k.Name]; ok && k.Low != k.High {
-				all = append(all, Rival{Name: fmt.Sprintf("champion %d, %s", g.Champion, words), Metric: g.Metric,
-					Rows: k.Rows, New: k.New, Old: k.Old, Gain: k.Value, Low: k.Low, High: k.High})
+				all = append(all, rival{fmt.Sprintf("champion %d, %s", g.Champion, words), metric.Rival{Metric: g.Metric,
+					Rows: k.Rows, New: k.New, Old: k.Old, Gain: k.Value, Low: k.Low, High: k.High}})
 			}
 		}
 	}
-	all = slices.DeleteFunc(all, func(r Rival) bool { return r.Old == 0 || math.IsNaN(r.Old) })
+	all = slices.DeleteFunc(all, func(r rival) bool { return r.Old == 0 || math.IsNaN(r.Old) })
 	if len(all) == 0 {
 		return nil, ""
 	}
@@ -299,13 +282,13 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 		"gate's intervals (95 % unless set otherwise)."
 	r.Keys = []plot.Key{{Class: "dot key good", Label: "better beyond chance"},
 		{Class: "dot key open", Label: "may be chance"}, {Class: "dot key bad", Label: "worse beyond chance"}}
-	tabulate(d, "rivals", r.Title, all, []field[Rival]{
-		{"against", plot.Plain, func(r Rival) any { return r.Name }},
-		{"metric", plot.Plain, func(r Rival) any { return r.Metric }},
-		{"rows", plot.Plain, func(r Rival) any { return r.Rows }},
-		{"gain", plot.Plain, func(r Rival) any { return r.Gain }},
-		{"lowest", plot.Plain, func(r Rival) any { return r.Low }},
-		{"highest", plot.Plain, func(r Rival) any { return r.High }},
+	tabulate(d, "rivals", r.Title, all, []field[rival]{
+		{"against", plot.Plain, func(r rival) any { return r.Name }},
+		{"metric", plot.Plain, func(r rival) any { return r.Metric }},
+		{"rows", plot.Plain, func(r rival) any { return r.Rows }},
+		{"gain", plot.Plain, func(r rival) any { return r.Gain }},
+		{"lowest", plot.Plain, func(r rival) any { return r.Low }},
+		{"highest", plot.Plain, func(r rival) any { return r.High }},
 	})
 	return r.Draw(), sure
 }

@@ -8,13 +8,14 @@ import (
 	"coppice/internal/metric"
 	"coppice/internal/page"
 	"coppice/internal/page/plot"
+	"coppice/internal/sweep"
 )
 
 // TestSegmentsThatNothingCameIn: where nothing came, there is no ratio to draw, but what was predicted says whether
 // that may be chance.
 func TestSegmentsThatNothingCameIn(t *testing.T) {
 	s := sample(2)
-	s.Winner.Tested.Segments = []page.Segment{
+	s.Winner.Tested.Segments = []metric.Segment{
 		{Name: "campaign 1", Bin: metric.Bin{Rows: 12345, Weight: 12345, Before: 400, After: 300.27}},
 		{Name: "campaign 2", Bin: metric.Bin{Rows: 1000, Weight: 1000, Before: 40, After: 3.7}},
 		{Name: "campaign 3", Bin: metric.Bin{Rows: 900, Weight: 900, Before: 40, After: 3.6}},
@@ -62,7 +63,7 @@ func TestWeightsDoNotMakeRows(t *testing.T) {
 		weighted := metric.Bin{Rows: segment.Rows, Weight: 50 * segment.Weight, Positive: 50 * segment.Positive,
 			After: 50 * segment.After, Squares: 2500 * segment.Weight}
 		for _, b := range []metric.Bin{segment, weighted} {
-			s.Winner.Tested.Segments = []page.Segment{{Name: "campaign", Bin: b}}
+			s.Winner.Tested.Segments = []metric.Segment{{Name: "campaign", Bin: b}}
 			if got, want := chart(t, s, "segments").Summary,
 				"1 of 1 segment by "; !strings.HasPrefix(got, want) {
 				t.Errorf("segment %d, %+v: %q, expected %q at its beginning", i, b, got, want)
@@ -86,13 +87,13 @@ func TestGainsAreSharesOfTheirOwnRows(t *testing.T) {
 	s := sample(2)
 	s.Winner.Tested.RunnerUp = nil
 	s.Winner.Gate.Old, s.Winner.Gate.New = 0.1, 0.09
-	tonight := page.Check{Name: "tonight", Value: 0.01, Low: 0.005, High: 0.015, Rows: 10, New: 0.09, Old: 0.1}
-	marks := func(earlier page.Check) []plot.Mark {
-		s.Winner.Gate.Checks = []page.Check{tonight, earlier}
+	tonight := sweep.GateCheck{Name: "tonight", Value: 0.01, Low: 0.005, High: 0.015, Rows: 10, New: 0.09, Old: 0.1}
+	marks := func(earlier sweep.GateCheck) []plot.Mark {
+		s.Winner.Gate.Checks = []sweep.GateCheck{tonight, earlier}
 		return chart(t, s, "rivals").Marks
 	}
-	got := marks(page.Check{Name: "reference", Value: 0.05, Low: 0.025, High: 0.075, Rows: 10, New: 0.45, Old: 0.5})
-	want := marks(page.Check{Name: "reference", Value: 0.01, Low: 0.005, High: 0.015, Rows: 10, New: 0.09, Old: 0.1})
+	got := marks(sweep.GateCheck{Name: "reference", Value: 0.05, Low: 0.025, High: 0.075, Rows: 10, New: 0.45, Old: 0.5})
+	want := marks(sweep.GateCheck{Name: "reference", Value: 0.01, Low: 0.005, High: 0.015, Rows: 10, New: 0.09, Old: 0.1})
 	if !slices.Equal(got, want) {
 		t.Errorf("a gain of 0.05 over 0.5 on rows of earlier nights is drawn as %v, expected the tenth that 0.01 "+
 			"over 0.1 is, %v", got, want)

@@ -15,43 +15,9 @@ const FileTested = "tested.json"
 // MaxTested bounds its size in bytes.
 const MaxTested = 1 << 20
 
-// Tested summarises a winner's test rows in bins. Nothing in it depends on when or by which process it was made.
-type Tested struct {
-	Format     int  `json:"format"`     // 1
-	Calibrated bool `json:"calibrated"` // predictions are probabilities, before and after calibration
-	// Bins cover all test rows by raw score, lowest first. Calibration by segment is not included, since only the
-	// sample's rows have segments.
-	Bins []metric.Bin `json:"bins"`
-	// Segments cover sampled test rows that no calibrator was fitted to, most rows first; the smallest ones are summed
-	// up without a name.
-	By       []string  `json:"by,omitempty"`
-	Segments []Segment `json:"segments,omitempty"`
-	// RunnerUp is the next-best eligible trial, on the sampled test rows; nil if there is none or it cannot be read.
-	RunnerUp *Rival `json:"runner_up,omitempty"`
-}
-
-// Segment is a bin with a name.
-type Segment struct {
-	Name string `json:"name,omitempty"`
-	Of   int    `json:"of,omitempty"` // number of segments, if it has no name
-	metric.Bin
-}
-
-// Rival compares another trial with the winner, both uncalibrated, on the same rows.
-type Rival struct {
-	Trial  int     `json:"trial"`
-	Metric string  `json:"metric"`
-	Rows   int     `json:"rows"`
-	New    float64 `json:"new"`  // the winner's value
-	Old    float64 `json:"old"`  // the rival's value
-	Gain   float64 `json:"gain"` // above 0 if the winner is better
-	Low    float64 `json:"low"`  // of a 95 % interval, paired
-	High   float64 `json:"high"`
-}
-
 // DecodeTested decodes FileTested. It is for display only, but invalid contents are rejected all the same.
-func DecodeTested(text []byte) (*Tested, error) {
-	t := &Tested{}
+func DecodeTested(text []byte) (*metric.Tested, error) {
+	t := &metric.Tested{}
 	if err := json.Unmarshal(text, t); err != nil {
 		return nil, fmt.Errorf("%s: %w", FileTested, err)
 	}

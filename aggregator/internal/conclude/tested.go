@@ -11,7 +11,6 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/metric"
-	"coppice/internal/scorer"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -25,8 +24,8 @@ const (
 // describe bins the winner's test rows, and compares it with the runner-up. It is for reports only: no decision uses
 // it.
 func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *winner, h *holdout,
-	s search.Selection) (t *scorer.Tested, err error) {
-	t = &scorer.Tested{Format: 1, Calibrated: w.calibrator != nil}
+	s search.Selection) (t *metric.Tested, err error) {
+	t = &metric.Tested{Format: 1, Calibrated: w.calibrator != nil}
 	var after []float64
 	if w.calibrator != nil {
 		after = w.predictions(w.testRaw)
@@ -46,7 +45,7 @@ func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *w
 }
 
 // segmentBins sums up the sampled test rows by segment, before and after calibration.
-func (w *winner) segmentBins(h *holdout, by []string, before []float64) ([]scorer.Segment, error) {
+func (w *winner) segmentBins(h *holdout, by []string, before []float64) ([]metric.Segment, error) {
 	names := segments(h.sample, by)
 	if names == nil {
 		return nil, nil
@@ -56,12 +55,12 @@ func (w *winner) segmentBins(h *holdout, by []string, before []float64) ([]score
 		return nil, &dataError{fmt.Errorf("predict by segment: %w", err)}
 	}
 
-	found := map[string]*scorer.Segment{}
+	found := map[string]*metric.Segment{}
 	for i, p := range h.testRows {
 		name := names[p.sample]
 		s := found[name]
 		if s == nil {
-			s = &scorer.Segment{Name: name}
+			s = &metric.Segment{Name: name}
 			found[name] = s
 		}
 		weight := 1.0
@@ -76,11 +75,11 @@ func (w *winner) segmentBins(h *holdout, by []string, before []float64) ([]score
 		s.After += weight * after[i]
 	}
 
-	all := make([]scorer.Segment, 0, len(found))
+	all := make([]metric.Segment, 0, len(found))
 	for _, s := range found {
 		all = append(all, *s)
 	}
-	slices.SortFunc(all, func(a, b scorer.Segment) int {
+	slices.SortFunc(all, func(a, b metric.Segment) int {
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.Name,
 			b.Name))
 	})
@@ -88,7 +87,7 @@ func (w *winner) segmentBins(h *holdout, by []string, before []float64) ([]score
 		return all, nil
 	}
 
-	rest := scorer.Segment{Of: len(all) - mostSegments}
+	rest := metric.Segment{Of: len(all) - mostSegments}
 	for _, s := range all[mostSegments:] {
 		rest.Bin = rest.Plus(s.Bin)
 	}
@@ -127,7 +126,7 @@ func (w *winner) sampledPredictions(h *holdout) ([]float64, error) {
 // runnerUp compares the winner with the next-best eligible trial on the sampled test rows: the difference is often
 // within chance. It is nil if there is no such trial, or its files cannot be read.
 func (a *Aggregator) runnerUp(ctx context.Context, k *known, b sweep.Board, w *winner, h *holdout, s search.Selection,
-	before []float64) (*scorer.Rival, error) {
+	before []float64) (*metric.Rival, error) {
 	if len(s.Candidates) < 2 || len(h.testRows) == 0 {
 		return nil, nil
 	}
@@ -171,6 +170,6 @@ func (a *Aggregator) runnerUp(ctx context.Context, k *known, b sweep.Board, w *w
 			return nil, nil
 		}
 	}
-	return &scorer.Rival{Trial: r.Trial, Metric: m.Name, Rows: len(parts), New: c.New, Old: c.Old, Gain: c.Gain,
+	return &metric.Rival{Trial: r.Trial, Metric: m.Name, Rows: len(parts), New: c.New, Old: c.Old, Gain: c.Gain,
 		Low: c.Low, High: c.High}, nil
 }

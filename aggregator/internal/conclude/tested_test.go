@@ -11,7 +11,7 @@ import (
 )
 
 // tested is the file of that name in a world's version.
-func (w *world) tested(t *testing.T) *scorer.Tested {
+func (w *world) tested(t *testing.T) *metric.Tested {
 	t.Helper()
 	reg := registry.New(w.models)
 	v, err := reg.Get(t.Context(), "ctr", "1")

@@ -13,7 +13,6 @@ import (
 	"coppice/internal/calibrate"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
-	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -29,7 +28,7 @@ type winner struct {
 	calibrator  *calibrate.Calibrator // nil for regression
 	calibration *sweep.Calibration
 	test        map[string]float64
-	tested      *scorer.Tested
+	tested      *metric.Tested
 }
 
 // files reads the files that trials leave beside their results.

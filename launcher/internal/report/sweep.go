@@ -19,6 +19,7 @@ import (
 	"coppice/internal/page/plot"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
+	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/bill"
@@ -160,7 +161,10 @@ func (s *Sweep) view(state sweepview.State, listing sweepstore.Listing, l *ledge
 		v.Links = links(p)
 	}
 	params := newParams(p)
-	v.Params, v.Worths = params.shown, worths(p, state.Board)
+	v.Params = params.shown
+	if p.Spec.Search.Features != nil {
+		v.Worths = search.NewWorths(p, state.Board)
+	}
 	for _, g := range p.Spec.Goals {
 		v.Goals = append(v.Goals, page.Goal{Name: g.Name, Maximize: g.Maximize,
 			Unit: map[string]plot.Unit{"model_bytes": plot.Bytes, "train_seconds": plot.Seconds}[g.Name]})
