@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -592,5 +593,204 @@ func TestMemoryReport(t *testing.T) {
 			len(m.Private) == 0 || slices.Min(m.Private) <= 0 {
 			t.Errorf("%+v: want 3 processes, %d bytes, RSS three times, PSS once", m, mappedSize)
 		}
+	}
+}
+
+// TestNoticeOfPreemption: a task or a machine that is taken away with notice gets SIGTERM, and its end is reported like
+// any preemption, whatever its exit code.
+func TestNoticeOfPreemption(t *testing.T) {
+	vm := 0
+	for name, p := range map[string]Preemption{"task": {Task: new(0), Notice: sweep.Duration(time.Minute), AfterMessages: 1},
+		"machine": {VM: &vm, Notice: sweep.Duration(time.Minute), AfterMessages: 1}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(o *Options) { o.Faults = Faults{Preempt: []Preemption{p}} })
+			job := w.create("spot-3", "told", 1, nil)
+			eventually(t, "the task listens", func() bool { return exists(filepath.Join(w.meet, "listens")) })
+			w.server.Published(1)
+			w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+			if log := w.log("spot-3", 0, 0); !strings.Contains(log, "told to go") {
+				t.Errorf("the preempted attempt wrote %q, want that it was told to go", log)
+			}
+			if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 ||
+				events[1].TaskExecution.GetExitCode() != 50001 {
+				t.Errorf("events %v; want exit code 50001 and another attempt", events)
+			}
+		})
+	}
+}
+
+const jobsTopic = "projects/local-project/topics/coppice-jobs"
+
+func notification(topic string, m *batchpb.JobNotification_Message) *batchpb.JobNotification {
+	return &batchpb.JobNotification{PubsubTopic: topic, Message: m}
+}
+
+func TestNotifications(t *testing.T) {
+	var mu sync.Mutex
+	var got []Notification
+	w := newWorld(t, func(o *Options) {
+		o.Notify = func(n Notification) {
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, n)
+		}
+	})
+	changed := batchpb.JobNotification_JOB_STATE_CHANGED
+	job := w.create("told-1", "ok", 1, func(j *batchpb.Job) {
+		j.Notifications = []*batchpb.JobNotification{
+			notification(jobsTopic, &batchpb.JobNotification_Message{Type: changed}),
+			notification("projects/p/topics/failures", &batchpb.JobNotification_Message{Type: changed,
+				NewJobState: batchpb.JobStatus_FAILED}),
+			notification("projects/p/topics/ends", &batchpb.JobNotification_Message{Type: changed,
+				NewJobState: batchpb.JobStatus_SUCCEEDED}),
+			notification("projects/p/topics/nothing", nil),
+		}
+	})
+	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+	mu.Lock()
+	defer mu.Unlock()
+	var told []string
+	for _, n := range got {
+		a := n.Attributes
+		told = append(told, n.Topic+" "+a["NewJobState"])
+		if len(a) != 4 || a["Type"] != "JOB_STATE_CHANGED" || a["JobName"] != job.Name || a["JobUID"] != job.Uid ||
+			!strings.Contains(n.Data, "jobUID="+job.Uid) {
+			t.Errorf(`got %+v; want len(a) = 4, a["Type"] = "JOB_STATE_CHANGED", a["JobName"] = job.Name, a["JobUID"] = job.Uid, n.Data with "jobUID=" + job.Uid`, n)
+		}
+	}
+	if want := jobsTopic + " SCHEDULED," + jobsTopic + " RUNNING," + jobsTopic +
+		" SUCCEEDED,projects/p/topics/ends SUCCEEDED"; strings.Join(told, ",") != want {
+		t.Errorf("told %q", told)
+	}
+	if data := got[1].Data; !strings.Contains(data, "previousState=SCHEDULED, currentState=RUNNING, timestamp=2") {
+		t.Errorf("data %q", data)
+	}
+}
+
+func TestNotificationsRefused(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Notify = func(Notification) {} })
+	silent := newWorld(t, nil)
+	for name, c := range map[string]struct {
+		w    *world
+		n    *batchpb.JobNotification
+		code codes.Code
+		word string
+	}{
+		"no Pub/Sub": {silent, notification(jobsTopic, nil), codes.Unimplemented, "no Pub/Sub"},
+		"no topic":   {w, notification("coppice-jobs", nil), codes.InvalidArgument, "topic"},
+		"tasks":      {w, notification(jobsTopic, &batchpb.JobNotification_Message{Type: batchpb.JobNotification_TASK_STATE_CHANGED}), codes.Unimplemented, "tasks"},
+	} {
+		_, err := c.w.client.CreateJob(w.ctx,
+			w.request("refused-1", "ok", 1, func(j *batchpb.Job) { j.Notifications = []*batchpb.JobNotification{c.n} }))
+		if status.Code(err) != c.code || !strings.Contains(status.Convert(err).Message(), c.word) {
+			t.Errorf("%s: got %v, want %v about %q", name, err, c.code, c.word)
+		}
+	}
+}
+
+// retrying lets a job's tasks be retried after any exit code.
+func retrying(j *batchpb.Job) { j.TaskGroups[0].TaskSpec.LifecyclePolicies = nil }
+
+// TestStrikes: whichever fault strikes a machine, Batch reports its code and the task gets another attempt, at once or
+// after the pause.
+func TestStrikes(t *testing.T) {
+	for _, code := range BlowCodes() {
+		struck := map[string]int{}
+		w := newWorld(t, func(o *Options) {
+			o.Struck = func(class string) { struck[class]++ }
+			o.Faults.RetryPause = sweep.Duration(10 * time.Millisecond)
+		})
+		job := w.create("spot-3", "hang-once", 1, retrying)
+		w.waitState(job.Name, batchpb.JobStatus_RUNNING)
+		w.server.Strike(7, Blow{}) // there is no such machine
+		w.server.Strike(0, Blow{Code: code})
+		w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+		if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 ||
+			events[1].TaskExecution.GetExitCode() != code {
+			t.Errorf("code %d: events %v; want that code and another attempt", code, events)
+		}
+		if class := reserved[causeOf(code)].class; struck[class] != 1 || struck["pause before a retry"] != 1 ||
+			len(struck) != 2 {
+			t.Errorf("code %d: struck %v; want %q and a pause", code, struck, class)
+		}
+	}
+}
+
+// TestATaskThatLingers runs beside the attempt that replaces it.
+func TestATaskThatLingers(t *testing.T) {
+	w := newWorld(t, nil)
+	job := w.create("spot-3", "told", 1, retrying)
+	eventually(t, "the task listens", func() bool { return exists(filepath.Join(w.meet, "listens")) })
+	w.server.mu.Lock()
+	first := w.server.jobs[job.Name].vms[0].attempts[0].process
+	w.server.mu.Unlock()
+
+	w.server.Strike(0, Blow{Lingers: time.Hour})
+	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+	select {
+	case <-first.Done():
+		t.Error("the job has ended with another attempt, and the first one's process, too; want it to live on")
+	default:
+	}
+
+	// What it still writes goes with the server.
+	again := filepath.Join(w.server.machines, "spot-3", "vm-0", "ssd")
+	if err := os.MkdirAll(again, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.server.Close()
+	<-first.Done()
+	if exists(filepath.Dir(again)) {
+		t.Errorf("a process that outlived its job wrote %s, and it is there after the server has ended; want no "+
+			"machine left", again)
+	}
+}
+
+// TestATaskIsKilledAndPaused: a killed task ends with 137; a paused one does nothing until the pause ends.
+func TestATaskIsKilledAndPaused(t *testing.T) {
+	w := newWorld(t, nil)
+	job := w.create("spot-3", "told", 1, retrying)
+	eventually(t, "the task listens", func() bool { return exists(filepath.Join(w.meet, "listens")) })
+	w.server.PauseTask(0, time.Millisecond)
+	w.server.PauseTask(5, time.Hour) // there is none
+	w.server.KillTask(0)
+	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+	if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 ||
+		events[1].TaskExecution.GetExitCode() != 137 {
+		t.Errorf("events %v; want exit code 137 and another attempt", events)
+	}
+}
+
+// TestAFullDisk accepts nothing at first: a file is in the place of a folder.
+func TestAFullDisk(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Faults.FullDisk = []FullDisk{{VM: 0, For: sweep.Duration(300 * time.Millisecond)}} })
+	job := w.create("spot-3", "hang", 1, retrying)
+	w.waitState(job.Name, batchpb.JobStatus_RUNNING)
+	disks := w.server.Disks(0)
+	if len(disks) != 1 || len(w.server.Disks(9)) != 0 {
+		t.Fatalf("disks %q; want one of machine 0", disks)
+	}
+	blocked := func() bool { return os.MkdirAll(filepath.Join(disks[0], "datasets", "x"), 0o755) != nil }
+	if !blocked() {
+		t.Error("a full disk takes a folder")
+	}
+	eventually(t, "the disk has room", func() bool { return !blocked() })
+}
+
+// TestASlowMachine holds up its tasks, which end all the same.
+func TestASlowMachine(t *testing.T) {
+	struck := map[string]int{}
+	w := newWorld(t, func(o *Options) { o.Struck = func(class string) { struck[class]++ } })
+	job := w.create("spot-3", "told", 1, retrying)
+	eventually(t, "the task listens", func() bool { return exists(filepath.Join(w.meet, "listens")) })
+	w.server.SlowMachine(0, 200*time.Millisecond)
+	w.server.SlowMachine(5, time.Hour) // there is none
+	w.server.Strike(0, Blow{Notice: 30 * time.Second})
+	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+	if struck["machine slow"] != 1 {
+		t.Errorf("struck %v; expected one slow machine", struck)
+	}
+	if text := w.log(job.Name[strings.LastIndexByte(job.Name, '/')+1:], 0, 0); !strings.Contains(text, "told to go") {
+		t.Errorf("the slow task has written %q; expected that it was told to go within the notice", text)
 	}
 }
