@@ -22,17 +22,25 @@ type Backtest struct {
 	Nights        []BacktestNight // in order
 }
 
-// BacktestRule is how a rule of the gate has done.
+// BacktestRule is how a rule of the gate has done. It is part of a backtest's report, too.
 type BacktestRule struct {
-	Name                                         string
-	Decisions, Promotions, Wrong, Surely, Missed int
-	Mean                                         float64
+	Name       string  `json:"name"`
+	Decisions  int     `json:"decisions"` // nights with a champion to replace
+	Promotions int     `json:"promotions"`
+	Wrong      int     `json:"wrong"`         // promotions of a model that was worse on the next day
+	Surely     int     `json:"surely_wrong"`  // of those, beyond chance
+	Missed     int     `json:"surely_missed"` // models not promoted that were better beyond chance on the next day
+	Mean       float64 `json:"mean"`          // of its champions' values on the next days
 }
 
-// BacktestAge is what it costs that a model is so many days older.
+// BacktestAge is the cost of using a model of a certain age in days. It is part of a backtest's report, too.
 type BacktestAge struct {
-	Age, Nights, Better, Surely, Worse int
-	Mean                               float64
+	Age    int     `json:"age"`
+	Nights int     `json:"nights"`
+	Mean   float64 `json:"mean"`   // mean gain of the fresh model
+	Better int     `json:"better"` // nights on which the fresh model was better
+	Surely int     `json:"surely_better"`
+	Worse  int     `json:"surely_worse"`
 }
 
 // BacktestNight is one night. Numbers that are not known are NaN.

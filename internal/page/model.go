@@ -12,15 +12,16 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/page/plot"
+	"coppice/internal/registry"
 )
 
 // Model is what a page about a model of the registry shows.
 type Model struct {
 	Name     string
-	Champion int       // 0 when there is none
-	Versions []Version // by number
-	Moves    []Move    // of aliases, oldest first
-	Of       int       // the version whose features, trees and descent these are
+	Champion int              // 0 when there is none
+	Versions []Version        // by number
+	Moves    []registry.Event // of aliases, oldest first
+	Of       int              // the version whose features, trees and descent these are
 	Features []Importance
 	Effects  []Effect // of the features that move predictions most, the first one most; nil where they are not known
 	Trees    []Tree   // the first ones
@@ -59,18 +60,11 @@ type Version struct {
 	Params                     []Pair // that are not the defaults; of the newest versions
 }
 
-// Move is a move of an alias.
-type Move struct {
-	Alias, Kind, By, Why string
-	From, To             int
-	At                   time.Time
-}
-
 // modelPage is a model with its drawings.
 type modelPage struct {
 	*Model
 	Newest  []Version
-	History []Move // newest first
+	History []registry.Event // newest first
 	Metrics []string
 	Live    *plot.Chart
 	Trends  []*plot.Chart
@@ -316,7 +310,7 @@ func (p *modelPage) live() *plot.Chart {
 			}
 		}
 		kind := "at a0"
-		if m.Kind == "rolled_back" {
+		if m.Kind == registry.RolledBack {
 			kind = "at a3"
 		}
 		c.Spans = append(c.Spans, plot.Span{Trial: plot.None, Row: row, From: along(m.At), To: along(last), Class: kind,
@@ -328,14 +322,14 @@ func (p *modelPage) live() *plot.Chart {
 		c.Summary += fmt.Sprintf(" Version %d is the champion.", p.Champion)
 	}
 	c.Keys = []plot.Key{{Class: "at key a0", Label: "promoted"}, {Class: "at key a3", Label: "rolled back to"}}
-	tabulate(p.data, "aliases", c.Title, p.Moves, []field[Move]{
-		{"alias", plot.Plain, func(m Move) any { return m.Alias }},
-		{"what", plot.Plain, func(m Move) any { return m.Kind }},
-		{"from version", plot.Plain, func(m Move) any { return m.From }},
-		{"to version", plot.Plain, func(m Move) any { return m.To }},
-		{"when", plot.Plain, func(m Move) any { return m.At }},
-		{"by", plot.Plain, func(m Move) any { return m.By }},
-		{"why", plot.Plain, func(m Move) any { return m.Why }},
+	tabulate(p.data, "aliases", c.Title, p.Moves, []field[registry.Event]{
+		{"alias", plot.Plain, func(m registry.Event) any { return m.Alias }},
+		{"what", plot.Plain, func(m registry.Event) any { return string(m.Kind) }},
+		{"from version", plot.Plain, func(m registry.Event) any { return m.From }},
+		{"to version", plot.Plain, func(m registry.Event) any { return m.To }},
+		{"when", plot.Plain, func(m registry.Event) any { return m.At }},
+		{"by", plot.Plain, func(m registry.Event) any { return m.By }},
+		{"why", plot.Plain, func(m registry.Event) any { return m.Why }},
 	})
 	return c.Draw()
 }

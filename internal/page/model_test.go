@@ -8,6 +8,7 @@ import (
 
 	"coppice/internal/page"
 	"coppice/internal/page/plot"
+	"coppice/internal/registry"
 )
 
 // versions is a model of n versions, promoted in turn and rolled back once.
@@ -32,12 +33,12 @@ func versions(n int) *page.Model {
 		}
 		m.Versions = append(m.Versions, v)
 		if i < n {
-			m.Moves = append(m.Moves, page.Move{Alias: "champion", Kind: "promoted", By: "aggregator", Why: "better",
+			m.Moves = append(m.Moves, registry.Event{Alias: "champion", Kind: "promoted", By: "aggregator", Why: "better",
 				From: i - 1, To: i, At: at})
 		}
 	}
 	m.Versions[n-2].Tag = "champion"
-	m.Moves = append(m.Moves, page.Move{Alias: "canary", Kind: "promoted", By: "ana", Why: "try it", To: n,
+	m.Moves = append(m.Moves, registry.Event{Alias: "canary", Kind: "promoted", By: "ana", Why: "try it", To: n,
 		At: first.AddDate(0, 0, n)})
 	for i := range 3 {
 		e := page.Effect{Feature: m.Features[i].Feature}

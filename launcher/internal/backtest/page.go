@@ -59,24 +59,14 @@ func Decode(text []byte) (*Report, error) {
 	return r, nil
 }
 
-// View returns the report as a page shows it. Contents that no backtest writes are an
-// error of kind Damaged.
+// View returns the report as a page shows it. Contents that no backtest writes are an error of kind
+// Damaged.
 func (r *Report) View() (*page.Backtest, error) {
 	if r.Metric == "" || len(r.Nights) == 0 {
 		return nil, unusable(fmt.Errorf("it has %d nights and the metric %q", len(r.Nights), r.Metric))
 	}
 	v := &page.Backtest{Metric: r.Metric, Maximize: r.Maximize, From: r.From, To: r.To, Window: r.Window,
-		Delay: r.Delay}
-	for _, s := range r.Rules {
-		v.Rules = append(v.Rules, page.BacktestRule{Name: s.Name, Decisions: s.Decisions, Promotions: s.Promotions,
-			Wrong: s.Wrong, Surely: s.Surely, Missed: s.Missed, Mean: s.Mean})
-	}
-
-	for _, a := range r.Ages {
-		v.Ages = append(v.Ages, page.BacktestAge{Age: a.Age, Nights: a.Nights, Better: a.Better, Surely: a.Surely,
-			Worse: a.Worse, Mean: a.Mean})
-	}
-
+		Delay: r.Delay, Rules: r.Rules, Ages: r.Ages}
 	for i := range r.Nights {
 		n, err := r.night(&r.Nights[i])
 		if err != nil {

@@ -39,8 +39,7 @@ func Model(ctx context.Context, reg *registry.Registry, name string) (*page.Mode
 	note(m, err)
 	for _, e := range events {
 		if e.Kind != registry.Registered {
-			m.Moves = append(m.Moves, page.Move{Alias: e.Alias, Kind: string(e.Kind), From: e.From, To: e.To, At: e.At,
-				By: e.By, Why: e.Why})
+			m.Moves = append(m.Moves, e)
 		}
 	}
 
