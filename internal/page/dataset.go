@@ -8,10 +8,12 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
 
+	"coppice/internal/dataset"
 	"coppice/internal/nights"
 	"coppice/internal/page/plot"
 )
@@ -61,10 +63,10 @@ func (s *Dataset) lay() *datasetPage {
 func (p *datasetPage) facts() []Pair {
 	facts := []Pair{{"nights", strconv.Itoa(len(p.Nights) + p.More)}}
 	if t := p.Table; t != nil {
-		facts = append(facts, Pair{"rows", humanize.Comma(t.Rows)}, Pair{"features", strconv.Itoa(len(t.Features))},
-			Pair{"size", plot.Bytes.Format(float64(t.Bytes))})
-		if i := slices.IndexFunc(t.Splits, func(s TableSplit) bool { return s.Name == "train" }); i >= 0 {
-			facts = append(facts, Pair{"label in train", plot.Plain.Format(t.Splits[i].LabelMean)})
+		facts = append(facts, Pair{"rows", humanize.Comma(p.rows())}, Pair{"features", strconv.Itoa(len(t.Features))},
+			Pair{"size", plot.Bytes.Format(float64(t.Bytes()))})
+		if train, ok := t.FindSplit(dataset.TrainSplit); ok {
+			facts = append(facts, Pair{"label in train", plot.Plain.Format(train.LabelMean)})
 		}
 	}
 	if n := len(p.Nights); n > 0 {
@@ -308,27 +310,98 @@ func (p *datasetPage) splits() *plot.Chart {
 	c := plot.Bars{Chart: plot.Chart{ID: "splits", Title: "Splits", W: 460},
 		X: plot.Axis{Label: "rows", Unit: plot.Count}, Room: 70}
 	for _, s := range t.Splits {
-		c.Bars = append(c.Bars, plot.Bar{Label: s.Name, Parts: []plot.Part{{Class: "bar", Value: float64(s.Rows)}},
-			Note: fmt.Sprintf("%s, label %s", humanize.Comma(int64(s.Rows)), plot.Plain.Format(s.LabelMean))})
+		c.Bars = append(c.Bars, plot.Bar{Label: s.Name, Parts: []plot.Part{{Class: "bar", Value: float64(t.TableRows(s.Name))}},
+			Note: fmt.Sprintf("%s, label %s", humanize.Comma(int64(t.TableRows(s.Name))), plot.Plain.Format(s.LabelMean))})
 	}
-	c.Summary = "Split " + t.SplitBy + "."
+	c.Summary = "Split " + splitWords(t.Split) + "."
 	if t.LeftOut > 0 {
 		c.Summary += fmt.Sprintf(" %s rows had no label and were left out.", humanize.Comma(t.LeftOut))
 	}
 	if t.Thinned > 0 {
 		c.Summary += fmt.Sprintf(" %s negative rows were not kept.", humanize.Comma(t.Thinned))
 	}
-	tabulate(p.data, "splits", c.Title, t.Splits, []field[TableSplit]{
-		{"split", plot.Plain, func(s TableSplit) any { return s.Name }},
-		{"rows", plot.Count, func(s TableSplit) any { return s.Rows }},
-		{"label's mean", plot.Plain, func(s TableSplit) any { return s.LabelMean }},
+	tabulate(p.data, "splits", c.Title, t.Splits, []field[dataset.Rows]{
+		{"split", plot.Plain, func(s dataset.Rows) any { return s.Name }},
+		{"rows", plot.Count, func(s dataset.Rows) any { return t.TableRows(s.Name) }},
+		{"label's mean", plot.Plain, func(s dataset.Rows) any { return s.LabelMean }},
 	})
 	return c.Draw()
 }
 
+// rows are those of the table, each counted once.
+func (p *datasetPage) rows() int64 {
+	n := 0
+	for _, s := range p.Table.Splits {
+		n += p.Table.TableRows(s.Name)
+	}
+	return int64(n)
+}
+
+// splitWords says how rows were assigned to their splits.
+func splitWords(s dataset.SplitRule) string {
+	switch s.By {
+	case "time":
+		return "by time, of " + s.Column
+	case "hash":
+		return "by a hash of " + s.Column
+	case "column":
+		return "by the column " + s.Column
+	case "random":
+		return "at random"
+	}
+	return s.By
+}
+
+// Order says in which order the statistics of train were made; empty where there are none.
+func (p *datasetPage) Order() string {
+	o := p.Table.Order
+	if o == nil {
+		return ""
+	}
+	text := "In train, statistics use only the rows before each row, in the order of " + o.Column
+	if o.By != dataset.OrderTime {
+		text = fmt.Sprintf("In train, statistics use only the rows before each row, in %d random orders with one copy of "+
+			"train each", o.Copies)
+	}
+	if o.DelaySeconds > 0 {
+		text += fmt.Sprintf(", at least %v older", time.Duration(o.DelaySeconds*float64(time.Second)))
+	}
+	return text + "."
+}
+
+// Missing is the share of the rows that have no value of a feature.
+func (p *datasetPage) Missing(f dataset.Feature) float64 {
+	return min(1, float64(f.Missing)/float64(max(1, p.rows())))
+}
+
+// Range is that of a feature's numbers, as least, median and greatest; empty of times and categories.
+func (p *datasetPage) Range(f dataset.Feature) [3]string {
+	r := f.Range
+	if r == nil || f.Kind == dataset.Temporal {
+		return [3]string{"-", "-", "-"}
+	}
+	return [3]string{plot.Plain.Format(r.Min), plot.Plain.Format(r.Median), plot.Plain.Format(r.Max)}
+}
+
+// From says what a feature is made of, where it is no column.
+func (p *datasetPage) From(f dataset.Feature) string {
+	if f.From == nil {
+		return ""
+	}
+	parts := f.From.Of
+	if f.From.Table >= 0 && f.From.Table < len(p.Table.Tables) {
+		parts = p.Table.Tables[f.From.Table].Of
+	}
+	var names []string
+	for _, part := range parts {
+		names = append(names, part.Column)
+	}
+	return string(f.From.What) + " of " + strings.Join(names, " × ")
+}
+
 // spread draws what the columns hold: those that tell most of the label first.
 func (p *datasetPage) spread() []*plot.Chart {
-	columns := slices.Clone(p.Table.Columns)
+	columns := slices.Clone(p.Stats)
 	slices.SortStableFunc(columns,
 		func(a, b nights.Column) int { return cmp.Or(cmp.Compare(b.AUC, a.AUC), cmp.Compare(a.Name, b.Name)) })
 	rate := math.NaN()

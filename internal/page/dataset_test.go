@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/dataset"
 	"coppice/internal/nights"
 	"coppice/internal/page"
 )
@@ -50,20 +51,23 @@ func manyNights(n int) *page.Dataset {
 		s.Nights = append(s.Nights, k)
 	}
 
-	s.Table = &page.Table{Version: s.Nights[n-1].Version, Rows: 2_000_000, LeftOut: 1200, Bytes: 9e7, Label: "click",
-		Kind: "binary", Weight: "w", SplitBy: "by time, of ts", Order: "Statistics of train are of earlier rows only.",
-		Sources:  []page.Pair{{Name: "gs://clicks/2026-11-21.parquet", Text: "212 MiB"}},
-		Warnings: []string{"column referer has 812,000 values"},
-		Splits: []page.TableSplit{{Name: "train", Rows: 1_400_000, LabelMean: 0.026},
+	gain := 0.012
+	s.Table = &dataset.Manifest{Version: s.Nights[n-1].Version, LeftOut: 1200,
+		Files: []dataset.FileInfo{{Bytes: 9e7}}, Label: dataset.LabelInfo{Column: "click", Kind: dataset.Binary},
+		Weight: "w", Split: dataset.SplitRule{By: "time", Column: "ts"},
+		Order: &dataset.Ordering{By: dataset.OrderTime, Column: "ts", Copies: 1},
+		Splits: []dataset.Rows{{Name: "train", Rows: 1_400_000, LabelMean: 0.026},
 			{Name: "valid", Rows: 300_000, LabelMean: 0.025}, {Name: "test", Rows: 300_000, LabelMean: 0.027}},
-		Encodings: []page.TableEncoding{{Name: "campaign_id × site", Levels: 81_000, Kept: 255, Lumped: 0.2,
-			Gain: 0.012, Made: []string{"campaign_id×site rate", "campaign_id×site count"}, Why: "found"},
-			{Name: "site", Levels: 12, Gain: math.NaN()}}}
+		About: dataset.About{Sources: []dataset.Source{{URI: "gs://clicks/2026-11-21.parquet", Bytes: 212 << 20}},
+			Warnings: []dataset.Warning{{Column: "referer", Text: "it has 812,000 values"}},
+			Encodings: []dataset.EncodingInfo{{Name: "campaign_id × site", Levels: 81_000, Kept: 255, Lumped: 0.2,
+				Gain: &gain, Made: []string{"campaign_id×site rate", "campaign_id×site count"}, Why: "found"},
+				{Name: "site", Levels: 12}}}}
 	for _, c := range columns {
-		s.Table.Features = append(s.Table.Features, page.TableFeature{Name: c, Kind: "numeric", Why: "numbers",
-			Bins: 255, Missing: 0.01, Min: 0, Median: 3, Max: 90})
+		s.Table.Features = append(s.Table.Features, dataset.Feature{Name: c, Kind: dataset.Numeric, Why: "numbers",
+			Bins: 255, Missing: 20_000, Range: &dataset.Range{Min: 0, Median: 3, Max: 90}})
 	}
-	s.Table.Columns = spread(columns)
+	s.Stats = spread(columns)
 	return s
 }
 
@@ -99,7 +103,7 @@ func spread(names []string) []nights.Column {
 
 func TestDatasetPage(t *testing.T) {
 	one := manyNights(3)
-	one.Nights, one.Table.Columns = one.Nights[:1], nil
+	one.Nights, one.Stats = one.Nights[:1], nil
 	bare := manyNights(2)
 	bare.Table = nil
 	checkPages(t, map[string]writer{"many": manyNights(30), "one": one, "bare": bare,

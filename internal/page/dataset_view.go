@@ -3,17 +3,19 @@ package page
 import (
 	"time"
 
+	"coppice/internal/dataset"
 	"coppice/internal/nights"
 )
 
 // Dataset is what a page about a dataset shows: its nights, and the table of the newest one.
 type Dataset struct {
 	Name   string
-	Pinned bool    // it is of a version that was asked for, and of the nights up to that
-	Metric string  // of Night.Value: the newest sweep's
-	Nights []Night // oldest first
-	More   int     // nights that are not shown
-	Table  *Table  // nil where it cannot be read
+	Pinned bool              // it is of a version that was asked for, and of the nights up to that
+	Metric string            // of Night.Value: the newest sweep's
+	Nights []Night           // oldest first
+	More   int               // nights that are not shown
+	Table  *dataset.Manifest // nil where it cannot be read
+	Stats  []nights.Column   // of the table's columns, from the night's record; none where there is none
 	Notes  []string
 }
 
@@ -37,46 +39,4 @@ type Night struct {
 	Cost                          float64 // USD
 	// the cost is what the plan's machines cost in that time; otherwise the sweep's bill
 	Estimated bool
-}
-
-// Table is the table of one version.
-type Table struct {
-	Version          string
-	Rows             int64
-	LeftOut, Thinned int64
-	Bytes            int64
-	Label, Kind      string
-	Weight, Group    string
-	SplitBy          string
-	Order            string // in which the statistics of train were made
-	Sources          []Pair
-	Warnings         []string
-	Splits           []TableSplit
-	Features         []TableFeature
-	Columns          []nights.Column // of the night's record; none where there is none
-	Encodings        []TableEncoding
-}
-
-// TableSplit is a part of the rows.
-type TableSplit struct {
-	Name      string
-	Rows      int
-	LabelMean float64
-}
-
-// TableFeature is one number that trees see.
-type TableFeature struct {
-	Name, Kind, Why, From string
-	Bins                  int
-	Missing               float64 // share
-	Min, Median, Max      float64 // NaN of categories
-}
-
-// TableEncoding is what was made of a column of categories, or of several together.
-type TableEncoding struct {
-	Name         string
-	Levels, Kept int
-	Lumped, Gain float64 // Gain is NaN where it was not measured
-	Made         []string
-	Why          string
 }

@@ -37,6 +37,7 @@ var (
 	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "unit": format,
 		"count": func(n int) float64 { return float64(n) },
 		"comma": func(n int) string { return humanize.Comma(int64(n)) }, "words": words, "sentence": sentence, "interval": interval,
+		"bytes":   func(n int64) string { return humanize.IBytes(uint64(n)) },
 		"counted": func(n int, what string) string { return english.Plural(n, what, "") }}).ParseFS(files, "*.html"))
 )
 

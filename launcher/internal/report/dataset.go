@@ -9,9 +9,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/dustin/go-humanize"
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
@@ -65,9 +62,7 @@ func (d *Datasets) Look(ctx context.Context, ref string) (*page.Dataset, error) 
 		return nil, err
 	}
 	out.More = more
-	if m != nil {
-		out.Table = table(m)
-	}
+	out.Table = m
 	for i, r := range records {
 		night := nightOf(r)
 		if i > 0 {
@@ -75,7 +70,7 @@ func (d *Datasets) Look(ctx context.Context, ref string) (*page.Dataset, error) 
 		}
 		out.Nights = append(out.Nights, night)
 		if m != nil && r.Version == m.Version {
-			out.Table.Columns = r.Profile.Columns
+			out.Stats = r.Profile.Columns
 		}
 	}
 	return out, d.sweeps(ctx, out)
@@ -256,93 +251,4 @@ func became(n *page.Night, s seen, metric string) {
 		k := g.Checks[i]
 		n.Ratio, n.RatioLow, n.RatioHigh = k.Value, k.Low, k.High
 	}
-}
-
-// table converts a manifest for a page.
-func table(m *dataset.Manifest) *page.Table {
-	t := &page.Table{Version: m.Version, LeftOut: m.LeftOut, Thinned: m.Thinned, Bytes: m.Bytes(),
-		Label: m.Label.Column, Kind: string(m.Label.Kind), Weight: m.Weight, Group: m.Group, SplitBy: splitWords(m)}
-
-	for _, s := range m.Splits {
-		rows := m.TableRows(s.Name)
-		t.Rows += int64(rows)
-		t.Splits = append(t.Splits, page.TableSplit{Name: s.Name, Rows: rows, LabelMean: s.LabelMean})
-	}
-	for _, s := range m.About.Sources {
-		t.Sources = append(t.Sources, page.Pair{Name: s.URI, Text: humanize.IBytes(uint64(s.Bytes))})
-	}
-	for _, w := range m.About.Warnings {
-		text := w.Text
-		if w.Column != "" {
-			text = w.Column + ": " + text
-		}
-		t.Warnings = append(t.Warnings, text)
-	}
-
-	for i := range m.Features {
-		t.Features = append(t.Features, featureOf(m, &m.Features[i], t.Rows))
-	}
-	for _, e := range m.About.Encodings {
-		v := page.TableEncoding{Name: e.Name, Levels: e.Levels, Kept: e.Kept, Lumped: e.Lumped, Gain: math.NaN(),
-			Made: e.Made, Why: e.Why}
-		if e.Gain != nil {
-			v.Gain = *e.Gain
-		}
-		t.Encodings = append(t.Encodings, v)
-	}
-
-	if o := m.Order; o != nil {
-		t.Order = "In train, statistics use only the rows before each row, in the order of " + o.Column
-		if o.By != dataset.OrderTime {
-			t.Order = fmt.Sprintf("In train, statistics use only the rows before each row, in %d random orders with "+
-				"one copy of train each", o.Copies)
-		}
-		if o.DelaySeconds > 0 {
-			t.Order += fmt.Sprintf(", at least %v older", time.Duration(o.DelaySeconds*float64(time.Second)))
-		}
-		t.Order += "."
-	}
-	return t
-}
-
-// splitWords says how rows were assigned to their splits.
-func splitWords(m *dataset.Manifest) string {
-	s := m.Split
-	switch s.By {
-	case "time":
-		return "by time, of " + s.Column
-	case "hash":
-		return "by a hash of " + s.Column
-	case "column":
-		return "by the column " + s.Column
-	case "random":
-		return "at random"
-	}
-	return s.By
-}
-
-// featureOf converts a feature for a page.
-func featureOf(m *dataset.Manifest, f *dataset.Feature, rows int64) page.TableFeature {
-	none := math.NaN()
-	out := page.TableFeature{Name: f.Name, Kind: string(f.Kind), Why: string(f.Why), Bins: f.Bins, Min: none,
-		Median: none, Max: none}
-	if rows > 0 {
-		out.Missing = min(1, float64(f.Missing)/float64(rows))
-	}
-	if r := f.Range; r != nil && f.Kind != dataset.Temporal {
-		out.Min, out.Median, out.Max = r.Min, r.Median, r.Max
-	}
-
-	if f.From != nil {
-		parts := f.From.Of
-		if f.From.Table >= 0 && f.From.Table < len(m.Tables) {
-			parts = m.Tables[f.From.Table].Of
-		}
-		var names []string
-		for _, p := range parts {
-			names = append(names, p.Column)
-		}
-		out.From = string(f.From.What) + " of " + strings.Join(names, " × ")
-	}
-	return out
 }
