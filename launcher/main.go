@@ -4,6 +4,8 @@ package main
 import (
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"coppice/internal/program"
 	"coppice/launcher/internal/cli"
 )
@@ -12,6 +14,7 @@ import (
 var version = "dev"
 
 func main() {
+	cobra.EnableCommandSorting = false // --help lists commands in the order in which they are needed
 	ctx, stop := program.Interrupted()
 	world := program.FromOS(version)
 	code := cli.Run(ctx, cli.World{World: world, Connect: connect, Callers: callers, Inspect: examine,

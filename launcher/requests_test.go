@@ -23,6 +23,7 @@ import (
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cli"
 	"coppice/launcher/internal/cloudjob"
+	"coppice/launcher/internal/provision"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files under testdata")
@@ -46,8 +47,8 @@ func (a *asked) SubmitTask(_ context.Context, q cloudjob.Spec) (bool, error) {
 	return false, errNothingIsSent
 }
 
-func (a *asked) Status(context.Context, string) (cli.JobStatus, error) {
-	return cli.JobStatus{State: "not there", Finished: true}, nil
+func (a *asked) Status(context.Context, string) (provision.Status, error) {
+	return provision.Status{State: "not there", Finished: true}, nil
 }
 
 // deployment is what terraform/ tells a launcher in production.

@@ -22,6 +22,8 @@ import (
 	"coppice/launcher/internal/cli"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/console"
+	"coppice/launcher/internal/provision"
+	"coppice/launcher/internal/sweepview"
 )
 
 // connect opens the launcher's backends: buckets by name, and Batch.
@@ -197,22 +199,22 @@ func (j *jobs) describeTask(q cloudjob.Spec) batch.Job {
 	}
 }
 
-func (j *jobs) Status(ctx context.Context, job string) (cli.JobStatus, error) {
+func (j *jobs) Status(ctx context.Context, job string) (provision.Status, error) {
 	s, err := j.client.Get(ctx, job)
 	return status(s, err)
 }
 
-func (j *jobs) Cancel(ctx context.Context, job string) (cli.JobStatus, error) {
+func (j *jobs) Cancel(ctx context.Context, job string) (provision.Status, error) {
 	s, err := j.client.Cancel(ctx, job)
 	return status(s, err)
 }
 
 // status converts a job's status.
-func status(s batch.Status, err error) (cli.JobStatus, error) {
+func status(s batch.Status, err error) (provision.Status, error) {
 	if errors.Is(err, batch.ErrNotExist) {
-		return cli.JobStatus{State: cli.StateMissing, Finished: true}, nil
+		return provision.Status{State: sweepview.JobMissing, Finished: true}, nil
 	}
-	return cli.JobStatus{State: string(s.State), Finished: s.State.Finished(), Tasks: s.Counts,
+	return provision.Status{State: string(s.State), Finished: s.State.Finished(), Tasks: s.Counts,
 		Failure: s.FailureReason(),
 		Created: s.Created, Began: s.Began(), NoCapacity: s.NoCapacity()}, err
 }

@@ -6,10 +6,11 @@ import (
 	"coppice/internal/cloud/inspect"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cli"
+	"coppice/launcher/internal/doctor"
 )
 
 // examine opens what `launcher doctor` examines.
-func examine(ctx context.Context, env cli.Env) (cli.Inspection, error) {
+func examine(ctx context.Context, env cli.Env) (doctor.Cloud, error) {
 	client, err := inspect.New(ctx, inspect.Options{Project: env.Project, Location: env.Location,
 		Endpoint: env.InspectEndpoint})
 	if err != nil {

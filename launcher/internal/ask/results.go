@@ -13,23 +13,16 @@ import (
 	"reflect"
 	"slices"
 
+	"coppice/internal/problem"
 	"coppice/internal/search"
 	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
 )
 
-// Error reports an invalid line of results.
-type Error struct {
-	File string
-	Line int
-	Msg  string
+// lineError is the error about an invalid line of results.
+func lineError(file string, line int, format string, args ...any) error {
+	return problem.New(problem.Input, "%s:%d: %s", file, line, fmt.Sprintf(format, args...))
 }
-
-// Error returns "file:line: message".
-func (e *Error) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Msg) }
-
-// IsInput says that the input is at fault, permanently.
-func (*Error) IsInput() bool { return true }
 
 // Limits on a file of results.
 const (
@@ -67,12 +60,12 @@ func readResults(in io.Reader, file, metric string, names []string) ([]search.Kn
 			continue
 		}
 		if len(known) >= maxResults {
-			return nil, &Error{file, number, fmt.Sprintf("more than the %d results that a search may have", maxResults)}
+			return nil, lineError(file, number, "more than the %d results that a search may have", maxResults)
 		}
 
 		k, err := parse(text, metric, names)
 		if err != nil {
-			return nil, &Error{file, number, err.Error()}
+			return nil, lineError(file, number, "%v", err)
 		}
 		i, again := at[k.Trial]
 		if !again {
@@ -81,12 +74,12 @@ func readResults(in io.Reader, file, metric string, names []string) ([]search.Kn
 			continue
 		}
 		if known[i], err = joined(known[i], k); err != nil {
-			return nil, &Error{file, number, fmt.Sprintf("trial %d: %v line %d says", k.Trial, err, line[k.Trial])}
+			return nil, lineError(file, number, "trial %d: %v line %d says", k.Trial, err, line[k.Trial])
 		}
 	}
 
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return nil, &Error{file, number + 1, fmt.Sprintf("a line of more than %d bytes", maxLine)}
+		return nil, lineError(file, number+1, "a line of more than %d bytes", maxLine)
 	}
 	return known, lines.Err()
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,15 +24,16 @@ func askCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ask SPACE.yaml",
 		Short: "Propose the next configurations of a search whose trials run elsewhere",
-		Long: `Prints configurations to try next, one JSON object per line: {"trial":, "params":, "source":, "reason":}. It trains and writes nothing and uses
-no cloud; anything with parameters and a metric can be searched. The same files give the same bytes, whatever the order of the results.
+		Long: `Prints configurations to try next, one JSON object per line: {"trial":, "params":, "source":, "reason":}. It trains and
+writes nothing and uses no cloud; anything with parameters and a metric can be searched. The same files give the same
+bytes, whatever the order of the results.
 
 SPACE.yaml:
 
   metric: {name: auc, maximize: true}
   seed: 7
   search:
-    method: auto                       # or gp, tpe, halton, random; see docs/search.md
+    method: auto                       # or ` + strings.Join(search.Methods()[1:], ", ") + `; see docs/search.md
     random:                            # what to search: uniform, log_uniform, int, log_int, step, choice
       eta: {log_uniform: [0.001, 0.3]}
       max_depth: {int: [2, 14]}
@@ -43,7 +45,8 @@ Results are JSON Lines, one trial each, of this search so far (--results) and of
 
   {"trial": 3, "params": {"eta": 0.1, "max_depth": 6, "booster": "gbtree"}, "value": 0.81, "status": "done"}
 
-with status done, running, failed or stopped, and a "curve": [...] if there is one. List running trials, too, or they may be proposed again.`,
+with status done, running, failed or stopped, and a "curve": [...] if there is one. List running trials, too, or they may
+be proposed again.`,
 		Example: `  launcher ask space.yaml --n 16
   launcher ask space.yaml --results results.jsonl --n 16
   launcher ask space.yaml --results results.jsonl --earlier friday.jsonl --earlier saturday.jsonl --n 1`,
@@ -52,7 +55,7 @@ with status done, running, failed or stopped, and a "curve": [...] if there is o
 			if f.n < 1 || f.n > search.MaxAsk {
 				return program.Usagef("--n is %d: use 1 to %d", f.n, search.MaxAsk)
 			}
-			return w.ask(args[0], f)
+			return runAsk(w, args[0], f)
 		},
 	}
 
@@ -63,7 +66,7 @@ with status done, running, failed or stopped, and a "curve": [...] if there is o
 	return cmd
 }
 
-func (w *World) ask(file string, f askFlags) error {
+func runAsk(w *World, file string, f askFlags) error {
 	spec, err := ask.ReadSpec(file)
 	if err != nil {
 		return err

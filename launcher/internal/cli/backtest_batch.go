@@ -6,12 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/internal/blob"
 	"coppice/internal/machines"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/backtest"
 	"coppice/launcher/internal/cloudjob"
+	"coppice/launcher/internal/show"
 	"coppice/launcher/internal/stager"
 )
 
@@ -21,7 +21,7 @@ const dailyFactor = 4
 
 // backtestInBatch submits a backtest on a table in a bucket, follows it to its end, and shows its report. The report of
 // an earlier identical run is shown at once.
-func (w *World) backtestInBatch(ctx context.Context, b *backtestSpecs, f backtestFlags) error {
+func backtestInBatch(ctx context.Context, w *World, b *backtestSpecs, f backtestFlags) error {
 	if !stager.Remote(b.table.Source) {
 		return program.Usagef("--batch needs a table in a bucket, but the source of %s is %.100q; copy it to a "+
 			"bucket first: gcloud storage cp", b.tableFile, b.table.Source)
@@ -34,42 +34,37 @@ func (w *World) backtestInBatch(ctx context.Context, b *backtestSpecs, f backtes
 		return err
 	}
 
-	return w.with(ctx, func(c *cloud) error {
-		s := &stager.Stager{Bucket: func(_ context.Context, name string) (blob.Store, error) {
-			return c.Bucket(name),
-				nil
-		}}
-		in, err := s.Find(ctx, b.table)
+	return w.with(ctx, func() error {
+		in, err := (&stager.Stager{Bucket: w.bucket}).Find(ctx, b.table)
 		if err != nil {
 			return err
 		}
 		key := cloudjob.BacktestKey(in, string(b.text), w.Version)
-		r, err := cloudjob.ReadBacktest(ctx, c.datasets, b.table.Name, key)
+		r, err := cloudjob.ReadBacktest(ctx, w.datasets, b.table.Name, key)
 		if err != nil {
 			return err
 		}
 
 		if r == nil {
-			r, key, err = w.playInBatch(ctx, c, b, in, machine, key, f)
-		} else if !f.json {
+			r, key, err = runInBatch(ctx, w, b, in, machine, key, f)
+		} else if !w.asJSON {
 			fmt.Fprintln(w.Err, "this backtest was run before; here is its report")
 		}
 		if err != nil {
 			return err
 		}
-		if err := w.backtested(r, f); err != nil || f.json {
+		if err := printBacktest(w, r, f); err != nil {
 			return err
 		}
-		fmt.Fprintf(w.Out, "the report is in gs://%s/%s\n", c.env.DatasetsBucket,
-			sweep.DatasetBacktest(b.table.Name, key))
+		w.say("the report is in gs://%s/%s\n", w.env.DatasetsBucket, sweep.DatasetBacktest(b.table.Name, key))
 		return nil
 	})
 }
 
-// playInBatch runs the backtest in a job, and returns its report with the key. The key differs from the given one if
+// runInBatch runs the backtest in a job, and returns its report with the key. The key differs from the given one if
 // the table or the image has changed.
-func (w *World) playInBatch(ctx context.Context, c *cloud, b *backtestSpecs, in *stager.Input, machine machines.Type,
-	key string, f backtestFlags) (*backtest.Report, string, error) {
+func runInBatch(ctx context.Context, w *World, b *backtestSpecs, in *stager.Input, machine machines.Type, key string,
+	f backtestFlags) (*backtest.Report, string, error) {
 	disks, err := f.batch.disks(machine, diskNeed(b.table, in.Bytes)+dailyFactor*in.Bytes,
 		(diskFactor+dailyFactor)*in.Bytes)
 	if err != nil {
@@ -77,36 +72,25 @@ func (w *World) playInBatch(ctx context.Context, c *cloud, b *backtestSpecs, in 
 	}
 	q := f.batch.request(machine, disks)
 	q.Kind, q.Dataset, q.Fingerprint = cloudjob.Backtest, b.table.Name, key
-	q.Env = sweep.LauncherTaskEnv{Project: c.env.Project, DatasetsBucket: c.env.DatasetsBucket, File: b.tableFile,
-		Spec:         string(b.tableText),
-		BacktestFile: b.file, Backtest: string(b.text)}
-	o, err := w.inBatch(ctx, c, q, sweep.DatasetBacktestRun, f.json)
+	q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, DatasetsBucket: w.env.DatasetsBucket, File: b.tableFile,
+		Spec: string(b.tableText), BacktestFile: b.file, Backtest: string(b.text)}
+	o, err := inBatch(ctx, w, q, sweep.DatasetBacktestRun)
 	if err != nil {
 		return nil, "", err
 	}
 
-	r, err := cloudjob.ReadBacktest(ctx, c.datasets, b.table.Name, o.Report)
+	r, err := cloudjob.ReadBacktest(ctx, w.datasets, b.table.Name, o.Report)
 	if err == nil && r == nil {
 		err = fmt.Errorf("the job succeeded, but its report gs://%s/%s%s is missing or damaged: run the command again",
-			c.env.DatasetsBucket,
-			sweep.DatasetBacktest(b.table.Name, o.Report), backtest.ReportFile)
+			w.env.DatasetsBucket, sweep.DatasetBacktest(b.table.Name, o.Report), backtest.ReportFile)
 	}
 	return r, o.Report, err
 }
 
 // backtestTaskCommand is the command that the job runs. It is not for people.
 func backtestTaskCommand(w *World) *cobra.Command {
-	return &cobra.Command{
-		Use:   "backtest-task",
-		Short: "Run a backtest as the task of a Batch job",
-		Long: "What `launcher backtest --batch` runs in the cloud. All settings come from the environment, which " +
-			"it writes into the job.",
-		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			return w.jobTask(ctx, "backtest",
-				func(t *cloudjob.Task, s *stager.Stager) error { return t.Backtest(ctx, s, nightLine) })
-		},
-	}
+	return jobTaskCommand(w, cloudjob.Backtest, "Run a backtest", "launcher backtest --batch", "backtest",
+		func(ctx context.Context, t *cloudjob.Task, s *stager.Stager) error {
+			return t.Backtest(ctx, s, show.NightLine)
+		})
 }

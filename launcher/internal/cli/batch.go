@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/internal/blob"
 	"coppice/internal/machines"
+	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
@@ -50,7 +50,7 @@ func (f batchFlags) check(cmd *cobra.Command, here ...string) error {
 	}
 
 	if f.localSSD < 0 {
-		return program.Usagef("--local-ssd is %d", f.localSSD)
+		return program.Usagef("--local-ssd is %d: use 0 or more", f.localSSD)
 	}
 	return nil
 }
@@ -102,27 +102,25 @@ const (
 
 // inBatch submits a job, or attaches to one that does the same, and follows its reports in a folder of the datasets
 // bucket until it has ended. If the launcher is interrupted, it cancels the job, provided it started it.
-func (w *World) inBatch(ctx context.Context, c *cloud, q cloudjob.Spec, folder func(dataset, job string) string,
-	quiet bool) (*cloudjob.Outcome, error) {
-	j, err := cloudjob.Submit(ctx, c.Tasks, q)
+func inBatch(ctx context.Context, w *World, q cloudjob.Spec,
+	folder func(dataset, job string) string) (*cloudjob.Outcome, error) {
+	j, err := cloudjob.Submit(ctx, w.Tasks, q)
 	if err != nil {
 		return nil, err
 	}
 	say := func(format string, args ...any) {
-		if !quiet {
+		if !w.asJSON {
 			fmt.Fprintf(w.Err, format, args...)
 		}
 	}
-
 	if j.Attached {
 		say("job %s is already doing this; attached to it\n", j.ID)
 	}
 
-	bar := w.stageBar(quiet)
-	follower := &cloudjob.Follower{Jobs: c.Tasks, Store: c.datasets, Every: taskEvery, Progress: bar.report,
+	bar := &stageBar{w: w}
+	follower := &cloudjob.Follower{Jobs: w.Tasks, Store: w.datasets, Every: taskEvery, Progress: bar.report,
 		State: func(state string) { bar.finish(); say("job %s: %s\n", j.ID, state) },
 		Line:  func(line string) { bar.finish(); say("%s\n", line) }}
-
 	o, err := follower.Wait(ctx, folder(q.Dataset, j.ID), j)
 	bar.finish()
 	if ctx.Err() == nil {
@@ -131,65 +129,67 @@ func (w *World) inBatch(ctx context.Context, c *cloud, q cloudjob.Spec, folder f
 
 	if j.Attached { // another launcher may be waiting for it, too
 		return nil, fmt.Errorf("%w; job %s was already running and continues: run the same command to follow it "+
-			"again, or `gcloud batch jobs cancel %s` to end it",
-			program.ErrInterrupted, j.ID, j.Name)
+			"again, or `gcloud batch jobs cancel %s` to end it", program.ErrInterrupted, j.ID, j.Name)
 	}
 
 	// ctx has ended: cancel with a new context.
 	say("cancelling job %s\n", j.ID)
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), taskGoodbye)
 	defer stop()
-	if _, err := c.Tasks.Cancel(last, j.Name); err != nil {
+	if _, err := w.Tasks.Cancel(last, j.Name); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w; job %s may still be running", program.ErrInterrupted, j.Name), err)
 	}
 	return nil, fmt.Errorf("%w; job %s is cancelled", program.ErrInterrupted, j.ID)
 }
 
-// jobTask does the work of a task in a job submitted by `launcher WHAT --batch`.
-func (w *World) jobTask(ctx context.Context, what string, work func(*cloudjob.Task, *stager.Stager) error) (err error) {
+// jobTaskCommand is the command of a job that `launcher WHAT --batch` has submitted; doing names the work in logs. It is
+// not for people.
+func jobTaskCommand(w *World, kind cloudjob.Kind, short, submitter, doing string,
+	work func(context.Context, *cloudjob.Task, *stager.Stager) error) *cobra.Command {
+	return &cobra.Command{
+		Use:   string(kind) + "-task",
+		Short: short + " as the task of a Batch job",
+		Long: fmt.Sprintf("What `%s` runs in the cloud. All settings come from the environment, which it writes into "+
+			"the job.", submitter),
+		Example: "  " + submitter,
+		Hidden:  true,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runJobTask(cmd.Context(), w, doing, work) },
+	}
+}
+
+func runJobTask(ctx context.Context, w *World, doing string,
+	work func(context.Context, *cloudjob.Task, *stager.Stager) error) (err error) {
 	var env sweep.LauncherTaskEnv
-	if err := w.Environment(ctx, &env,
-		"this command is only for the Batch job that `launcher stage`, `backtest` or `registry reproduce` submits "+
-			"with --batch"); err != nil {
+	if err := w.Environment(ctx, &env, "this command is only for the Batch job that `launcher stage`, `backtest` or "+
+		"`registry reproduce` submits with --batch"); err != nil {
 		return err
 	}
-
 	b, err := w.Connect(ctx, Env{}) // without a project: only buckets
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
+	w.cloud = &cloud{Backends: b, datasets: b.Bucket(env.DatasetsBucket)}
 
 	log := program.Logger(w.Out, program.Origin{Program: "launcher", Version: w.Version,
 		Project: env.Project}).With("job", env.Job, "attempt", env.Attempt)
-	log.Info(what+" started", "version", w.Version, "file", env.File)
+	log.Info(doing+" started", "version", w.Version, "file", env.File)
 
-	t := &cloudjob.Task{Env: env, Store: b.Bucket(env.DatasetsBucket), Build: w.Version, Now: w.Now, Every: taskEvery,
+	t := &cloudjob.Task{Env: env, Store: w.datasets, Build: w.Version, Now: w.Now, Every: taskEvery,
 		Code: func(err error) int { return program.ExitCode(ctx, err) }}
-	s := &stager.Stager{Scratch: env.Scratch, Bucket: func(_ context.Context, name string) (blob.Store,
-		error) {
-		return b.Bucket(name), nil
-	}}
-	if err := work(t, s); err != nil {
-		log.Error(what+" failed", "error", err.Error())
+	if err := work(ctx, t, &stager.Stager{Scratch: env.Scratch, Bucket: w.bucket}); err != nil {
+		log.Error(doing+" failed", "error", err.Error())
 		return retried(err, t.Code(err))
 	}
-	log.Info(what + " done")
+	log.Info(doing + " done")
 	return nil
 }
 
-// transientError is a task's failure that another attempt may not meet.
-type transientError struct{ error }
-
-func (e *transientError) Unwrap() error { return e.error }
-
-// ExitStatus is the exit code of a program that ends with this error.
-func (*transientError) ExitStatus() int { return sweep.ExitTransient }
-
-// retried marks an error that may be temporary, so that Batch retries the task.
+// retried marks an error that another attempt may not meet, so that Batch retries the task.
 func retried(err error, code int) error {
 	if code == sweep.ExitError || code == sweep.ExitInterrupt {
-		return &transientError{err}
+		return problem.As(problem.Transient, err)
 	}
 	return err
 }

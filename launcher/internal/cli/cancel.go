@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -16,104 +17,101 @@ import (
 )
 
 func cancelCommand(w *World) *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "cancel SWEEP [TRIAL]",
 		Short: "Stop a sweep, or one of its trials",
-		Long: `Asks every task to stop, cancels the Batch job and returns when it has stopped. What has been trained stays readable; nothing is registered.
+		Long: `Asks every task to stop, cancels the Batch job and returns when it has stopped. What has been trained stays readable;
+nothing is registered.
 
-With TRIAL, only that trial is cancelled, and the sweep goes on: a task that trains it stops with its next heartbeat and takes another, it is not retried, cannot win, and does not
-inform the search; the quorum is that of the other trials. A trial that has ended cannot be cancelled.`,
+With TRIAL, only that trial is cancelled, and the sweep goes on: the task that trains it stops with its next heartbeat
+and takes another trial. A cancelled trial is not retried, cannot win, and does not inform the search; the quorum is that
+of the other trials. A trial that has ended cannot be cancelled.`,
 		Example: `  launcher cancel nightly-ctr-1a2b3c4d
   launcher cancel nightly-ctr-1a2b3c4d 17 --json`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			return w.look(ctx, args[0], func(c *cloud, s *sweepview.Sweep, st sweepview.State) error {
-				if len(args) == 2 {
-					return w.cancelTrial(ctx, c, s, st, args[1], asJSON)
+			return w.look(cmd.Context(), args[0], func(s *sweepview.Sweep, st sweepview.State) error {
+				if len(args) == 1 {
+					return cancelSweep(cmd.Context(), w, s.Plan, st)
 				}
-				return w.cancelSweep(ctx, c, s, st, asJSON)
+				n, err := trialNumber(s.Plan, args[1])
+				if err != nil {
+					return err
+				}
+				return cancelTrial(cmd.Context(), w, s.Plan, st, n)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	w.jsonFlag(cmd, "print one JSON object")
 	return cmd
 }
 
+// trialNumber reads the argument TRIAL.
+func trialNumber(p *sweep.Plan, text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, program.Usagef("trial %.40q: use a number such as 17; `launcher leaderboard %s` lists them", text,
+			p.Sweep)
+	}
+	if n >= len(p.Trials) {
+		return 0, program.Usagef("sweep %s has %d trials, from 0; there is no trial %d", p.Sweep, len(p.Trials), n)
+	}
+	return n, nil
+}
+
 // cancelSweep stops a whole sweep.
-func (w *World) cancelSweep(ctx context.Context, c *cloud, s *sweepview.Sweep, st sweepview.State, asJSON bool) error {
-	id := s.Plan.Sweep
+func cancelSweep(ctx context.Context, w *World, p *sweep.Plan, st sweepview.State) error {
+	id := p.Sweep
 	if end := st.Conclusion; end != nil && end.Outcome == sweep.OutcomeCancelled {
-		return w.cancelled(asJSON, map[string]any{"sweep": id, "before": true}, "sweep %s was already cancelled\n", id)
+		return w.print(map[string]any{"sweep": id, "before": true},
+			func() { w.printf("sweep %s was already cancelled\n", id) })
 	} else if end != nil {
-		return w.stopJob(ctx, c, s.Plan, end, asJSON)
+		return cancelLeftover(ctx, w, p, end)
 	}
-
 	if st.Ending {
-		return &conflictError{fmt.Errorf("sweep %s is being concluded; it is too late to cancel. `launcher watch "+
-			"%s` shows how it ends", id, id)}
+		return problem.New(problem.Conflict, "sweep %s is being concluded; it is too late to cancel. `launcher watch %s` "+
+			"shows how it ends", id, id)
 	}
 
-	// Tasks see the object and stop; Batch ends what is left.
-	// it may have been cancelled before
-	if _, err := sweepstore.New(c.sweeps, id).Cancel(ctx, w.Now().UTC()); err != nil {
+	// Tasks see the object and stop; Batch ends what is left. It may have been cancelled before.
+	if _, err := sweepstore.New(w.sweeps, id).Cancel(ctx, w.Now().UTC()); err != nil {
 		return fmt.Errorf("ask sweep %s to stop: %w", id, err)
 	}
-
-	job, err := c.cancelJobs(ctx, s.Plan)
+	job, err := cancelJobs(ctx, w, p)
 	if err != nil {
 		return err
 	}
-	return w.cancelled(asJSON, map[string]any{"sweep": id, "job": job.State}, "sweep %s is cancelled (job %s)\n", id,
-		job.State)
+	return w.print(map[string]any{"sweep": id, "job": job.State},
+		func() { w.printf("sweep %s is cancelled (job %s)\n", id, job.State) })
 }
 
-// cancelled reports what was cancelled.
-func (w *World) cancelled(asJSON bool, object map[string]any, format string, args ...any) error {
-	if asJSON {
-		return w.printJSON(object)
-	}
-	fmt.Fprintf(w.Out, format, args...)
-	return nil
-}
-
-// stopJob cancels the job of a sweep that has ended, if it is still running: its results are no longer needed.
-func (w *World) stopJob(ctx context.Context, c *cloud, p *sweep.Plan, end *sweep.Conclusion, asJSON bool) error {
-	job, err := c.job(ctx, p)
+// cancelLeftover cancels the job of a sweep that has ended, if it is still running: its results are no longer needed.
+func cancelLeftover(ctx context.Context, w *World, p *sweep.Plan, end *sweep.Conclusion) error {
+	job, err := jobStatus(ctx, w, p)
 	if err != nil {
 		return err
 	}
 	if job.Finished {
-		return &conflictError{fmt.Errorf("sweep %s has ended (%s); there is nothing to cancel", p.Sweep, end.Outcome)}
+		return problem.New(problem.Conflict, "sweep %s has ended (%s); there is nothing to cancel", p.Sweep, end.Outcome)
 	}
-	if job, err = c.cancelJobs(ctx, p); err != nil {
+	if job, err = cancelJobs(ctx, w, p); err != nil {
 		return err
 	}
-	return w.cancelled(asJSON, map[string]any{"sweep": p.Sweep, "job": job.State, "ended": end.Outcome},
-		"sweep %s had ended (%s); its job, which was still running, is cancelled (job %s)\n", p.Sweep, end.Outcome,
-		job.State)
+	return w.print(map[string]any{"sweep": p.Sweep, "job": job.State, "ended": end.Outcome}, func() {
+		w.printf("sweep %s had ended (%s); its job was still running, and is cancelled (job %s)\n", p.Sweep, end.Outcome,
+			job.State)
+	})
 }
 
-// cancelTrial ends one trial of a sweep by writing its result, as its holder would. The first result of a trial is its
-// result, and the holder looks for one with every heartbeat.
-func (w *World) cancelTrial(ctx context.Context, c *cloud, s *sweepview.Sweep, st sweepview.State, text string,
-	asJSON bool) error {
-	p := s.Plan
-	n, err := strconv.Atoi(text)
-	switch {
-	case err != nil || n < 0:
-		return program.Usagef("trial %.40q: use a number such as 17; `launcher leaderboard %s` lists them", text,
+// cancelTrial ends one trial of a sweep by writing its result, as its task would. The first result of a trial is its
+// result, and the task looks for one with every heartbeat.
+func cancelTrial(ctx context.Context, w *World, p *sweep.Plan, st sweepview.State, n int) error {
+	if st.Conclusion != nil || st.Ending || st.Cancelled {
+		return problem.New(problem.Conflict, "sweep %s has ended or is about to; there is no trial of it to cancel",
 			p.Sweep)
-	case n >= len(p.Trials):
-		return program.Usagef("sweep %s has %d trials, from 0; there is no trial %d", p.Sweep, len(p.Trials), n)
-	case st.Conclusion != nil || st.Ending || st.Cancelled:
-		return &conflictError{fmt.Errorf("sweep %s has ended or is about to; there is no trial of it to cancel",
-			p.Sweep)}
 	}
-
-	trials := sweepstore.NewTrials(c.sweeps, p)
-	r, err := w.cancelledResult(ctx, trials, p, n)
+	trials := sweepstore.NewTrials(w.sweeps, p)
+	r, err := cancelledResult(ctx, w, trials, p, n)
 	if err != nil {
 		return err
 	}
@@ -123,27 +121,27 @@ func (w *World) cancelTrial(ctx context.Context, c *cloud, s *sweepview.Sweep, s
 			return fmt.Errorf("cancel trial %d of sweep %s: %w", n, p.Sweep, err)
 		}
 		if created {
-			return w.cancelled(asJSON, map[string]any{"sweep": p.Sweep, "trial": n, "trees": r.TreesGrown},
-				"trial %d of sweep %s is cancelled\n", n, p.Sweep)
+			return w.print(map[string]any{"sweep": p.Sweep, "trial": n, "trees": r.TreesGrown},
+				func() { w.printf("trial %d of sweep %s is cancelled\n", n, p.Sweep) })
 		}
 	}
 
-	there, _, err := trials.Result(ctx, n)
+	existing, _, err := trials.Result(ctx, n)
 	switch {
 	case err != nil:
 		return err
-	case there.ByHand:
-		return w.cancelled(asJSON, map[string]any{"sweep": p.Sweep, "trial": n, "before": true},
-			"trial %d of sweep %s was already cancelled\n", n, p.Sweep)
+	case existing.ByHand:
+		return w.print(map[string]any{"sweep": p.Sweep, "trial": n, "before": true},
+			func() { w.printf("trial %d of sweep %s was already cancelled\n", n, p.Sweep) })
 	}
-	return &conflictError{fmt.Errorf("trial %d of sweep %s has ended (%s); there is nothing to cancel", n, p.Sweep,
-		there.State())}
+	return problem.New(problem.Conflict, "trial %d of sweep %s has ended (%s); there is nothing to cancel", n, p.Sweep,
+		existing.State())
 }
 
-// cancelledResult is the result of a trial that a person cancels, with its holder's progress; nil if the trial has
+// cancelledResult is the result of a trial that is cancelled by hand, with its task's progress; nil if the trial has
 // ended.
-func (w *World) cancelledResult(ctx context.Context, trials *sweepstore.Trials, p *sweep.Plan, n int) (*sweep.Result,
-	error) {
+func cancelledResult(ctx context.Context, w *World, trials *sweepstore.Trials, p *sweep.Plan,
+	n int) (*sweep.Result, error) {
 	list, err := trials.List(ctx)
 	if err != nil {
 		return nil, err
@@ -154,9 +152,8 @@ func (w *World) cancelledResult(ctx context.Context, trials *sweepstore.Trials, 
 	}
 
 	r := &sweep.Result{Format: sweep.FormatVersion, Sweep: p.Sweep, Trial: n, Configuration: p.Trials[n].Configuration,
-		Fold: p.Trials[n].Fold, Status: sweep.StatusCancelled, ByHand: true,
-		Reason: "a person has cancelled this trial", Params: p.Trials[n].Params, Metrics: map[string]float64{},
-		Started: now, Ended: now}
+		Fold: p.Trials[n].Fold, Status: sweep.StatusCancelled, ByHand: true, Reason: "cancelled by hand",
+		Params: p.Trials[n].Params, Metrics: map[string]float64{}, Started: now, Ended: now}
 	if len(listed.Claims) == 0 {
 		return r, nil
 	}
@@ -166,22 +163,20 @@ func (w *World) cancelledResult(ctx context.Context, trials *sweepstore.Trials, 
 	claim, err := trials.Claim(ctx, n, r.Claim)
 	if err == nil {
 		r.Task, r.Attempt, r.Started = claim.Task, claim.Attempt, claim.At
-	}
-	if !known(err) {
+	} else if !aboutObject(err) {
 		return nil, err
 	}
 	beat, err := trials.Heartbeat(ctx, n, r.Claim)
 	if err == nil {
 		r.TreesGrown = beat.Trees
-	}
-	if !known(err) {
+	} else if !aboutObject(err) {
 		return nil, err
 	}
 	return r, nil
 }
 
-// known reports whether an error, if any, is about the object and not about the store.
-func known(err error) bool {
+// aboutObject reports whether an error is about the object, which is missing or damaged, and not about the store.
+func aboutObject(err error) bool {
 	var damaged *sweepstore.DamagedError
-	return err == nil || errors.Is(err, blob.ErrNotExist) || errors.As(err, &damaged)
+	return errors.Is(err, blob.ErrNotExist) || errors.As(err, &damaged)
 }

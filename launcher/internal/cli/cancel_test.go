@@ -49,8 +49,8 @@ func TestCancelATrial(t *testing.T) {
 	w.refused(sweep.ExitConflict, "trial 2 of sweep night-1 has ended (failed)", "cancel", "night-1", "2")
 	w.refused(sweep.ExitUsage, "there is no trial 9", "cancel", "night-1", "9")
 	w.refused(sweep.ExitUsage, "use a number", "cancel", "night-1", "one")
-	if out := w.must("status", "night-1"); !strings.Contains(out, "2 trials, each by itself") ||
-		!strings.Contains(out, "0 done, 0 running, 1 failed, 1 not started") {
+	if out := w.must("status", "night-1"); !strings.Contains(out, "2 trials, individually") ||
+		!strings.Contains(out, " 1 failed, 1 not started") {
 		t.Errorf("the status is\n%s\nwant two trials cancelled, one failed, one left", out)
 	}
 	if out := w.must("leaderboard", "night-1"); strings.Count(out, "cancelled") < 2 {
@@ -94,7 +94,7 @@ func TestEndedByRuleIsShown(t *testing.T) {
 		args  []string
 		wants []string
 	}{
-		{[]string{"status", "night-1"}, []string{"no more trials are started, 1 were not trained: " + reason}},
+		{[]string{"status", "night-1"}, []string{"no more trials are started (not trained: 1): " + reason}},
 		{[]string{"status", "night-1", "--json"}, []string{`"enough": "` + reason, `"not_trained": 1`}},
 		{[]string{"leaderboard", "night-1"}, []string{"not trained"}},
 		{[]string{"why", "night-1", "1"}, []string{"target, found by task 2 when it had claimed trial 1",

@@ -1,16 +1,26 @@
-// Package cli is the launcher's command line: one file per command. Commands read, decide with the packages beside this
-// one and print; they touch nothing outside the process except through World.
+// Package cli is the launcher's command line, one file per command. A command reads its flags, opens the cloud, has the
+// packages beside this one read and decide, and prints with package show:
+//
+//	flags ─▶ World.with ─▶ plan, sweepview, stager, registry, ... ─▶ show, or JSON with --json
+//
+// Commands are plain functions over World: they touch nothing outside the process except through it, so that a test
+// runs a whole command line in memory.
 package cli
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os/user"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"coppice/internal/blob"
+	"coppice/internal/machines"
 	"coppice/internal/notify"
 	"coppice/internal/program"
 	"coppice/internal/registry"
@@ -19,6 +29,8 @@ import (
 	"coppice/launcher/internal/console"
 	"coppice/launcher/internal/doctor"
 	"coppice/launcher/internal/provision"
+	"coppice/launcher/internal/show"
+	"coppice/launcher/internal/sweepview"
 )
 
 // World is everything outside the process.
@@ -31,7 +43,10 @@ type World struct {
 	// Callers authenticates the callers of a console that other machines can reach.
 	Callers func(context.Context, sweep.CallersEnv) (console.Callers, error)
 	// Inspect opens what the doctor examines.
-	Inspect func(context.Context, Env) (Inspection, error)
+	Inspect func(context.Context, Env) (doctor.Cloud, error)
+
+	asJSON bool // --json
+	*cloud      // nil unless it is open
 }
 
 // Env is the launcher's environment.
@@ -51,6 +66,13 @@ type Backends struct {
 	Close    func() error
 }
 
+// PriceList is Google's price list.
+type PriceList interface {
+	// Prices returns the prices of the known families in the regions, in all regions if none is named, with today's
+	// date.
+	Prices(ctx context.Context, regions []string, date string) (*machines.Prices, error)
+}
+
 // Jobs runs plans.
 type Jobs interface {
 	// Name is the full name of a sweep's job.
@@ -59,21 +81,15 @@ type Jobs interface {
 	Request(*sweep.Plan) ([]byte, error)
 	// Submit starts the plan's job; existed says that it was started before.
 	Submit(context.Context, *sweep.Plan) (existed bool, err error)
-	JobController
-}
-
-// JobController controls submitted jobs.
-type JobController interface {
-	Status(ctx context.Context, job string) (JobStatus, error)
+	// Status is a job's status according to the service.
+	Status(ctx context.Context, job string) (provision.Status, error)
 	// Cancel stops the job and returns once it has stopped.
-	Cancel(ctx context.Context, job string) (JobStatus, error)
+	Cancel(ctx context.Context, job string) (provision.Status, error)
 }
-
-// JobStatus is a job's status according to the service.
-type JobStatus = provision.Status
 
 // Run executes one command line and returns the process's exit code.
-func Run(ctx context.Context, w World) int {
+func Run(ctx context.Context, outside World) int {
+	w := &outside
 	root := &cobra.Command{
 		Use:   "launcher",
 		Short: "Train fifty candidates on one copy of the data, and keep the best",
@@ -86,30 +102,32 @@ what exists, 6 environment or credentials incomplete, 7 the sweep ended without 
 		Example: `  launcher stage dataset.yaml
   launcher plan sweep.yaml
   launcher sweep sweep.yaml --budget 12.50
-  launcher registry show ctr
+  launcher report nightly-ctr-1a2b3c4d --out sweep.html
   launcher predict --model ctr --in today.parquet --out clicks.csv`,
 	}
 
-	root.AddCommand(stageCommand(&w), stageTaskCommand(&w), backtestTaskCommand(&w), reproduceTaskCommand(&w),
-		datasetsCommand(&w), planCommand(&w), sweepCommand(&w), extendCommand(&w), watchCommand(&w), statusCommand(&w),
-		cancelCommand(&w), pauseCommand(&w), resumeCommand(&w),
-		leaderboardCommand(&w), billCommand(&w), lsCommand(&w), pricesCommand(&w), registryCommand(&w),
-		predictCommand(&w), askCommand(&w), doctorCommand(&w))
-	root.AddCommand(reportCommand(&w), plotCommand(&w), consoleCommand(&w))
-	root.AddCommand(cleanCommand(&w), backtestCommand(&w), whyCommand(&w), featuresCommand(&w))
+	for _, g := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"start", "Start, in this order:", []*cobra.Command{stageCommand(w), planCommand(w), sweepCommand(w),
+			watchCommand(w), reportCommand(w), predictCommand(w)}},
+		{"look", "Look at sweeps:", []*cobra.Command{lsCommand(w), statusCommand(w), leaderboardCommand(w), whyCommand(w),
+			featuresCommand(w), billCommand(w), plotCommand(w), consoleCommand(w)}},
+		{"decide", "Decide what happens to a sweep, or what the next one tries:", []*cobra.Command{pauseCommand(w),
+			resumeCommand(w), cancelCommand(w), extendCommand(w), backtestCommand(w), askCommand(w)}},
+		{"keep", "Keep models, datasets and the deployment in order:", []*cobra.Command{registryCommand(w),
+			datasetsCommand(w), pricesCommand(w), doctorCommand(w), cleanCommand(w)}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, cmd := range g.commands {
+			cmd.GroupID = g.id
+		}
+		root.AddCommand(g.commands...)
+	}
+	root.AddCommand(stageTaskCommand(w), backtestTaskCommand(w), reproduceTaskCommand(w))
 	return program.Execute(ctx, w.World, root)
 }
-
-// conflictError is an object that exists with other contents.
-type conflictError struct{ error }
-
-func (e *conflictError) Unwrap() error { return e.error }
-
-// IsConflict says that something else exists already.
-func (*conflictError) IsConflict() bool { return true }
-
-const remedy = "run it inside `localemu exec --`, after `. DIR/env` of a `localemu up --data DIR`, or with what " +
-	"`terraform output` prints"
 
 // cloud is the launcher's connection to all services.
 type cloud struct {
@@ -120,11 +138,11 @@ type cloud struct {
 	registry *registry.Registry
 }
 
-// online reports whether jobs run on Google Cloud, not on an emulator.
-func (c *cloud) online() bool { return c.env.BatchEndpoint == "" }
+const remedy = "run it inside `localemu exec --`, after `. DIR/env` of a `localemu up --data DIR`, or with what " +
+	"`terraform output` prints"
 
-// with connects, calls use and closes.
-func (w *World) with(ctx context.Context, use func(*cloud) error) (err error) {
+// with opens the cloud, calls use and closes it.
+func (w *World) with(ctx context.Context, use func() error) (err error) {
 	c := &cloud{}
 	if err := w.Environment(ctx, &c.env, remedy); err != nil {
 		return err
@@ -136,16 +154,63 @@ func (w *World) with(ctx context.Context, use func(*cloud) error) (err error) {
 	c.datasets = c.Bucket(c.env.DatasetsBucket)
 	c.sweeps = c.Bucket(c.env.SweepsBucket)
 	c.registry = registry.New(c.Bucket(c.env.RegistryBucket))
-	return use(c)
+	w.cloud = c
+	return use()
+}
+
+// look opens a sweep and reads it once.
+func (w *World) look(ctx context.Context, id string, use func(*sweepview.Sweep, sweepview.State) error) error {
+	return w.with(ctx, func() error {
+		s, err := sweepview.Open(ctx, w.sweeps, sweep.ID(id))
+		if err != nil {
+			return err
+		}
+		st, err := s.Look(ctx)
+		if err != nil {
+			return err
+		}
+		return use(s, st)
+	})
+}
+
+// online reports whether jobs run on Google Cloud, not on an emulator.
+func (c *cloud) online() bool { return c.env.BatchEndpoint == "" }
+
+// bucket opens a bucket by its name, for the stager.
+func (c *cloud) bucket(_ context.Context, name string) (blob.Store, error) {
+	return c.Bucket(name), nil
 }
 
 // log writes to the error output for a log collector, when the launcher runs as a Cloud Run job (COPPICE_LOG=json);
 // people read what the commands print.
-func (w *World) log(c *cloud) *slog.Logger {
+func (w *World) log() *slog.Logger {
 	if !w.Structured() {
 		return slog.New(slog.DiscardHandler)
 	}
-	return program.Logger(w.Err, program.Origin{Program: "launcher", Version: w.Version, Project: c.env.Project})
+	return program.Logger(w.Err, program.Origin{Program: "launcher", Version: w.Version, Project: w.env.Project})
+}
+
+// screen writes tables for people, as wide as their terminal.
+func (w *World) screen() show.Writer {
+	width := 120
+	if w.Terminal {
+		width = w.Width
+	}
+	return show.Writer{Output: w.Out, Width: width}
+}
+
+// jsonFlag adds --json to a command.
+func (w *World) jsonFlag(cmd *cobra.Command, usage string) {
+	cmd.Flags().BoolVar(&w.asJSON, "json", false, usage)
+}
+
+// print writes v as JSON if the command has --json, and otherwise has text write it for people.
+func (w *World) print(v any, text func()) error {
+	if w.asJSON {
+		return w.printJSON(v)
+	}
+	text()
+	return nil
 }
 
 // printJSON writes v, indented, as the whole output of a command.
@@ -155,15 +220,37 @@ func (w *World) printJSON(v any) error {
 	return e.Encode(v)
 }
 
-// printFile writes a file's bytes unchanged to the output, unless that is a terminal.
-func (w *World) printFile(data []byte) error {
-	out := w.Out.Raw()
-	if w.Terminal {
-		out = w.Out
+// printf writes to the output.
+func (w *World) printf(format string, args ...any) { fmt.Fprintf(w.Out, format, args...) }
+
+// say writes a sentence for people, who do not read with --json.
+func (w *World) say(format string, args ...any) {
+	if !w.asJSON {
+		w.printf(format, args...)
 	}
-	_, err := out.Write(data)
-	return err
 }
 
-// raw is JSON to be printed unchanged.
-func raw(text []byte) json.RawMessage { return json.RawMessage(text) }
+// act says who changes something that keeps a history, and why.
+func (w *World) act(why string) registry.Act {
+	if why == "" {
+		why = "by hand"
+	}
+	by := "launcher"
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		by = u.Username
+	}
+	return registry.Act{By: by, Why: why, At: w.Now().UTC()}
+}
+
+// confirm asks a person to type a name before something irreversible.
+func (w *World) confirm(what, name string) error {
+	if w.In == nil {
+		return program.Usagef("cannot ask here; use --yes")
+	}
+	w.printf("%s\nType %s to continue: ", what, name)
+	line, _ := bufio.NewReader(w.In).ReadString('\n')
+	if strings.TrimSpace(line) != name {
+		return program.Usagef("that is not %s; nothing was changed", name)
+	}
+	return nil
+}

@@ -29,6 +29,8 @@ import (
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
+	"coppice/launcher/internal/provision"
+	"coppice/launcher/internal/sweepview"
 )
 
 // world is a cloud in memory: buckets by name, and jobs that do what the test says.
@@ -64,9 +66,9 @@ type jobs struct {
 	submitted map[sweep.ID]int
 	spot      bool // the last request
 	cancelled bool
-	leaving   func()     // called when a job is cancelled
-	status    *JobStatus // Batch's answer, if it is not the usual one
-	away      error      // Batch cannot be reached
+	leaving   func()            // called when a job is cancelled
+	status    *provision.Status // Batch's answer, if it is not the usual one
+	away      error             // Batch cannot be reached
 	run       func(*sweep.Plan)
 	err       error
 }
@@ -93,23 +95,23 @@ func (j *jobs) Submit(_ context.Context, p *sweep.Plan) (bool, error) {
 	return false, nil
 }
 
-func (j *jobs) Status(context.Context, string) (JobStatus, error) {
+func (j *jobs) Status(context.Context, string) (provision.Status, error) {
 	if j.away != nil {
-		return JobStatus{}, j.away
+		return provision.Status{}, j.away
 	}
 	if j.cancelled {
-		return JobStatus{State: "CANCELLED", Finished: true}, nil
+		return provision.Status{State: "CANCELLED", Finished: true}, nil
 	}
 	if j.status != nil {
 		return *j.status, nil
 	}
-	return JobStatus{State: "RUNNING"}, nil
+	return provision.Status{State: "RUNNING"}, nil
 }
 
-func (j *jobs) Cancel(context.Context, string) (JobStatus, error) {
+func (j *jobs) Cancel(context.Context, string) (provision.Status, error) {
 	j.leaving()
 	j.cancelled = true
-	return JobStatus{State: "CANCELLED", Finished: true}, nil
+	return provision.Status{State: "CANCELLED", Finished: true}, nil
 }
 
 // run is one command line.
@@ -215,12 +217,13 @@ func TestNotPromoted(t *testing.T) {
 	} {
 		c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeWinner, Model: "ctr", Version: 7,
 			Gate: &sweep.GateDecision{Verdict: verdict, Reason: reason}}
-		err := &NotPromotedError{c}
+		err := notPromoted(c)
 		code := map[bool]int{true: sweep.ExitBlocked, false: sweep.ExitNotPromoted}[verdict == sweep.VerdictBlocked]
-		if err.ExitStatus() != code ||
+		got := program.ExitCode(t.Context(), err)
+		if got != code ||
 			!strings.Contains(err.Error(), "version 7 of ctr is registered and was not promoted ("+string(verdict)+
 				"): "+reason) {
-			t.Errorf("%s: %v, exit code %d", verdict, err, err.ExitStatus())
+			t.Errorf("%s: %v, exit code %d", verdict, err, got)
 		}
 	}
 }
@@ -310,14 +313,14 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 		len(top.Rows) != 2 {
 		t.Errorf("%d rows, %v", len(top.Rows), err)
 	}
-	var snap snapshot
+	var snap sweepview.Snapshot
 	if err := json.Unmarshal([]byte(w.must("status", string(id), "--json")), &snap); err != nil || snap.Done != 4 ||
 		snap.Best.Trial != 3 || snap.Conclusion == nil {
 		t.Errorf(`json.Unmarshal([]byte(w.must("status", string(id), "--json")), &snap): got %+v %v; want no error, snap.Done = 4, snap.Best.Trial = 3, snap.Conclusion other than nil`, snap, err)
 	}
-	if out := w.must("cancel", string(id)); !strings.Contains(out, "its job, which was still running, is cancelled") ||
+	if out := w.must("cancel", string(id)); !strings.Contains(out, "its job was still running, and is cancelled") ||
 		!w.jobs.cancelled {
-		t.Errorf(`w.must("cancel", string(id)): got %s; want out with "its job, which was still running, is cancelled", w.jobs.cancelled`, out)
+		t.Errorf(`w.must("cancel", string(id)): got %s; want out with "its job was still running, and is cancelled", w.jobs.cancelled`, out)
 	}
 	w.refused(sweep.ExitConflict, "nothing to cancel", "cancel", string(id))
 	w.refused(sweep.ExitNotFound, "launcher ls", "watch", "nobody")

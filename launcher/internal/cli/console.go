@@ -32,20 +32,21 @@ func consoleCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "console",
 		Short: "Serve sweeps, datasets and models as pages",
-		Long: `Serves, until Ctrl-C, a list of all sweeps, datasets and models and a page for each: the same bytes as launcher report. The page of a
-running sweep updates itself. The console reads with your own permissions. However many viewers there are, it makes at most one request
-a second to the buckets once a sweep has been read for the first time.
+		Long: `Serves, until Ctrl-C, a list of all sweeps, datasets and models and a page for each: the same bytes as launcher report.
+The page of a running sweep updates itself. The console reads with your own permissions. However many viewers there are,
+it makes at most one request a second to the buckets once a sweep has been read for the first time.
 
-With --actions, viewers can cancel a sweep, promote a version and roll a champion back, with your permissions too. Each action needs the token
-that is printed (or COPPICE_CONSOLE_TOKEN), and the name of what it is about, typed.
+With --actions, viewers can cancel a sweep, promote a version and roll a champion back, also with your permissions. Each
+action needs the token that is printed (or COPPICE_CONSOLE_TOKEN), and the name of what it is about, typed.
 
-It listens on this machine only; from elsewhere: ssh -L 8765:127.0.0.1:8765 MACHINE. On another address every request needs an identity token
-signed by Google for the audience COPPICE_AUDIENCE and one of the accounts COPPICE_CALLERS (comma-separated e-mail addresses), and has to be
-for that address or for the host of COPPICE_AUDIENCE. COPPICE_SIGNATURES=cloud-run means that Cloud Run has verified the token's signature.`,
+It listens on this machine only; from elsewhere: ssh -L 8765:127.0.0.1:8765 MACHINE. On another address every request
+needs an identity token signed by Google for the audience COPPICE_AUDIENCE and one of the accounts COPPICE_CALLERS
+(comma-separated e-mail addresses), and has to be for that address or for the host of COPPICE_AUDIENCE.
+COPPICE_SIGNATURES=cloud-run means that Cloud Run has verified the token's signature.`,
 		Example: "  launcher console --listen 127.0.0.1:8765\n  launcher console --actions",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.console(cmd.Context(), listen, actions)
+			return runConsole(cmd.Context(), w, listen, actions)
 		},
 	}
 
@@ -54,7 +55,7 @@ for that address or for the host of COPPICE_AUDIENCE. COPPICE_SIGNATURES=cloud-r
 	return cmd
 }
 
-func (w *World) console(ctx context.Context, listen string, actions bool) error {
+func runConsole(ctx context.Context, w *World, listen string, actions bool) error {
 	var env ConsoleEnv
 	if err := w.Environment(ctx, &env, "set COPPICE_AUDIENCE and COPPICE_CALLERS, or listen on 127.0.0.1"); err != nil {
 		return err
@@ -76,27 +77,27 @@ func (w *World) console(ctx context.Context, listen string, actions bool) error 
 		return err
 	}
 	defer l.Close()
-	return w.with(ctx, func(c *cloud) error {
-		fmt.Fprintf(w.Out, "http://%s\n", l.Addr())
+	return w.with(ctx, func() error {
+		w.printf("http://%s\n", l.Addr())
 		log := slog.New(slog.NewTextHandler(w.Err, nil))
 		if w.Structured() {
-			log = w.log(c)
+			log = w.log()
 		}
-		served := console.New(c.sweeps, c.datasets, c.Bucket(c.env.RegistryBucket), w.Now, log)
-		served.Online, served.Callers = c.online(), callers
+		served := console.New(w.sweeps, w.datasets, w.Bucket(w.env.RegistryBucket), w.Now, log)
+		served.Online, served.Callers = w.online(), callers
 		if actions {
 			served.Actions = console.Actions{Token: cmp.Or(env.Token, rand.Text()),
-				Do: func(ctx context.Context, a console.Action) (string, error) { return w.perform(ctx, c, a) }}
+				Do: func(ctx context.Context, a console.Action) (string, error) { return performAction(ctx, w, a) }}
 			if env.Token == "" {
-				fmt.Fprintf(w.Out, "token for actions: %s\n", served.Actions.Token)
+				w.printf("token for actions: %s\n", served.Actions.Token)
 			}
 		}
 		return served.Serve(ctx, l, hosts)
 	})
 }
 
-// perform carries out a viewer's request, like the command of that name.
-func (w *World) perform(ctx context.Context, c *cloud, a console.Action) (string, error) {
+// performAction carries out a viewer's request, like the command of that name, and returns what that says.
+func performAction(ctx context.Context, w *World, a console.Action) (string, error) {
 	var said bytes.Buffer
 	quiet := *w
 	quiet.Out = program.To(&said)
@@ -108,13 +109,13 @@ func (w *World) perform(ctx context.Context, c *cloud, a console.Action) (string
 	var err error
 	switch a.Do {
 	case console.Cancel:
-		err = quiet.cancelByID(ctx, c, a.Name)
+		err = cancelByID(ctx, &quiet, sweep.ID(a.Name))
 	case console.Promote:
-		moved, err = c.registry.Promote(ctx, a.Name, a.Version, expect, act)
-		err = quiet.moved(moved, a.Champion, err)
+		moved, err = w.registry.Promote(ctx, a.Name, a.Version, expect, act)
+		err = printMoved(&quiet, moved, a.Champion, err)
 	case console.Rollback:
-		moved, err = c.registry.Rollback(ctx, a.Name, registry.Champion, expect, act)
-		err = quiet.moved(moved, a.Champion, err)
+		moved, err = w.registry.Rollback(ctx, a.Name, registry.Champion, expect, act)
+		err = printMoved(&quiet, moved, a.Champion, err)
 	default:
 		err = fmt.Errorf("there is no action %q", a.Do)
 	}
@@ -122,14 +123,14 @@ func (w *World) perform(ctx context.Context, c *cloud, a console.Action) (string
 }
 
 // cancelByID stops a sweep.
-func (w *World) cancelByID(ctx context.Context, c *cloud, id string) error {
-	s, err := sweepview.Open(ctx, c.sweeps, sweep.ID(id))
+func cancelByID(ctx context.Context, w *World, id sweep.ID) error {
+	s, err := sweepview.Open(ctx, w.sweeps, id)
 	if err != nil {
 		return err
 	}
-	state, err := s.Look(ctx)
+	st, err := s.Look(ctx)
 	if err != nil {
 		return err
 	}
-	return w.cancelSweep(ctx, c, s, state, false)
+	return cancelSweep(ctx, w, s.Plan, st)
 }

@@ -46,7 +46,7 @@ func (unknown) Request(*sweep.Plan) ([]byte, error)           { return nil, nil 
 func (unknown) LocalSSDs(*sweep.Plan) (int, error)            { return 1, nil }
 
 // examined runs the command with a project that Inspect opens.
-func (w *world) examined(inspect func(context.Context, Env) (Inspection, error), args ...string) (code int, out,
+func (w *world) examined(inspect func(context.Context, Env) (doctor.Cloud, error), args ...string) (code int, out,
 	errOut string) {
 	var o, e bytes.Buffer
 	code = Run(w.ctx, World{
@@ -67,10 +67,10 @@ func TestDoctor(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	file := w.file("sweep.yaml", sweepYAML)
-	open := func(context.Context, Env) (Inspection, error) { return unknown{}, nil }
+	open := func(context.Context, Env) (doctor.Cloud, error) { return unknown{}, nil }
 	code, out, errOut := w.examined(open, file)
 	for _, want := range []string{"ana@example.com", "problem", "projects/p/topics/coppice-scores: it does not exist",
-		"\nterraform apply\n", "0 warnings, 1 problem, ", "complete: ", "4 trials"} {
+		"\nterraform apply\n", " ok, 1 problem, ", "complete: ", "4 trials"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -106,7 +106,7 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 
-	none := func(context.Context, Env) (Inspection, error) {
+	none := func(context.Context, Env) (doctor.Cloud, error) {
 		return nil, setup.Dial("Google Cloud", context.Canceled)
 	}
 	if code, out, _ := w.examined(none); code != sweep.ExitSetup ||

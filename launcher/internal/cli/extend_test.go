@@ -211,7 +211,7 @@ func TestExtendASearchThatLearns(t *testing.T) {
 	if out := w.must("why", "night-2", "0"); !strings.Contains(out, "launcher why night-1 0") {
 		t.Errorf("why a trial of the extended sweep was tried:\n%s\nwant where that is to be asked", out)
 	}
-	if out := w.must("status", "night-2"); !strings.Contains(out, "0 done, 0 running") ||
+	if out := w.must("status", "night-2"); !strings.Contains(out, "│ 2 not started") ||
 		!strings.Contains(out, "night-1, with 4 trials") {
 		t.Errorf("the status is\n%s\nwant none of its own trials done, and what it extends", out)
 	}

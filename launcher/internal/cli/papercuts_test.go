@@ -26,7 +26,7 @@ func TestLsShowsTheNewestFirst(t *testing.T) {
 		w.now = w.now.Add(time.Hour)
 	}
 
-	var got []listed
+	var got []listedSweep
 	if err := json.Unmarshal([]byte(w.must("ls", "--json")), &got); err != nil {
 		t.Fatal(err)
 	}

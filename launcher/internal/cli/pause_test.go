@@ -36,7 +36,7 @@ func TestPauseAndResume(t *testing.T) {
 		!said.Before {
 		t.Errorf("paused again, as JSON: got %+v, error %v; want it paused before", said, err)
 	}
-	if out := w.must("status", "x"); !strings.Contains(out, "the whole sweep: `launcher resume x`") {
+	if out := w.must("status", "x"); !strings.Contains(out, "the whole sweep, now; to go on: `launcher resume x`") {
 		t.Errorf("status of a sweep that is paused: got\n%s\nwant how it goes on", out)
 	}
 	if out := w.must("ls"); !strings.Contains(out, "paused") {
@@ -50,7 +50,7 @@ func TestPauseAndResume(t *testing.T) {
 		t.Errorf("resumed, as JSON: got %+v, error %v; want job x-f1", said, err)
 	}
 	if out := w.must("resume", "x", "--no-wait"); !strings.Contains(out,
-		"sweep x was resumed before; attached to it as projects/p/locations/l/jobs/x-f1") {
+		"sweep x was already resumed; attached to it as projects/p/locations/l/jobs/x-f1") {
 		t.Errorf("resumed again: got %q; want that it was resumed before", out)
 	}
 	if out := w.must("status", "x"); strings.Contains(out, "the whole sweep") ||
@@ -154,7 +154,7 @@ func TestCancelledWhileItIsResumed(t *testing.T) {
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
 	w.must("pause", "x", "--no-wait")
 	w.jobs.cancelled, w.jobs.submitted["x"] = false, 0
-	w.jobs.status = &JobStatus{State: "RUNNING"}
+	w.jobs.status = &provision.Status{State: "RUNNING"}
 	w.jobs.leaving = func() {
 		if _, err := sweepstore.New(w.buckets["sweeps"], "x").Cancel(t.Context(), w.now); err != nil {
 			t.Error(err)

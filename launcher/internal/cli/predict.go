@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,7 +21,7 @@ import (
 type predictFlags struct {
 	model, in, out, delimiter, quote string
 	keep                             []string
-	raw, json, noHeader              bool
+	raw, noHeader                    bool
 	maxUnseen                        float64
 }
 
@@ -33,20 +32,20 @@ func predictCommand(w *World) *cobra.Command {
 		Short: "Score a table with a registered model",
 		Long: `Reads a CSV or Parquet table with the columns that the model was trained on (others are ignored) and writes one
 calibrated probability per row, in the same order, into the column "prediction" (for regression, the predicted value).
-For each column of ids it shows which share of the values is missing, unseen by the model or rare, next to the shares in
+For each column of ids it shows the share of values that are missing, unseen by the model or rare, next to the shares in
 the dataset's held-out rows, and warns if a share is more than twice as large.`,
 		Example: `  launcher predict --model ctr --in today.parquet --out scored.parquet --keep user_id,ad_id
   launcher predict --model ctr@3 --in today.csv --out scored.csv --raw
   launcher predict --model ctr --in today.csv --out scored.csv --max-unseen 0.2   # writes nothing if ids have changed`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return w.predict(cmd.Context(), f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runPredict(cmd.Context(), w, f) },
 	}
 
 	cmd.Flags().StringVar(&f.model, "model", "", "registered model (required)")
 	cmd.Flags().StringVar(&f.in, "in", "", "table to score: a file, a glob or a folder (required)")
 	cmd.Flags().StringVar(&f.out, "out", "", "file to write: .csv, .tsv or .parquet (required)")
 	cmd.Flags().StringSliceVar(&f.keep, "keep", nil, "columns of the table to repeat in the output")
-	cmd.Flags().BoolVar(&f.raw, "raw", false, "write the raw score, too")
+	cmd.Flags().BoolVar(&f.raw, "raw", false, "also write the raw score")
 	cmd.Flags().StringVar(&f.delimiter, "delimiter", "", "delimiter of delimited text (default: by the file's name)")
 	cmd.Flags().StringVar(&f.quote, "quote", "",
 		"none if a quote in delimited text is an ordinary character, like csv: {quote: none} for staging")
@@ -55,14 +54,14 @@ the dataset's held-out rows, and warns if a share is more than twice as large.`,
 	cmd.Flags().Float64Var(&f.maxUnseen, "max-unseen", 1,
 		"fail, and write nothing, if in some column the share of unseen values exceeds the usual share by more than "+
 			"this")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print a summary as JSON")
+	w.jsonFlag(cmd, "print a summary as JSON")
 	for _, name := range []string{"model", "in", "out"} {
 		_ = cmd.MarkFlagRequired(name)
 	}
 	return cmd
 }
 
-func (w *World) predict(ctx context.Context, f predictFlags) error {
+func runPredict(ctx context.Context, w *World, f predictFlags) error {
 	model, ref, err := splitRef(f.model)
 	if err != nil {
 		return err
@@ -86,12 +85,12 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 		return err
 	}
 
-	return w.with(ctx, func(c *cloud) error {
-		v, err := c.registry.Get(ctx, model, ref)
+	return w.with(ctx, func() error {
+		v, err := w.registry.Get(ctx, model, ref)
 		if err != nil {
 			return err
 		}
-		s, err := scorer.OpenMapped(ctx, c.registry, v, w.levelsCache())
+		s, err := scorer.OpenMapped(ctx, w.registry, v, w.levelsCache())
 		if err != nil {
 			return err
 		}
@@ -101,34 +100,26 @@ func (w *World) predict(ctx context.Context, f predictFlags) error {
 		q := predict.Request{Scorer: s, In: f.in, Out: f.out, Keep: f.keep, Raw: f.raw, MaxUnseen: f.maxUnseen,
 			CSV: dataset.CSVSpec{Delimiter: f.delimiter, Header: &header, Quote: f.quote}}
 		var bar *progressbar.ProgressBar
-		if w.Terminal && !f.json {
-			bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w.Err.Raw()),
-				progressbar.OptionSetDescription("rows"),
-				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionClearOnFinish(),
-				progressbar.OptionThrottle(barThrottle))
+		if w.Terminal && !w.asJSON {
+			bar = newBar(w, -1, progressbar.OptionSetDescription("rows"), progressbar.OptionShowCount(),
+				progressbar.OptionShowIts())
 			q.Progress = func(rows int64) { _ = bar.Set64(rows) }
 		}
-
 		done, err := predict.Run(ctx, q)
 		if bar != nil {
 			_ = bar.Finish()
 		}
-
-		var wrong *predict.Error
-		if errors.As(err, &wrong) {
-			return &program.UsageError{Err: err}
-		}
 		if err != nil {
 			return err
 		}
-
-		if f.json {
-			return w.printJSON(map[string]any{"model": v.Model, "version": v.Number, "rows": done.Rows, "out": f.out,
-				"inputs": done.Inputs, "warnings": done.Warnings()})
-		}
-		w.showInputs(done)
-		fmt.Fprintf(w.Out, "%s rows scored with %s@%d: %s\n", humanize.Comma(done.Rows), v.Model, v.Number, f.out)
-		return nil
+		return w.print(map[string]any{"model": v.Model, "version": v.Number, "rows": done.Rows, "out": f.out,
+			"inputs": done.Inputs, "warnings": done.Warnings()}, func() {
+			w.screen().Inputs(done)
+			for _, text := range done.Warnings() {
+				fmt.Fprintf(w.Err, "warning: %s\n", text)
+			}
+			w.printf("%s rows scored with %s@%d: %s\n", humanize.Comma(done.Rows), v.Model, v.Number, f.out)
+		})
 	})
 }
 

@@ -9,19 +9,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"coppice/internal/machines"
 	"coppice/internal/program"
 	"coppice/internal/strictyaml"
 )
-
-// PriceList is Google's price list.
-type PriceList interface {
-	// Prices returns the prices of the known families in the regions, in all regions if none is named, with today's
-	// date.
-	Prices(ctx context.Context, regions []string, date string) (*machines.Prices, error)
-}
 
 func pricesCommand(w *World) *cobra.Command {
 	cmd := program.Group(&cobra.Command{Use: "prices", Short: "Manage the prices used for quotes",
@@ -33,26 +27,26 @@ func pricesCommand(w *World) *cobra.Command {
 func pricesRefreshCommand(w *World) *cobra.Command {
 	var out string
 	var regions []string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "refresh",
 		Short: "Read prices from the Cloud Billing Catalog",
-		Long: `Reads what machines and local SSDs cost from the Cloud Billing Catalog API, with the application default credentials, and writes a file of
-prices that is used unless the built-in ones are newer. The file keeps its prices of other regions. Nothing is written unless everything could be read.`,
+		Long: `Reads what machines and local SSDs cost from the Cloud Billing Catalog API, with the application default credentials, and
+writes a file of prices that is used unless the built-in ones are newer. The file keeps its prices of other regions.
+Nothing is written unless everything could be read.`,
 		Example: `  launcher prices refresh
   launcher prices refresh --region us-central1,europe-west4 --out prices.json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return w.refresh(cmd.Context(), out, regions, asJSON) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return refreshPrices(cmd.Context(), w, out, regions) },
 	}
 
 	cmd.Flags().StringVar(&out, "out", "",
 		"file to write (default: $COPPICE_PRICES, or coppice/prices.json in the user's configuration folder)")
 	cmd.Flags().StringSliceVar(&regions, "region", nil, "regions to read (default: all)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	w.jsonFlag(cmd, "print one JSON object")
 	return cmd
 }
 
-func (w *World) refresh(ctx context.Context, out string, regions []string, asJSON bool) error {
+func refreshPrices(ctx context.Context, w *World, out string, regions []string) error {
 	if out == "" {
 		var ok bool
 		if out, ok = w.pricesFile(); !ok {
@@ -89,15 +83,13 @@ func (w *World) refresh(ctx context.Context, out string, regions []string, asJSO
 		return err
 	}
 
-	if asJSON {
-		return w.printJSON(map[string]any{"file": out, "read": read, "prices": len(p.Prices)})
-	}
-	places := map[string]bool{}
-	for _, e := range p.Prices {
-		places[e.Region] = true
-	}
-	fmt.Fprintf(w.Out, "%d prices read; %s has %d, in %d regions\n", read, out, len(p.Prices), len(places))
-	return nil
+	return w.print(map[string]any{"file": out, "read": read, "prices": len(p.Prices)}, func() {
+		places := map[string]bool{}
+		for _, e := range p.Prices {
+			places[e.Region] = true
+		}
+		w.printf("%d prices read; %s has %d, in %s\n", read, out, len(p.Prices), english.Plural(len(places), "region", ""))
+	})
 }
 
 // pricesFile is this user's file of prices.

@@ -2,19 +2,15 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"coppice/internal/dataset"
 	"coppice/internal/metric"
 	"coppice/internal/program"
-	"coppice/internal/registry"
 	"coppice/internal/scorer"
-	"coppice/internal/sweep"
 	"coppice/launcher/internal/compare"
 	"coppice/launcher/internal/stager"
 )
@@ -23,7 +19,6 @@ type compareFlags struct {
 	on, by     string
 	metrics    []string
 	confidence float64
-	json       bool
 }
 
 func registryCompareCommand(w *World) *cobra.Command {
@@ -31,10 +26,11 @@ func registryCompareCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare A B [--on DATASET|FILE] [--by COLUMN]",
 		Short: "Score two versions on the same rows, and say which is better beyond chance",
-		Long: `Scores versions A and B (MODEL@VERSION or MODEL@ALIAS, of one model or of two) on the same raw rows, each through its own encoding, and
-shows each metric with the paired confidence interval of B's gain over A: what the rows do to both cancels out. By default the rows are the
-sampled test rows of B's dataset, without those on which either version was calibrated. --on FILE takes every row of a CSV or Parquet
-table that has the label: make sure that neither version was trained on it.`,
+		Long: `Scores versions A and B (MODEL@VERSION or MODEL@ALIAS, of one model or of two) on the same raw rows, each through its
+own encoding, and shows each metric with the paired confidence interval of B's gain over A: what the rows do to both
+cancels out. By default the rows are the sampled test rows of B's dataset, without those on which either version was
+calibrated. --on FILE takes every row of a CSV or Parquet table that has the label: make sure that neither version was
+trained on it.`,
 		Example: `  launcher registry compare ctr@champion ctr@12
   launcher registry compare ctr@11 ctr@12 --on clicks --by campaign_id
   launcher registry compare ctr@11 ctr@12 --on today.parquet --metric log_loss,auc`,
@@ -43,102 +39,62 @@ table that has the label: make sure that neither version was trained on it.`,
 			if !(f.confidence > 0.5 && f.confidence < 1) {
 				return program.Usagef("--confidence %v: give a share above 0.5 and below 1, such as 0.95", f.confidence)
 			}
-			return w.with(cmd.Context(), func(c *cloud) error { return w.compareVersions(cmd.Context(), c, args, f) })
+			return w.with(cmd.Context(), func() error { return compareVersions(cmd.Context(), w, args, f) })
 		},
 	}
 
 	cmd.Flags().StringVar(&f.on, "on", "", "dataset NAME[@VERSION], or a local table (default: B's dataset)")
 	cmd.Flags().StringVar(&f.by, "by", "", "column whose values get a line each, with the first metric")
-	cmd.Flags().StringSliceVar(&f.metrics, "metric", nil,
-		"metrics (default: log_loss, normalized_entropy, auc, average_precision and calibration_ratio, or rmse and "+
-			"mae)")
+	cmd.Flags().StringSliceVar(&f.metrics, "metric", nil, "metrics (default: log_loss, normalized_entropy, auc, "+
+		"average_precision and calibration_ratio, or rmse and mae)")
 	cmd.Flags().Float64Var(&f.confidence, "confidence", 0.95, "confidence level of the intervals")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+	w.jsonFlag(cmd, "print one JSON object")
 	return cmd
 }
 
-// compared is a version with its known origins.
-type compared struct {
-	registry.Version
-	manifest *dataset.Manifest
-	plan     *sweep.Plan // nil if the version does not record it
-}
-
-func (w *World) compareVersions(ctx context.Context, c *cloud, args []string, f compareFlags) error {
-	var versions [2]compared
+func compareVersions(ctx context.Context, w *World, args []string, f compareFlags) error {
+	var versions [2]origin
 	var sides [2]compare.Side
 	for i, arg := range args {
 		model, ref, err := splitRef(arg)
 		if err != nil {
 			return err
 		}
-		if versions[i], err = c.comparable(ctx, model, ref); err != nil {
+		v, err := w.registry.Get(ctx, model, ref)
+		if err != nil {
 			return err
 		}
-		v := versions[i].Version
-		s, err := scorer.OpenMapped(ctx, c.registry, v, w.levelsCache())
+		if versions[i], err = readOrigin(ctx, w.registry, v); err != nil {
+			return err
+		}
+		s, err := scorer.OpenMapped(ctx, w.registry, v, w.levelsCache())
 		if err != nil {
 			return err
 		}
 		defer s.Close()
-		sides[i] = compare.Side{Name: fmt.Sprintf("%s@%d", v.Model, v.Number), Scorer: s}
+		sides[i] = compare.Side{Name: versions[i].name(), Scorer: s}
 	}
 
 	metrics, err := comparedBy(f.metrics, versions[1].manifest)
 	if err != nil {
 		return err
 	}
-	rows, on, err := c.rowsToCompare(ctx, sides, versions, f)
+	rows, on, err := rowsToCompare(ctx, w, sides, versions, f)
 	if err != nil {
 		return err
 	}
 
 	confidence := metric.Confidence{Level: f.confidence}
-	out := comparison{A: sides[0].Name, B: sides[1].Name, On: on}
-	if out.All, err = rows.Compare(metrics, confidence); err != nil {
+	c := compare.Comparison{A: sides[0].Name, B: sides[1].Name, On: on}
+	if c.All, err = rows.Compare(metrics, confidence); err != nil {
 		return err
 	}
 	if f.by != "" {
-		if out.By, err = rows.CompareBy(metrics[0], confidence); err != nil {
+		if c.By, err = rows.CompareBy(metrics[0], confidence); err != nil {
 			return err
 		}
 	}
-	if f.json {
-		return w.printJSON(out)
-	}
-	w.showCompared(out, f)
-	return nil
-}
-
-// comparison is the command's output.
-type comparison struct {
-	A   string         `json:"a"`
-	B   string         `json:"b"`
-	On  string         `json:"on"`
-	All []compare.Line `json:"all"`
-	By  []compare.Line `json:"by,omitempty"`
-}
-
-func (w *World) showCompared(out comparison, f compareFlags) {
-	fmt.Fprintf(w.Out, "A is %s, B is %s; %d rows of %s\n", out.A, out.B, out.All[0].Rows, out.On)
-	interval := fmt.Sprintf("%g %% interval", 100*f.confidence)
-	t := w.newTable("metric", "A", "B", "gain of B", interval, "")
-	for _, l := range out.All {
-		t.AppendRow(table.Row{l.Metric, number(l.A), number(l.B), number(l.Gain),
-			fmt.Sprintf("%s to %s", number(l.Low), number(l.High)), l.Says})
-	}
-
-	t.Render()
-	if f.by == "" {
-		return
-	}
-	t = w.newTable(f.by, "rows", out.All[0].Metric+" of A", "B", "gain of B", interval, "")
-	for _, l := range out.By {
-		t.AppendRow(table.Row{l.By, l.Rows, number(l.A), number(l.B), number(l.Gain),
-			fmt.Sprintf("%s to %s", number(l.Low), number(l.High)), l.Says})
-	}
-
-	t.Render()
+	return w.print(c, func() { w.screen().Compared(c, f.confidence, f.by) })
 }
 
 // comparedBy returns the metrics to compare by.
@@ -149,7 +105,6 @@ func comparedBy(names []string, m *dataset.Manifest) ([]metric.Metric, error) {
 			names = []string{"rmse", "mae"}
 		}
 	}
-
 	var metrics []metric.Metric
 	for _, name := range names {
 		m, err := metric.Lookup(name)
@@ -158,35 +113,11 @@ func comparedBy(names []string, m *dataset.Manifest) ([]metric.Metric, error) {
 		}
 		metrics = append(metrics, m)
 	}
-
 	return metrics, nil
 }
 
-// comparable reads a version's dataset and plan.
-func (c *cloud) comparable(ctx context.Context, model, ref string) (out compared, err error) {
-	if out.Version, err = c.registry.Get(ctx, model, ref); err != nil {
-		return out, err
-	}
-	text, err := c.registry.ReadFile(ctx, out.Version, scorer.FileDataset)
-	if err != nil {
-		return out, err
-	}
-
-	if out.manifest, err = dataset.DecodeManifest(text); err != nil {
-		return out, err
-	}
-	if _, ok := out.File(scorer.FilePlan); !ok {
-		return out, nil
-	}
-	if text, err = c.registry.ReadFile(ctx, out.Version, scorer.FilePlan); err != nil {
-		return out, err
-	}
-	out.plan, err = sweep.DecodePlan(text)
-	return out, err
-}
-
 // rowsToCompare scores both sides on the rows selected by --on.
-func (c *cloud) rowsToCompare(ctx context.Context, sides [2]compare.Side, versions [2]compared,
+func rowsToCompare(ctx context.Context, w *World, sides [2]compare.Side, versions [2]origin,
 	f compareFlags) (*compare.Rows, string, error) {
 	m := versions[1].manifest
 	if f.on != "" && isFile(f.on) {
@@ -199,11 +130,11 @@ func (c *cloud) rowsToCompare(ctx context.Context, sides [2]compare.Side, versio
 	if ref == "" {
 		ref = m.Name + "@" + m.Version
 	}
-	on, err := stager.Resolve(ctx, c.datasets, ref)
+	on, err := stager.Resolve(ctx, w.datasets, ref)
 	if err != nil {
 		return nil, "", err
 	}
-	text, err := stager.File(ctx, c.datasets, on, dataset.SampleFile)
+	text, err := stager.File(ctx, w.datasets, on, dataset.SampleFile)
 	if err != nil {
 		return nil, "", err
 	}
@@ -211,7 +142,7 @@ func (c *cloud) rowsToCompare(ctx context.Context, sides [2]compare.Side, versio
 	if err != nil {
 		return nil, "", err
 	}
-	if text, err = stager.File(ctx, c.datasets, on, dataset.TargetsFile(sample.Split)); err != nil {
+	if text, err = stager.File(ctx, w.datasets, on, dataset.TargetsFile(sample.Split)); err != nil {
 		return nil, "", err
 	}
 	targets, err := dataset.ReadTargets(text)
@@ -221,12 +152,12 @@ func (c *cloud) rowsToCompare(ctx context.Context, sides [2]compare.Side, versio
 
 	rows, err := compare.OnSample(sides, sample, targets, f.by,
 		func(fold uint8) bool { return unseen(versions, on, sample.Split, fold) })
-	return rows, fmt.Sprintf("%s@%s, sampled from %s", on.Name, on.Version, sample.Split), err
+	return rows, on.Name + "@" + on.Version + ", sampled from " + sample.Split, err
 }
 
 // unseen reports whether neither version was calibrated on, or chosen by, the rows of a fold of a split: of a version's
 // own dataset only its plan's test rows qualify.
-func unseen(versions [2]compared, on *dataset.Manifest, split string, fold uint8) bool {
+func unseen(versions [2]origin, on *dataset.Manifest, split string, fold uint8) bool {
 	for _, v := range versions {
 		if v.plan == nil || v.plan.Dataset.Name != on.Name || v.plan.Dataset.Version != on.Version {
 			continue

@@ -20,6 +20,7 @@ import (
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
+	"coppice/launcher/internal/compare"
 )
 
 // grown are versions of a staged dataset as sweeps create them, but without the report.
@@ -148,7 +149,7 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 }
 
 // compared runs the command and reads its JSON.
-func (g *grown) compared(args ...string) (c comparison) {
+func (g *grown) compared(args ...string) (c compare.Comparison) {
 	g.t.Helper()
 	if err := json.Unmarshal([]byte(g.must(append([]string{"registry", "compare", "--json"}, args...)...)),
 		&c); err != nil {

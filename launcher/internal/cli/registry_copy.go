@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"coppice/internal/program"
@@ -20,22 +21,20 @@ func registryPushCommand(w *World) *cobra.Command {
 
 func registryPullCommand(w *World) *cobra.Command {
 	return registryCopyCommand(w, "pull", "from", "Copy a version out of another registry, with its checksums",
-		"  launcher registry pull ctr@12 --from gs://staging-registry", func(own, other *registry.Registry) (from,
-			to *registry.Registry) {
-			return other, own
-		})
+		"  launcher registry pull ctr@12 --from gs://staging-registry",
+		func(own, other *registry.Registry) (from, to *registry.Registry) { return other, own })
 }
 
 // registryCopyCommand copies between this deployment's registry and another's.
-func registryCopyCommand(w *World, verb, flag, short, example string, sides func(own, other *registry.Registry) (from,
-	to *registry.Registry)) *cobra.Command {
+func registryCopyCommand(w *World, verb, flag, short, example string,
+	sides func(own, other *registry.Registry) (from, to *registry.Registry)) *cobra.Command {
 	var other, why string
 	cmd := &cobra.Command{
 		Use:   fmt.Sprintf("%s MODEL[@VERSION|@ALIAS] --%s gs://BUCKET", verb, flag),
 		Short: short,
-		Long: `Reads every file of the version, verifies its checksum, registers it there under the next number, and reads it again. The copy's label
-copied_from gives the original version and the SHA-256 of its record. Repeating the command is harmless. Aliases, tags and history are not
-copied, nor is the dataset, which reproduce needs where it runs.`,
+		Long: `Reads every file of the version, verifies its checksum, registers it there under the next number, and reads it again. The
+copy's label copied_from gives the original version and the SHA-256 of its record. Repeating the command is harmless.
+Aliases, tags and history are not copied, nor is the dataset, which reproduce needs where it runs.`,
 		Example: example,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -47,11 +46,11 @@ copied, nor is the dataset, which reproduce needs where it runs.`,
 			if !ok || bucket == "" || strings.Contains(bucket, "/") {
 				return program.Usagef("--%s %q: give the bucket of the other registry as gs://BUCKET", flag, other)
 			}
-			return w.with(cmd.Context(), func(c *cloud) error {
-				if bucket == c.env.RegistryBucket {
+			return w.with(cmd.Context(), func() error {
+				if bucket == w.env.RegistryBucket {
 					return program.Usagef("--%s %s is this deployment's own registry", flag, other)
 				}
-				from, to := sides(c.registry, registry.New(c.Bucket(bucket)))
+				from, to := sides(w.registry, registry.New(w.Bucket(bucket)))
 				v, err := from.Get(cmd.Context(), model, ref)
 				if err != nil {
 					return err
@@ -60,8 +59,8 @@ copied, nor is the dataset, which reproduce needs where it runs.`,
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(w.Out, "%s@%d %s %s: it is %s@%d, %d files with the same checksums\n", v.Model, v.Number,
-					flag, other, copied.Model, copied.Number, len(copied.Files))
+				w.printf("%s@%d %s %s: it is %s@%d, %s with the same checksums\n", v.Model, v.Number, flag, other,
+					copied.Model, copied.Number, english.Plural(len(copied.Files), "file", ""))
 				return nil
 			})
 		},

@@ -13,7 +13,7 @@ func TestPushAndPull(t *testing.T) {
 	w.buckets["other"] = blob.Memory()
 	w.threeChampions()
 	if out := w.must("registry", "push", "ctr@2", "--to", "gs://other/"); !strings.Contains(out,
-		"ctr@2 to gs://other/: it is ctr@1, 1 files") {
+		"ctr@2 to gs://other/: it is ctr@1, 1 file with") {
 		t.Errorf("push: %s", out)
 	}
 	w.must("registry", "push", "ctr", "--to", "gs://other")

@@ -15,7 +15,9 @@ import (
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
+	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/reproduce"
+	"coppice/launcher/internal/sweepview"
 )
 
 // machine runs a job's task at once, in this process, with the environment that is written into the job and nothing
@@ -24,7 +26,7 @@ type machine struct {
 	w     *world
 	build string
 	jobs  []cloudjob.Spec
-	ended map[string]JobStatus
+	ended map[string]provision.Status
 }
 
 func (m *machine) Name(id sweep.ID) string { return "jobs/" + string(id) }
@@ -42,7 +44,7 @@ func (m *machine) SubmitTask(ctx context.Context, q cloudjob.Spec) (bool, error)
 				Close: func() error { return nil }}, nil
 		},
 	})
-	state := JobStatus{State: "SUCCEEDED", Finished: true, Created: time.Unix(1, 0)}
+	state := provision.Status{State: "SUCCEEDED", Finished: true, Created: time.Unix(1, 0)}
 	if code != 0 {
 		state.State = "FAILED"
 	}
@@ -53,20 +55,22 @@ func (m *machine) SubmitTask(ctx context.Context, q cloudjob.Spec) (bool, error)
 	return false, nil
 }
 
-func (m *machine) Status(_ context.Context, job string) (JobStatus, error) {
+func (m *machine) Status(_ context.Context, job string) (provision.Status, error) {
 	if s, ok := m.ended[job]; ok {
 		return s, nil
 	}
-	return JobStatus{State: StateMissing, Finished: true}, nil
+	return provision.Status{State: sweepview.JobMissing, Finished: true}, nil
 }
 
-func (m *machine) Cancel(context.Context, string) (JobStatus, error) { return JobStatus{}, nil }
+func (m *machine) Cancel(context.Context, string) (provision.Status, error) {
+	return provision.Status{}, nil
+}
 
 // TestReproduceInBatch: a job's report is that of this machine, and its failure is told.
 func TestReproduceInBatch(t *testing.T) {
 	w := newWorld(t)
 	g := w.grow(12)
-	m := &machine{w: w, build: "v1", ended: map[string]JobStatus{}}
+	m := &machine{w: w, build: "v1", ended: map[string]provision.Status{}}
 	w.tasks = m
 	var here, there reproduce.Report
 	for out, args := range map[*reproduce.Report][]string{&here: nil, &there: {"--batch", "--machine", "n2-standard-8",

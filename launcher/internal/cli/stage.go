@@ -20,7 +20,6 @@ import (
 type stageFlags struct {
 	out, scratch string
 	threads      int
-	json         bool
 	accept       string // reason for accepting a blocked night
 	batch        batchFlags
 }
@@ -31,11 +30,12 @@ func stageCommand(w *World) *cobra.Command {
 		Use:   "stage DATASET.yaml",
 		Short: "Bin a table into a dataset version",
 		Long: `Reads the table that DATASET.yaml describes (CSV or Parquet, local or gs://), bins it and stores it as a new version of
-the dataset. The same input is recognised and not read again. A relative source: is relative to the folder of DATASET.yaml.
+the dataset. The same input is recognised and not read again. A relative source: is relative to the folder of
+DATASET.yaml.
 
-The table is compared with those of earlier nights: columns, rows, times, values and labels. What is unusual is printed; a
-finding that blocks ends with exit code 8, and nothing is trained on the dataset until --accept, or launcher datasets accept, gives a
-reason why it may be.`,
+The table is compared with those of earlier nights: columns, rows, times, values and labels. What is unusual is printed.
+If a finding blocks, the exit code is 8, and nothing is trained on the dataset until it is accepted, with a reason, by
+--accept or launcher datasets accept.`,
 		Example: `  launcher stage clicks.yaml                      # into the datasets bucket
   launcher stage clicks.yaml --out data           # into the folder data/NAME/VERSION, without any cloud
   launcher stage clicks.yaml --json | jq .version
@@ -46,7 +46,7 @@ reason why it may be.`,
 			if err := f.batch.check(cmd, "out", "scratch", "threads"); err != nil {
 				return err
 			}
-			return w.stage(cmd.Context(), args[0], f)
+			return runStage(cmd.Context(), w, args[0], f)
 		},
 	}
 
@@ -56,7 +56,7 @@ reason why it may be.`,
 		"folder for temporary files; it needs space for the source (if in a bucket) and the dataset")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads (default: all CPUs); the dataset does not depend on them")
 	cmd.Flags().StringVar(&f.accept, "accept", "", "accept the table even if it is blocked, for this reason")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print the manifest and the findings as JSON")
+	w.jsonFlag(cmd, "print the manifest and the findings as JSON")
 	return cmd
 }
 
@@ -68,11 +68,10 @@ func checkThreads(threads int) error {
 	return nil
 }
 
-func (w *World) stage(ctx context.Context, file string, f stageFlags) error {
+func runStage(ctx context.Context, w *World, file string, f stageFlags) error {
 	if err := checkThreads(f.threads); err != nil {
 		return err
 	}
-
 	text, err := strictyaml.ReadFile(file)
 	if err != nil {
 		return err
@@ -81,36 +80,43 @@ func (w *World) stage(ctx context.Context, file string, f stageFlags) error {
 	if err != nil {
 		return err
 	}
-
 	if f.out != "" && !stager.Remote(f.out) {
 		if err := program.CheckOutFolder("--out", f.out); err != nil {
 			return err
 		}
 	}
 	if f.batch.on {
-		return w.stageInBatch(ctx, file, text, spec, f)
+		return stageInBatch(ctx, w, file, text, spec, f)
 	}
 	if !stager.Remote(spec.Source) && !filepath.IsAbs(spec.Source) {
 		spec.Source = filepath.Join(filepath.Dir(file), spec.Source)
 	}
 
-	bar := w.stageBar(f.json)
-	s := &stager.Stager{Scratch: f.scratch, Threads: f.threads, Now: w.Now, Progress: bar.report}
-	// no cloud is involved
-	if f.out != "" && !stager.Remote(f.out) && !stager.Remote(spec.Source) && spec.Encodings.Like == "" {
-		return w.finishStage(ctx, nil, s, spec, stager.Destination{Dir: f.out}, bar, f)
-	}
-
-	return w.with(ctx, func(c *cloud) error {
-		s.Bucket = func(_ context.Context, name string) (blob.Store, error) { return c.Bucket(name), nil }
-		dst, err := c.destination(f.out)
+	s := &stager.Stager{Scratch: f.scratch, Threads: f.threads, Now: w.Now}
+	stage := func(dst stager.Destination) error {
+		bar := &stageBar{w: w}
+		s.Progress = bar.report
+		staged, err := s.Stage(ctx, spec, dst)
+		bar.finish()
 		if err != nil {
 			return err
 		}
-		if s.Like, err = w.like(ctx, c, spec, f.json); err != nil {
+		return printStaged(ctx, w, staged, dst, f.accept)
+	}
+	if f.out != "" && !stager.Remote(f.out) && !stager.Remote(spec.Source) && spec.Encodings.Like == "" {
+		return stage(stager.Destination{Dir: f.out}) // no cloud is involved
+	}
+
+	return w.with(ctx, func() error {
+		s.Bucket = w.bucket
+		dst, err := w.destination(f.out)
+		if err != nil {
 			return err
 		}
-		return w.finishStage(ctx, c, s, spec, dst, bar, f)
+		if s.Like, err = resolveLike(ctx, w, spec); err != nil {
+			return err
+		}
+		return stage(dst)
 	})
 }
 
@@ -127,7 +133,6 @@ func (c *cloud) destination(out string) (stager.Destination, error) {
 	if err != nil {
 		return stager.Destination{}, &program.UsageError{Err: err}
 	}
-
 	store := c.Bucket(bucket)
 	if prefix = strings.Trim(prefix, "/"); prefix != "" {
 		if store, err = blob.Sub(store, prefix); err != nil {
@@ -137,56 +142,37 @@ func (c *cloud) destination(out string) (stager.Destination, error) {
 	return stager.Destination{Store: store, URL: out}, nil
 }
 
-func (w *World) finishStage(ctx context.Context, c *cloud, s *stager.Stager, spec *dataset.Spec, dst stager.Destination,
-	bar *stageBar, f stageFlags) error {
-	staged, err := s.Stage(ctx, spec, dst)
-	bar.finish()
-	if err != nil {
+// printStaged prints a staged dataset version. The error says that it must not be trained on, unless accept has a
+// reason why it may be.
+func printStaged(ctx context.Context, w *World, staged *stager.Staged, dst stager.Destination, accept string) error {
+	night := staged.Night
+	if accept != "" && night != nil && night.Blocked() {
+		var err error
+		if night, err = acceptNight(ctx, w, dst, night, accept); err != nil {
+			return err
+		}
+	}
+
+	var findings []nights.Finding
+	if night != nil {
+		findings = night.Findings
+	}
+	blocked := night != nil && night.Blocked()
+	if err := w.print(struct {
+		Place    string           `json:"place"`
+		Existed  bool             `json:"existed"`
+		Blocked  bool             `json:"blocked"`
+		Findings []nights.Finding `json:"findings,omitempty"`
+		*dataset.Manifest
+	}{staged.Place, staged.Existed, blocked, findings, staged.Manifest}, func() {
+		w.screen().Dataset(staged)
+		w.screen().Findings(night)
+	}); err != nil || !blocked {
 		return err
 	}
-	return w.staged(ctx, c, staged, dst, f)
-}
 
-// staged prints a staged dataset version, and returns a *stager.BlockedError if it must not be trained on. c is nil if
-// there is no cloud.
-func (w *World) staged(ctx context.Context, c *cloud, staged *stager.Staged, dst stager.Destination,
-	f stageFlags) error {
-	night := staged.Night
-	if f.accept != "" && night != nil && night.Blocked() {
-		act := w.act(f.accept)
-		accepted, err := dst.Accept(ctx, night.Dataset, night.Version, nights.Acceptance{By: act.By, Why: act.Why,
-			At: act.At})
-		if err != nil {
-			return err
-		}
-		night = accepted
-	}
-
-	if f.json {
-		var findings []nights.Finding
-		blocked := false
-		if night != nil {
-			findings, blocked = night.Findings, night.Blocked()
-		}
-		if err := w.printJSON(struct {
-			Place    string           `json:"place"`
-			Existed  bool             `json:"existed"`
-			Blocked  bool             `json:"blocked"`
-			Findings []nights.Finding `json:"findings,omitempty"`
-			*dataset.Manifest
-		}{staged.Place, staged.Existed, blocked, findings, staged.Manifest}); err != nil {
-			return err
-		}
-	} else {
-		w.showDataset(staged)
-		w.showFindings(night)
-	}
-
-	if night == nil || !night.Blocked() {
-		return nil
-	}
-	if c != nil && dst.Store == c.datasets { // the dataset that others train on
-		w.tellStaged(ctx, c, night)
+	if w.cloud != nil && dst.Store == w.datasets { // the dataset that others train on
+		tellStaged(ctx, w, night)
 	}
 	return stager.CheckNight(night, w.Now())
 }
@@ -194,15 +180,12 @@ func (w *World) staged(ctx context.Context, c *cloud, staged *stager.Staged, dst
 // stageBar is a progress bar on a terminal, one line per step elsewhere, and silent if the output is JSON.
 type stageBar struct {
 	w    *World
-	mute bool
 	step stager.Step
 	bar  *progressbar.ProgressBar
 }
 
-func (w *World) stageBar(mute bool) *stageBar { return &stageBar{w: w, mute: mute} }
-
 func (b *stageBar) report(step stager.Step, done, total int64) {
-	if b.mute {
+	if b.w.asJSON {
 		return
 	}
 
@@ -213,12 +196,9 @@ func (b *stageBar) report(step stager.Step, done, total int64) {
 			fmt.Fprintf(b.w.Err, "%s ...\n", step)
 			return
 		}
-		b.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(b.w.Err.Raw()),
-			progressbar.OptionSetDescription(fmt.Sprintf("%-8s", step)),
-			progressbar.OptionShowBytes(true), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish(),
-			progressbar.OptionThrottle(barThrottle))
+		b.bar = newBar(b.w, total, progressbar.OptionSetDescription(fmt.Sprintf("%-8s", step)),
+			progressbar.OptionShowBytes(true), progressbar.OptionFullWidth())
 	}
-
 	if b.bar != nil {
 		b.bar.ChangeMax64(total)
 		_ = b.bar.Set64(done) // a bar that cannot be drawn is no reason to stop

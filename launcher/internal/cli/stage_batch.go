@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
@@ -41,7 +40,7 @@ func diskNeed(spec *dataset.Spec, bytes int64) int64 {
 }
 
 // stageInBatch stages a source in a bucket as a job, and follows it to its end.
-func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec *dataset.Spec, f stageFlags) error {
+func stageInBatch(ctx context.Context, w *World, file string, text []byte, spec *dataset.Spec, f stageFlags) error {
 	if !stager.Remote(spec.Source) {
 		return program.Usagef("--batch needs a source in a bucket, but the source of %s is %.100q; copy it to a "+
 			"bucket first: gcloud storage cp", file, spec.Source)
@@ -52,19 +51,15 @@ func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec
 		return err
 	}
 
-	return w.with(ctx, func(c *cloud) error {
-		s := &stager.Stager{Bucket: func(_ context.Context, name string) (blob.Store, error) {
-			return c.Bucket(name),
-				nil
-		}}
-		dst, err := c.destination("")
+	return w.with(ctx, func() error {
+		s := &stager.Stager{Bucket: w.bucket}
+		dst, err := w.destination("")
 		if err != nil {
 			return err
 		}
-
-		like, err := w.like(ctx, c, spec, f.json)
+		like, err := resolveLike(ctx, w, spec)
 		if err == nil {
-			err = c.inBucket(ctx, like)
+			err = checkLikeStaged(ctx, w, like)
 		}
 		if err != nil {
 			return err
@@ -76,7 +71,7 @@ func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec
 			return err
 		}
 		if in.Staged != nil {
-			return w.staged(ctx, c, in.Staged, dst, f)
+			return printStaged(ctx, w, in.Staged, dst, f.accept)
 		}
 
 		// The disks hold the source and the dataset made from it.
@@ -86,15 +81,14 @@ func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec
 		}
 		q := f.batch.request(machine, disks)
 		q.Kind, q.Dataset, q.Fingerprint = cloudjob.Stage, spec.Name, in.Fingerprint
-		q.Env = sweep.LauncherTaskEnv{Project: c.env.Project, DatasetsBucket: c.env.DatasetsBucket, File: file,
-			Spec: string(text),
-			Like: spec.Encodings.Like}
-		o, err := w.inBatch(ctx, c, q, sweep.DatasetStaging, f.json)
+		q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, DatasetsBucket: w.env.DatasetsBucket, File: file,
+			Spec: string(text), Like: spec.Encodings.Like}
+		o, err := inBatch(ctx, w, q, sweep.DatasetStaging)
 		if err != nil {
 			return err
 		}
 
-		m, err := stager.Manifest(ctx, c.datasets, spec.Name, o.Version)
+		m, err := stager.Manifest(ctx, w.datasets, spec.Name, o.Version)
 		if err != nil {
 			return err
 		}
@@ -102,26 +96,15 @@ func (w *World) stageInBatch(ctx context.Context, file string, text []byte, spec
 		if err != nil {
 			return err
 		}
-		return w.staged(ctx, c, &stager.Staged{Manifest: m, Place: dst.Place(m), Existed: o.Existed, Night: night}, dst,
-			f)
+		return printStaged(ctx, w, &stager.Staged{Manifest: m, Place: dst.Place(m), Existed: o.Existed, Night: night}, dst,
+			f.accept)
 	})
 }
 
 // stageTaskCommand is the command that the job runs. It is not for people.
 func stageTaskCommand(w *World) *cobra.Command {
-	return &cobra.Command{
-		Use:   "stage-task",
-		Short: "Stage a dataset as the task of a Batch job",
-		Long: "What `launcher stage --batch` runs in the cloud. All settings come from the environment, which it " +
-			"writes into the job.",
-		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE:   func(cmd *cobra.Command, _ []string) error { return w.stageTask(cmd.Context()) },
-	}
-}
-
-func (w *World) stageTask(ctx context.Context) error {
-	return w.jobTask(ctx, "staging", func(t *cloudjob.Task, s *stager.Stager) error {
-		return t.Stage(ctx, s, stager.Destination{Store: t.Store, URL: "gs://" + t.Env.DatasetsBucket})
-	})
+	return jobTaskCommand(w, cloudjob.Stage, "Stage a dataset", "launcher stage --batch", "staging",
+		func(ctx context.Context, t *cloudjob.Task, s *stager.Stager) error {
+			return t.Stage(ctx, s, stager.Destination{Store: t.Store, URL: "gs://" + t.Env.DatasetsBucket})
+		})
 }

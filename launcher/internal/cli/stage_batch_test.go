@@ -14,6 +14,7 @@ import (
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
+	"coppice/launcher/internal/provision"
 )
 
 // stages is a Batch that records submissions; after a submission, the command that waits for the job is interrupted.
@@ -32,13 +33,13 @@ func (s *stages) SubmitTask(_ context.Context, q cloudjob.Spec) (bool, error) {
 	return s.existed, nil
 }
 
-func (s *stages) Status(context.Context, string) (JobStatus, error) {
-	return JobStatus{State: "RUNNING", Created: time.Unix(1, 0)}, nil
+func (s *stages) Status(context.Context, string) (provision.Status, error) {
+	return provision.Status{State: "RUNNING", Created: time.Unix(1, 0)}, nil
 }
 
-func (s *stages) Cancel(_ context.Context, job string) (JobStatus, error) {
+func (s *stages) Cancel(_ context.Context, job string) (provision.Status, error) {
 	s.cancelled = append(s.cancelled, job)
-	return JobStatus{State: "CANCELLED", Finished: true}, nil
+	return provision.Status{State: "CANCELLED", Finished: true}, nil
 }
 
 // stageInBatch runs launcher stage --batch on an export in a bucket.

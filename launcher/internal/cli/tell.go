@@ -21,33 +21,33 @@ import (
 // notification.
 
 // tellStaged sends the notification that a shared dataset is blocked.
-func (w *World) tellStaged(ctx context.Context, c *cloud, r *nights.Record) {
+func tellStaged(ctx context.Context, w *World, r *nights.Record) {
 	ref := r.Dataset + "@" + r.Version
-	w.tell(ctx, c, sweep.StagedMessage(ref, nights.Reason(r.Findings), w.Now()),
-		datasetMarks{c.datasets, r.Dataset, r.Version})
+	w.tell(ctx, sweep.StagedMessage(ref, nights.Reason(r.Findings), w.Now()),
+		datasetMarks{w.datasets, r.Dataset, r.Version})
 }
 
 // tellRefused sends the notification that a scheduled sweep was not started, if that is what the error says.
-func (w *World) tellRefused(ctx context.Context, c *cloud, id sweep.ID, model string, err error) {
+func tellRefused(ctx context.Context, w *World, id sweep.ID, model string, err error) {
 	var blocked *stager.BlockedError
 	if !errors.As(err, &blocked) {
 		return
 	}
 	ref := blocked.Record.Dataset + "@" + blocked.Record.Version
-	w.tell(ctx, c, sweep.RefusedMessage(id, model, ref, blocked.Reason, w.Now()),
-		sweepstore.New(c.sweeps, id).Told(sweep.OccasionRefused))
+	w.tell(ctx, sweep.RefusedMessage(id, model, ref, blocked.Reason, w.Now()),
+		sweepstore.New(w.sweeps, id).Told(sweep.OccasionRefused))
 }
 
-func (w *World) tell(ctx context.Context, c *cloud, m sweep.VerdictMessage, marks notify.Marks) {
-	if c.Verdicts == nil {
+func (w *World) tell(ctx context.Context, m sweep.VerdictMessage, marks notify.Marks) {
+	if w.Verdicts == nil {
 		return
 	}
-	channels, closeAll, err := c.Verdicts(ctx)
+	channels, closeAll, err := w.Verdicts(ctx)
 	if err != nil {
 		channels, closeAll = []notify.Channel{notify.Broken("topic", err)}, func() {}
 	}
 	defer closeAll()
-	n := &notify.Notifier{Channels: channels, Now: w.Now, Log: w.log(c)}
+	n := &notify.Notifier{Channels: channels, Now: w.Now, Log: w.log()}
 	if !n.Tell(ctx, m, marks) && !w.Structured() {
 		fmt.Fprintf(w.Err, "note: a notification could not be sent: %s\n", m.Title())
 	}

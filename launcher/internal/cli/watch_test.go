@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"coppice/internal/sweep"
+	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/sweepview"
 )
 
@@ -20,7 +21,7 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); strings.Contains(out, "had been started") {
 			t.Errorf(`w.must("sweep", file, "--id", "fifth", "--no-wait"): got %s; want not out with "had been started"`, out)
 		}
-		w.jobs.status = &JobStatus{State: StateMissing, Finished: true}
+		w.jobs.status = &provision.Status{State: sweepview.JobMissing, Finished: true}
 		began := time.Now()
 		w.refused(sweep.ExitError,
 			"its job is gone (was the local cloud restarted?); `launcher sweep SWEEP.yaml --id fifth`", "watch",
@@ -42,38 +43,27 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 	})
 }
 
-// TestJobOfAnEndedSweep: a concluded sweep's status does not make a forgotten job sound like a fault.
-func TestJobOfAnEndedSweep(t *testing.T) {
-	gone := JobStatus{Name: "sweep-1", State: StateMissing, Finished: true}
-	for concluded, want := range map[bool]string{true: "no longer known to Batch, nor needed (sweep-1)",
-		false: "not there (sweep-1)"} {
-		if got := jobText(gone, concluded); got != want {
-			t.Errorf("concluded: %v: the job is %q, expected %q", concluded, got, want)
-		}
-	}
-}
-
 // TestPatience: after which answers of Batch a watcher gives up, and with which message.
 func TestPatience(t *testing.T) {
-	gone, at := JobStatus{State: StateMissing, Finished: true}, time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	gone, at := provision.Status{State: sweepview.JobMissing, Finished: true}, time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	waiting := sweepview.State{Board: sweep.Board{Waiting: 1}}
 	for name, tc := range map[string]struct {
-		answers []JobStatus
+		answers []provision.Status
 		st      sweepview.State
 		later   time.Duration
 		says    string // empty if it keeps waiting
 	}{
-		"not yet visible":  {[]JobStatus{gone, gone}, waiting, 0, ""},
-		"gone":             {[]JobStatus{gone, gone, gone}, waiting, 0, "its job is gone"},
-		"there between":    {[]JobStatus{gone, gone, {State: "QUEUED"}, gone}, waiting, 0, ""},
-		"there, long ago":  {[]JobStatus{gone, {State: "RUNNING"}}, waiting, time.Hour, ""},
-		"all trials ended": {[]JobStatus{gone, gone, gone}, sweepview.State{}, 0, ""},
-		"being concluded": {[]JobStatus{gone, gone, gone}, sweepview.State{Board: waiting.Board, Ending: true}, 0,
+		"not yet visible":  {[]provision.Status{gone, gone}, waiting, 0, ""},
+		"gone":             {[]provision.Status{gone, gone, gone}, waiting, 0, "its job is gone"},
+		"there between":    {[]provision.Status{gone, gone, {State: "QUEUED"}, gone}, waiting, 0, ""},
+		"there, long ago":  {[]provision.Status{gone, {State: "RUNNING"}}, waiting, time.Hour, ""},
+		"all trials ended": {[]provision.Status{gone, gone, gone}, sweepview.State{}, 0, ""},
+		"being concluded": {[]provision.Status{gone, gone, gone}, sweepview.State{Board: waiting.Board, Ending: true}, 0,
 			""},
-		"not concluded at all": {[]JobStatus{gone, gone, gone}, sweepview.State{}, time.Hour, "(job not there)"},
-		"failed": {[]JobStatus{{State: "FAILED", Finished: true, Failure: "exit code 3"}}, waiting,
+		"not concluded at all": {[]provision.Status{gone, gone, gone}, sweepview.State{}, time.Hour, "(job not there)"},
+		"failed": {[]provision.Status{{State: "FAILED", Finished: true, Failure: "exit code 3"}}, waiting,
 			time.Hour, "(job FAILED; exit code 3)"},
-		"failed just now": {[]JobStatus{{State: "FAILED", Finished: true}}, waiting, 0, ""},
+		"failed just now": {[]provision.Status{{State: "FAILED", Finished: true}}, waiting, 0, ""},
 	} {
 		var p patience
 		for _, job := range tc.answers {

@@ -10,6 +10,7 @@ import (
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
+	"coppice/launcher/internal/sweepview"
 )
 
 // TestWhy: a listed trial, an open one that is decided and one that is not, and one that was stopped at a rung.
@@ -55,11 +56,11 @@ func TestWhy(t *testing.T) {
 	}
 
 	for trial, wants := range map[string][]string{
-		"0": {"fixed", "it is in the plan"},
+		"0": {"fixed", "it was planned before the first trial began"},
 		"1": {"halton", "fills the space evenly", "by task 3 under claim 0",
-			"1 results; the best was trial 0 with 0.75", "repeating the decision gives the same result",
+			"1 result; the best was trial 0 with 0.75", "repeating the decision gives the same result",
 			"stopped: at 11 trees: rank 4 of 4"},
-		"2": {"it has not been decided"},
+		"2": {"not yet chosen"},
 	} {
 		out := w.must("why", "night-1", trial)
 		for _, want := range wants {
@@ -68,13 +69,13 @@ func TestWhy(t *testing.T) {
 			}
 		}
 	}
-	var y reasons
+	var y sweepview.Reasons
 	if err := json.Unmarshal([]byte(w.must("why", "night-1", "1", "--json")), &y); err != nil || y.Decision == nil ||
 		len(y.Rungs) != 1 {
 		t.Errorf("as JSON: %+v, error %v; want the decision and one rung", y, err)
 	}
-	if out := w.must("status", "night-1"); !strings.Contains(out, "1 trials, because others were better") ||
-		!strings.Contains(out, "0 failed") {
+	if out := w.must("status", "night-1"); !strings.Contains(out, "1 trial, because others were better") ||
+		strings.Contains(out, "failed") {
 		t.Errorf("the status of a sweep with a stopped trial is\n%s\nwant one stopped and none failed", out)
 	}
 	w.refused(sweep.ExitUsage, "there is no trial 7", "why", "night-1", "7")
@@ -88,8 +89,8 @@ func TestWhy(t *testing.T) {
 	if err := trials.CreatePause(t.Context(), 2, 0, 11); err != nil {
 		t.Fatal(err)
 	}
-	if out := w.must("status", "night-1"); !strings.Contains(out, "1 trials, because others are better so far") ||
-		!strings.Contains(out, "0 running") {
+	if out := w.must("status", "night-1"); !strings.Contains(out, "1 trial behind others at a rung; may resume") ||
+		strings.Contains(out, "running") {
 		t.Errorf("the status of a sweep with a paused trial is\n%s\nwant one paused and none running", out)
 	}
 	after := search.AfterPause(plan, sweep.Reached{Step: 11, Trial: 2, Score: 0.5}, []sweep.Reached{other}, true)
@@ -157,10 +158,10 @@ func TestWhyOfFolds(t *testing.T) {
 
 	decided := []string{"of configuration 1", "fills the space evenly",
 		"by task 2 under claim 1 of trial 4, for all folds of the configuration",
-		"results of 1 configurations; the best was configuration 0 with 0.75 over 3 folds",
+		"results of 1 configuration; the best was configuration 0 with 0.75 over 3 folds",
 		"repeating the decision gives the same result"}
-	for trial, wants := range map[string][]string{"0": {"it is in the plan"}, "3": decided, "5": decided, "13": decided,
-		"6": {"its configuration has not been decided yet"}} {
+	for trial, wants := range map[string][]string{"0": {"it was planned before"}, "3": decided, "5": decided, "13": decided,
+		"6": {"not yet chosen", "one of the configuration's folds"}} {
 		out := strings.Join(strings.Fields(w.must("why", "night-1", trial)), " ")
 		for _, want := range wants {
 			if !strings.Contains(out, want) {

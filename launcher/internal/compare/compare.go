@@ -13,6 +13,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/metric"
+	"coppice/internal/problem"
 	"coppice/internal/scorer"
 )
 
@@ -30,15 +31,7 @@ type Rows struct {
 	By     []string     // value of the column to divide by; nil without one
 }
 
-// Error reports a comparison that cannot be made as requested.
-type Error struct{ Msg string }
-
-func (e *Error) Error() string { return e.Msg }
-
-// IsInput says that the input is at fault, permanently.
-func (*Error) IsInput() bool { return true }
-
-func errorf(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
+func errorf(format string, args ...any) error { return problem.New(problem.Input, format, args...) }
 
 // File is a table to compare on.
 type File struct {
@@ -198,6 +191,15 @@ func OnSample(sides [2]Side, s *dataset.Sample, t dataset.Targets, by string, pa
 		return nil, errorf("the dataset's sample has no row that neither version was calibrated on; compare on a file")
 	}
 	return r, nil
+}
+
+// Comparison is what two sides score on the same rows.
+type Comparison struct {
+	A   string `json:"a"` // name
+	B   string `json:"b"`
+	On  string `json:"on"` // what the rows are
+	All []Line `json:"all"`
+	By  []Line `json:"by,omitempty"`
 }
 
 // Line is one metric of both sides.

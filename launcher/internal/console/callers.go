@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"net/url"
 	"time"
+
+	"coppice/internal/problem"
 )
 
 // Callers authenticates the callers of a console that other machines can reach.
@@ -55,29 +57,24 @@ func (c *Console) verified(next http.Handler) http.Handler {
 	})
 }
 
-// AddressError reports an address that the console does not listen on.
-type AddressError struct{ Address string }
-
-func (e *AddressError) Error() string {
-	return fmt.Sprintf("%s can be reached from other machines: set COPPICE_AUDIENCE and COPPICE_CALLERS, so that "+
-		"every request needs an identity token, or listen on 127.0.0.1 and use `ssh -L` from elsewhere", e.Address)
+// tooOpen is the error about an address that the console does not listen on.
+func tooOpen(address string) error {
+	return problem.New(problem.Input, "%s can be reached from other machines: set COPPICE_AUDIENCE and COPPICE_CALLERS, "+
+		"so that every request needs an identity token, or listen on 127.0.0.1 and use `ssh -L` from elsewhere", address)
 }
 
-// IsInput says that the input is at fault, permanently.
-func (*AddressError) IsInput() bool { return true }
-
-// Listen listens on an address. One that other machines can reach is an *AddressError unless callers are authenticated,
+// Listen listens on an address. One that other machines can reach is refused unless callers are authenticated,
 // for audience. hosts are the names under which the console may be requested: of a loopback address its own, and the
 // host of the audience if that is a URL.
 func Listen(ctx context.Context, address, audience string) (l net.Listener, hosts []string, err error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, nil, &AddressError{address}
+		return nil, nil, tooOpen(address)
 	}
 	ip, err := netip.ParseAddr(host)
 	loopback := host == "localhost" || err == nil && ip.IsLoopback()
 	if !loopback && audience == "" {
-		return nil, nil, &AddressError{address}
+		return nil, nil, tooOpen(address)
 	}
 
 	var config net.ListenConfig

@@ -27,7 +27,6 @@ import (
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/report"
-	"coppice/launcher/internal/sweepview"
 )
 
 // Durations and limits.
@@ -341,11 +340,9 @@ func (c *Console) serveSweep(w http.ResponseWriter, r *http.Request) {
 
 // answer sends a page, or the reason why there is none.
 func (c *Console) answer(w http.ResponseWriter, r *http.Request, text []byte, err error) {
-	var none *sweepview.NotFoundError
 	var name *sweep.NameError
 	switch {
-	case errors.As(err, &none) || problem.Is(err, problem.NotFound) ||
-		errors.As(err, &name):
+	case err != nil && (problem.Is(err, problem.NotFound) || errors.As(err, &name)):
 		http.Error(w, err.Error(), http.StatusNotFound)
 	case err != nil && r.Context().Err() != nil:
 		w.WriteHeader(http.StatusServiceUnavailable) // the viewer has left

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -176,8 +176,7 @@ func TestOthersAreRefused(t *testing.T) {
 func TestListensOnThisMachineOnly(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", ":8765", "[::]:0", "192.168.1.2:0", "example.com:80", "nonsense"} {
 		l, _, err := Listen(t.Context(), address, "")
-		var refused *AddressError
-		if !errors.As(err, &refused) {
+		if !problem.Is(err, problem.Input) {
 			t.Errorf("listen on %s: %v, expected it to be refused", address, err)
 		}
 		if l != nil {

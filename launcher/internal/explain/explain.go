@@ -4,7 +4,6 @@ package explain
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -13,6 +12,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/metric"
+	"coppice/internal/problem"
 	"coppice/internal/scorer"
 )
 
@@ -60,14 +60,6 @@ type Column struct {
 	Contribution float64 `json:"contribution"` // mean of |sum of its features' SHAP values|
 }
 
-// Error reports a version that cannot be explained with these rows.
-type Error struct{ Msg string }
-
-func (e *Error) Error() string { return e.Msg }
-
-// IsInput says that the input is at fault, permanently.
-func (*Error) IsInput() bool { return true }
-
 // run is a request in progress.
 type run struct {
 	Request
@@ -109,7 +101,7 @@ func Run(q Request) (*Report, error) {
 func (r *run) predict() error {
 	sample, t := r.Rows.Sample, r.Rows.Targets
 	if len(sample.Row) == 0 {
-		return &Error{"there are no rows to explain the version by"}
+		return problem.New(problem.Input, "there are no rows to explain the version by")
 	}
 
 	n := min(len(sample.Row), r.Most)
@@ -150,7 +142,7 @@ func (r *run) choose(report *Report) error {
 		}
 		failed = cmp.Or(failed, err)
 	}
-	return &Error{fmt.Sprintf("the %d rows cannot be measured: %v", report.Rows, failed)}
+	return problem.New(problem.Input, "the %d rows cannot be measured: %v", report.Rows, failed)
 }
 
 // describe lists the features with what the trees reveal about them.

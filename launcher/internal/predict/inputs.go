@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/problem"
 )
 
 // Result is the result of Run.
@@ -97,47 +98,25 @@ func (r *Result) Warnings() []string {
 	return out
 }
 
-// UnseenError reports a table with more unseen values than allowed.
-type UnseenError struct {
-	Max     float64
-	Columns []Input // those with more
-}
-
-func (e *UnseenError) Error() string {
-	columns := make([]string, len(e.Columns))
-	for i, in := range e.Columns {
-		columns[i] = fmt.Sprintf("%s (%.3g %%", in.Column, 100*in.Unseen.Now)
-		if in.Unseen.Usual != nil {
-			columns[i] += fmt.Sprintf(", usually %.3g %%", 100**in.Unseen.Usual)
-		}
-		columns[i] += ")"
-	}
-	return fmt.Sprintf("more values than usual are unseen by the model, beyond what --max-unseen %g allows: %s; "+
-		"nothing was written. Are they written as they were for training?",
-		e.Max, strings.Join(columns, ", "))
-}
-
-// IsInput says that the input is at fault, permanently.
-func (*UnseenError) IsInput() bool { return true }
-
 // checkUnseen rejects a table if the share of unseen values in a column exceeds the usual one by more than most.
 func checkUnseen(inputs []Input, most float64) error {
-	e := &UnseenError{Max: most}
+	var columns []string
 	for _, in := range inputs {
 		if in.Unseen == nil {
 			continue
 		}
-		usual := 0.0
+		text, usual := fmt.Sprintf("%s (%.3g %%", in.Column, 100*in.Unseen.Now), 0.0
 		if in.Unseen.Usual != nil {
 			usual = *in.Unseen.Usual
+			text += fmt.Sprintf(", usually %.3g %%", 100*usual)
 		}
 		if in.Unseen.Now-usual > most {
-			e.Columns = append(e.Columns, in)
+			columns = append(columns, text+")")
 		}
 	}
-
-	if len(e.Columns) > 0 {
-		return e
+	if len(columns) == 0 {
+		return nil
 	}
-	return nil
+	return problem.New(problem.Input, "more values than usual are unseen by the model, beyond what --max-unseen %g "+
+		"allows: %s; nothing was written. Are they written as they were for training?", most, strings.Join(columns, ", "))
 }

@@ -15,6 +15,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/problem"
 	"coppice/internal/scorer"
 )
 
@@ -39,18 +40,13 @@ const (
 
 const batchRows = 16384
 
-// Error reports a request that cannot be carried out.
-type Error struct{ Msg string }
-
-func (e *Error) Error() string { return e.Msg }
-
 // writer is the common method of ingest's two writers.
 type writer interface{ Write(*ingest.Batch) error }
 
 // Run scores q.In into q.Out, which appears atomically.
 func Run(ctx context.Context, q Request) (done *Result, err error) {
 	if strings.Contains(q.In, "://") {
-		return nil, &Error{fmt.Sprintf("--in %s: only local files can be read; copy the table here first", q.In)}
+		return nil, problem.New(problem.Usage, "--in %s: only local files can be read; copy the table here first", q.In)
 	}
 
 	files, err := ingest.Expand(q.In)
@@ -124,7 +120,7 @@ func (q *Request) spareInput(files []ingest.File) error {
 	}
 	for _, f := range files {
 		if in, err := os.Stat(f.Path); err == nil && os.SameFile(in, out) {
-			return &Error{fmt.Sprintf("--out %s: it is the table to score; choose another name", q.Out)}
+			return problem.New(problem.Usage, "--out %s: it is the table to score; choose another name", q.Out)
 		}
 	}
 	return nil
@@ -135,18 +131,18 @@ func (q *Request) columns(t *ingest.Table) ([]ingest.Column, error) {
 	var out []ingest.Column
 	for n, name := range q.Keep {
 		if slices.Contains(q.Keep[:n], name) {
-			return nil, &Error{fmt.Sprintf("--keep %s is given twice", name)}
+			return nil, problem.New(problem.Usage, "--keep %s is given twice", name)
 		}
 		i := slices.IndexFunc(t.Columns(), func(c ingest.Column) bool { return c.Name == name })
 		if i < 0 {
-			return nil, &Error{fmt.Sprintf("--keep %s: %s has no such column", name, q.In)}
+			return nil, problem.New(problem.Usage, "--keep %s: %s has no such column", name, q.In)
 		}
 		out = append(out, t.Columns()[i])
 	}
 
 	for _, name := range q.added() {
 		if slices.Contains(q.Keep, name) {
-			return nil, &Error{fmt.Sprintf("--keep %s: a column of this name is added", name)}
+			return nil, problem.New(problem.Usage, "--keep %s: a column of this name is added", name)
 		}
 		out = append(out, ingest.Column{Name: name, Type: dataset.Float})
 	}
@@ -177,7 +173,7 @@ func (q *Request) writer(w io.Writer, columns []ingest.Column) (writer, func() e
 		return c, func() error { return nil }, err
 	}
 
-	return nil, nil, &Error{fmt.Sprintf("--out %s: give a name that ends in .csv, .tsv or .parquet", q.Out)}
+	return nil, nil, problem.New(problem.Usage, "--out %s: give a name that ends in .csv, .tsv or .parquet", q.Out)
 }
 
 // scored returns the batch to write.

@@ -17,6 +17,7 @@ import (
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/problem"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 )
@@ -66,28 +67,20 @@ func (r *Report) Complete() bool {
 	return slices.ContainsFunc(r.Files, func(f File) bool { return f.Name == scorer.FileModel })
 }
 
-// Error reports a version that cannot be trained again.
-type Error struct{ Msg string }
-
-func (e *Error) Error() string { return e.Msg }
-
-// IsInput says that the input is at fault, permanently.
-func (*Error) IsInput() bool { return true }
-
 // Run trains the version's trial, as a worker does, and makes the files that an aggregator registers.
 func Run(ctx context.Context, q Request) (*Report, error) {
 	p := q.Plan
 	if q.Trial < 0 || q.Trial >= len(p.Trials) {
-		return nil, &Error{fmt.Sprintf("the version is of trial %d, but its plan has %d trials", q.Trial,
-			len(p.Trials))}
+		return nil, problem.New(problem.Input, "the version is of trial %d, but its plan has %d trials", q.Trial,
+			len(p.Trials))
 	}
 	given := p.Trials[q.Trial].Params
 	if p.Trials[q.Trial].Open || p.Trials[q.Trial].Refit {
 		given = q.Params
 	}
 	if len(given) == 0 {
-		return nil, &Error{fmt.Sprintf("the configuration of trial %d was decided when it was claimed, but the "+
-			"version's result does not contain it", q.Trial)}
+		return nil, problem.New(problem.Input, "the configuration of trial %d was decided when it was claimed, but the "+
+			"version's result does not contain it", q.Trial)
 	}
 	if err := checkLineage(q); err != nil {
 		return nil, err
@@ -110,8 +103,8 @@ func Run(ctx context.Context, q Request) (*Report, error) {
 	}
 	defer ds.Close()
 	if ds.Manifest.Name != p.Dataset.Name || ds.Manifest.Version != p.Dataset.Version {
-		return nil, &Error{fmt.Sprintf("the dataset is %s@%s, but the version was trained on %s@%s", ds.Manifest.Name,
-			ds.Manifest.Version, p.Dataset.Name, p.Dataset.Version)}
+		return nil, problem.New(problem.Input, "the dataset is %s@%s, but the version was trained on %s@%s", ds.Manifest.Name,
+			ds.Manifest.Version, p.Dataset.Name, p.Dataset.Version)
 	}
 
 	threads := q.Threads
@@ -164,14 +157,14 @@ func checkLineage(q Request) error {
 		generation = q.Plan.Generation(q.Trial)
 	}
 	if len(q.Lineage) != generation {
-		return &Error{fmt.Sprintf("trial %d is of generation %d, but the version's result has a lineage of %d", q.Trial,
-			generation+1, len(q.Lineage))}
+		return problem.New(problem.Input, "trial %d is of generation %d, but the version's result has a lineage of %d", q.Trial,
+			generation+1, len(q.Lineage))
 	}
 	for i, own := range q.Lineage {
 		for name := range own {
 			if _, drawn := q.Plan.Spec.Search.Random[name]; !drawn {
-				return &Error{fmt.Sprintf("the version's result has a lineage with %.60q in generation %d, which "+
-					"the sweep does not search", name, i+1)}
+				return problem.New(problem.Input, "the version's result has a lineage with %.60q in generation %d, which "+
+					"the sweep does not search", name, i+1)
 			}
 		}
 	}

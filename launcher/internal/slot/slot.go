@@ -13,8 +13,12 @@
 package slot
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -22,27 +26,23 @@ import (
 
 	"github.com/robfig/cron/v3"
 
+	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
-// Schedule is a cron schedule in a time zone, as in Cloud Scheduler.
-type Schedule struct {
+// schedule is a cron schedule in a time zone, as in Cloud Scheduler.
+type schedule struct {
 	cron cron.Schedule
 	zone *time.Location
-	text string
+	text string // as given
 }
 
-// Error reports an invalid schedule or time zone, or a schedule that never occurs.
-type Error struct {
-	Text string
-	Err  error
-	Hint string // what to do
+// invalid is the error about a schedule or time zone, which are flags: what is wrong, and what to do.
+func invalid(text, hint, format string, args ...any) error {
+	return problem.New(problem.Usage, "schedule %.80q: %s; %s", text, fmt.Sprintf(format, args...), hint)
 }
-
-func (e *Error) Error() string { return fmt.Sprintf("schedule %.80q: %v; %s", e.Text, e.Err, e.Hint) }
-
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
 
 const (
 	fields  = 5
@@ -58,33 +58,32 @@ const (
 	useDay     = "name a day that its month has"
 )
 
-// Parse reads the five fields of cron and the name of a time zone of the IANA database; "" is UTC. Errors are *Error.
-func Parse(schedule, zone string) (*Schedule, error) {
-	if len(schedule) > maxText {
-		return nil, &Error{schedule, fmt.Errorf("it has %d characters, and %d are allowed", len(schedule), maxText),
-			useShorter}
+// parse reads the five fields of cron and the name of a time zone of the IANA database; "" is UTC.
+func parse(text, zone string) (*schedule, error) {
+	if len(text) > maxText {
+		return nil, invalid(text, useShorter, "it has %d characters, and %d are allowed", len(text), maxText)
 	}
 
-	parts := strings.Fields(schedule)
+	parts := strings.Fields(text)
 	// the parser would interpret them
 	if len(parts) > 0 && (strings.HasPrefix(parts[0], "TZ=") || strings.HasPrefix(parts[0], "CRON_TZ=")) {
-		return nil, &Error{schedule, errors.New("it begins with a time zone"), useFlag}
+		return nil, invalid(text, useFlag, "it begins with a time zone")
 	}
 	if len(parts) != fields {
-		return nil, &Error{schedule, fmt.Errorf("the number of its fields is %d", len(parts)), useFields}
+		return nil, invalid(text, useFields, "the number of its fields is %d", len(parts))
 	}
 
 	where, err := time.LoadLocation(zone)
 	if err != nil || zone == "Local" {
-		return nil, &Error{schedule, fmt.Errorf("there is no time zone %.60q", zone), useZone}
+		return nil, invalid(text, useZone, "there is no time zone %.60q", zone)
 	}
 
 	parts[fields-1] = sundays(parts[fields-1])
 	c, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(strings.Join(parts, " "))
 	if err != nil {
-		return nil, &Error{schedule, err, useFields}
+		return nil, invalid(text, useFields, "%v", err)
 	}
-	return &Schedule{c, where, schedule}, nil
+	return &schedule{c, where, text}, nil
 }
 
 // weekdays are the numbers of weekday names.
@@ -132,9 +131,8 @@ const early = 30 * time.Second
 var lookbacks = []time.Duration{2 * time.Hour, 25 * time.Hour, 32 * 24 * time.Hour, 367 * 24 * time.Hour,
 	4 * 367 * 24 * time.Hour}
 
-// Last returns the latest time of the schedule that is not after now, in UTC. A schedule without one in four years is
-// an *Error.
-func (s *Schedule) Last(now time.Time) (time.Time, error) {
+// last returns the latest time of the schedule that is not after now, in UTC.
+func (s *schedule) last(now time.Time) (time.Time, error) {
 	now = now.Add(early)
 	clock := wall(now.In(s.zone))
 
@@ -151,7 +149,7 @@ func (s *Schedule) Last(now time.Time) (time.Time, error) {
 			return last.UTC(), nil
 		}
 	}
-	return time.Time{}, &Error{s.text, errors.New("it has no time in the last four years"), useDay}
+	return time.Time{}, invalid(s.text, useDay, "it has no time in the last four years")
 }
 
 // wall is the local time shown at t in its zone, expressed in UTC, where no hour is skipped or repeated.
@@ -182,7 +180,76 @@ func first(w time.Time, zone *time.Location) time.Time {
 	return t
 }
 
-// ID is the id of the sweep of that name for that time.
-func ID(name string, at time.Time) sweep.ID {
+// Of is the id of the sweep of that name for the latest time of a schedule in a time zone.
+func Of(name, schedule, zone string, now time.Time) (sweep.ID, error) {
+	s, err := parse(schedule, zone)
+	if err != nil {
+		return "", err
+	}
+	at, err := s.last(now)
+	if err != nil {
+		return "", err
+	}
+	return id(name, at), nil
+}
+
+func id(name string, at time.Time) sweep.ID {
 	return sweep.ID(name + "-" + at.UTC().Format("20060102-1504"))
+}
+
+// slotEnd matches the suffix of a scheduled sweep's id.
+var slotEnd = regexp.MustCompile(`^-\d{8}-\d{4}$`)
+
+// Unchanged finds the previous slot's sweep, if it has trained the same spec on the same dataset and has ended with a
+// winner: training that again would register the same model as a new version. If the slot's own sweep exists already,
+// the result is empty.
+func Unchanged(ctx context.Context, bucket blob.Store, p *sweep.Plan) (sweep.ID, error) {
+	last := sweep.ID("")
+	for id, err := range sweepstore.List(ctx, bucket) {
+		if err != nil {
+			return "", err
+		}
+		if id == p.Sweep {
+			return "", nil
+		}
+		if rest, ok := strings.CutPrefix(string(id), p.Spec.Name); ok && slotEnd.MatchString(rest) && id < p.Sweep {
+			last = max(last, id)
+		}
+	}
+	if last == "" {
+		return "", nil
+	}
+
+	// An unreadable sweep is no reason to skip a night.
+	s := sweepstore.New(bucket, last)
+	before, _, err := s.Plan(ctx)
+	var end *sweep.Conclusion
+	if err == nil {
+		end, err = s.Conclusion(ctx)
+	}
+	var damaged *sweep.DecodeError
+	if errors.As(err, &damaged) {
+		return "", nil
+	}
+	if err != nil || end == nil || end.Outcome != sweep.OutcomeWinner || before.Dataset.Name != p.Dataset.Name ||
+		before.Dataset.Version != p.Dataset.Version || !sameSpec(&before.Spec, &p.Spec) {
+		return "", err
+	}
+	return last, nil
+}
+
+// sameSpec compares what two sweeps train; it ignores what they may cost, what earlier sweeps had found by then, and
+// what prices decided about Spot if the spec leaves it to them.
+func sameSpec(a, b *sweep.Spec) bool {
+	x, y := *a, *b
+	for _, s := range []*sweep.Spec{&x, &y} {
+		s.Budget = 0
+		s.ForgetHistory()
+		if s.Machine.SpotAuto {
+			s.Machine.Spot = nil
+		}
+	}
+	one, err1 := json.Marshal(x)
+	other, err2 := json.Marshal(y)
+	return err1 == nil && err2 == nil && bytes.Equal(one, other)
 }

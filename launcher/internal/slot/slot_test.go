@@ -1,11 +1,11 @@
 package slot
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -52,24 +52,24 @@ func TestLast(t *testing.T) {
 		{"15 2 1 * *", "UTC", "2026-11-21T03:00:00Z", "2026-11-01T02:15:00Z"},
 		{"0 0 29 2 *", "UTC", "2026-11-21T03:00:00Z", "2024-02-29T00:00:00Z"},
 	} {
-		s, err := Parse(c.schedule, c.zone)
+		s, err := parse(c.schedule, c.zone)
 		if err != nil {
-			t.Fatalf("Parse(c.schedule, c.zone): got %v, %v; want no error", c, err)
+			t.Fatalf("parse(c.schedule, c.zone): got %v, %v; want no error", c, err)
 		}
-		got, err := s.Last(at(t, c.now))
+		got, err := s.last(at(t, c.now))
 		if err != nil || !got.Equal(at(t, c.want)) {
-			t.Errorf("s.Last(at(t, c.now)): got %+v: %v %v; want no error, got.Equal(at(t, c.want))", c, got, err)
+			t.Errorf("s.last(at(t, c.now)): got %+v: %v %v; want no error, got.Equal(at(t, c.want))", c, got, err)
 		}
 	}
 }
 
 func TestID(t *testing.T) {
-	id := ID(strings.Repeat("n", 40), at(t, "2026-11-21T03:00:00+01:00"))
-	if want := strings.Repeat("n", 40) + "-20261121-0200"; string(id) != want || sweep.CheckID(string(id)) != nil {
-		t.Errorf("%s, want %s", id, want)
+	got := id(strings.Repeat("n", 40), at(t, "2026-11-21T03:00:00+01:00"))
+	if want := strings.Repeat("n", 40) + "-20261121-0200"; string(got) != want || sweep.CheckID(string(got)) != nil {
+		t.Errorf("%s, want %s", got, want)
 	}
-	if job := id.JobID(sweep.MaxFallbacks); sweep.CheckID(string(job)) != nil {
-		t.Errorf("%s leaves no room for the job %s", id, job)
+	if job := got.JobID(sweep.MaxFallbacks); sweep.CheckID(string(job)) != nil {
+		t.Errorf("%s leaves no room for the job %s", got, job)
 	}
 }
 
@@ -99,18 +99,16 @@ func TestRefuses(t *testing.T) {
 		{strings.Repeat("1,", 200) + "1 3 * * *", "",
 			"it has 409 characters, and 200 are allowed; write ranges and steps, such as 0-30/5, for long lists"},
 	} {
-		var bad *Error
-		if _, err := Parse(c.schedule, c.zone); !errors.As(err, &bad) || !strings.HasSuffix(err.Error(), c.says) ||
+		if _, err := parse(c.schedule, c.zone); problem.Of(err) != problem.Usage || !strings.HasSuffix(err.Error(), c.says) ||
 			!strings.HasPrefix(err.Error(), "schedule ") {
 			t.Errorf("%q in %q: %v, want %s", c.schedule, c.zone, err, c.says)
 		}
 	}
-	s, err := Parse("0 0 30 2 *", "")
+	s, err := parse("0 0 30 2 *", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var never *Error
-	if _, err := s.Last(at(t, "2026-11-21T03:00:00Z")); !errors.As(err, &never) ||
+	if _, err := s.last(at(t, "2026-11-21T03:00:00Z")); problem.Of(err) != problem.Usage ||
 		!strings.HasSuffix(err.Error(), "it has no time in the last four years; name a day that its month has") {
 		t.Errorf("30 February: %v", err)
 	}
@@ -145,7 +143,7 @@ func TestNightsInWhichTheClocksChange(t *testing.T) {
 // watch goes through the day before a midnight and the two behind it, minute by minute.
 func watch(t *testing.T, schedule, zone string, night time.Time, period time.Duration, begins func(minute int) bool) {
 	t.Helper()
-	s, err := Parse(schedule, zone)
+	s, err := parse(schedule, zone)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +161,7 @@ func watch(t *testing.T, schedule, zone string, night time.Time, period time.Dur
 				slot = now
 			}
 		}
-		last, err := s.Last(now)
+		last, err := s.last(now)
 		if err != nil || !slot.IsZero() && !last.Equal(slot) || last.After(now) || now.Sub(last) > period+change {
 			t.Fatalf("%q in %s at %v: %v, %v; want %v", schedule, zone, local, last.In(s.zone), err, slot.In(s.zone))
 		}
@@ -180,11 +178,11 @@ func FuzzParse(f *testing.F) {
 	f.Add("*/5 1-3,7 ? JAN-MAR SUN#2", "UTC")
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, schedule, zone string) {
-		s, err := Parse(schedule, zone)
+		s, err := parse(schedule, zone)
 		if err != nil {
 			return
 		}
-		if last, err := s.Last(now); err == nil && last.After(now.Add(early)) {
+		if last, err := s.last(now); err == nil && last.After(now.Add(early)) {
 			t.Fatalf("%v is after %v", last, now)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -41,17 +42,7 @@ type State struct {
 	Conclusion *sweep.Conclusion // nil until it has ended
 }
 
-// NotFoundError reports a sweep that does not exist.
-type NotFoundError struct{ ID sweep.ID }
-
-func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("there is no sweep %s; `launcher ls` lists them", e.ID)
-}
-
-// Is makes the error an fs.ErrNotExist.
-func (e *NotFoundError) Is(target error) bool { return target == blob.ErrNotExist }
-
-// Open reads the plan. A sweep that does not exist is a *NotFoundError.
+// Open reads the plan. The error about one that does not exist is of kind NotFound.
 func Open(ctx context.Context, store blob.Store, id sweep.ID) (*Sweep, error) {
 	if err := sweep.CheckID(string(id)); err != nil {
 		return nil, err
@@ -59,7 +50,7 @@ func Open(ctx context.Context, store blob.Store, id sweep.ID) (*Sweep, error) {
 	whole := sweepstore.New(store, id)
 	plan, _, err := whole.Plan(ctx)
 	if errors.Is(err, blob.ErrNotExist) {
-		return nil, &NotFoundError{id}
+		return nil, problem.New(problem.NotFound, "there is no sweep %s; `launcher ls` lists them", id)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("sweep %s: %w", id, err)
@@ -112,15 +103,14 @@ func (s *Sweep) Look(ctx context.Context) (State, error) {
 	if state.Ending, err = s.whole.HasEnding(ctx); err != nil {
 		return State{}, err
 	}
+	var damaged *sweepstore.DamagedError
 	if over := state.Cancelled || state.Ending || state.Board.Waiting == 0; !over {
-		var damaged *sweepstore.DamagedError
 		// a damaged record hides nothing else, nor keeps from cancelling
 		if state.Halted, err = s.whole.Halted(ctx, s.Plan); err != nil && !errors.As(err, &damaged) {
 			return State{}, err
 		}
 	}
 	if s.Plan.EndsByRule() {
-		var damaged *sweepstore.DamagedError
 		state.Enough, err = s.whole.Enough(ctx)
 		if errors.As(err, &damaged) {
 			state.Enough, err = &sweep.Enough{Sweep: s.Plan.Sweep, Reason: damaged.Error()}, nil

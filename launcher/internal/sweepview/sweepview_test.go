@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/sweepview"
 )
@@ -150,13 +151,11 @@ func TestADamagedResultIsAFailedTrial(t *testing.T) {
 
 func TestOpen(t *testing.T) {
 	store, p := world(t)
-	var none *sweepview.NotFoundError
-	if _, err := sweepview.Open(t.Context(), store, "nobody"); !errors.As(err, &none) ||
-		!errors.Is(err, blob.ErrNotExist) {
-		t.Errorf("got %v", err)
+	if _, err := sweepview.Open(t.Context(), store, "absent"); !problem.Is(err, problem.NotFound) {
+		t.Errorf("opening a sweep that does not exist: got %v, expected that it is not found", err)
 	}
-	if _, err := sweepview.Open(t.Context(), store, "../x"); err == nil || errors.As(err, &none) {
-		t.Errorf("got %v", err)
+	if _, err := sweepview.Open(t.Context(), store, "../x"); err == nil || problem.Is(err, problem.NotFound) {
+		t.Errorf("opening ../x: got %v, expected that it is no id", err)
 	}
 	put(t, store, sweep.Names(p.Sweep).Plan(), "damaged")
 	var de *sweep.DecodeError

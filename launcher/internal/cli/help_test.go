@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// commandLine matches a command in a list of commands.
+var commandLine = regexp.MustCompile(`(?m)^  ([a-z]+) {2,}\S`)
+
+// commandsIn returns the commands that a part of a help text lists.
+func commandsIn(text string) (names []string) {
+	for _, m := range commandLine.FindAllStringSubmatch(text, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
+// TestHelpStartsWithSixCommands: a newcomer sees first what makes a first model, and every command in some group.
+func TestHelpStartsWithSixCommands(t *testing.T) {
+	out := newWorld(t).must("--help")
+	_, rest, found := strings.Cut(out, "\nStart, in this order:\n")
+	first, rest, _ := strings.Cut(rest, "\n\n")
+	got := commandsIn(first)
+	slices.Sort(got) // main lists them in their order, tests as cobra does
+	if want := []string{"plan", "predict", "report", "stage", "sweep", "watch"}; !found || !slices.Equal(got, want) {
+		t.Errorf("the first group has %v, expected %v", got, want)
+	}
+	if _, ungrouped, _ := strings.Cut(rest, "\nAdditional Commands:\n"); !slices.Equal(commandsIn(ungrouped),
+		[]string{"completion", "help"}) {
+		t.Errorf("outside of all groups are %v, expected cobra's own commands", commandsIn(ungrouped))
+	}
+}
+
+// TestEveryHelpHasAnExample, of the command itself.
+func TestEveryHelpHasAnExample(t *testing.T) {
+	w := newWorld(t)
+	var visit func(path ...string)
+	visit = func(path ...string) {
+		out := w.must(append(slices.Clone(path), "--help")...)
+		_, example, found := strings.Cut(out, "\nExamples:\n")
+		if !found || !strings.Contains(example, "launcher "+strings.Join(path, " ")) {
+			t.Errorf("the help of %v has no example:\n%s", path, out)
+		}
+		for _, line := range strings.Split(out, "\n") {
+			if n := len([]rune(line)); n > 130 && !strings.HasPrefix(strings.TrimSpace(line), "--") {
+				t.Errorf("the help of %v has a line of %d characters: %s", path, n, line)
+			}
+		}
+		if _, list, ok := strings.Cut(out, "Commands:\n"); ok && len(path) > 0 {
+			list, _, _ = strings.Cut(list, "\n\n")
+			for _, name := range commandsIn(list) {
+				visit(append(slices.Clone(path), name)...)
+			}
+		}
+	}
+	visit()
+	for _, name := range commandsIn(w.must("--help")) {
+		if name != "help" && name != "completion" { // these are cobra's
+			visit(name)
+		}
+	}
+	for _, name := range []string{"stage-task", "backtest-task", "reproduce-task"} {
+		if out := w.must(name, "--help"); !strings.Contains(out, "--batch") {
+			t.Errorf("the help of %s does not say what starts it:\n%s", name, out)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"coppice/internal/program"
+	"coppice/internal/registry"
+)
+
+// sums matches the values of --head.
+var sums = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+func registryVerifyCommand(w *World) *cobra.Command {
+	var head string
+	cmd := &cobra.Command{
+		Use:   "verify [MODEL]",
+		Short: "Check every file's checksum and every history along its chain",
+		Long: `Reads everything in the registry about a model, or about all models: compares each version's files with their registered
+checksums, follows each history move by move (each holds the SHA-256 of the previous move and of the record of the
+version that it made live), and checks that each alias is where its history ends. Prints the end of each history. Write
+that SHA-256 down elsewhere, and --head can later check that it is still part of the history: then nothing up to it was
+changed, not even by someone who rewrote the whole chain.`,
+		Example: `  launcher registry verify
+  launcher registry verify ctr --head 8c1f...`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if head != "" && (len(args) == 0 || !sums.MatchString(head)) {
+				return program.Usagef("--head %q: give the 64 digits that verify printed, and the model", head)
+			}
+			return w.with(cmd.Context(), func() error {
+				models := args
+				if len(args) == 0 {
+					var err error
+					if models, err = w.registry.Models(cmd.Context()); err != nil {
+						return err
+					}
+				}
+				return verifyModels(cmd.Context(), w, models, head)
+			})
+		},
+	}
+
+	w.jsonFlag(cmd, "print a JSON array")
+	cmd.Flags().StringVar(&head, "head", "",
+		"SHA-256 of a move that must be in the model's history, as verify printed it")
+	return cmd
+}
+
+func verifyModels(ctx context.Context, w *World, models []string, head string) error {
+	verified := []*registry.Verified{}
+	var errs []error
+	for _, model := range models {
+		v, err := w.registry.Verify(ctx, model)
+		errs = append(errs, err)
+		if v == nil {
+			continue
+		}
+		verified = append(verified, v)
+		if head != "" && !v.Has(head) {
+			errs = append(errs, registry.Damaged("the history of "+model, errors.New("no move in it has the SHA-256 "+
+				"that --head gives; it was rewritten since that was noted")))
+		}
+	}
+
+	err := w.print(verified, func() {
+		t := w.screen().Table("model", "versions", "files", "alias", "points at", "moves", "head")
+		for _, v := range verified {
+			files := fmt.Sprintf("%d, %s", v.Files, humanize.IBytes(uint64(v.Bytes)))
+			if len(v.Heads) == 0 {
+				t.Row(v.Model, v.Versions, files, "-", "-", 0, "")
+			}
+			for _, h := range v.Heads {
+				t.Row(v.Model, v.Versions, files, h.Alias, version(h.Version), h.Sequence, h.SHA256)
+			}
+		}
+		t.Print()
+	})
+	if err = errors.Join(append(errs, err)...); err == nil {
+		w.say("everything is unchanged\n")
+	}
+	return err
+}

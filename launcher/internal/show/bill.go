@@ -1,0 +1,135 @@
+package show
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+
+	"coppice/launcher/internal/bill"
+	"coppice/launcher/internal/quote"
+)
+
+// Bill writes the bill of a sweep that trained on that many rows.
+func (w Writer) Bill(b *bill.Bill, rows int, attempts bool) {
+	if attempts {
+		t := w.Table("trial", "claim", "task", "host", "ended", "from", "took", "trees", "USD")
+		for _, a := range b.Attempts {
+			t.Row(a.Trial, a.Claim, fmt.Sprintf("%d.%d", a.Task, a.Attempt.Attempt), a.Host, a.End,
+				a.From.Format(time.TimeOnly), seconds(a.Seconds()), a.Trees, priced(!a.Unpriced, a.Cost))
+		}
+		t.Print()
+	}
+
+	t := w.Table("trial", "status", "attempts", "machine time", "lost", "trees", "ns per value", "USD", "of it lost")
+	for _, r := range b.Trials {
+		t.Row(r.Trial, r.Status, r.Attempts, seconds(r.Seconds), seconds(r.LostSeconds), r.Trees,
+			fmt.Sprintf("%.3f", r.NsPerValue), priced(!r.Unpriced || r.Cost > 0, r.Cost),
+			priced(!r.Unpriced || r.Cost > 0, r.LostCost))
+	}
+	t.Print()
+
+	lost := usd(b, b.LostCost)
+	if b.Interrupted > 0 {
+		lost += fmt.Sprintf(": %s unfinished, %s of work repeated", english.Plural(b.Interrupted, "attempt", ""),
+			seconds(b.LostSeconds))
+	}
+	w.Pairs(append(machinesOf(b),
+		[2]string{"machine-hours", fmt.Sprintf("%.3f, from %s to %s", b.MachineHours, stamp(b.From), stamp(b.To))},
+		[2]string{"cost", usd(b, b.Cost)},
+		[2]string{"  training that counts", usd(b, b.UsefulCost)},
+		[2]string{"  trials without a model", usd(b, b.StoppedCost)},
+		[2]string{"  lost with machines", lost},
+		[2]string{"  starting machines", fmt.Sprintf("%s (assumed: %s each)", usd(b, b.LeadCost), seconds(b.LeadEach))},
+		[2]string{"  waiting and idle", usd(b, b.IdleCost)},
+		[2]string{"budget", Budget(b.Budget)},
+	)...)
+
+	w.quoted(b, rows)
+	if jobs, all := b.Unpriced(); len(jobs) > 0 && !all {
+		w.printf("note: not in the totals, because the price is not known: job %s\n",
+			strings.Trim(fmt.Sprint(jobs), "[]"))
+	}
+	if b.Unreadable > 0 {
+		w.printf("note: not in the totals, because they cannot be read: %s\n",
+			english.Plural(b.Unreadable, "claim", ""))
+	}
+}
+
+// quoted compares the quote with the actual cost.
+func (w Writer) quoted(b *bill.Bill, rows int) {
+	q := b.Quote
+	if q == nil {
+		w.printf("note: the sweep's plan has no quote, so there is no price\n")
+		return
+	}
+
+	t := w.Table("", "quoted", "actual", "ratio")
+	row := func(what, quoted, actual string, q, a float64) {
+		ratio := ""
+		if q > 0 && a > 0 {
+			ratio = fmt.Sprintf("%.2f", a/q)
+		}
+		t.Row(what, quoted, actual, ratio)
+	}
+
+	row("hours", Hours(q.Hours), fmt.Sprintf("%.2f", b.Hours), q.Hours.Expected, b.Hours)
+	row("USD", money(&q.Cost), usd(b, b.Cost), q.Cost.Expected, b.Cost)
+	row("a trial", seconds(q.Trial.Expected), seconds(b.MeanTrial), q.Trial.Expected, b.MeanTrial)
+	row("ns per value", fmt.Sprintf("%.3f", q.NsPerValue), fmt.Sprintf("%.3f", b.NsPerValue), q.NsPerValue,
+		b.NsPerValue)
+	row("interrupted attempts", fmt.Sprintf("%.2f", q.Preemptions), fmt.Sprint(b.Interrupted), 0, 0)
+	t.Print()
+
+	// A clearly different speed should be used for the next quote.
+	if b.NsPerValue <= 0 || q.NsPerValue <= 0 || math.Abs(b.NsPerValue/q.NsPerValue-1) <= 0.15 {
+		return
+	}
+	if least := quote.Measured().Smallest(); rows < least { // where launcher plan warns, too
+		w.printf("note: %d rows are too few for a speed to quote with: below %d the fixed cost of a tree "+
+			"dominates\n", rows, least)
+		return
+	}
+	w.printf("for the next quote on such machines: --ns-per-value %.3f\n", b.NsPerValue)
+}
+
+// usd formats an amount of a bill, or its replacement if no price is known.
+func usd(b *bill.Bill, v float64) string {
+	_, none := b.Unpriced()
+	return priced(!none, v)
+}
+
+func priced(known bool, v float64) string {
+	if !known {
+		return "no price"
+	}
+	return quote.USD(v) + " USD"
+}
+
+// machinesOf describes the machines of each job of the sweep, one line each.
+func machinesOf(b *bill.Bill) (lines [][2]string) {
+	what := "machines"
+	for _, j := range b.Jobs {
+		price := "no price"
+		if j.Hourly > 0 {
+			price = fmt.Sprintf("%.4f USD per hour each", j.Hourly)
+			if j.PriceDate != "" {
+				price += fmt.Sprintf(" (price of %s)", j.PriceDate)
+			}
+		}
+		lines = append(lines, [2]string{what, fmt.Sprintf("%d x %s %s, %s in %s", j.VMs, j.Machine, j.Model, price,
+			b.Region)})
+		what = ""
+	}
+	return lines
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Format(time.DateTime) + " (" + humanize.Time(t) + ")"
+}

@@ -1,0 +1,63 @@
+package show
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"coppice/internal/ledger"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/bill"
+)
+
+// TestABillSaysWhichJobHasNoPrice: the last job has none, and the first one's cost is shown nevertheless.
+func TestABillSaysWhichJobHasNoPrice(t *testing.T) {
+	var out bytes.Buffer
+	w := Writer{Output: program.To(&out), Width: 120}
+	b := &bill.Bill{Cost: 2.5, Quote: &sweep.Quote{Hourly: 1, PriceDate: "2026-08-20"}, Region: "us-central1", VMs: 4,
+		Jobs: []bill.Job{{Machine: "n2-highmem-8", VMs: 4, Model: "on Spot", Hourly: 1, PriceDate: "2026-08-20"},
+			{Number: 1, Machine: "m9-large-2", VMs: 3, Model: "on demand"},
+			{Number: 2, Machine: "n2-highmem-16", VMs: 2, Model: "on demand", Hourly: 2, PriceDate: "2026-08-01"}},
+		Trials: []bill.Trial{{Cost: 2.25}, {Trial: 1, Unpriced: true}},
+		Attempts: []bill.Attempt{{Attempt: ledger.Attempt{Host: "first"}, Cost: 2.25},
+			{Attempt: ledger.Attempt{Host: "second"}, Unpriced: true}}}
+	w.Bill(b, 0, true)
+	for _, line := range strings.Split(out.String(), "\n") {
+		if strings.Contains(line, "first") && !strings.Contains(line, "2.25 USD") || strings.Contains(line, "second") &&
+			!strings.Contains(line, "no price") ||
+			strings.Contains(line, "m9-large-2") && strings.Contains(line, "2026-08-20") {
+			t.Errorf("got the line %q; want 2.25 USD for the first, no price for the second, and no date for "+
+				"m9-large-2", line)
+		}
+	}
+	for _, part := range []string{"2.50 USD",
+		"4 x n2-highmem-8 on Spot, 1.0000 USD per hour each (price of 2026-08-20) in",
+		"3 x m9-large-2 on demand, no price in us-central1 ",
+		"2 x n2-highmem-16 on demand, 2.0000 USD per hour each (price of 2026-08-01) in",
+		"note: not in the totals, because the price is not known: job 1"} {
+		if !strings.Contains(out.String(), part) {
+			t.Errorf("it does not show %q:\n%s", part, out.String())
+		}
+	}
+}
+
+// TestABillRecommendsNoSpeedOfAToy: the time per value of a trial of milliseconds says nothing about a large table.
+func TestABillRecommendsNoSpeedOfAToy(t *testing.T) {
+	const speed, note = "for the next quote on such machines: --ns-per-value 9.827\n",
+		"note: 4253 rows are too few for a speed to quote with: below 1000000 the fixed cost"
+	for _, tc := range []struct {
+		rows        int
+		ns          float64
+		speed, note bool
+	}{{4253, 9.827, false, true}, {1_000_000, 9.827, true, false}, {999_999, 1.5, false, false},
+		{4253, 0, false, false}} {
+		var out bytes.Buffer
+		w := Writer{Output: program.To(&out), Width: 120}
+		w.Bill(&bill.Bill{NsPerValue: tc.ns, Quote: &sweep.Quote{NsPerValue: 1.5}}, tc.rows, false)
+		if strings.Contains(out.String(), speed) != tc.speed || strings.Contains(out.String(), note) != tc.note {
+			t.Errorf("got %+v; want strings.Contains(out.String(), speed) = tc.speed, "+
+				"strings.Contains(out.String(), note) = tc.note\n%s", tc, out.String())
+		}
+	}
+}

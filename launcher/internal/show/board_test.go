@@ -1,0 +1,50 @@
+package show
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"coppice/internal/program"
+	"coppice/internal/sweep"
+)
+
+// TestBoardOfConfigurations shows three configurations in two folds: one that is done, one with one fold, one that was
+// dropped.
+func TestBoardOfConfigurations(t *testing.T) {
+	p := &sweep.Plan{Sweep: "night-1", Maximize: true, Spec: sweep.Spec{Metric: "auc"},
+		Folds: &sweep.Folds{Rounds: make([]sweep.Round, 2), First: 1}}
+	var configurations []sweep.Trial
+	for i := range 3 {
+		configurations = append(configurations,
+			sweep.Trial{Params: sweep.Params{"num_leaves": float64(10 + i), "num_iterations": 100.0}})
+	}
+	p.Trials = p.Folds.Expand(configurations)
+
+	var results []sweep.Result
+	for trial, score := range []float64{0.5, 0.7, 0.6, 0, 0.9} {
+		if of := p.Trials[trial]; score > 0 {
+			results = append(results, sweep.Result{Sweep: p.Sweep, Trial: trial, Configuration: of.Configuration,
+				Fold: of.Fold, Status: sweep.StatusDone, Score: score, BestIteration: 20, TrainRows: 100})
+		}
+	}
+	results = append(results, sweep.Result{Sweep: p.Sweep, Trial: 5, Status: sweep.StatusStopped,
+		Reason: "configuration 2 is behind configuration 1"},
+		sweep.Result{Sweep: p.Sweep, Trial: 6, Status: sweep.StatusDone, Score: 0.8, Trees: 20, TrainRows: 250})
+	b := sweep.Fold(p.WithRefit(sweep.Params{"num_leaves": 11.0, "num_iterations": 20.0}), results)
+
+	var out bytes.Buffer
+	w := Writer{Output: program.To(&out), Width: 120}
+	w.Board(p, b, 0)
+	text := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{"0.8 ± 0.1", "2 of 2", "1, 4", "num_leaves=11", "dropped: configuration 2 is behi",
+		"1 of 2", "refit: trial 6, 20 trees on 250 rows"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the board does not say %q:\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(text, "num_iterations") {
+		t.Errorf("the board shows the refit's number of trees as a parameter that was varied:\n%s", out.String())
+	}
+
+}

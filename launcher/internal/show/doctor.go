@@ -1,0 +1,46 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+
+	"coppice/launcher/internal/doctor"
+)
+
+// checksOverhead is the width of the columns beside the findings, with the table's own lines.
+const checksOverhead = 34
+
+// Checks writes what the doctor found, and the commands that fix it.
+func (w Writer) Checks(r *doctor.Report) {
+	t := w.Table("", "check", "finding").Wrap(3, checksOverhead)
+
+	for _, f := range r.Sorted() {
+		finding := f.Where + ": " + f.What
+		if strings.HasPrefix(f.What, f.Where+":") { // an error in a file, with line and column
+			finding = f.What
+		}
+		t.Row(f.Verdict, f.Check, finding)
+	}
+	t.Print()
+
+	told := map[string]bool{}
+	for _, f := range r.Sorted() { // outside the table, where they can be copied; one command may fix several
+		if f.Fix != "" && !told[f.Fix] {
+			told[f.Fix] = true
+			w.printf("# %s, %s: %s\n%s\n", f.Verdict, f.Check, f.Where, f.Fix)
+		}
+	}
+
+	counts := []string{fmt.Sprintf("%d ok", r.Counts[doctor.OK])}
+	for _, v := range []doctor.Verdict{doctor.Warning, doctor.Problem} {
+		if n := r.Counts[v]; n > 0 {
+			counts = append(counts, english.Plural(n, string(v), ""))
+		}
+	}
+	if n := r.Counts[doctor.NotChecked]; n > 0 {
+		counts = append(counts, fmt.Sprintf("%d not checked", n))
+	}
+	w.printf("%s\n", strings.Join(counts, ", "))
+}

@@ -1,0 +1,206 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/plan"
+	"coppice/launcher/internal/provision"
+	"coppice/launcher/internal/quote"
+)
+
+// Comparison writes what a sweep needs on several machine types, what that assumes, and the recommendation, also as a
+// line to paste into the spec, which has asked for a machine.
+func (w Writer) Comparison(p *plan.Plan, asked sweep.Machine, q *quote.Estimator, c *quote.Comparison) {
+	rows := humanize.Comma(int64(q.Manifest.TableRows(sweep.Train))) + " rows to train on"
+	if n := q.Manifest.Copies(); n > 1 {
+		rows += fmt.Sprintf(", in %d orders", n)
+	}
+	w.printf("%s on %s: %s, %d features, %s staged; prices in %s\n",
+		trials(len(p.Trials)), p.Dataset.Name, rows, p.Dataset.Features, humanize.IBytes(uint64(p.Dataset.Bytes)), q.Region)
+	t := w.Table("machine", "VMs", "tasks x threads", "waves", "memory of each", "SSDs", "hours on demand",
+		"USD on demand", "hours on Spot", "USD on Spot")
+	for _, o := range c.Offers {
+		t.Row(o.Machine, o.VMs, fmt.Sprintf("%d x %d", o.TasksPerVM, o.ThreadsPerTask), o.Waves,
+			fmt.Sprintf("%s of %s", humanize.IBytes(uint64(o.UsedBytes)), humanize.IBytes(uint64(o.MemoryBytes))),
+			o.LocalSSD, Hours(o.OnDemand.Hours), money(o.OnDemand.Cost), Hours(o.Spot.Hours), money(o.Spot.Cost))
+	}
+	t.Print()
+
+	for _, u := range c.Unfit {
+		w.printf("%s: %s\n", u.Machine, u.Reason)
+	}
+	w.assumptions(q, c)
+	for _, note := range append(p.Notes, c.Notes...) {
+		w.printf("note: %s\n", note)
+	}
+
+	r := c.Recommended
+	if r == nil {
+		w.printf("recommended: nothing; %s\n", c.Reason)
+		return
+	}
+	w.printf("recommended: %d x %s %s, %s hours and %s USD: %s\n%s\n", r.VMs, r.Machine, model(r.Spot), Hours(r.Hours),
+		money(&r.Cost), c.Reason, machineLine(asked, r))
+}
+
+// machineLine is the recommendation as a line for a sweep.yaml that asked for m: quoted with it, the sweep takes the
+// same. Settings that the comparison did not change are listed as to be kept.
+func machineLine(m sweep.Machine, r *quote.Recommended) string {
+	line := fmt.Sprintf("machine: {type: %s, vms: %d, spot: %t, threads_per_task: %d", r.Machine, r.VMs, r.Spot,
+		m.ThreadsPerTask)
+	if r.Machine == m.Type && m.TasksPerVM > 0 { // other types were compared without it
+		line += fmt.Sprintf(", tasks_per_vm: %d", m.TasksPerVM)
+	}
+	if r.Machine == m.Type && m.LocalSSD > 0 {
+		line += fmt.Sprintf(", local_ssd: %d", m.LocalSSD)
+	}
+	line += "}"
+
+	var kept []string
+	if len(m.Zones) > 0 {
+		kept = append(kept, "zones")
+	}
+	if len(m.Fallback) > 0 {
+		kept = append(kept, "wait", "fallback")
+	}
+	if len(kept) > 0 {
+		line += fmt.Sprintf(" # without %s: keep those of the sweep's machine:, which were not compared",
+			strings.Join(kept, ", "))
+	}
+	return line
+}
+
+func (w Writer) assumptions(q *quote.Estimator, c *quote.Comparison) {
+	if len(c.Offers) == 0 {
+		return
+	}
+
+	o := c.Offers[0]
+	measured := "measured on AMD Turin (c4d)"
+	if o.ThreadsPerTask > 2 { // nothing was measured on more than two cores
+		measured = "extrapolated from two cores of AMD Turin (c4d)"
+	}
+	speed := fmt.Sprintf("%.3f ns per row, feature and tree with %s, the mean of the trials, as %s; the range is "+
+		"%.2f to %.2f times that", o.NsPerValue, threads(o.ThreadsPerTask), measured, quote.Measured().Low,
+		quote.Measured().High)
+	if q.NsPerValue > 0 {
+		speed = fmt.Sprintf("%.3f ns per row, feature and tree with %s, as given", o.NsPerValue,
+			threads(o.ThreadsPerTask))
+	}
+
+	seen := map[string]bool{}
+	dates := []string{}
+	for i := range c.Offers {
+		for _, s := range []*quote.Side{&c.Offers[i].OnDemand, &c.Offers[i].Spot} {
+			if text := s.PriceDate + ", " + s.PriceFrom; s.PriceFrom != "" && !seen[text] {
+				seen[text] = true
+				dates = append(dates, text)
+			}
+		}
+	}
+
+	w.Pairs([2]string{"speed", speed},
+		[2]string{"a trial, all its trees", fmt.Sprintf("%s (%s to %s), the mean one", seconds(o.Trial.Expected),
+			seconds(o.Trial.Low), seconds(o.Trial.High))},
+		[2]string{"before the first trial",
+			fmt.Sprintf("%s: %s to start a machine, %s MB/s to copy the dataset (assumed)", seconds(o.Lead.Expected),
+				q.Startup, humanize.Comma(int64(q.Download/1e6)))},
+		[2]string{"preemptions",
+			fmt.Sprintf("%v per hour of a Spot machine (assumed); each costs a start, half a minute unsaved, and "+
+				"resuming", q.Preemptions)},
+		[2]string{"prices", strings.Join(dates, "\n")})
+}
+
+func threads(n int) string { return english.Plural(n, "thread", "") }
+
+func model(spot bool) string {
+	if spot {
+		return "on Spot"
+	}
+	return "on demand"
+}
+
+// Announce writes what a sweep is about to do, and what that is expected to cost.
+func (w Writer) Announce(p *plan.Plan) {
+	z, own := p.Sizing, trials(len(p.Own()))
+	if p.Extends != nil {
+		own = fmt.Sprintf("%d more %s", len(p.Own()), english.PluralWord(len(p.Own()), "trial", ""))
+	}
+	w.printf("sweep %s: %s on %s@%s, %s on %d x %s\n", p.Sweep, own, p.Dataset.Name, p.Dataset.Version,
+		english.Plural(z.Tasks, "task", ""), z.VMs, z.MachineType)
+	if q := p.Quote; q != nil {
+		cost := "no price known " + model(q.Spot)
+		if q.Hourly > 0 {
+			cost = fmt.Sprintf("%s USD %s", money(&q.Cost), model(q.Spot))
+		}
+		w.printf("expected: %s hours, %s, %s\n", Hours(q.Hours), cost, Budget(p.Spec.Budget))
+	}
+	for _, note := range p.Notes {
+		w.printf("note: %s\n", note)
+	}
+}
+
+// Plan writes everything that a sweep would do: its trials, its memory, and the request to Batch.
+func (w Writer) Plan(p *plan.Plan, request []byte) {
+	w.Announce(p)
+	differ := Differing(p.Plan)
+	header := []any{"trial", "from"}
+	for _, n := range differ.Names {
+		header = append(header, n)
+	}
+
+	t := w.Table(header...)
+	for _, trial := range p.Own() {
+		if trial.Fold > 1 || trial.Refit {
+			continue
+		}
+		row, own := []any{trial.Number, trial.Source}, trial.Shown()
+		columns, grouped := differ.Columns(trial.Params)
+		for _, n := range differ.Names {
+			v, has := own[n]
+			switch {
+			case trial.Open:
+				v = "when claimed"
+			case grouped:
+				v = columns
+			case !has:
+				v = "-"
+			}
+			row = append(row, v)
+		}
+		t.Row(row...)
+	}
+	t.Print()
+
+	if p.Skipped > 0 {
+		w.printf("left out: %s that repeat another\n", english.Plural(p.Skipped, "configuration", ""))
+	}
+	w.sizing(p.Sizing)
+	for i, z := range p.Fallback {
+		w.printf("without machines after %s: %d x %s, %s of %s\n", p.Spec.Machine.Wait, z.VMs,
+			provision.Describe(p.Plan, i+1), english.Plural(z.Tasks, "task", ""), threads(z.ThreadsPerTask))
+	}
+	w.printf("%s\n", request)
+}
+
+// sizing writes how a machine's memory is divided.
+func (w Writer) sizing(z sweep.Sizing) {
+	bytes := func(n int64) string { return humanize.IBytes(uint64(n)) }
+	w.Pairs(
+		[2]string{"machine", fmt.Sprintf("%d x %s: %d vCPUs, %s", z.VMs, z.MachineType, z.VCPUs, bytes(z.MemoryBytes))},
+		[2]string{"dataset, once per machine", bytes(z.DatasetBytes)},
+		[2]string{"reserved for the system", bytes(z.ReserveBytes)},
+		[2]string{"private to a trial, at most", bytes(z.TrialBytes)},
+		[2]string{"tasks per machine", fmt.Sprintf("%d (%s), %s each", z.TasksPerVM, z.LimitedBy,
+			threads(z.ThreadsPerTask))},
+		[2]string{"memory in use, at most",
+			fmt.Sprintf("%s of %s", bytes(z.DatasetBytes+z.ReserveBytes+int64(z.TasksPerVM)*z.TrialBytes),
+				bytes(z.MemoryBytes))},
+		[2]string{"tasks", fmt.Sprint(z.Tasks)},
+	)
+}

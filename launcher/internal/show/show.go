@@ -1,0 +1,175 @@
+// Package show writes what people read of datasets, sweeps, bills and models: tables as wide as their terminal, and
+// the sentences around them. It reads nothing and decides nothing; what a program reads instead is the --json of the
+// same command.
+package show
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"coppice/internal/program"
+	"coppice/internal/program/tables"
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/quote"
+)
+
+// Writer writes for a person.
+type Writer struct {
+	program.Output
+	Width int // of the terminal, in characters
+}
+
+func (w Writer) printf(format string, args ...any) { fmt.Fprintf(w, format, args...) }
+
+// Table collects rows.
+type Table struct {
+	table table.Writer
+	width int
+}
+
+// Table returns a table with a header, which may be empty.
+func (w Writer) Table(header ...any) *Table { return &Table{tables.New(w.Output, header...), w.Width} }
+
+// Wrap wraps the text of a column, counted from 1, to the width that the other columns leave if they take that many
+// characters.
+func (t *Table) Wrap(column, others int) *Table {
+	t.table.SetColumnConfigs([]table.ColumnConfig{{Number: column, WidthMax: max(t.width-others, 40),
+		WidthMaxEnforcer: text.WrapSoft}})
+	return t
+}
+
+// Row adds a row.
+func (t *Table) Row(cells ...any) { t.table.AppendRow(cells) }
+
+// Print writes the table.
+func (t *Table) Print() { t.table.Render() }
+
+// pairsOverhead is the width of a pair's label and of the table's lines.
+const pairsOverhead = 34
+
+// Pairs writes labels and values, without those whose value is empty.
+func (w Writer) Pairs(rows ...[2]string) {
+	t := w.Table().Wrap(2, pairsOverhead)
+	for _, r := range rows {
+		if r[1] != "" {
+			t.Row(r[0], r[1])
+		}
+	}
+	t.Print()
+}
+
+// Percent formats a share.
+func Percent(x float64) string {
+	switch {
+	case x == 0:
+		return "0 %"
+	case x < 0.001:
+		return "< 0.1 %"
+	}
+	return fmt.Sprintf("%.1f %%", 100*x)
+}
+
+// Number formats x with up to six significant digits.
+func Number(x float64) string {
+	if math.IsNaN(x) {
+		return "-"
+	}
+	return strconv.FormatFloat(x, 'g', 6, 64)
+}
+
+// valueOf formats a number that may be missing.
+func valueOf(x *float64) string {
+	if x == nil {
+		return "-"
+	}
+	return Number(*x)
+}
+
+// signed formats a difference that may be missing.
+func signed(x *float64) string {
+	if x == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%+.3g", *x)
+}
+
+func interval(low, high float64) string { return Number(low) + " to " + Number(high) }
+
+// Metrics formats "name value" pairs, sorted by name, with those in first in front.
+func Metrics(m map[string]float64, first ...string) string {
+	var parts []string
+	names := slices.Sorted(maps.Keys(m))
+	for _, name := range append(first, slices.DeleteFunc(names, func(n string) bool {
+		return slices.Contains(first, n)
+	})...) {
+		if v, ok := m[name]; ok {
+			parts = append(parts, name+" "+Number(v))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Settings formats the named parameters, without those that a configuration does not have.
+func Settings(params map[string]any, names []string) string {
+	var parts []string
+	for _, n := range names {
+		switch v := params[n].(type) {
+		case nil:
+		case float64:
+			parts = append(parts, n+"="+Number(v))
+		default:
+			parts = append(parts, fmt.Sprintf("%s=%v", n, v))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// FirstLine returns a text up to its first line break.
+func FirstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+func shorten(s string) string {
+	if r := []rune(s); len(r) > 24 {
+		return string(r[:23]) + "…"
+	}
+	return s
+}
+
+// Hours formats an estimate in hours.
+func Hours(r sweep.Range) string {
+	return fmt.Sprintf("%.2f (%.2f to %.2f)", r.Expected, r.Low, r.High)
+}
+
+// money formats an estimate in USD.
+func money(r *sweep.Range) string {
+	if r == nil {
+		return "no price"
+	}
+	return fmt.Sprintf("%s (%s to %s)", quote.USD(r.Expected), quote.USD(r.Low), quote.USD(r.High))
+}
+
+// Budget formats a limit in USD.
+func Budget(usd float64) string {
+	if usd == 0 {
+		return "no budget"
+	}
+	return fmt.Sprintf("a budget of %s USD", quote.USD(usd))
+}
+
+func seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	if d < 10*time.Second {
+		return d.Round(10 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}

@@ -1,0 +1,164 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+
+	"coppice/internal/nights"
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/provision"
+	"coppice/launcher/internal/sweepview"
+)
+
+// shownFindings is how many findings a status shows; the most serious come first.
+const shownFindings = 5
+
+// nightRows are the lines of a status about what staging found in the sweep's dataset.
+func nightRows(n *sweepview.Night, ref string) (rows [][2]string) {
+	switch n.State {
+	case sweepview.NightGood, sweepview.NightUnknown:
+	case sweepview.NightAccepted:
+		rows = append(rows, [2]string{"night", fmt.Sprintf("accepted by %s: %s", n.Accepted.By, n.Accepted.Why)})
+	case sweepview.NightUnreadable:
+		rows = append(rows, [2]string{"night", "unreadable: " + n.Error})
+	default:
+		rows = append(rows, [2]string{"night", n.State})
+	}
+
+	for i, f := range n.Findings {
+		if i == shownFindings {
+			return append(rows, [2]string{"", fmt.Sprintf("and %d more: launcher datasets show %s", len(n.Findings)-i,
+				ref)})
+		}
+		rows = append(rows, [2]string{"found", f.String()})
+	}
+	return rows
+}
+
+// job is a job's state and name. Batch forgets jobs, and a sweep that has ended does not need its own any more.
+func job(j provision.Status, concluded bool) string {
+	if j.State == sweepview.JobMissing && concluded {
+		return fmt.Sprintf("no longer known to Batch, nor needed (%s)", j.Name)
+	}
+	return fmt.Sprintf("%s (%s)", j.State, j.Name)
+}
+
+func trials(n int) string { return english.Plural(n, "trial", "") }
+
+// Status writes the state of a sweep.
+func (w Writer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapshot) {
+	ref := p.Dataset.Name + "@" + p.Dataset.Version
+	rows := [][2]string{
+		{"sweep", fmt.Sprintf("%s, planned %s", p.Sweep, humanize.Time(p.Created))},
+		{"dataset", ref},
+	}
+	rows = append(rows, nightRows(snap.Night, ref)...)
+	rows = append(rows, [2]string{"job", job(snap.Job, st.Conclusion != nil)}, [2]string{"failure", snap.Job.Failure},
+		[2]string{"trials", strings.Join(sweepview.Counts("done", snap.Done, "running", snap.Running, "failed",
+			snap.Failed, "not started", snap.NotStarted()), ", ")})
+
+	add := func(label, format string, args ...any) {
+		rows = append(rows, [2]string{label, fmt.Sprintf(format, args...)})
+	}
+	if !snap.Halted.IsZero() {
+		add("paused", "the whole sweep, %s; to go on: `launcher resume %s`", humanize.Time(snap.Halted), p.Sweep)
+	}
+	if f := snap.Folds; f != nil {
+		add("configurations", "%s, in %d folds", f, len(p.Folds.Rounds))
+	}
+	if snap.Ready > 0 {
+		add("waiting", "%s for a task: resumed after a pause, or released by a machine that was taken away",
+			trials(snap.Ready))
+	}
+	if snap.Paused > 0 && st.Conclusion == nil {
+		add("paused", "%s behind others at a rung; may resume (`launcher why %s TRIAL`)", trials(snap.Paused), p.Sweep)
+	}
+	if snap.Stopped > 0 && snap.Folds == nil {
+		add("stopped", "%s, because others were better (`launcher why %s TRIAL`)", trials(snap.Stopped), p.Sweep)
+	}
+	if snap.Cancelled > 0 {
+		add("cancelled", "%s, individually", trials(snap.Cancelled))
+	}
+	if e := st.Enough; e != nil {
+		add("ended by rule", "no more trials are started (not trained: %d): %s", snap.Untrained, e.Reason)
+	}
+	if e := p.Extends; e != nil {
+		add("extends", "%s, with %s", e.Sweep, trials(len(e.Results)))
+	}
+	if n := len(p.Earlier); n > 0 {
+		add("warm start", "%s, the newest %s", english.Plural(n, "earlier sweep", ""), p.Earlier[0].Sweep)
+	}
+
+	for _, e := range snap.Job.Earlier {
+		what := "given up"
+		if e.Paused {
+			what = "before"
+		}
+		add(what, "%s: %s", provision.Describe(p, e.Number), e.Reason)
+	}
+	switch {
+	case snap.Folds != nil && snap.Folds.Best != nil:
+		best := snap.Folds.Best
+		add("best", "configuration %d, %s %s over %d folds", best.Configuration, p.Spec.Metric, Estimate(best), best.Of)
+	case snap.Best != nil:
+		add("best", "trial %d, %s %s on valid", snap.Best.Trial, p.Spec.Metric, Number(snap.Best.Score))
+	}
+	if snap.Left > 0 {
+		add("left", "about %s", time.Duration(snap.Left)*time.Second)
+	}
+
+	w.Pairs(rows...)
+	switch c := st.Conclusion; {
+	case c == nil:
+	case c.Outcome == sweep.OutcomeWinner:
+		w.Winner(p, c)
+	default:
+		w.printf("ended without a winner: %s\n", c.Reason)
+	}
+}
+
+// Night writes a night's record.
+func (w Writer) Night(r *nights.Record) {
+	p := r.Profile
+	rows := [][2]string{
+		{"dataset", r.Dataset + "@" + r.Version},
+		{"staged", r.At.Format(time.RFC3339)},
+		{"rows", fmt.Sprint(p.Rows)},
+		{"label", fmt.Sprintf("mean %.5g", p.Label.Mean)},
+	}
+	if p.TimeColumn != "" {
+		rows = append(rows, [2]string{p.TimeColumn,
+			fmt.Sprintf("%s to %s", p.Oldest.Format(time.RFC3339), p.Newest.Format(time.RFC3339))})
+	}
+	compared := "nothing: this is the first night of this spec"
+	if n := len(r.Against); n > 0 {
+		compared = fmt.Sprintf("%s, the last of them %s", english.Plural(n, "earlier night", ""), r.Against[n-1])
+	}
+	rows = append(rows, [2]string{"compared with", compared})
+	if a := r.Accepted; a != nil {
+		rows = append(rows, [2]string{"accepted",
+			fmt.Sprintf("by %s at %s: %s", a.By, a.At.Format(time.RFC3339), a.Why)})
+	}
+	w.Pairs(rows...)
+	w.Findings(r)
+}
+
+// Findings writes what staging found in a night's table, one line each; r may be nil.
+func (w Writer) Findings(r *nights.Record) {
+	if r == nil {
+		return
+	}
+	for _, f := range r.Findings {
+		w.printf("%v\n", f)
+	}
+	switch {
+	case r.Blocked():
+		w.printf("BLOCKED: nothing will be trained on it\n")
+	case nights.Blocked(r.Findings):
+		w.printf("accepted by %s: %s\n", r.Accepted.By, r.Accepted.Why)
+	}
+}

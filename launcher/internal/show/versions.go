@@ -1,0 +1,96 @@
+package show
+
+import (
+	"fmt"
+
+	"github.com/dustin/go-humanize/english"
+
+	"coppice/launcher/internal/compare"
+	"coppice/launcher/internal/explain"
+	"coppice/launcher/internal/predict"
+)
+
+// Compared writes how two versions score on the same rows; confidence is the level of the intervals, by the column to
+// divide by, if there is one.
+func (w Writer) Compared(c compare.Comparison, confidence float64, by string) {
+	w.printf("A is %s, B is %s; %d rows of %s\n", c.A, c.B, c.All[0].Rows, c.On)
+	level := fmt.Sprintf("%g %% interval", 100*confidence)
+	t := w.Table("metric", "A", "B", "gain of B", level, "")
+	for _, l := range c.All {
+		t.Row(l.Metric, Number(l.A), Number(l.B), Number(l.Gain), interval(l.Low, l.High), l.Says)
+	}
+	t.Print()
+	if by == "" {
+		return
+	}
+
+	t = w.Table(by, "rows", c.All[0].Metric+" of A", "B", "gain of B", level, "")
+	for _, l := range c.By {
+		t.Row(l.By, l.Rows, Number(l.A), Number(l.B), Number(l.Gain), interval(l.Low, l.High), l.Says)
+	}
+	t.Print()
+}
+
+// explainedOverhead is the width of the columns beside the names.
+const explainedOverhead = 85
+
+// Explained writes what a version's predictions are made of.
+func (w Writer) Explained(name string, r *explain.Report) {
+	w.printf("%s on %d test rows of its night: %s %s; base score (average prediction, raw): %s\n", name, r.Rows,
+		r.Metric, Number(r.Value), Number(r.Expected))
+
+	t := w.Table("feature", "splits", "gain", "contribution", "worth in "+r.Metric, "95 % interval").
+		Wrap(1, explainedOverhead)
+	unused := 0
+	for _, f := range r.Features {
+		if f.Splits == 0 {
+			unused++
+			continue
+		}
+		t.Row(f.Name, f.Splits, Percent(f.Share), Number(f.Contribution), Number(f.Worth), interval(f.Low, f.High))
+	}
+	t.Print()
+	if unused > 0 {
+		w.printf("not used by any tree: %s\n", english.Plural(unused, "more feature", ""))
+	}
+
+	if len(r.Columns) == len(r.Features) {
+		return
+	}
+	t = w.Table("columns", "features", "gain", "contribution together")
+	for _, c := range r.Columns {
+		if c.Share > 0 {
+			t.Row(c.Name, c.Features, Percent(c.Share), Number(c.Contribution))
+		}
+	}
+	t.Print()
+}
+
+// Inputs writes the shares of unknown values of a scored table, beside the usual ones: of columns of ids, and of others
+// with missing values.
+func (w Writer) Inputs(r *predict.Result) {
+	t := w.Table("column", "missing", "usually", "unseen", "usually", "rare", "usually")
+	shown := 0
+	for i := range r.Inputs {
+		in := &r.Inputs[i]
+		if in.Unseen == nil && in.Missing.Now == 0 && (in.Missing.Usual == nil || *in.Missing.Usual == 0) {
+			continue
+		}
+		shown++
+		row := []any{in.Column}
+		for _, s := range []*predict.Share{&in.Missing, in.Unseen, in.Rare} {
+			now, usual := "", ""
+			if s != nil {
+				now = Percent(s.Now)
+			}
+			if s != nil && s.Usual != nil {
+				usual = Percent(*s.Usual)
+			}
+			row = append(row, now, usual)
+		}
+		t.Row(row...)
+	}
+	if shown > 0 {
+		t.Print()
+	}
+}

@@ -1,0 +1,160 @@
+package sweepview
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"coppice/internal/blob"
+	"coppice/internal/nights"
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/provision"
+	"coppice/launcher/internal/stager"
+)
+
+// JobMissing is the state of a job that Batch does not know.
+const JobMissing = "not there"
+
+// Snapshot is a sweep at one moment, in numbers: what watch and status print as JSON. Trials of a sweep that it extends
+// are not counted.
+type Snapshot struct {
+	Sweep   sweep.ID         `json:"sweep"`
+	Job     provision.Status `json:"job,omitzero"`
+	Done    int              `json:"done"`
+	Running int              `json:"running"`
+	Failed  int              `json:"failed"`
+	Waiting int              `json:"waiting"` // running ones among them
+	// of those that wait: begun, and promoted or given back since
+	Ready      int               `json:"ready,omitempty"`
+	Cancelled  int               `json:"cancelled,omitempty"`   // individually
+	Untrained  int               `json:"not_trained,omitempty"` // the sweep had enough
+	Enough     string            `json:"enough,omitempty"`      // why
+	Stopped    int               `json:"stopped,omitempty"`
+	Paused     int               `json:"paused,omitempty"` // of those that wait: at a rung
+	Best       *Best             `json:"best,omitempty"`   // with folds the refit
+	Folds      *Folds            `json:"configurations,omitempty"`
+	Left       float64           `json:"seconds_left,omitempty"`
+	Halted     time.Time         `json:"paused_since,omitzero"` // the whole sweep
+	Conclusion *sweep.Conclusion `json:"conclusion,omitempty"`
+	Night      *Night            `json:"night,omitempty"` // of status
+}
+
+// Best is the best trial so far.
+type Best struct {
+	Trial int     `json:"trial"`
+	Score float64 `json:"score"`
+}
+
+// Snapshot counts a state's trials.
+func (s *Sweep) Snapshot(st State, job provision.Status) Snapshot {
+	b, own := st.Board, st.Board.Tally(s.Plan)
+	snap := Snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, Running: st.Running, Ready: st.Ready,
+		Paused: st.Paused, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped, Cancelled: own.Cancelled,
+		Untrained: own.Untrained, Folds: newFolds(b), Halted: st.Halted, Conclusion: st.Conclusion}
+	if job.Finished || st.Conclusion != nil {
+		snap.Running, snap.Ready = 0, 0 // their tasks are gone
+	}
+	if st.Enough != nil {
+		snap.Enough = st.Enough.Reason
+	}
+	if r := b.Best(); r != nil {
+		snap.Best = &Best{r.Trial, r.Score}
+	}
+	if left, ok := s.Left(st); ok && b.Waiting > 0 && !job.Finished && st.Conclusion == nil {
+		snap.Left = left.Round(time.Second).Seconds()
+	}
+	return snap
+}
+
+// Ended is how many trials have ended.
+func (s Snapshot) Ended() int { return s.Done + s.Stopped + s.Failed + s.Cancelled + s.Untrained }
+
+// NotStarted is how many trials no task has begun.
+func (s Snapshot) NotStarted() int { return s.Waiting - s.Running - s.Ready - s.Paused }
+
+// Folds counts a sweep's cross-validated configurations.
+type Folds struct {
+	Done    int          `json:"done"`
+	Open    int          `json:"open"`
+	Dropped int          `json:"dropped"`
+	Failed  int          `json:"failed"`
+	Best    *sweep.Rated `json:"best,omitempty"` // among those that are done
+}
+
+func newFolds(b sweep.Board) *Folds {
+	if b.Configurations == nil {
+		return nil
+	}
+
+	f := &Folds{}
+	for _, c := range b.Configurations {
+		switch c.State {
+		case sweep.ConfigurationDone:
+			f.Done++
+		case sweep.ConfigurationDropped:
+			f.Dropped++
+		case sweep.ConfigurationFailed:
+			f.Failed++
+		default:
+			f.Open++
+		}
+	}
+	if f.Done > 0 {
+		f.Best = &b.Configurations[0]
+	}
+	return f
+}
+
+func (f *Folds) String() string {
+	return strings.Join(Counts("done", f.Done, "dropped", f.Dropped, "failed", f.Failed, "open", f.Open), ", ")
+}
+
+// Counts formats words with their numbers, "3 done", and leaves out what does not occur.
+func Counts(wordsAndNumbers ...any) []string {
+	var parts []string
+	for i := 0; i+1 < len(wordsAndNumbers); i += 2 {
+		if n, _ := wordsAndNumbers[i+1].(int); n != 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, wordsAndNumbers[i]))
+		}
+	}
+	return parts
+}
+
+// Night is what staging found in a version of a dataset.
+type Night struct {
+	State    string             `json:"state"` // one of the constants below
+	Findings []nights.Finding   `json:"findings,omitempty"`
+	Accepted *nights.Acceptance `json:"accepted,omitempty"`
+	Error    string             `json:"error,omitempty"`
+	Staged   time.Time          `json:"-"` // zero if there is no record
+}
+
+// States of a night.
+const (
+	NightGood       = "good"
+	NightAccepted   = "accepted"
+	NightBlocked    = "blocked"
+	NightUnknown    = "unknown" // it has no record
+	NightUnreadable = "unreadable"
+)
+
+// NightOf reads the record of a version of a dataset. One that cannot be read says so itself, and keeps nothing else
+// from being shown.
+func NightOf(ctx context.Context, datasets blob.Store, name, version string) *Night {
+	r, err := stager.Destination{Store: datasets}.Night(ctx, name, version)
+	switch {
+	case err != nil:
+		return &Night{State: NightUnreadable, Error: err.Error()}
+	case r == nil:
+		return &Night{State: NightUnknown}
+	}
+
+	n := &Night{State: NightGood, Findings: r.Findings, Accepted: r.Accepted, Staged: r.At}
+	if r.Blocked() {
+		n.State = NightBlocked
+	} else if nights.Blocked(r.Findings) {
+		n.State = NightAccepted
+	}
+	return n
+}

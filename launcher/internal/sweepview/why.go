@@ -1,0 +1,126 @@
+package sweepview
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"coppice/internal/metric"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
+)
+
+// Reasons says why a trial was tried and how it ended.
+type Reasons struct {
+	Trial    sweep.Trial     `json:"trial"`
+	Decision *sweep.Decision `json:"decision,omitempty"` // for an open trial
+	Replayed string          `json:"replayed,omitempty"` // the outcome of reproducing it
+	Rungs    []sweep.Rung    `json:"rungs,omitempty"`
+	// Promotions say what became of the trial at the rungs where it was paused; Unlike says why one of them would be
+	// decided otherwise now, or cannot be read.
+	Promotions []sweep.Promotion `json:"promotions,omitempty"`
+	Unlike     string            `json:"unlike,omitempty"`
+	// why the last trial of a cross-validated sweep trains what it does
+	Refit  string        `json:"refit,omitempty"`
+	Result *sweep.Result `json:"result,omitempty"`
+	// why no more trials were started, for one that was not trained
+	Enough *sweep.Enough `json:"enough,omitempty"`
+}
+
+// replayed is the outcome of repeating a decision.
+func replayed(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return "repeating the decision gives the same result"
+}
+
+// Why reads why a trial of a sweep was tried and how it ended, and repeats the decisions about it from what is stored.
+func (s *Sweep) Why(ctx context.Context, st State, trial int) (y Reasons, err error) {
+	p := s.Plan
+	y.Trial = p.Trials[trial]
+	for _, row := range st.Board.Rows {
+		if row.Trial.Number == trial {
+			y.Result = row.Result
+		}
+	}
+
+	if r := y.Result; r != nil && r.Untrained() && st.Enough != nil {
+		y.Enough, y.Replayed = st.Enough, replayed(search.ReplayEnough(p, st.Enough))
+		return y, nil
+	}
+	if y.Trial.Refit {
+		y.Refit, err = whyRefit(p, st.Board)
+		return y, err
+	}
+	if y.Trial.Open {
+		if y.Decision, err = s.trials.Decision(ctx, p.Decider(trial)); err != nil {
+			return y, err
+		}
+		if d := y.Decision; d != nil {
+			y.Replayed = replayed(search.Replay(p, d))
+		}
+	}
+	return y, s.readRungs(ctx, &y)
+}
+
+// readRungs reads how the trial compared at each rung, and what became of it there. A damaged record is told of and
+// hides no other.
+func (s *Sweep) readRungs(ctx context.Context, y *Reasons) error {
+	stop := s.Plan.Spec.Search.Stop
+	if stop == nil {
+		return nil
+	}
+
+	var damaged *sweepstore.DamagedError
+	for _, step := range stop.Rungs {
+		r, err := s.trials.Rung(ctx, y.Trial.Number, step)
+		switch {
+		case errors.As(err, &damaged):
+			y.Unlike = err.Error()
+		case err != nil:
+			return err
+		case r != nil:
+			y.Rungs = append(y.Rungs, *r)
+		}
+
+		after, err := s.trials.Promotion(ctx, y.Trial.Number, step)
+		switch {
+		case errors.As(err, &damaged):
+			y.Unlike = err.Error()
+		case err != nil:
+			return err
+		case after != nil:
+			y.Promotions = append(y.Promotions, *after)
+			if err := search.ReplayPromotion(s.Plan, after); err != nil {
+				y.Unlike = err.Error()
+			}
+		}
+	}
+	return nil
+}
+
+// whyRefit says what the refit trains, or that this is not known yet.
+func whyRefit(p *sweep.Plan, b sweep.Board) (string, error) {
+	if slices.ContainsFunc(b.Rows, func(r sweep.Row) bool { return r.Result == nil && !r.Trial.Refit }) {
+		return "it trains the best configuration on all rows of train and valid when all folds have ended", nil
+	}
+
+	var require []*search.Condition
+	for _, text := range p.Spec.Require {
+		c, err := search.CompileRequire(text, metric.Canonical)
+		if err != nil {
+			return "", err
+		}
+		require = append(require, c)
+	}
+	choice, err := search.Choose(p, b, require)
+	if none := new(search.NoChoiceError); errors.As(err, &none) {
+		return none.Reason, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return choice.Reason, nil
+}
