@@ -316,7 +316,7 @@ func TestLabelsThatComeLate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.late(late); err != nil || s.Delay != want {
+		if err := s.checkDelay(late); err != nil || s.Delay != want {
 			t.Errorf("%q: a delay of %d days and %v, want %d", rest, s.Delay, err, want)
 		}
 	}
@@ -324,7 +324,7 @@ func TestLabelsThatComeLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.late(late); err == nil || !strings.Contains(err.Error(), "labels are final only after 2 days") {
+	if err := s.checkDelay(late); err == nil || !strings.Contains(err.Error(), "labels are final only after 2 days") {
 		t.Errorf("a shorter delay: %v", err)
 	}
 }

@@ -21,8 +21,8 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// grown is what was trained on a night.
-type grown struct {
+// nightModel is what was trained on a night.
+type nightModel struct {
 	night     int
 	trainRows int
 	candidate int
@@ -71,8 +71,8 @@ func (b *Backtest) nightSpec(night int, source string) *dataset.Spec {
 	return &s
 }
 
-// grow trains a night's candidates on the days known by then, and calibrates the best on valid.
-func (b *Backtest) grow(ctx context.Context, night int) (g *grown, err error) {
+// trainNight trains a night's candidates on the days known by then, and calibrates the best on valid.
+func (b *Backtest) trainNight(ctx context.Context, night int) (g *nightModel, err error) {
 	work, err := os.MkdirTemp(b.dir, "night-")
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (b *Backtest) grow(ctx context.Context, night int) (g *grown, err error) {
 
 	first, _, _, _, last := b.Spec.days(night)
 	source := filepath.Join(work, "table")
-	if err := b.daily.give(source, first, last); err != nil {
+	if err := b.daily.link(source, first, last); err != nil {
 		return nil, err
 	}
 	stage, spec := stager.Stager{Scratch: work, Threads: b.Threads}, b.nightSpec(night, source)
@@ -115,13 +115,13 @@ func (b *Backtest) grow(ctx context.Context, night int) (g *grown, err error) {
 	}
 	sum := sha256.Sum256(text.Bytes())
 	m := ds.Manifest
-	g = &grown{night: night, trainRows: ds.Split(dataset.TrainSplit).Rows / m.Copies(), candidate: candidate,
+	g = &nightModel{night: night, trainRows: ds.Split(dataset.TrainSplit).Rows / m.Copies(), candidate: candidate,
 		trees:  len(o.Model.Trees),
 		sha256: hex.EncodeToString(sum[:]), label: m.Label, weight: m.Weight}
 	if b.Spec.warm(night + 1) {
 		g.text, g.manifest = text.Bytes(), m
 	}
-	g.scorer, err = b.ready(table, ds, o)
+	g.scorer, err = b.scorerOf(table, ds, o)
 	return g, err
 }
 
@@ -158,8 +158,8 @@ func (b *Backtest) best(ctx context.Context, table *fit.Table, input *gbt.InputM
 	return best, candidate, nil
 }
 
-// ready makes a model predict raw rows, as a registered version does.
-func (b *Backtest) ready(table *fit.Table, ds *dataset.Dataset, o *fit.Outcome) (*scorer.Scorer, error) {
+// scorerOf makes a model predict raw rows, as a registered version does.
+func (b *Backtest) scorerOf(table *fit.Table, ds *dataset.Dataset, o *fit.Outcome) (*scorer.Scorer, error) {
 	var levels *dataset.Levels
 	if slices.ContainsFunc(ds.Manifest.Files, func(f dataset.FileInfo) bool { return f.Name == dataset.LevelsFile }) {
 		// the folder is removed, but the model is kept
@@ -200,7 +200,7 @@ type scored struct {
 }
 
 // score predicts all labelled rows of the days from first to last from raw values, as production would.
-func (b *Backtest) score(ctx context.Context, g *grown, first, last int) (*scored, error) {
+func (b *Backtest) score(ctx context.Context, g *nightModel, first, last int) (*scored, error) {
 	var files []ingest.File
 	for day := first; day <= last; day++ {
 		path, ok := b.daily.files[day]

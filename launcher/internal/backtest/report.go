@@ -1,6 +1,113 @@
 package backtest
 
-import "coppice/internal/page"
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"coppice/internal/page"
+	"coppice/internal/problem"
+)
+
+// Names of a report's files.
+const (
+	ReportFile = "backtest.json"
+	PageFile   = "backtest.html"
+)
+
+// Files returns the report as JSON and as a page.
+func (r *Report) Files() (text, html []byte, err error) {
+	if text, err = json.MarshalIndent(r, "", "  "); err != nil {
+		return nil, nil, err
+	}
+	var page bytes.Buffer
+	if err := r.WritePage(&page); err != nil {
+		return nil, nil, err
+	}
+	return append(text, '\n'), page.Bytes(), nil
+}
+
+// WritePage writes one self-contained HTML file.
+func (r *Report) WritePage(w io.Writer) error {
+	v, err := r.View()
+	if err != nil {
+		return err
+	}
+	return v.Write(w)
+}
+
+// unusable is the error about a file that is not a backtest's report.
+func unusable(err error) error {
+	return problem.Wrap(problem.Damaged, err, "not a backtest.json of `launcher backtest --out`")
+}
+
+// MaxReport is how many bytes a report may have.
+const MaxReport = 1 << 28
+
+// Decode reads a report. Errors are of kind Damaged.
+func Decode(text []byte) (*Report, error) {
+	r := &Report{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, unusable(err)
+	}
+	if _, err := r.View(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// View returns the report as a page shows it. Contents that no backtest writes are an error of kind
+// Damaged.
+func (r *Report) View() (*page.Backtest, error) {
+	if r.Metric == "" || len(r.Nights) == 0 {
+		return nil, unusable(fmt.Errorf("it has %d nights and the metric %q", len(r.Nights), r.Metric))
+	}
+	v := &page.Backtest{Metric: r.Metric, Maximize: r.Maximize, From: r.From, To: r.To, Window: r.Window,
+		Delay: r.Delay, Rules: r.Rules, Ages: r.Ages}
+	for i := range r.Nights {
+		n, err := r.night(&r.Nights[i])
+		if err != nil {
+			return nil, err
+		}
+		v.Nights = append(v.Nights, n)
+	}
+
+	return v, nil
+}
+
+// night returns one night as a page shows it.
+func (r *Report) night(n *Night) (out page.BacktestNight, err error) {
+	out = page.BacktestNight{TrainRows: n.TrainRows, TestRows: n.TestRows, Trees: n.Trees, Candidate: n.Candidate,
+		Value: n.Value}
+	if out.Night, err = time.Parse(time.DateOnly, n.Night); err != nil {
+		return out, unusable(err)
+	}
+	if out.Test, err = time.Parse(time.DateOnly, n.Test); err != nil {
+		return out, unusable(err)
+	}
+	none := math.NaN()
+	for _, a := range r.Ages {
+		g := page.BacktestGain{Old: none, Gain: none, Low: none, High: none}
+		if s := n.Stale[a.Age]; s != nil {
+			g = page.BacktestGain{Old: s.Old, Gain: s.Gain, Low: s.Low, High: s.High}
+		}
+		out.Stale = append(out.Stale, g)
+	}
+
+	for _, s := range r.Rules {
+		d := n.Rules[s.Name]
+		if d == nil {
+			return out, unusable(fmt.Errorf("the night of %s has nothing of the rule %q", n.Night, s.Name))
+		}
+		out.Rules = append(out.Rules, page.BacktestVerdict{Champion: d.Grown, Promoted: d.Promoted, Wrong: d.Promoted &&
+			d.True != nil && d.True.Gain < 0, Value: d.Value})
+	}
+
+	return out, nil
+}
 
 // Report is the result of a backtest.
 type Report struct {

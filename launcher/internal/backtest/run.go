@@ -24,7 +24,7 @@ type Backtest struct {
 
 	dir    string // in Scratch
 	daily  *daily
-	models map[int]*grown // by night
+	models map[int]*nightModel // by night
 	cache  map[[3]int]*scored
 }
 
@@ -74,7 +74,7 @@ func (s *Spec) Column(table *dataset.Spec) (string, error) {
 		return "", s.doc.Errorf("time", "the dataset is not split by time: name the column with the row's time, "+
 			"such as `time: ts`")
 	}
-	return column, s.late(&table.Label)
+	return column, s.checkDelay(&table.Label)
 }
 
 // Run runs all nights, in order.
@@ -84,7 +84,7 @@ func (b *Backtest) Run(ctx context.Context) (r *Report, err error) {
 		return nil, err
 	}
 
-	b.models, b.cache = map[int]*grown{}, map[[3]int]*scored{}
+	b.models, b.cache = map[int]*nightModel{}, map[[3]int]*scored{}
 	if b.Threads <= 0 {
 		b.Threads = runtime.GOMAXPROCS(0)
 	}
@@ -110,7 +110,7 @@ func (b *Backtest) Run(ctx context.Context) (r *Report, err error) {
 	champions := map[string]int{} // by rule, the night that trained it
 	for night := b.Spec.from; night <= b.Spec.to; night++ {
 		start := time.Now()
-		n, err := b.play(ctx, night, champions)
+		n, err := b.runNight(ctx, night, champions)
 		if err != nil {
 			return nil, fmt.Errorf("the night of %s: %w", dayName(night), err)
 		}
@@ -124,9 +124,9 @@ func (b *Backtest) Run(ctx context.Context) (r *Report, err error) {
 	return r, nil
 }
 
-// play runs one night: train, decide by every rule on what is known by then, and only then evaluate on the next day.
-func (b *Backtest) play(ctx context.Context, night int, champions map[string]int) (*Night, error) {
-	g, err := b.grow(ctx, night)
+// runNight runs one night: train, decide by every rule on what is known by then, and only then evaluate on the next day.
+func (b *Backtest) runNight(ctx context.Context, night int, champions map[string]int) (*Night, error) {
+	g, err := b.trainNight(ctx, night)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (b *Backtest) play(ctx context.Context, night int, champions map[string]int
 		d.Grown = dayName(d.Champion)
 		n.Rules[rule.Name] = d
 	}
-	return n, b.judge(ctx, n, night, before)
+	return n, b.evaluate(ctx, n, night, before)
 }
 
 // decide asks a rule whether a night's model replaces the champion, on the test rows known that night. The champion was
@@ -175,8 +175,8 @@ func (b *Backtest) decide(ctx context.Context, rule Gate, night, champion int) (
 	return gain, gain.Gain >= rule.MinGain, nil
 }
 
-// judge evaluates everything on the next day.
-func (b *Backtest) judge(ctx context.Context, n *Night, night int, before map[string]int) error {
+// evaluate evaluates everything on the next day.
+func (b *Backtest) evaluate(ctx context.Context, n *Night, night int, before map[string]int) error {
 	s, err := b.predicted(ctx, night, night+1, night+1)
 	if err != nil {
 		return err

@@ -194,9 +194,9 @@ func (s *Spec) checkRules() error {
 	return nil
 }
 
-// late makes sure that a night uses no label that was not final by then: rows are dated by day here, so the delay is
+// checkDelay makes sure that a night uses no label that was not final by then: rows are dated by day here, so the delay is
 // rounded up to days.
-func (s *Spec) late(l *dataset.LabelSpec) error {
+func (s *Spec) checkDelay(l *dataset.LabelSpec) error {
 	days := int((time.Duration(l.Matures) + 24*time.Hour - 1) / (24 * time.Hour))
 	if s.doc != nil && !s.doc.Has("delay") {
 		s.Delay = days

@@ -130,8 +130,8 @@ func (d *daily) write(sinks map[int]*sink, day int, b *ingest.Batch, columns []i
 	return s.out.Write(b.With(dayColumn, names))
 }
 
-// give links a night's days into a folder of its own, which is all that the night sees of the table.
-func (d *daily) give(folder string, first, last int) error {
+// link links a night's days into a folder of its own, which is all that the night sees of the table.
+func (d *daily) link(folder string, first, last int) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}

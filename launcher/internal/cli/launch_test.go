@@ -79,8 +79,8 @@ func TestObjectivesAreShown(t *testing.T) {
 	w.staged()
 	spec := strings.Replace(sweepYAML, "metric: auc", "metric: [auc, model_bytes, trees]\npick: {within: 0.1%}", 1)
 	if out := w.must("sweep", w.file("sweep.yaml", spec), "--dry-run"); !strings.Contains(out,
-		"objectives: high auc, low model_bytes, low trees; the winner is the best by the others of the trials "+
-			"within 0.1% of the best auc") {
+		"objectives: high auc, low model_bytes, low trees; of the trials within 0.1% of the best auc, the one "+
+			"that is best by the others wins") {
 		t.Errorf("the plan does not say what the sweep is to be good at:\n%s", out)
 	}
 	w.refused(sweep.ExitInput, "calibration_ratio is best at 1", "plan",

@@ -5,12 +5,18 @@ package cloudjob
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/registry"
 	"coppice/internal/sweep"
+	"coppice/launcher/internal/reproduce"
 	"coppice/launcher/internal/stager"
 )
 
@@ -116,4 +122,50 @@ func (r *reporter) start(ctx context.Context, every time.Duration) (stop func())
 	})
 
 	return func() { close(quit); ended.Wait() }
+}
+
+// Stage is the task of a staging job. Its outcome has the version.
+func (t *Task) Stage(ctx context.Context, s *stager.Stager, dst stager.Destination) error {
+	spec, err := dataset.ParseSpec(t.Env.File, []byte(t.Env.Spec))
+	if err != nil {
+		return err // without a name there is no folder for an outcome; the submitter has parsed the spec, too
+	}
+
+	return t.run(ctx, sweep.DatasetStaging(spec.Name, t.Env.Job), func(r *reporter) (Outcome, error) {
+		s.Progress = r.note
+		if spec.Encodings.Like = t.Env.Like; t.Env.Like != "" { // resolved by the submitter
+			name, version, err := sweep.SplitDatasetRef(t.Env.Like)
+			if err != nil {
+				return Outcome{}, err
+			}
+			if s.Like, err = stager.Manifest(ctx, t.Store, name, version); err != nil {
+				return Outcome{}, fmt.Errorf("dataset %s, which this one is to be like: %w", t.Env.Like, err)
+			}
+		}
+		staged, err := s.Stage(ctx, spec, dst)
+		if err != nil {
+			return Outcome{}, err
+		}
+		return Outcome{Version: staged.Manifest.Version, Existed: staged.Existed}, nil
+	})
+}
+
+// Reproduce is the task of a job that trains a version again, by grow, which may tell people what it does. The report
+// is part of the outcome, also of a version that has other bytes now: what that means is for the submitter to say.
+func (t *Task) Reproduce(ctx context.Context, grow func(say func(string)) (*reproduce.Report, error)) error {
+	return t.run(ctx, sweep.DatasetReproduction(t.Env.Dataset, t.Env.Job), func(r *reporter) (Outcome, error) {
+		report, err := grow(r.say)
+		return Outcome{Reproduced: report}, err
+	})
+}
+
+// VersionKey identifies what a job that trains a version again depends on: everything in the version's record, and the
+// build. It has 32 hexadecimal digits, as BacktestKey has.
+func VersionKey(v registry.Version, build string) (string, error) {
+	record, err := v.Record()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(append(record, build...))
+	return hex.EncodeToString(sum[:16]), nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/blob"
 	"coppice/internal/cloud"
@@ -60,7 +61,7 @@ func (d *Doctor) sweep(ctx context.Context, s *Sweep) []machine {
 	// Without its dataset, a sweep only tells which machines it needs.
 	m := d.dataset(ctx, s.Spec.Dataset)
 	if m == nil {
-		d.add("sweep", NotChecked, s.File, "", "it is well formed; not checked against its dataset")
+		d.add("sweep", NotChecked, s.File, "", "valid; not checked against its dataset")
 		var wanted []machine
 		for i := range len(s.Spec.Machine.Fallback) + 1 {
 			wanted = append(wanted, d.wanted(s.Spec.Machine.Choice(i), i))
@@ -73,8 +74,8 @@ func (d *Doctor) sweep(ctx context.Context, s *Sweep) []machine {
 		d.add("sweep", Problem, s.File, "", "%v", err)
 		return nil
 	}
-	d.add("sweep", OK, s.File, "", "%d trials, %d tasks on %d x %s", len(p.Trials), p.Sizing.Tasks, p.Sizing.VMs,
-		p.Sizing.MachineType)
+	d.add("sweep", OK, s.File, "", "%s, %s on %d x %s", english.Plural(len(p.Trials), "trial", ""),
+		english.Plural(p.Sizing.Tasks, "task", ""), p.Sizing.VMs, p.Sizing.MachineType)
 	return d.placed(s, p.Plan)
 }
 

@@ -199,9 +199,9 @@ func (d *Doctor) unread(err error) (why, fix string) {
 		if strings.HasPrefix(denied.Hint, "enable") {
 			m := servicePattern.FindStringSubmatch(denied.What)
 			if m == nil {
-				return "the service that would know is not enabled", apply
+				return "a service that it takes is not enabled", apply
 			}
-			return m[1] + ", which would know, is not enabled", d.gcloud("services enable", m[1])
+			return m[1] + " is not enabled, which it takes", d.gcloud("services enable", m[1])
 		}
 
 		return who + " may not read it; a project owner may, with their own login", ownLogin

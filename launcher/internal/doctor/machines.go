@@ -72,7 +72,7 @@ func (d *Doctor) offered(ctx context.Context, w machine, region cloud.Region) {
 		d.add("machine", w.badly(), where, fix,
 			"no zone has it: choose another machine.type, or machine.zones from those that the command lists")
 	case len(without) > 0 && len(w.zones) > 0:
-		d.add("machine", Warning, where, fix, "%s has none", strings.Join(without, ", "))
+		d.add("machine", Warning, where, fix, "not offered in %s", strings.Join(without, ", "))
 	default:
 		d.add("machine", OK, where, "", "offered in %s", strings.Join(with, ", "))
 	}

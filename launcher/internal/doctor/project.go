@@ -19,7 +19,7 @@ func (d *Doctor) credentials(ctx context.Context, email string, err error) {
 	case err != nil:
 		d.cannot("credentials", "this machine", err)
 	case email == "":
-		d.add("credentials", Warning, "this machine", ownLogin, "they are accepted, but do not show an account")
+		d.add("credentials", Warning, "this machine", ownLogin, "accepted, but they do not show an account")
 	default:
 		d.caller = email
 		d.add("credentials", OK, "this machine", "", "calls are made as %s", email)
@@ -61,13 +61,13 @@ var services = []struct {
 	{"storage.googleapis.com", Problem, "holds datasets, sweeps and models"},
 	{"pubsub.googleapis.com", Problem, "carries the scores"},
 	{"logging.googleapis.com", Problem, "receives the logs of the machines"},
-	{"artifactregistry.googleapis.com", Problem, "has the images"},
-	{"iam.googleapis.com", Problem, "knows the accounts"},
+	{"artifactregistry.googleapis.com", Problem, "stores the images"},
+	{"iam.googleapis.com", Problem, "manages the accounts"},
 	{"iamcredentials.googleapis.com", Warning, "lets a person act as the launcher"},
 	{"run.googleapis.com", Warning, "runs the aggregator and scheduled launchers"},
 	{"cloudscheduler.googleapis.com", Warning, "starts scheduled jobs and reconciliation"},
-	{"monitoring.googleapis.com", Warning, "has dashboard and alerts"},
-	{"cloudbilling.googleapis.com", Warning, "tells prices"},
+	{"monitoring.googleapis.com", Warning, "has the dashboard and the alerts"},
+	{"cloudbilling.googleapis.com", Warning, "lists prices"},
 	{telemetryService, Warning, "receives the metrics"},
 }
 

@@ -4,13 +4,12 @@
 package plan
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
-
-	"crypto/sha256"
-	"encoding/hex"
 
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
@@ -18,6 +17,7 @@ import (
 	"coppice/internal/metric"
 	"coppice/internal/problem"
 	"coppice/internal/search"
+	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -333,4 +333,37 @@ func holdout(m *dataset.Manifest) (sweep.Holdout, []string, error) {
 	h.Calib = carved(sweep.Valid, 5, 6, 7)
 	h.Test = carved(sweep.Valid, 8, 9)
 	return h, note("calib or test", "30 % and 20 %", sweep.Valid, "selects"), nil
+}
+
+// Goal is one of several objectives: a metric, or what is known of every finished trial.
+func Goal(name string) (sweep.Goal, error) {
+	if slices.Contains(sweep.GoalFacts(), name) {
+		return sweep.Goal{Name: name}, nil
+	}
+	m, err := metric.Lookup(name)
+	if err != nil {
+		return sweep.Goal{}, fmt.Errorf("%w, and none of %v%s", err, sweep.GoalFacts(),
+			strictyaml.Suggest(name, sweep.GoalFacts()))
+	}
+	if m.Aim != 0 {
+		return sweep.Goal{},
+			fmt.Errorf("%s is best at %v and neither high nor low: it cannot be one of several objectives; bound it "+
+				"with require", name, m.Aim)
+	}
+	return sweep.Goal{Name: m.Name, Maximize: m.Maximize}, nil
+}
+
+// noteGoals says what the sweep is to be good at, and who wins.
+func (p *Plan) noteGoals() {
+	s := p.Spec
+	if len(s.Goals) == 0 {
+		return
+	}
+	names := ""
+	for _, g := range s.Goals {
+		names += map[bool]string{true: ", high ", false: ", low "}[g.Maximize] + g.Name
+	}
+	p.Notes = append(p.Notes,
+		fmt.Sprintf("objectives: %s; of the trials within %s of the best %s, the one that is best by the others wins",
+			names[2:], s.Pick.Within, s.Pick.Best))
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -416,4 +417,63 @@ func isAbsent(err error) bool {
 // isDamage says that an error is about objects that no repetition makes whole.
 func isDamage(err error) bool {
 	return problem.Is(err, problem.Damaged) || errors.As(err, new(*sweep.DecodeError))
+}
+
+// configurations returns the configurations of a cross-validated sweep. In a page's charts each appears once, as its
+// first trial with the mean as its score: scores of different folds are not comparable, and the refit's is a mean that
+// is shown already.
+func configurations(trials []page.Trial, b sweep.Board, params *params) []page.Configuration {
+	if b.Configurations == nil {
+		return nil
+	}
+	for i := range trials {
+		trials[i].Score = math.NaN()
+	}
+
+	var out []page.Configuration
+	for i, c := range b.Configurations {
+		q := page.Configuration{Number: c.Configuration, State: c.State, Reason: c.Reason, Folds: c.Folds, Of: c.Of,
+			Trees: c.Trees, Trials: c.Trials,
+			Mean: math.NaN(), SE: math.NaN(), Values: params.values(c.Shown())}
+		if c.Mean != nil {
+			q.Mean = *c.Mean
+		}
+		if c.SE != nil {
+			q.SE = *c.SE
+		}
+		if c.State == sweep.ConfigurationDone {
+			q.Rank = i + 1
+			trials[c.Trials[0]].Score = q.Mean
+		}
+
+		for f, n := range c.Trials {
+			if one := &trials[c.Trials[0]]; trials[n].Ended.After(one.Known) {
+				one.Known = trials[n].Ended // the mean takes all folds
+			}
+			text := fmt.Sprintf("configuration %d, fold %d", c.Configuration, f+1)
+			if s := c.Scores[f]; s != nil {
+				text += fmt.Sprintf(": %.6g", *s)
+			}
+			trials[n].Reason = text + "; " + trials[n].Reason
+		}
+		out = append(out, q)
+	}
+	return out
+}
+
+// links returns Google Cloud's own pages about a sweep: all logs of its programs since it was planned, and its first
+// Batch job. A plan whose job name has another form has none.
+func links(p *sweep.Plan) []page.Link {
+	part := strings.Split(p.Job, "/")
+	if len(part) != 6 || part[0] != "projects" || part[2] != "locations" || part[4] != "jobs" {
+		return nil
+	}
+	project, location, job := "?project="+url.QueryEscape(part[1]), url.PathEscape(part[3]), url.PathEscape(part[5])
+	const console = "https://console.cloud.google.com/"
+	query := fmt.Sprintf("jsonPayload.sweep=%q AND timestamp>=%q", p.Sweep, p.Created.UTC().Format(time.RFC3339))
+	return []page.Link{
+		{Name: "logs", URL: console + "logs/query;query=" + url.PathEscape(query) + project},
+		{Name: "Batch job", URL: console + "batch/jobsDetail/regions/" + location + "/jobs/" + job + "/details" +
+			project},
+	}
 }

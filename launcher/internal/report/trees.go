@@ -22,16 +22,16 @@ const (
 func trees(m *gbt.Model, manifest *dataset.Manifest) []page.Tree {
 	var out []page.Tree
 	for i, t := range m.Trees[:min(len(m.Trees), mostTrees)] {
-		s := &sapling{tree: t, model: m, manifest: manifest}
-		s.grow()
+		s := &treeView{tree: t, model: m, manifest: manifest}
+		s.expand()
 		out = append(out, page.Tree{Number: i + 1, Leaves: t.Leaves(), Nodes: s.nodes})
 	}
 	return out
 }
 
-// sapling is the visible part of a tree: nodes with the most rows are expanded first, up to the allowed number of
+// treeView is the visible part of a tree: nodes with the most rows are expanded first, up to the allowed number of
 // leaves.
-type sapling struct {
+type treeView struct {
 	tree     *gbt.Tree
 	model    *gbt.Model
 	manifest *dataset.Manifest
@@ -39,7 +39,7 @@ type sapling struct {
 	at       []int // each one's node in the tree; below 0 for a leaf
 }
 
-func (s *sapling) grow() {
+func (s *treeView) expand() {
 	root := 0
 	if len(s.tree.Feature) == 0 {
 		root = -1
@@ -58,12 +58,12 @@ func (s *sapling) grow() {
 		node := s.at[widest]
 		yes := s.add(s.tree.Left[node])
 		no := s.add(s.tree.Right[node])
-		s.nodes[widest].Yes, s.nodes[widest].No, s.nodes[widest].Text = yes, no, s.question(node)
+		s.nodes[widest].Yes, s.nodes[widest].No, s.nodes[widest].Text = yes, no, s.predicate(node)
 	}
 }
 
 // add adds a node, not yet expanded.
-func (s *sapling) add(node int) int {
+func (s *treeView) add(node int) int {
 	n := plot.Node{Yes: -1, No: -1}
 	if node < 0 {
 		n.Value = s.tree.LeafValue[^node]
@@ -79,7 +79,7 @@ func (s *sapling) add(node int) int {
 }
 
 // share is the share of the tree's rows.
-func (s *sapling) share(rows int) float64 {
+func (s *treeView) share(rows int) float64 {
 	if len(s.tree.InternalCount) == 0 || s.tree.InternalCount[0] <= 0 {
 		return 1
 	}
@@ -87,15 +87,15 @@ func (s *sapling) share(rows int) float64 {
 }
 
 // below is the number of leaves below a node.
-func (s *sapling) below(node int) int {
+func (s *treeView) below(node int) int {
 	if node < 0 {
 		return 1
 	}
 	return s.below(s.tree.Left[node]) + s.below(s.tree.Right[node])
 }
 
-// question is the predicate of a split: the upper branch is for rows for which it holds.
-func (s *sapling) question(node int) string {
+// predicate is that of a split: the upper branch is for rows for which it holds.
+func (s *treeView) predicate(node int) string {
 	f := s.tree.Feature[node]
 	name := strconv.Itoa(f)
 	if f < len(s.model.FeatureNames) {
@@ -124,7 +124,7 @@ func (s *sapling) question(node int) string {
 }
 
 // bins returns the categories of the upper branch.
-func (s *sapling) bins(node int) []int {
+func (s *treeView) bins(node int) []int {
 	i := int(s.tree.Threshold[node])
 	if i < 0 || i+1 >= len(s.tree.CatBoundaries) {
 		return nil

@@ -239,7 +239,7 @@ func (s *Stager) putIntoPlace(ctx context.Context, work *workspace, place, versi
 	// One at a time: no process may check a version while another replaces it.
 	lock := flock.New(filepath.Join(filepath.Dir(place), placeLock))
 	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
-		return fmt.Errorf("wait for others that stage here: %w", err)
+		return fmt.Errorf("wait for another process that stages here: %w", err)
 	}
 	defer lock.Close()
 
@@ -255,7 +255,7 @@ func (s *Stager) putIntoPlace(ctx context.Context, work *workspace, place, versi
 	}
 
 	if err != nil {
-		return fmt.Errorf("put the dataset into its place: %w", err)
+		return fmt.Errorf("move the dataset into place: %w", err)
 	}
 	return dataset.SyncFolder(filepath.Dir(place))
 }

@@ -43,7 +43,7 @@ func (c *Client) Bucket(ctx context.Context, name string) (cloud.Bucket, error) 
 
 // Topic returns nil if the topic with this full name exists.
 func (c *Client) Topic(ctx context.Context, name string) error {
-	d, err := c.doorOf(cloud.Resource{Kind: "topic", Name: name})
+	d, err := c.endpointOf(cloud.Resource{Kind: "topic", Name: name})
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (c *Client) Topic(ctx context.Context, name string) error {
 
 // Subscription returns the settings of the subscription with this full name.
 func (c *Client) Subscription(ctx context.Context, name string) (cloud.Subscription, error) {
-	d, err := c.doorOf(cloud.Resource{Kind: "subscription", Name: name})
+	d, err := c.endpointOf(cloud.Resource{Kind: "subscription", Name: name})
 	if err != nil {
 		return cloud.Subscription{}, err
 	}

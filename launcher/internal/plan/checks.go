@@ -1,0 +1,170 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"coppice/internal/dataset"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+)
+
+// features returns the dataset's features, as far as parameters depend on them.
+func features(m *dataset.Manifest) []gbt.Feature {
+	all := make([]gbt.Feature, len(m.Features))
+	for i := range m.Features {
+		all[i] = gbt.Feature{Name: m.Features[i].Name, Categorical: m.Features[i].Kind == dataset.Categorical}
+	}
+	return all
+}
+
+// checkColumns rejects an unknown column wherever the spec ignores or constrains columns. Otherwise a misspelt choice
+// would just reduce the number of trials.
+func checkColumns(s *sweep.Spec, m *dataset.Manifest) error {
+	all := features(m)
+	for _, g := range naming(s) {
+		p, err := gbt.ParseParams(map[string]any{g.name: g.value})
+		if err == nil {
+			_, err = p.ForTable(all)
+		}
+		if err != nil {
+			return errorf("%s: dataset %s: %v", g.place, m.Name, err)
+		}
+	}
+	return nil
+}
+
+// given is a value that the spec gives a parameter.
+type given struct {
+	place, name string
+	value       any
+}
+
+// naming returns the values in the spec that name columns.
+func naming(s *sweep.Spec) []given {
+	var all []given
+	add := func(place, name string, values ...any) {
+		if gbt.NamesColumns(name) {
+			for _, v := range values {
+				all = append(all, given{place, name, v})
+			}
+		}
+	}
+
+	for name, value := range s.Params {
+		add("params", name, value)
+	}
+	for i, fixed := range s.Search.Fixed {
+		for name, value := range fixed {
+			add(fmt.Sprintf("search.fixed[%d]", i), name, value)
+		}
+	}
+	for name, values := range s.Search.Grid {
+		add("search.grid", name, values...)
+	}
+	for name, d := range s.Search.Random {
+		add("search.random", name, d.Extremes()...)
+	}
+	return all
+}
+
+// checkClasses rejects held-out rows of a single class: hours later, nothing could be selected or calibrated with them.
+// For rows carved out of a split, the whole split is checked.
+func checkClasses(s *sweep.Spec, m *dataset.Manifest, h sweep.Holdout) error {
+	if s.Objective != "binary" {
+		return nil
+	}
+
+	for _, part := range []struct{ split, purpose string }{{h.Valid.Split, "to select by"},
+		{h.Calib.Split, "to calibrate by"}} {
+		rows, ok := m.FindSplit(part.split)
+		if !ok || rows.LabelMean > 0 && rows.LabelMean < 1 {
+			continue
+		}
+		class := "positive"
+		if rows.LabelMean >= 1 {
+			class = "negative"
+		}
+		return errorf("none of the %d rows of %s in dataset %s@%s is %s, so there is nothing %s; give %s more or "+
+			"other rows under split: in its dataset.yaml and stage it again",
+			rows.Rows, part.split, m.Name, m.Version, class, part.purpose, part.split)
+	}
+	return nil
+}
+
+// canonicalConditions returns a spec whose mapping conditions use the trials' spelling of values: otherwise a list
+// given as text would not match.
+func canonicalConditions(s *sweep.Spec, m *dataset.Manifest) *sweep.Spec {
+	if !search.Conditional(s.Search) {
+		return s
+	}
+
+	columns := features(m)
+	out := *s
+	out.Search.Random = maps.Clone(s.Search.Random)
+	for name, d := range out.Search.Random {
+		wanted, mapping := d.When.(map[string]any)
+		if !mapping {
+			continue
+		}
+		when := map[string]any{}
+		for of, v := range wanted {
+			canonical := func(v any) any {
+				if full, err := fit.Complete(s.Base(), sweep.Params{of: v}, columns); err == nil {
+					return full[of]
+				}
+				return v // a value that cannot be trained by itself is left unchanged
+			}
+			values, list := v.([]any)
+			if !list {
+				when[of] = canonical(v)
+				continue
+			}
+			all := make([]any, len(values))
+			for i, one := range values {
+				all[i] = canonical(one)
+			}
+			when[of] = all
+		}
+		d.When = when
+		out.Search.Random[name] = d
+	}
+	return &out
+}
+
+// noteConditions says how many configurations have each conditional parameter, as far as they are known.
+func (p *Plan) noteConditions() {
+	random := p.Spec.Search.Random
+	for _, name := range slices.Sorted(maps.Keys(random)) {
+		if random[name].When == nil {
+			continue
+		}
+		has, of, open := 0, 0, false
+		for _, t := range p.Trials {
+			open = open || t.Open
+			if t.Open || t.Refit || t.Fold > 1 {
+				continue
+			}
+			of++
+			if !slices.Contains(t.Absent, name) {
+				has++
+			}
+		}
+
+		if of == 0 {
+			p.Notes = append(p.Notes,
+				fmt.Sprintf("search.random: %s exists when %s; otherwise a configuration trains with its value in "+
+					"params or its default", name, search.ConditionText(random[name].When)))
+			continue
+		}
+		note := fmt.Sprintf("search.random: %s exists when %s: in %d of %d configurations", name,
+			search.ConditionText(random[name].When), has, of)
+		if open {
+			note += " in the plan"
+		}
+		p.Notes = append(p.Notes, note+"; the others train with its value in params or its default")
+	}
+}
