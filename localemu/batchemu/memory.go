@@ -6,65 +6,70 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"coppice/localemu/internal/residency"
 )
 
-// memoryWatch samples the memory of a job's machines as long as the job runs, and keeps the best sample of each.
+// every calls do in its own goroutine until do returns false, or stop is called, which returns when do has ended.
+func every(d time.Duration, do func() (again bool)) (stop func()) {
+	quit := make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		tick := time.NewTicker(d)
+		defer tick.Stop()
+		for again := true; again; {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+				again = do()
+			}
+		}
+	})
+	return func() {
+		close(quit)
+		ended.Wait()
+	}
+}
+
+// memoryWatch keeps the best sample of each of a job's machines.
 type memoryWatch struct {
-	job   *job
-	quit  chan struct{}
-	ended sync.WaitGroup
-	best  map[string]residency.Sample
-	err   error
+	job  *job
+	best map[string]residency.Sample
+	err  error
 }
 
 // errContainers: files mapped by a container have other names outside of it, and its process may be a daemon's child.
 var errContainers = errors.New("the memory of tasks in containers is not measured")
 
-func (j *job) watchMemory() *memoryWatch {
-	w := &memoryWatch{job: j, quit: make(chan struct{}), best: map[string]residency.Sample{}}
-	w.ended.Go(w.loop)
-	return w
-}
-
-// stop ends the sampling and writes the report of the finished job.
-func (w *memoryWatch) stop() {
-	close(w.quit)
-	w.ended.Wait()
-	w.write(true)
-}
-
-func (w *memoryWatch) loop() {
-	if w.job.srv.opts.Containers != "" {
+// watchMemory samples the memory of the job's machines until it is stopped, and writes the report of the finished job
+// then.
+func (j *job) watchMemory() (stop func()) {
+	w := &memoryWatch{job: j, best: map[string]residency.Sample{}}
+	if j.srv.opts.Containers != "" {
 		w.err = errContainers
-		return
+		return func() { w.write(true) }
 	}
-
-	tick := time.NewTicker(w.job.srv.opts.SampleEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-w.quit:
-			return
-		case <-tick.C:
-		}
-
+	end := every(j.srv.opts.SampleEvery, func() bool {
 		if w.sample() {
 			w.write(false)
 		}
-		if w.err != nil {
-			return
-		}
+		return w.err == nil
+	})
+	return func() {
+		end()
+		w.write(true)
 	}
 }
 
 // sample measures every machine once, and reports whether there is anything new.
 func (w *memoryWatch) sample() (news bool) {
-	for _, look := range w.job.looks() {
-		s, err := residency.Measure(look.dir, look.pids)
+	for k, pids := range w.job.pids() {
+		vm := w.job.vms[k] // made before the watch began, never changed
+		s, err := residency.Measure(filepath.Join(vm.dir, ssdFolder), pids)
 		if err != nil {
 			w.err = err
 			if !errors.Is(err, residency.ErrUnsupported) {
@@ -73,35 +78,24 @@ func (w *memoryWatch) sample() (news bool) {
 			return false
 		}
 
-		if old := w.best[look.machine]; s.Processes > 0 && s.Supersedes(old) {
-			w.best[look.machine] = s
+		if s.Processes > 0 && s.Supersedes(w.best[vm.name]) {
+			w.best[vm.name] = s
 			news = true
 		}
 	}
 	return news
 }
 
-// look is what to measure on one machine.
-type look struct {
-	machine string
-	dir     string
-	pids    []int
-}
-
-func (j *job) looks() []look {
+// pids returns the processes on every machine that has any, by its number.
+func (j *job) pids() map[int][]int {
 	j.srv.mu.Lock()
 	defer j.srv.mu.Unlock()
-
-	var all []look
-	for _, vm := range j.vms {
-		l := look{machine: vm.name, dir: vm.dir + "/" + ssdFolder}
+	all := map[int][]int{}
+	for k, vm := range j.vms {
 		for _, a := range vm.attempts {
 			if a.process != nil {
-				l.pids = append(l.pids, a.process.PID())
+				all[k] = append(all[k], a.process.PID())
 			}
-		}
-		if len(l.pids) > 0 {
-			all = append(all, l)
 		}
 	}
 	return all
@@ -112,12 +106,12 @@ func (w *memoryWatch) write(finished bool) {
 	if w.err != nil {
 		r.Error = w.err.Error()
 	}
-	for _, vm := range w.job.vms { // made before the watch began, never changed
+	for _, vm := range w.job.vms {
 		if s, ok := w.best[vm.name]; ok {
 			r.Machines = append(r.Machines, residency.Machine{Machine: vm.name, Sample: s})
 		}
 	}
-	if err := r.Write(w.job.srv.reports()); err != nil {
+	if err := r.Write(residency.Folder(w.job.srv.opts.Dir)); err != nil {
 		w.job.srv.opts.Log.Error("write memory report", "job", w.job.id, "error", err)
 	}
 }
@@ -151,53 +145,33 @@ const limitEvery = 20 * time.Millisecond
 
 // limiter enforces the memory limits of a job.
 type limiter struct {
-	job   *job
-	left  []int // times; -1: without limit
-	done  map[*attempt]bool
-	quit  chan struct{}
-	ended sync.WaitGroup
+	job  *job
+	left []int // times; -1: without limit
+	done map[*attempt]bool
 }
 
 // limitMemory enforces the job's limits until it is stopped.
-func (j *job) limitMemory() *limiter {
-	l := &limiter{job: j, done: map[*attempt]bool{}, quit: make(chan struct{})}
+func (j *job) limitMemory() (stop func()) {
+	l := &limiter{job: j, done: map[*attempt]bool{}}
 	for _, m := range j.srv.opts.Faults.Memory {
 		l.left = append(l.left, m.Times)
 		if m.Times == 0 {
 			l.left[len(l.left)-1] = -1
 		}
 	}
-	if len(l.left) > 0 {
-		l.ended.Go(l.loop)
+	if len(l.left) == 0 {
+		return func() {}
 	}
-	return l
-}
-
-func (l *limiter) stop() {
-	close(l.quit)
-	l.ended.Wait()
-}
-
-func (l *limiter) loop() {
-	log := l.job.srv.opts.Log
-	if l.job.srv.opts.Containers != "" {
-		log.Error("memory limits have no effect", "job", l.job.id, "error", errContainers)
-		return
-	}
-
-	tick := time.NewTicker(limitEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-l.quit:
-			return
-		case <-tick.C:
+	return every(limitEvery, func() bool {
+		err := errContainers
+		if j.srv.opts.Containers == "" {
+			err = l.look()
 		}
-		if err := l.look(); err != nil {
-			log.Error("memory limits have no effect", "job", l.job.id, "error", err)
-			return
+		if err != nil {
+			j.srv.opts.Log.Error("memory limits have no effect", "job", j.id, "error", err)
 		}
-	}
+		return err == nil
+	})
 }
 
 // look measures the attempts that have limits, and ends those over their limit.

@@ -59,12 +59,9 @@ func (j *job) work() (end batchpb.JobStatus_State, because string) {
 		return batchpb.JobStatus_FAILED, "Job failed because its machines could not be made: " + err.Error()
 	}
 
-	watch := j.watchMemory()
-	defer watch.stop()
-	faults := j.scheduleFaults()
-	defer faults.stop()
-	limits := j.limitMemory()
-	defer limits.stop()
+	defer j.watchMemory()()
+	defer j.scheduleFaults().stop()
+	defer j.limitMemory()()
 
 	for {
 		select {

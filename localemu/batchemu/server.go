@@ -21,7 +21,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"coppice/localemu/internal/proc"
-	"coppice/localemu/internal/residency"
 )
 
 // Options say where the pretend machines' folders are and what runs on them.
@@ -192,9 +191,6 @@ func (s *Server) halt(away bool) (jobs []*job, open bool) {
 	}
 	return jobs, true
 }
-
-// reports is the folder of the memory reports.
-func (s *Server) reports() string { return residency.Folder(s.opts.Dir) }
 
 // Rights decide who may do what. They are asked from any goroutine.
 type Rights interface {
