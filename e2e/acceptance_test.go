@@ -78,12 +78,11 @@ func TestE2EAcceptance(t *testing.T) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("cmd.Run(): got %v; want no error\n%s", err, &out)
+		t.Fatalf("run the acceptance script: %v\n%s", err, &out)
 	}
 	report, err := os.ReadFile(filepath.Join(l.dir, "build/acceptance/accept-1/report.md"))
 	if err != nil || strings.Count(string(report), "| met |") != 22 {
-		t.Errorf("os.ReadFile(...): got %v; want no error, strings.Count(string(report), \"| met |\") = 22\n%s\n%s",
-			err, report, &out)
+		t.Errorf("the report (%v) does not say 22 times that a criterion is met:\n%s\n%s", err, report, &out)
 	}
 	for _, part := range []string{"accept@1 (champion)", "leaves agrees on", "destroy"} {
 		if !strings.Contains(out.String(), part) {

@@ -122,9 +122,7 @@ func checkRefused(t *testing.T, r ran, tc badInput) {
 func TestE2ETruncatedParquet(t *testing.T) {
 	l := newLocal(t)
 	table := filepath.Join(l.dir, "t.parquet")
-	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "3000", "--out", table); r.code != 0 {
-		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-	}
+	execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "3000", "--out", table).ok(t)
 	whole, err := os.ReadFile(table)
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +154,7 @@ func TestE2ESweepOverADamagedDataset(t *testing.T) {
 	rows, err := filepath.Glob(filepath.Join(l.data, "gcs", "coppice-datasets", "datasets", "clicks", "*", "train",
 		"rows.arrow"))
 	if err != nil || len(rows) != 1 {
-		t.Fatalf("filepath.Glob(...): got %v, %v; want no error, len(rows) = 1", rows, err)
+		t.Fatalf("files of rows in the bucket: %v, %v; expected one", rows, err)
 	}
 	data, err := os.ReadFile(rows[0])
 	if err != nil {
@@ -192,24 +190,18 @@ func TestE2ESweepOverADamagedDataset(t *testing.T) {
 func TestE2EDamagedDataset(t *testing.T) {
 	l := newLocal(t)
 	table := filepath.Join(l.dir, "clicks.csv")
-	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "3000", "--out", table); r.code != 0 {
-		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-	}
+	execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "3000", "--out", table).ok(t)
 	spec := l.file("dataset.yaml", "name: t\nsource: clicks.csv\nlabel: is_click\ndrop: [impression_id, ts, user_id]\n")
-	if r := execute(t, l.dir, nil, binaryOf(t, "launcher"), "stage", spec, "--out", "out"); r.code != 0 {
-		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-	}
+	execute(t, l.dir, nil, binaryOf(t, "launcher"), "stage", spec, "--out", "out").ok(t)
 	manifests, err := filepath.Glob(filepath.Join(l.dir, "out", "t", "*", "manifest.json"))
 	if err != nil || len(manifests) != 1 {
-		t.Fatalf(`filepath.Glob(filepath.Join(l.dir, "out", "t", "*", "manifest.json")): got %v, %v; want no error, len(manifests) = 1`, manifests, err)
+		t.Fatalf("staged manifests: %v, %v; expected one", manifests, err)
 	}
 	dir := filepath.Dir(manifests[0])
 	train := func() ran {
 		return execute(t, l.dir, nil, binaryOf(t, "task"), "train", "--dataset", dir, "--out", "model.txt")
 	}
-	if r := train(); r.code != 0 {
-		t.Fatalf("train(): got %v; want r.code = 0", r.errOut)
-	}
+	train().ok(t)
 	os.Remove(filepath.Join(l.dir, "model.txt"))
 	for _, file := range []string{"train/rows.arrow", "train/columns.arrow", "train/targets.arrow", "manifest.json"} {
 		path := filepath.Join(dir, filepath.FromSlash(file))

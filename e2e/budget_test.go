@@ -47,9 +47,7 @@ type billed struct {
 func readBill(t *testing.T, out string) billed {
 	t.Helper()
 	var b billed
-	if err := json.Unmarshal([]byte(out), &b); err != nil {
-		t.Fatalf("%v in\n%s", err, out)
-	}
+	decode(t, out, &b)
 	if sum := b.UsefulCost + b.StoppedCost + b.LostCost + b.LeadCost + b.IdleCost; math.Abs(sum-b.Cost) > 1e-9 {
 		t.Errorf("the parts of the bill are %v USD, all of it %v", sum, b.Cost)
 	}
@@ -102,9 +100,7 @@ func TestE2EBudget(t *testing.T) {
 `)
 	out := execute(t, l.dir, nil, binaryOf(t, "localemu"), "exec", "--data", l.data, "--", "sh", script,
 		binaryOf(t, "launcher"), file)
-	if out.code != 0 {
-		t.Fatalf("execute(...): got %d; want out.code = 0\n%s\n%s", out.code, out.out, out.errOut)
-	}
+	out.ok(t)
 	t.Logf("%s", out.out)
 	if !strings.Contains(out.out, "0.0998 USD per hour each (price of 9999-12-31)") {
 		t.Error("the prices are not those of the test")
@@ -115,8 +111,7 @@ func TestE2EBudget(t *testing.T) {
 	}
 	c := conclusion(t, string(text))
 	if c.Outcome != sweep.OutcomeWinner || c.Done != 2 || c.Version != 1 || c.Trial > 1 {
-		t.Fatalf("conclusion(t, string(text)): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Done = 2, c.Version "+
-			"= 1, c.Trial <= 1", c)
+		t.Fatalf("the sweep ended with %+v; expected trial 0 or 1 to win as version 1, and 2 done", c)
 	}
 	if !strings.Contains(c.Reason, "4 of 6 trials had not ended when") ||
 		!strings.Contains(c.Reason, "of the budget of 0.00122 USD") {
@@ -127,11 +122,12 @@ func TestE2EBudget(t *testing.T) {
 	}
 	b := readBill(t, string(text))
 	if !(b.Cost > budget/4) || b.Cost > budget || b.Budget != budget || b.Model != "on Spot" || b.VMs != 2 {
-		t.Errorf(`readBill(t, string(text)): got %+v; want b.Cost > budget/4, b.Cost <= budget, b.Budget = budget, b.Model = "on Spot", b.VMs = 2`, b)
+		t.Errorf("the bill is %+v; expected a cost between a quarter of the budget and the budget of %v, on two Spot machines", b,
+			budget)
 	}
 	for _, trial := range b.Trials {
 		if done := trial.Status == sweep.StatusDone; done != (trial.Trial < 2) || !(trial.Cost > 0) {
-			t.Errorf("got %+v; want done = (trial.Trial < 2), trial.Cost > 0", trial)
+			t.Errorf("trial %+v: expected trials 0 and 1 to be done, and each to have a cost", trial)
 		}
 	}
 	if len(b.Trials) != 6 || !(b.StoppedCost > b.UsefulCost) || b.Interrupted != 0 {
@@ -157,8 +153,7 @@ func TestE2EBillOfAPreemptedSweep(t *testing.T) {
 	for _, a := range b.Attempts {
 		if a.End != ledger.Finished && (!(a.Cost > 0) || a.Task != 1 || a.Attempt.Attempt != 0 ||
 			b.Trials[a.Trial].Attempts != 2) {
-			t.Errorf("got %+v; want not (a.End != ledger.Finished and (!(a.Cost > 0) || a.Task != 1 || "+
-				"a.Attempt.Attempt != 0 || b.Trials[a.Trial].Attempts != 2))", a)
+			t.Errorf("an unfinished attempt is %+v; expected the first of task 1, with a cost, and one more of its trial", a)
 		}
 	}
 	shown := l.must("launcher", "bill", string(c.Sweep), "--attempts")
@@ -195,8 +190,8 @@ func TestE2EPricesRefresh(t *testing.T) {
 	r := execute(t, dir, append(bare, "COPPICE_BILLING_ENDPOINT="+server.URL), launcher, "prices", "refresh")
 	if r.code != 0 || !strings.Contains(r.out, "1 prices read") ||
 		!strings.Contains(r.out, filepath.Join(dir, ".config", "coppice", "prices.json")) {
-		t.Fatalf("execute(...): got %d; want r.code = 0, r.out with \"1 prices read\", r.out with "+
-			"filepath.Join(dir, \".config\", \"coppice\", \"prices.json\")\n%s\n%s", r.code, r.out, r.errOut)
+		t.Fatalf("prices refresh ended with exit code %d, expected 0, one price, and the file that has it:\n%s\n%s", r.code,
+			r.out, r.errOut)
 	}
 	spec := filepath.Join(dir, "sweep.yaml")
 	if err := os.WriteFile(spec, []byte(goodSweep), 0o644); err != nil {

@@ -5,7 +5,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -28,8 +27,7 @@ func life(t *testing.T, dir string, span time.Duration, program string, args ...
 	// At the very end of its span a life may have ended well, and Run still says that its time is over.
 	if err := cmd.Run(); err != nil && (cmd.ProcessState == nil || !cmd.ProcessState.Success()) {
 		if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != -1 { // not by a signal
-			t.Fatalf("got %v; want cmd.ProcessState other than nil, cmd.ProcessState.ExitCode() = -1\n%s\n%s", err, &o,
-				&e)
+			t.Fatalf("the task ended with %v, expected by the signal:\n%s\n%s", err, &o, &e)
 		}
 		return false, ""
 	}
@@ -42,10 +40,8 @@ func TestE2EKilledTrainingSameBytes(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
 	l := newLocal(t)
-	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "60000", "--out",
-		filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
-		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-	}
+	execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "60000", "--out",
+		filepath.Join(l.dir, "clicks.parquet")).ok(t)
 	dir := l.stageHere(l.file("dataset.yaml",
 		"name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\ncategorical: "+
 			"[campaign_id, publisher_id]\n"+
@@ -73,9 +69,7 @@ func TestE2EKilledTrainingSameBytes(t *testing.T) {
 		}
 		ended, out := life(t, l.dir, span, binaryOf(t, "task"), command...)
 		if ended {
-			if err := json.Unmarshal([]byte(out), &got); err != nil {
-				t.Fatal(err)
-			}
+			decode(t, out, &got)
 			break
 		}
 		kills++
@@ -107,10 +101,8 @@ func TestE2EVanishedMachineIsGoneOnFrom(t *testing.T) {
 	l.args = append(l.args, "--faults",
 		l.file("faults.yaml",
 			"at_write: [{match: \"sweeps/*/trials/*/checkpoints/**\", nth: 3, does: lose_machine, vm: 0}]\n"))
-	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "60000", "--out",
-		filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
-		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-	}
+	execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "60000", "--out",
+		filepath.Join(l.dir, "clicks.parquet")).ok(t)
 	l.must("launcher", "stage",
 		l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
 			"split: {by: hash, key: user_id, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n"), "--json")
@@ -121,7 +113,7 @@ func TestE2EVanishedMachineIsGoneOnFrom(t *testing.T) {
 			"15m}\n")
 	c := conclusion(t, l.must("launcher", "sweep", file, "--json"))
 	if c.Outcome != sweep.OutcomeWinner {
-		t.Fatalf(`conclusion(t, l.must("launcher", "sweep", file, "--json")): got %+v; want c.Outcome = sweep.OutcomeWinner`, c)
+		t.Fatalf("the sweep ended with %+v; expected a winner", c)
 	}
 	objects := l.objects()
 	r, err := sweep.DecodeResult([]byte(objects["coppice-sweeps/"+sweep.Names(c.Sweep).Result(0)]))

@@ -85,7 +85,7 @@ func binaryOf(t *testing.T, name string) string {
 		}
 	})
 	if programs.err != nil {
-		t.Fatalf("got %v; want no error", programs.err)
+		t.Fatalf("build the programs: %v", programs.err)
 	}
 	return filepath.Join(programs.dir, name)
 }
@@ -122,8 +122,17 @@ func (l *local) file(name, text string) string {
 
 // ran is a finished program.
 type ran struct {
+	command     []string
 	code        int
 	out, errOut string
+}
+
+// ok ends the test unless the program has succeeded.
+func (r ran) ok(t *testing.T) {
+	t.Helper()
+	if r.code != 0 {
+		t.Fatalf("%q ended with exit code %d, expected 0:\n%s\n%s", r.command, r.code, r.out, r.errOut)
+	}
 }
 
 // run runs one command line inside the local cloud.
@@ -138,9 +147,7 @@ func (l *local) run(command ...string) ran {
 func (l *local) must(command ...string) string {
 	l.t.Helper()
 	r := l.run(command...)
-	if r.code != 0 {
-		l.t.Fatalf("%q ended with %d:\n%s\n%s", command, r.code, r.out, r.errOut)
-	}
+	r.ok(l.t)
 	return r.out
 }
 
@@ -155,9 +162,9 @@ func execute(t *testing.T, dir string, env []string, program string, args ...str
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		t.Fatalf("got %v; want not (err != nil and !errors.As(err, &exit))", err)
+		t.Fatalf("run %s: %v", program, err)
 	}
-	return ran{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
+	return ran{cmd.Args, cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
 }
 
 // objects are the names and contents of everything in the local cloud's buckets.
@@ -186,6 +193,14 @@ func (l *local) objects() map[string]string {
 	return out
 }
 
+// decode reads the JSON that a program has written.
+func decode(t *testing.T, text string, v any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), v); err != nil {
+		t.Fatalf("expected JSON: %v in\n%s", err, text)
+	}
+}
+
 // conclusion is the last line of `launcher sweep --json`.
 func conclusion(t *testing.T, out string) *sweep.Conclusion {
 	t.Helper()
@@ -203,9 +218,7 @@ func conclusion(t *testing.T, out string) *sweep.Conclusion {
 func (l *local) versions(model string) []registry.Version {
 	l.t.Helper()
 	var v []registry.Version
-	if err := json.Unmarshal([]byte(l.must("launcher", "registry", "list", model, "--json")), &v); err != nil {
-		l.t.Fatal(err)
-	}
+	decode(l.t, l.must("launcher", "registry", "list", model, "--json"), &v)
 	return v
 }
 
@@ -338,9 +351,7 @@ func (l *local) onTest(t *testing.T, spec string, c *sweep.Conclusion, trial int
 func (l *local) checkMachines(t *testing.T, id sweep.ID) {
 	t.Helper()
 	r := execute(t, l.dir, nil, binaryOf(t, "localemu"), "machines", "--data", l.data, string(id), "--json")
-	if r.code != 0 {
-		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-	}
+	r.ok(t)
 	var report struct {
 		Machines []struct {
 			Processes    int   `json:"processes"`
@@ -349,9 +360,7 @@ func (l *local) checkMachines(t *testing.T, id sweep.ID) {
 			SumPSS       int64 `json:"sum_pss_bytes"`
 		} `json:"machines"`
 	}
-	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
-		t.Fatalf("json.Unmarshal([]byte(r.out), &report): got %v, %v; want no error", err, r.out)
-	}
+	decode(t, r.out, &report)
 	if len(report.Machines) < 2 {
 		t.Fatalf("%d machines: %s", len(report.Machines), r.out)
 	}
@@ -370,9 +379,7 @@ func (l *local) checkMachines(t *testing.T, id sweep.ID) {
 func (l *local) smallSweep(trials int) string {
 	l.t.Helper()
 	table := filepath.Join(l.dir, "clicks.parquet")
-	if r := execute(l.t, l.dir, nil, binaryOf(l.t, "clicks"), "--rows", "20000", "--out", table); r.code != 0 {
-		l.t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-	}
+	execute(l.t, l.dir, nil, binaryOf(l.t, "clicks"), "--rows", "20000", "--out", table).ok(l.t)
 	ds := l.file("dataset.yaml",
 		"name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\ncategorical: "+
 			"[campaign_id, publisher_id]\n"+
@@ -473,10 +480,7 @@ wait $a; wait $b
 		t.Fatal(err)
 	}
 	args := []string{"exec", "--data", l.data, "--", sh, script, binaryOf(t, "launcher"), file}
-	if r := execute(t, l.dir, nil, binaryOf(t, "localemu"), args...); r.code != 0 {
-		t.Fatalf("execute(t, l.dir, nil, binaryOf(t, \"localemu\"), args...): got %d; want r.code = 0\n%s\n%s", r.code,
-			r.out, r.errOut)
-	}
+	execute(t, l.dir, nil, binaryOf(t, "localemu"), args...).ok(t)
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(l.dir, name))
 		if err != nil {
@@ -486,8 +490,7 @@ wait $a; wait $b
 	}
 	a, b, c := conclusion(t, read("a.json")), conclusion(t, read("b.json")), conclusion(t, read("c.json"))
 	if a.Sweep != b.Sweep || a.Version != 1 || b.Version != 1 || c.Version != 1 || len(l.versions("ctr")) != 1 {
-		t.Errorf("got %+v; want a.Sweep = b.Sweep, a.Version = 1, b.Version = 1, c.Version = 1, "+
-			"len(l.versions(\"ctr\")) = 1\n%+v\n%+v", a, b, c)
+		t.Errorf("three launchers of one sweep: %+v\n%+v\n%+v\nexpected the same sweep, and one version, 1", a, b, c)
 	}
 	var listed []map[string]any
 	if err := json.Unmarshal([]byte(read("ls.json")), &listed); err != nil || len(listed) != 1 {
@@ -510,10 +513,8 @@ test $code = 7
 "$1" cancel long-1
 `)
 	start := time.Now()
-	if r := execute(t, l.dir, nil, binaryOf(t, "localemu"), "exec", "--data", l.data, "--", sh, cancel,
-		binaryOf(t, "launcher")); r.code != 0 {
-		t.Fatalf("execute(...): got %d; want r.code = 0\n%s\n%s", r.code, r.out, r.errOut)
-	}
+	execute(t, l.dir, nil, binaryOf(t, "localemu"), "exec", "--data", l.data, "--", sh, cancel,
+		binaryOf(t, "launcher")).ok(t)
 	if took := time.Since(start); took > time.Minute {
 		t.Errorf("cancelling took %s", took)
 	}

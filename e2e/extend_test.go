@@ -16,10 +16,8 @@ import (
 func TestE2EExtend(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
-	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "8000", "--out",
-		filepath.Join(l.dir, "clicks.parquet")); r.code != 0 {
-		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-	}
+	execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "8000", "--out",
+		filepath.Join(l.dir, "clicks.parquet")).ok(t)
 	l.must("launcher", "stage",
 		l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
 			"split: {by: hash, key: user_id, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}\n"))

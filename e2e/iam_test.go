@@ -3,12 +3,10 @@
 package e2e
 
 import (
-	"encoding/json"
 	"maps"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -94,8 +92,7 @@ type iamWorld struct {
 	kept string // folder of the states
 }
 
-// restore makes the state the present one; keep keeps the present one. The emulator keeps what it knows of objects in
-// attributes of files, which cp -a copies.
+// restore makes the state the present one; keep keeps the present one.
 func (w *iamWorld) restore(name string) { w.copy(filepath.Join(w.kept, name), w.data) }
 
 func (w *iamWorld) keep(name string) { w.copy(w.data, filepath.Join(w.kept, name)) }
@@ -105,13 +102,7 @@ func (w *iamWorld) copy(from, to string) {
 	if err := os.RemoveAll(to); err != nil {
 		w.t.Fatal(err)
 	}
-	cp, err := exec.LookPath("cp")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if r := execute(w.t, w.dir, nil, cp, "-a", from, to); r.code != 0 {
-		w.t.Fatalf(`execute(w.t, w.dir, nil, cp, "-a", from, to): got %v; want r.code = 0`, r.errOut)
-	}
+	execute(w.t, w.dir, nil, "cp", "-a", from, to).ok(w.t)
 }
 
 // with runs a script as an identity, with the table less some bindings.
@@ -225,7 +216,7 @@ func (w *iamWorld) export(name string) {
 	}
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		w.t.Fatalf("got %v; want answer.StatusCode = http.StatusOK", answer.Status)
+		w.t.Fatalf("uploading %s was answered with %s", name, answer.Status)
 	}
 }
 
@@ -302,7 +293,7 @@ func TestE2ENightsLeaveTheRegistry(t *testing.T) {
 	const without = "launcher bucket/registry roles/storage.objectUser"
 	for _, s := range []seen{{"staged", terraform.Launcher, launches}, {"exported", terraform.Launcher, staging}} {
 		if r := w.with(s, without); r.code != 0 {
-			t.Errorf("w.with(s, without): got %s: %d; want r.code = 0\n%s\n%s", s.script, r.code, r.out, r.errOut)
+			t.Errorf("%s without %q ended with exit code %d, expected 0\n%s\n%s", s.script, without, r.code, r.out, r.errOut)
 		}
 	}
 }
@@ -347,9 +338,7 @@ func checkNamed(t *testing.T, r ran, b terraform.Binding, verdict string, code i
 			Binding *terraform.Binding
 		}
 	}
-	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
-		t.Fatalf("json.Unmarshal([]byte(r.out), &report): got %v, %v, %v; want no error", err, r.out, r.errOut)
-	}
+	decode(t, r.out, &report)
 	named := 0
 	for _, f := range report.Findings {
 		about := f.Binding != nil && row(*f.Binding) == row(b)

@@ -5,7 +5,6 @@ package e2e
 import (
 	"bufio"
 	"encoding/binary"
-	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -45,16 +44,12 @@ func pythonAgrees(t *testing.T, model string, values, scores []float64) {
 		return path
 	}
 	r := execute(t, ".", nil, python(t), "bench/scores.py", model, write("values", values), write("scores", scores))
-	if r.code != 0 {
-		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-	}
+	r.ok(t)
 	var got struct {
 		Rows, Features, Trees int
 		MaxDiff               float64 `json:"max_diff"`
 	}
-	if err := json.Unmarshal([]byte(r.out), &got); err != nil {
-		t.Fatalf("json.Unmarshal([]byte(r.out), &got): got %v, %v; want no error", err, r.out)
-	}
+	decode(t, r.out, &got)
 	t.Logf("Python's lightgbm: %s", strings.TrimSpace(r.out))
 	if got.Rows == 0 || got.Trees == 0 || !(got.MaxDiff <= 1e-9) {
 		t.Errorf("Python's lightgbm differs: %s", r.out)
@@ -107,19 +102,15 @@ func TestInteropScores(t *testing.T) {
 			t.Parallel()
 			l := newLocal(t)
 			table := filepath.Join(l.dir, "clicks.parquet")
-			if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--out", table); r.code != 0 {
-				t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-			}
+			execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--out", table).ok(t)
 			spec := l.file("dataset.yaml", "name: t\nsource: clicks.parquet\nlabel: "+tc.label+
 				"\ndrop: [impression_id, ts]\n"+
 				"categorical: [campaign_id, publisher_id]\nencodings: none\nsplit: {by: hash, key: user_id, train: "+
 				"0.7, test: 0.3}\n")
 			dir := l.stageHere(spec)
 			model := filepath.Join(l.dir, "model.txt")
-			if r := execute(t, l.dir, nil, binaryOf(t, "task"), "train", "--dataset", dir, "--params",
-				l.file("p.yaml", tc.params), "--out", model); r.code != 0 {
-				t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-			}
+			execute(t, l.dir, nil, binaryOf(t, "task"), "train", "--dataset", dir, "--params",
+				l.file("p.yaml", tc.params), "--out", model).ok(t)
 			f, err := os.Open(model)
 			if err != nil {
 				t.Fatal(err)
@@ -144,15 +135,11 @@ func (l *local) stageHere(spec string) string {
 	l.t.Helper()
 	r := execute(l.t, l.dir, nil, binaryOf(l.t, "launcher"), "stage", spec, "--out", filepath.Join(l.dir, "folder"),
 		"--json")
-	if r.code != 0 {
-		l.t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-	}
+	r.ok(l.t)
 	var staged struct {
 		Place string `json:"place"`
 	}
-	if err := json.Unmarshal([]byte(r.out), &staged); err != nil {
-		l.t.Fatal(err)
-	}
+	decode(l.t, r.out, &staged)
 	return staged.Place
 }
 
@@ -180,9 +167,7 @@ func TestQuality(t *testing.T) {
 	data := filepath.Dir(realData(t, "flight_delays_100k.csv"))
 	r := execute(t, ".", nil, python(t), "bench/quality.py", "--data", data, "--bin", filepath.Dir(binaryOf(t, "task")),
 		"--out", t.TempDir())
-	if r.code != 0 {
-		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-	}
+	r.ok(t)
 	const limit = 1.005
 	lines := strings.Split(strings.TrimSpace(r.out), "\n")
 	for _, line := range lines {
@@ -192,9 +177,7 @@ func TestQuality(t *testing.T) {
 			Bins    float64 `json:"lightgbm_bins"`
 			Raw     float64 `json:"lightgbm_raw"`
 		}
-		if err := json.Unmarshal([]byte(line), &q); err != nil {
-			t.Fatalf("json.Unmarshal([]byte(line), &q): got %v, %v; want no error", err, line)
-		}
+		decode(t, line, &q)
 		t.Logf("%-10s log loss on valid: Coppice %.5f, LightGBM on the raw table %.5f (%+.2f %%), on the same bins "+
 			"%.5f (%+.2f %%)",
 			q.Table, q.Coppice, q.Raw, 100*(q.Coppice/q.Raw-1), q.Bins, 100*(q.Coppice/q.Bins-1))

@@ -63,9 +63,7 @@ func (n *nightly) stage(name string, table nightstest.Table, flags ...string) (s
 	r := n.launcher(slices.Concat([]string{"stage", spec, "--json"}, flags)...)
 	var s staged
 	if r.out != "" {
-		if err := json.Unmarshal([]byte(r.out), &s); err != nil {
-			n.t.Fatalf("json.Unmarshal([]byte(r.out), &s): got %v, %v; want no error", err, r.out)
-		}
+		decode(n.t, r.out, &s)
 	}
 	return s, r
 }
@@ -114,8 +112,7 @@ func (n *nightly) champion() int {
 	r := n.launcher("registry", "list", "--json")
 	var models []struct{ Champion int }
 	if err := json.Unmarshal([]byte(r.out), &models); err != nil || len(models) > 1 {
-		n.t.Fatalf("json.Unmarshal([]byte(r.out), &models): got %v, %v, %v; want no error, len(models) <= 1", err,
-			r.out, r.errOut)
+		n.t.Fatalf("registry list: %v, expected one model at most:\n%s\n%s", err, r.out, r.errOut)
 	}
 	if len(models) == 0 {
 		return 0

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -73,19 +72,15 @@ func TestInteropPythonPackage(t *testing.T) {
 	python(t)
 	clicks := func(t *testing.T, dir string) (train, table string, rows int) {
 		path := filepath.Join(dir, "clicks.parquet")
-		if r := execute(t, dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--out", path); r.code != 0 {
-			t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-		}
+		execute(t, dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--out", path).ok(t)
 		return path, path, 20000
 	}
 	nasty := func(format string) func(t *testing.T, dir string) (train, table string, rows int) {
 		return func(t *testing.T, dir string) (train, table string, rows int) {
 			for seed, n := range []int{8000, 3000} {
 				folder := filepath.Join(dir, fmt.Sprint(seed))
-				if r := execute(t, ".", nil, python(t), "python/tests/nasty.py", folder, fmt.Sprint(seed+1),
-					fmt.Sprint(n)); r.code != 0 {
-					t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-				}
+				execute(t, ".", nil, python(t), "python/tests/nasty.py", folder, fmt.Sprint(seed+1),
+					fmt.Sprint(n)).ok(t)
 			}
 			return filepath.Join(dir, "0", "nasty."+format), filepath.Join(dir, "1", "nasty."+format), 3000
 		}
@@ -93,10 +88,8 @@ func TestInteropPythonPackage(t *testing.T) {
 
 	empty := func(t *testing.T, dir string) (train, table string, rows int) {
 		train, table, rows = nasty("parquet")(t, dir)
-		if r := execute(t, ".", nil, python(t), "python/tests/nasty.py", filepath.Dir(table), "2", "3000",
-			"signup"); r.code != 0 {
-			t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-		}
+		execute(t, ".", nil, python(t), "python/tests/nasty.py", filepath.Dir(table), "2", "3000",
+			"signup").ok(t)
 		return train, table, rows
 	}
 
@@ -188,14 +181,10 @@ func (l *local) compare(args ...string) compared {
 		l.t.Fatal(err)
 	}
 	r := l.script("shift\nexec \"$@\"\n", slices.Concat([]string{python(l.t), script}, args)...)
-	if r.code != 0 {
-		l.t.Fatalf("compare %q ended with %d:\n%s\n%s", args, r.code, r.out, r.errOut)
-	}
+	r.ok(l.t)
 	lines := strings.Split(strings.TrimSpace(r.out), "\n")
 	var c compared
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &c); err != nil {
-		l.t.Fatalf("json.Unmarshal([]byte(lines[len(lines)-1]), &c): got %v, %v; want no error", err, r.out)
-	}
+	decode(l.t, lines[len(lines)-1], &c)
 	return c
 }
 
@@ -212,7 +201,7 @@ func modelValues(t *testing.T, version, table string) string {
 	}
 	levels, err := dataset.OpenLevels(filepath.Join(version, scorer.FileLevels), encoding.Tables)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("dataset.OpenLevels(...): got %v; want not (err != nil and !errors.Is(err, fs.ErrNotExist))", err)
+		t.Fatalf("open the levels: %v", err)
 	}
 	t.Cleanup(func() { levels.Close() })
 	encoder, err := ingest.NewEncoder(encoding, levels)

@@ -73,9 +73,7 @@ func TestInteropReadmeExample(t *testing.T) {
 	}
 	script := l.file("example.py", string(m[1])+"\nprint(*map(repr, raw.tolist()), sep='\\n')\n")
 	r := execute(t, l.dir, nil, python(t), script)
-	if r.code != 0 {
-		t.Fatalf("the example ended with %d:\n%s", r.code, r.errOut)
-	}
+	r.ok(t)
 
 	f, err := os.Open(scored)
 	if err != nil {

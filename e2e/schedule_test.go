@@ -60,10 +60,8 @@ func TestE2EOneSlotOneJob(t *testing.T) {
 	l := newLocal(t)
 	file := l.smallSweep(6)
 	other := filepath.Join(l.dir, "clicks-2.parquet")
-	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--seed", "8", "--out",
-		other); r.code != 0 {
-		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-	}
+	execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--seed", "8", "--out",
+		other).ok(t)
 	l.file("dataset-2.yaml", strings.Replace(l.read("dataset.yaml"), "clicks.parquet", "clicks-2.parquet", 1))
 	l.file("sweep-2.yaml", strings.Replace(l.read("sweep.yaml"), "trials: 6", "trials: 7", 1))
 	r := l.script(`
@@ -77,26 +75,22 @@ fire "$1" sweep-2.yaml >d.json
 "$1" sweep "$2" --schedule "0 0 1 1 *" --json >e.json
 "$1" ls --json >ls.json
 `, file)
-	if r.code != 0 {
-		t.Fatalf("l.script(...): got %d; want r.code = 0\n%s\n%s", r.code, r.out, r.errOut)
-	}
+	r.ok(t)
 	var first map[string]any
 	for _, name := range []string{"a.json", "b.json", "c.json", "d.json"} {
 		var got map[string]any
-		if err := json.Unmarshal([]byte(l.read(name)), &got); err != nil {
-			t.Fatalf("json.Unmarshal([]byte(l.read(name)), &got): got %v, %v; want no error", name, err)
-		}
+		decode(t, l.read(name), &got)
 		delete(got, "ended") // it may have, when the last one came
 		if first == nil {
 			first = got
 		}
 		if !maps.Equal(got, first) || !strings.Contains(fmt.Sprint(got["sweep"]), "0101-0000") {
-			t.Errorf(`got %s: %v, %v; want got = first, fmt.Sprint(got["sweep"]) with "0101-0000"`, name, got, first)
+			t.Errorf("%s says %v and the first said %v; expected the same, of the sweep of 0101-0000", name, got, first)
 		}
 	}
 	c := conclusion(t, l.read("e.json"))
 	if c.Outcome != sweep.OutcomeWinner || c.Done != 6 || len(l.versions("ctr")) != 1 {
-		t.Errorf(`conclusion(t, l.read("e.json")): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Done = 6, len(l.versions("ctr")) = 1`, c)
+		t.Errorf("the sweep ended with %+v; expected a winner of 6 trials, as the only version", c)
 	}
 	if jobs := l.ranJobs(); !slices.Equal(jobs, []string{string(c.Sweep)}) {
 		t.Errorf("jobs %q", jobs)
@@ -148,9 +142,7 @@ id=$("$1" ls --json | sed -n 's/.*"sweep": "\(.*\)",/\1/p')
 "$1" status "$id" --json >status.json
 "$1" status "$id"
 `, file)
-	if r.code != 0 {
-		t.Fatalf("l.script(...): got %d; want r.code = 0\n%s\n%s", r.code, r.out, r.errOut)
-	}
+	r.ok(t)
 	c := conclusion(t, l.read("b.json"))
 	if jobs := l.ranJobs(); c.Outcome != sweep.OutcomeWinner || c.Done != 6 ||
 		!slices.Equal(jobs, []string{string(c.Sweep) + "-f2"}) {
@@ -173,19 +165,17 @@ id=$("$1" ls --json | sed -n 's/.*"sweep": "\(.*\)",/\1/p')
 			} `json:"earlier"`
 		} `json:"job"`
 	}
-	if err := json.Unmarshal([]byte(l.read("status.json")), &status); err != nil {
-		t.Fatal(err)
-	}
+	decode(t, l.read("status.json"), &status)
 	if e := status.Job.Earlier; len(e) != 2 || !strings.Contains(e[0].Reason, "it was SCHEDULED after 1s") ||
 		!strings.Contains(e[1].Reason, "it failed: ") || !strings.HasSuffix(status.Job.Name, "-f2") {
-		t.Errorf(`got %+v; want len(e) = 2, e[0].Reason with "it was SCHEDULED after 1s", e[1].Reason with "it failed: ", status.Job.Name ending in "-f2"`, status)
+		t.Errorf("status %+v; expected a job that waited for a second, one that failed, and then the job -f2", status)
 	}
 	if !strings.Contains(r.out, "n2-highmem-4, Spot in us-central1-a") {
 		t.Errorf("the status does not name the machines that were given up:\n%s", r.out)
 	}
 	for name := range l.objects() {
 		if strings.HasSuffix(name, "/claims/1") || strings.HasSuffix(name, "/jobs/3.json") {
-			t.Errorf(`got %s; want not name ending in "/claims/1", not name ending in "/jobs/3.json"`, name)
+			t.Errorf("%s is there; expected no second claim and no third job", name)
 		}
 	}
 }
@@ -205,18 +195,15 @@ code=0; "$1" watch long-1 || code=$?
 test $code = 7
 "$1" status long-1 --json >status.json
 `, file)
-	if r.code != 0 {
-		t.Fatalf("l.script(...): got %d; want r.code = 0\n%s\n%s", r.code, r.out, r.errOut)
-	}
+	r.ok(t)
 	if status := l.read("status.json"); !strings.Contains(status, `"finished": true`) ||
 		!strings.Contains(status, `"CANCELLED"`) {
-		t.Errorf("l.read(\"status.json\"): got %s; want status with `\"finished\": true`, status with `\"CANCELLED\"`",
-			status)
+		t.Errorf("status %s; expected that it is finished and CANCELLED", status)
 	}
 	if jobs := l.ranJobs(); len(jobs) != 0 {
 		t.Errorf("jobs %q", jobs)
 	}
 	if out := l.read("out.txt"); !strings.Contains(out, "continuing with n2-highmem-4, Spot in us-central1-a") {
-		t.Errorf(`l.read("out.txt"): got %s; want out with "continuing with n2-highmem-4, Spot in us-central1-a"`, out)
+		t.Errorf("the launcher wrote %s; expected that it continues with n2-highmem-4, Spot in us-central1-a", out)
 	}
 }

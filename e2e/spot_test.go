@@ -30,10 +30,8 @@ func TestSpotMachinesLost(t *testing.T) {
 	iterations := number(t, "COPPICE_SPOT_ITERATIONS", 1500)
 
 	calm := newLocal(t)
-	if r := execute(t, calm.dir, nil, binaryOf(t, "clicks"), "--rows", "60000", "--out",
-		filepath.Join(calm.dir, "clicks.parquet")); r.code != 0 {
-		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-	}
+	execute(t, calm.dir, nil, binaryOf(t, "clicks"), "--rows", "60000", "--out",
+		filepath.Join(calm.dir, "clicks.parquet")).ok(t)
 	ds := calm.file("dataset.yaml",
 		"name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\ncategorical: "+
 			"[campaign_id, publisher_id]\n"+
@@ -50,11 +48,9 @@ func TestSpotMachinesLost(t *testing.T) {
 
 	lost := &local{t: t, dir: t.TempDir()}
 	lost.data = filepath.Join(lost.dir, "cloud")
-	if r := execute(t, calm.dir, nil, "sh", "-c",
-		fmt.Sprintf("mkdir -p %s/gcs && cp -a cloud/gcs/coppice-datasets* %s/gcs/ && cp sweep.yaml follow.sh %s/",
-			lost.data, lost.data, lost.dir)); r.code != 0 {
-		t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-	}
+	execute(t, calm.dir, nil, "sh", "-c",
+		fmt.Sprintf("mkdir -p %s/gcs && cp -a cloud/gcs/coppice-datasets cloud/gcs/.records %s/gcs/ && cp sweep.yaml follow.sh %s/",
+			lost.data, lost.data, lost.dir)).ok(t)
 	faults := "lose_machine:\n"
 	for i := range spotLosses {
 		faults += fmt.Sprintf("  - {vm: %d, after: %s}\n", i%spotVMs, time.Duration(i+1)*spotEvery/spotVMs)

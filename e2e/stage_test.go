@@ -41,10 +41,8 @@ func newExport(t *testing.T, n, rows int, args ...string) *export {
 	e := &export{local: newLocal(t, args...)}
 	for i := range n {
 		file := filepath.Join(e.dir, "export", "clicks-00000000000"+strconv.Itoa(i)+".parquet")
-		if r := execute(t, e.dir, nil, binaryOf(t, "clicks"), "--rows", strconv.Itoa(rows), "--seed", strconv.Itoa(i+1),
-			"--out", file); r.code != 0 {
-			t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-		}
+		execute(t, e.dir, nil, binaryOf(t, "clicks"), "--rows", strconv.Itoa(rows), "--seed", strconv.Itoa(i+1),
+			"--out", file).ok(t)
 		e.files = append(e.files, file)
 	}
 	e.up()
@@ -121,9 +119,7 @@ func (e *export) here() (version, dir string) {
 	e.t.Helper()
 	spec := e.file("here.yaml", "name: clicks\nsource: export/clicks-*.parquet\n"+clicksTable)
 	r := execute(e.t, e.dir, nil, binaryOf(e.t, "launcher"), "stage", spec, "--out", "here", "--json")
-	if r.code != 0 {
-		e.t.Fatalf("execute(...): got %v; want r.code = 0", r.errOut)
-	}
+	r.ok(e.t)
 	version = versionOf(e.t, r.out)
 	return version, filepath.Join(e.dir, "here", "clicks", version)
 }
@@ -132,8 +128,7 @@ func versionOf(t *testing.T, manifest string) string {
 	t.Helper()
 	var m struct{ Version string }
 	if err := json.Unmarshal([]byte(manifest), &m); err != nil || m.Version == "" {
-		t.Fatalf(`json.Unmarshal([]byte(manifest), &m): got %v, %v; want no error, m.Version other than ""`, err,
-			manifest)
+		t.Fatalf("the manifest has no version (%v): %s", err, manifest)
 	}
 	return m.Version
 }
@@ -157,10 +152,7 @@ func TestE2EStageInBatch(t *testing.T) {
 			e := newExport(t, 3, 20_000, "--faults", faults)
 			version, dir := e.here()
 			r := e.stage(append(tc.flags, "--json")...)
-			if r.code != 0 {
-				t.Fatalf("e.stage(append(tc.flags, \"--json\")...): got %d; want r.code = 0\n%s\n%s", r.code, r.out,
-					r.errOut)
-			}
+			r.ok(t)
 			if got := versionOf(t, r.out); got != version {
 				t.Fatalf("version %s in the cloud, %s here", got, version)
 			}
@@ -229,7 +221,7 @@ func TestE2EStageInBatchSaysWhatIsWrong(t *testing.T) {
 	e.put(filepath.Base(e.files[1]), whole)
 	r := e.stage()
 	if r.code != 0 || !strings.Contains(r.errOut, ": SUCCEEDED") {
-		t.Errorf("e.stage(): got %d; want r.code = 0, r.errOut with \": SUCCEEDED\"\n%s", r.code, r.errOut)
+		t.Errorf("staging the whole file ended with exit code %d, expected 0 and a job that SUCCEEDED:\n%s", r.code, r.errOut)
 	}
 	for name, tc := range map[string]badInput{
 		"a local source": {files: map[string]string{"x.yaml": "name: x\nsource: clicks.parquet\nlabel: is_click\n"},
@@ -317,7 +309,7 @@ func TestE2EStageInBatchCtrlC(t *testing.T) {
 				t.Errorf("it ended with %d after %s\n%s", cmd.ProcessState.ExitCode(), took, &errOut.text)
 			}
 			if !strings.Contains(errOut.text.String(), "is cancelled") {
-				t.Errorf(`got %s; want errOut.text.String() with "is cancelled"`, &errOut.text)
+				t.Errorf("the interrupted launcher wrote %s; expected that the job is cancelled", &errOut.text)
 			}
 			if left, _ := filepath.Glob(filepath.Join(e.data, "machines", "stage-*")); len(left) != 0 {
 				t.Errorf("machines are left: %q", left)

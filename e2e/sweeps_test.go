@@ -18,9 +18,7 @@ func TestInteropSweepTables(t *testing.T) {
 	python(t)
 	l := newLocal(t)
 	clicks := filepath.Join(l.dir, "clicks.parquet")
-	if r := execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--out", clicks); r.code != 0 {
-		t.Fatalf("clicks --rows 20000 ended with %d: %s", r.code, r.errOut)
-	}
+	execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--out", clicks).ok(t)
 	l.must("launcher", "stage", l.file("dataset.yaml", "name: t\nsource: "+clicks+
 		"\nlabel: is_click\ndrop: [impression_id]\nencodings: none\n"+
 		"split: {by: time, column: ts, train: 0.6, valid: 0.15, calib: 0.15, test: 0.1}\n"), "--json")
@@ -41,10 +39,7 @@ gate: {against: none}
 		sweep.Board
 		Curves map[string][]sweep.CurvePoint `json:"curves"`
 	}
-	if err := json.Unmarshal([]byte(l.must("launcher", "leaderboard", "tables", "--curves", "--json")),
-		&want); err != nil {
-		t.Fatal(err)
-	}
+	decode(t, l.must("launcher", "leaderboard", "tables", "--curves", "--json"), &want)
 	script, err := filepath.Abs("python/tests/sweeps.py")
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func newHook(t *testing.T) *hook {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, err := io.ReadAll(r.Body)
 		if err != nil || r.URL.Path != "/hush" {
-			t.Errorf(`io.ReadAll(r.Body): got %s: %v; want no error, r.URL.Path = "/hush"`, r.URL.Path, err)
+			t.Errorf("a webhook at %s, read with %v; expected /hush", r.URL.Path, err)
 		}
 		if first { // it is tried again
 			first = false
@@ -37,7 +37,7 @@ func newHook(t *testing.T) *hook {
 		}
 		m, err := sweep.DecodeVerdictMessage(text)
 		if err != nil {
-			t.Errorf("sweep.DecodeVerdictMessage(text): got %v: %s; want no error", err, text)
+			t.Errorf("a message that is no verdict: %v: %s", err, text)
 			return
 		}
 		h.heard <- *m
