@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 
 	"coppice/aggregator/internal/cli"
@@ -81,28 +80,8 @@ func verdicts(messages *pubsub.Client, env sweep.VerdictsEnv) (channels []notify
 
 // callers authenticates callers by ID tokens signed by Google.
 func callers(ctx context.Context, env sweep.CallersEnv) (cli.Callers, error) {
-	v, err := idtoken.New(ctx, idtoken.Options{Audience: env.Audience, Callers: env.Callers,
+	return idtoken.New(ctx, idtoken.Options{Audience: env.Audience, Callers: env.Callers,
 		CloudRunChecks: env.Signatures == sweep.SignaturesCloudRun})
-	if err != nil {
-		return nil, err
-	}
-	return known{v}, nil
-}
-
-// known converts the verifier's errors to those of package cli.
-type known struct{ v *idtoken.Verifier }
-
-func (k known) Verify(ctx context.Context, authorization string) (string, error) {
-	caller, err := k.v.Verify(ctx, authorization)
-	var token *idtoken.TokenError
-	var forbidden *idtoken.CallerError
-	switch {
-	case errors.As(err, &token):
-		return "", &cli.RefusedError{Status: http.StatusUnauthorized, Err: err}
-	case errors.As(err, &forbidden):
-		return "", &cli.RefusedError{Status: http.StatusForbidden, Err: err}
-	}
-	return caller, err
 }
 
 // receiver passes on a message's data.

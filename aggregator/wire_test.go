@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"testing"
 
-	"coppice/aggregator/internal/cli"
 	"coppice/internal/cloud"
 	"coppice/internal/sweep"
 )
@@ -17,8 +16,9 @@ func TestCallers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var refused *cli.RefusedError
-	if _, err := c.Verify(t.Context(), ""); !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized {
+	var refused interface{ HTTPStatus() int }
+	if _, err := c.Verify(t.Context(), ""); !errors.As(err, &refused) ||
+		refused.HTTPStatus() != http.StatusUnauthorized {
 		t.Errorf("without a token: %v", err)
 	}
 	for _, env := range []sweep.CallersEnv{{Audience: "a"}, {Callers: env.Callers}, {Audience: "a",

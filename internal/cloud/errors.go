@@ -14,6 +14,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"coppice/internal/problem"
 )
 
 // SetupError means that the environment is incomplete: no credentials, no running emulator, a bucket or topic that does
@@ -28,8 +30,8 @@ func (e *SetupError) Error() string { return join(e.What, e.Err, e.Hint) }
 
 func (e *SetupError) Unwrap() error { return e.Err }
 
-// IsSetup says that the environment is at fault, permanently.
-func (*SetupError) IsSetup() bool { return true }
+// Kind is problem.Environment.
+func (*SetupError) Kind() problem.Kind { return problem.Environment }
 
 // PermissionError means that the credentials are valid but lack the permission.
 type PermissionError struct {
@@ -42,8 +44,8 @@ func (e *PermissionError) Error() string { return join(e.What, e.Err, e.Hint) }
 
 func (e *PermissionError) Unwrap() error { return e.Err }
 
-// IsSetup says that the environment is at fault, permanently.
-func (*PermissionError) IsSetup() bool { return true }
+// Kind is problem.Environment.
+func (*PermissionError) Kind() problem.Kind { return problem.Environment }
 
 func join(what string, err error, hint string) string {
 	if err != nil {

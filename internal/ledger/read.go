@@ -2,13 +2,13 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -160,7 +160,7 @@ func (r *Reader) fetch(ctx context.Context, todo []wanted) error {
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
-			case errors.As(err, new(*sweepstore.DamagedError)):
+			case problem.Is(err, problem.Damaged):
 				return nil
 			case err != nil && w.claim: // it is read again next time
 				w.into.claimRead = blob.Absent

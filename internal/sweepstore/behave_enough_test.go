@@ -1,10 +1,8 @@
 package sweepstore_test
 
 import (
-	"errors"
-
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
-	"coppice/internal/sweepstore"
 )
 
 // endedByRule: why a sweep starts no more trials is created once, from results in the order in which they came.
@@ -23,11 +21,10 @@ func (t *tester) endedByRule() {
 	t.must("end by rule", err)
 	t.equal("end by rule", *read, e)
 
-	var damaged *sweepstore.DamagedError
 	for _, text := range []string{"{", `{"format": 99}`, `{"format": 1, "sweep": "other", "rule": "target"}`,
 		`{"format": 1, "sweep": "night-1", "rule": "mood"}`} {
 		t.put(sweep.Names(t.plan.Sweep).Enough(), text)
-		if e, err := t.sweep.Enough(t.ctx); !errors.As(err, &damaged) {
+		if e, err := t.sweep.Enough(t.ctx); !problem.Is(err, problem.Damaged) {
 			t.Errorf("%s: read %+v, error %v; want a *DamagedError", text, e, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package sweepstore_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -210,20 +211,19 @@ func (t *tester) files() {
 	o, err := t.trials.WriteFile(t.ctx, 1, 2, "model.txt", []byte("tree"))
 	t.must("write", err)
 	t.equal("the file's name", o.Name, sweep.Names(t.plan.Sweep).Attempt(1, 2)+"model.txt")
-	data, err := t.trials.File(t.ctx, o)
-	t.must("read", err)
+	data, lost, err := t.trials.File(t.ctx, o)
+	t.must("read", cmp.Or(err, lost))
 	t.equal("the file", string(data), "tree")
 
-	var bad *sweepstore.FileError
 	for what, contents := range map[string]string{"longer": "trees", "shorter": "tre", "other": "tref"} {
 		t.put(o.Name, contents)
-		if _, err := t.trials.File(t.ctx, o); !errors.As(err, &bad) {
-			t.Errorf("%s contents: error %v, want a *FileError", what, err)
+		if _, lost, err := t.trials.File(t.ctx, o); lost == nil || err != nil {
+			t.Errorf("%s contents: lost %v, error %v; expected it to be lost", what, lost, err)
 		}
 	}
 	o.Name = sweep.Names(t.plan.Sweep).Attempt(1, 3) + "model.txt"
-	if _, err := t.trials.File(t.ctx, o); !errors.As(err, &bad) || !errors.Is(err, blob.ErrNotExist) {
-		t.Errorf("a file that is not there: error %v, want a *FileError that is ErrNotExist", err)
+	if _, lost, err := t.trials.File(t.ctx, o); !errors.Is(lost, blob.ErrNotExist) || err != nil {
+		t.Errorf("a file that is not there: lost %v, error %v; expected it to be lost as ErrNotExist", lost, err)
 	}
 }
 

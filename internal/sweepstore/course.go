@@ -19,7 +19,7 @@ type Course struct {
 	written map[int]time.Time // when the sweep was paused for that time
 }
 
-// Course reads the records of the plan's jobs and pauses. A job record that cannot be read is a *DamagedError; of a
+// Course reads the records of the plan's jobs and pauses. A job record that cannot be read is an error; of a
 // pause only the name matters.
 func (s *Sweep) Course(ctx context.Context, p *sweep.Plan) (*Course, error) {
 	c := &Course{plan: p, begun: map[int]time.Time{}, written: map[int]time.Time{}}

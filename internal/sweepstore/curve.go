@@ -3,9 +3,9 @@ package sweepstore
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -43,8 +43,7 @@ func (t *Trials) Curves(ctx context.Context, listed Listed) ([]sweep.Curve, erro
 		}
 
 		c, err := t.Curve(ctx, listed.Number, claim.Number)
-		var damaged *DamagedError
-		if errors.As(err, &damaged) {
+		if problem.Is(err, problem.Damaged) {
 			continue
 		}
 		if err != nil {

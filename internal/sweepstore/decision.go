@@ -3,13 +3,13 @@ package sweepstore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -19,8 +19,8 @@ var (
 	configurationKind = kind{"configuration", 64 << 10}
 )
 
-// Decision reads the decision about an open trial; nil if there is none yet. A *DamagedError means that what the trial
-// was to train cannot be recovered.
+// Decision reads the decision about an open trial; nil if there is none yet. An error of kind Damaged means that what
+// the trial was to train cannot be recovered.
 func (t *Trials) Decision(ctx context.Context, trial int) (*sweep.Decision, error) {
 	return optional(ctx, t.bucket, decisionKind, t.names.Decision(trial), func(data []byte) (*sweep.Decision, error) {
 		d, err := sweep.DecodeDecision(data)
@@ -54,9 +54,8 @@ func (t *Trials) TakeConfiguration(ctx context.Context, trial int, key string) (
 		}
 
 		there, _, err := read(ctx, t.bucket, configurationKind, object, sweep.DecodeConfiguration)
-		var damaged *DamagedError
 		switch {
-		case errors.As(err, &damaged):
+		case problem.Is(err, problem.Damaged):
 			return false, nil
 		case err != nil:
 			return false, err
@@ -78,8 +77,7 @@ func (t *Trials) TakeConfiguration(ctx context.Context, trial int, key string) (
 // once, so the answer true stays true.
 func (t *Trials) decidedOtherwise(ctx context.Context, trial int, key string) (bool, error) {
 	d, err := t.Decision(ctx, trial)
-	var damaged *DamagedError
-	if errors.As(err, &damaged) {
+	if problem.Is(err, problem.Damaged) {
 		return false, nil
 	}
 	return d != nil && d.Key() != key, err
@@ -101,8 +99,7 @@ func (t *Trials) Decisions(ctx context.Context, l Listing, known map[int]*sweep.
 	for i, trial := range missing {
 		group.Go(func() error {
 			d, err := t.Decision(ctx, trial)
-			var damaged *DamagedError
-			if errors.As(err, &damaged) {
+			if problem.Is(err, problem.Damaged) {
 				return nil
 			}
 			if d != nil {
@@ -141,8 +138,7 @@ func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]s
 			continue
 		}
 		d, err := t.Decision(ctx, listed.Number)
-		var damaged *DamagedError
-		if errors.As(err, &damaged) {
+		if problem.Is(err, problem.Damaged) {
 			continue
 		}
 		if err != nil {

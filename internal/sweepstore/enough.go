@@ -13,8 +13,8 @@ import (
 // An end by rule names every trial that has ended.
 var enoughKind = kind{"end by rule", 16 << 20}
 
-// Enough reads why the sweep starts no more trials; nil as long as it does. A *DamagedError means that it starts none,
-// for an unknown reason.
+// Enough reads why the sweep starts no more trials; nil as long as it does. An error of kind Damaged means that it
+// starts none, for an unknown reason.
 func (s *Sweep) Enough(ctx context.Context) (*sweep.Enough, error) {
 	return optional(ctx, s.bucket, enoughKind, s.names.Enough(), func(data []byte) (*sweep.Enough, error) {
 		e, err := sweep.DecodeEnough(data)

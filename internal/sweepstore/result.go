@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -51,9 +52,8 @@ func (t *Trials) Result(ctx context.Context, trial int) (r *sweep.Result, damage
 		return r, err
 	})
 
-	var bad *DamagedError
-	if errors.As(err, &bad) {
-		return t.Unreadable(trial, bad.Err), bad, nil
+	if problem.Is(err, problem.Damaged) {
+		return t.Unreadable(trial, errors.Unwrap(err)), err, nil
 	}
 	return r, nil, err
 }
@@ -118,31 +118,20 @@ func (t *Trials) WriteFile(ctx context.Context, trial, claim int, file string, d
 	return o, nil
 }
 
-// FileError is a trial's file that does not match its result: it is missing, or has another length or other contents.
-type FileError struct {
-	Object string
-	Err    error
-}
-
-func (e *FileError) Error() string { return fmt.Sprintf("%s: %v", e.Object, e.Err) }
-
-// Unwrap returns the cause.
-func (e *FileError) Unwrap() error { return e.Err }
-
 var errOtherContents = errors.New("it is not what the trial wrote: its SHA-256 differs")
 
-// File reads a file that a result names. A *FileError says that it permanently differs from what the result says; other
-// errors are the store's.
-func (t *Trials) File(ctx context.Context, o sweep.Object) ([]byte, error) {
-	data, _, err := blob.ReadAll(ctx, t.bucket, o.Name, o.Bytes)
-	if errors.Is(err, blob.ErrNotExist) || errors.Is(err, blob.ErrTooLong) {
-		return nil, &FileError{o.Name, err}
+// File reads a file that a result names. lost says that it permanently differs from what the result says: it is
+// missing, or has another length or other contents. err is the store's.
+func (t *Trials) File(ctx context.Context, o sweep.Object) (data []byte, lost, err error) {
+	data, _, err = blob.ReadAll(ctx, t.bucket, o.Name, o.Bytes)
+	sum := sha256.Sum256(data)
+	switch {
+	case errors.Is(err, blob.ErrNotExist) || errors.Is(err, blob.ErrTooLong):
+		return nil, fmt.Errorf("%s: %w", o.Name, err), nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("read %s: %w", o.Name, err)
+	case hex.EncodeToString(sum[:]) != o.SHA256 || int64(len(data)) != o.Bytes:
+		return nil, fmt.Errorf("%s: %w", o.Name, errOtherContents), nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", o.Name, err)
-	}
-	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != o.SHA256 || int64(len(data)) != o.Bytes {
-		return nil, &FileError{o.Name, errOtherContents}
-	}
-	return data, nil
+	return data, nil, nil
 }

@@ -3,12 +3,12 @@ package sweepstore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -95,9 +95,8 @@ func (t *Trials) RungsTo(ctx context.Context, listed Listed, last int) (rungs []
 			break
 		}
 		r, err := t.Rung(ctx, listed.Number, step)
-		var damaged *DamagedError
 		switch {
-		case errors.As(err, &damaged):
+		case problem.Is(err, problem.Damaged):
 		case err != nil:
 			return nil, err
 		case r != nil:
@@ -137,8 +136,7 @@ func (t *Trials) GatherRungs(ctx context.Context, l Listing, own, from, to int, 
 			continue
 		}
 		r, err := t.Rung(ctx, one.key.Trial, one.key.Step)
-		var damaged *DamagedError
-		if errors.As(err, &damaged) {
+		if problem.Is(err, problem.Damaged) {
 			continue
 		}
 		if err != nil {

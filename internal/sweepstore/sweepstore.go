@@ -12,28 +12,17 @@ import (
 	"fmt"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
-// DamagedError is an object whose contents do not match its name: too long, not JSON of its kind, of a format that this
-// build does not read, or about another sweep, trial or claim. Retrying does not help.
-type DamagedError struct {
-	Object string
-	Err    *sweep.DecodeError
-}
-
-func (e *DamagedError) Error() string { return fmt.Sprintf("%s: %v", e.Object, e.Err) }
-
-// Unwrap returns the cause.
-func (e *DamagedError) Unwrap() error { return e.Err }
-
-// damaged makes a *DamagedError from a decoder's or check's error.
-func damaged(k kind, object string, why error) *DamagedError {
-	var decode *sweep.DecodeError
-	if !errors.As(why, &decode) {
-		decode = &sweep.DecodeError{Kind: k.name, Err: why}
+// damaged is an object whose contents do not match its name: too long, not JSON of its kind, of a format that this
+// build does not read, or about another sweep, trial or claim. It is a *sweep.DecodeError of kind problem.Damaged.
+func damaged(k kind, object string, why error) error {
+	if !errors.As(why, new(*sweep.DecodeError)) {
+		why = &sweep.DecodeError{Kind: k.name, Err: why}
 	}
-	return &DamagedError{object, decode}
+	return problem.Wrap(problem.Damaged, why, "%s", object)
 }
 
 // kind is what all objects of one kind have in common.
@@ -54,7 +43,7 @@ var (
 )
 
 // read returns an object's bytes and decode's value, without the write id, which only the writer needs. A missing
-// object is blob.ErrNotExist, a damaged one a *DamagedError; other errors are the store's.
+// object is blob.ErrNotExist, a damaged one is of kind problem.Damaged; other errors are the store's.
 func read[T any](ctx context.Context, s blob.Store, k kind, object string, decode func([]byte) (*T, error)) (*T, []byte,
 	error) {
 	data, _, err := blob.ReadAll(ctx, s, object, k.limit)

@@ -28,7 +28,7 @@ func NewTrials(bucket blob.Store, p *sweep.Plan) *Trials {
 	return &Trials{bucket: bucket, plan: p, names: sweep.Names(p.Sweep)}
 }
 
-// Claim reads a claim of a trial. A *DamagedError means that the number is taken by an unknown holder.
+// Claim reads a claim of a trial. An error of kind Damaged means that the number is taken by an unknown holder.
 func (t *Trials) Claim(ctx context.Context, trial, number int) (*sweep.Claim, error) {
 	c, _, err := read(ctx, t.bucket, claimKind, t.names.Claim(trial, number), func(data []byte) (*sweep.Claim, error) {
 		c, err := sweep.DecodeClaim(data)
@@ -64,8 +64,8 @@ func (t *Trials) Beat(ctx context.Context, trial, claim int, h sweep.Heartbeat) 
 	return nil
 }
 
-// Heartbeat reads a claim's last heartbeat. A new generation is a sign of life even if a *DamagedError says that the
-// contents cannot be read.
+// Heartbeat reads a claim's last heartbeat. A new generation is a sign of life even if an error of kind Damaged says
+// that the contents cannot be read.
 func (t *Trials) Heartbeat(ctx context.Context, trial, claim int) (*sweep.Heartbeat, error) {
 	h, _, err := read(ctx, t.bucket, heartbeatKind, t.names.Heartbeat(trial, claim), sweep.DecodeHeartbeat)
 	return h, err

@@ -27,7 +27,7 @@ func (g guests) Verify(_ context.Context, authorization string) (string, error) 
 	err, known := g[authorization]
 	switch {
 	case !known:
-		return "", &RefusedError{http.StatusUnauthorized, errors.New("the token's audience is elsewhere")}
+		return "", &refusal{http.StatusUnauthorized, errors.New("the token's audience is elsewhere")}
 	case err != nil:
 		return "", err
 	}
@@ -44,7 +44,7 @@ func (u unread) Read([]byte) (int, error) {
 
 func TestOnlyCallersAreLetIn(t *testing.T) {
 	const good, other, unsure = "Bearer very.secret.token", "Bearer anothers.secret.token", "Bearer unsure.secret.token"
-	known := guests{good: nil, other: &RefusedError{http.StatusForbidden, errors.New("eve may not call")},
+	known := guests{good: nil, other: &refusal{http.StatusForbidden, errors.New("eve may not call")},
 		unsure: errors.New("no keys to be had")}
 	message, oversized := push("x"), push(strings.Repeat("x", maxEnvelope))
 	for name, tc := range map[string]struct {
@@ -170,3 +170,11 @@ func TestServeRefusesTheWorld(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, out.String())
 	}
 }
+
+// refusal is the error of a request that is not let in.
+type refusal struct {
+	status int
+	error
+}
+
+func (r *refusal) HTTPStatus() int { return r.status }

@@ -2,10 +2,10 @@ package conclude
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
+	"coppice/internal/problem"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -69,9 +69,8 @@ func (a *Aggregator) behind(ctx context.Context, k *known) ([]int, error) {
 // continue.
 func (a *Aggregator) decidedToEnd(ctx context.Context, k *known, trial, step int) (bool, error) {
 	after, err := k.trials.Promotion(ctx, trial, step)
-	var damaged *sweepstore.DamagedError
 	switch {
-	case errors.As(err, &damaged):
+	case problem.Is(err, problem.Damaged):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("what becomes of trial %d: %w", trial, err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"coppice/internal/ledger"
+	"coppice/internal/problem"
 	"coppice/internal/protocol"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -96,8 +97,7 @@ func (t *jobHistory) each(ctx context.Context, use func(n int, j *pastJob) bool)
 func (t *jobHistory) aged(ctx context.Context, age protocol.Age) (bool, error) {
 	limit := time.Duration(t.plan.Spec.Limits.Sweep)
 	course, err := t.course(ctx)
-	var damaged *sweepstore.DamagedError
-	if errors.As(err, &damaged) {
+	if problem.Is(err, problem.Damaged) {
 		return age.Reached(limit), nil
 	}
 	if err != nil {

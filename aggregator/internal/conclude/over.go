@@ -2,15 +2,14 @@ package conclude
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"coppice/internal/ledger"
+	"coppice/internal/problem"
 	"coppice/internal/protocol"
 	"coppice/internal/sweep"
-	"coppice/internal/sweepstore"
 )
 
 // ending says why a sweep is concluded. Ending before all trials have ended needs a reason.
@@ -107,9 +106,8 @@ func (a *Aggregator) enough(ctx context.Context, p *sweep.Plan, b sweep.Board) (
 		return "", nil
 	}
 	e, err := a.sweep(p.Sweep).Enough(ctx)
-	var damaged *sweepstore.DamagedError
-	if errors.As(err, &damaged) {
-		e, err = &sweep.Enough{Reason: damaged.Error()}, nil
+	if problem.Is(err, problem.Damaged) {
+		e, err = &sweep.Enough{Reason: err.Error()}, nil
 	}
 	if e == nil || err != nil {
 		return "", err

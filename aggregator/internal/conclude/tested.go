@@ -13,7 +13,6 @@ import (
 	"coppice/internal/metric"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
-	"coppice/internal/sweepstore"
 )
 
 const (
@@ -135,12 +134,8 @@ func (a *Aggregator) runnerUp(ctx context.Context, k *known, b sweep.Board, w *w
 		return nil, &dataError{err}
 	}
 	r := resultOf(b, s.Candidates[1])
-	data, err := k.trials.File(ctx, r.Scores.Test)
-	var bad *sweepstore.FileError
-	if errors.As(err, &bad) {
-		return nil, nil
-	}
-	if err != nil {
+	data, lost, err := k.trials.File(ctx, r.Scores.Test)
+	if lost != nil || err != nil {
 		return nil, err
 	}
 	raw, err := sweep.DecodeScores(data)

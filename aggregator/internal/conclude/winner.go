@@ -14,7 +14,6 @@ import (
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/sweep"
-	"coppice/internal/sweepstore"
 )
 
 // winner is the trial to be registered, with all that is derived from it.
@@ -33,8 +32,8 @@ type winner struct {
 
 // files reads the files that trials leave beside their results.
 type files interface {
-	// File reads one. A *sweepstore.FileError means that it is not what the trial wrote.
-	File(ctx context.Context, o sweep.Object) ([]byte, error)
+	// File reads one. lost says that it is not what the trial wrote.
+	File(ctx context.Context, o sweep.Object) (data []byte, lost, err error)
 }
 
 // readWinner reads a trial's files. unfit says why the trial cannot win: its files are missing, damaged or not a model.
@@ -44,13 +43,9 @@ func readWinner(ctx context.Context, trials files, r *sweep.Result, h *holdout) 
 
 	var files [3][]byte
 	for i, o := range []sweep.Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
-		data, err := trials.File(ctx, o)
-		var bad *sweepstore.FileError
-		if errors.As(err, &bad) {
-			return nil, bad, nil
-		}
-		if err != nil {
-			return nil, nil, err
+		data, lost, err := trials.File(ctx, o)
+		if lost != nil || err != nil {
+			return nil, lost, err
 		}
 		files[i] = data
 	}

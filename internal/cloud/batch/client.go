@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"coppice/internal/cloud"
+	"coppice/internal/problem"
 )
 
 const service = "Batch"
@@ -50,21 +51,6 @@ type Client struct {
 
 // ErrNotExist means that there is no such job.
 var ErrNotExist = errors.New("no such batch job")
-
-// ConflictError means that another job, made for a different plan, has the id.
-type ConflictError struct {
-	Name string
-	Plan string // of the existing job
-	Want string
-}
-
-func (e *ConflictError) Error() string {
-	return fmt.Sprintf("batch job %s exists and was made for another plan (%s, not %s); use another sweep id, or "+
-		"delete that job", e.Name, e.Plan, e.Want)
-}
-
-// IsConflict says that something else exists already.
-func (*ConflictError) IsConflict() bool { return true }
 
 var projectPattern = regexp.MustCompile(`^[a-z0-9:.-]+$`)
 
@@ -129,15 +115,15 @@ func (c *Client) fail(name string, err error) error {
 }
 
 // Submit creates the job. If a job with this id exists for the same plan (PlanLabel), existed is true and nothing
-// changes; for a different plan the error is a *ConflictError. A job that breaks a rule of Batch is a *RuleError,
-// before anything is sent.
+// changes; a different plan is a conflict. A job that breaks a rule of Batch is wrong input, before anything is
+// sent.
 func (c *Client) Submit(ctx context.Context, j Job) (name string, existed bool, err error) {
 	if j.Location == "" {
 		j.Location = c.opts.Location
 	}
 	if j.Location != c.opts.Location {
-		return "", false, &RuleError{Field: "Location", Rule: RuleRegion,
-			Says: fmt.Sprintf("%.80q is not %s, where jobs are submitted", j.Location, c.opts.Location)}
+		return "", false, broken("region", "Location",
+			fmt.Sprintf("%.80q is not %s, where jobs are submitted", j.Location, c.opts.Location))
 	}
 
 	job, err := Build(j)
@@ -159,7 +145,9 @@ func (c *Client) Submit(ctx context.Context, j Job) (name string, existed bool, 
 
 	// Repeating our own request returns the first job without an error, so the plan is compared in any case.
 	if has, want := got.GetLabels()[PlanLabel], j.Labels[PlanLabel]; has != want {
-		return "", false, &ConflictError{Name: name, Plan: has, Want: want}
+		return "", false, problem.New(problem.Conflict, "batch job %s exists and was made for another plan (%s, not "+
+			"%s); "+
+			"use another sweep id, or delete that job", name, has, want)
 	}
 	return name, existed, nil
 }
@@ -199,15 +187,9 @@ func (c *Client) create(ctx context.Context, id string, job *batchpb.Job) (got *
 			return found, existed, err
 		}
 	}
-	return got, false, &GoneError{Name: name}
-}
-
-// GoneError means that a job was created and could then not be found, several times over: something deletes it.
-type GoneError struct{ Name string }
-
-func (e *GoneError) Error() string {
-	return fmt.Sprintf("batch job %s was created %d times and was gone each time; something deletes it: use another "+
-		"sweep id", e.Name, maxAgain)
+	return got, false, fmt.Errorf("batch job %s was created %d times and was gone each time; something deletes it: "+
+		"use "+
+		"another sweep id", name, maxAgain)
 }
 
 // find gets a job that must exist, although it may not be readable yet.

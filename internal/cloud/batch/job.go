@@ -52,7 +52,7 @@ type Job struct {
 	Notify []string
 }
 
-// Build makes the request's job, or returns a *RuleError with the rule that it breaks. The same Job gives the same
+// Build makes the request's job, or returns an error with the rule that it breaks. The same Job gives the same
 // message.
 func Build(j Job) (*batchpb.Job, error) {
 	if err := j.check(); err != nil {

@@ -2,7 +2,6 @@ package batch
 
 import (
 	"bytes"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -14,6 +13,8 @@ import (
 
 	"cloud.google.com/go/batch/apiv1/batchpb"
 	"github.com/google/go-cmp/cmp"
+
+	"coppice/internal/problem"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files under testdata")
@@ -112,120 +113,99 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// broken are jobs that break one rule each.
-var broken = []struct {
-	rule   Rule
+// breaking are jobs that break one rule each.
+var breaking = []struct {
+	rule   string
 	field  string
 	change func(*Job)
 }{
-	{RuleJobID, "ID", func(j *Job) { j.ID = "" }},
-	{RuleJobID, "ID", func(j *Job) { j.ID = "Nightly" }},
-	{RuleJobID, "ID", func(j *Job) { j.ID = "nightly-" }},
-	{RuleJobID, "ID", func(j *Job) { j.ID = "1nightly" }},
-	{RuleJobID, "ID", func(j *Job) { j.ID = strings.Repeat("a", 64) }},
-	{RuleImage, "Image", func(j *Job) { j.Image = "" }},
-	{RuleImage, "Image", func(j *Job) { j.Image = "a b" }},
-	{RuleVariable, "Env", func(j *Job) { j.Env["A-B"] = "x" }},
-	{RuleVariable, "Env", func(j *Job) { j.Env["BATCH_TASK_INDEX"] = "0" }},
-	{RuleVariable, "Env", func(j *Job) { j.Env["A"] = "a\x00b" }},
-	{RuleTopic, "Notify", func(j *Job) { j.Notify = []string{"coppice-jobs"} }},
-	{RuleTopic, "Notify", func(j *Job) { j.Notify = []string{"projects/p/topics/jobs", ""} }},
-	{RuleLabelCount, "Labels", func(j *Job) {
+	{"job-id", "ID", func(j *Job) { j.ID = "" }},
+	{"job-id", "ID", func(j *Job) { j.ID = "Nightly" }},
+	{"job-id", "ID", func(j *Job) { j.ID = "nightly-" }},
+	{"job-id", "ID", func(j *Job) { j.ID = "1nightly" }},
+	{"job-id", "ID", func(j *Job) { j.ID = strings.Repeat("a", 64) }},
+	{"image", "Image", func(j *Job) { j.Image = "" }},
+	{"image", "Image", func(j *Job) { j.Image = "a b" }},
+	{"variable", "Env", func(j *Job) { j.Env["A-B"] = "x" }},
+	{"variable", "Env", func(j *Job) { j.Env["BATCH_TASK_INDEX"] = "0" }},
+	{"variable", "Env", func(j *Job) { j.Env["A"] = "a\x00b" }},
+	{"notification", "Notify", func(j *Job) { j.Notify = []string{"coppice-jobs"} }},
+	{"notification", "Notify", func(j *Job) { j.Notify = []string{"projects/p/topics/jobs", ""} }},
+	{"label-count", "Labels", func(j *Job) {
 		for i := range 63 {
 			j.Labels[fmt.Sprintf("label-%d", i)] = "x"
 		}
 	}},
-	{RulePlanLabel, "Labels", func(j *Job) { delete(j.Labels, PlanLabel) }},
-	{RuleLabelKey, "Labels", func(j *Job) { j.Labels["9x"] = "x" }},
-	{RuleLabelKey, "Labels", func(j *Job) { j.Labels[strings.Repeat("x", 64)] = "x" }},
-	{RuleLabelReserved, "Labels", func(j *Job) { j.Labels["goog-x"] = "x" }},
-	{RuleLabelReserved, "Labels", func(j *Job) { j.Labels["google-x"] = "x" }},
-	{RuleLabelValue, "Labels", func(j *Job) { j.Labels["x"] = "Upper" }},
-	{RuleLabelValue, "Labels", func(j *Job) { j.Labels["x"] = strings.Repeat("x", 64) }},
-	{RuleTasks, "Tasks", func(j *Job) { j.Tasks = 0 }},
-	{RuleTasks, "Tasks", func(j *Job) { j.Tasks = 100_001 }},
-	{RuleParallelism, "Parallelism", func(j *Job) { j.Parallelism = 0 }},
-	{RuleParallelism, "Parallelism", func(j *Job) { j.Parallelism = 5_001 }},
-	{RuleTasksPerVM, "TasksPerVM", func(j *Job) { j.TasksPerVM = 21 }},
-	{RuleTasksPerVM, "TasksPerVM", func(j *Job) { j.TasksPerVM = 0 }},
-	{RulePerVMAtOnce, "TasksPerVM", func(j *Job) { j.Parallelism = 8 }},
-	{RuleMachineCount, "Parallelism", func(j *Job) { j.Tasks, j.Parallelism, j.TasksPerVM = 4_001, 4_001, 1 }},
-	{RuleMachineCount, "Parallelism", func(j *Job) {
+	{"plan-label", "Labels", func(j *Job) { delete(j.Labels, PlanLabel) }},
+	{"label-key", "Labels", func(j *Job) { j.Labels["9x"] = "x" }},
+	{"label-key", "Labels", func(j *Job) { j.Labels[strings.Repeat("x", 64)] = "x" }},
+	{"label-reserved", "Labels", func(j *Job) { j.Labels["goog-x"] = "x" }},
+	{"label-reserved", "Labels", func(j *Job) { j.Labels["google-x"] = "x" }},
+	{"label-value", "Labels", func(j *Job) { j.Labels["x"] = "Upper" }},
+	{"label-value", "Labels", func(j *Job) { j.Labels["x"] = strings.Repeat("x", 64) }},
+	{"task-count", "Tasks", func(j *Job) { j.Tasks = 0 }},
+	{"task-count", "Tasks", func(j *Job) { j.Tasks = 100_001 }},
+	{"parallelism", "Parallelism", func(j *Job) { j.Parallelism = 0 }},
+	{"parallelism", "Parallelism", func(j *Job) { j.Parallelism = 5_001 }},
+	{"tasks-per-vm", "TasksPerVM", func(j *Job) { j.TasksPerVM = 21 }},
+	{"tasks-per-vm", "TasksPerVM", func(j *Job) { j.TasksPerVM = 0 }},
+	{"per-vm-at-once", "TasksPerVM", func(j *Job) { j.Parallelism = 8 }},
+	{"machine-count", "Parallelism", func(j *Job) { j.Tasks, j.Parallelism, j.TasksPerVM = 4_001, 4_001, 1 }},
+	{"machine-count", "Parallelism", func(j *Job) {
 		j.Tasks, j.Parallelism, j.TasksPerVM, j.Zones = 2_001, 2_001, 1, []string{"us-central1-a"}
 	}},
-	{RuleRetries, "MaxRetries", func(j *Job) { j.MaxRetries = 11 }},
-	{RuleRetries, "MaxRetries", func(j *Job) { j.MaxRetries = -1 }},
-	{RuleRetryCode, "RetryExitCodes", func(j *Job) { j.RetryExitCodes = []int32{75, 0} }},
-	{RuleRunDuration, "MaxRunDuration", func(j *Job) { j.MaxRunDuration = 14*24*time.Hour + 1 }},
-	{RuleRunDuration, "MaxRunDuration", func(j *Job) { j.MaxRunDuration = -1 }},
-	{RuleCPU, "CPUMilli", func(j *Job) { j.CPUMilli = 0 }},
-	{RuleMemory, "MemoryMiB", func(j *Job) { j.MemoryMiB = -1 }},
-	{RuleMachineType, "MachineType", func(j *Job) { j.MachineType = "big" }},
-	{RuleSeries, "MachineType", func(j *Job) { j.MachineType = "z3-highmem-88" }},
-	{RuleSeries, "MachineType", func(j *Job) { j.MachineType = "t2a-standard-8" }},
-	{RuleLocalSSDs, "LocalSSDs", func(j *Job) { j.LocalSSDs = -1 }},
-	{RuleLocalSSDs, "LocalSSDs", func(j *Job) { j.LocalSSDs = 4 }}, // an n2-highmem-64 takes 8, 16 or 24
-	{RuleLocalSSDs, "LocalSSDs", func(j *Job) { j.MachineType = "c4-highmem-48" }},
-	{RuleLocalSSDs, "LocalSSDs", func(j *Job) { j.MachineType, j.LocalSSDs = "c4-highmem-48-lssd", 0 }},
-	{RuleLocalSSDs, "LocalSSDs", func(j *Job) { j.MachineType, j.LocalSSDs = "n1-standard-8", 49 }},
-	{RuleMountPath, "MountPath", func(j *Job) { j.MountPath = "" }},
-	{RuleMountPath, "MountPath", func(j *Job) { j.LocalSSDs = 0 }}, // tasks would fill the boot disk
-	{RuleMountPath, "MountPath", func(j *Job) { j.MountPath = "/mnt/../etc" }},
-	{RuleMountPath, "MountPath", func(j *Job) { j.MountPath = "mnt" }},
-	{RuleRegion, "Location", func(j *Job) { j.Location = "us-central1-a" }},
-	{RuleServiceAccount, "ServiceAccount", func(j *Job) { j.ServiceAccount = "task" }},
-	{RuleNetwork, "Network", func(j *Job) { j.Network = "coppice" }},
-	{RuleSubnetwork, "Subnetwork", func(j *Job) { j.Subnetwork = "coppice" }},
-	{RuleSubnetwork, "Subnetwork", func(j *Job) { j.Subnetwork = "regions/europe-west1/subnetworks/coppice" }},
-	{RuleZones, "Zones", func(j *Job) { j.Zones = []string{"us-central1-a", "europe-west1-b"} }},
-	{RuleZones, "Zones", func(j *Job) { j.Zones = []string{"us-central1"} }},
-	{RuleJobSize, "Job", func(j *Job) { j.Env["LONG"] = strings.Repeat("x", 1<<20) }},
-}
-
-// misshapen are messages that no builder of ours makes.
-var misshapen = map[Rule]func(*batchpb.Job){
-	RuleOneGroup: func(j *batchpb.Job) { j.TaskGroups = append(j.TaskGroups, j.TaskGroups[0]) },
-	RuleOnePolicy: func(j *batchpb.Job) {
-		s := j.TaskGroups[0].TaskSpec
-		s.LifecyclePolicies = append(s.LifecyclePolicies, s.LifecyclePolicies[0])
-	},
-	RuleOneLocalSSD: func(j *batchpb.Job) {
-		p := j.AllocationPolicy.Instances[0].GetPolicy()
-		p.Disks = append(p.Disks, p.Disks[0])
-	},
-	RuleOpenSSD: func(j *batchpb.Job) {
-		s := j.TaskGroups[0].TaskSpec
-		s.Runnables = s.Runnables[1:]
-	},
-	RuleEnvironments: func(j *batchpb.Job) { j.TaskGroups[0].TaskEnvironments = make([]*batchpb.Environment, 201) },
+	{"retries", "MaxRetries", func(j *Job) { j.MaxRetries = 11 }},
+	{"retries", "MaxRetries", func(j *Job) { j.MaxRetries = -1 }},
+	{"retry-code", "RetryExitCodes", func(j *Job) { j.RetryExitCodes = []int32{75, 0} }},
+	{"run-duration", "MaxRunDuration", func(j *Job) { j.MaxRunDuration = 14*24*time.Hour + 1 }},
+	{"run-duration", "MaxRunDuration", func(j *Job) { j.MaxRunDuration = -1 }},
+	{"cpu", "CPUMilli", func(j *Job) { j.CPUMilli = 0 }},
+	{"memory", "MemoryMiB", func(j *Job) { j.MemoryMiB = -1 }},
+	{"machine-type", "MachineType", func(j *Job) { j.MachineType = "big" }},
+	{"machine-series", "MachineType", func(j *Job) { j.MachineType = "z3-highmem-88" }},
+	{"machine-series", "MachineType", func(j *Job) { j.MachineType = "t2a-standard-8" }},
+	{"local-ssd-count", "LocalSSDs", func(j *Job) { j.LocalSSDs = -1 }},
+	{"local-ssd-count", "LocalSSDs", func(j *Job) { j.LocalSSDs = 4 }}, // an n2-highmem-64 takes 8, 16 or 24
+	{"local-ssd-count", "LocalSSDs", func(j *Job) { j.MachineType = "c4-highmem-48" }},
+	{"local-ssd-count", "LocalSSDs", func(j *Job) { j.MachineType, j.LocalSSDs = "c4-highmem-48-lssd", 0 }},
+	{"local-ssd-count", "LocalSSDs", func(j *Job) { j.MachineType, j.LocalSSDs = "n1-standard-8", 49 }},
+	{"mount-path", "MountPath", func(j *Job) { j.MountPath = "" }},
+	{"mount-path", "MountPath", func(j *Job) { j.LocalSSDs = 0 }}, // tasks would fill the boot disk
+	{"mount-path", "MountPath", func(j *Job) { j.MountPath = "/mnt/../etc" }},
+	{"mount-path", "MountPath", func(j *Job) { j.MountPath = "mnt" }},
+	{"region", "Location", func(j *Job) { j.Location = "us-central1-a" }},
+	{"service-account", "ServiceAccount", func(j *Job) { j.ServiceAccount = "task" }},
+	{"network", "Network", func(j *Job) { j.Network = "coppice" }},
+	{"subnetwork", "Subnetwork", func(j *Job) { j.Subnetwork = "coppice" }},
+	{"subnetwork", "Subnetwork", func(j *Job) { j.Subnetwork = "regions/europe-west1/subnetworks/coppice" }},
+	{"zones-of-region", "Zones", func(j *Job) { j.Zones = []string{"us-central1-a", "europe-west1-b"} }},
+	{"zones-of-region", "Zones", func(j *Job) { j.Zones = []string{"us-central1"} }},
+	{"job-size", "Job", func(j *Job) { j.Env["LONG"] = strings.Repeat("x", 1<<20) }},
 }
 
 func TestRules(t *testing.T) {
-	shown := map[Rule]bool{}
-	for i, c := range broken {
+	shown := map[string]bool{}
+	for i, c := range breaking {
 		j := spotJob()
 		c.change(&j)
 		_, err := Build(j)
-		var rule *RuleError
-		if !errors.As(err, &rule) || rule.Field != c.field || rule.Rule != c.rule ||
-			!strings.Contains(err.Error(), string(c.rule)) {
-			t.Errorf("got %d %s: %v; want err of the type of rule, rule.Field = c.field, rule.Rule = c.rule, "+
-				"err.Error() with string(c.rule)", i, c.rule, err)
+		if !problem.Is(err, problem.Input) || !strings.HasPrefix(err.Error(), "batch job: "+c.field+": ") ||
+			!strings.HasSuffix(err.Error(), "(rule "+c.rule+")") {
+			t.Errorf("built job %d: error %v, expected wrong input about %s that breaks the rule %s", i, err, c.field,
+				c.rule)
 		}
 		shown[c.rule] = true
 	}
-	for name, change := range misshapen {
-		job, err := Build(spotJob())
-		if err != nil {
-			t.Fatal(err)
-		}
-		change(job)
-		var rule *RuleError
-		if err := checkMessage(job); !errors.As(err, &rule) || rule.Rule != name {
-			t.Errorf("checkMessage(job): got %s: %v; want err of the type of rule, rule.Rule = name", name, err)
-		}
-		shown[name] = true
+	job, err := Build(spotJob())
+	if err != nil {
+		t.Fatal(err)
 	}
+	job.TaskGroups[0].TaskEnvironments = make([]*batchpb.Environment, 201)
+	if err := checkMessage(job); err == nil || !strings.HasSuffix(err.Error(), "(rule task-environment)") {
+		t.Errorf("201 environments of single tasks: error %v, expected one that names the rule", err)
+	}
+	shown["task-environment"] = true
+
 	for _, rule := range declared(t) {
 		if !shown[rule] {
 			t.Errorf("no job here breaks the rule %s", rule)
@@ -234,15 +214,15 @@ func TestRules(t *testing.T) {
 }
 
 // declared are all rules that rules.go names.
-func declared(t *testing.T) []Rule {
+func declared(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("rules.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []Rule
-	for _, m := range regexp.MustCompile(`(?m)^\tRule\w+ +Rule = "([a-z-]+)"`).FindAllStringSubmatch(string(text), -1) {
-		all = append(all, Rule(m[1]))
+	var all []string
+	for _, m := range regexp.MustCompile(`(?:\{|between\(|broken\(|rule\{)"([a-z]+(?:-[a-z]+)*)", "[A-Z]`).FindAllStringSubmatch(string(text), -1) {
+		all = append(all, m[1])
 	}
 	if len(all) < 30 {
 		t.Fatalf("only %d rules found", len(all))

@@ -26,8 +26,8 @@ func (c *Client) List(ctx context.Context, label, value string) iter.Seq2[Status
 	if label != "" {
 		if !labelKeyPattern.MatchString(label) || !labelPattern.MatchString(value) {
 			return func(yield func(Status, error) bool) {
-				yield(Status{}, &RuleError{Field: "Labels", Rule: RuleLabelValue,
-					Says: fmt.Sprintf("%.80q=%.80q is not a valid label", label, value)})
+				yield(Status{}, broken("label-value", "Labels",
+					fmt.Sprintf("%.80q=%.80q is not a valid label", label, value)))
 			}
 		}
 		r.Filter = fmt.Sprintf("labels.%q = %q", label, value)

@@ -27,6 +27,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 
 	"coppice/internal/cloud"
+	"coppice/internal/problem"
 )
 
 // Issuer is the signer, and KeysURL the address of its public keys.
@@ -67,38 +68,25 @@ type Verifier struct {
 	behind  bool // behind Cloud Run's IAM check
 }
 
-// TokenError is a request without a valid token: HTTP 401. Its text contains nothing from the token except claims
-// vouched for by a signature.
-type TokenError struct{ Err error }
-
-func (e *TokenError) Error() string { return "the caller is not known: " + e.Err.Error() }
-
-// Unwrap returns the cause.
-func (e *TokenError) Unwrap() error { return e.Err }
-
-// HTTPStatus is what such a request is answered with.
-func (*TokenError) HTTPStatus() int { return http.StatusUnauthorized }
-
-// CallerError is a valid token of a caller who is not allowed: HTTP 403.
-type CallerError struct {
-	Email  string
-	Reason string
+// refusedError is a request that is answered with a status: 401 without a valid token, 403 with that of a caller who is
+// not allowed. Its text contains nothing from the token except claims vouched for by a signature.
+type refusedError struct {
+	status int
+	msg    string
 }
 
-func (e *CallerError) Error() string {
-	return fmt.Sprintf("%.200q may not call: %s", e.Email, e.Reason)
-}
+func (e *refusedError) Error() string { return e.msg }
 
 // HTTPStatus is what such a request is answered with.
-func (*CallerError) HTTPStatus() int { return http.StatusForbidden }
+func (e *refusedError) HTTPStatus() int { return e.status }
 
-// KeysError means that Google's keys are not available, so that no token can be verified: HTTP 503, to be retried.
-type KeysError struct{ Err error }
+func unknown(why error) error {
+	return &refusedError{http.StatusUnauthorized, "the caller is not known: " + why.Error()}
+}
 
-func (e *KeysError) Error() string { return "fetch the keys of " + Issuer + ": " + e.Err.Error() }
-
-// Unwrap returns the cause.
-func (e *KeysError) Unwrap() error { return e.Err }
+func forbidden(email, why string) error {
+	return &refusedError{http.StatusForbidden, fmt.Sprintf("%.200q may not call: %s", email, why)}
+}
 
 // New makes a Verifier. Options that would accept no caller, or any caller, are a *cloud.SetupError. It does not fetch
 // keys yet; only ctx's values are used.
@@ -142,31 +130,32 @@ func (o Options) check() error {
 	return nil
 }
 
-// Verify says who sent a request, given the value of its Authorization header. Errors are *TokenError, *CallerError and
-// *KeysError.
+// Verify says who sent a request, given the value of its Authorization header. The error of a
+// request that is refused has a method HTTPStatus; any other means that Google's keys are not available, so that no
+// token can be verified now.
 func (v *Verifier) Verify(ctx context.Context, authorization string) (email string, err error) {
 	raw, err := bearer(authorization)
 	if err != nil {
-		return "", &TokenError{err}
+		return "", unknown(err)
 	}
 
 	// Behind Cloud Run, the signature has already been checked and removed.
 	keys := &attempt{keys: v.keys}
 	if strings.HasSuffix(raw, "."+removed) {
 		if !v.behind {
-			return "", &TokenError{errors.New("the token's signature was removed by Cloud Run, but it is not " +
+			return "", unknown(errors.New("the token's signature was removed by Cloud Run, but it is not " +
 				"configured that the service is behind Cloud Run's IAM check; if it is, set " +
-				"COPPICE_SIGNATURES=cloud-run as terraform/ does")}
+				"COPPICE_SIGNATURES=cloud-run as terraform/ does"))
 		}
 		keys.keys = checkedBefore{}
 	}
 
 	token, err := oidc.NewVerifier(Issuer, keys, v.config).Verify(ctx, raw)
 	if keys.failed != nil {
-		return "", &KeysError{keys.failed}
+		return "", fmt.Errorf("fetch the keys of %s: %w", Issuer, keys.failed)
 	}
 	if err != nil {
-		return "", &TokenError{withoutContents(err)}
+		return "", unknown(withoutContents(err))
 	}
 
 	var claims struct {
@@ -174,14 +163,14 @@ func (v *Verifier) Verify(ctx context.Context, authorization string) (email stri
 		Verified bool   `json:"email_verified"`
 	}
 	if err := token.Claims(&claims); err != nil {
-		return "", &TokenError{errors.New("its claims email and email_verified have other types than Google's")}
+		return "", unknown(errors.New("its claims email and email_verified have other types than Google's"))
 	}
 
 	switch {
 	case !claims.Verified:
-		return "", &CallerError{claims.Email, "Google has not verified the address"}
+		return "", forbidden(claims.Email, "Google has not verified the address")
 	case !slices.Contains(v.callers, claims.Email):
-		return "", &CallerError{claims.Email, "it is not among COPPICE_CALLERS"}
+		return "", forbidden(claims.Email, "it is not among COPPICE_CALLERS")
 	}
 	return claims.Email, nil
 }
@@ -224,8 +213,7 @@ type attempt struct {
 
 func (a *attempt) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
 	payload, err := a.keys.VerifySignature(ctx, jwt)
-	var fetch *unavailableError
-	if errors.As(err, &fetch) || err != nil && ctx.Err() != nil {
+	if problem.Is(err, problem.Transient) || err != nil && ctx.Err() != nil {
 		a.failed = err
 	}
 	return payload, err
@@ -254,12 +242,6 @@ type sparing struct {
 // errFresh is not a failure: the keys are up to date, and do not include the token's.
 var errFresh = errors.New("the keys were fetched a moment ago")
 
-// unavailableError is a failed fetch of the keys.
-type unavailableError struct{ err error }
-
-func (e *unavailableError) Error() string { return e.err.Error() }
-func (e *unavailableError) Unwrap() error { return e.err }
-
 // RoundTrip sends at most one request at a time.
 func (s *sparing) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
@@ -276,7 +258,7 @@ func (s *sparing) RoundTrip(r *http.Request) (*http.Response, error) {
 		if s.failed = nil; err == nil {
 			return resp, nil
 		}
-		s.failed = &unavailableError{err}
+		s.failed = problem.As(problem.Transient, err)
 	}
 
 	if s.failed != nil {

@@ -124,20 +124,14 @@ func raw(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s
 
 // outcome is what a request is to be answered with.
 func outcome(err error) int {
-	var token *TokenError
-	var caller *CallerError
-	var keys *KeysError
+	var refused *refusedError
 	switch {
 	case err == nil:
 		return http.StatusOK
-	case errors.As(err, &token):
-		return http.StatusUnauthorized
-	case errors.As(err, &caller):
-		return http.StatusForbidden
-	case errors.As(err, &keys):
-		return http.StatusServiceUnavailable
+	case errors.As(err, &refused):
+		return refused.HTTPStatus()
 	}
-	return 0
+	return http.StatusServiceUnavailable
 }
 
 func TestOthersAreNot(t *testing.T) {

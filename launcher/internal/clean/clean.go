@@ -179,8 +179,7 @@ func (i *Item) add(objects []sweepstore.Weighed) {
 func (h *holders) openSweep(ctx context.Context, s *sweepstore.Sweep, id sweep.ID) ([]string, error) {
 	end, err := s.Conclusion(ctx)
 	var damaged *sweep.DecodeError
-	var broken *sweepstore.DamagedError
-	if err != nil && !errors.As(err, &damaged) && !errors.As(err, &broken) {
+	if err != nil && !errors.As(err, &damaged) && !problem.Is(err, problem.Damaged) {
 		return nil, err
 	}
 	if end != nil && err == nil {

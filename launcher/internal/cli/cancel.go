@@ -177,6 +177,5 @@ func cancelledResult(ctx context.Context, w *World, trials *sweepstore.Trials, p
 
 // aboutObject reports whether an error is about the object, which is missing or damaged, and not about the store.
 func aboutObject(err error) bool {
-	var damaged *sweepstore.DamagedError
-	return errors.Is(err, blob.ErrNotExist) || errors.As(err, &damaged)
+	return errors.Is(err, blob.ErrNotExist) || problem.Is(err, problem.Damaged)
 }

@@ -155,8 +155,9 @@ func TestSweepContinues(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range []sweep.Object{started.Input.Text, started.Input.Dataset} {
-		if _, err := sweepstore.NewTrials(w.buckets["sweeps"], started).File(t.Context(), o); err != nil {
-			t.Error(err)
+		if _, lost, err := sweepstore.NewTrials(w.buckets["sweeps"], started).File(t.Context(), o); lost != nil ||
+			err != nil {
+			t.Error(lost, err)
 		}
 	}
 	if started.Input.Mode != sweep.RefitMode {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -57,8 +58,7 @@ func Earlier(ctx context.Context, bucket blob.Store, p *sweep.Plan) ([]sweep.Ear
 // earlierOf returns the results of an earlier sweep; nil if it is of another model, or none of its results fit.
 func earlierOf(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Plan) (*sweep.Earlier, error) {
 	old, _, err := sweepstore.New(bucket, id).Plan(ctx)
-	var damaged *sweepstore.DamagedError
-	if errors.As(err, &damaged) || errors.Is(err, blob.ErrNotExist) {
+	if problem.Is(err, problem.Damaged) || errors.Is(err, blob.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {

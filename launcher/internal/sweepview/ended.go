@@ -1,8 +1,8 @@
 package sweepview
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -56,11 +56,12 @@ func Ended(ctx context.Context, bucket blob.Store, id sweep.ID) (*plan.Ended, er
 	}
 	if in := old.Plan.Input; in != nil {
 		trials := sweepstore.NewTrials(bucket, old.Plan)
-		if old.Text, err = trials.File(ctx, in.Text); err == nil {
-			old.Dataset, err = trials.File(ctx, in.Dataset)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("the model that sweep %s continues: %w", id, err)
+		for o, to := range map[sweep.Object]*[]byte{in.Text: &old.Text, in.Dataset: &old.Dataset} {
+			data, lost, err := trials.File(ctx, o)
+			if err = cmp.Or(err, lost); err != nil {
+				return nil, fmt.Errorf("the model that sweep %s continues: %w", id, err)
+			}
+			*to = data
 		}
 	}
 	return old, nil
@@ -132,9 +133,8 @@ func cutShort(ctx context.Context, trials *sweepstore.Trials, list sweepstore.Li
 			continue
 		}
 		after, err := trials.Promotion(ctx, t.Number, step)
-		var damaged *sweepstore.DamagedError
 		switch {
-		case errors.As(err, &damaged) || err == nil && after == nil:
+		case problem.Is(err, problem.Damaged) || err == nil && after == nil:
 		case err != nil:
 			return fmt.Errorf("what became of trial %d of sweep %s: %w", t.Number, old.Plan.Sweep, err)
 		case after.Promoted:

@@ -103,17 +103,16 @@ func (s *Sweep) Look(ctx context.Context) (State, error) {
 	if state.Ending, err = s.whole.HasEnding(ctx); err != nil {
 		return State{}, err
 	}
-	var damaged *sweepstore.DamagedError
 	if over := state.Cancelled || state.Ending || state.Board.Waiting == 0; !over {
 		// a damaged record hides nothing else, nor keeps from cancelling
-		if state.Halted, err = s.whole.Halted(ctx, s.Plan); err != nil && !errors.As(err, &damaged) {
+		if state.Halted, err = s.whole.Halted(ctx, s.Plan); err != nil && !problem.Is(err, problem.Damaged) {
 			return State{}, err
 		}
 	}
 	if s.Plan.EndsByRule() {
 		state.Enough, err = s.whole.Enough(ctx)
-		if errors.As(err, &damaged) {
-			state.Enough, err = &sweep.Enough{Sweep: s.Plan.Sweep, Reason: damaged.Error()}, nil
+		if problem.Is(err, problem.Damaged) {
+			state.Enough, err = &sweep.Enough{Sweep: s.Plan.Sweep, Reason: err.Error()}, nil
 		}
 		if err != nil {
 			return State{}, err

@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"coppice/internal/metric"
+	"coppice/internal/problem"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
-	"coppice/internal/sweepstore"
 )
 
 // Reasons says why a trial was tried and how it ended.
@@ -73,11 +73,10 @@ func (s *Sweep) readRungs(ctx context.Context, y *Reasons) error {
 		return nil
 	}
 
-	var damaged *sweepstore.DamagedError
 	for _, step := range stop.Rungs {
 		r, err := s.trials.Rung(ctx, y.Trial.Number, step)
 		switch {
-		case errors.As(err, &damaged):
+		case problem.Is(err, problem.Damaged):
 			y.Unlike = err.Error()
 		case err != nil:
 			return err
@@ -87,7 +86,7 @@ func (s *Sweep) readRungs(ctx context.Context, y *Reasons) error {
 
 		after, err := s.trials.Promotion(ctx, y.Trial.Number, step)
 		switch {
-		case errors.As(err, &damaged):
+		case problem.Is(err, problem.Damaged):
 			y.Unlike = err.Error()
 		case err != nil:
 			return err

@@ -11,10 +11,9 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
+	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
-	"coppice/internal/sweepstore"
-	"coppice/task/internal/keep"
 	"coppice/task/internal/stage"
 	"coppice/task/internal/worker"
 )
@@ -22,20 +21,19 @@ import (
 // TestExitCodes pins how the task ends, which decides whether Batch starts it again.
 func TestExitCodes(t *testing.T) {
 	for err, want := range map[error]int{
-		&worker.TransientError{Err: errors.New("x")}:          sweep.ExitTransient,
-		&worker.TransientError{Err: context.Canceled}:         sweep.ExitTransient,
+		worker.Transient(errors.New("x")):                     sweep.ExitTransient,
+		worker.Transient(context.Canceled):                    sweep.ExitTransient,
 		fmt.Errorf("%w: split valid has none", fit.ErrNoRows): sweep.ExitInput,
 		fmt.Errorf("%w: 1 folds", fit.ErrScheme):              sweep.ExitInput,
-		&keep.BusyError{}:                                     sweep.ExitConflict,
 		&gbt.MismatchError{}:                                  sweep.ExitConflict,
-		&stage.VersionError{}:                                 sweep.ExitError,
-		&notFolderError{}:                                     sweep.ExitNotFound,
+		stage.ErrVersion:                                      sweep.ExitError,
+		worker.Transient(&cloud.SetupError{}):                 sweep.ExitTransient,
 		&gbt.ParamError{}:                                     sweep.ExitInput,
 		&dataset.CorruptError{}:                               sweep.ExitInput,
 		&cloud.SetupError{}:                                   sweep.ExitSetup,
-		&sweepstore.DamagedError{Err: &sweep.DecodeError{Err: fs.ErrNotExist}}:  sweep.ExitInput,
-		program.Usagef("--checkpoint x: %w", fs.ErrPermission):                  sweep.ExitUsage,
-		errors.Join(&worker.TransientError{Err: errors.New("x")}, fs.ErrClosed): sweep.ExitTransient,
+		problem.As(problem.Damaged, &sweep.DecodeError{Err: fs.ErrNotExist}): sweep.ExitInput,
+		program.Usagef("--checkpoint x: %w", fs.ErrPermission):               sweep.ExitUsage,
+		errors.Join(worker.Transient(errors.New("x")), fs.ErrClosed):         sweep.ExitTransient,
 	} {
 		for how, err := range map[string]error{"itself": err, "wrapped": fmt.Errorf("a: %w", err)} {
 			if code := program.ExitCode(t.Context(), err); code != want {

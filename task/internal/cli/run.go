@@ -32,7 +32,7 @@ func (w *World) run(cmd *cobra.Command) (err error) {
 	ctx := cmd.Context()
 	defer func() {
 		if err != nil && ctx.Err() != nil { // with ctx ended, any error is a consequence of being told to stop
-			err = &worker.TransientError{Err: err}
+			err = worker.Transient(err)
 		}
 	}()
 

@@ -9,6 +9,7 @@ import (
 
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
+	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/task/internal/keep"
 )
@@ -27,8 +28,7 @@ func (w *World) openSaved(ctx context.Context, f trainFlags, q *fit.Request) (*s
 	}
 
 	folder, err := keep.OpenFolder(f.checkpoint)
-	var busy *keep.BusyError
-	if errors.As(err, &busy) {
+	if problem.Is(err, problem.Conflict) {
 		return nil, err
 	} else if err != nil {
 		return nil, program.Usagef("--checkpoint %s is not a usable folder: %w", f.checkpoint, err)

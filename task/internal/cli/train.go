@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -24,6 +23,7 @@ import (
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
 	"coppice/internal/strictyaml"
@@ -175,20 +175,12 @@ func (w *World) train(cmd *cobra.Command, f trainFlags) error {
 	return nil
 }
 
-// notFolderError is a --dataset that names a file. Like a missing dataset, it is an fs.ErrNotExist.
-type notFolderError struct{ path string }
-
-func (e *notFolderError) Error() string {
-	return fmt.Sprintf("open dataset %s: it is a file; give the folder of the dataset version, such as %s", e.path,
-		filepath.Dir(e.path))
-}
-
-func (e *notFolderError) Is(target error) bool { return target == fs.ErrNotExist }
-
 // openVerified opens the dataset and verifies its checksums.
 func openVerified(ctx context.Context, f trainFlags) (*dataset.Dataset, error) {
 	if info, err := os.Stat(f.dataset); err == nil && !info.IsDir() {
-		return nil, &notFolderError{f.dataset}
+		return nil, problem.New(problem.NotFound, "open dataset %s: it is a file; give the folder of the dataset "+
+			"version, "+
+			"such as %s", f.dataset, filepath.Dir(f.dataset))
 	}
 
 	ds, err := dataset.Open(f.dataset)

@@ -16,6 +16,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"coppice/internal/gbt"
+	"coppice/internal/problem"
 )
 
 // FolderPrefix is the Prefix of a Keeper that saves to a Folder.
@@ -29,19 +30,8 @@ type Folder struct {
 	lock *flock.Flock
 }
 
-// BusyError is a folder that another process is saving to.
-type BusyError struct{ Dir string }
-
-func (e *BusyError) Error() string {
-	return fmt.Sprintf("another training is using %s for its checkpoints; wait until it ends or use another folder",
-		e.Dir)
-}
-
-// IsConflict marks the error as a conflict with another process.
-func (*BusyError) IsConflict() bool { return true }
-
-// OpenFolder creates the folder if necessary and locks it until Close or the end of the process. It returns a
-// *BusyError if another process holds the lock.
+// OpenFolder creates the folder if necessary and locks it until Close or the end of the process. A
+// folder that another process is saving to is a conflict.
 func OpenFolder(dir string) (*Folder, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -52,7 +42,9 @@ func OpenFolder(dir string) (*Folder, error) {
 		return nil, fmt.Errorf("lock the folder of checkpoints: %w", err)
 	}
 	if !locked {
-		return nil, &BusyError{dir}
+		return nil, problem.New(problem.Conflict, "another training is using %s for its checkpoints; wait until it "+
+			"ends "+
+			"or use another folder", dir)
 	}
 	return f, nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/gbt"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -354,8 +355,7 @@ func TestFolderIsForOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var busy *BusyError
-	if _, err := OpenFolder(dir); !errors.As(err, &busy) {
+	if _, err := OpenFolder(dir); !problem.Is(err, problem.Conflict) {
 		t.Errorf("OpenFolder(dir): got %v; want err of the type of busy", err)
 	}
 	if err := first.Close(); err != nil {

@@ -21,6 +21,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -46,31 +47,27 @@ const lockPoll = 200 * time.Millisecond
 
 const maxManifest = 64 << 20
 
-// VersionError is a dataset whose manifest names another version than its folder does.
-type VersionError struct{ Want, Got string }
+// ErrVersion is a dataset whose manifest names another version than its folder does. Another attempt would meet it
+// again.
+var ErrVersion = errors.New("stage it again")
 
-func (e *VersionError) Error() string {
-	return fmt.Sprintf("dataset %s: its manifest says %s; stage it again", e.Want, e.Got)
+// checkVersion compares what a manifest says with what was asked for.
+func checkVersion(q *Request, m *dataset.Manifest) error {
+	if m.Name == q.Dataset.Name && m.Version == q.Dataset.Version {
+		return nil
+	}
+	return fmt.Errorf("dataset %s@%s: its manifest says %s@%s; %w", q.Dataset.Name, q.Dataset.Version, m.Name,
+		m.Version,
+		ErrVersion)
 }
 
-// IsPermanent says that another attempt would meet the same error.
-func (*VersionError) IsPermanent() bool { return true }
-
-// DiskError is a failure of the local disk, full or broken. An immediate retry would meet it again, a later one perhaps
-// not, and one on another machine probably not.
-type DiskError struct{ Err error }
-
-func (e *DiskError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the cause.
-func (e *DiskError) Unwrap() error { return e.Err }
-
-// onDisk wraps err as a DiskError.
+// onDisk marks a failure of the local disk, full or broken, as transient: an immediate retry would meet it again, a
+// later one perhaps not, and one on another machine probably not.
 func onDisk(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &DiskError{fmt.Errorf("%s: %w", doing, err)}
+	return problem.Wrap(problem.Transient, err, "%s", doing)
 }
 
 // opens is how many times a copy that cannot be opened is fetched.
@@ -107,7 +104,7 @@ func (q *Request) provide(ctx context.Context) (dir string, unlock func() error,
 	lock := flock.New(dir + ".lock")
 	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
 		if ctx.Err() == nil {
-			err = &DiskError{err}
+			err = problem.As(problem.Transient, err)
 		}
 		return "", nil, fmt.Errorf("wait for the dataset's lock: %w", err)
 	}
@@ -174,8 +171,8 @@ func (q *Request) copyAll(ctx context.Context, partial string) (*dataset.Manifes
 	if err != nil {
 		return nil, err
 	}
-	if m.Name != q.Dataset.Name || m.Version != q.Dataset.Version {
-		return nil, &VersionError{q.Dataset.Name + "@" + q.Dataset.Version, m.Name + "@" + m.Version}
+	if err := checkVersion(q, m); err != nil {
+		return nil, err
 	}
 	c := copier{Request: q, total: m.Bytes()}
 	group, ctx := errgroup.WithContext(ctx)

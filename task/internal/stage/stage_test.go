@@ -21,6 +21,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -214,7 +215,7 @@ func TestWrongObjects(t *testing.T) {
 					"other.Version other than m.Version", err)
 			}
 			rewrite(t, s, m, dataset.ManifestFile, func([]byte) []byte { return text })
-		}, func(err error) bool { var v *VersionError; return errors.As(err, &v) }},
+		}, func(err error) bool { return errors.Is(err, ErrVersion) }},
 		"no manifest of ours": {func(t *testing.T, s *counting, m *dataset.Manifest) {
 			rewrite(t, s, m, dataset.ManifestFile, func([]byte) []byte { return []byte("{}") })
 		}, func(err error) bool { var v *dataset.ManifestError; return errors.As(err, &v) }},
@@ -373,8 +374,7 @@ func TestDiskErrorsAreKnown(t *testing.T) {
 	if err := os.WriteFile(q.Scratch, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	var disk *DiskError
-	if _, err := Dataset(t.Context(), q); !errors.As(err, &disk) {
-		t.Errorf("staging into a scratch folder that is a file ended with %v, want a *DiskError", err)
+	if _, err := Dataset(t.Context(), q); !problem.Is(err, problem.Transient) {
+		t.Errorf("staging into a scratch folder that is a file ended with %v, expected a transient error", err)
 	}
 }

@@ -62,8 +62,8 @@ func (q *Request) isWhole(ctx context.Context, dir string) (bool, error) {
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	if err == nil && (m.Name != q.Dataset.Name || m.Version != q.Dataset.Version) {
-		err = &VersionError{q.Dataset.Name + "@" + q.Dataset.Version, m.Name + "@" + m.Version}
+	if err == nil {
+		err = checkVersion(q, m)
 	}
 	if err == nil {
 		q.Log.Info("dataset found and intact", "dir", dir, "bytes", m.Bytes(), "seconds", time.Since(start).Seconds())

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -84,8 +84,7 @@ func (w *world) foul(t *testing.T, seed uint64) (attempts int) {
 				if err == nil {
 					return
 				}
-				var transient *TransientError
-				if !errors.As(err, &transient) {
+				if !problem.Is(err, problem.Transient) {
 					t.Errorf("seed %d, task %d, attempt %d: %v; want a transient error at most", seed, task, attempt,
 						err)
 				}

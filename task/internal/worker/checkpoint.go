@@ -34,8 +34,8 @@ func (w *Worker) keeper(c *sweep.Claim, damage *error) *keep.Keeper {
 		Last:   w.after.work,
 		Sound: func(ctx context.Context) error {
 			err := w.verify(ctx, "before a checkpoint")
-			if damaged := new(copyError); errors.As(err, &damaged) {
-				*damage = damaged
+			if errors.Is(err, errCopy) {
+				*damage = err
 			}
 			return err
 		},
@@ -71,7 +71,7 @@ func (w *Worker) timeLeft(from *gbt.Checkpoint) time.Duration {
 type saving struct {
 	ctx    context.Context
 	keeper *keep.Keeper
-	damage error // a *copyError, once a save has found it
+	damage error // errCopy, once a save has found it
 	from   *gbt.Checkpoint
 	pause  int  // the trees at which the trial waits for others; 0 while it does not
 	halted bool // the sweep is paused

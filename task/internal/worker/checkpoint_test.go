@@ -21,6 +21,7 @@ import (
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/task/internal/stage"
 )
@@ -132,8 +133,7 @@ func TestMachinesVanishAnywhere(t *testing.T) {
 				break
 			}
 			deaths++
-			var transient *TransientError
-			if !errors.As(err, &transient) {
+			if !problem.Is(err, problem.Transient) {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 			for trial := range w.plan.Trials {
@@ -171,8 +171,7 @@ func (w *world) interrupted(t *testing.T, attempt, trees int) string {
 			cancel()
 		}
 	}}
-	var transient *TransientError
-	if err := worker.Run(ctx); !errors.As(err, &transient) || !errors.Is(err, context.Canceled) {
+	if err := worker.Run(ctx); !problem.Is(err, problem.Transient) || !errors.Is(err, context.Canceled) {
 		t.Fatalf("%v; log:\n%s", err, &log)
 	}
 	return log.String()

@@ -2,11 +2,11 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"coppice/internal/problem"
 	"coppice/internal/protocol"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -174,8 +174,7 @@ func (w *Worker) tidy(ctx context.Context) {
 // A damaged claim has no known holder, so it is not ours.
 func (w *Worker) mine(ctx context.Context, trial, claim int) (bool, error) {
 	c, err := w.trials.Claim(ctx, trial, claim)
-	var damaged *sweepstore.DamagedError
-	if errors.As(err, &damaged) {
+	if problem.Is(err, problem.Damaged) {
 		w.Log.Warn("a claim cannot be read; its holder is watched like any other", "trial", trial, "error", err.Error())
 		return false, nil
 	}

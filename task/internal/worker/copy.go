@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
+	"coppice/internal/problem"
 	"coppice/task/internal/stage"
 )
 
@@ -32,13 +33,9 @@ const (
 	diskPatience   = 30 * time.Minute
 )
 
-// copyError reports that the local copy was damaged while in use. It says nothing about the dataset itself, so it
-// deliberately does not unwrap to the dataset's error, which would be permanent.
-type copyError struct{ why error }
-
-func (e *copyError) Error() string {
-	return "the machine's copy of the dataset is damaged: " + e.why.Error()
-}
+// errCopy says that the local copy was damaged while in use. It says nothing about the dataset itself, so it is never
+// wrapped together with the dataset's error, which would be permanent.
+var errCopy = errors.New("the machine's copy of the dataset is damaged")
 
 // believed returns the earliest verification time of a copy that this task trusts.
 func (w *Worker) believed() time.Time {
@@ -54,11 +51,10 @@ func (w *Worker) onCopies(ctx context.Context) error {
 	since := w.believed()
 	for n := 1; ; n++ {
 		err := w.onCopy(ctx, since)
-		var damaged *copyError
-		if !errors.As(err, &damaged) || n == maxCopies {
+		if !errors.Is(err, errCopy) || n == maxCopies {
 			return err
 		}
-		w.Log.Warn("continuing with another copy of the dataset", "reason", damaged.Error())
+		w.Log.Warn("continuing with another copy of the dataset", "reason", err.Error())
 		since = time.Now()
 	}
 }
@@ -92,11 +88,10 @@ func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset
 	ds, err := backoff.Retry(ctx, func() (*dataset.Dataset, error) {
 		ds, err := stage.Open(ctx, stage.Request{Store: w.Datasets, Dataset: w.plan.Dataset, Scratch: w.Scratch,
 			Log: w.Log, Since: since})
-		var disk *stage.DiskError
-		if !errors.As(err, &disk) {
+		if !problem.Is(err, problem.Transient) {
 			return ds, backoff.Permanent(err)
 		}
-		return nil, err
+		return nil, err // the disk's
 	}, backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(diskPatience),
 		backoff.WithNotify(func(err error, pause time.Duration) {
 			w.Log.Warn("cannot write a copy of the dataset to the disk; waiting", "error", err.Error(), "seconds",
@@ -131,12 +126,12 @@ func (w *Worker) untilOver(ctx context.Context) (_ context.Context, stop func())
 	}
 }
 
-// verify verifies the whole copy. The error is a *copyError, which says when, if it has changed since it was staged.
+// verify verifies the whole copy. The error is errCopy, and says when, if it has changed since it was staged.
 func (w *Worker) verify(ctx context.Context, when string) error {
 	err := w.dataset.VerifyMapped(ctx, max(1, w.plan.Sizing.ThreadsPerTask))
 	var corrupt *dataset.CorruptError
 	if errors.As(err, &corrupt) {
-		return &copyError{fmt.Errorf("found %s: %w", when, corrupt)}
+		return fmt.Errorf("%w: found %s: %v", errCopy, when, corrupt)
 	}
 	return err
 }

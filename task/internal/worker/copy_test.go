@@ -17,6 +17,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/dataset"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -74,8 +75,7 @@ func TestADiskThatStaysFull(t *testing.T) {
 				start := time.Now()
 				err := w.worker(0).Run(t.Context())
 				waited := time.Since(start)
-				var transient *TransientError
-				if again := errors.As(err, &transient); again == ended || !ended &&
+				if again := problem.Is(err, problem.Transient); again == ended || !ended &&
 					waited < diskPatience-2*maxDiskPause || ended && (err != nil || waited > 9*time.Minute) {
 					t.Errorf("after %s the attempt ended with %v; want no error soon after the sweep has ended, "+
 						"else another attempt after about %s", waited, err, diskPatience)

@@ -17,6 +17,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -95,8 +96,8 @@ func TestToldToGo(t *testing.T) {
 				err := worker.Run(ctx)
 				took := time.Since(store.at)
 
-				var transient *TransientError
-				if !errors.As(err, &transient) && !(tc.done && err == nil) || !store.told.Load() || took > tc.within {
+				if !problem.Is(err, problem.Transient) && !(tc.done && err == nil) || !store.told.Load() ||
+					took > tc.within {
 					t.Errorf("told to go (%t), the task ended after %s with %v; want a transient error within %s",
 						store.told.Load(), took, err, tc.within)
 				}

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"io"
 	"iter"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -73,8 +73,7 @@ func TestToldToGoWhileClaiming(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	worker := w.worker(0)
 	worker.Sweeps = cutOff{w.sweeps, "claims/0", cancel}
-	var transient *TransientError
-	if err := worker.Run(ctx); !errors.As(err, &transient) {
+	if err := worker.Run(ctx); !problem.Is(err, problem.Transient) {
 		t.Fatalf("told to go while claiming: %v; want a transient error", err)
 	}
 	if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Release(0, 0)); err != nil {

@@ -6,19 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"coppice/internal/problem"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
-	"coppice/internal/sweepstore"
 )
 
-// enoughError ends a claimed trial before it is trained: by a rule, the sweep has enough.
-type enoughError struct{ reason string }
-
-func (e *enoughError) Error() string { return "not trained, the sweep has enough: " + e.reason }
-
 // enough says whether a claimed trial is still to be trained. The task that first finds that the sweep has enough
-// records it, with what it has seen; all other tasks follow that record. A *brokenError is the store's, an *enoughError
-// says why the trial is not trained.
+// records it, with what it has seen; all other tasks follow that record. A storage failure is transient, an
+// *untrainedError says why the trial is not trained.
 func (w *Worker) enough(ctx context.Context, claim *sweep.Claim) error {
 	if !w.plan.EndsByRule() {
 		return nil
@@ -33,7 +28,7 @@ func (w *Worker) enough(ctx context.Context, claim *sweep.Claim) error {
 	}
 	seen, err := w.trials.Finished(ctx, w.listing, w.results)
 	if err != nil {
-		return &brokenError{fmt.Errorf("results of the other trials: %w", err)}
+		return storeFailed(fmt.Errorf("results of the other trials: %w", err))
 	}
 	rule, reason := search.Enough(w.plan, seen)
 	if rule == "" {
@@ -45,7 +40,7 @@ func (w *Worker) enough(ctx context.Context, claim *sweep.Claim) error {
 		Seen: seen, At: time.Now().UTC()}
 	created, err := w.whole.CreateEnough(ctx, e)
 	if err != nil {
-		return &brokenError{err}
+		return storeFailed(err)
 	}
 	if !created {
 		return asEnough(w.readEnough(ctx))
@@ -57,8 +52,7 @@ func (w *Worker) enough(ctx context.Context, claim *sweep.Claim) error {
 // readEnough reads the decision; even if it cannot be read, the sweep starts no more trials.
 func (w *Worker) readEnough(ctx context.Context) (*sweep.Enough, error) {
 	e, err := w.whole.Enough(ctx)
-	var damaged *sweepstore.DamagedError
-	if errors.As(err, &damaged) {
+	if problem.Is(err, problem.Damaged) {
 		return &sweep.Enough{Reason: "why, cannot be read"}, nil
 	}
 	return e, err
@@ -67,9 +61,9 @@ func (w *Worker) readEnough(ctx context.Context) (*sweep.Enough, error) {
 func asEnough(e *sweep.Enough, err error) error {
 	switch {
 	case err != nil:
-		return &brokenError{err}
+		return storeFailed(err)
 	case e == nil:
-		return &brokenError{errors.New("somebody has ended the sweep by a rule, and nothing is there")}
+		return storeFailed(errors.New("another task has ended the sweep by a rule, but its record is missing"))
 	}
-	return &enoughError{e.Reason}
+	return &untrainedError{"not trained, the sweep has enough: " + e.Reason}
 }

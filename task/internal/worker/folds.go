@@ -10,11 +10,11 @@ import (
 	"coppice/internal/sweep"
 )
 
-// droppedError reports that a trial is not trained: its configuration fell behind after the first folds, one of its
-// folds has no score, or the selection of columns ended before it.
-type droppedError struct{ reason string }
+// untrainedError ends a claimed trial before it is trained: by a rule the sweep has enough, its configuration fell
+// behind after the first folds, one of its folds has no score, or the selection of columns ended before it.
+type untrainedError struct{ reason string }
 
-func (e *droppedError) Error() string { return e.reason }
+func (e *untrainedError) Error() string { return e.reason }
 
 // request sets which rows the trial trains on and which it is evaluated on.
 func (w *Worker) request(trial int, q fit.Request) fit.Request {
@@ -33,7 +33,7 @@ func (w *Worker) checkFolds() error {
 
 // settleFold returns what a claimed trial of a cross-validated sweep trains. The first folds of an open configuration
 // settle that; all others depend only on the results of earlier stages, all of which exist and none of which can
-// change. chosen is the refit's configuration. A *brokenError is a storage failure; a *droppedError says why there is
+// change. chosen is the refit's configuration. A storage failure is transient; an *untrainedError says why there is
 // nothing to train.
 func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params sweep.Params, chosen *search.Choice,
 	err error) {
@@ -45,7 +45,7 @@ func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params swe
 	}
 
 	if err := w.trials.Results(ctx, w.listing, w.ended(), nil); err != nil {
-		return t.Params, nil, &brokenError{fmt.Errorf("results of the other folds: %w", err)}
+		return t.Params, nil, storeFailed(fmt.Errorf("results of the other folds: %w", err))
 	}
 	var results []sweep.Result
 	for _, r := range w.results {
@@ -56,7 +56,7 @@ func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params swe
 	if !t.Refit {
 		params = paramsOf(board, t.Configuration)
 		if why := search.Drop(w.plan, board, t.Configuration); why != "" {
-			return params, nil, &droppedError{why}
+			return params, nil, &untrainedError{why}
 		}
 		return params, nil, nil
 	}

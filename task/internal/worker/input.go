@@ -1,15 +1,14 @@
 package worker
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/sweep"
-	"coppice/internal/sweepstore"
 )
 
 // openInput reads the model that the trials continue, if any, and translates its thresholds to the bins of the mapped
@@ -22,8 +21,8 @@ func (w *Worker) openInput(ctx context.Context) error {
 
 	read := map[string][]byte{}
 	for what, o := range map[string]sweep.Object{"model": in.Text, "dataset": in.Dataset} {
-		data, err := w.trials.File(ctx, o)
-		if err != nil {
+		data, lost, err := w.trials.File(ctx, o)
+		if err = cmp.Or(err, lost); err != nil {
 			return fmt.Errorf("input model: %w", err)
 		}
 		read[what] = data
@@ -48,13 +47,12 @@ func (w *Worker) inputOf(ctx context.Context, from *sweep.Origin) (*gbt.InputMod
 	if from == nil {
 		return w.input, nil
 	}
-	text, err := w.trials.File(ctx, from.Model)
-	var lost *sweepstore.FileError
+	text, lost, err := w.trials.File(ctx, from.Model)
 	switch {
-	case errors.As(err, &lost):
-		return nil, fmt.Errorf("the model of trial %d, which it continues: %w", from.Trial, err)
+	case lost != nil:
+		return nil, fmt.Errorf("the model of trial %d, which it continues: %w", from.Trial, lost)
 	case err != nil:
-		return nil, &brokenError{fmt.Errorf("the model of trial %d, which it continues: %w", from.Trial, err)}
+		return nil, storeFailed(fmt.Errorf("the model of trial %d, which it continues: %w", from.Trial, err))
 	}
 	return fit.Input(w.dataset.Manifest, w.dataset.Manifest, text)
 }

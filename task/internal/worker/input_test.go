@@ -3,7 +3,6 @@ package worker
 import (
 	"bytes"
 	"context"
-	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -150,8 +150,7 @@ func TestContinuedTrialsSurvive(t *testing.T) {
 func TestContinuedSweepWithoutItsModel(t *testing.T) {
 	w, _ := continuing(t, sweep.GrowMode, func(p *sweep.Plan) { p.Input.Text.Name += "0" })
 	err := w.worker(0).Run(t.Context())
-	var transient *TransientError
-	if err == nil || errors.As(err, &transient) || !strings.Contains(err.Error(), "input model") {
+	if err == nil || problem.Is(err, problem.Transient) || !strings.Contains(err.Error(), "input model") {
 		t.Errorf("got %v, expected an error about the input model that no other attempt may cure", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -79,8 +80,7 @@ func TestLostAnswersEndAttempts(t *testing.T) {
 					break
 				}
 				ended++
-				var transient *TransientError
-				if !errors.As(err, &transient) || !errors.Is(err, blobtest.ErrLost) {
+				if !problem.Is(err, problem.Transient) || !errors.Is(err, blobtest.ErrLost) {
 					t.Fatalf("seed %d, attempt %d: %v; want a transient error, the lost answer", seed, attempt, err)
 				}
 			}

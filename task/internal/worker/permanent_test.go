@@ -12,7 +12,6 @@ import (
 	"coppice/internal/fit"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
-	"coppice/internal/sweepstore"
 	"coppice/task/internal/stage"
 )
 
@@ -26,14 +25,13 @@ func TestWhatIsWorthAnotherAttempt(t *testing.T) {
 		{errors.New("connection reset"), false},
 		{context.Canceled, false},
 		{fs.ErrPermission, false},
-		{&sweepstore.FileError{Err: errors.New("other contents")}, false},
 		{fs.ErrNotExist, true},
 		{&sweep.DecodeError{Err: errors.New("x")}, true},
-		{&sweepstore.DamagedError{Err: &sweep.DecodeError{Err: errors.New("x")}}, true},
+		{problem.As(problem.Damaged, &sweep.DecodeError{Err: errors.New("x")}), true},
 		{&dataset.ManifestError{Err: errors.New("x")}, true},
 		{&dataset.FormatError{}, true},
 		{&dataset.CorruptError{}, true},
-		{&stage.VersionError{}, true},
+		{stage.ErrVersion, true},
 		{problem.New(problem.Input, "x"), true},
 		{problem.New(problem.Conflict, "x"), false},
 		{&cloud.SetupError{}, true},
@@ -41,7 +39,7 @@ func TestWhatIsWorthAnotherAttempt(t *testing.T) {
 		{fmt.Errorf("%w: split valid", fit.ErrNoRows), true},
 	} {
 		err := (&Worker{}).classify(fmt.Errorf("a: %w", tc.err))
-		if transient := errors.As(err, new(*TransientError)); transient == tc.permanent {
+		if transient := problem.Is(err, problem.Transient); transient == tc.permanent {
 			t.Errorf("%T: transient %t, expected %t", tc.err, transient, !tc.permanent)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/problem"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -82,8 +82,7 @@ func (w *world) stoppedAt(t *testing.T, attempt, trial int) {
 	worker := w.worker(0)
 	worker.Attempt = attempt
 	worker.Sweeps = &afterPut{w.sweeps, sweep.Names(w.plan.Sweep).Decision(trial), cancel}
-	var transient *TransientError
-	if err := worker.Run(ctx); !errors.As(err, &transient) {
+	if err := worker.Run(ctx); !problem.Is(err, problem.Transient) {
 		t.Fatalf("attempt %d was to lose its machine when trial %d was decided: got error %v, want a transient one",
 			attempt, trial, err)
 	}

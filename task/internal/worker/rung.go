@@ -2,12 +2,12 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"coppice/internal/gbt"
+	"coppice/internal/problem"
 	"coppice/internal/protocol"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
@@ -44,7 +44,7 @@ func (w *Worker) compare(ctx context.Context, claim *sweep.Claim, g gbt.Progress
 	if c.rung != nil {
 		w.pass(c.rung)
 	}
-	if broken := new(brokenError); errors.As(err, &broken) && ctx.Err() != nil {
+	if problem.Is(err, problem.Transient) && ctx.Err() != nil {
 		return ctx.Err() // not saved beyond the rung yet, so the next holder decides it again
 	}
 	return err
@@ -88,12 +88,15 @@ type climbing struct {
 	before []*sweep.Rung // those up to the last pause
 }
 
-// run returns nil if the trial continues, a *pausedError, a *stoppedError, or a *brokenError if the store failed.
+// run returns nil if the trial continues, a *pausedError, a *stoppedError, or a transient error if the store failed.
 // Package protocol orders the steps: the record of a rung is written before it is acted on, and binds a later holder of
 // the trial.
 func (c *climbing) run(ctx context.Context, step int) error {
 	s, first := protocol.Climb{Trial: c.claim.Trial, Claim: c.claim.Claim, Rung: step}.Begin()
-	do, err := protocol.Run(s, first, func(a protocol.Action) (protocol.Answer, error) { return c.do(ctx, a.Do, a.Rung) })
+	do, err := protocol.Run(s, first, func(a protocol.Action) (protocol.Answer,
+		error) {
+		return c.do(ctx, a.Do, a.Rung)
+	})
 
 	switch {
 	case do.Do == protocol.Pause:
@@ -101,14 +104,13 @@ func (c *climbing) run(ctx context.Context, step int) error {
 	case do.Do == protocol.Close:
 		return &stoppedError{do.Rung, c.rung.Score, c.after.Reason}
 	case do.Do == protocol.Stop:
-		return &brokenError{err}
+		return storeFailed(err)
 	}
 	return nil
 }
 
 func (c *climbing) do(ctx context.Context, op protocol.Op, step int) (answer protocol.Answer, err error) {
 	w, trial := c.w, c.claim.Trial
-	var damaged *sweepstore.DamagedError
 	switch op {
 	case protocol.LookForPause:
 		listed, err := w.trials.ListTrial(ctx, trial)
@@ -130,7 +132,7 @@ func (c *climbing) do(ctx context.Context, op protocol.Op, step int) (answer pro
 			return answer, nil
 		}
 		there, err := w.trials.Rung(ctx, trial, step)
-		if errors.As(err, &damaged) {
+		if problem.Is(err, problem.Damaged) {
 			w.Log.Warn("the decision about the trial at a rung cannot be read; it continues", "trial", trial, "trees",
 				step, "error", err.Error())
 			return protocol.Answer{Unreadable: true}, nil
@@ -156,7 +158,7 @@ func (c *climbing) do(ctx context.Context, op protocol.Op, step int) (answer pro
 
 	default: // ReadVerdict
 		c.after, err = w.trials.Promotion(ctx, trial, step)
-		if errors.As(err, &damaged) {
+		if problem.Is(err, problem.Damaged) {
 			w.Log.Warn("what becomes of the paused trial cannot be read; it continues", "trial", trial, "trees", step,
 				"error", err.Error())
 			return protocol.Answer{Unreadable: true}, nil

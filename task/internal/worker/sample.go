@@ -7,9 +7,9 @@ import (
 
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
+	"coppice/internal/problem"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
-	"coppice/internal/sweepstore"
 )
 
 // compareBySample trains a trial on a sample of the rows, if the plan compares trials by it, and compares it. A
@@ -23,8 +23,8 @@ func (w *Worker) compareBySample(ctx context.Context, claim *sweep.Claim, s *sav
 	for _, step := range search.RungsOf(w.plan, claim.Trial) {
 		if claim.Claim > 0 { // an earlier holder may have come further
 			r, err := w.trials.Rung(ctx, claim.Trial, step)
-			if damaged := new(sweepstore.DamagedError); err != nil && !errors.As(err, &damaged) {
-				return &brokenError{err}
+			if err != nil && !problem.Is(err, problem.Damaged) {
+				return storeFailed(err)
 			}
 			if r != nil || err != nil {
 				if err := w.compare(ctx, claim, gbt.Progress{Tree: step}); err != nil { // it follows what is there

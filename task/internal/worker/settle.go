@@ -9,26 +9,22 @@ import (
 	"slices"
 	"time"
 
+	"coppice/internal/problem"
 	"coppice/internal/protocol"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
-	"coppice/internal/sweepstore"
 )
 
 // maxRefused bounds the proposals for a trial that are another trial's or cannot be trained; beyond it the trial is
 // given up.
 const maxRefused = 200
 
-// brokenError is a storage failure while an open trial was decided: it says nothing about the trial.
-type brokenError struct{ err error }
-
-func (e *brokenError) Error() string { return e.err.Error() }
-
-func (e *brokenError) Unwrap() error { return e.err }
+// storeFailed is a storage failure while a trial was decided or compared: it says nothing about the trial.
+func storeFailed(err error) error { return problem.As(problem.Transient, err) }
 
 // settle returns the parameters of a claimed trial and, in a population, whose model it continues. For an open trial
-// they are decided here, or read if they were decided before; package protocol orders the steps. A *brokenError is a
-// storage failure; any other error means that no task can train the trial.
+// they are decided here, or read if they were decided before; package protocol orders the steps. A storage failure
+// is transient; any other error means that no task can train the trial.
 func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (sweep.Params, *sweep.Origin, error) {
 	if trial := w.plan.Trials[claim.Trial]; !trial.Open {
 		return trial.Params, nil, nil
@@ -45,11 +41,11 @@ func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (sweep.Params, 
 		w.known()[decider] = sweep.Seen{Trial: decider, Status: sweep.StatusRunning, Params: d.decision.Own}
 		return d.decision.Params, d.decision.From, nil
 	case do.Why == protocol.Broken:
-		return nil, nil, &brokenError{err}
+		return nil, nil, storeFailed(err)
 	}
 	var selected *search.SelectedError
 	if errors.As(d.why, &selected) {
-		return nil, nil, &droppedError{selected.Reason}
+		return nil, nil, &untrainedError{selected.Reason}
 	}
 	return nil, nil, d.why
 }
@@ -70,9 +66,8 @@ func (d *deciding) do(ctx context.Context, a protocol.Action) (answer protocol.A
 	switch a.Do {
 	case protocol.ReadDecision:
 		there, err := w.trials.Decision(ctx, a.Trial)
-		var damaged *sweepstore.DamagedError
-		if errors.As(err, &damaged) {
-			d.why = fmt.Errorf("its configuration cannot be read: %w", damaged)
+		if problem.Is(err, problem.Damaged) {
+			d.why = fmt.Errorf("its configuration cannot be read: %w", err)
 			return protocol.Answer{Unreadable: true}, nil
 		}
 		if there != nil {

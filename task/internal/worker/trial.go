@@ -18,6 +18,7 @@ import (
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/problem"
 	"coppice/internal/protocol"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
@@ -79,7 +80,7 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 	ended, cause := time.Now().UTC(), context.Cause(training)
 
 	// The first match wins: causes that say nothing about the configuration come before those that do.
-	broken, damaged, paused := new(brokenError), new(copyError), new(pausedError)
+	paused := new(pausedError)
 	switch {
 	case err != nil && ctx.Err() != nil: // the machine is being taken away; the next attempt resumes the trial
 		return ending{claim: claim, why: protocol.ToldToGo, err: ctx.Err()}
@@ -89,11 +90,11 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 		return ending{claim: claim, why: protocol.EndedElsewhere, r: r, err: cause}
 	case errors.Is(err, errHalted):
 		return ending{claim: claim, why: protocol.ToldToGo, err: errHalted}
-	case errors.As(err, &broken) && !unwanted(cause):
-		return ending{claim: claim, why: protocol.Broken, err: fmt.Errorf("trial %d: %w", claim.Trial, broken)}
+	case problem.Is(err, problem.Transient) && !unwanted(cause):
+		return ending{claim: claim, why: protocol.Broken, err: fmt.Errorf("trial %d: %w", claim.Trial, err)}
 	// this training saw wrong data, even if a later verification succeeds
-	case errors.As(err, &damaged) && !unwanted(cause):
-		return ending{claim: claim, why: protocol.Broken, err: damaged}
+	case errors.Is(err, errCopy) && !unwanted(cause):
+		return ending{claim: claim, why: protocol.Broken, err: err}
 	case errors.As(err, &paused):
 		w.Log.Info("paused", "trial", claim.Trial, "trees", paused.step)
 		return ending{claim: claim, why: protocol.Paused, step: paused.step}
@@ -219,7 +220,7 @@ func (w *Worker) begin(ctx context.Context, claim *sweep.Claim, r *sweep.Result,
 	}
 
 	if waits == nil {
-		over := new(enoughError)
+		over := new(untrainedError)
 		switch err := w.enough(ctx, claim); {
 		case errors.As(err, &over) && rung != nil: // it was trained, up to there
 			waits = &stoppedError{rung.Step, rung.Score, over.Error()}
@@ -282,13 +283,10 @@ func (w *Worker) score(model *gbt.Model, threads int) (*finished, error) {
 // failure gives the status and reason of a trial without a model.
 func (w *Worker) failure(cause, err error) (sweep.Status, string) {
 	var stopped *stoppedError
-	var dropped *droppedError
-	var enough *enoughError
+	var untrained *untrainedError
 	switch {
-	case errors.As(err, &enough):
-		return sweep.StatusStopped, enough.Error()
-	case errors.As(err, &dropped):
-		return sweep.StatusStopped, dropped.reason
+	case errors.As(err, &untrained):
+		return sweep.StatusStopped, untrained.reason
 	case errors.As(err, &stopped):
 		return sweep.StatusStopped, fmt.Sprintf("%s: %s", w.plan.Spec.Search.Stop.Reached(stopped.step), stopped.reason)
 	case errors.Is(cause, errTimeLimit):

@@ -22,6 +22,7 @@ import (
 	"coppice/internal/protocol"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
+	"coppice/task/internal/stage"
 	"coppice/task/internal/usage"
 )
 
@@ -72,17 +73,14 @@ type Worker struct {
 	results map[int]sweep.Result // by trial, in a cross-validated sweep
 }
 
-// TransientError is a failure that another attempt may not meet: storage is unreachable, or the machine is being taken
-// away.
-type TransientError struct{ Err error }
-
-func (e *TransientError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the cause.
-func (e *TransientError) Unwrap() error { return e.Err }
-
-// ExitStatus makes Batch retry the task. An interruption is transient as well.
-func (*TransientError) ExitStatus() int { return sweep.ExitTransient }
+// Transient is err as a failure that another attempt may not meet: storage is unreachable, or the machine is being
+// taken away. Batch retries the task, so a kind of its own that the cause has no longer counts.
+func Transient(err error) error {
+	if k := problem.Of(err); k != problem.Other && k != problem.Transient {
+		return problem.New(problem.Transient, "%v", err)
+	}
+	return problem.As(problem.Transient, err)
+}
 
 // Run trains trials until none is left, the sweep is cancelled or paused, or ctx ends. A trial that fails is a result,
 // not an error.
@@ -187,21 +185,17 @@ func (w *Worker) classify(err error) error {
 	if permanent(err) {
 		return err
 	}
-	return &TransientError{err}
+	return Transient(err)
 }
 
-// permanent reports whether the error's own class rules out a retry: bad input, bad setup, and objects that do not
-// exist.
+// permanent reports whether the error's kind rules out a retry: bad input, bad setup, and objects that do not exist.
 func permanent(err error) bool {
-	var input interface{ IsInput() bool }
-	var setup interface{ IsSetup() bool }
-	var other interface{ IsPermanent() bool }
 	switch problem.Of(err) {
-	case problem.Environment, problem.Usage, problem.Damaged, problem.Input, problem.NotFound:
+	case problem.Environment, problem.Damaged, problem.Input, problem.NotFound:
 		return true
 	}
-	return errors.As(err, &input) || errors.As(err, &setup) || errors.As(err, &other) ||
-		errors.Is(err, blob.ErrNotExist)
+	var input interface{ IsInput() bool }
+	return errors.As(err, &input) || errors.Is(err, stage.ErrVersion)
 }
 
 // Why a sweep wants no more results.

@@ -22,6 +22,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -383,8 +384,7 @@ func TestInterruptionIsTransientAndLeavesNoResult(t *testing.T) {
 	worker := w.worker(0)
 	worker.Sweeps = &hooked{Store: w.sweeps, part: "heartbeats", do: stop}
 	err := worker.Run(ctx)
-	var transient *TransientError
-	if !errors.As(err, &transient) || !errors.Is(err, context.Canceled) {
+	if !problem.Is(err, problem.Transient) || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Result(0)); !errors.Is(err, blob.ErrNotExist) {
@@ -412,9 +412,8 @@ func TestStorageFailuresAreTransient(t *testing.T) {
 		w := newWorld(t, 1, nil)
 		worker := w.worker(0)
 		worker.Sweeps = broken{w.sweeps, part}
-		var transient *TransientError
-		if err := worker.Run(t.Context()); !errors.As(err, &transient) || !errors.Is(err, errBroken) {
-			t.Errorf("worker.Run(): got %s: %v; want err of the type of transient, err wrapping errBroken", part, err)
+		if err := worker.Run(t.Context()); !problem.Is(err, problem.Transient) || !errors.Is(err, errBroken) {
+			t.Errorf("worker.Run(): got %s: %v; expected a transient error that wraps errBroken", part, err)
 		}
 	}
 	w := newWorld(t, 1, nil) // a heartbeat that cannot be written is no reason to stop
@@ -438,12 +437,12 @@ func TestDamagedDatasetIsPermanent(t *testing.T) {
 	}
 	err = w.worker(0).Run(t.Context())
 	var corrupt *dataset.CorruptError
-	var transient *TransientError
-	if !errors.As(err, &corrupt) || errors.As(err, &transient) {
+	if !errors.As(err, &corrupt) || problem.Is(err, problem.Transient) {
 		t.Errorf("got %v", err)
 	}
 	missing := newWorld(t, 1, func(p *sweep.Plan) { p.Dataset.Version = "0000000000000000" })
-	if err := missing.worker(0).Run(t.Context()); !errors.Is(err, blob.ErrNotExist) || errors.As(err, &transient) {
+	if err := missing.worker(0).Run(t.Context()); !errors.Is(err, blob.ErrNotExist) ||
+		problem.Is(err, problem.Transient) {
 		t.Errorf("a dataset that is not there: %v", err)
 	}
 }
