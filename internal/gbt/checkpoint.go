@@ -183,9 +183,7 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 	// A checkpoint holds no scores: recompute them from an input model and then from the trees.
 	if b.opt.Input != nil {
 		addPredictions(ctx, b.trees, b.data.Columns, b.data.rows(), b.raw, b.walks)
-		if b.opt.Valid != nil {
-			addPredictions(ctx, b.trees, b.opt.Valid.Columns, b.opt.Valid.rows(), b.validRaw, b.walks)
-		}
+		b.addToValid(ctx, b.trees...)
 		b.decide()
 		return ctx.Err()
 	}

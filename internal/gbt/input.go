@@ -201,9 +201,8 @@ func (m *InputModel) check(d *Data, obj objective) error {
 	return nil
 }
 
-// begin sets the initial scores: a constant, or the input model's scores, which are computed for all rows. Training
-// rows exclude Options.Shift.
-func (b *booster) begin(ctx context.Context) error {
+// continueInput sets the initial scores to the input model's, if there is one. Training rows exclude Options.Shift.
+func (b *booster) continueInput(ctx context.Context) error {
 	m := b.opt.Input
 	if m == nil {
 		return nil

@@ -48,13 +48,13 @@ func (r *reference) mayMeet(path []int, f int) bool {
 }
 
 // child is the value of one side of a split.
-func (q *question) child(s wide, l2 float64) float64 {
+func (q *splitSearch) child(s wide, l2 float64) float64 {
 	w := q.smooth(q.output(s, l2), float64(s.h)*(q.perH/q.p.PathSmooth), q.leaf.out)
 	return math.Max(math.Min(w, q.leaf.high), q.leaf.low)
 }
 
 // limit adjusts the unsplit gain of a leaf that has a value of its own.
-func (q *question) limit() {
+func (q *splitSearch) limit() {
 	if q.p.PathSmooth <= leastSmooth {
 		return
 	}
@@ -66,7 +66,7 @@ func (q *question) limit() {
 }
 
 // allowedLimited is allowed for children with values of their own.
-func (q *question) allowedLimited(left wide, l2 float64) (gain float64, ok bool) {
+func (q *splitSearch) allowedLimited(left wide, l2 float64) (gain float64, ok bool) {
 	right := q.total.except(left)
 	a, b := q.child(left, l2), q.child(right, l2)
 	if d := float64(q.direction(q.number)); d*a > d*b {
@@ -77,7 +77,7 @@ func (q *question) allowedLimited(left wide, l2 float64) (gain float64, ok bool)
 
 // bound sets the children's values and bounds.
 func (r *reference) bound(parent, left, right *refLeaf) {
-	q := r.question(parent, parent.best.feature)
+	q := r.splitSearch(parent, parent.best.feature)
 	left.out, right.out = q.child(left.sum, left.l2), q.child(right.sum, right.l2)
 	left.low, left.high, right.low, right.high = parent.low, parent.high, parent.low, parent.high
 	between := (left.out + right.out) / 2
@@ -90,13 +90,13 @@ func (r *reference) bound(parent, left, right *refLeaf) {
 }
 
 // random returns one of n numbers, for this feature at this node.
-func (q *question) random(n int) int {
+func (q *splitSearch) random(n int) int {
 	k := newKey(q.p.Seed, forThresholds, q.round)
 	return pick(key(k.at(uint64(q.leaf.node()))).at(uint64(q.number)), n)
 }
 
 // oneThreshold is numerical with a single drawn threshold.
-func (q *question) oneThreshold() refSplit {
+func (q *splitSearch) oneThreshold() refSplit {
 	values, group := q.feature.valueBins(), q.groups[q.number]
 	var ends []int // the last left bins of all thresholds
 	for b := range values - 1 {

@@ -356,7 +356,7 @@ func (r *reference) bestSplit(l *refLeaf) refSplit {
 		}
 	}
 	for _, f := range nodeFeatures(r.p, r.round, l.node(), len(r.features), may) {
-		q := r.question(l, f)
+		q := r.splitSearch(l, f)
 		var found refSplit
 		switch {
 		case !r.d.Features[f].Categorical && r.p.ExtraTrees:
@@ -376,8 +376,8 @@ func (r *reference) bestSplit(l *refLeaf) refSplit {
 	return best
 }
 
-// question asks for the best split of a leaf on one feature.
-type question struct {
+// splitSearch is the search for the best split of a leaf on one feature.
+type splitSearch struct {
 	*reference
 	leaf    *refLeaf
 	feature *Feature
@@ -389,8 +389,8 @@ type question struct {
 	perH    float64 // rows per unit of hessian
 }
 
-func (r *reference) question(l *refLeaf, f int) *question {
-	q := &question{reference: r, leaf: l, feature: &r.d.Features[f], number: f, total: l.sum}
+func (r *reference) splitSearch(l *refLeaf, f int) *splitSearch {
+	q := &splitSearch{reference: r, leaf: l, feature: &r.d.Features[f], number: f, total: l.sum}
 	for _, row := range l.rows {
 		b := &q.bins[r.d.Columns[f][row]]
 		b.g, b.h = b.g+r.gh[row].g, b.h+r.gh[row].h
@@ -406,7 +406,7 @@ func (a wide) and(b wide) wide    { return wide{a.g + b.g, a.h + b.h} }
 func (a wide) except(b wide) wide { return wide{a.g - b.g, a.h - b.h} }
 
 // allowed is the gain of both sides together; not ok if a side is too small.
-func (q *question) allowed(left wide, l2 float64) (gain float64, ok bool) {
+func (q *splitSearch) allowed(left wide, l2 float64) (gain float64, ok bool) {
 	right := q.total.except(left)
 	if float64(left.h) < q.leastH || float64(right.h) < q.leastH {
 		return 0, false
@@ -424,7 +424,7 @@ type stretch struct {
 }
 
 // stretches returns the non-empty bins of present values, joined if max_bin is coarser.
-func (q *question) stretches() []stretch {
+func (q *splitSearch) stretches() []stretch {
 	var all []stretch
 	group := q.groups[q.number]
 	for b, s := range q.bins[:q.feature.valueBins()] {
@@ -442,7 +442,7 @@ func (q *question) stretches() []stretch {
 
 // numerical tries every threshold with missing values on the right, then every one with them on the left. On a tie the
 // first wins.
-func (q *question) numerical() refSplit {
+func (q *splitSearch) numerical() refSplit {
 	var missing wide
 	if q.feature.Missing >= 0 {
 		missing = q.bins[q.feature.Missing]
@@ -490,7 +490,7 @@ func (q *question) numerical() refSplit {
 }
 
 // present returns the categories in the leaf that may go left.
-func (q *question) present() []int {
+func (q *splitSearch) present() []int {
 	var all []int
 	for b := range q.usable[q.number] {
 		if q.bins[b].h > 0 {
@@ -500,7 +500,7 @@ func (q *question) present() []int {
 	return all
 }
 
-func (q *question) oneAgainstRest() refSplit {
+func (q *splitSearch) oneAgainstRest() refSplit {
 	best, drawn := refSplit{}, -1
 	if q.p.ExtraTrees {
 		drawn = q.random(q.usable[q.number])
@@ -518,10 +518,10 @@ func (q *question) oneAgainstRest() refSplit {
 }
 
 // rows is the estimated number of rows behind a sum of hessians.
-func (q *question) rows(s wide) float64 { return float64(float64(s.h) * q.perH) }
+func (q *splitSearch) rows(s wide) float64 { return float64(float64(s.h) * q.perH) }
 
 // sortedSubset sorts categories by gradient over hessian and tries those from either end.
-func (q *question) sortedSubset() refSplit {
+func (q *splitSearch) sortedSubset() refSplit {
 	var sorted []int
 	for _, b := range q.present() {
 		if q.rows(q.bins[b])+0.5 >= q.p.CatSmooth {
@@ -540,7 +540,7 @@ func (q *question) sortedSubset() refSplit {
 	return best
 }
 
-func (q *question) fromOneEnd(sorted []int, best *refSplit) {
+func (q *splitSearch) fromOneEnd(sorted []int, best *refSplit) {
 	group := float64(q.p.MinDataPerGroup)
 	var left wide
 	since := 0.0

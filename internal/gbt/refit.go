@@ -43,63 +43,40 @@ func Refit(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 				len(r.trees)+1)
 		}
 		r.add(renewed)
-		if err := r.evaluate(renewed, start); err != nil {
+		var err error
+		if r.last, err = r.metric(); err != nil {
+			return nil, err
+		}
+		if err := r.report(r.last, len(r.trees), start); err != nil {
 			return nil, err
 		}
 	}
 	return r.result(), nil
 }
 
-// refit is the state of Refit between two trees.
+// refit is the state of Refit between two trees. Scores of data and trees are without Options.Shift.
 type refit struct {
-	p       Params
-	opt     Options
-	data    *Data
-	obj     objective
-	pool    *pool
-	walks   walks
-	started time.Time
-
-	bias     float64
-	raw      []float64 // of all rows of data, without Options.Shift
-	validRaw []float64
-	trees    []*Tree // without Options.Shift
-	metric   float64 // Eval's last result
-	scratch  [][2][]uint32
+	scored
+	bias    float64
+	last    float64 // Eval's last result
+	scratch [][2][]uint32
 }
 
 func newRefit(d *Data, p Params, opt Options, pool *pool) (*refit, error) {
-	if err := d.check(true); err != nil {
-		return nil, err
-	}
-	p, err := p.ForTable(d.Features)
-	if err != nil {
-		return nil, err
-	}
 	if p.PathSmooth > 0 {
 		return nil, &ParamError{pathSmooth, "a refit does not smooth; leave it out"}
-	}
-	obj, err := newObjective(&p, d)
-	if err != nil {
-		return nil, err
 	}
 	if opt.Input == nil {
 		return nil, inputErrorf("a refit needs one")
 	}
-	if err := opt.Input.check(d, obj); err != nil {
+	s, err := newScored(d, p, opt, pool)
+	if err != nil {
 		return nil, err
 	}
 
-	r := &refit{p: p, opt: opt, data: d, obj: obj, pool: pool, walks: newWalks(pool), started: time.Now(),
-		metric: math.NaN(),
-		bias:   obj.init(p.BoostFromAverage), scratch: make([][2][]uint32, pool.size)}
-	r.raw = filled(d.Rows, r.bias)
-	if v := opt.Valid; v != nil {
-		if err := v.check(false); err != nil {
-			return nil, fmt.Errorf("valid: %w", err)
-		}
-		r.validRaw = filled(v.Rows, opt.Shift)
-	}
+	r := &refit{scored: s, last: math.NaN(), bias: s.obj.init(s.p.BoostFromAverage), scratch: make([][2][]uint32,
+		pool.size)}
+	r.begin(r.bias, opt.Shift)
 	return r, nil
 }
 
@@ -192,30 +169,7 @@ func (r *refit) add(t *Tree) {
 	}
 	r.trees = append(r.trees, t)
 	addPredictions(whole, []*Tree{t}, r.data.Columns, r.data.rows(), r.raw, r.walks)
-	if v := r.opt.Valid; v != nil {
-		addPredictions(whole, []*Tree{t}, v.Columns, v.rows(), r.validRaw, r.walks)
-	}
-}
-
-func (r *refit) evaluate(t *Tree, start time.Time) error {
-	n := len(r.trees)
-	if v := r.opt.Valid; v != nil && r.opt.Eval != nil {
-		raw := make([]float64, v.Used())
-		copy(raw, r.validRaw)
-		for i, row := range v.Subset {
-			raw[i] = r.validRaw[row]
-		}
-		metric, err := r.opt.Eval(raw)
-		if err != nil {
-			return fmt.Errorf("evaluate tree %d: %w", n, err)
-		}
-		r.metric = metric
-	}
-
-	if r.opt.OnTree == nil {
-		return nil
-	}
-	return r.opt.OnTree(Progress{Tree: n, Leaves: t.Leaves(), Metric: r.metric, Best: n, Took: time.Since(start)})
+	r.addToValid(whole, t)
 }
 
 func (r *refit) result() *Result {
@@ -230,6 +184,6 @@ func (r *refit) result() *Result {
 		}
 		m.Trees[0] = &first
 	}
-	return &Result{Model: m, Grown: len(m.Trees), Best: len(m.Trees), Metric: r.metric, Stopped: StopRefit,
+	return &Result{Model: m, Grown: len(m.Trees), Best: len(m.Trees), Metric: r.last, Stopped: StopRefit,
 		Took: time.Since(r.started)}
 }

@@ -117,7 +117,7 @@ func (w *walk) enter(rows rowSet, lo, hi int) {
 			w.blocks = append(w.blocks, block{row: lo, rows: 1<<min(hi-lo, 64) - 1})
 		}
 	} else {
-		w.gather(rows.subset[lo:hi])
+		w.collect(rows.subset[lo:hi])
 	}
 
 	// Blocks are processed together: pad with empty ones.
@@ -126,7 +126,7 @@ func (w *walk) enter(rows rowSet, lo, hi int) {
 	}
 }
 
-func (w *walk) gather(rows []uint32) {
+func (w *walk) collect(rows []uint32) {
 	for _, r := range rows {
 		n := len(w.blocks)
 		if n == 0 || int(r)-w.blocks[n-1].row >= 64 {

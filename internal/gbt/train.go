@@ -108,80 +108,136 @@ func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 	return b.result(), nil
 }
 
-// booster is the state of a training run between two trees.
-type booster struct {
+// scored is what growing and refitting trees have in common: a table and held-out rows with the raw scores of the trees
+// so far.
+type scored struct {
 	p     Params // as in the model file; the grower's are scaled by Data.Copies
 	opt   Options
 	data  *Data
 	obj   objective
-	grow  *grower
 	pool  *pool
 	walks walks
 
-	progress
-	trees    []*Tree
-	stopped  Stop
 	raw      []float64 // raw scores by row of data; of rows that are not in use they mean nothing
-	validRaw []float64 // raw scores by row of opt.Valid
+	validRaw []float64 // raw scores by row of opt.Valid; nil without
 	evalRaw  []float64 // those of its used rows, in their order, for Eval
+	trees    []*Tree
+	started  time.Time
+}
+
+// newScored checks everything that a caller can get wrong, before memory for all rows is allocated.
+func newScored(d *Data, p Params, opt Options, pool *pool) (scored, error) {
+	s := scored{opt: opt, data: d, pool: pool, walks: newWalks(pool), started: time.Now()}
+	if err := d.check(true); err != nil {
+		return s, err
+	}
+	if v := opt.Valid; v != nil {
+		if err := v.check(false); err != nil {
+			return s, fmt.Errorf("valid: %w", err)
+		}
+		if len(v.Features) != len(d.Features) {
+			return s, fmt.Errorf("%w: valid has %d features, train %d", ErrData, len(v.Features), len(d.Features))
+		}
+	}
+	if opt.Shift-opt.Shift != 0 { // NaN or infinite
+		return s, &ParamError{"shift", fmt.Sprintf("%v cannot be added to scores", opt.Shift)}
+	}
+
+	var err error
+	if s.p, err = p.ForTable(d.Features); err != nil {
+		return s, err
+	}
+	if s.obj, err = newObjective(&s.p, d); err != nil {
+		return s, err
+	}
+	if opt.Input != nil {
+		err = opt.Input.check(d, s.obj)
+	}
+	return s, err
+}
+
+// begin sets all raw scores.
+func (s *scored) begin(raw, valid float64) {
+	s.raw = filled(s.data.Rows, raw)
+	if v := s.opt.Valid; v != nil {
+		s.validRaw = filled(v.Rows, valid)
+		s.evalRaw = make([]float64, v.Used())
+	}
+}
+
+// addToValid adds trees to the scores of the held-out rows.
+func (s *scored) addToValid(ctx context.Context, trees ...*Tree) {
+	if v := s.opt.Valid; v != nil {
+		addPredictions(ctx, trees, v.Columns, v.rows(), s.validRaw, s.walks)
+	}
+}
+
+// metric is Eval's result after the last tree; NaN without Eval.
+func (s *scored) metric() (float64, error) {
+	if s.opt.Eval == nil || s.opt.Valid == nil {
+		return math.NaN(), nil
+	}
+	copy(s.evalRaw, s.validRaw)
+	for i, r := range s.opt.Valid.Subset {
+		s.evalRaw[i] = s.validRaw[r]
+	}
+
+	v, err := s.opt.Eval(s.evalRaw)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("evaluate tree %d: %w", len(s.trees), err)
+	case v-v != 0: // NaN or infinite: nothing can be compared with it, and a checkpoint could not hold it
+		return 0, fmt.Errorf("evaluate tree %d: the metric is not a number", len(s.trees))
+	}
+	return v, nil
+}
+
+// report calls Options.OnTree for the last tree.
+func (s *scored) report(metric float64, best int, start time.Time) error {
+	if s.opt.OnTree == nil {
+		return nil
+	}
+	n := len(s.trees)
+	return s.opt.OnTree(Progress{Tree: n, Leaves: s.trees[n-1].Leaves(), Metric: metric, Best: best,
+		Took: time.Since(start)})
+}
+
+// booster is the state of a training run between two trees.
+type booster struct {
+	scored
+	progress
+	grow    *grower
+	stopped Stop
+
 	// by row of data, the gradient and hessian in the current packing; of rows that are not in use they mean nothing
 	gh  []uint32
 	bag int // how many of grow.order's rows the current tree learns from
 
 	names, infos []string // of the features, as in the model file
 
-	run     run // identifies its checkpoints; empty if there are none
-	started time.Time
+	run     run           // identifies its checkpoints; empty if there are none
 	before  time.Duration // training time of the resumed trees
 	resumed int           // number of resumed trees
 }
 
 func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool) (*booster, error) {
-	if err := d.check(true); err != nil {
-		return nil, err
-	}
-
-	if v := opt.Valid; v != nil {
-		if err := v.check(false); err != nil {
-			return nil, fmt.Errorf("valid: %w", err)
-		}
-		if len(v.Features) != len(d.Features) {
-			return nil, fmt.Errorf("%w: valid has %d features, train %d", ErrData, len(v.Features), len(d.Features))
-		}
-	}
-
 	if (opt.Eval != nil) != (opt.Valid != nil) || p.EarlyStoppingRound > 0 && opt.Eval == nil {
 		return nil, &ParamError{"early_stopping_round", "needs held-out rows and a metric"}
-	}
-
-	p, err := p.ForTable(d.Features)
-	if err != nil {
-		return nil, err
 	}
 	if p.RefitDecayRate != Defaults().RefitDecayRate {
 		return nil, &ParamError{refitDecay, "only a refit uses it; leave it out"}
 	}
-	if opt.Shift-opt.Shift != 0 { // NaN or infinite
-		return nil, &ParamError{"shift", fmt.Sprintf("%v cannot be added to scores", opt.Shift)}
-	}
-
-	obj, err := newObjective(&p, d)
+	s, err := newScored(d, p, opt, pool)
 	if err != nil {
 		return nil, err
 	}
-	if opt.Input != nil {
-		if err := opt.Input.check(d, obj); err != nil {
-			return nil, err
-		}
-	}
 
-	b := &booster{p: p, opt: opt, data: d, obj: obj, progress: progress{BestMetric: math.NaN()}, started: time.Now(),
-		pool: pool, walks: newWalks(pool)}
+	b := &booster{scored: s, progress: progress{BestMetric: math.NaN()}}
 	b.names, b.infos = describe(d.Features)
 
 	// Check the checkpoint before allocating memory for all rows.
 	if opt.Checkpoint != nil || opt.Resume != nil {
-		b.run = newRun(d, p, opt)
+		b.run = newRun(d, b.p, opt)
 	}
 	if opt.Resume != nil {
 		if err := opt.Resume.run.same(&b.run); err != nil {
@@ -193,15 +249,10 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 	perCopy := b.p.forCopies(d.Copies)
 	b.grow = newGrower(&perCopy, d, pool)
 	b.gh = make([]uint32, d.Rows)
-	b.Bias = obj.init(p.BoostFromAverage && opt.Input == nil)
-	b.raw = filled(d.Rows, b.Bias)
+	b.Bias = b.obj.init(b.p.BoostFromAverage && opt.Input == nil)
+	b.begin(b.Bias, b.Bias)
 
-	if opt.Valid != nil {
-		b.validRaw = filled(opt.Valid.Rows, b.Bias)
-		b.evalRaw = make([]float64, opt.Valid.Used())
-	}
-
-	if err := b.begin(ctx); err != nil {
+	if err := b.continueInput(ctx); err != nil {
 		return nil, err
 	}
 	if opt.Resume != nil {
@@ -258,9 +309,7 @@ func (b *booster) step(ctx context.Context) error {
 	// Never leave raw scores partly updated.
 	whole := context.WithoutCancel(ctx)
 	b.addValues(whole, t)
-	if b.opt.Valid != nil {
-		addPredictions(whole, []*Tree{t}, b.opt.Valid.Columns, b.opt.Valid.rows(), b.validRaw, b.walks)
-	}
+	b.addToValid(whole, t)
 
 	// The first tree carries the bias, so that the trees alone sum up to a raw score.
 	if len(b.trees) == 0 {
@@ -273,7 +322,7 @@ func (b *booster) step(ctx context.Context) error {
 	}
 
 	b.trees = append(b.trees, t)
-	return b.evaluate(t, start)
+	return b.evaluate(start)
 }
 
 // fillGradients computes the gradients of the bag's rows: with those of all others, since neighbours take less time,
@@ -336,41 +385,17 @@ func (b *booster) drawRows(tree int) {
 	b.bag = drawBag(&b.p, tree, b.data.Label, b.grow.order, b.grow.spare)
 }
 
-func (b *booster) evaluate(t *Tree, start time.Time) error {
-	n := len(b.trees)
-	metric := math.NaN()
-	if b.opt.Eval != nil {
-		valid := b.opt.Valid
-		if valid.Subset == nil {
-			copy(b.evalRaw, b.validRaw)
-		} else {
-			for i, r := range valid.Subset {
-				b.evalRaw[i] = b.validRaw[r]
-			}
-		}
-
-		s, err := b.opt.Eval(b.evalRaw)
-		if err != nil {
-			return fmt.Errorf("evaluate tree %d: %w", n, err)
-		}
-		if s-s != 0 { // NaN or infinite: a checkpoint could not hold it
-			return fmt.Errorf("evaluate tree %d: the metric is not a number", n)
-		}
-		metric = s
-		if b.improved(s) {
-			b.Best = n
-			b.BestIn = b.Round
-			b.BestMetric = s
-		}
+func (b *booster) evaluate(start time.Time) error {
+	metric, err := b.metric()
+	if err != nil {
+		return err
 	}
-
-	if b.opt.OnTree != nil {
-		if err := b.opt.OnTree(Progress{Tree: n, Leaves: t.Leaves(), Metric: metric, Best: b.Best,
-			Took: time.Since(start)}); err != nil {
-			return err
-		}
+	if b.opt.Eval != nil && b.improved(metric) {
+		b.Best, b.BestIn, b.BestMetric = len(b.trees), b.Round, metric
 	}
-
+	if err := b.report(metric, b.Best, start); err != nil {
+		return err
+	}
 	b.decide()
 	return nil
 }
