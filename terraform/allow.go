@@ -1,6 +1,7 @@
 package terraform
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,36 +31,25 @@ func (t *Table) Permissions(identity, resource string) []string {
 	return slices.Compact(may)
 }
 
-// DeniedError is a permission that an identity lacks.
-type DeniedError struct {
-	Identity   string
-	Resource   string
-	Permission string
-	Roles      []string // known roles that would grant it
-}
-
-func (e *DeniedError) Error() string {
-	text := fmt.Sprintf("the account %s has no permission %s on %s", e.Identity, e.Permission, e.Resource)
-	if len(e.Roles) > 0 {
-		text += "; " + strings.Join(e.Roles, " or ") + " would give it (terraform/iam.yaml lists who needs which)"
-	}
-	return text
-}
-
-// Check returns nil if the identity has the permission on the resource, else a *DeniedError. A permission that is in no
-// role of the table is always denied.
+// Check returns nil if the identity has the permission on the resource, else an error that names the roles which would
+// give it. A permission that is in no role of the table is always denied.
 func (t *Table) Check(identity, resource, permission string) error {
 	if slices.Contains(t.Permissions(identity, resource), permission) {
 		return nil
 	}
-	denied := &DeniedError{Identity: identity, Resource: resource, Permission: permission}
+	var roles []string
 	for role, permissions := range t.Roles {
 		if slices.Contains(permissions, permission) {
-			denied.Roles = append(denied.Roles, role)
+			roles = append(roles, role)
 		}
 	}
-	slices.Sort(denied.Roles)
-	return denied
+	slices.Sort(roles)
+
+	text := fmt.Sprintf("the account %s has no permission %s on %s", identity, permission, resource)
+	if len(roles) > 0 {
+		text += "; " + strings.Join(roles, " or ") + " would give it (terraform/iam.yaml lists who needs which)"
+	}
+	return errors.New(text)
 }
 
 // Without returns a copy of the table without one binding, for showing what that one is for. A binding that is not in

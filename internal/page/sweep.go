@@ -23,6 +23,7 @@ type sweepPage struct {
 	*Sweep
 	Ranked     []*Trial // best first, then those without a score
 	Standing   map[int]int
+	Board      []boardColumn // rank, trial and state first
 	Counts     []stateCount
 	Facts      []Pair
 	Objective  []*plot.Chart
@@ -155,39 +156,78 @@ func (p *sweepPage) scored() []*Trial {
 	return p.Ranked[:n]
 }
 
-// columns are what every table of trials is made of.
-func (p *sweepPage) columns() {
-	d, rows := p.data, p.Ranked
-	add(d, "trial", "trial", plot.Plain, rows, func(t *Trial) any { return t.Number })
-	add(d, "rank", "rank", plot.Plain, rows, func(t *Trial) any { return p.Standing[t.Number] })
-	add(d, "state", "state", plot.Plain, rows, func(t *Trial) any { return t.State })
-	add(d, "reason", "why it ended", plot.Plain, rows, func(t *Trial) any { return t.Reason })
-	add(d, "score", p.Metric, plot.Plain, rows, func(t *Trial) any { return t.Score })
-	add(d, "trees", "trees", plot.Plain, rows, func(t *Trial) any { return t.Trees })
-	add(d, "grown", "trees grown", plot.Plain, rows, func(t *Trial) any { return t.Grown })
-	add(d, "seconds", "training", plot.Seconds, rows, func(t *Trial) any { return t.Seconds })
-	add(d, "cost", "cost", plot.USD, rows, func(t *Trial) any { return t.Cost })
-	add(d, "attempts", "attempts", plot.Plain, rows, func(t *Trial) any { return t.Attempts })
-	add(d, "private", "private memory", plot.Bytes, rows, func(t *Trial) any { return t.Private })
-	add(d, "ended", "ended", plot.Plain, rows, func(t *Trial) any { return t.Ended })
-	for i, q := range p.Params {
-		add(d, paramKey(i), q.Name, plot.Plain, rows, func(t *Trial) any { return q.value(t.Values[i]) })
-	}
-
-	all := []string{"rank", "trial", "state", "score", "reason", "trees", "grown", "seconds", "cost", "attempts",
-		"private", "ended"}
-	all = append(all, p.goalColumns()...)
-	all = append(all, p.paramKeys()...)
-	if p.Decided() {
-		add(d, "tried", "why it was tried", plot.Plain, rows, func(t *Trial) any { return t.Tried })
-		all = append(all, "tried")
-	}
-	d.table("board", "Trials", all...)
+// boardColumn is a column of the leaderboard and of the tables of trials.
+type boardColumn struct {
+	Key, Name string
+	Class     string // n: numbers; r: sentences
+	unit      plot.Unit
+	of        func(*Trial) any
+	unlisted  bool // only in tables and CSV
 }
 
-// Decided says that something decided which trials were tried, with reasons.
-func (p *sweepPage) Decided() bool {
-	return slices.ContainsFunc(p.Trials, func(t Trial) bool { return t.Tried != "" })
+// Cell is a trial's value in the column, as text.
+func (c boardColumn) Cell(t *Trial) string { return cell(c.unit, c.of(t)) }
+
+func cell(unit plot.Unit, v any) string {
+	switch v := v.(type) {
+	case float64:
+		return unit.Format(v)
+	case nil:
+		return unit.Format(math.NaN())
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// columns makes the columns of every table of trials.
+func (p *sweepPage) columns() {
+	priced := p.Sweep.Money != nil && p.Sweep.Money.Known
+	board := []boardColumn{
+		{"rank", "rank", "", plot.Plain, func(t *Trial) any { return p.Standing[t.Number] }, false},
+		{"trial", "trial", "", plot.Plain, func(t *Trial) any { return t.Number }, false},
+		{"state", "state", "", plot.Plain, func(t *Trial) any { return t.State }, false},
+		{"score", p.Metric, "n", plot.Plain, func(t *Trial) any { return t.Score }, false},
+		{"reason", "why it ended", "r", plot.Plain, func(t *Trial) any { return t.Reason }, false},
+		{"trees", "trees", "n", plot.Plain, func(t *Trial) any { return t.Trees }, false},
+		{"grown", "trees grown", "n", plot.Plain, func(t *Trial) any { return t.Grown }, true},
+		{"seconds", "training", "n", plot.Seconds, func(t *Trial) any { return t.Seconds }, false},
+		{"cost", "cost", "n", plot.USD, func(t *Trial) any { return t.Cost }, !priced},
+		{"attempts", "attempts", "n", plot.Plain, func(t *Trial) any { return t.Attempts }, false},
+		{"private", "private memory", "n", plot.Bytes, func(t *Trial) any { return t.Private }, true},
+		{"ended", "ended", "", plot.Plain, func(t *Trial) any { return t.Ended }, true},
+	}
+	for g := 1; g < len(p.Goals); g++ { // the first is the metric
+		board = append(board, boardColumn{goalKey(g), p.Goals[g].Name, "n", p.Goals[g].Unit, func(t *Trial) any {
+			if t.Goals == nil {
+				return math.NaN()
+			}
+			return t.Goals[g]
+		}, false})
+	}
+	if len(p.Goals) > 0 {
+		board = append(board, boardColumn{"front", "front", "", plot.Plain,
+			func(t *Trial) any { return map[bool]string{true: "front"}[t.Front] }, false})
+	}
+	for i, q := range p.Params {
+		class := "n"
+		if q.Categories != nil {
+			class = ""
+		}
+		board = append(board, boardColumn{paramKey(i), q.Name, class, plot.Plain,
+			func(t *Trial) any { return q.value(t.Values[i]) }, false})
+	}
+	if slices.ContainsFunc(p.Trials, func(t Trial) bool { return t.Tried != "" }) {
+		board = append(board, boardColumn{"tried", "why it was tried", "r", plot.Plain,
+			func(t *Trial) any { return t.Tried }, false})
+	}
+
+	var keys []string
+	for _, c := range board {
+		add(p.data, c.Key, c.Name, c.unit, p.Ranked, c.of)
+		keys = append(keys, c.Key)
+	}
+	p.data.table("board", "Trials", keys...)
+	p.Board = slices.DeleteFunc(board, func(c boardColumn) bool { return c.unlisted })
 }
 
 func paramKey(i int) string { return "p" + strconv.Itoa(i) }
@@ -214,32 +254,9 @@ func (q *Param) value(v float64) any {
 	return nil
 }
 
-// Reached is what a trial has come to in the objectives after the metric, as text.
-func (p *sweepPage) Reached(t *Trial) []string {
-	var out []string
-	for g := 1; g < len(p.Goals); g++ {
-		v := math.NaN()
-		if t.Goals != nil {
-			v = t.Goals[g]
-		}
-		out = append(out, p.Goals[g].Unit.Format(v))
-	}
-	return out
-}
-
-// Value is a trial's value of its parameter number i, as text.
-func (p *sweepPage) Value(t *Trial, i int) string { return p.Params[i].text(t.Values[i]) }
-
-// Setting is a configuration's.
-func (p *sweepPage) Setting(c Configuration, i int) string { return p.Params[i].text(c.Values[i]) }
-
-func (q *Param) text(v float64) string {
-	if q.Categories != nil {
-		if text, has := q.value(v).(string); has {
-			return text
-		}
-	}
-	return plot.Plain.Format(v)
+// Setting is a configuration's value of a parameter, as text.
+func (p *sweepPage) Setting(c Configuration, i int) string {
+	return cell(plot.Plain, p.Params[i].value(c.Values[i]))
 }
 
 // axis is that of a parameter.
@@ -332,43 +349,6 @@ func list(names []string) string {
 	}
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
-
-// head is a column of the leaderboard.
-type head struct {
-	Key, Name string
-	Number    bool
-}
-
-// Heads are the leaderboard's columns.
-func (p *sweepPage) Heads() []head {
-	h := []head{{"rank", "rank", false}, {"trial", "trial", false}, {"state", "state", false},
-		{"score", p.Metric, true}, {"reason", "why it ended", false},
-		{"trees", "trees", true}, {"seconds", "training", true}}
-	if p.Priced() {
-		h = append(h, head{"cost", "cost", true})
-	}
-	h = append(h, head{"attempts", "attempts", true})
-
-	if len(p.Goals) > 0 {
-		for g, goal := range p.Goals[1:] {
-			h = append(h, head{goalKey(g + 1), goal.Name, true})
-		}
-		h = append(h, head{"front", "front", false})
-	}
-	for i, q := range p.Params {
-		h = append(h, head{paramKey(i), q.Name, q.Categories == nil})
-	}
-	if p.Decided() {
-		h = append(h, head{"tried", "why it was tried", false})
-	}
-	return h
-}
-
-// Priced says whether there are prices.
-func (p *sweepPage) Priced() bool { return p.Sweep.Money != nil && p.Sweep.Money.Known }
-
-// Place is a trial's rank.
-func (p *sweepPage) Place(t *Trial) int { return p.Standing[t.Number] }
 
 // Better is better, for templates.
 func (p *sweepPage) Better() string { return p.better() }

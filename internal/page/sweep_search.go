@@ -143,24 +143,6 @@ func (p *sweepPage) goalKeys() []string {
 	return keys
 }
 
-// goalColumns are the objectives as columns of the table of trials, which has the metric.
-func (p *sweepPage) goalColumns() []string {
-	if len(p.Goals) == 0 {
-		return nil
-	}
-	for g := 1; g < len(p.Goals); g++ {
-		add(p.data, goalKey(g), p.Goals[g].Name, p.Goals[g].Unit, p.Ranked, func(t *Trial) any {
-			if t.Goals == nil {
-				return math.NaN()
-			}
-			return t.Goals[g]
-		})
-	}
-	add(p.data, "front", "front", plot.Plain, p.Ranked,
-		func(t *Trial) any { return map[bool]string{true: "front"}[t.Front] })
-	return append(p.goalKeys(), "front")
-}
-
 // pareto draws the score over what training took. The line is of the trials that no other beats in both.
 func (p *sweepPage) pareto() *plot.Chart {
 	c := plot.Scatter{Chart: plot.Chart{ID: "pareto", Title: "Score by training time", W: 420, H: 250},
@@ -388,7 +370,7 @@ func (p *sweepPage) slices() []*plot.Chart {
 			c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Values[i], Y: t.Score, Class: t.Class()})
 		}
 		if len(scored) > 0 {
-			c.Summary = fmt.Sprintf("The best trial has %s.", p.Value(scored[0], i))
+			c.Summary = fmt.Sprintf("The best trial has %s.", cell(plot.Plain, q.value(scored[0].Values[i])))
 		}
 
 		p.data.table(id, "Score over "+q.Name, "trial", paramKey(i), "score", "state")
