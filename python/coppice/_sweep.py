@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 MAX_PLAN = 64 << 20
 MAX_RESULT = 4 << 20
-PLAN_FORMAT = 8  # the highest that this package reads
 _ID = re.compile(r"[a-z][a-z0-9-]{0,62}\Z")
 _PLACE = re.compile(r"^(?P<place>.*?)/?(?:sweeps/(?P<folder>[^/]+)/?|plans/(?P<plan>[^/]+)\.json)$")
 _TRIAL = re.compile(r"sweeps/[^/]+/trials/([0-9]{4,})/(claims|curves|releases|pauses|promotions)/(0|[1-9][0-9]*)\Z")
@@ -55,7 +54,7 @@ class Sweep:
         self._store = store
         self.id = sweep_id
         self._root = f"sweeps/{sweep_id}/"
-        self.plan = self._record(f"plans/{sweep_id}.json", MAX_PLAN, PLAN_FORMAT)
+        self.plan = self._record(f"plans/{sweep_id}.json", MAX_PLAN)
         self.conclusion: dict[str, Any] | None = None
         try:
             self.conclusion = self._record(self._root + "conclusion.json", MAX_RESULT)
@@ -73,15 +72,11 @@ class Sweep:
         how = self.conclusion.get("outcome") if self.conclusion else "not concluded"
         return f"<coppice.Sweep {self.id}: {done} of {len(self.plan['trials'])} trials done, {how}>"
 
-    def _record(self, name: str, limit: int, highest: int = 1) -> dict[str, Any]:
+    def _record(self, name: str, limit: int) -> dict[str, Any]:
         shown = self._store.describe(name)
         record = parse_json(self._store.read(name, limit).to_pybytes(), shown, limit)
-        if (
-            not isinstance(record, dict)
-            or type(record.get("format")) is not int
-            or not 1 <= record["format"] <= highest
-        ):
-            raise FormatError(f"{shown}: no JSON object of a format from 1 to {highest}")
+        if not isinstance(record, dict) or type(record.get("format")) is not int or record["format"] != 1:
+            raise FormatError(f"{shown}: no JSON object of format 1")
         if record.get("sweep") != self.id:
             raise CorruptError(f"{shown}: it is about the sweep {str(record.get('sweep'))[:60]!r}")
         return record

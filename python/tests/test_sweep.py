@@ -89,15 +89,13 @@ class SweepTest(unittest.TestCase):
         self.assertEqual(list(s.trials()["state"])[4:], ["cancelled", "cancelled"])
 
     def test_a_trial_waits_at_a_rung(self) -> None:
-        plan = json.loads((self.place / "plans" / f"{ID}.json").read_text()) | {"format": 7}
-        write(self.place / "plans" / f"{ID}.json", plan)
         write(self.trial(4) / "pauses" / "9", {"format": 1})
         self.assertEqual(coppice.sweep(ID, self.place).trials()["state"][4], "paused")
         write(self.trial(4) / "promotions" / "9", {"format": 1, "sweep": ID, "trial": 4})
         self.assertEqual(coppice.sweep(ID, self.place).trials()["state"][4], "running")
 
     def test_an_extension_has_the_results_of_the_sweep_before(self) -> None:
-        plan = json.loads((self.place / "plans" / f"{ID}.json").read_text()) | {"format": 5}
+        plan = json.loads((self.place / "plans" / f"{ID}.json").read_text())
         plan["extends"] = {
             "sweep": "night-0",
             "results": [
@@ -121,7 +119,6 @@ class SweepTest(unittest.TestCase):
 
     def test_a_sweep_with_folds_has_configurations(self) -> None:
         plan = json.loads((self.place / "plans" / f"{ID}.json").read_text()) | {
-            "format": 4,
             "folds": {"rounds": [{}, {}]},
         }
         for i, t in enumerate(

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -31,8 +30,8 @@ func (p *Plan) adapt(q Request) (err error) {
 	if p.Base, err = fit.Complete(s.Base(), nil, columns); err != nil {
 		return &search.SpecError{Part: "params", Err: err}
 	}
-	p.Spec.Search.Random = canonicalChoices(p.Spec.Search.Random,
-		func(own sweep.Params) (sweep.Params, error) { return fit.Complete(p.Base, own, columns) })
+	complete := func(own sweep.Params) (sweep.Params, error) { return fit.Complete(p.Base, own, columns) }
+	p.Spec.Search.Random = canonicalChoices(p.Spec.Search.Random, complete)
 	if s.Search.WarmStart != "" && q.Earlier != nil {
 		if p.Earlier, err = q.Earlier(p.Plan); err != nil {
 			return err
@@ -46,8 +45,7 @@ func (p *Plan) adapt(q Request) (err error) {
 		return errorf("%d trials: a search that learns takes at most %d", total, sweep.MaxOpen)
 	}
 
-	begin, err := search.Begin(p.Plan, p.Trials[:listed], total,
-		func(own sweep.Params) (sweep.Params, error) { return fit.Complete(p.Base, own, columns) })
+	begin, err := search.Begin(p.Plan, p.Trials[:listed], total, complete)
 	if err != nil {
 		return err
 	}
@@ -69,8 +67,8 @@ func (p *Plan) adapt(q Request) (err error) {
 
 // canonicalChoices returns a space with choices in the trials' spelling: otherwise an alias of an objective, or a list
 // given as text, would not match values that were tried. A choice that cannot be trained by itself is left unchanged.
-func canonicalChoices(random map[string]sweep.Distribution, complete func(sweep.Params) (sweep.Params,
-	error)) map[string]sweep.Distribution {
+func canonicalChoices(random map[string]sweep.Distribution,
+	complete func(sweep.Params) (sweep.Params, error)) map[string]sweep.Distribution {
 	out := maps.Clone(random)
 	for name, d := range out {
 		d.Choice = slices.Clone(d.Choice)
@@ -86,7 +84,6 @@ func canonicalChoices(random map[string]sweep.Distribution, complete func(sweep.
 
 // noteAdaptive says what an adaptive search begins with, and where that comes from.
 func (p *Plan) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
-	note := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
 	one, many, claimed := "trial", "trials", "when they are claimed"
 	if p.Spec.Validate != nil {
 		one, many, claimed = "configuration", "configurations", "when their first fold is claimed"
@@ -97,27 +94,27 @@ func (p *Plan) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
 	}
 	fresh := len(p.Trials) - listed - of[search.SourceWarm]
 	if p.Open() {
-		note("%d %s are decided %s (search.method: %s)", len(p.Trials)-listed-len(begin), many, claimed,
+		p.note("%d %s are decided %s (search.method: %s)", len(p.Trials)-listed-len(begin), many, claimed,
 			p.Spec.Search.Method)
 	}
 
 	switch {
 	case p.Spec.Search.WarmStart == "":
 	case !looked:
-		note("warm_start: what earlier sweeps of model %s have found is read when the sweep is started", p.Spec.Model)
+		p.note("warm_start: what earlier sweeps of model %s have found is read when the sweep is started", p.Spec.Model)
 	case len(p.Earlier) == 0:
-		note("warm_start: no earlier sweep of model %s has a result that fits the space", p.Spec.Model)
+		p.note("warm_start: no earlier sweep of model %s has a result that fits the space", p.Spec.Model)
 	}
 	for _, e := range p.Earlier {
-		note("warm_start: %d results of %s, on %s", len(e.Trials), e.Sweep, e.Dataset)
+		p.note("warm_start: %d results of %s, on %s", len(e.Trials), e.Sweep, e.Dataset)
 	}
 	for _, t := range begin {
 		if t.Source == search.SourceWarm {
-			note("warm_start: %s %d is %s", one, t.Number, t.Reason)
+			p.note("warm_start: %s %d is %s", one, t.Number, t.Reason)
 		}
 	}
 	if n := of[search.SourceWarm]; n > 0 {
-		note("warm_start: %d of %d %s start from an earlier winner, %d are new", n, len(p.Trials), many, fresh)
+		p.note("warm_start: %d of %d %s start from an earlier winner, %d are new", n, len(p.Trials), many, fresh)
 	}
 }
 
@@ -170,9 +167,8 @@ func (p *Plan) climb(m metric.Metric, d *dataset.Manifest) error {
 	}
 	if stop.By == sweep.ByRows {
 		p.Spec.Search.Stop = &stop
-		p.Notes = append(p.Notes,
-			fmt.Sprintf("search.stop: trials are compared after training on one row in %d (%s, one in %d continues)",
-				stop.OneIn, stop.Rule, stop.Eta))
+		p.note("search.stop: trials are compared after training on one row in %d (%s, one in %d continues)",
+			stop.OneIn, stop.Rule, stop.Eta)
 		p.noteOrder()
 		return nil
 	}
@@ -183,8 +179,8 @@ func (p *Plan) climb(m metric.Metric, d *dataset.Manifest) error {
 			most, stop.Eta, stop.MinTrees)
 	}
 	p.Spec.Search.Stop = &stop
-	p.Notes = append(p.Notes, fmt.Sprintf("search.stop: trials are compared after %v trees (%s, one in %d continues)",
-		stop.Rungs, stop.Rule, stop.Eta))
+	p.note("search.stop: trials are compared after %v trees (%s, one in %d continues)",
+		stop.Rungs, stop.Rule, stop.Eta)
 	p.noteOrder()
 	return nil
 }
@@ -192,10 +188,9 @@ func (p *Plan) climb(m metric.Metric, d *dataset.Manifest) error {
 // noteOrder says when the order of the tasks matters although the rule does not depend on it.
 func (p *Plan) noteOrder() {
 	if p.Spec.Search.Stop.Rule == sweep.StopHalving && p.Open() {
-		p.Notes = append(p.Notes,
-			fmt.Sprintf("search.stop: %s compares trials in no order, but method %s proposes them from the results "+
-				"of those before; with method %s or %s the whole sweep is the same for any number of tasks",
-				sweep.StopHalving, p.Spec.Search.Method, sweep.MethodHalton, sweep.MethodRandom))
+		p.note("search.stop: %s compares trials in no order, but method %s proposes them from the results "+
+			"of those before; with method %s or %s the whole sweep is the same for any number of tasks",
+			sweep.StopHalving, p.Spec.Search.Method, sweep.MethodHalton, sweep.MethodRandom)
 	}
 }
 
@@ -214,9 +209,8 @@ func (p *Plan) populate() error {
 		expected.Number = n
 		p.Expected = append(p.Expected, expected)
 	}
-	p.Notes = append(p.Notes,
-		fmt.Sprintf("search.method: %s: a population of %d in %d generations, each of which continues the models of "+
-			"the one before; every trial adds its num_iterations", sweep.MethodPBT, size, len(p.Trials)/size))
+	p.note("search.method: %s: a population of %d in %d generations, each of which continues the models of "+
+		"the one before; every trial adds its num_iterations", sweep.MethodPBT, size, len(p.Trials)/size)
 	return nil
 }
 

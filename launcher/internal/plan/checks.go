@@ -155,9 +155,8 @@ func (p *Plan) noteConditions() {
 		}
 
 		if of == 0 {
-			p.Notes = append(p.Notes,
-				fmt.Sprintf("search.random: %s exists when %s; otherwise a configuration trains with its value in "+
-					"params or its default", name, search.ConditionText(random[name].When)))
+			p.note("search.random: %s exists when %s; otherwise a configuration trains with its value in "+
+				"params or its default", name, search.ConditionText(random[name].When))
 			continue
 		}
 		note := fmt.Sprintf("search.random: %s exists when %s: in %d of %d configurations", name,

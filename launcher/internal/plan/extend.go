@@ -244,29 +244,28 @@ func (p *Plan) sequence(q Request, most int) (fresh []sweep.Trial, err error) {
 
 // noteExtension says what the sweep extends.
 func (p *Plan) noteExtension(again, more int) {
-	note := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
-
 	e, ended := p.Extends, 0
 	for _, r := range e.Results {
 		if r.Status == sweep.StatusDone || r.Status == sweep.StatusStopped && !r.Untrained() {
 			ended++
 		}
 	}
-	note("extends sweep %s: %d results of its %d trials compete with the new ones, and no configuration is tried again",
+	p.note("extends sweep %s: %d results of its %d trials compete with the new ones, and no configuration is tried "+
+		"again",
 		e.Sweep, ended, len(e.Results))
 
 	if again > 0 {
-		note("%d trials are those that sweep %s did not finish", again, e.Sweep)
+		p.note("%d trials are those that sweep %s did not finish", again, e.Sweep)
 	}
 	if w := e.Winner; w != nil {
-		note("the best so far is trial %d, version %d of %s: only a new trial that is better becomes a version",
+		p.note("the best so far is trial %d, version %d of %s: only a new trial that is better becomes a version",
 			w.Trial, w.Version, w.Model)
 	}
 	if own := len(p.Own()); own < more {
-		note("there are only %d more configurations; %d were requested", own, more)
+		p.note("there are only %d more configurations; %d were requested", own, more)
 	}
 	if p.Open() {
-		note("%d trials are decided when they are claimed (search.method: %s)", len(p.Own())-again,
+		p.note("%d trials are decided when they are claimed (search.method: %s)", len(p.Own())-again,
 			p.Spec.Search.Method)
 	}
 }

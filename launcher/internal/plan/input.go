@@ -79,12 +79,9 @@ func (p *Plan) begin(in *Input, s *sweep.Spec, now *dataset.Manifest) {
 	p.Notes = append(p.Notes, note)
 
 	if why := mixed(in.Trained, now); why != "" {
-		p.Notes = append(p.Notes,
-			fmt.Sprintf("rows that version %d was trained on may be in valid, calib and test: %s. It has memorised "+
-				"these rows, so metrics, "+
-				"calibration and gate look too good; split by time or by a hash of an id, the same way in all "+
-				"versions "+
-				"of the dataset, or leave continue out", in.Version, why))
+		p.note("rows that version %d was trained on may be in valid, calib and test: %s. It has memorised "+
+			"these rows, so metrics, calibration and gate look too good; split by time or by a hash of an id, the same "+
+			"way in all versions of the dataset, or leave continue out", in.Version, why)
 	}
 }
 

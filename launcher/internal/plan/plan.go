@@ -60,6 +60,11 @@ type Plan struct {
 	Expected []sweep.Trial
 }
 
+// note adds a line for people.
+func (p *Plan) note(format string, args ...any) {
+	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
+}
+
 // Build makes the plan. Errors are of kind Input.
 func Build(q Request) (*Plan, error) {
 	s := q.Spec
@@ -363,7 +368,6 @@ func (p *Plan) noteGoals() {
 	for _, g := range s.Goals {
 		names += map[bool]string{true: ", high ", false: ", low "}[g.Maximize] + g.Name
 	}
-	p.Notes = append(p.Notes,
-		fmt.Sprintf("objectives: %s; of the trials within %s of the best %s, the one that is best by the others wins",
-			names[2:], s.Pick.Within, s.Pick.Best))
+	p.note("objectives: %s; of the trials within %s of the best %s, the one that is best by the others wins",
+		names[2:], s.Pick.Within, s.Pick.Best)
 }

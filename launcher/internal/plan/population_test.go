@@ -25,7 +25,8 @@ func TestPopulation(t *testing.T) {
 	if _, err := sweep.DecodePlan(data); err != nil {
 		t.Fatalf("the plan is refused by its reader: %v", err)
 	}
-	if got := sources(p); got != "pbt 12" || p.AtOnce() != 4 || len(p.Expected) != 12 || p.Expected[11].Params == nil || p.Sizing.Tasks > 4 {
+	if got := sources(p); got != "pbt 12" || p.AtOnce() != 4 || len(p.Expected) != 12 || p.Expected[11].Params == nil ||
+		p.Sizing.Tasks > 4 {
 		t.Errorf("the trials are from %s, %d at once in %d tasks, %d expected; want 12 of pbt, 4 at once and no more "+
 			"tasks, 12", got, p.AtOnce(), p.Sizing.Tasks, len(p.Expected))
 	}
