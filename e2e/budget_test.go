@@ -157,7 +157,7 @@ func TestE2EBillOfAPreemptedSweep(t *testing.T) {
 		}
 	}
 	shown := l.must("launcher", "bill", string(c.Sweep), "--attempts")
-	for _, part := range []string{"lost with machines", "unfinished attempts: 1, ", "on Spot", "actual"} {
+	for _, part := range []string{"lost with machines", "1 attempt unfinished, ", "on Spot", "actual"} {
 		if !strings.Contains(shown, part) {
 			t.Errorf("it does not show %q:\n%s", part, shown)
 		}

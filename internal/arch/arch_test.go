@@ -21,7 +21,8 @@ import (
 // layers: a package may import packages of lower layers only. Contract and engines know only the YAML reader;
 // adapters know contract and engines; stages know all of those, never each other. See docs/design/001-layers.md.
 var layers = map[string]int{
-	"internal/problem":    0, // kinds of errors, and how a program ends with each
+	"internal/problem": -1, // kinds of errors, and how a program ends with each
+
 	"internal/strictyaml": 0,
 
 	"internal/sweep":     1,

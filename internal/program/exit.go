@@ -66,5 +66,5 @@ func isUsage(err error) bool {
 			return true
 		}
 	}
-	return errors.As(err, new(*UsageError))
+	return false
 }

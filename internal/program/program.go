@@ -20,6 +20,7 @@ import (
 	"golang.org/x/term"
 
 	"coppice/internal/cloud"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -121,16 +122,10 @@ func Execute(ctx context.Context, w World, root *cobra.Command) int {
 	return code
 }
 
-// UsageError is a wrong flag or argument.
-type UsageError struct{ Err error }
-
-func (e *UsageError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the cause.
-func (e *UsageError) Unwrap() error { return e.Err }
-
-// Usagef returns a *UsageError.
-func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
+// Usagef returns an error about a wrong flag or argument.
+func Usagef(format string, args ...any) error {
+	return problem.As(problem.Usage, fmt.Errorf(format, args...))
+}
 
 // Environment fills target, a struct with env tags, from the world's environment. A missing variable is a
 // *cloud.SetupError with the remedy, and so are credentials that are a service account key.

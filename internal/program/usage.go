@@ -2,13 +2,14 @@ package program
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 )
 
@@ -66,15 +67,18 @@ func RefuseZero(cmd *cobra.Command, names ...string) error {
 // wrongArguments rewords err with the argument names from the command's Use line.
 func wrongArguments(cmd *cobra.Command, given int, err error) error {
 	names := arguments(cmd.Use)
-	var usage *UsageError
-	if len(names) == 0 || errors.As(err, &usage) {
+	if len(names) == 0 || problem.Is(err, problem.Usage) {
 		return err
 	}
 	line := cmd.CommandPath() + " " + strings.Join(names, " ")
 	if given < len(names) {
 		return Usagef("give %s: %s", strings.Join(names[given:], " "), line)
 	}
-	return Usagef("%d arguments too many: %s", given, line)
+	most := ""
+	if strings.HasPrefix(names[len(names)-1], "[") { // it may be left out
+		most = "at most "
+	}
+	return Usagef("expected %s%s, got %d: %s", most, english.Plural(len(names), "argument", ""), given, line)
 }
 
 // arguments returns the words of a Use line after the command's name, up to the first flag.
@@ -93,7 +97,7 @@ func arguments(use string) []string {
 func wrongFlag(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
-		return &UsageError{err}
+		return problem.As(problem.Usage, err)
 	}
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -101,5 +105,5 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 			known = append(known, "--"+f.Name)
 		}
 	})
-	return &UsageError{fmt.Errorf("%w%s", err, strictyaml.Suggest("--"+unknown.GetSpecifiedName(), known))}
+	return Usagef("%w%s", err, strictyaml.Suggest("--"+unknown.GetSpecifiedName(), known))
 }

@@ -16,10 +16,10 @@ func TestUsageNamesWhatToType(t *testing.T) {
 	for line, want := range map[string]string{
 		"sweep":                    "prog: give SWEEP.yaml: prog sweep SWEEP.yaml\n",
 		"sweep --dry-run":          "prog: give SWEEP.yaml: prog sweep SWEEP.yaml\n",
-		"sweep a b":                "prog: 2 arguments too many: prog sweep SWEEP.yaml\n",
+		"sweep a b":                "prog: expected 1 argument, got 2: prog sweep SWEEP.yaml\n",
 		"registry copy a":          "prog: give TO: prog registry copy FROM TO\n",
 		"registry copy":            "prog: give FROM TO: prog registry copy FROM TO\n",
-		"registry list a b":        "prog: 2 arguments too many: prog registry list [MODEL]\n",
+		"registry list a b":        "prog: expected at most 1 argument, got 2: prog registry list [MODEL]\n",
 		"predict x":                "prog: unknown command \"x\" for \"prog predict\"\n",
 		"sweep a --dryrun":         "prog: unknown flag: --dryrun (did you mean \"--dry-run\"?)\n",
 		"sweep a --prise=2":        "prog: unknown flag: --prise (did you mean \"--price\"?)\n",

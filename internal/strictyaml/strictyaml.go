@@ -20,6 +20,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"coppice/internal/problem"
 )
 
 // MaxBytes is the size above which a file is rejected unread, far above any hand-written spec.
@@ -41,8 +43,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Msg)
 }
 
-// IsInput says that the input is at fault, permanently.
-func (*Error) IsInput() bool { return true }
+// Kind says that the input is at fault.
+func (*Error) Kind() problem.Kind { return problem.Input }
 
 // Document records the position of each key in a decoded file.
 type Document struct {

@@ -58,7 +58,7 @@ func nightCommand(w *World, cmd *cobra.Command,
 func findNight(ctx context.Context, dst stager.Destination, ref string) (*nights.Record, error) {
 	name, version, err := sweep.SplitDatasetRef(ref)
 	if err != nil {
-		return nil, &program.UsageError{Err: err}
+		return nil, problem.As(problem.Usage, err)
 	}
 
 	var r *nights.Record

@@ -10,6 +10,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/machines"
+	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
@@ -146,7 +147,7 @@ func runPlan(ctx context.Context, w *World, file string, f planFlags) error {
 		m, err := quote.Stated{Rows: f.rows, Features: f.features, HeldOut: heldOut,
 			Validate: spec.Validate}.Manifest(name, spec.Objective == "binary")
 		if err != nil {
-			return &program.UsageError{Err: err}
+			return problem.As(problem.Usage, err)
 		}
 		return compareMachines(w, spec, m, prices, f)
 	}

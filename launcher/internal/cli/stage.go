@@ -12,6 +12,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/nights"
+	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/strictyaml"
 	"coppice/launcher/internal/stager"
@@ -131,12 +132,12 @@ func (c *cloud) destination(out string) (stager.Destination, error) {
 
 	bucket, prefix, err := stager.SplitURL(out)
 	if err != nil {
-		return stager.Destination{}, &program.UsageError{Err: err}
+		return stager.Destination{}, problem.As(problem.Usage, err)
 	}
 	store := c.Bucket(bucket)
 	if prefix = strings.Trim(prefix, "/"); prefix != "" {
 		if store, err = blob.Sub(store, prefix); err != nil {
-			return stager.Destination{}, &program.UsageError{Err: err}
+			return stager.Destination{}, problem.As(problem.Usage, err)
 		}
 	}
 	return stager.Destination{Store: store, URL: out}, nil

@@ -58,7 +58,7 @@ func (f *startFlags) check(cmd *cobra.Command) error {
 
 	if f.id != "" {
 		if err := sweep.CheckID(f.id); err != nil {
-			return &program.UsageError{Err: err}
+			return problem.As(problem.Usage, err)
 		}
 		if sweep.ID(f.id).LikeJob() {
 			return program.Usagef("--id %s ends like the id of a later job of another sweep, -f and a number: "+
@@ -74,7 +74,7 @@ func checkBudget(usd float64) error {
 		return nil
 	}
 	if err := sweep.CheckBudget(usd); err != nil {
-		return &program.UsageError{Err: err}
+		return problem.As(problem.Usage, err)
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func runSweep(ctx context.Context, w *World, file string, f sweepFlags) error {
 		return program.Usagef("give either --id or --schedule: both determine the sweep's id")
 	case scheduled:
 		if id, err = slot.Of(spec.Name, f.schedule, f.zone, w.Now()); err != nil {
-			return &program.UsageError{Err: err}
+			return problem.As(problem.Usage, err)
 		}
 	}
 
