@@ -256,7 +256,7 @@ func TestReadsOnlyWhatHasChanged(t *testing.T) {
 	w.beat(0, 0, 20)
 	store.fail = errors.New("away")
 	if _, err := r.Read(t.Context(), w.results, at(100)); !errors.Is(err, store.fail) {
-		t.Errorf("r.Read(w.results, at(100)): got %v; want err wrapping store.fail", err)
+		t.Errorf("read from a store that fails: error %v, expected %v", err, store.fail)
 	}
 	store.fail = nil
 	look(2)

@@ -113,7 +113,7 @@ func TestDisks(t *testing.T) {
 		err = m.CheckDisks(tc.disks)
 		if (tc.says == "") != (err == nil) || err != nil &&
 			(!problem.Is(err, problem.Input) || !strings.Contains(err.Error(), tc.says)) {
-			t.Errorf(`got %s: %v; want (tc.says == "") = (err == nil), not (err != nil and (!problem.Is(err, problem.Input) || !strings.Contains(err.Error(), tc.says)))`, name, err)
+			t.Errorf("%s: %d disks on %s: error %v, expected %q", name, tc.disks, tc.machine, err, tc.says)
 		}
 	}
 	m, err := machines.Find("n2-highmem-16")
@@ -127,7 +127,7 @@ func TestDisks(t *testing.T) {
 		}
 	}
 	if _, err := m.FewestDisks(24*machines.DiskBytes + 1); err == nil || !strings.Contains(err.Error(), "at most 24") {
-		t.Errorf(`m.FewestDisks(24*machines.DiskBytes + 1): got %v; want an error, err.Error() with "at most 24"`, err)
+		t.Errorf("a dataset of more than 24 disks: error %v, expected that there are at most 24", err)
 	}
 	none, err := machines.Find("n4-highmem-16")
 	if err != nil {
@@ -292,8 +292,7 @@ func TestPlaceOfErrors(t *testing.T) {
 		_, err := machines.ReadPrices("newer.yaml", []byte(tc.text))
 		var at *strictyaml.Error
 		if !errors.As(err, &at) || at.Line == 0 || !strings.Contains(err.Error(), tc.says) {
-			t.Errorf("got %s: %v; want err of the type of at, at.Line other than 0, err.Error() with tc.says", name,
-				err)
+			t.Errorf("%s: error %v, expected %q with its line", name, err, tc.says)
 		}
 	}
 }
@@ -384,8 +383,7 @@ func FuzzReadPrices(f *testing.F) {
 		for _, e := range p.Over(p).Prices {
 			for _, spot := range []bool{false, true} {
 				if usd, _, ok := p.Hourly(m, e.Region, spot, 4); ok && (!(usd > 0) || math.IsInf(usd, 0)) {
-					t.Errorf("p.Hourly(m, e.Region, spot, 4): got %v; want not (ok and (!(usd > 0) || "+
-						"math.IsInf(usd, 0)))", usd)
+					t.Errorf("a price of %v in %s", usd, e.Region)
 				}
 			}
 		}
@@ -397,7 +395,8 @@ func TestTheCatalogueIsWhole(t *testing.T) {
 	sizes := 0
 	for _, f := range machines.Families() {
 		if _, err := time.Parse(time.DateOnly, f.Date); err != nil || f.CPU == "" || f.SKU == "" || f.Source == "" {
-			t.Errorf("family %s has CPU %q, SKU %q, source %q and date %q (%v)", f.Name, f.CPU, f.SKU, f.Source, f.Date, err)
+			t.Errorf("family %s has CPU %q, SKU %q, source %q and date %q (%v)", f.Name, f.CPU, f.SKU, f.Source, f.Date,
+				err)
 		}
 		for _, s := range f.Shapes {
 			sizes += len(s.Sizes) + len(s.BuiltIn)

@@ -250,7 +250,7 @@ func TestEndpoint(t *testing.T) {
 		"localhost:80", "//127.0.0.1:80", "ftp://127.0.0.1:80", "http://127.0.0.1:80@prices.example:80",
 		"http://127.0.0.1"} {
 		if _, err := New(t.Context(), endpoint); !errors.As(err, &setup) {
-			t.Errorf("New(endpoint): got %s: %v; want err of the type of setup", endpoint, err)
+			t.Errorf("the endpoint %q: error %v, expected a *cloud.SetupError", endpoint, err)
 		}
 	}
 	c, err := New(t.Context(), "http://127.0.0.1:9")

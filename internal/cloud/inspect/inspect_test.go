@@ -87,11 +87,11 @@ func TestProject(t *testing.T) {
 	c.token = func() (string, error) { return "", errors.New("expired") }
 	var setup *cloud.SetupError
 	if _, err := c.Caller(ctx); !errors.As(err, &setup) {
-		t.Errorf("c.Caller(ctx): got %v; want err of the type of setup", err)
+		t.Errorf("without a token: error %v, expected a *cloud.SetupError", err)
 	}
 	c.opts.Project = "a/b"
 	if _, err := c.Number(ctx); !errors.As(err, &setup) {
-		t.Errorf("c.Number(ctx): got %v; want err of the type of setup", err)
+		t.Errorf("project %q: error %v, expected a *cloud.SetupError", c.opts.Project, err)
 	}
 }
 
@@ -281,22 +281,20 @@ func TestErrors(t *testing.T) {
 	var setup *cloud.SetupError
 	if err := call(`Forbidden {"error":{"code":403,"message":"no"}}`); !errors.As(err, &denied) ||
 		!strings.Contains(denied.Hint, "grant") {
-		t.Errorf("call(`Forbidden {\"error\":{\"code\":403,\"message\":\"no\"}}`): got %v; want err of the type of "+
-			"denied, denied.Hint with \"grant\"", err)
+		t.Errorf("after a refusal: error %v, expected advice to grant a permission", err)
 	}
 	if err := call(`Forbidden {"error":{"code":403,"message":"Pub/Sub API has not been used in project 1","details":[{"reason":"SERVICE_DISABLED"}]}}`); !errors.As(err, &denied) || !strings.Contains(denied.Hint, "enable") {
-		t.Errorf(`call(...): got %v; want err of the type of denied, denied.Hint with "enable"`, err)
+		t.Errorf("of a service that is not enabled: error %v, expected advice to enable it", err)
 	}
 	if err := call(`Unauthorized {}`); !errors.As(err, &setup) {
-		t.Errorf("call(`Unauthorized {}`): got %v; want err of the type of setup", err)
+		t.Errorf("without valid credentials: error %v, expected a *cloud.SetupError", err)
 	}
 	if err := call(`Not Implemented {}`); !errors.Is(err, cloud.ErrNotImitated) {
-		t.Errorf("call(`Not Implemented {}`): got %v; want err wrapping cloud.ErrNotImitated", err)
+		t.Errorf("of an emulator that does not have it: error %v, expected %v", err, cloud.ErrNotImitated)
 	}
 	if err := call(`Bad Request {}`); err == nil || !strings.Contains(err.Error(), "https://pubsub.googleapis.com/v1/"+
 		topic) {
-		t.Errorf("call(`Bad Request {}`): got %v; want an error, err.Error() with "+
-			"\"https://pubsub.googleapis.com/v1/\" + topic", err)
+		t.Errorf("after a bad request: error %v, expected its URL", err)
 	}
 	if err := call(`not JSON`); err == nil {
 		t.Error("an answer that is no JSON")
@@ -357,7 +355,7 @@ func FuzzAnswers(f *testing.F) {
 			func(s string) string { return "http://" + s })
 		ctx := t.Context()
 		if b, err := c.Bucket(ctx, "b"); err == nil && b.SoftDelete < 0 {
-			t.Errorf(`c.Bucket("b"): got %+v; want not (err == nil and b.SoftDelete < 0)`, b)
+			t.Errorf("soft delete for %s", b.SoftDelete)
 		}
 		_, errRegion := c.Region(ctx)
 		policy, errPolicy := c.Policy(ctx, cloud.Resource{Kind: "bucket", Name: "b"})

@@ -244,8 +244,7 @@ func TestFailedTaskSaysWhy(t *testing.T) {
 			var failed *FailedError
 			if !errors.As(err, &failed) || failed.Code != c.code || !strings.Contains(err.Error(), c.says) ||
 				!strings.Contains(err.Error(), j.ID) {
-				t.Errorf("got %v; want err of the type of failed, failed.Code = c.code, err.Error() with c.says, "+
-					"err.Error() with j.ID", err)
+				t.Errorf("error %v, expected job %s with code %d and %q", err, j.ID, c.code, c.says)
 			}
 		})
 	}
@@ -264,13 +263,12 @@ func TestDamagedOutcomesSayWhatIsWrong(t *testing.T) {
 		_, err := decodeOutcome([]byte(text))
 		var bad *sweep.DecodeError
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), says) {
-			t.Errorf("got %s: %v; want err of the type of bad, err.Error() with says", text, err)
+			t.Errorf("the outcome %s: error %v, expected %q", text, err, says)
 		}
 	}
 	if o, err := decodeOutcome([]byte(`{"format":1,"error":"a\u0007b","code":255}`)); err != nil || o.Code != 255 ||
 		o.Error != "a\ufffdb" {
-		t.Errorf("decodeOutcome([]byte(`{\"format\":1,\"error\":\"a\\u0007b\",\"code\":255}`)): got %+v %v; want no "+
-			"error, o.Code = 255, o.Error = \"a\\ufffdb\"", o, err)
+		t.Errorf("an error with a control character is read as %+v, %v; expected it replaced", o, err)
 	}
 }
 
@@ -317,16 +315,15 @@ func FuzzReports(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if p := decodeProgress(data); p != nil && (p.Done < 0 || p.Total < p.Done || !steps[p.Step]) {
-			t.Fatalf("decodeProgress(data): got %+v; want not (p != nil and (p.Done < 0 || p.Total < p.Done || "+
-				"!steps[p.Step]))", p)
+			t.Fatalf("accepted the progress %+v", p)
 		}
 		o, err := decodeOutcome(data)
 		var bad *sweep.DecodeError
 		if err != nil && !errors.As(err, &bad) {
-			t.Fatalf("got %v; want not (err != nil and !errors.As(err, &bad))", err)
+			t.Fatalf("error %T: %v; expected a *sweep.DecodeError", err, err)
 		}
-		if err == nil && o.Version == "" && o.Error == "" {
-			t.Fatalf(`got %+v; want not (err == nil && o.Version == "" and o.Error == "")`, o)
+		if err == nil && o.Version == "" && o.Error == "" && o.Report == "" && o.Reproduced == nil {
+			t.Fatalf("accepted an outcome without a result or an error: %+v", o)
 		}
 	})
 }

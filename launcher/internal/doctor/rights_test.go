@@ -143,7 +143,7 @@ func TestGivenElsewhere(t *testing.T) {
 		d := newDoctor(t, f)
 		d.policies, d.caller = map[cloud.Resource]policyAnswer{}, tc.caller
 		if got, what, _ := d.given(t.Context(), role, member, bucket); got != tc.want {
-			t.Errorf("d.given(role, member, bucket): got %s: %s, %s; want got = tc.want", name, got, what)
+			t.Errorf("%s: found %s, %q; expected %s", name, got, what, tc.want)
 		}
 	}
 	f := newFake(t)
@@ -152,7 +152,7 @@ func TestGivenElsewhere(t *testing.T) {
 	d.policies, d.caller = map[cloud.Resource]policyAnswer{}, owner
 	if got, what, _ := d.given(t.Context(), role, member, bucket); got != Problem ||
 		!strings.Contains(what, "does not exist") {
-		t.Errorf(`d.given(role, member, bucket): got %s, %s; want got = Problem, what with "does not exist"`, got, what)
+		t.Errorf("of a bucket that does not exist: found %s, %q; expected a problem that says so", got, what)
 	}
 }
 

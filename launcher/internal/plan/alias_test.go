@@ -27,7 +27,7 @@ func TestAliasesDrawWhatTheyDrew(t *testing.T) {
 	} {
 		p, err := build(parse(t, tc.edits...), manifest(all...))
 		if err != nil {
-			t.Fatalf("build(parse(t, tc.edits...), manifest(all...)): got %v, %v; want no error", name, err)
+			t.Fatalf("%s: %v", name, err)
 		}
 
 		var trials []string

@@ -176,7 +176,7 @@ func TestColumnsToTrainWithout(t *testing.T) {
 	} {
 		if _, err := build(parse(t, append(edit, "params: {eta: 0.05}", bad)...), m); err == nil ||
 			!strings.Contains(err.Error(), says) {
-			t.Errorf(`build(parse(t, append(edit, "params: {eta: 0.05}", bad)...), m): got %s: %v; want an error, err.Error() with says`, bad, err)
+			t.Errorf("a spec with %s: error %v, expected %q", bad, err, says)
 		}
 	}
 	for old, bad := range map[string]string{`"name:f3"`: `"name:f3x"`, `{}`: `{ignore_feature: "name:g"}`} {

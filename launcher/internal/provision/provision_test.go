@@ -302,7 +302,7 @@ func TestDamagedRecord(t *testing.T) {
 		}
 		var bad *sweep.DecodeError
 		if err := w.provisioner(plan()).Settle(t.Context()); !errors.As(err, &bad) {
-			t.Errorf("w.provisioner(plan()).Settle(): got %q: %v; want err of the type of bad", text, err)
+			t.Errorf("settled with the record %q: error %v, expected one about the record", text, err)
 		}
 	}
 }

@@ -184,17 +184,17 @@ func TestWhatIsNotKnownHasNoPrice(t *testing.T) {
 	c := compare(t, q, Wish{Machines: four})
 	for _, o := range c.Offers {
 		if o.Spot.Cost != nil || o.OnDemand.Cost != nil || !(o.Spot.Hours.Expected > 0) {
-			t.Errorf("got %+v; want o.Spot.Cost = nil, o.OnDemand.Cost = nil, o.Spot.Hours.Expected > 0", o)
+			t.Errorf("in a region without prices: %+v, expected hours and no costs", o)
 		}
 	}
 	if says := "no price of these is known in mars-north1; check --region, or run `launcher prices refresh`"; c.Recommended != nil || c.Reason != says {
-		t.Errorf("got %+v %s; want c.Recommended = nil, c.Reason = says", c.Recommended, c.Reason)
+		t.Errorf("recommended %+v because %q; expected nothing, %q", c.Recommended, c.Reason, says)
 	}
 	// On demand has a price where Spot has none.
 	q = request(t, large)
 	o := compare(t, q, Wish{Machines: []string{"n2d-highmem-64"}}).Offers[0]
 	if o.Spot.Cost != nil || o.OnDemand.Cost == nil {
-		t.Errorf("got %+v; want o.Spot.Cost = nil, o.OnDemand.Cost other than nil", o)
+		t.Errorf("with an on-demand price only: %+v", o)
 	}
 }
 
@@ -339,7 +339,7 @@ func TestWhatIsRecommendedIsNotRefused(t *testing.T) {
 		t.Error(err)
 	}
 	if c := on(0.004); !strings.Contains(c.Reason, "for at most 0.004 USD") {
-		t.Errorf(`on(0.004): got %v; want c.Reason with "for at most 0.004 USD"`, c.Reason)
+		t.Errorf("within a budget of 0.004: the reason %q does not name it", c.Reason)
 	}
 }
 
@@ -374,8 +374,7 @@ func TestHold(t *testing.T) {
 	// the dearest counts for what is kept back
 	q.Fallback = []sweep.FallbackPrice{{Spot: true, Hourly: 0.5}, {Hourly: 3}}
 	if err := Hold(q, "n2-highmem-64", 2.59); err == nil || !strings.Contains(err.Error(), "give --budget 2.60") {
-		t.Errorf(`Hold(q, "n2-highmem-64", 2.59): got %v; want an error, err.Error() with "give --budget 2.60"`,
-			err)
+		t.Errorf("a budget of 2.59: error %v, expected the advice to give 2.60", err)
 	}
 	q.Fallback[0].VMs, q.Fallback[0].Hourly = 20, 0.5 // more machines, dearer together
 	if got := q.ReserveCost(); math.Abs(got-1) > 1e-9 {
@@ -395,7 +394,7 @@ func TestHold(t *testing.T) {
 	q.Fallback[1].Hourly = 0
 	if err := Hold(q, "n2-highmem-64", 100); err == nil ||
 		!strings.Contains(err.Error(), "no on-demand price of machine.fallback[1] in us-central1") {
-		t.Errorf(`Hold(q, "n2-highmem-64", 100): got %v; want an error, err.Error() with "no on-demand price of machine.fallback[1] in us-central1"`, err)
+		t.Errorf("without a price of a fallback: error %v, expected one that says so", err)
 	}
 	q.Hourly = 0
 	if err := Hold(q, "c4-highmem-96-lssd", 5); err == nil ||

@@ -25,7 +25,7 @@ func TestBucketsHavePlainNames(t *testing.T) {
 		bucket, rest, err := stager.SplitURL(url)
 		if bucket != want[0] || rest != want[1] && err == nil || (err == nil) != (want[0] != "") {
 			if err == nil || want[0] != "" {
-				t.Errorf(`got %s: %q %q %v; want an error, want[0] = ""`, url, bucket, rest, err)
+				t.Errorf("split %q into %q and %q, error %v; expected %q", url, bucket, rest, err, want)
 			}
 		}
 	}
