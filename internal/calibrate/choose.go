@@ -130,6 +130,7 @@ func (d *data) foldLoss(c *Calibrator, fold int) float64 {
 				knot++
 			}
 
+			// Predict would search for the knot of every row; the next one is at or behind the last.
 			var p float64
 			if c.method == Isotonic {
 				p = c.between(knot, d.raw[i])

@@ -104,6 +104,7 @@ func check(raw []float64, label, weight []float32) error {
 		return fault(-1, ErrLength, "%d rows, more than the %d that can be sorted", n, uint64(math.MaxUint32))
 	}
 
+	// Rows of weight 0 are checked but do not count: a class may consist of them alone.
 	var count [2]int
 	for i, r := range raw {
 		if !(math.Abs(r) <= maxRaw) {

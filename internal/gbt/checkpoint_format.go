@@ -80,6 +80,7 @@ func ReadCheckpoint(data []byte) (*Checkpoint, error) {
 		return nil, fmt.Errorf("checkpoint, byte %d: the bytes before do not have this checksum", body)
 	}
 
+	// The checksum only tells an interrupted write from a whole one. What it covers may still be anything.
 	line, text, _ := bytes.Cut(data[len(checkpointMagic):body], []byte("\n"))
 	if len(line) > maxHeadLine {
 		return nil, fmt.Errorf("checkpoint: a head of %d bytes; %d at most", len(line), maxHeadLine)

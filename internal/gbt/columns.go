@@ -37,16 +37,23 @@ func parseColumns(text string) (ColumnList, error) {
 
 	var numbers []int
 	for _, word := range words(text) {
-		n, err := strconv.ParseUint(word, 10, 31)
+		n, err := columnNumber(word)
 		if err != nil {
-			return "", fmt.Errorf("%.60q is not a column number; numbers count from 0, names come after %s", word,
-				byName)
+			return "", err
 		}
-		numbers = append(numbers, int(n))
+		numbers = append(numbers, n)
 	}
 
 	slices.Sort(numbers)
 	return numbered(slices.Compact(numbers)), nil
+}
+
+func columnNumber(word string) (int, error) {
+	n, err := strconv.ParseUint(word, 10, 31)
+	if err != nil {
+		return 0, fmt.Errorf("%.60q is not a column number; numbers count from 0, names come after %s", word, byName)
+	}
+	return int(n), nil
 }
 
 func parseNames(text string) (ColumnList, error) {
@@ -96,12 +103,7 @@ func named(names []string) ColumnList {
 
 // numbers returns the indices of the list's columns in a table, ascending.
 func (l ColumnList) numbers(columns []string) ([]int, error) {
-	find := numberFinder(columns)
-	list, isNames := strings.CutPrefix(string(l), byName)
-	if isNames {
-		find = nameFinder(columns)
-	}
-
+	list, isNames, find := finder(string(l), columns)
 	var out []int
 	for _, word := range words(list) {
 		if isNames && isPattern(word) && !slices.Contains(columns, word) {
@@ -144,6 +146,14 @@ func ColumnNamed(word string, columns []string) ([]string, error) {
 		return []string{word}, nil
 	}
 	return ColumnList(byName + word).Names(columns)
+}
+
+// finder returns a list without the mark of names, whether it had it, and how its words are found among columns.
+func finder(list string, columns []string) (words string, byNames bool, find func(string) (int, error)) {
+	if words, byNames = strings.CutPrefix(list, byName); byNames {
+		return words, true, nameFinder(columns)
+	}
+	return words, false, numberFinder(columns)
 }
 
 func numberFinder(columns []string) func(string) (int, error) {
@@ -277,12 +287,16 @@ func (l ColumnList) forColumns(columns []string) (ColumnList, error) {
 }
 
 // among returns the list's columns in a table for which ForColumns has resolved the list.
-func (l ColumnList) among(features []Feature) []int {
-	numbers, err := l.numbers(columnNames(features))
+func (l ColumnList) among(features []Feature) []int { return resolved(features, l.numbers) }
+
+// resolved returns what a list stands for in a table for which ForColumns has resolved it, so that nothing is left to
+// be wrong.
+func resolved[T any](features []Feature, of func(columns []string) (T, error)) T {
+	v, err := of(columnNames(features))
 	if err != nil {
-		panic(fmt.Sprintf("ignore_column %.60q was not made for this table: %v", l, err))
+		panic(fmt.Sprintf("a parameter that was not made for this table: %v", err))
 	}
-	return numbers
+	return v
 }
 
 func (l ColumnList) asNumbers(features []Feature) ColumnList { return numbered(l.among(features)) }

@@ -26,6 +26,7 @@ func (m *Model) Contributions(x, out []float64, threads int) error {
 		deepest = max(deepest, t.depth())
 	}
 
+	// A row visits every node of every tree, hundreds of microseconds: one is enough for a chunk.
 	pool := newPool(threads)
 	defer pool.close()
 	walks := make([]shapWalk, pool.size)
@@ -110,6 +111,7 @@ type shapWalk struct {
 
 // room allocates the paths for trees of this depth: at depth d there are at most d+1 steps.
 func (w *shapWalk) room(deepest int) {
+	// 1 + 2 + ... + (deepest + 2)
 	if n := (deepest + 2) * (deepest + 3) / 2; len(w.steps) < n {
 		w.steps = make([]step, n)
 	}

@@ -88,6 +88,7 @@ func (d *Data) check(labelled bool) error {
 		}
 	}
 
+	// Kernels index by these rows without bounds checks, and both layouts are walked forwards.
 	for i, r := range d.Subset {
 		if int(r) >= n || i > 0 && r <= d.Subset[i-1] {
 			return fmt.Errorf("%w: subset is not ascending rows below %d at position %d", ErrData, n, i)

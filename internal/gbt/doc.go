@@ -16,7 +16,7 @@
 // DIVERGENCE.md lists where results differ from LightGBM's and why. The package shows three things:
 //
 // Training. train.go is boosting, grow.go one tree and children.go the two leaves of a split, pool.go the goroutines
-// that share the work. params.go and params_check.go are the parameters, with lists of columns in columns.go,
+// that share the work. params.go is the parameters, with lists of columns in columns.go,
 // monotone.go and interaction.go. objective.go makes gradients, logarithm.go where boosting starts, sample.go draws
 // rows and features, split.go and split_categorical.go choose a split, split_bounded.go is what limits it,
 // split_extra.go draws its threshold (extra_trees) and coarse.go is what max_bin leaves of it. checkpoint.go suspends a

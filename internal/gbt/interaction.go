@@ -44,12 +44,11 @@ func parseGroups(value any) (FeatureGroups, error) {
 				}
 				continue
 			}
-			n, err := strconv.ParseUint(word, 10, 31)
+			n, err := columnNumber(word)
 			if err != nil {
-				return "", fmt.Errorf("%.60q is not a column number; numbers count from 0, names come after %s", word,
-					byName)
+				return "", err
 			}
-			group[i] = strconv.FormatUint(n, 10)
+			group[i] = strconv.Itoa(n)
 		}
 	}
 
@@ -172,12 +171,7 @@ func (l FeatureGroups) numbers(columns []string) ([][]int, error) {
 		return nil, nil
 	}
 
-	list, byNames := strings.CutPrefix(string(l), byName)
-	find := numberFinder(columns)
-	if byNames {
-		find = nameFinder(columns)
-	}
-
+	list, _, find := finder(string(l), columns)
 	groups, err := bracketed(list)
 	if err != nil {
 		return nil, err
@@ -238,13 +232,7 @@ func numberedGroups(groups [][]int) FeatureGroups {
 }
 
 // among returns the groups for a table for which ForColumns has resolved the list; none if there is no restriction.
-func (l FeatureGroups) among(features []Feature) [][]int {
-	groups, err := l.numbers(columnNames(features))
-	if err != nil {
-		panic(fmt.Sprintf("%s %.60q was not made for this table: %v", interactionConstraints, l, err))
-	}
-	return groups
-}
+func (l FeatureGroups) among(features []Feature) [][]int { return resolved(features, l.numbers) }
 
 // meeting returns those of the given groups that contain feature f.
 func meeting(groups [][]int, among []int, f int) []int {

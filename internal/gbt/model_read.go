@@ -104,6 +104,8 @@ func (p *modelReader) model() (*Model, error) {
 	if m.Objective != "binary sigmoid:1" && m.Objective != "regression" {
 		return nil, p.errorf("objective %.40q; only \"binary sigmoid:1\" and \"regression\" can be read", m.Objective)
 	}
+	// A random forest averages its trees, and linear trees have models in their leaves: summed leaf values would be
+	// wrong without a sign of it.
 	for _, refused := range []string{"average_output", "linear_tree"} {
 		if _, ok := head[refused]; ok {
 			return nil, p.errorf("%s models cannot be read", refused)

@@ -24,6 +24,7 @@ func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	fmt.Fprintf(&b, "feature_names=%s\nfeature_infos=%s\n", strings.Join(m.FeatureNames, " "),
 		strings.Join(m.FeatureInfos, " "))
 
+	// LightGBM reads trees in parallel by these sizes, so they have to be exact.
 	b.WriteString("tree_sizes=")
 	for i, t := range trees {
 		if i > 0 {

@@ -188,13 +188,7 @@ func (l MonotoneList) forColumns(columns []string) (MonotoneList, error) {
 }
 
 // among returns the directions by feature for a table for which ForColumns has resolved the list.
-func (l MonotoneList) among(features []Feature) []int8 {
-	all, err := l.directions(columnNames(features))
-	if err != nil {
-		panic(fmt.Sprintf("%s %.60q was not made for this table: %v", monotoneConstraints, l, err))
-	}
-	return all
-}
+func (l MonotoneList) among(features []Feature) []int8 { return resolved(features, l.directions) }
 
 // check refuses directions of unordered features.
 func (l MonotoneList) check(features []Feature) error {

@@ -102,6 +102,7 @@ func (r *resampler) eval(m Metric, times []uint8) (float64, error) {
 		}
 		label := r.label[i] & 1
 		weights[label] += float64(w)
+		// As fill makes tags: the weight, with the label in place of its sign.
 		tags[i] = math.Float32bits(w)&^(1<<31) | uint32(label)<<31
 	}
 

@@ -1,5 +1,11 @@
 package metric
 
+import (
+	"fmt"
+
+	"coppice/internal/problem"
+)
+
 // summary is the result of one pass over binary rows.
 type summary struct {
 	pos, neg  float64 // weight of the labels 1 and 0
@@ -174,4 +180,22 @@ func (e *Evaluator) checkNumbers(m Metric) (total float64, err error) {
 		return 0, fault(m, -1, "all weights are 0")
 	}
 	return weight.value(), nil
+}
+
+// InputError says that a metric is undefined for an Input. Reports leave the metric out then.
+type InputError struct{ msg string }
+
+// Error returns "metric: row N: what: detail".
+func (e *InputError) Error() string { return e.msg }
+
+// Kind says that the input is at fault.
+func (*InputError) Kind() problem.Kind { return problem.Input }
+
+// fault returns an *InputError about a row, or about all of them if row is -1.
+func fault(m Metric, row int, format string, args ...any) error {
+	where := m.Name + ": "
+	if row >= 0 {
+		where += fmt.Sprintf("row %d: ", row)
+	}
+	return &InputError{where + fmt.Sprintf(format, args...)}
 }

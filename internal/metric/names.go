@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"coppice/internal/problem"
+	"coppice/internal/strictyaml"
 )
 
 // takes says which argument may follow the @ of a metric's name.
@@ -215,4 +216,24 @@ func parseTop(arg string) (k cutoff, suffix string, ok bool) {
 	}
 	text = strconv.FormatFloat(percent, 'f', -1, 64)
 	return cutoff{share: percent / 100}, "@" + text + "%", true
+}
+
+// unknown looks for a similar name among the canonical ones, then among those of other libraries.
+func unknown(name string) error {
+	hint := strictyaml.Suggest(name, Names())
+	if !strings.Contains(hint, "did you mean") {
+		var long []string
+		for _, d := range definitions() {
+			for alias := range strings.FieldsSeq(d.aliases) {
+				if len(alias) > 3 {
+					long = append(long, alias)
+				}
+			}
+		}
+
+		if other := strictyaml.Suggest(name, long); strings.Contains(other, "did you mean") {
+			hint = other
+		}
+	}
+	return problem.New(problem.Input, "unknown metric %.60q%s", name, hint)
 }

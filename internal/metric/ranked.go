@@ -139,6 +139,7 @@ func calibrationError(e *Evaluator, m Metric) (float64, error) {
 	for i := 0; i < len(e.rank.keys); {
 		var s step
 		s, i = e.rank.next(i)
+		// The part in which the middle of the step lies; rounding could give one too many.
 		part := min(int(float64(parts)*((above+s.weight()/2)/total)), parts-1)
 		if part != current {
 			flush()

@@ -247,6 +247,7 @@ func (p *datasetPage) drifts() []*plot.Chart {
 	if len(names) == 0 {
 		return nil
 	}
+	// One scale for all, so that drawings can be compared; below 0.1, noise would fill it.
 	high := max(0.1, 1.05*most[names[0]])
 
 	var charts []*plot.Chart

@@ -143,6 +143,7 @@ func (p *modelPage) compare() {
 		return
 	}
 
+	// The newest against the champion or, if that is the newest, against the one before.
 	a, b := versions[len(versions)-2], versions[len(versions)-1]
 	for _, v := range versions {
 		if v.Number == p.Champion && v.Number != b.Number {

@@ -38,6 +38,7 @@ func (p *sweepPage) worthChart() *plot.Chart {
 	var helps []string
 	known := 0
 	for i, g := range w.Groups {
+		// Without an interval nothing is certain: it is drawn as a point.
 		value, low, high := orNaN(g.Worth), orNaN(g.Low), orNaN(g.High)
 		if math.IsNaN(low) || math.IsNaN(high) {
 			low, high = value, value

@@ -179,6 +179,7 @@ func (p *sweepPage) money() *plot.Chart {
 	}
 	c := plot.Bars{Chart: plot.Chart{ID: "money", Title: "Cost", W: 460}, X: plot.Axis{Unit: plot.USD, Label: "USD"},
 		Room: 150}
+	// What the total is made of, then what it is compared with.
 	rows := []spending{
 		{"trials with a model", "m0", m.Useful}, {"trials without", "m1", m.Stopped}, {"work lost", "m2", m.Lost},
 		{"machines starting", "m3", m.Lead}, {"idle slots", "m4", m.Idle},
@@ -380,4 +381,32 @@ func featureChart(d *data, features []Importance) *plot.Chart {
 		{"splits", plot.Plain, func(f Importance) any { return f.Splits }},
 	})
 	return c.Draw()
+}
+
+// hostNames are machines' names as drawings have them: what all begin with, up to a hyphen or a dot, says nothing and
+// would push out what tells them apart, which stands at the end.
+type hostNames struct{ cut int }
+
+// shortHost is how long a name may be that is drawn whole.
+const shortHost = 12
+
+func newHostNames(hosts []string) hostNames {
+	hosts = slices.Compact(slices.Sorted(slices.Values(hosts)))
+	if len(hosts) < 2 || !slices.ContainsFunc(hosts, func(h string) bool { return len(h) > shortHost }) {
+		return hostNames{}
+	}
+	first, last := hosts[0], hosts[len(hosts)-1] // sorted: what these share, all share
+	n := 0
+	for n < len(first) && n < len(last) && first[n] == last[n] {
+		n++
+	}
+	return hostNames{strings.LastIndexAny(first[:n], "-.") + 1}
+}
+
+// of is the name of one of them, "machine" before what is not a whole one.
+func (h hostNames) of(host string) string {
+	if h.cut == 0 || h.cut >= len(host) {
+		return host
+	}
+	return "machine " + host[h.cut:]
 }

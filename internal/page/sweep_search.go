@@ -28,6 +28,7 @@ func (p *sweepPage) objective() []*plot.Chart {
 	all := slices.DeleteFunc(slices.Clone(p.Ranked), func(t *Trial) bool { return t.Ended.IsZero() })
 	slices.SortStableFunc(all,
 		func(a, b *Trial) int { return cmp.Or(a.known().Compare(b.known()), cmp.Compare(a.Number, b.Number)) })
+	// By trial: its place in the order of ends, how long after the plan, and what all trials up to it have cost.
 	order, elapsed, spent := map[int]float64{}, map[int]float64{}, map[int]float64{}
 	var ended []*Trial
 	sum := 0.0

@@ -32,6 +32,7 @@ func merged(bins []metric.Bin, n int, both bool) []metric.Bin {
 	var sum metric.Bin
 	for _, b := range bins {
 		sum = sum.Plus(b)
+		// Bins are of equal weight; 0.999 allows for rounding in the sums.
 		few := both && (sum.Count() < fewest || sum.Effective()-sum.Count() < fewest)
 		if !few && sum.Weight >= 0.999*total/float64(n) {
 			out = append(out, sum)
@@ -72,7 +73,7 @@ func reliability(d *data, t *metric.Tested) *plot.Chart {
 	after := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1, Dots: "dots r1"}
 	exact := plot.Key{Class: "diagonal", Label: "exact"}
 	ratio := func(v, w float64) float64 { return v / w }
-	positive := true
+	positive := true // a logarithmic axis shows rare positives, but has no 0
 	for _, b := range bins {
 		mean, low, high := observed(b)
 		before.X, before.Y = append(before.X, ratio(b.Before, b.Weight)), append(before.Y, mean)
@@ -160,6 +161,7 @@ func gains(d *data, t *metric.Tested) (gain, lift *plot.Chart) {
 	g.Lines, l.Lines = []plot.Line{all}, []plot.Line{times}
 	l.Y.Low, l.Y.High = 0, 1.06*slices.Max(times.Y)
 
+	// The first cut at or above a tenth of the rows: bins do not end exactly there.
 	tenth := slices.IndexFunc(points, func(p point) bool { return p.rows >= 0.1-1e-9 })
 	at := points[tenth]
 	g.Summary = fmt.Sprintf("The top %s of the rows contain %s of the positives; the diagonal is a random order.",

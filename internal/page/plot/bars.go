@@ -68,7 +68,7 @@ func (b *Bars) Draw() *Chart {
 		}
 		if row.Note != "" {
 			x, class := s.at(sum)+5, "l"
-			// it does not go through the line
+			// The note does not go through the line of the limit
 			if limit := s.at(row.Limit); row.Limit > 0 && finite(row.Limit) && limit > s.at(sum)-2 {
 				width := noteWidth * float64(len([]rune(row.Note)))
 				if x+width > limit-4 || limit+5 <= c.W-14-width {

@@ -49,6 +49,7 @@ func (g *Gantt) Draw() *Chart {
 		g.X.fit(ends)
 	}
 
+	// Rows from the top down, with a heading where a group begins.
 	tops := make([]float64, len(g.Rows))
 	y, group := 4.0, ""
 	for i, r := range g.Rows {
@@ -79,6 +80,7 @@ func (g *Gantt) Draw() *Chart {
 		if span.Stop != "" {
 			c.point(span.Stop, span.Trial, x+w, top+rowHeight/2)
 		}
+		// A text of about 8 pixels a letter, only where the span is as wide.
 		if w > 8*float64(len([]rune(span.Text)))+4 && span.Text != "" {
 			c.Labels = append(c.Labels,
 				Text{at(x + w/2), at(top + 14), "in m on-" + strings.TrimPrefix(span.Class, "at "), span.Trial,

@@ -134,6 +134,7 @@ func (a *Axis) fit(values []float64) {
 	}
 	if a.Log && a.High > a.Low {
 		if a.zero = slices.ContainsFunc(values, func(v float64) bool { return v <= 0 }); a.zero {
+			// An eighth of the axis is left of the least value, which ticks leave free.
 			a.Low /= math.Pow(a.High/a.Low, 0.12)
 		}
 		return
