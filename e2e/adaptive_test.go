@@ -137,7 +137,7 @@ func TestE2EAdaptive(t *testing.T) {
 	}
 	modelled := 0
 	for _, d := range decisions {
-		if d.Source == search.SourceGP {
+		if d.Source == sweep.MethodGP {
 			modelled++
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -196,7 +197,7 @@ func (e *limited) checkDecision() {
 			continue
 		}
 		r, err := sweep.DecodeResult([]byte(e.objects["coppice-sweeps/"+names.Result(s.Trial)]))
-		if err != nil || r.Status != s.Status || r.Score != s.Score {
+		if err != nil || r.Status != s.Status || r.Score != *s.Score {
 			e.wrong("the decision to end has seen %+v; trial %d has %+v (%v)", s, s.Trial, r, err)
 			continue
 		}
@@ -217,14 +218,14 @@ func (e *limited) reached(d *sweep.Enough) bool {
 		sign = 1
 	}
 	if d.Rule == sweep.RuleTarget {
-		return limits.Target != nil && slices.ContainsFunc(d.Seen, func(s sweep.Finished) bool {
-			return s.Status == sweep.StatusDone && sign*s.Score >= sign**limits.Target
+		return limits.Target != nil && slices.ContainsFunc(d.Seen, func(s sweep.Seen) bool {
+			return s.Status == sweep.StatusDone && sign**s.Score >= sign**limits.Target
 		})
 	}
 
 	record := -1 // index of the last trial that was better than all before it
 	for i, s := range d.Seen {
-		if s.Status == sweep.StatusDone && (record < 0 || sign*(s.Score-d.Seen[record].Score) > limits.Patience.Noise) {
+		if s.Status == sweep.StatusDone && (record < 0 || sign*(*s.Score-*d.Seen[record].Score) > limits.Patience.Noise) {
 			record = i
 		}
 	}
@@ -292,7 +293,7 @@ func (e *limited) checkWhy(trials []string) {
 			err = json.Unmarshal(text, &said)
 		}
 		if err != nil || said.Enough == nil || said.Enough.Reason != e.enough.Reason ||
-			!slices.Equal(said.Enough.Seen, e.enough.Seen) ||
+			!reflect.DeepEqual(said.Enough.Seen, e.enough.Seen) ||
 			said.Replayed != "repeating the decision gives the same result" {
 			e.wrong("launcher why chaos %s says %.1000s (%v); want the decision %q, and that repeating it gives the "+
 				"same result", trial, text, err, e.enough.Reason)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"encoding/json"
 	"fmt"
@@ -310,7 +309,7 @@ func TestRegretStopping(t *testing.T) {
 	for _, rule := range []string{wholeSweeps, sweep.StopASHA, sweep.StopHalving, sweep.StopHyperband} {
 		f := stoppingFlags{rule: rule, workers: 4, trees: 729, searchFlags: searchFlags{trials: 30}}
 		var err error
-		if found[rule], cost[rule], err = f.sweep(&low, search.MethodRandom, 1); err != nil {
+		if found[rule], cost[rule], err = f.sweep(&low, sweep.MethodRandom, 1); err != nil {
 			t.Fatalf("a sweep with rule %s: %v", rule, err)
 		}
 	}

@@ -165,8 +165,8 @@ func (f *regretFlags) search(t *task, r search.Ask) (best float64, spent time.Du
 		}
 		for i, n := range next {
 			best = max(best, rounded(values[i]))
-			r.Known = append(r.Known, search.Known{Trial: n.Trial, Params: n.Params, Status: search.TrialDone,
-				Value: values[i]})
+			r.Known = append(r.Known, sweep.Seen{Trial: n.Trial, Params: n.Params, Status: sweep.StatusDone,
+				Score: &values[i]})
 		}
 	}
 	return best, spent, nil

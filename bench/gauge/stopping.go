@@ -45,7 +45,7 @@ same time. A search finds the best of the trials that were trained to their end;
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), out, cmd.ErrOrStderr()) },
 	}
 
-	f.add(cmd, search.MethodAuto, search.MethodRandom)
+	f.add(cmd, sweep.MethodAuto, sweep.MethodRandom)
 	cmd.Flags().StringVar(&f.rule, "rule", sweep.StopASHA,
 		"by which trials go on at a rung: asha, halving, hyperband, or none")
 	cmd.Flags().IntVar(&f.workers, "workers", 4, "trials at once")

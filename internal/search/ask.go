@@ -1,13 +1,24 @@
+// Package search decides which configurations a sweep tries and which of the trials wins. It is pure: every decision is
+// a function of its request, with reasons, so that it can be reproduced.
+//
+//	Propose   lists fixed configurations, the grid and random draws before the first machine starts
+//	Begin     adds what a search that learns begins with: winners of earlier sweeps, a portfolio
+//	Decide    says what an open trial trains, from what sweep.Seen says of the others; Next does so for other programs
+//	AtRung    compares a trial with others at a rung, Resumable says what becomes of those that wait there
+//	Pick      orders the finished trials; with folds, Choose takes the configuration that the refit trains
+//
+// Constraint and Condition are the expressions that people write about parameters and about results; both are compiled
+// by github.com/expr-lang/expr, restricted to arithmetic and comparisons.
 package search
 
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -19,53 +30,17 @@ type Ask struct {
 	Method   string // one of Methods; empty is auto
 	Maximize bool
 	Seed     uint64
-	Known    []Known // this search's trials so far
-	Earlier  []Sweep // earlier searches for the same, newest last
-	Number   int     // number of trials wanted
+	Known    []sweep.Seen    // this search's trials so far
+	Earlier  []sweep.Earlier // earlier searches for the same, newest first
+	Number   int             // number of trials wanted
 
 	// Base are the parameters beneath every trial's own, for constraints that refer to them.
 	Base sweep.Params
+
+	// apart has the trials whose parameters outside the space differ from those of the space's configurations: their
+	// results inform the search, but their configurations are still to be tried.
+	apart map[int]bool
 }
-
-// Known is what is known about one trial.
-type Known struct {
-	Trial  int
-	Params sweep.Params
-	Status string  // one of the Trial constants
-	Value  float64 // of the metric; NaN if there is none
-	Curve  []float64
-	Values []float64 // in each goal, for a search with several
-
-	// apart marks a trial whose parameters outside the space differ from those of the space's configurations: its
-	// result informs the search, but its configuration is still to be tried.
-	apart bool
-}
-
-// Sweep holds the results of an earlier search.
-type Sweep struct {
-	Name    string // for reasons
-	Results []Known
-}
-
-// The states of a trial.
-const (
-	TrialDone    = "done"
-	TrialRunning = "running"
-	TrialFailed  = "failed"
-	TrialStopped = "stopped" // by a rule, before its end: its result would not have become the best
-)
-
-// trialCancelled is a trial that a person stopped: its configuration is known, its result says nothing.
-const trialCancelled = "cancelled"
-
-// Methods that propose trials after the fixed configurations and the grid.
-const (
-	MethodAuto   = sweep.MethodAuto
-	MethodRandom = sweep.MethodRandom
-	MethodHalton = sweep.MethodHalton
-	MethodTPE    = sweep.MethodTPE
-	MethodGP     = sweep.MethodGP
-)
 
 // Methods returns the names of all methods of a search whose trials another program runs: a population needs our
 // trainer.
@@ -73,13 +48,12 @@ func Methods() []string {
 	return slices.DeleteFunc(sweep.Methods(), func(m string) bool { return m == sweep.MethodPBT })
 }
 
-// More sources of a trial.
+// Sources of a trial, beside the methods.
 const (
+	SourceFixed     = "fixed"
+	SourceGrid      = "grid"
 	SourceWarm      = "warm"      // a winner of an earlier search
 	SourcePortfolio = "portfolio" // a configuration that is known to be good for boosted trees
-	SourceHalton    = MethodHalton
-	SourceTPE       = "tpe"
-	SourceGP        = "gp"
 )
 
 // Suggestion is a trial to run, with its source and the reason.
@@ -92,22 +66,9 @@ type Suggestion struct {
 	Parent *int `json:"-"` // of a population: the trial whose model it continues
 }
 
-// ExhaustedError says that all configurations of a finite search are known already.
-type ExhaustedError struct {
-	Wanted, Found int
-	Tried         int // configurations known or proposed
-	Space         string
+func suggest(source string, params sweep.Params, format string, args ...any) *Suggestion {
+	return &Suggestion{Params: params, Source: source, Reason: fmt.Sprintf(format, args...)}
 }
-
-// Error states the numbers, and the remedy.
-func (e *ExhaustedError) Error() string {
-	return fmt.Sprintf("search: no configuration is left for %d of %d trials: %s, and %d are known; widen the "+
-		"ranges, loosen the constraints or ask for fewer",
-		e.Wanted-e.Found, e.Wanted, e.Space, e.Tried)
-}
-
-// IsInput says that the input is at fault, permanently.
-func (*ExhaustedError) IsInput() bool { return true }
 
 // MaxAsk bounds the trials of one Ask.
 const MaxAsk = 1000
@@ -127,15 +88,8 @@ type asker struct {
 	spread  *mat.Dense   // the first points of the sequence; nil before
 }
 
-// proposal is a configuration, with its source and reason; nil if there is none.
-type proposal struct {
-	params sweep.Params
-	source string
-	reason string
-}
-
-// Next proposes the next trials. Errors are *SpecError, *ExpressionError and *ExhaustedError; the last is returned
-// together with the suggestions that could be made.
+// Next proposes the next trials. If the space has too few configurations left, the error is returned together with the
+// suggestions that could be made.
 func Next(r Ask) ([]Suggestion, error) {
 	a, err := newAsker(r)
 	if err != nil {
@@ -144,18 +98,18 @@ func Next(r Ask) ([]Suggestion, error) {
 
 	out := make([]Suggestion, 0, r.Number)
 	for range r.Number {
-		p := a.propose()
-		if p == nil {
-			return out, &ExhaustedError{Wanted: r.Number, Found: len(out), Tried: len(a.tried), Space: a.extent()}
+		s := a.propose()
+		if s == nil {
+			return out, a.exhausted(r.Number-len(out), r.Number)
 		}
-
-		out = append(out, Suggestion{Trial: a.next, Params: p.params, Source: p.source, Reason: p.reason})
-		a.remember(Known{Trial: a.next, Params: p.params, Status: TrialRunning, Value: math.NaN()})
+		s.Trial = a.next
+		out = append(out, *s)
+		a.remember(sweep.Seen{Trial: s.Trial, Params: s.Params, Status: sweep.StatusRunning})
 	}
 	return out, nil
 }
 
-// Check reports errors in a space, without proposing from it. Errors are *SpecError, and *ExpressionError in them.
+// Check reports errors in a space, without proposing from it.
 func Check(r Ask) error {
 	r.Known, r.Earlier = nil, nil
 	_, err := newAsker(r)
@@ -163,12 +117,12 @@ func Check(r Ask) error {
 }
 
 func newAsker(r Ask) (*asker, error) {
-	r.Method = cmp.Or(r.Method, MethodAuto)
+	r.Method = cmp.Or(r.Method, sweep.MethodAuto)
 	if !slices.Contains(Methods(), r.Method) {
-		return nil, &SpecError{Part: "method", Err: fmt.Errorf("%.60q is unknown; use one of %v", r.Method, Methods())}
+		return nil, specErrorf("method", "%.60q is unknown; use one of %v", r.Method, Methods())
 	}
 	if r.Number < 1 || r.Number > MaxAsk {
-		return nil, &SpecError{Part: "n", Err: fmt.Errorf("%d trials at once; use 1 to %d", r.Number, MaxAsk)}
+		return nil, specErrorf("n", "%d trials at once; use 1 to %d", r.Number, MaxAsk)
 	}
 
 	d, err := newDomain(r.Search, r.Base)
@@ -181,12 +135,12 @@ func newAsker(r Ask) (*asker, error) {
 	}
 	for i, params := range r.Search.Fixed {
 		if c := d.violated(normalized(params)); c != nil {
-			return nil, &SpecError{Part: fmt.Sprintf("fixed[%d]", i), Err: fmt.Errorf("%s breaks the constraint %s",
-				describe(params), c)}
+			return nil, specErrorf(fmt.Sprintf("fixed[%d]", i), "%s breaks the constraint %s", describe(params), c)
 		}
 	}
 
-	known := slices.SortedFunc(slices.Values(r.Known), func(x, y Known) int { return cmp.Compare(x.Trial, y.Trial) })
+	known := slices.SortedFunc(slices.Values(r.Known),
+		func(x, y sweep.Seen) int { return cmp.Compare(x.Trial, y.Trial) })
 	for _, k := range known {
 		a.remember(k)
 	}
@@ -196,10 +150,10 @@ func newAsker(r Ask) (*asker, error) {
 }
 
 // remember adds a trial.
-func (a *asker) remember(k Known) {
+func (a *asker) remember(k sweep.Seen) {
 	k.Params = a.spelled(normalized(k.Params))
 	a.next = max(a.next, k.Trial+1)
-	if key := keyOf(k.Params); a.tried[key] == 0 && !k.apart {
+	if key := keyOf(k.Params); a.tried[key] == 0 && !a.apart[k.Trial] {
 		a.tried[key] = k.Trial + 1
 	}
 	a.history.add(a.domain, k, a.Maximize)
@@ -209,64 +163,63 @@ func (a *asker) isTried(params sweep.Params) bool { return a.tried[keyOf(params)
 
 // propose makes one decision: first the configurations that a person listed, then those that were good elsewhere, then
 // what the method makes of the results.
-func (a *asker) propose() *proposal {
-	for _, from := range []func() *proposal{a.fromFixed, a.fromGrid} {
-		if p := from(); p != nil {
-			return p
+func (a *asker) propose() *Suggestion {
+	for _, from := range []func() *Suggestion{a.fromFixed, a.fromGrid} {
+		if s := from(); s != nil {
+			return s
 		}
 	}
 	if len(a.axes) == 0 {
 		return nil
 	}
 
-	if a.Method == MethodAuto {
-		for _, from := range []func(total int) *proposal{a.fromWarm, a.fromPortfolio} {
-			if p := from(a.total); p != nil {
-				return p
+	if a.Method == sweep.MethodAuto {
+		for _, from := range []func(total int) *Suggestion{a.fromWarm, a.fromPortfolio} {
+			if s := from(a.total); s != nil {
+				return s
 			}
 		}
 	}
-
 	return a.byMethod()
 }
 
-// byMethod returns the method's proposal.
-func (a *asker) byMethod() *proposal {
-	var p *proposal
+// byMethod returns the method's suggestion.
+func (a *asker) byMethod() *Suggestion {
+	var s *Suggestion
 	switch a.Method {
-	case MethodRandom:
-		p = a.fromRandom()
-	case MethodHalton:
-		p = a.fromHalton("the next point of the sequence")
-	case MethodTPE:
-		p = a.fromTPE()
+	case sweep.MethodRandom:
+		s = a.fromRandom()
+	case sweep.MethodHalton:
+		s = a.fromHalton("the next point of the sequence")
+	case sweep.MethodTPE:
+		s = a.fromTPE()
 	default:
-		p = a.fromGP()
+		s = a.fromGP()
 	}
 
-	if p == nil {
-		p = a.fromRest()
+	if s == nil {
+		s = a.fromRest()
 	}
-	return p
+	return s
 }
 
-func (a *asker) fromFixed() *proposal {
+func (a *asker) fromFixed() *Suggestion {
 	for i, params := range a.Search.Fixed {
 		if params = normalized(params); !a.isTried(params) {
-			return &proposal{params, SourceFixed, fmt.Sprintf("fixed[%d]", i)}
+			return suggest(SourceFixed, params, "fixed[%d]", i)
 		}
 	}
 	return nil
 }
 
-func (a *asker) fromGrid() *proposal {
+func (a *asker) fromGrid() *Suggestion {
 	for {
 		params, i := a.grid.next()
 		if params == nil {
 			return nil
 		}
 		if params = normalized(params); !a.isTried(params) && a.violated(params) == nil {
-			return &proposal{params, SourceGrid, fmt.Sprintf("configuration %d of the grid's %d", i+1, a.grid.size)}
+			return suggest(SourceGrid, params, "configuration %d of the grid's %d", i+1, a.grid.size)
 		}
 	}
 }
@@ -274,14 +227,14 @@ func (a *asker) fromGrid() *proposal {
 // attempts is how often a method that draws tries to find a configuration that is new and violates no constraint.
 const attempts = 2000
 
-func (a *asker) fromRandom() *proposal {
+func (a *asker) fromRandom() *Suggestion {
 	for i := range uint64(attempts) {
 		at := make([]float64, len(a.axes))
 		for j := range a.axes {
 			at[j] = unit(random(a.Seed, uint64(a.next)<<20+i, a.axes[j].name))
 		}
 		if params := a.config(at); a.usable(params) {
-			return &proposal{params, SourceRandom, "drawn by the seed and the trial's number"}
+			return suggest(sweep.MethodRandom, params, "drawn by the seed and the trial's number")
 		}
 	}
 	return nil
@@ -293,7 +246,7 @@ func (a *asker) usable(params sweep.Params) bool {
 }
 
 // fromRest enumerates a countable space once drawing finds nothing new.
-func (a *asker) fromRest() *proposal {
+func (a *asker) fromRest() *Suggestion {
 	if a.size == 0 || a.size > maxEnumerated {
 		return nil
 	}
@@ -307,20 +260,22 @@ func (a *asker) fromRest() *proposal {
 			i /= n
 		}
 		if a.prune(params); a.usable(params) {
-			return &proposal{params, SourceRandom, "one of the last configurations that the space has"}
+			return suggest(sweep.MethodRandom, params, "one of the last configurations that the space has")
 		}
 	}
 	return nil
 }
 
-// extent returns the number of configurations.
-func (a *asker) extent() string {
+// exhausted says that all configurations of a space are known already.
+func (a *asker) exhausted(missing, wanted int) error {
+	space := fmt.Sprintf("%d draws from search.random broke a constraint or were known", attempts)
 	switch {
 	case len(a.axes) == 0:
-		return fmt.Sprintf("search.random is empty, and there are %d fixed configurations and %d of the grid",
+		space = fmt.Sprintf("search.random is empty, and there are %d fixed configurations and %d of the grid",
 			len(a.Search.Fixed), a.grid.size)
 	case a.size > 0 && a.size <= maxEnumerated:
-		return fmt.Sprintf("search.random has %d configurations before conditions and constraints", a.size)
+		space = fmt.Sprintf("search.random has %d configurations before conditions and constraints", a.size)
 	}
-	return fmt.Sprintf("%d draws from search.random broke a constraint or were known", attempts)
+	return problem.New(problem.Input, "search: no configuration is left for %d of %d trials: %s, and %d are known; "+
+		"widen the ranges, loosen the constraints or ask for fewer", missing, wanted, space, len(a.tried))
 }

@@ -2,7 +2,6 @@ package search_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/problem"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 )
@@ -50,21 +50,27 @@ func spaces() map[string]sweep.Search {
 }
 
 // value returns a configuration's value and the trial's outcome: some fail, some are stopped, some are not finite.
-func value(trial int, params sweep.Params) search.Known {
-	k := search.Known{Trial: trial, Params: params, Status: search.TrialDone, Value: quality(params)}
+func value(trial int, params sweep.Params) sweep.Seen {
+	k := scored(trial, params, quality(params))
 	switch trial % 11 {
 	case 3:
-		k.Status, k.Value = search.TrialFailed, math.NaN()
+		k.Status, k.Score = sweep.StatusFailed, nil
 	case 5:
-		k.Value = math.NaN()
+		k.Score = nil
 	case 6:
-		k.Value = math.Inf(1)
+		*k.Score = math.Inf(1)
 	case 7:
-		k.Status, k.Curve, k.Value = search.TrialStopped, []float64{math.NaN(), k.Value - 1, math.Inf(-1)}, math.NaN()
+		k.Status = sweep.StatusStopped
+		*k.Score--
 	case 9:
-		k.Status = search.TrialRunning
+		k.Status = sweep.StatusRunning
 	}
 	return k
+}
+
+// scored is a trial that is done.
+func scored(trial int, params sweep.Params, value float64) sweep.Seen {
+	return sweep.Seen{Trial: trial, Params: params, Status: sweep.StatusDone, Score: &value}
 }
 
 func quality(params sweep.Params) float64 {
@@ -212,8 +218,8 @@ func checkSame(t *testing.T, r search.Ask, first []search.Suggestion) {
 	for range first {
 		one := next(t, single)[0]
 		singly = append(singly, one)
-		single.Known = append(single.Known, search.Known{Trial: one.Trial, Params: one.Params,
-			Status: search.TrialRunning})
+		single.Known = append(single.Known, sweep.Seen{Trial: one.Trial, Params: one.Params,
+			Status: sweep.StatusRunning})
 	}
 	if got := asJSON(t, singly); got != want {
 		t.Errorf("one after the other:\n%s\nall at once:\n%s", got, want)
@@ -241,26 +247,21 @@ func TestAskExhausts(t *testing.T) {
 	for _, method := range search.Methods() {
 		seen := map[string]bool{}
 		r := search.Ask{Search: s, Method: method, Number: 4}
-		var exhausted *search.ExhaustedError
+		var exhausted error
 		for exhausted == nil {
-			got, err := search.Next(r)
-			if err != nil && !errors.As(err, &exhausted) {
-				t.Fatalf("search.Next(r): got %s: %v; want not (err != nil and !errors.As(err, &exhausted))", method,
-					err)
-			}
+			var got []search.Suggestion
+			got, exhausted = search.Next(r)
 			for _, one := range got {
 				seen[asJSON(t, one.Params)] = true
-				r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone,
-					Value: quality(one.Params)})
+				r.Known = append(r.Known, scored(one.Trial, one.Params, quality(one.Params)))
 			}
 		}
 		if len(seen) != configurations || len(r.Known) != configurations {
 			t.Errorf("%s: %d trials, %d different, expected %d", method, len(r.Known), len(seen), configurations)
 		}
 		if text := exhausted.Error(); !strings.Contains(text, "16 configurations") ||
-			!strings.Contains(text, "11 are known") {
-			t.Errorf(`exhausted.Error(): got %s: %s; want text with "16 configurations", text with "11 are known"`,
-				method, text)
+			!strings.Contains(text, "11 are known") || !problem.Is(exhausted, problem.Input) {
+			t.Errorf("%s: the space ends with %q; want 16 configurations, of which 11 are known", method, text)
 		}
 	}
 }
@@ -293,19 +294,18 @@ func TestAskLearns(t *testing.T) {
 					if r.Maximize {
 						v = -v
 					}
-					r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params,
-						Status: search.TrialDone, Value: v})
+					r.Known = append(r.Known, scored(one.Trial, one.Params, v))
 				}
 			}
 			mean[method] += best / seeds
 		}
 	}
-	random := mean[search.MethodRandom]
-	if mean[search.MethodGP] > random/4 || mean[search.MethodAuto] > random/4 {
+	random := mean[sweep.MethodRandom]
+	if mean[sweep.MethodGP] > random/4 || mean[sweep.MethodAuto] > random/4 {
 		t.Errorf("mean loss after %d trials in batches of 4: %v; expected gp and auto below a quarter of random's",
 			trials, mean)
 	}
-	for method, share := range map[string]float64{search.MethodTPE: 0.8} {
+	for method, share := range map[string]float64{sweep.MethodTPE: 0.8} {
 		if mean[method] > random*share {
 			t.Errorf("mean loss after %d trials in batches of 4: %v; expected %s below %.1f of random's", trials, mean,
 				method, share)
@@ -344,7 +344,7 @@ func TestAskRefuses(t *testing.T) {
 			r.Search.Constraints = []string{"x > 2"}
 		}),
 	} {
-		for _, method := range []string{"", search.MethodRandom} {
+		for _, method := range []string{"", sweep.MethodRandom} {
 			if r.Method == "" {
 				r.Method = method
 			}
@@ -357,12 +357,11 @@ func TestAskRefuses(t *testing.T) {
 }
 
 // night is an earlier search: a grid of one parameter with an optimum.
-func night(name string, best, level float64, params func(x float64) sweep.Params) search.Sweep {
-	s := search.Sweep{Name: name}
+func night(name string, best, level float64, params func(x float64) sweep.Params) sweep.Earlier {
+	s := sweep.Earlier{Sweep: sweep.ID(name)}
 	for i := range 30 {
 		x := float64(i) / 30
-		s.Results = append(s.Results, search.Known{Trial: i, Params: params(x), Status: search.TrialDone,
-			Value: level - square(x-best)})
+		s.Trials = append(s.Trials, scored(i, params(x), level-square(x-best)))
 	}
 	return s
 }
@@ -375,8 +374,8 @@ func TestAskWarm(t *testing.T) {
 	foreign := night("other.jsonl", 0.9, 5, func(x float64) sweep.Params { return sweep.Params{"x": x, "z": 1.0} })
 	beyond := night("wide.jsonl", 0.9, 5, func(x float64) sweep.Params { return sweep.Params{"x": x + 1.5, "y": 0.5} })
 	r := search.Ask{Search: s, Maximize: true, Number: 10,
-		Earlier: []search.Sweep{night("old.jsonl", 0.5, 0.7, full), foreign, beyond,
-			night("new.jsonl", 0.6, 0.8, full)}}
+		Earlier: []sweep.Earlier{night("new.jsonl", 0.6, 0.8, full), beyond, foreign,
+			night("old.jsonl", 0.5, 0.7, full)}}
 
 	got := next(t, r)
 	var sources, places []string
@@ -415,8 +414,7 @@ func TestAskWarm(t *testing.T) {
 		if one.Source == search.SourceWarm {
 			copies++
 		}
-		r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone,
-			Value: -square(one.Params["x"].(float64) - 0.7)})
+		r.Known = append(r.Known, scored(one.Trial, one.Params, -square(one.Params["x"].(float64)-0.7)))
 		if n := len(r.Known); copies > (n+1)/2 {
 			t.Errorf("%d of %d trials are copies", copies, n)
 		}
@@ -437,8 +435,8 @@ func TestAskPortfolio(t *testing.T) {
 	if p := got[0].Params; p["eta"] != 0.018 || p["nrounds"] != 3000.0 || p["max_depth"] != 13.0 {
 		t.Errorf("the first is %v", p)
 	}
-	for _, method := range []string{search.MethodGP, search.MethodTPE, search.MethodHalton,
-		search.MethodRandom} {
+	for _, method := range []string{sweep.MethodGP, sweep.MethodTPE, sweep.MethodHalton,
+		sweep.MethodRandom} {
 		for _, one := range next(t, search.Ask{Search: spaces()["trees"], Method: method, Number: 8}) {
 			if one.Source == search.SourcePortfolio {
 				t.Errorf("%s took trial %d from the portfolio", method, one.Trial)
@@ -456,14 +454,13 @@ func TestAskPortfolio(t *testing.T) {
 func BenchmarkAsk(b *testing.B) {
 	for _, method := range search.Methods() {
 		b.Run(method, func(b *testing.B) {
-			r := search.Ask{Search: spaces()["mixed"], Method: search.MethodRandom, Number: 1000}
+			r := search.Ask{Search: spaces()["mixed"], Method: sweep.MethodRandom, Number: 1000}
 			all, err := search.Next(r)
 			if err != nil {
 				b.Fatal(err)
 			}
 			for _, one := range all {
-				r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone,
-					Value: quality(one.Params)})
+				r.Known = append(r.Known, scored(one.Trial, one.Params, quality(one.Params)))
 			}
 			r.Method, r.Number = method, 1
 			for b.Loop() {
@@ -491,13 +488,10 @@ func TestSpellingsAreOneValue(t *testing.T) {
 	} {
 		q := search.Ask{Search: sweep.Search{Random: map[string]sweep.Distribution{"x": {Choice: c.choice}}}, Number: 2}
 		for i, v := range c.known {
-			q.Known = append(q.Known, search.Known{Trial: i, Params: sweep.Params{"x": v}, Status: search.TrialDone,
-				Value: 1})
+			q.Known = append(q.Known, scored(i, sweep.Params{"x": v}, 1))
 		}
 		got, err := search.Next(q)
-		var exhausted *search.ExhaustedError
-		if len(got) != 1 || got[0].Params["x"] != c.left || !errors.As(err, &exhausted) ||
-			!strings.Contains(err.Error(), "search.random has 2 configurations") {
+		if len(got) != 1 || got[0].Params["x"] != c.left || err == nil || !strings.Contains(err.Error(), "search.random has 2 configurations") {
 			t.Errorf("%s: of %v, %v are known: %+v is proposed, error %v; expected %v, and nothing after it of 2 "+
 				"configurations", c.name, c.choice, c.known, got, err, c.left)
 		}
@@ -507,12 +501,11 @@ func TestSpellingsAreOneValue(t *testing.T) {
 // TestAskPortfolioAfterOtherSearches: a search that knows earlier ones gives the portfolio a quarter of its trials,
 // asked for one by one or all at once. Winners of one region could not tell that another has become better.
 func TestAskPortfolioAfterOtherSearches(t *testing.T) {
-	narrow := search.Sweep{Name: "yesterday.jsonl"}
+	narrow := sweep.Earlier{Sweep: "yesterday.jsonl"}
 	for i := range 20 {
 		x := float64(i) / 20
 		params := sweep.Params{"eta": 0.5 + x/4, "nrounds": 50.0 + float64(i), "max_depth": 3.0, "impute": "mean"}
-		narrow.Results = append(narrow.Results, search.Known{Trial: i, Params: params, Status: search.TrialDone,
-			Value: x})
+		narrow.Trials = append(narrow.Trials, scored(i, params, x))
 	}
 	from := func(all []search.Suggestion) map[string]int {
 		n := map[string]int{}
@@ -522,8 +515,8 @@ func TestAskPortfolioAfterOtherSearches(t *testing.T) {
 		return n
 	}
 
-	r := search.Ask{Search: spaces()["trees"], Maximize: true, Number: 12, Earlier: []search.Sweep{narrow}}
-	if n := from(next(t, r)); n[search.SourcePortfolio] != 3 || n[search.SourceWarm] != 5 || n[search.SourceGP] != 4 {
+	r := search.Ask{Search: spaces()["trees"], Maximize: true, Number: 12, Earlier: []sweep.Earlier{narrow}}
+	if n := from(next(t, r)); n[search.SourcePortfolio] != 3 || n[search.SourceWarm] != 5 || n[sweep.MethodGP] != 4 {
 		t.Errorf("12 trials at once are from %v; want 3 of the portfolio, 5 winners and 4 of the process", n)
 	}
 
@@ -532,8 +525,7 @@ func TestAskPortfolioAfterOtherSearches(t *testing.T) {
 	for range 12 {
 		one := next(t, r)[0]
 		all = append(all, one)
-		r.Known = append(r.Known, search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone,
-			Value: 0.5})
+		r.Known = append(r.Known, scored(one.Trial, one.Params, 0.5))
 	}
 	if n := from(all); n[search.SourcePortfolio] != 3 {
 		t.Errorf("12 trials one by one are from %v; want 3 of the portfolio", n)

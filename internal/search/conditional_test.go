@@ -134,8 +134,8 @@ func TestEarlierResultsFitConditions(t *testing.T) {
 		{Trial: 2, Status: sweep.StatusDone, Score: 1, Params: sweep.Params{"boosting": "dart", "lambda_l2": 2.0,
 			"min_data_in_leaf": 31.0}},
 	}, 5)
-	want := []sweep.Found{{Trial: 2, Score: 1, Params: sweep.Params{"boosting": "dart", "lambda_l2": 2.0,
-		"min_data_in_leaf": 31.0}}, {Trial: 0, Score: 3, Params: sweep.Params{"boosting": "gbdt"}}}
+	want := []sweep.Seen{scored(2, sweep.Params{"boosting": "dart", "lambda_l2": 2.0, "min_data_in_leaf": 31.0}, 1),
+		scored(0, sweep.Params{"boosting": "gbdt"}, 3)}
 	if err != nil || !reflect.DeepEqual(found, want) {
 		t.Errorf("fitting are %+v, error %v; expected %+v", found, err, want)
 	}

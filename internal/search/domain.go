@@ -65,7 +65,7 @@ func newDomain(s sweep.Search, base sweep.Params) (*domain, error) {
 	for i, text := range s.Constraints {
 		c, err := CompileConstraint(text, example)
 		if err != nil {
-			return nil, &SpecError{Part: fmt.Sprintf("constraints[%d]", i), Err: err}
+			return nil, &SpecError{fmt.Sprintf("constraints[%d]", i), err}
 		}
 		d.constraints = append(d.constraints, c)
 	}
@@ -158,7 +158,7 @@ func (a *axis) place(v any) (u float64, ok bool) {
 
 	x, number := v.(float64)
 	switch {
-	case !number || !finite(x) || a.log && x <= 0:
+	case !number || !sweep.Finite(x) || a.log && x <= 0:
 		return 0, false
 	case a.log:
 		return (math.Log(x) - a.low) / a.span, true
@@ -206,7 +206,7 @@ func number(v any) (float64, bool) {
 		return v, true
 	case string:
 		x, err := strconv.ParseFloat(v, 64)
-		return x, err == nil && finite(x)
+		return x, err == nil && sweep.Finite(x)
 	}
 	return 0, false
 }
@@ -341,4 +341,36 @@ func keyOf(params sweep.Params) string {
 		key = append(key, ',')
 	}
 	return string(key)
+}
+
+// normal converts every kind of number to float64, as after a round trip through JSON.
+func normal(value any) any {
+	switch v := value.(type) {
+	case int:
+		return float64(v)
+	case int8:
+		return float64(v)
+	case int16:
+		return float64(v)
+	case int32:
+		return float64(v)
+	case int64:
+		return float64(v)
+	case uint:
+		return float64(v)
+	case uint8:
+		return float64(v)
+	case uint16:
+		return float64(v)
+	case uint32:
+		return float64(v)
+	case uint64:
+		return float64(v)
+	case float32:
+		return float64(v)
+	case float64:
+		return v + 0 // turns -0 into 0
+	}
+
+	return value
 }

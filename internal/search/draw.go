@@ -1,9 +1,11 @@
 package search
 
 import (
-	"fmt"
+	"cmp"
+	"maps"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 
 	"coppice/internal/sweep"
@@ -28,9 +30,9 @@ const digits = 6
 // not pass through it they are checked again.
 func newSampler(name string, d sweep.Distribution) (sampler, error) {
 	switch {
-	case len(d.Uniform) == 2 && d.Uniform[0] < d.Uniform[1] && finite(d.Uniform[1]-d.Uniform[0]):
+	case len(d.Uniform) == 2 && d.Uniform[0] < d.Uniform[1] && sweep.Finite(d.Uniform[1]-d.Uniform[0]):
 		return uniform(name, d.Uniform[0], d.Uniform[1]), nil
-	case len(d.LogUniform) == 2 && 0 < d.LogUniform[0] && d.LogUniform[0] < d.LogUniform[1] && finite(d.LogUniform[1]):
+	case len(d.LogUniform) == 2 && 0 < d.LogUniform[0] && d.LogUniform[0] < d.LogUniform[1] && sweep.Finite(d.LogUniform[1]):
 		return logUniform(name, d.LogUniform[0], d.LogUniform[1]), nil
 	case len(d.Int) == 2 && d.Int[0] <= d.Int[1] && -maxWhole <= d.Int[0] && d.Int[1] <= maxWhole:
 		low, size := d.Int[0], uint64(d.Int[1]-d.Int[0])+1
@@ -45,10 +47,8 @@ func newSampler(name string, d sweep.Distribution) (sampler, error) {
 		return choice(name, d.Choice), nil
 	}
 
-	return sampler{}, &SpecError{Part: "random " + name, Err: fmt.Errorf("nothing can be drawn from %+v", d)}
+	return sampler{}, specErrorf("random "+name, "nothing can be drawn from %+v", d)
 }
-
-func finite(v float64) bool { return v-v == 0 }
 
 // counted draws each of size values with equal probability.
 func counted(name string, size uint64, at func(uint64) any) sampler {
@@ -135,4 +135,67 @@ func mix(x uint64) uint64 {
 	x ^= x >> 27
 	x *= 0x94d049bb133111eb
 	return x ^ x>>31
+}
+
+// space is the product of the parameters in search.random.
+type space struct {
+	samplers []sampler // by key
+	size     uint64    // number of configurations; 0 if uncountable
+}
+
+func newSpace(s sweep.Search) (space, error) {
+	sp := space{}
+	written := func(name string) string { return cmp.Or(s.Random[name].DrawnAs, name) }
+	names := slices.SortedFunc(maps.Keys(s.Random),
+		func(a, b string) int { return cmp.Compare(written(a), written(b)) })
+	for i, name := range names {
+		one, err := newSampler(name, s.Random[name])
+		if err != nil {
+			return space{}, err
+		}
+		one.key = written(name)
+		sp.samplers = append(sp.samplers, one)
+
+		if i == 0 {
+			sp.size = one.size
+			continue
+		}
+		over, n := bits.Mul64(sp.size, one.size)
+		if sp.size = n; over != 0 {
+			sp.size = 0
+		}
+	}
+	return sp, nil
+}
+
+// countable reports whether the space can be enumerated.
+func (s space) countable() bool { return s.size > 0 && s.size <= maxEnumerated }
+
+func (s space) draw(seed, number uint64) map[string]any {
+	params := make(map[string]any, len(s.samplers))
+	for _, one := range s.samplers {
+		params[one.name] = one.draw(random(seed, number, one.key))
+	}
+	return params
+}
+
+func (s space) at(i uint64) map[string]any {
+	params := make(map[string]any, len(s.samplers))
+	for _, one := range s.samplers {
+		params[one.name] = one.at(i % one.size)
+		i /= one.size
+	}
+	return params
+}
+
+// order returns all of a countable space, shuffled by the seed.
+func (s space) order(seed uint64) []uint64 {
+	all := make([]uint64, s.size)
+	for i := range all {
+		all[i] = uint64(i)
+	}
+	slices.SortFunc(all, func(a, b uint64) int {
+		return cmp.Or(cmp.Compare(random(seed, a, ""), random(seed, b, "")), cmp.Compare(a, b))
+	})
+	return all
 }

@@ -58,7 +58,7 @@ func TestStoppedTrialsInformAtTheirWorth(t *testing.T) {
 			Rungs: []sweep.RungScore{{Step: 5, Score: 0.45}}},
 	}
 	q := askOf(p, nil, seen)
-	if len(q.Known) != 2 || q.Known[0].Value != 0.70 || math.Abs(q.Known[1].Value-0.75) > 1e-12 {
+	if len(q.Known) != 2 || *q.Known[0].Score != 0.70 || math.Abs(*q.Known[1].Score-0.75) > 1e-12 {
 		t.Errorf("the method sees %+v; want 0.7 of the trial that is done, and 0.75 of the one that was better "+
 			"where it stopped", q.Known)
 	}

@@ -2,7 +2,6 @@ package search
 
 import (
 	"fmt"
-	"slices"
 
 	"coppice/internal/sweep"
 )
@@ -11,12 +10,12 @@ import (
 // sweep continues. It is a pure function of the plan and of the sweep's own trials that are done or were stopped at a
 // rung, in the order in which they ended. The best of a sweep that it extends has to be improved on, but reaches no
 // target: a person who knew it has asked for more trials.
-func Enough(p *sweep.Plan, seen []sweep.Finished) (rule, reason string) {
+func Enough(p *sweep.Plan, seen []sweep.Seen) (rule, reason string) {
 	if target := p.Spec.Limits.Target; target != nil {
 		for _, s := range seen {
-			if s.Status == sweep.StatusDone && (s.Score == *target || ahead(p, s.Score, *target)) {
+			if s.Status == sweep.StatusDone && (*s.Score == *target || ahead(p, *s.Score, *target)) {
 				return sweep.RuleTarget, fmt.Sprintf("trial %d has %s %.6g on valid, and limits.target is %.6g",
-					s.Trial, p.Spec.Metric, s.Score, *target)
+					s.Trial, p.Spec.Metric, *s.Score, *target)
 			}
 		}
 	}
@@ -28,7 +27,7 @@ func Enough(p *sweep.Plan, seen []sweep.Finished) (rule, reason string) {
 	best := inherited(p)
 	since := 0
 	for i, s := range seen {
-		if s.Status != sweep.StatusDone || best != nil && !improves(p, s.Score, best.Score, patience.Noise) {
+		if s.Status != sweep.StatusDone || best != nil && !improves(p, *s.Score, *best.Score, patience.Noise) {
 			since++
 			continue
 		}
@@ -39,15 +38,15 @@ func Enough(p *sweep.Plan, seen []sweep.Finished) (rule, reason string) {
 	}
 	return sweep.RulePatience,
 		fmt.Sprintf("the last %d trials that ended have not improved on the %s %.6g of trial %d by more than %.3g",
-			since, p.Spec.Metric, best.Score, best.Trial, patience.Noise)
+			since, p.Spec.Metric, *best.Score, best.Trial, patience.Noise)
 }
 
 // inherited returns the best trial of the sweep that the plan extends; nil if there is none.
-func inherited(p *sweep.Plan) (best *sweep.Finished) {
+func inherited(p *sweep.Plan) (best *sweep.Seen) {
 	for n := range p.Inherits() {
 		r := p.Inherited(n)
-		if r.Status == sweep.StatusDone && (best == nil || ahead(p, r.Score, best.Score)) {
-			best = &sweep.Finished{Trial: n, Status: r.Status, Score: r.Score}
+		if r.Status == sweep.StatusDone && (best == nil || ahead(p, r.Score, *best.Score)) {
+			best = &sweep.Seen{Trial: n, Status: r.Status, Score: &r.Score}
 		}
 	}
 	return best
@@ -71,7 +70,7 @@ func improves(p *sweep.Plan, score, best, noise float64) bool {
 
 // ReplayEnough repeats a recorded decision, from what it has seen. It returns nil if the outcome is the same.
 func ReplayEnough(p *sweep.Plan, e *sweep.Enough) error {
-	rule, reason := Enough(p, slices.Clone(e.Seen))
+	rule, reason := Enough(p, e.Seen)
 	if rule != e.Rule || reason != e.Reason {
 		return fmt.Errorf("search: the sweep was ended by %s (%s); from what had been seen comes %q (%s)", e.Rule,
 			e.Reason, rule, reason)

@@ -7,12 +7,12 @@ import (
 	"coppice/internal/sweep"
 )
 
-func done(trial int, score float64) sweep.Finished {
-	return sweep.Finished{Trial: trial, Status: sweep.StatusDone, Score: score}
+func done(trial int, score float64) sweep.Seen {
+	return sweep.Seen{Trial: trial, Status: sweep.StatusDone, Score: &score}
 }
 
-func stopped(trial int, score float64) sweep.Finished {
-	return sweep.Finished{Trial: trial, Status: sweep.StatusStopped, Score: score}
+func stopped(trial int, score float64) sweep.Seen {
+	return sweep.Seen{Trial: trial, Status: sweep.StatusStopped, Score: &score}
 }
 
 // TestEnough: a target in the metric's direction, and patience that ignores improvements within the noise.
@@ -21,40 +21,40 @@ func TestEnough(t *testing.T) {
 		maximize bool
 		limits   sweep.Limits
 		before   []float64 // scores of the sweep that it extends
-		seen     []sweep.Finished
+		seen     []sweep.Seen
 		rule     string
 		says     string
 	}{
 		"nothing has ended": {true, sweep.Limits{Target: new(0.8), Patience: &sweep.Patience{Trials: 1}}, nil,
 			nil, "", ""},
 		"a lower target": {false, sweep.Limits{Target: new(0.13)}, nil,
-			[]sweep.Finished{done(3, 0.14), done(1, 0.13)}, sweep.RuleTarget,
+			[]sweep.Seen{done(3, 0.14), done(1, 0.13)}, sweep.RuleTarget,
 			"trial 1 has loss 0.13 on valid, and limits.target is 0.13"},
 		"a higher target": {true, sweep.Limits{Target: new(0.8)}, nil,
-			[]sweep.Finished{done(0, 0.79), done(1, 0.81)}, sweep.RuleTarget, "trial 1 has loss 0.81"},
-		"below it": {true, sweep.Limits{Target: new(0.8)}, nil, []sweep.Finished{done(0, 0.79)}, "",
+			[]sweep.Seen{done(0, 0.79), done(1, 0.81)}, sweep.RuleTarget, "trial 1 has loss 0.81"},
+		"below it": {true, sweep.Limits{Target: new(0.8)}, nil, []sweep.Seen{done(0, 0.79)}, "",
 			""},
-		"a stopped trial reaches it": {true, sweep.Limits{Target: new(0.8)}, nil, []sweep.Finished{stopped(0, 0.9)},
+		"a stopped trial reaches it": {true, sweep.Limits{Target: new(0.8)}, nil, []sweep.Seen{stopped(0, 0.9)},
 			"", ""},
 		"no improvement": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 2}}, nil,
-			[]sweep.Finished{done(4, 0.7), done(0, 0.7), stopped(1, 0.5)}, sweep.RulePatience,
+			[]sweep.Seen{done(4, 0.7), done(0, 0.7), stopped(1, 0.5)}, sweep.RulePatience,
 			"the last 2 trials that ended have not improved on the loss 0.7 of trial 4"},
 		"not for long enough": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 2}}, nil,
-			[]sweep.Finished{done(4, 0.7), done(0, 0.7), done(1, 0.71), done(2, 0.7)}, "", ""},
+			[]sweep.Seen{done(4, 0.7), done(0, 0.7), done(1, 0.71), done(2, 0.7)}, "", ""},
 		"within the noise": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 2, Noise: 0.025}}, nil,
-			[]sweep.Finished{done(0, 0.70), done(1, 0.71), done(2, 0.72)}, sweep.RulePatience,
+			[]sweep.Seen{done(0, 0.70), done(1, 0.71), done(2, 0.72)}, sweep.RulePatience,
 			"of trial 0 by more than 0.025"},
 		"small steps add up": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 3, Noise: 0.025}}, nil,
-			[]sweep.Finished{done(0, 0.70), done(1, 0.71), done(2, 0.72), done(3, 0.73), done(4, 0.73), done(5, 0.73)},
+			[]sweep.Seen{done(0, 0.70), done(1, 0.71), done(2, 0.72), done(3, 0.73), done(4, 0.73), done(5, 0.73)},
 			"", ""},
 		"lower is better": {false, sweep.Limits{Patience: &sweep.Patience{Trials: 1}}, nil,
-			[]sweep.Finished{done(0, 0.7), done(1, 0.6)}, "", ""},
+			[]sweep.Seen{done(0, 0.7), done(1, 0.6)}, "", ""},
 		"none has come to its end": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 1}}, nil,
-			[]sweep.Finished{stopped(0, 0.7), stopped(1, 0.7)}, "", ""},
+			[]sweep.Seen{stopped(0, 0.7), stopped(1, 0.7)}, "", ""},
 		"an extension begins anew": {true, sweep.Limits{Target: new(0.8), Patience: &sweep.Patience{Trials: 2}},
-			[]float64{0.9, 0.7}, []sweep.Finished{done(2, 0.7)}, "", ""},
+			[]float64{0.9, 0.7}, []sweep.Seen{done(2, 0.7)}, "", ""},
 		"and has to improve on those": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 2}}, []float64{0.7, 0.9},
-			[]sweep.Finished{done(2, 0.7), done(3, 0.8)}, sweep.RulePatience, "0.9 of trial 1"},
+			[]sweep.Seen{done(2, 0.7), done(3, 0.8)}, sweep.RulePatience, "0.9 of trial 1"},
 	} {
 		p := &sweep.Plan{Sweep: "night-1", Maximize: tc.maximize, Spec: sweep.Spec{Metric: "loss", Limits: tc.limits}}
 		for i, score := range tc.before {

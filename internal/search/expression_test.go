@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/problem"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 )
@@ -70,9 +71,8 @@ func TestMaxDepthLimits(t *testing.T) {
 	}
 	for _, params := range []map[string]any{{"num_leaves": 3.0}, {"num_leaves": 3.0, "max_depth": []any{}},
 		{"num_leaves": "many", "max_depth": 3}} {
-		var e *search.ExpressionError
-		if _, err := c.Holds(params); !errors.As(err, &e) {
-			t.Errorf("c.Holds(params): got %v: %v (%T); want err of the type of e", params, err, err)
+		if _, err := c.Holds(params); !problem.Is(err, problem.Input) {
+			t.Errorf("a constraint on %v: got error %v; want one of kind input", params, err)
 		}
 	}
 }
@@ -112,8 +112,7 @@ func TestConstraintErrors(t *testing.T) {
 		"true; true":                 `"true; true": column 1: ` + only,
 	} {
 		_, err := search.CompileConstraint(text, example())
-		var e *search.ExpressionError
-		if !errors.As(err, &e) || err.Error() != want {
+		if !problem.Is(err, problem.Input) || err.Error() != want {
 			t.Errorf("%s\ngot  %v\nwant %s", text, err, want)
 		}
 	}
@@ -162,8 +161,7 @@ func TestCondition(t *testing.T) {
 		"precision@ > 1":                 `"precision@ > 1": column 1: unknown name "precision" (did you mean "precision@1%"?)`,
 	} {
 		_, err := search.CompileRequire(text, known(names))
-		var e *search.ExpressionError
-		if !errors.As(err, &e) || err.Error() != want {
+		if !problem.Is(err, problem.Input) || err.Error() != want {
 			t.Errorf("%s\ngot  %v\nwant %s", text, err, want)
 		}
 	}
@@ -221,7 +219,7 @@ func TestFacts(t *testing.T) {
 		Score: 0.7, Metrics: map[string]float64{"auc": 0.7}, Trees: 3, Leaves: 12, TreesGrown: 5, BestIteration: 3,
 		Model: &sweep.Object{Bytes: 99}, Usage: sweep.Usage{TrainSeconds: 1.5, PrivateBytes: 7},
 	}
-	facts := search.Facts(r)
+	facts := r.Facts()
 	for _, name := range search.FactNames() {
 		if _, ok := facts[name]; !ok {
 			t.Errorf("%s is missing", name)
@@ -246,15 +244,14 @@ func FuzzConstraint(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		var e *search.ExpressionError
 		c, err := search.CompileConstraint(text, example())
-		if err != nil && !errors.As(err, &e) {
-			t.Fatalf("untyped error %T: %v", err, err)
+		if err != nil && !problem.Is(err, problem.Input) {
+			t.Fatalf("error %v; want one of kind input", err)
 		}
 		if err == nil {
 			first, err := c.Holds(example())
-			if err != nil && !errors.As(err, &e) {
-				t.Fatalf("untyped error %T: %v", err, err)
+			if err != nil && !problem.Is(err, problem.Input) {
+				t.Fatalf("error %v; want one of kind input", err)
 			}
 			if again, _ := c.Holds(example()); again != first {
 				t.Fatal("twice the same is not the same")
@@ -262,14 +259,14 @@ func FuzzConstraint(f *testing.F) {
 		}
 		r, err := search.CompileRequire(text, known([]string{"auc", "precision@1%"}))
 		if err != nil {
-			if !errors.As(err, &e) {
-				t.Fatalf("untyped error %T: %v", err, err)
+			if !problem.Is(err, problem.Input) {
+				t.Fatalf("error %v; want one of kind input", err)
 			}
 			return
 		}
 		if _, err := r.Eval(map[string]float64{"auc": 0.5, "precision@1%": 0.1, "trees": 10}); err != nil &&
-			!errors.As(err, &e) {
-			t.Fatalf("untyped error %T: %v", err, err)
+			!problem.Is(err, problem.Input) {
+			t.Fatalf("error %v; want one of kind input", err)
 		}
 	})
 }

@@ -14,12 +14,11 @@ const maxSubsetMisses = 10_000
 
 // Sets returns the sets of groups that a sweep compares, as far as they depend on no result, and how many more its
 // steps take at most. All groups together come first. At most most configurations are wanted, where that is a choice;
-// random subsets are drawn one after the other, so that more of them begin with the same ones. The error is a
-// *SpecError.
+// random subsets are drawn one after the other, so that more of them begin with the same ones.
 func Sets(f *sweep.Features, most int, seed uint64) (listed [][]bool, open int, err error) {
 	groups := len(f.Groups)
 	fail := func(format string, args ...any) ([][]bool, int, error) {
-		return nil, 0, &SpecError{Part: "features", Err: fmt.Errorf(format, args...)}
+		return nil, 0, specErrorf("features", format, args...)
 	}
 	if groups+min(f.Rest, 1) < 2 {
 		return fail("all columns are in one group, and there is nothing to compare it with; name more groups, or " +
@@ -94,12 +93,6 @@ func subsets(f *sweep.Features, most int, seed uint64) (out [][]bool) {
 	return out
 }
 
-// SelectedError says that there is nothing left for a trial to train: a forward selection has ended before its step,
-// since no group that it tried helped, or the generation that a population's trial would continue has no model.
-type SelectedError struct{ Reason string }
-
-func (e *SelectedError) Error() string { return e.Reason }
-
 // selected is the state of a forward selection before a step.
 type selected struct {
 	kept   []bool
@@ -158,9 +151,8 @@ func decideForward(p *sweep.Plan, trial int, seen []sweep.Seen) (Suggestion, err
 	f := p.Spec.Search.Features
 	step, candidate, ok := f.Step(p.Ordinal(trial))
 	if !ok || step >= len(f.Groups)-1 {
-		return Suggestion{},
-			&SpecError{Part: "features", Err: fmt.Errorf("trial %d belongs to no step of a selection among %d groups",
-				trial, len(f.Groups))}
+		return Suggestion{}, specErrorf("features", "trial %d belongs to no step of a selection among %d groups", trial,
+			len(f.Groups))
 	}
 
 	of := map[int]float64{}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/diff/fd"
+
+	"coppice/internal/sweep"
 )
 
 // TestFittingGradient compares the gradient with differences, on rows of two searches.
@@ -67,7 +69,7 @@ func TestWarped(t *testing.T) {
 				t.Errorf("%g and %g became %g and %g", in[i], in[j], out[i], out[j])
 			}
 		}
-		if !finite(out[i]) || math.Abs(out[i]) > 5 {
+		if !sweep.Finite(out[i]) || math.Abs(out[i]) > 5 {
 			t.Errorf("%g became %g", in[i], out[i])
 		}
 	}

@@ -14,22 +14,11 @@ import (
 // dropLevel is the probability with which a configuration as good as the best is dropped after its first folds.
 const dropLevel = 0.05
 
-// Choice is the configuration that the refit of a cross-validated sweep trains.
-type Choice struct {
-	sweep.Rated
-	Params sweep.Params // complete: with the folds' number of trees, and without early stopping
-	Reason string
-}
-
-// NoChoiceError is a sweep without a configuration that can be trained on all rows.
-type NoChoiceError struct{ Reason string }
-
-func (e *NoChoiceError) Error() string { return e.Reason }
-
 // Choose returns the best configuration that has all of its folds and meets the requirements, as far as those can be
-// checked before it is trained on all rows. It is a pure function of the plan and of results that never change, so the
-// answer is the same whichever task asks. Its error is a *NoChoiceError.
-func Choose(p *sweep.Plan, b sweep.Board, require []*Condition) (*Choice, error) {
+// checked before it is trained on all rows: with the parameters that the refit trains, which are the configuration's
+// with the folds' number of trees and without early stopping, and with the reason. It is a pure function of the plan and
+// of results that never change, so the answer is the same whichever task asks. If there is none, none says why.
+func Choose(p *sweep.Plan, b sweep.Board, require []*Condition) (chosen *sweep.Rated, none string) {
 	var eligible []sweep.Rated
 	var passed string
 	for _, c := range b.Configurations {
@@ -43,22 +32,23 @@ func Choose(p *sweep.Plan, b sweep.Board, require []*Condition) (*Choice, error)
 		}
 	}
 	if len(eligible) == 0 {
-		return nil, &NoChoiceError{explainNoChoice(b) + passed}
+		return nil, explainNoChoice(b) + passed
 	}
 
-	best := &eligible[0]
-	params := maps.Clone(best.Params)
-	params["num_iterations"], params["early_stopping_round"] = float64(best.Trees), 0.0
-	direction := map[bool]string{true: "highest", false: "lowest"}[p.Maximize]
-	reason := fmt.Sprintf("configuration %d has the %s mean %s over %d folds, %s", best.Configuration, direction,
-		p.Spec.Metric, best.Of, estimate(best))
+	best := eligible[0]
+	best.Reason = fmt.Sprintf("configuration %d has the %s mean %s over %d folds, %s", best.Configuration,
+		extreme(p.Maximize), p.Spec.Metric, best.Of, estimate(&best))
 	switch {
 	case len(eligible) > 1:
-		reason += fmt.Sprintf("; next is configuration %d with %s", eligible[1].Configuration, estimate(&eligible[1]))
+		best.Reason += fmt.Sprintf("; next is configuration %d with %s", eligible[1].Configuration,
+			estimate(&eligible[1]))
 	case len(b.Configurations) > 1:
-		reason += "; it is the only one that may win"
+		best.Reason += "; it is the only one that may win"
 	}
-	return &Choice{*best, params, reason + passed}, nil
+	best.Reason += passed
+	best.Params = maps.Clone(best.Params)
+	best.Params["num_iterations"], best.Params["early_stopping_round"] = float64(best.Trees), 0.0
+	return &best, ""
 }
 
 // unmet returns a requirement that a configuration does not meet, or "". Requirements on the refit only (its bytes, its
@@ -217,10 +207,10 @@ func WhyRefit(p *sweep.Plan, b sweep.Board, require []*Condition, s Selection) s
 		return fmt.Sprintf("the refit, trial %d, may not win: %s", number, s.Rejected[0].Reason)
 	}
 
-	choice, err := Choose(p, b, require)
-	if err != nil { // it could not have been trained
-		return err.Error()
+	chosen, none := Choose(p, b, require)
+	if chosen == nil { // it could not have been trained
+		return none
 	}
-	return fmt.Sprintf("%s; trial %d trains it on all rows of train and valid, with %d trees", choice.Reason, number,
-		choice.Trees)
+	return fmt.Sprintf("%s; trial %d trains it on all rows of train and valid, with %d trees", chosen.Reason, number,
+		chosen.Trees)
 }

@@ -18,24 +18,22 @@ const chebyshev = 0.05
 // the losses, each on a scale from 0 to 1 and times a weight that is drawn for the trial. Each set of weights aims at
 // another part of the front, so the trials spread along it. The weights are returned as text.
 func (r *Ask) scalarized(goals []sweep.Goal, trial int) string {
-	var all []*Known
-	for i := range r.Known {
-		all = append(all, &r.Known[i])
+	r.Known, r.Earlier, r.Maximize = slices.Clone(r.Known), slices.Clone(r.Earlier), false
+	var all []*sweep.Seen
+	add := func(trials []sweep.Seen) {
+		for i := range trials {
+			if trials[i].Score = nil; len(trials[i].Values) == len(goals) {
+				all = append(all, &trials[i])
+			}
+		}
 	}
+	add(r.Known)
 	for i := range r.Earlier {
-		for j := range r.Earlier[i].Results {
-			all = append(all, &r.Earlier[i].Results[j])
-		}
+		r.Earlier[i].Trials = slices.Clone(r.Earlier[i].Trials)
+		add(r.Earlier[i].Trials)
 	}
-	all = slices.DeleteFunc(all, func(k *Known) bool {
-		if len(k.Values) != len(goals) {
-			k.Value = math.NaN()
-		}
-		return len(k.Values) != len(goals)
-	})
-	r.Maximize = false
-	weights := weightsOf(r.Seed, trial, goals)
 
+	weights := weightsOf(r.Seed, trial, goals)
 	sums, largest := make([]float64, len(all)), make([]float64, len(all))
 	for g, goal := range goals {
 		for i, loss := range onScale(all, g, goal) {
@@ -45,7 +43,8 @@ func (r *Ask) scalarized(goals []sweep.Goal, trial int) string {
 		}
 	}
 	for i, k := range all {
-		k.Value = largest[i] + chebyshev*sums[i]
+		score := largest[i] + chebyshev*sums[i]
+		k.Score = &score
 	}
 
 	var text []string
@@ -72,7 +71,7 @@ func weightsOf(seed uint64, trial int, goals []sweep.Goal) []float64 {
 // onScale maps the losses of trials in a goal to 0 (the best) to 1: half by position between best and worst, with the
 // bad end clipped, half by rank. Bytes of models differ by orders of magnitude, and values alone would make all but the
 // largest look the same.
-func onScale(all []*Known, g int, goal sweep.Goal) []float64 {
+func onScale(all []*sweep.Seen, g int, goal sweep.Goal) []float64 {
 	scores := make([]float64, len(all))
 	for i, k := range all {
 		scores[i] = -goal.Loss(k.Values[g])
@@ -90,35 +89,19 @@ func onScale(all []*Known, g int, goal sweep.Goal) []float64 {
 	return out
 }
 
-// PickRule says how the winner of a sweep with several objectives is picked.
-type PickRule struct {
-	Spec *sweep.Spec
-}
-
-// RuleOf returns the rule of a plan; nil if it has one objective.
-func RuleOf(p *sweep.Plan) *PickRule {
-	if len(p.Spec.Goals) == 0 {
-		return nil
-	}
-	return &PickRule{&p.Spec}
-}
-
-// order sorts the trials that may win, and says why the first is first: those close enough to the best in the most
-// important goal come first, by the other goals in their order, then the others by that goal.
-func (r *PickRule) order(eligible []*sweep.Result) (reason string) {
-	if len(eligible) == 0 {
-		return ""
-	}
-	goals, of := r.Spec.Goals, make(map[int][]float64, len(eligible))
+// byGoals sorts the trials that may win by Spec.Pick, and says why the first is first: those close enough to the best in
+// the most important goal come first, by the other goals in their order, then the others by that goal.
+func byGoals(spec *sweep.Spec, eligible []*sweep.Result) (reason string) {
+	goals, of := spec.Goals, make(map[int][]float64, len(eligible))
 	for _, e := range eligible {
-		of[e.Trial] = r.Spec.Values(e)
+		of[e.Trial] = spec.Values(e)
 	}
-	first := slices.IndexFunc(goals, func(g sweep.Goal) bool { return g.Name == r.Spec.Pick.Best })
+	first := slices.IndexFunc(goals, func(g sweep.Goal) bool { return g.Name == spec.Pick.Best })
 	loss := func(e *sweep.Result, g int) float64 { return goals[g].Loss(of[e.Trial][g]) }
 
 	slices.SortStableFunc(eligible, func(a, b *sweep.Result) int { return cmp.Compare(loss(a, first), loss(b, first)) })
 	best := eligible[0]
-	within, allowed := r.reach(best, of[best.Trial][first])
+	within, allowed := reach(spec.Pick, best, of[best.Trial][first])
 	near := 0
 	for near < len(eligible) && loss(eligible[near], first) <= loss(best, first)+within {
 		near++
@@ -132,44 +115,37 @@ func (r *PickRule) order(eligible []*sweep.Result) (reason string) {
 		}
 		return cmp.Compare(loss(a, first), loss(b, first))
 	})
-	return r.because(eligible, of, first, best, near, allowed)
-}
 
-// reach returns how far from the best value a trial may be.
-func (r *PickRule) reach(best *sweep.Result, value float64) (within float64, text string) {
-	t, err := r.Spec.Pick.Tolerance()
-	switch {
-	case err != nil: // ParseSpec and DecodePlan reject it
-		return 0, "0"
-	case t.Share > 0:
-		return t.Share * math.Abs(value), r.Spec.Pick.Within
-	case t.Errors > 0 && best.ScoreSE == nil:
-		return 0, "0, since its standard error is not known,"
-	case t.Errors > 0:
-		return t.Errors * *best.ScoreSE, fmt.Sprintf("%.3g (%s)", t.Errors**best.ScoreSE, r.Spec.Pick.Within)
-	}
-	return t.Absolute, r.Spec.Pick.Within
-}
-
-func (r *PickRule) because(eligible []*sweep.Result, of map[int][]float64, first int, best *sweep.Result, near int,
-	allowed string) string {
-	goals, winner := r.Spec.Goals, eligible[0]
-	extreme := map[bool]string{true: "highest", false: "lowest"}
+	winner := eligible[0]
 	if near == 1 {
 		return fmt.Sprintf("trial %d has the %s %s, %.6g, and no other is within %s of it", winner.Trial,
-			extreme[goals[first].Maximize], goals[first].Name, of[winner.Trial][first], allowed)
+			extreme(goals[first].Maximize), goals[first].Name, of[winner.Trial][first], allowed)
 	}
-
 	second := 0
 	if first == 0 {
 		second = 1
 	}
 	text := fmt.Sprintf("trial %d has the %s %s, %.6g, of %d trials within %s of the best %s", winner.Trial,
-		extreme[goals[second].Maximize], goals[second].Name, of[winner.Trial][second],
-		near, allowed, goals[first].Name)
+		extreme(goals[second].Maximize), goals[second].Name, of[winner.Trial][second], near, allowed, goals[first].Name)
 	if winner != best {
 		text += fmt.Sprintf(": it has %.6g, and trial %d, which has %.6g, has %s %.6g", of[winner.Trial][first],
 			best.Trial, of[best.Trial][first], goals[second].Name, of[best.Trial][second])
 	}
 	return text
+}
+
+// reach returns how far from the best value a trial may be.
+func reach(pick *sweep.Pick, best *sweep.Result, value float64) (within float64, text string) {
+	t, err := pick.Tolerance()
+	switch {
+	case err != nil: // ParseSpec and DecodePlan reject it
+		return 0, "0"
+	case t.Share > 0:
+		return t.Share * math.Abs(value), pick.Within
+	case t.Errors > 0 && best.ScoreSE == nil:
+		return 0, "0, since its standard error is not known,"
+	case t.Errors > 0:
+		return t.Errors * *best.ScoreSE, fmt.Sprintf("%.3g (%s)", t.Errors**best.ScoreSE, pick.Within)
+	}
+	return t.Absolute, pick.Within
 }

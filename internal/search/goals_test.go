@@ -52,8 +52,7 @@ func TestPickOfSeveralObjectives(t *testing.T) {
 		"0.011": {[]int{1, 5, 4, 0, 2, 3}, "trial 1 has the lowest model_bytes, 300, of 4 trials within 0.011"},
 	} {
 		p, b := boardOf(twoGoals(within))
-		s := search.Pick(search.PickRequest{Board: b, Metric: "average_precision", Maximize: true,
-			Rule: search.RuleOf(p)})
+		s := search.Pick(p, b, "average_precision", nil, nil)
 		if !slices.Equal(s.Candidates, tc.candidates) || !strings.HasPrefix(s.Reason, tc.reason) {
 			t.Errorf("within %s: %v, %s\nexpected %v, %s", within, s.Candidates, s.Reason, tc.candidates, tc.reason)
 		}
@@ -61,8 +60,7 @@ func TestPickOfSeveralObjectives(t *testing.T) {
 
 	// A winner that cannot be used is recorded, though another one has a better score.
 	p, b := boardOf(twoGoals("1%"))
-	s := search.Pick(search.PickRequest{Board: b, Metric: "average_precision", Maximize: true, Rule: search.RuleOf(p),
-		Exclude: map[int]string{1: "its scores differ"}})
+	s := search.Pick(p, b, "average_precision", nil, map[int]string{1: "its scores differ"})
 	if want := []sweep.Rejected{{Trial: 1, Reason: "its scores differ"}}; !slices.Equal(s.Candidates,
 		[]int{5, 0, 4, 2, 3}) || !slices.Equal(s.Rejected, want) ||
 		!strings.HasSuffix(s.Reason, "; of the others, 1 may not win") {
@@ -73,8 +71,7 @@ func TestPickOfSeveralObjectives(t *testing.T) {
 	spec := twoGoals("100%")
 	spec.Pick.Best = "model_bytes"
 	p, b = boardOf(spec)
-	s = search.Pick(search.PickRequest{Board: b, Metric: "average_precision", Maximize: true, Rule: search.RuleOf(p),
-		Exclude: map[int]string{0: "its scores differ"}})
+	s = search.Pick(p, b, "average_precision", nil, map[int]string{0: "its scores differ"})
 	if !slices.Equal(s.Candidates, []int{2, 3, 1, 5, 4}) || len(s.Rejected) != 1 {
 		t.Errorf("by bytes first: %+v, expected 2, then 3, 1, 5 and 4, and 0 rejected", s)
 	}
@@ -226,7 +223,8 @@ func TestDecideForSeveralObjectives(t *testing.T) {
 		[]sweep.Result{{Trial: 1, Status: sweep.StatusDone, Score: 0.5, Params: sweep.Params{"x": 0.5}},
 			{Trial: 2, Status: sweep.StatusDone, Score: 0.4, Params: sweep.Params{"x": 0.4},
 				Model: &sweep.Object{Bytes: 7}}}, 5)
-	want := []sweep.Found{{Trial: 2, Score: 0.4, Params: sweep.Params{"x": 0.4}, Values: []float64{0.4, 7}}}
+	want := []sweep.Seen{scored(2, sweep.Params{"x": 0.4}, 0.4)}
+	want[0].Values = []float64{0.4, 7}
 	if err != nil || !reflect.DeepEqual(found, want) {
 		t.Errorf("of two earlier results, of which one has no bytes, %+v fit %v, error %v; expected %+v", found,
 			q.Goals, err, want)

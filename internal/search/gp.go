@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"coppice/internal/sweep"
 )
 
 // Limits on the work for one proposal.
@@ -18,7 +20,7 @@ const (
 
 // fromGP proposes the point of largest expected improvement of a Gaussian process, once there are enough results to fit
 // one.
-func (a *asker) fromGP() *proposal {
+func (a *asker) fromGP() *Suggestion {
 	if short := a.initial() - len(a.history.finished) - len(a.history.failed); short > 0 && a.next < a.initial() ||
 		len(a.history.finished)+len(a.history.earlier) < 2 {
 		return a.fromHalton(fmt.Sprintf("a point of the sequence that fills the space evenly: the model begins with %d results",
@@ -35,10 +37,9 @@ func (a *asker) fromGP() *proposal {
 	if best == nil {
 		return a.fromRandom()
 	}
-	return &proposal{best.params, SourceGP,
-		fmt.Sprintf("expected improvement %.3g, from a process over %d results and %d running: expects %+.2f +- "+
-			"%.2f standard deviations of the results, the best is %+.2f",
-			math.Exp(best.gain), len(m.known.rows), len(a.history.pending), best.mean, best.std, m.top)}
+	return suggest(sweep.MethodGP, best.params, "expected improvement %.3g, from a process over %d results and %d "+
+		"running: expects %+.2f +- %.2f standard deviations of the results, the best is %+.2f",
+		math.Exp(best.gain), len(m.known.rows), len(a.history.pending), best.mean, best.std, m.top)
 }
 
 // initial is how many trials of this search precede the model.

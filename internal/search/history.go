@@ -2,11 +2,12 @@ package search
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"coppice/internal/sweep"
 )
 
 // history is the data of the methods that learn, as positions on the axes. Higher scores are better.
@@ -26,7 +27,7 @@ type observation struct {
 }
 
 // add adds a trial of this search. One whose configuration is not in the space is ignored.
-func (h *history) add(d *domain, k Known, maximize bool) {
+func (h *history) add(d *domain, k sweep.Seen, maximize bool) {
 	p, ok := d.locate(k.Params)
 	if !ok {
 		return
@@ -34,51 +35,34 @@ func (h *history) add(d *domain, k Known, maximize bool) {
 
 	score, known := scoreOf(k, maximize)
 	switch {
-	case k.Status == TrialRunning:
+	case k.Status == sweep.StatusRunning:
 		h.pending = append(h.pending, p)
 	case known:
 		h.finished = append(h.finished, observation{point: p, score: score})
-	case k.Status == TrialFailed, k.Status == TrialDone:
+	case k.Status == sweep.StatusCancelled, k.Status == sweep.StatusStopped:
+		// nothing is known of it, not even that it was one of the worst
+	default:
 		h.failed = append(h.failed, p)
-	} // of one that a person stopped nothing is known, not even that it was one of the worst
+	}
 }
 
-// scoreOf returns a trial's score. A stopped trial may only have a curve, whose best value counts. A value that is not
-// finite is no score.
-func scoreOf(k Known, maximize bool) (score float64, known bool) {
-	sign := -1.0
-	if maximize {
-		sign = 1
+// scoreOf returns the score of a trial that is done or stopped. A value that is not finite is no score.
+func scoreOf(k sweep.Seen, maximize bool) (score float64, known bool) {
+	if k.Score == nil || !sweep.Finite(*k.Score) || k.Status != sweep.StatusDone && k.Status != sweep.StatusStopped {
+		return 0, false
 	}
-
-	switch k.Status {
-	case TrialDone:
-		return sign * k.Value, finite(k.Value)
-	case TrialStopped:
-		if finite(k.Value) {
-			return sign * k.Value, true
-		}
-		score = math.Inf(-1)
-		for _, v := range k.Curve {
-			if finite(v) {
-				score = max(score, sign*v)
-			}
-		}
-		return score, finite(score)
-	}
-	return 0, false
+	return signOf(maximize) * *k.Score, true
 }
 
 // learn adds earlier searches, each shifted to the level of the next newer one: data drift, and with them what a good
 // score is. The shift is estimated from configurations that both have tried; if there are none, from the medians.
-func (h *history) learn(d *domain, earlier []Sweep, maximize bool) {
+func (h *history) learn(d *domain, earlier []sweep.Earlier, maximize bool) {
 	h.level = map[string]float64{}
 	var newer []float64
 
-	for i := range earlier {
-		s := earlier[len(earlier)-1-i]
-		results := slices.SortedFunc(slices.Values(s.Results),
-			func(a, b Known) int { return cmp.Compare(a.Trial, b.Trial) })
+	for i, s := range earlier {
+		results := slices.SortedFunc(slices.Values(s.Trials),
+			func(a, b sweep.Seen) int { return cmp.Compare(a.Trial, b.Trial) })
 
 		var found []observation
 		for _, k := range results {
@@ -167,4 +151,82 @@ func warped(scores []float64) []float64 {
 		}
 	}
 	return out
+}
+
+// winner is a good configuration of an earlier search.
+type winner struct {
+	params sweep.Params
+	from   string
+	score  float64
+	rank   int
+}
+
+// maxWarm bounds the winners that a search begins with.
+const maxWarm = 5
+
+// winners returns the best configurations of earlier searches that fit the space: the best of each, newest first, then
+// the second best of each, and so on.
+func (a *asker) winners() []winner {
+	var ranked [][]winner
+	for _, s := range a.Earlier {
+		var of []winner
+		for _, k := range s.Trials {
+			params := a.spelled(normalized(k.Params))
+			if score, known := scoreOf(k, a.Maximize); known && k.Status == sweep.StatusDone && a.fits(params) {
+				of = append(of, winner{params: params, from: string(s.Sweep), score: score})
+			}
+		}
+		slices.SortStableFunc(of, func(x, y winner) int {
+			return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(keyOf(x.params), keyOf(y.params)))
+		})
+		ranked = append(ranked, of)
+	}
+
+	var out []winner
+	seen := map[string]bool{}
+	for rank := range maxWarm {
+		for _, of := range ranked {
+			if rank >= len(of) || len(out) == maxWarm || seen[keyOf(of[rank].params)] {
+				continue
+			}
+			w := of[rank]
+			w.rank = rank + 1
+			seen[keyOf(w.params)] = true
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// fromWarm returns the next winner of an earlier search, as long as at least half of so many trials in total are new.
+func (a *asker) fromWarm(total int) *Suggestion {
+	taken := 0
+	var next *winner
+	for i := range a.warm {
+		switch {
+		case a.isTried(a.warm[i].params):
+			taken++
+		case next == nil:
+			next = &a.warm[i]
+		}
+	}
+
+	if next == nil || 2*(taken+1) > total+total%2 {
+		return nil
+	}
+	return a.warmProposal(next)
+}
+
+func (a *asker) warmProposal(w *winner) *Suggestion {
+	return suggest(SourceWarm, w.params, "number %d of %s, with %.6g", w.rank, w.from, a.sign()*w.score)
+}
+
+func (a *asker) sign() float64 { return signOf(a.Maximize) }
+
+// signOf is what a score is multiplied with so that higher is better.
+func signOf(maximize bool) float64 {
+	if maximize {
+		return 1
+	}
+	return -1
 }

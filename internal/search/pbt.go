@@ -26,9 +26,8 @@ var pbtFactors = [2]float64{0.8, 1.25}
 // best fifth, with parameters changed by a factor. It looks at the generation before only, all of which has ended, and
 // leaves out what members of its own with lower numbers come to by that, so it is the same for any number of tasks.
 func decidePopulation(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params) (Suggestion, error) {
-	q := Ask{Search: sweep.Search{Random: p.Spec.Search.Random, Constraints: p.Spec.Search.Constraints},
-		Method: MethodRandom, Maximize: p.Maximize, Seed: p.Spec.Seed,
-		Number: 1, Base: p.Base}
+	q := askOf(p, nil, nil)
+	q.Method, q.Earlier = sweep.MethodRandom, nil
 	a, err := newAsker(q)
 	if err != nil {
 		return Suggestion{}, err
@@ -67,7 +66,7 @@ type breeder struct {
 func (b *breeder) ranked(first int, seen []sweep.Seen) (before []sweep.Seen) {
 	for _, s := range seen {
 		if b.p.Generation(s.Trial) == b.p.Generation(first) && s.Status == sweep.StatusDone && s.Score != nil &&
-			finite(*s.Score) && s.Params != nil {
+			sweep.Finite(*s.Score) && s.Params != nil {
 			before = append(before, s)
 		}
 	}
@@ -79,17 +78,13 @@ func (b *breeder) ranked(first int, seen []sweep.Seen) (before []sweep.Seen) {
 
 func (b *breeder) member(trial int) (Suggestion, error) {
 	b.next = trial
-	exhausted := func() error {
-		return &ExhaustedError{Wanted: 1, Tried: len(b.tried) + len(b.taken),
-			Space: b.extent()}
-	}
 	if b.before == nil {
 		b.tabu = func(params sweep.Params) bool { return b.taken[keyFrom(nil, params)] }
-		proposal := b.byMethod()
-		if proposal == nil {
-			return Suggestion{}, exhausted()
+		s := b.byMethod()
+		if s == nil {
+			return Suggestion{}, b.exhausted(1, 1)
 		}
-		return Suggestion{Trial: trial, Params: proposal.params, Source: sweep.MethodPBT,
+		return Suggestion{Trial: trial, Params: s.Params, Source: sweep.MethodPBT,
 			Reason: "the first generation is drawn by the seed and the trial's number"}, nil
 	}
 
@@ -124,7 +119,7 @@ func (b *breeder) member(trial int) (Suggestion, error) {
 		}
 	}
 	if !goesOn {
-		return Suggestion{}, exhausted()
+		return Suggestion{}, b.exhausted(1, 1)
 	}
 	s := b.before[own]
 	return from(trial, s, normalized(s.Params),

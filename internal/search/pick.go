@@ -8,17 +8,6 @@ import (
 	"coppice/internal/sweep"
 )
 
-// PickRequest asks for the winner of a sweep.
-type PickRequest struct {
-	Board    sweep.Board // best first, in the order of sweep.Fold
-	Metric   string      // the name of Score, for the reasons
-	Maximize bool
-	Require  []*Condition // the winner has to meet all of them
-	// trials that may not win after all, and why: for example, their model could not be verified
-	Exclude map[int]string
-	Rule    *PickRule // for several objectives; nil takes the best score
-}
-
 // Selection is the order in which trials may win, with reasons.
 type Selection struct {
 	Candidates []int // numbers of the trials that may win, best first; the first is the winner
@@ -35,27 +24,44 @@ func (s Selection) Winner() (trial int, ok bool) {
 	return s.Candidates[0], true
 }
 
-// Pick decides which trial wins. It knows nothing but the request: a caller that finds that the winner cannot be used
-// excludes it and calls Pick again.
-func Pick(r PickRequest) Selection {
+// Pick decides which trial wins, by the order of the plan's board or, with several objectives, by Spec.Pick. The winner
+// has to meet all requirements. metric is the name of the score, for the reasons. exclude has the trials that may not win
+// after all, and why: a caller that finds that the winner cannot be used excludes it and calls Pick again.
+func Pick(p *sweep.Plan, b sweep.Board, metric string, require []*Condition, exclude map[int]string) Selection {
 	var s Selection
 	var eligible []*sweep.Result
-	for _, row := range r.Board.Rows {
+	several := len(p.Spec.Goals) > 0
+	for _, row := range b.Rows {
 		// a fold's model is discarded
 		if row.Result == nil || row.Result.Status != sweep.StatusDone || row.Trial.Fold > 0 {
 			continue
 		}
 
-		why := r.objection(row.Result)
+		why, excluded := exclude[row.Trial.Number]
+		if !excluded {
+			why = objection(&p.Spec, row.Result, require)
+		}
 		switch {
 		case why == "":
 			eligible = append(eligible, row.Result)
-		case len(eligible) == 0 || r.Rule != nil: // by a rule, the winner may be further down
+		case len(eligible) == 0 || several: // of several objectives the winner may be further down
 			s.Rejected = append(s.Rejected, sweep.Rejected{Trial: row.Trial.Number, Reason: why})
 		}
 	}
 
-	s.Reason = r.reason(eligible, s.Rejected)
+	switch passed := len(s.Rejected); {
+	case len(eligible) == 0:
+		s.Reason = fmt.Sprintf("no trial can win: %d done, of which %d passed over; %d ended without a model; %d have "+
+			"not ended", b.Done, passed, b.Failed, b.Waiting)
+	case several:
+		if s.Reason = byGoals(&p.Spec, eligible); passed > 0 {
+			s.Reason += fmt.Sprintf("; of the others, %d may not win", passed)
+		}
+	default:
+		if s.Reason = byScore(p, b, metric, eligible); passed > 0 {
+			s.Reason += fmt.Sprintf("; %d that ranked higher may not win", passed)
+		}
+	}
 	for _, e := range eligible {
 		s.Candidates = append(s.Candidates, e.Trial)
 	}
@@ -63,16 +69,12 @@ func Pick(r PickRequest) Selection {
 }
 
 // objection says why a finished trial may not win, or "".
-func (r PickRequest) objection(result *sweep.Result) string {
-	if why, excluded := r.Exclude[result.Trial]; excluded {
-		return why
-	}
-
-	if r.Rule != nil && r.Rule.Spec.Values(result) == nil {
+func objection(spec *sweep.Spec, result *sweep.Result, require []*Condition) string {
+	if len(spec.Goals) > 0 && spec.Values(result) == nil {
 		return "one of its objectives is not known"
 	}
-	facts := Facts(result)
-	for _, c := range r.Require {
+	facts := result.Facts()
+	for _, c := range require {
 		holds, err := c.Eval(facts)
 		if err != nil {
 			return fmt.Sprintf("whether it meets a requirement is not known: %v", err)
@@ -92,39 +94,24 @@ func valuesOf(c *Condition, facts map[string]float64) string {
 	return text.String()
 }
 
-// reason compares the winner with the next trial that could have won. A rule first sorts them.
-func (r PickRequest) reason(eligible []*sweep.Result, rejected []sweep.Rejected) string {
-	if len(eligible) == 0 {
-		return fmt.Sprintf("no trial can win: %d done, of which %d passed over; %d ended without a model; %d have "+
-			"not ended",
-			r.Board.Done, len(rejected), r.Board.Failed, r.Board.Waiting)
-	}
-
-	if r.Rule != nil {
-		text := r.Rule.order(eligible)
-		if n := len(rejected); n > 0 {
-			text += fmt.Sprintf("; of the others, %d may not win", n)
-		}
-		return text
-	}
-
+// byScore compares the winner with the next trial that could have won.
+func byScore(p *sweep.Plan, b sweep.Board, metric string, eligible []*sweep.Result) string {
 	best := eligible[0]
-	direction := map[bool]string{true: "highest", false: "lowest"}[r.Maximize]
-	text := fmt.Sprintf("trial %d has the %s %s on valid, %.6g", best.Trial, direction, r.Metric, best.Score)
-
+	text := fmt.Sprintf("trial %d has the %s %s on valid, %.6g; ", best.Trial, extreme(p.Maximize), metric, best.Score)
 	switch {
-	case len(eligible) == 1 && r.Board.Done == 1:
-		text += "; it is the only one that is done"
-	case len(eligible) == 1:
-		text += "; it is the only one that may win"
-	default:
-		text += "; " + compareWith(best, eligible[1])
+	case len(eligible) > 1:
+		return text + compareWith(best, eligible[1])
+	case b.Done == 1:
+		return text + "it is the only one that is done"
 	}
+	return text + "it is the only one that may win"
+}
 
-	if n := len(rejected); n > 0 {
-		text += fmt.Sprintf("; %d that ranked higher may not win", n)
+func extreme(maximize bool) string {
+	if maximize {
+		return "highest"
 	}
-	return text
+	return "lowest"
 }
 
 func compareWith(best, next *sweep.Result) string {

@@ -92,7 +92,7 @@ const portfolioShare = 0.25
 
 // fromPortfolio proposes generally good configurations, if the names suggest boosted trees: a first search begins with
 // them, a later one of so many trials in total has some among its own.
-func (a *asker) fromPortfolio(total int) *proposal {
+func (a *asker) fromPortfolio(total int) *Suggestion {
 	if a.next >= 3*len(portfolio) {
 		return nil
 	}
@@ -107,14 +107,14 @@ func (a *asker) fromPortfolio(total int) *proposal {
 		return nil
 	}
 
-	var next *proposal
+	var next *Suggestion
 	taken := 0
 	for i, entry := range portfolio {
 		switch params := a.entry(i, entry.values, known); {
 		case a.isTried(params):
 			taken++
 		case next == nil && a.usable(params):
-			next = &proposal{params, SourcePortfolio, "boosted trees: " + entry.name}
+			next = suggest(SourcePortfolio, params, "boosted trees: %s", entry.name)
 		}
 	}
 	if len(a.history.earlier) > 0 && float64(taken+1) > portfolioShare*float64(total)+0.5 {

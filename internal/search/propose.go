@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -22,40 +24,18 @@ type Request struct {
 	Canonical func(params map[string]any) (map[string]any, error)
 }
 
-// Sources of a trial.
-const (
-	SourceFixed  = "fixed"
-	SourceGrid   = "grid"
-	SourceRandom = "random"
-)
-
-// Proposal is the trials of a sweep, and the outcome for every configuration considered.
+// Proposal is the trials of a sweep.
 type Proposal struct {
 	Trials     []sweep.Trial
-	Fixed      int // number of trials by source
-	Grid       int
-	Random     int
-	Duplicates int            // configurations left out because they repeat a trial
-	Violations map[string]int // left out because they violated a constraint, by the first one violated
-	Refused    int            // random draws left out because the trainer rejected them
-	Draws      int            // random draws made
-
-	Decisions []Decision // in the order in which they were made
-	Notes     []string   // for people, such as why there are fewer trials than requested
-}
-
-// Decision is the outcome for one configuration.
-type Decision struct {
-	Source string
-	Trial  int // its number, or -1 if it was left out
-	Reason string
+	Fixed      int      // number of trials by source
+	Grid       int      // likewise; the others are random draws
+	Duplicates int      // configurations left out because they repeat a trial
+	Notes      []string // for people, such as why there are fewer trials than requested
 }
 
 const (
 	// maxGrid bounds the configurations of a grid, before constraints.
 	maxGrid = 100_000
-	// maxLeftOut bounds the recorded decisions about random draws that were left out; all are counted.
-	maxLeftOut = 1000
 	// Drawing gives up after this many useless draws in a row, or a number of them per trial in total.
 	maxMisses      = 10_000
 	maxDrawsATrial = 1000
@@ -69,52 +49,49 @@ const (
 // another are left out. Random draws are keyed by seed, draw and parameter, so that adding a parameter does not change
 // the others.
 //
-// If the random space has too few configurations, there are fewer trials and a note says so. Errors are *SpecError,
-// *ExpressionError,
-// *TooManyError and *SpaceError.
+// If the random space has too few configurations, there are fewer trials and a note says so.
 func Propose(r Request) (Proposal, error) {
-	p := &proposer{Request: r, seen: map[string]int{}, tally: SpaceError{Violations: map[string]int{}}}
-	p.Violations = map[string]int{}
+	p := &proposer{Request: r, seen: map[string]int{}, broken: map[string]int{}}
 	for _, step := range []func() error{p.prepare, p.fixed, p.grid, p.random} {
 		if err := step(); err != nil {
 			return Proposal{}, err
 		}
 	}
-	return p.Proposal, nil
+	return p.found, nil
 }
 
 type proposer struct {
 	Request
-	Proposal
+	found       Proposal
 	constraints []*Constraint
 	space       *domain        // of search.random if it has conditions; else nil
 	example     sweep.Params   // the completed base
 	seen        map[string]int // number of the trial with this configuration
-	tally       SpaceError     // the outcomes of random draws
-	leftOut     int            // number of useless random draws
+
+	// What became of the random draws.
+	draws, repeats, refused int
+	refusal                 string         // the first of the trainer's
+	broken                  map[string]int // by constraint, the first that a draw violated
 }
 
 func (p *proposer) prepare() error {
 	if p.Canonical == nil {
 		p.Canonical = func(params map[string]any) (map[string]any, error) { return params, nil }
 	}
-
-	if p.Request.Trials < 1 || p.Request.Trials > sweep.MaxTrials {
-		return &SpecError{Part: "trials", Err: fmt.Errorf("%d; use 1 to %d", p.Request.Trials, sweep.MaxTrials)}
+	if p.Trials < 1 || p.Trials > sweep.MaxTrials {
+		return specErrorf("trials", "%d; use 1 to %d", p.Trials, sweep.MaxTrials)
 	}
-
-	p.Base = normalized(p.Base)
 
 	// A complete configuration, from which constraints get names and types.
+	p.Base = normalized(p.Base)
 	example, err := p.Canonical(maps.Clone(p.Base))
 	if err != nil {
-		return &SpecError{Part: "params", Err: err}
+		return &SpecError{"params", err}
 	}
-
 	for i, text := range p.Search.Constraints {
 		c, err := CompileConstraint(text, example)
 		if err != nil {
-			return &SpecError{Part: fmt.Sprintf("constraints[%d]", i), Err: err}
+			return &SpecError{fmt.Sprintf("constraints[%d]", i), err}
 		}
 		p.constraints = append(p.constraints, c)
 	}
@@ -129,99 +106,89 @@ func (p *proposer) prepare() error {
 	return err
 }
 
-// normalized returns params with numbers as after a round trip through JSON.
-func normalized(params sweep.Params) sweep.Params {
-	out := make(sweep.Params, len(params))
-	for name, value := range params {
-		out[name] = normal(value)
-	}
-	return out
-}
-
 // outcome of considering a configuration: a new trial, or the reason why there is none.
 type outcome struct {
-	trial    int         // number of the new trial, or -1
+	isNew    bool
 	violated *Constraint // the violated constraint
-	repeats  int         // the trial that it repeats, if nothing else is set
-	refused  error       // the trainer's error
+	refused  error       // the trainer's error; if nothing is set, the configuration repeats a trial
 }
 
 // consider makes a trial of a configuration unless it violates a constraint or repeats another.
-func (p *proposer) consider(params sweep.Params) outcome {
+func (p *proposer) consider(source string, params sweep.Params) outcome {
 	own, absent := p.existing(params)
-	full, err := p.complete(own)
+	full, err := p.Canonical(over(p.Base, own))
 	if err != nil {
-		return outcome{trial: -1, refused: err}
+		return outcome{refused: err}
 	}
+	full = normalized(full)
 
 	for _, c := range p.constraints {
-		if !asks(c, absent) {
+		// A constraint does not apply to a configuration that lacks one of its parameters.
+		if slices.ContainsFunc(c.e.names, func(name string) bool { return slices.Contains(absent, name) }) {
 			continue
 		}
 		holds, err := c.Holds(full)
 		if err != nil {
-			return outcome{trial: -1, refused: err}
+			return outcome{refused: err}
 		}
 		if !holds {
-			return outcome{trial: -1, violated: c}
+			return outcome{violated: c}
 		}
 	}
 
 	// Configurations are the same if all their parameters are equal.
 	key, err := json.Marshal(full)
 	if err != nil {
-		return outcome{trial: -1, refused: fmt.Errorf("it cannot be written as JSON: %w", err)}
+		return outcome{refused: fmt.Errorf("it cannot be written as JSON: %w", err)}
 	}
-	if earlier, repeated := p.seen[string(key)]; repeated {
-		p.Duplicates++
-		return outcome{trial: -1, repeats: earlier}
+	if _, repeated := p.seen[string(key)]; repeated {
+		p.found.Duplicates++
+		return outcome{}
 	}
 
-	n := len(p.Proposal.Trials)
+	n := len(p.found.Trials)
 	p.seen[string(key)] = n
-	p.Proposal.Trials = append(p.Proposal.Trials, sweep.Trial{Number: n, Params: full, Absent: absent})
-	return outcome{trial: n}
+	p.found.Trials = append(p.found.Trials, sweep.Trial{Number: n, Source: source, Params: full, Absent: absent})
+	return outcome{isNew: true}
 }
 
-// complete overlays a trial's own parameters on the base and lets the trainer fill in the rest.
-func (p *proposer) complete(params sweep.Params) (sweep.Params, error) {
-	full, err := p.Canonical(over(p.Base, params))
-	if err != nil {
-		return nil, err
+// existing removes from a configuration what its conditions exclude, and also returns the names of what is excluded.
+func (p *proposer) existing(params sweep.Params) (own sweep.Params, absent []string) {
+	own = normalized(params)
+	if p.space == nil {
+		return own, nil
 	}
-	return normalized(full), nil
-}
 
-// keep records the source of a new trial.
-func (p *proposer) keep(source string, trial int, format string, args ...any) {
-	p.Proposal.Trials[trial].Source = source
-	p.decide(source, trial, format, args...)
-}
-
-func (p *proposer) decide(source string, trial int, format string, args ...any) {
-	p.Decisions = append(p.Decisions, Decision{Source: source, Trial: trial, Reason: fmt.Sprintf(format, args...)})
+	// Conditions see values as trials have them: aliases of a value are resolved.
+	all := over(p.example, own)
+	for name, v := range own {
+		if _, isNumber := v.(float64); isNumber {
+			continue
+		}
+		if full, err := p.Canonical(over(p.Base, sweep.Params{name: v})); err == nil {
+			all[name] = normal(full[name])
+		}
+	}
+	absent = p.space.inactive(all)
+	return own.Without(absent), absent
 }
 
 // fixed adds the configurations listed one by one. One that cannot be trained is an error.
 func (p *proposer) fixed() error {
-	s := p.Search
-	if len(s.Fixed) == 0 && len(s.Grid) == 0 && len(s.Random) == 0 {
-		s.Fixed = []sweep.Params{{}} // the base alone
+	fixed := p.Search.Fixed
+	if len(fixed) == 0 && len(p.Search.Grid) == 0 && len(p.Search.Random) == 0 {
+		fixed = []sweep.Params{{}} // the base alone
 	}
 
-	for i, params := range s.Fixed {
+	for i, params := range fixed {
 		part := fmt.Sprintf("fixed[%d]", i)
-		o := p.consider(params)
-		switch {
+		switch o := p.consider(SourceFixed, params); {
 		case o.refused != nil:
-			return &SpecError{Part: part, Err: o.refused}
+			return &SpecError{part, o.refused}
 		case o.violated != nil:
-			return &SpecError{Part: part, Err: fmt.Errorf("%s breaks the constraint %s", describe(params), o.violated)}
-		case o.trial < 0:
-			p.decide(SourceFixed, -1, "%s: repeats trial %d", part, o.repeats)
-		default:
-			p.Fixed++
-			p.keep(SourceFixed, o.trial, "%s: %s", part, describe(params))
+			return specErrorf(part, "%s breaks the constraint %s", describe(params), o.violated)
+		case o.isNew:
+			p.found.Fixed++
 		}
 	}
 	return nil
@@ -234,32 +201,156 @@ func (p *proposer) grid() error {
 		return err
 	}
 	for params, _ := walk.next(); params != nil; params, _ = walk.next() {
-		if err := p.gridPoint(params); err != nil {
-			return err
+		o := p.consider(SourceGrid, params)
+		if o.refused != nil {
+			return &SpecError{"grid " + describe(params), o.refused}
+		}
+		if o.isNew {
+			p.found.Grid++
 		}
 	}
 
-	if p.Fixed+p.Grid > p.Request.Trials {
-		return &TooManyError{Fixed: p.Fixed, Grid: p.Grid, Trials: p.Request.Trials}
+	if listed := p.found.Fixed + p.found.Grid; listed > p.Trials {
+		return problem.New(problem.Input, "search: %d fixed and %d grid configurations are more than trials: %d; raise "+
+			"trials to at least %d or shorten the grid", p.found.Fixed, p.found.Grid, p.Trials, listed)
 	}
 	return nil
 }
 
-func (p *proposer) gridPoint(params map[string]any) error {
-	o := p.consider(params)
-	switch {
-	case o.refused != nil:
-		return &SpecError{Part: "grid " + describe(params), Err: o.refused}
-	case o.violated != nil:
-		p.Violations[o.violated.String()]++
-		p.decide(SourceGrid, -1, "%s: breaks the constraint %s", describe(params), o.violated)
-	case o.trial < 0:
-		p.decide(SourceGrid, -1, "%s: repeats trial %d", describe(params), o.repeats)
-	default:
-		p.Grid++
-		p.keep(SourceGrid, o.trial, "%s", describe(params))
+// random draws until there are enough trials, or it is clear that there will not be.
+func (p *proposer) random() error {
+	s, err := newSpace(p.Search)
+	if err != nil {
+		return err
+	}
+	if len(s.samplers) > 0 {
+		p.drawFrom(s)
+	}
+
+	note := func(format string, args ...any) { p.found.Notes = append(p.found.Notes, fmt.Sprintf(format, args...)) }
+	switch found := len(p.found.Trials); {
+	case found == 0, found < p.Trials && len(s.samplers) > 0 && !s.countable():
+		return p.tooFew()
+	case found < p.Trials && len(s.samplers) == 0:
+		note("there are only %d different configurations for %d trials; ranges under search.random would add more", found,
+			p.Trials)
+	case found < p.Trials:
+		note("there are only %d different configurations for %d trials: all %d of search.random have been tried", found,
+			p.Trials, s.size)
+	case len(s.samplers) > 0 && found == p.found.Fixed+p.found.Grid:
+		note("the fixed configurations and the grid take all %d trials; nothing is drawn from search.random", p.Trials)
 	}
 	return nil
+}
+
+// tooFew says what became of the draws.
+func (p *proposer) tooFew() error {
+	var parts []string
+	for _, c := range slices.Sorted(maps.Keys(p.broken)) {
+		parts = append(parts, fmt.Sprintf("%d broke the constraint %s", p.broken[c], c))
+	}
+	if p.repeats > 0 {
+		parts = append(parts, fmt.Sprintf("%d repeated another trial", p.repeats))
+	}
+	if p.refused > 0 {
+		parts = append(parts, fmt.Sprintf("%d were refused by the trainer (%s)", p.refused, p.refusal))
+	}
+
+	text := fmt.Sprintf("search: found %d of %d trials", len(p.found.Trials), p.Trials)
+	if p.draws > 0 {
+		text += fmt.Sprintf(": of %d random draws %s", p.draws, strings.Join(parts, ", "))
+	}
+	return problem.New(problem.Input, "%s; loosen the constraints, widen the ranges or ask for fewer trials", text)
+}
+
+func (p *proposer) drawFrom(s space) {
+	patience := maxMisses
+	if s.countable() {
+		patience = missesToEnd
+	}
+
+	short := func() bool { return len(p.found.Trials) < p.Trials }
+	for misses := 0; short() && misses < patience && p.draws < maxMisses+maxDrawsATrial*p.Trials; misses++ {
+		if p.tryRandom(s.draw(p.Seed, uint64(p.draws))) {
+			misses = 0
+		}
+	}
+
+	// Draws rarely hit the last few: enumerate the space instead.
+	if short() && s.countable() {
+		for _, i := range s.order(p.Seed) {
+			if !short() {
+				return
+			}
+			p.tryRandom(s.at(i))
+		}
+	}
+}
+
+// tryRandom makes a trial of a draw, or counts why not.
+func (p *proposer) tryRandom(params map[string]any) bool {
+	p.draws++
+	o := p.consider(sweep.MethodRandom, params)
+	switch {
+	case o.refused != nil:
+		if p.refused++; p.refused == 1 {
+			p.refusal = fmt.Sprintf("%s: %v", describe(params), o.refused)
+		}
+	case o.violated != nil:
+		p.broken[o.violated.String()]++
+	case !o.isNew:
+		p.repeats++
+	}
+	return o.isNew
+}
+
+// gridWalk enumerates the Cartesian product of a grid, with names ascending and the last name changing fastest.
+type gridWalk struct {
+	grid  map[string][]any
+	names []string
+	size  uint64 // number of configurations; 0 without a grid
+	at    uint64 // index of the next one
+}
+
+func newGridWalk(grid map[string][]any) (*gridWalk, error) {
+	w := &gridWalk{grid: grid, names: slices.Sorted(maps.Keys(grid)), size: 1}
+	for _, name := range w.names {
+		over, n := bits.Mul64(w.size, uint64(len(grid[name])))
+		if w.size = n; over != 0 || n > maxGrid {
+			return nil, specErrorf("grid", "it has more than %d configurations; shorten it or use random", maxGrid)
+		}
+	}
+	if len(w.names) == 0 {
+		w.size = 0
+	}
+	return w, nil
+}
+
+// next returns the next configuration and its number, or nil at the end.
+func (w *gridWalk) next() (sweep.Params, uint64) {
+	if w.at >= w.size {
+		return nil, w.size
+	}
+	number := w.at
+	w.at++
+
+	// The digits of the point's number select its values.
+	params := sweep.Params{}
+	for rest, j := number, len(w.names)-1; j >= 0; j-- {
+		values := w.grid[w.names[j]]
+		params[w.names[j]] = values[rest%uint64(len(values))]
+		rest /= uint64(len(values))
+	}
+	return params, number
+}
+
+// normalized returns params with numbers as after a round trip through JSON.
+func normalized(params sweep.Params) sweep.Params {
+	out := make(sweep.Params, len(params))
+	for name, value := range params {
+		out[name] = normal(value)
+	}
+	return out
 }
 
 // describe formats a configuration as name=value, names ascending.

@@ -16,15 +16,15 @@ func TestAskWithstandsFailures(t *testing.T) {
 		return square(p["x"].(float64)-0.3) + square(p["y"].(float64)-0.6)
 	}
 	for _, trials := range []int{60, 300, 900} {
-		r := search.Ask{Search: s, Method: search.MethodRandom, Number: trials}
+		r := search.Ask{Search: s, Method: sweep.MethodRandom, Number: trials}
 		for _, one := range next(t, r) {
-			k := search.Known{Trial: one.Trial, Params: one.Params, Status: search.TrialDone, Value: loss(one.Params)}
+			k := scored(one.Trial, one.Params, loss(one.Params))
 			if one.Trial%8 == 3 {
-				k.Status = search.TrialFailed
+				k.Status = sweep.StatusFailed
 			}
 			r.Known = append(r.Known, k)
 		}
-		r.Method, r.Number = search.MethodGP, 4
+		r.Method, r.Number = sweep.MethodGP, 4
 		for i, one := range next(t, r) {
 			if v := loss(one.Params); v > 0.05 {
 				t.Errorf("after %d trials, proposal %d has a loss of %.3g: %+v", trials, i, v, one)

@@ -100,7 +100,7 @@ func compareEntries(a, b entry) int {
 // rankedBy returns a score so that higher is better; one that is no number is the worst.
 func rankedBy(p *sweep.Plan, score float64) float64 {
 	switch {
-	case !finite(score):
+	case !sweep.Finite(score):
 		return math.Inf(-1)
 	case p.Maximize:
 		return score

@@ -6,6 +6,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distmv"
 	"gonum.org/v1/gonum/stat/samplemv"
+
+	"coppice/internal/sweep"
 )
 
 const (
@@ -28,7 +30,7 @@ func halton(seed uint64, points, axes int) *mat.Dense {
 
 // fromHalton returns the next point of the sequence: trial n takes point n or, if that may not be proposed, one far
 // from it.
-func (a *asker) fromHalton(why string) *proposal {
+func (a *asker) fromHalton(why string) *Suggestion {
 	if a.next >= maxPoints || len(a.axes) > maxSequenceAxes {
 		return a.fromRandom()
 	}
@@ -40,7 +42,7 @@ func (a *asker) fromHalton(why string) *proposal {
 	for i := range attempts {
 		at := a.spread.RawRowView((a.next + i*stride) % maxPoints)
 		if params := a.config(at); a.usable(params) {
-			return &proposal{params, SourceHalton, why}
+			return suggest(sweep.MethodHalton, params, "%s", why)
 		}
 	}
 	return a.fromRandom() // constraints leave fewer points than trials

@@ -103,16 +103,17 @@ func TestSequenceOrRandom(t *testing.T) {
 		trial  int
 		want   string
 	}{
-		{"the first trial", sweep.Search{Random: one}, 0, MethodHalton},
-		{"the last point", sweep.Search{Random: one}, maxPoints - 1, MethodHalton},
-		{"after the last point", sweep.Search{Random: one}, maxPoints, SourceRandom},
+		{"the first trial", sweep.Search{Random: one}, 0, sweep.MethodHalton},
+		{"the last point", sweep.Search{Random: one}, maxPoints - 1, sweep.MethodHalton},
+		{"after the last point", sweep.Search{Random: one}, maxPoints, sweep.MethodRandom},
 		{"a constraint that holds for half of the points",
-			sweep.Search{Random: one, Constraints: []string{"x < 0.5"}}, 5, MethodHalton},
-		{"too many parameters", sweep.Search{Random: many}, 0, SourceRandom},
+			sweep.Search{Random: one, Constraints: []string{"x < 0.5"}}, 5, sweep.MethodHalton},
+		{"too many parameters", sweep.Search{Random: many}, 0, sweep.MethodRandom},
 	} {
-		q := Ask{Search: c.search, Method: MethodHalton, Seed: 4, Number: 1}
+		q := Ask{Search: c.search, Method: sweep.MethodHalton, Seed: 4, Number: 1}
 		if c.trial > 0 {
-			q.Known = []Known{{Trial: c.trial - 1, Params: sweep.Params{"x": 0.25, "kind": "a"}, Status: TrialDone}}
+			q.Known = []sweep.Seen{{Trial: c.trial - 1, Params: sweep.Params{"x": 0.25, "kind": "a"},
+				Status: sweep.StatusDone}}
 		}
 		got, err := Next(q)
 		if err != nil {
@@ -124,7 +125,7 @@ func TestSequenceOrRandom(t *testing.T) {
 	}
 
 	// Of 1,024 points about four remain, and then random draws.
-	few, err := Next(Ask{Search: sweep.Search{Random: one, Constraints: []string{"x < 0.004"}}, Method: MethodHalton,
+	few, err := Next(Ask{Search: sweep.Search{Random: one, Constraints: []string{"x < 0.004"}}, Method: sweep.MethodHalton,
 		Seed: 4, Number: 20})
 	if err != nil {
 		t.Fatalf("with a constraint that few points keep: %v", err)
@@ -133,7 +134,7 @@ func TestSequenceOrRandom(t *testing.T) {
 	for _, s := range few {
 		of[s.Source]++
 	}
-	if n := of[MethodHalton]; n < 2 || n > 6 || of[SourceRandom] != 20-n {
+	if n := of[sweep.MethodHalton]; n < 2 || n > 6 || of[sweep.MethodRandom] != 20-n {
 		t.Errorf("with a constraint that about four points keep: 20 trials are from %v; want about four from the "+
 			"sequence and the others random", of)
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
+
+	"coppice/internal/sweep"
 )
 
 // Constants of the tree-structured Parzen estimator (Bergstra et al. 2011, in its multivariate form: Falkner et al.
@@ -108,7 +110,7 @@ func (p *parzen) kernel(j int, at, u float64) float64 {
 
 // fromTPE proposes what is likely under the good results and unlikely under the others. Running trials count as others,
 // so that tasks spread out.
-func (a *asker) fromTPE() *proposal {
+func (a *asker) fromTPE() *Suggestion {
 	h := &a.history
 	if len(h.finished) < 2 || a.next < tpeInitial {
 		return a.fromHalton(fmt.Sprintf("a point of the sequence that fills the space evenly: the model begins with %d results",
@@ -145,9 +147,9 @@ func (a *asker) fromTPE() *proposal {
 	if best == nil {
 		return a.fromRandom()
 	}
-	return &proposal{best.params, SourceTPE,
-		fmt.Sprintf("%.3g times as likely among the best %d of %d results as among the others and %d running",
-			math.Exp(best.gain), n, len(sorted), len(h.pending))}
+	return suggest(sweep.MethodTPE, best.params,
+		"%.3g times as likely among the best %d of %d results as among the others and %d running", math.Exp(best.gain),
+		n, len(sorted), len(h.pending))
 }
 
 const tpeInitial = 10

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -72,16 +71,7 @@ type Earlier struct {
 	Sweep   ID        `json:"sweep"`
 	Dataset string    `json:"dataset"` // NAME@VERSION
 	Created time.Time `json:"created"`
-	Trials  []Found   `json:"trials"`
-}
-
-// Found is a finished trial of an earlier sweep: its values of this sweep's parameters.
-type Found struct {
-	Trial  int     `json:"trial"`
-	Score  float64 `json:"score"`
-	Params Params  `json:"params"`
-
-	Values []float64 `json:"values,omitempty"` // in each goal, for a plan with several
+	Trials  []Seen    `json:"trials"` // that are done: their values of this sweep's parameters
 }
 
 // Limits on a plan's results of earlier sweeps.
@@ -121,8 +111,8 @@ type Decision struct {
 	Written
 }
 
-// Seen is what a decision knew about another trial. In a plan with folds it is about a configuration, by the trial of
-// its first fold.
+// Seen is what is known about a trial that another is decided from: one of the sweep, or of an earlier one. In a plan with
+// folds it is about a configuration, by the trial of its first fold.
 type Seen struct {
 	Trial  int      `json:"trial"`
 	Status Status   `json:"status"`           // of its result, or StatusRunning
@@ -159,8 +149,7 @@ func DecodeDecision(data []byte) (*Decision, error) {
 		return nil, &DecodeError{"decision", err}
 	}
 	for _, s := range d.Seen {
-		if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == d.Trial || s.Score != nil &&
-			(math.IsNaN(*s.Score) || math.IsInf(*s.Score, 0)) || len(s.Values) > MaxGoals {
+		if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == d.Trial || s.Score != nil && !Finite(*s.Score) || len(s.Values) > MaxGoals {
 			return nil, &DecodeError{"decision", fmt.Errorf("of trial %d: has seen trial %d", d.Trial, s.Trial)}
 		}
 		if err := checkRungs(s.Rungs); err != nil {

@@ -10,12 +10,13 @@ import (
 )
 
 // Shown returns the parameters to show to a person: without those that the configuration does not have.
-func (t Trial) Shown() Params { return t.Params.without(t.Absent) }
+func (t Trial) Shown() Params { return t.Params.Without(t.Absent) }
 
 // Shown returns the parameters to show to a person.
-func (c *Rated) Shown() Params { return c.Params.without(c.Absent) }
+func (c *Rated) Shown() Params { return c.Params.Without(c.Absent) }
 
-func (p Params) without(names []string) Params {
+// Without returns params without some of them.
+func (p Params) Without(names []string) Params {
 	if len(names) == 0 || p == nil {
 		return p
 	}
@@ -26,8 +27,8 @@ func (p Params) without(names []string) Params {
 	return out
 }
 
-// absent returns the search's parameters that a configuration does not have.
-func (s *Search) absent(own Params) []string {
+// Absent returns the search's parameters that a configuration does not have, ascending.
+func (s *Search) Absent(own Params) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(s.Random)) {
 		if _, has := own[name]; !has && s.Random[name].When != nil {
@@ -38,7 +39,7 @@ func (s *Search) absent(own Params) []string {
 }
 
 // Absent returns the search's parameters that the decision's configuration does not have.
-func (d *Decision) Absent(p *Plan) []string { return p.Spec.Search.absent(d.Own) }
+func (d *Decision) Absent(p *Plan) []string { return p.Spec.Search.Absent(d.Own) }
 
 // checkWhen checks each parameter's condition, and replaces the names in it by canonical ones.
 func (s *Spec) checkWhen(doc *strictyaml.Document, v Vocabulary) error {

@@ -34,7 +34,7 @@ type Curve struct {
 func (c *Curve) Add(tree int, score float64) {
 	follows := tree == c.last+1
 	c.last = tree
-	if math.IsNaN(score) || math.IsInf(score, 0) {
+	if !Finite(score) {
 		c.Scores = nil
 		return
 	}

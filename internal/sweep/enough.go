@@ -36,17 +36,10 @@ type Enough struct {
 
 	// Seen are the sweep's own trials that were done or stopped at a rung, in the order in which they ended, by the
 	// store's clock. The decision follows from the plan and Seen alone.
-	Seen []Finished `json:"seen"`
-	At   time.Time  `json:"at"`
+	Seen []Seen    `json:"seen"`
+	At   time.Time `json:"at"`
 
 	Written
-}
-
-// Finished is a trial that counts for a rule that ends a sweep.
-type Finished struct {
-	Trial  int     `json:"trial"`
-	Status Status  `json:"status"` // done or stopped
-	Score  float64 `json:"score"`
 }
 
 // EndsByRule reports whether a rule may end the sweep before all its trials are trained.
@@ -77,7 +70,7 @@ func DecodeEnough(data []byte) (*Enough, error) {
 		return nil, &DecodeError{"end by rule", fmt.Errorf("rule %.40q", e.Rule)}
 	}
 	for _, s := range e.Seen {
-		if s.Trial < 0 || s.Trial >= MaxTrials || math.IsNaN(s.Score) || math.IsInf(s.Score, 0) {
+		if s.Trial < 0 || s.Trial >= MaxTrials || s.Score == nil || !Finite(*s.Score) {
 			return nil, &DecodeError{"end by rule", fmt.Errorf("it has seen trial %d", s.Trial)}
 		}
 	}

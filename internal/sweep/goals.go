@@ -201,7 +201,7 @@ func (s *Spec) Values(r *Result) []float64 {
 	out := make([]float64, len(s.Goals))
 	for i, g := range s.Goals {
 		v, known := facts[g.Name]
-		if !known || math.IsNaN(v) || math.IsInf(v, 0) {
+		if !known || !Finite(v) {
 			return nil
 		}
 		out[i] = v

@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -219,7 +218,7 @@ func (r *Result) check() error {
 	if r.Fold == 0 && (r.Model == nil || r.Scores == nil) {
 		return fmt.Errorf("done, but without a model or scores")
 	}
-	if math.IsNaN(r.Score) || math.IsInf(r.Score, 0) {
+	if !Finite(r.Score) {
 		return fmt.Errorf("score %v", r.Score)
 	}
 

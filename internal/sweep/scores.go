@@ -12,6 +12,9 @@ const scoresMagic = "COPSCOR1"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// Finite is true of all numbers but NaN and the infinities.
+func Finite(v float64) bool { return v-v == 0 }
+
 // MaxScores bounds a scores file: 2^31 rows.
 const MaxScores = 1 << 31
 
@@ -46,7 +49,7 @@ func DecodeScores(data []byte) ([]float64, error) {
 	raw := make([]float64, rows)
 	for i := range raw {
 		raw[i] = math.Float64frombits(binary.LittleEndian.Uint64(data[head+8*i:]))
-		if math.IsNaN(raw[i]) || math.IsInf(raw[i], 0) {
+		if !Finite(raw[i]) {
 			return bad("score %v in row %d", raw[i], i)
 		}
 	}

@@ -12,7 +12,7 @@ func (t *tester) endedByRule() {
 		t.Errorf("before it is there: read %v, error %v; want neither", none, err)
 	}
 	e := sweep.Enough{Format: 1, Sweep: t.plan.Sweep, Rule: sweep.RuleTarget, Reason: "trial 1 has it", Trial: 2,
-		Seen: []sweep.Finished{{Trial: 1, Status: sweep.StatusDone, Score: 0.5}}, At: at}
+		Seen: []sweep.Seen{{Trial: 1, Status: sweep.StatusDone, Score: new(0.5)}}, At: at}
 	t.created("end by rule", true)(t.sweep.CreateEnough(t.ctx, e))
 	other := e
 	other.Reason = "another"
@@ -38,5 +38,5 @@ func (t *tester) endedByRule() {
 	t.must("list", err)
 	finished, err := t.trials.Finished(t.ctx, list, map[int]sweep.Result{})
 	t.must("finished", err)
-	t.equal("finished", finished, []sweep.Finished{{Trial: 1, Status: sweep.StatusStopped, Score: 0.4}})
+	t.equal("finished", finished, []sweep.Seen{{Trial: 1, Status: sweep.StatusStopped, Score: new(0.4)}})
 }

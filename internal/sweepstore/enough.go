@@ -33,7 +33,7 @@ func (s *Sweep) CreateEnough(ctx context.Context, e sweep.Enough) (created bool,
 
 // Finished returns the plan's own trials in a listing that are done or were stopped or paused at a rung, in the order
 // in which that happened. Results are added to known, so that none is read twice.
-func (t *Trials) Finished(ctx context.Context, l Listing, known map[int]sweep.Result) ([]sweep.Finished, error) {
+func (t *Trials) Finished(ctx context.Context, l Listing, known map[int]sweep.Result) ([]sweep.Seen, error) {
 	if err := t.Results(ctx, l, known, nil); err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (t *Trials) Finished(ctx context.Context, l Listing, known map[int]sweep.Re
 	}
 	slices.SortStableFunc(ended, func(a, b Listed) int { return cmp.Compare(at(a), at(b)) })
 
-	out := []sweep.Finished{}
+	out := []sweep.Seen{}
 	for _, listed := range ended {
 		if !listed.Ended && len(listed.Pauses) > 0 {
 			passed, err := t.AtPause(ctx, listed)
@@ -55,14 +55,13 @@ func (t *Trials) Finished(ctx context.Context, l Listing, known map[int]sweep.Re
 				return nil, err
 			}
 			if n := len(passed); n > 0 {
-				out = append(out, sweep.Finished{Trial: listed.Number, Status: sweep.StatusStopped,
-					Score: passed[n-1].Score})
+				out = append(out, sweep.Seen{Trial: listed.Number, Status: sweep.StatusStopped, Score: &passed[n-1].Score})
 			}
 			continue
 		}
 		r, has := known[listed.Number]
 		if has && listed.Ended && (r.Status == sweep.StatusDone || r.Status == sweep.StatusStopped && !r.Untrained()) {
-			out = append(out, sweep.Finished{Trial: listed.Number, Status: r.Status, Score: r.Score})
+			out = append(out, sweep.Seen{Trial: listed.Number, Status: r.Status, Score: &r.Score})
 		}
 	}
 	return out, nil

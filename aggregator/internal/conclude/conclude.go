@@ -133,8 +133,7 @@ func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, m metric
 	h *holdout) (*winner, search.Selection, error) {
 	exclude := map[int]string{}
 	for {
-		s := search.Pick(search.PickRequest{Board: b, Metric: m.RatedBy(), Maximize: m.Maximize, Require: require,
-			Exclude: exclude, Rule: search.RuleOf(k.plan)})
+		s := search.Pick(k.plan, b, m.RatedBy(), require, exclude)
 		if k.plan.Folds != nil {
 			s.Reason = search.WhyRefit(k.plan, b, require, s)
 		}

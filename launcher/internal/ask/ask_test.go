@@ -1,11 +1,11 @@
 package ask
 
 import (
-	"math"
 	"strings"
 	"testing"
 
 	"coppice/internal/search"
+	"coppice/internal/sweep"
 )
 
 const space = `
@@ -58,8 +58,8 @@ func TestSpecTakesOneValue(t *testing.T) {
 	}
 }
 
-func read(text string) ([]search.Known, error) {
-	return readResults(strings.NewReader(text), "r.jsonl", "auc", []string{"eta", "depth"})
+func read(text string) ([]sweep.Seen, error) {
+	return readResults(strings.NewReader(text), "r.jsonl", Metric{"auc", true}, []string{"eta", "depth"})
 }
 
 // TestResults reads what programs write: values that are not finite, a metric under its own name, a trial that ran and
@@ -73,16 +73,14 @@ func TestResults(t *testing.T) {
 {"trial": 3, "params": {}, "auc": "Infinity"}
 {"trial": 0, "params": {"depth": 6.0, "eta": 1e-1}, "value": 0.81, "status": "done"}
 {"trial": 0, "params": {"depth": 6.0, "eta": 1e-1}, "status": "running"}
+{"trial": 4, "params": {}, "status": "stopped", "curve": [0.5, NaN, -Infinity, [30, 0.6], 0.4]}
 `)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(known) != 4 || known[0].Value != 0.81 || known[0].Status != "done" || !math.IsNaN(known[1].Value) ||
-		known[2].Status != "stopped" || !math.IsInf(known[3].Value, 1) {
-		t.Errorf("read %+v", known)
-	}
-	if c := known[1].Curve; len(c) != 4 || !math.IsNaN(c[1]) || !math.IsInf(c[2], -1) || c[3] != 0.6 {
-		t.Errorf("read the curve %v", c)
+	if len(known) != 5 || *known[0].Score != 0.81 || known[0].Status != "done" || known[1].Score != nil ||
+		known[2].Status != "stopped" || known[2].Score != nil || known[3].Score != nil || *known[4].Score != 0.6 {
+		t.Errorf("read %+v; want 0.81 of trial 0, the best of its curve of trial 4, and no other score", known)
 	}
 }
 

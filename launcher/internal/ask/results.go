@@ -14,7 +14,6 @@ import (
 	"slices"
 
 	"coppice/internal/problem"
-	"coppice/internal/search"
 	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
 )
@@ -32,9 +31,9 @@ const (
 	maxCurve   = 100_000 // values
 )
 
-// ReadResults reads JSON Lines, one trial per line. metric is an alternative name for "value"; names are the parameters
-// of the space, or nil for an earlier search, whose space may differ.
-func ReadResults(file, metric string, names []string) ([]search.Known, error) {
+// ReadResults reads JSON Lines, one trial per line. The metric's name is an alternative for "value"; names are the
+// parameters of the space, or nil for an earlier search, whose space may differ.
+func ReadResults(file string, metric Metric, names []string) ([]sweep.Seen, error) {
 	in, err := strictyaml.Open(file)
 	if err != nil {
 		return nil, err
@@ -43,8 +42,8 @@ func ReadResults(file, metric string, names []string) ([]search.Known, error) {
 	return readResults(in, file, metric, names)
 }
 
-func readResults(in io.Reader, file, metric string, names []string) ([]search.Known, error) {
-	var known []search.Known
+func readResults(in io.Reader, file string, metric Metric, names []string) ([]sweep.Seen, error) {
+	var known []sweep.Seen
 	at, line := map[int]int{}, map[int]int{} // by trial: its index, and its line
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLine)
@@ -85,33 +84,33 @@ func readResults(in io.Reader, file, metric string, names []string) ([]search.Kn
 }
 
 // joined merges two lines about one trial: either identical, or a running line and its outcome, in any order.
-func joined(a, b search.Known) (search.Known, error) {
+func joined(a, b sweep.Seen) (sweep.Seen, error) {
 	if !reflect.DeepEqual(a.Params, b.Params) {
 		return a, errors.New("other params than")
 	}
 	switch {
-	case b.Status == search.TrialRunning:
+	case b.Status == sweep.StatusRunning:
 		return a, nil
-	case a.Status == search.TrialRunning:
+	case a.Status == sweep.StatusRunning:
 		return b, nil
-	case a.Status != b.Status || a.Value != b.Value && !(math.IsNaN(a.Value) && math.IsNaN(b.Value)):
+	case a.Status != b.Status || !reflect.DeepEqual(a.Score, b.Score):
 		return a, errors.New("another end than")
 	}
 	return a, nil
 }
 
-var statuses = []string{search.TrialDone, search.TrialRunning, search.TrialFailed, search.TrialStopped}
+var statuses = []sweep.Status{sweep.StatusDone, sweep.StatusRunning, sweep.StatusFailed, sweep.StatusStopped}
 
 // keys that a line may have. Source and reason may be copied from the proposal.
 var keys = []string{"trial", "params", "value", "status", "curve", "source", "reason"}
 
-func parse(text []byte, metric string, names []string) (k search.Known, err error) {
+func parse(text []byte, metric Metric, names []string) (k sweep.Seen, err error) {
 	fields := map[string]json.RawMessage{}
 	if err := unmarshal(text, &fields); err != nil {
 		return k, err
 	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		if !slices.Contains(keys, key) && key != metric {
+		if !slices.Contains(keys, key) && key != metric.Name {
 			return k, fmt.Errorf("unknown key %.60q%s", key, strictyaml.Suggest(key, keys))
 		}
 	}
@@ -122,13 +121,16 @@ func parse(text []byte, metric string, names []string) (k search.Known, err erro
 	if k.Params, err = paramsOf(fields["params"], names); err != nil {
 		return k, err
 	}
-	if k.Value, err = valueOf(fields, metric); err != nil {
+	if k.Score, err = valueOf(fields, metric.Name); err != nil {
 		return k, err
 	}
-	if k.Curve, err = curveOf(fields["curve"]); err != nil {
+	best, err := bestOf(fields["curve"], metric.Maximize)
+	if err != nil {
 		return k, err
 	}
-	k.Status, err = statusOf(fields, metric)
+	if k.Status, err = statusOf(fields, metric.Name); k.Status == sweep.StatusStopped && k.Score == nil {
+		k.Score = best
+	}
 	return k, err
 }
 
@@ -169,23 +171,26 @@ func paramsOf(raw json.RawMessage, names []string) (sweep.Params, error) {
 	return params, nil
 }
 
-// valueOf reads the value, possibly under the metric's name. A value that is not a finite number becomes NaN.
-func valueOf(fields map[string]json.RawMessage, metric string) (float64, error) {
+// valueOf reads the value, possibly under the metric's name; nil if it is not a finite number.
+func valueOf(fields map[string]json.RawMessage, metric string) (*float64, error) {
 	raw := fields["value"]
 	if raw == nil && !slices.Contains(keys, metric) {
 		raw = fields[metric]
 	}
 	if raw == nil {
-		return math.NaN(), nil
+		return nil, nil
 	}
 	v, err := number(raw)
 	if err != nil {
-		return 0, fmt.Errorf(`"value" is %.40s: expected a number`, raw)
+		return nil, fmt.Errorf(`"value" is %.40s: expected a number`, raw)
 	}
-	return v, nil
+	if !sweep.Finite(v) {
+		return nil, nil
+	}
+	return &v, nil
 }
 
-func statusOf(fields map[string]json.RawMessage, metric string) (string, error) {
+func statusOf(fields map[string]json.RawMessage, metric string) (sweep.Status, error) {
 	_, named := fields[metric]
 	_, plain := fields["value"]
 	valued := plain || named && !slices.Contains(keys, metric)
@@ -195,20 +200,21 @@ func statusOf(fields map[string]json.RawMessage, metric string) (string, error) 
 		if !valued {
 			return "", fmt.Errorf(`it has neither "status" nor "value"; a status is one of %v`, statuses)
 		}
-		return search.TrialDone, nil
+		return sweep.StatusDone, nil
 	}
-	var status string
+	var status sweep.Status
 	if err := json.Unmarshal(raw, &status); err != nil || !slices.Contains(statuses, status) {
 		return "", fmt.Errorf(`"status" is %.40s: use one of %v`, raw, statuses)
 	}
-	if status == search.TrialDone && !valued {
+	if status == sweep.StatusDone && !valued {
 		return "", errors.New(`it is done but has no "value"; a trial without one has the status "failed"`)
 	}
 	return status, nil
 }
 
-// curveOf reads a learning curve: numbers, or pairs of a step and a number.
-func curveOf(raw json.RawMessage) ([]float64, error) {
+// bestOf reads a learning curve, numbers or pairs of a step and a number, and returns the best of its finite ones: a
+// trial that was stopped may have no other value.
+func bestOf(raw json.RawMessage, maximize bool) (best *float64, err error) {
 	if raw == nil {
 		return nil, nil
 	}
@@ -220,7 +226,6 @@ func curveOf(raw json.RawMessage) ([]float64, error) {
 		return nil, fmt.Errorf(`"curve" has %d values; use %d at most`, len(steps), maxCurve)
 	}
 
-	curve := make([]float64, len(steps))
 	for i, step := range steps {
 		var pair []json.RawMessage
 		if json.Unmarshal(step, &pair) == nil && len(pair) == 2 {
@@ -230,9 +235,11 @@ func curveOf(raw json.RawMessage) ([]float64, error) {
 		if err != nil {
 			return nil, fmt.Errorf(`"curve"[%d] is %.40s: expected a number`, i, step)
 		}
-		curve[i] = v
+		if sweep.Finite(v) && (best == nil || v != *best && maximize == (v > *best)) {
+			best = &v
+		}
 	}
-	return curve, nil
+	return best, nil
 }
 
 // number reads a number; JSON writers turn non-finite ones into null or a text.
@@ -309,15 +316,15 @@ func notFinite(text []byte) string {
 	return ""
 }
 
-// ReadEarlier reads the files of earlier searches, newest last.
-func ReadEarlier(files []string, metric string) ([]search.Sweep, error) {
-	var out []search.Sweep
-	for _, file := range files {
+// ReadEarlier reads the files of earlier searches, newest last, and returns the newest first.
+func ReadEarlier(files []string, metric Metric) ([]sweep.Earlier, error) {
+	var out []sweep.Earlier
+	for _, file := range slices.Backward(files) {
 		known, err := ReadResults(file, metric, nil)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, search.Sweep{Name: filepath.Base(file), Results: known})
+		out = append(out, sweep.Earlier{Sweep: sweep.ID(filepath.Base(file)), Trials: known})
 	}
 	return out, nil
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -75,20 +74,19 @@ func runAsk(w *World, file string, f askFlags) error {
 	request.Number = f.n
 
 	if f.results != "" {
-		known, err := ask.ReadResults(f.results, spec.Metric.Name, spec.Names())
+		known, err := ask.ReadResults(f.results, spec.Metric, spec.Names())
 		if err != nil {
 			return err
 		}
 		request.Known = known
 	}
-	if request.Earlier, err = ask.ReadEarlier(f.earlier, spec.Metric.Name); err != nil {
+	if request.Earlier, err = ask.ReadEarlier(f.earlier, spec.Metric); err != nil {
 		return err
 	}
 
-	suggestions, err := search.Next(request)
-	var exhausted *search.ExhaustedError
-	if err != nil && (!errors.As(err, &exhausted) || len(suggestions) == 0) {
-		return err
+	suggestions, exhausted := search.Next(request)
+	if len(suggestions) == 0 {
+		return exhausted
 	}
 
 	out := json.NewEncoder(w.Out)

@@ -85,7 +85,7 @@ func TestEndedByRuleIsShown(t *testing.T) {
 		}
 	}
 	e := sweep.Enough{Format: 1, Sweep: "night-1", Rule: sweep.RuleTarget, Reason: reason, Trial: 1, Task: 2,
-		Seen: []sweep.Finished{{Trial: 0, Status: sweep.StatusDone, Score: 0.61}}}
+		Seen: []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: new(0.61)}}}
 	if _, err := sweepstore.New(w.buckets["sweeps"], "night-1").CreateEnough(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}

@@ -202,7 +202,7 @@ func TestExtendASearchThatLearns(t *testing.T) {
 			rungs)
 	}
 	s, err := search.Decide(p, 4, []sweep.Seen{known[0], known[1], known[2], known[3]}, nil)
-	if err != nil || s.Source != search.SourceGP && s.Source != search.SourceHalton {
+	if err != nil || s.Source != sweep.MethodGP && s.Source != sweep.MethodHalton {
 		t.Errorf("trial 4 was decided as %+v, error %v", s, err)
 	}
 	if out := w.must("leaderboard", "night-2"); strings.Count(out, "sweep night-1") != 4 {

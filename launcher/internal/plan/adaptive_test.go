@@ -159,13 +159,13 @@ func TestOtherMethods(t *testing.T) {
 // half of the trials are new, and the plan says what is from where.
 func TestWarmStart(t *testing.T) {
 	s := learner(t, "method: auto", "method: auto\n  warm_start: auto")
-	night := func(n int, trials ...sweep.Found) sweep.Earlier {
+	night := func(n int, trials ...sweep.Seen) sweep.Earlier {
 		return sweep.Earlier{Sweep: sweep.ID(fmt.Sprintf("night-%d", n)), Dataset: "clicks@0123456789abcde" +
 			fmt.Sprint(n), Created: time.Unix(int64(n), 0).UTC(), Trials: trials}
 	}
-	found := func(trial int, score, leaves float64) sweep.Found {
-		return sweep.Found{Trial: trial, Score: score, Params: sweep.Params{"num_leaves": leaves, "learning_rate": 0.1,
-			"min_data_in_leaf": 20.0}}
+	found := func(trial int, score, leaves float64) sweep.Seen {
+		return sweep.Seen{Trial: trial, Status: sweep.StatusDone, Score: &score,
+			Params: sweep.Params{"num_leaves": leaves, "learning_rate": 0.1, "min_data_in_leaf": 20.0}}
 	}
 	build := func(s *sweep.Spec, earlier ...sweep.Earlier) *plan.Plan {
 		t.Helper()

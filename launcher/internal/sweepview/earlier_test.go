@@ -69,7 +69,7 @@ func TestRead(t *testing.T) {
 	var got []string
 	for _, e := range found {
 		for _, f := range e.Trials {
-			got = append(got, fmt.Sprintf("%s/%d %v %v", e.Sweep, f.Trial, f.Score, f.Params))
+			got = append(got, fmt.Sprintf("%s/%d %v %v", e.Sweep, f.Trial, *f.Score, f.Params))
 		}
 	}
 	want := "aa-second/2 16 map[num_leaves:16]; aa-second/1 15 map[num_leaves:15]; zz-first/1 30 " +
@@ -125,7 +125,7 @@ func TestReadMeans(t *testing.T) {
 	got := ""
 	for _, e := range found {
 		for _, f := range e.Trials {
-			got += fmt.Sprintf("%s/%d %.2f %v; ", e.Sweep, f.Trial, f.Score, f.Params)
+			got += fmt.Sprintf("%s/%d %.2f %v; ", e.Sweep, f.Trial, *f.Score, f.Params)
 		}
 	}
 	if want := "folds/2 0.85 map[num_leaves:9]; folds/0 0.60 map[num_leaves:8]; "; got != want {

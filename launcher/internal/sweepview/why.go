@@ -2,7 +2,6 @@ package sweepview
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"coppice/internal/metric"
@@ -114,12 +113,9 @@ func whyRefit(p *sweep.Plan, b sweep.Board) (string, error) {
 		}
 		require = append(require, c)
 	}
-	choice, err := search.Choose(p, b, require)
-	if none := new(search.NoChoiceError); errors.As(err, &none) {
-		return none.Reason, nil
+	chosen, none := search.Choose(p, b, require)
+	if chosen == nil {
+		return none, nil
 	}
-	if err != nil {
-		return "", err
-	}
-	return choice.Reason, nil
+	return chosen.Reason, nil
 }

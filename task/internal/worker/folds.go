@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"coppice/internal/fit"
@@ -35,7 +36,7 @@ func (w *Worker) checkFolds() error {
 // settle that; all others depend only on the results of earlier stages, all of which exist and none of which can
 // change. chosen is the refit's configuration. A storage failure is transient; an *untrainedError says why there is
 // nothing to train.
-func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params sweep.Params, chosen *search.Choice,
+func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params sweep.Params, chosen *sweep.Rated,
 	err error) {
 	trial := claim.Trial
 	t := w.plan.Trials[trial]
@@ -69,8 +70,9 @@ func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params swe
 		}
 		require = append(require, c)
 	}
-	if chosen, err = search.Choose(w.plan, board, require); err != nil {
-		return nil, nil, err
+	chosen, none := search.Choose(w.plan, board, require)
+	if chosen == nil {
+		return nil, nil, errors.New(none)
 	}
 	w.Log.Info("refit", "trial", trial, "configuration", chosen.Configuration, "trees", chosen.Trees, "reason",
 		chosen.Reason)

@@ -356,7 +356,7 @@ func TestOpenConfigurationsAreDecidedOnce(t *testing.T) {
 				}
 			}
 		}
-		if last := decisions[10]; last.Source != search.SourceGP {
+		if last := decisions[10]; last.Source != sweep.MethodGP {
 			t.Errorf("the last configuration is from %s: %s; want it from a model of the results", last.Source,
 				last.Reason)
 		}

@@ -110,7 +110,7 @@ func TestOpenTrialsAreDecided(t *testing.T) {
 						t.Errorf("trial %d has seen %+v; want the result of a trial that is done", i, s)
 					}
 				}
-				if slices.Contains([]string{search.SourceGP, search.SourceTPE}, d.Source) {
+				if slices.Contains([]string{sweep.MethodGP, sweep.MethodTPE}, d.Source) {
 					learnt++
 				}
 			}
@@ -143,7 +143,7 @@ func TestOpenTrialsOfSeveralObjectives(t *testing.T) {
 			t.Errorf("the standard error of trial %d is %v, expected some hundredths", i, r.ScoreSE)
 		}
 	}
-	if last.Source != search.SourceGP || !strings.Contains(last.Reason, "; weights auc 0.") {
+	if last.Source != sweep.MethodGP || !strings.Contains(last.Reason, "; weights auc 0.") {
 		t.Errorf("trial 10 is from %s: %s; expected the process, and by which weights", last.Source, last.Reason)
 	}
 }

@@ -20,7 +20,6 @@ import (
 	"coppice/internal/metric"
 	"coppice/internal/problem"
 	"coppice/internal/protocol"
-	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/task/internal/usage"
 )
@@ -210,7 +209,7 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 
 // begin finds out whether a claimed trial is to be trained and with which parameters, which it notes in r. For a refit
 // it returns what was chosen.
-func (w *Worker) begin(ctx context.Context, claim *sweep.Claim, r *sweep.Result, s *saving) (chosen *search.Choice,
+func (w *Worker) begin(ctx context.Context, claim *sweep.Claim, r *sweep.Result, s *saving) (chosen *sweep.Rated,
 	err error) {
 	w.passed = nil
 	rung, waits := w.stand(ctx, claim, s.from)

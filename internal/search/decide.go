@@ -3,7 +3,7 @@ package search
 import (
 	"cmp"
 	"fmt"
-	"math"
+	"maps"
 	"slices"
 
 	"coppice/internal/sweep"
@@ -26,30 +26,29 @@ func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Pa
 
 	var out []sweep.Trial
 	for len(a.axes) > 0 && len(known)+len(out) < total {
-		proposal := a.fromSequence(p.Spec.Search.Method, len(out), total-len(known))
-		if proposal == nil {
+		s := a.beginning(p.Spec.Search.Method, len(out), total-len(known))
+		if s == nil {
 			break
 		}
-		a.remember(Known{Trial: a.next, Params: proposal.params, Status: TrialRunning, Value: math.NaN()})
+		a.remember(sweep.Seen{Trial: a.next, Params: s.Params, Status: sweep.StatusRunning})
 
-		full, err := complete(proposal.params)
+		full, err := complete(s.Params)
 		if err != nil || keys[sweep.ConfigurationKey(full)] {
 			continue // no person listed it: it is left out
 		}
 		keys[sweep.ConfigurationKey(full)] = true
-		out = append(out, sweep.Trial{Number: len(known) + len(out), Source: proposal.source, Reason: proposal.reason,
-			Params: full,
-			Absent: a.absentFrom(proposal.params)})
+		out = append(out, sweep.Trial{Number: len(known) + len(out), Source: s.Source, Reason: s.Reason, Params: full,
+			Absent: p.Spec.Search.Absent(s.Params)})
 	}
 	return out, nil
 }
 
-// fromSequence is the next trial that depends on no result of the sweep, after so many of wanted; nil is none.
-func (a *asker) fromSequence(method string, after, wanted int) *proposal {
+// beginning is the next trial that depends on no result of the sweep, after so many of wanted; nil is none.
+func (a *asker) beginning(method string, after, wanted int) *Suggestion {
 	switch method {
-	case MethodHalton:
+	case sweep.MethodHalton:
 		return a.byMethod()
-	case MethodAuto, MethodGP:
+	case sweep.MethodAuto, sweep.MethodGP:
 	default:
 		return nil
 	}
@@ -60,7 +59,7 @@ func (a *asker) fromSequence(method string, after, wanted int) *proposal {
 			return a.warmProposal(&a.warm[i])
 		}
 	}
-	if method == MethodAuto && (half || len(a.history.earlier) > 0) {
+	if method == sweep.MethodAuto && (half || len(a.history.earlier) > 0) {
 		return a.fromPortfolio(wanted)
 	}
 	return nil
@@ -68,7 +67,8 @@ func (a *asker) fromSequence(method string, after, wanted int) *proposal {
 
 // Decide says what an open trial of a plan trains; in a plan with folds what a configuration does, by the number of its
 // first fold. It is a pure function of the plan, of what is known about its other trials, and of the proposals that
-// were refused before. Errors are *SpecError, *ExpressionError, *ExhaustedError and *SelectedError.
+// were refused before. If there is
+// nothing left to train, the error is a *SelectedError.
 func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params) (Suggestion, error) {
 	if p.Spec.Search.Features != nil {
 		return decideForward(p, trial, seen)
@@ -76,10 +76,8 @@ func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params)
 	if p.Breeds() {
 		return decidePopulation(p, trial, seen, refused)
 	}
-	listed := slices.DeleteFunc(slices.Clone(p.Trials), func(t sweep.Trial) bool {
-		return t.Open || t.Refit ||
-			t.Fold > 1
-	})
+	listed := slices.DeleteFunc(slices.Clone(p.Trials),
+		func(t sweep.Trial) bool { return t.Open || t.Refit || t.Fold > 1 })
 	ask, weights := askOf(p, listed, seen), ""
 	if goals := p.Spec.Goals; len(goals) > 0 {
 		weights = ask.scalarized(goals, trial)
@@ -93,18 +91,18 @@ func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params)
 	}
 	a.next = p.Ordinal(trial)
 
-	proposal := a.byMethod()
-	if proposal == nil {
-		return Suggestion{}, &ExhaustedError{Wanted: 1, Tried: len(a.tried), Space: a.extent()}
+	s := a.byMethod()
+	if s == nil {
+		return Suggestion{}, a.exhausted(1, 1)
 	}
-	if weights != "" {
-		proposal.reason += "; " + weights
+	if s.Trial = trial; weights != "" {
+		s.Reason += "; " + weights
 	}
-	return Suggestion{Trial: trial, Params: proposal.params, Source: proposal.source, Reason: proposal.reason}, nil
+	return *s, nil
 }
 
-// Replay repeats a recorded decision, from what it has seen. It returns nil if the outcome is the same; otherwise a
-// *ReplayError with the other outcome.
+// Replay repeats a recorded decision, from what it has seen. It returns nil if the outcome is the same; otherwise the
+// error says what came out.
 func Replay(p *sweep.Plan, d *sweep.Decision) error {
 	s, err := Decide(p, d.Trial, d.Seen, d.Refused)
 	if err != nil {
@@ -112,68 +110,40 @@ func Replay(p *sweep.Plan, d *sweep.Decision) error {
 	}
 	if keyOf(s.Params) != keyOf(normalized(d.Own)) || s.Source != d.Source || s.Reason != d.Reason ||
 		(s.Parent == nil) != (d.From == nil) || s.Parent != nil && *s.Parent != d.From.Trial {
-		return &ReplayError{Trial: d.Trial, Was: d.Own, Is: s}
+		return fmt.Errorf("search: trial %d was decided as %s; from what it has seen comes %s (%s: %s). Another build, "+
+			"or another kind of processor, may choose otherwise between nearly equal candidates", d.Trial,
+			describe(d.Own), describe(s.Params), s.Source, s.Reason)
 	}
 	return nil
-}
-
-// ReplayError is a decision that does not follow from what it has seen.
-type ReplayError struct {
-	Trial int
-	Was   sweep.Params
-	Is    Suggestion
-}
-
-// Error states the outcome of repeating it.
-func (e *ReplayError) Error() string {
-	return fmt.Sprintf("search: trial %d was decided as %s; from what it has seen comes %s (%s: %s). Another build, "+
-		"or another kind of processor, may choose otherwise between nearly equal candidates",
-		e.Trial, describe(e.Was), describe(e.Is.Params), e.Is.Source, e.Is.Reason)
 }
 
 // askOf returns the request of a plan. A listed trial about which nothing is known is treated as running.
 func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
 	q := Ask{Search: sweep.Search{Random: p.Spec.Search.Random, Constraints: p.Spec.Search.Constraints},
-		Method: methodOf(p), Maximize: p.Maximize, Seed: p.Spec.Seed,
-		Number: 1, Base: p.Base}
-	of, apart := map[int]sweep.Seen{}, map[int]bool{}
-	for _, s := range seen {
-		of[s.Trial] = s
-	}
+		Method: methodOf(p), Maximize: p.Maximize, Seed: p.Spec.Seed, Number: 1, Base: p.Base, Earlier: p.Earlier,
+		apart: map[int]bool{}}
 
+	known, ends := map[int]sweep.Seen{}, expectedEnds(seen)
+	for _, s := range seen {
+		if end, stopped := ends[s.Trial]; stopped {
+			s.Score = &end
+		}
+		known[s.Trial] = s
+	}
 	for _, t := range listed {
-		s, known := of[t.Number]
-		if !known {
+		s, has := known[t.Number]
+		if !has {
 			s = sweep.Seen{Trial: t.Number, Status: sweep.StatusRunning}
 		}
-		s.Params = without(t.Params, t.Absent)
-		of[t.Number] = s
-		apart[t.Number] = isApart(p, t.Params)
+		s.Params = t.Shown()
+		known[t.Number], q.apart[t.Number] = s, isApart(p, t.Params)
 	}
-	ends := expectedEnds(seen)
-	for _, s := range of {
-		if s.Params == nil {
-			continue // it ended before it was decided
-		}
-		k := Known{Trial: s.Trial, Params: ownOf(p, s.Params), Status: statusOf(s.Status), Value: math.NaN(),
-			Values: s.Values, apart: apart[s.Trial]}
-		if s.Score != nil {
-			k.Value = *s.Score
-		}
-		if end, stopped := ends[s.Trial]; stopped {
-			k.Value = end
-		}
-		q.Known = append(q.Known, k)
-	}
-	slices.SortFunc(q.Known, func(x, y Known) int { return cmp.Compare(x.Trial, y.Trial) })
 
-	for _, e := range slices.Backward(p.Earlier) { // newest last
-		one := Sweep{Name: string(e.Sweep)}
-		for _, f := range e.Trials {
-			one.Results = append(one.Results, Known{Trial: f.Trial, Params: f.Params, Status: TrialDone, Value: f.Score,
-				Values: f.Values})
+	for _, trial := range slices.Sorted(maps.Keys(known)) {
+		if s := known[trial]; s.Params != nil { // without, it ended before it was decided
+			s.Params = ownOf(p, s.Params)
+			q.Known = append(q.Known, s)
 		}
-		q.Earlier = append(q.Earlier, one)
 	}
 	return q
 }
@@ -192,24 +162,10 @@ func isApart(p *sweep.Plan, complete sweep.Params) bool {
 
 // methodOf returns the method that decides an open trial: the plan lists what auto begins with.
 func methodOf(p *sweep.Plan) string {
-	if p.Spec.Search.Method == MethodAuto {
-		return MethodGP
+	if p.Spec.Search.Method == sweep.MethodAuto {
+		return sweep.MethodGP
 	}
-	return cmp.Or(p.Spec.Search.Method, MethodRandom)
-}
-
-func statusOf(s sweep.Status) string {
-	switch s {
-	case sweep.StatusRunning:
-		return TrialRunning
-	case sweep.StatusDone:
-		return TrialDone
-	case sweep.StatusStopped:
-		return TrialStopped
-	case sweep.StatusCancelled: // by a person, or with the sweep that this one extends
-		return trialCancelled
-	}
-	return TrialFailed
+	return cmp.Or(p.Spec.Search.Method, sweep.MethodRandom)
 }
 
 // ownOf returns those of complete parameters that belong to the space.
@@ -233,13 +189,13 @@ func Own(p *sweep.Plan, complete sweep.Params) sweep.Params {
 }
 
 // Fitting returns at most so many results of an earlier sweep whose configurations are in a plan's space, best first.
-func Fitting(p *sweep.Plan, results []sweep.Result, most int) ([]sweep.Found, error) {
+func Fitting(p *sweep.Plan, results []sweep.Result, most int) ([]sweep.Seen, error) {
 	a, err := newAsker(askOf(p, nil, nil))
 	if err != nil {
 		return nil, err
 	}
 
-	var out []sweep.Found
+	var out []sweep.Seen
 	for _, r := range results {
 		own := a.spelled(normalized(ownOf(p, r.Params)))
 		a.prune(own)
@@ -247,13 +203,13 @@ func Fitting(p *sweep.Plan, results []sweep.Result, most int) ([]sweep.Found, er
 		if len(p.Spec.Goals) > 0 && values == nil {
 			continue
 		}
-		if r.Status == sweep.StatusDone && finite(r.Score) && a.fits(own) {
-			out = append(out, sweep.Found{Trial: r.Trial, Score: r.Score, Params: own, Values: values})
+		if r.Status == sweep.StatusDone && sweep.Finite(r.Score) && a.fits(own) {
+			out = append(out, sweep.Seen{Trial: r.Trial, Status: r.Status, Score: &r.Score, Params: own, Values: values})
 		}
 	}
 
-	slices.SortFunc(out, func(x, y sweep.Found) int {
-		return cmp.Or(cmp.Compare(a.sign()*y.Score, a.sign()*x.Score), cmp.Compare(x.Trial, y.Trial))
+	slices.SortFunc(out, func(x, y sweep.Seen) int {
+		return cmp.Or(cmp.Compare(a.sign()**y.Score, a.sign()**x.Score), cmp.Compare(x.Trial, y.Trial))
 	})
 	return out[:min(len(out), most)], nil
 }

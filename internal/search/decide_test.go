@@ -1,11 +1,12 @@
 package search_test
 
 import (
-	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
+	"coppice/internal/problem"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 )
@@ -27,7 +28,7 @@ func learning(method string, trials int) *sweep.Plan {
 }
 
 // scored decides that many trials of a plan, one after the other, each with a score once it has ended.
-func scored(t testing.TB, p *sweep.Plan, trials int) []sweep.Seen {
+func scoredBy(t testing.TB, p *sweep.Plan, trials int) []sweep.Seen {
 	t.Helper()
 	score := func(own sweep.Params) *float64 {
 		rate, leaves := own["learning_rate"].(float64), own["num_leaves"].(float64)
@@ -53,7 +54,7 @@ func TestDecide(t *testing.T) {
 		p := learning(method, 31)
 		keys := map[string]bool{}
 		best[method] = math.Inf(-1)
-		for _, s := range scored(t, p, 30) {
+		for _, s := range scoredBy(t, p, 30) {
 			if s.Params != nil && s.Params["num_leaves"].(float64) > 32 {
 				t.Errorf("%s: trial %d has %v leaves, of which a depth of 5 has 32 at most", method, s.Trial,
 					s.Params["num_leaves"])
@@ -72,7 +73,7 @@ func TestDecide(t *testing.T) {
 	}
 
 	p := learning(sweep.MethodAuto, 31)
-	seen := scored(t, p, 12)
+	seen := scoredBy(t, p, 12)
 	first, err := search.Decide(p, 20, seen, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -113,9 +114,8 @@ func TestAGridOverOtherParametersTakesNothing(t *testing.T) {
 		if !found[15.0] || !found[31.0] {
 			t.Errorf("%s: %v were proposed, expected 15 and 31", method, found)
 		}
-		var exhausted *search.ExhaustedError
-		if s, err := search.Decide(p, 4, seen, nil); !errors.As(err, &exhausted) {
-			t.Errorf("%s: after both of two configurations: %+v, error %v; expected *ExhaustedError", method, s, err)
+		if s, err := search.Decide(p, 4, seen, nil); !problem.Is(err, problem.Input) {
+			t.Errorf("%s: after both of two configurations: %+v, error %v; want one of kind input", method, s, err)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestAGridOverOtherParametersTakesNothing(t *testing.T) {
 // TestReplay: a decision follows from what it has seen, and a changed one does not.
 func TestReplay(t *testing.T) {
 	p := learning(sweep.MethodGP, 31)
-	seen := scored(t, p, 15)
+	seen := scoredBy(t, p, 15)
 	s, err := search.Decide(p, 17, seen, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -134,9 +134,8 @@ func TestReplay(t *testing.T) {
 	}
 
 	d.Seen = seen[:14]
-	var other *search.ReplayError
-	if err := search.Replay(p, d); !errors.As(err, &other) || other.Trial != 17 {
-		t.Errorf("made again from one result less: %v; want a *ReplayError about trial 17", err)
+	if err := search.Replay(p, d); err == nil || !strings.Contains(err.Error(), "trial 17 was decided as") {
+		t.Errorf("made again from one result less: %v; want an error about trial 17", err)
 	}
 }
 
@@ -145,7 +144,7 @@ func BenchmarkDecide(b *testing.B) {
 	for _, method := range []string{sweep.MethodGP, sweep.MethodTPE} {
 		b.Run(method, func(b *testing.B) {
 			p := learning(method, 1002)
-			seen := scored(b, learning(sweep.MethodHalton, 1002), 1000)
+			seen := scoredBy(b, learning(sweep.MethodHalton, 1002), 1000)
 			b.ResetTimer()
 			for i := 0; b.Loop(); i++ {
 				if _, err := search.Decide(p, 1001, seen, nil); err != nil {
