@@ -5,13 +5,14 @@
 // the larger one subtracted, many-valued categories split by sorted statistics. Three things are different, because
 // fifty trainers are to share one table, and a model is to be the same bytes however and wherever it is trained:
 //
-//   - The table is borrowed, not owned: Data is slices over the caller's mapping, in row order for histograms and in column order
-//     for partitioning. Nothing of it is copied; private memory is about 20 bytes per row.
+//   - The table is borrowed, not owned: Data is slices over the caller's mapping, in row order for histograms and in
+//     column order for partitioning. Nothing of it is copied; private memory is about 20 bytes per row.
 //   - Gradients and hessians are rounded, once per tree, to 16-bit fixed point and added as integers. Integer sums do
 //     not depend on the order of adding, so neither threads nor interruptions can change a model.
 //   - Every random choice comes from a generator keyed by (seed, tree, purpose), never from a shared stream.
-//   - Every operation on floating-point numbers rounds alike on all processors: float64(x*y) + z keeps a compiler from fusing the
-//     two, as Go does on arm64, and nothing is left to a library whose last bit differs between processors (Log, Probability).
+//   - Every operation on floating-point numbers rounds alike on all processors: float64(x*y) + z keeps a compiler from
+//     fusing the two, as Go does on arm64, and nothing is left to a library whose last bit differs between processors
+//     (Log, Probability).
 //
 // DIVERGENCE.md lists where results differ from LightGBM's and why. The package shows three things:
 //

@@ -66,7 +66,8 @@ func FuzzParamsJSON(f *testing.F) {
 		res, err := Train(t.Context(), &d.Data, p, Options{Threads: 1})
 		if err != nil {
 			if !errors.As(err, &pe) && !errors.Is(err, errDiverged) && !errors.Is(err, ErrData) {
-				t.Fatalf("training with %+v: got %v, expected an error about a parameter, the data or divergence", p, err)
+				t.Fatalf("training with %+v: got %v, expected an error about a parameter, the data or divergence", p,
+					err)
 			}
 			return
 		}

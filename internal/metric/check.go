@@ -26,7 +26,8 @@ func (e *Evaluator) checkLengths(m Metric) error {
 	case n == 0:
 		return fault(m, -1, "there are no rows")
 	case uint64(n) > maxRows:
-		return fault(m, -1, "the columns have different lengths: %d rows, more than the %d that can be ranked", n, uint64(maxRows))
+		return fault(m, -1, "the columns have different lengths: %d rows, more than the %d that can be ranked", n,
+			uint64(maxRows))
 	}
 
 	return nil
@@ -120,7 +121,8 @@ func (e *Evaluator) checkProbabilities(m Metric) error {
 	}
 	for i, p := range e.in.Pred {
 		if !(p >= 0 && p <= 1) {
-			return fault(m, i, "the prediction cannot be used: %v is not a probability; raw scores need the sigmoid first", p)
+			return fault(m, i, "the prediction cannot be used: %v is not a probability; raw scores need the sigmoid "+
+				"first", p)
 		}
 	}
 	return nil

@@ -100,7 +100,8 @@ func (m Metric) Compare(in Input, old []float64, c Confidence) (Comparison, erro
 		return Comparison{}, err
 	}
 	if len(old) != len(in.Pred) {
-		return Comparison{}, fault(m, -1, "the columns have different lengths: %d old predictions for %d new ones", len(old), len(in.Pred))
+		return Comparison{}, fault(m, -1, "the columns have different lengths: %d old predictions for %d new ones",
+			len(old), len(in.Pred))
 	}
 
 	// Values and influences of both sides.

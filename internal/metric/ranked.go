@@ -68,7 +68,8 @@ func (e *Evaluator) topRows(m Metric) (weight, pos float64, err error) {
 	if m.k.count > 0 {
 		weight = float64(m.k.count)
 		if weight > total {
-			return 0, 0, fault(m, -1, "there are fewer rows than the metric looks at: the rows' weight is %v; use a lower count or a share, such as 1%%",
+			return 0, 0, fault(m, -1, "there are fewer rows than the metric looks at: the rows' weight is %v; use a "+
+				"lower count or a share, such as 1%%",
 				total)
 		}
 	}

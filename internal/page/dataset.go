@@ -311,8 +311,10 @@ func (p *datasetPage) splits() *plot.Chart {
 	c := plot.Bars{Chart: plot.Chart{ID: "splits", Title: "Splits", W: 460},
 		X: plot.Axis{Label: "rows", Unit: plot.Count}, Room: 70}
 	for _, s := range t.Splits {
-		c.Bars = append(c.Bars, plot.Bar{Label: s.Name, Parts: []plot.Part{{Class: "bar", Value: float64(t.TableRows(s.Name))}},
-			Note: fmt.Sprintf("%s, label %s", humanize.Comma(int64(t.TableRows(s.Name))), plot.Plain.Format(s.LabelMean))})
+		c.Bars = append(c.Bars,
+			plot.Bar{Label: s.Name, Parts: []plot.Part{{Class: "bar", Value: float64(t.TableRows(s.Name))}},
+				Note: fmt.Sprintf("%s, label %s", humanize.Comma(int64(t.TableRows(s.Name))),
+					plot.Plain.Format(s.LabelMean))})
 	}
 	c.Summary = "Split " + splitWords(t.Split) + "."
 	if t.LeftOut > 0 {
@@ -361,8 +363,8 @@ func (p *datasetPage) Order() string {
 	}
 	text := "In train, statistics use only the rows before each row, in the order of " + o.Column
 	if o.By != dataset.OrderTime {
-		text = fmt.Sprintf("In train, statistics use only the rows before each row, in %d random orders with one copy of "+
-			"train each", o.Copies)
+		text = fmt.Sprintf("In train, statistics use only the rows before each row, in %d random orders with one "+
+			"copy of train each", o.Copies)
 	}
 	if o.DelaySeconds > 0 {
 		text += fmt.Sprintf(", at least %v older", time.Duration(o.DelaySeconds*float64(time.Second)))

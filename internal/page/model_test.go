@@ -33,7 +33,8 @@ func versions(n int) *page.Model {
 		}
 		m.Versions = append(m.Versions, v)
 		if i < n {
-			m.Moves = append(m.Moves, registry.Event{Alias: "champion", Kind: "promoted", By: "aggregator", Why: "better",
+			m.Moves = append(m.Moves, registry.Event{Alias: "champion", Kind: "promoted", By: "aggregator",
+				Why:  "better",
 				From: i - 1, To: i, At: at})
 		}
 	}

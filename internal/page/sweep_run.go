@@ -143,7 +143,8 @@ func (p *sweepPage) memory() *plot.Chart {
 		c.Bars = append(c.Bars,
 			plot.Bar{Label: short.of(m.Host), Parts: []plot.Part{{Class: "bar shared", Value: m.Shared},
 				{Class: "bar private", Value: m.Private}},
-				Note: fmt.Sprintf("%s, %s", plot.Bytes.Format(m.Shared+m.Private), english.Plural(m.Tasks, "task", ""))})
+				Note: fmt.Sprintf("%s, %s", plot.Bytes.Format(m.Shared+m.Private),
+					english.Plural(m.Tasks, "task", ""))})
 		shared += m.Shared + m.Private
 		apart += m.Apart
 	}
@@ -217,8 +218,8 @@ func (p *sweepPage) money() *plot.Chart {
 			c.Summary += fmt.Sprintf(" The budget, the line across the total, is %s.", plot.USD.Format(m.Budget))
 		}
 		if m.Saved > 0 {
-			c.Summary += " What stopping early saved is estimated from the trials' own pace, up to their maximum number " +
-				"of trees."
+			c.Summary += " What stopping early saved is estimated from the trials' own pace, up to their maximum " +
+				"number of trees."
 		}
 	}
 	tabulate(p.data, "money", c.Title, rows, []field[spending]{

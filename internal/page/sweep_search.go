@@ -204,7 +204,8 @@ func (p *sweepPage) curves() *plot.Chart {
 	}
 	c.Y.Low, c.Y.High = p.window(with)
 
-	c.Summary = fmt.Sprintf("%s of at most %d points. A dot on each of the best %d marks the iteration that was scored.",
+	c.Summary = fmt.Sprintf("%s of at most %d points. A dot on each of the best %d marks the iteration that was "+
+		"scored.",
 		english.Plural(len(with), "curve", ""), keep, min(topCurves, len(p.scored())))
 	if early > 0 {
 		c.Summary += fmt.Sprintf(" %s stopped early.", english.Plural(early, "trial", ""))

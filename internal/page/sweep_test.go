@@ -284,7 +284,12 @@ func TestPageIsWhole(t *testing.T) {
 	for i := range lone.Trials {
 		lone.Trials[i].Values = nil
 	}
-	pages := map[string]writer{"many": sample(60), "empty": empty, "one": one, "one with a winner": sample(1),
+	folds, mean := sample(6), 0.1
+	folds.Configurations = []page.Configuration{{Rank: 1, Values: folds.Trials[0].Values, Rated: sweep.Rated{
+		State: sweep.ConfigurationDone, Trials: []int{0, 1}, Folds: 2, Of: 2, Mean: &mean}},
+		{Values: folds.Trials[2].Values, Rated: sweep.Rated{Configuration: 1, State: sweep.ConfigurationOpen,
+			Trials: []int{2, 3}, Of: 2}}}
+	pages := map[string]writer{"folds": folds, "many": sample(60), "empty": empty, "one": one, "one with a winner": sample(1),
 		"one without parameters": lone, "objectives": goals(40)}
 	for _, state := range page.States { // of every trial
 		pages["all "+state] = allAre(state)

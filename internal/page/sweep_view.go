@@ -89,17 +89,11 @@ type Trial struct {
 	Front bool      // no other trial is better in all objectives
 }
 
-// Configuration is what is cross-validated. Numbers that are not known are NaN.
+// Configuration is what is cross-validated.
 type Configuration struct {
-	Rank      int // 0 without one
-	Number    int
-	State     string
-	Reason    string // why it was dropped or has failed
-	Folds, Of int
-	Mean, SE  float64
-	Trees     int
-	Trials    []int
-	Values    []float64 // of Params
+	sweep.Rated
+	Rank   int       // 0 without one
+	Values []float64 // of Params
 }
 
 // Attempt is one task's work on a trial.

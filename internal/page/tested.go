@@ -89,8 +89,8 @@ func reliability(d *data, t *metric.Tested) *plot.Chart {
 		c.Lines = []plot.Line{before, after}
 		c.Keys = []plot.Key{{Class: "rel r0", Label: "before calibration"},
 			{Class: "rel r1", Label: "after, with 95 % intervals"}, exact}
-		c.Summary = reliable(bins) + " Each bin is test rows with similar predictions: how often the label was positive. " +
-			"On the diagonal, predictions are exact."
+		c.Summary = reliable(bins) + " Each bin is test rows with similar predictions: how often the label was " +
+			"positive. On the diagonal, predictions are exact."
 	} else {
 		before.Class, before.Dots = "rel r1", "dots r1"
 		c.Lines = []plot.Line{before}
@@ -251,8 +251,9 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 	if g := w.Gate; g != nil && g.Champion > 0 {
 		for _, k := range g.Checks {
 			if words, ok := comparisons[k.Name]; ok && k.Low != k.High {
-				all = append(all, rival{fmt.Sprintf("champion %d, %s", g.Champion, words), metric.Rival{Metric: g.Metric,
-					Rows: k.Rows, New: k.New, Old: k.Old, Gain: k.Value, Low: k.Low, High: k.High}})
+				all = append(all, rival{fmt.Sprintf("champion %d, %s", g.Champion, words),
+					metric.Rival{Metric: g.Metric,
+						Rows: k.Rows, New: k.New, Old: k.Old, Gain: k.Value, Low: k.Low, High: k.High}})
 			}
 		}
 	}
@@ -280,8 +281,8 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 		}
 	}
 	sure = "On the same test rows it is " + list(is) + "."
-	r.Summary = "The winner is " + list(is) + ". Right of the line it is better; both models on the same rows, with the " +
-		"gate's intervals (95 % unless set otherwise)."
+	r.Summary = "The winner is " + list(is) + ". Right of the line it is better; both models on the same rows, with " +
+		"the gate's intervals (95 % unless set otherwise)."
 	r.Keys = []plot.Key{{Class: "dot key good", Label: "better beyond chance"},
 		{Class: "dot key open", Label: "may be chance"}, {Class: "dot key bad", Label: "worse beyond chance"}}
 	tabulate(d, "rivals", r.Title, all, []field[rival]{

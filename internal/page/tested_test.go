@@ -92,8 +92,10 @@ func TestGainsAreSharesOfTheirOwnRows(t *testing.T) {
 		s.Winner.Gate.Checks = []sweep.GateCheck{tonight, earlier}
 		return chart(t, s, "rivals").Marks
 	}
-	got := marks(sweep.GateCheck{Name: "reference", Value: 0.05, Low: 0.025, High: 0.075, Rows: 10, New: 0.45, Old: 0.5})
-	want := marks(sweep.GateCheck{Name: "reference", Value: 0.01, Low: 0.005, High: 0.015, Rows: 10, New: 0.09, Old: 0.1})
+	got := marks(sweep.GateCheck{Name: "reference", Value: 0.05, Low: 0.025, High: 0.075, Rows: 10, New: 0.45,
+		Old: 0.5})
+	want := marks(sweep.GateCheck{Name: "reference", Value: 0.01, Low: 0.005, High: 0.015, Rows: 10, New: 0.09,
+		Old: 0.1})
 	if !slices.Equal(got, want) {
 		t.Errorf("a gain of 0.05 over 0.5 on rows of earlier nights is drawn as %v, expected the tenth that 0.01 "+
 			"over 0.1 is, %v", got, want)

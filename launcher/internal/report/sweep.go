@@ -432,18 +432,10 @@ func configurations(trials []page.Trial, b sweep.Board, params *params) []page.C
 
 	var out []page.Configuration
 	for i, c := range b.Configurations {
-		q := page.Configuration{Number: c.Configuration, State: c.State, Reason: c.Reason, Folds: c.Folds, Of: c.Of,
-			Trees: c.Trees, Trials: c.Trials,
-			Mean: math.NaN(), SE: math.NaN(), Values: params.values(c.Shown())}
-		if c.Mean != nil {
-			q.Mean = *c.Mean
-		}
-		if c.SE != nil {
-			q.SE = *c.SE
-		}
+		q := page.Configuration{Rated: c, Values: params.values(c.Shown())}
 		if c.State == sweep.ConfigurationDone {
 			q.Rank = i + 1
-			trials[c.Trials[0]].Score = q.Mean
+			trials[c.Trials[0]].Score = *c.Mean
 		}
 
 		for f, n := range c.Trials {
