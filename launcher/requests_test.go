@@ -32,7 +32,7 @@ var update = flag.Bool("update", false, "rewrite the golden files under testdata
 type asked struct {
 	*jobs
 	plan *sweep.Plan
-	task *cloudjob.Spec
+	task *cloudjob.Work
 }
 
 var errNothingIsSent = errors.New("nothing is sent")
@@ -42,7 +42,7 @@ func (a *asked) Request(p *sweep.Plan) ([]byte, error) {
 	return a.jobs.Request(p)
 }
 
-func (a *asked) SubmitTask(_ context.Context, q cloudjob.Spec) (bool, error) {
+func (a *asked) SubmitTask(_ context.Context, q cloudjob.Work) (bool, error) {
 	a.task = &q
 	return false, errNothingIsSent
 }

@@ -169,7 +169,7 @@ func (j *jobs) Submit(ctx context.Context, p *sweep.Plan) (existed bool, err err
 }
 
 // SubmitTask starts a job of the launcher's own image with one task.
-func (j *jobs) SubmitTask(ctx context.Context, q cloudjob.Spec) (existed bool, err error) {
+func (j *jobs) SubmitTask(ctx context.Context, q cloudjob.Work) (existed bool, err error) {
 	_, existed, err = j.client.Submit(ctx, j.describeTask(q))
 	return existed, err
 }
@@ -178,7 +178,7 @@ func (j *jobs) SubmitTask(ctx context.Context, q cloudjob.Spec) (existed bool, e
 // often.
 const taskRetries = 3
 
-func (j *jobs) describeTask(q cloudjob.Spec) batch.Job {
+func (j *jobs) describeTask(q cloudjob.Work) batch.Job {
 	q.Env.Scratch = mountPath
 	account := j.env.StageAccount
 	if account == "" {

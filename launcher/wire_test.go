@@ -128,7 +128,7 @@ func TestTheStagingJob(t *testing.T) {
 	j := &jobs{env: env()}
 	j.env.LauncherImage, j.env.StageAccount = "us-docker.pkg.dev/p/coppice/launcher:v1",
 		"stage@p.iam.gserviceaccount.com"
-	job := j.describeTask(cloudjob.Spec{Kind: cloudjob.Stage, Dataset: "clicks",
+	job := j.describeTask(cloudjob.Work{Kind: cloudjob.Stage, Dataset: "clicks",
 		Fingerprint: "0123456789abcdef0123456789abcdef", Machine: "n2-highmem-8", VCPUs: 8, Memory: 64 << 30,
 		LocalSSD: 4, Limit: 24 * time.Hour, Env: sweep.LauncherTaskEnv{Project: "p", DatasetsBucket: "d",
 			Job: "stage-clicks-0123456789ab", File: "clicks.yaml", Spec: "name: clicks\n"}})

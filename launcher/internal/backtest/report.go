@@ -118,7 +118,7 @@ type Report struct {
 	Window   int     `json:"window"`
 	Delay    int     `json:"delay"`
 	Stale    []int   `json:"stale"`
-	Gates    []Gate  `json:"gates"`
+	Gates    []Rule  `json:"gates"`
 	Nights   []Night `json:"nights"`
 
 	Rules []page.BacktestRule `json:"rules"`

@@ -157,7 +157,7 @@ func (b *Backtest) runNight(ctx context.Context, night int, champions map[string
 
 // decide asks a rule whether a night's model replaces the champion, on the test rows known that night. The champion was
 // trained on earlier nights, which did not know these rows.
-func (b *Backtest) decide(ctx context.Context, rule Gate, night, champion int) (*Gain, bool, error) {
+func (b *Backtest) decide(ctx context.Context, rule Rule, night, champion int) (*Gain, bool, error) {
 	_, _, _, test, last := b.Spec.days(night)
 	_, _, _, _, known := b.Spec.days(champion)
 	gain, err := b.compare(ctx, night, champion, max(test, known+1), last, rule.Confidence)

@@ -34,7 +34,7 @@ type Spec struct {
 	// If n > 0, every n-th night starts from nothing and the others continue the previous model.
 	WarmStart int    `yaml:"warm_start"`
 	Stale     []int  `yaml:"stale"` // ages of models to compare with
-	Gates     []Gate `yaml:"gates"`
+	Gates     []Rule `yaml:"gates"`
 
 	from, to int // days since 1970
 	params   []gbt.Params
@@ -42,8 +42,8 @@ type Spec struct {
 	doc      *strictyaml.Document
 }
 
-// Gate is a rule for replacing the champion.
-type Gate struct {
+// Rule is a rule for replacing the champion.
+type Rule struct {
 	Name string `yaml:"name" json:"name"`
 	// MinGain is the required gain on the night's test rows.
 	MinGain float64 `yaml:"min_gain" json:"min_gain"`
@@ -72,7 +72,7 @@ func ParseSpec(file string, text []byte) (*Spec, error) {
 		s.Stale = []int{7}
 	}
 	if !doc.Has("gates") {
-		s.Gates = []Gate{{Name: "every night", Always: true}, {Name: "any gain"},
+		s.Gates = []Rule{{Name: "every night", Always: true}, {Name: "any gain"},
 			{Name: "beyond chance", Confidence: 0.95}}
 	}
 

@@ -63,7 +63,7 @@ func backtestInBatch(ctx context.Context, w *World, b *backtestSpecs, f backtest
 
 // runInBatch runs the backtest in a job, and returns its report with the key. The key differs from the given one if
 // the table or the image has changed.
-func runInBatch(ctx context.Context, w *World, b *backtestSpecs, in *stager.Input, machine machines.Type, key string,
+func runInBatch(ctx context.Context, w *World, b *backtestSpecs, in *stager.Located, machine machines.Type, key string,
 	f backtestFlags) (*backtest.Report, string, error) {
 	disks, err := f.batch.disks(machine, diskNeed(b.table, in.Bytes)+dailyFactor*in.Bytes,
 		(diskFactor+dailyFactor)*in.Bytes)

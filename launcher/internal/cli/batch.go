@@ -86,8 +86,8 @@ func (f batchFlags) disks(t machines.Type, need, least int64) (int, error) {
 }
 
 // request describes a job on the machine, without its work.
-func (f batchFlags) request(t machines.Type, disks int) cloudjob.Spec {
-	return cloudjob.Spec{Machine: t.Name, VCPUs: t.VCPUs, Memory: t.MemoryBytes, Spot: f.spot, LocalSSD: disks,
+func (f batchFlags) request(t machines.Type, disks int) cloudjob.Work {
+	return cloudjob.Work{Machine: t.Name, VCPUs: t.VCPUs, Memory: t.MemoryBytes, Spot: f.spot, LocalSSD: disks,
 		Limit: taskLimit}
 }
 
@@ -102,7 +102,7 @@ const (
 
 // inBatch submits a job, or attaches to one that does the same, and follows its reports in a folder of the datasets
 // bucket until it has ended. If the launcher is interrupted, it cancels the job, provided it started it.
-func inBatch(ctx context.Context, w *World, q cloudjob.Spec,
+func inBatch(ctx context.Context, w *World, q cloudjob.Work,
 	folder func(dataset, job string) string) (*cloudjob.Outcome, error) {
 	j, err := cloudjob.Submit(ctx, w.Tasks, q)
 	if err != nil {

@@ -71,7 +71,7 @@ func runExtend(ctx context.Context, w *World, of sweep.ID, more int, f startFlag
 		if err != nil {
 			return err
 		}
-		p, err := plan.Extend(plan.Request{Spec: &spec, Manifest: m, ID: sweep.ID(f.id), Job: w.Jobs.Name, Now: w.Now(),
+		p, err := plan.Extend(plan.Inputs{Spec: &spec, Manifest: m, ID: sweep.ID(f.id), Job: w.Jobs.Name, Now: w.Now(),
 			Version: w.Version}, old, more)
 		if err != nil {
 			return err
@@ -80,9 +80,9 @@ func runExtend(ctx context.Context, w *World, of sweep.ID, more int, f startFlag
 			return err
 		}
 
-		var in *plan.Input
+		var in *plan.Model
 		if old.Text != nil {
-			in = &plan.Input{Text: old.Text, Dataset: old.Dataset}
+			in = &plan.Model{Text: old.Text, Dataset: old.Dataset}
 		}
 		return startSweep(ctx, w, p, in, false, f)
 	})

@@ -77,7 +77,7 @@ func noChampion(ref string, err error) bool {
 // readInput returns the version that the spec continues, and checks that the dataset is suitable: otherwise the sweep
 // is rejected before a machine starts. It returns nil if the spec continues no version, or continues a champion and
 // there is none yet.
-func readInput(ctx context.Context, w *World, s *sweep.Spec, m *dataset.Manifest) (*plan.Input, error) {
+func readInput(ctx context.Context, w *World, s *sweep.Spec, m *dataset.Manifest) (*plan.Model, error) {
 	if s.Continue == nil {
 		return nil, nil
 	}
@@ -106,7 +106,7 @@ func readInput(ctx context.Context, w *World, s *sweep.Spec, m *dataset.Manifest
 		return nil, problem.New(problem.Input, "version %d of model %s has objective %s, but the sweep has %s", v.Number,
 			v.Model, was, s.Objective)
 	}
-	return &plan.Input{Model: v.Model, Version: v.Number, Trees: len(moved.Trees), Cuts: moved.Cuts, Moved: moved.Moved,
+	return &plan.Model{Model: v.Model, Version: v.Number, Trees: len(moved.Trees), Cuts: moved.Cuts, Moved: moved.Moved,
 		Text: text, Dataset: manifest, Trained: old}, nil
 }
 

@@ -163,7 +163,7 @@ func runPlan(ctx context.Context, w *World, file string, f planFlags) error {
 const defaultRegion = "us-central1"
 
 func compareMachines(w *World, spec *sweep.Spec, m *dataset.Manifest, prices *machines.Prices, f planFlags) error {
-	p, err := plan.Build(plan.Request{Spec: spec, Manifest: m, ID: "quote",
+	p, err := plan.Build(plan.Inputs{Spec: spec, Manifest: m, ID: "quote",
 		Job: func(id sweep.ID) string { return string(id) }, Now: w.Now(), Version: w.Version, Unfit: true})
 	if err != nil {
 		return err

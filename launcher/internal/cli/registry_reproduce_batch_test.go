@@ -25,13 +25,13 @@ import (
 type machine struct {
 	w     *world
 	build string
-	jobs  []cloudjob.Spec
+	jobs  []cloudjob.Work
 	ended map[string]provision.Status
 }
 
 func (m *machine) Name(id sweep.ID) string { return "jobs/" + string(id) }
 
-func (m *machine) SubmitTask(ctx context.Context, q cloudjob.Spec) (bool, error) {
+func (m *machine) SubmitTask(ctx context.Context, q cloudjob.Work) (bool, error) {
 	m.jobs = append(m.jobs, q)
 	q.Env.Scratch = m.w.t.TempDir()
 	var out bytes.Buffer

@@ -21,13 +21,13 @@ import (
 type stages struct {
 	existed   bool // jobs that were started before
 	interrupt context.CancelFunc
-	submitted []cloudjob.Spec
+	submitted []cloudjob.Work
 	cancelled []string
 }
 
 func (s *stages) Name(id sweep.ID) string { return "jobs/" + string(id) }
 
-func (s *stages) SubmitTask(_ context.Context, q cloudjob.Spec) (bool, error) {
+func (s *stages) SubmitTask(_ context.Context, q cloudjob.Work) (bool, error) {
 	s.submitted = append(s.submitted, q)
 	s.interrupt()
 	return s.existed, nil

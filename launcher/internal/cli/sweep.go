@@ -162,7 +162,7 @@ func runSweep(ctx context.Context, w *World, file string, f sweepFlags) error {
 		if err != nil {
 			return err
 		}
-		p, err := plan.Build(plan.Request{Spec: spec, Manifest: m, ID: id, Job: w.Jobs.Name, Now: w.Now(),
+		p, err := plan.Build(plan.Inputs{Spec: spec, Manifest: m, ID: id, Job: w.Jobs.Name, Now: w.Now(),
 			Version: w.Version, Input: in,
 			Earlier: func(p *sweep.Plan) ([]sweep.Earlier, error) { return sweepview.Earlier(ctx, w.sweeps, p) }})
 		if err != nil {
@@ -240,7 +240,7 @@ func nothingNew(w *World, p *sweep.Plan, before sweep.ID) error {
 }
 
 // startSweep shows a plan, or writes it, submits its job and watches that.
-func startSweep(ctx context.Context, w *World, p *plan.Plan, in *plan.Input, scheduled bool, f startFlags) error {
+func startSweep(ctx context.Context, w *World, p *plan.Plan, in *plan.Model, scheduled bool, f startFlags) error {
 	if f.dryRun {
 		request, err := w.Jobs.Request(p.Plan)
 		if err != nil {

@@ -73,7 +73,7 @@ func (t *Task) keep(ctx context.Context, r *backtest.Report, folder string) erro
 
 // BacktestKey identifies the report of a backtest by table, both files and build, which may change a model. It has 32
 // hexadecimal digits.
-func BacktestKey(table *stager.Input, spec, version string) string {
+func BacktestKey(table *stager.Located, spec, version string) string {
 	all := sha256.New()
 	fmt.Fprintf(all, "%s\n%s\n%d\n%s", table.Fingerprint, version, len(spec), spec)
 	return hex.EncodeToString(all.Sum(nil)[:16])

@@ -31,7 +31,7 @@ type cloud struct {
 
 func (c *cloud) Name(id sweep.ID) string { return "jobs/" + string(id) }
 
-func (c *cloud) SubmitTask(_ context.Context, q Spec) (bool, error) {
+func (c *cloud) SubmitTask(_ context.Context, q Work) (bool, error) {
 	name := c.Name(sweep.ID(q.Env.Job))
 	if c.jobs[name] != nil {
 		return true, nil
@@ -63,7 +63,7 @@ func (c *cloud) Cancel(context.Context, string) (provision.Status, error) {
 	return provision.Status{}, nil
 }
 
-func request() Spec { return Spec{Kind: Stage, Dataset: "clicks", Fingerprint: fingerprint} }
+func request() Work { return Work{Kind: Stage, Dataset: "clicks", Fingerprint: fingerprint} }
 
 func TestSubmit(t *testing.T) {
 	c := &cloud{states: []string{"RUNNING", "RUNNING", "FAILED"}}
@@ -90,7 +90,7 @@ func TestSubmit(t *testing.T) {
 	for _, kind := range []Kind{Stage, Backtest, Reproduce} {
 		// none is longer
 		for _, name := range []string{"d", strings.Repeat("d", 36) + "-ddd", strings.Repeat("d", 40)} {
-			q := Spec{Kind: kind, Dataset: name, Fingerprint: fingerprint}
+			q := Work{Kind: kind, Dataset: name, Fingerprint: fingerprint}
 			id := jobID(&q, maxRuns-1)
 			if err := sweep.CheckID(id); err != nil || !strings.HasPrefix(id, string(kind)+"-d") ||
 				!strings.HasSuffix(id, "-0123456789ab-99") {

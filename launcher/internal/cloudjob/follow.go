@@ -31,8 +31,8 @@ func (k Kind) noun() string {
 	return string(k)
 }
 
-// Spec describes a job to start.
-type Spec struct {
+// Work describes a job to start.
+type Work struct {
 	Kind        Kind
 	Dataset     string
 	Fingerprint string // of everything that its result depends on, in hexadecimal
@@ -49,8 +49,8 @@ type Spec struct {
 type Jobs interface {
 	// Name is the full name of the job with the id.
 	Name(sweep.ID) string
-	// SubmitTask starts the job whose id is in the spec's Env; existed says that it had been started before.
-	SubmitTask(context.Context, Spec) (existed bool, err error)
+	// SubmitTask starts the job whose id is in its Env; existed says that it had been started before.
+	SubmitTask(context.Context, Work) (existed bool, err error)
 	Status(ctx context.Context, job string) (provision.Status, error)
 	Cancel(ctx context.Context, job string) (provision.Status, error)
 }
@@ -69,7 +69,7 @@ const fingerprintDigits = 12
 const maxRuns = 100
 
 // jobID is the id of run n. A long name is cut: the fingerprint also distinguishes names.
-func jobID(q *Spec, n int) string {
+func jobID(q *Work, n int) string {
 	id := "-" + q.Fingerprint[:fingerprintDigits]
 	if n > 0 {
 		id += fmt.Sprintf("-%d", n)
@@ -81,8 +81,8 @@ func jobID(q *Spec, n int) string {
 // maxID is Batch's limit for the length of a job's id.
 const maxID = 63
 
-// Submit starts a job, or attaches to one doing the same. It fills in the spec's Env.Job.
-func Submit(ctx context.Context, jobs Jobs, q Spec) (*Job, error) {
+// Submit starts a job, or attaches to one doing the same. It fills in its Env.Job.
+func Submit(ctx context.Context, jobs Jobs, q Work) (*Job, error) {
 	for n := range maxRuns {
 		q.Env.Job = jobID(&q, n)
 		name := jobs.Name(sweep.ID(q.Env.Job))

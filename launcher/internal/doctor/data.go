@@ -69,7 +69,7 @@ func (d *Doctor) sweep(ctx context.Context, s *Sweep) []machine {
 		return wanted
 	}
 
-	p, err := plan.Build(plan.Request{Spec: s.Spec, Manifest: m, Job: d.Jobs.Name, Now: d.Now, Version: d.Version})
+	p, err := plan.Build(plan.Inputs{Spec: s.Spec, Manifest: m, Job: d.Jobs.Name, Now: d.Now, Version: d.Version})
 	if err != nil {
 		d.add("sweep", Problem, s.File, "", "%v", err)
 		return nil

@@ -15,7 +15,7 @@ import (
 // adapt turns the randomly drawn trials into open ones, if the search has a method that learns. What such a search
 // begins with does not depend on results and is in the plan: winners of earlier sweeps, or a portfolio. The random
 // draws are kept as the expectation for the open trials.
-func (p *Plan) adapt(q Request) (err error) {
+func (p *Plan) adapt(q Inputs) (err error) {
 	s := q.Spec
 	p.Expected = p.Trials
 	if s.Search.Features != nil {

@@ -169,7 +169,7 @@ func TestWarmStart(t *testing.T) {
 	}
 	build := func(s *sweep.Spec, earlier ...sweep.Earlier) *plan.Plan {
 		t.Helper()
-		p, err := plan.Build(plan.Request{Spec: s, Manifest: manifest(all...),
+		p, err := plan.Build(plan.Inputs{Spec: s, Manifest: manifest(all...),
 			Job: func(id sweep.ID) string { return "jobs/" + string(id) }, Now: time.Unix(9, 0),
 			Earlier: func(*sweep.Plan) ([]sweep.Earlier, error) { return earlier, nil }})
 		if err != nil {

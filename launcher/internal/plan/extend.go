@@ -29,7 +29,7 @@ type Ended struct {
 
 // Extend plans a sweep that extends an ended one: the same spec on the same version of the dataset, with more trials.
 // Errors are those of Build.
-func Extend(q Request, old *Ended, more int) (*Plan, error) {
+func Extend(q Inputs, old *Ended, more int) (*Plan, error) {
 	was := old.Plan
 	before, total := len(was.Trials), len(was.Trials)+more
 	switch most := limitOf(&was.Spec); {
@@ -112,7 +112,7 @@ func (p *Plan) inherit(old *Ended) {
 
 // goOn adds the trials that the sweep trains itself: first those that the other sweep did not finish, then new ones, as
 // its search would have continued.
-func (p *Plan) goOn(q Request, old *Ended, more int) error {
+func (p *Plan) goOn(q Inputs, old *Ended, more int) error {
 	for _, i := range p.unfinished(old, more) {
 		t := p.Trials[i]
 		p.Expected = append(p.Expected, sweep.Trial{Source: t.Source, Params: t.Params, Absent: t.Absent,
@@ -209,7 +209,7 @@ func untrained(r *sweep.Result) bool {
 
 // fresh returns at most most configurations that the sweep has not had: what it trains next or, with a method that
 // learns, an expectation of that.
-func (p *Plan) fresh(q Request, had map[string]bool, most int) ([]sweep.Trial, error) {
+func (p *Plan) fresh(q Inputs, had map[string]bool, most int) ([]sweep.Trial, error) {
 	if most > 0 && p.Spec.Search.Features != nil {
 		return p.moreSets(q, had, most)
 	}
@@ -232,7 +232,7 @@ func (p *Plan) fresh(q Request, had map[string]bool, most int) ([]sweep.Trial, e
 }
 
 // sequence continues the sequence.
-func (p *Plan) sequence(q Request, most int) (fresh []sweep.Trial, err error) {
+func (p *Plan) sequence(q Inputs, most int) (fresh []sweep.Trial, err error) {
 	columns := features(q.Manifest)
 	plan := *p.Plan
 	if plan.Base, err = fit.Complete(p.Spec.Base(), nil, columns); err != nil {

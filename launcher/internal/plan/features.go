@@ -189,7 +189,7 @@ func (p *Plan) expectFeatures(m *dataset.Manifest) (err error) {
 }
 
 // moreSets returns sets that the extended sweep has not compared.
-func (p *Plan) moreSets(q Request, had map[string]bool, most int) ([]sweep.Trial, error) {
+func (p *Plan) moreSets(q Inputs, had map[string]bool, most int) ([]sweep.Trial, error) {
 	f := p.Spec.Search.Features
 	if f.Try != sweep.TrySubsets {
 		return nil, nil // it has all of them

@@ -168,7 +168,7 @@ func TestExtendedSubsets(t *testing.T) {
 				Metrics: map[string]float64{}}
 		}
 		spec := of.Spec
-		return plan.Extend(plan.Request{Spec: &spec, Manifest: m,
+		return plan.Extend(plan.Inputs{Spec: &spec, Manifest: m,
 			Job: func(id sweep.ID) string { return "jobs/" + string(id) }},
 			&plan.Ended{Plan: of.Plan, Results: results}, more)
 	}

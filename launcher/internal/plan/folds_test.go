@@ -101,7 +101,7 @@ func TestFoldsOfASearchThatLearns(t *testing.T) {
 	earlier := []sweep.Earlier{{Sweep: "night-3",
 		Trials: []sweep.Seen{{Trial: 4, Status: sweep.StatusDone, Score: new(0.9),
 			Params: sweep.Params{"num_leaves": 100.0, "learning_rate": 0.1, "min_data_in_leaf": 20.0}}}}}
-	p, err := plan.Build(plan.Request{Spec: s, Manifest: manifest(all...),
+	p, err := plan.Build(plan.Inputs{Spec: s, Manifest: manifest(all...),
 		Job:     func(id sweep.ID) string { return "jobs/" + string(id) },
 		Earlier: func(*sweep.Plan) ([]sweep.Earlier, error) { return earlier, nil }})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// Input is a registered model that the trials start from: its files, and how the dataset's bins affect it.
-type Input struct {
+// Model is a registered model that the trials start from: its files, and how the dataset's bins affect it.
+type Model struct {
 	Model       string
 	Version     int
 	Trees       int
@@ -60,7 +60,7 @@ func checkSmooth(s *sweep.Spec, trials []sweep.Trial) error {
 }
 
 // begin records which model the trials start from.
-func (p *Plan) begin(in *Input, s *sweep.Spec, now *dataset.Manifest) {
+func (p *Plan) begin(in *Model, s *sweep.Spec, now *dataset.Manifest) {
 	if s.Continue == nil || in == nil {
 		return
 	}

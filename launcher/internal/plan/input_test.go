@@ -46,9 +46,9 @@ func TestContinuedRowsMayBeKeptBack(t *testing.T) {
 			}
 			s := parse(t)
 			s.Continue = &sweep.Continue{From: sweep.Champion, Mode: sweep.GrowMode}
-			p, err := plan.Build(plan.Request{Spec: s, Manifest: m,
+			p, err := plan.Build(plan.Inputs{Spec: s, Manifest: m,
 				Job: func(id sweep.ID) string { return "jobs/" + string(id) }, Now: time.Unix(1, 0), Version: "v1",
-				Input: &plan.Input{Model: "ctr", Version: 7, Text: []byte("tree"), Dataset: []byte("{}"),
+				Input: &plan.Model{Model: "ctr", Version: 7, Text: []byte("tree"), Dataset: []byte("{}"),
 					Trained: old}})
 			if err != nil {
 				t.Fatal(err)

@@ -22,8 +22,8 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// Request is what a plan is made of.
-type Request struct {
+// Inputs is what a plan is made of.
+type Inputs struct {
 	Spec     *sweep.Spec
 	Manifest *dataset.Manifest
 	ID       sweep.ID // empty makes one of the spec and the dataset
@@ -31,7 +31,7 @@ type Request struct {
 	Now      time.Time
 	Version  string // the launcher's
 	// Input is the model that the spec continues; nil where there is none.
-	Input *Input
+	Input *Model
 	// Earlier reads what earlier sweeps have found that fits the plan; nil does not look.
 	Earlier func(*sweep.Plan) ([]sweep.Earlier, error)
 	// Unfit lets a plan be made although its machine cannot run it, for comparing with machines that can; Sizing is
@@ -66,7 +66,7 @@ func (p *Plan) note(format string, args ...any) {
 }
 
 // Build makes the plan. Errors are of kind Input.
-func Build(q Request) (*Plan, error) {
+func Build(q Inputs) (*Plan, error) {
 	s := q.Spec
 	m, err := metric.Lookup(s.Metric)
 	if err != nil {
@@ -206,7 +206,7 @@ func request(s *sweep.Spec, m *dataset.Manifest) search.Request {
 }
 
 // id is the sweep's: the one that was asked for, or else the default.
-func (q *Request) id() (sweep.ID, error) {
+func (q *Inputs) id() (sweep.ID, error) {
 	if q.ID != "" {
 		return q.ID, nil
 	}
@@ -215,7 +215,7 @@ func (q *Request) id() (sweep.ID, error) {
 
 // defaultID names a sweep after what it does: the same spec on the same data is the same sweep, so that running the
 // command again attaches. Going on from another model is another sweep.
-func defaultID(s *sweep.Spec, version string, in *Input) (sweep.ID, error) {
+func defaultID(s *sweep.Spec, version string, in *Model) (sweep.ID, error) {
 	trained := *s
 	trained.Budget = 0
 	input := ""

@@ -68,7 +68,7 @@ func manifest(splits ...string) *dataset.Manifest {
 }
 
 func build(s *sweep.Spec, m *dataset.Manifest) (*plan.Plan, error) {
-	return plan.Build(plan.Request{Spec: s, Manifest: m, Job: func(id sweep.ID) string { return "jobs/" + string(id) },
+	return plan.Build(plan.Inputs{Spec: s, Manifest: m, Job: func(id sweep.ID) string { return "jobs/" + string(id) },
 		Now: time.Unix(1, 0), Version: "v1"})
 }
 

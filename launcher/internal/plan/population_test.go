@@ -34,7 +34,7 @@ func TestPopulation(t *testing.T) {
 		t.Errorf("the notes are %q, want that they say how many generations there are", notes)
 	}
 
-	_, err = plan.Extend(plan.Request{Spec: s, Manifest: manifest(all...), Job: func(id sweep.ID) string { return "jobs/" + string(id) }}, &plan.Ended{Plan: p.Plan}, 4)
+	_, err = plan.Extend(plan.Inputs{Spec: s, Manifest: manifest(all...), Job: func(id sweep.ID) string { return "jobs/" + string(id) }}, &plan.Ended{Plan: p.Plan}, 4)
 	if err == nil || !strings.Contains(err.Error(), "trains a population") {
 		t.Errorf("extended a population: got error %v, want it refused", err)
 	}

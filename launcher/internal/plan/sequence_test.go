@@ -42,7 +42,7 @@ func TestSequences(t *testing.T) {
 			Status: sweep.StatusDone, Score: 0.7, Metrics: map[string]float64{"auc": 0.7}}
 	}
 	spec := p.Spec
-	more, err := plan.Extend(plan.Request{Spec: &spec, Manifest: manifest(all...),
+	more, err := plan.Extend(plan.Inputs{Spec: &spec, Manifest: manifest(all...),
 		Job: func(id sweep.ID) string { return "jobs/" + string(id) }, Now: time.Unix(2, 0)}, old, 12)
 	if err != nil {
 		t.Fatalf("%s, 12 more trials: %v", method, err)

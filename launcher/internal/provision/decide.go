@@ -22,16 +22,16 @@ type Status struct {
 	Tasks    map[string]int64 `json:"tasks,omitempty"` // by state
 	Failure  string           `json:"failure,omitempty"`
 
-	Name    string    `json:"name,omitempty"`    // of the job
-	Earlier []Earlier `json:"earlier,omitempty"` // jobs of the sweep abandoned before it
+	Name    string      `json:"name,omitempty"`    // of the job
+	Earlier []Abandoned `json:"earlier,omitempty"` // jobs of the sweep abandoned before it
 
 	Created    time.Time `json:"-"` // zero if there is no such job
 	Began      bool      `json:"-"` // at least one task has run
 	NoCapacity string    `json:"-"` // the latest event saying that machines are not available
 }
 
-// Earlier is an abandoned job of the sweep.
-type Earlier struct {
+// Abandoned is an abandoned job of the sweep.
+type Abandoned struct {
 	Number int    `json:"-"`
 	Job    string `json:"job"`
 	Reason string `json:"reason"`

@@ -36,7 +36,7 @@ func Look(ctx context.Context, store blob.Store, jobs Jobs, p *sweep.Plan) (Stat
 	s.Name = p.JobName(n)
 	for i, r := range course.Jobs {
 		before := course.Numbers()[i]
-		s.Earlier = append(s.Earlier, Earlier{before, p.JobName(before), r.Reason, p.Turn(before) < p.Turn(r.Number)})
+		s.Earlier = append(s.Earlier, Abandoned{before, p.JobName(before), r.Reason, p.Turn(before) < p.Turn(r.Number)})
 		if !s.Finished {
 			continue
 		}

@@ -6,10 +6,10 @@ import (
 	"coppice/internal/gbt"
 )
 
-// Calibration holds measured training times. The unit is a nanosecond per row, feature and tree. Measured returns all
+// Speeds holds measured training times. The unit is a nanosecond per row, feature and tree. Measured returns all
 // numbers of this project that quotes are based on, each with the command that measured it; docs/cost.md has the
 // tables.
-type Calibration struct {
+type Speeds struct {
 	// ns by rows, for 31 leaves, all features, all rows, one thread, with another training running beside it
 	Base       []Point
 	Leaves     []Point // factor by number of leaves
@@ -30,8 +30,8 @@ type Calibration struct {
 type Point struct{ X, Y float64 }
 
 // Measured returns the constants, all from one machine (2 cores of an AMD EPYC of family 26, "Turin", November 2026).
-func Measured() Calibration {
-	return Calibration{
+func Measured() Speeds {
+	return Speeds{
 		// make bench-scale ROWS=1000000,5000000,20000000, and ROWS=130000000: "two at once".
 		Base: []Point{{1e6, 1.207}, {5e6, 1.241}, {20e6, 1.282}, {130e6, 1.597}},
 		// make bench-calibrate, at 5,000,000 rows.
@@ -53,7 +53,7 @@ func Measured() Calibration {
 }
 
 // Smallest is the number of rows below which nothing was measured.
-func (c Calibration) Smallest() int { return int(c.Base[0].X) }
+func (c Speeds) Smallest() int { return int(c.Base[0].X) }
 
 // table is what a trial's time depends on beside its parameters.
 type table struct {
@@ -62,7 +62,7 @@ type table struct {
 }
 
 // seconds is how long a trial takes with all its trees: early stopping may end it sooner.
-func (c Calibration) seconds(t table, p gbt.Params) float64 {
+func (c Speeds) seconds(t table, p gbt.Params) float64 {
 	trees := float64(p.NumIterations)
 	grow := float64(t.rows) * float64(t.features) * trees * c.nanoseconds(t, p) * 1e-9
 	route := c.Route * float64(t.heldOut) / c.speedup(t)
@@ -73,7 +73,7 @@ func (c Calibration) seconds(t table, p gbt.Params) float64 {
 }
 
 // nanoseconds is the growing time per row, feature and tree, with the table's threads.
-func (c Calibration) nanoseconds(t table, p gbt.Params) float64 {
+func (c Speeds) nanoseconds(t table, p gbt.Params) float64 {
 	ns := at(c.Base, float64(t.rows), math.Log) * at(c.Leaves, leaves(p), math.Log) * at(c.Features, p.FeatureFraction,
 		same)
 	if p.BaggingFreq > 0 {
@@ -83,7 +83,7 @@ func (c Calibration) nanoseconds(t table, p gbt.Params) float64 {
 }
 
 // speedup extrapolates from two threads: every further thread is slowed by each other one as two are by each other.
-func (c Calibration) speedup(t table) float64 {
+func (c Speeds) speedup(t table) float64 {
 	lost := 2/at(c.TwoThreads, float64(t.rows), math.Log) - 1
 	n := float64(max(t.threads, 1))
 	return n / (1 + lost*(n-1))

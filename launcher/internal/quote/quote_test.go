@@ -52,7 +52,7 @@ func request(t testing.TB, size Stated, edits ...string) *Estimator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Build(plan.Request{Spec: spec, Manifest: m, Job: func(sweep.ID) string { return "" },
+	p, err := plan.Build(plan.Inputs{Spec: spec, Manifest: m, Job: func(sweep.ID) string { return "" },
 		Now: time.Unix(1, 0), Version: "v1", Unfit: true})
 	if err != nil {
 		t.Fatal(err)

@@ -67,8 +67,8 @@ type Staged struct {
 	Night    *nights.Record // the comparison with earlier nights; nil for a version that was staged without it
 }
 
-// Input is a source that has been located but not read.
-type Input struct {
+// Located is a source that has been located but not read.
+type Located struct {
 	Fingerprint string  // of spec and files, in hexadecimal
 	Bytes       int64   // of all files
 	Staged      *Staged // the complete version staged from it before; nil if there is none
@@ -76,13 +76,13 @@ type Input struct {
 }
 
 // Find locates the source's files.
-func (s *Stager) Find(ctx context.Context, spec *dataset.Spec) (*Input, error) {
+func (s *Stager) Find(ctx context.Context, spec *dataset.Spec) (*Located, error) {
 	src, err := s.find(ctx, spec.Source)
 	if err != nil {
 		return nil, err
 	}
 
-	in := &Input{src: src}
+	in := &Located{src: src}
 	for _, f := range src.files {
 		in.Bytes += f.Bytes
 	}
@@ -92,7 +92,7 @@ func (s *Stager) Find(ctx context.Context, spec *dataset.Spec) (*Input, error) {
 }
 
 // Look locates the source's files and reports whether they were staged at dst before.
-func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) (*Input, error) {
+func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) (*Located, error) {
 	in, err := s.Find(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination)
 }
 
 // WithTable calls use with local files of a table and a scratch folder, which exist for the duration of the call.
-func (s *Stager) WithTable(ctx context.Context, in *Input, use func(scratch string, files []ingest.File) error) error {
+func (s *Stager) WithTable(ctx context.Context, in *Located, use func(scratch string, files []ingest.File) error) error {
 	work, err := newWorkspace(s.scratch(), "coppice-table-")
 	if err != nil {
 		return err
