@@ -269,7 +269,7 @@ func filled(n int, x float64) []float64 {
 	return s
 }
 
-// step grows one tree, adds it to the raw scores, evaluates it and decides whether to go on. If no split is found among
+// step grows one tree, adds it to the raw scores, evaluates it and decides whether to continue. If no split is found among
 // its features and rows, the next round may still find one in others.
 func (b *booster) step(ctx context.Context) error {
 	start := time.Now()

@@ -10,7 +10,7 @@ import (
 // longest is how many characters of a foreign text a page shows.
 const longest = 400
 
-// cleaned is a copy of a view in which every text is clean, wherever it stands: nobody has to remember which one is
+// cleaned is a copy of a view in which every text is clean, wherever it stands: no caller has to remember which one is
 // foreign.
 func cleaned[T any](view *T) *T {
 	return cleanCopy(reflect.ValueOf(view)).Interface().(*T)

@@ -32,7 +32,7 @@ type Sweep struct {
 	Links          []Link // to pages about it elsewhere
 }
 
-// Link leads out of a page. It is followed only when somebody asks for it.
+// Link leads out of a page. It is followed only on request.
 type Link struct{ Name, URL string }
 
 // The states of a trial.
@@ -68,7 +68,7 @@ type Trial struct {
 	Number    int
 	State     string
 	Reason    string // why it ended, or where it stands
-	Tried     string // why it was tried; empty where nobody decided
+	Tried     string // why it was tried; empty where nothing decided
 	Score     float64
 	Metrics   map[string]float64
 	Values    []float64 // of Params: numbers, or of categories theirs
@@ -137,7 +137,7 @@ type Winner struct {
 	*sweep.Conclusion
 	Params   []Pair // that differ from the defaults
 	Features []Importance
-	Tested   *metric.Tested // nil where nobody has written it down
+	Tested   *metric.Tested // nil where it was not recorded
 }
 
 // Pair is a name and a text.

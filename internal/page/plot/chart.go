@@ -22,7 +22,7 @@ const None = -1
 type Chart struct {
 	ID      string // unique on a page; letters, digits and hyphens
 	Title   string
-	Summary string // a text alternative: what somebody who cannot see the chart has to know
+	Summary string // a text alternative: what a reader who cannot see the chart has to know
 	W, H    float64
 	Wide    bool // takes the whole width of a page, and scrolls where that is narrow
 	Hands   bool // has handles that are moved, so it is no mere image
