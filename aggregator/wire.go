@@ -11,7 +11,6 @@ import (
 	"coppice/internal/cloud/gcs"
 	"coppice/internal/cloud/idtoken"
 	"coppice/internal/cloud/pubsub"
-	"coppice/internal/cloud/webhook"
 	"coppice/internal/notify"
 	"coppice/internal/sweep"
 )
@@ -68,11 +67,7 @@ func verdicts(messages *pubsub.Client, env sweep.VerdictsEnv) (channels []notify
 	}
 
 	if env.Webhook != "" {
-		hook, err := webhook.New(env)
-		if err != nil {
-			return append(channels, notify.Broken("webhook", err)), closeAll
-		}
-		channels = append(channels, notify.Webhook(env.WebhookVerdicts, hook.Send))
+		channels = append(channels, notify.Webhook(env))
 	}
 
 	return channels, closeAll

@@ -16,7 +16,6 @@ import (
 	"coppice/internal/cloud/gcs"
 	"coppice/internal/cloud/idtoken"
 	"coppice/internal/cloud/pubsub"
-	"coppice/internal/cloud/webhook"
 	"coppice/internal/notify"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cli"
@@ -65,11 +64,7 @@ func verdicts(ctx context.Context, env cli.Env) (channels []notify.Channel, clos
 	}
 
 	if env.Verdicts.Webhook != "" {
-		hook, err := webhook.New(env.Verdicts)
-		if err != nil {
-			return append(channels, notify.Broken("webhook", err)), closeAll, nil
-		}
-		channels = append(channels, notify.Webhook(env.Verdicts.WebhookVerdicts, hook.Send))
+		channels = append(channels, notify.Webhook(env.Verdicts))
 	}
 
 	return channels, closeAll, nil

@@ -1,6 +1,6 @@
 // Package notify tells people the outcome of a night, on every channel of the deployment, and usually once on each:
 // sent notifications are marked, and if a mark cannot be written, the worst case is a duplicate. A failing channel
-// delays nothing. Aggregator and launcher both use it; it does not know the channels' implementations.
+// delays nothing. Aggregator and launcher both use it. The channels are a topic, which the caller opens, and a webhook.
 package notify
 
 import (
@@ -35,15 +35,6 @@ func Topic(p Publisher) Channel {
 		}
 		return p.Publish(ctx, data, m.Attributes())
 	}}
-}
-
-// Webhook is the channel of a webhook for these verdicts.
-func Webhook(only []string, send func(context.Context, *sweep.VerdictMessage) error) Channel {
-	c := Channel{Name: "webhook", Only: []sweep.Verdict{}, Send: send}
-	for _, v := range only {
-		c.Only = append(c.Only, sweep.Verdict(v))
-	}
-	return c
 }
 
 // Broken is a channel that is known not to work: every verdict for it fails with the reason.

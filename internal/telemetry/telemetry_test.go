@@ -19,7 +19,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"coppice/internal/telemetry"
-	"coppice/internal/telemetry/scrape"
 )
 
 // receiver is a collector's door for OTLP over HTTP.
@@ -197,27 +196,5 @@ func TestNothingIsPushedUnasked(t *testing.T) {
 	m.Close(t.Context())
 	if log.Len() > 0 {
 		t.Errorf("got %s; want log.Len() <= 0", log.String())
-	}
-}
-
-func TestPrometheusReads(t *testing.T) {
-	reader, page, err := scrape.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := telemetry.Start(t.Context(), options("", io.Discard, reader))
-	defer m.Close(t.Context())
-	c, err := m.Meter().Int64Counter("coppice.aggregator.messages")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Add(t.Context(), 3)
-	w := httptest.NewRecorder()
-	page.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
-	text := w.Body.String()
-	if w.Code != http.StatusOK || !strings.Contains(text, "\ncoppice_aggregator_messages_total 3\n") ||
-		!strings.Contains(text, `service_name="coppice-task"`) {
-		t.Errorf("w.Body.String(): got %d %s; want w.Code = http.StatusOK, text with "+
-			"\"\\ncoppice_aggregator_messages_total 3\\n\", text with `service_name=\"coppice-task\"`", w.Code, text)
 	}
 }

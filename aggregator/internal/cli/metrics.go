@@ -10,10 +10,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
+	exporter "go.opentelemetry.io/otel/exporters/prometheus"
 
 	"coppice/internal/telemetry"
-	"coppice/internal/telemetry/scrape"
 )
 
 // page is where Prometheus scrapes the aggregator's metrics. It has a port of its own: the one of /push is open to the
@@ -51,13 +53,16 @@ func (p *page) open(ctx context.Context, log *slog.Logger) ([]telemetry.Reader, 
 			p.address, err, metricsFlag)
 	}
 
-	reader, handler, err := scrape.New()
+	// Names have underscores for dots, their unit and, for counters, _total at the end: coppice.sweep.best_score is
+	// coppice_sweep_best_score. Only the aggregator links Prometheus's library.
+	registry := prometheus.NewRegistry()
+	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())
 	if err != nil {
-		return nil, errors.Join(err, l.Close())
+		return nil, errors.Join(fmt.Errorf("make the page for Prometheus: %w", err), l.Close())
 	}
 
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", handler)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	p.server, p.done = &http.Server{Handler: prompt(mux), ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout: time.Minute}, make(chan error, 1)
 	log.Info("metrics for Prometheus", "address", "http://"+l.Addr().String()+"/metrics")

@@ -119,7 +119,7 @@ func TestALeakIsRefused(t *testing.T) {
 	if c.Gate.Promoted || c.Test["auc"] < 0.99 {
 		t.Errorf("on the first night: %+v, test %v", c.Gate, c.Test)
 	}
-	contains(t, c.Gate.Reason, `column "leaked" carries 0.9`)
+	contains(t, c.Gate.Reason, `column "leaked" has 9`)
 
 	honest := champion(t, datasettestOptions(8000, 6))
 	later := newWorld(t, options{into: honest, sweep: "night-2", leaves: []int{15}, trees: 40, table: edited(8000, 5,
@@ -128,7 +128,7 @@ func TestALeakIsRefused(t *testing.T) {
 	if c.Gate.Promoted {
 		t.Errorf("later: %+v", c.Gate)
 	}
-	contains(t, c.Gate.Reason, `column "leaked" carries 0.9`)
+	contains(t, c.Gate.Reason, `column "leaked" has 9`)
 }
 
 // TestOtherSchemas: a column that the champion needs is missing, or there is one that earlier nights did not have.

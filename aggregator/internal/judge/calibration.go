@@ -28,7 +28,7 @@ func (d *decision) calibration(g sweep.Gate, e Evidence) {
 	if len(t.New) == 0 {
 		return
 	}
-	d.ratio(checkCalibration, "test rows of tonight", c.Ratio, g.Confidence, t)
+	d.ratio(checkCalibration, "of tonight's test rows", c.Ratio, g.Confidence, t)
 	if e.Champion != 0 && len(e.Reference.New) > 0 {
 		d.ratio(checkCalibration, "rows of earlier nights", c.Reference, g.Confidence, &e.Reference)
 	}
@@ -47,14 +47,30 @@ func (d *decision) ratio(name, rows string, bounds []float64, confidence float64
 
 	check := sweep.GateCheck{Name: name, Passed: i.High >= bounds[0] && i.Low <= bounds[1], Value: i.Value, Low: i.Low,
 		High: i.High, Rows: len(r.New)}
-	verdict := "within"
-	if !check.Passed {
-		verdict = "outside"
-	}
-	check.Reason = fmt.Sprintf("the predictions on %d %s add up to %.3g times the labels (%.4g %% interval %.3g to "+
-		"%.3g), %s %.3g to %.4g",
-		len(r.New), rows, i.Value, 100*confidence, i.Low, i.High, verdict, bounds[0], bounds[1])
+	check.Reason = fmt.Sprintf("predicted %s on %d %s (%.4g %% interval: %s to %s; allowed: %s to %s)",
+		positives(i.Value), len(r.New), rows, 100*confidence, deviation(i.Low), deviation(i.High), deviation(bounds[0]),
+		deviation(bounds[1]))
 	d.add(check)
+}
+
+// deviation describes the ratio of what was predicted to what was observed.
+func deviation(ratio float64) string {
+	switch percent := 100 * (ratio - 1); {
+	case math.Abs(percent) < 0.05:
+		return "as many"
+	case percent < 0:
+		return fmt.Sprintf("%.3g %% fewer", -percent)
+	default:
+		return fmt.Sprintf("%.3g %% more", percent)
+	}
+}
+
+// positives is deviation as part of a sentence.
+func positives(ratio float64) string {
+	if d := deviation(ratio); d != "as many" {
+		return d + " positives than observed"
+	}
+	return "as many positives as observed"
 }
 
 // segments applies the same check to every segment with enough rows. The confidence level grows with their number, so
@@ -93,8 +109,8 @@ func (d *decision) segments(c *sweep.GateCalibration, confidence float64, r *Row
 	m := named("calibration_ratio")
 	level := 1 - (1-confidence)/float64(max(len(large), 1))
 	worst := sweep.GateCheck{Name: checkSegments, Passed: true,
-		Reason: fmt.Sprintf("%d segments of %d have at least %d positive rows, all calibrated", len(large), len(found),
-			segmentClicks)}
+		Reason: fmt.Sprintf("calibrated in every segment that has %d positive rows (%d of %d segments)", segmentClicks,
+			len(large), len(found))}
 	wrong := 0
 	for _, s := range large {
 		i, err := m.Interval(s.rows.input(s.rows.New), metric.Confidence{Level: level})
@@ -107,12 +123,12 @@ func (d *decision) segments(c *sweep.GateCalibration, confidence float64, r *Row
 		if wrong++; worst.Passed || m.Score(i.Value) > m.Score(worst.Value) {
 			worst = sweep.GateCheck{Name: checkSegments, Value: i.Value, Low: i.Low, High: i.High,
 				Rows: len(s.rows.New),
-				Reason: fmt.Sprintf("in segment %.80q %.4g positive rows were predicted and %.4g observed, outside "+
-					"%.3g to %.4g times", s.name, s.predicted, s.positive, c.Segment[0], c.Segment[1])}
+				Reason: fmt.Sprintf("segment %.80q: %.4g positives predicted, %.4g observed (allowed: %s to %s)", s.name,
+					s.predicted, s.positive, deviation(c.Segment[0]), deviation(c.Segment[1]))}
 		}
 	}
 	if wrong > 1 {
-		worst.Reason += fmt.Sprintf("; this holds for %d of %d segments", wrong, len(large))
+		worst.Reason += fmt.Sprintf("; %d of %d segments are outside", wrong, len(large))
 	}
 	d.add(worst)
 }
@@ -158,9 +174,8 @@ func (d *decision) ece(c *sweep.GateCalibration, seed uint64, r *Rows) {
 
 	excess := max(value-chance, 0) / base
 	check := sweep.GateCheck{Name: checkECE, Passed: excess <= c.ECE, Value: excess, Rows: len(in.Pred)}
-	check.Reason = fmt.Sprintf("the calibration error on %d test rows is %.3g, %.3g more than by chance: %.3g of "+
-		"the base rate, where %.3g is allowed",
-		len(in.Pred), value, max(value-chance, 0), excess, c.ECE)
+	check.Reason = fmt.Sprintf("calibration error beyond chance is %.3g %% of the base rate on %d test rows (limit %.3g %%)",
+		100*excess, len(in.Pred), 100*c.ECE)
 	d.add(check)
 }
 
@@ -192,9 +207,8 @@ func (d *decision) entropy(c *sweep.GateCalibration, confidence float64, r *Rows
 	}
 	check := sweep.GateCheck{Name: checkEntropy, Passed: i.Value < c.NormalizedEntropy, Value: i.Value, Low: i.Low,
 		High: i.High, Rows: len(r.New)}
-	check.Reason = fmt.Sprintf("the normalized entropy on %d test rows is %.4g (%.4g %% interval %.4g to %.4g), "+
-		"where less than %.4g is required",
-		len(r.New), i.Value, 100*confidence, i.Low, i.High, c.NormalizedEntropy)
+	check.Reason = fmt.Sprintf("normalized entropy is %.4g on %d test rows (%.4g %% interval: %.4g to %.4g; required: "+
+		"below %.4g)", i.Value, len(r.New), 100*confidence, i.Low, i.High, c.NormalizedEntropy)
 	if !check.Passed && i.Value >= 1 {
 		check.Reason += ": always predicting the base rate would be as good"
 	}
@@ -208,8 +222,8 @@ func (d *decision) balance(g sweep.Gate, shares []Share) {
 	}
 	top := shares[0]
 	check := sweep.GateCheck{Name: checkShare, Passed: top.Share <= g.MaxShare, Value: top.Share}
-	check.Reason = fmt.Sprintf("column %.60q carries %.3g of the gain of the first trees, where %.3g is allowed",
-		top.Column, top.Share, g.MaxShare)
+	check.Reason = fmt.Sprintf("column %.60q has %.3g %% of the gain of the first trees (limit %.3g %%)", top.Column,
+		100*top.Share, 100*g.MaxShare)
 	if !check.Passed {
 		check.Reason += ": does it know the label? Drop it, or raise gate.max_share"
 	}

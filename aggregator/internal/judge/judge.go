@@ -106,7 +106,7 @@ func (d *decision) conclude(compared bool) {
 	d.Passed = len(refusals) == 0
 	switch {
 	case d.Passed && d.Champion == 0:
-		d.Verdict, d.Reason = sweep.VerdictPromoted, "there was no champion"
+		d.Verdict, d.Reason = sweep.VerdictPromoted, "first version of this model"
 	case d.Passed:
 		d.Verdict, d.Reason = sweep.VerdictPromoted, strings.Join(gains, "; ")
 	case !compared:

@@ -107,7 +107,7 @@ func TestSentences(t *testing.T) {
 		"good": {nil, nil, sweep.VerdictPromoted, []string{"20000 sampled test rows is better than",
 			"of version 3", "95 % interval", "not worse than", "versions 2, 3"}},
 		"first": {func(e *judge.Evidence) { e.Champion = 0 }, nil, sweep.VerdictPromoted,
-			[]string{"there was no champion"}},
+			[]string{"first version of this model"}},
 		"no gate": {func(e *judge.Evidence) { e.Shares[0].Share = 1 },
 			func(g *sweep.Gate) { g.Against = sweep.AgainstNone }, sweep.VerdictPromoted, []string{"no gate"}},
 		"blocked": {func(e *judge.Evidence) { e.Blocked = []string{"half the labels are gone"} }, nil,
@@ -131,20 +131,20 @@ func TestSentences(t *testing.T) {
 			func(g *sweep.Gate) { g.Reference.Margin = new(float64) },
 			sweep.VerdictNotPromoted, []string{"not shown to be as good as the gate demands"}},
 		"promises too much": {func(e *judge.Evidence) { e.Tonight.New = scaled(e.Tonight.New, 1.5) }, nil,
-			sweep.VerdictNotPromoted, []string{"add up to 1.", "times the labels", "outside 0.8 to 1.25"}},
+			sweep.VerdictNotPromoted, []string{"predicted ", " % more positives than observed", "allowed: 20 % fewer to 25 % more"}},
 		"a third of the labels lost": {func(e *judge.Evidence) { e.Reference.New = scaled(e.Reference.New, 0.6) }, nil,
-			sweep.VerdictNotPromoted, []string{"rows of earlier nights add up to 0.6", "outside 0.75"}},
+			sweep.VerdictNotPromoted, []string{" % fewer positives than observed on", "rows of earlier nights", "allowed: 25 % fewer"}},
 		"a segment": {func(e *judge.Evidence) { segment(&e.Tonight) }, nil, sweep.VerdictNotPromoted,
-			[]string{`segment "campaign 7"`, "were predicted"}},
+			[]string{`segment "campaign 7"`, "positives predicted"}},
 		"bent": {func(e *judge.Evidence) { bend(&e.Tonight) },
 			func(g *sweep.Gate) { g.Calibration.Ratio = []float64{0.1, 10} }, sweep.VerdictNotPromoted,
-			[]string{"calibration error", "of the base rate, where 0.25 is allowed"}},
+			[]string{"calibration error", "of the base rate", "limit 25 %"}},
 		"knows nothing": {func(e *judge.Evidence) { e.Champion = 0; nothing(&e.Tonight) }, nil,
 			sweep.VerdictNotPromoted, []string{"normalized entropy", "the base rate would be as good"}},
 		"leak": {func(e *judge.Evidence) {
 			e.Shares = []judge.Share{{Column: "is_paid", Share: 0.94}, {Column: "a", Share: 0.06}}
 		}, nil, sweep.VerdictNotPromoted,
-			[]string{`column "is_paid" carries 0.94 of the gain`, "does it know the label?"}},
+			[]string{`column "is_paid" has 94 % of the gain`, "does it know the label?"}},
 		"leak on the first night": {func(e *judge.Evidence) {
 			e.Champion = 0
 			e.Shares = []judge.Share{{Column: "is_paid", Share: 0.94}, {Column: "a", Share: 0.06}}

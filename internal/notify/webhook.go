@@ -1,7 +1,4 @@
-// Package webhook posts verdicts to a configured URL: an incoming webhook of Slack, or of anything compatible
-// (Mattermost, Google Chat, Discord with /slack appended), or a server that accepts the message as JSON. Anyone with
-// the URL can post there, so it appears in no error and no log line.
-package webhook
+package notify
 
 import (
 	"bytes"
@@ -18,7 +15,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
-	"coppice/internal/cloud"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -30,29 +27,43 @@ const (
 	maxAnswer    = 64 << 10 // of the response, read so that the connection can be reused
 )
 
-// Client posts to one URL. It is safe for concurrent use.
-type Client struct {
+// Webhook is the channel of a configured URL, for the verdicts that are configured: an incoming webhook of Slack, or of
+// anything compatible (Mattermost, Google Chat, Discord with /slack appended), or a server that accepts the message as
+// JSON. Anyone with the URL can post there, so it appears in no error and no log line.
+func Webhook(env sweep.VerdictsEnv) Channel {
+	c, err := newWebhook(env)
+	if err != nil {
+		return Broken("webhook", err)
+	}
+	only := []sweep.Verdict{}
+	for _, v := range env.WebhookVerdicts {
+		only = append(only, sweep.Verdict(v))
+	}
+	return Channel{Name: "webhook", Only: only, Send: c.send}
+}
+
+// webhook posts to one URL. It is safe for concurrent use.
+type webhook struct {
 	address sweep.Secret
 	slack   bool
 	http    *http.Client
 	pause   time.Duration // before the second attempt
 }
 
-// New makes a Client from the environment's settings. A URL that is not https, unless it is on this machine, is a
-// *cloud.SetupError.
-func New(env sweep.VerdictsEnv) (*Client, error) {
+// newWebhook refuses a URL that is not https, unless it is on this machine.
+func newWebhook(env sweep.VerdictsEnv) (*webhook, error) {
 	if err := env.Check(); err != nil {
-		return nil, &cloud.SetupError{What: "the webhook cannot be used", Hint: "fix or unset it", Err: err}
+		return nil, problem.New(problem.Environment, "the webhook cannot be used: %v; fix or unset it", err)
 	}
 	// Redirects are not followed: they could lead anywhere, including to unencrypted URLs. They count as a failure.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Client{address: env.Webhook, slack: env.WebhookFormat == sweep.WebhookSlack,
+	return &webhook{address: env.Webhook, slack: env.WebhookFormat == sweep.WebhookSlack,
 		http: &http.Client{CheckRedirect: stay}, pause: time.Second}, nil
 }
 
-// Send returns once the other side has accepted the message, or with an error: a *RefusedError if a retry does not
-// help. Network errors, 429 and 5xx are retried for less than a minute.
-func (c *Client) Send(ctx context.Context, m *sweep.VerdictMessage) error {
+// send returns once the other side has accepted the message, or with an error. Network errors, 429 and 5xx are retried
+// for less than a minute.
+func (c *webhook) send(ctx context.Context, m *sweep.VerdictMessage) error {
 	body, err := c.body(m)
 	if err != nil {
 		return err
@@ -64,7 +75,7 @@ func (c *Client) Send(ctx context.Context, m *sweep.VerdictMessage) error {
 
 	var asked *backoff.RetryAfterError // the last answer was 429, and there is no time for a retry
 	if errors.As(err, &asked) {
-		err = &RefusedError{http.StatusTooManyRequests}
+		err = refused(http.StatusTooManyRequests)
 	}
 	if err != nil {
 		return fmt.Errorf("post to the webhook: %w", err)
@@ -72,27 +83,25 @@ func (c *Client) Send(ctx context.Context, m *sweep.VerdictMessage) error {
 	return nil
 }
 
-// RefusedError is an answer other than 2xx.
-type RefusedError struct{ Status int }
-
-func (e *RefusedError) Error() string {
-	text := fmt.Sprintf("it answered %d %s", e.Status, http.StatusText(e.Status))
+// refused is an answer other than 2xx.
+func refused(status int) error {
+	text := fmt.Sprintf("it answered %d %s", status, http.StatusText(status))
 	switch {
-	case e.Status/100 == 3:
-		return text + ": redirections are not followed; set COPPICE_WEBHOOK to the address itself"
-	case e.passing():
-		return text
+	case status/100 == 3:
+		text += ": redirections are not followed; set COPPICE_WEBHOOK to the address itself"
+	case !passing(status):
+		text += ": is COPPICE_WEBHOOK still valid, and COPPICE_WEBHOOK_FORMAT right?"
 	}
-	return text + ": is COPPICE_WEBHOOK still valid, and COPPICE_WEBHOOK_FORMAT right?"
+	return errors.New(text)
 }
 
-// passing reports whether another attempt may succeed.
-func (e *RefusedError) passing() bool {
-	return e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout || e.Status >= 500
+// passing reports whether another attempt may succeed after an answer.
+func passing(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500
 }
 
 // post makes one attempt.
-func (c *Client) post(ctx context.Context, id string, body []byte) error {
+func (c *webhook) post(ctx context.Context, id string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptLimit)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, string(c.address), bytes.NewReader(body))
@@ -110,17 +119,16 @@ func (c *Client) post(ctx context.Context, id string, body []byte) error {
 	defer answer.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer)) // its contents might repeat the URL
 
-	refused := &RefusedError{answer.StatusCode}
 	switch {
 	case answer.StatusCode/100 == 2:
 		return nil
-	case !refused.passing():
-		return backoff.Permanent(refused)
+	case !passing(answer.StatusCode):
+		return backoff.Permanent(refused(answer.StatusCode))
 	}
 	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		return backoff.RetryAfter(seconds)
 	}
-	return refused
+	return refused(answer.StatusCode)
 }
 
 // withoutAddress removes the URL, which the HTTP client's errors begin with.
@@ -136,7 +144,7 @@ func withoutAddress(err error) error {
 }
 
 // body is the message in the receiver's format.
-func (c *Client) body(m *sweep.VerdictMessage) ([]byte, error) {
+func (c *webhook) body(m *sweep.VerdictMessage) ([]byte, error) {
 	if !c.slack {
 		return m.Encode()
 	}

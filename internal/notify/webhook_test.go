@@ -1,8 +1,7 @@
-package webhook
+package notify
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"coppice/internal/cloud"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -36,9 +35,9 @@ func server(t *testing.T, statuses ...int) (url string, bodies *[]string) {
 	return s.URL + "/services/" + token, bodies
 }
 
-func client(t *testing.T, address, format string) *Client {
+func client(t *testing.T, address, format string) *webhook {
 	t.Helper()
-	c, err := New(sweep.VerdictsEnv{Webhook: sweep.Secret(address), WebhookFormat: format})
+	c, err := newWebhook(sweep.VerdictsEnv{Webhook: sweep.Secret(address), WebhookFormat: format})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +52,7 @@ var message = sweep.VerdictMessage{Format: 1, ID: "sweep/night-1/concluded", Occ
 
 func TestSlack(t *testing.T) {
 	url, bodies := server(t, 200)
-	if err := client(t, url, sweep.WebhookSlack).Send(t.Context(), &message); err != nil {
+	if err := client(t, url, sweep.WebhookSlack).send(t.Context(), &message); err != nil {
 		t.Fatal(err)
 	}
 	if len(*bodies) != 1 {
@@ -76,7 +75,7 @@ func TestSlack(t *testing.T) {
 
 func TestJSONIsTheMessage(t *testing.T) {
 	url, bodies := server(t, 204)
-	if err := client(t, url, sweep.WebhookJSON).Send(t.Context(), &message); err != nil {
+	if err := client(t, url, sweep.WebhookJSON).send(t.Context(), &message); err != nil {
 		t.Fatal(err)
 	}
 	_, body, _ := strings.Cut((*bodies)[0], "{")
@@ -102,7 +101,7 @@ func TestAgainWhereItHelps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			url, bodies := server(t, tc.statuses...)
-			err := client(t, url, sweep.WebhookSlack).Send(t.Context(), &message)
+			err := client(t, url, sweep.WebhookSlack).send(t.Context(), &message)
 			if len(*bodies) != tc.requests {
 				t.Errorf("%d requests, want %d", len(*bodies), tc.requests)
 			}
@@ -138,13 +137,12 @@ func TestAddressesThatAreRefused(t *testing.T) {
 		token:                                       false,
 		"https://%zz/" + token:                      false,
 	} {
-		_, err := New(sweep.VerdictsEnv{Webhook: sweep.Secret(address), WebhookFormat: sweep.WebhookSlack})
+		_, err := newWebhook(sweep.VerdictsEnv{Webhook: sweep.Secret(address), WebhookFormat: sweep.WebhookSlack})
 		if (err == nil) != fine {
 			t.Errorf("%s: error %v, fine %t", address, err, fine)
 		}
-		var setup *cloud.SetupError
-		if err != nil && (!errors.As(err, &setup) || strings.Contains(err.Error(), token)) {
-			t.Errorf("%s: %v; want a *cloud.SetupError without the address", address, err)
+		if err != nil && (!problem.Is(err, problem.Environment) || strings.Contains(err.Error(), token)) {
+			t.Errorf("%s: %v; expected an error about the environment without the address", address, err)
 		}
 	}
 }
