@@ -1,6 +1,9 @@
 // Package cloudjob runs a launcher command as a Batch job of one task, close to the data: staging a dataset, a
 // backtest, or training a version again. The task is the launcher itself, with the same code as on a laptop; it writes
 // its progress and outcome to two objects of the datasets bucket, which the submitter reads.
+//
+//	submitter    Submit: a job named after what it does, so that asking again attaches; Follower.Wait
+//	task         Stage, Backtest, Reproduce: progress.json now and then, outcome.json at the end
 package cloudjob
 
 import (

@@ -1,6 +1,12 @@
 // Package plan decides everything about a sweep that is decided before the first machine starts: which configurations
 // are tried, which held-out rows serve which purpose, how many tasks share a machine. It is pure: a spec and a
 // dataset's manifest come in, a plan comes out.
+//
+//	holdout, check...    which rows select, calibrate and test; what the dataset cannot give
+//	propose              configurations: fixed, of a grid, drawn at random, sets of columns
+//	adapt                those that a method decides later become open; what it begins with is known
+//	climb, validate      rungs at which trials are compared; one trial per fold, and a refit
+//	fit                  tasks per machine by memory, for the machine and its fallbacks
 package plan
 
 import (

@@ -1,5 +1,12 @@
 // Package stager turns a dataset.yaml into a dataset version in a folder or a bucket: it fetches the source if that is
 // in a bucket, recognises an input that was staged before, and uploads the output of package ingest, the manifest last.
+//
+//	dataset.yaml, files    Find: where they are, and the fingerprint of spec and files
+//	inputs/FINGERPRINT     Look: staged before, and still complete? then that version
+//	workspace              fetch from the bucket, ingest
+//	NAME/VERSION/          putIntoPlace (a folder, renamed) or upload (a bucket, the manifest last)
+//	nights/VERSION         judge: compared with earlier nights, which may block it
+//	inputs/, latest        remembered, so that the next call finds it
 package stager
 
 import (
