@@ -15,12 +15,14 @@ import (
 	"coppice/internal/cloud/billing"
 	"coppice/internal/cloud/gcs"
 	"coppice/internal/cloud/idtoken"
+	"coppice/internal/cloud/inspect"
 	"coppice/internal/cloud/pubsub"
 	"coppice/internal/notify"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cli"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/console"
+	"coppice/launcher/internal/doctor"
 	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/sweepview"
 )
@@ -212,4 +214,19 @@ func status(s batch.Status, err error) (provision.Status, error) {
 	return provision.Status{State: string(s.State), Finished: s.State.Finished(), Tasks: s.Counts,
 		Failure: s.FailureReason(),
 		Created: s.Created, Began: s.Began(), NoCapacity: s.NoCapacity()}, err
+}
+
+// examine opens what `launcher doctor` examines.
+func examine(ctx context.Context, env cli.Env) (doctor.Cloud, error) {
+	client, err := inspect.New(ctx, inspect.Options{Project: env.Project, Location: env.Location,
+		Endpoint: env.InspectEndpoint})
+	if err != nil {
+		return nil, err // not a doctor.Cloud that holds a nil client
+	}
+	return client, nil
+}
+
+// LocalSSDs is the number of local SSDs per machine of a plan.
+func (j *jobs) LocalSSDs(p *sweep.Plan) (int, error) {
+	return int(p.Spec.Machine.LocalSSD), nil
 }

@@ -113,7 +113,7 @@ var only = []struct {
 }
 
 // wiring are the only files in which a stage may name an adapter: everything behind them works on interfaces.
-var wiring = []string{"launcher/wire.go", "launcher/wire_doctor.go", "task/wire.go", "aggregator/wire.go"}
+var wiring = []string{"launcher/wire.go", "task/wire.go", "aggregator/wire.go"}
 
 // mains are the only files that may end the process or read the environment directly.
 var mains = []string{"launcher/main.go", "task/main.go", "aggregator/main.go", "localemu/main.go",

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"coppice/internal/blob"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
@@ -95,12 +97,12 @@ func (h *holders) ofVersions(ctx context.Context, q Request) ([]Item, error) {
 		for _, v := range versions {
 			name := fmt.Sprintf("%s@%d", model, v.Number)
 			if ref := v.Info.Labels["dataset"]; ref != "" {
-				h.datasets[ref] = append(h.datasets[ref], name+" was grown on it")
+				h.datasets[ref] = append(h.datasets[ref], "used to train "+name)
 			} else {
-				h.anyDataset = append(h.anyDataset, name+" may need it: it does not say on which it was grown")
+				h.anyDataset = append(h.anyDataset, name+" may need it: it does not say what it was trained on")
 			}
 			if trial, err := strconv.Atoi(v.Info.Labels["trial"]); err == nil {
-				h.trials[sweep.ID(v.Info.Labels["sweep"])] = map[int]string{trial: name + " is its winner"}
+				h.trials[sweep.ID(v.Info.Labels["sweep"])] = map[int]string{trial: "the winner, " + name}
 			}
 		}
 
@@ -118,7 +120,7 @@ func (h *holders) ofVersions(ctx context.Context, q Request) ([]Item, error) {
 // young returns the reason to keep something young.
 func (q *Request) young(newest time.Time) []string {
 	if q.Now.Sub(newest) < q.Age {
-		return []string{fmt.Sprintf("it is younger than %d days", int(q.Age.Hours()/24))}
+		return []string{"younger than " + english.Plural(int(q.Age.Hours()/24), "day", "")}
 	}
 	return nil
 }
@@ -155,7 +157,7 @@ func (h *holders) lookAtSweeps(ctx context.Context, q Request) ([]Item, error) {
 		}
 		if len(kept) > 0 { // the plan and the ending explain the version
 			items = append(items, Item{Kind: "records", Name: string(id), Newest: w.Newest,
-				HeldBy: append([]string{"a version of it is registered"}, held...), Bucket: Sweeps})
+				HeldBy: append([]string{"its winner is registered"}, held...), Bucket: Sweeps})
 			items[len(items)-1].add(w.Others)
 		} else {
 			rest.add(w.Others)
@@ -189,14 +191,14 @@ func (h *holders) openSweep(ctx context.Context, s *sweepstore.Sweep, id sweep.I
 	p, _, unread := s.Plan(ctx)
 	if unread == nil {
 		ref := p.Dataset.Name + "@" + p.Dataset.Version
-		h.datasets[ref] = append(h.datasets[ref], fmt.Sprintf("sweep %s is open", id))
+		h.datasets[ref] = append(h.datasets[ref], fmt.Sprintf("needed by open sweep %s", id))
 	} else {
 		h.anyDataset = append(h.anyDataset, fmt.Sprintf("sweep %s may need it: its plan cannot be read", id))
 	}
 	if err != nil {
-		return []string{"how it ended cannot be read"}, nil //nolint:nilerr // unreadable records keep it
+		return []string{"unreadable conclusion"}, nil //nolint:nilerr // unreadable records keep it
 	}
-	return []string{"it is open"}, nil
+	return []string{"open"}, nil
 }
 
 // lookAtDatasets checks every version of every dataset.
@@ -238,7 +240,7 @@ func (h *holders) lookAtDatasets(ctx context.Context, q Request) ([]Item, error)
 			return nil, err
 		}
 		ref := name + "@" + m.Version
-		h.datasets[ref] = append(h.datasets[ref], "it is the newest of its name")
+		h.datasets[ref] = append(h.datasets[ref], "newest version")
 	}
 
 	var items []Item

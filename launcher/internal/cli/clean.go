@@ -72,7 +72,7 @@ func runClean(ctx context.Context, w *World, f cleanFlags) error {
 
 	return w.print(items, func() {
 		var free int64
-		t := w.screen().Table("", "name", "bytes", "newest", "removable", "needed by").Wrap(6, cleanOverhead)
+		t := w.screen().Table("", "name", "bytes", "newest", "removable", "kept because").Wrap(6, cleanOverhead)
 		for _, i := range items {
 			removable, newest := "-", "-"
 			if i.MayGo() {

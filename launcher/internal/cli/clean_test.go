@@ -54,15 +54,14 @@ func TestClean(t *testing.T) {
 		held[i.Kind+" "+i.Name] = strings.Join(i.HeldBy, "; ")
 	}
 	for name, want := range map[string]string{
-		"dataset clicks@" + g.manifest.Version: "ctr@1 was grown on it; ctr@2 was grown on it; it is the newest of " +
-			"its name",
-		"dataset clicks@0123456789abcdef": "",
-		"dataset clicks@fedcba9876543210": "sweep open is open",
-		"trial night-0, trial 0":          "ctr@1 is its winner",
-		"records night-0":                 "a version of it is registered",
-		"sweep night-0":                   "",
-		"sweep lost":                      "",
-		"sweep open":                      "it is open",
+		"dataset clicks@" + g.manifest.Version: "used to train ctr@1; used to train ctr@2; newest version",
+		"dataset clicks@0123456789abcdef":      "",
+		"dataset clicks@fedcba9876543210":      "needed by open sweep open",
+		"trial night-0, trial 0":               "the winner, ctr@1",
+		"records night-0":                      "its winner is registered",
+		"sweep night-0":                        "",
+		"sweep lost":                           "",
+		"sweep open":                           "open",
 	} {
 		if got, ok := held[name]; !ok || got != want {
 			t.Errorf("%s is held by %q (listed: %v), want %q", name, got, ok, want)
