@@ -23,9 +23,9 @@ func askCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ask SPACE.yaml",
 		Short: "Propose the next configurations of a search whose trials run elsewhere",
-		Long: `Prints configurations to try next, one JSON object per line: {"trial":, "params":, "source":, "reason":}. It trains and
-writes nothing and uses no cloud; anything with parameters and a metric can be searched. The same files give the same
-bytes, whatever the order of the results.
+		Long: `Prints configurations to try next, one JSON object per line: {"trial":, "params":, "source":,
+"reason":}. It trains and writes nothing and uses no cloud; anything with parameters and a metric can be searched.
+The same files give the same bytes, whatever the order of the results.
 
 SPACE.yaml:
 
@@ -44,8 +44,8 @@ Results are JSON Lines, one trial each, of this search so far (--results) and of
 
   {"trial": 3, "params": {"eta": 0.1, "max_depth": 6, "booster": "gbtree"}, "value": 0.81, "status": "done"}
 
-with status done, running, failed or stopped, and a "curve": [...] if there is one. List running trials, too, or they may
-be proposed again.`,
+with status done, running, failed or stopped, and a "curve": [...] if there is one. List running trials, too, or they
+may be proposed again.`,
 		Example: `  launcher ask space.yaml --n 16
   launcher ask space.yaml --results results.jsonl --n 16
   launcher ask space.yaml --results results.jsonl --earlier friday.jsonl --earlier saturday.jsonl --n 1`,

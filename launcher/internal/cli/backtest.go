@@ -29,15 +29,15 @@ func backtestCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backtest BACKTEST.yaml",
 		Short: "Replay past nights: what a window, a configuration or a gate would have achieved",
-		Long: `For each day of a range, trains as it would have trained that night, on the rows that existed by then and no others,
-lets each rule of the gate decide with what that night knew, and measures everything on the following day. Prints the
-metric and the gain over yesterday's and older models by day, and by rule how many models it would have promoted and how
-many of those were wrong; --out keeps it as JSON and as a page of curves.
+		Long: `For each day of a range, trains as it would have trained that night, on the rows that existed by then
+and no others, lets each rule of the gate decide with what that night knew, and measures everything on the following
+day. Prints the metric and the gain over yesterday's and older models by day, and by rule how many models it would
+have promoted and how many of those were wrong; --out keeps it as JSON and as a page of curves.
 
-It runs on this machine without a cloud or, with --batch, as a Batch job next to a table in a bucket; docs/backtest.md
-has the keys of backtest.yaml.`,
+It runs on this machine without a cloud or, with --batch, as a Batch job next to a table in a bucket;
+docs/backtest.md has the keys of backtest.yaml.`,
 		Example: `  launcher backtest backtest.yaml --out build/backtest
-  launcher backtest backtest.yaml --batch --out build/backtest   # the dataset.yaml's source is gs://BUCKET/export/*.parquet`,
+  launcher backtest backtest.yaml --batch --out build/backtest   # the table is gs://BUCKET/export/*.parquet`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.batch.check(cmd, "scratch", "threads"); err != nil {

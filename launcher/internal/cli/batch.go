@@ -142,8 +142,8 @@ func inBatch(ctx context.Context, w *World, q cloudjob.Work,
 	return nil, fmt.Errorf("%w; job %s is cancelled", program.ErrInterrupted, j.ID)
 }
 
-// jobTaskCommand is the command of a job that `launcher WHAT --batch` has submitted; doing names the work in logs. It is
-// not for people.
+// jobTaskCommand is the command of a job that `launcher WHAT --batch` has submitted; doing names the work in logs. It
+// is not for people.
 func jobTaskCommand(w *World, kind cloudjob.Kind, short, submitter, doing string,
 	work func(context.Context, *cloudjob.Task, *stager.Stager) error) *cobra.Command {
 	return &cobra.Command{

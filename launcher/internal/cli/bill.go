@@ -16,9 +16,9 @@ func billCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bill SWEEP",
 		Short: "Show what a sweep has cost, by trial, compared with its quote",
-		Long: `Calculates machine-hours from the sweep's own objects (which task ran on which host, and when) and the cost from the
-price recorded when the sweep was planned. It is not an invoice: what machines cost before their first trial is assumed,
-and storage, messages and network are not included.`,
+		Long: `Calculates machine-hours from the sweep's own objects (which task ran on which host, and when) and the
+cost from the price recorded when the sweep was planned. It is not an invoice: what machines cost before their first
+trial is assumed, and storage, messages and network are not included.`,
 		Example: `  launcher bill nightly-ctr-1a2b3c4d
   launcher bill nightly-ctr-1a2b3c4d --attempts
   launcher bill nightly-ctr-1a2b3c4d --json`,

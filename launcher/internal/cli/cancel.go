@@ -20,12 +20,12 @@ func cancelCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel SWEEP [TRIAL]",
 		Short: "Stop a sweep, or one of its trials",
-		Long: `Asks every task to stop, cancels the Batch job and returns when it has stopped. What has been trained stays readable;
-nothing is registered.
+		Long: `Asks every task to stop, cancels the Batch job and returns when it has stopped. What has been trained
+stays readable; nothing is registered.
 
-With TRIAL, only that trial is cancelled, and the sweep goes on: the task that trains it stops with its next heartbeat
-and takes another trial. A cancelled trial is not retried, cannot win, and does not inform the search; the quorum is that
-of the other trials. A trial that has ended cannot be cancelled.`,
+With TRIAL, only that trial is cancelled, and the sweep goes on: the task that trains it stops with its next
+heartbeat and takes another trial. A cancelled trial is not retried, cannot win, and does not inform the search; the
+quorum is that of the other trials. A trial that has ended cannot be cancelled.`,
 		Example: `  launcher cancel nightly-ctr-1a2b3c4d
   launcher cancel nightly-ctr-1a2b3c4d 17 --json`,
 		Args: cobra.RangeArgs(1, 2),
@@ -69,8 +69,9 @@ func cancelSweep(ctx context.Context, w *World, p *sweep.Plan, st sweepview.Stat
 		return cancelLeftover(ctx, w, p, end)
 	}
 	if st.Ending {
-		return problem.New(problem.Conflict, "sweep %s is being concluded; it is too late to cancel. `launcher watch %s` "+
-			"shows how it ends", id, id)
+		return problem.New(problem.Conflict,
+			"sweep %s is being concluded; it is too late to cancel. `launcher watch %s` "+
+				"shows how it ends", id, id)
 	}
 
 	// Tasks see the object and stop; Batch ends what is left. It may have been cancelled before.
@@ -92,13 +93,15 @@ func cancelLeftover(ctx context.Context, w *World, p *sweep.Plan, end *sweep.Con
 		return err
 	}
 	if job.Finished {
-		return problem.New(problem.Conflict, "sweep %s has ended (%s); there is nothing to cancel", p.Sweep, end.Outcome)
+		return problem.New(problem.Conflict, "sweep %s has ended (%s); there is nothing to cancel", p.Sweep,
+			end.Outcome)
 	}
 	if job, err = cancelJobs(ctx, w, p); err != nil {
 		return err
 	}
 	return w.print(map[string]any{"sweep": p.Sweep, "job": job.State, "ended": end.Outcome}, func() {
-		w.printf("sweep %s had ended (%s); its job was still running, and is cancelled (job %s)\n", p.Sweep, end.Outcome,
+		w.printf("sweep %s had ended (%s); its job was still running, and is cancelled (job %s)\n", p.Sweep,
+			end.Outcome,
 			job.State)
 	})
 }

@@ -22,10 +22,10 @@ func cleanCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clean --dry-run",
 		Short: "List what can be removed from the buckets (deletes nothing)",
-		Long: `Lists dataset versions, sweeps and deleted versions, and what needs them: a registered version needs the dataset it was
-trained on, its trial and the sweep's records; open sweeps, the newest version of a dataset and everything younger than
---days stay, too. It deletes nothing, because none of these programs has the permission to. --urls prints the objects
-that can be removed, for a command that has it.`,
+		Long: `Lists dataset versions, sweeps and deleted versions, and what needs them: a registered version needs
+the dataset it was trained on, its trial and the sweep's records; open sweeps, the newest version of a dataset and
+everything younger than --days stay, too. It deletes nothing, because none of these programs has the permission to.
+--urls prints the objects that can be removed, for a command that has it.`,
 		Example: `  launcher clean --dry-run
   launcher clean --dry-run --urls | gcloud storage rm --read-paths-from-stdin`,
 		Args: cobra.NoArgs,
@@ -85,6 +85,7 @@ func runClean(ctx context.Context, w *World, f cleanFlags) error {
 			t.Row(i.Kind, i.Name, humanize.IBytes(uint64(i.Bytes)), newest, removable, strings.Join(i.HeldBy, "; "))
 		}
 		t.Print()
-		w.printf("%s can be removed; nothing was removed (--urls prints which objects)\n", humanize.IBytes(uint64(free)))
+		w.printf("%s can be removed; nothing was removed (--urls prints which objects)\n",
+			humanize.IBytes(uint64(free)))
 	})
 }

@@ -93,12 +93,12 @@ func Run(ctx context.Context, outside World) int {
 	root := &cobra.Command{
 		Use:   "launcher",
 		Short: "Train fifty candidates on one copy of the data, and keep the best",
-		Long: `Coppice stages a table as a binned dataset, trains many gradient-boosted candidates on one mapped copy of it per
-machine, picks, verifies and calibrates the best, and registers it.
+		Long: `Coppice stages a table as a binned dataset, trains many gradient-boosted candidates on one mapped copy
+of it per machine, picks, verifies and calibrates the best, and registers it.
 
-Exit codes: 0 done, 1 unexpected error, 2 wrong flag or argument, 3 unusable spec or data, 4 not found, 5 conflict with
-what exists, 6 environment or credentials incomplete, 7 the sweep ended without a winner, 8 tonight's table is blocked,
-9 the winner did not become the champion, 130 interrupted.`,
+Exit codes: 0 done, 1 unexpected error, 2 wrong flag or argument, 3 unusable spec or data, 4 not found, 5 conflict
+with what exists, 6 environment or credentials incomplete, 7 the sweep ended without a winner, 8 tonight's table is
+blocked, 9 the winner did not become the champion, 130 interrupted.`,
 		Example: `  launcher stage dataset.yaml
   launcher plan sweep.yaml
   launcher sweep sweep.yaml --budget 12.50
@@ -112,7 +112,8 @@ what exists, 6 environment or credentials incomplete, 7 the sweep ended without 
 	}{
 		{"start", "Start, in this order:", []*cobra.Command{stageCommand(w), planCommand(w), sweepCommand(w),
 			watchCommand(w), reportCommand(w), predictCommand(w)}},
-		{"look", "Look at sweeps:", []*cobra.Command{lsCommand(w), statusCommand(w), leaderboardCommand(w), whyCommand(w),
+		{"look", "Look at sweeps:", []*cobra.Command{lsCommand(w), statusCommand(w), leaderboardCommand(w),
+			whyCommand(w),
 			featuresCommand(w), billCommand(w), plotCommand(w), consoleCommand(w)}},
 		{"decide", "Decide what happens to a sweep, or what the next one tries:", []*cobra.Command{pauseCommand(w),
 			resumeCommand(w), cancelCommand(w), extendCommand(w), backtestCommand(w), askCommand(w)}},

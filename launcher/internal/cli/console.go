@@ -32,17 +32,18 @@ func consoleCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "console",
 		Short: "Serve sweeps, datasets and models as pages",
-		Long: `Serves, until Ctrl-C, a list of all sweeps, datasets and models and a page for each: the same bytes as launcher report.
-The page of a running sweep updates itself. The console reads with your own permissions. However many viewers there are,
-it makes at most one request a second to the buckets once a sweep has been read for the first time.
+		Long: `Serves, until Ctrl-C, a list of all sweeps, datasets and models and a page for each: the same bytes as
+launcher report. The page of a running sweep updates itself. The console reads with your own permissions. However
+many viewers there are, it makes at most one request a second to the buckets once a sweep has been read for the
+first time.
 
-With --actions, viewers can cancel a sweep, promote a version and roll a champion back, also with your permissions. Each
-action needs the token that is printed (or COPPICE_CONSOLE_TOKEN), and the name of what it is about, typed.
+With --actions, viewers can cancel a sweep, promote a version and roll a champion back, also with your permissions.
+Each action needs the token that is printed (or COPPICE_CONSOLE_TOKEN), and the name of what it is about, typed.
 
-It listens on this machine only; from elsewhere: ssh -L 8765:127.0.0.1:8765 MACHINE. On another address every request
-needs an identity token signed by Google for the audience COPPICE_AUDIENCE and one of the accounts COPPICE_CALLERS
-(comma-separated e-mail addresses), and has to be for that address or for the host of COPPICE_AUDIENCE.
-COPPICE_SIGNATURES=cloud-run means that Cloud Run has verified the token's signature.`,
+It listens on this machine only; from elsewhere: ssh -L 8765:127.0.0.1:8765 MACHINE. On another address every
+request needs an identity token signed by Google for the audience COPPICE_AUDIENCE and one of the accounts
+COPPICE_CALLERS (comma-separated e-mail addresses), and has to be for that address or for the host of
+COPPICE_AUDIENCE. COPPICE_SIGNATURES=cloud-run means that Cloud Run has verified the token's signature.`,
 		Example: "  launcher console --listen 127.0.0.1:8765\n  launcher console --actions",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -18,8 +18,8 @@ func datasetsAcceptCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "accept NAME[@VERSION] --why REASON",
 		Short: "Accept a blocked dataset",
-		Long: `Allows training on a dataset that staging has blocked. Who did so, and why, stays in the night's record, and later
-nights are compared with it.`,
+		Long: `Allows training on a dataset that staging has blocked. Who did so, and why, stays in the night's
+record, and later nights are compared with it.`,
 		Example: `  launcher datasets accept clicks@1a2b3c4d5e6f7a8b --why "prices are in USD from today on"`,
 	}
 	cmd.Flags().StringVar(&why, "why", "", "the reason, for later readers of the record (required)")

@@ -12,8 +12,8 @@ func datasetsPullCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pull NAME[@VERSION]",
 		Short: "Copy a dataset version out of the bucket",
-		Long: `Copies a version into the folder OUT/NAME/VERSION, for task train --dataset. It appears complete, with the right
-checksums, or not at all.`,
+		Long: `Copies a version into the folder OUT/NAME/VERSION, for task train --dataset. It appears complete, with
+the right checksums, or not at all.`,
 		Example: "  launcher datasets pull clicks --out data",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -13,8 +13,8 @@ func datasetsShowCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME[@VERSION]",
 		Short: "Show what staging found in a night's table",
-		Long: `Shows what staging found when it compared the table with those of earlier nights, and whether the dataset may be
-trained on.`,
+		Long: `Shows what staging found when it compared the table with those of earlier nights, and whether the
+dataset may be trained on.`,
 		Example: `  launcher datasets show clicks
   launcher datasets show clicks@1a2b3c4d5e6f7a8b --json`,
 	}

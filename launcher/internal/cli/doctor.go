@@ -21,12 +21,14 @@ func doctorCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [SWEEP.yaml]",
 		Short: "Check the deployment before anything runs in it, and say how to fix what is wrong",
-		Long: `Checks credentials, enabled services, the permissions of each account (terraform/iam.yaml), buckets, topics,
-subscriptions and images and, given a sweep, its dataset, its machine types and the quotas that it needs. It only reads.
-Each finding is ok, a warning, a problem or not checked, and comes with the command that fixes it. As the launcher's
-account it sees only that account's own permissions; with the login of a project owner it sees all of them.
+		Long: `Checks credentials, enabled services, the permissions of each account (terraform/iam.yaml), buckets,
+topics, subscriptions and images and, given a sweep, its dataset, its machine types and the quotas that it needs. It
+only reads. Each finding is ok, a warning, a problem or not checked, and comes with the command that fixes it. As
+the launcher's account it sees only that account's own permissions; with the login of a project owner it sees all of
+them.
 
-The exit code is 6 if there is a problem, and 0 otherwise. In the local cloud, what does not exist there is not checked.`,
+The exit code is 6 if there is a problem, and 0 otherwise. In the local cloud, what does not exist there is not
+checked.`,
 		Example: `  launcher doctor
   launcher doctor sweep.yaml
   launcher doctor sweep.yaml --json

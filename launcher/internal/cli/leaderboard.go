@@ -20,10 +20,10 @@ func leaderboardCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "leaderboard SWEEP",
 		Short: "Show a sweep's trials, best first",
-		Long: `Shows a sweep's trials, best first; for a sweep with folds, its configurations by their mean over the folds, with its
-standard error. With --curves it also shows the metric on valid after each tree, from the first tree on the left to the
-last; all rows share one scale, on which up is better. Trials without early stopping have no curve, because their trees
-are not scored.`,
+		Long: `Shows a sweep's trials, best first; for a sweep with folds, its configurations by their mean over the
+folds, with its standard error. With --curves it also shows the metric on valid after each tree, from the first tree
+on the left to the last; all rows share one scale, on which up is better. Trials without early stopping have no
+curve, because their trees are not scored.`,
 		Example: "  launcher leaderboard nightly-ctr-1a2b3c4d --top 5 --curves",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

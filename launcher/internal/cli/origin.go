@@ -103,7 +103,8 @@ func readInput(ctx context.Context, w *World, s *sweep.Spec, m *dataset.Manifest
 		return nil, fmt.Errorf("continue version %d of model %s: %w", v.Number, v.Model, err)
 	}
 	if was, _, _ := strings.Cut(moved.Objective, " "); was != s.Objective {
-		return nil, problem.New(problem.Input, "version %d of model %s has objective %s, but the sweep has %s", v.Number,
+		return nil, problem.New(problem.Input, "version %d of model %s has objective %s, but the sweep has %s",
+			v.Number,
 			v.Model, was, s.Objective)
 	}
 	return &plan.Model{Model: v.Model, Version: v.Number, Trees: len(moved.Trees), Cuts: moved.Cuts, Moved: moved.Moved,
@@ -149,8 +150,9 @@ func checkLikeStaged(ctx context.Context, w *World, like *dataset.Manifest) erro
 	}
 	_, err := stager.Manifest(ctx, w.datasets, like.Name, like.Version)
 	if errors.Is(err, blob.ErrNotExist) {
-		return problem.New(problem.NotFound, "encodings.like: the model's dataset %s@%s is no longer in the bucket; stage "+
-			"without --batch, which reads it from the registry", like.Name, like.Version)
+		return problem.New(problem.NotFound,
+			"encodings.like: the model's dataset %s@%s is no longer in the bucket; stage "+
+				"without --batch, which reads it from the registry", like.Name, like.Version)
 	}
 	return err
 }

@@ -24,10 +24,11 @@ func pauseCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause SWEEP",
 		Short: "Pause a sweep: its machines are given back, and nothing that it has trained is lost",
-		Long: fmt.Sprintf(`Every task finishes its tree, saves its trial and exits, and the Batch job ends with the last of them. Nothing is
-concluded meanwhile, the time limit of the sweep stands still, and it costs nothing but storage. A job that has no
-machines yet is cancelled, and so is one whose tasks have not exited after %s. Returns when that is done; interrupted,
-the sweep stays paused. Existing results stay, and if the last trial ends just then, the sweep is concluded.
+		Long: fmt.Sprintf(`Every task finishes its tree, saves its trial and exits, and the Batch job ends with the
+last of them. Nothing is concluded meanwhile, the time limit of the sweep stands still, and it costs nothing but
+storage. A job that has no machines yet is cancelled, and so is one whose tasks have not exited after %s. Returns
+when that is done; interrupted, the sweep stays paused. Existing results stay, and if the last trial ends just then,
+the sweep is concluded.
 
 `+"`launcher resume SWEEP`"+` continues it, to the same models as without the pause. A sweep may be paused %d times.`,
 			leavePatience, sweep.MaxHalts),
@@ -52,7 +53,8 @@ func over(id sweep.ID, st sweepview.State) error {
 	case st.Conclusion != nil:
 		return problem.New(problem.Conflict, "sweep %s has ended (%s)", id, st.Conclusion.Outcome)
 	case st.Ending:
-		return problem.New(problem.Conflict, "sweep %s is being concluded; `launcher watch %s` shows how it ends", id, id)
+		return problem.New(problem.Conflict, "sweep %s is being concluded; `launcher watch %s` shows how it ends", id,
+			id)
 	case st.Cancelled:
 		return problem.New(problem.Conflict, "sweep %s was cancelled", id)
 	case st.Board.Waiting == 0:
@@ -113,7 +115,8 @@ func pauseSweep(ctx context.Context, w *World, s *sweepview.Sweep, st sweepview.
 // printPaused says that a sweep is paused; job is the state of its job, if that is known.
 func printPaused(w *World, p *sweep.Plan, st sweepview.State, now bool, job string) error {
 	ended, all := st.Board.Tally(p).Ended(), len(p.Own())
-	out, what := map[string]any{"sweep": p.Sweep, "paused": true, "before": !now, "ended": ended, "trials": all}, "is paused"
+	out, what := map[string]any{"sweep": p.Sweep, "paused": true, "before": !now, "ended": ended, "trials": all},
+		"is paused"
 	if !now {
 		what = "was already paused"
 	}

@@ -66,9 +66,9 @@ func planCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan SWEEP.yaml",
 		Short: "Compare what a sweep needs on several machine types: tasks, memory, hours, cost",
-		Long: `Shows what the sweep would need on its own machine type and on others, on Spot and on demand, and which is the cheapest
-that finishes in time. Nothing is written or submitted. With --rows and --features the dataset need not exist, and no
-cloud is used.
+		Long: `Shows what the sweep would need on its own machine type and on others, on Spot and on demand, and
+which is the cheapest that finishes in time. Nothing is written or submitted. With --rows and --features the dataset
+need not exist, and no cloud is used.
 
 Hours come from a calibration (docs/cost.md) and assume that every tree is grown; the range in brackets shows the
 uncertainty. Local SSDs are in the price; Cloud Storage, Pub/Sub, Cloud Run and network are not.`,

@@ -71,7 +71,8 @@ func plotCommand(w *World) *cobra.Command {
 						why = ": " + chart.Summary
 					}
 				}
-				return problem.New(problem.NotFound, "sweep %s has no data for the plot %s yet%s", args[0], args[1], why)
+				return problem.New(problem.NotFound, "sweep %s has no data for the plot %s yet%s", args[0], args[1],
+					why)
 			})
 		},
 	}

@@ -30,10 +30,10 @@ func predictCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "predict --model MODEL[@VERSION|@ALIAS] --in FILE --out FILE",
 		Short: "Score a table with a registered model",
-		Long: `Reads a CSV or Parquet table with the columns that the model was trained on (others are ignored) and writes one
-calibrated probability per row, in the same order, into the column "prediction" (for regression, the predicted value).
-For each column of ids it shows the share of values that are missing, unseen by the model or rare, next to the shares in
-the dataset's held-out rows, and warns if a share is more than twice as large.`,
+		Long: `Reads a CSV or Parquet table with the columns that the model was trained on (others are ignored) and
+writes one calibrated probability per row, in the same order, into the column "prediction" (for regression, the
+predicted value). For each column of ids it shows the share of values that are missing, unseen by the model or rare,
+next to the shares in the dataset's held-out rows, and warns if a share is more than twice as large.`,
 		Example: `  launcher predict --model ctr --in today.parquet --out scored.parquet --keep user_id,ad_id
   launcher predict --model ctr@3 --in today.csv --out scored.csv --raw
   launcher predict --model ctr --in today.csv --out scored.csv --max-unseen 0.2   # writes nothing if ids have changed`,

@@ -30,9 +30,9 @@ func pricesRefreshCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "refresh",
 		Short: "Read prices from the Cloud Billing Catalog",
-		Long: `Reads what machines and local SSDs cost from the Cloud Billing Catalog API, with the application default credentials, and
-writes a file of prices that is used unless the built-in ones are newer. The file keeps its prices of other regions.
-Nothing is written unless everything could be read.`,
+		Long: `Reads what machines and local SSDs cost from the Cloud Billing Catalog API, with the application
+default credentials, and writes a file of prices that is used unless the built-in ones are newer. The file keeps its
+prices of other regions. Nothing is written unless everything could be read.`,
 		Example: `  launcher prices refresh
   launcher prices refresh --region us-central1,europe-west4 --out prices.json`,
 		Args: cobra.NoArgs,
@@ -88,7 +88,8 @@ func refreshPrices(ctx context.Context, w *World, out string, regions []string) 
 		for _, e := range p.Prices {
 			places[e.Region] = true
 		}
-		w.printf("%d prices read; %s has %d, in %s\n", read, out, len(p.Prices), english.Plural(len(places), "region", ""))
+		w.printf("%d prices read; %s has %d, in %s\n", read, out, len(p.Prices),
+			english.Plural(len(places), "region", ""))
 	})
 }
 

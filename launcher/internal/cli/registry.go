@@ -17,8 +17,8 @@ func registryCommand(w *World) *cobra.Command {
 	cmd := program.Group(&cobra.Command{
 		Use:   "registry",
 		Short: "Manage registered models",
-		Long: `A model is called MODEL, its versions MODEL@3 or MODEL@champion; MODEL alone means the champion (or the newest version
-if there is none).`,
+		Long: `A model is called MODEL, its versions MODEL@3 or MODEL@champion; MODEL alone means the champion (or
+the newest version if there is none).`,
 		Example: `  launcher registry list
   launcher registry show ctr
   launcher registry history ctr

@@ -15,8 +15,8 @@ func registryAliasCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "alias MODEL@VERSION NAME",
 		Short: "Point an alias of your own at a version, such as canary",
-		Long: `Points an alias at a version; who, why and when are kept like those of the champion. predict --model MODEL@NAME then
-uses it. The champion is moved by promote and rollback.`,
+		Long: `Points an alias at a version; who, why and when are kept like those of the champion. predict --model
+MODEL@NAME then uses it. The champion is moved by promote and rollback.`,
 		Example: `  launcher registry alias ctr@12 canary --why "5 % of the traffic from today"
   launcher registry alias ctr@canary canary --remove`,
 		Args: cobra.ExactArgs(2),

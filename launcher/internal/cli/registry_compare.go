@@ -26,11 +26,11 @@ func registryCompareCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare A B [--on DATASET|FILE] [--by COLUMN]",
 		Short: "Score two versions on the same rows, and say which is better beyond chance",
-		Long: `Scores versions A and B (MODEL@VERSION or MODEL@ALIAS, of one model or of two) on the same raw rows, each through its
-own encoding, and shows each metric with the paired confidence interval of B's gain over A: what the rows do to both
-cancels out. By default the rows are the sampled test rows of B's dataset, without those on which either version was
-calibrated. --on FILE takes every row of a CSV or Parquet table that has the label: make sure that neither version was
-trained on it.`,
+		Long: `Scores versions A and B (MODEL@VERSION or MODEL@ALIAS, of one model or of two) on the same raw rows,
+each through its own encoding, and shows each metric with the paired confidence interval of B's gain over A: what
+the rows do to both cancels out. By default the rows are the sampled test rows of B's dataset, without those on
+which either version was calibrated. --on FILE takes every row of a CSV or Parquet table that has the label: make
+sure that neither version was trained on it.`,
 		Example: `  launcher registry compare ctr@champion ctr@12
   launcher registry compare ctr@11 ctr@12 --on clicks --by campaign_id
   launcher registry compare ctr@11 ctr@12 --on today.parquet --metric log_loss,auc`,

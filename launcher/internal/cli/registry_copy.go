@@ -32,9 +32,10 @@ func registryCopyCommand(w *World, verb, flag, short, example string,
 	cmd := &cobra.Command{
 		Use:   fmt.Sprintf("%s MODEL[@VERSION|@ALIAS] --%s gs://BUCKET", verb, flag),
 		Short: short,
-		Long: `Reads every file of the version, verifies its checksum, registers it there under the next number, and reads it again. The
-copy's label copied_from gives the original version and the SHA-256 of its record. Repeating the command is harmless.
-Aliases, tags and history are not copied, nor is the dataset, which reproduce needs where it runs.`,
+		Long: `Reads every file of the version, verifies its checksum, registers it there under the next number, and
+reads it again. The copy's label copied_from gives the original version and the SHA-256 of its record. Repeating the
+command is harmless. Aliases, tags and history are not copied, nor is the dataset, which reproduce needs where it
+runs.`,
 		Example: example,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -26,11 +26,11 @@ func registryExplainCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain MODEL[@VERSION|@ALIAS]",
 		Short: "Explain a version's predictions by its features",
-		Long: `Explains a version with test rows of its night, which it keeps in reference.arrow. For each feature it shows the number
-of splits and the share of their gain; its contribution, the mean of |SHAP value| in the raw score (log odds), which says
-how much it moves predictions; and its worth: how much worse the metric gets when its values are shuffled among the rows,
-with a 95 % interval. Features made from the same columns are also shown together, since they move a prediction together
-and each can replace the other.`,
+		Long: `Explains a version with test rows of its night, which it keeps in reference.arrow. For each feature it
+shows the number of splits and the share of their gain; its contribution, the mean of |SHAP value| in the raw score
+(log odds), which says how much it moves predictions; and its worth: how much worse the metric gets when its values
+are shuffled among the rows, with a 95 % interval. Features made from the same columns are also shown together,
+since they move a prediction together and each can replace the other.`,
 		Example: "  launcher registry explain ctr\n  launcher registry explain ctr@12 --metric auc --rows 10000 --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -56,7 +56,8 @@ func printHistory(w *World, events []registry.Event) {
 		if e.From > 0 {
 			to = fmt.Sprintf("%d -> %s", e.From, to)
 		}
-		t.Row(e.At.Format(time.DateTime), strings.TrimSpace(string(e.Kind)+" "+e.Alias), to, e.By, show.FirstLine(e.Why))
+		t.Row(e.At.Format(time.DateTime), strings.TrimSpace(string(e.Kind)+" "+e.Alias), to, e.By,
+			show.FirstLine(e.Why))
 	}
 	t.Print()
 }

@@ -35,10 +35,11 @@ func registryReproduceCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reproduce MODEL[@VERSION|@ALIAS]",
 		Short: "Train a version again and compare the bytes",
-		Long: `Fetches the dataset that the version was trained on, trains its trial again with the parameters of its plan, calibrates
-it again, and compares the files with the registered ones: the same bytes, or where they first differ (exit code 5).
-Nothing is written to the registry. The number of threads does not matter; another build of Coppice may grow other trees,
-and then the report names both builds. With --batch all of this happens in a Batch job of one task, next to the dataset.`,
+		Long: `Fetches the dataset that the version was trained on, trains its trial again with the parameters of its
+plan, calibrates it again, and compares the files with the registered ones: the same bytes, or where they first
+differ (exit code 5). Nothing is written to the registry. The number of threads does not matter; another build of
+Coppice may grow other trees, and then the report names both builds. With --batch all of this happens in a Batch job
+of one task, next to the dataset.`,
 		Example: `  launcher registry reproduce ctr@12
   launcher registry reproduce ctr --dataset build/data/clicks/0123456789ab
   launcher registry reproduce ctr@12 --batch --spot`,
@@ -82,7 +83,8 @@ and then the report names both builds. With --batch all of this happens in a Bat
 func reproducible(ctx context.Context, w *World, v registry.Version) (origin, error) {
 	o, err := readOrigin(ctx, w.registry, v)
 	if err == nil && o.plan == nil {
-		err = problem.New(problem.Input, "%s has no plan among its files, so it was not registered by a sweep", o.name())
+		err = problem.New(problem.Input, "%s has no plan among its files, so it was not registered by a sweep",
+			o.name())
 	}
 	return o, err
 }
@@ -156,8 +158,9 @@ func readInputOf(ctx context.Context, w *World, p *sweep.Plan, q *reproduce.Requ
 			return err
 		}
 		if is := sweepstore.InputObject(p.Sweep, *part.to).SHA256; is != part.want.SHA256 {
-			return problem.New(problem.Conflict, "version %d of model %s, which it continues, has another %s than in the "+
-				"plan: %s instead of %s", in.Version, in.Model, part.file, is, part.want.SHA256)
+			return problem.New(problem.Conflict,
+				"version %d of model %s, which it continues, has another %s than in the "+
+					"plan: %s instead of %s", in.Version, in.Model, part.file, is, part.want.SHA256)
 		}
 	}
 	return nil

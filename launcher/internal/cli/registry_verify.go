@@ -21,11 +21,11 @@ func registryVerifyCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [MODEL]",
 		Short: "Check every file's checksum and every history along its chain",
-		Long: `Reads everything in the registry about a model, or about all models: compares each version's files with their registered
-checksums, follows each history move by move (each holds the SHA-256 of the previous move and of the record of the
-version that it made live), and checks that each alias is where its history ends. Prints the end of each history. Write
-that SHA-256 down elsewhere, and --head can later check that it is still part of the history: then nothing up to it was
-changed, not even by someone who rewrote the whole chain.`,
+		Long: `Reads everything in the registry about a model, or about all models: compares each version's files
+with their registered checksums, follows each history move by move (each holds the SHA-256 of the previous move and
+of the record of the version that it made live), and checks that each alias is where its history ends. Prints the
+end of each history. Write that SHA-256 down elsewhere, and --head can later check that it is still part of the
+history: then nothing up to it was changed, not even by someone who rewrote the whole chain.`,
 		Example: `  launcher registry verify
   launcher registry verify ctr --head 8c1f...`,
 		Args: cobra.MaximumNArgs(1),

@@ -24,10 +24,11 @@ func reportCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report SWEEP|DATASET|MODEL|backtest.json",
 		Short: "Write a sweep, a dataset, a model or a backtest as a page",
-		Long: `Writes one HTML file about a sweep: leaderboard, learning curves, parameters, machines, cost and the winner; about a
-dataset, NAME or NAME@VERSION: its nights, what staging found, drift, and what the table holds; or about a model:
-versions, what was live when, metrics and features. A name is looked up among the sweeps, then the datasets, then the
-models; dataset:NAME and model:NAME say which is meant. A file that ends in .json is the result of launcher backtest.
+		Long: `Writes one HTML file about a sweep: leaderboard, learning curves, parameters, machines, cost and
+the winner; about a dataset, NAME or NAME@VERSION: its nights, what staging found, drift, and what the table
+holds; or about a model: versions, what was live when, metrics and features. A name is looked up among the
+sweeps, then the datasets, then the models; dataset:NAME and model:NAME say which is meant. A file that ends in
+.json is the result of launcher backtest.
 
 The page is self-contained: it can be mailed, archived and opened anywhere. The same objects give the same bytes.`,
 		Example: `  launcher report nightly-ctr-1a2b3c4d --out sweep.html

@@ -20,9 +20,9 @@ func resumeCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume SWEEP",
 		Short: "Resume a paused sweep",
-		Long: `Submits the next job of a sweep that was paused, on the machines of its spec, beginning with the first choice again. Its
-tasks continue the trials where they were saved. Then it watches the sweep, as launcher sweep does. Run again, it submits
-a job that was not submitted, and watches.`,
+		Long: `Submits the next job of a sweep that was paused, on the machines of its spec, beginning with the first
+choice again. Its tasks continue the trials where they were saved. Then it watches the sweep, as launcher sweep
+does. Run again, it submits a job that was not submitted, and watches.`,
 		Example: `  launcher resume nightly-ctr-1a2b3c4d
   launcher resume nightly-ctr-1a2b3c4d --no-wait`,
 		Args: cobra.ExactArgs(1),

@@ -30,13 +30,13 @@ func stageCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stage DATASET.yaml",
 		Short: "Bin a table into a dataset version",
-		Long: `Reads the table that DATASET.yaml describes (CSV or Parquet, local or gs://), bins it and stores it as a new version of
-the dataset. The same input is recognised and not read again. A relative source: is relative to the folder of
-DATASET.yaml.
+		Long: `Reads the table that DATASET.yaml describes (CSV or Parquet, local or gs://), bins it and stores it as
+a new version of the dataset. The same input is recognised and not read again. A relative source: is relative to the
+folder of DATASET.yaml.
 
-The table is compared with those of earlier nights: columns, rows, times, values and labels. What is unusual is printed.
-If a finding blocks, the exit code is 8, and nothing is trained on the dataset until it is accepted, with a reason, by
---accept or launcher datasets accept.`,
+The table is compared with those of earlier nights: columns, rows, times, values and labels. What is unusual is
+printed. If a finding blocks, the exit code is 8, and nothing is trained on the dataset until it is accepted, with a
+reason, by --accept or launcher datasets accept.`,
 		Example: `  launcher stage clicks.yaml                      # into the datasets bucket
   launcher stage clicks.yaml --out data           # into the folder data/NAME/VERSION, without any cloud
   launcher stage clicks.yaml --json | jq .version

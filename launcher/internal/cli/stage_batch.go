@@ -96,7 +96,8 @@ func stageInBatch(ctx context.Context, w *World, file string, text []byte, spec 
 		if err != nil {
 			return err
 		}
-		return printStaged(ctx, w, &stager.Staged{Manifest: m, Place: dst.Place(m), Existed: o.Existed, Night: night}, dst,
+		return printStaged(ctx, w, &stager.Staged{Manifest: m, Place: dst.Place(m), Existed: o.Existed, Night: night},
+			dst,
 			f.accept)
 	})
 }

@@ -89,20 +89,20 @@ func sweepCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep SWEEP.yaml",
 		Short: "Train a sweep's candidates as one Batch job and register the winner",
-		Long: `Writes the plan, submits exactly one Batch job and watches it until the aggregator has concluded the sweep. The sweep
-does not need the launcher: Ctrl-C only stops watching. Run again with the same spec, dataset version and id, it
-attaches to the existing sweep.
+		Long: `Writes the plan, submits exactly one Batch job and watches it until the aggregator has concluded the
+sweep. The sweep does not need the launcher: Ctrl-C only stops watching. Run again with the same spec, dataset
+version and id, it attaches to the existing sweep.
 
-With --schedule it belongs to a slot of that schedule, and attaches to the slot's sweep even if the dataset's version or
-the spec has changed since: a scheduler that fires twice makes one sweep. If that sweep trains another model or on
-another dataset, two schedules share a name, and the command is refused.
+With --schedule it belongs to a slot of that schedule, and attaches to the slot's sweep even if the dataset's
+version or the spec has changed since: a scheduler that fires twice makes one sweep. If that sweep trains another
+model or on another dataset, two schedules share a name, and the command is refused.
 
-With validate in the spec every configuration is trained on several folds, one trial each, and the best on all rows of
-train and valid (docs/sweep.md). With machine.fallback in the spec the command first waits until a job has machines,
-even with --no-wait; run again, it continues where it was.
+With validate in the spec every configuration is trained on several folds, one trial each, and the best on all rows
+of train and valid (docs/sweep.md). With machine.fallback in the spec the command first waits until a job has
+machines, even with --no-wait; run again, it continues where it was.
 
-With a budget, a sweep that is expected to cost more is refused, and one that turns out to is stopped before the money
-is spent: what has been trained by then is concluded, if the quorum is reached.`,
+With a budget, a sweep that is expected to cost more is refused, and one that turns out to is stopped before the
+money is spent: what has been trained by then is concluded, if the quorum is reached.`,
 		Example: `  launcher sweep sweep.yaml
   launcher sweep sweep.yaml --dry-run
   launcher sweep sweep.yaml --budget 12.50
@@ -340,8 +340,9 @@ func attach(ctx context.Context, w *World, p *plan.Plan, scheduled bool) error {
 
 	if existing.Plan.Fingerprint() != p.Fingerprint() {
 		if !scheduled {
-			return problem.New(problem.Conflict, "sweep %s exists with another plan (made %s); choose another --id, or "+
-				"leave it out", p.Sweep, humanize.Time(existing.Plan.Created))
+			return problem.New(problem.Conflict,
+				"sweep %s exists with another plan (made %s); choose another --id, or "+
+					"leave it out", p.Sweep, humanize.Time(existing.Plan.Created))
 		}
 		if err := sameSlot(w, p.Plan, existing.Plan); err != nil {
 			return err
@@ -367,8 +368,10 @@ func sameSlot(w *World, mine, existing *sweep.Plan) error {
 		of := func(p *sweep.Plan) string {
 			return fmt.Sprintf("model %q on dataset %q", p.Spec.Model, p.Dataset.Name)
 		}
-		return problem.New(problem.Input, "sweep %s was started with %s, but this spec trains %s; two scheduled sweeps "+
-			"have the name %q: give one of them another `name:`", existing.Sweep, of(existing), of(mine), mine.Spec.Name)
+		return problem.New(problem.Input,
+			"sweep %s was started with %s, but this spec trains %s; two scheduled sweeps "+
+				"have the name %q: give one of them another `name:`", existing.Sweep, of(existing), of(mine),
+			mine.Spec.Name)
 	}
 	kept := existing.Dataset.Name + "@" + existing.Dataset.Version
 	w.log().Warn("sweep keeps its first plan", "sweep", existing.Sweep, "made", existing.Created, "dataset", kept,

@@ -143,8 +143,8 @@ func (p *patience) asked(job provision.Status, now time.Time) {
 }
 
 // lost is the reason to stop waiting, nil if there is none. A missing job, which was deleted or belonged to a local
-// cloud that was restarted, is soon given up if trials wait for it, but not if the aggregator has everything it needs to
-// conclude.
+// cloud that was restarted, is soon given up if trials wait for it, but not if the aggregator has everything it needs
+// to conclude.
 func (p *patience) lost(id sweep.ID, st sweepview.State, job provision.Status, now time.Time) error {
 	if p.missing >= missingFor && st.Board.Waiting > 0 && !st.Ending {
 		return fmt.Errorf("sweep %s has trials left, but its job is gone (was the local cloud restarted?); `launcher "+
@@ -233,7 +233,8 @@ func (v *view) jsonLine(s sweepview.Snapshot) {
 
 // summary is the text before the bar.
 func (v *view) summary(s sweepview.Snapshot) string {
-	parts := append([]string{fmt.Sprintf("%d/%d done", s.Done, len(v.plan.Own())), fmt.Sprintf("%d running", s.Running)},
+	parts := append([]string{fmt.Sprintf("%d/%d done", s.Done, len(v.plan.Own())),
+		fmt.Sprintf("%d running", s.Running)},
 		sweepview.Counts("waiting for a task", s.Ready, "paused", s.Paused, "stopped", s.Stopped, "not trained",
 			s.Untrained, "cancelled", s.Cancelled, "failed", s.Failed)...)
 	switch {
@@ -318,7 +319,8 @@ func notPromoted(c *sweep.Conclusion) error {
 	if c.Verdict() == sweep.VerdictBlocked {
 		code = sweep.ExitBlocked
 	}
-	return &endedError{code, fmt.Sprintf("sweep %s: version %d of %s is registered and was not promoted (%s): %s", c.Sweep,
+	return &endedError{code, fmt.Sprintf("sweep %s: version %d of %s is registered and was not promoted (%s): %s",
+		c.Sweep,
 		c.Version, c.Model, c.Verdict(), c.Why())}
 }
 

@@ -10,9 +10,9 @@ func whyCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why SWEEP TRIAL",
 		Short: "Say why a trial was tried, and why it was stopped",
-		Long: `Shows in numbers where a trial's configuration comes from, and why. For a trial whose configuration was chosen when a
-task took it, it shows what was known of the others at that moment, and whether that gives the same choice again. If the
-sweep stops trials, it shows how the trial compared at each rung.`,
+		Long: `Shows in numbers where a trial's configuration comes from, and why. For a trial whose configuration
+was chosen when a task took it, it shows what was known of the others at that moment, and whether that gives the
+same choice again. If the sweep stops trials, it shows how the trial compared at each rung.`,
 		Example: "  launcher why nightly-ctr-1a2b3c4d 17",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -59,8 +59,10 @@ func (c *Console) verified(next http.Handler) http.Handler {
 
 // tooOpen is the error about an address that the console does not listen on.
 func tooOpen(address string) error {
-	return problem.New(problem.Input, "%s can be reached from other machines: set COPPICE_AUDIENCE and COPPICE_CALLERS, "+
-		"so that every request needs an identity token, or listen on 127.0.0.1 and use `ssh -L` from elsewhere", address)
+	return problem.New(problem.Input,
+		"%s can be reached from other machines: set COPPICE_AUDIENCE and COPPICE_CALLERS, "+
+			"so that every request needs an identity token, or listen on 127.0.0.1 and use `ssh -L` from elsewhere",
+		address)
 }
 
 // Listen listens on an address. One that other machines can reach is refused unless callers are authenticated,

@@ -118,5 +118,6 @@ func checkUnseen(inputs []Input, most float64) error {
 		return nil
 	}
 	return problem.New(problem.Input, "more values than usual are unseen by the model, beyond what --max-unseen %g "+
-		"allows: %s; nothing was written. Are they written as they were for training?", most, strings.Join(columns, ", "))
+		"allows: %s; nothing was written. Are they written as they were for training?", most,
+		strings.Join(columns, ", "))
 }

@@ -79,7 +79,8 @@ func Run(ctx context.Context, q Request) (*Report, error) {
 		given = q.Params
 	}
 	if len(given) == 0 {
-		return nil, problem.New(problem.Input, "the configuration of trial %d was decided when it was claimed, but the "+
+		return nil, problem.New(problem.Input, "the configuration of trial %d was decided when it was claimed, but "+
+			"the "+
 			"version's result does not contain it", q.Trial)
 	}
 	if err := checkLineage(q); err != nil {
@@ -103,7 +104,8 @@ func Run(ctx context.Context, q Request) (*Report, error) {
 	}
 	defer ds.Close()
 	if ds.Manifest.Name != p.Dataset.Name || ds.Manifest.Version != p.Dataset.Version {
-		return nil, problem.New(problem.Input, "the dataset is %s@%s, but the version was trained on %s@%s", ds.Manifest.Name,
+		return nil, problem.New(problem.Input, "the dataset is %s@%s, but the version was trained on %s@%s",
+			ds.Manifest.Name,
 			ds.Manifest.Version, p.Dataset.Name, p.Dataset.Version)
 	}
 
@@ -157,14 +159,16 @@ func checkLineage(q Request) error {
 		generation = q.Plan.Generation(q.Trial)
 	}
 	if len(q.Lineage) != generation {
-		return problem.New(problem.Input, "trial %d is of generation %d, but the version's result has a lineage of %d", q.Trial,
+		return problem.New(problem.Input, "trial %d is of generation %d, but the version's result has a lineage of %d",
+			q.Trial,
 			generation+1, len(q.Lineage))
 	}
 	for i, own := range q.Lineage {
 		for name := range own {
 			if _, drawn := q.Plan.Spec.Search.Random[name]; !drawn {
-				return problem.New(problem.Input, "the version's result has a lineage with %.60q in generation %d, which "+
-					"the sweep does not search", name, i+1)
+				return problem.New(problem.Input,
+					"the version's result has a lineage with %.60q in generation %d, which "+
+						"the sweep does not search", name, i+1)
 			}
 		}
 	}

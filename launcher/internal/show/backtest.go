@@ -13,7 +13,8 @@ import (
 // NightLine is the line shown when a night is complete.
 func NightLine(n backtest.Night, metric string, took time.Duration) string {
 	return fmt.Sprintf("night of %s: %s rows, %d trees, %s %s on %s rows of the following day, %.1f s", n.Night,
-		humanize.Comma(int64(n.TrainRows)), n.Trees, metric, Number(n.Value), humanize.Comma(int64(n.TestRows)), took.Seconds())
+		humanize.Comma(int64(n.TrainRows)), n.Trees, metric, Number(n.Value), humanize.Comma(int64(n.TestRows)),
+		took.Seconds())
 }
 
 // Backtest writes what past nights would have achieved, by night, by age of a model, and by rule of the gate.

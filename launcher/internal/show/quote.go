@@ -21,7 +21,8 @@ func (w Writer) Comparison(p *plan.Plan, asked sweep.Machine, q *quote.Estimator
 		rows += fmt.Sprintf(", in %d orders", n)
 	}
 	w.printf("%s on %s: %s, %d features, %s staged; prices in %s\n",
-		trials(len(p.Trials)), p.Dataset.Name, rows, p.Dataset.Features, humanize.IBytes(uint64(p.Dataset.Bytes)), q.Region)
+		trials(len(p.Trials)), p.Dataset.Name, rows, p.Dataset.Features, humanize.IBytes(uint64(p.Dataset.Bytes)),
+		q.Region)
 	t := w.Table("machine", "VMs", "tasks x threads", "waves", "memory of each", "SSDs", "hours on demand",
 		"USD on demand", "hours on Spot", "USD on Spot")
 	for _, o := range c.Offers {

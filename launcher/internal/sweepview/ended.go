@@ -26,7 +26,8 @@ func Ended(ctx context.Context, bucket blob.Store, id sweep.ID) (*plan.Ended, er
 		return nil, err
 	}
 	if state.Conclusion == nil {
-		return nil, problem.New(problem.Conflict, "sweep %s has not ended, and only a sweep that has ended can be extended: "+
+		return nil, problem.New(problem.Conflict, "sweep %s has not ended, and only a sweep that has ended can be "+
+			"extended: "+
 			"`launcher watch %s` waits for its end, `launcher cancel %s` ends it", id, id, id)
 	}
 
