@@ -78,7 +78,7 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(got.Files) != 3 || filepath.Base(got.Files[2]) != "part-00002-5000.parquet" {
-		t.Fatalf(`got %v; want len(got.Files) = 3, filepath.Base(got.Files[2]) = "part-00002-5000.parquet"`, got)
+		t.Fatalf("made %v, expected three files, the last of 5000 rows", got)
 	}
 	columns, rows := read(t, dir)
 	if rows != 45000 || len(columns) != 10 {
@@ -137,7 +137,7 @@ func TestTableGrows(t *testing.T) {
 	}
 	if err := run(t, &got, append([]string{"table", "--dir", small, "--rows", "5000"}, flags...)...); err != nil ||
 		len(got.Files) != 5 || got.Written != 3 {
-		t.Fatalf("run(...): got %v, %v; want no error, len(got.Files) = 5, got.Written = 3", err, got)
+		t.Fatalf("a larger table: %v, %v; expected five files, three of them new", err, got)
 	}
 	for i, was := range before {
 		if is, err := os.Stat(got.Files[i]); err != nil || !os.SameFile(was, is) {
@@ -151,7 +151,7 @@ func TestOpen(t *testing.T) {
 	var got opened
 	if err := run(t, &got, "open", dir); err != nil || got.Rows != 2000 || got.Milliseconds <= 0 ||
 		got.Bytes < 2000*int64(got.Features) {
-		t.Errorf(`run(t, &got, "open", dir): got %v %+v; want no error, got.Rows = 2000, got.Milliseconds > 0, got.Bytes >= 2000 * int64(got.Features)`, err, got)
+		t.Errorf("opening the dataset: %v, %+v; expected 2000 rows, a time and the bytes of all values", err, got)
 	}
 	if err := run(t, &got, "open", filepath.Join(dir, "nowhere")); err == nil {
 		t.Error("it opens a folder that is not there")
@@ -204,15 +204,14 @@ func TestPredict(t *testing.T) {
 		var got predicted
 		if err := run(t, &got, "predict", "--model", model, "--values", values, "--scorer", scorer, "--scores",
 			scores); err != nil {
-			t.Fatalf("run(...): got %v, %v; want no error", scorer, err)
+			t.Fatalf("scoring with %s: %v", scorer, err)
 		}
 		s, err := readFloats(scores)
 		if err != nil || len(s) != 3 || s[0] != -0.25 || s[1] != 0.75 || s[2] != -0.25 {
-			t.Errorf("readFloats(scores): got %s: %v %v; want no error, len(s) = 3, s[0] = -0.25, s[1] = 0.75, s[2] "+
-				"= -0.25", scorer, s, err)
+			t.Errorf("%s scored %v, %v; expected -0.25, 0.75 and the score of a missing value", scorer, s, err)
 		}
 		if got.Rows != 3 || got.Trees != 1 || got.Scorer != scorer {
-			t.Errorf("got %+v; want got.Rows = 3, got.Trees = 1, got.Scorer = scorer", got)
+			t.Errorf("scored %+v, expected three rows with one tree by %s", got, scorer)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TestSuccess(t *testing.T) {
 		"Job state is set from RUNNING to SUCCEEDED for job " + job.Name + ".",
 	}
 	if d := cmp.Diff(want, jobTexts(job)); d != "" {
-		t.Errorf(`cmp.Diff(want, jobTexts(job)): got %v; want d = ""`, d)
+		t.Errorf("the job's events (-expected +got):\n%s", d)
 	}
 	g := job.Status.TaskGroups["group0"]
 	if !cmp.Equal(g.Counts, map[string]int64{"SUCCEEDED": 3}) || g.Instances[0].MachineType != "n2-highmem-16" ||
@@ -73,7 +73,7 @@ func TestSuccess(t *testing.T) {
 		"Task state is updated from RUNNING to SUCCEEDED on zones/us-central1-a/instances/I.",
 	}
 	if d := cmp.Diff(want, taskTexts(w.task(job.Name, 2))); d != "" {
-		t.Errorf(`cmp.Diff(want, taskTexts(w.task(job.Name, 2))): got %v; want d = ""`, d)
+		t.Errorf("the events of task 2 (-expected +got):\n%s", d)
 	}
 	if _, err := os.Stat(filepath.Join(w.dir, "machines", "nightly-1")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the machines of a finished job are still there: %v", err)
@@ -105,7 +105,7 @@ func TestEnvironmentIsTheJobsOwn(t *testing.T) {
 	}
 	slices.Sort(want)
 	if d := cmp.Diff(want, lines); d != "" {
-		t.Errorf(`cmp.Diff(want, lines): got %v; want d = ""`, d)
+		t.Errorf("the task's arguments and environment (-expected +got):\n%s", d)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestRetryByExitCode(t *testing.T) {
 		"Task state is updated from RUNNING to SUCCEEDED on zones/us-central1-a/instances/I.",
 	}
 	if d := cmp.Diff(want, taskTexts(task)); d != "" {
-		t.Errorf(`cmp.Diff(want, taskTexts(task)): got %v; want d = ""`, d)
+		t.Errorf("the task's events (-expected +got):\n%s", d)
 	}
 	if e := task.Status.StatusEvents[1]; e.TaskExecution.GetExitCode() != 75 ||
 		e.TaskState != batchpb.TaskStatus_FAILED {
@@ -420,7 +420,7 @@ func TestADeletedJobsRequestMakesNothing(t *testing.T) {
 	}
 	again, err := w.client.CreateJob(w.ctx, r)
 	if err != nil || again.Uid != first.Uid {
-		t.Errorf("w.client.CreateJob(w.r): got %v, %v; want no error, again.Uid = first.Uid", again, err)
+		t.Errorf("the request of a deleted job, repeated: got %v, %v; expected the job of the first time", again, err)
 	}
 	if _, err := w.client.GetJob(w.ctx, &batchpb.GetJobRequest{Name: first.Name}); status.Code(err) != codes.NotFound {
 		t.Errorf("the repeated request made a job: %v", err)
@@ -444,7 +444,7 @@ func TestNoCapacity(t *testing.T) {
 	elsewhere := w.create("elsewhere", "ok", 1, on("n2-highmem-16", "regions/us-central1"))
 	w.waitState(elsewhere.Name, batchpb.JobStatus_SUCCEEDED)
 	if e := w.task(elsewhere.Name, 0).Status.StatusEvents[0]; !strings.Contains(e.Description, "zones/us-central1-b/") {
-		t.Errorf(`got %s; want e.Description with "zones/us-central1-b/"`, e.Description)
+		t.Errorf("the task ran at %q, expected in us-central1-b, which has machines", e.Description)
 	}
 	standard := w.create("standard", "ok", 1, func(j *batchpb.Job) {
 		on("n2-highmem-16", "zones/us-central1-a")(j)
@@ -465,11 +465,11 @@ func TestNoCapacity(t *testing.T) {
 		for _, j := range []*batchpb.Job{stuck, gone, failed} {
 			if text := fmt.Sprint(j.Status.StatusEvents); !strings.Contains(text,
 				"CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED") {
-				t.Errorf(`fmt.Sprint(j.Status.StatusEvents): got %v; want text with "CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED"`, text)
+				t.Errorf("the events are %v, expected one that the zone has no machines", text)
 			}
 		}
 		if gone.Status.TaskGroups["group0"].Counts["UNEXECUTED"] != 1 {
-			t.Errorf(`got %v; want gone.Status.TaskGroups["group0"].Counts["UNEXECUTED"] = 1`, gone.Status)
+			t.Errorf("the cancelled job is %v, expected its task to be UNEXECUTED", gone.Status)
 		}
 		if _, err := w.client.DeleteJob(w.ctx, &batchpb.DeleteJobRequest{Name: job.Name}); err != nil {
 			t.Fatal(err)
@@ -525,7 +525,7 @@ func TestListJobs(t *testing.T) {
 				break
 			}
 			if err != nil {
-				t.Fatalf("got %+v: %v; want no error", c, err)
+				t.Fatalf("list %+v: %v", c, err)
 			}
 			got = append(got, j.Name[strings.LastIndex(j.Name, "/")+1:])
 		}
@@ -655,7 +655,7 @@ func TestNotifications(t *testing.T) {
 		told = append(told, n.Topic+" "+a["NewJobState"])
 		if len(a) != 4 || a["Type"] != "JOB_STATE_CHANGED" || a["JobName"] != job.Name || a["JobUID"] != job.Uid ||
 			!strings.Contains(n.Data, "jobUID="+job.Uid) {
-			t.Errorf(`got %+v; want len(a) = 4, a["Type"] = "JOB_STATE_CHANGED", a["JobName"] = job.Name, a["JobUID"] = job.Uid, n.Data with "jobUID=" + job.Uid`, n)
+			t.Errorf("the notification is %+v, expected the type, the job's name and UID and its new state", n)
 		}
 	}
 	if want := jobsTopic + " SCHEDULED," + jobsTopic + " RUNNING," + jobsTopic +

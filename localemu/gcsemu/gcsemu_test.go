@@ -321,7 +321,7 @@ func TestLongUploadSpills(t *testing.T) {
 	}
 	if status, body := w.do("POST", "/upload/storage/v1/b/bucket/o?uploadType=media&name=media", nil,
 		string(data)); status != 200 {
-		t.Fatalf("w.do(...): got %v, %v; want status = 200", status, body)
+		t.Fatalf("an upload of %d bytes was answered with %d, expected 200: %s", len(data), status, body)
 	}
 	if got, err := w.read(w.b.Object("media")); err != nil || got != string(data) {
 		t.Errorf("%d bytes, %v", len(got), err)
@@ -487,8 +487,7 @@ func TestKeptOnDisk(t *testing.T) {
 	w.server.Close()
 	again := start(t, Options{Dir: dir})
 	if data, err := again.read(again.b.Object("a/b c").Generation(g)); data != "kept" || err != nil {
-		t.Errorf(`again.read(again.b.Object("a/b c").Generation(g)): got %q %v; want data = "kept", no error`, data,
-			err)
+		t.Errorf("after a restart the object reads %q, %v; expected kept", data, err)
 	}
 	if _, err := again.put(again.b.Object("a/b c").If(storage.Conditions{GenerationMatch: g}), "changed"); err != nil {
 		t.Error(err)
@@ -505,8 +504,7 @@ func TestMatches(t *testing.T) {
 	} {
 		split := func(s string) []string { return strings.Split(s, "/") }
 		if !matches(split(pattern), split(names[0])) || matches(split(pattern), split(names[1])) {
-			t.Errorf("got %s: %q; want matches(split(pattern), split(names[0])), not matches(split(pattern), "+
-				"split(names[1]))", pattern, names)
+			t.Errorf("the pattern %s: expected it to match %s and not %s", pattern, names[0], names[1])
 		}
 	}
 }

@@ -167,8 +167,7 @@ func TestLimits(t *testing.T) {
 		_, err := w.client.TopicAdminClient.Publish(w.ctx,
 			&pubsubpb.PublishRequest{Topic: topic, Messages: []*pubsubpb.PubsubMessage{m}})
 		if status.Code(err) != codes.InvalidArgument {
-			t.Errorf("w.client.TopicAdminClient.Publish(...): got %s: %v; want status.Code(err) = "+
-				"codes.InvalidArgument", name, err)
+			t.Errorf("publishing %s: got %v, expected InvalidArgument", name, err)
 		}
 	}
 	_, err := w.client.TopicAdminClient.Publish(w.ctx, &pubsubpb.PublishRequest{Topic: topic + "x",
@@ -293,7 +292,7 @@ func TestPing(t *testing.T) {
 	w.publish("x")
 	r, err := stream.Recv()
 	if err != nil || len(r.ReceivedMessages) != 1 {
-		t.Fatalf("stream.Recv(): got %v, %v; want no error, len(r.ReceivedMessages) = 1", r, err)
+		t.Fatalf("received %v, %v; expected one message", r, err)
 	}
 	send(&pubsubpb.StreamingPullRequest{AckIds: []string{r.ReceivedMessages[0].AckId}})
 	send(&pubsubpb.StreamingPullRequest{}) // its answer confirms the acknowledgement

@@ -258,7 +258,7 @@ func TestDataIsKept(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "cloud")
 	if p := localemu(t, nil, execArgs([]string{"--data", data}, os.Args[0], "command:keep")...); p.run() != 0 {
-		t.Fatalf("localemu(...): got %v; want p.run() = 0", p.stderr.String())
+		t.Fatalf("localemu ended with an error: %s", p.stderr.String())
 	}
 	p := localemu(t, nil, execArgs([]string{"--data", data}, os.Args[0], "command:read")...)
 	if code := p.run(); code != 0 || p.stdout.String() != "kept\n" {
@@ -336,8 +336,7 @@ func TestMachines(t *testing.T) {
 	var got residency.Report
 	if err := json.Unmarshal(p.stdout.Bytes(), &got); err != nil || len(got.Machines) != 2 ||
 		got.Machines[0].RSS != 1600<<20 {
-		t.Errorf("json.Unmarshal(p.stdout.Bytes(), &got): got %v %+v; want no error, len(got.Machines) = 2, "+
-			"got.Machines[0].RSS = 1600 << 20", err, got)
+		t.Errorf("the report is %+v (%v), expected two machines", got, err)
 	}
 }
 
@@ -345,7 +344,7 @@ func TestQuote(t *testing.T) {
 	for in, want := range map[string]string{"": "''", "127.0.0.1:9": "127.0.0.1:9", "a b": "'a b'", "it's": `'it'\''s'`,
 		"$x": "'$x'"} {
 		if got := quote(in); got != want {
-			t.Errorf("quote(in): got %q: %s; want got = want", in, got)
+			t.Errorf("%q is quoted as %s, expected %s", in, got, want)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func TestParseSmaps(t *testing.T) {
 		{Size: 0x1000, Device: "fe:00", Inode: 78, Path: "/data/vm-0/ssdx/program", Private: 4 << 10},
 	}
 	if d := cmp.Diff(want, maps); d != "" {
-		t.Errorf(`cmp.Diff(want, maps): got %v; want d = ""`, d)
+		t.Errorf("the mappings (-expected +got):\n%s", d)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestSample(t *testing.T) {
 		Private:   []int64{44 << 10, 44 << 10},
 	}
 	if d := cmp.Diff(want, s); d != "" {
-		t.Errorf(`cmp.Diff(want, s): got %v; want d = ""`, d)
+		t.Errorf("the sample (-expected +got):\n%s", d)
 	}
 	worse := []Sample{{Processes: 1, RSS: 1 << 40}, {Processes: 2, RSS: 1}, {Processes: 2, RSS: s.RSS, PSS: s.PSS + 1}}
 	for _, w := range worse {
@@ -204,13 +204,13 @@ func mapAndWait(path string) int {
 func TestReports(t *testing.T) {
 	folder := Folder(t.TempDir())
 	if jobs, err := List(folder); err != nil || len(jobs) != 0 {
-		t.Fatalf("List(folder): got %v %v; want no error, len(jobs) = 0", jobs, err)
+		t.Fatalf("a folder without reports lists %v, %v; expected none", jobs, err)
 	}
 	if _, err := Read(folder, "none"); !errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf(`Read(folder, "none"): got %v; want err wrapping fs.ErrNotExist`, err)
+		t.Fatalf("reading a report that does not exist: got %v, expected %v", err, fs.ErrNotExist)
 	}
 	if _, err := Read(folder, "../none"); err == nil || errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf(`Read(folder, "../none"): got %v; want an error, not err wrapping fs.ErrNotExist`, err)
+		t.Fatalf("reading a report outside of the folder: got %v, expected a refusal", err)
 	}
 	r := &Report{Job: "nightly-1", Finished: true,
 		Machines: []Machine{{"vm-0", Sample{Processes: 3, Dataset: 7, Private: []int64{1, 2, 3}}}}}
@@ -222,10 +222,10 @@ func TestReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(r, got); d != "" {
-		t.Errorf(`cmp.Diff(r, got): got %v; want d = ""`, d)
+		t.Errorf("the report as read (-written +read):\n%s", d)
 	}
 	jobs, err := List(folder)
 	if err != nil || !cmp.Equal(jobs, []string{"nightly-1"}) {
-		t.Fatalf(`List(folder): got %v %v; want no error, cmp.Equal(jobs, []string{"nightly-1"})`, jobs, err)
+		t.Fatalf("listed %v, %v; expected nightly-1", jobs, err)
 	}
 }

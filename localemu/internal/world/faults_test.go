@@ -77,7 +77,7 @@ func FuzzParse(f *testing.F) {
 		var at *strictyaml.Error
 		if err != nil {
 			if !errors.As(err, &at) {
-				t.Fatalf("got %T: %v; want err of the type of at", err, err)
+				t.Fatalf("%q is refused with a %T: %v; expected one with line and column", data, err, err)
 			}
 			return
 		}

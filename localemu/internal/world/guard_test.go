@@ -98,6 +98,6 @@ func TestPolicy(t *testing.T) {
 		"coppice-push@p1.iam.gserviceaccount.com")["roles/iam.serviceAccountOpenIdTokenCreator"]
 	if !slices.Equal(agents, []string{"serviceAccount:service-" + projectNumber +
 		"@gcp-sa-pubsub.iam.gserviceaccount.com"}) {
-		t.Errorf(`got %v; want agents = []string{"serviceAccount:service-" + projectNumber + "@gcp-sa-pubsub.iam.gserviceaccount.com"}`, agents)
+		t.Errorf("the token creators of push are %v, expected Pub/Sub's agent", agents)
 	}
 }

@@ -96,7 +96,7 @@ func TestRightsOfStorage(t *testing.T) {
 	}
 	if text, _, err := blob.ReadAll(ctx, w.bucket(t, terraform.Launcher, "coppice-sweeps"), "plans/x.json",
 		100); err != nil || string(text) != "3" {
-		t.Errorf(`blob.ReadAll(...): got %q, %v; want no error, string(text) = "3"`, text, err)
+		t.Errorf("the object reads %q, %v; expected 3", text, err)
 	}
 }
 
@@ -162,8 +162,7 @@ func TestRightsOfJobs(t *testing.T) {
 		"aggregator":             {terraform.Aggregator, w.guard.email(terraform.Task), codes.PermissionDenied},
 	} {
 		if _, err := client(tc.identity).CreateJob(t.Context(), job(tc.account)); status.Code(err) != tc.want {
-			t.Errorf("client(tc.identity).CreateJob(job(tc.account)): got %s: %v; want status.Code(err) = tc.want",
-				name, err)
+			t.Errorf("%s: creating a job was answered with %v, expected %s", name, err, tc.want)
 		}
 	}
 	get := &batchpb.GetJobRequest{Name: "projects/local-project/locations/us-central1/jobs/j"}
@@ -192,10 +191,10 @@ func TestInspect(t *testing.T) {
 	owner, launcher := as(Owner), as(terraform.Launcher)
 	if email, err := launcher.Caller(ctx); err != nil ||
 		email != "coppice-launcher@local-project.iam.gserviceaccount.com" {
-		t.Errorf(`launcher.Caller(ctx): got %q, %v; want no error, email = "coppice-launcher@local-project.iam.gserviceaccount.com"`, email, err)
+		t.Errorf("the launcher is told that it is %q, %v; expected its account", email, err)
 	}
 	if n, err := owner.Number(ctx); err != nil || n != projectNumber {
-		t.Errorf("owner.Number(ctx): got %q, %v; want no error, n = projectNumber", n, err)
+		t.Errorf("the project's number is %q, %v; expected %s", n, err, projectNumber)
 	}
 	for _, r := range []cloud.Resource{
 		{Kind: "project", Name: project}, {Kind: "bucket", Name: "coppice-sweeps"},
@@ -205,7 +204,7 @@ func TestInspect(t *testing.T) {
 	} {
 		p, err := owner.Policy(ctx, r)
 		if err != nil || len(p) == 0 {
-			t.Errorf("owner.Policy(r): got %s: %v, %v; want no error, len(p) other than 0", r, p, err)
+			t.Errorf("the policy of %s is %v, %v; expected bindings", r, p, err)
 		}
 		var denied *cloud.PermissionError
 		if _, err := launcher.Policy(ctx, r); !errors.As(err, &denied) {
@@ -215,30 +214,28 @@ func TestInspect(t *testing.T) {
 	held, err := launcher.Held(ctx, cloud.Resource{Kind: "bucket", Name: "coppice-sweeps"},
 		[]string{"storage.objects.create", "storage.buckets.get", "storage.objects.list"})
 	if err != nil || !slices.Equal(held, []string{"storage.objects.create", "storage.objects.list"}) {
-		t.Errorf(`launcher.Held(...): got %q, %v; want no error, held = []string{"storage.objects.create", "storage.objects.list"}`, held, err)
+		t.Errorf("on the bucket the launcher holds %q, %v; expected to create and to list objects", held, err)
 	}
 	held, err = launcher.Held(ctx, cloud.Resource{Kind: "account", Name: w.guard.email(terraform.Task)},
 		[]string{"iam.serviceAccounts.actAs", "iam.serviceAccounts.getAccessToken"})
 	if err != nil || !slices.Equal(held, []string{"iam.serviceAccounts.actAs"}) {
-		t.Errorf(`launcher.Held(...): got %q, %v; want no error, held = []string{"iam.serviceAccounts.actAs"}`, held,
-			err)
+		t.Errorf("on the task's account the launcher holds %q, %v; expected to act as it", held, err)
 	}
 	if b, err := owner.Bucket(ctx, "coppice-sweeps"); err != nil || b.Location != location {
-		t.Errorf(`owner.Bucket("coppice-sweeps"): got %+v, %v; want no error, b.Location = location`, b, err)
+		t.Errorf("the bucket of sweeps is %+v, %v; expected it in %s", b, err, location)
 	}
 	if _, err := owner.Bucket(ctx, "coppice-none"); !errors.Is(err, cloud.ErrNotThere) {
-		t.Errorf(`owner.Bucket("coppice-none"): got %v; want err wrapping cloud.ErrNotThere`, err)
+		t.Errorf("a bucket that does not exist: got %v, expected %v", err, cloud.ErrNotThere)
 	}
 	if s, err := owner.Subscription(ctx, sub(subscription)); err != nil || s.Topic != topic(scoresTopic) ||
 		s.DeadLetterTopic != topic(deadLetters) || s.MaxAttempts != 20 {
-		t.Errorf("owner.Subscription(sub(subscription)): got %+v, %v; want no error, s.Topic = topic(scoresTopic), "+
-			"s.DeadLetterTopic = topic(deadLetters), s.MaxAttempts = 20", s, err)
+		t.Errorf("the subscription is %+v, %v; expected its topic, and dead letters after 20 attempts", s, err)
 	}
 	if err := owner.Topic(ctx, topic("none")); !errors.Is(err, cloud.ErrNotThere) {
-		t.Errorf(`owner.Topic(topic("none")): got %v; want err wrapping cloud.ErrNotThere`, err)
+		t.Errorf("a topic that does not exist: got %v, expected %v", err, cloud.ErrNotThere)
 	}
 	if _, err := owner.Enabled(ctx); !errors.Is(err, cloud.ErrNotImitated) {
-		t.Errorf("owner.Enabled(ctx): got %v; want err wrapping cloud.ErrNotImitated", err)
+		t.Errorf("the enabled services: got %v, expected %v", err, cloud.ErrNotImitated)
 	}
 }
 

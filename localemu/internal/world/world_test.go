@@ -102,7 +102,7 @@ func TestEnviron(t *testing.T) {
 	before := slices.Clone(mine)
 	got := w.Environ(mine)
 	if !slices.Equal(got[:2], []string{"HOME=/h", "ODD"}) || len(got) != 2+len(w.Env()) {
-		t.Errorf(`w.Environ(mine): got %q; want got[:2] = []string{"HOME=/h", "ODD"}, len(got) = 2 + len(w.Env())`, got)
+		t.Errorf("the command's environment is %q, expected HOME, ODD and the local cloud's", got)
 	}
 	if !slices.Equal(mine, before) {
 		t.Errorf("the caller's environment has become %q", mine)
@@ -138,7 +138,7 @@ func TestJobsAreToldOf(t *testing.T) {
 	}
 	const topic = "projects/" + project + "/topics/" + jobsTopic
 	if !slices.Contains(w.Env(), "COPPICE_JOBS_TOPIC="+jobsTopic) {
-		t.Errorf(`got %q; want slices.Contains(w.Env(), "COPPICE_JOBS_TOPIC="+jobsTopic)`, w.Env())
+		t.Errorf("the environment %q has no topic of jobs", w.Env())
 	}
 	_, err = batchpb.NewBatchServiceClient(connect(w.batch.Addr())).CreateJob(t.Context(), &batchpb.CreateJobRequest{
 		Parent: "projects/" + project + "/locations/" + location, JobId: "told", Job: &batchpb.Job{
@@ -168,6 +168,6 @@ func TestJobsAreToldOf(t *testing.T) {
 	}
 	if a := got[0].Message.Attributes; a["NewJobState"] != "SUCCEEDED" ||
 		!strings.HasSuffix(a["JobName"], "/jobs/told") {
-		t.Errorf(`got %v; want a["NewJobState"] = "SUCCEEDED", a["JobName"] ending in "/jobs/told"`, got)
+		t.Errorf("the notification has %v, expected that the job told has SUCCEEDED", got)
 	}
 }
