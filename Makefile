@@ -175,7 +175,7 @@ nights: ## every kind of bad night on NIGHTS_SEEDS streams, through the built pr
 interop: build/venv/ok ## have Python's lightgbm load our models and compare scores, and Google's Python clients use the local cloud
 	PYTHONDONTWRITEBYTECODE=1 build/venv/bin/python -W error -m unittest discover -s python/tests
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) \
-	  -count 1 -timeout 20m -v -run 'Interop|TestE2EAds$$' ./e2e ./internal/dataset/ingest
+	  -count 1 -timeout 20m -v -run 'Interop|TestE2EAds$$' ./e2e ./internal/dataset/ingest ./internal/dataset/table
 
 quality: build/venv/ok ## compare validation losses with LightGBM's on real tables (some minutes)
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) \

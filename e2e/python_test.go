@@ -16,6 +16,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/scorer"
 )
 
@@ -189,7 +190,7 @@ func (l *local) compare(args ...string) compared {
 }
 
 // modelValues writes the model values of a table to a file, row by row, by a version's features and levels.
-func modelValues(t *testing.T, version, table string) string {
+func modelValues(t *testing.T, version, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(version, scorer.FileFeatures))
 	if err != nil {
@@ -209,16 +210,16 @@ func modelValues(t *testing.T, version, table string) string {
 		t.Fatal(err)
 	}
 
-	files, err := ingest.Expand(table)
+	files, err := table.Expand(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	from, err := ingest.OpenTable(files, ingest.TableOptions{Threads: 1})
+	from, err := table.Open(files, table.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out []byte
-	err = from.Read(t.Context(), encoder.Columns(), 4096, func(b *ingest.Batch) error {
+	err = from.Read(t.Context(), encoder.Columns(), 4096, func(b *table.Batch) error {
 		values, err := encoder.Encode(b, nil, nil)
 		for _, x := range values {
 			out = binary.LittleEndian.AppendUint64(out, math.Float64bits(x))

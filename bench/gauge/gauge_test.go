@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"coppice/internal/sweep"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,7 +13,8 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
-	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
+	"coppice/internal/sweep"
 )
 
 // run executes one subcommand and decodes what it prints.
@@ -33,20 +33,20 @@ func run(t *testing.T, into any, args ...string) error {
 // read gives all rows of a table.
 func read(t *testing.T, pattern string) (columns map[string][]float64, rows int) {
 	t.Helper()
-	files, err := ingest.Expand(pattern)
+	files, err := table.Expand(pattern)
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := ingest.OpenTable(files, ingest.TableOptions{Threads: 2})
+	t2, err := table.Open(files, table.Options{Threads: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, c := range table.Columns() {
+	for _, c := range t2.Columns() {
 		names = append(names, c.Name)
 	}
 	columns = map[string][]float64{}
-	err = table.Read(t.Context(), names, 1000, func(b *ingest.Batch) error {
+	err = t2.Read(t.Context(), names, 1000, func(b *table.Batch) error {
 		for i, n := range names {
 			for r := range b.Rows {
 				v := math.NaN()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 )
 
 // outcome is what came of reading a file, in the words of testdata/arrow, which reads them with others.
@@ -50,7 +50,7 @@ func readParquet(ctx context.Context, path string) outcome {
 }
 
 func countCells(ctx context.Context, path string, o *outcome) error {
-	t, err := ingest.OpenTable([]ingest.File{{URI: path, Path: path}}, ingest.TableOptions{Threads: 1})
+	t, err := table.Open([]table.File{{URI: path, Path: path}}, table.Options{Threads: 1})
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func countCells(ctx context.Context, path string, o *outcome) error {
 		}
 	}
 
-	return t.Read(ctx, names, 1<<16, func(b *ingest.Batch) error {
+	return t.Read(ctx, names, 1<<16, func(b *table.Batch) error {
 		o.Rows += int64(b.Rows)
 		for i := range b.Columns {
 			for r := range b.Rows {

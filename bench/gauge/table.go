@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/program"
 )
 
@@ -134,7 +134,7 @@ func (o *tableOptions) write(ctx context.Context) (names []string, written int, 
 // maker holds what all parts have in common. It does not change and may be used from any goroutine.
 type maker struct {
 	seed    uint64
-	columns []ingest.Column
+	columns []table.Column
 	weight  []float64 // of each feature in the label
 }
 
@@ -144,10 +144,10 @@ func newMaker(columns int, seed uint64) *maker {
 	m := &maker{seed: seed}
 	rng := rand.New(rand.NewPCG(seed, math.MaxUint64))
 	for i := range columns {
-		m.columns = append(m.columns, ingest.Column{Name: fmt.Sprintf("f%02d", i), Type: dataset.Float})
+		m.columns = append(m.columns, table.Column{Name: fmt.Sprintf("f%02d", i), Type: dataset.Float})
 		m.weight = append(m.weight, 1.2*rng.NormFloat64()/math.Sqrt(1+float64(i)/4)) // the first ones say most
 	}
-	m.columns = append(m.columns, ingest.Column{Name: labelColumn, Type: dataset.Int})
+	m.columns = append(m.columns, table.Column{Name: labelColumn, Type: dataset.Int})
 	return m
 }
 
@@ -161,7 +161,7 @@ func (m *maker) writePart(p part) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Cleanup()) }()
-	w, err := ingest.NewParquetWriter(file, m.columns, ingest.Snappy)
+	w, err := table.NewParquetWriter(file, m.columns, table.Snappy)
 	if err != nil {
 		return err
 	}
@@ -181,8 +181,8 @@ func (m *maker) writePart(p part) (err error) {
 	return file.CloseAtomicallyReplace()
 }
 
-func (m *maker) newBatch() *ingest.Batch {
-	b := &ingest.Batch{}
+func (m *maker) newBatch() *table.Batch {
+	b := &table.Batch{}
 	for _, c := range m.columns {
 		v := dataset.Values{Type: c.Type, Null: make([]bool, batchRows)}
 		if c.Type == dataset.Float {
@@ -197,7 +197,7 @@ func (m *maker) newBatch() *ingest.Batch {
 
 // fill makes the next rows of a file. A fifth of the label's variance or so can be explained; trees have to find steps,
 // waves and products of two features.
-func (m *maker) fill(b *ingest.Batch, rows int, rng *rand.Rand) {
+func (m *maker) fill(b *table.Batch, rows int, rng *rand.Rand) {
 	features := len(m.weight)
 	b.Rows = rows
 	for i := range b.Columns {

@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/program"
 )
 
@@ -83,16 +83,16 @@ func write(path string, rows int, seed uint64) (err error) {
 }
 
 // writer is the writer that the file's name asks for, and what finishes it.
-func writer(file io.Writer, path string, columns []ingest.Column) (put func(*ingest.Batch) error, finish func() error,
+func writer(file io.Writer, path string, columns []table.Column) (put func(*table.Batch) error, finish func() error,
 	err error) {
 	if strings.HasSuffix(path, ".csv") {
-		w, err := ingest.NewCSVWriter(file, columns, ',')
+		w, err := table.NewCSVWriter(file, columns, ',')
 		if err != nil {
 			return nil, nil, err
 		}
 		return w.Write, func() error { return nil }, nil
 	}
-	w, err := ingest.NewParquetWriter(file, columns, ingest.Snappy)
+	w, err := table.NewParquetWriter(file, columns, table.Snappy)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -137,10 +137,10 @@ var (
 	countries = []string{"US", "DE", "FR", "BR", "IN", "JP", "GB", "MX", "IT", "ES", "PL", "NL"}
 )
 
-func (n *network) columns() []ingest.Column {
-	var out []ingest.Column
+func (n *network) columns() []table.Column {
+	var out []table.Column
 	for i, name := range names {
-		out = append(out, ingest.Column{Name: name, Type: types[i], Unit: units[name]})
+		out = append(out, table.Column{Name: name, Type: types[i], Unit: units[name]})
 	}
 	return out
 }
@@ -158,8 +158,8 @@ var (
 )
 
 // batch makes rows first .. first+rows-1 of a table of total rows, in the order of time.
-func (n *network) batch(first, rows, total int) *ingest.Batch {
-	b := &ingest.Batch{Names: names, Rows: rows, First: int64(first)}
+func (n *network) batch(first, rows, total int) *table.Batch {
+	b := &table.Batch{Names: names, Rows: rows, First: int64(first)}
 	for i, t := range types {
 		v := dataset.Values{Type: t, Unit: units[names[i]], Null: make([]bool, rows)}
 		switch t {
@@ -186,7 +186,7 @@ func (n *network) zipf(count int, skew float64) int {
 }
 
 // row makes one impression, at share day of the observed fortnight.
-func (n *network) row(b *ingest.Batch, r int, day float64) {
+func (n *network) row(b *table.Batch, r int, day float64) {
 	rng := n.rng
 	col := func(name string) *dataset.Values { return b.Column(name) }
 	number := func(name string, v float64, missing float64) {

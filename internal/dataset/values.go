@@ -42,6 +42,9 @@ func (u Unit) PerSecond() int64 {
 	return 0
 }
 
+// MaxExact is 2^53: every whole number up to it is exact in a float64.
+const MaxExact = 1 << 53
+
 const secondsPerDay = 86400
 
 // Values holds raw values of one column, as in the table. One of Text, Float and Int is set, depending on Type.
@@ -103,7 +106,7 @@ func (v *Values) AppendText(dst []byte, i int) []byte {
 // AppendNumber appends a number as text: whole numbers in decimal digits, others in the shortest form that reads back
 // the same.
 func AppendNumber(dst []byte, x float64) []byte {
-	if x == math.Trunc(x) && math.Abs(x) <= 1<<53 {
+	if x == math.Trunc(x) && math.Abs(x) <= MaxExact {
 		return strconv.AppendInt(dst, int64(x), 10)
 	}
 	return strconv.AppendFloat(dst, x, 'g', -1, 64)

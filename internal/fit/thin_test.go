@@ -12,6 +12,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/sweep"
@@ -19,9 +20,9 @@ import (
 
 // rareClicks is a table of rare clicks whose probabilities are known: the first rows are train, the last valid.
 type rareClicks struct {
-	file         ingest.File
-	held         *ingest.Batch // the rows of valid
-	probability  []float64     // of theirs
+	file         table.File
+	held         *table.Batch // the rows of valid
+	probability  []float64    // of theirs
 	train, valid int
 }
 
@@ -36,7 +37,7 @@ func newRareClicks(t *testing.T) *rareClicks {
 	for i := range ads {
 		ads[i] = 0.8 * rng.NormFloat64()
 	}
-	c.held = &ingest.Batch{Names: []string{"site", "ad", "x"}, Rows: c.valid,
+	c.held = &table.Batch{Names: []string{"site", "ad", "x"}, Rows: c.valid,
 		Columns: []dataset.Values{{Type: dataset.Text}, {Type: dataset.Text}, {Type: dataset.Float}}}
 	var b bytes.Buffer
 	b.WriteString("y,site,ad,x,part\n")
@@ -60,7 +61,7 @@ func newRareClicks(t *testing.T) *rareClicks {
 	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	files, err := ingest.Expand(path)
+	files, err := table.Expand(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func (c *rareClicks) model(t *testing.T, rest string) (d *dataset.Dataset, o *Ou
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "d")
-	if _, err := ingest.Stage(t.Context(), spec, []ingest.File{c.file}, dir, ingest.Options{}); err != nil {
+	if _, err := ingest.Stage(t.Context(), spec, []table.File{c.file}, dir, ingest.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if d, err = dataset.Open(dir); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/nights"
 	"coppice/internal/nights/nightstest"
 )
@@ -22,18 +23,18 @@ type night struct {
 }
 
 // stage makes a night of a table; err says why it cannot be staged.
-func stage(t *testing.T, table nightstest.Table) (night, error) {
+func stage(t *testing.T, rows nightstest.Table) (night, error) {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "night.csv")
-	if err := os.WriteFile(file, table.CSV(), 0o600); err != nil {
+	if err := os.WriteFile(file, rows.CSV(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	spec, err := dataset.ParseSpec("dataset.yaml", append(nightstest.Spec(file), "encodings: none\n"...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := ingest.Expand(file)
+	files, err := table.Expand(file)
 	if err != nil {
 		t.Fatal(err)
 	}

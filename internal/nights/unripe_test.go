@@ -10,6 +10,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/nights"
 )
 
@@ -31,7 +32,7 @@ func TestFreshnessOfLabelsThatComeLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := ingest.Expand(file)
+	files, err := table.Expand(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/cloud"
-	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/gbt"
 	"coppice/internal/program"
 	"coppice/internal/registry"
@@ -45,7 +45,7 @@ func TestExitCodes(t *testing.T) {
 		"unexpected": {errors.New("x"), sweep.ExitError},
 		"usage":      {program.Usagef("x"), sweep.ExitUsage},
 		"spec":       {fmt.Errorf("a: %w", &strictyaml.Error{File: "f"}), sweep.ExitInput},
-		"table":      {&ingest.TableError{Msg: "x"}, sweep.ExitInput},
+		"table":      {&table.Error{Msg: "x"}, sweep.ExitInput},
 		"param":      {&gbt.ParamError{}, sweep.ExitInput},
 		"name":       {&sweep.NameError{}, sweep.ExitInput},
 		"absent":     {fmt.Errorf("a: %w", fs.ErrNotExist), sweep.ExitNotFound},

@@ -11,6 +11,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/gbt"
 	"coppice/internal/scorer"
 )
@@ -28,7 +29,7 @@ func trained(t *testing.T, ds *dataset.Dataset, change func(p *gbt.Params)) *gbt
 }
 
 // raws are the raw scores of rows with an encoding and its levels, which went through their files.
-func raws(t *testing.T, m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels, b *ingest.Batch) (out []float64,
+func raws(t *testing.T, m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels, b *table.Batch) (out []float64,
 	size int) {
 	t.Helper()
 	if levels != nil {
@@ -131,7 +132,7 @@ func stage(t *testing.T, encodings string) (*dataset.Dataset, *dataset.Levels) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sources, err := ingest.Expand(spec.Source)
+	sources, err := table.Expand(spec.Source)
 	if err != nil {
 		t.Fatal(err)
 	}

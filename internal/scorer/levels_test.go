@@ -15,7 +15,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
@@ -58,9 +58,9 @@ func (c *cached) open(t *testing.T) ([]float64, error) {
 func (c *cached) file() string { return filepath.Join(c.dir, c.levels.SHA256+".arrow") }
 
 // clicks are rows of the table of datasettest, some with users and sites that it does not have.
-func clicks(rows int) *ingest.Batch {
+func clicks(rows int) *table.Batch {
 	rng := rand.New(rand.NewPCG(3, 3))
-	b := &ingest.Batch{Names: []string{"user_id", "campaign_id", "site", "hour", "age", "price", "day"}, Rows: rows}
+	b := &table.Batch{Names: []string{"user_id", "campaign_id", "site", "hour", "age", "price", "day"}, Rows: rows}
 	b.Columns = make([]dataset.Values, len(b.Names))
 	for i := range b.Columns {
 		b.Columns[i].Type = dataset.Text

@@ -13,6 +13,7 @@ import (
 	"coppice/internal/calibrate"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/gbt"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
@@ -198,7 +199,7 @@ func (s *Scorer) Predict(values []float64, segments []uint64, threads int) ([]fl
 
 // Batch predicts the rows of a batch: raw scores and predictions. values is scratch memory, returned for the next call.
 // The columns' values are counted in in.
-func (s *Scorer) Batch(b *ingest.Batch, values []float64, threads int, in *ingest.Inputs) (raw, predicted,
+func (s *Scorer) Batch(b *table.Batch, values []float64, threads int, in *ingest.Inputs) (raw, predicted,
 	reuse []float64, err error) {
 	if values, err = s.encoder.Encode(b, values, in); err != nil {
 		return nil, nil, nil, err

@@ -16,6 +16,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/gbt"
 )
 
@@ -58,28 +59,28 @@ func Dir(t testing.TB, o Options) (string, *dataset.Manifest) {
 
 	folder := t.TempDir()
 	source := filepath.Join(folder, "clicks.csv")
-	table := Table(o)
+	text := Table(o)
 	if o.Edit != nil {
-		table = o.Edit(table)
+		text = o.Edit(text)
 	}
-	if err := os.WriteFile(source, table, 0o644); err != nil {
+	if err := os.WriteFile(source, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
 
 	// Clicks and revenue tell of each other: the one that is not the label is dropped.
-	text := fmt.Sprintf("name: %s\nsource: %s\nlabel: %s\ndrop: [revenue]\ncategorical: [campaign_id]\nsplit: %s\n",
+	yaml := fmt.Sprintf("name: %s\nsource: %s\nlabel: %s\ndrop: [revenue]\ncategorical: [campaign_id]\nsplit: %s\n",
 		o.Name, source, o.Label, o.Split)
 	if o.Label == "revenue" {
-		text = fmt.Sprintf("name: %s\nsource: %s\nlabel: revenue\ndrop: [is_click]\nsplit: %s\n", o.Name, source,
+		yaml = fmt.Sprintf("name: %s\nsource: %s\nlabel: revenue\ndrop: [is_click]\nsplit: %s\n", o.Name, source,
 			o.Split)
 	}
 
-	spec, err := dataset.ParseSpec("dataset.yaml", []byte(text))
+	spec, err := dataset.ParseSpec("dataset.yaml", []byte(yaml))
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	files, err := ingest.Expand(spec.Source)
+	files, err := table.Expand(spec.Source)
 	if err != nil {
 		t.Fatal(err)
 	}

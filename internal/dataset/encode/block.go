@@ -88,7 +88,7 @@ func (m *Maker) load(p place, order int, b *block) error {
 	b.records, b.place = records, p
 	train := p.pile < m.pieces
 	n := p.count
-	b.sorted = resize(b.sorted, n)
+	b.sorted = dataset.Resize(b.sorted, n)
 	for i := range b.sorted {
 		record := b.records[i*m.layout.width:]
 		r := ranked{row: m.layout.row(record), at: uint32(i)}
@@ -118,16 +118,16 @@ const unpackRows = 1024
 // unpack decodes the sorted records.
 func (m *Maker) unpack(b *block, train bool) {
 	n := len(b.sorted)
-	b.order, b.limit, b.row = resize(b.order, n), resize(b.limit, n), resize(b.row, n)
-	b.label, b.weight, b.time = resize(b.label, n), resize(b.weight, n), resize(b.time, n)
+	b.order, b.limit, b.row = dataset.Resize(b.order, n), dataset.Resize(b.limit, n), dataset.Resize(b.row, n)
+	b.label, b.weight, b.time = dataset.Resize(b.label, n), dataset.Resize(b.weight, n), dataset.Resize(b.time, n)
 	if b.parts == nil {
 		b.parts = make([][]uint64, m.c.Parts)
 	}
 	for p := range b.parts {
-		b.parts[p] = resize(b.parts[p], n)
+		b.parts[p] = dataset.Resize(b.parts[p], n)
 	}
 
-	parallel(m.c.Threads, (n+unpackRows-1)/unpackRows, func(i int) {
+	dataset.Parallel(m.c.Threads, (n+unpackRows-1)/unpackRows, func(i int) {
 		from, to := i*unpackRows, min((i+1)*unpackRows, n)
 		m.unpackTargets(b, from, to, train)
 		for p := range m.layout.parts {

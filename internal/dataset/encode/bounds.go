@@ -34,7 +34,7 @@ func (m *Maker) layFeatures() error {
 		rates[k] = m.sampleRates(k, rows, rates)
 	}
 	m.assign = make([]func([]float64, []uint8, uint8), len(m.features))
-	parallel(m.c.Threads, len(m.features), func(i int) {
+	dataset.Parallel(m.c.Threads, len(m.features), func(i int) {
 		f := &m.features[i]
 		switch f.What {
 		case dataset.DeriveRate:

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"coppice/internal/dataset"
 )
 
 // first returns the initial candidates: atoms that may be keys by themselves, and all pairs of the most informative
@@ -17,7 +19,7 @@ func (r *run) first() []candidate {
 	}
 	if len(atoms) > maxAtoms {
 		alone := make([]candidate, len(atoms))
-		parallel(r.s.Threads, len(atoms), func(i int) {
+		dataset.Parallel(r.s.Threads, len(atoms), func(i int) {
 			gain, _ := r.gain([]int{i})
 			alone[i] = candidate{atoms: []int{i}, gain: gain}
 		})
@@ -88,7 +90,7 @@ const retainedGain = 0.5
 // information. rest are the candidates that may still be useful.
 func (r *run) best(candidates []candidate, count int) (out, rest []candidate) {
 	least := leastGain * r.meanLoss()
-	parallel(r.s.Threads, len(candidates), func(i int) {
+	dataset.Parallel(r.s.Threads, len(candidates), func(i int) {
 		c := &candidates[i]
 		gain, deviates := r.gain(c.atoms)
 		c.gain, c.chance = gain, deviates < leastDeviates

@@ -3,6 +3,8 @@ package encode
 import (
 	"context"
 	"math"
+
+	"coppice/internal/dataset"
 )
 
 // sketchLevels finds the levels that may have at least floor rows, if the tables cannot hold all levels.
@@ -38,11 +40,11 @@ const sketchRows = 1 << 14
 // sketchRecords counts the levels of records.
 func (m *Maker) sketchRecords(records []byte, b *block) {
 	n := len(records) / m.layout.width
-	parallel(m.c.Threads, m.c.Parts, func(p int) {
-		b.parts[p] = resize(b.parts[p], n)
+	dataset.Parallel(m.c.Threads, m.c.Parts, func(p int) {
+		b.parts[p] = dataset.Resize(b.parts[p], n)
 		m.layout.parts[p].unpack(records, m.layout.width, nil, b.parts[p])
 	})
-	parallel(m.c.Threads, len(m.c.Keys), func(k int) {
+	dataset.Parallel(m.c.Threads, len(m.c.Keys), func(k int) {
 		var levels [turnRows]uint64
 		for from := 0; from < n; from += turnRows {
 			most := m.hashLevels(b, k, from, min(from+turnRows, n), &levels)

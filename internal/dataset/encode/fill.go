@@ -198,7 +198,7 @@ func (f *filler) heldOut(ctx context.Context, p place) error {
 		return err
 	}
 
-	f.until = resize(f.until, len(f.asked.row))
+	f.until = dataset.Resize(f.until, len(f.asked.row))
 	clear(f.until)
 	f.next = 0
 	f.stretch(0, p.count, 0)
@@ -206,7 +206,7 @@ func (f *filler) heldOut(ctx context.Context, p place) error {
 	// For counts of all rows of train only the level was stored; their bins are known by now.
 	for i := range f.m.features {
 		if f.m.binBytes(i) == 4 {
-			f.out[i] = resize(f.out[i], p.count)
+			f.out[i] = dataset.Resize(f.out[i], p.count)
 			for r, number := range f.numbers[f.m.features[i].Key] {
 				f.out[i][r] = f.m.countBin(i, 1, number)
 			}
@@ -221,7 +221,7 @@ func (f *filler) heldOut(ctx context.Context, p place) error {
 // up to its until are added, and at the end all up to end.
 func (f *filler) stretch(from, to, end int) {
 	train := f.asked.place.pile < f.m.pieces
-	parallel(f.m.c.Threads, len(f.chains), func(chain int) {
+	dataset.Parallel(f.m.c.Threads, len(f.chains), func(chain int) {
 		for _, k := range f.chains[chain] {
 			if from == to {
 				f.see(k, f.next, end)
@@ -235,12 +235,12 @@ func (f *filler) stretch(from, to, end int) {
 // key is stretch for one key.
 func (f *filler) key(k, from, to, end int, train bool) {
 	n := len(f.asked.row)
-	f.rates[k], f.numbers[k] = resize(f.rates[k], n), resize(f.numbers[k], n)
+	f.rates[k], f.numbers[k] = dataset.Resize(f.rates[k], n), dataset.Resize(f.numbers[k], n)
 	if f.m.c.Keys[k].Recency {
-		f.gaps[k] = resize(f.gaps[k], n)
+		f.gaps[k] = dataset.Resize(f.gaps[k], n)
 	}
 	if f.m.countsSoFar(k) {
-		f.counts[k] = resize(f.counts[k], n)
+		f.counts[k] = dataset.Resize(f.counts[k], n)
 	}
 
 	next := f.next
@@ -369,7 +369,7 @@ func (f *filler) assign(k, from, to int) {
 			values = f.counts[k]
 		}
 
-		f.out[i] = resize(f.out[i], len(f.asked.row))
+		f.out[i] = dataset.Resize(f.out[i], len(f.asked.row))
 		f.m.assign[i](values[from:to], f.out[i][from:to], uint8(len(feature.Bounds)+1))
 	}
 }

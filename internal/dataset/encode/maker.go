@@ -196,7 +196,7 @@ func (m *Maker) observe(r *Rows) {
 		m.sample.offer(m.c.Keys, r, i, weight(i))
 	}
 
-	parallel(m.c.Threads, len(m.c.Keys), func(k int) {
+	dataset.Parallel(m.c.Threads, len(m.c.Keys), func(k int) {
 		b := block{parts: r.Parts}
 		var levels [turnRows]uint64
 		for from := 0; from < len(r.Label); from += turnRows {
@@ -295,7 +295,7 @@ func (m *Maker) Tables() (levels *dataset.Levels, first, count []int) {
 	}
 
 	sorted := make([][]int32, len(m.tables))
-	parallel(m.c.Threads, len(m.tables), func(k int) { sorted[k] = m.tables[k].sorted(m.floor) })
+	dataset.Parallel(m.c.Threads, len(m.tables), func(k int) { sorted[k] = m.tables[k].sorted(m.floor) })
 
 	for k, t := range m.tables {
 		slots := sorted[k]

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"coppice/internal/dataset"
 )
 
 // recordLayout is the position of a row's values in its record.
@@ -54,7 +56,7 @@ func newRecordLayout(c *Config) recordLayout {
 // pack writes rows as records into the memory of to, column by column.
 func (l *recordLayout) pack(r *Rows, to []byte, threads int) ([]byte, error) {
 	n := len(r.Label)
-	to = resize(to, n*l.width)
+	to = dataset.Resize(to, n*l.width)
 	for i, label := range r.Label {
 		record := to[i*l.width:]
 		binary.LittleEndian.PutUint32(record, uint32(r.First+i))
@@ -72,7 +74,7 @@ func (l *recordLayout) pack(r *Rows, to []byte, threads int) ([]byte, error) {
 	}
 
 	fits := make([]bool, len(l.parts))
-	parallel(threads, len(l.parts), func(p int) { fits[p] = l.parts[p].pack(r.Parts[p], to, l.width) })
+	dataset.Parallel(threads, len(l.parts), func(p int) { fits[p] = l.parts[p].pack(r.Parts[p], to, l.width) })
 	if p := slices.Index(fits, false); p >= 0 {
 		return to, &TooManyValuesError{Part: p, Known: len(l.parts[p].values.values)}
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"coppice/internal/dataset"
 )
 
 // Learner trains a small model on some rows of a table and scores all of them: log odds of a binary label, or the label
@@ -393,7 +395,7 @@ func (s *Search) Worth(keys [][]int) []float64 {
 	}
 
 	out := make([]float64, len(keys))
-	parallel(s.Threads, len(out), func(i int) {
+	dataset.Parallel(s.Threads, len(out), func(i int) {
 		gain, _ := r.gain(keys[i])
 		out[i] = max(0, gain/r.meanLoss())
 	})

@@ -34,7 +34,7 @@ func (m *Maker) laySegments() {
 func (f *filler) keep() error {
 	m, rows := f.m, f.asked.row
 	width, offset := m.bins.width, 4
-	f.records = resize(f.records, len(rows)*width)
+	f.records = dataset.Resize(f.records, len(rows)*width)
 	first := f.copy * m.c.Rows[0]
 
 	for i, row := range rows {
@@ -67,7 +67,7 @@ func (f *filler) keep() error {
 // since rows that are predicted are not among those of train.
 func (m *Maker) countLevels() {
 	m.counts = make([][2][]uint8, len(m.features))
-	parallel(m.c.Threads, len(m.features), func(i int) {
+	dataset.Parallel(m.c.Threads, len(m.features), func(i int) {
 		f := &m.features[i]
 		if f.What != dataset.DeriveCount {
 			return
@@ -137,7 +137,7 @@ func (m *Maker) handOut(ctx context.Context, write func(split, first int, column
 		}
 
 		for i := range columns {
-			columns[i] = resize(columns[i], seg.rows)
+			columns[i] = dataset.Resize(columns[i], seg.rows)
 		}
 		m.unpackBins(records, columns)
 		if err := write(0, seg.first, columns); err != nil {
@@ -149,7 +149,7 @@ func (m *Maker) handOut(ctx context.Context, write func(split, first int, column
 
 // unpackBins moves the bins of a segment's records to their rows.
 func (m *Maker) unpackBins(records []byte, columns [][]uint8) {
-	parallel(m.c.Threads, len(columns), func(i int) {
+	dataset.Parallel(m.c.Threads, len(columns), func(i int) {
 		offset := 4
 		for j := range i {
 			offset += m.binBytes(j)

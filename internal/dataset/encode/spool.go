@@ -3,6 +3,8 @@ package encode
 import (
 	"fmt"
 	"os"
+
+	"coppice/internal/dataset"
 )
 
 // spool stores fixed-size records in piles, each of which is read back in whole or in pieces, in the order of its
@@ -125,7 +127,7 @@ func (s *spool) load(of, first, count int, buffer *[]byte) ([]byte, error) {
 		return p.tail[from:to], nil
 	}
 
-	*buffer = resize(*buffer, int(to-from))
+	*buffer = dataset.Resize(*buffer, int(to-from))
 	at, done := int64(0), 0
 	for _, c := range p.chunks {
 		if lo, hi := max(from, at), min(to, at+int64(c.n)); lo < hi {

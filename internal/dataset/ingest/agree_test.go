@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 // For random tables, the bin of every cell's model value is the bin that Stage wrote, whether the encoder reads the
@@ -19,17 +20,17 @@ func TestEncoderAgreesWithStage(t *testing.T) {
 	for name, spec := range randomSpecs {
 		t.Run(name, func(t *testing.T) {
 			file := writeFile(t, "t.csv", randomTable(seed, 2000))
-			s, err := tryStage(t, spec, []File{file}, Options{})
+			s, err := tryStage(t, spec, []table.File{file}, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkEncoder(t, s, []File{file}, dataset.CSVSpec{})
+			checkEncoder(t, s, []table.File{file}, dataset.CSVSpec{})
 		})
 	}
 }
 
 // checkEncoder encodes the sample and the source again and compares with what Stage wrote.
-func checkEncoder(t *testing.T, s *staged, files []File, csv dataset.CSVSpec) {
+func checkEncoder(t *testing.T, s *staged, files []table.File, csv dataset.CSVSpec) {
 	t.Helper()
 	data, err := s.Manifest.Encode()
 	if err != nil {
@@ -89,7 +90,7 @@ func ofTable(f *dataset.Feature) bool { return f.From != nil && f.From.Table >= 
 
 // checkSource makes sure that every row of bins that the source has is there, as often as in the dataset. Rows of train
 // are compared without statistics of levels, because each has only seen those before it.
-func checkSource(t *testing.T, s *staged, enc *Encoder, files []File, csv dataset.CSVSpec) {
+func checkSource(t *testing.T, s *staged, enc *Encoder, files []table.File, csv dataset.CSVSpec) {
 	t.Helper()
 	m := s.Manifest
 	width := len(m.Features)
@@ -116,12 +117,12 @@ func checkSource(t *testing.T, s *staged, enc *Encoder, files []File, csv datase
 			}
 		}
 	}
-	table, err := OpenTable(files, TableOptions{CSV: csv})
+	rows, err := table.Open(files, table.Options{CSV: csv})
 	if err != nil {
 		t.Fatal(err)
 	}
 	unlabelled, tok := int64(0), newMissingMarkers(m.Missing)
-	err = table.Read(context.Background(), append(enc.Columns(), m.Label.Column), 333, func(b *Batch) error {
+	err = rows.Read(context.Background(), append(enc.Columns(), m.Label.Column), 333, func(b *table.Batch) error {
 		out, err := enc.Encode(b, nil, nil)
 		if err != nil {
 			return err

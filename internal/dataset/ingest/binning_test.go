@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 func boundsOf(bins int, zeroApart bool, values ...float64) []float64 {
@@ -278,11 +279,12 @@ func TestLongTextsAreOthers(t *testing.T) {
 // A Parquet table says how many rows it has, but not how many of them are train and have a label.
 func TestBinsAreMadeOfAllTrainRowsThereAre(t *testing.T) {
 	var out bytes.Buffer
-	w, err := NewParquetWriter(&out, []Column{{Name: "y", Type: dataset.Int}, {Name: "x", Type: dataset.Int}}, Plain)
+	w, err := table.NewParquetWriter(&out, []table.Column{{Name: "y", Type: dataset.Int},
+		{Name: "x", Type: dataset.Int}}, table.Plain)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &Batch{Names: []string{"y", "x"}, Rows: 5000,
+	b := &table.Batch{Names: []string{"y", "x"}, Rows: 5000,
 		Columns: []dataset.Values{{Type: dataset.Int, Null: make([]bool, 5000)}, {Type: dataset.Int}}}
 	for i := range b.Rows {
 		b.Columns[0].Int = append(b.Columns[0].Int, int64(i/10%2))
@@ -292,7 +294,8 @@ func TestBinsAreMadeOfAllTrainRowsThereAre(t *testing.T) {
 	if err := errors.Join(w.Write(b), w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	s, err := tryStage(t, "label: y\nsample_rows_for_bins: 400\n", []File{writeFile(t, "t.parquet", out.String())},
+	s, err := tryStage(t, "label: y\nsample_rows_for_bins: 400\n",
+		[]table.File{writeFile(t, "t.parquet", out.String())},
 		Options{})
 	if err != nil || s.Manifest.BinRows != 400 {
 		t.Errorf("tryStage(...): got %v, %v; want no error, s.Manifest.BinRows = 400", err, s.Manifest.BinRows)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 // monthTable is CSV with columns of few numbers and times, and one of ids.
@@ -24,9 +25,9 @@ func monthTable(rows int) string {
 
 // Where the spec asks for categories there are categories, of numbers and times, too.
 func TestCategoriesOfNumbers(t *testing.T) {
-	table := monthTable(3000)
+	text := monthTable(3000)
 	s := mustStage(t, "label: y\nsplit: {by: hash, key: site, train: 0.8, test: 0.2}\n"+
-		"encodings: {columns: {month: categories, share: [rate, categories], day: levels, zip: categories}}\n", table)
+		"encodings: {columns: {month: categories, share: [rate, categories], day: levels, zip: categories}}\n", text)
 	for name, first := range map[string]string{"month": "7", "share": "0.5", "day": "2026-01-05"} {
 		f := s.feature(t, name)
 		if f.Kind != dataset.Categorical || f.Why != dataset.WhyForced || !slices.Contains(f.Categories, first) {
@@ -38,7 +39,7 @@ func TestCategoriesOfNumbers(t *testing.T) {
 		t.Errorf("zip is %s because of %s, want what the table says: %s", f.Kind, f.Why, dataset.WhyDigits)
 	}
 	s.feature(t, "share:rate")
-	checkEncoder(t, s, []File{writeFile(t, "again.csv", table)}, dataset.CSVSpec{})
+	checkEncoder(t, s, []table.File{writeFile(t, "again.csv", text)}, dataset.CSVSpec{})
 }
 
 func TestCategoriesRefused(t *testing.T) {
@@ -46,7 +47,7 @@ func TestCategoriesRefused(t *testing.T) {
 		"numeric: [month]\nencodings: {columns: {month: categories}}\n":               `column "month" is listed under numeric`,
 		"derive: {day: [weekday]}\nencodings: {columns: {day.weekday: categories}}\n": `"day.weekday" is a number derived from a time`,
 	} {
-		_, err := tryStage(t, "label: y\n"+rest, []File{writeFile(t, "t.csv", monthTable(100))}, Options{})
+		_, err := tryStage(t, "label: y\n"+rest, []table.File{writeFile(t, "t.csv", monthTable(100))}, Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want ... %s ...", rest, err, want)
 		}

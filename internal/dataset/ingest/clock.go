@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 // clock reads the column that statistics are ordered by, if it does not also split the rows by time. Texts may turn out
@@ -18,10 +19,10 @@ func newClock(column string, t *missingMarkers) *clock {
 }
 
 // observe handles a batch in the first pass. Every row must have a time.
-func (c *clock) observe(b *Batch, v *dataset.Values) error {
+func (c *clock) observe(b *table.Batch, v *dataset.Values) error {
 	for i := range b.Rows {
 		if missing(v, i, c.markers) {
-			return b.errorAt(i, c.column, "the row has no place in the order of the statistics: its time is missing")
+			return b.ErrorAt(i, c.column, "the row has no place in the order of the statistics: its time is missing")
 		}
 
 		want := c.wanted()
@@ -41,8 +42,8 @@ func (c *clock) observe(b *Batch, v *dataset.Values) error {
 		}
 
 		if c.asTime == nil && c.asNumber == nil {
-			return b.errorAt(i, c.column, "the row has no place in the order of the statistics: its time is %q, %s",
-				brief(v.TextOf(i)), want)
+			return b.ErrorAt(i, c.column, "the row has no place in the order of the statistics: its time is %.40q, %s",
+				v.TextOf(i), want)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 // An error about the order names the row that cannot be read, and what the rows before it are. Of two readings both
@@ -31,7 +32,8 @@ func TestOrderNamesTheRowThatIsWrong(t *testing.T) {
 		for i, value := range strings.Fields(tc.values) {
 			b.WriteString([]string{"0,", "1,"}[i%2] + value + ",i" + value + "\n")
 		}
-		_, err := tryStage(t, "label: y\nencodings: {order: {column: at}}\n", []File{writeFile(t, "t.csv", b.String())},
+		_, err := tryStage(t, "label: y\nencodings: {order: {column: at}}\n",
+			[]table.File{writeFile(t, "t.csv", b.String())},
 			Options{})
 		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: got  %v\nwant %s", name, err, tc.want)
@@ -52,5 +54,5 @@ func TestOrderByTheColumnOfASplit(t *testing.T) {
 	if o := s.Manifest.Order; o == nil || o.Column != "day" || o.By != dataset.OrderTime {
 		t.Errorf("ordered by %+v, want by time, column day", o)
 	}
-	checkEncoder(t, s, []File{writeFile(t, "again.csv", b.String())}, dataset.CSVSpec{})
+	checkEncoder(t, s, []table.File{writeFile(t, "again.csv", b.String())}, dataset.CSVSpec{})
 }

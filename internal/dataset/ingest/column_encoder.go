@@ -175,7 +175,7 @@ func (c *columnEncoder) numbers(v *dataset.Values, buf []float64) (numbers, _ []
 		return v.Float, buf, nil
 	}
 
-	buf = resize(buf, v.Len())
+	buf = dataset.Resize(buf, v.Len())
 
 	switch {
 	case v.Type == dataset.Text:
@@ -245,12 +245,20 @@ func (c *columnEncoder) textNumbers(v *dataset.Values, out []float64) error {
 		}
 
 		if !ok {
-			return &valueError{i, fmt.Sprintf("%q is not a %s", brief(text),
+			return &valueError{i, fmt.Sprintf("%.40q is not a %s", text,
 				map[dataset.Kind]string{dataset.Numeric: "number", dataset.Temporal: "time"}[c.feature.Kind])}
 		}
 	}
 	return nil
 }
+
+// valueError is an unusable value. Its reader says where the value is in the table.
+type valueError struct {
+	at  int // the value's place in the batch
+	msg string
+}
+
+func (e *valueError) Error() string { return e.msg }
 
 func (c *columnEncoder) wrongType(v *dataset.Values) error {
 	want := map[dataset.Kind]string{dataset.Numeric: "numbers", dataset.Temporal: "times"}[c.feature.Kind]

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 // deriver computes a column of numbers from columns of times. The column is added to a batch after those of the table,
@@ -67,10 +68,10 @@ func (r *roles) addDerivers(spec *dataset.Spec, t *missingMarkers, use func(path
 }
 
 // values computes the column for a batch.
-func (d *deriver) values(b *Batch) (dataset.Values, error) {
+func (d *deriver) values(b *table.Batch) (dataset.Values, error) {
 	out := dataset.Values{Type: dataset.Float, Float: make([]float64, b.Rows)}
 	times := make([][]float64, len(d.places))
-	d.buf = resize(d.buf, len(d.places))
+	d.buf = dataset.Resize(d.buf, len(d.places))
 
 	for i, place := range d.places {
 		numbers, buf, err := d.encoders[i].numbers(&b.Columns[place], d.buf[i])
@@ -84,7 +85,7 @@ func (d *deriver) values(b *Batch) (dataset.Values, error) {
 			}
 			return out, nil
 		case errors.As(err, &value):
-			return out, b.errorAt(value.at, d.from.Of[i].Column, "%s, so there is no %s to derive from it", value.msg,
+			return out, b.ErrorAt(value.at, d.from.Of[i].Column, "%s, so there is no %s to derive from it", value.msg,
 				d.from.What)
 		case err != nil:
 			return out, err
@@ -107,7 +108,7 @@ func (d *deriver) values(b *Batch) (dataset.Values, error) {
 func age(now, then float64) float64 { return (now - then) / secondsPerDay }
 
 // derive returns a batch with the derived columns added.
-func (r *roles) derive(b *Batch) (*Batch, error) {
+func (r *roles) derive(b *table.Batch) (*table.Batch, error) {
 	if len(r.derivers) == 0 {
 		return b, nil
 	}
@@ -130,7 +131,7 @@ func (r *roles) derivedFeatures() []feature {
 	var out []feature
 	for i := range r.derivers {
 		d := &r.derivers[i]
-		out = append(out, feature{place: len(r.read) + i, column: Column{Name: d.name(), Type: dataset.Float},
+		out = append(out, feature{place: len(r.read) + i, column: table.Column{Name: d.name(), Type: dataset.Float},
 			from:   &d.from,
 			source: d.places[0], auto: d.auto})
 	}
@@ -139,17 +140,17 @@ func (r *roles) derivedFeatures() []feature {
 
 // orderTimes returns the times by which a batch's rows are ordered for statistics: seconds since 1970, or the column's
 // numbers. Every row must have one.
-func (s *survey) orderTimes(b *Batch, out []float64) ([]float64, error) {
+func (s *survey) orderTimes(b *table.Batch, out []float64) ([]float64, error) {
 	v, read := &b.Columns[s.roles.order], s.splitter.time
 	if s.order != nil {
 		read = s.order.time
 	}
 
-	out = resize(out, b.Rows)
+	out = dataset.Resize(out, b.Rows)
 	for i := range out {
 		var ok bool
 		if out[i], ok = read(v, i); !ok {
-			return nil, b.errorAt(i, s.spec.TimeColumn(), "the row has no place in the order of the statistics: its "+
+			return nil, b.ErrorAt(i, s.spec.TimeColumn(), "the row has no place in the order of the statistics: its "+
 				"time cannot be read; the table changed while it was read")
 		}
 	}

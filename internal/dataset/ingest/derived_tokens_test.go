@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 // Numbers under missing: stand for a missing value in the written column. A derived hour of 6, Monday or age of 0 days
@@ -30,7 +31,7 @@ func TestMissingNumbersAreNotThoseOfCalendars(t *testing.T) {
 	if f := s.feature(t, "n"); f.Missing != 900 {
 		t.Errorf("n: %d values are missing, want the 900 that are 0, 1 or 6", f.Missing)
 	}
-	checkEncoder(t, s, []File{writeFile(t, "again.csv", b.String())}, dataset.CSVSpec{})
+	checkEncoder(t, s, []table.File{writeFile(t, "again.csv", b.String())}, dataset.CSVSpec{})
 }
 
 // A column without any value is a column of missing values, whatever type the table gives it.
@@ -56,7 +57,8 @@ func TestTimesWithoutAnyValue(t *testing.T) {
 		"a whole number": {dataset.Values{Type: dataset.Int, Int: []int64{0, 3}, Null: []bool{true, false}}, numbers,
 			"of type int where the dataset has times"},
 	} {
-		got, err := enc.Encode(&Batch{Names: []string{"t", "n"}, Columns: []dataset.Values{tc.t, tc.n}, Rows: 2}, nil,
+		got, err := enc.Encode(&table.Batch{Names: []string{"t", "n"}, Columns: []dataset.Values{tc.t, tc.n}, Rows: 2},
+			nil,
 			nil)
 		switch {
 		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):

@@ -9,6 +9,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/encode"
+	"coppice/internal/dataset/table"
 )
 
 // design says which features a dataset gets: columns as they are, and statistics of the levels of columns.
@@ -241,7 +242,7 @@ func (p *designer) checkNames() error {
 	for _, column := range slices.Sorted(maps.Keys(p.spec.Columns)) {
 		if !slices.Contains(names, column) {
 			return p.s.spec.Errorf("encodings.columns."+column, "column %q is not a feature of the table%s", column,
-				suggest(column, names))
+				table.Suggest(column, names))
 		}
 	}
 	return nil

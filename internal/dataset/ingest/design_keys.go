@@ -12,6 +12,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/encode"
+	"coppice/internal/dataset/table"
 )
 
 // atom is a part that keys can be made of.
@@ -163,7 +164,8 @@ func (p *designer) atomOf(i int, word string) (int, error) {
 	}
 
 	if found < 0 {
-		return -1, p.s.spec.Errorf(path, "%q is not a column that can be part of a key%s", word, suggest(word, known))
+		return -1, p.s.spec.Errorf(path, "%q is not a column that can be part of a key%s", word,
+			table.Suggest(word, known))
 	}
 	return found, nil
 }
@@ -355,7 +357,7 @@ func (p *designer) findParents(ctx context.Context, threads int) error {
 // findNested finds, for each column of ids, the one that it is nested in; of several, the one with the most levels.
 func (p *designer) findNested(ctx context.Context, threads int) error {
 	atoms := make([]numbered, len(p.atoms))
-	parallel(threads, len(atoms), func(a int) {
+	dataset.Parallel(threads, len(atoms), func(a int) {
 		if ctx.Err() == nil && p.columns[p.atoms[a].column].Kind == dataset.Categorical {
 			atoms[a] = numberLevels(p.atoms[a].hashes)
 		}
@@ -369,7 +371,7 @@ func (p *designer) findNested(ctx context.Context, threads int) error {
 	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(atoms[b].levels, atoms[a].levels) })
 
 	best := make([]int, len(atoms))
-	parallel(threads, len(atoms), func(a int) {
+	dataset.Parallel(threads, len(atoms), func(a int) {
 		best[a] = slices.IndexFunc(ranked, func(b int) bool {
 			if atoms[b].levels < 3 || 2*atoms[b].levels > atoms[a].levels || ctx.Err() != nil {
 				return false

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 	"coppice/internal/strictyaml"
 )
 
@@ -61,8 +62,8 @@ func TestNamesAreNotIdentity(t *testing.T) {
 		"not asked for, beside a column": {[]string{"a", "at.hour#"}, "encodings: {order: {column: at}}\n", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			table := namedTable(4000, tc.columns...)
-			s, err := tryStage(t, namedSpec+tc.rest, []File{writeFile(t, "t.csv", table)}, Options{})
+			text := namedTable(4000, tc.columns...)
+			s, err := tryStage(t, namedSpec+tc.rest, []table.File{writeFile(t, "t.csv", text)}, Options{})
 			var at *strictyaml.Error
 			switch {
 			case tc.want != "" && (!errors.As(err, &at) || !strings.Contains(err.Error(), tc.want)):
@@ -72,7 +73,7 @@ func TestNamesAreNotIdentity(t *testing.T) {
 			case err != nil:
 				t.Fatal(err)
 			}
-			checkEncoder(t, s, []File{writeFile(t, "again.csv", table)}, dataset.CSVSpec{})
+			checkEncoder(t, s, []table.File{writeFile(t, "again.csv", text)}, dataset.CSVSpec{})
 			var of []string
 			for _, table := range s.Manifest.Tables {
 				of = append(of, fmt.Sprintf("%+v", table.Of))

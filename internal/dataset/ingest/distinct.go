@@ -3,6 +3,8 @@ package ingest
 import (
 	"math"
 	"slices"
+
+	"coppice/internal/dataset"
 )
 
 // distinct is a number and its count.
@@ -65,7 +67,7 @@ func (c *counter) sort(keys []uint64) {
 		counts[2][k>>(lowBits+2*digitBits)]++
 	}
 
-	c.spare = resize(c.spare, len(keys))
+	c.spare = dataset.Resize(c.spare, len(keys))
 	from, to := keys, c.spare
 	for d := range digits {
 		shift := lowBits + d*digitBits

@@ -5,5 +5,5 @@
 // write the bins. Memory does not grow with the number of rows. The same input gives the same bytes for any number of
 // threads.
 //
-// Tables are untrusted input. A row that does not fit is a *TableError that names file, line or row, and column.
+// Tables are untrusted input. A row that does not fit is a *table.Error that names file, line or row, and column.
 package ingest

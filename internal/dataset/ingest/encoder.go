@@ -8,6 +8,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/encode"
+	"coppice/internal/dataset/table"
 )
 
 // Encoder turns raw rows into the inputs of a model, by exactly the rules that staged its dataset. It is built from
@@ -73,19 +74,17 @@ func (e *Encoder) Columns() []string { return e.inputs }
 // suffices. A model value is: for a numeric feature the number (NaN if missing, infinities clamped to the float64
 // range), for a time seconds since 1970, for a category its bin, for a derived feature what FORMAT.md says. Columns are
 // found by name; additional ones are ignored, and one that is missing or cannot be read as its feature's kind is a
-// *TableError. If in is not nil, the values seen are added to it.
-func (e *Encoder) Encode(b *Batch, out []float64, in *Inputs) ([]float64, error) {
-	return e.encode(b.Rows, b.file, b.Column, b.placeError, out, in)
-}
-
-func (b *Batch) placeError(row int, column, msg string) error {
-	return b.errorAt(row, column, "%s", msg)
+// *table.Error. If in is not nil, the values seen are added to it.
+func (e *Encoder) Encode(b *table.Batch, out []float64, in *Inputs) ([]float64, error) {
+	return e.encode(b.Rows, b.File, b.Column, func(row int, column, msg string) error {
+		return b.ErrorAt(row, column, "%s", msg)
+	}, out, in)
 }
 
 // Segments returns, for each row of a batch, a hash of its values in some columns. Values are normalised like ids:
-// 1001, "1001" and " 1001.0" are the same. A missing column is a *TableError.
-func (e *Encoder) Segments(b *Batch, by []string) ([]uint64, error) {
-	return e.segments(b.Rows, b.file, b.Column, by)
+// 1001, "1001" and " 1001.0" are the same. A missing column is a *table.Error.
+func (e *Encoder) Segments(b *table.Batch, by []string) ([]uint64, error) {
+	return e.segments(b.Rows, b.File, b.Column, by)
 }
 
 // SampleSegments is Segments for a dataset's sample.
@@ -102,7 +101,7 @@ func (e *Encoder) segments(rows int, file string, column func(string) *dataset.V
 	for _, name := range by {
 		v := column(name)
 		if v == nil || v.Len() != rows {
-			return nil, &TableError{File: file, Column: name, Msg: "the column is missing, but the model is " +
+			return nil, &table.Error{File: file, Column: name, Msg: "the column is missing, but the model is " +
 				"calibrated by it"}
 		}
 		if err := newPartReader(dataset.Part{Column: name, Kind: dataset.Categorical}, e.markers).hashes(v,
@@ -124,7 +123,7 @@ func (e *Encoder) EncodeSample(s *dataset.Sample) ([]float64, error) {
 }
 
 func placeInSample(row int, column, msg string) error {
-	return &TableError{File: dataset.SampleFile, Row: int64(row) + 1, Column: column, Msg: msg}
+	return &table.Error{File: dataset.SampleFile, Row: int64(row) + 1, Column: column, Msg: msg}
 }
 
 // encode computes model values from columns, and counts the columns' values in in, which may be nil.
@@ -133,14 +132,14 @@ func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Val
 	for _, name := range e.inputs {
 		v := column(name)
 		if v == nil {
-			return nil, &TableError{File: file, Column: name, Msg: "the column is missing, but the model needs it"}
+			return nil, &table.Error{File: file, Column: name, Msg: "the column is missing, but the model needs it"}
 		}
 		if v.Len() != rows {
-			return nil, &TableError{File: file, Column: name, Msg: fmt.Sprintf("%d values in %d rows", v.Len(), rows)}
+			return nil, &table.Error{File: file, Column: name, Msg: fmt.Sprintf("%d values in %d rows", v.Len(), rows)}
 		}
 	}
 	width := len(e.encoders)
-	out = resize(out, rows*width)
+	out = dataset.Resize(out, rows*width)
 	if rows == 0 {
 		return out, nil
 	}

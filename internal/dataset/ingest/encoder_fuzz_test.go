@@ -10,6 +10,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/encode"
+	"coppice/internal/dataset/table"
 )
 
 // ofEverything is an encoding with one feature of each derivation: what features.json may hold.
@@ -18,9 +19,9 @@ func ofEverything() *dataset.Encoding {
 		dataset.Part{Column: "at", Kind: dataset.Temporal}
 	hour := dataset.Part{Column: "at", Kind: dataset.Temporal, Take: dataset.DeriveHour}
 	age := dataset.Part{Column: "age", Kind: dataset.Numeric, Bounds: []float64{18, 40.5}}
-	number := func(name string, what dataset.Derivation, table int, of ...dataset.Part) dataset.Feature {
+	number := func(name string, what dataset.Derivation, number int, of ...dataset.Part) dataset.Feature {
 		return dataset.Feature{Name: name, Kind: dataset.Numeric, Bins: 1, MissingBin: -1, OtherBin: -1,
-			From: &dataset.Derived{What: what, Table: table, Of: of}}
+			From: &dataset.Derived{What: what, Table: number, Of: of}}
 	}
 	return &dataset.Encoding{
 		Format: dataset.FormatDerived, Missing: []string{"", "-999"},
@@ -78,8 +79,8 @@ func levelsFor(e *dataset.Encoding, rng *rand.Rand) *dataset.Levels {
 }
 
 // randomBatch has a column for each name, of any type, with values that may be absent, odd or extreme.
-func randomBatch(names []string, rng *rand.Rand) *Batch {
-	b := &Batch{Names: names, Rows: rng.IntN(9)}
+func randomBatch(names []string, rng *rand.Rand) *table.Batch {
+	b := &table.Batch{Names: names, Rows: rng.IntN(9)}
 	texts := []string{"", "-999", "7", "7.0", "Ulm", "Bonn", "TRUE", "2017-07-02", "2017-07-02T10:03:20Z", "1e400",
 		"\xff", "nan"}
 	floats := []float64{0, -1, 7, 1e300, math.Inf(1), math.Inf(-1), math.NaN(), 1.5e9}
@@ -116,7 +117,7 @@ func randomBatch(names []string, rng *rand.Rand) *Batch {
 }
 
 // tryEncoding makes an encoder of features.json and gives it batches of all kinds. Nothing that DecodeEncoding accepts
-// may panic, and what cannot be encoded is a *TableError.
+// may panic, and what cannot be encoded is a *table.Error.
 func tryEncoding(t *testing.T, text []byte, seed uint64) (encoded int) {
 	e, err := dataset.DecodeEncoding(text)
 	if err != nil {
@@ -141,9 +142,9 @@ func tryEncoding(t *testing.T, text []byte, seed uint64) (encoded int) {
 	for range 20 {
 		b := randomBatch(enc.Columns(), rng)
 		out, err := enc.Encode(b, nil, nil)
-		var table *TableError
+		var bad *table.Error
 		switch {
-		case err != nil && !errors.As(err, &table):
+		case err != nil && !errors.As(err, &bad):
 			t.Fatalf("untyped error %T: %v", err, err)
 		case err == nil && len(out) != b.Rows*len(e.Features):
 			t.Fatalf("%d values in %d rows of %d features", len(out), b.Rows, len(e.Features))

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 func text(values ...string) dataset.Values { return dataset.Values{Type: dataset.Text, Text: values} }
@@ -58,7 +59,8 @@ func TestEncoderToleratesTypes(t *testing.T) {
 			dataset.Values{Type: dataset.Bool, Int: []int64{1, 0, 1, 0}},
 			[]float64{nan, nan, 1, 1, nan, nan, 3, 1, -99.9, nan, 1, 1, math.MaxFloat64, nan, 3, 1}},
 	} {
-		b := &Batch{Names: []string{"extra", "o", "c", "t", "n"}, Columns: []dataset.Values{{}, tc.c, tc.c, tc.t, tc.n},
+		b := &table.Batch{Names: []string{"extra", "o", "c", "t", "n"}, Columns: []dataset.Values{{}, tc.c, tc.c, tc.t,
+			tc.n},
 			Rows: 4}
 		got, err := enc.Encode(b, nil, nil)
 		if err != nil {
@@ -94,7 +96,8 @@ func TestCategoriesMeetTypedValues(t *testing.T) {
 		"texts": {text("True", "true", "FALSE", "False", ""), text("1.0", "1", "007", "0.5", "2.00"),
 			[]float64{0, 1, 0, 2, 1, 4, 1, 3, 2, 0}},
 	} {
-		got, err := enc.Encode(&Batch{Names: []string{"t", "n"}, Columns: []dataset.Values{tc.t, tc.n}, Rows: 5}, nil,
+		got, err := enc.Encode(&table.Batch{Names: []string{"t", "n"}, Columns: []dataset.Values{tc.t, tc.n}, Rows: 5},
+			nil,
 			nil)
 		if err != nil || !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %v, want %v (%v)", name, got, tc.want, err)
@@ -108,11 +111,11 @@ func TestEncoderErrors(t *testing.T) {
 		{Name: "t", Kind: dataset.Temporal, Bins: 1, MissingBin: -1, OtherBin: -1},
 	}}, nil)
 	times := text("2017-01-01", "2017-01-01")
-	for want, b := range map[string]*Batch{
+	for want, b := range map[string]*table.Batch{
 		`x.csv: column "t": the column is missing, but the model needs it`: {Names: []string{"n"},
 			Columns: []dataset.Values{text("1", "2")}, Rows: 2},
 		`x.csv:8: column "n": "two" is not a number`: {Names: []string{"n", "t"},
-			Columns: []dataset.Values{text("1", "two"), times}, Rows: 2, lines: []int{5, 8}},
+			Columns: []dataset.Values{text("1", "two"), times}, Rows: 2, Lines: []int{5, 8}},
 		`x.csv: row 2: column "t": "soon" is not a time`: {Names: []string{"n", "t"},
 			Columns: []dataset.Values{text("1", "2"), text("2017-01-01", "soon")}, Rows: 2},
 		`column "t": the column holds values of type float`: {Names: []string{"n", "t"},
@@ -124,14 +127,14 @@ func TestEncoderErrors(t *testing.T) {
 		`column "n": 3 values in 2 rows`: {Names: []string{"n", "t"},
 			Columns: []dataset.Values{text("1", "2", "3"), times}, Rows: 2},
 	} {
-		b.file = "x.csv"
+		b.File = "x.csv"
 		_, err := enc.Encode(b, nil, nil)
-		var e *TableError
+		var e *table.Error
 		if !errors.As(err, &e) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got  %v\nwant ... %s", err, want)
 		}
 	}
-	if out, err := enc.Encode(&Batch{Names: []string{"n", "t"}, Columns: []dataset.Values{{Type: dataset.Text},
+	if out, err := enc.Encode(&table.Batch{Names: []string{"n", "t"}, Columns: []dataset.Values{{Type: dataset.Text},
 		{Type: dataset.Text}}}, nil, nil); err != nil || len(out) != 0 {
 		t.Errorf("enc.Encode(...): got %v, %v; want no error, len(out) = 0", out, err)
 	}
@@ -145,10 +148,10 @@ func TestEncoderErrors(t *testing.T) {
 
 // The same rows as Parquet and as CSV are the same model values, and the encoder may be shared.
 func TestParquetAndCSVEncodeAlike(t *testing.T) {
-	columns := []Column{{Name: "y", Type: dataset.Int}, {Name: "f", Type: dataset.Float},
+	columns := []table.Column{{Name: "y", Type: dataset.Int}, {Name: "f", Type: dataset.Float},
 		{Name: "i", Type: dataset.Int}, {Name: "s", Type: dataset.Text},
 		{Name: "at", Type: dataset.Time, Unit: dataset.Milli}}
-	b := &Batch{Names: []string{"y", "f", "i", "s", "at"}, Columns: make([]dataset.Values, 5), Rows: 3000}
+	b := &table.Batch{Names: []string{"y", "f", "i", "s", "at"}, Columns: make([]dataset.Values, 5), Rows: 3000}
 	for i, c := range columns {
 		v := &b.Columns[i]
 		v.Type, v.Unit = c.Type, c.Unit
@@ -170,11 +173,11 @@ func TestParquetAndCSVEncodeAlike(t *testing.T) {
 		}
 	}
 	var pq, csv bytes.Buffer
-	w, err := NewParquetWriter(&pq, columns, Zstd)
+	w, err := table.NewParquetWriter(&pq, columns, table.Zstd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := NewCSVWriter(&csv, columns, ',')
+	c, err := table.NewCSVWriter(&csv, columns, ',')
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,11 +186,11 @@ func TestParquetAndCSVEncodeAlike(t *testing.T) {
 	}
 	const spec = "label: y\ncategorical: [i]\nsplit: {by: hash, key: f, train: 0.5, valid: 0.5}\n"
 	parquetFile, csvFile := writeFile(t, "t.parquet", pq.String()), writeFile(t, "t.csv", csv.String())
-	ps, err := tryStage(t, spec, []File{parquetFile}, Options{})
+	ps, err := tryStage(t, spec, []table.File{parquetFile}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cs, err := tryStage(t, spec, []File{csvFile}, Options{})
+	cs, err := tryStage(t, spec, []table.File{csvFile}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +201,7 @@ func TestParquetAndCSVEncodeAlike(t *testing.T) {
 			t.Errorf("%s differs between Parquet and CSV", ps.Splits[i].Name)
 		}
 	}
-	checkEncoder(t, ps, []File{csvFile}, dataset.CSVSpec{})
+	checkEncoder(t, ps, []table.File{csvFile}, dataset.CSVSpec{})
 	var wg sync.WaitGroup
 	enc := mustEncode(t, ps.Manifest.Encoding(), ps.levels(t))
 	for range 4 {
@@ -268,21 +271,21 @@ func TestSampleIsRaw(t *testing.T) {
 
 func TestFingerprint(t *testing.T) {
 	ctx := context.Background()
-	table := randomTable(9, 50)
-	a, b := writeFile(t, "a.csv", table), writeFile(t, "b.csv", table)
+	rows := randomTable(9, 50)
+	a, b := writeFile(t, "a.csv", rows), writeFile(t, "b.csv", rows)
 	spec := parseSpec(t, "label: y\n")
-	want, err := Fingerprint(ctx, spec, []File{a})
+	want, err := Fingerprint(ctx, spec, []table.File{a})
 	if err != nil || len(want) != 32 {
-		t.Fatalf("Fingerprint(spec, []File{a}): got %v, %v; want no error, len(want) = 32", want, err)
+		t.Fatalf("Fingerprint(spec, []table.File{a}): got %v, %v; want no error, len(want) = 32", want, err)
 	}
 	moved := *spec
 	moved.Source = "gs://elsewhere/*.csv"
 	for name, same := range map[string]func() (string, error){
-		"again":         func() (string, error) { return Fingerprint(ctx, spec, []File{a}) },
-		"another place": func() (string, error) { return Fingerprint(ctx, &moved, []File{b}) },
+		"again":         func() (string, error) { return Fingerprint(ctx, spec, []table.File{a}) },
+		"another place": func() (string, error) { return Fingerprint(ctx, &moved, []table.File{b}) },
 		"explicit default": func() (string, error) {
 			return Fingerprint(ctx, parseSpec(t, "label: y\nmax_bin: 255\n"),
-				[]File{a})
+				[]table.File{a})
 		},
 	} {
 		if got, err := same(); err != nil || got != want {
@@ -294,33 +297,33 @@ func TestFingerprint(t *testing.T) {
 	for name, other := range map[string]func() (string, error){
 		"other spec": func() (string, error) {
 			return Fingerprint(ctx, parseSpec(t, "label: y\nmax_bin: 254\n"),
-				[]File{a})
+				[]table.File{a})
 		},
 		"other split": func() (string, error) {
-			return Fingerprint(ctx, parseSpec(t, "label: y\nsplit: {by: hash, key: user, train: 1}\n"), []File{a})
+			return Fingerprint(ctx, parseSpec(t, "label: y\nsplit: {by: hash, key: user, train: 1}\n"), []table.File{a})
 		},
 		"other contents": func() (string, error) {
-			return Fingerprint(ctx, spec, []File{writeFile(t, "a.csv", strings.Replace(table, "Ulm", "Alm", 1))})
+			return Fingerprint(ctx, spec, []table.File{writeFile(t, "a.csv", strings.Replace(rows, "Ulm", "Alm", 1))})
 		},
-		"two files": func() (string, error) { return Fingerprint(ctx, spec, []File{a, b}) },
+		"two files": func() (string, error) { return Fingerprint(ctx, spec, []table.File{a, b}) },
 		"other suffix": func() (string,
 			error) {
-			return Fingerprint(ctx, spec, []File{writeFile(t, "a.tsv", table)})
+			return Fingerprint(ctx, spec, []table.File{writeFile(t, "a.tsv", rows)})
 		},
-		"given checksum": func() (string, error) { return Fingerprint(ctx, spec, []File{remote}) },
+		"given checksum": func() (string, error) { return Fingerprint(ctx, spec, []table.File{remote}) },
 	} {
 		if got, err := other(); err != nil || got == want {
 			t.Errorf("other(): got %s: %s %v; want no error, got other than want", name, got, err)
 		}
 	}
 	remote.Checksum = ""
-	if _, err := Fingerprint(ctx, spec, []File{remote}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("Fingerprint(spec, []File{remote}): got %v; want err wrapping os.ErrNotExist", err)
+	if _, err := Fingerprint(ctx, spec, []table.File{remote}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Fingerprint(spec, []table.File{remote}): got %v; want err wrapping os.ErrNotExist", err)
 	}
 	long := func(at int) string { // a part and a bit
 		data := make([]byte, hashPart+100)
 		data[at] = 1
-		sum, err := Fingerprint(ctx, spec, []File{writeFile(t, "a.csv", string(data))})
+		sum, err := Fingerprint(ctx, spec, []table.File{writeFile(t, "a.csv", string(data))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -332,8 +335,8 @@ func TestFingerprint(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := Fingerprint(ctx, spec, []File{a}); !errors.Is(err, context.Canceled) {
-		t.Errorf("Fingerprint(spec, []File{a}): got %v; want err wrapping context.Canceled", err)
+	if _, err := Fingerprint(ctx, spec, []table.File{a}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Fingerprint(spec, []table.File{a}): got %v; want err wrapping context.Canceled", err)
 	}
 	if _, err := os.Stat(filepath.Dir(a.Path)); err != nil {
 		t.Error(err)

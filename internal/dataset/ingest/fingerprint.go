@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 // binningRevision is increased when the same input gives other bins than before, so that it is staged again.
@@ -19,7 +20,7 @@ const binningRevision = 4
 
 // Fingerprint hashes everything that determines Stage's result: the spec (except the location of its source) and the
 // contents of the files, in order. A file with a Checksum is not read. Equal fingerprints give equal datasets.
-func Fingerprint(ctx context.Context, spec *dataset.Spec, files []File) (string, error) {
+func Fingerprint(ctx context.Context, spec *dataset.Spec, files []table.File) (string, error) {
 	text, err := json.Marshal(spec)
 	if err != nil {
 		return "", err
@@ -36,7 +37,7 @@ func Fingerprint(ctx context.Context, spec *dataset.Spec, files []File) (string,
 			}
 		}
 		// A file's format depends on its suffix.
-		fmt.Fprintf(all, "%s %d %s\n", suffix(f.URI), f.Bytes, sum)
+		fmt.Fprintf(all, "%s %d %s\n", table.Suffix(f.URI), f.Bytes, sum)
 	}
 	return hex.EncodeToString(all.Sum(nil)[:16]), nil
 }
@@ -45,7 +46,7 @@ func Fingerprint(ctx context.Context, spec *dataset.Spec, files []File) (string,
 const hashPart = 16 << 20
 
 // hashFile is the SHA-256 of a file's contents or, for a longer file, of its parts' hashes.
-func hashFile(ctx context.Context, f File) (string, error) {
+func hashFile(ctx context.Context, f table.File) (string, error) {
 	r, err := os.Open(f.Path)
 	if err != nil {
 		return "", err
@@ -59,7 +60,7 @@ func hashFile(ctx context.Context, f File) (string, error) {
 
 	parts := int((info.Size() + hashPart - 1) / hashPart)
 	sums, errs := make([][]byte, parts), make([]error, parts)
-	parallel(runtime.GOMAXPROCS(0), parts, func(i int) {
+	dataset.Parallel(runtime.GOMAXPROCS(0), parts, func(i int) {
 		if errs[i] = ctx.Err(); errs[i] != nil {
 			return
 		}
@@ -73,7 +74,7 @@ func hashFile(ctx context.Context, f File) (string, error) {
 			err = io.ErrUnexpectedEOF
 		}
 		if err != nil {
-			errs[i] = &TableError{File: f.URI, Msg: "read", Err: err}
+			errs[i] = &table.Error{File: f.URI, Msg: "read", Err: err}
 		}
 		sums[i] = h.Sum(nil)
 	})

@@ -8,53 +8,6 @@ import (
 	"coppice/internal/dataset"
 )
 
-// gather returns the values at the given places.
-func gather(v *dataset.Values, places []int32) dataset.Values {
-	out := dataset.Values{Type: v.Type, Unit: v.Unit}
-	out.Text, out.Float, out.Int, out.Null = pick(v.Text, places), pick(v.Float, places), pick(v.Int, places),
-		pick(v.Null, places)
-	return out
-}
-
-func pick[T any](from []T, places []int32) []T { return pickInto(from, places, nil) }
-
-// pickInto is pick into the memory of to, if it suffices.
-func pickInto[T any](from []T, places []int32, to []T) []T {
-	if from == nil {
-		return nil
-	}
-	to = resize(to, len(places))
-	for i, p := range places {
-		to[i] = from[p]
-	}
-	return to
-}
-
-// keep returns a batch of only the rows at the given places.
-func (b *Batch) keep(places []int32) *Batch {
-	if len(places) == b.Rows {
-		return b
-	}
-
-	out := *b
-	out.Rows = len(places)
-	out.Columns = make([]dataset.Values, len(b.Columns))
-	for i := range b.Columns {
-		out.Columns[i] = gather(&b.Columns[i], places)
-	}
-
-	out.lines = nil
-	if b.lines != nil {
-		out.lines = pick(b.lines, places)
-	}
-
-	out.rowNumbers = make([]int64, len(places))
-	for i, p := range places {
-		out.rowNumbers[i] = b.row(int(p))
-	}
-	return &out
-}
-
 // store collects values from batches, each in a slot that may be overwritten later. It copies texts: in the batch they
 // are parts of whole records or pages, which they would keep alive.
 type store struct {
@@ -192,7 +145,7 @@ func (s *survey) repackTexts(train *trainSample) []*dataset.Values {
 	for i, c := range s.columns {
 		if c.sample.values.Type == dataset.Text {
 			raw := c.sample.finish(s.sampler.used())
-			sample := gather(&raw, train.places)
+			sample := raw.Pick(train.places)
 			samples[i] = &sample
 			texts = append(texts, &sample)
 		}
@@ -204,7 +157,7 @@ func (s *survey) repackTexts(train *trainSample) []*dataset.Values {
 // repack copies the texts of samples so that those of one column are contiguous. In the order of arrival, every later
 // pass over a column would miss the cache at each value.
 func repack(threads int, columns []*dataset.Values) {
-	parallel(threads, threads, func(t int) {
+	dataset.Parallel(threads, threads, func(t int) {
 		mine := columns[t*len(columns)/threads : (t+1)*len(columns)/threads]
 		packed := make([]strings.Builder, len(mine))
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 // hinted are the columns with a warning of a code.
@@ -71,7 +72,7 @@ func TestDictionariesAreCategories(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		files := []File{{URI: file, Path: path, Bytes: info.Size()}}
+		files := []table.File{{URI: file, Path: path, Bytes: info.Size()}}
 		s, err := tryStage(t, "label: y\nsplit: {by: random, train: 0.8, test: 0.2}\n", files, Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -95,19 +96,6 @@ func TestDictionariesAreCategories(t *testing.T) {
 		if whole {
 			checkEncoder(t, s, files, dataset.CSVSpec{})
 		}
-	}
-}
-
-// Damaged metadata gives no hint, and no error.
-func TestDictionariesOfDamagedMetadata(t *testing.T) {
-	for _, text := range []string{"", "AAAA", "!", "/////w==", "//////////8=", "/////xAAAAD/////////////////////",
-		strings.Repeat("A", 1000)} {
-		out := map[string]bool{}
-		_ = guard(func() error { return arrowDictionaries(text, out) })
-		if len(out) > 0 {
-			t.Errorf("got %.20q: %v; want len(out) <= 0", text, out)
-		}
-		_ = guard(func() error { return pandasCategories(text, out) })
 	}
 }
 

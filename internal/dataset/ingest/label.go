@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 // labeler determines what the label column holds, and then turns it into numbers.
@@ -45,7 +46,7 @@ func newLabeler(spec *dataset.Spec, t *missingMarkers) *labeler {
 
 // observe checks the label of every row of a batch and returns the places of the rows that have one; nil stands for
 // all.
-func (l *labeler) observe(b *Batch, v *dataset.Values) ([]int32, error) {
+func (l *labeler) observe(b *table.Batch, v *dataset.Values) ([]int32, error) {
 	if v.Type == dataset.Time {
 		return nil, l.spec.Errorf("label", "column %q is a time and cannot be a label", l.info.Column)
 	}
@@ -86,7 +87,7 @@ func (l *labeler) noNumber(v *dataset.Values, i int) bool {
 	return f == formNumber && (x != x || l.markers.hasNumber(x))
 }
 
-func (l *labeler) count(b *Batch, v *dataset.Values, i int) error {
+func (l *labeler) count(b *table.Batch, v *dataset.Values, i int) error {
 	if l.info.Positive != nil || l.info.Above != nil || l.info.Kind == dataset.Regression {
 		y, err := l.decode(b, v, i)
 		if err != nil {
@@ -143,7 +144,7 @@ func number(v *dataset.Values, i int) (float64, bool) {
 }
 
 // decode returns the label of row i, which must not be missing.
-func (l *labeler) decode(b *Batch, v *dataset.Values, i int) (float32, error) {
+func (l *labeler) decode(b *table.Batch, v *dataset.Values, i int) (float32, error) {
 	in := &l.info
 	if in.Positive != nil {
 		switch {
@@ -152,13 +153,13 @@ func (l *labeler) decode(b *Batch, v *dataset.Values, i int) (float32, error) {
 		case in.Negative == nil || sameValue(v, i, *in.Negative):
 			return 0, nil
 		}
-		return 0, b.errorAt(i, in.Column, "the label is %q, neither positive (%q) nor negative (%q)",
-			brief(v.TextOf(i)), *in.Positive, *in.Negative)
+		return 0, b.ErrorAt(i, in.Column, "the label is %.40q, neither positive (%q) nor negative (%q)",
+			v.TextOf(i), *in.Positive, *in.Negative)
 	}
 
 	x, ok := number(v, i)
 	if !ok {
-		return 0, b.errorAt(i, in.Column, "the label is %q, not a number", brief(v.TextOf(i)))
+		return 0, b.ErrorAt(i, in.Column, "the label is %.40q, not a number", v.TextOf(i))
 	}
 
 	if in.Above != nil {
@@ -169,13 +170,13 @@ func (l *labeler) decode(b *Batch, v *dataset.Values, i int) (float32, error) {
 	}
 
 	if in.Kind == dataset.Binary && x != 0 && x != 1 {
-		return 0, b.errorAt(i, in.Column, "the label is %q, neither 0 nor 1", brief(v.TextOf(i)))
+		return 0, b.ErrorAt(i, in.Column, "the label is %.40q, neither 0 nor 1", v.TextOf(i))
 	}
 
 	if y := float32(x); !math.IsInf(float64(y), 0) {
 		return y, nil
 	}
-	return 0, b.errorAt(i, in.Column, "the label %q does not fit a 32-bit float", brief(v.TextOf(i)))
+	return 0, b.ErrorAt(i, in.Column, "the label %.40q does not fit a 32-bit float", v.TextOf(i))
 }
 
 // sameValue reports whether value i equals the spec's text: the same text, or the same number if the column holds
@@ -259,7 +260,7 @@ func greatest(m map[float64]int64) float64 { return slices.Max(slices.Collect(ma
 func listTexts(m map[string]int64) string {
 	var quoted []string
 	for _, s := range slices.Sorted(maps.Keys(m)) {
-		quoted = append(quoted, fmt.Sprintf("%q", brief(s)))
+		quoted = append(quoted, fmt.Sprintf("%.40q", s))
 	}
 	return list(quoted)
 }

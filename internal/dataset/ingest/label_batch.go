@@ -1,6 +1,9 @@
 package ingest
 
-import "coppice/internal/dataset"
+import (
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
+)
 
 // In most batches every label is a present number; these take a shorter path.
 
@@ -50,7 +53,7 @@ func (l *labeler) allPresent(v *dataset.Values) bool {
 }
 
 // presentIn returns the places of a batch's rows that have a label; nil stands for all.
-func (l *labeler) presentIn(b *Batch, v *dataset.Values) []int32 {
+func (l *labeler) presentIn(b *table.Batch, v *dataset.Values) []int32 {
 	if l.allPresent(v) {
 		return nil
 	}
@@ -64,7 +67,7 @@ func (l *labeler) presentIn(b *Batch, v *dataset.Values) []int32 {
 }
 
 // decodeAll writes the labels of a batch's rows, none of which may be missing.
-func (l *labeler) decodeAll(b *Batch, v *dataset.Values, out []float32) error {
+func (l *labeler) decodeAll(b *table.Batch, v *dataset.Values, out []float32) error {
 	plain := l.info.Positive == nil && l.info.Above == nil && v.Type == dataset.Float
 	for i := range out {
 		if plain {

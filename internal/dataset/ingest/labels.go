@@ -1,6 +1,9 @@
 package ingest
 
-import "coppice/internal/dataset"
+import (
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
+)
 
 // Labels reads the label of other tables with the rules of a dataset, to measure models on rows that were never staged.
 type Labels struct{ labeler labeler }
@@ -14,14 +17,14 @@ func NewLabels(info dataset.LabelInfo, missing []string) *Labels {
 func (l *Labels) Column() string { return l.labeler.info.Column }
 
 // Read returns the labels of a batch's rows that have one, and the places of those rows; nil places stand for all.
-func (l *Labels) Read(b *Batch) (labels []float32, places []int32, err error) {
+func (l *Labels) Read(b *table.Batch) (labels []float32, places []int32, err error) {
 	v := b.Column(l.Column())
 	if v == nil {
-		return nil, nil, &TableError{File: b.file, Column: l.Column(),
+		return nil, nil, &table.Error{File: b.File, Column: l.Column(),
 			Msg: "the table has no such column, which should be the label"}
 	}
 	if v.Type == dataset.Time {
-		return nil, nil, b.errorAt(0, l.Column(), "a time cannot be a label")
+		return nil, nil, b.ErrorAt(0, l.Column(), "a time cannot be a label")
 	}
 
 	places = l.labeler.presentIn(b, v)

@@ -7,6 +7,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/encode"
+	"coppice/internal/dataset/table"
 )
 
 // A dataset may be made like another one, so that a model trained on that keeps its meaning on this: with the same
@@ -14,7 +15,7 @@ import (
 // train rows only: the other dataset's may include the very rows that are encoded here.
 
 // like returns the spec that reads the table as the other dataset's was read.
-func like(spec *dataset.Spec, old *dataset.Manifest, t *Table) *dataset.Spec {
+func like(spec *dataset.Spec, old *dataset.Manifest, t *table.Table) *dataset.Spec {
 	s := *spec
 	s.Encodings.Columns, s.Encodings.Keys, s.Encodings.BackOff = nil, nil, nil
 	s.Categorical, s.Numeric = slices.Clone(s.Categorical), slices.Clone(s.Numeric)

@@ -10,6 +10,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 )
 
 // TestLike: a dataset made like another has its columns as they were read, its bounds and its keys, whatever tonight's
@@ -20,8 +21,8 @@ func TestLike(t *testing.T) {
 	_, old := datasettest.Dir(t, options)
 
 	options.Rows, options.Seed, options.Like, options.Encodings = 2000, 1, old, "auto"
-	options.Edit = func(table []byte) []byte { // hours that would be categories, and a column more
-		lines := strings.Split(strings.TrimSpace(string(table)), "\n")
+	options.Edit = func(text []byte) []byte { // hours that would be categories, and a column more
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 		for i, line := range lines {
 			lines[i] = line + map[bool]string{true: ",fresh", false: ",1"}[i == 0]
 			if columns := strings.Split(lines[i], ","); columns[3] == "7" {
@@ -87,7 +88,7 @@ func TestLikeRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = ingest.Stage(t.Context(), spec, []ingest.File{{Path: path, URI: path}}, filepath.Join(t.TempDir(), "d"),
+	_, err = ingest.Stage(t.Context(), spec, []table.File{{Path: path, URI: path}}, filepath.Join(t.TempDir(), "d"),
 		ingest.Options{Like: old})
 	if err == nil || !strings.Contains(err.Error(), `column "site" is not in the table`) ||
 		!strings.Contains(err.Error(), "dataset.yaml:4") {

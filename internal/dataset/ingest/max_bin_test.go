@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 // skewedTable is CSV with a column of ids of which a few are frequent, so that counts reach far.
@@ -25,14 +26,14 @@ func skewedTable(rows int) string {
 
 // No feature has more bins than max_bin, statistics among them, and rows that are predicted find theirs.
 func TestMaxBinHoldsForStatistics(t *testing.T) {
-	table := skewedTable(9000)
+	text := skewedTable(9000)
 	for name, order := range map[string]string{"by time": "{column: tick}", "random": "{copies: 2}"} {
 		statistics := map[string]string{"by time": "[rate, count, recency]", "random": "[rate, count]"}[name]
 		for _, most := range []int{2, 3, 15, 255} {
 			t.Run(fmt.Sprintf("%s, %d", name, most), func(t *testing.T) {
 				s := mustStage(t, fmt.Sprintf("label: y\nmax_bin: %d\nsplit: {by: column, column: part}\nencodings: "+
 					"{order: %s, columns: {site: %s}}\n",
-					most, order, statistics), table)
+					most, order, statistics), text)
 				for i, f := range s.Manifest.Features {
 					if f.Bins > most {
 						t.Errorf("%s has %d bins", f.Name, f.Bins)
@@ -47,7 +48,7 @@ func TestMaxBinHoldsForStatistics(t *testing.T) {
 					t.Errorf("counts have %d bins, the first up to %v; want %d, the first of levels that were not seen",
 						f.Bins, f.Bounds[0], most)
 				}
-				checkEncoder(t, s, []File{writeFile(t, "again.csv", table)}, dataset.CSVSpec{})
+				checkEncoder(t, s, []table.File{writeFile(t, "again.csv", text)}, dataset.CSVSpec{})
 			})
 		}
 	}

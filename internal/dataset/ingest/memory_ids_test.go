@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"coppice/internal/dataset/table"
 )
 
 // Rows of ids are wide where many columns are parts of keys: a hash of the number of each of idColumns, a byte for its
@@ -27,7 +29,7 @@ const (
 
 // idTable is CSV with a label and columns of ids, which all change with one number, so that columns taken together have
 // no more levels than each by itself.
-func idTable(t *testing.T, rows int) File {
+func idTable(t *testing.T, rows int) table.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "t.csv")
 	f, err := os.Create(path)
@@ -64,7 +66,7 @@ func idTable(t *testing.T, rows int) File {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return File{URI: "t.csv", Path: path, Bytes: info.Size()}
+	return table.File{URI: "t.csv", Path: path, Bytes: info.Size()}
 }
 
 // idKeys asks for the statistics of columns by twos, as numbers and as ranges, and for nothing else of them.
@@ -93,7 +95,7 @@ func TestMemoryOfStatisticsDoesNotGrowWithRows(t *testing.T) {
 	peak := func(rows int) (most int64) {
 		file := idTable(t, rows)
 		calls, before := map[Phase]int{}, live()
-		s, err := tryStage(t, idKeys(), []File{file}, Options{Threads: 2, Progress: func(p Progress) {
+		s, err := tryStage(t, idKeys(), []table.File{file}, Options{Threads: 2, Progress: func(p Progress) {
 			if calls[p.Phase]++; p.Phase != PhaseEncode || calls[p.Phase]%4 == 1 { // it is told of every block
 				most = max(most, live()-before)
 			}

@@ -7,6 +7,8 @@ package ingest
 import (
 	"path/filepath"
 	"testing"
+
+	"coppice/internal/dataset/table"
 )
 
 // Memory depends on columns, batches and samples, not on rows. The smaller table has several batches and row groups
@@ -19,7 +21,7 @@ func TestMemoryDoesNotGrowWithRows(t *testing.T) {
 			_, err := tryStage(t,
 				"label: y\nsample_rows_for_bins: 2000\nsample: 1000\nsplit: {by: hash, key: x0, train: 0.8, test: "+
 					"0.2}\n",
-				[]File{file}, Options{Threads: 2, Progress: func(Progress) {
+				[]table.File{file}, Options{Threads: 2, Progress: func(Progress) {
 					most = max(most, live()-before)
 				}})
 			if err != nil {

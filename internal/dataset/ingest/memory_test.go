@@ -15,36 +15,37 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 // bigTable writes rows of 10 columns with a generator, as CSV or Parquet, and never holds them.
-func bigTable(t testing.TB, path string, rows int) File {
+func bigTable(t testing.TB, path string, rows int) table.File {
 	t.Helper()
 	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := bufio.NewWriter(f)
-	columns := []Column{{Name: "y", Type: dataset.Int}}
+	columns := []table.Column{{Name: "y", Type: dataset.Int}}
 	for i := range 9 {
-		columns = append(columns, Column{Name: "x" + strconv.Itoa(i), Type: dataset.Float})
+		columns = append(columns, table.Column{Name: "x" + strconv.Itoa(i), Type: dataset.Float})
 	}
-	var write func(*Batch) error
+	var write func(*table.Batch) error
 	var end func() error
 	if filepath.Ext(path) == ".parquet" {
-		p, err := NewParquetWriter(w, columns, Plain)
+		p, err := table.NewParquetWriter(w, columns, table.Plain)
 		if err != nil {
 			t.Fatal(err)
 		}
 		write, end = p.Write, p.Close
 	} else {
-		c, err := NewCSVWriter(w, columns, ',')
+		c, err := table.NewCSVWriter(w, columns, ',')
 		if err != nil {
 			t.Fatal(err)
 		}
 		write, end = c.Write, func() error { return nil }
 	}
-	b := &Batch{}
+	b := &table.Batch{}
 	for _, c := range columns {
 		b.Names = append(b.Names, c.Name)
 		b.Columns = append(b.Columns, dataset.Values{Type: c.Type})
@@ -76,7 +77,7 @@ func bigTable(t testing.TB, path string, rows int) File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return File{URI: filepath.Base(path), Path: path, Bytes: info.Size()}
+	return table.File{URI: filepath.Base(path), Path: path, Bytes: info.Size()}
 }
 
 // live is how many bytes a collection finds to be in use.
@@ -107,9 +108,10 @@ func TestLongRecordsDoNotStay(t *testing.T) {
 	file := writeFile(t, "t.csv", b.String())
 	b.Reset()
 	before, most := live(), int64(0)
-	if _, err := tryStage(t, "label: y\ndrop: [html]\n", []File{file}, Options{Threads: 1, Progress: func(Progress) {
-		most = max(most, live()-before)
-	}}); err != nil {
+	if _, err := tryStage(t, "label: y\ndrop: [html]\n", []table.File{file},
+		Options{Threads: 1, Progress: func(Progress) {
+			most = max(most, live()-before)
+		}}); err != nil {
 		t.Fatal(err)
 	}
 	if most > 48<<20 {
@@ -118,14 +120,15 @@ func TestLongRecordsDoNotStay(t *testing.T) {
 }
 
 // repeatedText is a Parquet file in which rows have one of two long texts.
-func repeatedText(t *testing.T, rows, length int) File {
+func repeatedText(t *testing.T, rows, length int) table.File {
 	t.Helper()
 	var out bytes.Buffer
-	w, err := NewParquetWriter(&out, []Column{{Name: "y", Type: dataset.Int}, {Name: "s", Type: dataset.Text}}, Snappy)
+	w, err := table.NewParquetWriter(&out, []table.Column{{Name: "y", Type: dataset.Int},
+		{Name: "s", Type: dataset.Text}}, table.Snappy)
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch := &Batch{Names: []string{"y", "s"}, Rows: rows, Columns: []dataset.Values{{Type: dataset.Int},
+	batch := &table.Batch{Names: []string{"y", "s"}, Rows: rows, Columns: []dataset.Values{{Type: dataset.Int},
 		{Type: dataset.Text}}}
 	texts := []string{strings.Repeat("a", length), strings.Repeat("b", length)}
 	for i := range rows {
@@ -143,7 +146,7 @@ func TestDictionariesAreNotMultiplied(t *testing.T) {
 	long(t)
 	file := repeatedText(t, 3000, 100_000)
 	n := allocated(func() {
-		if _, err := tryStage(t, "label: y\nsample: 100\n", []File{file}, Options{Threads: 2}); err != nil {
+		if _, err := tryStage(t, "label: y\nsample: 100\n", []table.File{file}, Options{Threads: 2}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -161,7 +164,8 @@ func BenchmarkStage(b *testing.B) {
 			b.SetBytes(file.Bytes)
 			for i := 0; b.Loop(); i++ {
 				dir := filepath.Join(b.TempDir(), strconv.Itoa(i))
-				if _, err := Stage(context.Background(), spec, []File{file}, dir, Options{Threads: 1}); err != nil {
+				if _, err := Stage(context.Background(), spec, []table.File{file}, dir,
+					Options{Threads: 1}); err != nil {
 					b.Fatal(err)
 				}
 				if err := os.RemoveAll(dir); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 // NightRows is the most rows that a Night holds.
@@ -103,15 +104,17 @@ func (n *Night) Half(first int) *Night {
 		places = append(places, int32(i))
 	}
 
-	out := &Night{Table: int64(len(places)), TimeColumn: n.TimeColumn, markers: n.markers, Row: pick(n.Row, places),
-		Split: pick(n.Split, places),
-		Label: pick(n.Label, places), Weight: pick(n.Weight, places), Time: pick(n.Time, places)}
+	out := &Night{Table: int64(len(places)), TimeColumn: n.TimeColumn, markers: n.markers,
+		Row:   dataset.PickInto(n.Row, places, nil),
+		Split: dataset.PickInto(n.Split, places, nil),
+		Label: dataset.PickInto(n.Label, places, nil), Weight: dataset.PickInto(n.Weight, places, nil),
+		Time: dataset.PickInto(n.Time, places, nil)}
 	out.Sample = &dataset.Sample{Names: n.Sample.Names}
 	for i := range places {
 		out.Sample.Row = append(out.Sample.Row, uint32(i))
 	}
 	for i := range n.Sample.Columns {
-		out.Sample.Columns = append(out.Sample.Columns, gather(&n.Sample.Columns[i], places))
+		out.Sample.Columns = append(out.Sample.Columns, n.Sample.Columns[i].Pick(places))
 	}
 	return out
 }
@@ -154,9 +157,9 @@ func newNightTaker(s *survey) *nightTaker {
 }
 
 // add processes a batch whose rows have been assigned to their splits.
-func (t *nightTaker) add(b *Batch, labels []float32, splits []*splitPart, threads int) {
+func (t *nightTaker) add(b *table.Batch, labels []float32, splits []*splitPart, threads int) {
 	t.night.Table += int64(b.Rows)
-	t.splits = resize(t.splits, b.Rows)
+	t.splits = dataset.Resize(t.splits, b.Rows)
 	t.chosen = t.chosen[:0]
 
 	for where, part := range splits {
@@ -169,17 +172,17 @@ func (t *nightTaker) add(b *Batch, labels []float32, splits []*splitPart, thread
 	}
 
 	for i := range b.Rows {
-		slot, ok := t.take.offer(b.row(i))
+		slot, ok := t.take.offer(b.Row(i))
 		if !ok {
 			continue
 		}
 		t.chosen = append(t.chosen, chosen{i, slot})
 		t.slots = stretch(t.slots, slot+1, 0)
-		t.slots[slot] = nightSlot{row: b.row(i), split: t.splits[i], label: labels[i], weight: 1}
+		t.slots[slot] = nightSlot{row: b.Row(i), split: t.splits[i], label: labels[i], weight: 1}
 	}
 	t.weigh(splits)
 
-	parallel(threads, len(t.stores), func(i int) { t.stores[i].put(&b.Columns[i], t.chosen) })
+	dataset.Parallel(threads, len(t.stores), func(i int) { t.stores[i].put(&b.Columns[i], t.chosen) })
 	t.hash(b, threads)
 	t.prints.add(t.hashes, t.splits)
 	t.bares.add(t.bare, t.splits)
@@ -208,10 +211,10 @@ func (t *nightTaker) weigh(splits []*splitPart) {
 const hashChunk = 2048
 
 // hash computes the hash of every row of the batch over all columns read.
-func (t *nightTaker) hash(b *Batch, threads int) {
-	t.hashes, t.bare = resize(t.hashes, b.Rows), resize(t.bare, b.Rows)
+func (t *nightTaker) hash(b *table.Batch, threads int) {
+	t.hashes, t.bare = dataset.Resize(t.hashes, b.Rows), dataset.Resize(t.bare, b.Rows)
 	columns := b.Columns[:len(t.read)]
-	parallel(threads, (b.Rows+hashChunk-1)/hashChunk, func(chunk int) {
+	dataset.Parallel(threads, (b.Rows+hashChunk-1)/hashChunk, func(chunk int) {
 		from := chunk * hashChunk
 		to := min(from+hashChunk, b.Rows)
 		out := t.bare[from:to]
@@ -277,7 +280,7 @@ func (t *nightTaker) finish() *Night {
 
 	for i := range t.stores {
 		raw := t.stores[i].finish(t.take.used())
-		n.Sample.Columns = append(n.Sample.Columns, gather(&raw, places))
+		n.Sample.Columns = append(n.Sample.Columns, raw.Pick(places))
 	}
 
 	n.Prints, n.Bare = t.prints.finish(), t.bares.finish()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 	"coppice/internal/strictyaml"
 )
 
@@ -34,7 +35,7 @@ func TestOrderByNumbersInText(t *testing.T) {
 	if f := s.feature(t, "site:recency"); f.From.Of[0].Kind != dataset.Numeric {
 		t.Errorf("the order is read as %s", f.From.Of[0].Kind)
 	}
-	checkEncoder(t, s, []File{writeFile(t, "again.csv", orderedTable(6000))}, dataset.CSVSpec{})
+	checkEncoder(t, s, []table.File{writeFile(t, "again.csv", orderedTable(6000))}, dataset.CSVSpec{})
 }
 
 func TestOrderRefuses(t *testing.T) {
@@ -45,7 +46,7 @@ func TestOrderRefuses(t *testing.T) {
 		"encodings: {order: {column: at, delay: 24h}, columns: {site: [recency]}}\n": "",
 	} {
 		_, err := tryStage(t, "label: y\nsplit: {by: column, column: part}\n"+rest,
-			[]File{writeFile(t, "t.csv", orderedTable(3000))}, Options{})
+			[]table.File{writeFile(t, "t.csv", orderedTable(3000))}, Options{})
 		var at *strictyaml.Error
 		switch {
 		case want == "" && err != nil, want != "" && (!errors.As(err, &at) || !strings.Contains(err.Error(), want)):

@@ -1,13 +1,6 @@
 package ingest
 
-import (
-	"sync"
-
-	"coppice/internal/dataset/encode"
-)
-
-// parallel calls fn for 0 to n-1 on up to threads goroutines, including the caller's.
-func parallel(threads, n int, fn func(i int)) { encode.Parallel(threads, n, fn) }
+import "sync"
 
 // serial makes fn safe for concurrent use, and drops calls that report no more than an earlier one.
 func serial(fn func(done, total int64)) func(done, total int64) {

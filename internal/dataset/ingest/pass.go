@@ -6,12 +6,13 @@ import (
 	"fmt"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 // pass is the second pass over a table: every row is binned and written to its place in its split.
 type pass struct {
 	survey     *survey
-	table      *Table
+	table      *table.Table
 	m          *dataset.Manifest
 	w          *dataset.Writer
 	columns    []int // by encoder, the column's index in a batch
@@ -41,7 +42,7 @@ type splitPart struct {
 	rowBins []uint8   // scratch
 }
 
-func newPass(s *survey, t *Table, m *dataset.Manifest, w *dataset.Writer, d *design) *pass {
+func newPass(s *survey, t *table.Table, m *dataset.Manifest, w *dataset.Writer, d *design) *pass {
 	n := len(d.columns)
 	p := &pass{survey: s, table: t, m: m, w: w, columns: d.columns, bins: make([][]uint8, n),
 		buffers: make([][]float64, n),
@@ -68,8 +69,7 @@ func newPass(s *survey, t *Table, m *dataset.Manifest, w *dataset.Writer, d *des
 // run reads the table again and writes all files except the manifest.
 func (p *pass) run(ctx context.Context, o Options) error {
 	s := p.survey
-	if err := p.table.read(ctx, s.roles.read, batchRows(len(s.roles.read)), p.write,
-		o.progress(PhaseWrite)); err != nil {
+	if err := readTable(ctx, p.table, s.roles.read, p.write, o.progress(PhaseWrite)); err != nil {
 		return err
 	}
 
@@ -105,7 +105,7 @@ func (p *pass) part(name string) *splitPart {
 }
 
 func (p *pass) changed() error {
-	return &TableError{File: p.table.files[0].URI, Msg: "the table changed while it was read; stage it again"}
+	return &table.Error{File: p.table.URI(), Msg: "the table changed while it was read; stage it again"}
 }
 
 // checkTrain rejects a train split that a binary model cannot learn from.
@@ -120,7 +120,7 @@ func (p *pass) checkTrain() error {
 }
 
 // write writes one batch into the files.
-func (p *pass) write(b *Batch) error {
+func (p *pass) write(b *table.Batch) error {
 	s := p.survey
 	b, err := s.ripe.keep(b)
 	if err != nil {
@@ -128,7 +128,7 @@ func (p *pass) write(b *Batch) error {
 	}
 	label := &b.Columns[s.roles.label]
 	if places := s.labels.thin(b, label, s.labels.presentIn(b, label)); places != nil {
-		b = b.keep(places)
+		b = b.Keep(places)
 	}
 
 	if b.Rows == 0 {
@@ -142,7 +142,7 @@ func (p *pass) write(b *Batch) error {
 	if err := p.deal(b); err != nil {
 		return err
 	}
-	parallel(s.threads, len(p.encoders), func(i int) {
+	dataset.Parallel(s.threads, len(p.encoders), func(i int) {
 		p.errs[i] = p.writeColumn(b, i)
 	})
 	for i, err := range p.errs {
@@ -175,16 +175,16 @@ func (p *pass) write(b *Batch) error {
 }
 
 // placeError adds the row of the source to an encoding error.
-func placeError(b *Batch, column string, err error) error {
+func placeError(b *table.Batch, column string, err error) error {
 	var value *valueError
 	if errors.As(err, &value) {
-		return b.errorAt(value.at, column, "%s; the table changed while it was read", value.msg)
+		return b.ErrorAt(value.at, column, "%s; the table changed while it was read", value.msg)
 	}
 	return err
 }
 
 // deal assigns every row of a batch to its split, and reads its targets.
-func (p *pass) deal(b *Batch) error {
+func (p *pass) deal(b *table.Batch) error {
 	s := p.survey
 	for _, part := range p.splits {
 		if part != nil {
@@ -210,7 +210,7 @@ func (p *pass) deal(b *Batch) error {
 		}
 	}
 
-	p.labels = resize(p.labels, b.Rows)
+	p.labels = dataset.Resize(p.labels, b.Rows)
 	if err := s.labels.decodeAll(b, label, p.labels); err != nil {
 		return err
 	}
@@ -275,9 +275,9 @@ func (s *splitPart) add(y float64) {
 func abs(x float64) float64 { return max(x, -x) }
 
 // writeColumn bins one feature of a batch and writes it into the columns of every split.
-func (p *pass) writeColumn(b *Batch, feature int) error {
+func (p *pass) writeColumn(b *table.Batch, feature int) error {
 	raw := &b.Columns[p.columns[feature]]
-	bins := resize(p.bins[feature], b.Rows)
+	bins := dataset.Resize(p.bins[feature], b.Rows)
 	p.bins[feature] = bins
 
 	var err error
@@ -292,7 +292,7 @@ func (p *pass) writeColumn(b *Batch, feature int) error {
 
 		column := bins
 		if len(part.places) < b.Rows {
-			column = pickInto(bins, part.places, part.mine[feature])
+			column = dataset.PickInto(bins, part.places, part.mine[feature])
 			part.mine[feature] = column
 		}
 
@@ -335,8 +335,8 @@ func (p *pass) writePart(part *splitPart, number int) error {
 // writeRows writes the features of one split's rows in the batch, row by row.
 func (p *pass) writeRows(part *splitPart) error {
 	width, n := len(p.bins), len(part.places)
-	part.rowBins = resize(part.rowBins, n*width)
-	parallel(p.survey.threads, (n+tileRows-1)/tileRows, func(tile int) {
+	part.rowBins = dataset.Resize(part.rowBins, n*width)
+	dataset.Parallel(p.survey.threads, (n+tileRows-1)/tileRows, func(tile int) {
 		from := tile * tileRows
 		transpose(part.columns, from, min(n-from, tileRows), part.rowBins[from*width:])
 	})

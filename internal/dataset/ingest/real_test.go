@@ -10,12 +10,41 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
+
+// sharedData is the folder of real tables, which are not the project's to pass on: COPPICE_DATA, or ../shared/data
+// beside the repository.
+func sharedData(t testing.TB) string {
+	t.Helper()
+	if data := os.Getenv("COPPICE_DATA"); data != "" {
+		return data
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			t.Fatal("no go.mod above the test")
+		}
+		dir = up
+	}
+	data := filepath.Join(dir, "..", "shared", "data")
+	if _, err := os.Stat(data); err != nil {
+		t.Skipf("SKIPPED: the real tables are not there: %v", err)
+	}
+	return data
+}
 
 // stageReal stages one of the real tables, and checks that the encoder agrees with its cells.
 func stageReal(t *testing.T, name, spec string) *staged {
 	t.Helper()
-	files, err := Expand(filepath.Join(sharedData(t), filepath.FromSlash(name)))
+	files, err := table.Expand(filepath.Join(sharedData(t), filepath.FromSlash(name)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +151,7 @@ func (want realTable) stage(t *testing.T) *staged {
 
 // duration leaks the label of bank.csv only mildly; the leak warning is for those that tell it outright.
 func TestRealWarnings(t *testing.T) {
-	files, err := Expand(filepath.Join(sharedData(t), "ads_amexpert_display_60k.csv"))
+	files, err := table.Expand(filepath.Join(sharedData(t), "ads_amexpert_display_60k.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +174,7 @@ func TestRealTableInParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.SplitAfter(string(data), "\n")
-	var files []File
+	var files []table.File
 	for i, from := range []int{1, 2, 30_000, 30_001} {
 		to := []int{2, 30_000, 30_001, len(lines)}[i]
 		files = append(files, writeFile(t, fmt.Sprintf("%d.csv", i), lines[0]+strings.Join(lines[from:to], "")))
@@ -155,7 +184,7 @@ func TestRealTableInParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, err := tryStage(t, spec, []File{writeFile(t, "t.csv", string(data))}, Options{Threads: 1})
+	whole, err := tryStage(t, spec, []table.File{writeFile(t, "t.csv", string(data))}, Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

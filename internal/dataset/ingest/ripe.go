@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 // ripener leaves out rows whose labels are not final yet: those younger than the spec says, relative to the table's
@@ -31,7 +32,7 @@ func newRipener(spec *dataset.Spec, r *roles, markers *missingMarkers) *ripener 
 }
 
 // resolve determines which rows are ripe. Unless the spec gives a time, this takes a pass over the column.
-func (r *ripener) resolve(ctx context.Context, t *Table, progress func(done, total int64)) error {
+func (r *ripener) resolve(ctx context.Context, t *table.Table, progress func(done, total int64)) error {
 	if r == nil {
 		return nil
 	}
@@ -42,7 +43,7 @@ func (r *ripener) resolve(ctx context.Context, t *Table, progress func(done, tot
 	}
 
 	newest := math.Inf(-1)
-	err := t.read(ctx, []string{r.spec.Label.At}, batchRows(1), func(b *Batch) error {
+	err := readTable(ctx, t, []string{r.spec.Label.At}, func(b *table.Batch) error {
 		for i := range b.Rows {
 			x, err := r.time(b, &b.Columns[0], i)
 			if err != nil {
@@ -57,20 +58,21 @@ func (r *ripener) resolve(ctx context.Context, t *Table, progress func(done, tot
 }
 
 // time returns the time of row i.
-func (r *ripener) time(b *Batch, v *dataset.Values, i int) (float64, error) {
+func (r *ripener) time(b *table.Batch, v *dataset.Values, i int) (float64, error) {
 	if missing(v, i, r.markers) {
-		return 0, b.errorAt(i, r.spec.Label.At, "it is not known whether the row's label is final: its time is missing")
+		return 0, b.ErrorAt(i, r.spec.Label.At, "it is not known whether the row's label is final: its time is missing")
 	}
 	x, ok := timeAt(v, i)
 	if !ok {
-		return 0, b.errorAt(i, r.spec.Label.At, "it is not known whether the row's label is final: %q is not a time "+
-			"(such as 2017-07-02T10:03:20Z)", brief(v.TextOf(i)))
+		return 0, b.ErrorAt(i, r.spec.Label.At, "it is not known whether the row's label is final: %.40q is not a "+
+			"time "+
+			"(such as 2017-07-02T10:03:20Z)", v.TextOf(i))
 	}
 	return x, nil
 }
 
 // keep returns a batch of only the ripe rows.
-func (r *ripener) keep(b *Batch) (*Batch, error) {
+func (r *ripener) keep(b *table.Batch) (*table.Batch, error) {
 	if r == nil {
 		return b, nil
 	}
@@ -86,11 +88,11 @@ func (r *ripener) keep(b *Batch) (*Batch, error) {
 		}
 	}
 
-	return b.keep(places), nil
+	return b.Keep(places), nil
 }
 
 // survey is keep in the first pass, with counting.
-func (r *ripener) survey(b *Batch) (*Batch, error) {
+func (r *ripener) survey(b *table.Batch) (*table.Batch, error) {
 	kept, err := r.keep(b)
 	if err == nil && r != nil {
 		r.left += int64(b.Rows - kept.Rows)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 // lateTable is CSV of a row an hour, in the order of time, from 2026-11-01 on; of rows from `from` on the label is
@@ -94,17 +95,17 @@ func TestUnripeDependsOnNoOrder(t *testing.T) {
 }
 
 func TestUnripeRefuses(t *testing.T) {
-	table := lateTable(500, 490)
+	text := lateTable(500, 490)
 	for name, tc := range map[string]struct{ spec, csv, want string }{
-		"a time is missing": {"label: {column: y, matures: 10h, at: ts}\n", table + "1,s1,3,\n",
+		"a time is missing": {"label: {column: y, matures: 10h, at: ts}\n", text + "1,s1,3,\n",
 			"it is not known whether the row's label is final: its time is missing"},
-		"numbers": {"label: {column: y, matures: 10h, at: x}\n", table, `is not a time`},
-		"none is ripe": {"label: {column: y, matures: 1000h, at: ts}\n", table,
+		"numbers": {"label: {column: y, matures: 10h, at: x}\n", text, `is not a time`},
+		"none is ripe": {"label: {column: y, matures: 1000h, at: ts}\n", text,
 			"no label is final: no row is as old as label.matures, 1000h"},
-		"no such column": {"label: {column: y, matures: 10h, at: tz}\n", table, `column "tz" is not in`},
+		"no such column": {"label: {column: y, matures: 10h, at: tz}\n", text, `column "tz" is not in`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := tryStage(t, tc.spec, []File{writeFile(t, "t.csv", tc.csv)}, Options{})
+			_, err := tryStage(t, tc.spec, []table.File{writeFile(t, "t.csv", tc.csv)}, Options{})
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 // roles say which columns of a table are read, and for what.
@@ -24,7 +25,7 @@ type roles struct {
 // feature is a column that becomes a feature.
 type feature struct {
 	place  int // index in roles.read, or beyond for a derived one
-	column Column
+	column table.Column
 	forced dataset.Kind     // empty if the table decides
 	texts  bool             // the spec asks for categories, even if the table holds numbers or times
 	from   *dataset.Derived // of a derived one
@@ -33,9 +34,9 @@ type feature struct {
 }
 
 // assignRoles looks up the spec's columns in the table. Its errors point into the spec.
-func assignRoles(spec *dataset.Spec, t *Table, tok *missingMarkers) (*roles, error) {
+func assignRoles(spec *dataset.Spec, t *table.Table, tok *missingMarkers) (*roles, error) {
 	r := &roles{weight: -1, group: -1, split: -1, order: -1}
-	byName := map[string]Column{}
+	byName := map[string]table.Column{}
 	var names []string
 	for _, c := range t.Columns() {
 		byName[c.Name] = c
@@ -46,11 +47,11 @@ func assignRoles(spec *dataset.Spec, t *Table, tok *missingMarkers) (*roles, err
 		if _, ok := byName[name]; ok {
 			return nil
 		}
-		hint := suggest(name, names)
+		hint := table.Suggest(name, names)
 		if len(names) == 1 {
-			hint = fmt.Sprintf(" (the table's only column is %q; is csv.delimiter right?)", brief(names[0]))
+			hint = fmt.Sprintf(" (the table's only column is %.40q; is csv.delimiter right?)", names[0])
 		}
-		return spec.Errorf(path, "column %q is not in %s%s", name, t.files[0].URI, hint)
+		return spec.Errorf(path, "column %q is not in %s%s", name, t.URI(), hint)
 	}
 
 	use := func(path, name string) (int, error) {
@@ -137,7 +138,8 @@ func asksForCategories(spec *dataset.Spec, column string) bool {
 }
 
 // addFeatures adds features for all columns that have no role and are not dropped.
-func (r *roles) addFeatures(spec *dataset.Spec, t *Table, taken []string, need func(path, name string) error) error {
+func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
+	need func(path, name string) error) error {
 	for i, name := range spec.Drop {
 		if err := need(fmt.Sprintf("drop[%d]", i), name); err != nil {
 			return err
@@ -167,7 +169,7 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *Table, taken []string, need f
 		if slices.Contains(taken, c.Name) || slices.Contains(spec.Drop, c.Name) {
 			continue
 		}
-		if _, err := t.find(c.Name); err != nil {
+		if _, err := t.Find(c.Name); err != nil {
 			return err
 		}
 
@@ -185,7 +187,7 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *Table, taken []string, need f
 	}
 
 	if len(r.features) == 0 {
-		return spec.Errorf("drop", "no column of %s is left to be a feature", t.files[0].URI)
+		return spec.Errorf("drop", "no column of %s is left to be a feature", t.URI())
 	}
 	if len(r.features) > dataset.MaxFeatures {
 		return spec.Errorf("drop", "%d columns are left to be features; a dataset has at most %d", len(r.features),

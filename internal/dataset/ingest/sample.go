@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 // sampleTaker picks the rows of sample.arrow uniformly from test or, if there is none, calib, valid, train. The split's
@@ -57,8 +58,8 @@ func (t *sampleTaker) choose(part *splitPart) {
 }
 
 // takeAll stores the values of the rows that choose picked.
-func (t *sampleTaker) takeAll(b *Batch, threads int) {
-	parallel(threads, len(t.places), func(i int) { t.stores[i].put(&b.Columns[t.places[i]], t.chosen) })
+func (t *sampleTaker) takeAll(b *table.Batch, threads int) {
+	dataset.Parallel(threads, len(t.places), func(i int) { t.stores[i].put(&b.Columns[t.places[i]], t.chosen) })
 }
 
 func (t *sampleTaker) finish() *dataset.Sample {

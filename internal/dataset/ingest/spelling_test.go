@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 // An id is one id however a program writes it, at staging and at predicting, as a category and as a level.
@@ -31,8 +32,8 @@ func TestSpellingsOfOneID(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var bins [][]uint8
-			for i, table := range []string{whole, mixed, float} {
-				s := mustStage(t, spec, table)
+			for i, rows := range []string{whole, mixed, float} {
+				s := mustStage(t, spec, rows)
 				for _, feature := range s.Manifest.Features {
 					if feature.Kind == dataset.Categorical && feature.Name != "flag" && len(feature.Categories) != 50 {
 						t.Errorf("table %d: %s has %d categories, want 50: %q", i, feature.Name,
@@ -43,7 +44,7 @@ func TestSpellingsOfOneID(t *testing.T) {
 					!slices.Equal(f.Categories, []string{" TRUE", "no"}) {
 					t.Errorf("table %d: flag has categories %q, want two", i, f.Categories)
 				}
-				checkEncoder(t, s, []File{writeFile(t, "again.csv", table)}, dataset.CSVSpec{})
+				checkEncoder(t, s, []table.File{writeFile(t, "again.csv", rows)}, dataset.CSVSpec{})
 				bins = append(bins, s.Split("test").RowMajor)
 			}
 			// Of categories that are equally frequent, the first is the first by how it is written.
@@ -60,8 +61,9 @@ func TestSpellingsOfOneID(t *testing.T) {
 	flags := text("True", "no")
 	rows := func(id, big dataset.Values) []float64 {
 		t.Helper()
-		out, err := enc.Encode(&Batch{Names: []string{"id", "big", "flag"}, Columns: []dataset.Values{id, big, flags},
-			Rows: 2}, nil, nil)
+		out, err := enc.Encode(&table.Batch{Names: []string{"id", "big", "flag"},
+			Columns: []dataset.Values{id, big, flags},
+			Rows:    2}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,5 +96,5 @@ func TestMissingNumbersAmongCategories(t *testing.T) {
 		t.Errorf("categories %q, missing bin %d of %d values; want a, b and c, and 750 missing values", f.Categories,
 			f.MissingBin, f.Missing)
 	}
-	checkEncoder(t, s, []File{writeFile(t, "again.csv", b.String())}, dataset.CSVSpec{})
+	checkEncoder(t, s, []table.File{writeFile(t, "again.csv", b.String())}, dataset.CSVSpec{})
 }

@@ -8,6 +8,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/encode"
+	"coppice/internal/dataset/table"
 )
 
 // splitter assigns rows to splits and folds. For a split by time, that is only possible after the first pass.
@@ -62,7 +63,7 @@ func newSplitter(spec *dataset.Spec, t *missingMarkers) *splitter {
 }
 
 // observe handles a batch in the first pass. It returns the rows' splits, or nil if they are not known yet.
-func (s *splitter) observe(b *Batch, column *dataset.Values) ([]uint8, error) {
+func (s *splitter) observe(b *table.Batch, column *dataset.Values) ([]uint8, error) {
 	if s.by == dataset.SplitByTime {
 		return nil, s.observeTime(b, column)
 	}
@@ -78,13 +79,13 @@ func (s *splitter) observe(b *Batch, column *dataset.Values) ([]uint8, error) {
 }
 
 // place returns the split of row i and, for a split by hash, the hash of its key.
-func (s *splitter) place(b *Batch, column *dataset.Values, i int) (split uint8, key uint64, err error) {
+func (s *splitter) place(b *table.Batch, column *dataset.Values, i int) (split uint8, key uint64, err error) {
 	switch s.by {
 	case dataset.SplitByHash, dataset.SplitByRandom:
 		if s.by == dataset.SplitByHash {
-			key = s.keys.hash(column, i, b.row(i))
+			key = s.keys.hash(column, i, b.Row(i))
 		} else {
-			key = mix(hashRow(b.row(i)) + uint64(s.spec.Split.Seed))
+			key = mix(hashRow(b.Row(i)) + uint64(s.spec.Split.Seed))
 		}
 		u := unit(mix(key ^ seedSplit))
 		for u >= s.ends[split] {
@@ -92,16 +93,16 @@ func (s *splitter) place(b *Batch, column *dataset.Values, i int) (split uint8, 
 		}
 	case dataset.SplitByColumn:
 		if missing(column, i, s.keys.markers) {
-			return 0, 0, b.errorAt(i, s.spec.Split.Column, "the row belongs to no split: the value is missing")
+			return 0, 0, b.ErrorAt(i, s.spec.Split.Column, "the row belongs to no split: the value is missing")
 		}
 
 		s.buf = column.AppendText(s.buf[:0], i)
 		var known bool
 		if split, known = s.values[string(s.buf)]; !known {
-			return 0, 0, b.errorAt(i, s.spec.Split.Column, "%q is not a split; known are %s. Map it in the spec, "+
+			return 0, 0, b.ErrorAt(i, s.spec.Split.Column, "%.40q is not a split; known are %s. Map it in the spec, "+
 				"such as split: {by: column, column: %s, train: [%s], ...}",
-				brief(string(s.buf)), list(slices.Sorted(maps.Keys(s.values))), s.spec.Split.Column,
-				brief(string(s.buf)))
+				string(s.buf), list(slices.Sorted(maps.Keys(s.values))), s.spec.Split.Column,
+				string(s.buf))
 		}
 	case dataset.SplitByTime:
 		x, _ := s.time(column, i)
@@ -128,18 +129,18 @@ func (s *splitter) time(v *dataset.Values, i int) (float64, bool) {
 	return x, ok && finite(x)
 }
 
-func (s *splitter) observeTime(b *Batch, v *dataset.Values) error {
+func (s *splitter) observeTime(b *table.Batch, v *dataset.Values) error {
 	column := s.spec.Split.Column
 	for i := range b.Rows {
 		if missing(v, i, s.keys.markers) {
-			return b.errorAt(i, column,
+			return b.ErrorAt(i, column,
 				"the row belongs to no split: the time is missing. Leave such rows out of the table")
 		}
 
 		if v.Type != dataset.Text {
 			x, ok := s.time(v, i)
 			if !ok {
-				return b.errorAt(i, column, "the row belongs to no split: the time is not a finite number")
+				return b.ErrorAt(i, column, "the row belongs to no split: the time is not a finite number")
 			}
 			s.asNumber.add(x)
 			continue
@@ -162,9 +163,9 @@ func (s *splitter) observeTime(b *Batch, v *dataset.Values) error {
 		}
 
 		if s.asTime == nil && s.asNumber == nil {
-			return b.errorAt(i, column,
-				"%q is neither a time (such as 2017-07-02 or 2017-07-02T10:03:20Z) nor a number like the values "+
-					"before it", brief(v.Text[i]))
+			return b.ErrorAt(i, column,
+				"%.40q is neither a time (such as 2017-07-02 or 2017-07-02T10:03:20Z) nor a number like the values "+
+					"before it", v.Text[i])
 		}
 	}
 	return nil
@@ -282,11 +283,11 @@ func (s *splitter) resolveTime(counts *[4]int64) error {
 }
 
 // fold returns the fold of row i, which place has put into split.
-func (s *splitter) fold(b *Batch, i int, split uint8, key uint64, column, group *dataset.Values) (fold uint8,
+func (s *splitter) fold(b *table.Batch, i int, split uint8, key uint64, column, group *dataset.Values) (fold uint8,
 	groupHash uint64) {
 	h := key
 	if group != nil {
-		groupHash = s.groups.hash(group, i, b.row(i))
+		groupHash = s.groups.hash(group, i, b.Row(i))
 		h = groupHash
 	}
 
@@ -297,7 +298,7 @@ func (s *splitter) fold(b *Batch, i int, split uint8, key uint64, column, group 
 		n, _ := slices.BinarySearch(s.folds[split], x)
 		return uint8(n), groupHash
 	default:
-		h = hashRow(b.row(i))
+		h = hashRow(b.Row(i))
 	}
 
 	return encode.Fold(h, dataset.Folds), groupHash

@@ -229,8 +229,8 @@ func TestTimeSplitOfNumbersAndFewTimes(t *testing.T) {
 }
 
 func TestColumnSplit(t *testing.T) {
-	table := "y,x,part\n" + strings.Repeat("0,1,a\n1,2,b\n0,3,7\n1,1,a\n", 10)
-	s := mustStage(t, "label: y\nsplit: {by: column, column: part, train: [a, 7], calib: b}\n", table)
+	rows := "y,x,part\n" + strings.Repeat("0,1,a\n1,2,b\n0,3,7\n1,1,a\n", 10)
+	s := mustStage(t, "label: y\nsplit: {by: column, column: part, train: [a, 7], calib: b}\n", rows)
 	if got := fmt.Sprint(rowsOfSplits(t, s)); got != "map[calib:10 train:30]" {
 		t.Errorf(`fmt.Sprint(rowsOfSplits(t, s)): got %v; want got = "map[calib:10 train:30]"`, got)
 	}

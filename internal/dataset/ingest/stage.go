@@ -3,13 +3,14 @@ package ingest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"runtime"
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/encode"
+	"coppice/internal/dataset/table"
+	"coppice/internal/problem"
 )
 
 // Options of Stage.
@@ -51,9 +52,9 @@ type Report struct {
 }
 
 // Stage makes a dataset from a table's files in the folder dir, which must not exist or be empty (otherwise:
-// *ExistsError). The dataset is complete when Stage returns; an error or the end of ctx leaves nothing behind. Errors
-// in the spec are *strictyaml.Error, those in the table *TableError.
-func Stage(ctx context.Context, spec *dataset.Spec, files []File, dir string, o Options) (*Report, error) {
+// problem.Conflict). The dataset is complete when Stage returns; an error or the end of ctx leaves nothing behind.
+// Errors in the spec are *strictyaml.Error, those in the table *table.Error.
+func Stage(ctx context.Context, spec *dataset.Spec, files []table.File, dir string, o Options) (*Report, error) {
 	if err := checkTarget(dir); err != nil {
 		return nil, err
 	}
@@ -79,14 +80,15 @@ func checkTarget(dir string) error {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0:
 		return nil
 	case err != nil:
-		return &ExistsError{dir, fmt.Sprintf("cannot hold a dataset: %v", err)}
+		return problem.New(problem.Conflict, "%s: cannot hold a dataset: %v", dir, err)
 	}
-	return &ExistsError{dir, "the folder is not empty; choose another or remove it"}
+	return problem.New(problem.Conflict,
+		"%s: the folder is not empty; choose another or remove it", dir)
 }
 
 // stageInto writes the dataset into the folder dir. Nothing is written until the first pass has accepted the table.
-func stageInto(ctx context.Context, spec *dataset.Spec, files []File, dir string, o Options) (*Report, error) {
-	t, err := OpenTable(files, TableOptions{CSV: spec.CSV, Threads: o.Threads})
+func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir string, o Options) (*Report, error) {
+	t, err := table.Open(files, table.Options{CSV: spec.CSV, Threads: o.Threads})
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +156,7 @@ func (s *survey) describe(ctx context.Context, m *dataset.Manifest, o Options) (
 }
 
 // manifest returns the manifest from the survey, without features.
-func (s *survey) manifest(files []File) *dataset.Manifest {
+func (s *survey) manifest(files []table.File) *dataset.Manifest {
 	spec := s.spec
 	m := &dataset.Manifest{Name: spec.Name, Missing: spec.Missing, MaxBin: spec.MaxBin, Label: s.labels.info,
 		Weight: spec.Weight, Group: spec.Group,
@@ -204,7 +206,7 @@ func (s *survey) buildFeatures(ctx context.Context, m *dataset.Manifest) ([]samp
 		scratch <- &builder{}
 	}
 
-	parallel(s.threads, n, func(i int) {
+	dataset.Parallel(s.threads, n, func(i int) {
 		if ctx.Err() != nil {
 			return
 		}
@@ -271,7 +273,7 @@ func (s *survey) buildColumn(i int, sample *dataset.Values, scratch *builder) (s
 	for j := range first {
 		first[j] = int32(j)
 	}
-	some := gather(sample, first)
+	some := sample.Pick(first)
 	return out, newPartReader(part, c.markers).hashes(&some, out.hashes)
 }
 

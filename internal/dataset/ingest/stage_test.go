@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
+	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 )
 
@@ -39,7 +41,7 @@ type staged struct {
 	dir    string
 }
 
-func tryStage(t testing.TB, spec string, files []File, o Options) (*staged, error) {
+func tryStage(t testing.TB, spec string, files []table.File, o Options) (*staged, error) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "d")
 	r, err := Stage(context.Background(), parseSpec(t, spec), files, dir, o)
@@ -59,7 +61,7 @@ func tryStage(t testing.TB, spec string, files []File, o Options) (*staged, erro
 
 func mustStage(t testing.TB, spec, csv string) *staged {
 	t.Helper()
-	s, err := tryStage(t, spec, []File{writeFile(t, "t.csv", csv)}, Options{})
+	s, err := tryStage(t, spec, []table.File{writeFile(t, "t.csv", csv)}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,10 +212,10 @@ func TestKinds(t *testing.T) {
 
 // The same input gives the same bytes, whatever the threads, and a table in one file the same as in several.
 func TestStageIsDeterministic(t *testing.T) {
-	table := randomTable(2, 5000)
-	lines := strings.SplitAfter(table, "\n")
-	one := []File{writeFile(t, "t.csv", table)}
-	three := []File{writeFile(t, "1.csv", strings.Join(lines[:1000], "")),
+	rows := randomTable(2, 5000)
+	lines := strings.SplitAfter(rows, "\n")
+	one := []table.File{writeFile(t, "t.csv", rows)}
+	three := []table.File{writeFile(t, "1.csv", strings.Join(lines[:1000], "")),
 		writeFile(t, "2.csv", lines[0]+strings.Join(lines[1000:1001], "")),
 		writeFile(t, "3.csv", lines[0]+strings.Join(lines[1001:], ""))}
 	for name, spec := range randomSpecs {
@@ -264,12 +266,12 @@ func sameFolder(t *testing.T, a, b string) {
 // A token that is a number stands for all ways to write it in a column of numbers, and for those to write an id in one
 // of categories.
 func TestNumericTokensInText(t *testing.T) {
-	table := "y,x,c\n"
+	rows := "y,x,c\n"
 	for i := range 60 {
-		table += []string{"0,-999,a\n", "1,-999.0,-999.0\n", "0,1.5,-999\n", "1,-9990e-1,a\n", "-999.00,3,a\n",
+		rows += []string{"0,-999,a\n", "1,-999.0,-999.0\n", "0,1.5,-999\n", "1,-9990e-1,a\n", "-999.00,3,a\n",
 			"1,7,b\n"}[i%6]
 	}
-	s := mustStage(t, "label: y\nmissing: ['', '-999']\n", table)
+	s := mustStage(t, "label: y\nmissing: ['', '-999']\n", rows)
 	if x := s.feature(t, "x"); x.Kind != dataset.Numeric || x.Missing != 30 || x.Range.Min != 1.5 ||
 		s.Split("train").Columns[0][1] != uint8(x.MissingBin) {
 		t.Errorf(`s.feature(t, "x"): got %+v; want x.Kind = dataset.Numeric, x.Missing = 30, x.Range.Min = 1.5, s.Split("train").Columns[0][1] = uint8(x.MissingBin)`, x)
@@ -364,11 +366,11 @@ func TestStageErrorsNameThePlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			_, err := Stage(context.Background(), parseSpec(t, tc.spec), []File{writeFile(t, "t.csv", tc.csv)},
+			_, err := Stage(context.Background(), parseSpec(t, tc.spec), []table.File{writeFile(t, "t.csv", tc.csv)},
 				filepath.Join(dir, "d"), Options{})
-			var table *TableError
+			var bad *table.Error
 			var spec *strictyaml.Error
-			if !errors.As(err, &table) && !errors.As(err, &spec) || !strings.Contains(err.Error(), tc.want) {
+			if !errors.As(err, &bad) && !errors.As(err, &spec) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got  %v (%T)\nwant ... %s ...", err, err, tc.want)
 			}
 			if left, _ := os.ReadDir(dir); len(left) != 0 {
@@ -386,7 +388,7 @@ func TestStageLeavesNothingBehind(t *testing.T) {
 			parent := t.TempDir()
 			ctx, cancel := context.WithCancel(context.Background())
 			reached := false
-			_, err := Stage(ctx, spec, []File{file}, filepath.Join(parent, "d"),
+			_, err := Stage(ctx, spec, []table.File{file}, filepath.Join(parent, "d"),
 				Options{Threads: threads, Progress: func(p Progress) {
 					if p.Phase == phase {
 						reached = true
@@ -406,17 +408,16 @@ func TestStageTarget(t *testing.T) {
 	file := writeFile(t, "t.csv", randomTable(4, 500))
 	parent := t.TempDir()
 	stage := func(dir, spec string) (*Report, error) {
-		return Stage(context.Background(), parseSpec(t, spec), []File{file}, dir, Options{})
+		return Stage(context.Background(), parseSpec(t, spec), []table.File{file}, dir, Options{})
 	}
 	dir := filepath.Join(parent, "deep", "er", "d")
 	first, err := stage(dir, randomSpecs["hash"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	var exists *ExistsError
 	for _, taken := range []string{dir, file.Path, filepath.Dir(file.Path)} {
-		if _, err := stage(taken, randomSpecs["column"]); !errors.As(err, &exists) {
-			t.Errorf(`stage(taken, randomSpecs["column"]): got %s: %v; want err of the type of exists`, taken, err)
+		if _, err := stage(taken, randomSpecs["column"]); !problem.Is(err, problem.Conflict) {
+			t.Errorf("staging into %s, which is taken: %v, want a conflict", taken, err)
 		}
 	}
 	if m, err := dataset.Check(context.Background(), dir, nil); err != nil || m.Version != first.Manifest.Version {
@@ -432,22 +433,22 @@ func TestStageTarget(t *testing.T) {
 }
 
 func TestLabels(t *testing.T) {
-	table := "a,y\n"
+	rows := "a,y\n"
 	for i := range 40 {
-		table += fmt.Sprintf("%d,%s\n", i, []string{"0", "1", "NA", "2.5", "nan"}[i%5])
+		rows += fmt.Sprintf("%d,%s\n", i, []string{"0", "1", "NA", "2.5", "nan"}[i%5])
 	}
-	binary := strings.ReplaceAll(table, "2.5", "1.0")
+	binary := strings.ReplaceAll(rows, "2.5", "1.0")
 	for name, tc := range map[string]struct {
 		spec, csv string
 		kind      dataset.LabelKind
 		want      [3]float32 // of rows 0, 1 and 3
 	}{
 		"bare":     {"label: y\n", binary, dataset.Binary, [3]float32{0, 1, 1}},
-		"positive": {"label: {column: y, positive: 2.5}\n", table, dataset.Binary, [3]float32{0, 0, 1}},
-		"both": {"label: {column: y, positive: 1, negative: 0}\n", strings.ReplaceAll(table, "2.5", "0"),
+		"positive": {"label: {column: y, positive: 2.5}\n", rows, dataset.Binary, [3]float32{0, 0, 1}},
+		"both": {"label: {column: y, positive: 1, negative: 0}\n", strings.ReplaceAll(rows, "2.5", "0"),
 			dataset.Binary, [3]float32{0, 1, 0}},
-		"above":      {"label: {column: y, above: 1}\n", table, dataset.Binary, [3]float32{0, 0, 1}},
-		"regression": {"label: {column: y, kind: regression}\n", table, dataset.Regression, [3]float32{0, 1, 2.5}},
+		"above":      {"label: {column: y, above: 1}\n", rows, dataset.Binary, [3]float32{0, 0, 1}},
+		"regression": {"label: {column: y, kind: regression}\n", rows, dataset.Regression, [3]float32{0, 1, 2.5}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := mustStage(t, tc.spec, tc.csv)
@@ -489,7 +490,7 @@ func TestGoldenStage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files, err := Expand(source)
+	files, err := table.Expand(source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -512,4 +513,14 @@ func long(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it is long: run it without -short")
 	}
+}
+
+// writeFile puts a table into a temporary folder.
+func writeFile(t testing.TB, name, contents string) table.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(contents), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return table.File{URI: name, Path: path, Bytes: int64(len(contents))}
 }

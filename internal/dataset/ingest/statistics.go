@@ -9,6 +9,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/encode"
+	"coppice/internal/dataset/table"
 )
 
 // statistics makes the features that are statistics of levels, during the second pass and after it.
@@ -92,10 +93,10 @@ func (s *survey) cuts(rows int64) []float64 {
 func (s *statistics) close() { _ = s.maker.Close() } // temporary files only
 
 // observe computes the levels of a batch, and the times of its rows.
-func (s *statistics) observe(b *Batch) error {
-	s.file = b.file
-	parallel(s.survey.threads, len(s.d.readers), func(i int) {
-		s.hashes[i] = resize(s.hashes[i], b.Rows)
+func (s *statistics) observe(b *table.Batch) error {
+	s.file = b.File
+	dataset.Parallel(s.survey.threads, len(s.d.readers), func(i int) {
+		s.hashes[i] = dataset.Resize(s.hashes[i], b.Rows)
 		s.errs[i] = s.d.readers[i].hashes(&b.Columns[s.d.places[i]], s.hashes[i])
 	})
 
@@ -122,18 +123,18 @@ func (s *statistics) add(number int, part *splitPart) error {
 		r.Weight = part.targets.Weight
 	}
 	if s.survey.roles.order >= 0 {
-		r.Time = pickInto(s.times, part.places, r.Time)
+		r.Time = dataset.PickInto(s.times, part.places, r.Time)
 	}
 
-	r.Parts = resize(r.Parts, len(s.hashes))
+	r.Parts = dataset.Resize(r.Parts, len(s.hashes))
 	for i, hashes := range s.hashes {
-		r.Parts[i] = pickInto(hashes, part.places, r.Parts[i])
+		r.Parts[i] = dataset.PickInto(hashes, part.places, r.Parts[i])
 	}
 
 	err := s.maker.Add(*r)
 	var many *encode.TooManyValuesError
 	if errors.As(err, &many) {
-		return &TableError{File: s.file, Column: s.d.readers[many.Part].part.Column,
+		return &table.Error{File: s.file, Column: s.d.readers[many.Part].part.Column,
 			Msg: fmt.Sprintf("the table changed while it was read: the column had %d values before and has more "+
 				"now; stage it again", many.Known)}
 	}
@@ -198,16 +199,16 @@ func (s *statistics) assemble(w *dataset.Writer, split, first int, columns [][]u
 	if split == 0 {
 		distinctRows /= s.d.copies
 	}
-	all := resize(s.all, len(s.m.Features))
+	all := dataset.Resize(s.all, len(s.m.Features))
 	s.all = all
 	errs := make([]error, len(all))
-	parallel(s.survey.threads, len(all), func(i int) {
+	dataset.Parallel(s.survey.threads, len(all), func(i int) {
 		if i >= s.first {
 			all[i] = columns[i-s.first]
 			errs[i] = w.WriteColumn(info.Name, i, first, all[i])
 			return
 		}
-		all[i] = resize(all[i], rows)
+		all[i] = dataset.Resize(all[i], rows)
 		for done := 0; done < rows && errs[i] == nil; {
 			from := (first + done) % distinctRows
 			n := min(rows-done, distinctRows-from)
@@ -224,8 +225,8 @@ func (s *statistics) assemble(w *dataset.Writer, split, first int, columns [][]u
 		}
 	}
 
-	s.rowBins = resize(s.rowBins, rows*len(all))
-	parallel(s.survey.threads, (rows+tileRows-1)/tileRows, func(tile int) {
+	s.rowBins = dataset.Resize(s.rowBins, rows*len(all))
+	dataset.Parallel(s.survey.threads, (rows+tileRows-1)/tileRows, func(tile int) {
 		from := tile * tileRows
 		transpose(all, from, min(rows-from, tileRows), s.rowBins[from*len(all):])
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 )
 
 // survey is the first pass over a table: the contents of columns, the number of rows of each split, and a sample of
@@ -71,11 +72,11 @@ func (s *survey) tokensOf(from *dataset.Derived) *missingMarkers {
 }
 
 // run reads the table.
-func (s *survey) run(ctx context.Context, t *Table, progress func(done, total int64)) error {
+func (s *survey) run(ctx context.Context, t *table.Table, progress func(done, total int64)) error {
 	if err := s.ripe.resolve(ctx, t, progress); err != nil {
 		return err
 	}
-	if err := t.read(ctx, s.roles.read, batchRows(len(s.roles.read)), s.observe, progress); err != nil {
+	if err := readTable(ctx, t, s.roles.read, s.observe, progress); err != nil {
 		return err
 	}
 	if s.rows == 0 {
@@ -87,7 +88,7 @@ func (s *survey) run(ctx context.Context, t *Table, progress func(done, total in
 			msg = fmt.Sprintf("no label is final: no row is as old as label.matures, %v",
 				time.Duration(s.spec.Label.Matures))
 		}
-		return &TableError{File: t.files[0].URI, Msg: msg}
+		return &table.Error{File: t.URI(), Msg: msg}
 	}
 
 	if err := s.labels.resolve(); err != nil {
@@ -96,16 +97,19 @@ func (s *survey) run(ctx context.Context, t *Table, progress func(done, total in
 	return s.splitter.resolve(&s.counts)
 }
 
-// batchRows is how many rows make a batch of a few megabytes, given the number of columns. A batch also ends after
-// batchBytes of long texts.
-func batchRows(columns int) int {
-	const cells = 1 << 20
-	return max(1024, min(1<<16, cells/max(1, columns)))
+// readTable passes the named columns of all rows to fn, and reports progress in bytes.
+func readTable(ctx context.Context, t *table.Table, names []string, fn func(*table.Batch) error,
+	progress func(done, total int64)) error {
+	return t.Read(ctx, names, table.BatchRows(len(names)), func(b *table.Batch) error {
+		err := fn(b)
+		if err == nil && progress != nil {
+			progress(b.Done, t.Bytes())
+		}
+		return err
+	})
 }
 
-const batchBytes = 32 << 20
-
-func (s *survey) observe(b *Batch) error {
+func (s *survey) observe(b *table.Batch) error {
 	b, err := s.ripe.survey(b)
 	if err != nil {
 		return err
@@ -122,7 +126,7 @@ func (s *survey) observe(b *Batch) error {
 	}
 	if places = s.labels.thin(b, label, places); places != nil {
 		s.labels.thinned += int64(labelled - len(places))
-		b = b.keep(places)
+		b = b.Keep(places)
 	}
 
 	if b.Rows == 0 {
@@ -163,7 +167,7 @@ func (s *survey) observe(b *Batch) error {
 
 // takeSample adds rows of a batch to the sample of train, and shows all of them to the columns. splits is nil if not
 // known yet: then any row may be train, and its value of the split's column is kept.
-func (s *survey) takeSample(b *Batch, splits []uint8, split *dataset.Values) {
+func (s *survey) takeSample(b *table.Batch, splits []uint8, split *dataset.Values) {
 	sample := s.chosen[:0]
 	for i := range b.Rows {
 		if splits != nil {
@@ -173,10 +177,10 @@ func (s *survey) takeSample(b *Batch, splits []uint8, split *dataset.Values) {
 			}
 		}
 
-		if slot, ok := s.sampler.offer(b.row(i)); ok {
+		if slot, ok := s.sampler.offer(b.Row(i)); ok {
 			sample = append(sample, chosen{i, slot})
 			s.numbers = stretch(s.numbers, slot+1, s.sampler.slots())
-			s.numbers[slot] = b.row(i)
+			s.numbers[slot] = b.Row(i)
 		}
 	}
 
@@ -190,13 +194,13 @@ func (s *survey) takeSample(b *Batch, splits []uint8, split *dataset.Values) {
 		s.when.put(&b.Columns[s.roles.order], sample)
 	}
 
-	parallel(s.threads, len(s.columns), func(i int) {
+	dataset.Parallel(s.threads, len(s.columns), func(i int) {
 		s.columns[i].observe(b, &b.Columns[s.columns[i].feature.place], sample)
 	})
 }
 
 // observeGroups stores what keeps the chosen rows together: the key of a split by hash, or else the group.
-func (s *survey) observeGroups(b *Batch, sample []chosen) {
+func (s *survey) observeGroups(b *table.Batch, sample []chosen) {
 	place, keys := s.roles.group, s.splitter.groups // copies, so that missing keys are counted once
 	if s.splitter.by == dataset.SplitByHash && s.roles.split >= 0 {
 		place, keys = s.roles.split, s.splitter.keys
@@ -207,7 +211,7 @@ func (s *survey) observeGroups(b *Batch, sample []chosen) {
 
 	for _, c := range sample {
 		s.groups = stretch(s.groups, c.slot+1, s.sampler.slots())
-		s.groups[c.slot] = keys.hash(&b.Columns[place], c.row, b.row(c.row))
+		s.groups[c.slot] = keys.hash(&b.Columns[place], c.row, b.Row(c.row))
 	}
 }
 
@@ -235,7 +239,7 @@ func (s *survey) train() (*trainSample, error) {
 	label := s.label.finish(n)
 	times := s.times.finish(n)
 	out := &trainSample{binary: s.labels.info.Kind == dataset.Binary}
-	b := &Batch{rowNumbers: s.numbers}
+	b := &table.Batch{Numbers: s.numbers}
 	for _, slot := range s.sampler.sorted() {
 		i := slot.place
 		if s.splitter.by == dataset.SplitByTime {
@@ -267,23 +271,23 @@ func (s *survey) train() (*trainSample, error) {
 		by = &when
 	}
 	place := s.roles.order
-	ordered := &Batch{Columns: make([]dataset.Values, place+1), Rows: len(out.places), rowNumbers: s.numbers}
-	ordered.Columns[place] = gather(by, out.places)
+	ordered := &table.Batch{Columns: make([]dataset.Values, place+1), Rows: len(out.places), Numbers: s.numbers}
+	ordered.Columns[place] = by.Pick(out.places)
 	var err error
 	out.times, err = s.orderTimes(ordered, nil)
 	return out, err
 }
 
 // weights appends a batch's weight column to out.
-func weights(b *Batch, v *dataset.Values, t *missingMarkers, column string, out []float32) ([]float32, error) {
+func weights(b *table.Batch, v *dataset.Values, t *missingMarkers, column string, out []float32) ([]float32, error) {
 	for i := range b.Rows {
 		x, ok := number(v, i)
 		if missing(v, i, t) || !ok || !(x >= 0) || !finite(float64(float32(x))) {
 			text := "missing"
 			if !missing(v, i, t) {
-				text = brief(v.TextOf(i))
+				text = v.TextOf(i)
 			}
-			return nil, b.errorAt(i, column, "the weight is %s; it must be a number from 0 up", text)
+			return nil, b.ErrorAt(i, column, "the weight is %.40s; it must be a number from 0 up", text)
 		}
 		out = append(out, float32(x))
 	}

@@ -6,6 +6,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/encode"
+	"coppice/internal/dataset/table"
 )
 
 // columnSurvey is what the first pass learns about one feature's column.
@@ -49,7 +50,7 @@ func newColumnSurvey(f feature, t *missingMarkers) *columnSurvey {
 }
 
 // observe processes a batch's values and stores those that were chosen for the sample.
-func (s *columnSurvey) observe(b *Batch, v *dataset.Values, sample []chosen) {
+func (s *columnSurvey) observe(b *table.Batch, v *dataset.Values, sample []chosen) {
 	switch v.Type {
 	case dataset.Text:
 		s.observeTexts(b, v)
@@ -78,7 +79,7 @@ func (s *columnSurvey) countLevels(v *dataset.Values) {
 	}
 
 	s.told += int64(v.Len())
-	s.hashes = resize(s.hashes, v.Len())
+	s.hashes = dataset.Resize(s.hashes, v.Len())
 	s.part.texts(v, s.hashes)
 
 	for _, h := range s.hashes {
@@ -142,14 +143,14 @@ func (s *columnSurvey) observeInts(v *dataset.Values) {
 			continue
 		}
 
-		if n > maxExact || n < -maxExact {
+		if n > dataset.MaxExact || n < -dataset.MaxExact {
 			s.big = true
 		}
 		s.numbers.add(float64(n))
 	}
 }
 
-func (s *columnSurvey) observeTexts(b *Batch, v *dataset.Values) {
+func (s *columnSurvey) observeTexts(b *table.Batch, v *dataset.Values) {
 	parse := s.feature.forced == dataset.Numeric || s.feature.forced == "" && s.feature.column.Untyped
 	spelt := len(s.markers.numbers) > 0
 	for i, text := range v.Text {
@@ -168,15 +169,15 @@ func (s *columnSurvey) observeTexts(b *Batch, v *dataset.Values) {
 	}
 }
 
-func (s *columnSurvey) observeText(b *Batch, i int, text string) {
+func (s *columnSurvey) observeText(b *table.Batch, i int, text string) {
 	x, f := parseNumber(text)
 	if s.feature.forced == dataset.Numeric {
 		if f == formText {
 			var ok bool
 			if x, ok = parseForced(text); !ok {
-				s.notNum = b.errorAt(i, s.feature.column.Name,
-					"%q is not a number, though the spec lists the column under `numeric`; add the text to "+
-						"`missing` or take the column off the list", brief(text))
+				s.notNum = b.ErrorAt(i, s.feature.column.Name,
+					"%.40q is not a number, though the spec lists the column under `numeric`; add the text to "+
+						"`missing` or take the column off the list", text)
 				s.decided = true
 				return
 			}
@@ -270,15 +271,15 @@ type builder struct {
 func (b *builder) gather(v *dataset.Values, places []int32) *dataset.Values {
 	out := &dataset.Values{Type: v.Type, Unit: v.Unit}
 	if v.Float != nil {
-		b.floats = pickInto(v.Float, places, b.floats)
+		b.floats = dataset.PickInto(v.Float, places, b.floats)
 		out.Float = b.floats
 	}
 	if v.Int != nil {
-		b.ints = pickInto(v.Int, places, b.ints)
+		b.ints = dataset.PickInto(v.Int, places, b.ints)
 		out.Int = b.ints
 	}
 	if v.Null != nil {
-		b.null = pickInto(v.Null, places, b.null)
+		b.null = dataset.PickInto(v.Null, places, b.null)
 		out.Null = b.null
 	}
 

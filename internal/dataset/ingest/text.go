@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"coppice/internal/dataset"
 )
 
 // form is what a text looks like.
@@ -16,9 +18,6 @@ const (
 	formBig         // a whole number that a float64 cannot represent exactly
 	formTime        // an ISO 8601 date or time
 )
-
-// maxExact is 2^53: every whole number up to it is exact in a float64.
-const maxExact = 1 << 53
 
 // numeral is a decimal number as written.
 type numeral struct {
@@ -132,11 +131,11 @@ func (n *numeral) value(s string) float64 {
 }
 
 func exactWhole(s string, x float64) bool {
-	if math.Abs(x) > maxExact {
+	if math.Abs(x) > dataset.MaxExact {
 		return false
 	}
 	v, err := strconv.ParseInt(strings.TrimPrefix(s, "+"), 10, 64)
-	return err == nil && v <= maxExact && v >= -maxExact
+	return err == nil && v <= dataset.MaxExact && v >= -dataset.MaxExact
 }
 
 // parseWord reads infinities and NaN as spelled by R, Python, C and SQL.

@@ -1,10 +1,13 @@
 package ingest
 
-import "coppice/internal/dataset"
+import (
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
+)
 
 // thin removes from the places of rows with a label (nil stands for all) the negative rows that sampling leaves out.
 // The choice depends only on the rows' numbers.
-func (l *labeler) thin(b *Batch, v *dataset.Values, places []int32) []int32 {
+func (l *labeler) thin(b *table.Batch, v *dataset.Values, places []int32) []int32 {
 	share := l.spec.Sample.Negatives
 	if share == 0 {
 		return places
@@ -12,7 +15,7 @@ func (l *labeler) thin(b *Batch, v *dataset.Values, places []int32) []int32 {
 
 	kept := make([]int32, 0, b.Rows)
 	keep := func(i int) {
-		if unit(mix(hashRow(b.row(i))^seedThin)) < share || !l.negative(v, i) {
+		if unit(mix(hashRow(b.Row(i))^seedThin)) < share || !l.negative(v, i) {
 			kept = append(kept, int32(i))
 		}
 	}

@@ -11,7 +11,10 @@ func TestTranspose(t *testing.T) {
 		for rows := range 35 {
 			columns := make([][]uint8, width)
 			for j := range columns {
-				columns[j] = many(3+rows, func() uint8 { return uint8(rng.Uint32()) })
+				columns[j] = make([]uint8, 3+rows)
+				for i := range columns[j] {
+					columns[j][i] = uint8(rng.Uint32())
+				}
 			}
 			out := make([]uint8, width*rows)
 			transpose(columns, 3, rows, out)

@@ -25,8 +25,9 @@ type row struct {
 	click       int
 }
 
-// table is a stream of clicks from 2026-11-01 on, so many days with 400 rows each, whose signal drifts from day to day.
-func table(days int, poison func(r *row)) string {
+// clicks is a stream of clicks from 2026-11-01 on, so many days with 400 rows each, whose signal drifts from day to
+// day.
+func clicks(days int, poison func(r *row)) string {
 	var b strings.Builder
 	b.WriteString("ts,site,x,click\n")
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -94,11 +95,11 @@ func tryPlay(t *testing.T, spec, encodings, text string) (*Report, error) {
 // nothing. It still knows nothing of the future.
 func TestWarmStart(t *testing.T) {
 	warm := plain + "warm_start: 3\n"
-	cold, err := tryPlay(t, plain, "none", table(14, nil))
+	cold, err := tryPlay(t, plain, "none", clicks(14, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := tryPlay(t, warm, "none", table(14, nil))
+	r, err := tryPlay(t, warm, "none", clicks(14, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func TestWarmStart(t *testing.T) {
 
 	const third = 9 - 1 // day of the table, from 0, on which the third night is
 	short := strings.Replace(warm, "to: 2026-11-10", "to: 2026-11-09", 1)
-	inverted, err := tryPlay(t, short, "none", table(14, func(r *row) {
+	inverted, err := tryPlay(t, short, "none", clicks(14, func(r *row) {
 		if r.day > third {
 			r.click = 1 - r.click
 		}
@@ -138,7 +139,7 @@ func TestWarmStart(t *testing.T) {
 // rows, and are better on the day after than the model that they go on from.
 func TestWarmStartWithIDs(t *testing.T) {
 	warm := strings.Replace(plain, "2026-11-10", "2026-11-12", 1) + "warm_start: 6\n"
-	r := play(t, warm, table(14, nil))
+	r := play(t, warm, clicks(14, nil))
 	gains := 0.0
 	for i, n := range r.Nights {
 		if n.Trees != 8*(i+1) {
@@ -154,7 +155,7 @@ func TestWarmStartWithIDs(t *testing.T) {
 }
 
 func TestBacktest(t *testing.T) {
-	r := play(t, plain, table(14, nil))
+	r := play(t, plain, clicks(14, nil))
 	if len(r.Nights) != 4 || r.Nights[0].Night != "2026-11-07" || r.Nights[3].Test != "2026-11-11" {
 		t.Fatalf("nights %+v, want four from 7 November on", r.Nights)
 	}
@@ -200,18 +201,18 @@ func TestNoRowOfTheFutureIsRead(t *testing.T) {
 			}
 		}
 	}
-	calm := play(t, plain, table(14, nil))
+	calm := play(t, plain, clicks(14, nil))
 
 	// Days behind the second night's measuring day: its night and the one before are the same in everything, the third
 	// has the same model.
 	late := plain[:strings.Index(plain, "to:")] + "to: 2026-11-08\n" + plain[strings.Index(plain, "window:"):]
-	r := play(t, late, table(14, poisoned(after+1, 99)))
+	r := play(t, late, clicks(14, poisoned(after+1, 99)))
 	if !reflect.DeepEqual(r.Nights, calm.Nights[:2]) {
 		t.Errorf("with the future poisoned, got\n%+v\nwant\n%+v", r.Nights, calm.Nights[:2])
 	}
 
 	// Labels of the measuring day itself: the same models and decisions, another measure.
-	inverted := play(t, late, table(14, func(r *row) {
+	inverted := play(t, late, clicks(14, func(r *row) {
 		if r.day >= after {
 			r.click = 1 - r.click
 		}
@@ -226,8 +227,8 @@ func TestNoRowOfTheFutureIsRead(t *testing.T) {
 
 	// With a delay, the night's own day is the future, too.
 	delayed := late + "delay: 1\n"
-	a = play(t, delayed, table(14, nil)).Nights[1]
-	b = play(t, delayed, table(14, func(r *row) {
+	a = play(t, delayed, clicks(14, nil)).Nights[1]
+	b = play(t, delayed, clicks(14, func(r *row) {
 		if r.day >= night {
 			r.click = 1 - r.click
 		}
@@ -239,7 +240,7 @@ func TestNoRowOfTheFutureIsRead(t *testing.T) {
 
 func TestCandidatesAndPage(t *testing.T) {
 	r := play(t, plain+"candidates: [{num_leaves: 2, num_iterations: 1}, {num_leaves: 15}]\ngates: [{name: \"a <b> "+
-		"& c\", min_gain: 0.5}]\n", table(13, nil))
+		"& c\", min_gain: 0.5}]\n", clicks(13, nil))
 	for _, n := range r.Nights {
 		if n.Candidate != 1 || n.Trees != 8 {
 			t.Errorf("night %s took candidate %d with %d trees, want the one that learns", n.Night, n.Candidate,

@@ -13,6 +13,7 @@ import (
 	"coppice/internal/calibrate"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
@@ -201,15 +202,15 @@ type scored struct {
 
 // score predicts all labelled rows of the days from first to last from raw values, as production would.
 func (b *Backtest) score(ctx context.Context, g *nightModel, first, last int) (*scored, error) {
-	var files []ingest.File
+	var files []table.File
 	for day := first; day <= last; day++ {
 		path, ok := b.daily.files[day]
 		if !ok {
 			return nil, fmt.Errorf("%w on %s", errNoRows, dayName(day))
 		}
-		files = append(files, ingest.File{URI: path, Path: path})
+		files = append(files, table.File{URI: path, Path: path})
 	}
-	t, err := ingest.OpenTable(files, ingest.TableOptions{Threads: b.Threads})
+	t, err := table.Open(files, table.Options{Threads: b.Threads})
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +222,7 @@ func (b *Backtest) score(ctx context.Context, g *nightModel, first, last int) (*
 	slices.Sort(wanted)
 	labels := ingest.NewLabels(g.label, b.Table.Missing)
 	out := &scored{}
-	err = t.Read(ctx, slices.Compact(wanted), 1<<14, func(batch *ingest.Batch) error {
+	err = t.Read(ctx, slices.Compact(wanted), 1<<14, func(batch *table.Batch) error {
 		label, places, err := labels.Read(batch)
 		if err != nil {
 			return err

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/metric"
 )
 
@@ -16,7 +16,7 @@ import (
 type Backtest struct {
 	Spec    *Spec
 	Table   *dataset.Spec // the dataset.yaml
-	Files   []ingest.File // of the table; nil for those of its source, on this machine
+	Files   []table.File  // of the table; nil for those of its source, on this machine
 	Scratch string        // a folder for temporary files; empty for the system's
 	Threads int           // 0 is all CPUs
 	// OnNight, which may be nil, is called when a night is complete.
@@ -96,7 +96,7 @@ func (b *Backtest) Run(ctx context.Context) (r *Report, err error) {
 	first, _, _, _, _ := b.Spec.days(b.Spec.from)
 	files := b.Files
 	if files == nil {
-		if files, err = ingest.Expand(b.Table.Source); err != nil {
+		if files, err = table.Expand(b.Table.Source); err != nil {
 			return nil, err
 		}
 	}

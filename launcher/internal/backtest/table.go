@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/problem"
 )
 
@@ -29,22 +30,22 @@ type daily struct {
 type sink struct {
 	file *os.File
 	buf  *bufio.Writer
-	out  interface{ Write(*ingest.Batch) error }
+	out  interface{ Write(*table.Batch) error }
 	done func() error
 }
 
 // divide reads the table once and writes the days from first to last, each into a file in dir.
-func divide(ctx context.Context, spec *dataset.Spec, files []ingest.File, column, dir string, first, last,
+func divide(ctx context.Context, spec *dataset.Spec, files []table.File, column, dir string, first, last,
 	threads int) (*daily, error) {
-	table, err := ingest.OpenTable(files, ingest.TableOptions{CSV: spec.CSV, Threads: threads})
+	t, err := table.Open(files, table.Options{CSV: spec.CSV, Threads: threads})
 	if err != nil {
 		return nil, err
 	}
 
 	d := &daily{dir: dir, end: ".parquet", files: map[int]string{}, rows: map[int]int64{}}
-	var columns []ingest.Column
+	var columns []table.Column
 	var names []string
-	for _, c := range table.Columns() {
+	for _, c := range t.Columns() {
 		if c.Name == dayColumn {
 			return nil, spec.Errorf("source", "the table has a column %s, which a backtest adds; rename it", dayColumn)
 		}
@@ -61,7 +62,7 @@ func divide(ctx context.Context, spec *dataset.Spec, files []ingest.File, column
 		return nil, spec.Errorf("source", "the table has no column %q, by which the backtest divides it into days",
 			column)
 	}
-	columns = append(columns, ingest.Column{Name: dayColumn, Type: dataset.Text})
+	columns = append(columns, table.Column{Name: dayColumn, Type: dataset.Text})
 
 	sinks := map[int]*sink{}
 	defer func() {
@@ -70,7 +71,7 @@ func divide(ctx context.Context, spec *dataset.Spec, files []ingest.File, column
 		}
 	}()
 	times := ingest.NewTimes(column, spec.Missing)
-	err = table.Read(ctx, names, 1<<14, func(b *ingest.Batch) error {
+	err = t.Read(ctx, names, 1<<14, func(b *table.Batch) error {
 		seconds, err := times.Seconds(b)
 		if err != nil {
 			return err
@@ -100,7 +101,7 @@ func divide(ctx context.Context, spec *dataset.Spec, files []ingest.File, column
 }
 
 // write adds rows to a day's file.
-func (d *daily) write(sinks map[int]*sink, day int, b *ingest.Batch, columns []ingest.Column) error {
+func (d *daily) write(sinks map[int]*sink, day int, b *table.Batch, columns []table.Column) error {
 	s := sinks[day]
 	if s == nil {
 		path := filepath.Join(d.dir, dayName(day)+d.end)
@@ -113,11 +114,11 @@ func (d *daily) write(sinks map[int]*sink, day int, b *ingest.Batch, columns []i
 		d.files[day] = path
 
 		if d.end == ".csv" {
-			s.out, err = ingest.NewCSVWriter(s.buf, columns, ',')
+			s.out, err = table.NewCSVWriter(s.buf, columns, ',')
 			s.done = func() error { return nil }
 		} else {
-			var p *ingest.ParquetWriter
-			p, err = ingest.NewParquetWriter(s.buf, columns, ingest.Snappy)
+			var p *table.ParquetWriter
+			p, err = table.NewParquetWriter(s.buf, columns, table.Snappy)
 			s.out, s.done = p, p.Close
 		}
 		if err != nil {

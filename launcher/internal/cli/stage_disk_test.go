@@ -11,18 +11,19 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 )
 
 // narrowIDs is a table of ids, as well compressed Parquet or as short text: the data derived from it are large in
 // comparison.
-func narrowIDs(t *testing.T, ext string, rows int) ingest.File {
+func narrowIDs(t *testing.T, ext string, rows int) table.File {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(6, 1))
-	columns := []ingest.Column{{Name: "y", Type: dataset.Int}, {Name: "at", Type: dataset.Int}}
+	columns := []table.Column{{Name: "y", Type: dataset.Int}, {Name: "at", Type: dataset.Int}}
 	for i := range 4 {
-		columns = append(columns, ingest.Column{Name: fmt.Sprint("id", i), Type: dataset.Text})
+		columns = append(columns, table.Column{Name: fmt.Sprint("id", i), Type: dataset.Text})
 	}
-	b := &ingest.Batch{Rows: rows, Columns: make([]dataset.Values, len(columns))}
+	b := &table.Batch{Rows: rows, Columns: make([]dataset.Values, len(columns))}
 	for i, c := range columns {
 		b.Names, b.Columns[i].Type = append(b.Names, c.Name), c.Type
 	}
@@ -41,13 +42,13 @@ func narrowIDs(t *testing.T, ext string, rows int) ingest.File {
 		t.Fatal(err)
 	}
 	if ext == ".parquet" {
-		var w *ingest.ParquetWriter
-		if w, err = ingest.NewParquetWriter(f, columns, ingest.Zstd); err == nil {
+		var w *table.ParquetWriter
+		if w, err = table.NewParquetWriter(f, columns, table.Zstd); err == nil {
 			err = errors.Join(w.Write(b), w.Close())
 		}
 	} else {
-		var w *ingest.CSVWriter
-		if w, err = ingest.NewCSVWriter(f, columns, ','); err == nil {
+		var w *table.CSVWriter
+		if w, err = table.NewCSVWriter(f, columns, ','); err == nil {
 			err = w.Write(b)
 		}
 	}
@@ -58,7 +59,7 @@ func narrowIDs(t *testing.T, ext string, rows int) ingest.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ingest.File{URI: path, Path: path, Bytes: info.Size()}
+	return table.File{URI: path, Path: path, Bytes: info.Size()}
 }
 
 // spooled is the size of the temporary files for a dataset's statistics: for each row its number, label, time and a
@@ -105,7 +106,7 @@ func TestDiskHoldsWhatIsSpooled(t *testing.T) {
 	parquet, text, plain := narrowIDs(t, ".parquet", 40_000), narrowIDs(t, ".csv", 20_000),
 		narrowIDs(t, ".parquet", 150_000)
 	for name, tc := range map[string]struct {
-		file      ingest.File
+		file      table.File
 		encodings string
 	}{
 		"none":    {plain, "none"},
@@ -121,7 +122,7 @@ func TestDiskHoldsWhatIsSpooled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := ingest.Stage(t.Context(), spec, []ingest.File{file}, filepath.Join(t.TempDir(), "d"),
+			r, err := ingest.Stage(t.Context(), spec, []table.File{file}, filepath.Join(t.TempDir(), "d"),
 				ingest.Options{})
 			if err != nil {
 				t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/backtest"
@@ -23,31 +23,31 @@ type NightLine func(n backtest.Night, metric string, took time.Duration) string
 
 // Backtest is the task of a backtest's job. It writes the report to the datasets bucket.
 func (t *Task) Backtest(ctx context.Context, s *stager.Stager, line NightLine) error {
-	table, err := dataset.ParseSpec(t.Env.File, []byte(t.Env.Spec))
+	staged, err := dataset.ParseSpec(t.Env.File, []byte(t.Env.Spec))
 	if err != nil {
 		return err // as for staging
 	}
 
-	return t.run(ctx, sweep.DatasetBacktestRun(table.Name, t.Env.Job), func(r *reporter) (Outcome, error) {
+	return t.run(ctx, sweep.DatasetBacktestRun(staged.Name, t.Env.Job), func(r *reporter) (Outcome, error) {
 		spec, err := backtest.ParseSpec(t.Env.BacktestFile, []byte(t.Env.Backtest))
 		if err != nil {
 			return Outcome{}, err
 		}
 
 		s.Progress = r.note
-		in, err := s.Find(ctx, table)
+		in, err := s.Find(ctx, staged)
 		if err != nil {
 			return Outcome{}, err
 		}
 		key := BacktestKey(in, t.Env.Backtest, t.Build)
-		err = s.WithTable(ctx, in, func(scratch string, files []ingest.File) error {
-			b := &backtest.Backtest{Spec: spec, Table: table, Files: files, Scratch: scratch,
+		err = s.WithTable(ctx, in, func(scratch string, files []table.File) error {
+			b := &backtest.Backtest{Spec: spec, Table: staged, Files: files, Scratch: scratch,
 				OnNight: func(n backtest.Night, took time.Duration) { r.say(line(n, spec.Metric, took)) }}
 			report, err := b.Run(ctx)
 			if err != nil {
 				return err
 			}
-			return t.keep(ctx, report, sweep.DatasetBacktest(table.Name, key))
+			return t.keep(ctx, report, sweep.DatasetBacktest(staged.Name, key))
 		})
 		if err != nil {
 			return Outcome{}, err

@@ -121,7 +121,7 @@ func task(t *testing.T, store blob.Store, source string) *staging {
 	}, &stager.Stager{Scratch: t.TempDir()}}
 }
 
-func table(t *testing.T, rows int) string {
+func rows(t *testing.T, rows int) string {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("label,x\n")
@@ -153,7 +153,7 @@ func TestTaskTellsFollower(t *testing.T) {
 				t.Error(err)
 			}
 		case "SUCCEEDED":
-			if err := task(t, store, table(t, 2000)).Run(t.Context()); err != nil {
+			if err := task(t, store, rows(t, 2000)).Run(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}
@@ -181,7 +181,7 @@ func TestTaskTellsFollower(t *testing.T) {
 // says so if it is gone.
 func TestStageLike(t *testing.T) {
 	store := blob.Memory()
-	first := task(t, store, table(t, 2000))
+	first := task(t, store, rows(t, 2000))
 	if err := first.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestStageLike(t *testing.T) {
 	}
 	for ref, says := range map[string]string{"clicks@" + o.Version: "",
 		"clicks@0123456789abcdef": "clicks@0123456789abcdef, which this one is to be like"} {
-		second := task(t, store, table(t, 3000))
+		second := task(t, store, rows(t, 3000))
 		second.Env.Like = ref
 		second.Env.Spec += "encodings: {like: ctr@champion}\n"
 		err := second.Run(t.Context())
@@ -277,8 +277,8 @@ func TestInterruptedTaskLeavesNoOutcome(t *testing.T) {
 	store := blob.Memory()
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := task(t, store, table(t, 10)).Run(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("task(t, store, table(t, 10)).Run(ctx): got %v; want err wrapping context.Canceled", err)
+	if err := task(t, store, rows(t, 10)).Run(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("task(t, store, rows(t, 10)).Run(ctx): got %v; want err wrapping context.Canceled", err)
 	}
 	if o, err := readOutcome(t.Context(), store,
 		sweep.DatasetStaging("clicks", "stage-clicks-0123456789ab")); o != nil || err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/metric"
 	"coppice/internal/problem"
 	"coppice/internal/scorer"
@@ -48,11 +49,11 @@ const batchRows = 16384
 
 // OnFile scores the labelled rows of a table.
 func OnFile(ctx context.Context, sides [2]Side, f File) (*Rows, error) {
-	files, err := ingest.Expand(f.Path)
+	files, err := table.Expand(f.Path)
 	if err != nil {
 		return nil, err
 	}
-	table, err := ingest.OpenTable(files, ingest.TableOptions{CSV: f.CSV, Threads: runtime.GOMAXPROCS(0)})
+	t, err := table.Open(files, table.Options{CSV: f.CSV, Threads: runtime.GOMAXPROCS(0)})
 	if err != nil {
 		return nil, err
 	}
@@ -66,14 +67,14 @@ func OnFile(ctx context.Context, sides [2]Side, f File) (*Rows, error) {
 	slices.Sort(wanted)
 	wanted = slices.Compact(wanted)
 	for _, name := range wanted {
-		if !slices.ContainsFunc(table.Columns(), func(c ingest.Column) bool { return c.Name == name }) {
+		if !slices.ContainsFunc(t.Columns(), func(c table.Column) bool { return c.Name == name }) {
 			return nil, errorf("%s has no column %q, which %s needs", f.Path, name, f.whoNeeds(sides, name))
 		}
 	}
 
 	r := &Rows{}
 	labels := ingest.NewLabels(f.Label, f.Missing)
-	err = table.Read(ctx, wanted, batchRows, func(b *ingest.Batch) error { return r.add(sides, b, labels, f) })
+	err = t.Read(ctx, wanted, batchRows, func(b *table.Batch) error { return r.add(sides, b, labels, f) })
 	if err == nil && len(r.Label) == 0 {
 		err = errorf("%s has no row with a label in column %q", f.Path, f.Label.Column)
 	}
@@ -97,7 +98,7 @@ func (f *File) whoNeeds(sides [2]Side, column string) string {
 }
 
 // add scores a batch.
-func (r *Rows) add(sides [2]Side, b *ingest.Batch, labels *ingest.Labels, f File) error {
+func (r *Rows) add(sides [2]Side, b *table.Batch, labels *ingest.Labels, f File) error {
 	label, places, err := labels.Read(b)
 	if err != nil {
 		return err

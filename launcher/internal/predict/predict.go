@@ -15,6 +15,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/problem"
 	"coppice/internal/scorer"
 )
@@ -41,7 +42,7 @@ const (
 const batchRows = 16384
 
 // writer is the common method of ingest's two writers.
-type writer interface{ Write(*ingest.Batch) error }
+type writer interface{ Write(*table.Batch) error }
 
 // Run scores q.In into q.Out, which appears atomically.
 func Run(ctx context.Context, q Request) (done *Result, err error) {
@@ -49,7 +50,7 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 		return nil, problem.New(problem.Usage, "--in %s: only local files can be read; copy the table here first", q.In)
 	}
 
-	files, err := ingest.Expand(q.In)
+	files, err := table.Expand(q.In)
 	if err != nil {
 		return nil, err
 	}
@@ -57,11 +58,11 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 		return nil, err
 	}
 
-	table, err := ingest.OpenTable(files, ingest.TableOptions{CSV: q.CSV, Threads: runtime.GOMAXPROCS(0)})
+	t, err := table.Open(files, table.Options{CSV: q.CSV, Threads: runtime.GOMAXPROCS(0)})
 	if err != nil {
 		return nil, err
 	}
-	columns, err := q.columns(table)
+	columns, err := q.columns(t)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 	slices.Sort(wanted)
 	var values []float64
 	var in ingest.Inputs
-	err = table.Read(ctx, slices.Compact(wanted), batchRows, func(b *ingest.Batch) error {
+	err = t.Read(ctx, slices.Compact(wanted), batchRows, func(b *table.Batch) error {
 		raw, predicted, reuse, err := q.Scorer.Batch(b, values, runtime.GOMAXPROCS(0), &in)
 		if err != nil {
 			return err
@@ -113,7 +114,7 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 }
 
 // spareInput rejects an output that would overwrite the input.
-func (q *Request) spareInput(files []ingest.File) error {
+func (q *Request) spareInput(files []table.File) error {
 	out, err := os.Stat(q.Out)
 	if err != nil {
 		return nil //nolint:nilerr // it does not exist yet
@@ -127,13 +128,13 @@ func (q *Request) spareInput(files []ingest.File) error {
 }
 
 // columns returns the output's columns.
-func (q *Request) columns(t *ingest.Table) ([]ingest.Column, error) {
-	var out []ingest.Column
+func (q *Request) columns(t *table.Table) ([]table.Column, error) {
+	var out []table.Column
 	for n, name := range q.Keep {
 		if slices.Contains(q.Keep[:n], name) {
 			return nil, problem.New(problem.Usage, "--keep %s is given twice", name)
 		}
-		i := slices.IndexFunc(t.Columns(), func(c ingest.Column) bool { return c.Name == name })
+		i := slices.IndexFunc(t.Columns(), func(c table.Column) bool { return c.Name == name })
 		if i < 0 {
 			return nil, problem.New(problem.Usage, "--keep %s: %s has no such column", name, q.In)
 		}
@@ -144,7 +145,7 @@ func (q *Request) columns(t *ingest.Table) ([]ingest.Column, error) {
 		if slices.Contains(q.Keep, name) {
 			return nil, problem.New(problem.Usage, "--keep %s: a column of this name is added", name)
 		}
-		out = append(out, ingest.Column{Name: name, Type: dataset.Float})
+		out = append(out, table.Column{Name: name, Type: dataset.Float})
 	}
 	return out, nil
 }
@@ -157,19 +158,19 @@ func (q *Request) added() []string {
 }
 
 // writer makes the writer for the output's suffix, and the function that finishes it.
-func (q *Request) writer(w io.Writer, columns []ingest.Column) (writer, func() error, error) {
+func (q *Request) writer(w io.Writer, columns []table.Column) (writer, func() error, error) {
 	switch strings.ToLower(filepath.Ext(q.Out)) {
 	case ".parquet":
-		p, err := ingest.NewParquetWriter(w, columns, ingest.Snappy)
+		p, err := table.NewParquetWriter(w, columns, table.Snappy)
 		if err != nil {
 			return nil, nil, err
 		}
 		return p, p.Close, nil
 	case ".tsv":
-		c, err := ingest.NewCSVWriter(w, columns, '\t')
+		c, err := table.NewCSVWriter(w, columns, '\t')
 		return c, func() error { return nil }, err
 	case ".csv":
-		c, err := ingest.NewCSVWriter(w, columns, ',')
+		c, err := table.NewCSVWriter(w, columns, ',')
 		return c, func() error { return nil }, err
 	}
 
@@ -177,8 +178,8 @@ func (q *Request) writer(w io.Writer, columns []ingest.Column) (writer, func() e
 }
 
 // scored returns the batch to write.
-func (q *Request) scored(b *ingest.Batch, raw, predicted []float64) *ingest.Batch {
-	out := &ingest.Batch{Rows: b.Rows, First: b.First, Names: slices.Concat(q.Keep, q.added())}
+func (q *Request) scored(b *table.Batch, raw, predicted []float64) *table.Batch {
+	out := &table.Batch{Rows: b.Rows, First: b.First, Names: slices.Concat(q.Keep, q.added())}
 	for _, name := range q.Keep {
 		out.Columns = append(out.Columns, *b.Column(name))
 	}

@@ -17,6 +17,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
 )
@@ -30,7 +31,7 @@ const (
 
 // shuffled stages a table of ids whose labels are random: as many rows of train as of valid, which are the same rows
 // again if twice.
-func shuffled(t *testing.T, rest string, twice bool) (*dataset.Dataset, []ingest.File) {
+func shuffled(t *testing.T, rest string, twice bool) (*dataset.Dataset, []table.File) {
 	t.Helper()
 	source := rand.NewPCG(1, 12)
 	rng := rand.New(source)
@@ -53,7 +54,7 @@ func shuffled(t *testing.T, rest string, twice bool) (*dataset.Dataset, []ingest
 	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	files, err := ingest.Expand(path)
+	files, err := table.Expand(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func shuffled(t *testing.T, rest string, twice bool) (*dataset.Dataset, []ingest
 }
 
 // again stages files, like another dataset where one is given.
-func again(t *testing.T, files []ingest.File, rest string, like *dataset.Manifest) *dataset.Dataset {
+func again(t *testing.T, files []table.File, rest string, like *dataset.Manifest) *dataset.Dataset {
 	t.Helper()
 	spec, err := dataset.ParseSpec("dataset.yaml", []byte("name: t\nsource: t.csv\nlabel: y\n"+rest))
 	if err != nil {
@@ -189,16 +190,16 @@ func notByAnother(t *testing.T, d *dataset.Dataset, names []string, places []int
 }
 
 // plantedLeak looks rows of train up in the tables of train, which have seen them, and expects the check to notice.
-func plantedLeak(t *testing.T, d *dataset.Dataset, files []ingest.File, names []string, places []int) {
+func plantedLeak(t *testing.T, d *dataset.Dataset, files []table.File, names []string, places []int) {
 	t.Helper()
 	encoder := datasettest.Encoder(t, d)
-	table, err := ingest.OpenTable(files, ingest.TableOptions{})
+	rows, err := table.Open(files, table.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var values []float64
 	var label []float32
-	err = table.Read(t.Context(), append(encoder.Columns(), "y"), 10_000, func(b *ingest.Batch) error {
+	err = rows.Read(t.Context(), append(encoder.Columns(), "y"), 10_000, func(b *table.Batch) error {
 		if len(label) >= leakRows {
 			return nil
 		}

@@ -34,7 +34,7 @@ func TestBucketsHavePlainNames(t *testing.T) {
 // TestAPointerLeadsNowhereElse: a note on the disk that an input was staged before names a version of this dataset, and
 // no other folder.
 func TestAPointerLeadsNowhereElse(t *testing.T) {
-	source, dir := table(t, 500), t.TempDir()
+	source, dir := rows(t, 500), t.TempDir()
 	s := &stager.Stager{Scratch: t.TempDir()}
 	dst := stager.Destination{Dir: dir}
 	stage := func(edits ...string) *stager.Staged {

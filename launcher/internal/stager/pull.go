@@ -70,8 +70,9 @@ func (s *Stager) Pull(ctx context.Context, store blob.Store, m *dataset.Manifest
 	}
 	whole, err := s.whole(ctx, work.path("dataset"), m.Version)
 	if err == nil && !whole {
-		err = problem.New(problem.Damaged, "dataset %s@%s is damaged in the bucket: its checksums are not those of its "+
-			"manifest; stage it again", m.Name, m.Version)
+		err = problem.New(problem.Damaged,
+			"dataset %s@%s is damaged in the bucket: its checksums are not those of its "+
+				"manifest; stage it again", m.Name, m.Version)
 	}
 	if err != nil {
 		return "", err

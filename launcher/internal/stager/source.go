@@ -15,14 +15,14 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
 // source is the files of a table and, if they are in a bucket, where to fetch them from.
 type source struct {
-	files   []ingest.File
+	files   []table.File
 	bucket  blob.Store // nil for local files
 	objects []blob.Attrs
 }
@@ -46,7 +46,7 @@ var bucketPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$`)
 // was staged before.
 func (s *Stager) find(ctx context.Context, pattern string) (*source, error) {
 	if !Remote(pattern) {
-		files, err := ingest.Expand(pattern)
+		files, err := table.Expand(pattern)
 		return &source{files: files}, err
 	}
 
@@ -68,13 +68,13 @@ func (s *Stager) find(ctx context.Context, pattern string) (*source, error) {
 			continue
 		}
 		src.objects = append(src.objects, attrs)
-		src.files = append(src.files, ingest.File{URI: "gs://" + bucket + "/" + attrs.Name, Bytes: attrs.Size,
+		src.files = append(src.files, table.File{URI: "gs://" + bucket + "/" + attrs.Name, Bytes: attrs.Size,
 			Generation: int64(attrs.Generation), Checksum: fmt.Sprintf("crc32c:%08x:%d", attrs.CRC32C, attrs.Size)})
 	}
 
 	if len(src.files) == 0 {
-		return nil, &ingest.NotFoundError{Pattern: pattern, Msg: "no object matches; give an object, a pattern such " +
-			"as gs://BUCKET/day/*.parquet, or a folder"}
+		return nil, problem.New(problem.NotFound, "%s: no object matches; give an object, a pattern such as "+
+			"gs://BUCKET/day/*.parquet, or a folder", pattern)
 	}
 	return src, nil
 }

@@ -28,6 +28,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/nights"
 	"coppice/internal/sweep"
 )
@@ -152,7 +153,7 @@ func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination)
 }
 
 // WithTable calls use with local files of a table and a scratch folder, which exist for the duration of the call.
-func (s *Stager) WithTable(ctx context.Context, in *Located, use func(scratch string, files []ingest.File) error) error {
+func (s *Stager) WithTable(ctx context.Context, in *Located, use func(scratch string, files []table.File) error) error {
 	work, err := newWorkspace(s.scratch(), "coppice-table-")
 	if err != nil {
 		return err
@@ -173,7 +174,7 @@ func (s *Stager) scratch() string {
 	return s.Scratch
 }
 
-func (s *Stager) ingest(ctx context.Context, spec *dataset.Spec, files []ingest.File, dir string) (*ingest.Report,
+func (s *Stager) ingest(ctx context.Context, spec *dataset.Spec, files []table.File, dir string) (*ingest.Report,
 	error) {
 	steps := map[ingest.Phase]Step{ingest.PhaseSurvey: StepSurvey, ingest.PhaseSearch: StepSearch,
 		ingest.PhaseWrite:  StepWrite,
@@ -199,7 +200,7 @@ func (s *Stager) report(step Step, done, total int64) {
 }
 
 // intoFolder stages beside the final place and renames: a visible version is complete.
-func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, files []ingest.File, dst Destination,
+func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, files []table.File, dst Destination,
 	fingerprint string) (*Staged, error) {
 	home := filepath.Join(dst.Dir, spec.Name)
 	work, err := newWorkspace(home, ".staging-")
@@ -306,7 +307,7 @@ func (s *Stager) checksums() func(done, total int64) {
 }
 
 // intoBucket stages in the workspace and uploads.
-func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, files []ingest.File, dst Destination,
+func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, files []table.File, dst Destination,
 	fingerprint string, work *workspace) (*Staged, error) {
 	report, err := s.ingest(ctx, spec, files, work.path("dataset"))
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
-	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
@@ -37,7 +37,7 @@ func spec(t *testing.T, source string, edits ...string) *dataset.Spec {
 	return s
 }
 
-func table(t *testing.T, rows int) string {
+func rows(t *testing.T, rows int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "clicks.csv")
 	if err := os.WriteFile(path, datasettest.Table(datasettest.Options{Rows: rows}), 0o644); err != nil {
@@ -59,7 +59,7 @@ func names(t *testing.T, s blob.Store) []string {
 }
 
 func TestFolderAndBucketHoldTheSame(t *testing.T) {
-	source := table(t, 800)
+	source := rows(t, 800)
 	store, dir := blob.Memory(), t.TempDir()
 	steps := map[stager.Step]bool{}
 	s := &stager.Stager{Scratch: t.TempDir(), Threads: 2, Progress: func(step stager.Step, done, total int64) {
@@ -108,7 +108,7 @@ func (deaf) Put(_ context.Context, name string, _ blob.Generation, _ io.Reader) 
 }
 
 func TestSameInputIsFoundAgain(t *testing.T) {
-	source := table(t, 500)
+	source := rows(t, 500)
 	store, dir := blob.Memory(), t.TempDir()
 	s := &stager.Stager{Scratch: t.TempDir()}
 	for round := range 2 {
@@ -142,7 +142,7 @@ func TestSameInputIsFoundAgain(t *testing.T) {
 }
 
 func TestInterruptedUploadIsTakenUp(t *testing.T) {
-	source := table(t, 500)
+	source := rows(t, 500)
 	whole, broken := blob.Memory(), blob.Memory()
 	s := &stager.Stager{Scratch: t.TempDir()}
 	if _, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: whole}); err != nil {
@@ -227,9 +227,8 @@ func TestSourceInABucket(t *testing.T) {
 		t.Errorf("%v %v: fetched again", got, err)
 	}
 	_, err = s.Stage(t.Context(), spec(t, "gs://exports/nothing/*.parquet"), stager.Destination{Store: dst})
-	var none *ingest.NotFoundError
-	if !errors.As(err, &none) {
-		t.Errorf("got %v", err)
+	if !problem.Is(err, problem.NotFound) {
+		t.Errorf("staged from a pattern without objects: %v, want an error of the kind not found", err)
 	}
 	if _, err := s.Stage(t.Context(), spec(t, "gs://elsewhere/x.csv"), stager.Destination{Store: dst}); err == nil {
 		t.Error("a bucket that cannot be opened was accepted")
@@ -250,14 +249,14 @@ func TestFailureLeavesNothing(t *testing.T) {
 	dir, scratch, store := t.TempDir(), t.TempDir(), blob.Memory()
 	s := &stager.Stager{Scratch: scratch}
 	for _, dst := range []stager.Destination{{Dir: dir}, {Store: deaf{store}}} {
-		var te *ingest.TableError
+		var te *table.Error
 		if _, err := s.Stage(t.Context(), spec(t, bad), dst); !errors.As(err, &te) || te.Line != 3 {
 			t.Errorf("got %v", err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Stage(ctx, spec(t, table(t, 300)), stager.Destination{Dir: dir}); !errors.Is(err, context.Canceled) {
+	if _, err := s.Stage(ctx, spec(t, rows(t, 300)), stager.Destination{Dir: dir}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	for _, root := range []string{dir, scratch} {
@@ -276,7 +275,7 @@ func TestFailureLeavesNothing(t *testing.T) {
 
 // What a damaged version's error says to do helps: staging again.
 func TestDamagedVersionIsMadeAgain(t *testing.T) {
-	source, dir, store := table(t, 500), t.TempDir(), blob.Memory()
+	source, dir, store := rows(t, 500), t.TempDir(), blob.Memory()
 	s := &stager.Stager{Scratch: t.TempDir()}
 	folder, bucket := stager.Destination{Dir: dir}, stager.Destination{Store: store, URL: "gs://d"}
 	stage := func(dst stager.Destination) *stager.Staged {
@@ -326,7 +325,7 @@ func TestDamagedVersionIsMadeAgain(t *testing.T) {
 
 // Workspaces of processes that were killed go; those of processes that live stay.
 func TestStaleWorkspacesAreSwept(t *testing.T) {
-	source, dir, scratch := table(t, 300), t.TempDir(), t.TempDir()
+	source, dir, scratch := rows(t, 300), t.TempDir(), t.TempDir()
 	var live []string
 	for _, base := range []string{filepath.Join(dir, "clicks", ".staging-"), filepath.Join(scratch, "coppice-stage-")} {
 		for _, name := range []string{"dead", "foreign", "live"} {
@@ -374,7 +373,7 @@ func TestStaleWorkspacesAreSwept(t *testing.T) {
 
 // Stagings of one dataset at one place do not take each other's folders.
 func TestStagingsSideBySide(t *testing.T) {
-	source, dir := table(t, 300), t.TempDir()
+	source, dir := rows(t, 300), t.TempDir()
 	var g errgroup.Group
 	for i := range 8 {
 		g.Go(func() error {

@@ -140,7 +140,8 @@ func Manifest(ctx context.Context, store blob.Store, name, version string) (*dat
 
 // NotStaged is the error of kind NotFound about a dataset, NAME or NAME@VERSION, that is not in the bucket.
 func NotStaged(ref string) error {
-	return problem.New(problem.NotFound, "dataset %s is not staged; run `launcher stage` with its dataset.yaml first", ref)
+	return problem.New(problem.NotFound, "dataset %s is not staged; run `launcher stage` with its dataset.yaml first",
+		ref)
 }
 
 // Resolve returns the manifest that NAME or NAME@VERSION refers to. A missing one is an error of kind

@@ -1,6 +1,6 @@
 //go:build e2e
 
-package ingest
+package table
 
 import (
 	"os"

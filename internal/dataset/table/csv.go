@@ -1,4 +1,4 @@
-package ingest
+package table
 
 import (
 	"bufio"
@@ -32,7 +32,7 @@ func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
 	s := &csvSource{file: f, head: head, delimiter: ',', header: spec.HasHeader(),
 		quoted: spec.Quote != dataset.QuoteNone}
 
-	if ext := suffix(f.URI); ext == ".tsv" || ext == ".tab" {
+	if ext := Suffix(f.URI); ext == ".tsv" || ext == ".tab" {
 		s.delimiter = '\t'
 	}
 	if spec.Delimiter != "" {
@@ -47,14 +47,14 @@ func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
 
 	first, err := r.next()
 	if errors.Is(err, io.EOF) {
-		return nil, &TableError{File: f.URI, Msg: "the file is empty"}
+		return nil, &Error{File: f.URI, Msg: "the file is empty"}
 	}
 	if err != nil {
 		return nil, err
 	}
 
 	for i, name := range first {
-		if name = trim(name); !s.header || name == "" {
+		if name = strings.Trim(name, " \t"); !s.header || name == "" {
 			name = fmt.Sprintf("c%d", i)
 		}
 		s.cols = append(s.cols, Column{Name: strings.Clone(name), Type: dataset.Text, Untyped: true})
@@ -100,7 +100,7 @@ func (r *csvReader) fill(b *Batch, q request) error {
 	if len(b.Columns) != len(q.places) {
 		b.Columns = make([]dataset.Values, len(q.places))
 	}
-	b.Rows, b.lines, b.rowNumbers = 0, b.lines[:0], nil
+	b.Rows, b.Lines, b.Numbers = 0, b.Lines[:0], nil
 	for i := range b.Columns {
 		b.Columns[i] = dataset.Values{Type: dataset.Text, Text: b.Columns[i].Text[:0]}
 	}
@@ -119,7 +119,7 @@ func (r *csvReader) fill(b *Batch, q request) error {
 		}
 
 		line, _ := r.csv.FieldPos(0)
-		b.lines = append(b.lines, line)
+		b.Lines = append(b.Lines, line)
 		b.Rows++
 	}
 	return nil
@@ -150,13 +150,13 @@ func (s *csvSource) open(fields int) (*csvReader, error) {
 	case strings.HasPrefix(s.head, magicGzip):
 		z, err := newGzipReader(r.raw)
 		if err != nil {
-			return nil, errors.Join(&TableError{File: r.uri, Msg: "not a gzip file, or truncated", Err: err}, r.Close())
+			return nil, errors.Join(&Error{File: r.uri, Msg: "not a gzip file, or truncated", Err: err}, r.Close())
 		}
 		plain = z
 	case strings.HasPrefix(s.head, magicZstd):
 		z, err := zstd.NewReader(r.raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
-			return nil, errors.Join(&TableError{File: r.uri, Msg: "not a zstd file", Err: err}, r.Close())
+			return nil, errors.Join(&Error{File: r.uri, Msg: "not a zstd file", Err: err}, r.Close())
 		}
 		r.closes = append(r.closes, func() error { z.Close(); return nil })
 		plain = z
@@ -195,21 +195,21 @@ func (r *csvReader) next() ([]string, error) {
 		return nil, err
 	}
 
-	var table *TableError
+	var table *Error
 	if errors.As(err, &table) { // from cleanReader
 		return nil, table
 	}
 
 	var parse *csv.ParseError
 	if !errors.As(err, &parse) {
-		return nil, &TableError{File: r.uri, Msg: "the file cannot be read to its end; it may be truncated", Err: err}
+		return nil, &Error{File: r.uri, Msg: "the file cannot be read to its end; it may be truncated", Err: err}
 	}
 	// the quote is unclosed because the text was rejected there
 	if errors.As(r.clean.err, &table) && parse.Line >= r.clean.line {
 		return nil, table
 	}
 
-	e := &TableError{File: r.uri, Line: parse.Line}
+	e := &Error{File: r.uri, Line: parse.Line}
 	switch {
 	case errors.Is(err, csv.ErrFieldCount):
 		e.Line = parse.StartLine

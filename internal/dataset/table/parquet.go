@@ -1,4 +1,4 @@
-package ingest
+package table
 
 import (
 	"context"
@@ -58,7 +58,7 @@ func guard(fn func() error) (err error) {
 
 // damagedFile is an error about the file as a whole.
 func (s *parquetSource) damagedFile(err error) error {
-	return &TableError{File: s.file.URI, Msg: "not a complete Parquet file", Err: err}
+	return &Error{File: s.file.URI, Msg: "not a complete Parquet file", Err: err}
 }
 
 // open reads the file's metadata. The caller closes the reader, which also closes the file.
@@ -234,10 +234,10 @@ func (s *parquetSource) readGroup(ctx context.Context, first, left int64, chunks
 			b.Columns = make([]dataset.Values, len(chunks))
 		}
 
-		b.First, b.Rows, b.lines, b.rowNumbers = first, n, nil, nil
+		b.First, b.Rows, b.Lines, b.Numbers = first, n, nil, nil
 
 		errs := make([]error, len(chunks))
-		parallel(s.threads, len(chunks), func(i int) {
+		dataset.Parallel(s.threads, len(chunks), func(i int) {
 			errs[i] = guard(func() error { return chunks[i].read(n, &b.Columns[i]) })
 		})
 		for i, err := range errs { // the first column's error, for any number of threads
@@ -261,7 +261,7 @@ func (s *parquetSource) readGroup(ctx context.Context, first, left int64, chunks
 
 // damaged is an error in one column of the batch that begins with row first.
 func (s *parquetSource) damaged(first int64, place int, err error) error {
-	e := &TableError{File: s.file.URI, Row: first + 1, Column: s.cols[place].Name,
+	e := &Error{File: s.file.URI, Row: first + 1, Column: s.cols[place].Name,
 		Msg: "the column cannot be read from here on", Err: err}
 	var value *valueError
 	if errors.As(err, &value) {

@@ -1,4 +1,4 @@
-package ingest
+package table
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow/go/v17/parquet"
 
@@ -44,9 +45,12 @@ func sameAs(v *dataset.Values, i int, want string) bool {
 		if v.Unit == dataset.Nano {
 			return strconv.FormatInt(v.Int[i], 10) == want
 		}
-		sec, nsec, ok := parseTime(want)
-		gotSec, gotNsec := v.Unit.Split(v.Int[i])
-		return ok && sec == gotSec && nsec == gotNsec
+		at, err := time.Parse("2006-01-02T15:04:05.999999999Z07:00", strings.Replace(want, " ", "T", 1))
+		if err != nil {
+			at, err = time.Parse(time.DateOnly, want)
+		}
+		sec, nsec := v.Unit.Split(v.Int[i])
+		return err == nil && at.Equal(time.Unix(sec, nsec))
 	}
 	return v.TextOf(i) == want
 }
@@ -62,7 +66,7 @@ func TestParquetTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"types.parquet", "types_v2.parquet", "types_gzip.parquet"} {
-		table, err := OpenTable([]File{testFile(t, name)}, TableOptions{Threads: 2})
+		table, err := Open([]File{testFile(t, name)}, Options{Threads: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +102,7 @@ func TestParquetTypes(t *testing.T) {
 }
 
 func TestParquetKinds(t *testing.T) {
-	table, err := OpenTable([]File{testFile(t, "types.parquet")}, TableOptions{})
+	table, err := Open([]File{testFile(t, "types.parquet")}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +195,7 @@ func TestTruncatedParquet(t *testing.T) {
 	}
 	for n := len(data) - 1; n > 4; n -= 97 {
 		_, _, err := readAll([]File{writeFile(t, "t.parquet", string(data[:n]))}, dataset.CSVSpec{}, 3)
-		var e *TableError
+		var e *Error
 		if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), "t.parquet: not a complete Parquet file: ") {
 			t.Fatalf("%d bytes: %v", n, err)
 		}
@@ -205,8 +209,8 @@ func flippedParquet(t *testing.T, data []byte) {
 	if err := os.WriteFile(path, data, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	table, err := OpenTable([]File{{URI: "t.parquet", Path: path, Bytes: int64(len(data))}}, TableOptions{Threads: 2})
-	var e *TableError
+	table, err := Open([]File{{URI: "t.parquet", Path: path, Bytes: int64(len(data))}}, Options{Threads: 2})
+	var e *Error
 	if err != nil {
 		if !errors.As(err, &e) {
 			t.Fatalf("untyped error %T: %v", err, err)
@@ -381,7 +385,7 @@ func TestParquetWriterRoundTrip(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		table, err := OpenTable([]File{writeFile(t, "t.parquet", buf.String())}, TableOptions{Threads: 2})
+		table, err := Open([]File{writeFile(t, "t.parquet", buf.String())}, Options{Threads: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -429,7 +433,7 @@ func TestWritersRefuse(t *testing.T) {
 	}
 	b := writerBatch(0, 3)
 	b.Names[2] = "other"
-	var e *TableError
+	var e *Error
 	for _, err := range []error{w.Write(b), c.Write(b)} {
 		if !errors.As(err, &e) || e.Column != "int" {
 			t.Errorf(`got %v; want err of the type of e, e.Column = "int"`, err)
@@ -491,5 +495,18 @@ func TestCSVWriterRoundTrip(t *testing.T) {
 	if _, cells, err := readAll([]File{writeFile(t, "t.csv", buf.String())}, dataset.CSVSpec{}, 9); err != nil ||
 		fmt.Sprint(cells) != "[[a] [] [b]]" {
 		t.Errorf(`readAll(...): got %v, %v; want no error, fmt.Sprint(cells) = "[[a] [] [b]]"`, cells, err)
+	}
+}
+
+// Damaged metadata gives no hint, and no error.
+func TestDictionariesOfDamagedMetadata(t *testing.T) {
+	for _, text := range []string{"", "AAAA", "!", "/////w==", "//////////8=", "/////xAAAAD/////////////////////",
+		strings.Repeat("A", 1000)} {
+		out := map[string]bool{}
+		_ = guard(func() error { return arrowDictionaries(text, out) })
+		if len(out) > 0 {
+			t.Errorf("got %.20q: %v; want len(out) <= 0", text, out)
+		}
+		_ = guard(func() error { return pandasCategories(text, out) })
 	}
 }

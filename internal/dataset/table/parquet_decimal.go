@@ -1,7 +1,8 @@
-package ingest
+package table
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"strconv"
 
@@ -59,8 +60,8 @@ func (k kind) store(i int, x int64, out *dataset.Values) error {
 
 // scaled is the float64 nearest to x / 10^scale.
 func scaled(x int64, scale int32) float64 {
-	if max(x, -x) <= maxExact && int(scale) < len(powers) {
-		return float64(x) / powers[scale]
+	if max(x, -x) <= dataset.MaxExact && scale <= 22 {
+		return float64(x) / math.Pow10(int(scale)) // both are exact
 	}
 	f, _ := strconv.ParseFloat(strconv.FormatInt(x, 10)+"e-"+strconv.Itoa(int(scale)), 64)
 	return f

@@ -1,4 +1,4 @@
-package ingest
+package table
 
 import (
 	"bufio"
@@ -192,17 +192,17 @@ func TestParquetAgreesWithTheOracle(t *testing.T) {
 	}
 	for _, f := range files {
 		for _, rows := range []int{1000, 1 << 16} {
-			table, err := OpenTable([]File{f}, TableOptions{Threads: 2})
+			whole, err := Open([]File{f}, Options{Threads: 2})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var names []string
 			got := map[string]*found{}
-			for _, c := range table.Columns() {
+			for _, c := range whole.Columns() {
 				names = append(names, c.Name)
 				got[c.Name] = &found{texts: map[string]bool{}, floats: map[float64]bool{}, ints: map[int64]bool{}}
 			}
-			err = table.Read(context.Background(), names, rows, func(b *Batch) error {
+			err = whole.Read(context.Background(), names, rows, func(b *Batch) error {
 				for i := range b.Columns {
 					got[b.Names[i]].add(&b.Columns[i])
 				}

@@ -1,4 +1,4 @@
-package ingest
+package table
 
 import (
 	"encoding/binary"
@@ -241,7 +241,7 @@ func (c *numberChunk[T]) readPage(at, m, n int, out *dataset.Values) error {
 		return c.readValues(to)
 	}
 
-	c.null = resize(c.null, m)
+	c.null = dataset.Resize(c.null, m)
 	there, err := c.levels.read(c.null)
 	if err != nil {
 		return err

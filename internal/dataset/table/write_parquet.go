@@ -1,4 +1,4 @@
-package ingest
+package table
 
 import (
 	"fmt"
@@ -161,7 +161,7 @@ func (p *ParquetWriter) closeGroup() error {
 
 // writeColumn passes on the present values, and for every row whether it has one.
 func (p *ParquetWriter) writeColumn(w file.ColumnChunkWriter, v *dataset.Values) error {
-	p.levels = resize(p.levels, v.Len())
+	p.levels = dataset.Resize(p.levels, v.Len())
 	s := &p.values
 	s.texts, s.floats, s.ints, s.days, s.bools = s.texts[:0], s.floats[:0], s.ints[:0], s.days[:0], s.bools[:0]
 

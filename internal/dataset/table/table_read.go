@@ -1,4 +1,4 @@
-package ingest
+package table
 
 import "context"
 
@@ -17,27 +17,25 @@ type request struct {
 	emit func(b *Batch, done, total int64) error
 }
 
+// BatchRows is how many rows make a batch of a few megabytes, given the number of columns. A batch also ends after
+// batchBytes of long texts.
+func BatchRows(columns int) int {
+	const cells = 1 << 20
+	return max(1024, min(1<<16, cells/max(1, columns)))
+}
+
+const batchBytes = 32 << 20
+
 // Read passes the named columns of all rows to fn, in order, in batches of at most rows rows. It stops at the first
 // error: its own, fn's or the context's. Several Reads may run at once.
 func (t *Table) Read(ctx context.Context, names []string, rows int, fn func(*Batch) error) error {
-	return t.read(ctx, names, rows, fn, nil)
-}
-
-// read is Read with progress in bytes.
-func (t *Table) read(ctx context.Context, names []string, rows int, fn func(*Batch) error,
-	progress func(done, total int64)) error {
 	places := make([]int, len(names))
 	for i, name := range names {
-		place, err := t.find(name)
+		place, err := t.Find(name)
 		if err != nil {
 			return err
 		}
 		places[i] = place
-	}
-
-	total := int64(0)
-	for _, f := range t.files {
-		total += f.Bytes
 	}
 
 	use := func(b *Batch) error {
@@ -45,13 +43,7 @@ func (t *Table) read(ctx context.Context, names []string, rows int, fn func(*Bat
 			return err
 		}
 		b.Names = names
-		if err := fn(b); err != nil {
-			return err
-		}
-		if progress != nil {
-			progress(b.progress, total)
-		}
-		return nil
+		return fn(b)
 	}
 
 	if t.threads > 1 {
@@ -74,10 +66,10 @@ func (t *Table) produce(ctx context.Context, places []int, rows int, empty func(
 
 		next := first
 		r.emit = func(b *Batch, done, total int64) error {
-			b.file, b.firstInFile = t.files[i].URI, b.First
+			b.File, b.firstInFile = t.files[i].URI, b.First
 			b.First += first
 			next = b.First + int64(b.Rows)
-			b.progress = before + share(done, total, t.files[i].Bytes)
+			b.Done = before + share(done, total, t.files[i].Bytes)
 			return emit(b)
 		}
 

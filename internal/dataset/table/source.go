@@ -1,4 +1,4 @@
-package ingest
+package table
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"coppice/internal/problem"
 )
 
 // File is one file of a source table. Its contents are on the local disk; if they were fetched from a bucket, URI says
@@ -23,7 +25,7 @@ type File struct {
 
 // Expand lists the files of a local source, by name: the file itself, the matches of a glob, or those directly in a
 // folder whose names have a table's suffix. Names that begin with '.' or '_', such as Spark's _SUCCESS, are skipped in
-// globs and folders. If there is no file, the error is a *NotFoundError.
+// globs and folders. If there is no file, the error is of the kind NotFound.
 func Expand(pattern string) ([]File, error) {
 	info, err := os.Stat(pattern)
 	switch {
@@ -31,20 +33,20 @@ func Expand(pattern string) ([]File, error) {
 		return expandFolder(pattern)
 	// a pipe may block, and a device may never end; also, tables are read twice
 	case err == nil && !info.Mode().IsRegular():
-		return nil, &TableError{File: pattern, Msg: "neither a file nor a folder: a pipe or a device cannot be read " +
+		return nil, &Error{File: pattern, Msg: "neither a file nor a folder: a pipe or a device cannot be read " +
 			"twice; write the table to a file"}
 	case err == nil:
 		return []File{{URI: pattern, Path: pattern, Bytes: info.Size()}}, nil
 	case !strings.ContainsAny(pattern, "*?["):
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, &NotFoundError{pattern, "no such file or folder"}
+			return nil, problem.New(problem.NotFound, "%s: no such file or folder", pattern)
 		}
-		return nil, &TableError{File: pattern, Msg: "the file cannot be inspected", Err: underlying(err)}
+		return nil, &Error{File: pattern, Msg: "the file cannot be inspected", Err: underlying(err)}
 	}
 
 	paths, err := filepath.Glob(pattern)
 	if err != nil {
-		return nil, &NotFoundError{pattern, fmt.Sprintf("not a glob: %v", err)}
+		return nil, problem.New(problem.NotFound, "%s: not a glob: %v", pattern, err)
 	}
 
 	return listFiles(pattern, paths, "no file matches the glob")
@@ -66,7 +68,7 @@ func expandFolder(folder string) ([]File, error) {
 	}
 	var paths []string
 	for _, e := range entries {
-		if slices.Contains(tableSuffixes(), suffix(e.Name())) {
+		if slices.Contains(tableSuffixes(), Suffix(e.Name())) {
 			paths = append(paths, filepath.Join(folder, e.Name()))
 		}
 	}
@@ -93,15 +95,15 @@ func listFiles(pattern string, paths []string, none string) ([]File, error) {
 	}
 
 	if len(files) == 0 {
-		return nil, &NotFoundError{pattern, none}
+		return nil, problem.New(problem.NotFound, "%s: %s", pattern, none)
 	}
 	return files, nil
 }
 
 func tableSuffixes() []string { return []string{".csv", ".tsv", ".tab", ".parquet", ".pq"} }
 
-// suffix returns the lower-case suffix of a table's name, without that of a compression.
-func suffix(name string) string {
+// Suffix returns the lower-case suffix of a table's name, without that of a compression.
+func Suffix(name string) string {
 	name = strings.ToLower(name)
 	for _, packed := range []string{".gz", ".zst"} {
 		name = strings.TrimSuffix(name, packed)
@@ -128,11 +130,11 @@ func sniff(f File) (string, error) {
 	head := make([]byte, 10)
 	n, err := io.ReadFull(r, head)
 	if n == 0 && errors.Is(err, io.EOF) {
-		return "", &TableError{File: f.URI, Msg: "the file is empty"}
+		return "", &Error{File: f.URI, Msg: "the file is empty"}
 	}
 
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return "", &TableError{File: f.URI, Msg: "read", Err: err}
+		return "", &Error{File: f.URI, Msg: "read", Err: err}
 	}
 	return string(head[:n]), nil
 }

@@ -1,4 +1,4 @@
-package ingest
+package table
 
 import (
 	"bytes"
@@ -57,7 +57,7 @@ func checkForeign(t *testing.T, folder string, least int) {
 
 // sameTable says where a file's values are not the wanted ones.
 func sameTable(file string, want map[string][]*string, rows int) error {
-	table, err := OpenTable([]File{{URI: file, Path: file}}, TableOptions{Threads: 2})
+	table, err := Open([]File{{URI: file, Path: file}}, Options{Threads: 2})
 	if err != nil {
 		return err
 	}
@@ -134,11 +134,11 @@ func TestEncryptedParquetIsCalledSo(t *testing.T) {
 		"encrypted-columns.parquet": "it is encrypted",
 	} {
 		path := filepath.Join(foreign, file)
-		table, err := OpenTable([]File{{URI: path, Path: path}}, TableOptions{})
+		table, err := Open([]File{{URI: path, Path: path}}, Options{})
 		if err == nil {
 			err = table.Read(context.Background(), []string{"steps"}, 100, func(*Batch) error { return nil })
 		}
-		var e *TableError
+		var e *Error
 		if !errors.As(err, &e) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, expected %q", file, err, want)
 		}
@@ -146,7 +146,7 @@ func TestEncryptedParquetIsCalledSo(t *testing.T) {
 
 	// A CSV file whose first column begins with the same letters is one.
 	path := writeFile(t, "t.csv", "PARENT,b\n1,2\n").Path
-	if _, err := OpenTable([]File{{URI: path, Path: path}}, TableOptions{}); err != nil {
+	if _, err := Open([]File{{URI: path, Path: path}}, Options{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package ingest
+package table
 
 import (
 	"bytes"
@@ -83,15 +83,15 @@ func (c *cleanReader) fill() {
 	switch {
 	case bad != "":
 		_ = c.fail(c.line, bad)
-	case err == nil || err == io.EOF || errors.As(err, new(*TableError)):
+	case err == nil || err == io.EOF || errors.As(err, new(*Error)):
 		c.err = err
 	default:
-		c.err = &TableError{File: c.uri, Msg: "the file cannot be read to its end; it may be truncated", Err: err}
+		c.err = &Error{File: c.uri, Msg: "the file cannot be read to its end; it may be truncated", Err: err}
 	}
 }
 
 func (c *cleanReader) fail(line int, msg string) error {
-	c.err = &TableError{File: c.uri, Line: line, Msg: msg}
+	c.err = &Error{File: c.uri, Line: line, Msg: msg}
 	return c.err
 }
 

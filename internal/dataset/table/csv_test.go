@@ -1,4 +1,4 @@
-package ingest
+package table
 
 import (
 	"bufio"
@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"coppice/internal/dataset"
+	"coppice/internal/problem"
 )
 
 // writeFile puts a table into a temporary folder.
@@ -32,7 +33,7 @@ func writeFile(t testing.TB, name, contents string) File {
 
 // readAll gives the names and the rows of a table, nulls as "<null>".
 func readAll(files []File, form dataset.CSVSpec, rows int) (names []string, cells [][]string, err error) {
-	t, err := OpenTable(files, TableOptions{CSV: form, Threads: 2})
+	t, err := Open(files, Options{CSV: form, Threads: 2})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -190,7 +191,7 @@ func TestCSVErrorsNameThePlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := readAll([]File{writeFile(t, tc.file, tc.text)}, dataset.CSVSpec{}, 1000)
-			var e *TableError
+			var e *Error
 			if !errors.As(err, &e) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got  %.200v\nwant ... %s ...", err, tc.want)
 			}
@@ -251,7 +252,7 @@ func TestSeveralFiles(t *testing.T) {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
 	}
-	table, err := OpenTable([]File{first}, TableOptions{})
+	table, err := Open([]File{first}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,9 +305,8 @@ func TestExpand(t *testing.T) {
 	}
 	for _, pattern := range []string{"none.csv", "*.tsv", "sub.csv", "[", "*.md/x"} {
 		_, err := Expand(filepath.Join(dir, pattern))
-		var e *NotFoundError
-		if !errors.As(err, &e) || !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("got %q: %v; want err of the type of e, err wrapping os.ErrNotExist", pattern, err)
+		if !problem.Is(err, problem.NotFound) {
+			t.Errorf("%q: %v, want an error of the kind not found", pattern, err)
 		}
 	}
 }
@@ -319,7 +319,7 @@ func TestUnquotedTextErrors(t *testing.T) {
 		"a,b\n1,\xff\n":                              "t.csv:2: the byte 0xff is not UTF-8",
 	} {
 		_, _, err := readAll([]File{writeFile(t, "t.csv", text)}, dataset.CSVSpec{Quote: dataset.QuoteNone}, 100)
-		var e *TableError
+		var e *Error
 		if !errors.As(err, &e) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got  %.200v\nwant ... %s", err, want)
 		}
@@ -337,7 +337,7 @@ func FuzzCSV(f *testing.F) {
 			t.Fatal(err)
 		}
 		_, cells, err := readAll([]File{{URI: "t.csv", Path: path, Bytes: int64(len(data))}}, dataset.CSVSpec{}, 3)
-		var e *TableError
+		var e *Error
 		if err != nil && !errors.As(err, &e) {
 			t.Fatalf("untyped error %T: %v", err, err)
 		}
@@ -349,4 +349,11 @@ func FuzzCSV(f *testing.F) {
 			}
 		}
 	})
+}
+
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it is long: run it without -short")
+	}
 }

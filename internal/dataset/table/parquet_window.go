@@ -1,9 +1,11 @@
-package ingest
+package table
 
 import (
 	"fmt"
 	"io"
 	"sync"
+
+	"coppice/internal/dataset"
 )
 
 // newPacked returns a pool of memory for compressed pages; each goroutine that reads pages needs one.
@@ -60,7 +62,7 @@ func (w *window) read(n int, to *[]byte) ([]byte, error) {
 		return nil, fmt.Errorf("a page of %d bytes, of which %d are there", n, int64(len(have))+w.end-w.at)
 	}
 
-	*to = resize(*to, n)
+	*to = dataset.Resize(*to, n)
 	copy(*to, have)
 	got, err := w.r.ReadAt((*to)[len(have):], w.at)
 	w.buf, w.pos = w.buf[:0], 0

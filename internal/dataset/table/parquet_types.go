@@ -1,4 +1,4 @@
-package ingest
+package table
 
 import (
 	"encoding/binary"
@@ -298,7 +298,7 @@ func repeatedTexts[T ~[]byte](values []T, out *dataset.Values) error {
 }
 
 func notUTF8(i int, text string) error {
-	return &valueError{i, fmt.Sprintf("%q is not UTF-8; drop the column or convert it", brief(text))}
+	return &valueError{i, fmt.Sprintf("%.40q is not UTF-8; drop the column or convert it", text)}
 }
 
 // half is an IEEE 754 half-precision number.

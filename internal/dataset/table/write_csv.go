@@ -1,4 +1,4 @@
-package ingest
+package table
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 )
 
 // CSVWriter writes batches as delimited UTF-8 text with a header and LF line ends. Nulls are empty fields; NaN and
-// infinities are written as such. OpenTable can read the result.
+// infinities are written as such. Open can read the result.
 type CSVWriter struct {
 	w         io.Writer
 	columns   []Column
@@ -87,9 +87,9 @@ func matchBatch(columns []Column, b *Batch) ([]*dataset.Values, error) {
 		v := b.Column(c.Name)
 		switch {
 		case v == nil:
-			return nil, &TableError{Column: c.Name, Msg: "the batch to be written has no such column"}
+			return nil, &Error{Column: c.Name, Msg: "the batch to be written has no such column"}
 		case v.Type != c.Type || v.Unit != c.Unit || v.Len() != b.Rows:
-			return nil, &TableError{Column: c.Name, Msg: fmt.Sprintf("%d values of type %s where %d of type %s belong",
+			return nil, &Error{Column: c.Name, Msg: fmt.Sprintf("%d values of type %s where %d of type %s belong",
 				v.Len(), v.Type, b.Rows, c.Type)}
 		}
 		values[i] = v

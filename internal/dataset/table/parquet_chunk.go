@@ -1,4 +1,4 @@
-package ingest
+package table
 
 import (
 	"fmt"
@@ -85,10 +85,10 @@ func (t *typedChunk[T, R]) begin(pages *pageReader, open opener) {
 }
 
 func (t *typedChunk[T, R]) read(n int, out *dataset.Values) error {
-	t.values = resize(t.values, n)
+	t.values = dataset.Resize(t.values, n)
 	var definitions []int16
 	if t.level > 0 {
-		t.definitions = resize(t.definitions, n)
+		t.definitions = dataset.Resize(t.definitions, n)
 		definitions = t.definitions
 	}
 
@@ -133,11 +133,11 @@ func shape(k kind, n int, out *dataset.Values) {
 	out.Type, out.Unit, out.Null = k.typ, k.unit, nil
 	switch k.typ {
 	case dataset.Text:
-		out.Text = resize(out.Text, n)
+		out.Text = dataset.Resize(out.Text, n)
 	case dataset.Float:
-		out.Float = resize(out.Float, n)
+		out.Float = dataset.Resize(out.Float, n)
 	default:
-		out.Int = resize(out.Int, n)
+		out.Int = dataset.Resize(out.Int, n)
 	}
 }
 

@@ -1,4 +1,4 @@
-package ingest
+package table
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"coppice/internal/dataset"
+	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 )
 
@@ -31,13 +32,13 @@ type Batch struct {
 	Names   []string // of Columns, in the order requested
 	Columns []dataset.Values
 	Rows    int
-	First   int64 // number of the first row in the whole table, from 0
+	First   int64   // number of the first row in the whole table, from 0
+	Numbers []int64 // of each row in the whole table, once rows have been left out; nil before
+	File    string  // URI of the rows' file
+	Done    int64   // bytes of the table read so far; see Table.Bytes
 
-	file        string  // URI of the rows' file
-	firstInFile int64   // number of the first row in the file, from 0
-	lines       []int   // of each row, in a text file
-	rowNumbers  []int64 // of each row in the whole table, once rows have been left out; nil before
-	progress    int64   // bytes of the table read so far
+	firstInFile int64 // number of the first row in the file, from 0
+	Lines       []int // of each row, in a text file
 }
 
 // Column returns the values of the column called name, or nil.
@@ -50,22 +51,51 @@ func (b *Batch) Column(name string) *dataset.Values {
 	return nil
 }
 
-// row is the number of row i in the whole table.
-func (b *Batch) row(i int) int64 {
-	if b.rowNumbers != nil {
-		return b.rowNumbers[i]
+// Row is the number of row i in the whole table.
+func (b *Batch) Row(i int) int64 {
+	if b.Numbers != nil {
+		return b.Numbers[i]
 	}
 	return b.First + int64(i)
 }
 
-// errorAt returns a *TableError at row i.
-func (b *Batch) errorAt(i int, column, format string, args ...any) error {
-	e := &TableError{File: b.file, Row: b.row(i) - b.First + b.firstInFile + 1, Column: column,
+// ErrorAt returns an *Error at row i.
+func (b *Batch) ErrorAt(i int, column, format string, args ...any) error {
+	e := &Error{File: b.File, Row: b.Row(i) - b.First + b.firstInFile + 1, Column: column,
 		Msg: fmt.Sprintf(format, args...)}
-	if b.lines != nil {
-		e.Line = b.lines[i]
+	if b.Lines != nil {
+		e.Line = b.Lines[i]
 	}
 	return e
+}
+
+// Keep returns a batch of only the rows at the given places.
+func (b *Batch) Keep(places []int32) *Batch {
+	if len(places) == b.Rows {
+		return b
+	}
+
+	out := *b
+	out.Rows = len(places)
+	out.Columns = make([]dataset.Values, len(b.Columns))
+	for i := range b.Columns {
+		out.Columns[i] = b.Columns[i].Pick(places)
+	}
+
+	out.Lines = dataset.PickInto(b.Lines, places, nil)
+	out.Numbers = make([]int64, len(places))
+	for i, p := range places {
+		out.Numbers[i] = b.Row(int(p))
+	}
+	return &out
+}
+
+// With returns a batch with one more column.
+func (b *Batch) With(name string, v dataset.Values) *Batch {
+	out := *b
+	out.Names = append(append([]string(nil), b.Names...), name)
+	out.Columns = append(append([]dataset.Values(nil), b.Columns...), v)
+	return &out
 }
 
 // Table is one or more files with the same columns.
@@ -77,16 +107,16 @@ type Table struct {
 	threads int
 }
 
-// TableOptions say how text is delimited (ignored for Parquet) and how many goroutines may decode.
-type TableOptions struct {
+// Options say how text is delimited (ignored for Parquet) and how many goroutines may decode.
+type Options struct {
 	CSV     dataset.CSVSpec
 	Threads int
 }
 
-// OpenTable reads the headers of files, which must all have the same columns, in any order.
-func OpenTable(files []File, o TableOptions) (*Table, error) {
+// Open reads the headers of files, which must all have the same columns, in any order.
+func Open(files []File, o Options) (*Table, error) {
 	if len(files) == 0 {
-		return nil, &NotFoundError{"", "no files"}
+		return nil, problem.New(problem.NotFound, "a table without files")
 	}
 	t := &Table{files: files, threads: o.Threads}
 	for _, f := range files {
@@ -116,27 +146,27 @@ func OpenTable(files []File, o TableOptions) (*Table, error) {
 	return t, nil
 }
 
-func openSource(f File, o TableOptions) (source, error) {
+func openSource(f File, o Options) (source, error) {
 	head, err := sniff(f)
 	if err != nil {
 		return nil, err
 	}
 
-	ext := suffix(f.URI)
+	ext := Suffix(f.URI)
 	isParquet := ext == ".parquet" || ext == ".pq"
 	packed := unsupported(head)
 
 	switch {
 	case isParquet && strings.HasPrefix(head, magicSecret):
-		return nil, &TableError{File: f.URI, Msg: "an encrypted Parquet file, which cannot be read; write it " +
+		return nil, &Error{File: f.URI, Msg: "an encrypted Parquet file, which cannot be read; write it " +
 			"without encryption"}
 	case strings.HasPrefix(head, magicParquet):
 		return openParquet(f, o.Threads)
 	case isParquet:
-		return nil, &TableError{File: f.URI, Msg: fmt.Sprintf("the name says Parquet, but the file begins with %q, "+
+		return nil, &Error{File: f.URI, Msg: fmt.Sprintf("the name says Parquet, but the file begins with %q, "+
 			"not PAR1", head[:min(4, len(head))])}
 	case packed != "":
-		return nil, &TableError{File: f.URI, Msg: fmt.Sprintf("compressed with %s, which is not supported; "+
+		return nil, &Error{File: f.URI, Msg: fmt.Sprintf("compressed with %s, which is not supported; "+
 			"decompress it, or use gzip or zstd", packed)}
 	}
 	return openCSV(f, head, o.CSV)
@@ -146,10 +176,10 @@ func checkNames(f File, columns []Column) error {
 	seen := map[string]int{}
 	for i, c := range columns {
 		if err := dataset.CheckColumnName(c.Name); err != nil {
-			return &TableError{File: f.URI, Msg: fmt.Sprintf("column %d", i+1), Err: err}
+			return &Error{File: f.URI, Msg: fmt.Sprintf("column %d", i+1), Err: err}
 		}
 		if other, ok := seen[c.Name]; ok {
-			return &TableError{File: f.URI, Column: c.Name,
+			return &Error{File: f.URI, Column: c.Name,
 				Msg: fmt.Sprintf("columns %d and %d have this name; rename one", other+1, i+1)}
 		}
 		seen[c.Name] = i
@@ -169,13 +199,13 @@ func matchColumns(first File, want []Column, f File, have []Column) ([]int, erro
 	for i, c := range want {
 		place, ok := at[c.Name]
 		if !ok {
-			return nil, &TableError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("missing here, but present in %s%s",
-				first.URI, suggest(c.Name, names))}
+			return nil, &Error{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("missing here, but present in %s%s",
+				first.URI, Suggest(c.Name, names))}
 		}
 
 		other := have[place]
 		if other.Type != c.Type || other.Unit != c.Unit || other.Untyped != c.Untyped {
-			return nil, &TableError{File: f.URI, Column: c.Name,
+			return nil, &Error{File: f.URI, Column: c.Name,
 				Msg: fmt.Sprintf("is %s here and %s in %s; write all files with the same types", describe(other),
 					describe(c), first.URI)}
 		}
@@ -186,7 +216,7 @@ func matchColumns(first File, want []Column, f File, have []Column) ([]int, erro
 
 	for _, c := range have {
 		if _, extra := at[c.Name]; extra {
-			return nil, &TableError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("present here, but missing in %s",
+			return nil, &Error{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("present here, but missing in %s",
 				first.URI)}
 		}
 	}
@@ -206,8 +236,20 @@ func describe(c Column) string {
 // Columns returns the columns of the table, in the order of the first file.
 func (t *Table) Columns() []Column { return t.columns }
 
-// suggest returns the most similar name for a message, or all names if there are few.
-func suggest(name string, names []string) string {
+// URI names the table in messages: its first file.
+func (t *Table) URI() string { return t.files[0].URI }
+
+// Bytes is the size of all files.
+func (t *Table) Bytes() int64 {
+	n := int64(0)
+	for _, f := range t.files {
+		n += f.Bytes
+	}
+	return n
+}
+
+// Suggest returns the most similar name for a message, or all names if there are few.
+func Suggest(name string, names []string) string {
 	s := strictyaml.Suggest(name, names)
 	if len(s) > 600 {
 		return fmt.Sprintf(" (there are %d columns)", len(names))
@@ -215,7 +257,8 @@ func suggest(name string, names []string) string {
 	return s
 }
 
-func (t *Table) find(name string) (int, error) {
+// Find returns the place of a column that can be read.
+func (t *Table) Find(name string) (int, error) {
 	names := make([]string, len(t.columns))
 	for i, c := range t.columns {
 		names[i] = c.Name
@@ -223,10 +266,10 @@ func (t *Table) find(name string) (int, error) {
 			continue
 		}
 		if c.Unreadable != "" {
-			return 0, &TableError{File: t.files[0].URI, Column: name,
+			return 0, &Error{File: t.files[0].URI, Column: name,
 				Msg: fmt.Sprintf("is %s, which cannot be a feature; list it under `drop` or flatten it", c.Unreadable)}
 		}
 		return i, nil
 	}
-	return 0, &TableError{File: t.files[0].URI, Column: name, Msg: "no such column" + suggest(name, names)}
+	return 0, &Error{File: t.files[0].URI, Column: name, Msg: "no such column" + Suggest(name, names)}
 }

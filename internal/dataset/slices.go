@@ -1,0 +1,55 @@
+package dataset
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Parallel calls fn for 0 to n-1 on up to threads goroutines, including the caller's.
+func Parallel(threads, n int, fn func(i int)) {
+	var next atomic.Int64
+	work := func() {
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= n {
+				return
+			}
+			fn(i)
+		}
+	}
+
+	var wg sync.WaitGroup
+	for range min(threads, n) - 1 {
+		wg.Go(work)
+	}
+
+	work()
+	wg.Wait()
+}
+
+// Resize returns a slice of length n with arbitrary contents, in the memory of s if it suffices.
+func Resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+// PickInto returns the elements at the given places, in the memory of to if it suffices; nil of nil.
+func PickInto[T any](from []T, places []int32, to []T) []T {
+	if from == nil {
+		return nil
+	}
+	to = Resize(to, len(places))
+	for i, p := range places {
+		to[i] = from[p]
+	}
+	return to
+}
+
+// Pick returns the values at the given places.
+func (v *Values) Pick(places []int32) Values {
+	return Values{Type: v.Type, Unit: v.Unit, Text: PickInto(v.Text, places, nil),
+		Float: PickInto(v.Float, places, nil),
+		Int:   PickInto(v.Int, places, nil), Null: PickInto(v.Null, places, nil)}
+}

@@ -1,0 +1,52 @@
+package table
+
+import (
+	"fmt"
+	"strings"
+
+	"coppice/internal/problem"
+)
+
+// Error is an unusable place in a table, and what to do about it.
+type Error struct {
+	File   string // the file's URI; empty for the whole table
+	Line   int    // of a text file, from 1; 0 for none
+	Row    int64  // of the file's data rows, from 1; 0 for none
+	Column string // empty for none
+	Msg    string
+	Err    error // the cause, or nil
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	switch {
+	case e.Line > 0:
+		fmt.Fprintf(&b, ":%d", e.Line)
+	case e.Row > 0:
+		fmt.Fprintf(&b, ": row %d", e.Row)
+	}
+
+	if e.Column != "" {
+		if b.Len() > 0 {
+			b.WriteString(": ")
+		}
+		fmt.Fprintf(&b, "column %q", e.Column)
+	}
+
+	if b.Len() > 0 {
+		b.WriteString(": ")
+	}
+	b.WriteString(e.Msg)
+
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Kind says that the input is at fault, permanently.
+func (*Error) Kind() problem.Kind { return problem.Input }
