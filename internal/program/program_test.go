@@ -47,7 +47,7 @@ func TestExitCodes(t *testing.T) {
 		"spec":       {fmt.Errorf("a: %w", &strictyaml.Error{File: "f"}), sweep.ExitInput},
 		"table":      {&table.Error{Msg: "x"}, sweep.ExitInput},
 		"param":      {&gbt.ParamError{}, sweep.ExitInput},
-		"name":       {&sweep.NameError{}, sweep.ExitInput},
+		"name":       {sweep.CheckName("sweep", "X"), sweep.ExitInput},
 		"absent":     {fmt.Errorf("a: %w", fs.ErrNotExist), sweep.ExitNotFound},
 		"version":    {&registry.DeletedError{}, sweep.ExitNotFound},
 		"conflict":   {&registry.ConflictError{}, sweep.ExitConflict},

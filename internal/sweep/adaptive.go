@@ -129,35 +129,33 @@ const StatusRunning Status = "running"
 
 // DecodeDecision decodes the decision about an open trial.
 func DecodeDecision(data []byte) (*Decision, error) {
-	var d Decision
-	if err := decode("decision", data, &d, &d.Format); err != nil {
-		return nil, err
-	}
-	if err := CheckID(string(d.Sweep)); err != nil {
-		return nil, &DecodeError{"decision", err}
-	}
+	return decode("decision", data, func(d *Decision) error {
+		if err := CheckID(string(d.Sweep)); err != nil {
+			return err
+		}
 
-	switch {
-	case d.Trial < 0 || d.Trial >= MaxTrials || d.Claim < 0 || d.Holder < 0 || d.Holder >= MaxTrials:
-		return nil, &DecodeError{"decision", fmt.Errorf("trial %d, claim %d", d.Trial, d.Claim)}
-	case len(d.Params) == 0 || len(d.Own) == 0:
-		return nil, &DecodeError{"decision", fmt.Errorf("of trial %d without parameters", d.Trial)}
-	case !slices.IsSortedFunc(d.Seen, func(a, b Seen) int { return cmp.Compare(a.Trial, b.Trial) }):
-		return nil, &DecodeError{"decision", fmt.Errorf("of trial %d: what it has seen is not in order", d.Trial)}
-	}
-	if err := d.From.check(d.Trial); err != nil {
-		return nil, &DecodeError{"decision", err}
-	}
-	for _, s := range d.Seen {
-		if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == d.Trial || s.Score != nil && !Finite(*s.Score) || len(s.Values) > MaxGoals {
-			return nil, &DecodeError{"decision", fmt.Errorf("of trial %d: has seen trial %d", d.Trial, s.Trial)}
+		switch {
+		case d.Trial < 0 || d.Trial >= MaxTrials || d.Claim < 0 || d.Holder < 0 || d.Holder >= MaxTrials:
+			return fmt.Errorf("trial %d, claim %d", d.Trial, d.Claim)
+		case len(d.Params) == 0 || len(d.Own) == 0:
+			return fmt.Errorf("of trial %d without parameters", d.Trial)
+		case !slices.IsSortedFunc(d.Seen, func(a, b Seen) int { return cmp.Compare(a.Trial, b.Trial) }):
+			return fmt.Errorf("of trial %d: what it has seen is not in order", d.Trial)
 		}
-		if err := checkRungs(s.Rungs); err != nil {
-			return nil, &DecodeError{"decision", fmt.Errorf("of trial %d: has seen trial %d with %w", d.Trial, s.Trial,
-				err)}
+		if err := d.From.check(d.Trial); err != nil {
+			return err
 		}
-	}
-	return &d, nil
+		for _, s := range d.Seen {
+			if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == d.Trial || s.Score != nil && !Finite(*s.Score) || len(s.Values) > MaxGoals {
+				return fmt.Errorf("of trial %d: has seen trial %d", d.Trial, s.Trial)
+			}
+			if err := checkRungs(s.Rungs); err != nil {
+				return fmt.Errorf("of trial %d: has seen trial %d with %w", d.Trial, s.Trial,
+					err)
+			}
+		}
+		return nil
+	})
 }
 
 // Configuration says which trial has reserved a configuration: no other trains it.
@@ -172,14 +170,12 @@ type Configuration struct {
 
 // DecodeConfiguration decodes the reservation of a configuration.
 func DecodeConfiguration(data []byte) (*Configuration, error) {
-	var c Configuration
-	if err := decode("configuration", data, &c, &c.Format); err != nil {
-		return nil, err
-	}
-	if c.Trial < 0 || c.Trial >= MaxTrials {
-		return nil, &DecodeError{"configuration", fmt.Errorf("of trial %d", c.Trial)}
-	}
-	return &c, nil
+	return decode("configuration", data, func(c *Configuration) error {
+		if c.Trial < 0 || c.Trial >= MaxTrials {
+			return fmt.Errorf("of trial %d", c.Trial)
+		}
+		return nil
+	})
 }
 
 // Key is equal exactly for decisions that train the same model: in a population that depends on the model that is
@@ -220,33 +216,33 @@ func (p *Plan) WithDecisions(decisions map[int]*Decision) *Plan {
 	return &out
 }
 
-// checkTrials checks open trials and the plan's results of earlier sweeps.
+// checkTrials checks the trials' numbers, by which they are looked up, and what is open.
 func (p *Plan) checkTrials() error {
-	if err := p.checkStop(); err != nil {
-		return err
-	}
-
-	for _, t := range p.Trials {
+	for i, t := range p.Trials {
 		switch {
+		case t.Number != i:
+			return fmt.Errorf("trial %d stands at place %d", t.Number, i)
 		case t.Open && t.Params != nil:
-			return fmt.Errorf("trial %d is open and has parameters", t.Number)
+			return fmt.Errorf("trial %d is open and has parameters", i)
 		case t.Open && len(p.Base) == 0:
-			return fmt.Errorf("trial %d is open in a plan without base", t.Number)
+			return fmt.Errorf("trial %d is open in a plan without base", i)
 		case t.Open && p.Spec.Search.Listed():
-			return fmt.Errorf("trial %d is open, but the search has no method that decides it", t.Number)
+			return fmt.Errorf("trial %d is open, but the search has no method that decides it", i)
 		}
 	}
+	return nil
+}
 
+// checkEarlier checks the plan's results of earlier sweeps.
+func (p *Plan) checkEarlier() error {
 	if len(p.Earlier) > MaxEarlier {
 		return fmt.Errorf("%d earlier sweeps", len(p.Earlier))
 	}
-
 	for _, e := range p.Earlier {
 		if err := CheckID(string(e.Sweep)); err != nil || len(e.Trials) > MaxFound {
 			return fmt.Errorf("earlier sweep %.80q with %d trials", e.Sweep, len(e.Trials))
 		}
 	}
-
 	return nil
 }
 

@@ -43,28 +43,26 @@ type Ending struct {
 
 // DecodeEnding reads an Ending of a sweep of n trials.
 func DecodeEnding(data []byte, n int) (*Ending, error) {
-	var e Ending
-	if err := decode("ending", data, &e, &e.Format); err != nil {
-		return nil, err
-	}
-	if err := CheckID(string(e.Sweep)); err != nil {
-		return nil, &DecodeError{"ending", err}
-	}
+	return decode("ending", data, func(e *Ending) error {
+		if err := CheckID(string(e.Sweep)); err != nil {
+			return err
+		}
 
-	for _, trials := range [][]int{e.Trials, e.Behind} {
-		for i, t := range trials {
-			if t < 0 || t >= n || i > 0 && t <= trials[i-1] {
-				return nil, &DecodeError{"ending", fmt.Errorf("trial %d", t)}
+		for _, trials := range [][]int{e.Trials, e.Behind} {
+			for i, t := range trials {
+				if t < 0 || t >= n || i > 0 && t <= trials[i-1] {
+					return fmt.Errorf("trial %d", t)
+				}
 			}
 		}
-	}
-	for _, t := range e.Behind {
-		if _, counts := slices.BinarySearch(e.Trials, t); counts {
-			return nil, &DecodeError{"ending", fmt.Errorf("trial %d has a result and is behind", t)}
+		for _, t := range e.Behind {
+			if _, counts := slices.BinarySearch(e.Trials, t); counts {
+				return fmt.Errorf("trial %d has a result and is behind", t)
+			}
 		}
-	}
 
-	return &e, nil
+		return nil
+	})
 }
 
 // Conclusion is the result of a sweep. The aggregator writes it once, create-only, after registering the winner.
@@ -205,15 +203,13 @@ func (c *Conclusion) Why() string {
 
 // DecodeConclusion decodes a conclusion.
 func DecodeConclusion(data []byte) (*Conclusion, error) {
-	var c Conclusion
-	if err := decode("conclusion", data, &c, &c.Format); err != nil {
-		return nil, err
-	}
-	if err := CheckID(string(c.Sweep)); err != nil {
-		return nil, &DecodeError{"conclusion", err}
-	}
-	if !slices.Contains([]Outcome{OutcomeWinner, OutcomeNoWinner, OutcomeCancelled}, c.Outcome) {
-		return nil, &DecodeError{"conclusion", fmt.Errorf("outcome %.40q", c.Outcome)}
-	}
-	return &c, nil
+	return decode("conclusion", data, func(c *Conclusion) error {
+		if err := CheckID(string(c.Sweep)); err != nil {
+			return err
+		}
+		if !slices.Contains([]Outcome{OutcomeWinner, OutcomeNoWinner, OutcomeCancelled}, c.Outcome) {
+			return fmt.Errorf("outcome %.40q", c.Outcome)
+		}
+		return nil
+	})
 }

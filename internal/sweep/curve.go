@@ -66,19 +66,17 @@ func (c *Curve) Rounded() Curve {
 
 // DecodeCurve reads a claim's learning curve.
 func DecodeCurve(data []byte) (*Curve, error) {
-	var c Curve
-	if err := decode("learning curve", data, &c, &c.Format); err != nil {
-		return nil, err
-	}
-	if err := CheckID(string(c.Sweep)); err != nil {
-		return nil, &DecodeError{"learning curve", err}
-	}
-	if c.Trial < 0 || c.Trial >= MaxTrials || c.Claim < 0 || len(c.Scores) > MaxCurve ||
-		c.First < 1 || c.First > math.MaxInt32 || c.Every < 1 || c.Every > math.MaxInt32/MaxCurve {
-		return nil, &DecodeError{"learning curve", fmt.Errorf("trial %d, claim %d, %d scores from tree %d, one in %d",
-			c.Trial, c.Claim, len(c.Scores), c.First, c.Every)}
-	}
-	return &c, nil
+	return decode("learning curve", data, func(c *Curve) error {
+		if err := CheckID(string(c.Sweep)); err != nil {
+			return err
+		}
+		if c.Trial < 0 || c.Trial >= MaxTrials || c.Claim < 0 || len(c.Scores) > MaxCurve ||
+			c.First < 1 || c.First > math.MaxInt32 || c.Every < 1 || c.Every > math.MaxInt32/MaxCurve {
+			return fmt.Errorf("trial %d, claim %d, %d scores from tree %d, one in %d",
+				c.Trial, c.Claim, len(c.Scores), c.First, c.Every)
+		}
+		return nil
+	})
 }
 
 // CurvePoint is one score of a trial.

@@ -62,19 +62,17 @@ func (r *Result) State() string {
 
 // DecodeEnough decodes why a sweep starts no more trials.
 func DecodeEnough(data []byte) (*Enough, error) {
-	var e Enough
-	if err := decode("end by rule", data, &e, &e.Format); err != nil {
-		return nil, err
-	}
-	if !slices.Contains([]string{RuleTarget, RulePatience}, e.Rule) {
-		return nil, &DecodeError{"end by rule", fmt.Errorf("rule %.40q", e.Rule)}
-	}
-	for _, s := range e.Seen {
-		if s.Trial < 0 || s.Trial >= MaxTrials || s.Score == nil || !Finite(*s.Score) {
-			return nil, &DecodeError{"end by rule", fmt.Errorf("it has seen trial %d", s.Trial)}
+	return decode("end by rule", data, func(e *Enough) error {
+		if !slices.Contains([]string{RuleTarget, RulePatience}, e.Rule) {
+			return fmt.Errorf("rule %.40q", e.Rule)
 		}
-	}
-	return &e, nil
+		for _, s := range e.Seen {
+			if s.Trial < 0 || s.Trial >= MaxTrials || s.Score == nil || !Finite(*s.Score) {
+				return fmt.Errorf("it has seen trial %d", s.Trial)
+			}
+		}
+		return nil
+	})
 }
 
 // checkEnough checks the rules that end a sweep.

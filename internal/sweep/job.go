@@ -36,16 +36,14 @@ type JobRecord struct {
 
 // DecodeJobRecord decodes the record of job n of the plan's sweep.
 func DecodeJobRecord(data []byte, p *Plan, n int) (*JobRecord, error) {
-	var r JobRecord
-	if err := decode("job record", data, &r, &r.Format); err != nil {
-		return nil, err
-	}
-	if r.Sweep != p.Sweep || r.Number != n || n < 1 || n > p.LastJob() || r.Job != p.JobName(n) ||
-		len(r.Reason) > maxReason {
-		return nil, &DecodeError{"job record", fmt.Errorf("number %d of sweep %.80q, job %.200q", r.Number, r.Sweep,
-			r.Job)}
-	}
-	return &r, nil
+	return decode("job record", data, func(r *JobRecord) error {
+		if r.Sweep != p.Sweep || r.Number != n || n < 1 || n > p.LastJob() || r.Job != p.JobName(n) ||
+			len(r.Reason) > maxReason {
+			return fmt.Errorf("number %d of sweep %.80q, job %.200q", r.Number, r.Sweep,
+				r.Job)
+		}
+		return nil
+	})
 }
 
 // A sweep's jobs are numbered from 0: the one on its machine, those on its fallbacks in turn, and then from the

@@ -17,13 +17,10 @@ var idPattern = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 // maxID is Batch's limit for the length of a job's id.
 const maxID = 63
 
-// sweepID is the Kind of a *NameError about a sweep's id.
-const sweepID = "sweep id"
-
-// CheckID rejects, with a *NameError, a sweep id that is not a valid job id for Batch, or that could leave its folder.
+// CheckID rejects a sweep id that is not a valid job id for Batch, or that could leave its folder.
 func CheckID(id string) error {
 	if !idPattern.MatchString(id) {
-		return &NameError{sweepID, id}
+		return nameError("sweep id", id, maxID)
 	}
 	return nil
 }

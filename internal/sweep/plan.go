@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"coppice/internal/problem"
 )
 
 // FormatVersion is written into every JSON object of this package. A reader refuses any other.
@@ -165,108 +167,78 @@ func (p *Plan) Fingerprint() string {
 
 // DecodePlan decodes a plan and checks what later code relies on.
 func DecodePlan(data []byte) (*Plan, error) {
-	var p Plan
-	if err := decode("plan", data, &p, &p.Format); err != nil {
-		return nil, err
-	}
-
-	if err := CheckID(string(p.Sweep)); err != nil {
-		return nil, &DecodeError{"plan", err}
-	}
-
-	// Cancelling a sweep cancels the job that the plan names. Without a name there is nothing to cancel.
-	if p.Job != "" && p.Job != p.JobName(0) {
-		return nil, &DecodeError{"plan", fmt.Errorf("job %.200q is not that of sweep %s", p.Job, p.Sweep)}
-	}
-
-	// Trials are looked up by their number.
-	if len(p.Trials) == 0 || len(p.Trials) > MaxTrials {
-		return nil, &DecodeError{"plan", fmt.Errorf("%d trials", len(p.Trials))}
-	}
-	for i, t := range p.Trials {
-		if t.Number != i {
-			return nil, &DecodeError{"plan", fmt.Errorf("trial %d stands at place %d", t.Number, i)}
+	return decode("plan", data, func(p *Plan) error {
+		for _, check := range []func() error{p.checkIdentity, p.checkTrials, p.checkStop, p.checkEarlier,
+			p.checkObjectives, p.checkFolds, p.checkFeatureSets, p.checkPopulation, p.checkExtension, p.Input.check,
+			p.checkMoney} {
+			if err := check(); err != nil {
+				return err
+			}
 		}
-	}
+		return nil
+	})
+}
 
-	if err := p.checkTrials(); err != nil {
-		return nil, &DecodeError{"plan", err}
+// checkIdentity checks what becomes part of the names of objects and jobs, and what is looked up by number.
+func (p *Plan) checkIdentity() error {
+	if err := CheckID(string(p.Sweep)); err != nil {
+		return err
 	}
-	if err := p.checkObjectives(); err != nil {
-		return nil, &DecodeError{"plan", err}
-	}
-	if err := p.checkFolds(); err != nil {
-		return nil, &DecodeError{"plan", err}
-	}
-	if err := p.checkFeatureSets(); err != nil {
-		return nil, &DecodeError{"plan", err}
-	}
-	if err := p.checkPopulation(); err != nil {
-		return nil, &DecodeError{"plan", err}
-	}
-	if err := p.checkExtension(); err != nil {
-		return nil, &DecodeError{"plan", err}
-	}
-
-	// If a takeover came before the next heartbeat, live tasks would lose their trials.
-	if p.Heartbeat <= 0 || p.Takeover <= p.Heartbeat {
-		return nil, &DecodeError{"plan", fmt.Errorf("heartbeat %s, takeover %s", p.Heartbeat, p.Takeover)}
-	}
-
-	if len(p.Fallback) != len(p.Spec.Machine.Fallback) {
-		return nil, &DecodeError{"plan", fmt.Errorf("%d sizings of %d fallbacks", len(p.Fallback), len(p.Spec.Machine.Fallback))}
-	}
-
-	// These become parts of the names of objects.
 	if err := CheckName("dataset", p.Dataset.Name); err != nil {
-		return nil, &DecodeError{"plan", err}
-	}
-	if !versionPattern.MatchString(p.Dataset.Version) {
-		return nil, &DecodeError{"plan", fmt.Errorf("dataset version %.40q", p.Dataset.Version)}
+		return err
 	}
 	if err := CheckName("model", p.Spec.Model); err != nil {
-		return nil, &DecodeError{"plan", err}
+		return err
 	}
 
-	if err := p.Input.check(); err != nil {
-		return nil, &DecodeError{"plan", err}
+	switch {
+	// Cancelling a sweep cancels the job that the plan names. Without a name there is nothing to cancel.
+	case p.Job != "" && p.Job != p.JobName(0):
+		return fmt.Errorf("job %.200q is not that of sweep %s", p.Job, p.Sweep)
+	case !versionPattern.MatchString(p.Dataset.Version):
+		return fmt.Errorf("dataset version %.40q", p.Dataset.Version)
+	// If a takeover came before the next heartbeat, live tasks would lose their trials.
+	case p.Heartbeat <= 0 || p.Takeover <= p.Heartbeat:
+		return fmt.Errorf("heartbeat %s, takeover %s", p.Heartbeat, p.Takeover)
+	case len(p.Fallback) != len(p.Spec.Machine.Fallback):
+		return fmt.Errorf("%d sizings of %d fallbacks", len(p.Fallback), len(p.Spec.Machine.Fallback))
+	case len(p.Trials) == 0 || len(p.Trials) > MaxTrials:
+		return fmt.Errorf("%d trials", len(p.Trials))
 	}
-	if err := p.checkMoney(); err != nil {
-		return nil, &DecodeError{"plan", err}
-	}
-
 	for _, part := range []Rows{p.Holdout.Valid, p.Holdout.Calib, p.Holdout.Test} {
 		if !slices.Contains([]string{Train, Valid, Calib, Test}, part.Split) {
-			return nil, &DecodeError{"plan", fmt.Errorf("held-out split %.40q", part.Split)}
+			return fmt.Errorf("held-out split %.40q", part.Split)
 		}
 	}
-
-	return &p, nil
-}
-
-// DecodeError is an object or message that is not what its name says.
-type DecodeError struct {
-	Kind string
-	Err  error
-}
-
-func (e *DecodeError) Error() string { return fmt.Sprintf("not a %s of Coppice: %v", e.Kind, e.Err) }
-
-// Unwrap returns the cause.
-func (e *DecodeError) Unwrap() error { return e.Err }
-
-// IsInput says that the input is at fault, permanently.
-func (*DecodeError) IsInput() bool { return true }
-
-// decode reads an object of a kind from JSON, and refuses another format than this build's.
-func decode(kind string, data []byte, v any, format *int) error {
-	if err := json.Unmarshal(data, v); err != nil {
-		return &DecodeError{kind, err}
-	}
-	if *format != FormatVersion {
-		return &DecodeError{kind, fmt.Errorf("format %d; this build reads %d", *format, FormatVersion)}
-	}
 	return nil
+}
+
+// NotA is the error about an object or message that is not what its name says, for the reason in err.
+func NotA(kind string, err error) error {
+	return problem.Wrap(problem.Damaged, err, "not a %s of Coppice", kind)
+}
+
+// decode reads an object of a kind from JSON, refuses another format than this build's, and checks what later code
+// relies on.
+func decode[T any](kind string, data []byte, check func(*T) error) (*T, error) {
+	var head struct {
+		Format int `json:"format"`
+	}
+	v := new(T)
+	err := json.Unmarshal(data, &head)
+	if err == nil && head.Format != FormatVersion {
+		err = fmt.Errorf("format %d; this build reads %d", head.Format, FormatVersion)
+	}
+	if err == nil {
+		err = json.Unmarshal(data, v)
+	}
+	if err == nil {
+		err = check(v)
+	}
+	if err != nil {
+		return nil, NotA(kind, err)
+	}
+	return v, nil
 }
 
 // Select returns the numbers of the rows that belong to r, ascending, where fold holds the fold number of each row of

@@ -55,27 +55,23 @@ type Release struct {
 
 // DecodeClaim decodes a claim of a trial.
 func DecodeClaim(data []byte) (*Claim, error) {
-	var c Claim
-	if err := decode("claim", data, &c, &c.Format); err != nil {
-		return nil, err
-	}
-	if err := CheckID(string(c.Sweep)); err != nil {
-		return nil, &DecodeError{"claim", err}
-	}
-	if c.Trial < 0 || c.Trial >= MaxTrials || c.Claim < 0 || c.Task < 0 || c.Attempt < 0 {
-		return nil, &DecodeError{"claim", fmt.Errorf("trial %d, claim %d, task %d, attempt %d", c.Trial, c.Claim,
-			c.Task, c.Attempt)}
-	}
-	return &c, nil
+	return decode("claim", data, func(c *Claim) error {
+		if err := CheckID(string(c.Sweep)); err != nil {
+			return err
+		}
+		if c.Trial < 0 || c.Trial >= MaxTrials || c.Claim < 0 || c.Task < 0 || c.Attempt < 0 {
+			return fmt.Errorf("trial %d, claim %d, task %d, attempt %d", c.Trial, c.Claim,
+				c.Task, c.Attempt)
+		}
+		return nil
+	})
 }
 
 // DecodeHeartbeat decodes a heartbeat of a claim's holder.
 func DecodeHeartbeat(data []byte) (*Heartbeat, error) {
-	var h Heartbeat
-	if err := decode("heartbeat", data, &h, &h.Format); err != nil {
-		return nil, err
-	}
-	return &h, nil
+	return decode("heartbeat", data, func(h *Heartbeat) error {
+		return nil
+	})
 }
 
 // Object is a file of a trial beside its result.
@@ -161,16 +157,18 @@ type Usage struct {
 
 const maxReason = 4096
 
-// CutReason returns text as the reason of a result: valid UTF-8, and cut between two characters if it is longer than
-// DecodeResult accepts.
+// CutReason returns text as the reason of a result: valid UTF-8, and cut if it is longer than DecodeResult accepts.
 func CutReason(text string) string {
-	const more = " ..."
-	text = strings.ToValidUTF8(text, string(utf8.RuneError))
-	if len(text) <= maxReason {
+	return cut(strings.ToValidUTF8(text, string(utf8.RuneError)), maxReason)
+}
+
+// cut shortens a text that has more bytes than most, between two characters.
+func cut(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-
-	end := maxReason - len(more)
+	const more = " ..."
+	end := most - len(more)
 	for !utf8.RuneStart(text[end]) {
 		end--
 	}
@@ -179,14 +177,12 @@ func CutReason(text string) string {
 
 // DecodeResult decodes a trial's result.
 func DecodeResult(data []byte) (*Result, error) {
-	var r Result
-	if err := decode("result", data, &r, &r.Format); err != nil {
-		return nil, err
-	}
-	if err := r.check(); err != nil {
-		return nil, &DecodeError{"result", err}
-	}
-	return &r, nil
+	return decode("result", data, func(r *Result) error {
+		if err := r.check(); err != nil {
+			return err
+		}
+		return nil
+	})
 }
 
 func (r *Result) check() error {
@@ -274,17 +270,15 @@ const MaxMessage = 64 << 10
 // DecodeScoreMessage decodes the data of a Pub/Sub message.
 func DecodeScoreMessage(data []byte) (*ScoreMessage, error) {
 	if len(data) > MaxMessage {
-		return nil, &DecodeError{"score message", fmt.Errorf("%d bytes", len(data))}
+		return nil, NotA("score message", fmt.Errorf("%d bytes", len(data)))
 	}
-	var m ScoreMessage
-	if err := decode("score message", data, &m, &m.Format); err != nil {
-		return nil, err
-	}
-	if err := CheckID(string(m.Sweep)); err != nil {
-		return nil, &DecodeError{"score message", err}
-	}
-	if m.Trial < 0 || m.Trial >= MaxTrials {
-		return nil, &DecodeError{"score message", fmt.Errorf("trial %d", m.Trial)}
-	}
-	return &m, nil
+	return decode("score message", data, func(m *ScoreMessage) error {
+		if err := CheckID(string(m.Sweep)); err != nil {
+			return err
+		}
+		if m.Trial < 0 || m.Trial >= MaxTrials {
+			return fmt.Errorf("trial %d", m.Trial)
+		}
+		return nil
+	})
 }

@@ -33,7 +33,7 @@ func EncodeScores(raw []float64) []byte {
 func DecodeScores(data []byte) ([]float64, error) {
 	const head = len(scoresMagic) + 8
 	bad := func(format string, args ...any) ([]float64, error) {
-		return nil, &DecodeError{"scores file", fmt.Errorf(format, args...)}
+		return nil, NotA("scores file", fmt.Errorf(format, args...))
 	}
 	if len(data) < head+4 || string(data[:len(scoresMagic)]) != scoresMagic {
 		return bad("it does not begin with %s", scoresMagic)

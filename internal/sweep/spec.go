@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"time"
 
+	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 )
 
@@ -233,25 +234,15 @@ var namePattern = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$`)
 // paths.
 func CheckName(kind, name string) error {
 	if !namePattern.MatchString(name) {
-		return &NameError{Kind: kind, Name: name}
+		return nameError(kind+" name", name, 40)
 	}
 	return nil
 }
 
-// NameError is an invalid name.
-type NameError struct{ Kind, Name string }
-
-func (e *NameError) Error() string {
-	what, longest := e.Kind+" name", 40
-	if e.Kind == sweepID {
-		what, longest = e.Kind, 63
-	}
-	return fmt.Sprintf("%s %.60q: use 1 to %d of a-z, 0-9 and '-', beginning with a letter and not ending with '-'",
-		what, e.Name, longest)
+func nameError(what, name string, longest int) error {
+	return problem.New(problem.Input,
+		"%s %.60q: use 1 to %d of a-z, 0-9 and '-', beginning with a letter and not ending with '-'", what, name, longest)
 }
-
-// IsInput says that the input is at fault, permanently.
-func (*NameError) IsInput() bool { return true }
 
 // MaxTrials bounds a sweep; Batch would run no more tasks anyway.
 const MaxTrials = 10_000

@@ -224,23 +224,21 @@ type Promotion struct {
 
 // DecodePromotion decodes what becomes of a paused trial.
 func DecodePromotion(data []byte) (*Promotion, error) {
-	var r Promotion
-	if err := decode("promotion", data, &r, &r.Format); err != nil {
-		return nil, err
-	}
-	if err := CheckID(string(r.Sweep)); err != nil {
-		return nil, &DecodeError{"promotion", err}
-	}
-	if r.Trial < 0 || r.Trial >= MaxTrials || r.Step < 1 {
-		return nil, &DecodeError{"promotion", fmt.Errorf("trial %d, %d trees", r.Trial, r.Step)}
-	}
-	for _, s := range r.Seen {
-		if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == r.Trial || s.Step != r.Step {
-			return nil, &DecodeError{"promotion", fmt.Errorf("of trial %d: has seen trial %d at %d trees", r.Trial,
-				s.Trial, s.Step)}
+	return decode("promotion", data, func(r *Promotion) error {
+		if err := CheckID(string(r.Sweep)); err != nil {
+			return err
 		}
-	}
-	return &r, nil
+		if r.Trial < 0 || r.Trial >= MaxTrials || r.Step < 1 {
+			return fmt.Errorf("trial %d, %d trees", r.Trial, r.Step)
+		}
+		for _, s := range r.Seen {
+			if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == r.Trial || s.Step != r.Step {
+				return fmt.Errorf("of trial %d: has seen trial %d at %d trees", r.Trial,
+					s.Trial, s.Step)
+			}
+		}
+		return nil
+	})
 }
 
 // Reached is a trial's score at a rung.
@@ -252,24 +250,22 @@ type Reached struct {
 
 // DecodeRung decodes the decision about a trial at a rung.
 func DecodeRung(data []byte) (*Rung, error) {
-	var r Rung
-	if err := decode("rung", data, &r, &r.Format); err != nil {
-		return nil, err
-	}
-	if err := CheckID(string(r.Sweep)); err != nil {
-		return nil, &DecodeError{"rung", err}
-	}
-	if r.Trial < 0 || r.Trial >= MaxTrials || r.Step < 1 || r.Claim < 0 {
-		return nil, &DecodeError{"rung", fmt.Errorf("trial %d, %d trees, claim %d", r.Trial, r.Step, r.Claim)}
-	}
-
-	for _, s := range r.Seen {
-		if s.Trial < 0 || s.Trial >= MaxTrials || s.Step < 1 {
-			return nil, &DecodeError{"rung", fmt.Errorf("has seen trial %d at %d trees", s.Trial, s.Step)}
+	return decode("rung", data, func(r *Rung) error {
+		if err := CheckID(string(r.Sweep)); err != nil {
+			return err
 		}
-	}
+		if r.Trial < 0 || r.Trial >= MaxTrials || r.Step < 1 || r.Claim < 0 {
+			return fmt.Errorf("trial %d, %d trees, claim %d", r.Trial, r.Step, r.Claim)
+		}
 
-	return &r, nil
+		for _, s := range r.Seen {
+			if s.Trial < 0 || s.Trial >= MaxTrials || s.Step < 1 {
+				return fmt.Errorf("has seen trial %d at %d trees", s.Trial, s.Step)
+			}
+		}
+
+		return nil
+	})
 }
 
 // checkStop checks the rule by which trials of a plan are stopped.

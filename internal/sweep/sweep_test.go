@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
 )
@@ -275,8 +276,7 @@ func TestDecodePlanRefuses(t *testing.T) {
 			spoil(p)
 			data, _ := json.Marshal(p)
 			_, err := sweep.DecodePlan(data)
-			var de *sweep.DecodeError
-			if !errors.As(err, &de) {
+			if !problem.Is(err, problem.Damaged) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -407,8 +407,7 @@ func TestDecodeResultRefuses(t *testing.T) {
 			spoil(&r)
 			data, _ := json.Marshal(r)
 			_, err := sweep.DecodeResult(data)
-			var de *sweep.DecodeError
-			if !errors.As(err, &de) {
+			if !problem.Is(err, problem.Damaged) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -484,10 +483,9 @@ func FuzzDecoders(f *testing.F) {
 	f.Add(sweep.EncodeScores([]float64{1, 2}))
 	f.Add([]byte(good))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var de *sweep.DecodeError
 		var se *strictyaml.Error
 		check := func(err error) {
-			if err != nil && !errors.As(err, &de) && !errors.As(err, &se) {
+			if err != nil && !problem.Is(err, problem.Damaged) && !errors.As(err, &se) {
 				t.Fatalf("untyped error %T: %v", err, err)
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // Occasion is why a notification is sent.
@@ -49,13 +48,13 @@ const (
 func (c *Conclusion) Message(dataset string) VerdictMessage {
 	m := VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("sweep/%s/%s", c.Sweep, OccasionConcluded),
 		Occasion: OccasionConcluded, Verdict: c.Verdict(), At: c.At,
-		Sweep: c.Sweep, Dataset: dataset, Model: c.Model, Version: c.Version, Reason: short(c.Why()),
+		Sweep: c.Sweep, Dataset: dataset, Model: c.Model, Version: c.Version, Reason: cut(c.Why(), maxVerdictReason),
 		Next: "launcher status " + string(c.Sweep)}
 	if g := c.Gate; g != nil {
 		m.Champion = g.Champion
 		for _, check := range g.Checks {
 			if !check.Passed && len(m.Checks) < maxVerdictChecks {
-				check.Reason = short(check.Reason)
+				check.Reason = cut(check.Reason, maxVerdictReason)
 				m.Checks = append(m.Checks, check)
 			}
 		}
@@ -67,26 +66,14 @@ func (c *Conclusion) Message(dataset string) VerdictMessage {
 func RefusedMessage(id ID, model, dataset, reason string, at time.Time) VerdictMessage {
 	return VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("sweep/%s/%s", id, OccasionRefused),
 		Occasion: OccasionRefused, Verdict: VerdictBlocked, At: at.UTC(),
-		Sweep: id, Dataset: dataset, Model: model, Reason: short(reason), Next: "launcher datasets show " + dataset}
+		Sweep: id, Dataset: dataset, Model: model, Reason: cut(reason, maxVerdictReason), Next: "launcher datasets show " + dataset}
 }
 
 // StagedMessage is the notification of a blocked dataset.
 func StagedMessage(dataset, reason string, at time.Time) VerdictMessage {
 	return VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("dataset/%s/%s", dataset, OccasionStaged),
 		Occasion: OccasionStaged, Verdict: VerdictBlocked, At: at.UTC(),
-		Dataset: dataset, Reason: short(reason), Next: "launcher datasets show " + dataset}
-}
-
-// short shortens a reason that is too long for a message, at a character boundary.
-func short(reason string) string {
-	if len(reason) <= maxVerdictReason {
-		return reason
-	}
-	end := maxVerdictReason
-	for !utf8.RuneStart(reason[end]) {
-		end--
-	}
-	return reason[:end] + " ..."
+		Dataset: dataset, Reason: cut(reason, maxVerdictReason), Next: "launcher datasets show " + dataset}
 }
 
 // Encode returns the message as sent.
@@ -161,19 +148,17 @@ func (m *VerdictMessage) Lines() []string {
 func DecodeVerdictMessage(data []byte) (*VerdictMessage, error) {
 	const kind = "verdict"
 	if len(data) > MaxMessage {
-		return nil, &DecodeError{kind, fmt.Errorf("%d bytes", len(data))}
+		return nil, NotA(kind, fmt.Errorf("%d bytes", len(data)))
 	}
-	var m VerdictMessage
-	if err := decode(kind, data, &m, &m.Format); err != nil {
-		return nil, err
-	}
-	if err := CheckVerdicts([]string{string(m.Verdict)}); err != nil {
-		return nil, &DecodeError{kind, err}
-	}
-	if !slices.Contains([]Occasion{OccasionConcluded, OccasionRefused, OccasionStaged}, m.Occasion) || m.ID == "" {
-		return nil, &DecodeError{kind, fmt.Errorf("occasion %.40q, id %.80q", m.Occasion, m.ID)}
-	}
-	return &m, nil
+	return decode(kind, data, func(m *VerdictMessage) error {
+		if err := CheckVerdicts([]string{string(m.Verdict)}); err != nil {
+			return err
+		}
+		if !slices.Contains([]Occasion{OccasionConcluded, OccasionRefused, OccasionStaged}, m.Occasion) || m.ID == "" {
+			return fmt.Errorf("occasion %.40q, id %.80q", m.Occasion, m.ID)
+		}
+		return nil
+	})
 }
 
 // Verdicts returns all verdicts.

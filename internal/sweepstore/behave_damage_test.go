@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -204,8 +205,7 @@ func (t *tester) cancelled() {
 
 	check := func(what string, err error) {
 		t.Helper()
-		var decode *sweep.DecodeError
-		if !errors.Is(err, context.Canceled) || errors.As(err, &decode) || errors.Is(err, blob.ErrNotExist) {
+		if !errors.Is(err, context.Canceled) || problem.Is(err, problem.Damaged) || errors.Is(err, blob.ErrNotExist) {
 			t.Errorf("%s with an ended context: error %v, want the context's", what, err)
 		}
 	}

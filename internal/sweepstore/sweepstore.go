@@ -17,10 +17,10 @@ import (
 )
 
 // damaged is an object whose contents do not match its name: too long, not JSON of its kind, of a format that this
-// build does not read, or about another sweep, trial or claim. It is a *sweep.DecodeError of kind problem.Damaged.
+// build does not read, or about another sweep, trial or claim. It is of kind problem.Damaged.
 func damaged(k kind, object string, why error) error {
-	if !errors.As(why, new(*sweep.DecodeError)) {
-		why = &sweep.DecodeError{Kind: k.name, Err: why}
+	if !problem.Is(why, problem.Damaged) {
+		why = sweep.NotA(k.name, why)
 	}
 	return problem.Wrap(problem.Damaged, why, "%s", object)
 }

@@ -22,6 +22,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/ledger"
 	"coppice/internal/notify"
+	"coppice/internal/problem"
 	"coppice/internal/protocol"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
@@ -107,8 +108,7 @@ func (a *Aggregator) Handle(ctx context.Context, data []byte) error {
 // dropPermanent logs and swallows an error that a retry would not fix: an object of the sweep that cannot be decoded.
 // Once the object is repaired, the next reconciliation concludes the sweep.
 func (a *Aggregator) dropPermanent(id sweep.ID, err error) error {
-	var damaged *sweep.DecodeError
-	if errors.As(err, &damaged) {
+	if problem.Is(err, problem.Damaged) {
 		a.Log.Error("a sweep cannot be concluded", "sweep", id, "error", err.Error())
 		return nil
 	}

@@ -2,13 +2,13 @@ package conclude
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
+	"coppice/internal/problem"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 )
@@ -158,10 +158,9 @@ func TestAPlanOfAnotherSweepIsHopeless(t *testing.T) {
 	if _, err := w.sweeps.Put(t.Context(), sweep.Names("night-9").Plan(), blob.Any, bytes.NewReader(text)); err != nil {
 		t.Fatal(err)
 	}
-	var bad *sweep.DecodeError
-	if _, err := w.aggregator().Consider(t.Context(), "night-9"); !errors.As(err, &bad) ||
+	if _, err := w.aggregator().Consider(t.Context(), "night-9"); !problem.Is(err, problem.Damaged) ||
 		!strings.Contains(err.Error(), "it is of sweep night-1") {
-		t.Errorf(`w.aggregator().Consider("night-9"): got %v; want err of the type of bad, err.Error() with "it is of sweep night-1"`, err)
+		t.Errorf(`w.aggregator().Consider("night-9"): got %v; want one of kind damaged, err.Error() with "it is of sweep night-1"`, err)
 	}
 	if err := w.aggregator().Reconcile(t.Context()); err != nil {
 		t.Errorf("reconciling: %v", err)

@@ -57,8 +57,7 @@ func (a *Aggregator) orRegistered(ctx context.Context, id sweep.ID, k *known, c 
 // isDamage reports whether an error is about objects that a retry cannot fix, or about a version whose files differ
 // from those that this build produces.
 func isDamage(err error) bool {
-	return problem.Is(err, problem.Damaged) || errors.As(err, new(*sweep.DecodeError)) ||
-		errors.As(err, new(*registry.ConflictError))
+	return problem.Is(err, problem.Damaged) || errors.As(err, new(*registry.ConflictError))
 }
 
 // findVersion looks for the sweep's version; nil if there is none. Without a plan the model is unknown, so all models

@@ -4,7 +4,6 @@ package clean
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -180,8 +179,7 @@ func (i *Item) add(objects []sweepstore.Weighed) {
 // openSweep says why to keep a sweep that has not ended, or whose records cannot be read, and records its dataset.
 func (h *holders) openSweep(ctx context.Context, s *sweepstore.Sweep, id sweep.ID) ([]string, error) {
 	end, err := s.Conclusion(ctx)
-	var damaged *sweep.DecodeError
-	if err != nil && !errors.As(err, &damaged) && !problem.Is(err, problem.Damaged) {
+	if err != nil && !problem.Is(err, problem.Damaged) {
 		return nil, err
 	}
 	if end != nil && err == nil {

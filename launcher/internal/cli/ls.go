@@ -3,13 +3,13 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/sweepview"
@@ -48,9 +48,8 @@ func listSweeps(ctx context.Context, w *World) error {
 	all := []listedSweep{}
 	for _, id := range ids {
 		l, err := listSweep(ctx, w, id)
-		var damaged *sweep.DecodeError
-		if errors.As(err, &damaged) { // one unreadable sweep must not hide the others
-			l.Sweep, l.Outcome = id, "unreadable: "+damaged.Error()
+		if problem.Is(err, problem.Damaged) { // one unreadable sweep must not hide the others
+			l.Sweep, l.Outcome = id, "unreadable: "+err.Error()
 		} else if err != nil {
 			return err
 		}
@@ -96,7 +95,6 @@ func listSweep(ctx context.Context, w *World, id sweep.ID) (l listedSweep, err e
 	}
 
 	// It is paused if that is recorded, and it is not over nevertheless. Damaged records hide nothing else.
-	var damaged *sweep.DecodeError
 	halted, err := sweepstore.New(w.sweeps, id).Halted(ctx, p)
 	if err == nil && !halted.IsZero() {
 		var st sweepview.State
@@ -104,7 +102,7 @@ func listSweep(ctx context.Context, w *World, id sweep.ID) (l listedSweep, err e
 			l.Outcome = "paused"
 		}
 	}
-	if errors.As(err, &damaged) {
+	if problem.Is(err, problem.Damaged) {
 		err = nil
 	}
 	return l, err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/stager"
@@ -261,8 +262,7 @@ func TestDamagedOutcomesSayWhatIsWrong(t *testing.T) {
 		`{"format":1,"version":"v","code":"two"}`: "code",
 	} {
 		_, err := decodeOutcome([]byte(text))
-		var bad *sweep.DecodeError
-		if !errors.As(err, &bad) || !strings.Contains(err.Error(), says) {
+		if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), says) {
 			t.Errorf("the outcome %s: error %v, expected %q", text, err, says)
 		}
 	}
@@ -318,9 +318,8 @@ func FuzzReports(f *testing.F) {
 			t.Fatalf("accepted the progress %+v", p)
 		}
 		o, err := decodeOutcome(data)
-		var bad *sweep.DecodeError
-		if err != nil && !errors.As(err, &bad) {
-			t.Fatalf("error %T: %v; expected a *sweep.DecodeError", err, err)
+		if err != nil && !problem.Is(err, problem.Damaged) {
+			t.Fatalf("error %T: %v; expected one of kind damaged", err, err)
 		}
 		if err == nil && o.Version == "" && o.Error == "" && o.Report == "" && o.Reproduced == nil {
 			t.Fatalf("accepted an outcome without a result or an error: %+v", o)

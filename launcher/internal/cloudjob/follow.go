@@ -2,12 +2,12 @@ package cloudjob
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/stager"
@@ -193,8 +193,7 @@ func (f *Follower) show(p *Progress, over bool) {
 
 func (f *Follower) ended(ctx context.Context, folder string, j *Job, s provision.Status) (*Outcome, error) {
 	o, err := readOutcome(ctx, f.Store, folder)
-	var damaged *sweep.DecodeError
-	if err != nil && !errors.As(err, &damaged) {
+	if err != nil && !problem.Is(err, problem.Damaged) {
 		return nil, err
 	}
 

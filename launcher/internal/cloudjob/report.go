@@ -111,7 +111,7 @@ func decodeOutcome(data []byte) (*Outcome, error) {
 		err = fmt.Errorf("code is %d, and exit codes are 0 to 255", o.Code)
 	}
 	if err != nil {
-		return nil, &sweep.DecodeError{Kind: "job's outcome", Err: err}
+		return nil, sweep.NotA("job's outcome", err)
 	}
 
 	o.Error = strings.Map(func(r rune) rune { // it is shown on a terminal

@@ -340,9 +340,8 @@ func (c *Console) serveSweep(w http.ResponseWriter, r *http.Request) {
 
 // answer sends a page, or the reason why there is none.
 func (c *Console) answer(w http.ResponseWriter, r *http.Request, text []byte, err error) {
-	var name *sweep.NameError
 	switch {
-	case err != nil && (problem.Is(err, problem.NotFound) || errors.As(err, &name)):
+	case err != nil && (problem.Is(err, problem.NotFound) || problem.Is(err, problem.Input)):
 		http.Error(w, err.Error(), http.StatusNotFound)
 	case err != nil && r.Context().Err() != nil:
 		w.WriteHeader(http.StatusServiceUnavailable) // the viewer has left

@@ -300,8 +300,7 @@ func TestDamagedRecord(t *testing.T) {
 			strings.NewReader(text)); err != nil {
 			t.Fatal(err)
 		}
-		var bad *sweep.DecodeError
-		if err := w.provisioner(plan()).Settle(t.Context()); !errors.As(err, &bad) {
+		if err := w.provisioner(plan()).Settle(t.Context()); !problem.Is(err, problem.Damaged) {
 			t.Errorf("settled with the record %q: error %v, expected one about the record", text, err)
 		}
 	}

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/page"
+	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/sweepview"
@@ -135,10 +135,9 @@ func (x *Index) listDatasets(ctx context.Context) ([]page.IndexDataset, error) {
 
 // line reads one sweep. An unreadable one must not hide others.
 func (x *Index) line(ctx context.Context, id sweep.ID, line seen) (seen, error) {
-	var damaged *sweep.DecodeError
 	if line.ID == "" {
 		f, err := sweepview.Open(ctx, x.sweeps, id)
-		if errors.As(err, &damaged) {
+		if problem.Is(err, problem.Damaged) {
 			return seen{IndexSweep: page.IndexSweep{ID: string(id), State: "unreadable"}}, nil
 		}
 		if err != nil {
@@ -154,7 +153,7 @@ func (x *Index) line(ctx context.Context, id sweep.ID, line seen) (seen, error) 
 	}
 	c, err := sweepview.Conclusion(ctx, x.sweeps, id)
 	switch {
-	case errors.As(err, &damaged):
+	case problem.Is(err, problem.Damaged):
 		line.State = "unreadable"
 	case err != nil:
 		return line, err

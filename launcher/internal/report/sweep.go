@@ -5,7 +5,6 @@ package report
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -416,7 +415,7 @@ func isAbsent(err error) bool {
 
 // isDamage says that an error is about objects that no repetition makes whole.
 func isDamage(err error) bool {
-	return problem.Is(err, problem.Damaged) || errors.As(err, new(*sweep.DecodeError))
+	return problem.Is(err, problem.Damaged)
 }
 
 // configurations returns the configurations of a cross-validated sweep. In a page's charts each appears once, as its

@@ -16,7 +16,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -227,8 +226,7 @@ func Unchanged(ctx context.Context, bucket blob.Store, p *sweep.Plan) (sweep.ID,
 	if err == nil {
 		end, err = s.Conclusion(ctx)
 	}
-	var damaged *sweep.DecodeError
-	if errors.As(err, &damaged) {
+	if problem.Is(err, problem.Damaged) {
 		return "", nil
 	}
 	if err != nil || end == nil || end.Outcome != sweep.OutcomeWinner || before.Dataset.Name != p.Dataset.Name ||

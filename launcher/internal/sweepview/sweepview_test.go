@@ -2,7 +2,6 @@ package sweepview_test
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -158,8 +157,7 @@ func TestOpen(t *testing.T) {
 		t.Errorf("opening ../x: got %v, expected that it is no id", err)
 	}
 	put(t, store, sweep.Names(p.Sweep).Plan(), "damaged")
-	var de *sweep.DecodeError
-	if _, err := sweepview.Open(t.Context(), store, p.Sweep); !errors.As(err, &de) {
+	if _, err := sweepview.Open(t.Context(), store, p.Sweep); !problem.Is(err, problem.Damaged) {
 		t.Errorf("got %v", err)
 	}
 	put(t, store, "plans/other.json", "x")
