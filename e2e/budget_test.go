@@ -122,7 +122,8 @@ func TestE2EBudget(t *testing.T) {
 	}
 	b := readBill(t, string(text))
 	if !(b.Cost > budget/4) || b.Cost > budget || b.Budget != budget || b.Model != "on Spot" || b.VMs != 2 {
-		t.Errorf("the bill is %+v; expected a cost between a quarter of the budget and the budget of %v, on two Spot machines", b,
+		t.Errorf("the bill is %+v; expected a cost between a quarter of the budget and the budget of %v, on two "+
+			"Spot machines", b,
 			budget)
 	}
 	for _, trial := range b.Trials {
@@ -153,7 +154,8 @@ func TestE2EBillOfAPreemptedSweep(t *testing.T) {
 	for _, a := range b.Attempts {
 		if a.End != ledger.Finished && (!(a.Cost > 0) || a.Task != 1 || a.Attempt.Attempt != 0 ||
 			b.Trials[a.Trial].Attempts != 2) {
-			t.Errorf("an unfinished attempt is %+v; expected the first of task 1, with a cost, and one more of its trial", a)
+			t.Errorf("an unfinished attempt is %+v; expected the first of task 1, with a cost, and one more of its "+
+				"trial", a)
 		}
 	}
 	shown := l.must("launcher", "bill", string(c.Sweep), "--attempts")
@@ -190,7 +192,8 @@ func TestE2EPricesRefresh(t *testing.T) {
 	r := execute(t, dir, append(bare, "COPPICE_BILLING_ENDPOINT="+server.URL), launcher, "prices", "refresh")
 	if r.code != 0 || !strings.Contains(r.out, "1 prices read") ||
 		!strings.Contains(r.out, filepath.Join(dir, ".config", "coppice", "prices.json")) {
-		t.Fatalf("prices refresh ended with exit code %d, expected 0, one price, and the file that has it:\n%s\n%s", r.code,
+		t.Fatalf("prices refresh ended with exit code %d, expected 0, one price, and the file that has it:\n%s\n%s",
+			r.code,
 			r.out, r.errOut)
 	}
 	spec := filepath.Join(dir, "sweep.yaml")

@@ -441,7 +441,8 @@ func (l *local) twin() (*local, error) {
 	}
 	own := &local{t: l.t, dir: dir, data: filepath.Join(dir, "cloud")}
 	// With the emulator's records of the objects: those without contents are forgotten.
-	copied := fmt.Sprintf("mkdir -p %s/gcs && cp -a %s/gcs/coppice-datasets %s/gcs/.records %s/gcs/ && cp %s/sweep.yaml "+
+	copied := fmt.Sprintf("mkdir -p %s/gcs && cp -a %s/gcs/coppice-datasets %s/gcs/.records %s/gcs/ && cp "+
+		"%s/sweep.yaml "+
 		"%s/follow.sh %s/", own.data, l.data, l.data, own.data, l.dir, l.dir, dir)
 	if out, err := exec.Command("sh", "-c", copied).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, out)

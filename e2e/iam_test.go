@@ -293,7 +293,8 @@ func TestE2ENightsLeaveTheRegistry(t *testing.T) {
 	const without = "launcher bucket/registry roles/storage.objectUser"
 	for _, s := range []seen{{"staged", terraform.Launcher, launches}, {"exported", terraform.Launcher, staging}} {
 		if r := w.with(s, without); r.code != 0 {
-			t.Errorf("%s without %q ended with exit code %d, expected 0\n%s\n%s", s.script, without, r.code, r.out, r.errOut)
+			t.Errorf("%s without %q ended with exit code %d, expected 0\n%s\n%s", s.script, without, r.code, r.out,
+				r.errOut)
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 
 var pythonBlock = regexp.MustCompile("(?s)# The model file by itself\n.*?\n```python\n(.*?)\n```\n")
 
-// TestInteropReadmeExample runs the Python lines of docs/model-file.md beside a registered version, on rows with missing
-// values, rare categories and ones that train has not, and compares with `launcher predict --raw`.
+// TestInteropReadmeExample runs the Python lines of docs/model-file.md beside a registered version, on rows with
+// missing values, rare categories and ones that train has not, and compares with `launcher predict --raw`.
 func TestInteropReadmeExample(t *testing.T) {
 	python(t)
 	readme, err := os.ReadFile("docs/model-file.md")

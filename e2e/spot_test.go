@@ -49,7 +49,8 @@ func TestSpotMachinesLost(t *testing.T) {
 	lost := &local{t: t, dir: t.TempDir()}
 	lost.data = filepath.Join(lost.dir, "cloud")
 	execute(t, calm.dir, nil, "sh", "-c",
-		fmt.Sprintf("mkdir -p %s/gcs && cp -a cloud/gcs/coppice-datasets cloud/gcs/.records %s/gcs/ && cp sweep.yaml follow.sh %s/",
+		fmt.Sprintf("mkdir -p %s/gcs && cp -a cloud/gcs/coppice-datasets cloud/gcs/.records %s/gcs/ && cp "+
+			"sweep.yaml follow.sh %s/",
 			lost.data, lost.data, lost.dir)).ok(t)
 	faults := "lose_machine:\n"
 	for i := range spotLosses {

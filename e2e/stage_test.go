@@ -221,7 +221,8 @@ func TestE2EStageInBatchSaysWhatIsWrong(t *testing.T) {
 	e.put(filepath.Base(e.files[1]), whole)
 	r := e.stage()
 	if r.code != 0 || !strings.Contains(r.errOut, ": SUCCEEDED") {
-		t.Errorf("staging the whole file ended with exit code %d, expected 0 and a job that SUCCEEDED:\n%s", r.code, r.errOut)
+		t.Errorf("staging the whole file ended with exit code %d, expected 0 and a job that SUCCEEDED:\n%s", r.code,
+			r.errOut)
 	}
 	for name, tc := range map[string]badInput{
 		"a local source": {files: map[string]string{"x.yaml": "name: x\nsource: clicks.parquet\nlabel: is_click\n"},

@@ -600,7 +600,8 @@ func TestMemoryReport(t *testing.T) {
 // any preemption, whatever its exit code.
 func TestNoticeOfPreemption(t *testing.T) {
 	vm := 0
-	for name, p := range map[string]Preemption{"task": {Task: new(0), Notice: sweep.Duration(time.Minute), AfterMessages: 1},
+	for name, p := range map[string]Preemption{"task": {Task: new(0), Notice: sweep.Duration(time.Minute),
+		AfterMessages: 1},
 		"machine": {VM: &vm, Notice: sweep.Duration(time.Minute), AfterMessages: 1}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(o *Options) { o.Faults = Faults{Preempt: []Preemption{p}} })

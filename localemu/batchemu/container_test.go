@@ -104,7 +104,8 @@ func TestContainerHasTheRightsOfItsAccount(t *testing.T) {
 			vm: &machine{}}
 		if args := a.contained().Args; !slices.Contains(args, "STORAGE_EMULATOR_HOST=task@p") ||
 			slices.Contains(args, "STORAGE_EMULATOR_HOST=the-commands") {
-			t.Errorf("%s gets the arguments %q, expected the storage's address for task@p and not the command's", tool, args)
+			t.Errorf("%s gets the arguments %q, expected the storage's address for task@p and not the command's", tool,
+				args)
 		}
 	}
 }
@@ -124,7 +125,8 @@ func TestBuildahCommand(t *testing.T) {
 		"--", "run", "--x"}
 	if filepath.Base(c.Path) != "unshare" || !slices.Equal(c.Args, want) ||
 		!slices.Equal(c.Env, []string{"PATH=/bin"}) {
-		t.Errorf("the command is %s %q with the environment %q, expected unshare %q and PATH alone", c.Path, c.Args, c.Env,
+		t.Errorf("the command is %s %q with the environment %q, expected unshare %q and PATH alone", c.Path, c.Args,
+			c.Env,
 			want)
 	}
 }

@@ -3,11 +3,12 @@
 // tasks run as processes.
 //
 // Imitated: scripts before the container, which run on the machine, not in the container; the validation of a job; the
-// ids of requests that create jobs, which are remembered, and ALREADY_EXISTS; the states of jobs and tasks and the texts
-// of their status events; counts, instances and run duration; task count, parallelism and tasks per VM; a local SSD per machine, shared
-// by all its tasks, empty at first and gone at the end; the environment of a task, which is the job's and contains
-// nothing of localemu's own; exit codes, the lifecycle policy, retries, maxRunDuration; preemption, lost machines and
-// machines that are not available (scripted, see Faults); cancelling, deleting, listing with filters and pages.
+// ids of requests that create jobs, which are remembered, and ALREADY_EXISTS; the states of jobs and tasks and the
+// texts of their status events; counts, instances and run duration; task count, parallelism and tasks per VM; a local
+// SSD per machine, shared by all its tasks, empty at first and gone at the end; the environment of a task, which is the
+// job's and contains nothing of localemu's own; exit codes, the lifecycle policy, retries, maxRunDuration; preemption,
+// lost machines and machines that are not available (scripted, see Faults); cancelling, deleting, listing with filters
+// and pages.
 //
 // Not imitated:
 //   - Containers, unless Options.Containers names a tool that runs them. An image name stands for a local program, which runs with the
@@ -16,7 +17,7 @@
 //     and belongs to root, like a disk that Batch has formatted; the root file system is read-only, and the memory that tasks share is not
 //     measured. A localemu that is killed may leave its containers (named localemu-...) behind.
 //   - Machines. All pretend machines share the CPUs and the memory of the real one; machine types only say how many tasks fit when the job
-//     does not. Which types Batch has, and which disks may be attached to them, is not checked. There is no boot time, no quota.
+//     does not, and which disks may be attached. There is no boot time, no quota.
 //   - A machine's own system. A script runs with the rights of the user running localemu, who stands for root, beside everything else on
 //     this machine, from the machine's folder; there the path of a mount is replaced by one relative to that folder (./ssd), so a script
 //     that changes the directory does not find it.

@@ -405,6 +405,7 @@ func (j *job) fill(k int, vm *machine) {
 			continue
 		}
 		j.srv.opts.Struck("disk full")
-		time.AfterFunc(time.Duration(f.For), func() { _ = os.Remove(file) }) // the machine may be gone, with all its files
+		// the machine may be gone, with all its files
+		time.AfterFunc(time.Duration(f.For), func() { _ = os.Remove(file) })
 	}
 }

@@ -37,7 +37,6 @@ var (
 	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	regionPattern   = regexp.MustCompile(`^regions/([a-z0-9-]+)$`)
 	zonePattern     = regexp.MustCompile(`^zones/([a-z0-9-]+)-[a-z]$`)
-	typePattern     = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)+$`)
 	sizePattern     = regexp.MustCompile(`-([0-9]+)(-lssd)?$`)
 )
 
@@ -142,10 +141,10 @@ func (p *plan) readAllocation(parent string, a *batchpb.AllocationPolicy) error 
 		return unimitated("the provisioning model " + policy.GetProvisioningModel().String())
 	}
 
-	if !typePattern.MatchString(p.machineType) {
-		return invalid("machine type %.80q is not a machine type", p.machineType)
+	if err := checkDisks(policy.GetDisks()); err != nil {
+		return err
 	}
-	return checkDisks(policy.GetDisks())
+	return checkMachine(policy)
 }
 
 func checkDisks(disks []*batchpb.AllocationPolicy_AttachedDisk) error {

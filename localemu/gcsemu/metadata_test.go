@@ -114,7 +114,8 @@ func TestFields(t *testing.T) {
 			`{"done":true,"resource":{"name":"d"}}`},
 		{"GET", "/storage/v1/b?project=p&fields=items/name", "", `{"items":[{"name":"bucket"}]}`},
 	} {
-		if status, got := w.do(c.method, c.path, nil, c.body); status != http.StatusOK || strings.TrimSpace(got) != c.want {
+		if status, got := w.do(c.method, c.path, nil, c.body); status != http.StatusOK ||
+			strings.TrimSpace(got) != c.want {
 			t.Errorf("%s %s: %d %s, want %s", c.method, c.path, status, got, c.want)
 		}
 	}

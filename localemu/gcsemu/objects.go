@@ -76,8 +76,9 @@ func (c *call) describe(o *object) map[string]any {
 	out := plain(told)
 	maps.Copy(out, map[string]any{
 		"kind": "storage#object", "id": fmt.Sprintf("%s/%s/%d", o.Bucket, o.Name, o.Generation),
-		"selfLink":                "http://" + c.Host + at,
-		"mediaLink":               fmt.Sprintf("http://%s/download%s?generation=%d&alt=media", c.Host, at, o.Generation),
+		"selfLink": "http://" + c.Host + at,
+		"mediaLink": fmt.Sprintf("http://%s/download%s?generation=%d&alt=media", c.Host, at,
+			o.Generation),
 		"etag":                    fmt.Sprintf("%d/%d", o.Generation, o.Metageneration),
 		"timeStorageClassUpdated": told.Created, "timeFinalized": told.Created,
 	})
@@ -290,8 +291,9 @@ func (s *Server) changeBucket(c *call, patch map[string]any) (*bucket, error) {
 func checkSettings(patch map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(patch)) {
 		if _, text := patch[name].(string); !text && name != "labels" && !harmless(patch[name]) {
-			return httpjson.Errorf(http.StatusNotImplemented, "localemu does not imitate the setting %.60q of a bucket; "+
-				"it has name, location (all are one here), storageClass and labels", name)
+			return httpjson.Errorf(http.StatusNotImplemented,
+				"localemu does not imitate the setting %.60q of a bucket; "+
+					"it has name, location (all are one here), storageClass and labels", name)
 		}
 	}
 	return nil

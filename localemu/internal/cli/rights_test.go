@@ -36,7 +36,8 @@ func TestRightsFlags(t *testing.T) {
 			continue
 		}
 		if err != nil || (table != nil) != tc.enforced || as != tc.flags.as {
-			t.Errorf("%s: enforced %t as %q, error %v; expected %t as %q", name, table != nil, as, err, tc.enforced, tc.flags.as)
+			t.Errorf("%s: enforced %t as %q, error %v; expected %t as %q", name, table != nil, as, err, tc.enforced,
+				tc.flags.as)
 			continue
 		}
 		has := table != nil && slices.ContainsFunc(table.Of(terraform.Task),

@@ -52,8 +52,9 @@ func TestCallersAreTheirAddresses(t *testing.T) {
 		"a permission of the project": {1, "project", "", "batch.jobs.create", ""},
 	} {
 		err := g.Allow(address(tc.port), tc.kind, tc.resource, tc.permission)
-		if tc.denied == "" && err != nil || tc.denied != "" && (err == nil || !strings.HasPrefix(err.Error(), tc.denied) ||
-			!strings.Contains(err.Error(), "Permission '"+tc.permission+"' denied")) {
+		if tc.denied == "" && err != nil || tc.denied != "" &&
+			(err == nil || !strings.HasPrefix(err.Error(), tc.denied) ||
+				!strings.Contains(err.Error(), "Permission '"+tc.permission+"' denied")) {
 			t.Errorf("%s: got %v, expected %q to be denied, or nil where that is empty", name, err, tc.denied)
 		}
 	}

@@ -31,8 +31,8 @@ type guard struct {
 	listeners map[string]string // address to identity
 }
 
-// newGuard returns a guard that enforces the table. names maps KIND/NAME as a service names a resource to its name in the
-// table, such as bucket/coppice-sweeps to bucket/sweeps.
+// newGuard returns a guard that enforces the table. names maps KIND/NAME as a service names a resource to its name in
+// the table, such as bucket/coppice-sweeps to bucket/sweeps.
 func newGuard(table *terraform.Table, project string, names map[string]string) *guard {
 	return &guard{table: table, project: project, names: names, listeners: map[string]string{}}
 }

@@ -282,8 +282,9 @@ func (w *World) startBatch() error {
 
 	o := batchemu.Options{
 		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers,
-		Environ: w.opts.Environ, Faults: w.opts.Faults.machines(), Struck: w.script.struck, Log: w.log, Notify: w.notify,
-		Keep: w.opts.KeepJobs || w.opts.Faults.restartsBatch(), TaskEnv: w.clients.task,
+		Environ: w.opts.Environ, Faults: w.opts.Faults.machines(), Struck: w.script.struck, Log: w.log,
+		Notify: w.notify,
+		Keep:   w.opts.KeepJobs || w.opts.Faults.restartsBatch(), TaskEnv: w.clients.task,
 	}
 	if w.opts.Rights != nil {
 		o.Rights = w.guard
