@@ -9,6 +9,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -26,7 +27,7 @@ const (
 func Schemes() []Scheme { return []Scheme{KFold, GroupKFold, Forward} }
 
 // ErrScheme is wrapped by errors about a scheme that the dataset's folds do not support.
-var ErrScheme error = inputError("this cross-validation does not fit the dataset")
+var ErrScheme = problem.New(problem.Input, "this cross-validation does not fit the dataset")
 
 // Fold is one round of cross-validation: the dataset's fold numbers to train on and to evaluate.
 type Fold struct {

@@ -11,6 +11,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -55,15 +56,7 @@ type Rows struct {
 func (r *Rows) Len() int { return len(r.Label) }
 
 // ErrNoRows means that the dataset lacks the split, or that the part has no rows.
-var ErrNoRows error = inputError("no rows")
-
-// inputError is a request for something that the dataset lacks.
-type inputError string
-
-func (e inputError) Error() string { return string(e) }
-
-// IsInput says that the input is at fault, permanently.
-func (inputError) IsInput() bool { return true }
+var ErrNoRows = problem.New(problem.Input, "no rows")
 
 // Select returns the rows of a part: a whole split, or those of some folds as a mask over the same bytes.
 func (t *Table) Select(part sweep.Rows) (*Rows, error) {

@@ -8,17 +8,11 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
+	"coppice/internal/problem"
 )
 
-// InputError is a model that training on this dataset cannot continue.
-type InputError struct{ Msg string }
-
-func (e *InputError) Error() string { return e.Msg }
-
-// IsInput says that the input is at fault, permanently.
-func (*InputError) IsInput() bool { return true }
-
-func refuse(format string, args ...any) error { return &InputError{fmt.Sprintf(format, args...)} }
+// refuse says why training on this dataset cannot continue a model.
+func refuse(format string, args ...any) error { return problem.New(problem.Input, format, args...) }
 
 // maxLost is the largest share of the old dataset's rows whose category may have no bin of its own in the new one.
 const maxLost = 0.01

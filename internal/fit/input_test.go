@@ -2,7 +2,6 @@ package fit
 
 import (
 	"bytes"
-	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -255,8 +255,7 @@ func TestInputRefused(t *testing.T) {
 		"not the model's manifest": {base, first, text, `and has other features`},
 	} {
 		_, err := Input(tc.here.ds.Manifest, tc.old.ds.Manifest, tc.text)
-		var refused *InputError
-		if !errors.As(err, &refused) || !strings.Contains(err.Error(), tc.want) {
+		if !problem.Is(err, problem.Input) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, expected %q", name, err, tc.want)
 		}
 	}

@@ -23,9 +23,6 @@ func (w *Worker) enough(ctx context.Context, claim *sweep.Claim) error {
 		return asEnough(there, err)
 	}
 
-	if w.results == nil {
-		w.results = map[int]sweep.Result{}
-	}
 	seen, err := w.trials.Finished(ctx, w.listing, w.results)
 	if err != nil {
 		return storeFailed(fmt.Errorf("results of the other trials: %w", err))

@@ -45,7 +45,7 @@ func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params swe
 		return params, nil, err
 	}
 
-	if err := w.trials.Results(ctx, w.listing, w.ended(), nil); err != nil {
+	if err := w.trials.Results(ctx, w.listing, w.results, nil); err != nil {
 		return t.Params, nil, storeFailed(fmt.Errorf("results of the other folds: %w", err))
 	}
 	var results []sweep.Result

@@ -61,7 +61,7 @@ func (l *looking) resumable(ctx context.Context, paused []sweep.Reached, last bo
 				q.Coming[p.Step] = l.coming(p.Step)
 			}
 			if q.Coming[p.Step] == 0 {
-				if err := w.trials.GatherRungs(ctx, l.list, -1, p.Step, p.Step, w.scores()); err != nil {
+				if err := w.trials.GatherRungs(ctx, l.list, -1, p.Step, p.Step, w.rungs); err != nil {
 					return nil, err
 				}
 			}
@@ -70,7 +70,7 @@ func (l *looking) resumable(ctx context.Context, paused []sweep.Reached, last bo
 		if q.Coming[p.Step] > 0 {
 			continue
 		}
-		score, read := w.scores()[sweepstore.RungKey{Step: p.Step, Trial: p.Trial}]
+		score, read := w.rungs[sweepstore.RungKey{Step: p.Step, Trial: p.Trial}]
 		if !read { // a damaged record: the trial passes the rung
 			passes := w.promotion(p, true, "its score at the rung cannot be read")
 			passes.Unread = true
@@ -87,7 +87,7 @@ func (l *looking) resumable(ctx context.Context, paused []sweep.Reached, last bo
 	if err != nil {
 		return nil, err
 	}
-	for key, score := range w.scores() {
+	for key, score := range w.rungs {
 		if !lost[key.Trial] {
 			q.Reached = append(q.Reached, sweep.Reached{Step: key.Step, Trial: key.Trial, Score: score})
 		}
@@ -111,7 +111,7 @@ func (l *looking) lost(ctx context.Context, asked bool) (map[int]bool, error) {
 	if !asked {
 		return out, nil
 	}
-	if err := l.w.trials.Results(ctx, l.list, l.w.ended(), nil); err != nil {
+	if err := l.w.trials.Results(ctx, l.list, l.w.results, nil); err != nil {
 		return nil, err
 	}
 	for trial, r := range l.w.results {

@@ -196,22 +196,14 @@ func (w *Worker) newRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress
 		if err != nil {
 			return nil, err
 		}
-		if err := w.trials.GatherRungs(ctx, list, claim.Trial, g.Tree, g.Tree, w.scores()); err != nil {
+		if err := w.trials.GatherRungs(ctx, list, claim.Trial, g.Tree, g.Tree, w.rungs); err != nil {
 			return nil, err
 		}
-		w.scores()[sweepstore.RungKey{Step: g.Tree, Trial: claim.Trial}] = g.Metric
-		r.Seen = sweepstore.ReachedOf(w.scores(), claim.Trial, g.Tree, g.Tree)
+		w.rungs[sweepstore.RungKey{Step: g.Tree, Trial: claim.Trial}] = g.Metric
+		r.Seen = sweepstore.ReachedOf(w.rungs, claim.Trial, g.Tree, g.Tree)
 	}
 
 	v := search.AtRung(w.plan, sweep.Reached{Step: g.Tree, Trial: claim.Trial, Score: g.Metric}, r.Seen)
 	r.Pause, r.Reason = v.Action == search.Wait, v.Reason
 	return r, nil
-}
-
-// scores returns what this task knows of trials at rungs.
-func (w *Worker) scores() map[sweepstore.RungKey]float64 {
-	if w.rungs == nil {
-		w.rungs = map[sweepstore.RungKey]float64{}
-	}
-	return w.rungs
 }

@@ -38,7 +38,7 @@ func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (sweep.Params, 
 
 	switch {
 	case do.Do == protocol.Settled:
-		w.known()[decider] = sweep.Seen{Trial: decider, Status: sweep.StatusRunning, Params: d.decision.Own}
+		w.seen[decider] = sweep.Seen{Trial: decider, Status: sweep.StatusRunning, Params: d.decision.Own}
 		return d.decision.Params, d.decision.From, nil
 	case do.Why == protocol.Broken:
 		return nil, nil, storeFailed(err)
@@ -175,38 +175,21 @@ func (d *deciding) adopt(ctx context.Context) (bool, error) {
 
 // gather reads what is new about all trials but one, which is to be decided.
 func (w *Worker) gather(ctx context.Context, own int) error {
-	if err := w.trials.Gather(ctx, w.listing, own, w.known()); err != nil {
+	if err := w.trials.Gather(ctx, w.listing, own, w.seen); err != nil {
 		return err
 	}
 	if w.plan.Folds == nil {
 		return nil
 	}
-	return w.trials.GatherFolds(ctx, w.listing, own, w.known(), w.ended())
+	return w.trials.GatherFolds(ctx, w.listing, own, w.seen, w.results)
 }
 
 // remember keeps a result that this task has written, so that it need not be read.
 func (w *Worker) remember(r *sweep.Result) {
 	switch {
 	case w.plan.Folds != nil:
-		w.ended()[r.Trial] = *r
+		w.results[r.Trial] = *r
 	case w.plan.Open():
-		w.trials.SeenResult(w.known(), r)
+		w.trials.SeenResult(w.seen, r)
 	}
-}
-
-// ended returns the results that this task knows, in a cross-validated sweep.
-func (w *Worker) ended() map[int]sweep.Result {
-	if w.results == nil {
-		w.results = map[int]sweep.Result{}
-	}
-	return w.results
-}
-
-// known returns what this task knows of other trials, on which decisions about later ones are based. In a
-// cross-validated sweep it is about configurations, by the number of their first fold.
-func (w *Worker) known() map[int]sweep.Seen {
-	if w.seen == nil {
-		w.seen = map[int]sweep.Seen{}
-	}
-	return w.seen
 }

@@ -65,12 +65,12 @@ type Worker struct {
 	after    deadlines   // of the steps after the process was told to stop
 	halted   atomic.Bool // a heartbeat has seen that the sweep is paused
 
-	// Cache of the sweep's objects, so that this task reads none twice.
-	listing sweepstore.Listing // the latest
-	seen    map[int]sweep.Seen // by trial
-	rungs   map[sweepstore.RungKey]float64
-	passed  []sweep.RungScore    // of the trial that is trained
-	results map[int]sweep.Result // by trial, in a cross-validated sweep
+	// What this task knows of other trials, so that it reads no object twice.
+	listing sweepstore.Listing             // the latest
+	seen    map[int]sweep.Seen             // by trial; with folds, of configurations, by the trial of their first fold
+	rungs   map[sweepstore.RungKey]float64 // scores
+	results map[int]sweep.Result           // by trial, in a cross-validated sweep or one that ends by a rule
+	passed  []sweep.RungScore              // of the trial that is trained
 }
 
 // Transient is err as a failure that another attempt may not meet: storage is unreachable, or the machine is being
@@ -111,6 +111,8 @@ func (w *Worker) open(ctx context.Context) (err error) {
 		return fmt.Errorf("sweep %s: %w", w.Sweep, err)
 	}
 	w.trials = sweepstore.NewTrials(w.Sweeps, w.plan)
+	w.seen, w.results = map[int]sweep.Seen{}, map[int]sweep.Result{}
+	w.rungs = map[sweepstore.RungKey]float64{}
 	return nil
 }
 
