@@ -105,7 +105,7 @@ func TestConcurrentOtherBytes(t *testing.T) {
 				_, err := registry.New(s).Register(t.Context(), "ctr", "k", files(strconv.Itoa(i)), info(i))
 				var conflict *registry.ConflictError
 				if won[i] = err == nil; !won[i] && !errors.As(err, &conflict) {
-					t.Errorf("got %v; want not (!won[i] and !errors.As(err, &conflict))", err)
+					t.Errorf("registered other files under one key: error %v, expected success or a conflict", err)
 				}
 			})
 		}
@@ -157,7 +157,7 @@ func TestConcurrentMoves(t *testing.T) {
 				act(i, fmt.Sprint("belief ", i)))
 			var conflict *registry.ConflictError
 			if moved[i] = err == nil; !moved[i] && !errors.As(err, &conflict) {
-				t.Errorf("got %v; want not (!moved[i] and !errors.As(err, &conflict))", err)
+				t.Errorf("moved the champion from version %d: error %v, expected success or a conflict", at, err)
 			}
 		})
 	}

@@ -29,7 +29,7 @@ func (s *Sweep) Course(ctx context.Context, p *sweep.Plan) (*Course, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list the jobs of sweep %s: %w", s.id, err)
 		}
-		if n, ok := s.names.ParseJobRecord(attrs.Name); ok && n <= p.LastJob() { // others are nobody's
+		if n, ok := s.names.ParseJobRecord(attrs.Name); ok && n <= p.LastJob() { // others are not of this plan
 			jobs[n] = attrs.Updated
 		}
 	}
@@ -47,7 +47,7 @@ func (s *Sweep) Course(ctx context.Context, p *sweep.Plan) (*Course, error) {
 		}
 	}
 
-	// After the jobs: whoever resumes a sweep has seen it paused.
+	// After the jobs: a sweep is resumed only after it was seen paused.
 	for attrs, err := range s.bucket.List(ctx, s.names.Halts()) {
 		if err != nil {
 			return nil, fmt.Errorf("list the pauses of sweep %s: %w", s.id, err)
@@ -120,7 +120,7 @@ func (s *Sweep) HasHalt(ctx context.Context, number int) (bool, error) {
 	return exists(ctx, s.bucket, s.names.Halt(number))
 }
 
-// CreateHalt pauses the sweep for the number-th time. created is false if somebody else has.
+// CreateHalt pauses the sweep for the number-th time. created is false if it was before.
 func (s *Sweep) CreateHalt(ctx context.Context, number int, at time.Time) (created bool, err error) {
 	return create(ctx, s.bucket, s.names.Halt(number), sweep.Halt{Format: sweep.FormatVersion, Sweep: s.id,
 		Number: number, At: at, Written: written()})

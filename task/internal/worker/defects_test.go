@@ -34,7 +34,7 @@ func TestToldToGoJustAfterTheResult(t *testing.T) {
 		}
 		worker.Scores = heedful{&w.published}
 		if err := worker.Run(ctx); err != nil && ctx.Err() == nil {
-			t.Fatalf("worker.Run(ctx): got %v; want not (err != nil and ctx.Err() == nil)", err)
+			t.Fatalf("the task ended with %v, expected success unless it was told to stop", err)
 		}
 
 		if r := w.result(t, 0); r.Status != sweep.StatusDone {
@@ -152,7 +152,7 @@ func TestAStalledListingDispossessesNobody(t *testing.T) {
 						h := sweep.Heartbeat{Format: 1, Trees: n}
 						if _, err := blobtest.CreateJSON(ctx, beating{w.sweeps},
 							sweep.Names(w.plan.Sweep).Heartbeat(0, 0), h); err != nil && ctx.Err() == nil {
-							t.Errorf("blobtest.CreateJSON(...): got %v; want not (err != nil and ctx.Err() == nil)",
+							t.Errorf("wrote the heartbeat: error %v, expected none unless the test is over",
 								err)
 						}
 						if pause(ctx, 1500*time.Millisecond) != nil { // so that two looks may see the same beat
