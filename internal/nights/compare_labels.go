@@ -8,11 +8,16 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
+// The thresholds in this package were chosen by hand, with the tuned kinds of nightstest in view (Kind.Tuned); how they do
+// on the held-out kinds and on good nights is measured in docs/nights.md. Where a number has another source, it says
+// so.
+
 // Thresholds for a column that gives away the label.
 const (
-	leakNew   = 0.95 // single-column AUC of a new column
-	leakRises = 0.15 // largest rise of a single-column AUC
-	leakSure  = 0.99 // single-column AUC that is reported even if it has always been so high
+	leakAlways = 0.85 // single-column AUC up to which a rise is not called a leak
+	leakNew    = 0.95 // single-column AUC of a new column
+	leakRises  = 0.15 // largest rise of a single-column AUC
+	leakSure   = 0.99 // single-column AUC that is reported even if it has always been so high
 )
 
 // checkLeaks looks for columns that give away the label.
@@ -21,7 +26,7 @@ func (c *comparison) checkLeaks() {
 		k := &c.p.Columns[i]
 		before := c.learnColumn(k.Name, func(k *Column) float64 { return k.AUC })
 		switch {
-		case before.nights > 0 && k.AUC > 0.85 && k.AUC > before.hi+leakRises:
+		case before.nights > 0 && k.AUC > leakAlways && k.AUC > before.hi+leakRises:
 			c.add(Blocking, CodeLeak, k.Name,
 				"the column alone ranks the labels with an AUC of %.4f, compared with at most %.4f before: is it "+
 					"known before the label is?", k.AUC, before.hi)
@@ -108,15 +113,17 @@ func (p *Profile) tieOf(a, b string) (float64, bool) {
 
 // Tolerances of labels.
 const (
-	rateFloor  = 0.18 // largest difference of the mean label from the expected one, as a logarithm
-	mixRest    = 0.3  // largest share of rows with levels whose rates are not known
-	rateFar    = 0.5  // largest difference from the earlier mean, for any mix of levels
-	rateNotice = 0.1
-	cardFloor  = 0.015 // largest fall of the card's AUC, beyond what chance and the nights before explain
-	cardParts  = 6
-	lostOdds   = 1e-8 // how improbable so few positive labels must be
-	lostShare  = 0.15 // of the expected ones: with more, they are not lost
-	untied     = 0.4  // of the card's usual AUC above one half: with less, labels no longer belong to their rows
+	rateFloor   = 0.18 // largest difference of the mean label from the expected one, as a logarithm
+	mixRest     = 0.3  // largest share of rows with levels whose rates are not known
+	rateFar     = 0.5  // largest difference from the earlier mean, for any mix of levels
+	rateNotice  = 0.1
+	cardFloor   = 0.015 // largest fall of the card's AUC, beyond what chance and the nights before explain
+	cardParts   = 6     // parts of the table, whose worst is judged, too
+	labelChance = 2.5   // standard errors of a mean, or of an AUC, that are put down to chance
+	fewNights   = 5     // with fewer, the spread of the nights is itself uncertain
+	lostOdds    = 1e-8  // how improbable so few positive labels must be
+	lostShare   = 0.15  // of the expected ones: with more, they are not lost
+	untied      = 0.4   // of the card's usual AUC above one half: with less, labels no longer belong to their rows
 )
 
 // checkLabels compares tonight's labels with what the nights before suggest.
@@ -146,7 +153,7 @@ func (c *comparison) checkRate() {
 	// With few nights, the larger their deviation, the less reliable it is. Chance depends on the number of labels.
 	allowed := func(floor, spread float64) float64 {
 		counted := float64(c.p.Rows) * max(min(u.center, 1-u.center), 1e-9)
-		return u.doubt()*floor + max(spread+2*spread*spread, 2.5/math.Sqrt(max(counted, 1)))
+		return u.doubt()*floor + max(spread+2*spread*spread, labelChance/math.Sqrt(max(counted, 1)))
 	}
 	far := change(mean, u.center) > allowed(rateFar, max(change(u.lo, u.center), change(u.hi, u.center)))
 
@@ -308,11 +315,11 @@ func (c *comparison) usualCard() usual {
 
 // cardLimit is the least acceptable AUC of the card. The more nights differ, the lower it is.
 func cardLimit(u usual, deviation float64) float64 {
-	more := 0.5
-	if u.nights < 5 {
+	more := 0.5 // of the spread, below the worst night so far
+	if u.nights < fewNights {
 		more = 1.2
 	}
-	return u.lo - u.doubt()*cardFloor - more*u.spread - 2.5*deviation
+	return u.lo - u.doubt()*cardFloor - more*u.spread - labelChance*deviation
 }
 
 // checkCard ranks tonight's labels by last night's label rates.

@@ -1,9 +1,17 @@
-// Package ingest turns tables into datasets: it reads CSV and Parquet, determines the kind of each column, bins it, and
-// writes the files of package dataset. Stage does all of that; Encoder applies the same rules to later rows.
+// Package ingest makes a dataset of a table: Stage does all of it; Encoder applies the same rules to later rows.
 //
-// A table is read twice, in batches: once for kinds, counts, ranges and a sample of rows to make bins from, once to
-// write the bins. Memory does not grow with the number of rows. The same input gives the same bytes for any number of
-// threads.
+// A row's way:
+//
+//	table.Table.Read  a batch of columns, as the file has them
+//	cleanRows.each    rows.go: without rows whose label is missing, not final or left out; with derived columns
+//	survey.observe    first pass: kinds, counts, ranges, and a sample of train (survey.go, survey_column.go)
+//	survey.describe   between the passes: bins from the sample (binning.go), and what becomes of ids (design.go)
+//	pass.write        second pass, over the same clean rows: to its split (deal), value to bin (column_encoder.go)
+//	dataset.Writer    its bins by column and by row, its label, weight, group and fold; ids first wait in encode.Maker
+//
+// A table is read twice, whatever its size, and memory does not grow with its rows. With label.matures and no time from
+// which ages count, the newest time has to be known before the first row can be judged: then its column is read once
+// more, before (ripener.resolve). The same input gives the same bytes for any number of threads.
 //
 // Tables are untrusted input. A row that does not fit is a *table.Error that names file, line or row, and column.
 package ingest

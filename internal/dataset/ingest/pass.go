@@ -12,7 +12,6 @@ import (
 // pass is the second pass over a table: every row is binned and written to its place in its split.
 type pass struct {
 	survey     *survey
-	table      *table.Table
 	m          *dataset.Manifest
 	w          *dataset.Writer
 	columns    []int // by encoder, the column's index in a batch
@@ -42,9 +41,9 @@ type splitPart struct {
 	rowBins []uint8   // scratch
 }
 
-func newPass(s *survey, t *table.Table, m *dataset.Manifest, w *dataset.Writer, d *design) *pass {
+func newPass(s *survey, m *dataset.Manifest, w *dataset.Writer, d *design) *pass {
 	n := len(d.columns)
-	p := &pass{survey: s, table: t, m: m, w: w, columns: d.columns, bins: make([][]uint8, n),
+	p := &pass{survey: s, m: m, w: w, columns: d.columns, bins: make([][]uint8, n),
 		buffers: make([][]float64, n),
 		errs:    make([]error, n)}
 
@@ -69,7 +68,7 @@ func newPass(s *survey, t *table.Table, m *dataset.Manifest, w *dataset.Writer, 
 // run reads the table again and writes all files except the manifest.
 func (p *pass) run(ctx context.Context, o Options) error {
 	s := p.survey
-	if err := readTable(ctx, p.table, s.roles.read, p.write, o.progress(PhaseWrite)); err != nil {
+	if err := s.source.each(ctx, false, p.write, o.progress(PhaseWrite)); err != nil {
 		return err
 	}
 
@@ -105,7 +104,7 @@ func (p *pass) part(name string) *splitPart {
 }
 
 func (p *pass) changed() error {
-	return &table.Error{File: p.table.URI(), Msg: "the table changed while it was read; stage it again"}
+	return &table.Error{File: p.survey.source.table.URI(), Msg: "the table changed while it was read; stage it again"}
 }
 
 // checkTrain rejects a train split that a binary model cannot learn from.
@@ -122,23 +121,6 @@ func (p *pass) checkTrain() error {
 // write writes one batch into the files.
 func (p *pass) write(b *table.Batch) error {
 	s := p.survey
-	b, err := s.ripe.keep(b)
-	if err != nil {
-		return err
-	}
-	label := &b.Columns[s.roles.label]
-	if places := s.labels.thin(b, label, s.labels.presentIn(b, label)); places != nil {
-		b = b.Keep(places)
-	}
-
-	if b.Rows == 0 {
-		return nil
-	}
-
-	if b, err = s.roles.derive(b); err != nil {
-		return err
-	}
-
 	if err := p.deal(b); err != nil {
 		return err
 	}

@@ -91,15 +91,6 @@ func (r *ripener) keep(b *table.Batch) (*table.Batch, error) {
 	return b.Keep(places), nil
 }
 
-// survey is keep in the first pass, with counting.
-func (r *ripener) survey(b *table.Batch) (*table.Batch, error) {
-	kept, err := r.keep(b)
-	if err == nil && r != nil {
-		r.left += int64(b.Rows - kept.Rows)
-	}
-	return kept, err
-}
-
 // all reports whether every row seen by the survey was unripe.
 func (r *ripener) all(rows int64) bool { return r != nil && rows == 0 && r.left > 0 }
 

@@ -102,11 +102,11 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 		return nil, err
 	}
 
-	s := newSurvey(spec, r, tok, o.Threads)
+	s := newSurvey(spec, t, r, tok, o.Threads)
 	if o.Like != nil {
 		s.likeColumns(o.Like)
 	}
-	if err := s.run(ctx, t, o.progress(PhaseSurvey)); err != nil {
+	if err := s.run(ctx, o.progress(PhaseSurvey)); err != nil {
 		return nil, err
 	}
 
@@ -125,7 +125,7 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 	}
 	defer w.Close()
 
-	p := newPass(s, t, m, w, d)
+	p := newPass(s, m, w, d)
 	if len(d.keys) > 0 {
 		p.statistics = newStatistics(s, m, d, dir, o)
 		defer p.statistics.close()

@@ -30,6 +30,7 @@ type survey struct {
 	chosen    []chosen // of the current batch
 	markers   *missingMarkers
 	ripe      *ripener // nil if every label is final
+	source    *cleanRows
 
 	rows   int64    // rows with a label
 	counts [4]int64 // by split
@@ -38,10 +39,11 @@ type survey struct {
 // oversample is the factor by which more rows are sampled if it is not yet known which of them are train.
 const oversample = 4
 
-func newSurvey(spec *dataset.Spec, r *roles, markers *missingMarkers, threads int) *survey {
+func newSurvey(spec *dataset.Spec, t *table.Table, r *roles, markers *missingMarkers, threads int) *survey {
 	s := &survey{spec: spec, roles: r, threads: threads, labels: newLabeler(spec, markers),
 		splitter: newSplitter(spec, markers), markers: markers,
 		ripe: newRipener(spec, r, markers)}
+	s.source = &cleanRows{table: t, roles: r, labels: s.labels, ripe: s.ripe}
 	for _, f := range r.features {
 		s.columns = append(s.columns, newColumnSurvey(f, s.tokensOf(f.from)))
 	}
@@ -72,11 +74,11 @@ func (s *survey) tokensOf(from *dataset.Derived) *missingMarkers {
 }
 
 // run reads the table.
-func (s *survey) run(ctx context.Context, t *table.Table, progress func(done, total int64)) error {
-	if err := s.ripe.resolve(ctx, t, progress); err != nil {
+func (s *survey) run(ctx context.Context, progress func(done, total int64)) error {
+	if err := s.ripe.resolve(ctx, s.source.table, progress); err != nil {
 		return err
 	}
-	if err := readTable(ctx, t, s.roles.read, s.observe, progress); err != nil {
+	if err := s.source.each(ctx, true, s.observe, progress); err != nil {
 		return err
 	}
 	if s.rows == 0 {
@@ -88,7 +90,7 @@ func (s *survey) run(ctx context.Context, t *table.Table, progress func(done, to
 			msg = fmt.Sprintf("no label is final: no row is as old as label.matures, %v",
 				time.Duration(s.spec.Label.Matures))
 		}
-		return &table.Error{File: t.URI(), Msg: msg}
+		return &table.Error{File: s.source.table.URI(), Msg: msg}
 	}
 
 	if err := s.labels.resolve(); err != nil {
@@ -97,45 +99,7 @@ func (s *survey) run(ctx context.Context, t *table.Table, progress func(done, to
 	return s.splitter.resolve(&s.counts)
 }
 
-// readTable passes the named columns of all rows to fn, and reports progress in bytes.
-func readTable(ctx context.Context, t *table.Table, names []string, fn func(*table.Batch) error,
-	progress func(done, total int64)) error {
-	return t.Read(ctx, names, table.BatchRows(len(names)), func(b *table.Batch) error {
-		err := fn(b)
-		if err == nil && progress != nil {
-			progress(b.Done, t.Bytes())
-		}
-		return err
-	})
-}
-
 func (s *survey) observe(b *table.Batch) error {
-	b, err := s.ripe.survey(b)
-	if err != nil {
-		return err
-	}
-	label := &b.Columns[s.roles.label]
-	places, err := s.labels.observe(b, label)
-	if err != nil {
-		return err
-	}
-
-	labelled := b.Rows
-	if places != nil {
-		labelled = len(places)
-	}
-	if places = s.labels.thin(b, label, places); places != nil {
-		s.labels.thinned += int64(labelled - len(places))
-		b = b.Keep(places)
-	}
-
-	if b.Rows == 0 {
-		return nil
-	}
-	if b, err = s.roles.derive(b); err != nil {
-		return err
-	}
-
 	if s.roles.order >= 0 && s.orderType == "" {
 		s.orderType = b.Columns[s.roles.order].Type
 	}

@@ -13,7 +13,7 @@ import (
 // Kind is a kind of bad night.
 type Kind struct {
 	Name string
-	// Tuned says that thresholds were chosen with this kind in mind; the other kinds serve to judge them.
+	// Tuned says that thresholds were chosen with this kind in mind; heldOut has the others.
 	Tuned bool
 	// Want lists the findings of which one must come first. If it is empty, the file itself must be rejected, or be
 	// recognised as the one staged before.
@@ -129,11 +129,20 @@ func busiest(t Table, name string) string {
 	return best
 }
 
+// heldOut are the kinds that no threshold was chosen by: they judge what the others tuned.
+var heldOut = []string{
+	"labels shuffled", "22 % positive", "labels shifted by one row", "half of the labels missing",
+	"a leaking column", "a column missing", "a column times 100", "a column empty", "a column shifted by one row",
+	"ids written differently", "gaps filled with zero",
+	"500 rows", "half an hour twice", "the clock in another zone", "bots", "yesterday's file again",
+	"the evening missing", "yesterday's rows among today's",
+}
+
 // Kinds are the kinds of bad nights.
 func Kinds() []Kind {
 	kinds := slices.Concat(badLabels(), badColumns(), badRows())
 	for i := range kinds {
-		kinds[i].Tuned = i%2 == 0
+		kinds[i].Tuned = !slices.Contains(heldOut, kinds[i].Name)
 	}
 	return kinds
 }

@@ -1,0 +1,118 @@
+package ingest
+
+import (
+	"context"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
+)
+
+// cleanRows are a table's rows as both passes see them: those whose label is present, final and not left out by
+// sampling, with the derived columns behind those of the table.
+type cleanRows struct {
+	table  *table.Table
+	roles  *roles
+	labels *labeler
+	ripe   *ripener // nil if every label is final
+}
+
+// each passes the rows to fn, in batches. In the first pass, it also learns what labels there are and counts the rows
+// that are left out.
+func (c *cleanRows) each(ctx context.Context, first bool, fn func(*table.Batch) error,
+	progress func(done, total int64)) error {
+	return readTable(ctx, c.table, c.roles.read, func(b *table.Batch) error {
+		b, err := c.clean(b, first)
+		if err != nil || b.Rows == 0 {
+			return err
+		}
+		if b, err = c.roles.derive(b); err != nil {
+			return err
+		}
+		return fn(b)
+	}, progress)
+}
+
+// clean returns a batch of the rows that stay.
+func (c *cleanRows) clean(b *table.Batch, first bool) (*table.Batch, error) {
+	final, err := c.ripe.keep(b)
+	if err != nil {
+		return nil, err
+	}
+	if first && c.ripe != nil {
+		c.ripe.left += int64(b.Rows - final.Rows)
+	}
+
+	label := &final.Columns[c.roles.label]
+	var places []int32 // of the rows with a label; nil stands for all
+	if first {
+		places, err = c.labels.observe(final, label)
+	} else {
+		places = c.labels.presentIn(final, label)
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	labelled := final.Rows
+	if places != nil {
+		labelled = len(places)
+	}
+	if places = c.labels.thin(final, label, places); places == nil {
+		return final, nil
+	}
+	if first {
+		c.labels.thinned += int64(labelled - len(places))
+	}
+	return final.Keep(places), nil
+}
+
+// readTable passes the named columns of all rows to fn, and reports progress in bytes.
+func readTable(ctx context.Context, t *table.Table, names []string, fn func(*table.Batch) error,
+	progress func(done, total int64)) error {
+	return t.Read(ctx, names, table.BatchRows(len(names)), func(b *table.Batch) error {
+		err := fn(b)
+		if err == nil && progress != nil {
+			progress(b.Done, t.Bytes())
+		}
+		return err
+	})
+}
+
+// thin removes from the places of rows with a label (nil stands for all) the negative rows that sampling leaves out.
+// The choice depends only on the rows' numbers.
+func (l *labeler) thin(b *table.Batch, v *dataset.Values, places []int32) []int32 {
+	share := l.spec.Sample.Negatives
+	if share == 0 {
+		return places
+	}
+
+	kept := make([]int32, 0, b.Rows)
+	keep := func(i int) {
+		if unit(mix(hashRow(b.Row(i))^seedThin)) < share || !l.negative(v, i) {
+			kept = append(kept, int32(i))
+		}
+	}
+
+	if places == nil {
+		for i := range b.Rows {
+			keep(i)
+		}
+	}
+	for _, i := range places {
+		keep(int(i))
+	}
+	return kept
+}
+
+// negative reports whether the label of row i, which must be present, means 0. It is used before the survey knows the
+// kind of label; if the column turns out to hold more than 0 and 1, staging fails anyway.
+func (l *labeler) negative(v *dataset.Values, i int) bool {
+	if l.info.Positive != nil {
+		return !sameValue(v, i, *l.info.Positive)
+	}
+	x, ok := number(v, i)
+	if l.info.Above != nil {
+		return ok && x <= *l.info.Above
+	}
+	return ok && x == 0
+}
