@@ -23,6 +23,7 @@ import (
 var layers = map[string]int{
 	"internal/problem": -1, // kinds of errors, and how a program ends with each
 
+	"internal/random":     0, // the generator that search, calibrator and encoders draw from
 	"internal/strictyaml": 0,
 
 	"internal/sweep":     1,

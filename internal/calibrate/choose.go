@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"coppice/internal/random"
 )
 
 // Choice is the chosen calibrator, and why it was chosen.
@@ -86,20 +88,11 @@ func (d *data) assignFolds(seed uint64) bool {
 	d.fold = make([]uint8, d.len())
 	several := false
 	for i, row := range d.row {
-		d.fold[i] = uint8(mix(seed^mix(uint64(row)+0x9e3779b97f4a7c15)) % folds)
+		d.fold[i] = uint8(random.Mix(seed^random.Mix(uint64(row)+random.Step)) % folds)
 		several = several || d.fold[i] != d.fold[0]
 	}
 	d.row = nil
 	return several
-}
-
-// mix is the finalizer of SplitMix64 (Steele, Lea and Flood 2014), a counter-based generator.
-func mix(x uint64) uint64 {
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	x ^= x >> 27
-	x *= 0x94d049bb133111eb
-	return x ^ x>>31
 }
 
 // crossValidate returns the mean log loss of every row under the calibrator fitted without its fold, and the calibrator

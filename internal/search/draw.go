@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	rng "coppice/internal/random"
 	"coppice/internal/sweep"
 )
 
@@ -119,22 +120,13 @@ func round(v float64, precision int) float64 {
 // parameter, or drawing more often, does not change the others. It applies SplitMix64's finalizer (Steele, Lea and
 // Flood 2014) to the three in turn, with the name as its FNV-1a hash.
 func random(seed, draw uint64, name string) uint64 {
-	const golden = 0x9e3779b97f4a7c15
 	hash := uint64(0xcbf29ce484222325)
 	for i := range len(name) {
 		hash = (hash ^ uint64(name[i])) * 0x100000001b3
 	}
-	x := mix(seed + golden)
-	x = mix(x ^ draw + golden)
-	return mix(x ^ hash + golden)
-}
-
-func mix(x uint64) uint64 {
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	x ^= x >> 27
-	x *= 0x94d049bb133111eb
-	return x ^ x>>31
+	x := rng.Mix(seed + rng.Step)
+	x = rng.Mix(x ^ draw + rng.Step)
+	return rng.Mix(x ^ hash + rng.Step)
 }
 
 // space is the product of the parameters in search.random.

@@ -1,6 +1,10 @@
 package encode
 
-import "math"
+import (
+	"math"
+
+	"coppice/internal/random"
+)
 
 // Seeds keep the kinds of parts distinct: the text "3", the number 3 and the third range are three levels. They are
 // documented in FORMAT.md, because prediction programs in other languages have to hash the same way.
@@ -16,12 +20,7 @@ const (
 
 // Mix spreads the bits of x (the finalizer of splitmix64: Steele, Lea, Flood, Fast splittable pseudorandom number
 // generators, 2014). It is a bijection.
-func Mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
+func Mix(x uint64) uint64 { return random.Mix(x + random.Step) }
 
 // Fold returns the fold, of n, for the hash h of a group, a key or a row's number.
 func Fold(h uint64, n int) uint8 { return uint8((Mix(h^seedFold) >> 32) * uint64(n) >> 32) }
