@@ -101,7 +101,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder of gauge and arrow")
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--testdata", type=pathlib.Path, default=pathlib.Path("internal/dataset/ingest/testdata"))
+    parser.add_argument("--testdata", type=pathlib.Path, default=pathlib.Path("internal/dataset/table/testdata"))
     parser.add_argument(
         "--arrow", type=pathlib.Path, default=pathlib.Path("internal/dataset/testdata/golden/want/train")
     )

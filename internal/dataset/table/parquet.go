@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/apache/arrow/go/v17/arrow/memory"
 	"github.com/apache/arrow/go/v17/parquet"
 	"github.com/apache/arrow/go/v17/parquet/file"
 	"github.com/apache/arrow/go/v17/parquet/schema"
@@ -16,9 +15,14 @@ import (
 	"coppice/internal/dataset"
 )
 
-// parquetSource is a Parquet file. It is read one column chunk at a time, page by page: the library's readers of whole
-// records end early, without an error, on dictionaries that span row groups. Pages are read and checked by pageReader;
-// the library reads the file's metadata and decodes the pages' values.
+// parquetSource is a Parquet file. The library reads its metadata, and nothing else: its readers end early without an
+// error, panic or never end on damaged pages (docs/design/014-parquet.md). The way of a value:
+//
+//	parquetSource   row group by row group, a batch of rows of all columns at a time
+//	parquetColumn   a column: nulls, dictionary, values into the batch
+//	pageReader      a page: header, checksum, decompression
+//	runs, plain...  the encodings, which all become indices or plain values
+//	kind            plain values to numbers, times and texts
 type parquetSource struct {
 	file    File
 	threads int
@@ -27,30 +31,11 @@ type parquetSource struct {
 	rows    int64
 }
 
-// The library trusts its input. maxPage bounds the size that a page may claim.
-const (
-	maxPage        = 1 << 30
-	readAheadBytes = 128 << 10 // per column
-)
-
-type pageAllocator struct{ *memory.GoAllocator }
-
-func (a pageAllocator) Allocate(size int) []byte {
-	if size > maxPage {
-		panic(fmt.Errorf("a page of %d bytes", size)) // guard turns it into an error
-	}
-	return a.GoAllocator.Allocate(size)
-}
-
 // guard runs fn and converts the library's panics on damaged files to errors.
 func guard(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			if cause, ok := p.(error); ok {
-				err = fmt.Errorf("the Parquet library gave up: %w", cause)
-			} else {
-				err = fmt.Errorf("the Parquet library gave up: %v", p)
-			}
+			err = fmt.Errorf("the Parquet library gave up: %v", p)
 		}
 	}()
 	return fn()
@@ -70,7 +55,7 @@ func (s *parquetSource) open() (*file.Reader, *os.File, error) {
 
 	var r *file.Reader
 	err = guard(func() (err error) {
-		r, err = file.NewParquetReader(f, file.WithReadProps(parquet.NewReaderProperties(pageAllocator{memory.NewGoAllocator()})))
+		r, err = file.NewParquetReader(f)
 		return err
 	})
 	if err != nil {
@@ -166,21 +151,16 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 		return err
 	}
 
-	unzstd, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxPage))
+	unzstd, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxPage), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		return err
 	}
 	defer unzstd.Close()
 
-	packed := newPacked()
-	chunks := make([]chunk, len(q.places))
-	pages := make([]pageReader, len(q.places))
+	budget := newPageMemory(info.Size())
+	columns := make([]*parquetColumn, len(q.places))
 	for i, p := range q.places {
-		c := r.MetaData().Schema.Column(s.leaves[p])
-		chunks[i] = newChunk(c)
-		pages[i] = pageReader{zstd: unzstd, packed: packed, level: c.MaxDefinitionLevel(), width: fixedWidth(c),
-			fixed: c.PhysicalType() == parquet.Types.FixedLenByteArray,
-			lent:  c.PhysicalType() == parquet.Types.ByteArray || c.PhysicalType() == parquet.Types.FixedLenByteArray}
+		columns[i] = newParquetColumn(r.MetaData().Schema.Column(s.leaves[p]), pageReader{zstd: unzstd, memory: budget})
 	}
 
 	first := int64(0)
@@ -195,16 +175,10 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 					return errEncrypted
 				}
 				if err == nil {
-					err = pages[j].begin(f, info.Size(), meta, r.WriterVersion(), g.NumRows())
+					err = columns[j].begin(f, info.Size(), meta, r.WriterVersion(), g.NumRows())
 				}
-				if err == nil {
-					c := r.MetaData().Schema.Column(s.leaves[p])
-					chunks[j].begin(&pages[j], func(from file.PageReader) file.ColumnChunkReader {
-						return file.NewColumnReader(c, from, memory.NewGoAllocator(), r.BufferPool())
-					})
-					if s.cols[p].Type == dataset.Text {
-						texts += max(0, meta.TotalUncompressedSize())
-					}
+				if err == nil && s.cols[p].Type == dataset.Text {
+					texts += max(0, meta.TotalUncompressedSize())
 				}
 				return err
 			})
@@ -216,7 +190,7 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 		// A text that a dictionary gives to many rows counts once, and is in memory once.
 		short := q
 		short.rows = min(q.rows, max(1, int(batchBytes/(texts/max(1, g.NumRows())+1))))
-		if err := s.readGroup(ctx, first, g.NumRows(), chunks, short); err != nil {
+		if err := s.readGroup(ctx, first, g.NumRows(), columns, short); err != nil {
 			return err
 		}
 
@@ -226,19 +200,19 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 }
 
 // readGroup emits the batches of one row group. first is the number of its first row in the file.
-func (s *parquetSource) readGroup(ctx context.Context, first, left int64, chunks []chunk, q request) error {
+func (s *parquetSource) readGroup(ctx context.Context, first, left int64, columns []*parquetColumn, q request) error {
 	for left > 0 {
 		b := q.empty()
 		n := int(min(int64(q.rows), left))
-		if len(b.Columns) != len(chunks) {
-			b.Columns = make([]dataset.Values, len(chunks))
+		if len(b.Columns) != len(columns) {
+			b.Columns = make([]dataset.Values, len(columns))
 		}
 
 		b.First, b.Rows, b.Lines, b.Numbers = first, n, nil, nil
 
-		errs := make([]error, len(chunks))
-		dataset.Parallel(s.threads, len(chunks), func(i int) {
-			errs[i] = guard(func() error { return chunks[i].read(n, &b.Columns[i]) })
+		errs := make([]error, len(columns))
+		dataset.Parallel(s.threads, len(columns), func(i int) {
+			errs[i] = guard(func() error { return columns[i].read(n, &b.Columns[i]) })
 		})
 		for i, err := range errs { // the first column's error, for any number of threads
 			if err != nil {

@@ -186,7 +186,7 @@ func TestReadDeltas(t *testing.T) {
 		for i := range values {
 			values[i] = int64(rng.Uint64()) // differences wrap around, as the format has it
 		}
-		got, rest, err := readDeltas(append(packDeltas(values), "rest"...))
+		got, rest, err := readDeltas(append(packDeltas(values), "rest"...), ample)
 		if err != nil || !slices.Equal(got, values) || string(rest) != "rest" {
 			t.Fatalf("%d numbers: %v came back, behind them %q, %v", n, len(got), rest, err)
 		}
@@ -197,29 +197,54 @@ func TestReadDeltas(t *testing.T) {
 		"65 bits":         append([]byte{32, 1, 9, 0, 0, 65}, make([]byte, 400)...),
 		"cut off":         packDeltas([]int64{1, 2, 3})[:20],
 	} {
-		if got, _, err := readDeltas(data); err == nil {
+		if got, _, err := readDeltas(data, ample); err == nil {
 			t.Errorf("%s: %v, expected an error", name, got)
 		}
 	}
 }
 
-func TestReadDeltaTexts(t *testing.T) {
+// ample is room for what a test packs, and no more.
+func ample(bytes int64) error {
+	if bytes > 1<<20 {
+		return errors.New("too much")
+	}
+	return nil
+}
+
+func TestPlainTexts(t *testing.T) {
 	texts := func(prefixes, suffixes []int64, data string) []byte {
 		return append(append(packDeltas(prefixes), packDeltas(suffixes)...), data...)
 	}
-	good, err := readDeltaTexts(texts([]int64{0, 2, 4, 0}, []int64{4, 2, 0, 4}, "abcdXYefgh"), 4)
-	if err != nil || string(good) != "abcdabXYabXYefgh" {
-		t.Errorf(`readDeltaTexts(...): got %q, %v; want no error, string(good) = "abcdabXYabXYefgh"`, good, err)
+	good := texts([]int64{0, 2, 4, 0}, []int64{4, 2, 0, 4}, "abcdXYefgh")
+	if got, err := plainTexts(good, 4, true, ample); err != nil || string(got) != "abcdabXYabXYefgh" {
+		t.Errorf("shared prefixes: %q, %v, expected abcdabXYabXYefgh", got, err)
 	}
+	got, err := plainTexts(good, 0, true, ample)
+	if n, spanErr := (kind{}).span(got, 4); err != nil || spanErr != nil || n != len(got) || n != 16+4*4 {
+		t.Errorf("shared prefixes: %q, %v, %v, expected 4 texts of 4 bytes behind their lengths", got, err, spanErr)
+	}
+	if got, err := plainTexts(append(packDeltas([]int64{1, 0, 2}), "abc"...), 0, false, ample); err != nil ||
+		string(got) != "\x01\x00\x00\x00a\x00\x00\x00\x00\x02\x00\x00\x00bc" {
+		t.Errorf("lengths first: %q, %v, expected a, nothing, bc", got, err)
+	}
+	many := make([]int64, 1000)
 	for name, data := range map[string][]byte{
 		"a first prefix": texts([]int64{1}, []int64{3}, "abcd"), "too short": texts([]int64{0}, []int64{3}, "abcd"),
 		"negative": texts([]int64{0, -1}, []int64{4, 5}, "abcdefghi"),
 		"cut off":  texts([]int64{0}, []int64{4}, "abc"), "other lengths": texts([]int64{0}, []int64{4, 4}, "abcdefgh"),
 		"overflow": texts([]int64{0, math.MaxInt64}, []int64{4, math.MinInt64}, "abcd"),
 	} {
-		if got, err := readDeltaTexts(data, 4); err == nil {
+		if got, err := plainTexts(data, 4, true, ample); err == nil {
 			t.Errorf("%s: %q, expected an error", name, got)
 		}
+	}
+	for i := range many[1:] { // a text of 10,000 bytes a thousand times
+		many[i+1] = 10_000
+	}
+	first := make([]int64, 1000)
+	first[0] = 10_000
+	if got, err := plainTexts(texts(many, first, strings.Repeat("a", 10_000)), 0, true, ample); err == nil {
+		t.Errorf("%d bytes of texts were unpacked, expected an error", len(got))
 	}
 }
 
@@ -235,32 +260,32 @@ func TestJoinStreams(t *testing.T) {
 				split = append(split, values[at])
 			}
 		}
-		got := make([]byte, len(values))
-		if joinStreams(split, width, got); !bytes.Equal(got, values) {
+		if got := joinStreams(split, width); !bytes.Equal(got, values) {
 			t.Errorf("%d streams: %v, expected %v", width, got, values)
 		}
 	}
 }
 
-// FuzzDeltas: whatever the bytes, no panic, no more values than were asked for room for, and what was packed comes
-// back.
+// FuzzDeltas: whatever the bytes, no panic, no more values than there is room for, and what was packed comes back.
 func FuzzDeltas(f *testing.F) {
 	f.Add(packDeltas([]int64{1, 5, -3, math.MaxInt64, math.MinInt64}), 4)
 	f.Add(append(append(packDeltas([]int64{0, 2}), packDeltas([]int64{4, 2})...), "abcdXY"...), 4)
 	f.Add([]byte{128, 1, 4, 0xff, 0xff, 0xff, 0x7f, 0}, 1)
 	f.Fuzz(func(t *testing.T, data []byte, width int) {
-		if values, rest, err := readDeltas(data); err == nil {
-			again, none, err := readDeltas(packDeltas(values))
+		if values, rest, err := readDeltas(data, ample); err == nil {
+			again, none, err := readDeltas(packDeltas(values), ample)
 			if err != nil || !slices.Equal(again, values) || len(none) > 0 || len(rest) > len(data) {
 				t.Fatalf("%v became %v: %v", values, again, err)
 			}
 		}
-		if width = width & 0xff; width > 0 {
-			if texts, err := readDeltaTexts(data, width); err == nil && len(texts)%width != 0 {
+		width &= 0xff
+		for _, shared := range []bool{false, true} {
+			if texts, err := plainTexts(data, width, shared, ample); err == nil && width > 0 && len(texts)%width != 0 {
 				t.Fatalf("%d bytes in texts of %d", len(texts), width)
 			}
-			whole := data[:len(data)/width*width]
-			joinStreams(whole, width, make([]byte, len(whole)))
+		}
+		if width > 0 {
+			joinStreams(data[:len(data)/width*width], width)
 		}
 	})
 }

@@ -2,16 +2,18 @@ package table
 
 import (
 	"bytes"
+	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/apache/arrow/go/v17/arrow/memory"
 	"github.com/apache/arrow/go/v17/parquet"
 	"github.com/apache/arrow/go/v17/parquet/compress"
 	"github.com/apache/arrow/go/v17/parquet/file"
@@ -124,63 +126,78 @@ func many[T any](n int, value func() T) []T {
 	return out
 }
 
-// readColumn reads one column of a file in batches of random sizes.
-func readColumn(t *testing.T, path string, column int, rng *rand.Rand,
-	decoder func(*schema.Column) chunk) (out dataset.Values, err error) {
-	t.Helper()
-	f, err := os.Open(path)
+// readByLibrary reads one column with the library's own reader.
+func readByLibrary(path string, column int) (out dataset.Values, err error) {
+	r, err := file.OpenParquetFile(path, false)
 	if err != nil {
-		t.Fatal(err)
+		return out, err
 	}
-	defer f.Close()
-	r, err := file.NewParquetReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	unzstd, err := zstd.NewReader(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unzstd.Close()
+	defer r.Close()
 	c := r.MetaData().Schema.Column(column)
-	chunk, pages := decoder(c), pageReader{zstd: unzstd, packed: newPacked(), level: c.MaxDefinitionLevel()}
 	for i := range r.NumRowGroups() {
-		g := r.RowGroup(i)
-		meta, err := g.MetaData().ColumnChunk(column)
+		reader, err := r.RowGroup(i).Column(column)
 		if err != nil {
-			t.Fatal(err)
-		}
-		if err := pages.begin(f, info.Size(), meta, r.WriterVersion(), g.NumRows()); err != nil {
 			return out, err
 		}
-		chunk.begin(&pages, func(from file.PageReader) file.ColumnChunkReader {
-			return file.NewColumnReader(c, from, memory.NewGoAllocator(), r.BufferPool())
-		})
-		for left := int(g.NumRows()); left > 0; {
-			n := min(left, 1+rng.IntN(2000))
-			left -= n
-			var v dataset.Values
-			if err := guard(func() error { return chunk.read(n, &v) }); err != nil {
-				return out, err
-			}
-			out.Type, out.Unit = v.Type, v.Unit
-			out.Float, out.Int = append(out.Float, v.Float...), append(out.Int, v.Int...)
-			for i := range n {
-				out.Null = append(out.Null, v.IsNull(i))
-			}
+		n := r.RowGroup(i).NumRows()
+		levels := slices.Repeat([]int16{c.MaxDefinitionLevel()}, int(n))
+		switch reader := reader.(type) {
+		case *file.Float32ColumnChunkReader:
+			out.Float, err = appendLibrary(out.Float, reader.ReadBatch, levels, math.NaN())
+		case *file.Float64ColumnChunkReader:
+			out.Float, err = appendLibrary(out.Float, reader.ReadBatch, levels, math.NaN())
+		case *file.Int32ColumnChunkReader:
+			out.Int, err = appendLibrary(out.Int, reader.ReadBatch, levels, 0)
+		case *file.Int64ColumnChunkReader:
+			out.Int, err = appendLibrary(out.Int, reader.ReadBatch, levels, 0)
+		}
+		if err != nil {
+			return out, err
+		}
+		for _, level := range levels {
+			out.Null = append(out.Null, level < c.MaxDefinitionLevel())
 		}
 	}
 	return out, nil
 }
 
-func sameValues(a, b dataset.Values) bool {
-	same := func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) || x != x && y != y }
-	return a.Type == b.Type && a.Unit == b.Unit && slices.EqualFunc(a.Float, b.Float, same) &&
-		slices.Equal(a.Int, b.Int) && slices.Equal(a.Null, b.Null)
+// appendLibrary appends a column chunk of len(levels) rows to out.
+func appendLibrary[T int64 | float64, L int32 | int64 | float32 | float64](out []T,
+	read func(n int64, values []L, levels, repetitions []int16) (int64, int, error), levels []int16, null T) ([]T, error) {
+	present := levels[0]
+	for at := 0; at < len(levels); {
+		values := make([]L, len(levels)-at)
+		n, _, err := read(int64(len(values)), values, levels[at:], nil)
+		if err != nil || n == 0 {
+			return nil, fmt.Errorf("%d rows are missing: %w", len(values), err)
+		}
+		for _, level := range levels[at : at+int(n)] {
+			if level < present {
+				out = append(out, null)
+				continue
+			}
+			out, values = append(out, T(values[0])), values[1:]
+		}
+		at += int(n)
+	}
+	return out, nil
+}
+
+// readColumn reads one column of a file in batches of some rows.
+func readColumn(path, name string, rows int) (out dataset.Values, err error) {
+	table, err := Open([]File{{URI: path, Path: path}}, Options{Threads: 1})
+	if err != nil {
+		return out, err
+	}
+	err = table.Read(context.Background(), []string{name}, rows, func(b *Batch) error {
+		v := &b.Columns[0]
+		out.Float, out.Int = append(out.Float, v.Float...), append(out.Int, v.Int...)
+		for i := range b.Rows {
+			out.Null = append(out.Null, v.IsNull(i))
+		}
+		return nil
+	})
+	return out, err
 }
 
 // Plain numbers are read as the library reads them, whatever pages, encodings and batches they come in.
@@ -189,6 +206,7 @@ func TestNumbersAsTheLibrary(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
+	same := func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) || x != x && y != y }
 	for files, failed := 0, 0; files < 12; files++ {
 		data, err := numberFile(rng, 1+rng.IntN(6000))
 		if err != nil { // seen twice, under the race detector: the library's writer panics; why is not known
@@ -201,23 +219,23 @@ func TestNumbersAsTheLibrary(t *testing.T) {
 		}
 		path := writeFile(t, "n.parquet", string(data)).Path
 		for j, c := range numberColumns {
-			got, err := readColumn(t, path, j, rng, newChunk)
+			got, err := readColumn(path, c.name, 1+rng.IntN(2000))
 			if err != nil {
-				t.Fatalf("readColumn(t, path, j, rng, newChunk): got %s: %v; want no error", c.name, err)
+				t.Fatalf("column %s: %v, expected values", c.name, err)
 			}
-			want, err := readColumn(t, path, j, rng,
-				func(c *schema.Column) chunk { return newLibraryChunk(c, kindOf(c)) })
+			want, err := readByLibrary(path, j)
 			if err != nil {
-				t.Fatalf("%s: the library: %v", c.name, err)
+				t.Fatalf("column %s: the library: %v, expected values", c.name, err)
 			}
-			if !sameValues(got, want) {
-				t.Fatalf("%s: differs from what the library reads", c.name)
+			if !slices.EqualFunc(got.Float, want.Float, same) || !slices.Equal(got.Int, want.Int) ||
+				!slices.Equal(got.Null, want.Null) {
+				t.Fatalf("column %s differs from what the library reads", c.name)
 			}
 		}
 	}
 }
 
-// What the runs say beyond the page, the dictionary or the batch is an error, never a value.
+// What runs say beyond their bytes is an error, never a number.
 func TestDamagedRuns(t *testing.T) {
 	for name, tc := range map[string]struct {
 		data  []byte
@@ -225,61 +243,140 @@ func TestDamagedRuns(t *testing.T) {
 		n     int
 		want  string
 	}{
-		"repeated":         {[]byte{6, 2}, 2, 3, "[2 2 2] 2"},
-		"no bits":          {[]byte{6}, 0, 3, "[0 0 0] 0"},
-		"packed":           {[]byte{3, 0b00_10_01_00, 0}, 2, 5, "[0 1 2 0 0] 2"},
-		"last group cut":   {[]byte{3, 0b00_10_01_00}, 2, 4, "[0 1 2 0] 2"},
-		"packed, repeated": {[]byte{3, 0b00_10_01_00, 0, 4, 1}, 2, 10, "[0 1 2 0 0 0 0 0 1 1] 2"},
-		"cut off":          {[]byte{3, 0b00_10_01_00}, 2, 5, "a page whose indices are truncated"},
-		"ends early":       {[]byte{6, 2}, 2, 4, "a page whose indices are truncated"},
-		"no value":         {[]byte{6}, 2, 3, "a page whose indices are truncated"},
-		"empty run":        {[]byte{0, 2, 6, 2}, 2, 3, "a page whose indices are truncated"},
-		"32 bits":          {[]byte{3, 1, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0, 0}, 32, 2, "[1 2147483648] 2147483648"},
+		"repeated":          {[]byte{6, 2}, 2, 3, "[2 2 2]"},
+		"repeated, long":    {[]byte{2, 1, 0, 0, 4, 9, 1, 0}, 18, 3, "[1 265 265]"},
+		"no bits":           {[]byte{6}, 0, 3, "[0 0 0]"},
+		"packed":            {[]byte{3, 0b00_10_01_00, 0}, 2, 5, "[0 1 2 0 0]"},
+		"last group cut":    {[]byte{3, 0b00_10_01_00}, 2, 4, "[0 1 2 0]"},
+		"packed, repeated":  {[]byte{3, 0b00_10_01_00, 0, 4, 1}, 2, 10, "[0 1 2 0 0 0 0 0 1 1]"},
+		"across words":      {[]byte{3, 1, 0, 0, 0xff, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 18, 3, "[1 131008 0]"},
+		"cut off":           {[]byte{3, 0b00_10_01_00}, 2, 5, errRuns.Error()},
+		"ends early":        {[]byte{6, 2}, 2, 4, errRuns.Error()},
+		"no value":          {[]byte{6}, 2, 3, errRuns.Error()},
+		"empty run":         {[]byte{0, 2, 6, 2}, 2, 3, errRuns.Error()},
+		"nothing":           {nil, 1, 1, errRuns.Error()},
+		"32 bits":           {[]byte{3, 1, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0, 0}, 32, 2, "[1 2147483648]"},
+		"a run of 2^31":     {[]byte{0x80, 0x80, 0x80, 0x80, 0x10, 1}, 1, 1, errRuns.Error()},
+		"levels, two kinds": {[]byte{2, 0, 3, 0b101}, 1, 4, "[0 1 0 1]"},
 	} {
 		out := make([]uint32, tc.n)
-		runs := indexRuns{data: tc.data, width: tc.width}
-		greatest, err := runs.read(out)
-		got := fmt.Sprint(out, greatest)
+		r := runs{data: tc.data, width: tc.width}
+		err := r.read(out)
+		got := fmt.Sprint(out)
 		if err != nil {
 			got = err.Error()
 		}
 		if got != tc.want {
-			t.Errorf("%s: %s, want %s", name, got, tc.want)
-		}
-	}
-	for name, tc := range map[string]struct {
-		data []byte
-		want string
-	}{
-		"repeated":      {[]byte{8, 1}, "[false false false false] 4 <nil>"},
-		"both":          {[]byte{2, 0, 3, 0b101}, "[true false true false] 2 <nil>"},
-		"more than one": {[]byte{8, 2}, "[true true true true] 0 <nil>"},
-		"ends early":    {[]byte{4, 1}, "a page whose levels are truncated"},
-		"no bits":       {[]byte{3}, "a page whose levels are truncated"},
-		"no level":      {[]byte{8}, "a page whose levels are truncated"},
-	} {
-		null := make([]bool, 4)
-		levels := levelRuns{data: tc.data}
-		there, err := levels.read(null)
-		got := fmt.Sprint(null, there, err)
-		if err != nil {
-			got = err.Error()
-		}
-		if got != tc.want {
-			t.Errorf("%s: %s, want %s", name, got, tc.want)
+			t.Errorf("%s: %s, expected %s", name, got, tc.want)
 		}
 	}
 }
 
-// An index into a dictionary that has no such word is an error.
-func TestIndexBeyondTheDictionary(t *testing.T) {
-	for name, data := range map[string][]byte{"repeated": {6, 3}, "packed": {3, 0b00_11_01_00, 0}} {
-		c := &numberChunk[float64]{width: 8, lookUp: lookUpDoubles, indexed: true,
-			runs:       indexRuns{data: data, width: 2},
-			dictionary: file.NewDictionaryPage(memory.NewBufferBytes(make([]byte, 24)), 3, parquet.Encodings.Plain)}
-		err := c.readValues(make([]float64, 3))
-		if want := "a page with the index 3 into a dictionary of 3 values"; err == nil || err.Error() != want {
-			t.Errorf("got %s: %v; want an error, err.Error() = want", name, err)
+// Definition levels beyond the column's are errors, and so is an index into a dictionary that has no such word.
+func TestDamagedLevelsAndIndices(t *testing.T) {
+	for name, tc := range map[string]struct {
+		levels, indices []byte
+		want            string
+	}{
+		"good":             {[]byte{2, 1, 2, 0, 4, 1}, []byte{6, 2}, "[2.5 NaN 2.5 2.5]"},
+		"packed":           {[]byte{3, 0b1101}, []byte{3, 0b00_10_01_00, 0}, "[0.5 NaN 1.5 2.5]"},
+		"index":            {[]byte{8, 1}, []byte{8, 3}, "a page with the index 3 into a dictionary of 3 values"},
+		"packed index":     {[]byte{8, 1}, []byte{3, 0b00_11_01_00, 0}, "a page with the index 3 into a dictionary of 3 values"},
+		"level of 2":       {[]byte{8, 2}, []byte{8, 1}, "a page with the level 2"},
+		"more levels":      {[]byte{8, 1, 2}, []byte{8, 1}, "a page with more levels than values"},
+		"levels cut off":   {[]byte{4, 1}, []byte{8, 1}, errRuns.Error()},
+		"a word is broken": {[]byte{2, 0, 6, 1}, []byte{2, 0, 4, 1}, "row 3: broken"},
+	} {
+		c := &parquetColumn{kind: kind{typ: dataset.Float, physical: parquet.Types.Double, width: 8}, rows: 4,
+			levels: runs{data: tc.levels, width: 1}, indexed: true, indices: runs{data: tc.indices, width: 2}}
+		c.pages.optional = true
+		c.words.Float = []float64{0.5, 1.5, 2.5}
+		if name == "a word is broken" {
+			c.bad = map[uint32]string{1: "broken"}
+		}
+		var out dataset.Values
+		err := c.read(4, &out)
+		got := fmt.Sprint(out.Float)
+		var value *valueError
+		if errors.As(err, &value) {
+			got = fmt.Sprintf("row %d: %s", value.at+1, value.msg)
+		} else if err != nil {
+			got = err.Error()
+		}
+		if got != tc.want {
+			t.Errorf("%s: %s, expected %s", name, got, tc.want)
+		}
+	}
+}
+
+// pageBytes is a data page of doubles, as a file has it: a header in Thrift's compact protocol, and the packed values.
+func pageBytes(values, unpacked int, packed []byte) []byte {
+	number := func(to []byte, delta byte, x int) []byte {
+		return binary.AppendVarint(append(to, delta<<4|5), int64(x))
+	}
+	out := number(nil, 1, pageData)
+	out = number(out, 1, unpacked)
+	out = number(out, 1, len(packed))
+	out = append(out, 2<<4|12) // field 5, a struct
+	out = number(out, 1, values)
+	out = number(out, 1, int(parquet.Encodings.Plain))
+	return append(append(out, 0, 0), packed...)
+}
+
+// A file of a few kilobytes cannot make its reader hold more than minMemory, in one page or in those of many columns.
+func TestPagesThatUnpackToTooMuch(t *testing.T) {
+	pack, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unpack, err := zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unpack.Close()
+	const rows = 1 << 20
+	zeros := pack.EncodeAll(make([]byte, 8*rows), nil)
+	budget := newPageMemory(int64(len(zeros)))
+	begin := func(data []byte) *pageReader {
+		p := &pageReader{zstd: unpack, memory: budget, codec: compress.Codecs.Zstd, left: rows}
+		p.open(bytes.NewReader(data), 0, int64(len(data)))
+		return p
+	}
+
+	// One page that claims a gigabyte, and one that holds more than it claims.
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for claim, want := range map[int]string{1 << 30: "unpacks to 1024 MB, too much", 8: "cannot be decompressed"} {
+		if _, err := begin(pageBytes(rows, claim, zeros)).next(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a page of %d bytes: %v, expected %q", claim, err, want)
+		}
+	}
+	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 16<<20 {
+		t.Errorf("%d MB were allocated for pages that cannot be, expected less than 16",
+			(after.TotalAlloc-before.TotalAlloc)>>20)
+	}
+
+	// Pages of 8 MB of 40 columns at a time: 32 fit.
+	budget = newPageMemory(int64(len(zeros)))
+	good := 0
+	for range 40 {
+		p := begin(pageBytes(rows, 8*rows, zeros))
+		out, err := p.next()
+		if err == nil && len(out.data) == 8*rows {
+			good++
+		}
+		p.plain, p.packed = nil, nil
+	}
+	if good != minMemory/(8*rows) {
+		t.Errorf("%d pages of 8 MB were unpacked at a time, expected %d", good, minMemory/(8*rows))
+	}
+
+	// A column gives back its page when it moves on, whatever the number of its pages.
+	budget = newPageMemory(0)
+	p := begin(bytes.Repeat(pageBytes(rows/40, 8*rows, zeros), 40))
+	for i := range 40 {
+		if _, err := p.next(); err != nil {
+			t.Fatalf("page %d: %v, expected 40 pages of 8 MB, one after the other", i, err)
 		}
 	}
 }

@@ -1,48 +1,92 @@
 package table
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
-	"sync"
+	"sync/atomic"
 
-	"github.com/apache/arrow/go/v17/arrow/memory"
+	"github.com/andybalholm/brotli"
 	"github.com/apache/arrow/go/v17/parquet"
 	"github.com/apache/arrow/go/v17/parquet/compress"
-	"github.com/apache/arrow/go/v17/parquet/file"
 	"github.com/apache/arrow/go/v17/parquet/metadata"
+	"github.com/apache/thrift/lib/go/thrift"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
+
+	"coppice/internal/dataset"
 )
 
-// pageReader passes the pages of one column chunk to the library's decoders. It replaces the library's own, which ends
-// early without an error if a file is damaged, can loop forever on truncated levels, ignores checksums, and copies
-// every page twice.
-type pageReader struct {
-	window window
-	codec  compress.Compression
-	zstd   *zstd.Decoder
-	left   int64      // values in the remaining pages
-	level  int16      // highest definition level: 0 or 1
-	width  int        // bytes of each value, or 0
-	fixed  bool       // values are texts of that width
-	lent   bool       // values point into the page, so its memory must not be reused
-	packed *sync.Pool // of *[]byte
-	direct bool       // the decoder checks indices itself
-	dict   int64      // number of values in the chunk's dictionary
-	buf    []byte
-	plain  []byte // a page's values as rewritten by plainly
-	page   file.Page
-	err    error
+const (
+	maxPage        = 1 << 30  // any number in a page's header: bytes, values
+	maxHeader      = 16 << 20 // a page's header, which may include statistics of long texts
+	readAheadBytes = 128 << 10
+
+	// maxInflate is more than the best ratio of gzip, Snappy and LZ4: a page that claims more is damaged. Zstandard and
+	// Brotli have no such bound.
+	maxInflate = 1100
+
+	lz4Raw = compress.Compression(7) // the library has no name for it
+)
+
+// pageMemory bounds what all columns of a file unpack at a time: a file of 90 kilobytes can hold pages of gigabytes. Wide
+// tables hold a page of each column, usually of a megabyte; minMemory is that of 256 columns, and a real table's pages
+// do not unpack to more than inflate times its file.
+type pageMemory struct{ left atomic.Int64 }
+
+const (
+	minMemory = 256 << 20
+	inflate   = 100
+)
+
+func newPageMemory(fileBytes int64) *pageMemory {
+	m := &pageMemory{}
+	m.left.Store(minMemory + inflate*fileBytes)
+	return m
 }
 
-// maxHeader bounds a page's header, which may include statistics of long texts.
-const maxHeader = 16 << 20
+// take reserves bytes, which the caller adds to left when they are no longer used.
+func (m *pageMemory) take(bytes int64) error {
+	if m.left.Add(-bytes) < 0 {
+		m.left.Add(bytes)
+		return fmt.Errorf("its page unpacks to %d MB, too much for a file of this size; write smaller pages", bytes>>20)
+	}
+	return nil
+}
+
+// page is a page of values; data is valid until the next page.
+type page struct {
+	dictionary bool
+	encoding   parquet.Encoding
+	values     int64  // with nulls
+	levels     []byte // runs of definition levels
+	data       []byte
+}
+
+// pageReader reads the pages of one column, column chunk by column chunk. The library's own reader ends early without
+// an error if a file is damaged, can loop forever on truncated levels, ignores checksums, and copies every page twice.
+type pageReader struct {
+	optional bool // values may be null
+	zstd     *zstd.Decoder
+	memory   *pageMemory
+	taken    int64 // of memory, by the current page
+	kept     int64 // of memory, by the dictionary
+
+	section *io.LimitedReader
+	file    *bufio.Reader // on section
+	headers thrift.TProtocol
+	codec   compress.Compression
+	left    int64 // values in the remaining pages
+	packed  []byte
+	plain   []byte
+}
 
 var errEncrypted = errors.New("it is encrypted; drop the column, or write it without encryption")
 
@@ -57,260 +101,154 @@ func (p *pageReader) begin(r io.ReaderAt, size int64, c *metadata.ColumnChunkMet
 	if d := c.DictionaryPageOffset(); c.HasDictionaryPage() && d > 0 && d < start {
 		start = d
 	}
-
 	if start < 0 || n < 0 || start > size || n > size-start {
 		return fmt.Errorf("its data lies outside the file (byte %d, length %d)", start, n)
 	}
-
 	if writer.LessThan(metadata.Parquet816FixedVersion) {
 		n = min(n+100, size-start) // some writers forgot to count the dictionary page's header (PARQUET-816)
 	}
-
 	if c.NumValues() != rows {
 		return fmt.Errorf("it has %d values in %d rows", c.NumValues(), rows)
 	}
 
-	p.window = window{r: r, at: start, end: start + n, buf: p.window.buf[:0]}
-	p.codec, p.left, p.dict, p.page, p.err = c.Compression(), rows, 0, nil, nil
+	p.codec, p.left = c.Compression(), rows
+	p.memory.left.Add(p.taken + p.kept)
+	p.taken, p.kept = 0, 0
+	p.open(r, start, n)
 	return nil
 }
 
-// SetMaxPageHeaderSize is part of file.PageReader; maxHeader applies instead.
-func (p *pageReader) SetMaxPageHeaderSize(int) {}
-
-// Reset is part of file.PageReader; begin is used instead.
-func (p *pageReader) Reset(parquet.BufferedReader, int64, compress.Compression, *file.CryptoContext) {
+// open begins to read n bytes of r from start on.
+func (p *pageReader) open(r io.ReaderAt, start, n int64) {
+	if p.file == nil {
+		p.file = bufio.NewReaderSize(nil, readAheadBytes)
+		p.headers = thrift.NewTCompactProtocolConf(thrift.NewStreamTransportR(p.file),
+			&thrift.TConfiguration{MaxMessageSize: maxHeader})
+	}
+	p.section = &io.LimitedReader{R: io.NewSectionReader(r, start, n), N: n}
+	p.file.Reset(p.section)
 }
 
-// Page returns the current page.
-func (p *pageReader) Page() file.Page { return p.page }
+// errNoPages is returned by next behind the last page.
+var errNoPages = errors.New("no more pages")
 
-// Err returns the error that ended the pages, or nil.
-func (p *pageReader) Err() error { return p.err }
+// next reads the next page of values or of a dictionary.
+func (p *pageReader) next() (page, error) {
+	p.memory.left.Add(p.taken)
+	p.taken = 0
 
-// Next moves to the next page.
-func (p *pageReader) Next() bool {
-	p.page = nil
-	for p.err == nil && p.left > 0 && p.page == nil {
-		p.page, p.err = p.read()
-	}
-	return p.page != nil
-}
-
-// read reads one page; nil if it is of a type that is skipped.
-func (p *pageReader) read() (file.Page, error) {
-	h, err := p.header()
-	if err != nil {
-		return nil, err
-	}
-
-	packed := p.packed.Get().(*[]byte)
-	defer p.packed.Put(packed)
-	data, err := p.contents(h, packed)
-	if err != nil {
-		return nil, err
-	}
-
-	if h.hasCRC && crc32.ChecksumIEEE(data) != uint32(h.crc) {
-		return nil, errors.New("a page's contents differ from its checksum")
-	}
-
-	switch h.typ {
-	case pageDictionary:
-		data, err = p.unpack(data, h.uncompressed, true)
+	for p.left > 0 {
+		h, err := readPageHeader(p.headers)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = fmt.Errorf("its pages end before its last %d values", p.left)
+		}
 		if err != nil {
-			return nil, err
+			return page{}, err
 		}
-		if h.values > int64(len(data)) {
-			return nil, fmt.Errorf("a dictionary of %d values in %d bytes", h.values, len(data))
+
+		if rest := p.section.N + int64(p.file.Buffered()); h.compressed > rest {
+			return page{}, fmt.Errorf("a page of %d bytes, of which %d are there", h.compressed, rest)
 		}
-		p.dict = h.values
-		return file.NewDictionaryPage(memory.NewBufferBytes(data), int32(h.values), parquet.Encoding(h.encoding)), nil
-	case pageData, pageDataV2:
-		return p.dataPage(h, data)
+		p.packed = dataset.Resize(p.packed, int(h.compressed))
+		if _, err := io.ReadFull(p.file, p.packed); err != nil {
+			return page{}, err
+		}
+		if h.hasCRC && crc32.ChecksumIEEE(p.packed) != uint32(h.crc) {
+			return page{}, errors.New("a page's contents differ from its checksum")
+		}
+
+		switch h.typ {
+		case pageDictionary:
+			data, err := p.unpack(p.packed, h.uncompressed)
+			p.kept, p.taken = p.kept+p.taken, 0
+			return page{dictionary: true, encoding: parquet.Encoding(h.encoding), values: h.values, data: data}, err
+		case pageData, pageDataV2:
+			return p.dataPage(h)
+		}
 	}
-	return nil, nil
+	return page{}, errNoPages
 }
 
-// contents returns the bytes of a page as they are in the file. They stay valid until the column's next page or, if
-// they are to be decompressed at once, are in the memory of packed, which the next page of any column overwrites while
-// it is in the cache.
-func (p *pageReader) contents(h pageHeader, packed *[]byte) ([]byte, error) {
-	if p.codec != compress.Codecs.Uncompressed {
-		return p.window.read(int(h.compressed), packed)
-	}
-	data, err := p.window.peek(int(h.compressed))
-	if err == nil && int64(len(data)) < h.compressed {
-		err = fmt.Errorf("a page of %d bytes, of which %d are there", h.compressed, len(data))
-	}
-	if err != nil {
-		return nil, err
-	}
-	p.window.skip(int(h.compressed))
-	return data[:h.compressed], nil
-}
-
-func (p *pageReader) dataPage(h pageHeader, data []byte) (file.Page, error) {
+// dataPage splits the page in packed into levels and values.
+func (p *pageReader) dataPage(h pageHeader) (out page, err error) {
 	if h.values > p.left {
-		return nil, fmt.Errorf("a page of %d values where %d are left", h.values, p.left)
+		return page{}, fmt.Errorf("a page of %d values where %d are left", h.values, p.left)
 	}
-
 	p.left -= h.values
+	out = page{encoding: parquet.Encoding(h.encoding), values: h.values}
+
+	// In version 2 the levels are in front of the values and never compressed.
 	if h.typ == pageDataV2 {
-		return p.dataPageV2(h, data)
-	}
-
-	data, err := p.unpack(data, h.uncompressed, p.lent)
-	if err != nil {
-		return nil, err
-	}
-
-	levels := 0
-	switch {
-	case p.level == 0:
-	case parquet.Encoding(h.levels) == parquet.Encodings.RLE:
-		if len(data) < 4 || int64(binary.LittleEndian.Uint32(data)) > int64(len(data)-4) {
-			return nil, errors.New("a page too short for its levels")
+		levels := h.levelBytes + h.repBytes
+		if levels > int64(len(p.packed)) || levels > h.uncompressed {
+			return page{}, errShortLevels
 		}
-		levels = 4 + int(binary.LittleEndian.Uint32(data))
-		if err := checkLevels(data[4:levels], h.values); err != nil {
-			return nil, err
+		out.data = p.packed[levels:]
+		if p.optional {
+			out.levels = p.packed[h.repBytes:levels]
 		}
-	default: // one bit each, or a type that the library rejects
-		levels = min(int(h.values+7)/8, len(data))
+		if h.packed {
+			out.data, err = p.unpack(out.data, h.uncompressed-levels)
+		}
+		return out, err
 	}
 
-	encoding, data, err := p.plainly(parquet.Encoding(h.encoding), data, levels)
-	if err != nil {
-		return nil, err
+	out.data, err = p.unpack(p.packed, h.uncompressed)
+	if err != nil || !p.optional {
+		return out, err
 	}
-	if err := p.checkIndices(encoding, h.values, data[levels:]); err != nil {
-		return nil, err
+	if parquet.Encoding(h.levels) != parquet.Encodings.RLE {
+		return page{}, fmt.Errorf("a page with levels in the encoding %s", parquet.Encoding(h.levels))
 	}
-	return file.NewDataPageV1(memory.NewBufferBytes(data), int32(h.values), encoding, parquet.Encoding(h.levels),
-		parquet.Encoding(h.repeated), int32(len(data))), nil
+	if len(out.data) < 4 || int64(binary.LittleEndian.Uint32(out.data)) > int64(len(out.data)-4) {
+		return page{}, errShortLevels
+	}
+	levels := 4 + int(binary.LittleEndian.Uint32(out.data))
+	out.levels, out.data = out.data[4:levels], out.data[levels:]
+	return out, nil
 }
 
-// dataPageV2 reads a page whose levels are never compressed.
-func (p *pageReader) dataPageV2(h pageHeader, data []byte) (file.Page, error) {
-	levels := h.levelBytes + h.repBytes
-	if levels > int64(len(data)) || levels > h.uncompressed {
-		return nil, errors.New("a page too short for its levels")
-	}
+var errShortLevels = errors.New("a page too short for its levels")
 
-	if p.level > 0 {
-		if err := checkLevels(data[h.repBytes:levels], h.values); err != nil {
-			return nil, err
-		}
-	}
-
-	if h.packed && p.codec != compress.Codecs.Uncompressed {
-		values, err := p.unpack(data[levels:], h.uncompressed-levels, true)
-		if err != nil {
-			return nil, err
-		}
-		data = append(append(make([]byte, 0, h.uncompressed), data[:levels]...), values...)
-	} else {
-		data = bytes.Clone(data)
-	}
-
-	encoding, data, err := p.plainly(parquet.Encoding(h.encoding), data, int(levels))
-	if err != nil {
-		return nil, err
-	}
-	if err := p.checkIndices(encoding, h.values, data[levels:]); err != nil {
-		return nil, err
-	}
-	return file.NewDataPageV2(memory.NewBufferBytes(data), int32(h.values), int32(h.nulls), int32(h.rows), encoding,
-		int32(h.levelBytes), int32(h.repBytes), int32(len(data)), false), nil
-}
-
-// checkIndices makes sure that no index is far beyond the dictionary: the library allocates as many values as the
-// largest index asks for before it checks them. Up to 16 bits are accepted, which needs little memory.
-func (p *pageReader) checkIndices(encoding parquet.Encoding, values int64, data []byte) error {
-	if p.direct || encoding != parquet.Encodings.PlainDict && encoding != parquet.Encodings.RLEDict {
-		return nil
-	}
-
-	if len(data) == 0 || data[0] <= 16 {
-		return nil
-	}
-	if data[0] > 32 {
-		return fmt.Errorf("a page with indices of %d bits", data[0])
-	}
-	if greatest := greatestIndex(data[1:], uint(data[0]), values); greatest >= uint64(p.dict) {
-		return fmt.Errorf("a page with the index %d into a dictionary of %d values", greatest, p.dict)
-	}
-	return nil
-}
-
-// header reads the next page's header.
-func (p *pageReader) header() (pageHeader, error) {
-	for n := 4 << 10; ; n *= 4 {
-		data, err := p.window.peek(n)
-		if err != nil {
-			return pageHeader{}, err
-		}
-
-		h, length, err := parsePageHeader(data)
-
-		switch {
-		case err == nil:
-			p.window.skip(length)
-			return h, nil
-		case !errors.Is(err, errShort):
-			return h, err
-		case len(data) < n:
-			return h, fmt.Errorf("its pages end before its last %d values", p.left)
-		case n >= maxHeader:
-			return h, fmt.Errorf("a page header of more than %d bytes", maxHeader)
-		}
-	}
-}
-
-// maxInflate is more than the best compression ratio of gzip, Snappy and LZ4: a page that claims more is damaged, and
-// not worth its memory.
-const maxInflate = 1100
-
-// unpack decompresses a page of size bytes, into fresh memory or into memory that the next page overwrites.
-func (p *pageReader) unpack(data []byte, size int64, fresh bool) ([]byte, error) {
+// unpack decompresses a page of size bytes.
+func (p *pageReader) unpack(data []byte, size int64) ([]byte, error) {
 	if p.codec == compress.Codecs.Uncompressed {
 		if int64(len(data)) != size {
 			return nil, fmt.Errorf("a page of %d bytes where %d belong", len(data), size)
 		}
-		if fresh {
-			data = bytes.Clone(data)
-		}
 		return data, nil
 	}
 
-	if (p.codec == compress.Codecs.Gzip || p.codec == compress.Codecs.Snappy || p.codec == lz4Raw) &&
-		size > maxInflate*int64(len(data)) {
+	unbounded := p.codec == compress.Codecs.Zstd || p.codec == compress.Codecs.Brotli
+	if !unbounded && size > maxInflate*int64(len(data)) {
 		return nil, fmt.Errorf("a page of %d bytes in %d", size, len(data))
 	}
-
-	to := p.buf
-	if fresh || int64(cap(to)) < size {
-		to = make([]byte, size)
-		if !fresh {
-			p.buf = to
-		}
+	if err := p.room(size); err != nil {
+		return nil, err
 	}
-
-	out, err := p.decompress(to[:size], data)
+	p.plain = dataset.Resize(p.plain, int(size))
+	out, err := p.decompress(p.plain, data)
 	if err != nil {
 		return nil, fmt.Errorf("a page that cannot be decompressed: %w", err)
 	}
-
 	if int64(len(out)) != size {
 		return nil, fmt.Errorf("a page of %d bytes where %d belong", len(out), size)
 	}
-
 	return out, nil
 }
 
-// decompress fills to; if the length does not match, it may return other memory.
+// room reserves memory until the next page.
+func (p *pageReader) room(bytes int64) error {
+	err := p.memory.take(bytes)
+	if err == nil {
+		p.taken += bytes
+	}
+	return err
+}
+
+// decompress fills to, or returns less.
 func (p *pageReader) decompress(to, data []byte) ([]byte, error) {
+	var stream io.Reader
 	switch p.codec {
 	case compress.Codecs.Snappy:
 		if n, err := snappy.DecodedLen(data); err != nil || n != len(to) {
@@ -319,22 +257,119 @@ func (p *pageReader) decompress(to, data []byte) ([]byte, error) {
 		}
 		return snappy.Decode(to, data)
 	case compress.Codecs.Zstd:
-		return p.zstd.DecodeAll(data, to[:0])
+		return p.zstd.DecodeAll(data, to[:0:len(to)])
 	case lz4Raw:
 		n, err := lz4.UncompressBlock(data, to)
 		return to[:max(0, n)], err
+	case compress.Codecs.Brotli:
+		stream = brotli.NewReader(bytes.NewReader(data))
 	case compress.Codecs.Gzip:
 		z, err := gzip.NewReader(bytes.NewReader(data))
 		if err != nil {
 			return nil, err
 		}
-		_, err = io.ReadFull(z, to)
-		return to, err
+		stream = z
+	default:
+		return nil, fmt.Errorf("%s is not supported", p.codec)
+	}
+	n, err := io.ReadFull(stream, to)
+	return to[:n], err
+}
+
+// pageHeader is the part of a page's header needed to read flat columns. Source: parquet.thrift of
+// apache/parquet-format.
+type pageHeader struct {
+	typ          int64 // one of the page types below
+	uncompressed int64 // bytes
+	compressed   int64 // bytes in the file
+	hasCRC       bool
+	crc          int64
+
+	values     int64
+	encoding   int64
+	levels     int64 // encoding of definition levels, in a data page
+	levelBytes int64 // this and the following only in a data page of version 2
+	repBytes   int64
+	packed     bool // whether the values are compressed
+}
+
+// Types of pages. Others, such as index pages, are skipped.
+const (
+	pageData       = 0
+	pageDictionary = 2
+	pageDataV2     = 3
+)
+
+func readPageHeader(r thrift.TProtocol) (pageHeader, error) {
+	h := pageHeader{packed: true}
+	err := readFields(r, func(id int16, typ thrift.TType) (bool, error) {
+		switch {
+		case id == 4 && typ == thrift.I32:
+			h.hasCRC = true
+			return true, readNumber(r, &h.crc)
+		case (id == 5 || id == 7) && typ == thrift.STRUCT: // of data pages and dictionaries
+			return true, readNumbers(r, map[int16]*int64{1: &h.values, 2: &h.encoding, 3: &h.levels}, nil)
+		case id == 8 && typ == thrift.STRUCT:
+			return true, readNumbers(r, map[int16]*int64{1: &h.values, 4: &h.encoding, 5: &h.levelBytes,
+				6: &h.repBytes}, &h.packed)
+		}
+		into := map[int16]*int64{1: &h.typ, 2: &h.uncompressed, 3: &h.compressed}[id]
+		if into == nil || typ != thrift.I32 {
+			return false, nil
+		}
+		return true, readNumber(r, into)
+	})
+	if err != nil {
+		return h, fmt.Errorf("a page header that is not one: %w", err)
 	}
 
-	codec, err := compress.GetCodec(p.codec)
-	if err != nil {
-		return nil, err
+	for _, size := range []int64{h.uncompressed, h.compressed, h.values, h.levelBytes, h.repBytes} {
+		if size < 0 || size > maxPage {
+			return h, fmt.Errorf("a page header with the number %d", size)
+		}
 	}
-	return codec.Decode(to, data), nil // it panics on errors; guard is up the stack
+	return h, nil
+}
+
+// readFields calls read for every field of a struct, and skips those that read does not handle.
+func readFields(r thrift.TProtocol, read func(id int16, typ thrift.TType) (bool, error)) error {
+	const maxDepth = 8 // of skipped fields
+	ctx := context.Background()
+	if _, err := r.ReadStructBegin(ctx); err != nil {
+		return err
+	}
+	for {
+		_, typ, id, err := r.ReadFieldBegin(ctx)
+		if err != nil || typ == thrift.STOP {
+			return errors.Join(err, r.ReadStructEnd(ctx))
+		}
+		known, err := read(id, typ)
+		if err == nil && !known {
+			err = thrift.Skip(ctx, r, typ, maxDepth)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func readNumber(r thrift.TProtocol, into *int64) error {
+	x, err := r.ReadI32(context.Background())
+	*into = int64(x)
+	return err
+}
+
+// readNumbers reads a struct's fields into the given variables, and field 7, if it is a boolean, into flag.
+func readNumbers(r thrift.TProtocol, into map[int16]*int64, flag *bool) error {
+	return readFields(r, func(id int16, typ thrift.TType) (bool, error) {
+		switch {
+		case into[id] != nil && typ == thrift.I32:
+			return true, readNumber(r, into[id])
+		case id == 7 && flag != nil && typ == thrift.BOOL:
+			var err error
+			*flag, err = r.ReadBool(context.Background())
+			return true, err
+		}
+		return false, nil
+	})
 }

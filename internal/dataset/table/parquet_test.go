@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apache/arrow/go/v17/parquet"
-
 	"coppice/internal/dataset"
 )
 
@@ -146,17 +144,14 @@ func TestParquetInt96(t *testing.T) {
 		{0, 0, -2440588 * 86400e6}, {math.MaxInt64, 2440588 + 106_000_000, 106_000_000*86400e6 + math.MaxInt64/1000},
 		{-1, 2440588, -1}, {-1000, 2440588, -1}, {math.MinInt64, 0, -2440588*86400e6 - math.MaxInt64/1000 - 1},
 	} {
-		var v parquet.Int96
-		binary.LittleEndian.PutUint64(v[:], uint64(tc.nanos))
-		binary.LittleEndian.PutUint32(v[8:], tc.day)
-		out := dataset.Values{Int: make([]int64, 1)}
-		if err := (kind{}).int96s([]parquet.Int96{v}, &out); err != nil || out.Int[0] != tc.want {
-			t.Errorf("(kind{}).int96s([]parquet.Int96{v}, &out): got %+v: %v %v; want no error, out.Int[0] = tc.want",
-				tc, out.Int, err)
+		v := binary.LittleEndian.AppendUint64(nil, uint64(tc.nanos))
+		v = binary.LittleEndian.AppendUint32(v, tc.day)
+		if got, msg := int96(v); msg != "" || got != tc.want {
+			t.Errorf("%d ns of day %d are %d us %s, expected %d", tc.nanos, tc.day, got, msg, tc.want)
 		}
 		binary.LittleEndian.PutUint32(v[8:], 1<<31)
-		if err := (kind{}).int96s([]parquet.Int96{v}, &out); err == nil {
-			t.Error("more than microseconds can count was read")
+		if got, msg := int96(v); msg == "" {
+			t.Errorf("day 2^31 was read as %d us, expected a message", got)
 		}
 	}
 }
@@ -284,36 +279,6 @@ func TestEveryFlippedByte(t *testing.T) {
 				t.Errorf("byte %d changed from %#x to %#x: %d MB", at, good[at], value,
 					(after.TotalAlloc-before.TotalAlloc)>>20)
 			}
-		}
-	}
-}
-
-func TestRuns(t *testing.T) {
-	packed := []byte{3, 1, 0, 0, 0xff, 0x07, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0} // one group of 18 bits
-	for name, tc := range map[string]struct {
-		data   []byte
-		values int64
-		want   uint64
-	}{
-		"repeated":       {[]byte{10, 1, 2, 3, 4, 9, 0, 0}, 6, 0x030201},
-		"then another":   {[]byte{2, 1, 0, 0, 4, 9, 1, 0}, 3, 0x0109},
-		"beyond the end": {[]byte{2, 1, 0, 0, 4, 9, 1, 0}, 1, 1},
-		"groups":         {packed, 8, 0x1ffc0},
-		"first of group": {packed, 1, 1},
-		"cut off":        {[]byte{10, 1}, 5, 1},
-		"nothing":        {nil, 5, 0},
-	} {
-		if got := greatestIndex(tc.data, 18, tc.values); got != tc.want {
-			t.Errorf("%s: %#x, want %#x", name, got, tc.want)
-		}
-	}
-	for _, tc := range []struct {
-		data []byte
-		good bool
-	}{{[]byte{20, 1}, true}, {[]byte{3, 0xff, 4, 1}, true}, {[]byte{5, 0xff, 3}, true}, {[]byte{20, 1, 0}, false},
-		{[]byte{3, 0xff, 4, 1, 2, 1}, false}, {[]byte{18, 1}, false}, {nil, false}} {
-		if err := checkLevels(tc.data, 10); (err == nil) != tc.good {
-			t.Errorf("levels %v: %v", tc.data, err)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -23,13 +24,16 @@ type kind struct {
 	unreadable string
 	meaning    meaning
 	scale      int32
+
+	physical parquet.Type
+	width    int // bytes of a value; 0 if each has a length of its own
 }
 
 // meaning is what a value's bytes mean, beyond their physical type.
 type meaning uint8
 
 const (
-	plain meaning = iota
+	direct meaning = iota
 	unsigned
 	decimalNumber
 	uuid
@@ -41,6 +45,24 @@ const maxIntDigits = 18
 
 // kindOf derives the kind from physical and logical type.
 func kindOf(c *schema.Column) kind {
+	k := logicalKind(c)
+	k.physical = c.PhysicalType()
+	switch k.physical {
+	case parquet.Types.Int32, parquet.Types.Float:
+		k.width = 4
+	case parquet.Types.Int64, parquet.Types.Double:
+		k.width = 8
+	case parquet.Types.Int96:
+		k.width = 12
+	case parquet.Types.FixedLenByteArray:
+		if k.width = c.TypeLength(); k.width <= 0 {
+			k.unreadable = fmt.Sprintf("of texts of %d bytes", k.width)
+		}
+	}
+	return k
+}
+
+func logicalKind(c *schema.Column) kind {
 	logical := c.LogicalType()
 	if l, ok := logical.(*schema.DecimalLogicalType); ok {
 		return decimalKind(l)
@@ -113,192 +135,166 @@ func decimalKind(l *schema.DecimalLogicalType) kind {
 	return k
 }
 
-func (k kind) bools(values []bool, out *dataset.Values) error {
-	for i, v := range values {
-		out.Int[i] = 0
-		if v {
-			out.Int[i] = 1
-		}
-	}
-	return nil
-}
-
-func (k kind) int32s(values []int32, out *dataset.Values) error {
-	for i, v := range values {
-		switch {
-		case k.meaning == unsigned:
-			out.Int[i] = int64(uint32(v))
-		case k.typ == dataset.Float:
-			out.Float[i] = scaled(int64(v), k.scale)
-		case k.typ == dataset.Text:
-			out.Text[i] = strconv.FormatInt(int64(v), 10)
-		default:
-			out.Int[i] = int64(v)
-		}
-	}
-	return nil
-}
-
-func (k kind) int64s(values []int64, out *dataset.Values) error {
-	switch {
-	case k.meaning == unsigned:
-		for i, v := range values {
-			out.Text[i] = strconv.FormatUint(uint64(v), 10)
-		}
-
-	case k.typ == dataset.Float:
-		for i, v := range values {
-			out.Float[i] = scaled(v, k.scale)
-		}
-
-	case k.typ == dataset.Text:
-		for i, v := range values {
-			out.Text[i] = strconv.FormatInt(v, 10)
-		}
-
+// shape makes room for n values in out.
+func (k kind) shape(out *dataset.Values, n int) {
+	out.Type, out.Unit, out.Null = k.typ, k.unit, nil
+	switch k.typ {
+	case dataset.Text:
+		out.Text = dataset.Resize(out.Text, n)
+	case dataset.Float:
+		out.Float = dataset.Resize(out.Float, n)
 	default:
-		copy(out.Int, values)
+		out.Int = dataset.Resize(out.Int, n)
+	}
+}
+
+// part is the values of v from one index up to another.
+func (k kind) part(v *dataset.Values, from, to int) *dataset.Values {
+	out := &dataset.Values{Type: k.typ}
+	switch k.typ {
+	case dataset.Text:
+		out.Text = v.Text[from:to]
+	case dataset.Float:
+		out.Float = v.Float[from:to]
+	default:
+		out.Int = v.Int[from:to]
+	}
+	return out
+}
+
+// span is how many bytes of data the first n plain values take.
+func (k kind) span(data []byte, n int) (int, error) {
+	if k.width > 0 {
+		if have := len(data) / k.width; have < n {
+			return 0, fmt.Errorf("a page that ends %d values early", n-have)
+		}
+		return n * k.width, nil
 	}
 
+	at := 0
+	for i := range n {
+		if len(data)-at < 4 || int(binary.LittleEndian.Uint32(data[at:])) > len(data)-at-4 {
+			return 0, fmt.Errorf("a page that ends %d values early", n-i)
+		}
+		at += 4 + int(binary.LittleEndian.Uint32(data[at:]))
+	}
+	return at, nil
+}
+
+// convert writes plain values to out, which is as long as they are. A *valueError says which of them cannot be used.
+func (k kind) convert(data []byte, out *dataset.Values) error {
+	switch {
+	case k.physical == parquet.Types.Float:
+		for i := range out.Float {
+			out.Float[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:])))
+		}
+	case k.physical == parquet.Types.Double:
+		for i := range out.Float {
+			out.Float[i] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:]))
+		}
+	case k.physical == parquet.Types.Int32 && k.meaning == direct:
+		for i := range out.Int {
+			out.Int[i] = int64(int32(binary.LittleEndian.Uint32(data[4*i:])))
+		}
+	case k.physical == parquet.Types.Int64 && k.meaning == direct:
+		for i := range out.Int {
+			out.Int[i] = int64(binary.LittleEndian.Uint64(data[8*i:]))
+		}
+	case k.typ == dataset.Text && k.meaning == direct:
+		return k.texts(data, out.Text)
+	default:
+		for i := range out.Len() {
+			v := k.first(&data)
+			if msg := k.value(v, i, out); msg != "" {
+				return &valueError{i, msg}
+			}
+		}
+	}
 	return nil
 }
 
-// int96s reads nanoseconds of a day and a Julian day number, as written by Impala and Spark. It returns whole
+// first removes the first value from data, and returns it without its length.
+func (k kind) first(data *[]byte) []byte {
+	size, all := k.width, *data
+	if size == 0 {
+		size, all = int(binary.LittleEndian.Uint32(all)), all[4:]
+	}
+	*data = all[size:]
+	return all[:size]
+}
+
+// texts makes strings of one copy of data, since the page's memory will be used again. Enumerations and JSON are texts
+// too.
+func (k kind) texts(data []byte, out []string) error {
+	all := string(data)
+	at := 0
+	for i := range out {
+		size := k.width
+		if size == 0 {
+			size = int(binary.LittleEndian.Uint32(data[at:]))
+			at += 4
+		}
+		out[i] = all[at : at+size]
+		at += size
+		if !utf8.ValidString(out[i]) {
+			return &valueError{i, fmt.Sprintf("%.40q is not UTF-8; drop the column or convert it", out[i])}
+		}
+	}
+	return nil
+}
+
+// value converts one value that is more than a number or a text, or says why it cannot be used.
+func (k kind) value(v []byte, i int, out *dataset.Values) (msg string) {
+	switch {
+	case k.physical == parquet.Types.Int96:
+		out.Int[i], msg = int96(v)
+		return msg
+	case k.physical == parquet.Types.Int32 && k.meaning == unsigned:
+		out.Int[i] = int64(binary.LittleEndian.Uint32(v))
+	case k.physical == parquet.Types.Int64 && k.meaning == unsigned:
+		out.Text[i] = strconv.FormatUint(binary.LittleEndian.Uint64(v), 10)
+	case k.physical == parquet.Types.Int32:
+		k.store(int64(int32(binary.LittleEndian.Uint32(v))), i, out)
+	case k.physical == parquet.Types.Int64:
+		k.store(int64(binary.LittleEndian.Uint64(v)), i, out)
+
+	case k.meaning == decimalNumber:
+		return k.decimal(v, i, out)
+	case k.meaning == uuid:
+		h := hex.EncodeToString(v)
+		if len(h) != 32 {
+			return fmt.Sprintf("a UUID of %d bytes", len(v))
+		}
+		out.Text[i] = strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
+	case k.meaning == float16:
+		if len(v) != 2 {
+			return fmt.Sprintf("a half-precision number of %d bytes", len(v))
+		}
+		out.Float[i] = half(binary.LittleEndian.Uint16(v))
+	}
+	return ""
+}
+
+// int96 reads nanoseconds of a day and a Julian day number, as written by Impala and Spark. It returns whole
 // microseconds, the finest that a float64 of seconds resolves: int64 nanoseconds would end in the year 2262, and many
 // tables write 9999-12-31 for never.
-func (k kind) int96s(values []parquet.Int96, out *dataset.Values) error {
+func int96(v []byte) (micros int64, msg string) {
 	const (
 		julian1970  = 2440588
 		microsOfDay = 86400 * 1e6
 		maxDays     = 106_000_000 // fit an int64 of microseconds, whatever the nanoseconds
 	)
-
-	for i, v := range values {
-		nanos := int64(binary.LittleEndian.Uint64(v[:8]))
-		days := int64(binary.LittleEndian.Uint32(v[8:])) - julian1970
-		if days > maxDays {
-			return &valueError{i, fmt.Sprintf("a timestamp %d days after 1970 is more than microseconds can count",
-				days)}
-		}
-
-		micros := nanos / 1000
-		if nanos%1000 < 0 {
-			micros--
-		}
-		out.Int[i] = days*microsOfDay + micros
-	}
-	return nil
-}
-
-func floats[T float32 | float64](values []T, out *dataset.Values) error {
-	for i, v := range values {
-		out.Float[i] = float64(v)
-	}
-	return nil
-}
-
-// byteArrays reads values of varying length.
-func byteArrays[T ~[]byte](k kind) func([]T, *dataset.Values) error {
-	switch k.meaning {
-	case decimalNumber:
-		return func(values []T, out *dataset.Values) error {
-			for i, v := range values {
-				if err := k.decimal(i, v, out); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-
-	case uuid:
-		return func(values []T, out *dataset.Values) error {
-			for i, v := range values {
-				h := hex.EncodeToString(v)
-				if len(h) != 32 {
-					return &valueError{i, fmt.Sprintf("a UUID of %d bytes", len(v))}
-				}
-				out.Text[i] = strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
-			}
-			return nil
-		}
-
-	case float16:
-		return func(values []T, out *dataset.Values) error {
-			for i, v := range values {
-				if len(v) != 2 {
-					return &valueError{i, fmt.Sprintf("a half-precision number of %d bytes", len(v))}
-				}
-				out.Float[i] = half(binary.LittleEndian.Uint16(v))
-			}
-			return nil
-		}
+	nanos := int64(binary.LittleEndian.Uint64(v))
+	days := int64(binary.LittleEndian.Uint32(v[8:])) - julian1970
+	if days > maxDays {
+		return 0, fmt.Sprintf("a timestamp %d days after 1970 is more than microseconds can count", days)
 	}
 
-	// The rest is text: strings, enumerations and JSON.
-	return texts[T]
-}
-
-// texts copies the values into one string shared by all of them, because the memory of the page will be reused.
-func texts[T ~[]byte](values []T, out *dataset.Values) error {
-	n := 0
-	for _, v := range values {
-		n += len(v)
+	micros = nanos / 1000
+	if nanos%1000 < 0 {
+		micros--
 	}
-	if n > batchBytes {
-		return repeatedTexts(values, out)
-	}
-
-	var b strings.Builder
-	b.Grow(n)
-	for _, v := range values {
-		b.Write(v)
-	}
-
-	all := b.String()
-	valid := utf8.ValidString(all)
-
-	from := 0
-	for i, v := range values {
-		out.Text[i] = all[from : from+len(v)]
-		from += len(v)
-		if len(v) > 0 && (!valid || !utf8.RuneStart(v[0])) && !utf8.ValidString(out.Text[i]) {
-			return notUTF8(i, out.Text[i])
-		}
-	}
-	return nil
-}
-
-// repeatedTexts copies each distinct value of a dictionary once, however many rows have it: a file of a few kilobytes
-// can expand to gigabytes of text. Rows with the same value share its copy.
-func repeatedTexts[T ~[]byte](values []T, out *dataset.Values) error {
-	type place struct {
-		first *byte
-		n     int
-	}
-
-	copies := map[place]string{}
-	for i, v := range values {
-		if len(v) == 0 {
-			out.Text[i] = ""
-			continue
-		}
-
-		at := place{&v[0], len(v)}
-		text, ok := copies[at]
-		if !ok {
-			if text = string(v); !utf8.ValidString(text) {
-				return notUTF8(i, text)
-			}
-			copies[at] = text
-		}
-
-		out.Text[i] = text
-	}
-	return nil
-}
-
-func notUTF8(i int, text string) error {
-	return &valueError{i, fmt.Sprintf("%.40q is not UTF-8; drop the column or convert it", text)}
+	return days*microsOfDay + micros, ""
 }
 
 // half is an IEEE 754 half-precision number.
@@ -320,4 +316,61 @@ func half(b uint16) float64 {
 		return math.Inf(int(sign))
 	}
 	return sign * math.Ldexp(1024+fraction, exponent-25)
+}
+
+// decimal reads a big-endian two's complement number.
+func (k kind) decimal(v []byte, i int, out *dataset.Values) (msg string) {
+	if len(v) > 64 {
+		return fmt.Sprintf("a decimal of %d bytes", len(v))
+	}
+
+	if len(v) <= 8 {
+		x := int64(0)
+		if len(v) > 0 && v[0] >= 0x80 {
+			x = -1
+		}
+		for _, b := range v {
+			x = x<<8 | int64(b)
+		}
+		k.store(x, i, out)
+		return ""
+	}
+
+	x := new(big.Int).SetBytes(v)
+	if v[0] >= 0x80 {
+		x.Sub(x, new(big.Int).Lsh(big.NewInt(1), uint(8*len(v))))
+	}
+
+	switch {
+	case k.typ == dataset.Text:
+		out.Text[i] = x.String()
+	case x.IsInt64():
+		k.store(x.Int64(), i, out)
+	case k.typ == dataset.Int:
+		return fmt.Sprintf("%s has more digits than its type allows", x)
+	default:
+		out.Float[i], _ = strconv.ParseFloat(x.String()+"e-"+strconv.Itoa(int(k.scale)), 64)
+	}
+	return ""
+}
+
+// store sets a value from a number, or a decimal's digits, that fit an int64.
+func (k kind) store(x int64, i int, out *dataset.Values) {
+	switch k.typ {
+	case dataset.Text:
+		out.Text[i] = strconv.FormatInt(x, 10)
+	case dataset.Float:
+		out.Float[i] = scaled(x, k.scale)
+	default:
+		out.Int[i] = x
+	}
+}
+
+// scaled is the float64 nearest to x / 10^scale.
+func scaled(x int64, scale int32) float64 {
+	if max(x, -x) <= dataset.MaxExact && scale <= 22 {
+		return float64(x) / math.Pow10(int(scale)) // both are exact
+	}
+	f, _ := strconv.ParseFloat(strconv.FormatInt(x, 10)+"e-"+strconv.Itoa(int(scale)), 64)
+	return f
 }

@@ -1,0 +1,323 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/apache/arrow/go/v17/parquet"
+	"github.com/apache/arrow/go/v17/parquet/metadata"
+	"github.com/apache/arrow/go/v17/parquet/schema"
+
+	"coppice/internal/dataset"
+)
+
+// parquetColumn decodes one column, row group by row group. Values of a dictionary are converted once, however many
+// rows have them; all others are converted from the plain encoding to their destination.
+type parquetColumn struct {
+	kind  kind
+	pages pageReader
+
+	words dataset.Values    // of the dictionary
+	bad   map[uint32]string // those that cannot be used, and why
+	known bool              // there is a dictionary
+
+	// The current page.
+	rows    int // unread
+	levels  runs
+	indexed bool
+	indices runs   // into words, or
+	plain   []byte // the rest of the values
+
+	scratch [1024]uint32
+	null    []bool
+}
+
+func newParquetColumn(c *schema.Column, pages pageReader) *parquetColumn {
+	pages.optional = c.MaxDefinitionLevel() > 0 // 1, in a field of the schema's root
+	return &parquetColumn{kind: kindOf(c), pages: pages}
+}
+
+// begin starts on the column chunk of a row group.
+func (c *parquetColumn) begin(r io.ReaderAt, size int64, meta *metadata.ColumnChunkMetaData,
+	writer *metadata.AppVersion, rows int64) error {
+	c.rows, c.known, c.bad, c.words = 0, false, nil, dataset.Values{}
+	if c.kind.physical == parquet.Types.Boolean {
+		c.words.Int = []int64{0, 1} // booleans are bits, or runs of them: indices
+	}
+	return c.pages.begin(r, size, meta, writer, rows)
+}
+
+// read fills out with the next n values.
+func (c *parquetColumn) read(n int, out *dataset.Values) error {
+	c.kind.shape(out, n)
+	for at := 0; at < n; {
+		if c.rows == 0 {
+			if err := c.next(n - at); err != nil {
+				return err
+			}
+			continue
+		}
+
+		m := min(c.rows, n-at)
+		if err := c.readRows(at, m, n, out); err != nil {
+			return err
+		}
+		at += m
+		if c.rows -= m; c.rows == 0 && len(c.levels.data) > 0 {
+			return errors.New("a page with more levels than values") // it would be taken for values
+		}
+	}
+	return nil
+}
+
+// next moves to the next page; missing is how many rows of the batch are still needed.
+func (c *parquetColumn) next(missing int) error {
+	p, err := c.pages.next()
+	if errors.Is(err, errNoPages) {
+		return fmt.Errorf("its data ends %d rows early", missing)
+	}
+	if err != nil {
+		return err
+	}
+	if p.dictionary {
+		return c.readDictionary(p)
+	}
+
+	c.rows, c.levels = int(p.values), runs{data: p.levels, width: 1}
+	c.indices, c.indexed, err = c.indicesOf(p)
+	if err == nil && !c.indexed {
+		c.plain, err = c.plainOf(p)
+	}
+	return err
+}
+
+// indicesOf returns a page's indices; ok is false if it has values.
+func (c *parquetColumn) indicesOf(p page) (indices runs, ok bool, err error) {
+	isBool := c.kind.physical == parquet.Types.Boolean
+	switch p.encoding {
+	case parquet.Encodings.PlainDict, parquet.Encodings.RLEDict:
+		if !c.known {
+			return runs{}, true, errors.New("a page of indices without a dictionary before it")
+		}
+		if len(p.data) == 0 || p.data[0] > 32 {
+			return runs{}, true, errors.New("a page of indices that does not say how wide they are")
+		}
+		return runs{data: p.data[1:], width: uint(p.data[0])}, true, nil
+	case parquet.Encodings.RLE: // behind their length
+		if isBool && len(p.data) >= 4 {
+			return runs{data: p.data[4:], width: 1}, true, nil
+		}
+	case parquet.Encodings.Plain:
+		if isBool {
+			return packedRun(p.data, 1), true, nil
+		}
+	}
+	return runs{}, false, nil
+}
+
+// plainOf returns a page's values in the plain encoding.
+func (c *parquetColumn) plainOf(p page) ([]byte, error) {
+	width, physical := c.kind.width, c.kind.physical
+	isInt := physical == parquet.Types.Int32 || physical == parquet.Types.Int64
+	isText := physical == parquet.Types.ByteArray || physical == parquet.Types.FixedLenByteArray
+
+	switch e := p.encoding; {
+	case e == parquet.Encodings.Plain:
+		return p.data, nil
+	case e == byteStreamSplit && width > 0:
+		if len(p.data)%width != 0 {
+			return nil, fmt.Errorf("a page of %d bytes in %d streams", len(p.data), width)
+		}
+		return joinStreams(p.data, width), nil
+	case e == parquet.Encodings.DeltaBinaryPacked && isInt:
+		return plainDeltas(p.data, width, c.pages.room)
+	case e == parquet.Encodings.DeltaLengthByteArray && isText, e == parquet.Encodings.DeltaByteArray && isText:
+		return plainTexts(p.data, width, e == parquet.Encodings.DeltaByteArray, c.pages.room)
+	}
+	return nil, fmt.Errorf("a page of %s in the encoding %s", physical, p.encoding)
+}
+
+const byteStreamSplit = parquet.Encoding(9) // the library has no name for it
+
+// readDictionary converts a dictionary. Words that cannot be used are errors of the rows that have them.
+func (c *parquetColumn) readDictionary(p page) error {
+	if c.known {
+		return errors.New("a second dictionary")
+	}
+	if p.encoding != parquet.Encodings.Plain && p.encoding != parquet.Encodings.PlainDict {
+		return fmt.Errorf("a dictionary encoded as %s", p.encoding)
+	}
+	if c.kind.physical == parquet.Types.Boolean {
+		return errors.New("a dictionary of booleans")
+	}
+
+	n := int(p.values)
+	end, err := c.kind.span(p.data, n)
+	if err != nil {
+		return fmt.Errorf("a dictionary of %d values in %d bytes", n, len(p.data))
+	}
+	const header = 16 // of a text in memory
+	if err := c.pages.memory.take(header * int64(n)); err != nil {
+		return err
+	}
+	c.pages.kept += header * int64(n)
+
+	c.known = true
+	c.kind.shape(&c.words, n)
+
+	for data, at := p.data[:end], 0; ; {
+		err := c.kind.convert(data, c.kind.part(&c.words, at, n))
+		var value *valueError
+		if !errors.As(err, &value) {
+			return err
+		}
+		if c.bad == nil {
+			c.bad = map[uint32]string{}
+		}
+		c.bad[uint32(at+value.at)] = value.msg
+		skip, err := c.kind.span(data, value.at+1)
+		if err != nil {
+			return err
+		}
+		data, at = data[skip:], at+value.at+1
+	}
+}
+
+// readRows writes m rows of the current page to out, from row at of n on.
+func (c *parquetColumn) readRows(at, m, n int, out *dataset.Values) error {
+	if !c.pages.optional || c.levels.skipOnes(m) {
+		return shift(c.readValues(c.kind.part(out, at, at+m), m), at, nil)
+	}
+
+	c.null = dataset.Resize(c.null, m)
+	present, err := c.readLevels(c.null)
+	if err != nil {
+		return err
+	}
+	if present == m {
+		return shift(c.readValues(c.kind.part(out, at, at+m), m), at, nil)
+	}
+	if err := c.readValues(c.kind.part(out, at, at+present), present); err != nil {
+		return shift(err, at, c.null)
+	}
+
+	if out.Null == nil {
+		out.Null = make([]bool, n)
+	}
+	copy(out.Null[at:], c.null)
+	switch c.kind.typ {
+	case dataset.Text:
+		spread(out.Text[at:], c.null, present, "")
+	case dataset.Float:
+		spread(out.Float[at:], c.null, present, math.NaN())
+	default:
+		spread(out.Int[at:], c.null, present, 0)
+	}
+	return nil
+}
+
+// readLevels says which of the next rows are null, and how many are not.
+func (c *parquetColumn) readLevels(null []bool) (present int, err error) {
+	for len(null) > 0 {
+		n := min(len(null), len(c.scratch))
+		if err := c.levels.read(c.scratch[:n]); err != nil {
+			return 0, err
+		}
+		for i, level := range c.scratch[:n] {
+			null[i] = level != 1
+			present += int(level & 1)
+			if level > 1 {
+				return 0, fmt.Errorf("a page with the level %d", level)
+			}
+		}
+		null = null[n:]
+	}
+	return present, nil
+}
+
+// spread moves the first present values to the rows that are not null: backwards, since they only move towards the end.
+func spread[T any](values []T, null []bool, present int, absent T) {
+	for i := len(null) - 1; i >= 0; i-- {
+		if null[i] {
+			values[i] = absent
+			continue
+		}
+		present--
+		values[i] = values[present]
+	}
+}
+
+// shift translates the index of a value among those that are present to that of its row in the batch.
+func shift(err error, first int, null []bool) error {
+	var value *valueError
+	if !errors.As(err, &value) {
+		return err
+	}
+	row, left := value.at, value.at
+	for i, absent := range null {
+		if !absent {
+			left--
+		}
+		if left < 0 {
+			row = i
+			break
+		}
+	}
+	return &valueError{first + row, value.msg}
+}
+
+// readValues fills out with the page's next n values.
+func (c *parquetColumn) readValues(out *dataset.Values, n int) error {
+	if !c.indexed {
+		end, err := c.kind.span(c.plain, n)
+		if err != nil {
+			return err
+		}
+		err = c.kind.convert(c.plain[:end], out)
+		c.plain = c.plain[end:]
+		return err
+	}
+
+	for at := 0; at < n; {
+		index := c.scratch[:min(n-at, len(c.scratch))]
+		err := c.indices.read(index)
+		if err != nil {
+			return err
+		}
+
+		if c.bad != nil {
+			for i, x := range index {
+				if msg, ok := c.bad[x]; ok {
+					return &valueError{at + i, msg}
+				}
+			}
+		}
+
+		switch c.kind.typ {
+		case dataset.Text:
+			err = lookUp(c.words.Text, index, out.Text[at:])
+		case dataset.Float:
+			err = lookUp(c.words.Float, index, out.Float[at:])
+		default:
+			err = lookUp(c.words.Int, index, out.Int[at:])
+		}
+		if err != nil {
+			return err
+		}
+		at += len(index)
+	}
+	return nil
+}
+
+func lookUp[T any](words []T, index []uint32, out []T) error {
+	out = out[:len(index)]
+	for i, x := range index {
+		if uint64(x) >= uint64(len(words)) {
+			return fmt.Errorf("a page with the index %d into a dictionary of %d values", x, len(words))
+		}
+		out[i] = words[x]
+	}
+	return nil
+}
