@@ -61,8 +61,8 @@ func Importance(dims []Dimension, loss []float64) []Weight {
 		}
 		m := newMarginal(values, dims[i].Categories, dims[i].Log)
 		best := max(fewestBest, int(math.Ceil(bestShare*float64(n))))
-		l := m.lots(n, best)
-		w := Weight{Name: dims[i].Name, Share: max(0, m.divergence(upTo(best))-l.mean), Chance: max(0, l.high-l.mean)}
+		c := m.chance(n, best)
+		w := Weight{Name: dims[i].Name, Share: max(0, m.divergence(upTo(best))-c.mean), Chance: max(0, c.high-c.mean)}
 		weights = append(weights, w)
 		sum += w.Share
 	}
@@ -99,14 +99,14 @@ func upTo(n int) []int {
 	return out
 }
 
-// lot is the distribution of a parameter's divergence for randomly chosen best trials.
-type lot struct {
+// chance is the distribution of a parameter's divergence for randomly chosen best trials.
+type chance struct {
 	mean float64
 	high float64 // exceeded with the probability in chanceIsAbove
 }
 
-// lots samples it; the sample is the same for all parameters with equally many trials.
-func (s *marginal) lots(trials, best int) (out lot) {
+// chance samples it; the sample is the same for all parameters with equally many trials.
+func (s *marginal) chance(trials, best int) (out chance) {
 	rng := rand.New(rand.NewPCG(uint64(trials), uint64(best)))
 	var drawn []float64
 	for range chanceDraws {

@@ -62,15 +62,15 @@ func (e VerdictsEnv) Check() error {
 		return fmt.Errorf("the environment variable COPPICE_WEBHOOK_FORMAT is %.40q: use %s or %s", e.WebhookFormat,
 			WebhookSlack, WebhookJSON)
 	}
-	if err := CheckVerdicts(e.WebhookVerdicts); err != nil {
+	if err := checkVerdicts(e.WebhookVerdicts); err != nil {
 		return fmt.Errorf("the environment variable COPPICE_WEBHOOK_VERDICTS: %w", err)
 	}
-	return CheckWebhook(e.Webhook)
+	return checkWebhook(e.Webhook)
 }
 
-// CheckWebhook rejects a URL to which verdicts cannot be posted, or not confidentially. Its errors do not contain the
+// checkWebhook rejects a URL to which verdicts cannot be posted, or not confidentially. Its errors do not contain the
 // URL.
-func CheckWebhook(address Secret) error {
+func checkWebhook(address Secret) error {
 	u, err := url.Parse(string(address))
 	switch {
 	case err != nil || u.Host == "":

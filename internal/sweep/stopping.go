@@ -124,7 +124,7 @@ func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
 			MaxOpen)
 	}
 
-	if doc.Has("search.stop.min_trees") { // whoever sets it means trees
+	if doc.Has("search.stop.min_trees") { // it means trees
 		q.By = ByTrees
 	}
 	return nil
@@ -276,8 +276,10 @@ func (p *Plan) checkStop() error {
 	}
 
 	switch {
-	case stop.Eta < 2 || !slices.IsSorted(stop.Rungs) || !slices.Contains(StopRules(), stop.Rule):
-		return fmt.Errorf("rule %.40q with eta %d and %d rungs", stop.Rule, stop.Eta, len(stop.Rungs))
+	case stop.Eta < 2 || !slices.IsSorted(stop.Rungs) || len(stop.Rungs) > 0 && stop.Rungs[0] < 1 ||
+		!slices.Contains(StopRules(), stop.Rule) || !(stop.Noise >= 0):
+		return fmt.Errorf("rule %.40q with eta %d, %d rungs and noise %v", stop.Rule, stop.Eta, len(stop.Rungs),
+			stop.Noise)
 	case stop.By == ByRows && (len(stop.Rungs) != 1 || stop.OneIn < 2):
 		return fmt.Errorf("compares by rows at %d rungs, one row in %d", len(stop.Rungs), stop.OneIn)
 	case stop.By != ByTrees && stop.By != ByRows:

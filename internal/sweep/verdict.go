@@ -151,7 +151,7 @@ func DecodeVerdictMessage(data []byte) (*VerdictMessage, error) {
 		return nil, NotA(kind, fmt.Errorf("%d bytes", len(data)))
 	}
 	return decode(kind, data, func(m *VerdictMessage) error {
-		if err := CheckVerdicts([]string{string(m.Verdict)}); err != nil {
+		if err := checkVerdicts([]string{string(m.Verdict)}); err != nil {
 			return err
 		}
 		if !slices.Contains([]Occasion{OccasionConcluded, OccasionRefused, OccasionStaged}, m.Occasion) || m.ID == "" {
@@ -167,8 +167,8 @@ func Verdicts() []Verdict {
 		VerdictCancelled}
 }
 
-// CheckVerdicts rejects words that are not verdicts.
-func CheckVerdicts(words []string) error {
+// checkVerdicts rejects words that are not verdicts.
+func checkVerdicts(words []string) error {
 	for _, w := range words {
 		if !slices.Contains(Verdicts(), Verdict(w)) {
 			return fmt.Errorf("%.40q is not a verdict; use %v", w, Verdicts())
