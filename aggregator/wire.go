@@ -80,7 +80,7 @@ func callers(ctx context.Context, env sweep.CallersEnv) (cli.Callers, error) {
 }
 
 // receiver passes on a message's data.
-type receiver struct{ sub *pubsub.Subscription }
+type receiver struct{ sub *pubsub.Receiver }
 
 func (r receiver) Receive(ctx context.Context, handle func(context.Context, []byte) error) error {
 	return r.sub.Receive(ctx, func(ctx context.Context, m pubsub.Message) error { return handle(ctx, m.Data) })

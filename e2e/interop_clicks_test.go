@@ -39,7 +39,7 @@ func TestInteropClicks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.CommandContext(t.Context(), interpreter, "metric/testdata/clicks/reference.py")
+		cmd := exec.CommandContext(t.Context(), interpreter, "internal/metric/testdata/clicks/reference.py")
 		cmd.Env = append(cmd.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 		cmd.Stdin = bytes.NewReader(rows)
 		var errOut bytes.Buffer

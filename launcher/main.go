@@ -17,7 +17,7 @@ func main() {
 	cobra.EnableCommandSorting = false // --help lists commands in the order in which they are needed
 	ctx, stop := program.Interrupted()
 	world := program.FromOS(version)
-	code := cli.Run(ctx, cli.World{World: world, Connect: connect, Callers: callers, Inspect: examine,
+	code := cli.Run(ctx, cli.Setup{World: world, Connect: connect, Callers: callers, Inspect: examine,
 		PriceList: prices(world.Env)})
 	stop()
 	os.Exit(code)

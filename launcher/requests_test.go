@@ -47,8 +47,8 @@ func (a *asked) SubmitTask(_ context.Context, q cloudjob.Work) (bool, error) {
 	return false, errNothingIsSent
 }
 
-func (a *asked) Status(context.Context, string) (provision.Status, error) {
-	return provision.Status{State: "not there", Finished: true}, nil
+func (a *asked) Status(context.Context, string) (provision.JobStatus, error) {
+	return provision.JobStatus{State: "not there", Finished: true}, nil
 }
 
 // deployment is what terraform/ tells a launcher in production.
@@ -85,7 +85,7 @@ func (w world) run(settings map[string]string, args ...string) (*asked, string) 
 	maps.Copy(env, settings)
 	var out bytes.Buffer
 	a := &asked{}
-	code := cli.Run(w.t.Context(), cli.World{
+	code := cli.Run(w.t.Context(), cli.Setup{
 		World: program.World{Args: args, Out: program.To(&out), Err: program.To(&out), Version: "v1",
 			Now: func() time.Time { return time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC) },
 			Env: envconfig.MapLookuper(env)},

@@ -196,22 +196,22 @@ func (j *jobs) describeTask(q cloudjob.Work) batch.Job {
 	}
 }
 
-func (j *jobs) Status(ctx context.Context, job string) (provision.Status, error) {
+func (j *jobs) Status(ctx context.Context, job string) (provision.JobStatus, error) {
 	s, err := j.client.Get(ctx, job)
 	return status(s, err)
 }
 
-func (j *jobs) Cancel(ctx context.Context, job string) (provision.Status, error) {
+func (j *jobs) Cancel(ctx context.Context, job string) (provision.JobStatus, error) {
 	s, err := j.client.Cancel(ctx, job)
 	return status(s, err)
 }
 
 // status converts a job's status.
-func status(s batch.Status, err error) (provision.Status, error) {
+func status(s batch.Status, err error) (provision.JobStatus, error) {
 	if errors.Is(err, batch.ErrNotExist) {
-		return provision.Status{State: sweepview.JobMissing, Finished: true}, nil
+		return provision.JobStatus{State: sweepview.JobMissing, Finished: true}, nil
 	}
-	return provision.Status{State: string(s.State), Finished: s.State.Finished(), Tasks: s.Counts,
+	return provision.JobStatus{State: string(s.State), Finished: s.State.Finished(), Tasks: s.Counts,
 		Failure: s.FailureReason(),
 		Created: s.Created, Began: s.Began(), NoCapacity: s.NoCapacity()}, err
 }

@@ -163,7 +163,7 @@ func (t *Table) crossFold(ctx context.Context, q CrossRequest, f Fold) (*FoldOut
 		return nil, err
 	}
 
-	o := &Outcome{Result: res, Score: math.NaN(), Seconds: time.Since(start).Seconds()}
+	o := &Evaluated{Result: res, Score: math.NaN(), Seconds: time.Since(start).Seconds()}
 	if err := o.rate(q.Request, rated); err != nil {
 		return nil, err
 	}

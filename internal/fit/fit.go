@@ -44,8 +44,8 @@ func describe(m *dataset.Manifest) []gbt.Feature {
 // Features is the number of features.
 func (t *Table) Features() int { return len(t.features) }
 
-// Rows holds held-out rows with their targets.
-type Rows struct {
+// HeldOut holds held-out rows with their targets.
+type HeldOut struct {
 	Data   gbt.Data
 	Label  []float32 // of the rows in use
 	Weight []float32 // nil if all are 1
@@ -53,20 +53,20 @@ type Rows struct {
 }
 
 // Len is the number of rows in use.
-func (r *Rows) Len() int { return len(r.Label) }
+func (r *HeldOut) Len() int { return len(r.Label) }
 
 // ErrNoRows means that the dataset lacks the split, or that the part has no rows.
 var ErrNoRows = problem.New(problem.Input, "no rows")
 
 // Select returns the rows of a part: a whole split, or those of some folds as a mask over the same bytes.
-func (t *Table) Select(part sweep.Rows) (*Rows, error) {
+func (t *Table) Select(part sweep.Rows) (*HeldOut, error) {
 	s := t.ds.Split(part.Split)
 	if s == nil {
 		return nil, fmt.Errorf("%w: dataset %s@%s has no split %s", ErrNoRows, t.ds.Manifest.Name,
 			t.ds.Manifest.Version, part.Split)
 	}
 
-	r := &Rows{Data: gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Features: t.features,
+	r := &HeldOut{Data: gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Features: t.features,
 		Label: s.Label, Weight: s.Weight}}
 	if part.Split == dataset.TrainSplit {
 		r.Data.Copies = t.ds.Manifest.Copies()
@@ -131,8 +131,8 @@ type Request struct {
 	StandardError bool
 }
 
-// Outcome is a trained model with its evaluation.
-type Outcome struct {
+// Evaluated is a trained model with its evaluation.
+type Evaluated struct {
 	*gbt.Result
 	Score      float64            // Metric's Score on valid at the best iteration; NaN without valid
 	ScoreSE    float64            // its standard error, if asked for; NaN if it has none
@@ -143,7 +143,7 @@ type Outcome struct {
 }
 
 // Train trains a configuration on the train split, or on q.Rows.
-func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
+func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 	train, err := t.trainingRows(q.Rows)
 	if err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 		opt.Shift = 0 // the rows that evaluate it are sampled like those it learns from
 	}
 
-	var valid *Rows
+	var valid *HeldOut
 	if q.Valid != nil {
 		if valid, err = t.Select(*q.Valid); err != nil {
 			return nil, err
@@ -180,7 +180,7 @@ func (t *Table) Train(ctx context.Context, q Request) (*Outcome, error) {
 		return nil, err
 	}
 
-	o := &Outcome{Result: res, Score: math.NaN(), Seconds: res.Took.Seconds()}
+	o := &Evaluated{Result: res, Score: math.NaN(), Seconds: res.Took.Seconds()}
 	o.TrainRows = train.Used()
 	// A continued model may get no tree.
 	o.NsPerValue = o.Seconds * 1e9 / float64(train.Used()) / float64(t.Features()) / float64(max(res.Grown, 1))
@@ -217,7 +217,7 @@ func (t *Table) Identity(q Request) string {
 }
 
 // rater returns a function that evaluates raw scores of valid with one metric after every tree, reusing its memory.
-func rater(q Request, valid *Rows) func([]float64) (float64, error) {
+func rater(q Request, valid *HeldOut) func([]float64) (float64, error) {
 	var e metric.Evaluator
 	pred := make([]float64, valid.Len())
 	return func(raw []float64) (float64, error) {
@@ -240,7 +240,7 @@ func transform(objective string, raw []float64) {
 
 // rate evaluates the finished model on valid. Metrics other than the request's own are left out if they are not
 // defined.
-func (o *Outcome) rate(q Request, valid *Rows) error {
+func (o *Evaluated) rate(q Request, valid *HeldOut) error {
 	raw, err := o.Model.PredictBinned(&valid.Data, q.Threads)
 	if err != nil {
 		return err

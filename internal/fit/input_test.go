@@ -46,7 +46,7 @@ func sampleOf(t *testing.T, ds *dataset.Dataset) *dataset.Sample {
 }
 
 // trained is a model of a table, as text.
-func trained(t *testing.T, table *Table, q Request) (*Outcome, []byte) {
+func trained(t *testing.T, table *Table, q Request) (*Evaluated, []byte) {
 	t.Helper()
 	auc, err := metric.Lookup("auc")
 	if err != nil {

@@ -56,7 +56,7 @@ func (t *Table) join(parts []sweep.Rows) (*gbt.Data, error) {
 		return nil, fmt.Errorf("%w: what is joined begins with all of %s", ErrNoRows, dataset.TrainSplit)
 	}
 
-	var selected []*Rows
+	var selected []*HeldOut
 	for _, part := range parts {
 		rows, err := t.Select(part)
 		if err != nil {
@@ -91,7 +91,7 @@ func (t *Table) join(parts []sweep.Rows) (*gbt.Data, error) {
 }
 
 // appendRows adds rows of another split to a trainer's table.
-func (t *Table) appendRows(all *gbt.Data, rows *Rows) {
+func (t *Table) appendRows(all *gbt.Data, rows *HeldOut) {
 	width := len(all.Features)
 	if rows.Data.Subset == nil {
 		all.RowMajor = append(all.RowMajor, rows.Data.RowMajor...)

@@ -71,7 +71,7 @@ func newRareClicks(t *testing.T) *rareClicks {
 
 // model stages the table with more lines of the spec, trains, and predicts all rows of valid, those that the dataset
 // has left out among them.
-func (c *rareClicks) model(t *testing.T, rest string) (d *dataset.Dataset, o *Outcome, predicted []float64) {
+func (c *rareClicks) model(t *testing.T, rest string) (d *dataset.Dataset, o *Evaluated, predicted []float64) {
 	t.Helper()
 	spec, err := dataset.ParseSpec("dataset.yaml",
 		[]byte("name: t\nsource: t.csv\nlabel: y\nsplit: {by: column, column: part}\n"+rest))

@@ -20,7 +20,7 @@ import (
 
 // datasetPage is a dataset with its drawings.
 type datasetPage struct {
-	*Dataset
+	*DatasetPage
 	Newest  []Night // newest first
 	Facts   []Pair
 	Trends  []*plot.Chart
@@ -32,21 +32,21 @@ type datasetPage struct {
 }
 
 // Write writes the page of a dataset.
-func (s *Dataset) Write(w io.Writer) error {
+func (s *DatasetPage) Write(w io.Writer) error {
 	p := s.lay()
 	return write(w, p.Name, "dataset.html", p, p.data)
 }
 
 // Charts are the page's drawings.
-func (s *Dataset) Charts() []*plot.Chart {
+func (s *DatasetPage) Charts() []*plot.Chart {
 	p := s.lay()
 	all := append(append([]*plot.Chart{p.Splits}, p.Trends...), p.Drifts...)
 	return slices.DeleteFunc(append(all, p.Columns...), func(c *plot.Chart) bool { return c == nil })
 }
 
-func (s *Dataset) lay() *datasetPage {
+func (s *DatasetPage) lay() *datasetPage {
 	s = cleaned(s)
-	p := &datasetPage{Dataset: s, data: newData("still", s.Name), Newest: slices.Clone(s.Nights)}
+	p := &datasetPage{DatasetPage: s, data: newData("still", s.Name), Newest: slices.Clone(s.Nights)}
 	slices.Reverse(p.Newest)
 	p.Facts = p.facts()
 	p.columns()
@@ -86,7 +86,7 @@ func (p *datasetPage) facts() []Pair {
 func (p *datasetPage) columns() {
 	d, n := p.data, p.Newest
 	add(d, "at", "staged", plot.Plain, n, func(n Night) any { return n.At })
-	add(d, "version", "version", plot.Plain, n, func(n Night) any { return n.Version })
+	add(d, "version", "version", plot.Plain, n, func(n Night) any { return n.VersionView })
 	add(d, "state", "night", plot.Plain, n, func(n Night) any { return n.State })
 	add(d, "verdict", "verdict", plot.Plain, n, func(n Night) any { return words(n.Verdict) })
 	add(d, "sweep", "sweep", plot.Plain, n, func(n Night) any { return n.Sweep })

@@ -7,8 +7,8 @@ import (
 	"coppice/internal/nights"
 )
 
-// Dataset is what a page about a dataset shows: its nights, and the table of the newest one.
-type Dataset struct {
+// DatasetPage is what a page about a dataset shows: its nights, and the table of the newest one.
+type DatasetPage struct {
 	Name   string
 	Pinned bool              // it is of a version that was asked for, and of the nights up to that
 	Metric string            // of Night.Value: the newest sweep's
@@ -21,14 +21,14 @@ type Dataset struct {
 
 // Night is one version of a dataset and what became of it. Numbers that are not known are NaN.
 type Night struct {
-	Version   string
-	At        time.Time
-	State     string // good, accepted, blocked
-	Accepted  string // by whom and why
-	Rows      float64
-	LabelRate float64
-	Findings  []nights.Finding
-	Drift     map[string]float64 // of each column, its distance to the night before; 0 is the same distribution
+	VersionView string
+	At          time.Time
+	State       string // good, accepted, blocked
+	Accepted    string // by whom and why
+	Rows        float64
+	LabelRate   float64
+	Findings    []nights.Finding
+	Drift       map[string]float64 // of each column, its distance to the night before; 0 is the same distribution
 
 	// Of the newest sweep with a winner that trained on it, else of the newest one; empty where there is none.
 	Sweep, Verdict, Reason, Model string

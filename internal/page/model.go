@@ -23,10 +23,10 @@ type Model struct {
 	Moves    []registry.Event // of aliases, oldest first
 	Of       int              // the version whose features, trees and descent these are
 	Features []Importance
-	Effects  []Effect // of the features that move predictions most, the first one most; nil where they are not known
-	Trees    []Tree   // the first ones
-	Grown    int      // how many trees it has
-	Descent  []Step   // from the file to what is live
+	Effects  []Effect   // of the features that move predictions most, the first one most; nil where they are not known
+	Trees    []TreeView // the first ones
+	Grown    int        // how many trees it has
+	Descent  []Step     // from the file to what is live
 	Notes    []string
 }
 
@@ -37,8 +37,8 @@ type Effect struct {
 	Rank    []float64 // of the row's value among those of the rows, 0 to 1; NaN where it is missing or a category
 }
 
-// Tree is a tree of a model, as much of it as is shown.
-type Tree struct {
+// TreeView is a tree of a model, as much of it as is shown.
+type TreeView struct {
 	Number int // from 1
 	Leaves int // of all of it
 	Nodes  []plot.Node
@@ -71,7 +71,7 @@ type modelPage struct {
 	Chart   *plot.Chart   // of features
 	Swarm   *plot.Chart   // of their SHAP values
 	Drawn   []*plot.Chart // trees
-	Compare []Row         // the champion, or the version before, against the newest
+	Compare []Compared    // the champion, or the version before, against the newest
 	A, B    int
 
 	data *data
@@ -108,8 +108,8 @@ func (m *Model) Write(w io.Writer) error {
 	return write(w, m.Name, "model.html", p, p.data)
 }
 
-// Row is a line of a comparison of two versions.
-type Row struct{ Name, A, B, Change string }
+// Compared is a line of a comparison of two versions.
+type Compared struct{ Name, A, B, Change string }
 
 // compare puts two versions beside each other. The columns are those from which the script does the same of any two.
 func (p *modelPage) compare() {
@@ -152,7 +152,7 @@ func (p *modelPage) compare() {
 	}
 	p.A, p.B = a.Number, b.Number
 	for _, name := range p.Metrics {
-		row := Row{Name: name, A: a.Metric(name), B: b.Metric(name)}
+		row := Compared{Name: name, A: a.Metric(name), B: b.Metric(name)}
 		if x, ok := a.Metrics[name]; ok {
 			if y, ok := b.Metrics[name]; ok {
 				row.Change = change(y - x)
@@ -161,7 +161,7 @@ func (p *modelPage) compare() {
 		p.Compare = append(p.Compare, row)
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		p.Compare = append(p.Compare, Row{Name: name, A: a.param(name), B: b.param(name)})
+		p.Compare = append(p.Compare, Compared{Name: name, A: a.param(name), B: b.param(name)})
 	}
 }
 

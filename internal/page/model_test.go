@@ -49,7 +49,7 @@ func versions(n int) *page.Model {
 		}
 		e.Rank[7] = math.NaN()
 		m.Effects = append(m.Effects, e)
-		m.Trees = append(m.Trees, page.Tree{Number: i + 1, Leaves: 63, Nodes: grown(12 + i)})
+		m.Trees = append(m.Trees, page.TreeView{Number: i + 1, Leaves: 63, Nodes: grown(12 + i)})
 	}
 	return m
 }

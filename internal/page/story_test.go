@@ -37,12 +37,12 @@ func values(t *testing.T, text, column string) string {
 // one nothing; and a score that is a mean is known when its last part is.
 func TestScoresOverWhatAllTrialsTook(t *testing.T) {
 	s := sample(1)
-	of := func(n int, score, cost float64, minutes int) page.Trial {
-		return page.Trial{Number: n, State: page.StateComplete, Score: score, Cost: cost, Seconds: 1,
+	of := func(n int, score, cost float64, minutes int) page.TrialRow {
+		return page.TrialRow{Number: n, State: page.StateComplete, Score: score, Cost: cost, Seconds: 1,
 			Private: math.NaN(), Ended: s.Planned.Add(time.Duration(minutes) * time.Minute)}
 	}
 	s.Winner, s.Params, s.Attempts = nil, nil, nil
-	s.Trials = []page.Trial{of(0, 0.9, math.NaN(), 0), of(1, math.NaN(), 5, 1), of(2, 0.8, 1, 2), of(3, 0.7, 2, 3)}
+	s.Trials = []page.TrialRow{of(0, 0.9, math.NaN(), 0), of(1, math.NaN(), 5, 1), of(2, 0.8, 1, 2), of(3, 0.7, 2, 3)}
 	s.Trials[1].State = page.StateEarly
 	s.Trials[2].Known = s.Planned.Add(4 * time.Minute)
 

@@ -21,7 +21,7 @@ const topCurves = 5
 // sweepPage is a sweep with its drawings, as its template wants it.
 type sweepPage struct {
 	*Sweep
-	Ranked     []*Trial // best first, then those without a score
+	Ranked     []*TrialRow // best first, then those without a score
 	Standing   map[int]int
 	Board      []boardColumn // rank, trial and state first
 	Counts     []stateCount
@@ -91,7 +91,7 @@ func (s *Sweep) lay() *sweepPage {
 }
 
 // scored says whether a trial has a score.
-func (t *Trial) scored() bool { return !math.IsNaN(t.Score) && !math.IsInf(t.Score, 0) }
+func (t *TrialRow) scored() bool { return !math.IsNaN(t.Score) && !math.IsInf(t.Score, 0) }
 
 // class is how a trial's state is painted; crosses are those without a model.
 func class(state string) string {
@@ -104,7 +104,7 @@ func class(state string) string {
 }
 
 // Class is class, for templates.
-func (t *Trial) Class() string { return class(t.State) }
+func (t *TrialRow) Class() string { return class(t.State) }
 
 // rank orders the trials as the leaderboard does, and counts them by state.
 func (p *sweepPage) rank() {
@@ -114,7 +114,7 @@ func (p *sweepPage) rank() {
 		counts[p.Trials[i].State]++
 	}
 
-	slices.SortStableFunc(p.Ranked, func(a, b *Trial) int {
+	slices.SortStableFunc(p.Ranked, func(a, b *TrialRow) int {
 		if a.scored() != b.scored() {
 			if a.scored() {
 				return -1
@@ -140,7 +140,7 @@ func (p *sweepPage) rank() {
 }
 
 // loss is a score where lower is better.
-func (p *sweepPage) loss(t *Trial) float64 {
+func (p *sweepPage) loss(t *TrialRow) float64 {
 	if p.Maximize {
 		return -t.Score
 	}
@@ -148,8 +148,8 @@ func (p *sweepPage) loss(t *Trial) float64 {
 }
 
 // scored are the trials that have a score, best first.
-func (p *sweepPage) scored() []*Trial {
-	n := slices.IndexFunc(p.Ranked, func(t *Trial) bool { return !t.scored() })
+func (p *sweepPage) scored() []*TrialRow {
+	n := slices.IndexFunc(p.Ranked, func(t *TrialRow) bool { return !t.scored() })
 	if n < 0 {
 		n = len(p.Ranked)
 	}
@@ -161,12 +161,12 @@ type boardColumn struct {
 	Key, Name string
 	Class     string // n: numbers; r: sentences
 	unit      plot.Unit
-	of        func(*Trial) any
+	of        func(*TrialRow) any
 	unlisted  bool // only in tables and CSV
 }
 
 // Cell is a trial's value in the column, as text.
-func (c boardColumn) Cell(t *Trial) string { return cell(c.unit, c.of(t)) }
+func (c boardColumn) Cell(t *TrialRow) string { return cell(c.unit, c.of(t)) }
 
 func cell(unit plot.Unit, v any) string {
 	switch v := v.(type) {
@@ -183,21 +183,21 @@ func cell(unit plot.Unit, v any) string {
 func (p *sweepPage) columns() {
 	priced := p.Sweep.Money != nil && p.Sweep.Money.Known
 	board := []boardColumn{
-		{"rank", "rank", "", plot.Plain, func(t *Trial) any { return p.Standing[t.Number] }, false},
-		{"trial", "trial", "", plot.Plain, func(t *Trial) any { return t.Number }, false},
-		{"state", "state", "", plot.Plain, func(t *Trial) any { return t.State }, false},
-		{"score", p.Metric, "n", plot.Plain, func(t *Trial) any { return t.Score }, false},
-		{"reason", "why it ended", "r", plot.Plain, func(t *Trial) any { return t.Reason }, false},
-		{"trees", "trees", "n", plot.Plain, func(t *Trial) any { return t.Trees }, false},
-		{"grown", "trees grown", "n", plot.Plain, func(t *Trial) any { return t.Grown }, true},
-		{"seconds", "training", "n", plot.Seconds, func(t *Trial) any { return t.Seconds }, false},
-		{"cost", "cost", "n", plot.USD, func(t *Trial) any { return t.Cost }, !priced},
-		{"attempts", "attempts", "n", plot.Plain, func(t *Trial) any { return t.Attempts }, false},
-		{"private", "private memory", "n", plot.Bytes, func(t *Trial) any { return t.Private }, true},
-		{"ended", "ended", "", plot.Plain, func(t *Trial) any { return t.Ended }, true},
+		{"rank", "rank", "", plot.Plain, func(t *TrialRow) any { return p.Standing[t.Number] }, false},
+		{"trial", "trial", "", plot.Plain, func(t *TrialRow) any { return t.Number }, false},
+		{"state", "state", "", plot.Plain, func(t *TrialRow) any { return t.State }, false},
+		{"score", p.Metric, "n", plot.Plain, func(t *TrialRow) any { return t.Score }, false},
+		{"reason", "why it ended", "r", plot.Plain, func(t *TrialRow) any { return t.Reason }, false},
+		{"trees", "trees", "n", plot.Plain, func(t *TrialRow) any { return t.Trees }, false},
+		{"grown", "trees grown", "n", plot.Plain, func(t *TrialRow) any { return t.Grown }, true},
+		{"seconds", "training", "n", plot.Seconds, func(t *TrialRow) any { return t.Seconds }, false},
+		{"cost", "cost", "n", plot.USD, func(t *TrialRow) any { return t.Cost }, !priced},
+		{"attempts", "attempts", "n", plot.Plain, func(t *TrialRow) any { return t.Attempts }, false},
+		{"private", "private memory", "n", plot.Bytes, func(t *TrialRow) any { return t.Private }, true},
+		{"ended", "ended", "", plot.Plain, func(t *TrialRow) any { return t.Ended }, true},
 	}
 	for g := 1; g < len(p.Goals); g++ { // the first is the metric
-		board = append(board, boardColumn{goalKey(g), p.Goals[g].Name, "n", p.Goals[g].Unit, func(t *Trial) any {
+		board = append(board, boardColumn{goalKey(g), p.Goals[g].Name, "n", p.Goals[g].Unit, func(t *TrialRow) any {
 			if t.Goals == nil {
 				return math.NaN()
 			}
@@ -206,7 +206,7 @@ func (p *sweepPage) columns() {
 	}
 	if len(p.Goals) > 0 {
 		board = append(board, boardColumn{"front", "front", "", plot.Plain,
-			func(t *Trial) any { return map[bool]string{true: "front"}[t.Front] }, false})
+			func(t *TrialRow) any { return map[bool]string{true: "front"}[t.Front] }, false})
 	}
 	for i, q := range p.Params {
 		class := "n"
@@ -214,11 +214,11 @@ func (p *sweepPage) columns() {
 			class = ""
 		}
 		board = append(board, boardColumn{paramKey(i), q.Name, class, plot.Plain,
-			func(t *Trial) any { return q.value(t.Values[i]) }, false})
+			func(t *TrialRow) any { return q.value(t.Values[i]) }, false})
 	}
-	if slices.ContainsFunc(p.Trials, func(t Trial) bool { return t.Tried != "" }) {
+	if slices.ContainsFunc(p.Trials, func(t TrialRow) bool { return t.Tried != "" }) {
 		board = append(board, boardColumn{"tried", "why it was tried", "r", plot.Plain,
-			func(t *Trial) any { return t.Tried }, false})
+			func(t *TrialRow) any { return t.Tried }, false})
 	}
 
 	var keys []string
@@ -255,7 +255,7 @@ func (q *Param) value(v float64) any {
 }
 
 // Setting is a configuration's value of a parameter, as text.
-func (p *sweepPage) Setting(c Configuration, i int) string {
+func (p *sweepPage) Setting(c ConfigurationRow, i int) string {
 	return cell(plot.Plain, p.Params[i].value(c.Values[i]))
 }
 
@@ -301,7 +301,7 @@ func (p *sweepPage) byWeight() []int {
 }
 
 // quality is a class from q0, the worst eighth of the trials, to q7, the best.
-func (p *sweepPage) quality(t *Trial) string {
+func (p *sweepPage) quality(t *TrialRow) string {
 	if !t.scored() {
 		return "q"
 	}
@@ -354,7 +354,7 @@ func list(names []string) string {
 func (p *sweepPage) Better() string { return p.better() }
 
 // Cross says that a trial is painted as one.
-func (t *Trial) Cross() bool { return isCross(class(t.State)) }
+func (t *TrialRow) Cross() bool { return isCross(class(t.State)) }
 
 // Cross says that trials of the state are painted as one.
 func (c stateCount) Cross() bool { return isCross(c.Class) }

@@ -15,7 +15,7 @@ import (
 )
 
 // known is when a trial's score was known.
-func (t *Trial) known() time.Time {
+func (t *TrialRow) known() time.Time {
 	if !t.Known.IsZero() {
 		return t.Known
 	}
@@ -25,12 +25,12 @@ func (t *Trial) known() time.Time {
 // objective draws the scores over the trials in the order in which they ended, over time and over money. Trials without
 // a score count and cost, too.
 func (p *sweepPage) objective() []*plot.Chart {
-	all := slices.DeleteFunc(slices.Clone(p.Ranked), func(t *Trial) bool { return t.Ended.IsZero() })
+	all := slices.DeleteFunc(slices.Clone(p.Ranked), func(t *TrialRow) bool { return t.Ended.IsZero() })
 	slices.SortStableFunc(all,
-		func(a, b *Trial) int { return cmp.Or(a.known().Compare(b.known()), cmp.Compare(a.Number, b.Number)) })
+		func(a, b *TrialRow) int { return cmp.Or(a.known().Compare(b.known()), cmp.Compare(a.Number, b.Number)) })
 	// By trial: its place in the order of ends, how long after the plan, and what all trials up to it have cost.
 	order, elapsed, spent := map[int]float64{}, map[int]float64{}, map[int]float64{}
-	var ended []*Trial
+	var ended []*TrialRow
 	sum := 0.0
 	for i, t := range all {
 		if !math.IsNaN(t.Cost) {
@@ -41,8 +41,8 @@ func (p *sweepPage) objective() []*plot.Chart {
 			order[t.Number], elapsed[t.Number], spent[t.Number] = float64(i+1), t.known().Sub(p.Planned).Seconds(), sum
 		}
 	}
-	of := func(m map[int]float64) func(t *Trial) any {
-		return func(t *Trial) any {
+	of := func(m map[int]float64) func(t *TrialRow) any {
+		return func(t *TrialRow) any {
 			if v, ok := m[t.Number]; ok {
 				return v
 			}
@@ -91,7 +91,7 @@ func (p *sweepPage) fronts() []*plot.Chart {
 	return charts
 }
 
-func (p *sweepPage) frontOver(id string, g int, goal Goal) *plot.Chart {
+func (p *sweepPage) frontOver(id string, g int, goal GoalView) *plot.Chart {
 	c := plot.Scatter{Chart: plot.Chart{ID: id, Title: p.Metric + " by " + goal.Name, W: 420, H: 250},
 		X: plot.Axis{Label: goal.Name, Unit: goal.Unit}, Y: plot.Axis{Label: p.Metric}}
 	if len(p.Goals) == 2 && !goal.Maximize { // then the front is what is best so far from the left
@@ -149,7 +149,7 @@ func (p *sweepPage) pareto() *plot.Chart {
 	c := plot.Scatter{Chart: plot.Chart{ID: "pareto", Title: "Score by training time", W: 420, H: 250},
 		X: plot.Axis{Label: "training", Unit: plot.Seconds, Log: true}, Y: plot.Axis{Label: p.Metric}, Best: p.sign()}
 	byTime := slices.Clone(p.scored()) // best first
-	slices.SortStableFunc(byTime, func(a, b *Trial) int { return cmp.Compare(a.Seconds, b.Seconds) })
+	slices.SortStableFunc(byTime, func(a, b *TrialRow) int { return cmp.Compare(a.Seconds, b.Seconds) })
 
 	var front []string
 	best := math.Inf(1)
@@ -174,7 +174,7 @@ func (p *sweepPage) pareto() *plot.Chart {
 func (p *sweepPage) curves() *plot.Chart {
 	c := plot.Lines{Chart: plot.Chart{ID: "curves", Title: "Learning curves", W: 980, H: 380, Wide: true},
 		X: plot.Axis{Label: "trees", Whole: true}, Y: plot.Axis{Label: p.Metric + " on valid, " + p.better()}}
-	var with []*Trial
+	var with []*TrialRow
 	early := 0
 	for _, t := range slices.Backward(p.Ranked) { // the best last, on top
 		if len(t.CurveX) > 0 {
@@ -222,7 +222,7 @@ func (p *sweepPage) curves() *plot.Chart {
 
 // window is the range of scores that is worth seeing: the worst of the first trees would press everything else
 // together.
-func (p *sweepPage) window(trials []*Trial) (low, high float64) {
+func (p *sweepPage) window(trials []*TrialRow) (low, high float64) {
 	var all []float64
 	for _, t := range trials {
 		all = append(all, t.CurveY...)

@@ -101,8 +101,8 @@ func tested() *metric.Tested {
 }
 
 // trialOf is one of a sample's trials.
-func trialOf(rng *rand.Rand, i int, planned time.Time) page.Trial {
-	t := page.Trial{Number: i, Values: []float64{float64(i % 2), 0.3 + 0.7*rng.Float64(), float64(i / 3 % 2),
+func trialOf(rng *rand.Rand, i int, planned time.Time) page.TrialRow {
+	t := page.TrialRow{Number: i, Values: []float64{float64(i % 2), 0.3 + 0.7*rng.Float64(), float64(i / 3 % 2),
 		math.Exp(4*rng.Float64() - 1), math.Exp(-3.5 + 2*rng.Float64()), math.Floor(4 + 60*rng.Float64())},
 		Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(), Private: math.NaN(), Attempts: 1}
 	if i%7 == 0 {
@@ -139,7 +139,7 @@ var charts = []string{"objective-trials", "objective-time", "objective-cost", "p
 // goals is a sample with several objectives.
 func goals(n int) *page.Sweep {
 	s := sample(n)
-	s.Goals = []page.Goal{{Name: s.Metric, Maximize: true}, {Name: "model_bytes", Unit: plot.Bytes}}
+	s.Goals = []page.GoalView{{Name: s.Metric, Maximize: true}, {Name: "model_bytes", Unit: plot.Bytes}}
 	best := math.Inf(-1)
 	for i := range s.Trials {
 		if t := &s.Trials[i]; !math.IsNaN(t.Score) {
@@ -285,11 +285,12 @@ func TestPageIsWhole(t *testing.T) {
 		lone.Trials[i].Values = nil
 	}
 	folds, mean := sample(6), 0.1
-	folds.Configurations = []page.Configuration{{Rank: 1, Values: folds.Trials[0].Values, Rated: sweep.Rated{
+	folds.Configurations = []page.ConfigurationRow{{Rank: 1, Values: folds.Trials[0].Values, Rated: sweep.Rated{
 		State: sweep.ConfigurationDone, Trials: []int{0, 1}, Folds: 2, Of: 2, Mean: &mean}},
 		{Values: folds.Trials[2].Values, Rated: sweep.Rated{Configuration: 1, State: sweep.ConfigurationOpen,
 			Trials: []int{2, 3}, Of: 2}}}
-	pages := map[string]writer{"folds": folds, "many": sample(60), "empty": empty, "one": one, "one with a winner": sample(1),
+	pages := map[string]writer{"folds": folds, "many": sample(60), "empty": empty, "one": one,
+		"one with a winner":      sample(1),
 		"one without parameters": lone, "objectives": goals(40)}
 	for _, state := range page.States { // of every trial
 		pages["all "+state] = allAre(state)

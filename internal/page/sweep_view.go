@@ -19,11 +19,11 @@ type Sweep struct {
 	Features                              int
 	Rows                                  map[string]int
 	Params                                []Param        // those that differ between trials
-	Goals                                 []Goal         // of a sweep with several objectives, the metric first
+	Goals                                 []GoalView     // of a sweep with several objectives, the metric first
 	Worths                                *search.Worths // of a sweep over groups of columns
-	Trials                                []Trial        // by number
+	Trials                                []TrialRow     // by number
 	// Of a sweep with folds, best first; a trial with a score stands for one, with its mean.
-	Configurations []Configuration
+	Configurations []ConfigurationRow
 	Attempts       []Attempt
 	Memory         []Memory
 	Money          *Money
@@ -49,8 +49,8 @@ const (
 // States are all of them, in the order in which a page lists them.
 var States = []string{StateComplete, StateEarly, StateFailed, StateTimedOut, StateCancelled, StateRunning, StateWaiting}
 
-// Goal is one of several objectives.
-type Goal struct {
+// GoalView is one of several objectives.
+type GoalView struct {
 	Name     string
 	Maximize bool
 	Unit     plot.Unit
@@ -63,8 +63,8 @@ type Param struct {
 	Categories []string // where values are no numbers
 }
 
-// Trial is one trial. Numbers that are not known are NaN.
-type Trial struct {
+// TrialRow is one trial. Numbers that are not known are NaN.
+type TrialRow struct {
 	Number    int
 	State     string
 	Reason    string // why it ended, or where it stands
@@ -89,8 +89,8 @@ type Trial struct {
 	Front bool      // no other trial is better in all objectives
 }
 
-// Configuration is what is cross-validated.
-type Configuration struct {
+// ConfigurationRow is what is cross-validated.
+type ConfigurationRow struct {
 	sweep.Rated
 	Rank   int       // 0 without one
 	Values []float64 // of Params

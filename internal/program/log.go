@@ -10,8 +10,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Origin says where a process's log lines come from.
-type Origin struct {
+// LogOrigin says where a process's log lines come from.
+type LogOrigin struct {
 	Program string // task, aggregator, launcher
 	Version string
 	Project string // the project of the traces; "" for none
@@ -31,7 +31,7 @@ const (
 // Logger writes one JSON object per line with the field names that Cloud Logging understands. A line with an attribute
 // "sweep", from With or its own, carries that sweep's trace, and with "trial" in addition the trial's span, so that the
 // code that logs need not know about traces. Secrets are removed (see Redact).
-func Logger(w io.Writer, o Origin) *slog.Logger {
+func Logger(w io.Writer, o LogOrigin) *slog.Logger {
 	return slog.New(&handler{
 		origin: o,
 		json:   slog.NewJSONHandler(redacting{w}, &slog.HandlerOptions{AddSource: true, ReplaceAttr: rename}),
@@ -76,7 +76,7 @@ func severity(l slog.Level) string {
 
 // handler collects the arguments of With and WithGroup, since the trace's fields have to be outside all groups.
 type handler struct {
-	origin Origin
+	origin LogOrigin
 	json   slog.Handler
 	given  []given
 }

@@ -30,7 +30,7 @@ func lines(t *testing.T, b *bytes.Buffer) []map[string]any {
 
 func TestLoggerSpeaksCloudLogging(t *testing.T) {
 	var b bytes.Buffer
-	log := program.Logger(&b, program.Origin{Program: "task", Version: "v1", Project: "p"})
+	log := program.Logger(&b, program.LogOrigin{Program: "task", Version: "v1", Project: "p"})
 	log.With("sweep", sweep.ID("s-1")).Warn("careful", "trial", 3)
 	line := lines(t, &b)[0]
 	source, ok := line["logging.googleapis.com/sourceLocation"].(map[string]any)
@@ -60,7 +60,7 @@ func TestLoggerSpeaksCloudLogging(t *testing.T) {
 
 func TestLoggerOutsideOfASweep(t *testing.T) {
 	var b bytes.Buffer
-	log := program.Logger(&b, program.Origin{Program: "aggregator", Version: "v1"})
+	log := program.Logger(&b, program.LogOrigin{Program: "aggregator", Version: "v1"})
 	log.Error("none")
 	log.Info("no id", "sweep", "../x")
 	log.Info("no project", "sweep", "s-1")
@@ -79,7 +79,7 @@ func TestLoggerOutsideOfASweep(t *testing.T) {
 
 func TestSeverities(t *testing.T) {
 	var b bytes.Buffer
-	log := program.Logger(&b, program.Origin{})
+	log := program.Logger(&b, program.LogOrigin{})
 	for _, l := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelInfo + 1, slog.LevelWarn, slog.LevelError,
 		slog.LevelError + 4} {
 		log.Log(t.Context(), l, "x")
@@ -96,7 +96,7 @@ func TestSeverities(t *testing.T) {
 // TestHandler is slog's own suite for handlers, with our names given back.
 func TestHandler(t *testing.T) {
 	var b bytes.Buffer
-	err := slogtest.TestHandler(program.Logger(&b, program.Origin{}).Handler(), func() []map[string]any {
+	err := slogtest.TestHandler(program.Logger(&b, program.LogOrigin{}).Handler(), func() []map[string]any {
 		all := lines(t, &b)
 		for _, line := range all {
 			for ours, theirs := range map[string]string{"severity": slog.LevelKey, "message": slog.MessageKey} {

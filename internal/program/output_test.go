@@ -52,7 +52,7 @@ func TestEveryWayOut(t *testing.T) {
 		"written": func(o program.Output) { _, _ = o.Write([]byte(hostile)) },
 		"twice":   func(o program.Output) { _, _ = program.To(o).Write([]byte(hostile)) },
 		"a message": func(o program.Output) {
-			program.Logger(o, program.Origin{Program: "x"}).Warn(hostile, hostile, hostile)
+			program.Logger(o, program.LogOrigin{Program: "x"}).Warn(hostile, hostile, hostile)
 		},
 		"a table": func(o program.Output) {
 			table := tables.New(o, "h "+hostile, "n")

@@ -114,7 +114,7 @@ func Execute(ctx context.Context, w World, root *cobra.Command) int {
 	}
 
 	if w.Structured() {
-		Logger(w.Err, Origin{Program: root.Name(), Version: w.Version}).Error(Brief(err.Error()), "exit_code", code)
+		Logger(w.Err, LogOrigin{Program: root.Name(), Version: w.Version}).Error(Brief(err.Error()), "exit_code", code)
 		return code
 	}
 

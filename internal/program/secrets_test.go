@@ -35,7 +35,7 @@ func TestNoSecretIsLogged(t *testing.T) {
 		"key":            "-----BEGIN PRIVATE KEY-----\n" + secret + "\n-----END PRIVATE KEY-----",
 	} {
 		var out, errOut bytes.Buffer
-		log := Logger(&out, Origin{Program: "x"})
+		log := Logger(&out, LogOrigin{Program: "x"})
 		err := &url.Error{Op: "Put", URL: text, Err: errors.New("connection reset")}
 		log.Error("upload", "error", err.Error(), "again", err, "path", "/push")
 		log.Warn(text)

@@ -277,7 +277,7 @@ func (r *Registry) RemoveAlias(ctx context.Context, model, alias string, expect 
 }
 
 // moved returns the alias after a move, with a copy of its past.
-func (a Alias) moved(kind Kind, to int, act Act) Alias {
+func (a Alias) moved(kind EventKind, to int, act Act) Alias {
 	next := a
 	next.Version = to
 	next.Past = slices.Clone(a.Past)

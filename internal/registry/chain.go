@@ -73,8 +73,8 @@ type Head struct {
 	SHA256   string `json:"sha256"`
 }
 
-// Verified is what Verify has checked.
-type Verified struct {
+// Verification is what Verify has checked.
+type Verification struct {
 	Model    string `json:"model"`
 	Versions int    `json:"versions"`
 	Files    int    `json:"files"`
@@ -86,17 +86,17 @@ type Verified struct {
 }
 
 // Has reports whether some move's record has this SHA-256.
-func (v *Verified) Has(sha256 string) bool { return slices.Contains(v.sums, sha256) }
+func (v *Verification) Has(sha256 string) bool { return slices.Contains(v.sums, sha256) }
 
 // Verify reads everything that a model has: each version's files with their checksums, each alias, and each history
 // along its chain. The error joins those of all damaged items; the result is returned even with an error.
-func (r *Registry) Verify(ctx context.Context, model string) (*Verified, error) {
+func (r *Registry) Verify(ctx context.Context, model string) (*Verification, error) {
 	versions, err1 := r.Versions(ctx, model)
 	if versions == nil && problem.Is(err1, problem.NotFound) { // not even a model
 		return nil, err1
 	}
 
-	out := &Verified{Model: model, Versions: len(versions), Heads: []Head{}}
+	out := &Verification{Model: model, Versions: len(versions), Heads: []Head{}}
 	errs := []error{err1}
 	for _, v := range versions {
 		for _, f := range v.Files {

@@ -76,27 +76,27 @@ func (v Version) File(name string) (f File, ok bool) {
 	return v.Files[i], true
 }
 
-// Kind is the kind of an Event.
-type Kind string
+// EventKind is the kind of an Event.
+type EventKind string
 
 // The kinds of events.
 const (
-	Registered Kind = "registered"
-	Promoted   Kind = "promoted"
-	RolledBack Kind = "rolled_back"
-	Removed    Kind = "removed" // the alias no longer exists; To is 0
+	Registered EventKind = "registered"
+	Promoted   EventKind = "promoted"
+	RolledBack EventKind = "rolled_back"
+	Removed    EventKind = "removed" // the alias no longer exists; To is 0
 
-	Tagged    Kind = "tagged"
-	Untagged  Kind = "untagged"
-	Noted     Kind = "noted"
-	MarkedBad Kind = "marked_bad"
-	Cleared   Kind = "cleared" // is no longer marked bad
-	Deleted   Kind = "deleted"
+	Tagged    EventKind = "tagged"
+	Untagged  EventKind = "untagged"
+	Noted     EventKind = "noted"
+	MarkedBad EventKind = "marked_bad"
+	Cleared   EventKind = "cleared" // is no longer marked bad
+	Deleted   EventKind = "deleted"
 )
 
 // Event is an entry of the history: a registration, a remark, or a move of an alias.
 type Event struct {
-	Kind     Kind      `json:"kind"`
+	Kind     EventKind `json:"kind"`
 	Alias    string    `json:"alias,omitempty"` // empty for events of a version
 	Sequence int       `json:"sequence"`        // of the alias's moves, from 1; 0 for events of a version
 	From     int       `json:"from"`            // version; 0 for none

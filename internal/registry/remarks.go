@@ -19,7 +19,7 @@ import (
 
 // Remark is a remark on a version, made after it was registered.
 type Remark struct {
-	Kind  Kind      `json:"kind"` // Tagged, Untagged, Noted, MarkedBad or Cleared
+	Kind  EventKind `json:"kind"` // Tagged, Untagged, Noted, MarkedBad or Cleared
 	Tag   string    `json:"tag,omitempty"`
 	Value string    `json:"value,omitempty"`
 	By    string    `json:"by"`

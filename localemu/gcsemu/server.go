@@ -58,7 +58,7 @@ type Options struct {
 
 // Server is the emulator. Its address with http:// before it is the value for STORAGE_EMULATOR_HOST.
 type Server struct {
-	*httpjson.Server
+	*httpjson.Listener
 	opts   Options
 	faults *faultState
 
@@ -90,13 +90,13 @@ func Start(l net.Listener, o Options) (*Server, error) {
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("read the buckets in %s: %w", o.Dir, err)
 	}
-	s.Server = httpjson.Serve(l, s.serve, o.Log)
+	s.Listener = httpjson.Serve(l, s.serve, o.Log)
 	return s, nil
 }
 
 // Close ends all connections and forgets unfinished uploads. A second Close does nothing.
 func (s *Server) Close() {
-	s.Server.Close()
+	s.Listener.Close()
 	s.sessions.closeAll()
 }
 

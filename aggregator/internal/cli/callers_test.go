@@ -70,7 +70,7 @@ func TestOnlyCallersAreLetIn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
 			a := aggregator(blob.Memory())
-			a.Log = program.Logger(&log, program.Origin{})
+			a.Log = program.Logger(&log, program.LogOrigin{})
 			var body io.Reader = unread{t}
 			if tc.body != "" {
 				body = strings.NewReader(tc.body)
@@ -100,7 +100,7 @@ func TestOnlyCallersAreLetIn(t *testing.T) {
 // readTime.
 func TestStrangersAreAnsweredAtOnce(t *testing.T) {
 	a := aggregator(blob.Memory())
-	a.Log = program.Logger(io.Discard, program.Origin{})
+	a.Log = program.Logger(io.Discard, program.LogOrigin{})
 	server := httptest.NewServer(handler(a, guests{}, func(context.Context) {}))
 	defer server.Close()
 

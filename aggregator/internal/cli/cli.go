@@ -65,7 +65,7 @@ func (w *World) with(ctx context.Context, page *page, every time.Duration, use f
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	log := program.Logger(w.Out, program.Origin{Program: "aggregator", Version: w.Version, Project: env.Project})
+	log := program.Logger(w.Out, program.LogOrigin{Program: "aggregator", Version: w.Version, Project: env.Project})
 	a := &conclude.Aggregator{Datasets: b.Datasets, Sweeps: b.Sweeps, Registry: registry.New(b.Registry), Jobs: b.Jobs,
 		Contract: conclude.Nights{Datasets: b.Datasets},
 		Notify:   &notify.Notifier{Channels: b.Channels, Now: w.Now, Log: log}, Now: w.Now, Log: log}

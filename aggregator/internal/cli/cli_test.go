@@ -37,7 +37,7 @@ func (broken) List(context.Context, string) iter.Seq2[blob.Attrs, error] {
 
 func aggregator(sweeps blob.Store) *conclude.Aggregator {
 	return &conclude.Aggregator{Datasets: blob.Memory(), Sweeps: sweeps, Registry: registry.New(blob.Memory()),
-		Now: time.Now, Log: program.Logger(io.Discard, program.Origin{})}
+		Now: time.Now, Log: program.Logger(io.Discard, program.LogOrigin{})}
 }
 
 func push(data string) string {

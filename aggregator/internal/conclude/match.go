@@ -87,7 +87,7 @@ type night struct {
 }
 
 // rows accumulates the rows of several nights.
-type rows judge.Rows
+type rows judge.Judged
 
 // add sets the rows of a night and the new model's predictions.
 func (to *rows) add(fresh *scorer.Scorer, r *reference) error {

@@ -38,7 +38,7 @@ func (d *decision) calibration(g sweep.Gate, e Evidence) {
 }
 
 // ratio compares the sum of the predictions with that of the labels.
-func (d *decision) ratio(name, rows string, bounds []float64, confidence float64, r *Rows) {
+func (d *decision) ratio(name, rows string, bounds []float64, confidence float64, r *Judged) {
 	m := named("calibration_ratio")
 	i, err := m.Interval(r.input(r.New), metric.Confidence{Level: confidence})
 	if err != nil {
@@ -75,13 +75,13 @@ func positives(ratio float64) string {
 
 // segments applies the same check to every segment with enough rows. The confidence level grows with their number, so
 // that all of them together err as rarely as one.
-func (d *decision) segments(c *sweep.GateCalibration, confidence float64, r *Rows) {
+func (d *decision) segments(c *sweep.GateCalibration, confidence float64, r *Judged) {
 	if r.Segment == nil {
 		return
 	}
 	type segment struct {
 		name                string
-		rows                Rows
+		rows                Judged
 		positive, predicted float64
 	}
 	found := map[string]*segment{}
@@ -123,7 +123,8 @@ func (d *decision) segments(c *sweep.GateCalibration, confidence float64, r *Row
 		if wrong++; worst.Passed || m.Score(i.Value) > m.Score(worst.Value) {
 			worst = sweep.GateCheck{Name: checkSegments, Value: i.Value, Low: i.Low, High: i.High,
 				Rows: len(s.rows.New),
-				Reason: fmt.Sprintf("segment %.80q: %.4g positives predicted, %.4g observed (allowed: %s to %s)", s.name,
+				Reason: fmt.Sprintf("segment %.80q: %.4g positives predicted, %.4g observed (allowed: %s to %s)",
+					s.name,
 					s.predicted, s.positive, deviation(c.Segment[0]), deviation(c.Segment[1]))}
 		}
 	}
@@ -134,7 +135,7 @@ func (d *decision) segments(c *sweep.GateCalibration, confidence float64, r *Row
 }
 
 // ece compares the calibration error with that of perfectly calibrated predictions, whose labels are drawn from them.
-func (d *decision) ece(c *sweep.GateCalibration, seed uint64, r *Rows) {
+func (d *decision) ece(c *sweep.GateCalibration, seed uint64, r *Judged) {
 	m, in := named("ece"), thinned(r)
 	value, err := m.Eval(in)
 	if err != nil {
@@ -174,13 +175,14 @@ func (d *decision) ece(c *sweep.GateCalibration, seed uint64, r *Rows) {
 
 	excess := max(value-chance, 0) / base
 	check := sweep.GateCheck{Name: checkECE, Passed: excess <= c.ECE, Value: excess, Rows: len(in.Pred)}
-	check.Reason = fmt.Sprintf("calibration error beyond chance is %.3g %% of the base rate on %d test rows (limit %.3g %%)",
+	check.Reason = fmt.Sprintf("calibration error beyond chance is %.3g %% of the base rate on %d test rows (limit "+
+		"%.3g %%)",
 		100*excess, len(in.Pred), 100*c.ECE)
 	d.add(check)
 }
 
 // thinned returns at most maxECE rows, evenly spread.
-func thinned(r *Rows) metric.Input {
+func thinned(r *Judged) metric.Input {
 	in := r.input(r.New)
 	n := len(in.Pred)
 	if n <= maxECE {
@@ -200,7 +202,7 @@ func thinned(r *Rows) metric.Input {
 
 // entropy requires that the model beats the base rate. It tests the value, not its interval: on a table of weak signal
 // and few rows a first night could never pass, and every later one is compared with the champion beyond chance anyway.
-func (d *decision) entropy(c *sweep.GateCalibration, confidence float64, r *Rows) {
+func (d *decision) entropy(c *sweep.GateCalibration, confidence float64, r *Judged) {
 	i, err := named("normalized_entropy").Interval(r.input(r.New), metric.Confidence{Level: confidence})
 	if err != nil {
 		return

@@ -11,8 +11,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Rows holds predictions of both models on the same rows.
-type Rows struct {
+// Judged holds predictions of both models on the same rows.
+type Judged struct {
 	Label, Weight []float32 // Weight may be nil
 	Group         []uint64  // may be nil
 	New, Old      []float64 // Old is nil when there is no champion's prediction
@@ -29,10 +29,10 @@ type Share struct {
 type Evidence struct {
 	Binary    bool // whether predictions are probabilities
 	Seed      uint64
-	Champion  int   // 0 when there is none
-	Tonight   Rows  // rows of tonight's test part
-	Reference Rows  // rows of earlier nights, with the labels of that night
-	Nights    []int // the versions that the reference rows come from
+	Champion  int    // 0 when there is none
+	Tonight   Judged // rows of tonight's test part
+	Reference Judged // rows of earlier nights, with the labels of that night
+	Nights    []int  // the versions that the reference rows come from
 
 	// Why the two models cannot be compared on these rows; empty if they can.
 	NotTonight, NotReference string
@@ -42,7 +42,7 @@ type Evidence struct {
 }
 
 // input converts the rows to a metric's input.
-func (r *Rows) input(pred []float64) metric.Input {
+func (r *Judged) input(pred []float64) metric.Input {
 	return metric.Input{Label: r.Label, Weight: r.Weight, Group: r.Group, Pred: pred}
 }
 

@@ -19,8 +19,8 @@ type world struct {
 	base float64
 }
 
-func (w world) rows(n int, errNew, errOld float64) judge.Rows {
-	var r judge.Rows
+func (w world) rows(n int, errNew, errOld float64) judge.Judged {
+	var r judge.Judged
 	for range n {
 		z := w.base + 1.2*w.r.NormFloat64()
 		label := float32(0)
@@ -131,9 +131,11 @@ func TestSentences(t *testing.T) {
 			func(g *sweep.Gate) { g.Reference.Margin = new(float64) },
 			sweep.VerdictNotPromoted, []string{"not shown to be as good as the gate demands"}},
 		"promises too much": {func(e *judge.Evidence) { e.Tonight.New = scaled(e.Tonight.New, 1.5) }, nil,
-			sweep.VerdictNotPromoted, []string{"predicted ", " % more positives than observed", "allowed: 20 % fewer to 25 % more"}},
+			sweep.VerdictNotPromoted, []string{"predicted ", " % more positives than observed",
+				"allowed: 20 % fewer to 25 % more"}},
 		"a third of the labels lost": {func(e *judge.Evidence) { e.Reference.New = scaled(e.Reference.New, 0.6) }, nil,
-			sweep.VerdictNotPromoted, []string{" % fewer positives than observed on", "rows of earlier nights", "allowed: 25 % fewer"}},
+			sweep.VerdictNotPromoted, []string{" % fewer positives than observed on", "rows of earlier nights",
+				"allowed: 25 % fewer"}},
 		"a segment": {func(e *judge.Evidence) { segment(&e.Tonight) }, nil, sweep.VerdictNotPromoted,
 			[]string{`segment "campaign 7"`, "positives predicted"}},
 		"bent": {func(e *judge.Evidence) { bend(&e.Tonight) },
@@ -153,7 +155,7 @@ func TestSentences(t *testing.T) {
 		"another schema": {func(e *judge.Evidence) { e.NotTonight = "it needs the column \"x\"" }, nil,
 			sweep.VerdictPromoted, []string{`needs the column "x"`, "rows of earlier nights", "is better than"}},
 		"no earlier rows": {func(e *judge.Evidence) {
-			e.Reference, e.NotReference = judge.Rows{}, "no earlier version has been the champion"
+			e.Reference, e.NotReference = judge.Judged{}, "no earlier version has been the champion"
 		}, nil, sweep.VerdictPromoted,
 			[]string{"not compared on rows of earlier nights: no earlier"}},
 		"neither": {func(e *judge.Evidence) { e.NotTonight, e.NotReference = "it needs \"x\"", "it needs \"y\"" }, nil,
@@ -198,7 +200,7 @@ func scaled(p []float64, by float64) []float64 {
 }
 
 // segment gives one campaign of ten three times its predicted clicks, and removes them from the others' sum.
-func segment(r *judge.Rows) {
+func segment(r *judge.Judged) {
 	for i := range r.New {
 		r.Segment = append(r.Segment, fmt.Sprintf("campaign %d", i%10))
 		if i%10 == 7 {
@@ -208,13 +210,13 @@ func segment(r *judge.Rows) {
 }
 
 // bend makes low predictions lower and high ones higher.
-func bend(r *judge.Rows) {
+func bend(r *judge.Judged) {
 	for i, p := range r.New {
 		r.New[i] = sigmoid(2.2*math.Log(p/(1-p)) + 1.9)
 	}
 }
 
-func nothing(r *judge.Rows) {
+func nothing(r *judge.Judged) {
 	rate := 0.0
 	for _, l := range r.Label {
 		rate += float64(l) / float64(len(r.Label))

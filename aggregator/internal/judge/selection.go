@@ -17,7 +17,7 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 	confidence := metric.Confidence{Level: g.Confidence, Seed: e.Seed}
 
 	// On rows where the metric is undefined (labels all alike, for instance) there is no comparison.
-	compare := func(r *Rows, not string) (metric.Comparison, string) {
+	compare := func(r *Judged, not string) (metric.Comparison, string) {
 		if not != "" {
 			return metric.Comparison{}, not
 		}
@@ -82,7 +82,7 @@ func (d *decision) earlier(e Evidence) string {
 
 // better requires a gain above MinGain, or above -Margin, beyond chance.
 func (d *decision) better(g sweep.Gate, m metric.Metric, c metric.Comparison, name, rows string,
-	r *Rows) sweep.GateCheck {
+	r *Judged) sweep.GateCheck {
 	required := g.MinGain - g.Margin
 	check := sweep.GateCheck{Name: name, Passed: c.Better(required), Value: c.Gain, Low: c.Low, High: c.High,
 		Rows: len(r.New), New: c.New, Old: c.Old}

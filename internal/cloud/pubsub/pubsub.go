@@ -96,26 +96,26 @@ type Message struct {
 	Attempt    int // number of the delivery, from 1; 0 if the subscription does not count
 }
 
-// Subscription receives from one subscription.
-type Subscription struct {
+// Receiver receives from one subscription.
+type Receiver struct {
 	s    *pubsub.Subscriber
 	name string
 }
 
 // Subscription returns the subscription of this project with that name. It does not check that it exists; Receive does.
-func (c *Client) Subscription(name string) *Subscription {
+func (c *Client) Subscription(name string) *Receiver {
 	s := c.c.Subscriber(name)
 	s.ReceiveSettings.MaxOutstandingMessages = maxOutstanding
 	s.ReceiveSettings.ShutdownOptions = &pubsub.ShutdownOptions{Timeout: shutdownLimit,
 		Behavior: pubsub.ShutdownBehaviorWaitForProcessing}
-	return &Subscription{s: s, name: "projects/" + c.project + "/subscriptions/" + name}
+	return &Receiver{s: s, name: "projects/" + c.project + "/subscriptions/" + name}
 }
 
 // Receive calls handle for every message, from several goroutines at once, until ctx ends (then it returns nil) or
 // receiving fails permanently. A message for which handle returns nil is acknowledged; after an error it is
 // redelivered, with a pause and possibly elsewhere. A missing subscription, credentials or emulator is a
 // *cloud.SetupError. The context of handle ends with ctx.
-func (s *Subscription) Receive(ctx context.Context, handle func(context.Context, Message) error) error {
+func (s *Receiver) Receive(ctx context.Context, handle func(context.Context, Message) error) error {
 	err := s.s.Receive(ctx, func(ctx context.Context, m *pubsub.Message) {
 		attempt := 0
 		if m.DeliveryAttempt != nil {

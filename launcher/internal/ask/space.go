@@ -14,11 +14,11 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Spec is a SPACE.yaml.
-type Spec struct {
-	Metric Metric `yaml:"metric"`
-	Seed   uint64 `yaml:"seed"`
-	Search Search `yaml:"search"`
+// Space is a SPACE.yaml.
+type Space struct {
+	Metric Metric      `yaml:"metric"`
+	Seed   uint64      `yaml:"seed"`
+	Search SpaceSearch `yaml:"search"`
 }
 
 // Metric is what the trials are compared by.
@@ -27,8 +27,8 @@ type Metric struct {
 	Maximize bool   `yaml:"maximize"`
 }
 
-// Search is the part of a sweep's search that needs no trainer, and a method.
-type Search struct {
+// SpaceSearch is the part of a sweep's search that needs no trainer, and a method.
+type SpaceSearch struct {
 	Method      string                        `yaml:"method"`
 	Fixed       []sweep.Params                `yaml:"fixed"`
 	Grid        map[string][]any              `yaml:"grid"`
@@ -44,7 +44,7 @@ const (
 )
 
 // ReadSpec reads a SPACE.yaml. An error in it has line and column.
-func ReadSpec(file string) (*Spec, error) {
+func ReadSpec(file string) (*Space, error) {
 	text, err := strictyaml.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -52,8 +52,8 @@ func ReadSpec(file string) (*Spec, error) {
 	return parseSpec(file, text)
 }
 
-func parseSpec(file string, text []byte) (*Spec, error) {
-	s := &Spec{}
+func parseSpec(file string, text []byte) (*Space, error) {
+	s := &Space{}
 	doc, err := strictyaml.Decode(file, text, s)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func parseSpec(file string, text []byte) (*Spec, error) {
 }
 
 // Ask returns the space as a request without results.
-func (s *Spec) Ask() search.Ask {
+func (s *Space) Ask() search.Ask {
 	return search.Ask{
 		Search: sweep.Search{Fixed: s.Search.Fixed, Grid: s.Search.Grid, Random: s.Search.Random,
 			Constraints: s.Search.Constraints},
@@ -79,7 +79,7 @@ func (s *Spec) Ask() search.Ask {
 }
 
 // Names returns the names of all parameters, ascending.
-func (s *Spec) Names() []string {
+func (s *Space) Names() []string {
 	names := map[string]bool{}
 	for name := range s.Search.Random {
 		names[name] = true
@@ -98,7 +98,7 @@ func (s *Spec) Names() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-func (s *Spec) check(doc *strictyaml.Document) error {
+func (s *Space) check(doc *strictyaml.Document) error {
 	switch {
 	case s.Metric.Name == "":
 		return doc.Errorf("metric", "the metric has no name: metric: {name: auc, maximize: true}")
@@ -146,7 +146,7 @@ func (s *Spec) check(doc *strictyaml.Document) error {
 	return nil
 }
 
-func (s *Spec) checkRandom(doc *strictyaml.Document, name string) error {
+func (s *Space) checkRandom(doc *strictyaml.Document, name string) error {
 	path := "search.random." + name
 	if _, both := s.Search.Grid[name]; both {
 		return doc.Errorf(path, "%.60q is both under grid and under random; leave it in one of them", name)

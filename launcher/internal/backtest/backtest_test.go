@@ -58,7 +58,7 @@ stale: [2]
 `
 
 // play runs a backtest of a table.
-func play(t *testing.T, spec, text string) *Report {
+func play(t *testing.T, spec, text string) *Results {
 	t.Helper()
 	r, err := tryPlay(t, spec, "{budget: 0}", text)
 	if err != nil {
@@ -67,7 +67,7 @@ func play(t *testing.T, spec, text string) *Report {
 	return r
 }
 
-func tryPlay(t *testing.T, spec, encodings, text string) (*Report, error) {
+func tryPlay(t *testing.T, spec, encodings, text string) (*Results, error) {
 	t.Helper()
 	dir := t.TempDir()
 	source := filepath.Join(dir, "clicks.csv")
@@ -84,7 +84,7 @@ func tryPlay(t *testing.T, spec, encodings, text string) (*Report, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := (&Backtest{Spec: s, Table: d, Scratch: dir, Threads: 2}).Run(t.Context())
+	r, err := (&Runner{Spec: s, Table: d, Scratch: dir, Threads: 2}).Run(t.Context())
 	if left, err := filepath.Glob(filepath.Join(dir, "coppice-*")); err != nil || len(left) > 0 {
 		t.Errorf("it left %q behind (%v)", left, err)
 	}

@@ -39,7 +39,7 @@ type nightModel struct {
 }
 
 // nightSpec returns the dataset.yaml of a night: that of the backtest, with a split by days.
-func (b *Backtest) nightSpec(night int, source string) *dataset.Spec {
+func (b *Runner) nightSpec(night int, source string) *dataset.Spec {
 	s := *b.Table
 	s.Source = source
 	s.CSV = dataset.CSVSpec{}
@@ -73,7 +73,7 @@ func (b *Backtest) nightSpec(night int, source string) *dataset.Spec {
 }
 
 // trainNight trains a night's candidates on the days known by then, and calibrates the best on valid.
-func (b *Backtest) trainNight(ctx context.Context, night int) (g *nightModel, err error) {
+func (b *Runner) trainNight(ctx context.Context, night int) (g *nightModel, err error) {
 	work, err := os.MkdirTemp(b.dir, "night-")
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (b *Backtest) trainNight(ctx context.Context, night int) (g *nightModel, er
 // input returns the model that a night continues, in terms of its own dataset; nil if it starts from nothing. The
 // previous night knew fewer days, so nothing leaks from the future, and its training days precede those used here for
 // early stopping and selection.
-func (b *Backtest) input(m *dataset.Manifest, night int) (*gbt.InputModel, error) {
+func (b *Runner) input(m *dataset.Manifest, night int) (*gbt.InputModel, error) {
 	if !b.Spec.warm(night) {
 		return nil, nil
 	}
@@ -142,7 +142,7 @@ func (b *Backtest) input(m *dataset.Manifest, night int) (*gbt.InputModel, error
 }
 
 // best trains all candidates and returns the one with the best score on valid; on a tie the first.
-func (b *Backtest) best(ctx context.Context, table *fit.Table, input *gbt.InputModel) (best *fit.Outcome, candidate int,
+func (b *Runner) best(ctx context.Context, table *fit.Table, input *gbt.InputModel) (best *fit.Evaluated, candidate int,
 	err error) {
 	valid := sweep.Rows{Split: sweep.Valid}
 	for i, p := range b.Spec.params {
@@ -160,7 +160,7 @@ func (b *Backtest) best(ctx context.Context, table *fit.Table, input *gbt.InputM
 }
 
 // scorerOf makes a model predict raw rows, as a registered version does.
-func (b *Backtest) scorerOf(table *fit.Table, ds *dataset.Dataset, o *fit.Outcome) (*scorer.Scorer, error) {
+func (b *Runner) scorerOf(table *fit.Table, ds *dataset.Dataset, o *fit.Evaluated) (*scorer.Scorer, error) {
 	var levels *dataset.Levels
 	if slices.ContainsFunc(ds.Manifest.Files, func(f dataset.FileInfo) bool { return f.Name == dataset.LevelsFile }) {
 		// the folder is removed, but the model is kept
@@ -201,7 +201,7 @@ type scored struct {
 }
 
 // score predicts all labelled rows of the days from first to last from raw values, as production would.
-func (b *Backtest) score(ctx context.Context, g *nightModel, first, last int) (*scored, error) {
+func (b *Runner) score(ctx context.Context, g *nightModel, first, last int) (*scored, error) {
 	var files []table.File
 	for day := first; day <= last; day++ {
 		path, ok := b.daily.files[day]

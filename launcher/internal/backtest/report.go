@@ -19,7 +19,7 @@ const (
 )
 
 // Files returns the report as JSON and as a page.
-func (r *Report) Files() (text, html []byte, err error) {
+func (r *Results) Files() (text, html []byte, err error) {
 	if text, err = json.MarshalIndent(r, "", "  "); err != nil {
 		return nil, nil, err
 	}
@@ -31,7 +31,7 @@ func (r *Report) Files() (text, html []byte, err error) {
 }
 
 // WritePage writes one self-contained HTML file.
-func (r *Report) WritePage(w io.Writer) error {
+func (r *Results) WritePage(w io.Writer) error {
 	v, err := r.View()
 	if err != nil {
 		return err
@@ -48,8 +48,8 @@ func unusable(err error) error {
 const MaxReport = 1 << 28
 
 // Decode reads a report. Errors are of kind Damaged.
-func Decode(text []byte) (*Report, error) {
-	r := &Report{}
+func Decode(text []byte) (*Results, error) {
+	r := &Results{}
 	if err := json.Unmarshal(text, r); err != nil {
 		return nil, unusable(err)
 	}
@@ -61,7 +61,7 @@ func Decode(text []byte) (*Report, error) {
 
 // View returns the report as a page shows it. Contents that no backtest writes are an error of kind
 // Damaged.
-func (r *Report) View() (*page.Backtest, error) {
+func (r *Results) View() (*page.Backtest, error) {
 	if r.Metric == "" || len(r.Nights) == 0 {
 		return nil, unusable(fmt.Errorf("it has %d nights and the metric %q", len(r.Nights), r.Metric))
 	}
@@ -79,7 +79,7 @@ func (r *Report) View() (*page.Backtest, error) {
 }
 
 // night returns one night as a page shows it.
-func (r *Report) night(n *Night) (out page.BacktestNight, err error) {
+func (r *Results) night(n *PlayedNight) (out page.BacktestNight, err error) {
 	out = page.BacktestNight{TrainRows: n.TrainRows, TestRows: n.TestRows, Trees: n.Trees, Candidate: n.Candidate,
 		Value: n.Value}
 	if out.Night, err = time.Parse(time.DateOnly, n.Night); err != nil {
@@ -109,24 +109,24 @@ func (r *Report) night(n *Night) (out page.BacktestNight, err error) {
 	return out, nil
 }
 
-// Report is the result of a backtest.
-type Report struct {
-	Metric   string  `json:"metric"`
-	Maximize bool    `json:"maximize"`
-	From     string  `json:"from"`
-	To       string  `json:"to"`
-	Window   int     `json:"window"`
-	Delay    int     `json:"delay"`
-	Stale    []int   `json:"stale"`
-	Gates    []Rule  `json:"gates"`
-	Nights   []Night `json:"nights"`
+// Results is the result of a backtest.
+type Results struct {
+	Metric   string        `json:"metric"`
+	Maximize bool          `json:"maximize"`
+	From     string        `json:"from"`
+	To       string        `json:"to"`
+	Window   int           `json:"window"`
+	Delay    int           `json:"delay"`
+	Stale    []int         `json:"stale"`
+	Gates    []Rule        `json:"gates"`
+	Nights   []PlayedNight `json:"nights"`
 
 	Rules []page.BacktestRule `json:"rules"`
 	Ages  []page.BacktestAge  `json:"ages"`
 }
 
 // sum sums up the nights.
-func (r *Report) sum() {
+func (r *Results) sum() {
 	for _, g := range r.Gates {
 		s := page.BacktestRule{Name: g.Name}
 		for i := range r.Nights {

@@ -12,15 +12,15 @@ import (
 	"coppice/internal/metric"
 )
 
-// Backtest is a backtest to run, once.
-type Backtest struct {
-	Spec    *Spec
+// Runner is a backtest to run, once.
+type Runner struct {
+	Spec    *Config
 	Table   *dataset.Spec // the dataset.yaml
 	Files   []table.File  // of the table; nil for those of its source, on this machine
 	Scratch string        // a folder for temporary files; empty for the system's
 	Threads int           // 0 is all CPUs
 	// OnNight, which may be nil, is called when a night is complete.
-	OnNight func(n Night, took time.Duration)
+	OnNight func(n PlayedNight, took time.Duration)
 
 	dir    string // in Scratch
 	daily  *daily
@@ -37,8 +37,8 @@ type Gain struct {
 	High float64 `json:"high"`
 }
 
-// Decision is a rule's decision on a night.
-type Decision struct {
+// RuleDecision is a rule's decision on a night.
+type RuleDecision struct {
 	Champion int    `json:"-"`                  // night that trained the champion after the decision
 	Grown    string `json:"champion"`           // the same, as a day
 	Promoted bool   `json:"promoted,omitempty"` // the night's model became the champion
@@ -49,8 +49,8 @@ type Decision struct {
 	Value float64 `json:"value"` // of the champion, on the next day
 }
 
-// Night is one night.
-type Night struct {
+// PlayedNight is one night.
+type PlayedNight struct {
 	Night     string  `json:"night"`
 	Test      string  `json:"test"` // the next day
 	TrainRows int     `json:"train_rows"`
@@ -60,12 +60,12 @@ type Night struct {
 	Model     string  `json:"model_sha256"`
 	Value     float64 `json:"value"` // of the night's model, on the next day
 	// by age in days, the night's model over the older one, on the next day
-	Stale map[int]*Gain        `json:"stale"`
-	Rules map[string]*Decision `json:"rules"`
+	Stale map[int]*Gain            `json:"stale"`
+	Rules map[string]*RuleDecision `json:"rules"`
 }
 
 // Column returns the table's column of times. It rejects a dataset.yaml that a backtest cannot use.
-func (s *Spec) Column(table *dataset.Spec) (string, error) {
+func (s *Config) Column(table *dataset.Spec) (string, error) {
 	column := s.Time
 	if column == "" && table.Split.By == dataset.SplitByTime {
 		column = table.Split.Column
@@ -78,7 +78,7 @@ func (s *Spec) Column(table *dataset.Spec) (string, error) {
 }
 
 // Run runs all nights, in order.
-func (b *Backtest) Run(ctx context.Context) (r *Report, err error) {
+func (b *Runner) Run(ctx context.Context) (r *Results, err error) {
 	column, err := b.Spec.Column(b.Table)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (b *Backtest) Run(ctx context.Context) (r *Report, err error) {
 		return nil, err
 	}
 
-	r = &Report{Metric: b.Spec.metric.Name, Maximize: b.Spec.metric.Maximize, From: b.Spec.From, To: b.Spec.To,
+	r = &Results{Metric: b.Spec.metric.Name, Maximize: b.Spec.metric.Maximize, From: b.Spec.From, To: b.Spec.To,
 		Window: b.Spec.Window,
 		Delay:  b.Spec.Delay, Stale: b.Spec.Stale, Gates: b.Spec.Gates}
 	champions := map[string]int{} // by rule, the night that trained it
@@ -124,21 +124,22 @@ func (b *Backtest) Run(ctx context.Context) (r *Report, err error) {
 	return r, nil
 }
 
-// runNight runs one night: train, decide by every rule on what is known by then, and only then evaluate on the next day.
-func (b *Backtest) runNight(ctx context.Context, night int, champions map[string]int) (*Night, error) {
+// runNight runs one night: train, decide by every rule on what is known by then, and only then evaluate on the next
+// day.
+func (b *Runner) runNight(ctx context.Context, night int, champions map[string]int) (*PlayedNight, error) {
 	g, err := b.trainNight(ctx, night)
 	if err != nil {
 		return nil, err
 	}
 	b.models[night] = g
-	n := &Night{Night: dayName(night), Test: dayName(night + 1), TrainRows: g.trainRows, Candidate: g.candidate,
+	n := &PlayedNight{Night: dayName(night), Test: dayName(night + 1), TrainRows: g.trainRows, Candidate: g.candidate,
 		Trees: g.trees, Model: g.sha256,
-		Stale: map[int]*Gain{}, Rules: map[string]*Decision{}}
+		Stale: map[int]*Gain{}, Rules: map[string]*RuleDecision{}}
 
 	before := map[string]int{}
 	for _, rule := range b.Spec.Gates {
 		champion, there := champions[rule.Name]
-		d := &Decision{Champion: night, Promoted: true}
+		d := &RuleDecision{Champion: night, Promoted: true}
 		if there {
 			before[rule.Name] = champion
 			if d.Seen, d.Promoted, err = b.decide(ctx, rule, night, champion); err != nil {
@@ -157,7 +158,7 @@ func (b *Backtest) runNight(ctx context.Context, night int, champions map[string
 
 // decide asks a rule whether a night's model replaces the champion, on the test rows known that night. The champion was
 // trained on earlier nights, which did not know these rows.
-func (b *Backtest) decide(ctx context.Context, rule Rule, night, champion int) (*Gain, bool, error) {
+func (b *Runner) decide(ctx context.Context, rule Rule, night, champion int) (*Gain, bool, error) {
 	_, _, _, test, last := b.Spec.days(night)
 	_, _, _, _, known := b.Spec.days(champion)
 	gain, err := b.compare(ctx, night, champion, max(test, known+1), last, rule.Confidence)
@@ -176,7 +177,7 @@ func (b *Backtest) decide(ctx context.Context, rule Rule, night, champion int) (
 }
 
 // evaluate evaluates everything on the next day.
-func (b *Backtest) evaluate(ctx context.Context, n *Night, night int, before map[string]int) error {
+func (b *Runner) evaluate(ctx context.Context, n *PlayedNight, night int, before map[string]int) error {
 	s, err := b.predicted(ctx, night, night+1, night+1)
 	if err != nil {
 		return err
@@ -212,7 +213,7 @@ func (b *Backtest) evaluate(ctx context.Context, n *Night, night int, before map
 }
 
 // compare returns the gain of one night's model over another's on some days.
-func (b *Backtest) compare(ctx context.Context, fresh, old, first, last int, confidence float64) (*Gain, error) {
+func (b *Runner) compare(ctx context.Context, fresh, old, first, last int, confidence float64) (*Gain, error) {
 	a, err := b.predicted(ctx, fresh, first, last)
 	if err != nil {
 		return nil, err
@@ -230,7 +231,7 @@ func (b *Backtest) compare(ctx context.Context, fresh, old, first, last int, con
 }
 
 // predicted is score with a cache.
-func (b *Backtest) predicted(ctx context.Context, night, first, last int) (*scored, error) {
+func (b *Runner) predicted(ctx context.Context, night, first, last int) (*scored, error) {
 	key := [3]int{night, first, last}
 	if s := b.cache[key]; s != nil {
 		return s, nil
@@ -244,7 +245,7 @@ func (b *Backtest) predicted(ctx context.Context, night, first, last int) (*scor
 }
 
 // forget drops what no later night needs.
-func (b *Backtest) forget(night int, champions map[string]int) {
+func (b *Runner) forget(night int, champions map[string]int) {
 	b.cache = map[[3]int]*scored{}
 	oldest := night - b.Spec.Stale[len(b.Spec.Stale)-1]
 	needed := map[int]bool{}

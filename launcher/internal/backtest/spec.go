@@ -14,8 +14,8 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// Spec is a backtest.yaml. Lengths are in days.
-type Spec struct {
+// Config is a backtest.yaml. Lengths are in days.
+type Config struct {
 	Dataset string `yaml:"dataset"` // the dataset.yaml; its split is replaced by days
 	Time    string `yaml:"time"`    // column; defaults to the one that the dataset is split by
 	From    string `yaml:"from"`    // the first night; it knows this day's rows
@@ -60,8 +60,8 @@ const (
 )
 
 // ParseSpec reads a backtest.yaml. Errors are *strictyaml.Error.
-func ParseSpec(file string, text []byte) (*Spec, error) {
-	s := &Spec{Window: 28, Valid: 1, Calib: 1, Test: 1, Metric: "log_loss"}
+func ParseSpec(file string, text []byte) (*Config, error) {
+	s := &Config{Window: 28, Valid: 1, Calib: 1, Test: 1, Metric: "log_loss"}
 	doc, err := strictyaml.Decode(file, text, s)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func ParseSpec(file string, text []byte) (*Spec, error) {
 	return s, nil
 }
 
-func (s *Spec) checkDays() error {
+func (s *Config) checkDays() error {
 	if s.Dataset == "" {
 		return s.doc.Errorf("dataset", "dataset is missing: name the dataset.yaml")
 	}
@@ -119,7 +119,7 @@ func (s *Spec) checkDays() error {
 	return nil
 }
 
-func (s *Spec) checkModel() error {
+func (s *Config) checkModel() error {
 	var err error
 	if s.metric, err = metric.Lookup(s.Metric); err != nil {
 		return s.doc.Errorf("metric", "%v", err)
@@ -159,7 +159,7 @@ func (s *Spec) checkModel() error {
 	return nil
 }
 
-func (s *Spec) checkRules() error {
+func (s *Config) checkRules() error {
 	for i, k := range s.Stale {
 		if k < 1 || k > maxNights {
 			return s.doc.Errorf(fmt.Sprintf("stale[%d]", i), "stale is %d: use 1 to %d days", k, maxNights)
@@ -194,9 +194,9 @@ func (s *Spec) checkRules() error {
 	return nil
 }
 
-// checkDelay makes sure that a night uses no label that was not final by then: rows are dated by day here, so the delay is
-// rounded up to days.
-func (s *Spec) checkDelay(l *dataset.LabelSpec) error {
+// checkDelay makes sure that a night uses no label that was not final by then: rows are dated by day here, so the delay
+// is rounded up to days.
+func (s *Config) checkDelay(l *dataset.LabelSpec) error {
 	days := int((time.Duration(l.Matures) + 24*time.Hour - 1) / (24 * time.Hour))
 	if s.doc != nil && !s.doc.Has("delay") {
 		s.Delay = days
@@ -210,13 +210,13 @@ func (s *Spec) checkDelay(l *dataset.LabelSpec) error {
 }
 
 // warm reports whether a night continues the previous night's model.
-func (s *Spec) warm(night int) bool { return s.WarmStart > 0 && (night-s.from)%s.WarmStart != 0 }
+func (s *Config) warm(night int) bool { return s.WarmStart > 0 && (night-s.from)%s.WarmStart != 0 }
 
 // Nights is the number of nights.
-func (s *Spec) Nights() int { return s.to - s.from + 1 }
+func (s *Config) Nights() int { return s.to - s.from + 1 }
 
 // days returns the rows that a night knows: its last day, and the first days of valid, calib and test.
-func (s *Spec) days(night int) (first, valid, calib, test, last int) {
+func (s *Config) days(night int) (first, valid, calib, test, last int) {
 	last = night - s.Delay
 	test = last - s.Test + 1
 	calib = test - s.Calib

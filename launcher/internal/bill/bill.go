@@ -33,18 +33,18 @@ type Bill struct {
 	LostSeconds  float64   `json:"lost_seconds"`
 	LeadEach     float64   `json:"lead_seconds_each"`
 	// attempts followed by another one of the same trial, not counting those that paused it
-	Interrupted int          `json:"interrupted"`
-	Budget      float64      `json:"budget,omitempty"`
-	NsPerValue  float64      `json:"ns_per_value"`       // median over the trials that are done
-	MeanTrial   float64      `json:"mean_trial_seconds"` // over those that are done
-	Quote       *sweep.Quote `json:"quote,omitempty"`
-	Trials      []Trial      `json:"trials"`
-	Attempts    []Attempt    `json:"attempts"`
-	Unreadable  int          `json:"unreadable,omitempty"`
+	Interrupted int           `json:"interrupted"`
+	Budget      float64       `json:"budget,omitempty"`
+	NsPerValue  float64       `json:"ns_per_value"`       // median over the trials that are done
+	MeanTrial   float64       `json:"mean_trial_seconds"` // over those that are done
+	Quote       *sweep.Quote  `json:"quote,omitempty"`
+	Trials      []TrialCost   `json:"trials"`
+	Attempts    []AttemptCost `json:"attempts"`
+	Unreadable  int           `json:"unreadable,omitempty"`
 }
 
-// Trial is the cost of one trial over all its attempts. Seconds are a task's.
-type Trial struct {
+// TrialCost is the cost of one trial over all its attempts. Seconds are a task's.
+type TrialCost struct {
 	Trial       int          `json:"trial"`
 	Status      sweep.Status `json:"status,omitempty"` // empty until it has ended
 	Attempts    int          `json:"attempts"`
@@ -58,8 +58,8 @@ type Trial struct {
 	Unpriced bool `json:"unpriced,omitempty"`
 }
 
-// Attempt is the cost of one attempt at a trial.
-type Attempt struct {
+// AttemptCost is the cost of one attempt at a trial.
+type AttemptCost struct {
 	ledger.Attempt
 	Cost     float64 `json:"cost"`
 	Unpriced bool    `json:"unpriced,omitempty"` // its job has no known price
@@ -139,17 +139,17 @@ func priceDate(p *sweep.Plan, n int) string {
 
 // add adds up attempts and trials; second is the price of a task's second in each job.
 func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, second map[int]float64) {
-	trials := map[int]*Trial{}
+	trials := map[int]*TrialCost{}
 	type sum struct{ seconds, cost float64 }
 	lost := map[int]sum{} // of attempts that did not end their trial
 
 	for i, a := range attempts {
 		cost := a.Seconds() * second[a.Job]
-		b.Attempts = append(b.Attempts, Attempt{a, cost, second[a.Job] == 0})
+		b.Attempts = append(b.Attempts, AttemptCost{a, cost, second[a.Job] == 0})
 
 		t := trials[a.Trial]
 		if t == nil {
-			t = &Trial{Trial: a.Trial}
+			t = &TrialCost{Trial: a.Trial}
 			trials[a.Trial] = t
 		}
 
@@ -191,7 +191,7 @@ func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, seco
 		b.Trials = append(b.Trials, *t)
 	}
 
-	slices.SortFunc(b.Trials, func(x, y Trial) int { return cmp.Compare(x.Trial, y.Trial) })
+	slices.SortFunc(b.Trials, func(x, y TrialCost) int { return cmp.Compare(x.Trial, y.Trial) })
 	b.MeanTrial /= float64(max(done, 1))
 	if slices.Sort(speeds); len(speeds) > 0 {
 		b.NsPerValue = speeds[len(speeds)/2]

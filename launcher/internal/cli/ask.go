@@ -18,7 +18,7 @@ type askFlags struct {
 	n       int
 }
 
-func askCommand(w *World) *cobra.Command {
+func askCommand(w *Setup) *cobra.Command {
 	var f askFlags
 	cmd := &cobra.Command{
 		Use:   "ask SPACE.yaml",
@@ -65,7 +65,7 @@ may be proposed again.`,
 	return cmd
 }
 
-func runAsk(w *World, file string, f askFlags) error {
+func runAsk(w *Setup, file string, f askFlags) error {
 	spec, err := ask.ReadSpec(file)
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ type backtestFlags struct {
 	batch        batchFlags
 }
 
-func backtestCommand(w *World) *cobra.Command {
+func backtestCommand(w *Setup) *cobra.Command {
 	var f backtestFlags
 	cmd := &cobra.Command{
 		Use:   "backtest BACKTEST.yaml",
@@ -59,7 +59,7 @@ docs/backtest.md has the keys of backtest.yaml.`,
 type backtestSpecs struct {
 	file, tableFile string
 	text, tableText []byte
-	spec            *backtest.Spec
+	spec            *backtest.Config
 	table           *dataset.Spec
 }
 
@@ -84,7 +84,7 @@ func readBacktest(file string) (b *backtestSpecs, err error) {
 	return b, err
 }
 
-func runBacktest(ctx context.Context, w *World, file string, f backtestFlags) error {
+func runBacktest(ctx context.Context, w *Setup, file string, f backtestFlags) error {
 	if err := checkThreads(f.threads); err != nil {
 		return err
 	}
@@ -108,8 +108,8 @@ func runBacktest(ctx context.Context, w *World, file string, f backtestFlags) er
 	if !filepath.IsAbs(t.Source) {
 		t.Source = filepath.Join(filepath.Dir(b.tableFile), t.Source)
 	}
-	run := &backtest.Backtest{Spec: b.spec, Table: t, Scratch: f.scratch, Threads: f.threads,
-		OnNight: func(n backtest.Night, took time.Duration) {
+	run := &backtest.Runner{Spec: b.spec, Table: t, Scratch: f.scratch, Threads: f.threads,
+		OnNight: func(n backtest.PlayedNight, took time.Duration) {
 			if !w.asJSON {
 				fmt.Fprintln(w.Err, show.NightLine(n, b.spec.Metric, took))
 			}
@@ -122,7 +122,7 @@ func runBacktest(ctx context.Context, w *World, file string, f backtestFlags) er
 }
 
 // printBacktest writes and prints the result.
-func printBacktest(w *World, r *backtest.Report, f backtestFlags) error {
+func printBacktest(w *Setup, r *backtest.Results, f backtestFlags) error {
 	if f.out != "" {
 		if err := writeBacktest(r, f.out); err != nil {
 			return err
@@ -137,7 +137,7 @@ func printBacktest(w *World, r *backtest.Report, f backtestFlags) error {
 }
 
 // writeBacktest writes the result; each file appears atomically.
-func writeBacktest(r *backtest.Report, dir string) error {
+func writeBacktest(r *backtest.Results, dir string) error {
 	text, page, err := r.Files()
 	if err != nil {
 		return err

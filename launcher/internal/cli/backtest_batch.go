@@ -21,7 +21,7 @@ const dailyFactor = 4
 
 // backtestInBatch submits a backtest on a table in a bucket, follows it to its end, and shows its report. The report of
 // an earlier identical run is shown at once.
-func backtestInBatch(ctx context.Context, w *World, b *backtestSpecs, f backtestFlags) error {
+func backtestInBatch(ctx context.Context, w *Setup, b *backtestSpecs, f backtestFlags) error {
 	if !stager.Remote(b.table.Source) {
 		return program.Usagef("--batch needs a table in a bucket, but the source of %s is %.100q; copy it to a "+
 			"bucket first: gcloud storage cp", b.tableFile, b.table.Source)
@@ -63,8 +63,8 @@ func backtestInBatch(ctx context.Context, w *World, b *backtestSpecs, f backtest
 
 // runInBatch runs the backtest in a job, and returns its report with the key. The key differs from the given one if
 // the table or the image has changed.
-func runInBatch(ctx context.Context, w *World, b *backtestSpecs, in *stager.Located, machine machines.Type, key string,
-	f backtestFlags) (*backtest.Report, string, error) {
+func runInBatch(ctx context.Context, w *Setup, b *backtestSpecs, in *stager.Located, machine machines.Type, key string,
+	f backtestFlags) (*backtest.Results, string, error) {
 	disks, err := f.batch.disks(machine, diskNeed(b.table, in.Bytes)+dailyFactor*in.Bytes,
 		(diskFactor+dailyFactor)*in.Bytes)
 	if err != nil {
@@ -88,7 +88,7 @@ func runInBatch(ctx context.Context, w *World, b *backtestSpecs, in *stager.Loca
 }
 
 // backtestTaskCommand is the command that the job runs. It is not for people.
-func backtestTaskCommand(w *World) *cobra.Command {
+func backtestTaskCommand(w *Setup) *cobra.Command {
 	return jobTaskCommand(w, cloudjob.Backtest, "Run a backtest", "launcher backtest --batch", "backtest",
 		func(ctx context.Context, t *cloudjob.Task, s *stager.Stager) error {
 			return t.Backtest(ctx, s, show.NightLine)

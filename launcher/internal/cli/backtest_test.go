@@ -29,7 +29,7 @@ func TestBacktestCommand(t *testing.T) {
 		}
 	}
 
-	var kept, printed backtest.Report
+	var kept, printed backtest.Results
 	file, err := os.ReadFile(filepath.Join(out, "backtest.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -102,8 +102,8 @@ const (
 
 // inBatch submits a job, or attaches to one that does the same, and follows its reports in a folder of the datasets
 // bucket until it has ended. If the launcher is interrupted, it cancels the job, provided it started it.
-func inBatch(ctx context.Context, w *World, q cloudjob.Work,
-	folder func(dataset, job string) string) (*cloudjob.Outcome, error) {
+func inBatch(ctx context.Context, w *Setup, q cloudjob.Work,
+	folder func(dataset, job string) string) (*cloudjob.JobOutcome, error) {
 	j, err := cloudjob.Submit(ctx, w.Tasks, q)
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func inBatch(ctx context.Context, w *World, q cloudjob.Work,
 
 // jobTaskCommand is the command of a job that `launcher WHAT --batch` has submitted; doing names the work in logs. It
 // is not for people.
-func jobTaskCommand(w *World, kind cloudjob.Kind, short, submitter, doing string,
+func jobTaskCommand(w *Setup, kind cloudjob.JobKind, short, submitter, doing string,
 	work func(context.Context, *cloudjob.Task, *stager.Stager) error) *cobra.Command {
 	return &cobra.Command{
 		Use:   string(kind) + "-task",
@@ -158,7 +158,7 @@ func jobTaskCommand(w *World, kind cloudjob.Kind, short, submitter, doing string
 	}
 }
 
-func runJobTask(ctx context.Context, w *World, doing string,
+func runJobTask(ctx context.Context, w *Setup, doing string,
 	work func(context.Context, *cloudjob.Task, *stager.Stager) error) (err error) {
 	var env sweep.LauncherTaskEnv
 	if err := w.Environment(ctx, &env, "this command is only for the Batch job that `launcher stage`, `backtest` or "+
@@ -172,7 +172,7 @@ func runJobTask(ctx context.Context, w *World, doing string,
 	defer func() { err = errors.Join(err, b.Close()) }()
 	w.cloud = &cloud{Backends: b, datasets: b.Bucket(env.DatasetsBucket)}
 
-	log := program.Logger(w.Out, program.Origin{Program: "launcher", Version: w.Version,
+	log := program.Logger(w.Out, program.LogOrigin{Program: "launcher", Version: w.Version,
 		Project: env.Project}).With("job", env.Job, "attempt", env.Attempt)
 	log.Info(doing+" started", "version", w.Version, "file", env.File)
 

@@ -11,7 +11,7 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-func billCommand(w *World) *cobra.Command {
+func billCommand(w *Setup) *cobra.Command {
 	var attempts bool
 	cmd := &cobra.Command{
 		Use:   "bill SWEEP",
@@ -24,7 +24,7 @@ trial is assumed, and storage, messages and network are not included.`,
   launcher bill nightly-ctr-1a2b3c4d --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.look(cmd.Context(), args[0], func(s *sweepview.Sweep, st sweepview.State) error {
+			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
 				return printBill(cmd.Context(), w, s.Plan, st, attempts)
 			})
 		},
@@ -35,7 +35,7 @@ trial is assumed, and storage, messages and network are not included.`,
 	return cmd
 }
 
-func printBill(ctx context.Context, w *World, p *sweep.Plan, st sweepview.State, attempts bool) error {
+func printBill(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State, attempts bool) error {
 	results := map[int]sweep.Result{}
 	for _, row := range st.Board.Rows {
 		if row.Result != nil {

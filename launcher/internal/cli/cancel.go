@@ -16,7 +16,7 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-func cancelCommand(w *World) *cobra.Command {
+func cancelCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel SWEEP [TRIAL]",
 		Short: "Stop a sweep, or one of its trials",
@@ -30,7 +30,7 @@ quorum is that of the other trials. A trial that has ended cannot be cancelled.`
   launcher cancel nightly-ctr-1a2b3c4d 17 --json`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.look(cmd.Context(), args[0], func(s *sweepview.Sweep, st sweepview.State) error {
+			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
 				if len(args) == 1 {
 					return cancelSweep(cmd.Context(), w, s.Plan, st)
 				}
@@ -60,7 +60,7 @@ func trialNumber(p *sweep.Plan, text string) (int, error) {
 }
 
 // cancelSweep stops a whole sweep.
-func cancelSweep(ctx context.Context, w *World, p *sweep.Plan, st sweepview.State) error {
+func cancelSweep(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State) error {
 	id := p.Sweep
 	if end := st.Conclusion; end != nil && end.Outcome == sweep.OutcomeCancelled {
 		return w.print(map[string]any{"sweep": id, "before": true},
@@ -87,7 +87,7 @@ func cancelSweep(ctx context.Context, w *World, p *sweep.Plan, st sweepview.Stat
 }
 
 // cancelLeftover cancels the job of a sweep that has ended, if it is still running: its results are no longer needed.
-func cancelLeftover(ctx context.Context, w *World, p *sweep.Plan, end *sweep.Conclusion) error {
+func cancelLeftover(ctx context.Context, w *Setup, p *sweep.Plan, end *sweep.Conclusion) error {
 	job, err := jobStatus(ctx, w, p)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func cancelLeftover(ctx context.Context, w *World, p *sweep.Plan, end *sweep.Con
 
 // cancelTrial ends one trial of a sweep by writing its result, as its task would. The first result of a trial is its
 // result, and the task looks for one with every heartbeat.
-func cancelTrial(ctx context.Context, w *World, p *sweep.Plan, st sweepview.State, n int) error {
+func cancelTrial(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State, n int) error {
 	if st.Conclusion != nil || st.Ending || st.Cancelled {
 		return problem.New(problem.Conflict, "sweep %s has ended or is about to; there is no trial of it to cancel",
 			p.Sweep)
@@ -143,7 +143,7 @@ func cancelTrial(ctx context.Context, w *World, p *sweep.Plan, st sweepview.Stat
 
 // cancelledResult is the result of a trial that is cancelled by hand, with its task's progress; nil if the trial has
 // ended.
-func cancelledResult(ctx context.Context, w *World, trials *sweepstore.Trials, p *sweep.Plan,
+func cancelledResult(ctx context.Context, w *Setup, trials *sweepstore.Trials, p *sweep.Plan,
 	n int) (*sweep.Result, error) {
 	list, err := trials.List(ctx)
 	if err != nil {

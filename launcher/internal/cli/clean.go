@@ -17,7 +17,7 @@ type cleanFlags struct {
 	days         int
 }
 
-func cleanCommand(w *World) *cobra.Command {
+func cleanCommand(w *Setup) *cobra.Command {
 	var f cleanFlags
 	cmd := &cobra.Command{
 		Use:   "clean --dry-run",
@@ -50,7 +50,7 @@ everything younger than --days stay, too. It deletes nothing, because none of th
 // cleanOverhead is the width of all columns but the last.
 const cleanOverhead = 70
 
-func runClean(ctx context.Context, w *World, f cleanFlags) error {
+func runClean(ctx context.Context, w *Setup, f cleanFlags) error {
 	items, err := clean.Look(ctx, clean.Request{Datasets: w.datasets, Sweeps: w.sweeps, Registry: w.registry,
 		Now: w.Now(), Age: time.Duration(f.days) * 24 * time.Hour})
 	if err != nil {

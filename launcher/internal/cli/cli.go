@@ -33,8 +33,8 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// World is everything outside the process.
-type World struct {
+// Setup is everything outside the process.
+type Setup struct {
 	program.World
 	// Connect opens the cloud, or its emulation.
 	Connect func(context.Context, Env) (*Backends, error)
@@ -58,9 +58,9 @@ type Env struct {
 // Backends are the services that the launcher uses.
 type Backends struct {
 	Bucket func(name string) blob.Store
-	Jobs   Jobs
+	Jobs   SweepJobs
 	Tasks  cloudjob.Jobs // jobs that run the launcher itself
-	Plans  doctor.Jobs
+	Plans  doctor.JobDescriber
 	// Verdicts opens the channels for notifying people of a night's outcome; nil if there are none.
 	Verdicts func(context.Context) (channels []notify.Channel, closeAll func(), err error)
 	Close    func() error
@@ -73,8 +73,8 @@ type PriceList interface {
 	Prices(ctx context.Context, regions []string, date string) (*machines.Prices, error)
 }
 
-// Jobs runs plans.
-type Jobs interface {
+// SweepJobs runs plans.
+type SweepJobs interface {
 	// Name is the full name of a sweep's job.
 	Name(sweep.ID) string
 	// Request is the job in the service's JSON format, for people.
@@ -82,13 +82,13 @@ type Jobs interface {
 	// Submit starts the plan's job; existed says that it was started before.
 	Submit(context.Context, *sweep.Plan) (existed bool, err error)
 	// Status is a job's status according to the service.
-	Status(ctx context.Context, job string) (provision.Status, error)
+	Status(ctx context.Context, job string) (provision.JobStatus, error)
 	// Cancel stops the job and returns once it has stopped.
-	Cancel(ctx context.Context, job string) (provision.Status, error)
+	Cancel(ctx context.Context, job string) (provision.JobStatus, error)
 }
 
 // Run executes one command line and returns the process's exit code.
-func Run(ctx context.Context, outside World) int {
+func Run(ctx context.Context, outside Setup) int {
 	w := &outside
 	root := &cobra.Command{
 		Use:   "launcher",
@@ -143,7 +143,7 @@ const remedy = "run it inside `localemu exec --`, after `. DIR/env` of a `locale
 	"`terraform output` prints"
 
 // with opens the cloud, calls use and closes it.
-func (w *World) with(ctx context.Context, use func() error) (err error) {
+func (w *Setup) with(ctx context.Context, use func() error) (err error) {
 	c := &cloud{}
 	if err := w.Environment(ctx, &c.env, remedy); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (w *World) with(ctx context.Context, use func() error) (err error) {
 }
 
 // look opens a sweep and reads it once.
-func (w *World) look(ctx context.Context, id string, use func(*sweepview.Sweep, sweepview.State) error) error {
+func (w *Setup) look(ctx context.Context, id string, use func(*sweepview.View, sweepview.State) error) error {
 	return w.with(ctx, func() error {
 		s, err := sweepview.Open(ctx, w.sweeps, sweep.ID(id))
 		if err != nil {
@@ -184,29 +184,29 @@ func (c *cloud) bucket(_ context.Context, name string) (blob.Store, error) {
 
 // log writes to the error output for a log collector, when the launcher runs as a Cloud Run job (COPPICE_LOG=json);
 // people read what the commands print.
-func (w *World) log() *slog.Logger {
+func (w *Setup) log() *slog.Logger {
 	if !w.Structured() {
 		return slog.New(slog.DiscardHandler)
 	}
-	return program.Logger(w.Err, program.Origin{Program: "launcher", Version: w.Version, Project: w.env.Project})
+	return program.Logger(w.Err, program.LogOrigin{Program: "launcher", Version: w.Version, Project: w.env.Project})
 }
 
 // screen writes tables for people, as wide as their terminal.
-func (w *World) screen() show.Writer {
+func (w *Setup) screen() show.Printer {
 	width := 120
 	if w.Terminal {
 		width = w.Width
 	}
-	return show.Writer{Output: w.Out, Width: width}
+	return show.Printer{Output: w.Out, Width: width}
 }
 
 // jsonFlag adds --json to a command.
-func (w *World) jsonFlag(cmd *cobra.Command, usage string) {
+func (w *Setup) jsonFlag(cmd *cobra.Command, usage string) {
 	cmd.Flags().BoolVar(&w.asJSON, "json", false, usage)
 }
 
 // print writes v as JSON if the command has --json, and otherwise has text write it for people.
-func (w *World) print(v any, text func()) error {
+func (w *Setup) print(v any, text func()) error {
 	if w.asJSON {
 		return w.printJSON(v)
 	}
@@ -215,24 +215,24 @@ func (w *World) print(v any, text func()) error {
 }
 
 // printJSON writes v, indented, as the whole output of a command.
-func (w *World) printJSON(v any) error {
+func (w *Setup) printJSON(v any) error {
 	e := json.NewEncoder(w.Out)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
 
 // printf writes to the output.
-func (w *World) printf(format string, args ...any) { fmt.Fprintf(w.Out, format, args...) }
+func (w *Setup) printf(format string, args ...any) { fmt.Fprintf(w.Out, format, args...) }
 
 // say writes a sentence for people, who do not read with --json.
-func (w *World) say(format string, args ...any) {
+func (w *Setup) say(format string, args ...any) {
 	if !w.asJSON {
 		w.printf(format, args...)
 	}
 }
 
 // act says who changes something that keeps a history, and why.
-func (w *World) act(why string) registry.Act {
+func (w *Setup) act(why string) registry.Act {
 	if why == "" {
 		why = "by hand"
 	}
@@ -244,7 +244,7 @@ func (w *World) act(why string) registry.Act {
 }
 
 // confirm asks a person to type a name before something irreversible.
-func (w *World) confirm(what, name string) error {
+func (w *Setup) confirm(what, name string) error {
 	if w.In == nil {
 		return program.Usagef("cannot ask here; use --yes")
 	}

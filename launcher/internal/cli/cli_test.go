@@ -66,9 +66,9 @@ type jobs struct {
 	submitted map[sweep.ID]int
 	spot      bool // the last request
 	cancelled bool
-	leaving   func()            // called when a job is cancelled
-	status    *provision.Status // Batch's answer, if it is not the usual one
-	away      error             // Batch cannot be reached
+	leaving   func()               // called when a job is cancelled
+	status    *provision.JobStatus // Batch's answer, if it is not the usual one
+	away      error                // Batch cannot be reached
 	run       func(*sweep.Plan)
 	err       error
 }
@@ -95,23 +95,23 @@ func (j *jobs) Submit(_ context.Context, p *sweep.Plan) (bool, error) {
 	return false, nil
 }
 
-func (j *jobs) Status(context.Context, string) (provision.Status, error) {
+func (j *jobs) Status(context.Context, string) (provision.JobStatus, error) {
 	if j.away != nil {
-		return provision.Status{}, j.away
+		return provision.JobStatus{}, j.away
 	}
 	if j.cancelled {
-		return provision.Status{State: "CANCELLED", Finished: true}, nil
+		return provision.JobStatus{State: "CANCELLED", Finished: true}, nil
 	}
 	if j.status != nil {
 		return *j.status, nil
 	}
-	return provision.Status{State: "RUNNING"}, nil
+	return provision.JobStatus{State: "RUNNING"}, nil
 }
 
-func (j *jobs) Cancel(context.Context, string) (provision.Status, error) {
+func (j *jobs) Cancel(context.Context, string) (provision.JobStatus, error) {
 	j.leaving()
 	j.cancelled = true
-	return provision.Status{State: "CANCELLED", Finished: true}, nil
+	return provision.JobStatus{State: "CANCELLED", Finished: true}, nil
 }
 
 // run is one command line.
@@ -126,7 +126,7 @@ func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
 	env := envconfig.MultiLookuper(envconfig.MapLookuper(w.env), envconfig.MapLookuper(map[string]string{
 		"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps",
 		"COPPICE_REGISTRY_BUCKET": "registry"}))
-	return Run(w.ctx, World{
+	return Run(w.ctx, Setup{
 		World: program.World{Args: args, Out: program.To(out), Err: program.To(errOut), Version: "v1",
 			Now: func() time.Time { return w.now }, Env: env, Terminal: w.screen},
 		PriceList: func(context.Context) (PriceList, error) { return w.list, nil },
@@ -316,17 +316,20 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	var snap sweepview.Snapshot
 	if err := json.Unmarshal([]byte(w.must("status", string(id), "--json")), &snap); err != nil || snap.Done != 4 ||
 		snap.Best.Trial != 3 || snap.Conclusion == nil {
-		t.Errorf(`json.Unmarshal([]byte(w.must("status", string(id), "--json")), &snap): got %+v %v; want no error, snap.Done = 4, snap.Best.Trial = 3, snap.Conclusion other than nil`, snap, err)
+		t.Errorf(`json.Unmarshal([]byte(w.must("status", string(id), "--json")), &snap): got %+v %v; want no error, `+
+			`snap.Done = 4, snap.Best.Trial = 3, snap.Conclusion other than nil`, snap, err)
 	}
 	if out := w.must("cancel", string(id)); !strings.Contains(out, "its job was still running, and is cancelled") ||
 		!w.jobs.cancelled {
-		t.Errorf(`w.must("cancel", string(id)): got %s; want out with "its job was still running, and is cancelled", w.jobs.cancelled`, out)
+		t.Errorf(`w.must("cancel", string(id)): got %s; want out with "its job was still running, and is `+
+			`cancelled", w.jobs.cancelled`, out)
 	}
 	w.refused(sweep.ExitConflict, "nothing to cancel", "cancel", string(id))
 	w.refused(sweep.ExitNotFound, "launcher ls", "watch", "nobody")
 	if out := w.must("sweep", file, "--no-wait"); !strings.Contains(out, "has already ended (winner)") ||
 		strings.Contains(out, "submitted") {
-		t.Errorf(`w.must("sweep", file, "--no-wait"): got %s; want out with "has already ended (winner)", not out with "submitted"`, out)
+		t.Errorf(`w.must("sweep", file, "--no-wait"): got %s; want out with "has already ended (winner)", not out `+
+			`with "submitted"`, out)
 	}
 	w.refused(sweep.ExitUsage, "--top is -3", "leaderboard", string(id), "--top", "-3")
 	w.refused(sweep.ExitInput, "use 1 to 63 of", "status", "Night")
@@ -385,7 +388,8 @@ func TestSweepIDs(t *testing.T) {
 	file := w.file("sweep.yaml", sweepYAML)
 	out := w.must("sweep", file, "--id", "nightly-1", "--no-wait")
 	if !strings.Contains(out, "launcher watch nightly-1") || w.jobs.submitted["nightly-1"] != 1 {
-		t.Errorf(`w.must("sweep", file, "--id", "nightly-1", "--no-wait"): got %s; want out with "launcher watch nightly-1", w.jobs.submitted["nightly-1"] = 1`, out)
+		t.Errorf(`w.must("sweep", file, "--id", "nightly-1", "--no-wait"): got %s; want out with "launcher watch `+
+			`nightly-1", w.jobs.submitted["nightly-1"] = 1`, out)
 	}
 	w.now = w.now.Add(time.Hour)
 	if out := w.must("sweep", file, "--id", "nightly-1", "--no-wait"); !strings.Contains(out, "attached") {

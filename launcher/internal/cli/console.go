@@ -27,7 +27,7 @@ type ConsoleEnv struct {
 // shortestToken is the minimum number of characters of a given token.
 const shortestToken = 20
 
-func consoleCommand(w *World) *cobra.Command {
+func consoleCommand(w *Setup) *cobra.Command {
 	listen, actions := "127.0.0.1:8765", false
 	cmd := &cobra.Command{
 		Use:   "console",
@@ -56,7 +56,7 @@ COPPICE_AUDIENCE. COPPICE_SIGNATURES=cloud-run means that Cloud Run has verified
 	return cmd
 }
 
-func runConsole(ctx context.Context, w *World, listen string, actions bool) error {
+func runConsole(ctx context.Context, w *Setup, listen string, actions bool) error {
 	var env ConsoleEnv
 	if err := w.Environment(ctx, &env, "set COPPICE_AUDIENCE and COPPICE_CALLERS, or listen on 127.0.0.1"); err != nil {
 		return err
@@ -98,7 +98,7 @@ func runConsole(ctx context.Context, w *World, listen string, actions bool) erro
 }
 
 // performAction carries out a viewer's request, like the command of that name, and returns what that says.
-func performAction(ctx context.Context, w *World, a console.Action) (string, error) {
+func performAction(ctx context.Context, w *Setup, a console.Action) (string, error) {
 	var said bytes.Buffer
 	quiet := *w
 	quiet.Out = program.To(&said)
@@ -124,7 +124,7 @@ func performAction(ctx context.Context, w *World, a console.Action) (string, err
 }
 
 // cancelByID stops a sweep.
-func cancelByID(ctx context.Context, w *World, id sweep.ID) error {
+func cancelByID(ctx context.Context, w *Setup, id sweep.ID) error {
 	s, err := sweepview.Open(ctx, w.sweeps, id)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-func datasetsCommand(w *World) *cobra.Command {
+func datasetsCommand(w *Setup) *cobra.Command {
 	cmd := program.Group(&cobra.Command{
 		Use:   "datasets",
 		Short: "Manage staged datasets",
@@ -25,7 +25,7 @@ func datasetsCommand(w *World) *cobra.Command {
 }
 
 // nightCommand makes a command about one night's record, which use gets with the place where its dataset is.
-func nightCommand(w *World, cmd *cobra.Command,
+func nightCommand(w *Setup, cmd *cobra.Command,
 	use func(context.Context, stager.Destination, *nights.Record) error) *cobra.Command {
 	var in string
 	cmd.Flags().StringVar(&in, "in", "",

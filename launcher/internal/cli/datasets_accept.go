@@ -13,7 +13,7 @@ import (
 // maxWhy bounds the reason of an acceptance.
 const maxWhy = 1000
 
-func datasetsAcceptCommand(w *World) *cobra.Command {
+func datasetsAcceptCommand(w *Setup) *cobra.Command {
 	var why string
 	cmd := &cobra.Command{
 		Use:   "accept NAME[@VERSION] --why REASON",
@@ -41,7 +41,7 @@ record, and later nights are compared with it.`,
 }
 
 // acceptNight records that a person accepts a night.
-func acceptNight(ctx context.Context, w *World, dst stager.Destination, r *nights.Record,
+func acceptNight(ctx context.Context, w *Setup, dst stager.Destination, r *nights.Record,
 	why string) (*nights.Record, error) {
 	act := w.act(why)
 	return dst.Accept(ctx, r.Dataset, r.Version, nights.Acceptance{By: act.By, Why: act.Why, At: act.At})

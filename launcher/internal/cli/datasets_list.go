@@ -12,7 +12,7 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-func datasetsListCommand(w *World) *cobra.Command {
+func datasetsListCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list [NAME]",
 		Short:   "List the versions of a dataset, or of all",
@@ -44,7 +44,7 @@ type listedDataset struct {
 	State   string    `json:"state"`           // good, accepted, blocked, unknown or unreadable
 }
 
-func listDatasets(ctx context.Context, w *World, name string) error {
+func listDatasets(ctx context.Context, w *Setup, name string) error {
 	versions, err := stager.List(ctx, w.datasets, name)
 	if err != nil {
 		return err

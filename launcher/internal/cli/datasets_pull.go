@@ -7,7 +7,7 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-func datasetsPullCommand(w *World) *cobra.Command {
+func datasetsPullCommand(w *Setup) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "pull NAME[@VERSION]",

@@ -9,7 +9,7 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-func datasetsShowCommand(w *World) *cobra.Command {
+func datasetsShowCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME[@VERSION]",
 		Short: "Show what staging found in a night's table",

@@ -17,7 +17,7 @@ import (
 	setup "coppice/internal/cloud"
 )
 
-func doctorCommand(w *World) *cobra.Command {
+func doctorCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [SWEEP.yaml]",
 		Short: "Check the deployment before anything runs in it, and say how to fix what is wrong",
@@ -47,7 +47,7 @@ checked.`,
 	return cmd
 }
 
-func runDoctor(ctx context.Context, w *World, file string) error {
+func runDoctor(ctx context.Context, w *Setup, file string) error {
 	r, err := examine(ctx, w, file)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func runDoctor(ctx context.Context, w *World, file string) error {
 }
 
 // examine connects and runs all checks. Missing credentials are a finding, not an error.
-func examine(ctx context.Context, w *World, file string) (*doctor.Report, error) {
+func examine(ctx context.Context, w *Setup, file string) (*doctor.Report, error) {
 	rights, err := terraform.Load()
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func examine(ctx context.Context, w *World, file string) (*doctor.Report, error)
 
 	var r *doctor.Report
 	err = w.with(ctx, func() error {
-		d := &doctor.Doctor{Deployment: doctor.Deployment{Deployment: env.Deployment, BatchEnv: env.BatchEnv},
+		d := &doctor.Doctor{Deployment: doctor.Target{Deployment: env.Deployment, BatchEnv: env.BatchEnv},
 			Table: rights, Cloud: eyes, Datasets: w.datasets, Jobs: w.Plans, Now: w.Now(), Version: w.Version}
 		r, err = d.Examine(ctx, readSweep(file))
 		return err

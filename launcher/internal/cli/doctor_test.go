@@ -49,7 +49,7 @@ func (unknown) LocalSSDs(*sweep.Plan) (int, error)            { return 1, nil }
 func (w *world) examined(inspect func(context.Context, Env) (doctor.Cloud, error), args ...string) (code int, out,
 	errOut string) {
 	var o, e bytes.Buffer
-	code = Run(w.ctx, World{
+	code = Run(w.ctx, Setup{
 		World: program.World{Args: append([]string{"doctor"}, args...), Out: program.To(&o), Err: program.To(&e),
 			Version: "v1", Now: func() time.Time { return w.now }, Env: envconfig.MapLookuper(map[string]string{
 				"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps",

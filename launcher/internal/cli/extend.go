@@ -11,7 +11,7 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-func extendCommand(w *World) *cobra.Command {
+func extendCommand(w *Setup) *cobra.Command {
 	var f startFlags
 	var more int
 	cmd := &cobra.Command{
@@ -50,7 +50,7 @@ Run again with the same number, it attaches to the existing sweep. Sweeps with v
 }
 
 // runExtend starts a sweep that extends another.
-func runExtend(ctx context.Context, w *World, of sweep.ID, more int, f startFlags) error {
+func runExtend(ctx context.Context, w *Setup, of sweep.ID, more int, f startFlags) error {
 	prices, err := w.prices(f.prices)
 	if err != nil {
 		return err
@@ -80,9 +80,9 @@ func runExtend(ctx context.Context, w *World, of sweep.ID, more int, f startFlag
 			return err
 		}
 
-		var in *plan.Model
+		var in *plan.Continued
 		if old.Text != nil {
-			in = &plan.Model{Text: old.Text, Dataset: old.Dataset}
+			in = &plan.Continued{Text: old.Text, Dataset: old.Dataset}
 		}
 		return startSweep(ctx, w, p, in, false, f)
 	})

@@ -8,7 +8,7 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-func featuresCommand(w *World) *cobra.Command {
+func featuresCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "features SWEEP",
 		Short: "Show what groups of columns are worth",
@@ -20,7 +20,7 @@ means that the group may be of no use.`,
 		Example: "  launcher features nightly-ctr-1a2b3c4d",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.look(cmd.Context(), args[0], func(s *sweepview.Sweep, st sweepview.State) error {
+			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
 				if s.Plan.Spec.Search.Features == nil {
 					return problem.New(problem.NotFound,
 						"sweep %s does not compare groups of columns: its spec has no "+

@@ -12,7 +12,7 @@ import (
 )
 
 // provisioner gets machines for a sweep, and reports which.
-func provisioner(w *World, p *sweep.Plan) *provision.Provisioner {
+func provisioner(w *Setup, p *sweep.Plan) *provision.Provisioner {
 	return &provision.Provisioner{Store: w.sweeps, Jobs: w.Jobs, Plan: p, Now: w.Now, Every: lookInterval(p),
 		Moved: func(n int, reason string) {
 			if w.asJSON {
@@ -26,7 +26,7 @@ func provisioner(w *World, p *sweep.Plan) *provision.Provisioner {
 }
 
 // settle waits until a job of the sweep has machines, or is the last one.
-func settle(ctx context.Context, w *World, p *sweep.Plan, noWait bool) error {
+func settle(ctx context.Context, w *Setup, p *sweep.Plan, noWait bool) error {
 	if len(p.Fallback) == 0 {
 		return nil
 	}
@@ -43,12 +43,12 @@ func settle(ctx context.Context, w *World, p *sweep.Plan, noWait bool) error {
 }
 
 // jobStatus returns the status of a sweep's job.
-func jobStatus(ctx context.Context, w *World, p *sweep.Plan) (provision.Status, error) {
+func jobStatus(ctx context.Context, w *Setup, p *sweep.Plan) (provision.JobStatus, error) {
 	return provision.Look(ctx, w.sweeps, w.Jobs, p)
 }
 
 // jobName returns the name of the sweep's current job.
-func jobName(ctx context.Context, w *World, p *sweep.Plan) (string, error) {
+func jobName(ctx context.Context, w *Setup, p *sweep.Plan) (string, error) {
 	course, err := provision.Course(ctx, w.sweeps, p)
 	if err != nil {
 		return "", err
@@ -57,7 +57,7 @@ func jobName(ctx context.Context, w *World, p *sweep.Plan) (string, error) {
 }
 
 // cancelJobs stops all jobs of a sweep.
-func cancelJobs(ctx context.Context, w *World, p *sweep.Plan) (provision.Status, error) {
+func cancelJobs(ctx context.Context, w *Setup, p *sweep.Plan) (provision.JobStatus, error) {
 	job, err := provision.Cancel(ctx, w.sweeps, w.Jobs, p)
 	if err != nil {
 		return job, errors.Join(fmt.Errorf("sweep %s is marked as cancelled, its tasks will stop", p.Sweep), err)

@@ -14,7 +14,7 @@ type boardWithCurves struct {
 	Curves map[int][]sweep.CurvePoint `json:"curves"` // by trial
 }
 
-func leaderboardCommand(w *World) *cobra.Command {
+func leaderboardCommand(w *Setup) *cobra.Command {
 	var curves bool
 	var top int
 	cmd := &cobra.Command{
@@ -30,7 +30,7 @@ curve, because their trees are not scored.`,
 			if top < 0 {
 				return program.Usagef("--top is %d: use 1 or more", top)
 			}
-			return w.look(cmd.Context(), args[0], func(s *sweepview.Sweep, st sweepview.State) error {
+			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
 				b := st.Board
 				if top > 0 {
 					b.Rows = b.Rows[:min(top, len(b.Rows))]

@@ -15,7 +15,7 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-func lsCommand(w *World) *cobra.Command {
+func lsCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Short:   "List sweeps, the newest first",
@@ -40,7 +40,7 @@ type listedSweep struct {
 	Version int       `json:"version,omitempty"`
 }
 
-func listSweeps(ctx context.Context, w *World) error {
+func listSweeps(ctx context.Context, w *Setup) error {
 	ids, err := sweepview.List(ctx, w.sweeps)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func listSweeps(ctx context.Context, w *World) error {
 }
 
 // listSweep describes a sweep. With an error it describes it as far as it can be read.
-func listSweep(ctx context.Context, w *World, id sweep.ID) (l listedSweep, err error) {
+func listSweep(ctx context.Context, w *Setup, id sweep.ID) (l listedSweep, err error) {
 	s, err := sweepview.Open(ctx, w.sweeps, id)
 	if err != nil {
 		return l, err

@@ -77,7 +77,7 @@ func noChampion(ref string, err error) bool {
 // readInput returns the version that the spec continues, and checks that the dataset is suitable: otherwise the sweep
 // is rejected before a machine starts. It returns nil if the spec continues no version, or continues a champion and
 // there is none yet.
-func readInput(ctx context.Context, w *World, s *sweep.Spec, m *dataset.Manifest) (*plan.Model, error) {
+func readInput(ctx context.Context, w *Setup, s *sweep.Spec, m *dataset.Manifest) (*plan.Continued, error) {
 	if s.Continue == nil {
 		return nil, nil
 	}
@@ -107,14 +107,15 @@ func readInput(ctx context.Context, w *World, s *sweep.Spec, m *dataset.Manifest
 			v.Number,
 			v.Model, was, s.Objective)
 	}
-	return &plan.Model{Model: v.Model, Version: v.Number, Trees: len(moved.Trees), Cuts: moved.Cuts, Moved: moved.Moved,
-		Text: text, Dataset: manifest, Trained: old}, nil
+	return &plan.Continued{Model: v.Model, Version: v.Number, Trees: len(moved.Trees), Cuts: moved.Cuts,
+		Moved: moved.Moved,
+		Text:  text, Dataset: manifest, Trained: old}, nil
 }
 
 // resolveLike resolves the model in the spec's encodings.like to its dataset, and replaces it by that in the spec,
 // because the dataset's contents depend on it. It returns nil if the spec names no model, or names a champion and there
 // is none yet.
-func resolveLike(ctx context.Context, w *World, spec *dataset.Spec) (*dataset.Manifest, error) {
+func resolveLike(ctx context.Context, w *Setup, spec *dataset.Spec) (*dataset.Manifest, error) {
 	if spec.Encodings.Like == "" {
 		return nil, nil
 	}
@@ -144,7 +145,7 @@ func resolveLike(ctx context.Context, w *World, spec *dataset.Spec) (*dataset.Ma
 }
 
 // checkLikeStaged checks that the dataset to follow is in the bucket, since a task cannot read the registry.
-func checkLikeStaged(ctx context.Context, w *World, like *dataset.Manifest) error {
+func checkLikeStaged(ctx context.Context, w *Setup, like *dataset.Manifest) error {
 	if like == nil {
 		return nil
 	}

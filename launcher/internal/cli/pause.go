@@ -19,7 +19,7 @@ import (
 // heartbeat, finish the tree that they grow, and verify the dataset's copy before they save.
 const leavePatience = 5 * time.Minute
 
-func pauseCommand(w *World) *cobra.Command {
+func pauseCommand(w *Setup) *cobra.Command {
 	var noWait bool
 	cmd := &cobra.Command{
 		Use:   "pause SWEEP",
@@ -36,7 +36,7 @@ the sweep is concluded.
   launcher pause nightly-ctr-1a2b3c4d --no-wait --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.look(cmd.Context(), args[0], func(s *sweepview.Sweep, st sweepview.State) error {
+			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
 				return pauseSweep(cmd.Context(), w, s, st, noWait)
 			})
 		},
@@ -65,7 +65,7 @@ func over(id sweep.ID, st sweepview.State) error {
 }
 
 // lookOver reads a sweep again, which may have ended while a command was at work.
-func lookOver(ctx context.Context, s *sweepview.Sweep) (sweepview.State, error) {
+func lookOver(ctx context.Context, s *sweepview.View) (sweepview.State, error) {
 	st, err := s.Look(ctx)
 	if err == nil {
 		err = over(s.Plan.Sweep, st)
@@ -74,7 +74,7 @@ func lookOver(ctx context.Context, s *sweepview.Sweep) (sweepview.State, error) 
 }
 
 // pauseSweep pauses a sweep and waits until its machines are free.
-func pauseSweep(ctx context.Context, w *World, s *sweepview.Sweep, st sweepview.State, noWait bool) error {
+func pauseSweep(ctx context.Context, w *Setup, s *sweepview.View, st sweepview.State, noWait bool) error {
 	p, id := s.Plan, s.Plan.Sweep
 	if err := over(id, st); err != nil {
 		return err
@@ -113,7 +113,7 @@ func pauseSweep(ctx context.Context, w *World, s *sweepview.Sweep, st sweepview.
 }
 
 // printPaused says that a sweep is paused; job is the state of its job, if that is known.
-func printPaused(w *World, p *sweep.Plan, st sweepview.State, now bool, job string) error {
+func printPaused(w *Setup, p *sweep.Plan, st sweepview.State, now bool, job string) error {
 	ended, all := st.Board.Tally(p).Ended(), len(p.Own())
 	out, what := map[string]any{"sweep": p.Sweep, "paused": true, "before": !now, "ended": ended, "trials": all},
 		"is paused"

@@ -154,7 +154,7 @@ func TestCancelledWhileItIsResumed(t *testing.T) {
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
 	w.must("pause", "x", "--no-wait")
 	w.jobs.cancelled, w.jobs.submitted["x"] = false, 0
-	w.jobs.status = &provision.Status{State: "RUNNING"}
+	w.jobs.status = &provision.JobStatus{State: "RUNNING"}
 	w.jobs.leaving = func() {
 		if _, err := sweepstore.New(w.buckets["sweeps"], "x").Cancel(t.Context(), w.now); err != nil {
 			t.Error(err)

@@ -61,7 +61,7 @@ type planFlags struct {
 	heldOut  int
 }
 
-func planCommand(w *World) *cobra.Command {
+func planCommand(w *Setup) *cobra.Command {
 	var f planFlags
 	cmd := &cobra.Command{
 		Use:   "plan SWEEP.yaml",
@@ -125,7 +125,7 @@ func (f *planFlags) check() error {
 	return checkBudget(f.Budget)
 }
 
-func runPlan(ctx context.Context, w *World, file string, f planFlags) error {
+func runPlan(ctx context.Context, w *Setup, file string, f planFlags) error {
 	spec, err := readSpec(file)
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func runPlan(ctx context.Context, w *World, file string, f planFlags) error {
 
 const defaultRegion = "us-central1"
 
-func compareMachines(w *World, spec *sweep.Spec, m *dataset.Manifest, prices *machines.Prices, f planFlags) error {
+func compareMachines(w *Setup, spec *sweep.Spec, m *dataset.Manifest, prices *machines.Prices, f planFlags) error {
 	p, err := plan.Build(plan.Inputs{Spec: spec, Manifest: m, ID: "quote",
 		Job: func(id sweep.ID) string { return string(id) }, Now: w.Now(), Version: w.Version, Unfit: true})
 	if err != nil {

@@ -32,7 +32,7 @@ var drawings = []struct{ word, chart, what string }{
 	{"rivals", "rivals", "the winner against runner-up and champion"},
 }
 
-func plotCommand(w *World) *cobra.Command {
+func plotCommand(w *Setup) *cobra.Command {
 	var out string
 	words := ""
 	for _, d := range drawings {

@@ -25,7 +25,7 @@ type predictFlags struct {
 	maxUnseen                        float64
 }
 
-func predictCommand(w *World) *cobra.Command {
+func predictCommand(w *Setup) *cobra.Command {
 	var f predictFlags
 	cmd := &cobra.Command{
 		Use:   "predict --model MODEL[@VERSION|@ALIAS] --in FILE --out FILE",
@@ -61,7 +61,7 @@ next to the shares in the dataset's held-out rows, and warns if a share is more 
 	return cmd
 }
 
-func runPredict(ctx context.Context, w *World, f predictFlags) error {
+func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
 	model, ref, err := splitRef(f.model)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func runPredict(ctx context.Context, w *World, f predictFlags) error {
 
 // levelsCache is the folder in which levels of models are cached between predictions: in the user's cache folder, or
 // else in the system's folder for temporary files.
-func (w *World) levelsCache() string {
+func (w *Setup) levelsCache() string {
 	parent := os.TempDir()
 	if home, ok := w.Env.Lookup("HOME"); ok && home != "" {
 		parent = filepath.Join(home, ".cache")

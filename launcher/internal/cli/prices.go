@@ -17,14 +17,14 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-func pricesCommand(w *World) *cobra.Command {
+func pricesCommand(w *Setup) *cobra.Command {
 	cmd := program.Group(&cobra.Command{Use: "prices", Short: "Manage the prices used for quotes",
 		Example: "  launcher prices refresh"})
 	cmd.AddCommand(pricesRefreshCommand(w))
 	return cmd
 }
 
-func pricesRefreshCommand(w *World) *cobra.Command {
+func pricesRefreshCommand(w *Setup) *cobra.Command {
 	var out string
 	var regions []string
 	cmd := &cobra.Command{
@@ -46,7 +46,7 @@ prices of other regions. Nothing is written unless everything could be read.`,
 	return cmd
 }
 
-func refreshPrices(ctx context.Context, w *World, out string, regions []string) error {
+func refreshPrices(ctx context.Context, w *Setup, out string, regions []string) error {
 	if out == "" {
 		var ok bool
 		if out, ok = w.pricesFile(); !ok {
@@ -94,7 +94,7 @@ func refreshPrices(ctx context.Context, w *World, out string, regions []string) 
 }
 
 // pricesFile is this user's file of prices.
-func (w *World) pricesFile() (string, bool) {
+func (w *Setup) pricesFile() (string, bool) {
 	if path, ok := w.Env.Lookup("COPPICE_PRICES"); ok && path != "" {
 		return path, true
 	}
@@ -109,7 +109,7 @@ func (w *World) pricesFile() (string, bool) {
 
 // prices merges the prices of the file and the embedded ones, newer ones first. A file that was named explicitly must
 // exist.
-func (w *World) prices(file string) (*machines.Prices, error) {
+func (w *Setup) prices(file string) (*machines.Prices, error) {
 	embedded := machines.Embedded()
 	named := file != ""
 	if !named {

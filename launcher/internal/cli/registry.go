@@ -13,7 +13,7 @@ import (
 	"coppice/internal/registry"
 )
 
-func registryCommand(w *World) *cobra.Command {
+func registryCommand(w *Setup) *cobra.Command {
 	cmd := program.Group(&cobra.Command{
 		Use:   "registry",
 		Short: "Manage registered models",
@@ -34,7 +34,7 @@ the newest version if there is none).`,
 }
 
 // withVersion opens the registry and finds one version, given as MODEL, MODEL@VERSION or MODEL@ALIAS.
-func (w *World) withVersion(ctx context.Context, arg string, use func(registry.Version) error) error {
+func (w *Setup) withVersion(ctx context.Context, arg string, use func(registry.Version) error) error {
 	model, ref, err := splitRef(arg)
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func (w *World) withVersion(ctx context.Context, arg string, use func(registry.V
 }
 
 // changeVersion is withVersion for commands that change something of a version, which must be named.
-func (w *World) changeVersion(ctx context.Context, arg string, use func(v registry.Version, name string) error) error {
+func (w *Setup) changeVersion(ctx context.Context, arg string, use func(v registry.Version, name string) error) error {
 	model, ref, err := splitRef(arg)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func version(n int) string {
 }
 
 // aliased is the version that an alias points at, 0 if there is none.
-func aliased(ctx context.Context, w *World, model, alias string) (int, error) {
+func aliased(ctx context.Context, w *Setup, model, alias string) (int, error) {
 	a, err := w.registry.Alias(ctx, model, alias)
 	if problem.Of(err) == problem.NotFound {
 		return 0, nil
@@ -80,7 +80,7 @@ func aliased(ctx context.Context, w *World, model, alias string) (int, error) {
 }
 
 // printMoved reports an alias's new version.
-func printMoved(w *World, a registry.Alias, from int, err error) error {
+func printMoved(w *Setup, a registry.Alias, from int, err error) error {
 	if err == nil {
 		w.printf("%s of %s: version %s -> %d\n", a.Name, a.Model, version(from), a.Version)
 	}
@@ -88,7 +88,7 @@ func printMoved(w *World, a registry.Alias, from int, err error) error {
 }
 
 // readJSON reads a file of a version.
-func readJSON(ctx context.Context, w *World, v registry.Version, file string, into any) error {
+func readJSON(ctx context.Context, w *Setup, v registry.Version, file string, into any) error {
 	text, err := w.registry.ReadFile(ctx, v, file)
 	if err != nil {
 		return err

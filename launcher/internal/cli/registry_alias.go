@@ -9,7 +9,7 @@ import (
 	"coppice/internal/registry"
 )
 
-func registryAliasCommand(w *World) *cobra.Command {
+func registryAliasCommand(w *Setup) *cobra.Command {
 	var why string
 	var remove bool
 	cmd := &cobra.Command{

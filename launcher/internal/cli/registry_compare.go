@@ -21,7 +21,7 @@ type compareFlags struct {
 	confidence float64
 }
 
-func registryCompareCommand(w *World) *cobra.Command {
+func registryCompareCommand(w *Setup) *cobra.Command {
 	var f compareFlags
 	cmd := &cobra.Command{
 		Use:   "compare A B [--on DATASET|FILE] [--by COLUMN]",
@@ -52,7 +52,7 @@ sure that neither version was trained on it.`,
 	return cmd
 }
 
-func compareVersions(ctx context.Context, w *World, args []string, f compareFlags) error {
+func compareVersions(ctx context.Context, w *Setup, args []string, f compareFlags) error {
 	var versions [2]origin
 	var sides [2]compare.Side
 	for i, arg := range args {
@@ -85,7 +85,7 @@ func compareVersions(ctx context.Context, w *World, args []string, f compareFlag
 	}
 
 	confidence := metric.Confidence{Level: f.confidence}
-	c := compare.Comparison{A: sides[0].Name, B: sides[1].Name, On: on}
+	c := compare.Result{A: sides[0].Name, B: sides[1].Name, On: on}
 	if c.All, err = rows.Compare(metrics, confidence); err != nil {
 		return err
 	}
@@ -117,11 +117,11 @@ func comparedBy(names []string, m *dataset.Manifest) ([]metric.Metric, error) {
 }
 
 // rowsToCompare scores both sides on the rows selected by --on.
-func rowsToCompare(ctx context.Context, w *World, sides [2]compare.Side, versions [2]origin,
-	f compareFlags) (*compare.Rows, string, error) {
+func rowsToCompare(ctx context.Context, w *Setup, sides [2]compare.Side, versions [2]origin,
+	f compareFlags) (*compare.Predictions, string, error) {
 	m := versions[1].manifest
 	if f.on != "" && isFile(f.on) {
-		rows, err := compare.OnFile(ctx, sides, compare.File{Path: f.on, Label: m.Label, Weight: m.Weight,
+		rows, err := compare.OnFile(ctx, sides, compare.Input{Path: f.on, Label: m.Label, Weight: m.Weight,
 			Missing: m.Missing, By: f.by})
 		return rows, f.on, err
 	}

@@ -149,7 +149,7 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 }
 
 // compared runs the command and reads its JSON.
-func (g *grown) compared(args ...string) (c compare.Comparison) {
+func (g *grown) compared(args ...string) (c compare.Result) {
 	g.t.Helper()
 	if err := json.Unmarshal([]byte(g.must(append([]string{"registry", "compare", "--json"}, args...)...)),
 		&c); err != nil {

@@ -13,20 +13,20 @@ import (
 
 const bucketURL = "gs://"
 
-func registryPushCommand(w *World) *cobra.Command {
+func registryPushCommand(w *Setup) *cobra.Command {
 	return registryCopyCommand(w, "push", "to", "Copy a version into another registry, with its checksums",
 		"  launcher registry push ctr@12 --to gs://production-registry --why \"approved\"",
 		func(own, other *registry.Registry) (from, to *registry.Registry) { return own, other })
 }
 
-func registryPullCommand(w *World) *cobra.Command {
+func registryPullCommand(w *Setup) *cobra.Command {
 	return registryCopyCommand(w, "pull", "from", "Copy a version out of another registry, with its checksums",
 		"  launcher registry pull ctr@12 --from gs://staging-registry",
 		func(own, other *registry.Registry) (from, to *registry.Registry) { return other, own })
 }
 
 // registryCopyCommand copies between this deployment's registry and another's.
-func registryCopyCommand(w *World, verb, flag, short, example string,
+func registryCopyCommand(w *Setup, verb, flag, short, example string,
 	sides func(own, other *registry.Registry) (from, to *registry.Registry)) *cobra.Command {
 	var other, why string
 	cmd := &cobra.Command{

@@ -11,7 +11,7 @@ import (
 	"coppice/internal/registry"
 )
 
-func registryDeleteCommand(w *World) *cobra.Command {
+func registryDeleteCommand(w *Setup) *cobra.Command {
 	var why string
 	var yes bool
 	cmd := &cobra.Command{

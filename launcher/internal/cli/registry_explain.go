@@ -21,7 +21,7 @@ type explainFlags struct {
 	rows, threads int
 }
 
-func registryExplainCommand(w *World) *cobra.Command {
+func registryExplainCommand(w *Setup) *cobra.Command {
 	var f explainFlags
 	cmd := &cobra.Command{
 		Use:   "explain MODEL[@VERSION|@ALIAS]",
@@ -55,7 +55,7 @@ since they move a prediction together and each can replace the other.`,
 	return cmd
 }
 
-func explainVersion(ctx context.Context, w *World, v registry.Version, f explainFlags) error {
+func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explainFlags) error {
 	o, err := readOrigin(ctx, w.registry, v)
 	if err != nil {
 		return err

@@ -112,7 +112,7 @@ func TestExplain(t *testing.T) {
 	}
 
 	// Several features of a column are one contribution.
-	of := map[string][]explain.Feature{}
+	of := map[string][]explain.Explained{}
 	for _, f := range r.Features {
 		of[strings.Join(f.From, " + ")] = append(of[strings.Join(f.From, " + ")], f)
 	}

@@ -14,7 +14,7 @@ import (
 	"coppice/launcher/internal/show"
 )
 
-func registryHistoryCommand(w *World) *cobra.Command {
+func registryHistoryCommand(w *Setup) *cobra.Command {
 	var at string
 	cmd := &cobra.Command{
 		Use:   "history MODEL",
@@ -49,7 +49,7 @@ func registryHistoryCommand(w *World) *cobra.Command {
 	return cmd
 }
 
-func printHistory(w *World, events []registry.Event) {
+func printHistory(w *Setup, events []registry.Event) {
 	t := w.screen().Table("when", "what", "version", "by", "why")
 	for _, e := range events {
 		to := version(e.To)
@@ -84,7 +84,7 @@ func parseMoment(text string) (time.Time, error) {
 }
 
 // printLive prints where each alias pointed at a time.
-func printLive(w *World, model string, events []registry.Event, at time.Time) error {
+func printLive(w *Setup, model string, events []registry.Event, at time.Time) error {
 	live := []registry.Event{}
 	seen := map[string]bool{"": true} // events that are about no alias
 	for _, e := range events {

@@ -55,7 +55,7 @@ func TestHistoryAt(t *testing.T) {
 func TestVerify(t *testing.T) {
 	w := newWorld(t)
 	w.threeChampions()
-	var verified []registry.Verified
+	var verified []registry.Verification
 	out := w.must("registry", "verify", "--json")
 	if err := json.Unmarshal([]byte(out), &verified); err != nil || len(verified) != 1 || verified[0].Moves != 3 {
 		t.Fatalf("got %s (%v), want one model with three moves", out, err)

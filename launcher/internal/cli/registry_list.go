@@ -13,7 +13,7 @@ import (
 	"coppice/launcher/internal/show"
 )
 
-func registryListCommand(w *World) *cobra.Command {
+func registryListCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list [MODEL]",
 		Short:   "List models, or the versions of one, the newest night first",
@@ -33,7 +33,7 @@ func registryListCommand(w *World) *cobra.Command {
 	return cmd
 }
 
-func listModels(ctx context.Context, w *World) error {
+func listModels(ctx context.Context, w *Setup) error {
 	type model struct {
 		Model    string `json:"model"`
 		Versions int    `json:"versions"`
@@ -72,7 +72,7 @@ type listedVersion struct {
 	Aliases []string `json:"aliases"`
 }
 
-func listVersions(ctx context.Context, w *World, model string) error {
+func listVersions(ctx context.Context, w *Setup, model string) error {
 	versions, err := w.registry.Versions(ctx, model)
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"coppice/internal/registry"
 )
 
-func registryPromoteCommand(w *World) *cobra.Command {
+func registryPromoteCommand(w *Setup) *cobra.Command {
 	var why string
 	cmd := &cobra.Command{
 		Use:     "promote MODEL@VERSION",

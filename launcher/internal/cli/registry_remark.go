@@ -13,7 +13,7 @@ import (
 	"coppice/internal/registry"
 )
 
-func registryTagCommand(w *World) *cobra.Command {
+func registryTagCommand(w *Setup) *cobra.Command {
 	var why string
 	var remove []string
 	cmd := &cobra.Command{
@@ -59,7 +59,7 @@ func tags(m registry.Remarks) string {
 	return strings.Join(parts, ", ")
 }
 
-func registryNoteCommand(w *World) *cobra.Command {
+func registryNoteCommand(w *Setup) *cobra.Command {
 	return &cobra.Command{
 		Use:     "note MODEL@VERSION TEXT",
 		Short:   "Add a note to a version",
@@ -78,7 +78,7 @@ func registryNoteCommand(w *World) *cobra.Command {
 	}
 }
 
-func registryBadCommand(w *World) *cobra.Command {
+func registryBadCommand(w *Setup) *cobra.Command {
 	var why string
 	var undo bool
 	cmd := &cobra.Command{
@@ -113,7 +113,7 @@ func registryBadCommand(w *World) *cobra.Command {
 }
 
 // warnLive warns if an alias points at a version that is marked bad.
-func warnLive(ctx context.Context, w *World, v registry.Version) error {
+func warnLive(ctx context.Context, w *Setup, v registry.Version) error {
 	aliases, err := w.registry.Aliases(ctx, v.Model)
 	if err != nil {
 		return err

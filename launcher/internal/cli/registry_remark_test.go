@@ -61,7 +61,7 @@ func TestDeleteAsks(t *testing.T) {
 		var out, errOut bytes.Buffer
 		env := envconfig.MapLookuper(map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets",
 			"COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"})
-		code := Run(t.Context(), World{
+		code := Run(t.Context(), Setup{
 			World: program.World{Args: []string{"registry", "delete", "ctr@1", "--why", "room"},
 				In: strings.NewReader(text), Out: program.To(&out), Err: program.To(&errOut),
 				Now: func() time.Time { return w.now }, Env: env},

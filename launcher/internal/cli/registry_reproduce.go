@@ -30,7 +30,7 @@ type reproduceFlags struct {
 	batch            batchFlags
 }
 
-func registryReproduceCommand(w *World) *cobra.Command {
+func registryReproduceCommand(w *Setup) *cobra.Command {
 	var f reproduceFlags
 	cmd := &cobra.Command{
 		Use:   "reproduce MODEL[@VERSION|@ALIAS]",
@@ -80,7 +80,7 @@ of one task, next to the dataset.`,
 }
 
 // reproducible reads a version, and rejects one that cannot be trained again.
-func reproducible(ctx context.Context, w *World, v registry.Version) (origin, error) {
+func reproducible(ctx context.Context, w *Setup, v registry.Version) (origin, error) {
 	o, err := readOrigin(ctx, w.registry, v)
 	if err == nil && o.plan == nil {
 		err = problem.New(problem.Input, "%s has no plan among its files, so it was not registered by a sweep",
@@ -90,8 +90,8 @@ func reproducible(ctx context.Context, w *World, v registry.Version) (origin, er
 }
 
 // trainAgain trains the version on this machine.
-func trainAgain(ctx context.Context, w *World, o origin, f reproduceFlags) (*reproduce.Report, error) {
-	q := reproduce.Request{Plan: o.plan, Files: map[string][]byte{}, Dir: f.dataset, Threads: f.threads}
+func trainAgain(ctx context.Context, w *Setup, o origin, f reproduceFlags) (*reproduce.Report, error) {
+	q := reproduce.Recipe{Plan: o.plan, Files: map[string][]byte{}, Dir: f.dataset, Threads: f.threads}
 	var result sweep.Result
 	if err := readJSON(ctx, w, o.Version, scorer.FileResult, &result); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func trainAgain(ctx context.Context, w *World, o origin, f reproduceFlags) (*rep
 }
 
 // readInputOf reads the model that a version continues, and checks that it is the one named in the version's plan.
-func readInputOf(ctx context.Context, w *World, p *sweep.Plan, q *reproduce.Request) error {
+func readInputOf(ctx context.Context, w *Setup, p *sweep.Plan, q *reproduce.Recipe) error {
 	in := p.Input
 	if in == nil {
 		return nil
@@ -167,7 +167,7 @@ func readInputOf(ctx context.Context, w *World, p *sweep.Plan, q *reproduce.Requ
 }
 
 // fetchDataset copies a version's dataset into a folder of its own, which the caller removes.
-func fetchDataset(ctx context.Context, w *World, m *dataset.Manifest, scratch string) (string, error) {
+func fetchDataset(ctx context.Context, w *Setup, m *dataset.Manifest, scratch string) (string, error) {
 	staged, err := stager.Resolve(ctx, w.datasets, m.Name+"@"+m.Version)
 	if err != nil {
 		return "", err
@@ -187,7 +187,7 @@ func fetchDataset(ctx context.Context, w *World, m *dataset.Manifest, scratch st
 const reproducedOverhead = 45
 
 // printReproduced prints the outcome.
-func printReproduced(w *World, o origin, r *reproduce.Report) error {
+func printReproduced(w *Setup, o origin, r *reproduce.Report) error {
 	if err := w.print(r, func() {
 		t := w.screen().Table("file", "registered", "", "").Wrap(4, reproducedOverhead)
 		for _, f := range r.Files {
@@ -224,7 +224,7 @@ func printReproduced(w *World, o origin, r *reproduce.Report) error {
 }
 
 // trainAgainInBatch has a job train the version, and follows it to its end.
-func trainAgainInBatch(ctx context.Context, w *World, o origin, f reproduceFlags) (*reproduce.Report, error) {
+func trainAgainInBatch(ctx context.Context, w *Setup, o origin, f reproduceFlags) (*reproduce.Report, error) {
 	// before a machine costs anything
 	if _, err := stager.Resolve(ctx, w.datasets, o.manifest.Name+"@"+o.manifest.Version); err != nil {
 		return nil, err
@@ -260,7 +260,7 @@ func trainAgainInBatch(ctx context.Context, w *World, o origin, f reproduceFlags
 }
 
 // reproduceTaskCommand is the command that the job runs. It is not for people.
-func reproduceTaskCommand(w *World) *cobra.Command {
+func reproduceTaskCommand(w *Setup) *cobra.Command {
 	return jobTaskCommand(w, cloudjob.Reproduce, "Train a version again", "launcher registry reproduce --batch",
 		"training a version again", func(ctx context.Context, t *cloudjob.Task, s *stager.Stager) error {
 			return t.Reproduce(ctx, func(say func(string)) (*reproduce.Report, error) {

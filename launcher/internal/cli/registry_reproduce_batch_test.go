@@ -26,7 +26,7 @@ type machine struct {
 	w     *world
 	build string
 	jobs  []cloudjob.Work
-	ended map[string]provision.Status
+	ended map[string]provision.JobStatus
 }
 
 func (m *machine) Name(id sweep.ID) string { return "jobs/" + string(id) }
@@ -35,7 +35,7 @@ func (m *machine) SubmitTask(ctx context.Context, q cloudjob.Work) (bool, error)
 	m.jobs = append(m.jobs, q)
 	q.Env.Scratch = m.w.t.TempDir()
 	var out bytes.Buffer
-	code := Run(ctx, World{
+	code := Run(ctx, Setup{
 		World: program.World{Args: []string{string(q.Kind) + "-task"}, Out: program.To(&out), Err: program.To(&out),
 			Version: m.build, Now: func() time.Time { return m.w.now },
 			Env: envconfig.MapLookuper(q.Env.Variables())},
@@ -44,7 +44,7 @@ func (m *machine) SubmitTask(ctx context.Context, q cloudjob.Work) (bool, error)
 				Close: func() error { return nil }}, nil
 		},
 	})
-	state := provision.Status{State: "SUCCEEDED", Finished: true, Created: time.Unix(1, 0)}
+	state := provision.JobStatus{State: "SUCCEEDED", Finished: true, Created: time.Unix(1, 0)}
 	if code != 0 {
 		state.State = "FAILED"
 	}
@@ -55,22 +55,22 @@ func (m *machine) SubmitTask(ctx context.Context, q cloudjob.Work) (bool, error)
 	return false, nil
 }
 
-func (m *machine) Status(_ context.Context, job string) (provision.Status, error) {
+func (m *machine) Status(_ context.Context, job string) (provision.JobStatus, error) {
 	if s, ok := m.ended[job]; ok {
 		return s, nil
 	}
-	return provision.Status{State: sweepview.JobMissing, Finished: true}, nil
+	return provision.JobStatus{State: sweepview.JobMissing, Finished: true}, nil
 }
 
-func (m *machine) Cancel(context.Context, string) (provision.Status, error) {
-	return provision.Status{}, nil
+func (m *machine) Cancel(context.Context, string) (provision.JobStatus, error) {
+	return provision.JobStatus{}, nil
 }
 
 // TestReproduceInBatch: a job's report is that of this machine, and its failure is told.
 func TestReproduceInBatch(t *testing.T) {
 	w := newWorld(t)
 	g := w.grow(12)
-	m := &machine{w: w, build: "v1", ended: map[string]provision.Status{}}
+	m := &machine{w: w, build: "v1", ended: map[string]provision.JobStatus{}}
 	w.tasks = m
 	var here, there reproduce.Report
 	for out, args := range map[*reproduce.Report][]string{&here: nil, &there: {"--batch", "--machine", "n2-standard-8",

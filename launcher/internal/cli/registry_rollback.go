@@ -8,7 +8,7 @@ import (
 	"coppice/internal/sweep"
 )
 
-func registryRollbackCommand(w *World) *cobra.Command {
+func registryRollbackCommand(w *Setup) *cobra.Command {
 	var why string
 	var to int
 	cmd := &cobra.Command{

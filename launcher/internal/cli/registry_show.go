@@ -18,7 +18,7 @@ import (
 	"coppice/launcher/internal/show"
 )
 
-func registryShowCommand(w *World) *cobra.Command {
+func registryShowCommand(w *Setup) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "show MODEL[@VERSION|@ALIAS]",
@@ -53,7 +53,7 @@ func registryShowCommand(w *World) *cobra.Command {
 	return cmd
 }
 
-func showVersion(ctx context.Context, w *World, v registry.Version) error {
+func showVersion(ctx context.Context, w *Setup, v registry.Version) error {
 	name := fmt.Sprintf("%s@%d", v.Model, v.Number)
 	aliases, err := w.registry.Aliases(ctx, v.Model)
 	if err != nil {

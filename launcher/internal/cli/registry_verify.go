@@ -16,7 +16,7 @@ import (
 // sums matches the values of --head.
 var sums = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-func registryVerifyCommand(w *World) *cobra.Command {
+func registryVerifyCommand(w *Setup) *cobra.Command {
 	var head string
 	cmd := &cobra.Command{
 		Use:   "verify [MODEL]",
@@ -52,8 +52,8 @@ history: then nothing up to it was changed, not even by someone who rewrote the 
 	return cmd
 }
 
-func verifyModels(ctx context.Context, w *World, models []string, head string) error {
-	verified := []*registry.Verified{}
+func verifyModels(ctx context.Context, w *Setup, models []string, head string) error {
+	verified := []*registry.Verification{}
 	var errs []error
 	for _, model := range models {
 		v, err := w.registry.Verify(ctx, model)

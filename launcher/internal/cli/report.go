@@ -19,7 +19,7 @@ import (
 	"coppice/launcher/internal/report"
 )
 
-func reportCommand(w *World) *cobra.Command {
+func reportCommand(w *Setup) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "report SWEEP|DATASET|MODEL|backtest.json",
@@ -64,7 +64,7 @@ The page is self-contained: it can be mailed, archived and opened anywhere. The 
 type written interface{ Write(io.Writer) error }
 
 // findView reads the view that a name refers to. If there is none, the error is about the missing sweep.
-func findView(ctx context.Context, w *World, name string) (written, error) {
+func findView(ctx context.Context, w *Setup, name string) (written, error) {
 	kinds := []struct {
 		prefix string
 		read   func(string) (written, error)
@@ -118,7 +118,7 @@ func viewBacktest(file string) (written, error) {
 }
 
 // viewSweep reads the current state of a sweep.
-func viewSweep(ctx context.Context, w *World, id string) (*page.Sweep, error) {
+func viewSweep(ctx context.Context, w *Setup, id string) (*page.Sweep, error) {
 	s, err := report.OpenSweep(ctx, w.sweeps, w.registry, sweep.ID(id))
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func checkOut(what, path string) error {
 }
 
 // save writes a file atomically, and says so.
-func (w *World) save(path string, write func(io.Writer) error) error {
+func (w *Setup) save(path string, write func(io.Writer) error) error {
 	var text bytes.Buffer
 	if err := write(&text); err != nil {
 		return err

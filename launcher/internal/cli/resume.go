@@ -15,7 +15,7 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-func resumeCommand(w *World) *cobra.Command {
+func resumeCommand(w *Setup) *cobra.Command {
 	var f startFlags
 	cmd := &cobra.Command{
 		Use:   "resume SWEEP",
@@ -27,7 +27,7 @@ does. Run again, it submits a job that was not submitted, and watches.`,
   launcher resume nightly-ctr-1a2b3c4d --no-wait`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.look(cmd.Context(), args[0], func(s *sweepview.Sweep, st sweepview.State) error {
+			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
 				if err := over(s.Plan.Sweep, st); err != nil {
 					return err
 				}
@@ -40,7 +40,7 @@ does. Run again, it submits a job that was not submitted, and watches.`,
 }
 
 // resumeSweep gives a paused sweep its next job.
-func resumeSweep(ctx context.Context, w *World, s *sweepview.Sweep, noWait bool) error {
+func resumeSweep(ctx context.Context, w *Setup, s *sweepview.View, noWait bool) error {
 	// s.Plan has what was decided since, and another fingerprint
 	p, _, err := sweepstore.New(w.sweeps, s.Plan.Sweep).Plan(ctx)
 	if err != nil {
@@ -106,7 +106,7 @@ func resumeSweep(ctx context.Context, w *World, s *sweepview.Sweep, noWait bool)
 
 // recordResumption waits until the tasks that are still saving have exited, and records the next job, if nothing has
 // ended the sweep by then. resumed is false if it was not paused.
-func recordResumption(ctx context.Context, w *World, s *sweepview.Sweep,
+func recordResumption(ctx context.Context, w *Setup, s *sweepview.View,
 	machines *provision.Provisioner) (resumed bool, err error) {
 	id := s.Plan.Sweep
 	course, err := provision.Course(ctx, w.sweeps, s.Plan)

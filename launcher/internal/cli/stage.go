@@ -25,7 +25,7 @@ type stageFlags struct {
 	batch        batchFlags
 }
 
-func stageCommand(w *World) *cobra.Command {
+func stageCommand(w *Setup) *cobra.Command {
 	var f stageFlags
 	cmd := &cobra.Command{
 		Use:   "stage DATASET.yaml",
@@ -69,7 +69,7 @@ func checkThreads(threads int) error {
 	return nil
 }
 
-func runStage(ctx context.Context, w *World, file string, f stageFlags) error {
+func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 	if err := checkThreads(f.threads); err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (c *cloud) destination(out string) (stager.Destination, error) {
 
 // printStaged prints a staged dataset version. The error says that it must not be trained on, unless accept has a
 // reason why it may be.
-func printStaged(ctx context.Context, w *World, staged *stager.Staged, dst stager.Destination, accept string) error {
+func printStaged(ctx context.Context, w *Setup, staged *stager.Staged, dst stager.Destination, accept string) error {
 	night := staged.Night
 	if accept != "" && night != nil && night.Blocked() {
 		var err error
@@ -180,7 +180,7 @@ func printStaged(ctx context.Context, w *World, staged *stager.Staged, dst stage
 
 // stageBar is a progress bar on a terminal, one line per step elsewhere, and silent if the output is JSON.
 type stageBar struct {
-	w    *World
+	w    *Setup
 	step stager.Step
 	bar  *progressbar.ProgressBar
 }

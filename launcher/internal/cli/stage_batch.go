@@ -40,7 +40,7 @@ func diskNeed(spec *dataset.Spec, bytes int64) int64 {
 }
 
 // stageInBatch stages a source in a bucket as a job, and follows it to its end.
-func stageInBatch(ctx context.Context, w *World, file string, text []byte, spec *dataset.Spec, f stageFlags) error {
+func stageInBatch(ctx context.Context, w *Setup, file string, text []byte, spec *dataset.Spec, f stageFlags) error {
 	if !stager.Remote(spec.Source) {
 		return program.Usagef("--batch needs a source in a bucket, but the source of %s is %.100q; copy it to a "+
 			"bucket first: gcloud storage cp", file, spec.Source)
@@ -103,7 +103,7 @@ func stageInBatch(ctx context.Context, w *World, file string, text []byte, spec 
 }
 
 // stageTaskCommand is the command that the job runs. It is not for people.
-func stageTaskCommand(w *World) *cobra.Command {
+func stageTaskCommand(w *Setup) *cobra.Command {
 	return jobTaskCommand(w, cloudjob.Stage, "Stage a dataset", "launcher stage --batch", "staging",
 		func(ctx context.Context, t *cloudjob.Task, s *stager.Stager) error {
 			return t.Stage(ctx, s, stager.Destination{Store: t.Store, URL: "gs://" + t.Env.DatasetsBucket})

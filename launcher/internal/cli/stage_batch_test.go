@@ -33,13 +33,13 @@ func (s *stages) SubmitTask(_ context.Context, q cloudjob.Work) (bool, error) {
 	return s.existed, nil
 }
 
-func (s *stages) Status(context.Context, string) (provision.Status, error) {
-	return provision.Status{State: "RUNNING", Created: time.Unix(1, 0)}, nil
+func (s *stages) Status(context.Context, string) (provision.JobStatus, error) {
+	return provision.JobStatus{State: "RUNNING", Created: time.Unix(1, 0)}, nil
 }
 
-func (s *stages) Cancel(_ context.Context, job string) (provision.Status, error) {
+func (s *stages) Cancel(_ context.Context, job string) (provision.JobStatus, error) {
 	s.cancelled = append(s.cancelled, job)
-	return provision.Status{State: "CANCELLED", Finished: true}, nil
+	return provision.JobStatus{State: "CANCELLED", Finished: true}, nil
 }
 
 // stageInBatch runs launcher stage --batch on an export in a bucket.
@@ -54,7 +54,7 @@ func (w *world) stageInBatch(s *stages, flags ...string) (code int, errOut strin
 	s.interrupt = interrupt
 	var out, e bytes.Buffer
 	file := w.file("cloud.yaml", "name: clicks\nsource: gs://datasets/exports/*.csv\nlabel: is_click\n")
-	code = Run(ctx, World{
+	code = Run(ctx, Setup{
 		World: program.World{Args: append([]string{"stage", file, "--batch"}, flags...), Out: program.To(&out),
 			Err: program.To(&e), Version: "v1", Now: func() time.Time { return w.now },
 			Env: envconfig.MapLookuper(map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets",

@@ -6,7 +6,7 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-func statusCommand(w *World) *cobra.Command {
+func statusCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status SWEEP",
 		Short: "Show the state of a sweep",
@@ -14,7 +14,7 @@ func statusCommand(w *World) *cobra.Command {
   launcher status nightly-ctr-1a2b3c4d --json | jq .seconds_left`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.look(cmd.Context(), args[0], func(s *sweepview.Sweep, st sweepview.State) error {
+			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
 				job, err := jobStatus(cmd.Context(), w, s.Plan)
 				if err != nil {
 					return err

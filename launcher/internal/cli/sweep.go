@@ -35,7 +35,7 @@ type startFlags struct {
 }
 
 // add adds the flags. budget and id say what they are about.
-func (f *startFlags) add(w *World, cmd *cobra.Command, budget, id string) {
+func (f *startFlags) add(w *Setup, cmd *cobra.Command, budget, id string) {
 	f.assumptionFlags.add(cmd)
 	cmd.Flags().Float64Var(&f.budget, "budget", 0, budget)
 	cmd.Flags().StringVar(&f.id, "id", "", id)
@@ -43,7 +43,7 @@ func (f *startFlags) add(w *World, cmd *cobra.Command, budget, id string) {
 	f.addWatching(w, cmd)
 }
 
-func (f *startFlags) addWatching(w *World, cmd *cobra.Command) {
+func (f *startFlags) addWatching(w *Setup, cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "submit and return")
 	w.jsonFlag(cmd, "print JSON: one object, or one per change while watching")
 }
@@ -84,7 +84,7 @@ type sweepFlags struct {
 	schedule, zone string
 }
 
-func sweepCommand(w *World) *cobra.Command {
+func sweepCommand(w *Setup) *cobra.Command {
 	var f sweepFlags
 	cmd := &cobra.Command{
 		Use:   "sweep SWEEP.yaml",
@@ -125,7 +125,7 @@ money is spent: what has been trained by then is concluded, if the quorum is rea
 	return cmd
 }
 
-func runSweep(ctx context.Context, w *World, file string, f sweepFlags) error {
+func runSweep(ctx context.Context, w *Setup, file string, f sweepFlags) error {
 	spec, err := readSpec(file)
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func runSweep(ctx context.Context, w *World, file string, f sweepFlags) error {
 }
 
 // resolveAllowed finds a dataset version, and rejects one whose night must not be trained on.
-func resolveAllowed(ctx context.Context, w *World, ref string) (*dataset.Manifest, error) {
+func resolveAllowed(ctx context.Context, w *Setup, ref string) (*dataset.Manifest, error) {
 	m, err := stager.Resolve(ctx, w.datasets, ref)
 	if err != nil {
 		return nil, err
@@ -212,7 +212,7 @@ func readSpec(file string) (*sweep.Spec, error) {
 
 // addQuote writes the expected cost into the plan, and rejects a plan that is expected to exceed its budget. A sweep
 // that exists already is not rejected, whatever it would cost today: it keeps the budget that it was started with.
-func addQuote(ctx context.Context, w *World, p *plan.Plan, m *dataset.Manifest, prices *machines.Prices,
+func addQuote(ctx context.Context, w *Setup, p *plan.Planned, m *dataset.Manifest, prices *machines.Prices,
 	a quote.Assumptions) error {
 	q := quote.Estimator{Plan: p, Manifest: m, Prices: prices, Region: w.env.Location, Assumptions: a}
 	if err := q.Price(); err != nil {
@@ -230,7 +230,7 @@ func addQuote(ctx context.Context, w *World, p *plan.Plan, m *dataset.Manifest, 
 }
 
 // nothingNew reports that a scheduled night has nothing to train.
-func nothingNew(w *World, p *sweep.Plan, before sweep.ID) error {
+func nothingNew(w *Setup, p *sweep.Plan, before sweep.ID) error {
 	ref := p.Dataset.Name + "@" + p.Dataset.Version
 	w.log().Info("nothing new", "sweep", p.Sweep, "before", before, "model", p.Spec.Model, "dataset", ref)
 	return w.print(map[string]any{"sweep": p.Sweep, "nothing_new": true, "before": before, "dataset": ref}, func() {
@@ -240,7 +240,8 @@ func nothingNew(w *World, p *sweep.Plan, before sweep.ID) error {
 }
 
 // startSweep shows a plan, or writes it, submits its job and watches that.
-func startSweep(ctx context.Context, w *World, p *plan.Plan, in *plan.Model, scheduled bool, f startFlags) error {
+func startSweep(ctx context.Context, w *Setup, p *plan.Planned, in *plan.Continued, scheduled bool,
+	f startFlags) error {
 	if f.dryRun {
 		request, err := w.Jobs.Request(p.Plan)
 		if err != nil {
@@ -293,7 +294,7 @@ func startSweep(ctx context.Context, w *World, p *plan.Plan, in *plan.Model, sch
 // again; its conclusion is returned. Foreseeable failures come before the plan is written, since a plan without a job
 // would be concluded, and its id would be spent. If a scheduled slot has a plan already, that plan counts, and replaces
 // p.
-func launchSweep(ctx context.Context, w *World, p *plan.Plan, scheduled bool) (*sweep.Conclusion, error) {
+func launchSweep(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool) (*sweep.Conclusion, error) {
 	for n := range len(p.Fallback) + 1 {
 		if _, err := w.Jobs.Request(p.Placed(n)); err != nil {
 			return nil, err
@@ -332,7 +333,7 @@ func launchSweep(ctx context.Context, w *World, p *plan.Plan, scheduled bool) (*
 }
 
 // attach makes p the plan of the sweep that exists already, which must be the same sweep.
-func attach(ctx context.Context, w *World, p *plan.Plan, scheduled bool) error {
+func attach(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool) error {
 	existing, err := sweepview.Open(ctx, w.sweeps, p.Sweep)
 	if err != nil {
 		return err
@@ -363,7 +364,7 @@ func attach(ctx context.Context, w *World, p *plan.Plan, scheduled bool) error {
 
 // sameSlot decides about a plan that differs from the existing one of its slot: either it is a later start of the same
 // sweep, which goes on as it was started, or another schedule's, which is refused.
-func sameSlot(w *World, mine, existing *sweep.Plan) error {
+func sameSlot(w *Setup, mine, existing *sweep.Plan) error {
 	if mine.Dataset.Name != existing.Dataset.Name || mine.Spec.Model != existing.Spec.Model {
 		of := func(p *sweep.Plan) string {
 			return fmt.Sprintf("model %q on dataset %q", p.Spec.Model, p.Dataset.Name)
@@ -382,7 +383,7 @@ func sameSlot(w *World, mine, existing *sweep.Plan) error {
 }
 
 // needsNoJob reports whether a sweep was paused so late that it is over nevertheless; otherwise it returns the error.
-func needsNoJob(ctx context.Context, w *World, p *sweep.Plan, halted error) (bool, error) {
+func needsNoJob(ctx context.Context, w *Setup, p *sweep.Plan, halted error) (bool, error) {
 	view, err := sweepview.Open(ctx, w.sweeps, p.Sweep)
 	if err != nil {
 		return false, err

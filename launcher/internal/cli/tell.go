@@ -21,14 +21,14 @@ import (
 // notification.
 
 // tellStaged sends the notification that a shared dataset is blocked.
-func tellStaged(ctx context.Context, w *World, r *nights.Record) {
+func tellStaged(ctx context.Context, w *Setup, r *nights.Record) {
 	ref := r.Dataset + "@" + r.Version
 	w.tell(ctx, sweep.StagedMessage(ref, nights.Reason(r.Findings), w.Now()),
 		datasetMarks{w.datasets, r.Dataset, r.Version})
 }
 
 // tellRefused sends the notification that a scheduled sweep was not started, if that is what the error says.
-func tellRefused(ctx context.Context, w *World, id sweep.ID, model string, err error) {
+func tellRefused(ctx context.Context, w *Setup, id sweep.ID, model string, err error) {
 	var blocked *stager.BlockedError
 	if !errors.As(err, &blocked) {
 		return
@@ -38,7 +38,7 @@ func tellRefused(ctx context.Context, w *World, id sweep.ID, model string, err e
 		sweepstore.New(w.sweeps, id).Told(sweep.OccasionRefused))
 }
 
-func (w *World) tell(ctx context.Context, m sweep.VerdictMessage, marks notify.Marks) {
+func (w *Setup) tell(ctx context.Context, m sweep.VerdictMessage, marks notify.Marks) {
 	if w.Verdicts == nil {
 		return
 	}

@@ -18,7 +18,7 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-func watchCommand(w *World) *cobra.Command {
+func watchCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch SWEEP",
 		Short: "Watch a sweep until it has ended",
@@ -56,7 +56,7 @@ func lookInterval(p *sweep.Plan) time.Duration {
 }
 
 // watchSweep shows a sweep until it has ended.
-func watchSweep(ctx context.Context, w *World, id sweep.ID) error {
+func watchSweep(ctx context.Context, w *Setup, id sweep.ID) error {
 	p, st, err := watchUntilEnd(ctx, w, id)
 	switch {
 	case err == nil:
@@ -69,14 +69,14 @@ func watchSweep(ctx context.Context, w *World, id sweep.ID) error {
 }
 
 // watchUntilEnd shows a sweep until it has a conclusion, and returns its last state.
-func watchUntilEnd(ctx context.Context, w *World, id sweep.ID) (p *sweep.Plan, st sweepview.State, err error) {
+func watchUntilEnd(ctx context.Context, w *Setup, id sweep.ID) (p *sweep.Plan, st sweepview.State, err error) {
 	s, err := sweepview.Open(ctx, w.sweeps, id)
 	if err != nil {
 		return nil, st, err
 	}
 	view := newView(w, s.Plan)
 	defer view.close()
-	var job provision.Status
+	var job provision.JobStatus
 	var left patience
 	quick := 0
 
@@ -129,7 +129,7 @@ type patience struct {
 }
 
 // asked records one answer of Batch.
-func (p *patience) asked(job provision.Status, now time.Time) {
+func (p *patience) asked(job provision.JobStatus, now time.Time) {
 	if !job.Finished {
 		*p = patience{}
 		return
@@ -145,7 +145,7 @@ func (p *patience) asked(job provision.Status, now time.Time) {
 // lost is the reason to stop waiting, nil if there is none. A missing job, which was deleted or belonged to a local
 // cloud that was restarted, is soon given up if trials wait for it, but not if the aggregator has everything it needs
 // to conclude.
-func (p *patience) lost(id sweep.ID, st sweepview.State, job provision.Status, now time.Time) error {
+func (p *patience) lost(id sweep.ID, st sweepview.State, job provision.JobStatus, now time.Time) error {
 	if p.missing >= missingFor && st.Board.Waiting > 0 && !st.Ending {
 		return fmt.Errorf("sweep %s has trials left, but its job is gone (was the local cloud restarted?); `launcher "+
 			"sweep SWEEP.yaml --id %s` with the same file continues it, and keeps the finished trials", id, id)
@@ -164,14 +164,14 @@ func (p *patience) lost(id sweep.ID, st sweepview.State, job provision.Status, n
 // view draws snapshots: a line for each trial that has ended, with its learning curve, on a terminal above a bar; an
 // object per change as JSON.
 type view struct {
-	w    *World
+	w    *Setup
 	plan *sweep.Plan
 	bar  *progressbar.ProgressBar
 	seen map[int]bool // trials that have ended
 	last string       // what was printed of the job, or as JSON
 }
 
-func newView(w *World, p *sweep.Plan) *view {
+func newView(w *Setup, p *sweep.Plan) *view {
 	v := &view{w: w, plan: p, seen: map[int]bool{}}
 	for n := range p.Inherits() { // they ended in another sweep
 		v.seen[n] = true
@@ -184,13 +184,13 @@ func newView(w *World, p *sweep.Plan) *view {
 }
 
 // newBar returns a bar on the terminal's error output; one of unknown length has -1.
-func newBar(w *World, length int64, options ...progressbar.Option) *progressbar.ProgressBar {
+func newBar(w *Setup, length int64, options ...progressbar.Option) *progressbar.ProgressBar {
 	const throttle = 100 * time.Millisecond // it need not be drawn more often than is visible
 	return progressbar.NewOptions64(length, append(options, progressbar.OptionSetWriter(w.Err.Raw()),
 		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(throttle))...)
 }
 
-func (v *view) show(ctx context.Context, s *sweepview.Sweep, st sweepview.State, snap sweepview.Snapshot) {
+func (v *view) show(ctx context.Context, s *sweepview.View, st sweepview.State, snap sweepview.Snapshot) {
 	if v.w.asJSON {
 		v.jsonLine(snap)
 		return
@@ -295,7 +295,7 @@ func (v *view) close() {
 }
 
 // concluded prints how a sweep ended.
-func concluded(ctx context.Context, w *World, p *sweep.Plan, st sweepview.State) error {
+func concluded(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State) error {
 	c := st.Conclusion
 	w.log().Info("sweep ended", "sweep", p.Sweep, "outcome", c.Outcome, "model", c.Model, "version", c.Version)
 	if c.Outcome != sweep.OutcomeWinner {

@@ -19,9 +19,10 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 		w.staged()
 		file := w.file("sweep.yaml", sweepYAML)
 		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); strings.Contains(out, "had been started") {
-			t.Errorf(`w.must("sweep", file, "--id", "fifth", "--no-wait"): got %s; want not out with "had been started"`, out)
+			t.Errorf(`w.must("sweep", file, "--id", "fifth", "--no-wait"): got %s; want not out with "had been `+
+				`started"`, out)
 		}
-		w.jobs.status = &provision.Status{State: sweepview.JobMissing, Finished: true}
+		w.jobs.status = &provision.JobStatus{State: sweepview.JobMissing, Finished: true}
 		began := time.Now()
 		w.refused(sweep.ExitError,
 			"its job is gone (was the local cloud restarted?); `launcher sweep SWEEP.yaml --id fifth`", "watch",
@@ -45,25 +46,28 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 
 // TestPatience: after which answers of Batch a watcher gives up, and with which message.
 func TestPatience(t *testing.T) {
-	gone, at := provision.Status{State: sweepview.JobMissing, Finished: true}, time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	gone, at := provision.JobStatus{State: sweepview.JobMissing, Finished: true},
+		time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	waiting := sweepview.State{Board: sweep.Board{Waiting: 1}}
 	for name, tc := range map[string]struct {
-		answers []provision.Status
+		answers []provision.JobStatus
 		st      sweepview.State
 		later   time.Duration
 		says    string // empty if it keeps waiting
 	}{
-		"not yet visible":  {[]provision.Status{gone, gone}, waiting, 0, ""},
-		"gone":             {[]provision.Status{gone, gone, gone}, waiting, 0, "its job is gone"},
-		"there between":    {[]provision.Status{gone, gone, {State: "QUEUED"}, gone}, waiting, 0, ""},
-		"there, long ago":  {[]provision.Status{gone, {State: "RUNNING"}}, waiting, time.Hour, ""},
-		"all trials ended": {[]provision.Status{gone, gone, gone}, sweepview.State{}, 0, ""},
-		"being concluded": {[]provision.Status{gone, gone, gone}, sweepview.State{Board: waiting.Board, Ending: true}, 0,
+		"not yet visible":  {[]provision.JobStatus{gone, gone}, waiting, 0, ""},
+		"gone":             {[]provision.JobStatus{gone, gone, gone}, waiting, 0, "its job is gone"},
+		"there between":    {[]provision.JobStatus{gone, gone, {State: "QUEUED"}, gone}, waiting, 0, ""},
+		"there, long ago":  {[]provision.JobStatus{gone, {State: "RUNNING"}}, waiting, time.Hour, ""},
+		"all trials ended": {[]provision.JobStatus{gone, gone, gone}, sweepview.State{}, 0, ""},
+		"being concluded": {[]provision.JobStatus{gone, gone, gone},
+			sweepview.State{Board: waiting.Board, Ending: true}, 0,
 			""},
-		"not concluded at all": {[]provision.Status{gone, gone, gone}, sweepview.State{}, time.Hour, "(job not there)"},
-		"failed": {[]provision.Status{{State: "FAILED", Finished: true, Failure: "exit code 3"}}, waiting,
+		"not concluded at all": {[]provision.JobStatus{gone, gone, gone}, sweepview.State{}, time.Hour,
+			"(job not there)"},
+		"failed": {[]provision.JobStatus{{State: "FAILED", Finished: true, Failure: "exit code 3"}}, waiting,
 			time.Hour, "(job FAILED; exit code 3)"},
-		"failed just now": {[]provision.Status{{State: "FAILED", Finished: true}}, waiting, 0, ""},
+		"failed just now": {[]provision.JobStatus{{State: "FAILED", Finished: true}}, waiting, 0, ""},
 	} {
 		var p patience
 		for _, job := range tc.answers {
@@ -71,7 +75,9 @@ func TestPatience(t *testing.T) {
 		}
 		err := p.lost("x", tc.st, tc.answers[len(tc.answers)-1], at.Add(tc.later))
 		if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
-			t.Errorf(`p.lost("x", tc.st, tc.answers[len(tc.answers)-1], at.Add(tc.later)): got %s: %v; want not (tc.says == "" and err != nil), not (tc.says != "" and (err == nil || !strings.Contains(err.Error(), tc.says)))`, name, err)
+			t.Errorf(`p.lost("x", tc.st, tc.answers[len(tc.answers)-1], at.Add(tc.later)): got %s: %v; want not `+
+				`(tc.says == "" and err != nil), not (tc.says != "" and (err == nil || `+
+				`!strings.Contains(err.Error(), tc.says)))`, name, err)
 		}
 	}
 }

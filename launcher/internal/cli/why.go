@@ -6,7 +6,7 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-func whyCommand(w *World) *cobra.Command {
+func whyCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why SWEEP TRIAL",
 		Short: "Say why a trial was tried, and why it was stopped",
@@ -16,7 +16,7 @@ same choice again. If the sweep stops trials, it shows how the trial compared at
 		Example: "  launcher why nightly-ctr-1a2b3c4d 17",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.look(cmd.Context(), args[0], func(s *sweepview.Sweep, st sweepview.State) error {
+			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
 				n, err := trialNumber(s.Plan, args[1])
 				if err != nil {
 					return err

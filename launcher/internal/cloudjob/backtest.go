@@ -19,7 +19,7 @@ import (
 )
 
 // NightLine formats a night for people.
-type NightLine func(n backtest.Night, metric string, took time.Duration) string
+type NightLine func(n backtest.PlayedNight, metric string, took time.Duration) string
 
 // Backtest is the task of a backtest's job. It writes the report to the datasets bucket.
 func (t *Task) Backtest(ctx context.Context, s *stager.Stager, line NightLine) error {
@@ -28,21 +28,21 @@ func (t *Task) Backtest(ctx context.Context, s *stager.Stager, line NightLine) e
 		return err // as for staging
 	}
 
-	return t.run(ctx, sweep.DatasetBacktestRun(staged.Name, t.Env.Job), func(r *reporter) (Outcome, error) {
+	return t.run(ctx, sweep.DatasetBacktestRun(staged.Name, t.Env.Job), func(r *reporter) (JobOutcome, error) {
 		spec, err := backtest.ParseSpec(t.Env.BacktestFile, []byte(t.Env.Backtest))
 		if err != nil {
-			return Outcome{}, err
+			return JobOutcome{}, err
 		}
 
 		s.Progress = r.note
 		in, err := s.Find(ctx, staged)
 		if err != nil {
-			return Outcome{}, err
+			return JobOutcome{}, err
 		}
 		key := BacktestKey(in, t.Env.Backtest, t.Build)
 		err = s.WithTable(ctx, in, func(scratch string, files []table.File) error {
-			b := &backtest.Backtest{Spec: spec, Table: staged, Files: files, Scratch: scratch,
-				OnNight: func(n backtest.Night, took time.Duration) { r.say(line(n, spec.Metric, took)) }}
+			b := &backtest.Runner{Spec: spec, Table: staged, Files: files, Scratch: scratch,
+				OnNight: func(n backtest.PlayedNight, took time.Duration) { r.say(line(n, spec.Metric, took)) }}
 			report, err := b.Run(ctx)
 			if err != nil {
 				return err
@@ -50,14 +50,14 @@ func (t *Task) Backtest(ctx context.Context, s *stager.Stager, line NightLine) e
 			return t.keep(ctx, report, sweep.DatasetBacktest(staged.Name, key))
 		})
 		if err != nil {
-			return Outcome{}, err
+			return JobOutcome{}, err
 		}
-		return Outcome{Report: key}, nil
+		return JobOutcome{Report: key}, nil
 	})
 }
 
 // keep writes the report into a folder of the bucket, the JSON last: its existence implies that of the page.
-func (t *Task) keep(ctx context.Context, r *backtest.Report, folder string) error {
+func (t *Task) keep(ctx context.Context, r *backtest.Results, folder string) error {
 	text, page, err := r.Files()
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func BacktestKey(table *stager.Located, spec, version string) string {
 }
 
 // ReadBacktest returns the report of a dataset's backtest by key; nil if there is none that can be read.
-func ReadBacktest(ctx context.Context, store blob.Store, dataset, key string) (*backtest.Report, error) {
+func ReadBacktest(ctx context.Context, store blob.Store, dataset, key string) (*backtest.Results, error) {
 	text, _, err := blob.ReadAll(ctx, store, sweep.DatasetBacktest(dataset, key)+backtest.ReportFile, maxBacktest)
 	if errors.Is(err, blob.ErrNotExist) {
 		return nil, nil

@@ -56,7 +56,7 @@ func play(t *testing.T, spec string) (*Task, *stager.Stager) {
 // told; nothing is left on the machine.
 func TestBacktestTask(t *testing.T) {
 	task, s := play(t, threeNights)
-	line := func(n backtest.Night, metric string, _ time.Duration) string { return n.Night + " " + metric }
+	line := func(n backtest.PlayedNight, metric string, _ time.Duration) string { return n.Night + " " + metric }
 	if err := task.Backtest(t.Context(), s, line); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestBacktestTaskSaysWhy(t *testing.T) {
 		"no column \"then\"":   threeNights + "time: then\n",
 	} {
 		task, s := play(t, spec)
-		err := task.Backtest(t.Context(), s, func(backtest.Night, string, time.Duration) string { return "" })
+		err := task.Backtest(t.Context(), s, func(backtest.PlayedNight, string, time.Duration) string { return "" })
 		o, readErr := readOutcome(t.Context(), task.Store, sweep.DatasetBacktestRun("clicks", task.Env.Job))
 		if err == nil || readErr != nil || o == nil || o.Code != 3 || o.Report != "" ||
 			!strings.Contains(o.Error, says) {

@@ -45,10 +45,10 @@ func (c *cloud) SubmitTask(_ context.Context, q Work) (bool, error) {
 	return false, nil
 }
 
-func (c *cloud) Status(_ context.Context, name string) (provision.Status, error) {
+func (c *cloud) Status(_ context.Context, name string) (provision.JobStatus, error) {
 	left := c.jobs[name]
 	if left == nil {
-		return provision.Status{State: "not there", Finished: true}, nil
+		return provision.JobStatus{State: "not there", Finished: true}, nil
 	}
 	state := left[0]
 	if len(left) > 1 {
@@ -57,11 +57,11 @@ func (c *cloud) Status(_ context.Context, name string) (provision.Status, error)
 	if c.look != nil {
 		c.look(state)
 	}
-	return provision.Status{State: state, Finished: len(left) == 1, Created: time.Unix(1, 0), Failure: c.fail}, nil
+	return provision.JobStatus{State: state, Finished: len(left) == 1, Created: time.Unix(1, 0), Failure: c.fail}, nil
 }
 
-func (c *cloud) Cancel(context.Context, string) (provision.Status, error) {
-	return provision.Status{}, nil
+func (c *cloud) Cancel(context.Context, string) (provision.JobStatus, error) {
+	return provision.JobStatus{}, nil
 }
 
 func request() Work { return Work{Kind: Stage, Dataset: "clicks", Fingerprint: fingerprint} }
@@ -74,7 +74,8 @@ func TestSubmit(t *testing.T) {
 	}{{"stage-clicks-0123456789ab", false}, {"stage-clicks-0123456789ab", true}} {
 		j, err := Submit(t.Context(), c, request())
 		if err != nil || j.ID != want.id || j.Attached != want.attached || j.Name != "jobs/"+j.ID {
-			t.Errorf(`Submit(c, request()): got %d: %+v %v; want no error, j.ID = want.id, j.Attached = want.attached, j.Name = "jobs/" + j.ID`, i, j, err)
+			t.Errorf(`Submit(c, request()): got %d: %+v %v; want no error, j.ID = want.id, j.Attached = `+
+				`want.attached, j.Name = "jobs/" + j.ID`, i, j, err)
 		}
 	}
 	c.jobs["jobs/stage-clicks-0123456789ab"] = []string{"FAILED"}
@@ -88,7 +89,7 @@ func TestSubmit(t *testing.T) {
 	if _, err := Submit(t.Context(), c, request()); err == nil || !strings.Contains(err.Error(), "100 staging jobs") {
 		t.Errorf("submitted after %d runs that failed: error %v, expected one that says so", maxRuns, err)
 	}
-	for _, kind := range []Kind{Stage, Backtest, Reproduce} {
+	for _, kind := range []JobKind{Stage, Backtest, Reproduce} {
 		// none is longer
 		for _, name := range []string{"d", strings.Repeat("d", 36) + "-ddd", strings.Repeat("d", 40)} {
 			q := Work{Kind: kind, Dataset: name, Fingerprint: fingerprint}
@@ -171,7 +172,8 @@ func TestTaskTellsFollower(t *testing.T) {
 	}
 	if !slices.Equal(states, []string{"QUEUED", "RUNNING", "SUCCEEDED"}) || len(progress) != 2 ||
 		progress[0] != "bin 5/10" {
-		t.Errorf(`got %q %q; want states = []string{"QUEUED", "RUNNING", "SUCCEEDED"}, len(progress) = 2, progress[0] = "bin 5/10"`, states, progress)
+		t.Errorf(`got %q %q; want states = []string{"QUEUED", "RUNNING", "SUCCEEDED"}, len(progress) = 2, `+
+			`progress[0] = "bin 5/10"`, states, progress)
 	}
 	if m, err := stager.Manifest(t.Context(), store, "clicks", o.Version); err != nil || m.Version != o.Version {
 		t.Errorf(`stager.Manifest(store, "clicks", o.Version): got %v; want no error, m.Version = o.Version`, err)
@@ -306,7 +308,7 @@ func TestReporterWritesTheNewest(t *testing.T) {
 
 func FuzzReports(f *testing.F) {
 	for _, v := range []any{Progress{Format: 1, Step: stager.StepFetch, Done: 1, Total: 2},
-		Outcome{Format: 1, Version: "v"}, Outcome{Format: 1, Error: "e", Code: 3}} {
+		JobOutcome{Format: 1, Version: "v"}, JobOutcome{Format: 1, Error: "e", Code: 3}} {
 		text, err := json.Marshal(v)
 		if err != nil {
 			f.Fatal(err)

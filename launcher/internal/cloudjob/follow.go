@@ -13,18 +13,18 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// Kind is what a job does: it prefixes the job's id, and the task runs the launcher's command KIND-task.
-type Kind string
+// JobKind is what a job does: it prefixes the job's id, and the task runs the launcher's command KIND-task.
+type JobKind string
 
 // The kinds.
 const (
-	Stage     Kind = "stage"
-	Backtest  Kind = "backtest"
-	Reproduce Kind = "reproduce"
+	Stage     JobKind = "stage"
+	Backtest  JobKind = "backtest"
+	Reproduce JobKind = "reproduce"
 )
 
 // noun is the kind as it appears in errors.
-func (k Kind) noun() string {
+func (k JobKind) noun() string {
 	if k == Stage {
 		return "staging"
 	}
@@ -33,7 +33,7 @@ func (k Kind) noun() string {
 
 // Work describes a job to start.
 type Work struct {
-	Kind        Kind
+	Kind        JobKind
 	Dataset     string
 	Fingerprint string // of everything that its result depends on, in hexadecimal
 	Env         sweep.LauncherTaskEnv
@@ -51,13 +51,13 @@ type Jobs interface {
 	Name(sweep.ID) string
 	// SubmitTask starts the job whose id is in its Env; existed says that it had been started before.
 	SubmitTask(context.Context, Work) (existed bool, err error)
-	Status(ctx context.Context, job string) (provision.Status, error)
-	Cancel(ctx context.Context, job string) (provision.Status, error)
+	Status(ctx context.Context, job string) (provision.JobStatus, error)
+	Cancel(ctx context.Context, job string) (provision.JobStatus, error)
 }
 
 // Job is a submitted job.
 type Job struct {
-	Kind     Kind
+	Kind     JobKind
 	ID, Name string
 	Attached bool // it existed already
 }
@@ -106,7 +106,7 @@ func Submit(ctx context.Context, jobs Jobs, q Work) (*Job, error) {
 
 // FailedError reports a job that ended without a result.
 type FailedError struct {
-	Kind  Kind
+	Kind  JobKind
 	Job   string
 	State string
 	Text  string // the task's error, or else Batch's
@@ -139,7 +139,7 @@ type Follower struct {
 // Wait waits for the job that reports in a folder of the bucket, and returns its outcome. A job that ended without a
 // result is a
 // *FailedError.
-func (f *Follower) Wait(ctx context.Context, folder string, j *Job) (*Outcome, error) {
+func (f *Follower) Wait(ctx context.Context, folder string, j *Job) (*JobOutcome, error) {
 	last := ""
 	tick := time.NewTicker(f.Every)
 	defer tick.Stop()
@@ -191,7 +191,7 @@ func (f *Follower) show(p *Progress, over bool) {
 	}
 }
 
-func (f *Follower) ended(ctx context.Context, folder string, j *Job, s provision.Status) (*Outcome, error) {
+func (f *Follower) ended(ctx context.Context, folder string, j *Job, s provision.JobStatus) (*JobOutcome, error) {
 	o, err := readOutcome(ctx, f.Store, folder)
 	if err != nil && !problem.Is(err, problem.Damaged) {
 		return nil, err

@@ -26,8 +26,8 @@ type Progress struct {
 	Lines   []string    `json:"lines,omitempty"` // for people, all of this attempt
 }
 
-// Outcome is how a task ended. Every attempt overwrites the previous one's.
-type Outcome struct {
+// JobOutcome is how a task ended. Every attempt overwrites the previous one's.
+type JobOutcome struct {
 	Format  int    `json:"format"`
 	Attempt int    `json:"attempt"`
 	Version string `json:"version,omitempty"` // of the staged dataset
@@ -83,7 +83,7 @@ func decodeProgress(data []byte) *Progress {
 }
 
 // readOutcome returns nil if there is none yet.
-func readOutcome(ctx context.Context, store blob.Store, folder string) (*Outcome, error) {
+func readOutcome(ctx context.Context, store blob.Store, folder string) (*JobOutcome, error) {
 	data, _, err := blob.ReadAll(ctx, store, folder+outcomeFile, maxReport)
 	if errors.Is(err, blob.ErrNotExist) {
 		return nil, nil
@@ -94,8 +94,8 @@ func readOutcome(ctx context.Context, store blob.Store, folder string) (*Outcome
 	return decodeOutcome(data)
 }
 
-func decodeOutcome(data []byte) (*Outcome, error) {
-	var o Outcome
+func decodeOutcome(data []byte) (*JobOutcome, error) {
+	var o JobOutcome
 	err := json.Unmarshal(data, &o)
 	switch {
 	case err != nil:

@@ -35,7 +35,7 @@ type Task struct {
 
 // run does the work and writes its outcome to the folder. If the machine is taken away it writes none: the next attempt
 // will.
-func (t *Task) run(ctx context.Context, folder string, work func(*reporter) (Outcome, error)) error {
+func (t *Task) run(ctx context.Context, folder string, work func(*reporter) (JobOutcome, error)) error {
 	r := &reporter{store: t.Store, name: folder + progressFile, latest: Progress{Format: 1, Attempt: t.Env.Attempt}}
 	stop := r.start(ctx, t.Every)
 	o, err := work(r)
@@ -134,31 +134,31 @@ func (t *Task) Stage(ctx context.Context, s *stager.Stager, dst stager.Destinati
 		return err // without a name there is no folder for an outcome; the submitter has parsed the spec, too
 	}
 
-	return t.run(ctx, sweep.DatasetStaging(spec.Name, t.Env.Job), func(r *reporter) (Outcome, error) {
+	return t.run(ctx, sweep.DatasetStaging(spec.Name, t.Env.Job), func(r *reporter) (JobOutcome, error) {
 		s.Progress = r.note
 		if spec.Encodings.Like = t.Env.Like; t.Env.Like != "" { // resolved by the submitter
 			name, version, err := sweep.SplitDatasetRef(t.Env.Like)
 			if err != nil {
-				return Outcome{}, err
+				return JobOutcome{}, err
 			}
 			if s.Like, err = stager.Manifest(ctx, t.Store, name, version); err != nil {
-				return Outcome{}, fmt.Errorf("dataset %s, which this one is to be like: %w", t.Env.Like, err)
+				return JobOutcome{}, fmt.Errorf("dataset %s, which this one is to be like: %w", t.Env.Like, err)
 			}
 		}
 		staged, err := s.Stage(ctx, spec, dst)
 		if err != nil {
-			return Outcome{}, err
+			return JobOutcome{}, err
 		}
-		return Outcome{Version: staged.Manifest.Version, Existed: staged.Existed}, nil
+		return JobOutcome{Version: staged.Manifest.Version, Existed: staged.Existed}, nil
 	})
 }
 
 // Reproduce is the task of a job that trains a version again, by grow, which may tell people what it does. The report
 // is part of the outcome, also of a version that has other bytes now: what that means is for the submitter to say.
 func (t *Task) Reproduce(ctx context.Context, grow func(say func(string)) (*reproduce.Report, error)) error {
-	return t.run(ctx, sweep.DatasetReproduction(t.Env.Dataset, t.Env.Job), func(r *reporter) (Outcome, error) {
+	return t.run(ctx, sweep.DatasetReproduction(t.Env.Dataset, t.Env.Job), func(r *reporter) (JobOutcome, error) {
 		report, err := grow(r.say)
-		return Outcome{Reproduced: report}, err
+		return JobOutcome{Reproduced: report}, err
 	})
 }
 

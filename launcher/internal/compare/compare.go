@@ -24,8 +24,8 @@ type Side struct {
 	Scorer *scorer.Scorer
 }
 
-// Rows holds both sides' predictions.
-type Rows struct {
+// Predictions holds both sides' predictions.
+type Predictions struct {
 	Label  []float32
 	Weight []float32    // nil if all are 1
 	Pred   [2][]float64 // of the first side and the second
@@ -34,8 +34,8 @@ type Rows struct {
 
 func errorf(format string, args ...any) error { return problem.New(problem.Input, format, args...) }
 
-// File is a table to compare on.
-type File struct {
+// Input is a table to compare on.
+type Input struct {
 	Path   string
 	CSV    dataset.CSVSpec
 	Label  dataset.LabelInfo
@@ -48,7 +48,7 @@ type File struct {
 const batchRows = 16384
 
 // OnFile scores the labelled rows of a table.
-func OnFile(ctx context.Context, sides [2]Side, f File) (*Rows, error) {
+func OnFile(ctx context.Context, sides [2]Side, f Input) (*Predictions, error) {
 	files, err := table.Expand(f.Path)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func OnFile(ctx context.Context, sides [2]Side, f File) (*Rows, error) {
 		}
 	}
 
-	r := &Rows{}
+	r := &Predictions{}
 	labels := ingest.NewLabels(f.Label, f.Missing)
 	err = t.Read(ctx, wanted, batchRows, func(b *table.Batch) error { return r.add(sides, b, labels, f) })
 	if err == nil && len(r.Label) == 0 {
@@ -82,7 +82,7 @@ func OnFile(ctx context.Context, sides [2]Side, f File) (*Rows, error) {
 }
 
 // whoNeeds says, for a message, what a column is needed for.
-func (f *File) whoNeeds(sides [2]Side, column string) string {
+func (f *Input) whoNeeds(sides [2]Side, column string) string {
 	for _, s := range sides {
 		if slices.Contains(s.Scorer.Columns(), column) {
 			return s.Name
@@ -98,7 +98,7 @@ func (f *File) whoNeeds(sides [2]Side, column string) string {
 }
 
 // add scores a batch.
-func (r *Rows) add(sides [2]Side, b *table.Batch, labels *ingest.Labels, f File) error {
+func (r *Predictions) add(sides [2]Side, b *table.Batch, labels *ingest.Labels, f Input) error {
 	label, places, err := labels.Read(b)
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func (r *Rows) add(sides [2]Side, b *table.Batch, labels *ingest.Labels, f File)
 	return nil
 }
 
-func (r *Rows) divide(v *dataset.Values, places []int32) {
+func (r *Predictions) divide(v *dataset.Values, places []int32) {
 	for _, i := range places {
 		text := "(missing)"
 		if !v.IsNull(int(i)) && v.TextOf(int(i)) != "" {
@@ -148,7 +148,7 @@ func (r *Rows) divide(v *dataset.Values, places []int32) {
 }
 
 // OnSample scores the rows of a dataset's sample for which pass is true, with the targets of its split.
-func OnSample(sides [2]Side, s *dataset.Sample, t dataset.Targets, by string, pass func(fold uint8) bool) (*Rows,
+func OnSample(sides [2]Side, s *dataset.Sample, t dataset.Targets, by string, pass func(fold uint8) bool) (*Predictions,
 	error) {
 	var divided *dataset.Values
 	if by != "" {
@@ -172,7 +172,7 @@ func OnSample(sides [2]Side, s *dataset.Sample, t dataset.Targets, by string, pa
 		}
 	}
 
-	r := &Rows{}
+	r := &Predictions{}
 	for i, row := range s.Row {
 		if int(row) >= len(t.Label) || t.Fold != nil && !pass(t.Fold[row]) {
 			continue
@@ -194,8 +194,8 @@ func OnSample(sides [2]Side, s *dataset.Sample, t dataset.Targets, by string, pa
 	return r, nil
 }
 
-// Comparison is what two sides score on the same rows.
-type Comparison struct {
+// Result is what two sides score on the same rows.
+type Result struct {
 	A   string `json:"a"` // name
 	B   string `json:"b"`
 	On  string `json:"on"` // what the rows are
@@ -226,7 +226,7 @@ const (
 )
 
 // Compare evaluates each metric on all rows. An undefined metric is left out, unless all are.
-func (r *Rows) Compare(metrics []metric.Metric, c metric.Confidence) ([]Line, error) {
+func (r *Predictions) Compare(metrics []metric.Metric, c metric.Confidence) ([]Line, error) {
 	var lines []Line
 	var last error
 	for _, m := range metrics {
@@ -253,7 +253,7 @@ const mostValues = 20
 
 // CompareBy measures the rows of each value of the column to divide by, the most frequent ones first; the rest is one
 // line. Where the metric is not defined on a value's rows, there is no line.
-func (r *Rows) CompareBy(m metric.Metric, c metric.Confidence) ([]Line, error) {
+func (r *Predictions) CompareBy(m metric.Metric, c metric.Confidence) ([]Line, error) {
 	rows := map[string][]int{}
 	for i, v := range r.By {
 		rows[v] = append(rows[v], i)
@@ -290,7 +290,7 @@ func (r *Rows) CompareBy(m metric.Metric, c metric.Confidence) ([]Line, error) {
 }
 
 // line compares some rows, or all if rows is nil.
-func (r *Rows) line(m metric.Metric, c metric.Confidence, rows []int) (Line, error) {
+func (r *Predictions) line(m metric.Metric, c metric.Confidence, rows []int) (Line, error) {
 	label, weight, pred := r.Label, r.Weight, r.Pred
 	if rows != nil {
 		label, weight, pred = pick(label, rows), pick(weight, rows),

@@ -46,7 +46,7 @@ type Console struct {
 	sweeps, datasets, models *steady
 
 	reg    *registry.Registry
-	index  *report.Index
+	index  *report.Cache
 	nights *report.Datasets
 	now    func() time.Time
 	log    *slog.Logger
@@ -77,7 +77,7 @@ func (t turn) give() { <-t }
 // watched is a sweep that is being viewed.
 type watched struct {
 	reading sync.Mutex
-	sweep   *report.Sweep
+	sweep   *report.Reader
 	page    []byte
 	version string
 	ended   bool

@@ -25,8 +25,8 @@ type Sweep struct {
 	Err  error // from reading it, if Spec is nil
 }
 
-// Jobs describes jobs as they would be submitted to Batch.
-type Jobs interface {
+// JobDescriber describes jobs as they would be submitted to Batch.
+type JobDescriber interface {
 	// Name is the full name of a sweep's job.
 	Name(sweep.ID) string
 	// Request is the job in the service's format; an error names the violated rule of Batch.

@@ -17,30 +17,30 @@ import (
 	"coppice/terraform"
 )
 
-// Verdict is the severity of a finding.
-type Verdict string
+// Severity is the severity of a finding.
+type Severity string
 
 // The verdicts.
 const (
-	OK         Verdict = "ok"
-	Warning    Verdict = "warning"     // a sweep would run, but something is wrong
-	Problem    Verdict = "problem"     // a sweep would fail
-	NotChecked Verdict = "not checked" // reason in What
+	OK         Severity = "ok"
+	Warning    Severity = "warning"     // a sweep would run, but something is wrong
+	Problem    Severity = "problem"     // a sweep would fail
+	NotChecked Severity = "not checked" // reason in What
 )
 
 // Finding is the result of one check.
 type Finding struct {
 	// Local cloud, credentials, service, right, bucket, topic, subscription, image, quota, machine, dataset, sweep.
 	Check   string   `json:"check"`
-	Verdict Verdict  `json:"verdict"`
+	Verdict Severity `json:"verdict"`
 	What    string   `json:"what"`
 	Where   string   `json:"where"`
 	Fix     string   `json:"mend,omitempty"` // a command
-	Binding *Binding `json:"binding,omitempty"`
+	Binding *Grant   `json:"binding,omitempty"`
 }
 
-// Binding is the row of terraform/iam.yaml that a finding about rights refers to.
-type Binding struct {
+// Grant is the row of terraform/iam.yaml that a finding about rights refers to.
+type Grant struct {
 	Identity string `json:"identity"`
 	Resource string `json:"resource"` // as in the table
 	Role     string `json:"role"`
@@ -48,14 +48,14 @@ type Binding struct {
 	On       string `json:"on"` // the actual resource
 }
 
-// Deployment is the deployment according to the environment.
-type Deployment struct {
+// Target is the deployment according to the environment.
+type Target struct {
 	sweep.Deployment
 	sweep.BatchEnv
 }
 
 // local reports whether it is the local cloud, where some things have no settings.
-func (d *Deployment) local() bool { return d.InspectEndpoint != "" }
+func (d *Target) local() bool { return d.InspectEndpoint != "" }
 
 // Project describes the project. All methods of these interfaces are read-only, safe for concurrent use, and return a
 // *cloud.PermissionError if the caller lacks the permission, cloud.ErrNotThere or cloud.ErrNotImitated.
@@ -99,11 +99,11 @@ type Cloud interface {
 
 // Doctor examines a deployment. Table, Cloud, Datasets and Jobs are required.
 type Doctor struct {
-	Deployment Deployment
+	Deployment Target
 	Table      *terraform.Table
 	Cloud      Cloud
 	Datasets   blob.Store
-	Jobs       Jobs
+	Jobs       JobDescriber
 	Now        time.Time
 	Version    string // the launcher's
 
@@ -117,9 +117,9 @@ type Doctor struct {
 
 // Report is the outcome.
 type Report struct {
-	Caller   string          `json:"caller"` // "" if unknown
-	Counts   map[Verdict]int `json:"counts"`
-	Findings []Finding       `json:"findings"`
+	Caller   string           `json:"caller"` // "" if unknown
+	Counts   map[Severity]int `json:"counts"`
+	Findings []Finding        `json:"findings"`
 }
 
 // Examine runs all checks; s is nil if there is no sweep to check. It stops early when ctx ends, or if the local cloud
@@ -152,7 +152,7 @@ func (d *Doctor) Examine(ctx context.Context, s *Sweep) (*Report, error) {
 
 // NewReport makes a report with its counts.
 func NewReport(caller string, findings []Finding) *Report {
-	r := &Report{Caller: caller, Counts: map[Verdict]int{OK: 0, Warning: 0, Problem: 0, NotChecked: 0},
+	r := &Report{Caller: caller, Counts: map[Severity]int{OK: 0, Warning: 0, Problem: 0, NotChecked: 0},
 		Findings: findings}
 	for _, f := range findings {
 		r.Counts[f.Verdict]++
@@ -170,7 +170,7 @@ func deploymentName(taskAccount string) string {
 	return name
 }
 
-func (d *Doctor) add(check string, v Verdict, where, fix, format string, args ...any) {
+func (d *Doctor) add(check string, v Severity, where, fix, format string, args ...any) {
 	d.findings = append(d.findings, Finding{Check: check, Verdict: v, Where: where, Fix: fix,
 		What: fmt.Sprintf(format, args...)})
 }

@@ -93,7 +93,7 @@ func TestFindings(t *testing.T) {
 		change  func(*Doctor, *fake)
 		machine string
 		check   string
-		verdict Verdict
+		verdict Severity
 		says    string // part of what was found
 		fix     string // part of the command
 	}{
@@ -267,7 +267,8 @@ func TestLocalCloudThatHasStopped(t *testing.T) {
 	has(t, r, "local cloud", Problem, "no answer for Google Cloud at 127.0.0.1:4443")
 	if first := r.Sorted()[0]; len(r.Findings) != 2 || r.Counts[Problem] != 1 ||
 		!strings.HasPrefix(first.Fix, "localemu up --data DIR") || !strings.HasSuffix(first.Fix, ". DIR/env") {
-		t.Errorf(`got %+v; want len(r.Findings) = 2, r.Counts[Problem] = 1, first.Fix beginning with "localemu up --data DIR", first.Fix ending in ". DIR/env"`, r.Findings)
+		t.Errorf(`got %+v; want len(r.Findings) = 2, r.Counts[Problem] = 1, first.Fix beginning with "localemu up `+
+			`--data DIR", first.Fix ending in ". DIR/env"`, r.Findings)
 	}
 }
 
@@ -296,7 +297,7 @@ func TestNotCheckedMendsWhatItSays(t *testing.T) {
 	}
 }
 
-func has(t *testing.T, r *Report, check string, v Verdict, says string) {
+func has(t *testing.T, r *Report, check string, v Severity, says string) {
 	t.Helper()
 	if !slices.ContainsFunc(r.Findings, func(f Finding) bool {
 		return f.Check == check && f.Verdict == v &&

@@ -36,8 +36,8 @@ const (
 
 func account(identity string) string { return "coppice-" + identity + "@p1.iam.gserviceaccount.com" }
 
-func deployment() Deployment {
-	return Deployment{
+func deployment() Target {
+	return Target{
 		sweep.Deployment{Project: project, Location: "us-central1", DatasetsBucket: "d", SweepsBucket: "s",
 			RegistryBucket: "r",
 			ScoresTopic:    "coppice-scores", Subscription: "coppice-aggregator",

@@ -79,7 +79,7 @@ func (d *Doctor) offered(ctx context.Context, w machine, region cloud.Region) {
 }
 
 // badly is the severity if the machines are not available.
-func (w machine) badly() Verdict {
+func (w machine) badly() Severity {
 	if w.fallback {
 		return Warning
 	}
@@ -146,7 +146,7 @@ func (d *Doctor) quotaPage() string {
 
 // Sorted returns the findings, problems first, otherwise in the order of the checks.
 func (r *Report) Sorted() []Finding {
-	order := []Verdict{Problem, Warning, NotChecked, OK}
+	order := []Severity{Problem, Warning, NotChecked, OK}
 	sorted := slices.Clone(r.Findings)
 	slices.SortStableFunc(sorted, func(a, b Finding) int {
 		return slices.Index(order, a.Verdict) - slices.Index(order,

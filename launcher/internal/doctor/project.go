@@ -53,7 +53,7 @@ func noLocalCloud(err error) *Report {
 // services lists those that the programs call directly or indirectly; terraform/services.tf enables them.
 var services = []struct {
 	name   string
-	needed Verdict // verdict if it is missing
+	needed Severity // verdict if it is missing
 	why    string
 }{
 	{"batch.googleapis.com", Problem, "runs the sweeps"},

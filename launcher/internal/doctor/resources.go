@@ -70,7 +70,7 @@ func (d *Doctor) settings(where string, b cloud.Bucket, versioned, undelete bool
 	}
 }
 
-func (d *Doctor) setting(where string, good bool, bad Verdict, fix, what, otherwise string) {
+func (d *Doctor) setting(where string, good bool, bad Severity, fix, what, otherwise string) {
 	if good {
 		d.add("bucket", OK, where, "", "%s", what)
 		return
@@ -133,7 +133,7 @@ func (d *Doctor) topicThere(ctx context.Context, name, namedBy string) {
 func (d *Doctor) images(ctx context.Context) {
 	for _, i := range []struct {
 		reference string
-		missing   Verdict
+		missing   Severity
 		use       string
 	}{
 		{d.Deployment.TaskImage, Problem, "runs on the machines of a sweep"},

@@ -77,7 +77,7 @@ func (d *Doctor) binding(ctx context.Context, b terraform.Binding) {
 	if why != "" {
 		f := Finding{Check: "right", Verdict: NotChecked, What: fmt.Sprintf("%s: %s", b.Role, why), Where: b.Identity +
 			" on " + b.Resource}
-		f.Binding = &Binding{Identity: b.Identity, Resource: b.Resource, Role: b.Role, Member: member}
+		f.Binding = &Grant{Identity: b.Identity, Resource: b.Resource, Role: b.Role, Member: member}
 		d.findings = append(d.findings, f)
 	}
 
@@ -183,7 +183,7 @@ func (d *Doctor) repository() cloud.Resource {
 // grant checks that a member has the role on the resource.
 func (d *Doctor) grant(ctx context.Context, b terraform.Binding, member string, r cloud.Resource) {
 	f := Finding{Check: "right", Where: b.Identity + " on " + short(r),
-		Binding: &Binding{Identity: b.Identity, Resource: b.Resource, Role: b.Role, Member: member, On: r.Name}}
+		Binding: &Grant{Identity: b.Identity, Resource: b.Resource, Role: b.Role, Member: member, On: r.Name}}
 	f.Verdict, f.What, f.Fix = d.given(ctx, b.Role, member, r)
 	switch f.Verdict {
 	case Problem, Warning:
@@ -196,7 +196,7 @@ func (d *Doctor) grant(ctx context.Context, b terraform.Binding, member string, 
 
 // given decides by policies, or by the caller's own permissions if policies cannot be read. If neither is possible, fix
 // says how to make it possible.
-func (d *Doctor) given(ctx context.Context, role, member string, r cloud.Resource) (v Verdict, what, fix string) {
+func (d *Doctor) given(ctx context.Context, role, member string, r cloud.Resource) (v Severity, what, fix string) {
 	project := cloud.Resource{Kind: "project", Name: d.Deployment.Project}
 	policies := []cloud.Resource{r, project}
 	if r == project {
@@ -250,7 +250,7 @@ func short(r cloud.Resource) string {
 }
 
 // own queries which of the role's permissions the caller has, wherever they are granted; fix is as in given.
-func (d *Doctor) own(ctx context.Context, role string, r cloud.Resource) (v Verdict, what, fix string) {
+func (d *Doctor) own(ctx context.Context, role string, r cloud.Resource) (v Severity, what, fix string) {
 	wanted := d.Table.Roles[role]
 	held, err := d.Cloud.Held(ctx, r, wanted)
 	if errors.Is(err, cloud.ErrNotThere) {

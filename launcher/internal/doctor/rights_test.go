@@ -62,7 +62,8 @@ func TestEveryBinding(t *testing.T) {
 		kind, _, _ := strings.Cut(b.Resource, "/")
 		if !strings.HasPrefix(fix, verbs[kind]) || !strings.Contains(fix, "--member="+member) ||
 			!strings.Contains(fix, "--role="+b.Role) {
-			t.Errorf(`strings.Cut(b.Resource, "/"): got %s: %s; want fix beginning with verbs[kind], fix with "--member=" + member, fix with "--role=" + b.Role`, b, fix)
+			t.Errorf(`strings.Cut(b.Resource, "/"): got %s: %s; want fix beginning with verbs[kind], fix with `+
+				`"--member=" + member, fix with "--role=" + b.Role`, b, fix)
 		}
 	}
 	if seen < 25 {
@@ -83,7 +84,8 @@ func TestSourceBuckets(t *testing.T) {
 			Role: "roles/storage.objectViewer"})
 		if len(found) != 2 || found[0].Verdict != OK || found[1].Verdict != Problem ||
 			!strings.Contains(found[1].Fix, "gs://more ") {
-			t.Errorf(`about(...): got %s: %+v; want len(found) = 2, found[0].Verdict = OK, found[1].Verdict = Problem, found[1].Fix with "gs://more "`, identity, found)
+			t.Errorf(`about(...): got %s: %+v; want len(found) = 2, found[0].Verdict = OK, found[1].Verdict = `+
+				`Problem, found[1].Fix with "gs://more "`, identity, found)
 		}
 	}
 }
@@ -108,7 +110,8 @@ func TestAsTheLauncher(t *testing.T) {
 		Role: "roles/batch.jobsEditor"})
 	if r.Counts[Problem] != 1 || len(found) != 1 ||
 		!strings.Contains(found[0].What, "does not have batch.jobs.delete") {
-		t.Errorf(`about(...): got %v %+v; want r.Counts[Problem] = 1, len(found) = 1, found[0].What with "does not have batch.jobs.delete"`, r.Counts, found)
+		t.Errorf(`about(...): got %v %+v; want r.Counts[Problem] = 1, len(found) = 1, found[0].What with "does not `+
+			`have batch.jobs.delete"`, r.Counts, found)
 	}
 	other := about(r, terraform.Binding{Identity: terraform.Task, Resource: terraform.SweepsBucket,
 		Role: "roles/storage.objectUser"})
@@ -126,7 +129,7 @@ func TestGivenElsewhere(t *testing.T) {
 		policies map[cloud.Resource]cloud.Policy
 		caller   string
 		may      []string
-		want     Verdict
+		want     Severity
 	}{
 		"nowhere": {nil, owner, nil, Problem},
 		"project": {map[cloud.Resource]cloud.Policy{all: {role: {member}}}, owner, nil, OK},
@@ -168,7 +171,8 @@ func TestUnknownNames(t *testing.T) {
 		}
 		if found := about(r, b); len(found) != 1 || found[0].Verdict != NotChecked ||
 			!strings.Contains(found[0].What, "COPPICE_TASK_SERVICE_ACCOUNT") {
-			t.Errorf(`about(r, b): got %s: %+v; want len(found) = 1, found[0].Verdict = NotChecked, found[0].What with "COPPICE_TASK_SERVICE_ACCOUNT"`, b, found)
+			t.Errorf(`about(r, b): got %s: %+v; want len(found) = 1, found[0].Verdict = NotChecked, found[0].What `+
+				`with "COPPICE_TASK_SERVICE_ACCOUNT"`, b, found)
 		}
 	}
 	found := about(r, terraform.Binding{Identity: terraform.Task, Resource: terraform.JobsTopic,
@@ -184,7 +188,8 @@ func TestUnknownNames(t *testing.T) {
 		agent++
 		nameless := f.Binding.Resource == "account/push" || f.Binding.Resource == "topic/dead_letters"
 		if f.Verdict == Problem || nameless && !strings.Contains(f.What, "its name is not known") {
-			t.Errorf(`got %+v; want f.Verdict other than Problem, not (nameless and !strings.Contains(f.What, "its name is not known"))`, f)
+			t.Errorf(`got %+v; want f.Verdict other than Problem, not (nameless and !strings.Contains(f.What, "its `+
+				`name is not known"))`, f)
 		}
 	}
 	if agent != 4 {
@@ -202,7 +207,8 @@ func TestImpersonation(t *testing.T) {
 		i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Check == "right" && f.Verdict == Warning })
 		if i < 0 || !strings.Contains(r.Findings[i].Fix, "--member="+member+
 			" --role=roles/iam.serviceAccountTokenCreator") {
-			t.Errorf(`slices.IndexFunc(...): got %+v; want i >= 0, r.Findings[i].Fix with "--member=" + member + " --role=roles/iam.serviceAccountTokenCreator"`, r.Sorted()[0])
+			t.Errorf(`slices.IndexFunc(...): got %+v; want i >= 0, r.Findings[i].Fix with "--member=" + member + " `+
+				`--role=roles/iam.serviceAccountTokenCreator"`, r.Sorted()[0])
 		}
 	}
 }

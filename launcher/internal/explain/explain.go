@@ -27,16 +27,16 @@ type Request struct {
 
 // Report is the analysis of a version. Features are sorted by contribution, in descending order.
 type Report struct {
-	Rows     int       `json:"rows"`
-	Metric   string    `json:"metric"`
-	Value    float64   `json:"value"`    // of the metric
-	Expected float64   `json:"expected"` // raw score of a row without known values
-	Features []Feature `json:"features"`
-	Columns  []Column  `json:"columns"`
+	Rows     int         `json:"rows"`
+	Metric   string      `json:"metric"`
+	Value    float64     `json:"value"`    // of the metric
+	Expected float64     `json:"expected"` // raw score of a row without known values
+	Features []Explained `json:"features"`
+	Columns  []Column    `json:"columns"`
 }
 
-// Feature is one of the model's inputs.
-type Feature struct {
+// Explained is one of the model's inputs.
+type Explained struct {
 	Name   string   `json:"name"`
 	From   []string `json:"from"`       // columns of the table
 	Splits int      `json:"splits"`     // over all trees
@@ -91,7 +91,7 @@ func Run(q Request) (*Report, error) {
 		return nil, err
 	}
 
-	slices.SortStableFunc(report.Features, func(a, b Feature) int {
+	slices.SortStableFunc(report.Features, func(a, b Explained) int {
 		return cmp.Or(cmp.Compare(b.Contribution, a.Contribution), cmp.Compare(b.Gain, a.Gain))
 	})
 	return report, nil
@@ -155,7 +155,7 @@ func (r *run) describe(report *Report) {
 	e := r.Scorer.Encoding
 	for i := range e.Features {
 		f := &e.Features[i]
-		report.Features = append(report.Features, Feature{Name: f.Name, From: columns(e, f), Splits: counts[i],
+		report.Features = append(report.Features, Explained{Name: f.Name, From: columns(e, f), Splits: counts[i],
 			Gain: gains[i], Share: gains[i] / max(all, math.SmallestNonzeroFloat64)})
 	}
 }

@@ -15,7 +15,7 @@ import (
 // adapt turns the randomly drawn trials into open ones, if the search has a method that learns. What such a search
 // begins with does not depend on results and is in the plan: winners of earlier sweeps, or a portfolio. The random
 // draws are kept as the expectation for the open trials.
-func (p *Plan) adapt(q Inputs) (err error) {
+func (p *Planned) adapt(q Inputs) (err error) {
 	s := q.Spec
 	p.Expected = p.Trials
 	if s.Search.Features != nil {
@@ -83,7 +83,7 @@ func canonicalChoices(random map[string]sweep.Distribution,
 }
 
 // noteAdaptive says what an adaptive search begins with, and where that comes from.
-func (p *Plan) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
+func (p *Planned) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
 	one, many, claimed := "trial", "trials", "when they are claimed"
 	if p.Spec.Validate != nil {
 		one, many, claimed = "configuration", "configurations", "when their first fold is claimed"
@@ -149,7 +149,7 @@ func largest(p *sweep.Plan, need func(sweep.Params) (int64, error)) sweep.Params
 
 // climb sets the rungs at which trials are compared, if the search stops those that are behind. They are the same for
 // all trials, however many trees these have: what is compared is the score at that number of trees.
-func (p *Plan) climb(m metric.Metric, d *dataset.Manifest) error {
+func (p *Planned) climb(m metric.Metric, d *dataset.Manifest) error {
 	if p.Spec.Search.Stop == nil {
 		return nil
 	}
@@ -186,7 +186,7 @@ func (p *Plan) climb(m metric.Metric, d *dataset.Manifest) error {
 }
 
 // noteOrder says when the order of the tasks matters although the rule does not depend on it.
-func (p *Plan) noteOrder() {
+func (p *Planned) noteOrder() {
 	if p.Spec.Search.Stop.Rule == sweep.StopHalving && p.Open() {
 		p.note("search.stop: %s compares trials in no order, but method %s proposes them from the results "+
 			"of those before; with method %s or %s the whole sweep is the same for any number of tasks",
@@ -196,7 +196,7 @@ func (p *Plan) noteOrder() {
 
 // populate leaves all trials to be decided, generation by generation. What was drawn at random is the expectation of
 // each generation.
-func (p *Plan) populate() error {
+func (p *Planned) populate() error {
 	drawn, size := p.Trials, p.Spec.Search.Population
 	if len(drawn) < size {
 		return errorf("search.random has only %d different configurations for a population of %d; use a smaller "+

@@ -32,7 +32,7 @@ func learnerText(edits ...string) string {
 	return strings.NewReplacer(edits...).Replace(text)
 }
 
-func sources(p *plan.Plan) string {
+func sources(p *plan.Planned) string {
 	of := map[string]int{}
 	var order []string
 	for _, t := range p.Trials {
@@ -167,7 +167,7 @@ func TestWarmStart(t *testing.T) {
 		return sweep.Seen{Trial: trial, Status: sweep.StatusDone, Score: &score,
 			Params: sweep.Params{"num_leaves": leaves, "learning_rate": 0.1, "min_data_in_leaf": 20.0}}
 	}
-	build := func(s *sweep.Spec, earlier ...sweep.Earlier) *plan.Plan {
+	build := func(s *sweep.Spec, earlier ...sweep.Earlier) *plan.Planned {
 		t.Helper()
 		p, err := plan.Build(plan.Inputs{Spec: s, Manifest: manifest(all...),
 			Job: func(id sweep.ID) string { return "jobs/" + string(id) }, Now: time.Unix(9, 0),

@@ -136,7 +136,7 @@ func canonicalConditions(s *sweep.Spec, m *dataset.Manifest) *sweep.Spec {
 }
 
 // noteConditions says how many configurations have each conditional parameter, as far as they are known.
-func (p *Plan) noteConditions() {
+func (p *Planned) noteConditions() {
 	random := p.Spec.Search.Random
 	for _, name := range slices.Sorted(maps.Keys(random)) {
 		if random[name].When == nil {

@@ -29,7 +29,7 @@ type Ended struct {
 
 // Extend plans a sweep that extends an ended one: the same spec on the same version of the dataset, with more trials.
 // Errors are those of Build.
-func Extend(q Inputs, old *Ended, more int) (*Plan, error) {
+func Extend(q Inputs, old *Ended, more int) (*Planned, error) {
 	was := old.Plan
 	before, total := len(was.Trials), len(was.Trials)+more
 	switch most := limitOf(&was.Spec); {
@@ -52,7 +52,7 @@ func Extend(q Inputs, old *Ended, more int) (*Plan, error) {
 	if id == "" {
 		id = extendedID(was, more)
 	}
-	p := &Plan{Plan: &sweep.Plan{
+	p := &Planned{Plan: &sweep.Plan{
 		Format: sweep.FormatVersion, Sweep: id, Created: q.Now.UTC(), Coppice: q.Version, Job: q.Job(id),
 		Spec: *q.Spec, Dataset: was.Dataset,
 		Maximize: was.Maximize, Metrics: was.Metrics, Holdout: was.Holdout, Heartbeat: was.Heartbeat,
@@ -87,7 +87,7 @@ func extendedID(was *sweep.Plan, more int) sweep.ID {
 }
 
 // inherit adopts the ended sweep's trials and their results.
-func (p *Plan) inherit(old *Ended) {
+func (p *Planned) inherit(old *Ended) {
 	for i, t := range old.Plan.Trials {
 		r, counts := old.Results[i]
 		if !counts {
@@ -112,7 +112,7 @@ func (p *Plan) inherit(old *Ended) {
 
 // goOn adds the trials that the sweep trains itself: first those that the other sweep did not finish, then new ones, as
 // its search would have continued.
-func (p *Plan) goOn(q Inputs, old *Ended, more int) error {
+func (p *Planned) goOn(q Inputs, old *Ended, more int) error {
 	for _, i := range p.unfinished(old, more) {
 		t := p.Trials[i]
 		p.Expected = append(p.Expected, sweep.Trial{Source: t.Source, Params: t.Params, Absent: t.Absent,
@@ -162,7 +162,7 @@ func (p *Plan) goOn(q Inputs, old *Ended, more int) error {
 // unfinished returns those of the other sweep's trials that are to be trained again, at most so many: those that had
 // come furthest first, since they were promoted before others. A configuration that another trial has finished, as in
 // the extension of an extension, is not among them.
-func (p *Plan) unfinished(old *Ended, most int) []int {
+func (p *Planned) unfinished(old *Ended, most int) []int {
 	furthest := map[int]int{}
 	for _, r := range p.Extends.Reached {
 		furthest[r.Trial] = max(furthest[r.Trial], r.Step)
@@ -192,7 +192,7 @@ func (p *Plan) unfinished(old *Ended, most int) []int {
 
 // supersede takes back what one of the other sweep's trials had found, since it is trained again: its scores would
 // count twice.
-func (p *Plan) supersede(i int) {
+func (p *Planned) supersede(i int) {
 	p.Extends.Reached = slices.DeleteFunc(p.Extends.Reached, func(r sweep.Reached) bool { return r.Trial == i })
 	if r := p.Extends.Results[i]; !untrained(&r) {
 		p.Extends.Results[i] = sweep.Result{Format: r.Format, Sweep: r.Sweep, Trial: i, Status: sweep.StatusCancelled,
@@ -209,7 +209,7 @@ func untrained(r *sweep.Result) bool {
 
 // fresh returns at most most configurations that the sweep has not had: what it trains next or, with a method that
 // learns, an expectation of that.
-func (p *Plan) fresh(q Inputs, had map[string]bool, most int) ([]sweep.Trial, error) {
+func (p *Planned) fresh(q Inputs, had map[string]bool, most int) ([]sweep.Trial, error) {
 	if most > 0 && p.Spec.Search.Features != nil {
 		return p.moreSets(q, had, most)
 	}
@@ -232,7 +232,7 @@ func (p *Plan) fresh(q Inputs, had map[string]bool, most int) ([]sweep.Trial, er
 }
 
 // sequence continues the sequence.
-func (p *Plan) sequence(q Inputs, most int) (fresh []sweep.Trial, err error) {
+func (p *Planned) sequence(q Inputs, most int) (fresh []sweep.Trial, err error) {
 	columns := features(q.Manifest)
 	plan := *p.Plan
 	if plan.Base, err = fit.Complete(p.Spec.Base(), nil, columns); err != nil {
@@ -243,7 +243,7 @@ func (p *Plan) sequence(q Inputs, most int) (fresh []sweep.Trial, err error) {
 }
 
 // noteExtension says what the sweep extends.
-func (p *Plan) noteExtension(again, more int) {
+func (p *Planned) noteExtension(again, more int) {
 	e, ended := p.Extends, 0
 	for _, r := range e.Results {
 		if r.Status == sweep.StatusDone || r.Status == sweep.StatusStopped && !r.Untrained() {

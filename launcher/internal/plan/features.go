@@ -175,7 +175,7 @@ func proposeFeatures(s *sweep.Spec, m *dataset.Manifest, most int) (search.Propo
 
 // expectFeatures completes a plan that compares sets of columns: trials whose set is still to be decided are expected
 // to train on all columns.
-func (p *Plan) expectFeatures(m *dataset.Manifest) (err error) {
+func (p *Planned) expectFeatures(m *dataset.Manifest) (err error) {
 	p.Expected = slices.Clone(p.Trials)
 	for i := range p.Expected {
 		if p.Expected[i].Open {
@@ -189,7 +189,7 @@ func (p *Plan) expectFeatures(m *dataset.Manifest) (err error) {
 }
 
 // moreSets returns sets that the extended sweep has not compared.
-func (p *Plan) moreSets(q Inputs, had map[string]bool, most int) ([]sweep.Trial, error) {
+func (p *Planned) moreSets(q Inputs, had map[string]bool, most int) ([]sweep.Trial, error) {
 	f := p.Spec.Search.Features
 	if f.Try != sweep.TrySubsets {
 		return nil, nil // it has all of them

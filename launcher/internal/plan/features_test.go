@@ -32,7 +32,7 @@ func columns(names ...string) *dataset.Manifest {
 }
 
 // ignored are the trials' columns to ignore, "open" for one that is still to be decided.
-func ignored(p *plan.Plan) (out []string) {
+func ignored(p *plan.Planned) (out []string) {
 	for _, t := range p.Trials {
 		switch {
 		case t.Open:
@@ -161,7 +161,7 @@ func TestExtendedSubsets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	extend := func(of *plan.Plan, more int) (*plan.Plan, error) {
+	extend := func(of *plan.Planned, more int) (*plan.Planned, error) {
 		results := map[int]sweep.Result{}
 		for i := range of.Trials {
 			results[i] = sweep.Result{Format: 1, Sweep: of.Sweep, Trial: i, Status: sweep.StatusDone, Score: 0.7,

@@ -12,7 +12,7 @@ import (
 
 // validate turns configurations into one trial per fold, if the spec cross-validates, and adds one that trains the best
 // on all rows. What the dataset's folds do not support is rejected as by `task train --cv`.
-func (p *Plan) validate(v *sweep.Validate, m *dataset.Manifest) error {
+func (p *Planned) validate(v *sweep.Validate, m *dataset.Manifest) error {
 	if v == nil {
 		return nil
 	}
@@ -54,7 +54,7 @@ func trees(t sweep.Trial) float64 {
 	return n
 }
 
-func (p *Plan) noteFolds(configurations int) {
+func (p *Planned) noteFolds(configurations int) {
 	f := p.Folds
 	note := fmt.Sprintf("validate: %d configurations in %d folds of train (%s) are %d trials, and one more trains "+
 		"the best on all rows of train and valid",

@@ -10,8 +10,8 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// Model is a registered model that the trials start from: its files, and how the dataset's bins affect it.
-type Model struct {
+// Continued is a registered model that the trials start from: its files, and how the dataset's bins affect it.
+type Continued struct {
 	Model       string
 	Version     int
 	Trees       int
@@ -60,7 +60,7 @@ func checkSmooth(s *sweep.Spec, trials []sweep.Trial) error {
 }
 
 // begin records which model the trials start from.
-func (p *Plan) begin(in *Model, s *sweep.Spec, now *dataset.Manifest) {
+func (p *Planned) begin(in *Continued, s *sweep.Spec, now *dataset.Manifest) {
 	if s.Continue == nil || in == nil {
 		return
 	}
@@ -80,7 +80,8 @@ func (p *Plan) begin(in *Model, s *sweep.Spec, now *dataset.Manifest) {
 
 	if why := mixed(in.Trained, now); why != "" {
 		p.note("rows that version %d was trained on may be in valid, calib and test: %s. It has memorised "+
-			"these rows, so metrics, calibration and gate look too good; split by time or by a hash of an id, the same "+
+			"these rows, so metrics, calibration and gate look too good; split by time or by a hash of an id, the "+
+			"same "+
 			"way in all versions of the dataset, or leave continue out", in.Version, why)
 	}
 }

@@ -48,7 +48,7 @@ func TestContinuedRowsMayBeKeptBack(t *testing.T) {
 			s.Continue = &sweep.Continue{From: sweep.Champion, Mode: sweep.GrowMode}
 			p, err := plan.Build(plan.Inputs{Spec: s, Manifest: m,
 				Job: func(id sweep.ID) string { return "jobs/" + string(id) }, Now: time.Unix(1, 0), Version: "v1",
-				Input: &plan.Model{Model: "ctr", Version: 7, Text: []byte("tree"), Dataset: []byte("{}"),
+				Input: &plan.Continued{Model: "ctr", Version: 7, Text: []byte("tree"), Dataset: []byte("{}"),
 					Trained: old}})
 			if err != nil {
 				t.Fatal(err)

@@ -37,7 +37,7 @@ type Inputs struct {
 	Now      time.Time
 	Version  string // the launcher's
 	// Input is the model that the spec continues; nil where there is none.
-	Input *Model
+	Input *Continued
 	// Earlier reads what earlier sweeps have found that fits the plan; nil does not look.
 	Earlier func(*sweep.Plan) ([]sweep.Earlier, error)
 	// Unfit lets a plan be made although its machine cannot run it, for comparing with machines that can; Sizing is
@@ -55,8 +55,8 @@ const (
 	quickTakeover  = 15 * time.Second
 )
 
-// Plan is the plan, and what a person should know about how it came about.
-type Plan struct {
+// Planned is the plan, and what a person should know about how it came about.
+type Planned struct {
 	*sweep.Plan
 	Proposal search.Proposal
 	Notes    []string
@@ -67,12 +67,12 @@ type Plan struct {
 }
 
 // note adds a line for people.
-func (p *Plan) note(format string, args ...any) {
+func (p *Planned) note(format string, args ...any) {
 	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
 }
 
 // Build makes the plan. Errors are of kind Input.
-func Build(q Inputs) (*Plan, error) {
+func Build(q Inputs) (*Planned, error) {
 	s := q.Spec
 	m, err := metric.Lookup(s.Metric)
 	if err != nil {
@@ -83,7 +83,7 @@ func Build(q Inputs) (*Plan, error) {
 			"stage it with positive: or above:, or use objective: regression", q.Manifest.Name)
 	}
 
-	p := &Plan{}
+	p := &Planned{}
 	holdout, notes, err := holdout(q.Manifest)
 	if err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func Build(q Inputs) (*Plan, error) {
 }
 
 // fit sizes the tasks for the spec's machine and its fallbacks, and writes down how many local SSDs they get.
-func (p *Plan) fit(m sweep.Machine, d *dataset.Manifest) error {
+func (p *Planned) fit(m sweep.Machine, d *dataset.Manifest) error {
 	need, err := Need(d, p.Plan, p.Expected, m.ThreadsPerTask)
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ func (q *Inputs) id() (sweep.ID, error) {
 
 // defaultID names a sweep after what it does: the same spec on the same data is the same sweep, so that running the
 // command again attaches. Going on from another model is another sweep.
-func defaultID(s *sweep.Spec, version string, in *Model) (sweep.ID, error) {
+func defaultID(s *sweep.Spec, version string, in *Continued) (sweep.ID, error) {
 	trained := *s
 	trained.Budget = 0
 	input := ""
@@ -365,7 +365,7 @@ func Goal(name string) (sweep.Goal, error) {
 }
 
 // noteGoals says what the sweep is to be good at, and who wins.
-func (p *Plan) noteGoals() {
+func (p *Planned) noteGoals() {
 	s := p.Spec
 	if len(s.Goals) == 0 {
 		return

@@ -67,7 +67,7 @@ func manifest(splits ...string) *dataset.Manifest {
 	return m
 }
 
-func build(s *sweep.Spec, m *dataset.Manifest) (*plan.Plan, error) {
+func build(s *sweep.Spec, m *dataset.Manifest) (*plan.Planned, error) {
 	return plan.Build(plan.Inputs{Spec: s, Manifest: m, Job: func(id sweep.ID) string { return "jobs/" + string(id) },
 		Now: time.Unix(1, 0), Version: "v1"})
 }
@@ -81,7 +81,8 @@ func TestBuild(t *testing.T) {
 	}
 	if len(p.Trials) != 8 || !p.Maximize || p.Job != "jobs/"+string(p.Sweep) ||
 		!strings.HasPrefix(string(p.Sweep), "night-") {
-		t.Errorf(`got %+v; want len(p.Trials) = 8, p.Maximize, p.Job = "jobs/" + string(p.Sweep), string(p.Sweep) beginning with "night-"`, p.Plan)
+		t.Errorf(`got %+v; want len(p.Trials) = 8, p.Maximize, p.Job = "jobs/" + string(p.Sweep), string(p.Sweep) `+
+			`beginning with "night-"`, p.Plan)
 	}
 	// The spec's eta and a trial's learning_rate are one parameter; every trial is complete.
 	for i, want := range []float64{0.05, 0.2} {
@@ -94,7 +95,8 @@ func TestBuild(t *testing.T) {
 	slices.Sort(known)
 	if !slices.Equal(names, known) || p.Trials[3].Params["early_stopping_round"] != 10.0 ||
 		p.Trials[3].Params["seed"] != 3.0 {
-		t.Errorf(`got %v; want names = known, p.Trials[3].Params["early_stopping_round"] = 10.0, p.Trials[3].Params["seed"] = 3.0`, p.Trials[3].Params)
+		t.Errorf(`got %v; want names = known, p.Trials[3].Params["early_stopping_round"] = 10.0, `+
+			`p.Trials[3].Params["seed"] = 3.0`, p.Trials[3].Params)
 	}
 	if !slices.Contains(p.Metrics, "precision@1%") || !slices.Contains(p.Metrics, "average_precision") ||
 		!slices.Contains(p.Metrics, "log_loss") || slices.Contains(p.Metrics, "trees") {
@@ -164,11 +166,14 @@ func TestColumnsToTrainWithout(t *testing.T) {
 		t.Errorf("%v, %d left out as repetitions", count, p.Skipped)
 	}
 	for bad, says := range map[string]string{
-		`params: {eta: 0.05, blacklist: "name:f00"}`: `params: dataset clicks: ignore_column: there is no column "f00" (did you mean "f0"?)`,
-		`params: {ignore_column: 40}`:                "there is no column 40; the table's 40 columns count from 0",
-		`params: {ignore_column: "name:g*"}`:         `params: dataset clicks: ignore_column: no column matches "g*"`,
-		`params: {mc: "name:f1=1,f00=1"}`:            `params: dataset clicks: monotone_constraints: there is no column "f00" (did you mean "f0"?)`,
-		`params: {mc: "name:f39=-1"}`:                `params: dataset clicks: monotone_constraints: column "f39" is categorical and has no order`,
+		`params: {eta: 0.05, blacklist: "name:f00"}`: `params: dataset clicks: ignore_column: there is no column ` +
+			`"f00" (did you mean "f0"?)`,
+		`params: {ignore_column: 40}`:        "there is no column 40; the table's 40 columns count from 0",
+		`params: {ignore_column: "name:g*"}`: `params: dataset clicks: ignore_column: no column matches "g*"`,
+		`params: {mc: "name:f1=1,f00=1"}`: `params: dataset clicks: monotone_constraints: there is no ` +
+			`column "f00" (did you mean "f0"?)`,
+		`params: {mc: "name:f39=-1"}`: `params: dataset clicks: monotone_constraints: column "f39" ` +
+			`is categorical and has no order`,
 		`params: {interaction_constraints: "[40]"}`: "interaction_constraints: there is no column 40; the table's " +
 			"40 columns count from 0",
 		`params: {neg_bagging_fraction: 0.1}`: "neg_bagging_fraction: needs bagging_freq of 1 or more, " +

@@ -19,7 +19,7 @@ func TestSequences(t *testing.T) {
 		}
 		return string(text)
 	}
-	planned := func(method, trials string) *plan.Plan {
+	planned := func(method, trials string) *plan.Planned {
 		p, err := build(learner(t, "method: auto", "method: "+method, "trials: 20", "trials: "+trials),
 			manifest(all...))
 		if err != nil {

@@ -15,8 +15,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Status is a job's state according to Batch.
-type Status struct {
+// JobStatus is a job's state according to Batch.
+type JobStatus struct {
 	State    string           `json:"state"`
 	Finished bool             `json:"finished"`
 	Tasks    map[string]int64 `json:"tasks,omitempty"` // by state
@@ -48,7 +48,7 @@ const (
 )
 
 // decide says what to do about the plan's job n and, if it is to be abandoned, why.
-func decide(p *sweep.Plan, n int, s Status, now time.Time) (decision, string) {
+func decide(p *sweep.Plan, n int, s JobStatus, now time.Time) (decision, string) {
 	switch {
 	case p.LastChoice(n): // the last job waits as long as Batch allows
 		return settled, ""

@@ -20,10 +20,10 @@ func Course(ctx context.Context, store blob.Store, p *sweep.Plan) (*sweepstore.C
 }
 
 // Look returns the status of the sweep's current job. It counts as finished when all jobs have finished.
-func Look(ctx context.Context, store blob.Store, jobs Jobs, p *sweep.Plan) (Status, error) {
+func Look(ctx context.Context, store blob.Store, jobs JobRunner, p *sweep.Plan) (JobStatus, error) {
 	course, err := Course(ctx, store, p)
 	if err != nil {
-		return Status{}, err
+		return JobStatus{}, err
 	}
 
 	n := course.Current()
@@ -51,8 +51,8 @@ func Look(ctx context.Context, store blob.Store, jobs Jobs, p *sweep.Plan) (Stat
 
 // Cancel stops all jobs of the sweep, including those that appear meanwhile, and returns the last status of the newest.
 // It continues after an error and returns all errors.
-func Cancel(ctx context.Context, store blob.Store, jobs Jobs, p *sweep.Plan) (Status, error) {
-	var last Status
+func Cancel(ctx context.Context, store blob.Store, jobs JobRunner, p *sweep.Plan) (JobStatus, error) {
+	var last JobStatus
 	var failed []error
 	for i := 0; ; i++ {
 		course, err := Course(ctx, store, p) // read again each time: a job may have been added

@@ -10,19 +10,19 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// Jobs runs a sweep's jobs. A job that does not exist has a finished Status without a creation time.
-type Jobs interface {
+// JobRunner runs a sweep's jobs. A job that does not exist has a finished Status without a creation time.
+type JobRunner interface {
 	// Submit starts the plan's job; existed says that it had been started before.
 	Submit(context.Context, *sweep.Plan) (existed bool, err error)
-	Status(ctx context.Context, job string) (Status, error)
+	Status(ctx context.Context, job string) (JobStatus, error)
 	// Cancel stops the job and returns once it has stopped.
-	Cancel(ctx context.Context, job string) (Status, error)
+	Cancel(ctx context.Context, job string) (JobStatus, error)
 }
 
 // Provisioner gets machines for one sweep.
 type Provisioner struct {
 	Store blob.Store // the sweeps bucket
-	Jobs  Jobs
+	Jobs  JobRunner
 	Plan  *sweep.Plan
 	Now   func() time.Time
 	Every time.Duration // between two looks at a waiting job

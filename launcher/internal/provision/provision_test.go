@@ -35,15 +35,15 @@ type cloud struct {
 	t      *testing.T
 	mu     sync.Mutex
 	now    time.Time
-	jobs   map[string]*Status
-	order  []string          // of creations
-	fate   map[string]Status // of jobs, by id; one that is not in it stays SCHEDULED
+	jobs   map[string]*JobStatus
+	order  []string             // of creations
+	fate   map[string]JobStatus // of jobs, by id; one that is not in it stays SCHEDULED
 	store  *failing
 	before func(what string) // called before every call
 }
 
-func newCloud(t *testing.T, fate map[string]Status) *cloud {
-	return &cloud{t: t, now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), jobs: map[string]*Status{}, fate: fate,
+func newCloud(t *testing.T, fate map[string]JobStatus) *cloud {
+	return &cloud{t: t, now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), jobs: map[string]*JobStatus{}, fate: fate,
 		store: &failing{Store: blob.Memory()}}
 }
 
@@ -63,7 +63,7 @@ func (c *cloud) Submit(ctx context.Context, p *sweep.Plan) (bool, error) {
 	if c.jobs[p.Job] != nil {
 		return true, nil
 	}
-	s := Status{State: "SCHEDULED"}
+	s := JobStatus{State: "SCHEDULED"}
 	if f, ok := c.fate[p.Job[strings.LastIndexByte(p.Job, '/')+1:]]; ok {
 		s = f
 	}
@@ -73,26 +73,26 @@ func (c *cloud) Submit(ctx context.Context, p *sweep.Plan) (bool, error) {
 	return false, nil
 }
 
-func (c *cloud) Status(ctx context.Context, job string) (Status, error) {
+func (c *cloud) Status(ctx context.Context, job string) (JobStatus, error) {
 	defer c.enter("status")()
 	if err := ctx.Err(); err != nil {
-		return Status{}, err
+		return JobStatus{}, err
 	}
 	c.now = c.now.Add(4 * time.Minute)
 	if s := c.jobs[job]; s != nil {
 		return *s, nil
 	}
-	return Status{State: "not there", Finished: true}, nil
+	return JobStatus{State: "not there", Finished: true}, nil
 }
 
-func (c *cloud) Cancel(ctx context.Context, job string) (Status, error) {
+func (c *cloud) Cancel(ctx context.Context, job string) (JobStatus, error) {
 	defer c.enter("cancel")()
 	if err := ctx.Err(); err != nil {
-		return Status{}, err
+		return JobStatus{}, err
 	}
 	s := c.jobs[job]
 	if s == nil {
-		return Status{State: "not there", Finished: true}, nil
+		return JobStatus{State: "not there", Finished: true}, nil
 	}
 	if !s.Finished {
 		s.State, s.Finished = "CANCELLED", true
@@ -140,25 +140,25 @@ func (f *failing) Put(ctx context.Context, name string, cond blob.Generation, r 
 }
 
 var (
-	running   = Status{State: "RUNNING", Began: true}
-	exhausted = Status{State: "FAILED", Finished: true, NoCapacity: "CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED"}
-	broken    = Status{State: "FAILED", Finished: true, Failure: "task with index 0 failed"}
+	running   = JobStatus{State: "RUNNING", Began: true}
+	exhausted = JobStatus{State: "FAILED", Finished: true, NoCapacity: "CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED"}
+	broken    = JobStatus{State: "FAILED", Finished: true, Failure: "task with index 0 failed"}
 )
 
 func TestSettle(t *testing.T) {
 	for name, c := range map[string]struct {
-		fate    map[string]Status
+		fate    map[string]JobStatus
 		jobs    []string // created, in order
 		alive   []string
 		reasons []string // parts of
 	}{
-		"machines at once": {map[string]Status{"nightly-1": running},
+		"machines at once": {map[string]JobStatus{"nightly-1": running},
 			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a"}, []string{"nightly-1"}, nil},
-		"another zone": {map[string]Status{"nightly-1-f1": running},
+		"another zone": {map[string]JobStatus{"nightly-1-f1": running},
 			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a",
 				"nightly-1-f1 on n2-highmem-64, Spot in us-central1-f"},
 			[]string{"nightly-1-f1"}, []string{"it was SCHEDULED after 10m0s"}},
-		"failed for want of machines": {map[string]Status{"nightly-1": exhausted, "nightly-1-f1": exhausted,
+		"failed for want of machines": {map[string]JobStatus{"nightly-1": exhausted, "nightly-1-f1": exhausted,
 			"nightly-1-f2": running},
 			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a",
 				"nightly-1-f1 on n2-highmem-64, Spot in us-central1-f",
@@ -169,9 +169,9 @@ func TestSettle(t *testing.T) {
 			"nightly-1-f2 on n2d-highmem-64, Spot in us-central1-a",
 			"nightly-1-f3 on n2-highmem-64, on demand in us-central1-a"}, []string{"nightly-1-f3"},
 			[]string{"", "", ""}},
-		"broken otherwise": {map[string]Status{"nightly-1": broken},
+		"broken otherwise": {map[string]JobStatus{"nightly-1": broken},
 			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a"}, nil, nil},
-		"it ran, and then failed": {map[string]Status{"nightly-1": {State: "FAILED", Finished: true, Began: true,
+		"it ran, and then failed": {map[string]JobStatus{"nightly-1": {State: "FAILED", Finished: true, Began: true,
 			NoCapacity: "RESOURCE_POOL_EXHAUSTED"}},
 			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a"}, nil, nil},
 	} {
@@ -206,7 +206,7 @@ var errCrash = errors.New("crash")
 // TestSettleSurvivesACrashAnywhere interrupts the search before its first, second, third ... step, and lets another
 // launcher go on. Whatever was interrupted, the jobs are the same, and one is left.
 func TestSettleSurvivesACrashAnywhere(t *testing.T) {
-	calm := newCloud(t, map[string]Status{"nightly-1-f2": running})
+	calm := newCloud(t, map[string]JobStatus{"nightly-1-f2": running})
 	if err := calm.provisioner(plan()).Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestSettleSurvivesACrashAnywhere(t *testing.T) {
 // TestManyLaunchersSettleAlike: none of them knows of the others.
 func TestManyLaunchersSettleAlike(t *testing.T) {
 	for range 20 {
-		w := newCloud(t, map[string]Status{"nightly-1-f2": running})
+		w := newCloud(t, map[string]JobStatus{"nightly-1-f2": running})
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {
@@ -262,7 +262,7 @@ func TestManyLaunchersSettleAlike(t *testing.T) {
 // TestCancelledMeanwhile: the sweep may be cancelled at any step, also just before the next job is submitted.
 func TestCancelledMeanwhile(t *testing.T) {
 	for at := 1; ; at++ {
-		w := newCloud(t, map[string]Status{"nightly-1-f2": running})
+		w := newCloud(t, map[string]JobStatus{"nightly-1-f2": running})
 		steps := 0
 		w.before = func(string) {
 			if steps++; steps != at {
@@ -310,7 +310,8 @@ func TestDamagedRecord(t *testing.T) {
 // first machines again. At whichever step the launcher crashes, giving the command again does the same.
 func TestPauseAndResume(t *testing.T) {
 	for at := 1; ; at++ {
-		w := newCloud(t, map[string]Status{"nightly-1-f1": running, "nightly-1-f4": exhausted, "nightly-1-f5": running})
+		w := newCloud(t, map[string]JobStatus{"nightly-1-f1": running, "nightly-1-f4": exhausted,
+			"nightly-1-f5": running})
 		l := w.provisioner(plan())
 		if err := l.Settle(t.Context()); err != nil {
 			t.Fatal(err)
@@ -382,7 +383,7 @@ func TestPauseAndResume(t *testing.T) {
 
 // TestPausedTooOften: the numbers of jobs are limited, and so are pauses.
 func TestPausedTooOften(t *testing.T) {
-	w := newCloud(t, map[string]Status{"nightly-1": running})
+	w := newCloud(t, map[string]JobStatus{"nightly-1": running})
 	l := w.provisioner(plan())
 	for n := range sweep.MaxHalts {
 		if _, created, err := l.Halt(t.Context()); !created || err != nil {
@@ -426,7 +427,7 @@ func TestAPauseLeavesTheNextJobAlone(t *testing.T) {
 		},
 	} {
 		for at := 1; ; at++ {
-			w := newCloud(t, map[string]Status{"nightly-1": running, "nightly-1-f4": running})
+			w := newCloud(t, map[string]JobStatus{"nightly-1": running, "nightly-1-f4": running})
 			l, other := w.provisioner(plan()), w.provisioner(plan())
 			if err := l.Settle(t.Context()); err != nil {
 				t.Fatal(err)
@@ -483,7 +484,7 @@ func TestAPauseLeavesTheNextJobAlone(t *testing.T) {
 func TestAJobThatTrainsMayFinish(t *testing.T) {
 	w := newCloud(t, nil)
 	l := w.provisioner(plan())
-	first := &Status{State: "RUNNING", Began: true}
+	first := &JobStatus{State: "RUNNING", Began: true}
 	w.jobs["projects/p/locations/l/jobs/nightly-1"] = first
 	if err := l.record(t.Context(), 1, "no machines"); err != nil {
 		t.Fatal(err)

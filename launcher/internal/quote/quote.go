@@ -56,7 +56,7 @@ const measuredSpread = 0.15
 
 // Estimator estimates what a plan takes, in a region at these prices.
 type Estimator struct {
-	Plan     *plan.Plan
+	Plan     *plan.Planned
 	Manifest *dataset.Manifest
 	Prices   *machines.Prices
 	Region   string

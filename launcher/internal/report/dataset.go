@@ -24,7 +24,7 @@ const mostNights = 30
 // Datasets reads datasets repeatedly: unchanged records are not read again.
 type Datasets struct {
 	store blob.Store
-	index *Index
+	index *Cache
 	known map[string]kept // by object
 }
 
@@ -36,13 +36,13 @@ type kept struct {
 }
 
 // NewDatasets returns an empty Datasets.
-func NewDatasets(store blob.Store, index *Index) *Datasets {
+func NewDatasets(store blob.Store, index *Cache) *Datasets {
 	return &Datasets{store: store, index: index, known: map[string]kept{}}
 }
 
-// Look reads a dataset, NAME or NAME@VERSION: the nights up to that version. A missing one is an error of kind NotFound.
-// It is not safe for concurrent use.
-func (d *Datasets) Look(ctx context.Context, ref string) (*page.Dataset, error) {
+// Look reads a dataset, NAME or NAME@VERSION: the nights up to that version. A missing one is an error of kind
+// NotFound. It is not safe for concurrent use.
+func (d *Datasets) Look(ctx context.Context, ref string) (*page.DatasetPage, error) {
 	m, err := stager.Resolve(ctx, d.store, ref)
 	var bad *dataset.ManifestError
 	if err != nil && !errors.As(err, &bad) {
@@ -52,7 +52,7 @@ func (d *Datasets) Look(ctx context.Context, ref string) (*page.Dataset, error) 
 	if split != nil {
 		return nil, split
 	}
-	out := &page.Dataset{Name: name, Pinned: version != ""}
+	out := &page.DatasetPage{Name: name, Pinned: version != ""}
 	if bad != nil {
 		out.Notes = append(out.Notes, "The table's manifest cannot be read: "+bad.Error())
 	}
@@ -77,7 +77,7 @@ func (d *Datasets) Look(ctx context.Context, ref string) (*page.Dataset, error) 
 }
 
 // records returns the newest records, oldest first, up to a version if one is given.
-func (d *Datasets) records(ctx context.Context, name, version string, out *page.Dataset) (records []*nights.Record,
+func (d *Datasets) records(ctx context.Context, name, version string, out *page.DatasetPage) (records []*nights.Record,
 	more int, err error) {
 	var all []blob.Attrs
 	for attrs, err := range d.store.List(ctx, sweep.DatasetNights(name)) {
@@ -150,7 +150,7 @@ func (d *Datasets) record(ctx context.Context, name string, attrs blob.Attrs) (k
 // nightOf converts a record for a page.
 func nightOf(r *nights.Record) page.Night {
 	none := math.NaN()
-	n := page.Night{Version: r.Version, At: r.At, State: "good", Rows: float64(r.Profile.Rows),
+	n := page.Night{VersionView: r.Version, At: r.At, State: "good", Rows: float64(r.Profile.Rows),
 		LabelRate: r.Profile.Label.Mean, Findings: r.Findings,
 		Value: none, Ratio: none, RatioLow: none, RatioHigh: none, Seconds: none, Cost: none}
 	switch {
@@ -190,7 +190,7 @@ func drift(tonight, before *nights.Profile) map[string]float64 {
 
 // sweeps adds the outcome to each night, from the newest sweep with a winner that trained on it, else from the newest
 // one: a sweep that went on without finding anything better has not undone what the one before it found.
-func (d *Datasets) sweeps(ctx context.Context, out *page.Dataset) error {
+func (d *Datasets) sweeps(ctx context.Context, out *page.DatasetPage) error {
 	newest, _, err := d.index.read(ctx)
 	if err != nil {
 		return err
@@ -209,7 +209,7 @@ func (d *Datasets) sweeps(ctx context.Context, out *page.Dataset) error {
 	}
 
 	for i := range out.Nights {
-		if s, ok := by[out.Nights[i].Version]; ok {
+		if s, ok := by[out.Nights[i].VersionView]; ok {
 			became(&out.Nights[i], s, out.Metric)
 		}
 	}

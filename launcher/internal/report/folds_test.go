@@ -11,7 +11,7 @@ import (
 // TestAMeanIsKnownWithItsLastFold: in the plots over time a configuration stands where its mean was known.
 func TestAMeanIsKnownWithItsLastFold(t *testing.T) {
 	at := func(minutes int) time.Time { return time.Date(2026, 11, 21, 3, minutes, 0, 0, time.UTC) }
-	trials := []page.Trial{{Number: 0, Ended: at(1)}, {Number: 1, Ended: at(5)}, {Number: 2, Ended: at(2)}}
+	trials := []page.TrialRow{{Number: 0, Ended: at(1)}, {Number: 1, Ended: at(5)}, {Number: 2, Ended: at(2)}}
 	mean := 0.7
 	configurations(trials,
 		sweep.Board{Configurations: []sweep.Rated{{State: sweep.ConfigurationDone, Trials: []int{0, 1, 2},

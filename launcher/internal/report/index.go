@@ -19,8 +19,8 @@ import (
 // mostSweeps is how many sweeps an index lists.
 const mostSweeps = 200
 
-// Index caches plans and conclusions, which never change.
-type Index struct {
+// Cache caches plans and conclusions, which never change.
+type Cache struct {
 	sweeps, datasets blob.Store
 	registry         *registry.Registry
 	known            map[sweep.ID]seen
@@ -36,15 +36,15 @@ type seen struct {
 }
 
 // NewIndex returns an empty Index.
-func NewIndex(sweeps, datasets blob.Store, reg *registry.Registry) *Index {
-	return &Index{sweeps: sweeps, datasets: datasets, registry: reg, known: map[sweep.ID]seen{}}
+func NewIndex(sweeps, datasets blob.Store, reg *registry.Registry) *Cache {
+	return &Cache{sweeps: sweeps, datasets: datasets, registry: reg, known: map[sweep.ID]seen{}}
 }
 
 // stateOpen is the state of a sweep that is not concluded.
 const stateOpen = "open"
 
 // read reads new sweeps and returns the newest ones; more is the number of others.
-func (x *Index) read(ctx context.Context) (newest []seen, more int, err error) {
+func (x *Cache) read(ctx context.Context) (newest []seen, more int, err error) {
 	ids, err := sweepview.List(ctx, x.sweeps)
 	if err != nil {
 		return nil, 0, err
@@ -68,7 +68,7 @@ func (x *Index) read(ctx context.Context) (newest []seen, more int, err error) {
 }
 
 // Look reads what is new. It is not safe for concurrent use.
-func (x *Index) Look(ctx context.Context) (*page.Index, error) {
+func (x *Cache) Look(ctx context.Context) (*page.Index, error) {
 	newest, more, err := x.read(ctx)
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (x *Index) Look(ctx context.Context) (*page.Index, error) {
 }
 
 // listDatasets finds the datasets with a version, in one listing.
-func (x *Index) listDatasets(ctx context.Context) ([]page.IndexDataset, error) {
+func (x *Cache) listDatasets(ctx context.Context) ([]page.IndexDataset, error) {
 	found := map[string]*page.IndexDataset{}
 	for attrs, err := range x.datasets.List(ctx, sweep.DatasetVersions("")) {
 		if err != nil {
@@ -134,7 +134,7 @@ func (x *Index) listDatasets(ctx context.Context) ([]page.IndexDataset, error) {
 }
 
 // line reads one sweep. An unreadable one must not hide others.
-func (x *Index) line(ctx context.Context, id sweep.ID, line seen) (seen, error) {
+func (x *Cache) line(ctx context.Context, id sweep.ID, line seen) (seen, error) {
 	if line.ID == "" {
 		f, err := sweepview.Open(ctx, x.sweeps, id)
 		if problem.Is(err, problem.Damaged) {

@@ -76,7 +76,7 @@ func memory(p *sweep.Plan, l *ledger.Ledger, results map[int]*sweep.Result) []pa
 }
 
 // money converts the bill for a page.
-func money(b *bill.Bill, trials []page.Trial, p *sweep.Plan) *page.Money {
+func money(b *bill.Bill, trials []page.TrialRow, p *sweep.Plan) *page.Money {
 	_, none := b.Unpriced()
 	m := &page.Money{Known: !none && len(b.Attempts) > 0, Total: b.Cost, Useful: b.UsefulCost, Stopped: b.StoppedCost,
 		Lost: b.LostCost, Lead: b.LeadCost, Idle: b.IdleCost,

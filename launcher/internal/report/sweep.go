@@ -26,14 +26,14 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// Sweep is one sweep as it has been read so far. It is used by one goroutine at a time.
-type Sweep struct {
+// Reader is one sweep as it has been read so far. It is used by one goroutine at a time.
+type Reader struct {
 	// Online says that the sweep runs on Google Cloud, whose own pages of it are linked to; a local cloud has none.
 	Online bool
 
 	store    blob.Store
 	registry *registry.Registry
-	follow   *sweepview.Sweep
+	follow   *sweepview.View
 	trials   *sweepstore.Trials
 	ledger   ledger.Reader
 	curves   map[int]read // by trial
@@ -48,20 +48,20 @@ type read struct {
 }
 
 // OpenSweep reads a sweep's plan. One that does not exist is a *follow.NotFoundError.
-func OpenSweep(ctx context.Context, sweeps blob.Store, reg *registry.Registry, id sweep.ID) (*Sweep, error) {
+func OpenSweep(ctx context.Context, sweeps blob.Store, reg *registry.Registry, id sweep.ID) (*Reader, error) {
 	f, err := sweepview.Open(ctx, sweeps, id)
 	if err != nil {
 		return nil, err
 	}
-	return &Sweep{store: sweeps, registry: reg, follow: f, trials: sweepstore.NewTrials(sweeps, f.Plan),
+	return &Reader{store: sweeps, registry: reg, follow: f, trials: sweepstore.NewTrials(sweeps, f.Plan),
 		ledger: ledger.Reader{Store: sweeps, Plan: f.Plan}, curves: map[int]read{}}, nil
 }
 
 // Plan is the sweep's plan.
-func (s *Sweep) Plan() *sweep.Plan { return s.follow.Plan }
+func (s *Reader) Plan() *sweep.Plan { return s.follow.Plan }
 
 // Look reads what is new, and gives the sweep as it stands. ended says that nothing more will come.
-func (s *Sweep) Look(ctx context.Context) (view *page.Sweep, ended bool, err error) {
+func (s *Reader) Look(ctx context.Context) (view *page.Sweep, ended bool, err error) {
 	state, err := s.follow.Look(ctx)
 	if err != nil {
 		return nil, false, err
@@ -101,7 +101,7 @@ func (s *Sweep) Look(ctx context.Context) (view *page.Sweep, ended bool, err err
 
 // settled is when the ledger is read. That of a sweep that has ended is read so late that all its tasks have stopped:
 // its sum is the one that launcher bill shows from then on.
-func (s *Sweep) settled(now time.Time) time.Time {
+func (s *Reader) settled(now time.Time) time.Time {
 	if s.ledger.Ended.IsZero() {
 		return now
 	}
@@ -109,7 +109,7 @@ func (s *Sweep) settled(now time.Time) time.Time {
 }
 
 // readCurves reads the learning curves that have come since.
-func (s *Sweep) readCurves(ctx context.Context, l sweepstore.Listing) error {
+func (s *Reader) readCurves(ctx context.Context, l sweepstore.Listing) error {
 	for _, t := range l.Trials {
 		claims := 0
 		for _, c := range t.Claims {
@@ -131,7 +131,7 @@ func (s *Sweep) readCurves(ctx context.Context, l sweepstore.Listing) error {
 }
 
 // view puts together what has been read.
-func (s *Sweep) view(state sweepview.State, listing sweepstore.Listing, l *ledger.Ledger, b *bill.Bill) *page.Sweep {
+func (s *Reader) view(state sweepview.State, listing sweepstore.Listing, l *ledger.Ledger, b *bill.Bill) *page.Sweep {
 	p := s.follow.Plan
 	v := &page.Sweep{ID: string(p.Sweep), Model: p.Spec.Model, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
 		Objective: p.Spec.Objective, Metric: p.Spec.Metric,
@@ -166,7 +166,7 @@ func (s *Sweep) view(state sweepview.State, listing sweepstore.Listing, l *ledge
 		v.Worths = search.NewWorths(p, state.Board)
 	}
 	for _, g := range p.Spec.Goals {
-		v.Goals = append(v.Goals, page.Goal{Name: g.Name, Maximize: g.Maximize,
+		v.Goals = append(v.Goals, page.GoalView{Name: g.Name, Maximize: g.Maximize,
 			Unit: map[string]plot.Unit{"model_bytes": plot.Bytes, "train_seconds": plot.Seconds}[g.Name]})
 	}
 
@@ -174,7 +174,7 @@ func (s *Sweep) view(state sweepview.State, listing sweepstore.Listing, l *ledge
 	for _, row := range state.Board.Rows {
 		results[row.Trial.Number], front[row.Trial.Number] = row.Result, row.Front
 	}
-	costs := map[int]bill.Trial{}
+	costs := map[int]bill.TrialCost{}
 	for _, t := range b.Trials {
 		costs[t.Trial] = t
 	}
@@ -208,10 +208,11 @@ func stateOf(s sweepview.State) string {
 }
 
 // trial is one trial as the page shows it.
-func (s *Sweep) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Listed, cost bill.Trial, params *params,
-	state sweepview.State) page.Trial {
-	out := page.Trial{Number: t.Number, Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(), Private: math.NaN(),
-		Values: params.values(t.Shown()), Attempts: len(listed.Claims)}
+func (s *Reader) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Listed, cost bill.TrialCost, params *params,
+	state sweepview.State) page.TrialRow {
+	out := page.TrialRow{Number: t.Number, Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(),
+		Private: math.NaN(),
+		Values:  params.values(t.Shown()), Attempts: len(listed.Claims)}
 	if cost.Attempts > 0 && !cost.Unpriced {
 		out.Cost = cost.Cost
 	}
@@ -251,7 +252,7 @@ func (s *Sweep) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Listed, 
 }
 
 // waiting is the state of a trial that has no result.
-func (s *Sweep) waiting(listed sweepstore.Listed, state sweepview.State) (string, string) {
+func (s *Reader) waiting(listed sweepstore.Listed, state sweepview.State) (string, string) {
 	step, paused := listed.PausedAt(), listed.Paused
 	switch {
 	case state.Conclusion != nil && len(listed.Claims) > 0:
@@ -304,7 +305,7 @@ func allowed(p sweep.Params) int {
 }
 
 // tellRunning says where trials are that have not ended.
-func (s *Sweep) tellRunning(v *page.Sweep, l *ledger.Ledger) {
+func (s *Reader) tellRunning(v *page.Sweep, l *ledger.Ledger) {
 	for _, a := range l.Attempts {
 		if t := &v.Trials[a.Trial]; t.State == page.StateRunning {
 			t.Reason = fmt.Sprintf("task %d on %s, %d trees", a.Task, a.Host, a.Trees)
@@ -421,7 +422,7 @@ func isDamage(err error) bool {
 // configurations returns the configurations of a cross-validated sweep. In a page's charts each appears once, as its
 // first trial with the mean as its score: scores of different folds are not comparable, and the refit's is a mean that
 // is shown already.
-func configurations(trials []page.Trial, b sweep.Board, params *params) []page.Configuration {
+func configurations(trials []page.TrialRow, b sweep.Board, params *params) []page.ConfigurationRow {
 	if b.Configurations == nil {
 		return nil
 	}
@@ -429,9 +430,9 @@ func configurations(trials []page.Trial, b sweep.Board, params *params) []page.C
 		trials[i].Score = math.NaN()
 	}
 
-	var out []page.Configuration
+	var out []page.ConfigurationRow
 	for i, c := range b.Configurations {
-		q := page.Configuration{Rated: c, Values: params.values(c.Shown())}
+		q := page.ConfigurationRow{Rated: c, Values: params.values(c.Shown())}
 		if c.State == sweep.ConfigurationDone {
 			q.Rank = i + 1
 			trials[c.Trials[0]].Score = *c.Mean

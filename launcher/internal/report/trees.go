@@ -19,12 +19,12 @@ const (
 )
 
 // trees returns the first trees of a model. manifest, which may be nil, has the names of categories.
-func trees(m *gbt.Model, manifest *dataset.Manifest) []page.Tree {
-	var out []page.Tree
+func trees(m *gbt.Model, manifest *dataset.Manifest) []page.TreeView {
+	var out []page.TreeView
 	for i, t := range m.Trees[:min(len(m.Trees), mostTrees)] {
 		s := &treeView{tree: t, model: m, manifest: manifest}
 		s.expand()
-		out = append(out, page.Tree{Number: i + 1, Leaves: t.Leaves(), Nodes: s.nodes})
+		out = append(out, page.TreeView{Number: i + 1, Leaves: t.Leaves(), Nodes: s.nodes})
 	}
 	return out
 }

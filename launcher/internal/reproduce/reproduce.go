@@ -22,8 +22,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Request is a version with what it was trained from.
-type Request struct {
+// Recipe is a version with what it was trained from.
+type Recipe struct {
 	Plan  *sweep.Plan
 	Trial int
 	// Params are the parameters in the trial's result, for a trial that the plan leaves open.
@@ -68,7 +68,7 @@ func (r *Report) Complete() bool {
 }
 
 // Run trains the version's trial, as a worker does, and makes the files that an aggregator registers.
-func Run(ctx context.Context, q Request) (*Report, error) {
+func Run(ctx context.Context, q Recipe) (*Report, error) {
 	p := q.Plan
 	if q.Trial < 0 || q.Trial >= len(p.Trials) {
 		return nil, problem.New(problem.Input, "the version is of trial %d, but its plan has %d trials", q.Trial,
@@ -153,7 +153,7 @@ func Run(ctx context.Context, q Request) (*Report, error) {
 
 // checkLineage rejects a lineage that cannot be that of the trial: training it would make another model, or take as
 // long as its author likes.
-func checkLineage(q Request) error {
+func checkLineage(q Recipe) error {
 	generation := 0
 	if q.Plan.Breeds() {
 		generation = q.Plan.Generation(q.Trial)
@@ -199,7 +199,7 @@ func ancestor(ctx context.Context, table *fit.Table, m *dataset.Manifest, base, 
 }
 
 // remake makes the files that depend on the trees, as an aggregator does.
-func remake(table *fit.Table, ds *dataset.Dataset, p *sweep.Plan, o *fit.Outcome, dir string,
+func remake(table *fit.Table, ds *dataset.Dataset, p *sweep.Plan, o *fit.Evaluated, dir string,
 	threads int) (map[string][]byte, error) {
 	var text bytes.Buffer
 	if _, err := o.Model.WriteTo(&text); err != nil {

@@ -34,7 +34,7 @@ func TestLineage(t *testing.T) {
 			`"num_iterations" in generation 1, which the sweep does not search`},
 	} {
 		p.Spec.Search.Method, p.Spec.Search.Population = tc.method, 2
-		_, err := reproduce.Run(t.Context(), reproduce.Request{Plan: p, Trial: tc.trial, Params: own,
+		_, err := reproduce.Run(t.Context(), reproduce.Recipe{Plan: p, Trial: tc.trial, Params: own,
 			Lineage: tc.lineage, Dir: t.TempDir()})
 		refused := problem.Is(err, problem.Input)
 		switch {

@@ -11,14 +11,14 @@ import (
 )
 
 // NightLine is the line shown when a night is complete.
-func NightLine(n backtest.Night, metric string, took time.Duration) string {
+func NightLine(n backtest.PlayedNight, metric string, took time.Duration) string {
 	return fmt.Sprintf("night of %s: %s rows, %d trees, %s %s on %s rows of the following day, %.1f s", n.Night,
 		humanize.Comma(int64(n.TrainRows)), n.Trees, metric, Number(n.Value), humanize.Comma(int64(n.TestRows)),
 		took.Seconds())
 }
 
 // Backtest writes what past nights would have achieved, by night, by age of a model, and by rule of the gate.
-func (w Writer) Backtest(r *backtest.Report) {
+func (w Printer) Backtest(r *backtest.Results) {
 	t := w.Table("night", "rows", "trees", r.Metric, "gain over yesterday's", "95 % interval")
 	for _, n := range r.Nights {
 		gain, within := "-", ""

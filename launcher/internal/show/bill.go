@@ -14,7 +14,7 @@ import (
 )
 
 // Bill writes the bill of a sweep that trained on that many rows.
-func (w Writer) Bill(b *bill.Bill, rows int, attempts bool) {
+func (w Printer) Bill(b *bill.Bill, rows int, attempts bool) {
 	if attempts {
 		t := w.Table("trial", "claim", "task", "host", "ended", "from", "took", "trees", "USD")
 		for _, a := range b.Attempts {
@@ -60,7 +60,7 @@ func (w Writer) Bill(b *bill.Bill, rows int, attempts bool) {
 }
 
 // quoted compares the quote with the actual cost.
-func (w Writer) quoted(b *bill.Bill, rows int) {
+func (w Printer) quoted(b *bill.Bill, rows int) {
 	q := b.Quote
 	if q == nil {
 		w.printf("note: the sweep's plan has no quote, so there is no price\n")

@@ -14,13 +14,13 @@ import (
 // TestABillSaysWhichJobHasNoPrice: the last job has none, and the first one's cost is shown nevertheless.
 func TestABillSaysWhichJobHasNoPrice(t *testing.T) {
 	var out bytes.Buffer
-	w := Writer{Output: program.To(&out), Width: 120}
+	w := Printer{Output: program.To(&out), Width: 120}
 	b := &bill.Bill{Cost: 2.5, Quote: &sweep.Quote{Hourly: 1, PriceDate: "2026-08-20"}, Region: "us-central1", VMs: 4,
 		Jobs: []bill.Job{{Machine: "n2-highmem-8", VMs: 4, Model: "on Spot", Hourly: 1, PriceDate: "2026-08-20"},
 			{Number: 1, Machine: "m9-large-2", VMs: 3, Model: "on demand"},
 			{Number: 2, Machine: "n2-highmem-16", VMs: 2, Model: "on demand", Hourly: 2, PriceDate: "2026-08-01"}},
-		Trials: []bill.Trial{{Cost: 2.25}, {Trial: 1, Unpriced: true}},
-		Attempts: []bill.Attempt{{Attempt: ledger.Attempt{Host: "first"}, Cost: 2.25},
+		Trials: []bill.TrialCost{{Cost: 2.25}, {Trial: 1, Unpriced: true}},
+		Attempts: []bill.AttemptCost{{Attempt: ledger.Attempt{Host: "first"}, Cost: 2.25},
 			{Attempt: ledger.Attempt{Host: "second"}, Unpriced: true}}}
 	w.Bill(b, 0, true)
 	for _, line := range strings.Split(out.String(), "\n") {
@@ -53,7 +53,7 @@ func TestABillRecommendsNoSpeedOfAToy(t *testing.T) {
 	}{{4253, 9.827, false, true}, {1_000_000, 9.827, true, false}, {999_999, 1.5, false, false},
 		{4253, 0, false, false}} {
 		var out bytes.Buffer
-		w := Writer{Output: program.To(&out), Width: 120}
+		w := Printer{Output: program.To(&out), Width: 120}
 		w.Bill(&bill.Bill{NsPerValue: tc.ns, Quote: &sweep.Quote{NsPerValue: 1.5}}, tc.rows, false)
 		if strings.Contains(out.String(), speed) != tc.speed || strings.Contains(out.String(), note) != tc.note {
 			t.Errorf("got %+v; want strings.Contains(out.String(), speed) = tc.speed, "+

@@ -76,7 +76,7 @@ const (
 
 // Board writes a sweep's trials, best first, or its configurations if they are cross-validated. top is how many, or 0
 // for all.
-func (w Writer) Board(p *sweep.Plan, b sweep.Board, top int) {
+func (w Printer) Board(p *sweep.Plan, b sweep.Board, top int) {
 	if b.Configurations != nil {
 		w.configurations(p, b, top)
 		return
@@ -142,7 +142,7 @@ func (w Writer) Board(p *sweep.Plan, b sweep.Board, top int) {
 }
 
 // configurations writes the board of a cross-validated sweep.
-func (w Writer) configurations(p *sweep.Plan, b sweep.Board, top int) {
+func (w Printer) configurations(p *sweep.Plan, b sweep.Board, top int) {
 	differ := Differing(p)
 	t := w.Table("rank", "configuration", p.Spec.Metric+" (mean ± SE)", "folds", "trees", "trials", "parameters").
 		Wrap(7, configOverhead)
@@ -196,7 +196,7 @@ func FoldOf(t sweep.Trial) string {
 }
 
 // Winner writes how a sweep with a winner ended.
-func (w Writer) Winner(p *sweep.Plan, c *sweep.Conclusion) {
+func (w Printer) Winner(p *sweep.Plan, c *sweep.Conclusion) {
 	rows := [][2]string{
 		{"winner", fmt.Sprintf("trial %d of sweep %s", c.Trial, c.Sweep)},
 		{"parameters", Differing(p).Of(p.Trials[c.Trial].Shown())},

@@ -25,7 +25,7 @@ func Spark(points []sweep.CurvePoint, maximize bool) string {
 }
 
 // Curves writes the board's trials with their learning curves, given by trial.
-func (w Writer) Curves(p *sweep.Plan, b sweep.Board, curves map[int][]sweep.CurvePoint) {
+func (w Printer) Curves(p *sweep.Plan, b sweep.Board, curves map[int][]sweep.CurvePoint) {
 	low, high := span(curves)
 	if low > high {
 		w.printf("no trial of sweep %s has a learning curve yet: trees are scored only with early stopping "+

@@ -20,7 +20,7 @@ import (
 
 // Dataset writes what a person checks before training on it: the kind of every column, what was made of ids, the
 // splits, warnings.
-func (w Writer) Dataset(s *stager.Staged) {
+func (w Printer) Dataset(s *stager.Staged) {
 	m := s.Manifest
 	w.features(m)
 	w.encodings(m)
@@ -53,7 +53,7 @@ func (w Writer) Dataset(s *stager.Staged) {
 }
 
 // features prints the features that are columns, or are computed from one.
-func (w Writer) features(m *dataset.Manifest) {
+func (w Printer) features(m *dataset.Manifest) {
 	rows := 0
 	for _, sp := range m.Splits {
 		rows += m.TableRows(sp.Name)
@@ -77,7 +77,7 @@ func (w Writer) features(m *dataset.Manifest) {
 }
 
 // encodings prints what was made of each column of ids, and which columns are combined.
-func (w Writer) encodings(m *dataset.Manifest) {
+func (w Printer) encodings(m *dataset.Manifest) {
 	if len(m.Tables) == 0 {
 		return // all features are columns, which the table above lists
 	}
@@ -129,7 +129,7 @@ func made(e *dataset.EncodingInfo) string {
 	return cmp.Or(strings.Join(words, ", "), "nothing")
 }
 
-func (w Writer) splits(m *dataset.Manifest) {
+func (w Printer) splits(m *dataset.Manifest) {
 	t := w.Table("split", "rows", "label")
 	for _, sp := range m.Splits {
 		label := fmt.Sprintf("mean %s", Number(sp.LabelMean))
@@ -206,7 +206,7 @@ func values(f *dataset.Feature, about *dataset.EncodingInfo) string {
 
 // warnings writes what a person should check. If several columns should be dropped, they are also written as a list
 // to paste.
-func (w Writer) warnings(all []dataset.Warning) {
+func (w Printer) warnings(all []dataset.Warning) {
 	useless := map[string]bool{ingest.WarnConstant: true, ingest.WarnAllMissing: true, ingest.WarnIDLike: true}
 	hints := map[string]bool{ingest.HintIDs: true, ingest.HintKey: true}
 

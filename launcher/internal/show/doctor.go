@@ -13,7 +13,7 @@ import (
 const checksOverhead = 34
 
 // Checks writes what the doctor found, and the commands that fix it.
-func (w Writer) Checks(r *doctor.Report) {
+func (w Printer) Checks(r *doctor.Report) {
 	t := w.Table("", "check", "finding").Wrap(3, checksOverhead)
 
 	for _, f := range r.Sorted() {
@@ -34,7 +34,7 @@ func (w Writer) Checks(r *doctor.Report) {
 	}
 
 	counts := []string{fmt.Sprintf("%d ok", r.Counts[doctor.OK])}
-	for _, v := range []doctor.Verdict{doctor.Warning, doctor.Problem} {
+	for _, v := range []doctor.Severity{doctor.Warning, doctor.Problem} {
 		if n := r.Counts[v]; n > 0 {
 			counts = append(counts, english.Plural(n, string(v), ""))
 		}

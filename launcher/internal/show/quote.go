@@ -15,7 +15,7 @@ import (
 
 // Comparison writes what a sweep needs on several machine types, what that assumes, and the recommendation, also as a
 // line to paste into the spec, which has asked for a machine.
-func (w Writer) Comparison(p *plan.Plan, asked sweep.Machine, q *quote.Estimator, c *quote.Comparison) {
+func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estimator, c *quote.Comparison) {
 	rows := humanize.Comma(int64(q.Manifest.TableRows(sweep.Train))) + " rows to train on"
 	if n := q.Manifest.Copies(); n > 1 {
 		rows += fmt.Sprintf(", in %d orders", n)
@@ -76,7 +76,7 @@ func machineLine(m sweep.Machine, r *quote.Recommended) string {
 	return line
 }
 
-func (w Writer) assumptions(q *quote.Estimator, c *quote.Comparison) {
+func (w Printer) assumptions(q *quote.Estimator, c *quote.Comparison) {
 	if len(c.Offers) == 0 {
 		return
 	}
@@ -127,7 +127,7 @@ func model(spot bool) string {
 }
 
 // Announce writes what a sweep is about to do, and what that is expected to cost.
-func (w Writer) Announce(p *plan.Plan) {
+func (w Printer) Announce(p *plan.Planned) {
 	z, own := p.Sizing, trials(len(p.Own()))
 	if p.Extends != nil {
 		own = fmt.Sprintf("%d more %s", len(p.Own()), english.PluralWord(len(p.Own()), "trial", ""))
@@ -147,7 +147,7 @@ func (w Writer) Announce(p *plan.Plan) {
 }
 
 // Plan writes everything that a sweep would do: its trials, its memory, and the request to Batch.
-func (w Writer) Plan(p *plan.Plan, request []byte) {
+func (w Printer) Plan(p *plan.Planned, request []byte) {
 	w.Announce(p)
 	differ := Differing(p.Plan)
 	header := []any{"trial", "from"}
@@ -190,7 +190,7 @@ func (w Writer) Plan(p *plan.Plan, request []byte) {
 }
 
 // sizing writes how a machine's memory is divided.
-func (w Writer) sizing(z sweep.Sizing) {
+func (w Printer) sizing(z sweep.Sizing) {
 	bytes := func(n int64) string { return humanize.IBytes(uint64(n)) }
 	w.Pairs(
 		[2]string{"machine", fmt.Sprintf("%d x %s: %d vCPUs, %s", z.VMs, z.MachineType, z.VCPUs, bytes(z.MemoryBytes))},

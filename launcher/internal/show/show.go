@@ -21,13 +21,13 @@ import (
 	"coppice/launcher/internal/quote"
 )
 
-// Writer writes for a person.
-type Writer struct {
+// Printer writes for a person.
+type Printer struct {
 	program.Output
 	Width int // of the terminal, in characters
 }
 
-func (w Writer) printf(format string, args ...any) { fmt.Fprintf(w, format, args...) }
+func (w Printer) printf(format string, args ...any) { fmt.Fprintf(w, format, args...) }
 
 // Table collects rows.
 type Table struct {
@@ -36,7 +36,7 @@ type Table struct {
 }
 
 // Table returns a table with a header, which may be empty.
-func (w Writer) Table(header ...any) *Table { return &Table{tables.New(w.Output, header...), w.Width} }
+func (w Printer) Table(header ...any) *Table { return &Table{tables.New(w.Output, header...), w.Width} }
 
 // Wrap wraps the text of a column, counted from 1, to the width that the other columns leave if they take that many
 // characters.
@@ -56,7 +56,7 @@ func (t *Table) Print() { t.table.Render() }
 const pairsOverhead = 34
 
 // Pairs writes labels and values, without those whose value is empty.
-func (w Writer) Pairs(rows ...[2]string) {
+func (w Printer) Pairs(rows ...[2]string) {
 	t := w.Table().Wrap(2, pairsOverhead)
 	for _, r := range rows {
 		if r[1] != "" {

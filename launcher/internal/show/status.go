@@ -40,7 +40,7 @@ func nightRows(n *sweepview.Night, ref string) (rows [][2]string) {
 }
 
 // job is a job's state and name. Batch forgets jobs, and a sweep that has ended does not need its own any more.
-func job(j provision.Status, concluded bool) string {
+func job(j provision.JobStatus, concluded bool) string {
 	if j.State == sweepview.JobMissing && concluded {
 		return fmt.Sprintf("no longer known to Batch, nor needed (%s)", j.Name)
 	}
@@ -50,7 +50,7 @@ func job(j provision.Status, concluded bool) string {
 func trials(n int) string { return english.Plural(n, "trial", "") }
 
 // Status writes the state of a sweep.
-func (w Writer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapshot) {
+func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapshot) {
 	ref := p.Dataset.Name + "@" + p.Dataset.Version
 	rows := [][2]string{
 		{"sweep", fmt.Sprintf("%s, planned %s", p.Sweep, humanize.Time(p.Created))},
@@ -122,7 +122,7 @@ func (w Writer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsho
 }
 
 // Night writes a night's record.
-func (w Writer) Night(r *nights.Record) {
+func (w Printer) Night(r *nights.Record) {
 	p := r.Profile
 	rows := [][2]string{
 		{"dataset", r.Dataset + "@" + r.Version},
@@ -148,7 +148,7 @@ func (w Writer) Night(r *nights.Record) {
 }
 
 // Findings writes what staging found in a night's table, one line each; r may be nil.
-func (w Writer) Findings(r *nights.Record) {
+func (w Printer) Findings(r *nights.Record) {
 	if r == nil {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 
 // Compared writes how two versions score on the same rows; confidence is the level of the intervals, by the column to
 // divide by, if there is one.
-func (w Writer) Compared(c compare.Comparison, confidence float64, by string) {
+func (w Printer) Compared(c compare.Result, confidence float64, by string) {
 	w.printf("A is %s, B is %s; %d rows of %s\n", c.A, c.B, c.All[0].Rows, c.On)
 	level := fmt.Sprintf("%g %% interval", 100*confidence)
 	t := w.Table("metric", "A", "B", "gain of B", level, "")
@@ -35,7 +35,7 @@ func (w Writer) Compared(c compare.Comparison, confidence float64, by string) {
 const explainedOverhead = 85
 
 // Explained writes what a version's predictions are made of.
-func (w Writer) Explained(name string, r *explain.Report) {
+func (w Printer) Explained(name string, r *explain.Report) {
 	w.printf("%s on %d test rows of its night: %s %s; base score (average prediction, raw): %s\n", name, r.Rows,
 		r.Metric, Number(r.Value), Number(r.Expected))
 
@@ -68,7 +68,7 @@ func (w Writer) Explained(name string, r *explain.Report) {
 
 // Inputs writes the shares of unknown values of a scored table, beside the usual ones: of columns of ids, and of others
 // with missing values.
-func (w Writer) Inputs(r *predict.Result) {
+func (w Printer) Inputs(r *predict.Result) {
 	t := w.Table("column", "missing", "usually", "unseen", "usually", "rare", "usually")
 	shown := 0
 	for i := range r.Inputs {

@@ -19,7 +19,7 @@ import (
 const whyOverhead = 60
 
 // Why writes why a trial was tried and how it ended.
-func (w Writer) Why(p *sweep.Plan, y sweepview.Reasons) {
+func (w Printer) Why(p *sweep.Plan, y sweepview.Reasons) {
 	rows := [][2]string{{"trial", fmt.Sprintf("%d of sweep %s", y.Trial.Number, p.Sweep)}, {"from", y.Trial.Source}}
 	if y.Trial.Fold > 0 {
 		rows = append(rows, [2]string{"fold", fmt.Sprintf("%d of %d, of configuration %d", y.Trial.Fold,
@@ -84,7 +84,7 @@ func (w Writer) Why(p *sweep.Plan, y sweepview.Reasons) {
 }
 
 // rungs shows how the trial compared at each rung.
-func (w Writer) rungs(p *sweep.Plan, y sweepview.Reasons) {
+func (w Printer) rungs(p *sweep.Plan, y sweepview.Reasons) {
 	t := w.Table("reached", p.Spec.Metric, "others", "", "because").Wrap(5, whyOverhead)
 
 	for _, r := range y.Rungs {

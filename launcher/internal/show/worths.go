@@ -13,7 +13,7 @@ import (
 const worthsOverhead = 96
 
 // Worths writes what groups of columns are worth.
-func (w Writer) Worths(v *search.Worths) {
+func (w Printer) Worths(v *search.Worths) {
 	score := map[string]string{sweep.TryDropOne: "all but it", sweep.TryAddOne: "it alone",
 		sweep.TryForward: "with it"}[v.Try]
 	header := []any{"group", "worth", "95 %"}

@@ -30,7 +30,7 @@ func TestShowWorths(t *testing.T) {
 	}
 
 	var out bytes.Buffer
-	w := Writer{Output: program.To(&out), Width: 120}
+	w := Printer{Output: program.To(&out), Width: 120}
 	w.Worths(search.NewWorths(p, sweep.Fold(p, results)))
 	text := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{"│ site │ +0.02 │ - │ 0.73 │ site, site:rate │", "│ user │ - │ - │ - │ age │",

@@ -19,12 +19,12 @@ const JobMissing = "not there"
 // Snapshot is a sweep at one moment, in numbers: what watch and status print as JSON. Trials of a sweep that it extends
 // are not counted.
 type Snapshot struct {
-	Sweep   sweep.ID         `json:"sweep"`
-	Job     provision.Status `json:"job,omitzero"`
-	Done    int              `json:"done"`
-	Running int              `json:"running"`
-	Failed  int              `json:"failed"`
-	Waiting int              `json:"waiting"` // running ones among them
+	Sweep   sweep.ID            `json:"sweep"`
+	Job     provision.JobStatus `json:"job,omitzero"`
+	Done    int                 `json:"done"`
+	Running int                 `json:"running"`
+	Failed  int                 `json:"failed"`
+	Waiting int                 `json:"waiting"` // running ones among them
 	// of those that wait: begun, and promoted or given back since
 	Ready      int               `json:"ready,omitempty"`
 	Cancelled  int               `json:"cancelled,omitempty"`   // individually
@@ -33,7 +33,7 @@ type Snapshot struct {
 	Stopped    int               `json:"stopped,omitempty"`
 	Paused     int               `json:"paused,omitempty"` // of those that wait: at a rung
 	Best       *Best             `json:"best,omitempty"`   // with folds the refit
-	Folds      *Folds            `json:"configurations,omitempty"`
+	Folds      *FoldCounts       `json:"configurations,omitempty"`
 	Left       float64           `json:"seconds_left,omitempty"`
 	Halted     time.Time         `json:"paused_since,omitzero"` // the whole sweep
 	Conclusion *sweep.Conclusion `json:"conclusion,omitempty"`
@@ -47,7 +47,7 @@ type Best struct {
 }
 
 // Snapshot counts a state's trials.
-func (s *Sweep) Snapshot(st State, job provision.Status) Snapshot {
+func (s *View) Snapshot(st State, job provision.JobStatus) Snapshot {
 	b, own := st.Board, st.Board.Tally(s.Plan)
 	snap := Snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, Running: st.Running, Ready: st.Ready,
 		Paused: st.Paused, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped, Cancelled: own.Cancelled,
@@ -73,8 +73,8 @@ func (s Snapshot) Ended() int { return s.Done + s.Stopped + s.Failed + s.Cancell
 // NotStarted is how many trials no task has begun.
 func (s Snapshot) NotStarted() int { return s.Waiting - s.Running - s.Ready - s.Paused }
 
-// Folds counts a sweep's cross-validated configurations.
-type Folds struct {
+// FoldCounts counts a sweep's cross-validated configurations.
+type FoldCounts struct {
 	Done    int          `json:"done"`
 	Open    int          `json:"open"`
 	Dropped int          `json:"dropped"`
@@ -82,12 +82,12 @@ type Folds struct {
 	Best    *sweep.Rated `json:"best,omitempty"` // among those that are done
 }
 
-func newFolds(b sweep.Board) *Folds {
+func newFolds(b sweep.Board) *FoldCounts {
 	if b.Configurations == nil {
 		return nil
 	}
 
-	f := &Folds{}
+	f := &FoldCounts{}
 	for _, c := range b.Configurations {
 		switch c.State {
 		case sweep.ConfigurationDone:
@@ -106,7 +106,7 @@ func newFolds(b sweep.Board) *Folds {
 	return f
 }
 
-func (f *Folds) String() string {
+func (f *FoldCounts) String() string {
 	return strings.Join(Counts("done", f.Done, "dropped", f.Dropped, "failed", f.Failed, "open", f.Open), ", ")
 }
 

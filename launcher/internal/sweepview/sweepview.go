@@ -19,8 +19,8 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// Sweep is one sweep as read so far.
-type Sweep struct {
+// View is one sweep as read so far.
+type View struct {
 	whole   *sweepstore.Sweep
 	trials  *sweepstore.Trials
 	Plan    *sweep.Plan // after a Look, with the decisions about open trials
@@ -43,7 +43,7 @@ type State struct {
 }
 
 // Open reads the plan. The error about one that does not exist is of kind NotFound.
-func Open(ctx context.Context, store blob.Store, id sweep.ID) (*Sweep, error) {
+func Open(ctx context.Context, store blob.Store, id sweep.ID) (*View, error) {
 	if err := sweep.CheckID(string(id)); err != nil {
 		return nil, err
 	}
@@ -55,12 +55,12 @@ func Open(ctx context.Context, store blob.Store, id sweep.ID) (*Sweep, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sweep %s: %w", id, err)
 	}
-	return &Sweep{whole: whole, trials: sweepstore.NewTrials(store, plan), Plan: plan, results: map[int]sweep.Result{},
+	return &View{whole: whole, trials: sweepstore.NewTrials(store, plan), Plan: plan, results: map[int]sweep.Result{},
 		decisions: map[int]*sweep.Decision{}}, nil
 }
 
 // Look reads what is new.
-func (s *Sweep) Look(ctx context.Context) (State, error) {
+func (s *View) Look(ctx context.Context) (State, error) {
 	l, err := s.trials.List(ctx)
 	if err != nil {
 		return State{}, err
@@ -127,7 +127,7 @@ const curvesAtOnce = 16
 
 // Curves returns the learning curves of trials, by number: the metric on valid after each tree. A trial without one,
 // because its trees are not scored or its holder vanished, is left out.
-func (s *Sweep) Curves(ctx context.Context, trials []int) (map[int][]sweep.CurvePoint, error) {
+func (s *View) Curves(ctx context.Context, trials []int) (map[int][]sweep.CurvePoint, error) {
 	l, err := s.trials.List(ctx)
 	if err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func Conclusion(ctx context.Context, store blob.Store, id sweep.ID) (*sweep.Conc
 
 // Left estimates the time for the remaining trials: at the pace of those that have ended, with as many at once as the
 // sweep has tasks. ok is false until the first has ended.
-func (s *Sweep) Left(state State) (left time.Duration, ok bool) {
+func (s *View) Left(state State) (left time.Duration, ok bool) {
 	var spent time.Duration
 	n := 0
 	for _, r := range s.results {
@@ -180,7 +180,7 @@ func (s *Sweep) Left(state State) (left time.Duration, ok bool) {
 
 // waves is how many trials the remaining ones take one after the other, with all tasks at work. In a selection every
 // step waits for the one before.
-func (s *Sweep) waves(state State) (waves float64) {
+func (s *View) waves(state State) (waves float64) {
 	tasks := float64(max(s.Plan.Sizing.Tasks, 1))
 	if !s.Plan.Selects() {
 		return float64(state.Board.Waiting) / tasks

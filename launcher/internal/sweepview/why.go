@@ -36,7 +36,7 @@ func replayed(err error) string {
 }
 
 // Why reads why a trial of a sweep was tried and how it ended, and repeats the decisions about it from what is stored.
-func (s *Sweep) Why(ctx context.Context, st State, trial int) (y Reasons, err error) {
+func (s *View) Why(ctx context.Context, st State, trial int) (y Reasons, err error) {
 	p := s.Plan
 	y.Trial = p.Trials[trial]
 	for _, row := range st.Board.Rows {
@@ -66,7 +66,7 @@ func (s *Sweep) Why(ctx context.Context, st State, trial int) (y Reasons, err er
 
 // readRungs reads how the trial compared at each rung, and what became of it there. A damaged record is told of and
 // hides no other.
-func (s *Sweep) readRungs(ctx context.Context, y *Reasons) error {
+func (s *View) readRungs(ctx context.Context, y *Reasons) error {
 	stop := s.Plan.Spec.Search.Stop
 	if stop == nil {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Server serves a handler at one address or several.
-type Server struct {
+// Listener serves a handler at one address or several.
+type Listener struct {
 	http   http.Server
 	addr   string
 	log    *slog.Logger
@@ -22,15 +22,15 @@ type Server struct {
 }
 
 // Serve serves on the listener until Close.
-func Serve(l net.Listener, h http.HandlerFunc, log *slog.Logger) *Server {
-	s := &Server{addr: l.Addr().String(), log: log,
+func Serve(l net.Listener, h http.HandlerFunc, log *slog.Logger) *Listener {
+	s := &Listener{addr: l.Addr().String(), log: log,
 		http: http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}}
 	s.Open(l)
 	return s
 }
 
 // Open serves at another address as well.
-func (s *Server) Open(l net.Listener) {
+func (s *Listener) Open(l net.Listener) {
 	s.served.Go(func() {
 		if err := s.http.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("an emulator's listener ended", "address", l.Addr(), "error", err)
@@ -39,10 +39,10 @@ func (s *Server) Open(l net.Listener) {
 }
 
 // Addr is host:port of the first address.
-func (s *Server) Addr() string { return s.addr }
+func (s *Listener) Addr() string { return s.addr }
 
 // Close ends all connections. A second Close does nothing.
-func (s *Server) Close() {
+func (s *Listener) Close() {
 	s.http.Close()
 	s.served.Wait()
 }

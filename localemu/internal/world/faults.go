@@ -68,8 +68,8 @@ at_write:                               # when the nth such object has been writ
   - {match: "sweeps/*/trials/*/result.json", does: damage_disk, vm: 0, target: "**/train/targets.arrow", how: zero}
 `
 
-// Faults are the contents of a file of failures to inject into the local cloud. The zero Faults inject none.
-type Faults struct {
+// FaultSpec are the contents of a file of failures to inject into the local cloud. The zero FaultSpec inject none.
+type FaultSpec struct {
 	Seed      uint64  `yaml:"seed"`
 	Duplicate bool    `yaml:"duplicate_messages"`
 	Shuffle   bool    `yaml:"shuffle_messages"`
@@ -113,8 +113,8 @@ func (k kill) restarts() bool { return k.Restart == nil || *k.Restart }
 const maxForeign = 10_000
 
 // ParseFaults reads the file. Every error is a *strictyaml.Error that names line and column.
-func ParseFaults(file string, data []byte) (*Faults, error) {
-	var f Faults
+func ParseFaults(file string, data []byte) (*FaultSpec, error) {
+	var f FaultSpec
 	doc, err := strictyaml.Decode(file, data, &f)
 	if err != nil {
 		return nil, err
@@ -153,27 +153,27 @@ func check[F interface{ Check() error }](doc *strictyaml.Document, key string, f
 }
 
 // byClient reports whether any fault is limited to one client.
-func (f *Faults) byClient() bool {
+func (f *FaultSpec) byClient() bool {
 	ofOne := func(r gcsemu.Refusal) bool { return r.Client != "" }
 	return len(f.Clocks) > 0 || slices.ContainsFunc(f.Refuse, ofOne) || slices.ContainsFunc(f.LoseReply, ofOne) ||
 		slices.ContainsFunc(f.Read, func(r gcsemu.ReadFault) bool { return r.Client != "" })
 }
 
 // restartsBatch reports whether a fault restarts Batch, which needs the jobs' files.
-func (f *Faults) restartsBatch() bool {
+func (f *FaultSpec) restartsBatch() bool {
 	return slices.ContainsFunc(f.AtWrite, func(a atWrite) bool { return a.Does == restartBatch })
 }
 
-func (f *Faults) storage() gcsemu.Faults {
+func (f *FaultSpec) storage() gcsemu.Faults {
 	return gcsemu.Faults{RefuseWrite: f.Refuse, LoseAnswer: f.LoseReply, Read: f.Read, Clocks: f.Clocks, Seed: f.Seed}
 }
 
-func (f *Faults) messages() pubsubemu.Faults {
+func (f *FaultSpec) messages() pubsubemu.Faults {
 	return pubsubemu.Faults{Duplicate: f.Duplicate, Shuffle: f.Shuffle, Drop: f.Drop, LoseAcks: f.LoseAcks,
 		Seed: f.Seed}
 }
 
-func (f *Faults) machines() batchemu.Faults {
+func (f *FaultSpec) machines() batchemu.Faults {
 	return batchemu.Faults{Preempt: f.Preempt, LoseMachine: f.Lose, NoCapacity: f.Shortage, FullDisk: f.FullDisk,
 		Memory: f.Memory, RetryPause: f.RetryPause}
 }

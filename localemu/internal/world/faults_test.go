@@ -40,7 +40,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(&Faults{
+	if d := cmp.Diff(&FaultSpec{
 		Seed: 7, Duplicate: true, Shuffle: true, Drop: 0.5, LoseAcks: 0.25, RetryPause: sweep.Duration(2 * time.Second),
 		Preempt: []batchemu.Preemption{{Task: new(0), Attempt: 1, After: sweep.Duration(2 * time.Second)},
 			{VM: new(1), After: sweep.Duration(3 * time.Second), Notice: sweep.Duration(20 * time.Second)}},

@@ -71,7 +71,7 @@ type Options struct {
 	Containers  string
 	Aggregator  string           // program; "" runs none
 	Aggregators int              // how many of them; 0 is 1
-	Faults      *Faults          // nil is none
+	Faults      *FaultSpec       // nil is none
 	KeepJobs    bool             // jobs outlive the local cloud: the next one on Data takes them up
 	Rights      *terraform.Table // enforced; nil allows everything
 	As          string           // while rights are enforced, the identity the command runs as; "" is the launcher
@@ -90,7 +90,7 @@ type World struct {
 	storage   *gcsemu.Server
 	pubsub    *pubsubemu.Server
 	batch     *batchemu.Server
-	rest      *httpjson.Server
+	rest      *httpjson.Listener
 	guard     *guard
 	listeners map[string]addresses // of every identity but the command's, while rights are enforced
 	clients   *clients
@@ -104,7 +104,7 @@ type World struct {
 // Start brings the local cloud up. Close takes it down again.
 func Start(ctx context.Context, o Options) (*World, error) {
 	if o.Faults == nil {
-		o.Faults = &Faults{}
+		o.Faults = &FaultSpec{}
 	}
 	w := &World{opts: o, listeners: map[string]addresses{}, procs: proc.NewSet(),
 		log: slog.New(slog.NewTextHandler(o.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}

@@ -55,7 +55,7 @@ func (w *World) run(cmd *cobra.Command) (err error) {
 		}
 	}
 	host = worker.MachineName(env.Scratch, host, nonce)
-	log := program.Logger(w.Out, program.Origin{Program: "task", Version: w.Version,
+	log := program.Logger(w.Out, program.LogOrigin{Program: "task", Version: w.Version,
 		Project: env.Project}).With("sweep", env.Sweep, "job", env.Job, "task", env.Task, "attempt", env.Attempt)
 	defer func() {
 		if err != nil {

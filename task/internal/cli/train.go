@@ -197,7 +197,7 @@ func openVerified(ctx context.Context, f trainFlags) (*dataset.Dataset, error) {
 }
 
 // trainAndWrite trains and writes the model to --out, if given. Checkpoints are deleted only after that.
-func (w *World) trainAndWrite(ctx context.Context, t *fit.Table, q fit.Request, f trainFlags) (*fit.Outcome,
+func (w *World) trainAndWrite(ctx context.Context, t *fit.Table, q fit.Request, f trainFlags) (*fit.Evaluated,
 	usage.Memory, error) {
 	s, err := w.openSaved(ctx, f, &q)
 	if err != nil {

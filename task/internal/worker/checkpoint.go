@@ -108,7 +108,7 @@ func (w *Worker) identities(trial int, m metric.Metric) []string {
 
 // fit trains from the trial's checkpoint. Checkpoints of another build cannot be resumed; they are dropped and training
 // starts over.
-func (w *Worker) fit(ctx context.Context, s *saving, q fit.Request) (*fit.Outcome, error) {
+func (w *Worker) fit(ctx context.Context, s *saving, q fit.Request) (*fit.Evaluated, error) {
 	// it is of a sample of the rows, which has served its purpose
 	if s.from != nil && s.from.Identity() != w.table.Identity(q) {
 		s.clear()

@@ -173,7 +173,7 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 			return w.climb(ctx, claim, g, s)
 		},
 		Input: input, Refit: w.plan.Input != nil && w.plan.Input.Mode == sweep.RefitMode})
-	o, err := (*fit.Outcome)(nil), w.compareBySample(ctx, claim, s, q, p)
+	o, err := (*fit.Evaluated)(nil), w.compareBySample(ctx, claim, s, q, p)
 	if err == nil {
 		o, err = w.fit(ctx, s, q)
 	}
