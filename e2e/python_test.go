@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
 	"coppice/internal/scorer"
 )
@@ -205,7 +205,7 @@ func modelValues(t *testing.T, version, file string) string {
 		t.Fatalf("open the levels: %v", err)
 	}
 	t.Cleanup(func() { levels.Close() })
-	encoder, err := ingest.NewEncoder(encoding, levels)
+	encoder, err := cell.NewEncoder(encoding, levels)
 	if err != nil {
 		t.Fatal(err)
 	}

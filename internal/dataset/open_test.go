@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"coppice/internal/problem"
 )
 
 func TestOpenGivesWhatWasWritten(t *testing.T) {
@@ -393,8 +395,7 @@ func TestAFolderThatIsNone(t *testing.T) {
 	for path, says := range map[string]string{loop: "symbolic links", file: "not a directory", dir: "a pipe",
 		"/dev/zero": "not a directory"} {
 		_, err := ReadManifest(path)
-		var input interface{ IsInput() bool }
-		if !errors.As(err, &input) || !strings.Contains(err.Error(), says) {
+		if !problem.Is(err, problem.Input) || !strings.Contains(err.Error(), says) {
 			t.Errorf("reading the manifest in %s: %v, expected an error of the input with %q", path, err, says)
 		}
 	}

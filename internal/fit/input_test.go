@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/datasettest"
-	"coppice/internal/dataset/ingest"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/problem"
@@ -80,7 +80,7 @@ func predicted(t *testing.T, m *gbt.Model, e *dataset.Encoding, rows *dataset.Sa
 func predictedWith(t *testing.T, m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels,
 	rows *dataset.Sample) []float64 {
 	t.Helper()
-	encoder, err := ingest.NewEncoder(e, levels)
+	encoder, err := cell.NewEncoder(e, levels)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"coppice/internal/calibrate"
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
 	"coppice/internal/gbt"
 	"coppice/internal/problem"
@@ -31,7 +31,7 @@ const (
 	FileDataset    = "dataset.json"     // dataset.Manifest
 	FileReport     = "report.json"      // measurements
 	FileReference  = "reference.arrow"  // raw test rows with labels, on which models of later nights are compared
-	// ingest.Inputs of the dataset's sample: how many values are usually missing, unseen and rare
+	// cell.Inputs of the dataset's sample: how many values are usually missing, unseen and rare
 	FileInputs = "inputs.json"
 )
 
@@ -40,8 +40,8 @@ type Scorer struct {
 	Model      *gbt.Model
 	Calibrator *calibrate.Calibrator // nil if predictions are not probabilities
 	Encoding   *dataset.Encoding     // of the features, in the model's order
-	Usual      *ingest.Inputs        // for the dataset's held-out rows; nil if the version does not record it
-	encoder    *ingest.Encoder
+	Usual      *cell.Inputs          // for the dataset's held-out rows; nil if the version does not record it
+	encoder    *cell.Encoder
 	levels     *dataset.Levels
 }
 
@@ -55,7 +55,7 @@ func New(m *gbt.Model, calibrator *calibrate.Calibrator, features *dataset.Encod
 	if m.Features() != len(features.Features) {
 		return nil, fmt.Errorf("the model has %d features, its encoding %d", m.Features(), len(features.Features))
 	}
-	encoder, err := ingest.NewEncoder(features, levels)
+	encoder, err := cell.NewEncoder(features, levels)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func (s *Scorer) Predict(values []float64, segments []uint64, threads int) ([]fl
 
 // Batch predicts the rows of a batch: raw scores and predictions. values is scratch memory, returned for the next call.
 // The columns' values are counted in in.
-func (s *Scorer) Batch(b *table.Batch, values []float64, threads int, in *ingest.Inputs) (raw, predicted,
+func (s *Scorer) Batch(b *table.Batch, values []float64, threads int, in *cell.Inputs) (raw, predicted,
 	reuse []float64, err error) {
 	if values, err = s.encoder.Encode(b, values, in); err != nil {
 		return nil, nil, nil, err

@@ -8,7 +8,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/sweep"
 )
 
@@ -86,7 +86,7 @@ func (a *Aggregator) encodeSample(ctx context.Context, prefix string, h *holdout
 		}
 	}
 
-	encoder, err := ingest.NewEncoder(h.manifest.Encoding(), h.levels)
+	encoder, err := cell.NewEncoder(h.manifest.Encoding(), h.levels)
 	if err == nil {
 		h.values, err = encoder.EncodeSample(h.sample)
 	}
@@ -98,8 +98,8 @@ func (a *Aggregator) encodeSample(ctx context.Context, prefix string, h *holdout
 }
 
 // usualInputs counts the values in the sample's columns, as seen by a model with these features.
-func usualInputs(e *dataset.Encoding, levels *dataset.Levels, h *holdout) (*ingest.Inputs, error) {
-	encoder, err := ingest.NewEncoder(e, levels)
+func usualInputs(e *dataset.Encoding, levels *dataset.Levels, h *holdout) (*cell.Inputs, error) {
+	encoder, err := cell.NewEncoder(e, levels)
 	if err != nil {
 		return nil, err
 	}

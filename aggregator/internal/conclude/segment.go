@@ -6,7 +6,7 @@ import (
 
 	"coppice/internal/calibrate"
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/metric"
 	"coppice/internal/sweep"
 )
@@ -16,7 +16,7 @@ import (
 // one of its test rows. Those are no longer test rows: neither the gate nor a later night compares on them.
 func (w *winner) segment(p *sweep.Plan, h *holdout) error {
 	by := p.Spec.Calibrate.By
-	encoder, err := ingest.NewEncoder(h.manifest.Encoding(), h.levels)
+	encoder, err := cell.NewEncoder(h.manifest.Encoding(), h.levels)
 	if err != nil {
 		return &dataError{fmt.Errorf("calibrate by segment: %w", err)}
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/metric"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
@@ -104,7 +104,7 @@ func (w *winner) sampledPredictions(h *holdout) ([]float64, error) {
 	if len(by) == 0 {
 		return w.calibrator.PredictAll(nil, raw), nil
 	}
-	encoder, err := ingest.NewEncoder(h.manifest.Encoding(), h.levels)
+	encoder, err := cell.NewEncoder(h.manifest.Encoding(), h.levels)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/dataset/table"
 	"coppice/internal/gbt"
@@ -154,9 +155,9 @@ func Levels(t testing.TB, d *dataset.Dataset) *dataset.Levels {
 }
 
 // Encoder makes model values of raw rows as a model of the dataset does.
-func Encoder(t testing.TB, d *dataset.Dataset) *ingest.Encoder {
+func Encoder(t testing.TB, d *dataset.Dataset) *cell.Encoder {
 	t.Helper()
-	e, err := ingest.NewEncoder(d.Manifest.Encoding(), Levels(t, d))
+	e, err := cell.NewEncoder(d.Manifest.Encoding(), Levels(t, d))
 	if err != nil {
 		t.Fatal(err)
 	}

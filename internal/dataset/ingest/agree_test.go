@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
 )
 
@@ -52,7 +53,7 @@ func checkEncoder(t *testing.T, s *staged, files []table.File, csv dataset.CSVSp
 }
 
 // checkSample compares every cell of the sample.
-func checkSample(t *testing.T, s *staged, enc *Encoder) {
+func checkSample(t *testing.T, s *staged, enc *cell.Encoder) {
 	t.Helper()
 	features := s.Manifest.Features
 	width := len(features)
@@ -80,9 +81,9 @@ func checkSample(t *testing.T, s *staged, enc *Encoder) {
 }
 
 // isNumber reports whether a text is a number that stands for a missing value, however it is written.
-func isNumber(text string, t *missingMarkers) bool {
+func isNumber(text string, t *cell.Markers) bool {
 	x, err := strconv.ParseFloat(text, 64)
-	return err == nil && t.hasNumber(x)
+	return err == nil && t.HasNumber(x)
 }
 
 // ofTable reports whether a feature is a statistic of levels.
@@ -90,7 +91,7 @@ func ofTable(f *dataset.Feature) bool { return f.From != nil && f.From.Table >= 
 
 // checkSource makes sure that every row of bins that the source has is there, as often as in the dataset. Rows of train
 // are compared without statistics of levels, because each has only seen those before it.
-func checkSource(t *testing.T, s *staged, enc *Encoder, files []table.File, csv dataset.CSVSpec) {
+func checkSource(t *testing.T, s *staged, enc *cell.Encoder, files []table.File, csv dataset.CSVSpec) {
 	t.Helper()
 	m := s.Manifest
 	width := len(m.Features)
@@ -121,14 +122,14 @@ func checkSource(t *testing.T, s *staged, enc *Encoder, files []table.File, csv 
 	if err != nil {
 		t.Fatal(err)
 	}
-	unlabelled, tok := int64(0), newMissingMarkers(m.Missing)
+	unlabelled, tok := int64(0), cell.NewMarkers(m.Missing)
 	err = rows.Read(context.Background(), append(enc.Columns(), m.Label.Column), 333, func(b *table.Batch) error {
 		out, err := enc.Encode(b, nil, nil)
 		if err != nil {
 			return err
 		}
 		for i := range b.Rows {
-			if label := b.Column(m.Label.Column); missing(label, i, tok) || label.Type == dataset.Text &&
+			if label := b.Column(m.Label.Column); cell.Missing(label, i, tok) || label.Type == dataset.Text &&
 				isNumber(label.Text[i], tok) {
 				unlabelled++
 				continue

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 )
 
 // axis counts the rows at each point of a time column, in bounded memory. It is exact up to a number of distinct times;
@@ -33,22 +34,9 @@ type timeBucket struct {
 
 func newAxis(limit int) *axis { return &axis{counts: map[uint64]int64{}, limit: limit} }
 
-// ordered maps numbers to integers with the same order.
-func ordered(x float64) uint64 {
-	b := math.Float64bits(x + 0) // -0 becomes 0
-	return b ^ (uint64(int64(b)>>63) | 1<<63)
-}
-
-func fromOrdered(k uint64) float64 {
-	if k>>63 == 1 {
-		return math.Float64frombits(k &^ (1 << 63))
-	}
-	return math.Float64frombits(^k)
-}
-
 func (a *axis) add(x float64) {
 	a.rows++
-	a.counts[ordered(x)>>a.shift]++
+	a.counts[cell.Ordered(x)>>a.shift]++
 	for len(a.counts) > a.limit {
 		coarse := make(map[uint64]int64, len(a.counts)/4)
 		for k, n := range a.counts {
@@ -70,11 +58,11 @@ func (a *axis) sorted() []timeBucket {
 
 // greatest is the largest number in a time bucket.
 func (a *axis) greatest(key uint64) float64 {
-	return fromOrdered(key<<a.shift | (1<<a.shift - 1))
+	return cell.FromOrdered(key<<a.shift | (1<<a.shift - 1))
 }
 
 // least is the smallest number in a time bucket.
-func (a *axis) least(key uint64) float64 { return fromOrdered(key << a.shift) }
+func (a *axis) least(key uint64) float64 { return cell.FromOrdered(key << a.shift) }
 
 // nearest returns the cut between lo and hi that comes closest to the wanted share of rows before it. A cut is the
 // number of time buckets before it.

@@ -19,7 +19,7 @@ func TestNewValuesInTheSecondPassNameTheColumn(t *testing.T) {
 		var b strings.Builder
 		b.WriteString("y,site,zip\n")
 		for i := range 8000 {
-			h := mix(uint64(i))
+			h := encode.Mix(uint64(i))
 			fmt.Fprintf(&b, "%d,s%02d,z%02d\n", h>>63, h%50, h>>8%40)
 		}
 		return b.String()

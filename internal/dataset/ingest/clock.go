@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
 )
 
@@ -9,19 +10,19 @@ import (
 // to be times or numbers: as long as all of them could be either, both are counted.
 type clock struct {
 	column   string
-	markers  *missingMarkers
+	markers  *cell.Markers
 	asTime   *axis // nil once a value is not a time
 	asNumber *axis // nil once a value is not a finite number
 }
 
-func newClock(column string, t *missingMarkers) *clock {
+func newClock(column string, t *cell.Markers) *clock {
 	return &clock{column: column, markers: t, asTime: newAxis(minTimeBuckets), asNumber: newAxis(minTimeBuckets)}
 }
 
 // observe handles a batch in the first pass. Every row must have a time.
 func (c *clock) observe(b *table.Batch, v *dataset.Values) error {
 	for i := range b.Rows {
-		if missing(v, i, c.markers) {
+		if cell.Missing(v, i, c.markers) {
 			return b.ErrorAt(i, c.column, "the row has no place in the order of the statistics: its time is missing")
 		}
 
@@ -66,7 +67,7 @@ func timeAt(v *dataset.Values, i int) (float64, bool) {
 	case dataset.Time:
 		return dataset.Seconds(v.Unit.Split(v.Int[i])), true
 	case dataset.Text:
-		sec, nsec, ok := parseTime(v.Text[i])
+		sec, nsec, ok := cell.ParseTime(v.Text[i])
 		return dataset.Seconds(sec, nsec), ok
 	}
 	return 0, false
@@ -90,7 +91,7 @@ func (c *clock) axis() *axis {
 
 // time returns value i in seconds since 1970, or as a number. It is known after the first pass.
 func (c *clock) time(v *dataset.Values, i int) (float64, bool) {
-	if missing(v, i, c.markers) {
+	if cell.Missing(v, i, c.markers) {
 		return 0, false
 	}
 	if c.asTime != nil {

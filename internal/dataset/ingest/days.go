@@ -4,18 +4,19 @@ import (
 	"math"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
 )
 
 // Times reads a column of times from tables that are not staged.
 type Times struct {
 	column  string
-	markers *missingMarkers
+	markers *cell.Markers
 }
 
 // NewTimes reads the column of that name. missing lists the texts that stand for a missing value.
 func NewTimes(column string, missing []string) *Times {
-	return &Times{column, newMissingMarkers(missing)}
+	return &Times{column, cell.NewMarkers(missing)}
 }
 
 // Seconds returns the times of a batch's rows, in seconds since 1970. A missing time, or a column of another kind, is a
@@ -30,12 +31,12 @@ func (t *Times) Seconds(b *table.Batch) ([]float64, error) {
 	out := make([]float64, b.Rows)
 	for i := range out {
 		switch {
-		case missing(v, i, t.markers):
+		case cell.Missing(v, i, t.markers):
 			return nil, b.ErrorAt(i, t.column, "the time is missing; leave such rows out of the table")
 		case v.Type == dataset.Time:
 			out[i] = dataset.Seconds(v.Unit.Split(v.Int[i]))
 		case v.Type == dataset.Text:
-			sec, nsec, ok := parseTime(v.Text[i])
+			sec, nsec, ok := cell.ParseTime(v.Text[i])
 			if !ok {
 				return nil, b.ErrorAt(i, t.column, "%.40q is not a time", v.Text[i])
 			}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
 )
 
@@ -14,10 +15,11 @@ import (
 // and is then a feature like any other.
 type deriver struct {
 	from     dataset.Derived
-	places   []int            // indices of the times in roles.read
-	encoders []*columnEncoder // the times' encoders
-	auto     bool             // added by Coppice, not by the spec: if the column holds no times, that is not an error
-	buf      [][]float64
+	places   []int                 // indices of the times in roles.read
+	encoders []*cell.ColumnEncoder // the times' encoders
+	// added by Coppice, not by the spec: if the column holds no times, that is not an error
+	auto bool
+	buf  [][]float64
 }
 
 // name of the feature.
@@ -27,7 +29,7 @@ func (d *deriver) name() string {
 
 // addDerivers adds what derive: asks for. If the spec does not say what to derive from the time that splits the rows,
 // the time itself is not a feature, but its hour and weekday may become features.
-func (r *roles) addDerivers(spec *dataset.Spec, t *missingMarkers, use func(path, name string) (int, error)) error {
+func (r *roles) addDerivers(spec *dataset.Spec, t *cell.Markers, use func(path, name string) (int, error)) error {
 	wanted := dataset.DeriveSpec{}
 	maps.Copy(wanted, spec.Derive)
 
@@ -58,7 +60,7 @@ func (r *roles) addDerivers(spec *dataset.Spec, t *missingMarkers, use func(path
 				part := dataset.Part{Column: name, Kind: dataset.Temporal}
 				d.from.Of, d.places = append(d.from.Of, part), append(d.places, place)
 				d.encoders = append(d.encoders,
-					&columnEncoder{feature: &dataset.Feature{Name: name, Kind: dataset.Temporal}, markers: t})
+					cell.NewNumbers(name, dataset.Temporal, t))
 			}
 
 			r.derivers = append(r.derivers, d)
@@ -74,10 +76,10 @@ func (d *deriver) values(b *table.Batch) (dataset.Values, error) {
 	d.buf = dataset.Resize(d.buf, len(d.places))
 
 	for i, place := range d.places {
-		numbers, buf, err := d.encoders[i].numbers(&b.Columns[place], d.buf[i])
+		numbers, buf, err := d.encoders[i].Numbers(&b.Columns[place], d.buf[i])
 		d.buf[i] = buf
 
-		var value *valueError
+		var value *cell.ValueError
 		switch {
 		case err != nil && d.auto: // a column of other texts or numbers; dropped after the survey
 			for j := range out.Float {
@@ -85,7 +87,7 @@ func (d *deriver) values(b *table.Batch) (dataset.Values, error) {
 			}
 			return out, nil
 		case errors.As(err, &value):
-			return out, b.ErrorAt(value.at, d.from.Of[i].Column, "%s, so there is no %s to derive from it", value.msg,
+			return out, b.ErrorAt(value.At, d.from.Of[i].Column, "%s, so there is no %s to derive from it", value.Msg,
 				d.from.What)
 		case err != nil:
 			return out, err
@@ -96,16 +98,13 @@ func (d *deriver) values(b *table.Batch) (dataset.Values, error) {
 
 	for i := range out.Float {
 		if d.from.What == dataset.DeriveAge {
-			out.Float[i] = age(times[0][i], times[1][i])
+			out.Float[i] = cell.Age(times[0][i], times[1][i])
 		} else {
-			out.Float[i] = take(d.from.What, times[0][i])
+			out.Float[i] = cell.Take(d.from.What, times[0][i])
 		}
 	}
 	return out, nil
 }
-
-// age is the number of days from then to now, both in seconds.
-func age(now, then float64) float64 { return (now - then) / secondsPerDay }
 
 // derive returns a batch with the derived columns added.
 func (r *roles) derive(b *table.Batch) (*table.Batch, error) {

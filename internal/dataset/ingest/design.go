@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
 )
@@ -18,7 +19,7 @@ type design struct {
 	columns  []int                // batch columns of all features that are computed row by row
 	tables   []dataset.LevelTable // without their levels yet
 	keys     []encode.Key         // parallel to tables
-	readers  []*partReader        // of the parts that keys are made of
+	readers  []*cell.PartReader   // of the parts that keys are made of
 	places   []int                // the parts' columns in a batch
 	few      []int                // most values of each part; 0 if unknown
 	copies   int                  // of each train row
@@ -398,10 +399,10 @@ func (p *designer) partOf(a int) int {
 
 // reader returns the index of a part among the design's, adding it if needed; few is the most values it can have.
 func (p *designer) reader(part dataset.Part, place, few int) int {
-	number := slices.IndexFunc(p.d.readers, func(r *partReader) bool { return r.part.Same(part) })
+	number := slices.IndexFunc(p.d.readers, func(r *cell.PartReader) bool { return r.Part.Same(part) })
 	if number < 0 {
 		number = len(p.d.readers)
-		p.d.readers = append(p.d.readers, newPartReader(part, p.s.markers))
+		p.d.readers = append(p.d.readers, cell.NewPartReader(part, p.s.markers))
 		p.d.places, p.d.few = append(p.d.places, place), append(p.d.few, few)
 	}
 	return number

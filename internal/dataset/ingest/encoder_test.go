@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
 )
 
@@ -344,9 +345,9 @@ func TestFingerprint(t *testing.T) {
 }
 
 // mustEncode is the encoder of features without statistics.
-func mustEncode(t *testing.T, e *dataset.Encoding, levels *dataset.Levels) *Encoder {
+func mustEncode(t *testing.T, e *dataset.Encoding, levels *dataset.Levels) *cell.Encoder {
 	t.Helper()
-	enc, err := NewEncoder(e, levels)
+	enc, err := cell.NewEncoder(e, levels)
 	if err != nil {
 		t.Fatalf("make an encoder of %d features: %v", len(e.Features), err)
 	}
@@ -371,8 +372,8 @@ func TestLevelsMeetTypedValues(t *testing.T) {
 		var want []uint64
 		for form, v := range tc.values {
 			got := make([]uint64, v.Len())
-			r := newPartReader(dataset.Part{Column: "c", Kind: dataset.Categorical}, newMissingMarkers(tc.missing))
-			if err := r.hashes(&v, got); err != nil {
+			r := cell.NewPartReader(dataset.Part{Column: "c", Kind: dataset.Categorical}, cell.NewMarkers(tc.missing))
+			if err := r.Hashes(&v, got); err != nil {
 				t.Fatalf("r.hashes(&v, got): got %s, %s: %v; want no error", name, form, err)
 			}
 			if want == nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 )
 
 // store collects values from batches, each in a slot that may be overwritten later. It copies texts: in the batch they
@@ -75,7 +76,7 @@ func (s *store) own(text string) string {
 
 // standIn returns a text one byte longer than longest that is distinct for distinct texts.
 func standIn(text string, longest int) string {
-	hash := fmt.Sprintf("%016x", hashText([]byte(text)))
+	hash := fmt.Sprintf("%016x", cell.HashText([]byte(text)))
 	return text[:longest+1-len(hash)] + hash
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 )
 
 const (
@@ -74,21 +75,21 @@ type code struct {
 }
 
 // findCode looks for a code at either end of the numbers: -999999 below all amounts, 99999 above all ages.
-func findCode(all []distinct, rows int) *code {
+func findCode(all []cell.Distinct, rows int) *code {
 	if len(all) < 4 {
 		return nil
 	}
 
 	last := len(all) - 1
 	for _, end := range []struct {
-		at    distinct
-		rest  []distinct
+		at    cell.Distinct
+		rest  []cell.Distinct
 		space float64
 	}{
-		{all[0], all[1:], all[1].x - all[0].x},
-		{all[last], all[:last], all[last].x - all[last-1].x},
+		{all[0], all[1:], all[1].X - all[0].X},
+		{all[last], all[:last], all[last].X - all[last-1].X},
 	} {
-		c := &code{x: end.at.x, rows: end.at.n, near: end.rest[0].x, far: end.rest[len(end.rest)-1].x}
+		c := &code{x: end.at.X, rows: end.at.N, near: end.rest[0].X, far: end.rest[len(end.rest)-1].X}
 		often := c.rows >= codeRows && float64(c.rows) >= codeShare*float64(rows)
 		if often && c.x != 0 && c.x == math.Trunc(c.x) && math.Abs(c.x) < math.MaxFloat64 &&
 			end.space > codeFar*(c.far-c.near) {

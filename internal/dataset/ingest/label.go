@@ -9,13 +9,14 @@ import (
 	"strings"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
 )
 
 // labeler determines what the label column holds, and then turns it into numbers.
 type labeler struct {
 	spec    *dataset.Spec
-	markers *missingMarkers
+	markers *cell.Markers
 	info    dataset.LabelInfo // complete after resolve
 
 	// What the first pass saw, as far as needed.
@@ -33,7 +34,7 @@ type labeler struct {
 // maxListed bounds the distinct values that are counted: a numeric label with more is a regression.
 const maxListed = 20
 
-func newLabeler(spec *dataset.Spec, t *missingMarkers) *labeler {
+func newLabeler(spec *dataset.Spec, t *cell.Markers) *labeler {
 	l := spec.Label
 	info := dataset.LabelInfo{Column: l.Column, Kind: l.Kind, Positive: l.Positive, Negative: l.Negative,
 		Above: l.Above}
@@ -59,7 +60,7 @@ func (l *labeler) observe(b *table.Batch, v *dataset.Values) ([]int32, error) {
 		if !l.present(v, i) {
 			l.missing++
 			if v.Type == dataset.Text && !v.IsNull(i) {
-				countUpTo(l.absent, trim(v.Text[i]), maxListed)
+				countUpTo(l.absent, cell.Trim(v.Text[i]), maxListed)
 			}
 			continue
 		}
@@ -75,7 +76,7 @@ func (l *labeler) observe(b *table.Batch, v *dataset.Values) ([]int32, error) {
 
 // present reports whether row i has a label.
 func (l *labeler) present(v *dataset.Values, i int) bool {
-	return !missing(v, i, l.markers) && !l.noNumber(v, i)
+	return !cell.Missing(v, i, l.markers) && !l.noNumber(v, i)
 }
 
 // noNumber reports whether a text spells NaN or a missing marker's number, although it is not itself a marker.
@@ -83,8 +84,8 @@ func (l *labeler) noNumber(v *dataset.Values, i int) bool {
 	if v.Type != dataset.Text {
 		return false
 	}
-	x, f := parseNumber(v.Text[i])
-	return f == formNumber && (x != x || l.markers.hasNumber(x))
+	x, f := cell.ParseNumber(v.Text[i])
+	return f == cell.FormNumber && (x != x || l.markers.HasNumber(x))
 }
 
 func (l *labeler) count(b *table.Batch, v *dataset.Values, i int) error {
@@ -134,8 +135,8 @@ func countUpTo[K comparable](m map[K]int64, key K, limit int) {
 func number(v *dataset.Values, i int) (float64, bool) {
 	switch v.Type {
 	case dataset.Text:
-		x, f := parseNumber(v.Text[i])
-		return x, f != formText
+		x, f := cell.ParseNumber(v.Text[i])
+		return x, f != cell.FormText
 	case dataset.Float:
 		return v.Float[i], true
 	default:
@@ -183,14 +184,14 @@ func (l *labeler) decode(b *table.Batch, v *dataset.Values, i int) (float32, err
 // numbers.
 func sameValue(v *dataset.Values, i int, text string) bool {
 	if v.Type == dataset.Text {
-		return v.Text[i] == text || trim(v.Text[i]) == trim(text)
+		return v.Text[i] == text || cell.Trim(v.Text[i]) == cell.Trim(text)
 	}
 	if v.Type == dataset.Bool && strings.EqualFold(v.TextOf(i), text) {
 		return true
 	}
 	x, ok := number(v, i)
-	want, f := parseNumber(text)
-	return ok && f != formText && x == want
+	want, f := cell.ParseNumber(text)
+	return ok && f != cell.FormText && x == want
 }
 
 // resolve determines the kind of label after the first pass. Its errors point into the spec.

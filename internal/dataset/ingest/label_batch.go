@@ -41,7 +41,7 @@ func (l *labeler) observePlain(v *dataset.Values) bool {
 
 // allPresent reports whether it is evident that every row has a numeric label.
 func (l *labeler) allPresent(v *dataset.Values) bool {
-	if v.Null != nil || len(l.markers.numbers) > 0 || v.Type == dataset.Text || v.Type == dataset.Time {
+	if v.Null != nil || len(l.markers.Numbers) > 0 || v.Type == dataset.Text || v.Type == dataset.Time {
 		return false
 	}
 	for _, x := range v.Float {

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
 )
 
@@ -10,7 +11,7 @@ type Labels struct{ labeler labeler }
 
 // NewLabels reads labels as described by a manifest's info. missing lists the texts that stand for a missing value.
 func NewLabels(info dataset.LabelInfo, missing []string) *Labels {
-	return &Labels{labeler{info: info, markers: newMissingMarkers(missing)}}
+	return &Labels{labeler{info: info, markers: cell.NewMarkers(missing)}}
 }
 
 // Column returns the name of the label's column.
@@ -44,7 +45,7 @@ func (l *Labels) Read(b *table.Batch) (labels []float32, places []int32, err err
 
 // Number returns value i of a column such as a weight's; ok is false if it is missing or not a number.
 func (l *Labels) Number(v *dataset.Values, i int) (x float64, ok bool) {
-	if missing(v, i, l.labeler.markers) {
+	if cell.Missing(v, i, l.labeler.markers) {
 		return 0, false
 	}
 	return number(v, i)

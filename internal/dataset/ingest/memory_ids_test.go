@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
 )
 
@@ -48,7 +49,7 @@ func idTable(t *testing.T, rows int) table.File {
 		if _, err := w.Write(line); err != nil {
 			t.Fatal(err)
 		}
-		h := mix(uint64(r))
+		h := encode.Mix(uint64(r))
 		line = line[:0]
 		for i := range uint64(idColumns) {
 			line = strconv.AppendUint(line, (h%idLevels+i)*1001, 10)

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
 )
 
@@ -58,7 +59,7 @@ func bigTable(t testing.TB, path string, rows int) table.File {
 			v.Int, v.Float = v.Int[:0], v.Float[:0]
 			for range b.Rows {
 				state++
-				h := mix(state)
+				h := encode.Mix(state)
 				if j == 0 {
 					v.Int = append(v.Int, int64(h&1))
 				} else {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/encode"
 )
 
 func hashesOf(rows int, level func(i int) uint64) []uint64 {
@@ -20,8 +21,8 @@ func hashesOf(rows int, level func(i int) uint64) []uint64 {
 // the caller gives up.
 func TestNested(t *testing.T) {
 	const rows = 50_000
-	above := func(i int) uint64 { return mix(uint64(i)) % 40 }
-	campaign := numberLevels(hashesOf(rows, func(i int) uint64 { return above(i)<<8 | mix(uint64(i)+7)%20 }))
+	above := func(i int) uint64 { return encode.Mix(uint64(i)) % 40 }
+	campaign := numberLevels(hashesOf(rows, func(i int) uint64 { return above(i)<<8 | encode.Mix(uint64(i)+7)%20 }))
 	for name, tc := range map[string]struct {
 		up     []uint64
 		nested bool
@@ -30,7 +31,8 @@ func TestNested(t *testing.T) {
 		"advertiser":       {hashesOf(rows, above), true, rows},
 		"mostly":           {hashesOf(rows, func(i int) uint64 { return above(i) + uint64((i%1000)/999) }), true, rows},
 		"half of the time": {hashesOf(rows, func(i int) uint64 { return above(i) + uint64(i%2) }), false, rows / 20},
-		"something else":   {hashesOf(rows, func(i int) uint64 { return mix(uint64(i)+3) % 40 }), false, rows / 20},
+		"something else": {hashesOf(rows, func(i int) uint64 { return encode.Mix(uint64(i)+3) % 40 }), false,
+			rows / 20},
 	} {
 		up := numberLevels(tc.up)
 		if is, looked := campaign.nestedIn(&up); is != tc.nested || looked > tc.most {
@@ -40,7 +42,7 @@ func TestNested(t *testing.T) {
 
 	p := &designer{s: &survey{}, spec: &dataset.EncodingsSpec{}, parents: map[int]int{}}
 	for i, hashes := range [][]uint64{hashesOf(rows, above),
-		hashesOf(rows, func(i int) uint64 { return above(i)<<8 | mix(uint64(i)+7)%20 })} {
+		hashesOf(rows, func(i int) uint64 { return above(i)<<8 | encode.Mix(uint64(i)+7)%20 })} {
 		p.columns = append(p.columns, sampledColumn{built: &built{Feature: dataset.Feature{Kind: dataset.Categorical}}})
 		p.atoms = append(p.atoms, atom{column: i, exact: true, hashes: hashes})
 	}

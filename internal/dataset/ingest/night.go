@@ -8,6 +8,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
+	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
 )
 
@@ -33,7 +35,7 @@ type Night struct {
 	// differs only in those.
 	Bare Prints
 
-	markers *missingMarkers
+	markers *cell.Markers
 }
 
 // Print is a distinct row of a table.
@@ -50,7 +52,7 @@ type Prints []Print
 const maxPrints = 1 << 14
 
 // Missing reports whether value i of a column is missing: null in the table, NaN, or one of the spec's texts.
-func (n *Night) Missing(v *dataset.Values, i int) bool { return missing(v, i, n.markers) }
+func (n *Night) Missing(v *dataset.Values, i int) bool { return cell.Missing(v, i, n.markers) }
 
 // Numbers returns a column's values as numbers, NaN if missing or unreadable. readable is the share of present values
 // that can be read as numbers; for times it is 0.
@@ -72,7 +74,7 @@ func (n *Night) Times(v *dataset.Values) (x []float64, readable float64) {
 		case dataset.Time:
 			return dataset.Seconds(v.Unit.Split(v.Int[i])), true
 		case dataset.Text:
-			sec, nsec, ok := parseTime(v.Text[i])
+			sec, nsec, ok := cell.ParseTime(v.Text[i])
 			return dataset.Seconds(sec, nsec), ok
 		}
 		return 0, false
@@ -229,7 +231,7 @@ func (t *nightTaker) hash(b *table.Batch, threads int) {
 				}
 				v := &columns[c]
 				for i := range out {
-					out[i] = mix(out[i] ^ rawHash(v, from+i))
+					out[i] = encode.Mix(out[i] ^ rawHash(v, from+i))
 				}
 			}
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
 )
 
@@ -15,7 +16,7 @@ type pass struct {
 	m          *dataset.Manifest
 	w          *dataset.Writer
 	columns    []int // by encoder, the column's index in a batch
-	encoders   []*columnEncoder
+	encoders   []*cell.ColumnEncoder
 	statistics *statistics // nil if there are none
 	sample     *sampleTaker
 	night      *nightTaker
@@ -48,7 +49,7 @@ func newPass(s *survey, m *dataset.Manifest, w *dataset.Writer, d *design) *pass
 		errs:    make([]error, n)}
 
 	for i := range n {
-		p.encoders = append(p.encoders, newColumnEncoder(&m.Features[i], s.tokensOf(m.Features[i].From)))
+		p.encoders = append(p.encoders, cell.NewColumnEncoder(&m.Features[i], s.tokensOf(m.Features[i].From)))
 	}
 
 	for i, name := range dataset.SplitNames() {
@@ -158,9 +159,9 @@ func (p *pass) write(b *table.Batch) error {
 
 // placeError adds the row of the source to an encoding error.
 func placeError(b *table.Batch, column string, err error) error {
-	var value *valueError
+	var value *cell.ValueError
 	if errors.As(err, &value) {
-		return b.ErrorAt(value.at, column, "%s; the table changed while it was read", value.msg)
+		return b.ErrorAt(value.At, column, "%s; the table changed while it was read", value.Msg)
 	}
 	return err
 }
@@ -263,7 +264,7 @@ func (p *pass) writeColumn(b *table.Batch, feature int) error {
 	p.bins[feature] = bins
 
 	var err error
-	if p.buffers[feature], err = p.encoders[feature].bins(raw, bins, p.buffers[feature]); err != nil {
+	if p.buffers[feature], err = p.encoders[feature].Bins(raw, bins, p.buffers[feature]); err != nil {
 		return err
 	}
 

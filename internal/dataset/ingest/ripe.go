@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
 )
 
@@ -14,7 +15,7 @@ import (
 // newest row or to a time given in the spec. The system clock is not used.
 type ripener struct {
 	spec    *dataset.Spec
-	markers *missingMarkers
+	markers *cell.Markers
 	place   int     // the time's index in a batch
 	until   float64 // rows up to this time are ripe
 	oldest  float64 // the oldest row seen by the survey, ripe or not
@@ -23,7 +24,7 @@ type ripener struct {
 }
 
 // newRipener returns nil if the spec treats every label as final.
-func newRipener(spec *dataset.Spec, r *roles, markers *missingMarkers) *ripener {
+func newRipener(spec *dataset.Spec, r *roles, markers *cell.Markers) *ripener {
 	if spec.Label.Matures == 0 {
 		return nil
 	}
@@ -59,7 +60,7 @@ func (r *ripener) resolve(ctx context.Context, t *table.Table, progress func(don
 
 // time returns the time of row i.
 func (r *ripener) time(b *table.Batch, v *dataset.Values, i int) (float64, error) {
-	if missing(v, i, r.markers) {
+	if cell.Missing(v, i, r.markers) {
 		return 0, b.ErrorAt(i, r.spec.Label.At, "it is not known whether the row's label is final: its time is missing")
 	}
 	x, ok := timeAt(v, i)

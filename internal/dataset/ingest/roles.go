@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
 )
 
@@ -34,7 +35,7 @@ type feature struct {
 }
 
 // assignRoles looks up the spec's columns in the table. Its errors point into the spec.
-func assignRoles(spec *dataset.Spec, t *table.Table, tok *missingMarkers) (*roles, error) {
+func assignRoles(spec *dataset.Spec, t *table.Table, tok *cell.Markers) (*roles, error) {
 	r := &roles{weight: -1, group: -1, split: -1, order: -1}
 	byName := map[string]table.Column{}
 	var names []string

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
+	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
 )
 
@@ -88,7 +90,7 @@ func (l *labeler) thin(b *table.Batch, v *dataset.Values, places []int32) []int3
 
 	kept := make([]int32, 0, b.Rows)
 	keep := func(i int) {
-		if unit(mix(hashRow(b.Row(i))^seedThin)) < share || !l.negative(v, i) {
+		if cell.Unit(encode.Mix(cell.HashRow(b.Row(i))^seedThin)) < share || !l.negative(v, i) {
 			kept = append(kept, int32(i))
 		}
 	}

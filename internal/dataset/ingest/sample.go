@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
+	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
 )
 
@@ -49,7 +51,7 @@ func (t *sampleTaker) choose(part *splitPart) {
 	t.chosen = t.chosen[:0]
 	for i, place := range part.places {
 		left, have := t.rows-t.seen, len(t.sample.Row)
-		if unit(mix(uint64(t.seen)^seedTest)) < float64(t.want-have)/float64(left) {
+		if cell.Unit(encode.Mix(uint64(t.seen)^seedTest)) < float64(t.want-have)/float64(left) {
 			t.chosen = append(t.chosen, chosen{int(place), have})
 			t.sample.Row = append(t.sample.Row, uint32(part.next+i))
 		}

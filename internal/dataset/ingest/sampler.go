@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"coppice/internal/dataset/encode"
 )
 
 // sampler chooses up to size rows uniformly from a stream of unknown length: those with the lowest hashes. The choice
@@ -37,7 +39,7 @@ func (s *sampler) used() int { return len(s.rows) + len(s.free) }
 
 // offer returns the slot for a row; ok is false if the row is not chosen.
 func (s *sampler) offer(row int64) (place int, ok bool) {
-	h := mix(uint64(row) ^ seedBins<<24)
+	h := encode.Mix(uint64(row) ^ seedBins<<24)
 	if h > s.limit {
 		return 0, false
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
 )
 
@@ -16,7 +17,7 @@ func TestSpellingsOfOneID(t *testing.T) {
 		var b strings.Builder
 		b.WriteString("y,id,big,flag\n")
 		for i := range 6000 {
-			id := mix(uint64(i)) % 50
+			id := encode.Mix(uint64(i)) % 50
 			fmt.Fprintf(&b, "%d,%s,%s,%s\n", id%2, spell(i, 1001+int(id)), spell(i, 1234567890123400+int(id)),
 				[]string{"True", "true", " TRUE", "no"}[i%4])
 		}

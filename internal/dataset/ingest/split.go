@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
 )
@@ -15,8 +16,8 @@ import (
 type splitter struct {
 	spec   *dataset.Spec
 	by     string // one of dataset.SplitBy..., or SplitNone
-	keys   keys
-	groups keys
+	keys   cell.Keys
+	groups cell.Keys
 	ends   [4]float64       // by hash and random: the upper end of each split's share of 0 to 1
 	values map[string]uint8 // by column
 	buf    []byte
@@ -28,8 +29,8 @@ type splitter struct {
 	rule     *dataset.SplitRule // after resolve
 }
 
-func newSplitter(spec *dataset.Spec, t *missingMarkers) *splitter {
-	s := &splitter{spec: spec, by: spec.Split.By, keys: keys{markers: t}, groups: keys{markers: t}}
+func newSplitter(spec *dataset.Spec, t *cell.Markers) *splitter {
+	s := &splitter{spec: spec, by: spec.Split.By, keys: cell.Keys{Markers: t}, groups: cell.Keys{Markers: t}}
 	shares := spec.Split.Shares()
 
 	switch s.by {
@@ -83,16 +84,16 @@ func (s *splitter) place(b *table.Batch, column *dataset.Values, i int) (split u
 	switch s.by {
 	case dataset.SplitByHash, dataset.SplitByRandom:
 		if s.by == dataset.SplitByHash {
-			key = s.keys.hash(column, i, b.Row(i))
+			key = s.keys.Hash(column, i, b.Row(i))
 		} else {
-			key = mix(hashRow(b.Row(i)) + uint64(s.spec.Split.Seed))
+			key = encode.Mix(cell.HashRow(b.Row(i)) + uint64(s.spec.Split.Seed))
 		}
-		u := unit(mix(key ^ seedSplit))
+		u := cell.Unit(encode.Mix(key ^ seedSplit))
 		for u >= s.ends[split] {
 			split++
 		}
 	case dataset.SplitByColumn:
-		if missing(column, i, s.keys.markers) {
+		if cell.Missing(column, i, s.keys.Markers) {
 			return 0, 0, b.ErrorAt(i, s.spec.Split.Column, "the row belongs to no split: the value is missing")
 		}
 
@@ -122,17 +123,17 @@ func (s *splitter) time(v *dataset.Values, i int) (float64, bool) {
 		x, _ := number(v, i)
 		return x, finite(x)
 	case s.asTime != nil:
-		sec, nsec, ok := parseTime(v.Text[i])
+		sec, nsec, ok := cell.ParseTime(v.Text[i])
 		return dataset.Seconds(sec, nsec), ok
 	}
-	x, ok := parseForced(v.Text[i])
+	x, ok := cell.ParseForced(v.Text[i])
 	return x, ok && finite(x)
 }
 
 func (s *splitter) observeTime(b *table.Batch, v *dataset.Values) error {
 	column := s.spec.Split.Column
 	for i := range b.Rows {
-		if missing(v, i, s.keys.markers) {
+		if cell.Missing(v, i, s.keys.Markers) {
 			return b.ErrorAt(i, column,
 				"the row belongs to no split: the time is missing. Leave such rows out of the table")
 		}
@@ -155,7 +156,7 @@ func (s *splitter) observeTime(b *table.Batch, v *dataset.Values) error {
 		}
 
 		if s.asNumber != nil {
-			if x, ok := parseForced(v.Text[i]); ok && finite(x) {
+			if x, ok := cell.ParseForced(v.Text[i]); ok && finite(x) {
 				s.asNumber.add(x)
 			} else {
 				s.asNumber = nil
@@ -287,7 +288,7 @@ func (s *splitter) fold(b *table.Batch, i int, split uint8, key uint64, column, 
 	groupHash uint64) {
 	h := key
 	if group != nil {
-		groupHash = s.groups.hash(group, i, b.Row(i))
+		groupHash = s.groups.Hash(group, i, b.Row(i))
 		h = groupHash
 	}
 
@@ -298,7 +299,7 @@ func (s *splitter) fold(b *table.Batch, i int, split uint8, key uint64, column, 
 		n, _ := slices.BinarySearch(s.folds[split], x)
 		return uint8(n), groupHash
 	default:
-		h = hashRow(b.Row(i))
+		h = cell.HashRow(b.Row(i))
 	}
 
 	return encode.Fold(h, dataset.Folds), groupHash
@@ -306,10 +307,10 @@ func (s *splitter) fold(b *table.Batch, i int, split uint8, key uint64, column, 
 
 // keyless returns the text of a warning if rows have no key, or "". It may be called after the first pass.
 func (s *splitter) keyless(rows int64) string {
-	if s.keys.none == 0 {
+	if s.keys.None == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d rows have no %s; each is treated as a key of its own", s.keys.none, rows,
+	return fmt.Sprintf("%d of %d rows have no %s; each is treated as a key of its own", s.keys.None, rows,
 		s.spec.Split.Key)
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 )
 
 // splitTable has an "id" column that tells rows apart afterwards: it is categorical in no test and has few values.
@@ -79,8 +80,8 @@ func TestHashSplitKeepsKeysTogether(t *testing.T) {
 
 // A key may be written in several ways; different keys stay different.
 func TestKeysAreComparedByMeaning(t *testing.T) {
-	k := keys{markers: newMissingMarkers([]string{"", "-999"})}
-	hash := func(v dataset.Values) uint64 { return k.hash(&v, 0, 5) }
+	k := cell.Keys{Markers: cell.NewMarkers([]string{"", "-999"})}
+	hash := func(v dataset.Values) uint64 { return k.Hash(&v, 0, 5) }
 	number := func(x float64) dataset.Values { return dataset.Values{Type: dataset.Float, Float: []float64{x}} }
 	whole := func(n int64) dataset.Values { return dataset.Values{Type: dataset.Int, Int: []int64{n}} }
 	for _, same := range [][]dataset.Values{
@@ -287,8 +288,8 @@ func TestAxis(t *testing.T) {
 func TestHashesAreSpread(t *testing.T) {
 	var parts [16]int
 	for i := range 16_000 {
-		parts[below(hashText([]byte(fmt.Sprint(i))), 16)]++
-		if u := unit(hashRow(int64(i))); u < 0 || u >= 1 {
+		parts[cell.Below(cell.HashText([]byte(fmt.Sprint(i))), 16)]++
+		if u := cell.Unit(cell.HashRow(int64(i))); u < 0 || u >= 1 {
 			t.Fatalf("unit(hashRow(int64(i))): got %v; want u >= 0, u < 1", u)
 		}
 	}
@@ -297,8 +298,8 @@ func TestHashesAreSpread(t *testing.T) {
 			t.Errorf("part %d has %d of 1000", i, n)
 		}
 	}
-	if hashText([]byte("user-1")) != 0xf16d8d440fbb25d5 {
-		t.Errorf("hashes of texts moved: %#x; every split would", hashText([]byte("user-1")))
+	if cell.HashText([]byte("user-1")) != 0xf16d8d440fbb25d5 {
+		t.Errorf("hashes of texts moved: %#x; every split would", cell.HashText([]byte("user-1")))
 	}
 }
 

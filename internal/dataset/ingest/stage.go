@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
 	"coppice/internal/problem"
@@ -96,7 +97,7 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 	if o.Like != nil {
 		spec = like(spec, o.Like, t)
 	}
-	tok := newMissingMarkers(spec.Missing)
+	tok := cell.NewMarkers(spec.Missing)
 	r, err := assignRoles(spec, t, tok)
 	if err != nil {
 		return nil, err
@@ -254,11 +255,11 @@ func (s *survey) buildColumn(i int, sample *dataset.Values, scratch *builder) (s
 	if c.levels != nil {
 		out.levels, out.few = c.levels.Levels(1), c.few()
 	}
-	encoder := newColumnEncoder(&f.Feature, c.markers)
+	encoder := cell.NewColumnEncoder(&f.Feature, c.markers)
 	if f.Kind == dataset.Categorical {
-		encoder.categories(sample, out.bins)
+		encoder.Categories(sample, out.bins)
 	} else {
-		encoder.search.find(f.numbers, out.bins, encoder.missing)
+		encoder.BinNumbers(f.numbers, out.bins)
 	}
 
 	if s.spec.Encodings.Off || f.present == 0 || f.Kind != dataset.Categorical && !s.mayBeIDs(f) {
@@ -274,7 +275,7 @@ func (s *survey) buildColumn(i int, sample *dataset.Values, scratch *builder) (s
 		first[j] = int32(j)
 	}
 	some := sample.Pick(first)
-	return out, newPartReader(part, c.markers).hashes(&some, out.hashes)
+	return out, cell.NewPartReader(part, c.markers).Hashes(&some, out.hashes)
 }
 
 // firstOf returns the context's error, or the first of errs.

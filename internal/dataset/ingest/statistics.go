@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
 )
@@ -57,13 +58,13 @@ func newStatistics(s *survey, m *dataset.Manifest, d *design, dir string, o Opti
 
 	bins := s.spec.MaxBin
 	c.Bounds = func(values []float64) []float64 {
-		var count counter
-		all, _ := count.count(values)
-		return findBounds(all, bins, false)
+		var count cell.Counter
+		all, _ := count.Count(values)
+		return cell.FindBounds(all, bins, false)
 	}
 	c.Assign = func(bounds []float64) func([]float64, []uint8, uint8) {
-		search := newSearcher(bounds)
-		return search.find
+		search := cell.NewSearcher(bounds)
+		return search.Find
 	}
 
 	return &statistics{survey: s, m: m, d: d, maker: encode.NewMaker(c), first: len(d.columns),
@@ -97,12 +98,12 @@ func (s *statistics) observe(b *table.Batch) error {
 	s.file = b.File
 	dataset.Parallel(s.survey.threads, len(s.d.readers), func(i int) {
 		s.hashes[i] = dataset.Resize(s.hashes[i], b.Rows)
-		s.errs[i] = s.d.readers[i].hashes(&b.Columns[s.d.places[i]], s.hashes[i])
+		s.errs[i] = s.d.readers[i].Hashes(&b.Columns[s.d.places[i]], s.hashes[i])
 	})
 
 	for i, err := range s.errs {
 		if err != nil {
-			return placeError(b, s.d.readers[i].part.Column, err)
+			return placeError(b, s.d.readers[i].Part.Column, err)
 		}
 	}
 
@@ -134,7 +135,7 @@ func (s *statistics) add(number int, part *splitPart) error {
 	err := s.maker.Add(*r)
 	var many *encode.TooManyValuesError
 	if errors.As(err, &many) {
-		return &table.Error{File: s.file, Column: s.d.readers[many.Part].part.Column,
+		return &table.Error{File: s.file, Column: s.d.readers[many.Part].Part.Column,
 			Msg: fmt.Sprintf("the table changed while it was read: the column had %d values before and has more "+
 				"now; stage it again", many.Known)}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
 )
 
@@ -28,7 +29,7 @@ type survey struct {
 	numbers   []int64
 	groups    []uint64 // of the sampled rows, the hash that keeps rows together; nil if there is none
 	chosen    []chosen // of the current batch
-	markers   *missingMarkers
+	markers   *cell.Markers
 	ripe      *ripener // nil if every label is final
 	source    *cleanRows
 
@@ -39,7 +40,7 @@ type survey struct {
 // oversample is the factor by which more rows are sampled if it is not yet known which of them are train.
 const oversample = 4
 
-func newSurvey(spec *dataset.Spec, t *table.Table, r *roles, markers *missingMarkers, threads int) *survey {
+func newSurvey(spec *dataset.Spec, t *table.Table, r *roles, markers *cell.Markers, threads int) *survey {
 	s := &survey{spec: spec, roles: r, threads: threads, labels: newLabeler(spec, markers),
 		splitter: newSplitter(spec, markers), markers: markers,
 		ripe: newRipener(spec, r, markers)}
@@ -66,11 +67,11 @@ func newSurvey(spec *dataset.Spec, t *table.Table, r *roles, markers *missingMar
 }
 
 // tokensOf returns the markers that apply to a feature's values; from is nil for a column of the table.
-func (s *survey) tokensOf(from *dataset.Derived) *missingMarkers {
+func (s *survey) tokensOf(from *dataset.Derived) *cell.Markers {
 	if from == nil || from.What == dataset.DeriveLevels {
 		return s.markers
 	}
-	return s.markers.ofDerived()
+	return s.markers.OfDerived()
 }
 
 // run reads the table.
@@ -175,7 +176,7 @@ func (s *survey) observeGroups(b *table.Batch, sample []chosen) {
 
 	for _, c := range sample {
 		s.groups = stretch(s.groups, c.slot+1, s.sampler.slots())
-		s.groups[c.slot] = keys.hash(&b.Columns[place], c.row, b.Row(c.row))
+		s.groups[c.slot] = keys.Hash(&b.Columns[place], c.row, b.Row(c.row))
 	}
 }
 
@@ -194,7 +195,7 @@ func (t *trainSample) days() float64 {
 	if len(t.times) == 0 {
 		return 0
 	}
-	return (slices.Max(t.times) - slices.Min(t.times)) / secondsPerDay
+	return (slices.Max(t.times) - slices.Min(t.times)) / cell.SecondsPerDay
 }
 
 // train determines which of the sampled rows are train, and frees the others.
@@ -243,12 +244,12 @@ func (s *survey) train() (*trainSample, error) {
 }
 
 // weights appends a batch's weight column to out.
-func weights(b *table.Batch, v *dataset.Values, t *missingMarkers, column string, out []float32) ([]float32, error) {
+func weights(b *table.Batch, v *dataset.Values, t *cell.Markers, column string, out []float32) ([]float32, error) {
 	for i := range b.Rows {
 		x, ok := number(v, i)
-		if missing(v, i, t) || !ok || !(x >= 0) || !finite(float64(float32(x))) {
+		if cell.Missing(v, i, t) || !ok || !(x >= 0) || !finite(float64(float32(x))) {
 			text := "missing"
-			if !missing(v, i, t) {
+			if !cell.Missing(v, i, t) {
 				text = v.TextOf(i)
 			}
 			return nil, b.ErrorAt(i, column, "the weight is %.40s; it must be a number from 0 up", text)

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
 )
@@ -12,10 +13,10 @@ import (
 // columnSurvey is what the first pass learns about one feature's column.
 type columnSurvey struct {
 	feature feature
-	markers *missingMarkers
+	markers *cell.Markers
 	sample  store
 
-	part   *partReader
+	part   *cell.PartReader
 	hashes []uint64
 	levels *encode.Distinct // of a column that may be categorical; nil if the count is not needed
 	rows   int64
@@ -30,7 +31,7 @@ type columnSurvey struct {
 	big     bool // there is a whole number beyond 2^53
 
 	// Forms of the texts in an untyped column. Once they can no longer be numbers or times, they are not parsed.
-	saw     [formTime + 1]bool
+	saw     [cell.FormTime + 1]bool
 	decided bool
 	notNum  error            // the first text that is not a number, if the spec says that there are only numbers
 	like    *dataset.Feature // the feature whose bins it gets, or nil
@@ -45,7 +46,7 @@ func (e *extent) add(x float64) {
 	e.min, e.max = min(e.min, x), max(e.max, x)
 }
 
-func newColumnSurvey(f feature, t *missingMarkers) *columnSurvey {
+func newColumnSurvey(f feature, t *cell.Markers) *columnSurvey {
 	return &columnSurvey{feature: f, markers: t, numbers: newExtent(), times: newExtent(), levels: encode.NewDistinct()}
 }
 
@@ -75,12 +76,12 @@ func (s *columnSurvey) countLevels(v *dataset.Values) {
 		return
 	}
 	if s.part == nil {
-		s.part = newPartReader(dataset.Part{Column: s.feature.column.Name, Kind: dataset.Categorical}, s.markers)
+		s.part = cell.NewPartReader(dataset.Part{Column: s.feature.column.Name, Kind: dataset.Categorical}, s.markers)
 	}
 
 	s.told += int64(v.Len())
 	s.hashes = dataset.Resize(s.hashes, v.Len())
-	s.part.texts(v, s.hashes)
+	s.part.Texts(v, s.hashes)
 
 	for _, h := range s.hashes {
 		if s.levels.Wants(h) {
@@ -108,10 +109,10 @@ func (s *columnSurvey) categorical() bool {
 
 func (s *columnSurvey) observeFloats(v *dataset.Values) {
 	lo, hi, absent := s.numbers.min, s.numbers.max, int64(0)
-	check := len(s.markers.numbers) > 0
+	check := len(s.markers.Numbers) > 0
 
 	for _, x := range v.Float {
-		if x != x || check && s.markers.hasNumber(x) {
+		if x != x || check && s.markers.HasNumber(x) {
 			absent++
 			continue
 		}
@@ -130,9 +131,9 @@ func (s *columnSurvey) observeFloats(v *dataset.Values) {
 }
 
 func (s *columnSurvey) observeInts(v *dataset.Values) {
-	check := v.Null != nil || len(s.markers.numbers) > 0
+	check := v.Null != nil || len(s.markers.Numbers) > 0
 	for i, n := range v.Int {
-		if check && missing(v, i, s.markers) {
+		if check && cell.Missing(v, i, s.markers) {
 			s.missing++
 			continue
 		}
@@ -152,13 +153,13 @@ func (s *columnSurvey) observeInts(v *dataset.Values) {
 
 func (s *columnSurvey) observeTexts(b *table.Batch, v *dataset.Values) {
 	parse := s.feature.forced == dataset.Numeric || s.feature.forced == "" && s.feature.column.Untyped
-	spelt := len(s.markers.numbers) > 0
+	spelt := len(s.markers.Numbers) > 0
 	for i, text := range v.Text {
-		if v.IsNull(i) || s.markers.has(text) {
+		if v.IsNull(i) || s.markers.Has(text) {
 			s.missing++
 			continue
 		}
-		if spelt && s.markers.spelt(text) {
+		if spelt && s.markers.Spelt(text) {
 			s.spelt++
 		}
 		if !parse || s.decided {
@@ -170,11 +171,11 @@ func (s *columnSurvey) observeTexts(b *table.Batch, v *dataset.Values) {
 }
 
 func (s *columnSurvey) observeText(b *table.Batch, i int, text string) {
-	x, f := parseNumber(text)
+	x, f := cell.ParseNumber(text)
 	if s.feature.forced == dataset.Numeric {
-		if f == formText {
+		if f == cell.FormText {
 			var ok bool
-			if x, ok = parseForced(text); !ok {
+			if x, ok = cell.ParseForced(text); !ok {
 				s.notNum = b.ErrorAt(i, s.feature.column.Name,
 					"%.40q is not a number, though the spec lists the column under `numeric`; add the text to "+
 						"`missing` or take the column off the list", text)
@@ -182,15 +183,15 @@ func (s *columnSurvey) observeText(b *table.Batch, i int, text string) {
 				return
 			}
 		}
-		f = formNumber
+		f = cell.FormNumber
 	}
 
-	if f == formText {
-		if sec, nsec, ok := parseTime(text); ok {
-			f = formTime
+	if f == cell.FormText {
+		if sec, nsec, ok := cell.ParseTime(text); ok {
+			f = cell.FormTime
 			s.times.add(dataset.Seconds(sec, nsec))
 		}
-	} else if x != x || s.markers.hasNumber(x) {
+	} else if x != x || s.markers.HasNumber(x) {
 		s.nans++
 		s.present--
 	} else {
@@ -199,7 +200,8 @@ func (s *columnSurvey) observeText(b *table.Batch, i int, text string) {
 
 	s.present++
 	s.saw[f] = true
-	s.decided = s.saw[formText] || s.saw[formDigits] || s.saw[formBig] || s.saw[formTime] && s.saw[formNumber]
+	s.decided = s.saw[cell.FormText] || s.saw[cell.FormDigits] || s.saw[cell.FormBig] || s.saw[cell.FormTime] &&
+		s.saw[cell.FormNumber]
 }
 
 // kind returns the column's kind: from its contents, unless the spec asks for categories.
@@ -236,13 +238,14 @@ func (s *columnSurvey) conclude() (dataset.Kind, dataset.Why, error) {
 	}
 
 	switch {
-	case s.saw[formText], s.saw[formTime] && (s.saw[formNumber] || s.saw[formDigits] || s.saw[formBig]):
+	case s.saw[cell.FormText], s.saw[cell.FormTime] && (s.saw[cell.FormNumber] || s.saw[cell.FormDigits] ||
+		s.saw[cell.FormBig]):
 		return dataset.Categorical, dataset.WhyText, nil
-	case s.saw[formTime]:
+	case s.saw[cell.FormTime]:
 		return dataset.Temporal, dataset.WhyTimes, nil
-	case s.saw[formDigits]:
+	case s.saw[cell.FormDigits]:
 		return dataset.Categorical, dataset.WhyDigits, nil
-	case s.saw[formBig]:
+	case s.saw[cell.FormBig]:
 		return dataset.Categorical, dataset.WhyBig, nil
 	}
 	return dataset.Numeric, dataset.WhyNumbers, nil
@@ -264,7 +267,7 @@ type builder struct {
 	floats, numbers []float64
 	ints            []int64
 	null            []bool
-	counter         counter
+	counter         cell.Counter
 }
 
 // gather returns the numbers at the given places, valid until the next call.
@@ -313,12 +316,12 @@ func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values, scratch
 	}
 
 	if kind == dataset.Categorical {
-		counts := countTexts(sample, s.markers)
+		counts := cell.CountTexts(sample, s.markers)
 		f.different = len(counts)
 		for _, n := range counts {
 			f.present += int(n)
 		}
-		f.Categories, f.Counts = mostFrequent(counts, room-1)
+		f.Categories, f.Counts = cell.MostFrequent(counts, room-1)
 		f.OtherBin = len(f.Categories)
 		f.Bins = f.OtherBin + 1
 		if spec.Encodings.Columns[f.Name].Has(dataset.EncodeLevels) {
@@ -346,7 +349,7 @@ func (s *columnSurvey) nextLevels(first *built, counts map[string]int64, room in
 		MissingBin: -1,
 		From:       &dataset.Derived{What: dataset.DeriveLevels, Table: -1, Of: []dataset.Part{part}},
 		Missing:    s.missing}
-	f.Categories, f.Counts = mostFrequent(counts, room)
+	f.Categories, f.Counts = cell.MostFrequent(counts, room)
 	f.OtherBin = len(f.Categories)
 	f.Bins = f.OtherBin + 1
 
@@ -362,23 +365,23 @@ func (s *columnSurvey) nextLevels(first *built, counts map[string]int64, room in
 
 // bound makes the bins of a numeric feature.
 func (s *columnSurvey) bound(f *built, sample *dataset.Values, room int, scratch *builder) error {
-	c := columnEncoder{feature: &f.Feature, markers: s.markers}
-	numbers, buf, err := c.numbers(sample, scratch.numbers)
+	c := cell.NewNumbers(f.Name, f.Kind, s.markers)
+	numbers, buf, err := c.Numbers(sample, scratch.numbers)
 	if err != nil {
 		return fmt.Errorf("column %q: %w", f.Name, err) // cannot happen: the survey has parsed the same texts
 	}
 
 	f.numbers, scratch.numbers = numbers, buf
-	all, present := scratch.counter.count(numbers)
+	all, present := scratch.counter.Count(numbers)
 	f.different, f.present, f.whole = len(all), present, true
 	for _, d := range all {
-		f.whole = f.whole && d.x == math.Trunc(d.x)
+		f.whole = f.whole && d.X == math.Trunc(d.X)
 	}
 
 	if f.Kind == dataset.Numeric {
 		f.code = findCode(all, present)
 	}
-	f.Bounds = findBounds(all, room, f.Kind == dataset.Numeric)
+	f.Bounds = cell.FindBounds(all, room, f.Kind == dataset.Numeric)
 	if s.like != nil && s.like.Kind == f.Kind {
 		f.Bounds = likeBounds(s.like.Bounds, room)
 	}
@@ -390,11 +393,11 @@ func (s *columnSurvey) bound(f *built, sample *dataset.Values, room int, scratch
 	}
 
 	if e.min <= e.max {
-		f.Range = &dataset.Range{Min: clampInfinities(e.min), Median: e.min, Max: clampInfinities(e.max)}
+		f.Range = &dataset.Range{Min: cell.Clamp(e.min), Median: e.min, Max: cell.Clamp(e.max)}
 		if present > 0 {
-			f.Range.Median = median(all, present)
+			f.Range.Median = cell.Median(all, present)
 		}
-		f.Range.Median = clampInfinities(f.Range.Median)
+		f.Range.Median = cell.Clamp(f.Range.Median)
 	}
 	return nil
 }

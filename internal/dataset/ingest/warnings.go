@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/encode"
 )
 
@@ -85,7 +86,7 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 const leakFolds = 5
 
 // leakFold returns the fold of a table row.
-func leakFold(row int64) uint8 { return encode.Fold(hashRow(row), leakFolds) }
+func leakFold(row int64) uint8 { return encode.Fold(cell.HashRow(row), leakFolds) }
 
 // leakPrior is the weight, in rows, of the overall mean in each bin: just enough to decide for bins that other folds
 // lack.

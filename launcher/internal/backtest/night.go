@@ -12,6 +12,7 @@ import (
 
 	"coppice/internal/calibrate"
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/dataset/table"
 	"coppice/internal/fit"
@@ -230,7 +231,7 @@ func (b *Runner) score(ctx context.Context, g *nightModel, first, last int) (*sc
 		if places != nil {
 			batch = batch.Keep(places)
 		}
-		_, pred, _, err := g.scorer.Batch(batch, nil, b.Threads, &ingest.Inputs{})
+		_, pred, _, err := g.scorer.Batch(batch, nil, b.Threads, &cell.Inputs{})
 		if err != nil {
 			return err
 		}

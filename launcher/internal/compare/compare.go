@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/dataset/table"
 	"coppice/internal/metric"
@@ -112,7 +113,7 @@ func (r *Predictions) add(sides [2]Side, b *table.Batch, labels *ingest.Labels, 
 	r.Label = append(r.Label, label...)
 
 	for s := range sides {
-		_, pred, _, err := sides[s].Scorer.Batch(b, nil, runtime.GOMAXPROCS(0), &ingest.Inputs{})
+		_, pred, _, err := sides[s].Scorer.Batch(b, nil, runtime.GOMAXPROCS(0), &cell.Inputs{})
 		if err != nil {
 			return fmt.Errorf("%s: %w", sides[s].Name, err)
 		}

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/problem"
 )
 
@@ -37,7 +37,7 @@ const (
 )
 
 // share compares n of rows with the usual share; usual may be nil.
-func share(n, rows int64, usual *ingest.InputCount, of func(*ingest.InputCount) int64, usualRows int64) Share {
+func share(n, rows int64, usual *cell.InputCount, of func(*cell.InputCount) int64, usualRows int64) Share {
 	s := Share{Now: float64(n) / float64(max(rows, 1))}
 	if usual == nil {
 		return s
@@ -52,8 +52,8 @@ func share(n, rows int64, usual *ingest.InputCount, of func(*ingest.InputCount) 
 }
 
 // compareInputs compares the counts with the usual ones; usual may be nil.
-func compareInputs(now, usual *ingest.Inputs) []Input {
-	known := map[string]*ingest.InputCount{}
+func compareInputs(now, usual *cell.Inputs) []Input {
+	known := map[string]*cell.InputCount{}
 	rows := int64(0)
 	if usual != nil {
 		rows = usual.Rows
@@ -67,10 +67,10 @@ func compareInputs(now, usual *ingest.Inputs) []Input {
 		c := &now.Columns[i]
 		was := known[c.Column]
 		in := Input{Column: c.Column, Missing: share(c.Missing, now.Rows, was,
-			func(c *ingest.InputCount) int64 { return c.Missing }, rows)}
+			func(c *cell.InputCount) int64 { return c.Missing }, rows)}
 		if c.IDs {
-			unseen := share(c.Unseen, now.Rows, was, func(c *ingest.InputCount) int64 { return c.Unseen }, rows)
-			rare := share(c.Rare, now.Rows, was, func(c *ingest.InputCount) int64 { return c.Rare }, rows)
+			unseen := share(c.Unseen, now.Rows, was, func(c *cell.InputCount) int64 { return c.Unseen }, rows)
+			rare := share(c.Rare, now.Rows, was, func(c *cell.InputCount) int64 { return c.Rare }, rows)
 			in.Unseen, in.Rare = &unseen, &rare
 		}
 		out = append(out, in)

@@ -14,7 +14,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
 	"coppice/internal/problem"
 	"coppice/internal/scorer"
@@ -86,7 +86,7 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 	wanted := slices.Concat(q.Scorer.Columns(), q.Keep)
 	slices.Sort(wanted)
 	var values []float64
-	var in ingest.Inputs
+	var in cell.Inputs
 	err = t.Read(ctx, slices.Compact(wanted), batchRows, func(b *table.Batch) error {
 		raw, predicted, reuse, err := q.Scorer.Batch(b, values, runtime.GOMAXPROCS(0), &in)
 		if err != nil {

@@ -1,4 +1,4 @@
-package ingest
+package cell
 
 import (
 	"math"
@@ -7,25 +7,25 @@ import (
 	"coppice/internal/dataset"
 )
 
-// distinct is a number and its count.
-type distinct struct {
-	x float64
-	n int
+// Distinct is a number and its count.
+type Distinct struct {
+	X float64
+	N int
 }
 
-// counter counts the distinct numbers of one column after another, reusing its memory.
-type counter struct {
+// Counter counts the distinct numbers of one column after another, reusing its memory.
+type Counter struct {
 	keys, spare []uint64
-	all         []distinct
+	all         []Distinct
 }
 
-// count returns the distinct numbers that are not NaN, ascending, with infinities clamped to the float64 range, and
+// Count returns the distinct numbers that are not NaN, ascending, with infinities clamped to the float64 range, and
 // their total count. The slice is valid until the next call.
-func (c *counter) count(numbers []float64) (all []distinct, rows int) {
+func (c *Counter) Count(numbers []float64) (all []Distinct, rows int) {
 	keys := slices.Grow(c.keys[:0], len(numbers))
 	for _, x := range numbers {
 		if x == x { // not NaN
-			keys = append(keys, ordered(clampInfinities(x)))
+			keys = append(keys, Ordered(Clamp(x)))
 		}
 	}
 
@@ -38,7 +38,7 @@ func (c *counter) count(numbers []float64) (all []distinct, rows int) {
 		for to < len(keys) && keys[to] == keys[from] {
 			to++
 		}
-		all = append(all, distinct{fromOrdered(keys[from]), to - from})
+		all = append(all, Distinct{FromOrdered(keys[from]), to - from})
 		from = to
 	}
 
@@ -54,7 +54,7 @@ const (
 	lowBits   = 64 - digits*digitBits
 )
 
-func (c *counter) sort(keys []uint64) {
+func (c *Counter) sort(keys []uint64) {
 	if len(keys) < 1024 {
 		slices.Sort(keys)
 		return
@@ -116,13 +116,26 @@ func sortNeighbours(keys []uint64) {
 	}
 }
 
-// median is the lower of the two middle numbers, of rows numbers.
-func median(all []distinct, rows int) float64 {
+// Median is the lower of the two middle numbers, of rows numbers.
+func Median(all []Distinct, rows int) float64 {
 	before := 0
 	for _, d := range all {
-		if before += d.n; before > (rows-1)/2 {
-			return d.x
+		if before += d.N; before > (rows-1)/2 {
+			return d.X
 		}
 	}
 	return math.NaN()
+}
+
+// Ordered maps numbers to integers with the same order.
+func Ordered(x float64) uint64 {
+	b := math.Float64bits(x + 0) // -0 becomes 0
+	return b ^ (uint64(int64(b)>>63) | 1<<63)
+}
+
+func FromOrdered(k uint64) float64 {
+	if k>>63 == 1 {
+		return math.Float64frombits(k &^ (1 << 63))
+	}
+	return math.Float64frombits(^k)
 }

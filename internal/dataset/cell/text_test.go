@@ -1,4 +1,4 @@
-package ingest
+package cell
 
 import (
 	"math"
@@ -11,42 +11,42 @@ import (
 func TestParseNumber(t *testing.T) {
 	for text, want := range map[string]struct {
 		x float64
-		f form
+		f Form
 	}{
-		"0": {0, formNumber}, "-0": {math.Copysign(0, -1), formNumber}, "17": {17, formNumber}, "+17": {17, formNumber},
-		" 17\t": {17, formNumber},
-		"1.5":   {1.5, formNumber}, ".5": {.5, formNumber}, "5.": {5, formNumber}, "-0.25": {-.25, formNumber},
-		"0.1":   {.1, formNumber},
-		"1e-05": {1e-5, formNumber}, "1E+20": {1e20, formNumber}, "1.0E10": {1e10, formNumber},
-		"-5e3": {-5000, formNumber}, "1e-400": {0, formNumber},
-		"1e+999": {math.Inf(1), formNumber}, "inf": {math.Inf(1), formNumber}, "-Infinity": {math.Inf(-1), formNumber},
-		"+INF":             {math.Inf(1), formNumber},
-		"9007199254740992": {1 << 53, formNumber}, "9007199254740993": {1 << 53, formBig},
-		"-9007199254740993":       {-(1 << 53), formBig},
-		"12345678901234567890123": {12345678901234567890123, formBig}, "1234567890123456.5": {1234567890123456.5,
-			formNumber}, "0.1234567890123456789": {0.1234567890123456789, formNumber},
-		"623049e6": {623049e6, formDigits}, "24154600": {24154600, formNumber}, "1e5": {1e5, formDigits},
-		"1E5":  {1e5, formDigits},
-		"0052": {52, formDigits}, "00": {0, formDigits}, "-007": {-7, formDigits}, "00.5": {.5, formDigits},
-		"0.50": {.5, formNumber},
-		"":     {0, formText}, " ": {0, formText}, "-": {0, formText}, ".": {0, formText}, "e5": {0, formText},
-		"1e": {0, formText}, "1e+": {0, formText}, "1 2": {0, formText},
-		"0x1p4": {0, formText}, "1_000": {0, formText}, "1,5": {0, formText}, "12a": {0, formText},
-		"--1": {0, formText}, "1.2.3": {0, formText}, "infin": {0, formText}, "nanny": {0, formText},
-		"٣": {0, formText},
+		"0": {0, FormNumber}, "-0": {math.Copysign(0, -1), FormNumber}, "17": {17, FormNumber}, "+17": {17, FormNumber},
+		" 17\t": {17, FormNumber},
+		"1.5":   {1.5, FormNumber}, ".5": {.5, FormNumber}, "5.": {5, FormNumber}, "-0.25": {-.25, FormNumber},
+		"0.1":   {.1, FormNumber},
+		"1e-05": {1e-5, FormNumber}, "1E+20": {1e20, FormNumber}, "1.0E10": {1e10, FormNumber},
+		"-5e3": {-5000, FormNumber}, "1e-400": {0, FormNumber},
+		"1e+999": {math.Inf(1), FormNumber}, "inf": {math.Inf(1), FormNumber}, "-Infinity": {math.Inf(-1), FormNumber},
+		"+INF":             {math.Inf(1), FormNumber},
+		"9007199254740992": {1 << 53, FormNumber}, "9007199254740993": {1 << 53, FormBig},
+		"-9007199254740993":       {-(1 << 53), FormBig},
+		"12345678901234567890123": {12345678901234567890123, FormBig}, "1234567890123456.5": {1234567890123456.5,
+			FormNumber}, "0.1234567890123456789": {0.1234567890123456789, FormNumber},
+		"623049e6": {623049e6, FormDigits}, "24154600": {24154600, FormNumber}, "1e5": {1e5, FormDigits},
+		"1E5":  {1e5, FormDigits},
+		"0052": {52, FormDigits}, "00": {0, FormDigits}, "-007": {-7, FormDigits}, "00.5": {.5, FormDigits},
+		"0.50": {.5, FormNumber},
+		"":     {0, FormText}, " ": {0, FormText}, "-": {0, FormText}, ".": {0, FormText}, "e5": {0, FormText},
+		"1e": {0, FormText}, "1e+": {0, FormText}, "1 2": {0, FormText},
+		"0x1p4": {0, FormText}, "1_000": {0, FormText}, "1,5": {0, FormText}, "12a": {0, FormText},
+		"--1": {0, FormText}, "1.2.3": {0, FormText}, "infin": {0, FormText}, "nanny": {0, FormText},
+		"٣": {0, FormText},
 	} {
-		x, f := parseNumber(text)
-		if f != want.f || f != formText && math.Float64bits(x) != math.Float64bits(want.x) {
+		x, f := ParseNumber(text)
+		if f != want.f || f != FormText && math.Float64bits(x) != math.Float64bits(want.x) {
 			t.Errorf("%q: %v, form %d; want %v, form %d", text, x, f, want.x, want.f)
 		}
 	}
 	for _, text := range []string{"nan", "NaN", "-nan", "NAN"} {
-		if x, f := parseNumber(text); f != formNumber || x == x {
+		if x, f := ParseNumber(text); f != FormNumber || x == x {
 			t.Errorf("%q: %v, form %d", text, x, f)
 		}
 	}
 	for text, want := range map[string]float64{"True": 1, "false": 0, "0052": 52, "623049e6": 623049e6} {
-		if x, ok := parseForced(text); !ok || x != want {
+		if x, ok := ParseForced(text); !ok || x != want {
 			t.Errorf("forced %q: %v %v", text, x, ok)
 		}
 	}
@@ -59,9 +59,9 @@ func FuzzNumber(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		x, form := parseNumber(s)
-		want, err := strconv.ParseFloat(trim(s), 64)
-		if form == formText {
+		x, form := ParseNumber(s)
+		want, err := strconv.ParseFloat(Trim(s), 64)
+		if form == FormText {
 			if err == nil && !strings.ContainsAny(s, "xX_pP") {
 				t.Fatalf("%q is a number, %v", s, want)
 			}
@@ -93,7 +93,7 @@ func TestParseTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sec, nsec, ok := parseTime(text)
+		sec, nsec, ok := ParseTime(text)
 		if !ok || sec != at.Unix() || nsec != int64(at.Nanosecond()) {
 			t.Errorf("%q: %d s %d ns %v, want %s", text, sec, nsec, ok, want)
 		}
@@ -102,7 +102,7 @@ func TestParseTime(t *testing.T) {
 		"2017-01-32", "2017/01/01", "20170101", "2017-01-01T", "2017-01-01 25:00",
 		"2017-01-01 10", "2017-01-01 10:60", "2017-01-01 10:00:61", "2017-01-01 10:00:00.", "2017-01-01 10:00 +25:00",
 		"2017-01-01 10:00 CET", "2017-01-01x", "17-01-01", "-017-01-01", "abc"} {
-		if _, _, ok := parseTime(text); ok {
+		if _, _, ok := ParseTime(text); ok {
 			t.Errorf("%q is a time", text)
 		}
 	}
@@ -113,7 +113,7 @@ func FuzzTime(f *testing.F) {
 	f.Add("2017-07-02T10:03:20.5+02:00")
 	f.Add("2017-7-2 7:50")
 	f.Fuzz(func(t *testing.T, s string) {
-		sec, nsec, ok := parseTime(s)
+		sec, nsec, ok := ParseTime(s)
 		if !ok {
 			return
 		}
@@ -121,7 +121,7 @@ func FuzzTime(f *testing.F) {
 			t.Fatalf("%q: %d ns", s, nsec)
 		}
 		again := time.Unix(sec, nsec).UTC().Format("2006-01-02T15:04:05.999999999Z")
-		sec2, nsec2, ok := parseTime(again)
+		sec2, nsec2, ok := ParseTime(again)
 		if (!ok || sec2 != sec || nsec2 != nsec) && len(again) >= 20 && again[4] == '-' {
 			t.Fatalf("%q is %s, which is read as %d s, %d ns", s, again, sec2, nsec2)
 		}
@@ -133,17 +133,17 @@ func FuzzTime(f *testing.F) {
 }
 
 func TestTokens(t *testing.T) {
-	tok := newMissingMarkers([]string{"", "NA", "-999", "n/a "})
+	tok := NewMarkers([]string{"", "NA", "-999", "n/a "})
 	for text, want := range map[string]bool{"": true, "  ": true, "NA": true, " NA ": true, "na": false, "-999": true,
 		"-999.0": false, "n/a": true, "NAN": false} {
-		if tok.has(text) != want {
+		if tok.Has(text) != want {
 			t.Errorf("got %q: %v; want tok.has(text) = want", text, !want)
 		}
 	}
-	if !tok.hasNumber(-999) || tok.hasNumber(0) {
+	if !tok.HasNumber(-999) || tok.HasNumber(0) {
 		t.Error("numbers")
 	}
-	if newMissingMarkers(nil).has("") {
+	if NewMarkers(nil).Has("") {
 		t.Error("no markers, but the empty text is one")
 	}
 }

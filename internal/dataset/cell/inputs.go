@@ -1,4 +1,4 @@
-package ingest
+package cell
 
 import (
 	"slices"
@@ -125,7 +125,7 @@ func (l *lookup) countCategories(c *InputCount, features []int, out []float64) {
 			func(i int) bool { return out[r*width+i] != float64(l.e.encoders[i].other) })
 		switch {
 		case first.missing != first.other && out[r*width+features[0]] == float64(first.missing), other &&
-			missing(v, r, l.e.markers):
+			Missing(v, r, l.e.markers):
 			c.Missing++
 		case other:
 			c.Unseen++
@@ -138,7 +138,7 @@ func (l *lookup) countCategories(c *InputCount, features []int, out []float64) {
 func (l *lookup) countMissing(c *InputCount, feature int, out []float64) {
 	width, v := len(l.e.encoders), l.column(c.Column)
 	for r := range l.rows {
-		if feature >= 0 && out[r*width+feature] != out[r*width+feature] || feature < 0 && missing(v, r, l.e.markers) {
+		if feature >= 0 && out[r*width+feature] != out[r*width+feature] || feature < 0 && Missing(v, r, l.e.markers) {
 			c.Missing++
 		}
 	}

@@ -1,4 +1,4 @@
-package ingest
+package cell
 
 import (
 	"math"
@@ -43,7 +43,7 @@ func TestSearchFindsTheBin(t *testing.T) {
 				f.MissingBin, f.Bins = f.Bins, f.Bins+1
 			}
 		}
-		c := newColumnEncoder(f, newMissingMarkers(nil))
+		c := NewColumnEncoder(f, NewMarkers(nil))
 		v := dataset.Values{Type: dataset.Float, Float: []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0,
 			math.Copysign(0, -1)}}
 		for _, b := range f.Bounds {
@@ -53,7 +53,7 @@ func TestSearchFindsTheBin(t *testing.T) {
 			v.Float = append(v.Float, rng.NormFloat64()*1e3)
 		}
 		out := make([]uint8, len(v.Float))
-		if _, err := c.bins(&v, out, nil); err != nil {
+		if _, err := c.Bins(&v, out, nil); err != nil {
 			t.Fatal(err)
 		}
 		for i, x := range v.Float {
@@ -80,12 +80,12 @@ func BenchmarkSearch(b *testing.B) {
 			v.Float[i] = of.value(rng)
 		}
 		f := &dataset.Feature{Kind: dataset.Numeric, MissingBin: -1, Bounds: boundsOf(of.bins, true, v.Float...)}
-		c := newColumnEncoder(f, newMissingMarkers(nil))
+		c := NewColumnEncoder(f, NewMarkers(nil))
 		out := make([]uint8, len(v.Float))
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(out)))
 			for b.Loop() {
-				if _, err := c.bins(&v, out, nil); err != nil {
+				if _, err := c.Bins(&v, out, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

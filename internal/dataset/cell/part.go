@@ -1,4 +1,4 @@
-package ingest
+package cell
 
 import (
 	"math"
@@ -8,23 +8,23 @@ import (
 	"coppice/internal/dataset/encode"
 )
 
-// partReader turns the raw values of a column into the hashes that a part contributes to levels, in staging and in
+// PartReader turns the raw values of a column into the hashes that a part contributes to levels, in staging and in
 // prediction alike.
-type partReader struct {
-	part    dataset.Part
-	markers *missingMarkers
-	encoder *columnEncoder // of numbers and times
+type PartReader struct {
+	Part    dataset.Part
+	markers *Markers
+	encoder *ColumnEncoder // of numbers and times
 	ranges  []uint64       // hashes of the ranges' numbers
 	buf     []byte
 	x       []float64
 }
 
-func newPartReader(p dataset.Part, t *missingMarkers) *partReader {
-	r := &partReader{part: p, markers: t}
+func NewPartReader(p dataset.Part, t *Markers) *PartReader {
+	r := &PartReader{Part: p, markers: t}
 	if p.Kind == dataset.Categorical {
 		return r
 	}
-	r.encoder = &columnEncoder{feature: &dataset.Feature{Name: p.Column, Kind: p.Kind}, markers: t}
+	r.encoder = NewNumbers(p.Column, p.Kind, t)
 	if len(p.Bounds) > 0 {
 		for i := range len(p.Bounds) + 1 {
 			r.ranges = append(r.ranges, encode.Range(i))
@@ -33,28 +33,28 @@ func newPartReader(p dataset.Part, t *missingMarkers) *partReader {
 	return r
 }
 
-// hashes writes the hash of every value.
-func (r *partReader) hashes(v *dataset.Values, out []uint64) error {
+// Hashes writes the hash of every value.
+func (r *PartReader) Hashes(v *dataset.Values, out []uint64) error {
 	if r.encoder == nil {
-		r.texts(v, out)
+		r.Texts(v, out)
 		return nil
 	}
 
-	numbers, buf, err := r.encoder.numbers(v, r.x)
+	numbers, buf, err := r.encoder.Numbers(v, r.x)
 	if r.x = buf; err != nil {
 		return err
 	}
 
 	for i, x := range numbers {
-		if r.part.Take != "" {
-			x = take(r.part.Take, x)
+		if r.Part.Take != "" {
+			x = Take(r.Part.Take, x)
 		}
 
 		switch {
 		case r.ranges == nil || x != x:
-			out[i] = encode.Number(clampInfinities(x))
+			out[i] = encode.Number(Clamp(x))
 		default:
-			out[i] = r.ranges[sort.SearchFloat64s(r.part.Bounds, x)]
+			out[i] = r.ranges[sort.SearchFloat64s(r.Part.Bounds, x)]
 		}
 	}
 	return nil
@@ -63,11 +63,11 @@ func (r *partReader) hashes(v *dataset.Values, out []uint64) error {
 // textCache is how many of a batch's texts are cached with their hashes.
 const textCache = 256
 
-// texts hashes the values of a categorical column by their normalised text.
-func (r *partReader) texts(v *dataset.Values, out []uint64) {
+// Texts hashes the values of a categorical column by their normalised text.
+func (r *PartReader) Texts(v *dataset.Values, out []uint64) {
 	if v.Type != dataset.Text {
 		for i := range out {
-			if missing(v, i, r.markers) {
+			if Missing(v, i, r.markers) {
 				out[i] = encode.Missing()
 				continue
 			}
@@ -117,15 +117,15 @@ func wholeNumber(n uint64) uint64 {
 	}
 }
 
-func (r *partReader) textOrMissing(s string) uint64 {
-	if r.markers.has(s) {
+func (r *PartReader) textOrMissing(s string) uint64 {
+	if r.markers.Has(s) {
 		return encode.Missing()
 	}
 	return r.text(s)
 }
 
 // text hashes a text as plainText spells it.
-func (r *partReader) text(s string) uint64 {
+func (r *PartReader) text(s string) uint64 {
 	text, number, missing := plainText(s, r.markers, r.buf)
 	switch {
 	case missing:
@@ -137,16 +137,16 @@ func (r *partReader) text(s string) uint64 {
 	return encode.Text(text)
 }
 
-// clampInfinities replaces infinities by the largest finite numbers, since JSON and models cannot hold infinities; NaN
+// Clamp replaces infinities by the largest finite numbers, since JSON and models cannot hold infinities; NaN
 // stays NaN.
-func clampInfinities(x float64) float64 { return max(-math.MaxFloat64, min(math.MaxFloat64, x)) }
+func Clamp(x float64) float64 { return max(-math.MaxFloat64, min(math.MaxFloat64, x)) }
 
-// take returns the calendar value of a time in seconds since 1970, in UTC; NaN for NaN.
-func take(what dataset.Derivation, seconds float64) float64 {
-	day := math.Floor(seconds / secondsPerDay)
+// Take returns the calendar value of a time in seconds since 1970, in UTC; NaN for NaN.
+func Take(what dataset.Derivation, seconds float64) float64 {
+	day := math.Floor(seconds / SecondsPerDay)
 	switch what {
 	case dataset.DeriveHour:
-		return (seconds - float64(day*secondsPerDay)) / 3600
+		return (seconds - float64(day*SecondsPerDay)) / 3600
 	case dataset.DeriveWeekday: // 1970-01-01 was a Thursday
 		if math.Abs(day) < 1<<53 {
 			return float64(((int64(day)+3)%7 + 7) % 7)
@@ -156,4 +156,7 @@ func take(what dataset.Derivation, seconds float64) float64 {
 	return seconds
 }
 
-const secondsPerDay = 86400
+const SecondsPerDay = 86400
+
+// Age is the number of days from then to now, both in seconds.
+func Age(now, then float64) float64 { return (now - then) / SecondsPerDay }

@@ -1,12 +1,12 @@
-package ingest
+package cell
 
 import "time"
 
-// parseTime reads an ISO 8601 date, or date and time: 2017-07-02, 2017-07-02 10:03, 2017-07-02T10:03:20.5Z,
+// ParseTime reads an ISO 8601 date, or date and time: 2017-07-02, 2017-07-02 10:03, 2017-07-02T10:03:20.5Z,
 // 2017-07-02T10:03:20+02:00. Month, day and hour may have one digit. The default zone is UTC. It returns the seconds
 // since 1970 and the nanoseconds beyond them.
-func parseTime(s string) (sec, nsec int64, ok bool) {
-	p := timeText{s: trim(s), ok: true}
+func ParseTime(s string) (sec, nsec int64, ok bool) {
+	p := timeText{s: Trim(s), ok: true}
 
 	year := p.digits(4)
 	p.expect('-')
@@ -111,7 +111,7 @@ func (p *timeText) fraction() int64 {
 
 // zone reads nothing, Z, +hh, +hhmm or +hh:mm, as seconds east of UTC.
 func (p *timeText) zone() int {
-	p.s = trim(p.s)
+	p.s = Trim(p.s)
 	if p.s == "" || p.skip('Z') || p.skip('z') {
 		return 0
 	}

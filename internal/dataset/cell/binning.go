@@ -1,4 +1,4 @@
-package ingest
+package cell
 
 import (
 	"cmp"
@@ -17,11 +17,11 @@ const (
 	zero      = 1e-35 // smaller magnitudes count as 0
 )
 
-// findBounds returns the upper bounds of at most bins bins, except the last one's, which is infinite.
-func findBounds(all []distinct, bins int, zeroApart bool) []float64 {
-	below, _ := slices.BinarySearchFunc(all, -zero, func(d distinct, x float64) int { return cmp.Compare(d.x, x) })
+// FindBounds returns the upper bounds of at most bins bins, except the last one's, which is infinite.
+func FindBounds(all []Distinct, bins int, zeroApart bool) []float64 {
+	below, _ := slices.BinarySearchFunc(all, -zero, func(d Distinct, x float64) int { return cmp.Compare(d.X, x) })
 	above := below
-	for above < len(all) && all[above].x <= zero {
+	for above < len(all) && all[above].X <= zero {
 		above++
 	}
 	negative, positive := all[:below], all[above:]
@@ -50,17 +50,17 @@ func findBounds(all []distinct, bins int, zeroApart bool) []float64 {
 	return bounds
 }
 
-func rowsOf(values []distinct) int {
+func rowsOf(values []Distinct) int {
 	n := 0
 	for _, v := range values {
-		n += v.n
+		n += v.N
 	}
 	return n
 }
 
 // cut divides the values into at most bins bins of about equal numbers of rows, and returns the bounds between them. A
 // value with more rows than such a bin gets one to itself.
-func cut(values []distinct, bins int) []float64 {
+func cut(values []Distinct, bins int) []float64 {
 	if len(values) <= bins {
 		return cutFew(values)
 	}
@@ -68,12 +68,12 @@ func cut(values []distinct, bins int) []float64 {
 	total := rowsOf(values)
 	bins = max(1, min(bins, total/minPerBin))
 	fair := float64(total) / float64(bins)
-	heavy := func(v distinct) bool { return float64(v.n) >= fair }
+	heavy := func(v Distinct) bool { return float64(v.N) >= fair }
 
 	light, shared := total, bins // rows and bins of the values that share bins
 	for _, v := range values {
 		if heavy(v) {
-			light -= v.n
+			light -= v.N
 			shared--
 		}
 	}
@@ -90,14 +90,14 @@ func cut(values []distinct, bins int) []float64 {
 			break
 		}
 
-		filled += v.n
+		filled += v.N
 		next := values[i+1]
 		if !heavy(v) {
-			light -= v.n
+			light -= v.N
 		}
 
 		if heavy(v) || float64(filled) >= target || heavy(next) && float64(filled) >= max(1, target/2) {
-			bounds = append(bounds, between(v.x, next.x))
+			bounds = append(bounds, between(v.X, next.X))
 			filled = 0
 			if !heavy(v) {
 				if shared--; shared > 0 {
@@ -111,12 +111,12 @@ func cut(values []distinct, bins int) []float64 {
 }
 
 // cutFew gives every value a bin of its own, unless it has too few rows.
-func cutFew(values []distinct) []float64 {
+func cutFew(values []Distinct) []float64 {
 	var bounds []float64
 	filled := 0
 	for i := 0; i+1 < len(values); i++ {
-		if filled += values[i].n; filled >= minPerBin {
-			bounds = append(bounds, between(values[i].x, values[i+1].x))
+		if filled += values[i].N; filled >= minPerBin {
+			bounds = append(bounds, between(values[i].X, values[i+1].X))
 			filled = 0
 		}
 	}
@@ -132,13 +132,13 @@ func between(a, b float64) float64 {
 	return m
 }
 
-// countTexts counts the occurrences of each text of a column, without missing values.
-func countTexts(v *dataset.Values, t *missingMarkers) map[string]int64 {
+// CountTexts counts the occurrences of each text of a column, without missing values.
+func CountTexts(v *dataset.Values, t *Markers) map[string]int64 {
 	counts := map[string]int64{}
 	var buf []byte
 
 	for i := range v.Len() {
-		if missing(v, i, t) {
+		if Missing(v, i, t) {
 			continue
 		}
 		if v.Type == dataset.Text {
@@ -156,9 +156,9 @@ func countTexts(v *dataset.Values, t *missingMarkers) map[string]int64 {
 	return counts
 }
 
-// mostFrequent returns at most limit texts with their counts, the most frequent first. Texts with fewer rows than a bin
+// MostFrequent returns at most limit texts with their counts, the most frequent first. Texts with fewer rows than a bin
 // should have go to the bin of others, except the first two; so do texts that are too long.
-func mostFrequent(counts map[string]int64, limit int) ([]string, []int64) {
+func MostFrequent(counts map[string]int64, limit int) ([]string, []int64) {
 	texts := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
 	})

@@ -1,4 +1,4 @@
-package ingest
+package cell
 
 import (
 	"strings"
@@ -10,13 +10,13 @@ import (
 // form of a plain number, and booleans in lower case. 1001, 1001.0 and " 1001" are one id, and True is true. The
 // spelling is text or, in the memory of buf if it suffices, number; missing says that the number stands for a missing
 // value.
-func plainText(s string, t *missingMarkers, buf []byte) (text string, number []byte, missing bool) {
-	s = trim(s)
-	if len(t.numbers) == 0 && isDigits(s) {
+func plainText(s string, t *Markers, buf []byte) (text string, number []byte, missing bool) {
+	s = Trim(s)
+	if len(t.Numbers) == 0 && isDigits(s) {
 		return s, nil, false
 	}
 	if x, ok := plainNumber(s); ok {
-		return "", dataset.AppendNumber(buf[:0], x), t.hasNumber(x)
+		return "", dataset.AppendNumber(buf[:0], x), t.HasNumber(x)
 	}
 	if whole, ok := longWhole(s); ok {
 		return whole, nil, false
@@ -69,7 +69,7 @@ func isDigits(s string) bool {
 
 // mergeSpellings adds up the counts of texts that are one value, under the most frequent spelling; on a tie, the first
 // in byte order. Numbers that stand for a missing value are removed.
-func mergeSpellings(counts map[string]int64, t *missingMarkers) {
+func mergeSpellings(counts map[string]int64, t *Markers) {
 	var buf []byte
 	others := map[string][]string{} // by normalised spelling
 	for text := range counts {

@@ -1,4 +1,4 @@
-package ingest
+package cell
 
 import (
 	"fmt"
@@ -10,12 +10,12 @@ import (
 	"coppice/internal/dataset/encode"
 )
 
-// columnEncoder turns the raw values of one column into model values and bins of a feature. Staging and prediction
+// ColumnEncoder turns the raw values of one column into model values and bins of a feature. Staging and prediction
 // share it.
-type columnEncoder struct {
+type ColumnEncoder struct {
 	feature  *dataset.Feature
-	markers  *missingMarkers
-	search   searcher         // for numeric and time features
+	markers  *Markers
+	search   Searcher         // for numeric and time features
 	codes    map[string]uint8 // bins of categories
 	ints     map[int64]uint8  // bins of categories that are whole numbers
 	meanings map[uint64]uint8 // bins of categories by level hash, which is the same for all spellings of a value
@@ -23,8 +23,8 @@ type columnEncoder struct {
 	other    uint8            // the bin of other categories
 }
 
-func newColumnEncoder(f *dataset.Feature, t *missingMarkers) *columnEncoder {
-	c := &columnEncoder{feature: f, markers: t}
+func NewColumnEncoder(f *dataset.Feature, t *Markers) *ColumnEncoder {
+	c := &ColumnEncoder{feature: f, markers: t}
 	if f.Kind == dataset.Categorical {
 		c.mapCategories()
 		c.other = uint8(f.OtherBin)
@@ -35,20 +35,25 @@ func newColumnEncoder(f *dataset.Feature, t *missingMarkers) *columnEncoder {
 		return c
 	}
 
-	c.search = newSearcher(f.Bounds)
+	c.search = NewSearcher(f.Bounds)
 	c.missing = f.BinOfNumber(math.NaN())
 	return c
+}
+
+// NewNumbers reads a column as numbers or times, without bins.
+func NewNumbers(column string, kind dataset.Kind, t *Markers) *ColumnEncoder {
+	return &ColumnEncoder{feature: &dataset.Feature{Name: column, Kind: kind}, markers: t}
 }
 
 // mapCategories maps values to categories. A table may write a category differently from the training table, or with
 // another type: 1001.0 for 1001, a boolean for True. If no category is written the same way, the first one with the
 // same meaning is used.
-func (c *columnEncoder) mapCategories() {
+func (c *ColumnEncoder) mapCategories() {
 	n := len(c.feature.Categories)
 	c.codes, c.ints, c.meanings = make(map[string]uint8, n), map[int64]uint8{}, make(map[uint64]uint8, n)
 
 	// Backwards, so that the first of those with the same meaning wins.
-	r := partReader{markers: newMissingMarkers(nil)}
+	r := PartReader{markers: NewMarkers(nil)}
 	for i, category := range slices.Backward(c.feature.Categories) {
 		c.codes[category] = uint8(i)
 		c.meanings[r.text(category)] = uint8(i)
@@ -76,33 +81,38 @@ func shortInt(text string) (int64, bool) {
 	return n, err == nil && strconv.FormatInt(n, 10) == text
 }
 
-// bins writes the bin of every value. buf is scratch; it is returned, perhaps grown.
-func (c *columnEncoder) bins(v *dataset.Values, out []uint8, buf []float64) ([]float64, error) {
+// Bins writes the bin of every value. buf is scratch; it is returned, perhaps grown.
+func (c *ColumnEncoder) Bins(v *dataset.Values, out []uint8, buf []float64) ([]float64, error) {
 	if c.feature.Kind == dataset.Categorical {
-		c.categories(v, out)
+		c.Categories(v, out)
 		return buf, nil
 	}
-	numbers, buf, err := c.numbers(v, buf)
+	numbers, buf, err := c.Numbers(v, buf)
 	if err != nil {
 		return buf, err
 	}
-	c.search.find(numbers, out, c.missing)
+	c.BinNumbers(numbers, out)
 	return buf, nil
 }
 
+// BinNumbers writes the bins of numbers that Numbers has read.
+func (c *ColumnEncoder) BinNumbers(numbers []float64, out []uint8) {
+	c.search.Find(numbers, out, c.missing)
+}
+
 // values writes the model value of every value to out[0], out[stride] ...
-func (c *columnEncoder) values(v *dataset.Values, out []float64, stride int) error {
+func (c *ColumnEncoder) values(v *dataset.Values, out []float64, stride int) error {
 	n := v.Len()
 	if c.feature.Kind == dataset.Categorical {
 		codes := make([]uint8, n)
-		c.categories(v, codes)
+		c.Categories(v, codes)
 		for i, code := range codes {
 			out[i*stride] = float64(code)
 		}
 		return nil
 	}
 
-	numbers, _, err := c.numbers(v, nil)
+	numbers, _, err := c.Numbers(v, nil)
 	if err != nil {
 		return err
 	}
@@ -113,14 +123,14 @@ func (c *columnEncoder) values(v *dataset.Values, out []float64, stride int) err
 	return nil
 }
 
-func (c *columnEncoder) categories(v *dataset.Values, out []uint8) {
-	r := partReader{markers: c.markers}
+func (c *ColumnEncoder) Categories(v *dataset.Values, out []uint8) {
+	r := PartReader{markers: c.markers}
 	switch v.Type {
 	case dataset.Text:
 		for i, text := range v.Text {
 			code, known := c.codes[text]
 			switch {
-			case v.IsNull(i) || c.markers.has(text):
+			case v.IsNull(i) || c.markers.Has(text):
 				code = c.missing
 			case !known:
 				code = c.meaning(r.text(text))
@@ -133,7 +143,7 @@ func (c *columnEncoder) categories(v *dataset.Values, out []uint8) {
 		for i, n := range v.Int {
 			code, known := c.ints[n]
 			switch {
-			case missing(v, i, c.markers):
+			case Missing(v, i, c.markers):
 				code = c.missing
 			case !known:
 				code = c.other
@@ -147,7 +157,7 @@ func (c *columnEncoder) categories(v *dataset.Values, out []uint8) {
 			r.buf = v.AppendText(r.buf[:0], i)
 			code, known := c.codes[string(r.buf)]
 			switch {
-			case missing(v, i, c.markers):
+			case Missing(v, i, c.markers):
 				code = c.missing
 			case !known:
 				code = c.meaning(encode.Text(r.buf))
@@ -158,7 +168,7 @@ func (c *columnEncoder) categories(v *dataset.Values, out []uint8) {
 }
 
 // meaning returns the bin of the category with the same level hash, or of others.
-func (c *columnEncoder) meaning(level uint64) uint8 {
+func (c *ColumnEncoder) meaning(level uint64) uint8 {
 	if level == encode.Missing() {
 		return c.missing
 	}
@@ -168,10 +178,10 @@ func (c *columnEncoder) meaning(level uint64) uint8 {
 	return c.other
 }
 
-// numbers returns the values of a numeric or time column as floats, NaN for missing ones: in the column's own slice if
+// Numbers returns the values of a numeric or time column as floats, NaN for missing ones: in the column's own slice if
 // possible, otherwise in buf.
-func (c *columnEncoder) numbers(v *dataset.Values, buf []float64) (numbers, _ []float64, err error) {
-	if v.Type == dataset.Float && len(c.markers.numbers) == 0 && c.feature.Kind != dataset.Temporal {
+func (c *ColumnEncoder) Numbers(v *dataset.Values, buf []float64) (numbers, _ []float64, err error) {
+	if v.Type == dataset.Float && len(c.markers.Numbers) == 0 && c.feature.Kind != dataset.Temporal {
 		return v.Float, buf, nil
 	}
 
@@ -214,11 +224,11 @@ func allAbsent(v *dataset.Values) bool {
 }
 
 // plainNumbers reads columns of numbers and booleans.
-func plainNumbers(v *dataset.Values, t *missingMarkers, out []float64) {
-	check := v.Null != nil || len(t.numbers) > 0
+func plainNumbers(v *dataset.Values, t *Markers, out []float64) {
+	check := v.Null != nil || len(t.Numbers) > 0
 	for i := range out {
 		switch {
-		case check && missing(v, i, t):
+		case check && Missing(v, i, t):
 			out[i] = math.NaN()
 		case v.Type == dataset.Float:
 			out[i] = v.Float[i]
@@ -228,41 +238,41 @@ func plainNumbers(v *dataset.Values, t *missingMarkers, out []float64) {
 	}
 }
 
-func (c *columnEncoder) textNumbers(v *dataset.Values, out []float64) error {
+func (c *ColumnEncoder) textNumbers(v *dataset.Values, out []float64) error {
 	for i, text := range v.Text {
 		ok := true
 		switch {
-		case v.IsNull(i) || c.markers.has(text):
+		case v.IsNull(i) || c.markers.Has(text):
 			out[i] = math.NaN()
 		case c.feature.Kind == dataset.Temporal:
 			var sec, nsec int64
-			sec, nsec, ok = parseTime(text)
+			sec, nsec, ok = ParseTime(text)
 			out[i] = dataset.Seconds(sec, nsec)
 		default:
-			if out[i], ok = parseForced(text); c.markers.hasNumber(out[i]) {
+			if out[i], ok = ParseForced(text); c.markers.HasNumber(out[i]) {
 				out[i] = math.NaN()
 			}
 		}
 
 		if !ok {
-			return &valueError{i, fmt.Sprintf("%.40q is not a %s", text,
+			return &ValueError{i, fmt.Sprintf("%.40q is not a %s", text,
 				map[dataset.Kind]string{dataset.Numeric: "number", dataset.Temporal: "time"}[c.feature.Kind])}
 		}
 	}
 	return nil
 }
 
-// valueError is an unusable value. Its reader says where the value is in the table.
-type valueError struct {
-	at  int // the value's place in the batch
-	msg string
+// ValueError is an unusable value. Its reader says where the value is in the table.
+type ValueError struct {
+	At  int // the value's place in the batch
+	Msg string
 }
 
-func (e *valueError) Error() string { return e.msg }
+func (e *ValueError) Error() string { return e.Msg }
 
-func (c *columnEncoder) wrongType(v *dataset.Values) error {
+func (c *ColumnEncoder) wrongType(v *dataset.Values) error {
 	want := map[dataset.Kind]string{dataset.Numeric: "numbers", dataset.Temporal: "times"}[c.feature.Kind]
-	return &valueError{0,
+	return &ValueError{0,
 		fmt.Sprintf("the column holds values of type %s where the dataset has %s; convert it as it was for training",
 			v.Type, want)}
 }

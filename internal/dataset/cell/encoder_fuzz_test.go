@@ -1,4 +1,4 @@
-package ingest
+package cell
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package ingest
+package cell
 
 import (
 	"errors"
@@ -16,13 +16,13 @@ import (
 type Encoder struct {
 	encoding *dataset.Encoding
 	levels   *dataset.Levels
-	markers  *missingMarkers
+	markers  *Markers
 	inputs   []string
 	parts    []dataset.Part // of all tables, without duplicates
 	partsOf  [][]int        // by table, indices of its parts
 
 	witnesses []witness        // by input
-	encoders  []*columnEncoder // by feature that is a column, or the further categories of one; nil for others
+	encoders  []*ColumnEncoder // by feature that is a column, or the further categories of one; nil for others
 }
 
 // NewEncoder makes the encoder for a dataset's features (dataset.Manifest.Encoding) or a model's (features.json).
@@ -41,11 +41,11 @@ func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
 		return nil, fmt.Errorf("%d levels where the features' tables have %d", have, want)
 	}
 
-	enc := &Encoder{encoding: e, levels: levels, markers: newMissingMarkers(e.Missing), inputs: e.Inputs(),
-		encoders: make([]*columnEncoder, len(e.Features))}
+	enc := &Encoder{encoding: e, levels: levels, markers: NewMarkers(e.Missing), inputs: e.Inputs(),
+		encoders: make([]*ColumnEncoder, len(e.Features))}
 	for i := range e.Features {
 		if f := &e.Features[i]; f.From == nil || f.From.What == dataset.DeriveLevels {
-			enc.encoders[i] = newColumnEncoder(f, enc.markers)
+			enc.encoders[i] = NewColumnEncoder(f, enc.markers)
 		}
 	}
 
@@ -104,7 +104,7 @@ func (e *Encoder) segments(rows int, file string, column func(string) *dataset.V
 			return nil, &table.Error{File: file, Column: name, Msg: "the column is missing, but the model is " +
 				"calibrated by it"}
 		}
-		if err := newPartReader(dataset.Part{Column: name, Kind: dataset.Categorical}, e.markers).hashes(v,
+		if err := NewPartReader(dataset.Part{Column: name, Kind: dataset.Categorical}, e.markers).Hashes(v,
 			part); err != nil {
 			return nil, err
 		}
@@ -150,9 +150,9 @@ func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Val
 		rates: make([][]float64, tables)}
 	for i := range e.encoders {
 		name, err := look.feature(i, out[i:], width)
-		var value *valueError
+		var value *ValueError
 		if errors.As(err, &value) {
-			return nil, place(value.at, name, value.msg)
+			return nil, place(value.At, name, value.Msg)
 		}
 		if err != nil {
 			return nil, err
@@ -212,8 +212,8 @@ func (l *lookup) feature(i int, out []float64, stride int) (column string, err e
 
 // times returns a column of times as seconds since 1970, and one of numbers as it is.
 func (l *lookup) times(p dataset.Part) ([]float64, error) {
-	c := columnEncoder{feature: &dataset.Feature{Name: p.Column, Kind: p.Kind}, markers: l.e.markers}
-	numbers, _, err := c.numbers(l.column(p.Column), nil)
+	c := NewNumbers(p.Column, p.Kind, l.e.markers)
+	numbers, _, err := c.Numbers(l.column(p.Column), nil)
 	return numbers, err
 }
 
@@ -228,9 +228,9 @@ func (l *lookup) calendar(d *dataset.Derived, out []float64, stride int) (column
 
 	for r, t := range times[0] {
 		if d.What == dataset.DeriveAge {
-			out[r*stride] = age(t, times[1][r])
+			out[r*stride] = Age(t, times[1][r])
 		} else {
-			out[r*stride] = take(d.What, t)
+			out[r*stride] = Take(d.What, t)
 		}
 	}
 	return "", nil
@@ -300,7 +300,7 @@ func (l *lookup) find(table int) (slots []int32, column string, err error) {
 		if part == nil { // several tables may share it
 			p := l.e.parts[number]
 			part = make([]uint64, l.rows)
-			if err := newPartReader(p, l.e.markers).hashes(l.column(p.Column), part); err != nil {
+			if err := NewPartReader(p, l.e.markers).Hashes(l.column(p.Column), part); err != nil {
 				return nil, p.Column, err
 			}
 			l.parts[number] = part

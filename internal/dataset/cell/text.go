@@ -1,4 +1,4 @@
-package ingest
+package cell
 
 import (
 	"math"
@@ -8,15 +8,15 @@ import (
 	"coppice/internal/dataset"
 )
 
-// form is what a text looks like.
-type form uint8
+// Form is what a text looks like.
+type Form uint8
 
 const (
-	formText   form = iota
-	formNumber      // a quantity
-	formDigits      // reads as a number but is likely an id: 0052, 623049e6
-	formBig         // a whole number that a float64 cannot represent exactly
-	formTime        // an ISO 8601 date or time
+	FormText   Form = iota
+	FormNumber      // a quantity
+	FormDigits      // reads as a number but is likely an id: 0052, 623049e6
+	FormBig         // a whole number that a float64 cannot represent exactly
+	FormTime        // an ISO 8601 date or time
 )
 
 // numeral is a decimal number as written.
@@ -78,33 +78,33 @@ func (n *numeral) scanDigits(s string, i int) int {
 	return i
 }
 
-// parseNumber reads a decimal number and tells whether it looks like a quantity. NaN is formNumber.
+// ParseNumber reads a decimal number and tells whether it looks like a quantity. NaN is formNumber.
 // Programming-language forms (hexadecimal, underscores) are text.
-func parseNumber(s string) (float64, form) {
-	s = trim(s)
+func ParseNumber(s string) (float64, Form) {
+	s = Trim(s)
 	n, ok := scan(s)
 	switch {
 	case n.digits == 0:
 		return parseWord(s)
 	case !ok:
-		return 0, formText
+		return 0, FormText
 	}
 
 	x := n.value(s)
 
 	switch {
 	case n.zeros, n.exponent && !n.signed && !n.exponentSigned && !n.point:
-		return x, formDigits
+		return x, FormDigits
 	case !n.exponent && !n.point && n.digits > 15 && !exactWhole(s, x):
-		return x, formBig
+		return x, FormBig
 	}
-	return x, formNumber
+	return x, FormNumber
 }
 
 // plainNumber reads a number without exponent and leading zeros, with so few digits that distinct texts give distinct
 // float64s: 17, 17.0, -0.5.
 func plainNumber(s string) (float64, bool) {
-	s = trim(s)
+	s = Trim(s)
 	n, ok := scan(s)
 	if !ok || n.exponent || n.zeros || n.digits > 15 {
 		return 0, false
@@ -139,7 +139,7 @@ func exactWhole(s string, x float64) bool {
 }
 
 // parseWord reads infinities and NaN as spelled by R, Python, C and SQL.
-func parseWord(s string) (float64, form) {
+func parseWord(s string) (float64, Form) {
 	sign, word := 1.0, s
 	if len(word) > 0 && (word[0] == '-' || word[0] == '+') {
 		if word[0] == '-' {
@@ -150,22 +150,22 @@ func parseWord(s string) (float64, form) {
 
 	switch {
 	case len(word) < 3 || len(word) > 8:
-		return 0, formText
+		return 0, FormText
 	case strings.EqualFold(word, "inf") || strings.EqualFold(word, "infinity"):
-		return math.Inf(int(sign)), formNumber
+		return math.Inf(int(sign)), FormNumber
 	case strings.EqualFold(word, "nan"):
-		return math.NaN(), formNumber
+		return math.NaN(), FormNumber
 	}
-	return 0, formText
+	return 0, FormText
 }
 
-// parseForced reads a number if a spec says that there is one: ids count, and so do true and false.
-func parseForced(s string) (float64, bool) {
-	x, f := parseNumber(s)
-	if f != formText {
+// ParseForced reads a number if a spec says that there is one: ids count, and so do true and false.
+func ParseForced(s string) (float64, bool) {
+	x, f := ParseNumber(s)
+	if f != FormText {
 		return x, true
 	}
-	switch s = trim(s); {
+	switch s = Trim(s); {
 	case strings.EqualFold(s, "true"):
 		return 1, true
 	case strings.EqualFold(s, "false"):
@@ -176,8 +176,8 @@ func parseForced(s string) (float64, bool) {
 
 func isDigit(c byte) bool { return c-'0' <= 9 }
 
-// trim removes spaces and tabs from both ends.
-func trim(s string) string {
+// Trim removes spaces and tabs from both ends.
+func Trim(s string) string {
 	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t') {
 		s = s[1:]
 	}
@@ -187,34 +187,34 @@ func trim(s string) string {
 	return s
 }
 
-// missingMarkers are the texts that stand for a missing value.
-type missingMarkers struct {
+// Markers are the texts that stand for a missing value.
+type Markers struct {
 	texts   map[string]struct{}
 	lengths uint64    // bit n: some marker has n bytes; bit 63 covers 63 and more
-	numbers []float64 // of the texts that are numbers: they also stand for a missing value in columns of numbers
+	Numbers []float64 // of the texts that are numbers: they also stand for a missing value in columns of numbers
 }
 
-func newMissingMarkers(texts []string) *missingMarkers {
-	t := &missingMarkers{texts: map[string]struct{}{}}
+func NewMarkers(texts []string) *Markers {
+	t := &Markers{texts: map[string]struct{}{}}
 	for _, text := range texts {
-		text = trim(text)
+		text = Trim(text)
 		t.texts[text] = struct{}{}
 		t.lengths |= 1 << min(63, len(text))
-		if x, f := parseNumber(text); f != formText && x == x {
-			t.numbers = append(t.numbers, x)
+		if x, f := ParseNumber(text); f != FormText && x == x {
+			t.Numbers = append(t.Numbers, x)
 		}
 	}
 	return t
 }
 
-// ofDerived returns the markers for derived values: none, since an hour of 6 is never a marker.
-func (t *missingMarkers) ofDerived() *missingMarkers {
-	return &missingMarkers{texts: t.texts, lengths: t.lengths}
+// OfDerived returns the markers for derived values: none, since an hour of 6 is never a marker.
+func (t *Markers) OfDerived() *Markers {
+	return &Markers{texts: t.texts, lengths: t.lengths}
 }
 
-// has reports whether the text s stands for a missing value.
-func (t *missingMarkers) has(s string) bool {
-	s = trim(s)
+// Has reports whether the text s stands for a missing value.
+func (t *Markers) Has(s string) bool {
+	s = Trim(s)
 	if t.lengths>>min(63, len(s))&1 == 0 {
 		return false
 	}
@@ -222,15 +222,15 @@ func (t *missingMarkers) has(s string) bool {
 	return ok
 }
 
-// spelt reports whether the text s is a plain number that stands for a missing value.
-func (t *missingMarkers) spelt(s string) bool {
+// Spelt reports whether the text s is a plain number that stands for a missing value.
+func (t *Markers) Spelt(s string) bool {
 	x, ok := plainNumber(s)
-	return ok && t.hasNumber(x)
+	return ok && t.HasNumber(x)
 }
 
-// hasNumber reports whether the number x stands for a missing value.
-func (t *missingMarkers) hasNumber(x float64) bool {
-	for _, n := range t.numbers {
+// HasNumber reports whether the number x stands for a missing value.
+func (t *Markers) HasNumber(x float64) bool {
+	for _, n := range t.Numbers {
 		if n == x {
 			return true
 		}

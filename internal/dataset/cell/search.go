@@ -1,4 +1,4 @@
-package ingest
+package cell
 
 import (
 	"math"
@@ -6,10 +6,10 @@ import (
 	"sort"
 )
 
-// searcher finds bins: for every number the first bound that is not less. The range of the bounds is divided into some
+// Searcher finds bins: for every number the first bound that is not less. The range of the bounds is divided into some
 // thousand cells. A guide holds the number of bounds in earlier cells; the bounds in a number's own cell, usually at
 // most one, are compared. No branch there is often mispredicted.
-type searcher struct {
+type Searcher struct {
 	bounds int
 	table  [512]float64 // the bounds, then infinity: lookups may read beyond the last one
 	cells  cells
@@ -36,9 +36,9 @@ type cells struct {
 	shift uint
 }
 
-// newSearcher takes at most 254 bounds, finite and ascending.
-func newSearcher(bounds []float64) searcher {
-	s := searcher{bounds: len(bounds)}
+// NewSearcher takes at most 254 bounds, finite and ascending.
+func NewSearcher(bounds []float64) Searcher {
+	s := Searcher{bounds: len(bounds)}
 	for i := range s.table {
 		s.table[i] = math.Inf(1)
 		if i < len(bounds) {
@@ -54,7 +54,7 @@ func newSearcher(bounds []float64) searcher {
 	if s.guide == nil {
 		s.keys = make([]uint64, len(s.table))
 		for i, b := range s.table {
-			s.keys[i] = ordered(b)
+			s.keys[i] = Ordered(b)
 		}
 	}
 
@@ -63,7 +63,7 @@ func newSearcher(bounds []float64) searcher {
 
 // chooseCells picks the cells with the fewest bounds in any one of them. Occasionally one or two bounds are far from
 // all others, as numbers are that stand for missing values, such as -999; cells are then better chosen without these.
-func (s *searcher) chooseCells() {
+func (s *Searcher) chooseCells() {
 	bounds := s.table[:s.bounds]
 	try := func(c cells) {
 		if guide, inCell := c.guide(bounds); inCell < s.inCell {
@@ -145,8 +145,8 @@ func (c *cells) guide(bounds []float64) (*[guideCells]uint8, int) {
 	return guide, most
 }
 
-// find writes the bin of every x: the number of bounds less than it, or missing if x is NaN.
-func (s *searcher) find(xs []float64, out []uint8, missing uint8) {
+// Find writes the bin of every x: the number of bounds less than it, or missing if x is NaN.
+func (s *Searcher) Find(xs []float64, out []uint8, missing uint8) {
 	switch {
 	case s.guide == nil:
 		s.findEverywhere(xs, out, missing)
@@ -162,7 +162,7 @@ func (s *searcher) find(xs []float64, out []uint8, missing uint8) {
 // The loops below copy what they need of s to local variables, to keep it in registers.
 
 // findOne is the case of most columns: cells of equal width, with at most one bound in each.
-func (s *searcher) findOne(xs []float64, out []uint8, missing uint8) {
+func (s *Searcher) findOne(xs []float64, out []uint8, missing uint8) {
 	guide, table, scale, offset := s.guide, &s.table, s.cells.scale, s.cells.offset
 	out = out[:len(xs)]
 	for i, x := range xs {
@@ -176,7 +176,7 @@ func (s *searcher) findOne(xs []float64, out []uint8, missing uint8) {
 	}
 }
 
-func (s *searcher) findThree(xs []float64, out []uint8, missing uint8) {
+func (s *Searcher) findThree(xs []float64, out []uint8, missing uint8) {
 	guide, table, scale, offset := s.guide, &s.table, s.cells.scale, s.cells.offset
 	out = out[:len(xs)]
 	for i, x := range xs {
@@ -189,7 +189,7 @@ func (s *searcher) findThree(xs []float64, out []uint8, missing uint8) {
 	}
 }
 
-func (s *searcher) findByBits(xs []float64, out []uint8, missing uint8) {
+func (s *Searcher) findByBits(xs []float64, out []uint8, missing uint8) {
 	guide, table, first, low, shift := s.guide, &s.table, s.table[0], s.cells.low, s.cells.shift&63
 	out = out[:len(xs)]
 	for i, x := range xs {
@@ -203,7 +203,7 @@ func (s *searcher) findByBits(xs []float64, out []uint8, missing uint8) {
 }
 
 // outside returns the bin of a number outside all cells.
-func (s *searcher) outside(x float64, missing uint8) uint8 {
+func (s *Searcher) outside(x float64, missing uint8) uint8 {
 	switch {
 	case x != x:
 		return missing
@@ -231,7 +231,7 @@ func above(x, bound float64) uint8 {
 
 // findEverywhere searches all bounds, dividing by four at each step. Comparisons are added up as the borrows of
 // subtractions.
-func (s *searcher) findEverywhere(xs []float64, out []uint8, missing uint8) {
+func (s *Searcher) findEverywhere(xs []float64, out []uint8, missing uint8) {
 	if s.bounds == 0 {
 		clear(out[:len(xs)])
 	}
@@ -240,7 +240,7 @@ func (s *searcher) findEverywhere(xs []float64, out []uint8, missing uint8) {
 		case x != x:
 			out[i] = missing
 		case s.bounds > 0:
-			key, p := ordered(x), uint64(0)
+			key, p := Ordered(x), uint64(0)
 			for stride := uint64(64); stride > 0; stride /= 4 {
 				_, a := bits.Sub64(s.keys[p+stride-1], key, 0)
 				_, b := bits.Sub64(s.keys[p+2*stride-1], key, 0)
