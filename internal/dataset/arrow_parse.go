@@ -45,7 +45,7 @@ type parser struct {
 
 func (p *parser) fail(at int64, format string, args ...any) {
 	if p.err == nil {
-		p.err = &FormatError{File: p.name, Offset: at, Msg: fmt.Sprintf(format, args...)}
+		p.err = badFile(p.name, at, fmt.Sprintf(format, args...))
 	}
 }
 

@@ -1,8 +1,6 @@
 package dataset
 
-import (
-	flatbuffers "github.com/google/flatbuffers/go"
-)
+import flatbuffers "github.com/google/flatbuffers/go"
 
 // Constants of Arrow, from Schema.fbs, Message.fbs and File.fbs (https://arrow.apache.org/docs/format/Columnar.html).
 const (

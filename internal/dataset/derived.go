@@ -167,7 +167,7 @@ func (e *Encoding) PartsOf(f *Feature) []Part {
 // of tables loops.
 func checkDerived(features []Feature, tables []LevelTable) error {
 	if len(tables) > MaxTables {
-		return &ManifestError{"tables", fmt.Errorf("%d of them; at most %d", len(tables), MaxTables)}
+		return badManifest("tables", fmt.Errorf("%d of them; at most %d", len(tables), MaxTables))
 	}
 
 	// The tables' levels are contiguous, in order.
@@ -175,21 +175,21 @@ func checkDerived(features []Feature, tables []LevelTable) error {
 	for i := range tables {
 		t := &tables[i]
 		if err := t.check(i); err != nil {
-			return &ManifestError{fmt.Sprintf("tables[%d]", i), err}
+			return badManifest(fmt.Sprintf("tables[%d]", i), err)
 		}
 		if t.First != next {
-			return &ManifestError{fmt.Sprintf("tables[%d]", i), fmt.Errorf("begins at level %d where %d belongs",
-				t.First, next)}
+			return badManifest(fmt.Sprintf("tables[%d]", i), fmt.Errorf("begins at level %d where %d belongs",
+				t.First, next))
 		}
 		if next = t.First + t.Levels; next > MaxLevels {
-			return &ManifestError{"tables", fmt.Errorf("more than %d levels", MaxLevels)}
+			return badManifest("tables", fmt.Errorf("more than %d levels", MaxLevels))
 		}
 	}
 
 	for i := range features {
 		if d := features[i].From; d != nil {
 			if err := d.check(features[i].Kind, tables); err != nil {
-				return &ManifestError{fmt.Sprintf("features[%d].from", i), err}
+				return badManifest(fmt.Sprintf("features[%d].from", i), err)
 			}
 		}
 	}

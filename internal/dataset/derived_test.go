@@ -2,12 +2,13 @@ package dataset
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
+
+	"coppice/internal/problem"
 )
 
 // derivedFeatures are one of each derivation, and the tables that they need.
@@ -195,8 +196,7 @@ func TestDerivedManifestRefusesNoNumbers(t *testing.T) {
 	} {
 		m := derivedManifest(t)
 		tc.change(m)
-		var e *ManifestError
-		if err := m.check(); !errors.As(err, &e) || !strings.Contains(err.Error(), tc.want) {
+		if err := m.check(); !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, want ... %s ...", name, err, tc.want)
 		}
 	}
@@ -229,8 +229,7 @@ func FuzzDecodeEncoding(f *testing.F) {
 	f.Add(good)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		e, err := DecodeEncoding(data)
-		var refused *ManifestError
-		if err != nil && !errors.As(err, &refused) {
+		if err != nil && !problem.Is(err, problem.Damaged) {
 			t.Fatalf("untyped error %T: %v", err, err)
 		}
 		if err != nil {

@@ -1,30 +1,31 @@
 package dataset
 
-import "fmt"
+import (
+	"fmt"
 
-// FormatError reports a file that is not laid out as FORMAT.md says. Offset is the first wrong byte, or -1 for the
-// whole file.
-type FormatError struct {
-	File   string
-	Offset int64
-	Msg    string
-}
+	"coppice/internal/problem"
+)
 
-func (e *FormatError) Error() string {
-	if e.Offset < 0 {
-		return fmt.Sprintf("%s: %s; stage or copy the dataset again", e.File, e.Msg)
+// badFile reports a file that is not laid out as FORMAT.md says. offset is the first wrong byte, or -1 for the whole
+// file.
+func badFile(file string, offset int64, msg string) error {
+	if offset >= 0 {
+		msg = fmt.Sprintf("byte %d: %s", offset, msg)
 	}
-	return fmt.Sprintf("%s: byte %d: %s; stage or copy the dataset again", e.File, e.Offset, e.Msg)
+	return problem.New(problem.Damaged, "%s: %s; stage or copy the dataset again", file, msg)
 }
 
-// IsInput says that the input is at fault, permanently.
-func (*FormatError) IsInput() bool { return true }
-
-// IsDamaged says that the contents are not those that were written.
-func (*FormatError) IsDamaged() bool { return true }
+// badManifest reports an unusable manifest, and the part at fault, such as features[3].bounds; field is empty for the
+// whole manifest.
+func badManifest(field string, err error) error {
+	if field != "" {
+		field = ": " + field
+	}
+	return problem.Wrap(problem.Damaged, err, "not a dataset manifest of Coppice%s", field)
+}
 
 // CorruptError reports a part of a file whose contents do not match the manifest's checksum: the bytes from From up to,
-// but not including, To.
+// but not including, To. A worker treats a copy that has changed on its disk differently from other damage.
 type CorruptError struct {
 	File     string
 	From, To int64
@@ -35,30 +36,5 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("%s: bytes %d to %d: %s; stage or copy the dataset again", e.File, e.From, e.To-1, e.Msg)
 }
 
-// IsInput says that the input is at fault, permanently.
-func (*CorruptError) IsInput() bool { return true }
-
-// IsDamaged says that the contents are not those that were written.
-func (*CorruptError) IsDamaged() bool { return true }
-
-// ManifestError reports an unusable manifest, and the part at fault.
-type ManifestError struct {
-	Field string // such as features[3].bounds; empty for the whole manifest
-	Err   error
-}
-
-func (e *ManifestError) Error() string {
-	if e.Field == "" {
-		return fmt.Sprintf("not a dataset manifest of Coppice: %v", e.Err)
-	}
-	return fmt.Sprintf("not a dataset manifest of Coppice: %s: %v", e.Field, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *ManifestError) Unwrap() error { return e.Err }
-
-// IsInput says that the input is at fault, permanently.
-func (*ManifestError) IsInput() bool { return true }
-
-// IsDamaged says that the contents are not those that were written.
-func (*ManifestError) IsDamaged() bool { return true }
+// Kind says that the contents are not those that were written.
+func (*CorruptError) Kind() problem.Kind { return problem.Damaged }

@@ -3,7 +3,6 @@ package dataset
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +10,8 @@ import (
 	"testing"
 
 	flatbuffers "github.com/google/flatbuffers/go"
+
+	"coppice/internal/problem"
 )
 
 const goldenDir = "testdata/golden/want"
@@ -46,8 +47,7 @@ func (d damage) refused(t *testing.T, good []byte) {
 		t.Fatalf("nothing to replace: %s", d.old)
 	}
 	_, err := DecodeManifest(bytes.Replace(good, []byte(d.old), []byte(d.with), 1))
-	var e *ManifestError
-	if !errors.As(err, &e) || !strings.Contains(err.Error(), d.want) {
+	if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), d.want) {
 		t.Errorf("got  %v\nwant ... %s ...", err, d.want)
 	}
 }
@@ -125,9 +125,8 @@ func TestEncodingTravelsAlone(t *testing.T) {
 	travel(t, m)
 	for _, bad := range []string{"", "{}", `{"format":1,"features":[],"missing":[]}`,
 		`{"format":1,"features":[{"name":"a","kind":"numeric","why":"","bins":9,"missing_bin":-1,"other_bin":-1}]}`} {
-		var e *ManifestError
-		if _, err := DecodeEncoding([]byte(bad)); !errors.As(err, &e) {
-			t.Errorf("DecodeEncoding([]byte(bad)): got %s: %v; want err of the type of e", bad, err)
+		if _, err := DecodeEncoding([]byte(bad)); !problem.Is(err, problem.Damaged) {
+			t.Errorf("DecodeEncoding([]byte(bad)): got %s: %v; expected an error of the kind damaged", bad, err)
 		}
 	}
 }
@@ -176,9 +175,9 @@ func TestWriterRefusesAnEndlessManifest(t *testing.T) {
 		m.Missing = append(m.Missing, fmt.Sprint(i, long))
 	}
 	_, err := NewWriter(filepath.Join(t.TempDir(), "d"), &m)
-	var e *ManifestError
-	if !errors.As(err, &e) || !strings.Contains(err.Error(), "it may have 67108864; drop columns or lower max_bin") {
-		t.Errorf(`got %v; want err of the type of e, err.Error() with "it may have 67108864; drop columns or lower max_bin"`, err)
+	if !problem.Is(err, problem.Damaged) ||
+		!strings.Contains(err.Error(), "it may have 67108864; drop columns or lower max_bin") {
+		t.Errorf(`got %v; expected an error of the kind damaged, err.Error() with "it may have 67108864; drop columns or lower max_bin"`, err)
 	}
 }
 
@@ -186,8 +185,7 @@ func FuzzManifest(f *testing.F) {
 	f.Add(mustRead(f, goldenDir, ManifestFile))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := DecodeManifest(data)
-		var e *ManifestError
-		if err != nil && !errors.As(err, &e) {
+		if err != nil && !problem.Is(err, problem.Damaged) {
 			t.Fatalf("untyped error %T: %v", err, err)
 		}
 		if err != nil {
@@ -230,8 +228,7 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		a, err := parseArrow("f", data)
 		if err != nil {
-			var e *FormatError
-			if !errors.As(err, &e) {
+			if !problem.Is(err, problem.Damaged) {
 				t.Fatalf("untyped error %T: %v", err, err)
 			}
 			return

@@ -220,7 +220,7 @@ func (l *Levels) check(tables []LevelTable) error {
 		t := &tables[i]
 		for at := t.First + 1; at < t.First+t.Levels; at++ {
 			if l.Hash[at] <= l.Hash[at-1] {
-				return &FormatError{LevelsFile, -1, fmt.Sprintf("levels of table %d do not ascend at level %d", i, at)}
+				return badFile(LevelsFile, -1, fmt.Sprintf("levels of table %d do not ascend at level %d", i, at))
 			}
 		}
 	}
@@ -232,7 +232,7 @@ func (l *Levels) check(tables []LevelTable) error {
 	}{{"sum", l.Sum, -math.MaxFloat64}, {"weight", l.Weight, 0}, {"last", l.Last, -math.MaxFloat64}} {
 		for at, x := range column.values {
 			if !(x >= column.least && x <= math.MaxFloat64) {
-				return &FormatError{LevelsFile, -1, fmt.Sprintf("%s %v at level %d", column.name, x, at)}
+				return badFile(LevelsFile, -1, fmt.Sprintf("%s %v at level %d", column.name, x, at))
 			}
 		}
 	}
@@ -268,11 +268,11 @@ func parseLevels(data []byte, tables []LevelTable) (*arrowFile, error) {
 	_, weight := f.find("weight")
 	recency := slices.ContainsFunc(tables, func(t LevelTable) bool { return t.Recency })
 	if !f.sameFields(levelFields(weight, recency)) {
-		return nil, &FormatError{LevelsFile, -1, "its columns are not hash, sum and rows, with weight and last " +
-			"where they belong"}
+		return nil, badFile(LevelsFile, -1, "its columns are not hash, sum and rows, with weight and last "+
+			"where they belong")
 	}
 	if levels := levelsOf(tables); f.rows != int64(levels) {
-		return nil, &FormatError{LevelsFile, -1, fmt.Sprintf("%d levels where the tables have %d", f.rows, levels)}
+		return nil, badFile(LevelsFile, -1, fmt.Sprintf("%d levels where the tables have %d", f.rows, levels))
 	}
 	return f, nil
 }

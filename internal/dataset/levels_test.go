@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -11,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coppice/internal/problem"
 )
 
 // someLevels are two tables, the second with recency where last is set, and levels for them.
@@ -206,11 +207,12 @@ func TestDamagedLevelsAreRefused(t *testing.T) {
 	}
 	check := func(name string, data []byte, tables []LevelTable, want string) {
 		t.Helper()
-		var read, mapped *FormatError
-		if _, err := ReadLevels(data, tables); !errors.As(err, &read) || !strings.Contains(err.Error(), want) {
+		if _, err := ReadLevels(data, tables); !problem.Is(err, problem.Damaged) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s, read: got %v, want ... %s ...", name, err, want)
 		}
-		if _, err := openBytes(t, data, tables); !errors.As(err, &mapped) || !strings.Contains(err.Error(), want) {
+		if _, err := openBytes(t, data, tables); !problem.Is(err, problem.Damaged) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s, mapped: got %v, want ... %s ...", name, err, want)
 		}
 	}
@@ -245,8 +247,7 @@ func FuzzReadLevels(f *testing.F) {
 		first = max(0, min(first, int(a.rows)))
 		tables := []LevelTable{{Levels: first}, {First: first, Levels: int(a.rows) - first, Recency: recency}}
 		l, err := ReadLevels(data, tables)
-		var e *FormatError
-		if err != nil && !errors.As(err, &e) {
+		if err != nil && !problem.Is(err, problem.Damaged) {
 			t.Fatalf("untyped error %T: %v", err, err)
 		}
 		if err != nil {

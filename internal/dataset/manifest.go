@@ -264,7 +264,7 @@ func (m *Manifest) ContentVersion() (string, error) {
 func (m *Manifest) Encode() ([]byte, error) {
 	data, err := json.Marshal(m)
 	if err != nil {
-		return nil, &ManifestError{Err: err} // a NaN or an infinity
+		return nil, badManifest("", err) // a NaN or an infinity
 	}
 	return append(data, '\n'), nil
 }
@@ -284,8 +284,8 @@ func DecodeManifest(data []byte) (*Manifest, error) {
 		return nil, err
 	}
 	if version != m.Version {
-		return nil, &ManifestError{"version", fmt.Errorf("%.40q, but the contents' version is %s: it was altered",
-			m.Version, version)}
+		return nil, badManifest("version", fmt.Errorf("%.40q, but the contents' version is %s: it was altered",
+			m.Version, version))
 	}
 	return &m, nil
 }
@@ -310,15 +310,15 @@ func DecodeEncoding(data []byte) (*Encoding, error) {
 
 func decodeJSON(data []byte, v any) error {
 	if len(data) > MaxManifest {
-		return &ManifestError{Err: fmt.Errorf("%d bytes, more than the %d that one may have", len(data), MaxManifest)}
+		return badManifest("", fmt.Errorf("%d bytes, more than the %d that one may have", len(data), MaxManifest))
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return &ManifestError{Err: err}
+		return badManifest("", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return &ManifestError{Err: fmt.Errorf("there is more data after the JSON")}
+		return badManifest("", fmt.Errorf("there is more data after the JSON"))
 	}
 	return nil
 }

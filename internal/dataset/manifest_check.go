@@ -52,11 +52,11 @@ func CheckColumnName(name string) error {
 // checkFormat rejects an unknown format, or one that is not the lowest for the contents.
 func checkFormat(format, needed int) error {
 	if format != FormatVersion && format != FormatDerived {
-		return &ManifestError{"format", fmt.Errorf("%d; this build reads %d and %d", format, FormatVersion,
-			FormatDerived)}
+		return badManifest("format", fmt.Errorf("%d; this build reads %d and %d", format, FormatVersion,
+			FormatDerived))
 	}
 	if format != needed {
-		return &ManifestError{"format", fmt.Errorf("%d, but the contents are of format %d", format, needed)}
+		return badManifest("format", fmt.Errorf("%d, but the contents are of format %d", format, needed))
 	}
 	return nil
 }
@@ -66,15 +66,15 @@ func (m *Manifest) check() error {
 		return err
 	}
 	if err := CheckName(m.Name); err != nil {
-		return &ManifestError{"name", err}
+		return badManifest("name", err)
 	}
 	if !versionPattern.MatchString(m.Version) {
-		return &ManifestError{"version", fmt.Errorf("%.40q is not 16 hexadecimal digits", m.Version)}
+		return badManifest("version", fmt.Errorf("%.40q is not 16 hexadecimal digits", m.Version))
 	}
 
 	if name, version, _ := strings.Cut(m.Like, "@"); m.Like != "" &&
 		(CheckName(name) != nil || !versionPattern.MatchString(version)) {
-		return &ManifestError{"like", fmt.Errorf("%.60q is not a dataset's NAME@VERSION", m.Like)}
+		return badManifest("like", fmt.Errorf("%.60q is not a dataset's NAME@VERSION", m.Like))
 	}
 
 	if err := checkFeatures(m.Features); err != nil {
@@ -84,8 +84,8 @@ func (m *Manifest) check() error {
 		return err
 	}
 	if m.MaxBin < 2 || m.MaxBin > MaxBins || m.BinRows < 0 || m.LeftOut < 0 {
-		return &ManifestError{"max_bin", fmt.Errorf("max_bin %d, bin_rows %d, left_out %d", m.MaxBin, m.BinRows,
-			m.LeftOut)}
+		return badManifest("max_bin", fmt.Errorf("max_bin %d, bin_rows %d, left_out %d", m.MaxBin, m.BinRows,
+			m.LeftOut))
 	}
 
 	if err := checkDerived(m.Features, m.Tables); err != nil {
@@ -108,7 +108,7 @@ func (m *Manifest) check() error {
 func (m *Manifest) checkRoles() error {
 	l := m.Label
 	if err := CheckColumnName(l.Column); err != nil {
-		return &ManifestError{"label.column", err}
+		return badManifest("label.column", err)
 	}
 
 	ways := 0
@@ -120,9 +120,9 @@ func (m *Manifest) checkRoles() error {
 
 	switch {
 	case l.Kind != Binary && l.Kind != Regression:
-		return &ManifestError{"label.kind", fmt.Errorf("%.40q", l.Kind)}
+		return badManifest("label.kind", fmt.Errorf("%.40q", l.Kind))
 	case ways > 1 || l.Kind == Regression && ways > 0 || l.Negative != nil && l.Positive == nil:
-		return &ManifestError{"label", errors.New("contradicts itself")}
+		return badManifest("label", errors.New("contradicts itself"))
 	}
 
 	for field, name := range map[string]string{"weight": m.Weight, "group": m.Group} {
@@ -130,7 +130,7 @@ func (m *Manifest) checkRoles() error {
 			continue
 		}
 		if err := CheckColumnName(name); err != nil {
-			return &ManifestError{field, err}
+			return badManifest(field, err)
 		}
 	}
 
@@ -140,32 +140,32 @@ func (m *Manifest) checkRoles() error {
 // checkOrder checks the fields about the rows of train beside their split.
 func (m *Manifest) checkOrder() error {
 	if !(m.Negatives >= 0 && m.Negatives < 1) || m.Negatives > 0 && m.Label.Kind != Binary || m.Thinned < 0 {
-		return &ManifestError{"negatives", fmt.Errorf("%v of a %s label, %d rows left out", m.Negatives, m.Label.Kind,
-			m.Thinned)}
+		return badManifest("negatives", fmt.Errorf("%v of a %s label, %d rows left out", m.Negatives, m.Label.Kind,
+			m.Thinned))
 	}
 
 	if len(m.Tables) > 0 && m.Order == nil {
-		return &ManifestError{"order", errors.New("missing, though there are statistics")}
+		return badManifest("order", errors.New("missing, though there are statistics"))
 	}
 	if m.Order == nil {
 		return nil
 	}
 
 	if err := m.Order.check(); err != nil {
-		return &ManifestError{"order", err}
+		return badManifest("order", err)
 	}
 	if train, ok := m.FindSplit(TrainSplit); ok && train.Rows%m.Order.Copies != 0 {
-		return &ManifestError{"order", fmt.Errorf("%d copies of %d rows in all", m.Order.Copies, train.Rows)}
+		return badManifest("order", fmt.Errorf("%d copies of %d rows in all", m.Order.Copies, train.Rows))
 	}
 	return nil
 }
 
 func (m *Manifest) checkSplits() error {
 	if !slices.Contains([]string{SplitByHash, SplitByRandom, SplitByTime, SplitByColumn, SplitNone}, m.Split.By) {
-		return &ManifestError{"split.by", fmt.Errorf("%.40q", m.Split.By)}
+		return badManifest("split.by", fmt.Errorf("%.40q", m.Split.By))
 	}
 	if m.Split.Seed < 0 || m.Split.Seed > 0 && m.Split.By != SplitByRandom {
-		return &ManifestError{"split.seed", fmt.Errorf("%d of a split by %.40q", m.Split.Seed, m.Split.By)}
+		return badManifest("split.seed", fmt.Errorf("%d of a split by %.40q", m.Split.Seed, m.Split.By))
 	}
 
 	// In the fixed order, without duplicates.
@@ -173,22 +173,22 @@ func (m *Manifest) checkSplits() error {
 	for _, s := range m.Splits {
 		at := slices.Index(SplitNames(), s.Name)
 		if at <= last {
-			return &ManifestError{"splits", fmt.Errorf("%.40q is unknown, repeated or out of order", s.Name)}
+			return badManifest("splits", fmt.Errorf("%.40q is unknown, repeated or out of order", s.Name))
 		}
 		last = at
 
 		if s.Rows < 1 || s.Rows > MaxRows {
-			return &ManifestError{"splits", fmt.Errorf("%s has %d rows", s.Name, s.Rows)}
+			return badManifest("splits", fmt.Errorf("%s has %d rows", s.Name, s.Rows))
 		}
 	}
 
 	if _, ok := m.FindSplit(TrainSplit); !ok {
-		return &ManifestError{"splits", errors.New("no train split")}
+		return badManifest("splits", errors.New("no train split"))
 	}
 
 	s, ok := m.FindSplit(m.Sample.Split)
 	if !ok || m.Sample.Rows < 1 || m.Sample.Rows > min(s.Rows, MaxSample) {
-		return &ManifestError{"sample", fmt.Errorf("%d rows of the split %.40q", m.Sample.Rows, m.Sample.Split)}
+		return badManifest("sample", fmt.Errorf("%d rows of the split %.40q", m.Sample.Rows, m.Sample.Split))
 	}
 	return nil
 }
@@ -197,15 +197,15 @@ func (m *Manifest) checkSplits() error {
 func (m *Manifest) checkFiles() error {
 	want := m.fileNames()
 	if len(m.Files) != len(want) {
-		return &ManifestError{"files", fmt.Errorf("%d files where the splits have %d", len(m.Files), len(want))}
+		return badManifest("files", fmt.Errorf("%d files where the splits have %d", len(m.Files), len(want)))
 	}
 
 	for i, f := range m.Files {
 		if f.Name != want[i] {
-			return &ManifestError{"files", fmt.Errorf("%.60q where %q belongs", f.Name, want[i])}
+			return badManifest("files", fmt.Errorf("%.60q where %q belongs", f.Name, want[i]))
 		}
 		if err := f.check(); err != nil {
-			return &ManifestError{"files." + f.Name, err}
+			return badManifest("files."+f.Name, err)
 		}
 	}
 
@@ -239,11 +239,11 @@ func (m *Manifest) fileNames() []string {
 
 func checkTokens(tokens []string) error {
 	if len(tokens) > 1000 {
-		return &ManifestError{"missing", fmt.Errorf("%d texts", len(tokens))}
+		return badManifest("missing", fmt.Errorf("%d texts", len(tokens)))
 	}
 	for _, t := range tokens {
 		if len(t) > maxName {
-			return &ManifestError{"missing", fmt.Errorf("a text of %d bytes", len(t))}
+			return badManifest("missing", fmt.Errorf("a text of %d bytes", len(t)))
 		}
 	}
 	return nil
@@ -251,7 +251,7 @@ func checkTokens(tokens []string) error {
 
 func checkFeatures(features []Feature) error {
 	if len(features) < 1 || len(features) > MaxFeatures {
-		return &ManifestError{"features", fmt.Errorf("%d of them; a dataset has 1 to %d", len(features), MaxFeatures)}
+		return badManifest("features", fmt.Errorf("%d of them; a dataset has 1 to %d", len(features), MaxFeatures))
 	}
 
 	seen := make(map[string]bool, len(features))
@@ -266,7 +266,7 @@ func checkFeatures(features []Feature) error {
 		}
 
 		if err != nil {
-			return &ManifestError{fmt.Sprintf("features[%d]", i), err}
+			return badManifest(fmt.Sprintf("features[%d]", i), err)
 		}
 		seen[f.Name] = true
 	}

@@ -24,7 +24,7 @@ func mapFile(path, name string, size int64) (*mapping, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, &FormatError{name, -1, "the file is missing"}
+			return nil, badFile(name, -1, "the file is missing")
 		}
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
@@ -37,14 +37,14 @@ func mapFile(path, name string, size int64) (*mapping, error) {
 
 	switch {
 	case !info.Mode().IsRegular():
-		return nil, &FormatError{name, -1, "not a regular file"}
+		return nil, badFile(name, -1, "not a regular file")
 	case info.Size() != size:
-		return nil, &FormatError{name, min(size, info.Size()),
-			fmt.Sprintf("the file has %d bytes where the manifest says %d", info.Size(), size)}
+		return nil, badFile(name, min(size, info.Size()),
+			fmt.Sprintf("the file has %d bytes where the manifest says %d", info.Size(), size))
 	case size == 0:
-		return nil, &FormatError{name, 0, "the file is empty"}
+		return nil, badFile(name, 0, "the file is empty")
 	case int64(int(size)) != size:
-		return nil, &FormatError{name, -1, "the file is too large for this machine's addresses"}
+		return nil, badFile(name, -1, "the file is too large for this machine's addresses")
 	}
 
 	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)

@@ -76,7 +76,7 @@ func ReadManifest(dir string) (*Manifest, error) {
 }
 
 // Open maps the dataset in folder dir and checks its metadata. It does not read the values, so its time does not depend
-// on their size; Verify reads them all. Errors are *FormatError, *ManifestError or those of the operating system.
+// on their size; Verify reads them all. Errors are of the kind Damaged, or those of the operating system.
 func Open(dir string) (*Dataset, error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil, errors.New("datasets are little-endian and can be mapped on little-endian machines only")
@@ -133,8 +133,8 @@ func (d *Dataset) open() error {
 func (d *Dataset) checkSize(f FileInfo) error {
 	info, err := os.Stat(filepath.Join(d.dir, f.Name))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() != f.Bytes {
-		return &FormatError{f.Name, -1,
-			fmt.Sprintf("the file is missing or does not have the %d bytes given by the manifest", f.Bytes)}
+		return badFile(f.Name, -1,
+			fmt.Sprintf("the file is missing or does not have the %d bytes given by the manifest", f.Bytes))
 	}
 	return err
 }
@@ -222,10 +222,10 @@ func (d *Dataset) openTargets(info FileInfo, s *Split) error {
 // expect checks that a file has the manifest's columns and number of rows.
 func (f *arrowFile) expect(name string, fields []arrowField, rows int) error {
 	if f.rows != int64(rows) {
-		return &FormatError{name, -1, fmt.Sprintf("%d rows where the manifest says %d", f.rows, rows)}
+		return badFile(name, -1, fmt.Sprintf("%d rows where the manifest says %d", f.rows, rows))
 	}
 	if !f.sameFields(fields) {
-		return &FormatError{name, -1, "its columns are not those that the manifest says"}
+		return badFile(name, -1, "its columns are not those that the manifest says")
 	}
 	return nil
 }

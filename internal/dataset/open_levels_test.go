@@ -1,13 +1,14 @@
 package dataset_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/problem"
 )
 
 // A dataset whose levels are missing or cut off is refused when it is opened, not when a model of it is to predict.
@@ -29,9 +30,8 @@ func TestOpenMissesLevels(t *testing.T) {
 			t.Fatal(err)
 		}
 		d, err := dataset.Open(dir)
-		var format *dataset.FormatError
-		if !errors.As(err, &format) || format.File != dataset.LevelsFile {
-			t.Errorf("%s: got %v, want a FormatError about %s", name, err, dataset.LevelsFile)
+		if !problem.Is(err, problem.Damaged) || !strings.HasPrefix(err.Error(), dataset.LevelsFile) {
+			t.Errorf("%s: got %v, want damage to %s", name, err, dataset.LevelsFile)
 		}
 		if err == nil {
 			d.Close()

@@ -284,9 +284,7 @@ func TestOpenRefuses(t *testing.T) {
 			if !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got  %s\nwant ... %s ...", err, tc.want)
 			}
-			var format *FormatError
-			var manifest *ManifestError
-			if !errors.As(err, &format) && !errors.As(err, &manifest) && !errors.Is(err, fs.ErrNotExist) {
+			if !problem.Is(err, problem.Damaged) && !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("untyped error %T", err)
 			}
 		})
@@ -312,12 +310,11 @@ func TestOpenSurvivesEveryFlippedByte(t *testing.T) {
 				data := bytes.Clone(good)
 				data[at] ^= mask
 				got, err := parseArrow(name, data)
-				var format *FormatError
 				switch {
 				case err == nil && got.rows != want.rows && name != SampleFile:
 					t.Fatalf("%s: byte %d flipped by %#x changes the rows from %d to %d", name, at, mask, want.rows,
 						got.rows)
-				case err != nil && !errors.As(err, &format):
+				case err != nil && !problem.Is(err, problem.Damaged):
 					t.Fatalf("%s: byte %d: untyped error %v", name, at, err)
 				case err != nil:
 					refused++

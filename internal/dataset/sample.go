@@ -163,7 +163,7 @@ func ReadSample(data []byte) (*Sample, error) {
 		return nil, err
 	}
 	fail := func(format string, args ...any) (*Sample, error) {
-		return nil, &FormatError{SampleFile, -1, fmt.Sprintf(format, args...)}
+		return nil, badFile(SampleFile, -1, fmt.Sprintf(format, args...))
 	}
 
 	if len(f.meta) != 1 || f.meta[0].key != metaSplit {
@@ -216,7 +216,7 @@ func (f *arrowFile) values(data []byte, i int) (*Values, error) {
 	}
 
 	wrong := func(at int64, what string) (*Values, error) {
-		return nil, &FormatError{SampleFile, at, fmt.Sprintf("column %.60q: %s", field.name, what)}
+		return nil, badFile(SampleFile, at, fmt.Sprintf("column %.60q: %s", field.name, what))
 	}
 
 	// Type, unit and storage type have to match.

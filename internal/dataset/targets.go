@@ -48,7 +48,7 @@ func parseTargets(name string, data []byte) (f *arrowFile, weight, group bool, e
 			return f, has[0], has[1], nil
 		}
 	}
-	return nil, false, false, &FormatError{name, -1, "its columns are not label, weight, group and fold"}
+	return nil, false, false, badFile(name, -1, "its columns are not label, weight, group and fold")
 }
 
 // ReadTargets reads the contents of a targets.arrow that was fetched instead of mapped. It copies the data.

@@ -173,7 +173,7 @@ func eachBlock(ctx context.Context, threads int, read blocksToRead, progress fun
 	for i, info := range read.files {
 		f, err := os.Open(read.path(info))
 		if err != nil {
-			return errors.Join(&FormatError{info.Name, -1, "the file cannot be opened"}, err, g.Wait())
+			return errors.Join(badFile(info.Name, -1, "the file cannot be opened"), err, g.Wait())
 		}
 		defer f.Close()
 

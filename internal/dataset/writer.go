@@ -265,8 +265,8 @@ func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, to
 func (w *Writer) encode() ([]byte, error) {
 	data, err := w.m.Encode()
 	if err == nil && len(data) > MaxManifest {
-		err = &ManifestError{Err: fmt.Errorf("%d features need %d bytes, and it may have %d; drop columns or lower "+
-			"max_bin", len(w.m.Features), len(data), MaxManifest)}
+		err = badManifest("", fmt.Errorf("%d features need %d bytes, and it may have %d; drop columns or lower "+
+			"max_bin", len(w.m.Features), len(data), MaxManifest))
 	}
 	return data, err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/problem"
 )
 
 // MaxRecord bounds a record's bytes, for writers and readers.
@@ -96,23 +97,14 @@ func (r *Record) Encode() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// DamagedError is a record that cannot be decoded.
-type DamagedError struct {
-	Dataset, Version string
-	Err              error
+// Damaged reports a record that cannot be decoded.
+func Damaged(dataset, version string, err error) error {
+	return problem.Wrap(problem.Damaged, fmt.Errorf("%w; stage it again", err),
+		"the record of the night %s@%s is damaged",
+		dataset, version)
 }
 
-func (e *DamagedError) Error() string {
-	return fmt.Sprintf("the record of the night %s@%s is damaged: %v; stage it again", e.Dataset, e.Version, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *DamagedError) Unwrap() error { return e.Err }
-
-// IsInput says that the input is at fault.
-func (*DamagedError) IsInput() bool { return true }
-
-// DecodeRecord reads the record of a dataset's version. Errors are *DamagedError.
+// DecodeRecord reads the record of a dataset's version. Errors are of the kind Damaged.
 func DecodeRecord(text []byte, name, version string) (*Record, error) {
 	r := &Record{}
 	err := json.Unmarshal(text, r)
@@ -129,7 +121,7 @@ func DecodeRecord(text []byte, name, version string) (*Record, error) {
 	}
 
 	if err != nil {
-		return nil, &DamagedError{name, version, err}
+		return nil, Damaged(name, version, err)
 	}
 	return r, nil
 }

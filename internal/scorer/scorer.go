@@ -136,8 +136,7 @@ func open(ctx context.Context, r *registry.Registry, v registry.Version,
 
 // damage turns errors about a version's files, as opposed to storage errors, into what unfit makes of them.
 func damage(err error, unfit func(error) error) error {
-	var damaged interface{ IsDamaged() bool }
-	if k := problem.Of(err); k == problem.Damaged || k == problem.NotFound || errors.As(err, &damaged) {
+	if k := problem.Of(err); k == problem.Damaged || k == problem.NotFound {
 		return unfit(err)
 	}
 	return err

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"path"
@@ -11,9 +10,9 @@ import (
 	"strings"
 
 	"coppice/internal/blob"
-	"coppice/internal/dataset"
 	"coppice/internal/nights"
 	"coppice/internal/page"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
 )
@@ -44,8 +43,7 @@ func NewDatasets(store blob.Store, index *Cache) *Datasets {
 // NotFound. It is not safe for concurrent use.
 func (d *Datasets) Look(ctx context.Context, ref string) (*page.DatasetPage, error) {
 	m, err := stager.Resolve(ctx, d.store, ref)
-	var bad *dataset.ManifestError
-	if err != nil && !errors.As(err, &bad) {
+	if err != nil && !problem.Is(err, problem.Damaged) {
 		return nil, err
 	}
 	name, version, split := sweep.SplitDatasetRef(ref)
@@ -53,8 +51,8 @@ func (d *Datasets) Look(ctx context.Context, ref string) (*page.DatasetPage, err
 		return nil, split
 	}
 	out := &page.DatasetPage{Name: name, Pinned: version != ""}
-	if bad != nil {
-		out.Notes = append(out.Notes, "The table's manifest cannot be read: "+bad.Error())
+	if err != nil {
+		out.Notes = append(out.Notes, "The table's manifest cannot be read: "+err.Error())
 	}
 
 	records, more, err := d.records(ctx, name, version, out)
@@ -127,9 +125,8 @@ func (d *Datasets) record(ctx context.Context, name string, attrs blob.Attrs) (k
 
 	k := kept{generation: attrs.Generation}
 	r, err := stager.Destination{Store: d.store}.Night(ctx, name, strings.TrimSuffix(path.Base(attrs.Name), ".json"))
-	var damaged *nights.DamagedError
 	switch {
-	case errors.As(err, &damaged):
+	case problem.Is(err, problem.Damaged):
 		k.why = err.Error()
 	case err != nil:
 		return k, err

@@ -20,6 +20,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/nights"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -60,7 +61,7 @@ func (s *Stager) judge(ctx context.Context, spec *dataset.Spec, report *ingest.R
 	error) {
 	m := report.Manifest
 	r, err := dst.Night(ctx, m.Name, m.Version)
-	if err != nil && !errors.As(err, new(*nights.DamagedError)) || r != nil {
+	if err != nil && !problem.Is(err, problem.Damaged) || r != nil {
 		return r, err
 	}
 
@@ -121,7 +122,7 @@ func (d Destination) night(ctx context.Context, name, version string) (*nights.R
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, blob.Absent, nil
 	case errors.Is(err, blob.ErrTooLong):
-		return nil, 0, &nights.DamagedError{Dataset: name, Version: version, Err: err}
+		return nil, 0, nights.Damaged(name, version, err)
 	case err != nil:
 		return nil, 0, err
 	}
@@ -191,7 +192,7 @@ func (d Destination) Nights(ctx context.Context, name string) ([]*nights.Record,
 	var out []*nights.Record
 	for _, f := range all[:min(len(all), nightsRead)] {
 		r, err := d.Night(ctx, name, f.version)
-		if errors.As(err, new(*nights.DamagedError)) {
+		if problem.Is(err, problem.Damaged) {
 			continue
 		}
 		if err != nil {

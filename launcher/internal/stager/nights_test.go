@@ -12,6 +12,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/nights"
 	"coppice/internal/nights/nightstest"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
 )
@@ -114,9 +115,8 @@ func TestDamagedNights(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	var damaged *nights.DamagedError
-	if _, err := dst.Night(t.Context(), "clicks", first.Manifest.Version); !errors.As(err, &damaged) {
-		t.Errorf("the record {}: %v; want a *DamagedError", err)
+	if _, err := dst.Night(t.Context(), "clicks", first.Manifest.Version); !problem.Is(err, problem.Damaged) {
+		t.Errorf("the record {}: %v; want an error of the kind damaged", err)
 	}
 	if again := night(t, s, stream.Night(0), dst, ""); again.Night == nil || again.Night.Blocked() {
 		t.Errorf("staged again, the night's record is %+v; want a new one", again.Night)

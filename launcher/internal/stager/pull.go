@@ -121,8 +121,7 @@ func FetchTo(ctx context.Context, store blob.Store, m *dataset.Manifest, dir str
 const maxRead = 8 << 30
 
 // File reads one file of a dataset version in the datasets bucket and verifies its checksums. A mismatch with the
-// manifest is a
-// *dataset.FormatError.
+// manifest is an error of the kind Damaged.
 func File(ctx context.Context, store blob.Store, m *dataset.Manifest, name string) ([]byte, error) {
 	for _, f := range m.Files {
 		if f.Name != name {
@@ -134,8 +133,8 @@ func File(ctx context.Context, store blob.Store, m *dataset.Manifest, name strin
 		}
 
 		if int64(len(data)) != f.Bytes {
-			return nil, &dataset.FormatError{File: name, Offset: -1,
-				Msg: fmt.Sprintf("%d bytes where the manifest says %d", len(data), f.Bytes)}
+			return nil, problem.New(problem.Damaged,
+				"%s: %d bytes where the manifest says %d; stage or copy the dataset again", name, len(data), f.Bytes)
 		}
 
 		for i := range f.Blocks {

@@ -30,6 +30,7 @@ import (
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/dataset/table"
 	"coppice/internal/nights"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -111,7 +112,7 @@ func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) 
 	}
 
 	night, err := dst.Night(ctx, m.Name, m.Version)
-	if errors.As(err, new(*nights.DamagedError)) {
+	if problem.Is(err, problem.Damaged) {
 		return in, nil // staging again compares the table again
 	}
 	if err != nil {
@@ -282,8 +283,7 @@ func (s *Stager) whole(ctx context.Context, dir, version string) (bool, error) {
 		return m.Version == version, nil
 	}
 
-	var damage interface{ IsDamaged() bool }
-	if errors.As(err, &damage) || errors.Is(err, fs.ErrNotExist) {
+	if problem.Is(err, problem.Damaged) || errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	return false, err

@@ -90,7 +90,7 @@ func (d Destination) knownInBucket(ctx context.Context, name, fingerprint string
 
 // damaged reports whether an error says that a manifest is missing or unusable.
 func damaged(err error) bool {
-	return errors.Is(err, blob.ErrNotExist) || errors.As(err, new(*dataset.ManifestError))
+	return errors.Is(err, blob.ErrNotExist) || problem.Is(err, problem.Damaged)
 }
 
 // latest makes the version the one that the dataset's name alone refers to.
@@ -116,7 +116,7 @@ func (d Destination) point(ctx context.Context, name string, p pointer) error {
 	return err
 }
 
-// Manifest reads a version's manifest from the datasets bucket. A damaged one is a *dataset.ManifestError.
+// Manifest reads a version's manifest from the datasets bucket. A damaged one is an error of that kind.
 func Manifest(ctx context.Context, store blob.Store, name, version string) (*dataset.Manifest, error) {
 	if _, _, err := sweep.SplitDatasetRef(name + "@" + version); err != nil {
 		return nil, err
@@ -132,8 +132,10 @@ func Manifest(ctx context.Context, store blob.Store, name, version string) (*dat
 		return nil, err
 	}
 	if m.Name != name || m.Version != version {
-		return nil, fmt.Errorf("dataset %s@%s: %w", name, version, &dataset.ManifestError{Field: "version",
-			Err: fmt.Errorf("it is the manifest of %s@%s", m.Name, m.Version)})
+		return nil, problem.New(problem.Damaged,
+			"dataset %s@%s: not a dataset manifest of Coppice: version: it is the manifest of %s@%s", name, version,
+			m.Name,
+			m.Version)
 	}
 	return m, nil
 }

@@ -218,7 +218,7 @@ func TestWrongObjects(t *testing.T) {
 		}, func(err error) bool { return errors.Is(err, ErrVersion) }},
 		"no manifest of ours": {func(t *testing.T, s *counting, m *dataset.Manifest) {
 			rewrite(t, s, m, dataset.ManifestFile, func([]byte) []byte { return []byte("{}") })
-		}, func(err error) bool { var v *dataset.ManifestError; return errors.As(err, &v) }},
+		}, func(err error) bool { return problem.Is(err, problem.Damaged) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, q, m := world(t)
